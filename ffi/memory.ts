@@ -1,0 +1,93 @@
+/**
+ * Host memory as C sees it: addresses, C strings, copies from and to foreign memory.
+ *
+ * Everything goes through libc's `memcpy` and `dlopen` with plain integers as addresses, since `Deno.UnsafePointer`
+ * is slower and refused under `--allow-ffi=<folders>`.
+ *
+ * @module
+ */
+import { ConfigurationError } from "./errors.ts";
+
+/** Where glibc lies: absolute paths first, since a bare name is refused under `--allow-ffi=<folders>`. */
+const LIBC_CANDIDATES = [
+  "/lib/x86_64-linux-gnu/libc.so.6",
+  "/lib/aarch64-linux-gnu/libc.so.6",
+  "/lib64/libc.so.6",
+  "libc.so.6",
+];
+
+const LIBC_SYMBOLS = {
+  /** The address of a buffer: copying zero bytes returns the destination. */
+  addressOf: { name: "memcpy", parameters: ["buffer", "buffer", "usize"], result: "u64" },
+  copyFrom: { name: "memcpy", parameters: ["buffer", "u64", "usize"], result: "u64" },
+  copyTo: { name: "memcpy", parameters: ["u64", "buffer", "usize"], result: "u64" },
+  strlen: { parameters: ["u64"], result: "usize" },
+  dlopen: { parameters: ["buffer", "i32"], result: "u64" },
+  dlerror: { parameters: [], result: "u64" },
+} as const satisfies Deno.ForeignLibraryInterface;
+
+let libc: Deno.DynamicLibrary<typeof LIBC_SYMBOLS>["symbols"] | undefined;
+
+function openLibc(): Deno.DynamicLibrary<typeof LIBC_SYMBOLS>["symbols"] {
+  const reasons: string[] = [];
+  for (const path of LIBC_CANDIDATES) {
+    try {
+      return libc = Deno.dlopen(path, LIBC_SYMBOLS).symbols;
+    } catch (error) {
+      reasons.push(`${path}: ${error instanceof Error ? error.message : error}`);
+    }
+  }
+  throw new ConfigurationError(
+    `glibc cannot be opened; distmath needs Linux with glibc 2.34 or newer, and --allow-ffi. Tried:\n  ${
+      reasons.join("\n  ")
+    }`,
+  );
+}
+
+/** The address of the first byte of a typed array or ArrayBuffer. It keeps nothing alive: hold on to the buffer. */
+export function addressOf(buffer: BufferSource): bigint {
+  return (libc ?? openLibc()).addressOf(buffer, buffer, 0n);
+}
+
+/** Copy bytes from foreign memory into a typed array; as many as the array holds, or `bytes`. */
+export function copyFromAddress(target: ArrayBufferView<ArrayBuffer>, source: bigint, bytes = target.byteLength): void {
+  (libc ?? openLibc()).copyFrom(target, source, BigInt(bytes));
+}
+
+/** Copy the bytes of a typed array to foreign memory; all of them, or `bytes`. */
+export function copyToAddress(target: bigint, source: ArrayBufferView<ArrayBuffer>, bytes = source.byteLength): void {
+  (libc ?? openLibc()).copyTo(target, source, BigInt(bytes));
+}
+
+/** A zero-terminated copy of a string. */
+export function toCString(text: string): Uint8Array<ArrayBuffer> {
+  return new TextEncoder().encode(text + "\0");
+}
+
+/** The text in a buffer up to its first zero byte. */
+export function fromCString(buffer: Uint8Array): string {
+  const end = buffer.indexOf(0);
+  return new TextDecoder().decode(buffer.subarray(0, end < 0 ? buffer.length : end));
+}
+
+/** The C string at an address; the empty string for NULL. */
+export function readCString(address: bigint): string {
+  if (address === 0n) return "";
+  const bytes = new Uint8Array(Number((libc ?? openLibc()).strlen(address)));
+  copyFromAddress(bytes, address);
+  return new TextDecoder().decode(bytes);
+}
+
+const RTLD_LAZY = 0x001;
+const RTLD_GLOBAL = 0x100;
+
+/**
+ * Load a shared library so that libraries loaded later find its symbols (`RTLD_GLOBAL`), which `Deno.dlopen` cannot.
+ * MKL's libraries need it, since they name no dependencies.
+ *
+ * @throws {Error} with the loader's text.
+ */
+export function loadGlobally(path: string): void {
+  const { dlopen, dlerror } = libc ?? openLibc();
+  if (dlopen(toCString(path), RTLD_LAZY | RTLD_GLOBAL) === 0n) throw new Error(readCString(dlerror()));
+}

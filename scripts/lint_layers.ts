@@ -1,0 +1,110 @@
+/**
+ * A lint plugin that keeps the house in order: imports point only downward, the published part has no dependency but
+ * `node:`, and native libraries are opened only in `ffi/`.
+ *
+ * @module
+ */
+
+/** The layers from the bottom up. A file may import from its own layer and from those below it. */
+const layers = [
+  "ffi",
+  "src/errors.ts",
+  "src/runtime",
+  "src/memory",
+  "src/distribution",
+  "src/array",
+  "src/overlap",
+  "src/linalg",
+  "src/fft",
+  "src/testing",
+  "mod.ts",
+  "scripts",
+] as const;
+
+/** Layers side by side: neither may import the other. */
+const strangers: readonly (readonly [string, string])[] = [["src/fft", "src/linalg"]];
+
+/** What `scripts/` may import of the library: it has to run from a URL by the public API alone. */
+const openToScripts = ["mod.ts", "scripts"];
+
+function belongsTo(path: string, layer: string): boolean {
+  return path === layer || path.startsWith(`${layer}/`);
+}
+
+function layerOf(path: string): number {
+  return layers.findIndex((layer) => belongsTo(path, layer));
+}
+
+/** The path of a file inside the repository, or `null` if the file lies outside it. */
+function insideRepository(file: string): string | null {
+  const root = new URL("../", import.meta.url).pathname;
+  const path = file.startsWith("file:") ? new URL(file).pathname : file;
+  return path.startsWith(root) ? path.slice(root.length) : null;
+}
+
+/**
+ * Why `from` may not import `specifier`, or `null` if it may. `from` is a path inside the repository.
+ *
+ * @example
+ * ```ts
+ * import { importFault } from "./lint_layers.ts";
+ * console.assert(importFault("ffi/blas.ts", "../src/errors.ts") !== null);
+ * console.assert(importFault("src/array/dtype.ts", "../errors.ts") === null);
+ * ```
+ */
+export function importFault(from: string, specifier: string): string | null {
+  const fromLayer = layerOf(from);
+  if (fromLayer < 0 || specifier.startsWith("node:")) return null;
+  if (!/^\.{1,2}\//.test(specifier)) {
+    return `The published part imports only relative files and node: modules, not "${specifier}".`;
+  }
+  const to = new URL(specifier, `file:///root/${from}`).pathname.replace(/^\/root\//, "");
+  const toLayer = layerOf(to);
+  if (toLayer < 0) return `The published part does not import "${to}", which lies outside it.`;
+  const [here, there] = [layers[fromLayer], layers[toLayer]];
+  if (here === "scripts" && !openToScripts.includes(there)) {
+    return `scripts/ imports mod.ts, node: and scripts/ only, not "${to}".`;
+  }
+  if (toLayer > fromLayer) return `${here} may not import ${there}: imports point only downward.`;
+  if (strangers.some(([one, other]) => here === other && there === one || here === one && there === other)) {
+    return `${here} and ${there} lie side by side: neither imports the other.`;
+  }
+  return null;
+}
+
+/** The rules, for the `lint.plugins` list of deno.json. */
+const plugin: Deno.lint.Plugin = {
+  name: "distmath",
+  rules: {
+    layers: {
+      create(context) {
+        const from = insideRepository(context.filename);
+        if (from === null) return {};
+        const check = (node: Deno.lint.Node, source: Deno.lint.Node | null): void => {
+          if (source?.type !== "Literal" || typeof source.value !== "string") return;
+          const message = importFault(from, source.value);
+          if (message !== null) context.report({ node, message });
+        };
+        return {
+          ImportDeclaration: (node) => check(node, node.source),
+          ExportNamedDeclaration: (node) => check(node, node.source),
+          ExportAllDeclaration: (node) => check(node, node.source),
+          ImportExpression: (node) => check(node, node.source),
+        };
+      },
+    },
+    "dlopen-in-ffi": {
+      create(context) {
+        const from = insideRepository(context.filename);
+        if (from === null || layerOf(from) < 0 || belongsTo(from, "ffi")) return {};
+        return {
+          'MemberExpression[object.name="Deno"][property.name="dlopen"]'(node: Deno.lint.MemberExpression) {
+            context.report({ node, message: "Native libraries are opened only in ffi/." });
+          },
+        };
+      },
+    },
+  },
+};
+
+export default plugin;

@@ -1,0 +1,76 @@
+/**
+ * What a matmul engine is: something that can tell whether it supports a canonical problem, plan it, and execute it.
+ *
+ * @module
+ */
+import type { Scalar } from "../../array/dtype.ts";
+import type { Runtime } from "../../runtime/runtime.ts";
+import type { Epilog, EpilogValues } from "../epilog.ts";
+import type { LocalOperands, MatmulProblem } from "../problem.ts";
+import type { QuantizationValues } from "../quantization.ts";
+
+/** Why an engine cannot run a problem, and what can. */
+export interface Refusal {
+  /** What is not supported. */
+  readonly reason: string;
+  /** What to do instead: a dtype, an engine, an option. */
+  readonly instead: string;
+}
+
+/** What ran, or will run. */
+export interface AlgorithmReport {
+  /** The engine's name. */
+  readonly engine: string;
+  /** The algorithm's name, such as `pgemm` or `all_gather_gemm`. */
+  readonly algorithm: string;
+  /** Details in words: the grid, what is stationary, how a block is moved. */
+  readonly variant: string;
+  /** Bytes of buffers that the plan holds on this rank. */
+  readonly workspaceBytes: number;
+  /** Bytes that leave ranks, over all ranks, in one execution outside of ScaLAPACK's own communication. */
+  readonly bytesMoved: number;
+  /** Copies and redistributions that an execution makes, in words. */
+  readonly copies: readonly string[];
+  /** What was asked for and is done differently, in words. */
+  readonly notes: readonly string[];
+}
+
+/** Everything that a plan depends on, besides the data. */
+export interface EngineRequest {
+  /** The canonical problem. */
+  readonly problem: MatmulProblem;
+  /** What follows the product. */
+  readonly epilog: Epilog;
+  /** The algorithm that was asked for, or `default`. */
+  readonly algorithm: string;
+}
+
+/** The values of one execution. */
+export interface EngineValues {
+  /** Scales op(A) op(B). */
+  readonly alpha: Scalar;
+  /** Scales C. */
+  readonly beta: Scalar;
+  /** Bias, aux inputs: this rank's parts. */
+  readonly epilog: EpilogValues;
+  /** Scales of 8-bit operands. */
+  readonly scales: QuantizationValues;
+}
+
+/** A planned matmul. Plans hold buffers and native grids until they are disposed. */
+export interface EnginePlan extends Disposable {
+  /** What an execution does. */
+  readonly report: AlgorithmReport;
+  /** Multiply. Collective. Returns the extra outputs of the epilog. */
+  execute(operands: LocalOperands, values: EngineValues): EpilogValues;
+}
+
+/** A way to run matmuls. */
+export interface MatmulEngine {
+  /** The name that `options.engine` takes. */
+  readonly name: string;
+  /** Null if the engine can run the problem. The same on all ranks. */
+  supports(request: EngineRequest): Refusal | null;
+  /** Prepare an execution. Collective. */
+  plan(runtime: Runtime, request: EngineRequest): EnginePlan;
+}

@@ -1,0 +1,70 @@
+import { assertEquals } from "@std/assert";
+import plugin from "../../../scripts/lint_layers.ts";
+
+const root = new URL("../../../", import.meta.url).pathname;
+
+function rulesBroken(file: string, source: string): string[] {
+  return Deno.lint.runPlugin(plugin, `${root}${file}`, source).map(({ id }) => id);
+}
+
+Deno.test("lint: imports point downward", () => {
+  const allowed: [file: string, specifier: string][] = [
+    ["mod.ts", "./src/linalg/matmul.ts"],
+    ["src/linalg/engines/scalapack.ts", "../../../ffi/blas.ts"],
+    ["src/fft/fft.ts", "../overlap/schedule.ts"],
+    ["src/array/dtype.ts", "../errors.ts"],
+    ["src/runtime/runtime.ts", "./agreement.ts"],
+    ["src/testing/mod.ts", "../linalg/matmul.ts"],
+    ["scripts/demo.ts", "../mod.ts"],
+    ["scripts/demo.ts", "node:util"],
+    ["scripts/native/install.ts", "../progress.ts"],
+    ["tests/unit/a_test.ts", "@std/assert"],
+    ["tests/unit/a_test.ts", "../../src/array/dtype.ts"],
+  ];
+  for (const [file, specifier] of allowed) assertEquals(rulesBroken(file, `import "${specifier}";`), [], file);
+
+  const refused: [file: string, specifier: string][] = [
+    ["ffi/blas.ts", "../src/errors.ts"],
+    ["src/errors.ts", "./runtime/runtime.ts"],
+    ["src/runtime/runtime.ts", "../array/dtype.ts"],
+    ["src/memory/host.ts", "../distribution/slab.ts"],
+    ["src/array/dtype.ts", "../linalg/matmul.ts"],
+    ["src/overlap/schedule.ts", "../linalg/matmul.ts"],
+    ["src/fft/fft.ts", "../linalg/matmul.ts"],
+    ["src/linalg/matmul.ts", "../fft/fft.ts"],
+    ["src/linalg/matmul.ts", "../testing/mod.ts"],
+    ["src/linalg/matmul.ts", "../../mod.ts"],
+    ["src/linalg/matmul.ts", "../../tests/oracle.ts"],
+    ["mod.ts", "./scripts/main.ts"],
+    ["mod.ts", "@std/assert"],
+    ["mod.ts", "npm:fast-check"],
+    ["mod.ts", "https://example.com/mod.ts"],
+    ["scripts/demo.ts", "../ffi/library.ts"],
+    ["scripts/demo.ts", "../src/errors.ts"],
+  ];
+  for (const [file, specifier] of refused) {
+    for (
+      const source of [
+        `import "${specifier}";`,
+        `import type { A } from "${specifier}";`,
+        `export { a } from "${specifier}";`,
+        `export * from "${specifier}";`,
+        `await import("${specifier}");`,
+      ]
+    ) assertEquals(rulesBroken(file, source), ["distmath/layers"], `${file}: ${source}`);
+  }
+});
+
+Deno.test("lint: native libraries are opened only in ffi/", () => {
+  const source = `Deno.dlopen("libm.so.6", {});`;
+  assertEquals(rulesBroken("ffi/blas.ts", source), []);
+  assertEquals(rulesBroken("tests/unit/a_test.ts", source), []);
+  for (const file of ["src/runtime/runtime.ts", "mod.ts", "scripts/doctor.ts"]) {
+    assertEquals(rulesBroken(file, source), ["distmath/dlopen-in-ffi"], file);
+  }
+});
+
+Deno.test("lint: files outside the repository are left alone", () => {
+  const source = `import "npm:fast-check"; Deno.dlopen("libm.so.6", {});`;
+  assertEquals(Deno.lint.runPlugin(plugin, "/elsewhere/mod.ts", source), []);
+});
