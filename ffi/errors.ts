@@ -21,21 +21,19 @@ export interface DistmathErrorOptions extends ErrorOptions {
  * ```
  */
 export class DistmathError extends Error {
-  override name = "DistmathError";
   /** The ranks that the error concerns. */
   readonly ranks: readonly number[];
 
   /** Make an error; `options.ranks` names the ranks concerned. */
   constructor(message: string, options: DistmathErrorOptions = {}) {
     super(message, options);
+    this.name = new.target.name;
     this.ranks = options.ranks ?? [];
   }
 }
 
 /** Something outside the program has to be installed, set or started in another way. */
-export class ConfigurationError extends DistmathError {
-  override name = "ConfigurationError";
-}
+export class ConfigurationError extends DistmathError {}
 
 /** What a {@linkcode NativeError} tells about a failed native call. */
 export interface NativeFailure {

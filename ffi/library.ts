@@ -9,6 +9,7 @@
  * @module
  */
 import { ConfigurationError } from "./errors.ts";
+import { keepLoaded } from "./memory.ts";
 
 /** A folder to search, and why it is searched. */
 export interface SearchFolder {
@@ -70,7 +71,6 @@ export interface LibraryVersion {
 
 /** A library that no candidate file could serve. */
 export class LibraryNotFoundError extends ConfigurationError {
-  override name = "LibraryNotFoundError";
   /** Every file that was tried, and why it was not taken. */
   readonly attempts: readonly LibraryAttempt[];
 
@@ -168,6 +168,7 @@ export function openLibrary<const S extends Deno.ForeignLibraryInterface>(
       try {
         request.prepare?.(path);
         const library = { name: request.name, path, source, symbols: Deno.dlopen(path, symbols).symbols };
+        keepLoaded(path);
         if (!opened.has(request.name)) {
           opened.set(request.name, { name: request.name, version: "unknown", path, source });
         }

@@ -8,8 +8,8 @@
  */
 import { ConfigurationError } from "./errors.ts";
 
-/** Where glibc lies: absolute paths first, since a bare name is refused under `--allow-ffi=<folders>`. */
-const LIBC_CANDIDATES = [
+/** Where glibc may lie: absolute paths first, since a bare name is refused under `--allow-ffi=<folders>`. */
+export const LIBC_CANDIDATES: readonly string[] = [
   "/lib/x86_64-linux-gnu/libc.so.6",
   "/lib/aarch64-linux-gnu/libc.so.6",
   "/lib64/libc.so.6",
@@ -19,6 +19,7 @@ const LIBC_CANDIDATES = [
 const LIBC_SYMBOLS = {
   /** The address of a buffer: copying zero bytes returns the destination. */
   addressOf: { name: "memcpy", parameters: ["buffer", "buffer", "usize"], result: "u64" },
+  addressOfPointer: { name: "memcpy", parameters: ["pointer", "pointer", "usize"], result: "u64" },
   copyFrom: { name: "memcpy", parameters: ["buffer", "u64", "usize"], result: "u64" },
   copyTo: { name: "memcpy", parameters: ["u64", "buffer", "usize"], result: "u64" },
   strlen: { parameters: ["u64"], result: "usize" },
@@ -49,6 +50,11 @@ export function addressOf(buffer: BufferSource): bigint {
   return (libc ?? openLibc()).addressOf(buffer, buffer, 0n);
 }
 
+/** A pointer as an integer; the address of a symbol that is declared as a `pointer` static. */
+export function addressOfPointer(pointer: Deno.PointerValue): bigint {
+  return (libc ?? openLibc()).addressOfPointer(pointer, pointer, 0n);
+}
+
 /** Copy bytes from foreign memory into a typed array; as many as the array holds, or `bytes`. */
 export function copyFromAddress(target: ArrayBufferView<ArrayBuffer>, source: bigint, bytes = target.byteLength): void {
   (libc ?? openLibc()).copyFrom(target, source, BigInt(bytes));
@@ -76,6 +82,14 @@ export function readCString(address: bigint): string {
   const bytes = new Uint8Array(Number((libc ?? openLibc()).strlen(address)));
   copyFromAddress(bytes, address);
   return new TextDecoder().decode(bytes);
+}
+
+/**
+ * Keep a shared library loaded until the process has ended. Deno unloads what it opened when its runtime ends, also
+ * before it prints an uncaught error, and a thread of an unloaded library crashes the process.
+ */
+export function keepLoaded(path: string): void {
+  (libc ?? openLibc()).dlopen(toCString(path), RTLD_LAZY);
 }
 
 const RTLD_LAZY = 0x001;

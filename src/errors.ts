@@ -8,26 +8,16 @@ import { DistmathError } from "../ffi/errors.ts";
 export { ConfigurationError, DistmathError, type DistmathErrorOptions, NativeError } from "../ffi/errors.ts";
 
 /** The ranks of a collective call disagree. */
-export class CollectiveError extends DistmathError {
-  override name = "CollectiveError";
-}
+export class CollectiveError extends DistmathError {}
 
 /** A shape does not fit. */
-export class ShapeError extends DistmathError {
-  override name = "ShapeError";
-}
+export class ShapeError extends DistmathError {}
 
 /** A distribution does not fit the array, the number of ranks or the operation. */
-export class DistributionError extends DistmathError {
-  override name = "DistributionError";
-}
+export class DistributionError extends DistmathError {}
 
 /** A dtype, or a combination of them, is not supported. */
-export class DTypeError extends DistmathError {
-  override name = "DTypeError";
-}
+export class DTypeError extends DistmathError {}
 
 /** An object was used in a state that does not allow it: after free, before plan, … */
-export class StateError extends DistmathError {
-  override name = "StateError";
-}
+export class StateError extends DistmathError {}
