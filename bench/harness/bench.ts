@@ -1,0 +1,192 @@
+/**
+ * Measuring several programs in turns: A B A B …, so that whatever else the machine does hits all of them alike.
+ *
+ * @module
+ */
+import { Job } from "./job.ts";
+import type { Libraries } from "./libraries.ts";
+import { launcherSettings } from "./machine.ts";
+import type { Program } from "./programs.ts";
+import type { Row, Verdict } from "./record.ts";
+import { median, ratios, summarize } from "./statistics.ts";
+
+/** The name of the library in tables. */
+export const ours = "distmath";
+
+/** What to compare, and the bound that it should keep. */
+export interface Comparison {
+  /** `speed`: the peer's time over ours; `time`: ours over the peer's. */
+  quantity: "speed" | "time";
+  /** The other program. */
+  against: string;
+  /** At least this for a speed, at most this for a time; left out for information only. */
+  bound?: number;
+}
+
+/** One thing to measure. */
+export interface Measurement {
+  /** What is measured. */
+  title: string;
+  /** What each program does for one round: the seconds of its calls. */
+  turns: Record<string, Turn>;
+  /** How often everything is repeated. */
+  rounds: number;
+  /** Floating point operations of one call. */
+  operations?: number;
+  /** What to compare. */
+  comparisons: Comparison[];
+  /** Our own time in seconds should be at most this. */
+  secondsAtMost?: number;
+  /** Milliseconds to wait before each turn, for threads of the last one to fall asleep. */
+  pause?: number;
+}
+
+/** A way to measure a program once, or the reason why that is impossible. */
+export type Turn = (() => Promise<readonly number[]>) | Error;
+
+/** The programs of a group: running jobs, or why they do not run. */
+export type Jobs<Name extends string> = Record<Name, Job | Error> & AsyncDisposable;
+
+function verdict(quantity: string, values: readonly number[] | null, relation: ">=" | "<=", bound?: number): Verdict {
+  const value = values && summarize(values);
+  const pass = value === null || bound === undefined
+    ? null
+    : relation === ">="
+    ? value.median >= bound
+    : value.median <= bound;
+  return { quantity, value, relation, bound: bound ?? null, pass };
+}
+
+function compare({ quantity, against, bound }: Comparison, times: Map<string, number[]>): Verdict {
+  const [mine, theirs] = [times.get(ours), times.get(against)];
+  const pair = quantity === "speed" ? [theirs, mine] : [mine, theirs];
+  const values = mine && theirs ? ratios(pair[0]!, pair[1]!) : null;
+  return verdict(`${quantity} / ${against}`, values, quantity === "speed" ? ">=" : "<=", bound);
+}
+
+/** Measure all programs in turns. Each round begins with another one, so that no program always comes first. */
+export async function measure(measurement: Measurement): Promise<Row> {
+  const { title, turns, rounds, operations, comparisons, secondsAtMost, pause = 0 } = measurement;
+  const missing = new Map<string, string>();
+  const times = new Map<string, number[]>();
+  const runnable: [name: string, turn: () => Promise<readonly number[]>][] = [];
+  for (const [name, turn] of Object.entries(turns)) {
+    if (turn instanceof Error) missing.set(name, turn.message);
+    else runnable.push([name, turn]);
+  }
+  for (let round = 0; round < rounds; round++) {
+    for (let place = 0; place < runnable.length; place++) {
+      const [name, turn] = runnable[(round + place) % runnable.length];
+      if (missing.has(name)) continue;
+      await new Promise((resolve) => setTimeout(resolve, pause));
+      try {
+        const seconds = median(await turn());
+        times.set(name, [...times.get(name) ?? [], seconds]);
+      } catch (error) {
+        missing.set(name, error instanceof Error ? error.message : String(error));
+        times.delete(name);
+      }
+    }
+  }
+  const names = Object.keys(turns).filter((name) => times.has(name));
+  return {
+    title,
+    operations: operations ?? null,
+    seconds: Object.fromEntries(names.map((name) => [name, summarize(times.get(name)!)])),
+    missing: Object.fromEntries(missing),
+    verdicts: [
+      ...comparisons.map((comparison) => compare(comparison, times)),
+      ...secondsAtMost === undefined ? [] : [verdict("seconds", times.get(ours) ?? null, "<=", secondsAtMost)],
+    ],
+  };
+}
+
+/** The turn in which a job does what an order says. */
+export function turn(job: Job | Error, order: string): Turn {
+  return job instanceof Error ? job : () => job.ask(order);
+}
+
+/** How many BLAS threads each rank has: all cores are used, none twice. */
+export function threadsPerRank(ranks: number): number {
+  return Math.max(1, Math.floor(navigator.hardwareConcurrency / ranks));
+}
+
+/** What a group gets: how many ranks it may use, the native libraries, and how to start programs. */
+export class Bench {
+  /** The number of ranks that was asked for. */
+  readonly ranks: number;
+  /** The native libraries in use. */
+  readonly libraries: Libraries;
+  #show: (row: Row) => void;
+  #rows: Row[] = [];
+
+  /** Make the context of a group; `show` is called with each row when it is measured. */
+  constructor(ranks: number, libraries: Libraries, show: (row: Row) => void) {
+    this.ranks = ranks;
+    this.libraries = libraries;
+    this.#show = show;
+  }
+
+  /** The rows so far. */
+  get rows(): readonly Row[] {
+    return this.#rows;
+  }
+
+  /** Measure, and keep and show the row. */
+  async row(measurement: Measurement): Promise<void> {
+    const row = await measure(measurement);
+    this.#rows.push(row);
+    this.#show(row);
+  }
+
+  /** The command that starts a program on some ranks; one rank needs no launcher. */
+  command(program: Program, ranks: number): string[] {
+    return ranks === 1 ? program.command : [this.libraries.launcher, "-n", String(ranks), ...program.command];
+  }
+
+  /** Environment variables for all programs on that many ranks. */
+  settings(ranks: number): Record<string, string> {
+    const threads = String(threadsPerRank(ranks));
+    return {
+      ...launcherSettings(this.libraries, ranks),
+      OMP_NUM_THREADS: threads,
+      MKL_NUM_THREADS: threads,
+      OPENBLAS_NUM_THREADS: threads,
+    };
+  }
+
+  /** Start programs on some ranks each; one that cannot be had or does not start is an Error in its place. */
+  async start<Name extends string>(
+    programs: Record<Name, Promise<Program> | Program>,
+    ranks: number = this.ranks,
+  ): Promise<Jobs<Name>> {
+    const start = async (name: string, promise: Promise<Program> | Program): Promise<Job | Error> => {
+      try {
+        const program = await promise;
+        const env = { ...this.settings(ranks), ...program.env };
+        return await Job.start({ name, command: this.command(program, ranks), ranks, env });
+      } catch (error) {
+        return error instanceof Error ? error : new Error(String(error));
+      }
+    };
+    const entries = Object.entries(programs) as [Name, Promise<Program> | Program][];
+    const jobs: [Name, Job | Error][] = [];
+    for (const [name, program] of entries) jobs.push([name, await start(name, program)]);
+    const dispose = async (): Promise<void> => {
+      for (const [, job] of jobs) if (job instanceof Job) await job[Symbol.asyncDispose]();
+    };
+    return Object.assign(Object.fromEntries(jobs) as Record<Name, Job | Error>, { [Symbol.asyncDispose]: dispose });
+  }
+}
+
+/** A group of benchmarks. */
+export interface Group {
+  /** The name that the command line takes. */
+  name: string;
+  /** One line about what is compared. */
+  description: string;
+  /** The number of ranks, if it is always the same. */
+  ranks?: number;
+  /** Measure everything of the group. */
+  run(bench: Bench): Promise<void>;
+}

@@ -1,0 +1,124 @@
+/**
+ * The benchmarks: `deno task bench [group …] [--ranks N] [--json FILE]`.
+ *
+ * Results are printed, and recorded as JSON and as a chart under bench/results/, or where `--json` says.
+ *
+ * @module
+ */
+import { isAbsolute, resolve } from "node:path";
+import { parseArgs } from "node:util";
+import { arrays } from "./arrays.ts";
+import { communicator } from "./communicator.ts";
+import { Bench, type Group, threadsPerRank } from "./harness/bench.ts";
+import { chart } from "./harness/chart.ts";
+import { findLibraries, type Libraries } from "./harness/libraries.ts";
+import { describeCommit, describeMachine, describeVersions, launcherSettings, machineKind } from "./harness/machine.ts";
+import { cleanUp } from "./harness/programs.ts";
+import { type GroupRecord, merged, type RunRecord } from "./harness/record.ts";
+import { formatRow } from "./harness/table.ts";
+import { overhead } from "./overhead.ts";
+import { pgemm } from "./pgemm.ts";
+import { scaling } from "./scaling.ts";
+import { startup } from "./startup.ts";
+
+const groups: readonly Group[] = [pgemm, scaling, overhead, communicator, startup, arrays];
+
+const usage = `Usage: deno task bench [group …] [--ranks N] [--json FILE]
+
+Groups (all, if none is named):
+${groups.map(({ name, description }) => `  ${name.padEnd(14)}${description}`).join("\n")}`;
+
+/** Printed for `--help`. */
+class Help extends Error {}
+
+/** What the command line asks for. */
+export interface Arguments {
+  /** The groups to run. */
+  groups: readonly Group[];
+  /** Ranks for the groups that do not fix them. */
+  ranks: number;
+  /** Where the JSON goes; null for the usual place. */
+  json: string | null;
+}
+
+/** Read the command line; throws an Error with the usage if it is wrong. */
+export function parseArguments(args: string[]): Arguments {
+  const { values, positionals } = parseArgs({
+    args,
+    allowPositionals: true,
+    options: { ranks: { type: "string", default: "2" }, json: { type: "string" }, help: { type: "boolean" } },
+  });
+  if (values.help) throw new Help(usage);
+  const unknown = positionals.filter((name) => !groups.some((group) => group.name === name));
+  if (unknown.length > 0) throw new Error(`There is no group ${unknown.join(", ")}.\n\n${usage}`);
+  const ranks = Number(values.ranks);
+  if (!Number.isInteger(ranks) || ranks < 2) {
+    throw new Error(`--ranks takes a number of at least 2, not ${values.ranks}.\n\n${usage}`);
+  }
+  return {
+    groups: positionals.length === 0 ? groups : groups.filter(({ name }) => positionals.includes(name)),
+    ranks,
+    json: values.json ?? null,
+  };
+}
+
+async function runGroup(group: Group, wanted: number, libraries: Libraries): Promise<GroupRecord> {
+  const { name, description, ranks = wanted } = group;
+  console.log(`\n${name}: ${description}`);
+  const bench = new Bench(ranks, libraries, (row) => console.log(formatRow(row)));
+  await group.run(bench);
+  const [time, commit] = [new Date().toISOString(), await describeCommit()];
+  return { name, description, time, commit, ranks, rows: [...bench.rows] };
+}
+
+/** The result file of an earlier run, if there is one. */
+async function readRecord(path: string): Promise<RunRecord | null> {
+  const text = await Deno.readTextFile(path).catch((error) => {
+    if (error instanceof Deno.errors.NotFound) return null;
+    throw error;
+  });
+  return text === null ? null : JSON.parse(text);
+}
+
+/** Paths are relative to the folder in which the task was called. */
+function userPath(path: string): string {
+  return isAbsolute(path) ? path : resolve(Deno.env.get("INIT_CWD") ?? Deno.cwd(), path);
+}
+
+async function main(args: string[]): Promise<void> {
+  const { groups, ranks, json } = parseArguments(args);
+  const machine = describeMachine();
+  const libraries = await findLibraries(threadsPerRank(ranks));
+  const [versions, settings] = [await describeVersions(libraries), launcherSettings(libraries, ranks)];
+  console.log(`${machine.processor}, ${machine.cores} cores, ${machine.memoryGiB} GiB, Linux ${machine.kernel}`);
+  for (const [name, version] of Object.entries(versions)) console.log(`  ${name}: ${version}`);
+
+  const day = new Date().toISOString().slice(0, 10);
+  const file = json === null
+    ? new URL(`results/${day}-${machineKind(machine)}.json`, import.meta.url).pathname
+    : userPath(json);
+  let record = await readRecord(file);
+  for (const group of groups) {
+    const measured = await runGroup(group, ranks, libraries);
+    record = merged(record, { machine, versions, settings, groups: [measured] });
+    await Deno.writeTextFile(file, `${JSON.stringify(record, null, 2)}\n`);
+  }
+  if (record === null) return;
+  const picture = file.replace(/(\.json)?$/, ".svg");
+  await Deno.writeTextFile(picture, chart(record));
+  console.log(`\nRecorded in ${file} and ${picture}`);
+}
+
+if (import.meta.main) {
+  try {
+    await main(Deno.args);
+  } catch (error) {
+    if (error instanceof Help) console.log(error.message);
+    else {
+      console.error(error instanceof Error ? error.message : String(error));
+      Deno.exitCode = 2;
+    }
+  } finally {
+    cleanUp();
+  }
+}

@@ -1,0 +1,90 @@
+/**
+ * What an MPI's binary interface (ABI) consists of. MPI fixes the C functions, but not the width of handles, the values of
+ * constants or the layout of `MPI_Status`: these differ between Open MPI, the MPICH family and MPI 5's standard ABI.
+ *
+ * @module
+ */
+
+/** An MPI handle: a 32-bit integer (a number) in the MPICH family, pointer-sized (a bigint) elsewhere. */
+export type Handle = number | bigint;
+
+/** The element types that messages and reductions are made of. */
+export type ElementType =
+  | "int8"
+  | "uint8"
+  | "int16"
+  | "uint16"
+  | "int32"
+  | "uint32"
+  | "int64"
+  | "uint64"
+  | "float32"
+  | "float64";
+
+/** The reductions, under MPI's names in lower case: `"land"` is `MPI_LAND`, logical and; `"bxor"` is `MPI_BXOR`. */
+export type ReduceOperation = "sum" | "prod" | "min" | "max" | "land" | "lor" | "lxor" | "band" | "bor" | "bxor";
+
+/** The constants of `mpi.h`, which each ABI numbers in its own way. */
+export interface MpiConstants {
+  /** `MPI_COMM_WORLD`. */
+  world: Handle;
+  /** `MPI_COMM_SELF`. */
+  self: Handle;
+  /** `MPI_COMM_NULL`. */
+  nullCommunicator: Handle;
+  /** `MPI_REQUEST_NULL`. */
+  nullRequest: Handle;
+  /** `MPI_INFO_NULL`. */
+  nullInfo: Handle;
+  /** `MPI_ERRORS_RETURN`. */
+  errorsReturn: Handle;
+  /** `MPI_INT8_T`, …, `MPI_DOUBLE`. */
+  types: Readonly<Record<ElementType, Handle>>;
+  /** `MPI_SUM`, …. */
+  operations: Readonly<Record<ReduceOperation, Handle>>;
+  /** `MPI_IN_PLACE`. */
+  inPlace: bigint;
+  /** `MPI_ANY_SOURCE`. */
+  anySource: number;
+  /** `MPI_ANY_TAG`. */
+  anyTag: number;
+  /** `MPI_PROC_NULL`. */
+  nullProcess: number;
+  /** `MPI_UNDEFINED`. */
+  undefined: number;
+  /** `MPI_COMM_TYPE_SHARED`. */
+  sharedMemory: number;
+  /** `MPI_THREAD_SERIALIZED`. */
+  threadSerialized: number;
+  /** `MPI_THREAD_MULTIPLE`. */
+  threadMultiple: number;
+}
+
+/** Where the fields of `MPI_Status` lie, in 32-bit words. */
+export interface StatusLayout {
+  /** The size of the struct. */
+  words: number;
+  /** `MPI_SOURCE`. */
+  source: number;
+  /** `MPI_TAG`. */
+  tag: number;
+}
+
+/** One binary interface. */
+export interface Abi {
+  /** Its name. */
+  name: "open_mpi" | "mpich" | "standard";
+  /** The C type of handles. */
+  handle: "i32" | "u64";
+  /** The constants of `mpi.h`. */
+  constants: MpiConstants;
+  /** The layout of `MPI_Status`. */
+  status: StatusLayout;
+  /** The symbolic name of each error class, such as `MPI_ERR_TRUNCATE`, by number. */
+  errorClasses: readonly string[];
+}
+
+/** Error classes from a list of names without `MPI_ERR_`, the first of which has number 1. */
+export function errorClasses(names: string): string[] {
+  return ["MPI_SUCCESS", ...names.trim().split(/\s+/).map((name) => `MPI_ERR_${name}`)];
+}

@@ -1,0 +1,118 @@
+/**
+ * The C functions of MPI that distmath calls, as MPI 3.1 declares them; each returns an error code.
+ *
+ * A name that ends in `_in_place` is the same C function with one buffer given as an address, for `MPI_IN_PLACE`.
+ *
+ * @module
+ */
+import type { Abi, Handle } from "./abi.ts";
+
+/** How a C parameter is passed: host memory, an address, a C `int`, or a handle. */
+export type MpiParameter = "buffer" | "address" | "int" | "handle";
+
+/** The parameters of each function. */
+// deno-fmt-ignore
+export const MPI_FUNCTIONS = {
+  MPI_Init_thread: ["address" /* int* argc */, "address" /* char*** argv */, "int" /* required */, "buffer" /* int* provided */],
+  MPI_Initialized: ["buffer" /* int* flag */],
+  MPI_Finalized: ["buffer" /* int* flag */],
+  MPI_Finalize: [],
+  MPI_Abort: ["handle" /* comm */, "int" /* errorcode */],
+  MPI_Query_thread: ["buffer" /* int* provided */],
+  MPI_Get_library_version: ["buffer" /* char* version */, "buffer" /* int* resultlen */],
+  MPI_Error_class: ["int" /* errorcode */, "buffer" /* int* errorclass */],
+  MPI_Error_string: ["int" /* errorcode */, "buffer" /* char* string */, "buffer" /* int* resultlen */],
+
+  MPI_Comm_rank: ["handle" /* comm */, "buffer" /* int* rank */],
+  MPI_Comm_size: ["handle" /* comm */, "buffer" /* int* size */],
+  MPI_Comm_dup: ["handle" /* comm */, "buffer" /* MPI_Comm* newcomm */],
+  MPI_Comm_split: ["handle" /* comm */, "int" /* color */, "int" /* key */, "buffer" /* MPI_Comm* newcomm */],
+  MPI_Comm_split_type: ["handle" /* comm */, "int" /* split_type */, "int" /* key */, "handle" /* info */, "buffer" /* MPI_Comm* newcomm */],
+  MPI_Comm_free: ["buffer" /* MPI_Comm* comm */],
+  MPI_Comm_set_errhandler: ["handle" /* comm */, "handle" /* errhandler */],
+  MPI_Comm_c2f: ["handle" /* comm */],
+  MPI_Comm_toint: ["handle" /* comm */],
+
+  MPI_Barrier: ["handle" /* comm */],
+  MPI_Bcast: ["buffer" /* void* buffer */, "int" /* count */, "handle" /* datatype */, "int" /* root */, "handle" /* comm */],
+  MPI_Reduce: ["buffer" /* void* sendbuf */, "buffer" /* void* recvbuf */, "int" /* count */, "handle" /* datatype */, "handle" /* op */, "int" /* root */, "handle" /* comm */],
+  MPI_Reduce_in_place: ["address" /* void* sendbuf */, "buffer" /* void* recvbuf */, "int" /* count */, "handle" /* datatype */, "handle" /* op */, "int" /* root */, "handle" /* comm */],
+  MPI_Allreduce: ["buffer" /* void* sendbuf */, "buffer" /* void* recvbuf */, "int" /* count */, "handle" /* datatype */, "handle" /* op */, "handle" /* comm */],
+  MPI_Allreduce_in_place: ["address" /* void* sendbuf */, "buffer" /* void* recvbuf */, "int" /* count */, "handle" /* datatype */, "handle" /* op */, "handle" /* comm */],
+  MPI_Scan: ["buffer" /* void* sendbuf */, "buffer" /* void* recvbuf */, "int" /* count */, "handle" /* datatype */, "handle" /* op */, "handle" /* comm */],
+  MPI_Scan_in_place: ["address" /* void* sendbuf */, "buffer" /* void* recvbuf */, "int" /* count */, "handle" /* datatype */, "handle" /* op */, "handle" /* comm */],
+  MPI_Exscan: ["buffer" /* void* sendbuf */, "buffer" /* void* recvbuf */, "int" /* count */, "handle" /* datatype */, "handle" /* op */, "handle" /* comm */],
+  MPI_Exscan_in_place: ["address" /* void* sendbuf */, "buffer" /* void* recvbuf */, "int" /* count */, "handle" /* datatype */, "handle" /* op */, "handle" /* comm */],
+  MPI_Reduce_scatter: ["buffer" /* void* sendbuf */, "buffer" /* void* recvbuf */, "buffer" /* int recvcounts[] */, "handle" /* datatype */, "handle" /* op */, "handle" /* comm */],
+  MPI_Gatherv: ["buffer" /* void* sendbuf */, "int" /* sendcount */, "handle" /* sendtype */, "buffer" /* void* recvbuf */, "buffer" /* int recvcounts[] */, "buffer" /* int displs[] */, "handle" /* recvtype */, "int" /* root */, "handle" /* comm */],
+  MPI_Gather: ["buffer" /* void* sendbuf */, "int" /* sendcount */, "handle" /* sendtype */, "buffer" /* void* recvbuf */, "int" /* recvcount */, "handle" /* recvtype */, "int" /* root */, "handle" /* comm */],
+  MPI_Scatter: ["buffer" /* void* sendbuf */, "int" /* sendcount */, "handle" /* sendtype */, "buffer" /* void* recvbuf */, "int" /* recvcount */, "handle" /* recvtype */, "int" /* root */, "handle" /* comm */],
+  MPI_Scatterv: ["buffer" /* void* sendbuf */, "buffer" /* int sendcounts[] */, "buffer" /* int displs[] */, "handle" /* sendtype */, "buffer" /* void* recvbuf */, "int" /* recvcount */, "handle" /* recvtype */, "int" /* root */, "handle" /* comm */],
+  MPI_Allgather: ["buffer" /* void* sendbuf */, "int" /* sendcount */, "handle" /* sendtype */, "buffer" /* void* recvbuf */, "int" /* recvcount */, "handle" /* recvtype */, "handle" /* comm */],
+  MPI_Allgather_in_place: ["address" /* void* sendbuf */, "int" /* sendcount */, "handle" /* sendtype */, "buffer" /* void* recvbuf */, "int" /* recvcount */, "handle" /* recvtype */, "handle" /* comm */],
+  MPI_Allgatherv: ["buffer" /* void* sendbuf */, "int" /* sendcount */, "handle" /* sendtype */, "buffer" /* void* recvbuf */, "buffer" /* int recvcounts[] */, "buffer" /* int displs[] */, "handle" /* recvtype */, "handle" /* comm */],
+  MPI_Allgatherv_in_place: ["address" /* void* sendbuf */, "int" /* sendcount */, "handle" /* sendtype */, "buffer" /* void* recvbuf */, "buffer" /* int recvcounts[] */, "buffer" /* int displs[] */, "handle" /* recvtype */, "handle" /* comm */],
+  MPI_Alltoall: ["buffer" /* void* sendbuf */, "int" /* sendcount */, "handle" /* sendtype */, "buffer" /* void* recvbuf */, "int" /* recvcount */, "handle" /* recvtype */, "handle" /* comm */],
+  MPI_Alltoall_in_place: ["address" /* void* sendbuf */, "int" /* sendcount */, "handle" /* sendtype */, "buffer" /* void* recvbuf */, "int" /* recvcount */, "handle" /* recvtype */, "handle" /* comm */],
+  MPI_Alltoallv: ["buffer" /* void* sendbuf */, "buffer" /* int sendcounts[] */, "buffer" /* int sdispls[] */, "handle" /* sendtype */, "buffer" /* void* recvbuf */, "buffer" /* int recvcounts[] */, "buffer" /* int rdispls[] */, "handle" /* recvtype */, "handle" /* comm */],
+
+  MPI_Send: ["buffer" /* void* buf */, "int" /* count */, "handle" /* datatype */, "int" /* dest */, "int" /* tag */, "handle" /* comm */],
+  MPI_Recv: ["buffer" /* void* buf */, "int" /* count */, "handle" /* datatype */, "int" /* source */, "int" /* tag */, "handle" /* comm */, "buffer" /* MPI_Status* status */],
+  MPI_Sendrecv: ["buffer" /* void* sendbuf */, "int" /* sendcount */, "handle" /* sendtype */, "int" /* dest */, "int" /* sendtag */, "buffer" /* void* recvbuf */, "int" /* recvcount */, "handle" /* recvtype */, "int" /* source */, "int" /* recvtag */, "handle" /* comm */, "buffer" /* MPI_Status* status */],
+  MPI_Probe: ["int" /* source */, "int" /* tag */, "handle" /* comm */, "buffer" /* MPI_Status* status */],
+  MPI_Iprobe: ["int" /* source */, "int" /* tag */, "handle" /* comm */, "buffer" /* int* flag */, "buffer" /* MPI_Status* status */],
+  MPI_Get_count: ["buffer" /* MPI_Status* status */, "handle" /* datatype */, "buffer" /* int* count */],
+
+  MPI_Isend: ["buffer" /* void* buf */, "int" /* count */, "handle" /* datatype */, "int" /* dest */, "int" /* tag */, "handle" /* comm */, "buffer" /* MPI_Request* request */],
+  MPI_Irecv: ["buffer" /* void* buf */, "int" /* count */, "handle" /* datatype */, "int" /* source */, "int" /* tag */, "handle" /* comm */, "buffer" /* MPI_Request* request */],
+  MPI_Ibarrier: ["handle" /* comm */, "buffer" /* MPI_Request* request */],
+  MPI_Iallgatherv: ["buffer" /* void* sendbuf */, "int" /* sendcount */, "handle" /* sendtype */, "buffer" /* void* recvbuf */, "buffer" /* int recvcounts[] */, "buffer" /* int displs[] */, "handle" /* recvtype */, "handle" /* comm */, "buffer" /* MPI_Request* request */],
+  MPI_Test: ["buffer" /* MPI_Request* request */, "buffer" /* int* flag */, "buffer" /* MPI_Status* status */],
+  MPI_Wait: ["buffer" /* MPI_Request* request */, "buffer" /* MPI_Status* status */],
+  MPI_Cancel: ["buffer" /* MPI_Request* request */],
+  MPI_Test_cancelled: ["buffer" /* MPI_Status* status */, "buffer" /* int* flag */],
+} as const satisfies Record<string, readonly MpiParameter[]>;
+
+/** What is passed for a parameter. */
+export type MpiArgument<P> = P extends "buffer" ? ArrayBufferView | null : P extends "address" ? bigint
+: P extends "int" ? number
+: Handle;
+/** What is passed for a list of parameters. */
+export type MpiArguments<P extends readonly MpiParameter[]> = { -readonly [I in keyof P]: MpiArgument<P[I]> };
+
+/** The name of a function of the table. */
+export type MpiFunctionName = keyof typeof MPI_FUNCTIONS;
+
+/** The functions, as they are called from TypeScript. */
+export type MpiFunctions = {
+  [Name in MpiFunctionName]: (...values: MpiArguments<(typeof MPI_FUNCTIONS)[Name]>) => number;
+};
+
+/** All names of the table. */
+export const MPI_FUNCTION_NAMES: readonly MpiFunctionName[] = Object.keys(MPI_FUNCTIONS) as MpiFunctionName[];
+
+function declaration(name: MpiFunctionName, handle: Abi["handle"]): Deno.ForeignFunction {
+  const types = { buffer: "buffer", address: "u64", int: "i32", handle } as const;
+  return {
+    name: name.replace(/_in_place$/, ""),
+    parameters: MPI_FUNCTIONS[name].map((parameter: MpiParameter) => types[parameter]),
+    result: "i32",
+  };
+}
+
+/**
+ * The functions of the library in the file `path`. A function is opened when it is called first, since each costs
+ * 0.1 to 0.4 ms and few scripts need more than ten.
+ */
+export function mpiFunctions(path: string, handle: Abi["handle"]): MpiFunctions {
+  type AnyFunction = (...values: unknown[]) => number;
+  const functions: Record<string, AnyFunction> = {};
+  for (const name of MPI_FUNCTION_NAMES) {
+    functions[name] = (...values) => {
+      const { symbols } = Deno.dlopen(path, { [name]: declaration(name, handle) });
+      functions[name] = symbols[name] as unknown as AnyFunction;
+      return functions[name](...values);
+    };
+  }
+  return functions as unknown as MpiFunctions;
+}

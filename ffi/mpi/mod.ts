@@ -1,0 +1,231 @@
+/**
+ * MPI: finding the library that belongs to the launcher, opening it once, and one set of names for three binary
+ * interfaces. Sources: MPI 3.1 and 5.0, and the `mpi.h` of Open MPI 4.1 and 5.0 and MPICH 4 and 5.
+ *
+ * @module
+ */
+import { ConfigurationError, NativeError, type NativeFailure } from "../errors.ts";
+import {
+  environment,
+  type Library,
+  LibraryNotFoundError,
+  type LibraryRequest,
+  openLibrary,
+  type SearchFolder,
+  searchFolders,
+  setLibraryVersion,
+} from "../library.ts";
+import { fromCString } from "../memory.ts";
+import type { Abi, MpiConstants, StatusLayout } from "./abi.ts";
+import { type MpiFunctions, mpiFunctions } from "./functions.ts";
+import { type Launcher, launcher, launcherLibraryFolders } from "./launcher.ts";
+import { mpichAbi } from "./mpich.ts";
+import { openMpiAbi } from "./open_mpi.ts";
+import { standardAbi } from "./standard_abi.ts";
+
+export type { Abi, ElementType, Handle, MpiConstants, ReduceOperation, StatusLayout } from "./abi.ts";
+export {
+  MPI_FUNCTION_NAMES,
+  MPI_FUNCTIONS,
+  type MpiArgument,
+  type MpiArguments,
+  type MpiFunctionName,
+  type MpiFunctions,
+  type MpiParameter,
+} from "./functions.ts";
+export { type Launcher, launcher } from "./launcher.ts";
+
+/** The MPI library in use. */
+export interface Mpi {
+  /** The binary interface. */
+  abi: Abi["name"];
+  /** Who made the library. */
+  vendor: "open_mpi" | "mpich" | "intel" | "cray" | "mvapich" | "unknown";
+  /** The first line of the library's own description. */
+  version: string;
+  /** The file that was opened. */
+  path: string;
+  /** How it was found. */
+  source: string;
+  /** The C type of handles: numbers for `i32`, bigints for `u64`. */
+  handle: Abi["handle"];
+  /** The constants of `mpi.h`. */
+  constants: MpiConstants;
+  /** The layout of `MPI_Status`. */
+  status: StatusLayout;
+  /** The names of error classes by number. */
+  errorClasses: readonly string[];
+  /** The C functions. */
+  symbols: MpiFunctions;
+}
+
+/** An MPI function returned an error code: `symbol` is its error class, `failure.text` is MPI's own text. */
+export class MpiError extends NativeError {
+}
+
+/** The error for what an MPI function returned. */
+export function mpiError(functionName: string, code: number, hint?: string): MpiError {
+  const { symbols, errorClasses } = openMpi();
+  const errorClass = new Int32Array(1);
+  const text = new Uint8Array(1024);
+  symbols.MPI_Error_class(code, errorClass);
+  symbols.MPI_Error_string(code, text, new Int32Array(1));
+  const failure: NativeFailure = {
+    functionName,
+    code,
+    symbol: errorClasses[errorClass[0]] ?? `MPI error class ${errorClass[0]}`,
+    text: fromCString(text).trim().replaceAll(/\s*\n\s*/g, "; ").replace(/\.$/, ""),
+  };
+  if (hint !== undefined) failure.hint = hint;
+  return new MpiError(failure);
+}
+
+/** Throw the {@linkcode MpiError} for a code other than success. */
+export function checkMpi(code: number, functionName: string): void {
+  if (code !== 0) throw mpiError(functionName, code);
+}
+
+const OPEN_MPI_FILES = ["libmpi.so.40"];
+const MPICH_FILES = ["libmpi.so.12", "libmpich.so.12"];
+const STANDARD_FILES = ["libmpi_abi.so.1", "libmpi_abi.so.0"];
+
+const INSTALL =
+  "deno task native install cpu, or on Debian: apt-get install openmpi-bin libscalapack-openmpi2.2 libopenblas0-pthread";
+
+/** The symbols that tell the binary interfaces apart; opened with the library. */
+const PROBE = {
+  ompi_mpi_comm_world: { type: "pointer", optional: true },
+  MPI_Abi_get_version: { parameters: ["buffer", "buffer"], result: "i32", optional: true },
+  MPI_Get_library_version: { parameters: ["buffer", "buffer"], result: "i32" },
+} as const satisfies Deno.ForeignLibraryInterface;
+
+/** mpi4py's rule: the standard interface has a version of its own, Open MPI exports its handles, the rest is MPICH. */
+function identify(path: string, symbols: Library<typeof PROBE>["symbols"]): Abi {
+  const version = new Int32Array(2);
+  if (symbols.ompi_mpi_comm_world !== null) return openMpiAbi(path);
+  const isStandard = symbols.MPI_Abi_get_version?.(version.subarray(0, 1), version.subarray(1)) === 0 && version[0] > 0;
+  return isStandard ? standardAbi : mpichAbi;
+}
+
+const VENDORS: readonly (readonly [RegExp, Mpi["vendor"]])[] = [
+  [/open mpi/i, "open_mpi"],
+  [/intel/i, "intel"],
+  [/cray/i, "cray"],
+  [/mvapich/i, "mvapich"],
+  [/mpich/i, "mpich"],
+];
+
+/** The major release in Open MPI's description of itself. */
+function openMpiRelease(version: string): number | null {
+  const match = /Open MPI v(\d+)/.exec(version);
+  return match && Number(match[1]);
+}
+
+/** The names of the launcher's own library. */
+function nativeFiles(starter: Launcher | null): string[] {
+  if (starter?.kind === "open_mpi") return OPEN_MPI_FILES;
+  if (starter?.kind === "mpich") return MPICH_FILES;
+  return [...OPEN_MPI_FILES, ...MPICH_FILES, "libmpi.so"];
+}
+
+/**
+ * Where to look, in order: what the user set, the launcher's own folder, the ordinary search. Open MPI 4.1 does not tell
+ * its folder; it is the system's one, so that the system goes before an Open MPI 5 of `native install`.
+ */
+function mpiFolders(starter: Launcher | null): SearchFolder[] {
+  const ordinary = searchFolders();
+  const explicit = ordinary.filter(({ source }) => source === "DISTMATH_LIBRARY_PATH");
+  const rest = ordinary.filter((folder) => !explicit.includes(folder));
+  const own = starter ? launcherLibraryFolders().map((path) => ({ path, source: "the launcher's own" })) : [];
+  const isSystem = ({ source }: SearchFolder) => source === "OS loader" || source === "system folder";
+  const isOldOpenMpi = starter?.kind === "open_mpi" && starter.release === 4;
+  return [
+    ...explicit,
+    ...own,
+    ...(isOldOpenMpi ? [...rest.filter(isSystem), ...rest.filter((folder) => !isSystem(folder))] : rest),
+  ];
+}
+
+/** A library that `DISTMATH_MPI` names: a file, or a folder with one. */
+function openNamed(path: string, request: LibraryRequest): Library<typeof PROBE> {
+  const [, folder, file] = /^(.*?)\/?([^/]*\.so[.\d]*)$/.exec(path) ?? [undefined, path, undefined];
+  const files = file === undefined ? [...request.files, ...STANDARD_FILES] : [file];
+  const firstFolders = [{
+    path: file !== undefined && folder === "" && path === file ? null : folder,
+    source: "DISTMATH_MPI",
+  }];
+  return openLibrary({ ...request, files, firstFolders, onlyFirst: true }, PROBE);
+}
+
+/** The launcher's native library; the standard interface, for which no ScaLAPACK exists, only if there is none. */
+function find(): Library<typeof PROBE> {
+  const starter = launcher();
+  const request = { name: "MPI", install: INSTALL, files: nativeFiles(starter) };
+  const named = environment("DISTMATH_MPI");
+  if (named) return openNamed(named, request);
+  const firstFolders = mpiFolders(starter);
+  try {
+    return openLibrary({ ...request, firstFolders, onlyFirst: true }, PROBE);
+  } catch (error) {
+    if (!(error instanceof LibraryNotFoundError) || starter?.kind === "open_mpi") throw error;
+    try {
+      return openLibrary({ ...request, files: STANDARD_FILES, firstFolders, onlyFirst: true }, PROBE);
+    } catch (second) {
+      if (!(second instanceof LibraryNotFoundError)) throw second;
+      throw new LibraryNotFoundError(request, [...error.attempts, ...second.attempts]);
+    }
+  }
+}
+
+const FAMILY_NAMES = { open_mpi: "Open MPI's mpirun", mpich: "MPICH's mpirun", slurm: "srun" } as const;
+
+/** What to do when the library and the launcher do not belong together. */
+export function howToStart(mpi: Mpi): string {
+  return `Start the script by the mpirun of ${mpi.path} (deno task run -n 4 script.ts finds it), ` +
+    `or set DISTMATH_MPI to the library file of the launcher's MPI.`;
+}
+
+/** Refuse a library that another MPI's launcher started: each process would be a rank 0 of 1. */
+function refuseForeignLauncher(mpi: Mpi): void {
+  const starter = launcher();
+  if (starter === null || starter.kind === "slurm") return;
+  const isOpenMpi = mpi.vendor === "open_mpi";
+  const release = openMpiRelease(mpi.version);
+  const fits = isOpenMpi === (starter.kind === "open_mpi") &&
+    (!isOpenMpi || release === null || release === starter.release);
+  if (fits) return;
+  const name = FAMILY_NAMES[starter.kind] + (starter.release === null ? "" : ` (release ${starter.release})`);
+  throw new ConfigurationError(
+    `${name} started ${starter.size} ranks, but the MPI in use is ${mpi.version}, from ${mpi.path} (${mpi.source}); ` +
+      `they do not fit together, and every process would be alone. ${howToStart(mpi)}`,
+  );
+}
+
+let current: Mpi | undefined;
+
+/**
+ * The MPI library, opened at the first call: `DISTMATH_MPI` (a file or a folder) and `DISTMATH_LIBRARY_PATH` first, then
+ * the library in the launcher's own prefix, then the ordinary search for the launcher's family.
+ *
+ * @throws {ConfigurationError} if there is none, or if another MPI's launcher started this process.
+ *
+ * @example
+ * ```ts ignore
+ * import { openMpi } from "./mod.ts";
+ * console.log(openMpi().version);
+ * ```
+ */
+export function openMpi(): Mpi {
+  if (current) return current;
+  const { path, source, symbols: probe } = find();
+  const { name, ...abi } = identify(path, probe);
+  const text = new Uint8Array(8192);
+  probe.MPI_Get_library_version(text, new Int32Array(1));
+  const description = fromCString(text);
+  const version = description.split(/[\n,]/)[0].replaceAll(/\s+/g, " ").trim();
+  const vendor = VENDORS.find(([pattern]) => pattern.test(description))?.[1] ?? "unknown";
+  const mpi: Mpi = { abi: name, vendor, version, path, source, symbols: mpiFunctions(path, abi.handle), ...abi };
+  refuseForeignLauncher(mpi);
+  setLibraryVersion("MPI", version);
+  return current = mpi;
+}

@@ -1,0 +1,242 @@
+/**
+ * ScaLAPACK: the distributed matrix product p?gemm, and the search for the ScaLAPACK that fits the MPI in use.
+ *
+ * Loading a ScaLAPACK that was built for another MPI would load that MPI too, and break the process. So the search
+ * takes only files that belong to the MPI in use: by their name (`libscalapack-openmpi`, `libmkl_blacs_intelmpi`), or,
+ * where the name says nothing (`libscalapack.so`), by where their MPI functions lie.
+ *
+ * Sources: the ScaLAPACK user's guide, PBLAS 2 (ScaLAPACK 2.2), Intel's oneMKL link line advice.
+ *
+ * @module
+ */
+import { type BlacsSymbols, openBlacs } from "./blacs.ts";
+import { type Blas, type BlasType, blasWarning, openBlas } from "./blas.ts";
+import { ConfigurationError } from "./errors.ts";
+import { type Library, openLibrary, setLibraryVersion } from "./library.ts";
+import { loadGlobally, toCString } from "./memory.ts";
+import { type Mpi, openMpi } from "./mpi/mod.ts";
+
+/** `p?gemm_`: every argument is an address, and every integer that lies there has 32 bits. */
+const PGEMM = {
+  parameters: [
+    "u64", // const char* transa: 'N', 'T' or 'C'
+    "u64", // const char* transb
+    "u64", // const int* m: rows of op(A) and C
+    "u64", // const int* n: columns of op(B) and C
+    "u64", // const int* k: columns of op(A), rows of op(B)
+    "u64", // const T* alpha
+    "u64", // const T* a: the local part
+    "u64", // const int* ia: first row in A, from 1
+    "u64", // const int* ja: first column in A, from 1
+    "u64", // const int* desca: 9 integers
+    "u64", // const T* b
+    "u64", // const int* ib
+    "u64", // const int* jb
+    "u64", // const int* descb
+    "u64", // const T* beta
+    "u64", // T* c
+    "u64", // const int* ic
+    "u64", // const int* jc
+    "u64", // const int* descc
+  ],
+  result: "void",
+} as const satisfies Deno.ForeignFunction;
+
+/** The distributed matrix products of the four types. */
+export const SCALAPACK_SYMBOLS = {
+  psgemm_: PGEMM,
+  pdgemm_: PGEMM,
+  pcgemm_: PGEMM,
+  pzgemm_: PGEMM,
+} as const satisfies Deno.ForeignLibraryInterface;
+
+/** `p?gemm_`: nineteen addresses. */
+export type PgemmFunction = Deno.DynamicLibrary<typeof SCALAPACK_SYMBOLS>["symbols"]["pdgemm_"];
+
+/** An opened ScaLAPACK. */
+export interface Scalapack {
+  /** Who made it. */
+  readonly vendor: "mkl" | "netlib";
+  /** The file that was opened. */
+  readonly path: string;
+  /** How it was found. */
+  readonly source: string;
+  /** The distributed matrix product of each type. */
+  readonly pgemm: Readonly<Record<BlasType, PgemmFunction>>;
+  /** Process grids. */
+  readonly blacs: BlacsSymbols;
+  /** The BLAS that ScaLAPACK itself uses. */
+  readonly blas: Blas;
+  /** What the user should know about this choice, in words. */
+  readonly warnings: readonly string[];
+}
+
+const NAME = "ScaLAPACK";
+const MKL_FILE = "libmkl_scalapack_lp64.so";
+
+/** Which BLACS of MKL speaks to an MPI. */
+const MKL_BLACS = { open_mpi: "openmpi", mpich: "intelmpi" } as const;
+
+/** Names under which ScaLAPACK is packaged for one MPI, and names that do not say for which. */
+const PACKAGED = {
+  open_mpi: ["libscalapack-openmpi.so.2.2", "libscalapack-openmpi.so.2.1"],
+  mpich: ["libscalapack-mpich.so.2.2", "libscalapack-mpich.so.2.1"],
+};
+const NEUTRAL = ["libscalapack.so.2.2", "libscalapack.so.2.1", "libscalapack.so"];
+
+const INSTALL = {
+  open_mpi: "deno task native install cpu   (or: apt-get install libscalapack-openmpi2.2 libopenblas0-pthread)",
+  mpich: "deno task native install cpu   (or: apt-get install libscalapack-mpich2.2 libopenblas0-pthread)",
+};
+
+/** The file's neighbour in the same folder. */
+function neighbour(path: string, file: string): string {
+  return path.slice(0, path.lastIndexOf("/") + 1) + file;
+}
+
+function fileName(path: string): string {
+  return path.slice(path.lastIndexOf("/") + 1);
+}
+
+/** What `MKL_FILE + suffix` needs beside it: the suffixes of MKL's core, newest first. */
+const MKL_CORE_SUFFIXES: Readonly<Record<string, readonly string[]>> = {
+  ".2": [".3", ".2"],
+  ".1": [".1"],
+  "": [""],
+};
+
+/** Load the first of some files that can be loaded; throws the first reason if none can. */
+function loadFirst(paths: readonly string[]): string {
+  let reason: unknown;
+  for (const path of paths) {
+    try {
+      loadGlobally(path);
+      return path;
+    } catch (error) {
+      reason ??= error;
+    }
+  }
+  throw reason;
+}
+
+/** What {@linkcode loadMkl} loaded. */
+interface MklParts {
+  /** The library with the BLAS in it. */
+  interface: string;
+  /** The library with the BLACS in it. */
+  blacs: string;
+  /** What to tell the user. */
+  warnings: string[];
+}
+
+/**
+ * Load all that MKL's ScaLAPACK needs. Its libraries name no dependencies, so that each must be loaded, with global
+ * symbols, before the one that uses it.
+ */
+function loadMkl(path: string, mpi: Mpi & { abi: keyof typeof MKL_BLACS }, threads: number): MklParts {
+  const suffix = fileName(path).slice(MKL_FILE.length);
+  if (mpi.abi === "open_mpi" && suffix !== ".2") {
+    throw new Error("this MKL keeps Open MPI's handles in 32 bits and would crash; take MKL 2026.2, or MPICH");
+  }
+  const beside = (file: string): string => neighbour(path, file);
+  loadGlobally(mpi.path);
+  const core = loadFirst(MKL_CORE_SUFFIXES[suffix].map((version) => beside(`libmkl_core.so${version}`)));
+  const version = core.slice(core.lastIndexOf(".so") + 3);
+  const warnings = mpi.abi === "open_mpi" && version !== ".3"
+    ? [`${path} is older than MKL 2026; versions from 2020 crash under Open MPI, this one is not known to work`]
+    : [];
+  // GNU's threading layer is never taken: without libgomp beside it, it ends the process.
+  try {
+    if (threads === 1) throw new Error("one thread needs no OpenMP");
+    loadGlobally(beside("libiomp5.so"));
+    loadGlobally(beside(`libmkl_intel_thread.so${version}`));
+  } catch (error) {
+    loadGlobally(beside(`libmkl_sequential.so${version}`));
+    if (threads > 1) {
+      const reason = error instanceof Error ? error.message : String(error);
+      warnings.push(`${threads} threads were asked for, but MKL runs with one, since its OpenMP is missing: ${reason}`);
+    }
+  }
+  const parts = {
+    interface: beside(`libmkl_intel_lp64.so${version}`),
+    blacs: beside(`libmkl_blacs_${MKL_BLACS[mpi.abi]}_lp64.so${suffix}`),
+  };
+  loadGlobally(parts.interface);
+  loadGlobally(parts.blacs);
+  loadGlobally(path);
+  return { ...parts, warnings };
+}
+
+/** Where a library, or one that it depends on, has a function. */
+function functionAddress(path: string, name: string): bigint {
+  const { dlopen, dlsym } = Deno.dlopen(path, {
+    dlopen: { parameters: ["buffer", "i32"], result: "u64" },
+    dlsym: { parameters: ["u64", "buffer"], result: "u64" },
+  }).symbols;
+  const RTLD_LAZY = 1;
+  return dlsym(dlopen(toCString(path), RTLD_LAZY), toCString(name));
+}
+
+/** Throws unless a file may be opened, and its MPI is the one in use. */
+function checkMpi(path: string, mpi: Mpi): void {
+  const file = fileName(path);
+  if (PACKAGED.mpich.includes(file) && !fileName(mpi.path).startsWith("libmpich.so")) {
+    throw new Error(`it is built for libmpich.so.12 and would load a second MPI beside ${mpi.path}`);
+  }
+  if (NEUTRAL.includes(file) && functionAddress(path, "MPI_Init") !== functionAddress(mpi.path, "MPI_Init")) {
+    throw new Error(`it is built for another MPI than ${mpi.path}`);
+  }
+}
+
+let opened: Scalapack | undefined;
+
+/**
+ * The ScaLAPACK for the MPI in use; found and opened at the first call. `threads` is the number of threads that a local
+ * product may use.
+ *
+ * @throws {ConfigurationError} if none is found, listing what was tried, or if none exists for the MPI in use.
+ */
+export function openScalapack(threads = 1): Scalapack {
+  opened ??= findScalapack(openMpi(), threads);
+  opened.blas.setThreads(threads);
+  return opened;
+}
+
+/** Where ScaLAPACK's parts lie. */
+function isNative(mpi: Mpi): mpi is Mpi & { abi: keyof typeof MKL_BLACS } {
+  return mpi.abi !== "standard";
+}
+
+function findScalapack(mpi: Mpi, threads: number): Scalapack {
+  if (!isNative(mpi)) {
+    throw new ConfigurationError(
+      `no ScaLAPACK exists for the MPI standard ABI (${mpi.path}), so that there is no matrix product on CPUs with it. ` +
+        "Start the script under Open MPI or MPICH with their own libmpi: deno task native install cpu",
+    );
+  }
+  const mkl: { parts?: MklParts } = {};
+  const library: Library<typeof SCALAPACK_SYMBOLS> = openLibrary({
+    name: NAME,
+    files: [...Object.keys(MKL_CORE_SUFFIXES).map((suffix) => MKL_FILE + suffix), ...PACKAGED[mpi.abi], ...NEUTRAL],
+    install: INSTALL[mpi.abi],
+    prepare: (path) => {
+      if (fileName(path).startsWith(MKL_FILE)) mkl.parts = loadMkl(path, mpi, threads);
+      else checkMpi(path, mpi);
+    },
+  }, SCALAPACK_SYMBOLS);
+  const { path, source, symbols } = library;
+  const parts = fileName(path).startsWith(MKL_FILE) ? mkl.parts : undefined;
+  const blas = openBlas(parts?.interface ?? path);
+  const slow = blasWarning(blas);
+  const vendor = parts ? "mkl" : "netlib";
+  setLibraryVersion(NAME, parts ? blas.version : `${fileName(path)} with ${blas.version}`);
+  return {
+    vendor,
+    path,
+    source,
+    pgemm: { s: symbols.psgemm_, d: symbols.pdgemm_, c: symbols.pcgemm_, z: symbols.pzgemm_ },
+    blacs: openBlacs(parts?.blacs ?? path, mpi.abi === "open_mpi" ? "u64" : "i32"),
+    blas,
+    warnings: [...parts?.warnings ?? [], ...slow ? [slow] : []],
+  };
+}

@@ -1,0 +1,59 @@
+/**
+ * distmath: distributed linear algebra for TypeScript.
+ *
+ * A script is started on several ranks, joins them with {@linkcode initialize}, makes arrays that are spread over the
+ * ranks, and multiplies them with {@linkcode matmul} or {@linkcode Matmul}. {@linkcode Communicator} is MPI for
+ * scripts, usable alone.
+ *
+ * @example
+ * ```ts
+ * import { DistributedArray, initialize, matmul, Slab } from "./mod.ts";
+ *
+ * using runtime = initialize();
+ * const a = DistributedArray.random(runtime, [64, 32], Slab.X, { dtype: "float64" });
+ * const b = DistributedArray.random(runtime, [32, 16], Slab.Y, { dtype: "float64" });
+ * using d = matmul(a, b, { distribution: Slab.X });
+ * console.log(d.local.shape);
+ * ```
+ *
+ * @module
+ */
+
+// Runtime and MPI
+export * from "./src/runtime/mod.ts";
+
+// Distributions
+export * from "./src/distribution/mod.ts";
+
+// Arrays
+export * from "./src/array/mod.ts";
+
+// Linear algebra
+export * from "./src/linalg/mod.ts";
+
+// Errors
+export {
+  CollectiveError,
+  ConfigurationError,
+  DistmathError,
+  type DistmathErrorOptions,
+  DistributionError,
+  DTypeError,
+  NativeError,
+  ShapeError,
+  StateError,
+} from "./src/errors.ts";
+export type { NativeFailure } from "./ffi/errors.ts";
+
+// Native libraries: where they are looked for, and which are in use
+export {
+  environment,
+  type LibraryAttempt,
+  LibraryNotFoundError,
+  type LibraryRequest,
+  type LibraryVersion,
+  nativePrefix,
+  openedLibraries,
+  type SearchFolder,
+  searchFolders,
+} from "./ffi/library.ts";

@@ -1,0 +1,168 @@
+/**
+ * `cluster-test`: run test files on 1, 2, … ranks, and merge what the ranks report.
+ *
+ * @module
+ */
+import { relative } from "node:path";
+import { BoilerplateFilter } from "./boilerplate.ts";
+import { runJob } from "./job.ts";
+import { describeLauncher, findLauncher, type Launcher, parseTag } from "./launcher.ts";
+import { count, type Counts, type FileResult, junit, listRanks, mergeRanks, summary } from "./merge.ts";
+import { parsePlace, type Place, scriptOfUser } from "./run.ts";
+import { TapReader } from "./tap.ts";
+import {
+  CommandError,
+  oneLine,
+  type Options,
+  parseCommand,
+  parseCount,
+  scriptAddress,
+  style,
+  userPath,
+} from "./terminal.ts";
+
+const help = `Run test files on several numbers of ranks.
+
+Usage: cluster-test [options] FILES…
+
+Each file is one job a number of ranks: "deno test" on every rank. A test passes if it passes on all ranks.
+
+  --ranks 1,2,4      numbers of ranks (1,2,4)
+  --hosts A:2,B:2    hosts with their slots; this host alone when left out
+  --timeout SECONDS  time limit of a job (120); a job that takes longer is ended and has failed
+  --junit FILE       write the results as JUnit XML
+  --filter TEXT      only tests whose name contains it
+  --no-check         leave out the type check that comes first
+  --mpirun PATH      the launcher to use (also DISTMATH_MPIRUN)
+`;
+
+const options = {
+  ranks: { type: "string", default: "1,2,4" },
+  hosts: { type: "string" },
+  timeout: { type: "string", default: "120" },
+  junit: { type: "string" },
+  filter: { type: "string" },
+  "no-check": { type: "boolean", default: false },
+  mpirun: { type: "string" },
+  help: { type: "boolean", short: "h", default: false },
+} as const satisfies Options;
+
+/** How to run a test file. */
+export interface TestSettings extends Place {
+  /** Only tests whose name contains this. */
+  filter?: string | undefined;
+  /** More variables for the ranks. */
+  env?: Record<string, string>;
+}
+
+/** Run one file on one number of ranks. */
+export async function runTestFile(
+  launcher: Launcher,
+  file: string,
+  ranks: number,
+  { hosts, timeoutSeconds, filter, env }: TestSettings = {},
+): Promise<FileResult> {
+  const readers = Array.from({ length: ranks }, () => new TapReader());
+  const filters = { stdout: new BoilerplateFilter(launcher.kind), stderr: new BoilerplateFilter(launcher.kind) };
+  const output: string[] = [];
+  const take = (line: string) => {
+    const tagged = parseTag(line, launcher);
+    if (tagged && tagged.rank < ranks) readers[tagged.rank].push(tagged.text);
+    else if (line.trim() !== "") output.push(line);
+  };
+  const job = await runJob(launcher, {
+    ranks,
+    ...hosts && { hosts },
+    ...timeoutSeconds !== undefined && { timeoutSeconds },
+    tag: true,
+    env: { NO_COLOR: "1", ...env },
+    program: [
+      ...[
+        Deno.execPath(),
+        "test",
+        "-A",
+        "--no-check",
+        "--reporter=tap",
+        `--preload=${scriptAddress("test_output.ts")}`,
+      ],
+      ...filter === undefined ? [] : ["--filter", filter],
+      file,
+    ],
+    onLine: (stream, line) => filters[stream].push(line).forEach(take),
+  });
+  for (const held of Object.values(filters)) held.end().forEach(take);
+  const signal = filters.stdout.signal ?? filters.stderr.signal;
+  const tests = mergeRanks(readers, { ...job, timeoutSeconds, signal, output });
+  return { file: shortName(file), ranks, tests, seconds: job.seconds };
+}
+
+function shortName(file: string): string {
+  if (!file.startsWith("/")) return file;
+  const short = relative(userPath("."), file);
+  return short.startsWith("..") ? file : short;
+}
+
+/**
+ * Print the results of a file: a line a test, and what a failing rank said. In brief, only what did not pass, and how
+ * many did.
+ */
+export function printFile({ file, ranks, tests, seconds }: FileResult, { heading = "", isBrief = false } = {}): void {
+  const place = `${file} on ${ranks} ${ranks === 1 ? "rank" : "ranks"}${heading}`;
+  const counts = isBrief ? `: ${summary(count(tests))}` : "";
+  console.log(`${style("bold", place)}${counts} ${style("dim", `(${seconds.toFixed(1)} s)`)}`);
+  for (const { name, outcome, failedRanks, details } of tests) {
+    if (outcome === "failed") {
+      const where = failedRanks.length > 0 ? ` on ${listRanks(failedRanks)}` : "";
+      console.log(`  ${name} … ${style("red", `FAILED${where}`)}`);
+      console.log(details.replace(/^/gm, "    "));
+    } else if (!isBrief) {
+      console.log(`  ${name} … ${outcome === "passed" ? style("green", "ok") : style("yellow", "skipped")}`);
+    }
+  }
+}
+
+/** The types of all files, checked once instead of on every rank. */
+async function checkTypes(files: readonly string[]): Promise<void> {
+  const { success } = await new Deno.Command(Deno.execPath(), {
+    args: ["check", "--quiet", ...files],
+    stdin: "null",
+    stdout: "inherit",
+    stderr: "inherit",
+  }).output();
+  if (!success) throw new CommandError("the test files have type errors", 1);
+}
+
+/** The command. */
+export async function clusterTests(args: string[]): Promise<number> {
+  const { values, positionals } = parseCommand(args, options);
+  if (values.help) {
+    console.log(help);
+    return 0;
+  }
+  if (positionals.length === 0) throw new CommandError(`cluster-test needs test files; see "cluster-test --help"`);
+  const ranks = values.ranks.split(",").map((text) => parseCount(text.trim(), "--ranks"));
+  const place = parsePlace(values);
+  const files = positionals.map(scriptOfUser);
+  const report = values.junit === undefined ? undefined : userPath(values.junit);
+  const launcher = await findLauncher(values.mpirun);
+  if (!values["no-check"]) await checkTypes(files);
+  console.log(describeLauncher(launcher));
+  const results: FileResult[] = [];
+  for (const file of files) {
+    for (const size of ranks) {
+      const result = await runTestFile(launcher, file, size, { ...place, filter: values.filter });
+      printFile(result);
+      results.push(result);
+    }
+  }
+  if (report !== undefined) {
+    try {
+      Deno.writeTextFileSync(report, junit(results));
+    } catch (error) {
+      throw new CommandError(`cannot write ${report}: ${oneLine(error)}`, 1);
+    }
+  }
+  const counts: Counts = count(results.flatMap(({ tests }) => tests));
+  console.log(`\n${summary(counts)}`);
+  return counts.failed > 0 ? 1 : 0;
+}

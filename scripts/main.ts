@@ -1,0 +1,78 @@
+/**
+ * The command line: `deno run -A scripts/main.ts COMMAND …`, from a file or from a URL.
+ *
+ * @module
+ */
+import { CommandError, oneLine, style } from "./terminal.ts";
+
+/** One command: what it does, in a line, and how it is loaded. */
+interface Command {
+  summary: string;
+  load: () => Promise<(args: string[]) => Promise<number>>;
+}
+
+const commands: Record<string, Command> = {
+  demo: {
+    summary: "the worked example on 2 ranks, with its set-up",
+    load: async () => (await import("./demo.ts")).demo,
+  },
+  test: {
+    summary: "every test that this machine can run, with its set-up",
+    load: async () => (await import("./test.ts")).test,
+  },
+  run: { summary: "start a script on several ranks", load: async () => (await import("./run.ts")).run },
+  matmul: {
+    summary: "multiply two NumPy files on several ranks",
+    load: async () => (await import("./matmul.ts")).matmulFiles,
+  },
+  doctor: {
+    summary: "what was found, what is missing, what to do about it",
+    load: async () => (await import("./doctor.ts")).doctor,
+  },
+  native: {
+    summary: "install, list or remove native libraries",
+    load: async () => (await import("./native.ts")).native,
+  },
+  "cluster-test": {
+    summary: "run test files on 1, 2, … ranks",
+    load: async () => (await import("./cluster_test.ts")).clusterTests,
+  },
+  bench: {
+    summary: "benchmarks against peers in the same run",
+    load: async () => (await import("./bench.ts")).bench,
+  },
+};
+
+/** The text of `--help`. */
+export function usage(): string {
+  const lines = Object.entries(commands).map(([name, { summary }]) => `  ${name.padEnd(14)}${summary}`);
+  return `distmath: distributed linear algebra
+
+Usage: main.ts COMMAND [options]
+
+${lines.join("\n")}
+
+"COMMAND --help" tells the options of a command.`;
+}
+
+/** Run a command; returns the exit code. */
+export async function main(args: string[]): Promise<number> {
+  const [name, ...rest] = args;
+  if (name === undefined || name === "--help" || name === "-h" || name === "help") {
+    console.log(usage());
+    return name === undefined ? 2 : 0;
+  }
+  if (!Object.hasOwn(commands, name)) {
+    console.error(`${style("red", "error")}: there is no command "${name}"\n\n${usage()}`);
+    return 2;
+  }
+  try {
+    return await (await commands[name].load())(rest);
+  } catch (error) {
+    if (!(error instanceof CommandError)) throw error;
+    console.error(`${style("red", "error")}: ${oneLine(error)}`);
+    return error.code;
+  }
+}
+
+if (import.meta.main) Deno.exit(await main(Deno.args));

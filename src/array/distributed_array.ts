@@ -1,0 +1,754 @@
+/**
+ * Arrays that are spread over all ranks.
+ *
+ * @module
+ */
+import { Distribution, type Range, Replicated } from "../distribution/mod.ts";
+import { ConfigurationError, ShapeError, StateError } from "../errors.ts";
+import { agree, exchange, type Facts } from "../runtime/agreement.ts";
+import type { Runtime } from "../runtime/runtime.ts";
+import {
+  checkConvertible,
+  type DType,
+  dtypeInfo,
+  dtypeOf,
+  elementCount,
+  type Scalar,
+  type TypedArray,
+} from "./dtype.ts";
+import { bindToParts } from "./global_shape.ts";
+import { checkOrder, checkShape, flipOrder, type Order, sizeOfShape, stridesOf } from "./layout.ts";
+import { LocalArray, type Memory } from "./local_array.ts";
+import { fillRandom, type RandomOptions, randomSource } from "./random.ts";
+import { onRoot, type Parts, planRedistribution } from "./redistribution_plan.ts";
+import * as reduction from "./reduction.ts";
+import { type ElementFunction, fillByFunction } from "./traverse.ts";
+
+/** How an array is stored. */
+export interface ArrayOptions {
+  /** The type of the elements; "float64" by default. */
+  dtype?: DType;
+  /** The memory order of the local parts; "C" (row-major) by default. */
+  order?: Order;
+  /** Where the elements are; "host" by default. */
+  memory?: Memory;
+}
+
+/** Options of {@linkcode DistributedArray.fromLocal}. */
+export interface FromLocalOptions {
+  /** The type of the elements; by default that of the LocalArray, or the usual one of the typed array. */
+  dtype?: DType;
+  /** The shape of this rank's part; required for a bare typed array. */
+  localShape?: readonly number[];
+  /** The memory order; by default that of the LocalArray's strides, "C" for a bare typed array. */
+  order?: Order;
+}
+
+/** Options of {@linkcode DistributedArray.scatter}. */
+export interface ScatterOptions extends ArrayOptions {
+  /** The rank that has the data; 0 by default. */
+  root?: number;
+}
+
+/** Checked options, and the distribution bound to the shape. */
+interface Plan {
+  readonly dtype: DType;
+  readonly order: Order;
+  readonly memory: Memory;
+  readonly bound: Distribution;
+}
+
+/** How many arrays of random numbers were made without a seed. */
+const randomCalls = new WeakMap<Runtime, number>();
+
+/**
+ * An array spread over all ranks: each one holds the part that the distribution gives it, as `local`.
+ *
+ * All ranks call the constructors and methods together, with the same arguments; only `transpose`, `free` and the
+ * properties are local. A mistake is an error on every rank, the same one.
+ *
+ * @example
+ * ```ts
+ * import { Slab } from "../distribution/mod.ts";
+ * import { initialize } from "../runtime/initialize.ts";
+ * import { DistributedArray } from "./distributed_array.ts";
+ *
+ * using runtime = initialize();
+ * using squares = DistributedArray.generate(runtime, [4, 4], Slab.X, (i, j) => i * j, { dtype: "float32" });
+ * console.log(runtime.rank, squares.local.shape, squares.sum()); // …, 36
+ * ```
+ */
+export class DistributedArray implements Disposable {
+  /** The ranks that hold the array. */
+  readonly runtime: Runtime;
+  /** The global shape. */
+  readonly shape: readonly number[];
+  /** The type of the elements. */
+  readonly dtype: DType;
+  /** Who owns what; bound to `shape`. */
+  readonly distribution: Distribution;
+  /** The memory order of the local parts. */
+  readonly order: Order;
+  /** Where the elements are. */
+  readonly memory: Memory;
+  readonly #local: LocalArray;
+  readonly #owner: DistributedArray | null;
+  #isFreed = false;
+
+  private constructor(
+    runtime: Runtime,
+    local: LocalArray,
+    distribution: Distribution,
+    order: Order,
+    owner: DistributedArray | null = null,
+  ) {
+    this.runtime = runtime;
+    this.shape = Object.freeze([...distribution.globalShape!]);
+    this.dtype = local.dtype;
+    this.distribution = distribution;
+    this.order = order;
+    this.memory = local.memory;
+    this.#local = local;
+    this.#owner = owner;
+  }
+
+  // ---- making arrays ------------------------------------------------------------------------------------------------
+
+  /**
+   * An array of existing parts, without a check or communication: `local` must have the shape that the bound
+   * distribution gives this rank. For code that has agreed on all of it already; others use {@linkcode fromLocal}.
+   */
+  static wrap(runtime: Runtime, local: LocalArray, distribution: Distribution, order: Order): DistributedArray {
+    return new DistributedArray(runtime, local, distribution, order);
+  }
+
+  /**
+   * An array of zeros. Collective.
+   *
+   * @throws {CollectiveError} if ranks ask for different arrays.
+   * @throws {ShapeError} if the shape is none.
+   * @throws {DistributionError} if the distribution does not fit the shape.
+   * @throws {DTypeError} if there is no such dtype.
+   * @throws {ConfigurationError} for memory other than "host".
+   */
+  static zeros(
+    runtime: Runtime,
+    shape: readonly number[],
+    distribution: Distribution,
+    options: ArrayOptions = {},
+  ): DistributedArray {
+    return make(runtime, "DistributedArray.zeros", shape, distribution, options, () => ({}));
+  }
+
+  /**
+   * An array of one value. Collective; throws as {@linkcode zeros} does, and DTypeError if the dtype does not take the
+   * value.
+   */
+  static full(
+    runtime: Runtime,
+    shape: readonly number[],
+    distribution: Distribution,
+    value: Scalar,
+    options: ArrayOptions = {},
+  ): DistributedArray {
+    return make(runtime, "DistributedArray.full", shape, distribution, options, ({ local }) => {
+      local.fill(value);
+      return { value: String(value) };
+    });
+  }
+
+  /**
+   * An array of uniform random numbers in [low, high), by default [0, 1); of whole numbers, by default from 0 to 99, for
+   * integers. Both parts of a complex number are drawn. The same global array comes out for any number of ranks, any
+   * distribution and memory order. Collective; throws as {@linkcode zeros} does, and RangeError or DTypeError if bounds
+   * or seed do not fit.
+   *
+   * @example
+   * ```ts
+   * import { Slab } from "../distribution/mod.ts";
+   * import { initialize } from "../runtime/initialize.ts";
+   * import { DistributedArray } from "./distributed_array.ts";
+   *
+   * using runtime = initialize();
+   * const dice = DistributedArray.random(runtime, [1000], Slab.X, { dtype: "int32", low: 1, high: 7, seed: 42 });
+   * console.log(dice.sum());
+   * ```
+   */
+  static random(
+    runtime: Runtime,
+    shape: readonly number[],
+    distribution: Distribution,
+    options: ArrayOptions & RandomOptions = {},
+  ): DistributedArray {
+    const calls = randomCalls.get(runtime) ?? 0;
+    if (options.seed === undefined) randomCalls.set(runtime, calls + 1);
+    return make(runtime, "DistributedArray.random", shape, distribution, options, (array) => {
+      const { dtype, order, local, distribution } = array;
+      const source = randomSource(dtype, options, calls);
+      fillRandom(dtype, local.data, distribution.ranges(runtime.rank), order, shape, source);
+      return { ...source };
+    });
+  }
+
+  /**
+   * An array of the values that a function gives for each global index. Collective; throws as {@linkcode zeros} does;
+   * what the function throws on one rank is thrown on all.
+   *
+   * Values are numbers; for complex arrays also `[re, im]`, for int64 bigints or whole numbers.
+   *
+   * @example
+   * ```ts
+   * import { Slab } from "../distribution/mod.ts";
+   * import { initialize } from "../runtime/initialize.ts";
+   * import { DistributedArray } from "./distributed_array.ts";
+   *
+   * using runtime = initialize();
+   * const identity = DistributedArray.generate(runtime, [8, 8], Slab.Y, (i, j) => i === j ? 1 : 0);
+   * console.log(identity.norm() ** 2); // 8
+   * ```
+   */
+  static generate(
+    runtime: Runtime,
+    shape: readonly number[],
+    distribution: Distribution,
+    value: ElementFunction,
+    options: ArrayOptions = {},
+  ): DistributedArray {
+    return make(runtime, "DistributedArray.generate", shape, distribution, options, (array) => {
+      if (typeof value !== "function") throw new TypeError(`generate takes a function (i, j) => value, not ${value}.`);
+      fillByFunction(array.dtype, array.local.data, array.distribution.ranges(runtime.rank), array.order, value);
+      return {};
+    });
+  }
+
+  /**
+   * An array of parts that the ranks have already; their memory is shared, not copied. The global shape is what the
+   * parts make together in this distribution. Collective.
+   *
+   * @throws {CollectiveError} if dtype, distribution or order differ between ranks.
+   * @throws {ShapeError} if the parts do not fit together, or a typed array does not fit its `localShape`.
+   * @throws {DTypeError} if a typed array does not hold the dtype, or the dtype must be named.
+   *
+   * @example
+   * ```ts
+   * import { Slab } from "../distribution/mod.ts";
+   * import { initialize } from "../runtime/initialize.ts";
+   * import { DistributedArray } from "./distributed_array.ts";
+   *
+   * using runtime = initialize();
+   * const rows = Float32Array.of(1, 2, 3, 4).map((x) => x + 10 * runtime.rank);
+   * const a = DistributedArray.fromLocal(runtime, rows, Slab.X, { localShape: [2, 2] });
+   * console.log(a.shape); // [2 * size, 2]
+   * ```
+   */
+  static fromLocal(
+    runtime: Runtime,
+    local: TypedArray | LocalArray,
+    distribution: Distribution,
+    options: FromLocalOptions = {},
+  ): DistributedArray {
+    const operation = "DistributedArray.fromLocal";
+    let part!: LocalArray;
+    agree(runtime, operation, () => {
+      checkDistribution(distribution);
+      part = localPart(local, options);
+      return { dtype: part.dtype, distribution: String(distribution), order: options.order ?? null };
+    });
+    const offers = exchange(runtime, operation, () => ({
+      shape: part.shape,
+      orders: (["C", "F"] as const).filter((order) => isOrdered(part, order)),
+    }));
+    // From here on all ranks compute the same from the same data, so that they fail together.
+    const order = commonOrder(offers.map((offer) => offer.orders), options.order);
+    const bound = bindToParts(distribution, offers.map((offer) => offer.shape));
+    const shape = bound.localShape(runtime.rank);
+    const fitting = part.shape.join() === shape.join() ? part : LocalArray.zeros(part.dtype, shape, order);
+    return new DistributedArray(runtime, fitting, bound, order);
+  }
+
+  /**
+   * Spread a whole array that one rank has over all ranks. `data` is flat, in the order of the array; only the root's is
+   * looked at, the others may pass `null`. Collective; throws as {@linkcode zeros} does, and ShapeError or DTypeError if
+   * the data does not fit shape and dtype.
+   */
+  static scatter(
+    runtime: Runtime,
+    data: TypedArray | null,
+    shape: readonly number[],
+    distribution: Distribution,
+    options: ScatterOptions = {},
+  ): DistributedArray {
+    const { root = 0 } = options;
+    let source!: LocalArray;
+    const array = make(runtime, "DistributedArray.scatter", shape, distribution, options, ({ dtype, order }) => {
+      checkRank(root, runtime.size, "root");
+      source = runtime.rank === root ? wholeArray(data, dtype, shape, order) : nothing(dtype, shape);
+      return { root };
+    });
+    move(array, onRoot(shape, runtime.size, root), array.distribution, source, array.local);
+    return array;
+  }
+
+  // ---- properties ---------------------------------------------------------------------------------------------------
+
+  /**
+   * The part that this rank holds.
+   *
+   * @throws {StateError} after `free`.
+   */
+  get local(): LocalArray {
+    if (this.isFreed) {
+      const what = this.#isFreed ? "This array was freed" : "The array that this is a view of was freed";
+      throw new StateError(`${what}: ${this}. Use it before free() or the end of its using block, or take a copy().`);
+    }
+    return this.#local;
+  }
+
+  /** The global number of elements. */
+  get size(): number {
+    return sizeOfShape(this.shape);
+  }
+
+  /** Whether the array, or the array that it is a view of, was freed. */
+  get isFreed(): boolean {
+    return this.#isFreed || (this.#owner?.isFreed ?? false);
+  }
+
+  /** Whether the memory is another array's. */
+  get isView(): boolean {
+    return this.#owner !== null;
+  }
+
+  /** Such as `DistributedArray(float32, [128, 64], Slab.X, C)`. */
+  toString(): string {
+    return `DistributedArray(${this.dtype}, [${this.shape.join(", ")}], ${this.distribution}, ${this.order})`;
+  }
+
+  // ---- whole arrays -------------------------------------------------------------------------------------------------
+
+  /**
+   * All elements on one rank, flat in the array's order; `null` on the others. Collective.
+   *
+   * @throws {RangeError} if there is no such rank.
+   * @throws {StateError} after `free`.
+   */
+  gather(root = 0): TypedArray | null {
+    const { runtime, dtype, order, shape } = this;
+    const isRoot = runtime.rank === root;
+    let target!: LocalArray;
+    this.#agree("gather", () => {
+      checkRank(root, runtime.size, "root");
+      target = isRoot ? LocalArray.zeros(dtype, shape, order) : nothing(dtype, shape);
+      return { root };
+    });
+    move(this, this.distribution, onRoot(shape, runtime.size, root), this.local, target);
+    return isRoot ? target.data : null;
+  }
+
+  /**
+   * All elements on every rank, flat in the array's order. Collective.
+   *
+   * @throws {StateError} after `free`.
+   */
+  allGather(): TypedArray {
+    const { runtime, dtype, order, shape } = this;
+    let target!: LocalArray;
+    this.#agree("allGather", () => {
+      target = LocalArray.zeros(dtype, shape, order);
+      return {};
+    });
+    move(this, this.distribution, Replicated.bind(shape, runtime.size), this.local, target);
+    return target.data;
+  }
+
+  // ---- values -------------------------------------------------------------------------------------------------------
+
+  /**
+   * A new array of what a function makes of each value and its global index. Collective; what the function throws on
+   * one rank is thrown on all.
+   *
+   * @throws {DTypeError} if it returns what the dtype does not take.
+   * @throws {StateError} after `free`.
+   */
+  map(
+    change: (value: Scalar, ...index: number[]) => Scalar,
+    options: { dtype?: DType } = {},
+  ): DistributedArray {
+    const { runtime, distribution, order, dtype } = this;
+    const { dtype: target = dtype } = options;
+    let result!: LocalArray;
+    this.#agree("map", () => {
+      if (typeof change !== "function") {
+        throw new TypeError(`map takes a function (value, i, j) => value, not ${change}.`);
+      }
+      result = LocalArray.zeros(target, this.local.shape, order);
+      const next = reduction.valuesOf(this.local, order);
+      fillByFunction(
+        target,
+        result.data,
+        distribution.ranges(runtime.rank),
+        order,
+        (...index) => change(next(), ...index),
+      );
+      return { target };
+    });
+    return new DistributedArray(runtime, result, distribution, order);
+  }
+
+  /**
+   * The sum of all elements, added in float64; exact for integers up to 2^53, and always for int64, which gives a
+   * bigint. Complex numbers give `[re, im]`. Collective.
+   *
+   * @throws {StateError} after `free`.
+   */
+  sum(): Scalar {
+    const { runtime, dtype } = this;
+    this.#agree("sum", () => ({}));
+    if (dtype === "int64") {
+      const partial = reduction.bigSum(this.local);
+      if (this.distribution.isReplicated) return partial;
+      const partials = exchange(runtime, "sum", () => String(partial));
+      return partials.reduce((sum, part) => sum + BigInt(part), 0n);
+    }
+    const total = this.#total(reduction.sum(this.local));
+    return dtypeInfo(dtype).isComplex ? [total[0], total[1]] : total[0];
+  }
+
+  /**
+   * The square root of the sum of all squared magnitudes (the 2-norm of a vector, the Frobenius norm of a matrix), in
+   * float64. Collective.
+   *
+   * @throws {StateError} after `free`.
+   */
+  norm(): number {
+    this.#agree("norm", () => ({}));
+    const [squares] = this.#total(reduction.squares(this.local, 1));
+    if (squares > 1e-280 && squares < Infinity) return Math.sqrt(squares);
+    // Squares went beyond the range of float64, or there is nothing but zeros: measure in units of the largest value.
+    const largest = this.#largest(reduction.largest(this.local));
+    if (largest === 0 || !Number.isFinite(largest)) return largest;
+    return largest * Math.sqrt(this.#total(reduction.squares(this.local, largest))[0]);
+  }
+
+  /**
+   * The largest magnitude of the differences to the elements of an array of the same shape, in float64; NaN if any
+   * difference is NaN. The other array may have another distribution (its elements are moved), order and dtype.
+   * Collective.
+   *
+   * @throws {ShapeError} if the shapes differ.
+   * @throws {StateError} after `free`.
+   */
+  maxAbsDifference(other: DistributedArray): number {
+    this.#agree("maxAbsDifference", () => {
+      checkArray(other, "other");
+      if (other.shape.join() !== this.shape.join()) {
+        throw new ShapeError(
+          `Arrays of shapes [${this.shape}] and [${other.shape}] cannot be compared element by element.`,
+        );
+      }
+      return { other: other.#facts() };
+    });
+    const isAligned = this.distribution.coincidesWith(other.distribution);
+    const { local } = isAligned ? other : other.redistribute(this.distribution);
+    return this.#largest(reduction.largestDifference(this.local, local));
+  }
+
+  // ---- other shapes, distributions, types ---------------------------------------------------------------------------
+
+  /**
+   * A part of the array: one half-open range of global indices for each dimension. It is a view: it shares memory, and
+   * each rank keeps what it has. Collective.
+   *
+   * @throws {ShapeError} if there is not one range a dimension.
+   * @throws {RangeError} if a range is inverted or lies outside.
+   * @throws {StateError} after `free`.
+   *
+   * @example
+   * ```ts
+   * import { Slab } from "../distribution/mod.ts";
+   * import { initialize } from "../runtime/initialize.ts";
+   * import { DistributedArray } from "./distributed_array.ts";
+   *
+   * using runtime = initialize();
+   * using a = DistributedArray.random(runtime, [100, 80], Slab.X);
+   * const middle = a.slice([[25, 75], [0, 80]]);
+   * console.log(middle.shape, middle.norm());
+   * ```
+   */
+  slice(ranges: readonly Range[]): DistributedArray {
+    let view!: DistributedArray;
+    this.#agree("slice", () => {
+      const sliced = this.distribution.slice(ranges);
+      const own = this.distribution.localRanges(this.runtime.rank, ranges);
+      const local = this.local.slice(own.map(([start]) => start), own.map(([start, end]) => end - start));
+      view = this.#view(local, sliced, this.order);
+      return { ranges };
+    });
+    return view;
+  }
+
+  /** The array with its dimensions in reverse order: a view, of flipped distribution and memory order. Local. */
+  transpose(): DistributedArray {
+    return this.#view(this.local.transpose(), this.distribution.transpose(), flipOrder(this.order));
+  }
+
+  /**
+   * A new array with the same elements in another distribution. Collective.
+   *
+   * @throws {DistributionError} if the distribution does not fit the shape or the number of ranks.
+   * @throws {StateError} after `free`.
+   */
+  redistribute(distribution: Distribution): DistributedArray {
+    const { runtime, dtype, order, shape } = this;
+    let result!: DistributedArray;
+    this.#agree("redistribute", () => {
+      const { bound } = planOf(runtime, shape, distribution, { dtype, order });
+      const local = LocalArray.zeros(dtype, bound.localShape(runtime.rank), order);
+      result = new DistributedArray(runtime, local, bound, order);
+      return { to: String(bound) };
+    });
+    move(this, this.distribution, result.distribution, this.local, result.local);
+    return result;
+  }
+
+  /**
+   * A new array with the same elements, dense in its own memory. Collective.
+   *
+   * @throws {StateError} after `free`.
+   */
+  copy(): DistributedArray {
+    return this.#converted("copy", {});
+  }
+
+  /**
+   * A new array with the same elements in another dtype, memory order or memory. Rounded to nearest, ties to even; to
+   * integers cut toward zero and kept inside the range. Collective.
+   *
+   * @throws {DTypeError} from complex to real.
+   * @throws {ConfigurationError} for memory other than "host".
+   * @throws {StateError} after `free`.
+   */
+  to(options: ArrayOptions): DistributedArray {
+    return this.#converted("to", options);
+  }
+
+  #converted(method: string, options: ArrayOptions): DistributedArray {
+    const { dtype = this.dtype, order = this.order, memory = this.memory } = options;
+    let local!: LocalArray;
+    this.#agree(method, () => {
+      checkOptions({ dtype, order, memory });
+      checkConvertible(this.dtype, dtype);
+      local = LocalArray.zeros(dtype, this.local.shape, order);
+      return { target: { dtype, order, memory } };
+    });
+    local.set(this.local);
+    return new DistributedArray(this.runtime, local, this.distribution, order);
+  }
+
+  // ---- the end ------------------------------------------------------------------------------------------------------
+
+  /** Let go of the memory; any later use is a StateError. Freeing twice does nothing, freeing a view leaves its owner. */
+  free(): void {
+    this.#isFreed = true;
+  }
+
+  /** As `free`: `using` does it at the end of the block. */
+  [Symbol.dispose](): void {
+    this.free();
+  }
+
+  // ---- helpers ------------------------------------------------------------------------------------------------------
+
+  #view(local: LocalArray, distribution: Distribution, order: Order): DistributedArray {
+    return new DistributedArray(this.runtime, local, distribution, order, this.#owner ?? this);
+  }
+
+  #facts(): Facts {
+    return { shape: this.shape, dtype: this.dtype, distribution: String(this.distribution), order: this.order };
+  }
+
+  /** Agree that all ranks call the same method of the same array, still alive, and on what `check` returns. */
+  #agree(method: string, check: () => Facts): void {
+    agree(this.runtime, `DistributedArray.${method}`, () => {
+      void this.local;
+      return { ...this.#facts(), ...check() };
+    });
+  }
+
+  /** Sum float64 numbers over the ranks; what every rank has anyway counts once. */
+  #total(partial: Float64Array<ArrayBuffer>): Float64Array {
+    if (this.distribution.isReplicated) return partial;
+    return this.runtime.communicator.allReduce(partial, { op: "sum" });
+  }
+
+  /** The maximum over the ranks; NaN if any is, which MPI_MAX does not promise. */
+  #largest(partial: number): number {
+    const isNaN = Number.isNaN(partial);
+    const send = Float64Array.of(isNaN ? 0 : partial, isNaN ? 1 : 0);
+    const [largest, anyNaN] = this.runtime.communicator.allReduce(send, { op: "max" });
+    return anyNaN > 0 ? NaN : largest;
+  }
+}
+
+/** Agree on a new array, make it, and fill it; `fill` returns what else has to be the same on all ranks. */
+function make(
+  runtime: Runtime,
+  operation: string,
+  shape: readonly number[],
+  distribution: Distribution,
+  options: ArrayOptions,
+  fill: (array: DistributedArray) => Facts,
+): DistributedArray {
+  let array!: DistributedArray;
+  agree(runtime, operation, () => {
+    const { dtype, order, memory, bound } = planOf(runtime, shape, distribution, options);
+    const local = LocalArray.zeros(dtype, bound.localShape(runtime.rank), order);
+    array = DistributedArray.wrap(runtime, local, bound, order);
+    return { shape, dtype, distribution: String(bound), order, memory, ...fill(array) };
+  });
+  return array;
+}
+
+function planOf(
+  runtime: Runtime,
+  shape: readonly number[],
+  distribution: Distribution,
+  options: ArrayOptions,
+): Plan {
+  const { dtype = "float64", order = "C", memory = "host" } = options;
+  checkShape(shape);
+  checkDistribution(distribution);
+  checkOptions({ dtype, order, memory });
+  return { dtype, order, memory, bound: distribution.bind(shape, runtime.size) };
+}
+
+/** Move all elements from one rank's part to another; both in the order of `array`. */
+function move(array: DistributedArray, from: Parts, to: Parts, source: LocalArray, target: LocalArray): void {
+  const { communicator, rank } = array.runtime;
+  planRedistribution(from, to, rank).execute(communicator, source, target, array.order);
+}
+
+function checkOptions({ dtype, order, memory }: Required<ArrayOptions>): void {
+  dtypeInfo(dtype);
+  checkOrder(order);
+  if (memory === "host") return;
+  if (memory !== "device" && memory !== "symmetric") {
+    throw new TypeError(`The memory must be "host", "device" or "symmetric", not ${JSON.stringify(memory) ?? memory}.`);
+  }
+  throw new ConfigurationError(
+    `Memory "${memory}" needs a GPU engine, which this version of distmath does not have. Use memory "host".`,
+  );
+}
+
+/**
+ * Refuse what is not a distribution.
+ *
+ * @throws {TypeError} if it is none.
+ */
+export function checkDistribution(distribution: unknown): void {
+  if (distribution instanceof Distribution) return;
+  throw new TypeError(
+    `The distribution must be one such as Slab.X, a BlockCyclic or Replicated, not ${
+      JSON.stringify(distribution) ?? String(distribution)
+    }.`,
+  );
+}
+
+function checkArray(value: unknown, what: string): void {
+  if (value instanceof DistributedArray) return void value.local;
+  throw new TypeError(`${what} must be a DistributedArray, not ${value === null ? "null" : `a ${typeof value}`}.`);
+}
+
+function checkRank(rank: number, size: number, what: string): void {
+  if (Number.isInteger(rank) && rank >= 0 && rank < size) return;
+  throw new RangeError(`The ${what} must be a rank from 0 to ${size - 1}, not ${rank}.`);
+}
+
+/** The empty part of a rank that holds nothing. */
+function nothing(dtype: DType, shape: readonly number[]): LocalArray {
+  return LocalArray.zeros(dtype, shape.map(() => 0));
+}
+
+/** Flat data as a whole array. */
+function wholeArray(data: TypedArray | null, dtype: DType, shape: readonly number[], order: Order): LocalArray {
+  if (!ArrayBuffer.isView(data)) {
+    throw new TypeError(
+      `The root must pass a typed array of all elements, not ${data === null ? "null" : typeof data}.`,
+    );
+  }
+  const count = elementCount(dtype, data);
+  if (count !== sizeOfShape(shape)) {
+    throw new ShapeError(
+      `An array of shape [${shape}] has ${sizeOfShape(shape)} elements, but the root passed ${count} of ${dtype}.`,
+    );
+  }
+  return new LocalArray({ data, dtype, shape, strides: stridesOf(shape, order) });
+}
+
+/** What the user passed to fromLocal, as a LocalArray. */
+function localPart(local: TypedArray | LocalArray, options: FromLocalOptions): LocalArray {
+  const { dtype, localShape, order } = options;
+  if (order !== undefined) checkOrder(order);
+  if (local instanceof LocalArray) {
+    if (dtype !== undefined && dtype !== local.dtype) {
+      throw new TypeError(
+        `The LocalArray is of dtype ${local.dtype}, not ${dtype}. Leave dtype out, or convert with to().`,
+      );
+    }
+    if (localShape !== undefined && localShape.join() !== local.shape.join()) {
+      throw new ShapeError(`The LocalArray has shape [${local.shape}], not [${localShape}]. Leave localShape out.`);
+    }
+    return local;
+  }
+  if (!ArrayBuffer.isView(local)) {
+    throw new TypeError(
+      `fromLocal takes a typed array or a LocalArray, not ${local === null ? "null" : typeof local}.`,
+    );
+  }
+  if (localShape === undefined) {
+    throw new ShapeError("A bare typed array has no shape: pass { localShape: [rows, columns] }, this rank's part.");
+  }
+  checkShape(localShape, "localShape");
+  const kind = dtype ?? dtypeOf(local);
+  if (kind === null) {
+    throw new TypeError(
+      `What a ${(local as TypedArray).constructor.name} holds must be named: pass { dtype: "bfloat16" }.`,
+    );
+  }
+  const count = elementCount(kind, local);
+  if (count !== sizeOfShape(localShape)) {
+    throw new ShapeError(
+      `localShape [${localShape}] has ${sizeOfShape(localShape)} elements, but the data has ${count}.`,
+    );
+  }
+  return new LocalArray({ data: local, dtype: kind, shape: localShape, strides: stridesOf(localShape, order ?? "C") });
+}
+
+/** Whether strides grow in this order, gaps between rows or columns allowed. */
+function isOrdered({ shape, strides }: LocalArray, order: Order): boolean {
+  if (shape.includes(0)) return true;
+  const dimensions = order === "F" ? shape.keys() : Array.from(shape.keys()).reverse();
+  let least = 1;
+  let isFirst = true;
+  for (const dimension of dimensions) {
+    if (shape[dimension] === 1) continue;
+    if (isFirst ? strides[dimension] !== 1 : strides[dimension] < least) return false;
+    least = strides[dimension] * shape[dimension];
+    isFirst = false;
+  }
+  return true;
+}
+
+/** The order that all parts have; C where both would do. */
+function commonOrder(offers: readonly (readonly Order[])[], wanted: Order | undefined): Order {
+  const candidates = wanted ? [wanted] : ["C", "F"] as const;
+  const order = candidates.find((candidate) => offers.every((orders) => orders.includes(candidate)));
+  if (order !== undefined) return order;
+  const ranks = offers.flatMap((orders, rank) => orders.includes(candidates[0]) ? [] : [rank]);
+  throw new ShapeError(
+    wanted
+      ? `The strides of the parts of ranks ${ranks.join(", ")} are not those of order "${wanted}".`
+      : `The parts have no memory order in common, neither "C" nor "F". Make dense copies, LocalArray.copy("C").`,
+    { ranks },
+  );
+}

@@ -1,0 +1,321 @@
+/**
+ * How n-dimensional arrays lie in memory: strides, and copies between any two layouts.
+ *
+ * Strides and offsets count elements, not bytes.
+ *
+ * @module
+ */
+import { ShapeError } from "../errors.ts";
+import type { TypedArray } from "./dtype.ts";
+
+/** Memory order: "C" is row-major, the last index runs fastest; "F" is column-major, the first one does. */
+export type Order = "C" | "F";
+
+/** The number of elements of an array of this shape; 1 for no dimensions. */
+export function sizeOfShape(shape: readonly number[]): number {
+  return shape.reduce((product, extent) => product * extent, 1);
+}
+
+/**
+ * Refuse what is not a shape: extents must be whole numbers from 0, and the size below 2^53.
+ *
+ * @throws {TypeError} if it is not an array of numbers.
+ * @throws {ShapeError} if an extent is negative or a fraction, or the array is too large to be counted.
+ */
+export function checkShape(shape: readonly number[], what = "The shape"): void {
+  if (!Array.isArray(shape) || !shape.every((extent) => typeof extent === "number")) {
+    throw new TypeError(`${what} must be an array of numbers such as [128, 64], not ${describe(shape)}.`);
+  }
+  if (shape.length === 0 || !shape.every((extent) => Number.isInteger(extent) && extent >= 0)) {
+    throw new ShapeError(`${what} is [${shape}], but needs at least one extent, and whole numbers from 0.`);
+  }
+  if (!Number.isSafeInteger(sizeOfShape(shape))) {
+    throw new ShapeError(`${what} [${shape}] has more than 2^53 elements.`);
+  }
+}
+
+/**
+ * Refuse what is not a memory order.
+ *
+ * @throws {TypeError} if it is neither "C" nor "F".
+ */
+export function checkOrder(order: unknown): void {
+  if (order !== "C" && order !== "F") throw new TypeError(`The order must be "C" or "F", not ${describe(order)}.`);
+}
+
+function describe(value: unknown): string {
+  return JSON.stringify(value) ?? String(value);
+}
+
+/** The other memory order. */
+export function flipOrder(order: Order): Order {
+  return order === "C" ? "F" : "C";
+}
+
+/** The strides of a dense array. */
+export function stridesOf(shape: readonly number[], order: Order): number[] {
+  const strides = new Array<number>(shape.length);
+  let stride = 1;
+  for (let i = 0; i < shape.length; i++) {
+    const dimension = order === "F" ? i : shape.length - 1 - i;
+    strides[dimension] = stride;
+    stride *= shape[dimension];
+  }
+  return strides;
+}
+
+/** Whether elements follow each other without gaps in this order. Strides of dimensions of extent 1 do not matter. */
+export function isDense(shape: readonly number[], strides: readonly number[], order: Order): boolean {
+  if (shape.includes(0)) return true;
+  const dense = stridesOf(shape, order);
+  return shape.every((extent, dimension) => extent === 1 || strides[dimension] === dense[dimension]);
+}
+
+/** A matrix as BLAS takes it: one dimension dense, the other with a stride. */
+export interface LeadingDimension {
+  /** "F" if columns are dense, "C" if rows are. */
+  readonly order: Order;
+  /** The stride of the other dimension. */
+  readonly leadingDimension: number;
+}
+
+/**
+ * How BLAS sees a local matrix: its order and leading dimension, or `null` if neither dimension is dense or it is not
+ * a matrix. Where both orders fit, as for a single row, the preferred one is taken.
+ */
+export function leadingDimension(
+  { shape, strides }: { readonly shape: readonly number[]; readonly strides: readonly number[] },
+  preferred: Order = "F",
+): LeadingDimension | null {
+  if (shape.length !== 2) return null;
+  for (const order of [preferred, flipOrder(preferred)]) {
+    const [inner, outer] = order === "F" ? [0, 1] : [1, 0];
+    const least = Math.max(1, shape[inner]);
+    const innerFits = shape[inner] <= 1 || strides[inner] === 1;
+    // With at most one row or column its stride is never used; BLAS still checks it.
+    if (shape[outer] <= 1 && innerFits || shape.includes(0)) return { order, leadingDimension: least };
+    if (innerFits && strides[outer] >= least) return { order, leadingDimension: strides[outer] };
+  }
+  return null;
+}
+
+/** An array in memory: where it starts and how far apart neighbours are. */
+export interface Strided {
+  /** The memory. */
+  readonly data: TypedArray;
+  /** The element at index (0, 0, …). */
+  readonly offset: number;
+  /** The distance of neighbours along each dimension. */
+  readonly strides: readonly number[];
+}
+
+/** Neighbouring indices of one dimension that stay neighbours in a copy. */
+export interface Run {
+  /** The first index in the source. */
+  readonly source: number;
+  /** The first index in the target. */
+  readonly target: number;
+  /** How many. */
+  readonly length: number;
+}
+
+/** Copy all elements of an array of this shape. `parts` is the number of numbers an element. The memories must differ. */
+export function copyStrided(source: Strided, target: Strided, shape: readonly number[], parts: 1 | 2 = 1): void {
+  copyRuns(source, target, shape.map((length) => [{ source: 0, target: 0, length }]), parts);
+}
+
+/**
+ * Copy the elements whose indices are the product of one list of runs for each dimension. `parts` is the number of
+ * numbers an element. The memories must differ; both must have numbers of the same width.
+ */
+export function copyRuns(source: Strided, target: Strided, runs: readonly (readonly Run[])[], parts: 1 | 2 = 1): void {
+  if (runs.some((list) => list.every((run) => run.length === 0))) return;
+  if (parts === 2 && isPairOfWords(source.data) && isPairOfWords(target.data)) {
+    return copyRuns(
+      { offset: source.offset, strides: source.strides, data: pairs(source.data) },
+      { offset: target.offset, strides: target.strides, data: pairs(target.data) },
+      runs,
+      1,
+    );
+  }
+  const from = { data: unitsOf(source.data), offset: source.offset * parts };
+  const to = { data: unitsOf(target.data), offset: target.offset * parts };
+  const axes = mergeAxes(
+    runs.map((list, dimension) => ({
+      runs: list,
+      source: source.strides[dimension] * parts,
+      target: target.strides[dimension] * parts,
+    })),
+  );
+  const inner = axes.pop() ?? { runs: [{ source: 0, target: 0, length: 1 }], source: parts, target: parts };
+  const fastest = axes.reduce((best, axis, i) => axis.source < (axes[best]?.source ?? inner.source) ? i : best, -1);
+  if (fastest < 0) {
+    walk(axes, from.offset, to.offset, (s, t) => copyLine(from.data, to.data, s, t, inner, parts));
+  } else {
+    const [across] = axes.splice(fastest, 1);
+    const [lines, columns] = [offsetsOf(across), offsetsOf(inner)];
+    walk(axes, from.offset, to.offset, (s, t) => copyAcross(from.data, to.data, s, t, lines, columns, parts));
+  }
+}
+
+/** Whether complex elements can be copied as one 8-byte number each. */
+function isPairOfWords({ BYTES_PER_ELEMENT, byteOffset }: TypedArray): boolean {
+  return BYTES_PER_ELEMENT === 4 && byteOffset % 8 === 0;
+}
+
+function pairs({ buffer, byteOffset, length }: TypedArray): TypedArray {
+  return new Float64Array(buffer, byteOffset, length / 2);
+}
+
+/** One dimension of a copy: strides in numbers. */
+interface Axis {
+  readonly runs: readonly Run[];
+  readonly source: number;
+  readonly target: number;
+}
+
+type Units = Uint8Array | Uint16Array | Uint32Array | Float64Array;
+
+/** The numbers of an array as bits of their width: four kinds of arrays keep the copying loops fast, and exact. */
+function unitsOf({ buffer, byteOffset, length, BYTES_PER_ELEMENT }: TypedArray): Units {
+  switch (BYTES_PER_ELEMENT) {
+    case 1:
+      return new Uint8Array(buffer, byteOffset, length);
+    case 2:
+      return new Uint16Array(buffer, byteOffset, length);
+    case 4:
+      return new Uint32Array(buffer, byteOffset, length);
+    default:
+      return new Float64Array(buffer, byteOffset, length);
+  }
+}
+
+/** Outermost in the target first; neighbours that lie one after the other in both memories become one. */
+function mergeAxes(axes: Axis[]): Axis[] {
+  const merged: Axis[] = [];
+  for (const axis of axes.filter((axis) => !isSingle(axis)).sort((a, b) => b.target - a.target)) {
+    const outer = merged.at(-1);
+    if (outer !== undefined && continues(outer, axis)) merged[merged.length - 1] = join(outer, axis);
+    else merged.push(axis);
+  }
+  return merged;
+}
+
+function isSingle({ runs }: Axis): boolean {
+  return runs.length === 1 && runs[0].length === 1 && runs[0].source === 0 && runs[0].target === 0;
+}
+
+/** Whether the inner dimension is one run from index 0 that the outer one's strides step over exactly. */
+function continues(outer: Axis, inner: Axis): boolean {
+  const [run] = inner.runs;
+  return inner.runs.length === 1 && run.source === 0 && run.target === 0 &&
+    outer.source === inner.source * run.length && outer.target === inner.target * run.length;
+}
+
+function join(outer: Axis, inner: Axis): Axis {
+  const factor = inner.runs[0].length;
+  const runs = outer.runs.map(({ source, target, length }) => ({
+    source: source * factor,
+    target: target * factor,
+    length: length * factor,
+  }));
+  return { runs, source: inner.source, target: inner.target };
+}
+
+/** Call `visit` with the two offsets of every combination of indices. */
+function walk(axes: readonly Axis[], s: number, t: number, visit: (s: number, t: number) => void): void {
+  if (axes.length === 0) return visit(s, t);
+  const [axis, ...rest] = axes;
+  for (const run of axis.runs) {
+    for (let i = 0; i < run.length; i++) {
+      walk(rest, s + (run.source + i) * axis.source, t + (run.target + i) * axis.target, visit);
+    }
+  }
+}
+
+/** Below this many numbers a loop is faster than the call of `set`. */
+const SHORT = 48;
+
+function copyLine(from: Units, to: Units, s: number, t: number, axis: Axis, parts: 1 | 2): void {
+  const [sourceStride, targetStride] = [axis.source, axis.target];
+  const isContiguous = sourceStride === parts && targetStride === parts;
+  for (const run of axis.runs) {
+    let a = s + run.source * sourceStride;
+    let b = t + run.target * targetStride;
+    if (isContiguous) {
+      const length = run.length * parts;
+      if (length >= SHORT) to.set(from.subarray(a, a + length), b);
+      else for (let i = 0; i < length; i++) to[b + i] = from[a + i];
+    } else if (parts === 1) {
+      for (let i = 0; i < run.length; i++, a += sourceStride, b += targetStride) to[b] = from[a];
+    } else {
+      for (let i = 0; i < run.length; i++, a += sourceStride, b += targetStride) {
+        to[b] = from[a];
+        to[b + 1] = from[a + 1];
+      }
+    }
+  }
+}
+
+/** The offsets of all indices of one dimension, in both memories. */
+interface Offsets {
+  readonly source: Uint32Array;
+  readonly target: Uint32Array;
+}
+
+function offsetsOf({ runs, source, target }: Axis): Offsets {
+  const count = runs.reduce((sum, run) => sum + run.length, 0);
+  const offsets = { source: new Uint32Array(count), target: new Uint32Array(count) };
+  let at = 0;
+  for (const run of runs) {
+    for (let i = 0; i < run.length; i++, at++) {
+      offsets.source[at] = (run.source + i) * source;
+      offsets.target[at] = (run.target + i) * target;
+    }
+  }
+  return offsets;
+}
+
+/** Rows and columns of a square that the first-level cache holds twice. */
+const TILE = 32;
+
+/** A transposing copy: `lines` is dense in the source, `columns` in the target; square by square. */
+function copyAcross(
+  from: Units,
+  to: Units,
+  s: number,
+  t: number,
+  lines: Offsets,
+  columns: Offsets,
+  parts: 1 | 2,
+): void {
+  const [lineCount, columnCount] = [lines.source.length, columns.source.length];
+  for (let top = 0; top < lineCount; top += TILE) {
+    const bottom = Math.min(top + TILE, lineCount);
+    for (let left = 0; left < columnCount; left += TILE) {
+      const right = Math.min(left + TILE, columnCount);
+      copyTile(from, to, s, t, lines, columns, top, bottom, left, right);
+      if (parts === 2) copyTile(from, to, s + 1, t + 1, lines, columns, top, bottom, left, right);
+    }
+  }
+}
+
+function copyTile(
+  from: Units,
+  to: Units,
+  s: number,
+  t: number,
+  lines: Offsets,
+  columns: Offsets,
+  top: number,
+  bottom: number,
+  left: number,
+  right: number,
+): void {
+  const [columnSource, columnTarget] = [columns.source, columns.target];
+  for (let line = top; line < bottom; line++) {
+    const a = s + lines.source[line];
+    const b = t + lines.target[line];
+    for (let column = left; column < right; column++) to[b + columnTarget[column]] = from[a + columnSource[column]];
+  }
+}

@@ -1,0 +1,275 @@
+/**
+ * The part of an array that one rank holds.
+ *
+ * @module
+ */
+import { addressOf } from "../../ffi/memory.ts";
+import { ShapeError } from "../errors.ts";
+import {
+  allocate,
+  convert,
+  type DType,
+  dtypeInfo,
+  dtypeOf,
+  elementCount,
+  loadScalar,
+  type Scalar,
+  storeScalar,
+  type TypedArray,
+} from "./dtype.ts";
+import { checkShape, copyStrided, isDense, type Order, sizeOfShape, type Strided, stridesOf } from "./layout.ts";
+
+/** Where an array's elements are: in the memory of the process, of its GPU, or in GPU memory that all ranks address. */
+export type Memory = "host" | "device" | "symmetric";
+
+/** What a {@linkcode LocalArray} is made of. */
+export interface LocalArrayOptions {
+  /** The memory. It is shared, not copied. */
+  data: TypedArray;
+  /** The type of the elements. */
+  dtype: DType;
+  /** The extents. */
+  shape: readonly number[];
+  /** The distance of neighbours along each dimension, in elements; those of a dense array in C order if left out. */
+  strides?: readonly number[];
+  /** The element at index (0, 0, …); 0 if left out. */
+  offset?: number;
+}
+
+/**
+ * An n-dimensional array in the memory of this process: typed data, a shape and strides.
+ *
+ * @example
+ * ```ts
+ * import { LocalArray } from "./local_array.ts";
+ * const matrix = new LocalArray({ data: Float64Array.of(1, 2, 3, 4, 5, 6), dtype: "float64", shape: [2, 3] });
+ * console.assert(matrix.transpose().toNumbers().join() === "1,4,2,5,3,6");
+ * ```
+ */
+export class LocalArray implements Strided {
+  /** The memory that holds the elements, and perhaps others. */
+  readonly data: TypedArray;
+  /** The type of the elements. */
+  readonly dtype: DType;
+  /** The extents. */
+  readonly shape: readonly number[];
+  /** The distance of neighbours along each dimension, in elements. */
+  readonly strides: readonly number[];
+  /** The element of `data` at index (0, 0, …). */
+  readonly offset: number;
+  /** Where the elements are. */
+  readonly memory: Memory = "host";
+
+  /**
+   * Make an array on existing memory.
+   *
+   * @throws {DTypeError} if `data` is not the kind of typed array that holds the dtype.
+   * @throws {ShapeError} if strides do not fit the shape, or `data` is too short.
+   */
+  constructor({ data, dtype, shape, strides = stridesOf(shape, "C"), offset = 0 }: LocalArrayOptions) {
+    checkShape(shape, "The local shape");
+    if (strides.length !== shape.length || !strides.every((stride) => Number.isInteger(stride) && stride >= 0)) {
+      throw new ShapeError(`Strides [${strides}] do not fit the shape [${shape}]: give one whole number a dimension.`);
+    }
+    const available = elementCount(dtype, data);
+    const needed = shape.includes(0)
+      ? offset
+      : offset + 1 + shape.reduce((sum, extent, dimension) => sum + (extent - 1) * strides[dimension], 0);
+    if (!(offset >= 0 && needed <= available)) {
+      throw new ShapeError(
+        `An array of shape [${shape}] with strides [${strides}] from element ${offset} on needs ${needed} elements, ` +
+          `but the ${data.constructor.name} holds ${available} of ${dtype}.`,
+      );
+    }
+    this.data = data;
+    this.dtype = dtype;
+    this.shape = Object.freeze([...shape]);
+    this.strides = Object.freeze([...strides]);
+    this.offset = offset;
+  }
+
+  /** A dense array of zeros. */
+  static zeros(dtype: DType, shape: readonly number[], order: Order = "C"): LocalArray {
+    checkShape(shape, "The local shape");
+    return new LocalArray({
+      data: allocate(dtype, sizeOfShape(shape)),
+      dtype,
+      shape,
+      strides: stridesOf(shape, order),
+    });
+  }
+
+  /** The number of elements. */
+  get size(): number {
+    return sizeOfShape(this.shape);
+  }
+
+  /** Bytes of the elements, without gaps between them. */
+  get byteLength(): number {
+    return this.size * dtypeInfo(this.dtype).itemSize;
+  }
+
+  /** The address of element (0, 0, …). It keeps nothing alive: hold on to the array. */
+  get address(): bigint {
+    return addressOf(this.data) + BigInt(this.offset * dtypeInfo(this.dtype).itemSize);
+  }
+
+  /** Whether elements follow each other without gaps in this order. */
+  isDense(order: Order): boolean {
+    return isDense(this.shape, this.strides, order);
+  }
+
+  /**
+   * The elements as they lie in memory, without a copy: from the first to the last one, in the array's own order, and
+   * with the gaps of an array that is not dense.
+   */
+  view(): TypedArray {
+    const { parts } = dtypeInfo(this.dtype);
+    const last = this.shape.reduce((sum, extent, dimension) => sum + (extent - 1) * this.strides[dimension], 0);
+    const span = this.size === 0 ? 0 : last + 1;
+    return this.data.subarray(this.offset * parts, (this.offset + span) * parts);
+  }
+
+  /** A dense copy of the elements; `order` "C" has the last index run fastest, "F" the first. */
+  toTypedArray(order: Order = "C"): TypedArray {
+    return this.copy(order).data;
+  }
+
+  /**
+   * The values as numbers, in C order: float16, bfloat16 and float8 decoded, complex ones as two numbers each, int64
+   * rounded to the nearest number.
+   */
+  toNumbers(): number[] {
+    const { data, dtype } = this.copy("C");
+    const { parts, real } = dtypeInfo(dtype);
+    const numbers = new Float64Array(data.length);
+    convert(parts === 2 ? real : dtype, data, "float64", numbers);
+    return Array.from(numbers);
+  }
+
+  /** The value at an index. */
+  at(...index: number[]): Scalar {
+    return loadScalar(this.dtype, this.data, this.#position(index));
+  }
+
+  /** A dense copy in its own memory. */
+  copy(order: Order = "C"): LocalArray {
+    const copy = LocalArray.zeros(this.dtype, this.shape, order);
+    copyStrided(this, copy, this.shape, dtypeInfo(this.dtype).parts);
+    return copy;
+  }
+
+  /**
+   * Overwrite all elements with one value.
+   *
+   * @throws {DTypeError} if the dtype does not take the value.
+   */
+  fill(value: Scalar): void {
+    const { dtype, shape, strides } = this;
+    const { parts } = dtypeInfo(dtype);
+    const one = allocate(dtype, 1);
+    storeScalar(dtype, one, 0, value);
+    if (parts === 1 && (this.isDense("C") || this.isDense("F"))) {
+      (this.view() as Float64Array).fill(one[0] as number);
+    } else {
+      // Strides of 0 repeat the one element.
+      copyStrided({ data: one, offset: 0, strides: strides.map(() => 0) }, this, shape, parts);
+    }
+  }
+
+  /**
+   * Overwrite all elements: with another array of the same shape (converted to this dtype if it has another one), with a
+   * flat list of values in C order, or with one number. In a list for a complex array each element is two numbers; for
+   * bfloat16 and float8 a `Uint16Array` or `Uint8Array` holds bits, any other list values.
+   *
+   * @throws {ShapeError} if there are too few or too many values.
+   * @throws {DTypeError} if they do not convert to the dtype.
+   */
+  set(values: number | bigint | LocalArray | ArrayLike<number> | ArrayLike<bigint>): void {
+    if (values instanceof LocalArray) return this.#setArray(values);
+    if (typeof values === "number" || typeof values === "bigint") return this.fill(values);
+    const { dtype, shape, size } = this;
+    const { parts } = dtypeInfo(dtype);
+    if (values.length !== size * parts) {
+      throw new ShapeError(
+        `An array of shape [${shape}] and dtype ${dtype} takes ${
+          size * parts
+        } numbers, but ${values.length} were given.`,
+      );
+    }
+    copyStrided({ data: flatData(dtype, values), offset: 0, strides: stridesOf(shape, "C") }, this, shape, parts);
+  }
+
+  #setArray(values: LocalArray): void {
+    if (values.shape.join() !== this.shape.join()) {
+      throw new ShapeError(`An array of shape [${this.shape}] cannot take the elements of one of [${values.shape}].`);
+    }
+    const { parts } = dtypeInfo(this.dtype);
+    const source = values.dtype === this.dtype && values.data.buffer !== this.data.buffer ? values : values.copy("C");
+    if (source.dtype === this.dtype) return copyStrided(source, this, this.shape, parts);
+    const converted = LocalArray.zeros(this.dtype, this.shape);
+    convert(source.dtype, source.data, this.dtype, converted.data);
+    copyStrided(converted, this, this.shape, parts);
+  }
+
+  /** The same memory with the dimensions in reverse order. */
+  transpose(): LocalArray {
+    return new LocalArray({
+      data: this.data,
+      dtype: this.dtype,
+      shape: this.shape.toReversed(),
+      strides: this.strides.toReversed(),
+      offset: this.offset,
+    });
+  }
+
+  /**
+   * The same memory, from index `starts` on, with another shape.
+   *
+   * @throws {ShapeError} if that reaches beyond the array.
+   */
+  slice(starts: readonly number[], shape: readonly number[]): LocalArray {
+    checkShape(shape, "The shape of a slice");
+    if (
+      starts.length !== this.shape.length || shape.length !== this.shape.length ||
+      !starts.every((start, i) => Number.isInteger(start) && start >= 0 && start + shape[i] <= this.shape[i])
+    ) {
+      throw new ShapeError(
+        `A slice of shape [${shape}] from [${starts}] on does not lie in an array of [${this.shape}].`,
+      );
+    }
+    const skipped = shape.includes(0) ? 0 : starts.reduce((sum, start, i) => sum + start * this.strides[i], 0);
+    return new LocalArray({
+      data: this.data,
+      dtype: this.dtype,
+      shape,
+      strides: this.strides,
+      offset: this.offset + skipped,
+    });
+  }
+
+  #position(index: readonly number[]): number {
+    const { shape, strides, offset } = this;
+    if (
+      index.length !== shape.length ||
+      !index.every((at, dimension) => Number.isInteger(at) && at >= 0 && at < shape[dimension])
+    ) {
+      throw new RangeError(`The index [${index}] does not lie in an array of shape [${shape}].`);
+    }
+    return index.reduce((sum, at, dimension) => sum + at * strides[dimension], offset);
+  }
+}
+
+/** A flat list as elements of the dtype: as it is if it holds them already, converted otherwise. */
+function flatData(dtype: DType, list: ArrayLike<number> | ArrayLike<bigint>): TypedArray {
+  const { array, real, parts } = dtypeInfo(dtype);
+  if (list instanceof array) return list as TypedArray;
+  const data = allocate(dtype, list.length / parts);
+  const given = dtypeOf(list);
+  if (given !== null) {
+    convert(given, list as TypedArray, real, data);
+  } else {
+    for (let i = 0; i < list.length; i++) storeScalar(real, data, i, list[i]);
+  }
+  return data;
+}

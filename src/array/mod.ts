@@ -1,0 +1,48 @@
+/**
+ * Arrays: element types, local parts, distributed arrays, moving them between distributions, NumPy's files.
+ *
+ * @module
+ */
+export {
+  type ArrayOptions,
+  DistributedArray,
+  type FromLocalOptions,
+  type ScatterOptions as ScatterArrayOptions,
+} from "./distributed_array.ts";
+export {
+  allocate,
+  convert,
+  decode,
+  type DType,
+  type DTypeInfo,
+  dtypeInfo,
+  dtypeOf,
+  dtypes,
+  encode,
+  fromFloat32,
+  isNarrowFloat,
+  type NarrowFloat,
+  type Scalar,
+  toFloat32,
+  type TypedArray,
+  type TypedArrayConstructor,
+} from "./dtype.ts";
+export {
+  copyRuns,
+  copyStrided,
+  flipOrder,
+  type LeadingDimension,
+  leadingDimension,
+  type Order,
+  type Run,
+  sizeOfShape,
+  type Strided,
+  stridesOf,
+} from "./layout.ts";
+export { LocalArray, type LocalArrayOptions, type Memory } from "./local_array.ts";
+export { loadNpy, type LoadNpyOptions, saveNpy } from "./npy.ts";
+export { encodeNpyHeader, type NpyHeader, parseNpyHeader } from "./npy_header.ts";
+export type { RandomOptions } from "./random.ts";
+export { planRedistribution, redistribute, Redistribution, RedistributionPlan } from "./redistribute.ts";
+export type { Exchanging, Parts, Transfer } from "./redistribution_plan.ts";
+export type { ElementFunction } from "./traverse.ts";

@@ -1,0 +1,325 @@
+/**
+ * Arrays in NumPy's files: each rank reads and writes its own part only.
+ *
+ * @module
+ */
+import { type Distribution, Slab } from "../distribution/mod.ts";
+import { DistmathError } from "../errors.ts";
+import { agree, exchange } from "../runtime/agreement.ts";
+import type { Runtime } from "../runtime/runtime.ts";
+import { checkDistribution, DistributedArray } from "./distributed_array.ts";
+import { checkConvertible, type DType, dtypeInfo, type TypedArray } from "./dtype.ts";
+import { checkOrder, type Order, sizeOfShape, stridesOf } from "./layout.ts";
+import { LocalArray } from "./local_array.ts";
+import {
+  encodeNpyHeader,
+  npyDataOffset,
+  npyDescr,
+  type NpyElements,
+  npyElements,
+  type NpyHeader,
+  parseNpyHeader,
+  PREFIX_BYTES,
+} from "./npy_header.ts";
+import { countOf, forEachRow, innerDimension, type Ranges } from "./traverse.ts";
+
+/** Options of {@linkcode loadNpy}. */
+export interface LoadNpyOptions {
+  /**
+   * The dtype of the array; by default the file's. Elements are converted, except that the raw bits of a file of `V2` or
+   * `V1` elements are taken as they are for "bfloat16" and "float8_…".
+   */
+  dtype?: DType;
+  /** The memory order of the array; by default the file's, which needs no transposition. */
+  order?: Order;
+}
+
+/**
+ * Read an array that `numpy.save` wrote. Each rank reads its own part of the file only, which all ranks must see under
+ * the same path. Collective.
+ *
+ * float16/32/64, complex64/128, int8/32/64, uint8, of either byte order; format versions 1.0 to 3.0, C and Fortran order.
+ *
+ * @throws {DistmathError} if the file cannot be opened, has a broken header or is too short.
+ * @throws {DTypeError} if it holds other types.
+ * @throws {DistributionError} if the distribution does not fit the shape.
+ *
+ * @example
+ * ```ts ignore
+ * import { initialize, loadNpy, Slab } from "../../mod.ts";
+ *
+ * using runtime = initialize();
+ * using a = loadNpy(runtime, "a.npy", Slab.X);
+ * ```
+ */
+export function loadNpy(
+  runtime: Runtime,
+  path: string | URL,
+  distribution: Distribution,
+  options: LoadNpyOptions = {},
+): DistributedArray {
+  let array!: DistributedArray;
+  agree(runtime, "loadNpy", () => {
+    checkDistribution(distribution);
+    return about(path, () => {
+      using file = openFile(path);
+      const header = readHeader(file);
+      const { descr, order } = header;
+      const elements = npyElements(descr, options.dtype);
+      checkOptions(options, elements.dtype);
+      checkLength(file, header, elements.dtype);
+      // A single number has no dimension that could be distributed: it becomes an array of one element.
+      const shape = header.shape.length === 0 ? [1] : header.shape;
+      const wanted = distribution.bind(shape, runtime.size);
+      const isDirect = isWorthSeeking(wanted, order, elements.dtype);
+      const bound = isDirect ? wanted : fileSlab(shape, order, runtime.size);
+      const local = readPart(file, { ...header, shape }, elements, bound.ranges(runtime.rank));
+      array = DistributedArray.wrap(runtime, local, bound, order);
+      const { dtype = null, order: wantedOrder = null } = options;
+      return { path: String(path), descr, order, shape, distribution: String(wanted), dtype, wantedOrder };
+    });
+  });
+  return finish(array, distribution, options);
+}
+
+/** Bring what was read into the distribution, dtype and order that were asked for. */
+function finish(read: DistributedArray, distribution: Distribution, options: LoadNpyOptions): DistributedArray {
+  const bound = distribution.bind(read.shape, read.runtime.size);
+  const placed = read.distribution.equals(bound) ? read : read.redistribute(bound);
+  const { dtype = read.dtype, order = read.order } = options;
+  return dtype === placed.dtype && order === placed.order ? placed : placed.to({ dtype, order });
+}
+
+/**
+ * Write an array as `numpy.save` does; each rank writes its own part of the file only, which all ranks must see under the
+ * same path. The file appears under its name when it is complete: if anything fails on any rank, none is left, and an
+ * older one stays as it was. Collective.
+ *
+ * bfloat16 and float8 are written as raw bits (`V2`, `V1`): `numpy.load(path).view(ml_dtypes.bfloat16)`.
+ *
+ * @throws {DistmathError} if the file cannot be written.
+ * @throws {StateError} if the array was freed.
+ *
+ * @example
+ * ```ts ignore
+ * import { DistributedArray, initialize, saveNpy, Slab } from "../../mod.ts";
+ *
+ * using runtime = initialize();
+ * using a = DistributedArray.random(runtime, [1000, 1000], Slab.X);
+ * saveNpy(a, "a.npy");
+ * ```
+ */
+export function saveNpy(array: DistributedArray, path: string | URL): void {
+  const { runtime, shape, dtype, order } = array;
+  agree(runtime, "saveNpy", () => {
+    void array.local;
+    return { array: String(array), path: String(path) };
+  });
+  const header = encodeNpyHeader({ descr: npyDescr(dtype), order, shape });
+  const part = array.distribution.isReplicated || !isWorthSeeking(array.distribution, order, dtype)
+    ? array.redistribute(fileSlab(shape, order, runtime.size))
+    : array;
+
+  let temporary: string | null = null;
+  /** A step that every rank has finished, or failed at, before the next one begins. */
+  const step = <T>(action: () => T): T => exchange(runtime, "saveNpy", () => about(path, action))[0];
+  try {
+    const place = step(() => {
+      if (runtime.rank !== 0) return null;
+      const target = targetOf(path);
+      temporary = `${target}.${crypto.randomUUID().slice(0, 8)}.part`;
+      createFile(temporary, header, header.length + bytesOfArray(shape, dtype));
+      return { temporary, target };
+    })!;
+    step(() => writePart(place.temporary, part, header.length));
+    step(() => {
+      if (runtime.rank === 0) Deno.renameSync(place.temporary, place.target);
+    });
+  } catch (error) {
+    if (temporary !== null) remove(temporary);
+    throw error;
+  }
+}
+
+// ---- which part of the file a rank takes ------------------------------------------------------------------------------
+
+/** From this many bytes a run on, each rank seeks its own runs; below, it takes one piece, and the ranks exchange. */
+const WORTH_SEEKING = 2048;
+
+/** Whether all ranks' runs in the file are long enough. The same on all ranks. */
+function isWorthSeeking(bound: Distribution, order: Order, dtype: DType): boolean {
+  const { itemSize } = dtypeInfo(dtype);
+  const { size, globalShape } = bound;
+  if (size === 1 || bound.isReplicated) return true;
+  for (let rank = 0; rank < size!; rank++) {
+    const ranges = bound.ranges(rank);
+    const inner = innerDimension(ranges.length, order);
+    // A whole inner dimension makes one run with its neighbours.
+    if (countOf(ranges[inner]) === globalShape![inner] || ranges[inner].length === 0) continue;
+    if (countOf(ranges[inner]) * itemSize < WORTH_SEEKING * ranges[inner].length) return false;
+  }
+  return true;
+}
+
+/** One contiguous piece of the file for each rank. */
+function fileSlab(shape: readonly number[], order: Order, size: number): Distribution {
+  return new Slab(order === "C" ? 0 : shape.length - 1).bind(shape, size);
+}
+
+/**
+ * Visit a rank's elements in the order of the file, as runs (place and length, in elements); neighbours are joined.
+ */
+function forEachFileRun(
+  ranges: Ranges,
+  shape: readonly number[],
+  order: Order,
+  visit: (start: number, length: number) => void,
+): void {
+  const inner = innerDimension(shape.length, order);
+  const strides = stridesOf(shape, order);
+  let [start, end] = [0, 0];
+  forEachRow(ranges, order, (index) => {
+    const row = index.reduce((sum, i, dimension) => sum + i * strides[dimension], 0);
+    for (const [from, to] of ranges[inner]) {
+      if (row + from !== end) {
+        if (start < end) visit(start, end - start);
+        start = row + from;
+      }
+      end = row + to;
+    }
+  });
+  if (start < end) visit(start, end - start);
+}
+
+// ---- reading ----------------------------------------------------------------------------------------------------------
+
+function openFile(path: string | URL): Deno.FsFile {
+  const file = Deno.openSync(path, { read: true });
+  if (file.statSync().isFile) return file;
+  file.close();
+  throw new DistmathError("it is no plain file");
+}
+
+function readHeader(file: Deno.FsFile): NpyHeader {
+  const prefix = new Uint8Array(PREFIX_BYTES);
+  const length = readUpTo(file, prefix);
+  const bytes = new Uint8Array(npyDataOffset(prefix.subarray(0, length)));
+  file.seekSync(0, Deno.SeekMode.Start);
+  return parseNpyHeader(bytes.subarray(0, readUpTo(file, bytes)));
+}
+
+function checkOptions(options: LoadNpyOptions, stored: DType): void {
+  if (options.order !== undefined) checkOrder(options.order);
+  if (options.dtype !== undefined) checkConvertible(stored, options.dtype);
+}
+
+function checkLength(file: Deno.FsFile, { shape, dataOffset }: NpyHeader, dtype: DType): void {
+  const needed = dataOffset + bytesOfArray(shape, dtype);
+  const { size } = file.statSync();
+  if (size >= needed) return;
+  throw new DistmathError(
+    `the file is too short: for shape [${shape}] of ${dtype} its header promises ${needed} bytes, but it has ${size}. ` +
+      `Write it again.`,
+  );
+}
+
+function bytesOfArray(shape: readonly number[], dtype: DType): number {
+  return sizeOfShape(shape) * dtypeInfo(dtype).itemSize;
+}
+
+/** A rank's part, in the order of the file. */
+function readPart(
+  file: Deno.FsFile,
+  { shape, order, dataOffset }: NpyHeader,
+  { dtype, isBigEndian }: NpyElements,
+  ranges: Ranges,
+): LocalArray {
+  const { itemSize } = dtypeInfo(dtype);
+  const local = LocalArray.zeros(dtype, ranges.map(countOf), order);
+  const bytes = bytesOf(local.data);
+  let at = 0;
+  forEachFileRun(ranges, shape, order, (start, length) => {
+    const run = bytes.subarray(at, at += length * itemSize);
+    file.seekSync(dataOffset + start * itemSize, Deno.SeekMode.Start);
+    if (readUpTo(file, run) < run.length) throw new DistmathError("the file became shorter while it was read");
+  });
+  if (isBigEndian) swapBytes(bytes, local.data.BYTES_PER_ELEMENT);
+  return local;
+}
+
+/** Read until the buffer is full or the file ends; returns the number of bytes. */
+function readUpTo(file: Deno.FsFile, bytes: Uint8Array): number {
+  let filled = 0;
+  while (filled < bytes.length) {
+    const count = file.readSync(bytes.subarray(filled, filled + 2 ** 30));
+    if (count === null || count === 0) break;
+    filled += count;
+  }
+  return filled;
+}
+
+function bytesOf({ buffer, byteOffset, byteLength }: TypedArray): Uint8Array<ArrayBuffer> {
+  return new Uint8Array(buffer, byteOffset, byteLength);
+}
+
+function swapBytes(bytes: Uint8Array, width: number): void {
+  for (let start = 0; start < bytes.length; start += width) bytes.subarray(start, start + width).reverse();
+}
+
+// ---- writing ----------------------------------------------------------------------------------------------------------
+
+/** Where to write in the end: behind a symbolic link, and never over anything but a plain file. */
+function targetOf(path: string | URL): string {
+  const name = path instanceof URL ? decodeURIComponent(path.pathname) : path;
+  try {
+    if (!Deno.statSync(name).isFile) throw new DistmathError("it exists and is no plain file");
+    return Deno.realPathSync(name);
+  } catch (error) {
+    if (error instanceof Deno.errors.NotFound) return name;
+    throw error;
+  }
+}
+
+function createFile(temporary: string, header: Uint8Array, bytes: number): void {
+  using file = Deno.openSync(temporary, { write: true, createNew: true });
+  file.truncateSync(bytes);
+  writeAll(file, header);
+}
+
+function writePart(temporary: string, array: DistributedArray, dataOffset: number): void {
+  const { distribution, order, dtype, shape, runtime, local } = array;
+  const { itemSize } = dtypeInfo(dtype);
+  using file = Deno.openSync(temporary, { write: true });
+  const bytes = bytesOf(local.isDense(order) ? local.view() : local.copy(order).data);
+  let at = 0;
+  forEachFileRun(distribution.ranges(runtime.rank), shape, order, (start, length) => {
+    file.seekSync(dataOffset + start * itemSize, Deno.SeekMode.Start);
+    writeAll(file, bytes.subarray(at, at += length * itemSize));
+  });
+}
+
+function writeAll(file: Deno.FsFile, bytes: Uint8Array): void {
+  for (let at = 0; at < bytes.length;) at += file.writeSync(bytes.subarray(at, at + 2 ** 30));
+}
+
+function remove(temporary: string): void {
+  try {
+    Deno.removeSync(temporary);
+  } catch {
+    // It was never created, or is gone: the error that led here is the one to report.
+  }
+}
+
+// ---- errors -----------------------------------------------------------------------------------------------------------
+
+/** Run something, and name the file in what it throws. */
+function about<T>(path: string | URL, action: () => T): T {
+  try {
+    return action();
+  } catch (error) {
+    if (!(error instanceof Error)) throw error;
+    const reason = error instanceof Deno.errors.NotFound ? "no such file or folder" : error.message;
+    const kind = error instanceof DistmathError ? error.constructor as typeof DistmathError : DistmathError;
+    throw new kind(`${path}: ${reason}`, { cause: error });
+  }
+}

@@ -1,0 +1,142 @@
+/**
+ * Moving arrays between distributions.
+ *
+ * @module
+ */
+import type { Distribution } from "../distribution/mod.ts";
+import { ShapeError, StateError } from "../errors.ts";
+import { agree } from "../runtime/agreement.ts";
+import { DistributedArray } from "./distributed_array.ts";
+import { dtypeInfo } from "./dtype.ts";
+import { LocalArray } from "./local_array.ts";
+import { planRedistribution, type RedistributionPlan } from "./redistribution_plan.ts";
+
+export { planRedistribution, RedistributionPlan } from "./redistribution_plan.ts";
+
+/**
+ * A new array with the same elements in another distribution: any to any. Collective; the same as
+ * `array.redistribute(distribution)`.
+ *
+ * @throws {DistributionError} if the distribution does not fit the shape or the number of ranks.
+ * @throws {StateError} if the array was freed.
+ *
+ * @example
+ * ```ts
+ * import { Slab } from "../distribution/mod.ts";
+ * import { initialize } from "../runtime/initialize.ts";
+ * import { DistributedArray } from "./distributed_array.ts";
+ * import { redistribute } from "./redistribute.ts";
+ *
+ * using runtime = initialize();
+ * using rows = DistributedArray.random(runtime, [64, 48], Slab.X);
+ * using columns = redistribute(rows, Slab.Y);
+ * console.log(columns.local.shape); // [64, 48 / size]
+ * ```
+ */
+export function redistribute(array: DistributedArray, distribution: Distribution): DistributedArray {
+  return array.redistribute(distribution);
+}
+
+/**
+ * A redistribution that is planned once and executed often: buffers and index lists are kept.
+ *
+ * @example
+ * ```ts
+ * import { Slab } from "../distribution/mod.ts";
+ * import { initialize } from "../runtime/initialize.ts";
+ * import { DistributedArray } from "./distributed_array.ts";
+ * import { Redistribution } from "./redistribute.ts";
+ *
+ * using runtime = initialize();
+ * using rows = DistributedArray.random(runtime, [64, 48], Slab.X);
+ * using toColumns = new Redistribution(rows, Slab.Y);
+ * using columns = toColumns.execute();
+ * console.log(toColumns.bytesMoved, columns.norm() - rows.norm());
+ * ```
+ */
+export class Redistribution implements Disposable {
+  /** The distribution of the results. */
+  readonly distribution: Distribution;
+  #array: DistributedArray;
+  readonly #plan: RedistributionPlan;
+  #isFreed = false;
+
+  /**
+   * Plan to move arrays like this one. Collective.
+   *
+   * @throws {DistributionError} if the distribution does not fit the shape or the number of ranks.
+   * @throws {CollectiveError} if ranks ask for different redistributions.
+   */
+  constructor(array: DistributedArray, distribution: Distribution) {
+    const { runtime, shape } = array;
+    let bound!: Distribution;
+    let plan!: RedistributionPlan;
+    agree(runtime, "new Redistribution", () => {
+      void array.local;
+      bound = distribution.bind(shape, runtime.size);
+      plan = planRedistribution(array.distribution, bound, runtime.rank);
+      return { array: String(array), distribution: String(bound) };
+    });
+    this.distribution = bound;
+    this.#array = array;
+    this.#plan = plan;
+  }
+
+  /** Bytes that leave a rank in one execution, over all ranks. */
+  get bytesMoved(): number {
+    return this.#plan.bytesMoved(dtypeInfo(this.#array.dtype).itemSize);
+  }
+
+  /**
+   * A new array with the elements in the new distribution. Collective.
+   *
+   * @throws {StateError} after `free`, or if the array was freed.
+   */
+  execute(): DistributedArray {
+    const array = this.#array;
+    const { runtime, dtype, order } = array;
+    let target!: LocalArray;
+    agree(runtime, "Redistribution.execute", () => {
+      this.#use();
+      void array.local;
+      target = LocalArray.zeros(dtype, this.distribution.localShape(runtime.rank), order);
+      return { array: String(array), distribution: String(this.distribution) };
+    });
+    this.#plan.execute(runtime.communicator, array.local, target, order);
+    return DistributedArray.wrap(runtime, target, this.distribution, order);
+  }
+
+  /**
+   * Take another array in place of the first one, with the same shape and distribution. Collective.
+   *
+   * @throws {ShapeError} if shape or distribution differ from those that were planned for.
+   * @throws {StateError} after `free`.
+   */
+  resetOperand(array: DistributedArray): void {
+    agree(this.#array.runtime, "Redistribution.resetOperand", () => {
+      this.#use();
+      void array.local;
+      if (array.distribution.coincidesWith(this.#array.distribution)) return { array: String(array) };
+      throw new ShapeError(
+        `This redistribution was planned for [${this.#array.shape}] in ${this.#array.distribution}, not for ` +
+          `[${array.shape}] in ${array.distribution}. Make a new one.`,
+      );
+    });
+    this.#array = array;
+  }
+
+  /** Let go of the buffers. Freeing twice does nothing. */
+  free(): void {
+    this.#isFreed = true;
+    this.#plan.release();
+  }
+
+  /** As `free`. */
+  [Symbol.dispose](): void {
+    this.free();
+  }
+
+  #use(): void {
+    if (this.#isFreed) throw new StateError("This Redistribution was freed; make a new one.");
+  }
+}

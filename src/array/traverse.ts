@@ -1,0 +1,216 @@
+/**
+ * The elements of a rank's part, one after the other as they lie in memory, with their global indices.
+ *
+ * @module
+ */
+import { DTypeError } from "../errors.ts";
+import type { Range } from "../distribution/mod.ts";
+import { complexParts, type DType, dtypeInfo, fromFloat64, type Scalar, toBigInt, type TypedArray } from "./dtype.ts";
+import type { Order } from "./layout.ts";
+
+/** A value for each element, given its global index. */
+export type ElementFunction = (...index: number[]) => Scalar;
+
+/** What a rank holds: ranges of global indices, a list for each dimension. */
+export type Ranges = readonly (readonly Range[])[];
+
+/** How many indices a list of ranges has. */
+export function countOf(ranges: readonly Range[]): number {
+  return ranges.reduce((sum, [start, end]) => sum + end - start, 0);
+}
+
+/** The dimension whose neighbours are neighbours in memory. */
+export function innerDimension(dimensions: number, order: Order): number {
+  return order === "C" ? dimensions - 1 : 0;
+}
+
+/**
+ * Visit the rows of a part in memory order: the combinations of indices of all dimensions but the inner one. The same
+ * array is passed each time, with the inner dimension's entry left at 0.
+ */
+export function forEachRow(ranges: Ranges, order: Order, visit: (index: number[]) => void): void {
+  const dimensions = ranges.length;
+  const outer = Array.from({ length: dimensions - 1 }, (_, i) => order === "C" ? i : dimensions - 1 - i);
+  const index = new Array<number>(dimensions).fill(0);
+  const descend = (depth: number): void => {
+    if (depth === outer.length) return visit(index);
+    for (const [start, end] of ranges[outer[depth]]) {
+      for (let i = start; i < end; i++) {
+        index[outer[depth]] = i;
+        descend(depth + 1);
+      }
+    }
+  };
+  if (ranges.every((list) => list.length > 0)) descend(0);
+}
+
+/** Rows are collected up to this many numbers before they are converted to the dtype. */
+const BATCH = 4096;
+
+/**
+ * Fill a dense part from rows of float64 numbers: `writeRow` writes the numbers of a row into a buffer from a position
+ * on. Integers and narrow floats are rounded as `fromFloat64` says.
+ */
+export function fillRows(
+  dtype: DType,
+  data: TypedArray,
+  ranges: Ranges,
+  order: Order,
+  writeRow: (index: number[], buffer: Float64Array<ArrayBuffer>, at: number) => void,
+): void {
+  const { parts, real } = dtypeInfo(dtype);
+  const row = countOf(ranges[innerDimension(ranges.length, order)]) * parts;
+  if (data instanceof Float64Array) {
+    let at = 0;
+    return forEachRow(ranges, order, (index) => {
+      writeRow(index, data, at);
+      at += row;
+    });
+  }
+  const buffer = new Float64Array(Math.min(Math.max(row, BATCH), data.length));
+  let [filled, flushed] = [0, 0];
+  const flush = (): void => {
+    fromFloat64(real, buffer.subarray(0, filled), data.subarray(flushed, flushed + filled));
+    flushed += filled;
+    filled = 0;
+  };
+  forEachRow(ranges, order, (index) => {
+    if (filled + row > buffer.length) flush();
+    writeRow(index, buffer, filled);
+    filled += row;
+  });
+  flush();
+}
+
+/** Fill a dense part by a function of the global index, called in memory order. */
+export function fillByFunction(
+  dtype: DType,
+  data: TypedArray,
+  ranges: Ranges,
+  order: Order,
+  value: ElementFunction,
+): void {
+  const inner = innerDimension(ranges.length, order);
+  const runs = ranges[inner];
+  const { isComplex } = dtypeInfo(dtype);
+  if (dtype === "int64") return fillBigInts(data as BigInt64Array, ranges, order, inner, value);
+  const isReversed = order === "F";
+  fillRows(dtype, data, ranges, order, (index, buffer, at) => {
+    if (isComplex) return writeComplex(dtype, buffer, at, runs, index, inner, value);
+    switch (index.length) {
+      case 1:
+        return write1(dtype, buffer, at, runs, value);
+      case 2:
+        return write2(dtype, buffer, at, runs, index[1 - inner], isReversed, value);
+      case 3:
+        return write3(dtype, buffer, at, runs, index[inner === 0 ? 2 : 0], index[1], isReversed, value);
+      default:
+        return writeAny(dtype, buffer, at, runs, index, inner, value);
+    }
+  });
+}
+
+function refuseValue(dtype: DType, value: unknown): never {
+  const given = Array.isArray(value) ? `[${value}]` : `a ${typeof value}`;
+  throw new DTypeError(`The function must return numbers for ${dtype}, but returned ${given}.`);
+}
+
+// Direct calls f(i, j) cost a fraction of f(...index), so one to three dimensions have their own loops.
+
+function write1(dtype: DType, buffer: Float64Array, at: number, runs: readonly Range[], f: ElementFunction): void {
+  for (const [start, end] of runs) {
+    for (let i = start; i < end; i++) {
+      const value = f(i);
+      if (typeof value !== "number") refuseValue(dtype, value);
+      buffer[at++] = value;
+    }
+  }
+}
+
+function write2(
+  dtype: DType,
+  buffer: Float64Array,
+  at: number,
+  runs: readonly Range[],
+  outer: number,
+  isReversed: boolean,
+  f: ElementFunction,
+): void {
+  for (const [start, end] of runs) {
+    for (let i = start; i < end; i++) {
+      const value = isReversed ? f(i, outer) : f(outer, i);
+      if (typeof value !== "number") refuseValue(dtype, value);
+      buffer[at++] = value;
+    }
+  }
+}
+
+function write3(
+  dtype: DType,
+  buffer: Float64Array,
+  at: number,
+  runs: readonly Range[],
+  outer: number,
+  middle: number,
+  isReversed: boolean,
+  f: ElementFunction,
+): void {
+  for (const [start, end] of runs) {
+    for (let i = start; i < end; i++) {
+      const value = isReversed ? f(i, middle, outer) : f(outer, middle, i);
+      if (typeof value !== "number") refuseValue(dtype, value);
+      buffer[at++] = value;
+    }
+  }
+}
+
+function writeAny(
+  dtype: DType,
+  buffer: Float64Array,
+  at: number,
+  runs: readonly Range[],
+  index: number[],
+  inner: number,
+  f: ElementFunction,
+): void {
+  for (const [start, end] of runs) {
+    for (let i = start; i < end; i++) {
+      index[inner] = i;
+      const value = f(...index);
+      if (typeof value !== "number") refuseValue(dtype, value);
+      buffer[at++] = value;
+    }
+  }
+}
+
+function writeComplex(
+  dtype: DType,
+  buffer: Float64Array,
+  at: number,
+  runs: readonly Range[],
+  index: number[],
+  inner: number,
+  f: ElementFunction,
+): void {
+  for (const [start, end] of runs) {
+    for (let i = start; i < end; i++) {
+      index[inner] = i;
+      const value = f(...index);
+      const [re, im] = typeof value === "number" ? [value, 0] : complexParts(dtype, value);
+      buffer[at++] = re;
+      buffer[at++] = im;
+    }
+  }
+}
+
+function fillBigInts(data: BigInt64Array, ranges: Ranges, order: Order, inner: number, f: ElementFunction): void {
+  let at = 0;
+  forEachRow(ranges, order, (index) => {
+    for (const [start, end] of ranges[inner]) {
+      for (let i = start; i < end; i++) {
+        index[inner] = i;
+        data[at++] = toBigInt(f(...index));
+      }
+    }
+  });
+}

@@ -1,0 +1,393 @@
+/**
+ * The arguments of a matmul, checked on this rank, with everything that was left out filled in.
+ *
+ * @module
+ */
+import { DistributedArray } from "../array/distributed_array.ts";
+import { type DType, dtypeInfo, dtypes, type Scalar } from "../array/dtype.ts";
+import { leadingDimension } from "../array/layout.ts";
+import type { LocalArray } from "../array/local_array.ts";
+import { Distribution, Replicated } from "../distribution/mod.ts";
+import { ConfigurationError, DistributionError, DTypeError, ShapeError, StateError } from "../errors.ts";
+import type { Runtime } from "../runtime/runtime.ts";
+import { COMPUTE_TYPES, computeTypeNote, type ProductTypes, resolveTypes, SCALE_TYPES } from "./compute_type.ts";
+import { inferDistribution, inferOrder } from "./inference.ts";
+import {
+  checkBoolean,
+  checkKeys,
+  checkName,
+  ENGINE_NAMES,
+  MATMUL_OPTION_KEYS,
+  type MatmulPlanOptions,
+} from "./options.ts";
+import { canonicalProblem, type DescribedMatrix, type MatmulProblem } from "./problem.ts";
+import { type Operations, operationsOf } from "./qualifiers.ts";
+import { isQuantized, type OperandTypes, type QuantizationValues, quantizationValues } from "./quantization.ts";
+
+/** What a matmul computes, apart from its epilog: fixed from construction on. */
+export interface CheckedProduct {
+  /** The runtime of all operands. */
+  readonly runtime: Runtime;
+  /** A as the user sees it. */
+  readonly a: DescribedMatrix;
+  /** B as the user sees it. */
+  readonly b: DescribedMatrix;
+  /** C as the user sees it, or null. */
+  readonly c: DescribedMatrix | null;
+  /** D as the user sees it. */
+  readonly d: DescribedMatrix;
+  /** What is done to A and B. */
+  readonly operations: Operations;
+  /** All types. */
+  readonly types: ProductTypes;
+  /** Whether D is written into C. */
+  readonly inplace: boolean;
+  /** Whether the largest absolute value of D is asked for. */
+  readonly resultAmax: boolean;
+  /** The column-major problem that engines see. */
+  readonly problem: MatmulProblem;
+  /** What is done differently from what was asked for, whatever the engine. */
+  readonly notes: readonly string[];
+}
+
+/** The matrices of a matmul. */
+export interface CheckedOperands {
+  /** The left factor. */
+  readonly a: DistributedArray;
+  /** The right factor. */
+  readonly b: DistributedArray;
+  /** The addend, or null. */
+  readonly c: DistributedArray | null;
+}
+
+/** The numbers of a matmul. */
+export interface CheckedScalars {
+  /** Scales op(A) op(B). */
+  readonly alpha: Scalar;
+  /** Scales C. */
+  readonly beta: Scalar;
+  /** Scales of 8-bit matrices. */
+  readonly scales: QuantizationValues;
+}
+
+/** The runtime that a matmul belongs to: A's or B's, so that a wrong argument can be reported on all ranks. */
+export function runtimeOf(a: unknown, b: unknown, otherwise: () => Runtime): Runtime {
+  if (a instanceof DistributedArray) return a.runtime;
+  return b instanceof DistributedArray ? b.runtime : otherwise();
+}
+
+/** Check what a matmul computes. Communicates nothing. */
+export function checkProduct(
+  runtime: Runtime,
+  a: unknown,
+  b: unknown,
+  options: MatmulPlanOptions,
+): { product: CheckedProduct; operands: CheckedOperands; scalars: CheckedScalars } {
+  checkKeys("the options of matmul", options, MATMUL_OPTION_KEYS);
+  checkSimpleOptions(options);
+  checkMatrix("a", a, runtime);
+  checkMatrix("b", b, runtime);
+  const { c = null } = options;
+  if (options.c !== undefined) checkMatrix("c", c, runtime);
+  checkAddend(options);
+
+  const operations = operationsOf(options.qualifiers, { a: a.dtype, b: b.dtype });
+  const types = resolveTypes({
+    a: a.dtype,
+    b: b.dtype,
+    c: c?.dtype ?? null,
+    computeType: options.computeType,
+    scaleType: options.scaleType,
+    resultType: options.resultType,
+  });
+  const resultAmax = options.resultAmax ?? false;
+  if (resultAmax && !isQuantized(types.d)) {
+    throw new DTypeError(
+      `resultAmax is for results of 8 bits (float8_e4m3, float8_e5m2), and D is ${types.d}. Leave it out.`,
+    );
+  }
+  const shape = resultShape(a, b, operations);
+  if (c !== null && c.shape.join() !== shape.join()) {
+    throw new ShapeError(`c has shape ${text(c.shape)}, but op(a) op(b) has ${text(shape)}. They must be equal.`);
+  }
+  const order = inferOrder({ a: a.order, b: b.order, c: c?.order ?? null }, options.order);
+  if (options.order && order !== options.order) {
+    throw new ShapeError(
+      `D has the memory order of c, "${order}", but order is "${options.order}". Leave order out, or convert c with ` +
+        `c.to({ order: "${options.order}" }).`,
+    );
+  }
+  const distribution = resultDistribution(a, b, c, options, operations, shape, runtime.size);
+  const inplace = options.inplace ?? false;
+  if (inplace) checkInplace(a, b, c, distribution, types.d);
+
+  const described = {
+    a: describeMatrix(a),
+    b: describeMatrix(b),
+    c: c && describeMatrix(c),
+    d: { shape, order, distribution, dtype: types.d },
+  };
+  const problem = canonicalProblem({
+    ...described,
+    operationA: operations.a,
+    operationB: operations.b,
+    accumulator: types.accumulator,
+  });
+  const note = computeTypeNote(types.computeType);
+  return {
+    product: { runtime, ...described, operations, types, inplace, resultAmax, problem, notes: note ? [note] : [] },
+    operands: { a, b, c },
+    scalars: {
+      alpha: checkScalar("alpha", options.alpha ?? 1, types),
+      beta: checkScalar("beta", options.beta ?? 0, types),
+      scales: quantizationValues(options.quantizationScales, dtypesOf(described)),
+    },
+  };
+}
+
+/** The dtypes of all matrices. */
+export function dtypesOf({ a, b, c, d }: Pick<CheckedProduct, "a" | "b" | "c" | "d">): OperandTypes {
+  return { a: a.dtype, b: b.dtype, c: c?.dtype ?? null, d: d.dtype };
+}
+
+/** What all ranks must agree on. */
+export function productFacts(
+  product: CheckedProduct,
+  scalars: CheckedScalars,
+  options: MatmulPlanOptions,
+): Record<string, unknown> {
+  const { a, b, c, d, operations, types, inplace, resultAmax } = product;
+  return {
+    a: matrixFact(a),
+    b: matrixFact(b),
+    c: c ? matrixFact(c) : "none",
+    d: matrixFact(d),
+    "qualifiers.a": operations.a,
+    "qualifiers.b": operations.b,
+    ...scalarFacts(scalars),
+    computeType: types.computeType,
+    inplace,
+    resultAmax,
+    engine: options.engine ?? "auto",
+    blocking: options.blocking ?? "auto",
+  };
+}
+
+/** The numbers that all ranks must agree on. */
+export function scalarFacts({ alpha, beta, scales }: CheckedScalars): Record<string, unknown> {
+  return { alpha: exact(alpha), beta: exact(beta), quantizationScales: scales };
+}
+
+function matrixFact({ shape, dtype, distribution, order }: DescribedMatrix): string {
+  return `${dtype}, ${text(shape)}, ${distribution}, order ${order}`;
+}
+
+/** JSON knows no NaN, Infinity or -0. */
+function exact(value: Scalar): string {
+  return Array.isArray(value) ? value.map(exact).join() : Object.is(value, -0) ? "-0" : String(value);
+}
+
+/** A new operand in place of one of the same kind. */
+export function checkReplacement(
+  name: "a" | "b" | "c",
+  array: unknown,
+  expected: DescribedMatrix | null,
+  runtime: Runtime,
+): DistributedArray {
+  if (expected === null) {
+    throw new TypeError(`${name} was not there when the Matmul was made. Make a new Matmul with ${name}.`);
+  }
+  checkMatrix(name, array, runtime);
+  const given = describeMatrix(array);
+  if (given.dtype !== expected.dtype) {
+    throw new DTypeError(`${name} is ${given.dtype}; this Matmul was made for ${expected.dtype}.`);
+  }
+  if (given.shape.join() !== expected.shape.join() || given.order !== expected.order) {
+    throw new ShapeError(
+      `${name} has shape ${text(given.shape)} and order "${given.order}"; this Matmul was made for ${
+        text(expected.shape)
+      } and "${expected.order}".`,
+    );
+  }
+  if (!given.distribution.equals(expected.distribution)) {
+    throw new DistributionError(
+      `${name} is distributed as ${given.distribution}; this Matmul was made for ${expected.distribution}. ` +
+        `Convert it with ${name}.redistribute().`,
+    );
+  }
+  return array;
+}
+
+/** A factor that fits the accumulator. */
+export function checkScalar(name: string, value: unknown, types: ProductTypes): Scalar {
+  const isPair = Array.isArray(value) && value.length === 2 && value.every((part) => typeof part === "number");
+  if (typeof value !== "number" && !isPair) {
+    throw new TypeError(`${name} must be a number, or [re, im] for complex matrices; got ${describe(value)}.`);
+  }
+  if (isPair && !dtypeInfo(types.accumulator).isComplex) {
+    throw new DTypeError(`${name} is complex, [${value}], but the product is ${types.d}. Pass a number.`);
+  }
+  return value as Scalar;
+}
+
+/**
+ * Refuse a result that is written over what it is computed from.
+ *
+ * @throws {StateError} naming the operand.
+ */
+export function checkAliasing(c: DistributedArray, a: DistributedArray, b: DistributedArray): void {
+  for (const [name, other] of [["a", a], ["b", b]] as const) {
+    if (overlap(c.local, other.local)) {
+      throw new StateError(`inplace: c shares memory with ${name}, which is read while D is written. Pass c.copy().`);
+    }
+  }
+}
+
+function overlap(one: LocalArray, other: LocalArray): boolean {
+  const [x, y] = [one.view(), other.view()];
+  return x.buffer === y.buffer && x.byteOffset < y.byteOffset + y.byteLength &&
+    y.byteOffset < x.byteOffset + x.byteLength;
+}
+
+function checkSimpleOptions(options: MatmulPlanOptions): void {
+  checkName("engine", options.engine, ENGINE_NAMES);
+  checkName("order", options.order, ["C", "F"]);
+  checkName("computeType", options.computeType, COMPUTE_TYPES);
+  checkName("scaleType", options.scaleType, SCALE_TYPES);
+  checkName("resultType", options.resultType, dtypes);
+  checkBoolean("inplace", options.inplace);
+  checkBoolean("resultAmax", options.resultAmax);
+  checkBoolean("blockScaling", options.blockScaling);
+  if (options.blocking !== undefined && options.blocking !== true && options.blocking !== "auto") {
+    throw new TypeError(`blocking must be true or "auto"; got ${describe(options.blocking)}.`);
+  }
+  checkStream(options.stream);
+  const { logger } = options;
+  const hasMethods = (value: object) =>
+    ["debug", "info", "warn"].every((name) => typeof Reflect.get(value, name) === "function");
+  if (logger !== undefined && (typeof logger !== "object" || logger === null || !hasMethods(logger))) {
+    throw new TypeError(`logger must have the methods debug, info and warn, as console has; got ${describe(logger)}.`);
+  }
+  if (options.blockScaling) {
+    throw new ConfigurationError(
+      "blockScaling needs a GPU of compute capability 10.0 or newer. " +
+        "Use one scale a tensor: leave blockScaling out and pass quantizationScales as numbers.",
+    );
+  }
+}
+
+/** A CPU has no streams. */
+export function checkStream(stream: unknown): void {
+  if (stream !== undefined && stream !== null) {
+    throw new ConfigurationError("stream is for GPUs; this runtime's device is a CPU. Leave it out or pass null.");
+  }
+}
+
+function checkMatrix(name: string, array: unknown, runtime: Runtime): asserts array is DistributedArray {
+  if (!(array instanceof DistributedArray)) {
+    throw new TypeError(`${name} must be a DistributedArray; got ${describe(array)}.`);
+  }
+  if (array.isFreed) throw new StateError(`${name} was freed. Pass an array that is alive.`);
+  if (array.runtime !== runtime) {
+    throw new StateError(`${name} belongs to another runtime than a. All operands must come from one initialize().`);
+  }
+  if (array.shape.length !== 2) {
+    throw new ShapeError(
+      `${name} has shape ${text(array.shape)}; matmul takes matrices, of 2 dimensions. ` +
+        `Write a vector as a matrix of one column.`,
+    );
+  }
+  if (array.shape.includes(0)) {
+    throw new ShapeError(`${name} has shape ${text(array.shape)}; matmul takes matrices with elements.`);
+  }
+  const { local, order } = array;
+  if (!local.shape.includes(0) && leadingDimension(local, order)?.order !== order) {
+    throw new ShapeError(
+      `${name} is in order "${order}", but its local strides are [${local.strides}]: neither rows nor columns are ` +
+        `dense. Pass ${name}.copy().`,
+    );
+  }
+}
+
+function checkAddend({ c, beta, inplace }: MatmulPlanOptions): void {
+  if (c !== undefined && beta === undefined) {
+    throw new TypeError("c needs beta: D = alpha op(A) op(B) + beta C. Pass beta: 1 to add c as it is.");
+  }
+  if (c === undefined && beta !== undefined) {
+    throw new TypeError("beta scales c, and there is no c. Pass c, or leave beta out.");
+  }
+  if (c === undefined && inplace) {
+    throw new TypeError("inplace writes D into c, and there is no c. Pass c and beta (0 if c is only a buffer).");
+  }
+}
+
+function resultShape(a: DistributedArray, b: DistributedArray, operations: Operations): [number, number] {
+  const [m, k] = operations.a.transpose ? a.shape.toReversed() : a.shape;
+  const [inner, n] = operations.b.transpose ? b.shape.toReversed() : b.shape;
+  if (k !== inner) {
+    throw new ShapeError(
+      `op(a) is ${m} x ${k} (a ${text(a.shape)}${operations.a.transpose ? " transposed" : ""}) and op(b) is ` +
+        `${inner} x ${n} (b ${text(b.shape)}${operations.b.transpose ? " transposed" : ""}): the inner extents ` +
+        `${k} and ${inner} must be equal. Check the shapes and qualifiers.`,
+    );
+  }
+  return [m, n];
+}
+
+function resultDistribution(
+  a: DistributedArray,
+  b: DistributedArray,
+  c: DistributedArray | null,
+  { distribution: asked, epilog }: MatmulPlanOptions,
+  operations: Operations,
+  shape: [number, number],
+  size: number,
+): Distribution {
+  if (asked === undefined) {
+    if (c !== null) return c.distribution;
+    if (epilog === "all_reduce") return Replicated.bind(shape, size);
+    return inferDistribution(a.distribution, b.distribution, operations, shape, size);
+  }
+  if (!(asked instanceof Distribution)) {
+    throw new TypeError(`distribution must be a Distribution, such as Slab.X; got ${describe(asked)}.`);
+  }
+  if (asked.isBound && (asked.globalShape!.join() !== shape.join() || asked.size !== size)) {
+    throw new DistributionError(
+      `distribution ${asked} is bound to shape ${text(asked.globalShape!)} on ${asked.size} ranks, but D has ${
+        text(shape)
+      } on ${size}. Pass it unbound.`,
+    );
+  }
+  return asked.bind(shape, size);
+}
+
+function checkInplace(
+  a: DistributedArray,
+  b: DistributedArray,
+  c: DistributedArray | null,
+  distribution: Distribution,
+  dtype: DType,
+): void {
+  if (!c!.distribution.equals(distribution)) {
+    throw new DistributionError(
+      `inplace: D is to be distributed as ${distribution}, and c is ${c!.distribution}. Leave distribution out.`,
+    );
+  }
+  if (c!.dtype !== dtype) {
+    throw new DTypeError(`inplace: D is ${dtype} and c is ${c!.dtype}. They must be equal; leave inplace out.`);
+  }
+  checkAliasing(c!, a, b);
+}
+
+function describeMatrix({ shape, order, distribution, dtype }: DistributedArray): DescribedMatrix {
+  return { shape: [shape[0], shape[1]], order, distribution, dtype };
+}
+
+function text(shape: readonly number[]): string {
+  return `[${shape.join(", ")}]`;
+}
+
+function describe(value: unknown): string {
+  if (value === null || typeof value !== "object") return typeof value === "string" ? `"${value}"` : String(value);
+  return Array.isArray(value) ? `[${value}]` : value.constructor?.name ?? "an object";
+}

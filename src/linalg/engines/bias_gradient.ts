@@ -1,0 +1,99 @@
+/**
+ * Sums of rows or columns of a distributed matrix: what one rank adds up is completed over the ranks.
+ *
+ * @module
+ */
+import { LocalArray } from "../../array/local_array.ts";
+import type { Distribution, IndexSet } from "../../distribution/mod.ts";
+import type { Communicator } from "../../runtime/communicator.ts";
+import { type EpilogBlock, sums } from "../epilog.ts";
+
+/** A vector of real numbers. */
+export type RealVector = Float32Array<ArrayBuffer> | Float64Array<ArrayBuffer>;
+
+/** A local matrix of real numbers as an epilog sees it: in the user's coordinates. */
+export function asBlock(local: LocalArray, isTransposed: boolean): EpilogBlock {
+  const [rows, columns] = isTransposed ? [1, 0] : [0, 1];
+  return {
+    data: (local.data as RealVector).subarray(local.offset),
+    rows: local.shape[rows],
+    columns: local.shape[columns],
+    rowStride: local.strides[rows],
+    columnStride: local.strides[columns],
+  };
+}
+
+/** Whether every rank holds all of a dimension for the indices of the other one that it has. */
+function isWhole(distribution: Distribution, dimension: 0 | 1): boolean {
+  const extent = distribution.globalShape![dimension];
+  for (let rank = 0; rank < distribution.size!; rank++) {
+    const counts = distribution.localShape(rank);
+    if (!counts.includes(0) && counts[dimension] !== extent) return false;
+  }
+  return true;
+}
+
+/** Copy between local and global positions of an index set. */
+function scatter(local: RealVector, set: IndexSet, into: RealVector): void {
+  let position = 0;
+  for (const [start, end] of set.ranges()) {
+    into.set(local.subarray(position, position + end - start), start);
+    position += end - start;
+  }
+}
+
+/** The elements of a global vector that an index set names. */
+export function take(global: RealVector, set: IndexSet): RealVector {
+  const local = global.slice(0, set.count);
+  let position = 0;
+  for (const [start, end] of set.ranges()) {
+    local.set(global.subarray(start, end), position);
+    position += end - start;
+  }
+  return local;
+}
+
+/**
+ * The sums of a matrix over one dimension, for all indices of the other dimension `along`, given this rank's sums over
+ * what it holds. Collective.
+ */
+export function completeSums(
+  communicator: Communicator,
+  distribution: Distribution,
+  along: 0 | 1,
+  local: RealVector,
+): RealVector {
+  if (distribution.isReplicated) return local;
+  const extent = distribution.globalShape![along];
+  const global = local instanceof Float64Array ? new Float64Array(extent) : new Float32Array(extent);
+  const sets = distribution.indexSets(communicator.rank);
+  if (sets.every(({ count }) => count > 0)) scatter(local, sets[along], global);
+  return communicator.size === 1 ? global : communicator.allReduce(global, { into: global });
+}
+
+/** The sums over the dimension other than `along` of a distributed matrix, for all indices. Collective. */
+export function globalSums(
+  communicator: Communicator,
+  local: LocalArray,
+  distribution: Distribution,
+  along: 0 | 1,
+): RealVector {
+  return completeSums(communicator, distribution, along, sums(asBlock(local, along === 1), "rows"));
+}
+
+/** This rank's sums over a part of D completed to sums over all of D, for the indices that the rank holds. Collective. */
+export function completeLocalSums(
+  communicator: Communicator,
+  distribution: Distribution,
+  along: 0 | 1,
+  local: RealVector,
+): RealVector {
+  if (isWhole(distribution, along === 0 ? 1 : 0)) return local;
+  const global = completeSums(communicator, distribution, along, local);
+  return take(global, distribution.indexSets(communicator.rank)[along]);
+}
+
+/** A vector as a local array. */
+export function vector(data: RealVector): LocalArray {
+  return new LocalArray({ data, dtype: data instanceof Float64Array ? "float64" : "float32", shape: [data.length] });
+}

@@ -1,0 +1,208 @@
+/**
+ * The CPU engine: BLAS on each rank, MPI between them, or ScaLAPACK's p?gemm.
+ *
+ * The way of a product: bring A, B and C where the strategy multiplies them (`staging.ts`), multiply (`kernel.ts` and
+ * its implementations), move the product to D's distribution, apply the epilog, round to D's type.
+ *
+ * @module
+ */
+import { openScalapack } from "../../../ffi/scalapack.ts";
+import { dtypeInfo, isNarrowFloat } from "../../array/dtype.ts";
+import { copyStrided } from "../../array/layout.ts";
+import type { LocalArray } from "../../array/local_array.ts";
+import { ConfigurationError } from "../../errors.ts";
+import type { Communicator } from "../../runtime/communicator.ts";
+import type { Runtime } from "../../runtime/runtime.ts";
+import { applyEpilog, type Epilog, type EpilogValues, isTrivial, needsRealNumbers } from "../epilog.ts";
+import type { LocalOperands, MatmulProblem, Matrix } from "../problem.ts";
+import { AllGatherGemm } from "./all_gather_gemm.ts";
+import { asBlock, completeLocalSums, globalSums, type RealVector, take, vector } from "./bias_gradient.ts";
+import type { AlgorithmReport, EnginePlan, EngineRequest, EngineValues, MatmulEngine, Refusal } from "./engine.ts";
+import { GemmAllReduce, GemmReduceScatter } from "./gemm_reduce.ts";
+import { type Kernel, type KernelContext, LocalGemm } from "./kernel.ts";
+import { isZero } from "./native_arguments.ts";
+import { Pgemm } from "./pgemm.ts";
+import { describeStrategy, matrixName, placeOf } from "./report.ts";
+import { Delivery, Staging } from "./staging.ts";
+import { chooseStrategy, kept, SCALAPACK_ALGORITHMS, type ScalapackAlgorithm, type Strategy } from "./strategy.ts";
+
+const NAME = "scalapack";
+
+/** BLAS and ScaLAPACK count rows and columns in 32 bits. */
+const LARGEST_EXTENT = 2 ** 31 - 1;
+
+/** The algorithm that a request names; `undefined` for the engine's own choice. */
+function requested(algorithm: string): ScalapackAlgorithm | undefined {
+  return SCALAPACK_ALGORITHMS.find((name) => name === algorithm);
+}
+
+function refuseMatrices({ a, b, c, d, m, n, k, accumulator }: MatmulProblem): Refusal | null {
+  for (const { dtype } of [a, b, c, d].filter((matrix): matrix is Matrix => matrix !== null)) {
+    if (dtypeInfo(dtype).isInteger) {
+      return { reason: `integers (${dtype}) cannot be multiplied`, instead: "Convert to float32 or float64." };
+    }
+    if (dtype !== accumulator && !(accumulator === "float32" && isNarrowFloat(dtype))) {
+      return {
+        reason: `${dtype} cannot be summed in ${accumulator}`,
+        instead: "Give all matrices one dtype; only 16-bit and 8-bit floats are widened, to float32.",
+      };
+    }
+  }
+  const largest = Math.max(m, n, k);
+  if (largest > LARGEST_EXTENT) {
+    return {
+      reason: `a matrix of extent ${largest} cannot be multiplied: BLAS counts in 32 bits, up to ${LARGEST_EXTENT}`,
+      instead: "Multiply it in slices.",
+    };
+  }
+  return null;
+}
+
+function refuse({ problem, epilog, algorithm }: EngineRequest): Refusal | null {
+  const refusal = refuseMatrices(problem);
+  if (refusal) return refusal;
+  if (needsRealNumbers(epilog) && dtypeInfo(problem.accumulator).isComplex) {
+    return { reason: `the epilog ${epilog.name} is for real numbers only`, instead: "Use a real dtype, or no epilog." };
+  }
+  const wanted = requested(algorithm);
+  if (!wanted && algorithm !== "default") {
+    return {
+      reason: `there is no algorithm ${algorithm} on CPUs`,
+      instead: `Use default, or one of ${SCALAPACK_ALGORITHMS.join(", ")}.`,
+    };
+  }
+  if (chooseStrategy(problem, wanted)) return null;
+  return {
+    reason: `${wanted ?? "no algorithm"} cannot run this product with these distributions and sizes`,
+    instead: "Use algorithm default, or more ranks if parts have more than 2^31 elements.",
+  };
+}
+
+const KERNELS: Readonly<Record<ScalapackAlgorithm, new (context: KernelContext) => Kernel>> = {
+  local_gemm: LocalGemm,
+  all_gather_gemm: AllGatherGemm,
+  gemm_reduce_scatter: GemmReduceScatter,
+  gemm_all_reduce: GemmAllReduce,
+  pgemm: Pgemm,
+};
+
+/** Whether two local matrices are the same elements in memory. */
+function isSameMemory(one: LocalArray, other: LocalArray): boolean {
+  return one === other || one.data.buffer === other.data.buffer && one.data.byteOffset === other.data.byteOffset &&
+      one.offset === other.offset && one.strides.join() === other.strides.join();
+}
+
+class ScalapackPlan implements EnginePlan {
+  readonly #problem: MatmulProblem;
+  readonly #strategy: Strategy;
+  readonly #epilog: Epilog;
+  readonly #communicator: Communicator;
+  readonly #kernel: Kernel;
+  readonly #a: Staging;
+  readonly #b: Staging;
+  readonly #c: Staging | null;
+  readonly #d: Delivery;
+
+  constructor(runtime: Runtime, { problem, epilog }: EngineRequest, strategy: Strategy) {
+    const { communicator, threads } = runtime;
+    const scalapack = openScalapack(threads);
+    for (const warning of scalapack.warnings) runtime.warnOnce(warning, warning);
+    const { accumulator } = problem;
+    const to = (name: "a" | "b" | "c" | "d", conjugate = false) => ({
+      distribution: strategy[name === "c" ? "d" : name],
+      accumulator,
+      conjugate,
+      name: matrixName(problem, name),
+      place: placeOf(problem, strategy, name === "c" ? "d" : name),
+    });
+    const conjugatesAlone = ({ conjugate, transpose }: MatmulProblem["operationA"]) => conjugate && !transpose;
+    this.#problem = problem;
+    this.#strategy = strategy;
+    this.#epilog = epilog;
+    this.#communicator = communicator;
+    this.#a = new Staging(communicator, problem.a, to("a", conjugatesAlone(problem.operationA)));
+    this.#b = new Staging(communicator, problem.b, to("b", conjugatesAlone(problem.operationB)));
+    this.#c = problem.c && new Staging(communicator, problem.c, to("c"));
+    this.#d = new Delivery(communicator, problem.d, to("d"));
+    this.#kernel = new KERNELS[strategy.algorithm]({ problem, strategy, communicator, scalapack });
+  }
+
+  get report(): AlgorithmReport {
+    const { moved, traffic, algorithm } = this.#strategy;
+    const stages = [this.#a, this.#b, this.#c, this.#d].filter((stage) => stage !== null);
+    return {
+      engine: NAME,
+      algorithm,
+      variant: describeStrategy(this.#problem, this.#strategy),
+      workspaceBytes: stages.reduce((sum, { byteLength }) => sum + byteLength, this.#kernel.workspaceBytes),
+      bytesMoved: moved + (algorithm === "pgemm" ? 0 : traffic),
+      copies: stages.flatMap(({ copies }) => copies),
+      notes: [],
+    };
+  }
+
+  execute(operands: LocalOperands, { alpha, beta, epilog, scales }: EngineValues): EpilogValues {
+    const a = this.#a.bring(operands.a);
+    const b = this.#b.bring(operands.b);
+    const product = this.#d.product(operands.d);
+    const addend = operands.c !== null && !isZero(beta) ? operands.c : null;
+    if (addend) this.#load(addend, product);
+    const factor = (scales.a ?? 1) * (scales.b ?? 1);
+    const addendFactor = addend ? scales.c ?? 1 : 0;
+    this.#kernel.multiply(a, b, product, alpha, factor, beta, addendFactor);
+    const d = this.#d.collect(operands.d);
+    const outputs = isTrivial(this.#epilog) ? NOTHING : this.#applyEpilog(a, b, d, epilog);
+    this.#d.round(operands.d, scales.d ?? 1);
+    return outputs;
+  }
+
+  [Symbol.dispose](): void {
+    this.#kernel[Symbol.dispose]();
+  }
+
+  /** Copy C where the product is added to it, unless it is there. */
+  #load(c: LocalArray, product: LocalArray): void {
+    const addend = this.#c!.bring(c);
+    if (isSameMemory(addend, product)) return;
+    copyStrided(addend, product, addend.shape, dtypeInfo(product.dtype).parts);
+  }
+
+  #applyEpilog(a: LocalArray, b: LocalArray, d: LocalArray, inputs: EpilogValues): EpilogValues {
+    const epilog = this.#epilog;
+    const { transposed, d: { distribution } } = this.#problem;
+    const outputs = applyEpilog(epilog, asBlock(d, transposed), inputs);
+    const rows = transposed ? 1 : 0;
+    const name = epilog.activation === "relu" ? "dreluBgrad" : "dgeluBgrad";
+    if (epilog.biasGradient === "d") {
+      const local = outputs[name]!.data as RealVector;
+      outputs[name] = vector(completeLocalSums(this.#communicator, distribution, rows, local));
+    } else if (epilog.biasGradient === "a") {
+      const global = this.#factorSums("a", a, b);
+      outputs.bgrada = vector(take(global, distribution.indexSets(this.#communicator.rank)[rows]));
+    } else if (epilog.biasGradient === "b") {
+      outputs.bgradb = vector(this.#factorSums("b", a, b));
+    }
+    return outputs;
+  }
+
+  /** The sums over k of a factor of the user's product, for all indices of its other dimension. Collective. */
+  #factorSums(factor: "a" | "b", a: LocalArray, b: LocalArray): RealVector {
+    const exchanged = factor === "a" ? "b" : "a";
+    const name = this.#problem.transposed ? exchanged : factor;
+    const along = kept(name, this.#problem);
+    return globalSums(this.#communicator, name === "a" ? a : b, this.#strategy[name], along);
+  }
+}
+
+const NOTHING: EpilogValues = Object.freeze({});
+
+/** The engine `scalapack`: any distributions, real and complex floats, on CPUs. */
+export const scalapackEngine: MatmulEngine = {
+  name: NAME,
+  supports: refuse,
+  plan(runtime: Runtime, request: EngineRequest): EnginePlan {
+    const strategy = chooseStrategy(request.problem, requested(request.algorithm));
+    if (!strategy) throw new ConfigurationError(`engine ${NAME}: ${refuse(request)?.reason}`);
+    return new ScalapackPlan(runtime, request, strategy);
+  },
+};

@@ -1,0 +1,77 @@
+/**
+ * What follows from the operands when it is left out: D's distribution and memory order.
+ *
+ * @module
+ */
+import { BlockCyclic, BlockNonCyclic, type Distribution, Replicated, Slab } from "../distribution/mod.ts";
+import type { Operations } from "./qualifiers.ts";
+
+/** Which dimensions of a matrix are divided among ranks. */
+type Divided = "rows" | "columns" | "both" | "none" | "irregular";
+
+function divided(distribution: Distribution): Divided {
+  if (distribution.isReplicated) return "none";
+  if (distribution instanceof Slab) return distribution.partitionDimension === 0 ? "rows" : "columns";
+  if (!distribution.grid) return "irregular";
+  const { line } = distribution.grid;
+  if (line === null || distribution.grid.size === 1) return "both";
+  return line === 0 ? "rows" : "columns";
+}
+
+/**
+ * The distribution of D, bound, that needs the least communication for factors distributed as `a` and `b`.
+ *
+ * | op(A), m x k | op(B), k x n | D, m x n | how |
+ * |---|---|---|---|
+ * | replicated | replicated | replicated | no communication |
+ * | on m | anything 1-D | on m, as A | all-gather of B (none if B is replicated) |
+ * | on k or replicated | on n | on n, as B | all-gather of A (none if A is replicated) |
+ * | on k or replicated | on k | on n, as B on k | reduce-scatter of D |
+ * | on k | replicated | on n, as A on k | reduce-scatter of D |
+ * | 2-D | any, or the reverse | blocks on the grid of A, or else of B | p?gemm or cuBLASMp's SUMMA |
+ * | a `Box` | any, or the reverse | `Slab.X` | by redistribution |
+ */
+export function inferDistribution(
+  a: Distribution,
+  b: Distribution,
+  operations: Operations,
+  shape: readonly [number, number],
+  size: number,
+): Distribution {
+  const left = operations.a.transpose ? a.transpose() : a;
+  const right = operations.b.transpose ? b.transpose() : b;
+  return patternOf(a, b, left, right).bind(shape, size);
+}
+
+/** The same for unbound distributions; `left` and `right` are those of op(A) and op(B). */
+function patternOf(a: Distribution, b: Distribution, left: Distribution, right: Distribution): Distribution {
+  const [l, r] = [divided(left), divided(right)];
+  if (l === "irregular" || r === "irregular") return Slab.X;
+  if (l === "both") return blocks(a, left, right);
+  if (r === "both") return blocks(b, left, right);
+  if (l === "none" && r === "none") return Replicated;
+  if (l === "rows") return left;
+  if (r === "columns") return right;
+  return r === "rows" ? right.transpose() : left;
+}
+
+/** Blocks on the grid of one of the factors as stored, as large as theirs along m and n. */
+function blocks(onGridOf: Distribution, left: Distribution, right: Distribution): Distribution {
+  const grid = onGridOf.grid!;
+  const rows = blockSize(left, 0) ?? blockSize(right, 0);
+  const columns = blockSize(right, 1) ?? blockSize(left, 1);
+  if (rows === null || columns === null) return new BlockNonCyclic(grid);
+  return new BlockCyclic(grid, [rows, columns]);
+}
+
+function blockSize(distribution: Distribution, dimension: number): number | null {
+  return distribution instanceof BlockCyclic ? distribution.blockSizes[dimension] : null;
+}
+
+/** The memory order of D: that of C, else the one asked for, else `F` if A and B both have it, else `C`. */
+export function inferOrder(
+  orders: { readonly a: "C" | "F"; readonly b: "C" | "F"; readonly c: "C" | "F" | null },
+  asked: "C" | "F" | undefined,
+): "C" | "F" {
+  return orders.c ?? asked ?? (orders.a === "F" && orders.b === "F" ? "F" : "C");
+}

@@ -1,0 +1,520 @@
+/**
+ * The stateful matmul: check once, plan once, execute many times.
+ *
+ * @module
+ */
+import { DistributedArray } from "../array/distributed_array.ts";
+import { LocalArray } from "../array/local_array.ts";
+import { ConfigurationError, StateError } from "../errors.ts";
+import { agree } from "../runtime/agreement.ts";
+import { currentRuntime } from "../runtime/initialize.ts";
+import type { Runtime } from "../runtime/runtime.ts";
+import {
+  checkAliasing,
+  type CheckedOperands,
+  type CheckedProduct,
+  type CheckedScalars,
+  checkProduct,
+  checkReplacement,
+  checkScalar,
+  checkStream,
+  dtypesOf,
+  productFacts,
+  runtimeOf,
+  scalarFacts,
+} from "./checked_product.ts";
+import type { AlgorithmReport, EnginePlan, EngineValues, MatmulEngine } from "./engines/engine.ts";
+import { scalapackEngine } from "./engines/scalapack.ts";
+import { type Epilog, type EpilogValues, isTrivial, requiredInputs } from "./epilog.ts";
+import { checkEpilog, checkEpilogInputs, epilogFacts } from "./epilog_inputs.ts";
+import { explainProduct } from "./explanation.ts";
+import {
+  ALGORITHM_NAMES,
+  type AlgorithmName,
+  checkKeys,
+  checkName,
+  EXECUTE_OPTION_KEYS,
+  type ExecuteOptions,
+  type MatmulPlanOptions,
+  PLAN_OPTION_KEYS,
+  type PlanOptions,
+  RESET_OPTION_KEYS,
+  type ResetOptions,
+} from "./options.ts";
+import type { LocalOperands } from "./problem.ts";
+import { type QuantizationValues, quantizationValues } from "./quantization.ts";
+
+/** What an execution produced besides D: this rank's parts. */
+export interface Auxiliary {
+  /** Of `relu_aux*`: the bit mask of positive elements, uint8, column-major, 8 rows a byte, padded to 16 bytes. */
+  readonly reluAux?: LocalArray;
+  /** Of `gelu_aux*`: what gelu was given, column-major, rows padded to 8. */
+  readonly geluAux?: LocalArray;
+  /** The largest absolute value in all ranks' `geluAux`, before scaling. */
+  readonly geluAuxAmax?: number;
+  /** Of `drelu_bgrad`: the sums of the rows of D, one a local row. */
+  readonly dreluBgrad?: LocalArray;
+  /** Of `dgelu_bgrad`: the sums of the rows of D, one a local row. */
+  readonly dgeluBgrad?: LocalArray;
+  /** Of `bgrada`: the sums of the rows of op(A), one a local row of D. */
+  readonly bgrada?: LocalArray;
+  /** Of `bgradb`: the sums of the columns of op(B), one a global column of D. */
+  readonly bgradb?: LocalArray;
+  /** With `resultAmax`: the largest absolute value of D on all ranks, before it is scaled and rounded. */
+  readonly resultAmax?: number;
+}
+
+/** Options of {@linkcode Matmul.autotune}. */
+export interface AutotuneOptions {
+  /** How often each algorithm is measured; the fastest counts. 3 if left out. */
+  repetitions?: number;
+}
+
+/** What {@linkcode Matmul.autotune} measured. */
+export interface Measurement {
+  /** The algorithm. */
+  readonly algorithm: AlgorithmName;
+  /** The time of an execution on the slowest rank, in seconds. */
+  readonly seconds: number;
+}
+
+const NOTHING: Auxiliary = Object.freeze({});
+
+/** What `resetOperands` was given, completed by what stays. */
+interface CheckedReset {
+  readonly operands: CheckedOperands;
+  readonly scalars: CheckedScalars;
+  readonly inputs: EpilogValues;
+}
+
+/** What `plan` decided. */
+interface Planned {
+  readonly engine: EnginePlan;
+  readonly epilog: Epilog;
+  readonly notes: readonly string[];
+}
+
+/**
+ * D = epilog(alpha op(A) op(B) + beta C) on distributed matrices, as an object: checked at construction, planned once,
+ * executed as often as wanted, with other operands if they are alike.
+ *
+ * All methods are collective unless they say otherwise, and fail on every rank or on none (with `checks: "local"`
+ * each rank only checks itself).
+ *
+ * @example
+ * ```ts ignore
+ * import { DistributedArray, initialize, Matmul, Slab } from "../../mod.ts";
+ *
+ * using runtime = initialize();
+ * const a = DistributedArray.random(runtime, [64, 32], Slab.X, { dtype: "float32" });
+ * const b = DistributedArray.random(runtime, [32, 48], Slab.Y, { dtype: "float32" });
+ * using product = new Matmul(a, b, { alpha: 2 });
+ * product.plan();
+ * const d = product.execute();
+ * console.log(product.algorithm.algorithm, d.shape);
+ * ```
+ */
+export class Matmul implements Disposable {
+  readonly #runtime: Runtime;
+  readonly #options: MatmulPlanOptions;
+  readonly #product: CheckedProduct;
+  readonly #engine: MatmulEngine;
+  #operands: CheckedOperands | null;
+  #scalars: CheckedScalars;
+  /** Every epilog input that was given and not released; an epilog takes those that it needs. */
+  #inputs: EpilogValues;
+  #planned: Planned | null = null;
+  #locals: LocalOperands | null = null;
+  #values: EngineValues | null = null;
+  #auxiliary: Auxiliary = NOTHING;
+  #isFreed = false;
+
+  /**
+   * Check everything that is known before planning. Collective.
+   *
+   * @param a the left factor, m x k after its qualifiers
+   * @param b the right factor, k x n after its qualifiers
+   * @throws {TypeError} if an option is unknown, missing or of the wrong type
+   * @throws {ShapeError | DTypeError | DistributionError} if the matrices do not fit each other
+   * @throws {StateError} if a matrix was freed
+   * @throws {ConfigurationError} if no engine on this machine can do what is asked
+   * @throws {CollectiveError} if ranks differ in what they ask for
+   */
+  constructor(a: DistributedArray, b: DistributedArray, options: MatmulPlanOptions = {}) {
+    const runtime = runtimeOf(a, b, currentRuntime);
+    let checked: ReturnType<typeof checkProduct>;
+    let engine: MatmulEngine;
+    let inputs: EpilogValues;
+    agree(runtime, "new Matmul", () => {
+      checked = checkProduct(runtime, a, b, options);
+      engine = engineOf(runtime, options);
+      const { product, scalars } = checked;
+      const epilog = checkEpilog(product, options);
+      inputs = checkEpilogInputs(product, epilog, options.epilogInputs);
+      checkAlgorithm(engine, product, epilog, options);
+      return { ...productFacts(product, scalars, options), ...planFacts(epilog, inputs, options) };
+    });
+    this.#runtime = runtime;
+    this.#options = { ...options };
+    this.#product = checked!.product;
+    this.#operands = checked!.operands;
+    this.#scalars = checked!.scalars;
+    this.#engine = engine!;
+    this.#inputs = inputs!;
+    for (const note of this.#product.notes) this.#warn(note);
+    options.logger?.debug(this.explain());
+  }
+
+  /** Whether {@linkcode free} was called, or the object was disposed. */
+  get isFreed(): boolean {
+    return this.#isFreed;
+  }
+
+  /** What the last {@linkcode execute} produced besides D. Local. */
+  get auxiliary(): Auxiliary {
+    return this.#auxiliary;
+  }
+
+  /**
+   * Which algorithm runs, and what it moves and copies. Local.
+   *
+   * @throws {StateError} before {@linkcode plan}
+   */
+  get algorithm(): AlgorithmReport {
+    const planned = this.#planned;
+    if (planned === null) throw this.#notPlanned("algorithm");
+    const { report } = planned.engine;
+    return { ...report, notes: [...this.#product.notes, ...planned.notes, ...report.notes] };
+  }
+
+  /**
+   * Choose how to multiply, and prepare it. Collective. Planning again replaces the earlier plan and everything that it
+   * was given; what is left out is as the constructor was told.
+   *
+   * @throws {TypeError | ShapeError | DTypeError} if epilog inputs are missing or do not fit D
+   * @throws {ConfigurationError} if the engine cannot do what is asked
+   * @throws {StateError} after `free`
+   */
+  plan(options?: PlanOptions): void {
+    const all = { ...this.#options, ...options };
+    let epilog: Epilog;
+    let inputs: EpilogValues;
+    agree(this.#runtime, "Matmul.plan", () => {
+      this.#checkAlive("plan");
+      checkKeys("the options of plan", options, PLAN_OPTION_KEYS);
+      epilog = checkEpilog(this.#product, all);
+      inputs = checkEpilogInputs(this.#product, epilog, options?.epilogInputs, this.#inputs);
+      checkAlgorithm(this.#engine, this.#product, epilog, all);
+      return planFacts(epilog, inputs, all);
+    });
+    this.#inputs = { ...this.#inputs, ...inputs! };
+    this.#replan(epilog!, all);
+  }
+
+  /**
+   * Multiply. Collective. Returns D, or C if the product is `inplace`; {@linkcode auxiliary} then has the rest.
+   *
+   * @throws {StateError} before `plan`, after `releaseOperands` or `free`, or if an operand was freed
+   */
+  execute(options?: ExecuteOptions): DistributedArray {
+    const { inplace, d } = this.#product;
+    let result: LocalArray | null = null;
+    if (options !== undefined || this.#runtime.checks !== "local") {
+      agree(this.#runtime, "Matmul.execute", () => {
+        checkKeys("the options of execute", options, EXECUTE_OPTION_KEYS);
+        checkStream(options?.stream);
+        this.#checkReady();
+        if (!inplace) result = this.#allocate();
+      });
+    } else {
+      this.#checkReady();
+      if (!inplace) result = this.#allocate();
+    }
+    const { engine, epilog } = this.#planned!;
+    const locals = result === null ? this.#locals! : { ...this.#locals!, d: columnMajor(result, d.order) };
+    const outputs = engine.execute(locals, this.#values!);
+    if (!isTrivial(epilog)) this.#auxiliary = this.#complete(outputs);
+    return result === null ? this.#operands!.c! : DistributedArray.wrap(this.#runtime, result, d.distribution, d.order);
+  }
+
+  /**
+   * Try the engine's algorithms, keep the fastest (by the slowest rank's time), and return the times, the fastest
+   * first. Collective; it takes a few executions of each, and leaves the operands as they are.
+   *
+   * @throws {StateError} before `plan`, after `releaseOperands` or `free`
+   */
+  autotune(options?: AutotuneOptions): Measurement[] {
+    const repetitions = options?.repetitions ?? 3;
+    agree(this.#runtime, "Matmul.autotune", () => {
+      checkKeys("the options of autotune", options, ["repetitions"]);
+      if (!(Number.isInteger(repetitions) && repetitions >= 1)) {
+        throw new RangeError(`repetitions must be a whole number from 1; got ${repetitions}.`);
+      }
+      this.#checkReady();
+      return { repetitions };
+    });
+    const { epilog } = this.#planned!;
+    const { problem, d } = this.#product;
+    const locals = { ...this.#locals!, d: columnMajor(this.#allocate(), d.order) };
+    const measurements: Measurement[] = [];
+    for (const algorithm of ALGORITHM_NAMES) {
+      if (algorithm === "default" || this.#engine.supports({ problem, epilog, algorithm })) continue;
+      using engine = this.#engine.plan(this.#runtime, { problem, epilog, algorithm });
+      const seconds = this.#measure(() => engine.execute(locals, this.#values!), repetitions);
+      measurements.push({ algorithm, seconds });
+      this.#options.logger?.info(`autotune: ${algorithm} takes ${seconds} s`);
+    }
+    measurements.sort((one, other) => one.seconds - other.seconds);
+    if (measurements.length > 0) this.#replan(epilog, { ...this.#options, algorithm: measurements[0].algorithm });
+    return measurements;
+  }
+
+  /**
+   * Replace operands by others of the same shape, dtype, order and distribution; what is left out stays. Collective.
+   * After `releaseOperands` all of them are needed again.
+   *
+   * @throws {TypeError} if nothing is given, or something that the product does not have
+   * @throws {ShapeError | DTypeError | DistributionError} if an operand is unlike the one it replaces
+   * @throws {StateError} after `free`, or if an operand is missing after `releaseOperands`
+   */
+  resetOperands(options: ResetOptions): void {
+    let reset: CheckedReset;
+    agree(this.#runtime, "Matmul.resetOperands", () => {
+      this.#checkAlive("resetOperands");
+      reset = this.#checkReset(options);
+      return { ...scalarFacts(reset.scalars), given: Object.keys(options).sort() };
+    });
+    this.#operands = reset!.operands;
+    this.#scalars = reset!.scalars;
+    this.#inputs = { ...this.#inputs, ...reset!.inputs };
+    this.#prepare();
+  }
+
+  /**
+   * As {@linkcode resetOperands} for matrices, alpha and beta, without any check. Local: the caller answers for
+   * matrices that are like those they replace, on every rank.
+   */
+  resetOperandsUnchecked(options: Omit<ResetOptions, "quantizationScales" | "epilogInputs">): void {
+    const { a = this.#operands?.a, b = this.#operands?.b, c = this.#operands?.c ?? null } = options;
+    const { alpha = this.#scalars.alpha, beta = this.#scalars.beta } = options;
+    this.#operands = { a: a!, b: b!, c };
+    this.#scalars = { ...this.#scalars, alpha, beta };
+    this.#prepare();
+  }
+
+  /** Let go of matrices and epilog inputs, so that their memory can be used otherwise; the plan stays. Local. */
+  releaseOperands(): void {
+    this.#operands = null;
+    this.#locals = null;
+    this.#values = null;
+    this.#inputs = {};
+    this.#auxiliary = NOTHING;
+  }
+
+  /** What will happen, in words: the product, the column-major problem, the algorithm, its moves and costs. Local. */
+  explain(): string {
+    return explainProduct(this.#product, this.#scalars, this.#planned && this.algorithm);
+  }
+
+  /** Free the plan and everything native that it holds. Collective; a second call does nothing. */
+  free(): void {
+    if (this.#isFreed) return;
+    this[Symbol.dispose]();
+    this.#runtime.collect();
+  }
+
+  /** As {@linkcode free}, but local: what must be freed by all ranks together is freed at the next collective point. */
+  [Symbol.dispose](): void {
+    if (this.#isFreed) return;
+    this.#isFreed = true;
+    this.#planned?.engine[Symbol.dispose]();
+    this.#planned = null;
+    this.releaseOperands();
+  }
+
+  #replan(epilog: Epilog, options: PlanOptions): void {
+    const start = performance.now();
+    this.#planned?.engine[Symbol.dispose]();
+    this.#planned = null;
+    this.#auxiliary = NOTHING;
+    const algorithm = options.algorithm ?? "default";
+    const engine = this.#engine.plan(this.#runtime, { problem: this.#product.problem, epilog, algorithm });
+    const notes = options.communicationSmCount === undefined
+      ? []
+      : ["communicationSmCount has no meaning on a CPU and was not used"];
+    this.#planned = { engine, epilog, notes };
+    this.#prepare();
+    const { logger } = this.#options;
+    if (!logger) return;
+    const { report } = engine;
+    logger.info(`planned ${report.algorithm} on ${report.engine} in ${(performance.now() - start).toFixed(3)} ms`);
+    for (const note of [...notes, ...report.notes]) logger.warn(note);
+    logger.debug(this.explain());
+  }
+
+  /** Everything that executions pass on, made ready once. */
+  #prepare(): void {
+    if (this.#operands === null || this.#planned === null) return;
+    const { a, b, c } = this.#operands;
+    const { alpha, beta, scales } = this.#scalars;
+    const { transposed } = this.#product.problem;
+    const left = columnMajor(a.local, a.order);
+    const right = columnMajor(b.local, b.order);
+    const addend = c && columnMajor(c.local, c.order);
+    // The result of a product that is not in place gets its own memory at each execution.
+    this.#locals = { a: transposed ? right : left, b: transposed ? left : right, c: addend, d: addend ?? left };
+    const needed = requiredInputs(this.#planned.epilog).map((name) => [name, this.#inputs[name]]);
+    this.#values = {
+      alpha,
+      beta,
+      epilog: Object.fromEntries(needed),
+      scales: transposed ? exchangeFactors(scales) : scales,
+    };
+  }
+
+  #allocate(): LocalArray {
+    const { distribution, dtype, order } = this.#product.d;
+    return LocalArray.zeros(dtype, distribution.localShape(this.#runtime.rank), order);
+  }
+
+  /** The outputs of all ranks together. Collective if there are maxima among them. */
+  #complete(
+    { reluAux, geluAux, geluAuxAmax, dreluBgrad, dgeluBgrad, bgrada, bgradb, resultAmax }: EpilogValues,
+  ): Auxiliary {
+    const { communicator } = this.#runtime;
+    const maximum = (local: LocalArray) =>
+      communicator.allReduce(local.toTypedArray() as Float32Array, { op: "max" })[0];
+    return {
+      ...reluAux && { reluAux },
+      ...geluAux && { geluAux },
+      ...geluAuxAmax && { geluAuxAmax: maximum(geluAuxAmax) },
+      ...dreluBgrad && { dreluBgrad },
+      ...dgeluBgrad && { dgeluBgrad },
+      ...bgrada && { bgrada },
+      ...bgradb && { bgradb },
+      ...resultAmax && { resultAmax: maximum(resultAmax) },
+    };
+  }
+
+  /** The shortest of some executions, in seconds, on the slowest rank. */
+  #measure(execute: () => void, repetitions: number): number {
+    execute();
+    let shortest = Infinity;
+    for (let i = 0; i < repetitions; i++) {
+      this.#runtime.communicator.barrier();
+      const start = performance.now();
+      execute();
+      shortest = Math.min(shortest, performance.now() - start);
+    }
+    return this.#runtime.communicator.allReduce(Float64Array.of(shortest / 1000), { op: "max" })[0];
+  }
+
+  #warn(note: string): void {
+    this.#options.logger?.warn(note);
+    this.#runtime.warnOnce(note, note);
+  }
+
+  #checkAlive(method: string): void {
+    if (this.#isFreed) throw new StateError(`Matmul.${method}() was called after free(). Make a new Matmul.`);
+  }
+
+  #checkReady(): void {
+    if (this.#planned === null) throw this.#notPlanned("execute()");
+    const operands = this.#operands;
+    if (operands === null) {
+      throw new StateError("Matmul.execute() was called after releaseOperands(). Pass new ones to resetOperands().");
+    }
+    if (operands.a.isFreed || operands.b.isFreed || operands.c?.isFreed) {
+      const name = operands.a.isFreed ? "a" : operands.b.isFreed ? "b" : "c";
+      throw new StateError(`${name} was freed. Pass another one to resetOperands().`);
+    }
+  }
+
+  #notPlanned(member: string): StateError {
+    return new StateError(
+      this.#isFreed
+        ? `Matmul.${member} was used after free(). Make a new Matmul.`
+        : `Matmul.${member} was used before plan(). Call plan() first, once.`,
+    );
+  }
+
+  #checkReset(options: ResetOptions): CheckedReset {
+    checkKeys("the options of resetOperands", options, RESET_OPTION_KEYS);
+    if (Object.values(options ?? {}).every((value) => value === undefined)) {
+      throw new TypeError(`resetOperands was given nothing; pass at least one of ${RESET_OPTION_KEYS.join(", ")}.`);
+    }
+    const product = this.#product;
+    const old = this.#operands;
+    if (old === null) {
+      const missing = (["a", "b", "c"] as const).filter((name) => product[name] && options[name] === undefined);
+      if (missing.length > 0) {
+        throw new StateError(`resetOperands needs ${missing.join(" and ")} too, since the operands were released.`);
+      }
+    }
+    if (options.beta !== undefined && product.c === null) {
+      throw new TypeError("beta scales c, and this Matmul was made without c. Make a new Matmul with c.");
+    }
+    const matrix = (name: "a" | "b" | "c") =>
+      options[name] === undefined
+        ? old?.[name] ?? null
+        : checkReplacement(name, options[name], product[name], this.#runtime);
+    const [a, b, c] = [matrix("a")!, matrix("b")!, matrix("c")];
+    if (product.inplace) checkAliasing(c!, a, b);
+    const { alpha = this.#scalars.alpha, beta = this.#scalars.beta, quantizationScales } = options;
+    checkKeys("quantizationScales", quantizationScales, ["a", "b", "c", "d"]);
+    const epilog = this.#planned?.epilog ?? checkEpilog(product, this.#options);
+    return {
+      operands: { a, b, c },
+      scalars: {
+        alpha: checkScalar("alpha", alpha, product.types),
+        beta: checkScalar("beta", beta, product.types),
+        scales: quantizationValues({ ...this.#scalars.scales, ...quantizationScales }, dtypesOf(product)),
+      },
+      inputs: checkEpilogInputs(product, epilog, options.epilogInputs, this.#inputs),
+    };
+  }
+}
+
+/** A local part seen column-major. */
+function columnMajor(local: LocalArray, order: "C" | "F"): LocalArray {
+  return order === "F" ? local : local.transpose();
+}
+
+function exchangeFactors({ a, b, ...others }: QuantizationValues): QuantizationValues {
+  return { ...others, ...b !== undefined && { a: b }, ...a !== undefined && { b: a } };
+}
+
+/**
+ * The engine that was asked for.
+ *
+ * @throws {ConfigurationError} if this machine does not have it.
+ */
+function engineOf(runtime: Runtime, { engine = "auto" }: MatmulPlanOptions): MatmulEngine {
+  if (engine === "auto" || engine === scalapackEngine.name) return scalapackEngine;
+  throw new ConfigurationError(
+    `engine ${engine} is not available: it multiplies on GPUs, and this runtime's device is ${runtime.device.name} ` +
+      `(${runtime.device.kind}). Leave engine out, or pass "${scalapackEngine.name}".`,
+  );
+}
+
+function checkAlgorithm(
+  engine: MatmulEngine,
+  { problem }: CheckedProduct,
+  epilog: Epilog,
+  { algorithm, communicationSmCount }: PlanOptions,
+): void {
+  checkName("algorithm", algorithm, ALGORITHM_NAMES);
+  if (communicationSmCount !== undefined && !(Number.isInteger(communicationSmCount) && communicationSmCount > 0)) {
+    throw new RangeError(`communicationSmCount must be a whole number from 1; got ${communicationSmCount}.`);
+  }
+  const refusal = engine.supports({ problem, epilog, algorithm: algorithm ?? "default" });
+  if (refusal) throw new ConfigurationError(`engine ${engine.name}: ${refusal.reason}. ${refusal.instead}`);
+}
+
+function planFacts(epilog: Epilog, inputs: EpilogValues, options: PlanOptions): Record<string, unknown> {
+  return {
+    ...epilogFacts(epilog, inputs),
+    algorithm: options.algorithm ?? "default",
+    communicationSmCount: options.communicationSmCount ?? 0,
+  };
+}

@@ -1,0 +1,35 @@
+/**
+ * Distributed matrix products.
+ *
+ * @module
+ */
+export { matmul } from "./matmul.ts";
+export { type AutotuneOptions, type Auxiliary, Matmul, type Measurement } from "./matmul_plan.ts";
+export type {
+  AlgorithmName,
+  EngineName,
+  EpilogInput,
+  EpilogInputs,
+  ExecuteOptions,
+  Logger,
+  MatmulOptions,
+  MatmulPlanOptions,
+  PlanOptions,
+  ResetOptions,
+} from "./options.ts";
+export type { ComputeType, ScaleType } from "./compute_type.ts";
+export type { AlgorithmReport } from "./engines/engine.ts";
+export { EPILOG_NAMES, type EpilogName, geluAuxShape, reluAuxShape } from "./epilog.ts";
+export { inferDistribution } from "./inference.ts";
+export type { Operation } from "./problem.ts";
+export {
+  type MatrixQualifier,
+  MatrixQualifierRecord,
+  MatrixQualifiers,
+  matrixQualifiers,
+  type Operations,
+  packQualifiers,
+  type Qualifiers,
+  qualifiersObject,
+} from "./qualifiers.ts";
+export type { QuantizationScale, QuantizationScales } from "./quantization.ts";

@@ -1,0 +1,75 @@
+/**
+ * Counts and displacements of the methods whose parts differ in length.
+ *
+ * @module
+ */
+
+/** One number a rank, in entries. An `Int32Array` is used as it is, without a copy. */
+export type Counts = readonly number[] | Int32Array;
+
+const LARGEST_INT = 2 ** 31 - 1;
+
+function integers(method: string, what: string, values: Counts, size: number): Int32Array {
+  if (!Array.isArray(values) && !(values instanceof Int32Array)) {
+    throw new TypeError(`${method}: ${what} must be an array with one integer a rank.`);
+  }
+  if (values.length !== size) {
+    throw new RangeError(
+      `${method}: ${what} has ${values.length} numbers, it needs one for each of the ${size} ranks.`,
+    );
+  }
+  for (let rank = 0; rank < size; rank++) {
+    const value = values[rank];
+    if (!Number.isInteger(value) || value < 0 || value > LARGEST_INT) {
+      throw new RangeError(
+        `${method}: ${what}[${rank}] is ${String(value)}, it must be an integer from 0 to 2^31 - 1.`,
+      );
+    }
+  }
+  return values instanceof Int32Array ? values : Int32Array.from(values);
+}
+
+/** Counts, checked, as C wants them. */
+export function entryCounts(method: string, what: string, counts: Counts | undefined, size: number): Int32Array {
+  if (counts === undefined) throw new TypeError(`${method}: ${what} is missing, the length of each rank's part.`);
+  return integers(method, what, counts, size);
+}
+
+/** Displacements, checked, as C wants them; one part after the other when left out. */
+export function entryDisplacements(
+  method: string,
+  what: string,
+  displacements: Counts | undefined,
+  counts: Int32Array,
+): Int32Array {
+  if (displacements !== undefined) return integers(method, what, displacements, counts.length);
+  const starts = new Int32Array(counts.length);
+  let end = 0;
+  for (let rank = 0; rank < counts.length; rank++) {
+    if (end > LARGEST_INT) refuse(method, end);
+    starts[rank] = end;
+    end += counts[rank];
+  }
+  return starts;
+}
+
+function refuse(method: string, length: number): never {
+  throw new RangeError(`${method}: ${length} entries are more than MPI's 2^31 - 1 in one call; send them in pieces.`);
+}
+
+/** The number of entries that an array with these parts has at least. */
+export function extent(method: string, counts: Int32Array, displacements: Int32Array): number {
+  let end = 0;
+  for (let rank = 0; rank < counts.length; rank++) {
+    if (counts[rank] > 0) end = Math.max(end, displacements[rank] + counts[rank]);
+  }
+  if (end > LARGEST_INT) refuse(method, end);
+  return end;
+}
+
+/** The sum of all counts. */
+export function sumOf(counts: Int32Array): number {
+  let sum = 0;
+  for (const count of counts) sum += count;
+  return sum;
+}

@@ -1,0 +1,188 @@
+/**
+ * What a communicator can send: typed arrays, and how MPI sees their elements.
+ *
+ * @module
+ */
+import type { ElementType, ReduceOperation } from "../../ffi/mpi/mod.ts";
+import { DTypeError } from "../errors.ts";
+
+/** A typed array of numbers. */
+export type NumericArray =
+  | Int8Array
+  | Uint8Array
+  | Uint8ClampedArray
+  | Int16Array
+  | Uint16Array
+  | Int32Array
+  | Uint32Array
+  | BigInt64Array
+  | BigUint64Array
+  | Float16Array
+  | Float32Array
+  | Float64Array;
+
+/** What the entries of a typed array mean, where its class does not say it: bits, or the parts of complex numbers. */
+export type ElementName =
+  | ElementType
+  | "float16"
+  | "bfloat16"
+  | "complex64"
+  | "complex128"
+  | "float8_e4m3"
+  | "float8_e5m2";
+
+/** How a kind of element travels and reduces. */
+export interface Element {
+  /** Its name. */
+  name: ElementName;
+  /** The class of array that holds it. */
+  arrayName: string;
+  /** The MPI datatype that carries it. */
+  type: ElementType;
+  /** Who can add it up: MPI; MPI, as pairs; only distmath, in float32; nobody. */
+  reduces: "natively" | "as pairs" | "in float32" | "never";
+}
+
+function element(
+  name: ElementName,
+  arrayName: string,
+  type: ElementType = name as ElementType,
+  reduces: Element["reduces"] = "natively",
+): Element {
+  return { name, arrayName, type, reduces };
+}
+
+const INT8 = element("int8", "Int8Array");
+const UINT8 = element("uint8", "Uint8Array");
+const INT16 = element("int16", "Int16Array");
+const UINT16 = element("uint16", "Uint16Array");
+const INT32 = element("int32", "Int32Array");
+const UINT32 = element("uint32", "Uint32Array");
+const INT64 = element("int64", "BigInt64Array");
+const UINT64 = element("uint64", "BigUint64Array");
+const FLOAT16 = element("float16", "Float16Array", "uint16", "in float32");
+const FLOAT32 = element("float32", "Float32Array");
+const FLOAT64 = element("float64", "Float64Array");
+
+const BY_NAME = new Map<string, Element>([
+  ...[INT8, UINT8, INT16, UINT16, INT32, UINT32, INT64, UINT64, FLOAT16, FLOAT32, FLOAT64],
+  element("bfloat16", "Uint16Array", "uint16", "in float32"),
+  element("complex64", "Float32Array", "float32", "as pairs"),
+  element("complex128", "Float64Array", "float64", "as pairs"),
+  element("float8_e4m3", "Uint8Array", "uint8", "never"),
+  element("float8_e5m2", "Uint8Array", "uint8", "never"),
+].map((entry) => [entry.name, entry]));
+
+const BY_CONSTRUCTOR = new Map<unknown, Element>([
+  [Int8Array, INT8],
+  [Uint8Array, UINT8],
+  [Uint8ClampedArray, UINT8],
+  [Int16Array, INT16],
+  [Uint16Array, UINT16],
+  [Int32Array, INT32],
+  [Uint32Array, UINT32],
+  [BigInt64Array, INT64],
+  [BigUint64Array, UINT64],
+  [Float16Array, FLOAT16],
+  [Float32Array, FLOAT32],
+  [Float64Array, FLOAT64],
+]);
+
+/** The name of a value's class or type, for messages. */
+export function describe(value: unknown): string {
+  if (value === null || value === undefined) return String(value);
+  if (typeof value !== "object") return typeof value;
+  return value.constructor?.name ?? "object";
+}
+
+/** The class of a typed array; a subclass, such as Node's Buffer, counts as its base. */
+export function arrayClass(array: NumericArray): string {
+  return array[Symbol.toStringTag];
+}
+
+/**
+ * How the entries of a typed array travel.
+ *
+ * @throws {TypeError} if it is none. @throws {DTypeError} if `dtype` is unknown or lives in another kind of array.
+ */
+export function elementOf(method: string, what: string, array: NumericArray, dtype?: ElementName): Element {
+  if (dtype !== undefined) return namedElement(method, what, array, dtype);
+  return BY_CONSTRUCTOR.get(array?.constructor) ?? inheritedElement(method, what, array);
+}
+
+function inheritedElement(method: string, what: string, array: NumericArray): Element {
+  if (ArrayBuffer.isView(array)) {
+    for (const entry of BY_CONSTRUCTOR.values()) if (entry.arrayName === arrayClass(array)) return entry;
+  }
+  throw new TypeError(
+    `${method}: ${what} must be a typed array of numbers, not ${describe(array)}; ` +
+      `other values travel by the methods that end in Object.`,
+  );
+}
+
+function namedElement(method: string, what: string, array: NumericArray, dtype: ElementName): Element {
+  const held = elementOf(method, what, array);
+  const named = BY_NAME.get(dtype);
+  if (named === undefined) {
+    throw new DTypeError(
+      `${method}: dtype ${JSON.stringify(dtype)} is unknown; known are ${[...BY_NAME.keys()].join(", ")}.`,
+    );
+  }
+  if (named.arrayName !== held.arrayName) {
+    throw new DTypeError(
+      `${method}: ${what} holds ${dtype}, which lives in ${named.arrayName}, not in ${held.arrayName}.`,
+    );
+  }
+  return named;
+}
+
+const INTEGER_ONLY: ReadonlySet<string> = new Set(["land", "lor", "lxor", "band", "bor", "bxor"]);
+const ALL_OPERATIONS = ["sum", "prod", "min", "max", ...INTEGER_ONLY];
+
+/** Refuse a reduction that has no meaning for the elements. */
+export function checkOperation(method: string, entry: Element, op: ReduceOperation, length: number): void {
+  if (!ALL_OPERATIONS.includes(op)) {
+    throw new TypeError(`${method}: op ${JSON.stringify(op)} is unknown; known are ${ALL_OPERATIONS.join(", ")}.`);
+  }
+  if (entry.reduces === "never") {
+    throw new DTypeError(`${method}: ${entry.name} has no sums of its own; convert to float32, reduce, convert back.`);
+  }
+  if (INTEGER_ONLY.has(op) && (entry.reduces !== "natively" || entry.type.startsWith("float"))) {
+    throw new DTypeError(`${method}: op "${op}" is for integers, not for ${entry.name}.`);
+  }
+  if (entry.reduces !== "as pairs") return;
+  if (op !== "sum") throw new DTypeError(`${method}: complex numbers can only be summed, op "${op}" is not possible.`);
+  if (length % 2 !== 0) {
+    throw new RangeError(`${method}: ${entry.name} has two parts a number, but the array holds ${length} entries.`);
+  }
+}
+
+/** Entries of float16 (`Float16Array`) or bfloat16 (bits in `Uint16Array`) as float32, exactly. */
+export function widen(array: NumericArray, entry: Element): Float32Array<ArrayBuffer> {
+  if (entry.name === "float16") return new Float32Array(array as Float16Array);
+  const wide = new Uint32Array(array.length);
+  for (let i = 0; i < wide.length; i++) wide[i] = (array as Uint16Array)[i] << 16;
+  return new Float32Array(wide.buffer);
+}
+
+/** Float32 values rounded to float16 or bfloat16, to nearest even. */
+export function narrow(values: Float32Array<ArrayBuffer>, into: NumericArray, entry: Element): void {
+  if (entry.name === "float16") return (into as Float16Array).set(values);
+  const bits = new Uint32Array(values.buffer, values.byteOffset, values.length);
+  for (let i = 0; i < bits.length; i++) {
+    const isNaN = (bits[i] & 0x7fffffff) > 0x7f800000;
+    (into as Uint16Array)[i] = isNaN ? bits[i] >>> 16 | 0x40 : bits[i] + 0x7fff + (bits[i] >>> 16 & 1) >>> 16;
+  }
+}
+
+/** A new array of the same class. */
+export function newLike<T extends NumericArray>(array: T, length: number): T {
+  const { constructor } = array as unknown as { constructor: new (length: number) => T };
+  return new constructor(length);
+}
+
+/** Whether two arrays share a byte. */
+export function overlap(a: NumericArray, b: NumericArray): boolean {
+  return a.buffer === b.buffer && a.byteOffset < b.byteOffset + b.byteLength &&
+    b.byteOffset < a.byteOffset + a.byteLength;
+}

@@ -1,0 +1,137 @@
+/**
+ * Joining the job.
+ *
+ * @module
+ */
+import { launcher } from "../../ffi/mpi/mod.ts";
+import { ConfigurationError, StateError } from "../errors.ts";
+import { agree } from "./agreement.ts";
+import { Communicator } from "./communicator.ts";
+import { setIfUnset } from "./environment.ts";
+import { isMpiFinalized } from "./mpi.ts";
+import { type DeviceDescription, Runtime } from "./runtime.ts";
+import { startWatchdog } from "./watchdog.ts";
+
+/** Options of {@linkcode initialize}. */
+export interface InitializeOptions {
+  /** What to compute on: `"auto"` (the default) takes a GPU per rank if there is one, `"cpu"` none, a number that GPU. */
+  device?: "auto" | "cpu" | number;
+  /** The ranks that take part; all of the job when left out. */
+  communicator?: Communicator;
+  /**
+   * `"collective"` (the default): preconditions are exchanged once a call, and fail on every rank in the same way.
+   * `"local"`: each rank checks for itself, for hot loops.
+   */
+  checks?: "collective" | "local";
+  /** End the job when a rank waits for others for longer than this; no limit when left out. Needs `--allow-read`. */
+  timeoutSeconds?: number;
+  /** The number of threads that BLAS uses on each rank; the machine's cores divided by its ranks when left out. */
+  threads?: number;
+}
+
+let current: Runtime | undefined;
+
+/**
+ * Join the job that the launcher started; without one, be its only rank. Collective over the ranks of the communicator.
+ *
+ * @throws {ConfigurationError} if MPI is missing or not the launcher's, or the device does not exist.
+ * @throws {StateError} if there is a runtime already, or MPI has ended.
+ * @throws {TypeError} or {RangeError} for an option that is none. Each of these is thrown on every rank.
+ *
+ * @example
+ * ```ts
+ * import { initialize } from "./initialize.ts";
+ * using runtime = initialize({ device: "cpu", threads: 1 });
+ * console.log(`rank ${runtime.rank} of ${runtime.size}`);
+ * ```
+ */
+export function initialize(options: InitializeOptions = {}): Runtime {
+  if (isMpiFinalized()) throw new StateError("initialize: MPI was finalized in this process and cannot start again.");
+  const communicator = options?.communicator instanceof Communicator ? options.communicator : Communicator.world();
+  agree({ communicator, checks: "collective" }, "initialize", () => checkOptions(options));
+  const { checks = "collective", timeoutSeconds = null } = options;
+  const device = describeCpu();
+  const { localRank, localSize } = machineOf(communicator);
+  const threads = options.threads ?? Math.max(1, Math.floor(device.cores / localSize));
+  setThreads(threads);
+  if (timeoutSeconds !== null) startWatchdog(communicator.rank, timeoutSeconds);
+  return current = new Runtime({ communicator, localRank, localSize, device, checks, timeoutSeconds, threads });
+}
+
+/**
+ * The runtime that `initialize()` made.
+ *
+ * @throws {StateError} if there is none, or it was closed.
+ *
+ * @example
+ * ```ts
+ * import { currentRuntime, initialize } from "./initialize.ts";
+ * using runtime = initialize({ device: "cpu" });
+ * console.assert(currentRuntime() === runtime);
+ * ```
+ */
+export function currentRuntime(): Runtime {
+  if (!current || current.isClosed) throw new StateError("There is no runtime; call initialize() first.");
+  return current;
+}
+
+/** Refuse wrong options; the facts are those that all ranks have to share. */
+function checkOptions(options: InitializeOptions): Record<string, unknown> {
+  if (typeof options !== "object" || options === null) throw new TypeError("initialize: options must be an object.");
+  const { device = "auto", checks = "collective", timeoutSeconds = null, threads, communicator } = options;
+  if (current && !current.isClosed) {
+    throw new StateError("initialize: there is a runtime already; currentRuntime() returns it.");
+  }
+  if (communicator !== undefined && !(communicator instanceof Communicator)) {
+    throw new TypeError("initialize: communicator must be a Communicator.");
+  }
+  if (checks !== "collective" && checks !== "local") {
+    throw new TypeError(`initialize: checks is ${JSON.stringify(checks)}, allowed are "collective" and "local".`);
+  }
+  if (timeoutSeconds !== null && !(Number.isFinite(timeoutSeconds) && timeoutSeconds > 0)) {
+    throw new RangeError(`initialize: timeoutSeconds is ${timeoutSeconds}, it must be a positive number of seconds.`);
+  }
+  if (threads !== undefined && !(Number.isInteger(threads) && threads >= 1)) {
+    throw new RangeError(`initialize: threads is ${threads}, it must be an integer from 1.`);
+  }
+  checkDevice(device);
+  return { device: typeof device === "number" ? "a GPU" : device, checks, timeoutSeconds };
+}
+
+function checkDevice(device: unknown): void {
+  if (device === "auto" || device === "cpu") return;
+  if (typeof device !== "number") {
+    throw new TypeError(
+      `initialize: device is ${JSON.stringify(device)}, allowed are "auto", "cpu" and a GPU's number.`,
+    );
+  }
+  if (!Number.isInteger(device) || device < 0) {
+    throw new RangeError(`initialize: device is ${device}, a GPU's number is an integer from 0.`);
+  }
+  throw new ConfigurationError(
+    `initialize: device is ${device}, but this version of distmath has no GPU engine; leave device out, or give "cpu".`,
+  );
+}
+
+function describeCpu(): DeviceDescription {
+  return { kind: "cpu", name: `${Deno.build.arch} CPU`, cores: navigator.hardwareConcurrency };
+}
+
+/** This rank's place among the ranks on the same machine; asks MPI where the launcher does not tell. */
+function machineOf(communicator: Communicator): { localRank: number; localSize: number } {
+  const { rank, size } = Communicator.world();
+  if (size === 1) return { localRank: rank, localSize: size };
+  const starter = launcher();
+  const isTold = communicator === Communicator.world() && starter?.localRank != null && starter.localSize !== null;
+  if (isTold) return { localRank: starter.localRank!, localSize: starter.localSize! };
+  const shared = communicator.splitShared();
+  shared.free();
+  return { localRank: shared.rank, localSize: shared.size };
+}
+
+/** BLAS libraries read these when they are opened. What the user has set stays. */
+const THREAD_VARIABLES = ["OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS", "OMP_NUM_THREADS"];
+
+function setThreads(threads: number): void {
+  for (const name of THREAD_VARIABLES) setIfUnset(name, String(threads));
+}

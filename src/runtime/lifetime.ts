@@ -1,0 +1,47 @@
+/**
+ * What has to be freed by all ranks together, and was disposed of by `using`, which may not communicate: it waits here
+ * for the next point that all ranks reach.
+ *
+ * @module
+ */
+
+/** Something to free. */
+interface Waiting {
+  /** The number of ranks that have to free it together. */
+  members: number;
+  /** Frees it; collective over its members. */
+  free: () => void;
+}
+
+const waiting = new Map<string, Waiting>();
+
+/** Queue something under a key that is the same on all its ranks, and on no others. */
+export function queueCollectiveFree(key: string, members: number, free: () => void): void {
+  waiting.set(key, { members, free });
+}
+
+/** It was freed in another way. */
+export function forgetCollectiveFree(key: string): void {
+  waiting.delete(key);
+}
+
+/** What can exchange the keys. */
+interface Gathering {
+  /** Every rank's value. */
+  allGatherObject<T>(value: T): T[];
+}
+
+/** Free what all of its ranks have queued, in the same order everywhere. Collective; returns the number freed here. */
+export function freeQueued(communicator: Gathering): number {
+  const counts = new Map<string, number>();
+  for (const key of communicator.allGatherObject([...waiting.keys()]).flat()) {
+    counts.set(key, (counts.get(key) ?? 0) + 1);
+  }
+  const ready = [...counts].filter(([key, count]) => waiting.get(key)?.members === count);
+  for (const [key] of ready) {
+    const { free } = waiting.get(key)!;
+    waiting.delete(key);
+    free();
+  }
+  return ready.length;
+}

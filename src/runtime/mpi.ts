@@ -1,0 +1,100 @@
+/**
+ * Starting and ending MPI in this process.
+ *
+ * MPI starts once, at the first `Communicator.world()` or `initialize()`, and ends once: by `finalizeMpi()`, or when the
+ * process ends normally ("unload"). With an exit code other than 0 the whole job is aborted instead, since a rank that
+ * waits in MPI_Finalize for ranks that wait elsewhere hangs for ever. An uncaught error needs nothing: "unload" does not
+ * fire, the process exits with code 1, and the launcher ends the other ranks.
+ *
+ * @module
+ */
+import { checkMpi, howToStart, launcher, type Mpi, MPI_FUNCTION_NAMES, openMpi } from "../../ffi/mpi/mod.ts";
+import { ConfigurationError, StateError } from "../errors.ts";
+import { setIfUnset } from "./environment.ts";
+
+let started: Mpi | undefined;
+let isFinalized = false;
+const beforeEnd: (() => void)[] = [];
+
+/** The MPI of this process, started at the first call. */
+export function startMpi(): Mpi {
+  return started ?? start();
+}
+
+function start(): Mpi {
+  const mpi = openMpi();
+  const { symbols, constants } = mpi;
+  const flag = new Int32Array(1);
+  symbols.MPI_Finalized(flag);
+  if (flag[0] !== 0) {
+    throw new StateError("MPI was finalized in this process and cannot start again; start a new process.");
+  }
+  symbols.MPI_Initialized(flag);
+  if (flag[0] === 0) {
+    // Open MPI 5's PMIx wants shared memory at an address of the launcher's choice, where V8 sometimes has its own.
+    if (mpi.vendor === "open_mpi") setIfUnset("PMIX_MCA_gds", "hash");
+    checkMpi(symbols.MPI_Init_thread(0n, 0n, constants.threadSerialized, flag), "MPI_Init_thread");
+  }
+  for (const communicator of [constants.world, constants.self]) {
+    checkMpi(symbols.MPI_Comm_set_errhandler(communicator, constants.errorsReturn), "MPI_Comm_set_errhandler");
+  }
+  globalThis.addEventListener("unload", endWithProcess);
+  refuseSingleton(mpi);
+  return started = mpi;
+}
+
+/** Refuse a job in which each process is rank 0 of 1, because MPI does not know the launcher. */
+function refuseSingleton(mpi: Mpi): void {
+  const starter = launcher();
+  if (starter === null || starter.size === 1) return;
+  const size = new Int32Array(1);
+  checkMpi(mpi.symbols.MPI_Comm_size(mpi.constants.world, size), "MPI_Comm_size");
+  if (size[0] !== 1) return;
+  throw new ConfigurationError(
+    `The launcher started ${starter.size} ranks, but MPI (${mpi.version}, ${mpi.path}, ${mpi.source}) sees only 1, ` +
+      `so that every process would be alone. ${howToStart(mpi)}`,
+  );
+}
+
+/** Whether MPI runs: started, and not finalized. */
+export function isMpiRunning(): boolean {
+  return started !== undefined && !isFinalized;
+}
+
+/** Whether MPI has ended in this process. */
+export function isMpiFinalized(): boolean {
+  return isFinalized;
+}
+
+/** Have something looked at just before MPI ends. */
+export function beforeMpiEnds(action: () => void): void {
+  beforeEnd.push(action);
+}
+
+/** MPI_Finalize, at most once. Collective over all ranks of the job. */
+export function finalizeMpi(): void {
+  if (!started || isFinalized) return;
+  for (const action of beforeEnd) action();
+  isFinalized = true;
+  const code = started.symbols.MPI_Finalize();
+  for (const name of MPI_FUNCTION_NAMES) {
+    started.symbols[name] = () => {
+      throw new StateError("MPI was finalized; no communicator or array can be used any more.");
+    };
+  }
+  if (code !== 0) throw new StateError(`MPI_Finalize returned ${code}.`);
+}
+
+/** End the job: every rank of it, with this exit code. Does not return. */
+export function abortJob(code: number): never {
+  const { symbols, constants } = startMpi();
+  symbols.MPI_Abort(constants.world, code);
+  return Deno.exit(code);
+}
+
+function endWithProcess(): void {
+  if (isFinalized) return;
+  const code = Deno.exitCode;
+  if (code === 0) finalizeMpi();
+  else openMpi().symbols.MPI_Abort(openMpi().constants.world, code);
+}

@@ -1,0 +1,141 @@
+/**
+ * The runtime: who takes part in the job, and on what device this rank computes.
+ *
+ * @module
+ */
+import { type LibraryVersion, openedLibraries } from "../../ffi/library.ts";
+import { StateError } from "../errors.ts";
+import type { Communicator } from "./communicator.ts";
+import { freeQueued, queueCollectiveFree } from "./lifetime.ts";
+import { finalizeMpi, isMpiFinalized } from "./mpi.ts";
+
+export type { LibraryVersion } from "../../ffi/library.ts";
+
+/** What this rank computes on. */
+export interface DeviceDescription {
+  /** The kind of device. */
+  kind: "cpu";
+  /** Its name. */
+  name: string;
+  /** The number of cores that this process may use. */
+  cores: number;
+}
+
+/** What a {@linkcode Runtime} is made of; `initialize` finds it out. */
+export interface RuntimeFields {
+  /** The ranks that take part. */
+  communicator: Communicator;
+  /** The number of this rank among those on the same machine. */
+  localRank: number;
+  /** The number of ranks on the same machine. */
+  localSize: number;
+  /** What this rank computes on. */
+  device: DeviceDescription;
+  /** How preconditions are checked. */
+  checks: "collective" | "local";
+  /** The limit on waiting for other ranks; `null` for none. */
+  timeoutSeconds: number | null;
+  /** The number of threads for BLAS. */
+  threads: number;
+}
+
+const warned = new Set<string>();
+let queued = 0;
+
+/**
+ * What `initialize()` returns: the ranks, the device of this rank, and how they check and wait.
+ *
+ * @example
+ * ```ts
+ * import { initialize } from "./initialize.ts";
+ * using runtime = initialize({ device: "cpu" });
+ * console.assert(runtime.rank < runtime.size && runtime.device.kind === "cpu");
+ * ```
+ */
+export class Runtime implements Disposable {
+  /** The ranks that take part. */
+  readonly communicator: Communicator;
+  /** The number of this rank, from 0. */
+  readonly rank: number;
+  /** The number of ranks. */
+  readonly size: number;
+  /** The number of this rank among those on the same machine. */
+  readonly localRank: number;
+  /** The number of ranks on the same machine. */
+  readonly localSize: number;
+  /** What this rank computes on. */
+  readonly device: DeviceDescription;
+  /** Whether preconditions are exchanged between the ranks (`"collective"`) or each rank checks for itself. */
+  readonly checks: "collective" | "local";
+  /** The limit on waiting for other ranks, in seconds; `null` for none. */
+  readonly timeoutSeconds: number | null;
+  /** The number of threads that BLAS may use on this rank. */
+  readonly threads: number;
+  #isClosed = false;
+
+  /** Made by `initialize()`. */
+  constructor(fields: RuntimeFields) {
+    this.communicator = fields.communicator;
+    this.rank = fields.communicator.rank;
+    this.size = fields.communicator.size;
+    this.localRank = fields.localRank;
+    this.localSize = fields.localSize;
+    this.device = fields.device;
+    this.checks = fields.checks;
+    this.timeoutSeconds = fields.timeoutSeconds;
+    this.threads = fields.threads;
+  }
+
+  /** Every native library that this process has opened: version, path, and how it was found. */
+  versions(): LibraryVersion[] {
+    return openedLibraries();
+  }
+
+  /**
+   * Free what waits for being freed by all ranks together: communicators that `using` disposed of, what `onCollect` has
+   * queued. Collective.
+   */
+  collect(): void {
+    if (this.isFinalized) throw new StateError("collect: the runtime was finalized.");
+    freeQueued(this.communicator);
+  }
+
+  /**
+   * Have something freed by the next `collect()`. Every rank has to queue it, in the same order; it is freed once all have.
+   * Not collective.
+   */
+  onCollect(free: () => void): void {
+    queueCollectiveFree(`runtime/${queued++}`, this.size, free);
+  }
+
+  /** Print a warning on rank 0, once a process for each key. Not collective. */
+  warnOnce(key: string, message: string): void {
+    if (this.rank !== 0 || warned.has(key)) return;
+    warned.add(key);
+    console.warn(`distmath: ${message}`);
+  }
+
+  /** Whether MPI has ended. */
+  get isFinalized(): boolean {
+    return isMpiFinalized();
+  }
+
+  /** Whether the runtime was disposed of or finalized. */
+  get isClosed(): boolean {
+    return this.#isClosed || this.isFinalized;
+  }
+
+  /**
+   * End MPI now, for good; a second call does nothing. Collective over all ranks of the job. Without it, MPI ends when the
+   * process does. Source: MPI_Finalize.
+   */
+  finalize(): void {
+    this.#isClosed = true;
+    finalizeMpi();
+  }
+
+  /** Mark the runtime as closed. Never communicates: MPI ends with the process. */
+  [Symbol.dispose](): void {
+    this.#isClosed = true;
+  }
+}

@@ -1,0 +1,180 @@
+/**
+ * Tests that run on several ranks: `mpirun -n 4 deno test -A my_test.ts`, one launch a file.
+ *
+ * @example
+ * ```ts ignore
+ * import { clusterTest } from "./mod.ts";
+ *
+ * clusterTest("allReduce() sums over the ranks", (runtime) => {
+ *   const [sum] = runtime.communicator.allReduce(new Float64Array([1]));
+ *   if (sum !== runtime.size) throw new Error(`the sum is ${sum}`);
+ * });
+ * ```
+ *
+ * @module
+ */
+import { AssertionError } from "node:assert";
+import { launcher } from "../../ffi/mpi/mod.ts";
+import { CollectiveError } from "../errors.ts";
+import type { Communicator } from "../runtime/communicator.ts";
+import { initialize, type InitializeOptions } from "../runtime/initialize.ts";
+import type { Runtime } from "../runtime/runtime.ts";
+import { startWatchdog, watch } from "../runtime/watchdog.ts";
+
+/** Options of {@linkcode clusterTest}. */
+export interface ClusterTestOptions {
+  /** The numbers of ranks that the test is for; it is ignored on others. All when left out. */
+  ranks?: readonly number[];
+  /** Leave the test out, for a reason that its name should give. */
+  ignore?: boolean;
+  /** The time that the test may take, and that a rank may wait for others; 60 when left out. */
+  timeoutSeconds?: number;
+}
+
+/** A test's body, which every rank runs. */
+export type ClusterTestBody = (runtime: Runtime) => void | Promise<void>;
+
+const DEFAULT_TIMEOUT_SECONDS = 60;
+
+/** How long a rank on which a test failed waits for ranks that may hang because of that. */
+const GRACE_SECONDS = 10;
+
+let runtime: Runtime | undefined;
+let outcomes: Communicator | undefined;
+
+/**
+ * The runtime of this test process, initialized at the first call. Collective then.
+ *
+ * @example
+ * ```ts
+ * import { testRuntime } from "./mod.ts";
+ * console.assert(testRuntime() === testRuntime());
+ * ```
+ */
+export function testRuntime(options: InitializeOptions = {}): Runtime {
+  if (runtime && !runtime.isClosed) return runtime;
+  runtime = initialize({ timeoutSeconds: DEFAULT_TIMEOUT_SECONDS, ...options });
+  outcomes ??= runtime.communicator.duplicate();
+  return runtime;
+}
+
+/**
+ * Register a test that every rank runs. After it the ranks agree on the outcome: it fails on all of them if it fails on
+ * one, naming the rank and its error, so that the next test starts in step. If the others do not come within 10 seconds
+ * after a failure, or a rank waits longer than the time limit, the job ends with a non-zero code.
+ *
+ * @throws {CollectiveError} in the test, on the ranks where it went well, if it failed on another.
+ *
+ * @example
+ * ```ts ignore
+ * import { clusterTest } from "./mod.ts";
+ * clusterTest("barrier() returns", { ranks: [2, 4] }, (runtime) => runtime.communicator.barrier());
+ * ```
+ */
+export function clusterTest(name: string, body: ClusterTestBody): void;
+/** As above, with options. */
+export function clusterTest(name: string, options: ClusterTestOptions, body: ClusterTestBody): void;
+export function clusterTest(
+  name: string,
+  ...rest: [ClusterTestBody] | [ClusterTestOptions, ClusterTestBody]
+): void {
+  const [options, body] = rest.length === 1 ? [{}, rest[0]] : rest;
+  const size = launcher()?.size ?? 1;
+  const isOtherSize = options.ranks !== undefined && !options.ranks.includes(size);
+  Deno.test({
+    name: isOtherSize ? `${name} (for ${options.ranks!.join(", ")} ranks)` : name,
+    ignore: options.ignore === true || isOtherSize,
+    fn: () => runOnAllRanks(name, options.timeoutSeconds ?? DEFAULT_TIMEOUT_SECONDS, body),
+  });
+}
+
+/** Run the body, then agree on the outcome. */
+async function runOnAllRanks(name: string, timeoutSeconds: number, body: ClusterTestBody): Promise<void> {
+  const current = testRuntime();
+  startWatchdog(current.rank, timeoutSeconds);
+  let failure: { error: unknown } | null = null;
+  try {
+    await withinTime(timeoutSeconds, watch(name, () => body(current)));
+  } catch (error) {
+    failure = { error };
+  }
+  if (failure && current.size > 1) report(current.rank, name, failure.error);
+  await meet(failure ? GRACE_SECONDS : timeoutSeconds, name, current);
+  const messages = outcomes!.allGatherObject(failure ? messageOf(failure.error) : null);
+  if (failure) throw failure.error;
+  const failed = messages.flatMap((message, rank) => message === null ? [] : [rank]);
+  if (failed.length === 0) return;
+  const list = failed.map((rank) => `rank ${rank}: ${messages[rank]}`).join("\n");
+  throw new CollectiveError(`The test failed on other ranks:\n${list}`, { ranks: failed });
+}
+
+function messageOf(error: unknown): string {
+  return error instanceof Error ? `${error.name}: ${error.message}` : String(error);
+}
+
+/** Print a failure at once, since the job may end before the test runner reports it. */
+function report(rank: number, name: string, error: unknown): void {
+  const details = error instanceof Error ? error.stack ?? messageOf(error) : String(error);
+  console.error(`rank ${rank} failed "${name}": ${details}`);
+}
+
+/** The value of a promise, or an error when the time is over. */
+async function withinTime(seconds: number, result: void | Promise<void>): Promise<void> {
+  let timer: ReturnType<typeof setTimeout> | undefined;
+  const timeout = new Promise<never>((_, reject) => {
+    timer = setTimeout(() => reject(new Error(`The test took more than ${seconds} s.`)), seconds * 1000);
+  });
+  try {
+    await Promise.race([result, timeout]);
+  } finally {
+    clearTimeout(timer);
+  }
+}
+
+/** Wait for all ranks without blocking; end the job if one does not come. */
+async function meet(seconds: number, name: string, current: Runtime): Promise<void> {
+  try {
+    await withinTime(seconds, Promise.resolve(outcomes!.ibarrier()));
+  } catch {
+    console.error(`rank ${current.rank} has waited ${seconds} s for the other ranks to end "${name}"; the job ends.`);
+    outcomes!.abort(1);
+  }
+}
+
+/** The class of an error, such as `ShapeError`; its constructor does not matter. */
+// deno-lint-ignore no-explicit-any
+export type ErrorClass<E extends Error> = abstract new (...values: any[]) => E;
+
+/**
+ * Assert that `fn` throws on every rank an error of this class, with the same class and message everywhere, and return
+ * it. Collective.
+ *
+ * @throws {AssertionError} on every rank if it does not.
+ *
+ * @example
+ * ```ts
+ * import { assertThrowsEverywhere, testRuntime } from "./mod.ts";
+ * const runtime = testRuntime();
+ * assertThrowsEverywhere(runtime, () => runtime.communicator.broadcast(new Int8Array(1), { root: 99 }), RangeError, "99");
+ * ```
+ */
+export function assertThrowsEverywhere<E extends Error>(
+  runtime: Pick<Runtime, "communicator">,
+  fn: () => unknown,
+  errorClass: ErrorClass<E>,
+  messagePart = "",
+): E {
+  let thrown: unknown = null;
+  try {
+    fn();
+  } catch (error) {
+    thrown = error;
+  }
+  const isRight = thrown instanceof errorClass && thrown.message.includes(messagePart);
+  const mine = { text: thrown === null ? "nothing" : messageOf(thrown), isRight };
+  const everyone = runtime.communicator.allGatherObject(mine);
+  if (everyone.every(({ text, isRight }) => isRight && text === everyone[0].text)) return thrown as E;
+  const list = everyone.map(({ text }, rank) => `  rank ${rank}: ${text}`).join("\n");
+  const wanted = `${errorClass.name}${messagePart && ` with "${messagePart}"`}`;
+  throw new AssertionError({ message: `Every rank should throw the same ${wanted}, but they threw:\n${list}` });
+}

@@ -1,0 +1,828 @@
+/** Communicator: every method, on any number of ranks, against values that are computed without communication. */
+import { assert, assertEquals, assertRejects, assertThrows } from "@std/assert";
+import { MpiError } from "../../ffi/mpi/mod.ts";
+import { DTypeError, StateError } from "../../src/errors.ts";
+import {
+  Communicator,
+  type ElementName,
+  type NumericArray,
+  type ReduceOperation,
+} from "../../src/runtime/communicator.ts";
+import { assertThrowsEverywhere, clusterTest } from "../../src/testing/mod.ts";
+
+type ArrayClass = { new (length: number): NumericArray; readonly name: string };
+
+const CLASSES: ArrayClass[] = [
+  Int8Array,
+  Uint8Array,
+  Uint8ClampedArray,
+  Int16Array,
+  Uint16Array,
+  Int32Array,
+  Uint32Array,
+  BigInt64Array,
+  BigUint64Array,
+  Float16Array,
+  Float32Array,
+  Float64Array,
+];
+
+/** An array of a class from small numbers. */
+function make(arrayClass: ArrayClass, values: readonly number[]): NumericArray {
+  const array = new arrayClass(values.length);
+  const isBig = array instanceof BigInt64Array || array instanceof BigUint64Array;
+  values.forEach((value, i) => (array as unknown as (number | bigint)[])[i] = isBig ? BigInt(value) : value);
+  return array;
+}
+
+const numbers = (array: NumericArray): number[] => Array.from(array as ArrayLike<number | bigint>, Number);
+const range = (length: number): number[] => Array.from({ length }, (_, i) => i);
+
+/** Combine lists of the same length entry by entry. */
+function combine(lists: number[][], f: (a: number, b: number) => number): number[] {
+  return lists.reduce((all, list) => all.map((value, i) => f(value, list[i])));
+}
+
+const ORACLES: Record<ReduceOperation, (a: number, b: number) => number> = {
+  sum: (a, b) => a + b,
+  prod: (a, b) => a * b,
+  min: Math.min,
+  max: Math.max,
+  land: (a, b) => Number(a !== 0 && b !== 0),
+  lor: (a, b) => Number(a !== 0 || b !== 0),
+  lxor: (a, b) => Number((a !== 0) !== (b !== 0)),
+  band: (a, b) => a & b,
+  bor: (a, b) => a | b,
+  bxor: (a, b) => a ^ b,
+};
+
+/** What rank `rank` contributes: small, different on each rank, with a zero. */
+const contribution = (rank: number): number[] => [rank + 1, (rank * 3) % 4, 2, 0, rank % 2];
+
+clusterTest("rank, size and handle describe the communicator", ({ communicator: world }) => {
+  assert(Communicator.world() === world);
+  assertEquals(world.allGatherObject(world.rank), range(world.size));
+  assertEquals(typeof world.handle, world.handleType === "i32" ? "number" : "bigint");
+  assert(Number.isInteger(world.fortranHandle()));
+  assertEquals([Communicator.self().rank, Communicator.self().size], [0, 1]);
+});
+
+for (const arrayClass of CLASSES) {
+  clusterTest(`collective methods carry ${arrayClass.name}`, ({ communicator: world }) => {
+    const { rank, size } = world;
+    const mine = make(arrayClass, contribution(rank));
+    const all = range(size).flatMap(contribution);
+
+    assertEquals(numbers(world.allReduce(mine)), combine(range(size).map(contribution), ORACLES.sum));
+    assertEquals(numbers(world.allGather(mine)), all);
+    const gathered = world.gather(mine, { root: size - 1 });
+    assertEquals(gathered && numbers(gathered), rank === size - 1 ? all : null);
+
+    const sent = make(arrayClass, contribution(rank));
+    assertEquals(world.broadcast(sent, { root: size - 1 }), make(arrayClass, contribution(size - 1)));
+
+    const scattered = world.scatter(rank === 0 ? make(arrayClass, all) : null, new arrayClass(5));
+    assertEquals(numbers(scattered), contribution(rank));
+
+    const letters = make(arrayClass, range(size).flatMap((to) => [rank, to]));
+    assertEquals(numbers(world.allToAll(letters)), range(size).flatMap((from) => [from, rank]));
+
+    const to = (rank + 1) % size;
+    const from = (rank + size - 1) % size;
+    const received = new arrayClass(5);
+    const status = world.sendReceive(mine, to, received, { source: from, tag: 7 });
+    assertEquals(status, { source: from, tag: 7, count: 5 });
+    assertEquals(numbers(received), contribution(from));
+    assertEquals(numbers(mine), contribution(rank), "what is sent stays as it is");
+  });
+
+  const isFloat = arrayClass.name.startsWith("Float");
+  const operations = Object.keys(ORACLES) as ReduceOperation[];
+  const possible = isFloat ? operations.slice(0, 4) : operations;
+
+  clusterTest(`reductions of ${arrayClass.name}: ${possible.join(", ")}`, ({ communicator: world }) => {
+    const { rank, size } = world;
+    for (const op of possible) {
+      const before = range(rank).map(contribution);
+      const expected = combine(range(size).map(contribution), ORACLES[op]);
+      const mine = make(arrayClass, contribution(rank));
+
+      assertEquals(numbers(world.allReduce(mine, { op })), expected, op);
+      const into = new arrayClass(7);
+      assert(world.allReduce(mine, { op, into }) === into);
+      assertEquals(numbers(into), [...expected, 0, 0]);
+      const inPlace = mine.slice();
+      assertEquals(numbers(world.allReduce(inPlace, { op, into: inPlace })), expected);
+
+      const root = size - 1;
+      const reduced = world.reduce(mine, { op, root });
+      assertEquals(reduced && numbers(reduced), rank === root ? expected : null);
+      const reducedInPlace = mine.slice();
+      world.reduce(reducedInPlace, { op, root, into: reducedInPlace });
+      assertEquals(numbers(reducedInPlace), rank === root ? expected : contribution(rank));
+
+      assertEquals(numbers(world.scan(mine, { op })), combine([...before, contribution(rank)], ORACLES[op]));
+      const scanned = mine.slice();
+      assertEquals(world.scan(scanned, { op, into: scanned }), world.scan(mine, { op }));
+      const exclusive = rank === 0 ? [0, 0, 0, 0, 0] : combine(before, ORACLES[op]);
+      assertEquals(numbers(world.exclusiveScan(mine, { op })), exclusive);
+
+      const long = make(arrayClass, range(size).flatMap((part) => [part, rank]));
+      const sums = range(size).map((from) => [rank, from]);
+      assertEquals(numbers(world.reduceScatter(long, { op })), combine(sums, ORACLES[op]));
+    }
+  });
+}
+
+clusterTest("barrier() holds every rank until the last one comes", async ({ communicator: world }) => {
+  const last = world.size - 1;
+  if (world.rank === last) await new Promise((resolve) => setTimeout(resolve, 100));
+  const arrived = Date.now();
+  world.barrier();
+  const left = Date.now();
+  const times = world.allGather(new Float64Array([arrived, left]));
+  assert(
+    range(world.size).every((rank) => times[2 * rank + 1] >= times[2 * last]),
+    "nobody leaves before the last arrives",
+  );
+});
+
+clusterTest("gatherV(), allGatherV(), scatterV() take parts of any length", ({ communicator: world }) => {
+  const { rank, size } = world;
+  const counts = range(size).map((part) => (part * 2) % 3); // 0, 2, 1, 0: also empty ones
+  const part = (of: number) => Float64Array.from({ length: counts[of] }, (_, i) => 10 * of + i);
+  const all = Float64Array.from(range(size).flatMap((of) => [...part(of)]));
+
+  assertEquals(world.allGatherV(part(rank), { counts }), all);
+  assertEquals(world.gatherV(part(rank), { counts }), rank === 0 ? all : null);
+  assertEquals(
+    world.gatherV(part(rank), rank === size - 1 ? { counts, root: size - 1 } : { root: size - 1 }),
+    rank === size - 1 ? all : null,
+  );
+  assertEquals(world.scatterV(rank === 0 ? all : null, new Float64Array(counts[rank]), { counts }), part(rank));
+
+  // Parts in reverse order, one entry apart.
+  const displacements = Int32Array.from(range(size), (of) => 4 * (size - 1 - of) + 1);
+  const into = new Float64Array(4 * size).fill(-1);
+  world.allGatherV(part(rank), { counts: Int32Array.from(counts), displacements, into });
+  const expected = new Float64Array(4 * size).fill(-1);
+  for (const of of range(size)) expected.set(part(of), displacements[of]);
+  assertEquals(into, expected);
+  const scattered = world.scatterV(rank === 0 ? into : null, new Float64Array(counts[rank]), { counts, displacements });
+  assertEquals(scattered, part(rank));
+});
+
+clusterTest("allGather() and allGatherV() can gather in place", ({ communicator: world }) => {
+  const { rank, size } = world;
+  const into = new Int32Array(2 * size);
+  const mine = into.subarray(2 * rank, 2 * rank + 2);
+  mine.set([rank, -rank]);
+  assertEquals(numbers(world.allGather(mine, { into })), range(size).flatMap((of) => [of, 0 - of]));
+
+  const counts = range(size).map((of) => of + 1);
+  const start = rank * (rank + 1) / 2;
+  const uneven = new Int32Array(size * (size + 1) / 2);
+  uneven.subarray(start, start + rank + 1).fill(rank);
+  world.allGatherV(uneven.subarray(start, start + rank + 1), { counts, into: uneven });
+  assertEquals(numbers(uneven), range(size).flatMap((of) => Array(of + 1).fill(of)));
+});
+
+clusterTest("allToAll() can exchange in place", ({ communicator: world }) => {
+  const letters = Float32Array.from(range(world.size), (to) => 10 * world.rank + to);
+  assert(world.allToAll(letters, { into: letters }) === letters);
+  assertEquals(numbers(letters), range(world.size).map((from) => 10 * from + world.rank));
+});
+
+clusterTest("allToAllV() exchanges parts of any length", ({ communicator: world }) => {
+  const { rank, size } = world;
+  const length = (from: number, to: number) => (from + 2 * to) % 3;
+  const letter = (from: number, to: number) => Array(length(from, to)).fill(10 * from + to);
+  const sendCounts = range(size).map((to) => length(rank, to));
+  const receiveCounts = range(size).map((from) => length(from, rank));
+  const send = BigInt64Array.from(range(size).flatMap((to) => letter(rank, to)), BigInt);
+  const expected = range(size).flatMap((from) => letter(from, rank));
+  assertEquals(numbers(world.allToAllV(send, { sendCounts, receiveCounts })), expected);
+
+  const receiveDisplacements = Int32Array.from(range(size), (from) => 3 * (size - 1 - from));
+  const into = new BigInt64Array(3 * size);
+  world.allToAllV(send, { sendCounts, receiveCounts, receiveDisplacements, into });
+  const placed = new Array(3 * size).fill(0);
+  for (const from of range(size)) {
+    letter(from, rank).forEach((value, i) => placed[receiveDisplacements[from] + i] = value);
+  }
+  assertEquals(numbers(into), placed);
+});
+
+clusterTest("reduceScatter() takes parts of any length", ({ communicator: world }) => {
+  const { rank, size } = world;
+  const counts = range(size).map((part) => (part * 2) % 3);
+  const total = counts.reduce((a, b) => a + b);
+  const result = world.reduceScatter(Int32Array.from(range(total), (i) => i + rank), { counts });
+  const start = counts.slice(0, rank).reduce((a, b) => a + b, 0);
+  const sumOfRanks = size * (size - 1) / 2;
+  assertEquals(numbers(result), range(counts[rank]).map((i) => size * (start + i) + sumOfRanks));
+});
+
+clusterTest("empty arrays are allowed everywhere", ({ communicator: world }) => {
+  const empty = () => new Float64Array(0);
+  const counts = new Int32Array(world.size);
+  assertEquals(world.allReduce(empty()).length, 0);
+  assertEquals(world.allGather(empty()).length, 0);
+  assertEquals(world.gather(empty())?.length ?? 0, 0);
+  assertEquals(world.broadcast(empty()).length, 0);
+  assertEquals(world.scatter(world.rank === 0 ? empty() : null, empty()).length, 0);
+  assertEquals(world.allToAll(empty()).length, 0);
+  assertEquals(world.allGatherV(empty(), { counts }).length, 0);
+  assertEquals(world.gatherV(empty(), { counts })?.length ?? 0, 0);
+  assertEquals(world.allToAllV(empty(), { sendCounts: counts, receiveCounts: counts }).length, 0);
+  assertEquals(world.sendReceive(empty(), world.rank, empty()).count, 0);
+});
+
+clusterTest("views and subclasses of typed arrays are sent from where they lie", ({ communicator: world }) => {
+  const memory = Float64Array.from([9, world.rank, 1, 9]);
+  const sum = world.size * (world.size - 1) / 2;
+  assertEquals(numbers(world.allReduce(memory.subarray(1, 3))), [sum, world.size]);
+  class Bytes extends Uint8Array {}
+  assertEquals(numbers(world.allReduce(new Bytes([1]))), [world.size]);
+  const shared: Int32Array = new Int32Array(new SharedArrayBuffer(8));
+  shared.set([1, 2]);
+  assertEquals(numbers(world.allReduce(shared, { into: new Int32Array(2) })), [world.size, 2 * world.size]);
+});
+
+const bfloat16 = (...values: number[]): Uint16Array<ArrayBuffer> =>
+  Uint16Array.from(new Uint32Array(Float32Array.from(values).buffer), (bits) => bits >>> 16);
+
+clusterTest("bfloat16 sums are computed in float32 and rounded once", ({ communicator: world }) => {
+  const dtype = "bfloat16";
+  // 256 + 1 needs 9 bits: in bfloat16 each addition of 1 would be lost; in float32 their sum is rounded once.
+  const mine = world.rank === 0 ? bfloat16(256, 1, -2) : bfloat16(1, 1, 0.5);
+  const exact = [256 + world.size - 1, world.size, -2 + (world.size - 1) / 2];
+  // 257 lies between 256 and 258, and goes to the even 256; 259 between 258 and 260, to 260.
+  const nearest = new Map([[256, 256], [257, 256], [258, 258], [259, 260]]).get(exact[0])!;
+  const expected = bfloat16(nearest, exact[1], exact[2]);
+  assertEquals(world.allReduce(mine, { dtype }), expected);
+  assertEquals(world.allReduce(mine.slice(), { dtype, into: mine.slice() }), expected);
+  const inPlace = mine.slice();
+  assertEquals(world.allReduce(inPlace, { dtype, into: inPlace }), expected);
+  assertEquals(world.reduce(mine, { dtype }), world.rank === 0 ? expected : null);
+  assertEquals(world.scan(mine, { dtype })[1], bfloat16(world.rank + 1)[0]);
+  assertEquals(numbers(world.exclusiveScan(mine, { dtype }))[1], world.rank === 0 ? 0 : bfloat16(world.rank)[0]);
+  assertEquals(world.allReduce(bfloat16(world.rank), { dtype, op: "max" }), bfloat16(world.size - 1));
+  assertEquals(world.allGather(bfloat16(world.rank), { dtype }), bfloat16(...range(world.size)));
+  const parts = Uint16Array.from(range(world.size), () => bfloat16(3)[0]);
+  assertEquals(world.reduceScatter(parts, { dtype }), bfloat16(3 * world.size));
+  const nan = world.allReduce(bfloat16(NaN), { dtype })[0];
+  assert((nan & 0x7fff) > 0x7f80, "NaN stays NaN");
+});
+
+clusterTest("float16 sums are computed in float32, and overflow to Infinity", ({ communicator: world }) => {
+  const big = world.allReduce(Float16Array.of(60000, 1));
+  assertEquals([...big], [world.size === 1 ? 60000 : Infinity, world.size]);
+  // 2048 + 1 cannot be held by float16: one after the other the ones would be lost.
+  const [sum] = world.allReduce(Float16Array.of(world.rank === 0 ? 2048 : 1));
+  assertEquals(sum, Math.f16round(2048 + world.size - 1));
+});
+
+clusterTest("complex numbers are summed as pairs", ({ communicator: world }) => {
+  const z = Float64Array.of(world.rank, -1, 0.5, 2);
+  const sum = world.size * (world.size - 1) / 2;
+  assertEquals([...world.allReduce(z, { dtype: "complex128" })], [sum, -world.size, world.size / 2, 2 * world.size]);
+  assertEquals(world.allGather(Float32Array.of(1, 2), { dtype: "complex64" }).length, 2 * world.size);
+});
+
+clusterTest("float8 bits travel, but do not reduce", (runtime) => {
+  const world = runtime.communicator;
+  const dtype = "float8_e4m3" as const;
+  assertEquals(numbers(world.allGather(Uint8Array.of(world.rank), { dtype })), range(world.size));
+  assertThrowsEverywhere(
+    runtime,
+    () => world.allReduce(Uint8Array.of(1), { dtype }),
+    DTypeError,
+    "float8_e4m3 has no sums",
+  );
+});
+
+clusterTest("messages find their receiver by source and tag", { ranks: [2, 3, 4] }, ({ communicator: world }) => {
+  const { rank, size } = world;
+  if (rank === 0) {
+    // In another order than they are sent in.
+    const into = new Float64Array(4);
+    for (const from of range(size).slice(1).reverse()) {
+      assertEquals(world.receive(into, from, { tag: 2 }), { source: from, tag: 2, count: 2 });
+      assertEquals([...into.subarray(0, 2)], [from, 0.5]);
+      assertEquals(world.receive(into, from, { tag: 1 }), { source: from, tag: 1, count: 3 });
+    }
+    const seen = range(size - 1).map(() => {
+      const { source, tag, count } = world.probe("any", { tag: 3 });
+      assertEquals([tag, count], [3, source! * 8], "a probed count is in bytes");
+      assertEquals(world.receive(into, source, { tag: 3 }).count, source);
+      return source!;
+    });
+    assertEquals(seen.toSorted(), range(size).slice(1));
+    assertEquals(world.probeNow(), null);
+  } else {
+    world.send(Float64Array.of(rank, 1, 1), 0, { tag: 1 });
+    world.send(Float64Array.of(rank, 0.5), 0, { tag: 2 });
+    world.send(new Float64Array(rank), 0, { tag: 3 });
+  }
+});
+
+clusterTest("null as destination or source sends and receives nothing", ({ communicator: world }) => {
+  // A shift without wrapping around.
+  const { rank, size } = world;
+  const into = Int32Array.of(-1);
+  const status = world.sendReceive(Int32Array.of(rank), rank + 1 < size ? rank + 1 : null, into, {
+    source: rank > 0 ? rank - 1 : null,
+  });
+  assertEquals(into[0], rank > 0 ? rank - 1 : -1);
+  assertEquals([status.source, status.count], rank > 0 ? [rank - 1, 1] : [null, 0]);
+  world.send(into, null);
+  assertEquals(world.receive(into, null).count, 0);
+});
+
+clusterTest("a message that is longer than the array is an MpiError", async ({ communicator: world }) => {
+  const next = (world.rank + 1) % world.size;
+  const sent = world.isend(new Int32Array(5), next);
+  const error = assertThrows(() => world.receive(new Int32Array(4)), MpiError, "MPI_ERR_TRUNCATE");
+  assertEquals(error.symbol, "MPI_ERR_TRUNCATE");
+  assertEquals(error.failure.functionName, "MPI_Recv");
+  assert(error.failure.text.length > 5 && error.code !== 0);
+  await sent;
+  const second = world.isend(new Int32Array(64), next);
+  await assertRejects(async () => await world.ireceive(new Int32Array(4)), MpiError, "MPI_ERR_TRUNCATE");
+  await second;
+});
+
+clusterTest(
+  "requests are awaited, tested or waited for, and let go of their buffers",
+  async ({ communicator: world }) => {
+    const { rank, size } = world;
+    const [to, from] = [(rank + 1) % size, (rank + size - 1) % size];
+    const into = new Float64Array(3);
+    const received = world.ireceive(into, from, { tag: 5 });
+    assertEquals(received.heldBuffers, 1);
+    const sent = world.isend(Float64Array.of(rank, 1, 2), to, { tag: 5 });
+    assertEquals(await received, { source: from, tag: 5, count: 3 });
+    assertEquals([...into], [from, 1, 2]);
+    await sent;
+    assertEquals([received.heldBuffers, sent.heldBuffers, received.isComplete], [0, 0, true]);
+    assertEquals(await received, received.wait(), "a second await gives the same");
+
+    const waited = world.ireceive(into, from);
+    const other = world.isend(Float64Array.of(rank), to);
+    assertEquals(waited.wait().count, 1);
+    while (!other.test()) await new Promise((resolve) => setTimeout(resolve, 1));
+    assertEquals(into[0], from);
+  },
+);
+
+clusterTest("a request keeps its buffers alive when the script forgets them", async ({ communicator: world }) => {
+  const { rank, size } = world;
+  const length = 1 << 20;
+  const received = world.ireceive(new Int32Array(length), (rank + size - 1) % size);
+  let garbage = 0;
+  for (let i = 0; i < 50; i++) garbage += new Uint8Array(1 << 20).fill(i)[5];
+  assert(garbage > 0);
+  await world.isend(new Int32Array(length).fill(rank), (rank + 1) % size);
+  assertEquals((await received).count, length);
+});
+
+clusterTest("the event loop runs while a request is awaited", { ranks: [2, 3, 4] }, async ({ communicator: world }) => {
+  let ticks = 0;
+  const timer = setInterval(() => ticks++, 2);
+  if (world.rank === 0) {
+    await new Promise((resolve) => setTimeout(resolve, 150));
+    for (const to of range(world.size).slice(1)) world.send(Int8Array.of(to), to);
+  } else {
+    await world.ireceive(new Int8Array(1), 0);
+    assert(ticks >= 5, `only ${ticks} ticks`);
+  }
+  clearInterval(timer);
+});
+
+clusterTest("ibarrier() and iallGatherV() complete in the background", async ({ communicator: world }) => {
+  const { rank, size } = world;
+  const counts = range(size).map((part) => part + 1);
+  const request = world.iallGatherV(new Float32Array(rank + 1).fill(rank), { counts });
+  await world.ibarrier();
+  assertEquals(numbers(await request), range(size).flatMap((part) => Array(part + 1).fill(part)));
+});
+
+clusterTest("a receive can be cancelled", async ({ communicator: world }) => {
+  const request = world.ireceive(new Int8Array(1), world.rank, { tag: 99 });
+  request.cancel();
+  await request;
+  assert(request.isCancelled);
+  assertEquals(world.probeNow(world.rank, { tag: 99 }), null);
+});
+
+const VALUES: unknown[] = [
+  null,
+  undefined,
+  true,
+  "é🙂",
+  -0,
+  NaN,
+  Infinity,
+  2n ** 70n,
+  [],
+  {},
+  { shape: [1, 2, 3], nested: { list: [{ a: null }, undefined, NaN] } },
+  new Map([["key", new Set([1, 2])]]),
+  new Date(0),
+  Float64Array.of(1, 2),
+];
+
+clusterTest("values arrive as they were sent: also undefined, NaN, bigint, Map", ({ communicator: world }) => {
+  for (const value of VALUES) {
+    const root = world.size - 1;
+    assertEquals(world.broadcastObject(world.rank === root ? value : "ignored", { root }), value);
+    assertEquals(world.allGatherObject(value), range(world.size).map(() => value));
+    assertEquals(world.sendReceiveObject(value, world.rank), value);
+  }
+  assert(Object.is(world.broadcastObject(-0), -0));
+});
+
+clusterTest("the methods that end in Object", async ({ communicator: world }) => {
+  const { rank, size } = world;
+  const of = (r: number) => ({ rank: r, text: "x".repeat(r * 3) });
+  const all = range(size).map(of);
+  assertEquals(world.gatherObject(of(rank), { root: size - 1 }), rank === size - 1 ? all : null);
+  assertEquals(world.allGatherObject(of(rank)), all);
+  assertEquals(world.scatterObject(rank === 0 ? all : null), of(rank));
+  assertEquals(world.allToAllObject(range(size).map((to) => [rank, to])), range(size).map((from) => [from, rank]));
+  assertEquals(world.allReduceObject(String(rank), (a, b) => a + b), range(size).join(""));
+  assertEquals(world.reduceObject(String(rank), (a, b) => a + b), rank === 0 ? range(size).join("") : null);
+  assertEquals(world.scanObject(String(rank), (a, b) => a + b), range(rank + 1).join(""));
+  assertEquals(world.exclusiveScanObject(String(rank), (a, b) => a + b), rank === 0 ? null : range(rank).join(""));
+
+  const [to, from] = [(rank + 1) % size, (rank + size - 1) % size];
+  assertEquals(world.sendReceiveObject(of(rank), to, { source: from, tag: 3, receiveTag: 3 }), of(from));
+  const sent = world.isendObject(of(rank), to);
+  assertEquals(await world.ireceiveObject(from), of(from));
+  await sent;
+  if (size > 1) {
+    if (rank === 0) world.sendObject({ hello: 1n }, 1, { tag: 4 });
+    if (rank === 1) assertEquals(world.receiveObject("any", { tag: 4 }), { hello: 1n });
+  }
+});
+
+clusterTest("values of 40 MiB are carried whole", { ranks: [2] }, ({ communicator: world }) => {
+  const text = "distmath".repeat(5 << 20);
+  assert(world.broadcastObject(world.rank === 0 ? text : "") === text);
+});
+
+clusterTest("split() makes a communicator for each color", ({ communicator: world }) => {
+  const { rank, size } = world;
+  const same = range(size).filter((other) => other % 2 === rank % 2);
+  const part = world.split(rank % 2)!;
+  assertEquals(part.allGatherObject(rank), same);
+  assertEquals([part.rank, part.size], [same.indexOf(rank), same.length]);
+  const reversed = world.split(0, -rank)!;
+  assertEquals(reversed.allGatherObject(rank), range(size).reverse());
+  const none = world.split(rank === 0 ? null : 1);
+  assertEquals(none === null, rank === 0);
+  for (const made of [part, reversed, none]) made?.free();
+  assert(part.isFreed);
+  part.free();
+});
+
+clusterTest("splitShared() and duplicate() hold the same ranks on one machine", ({ communicator: world }) => {
+  const shared = world.splitShared();
+  const copy = world.duplicate();
+  assertEquals([shared.size, copy.size, copy.rank], [world.size, world.size, world.rank]);
+  assert(copy.handle !== world.handle);
+  // A message in the copy does not meet a receive in the original.
+  const request = copy.isend(Int8Array.of(1), copy.rank);
+  assertEquals(world.probeNow(world.rank), null);
+  assertEquals(copy.receive(new Int8Array(1), copy.rank).count, 1);
+  request.wait();
+  copy.free();
+  shared.free();
+});
+
+clusterTest("using a communicator queues it, and collect() frees it on all its ranks", (runtime) => {
+  const world = runtime.communicator;
+  const made: Communicator[] = [];
+  {
+    using a = world.duplicate();
+    using b = world.split(world.rank % 2)!;
+    using c = b.duplicate();
+    made.push(a, b, c);
+    c.barrier();
+  }
+  assertEquals(made.map(({ isFreed }) => isFreed), [false, false, false], "dispose only marks");
+  runtime.collect();
+  assertEquals(made.map(({ isFreed }) => isFreed), [true, true, true]);
+
+  const kept = world.duplicate();
+  if (world.rank === 0) kept[Symbol.dispose]();
+  runtime.collect();
+  assertEquals(kept.isFreed, world.size === 1, "what one rank still uses is not freed");
+  if (world.rank !== 0) kept[Symbol.dispose]();
+  runtime.collect();
+  assert(kept.isFreed);
+  world[Symbol.dispose]();
+  assert(!world.isFreed);
+});
+
+clusterTest("many communicators can be made and freed", (runtime) => {
+  for (let i = 0; i < 200; i++) {
+    using copy = runtime.communicator.duplicate();
+    assertEquals(copy.size, runtime.size);
+    if (i % 50 === 49) runtime.collect();
+  }
+  runtime.collect();
+});
+
+/** Calls that must fail, each with the class and a part of the message; none of them may reach MPI. */
+// deno-lint-ignore no-explicit-any
+type Misuse = [name: string, call: (world: Communicator) => unknown, errorClass: any, message: string];
+
+const f64 = (length: number) => new Float64Array(length);
+const wrong = <T>(value: unknown): T => value as T;
+const detached = (): Float64Array<ArrayBuffer> => {
+  const array = f64(4);
+  structuredClone(array, { transfer: [array.buffer] });
+  return array;
+};
+
+const MISUSE: Misuse[] = [
+  [
+    "a list instead of a typed array",
+    (w) => w.allReduce(wrong([1, 2])),
+    TypeError,
+    "allReduce: send must be a typed array of numbers, not Array; other values travel by the methods that end in Object.",
+  ],
+  [
+    "undefined",
+    (w) => w.broadcast(wrong(undefined)),
+    TypeError,
+    "broadcast: data must be a typed array of numbers, not undefined",
+  ],
+  ["null", (w) => w.allGather(wrong(null)), TypeError, "allGather: send must be a typed array of numbers, not null"],
+  ["a DataView", (w) => w.allGather(wrong(new DataView(new ArrayBuffer(8)))), TypeError, "not DataView"],
+  [
+    "an ArrayBuffer",
+    (w) => w.isend(wrong(new ArrayBuffer(8)), 0),
+    TypeError,
+    "isend: data must be a typed array of numbers, not ArrayBuffer",
+  ],
+  [
+    "into of another class",
+    (w) => w.allReduce(f64(2), { into: wrong(new Float32Array(2)) }),
+    TypeError,
+    "allReduce: into is a Float32Array, it must be a Float64Array",
+  ],
+  [
+    "into that is no array",
+    (w) => w.allReduce(f64(2), { into: wrong("text") }),
+    TypeError,
+    "allReduce: into must be a typed array of numbers, not string",
+  ],
+  [
+    "into that is too short",
+    (w) => w.allReduce(f64(3), { into: f64(2) }),
+    RangeError,
+    "allReduce: into has 2 entries, it needs 3.",
+  ],
+  [
+    "a gathering into that is too short",
+    (w) => w.allGather(f64(3), { into: f64(2) }),
+    RangeError,
+    "allGather: into has 2 entries, it needs ",
+  ],
+  [
+    "into that overlaps",
+    (w) => {
+      const a = f64(6);
+      w.allReduce(a.subarray(0, 4), { into: a.subarray(2, 6) });
+    },
+    RangeError,
+    "allReduce: into overlaps the array that is sent",
+  ],
+  ["a detached send buffer", (w) => w.allReduce(detached()), TypeError, "the memory of send was transferred away"],
+  [
+    "a detached into",
+    (w) => w.allReduce(f64(4), { into: detached() }),
+    TypeError,
+    "the memory of into was transferred away",
+  ],
+  [
+    "an unknown operation",
+    (w) => w.allReduce(f64(1), { op: wrong("average") }),
+    TypeError,
+    'op "average" is unknown; known are sum, prod',
+  ],
+  [
+    "a bit operation on floats",
+    (w) => w.allReduce(f64(1), { op: "bxor" }),
+    DTypeError,
+    'op "bxor" is for integers, not for float64',
+  ],
+  [
+    "a logical operation on float16",
+    (w) => w.reduce(new Float16Array(1), { op: "land" }),
+    DTypeError,
+    'op "land" is for integers',
+  ],
+  [
+    "the product of complex numbers",
+    (w) => w.allReduce(f64(2), { op: "prod", dtype: "complex128" }),
+    DTypeError,
+    "complex numbers can only be summed",
+  ],
+  [
+    "half a complex number",
+    (w) => w.allReduce(f64(3), { dtype: "complex128" }),
+    RangeError,
+    "complex128 has two parts a number, but the array holds 3 entries",
+  ],
+  [
+    "an unknown dtype",
+    (w) => w.allReduce(f64(1), { dtype: wrong<ElementName>("float128") }),
+    DTypeError,
+    'dtype "float128" is unknown',
+  ],
+  [
+    "bfloat16 in floats",
+    (w) => w.broadcast(f64(1), { dtype: "bfloat16" }),
+    DTypeError,
+    "data holds bfloat16, which lives in Uint16Array, not in Float64Array",
+  ],
+  [
+    "a scan of float8",
+    (w) => w.scan(new Uint8Array(1), { dtype: "float8_e5m2" }),
+    DTypeError,
+    "float8_e5m2 has no sums of its own",
+  ],
+  [
+    "a root that is no rank",
+    (w) => w.broadcast(f64(1), { root: 99 }),
+    RangeError,
+    "broadcast: root is 99, but the ranks of this communicator are 0 to ",
+  ],
+  ["a negative root", (w) => w.gather(f64(1), { root: -1 }), RangeError, "gather: root is -1"],
+  [
+    "a root that is no integer",
+    (w) => w.reduce(f64(1), { root: 0.5 }),
+    TypeError,
+    "reduce: root must be a rank, an integer, not number 0.5",
+  ],
+  [
+    "a root that is a string",
+    (w) => w.broadcastObject(1, { root: wrong("0") }),
+    TypeError,
+    "broadcastObject: root must be a rank, an integer, not string 0",
+  ],
+  ["a destination out of range", (w) => w.send(f64(1), 99), RangeError, "send: destination is 99"],
+  [
+    "a missing destination",
+    (w) => w.send(f64(1), wrong(undefined)),
+    TypeError,
+    "send: destination must be a rank, an integer, not undefined",
+  ],
+  ["a source out of range", (w) => w.receive(f64(1), 99), RangeError, "receive: source is 99"],
+  ["a negative tag", (w) => w.send(f64(1), 0, { tag: -5 }), RangeError, "send: tag is -5"],
+  [
+    "a tag that is no integer",
+    (w) => w.isend(f64(1), 0, { tag: 1.5 }),
+    TypeError,
+    "isend: tag must be an integer, not 1.5",
+  ],
+  ["counts that are missing", (w) => w.allGatherV(f64(1), wrong({})), TypeError, "allGatherV: counts is missing"],
+  [
+    "counts for other ranks",
+    (w) => w.allGatherV(f64(1), { counts: [1, 1, 1, 1, 1, 1, 1] }),
+    RangeError,
+    "counts has 7 numbers, it needs one for each of the ",
+  ],
+  [
+    "a negative count",
+    (w) => w.allGatherV(f64(1), { counts: Array(w.size).fill(-1) }),
+    RangeError,
+    "counts[0] is -1, it must be an integer from 0",
+  ],
+  [
+    "a count that is no integer",
+    (w) => w.allGatherV(f64(1), { counts: Array(w.size).fill(0.5) }),
+    RangeError,
+    "counts[0] is 0.5",
+  ],
+  [
+    "counts that are no list",
+    (w) => w.allGatherV(f64(1), { counts: wrong("11") }),
+    TypeError,
+    "counts must be an array with one integer a rank",
+  ],
+  [
+    "a count that is not the length",
+    (w) => w.allGatherV(f64(2), { counts: Array(w.size).fill(3) }),
+    RangeError,
+    "send has 2 entries, but the count of this rank is 3.",
+  ],
+  [
+    "displacements beyond into",
+    (w) => w.allGatherV(f64(1), { counts: Array(w.size).fill(1), displacements: Array(w.size).fill(50), into: f64(9) }),
+    RangeError,
+    "into has 9 entries, it needs 51",
+  ],
+  [
+    "more than 2^31 - 1 entries in all",
+    (w) =>
+      w.allToAllV(f64(1), {
+        sendCounts: Array(w.size).fill(0),
+        receiveCounts: Array(w.size).fill(2 ** 31 - 1),
+        receiveDisplacements: Array(w.size).fill(1),
+      }),
+    RangeError,
+    "more than MPI's 2^31 - 1",
+  ],
+  [
+    "send counts beyond the array",
+    (w) => w.allToAllV(f64(1), { sendCounts: Array(w.size).fill(5), receiveCounts: Array(w.size).fill(5) }),
+    RangeError,
+    "allToAllV: send has 1 entries, it needs ",
+  ],
+  [
+    "reduceScatter with other counts",
+    (w) => w.reduceScatter(f64(1), { counts: Array(w.size).fill(7) }),
+    RangeError,
+    "but send has 1 entries",
+  ],
+  [
+    "sendReceive with one memory",
+    (w) => {
+      const a = f64(2);
+      w.sendReceive(a, 0, a);
+    },
+    RangeError,
+    "sendReceive: into overlaps data",
+  ],
+  ["a function as a value", (w) => w.allGatherObject(() => 1), TypeError, "allGatherObject: the value cannot be sent"],
+  ["too few values for allToAllObject", (w) => w.allToAllObject([]), RangeError, "0 values were given for "],
+  [
+    "no list for allToAllObject",
+    (w) => w.allToAllObject(wrong<[]>({})),
+    TypeError,
+    "values must be an array, not Object",
+  ],
+  ["a negative color", (w) => w.split(-1), RangeError, "split: color must be null or an integer from 0, not -1"],
+  ["a key that is no integer", (w) => w.split(0, 0.5), RangeError, "split: key must be a 32-bit integer, not 0.5"],
+  ["freeing world", (w) => w.free(), StateError, "world and self cannot be freed"],
+];
+
+for (const [name, call, errorClass, message] of MISUSE) {
+  clusterTest(`misuse: ${name}`, { timeoutSeconds: 10 }, (runtime) => {
+    assertThrowsEverywhere(runtime, () => call(runtime.communicator), errorClass, message);
+  });
+}
+
+clusterTest("misuse: parts that do not divide", { ranks: [2, 3, 4] }, (runtime) => {
+  const world = runtime.communicator;
+  const odd = f64(world.size + 1);
+  assertThrowsEverywhere(runtime, () => world.allToAll(odd), RangeError, "equal parts; use allToAllV");
+  assertThrowsEverywhere(runtime, () => world.reduceScatter(odd), RangeError, "do not divide into");
+});
+
+clusterTest("misuse: what only the root can see is refused there", ({ communicator: world }) => {
+  if (world.rank !== 0) return;
+  assertThrows(() => world.scatter(null, f64(1)), TypeError, "scatter: send on the root must be a typed array");
+  assertThrows(
+    () => world.scatter(f64(world.size + 1), f64(1)),
+    RangeError,
+    "for parts of different lengths use scatterV",
+  );
+  assertThrows(
+    () => world.scatter(new Float32Array(world.size) as unknown as Float64Array, f64(1)),
+    TypeError,
+    "send is a Float32Array",
+  );
+  assertThrows(() => world.scatterV(f64(4), f64(1)), TypeError, "scatterV: counts is missing");
+  assertThrows(() => world.gatherV(f64(1)), TypeError, "gatherV: counts is missing");
+  assertThrows(() => world.scatterObject(null), TypeError, "values must be an array, not null");
+});
+
+clusterTest("misuse: a freed communicator", (runtime) => {
+  const freed = runtime.communicator.duplicate();
+  freed.free();
+  const calls: (() => unknown)[] = [
+    () => freed.barrier(),
+    () => freed.allReduce(f64(1)),
+    () => freed.allGatherObject(1),
+    () => freed.probe(),
+    () => freed.split(0),
+    () => freed.duplicate(),
+    () => freed.handle,
+    () => freed.fortranHandle(),
+    () => freed.ibarrier(),
+  ];
+  for (const call of calls) assertThrowsEverywhere(runtime, call, StateError, "this communicator was freed");
+});
+
+clusterTest("an error of MPI itself is an MpiError with class and text", ({ communicator: world }) => {
+  // No tag can be that large under MPICH; Open MPI's largest tag is 2^31 - 1.
+  if (world.handleType === "u64" && world.fortranHandle() === 0) return;
+  const error = assertThrows(() => world.send(f64(1), 0, { tag: 2 ** 31 - 1 }), MpiError, "MPI_ERR_TAG");
+  assertEquals(error.symbol, "MPI_ERR_TAG");
+});

@@ -1,0 +1,768 @@
+// The CPU engine on canonical problems: every element is a small integer given by a formula, so that each rank can
+// compute what it should find by plain loops, exactly.
+import { assert, assertEquals } from "@std/assert";
+import { decode, type DType, dtypeInfo, encode, type Scalar } from "../../src/array/dtype.ts";
+import { LocalArray } from "../../src/array/local_array.ts";
+import {
+  BlockCyclic,
+  BlockNonCyclic,
+  Box,
+  type Corners,
+  type Distribution,
+  ProcessGrid,
+  Replicated,
+  Slab,
+} from "../../src/distribution/mod.ts";
+import type { AlgorithmReport } from "../../src/linalg/engines/engine.ts";
+import { scalapackEngine } from "../../src/linalg/engines/scalapack.ts";
+import { describeEpilog, type EpilogName, type EpilogValues, gelu, geluDerivative } from "../../src/linalg/epilog.ts";
+import { canonicalProblem, type MatmulProblem, type Operation } from "../../src/linalg/problem.ts";
+import type { QuantizationValues } from "../../src/linalg/quantization.ts";
+import { Runtime } from "../../src/runtime/runtime.ts";
+import { clusterTest } from "../../src/testing/mod.ts";
+
+type Complex = readonly [re: number, im: number];
+type Formula = (row: number, column: number) => Complex;
+
+/** Nothing, transpose, conjugate transpose, conjugate. */
+type Code = "N" | "T" | "C" | "R";
+const CODES: readonly Code[] = ["N", "T", "C", "R"];
+
+const operation = (code: Code): Operation => ({
+  transpose: code === "T" || code === "C",
+  conjugate: code === "C" || code === "R",
+});
+
+const FORMULAS: Readonly<Record<"a" | "b" | "c", Formula>> = {
+  a: (i, j) => [(i * 7 + j * 3) % 5 - 2, (i + j * 2) % 3 - 1],
+  b: (i, j) => [(i * 5 + j * 11) % 7 - 3, (i * 2 + j) % 5 - 2],
+  c: (i, j) => [(i * 3 + j * 5) % 11 - 5, (i + j) % 7 - 3],
+};
+
+const times = ([a, b]: Complex, [c, d]: Complex): Complex => [a * c - b * d, a * d + b * c];
+const plus = ([a, b]: Complex, [c, d]: Complex): Complex => [a + c, b + d];
+const complex = (value: Scalar): Complex => typeof value === "object" ? value : [Number(value), 0];
+
+interface Case {
+  m?: number;
+  n?: number;
+  k?: number;
+  operations?: readonly [Code, Code];
+  a: Distribution;
+  b: Distribution;
+  c?: Distribution;
+  d: Distribution;
+  /** C and D are the same memory. */
+  inplace?: boolean;
+  dtype?: DType;
+  /** Of C and D, where it differs. */
+  resultType?: DType;
+  addendType?: DType;
+  alpha?: Scalar;
+  beta?: Scalar;
+  /** Rows that are skipped between columns. */
+  padding?: number;
+  algorithm?: string;
+  scales?: QuantizationValues;
+}
+
+function accumulatorOf(dtype: DType): MatmulProblem["accumulator"] {
+  return dtype === "float64" || dtype === "complex64" || dtype === "complex128" ? dtype : "float32";
+}
+
+/** A rank's part of a matrix with these elements, columns `padding` elements apart, with NaN between them. */
+function localMatrix(runtime: Runtime, distribution: Distribution, dtype: DType, formula: Formula, padding: number) {
+  const [rows, columns] = distribution.localShape(runtime.rank);
+  const { parts } = dtypeInfo(dtype);
+  const leading = rows + padding;
+  const wide = new Float64Array(leading * columns * parts + 1).fill(NaN);
+  for (let j = 0; j < columns; j++) {
+    for (let i = 0; i < rows; i++) {
+      const [row, column] = distribution.toGlobal(runtime.rank, [i, j]);
+      const value = formula(row, column);
+      for (let part = 0; part < parts; part++) wide[(i + j * leading) * parts + part] = value[part];
+    }
+  }
+  const isNarrow = accumulatorOf(dtype) === "float32" && dtype !== "float32";
+  const values = wide.subarray(0, leading * columns * parts);
+  const data = isNarrow
+    ? encode(dtype, Float32Array.from(values))
+    : parts === 1
+    ? dtype === "float32" ? Float32Array.from(values) : Float64Array.from(values)
+    : dtype === "complex64"
+    ? Float32Array.from(values)
+    : Float64Array.from(values);
+  return new LocalArray({ data, dtype, shape: [rows, columns], strides: [1, leading] });
+}
+
+/** All numbers of a local matrix, padding included. */
+function numbersOf({ data, dtype }: LocalArray): ArrayLike<number> {
+  return accumulatorOf(dtype) === "float32" && dtype !== "float32"
+    ? decode(dtype, data)
+    : data as Float32Array | Float64Array;
+}
+
+interface Bound {
+  problem: MatmulProblem;
+  stored: (name: "a" | "b", row: number, column: number) => Complex;
+}
+
+function bind(runtime: Runtime, { m = 13, n = 11, k = 17, operations = ["N", "N"], ...given }: Case): Bound {
+  const dtype = given.dtype ?? "float64";
+  const [operationA, operationB] = operations.map(operation);
+  const matrix = (distribution: Distribution, rows: number, columns: number, dtype: DType) => ({
+    rows,
+    columns,
+    dtype,
+    distribution: distribution.bind([rows, columns], runtime.size),
+  });
+  const problem: MatmulProblem = {
+    m,
+    n,
+    k,
+    a: operationA.transpose ? matrix(given.a, k, m, dtype) : matrix(given.a, m, k, dtype),
+    b: operationB.transpose ? matrix(given.b, n, k, dtype) : matrix(given.b, k, n, dtype),
+    c: given.c ? matrix(given.c, m, n, given.addendType ?? given.resultType ?? dtype) : null,
+    d: matrix(given.d, m, n, given.resultType ?? dtype),
+    operationA,
+    operationB,
+    accumulator: accumulatorOf(dtype),
+    transposed: false,
+  };
+  const stored = (name: "a" | "b", row: number, column: number): Complex => {
+    const { transpose, conjugate } = name === "a" ? operationA : operationB;
+    const [re, im] = transpose ? FORMULAS[name](column, row) : FORMULAS[name](row, column);
+    return dtypeInfo(dtype).isComplex ? [re, conjugate ? -im : im] : [re, 0];
+  };
+  return { problem, stored };
+}
+
+/** What an element of D should be before it is rounded. */
+function expected({ problem: { k, c }, stored }: Bound, given: Case, row: number, column: number): Complex {
+  const { a: scaleA = 1, b: scaleB = 1, c: scaleC = 1, d: scaleD = 1 } = given.scales ?? {};
+  let sum: Complex = [0, 0];
+  for (let l = 0; l < k; l++) sum = plus(sum, times(stored("a", row, l), stored("b", l, column)));
+  let value = times(complex(given.alpha ?? 1), [sum[0] * scaleA * scaleB, sum[1] * scaleA * scaleB]);
+  const beta = complex(given.beta ?? 0);
+  if (c && (beta[0] !== 0 || beta[1] !== 0)) {
+    const addend = FORMULAS.c(row, column);
+    value = plus(value, times(beta, [addend[0] * scaleC, dtypeInfo(c.dtype).isComplex ? addend[1] * scaleC : 0]));
+  }
+  return [value[0] * scaleD, value[1] * scaleD];
+}
+
+function rounded(dtype: DType, value: number): number {
+  return accumulatorOf(dtype) === "float32" && dtype !== "float32"
+    ? decode(dtype, encode(dtype, Float32Array.of(value)))[0]
+    : value;
+}
+
+/** Multiply and compare every element, and the padding, on this rank. */
+function run(runtime: Runtime, given: Case): AlgorithmReport {
+  const bound = bind(runtime, given);
+  const { problem } = bound;
+  const padding = given.padding ?? 0;
+  const operand = (name: "a" | "b" | "c") => {
+    const { distribution, dtype } = problem[name]!;
+    return localMatrix(runtime, distribution, dtype, FORMULAS[name], padding);
+  };
+  const [a, b, c] = [operand("a"), operand("b"), problem.c && operand("c")];
+  const d = given.inplace
+    ? c!
+    : localMatrix(runtime, problem.d.distribution, problem.d.dtype, () => [NaN, NaN], padding);
+  const epilog = describeEpilog("none", { auxDType: "float32" });
+  const request = { problem, epilog, algorithm: given.algorithm ?? "default" };
+  assertEquals(scalapackEngine.supports(request), null);
+  using plan = scalapackEngine.plan(runtime, request);
+  const { alpha = 1, beta = 0, scales = {} } = given;
+  plan.execute({ a, b, c, d }, { alpha, beta, epilog: {}, scales });
+  checkResult(runtime, bound, given, d, plan.report);
+  return plan.report;
+}
+
+function checkResult(runtime: Runtime, bound: Bound, given: Case, d: LocalArray, report: AlgorithmReport): void {
+  const { distribution, dtype } = bound.problem.d;
+  const { parts } = dtypeInfo(dtype);
+  const [rows, columns] = d.shape;
+  const leading = d.strides[1];
+  const found = numbersOf(d);
+  for (let j = 0; j < columns; j++) {
+    for (let i = 0; i < leading; i++) {
+      for (let part = 0; part < parts; part++) {
+        const value = found[(i + j * leading) * parts + part];
+        if (i >= rows) {
+          assert(Number.isNaN(value), `padding was overwritten by ${value}: ${text(given, report)}`);
+          continue;
+        }
+        const [row, column] = distribution.toGlobal(runtime.rank, [i, j]);
+        const wanted = rounded(dtype, expected(bound, given, row, column)[part]);
+        // -0 is 0 here.
+        if (!(value === wanted)) {
+          throw new Error(`D(${row}, ${column}) is ${value}, not ${wanted}: ${text(given, report)}`);
+        }
+      }
+    }
+  }
+}
+
+function text(given: Case, report: AlgorithmReport): string {
+  return JSON.stringify({
+    ...given,
+    a: `${given.a}`,
+    b: `${given.b}`,
+    c: given.c && `${given.c}`,
+    d: `${given.d}`,
+    report,
+  });
+}
+
+/** Grids of all shapes, both layouts. */
+function grids(size: number): ProcessGrid[] {
+  const found: ProcessGrid[] = [];
+  for (let rows = 1; rows <= size; rows++) {
+    if (size % rows !== 0) continue;
+    for (const layout of ["row-major", "column-major"] as const) {
+      found.push(new ProcessGrid({ shape: [rows, size / rows], layout }));
+    }
+  }
+  return found;
+}
+
+/** Numbers that look random and are the same on all ranks. */
+function numberSource(seed: number): (below: number) => number {
+  let state = seed * 2654435761 >>> 0;
+  return (below) => {
+    state = Math.imul(state ^ state >>> 15, 0x2c1b3c6d) + 0x9e3779b9 >>> 0;
+    state = Math.imul(state ^ state >>> 12, 0x297a2d39) >>> 0;
+    return (state >>> 8) % below;
+  };
+}
+
+/** Boxes of uneven slabs along a dimension. */
+function unevenBoxes(random: (below: number) => number, shape: readonly [number, number], size: number): Box {
+  const dimension = random(2);
+  const extent = shape[dimension];
+  const cuts = Array.from({ length: size - 1 }, () => random(extent + 1)).sort((x, y) => x - y);
+  const boxes = [0, ...cuts].map((start, rank): Corners => {
+    const end = cuts[rank] ?? extent;
+    return dimension === 0 ? [[start, 0], [end, shape[1]]] : [[0, start], [shape[0], end]];
+  });
+  return new Box(boxes);
+}
+
+function anyDistribution(random: (below: number) => number, shape: readonly [number, number], size: number) {
+  const all = grids(size);
+  const grid = all[random(all.length)];
+  const firstProcess = grid.shape.map((extent) => random(extent));
+  switch (random(8)) {
+    case 0:
+      return Slab.X;
+    case 1:
+      return Slab.Y;
+    case 2:
+      return Replicated;
+    case 3:
+      return new BlockNonCyclic(grid, { firstProcess });
+    case 4: {
+      const processes = Array.from({ length: size }, (_, rank) => size - 1 - rank);
+      return new BlockCyclic(new ProcessGrid({ shape: grid.shape, processes }), [1 + random(4), 1 + random(4)]);
+    }
+    case 5:
+      return unevenBoxes(random, shape, size);
+    default:
+      return new BlockCyclic(grid, [1 + random(6), 1 + random(6)], { firstProcess });
+  }
+}
+
+/** Any distributions, sizes, operations and scalars. */
+function anyCase(seed: number, size: number, dtype: DType): Case {
+  const random = numberSource(seed);
+  const [m, n, k] = [1 + random(20), 1 + random(20), 1 + random(20)];
+  const operations = [CODES[random(4)], CODES[random(4)]] as const;
+  const flip = (code: Code, rows: number, columns: number): [number, number] =>
+    operation(code).transpose ? [columns, rows] : [rows, columns];
+  const c = random(2) === 0 ? anyDistribution(random, [m, n], size) : undefined;
+  const d = c && random(2) === 0 ? c : anyDistribution(random, [m, n], size);
+  return {
+    m,
+    n,
+    k,
+    operations,
+    dtype,
+    a: anyDistribution(random, flip(operations[0], m, k), size),
+    b: anyDistribution(random, flip(operations[1], k, n), size),
+    d,
+    ...c && { c, beta: random(3), inplace: c === d && random(2) === 0 },
+    alpha: dtypeInfo(dtype).isComplex ? [random(3), random(3) - 1] : random(4) - 1,
+    padding: random(3),
+  };
+}
+
+clusterTest("scalapackEngine runs every operation on one grid", (runtime) => {
+  for (const grid of grids(runtime.size)) {
+    const blocks = new BlockCyclic(grid, [1, 2]);
+    for (const left of CODES) {
+      for (const right of CODES) {
+        const given = { a: blocks, b: blocks, c: blocks, d: blocks, operations: [left, right] as const };
+        for (const dtype of ["float64", "complex128"] as const) {
+          const report = run(runtime, { ...given, dtype, alpha: 2, beta: 3 });
+          assertEquals(report.algorithm, runtime.size === 1 ? "local_gemm" : "pgemm");
+          assertEquals(report.bytesMoved, 0);
+        }
+      }
+    }
+  }
+});
+
+clusterTest("scalapackEngine takes complex alpha and beta", (runtime) => {
+  const [grid] = grids(runtime.size);
+  const blocks = new BlockCyclic(grid, [2, 5]);
+  for (const dtype of ["complex64", "complex128"] as const) {
+    for (const d of [blocks, Slab.X, Slab.Y, Replicated]) {
+      run(runtime, { dtype, a: d, b: d, c: d, d, alpha: [2, -1], beta: [1, 3], operations: ["C", "R"] });
+    }
+  }
+});
+
+clusterTest("scalapackEngine takes unequal blocks and any first process on one grid", (runtime) => {
+  for (const grid of grids(runtime.size)) {
+    const firstProcess = grid.shape.map((extent) => extent - 1);
+    const report = run(runtime, {
+      m: 29,
+      n: 31,
+      k: 37,
+      a: new BlockCyclic(grid, [7, 5], { firstProcess }),
+      b: new BlockCyclic(grid, [6, 9]),
+      c: new BlockCyclic(grid, [8, 4], { firstProcess: [firstProcess[0], 0] }),
+      d: new BlockCyclic(grid, [8, 4], { firstProcess: [firstProcess[0], 0] }),
+      beta: 2,
+      padding: 3,
+    });
+    assertEquals(report.copies, []);
+  }
+});
+
+/** Which slabs cuBLASMp multiplies by all-gather and by reduce-scatter; D is X in the first, Y in the second. */
+const SLAB_TABLE = [
+  { operations: ["T", "N"], gather: ["Y", "Y"], scatter: ["X", "X"] },
+  { operations: ["N", "N"], gather: ["X", "Y"], scatter: ["Y", "X"] },
+  { operations: ["N", "T"], gather: ["X", "X"], scatter: ["Y", "Y"] },
+  { operations: ["T", "T"], gather: ["Y", "X"], scatter: ["X", "Y"] },
+] as const;
+
+clusterTest("scalapackEngine multiplies slabs without moving them", { ranks: [2, 3, 4] }, (runtime) => {
+  for (const { operations, gather, scatter } of SLAB_TABLE) {
+    for (const [m, n, k] of [[12, 24, 36], [13, 11, 17], [2, 3, 1], [1, 40, 3]]) {
+      const common = { m, n, k, operations, beta: 2, padding: 1 };
+      const gathered = run(runtime, { ...common, a: Slab[gather[0]], b: Slab[gather[1]], c: Slab.X, d: Slab.X });
+      assertEquals(gathered.copies, []);
+      const isEven = m % runtime.size === 0;
+      if (isEven) assertEquals(gathered.algorithm, "all_gather_gemm");
+      const scattered = run(runtime, { ...common, a: Slab[scatter[0]], b: Slab[scatter[1]], c: Slab.Y, d: Slab.Y });
+      if (isEven) assertEquals(scattered.algorithm, "gemm_reduce_scatter");
+      assertEquals(scattered.copies, []);
+    }
+  }
+});
+
+clusterTest("scalapackEngine sums on every rank", { ranks: [2, 3, 4] }, (runtime) => {
+  for (const padding of [0, 2]) {
+    const report = run(runtime, { a: Slab.Y, b: Slab.X, c: Replicated, d: Replicated, alpha: 2, beta: 3, padding });
+    assertEquals(report.algorithm, "gemm_all_reduce");
+    assertEquals(report.copies, []);
+  }
+});
+
+clusterTest("scalapackEngine needs no communication for replicated factors", (runtime) => {
+  for (
+    const [a, b, d] of [[Replicated, Slab.Y, Slab.Y], [Slab.X, Replicated, Slab.X], [Replicated, Replicated, Slab.Y]]
+  ) {
+    const report = run(runtime, { a, b, d, padding: 1 });
+    assertEquals(report.algorithm, "local_gemm");
+    assertEquals(report.bytesMoved, 0);
+    assertEquals(report.copies, []);
+  }
+});
+
+clusterTest("scalapackEngine runs the worked example as an all-gather, A and D where they are", (runtime) => {
+  const [m, n, k] = [128, 512, 1024];
+  const describe = (shape: readonly [number, number], slab: Slab) => ({
+    shape,
+    order: "C" as const,
+    dtype: "float32" as const,
+    distribution: slab.bind(shape, runtime.size),
+  });
+  const problem = canonicalProblem({
+    a: describe([k, m], Slab.Y),
+    b: describe([k, n], Slab.Y),
+    c: describe([m, n], Slab.X),
+    d: describe([m, n], Slab.X),
+    operationA: { transpose: true, conjugate: false },
+    operationB: { transpose: false, conjugate: false },
+    accumulator: "float32",
+  });
+  const local = (name: "a" | "b" | "c", formula: Formula) =>
+    localMatrix(runtime, problem[name]!.distribution, "float32", formula, 0);
+  // The canonical A is the user's B, seen transposed, and so on.
+  const flipped = (formula: Formula): Formula => (i, j) => formula(j, i);
+  const operands = {
+    a: local("a", flipped(FORMULAS.b)),
+    b: local("b", flipped(FORMULAS.a)),
+    c: local("c", flipped(FORMULAS.c)),
+    d: localMatrix(runtime, problem.d.distribution, "float32", () => [NaN, 0], 0),
+  };
+  const request = { problem, epilog: describeEpilog("none", { auxDType: "float32" }), algorithm: "default" };
+  using plan = scalapackEngine.plan(runtime, request);
+  plan.execute(operands, { alpha: 2, beta: 3, epilog: {}, scales: {} });
+  const { algorithm, copies, bytesMoved, variant } = plan.report;
+  assertEquals(algorithm, runtime.size === 1 ? "local_gemm" : "all_gather_gemm");
+  assertEquals(copies, []);
+  assertEquals(bytesMoved, (runtime.size - 1) * k * n * 4);
+  if (runtime.size > 1) assert(variant.startsWith("A divided along m, D divided along m; the blocks of B"), variant);
+  const [columns, rows] = operands.d.shape;
+  for (let i = 0; i < rows; i += 7) {
+    for (let j = 0; j < columns; j += 5) {
+      const [column, row] = problem.d.distribution.toGlobal(runtime.rank, [j, i]);
+      let sum = 0;
+      for (let l = 0; l < k; l++) sum += FORMULAS.a(l, row)[0] * FORMULAS.b(l, column)[0];
+      assertEquals(operands.d.data[j + i * columns], 2 * sum + 3 * FORMULAS.c(row, column)[0]);
+    }
+  }
+});
+
+for (const dtype of ["float64", "float32", "complex128", "complex64"] as const) {
+  clusterTest(`scalapackEngine multiplies ${dtype} matrices of any distributions`, (runtime) => {
+    for (let seed = 0; seed < 80; seed++) run(runtime, anyCase(seed + dtype.length * 1000, runtime.size, dtype));
+  });
+}
+
+for (const algorithm of ["pgemm", "all_gather_gemm", "gemm_reduce_scatter", "gemm_all_reduce"]) {
+  clusterTest(`scalapackEngine runs ${algorithm} when asked to`, { ranks: [2, 3, 4] }, (runtime) => {
+    for (let seed = 0; seed < 40; seed++) {
+      const given = anyCase(seed + 77, runtime.size, "float64");
+      const { problem } = bind(runtime, given);
+      const epilog = describeEpilog("none", { auxDType: "float32" });
+      if (scalapackEngine.supports({ problem, epilog, algorithm })) {
+        // Only these depend on whether something is replicated.
+        assert(algorithm !== "pgemm", "pgemm is always possible");
+        continue;
+      }
+      assertEquals(run(runtime, { ...given, algorithm }).algorithm, algorithm);
+    }
+  });
+}
+
+clusterTest("scalapackEngine takes a grid of fewer processes than ranks", { ranks: [2, 3, 4] }, (runtime) => {
+  const blocks = new BlockCyclic(new ProcessGrid({ shape: [1, runtime.size - 1] }), [4, 3]);
+  assertEquals(run(runtime, { a: blocks, b: blocks, d: blocks, algorithm: "pgemm" }).copies, []);
+  run(runtime, { a: blocks, b: Slab.X, c: blocks, d: blocks, beta: 1 });
+});
+
+clusterTest("scalapackEngine multiplies empty matrices", (runtime) => {
+  const [grid] = grids(runtime.size);
+  for (const distribution of [Slab.X, Slab.Y, new BlockCyclic(grid, [2, 2]), Replicated]) {
+    for (const [m, n, k] of [[0, 5, 4], [5, 0, 4], [5, 4, 0], [0, 0, 0]]) {
+      const given = { m, n, k, a: distribution, b: distribution, c: distribution, d: distribution };
+      run(runtime, { ...given, beta: 2 });
+      run(runtime, { ...given, beta: 0 });
+      run(runtime, { ...given, c: Slab.X, beta: 2 });
+    }
+  }
+});
+
+clusterTest("scalapackEngine leaves A and B out when alpha is 0", (runtime) => {
+  const [grid] = grids(runtime.size);
+  for (const distribution of [Slab.X, Slab.Y, new BlockCyclic(grid, [2, 2])]) {
+    const given = { a: distribution, b: distribution, c: distribution, d: distribution, alpha: 0 };
+    run(runtime, { ...given, beta: 3 });
+    run(runtime, { ...given, beta: 0 });
+  }
+});
+
+clusterTest("a plan is executed again with other operands and scalars", (runtime) => {
+  const [grid] = grids(runtime.size);
+  const blocks = new BlockCyclic(grid, [3, 2]);
+  for (const distribution of [blocks, Slab.X, Slab.Y]) {
+    const given: Case = { a: distribution, b: distribution, c: distribution, d: distribution };
+    const bound = bind(runtime, given);
+    const { problem } = bound;
+    const request = { problem, epilog: describeEpilog("none", { auxDType: "float32" }), algorithm: "default" };
+    using plan = scalapackEngine.plan(runtime, request);
+    for (const [alpha, beta, padding] of [[1, 0, 0], [2, 3, 1], [-1, 0, 4], [3, 1, 0]]) {
+      const local = (name: "a" | "b" | "c") =>
+        localMatrix(runtime, problem[name]!.distribution, "float64", FORMULAS[name], padding);
+      const d = localMatrix(runtime, problem.d.distribution, "float64", () => [NaN, NaN], padding);
+      plan.execute({ a: local("a"), b: local("b"), c: local("c"), d }, { alpha, beta, epilog: {}, scales: {} });
+      checkResult(runtime, bound, { ...given, alpha, beta }, d, plan.report);
+    }
+  }
+});
+
+clusterTest("scalapackEngine widens narrow floats and rounds once", (runtime) => {
+  const [grid] = grids(runtime.size);
+  const layouts = [Slab.X, Slab.Y, new BlockCyclic(grid, [3, 4]), Replicated];
+  for (const dtype of ["float16", "bfloat16"] as const) {
+    for (const resultType of [dtype, "float32"] as const) {
+      for (const distribution of layouts) {
+        for (const padding of [0, 3]) {
+          const report = run(runtime, {
+            dtype,
+            resultType,
+            a: distribution,
+            b: Slab.X,
+            c: distribution,
+            d: distribution,
+            alpha: 0.5,
+            beta: 0.25,
+            padding,
+          });
+          assert(report.copies.some((copy) => copy.includes(`widened from ${dtype} to float32`)), `${report.copies}`);
+          assertEquals(report.copies.some((copy) => copy.includes("rounded")), resultType !== "float32");
+        }
+      }
+    }
+  }
+});
+
+clusterTest("scalapackEngine scales 8-bit floats", (runtime) => {
+  for (const distribution of [Slab.X, Slab.Y, Replicated]) {
+    for (const resultType of ["float8_e4m3", "float16", "float32"] as const) {
+      run(runtime, {
+        dtype: "float8_e4m3",
+        resultType,
+        addendType: resultType === "float8_e4m3" ? "float16" : resultType,
+        a: distribution,
+        b: distribution,
+        c: distribution,
+        d: distribution,
+        k: 5,
+        beta: 0.5,
+        scales: { a: 0.5, b: 2, ...resultType === "float8_e4m3" && { d: 0.25 } },
+      });
+    }
+  }
+});
+
+clusterTest("float16 overflows to infinity, float8 saturates", (runtime) => {
+  for (const [dtype, largest] of [["float16", Infinity], ["float8_e4m3", 448], ["float8_e5m2", 57344]] as const) {
+    const given: Case = { dtype, a: Slab.X, b: Slab.X, d: Slab.X };
+    const { problem } = bind(runtime, given);
+    const request = { problem, epilog: describeEpilog("none", { auxDType: "float32" }), algorithm: "default" };
+    using plan = scalapackEngine.plan(runtime, request);
+    const [a, b, d] = (["a", "b", "d"] as const).map((name) =>
+      localMatrix(runtime, problem[name].distribution, dtype, () => [256, 0], 0)
+    );
+    plan.execute({ a, b, c: null, d }, { alpha: 1, beta: 0, epilog: {}, scales: {} });
+    for (const value of decode(dtype, d.data)) assertEquals(value, largest);
+  }
+});
+
+/** Epilogs on the user's coordinates, in both orders of D. */
+function runEpilog(runtime: Runtime, name: EpilogName, order: "C" | "F", slabs: readonly [Slab, Slab, Distribution]) {
+  const [m, n, k] = [24, 20, 12];
+  const described = (shape: readonly [number, number], distribution: Distribution) => ({
+    shape,
+    order,
+    dtype: "float32" as const,
+    distribution: distribution.bind(shape, runtime.size),
+  });
+  const d = described([m, n], slabs[2]);
+  const none = { transpose: false, conjugate: false };
+  const problem = canonicalProblem({
+    a: described([m, k], slabs[0]),
+    b: described([k, n], slabs[1]),
+    c: null,
+    d,
+    operationA: none,
+    operationB: none,
+    accumulator: "float32",
+  });
+  const oriented = (formula: Formula): Formula => order === "F" ? formula : (i, j) => formula(j, i);
+  const [left, right] = problem.transposed ? ["b", "a"] as const : ["a", "b"] as const;
+  const a = localMatrix(runtime, problem.a.distribution, "float32", oriented(FORMULAS[left]), 1);
+  const b = localMatrix(runtime, problem.b.distribution, "float32", oriented(FORMULAS[right]), 0);
+  const result = localMatrix(runtime, problem.d.distribution, "float32", () => [NaN, NaN], 1);
+  const epilog = describeEpilog(name, { auxDType: "float32", auxAmax: true, resultAmax: true });
+  using plan = scalapackEngine.plan(runtime, { problem, epilog, algorithm: "default" });
+  const [rows, columns] = d.distribution.localShape(runtime.rank);
+  const global = (i: number, j: number) => d.distribution.toGlobal(runtime.rank, [i, j]) as [number, number];
+  const inputs = epilogInputs(name, rows, columns, global);
+  const outputs = plan.execute({ a, b, c: null, d: result }, { alpha: 1, beta: 0, epilog: inputs, scales: {} });
+  const value = (i: number, j: number) => {
+    const leading = result.strides[1];
+    return result.data[order === "F" ? i + j * leading : j + i * leading] as number;
+  };
+  return { m, n, k, rows, columns, global, value, outputs };
+}
+
+const biasOf = (row: number) => row % 5 - 2;
+const auxOf = (row: number, column: number) => (row * 3 + column) % 7 - 3;
+
+function epilogInputs(
+  name: EpilogName,
+  rows: number,
+  columns: number,
+  global: (i: number, j: number) => [number, number],
+): EpilogValues {
+  const bias = LocalArray.zeros("float32", [rows]);
+  for (let i = 0; i < rows && columns > 0; i++) bias.data[i] = biasOf(global(i, 0)[0]);
+  const leading = Math.ceil(Math.ceil(rows / 8) / 16) * 16;
+  const mask = new Uint8Array(leading * columns);
+  const given = new Float32Array(Math.ceil(rows / 8) * 8 * columns);
+  for (let j = 0; j < columns; j++) {
+    for (let i = 0; i < rows; i++) {
+      const value = auxOf(...global(i, j));
+      if (value > 0) mask[j * leading + (i >> 3)] |= 1 << (i & 7);
+      given[j * Math.ceil(rows / 8) * 8 + i] = value;
+    }
+  }
+  const reluAux = new LocalArray({ data: mask, dtype: "uint8", shape: [leading, columns], strides: [1, leading] });
+  const high = Math.ceil(rows / 8) * 8;
+  const geluAux = new LocalArray({ data: given, dtype: "float32", shape: [high, columns], strides: [1, high] });
+  return {
+    ...name.includes("bias") && { bias },
+    ...name.startsWith("drelu") && { reluAux },
+    ...name.startsWith("dgelu") && { geluAux },
+  };
+}
+
+/** What the product is before the epilog. */
+function productAt(k: number, row: number, column: number): number {
+  let sum = 0;
+  for (let l = 0; l < k; l++) sum += FORMULAS.a(row, l)[0] * FORMULAS.b(l, column)[0];
+  return sum;
+}
+
+function afterEpilog(name: EpilogName, k: number, row: number, column: number): number {
+  const product = productAt(k, row, column) + (name.includes("bias") ? biasOf(row) : 0);
+  if (name.startsWith("drelu")) return auxOf(row, column) > 0 ? product : 0;
+  if (name.startsWith("dgelu")) return product * geluDerivative(auxOf(row, column));
+  if (name.startsWith("relu")) return Math.max(product, 0);
+  if (name.startsWith("gelu")) return gelu(product);
+  return product;
+}
+
+function assertNear(found: number, wanted: number, message: string): void {
+  const tolerance = 2e-6 * Math.max(1, Math.abs(wanted)) * 16;
+  assert(Math.abs(found - wanted) <= tolerance, `${message}: ${found}, not ${wanted}`);
+}
+
+const EPILOGS: readonly EpilogName[] = [
+  "relu",
+  "relu_aux",
+  "bias",
+  "relu_bias",
+  "relu_aux_bias",
+  "drelu",
+  "drelu_bgrad",
+  "gelu",
+  "gelu_aux",
+  "gelu_bias",
+  "gelu_aux_bias",
+  "dgelu",
+  "dgelu_bgrad",
+  "bgrada",
+  "bgradb",
+];
+
+clusterTest("scalapackEngine applies every epilog, however D is distributed", (runtime) => {
+  const [grid] = grids(runtime.size).toReversed();
+  const square = grids(runtime.size).find(({ shape: [rows, columns] }) => rows === columns) ?? grid;
+  const layouts: (readonly [Slab, Slab, Distribution])[] = [
+    [Slab.X, Slab.Y, Slab.X],
+    [Slab.Y, Slab.X, Slab.Y],
+    [Slab.X, Slab.X, new BlockCyclic(square, [3, 2])],
+    [Slab.Y, Slab.X, Replicated],
+  ];
+  for (const name of EPILOGS) {
+    for (const order of ["C", "F"] as const) {
+      for (const layout of layouts) {
+        const { n, k, m, rows, columns, global, value, outputs } = runEpilog(runtime, name, order, layout);
+        const what = `${name}, order ${order}, D ${layout[2]}`;
+        for (let i = 0; i < rows; i++) {
+          for (let j = 0; j < columns; j++) {
+            assertNear(value(i, j), afterEpilog(name, k, ...global(i, j)), what);
+          }
+        }
+        if (columns === 0 || rows === 0) continue;
+        const sumOver = (count: number, term: (index: number) => number) =>
+          Array.from({ length: count }, (_, index) => term(index)).reduce((sum, x) => sum + x, 0);
+        const gradient = outputs.dreluBgrad ?? outputs.dgeluBgrad;
+        assertEquals(gradient !== undefined, name.endsWith("bgrad"));
+        for (let i = 0; i < rows; i++) {
+          const [row] = global(i, 0);
+          if (gradient) {
+            const wanted = sumOver(n, (column) => afterEpilog(name, k, row, column));
+            assertNear(gradient.data[i] as number, wanted, `the gradient of ${what}`);
+          }
+          if (name === "bgrada") {
+            assertEquals(outputs.bgrada!.shape, [rows]);
+            assertEquals(outputs.bgrada!.data[i], sumOver(k, (l) => FORMULAS.a(row, l)[0]), what);
+          }
+        }
+        if (name === "bgradb") {
+          assertEquals(outputs.bgradb!.shape, [n]);
+          for (let j = 0; j < n; j++) {
+            assertEquals(outputs.bgradb!.data[j], sumOver(k, (l) => FORMULAS.b(l, j)[0]), what);
+          }
+        }
+        assertEquals(m, 24);
+      }
+    }
+  }
+});
+
+clusterTest("the engine's messages do not meet the script's", { ranks: [2, 3, 4] }, (runtime) => {
+  const { communicator, rank, size } = runtime;
+  const into = new Float64Array(1000);
+  const request = communicator.ireceive(into, "any");
+  const report = run(runtime, { a: Slab.X, b: Slab.X, d: Slab.X, m: 4 * size, n: 4 * size, k: 4 * size });
+  assertEquals(report.algorithm, "all_gather_gemm");
+  assert(!request.isComplete);
+  communicator.send(Float64Array.of(rank), (rank + 1) % size);
+  assertEquals(request.wait().count, 1);
+  assertEquals(into[0], (rank + size - 1) % size);
+});
+
+clusterTest("grids are freed together when the last plan that uses them is disposed", (runtime) => {
+  const [grid] = grids(runtime.size);
+  const blocks = new BlockCyclic(grid, [2, 3]);
+  const given = { a: blocks, b: blocks, d: blocks };
+  for (let round = 0; round < 5; round++) {
+    run(runtime, given);
+    run(runtime, given);
+    runtime.collect();
+  }
+});
+
+clusterTest("scalapackEngine multiplies on halves of the ranks at once", { ranks: [2, 4] }, (runtime) => {
+  const { rank, size, communicator } = runtime;
+  using half = communicator.split(rank % 2, size - rank)!;
+  const own = new Runtime({ ...runtime, communicator: half });
+  const [grid] = grids(half.size);
+  const blocks = new BlockCyclic(grid, [2, 3]);
+  for (const distribution of [blocks, Slab.X, Slab.Y]) {
+    run(own, { m: 10 + rank % 2, a: distribution, b: distribution, c: distribution, d: distribution, beta: 2 });
+  }
+  // The grids wait for both halves; they are freed with the communicator's other users.
+  runtime.collect();
+});
+
+clusterTest("scalapackEngine refuses what it cannot do, with advice", (runtime) => {
+  const epilog = describeEpilog("none", { auxDType: "float32" });
+  const { problem } = bind(runtime, { a: Slab.X, b: Slab.X, d: Slab.X });
+  const refusal = (changes: Partial<MatmulProblem>, algorithm = "default", name: EpilogName | "none" = "none") =>
+    scalapackEngine.supports({
+      problem: { ...problem, ...changes },
+      epilog: describeEpilog(name, { auxDType: "float32" }),
+      algorithm,
+    });
+  assertEquals(scalapackEngine.supports({ problem, epilog, algorithm: "default" }), null);
+  assert(refusal({ a: { ...problem.a, dtype: "int32" } })!.reason.includes("integers (int32)"));
+  assert(refusal({ a: { ...problem.a, dtype: "float32" } })!.reason.includes("float32 cannot be summed in float64"));
+  assert(refusal({ m: 2 ** 31 })!.reason.includes("32 bits"));
+  assert(refusal({}, "split_p2p")!.instead.includes("pgemm"));
+  const complex = bind(runtime, { a: Slab.X, b: Slab.X, d: Slab.X, dtype: "complex64" }).problem;
+  assert(refusal(complex, "default", "relu")!.reason.includes("real numbers"));
+  if (runtime.size > 1) assert(refusal({}, "local_gemm")!.reason.includes("local_gemm cannot run"));
+});

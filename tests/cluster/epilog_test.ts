@@ -1,0 +1,341 @@
+/** Every epilog, for all kinds of results, memory orders and dtypes, against its formula on the whole product. */
+import { assertEquals } from "@std/assert";
+import { DistributedArray } from "../../src/array/distributed_array.ts";
+import { type DType, encode, isNarrowFloat, type TypedArray } from "../../src/array/dtype.ts";
+import { LocalArray } from "../../src/array/local_array.ts";
+import { BlockCyclic, type Distribution, ProcessGrid, Replicated, Slab } from "../../src/distribution/mod.ts";
+import { type EpilogName, Matmul, matmul, type MatmulOptions } from "../../src/linalg/mod.ts";
+import type { Runtime } from "../../src/runtime/runtime.ts";
+import { clusterTest } from "../../src/testing/mod.ts";
+import {
+  apply,
+  assertMatrix,
+  Cycle,
+  type Dense,
+  dense,
+  distribute,
+  gridShapes,
+  integers,
+  product,
+  ternary,
+} from "./matmul_oracle.ts";
+
+const ORDERS = ["C", "F"] as const;
+const DTYPES = ["float32", "float64", "float16", "bfloat16", "float8_e4m3"] as const;
+/** How far a gelu may be off, for values of about 1: half a unit in the last place and some. */
+const TOLERANCES: Partial<Record<DType, number>> = {
+  float32: 1e-6,
+  float64: 1e-14,
+  float16: 1e-3,
+  bfloat16: 8e-3,
+  float8_e4m3: 7e-2,
+};
+
+const map = (matrix: Dense, f: (x: number, i: number, j: number) => number): Dense =>
+  dense(matrix.rows, matrix.columns, (i, j) => [f(matrix.re[i * matrix.columns + j], i, j), 0]);
+
+const gelu = (x: number) => x / (1 + Math.exp(-2 * Math.sqrt(2 / Math.PI) * (x + 0.044715 * x ** 3)));
+const geluSlope = (x: number) => (gelu(x + 1e-5) - gelu(x - 1e-5)) / 2e-5;
+const biasOf = (row: number) => row % 4 - 1;
+
+/** The global rows or columns that this rank holds. */
+function held(distribution: Distribution, rank: number, dimension: 0 | 1): number[] {
+  return distribution.ranges(rank)[dimension].flatMap(([start, end]) =>
+    Array.from({ length: end - start }, (_, i) => start + i)
+  );
+}
+
+/** Numbers as a typed array of a dtype. */
+function typed(dtype: DType, numbers: number[]): TypedArray {
+  return isNarrowFloat(dtype) ? encode(dtype, Float32Array.from(numbers)) : new Float32Array(numbers);
+}
+
+/** A product with its distributions, and its epilog's input as this rank has it. */
+class Setting {
+  readonly m: number;
+  readonly n: number;
+  readonly ab: Dense;
+  readonly rows: number[];
+  readonly columns: number[];
+  readonly distribution: Distribution;
+  readonly opA: Dense;
+  readonly opB: Dense;
+
+  constructor(
+    readonly runtime: Runtime,
+    readonly name: string,
+    readonly size: readonly [number, number, number],
+    readonly dtype: DType,
+    readonly places: readonly [Distribution, Distribution, Distribution],
+    readonly orders: readonly ["C" | "F", "C" | "F", "C" | "F"],
+    readonly isTransposed: readonly [boolean, boolean],
+  ) {
+    const [m, n, k] = size;
+    [this.m, this.n] = [m, n];
+    const kind = dtype === "float8_e4m3" ? ternary : integers;
+    this.opA = kind(m, k, 1);
+    this.opB = kind(k, n, 2);
+    this.ab = product(this.opA, this.opB);
+    this.distribution = places[2].bind([m, n], runtime.size);
+    this.rows = held(this.distribution, runtime.rank, 0);
+    this.columns = held(this.distribution, runtime.rank, 1);
+  }
+
+  /** Multiply with an epilog; alpha scales integers to where gelu is curved. */
+  run(options: MatmulOptions): { d: DistributedArray; auxiliary: Matmul["auxiliary"] } {
+    const [transposeA, transposeB] = this.isTransposed;
+    const place = (matrix: Dense, which: 0 | 1) => {
+      const stored = apply(matrix, { isTranspose: this.isTransposed[which] });
+      return distribute(this.runtime, stored, {
+        distribution: this.places[which],
+        dtype: this.dtype,
+        order: this.orders[which],
+      });
+    };
+    using object = new Matmul(place(this.opA, 0), place(this.opB, 1), {
+      distribution: this.places[2],
+      order: this.orders[2],
+      qualifiers: { a: { isTranspose: transposeA }, b: { isTranspose: transposeB } },
+      ...this.dtype === "float8_e4m3" && { quantizationScales: { a: 2, b: 0.5, d: 1 } },
+      ...options,
+    });
+    object.plan();
+    const d = object.execute();
+    return { d, auxiliary: object.auxiliary };
+  }
+
+  get tolerance(): number {
+    return TOLERANCES[this.dtype]!;
+  }
+
+  /** One value a local row of D. */
+  bias(dtype = this.dtype === "float8_e4m3" ? "float16" as const : this.dtype): LocalArray {
+    const numbers = this.rows.map(biasOf);
+    const data = dtype === "float64" ? new Float64Array(numbers) : typed(dtype, numbers);
+    return new LocalArray({ data, dtype, shape: [numbers.length] });
+  }
+
+  /** Compare one value for each local row. */
+  assertRows(actual: LocalArray | undefined, expected: (row: number) => number, tolerance = 0): void {
+    const numbers = actual!.toNumbers();
+    assertEquals(numbers.length, this.rows.length, this.name);
+    this.rows.forEach((row, i) => {
+      if (Math.abs(numbers[i] - expected(row)) <= tolerance) return;
+      throw new Error(`${this.name}: row ${row} is ${numbers[i]}, not ${expected(row)}`);
+    });
+  }
+
+  at(matrix: Dense, i: number, j: number): number {
+    return matrix.re[i * matrix.columns + j];
+  }
+}
+
+/** Settings that cover all results (gather, reduce, blocks, replicated), orders, dtypes, transposes and sizes. */
+function* settings(runtime: Runtime, dtypes: readonly DType[]): Generator<Setting> {
+  const { size } = runtime;
+  const grid = new ProcessGrid({ shape: gridShapes(size)[Math.floor(gridShapes(size).length / 2)] });
+  const blocks = new BlockCyclic(grid, [3, 2]);
+  const cycle = new Cycle();
+  for (const dtype of dtypes) {
+    for (const kind of ["gather", "reduce", "blocks", "replicated"] as const) {
+      for (const order of ORDERS) {
+        cycle.next();
+        const isTransposed = [cycle.pick([false, true]), cycle.pick([true, false])] as const;
+        const flip = (slab: Slab, which: 0 | 1) => isTransposed[which] ? slab === Slab.X ? Slab.Y : Slab.X : slab;
+        const { X, Y } = Slab;
+        const places = {
+          gather: [flip(X, 0), flip(Y, 1), X],
+          reduce: [flip(Y, 0), flip(X, 1), Y],
+          blocks: [blocks, blocks, blocks],
+          replicated: [flip(Y, 0), flip(X, 1), Replicated],
+        }[kind] as unknown as Setting["places"];
+        const orders = [cycle.pick(ORDERS), cycle.pick(ORDERS), order] as const;
+        const shape = cycle.pick([[20, 12, 16], [9, 7, 5], [33, 4, 8]] as const);
+        const name = `${kind}, ${dtype}, ${orders.join("")}, ${shape.join("x")}`;
+        yield new Setting(runtime, name, shape, dtype, places, orders, isTransposed);
+      }
+    }
+  }
+}
+
+clusterTest("relu, bias and relu_bias", (runtime) => {
+  for (const setting of settings(runtime, DTYPES)) {
+    const { ab, name } = setting;
+    const check = (epilog: EpilogName, f: (x: number, i: number) => number, options: MatmulOptions = {}) =>
+      assertMatrix(setting.run({ epilog, ...options }).d, map(ab, f), `${epilog}, ${name}`);
+    const epilogInputs = { bias: setting.bias() };
+    check("relu", (x) => Math.max(0, x));
+    check("bias", (x, i) => x + biasOf(i), { epilogInputs });
+    check("relu_bias", (x, i) => Math.max(0, x + biasOf(i)), { epilogInputs });
+  }
+});
+
+clusterTest("gelu and gelu_bias", (runtime) => {
+  for (const setting of settings(runtime, DTYPES)) {
+    const { ab, name, tolerance } = setting;
+    const epilogInputs = { bias: setting.bias() };
+    const alpha = 0.25;
+    assertMatrix(setting.run({ epilog: "gelu", alpha }).d, map(ab, (x) => gelu(alpha * x)), `gelu, ${name}`, tolerance);
+    const biased = map(ab, (x, i) => gelu(alpha * x + biasOf(i)));
+    assertMatrix(setting.run({ epilog: "gelu_bias", alpha, epilogInputs }).d, biased, `gelu_bias, ${name}`, tolerance);
+  }
+});
+
+clusterTest("relu_aux writes a mask that drelu and drelu_bgrad read", (runtime) => {
+  for (const setting of settings(runtime, DTYPES)) {
+    const { ab, name, rows, columns, n } = setting;
+    for (const hasBias of [false, true]) {
+      const epilog = hasBias ? "relu_aux_bias" as const : "relu_aux" as const;
+      const given = map(ab, (x, i) => x + (hasBias ? biasOf(i) : 0));
+      const inputs = hasBias ? { epilogInputs: { bias: setting.bias() } } : {};
+      const { d, auxiliary } = setting.run({ epilog, ...inputs });
+      assertMatrix(d, map(given, (x) => Math.max(0, x)), `${epilog}, ${name}`);
+      const mask = auxiliary.reluAux!;
+      assertEquals(mask.dtype, "uint8");
+      assertEquals([...mask.shape], [16 * Math.ceil(Math.ceil(rows.length / 8) / 16), columns.length]);
+      const bytes = mask.data as Uint8Array<ArrayBuffer>;
+      columns.forEach((column, j) => {
+        for (let bit = 0; bit < 8 * mask.shape[0]; bit++) {
+          const isSet = (bytes[j * mask.shape[0] + (bit >> 3)] >> (bit & 7) & 1) === 1;
+          const expected = bit < rows.length && setting.at(given, rows[bit], column) > 0;
+          if (isSet !== expected) throw new Error(`${epilog}, ${name}: bit ${bit} of column ${column} is ${isSet}`);
+        }
+      });
+      const gradient = map(ab, (x, i, j) => setting.at(given, i, j) > 0 ? -x : 0);
+      const backward = { alpha: -1, epilogInputs: { reluAux: mask } };
+      assertMatrix(setting.run({ epilog: "drelu", ...backward }).d, gradient, `drelu, ${name}`);
+      const bytesOnly = { alpha: -1, epilogInputs: { reluAux: bytes } };
+      const { d: dx, auxiliary: { dreluBgrad } } = setting.run({ epilog: "drelu_bgrad", ...bytesOnly });
+      assertMatrix(dx, gradient, `drelu_bgrad, ${name}`);
+      setting.assertRows(dreluBgrad, (row) => {
+        let sum = 0;
+        for (let j = 0; j < n; j++) sum += setting.at(gradient, row, j);
+        return sum;
+      });
+    }
+  }
+});
+
+clusterTest("gelu_aux writes what dgelu and dgelu_bgrad read", (runtime) => {
+  for (const setting of settings(runtime, ["float32", "float64", "float16", "bfloat16"])) {
+    const { ab, name, rows, columns, n, dtype, tolerance } = setting;
+    const alpha = 0.25;
+    for (const hasBias of [false, true]) {
+      const epilog = hasBias ? "gelu_aux_bias" as const : "gelu_aux" as const;
+      const given = map(ab, (x, i) => alpha * x + (hasBias ? biasOf(i) : 0));
+      const inputs = hasBias ? { epilogInputs: { bias: setting.bias() } } : {};
+      const { d, auxiliary } = setting.run({ epilog, alpha, auxAmax: true, ...inputs });
+      assertMatrix(d, map(given, gelu), `${epilog}, ${name}`, tolerance);
+      const aux = auxiliary.geluAux!;
+      assertEquals([aux.dtype, ...aux.shape], [dtype, 8 * Math.ceil(rows.length / 8), columns.length]);
+      rows.forEach((row, i) =>
+        columns.forEach((column, j) => assertEquals(value(aux, i, j) || 0, setting.at(given, row, column) || 0, name))
+      );
+      assertEquals(auxiliary.geluAuxAmax, given.re.reduce((max, x) => Math.max(max, Math.abs(x)), 0));
+      const gradient = map(ab, (x, i, j) => alpha * x * geluSlope(setting.at(given, i, j)));
+      const backward = { alpha, epilogInputs: { geluAux: aux } };
+      assertMatrix(setting.run({ epilog: "dgelu", ...backward }).d, gradient, `dgelu, ${name}`, tolerance + 1e-8);
+      const { auxiliary: { dgeluBgrad } } = setting.run({ epilog: "dgelu_bgrad", ...backward });
+      setting.assertRows(dgeluBgrad, (row) => {
+        let sum = 0;
+        for (let j = 0; j < n; j++) sum += setting.at(gradient, row, j);
+        return sum;
+      }, 1e-4);
+    }
+  }
+});
+
+/** An element of 8 or 16 bits, or more, as a number. */
+function value(array: LocalArray, i: number, j: number): number {
+  return array.slice([i, j], [1, 1]).toNumbers()[0];
+}
+
+clusterTest("an 8-bit gelu aux is scaled, and its maximum is that before scaling", (runtime) => {
+  for (const setting of settings(runtime, ["float8_e4m3"])) {
+    const { ab, name, rows, columns } = setting;
+    const { auxiliary } = setting.run({
+      epilog: "gelu_aux",
+      auxType: "float8_e4m3",
+      auxAmax: true,
+      epilogInputs: { auxQuantizationScale: 0.5 },
+    });
+    const aux = auxiliary.geluAux!;
+    assertEquals(aux.dtype, "float8_e4m3");
+    rows.forEach((row, i) =>
+      columns.forEach((column, j) => assertEquals(value(aux, i, j) || 0, setting.at(ab, row, column) / 2 || 0, name))
+    );
+    assertEquals(auxiliary.geluAuxAmax, ab.re.reduce((max, x) => Math.max(max, Math.abs(x)), 0));
+    const wide = setting.run({ epilog: "gelu_aux" }).auxiliary.geluAux!;
+    assertEquals(wide.dtype, "bfloat16");
+  }
+});
+
+clusterTest("bgrada and bgradb sum the factors over k", (runtime) => {
+  for (const setting of settings(runtime, ["float32", "float64", "bfloat16"])) {
+    const { ab, name, opA, opB, n, size: [, , k] } = setting;
+    const { d, auxiliary: { bgrada } } = setting.run({ epilog: "bgrada" });
+    assertMatrix(d, ab, `bgrada, ${name}`);
+    setting.assertRows(bgrada, (row) => {
+      let sum = 0;
+      for (let p = 0; p < k; p++) sum += setting.at(opA, row, p);
+      return sum;
+    });
+    const { d: other, auxiliary: { bgradb } } = setting.run({ epilog: "bgradb" });
+    assertMatrix(other, ab, `bgradb, ${name}`);
+    const expected = Array.from({ length: n }, (_, j) => {
+      let sum = 0;
+      for (let p = 0; p < k; p++) sum += setting.at(opB, p, j);
+      return sum;
+    });
+    assertEquals(bgradb!.toNumbers(), expected, `bgradb, ${name}`);
+  }
+});
+
+clusterTest("a bias may be a typed array, a column, of another dtype, or a distributed vector", (runtime) => {
+  const [m, n, k] = [11, 6, 4];
+  const [a, b] = [integers(m, k, 1), integers(k, n, 2)];
+  const place = (matrix: Dense, slab: Slab) => distribute(runtime, matrix, { distribution: slab, dtype: "float32" });
+  const expected = map(product(a, b), (x, i) => x + biasOf(i));
+  const rows = held(Slab.X.bind([m, n], runtime.size), runtime.rank, 0);
+  const numbers = rows.map(biasOf);
+  const biases = {
+    "a typed array": new Float32Array(numbers),
+    "a float64 array": new Float64Array(numbers),
+    "a float16 array": new Float16Array(numbers),
+    "a column": new LocalArray({ data: new Float32Array(numbers), dtype: "float32", shape: [numbers.length, 1] }),
+    "bfloat16": new LocalArray({ data: typed("bfloat16", numbers), dtype: "bfloat16", shape: [numbers.length] }),
+    "distributed": DistributedArray.generate(runtime, [m], Slab.X, biasOf, { dtype: "float32" }),
+  };
+  for (const [what, bias] of Object.entries(biases)) {
+    const d = matmul(place(a, Slab.X), place(b, Slab.Y), {
+      epilog: "bias",
+      epilogInputs: { bias },
+      distribution: Slab.X,
+    });
+    assertMatrix(d, expected, what);
+  }
+});
+
+clusterTest("epilog inputs can be reset, and stay when the product is planned again", (runtime) => {
+  const [m, n, k] = [10, 6, 4];
+  const [a, b] = [integers(m, k, 1), integers(k, n, 2)];
+  const ab = product(a, b);
+  const place = (matrix: Dense, slab: Slab) => distribute(runtime, matrix, { distribution: slab });
+  const local = Slab.X.bind([m, n], runtime.size).localShape(runtime.rank)[0];
+  const bias = (value: number) => new Float64Array(local).fill(value);
+  const [left, right] = [place(a, Slab.X), place(b, Slab.Y)];
+  using object = new Matmul(left, right, { epilog: "bias", epilogInputs: { bias: bias(1) }, distribution: Slab.X });
+  object.plan();
+  assertMatrix(object.execute(), map(ab, (x) => x + 1), "first");
+  object.resetOperands({ epilogInputs: { bias: bias(2) } });
+  assertMatrix(object.execute(), map(ab, (x) => x + 2), "reset");
+  object.plan({ epilog: "relu_bias" });
+  assertMatrix(object.execute(), map(ab, (x) => Math.max(0, x + 2)), "another epilog with the same bias");
+  object.plan({ epilog: null });
+  assertMatrix(object.execute(), ab, "no epilog");
+  object.plan();
+  assertMatrix(object.execute(), map(ab, (x) => x + 2), "the constructor's epilog");
+  object.releaseOperands();
+  object.resetOperands({ a: left, b: right, epilogInputs: { bias: bias(3) } });
+  assertMatrix(object.execute(), map(ab, (x) => x + 3), "released and reset");
+});

@@ -1,0 +1,116 @@
+/** initialize(), the runtime, and what they refuse. */
+import { assert, assertEquals, assertStrictEquals, assertThrows } from "@std/assert";
+import { CollectiveError, ConfigurationError, StateError } from "../../src/errors.ts";
+import { Communicator } from "../../src/runtime/communicator.ts";
+import { currentRuntime, initialize, type InitializeOptions } from "../../src/runtime/initialize.ts";
+import { assertThrowsEverywhere, clusterTest, testRuntime } from "../../src/testing/mod.ts";
+
+// deno-lint-ignore no-explicit-any
+type Misuse = [name: string, options: any, errorClass: any, message: string];
+
+const MISUSE: Misuse[] = [
+  [
+    "a GPU where there is no GPU engine",
+    { device: 0 },
+    ConfigurationError,
+    "this version of distmath has no GPU engine",
+  ],
+  ["a negative GPU", { device: -1 }, RangeError, "a GPU's number is an integer from 0"],
+  ["an unknown device", { device: "gpu" }, TypeError, 'device is "gpu", allowed are "auto", "cpu" and a GPU\'s number'],
+  ["unknown checks", { checks: "none" }, TypeError, 'checks is "none", allowed are "collective" and "local"'],
+  ["a time limit of 0", { timeoutSeconds: 0 }, RangeError, "timeoutSeconds is 0, it must be a positive number"],
+  ["a time limit that is NaN", { timeoutSeconds: NaN }, RangeError, "timeoutSeconds is NaN"],
+  ["half a thread", { threads: 0.5 }, RangeError, "threads is 0.5, it must be an integer from 1"],
+  ["no thread", { threads: 0 }, RangeError, "threads is 0"],
+  ["a communicator that is none", { communicator: {} }, TypeError, "communicator must be a Communicator"],
+  ["options that are no object", "cpu", TypeError, "options must be an object"],
+];
+
+for (const [name, options, errorClass, message] of MISUSE) {
+  clusterTest(`initialize() refuses ${name}`, (runtime) => {
+    runtime[Symbol.dispose]();
+    assertThrowsEverywhere(runtime, () => initialize(options), errorClass, message);
+  });
+}
+
+clusterTest("initialize() refuses a second runtime, and allows one after the first is closed", (runtime) => {
+  assertStrictEquals(currentRuntime(), runtime);
+  assertThrowsEverywhere(
+    runtime,
+    () => initialize(),
+    StateError,
+    "there is a runtime already; currentRuntime() returns it",
+  );
+  runtime[Symbol.dispose]();
+  assert(runtime.isClosed && !runtime.isFinalized);
+  assertThrows(() => currentRuntime(), StateError, "call initialize() first");
+  const next = initialize({ device: "cpu", checks: "local" });
+  assertEquals([next.checks, next.rank], ["local", runtime.rank]);
+  next[Symbol.dispose]();
+});
+
+clusterTest("options that differ are refused everywhere", { ranks: [2, 3, 4] }, (runtime) => {
+  runtime[Symbol.dispose]();
+  const checks: InitializeOptions["checks"] = runtime.rank === 0 ? "local" : "collective";
+  assertThrowsEverywhere(
+    runtime,
+    () => initialize({ checks }),
+    CollectiveError,
+    'checks ("local" on rank 0; "collective" on',
+  );
+  const device = runtime.rank === 0 ? 0 : "cpu";
+  assertThrowsEverywhere(runtime, () => initialize({ device }), ConfigurationError, "(on rank 0 of ");
+});
+
+clusterTest("a runtime knows its ranks, its machine and its device", (runtime) => {
+  const { rank, size, localRank, localSize, device, communicator, threads } = runtime;
+  assertStrictEquals(communicator, Communicator.world());
+  assertEquals([rank, size], [communicator.rank, communicator.size]);
+  // All test ranks are on one machine.
+  assertEquals(communicator.allGatherObject(localRank).toSorted(), Array.from({ length: size }, (_, r) => r));
+  assertEquals(localSize, size);
+  assertEquals(device.kind, "cpu");
+  assertEquals(threads, Math.max(1, Math.floor(navigator.hardwareConcurrency / size)));
+  assertEquals(runtime.timeoutSeconds, 60);
+  const mpi = runtime.versions().find(({ name }) => name === "MPI");
+  assert(mpi && /MPI/.test(mpi.version) && mpi.path.includes("libmp") && mpi.source.length > 0, JSON.stringify(mpi));
+});
+
+clusterTest("a runtime of a part of the ranks", (runtime) => {
+  runtime[Symbol.dispose]();
+  const part = runtime.communicator.split(runtime.rank % 2)!;
+  const inner = initialize({ communicator: part, threads: 1 });
+  assertEquals([inner.size, inner.rank, inner.localSize], [part.size, part.rank, part.size]);
+  assertEquals(inner.threads, 1);
+  inner[Symbol.dispose]();
+  part.free();
+});
+
+clusterTest("onCollect() frees what every rank has queued, in order", (runtime) => {
+  const freed: string[] = [];
+  runtime.onCollect(() => freed.push("first"));
+  runtime.onCollect(() => freed.push("second"));
+  assertEquals(freed, []);
+  runtime.collect();
+  assertEquals(freed, ["first", "second"]);
+  runtime.collect();
+  assertEquals(freed.length, 2);
+});
+
+clusterTest("warnOnce() warns once, on rank 0", (runtime) => {
+  const { warn } = console;
+  const seen: unknown[] = [];
+  console.warn = (text: unknown) => seen.push(text);
+  try {
+    runtime.warnOnce("a test", "slow BLAS");
+    runtime.warnOnce("a test", "slow BLAS");
+    runtime.warnOnce("another test", "slower");
+  } finally {
+    console.warn = warn;
+  }
+  assertEquals(seen, runtime.rank === 0 ? ["distmath: slow BLAS", "distmath: slower"] : []);
+});
+
+clusterTest("testRuntime() is the same until it is closed", (runtime) => {
+  assertStrictEquals(testRuntime(), runtime);
+});

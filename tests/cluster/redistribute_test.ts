@@ -1,0 +1,210 @@
+import { assert, assertEquals } from "@std/assert";
+import fc from "fast-check";
+import {
+  DistributedArray,
+  type DType,
+  dtypeInfo,
+  LocalArray,
+  type Order,
+  planRedistribution,
+  redistribute,
+  Redistribution,
+} from "../../src/array/mod.ts";
+import {
+  BlockCyclic,
+  BlockNonCyclic,
+  Box,
+  type Distribution,
+  ProcessGrid,
+  Replicated,
+  Slab,
+} from "../../src/distribution/mod.ts";
+import { CollectiveError, DistributionError, ShapeError, StateError } from "../../src/errors.ts";
+import type { Runtime } from "../../src/runtime/runtime.ts";
+import { assertThrowsEverywhere, clusterTest } from "../../src/testing/mod.ts";
+
+/** Distributions of arrays with this many dimensions, of every class. */
+function distributions(size: number, shape: readonly number[]): Distribution[] {
+  const dimensions = shape.length;
+  const fill = <T>(first: T, rest: T): T[] => [first, ...new Array<T>(dimensions - 1).fill(rest)];
+  const line = new ProcessGrid({ shape: fill(size, 1), layout: "row-major" });
+  const last = new ProcessGrid({ shape: fill(size, 1).toReversed(), layout: "column-major" });
+  const cut = Math.floor(shape[0] / 3);
+  const boxes = Array.from({ length: size }, (_, rank) => {
+    const [from, to] = rank === 0 ? [cut, shape[0]] : rank === size - 1 ? [0, cut] : [0, 0];
+    return [fill(size === 1 ? 0 : from, 0), [size === 1 ? shape[0] : to, ...shape.slice(1)]] as const;
+  });
+  const list: Distribution[] = [
+    ...shape.map((_, dimension) => new Slab(dimension)),
+    new BlockCyclic(line, fill(1, 2)),
+    new BlockCyclic(last, fill(2, 3)),
+    new BlockNonCyclic(line),
+    new Box(boxes),
+    Replicated,
+  ];
+  if (size === 4 && dimensions >= 2) {
+    const square = [2, 2, ...new Array<number>(dimensions - 2).fill(1)];
+    for (const layout of ["row-major", "column-major"] as const) {
+      list.push(new BlockCyclic(new ProcessGrid({ shape: square, layout }), fill(2, 1)));
+    }
+    list.push(new BlockNonCyclic(new ProcessGrid({ shape: square, layout: "row-major", processes: [3, 1, 2, 0] })));
+  }
+  return list;
+}
+
+const valueOf = (index: readonly number[]): number => index.reduce((sum, i) => (7 * sum + i) % 13, 1);
+
+function make(
+  runtime: Runtime,
+  shape: number[],
+  distribution: Distribution,
+  dtype: DType,
+  order: Order,
+): DistributedArray {
+  return DistributedArray.generate(runtime, shape, distribution, (...index) => valueOf(index), { dtype, order });
+}
+
+/** The local part, element by element, against the formula at the global index of each. */
+function check(array: DistributedArray): void {
+  const { local, distribution, runtime, dtype } = array;
+  assertEquals([...local.shape], distribution.localShape(runtime.rank));
+  const values = local.toNumbers();
+  const { parts } = dtypeInfo(dtype);
+  const index = local.shape.map(() => 0);
+  for (let i = 0; i < local.size; i++) {
+    const wanted = valueOf(distribution.toGlobal(runtime.rank, index));
+    if (values[i * parts] !== wanted) assertEquals(values[i * parts], wanted, `${array} at ${index}`);
+    for (let d = index.length - 1; d >= 0 && ++index[d] === local.shape[d]; d--) index[d] = 0;
+  }
+}
+
+for (const shape of [[23], [7, 10], [5, 4, 6], [3, 4, 2, 5]]) {
+  clusterTest(`any distribution to any other, shape [${shape}]`, (runtime) => {
+    const list = distributions(runtime.size, shape);
+    for (const [i, from] of list.entries()) {
+      for (const [j, to] of list.entries()) {
+        const dtype = (["float32", "complex128", "bfloat16", "int8", "complex64", "int64"] as const)[(i + 3 * j) % 6];
+        const value = (...index: number[]) => dtype === "int64" ? BigInt(valueOf(index)) : valueOf(index);
+        const order = (i + j) % 2 === 0 ? "C" : "F";
+        const a = DistributedArray.generate(runtime, shape, from, value, { dtype, order });
+        const b = redistribute(a, to);
+        assert(b.distribution.equals(to) && b.order === order && b.dtype === dtype);
+        check(b);
+        check(a);
+      }
+    }
+  });
+}
+
+clusterTest("random grids, blocks, shapes (the same on all ranks)", (runtime) => {
+  const { size } = runtime;
+  const shapes = fc.array(fc.integer({ min: 0, max: 12 }), { minLength: 2, maxLength: 2 });
+  const divisors = [1, 2, 3, 4].filter((count) => size % count === 0);
+  const blocks = fc.tuple(fc.integer({ min: 1, max: 5 }), fc.integer({ min: 1, max: 5 }));
+  const distribution = fc.record({
+    rows: fc.constantFrom(...divisors),
+    layout: fc.constantFrom<"row-major" | "column-major">("row-major", "column-major"),
+    blocks,
+    first: fc.tuple(fc.nat(5), fc.nat(5)),
+    kind: fc.constantFrom("cyclic", "x", "y"),
+  }).map(({ rows, layout, blocks, first, kind }) => {
+    if (kind !== "cyclic") return kind === "x" ? Slab.X : Slab.Y;
+    const grid = new ProcessGrid({ shape: [rows, size / rows], layout });
+    return new BlockCyclic(grid, [...blocks], { firstProcess: [first[0] % rows, first[1] % (size / rows)] });
+  });
+  const order = fc.constantFrom<Order>("C", "F");
+  const cases = fc.record({ shape: shapes, from: distribution, to: distribution, order });
+  fc.assert(
+    fc.property(
+      cases,
+      ({ shape, from, to, order }) => check(make(runtime, shape, from, "float32", order).redistribute(to)),
+    ),
+    { numRuns: 60, seed: 4711 },
+  );
+});
+
+clusterTest("uneven slabs to a ScaLAPACK grid and back", (runtime) => {
+  const grid = new ProcessGrid({ shape: [1, runtime.size], layout: "column-major" });
+  for (const n of [1, 2, 5, 17, 64]) {
+    const a = make(runtime, [n, n + 1], Slab.X, "float64", "F");
+    const b = a.redistribute(new BlockCyclic(grid, [3, 2]));
+    check(b);
+    assertEquals(b.redistribute(Slab.X).maxAbsDifference(a), 0);
+  }
+});
+
+clusterTest("views and slices are redistributed like any array", (runtime) => {
+  const grid = new ProcessGrid({ shape: [runtime.size, 1], layout: "row-major" });
+  const whole = DistributedArray.generate(runtime, [9, 11], new BlockCyclic(grid, [2, 3]), (i, j) => 100 * i + j);
+  const part = whole.slice([[2, 8], [3, 10]]).redistribute(Slab.Y);
+  const wanted = DistributedArray.generate(runtime, [6, 7], Slab.Y, (i, j) => 100 * (i + 2) + j + 3);
+  assertEquals(part.maxAbsDifference(wanted), 0);
+  assertEquals(part.local.toNumbers(), wanted.local.toNumbers());
+  const flipped = whole.transpose().redistribute(Slab.X);
+  const flippedWanted = DistributedArray.generate(runtime, [11, 9], Slab.X, (i, j) => 100 * j + i);
+  assertEquals(flipped.local.toNumbers(), flippedWanted.local.toNumbers());
+});
+
+clusterTest("NaN payloads and int64 bit patterns arrive unchanged", (runtime) => {
+  const shape = [6, 8];
+  const pattern = (i: number, j: number) => 0x7ff0000000000001n + BigInt(i * 8 + j) * 0x0123456789abn;
+  const a = DistributedArray.generate(runtime, shape, Slab.X, pattern, { dtype: "int64" }).redistribute(Slab.Y);
+  const [, columns] = a.distribution.localShape(runtime.rank);
+  const [, first] = columns > 0 ? a.distribution.toGlobal(runtime.rank, [0, 0]) : [0, 0];
+  for (let i = 0; i < 6; i++) {
+    for (let j = 0; j < columns; j++) assertEquals(a.local.at(i, j), pattern(i, first + j));
+  }
+});
+
+clusterTest("Redistribution is planned once and executed often", (runtime) => {
+  const { size } = runtime;
+  const a = make(runtime, [12, 8], Slab.X, "float32", "C");
+  using plan = new Redistribution(a, Slab.Y);
+  let stays = 0;
+  const [rows, columns] = [Slab.X.bind([12, 8], size), Slab.Y.bind([12, 8], size)];
+  for (let rank = 0; rank < size; rank++) stays += rows.localShape(rank)[0] * columns.localShape(rank)[1];
+  assertEquals(plan.bytesMoved, 4 * (96 - stays));
+  check(plan.execute());
+  a.local.fill(5);
+  assertEquals(plan.execute().sum(), 5 * 96);
+  const b = make(runtime, [12, 8], Slab.X, "float32", "C");
+  plan.resetOperand(b);
+  check(plan.execute());
+  const other = make(runtime, [8, 12], Slab.X, "float32", "C");
+  assertThrowsEverywhere(runtime, () => plan.resetOperand(other), ShapeError, "planned for [12,8]");
+  b.free();
+  assertThrowsEverywhere(runtime, () => plan.execute(), StateError, "was freed");
+  plan.free();
+  plan.free();
+  assertThrowsEverywhere(runtime, () => plan.resetOperand(a), StateError, "This Redistribution was freed");
+  assertThrowsEverywhere(runtime, () => new Redistribution(a, Slab.Z), DistributionError, "Slab.Z");
+});
+
+clusterTest("a plan moves the local parts of any arrays into each other", (runtime) => {
+  const { rank, size, communicator } = runtime;
+  const [from, to] = [Slab.X.bind([6, 5], size), Slab.Y.bind([6, 5], size)];
+  const plan = planRedistribution(from, to, rank);
+  const padded = LocalArray.zeros("complex64", [9, 9]);
+  const [source] = [padded.slice([1, 2], from.localShape(rank))];
+  const a = DistributedArray.generate(runtime, [6, 5], Slab.X, (i, j) => [i, j], { dtype: "complex64" });
+  source.set(a.local);
+  const target = LocalArray.zeros("complex64", to.localShape(rank), "F");
+  plan.execute(communicator, source, target);
+  const wanted = DistributedArray.generate(runtime, [6, 5], Slab.Y, (i, j) => [i, j], { dtype: "complex64" });
+  assertEquals(target.toNumbers(), wanted.local.toNumbers());
+});
+
+clusterTest("ranks that disagree about the target fail together", { ranks: [2, 3, 4] }, (runtime) => {
+  const a = make(runtime, [4, 4], Slab.X, "float32", "C");
+  const target = runtime.rank === 1 ? Slab.X : Slab.Y;
+  assertThrowsEverywhere(runtime, () => a.redistribute(target), CollectiveError, "Slab.X");
+  assertThrowsEverywhere(runtime, () => new Redistribution(a, target), CollectiveError, "Slab.X");
+  check(a.redistribute(Slab.Y));
+});
+
+clusterTest("a megabyte of single elements, block-cyclic by 1", (runtime) => {
+  const grid = new ProcessGrid({ shape: [1, runtime.size], layout: "row-major" });
+  const a = DistributedArray.random(runtime, [400, 320], Slab.X, { seed: 1 });
+  const b = a.redistribute(new BlockCyclic(grid, [1, 1])).redistribute(Slab.Y);
+  assertEquals(b.maxAbsDifference(DistributedArray.random(runtime, [400, 320], Slab.Y, { seed: 1 })), 0);
+});

@@ -1,0 +1,38 @@
+/** clusterTest(): the ranks agree on the outcome of each test, and a job never hangs. */
+import { assert, assertEquals, assertNotEquals, assertStringIncludes } from "@std/assert";
+import { type JobResult, type MpiInstallation, runJob, testUnderEveryMpi } from "../mpi_installations.ts";
+
+const FIXTURE = new URL("./fixtures/cluster_tests.ts", import.meta.url).pathname;
+
+function run(mpi: MpiInstallation, filter: string): Promise<JobResult> {
+  return runJob(mpi, 2, ["test", "-A", "--filter", filter, FIXTURE], { seconds: 40 });
+}
+
+testUnderEveryMpi("a failure on one rank fails the test on all, and the next test is in step", async (mpi) => {
+  const { code, output } = await run(mpi, "/fails on rank 1|goes on|3 ranks/");
+  assertNotEquals(code, 0);
+  assert(output.match(/1 passed \| 1 failed \| 1 ignored/g)?.length !== 0, output);
+  assertStringIncludes(output, 'rank 1 failed "fails on rank 1": RangeError: broken on purpose');
+});
+
+testUnderEveryMpi("ranks that a failure leaves in a collective call are ended", async (mpi) => {
+  const started = Date.now();
+  const { code, output, endedAt } = await run(mpi, "leaves the others");
+  assertNotEquals(code, 0);
+  assert(endedAt - started < 15_000, output);
+  assertStringIncludes(output, 'rank 1 failed "leaves the others in a collective call": RangeError: broken on purpose');
+  assertStringIncludes(
+    output,
+    "rank 0 has waited for more than 2 s (timeoutSeconds) in leaves the others in a collective call > MPI_Barrier",
+  );
+});
+
+testUnderEveryMpi("a test that takes too long on one rank ends", async (mpi) => {
+  const { code, output } = await run(mpi, "never ends");
+  assertNotEquals(code, 0);
+  assertEquals(
+    output.includes("took more than 2 s") || output.includes("has waited 2 s for the other ranks"),
+    true,
+    output,
+  );
+});

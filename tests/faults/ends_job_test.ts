@@ -1,0 +1,117 @@
+/** A job ends as a whole, soon, and with the right exit code, whatever happens on one of its ranks. */
+import { assert, assertEquals, assertNotEquals, assertStringIncludes } from "@std/assert";
+import {
+  type JobResult,
+  type MpiInstallation,
+  mpiInstallations,
+  runJob,
+  testUnderEveryMpi,
+} from "../mpi_installations.ts";
+
+const LONGEST_END_SECONDS = 5;
+
+function fixture(name: string): string {
+  return new URL(`./fixtures/${name}.ts`, import.meta.url).pathname;
+}
+
+function run(mpi: MpiInstallation, name: string, ...args: string[]): Promise<JobResult> {
+  return runJob(mpi, 2, ["run", "-A", fixture(name), ...args], { seconds: 40 });
+}
+
+/** The job ended with an error, soon after the fault. */
+function assertEndedSoon({ code, output, endedAt }: JobResult, extraSeconds = 0): void {
+  assertNotEquals(code, 0, output);
+  const faultAt = Number(/fault at (\d+)/.exec(output)?.[1]);
+  assert(faultAt > 0, `the fault did not happen:\n${output}`);
+  const seconds = (endedAt - faultAt) / 1000;
+  assert(seconds < LONGEST_END_SECONDS + extraSeconds, `the job took ${seconds} s to end:\n${output}`);
+}
+
+function occurrences(text: string, part: string): number {
+  return text.split(part).length - 1;
+}
+
+testUnderEveryMpi("an uncaught error on one rank ends the job and is printed once", async (mpi) => {
+  const result = await run(mpi, "throws");
+  assertEndedSoon(result);
+  assertEquals(occurrences(result.output, "Error: broken on purpose"), 1, result.output);
+});
+
+testUnderEveryMpi("an unhandled rejection on one rank ends the job and is printed once", async (mpi) => {
+  const result = await run(mpi, "rejects");
+  assertEndedSoon(result);
+  assertEquals(occurrences(result.output, "Error: broken on purpose"), 1, result.output);
+});
+
+testUnderEveryMpi("Deno.exit(3) on one rank ends the job with code 3", async (mpi) => {
+  const result = await run(mpi, "exits", "3");
+  assertEndedSoon(result);
+  assertEquals(result.code, 3, result.output);
+});
+
+testUnderEveryMpi("a killed rank ends the job", async (mpi) => {
+  assertEndedSoon(await run(mpi, "killed"));
+});
+
+testUnderEveryMpi("timeoutSeconds ends the job when a rank does not come", async (mpi) => {
+  const result = await run(mpi, "stuck");
+  assertEndedSoon(result, 1);
+  assertStringIncludes(result.output, "rank 0 has waited for more than 1 s (timeoutSeconds) in matmul > MPI_Allreduce");
+});
+
+testUnderEveryMpi("timeoutSeconds ends the job when a rank leaves early with code 0", async (mpi) => {
+  assertEndedSoon(await run(mpi, "stuck", "exit"), 1);
+});
+
+testUnderEveryMpi("a job that goes well ends with code 0", async (mpi) => {
+  const { code, output } = await run(mpi, "ends");
+  assertEquals(code, 0, output);
+  assertEquals(occurrences(output, "is done"), 2, output);
+});
+
+testUnderEveryMpi("finalize() ends MPI once and for all", async (mpi) => {
+  const { code, output } = await run(mpi, "ends", "finalize");
+  assertEquals(code, 0, output);
+  assertEquals(occurrences(output, "is done"), 2, output);
+  assertEquals(occurrences(output, "then: StateError: MPI was finalized"), 2, output);
+  assertEquals(occurrences(output, "again: StateError: initialize: MPI was finalized"), 2, output);
+});
+
+const machine = Deno.build.arch === "aarch64" ? "aarch64-linux-gnu" : "x86_64-linux-gnu";
+
+/** The name of an installation's library, for DISTMATH_MPI. */
+const LIBRARY_FILES: Record<string, string> = {
+  "Open MPI 4": "libmpi.so.40",
+  "Open MPI 5": "libmpi.so.40",
+  "MPICH 4": "libmpich.so.12",
+  "MPICH 5": "libmpi.so.12",
+};
+
+const withNativeLibrary = mpiInstallations.filter(({ name }) => name in LIBRARY_FILES);
+
+for (const mpi of withNativeLibrary) {
+  for (
+    const other of withNativeLibrary.filter(({ family, release }) => family !== mpi.family || release !== mpi.release)
+  ) {
+    // All releases of Hydra start all releases of MPICH.
+    if (other.family === "mpich" && mpi.family === "mpich") continue;
+    Deno.test(`the library of ${other.name} is refused on every rank under the launcher of ${mpi.name}`, async () => {
+      const file = LIBRARY_FILES[other.name];
+      const library = `${other.libraryPath ?? `/usr/lib/${machine}`}/${file}`;
+      const options = { seconds: 40, environment: { DISTMATH_MPI: library } };
+      const { output } = await runJob(mpi, 2, ["run", "-A", fixture("alone")], options);
+      assertEquals(occurrences(output, "ConfigurationError: "), 2, output);
+      assertEquals(occurrences(output, " started 2 ranks, but the MPI in use is "), 2, output);
+      assertEquals(occurrences(output, "deno task run -n 4 script.ts"), 2, output);
+    });
+  }
+}
+
+Deno.test("a process without a launcher is rank 0 of 1", async () => {
+  const { code, stdout } = await new Deno.Command(Deno.execPath(), {
+    args: ["run", "-A", fixture("ends")],
+    env: { NO_COLOR: "1" },
+  }).output();
+  assertEquals(code, 0);
+  assertStringIncludes(new TextDecoder().decode(stdout), "rank 0 is done");
+});

@@ -1,0 +1,164 @@
+/**
+ * The MPI installations of this machine that tests run under: those on PATH, those in the folders of
+ * `DISTMATH_TEST_PREFIXES` (separated by colons, each with `bin/mpirun` and `lib`), and that of `native install`.
+ */
+import { existsSync, realpathSync } from "node:fs";
+import { nativePrefix } from "../ffi/library.ts";
+
+/** An MPI that can start jobs here. */
+export interface MpiInstallation {
+  /** Such as `MPICH 5`. */
+  name: string;
+  /** Whose it is. */
+  family: "open_mpi" | "mpich";
+  /** Its major release. */
+  release: number;
+  /** The launcher. */
+  mpirun: string;
+  /** What to set for the launcher: root, more ranks than cores, a fast start. */
+  environment: Record<string, string>;
+  /** The folder with its library, if it is not one of the system's. */
+  libraryPath: string | null;
+}
+
+/** How a job ended. */
+export interface JobResult {
+  /** The launcher's exit code; 124 if the time limit ended it. */
+  code: number;
+  /** Everything that the ranks and the launcher printed. */
+  output: string;
+  /** When it ended, in milliseconds since 1970. */
+  endedAt: number;
+}
+
+/** The installations that a complete test run has. */
+const EXPECTED = ["Open MPI 4", "Open MPI 5", "MPICH 4", "MPICH 5", "MPI standard ABI"];
+
+const OPEN_MPI_ENVIRONMENT = {
+  OMPI_ALLOW_RUN_AS_ROOT: "1",
+  OMPI_ALLOW_RUN_AS_ROOT_CONFIRM: "1",
+  OMPI_MCA_rmaps_base_oversubscribe: "1",
+  PRTE_MCA_rmaps_default_mapping_policy: ":oversubscribe",
+  OMPI_MCA_mpi_yield_when_idle: "1",
+  OMPI_MCA_pml: "ob1",
+};
+
+function decode(bytes: Uint8Array): string {
+  return new TextDecoder().decode(bytes);
+}
+
+/** The installation behind a launcher; `null` if it is none. */
+function identify(mpirun: string): MpiInstallation | null {
+  let version: string;
+  try {
+    version = decode(new Deno.Command(mpirun, { args: ["--version"], stderr: "null" }).outputSync().stdout);
+  } catch {
+    return null;
+  }
+  const prefix = realpathSync(mpirun).replace(/\/bin\/[^/]*$/, "");
+  const libraryPath = prefix === "/usr" ? null : `${prefix}/lib`;
+  const openMpi = /Open MPI\) (\d+)/.exec(version);
+  if (openMpi) {
+    const release = Number(openMpi[1]);
+    const environment = { ...OPEN_MPI_ENVIRONMENT, OMPI_MCA_btl: release === 4 ? "self,vader" : "self,sm" };
+    return { name: `Open MPI ${release}`, family: "open_mpi", release, mpirun, environment, libraryPath };
+  }
+  const mpich = /HYDRA[^]*Version:\s+(\d+)/.exec(version);
+  if (!mpich) return null;
+  const release = Number(mpich[1]);
+  return { name: `MPICH ${release}`, family: "mpich", release, mpirun, environment: {}, libraryPath };
+}
+
+function launchersOnPath(): string[] {
+  const folders = (Deno.env.get("PATH") ?? "").split(":");
+  return ["mpirun.openmpi", "mpirun.mpich", "mpirun"].flatMap((name) =>
+    folders.map((folder) => `${folder}/${name}`).filter((path) => existsSync(path)).slice(0, 1)
+  );
+}
+
+function launchersInPrefixes(): string[] {
+  const prefixes = (Deno.env.get("DISTMATH_TEST_PREFIXES") ?? "").split(":").filter((prefix) => prefix !== "");
+  const native = nativePrefix();
+  return [...prefixes, ...(native ? [`${native}/cpu`] : [])].map((prefix) => `${prefix}/bin/mpirun`).filter((path) =>
+    existsSync(path)
+  );
+}
+
+/** The standard ABI is a second library beside MPICH 5's own. */
+function standardAbi(found: readonly MpiInstallation[]): MpiInstallation[] {
+  for (const installation of found) {
+    const library = `${installation.libraryPath}/libmpi_abi.so.1`;
+    if (installation.libraryPath === null || !existsSync(library)) continue;
+    return [{
+      ...installation,
+      name: "MPI standard ABI",
+      environment: { ...installation.environment, DISTMATH_MPI: library },
+    }];
+  }
+  return [];
+}
+
+function discover(): MpiInstallation[] {
+  const found = new Map<string, MpiInstallation>();
+  for (const mpirun of [...launchersOnPath(), ...launchersInPrefixes()]) {
+    const installation = identify(mpirun);
+    if (installation && !found.has(installation.name)) found.set(installation.name, installation);
+  }
+  return [...found.values(), ...standardAbi([...found.values()])];
+}
+
+/** What was found, one of each kind. */
+export const mpiInstallations: readonly MpiInstallation[] = discover();
+
+/** What is missing, and why. */
+export const missingMpis: readonly { name: string; reason: string }[] = EXPECTED
+  .filter((name) => !mpiInstallations.some((installation) => installation.name === name))
+  .map((name) => ({
+    name,
+    reason: "no mpirun of it on PATH, in DISTMATH_TEST_PREFIXES or in native install's prefix",
+  }));
+
+/** The environment of a new job: without what an outer job or a developer has set. */
+function jobEnvironment(extra: Record<string, string>): Record<string, string> {
+  const isForeign = /^(OMPI_|PMI|PMIX_|PRTE_|HYDRA_|MPI_LOCAL|DISTMATH_MPI$|DISTMATH_LIBRARY_PATH$)/;
+  const own = Object.entries(Deno.env.toObject()).filter(([name]) => !isForeign.test(name));
+  return { ...Object.fromEntries(own), NO_COLOR: "1", ...extra };
+}
+
+/** Run `deno` with these arguments on several ranks. The job is killed after `seconds`. */
+export async function runJob(
+  mpi: MpiInstallation,
+  ranks: number,
+  denoArguments: readonly string[],
+  { seconds = 60, environment = {} }: { seconds?: number; environment?: Record<string, string> } = {},
+): Promise<JobResult> {
+  const child = new Deno.Command(mpi.mpirun, {
+    args: ["-n", String(ranks), Deno.execPath(), ...denoArguments],
+    env: jobEnvironment({ ...mpi.environment, ...environment }),
+    clearEnv: true,
+    stdin: "null",
+    stdout: "piped",
+    stderr: "piped",
+  }).spawn();
+  let hasTimedOut = false;
+  const end = (signal: Deno.Signal) => () => {
+    hasTimedOut = true;
+    try {
+      child.kill(signal);
+    } catch {
+      // It has ended in the meantime.
+    }
+  };
+  const timers = [setTimeout(end("SIGTERM"), seconds * 1000), setTimeout(end("SIGKILL"), (seconds + 5) * 1000)];
+  const { code, stdout, stderr } = await child.output();
+  for (const timer of timers) clearTimeout(timer);
+  return { code: hasTimedOut ? 124 : code, output: decode(stdout) + decode(stderr), endedAt: Date.now() };
+}
+
+/** Register a test for each MPI; for a missing one, an ignored test whose name says why. */
+export function testUnderEveryMpi(name: string, body: (mpi: MpiInstallation) => Promise<void>): void {
+  for (const mpi of mpiInstallations) Deno.test(`${name} [${mpi.name}]`, () => body(mpi));
+  for (const { name: mpi, reason } of missingMpis) {
+    Deno.test({ name: `${name} [${mpi}: skipped, ${reason}]`, ignore: true, fn: () => {} });
+  }
+}

@@ -1,0 +1,60 @@
+/** Running the command line of the repository as a user does. */
+
+/** The repository. */
+export const root = new URL("../../", import.meta.url).pathname;
+
+/** How a command ended. */
+export interface Ended {
+  code: number;
+  stdout: string;
+  stderr: string;
+}
+
+/** Variables that an outer job or a developer's shell may have set. */
+const foreign = /^(OMPI_|PRTE_|PMI|PMIX_|HYDRA_|MPI_LOCAL|DISTMATH_MPIRUN$|DISTMATH_LIBRARY_PATH$|INIT_CWD$)/;
+
+function environment(extra: Record<string, string>): Record<string, string> {
+  const own = Object.entries(Deno.env.toObject()).filter(([name]) => !foreign.test(name));
+  return { ...Object.fromEntries(own), NO_COLOR: "1", ...extra };
+}
+
+/** Start a program in a folder, with a clean environment. */
+export function start(
+  program: string,
+  args: readonly string[],
+  { cwd = root, env = {} }: { cwd?: string; env?: Record<string, string> } = {},
+): Deno.ChildProcess {
+  return new Deno.Command(program, {
+    args: [...args],
+    cwd,
+    env: environment(env),
+    clearEnv: true,
+    stdin: "null",
+    stdout: "piped",
+    stderr: "piped",
+  }).spawn();
+}
+
+/** Wait for the end of a process; it is killed after `seconds`. */
+export async function finish(child: Deno.ChildProcess, seconds = 90): Promise<Ended> {
+  const timer = setTimeout(() => child.kill("SIGKILL"), seconds * 1000);
+  const { code, stdout, stderr } = await child.output();
+  clearTimeout(timer);
+  const decoder = new TextDecoder();
+  return { code, stdout: decoder.decode(stdout), stderr: decoder.decode(stderr) };
+}
+
+/** Run a command of `scripts/main.ts`. */
+export async function main(
+  args: readonly string[],
+  options: { cwd?: string; env?: Record<string, string>; seconds?: number } = {},
+): Promise<Ended> {
+  const command = ["run", "-A", `${root}scripts/main.ts`, ...args];
+  return await finish(start(Deno.execPath(), command, options), options.seconds);
+}
+
+/** A folder for a test, removed at its end. */
+export function temporaryFolder(): { path: string } & Disposable {
+  const path = Deno.makeTempDirSync({ prefix: "distmath-test-" });
+  return { path, [Symbol.dispose]: () => Deno.removeSync(path, { recursive: true }) };
+}

@@ -1,0 +1,122 @@
+/** Every command and code block of the documents is run, or checked where running it would be the test itself. */
+import { assert, assertEquals } from "@std/assert";
+
+const root = new URL("../../", import.meta.url);
+const documents = ["README.md", "ARCHITECTURE.md", "CONTRIBUTING.md"];
+
+interface Block {
+  document: string;
+  language: string;
+  text: string;
+}
+
+function blocksOf(document: string): Block[] {
+  const text = Deno.readTextFileSync(new URL(document, root));
+  return [...text.matchAll(/^```(\w+)\n(.*?)^```$/gms)].map(([, language, text]) => ({ document, language, text }));
+}
+
+const blocks = documents.flatMap(blocksOf);
+
+/** Commands that stand in code spans, such as those of README's table of tasks. */
+const spans = documents.flatMap((document) =>
+  [...Deno.readTextFileSync(new URL(document, root)).matchAll(/`((?:deno|npx|mpirun|apt-get) [^`]+)`/g)].map(([, c]) =>
+    c
+  )
+);
+
+const commands = [
+  ...blocks.filter(({ language }) => language === "sh").flatMap(({ text }) => text.trim().split("\n")),
+  ...spans,
+].map((command) => command.replace(/\s+#.*/, ""));
+
+async function run(command: string, cwd: URL | string): Promise<{ code: number; output: string }> {
+  const script = command.replace(/^npx --yes deno@[\d.]+ /, "deno ");
+  const path = `${new URL(".", `file://${Deno.execPath()}`).pathname}:${Deno.env.get("PATH")}`;
+  const { code, stdout, stderr } = await new Deno.Command("sh", {
+    args: ["-c", script],
+    cwd,
+    env: { PATH: path, INIT_CWD: "", NO_COLOR: "1" },
+  }).output();
+  return { code, output: new TextDecoder().decode(stdout) + new TextDecoder().decode(stderr) };
+}
+
+/** NumPy's format 1.0: a small float32 matrix. */
+function npy(rows: number, columns: number): Uint8Array {
+  const text = `{'descr': '<f4', 'fortran_order': False, 'shape': (${rows}, ${columns}), }`.padEnd(117) + "\n";
+  const magic = Uint8Array.from([0x93, ...new TextEncoder().encode("NUMPY"), 1, 0, text.length, 0]);
+  const body = new Uint8Array(new Float32Array(rows * columns).fill(1).buffer);
+  return new Uint8Array([...magic, ...new TextEncoder().encode(text), ...body]);
+}
+
+/** Commands that this test runs, in the repository or in a folder with the files that they name. */
+const isRun = (command: string) =>
+  /^(npx --yes deno@[\d.]+|deno) task (demo|run|matmul|doctor|cluster-test)\b/.test(command) ||
+  /^deno task native list$/.test(command);
+
+/** Commands that run this test, take minutes, or need root: how each is checked instead. */
+const checkedOtherwise: [command: RegExp, check: () => void][] = [
+  [/^npx --yes deno@[\d.]+ task test$/, () => assertTask("test")],
+  [/^deno task (check|bench|test)$/, () => ["check", "bench", "test"].forEach(assertTask)],
+  [/^deno test -A tests\/unit$/, () => assert(Deno.statSync(new URL("tests/unit", root)).isDirectory)],
+  [/^deno doc --lint$/, () => assertTask("check")],
+  [
+    /^mpirun -n 4 deno run -A examples\/slab\.ts$/,
+    () => assert(Deno.statSync(new URL("examples/slab.ts", root)).isFile),
+  ],
+  [/^apt-get install openmpi-bin libscalapack-openmpi2.2 libopenblas0-pthread$/, () => {
+    const scripts = ["ffi/scalapack.ts", "ffi/blas.ts", "scripts/native.ts"].map((path) =>
+      Deno.readTextFileSync(new URL(path, root))
+    ).join("");
+    for (const name of ["openmpi-bin", "libscalapack-openmpi2.2", "libopenblas0-pthread"]) {
+      assert(scripts.includes(name));
+    }
+  }],
+  [/^deno run --allow-ffi=\S+ --allow-env=?\S* script\.ts$/, () => {
+    assert(Deno.readTextFileSync(new URL("tests/system/permissions_test.ts", root)).includes("--allow-ffi="));
+  }],
+];
+
+function assertTask(name: string): void {
+  const { tasks } = JSON.parse(Deno.readTextFileSync(new URL("deno.json", root)));
+  assert(name in tasks, `there is no task ${name}`);
+}
+
+for (const command of new Set(commands)) {
+  Deno.test(`documents: ${command}`, async () => {
+    if (isRun(command)) {
+      const folder = Deno.makeTempDirSync();
+      try {
+        Deno.writeFileSync(`${folder}/A.npy`, npy(4, 6));
+        Deno.writeFileSync(`${folder}/B.npy`, npy(6, 5));
+        Deno.copyFileSync(new URL("examples/slab.ts", root), `${folder}/script.ts`);
+        const script = Deno.readTextFileSync(`${folder}/script.ts`).replace("../mod.ts", new URL("mod.ts", root).href);
+        Deno.writeTextFileSync(`${folder}/script.ts`, script);
+        const local = command.replace(/\b(script\.ts|[ABD]\.npy)\b/g, `${folder}/$1`);
+        const { code, output } = await run(local, root);
+        assertEquals(code, 0, output);
+      } finally {
+        Deno.removeSync(folder, { recursive: true });
+      }
+      return;
+    }
+    const other = checkedOtherwise.find(([pattern]) => pattern.test(command));
+    assert(other !== undefined, `nothing says how the command "${command}" is checked`);
+    other?.[1]();
+  });
+}
+
+for (const [index, { document, text }] of blocks.filter(({ language }) => language === "ts").entries()) {
+  Deno.test(`documents: TypeScript block ${index + 1} of ${document} type-checks and runs on 2 ranks`, async () => {
+    const file = new URL(`.document_block_${index}.ts`, root);
+    try {
+      Deno.writeTextFileSync(file, text);
+      const name = file.pathname;
+      for (const command of [`deno check ${name}`, `deno task run -n 2 ${name}`]) {
+        const { code, output } = await run(command, root);
+        assertEquals(code, 0, output);
+      }
+    } finally {
+      Deno.removeSync(file);
+    }
+  });
+}

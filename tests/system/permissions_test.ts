@@ -1,0 +1,46 @@
+/** The smallest set of permissions, as README gives it, is enough; and less is refused with a message that helps. */
+import { assertEquals, assertNotEquals, assertStringIncludes } from "@std/assert";
+import { type MpiInstallation, mpiInstallations, runJob } from "../mpi_installations.ts";
+import { root } from "./command.ts";
+
+const system = "/usr/lib/x86_64-linux-gnu";
+/** Where glibc lies. */
+const libc = "/lib/x86_64-linux-gnu";
+const variables = "--allow-env=DISTMATH_*,HOME,MPI_*,OMPI_*,PMI_*,XDG_CACHE_HOME";
+const script = `${root}tests/system/fixtures/multiplies.ts`;
+
+/** The folders with an installation's libraries, and the variables that choose a ScaLAPACK that lies in them. */
+function folders(mpi: MpiInstallation): { list: string; environment: Record<string, string> } {
+  return mpi.libraryPath === null
+    ? { list: `${system},${libc}`, environment: { DISTMATH_NATIVE: "/nonexistent" } }
+    : { list: `${mpi.libraryPath},${libc}`, environment: {} };
+}
+
+/** MPICH 5 comes without a ScaLAPACK of its own. */
+const complete = mpiInstallations.filter(({ name }) => ["Open MPI 4", "Open MPI 5", "MPICH 4"].includes(name));
+
+for (const mpi of complete) {
+  Deno.test(`--allow-ffi=<folders> --allow-env=<list> is enough [${mpi.name}]`, async () => {
+    const { list, environment } = folders(mpi);
+    const permissions = [`--allow-ffi=${list}`, variables];
+    const { code, output } = await runJob(mpi, 2, ["run", ...permissions, script], { environment });
+    assertEquals(code, 0, output);
+    assertEquals(output.split("5,35,35,365").length - 1, 2, output);
+  });
+
+  Deno.test(`without --allow-ffi the message names the flag [${mpi.name}]`, async () => {
+    const { code, output } = await runJob(mpi, 2, ["run", variables, script], folders(mpi));
+    assertNotEquals(code, 0);
+    assertStringIncludes(output, "--allow-ffi");
+  });
+}
+
+Deno.test("importing mod.ts takes no permission", async () => {
+  const source = `import { Slab } from "${root}mod.ts"; console.log(String(Slab.X));`;
+  const { code, stdout, stderr } = await new Deno.Command(Deno.execPath(), {
+    args: ["eval", source],
+    env: { NO_COLOR: "1" },
+  }).output();
+  assertEquals(new TextDecoder().decode(stderr), "");
+  assertEquals([code, new TextDecoder().decode(stdout)], [0, "Slab.X\n"]);
+});

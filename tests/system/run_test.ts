@@ -1,0 +1,121 @@
+/** `run`: paths, arguments, exit codes, errors printed once, time limits, signals; under every MPI. */
+import { assert, assertEquals, assertStringIncludes } from "@std/assert";
+import { type MpiInstallation, mpiInstallations } from "../mpi_installations.ts";
+import { finish, main, root, start, temporaryFolder } from "./command.ts";
+
+const fixtures = `${root}tests/system/fixtures`;
+const [firstMpi] = mpiInstallations;
+const launchers = mpiInstallations.filter(({ name }) => name !== "MPI standard ABI");
+
+function testUnderEach(name: string, body: (mpi: MpiInstallation) => Promise<void>): void {
+  for (const mpi of launchers) Deno.test(`${name} [${mpi.name}]`, () => body(mpi));
+}
+
+function run(mpi: MpiInstallation, args: string[], cwd = fixtures) {
+  return main(["run", "--mpirun", mpi.mpirun, ...args], { cwd, seconds: 60 });
+}
+
+testUnderEach("run passes output, arguments and paths", async (mpi) => {
+  const { code, stdout, stderr } = await run(mpi, ["-n", "2", "ranks.ts", "-n", "7", "--x"]);
+  assertEquals([code, stderr], [0, ""]);
+  assertEquals(stdout.trim().split("\n").sort(), ["rank 0 of 2: -n 7 --x", "rank 1 of 2: -n 7 --x"]);
+});
+
+testUnderEach("run shows an error once, without the launcher's words", async (mpi) => {
+  for (const who of ["all", "1"]) {
+    const { code, stdout, stderr } = await run(mpi, ["-n", "2", "throws.ts", who]);
+    assertEquals(code, 1, stderr);
+    const text = stdout + stderr;
+    assertEquals(text.split("Error: broken on purpose").length - 1, 1, text);
+    for (const word of ["mpirun", "prterun", "MPI_A" + "BORT", "MPI_Abort", "TERMINATION", "-----", "====="]) {
+      assert(!text.includes(word), `"${word}" in:\n${text}`);
+    }
+  }
+});
+
+testUnderEach("run has the job's exit code", async (mpi) => {
+  assertEquals((await run(mpi, ["-n", "2", "exits.ts", "3"])).code, 3);
+});
+
+testUnderEach("run ends a job at its time limit, ranks and all", async (mpi) => {
+  using folder = temporaryFolder();
+  const started = performance.now();
+  const { code, stderr } = await run(mpi, ["-n", "2", "--timeout", "2", "waits.ts", folder.path]);
+  assertEquals(code, 124, stderr);
+  assertStringIncludes(stderr, "did not end within 2 s");
+  assert(performance.now() - started < 12_000);
+  assertNoneAlive(folder.path);
+});
+
+testUnderEach("run ends the job when it is interrupted", async (mpi) => {
+  for (const [signal, expected] of [["SIGINT", 130], ["SIGTERM", 143]] as const) {
+    using folder = temporaryFolder();
+    const args = ["run", "-A", `${root}scripts/main.ts`, "run", "--mpirun", mpi.mpirun, "-n", "2", "waits.ts"];
+    const child = start(Deno.execPath(), [...args, folder.path], { cwd: fixtures });
+    while ([...Deno.readDirSync(folder.path)].length < 2) await new Promise((resolve) => setTimeout(resolve, 50));
+    child.kill(signal);
+    const { code } = await finish(child, 20);
+    assertEquals(code, expected);
+    assertNoneAlive(folder.path);
+  }
+});
+
+/** Each rank of waits.ts has left a file named by its process. */
+function assertNoneAlive(folder: string): void {
+  for (const { name } of Deno.readDirSync(folder)) {
+    let command = "";
+    try {
+      command = Deno.readTextFileSync(`/proc/${name}/cmdline`);
+    } catch {
+      // It has ended.
+    }
+    assert(!command.includes("waits.ts"), `rank ${name} is still there`);
+  }
+}
+
+Deno.test("run starts a test file with deno test", async () => {
+  const { code, stdout } = await run(firstMpi, ["-n", "2", "passing_test.ts"]);
+  assertEquals(code, 0);
+  assertEquals(stdout.split("1 passed").length - 1, 2, stdout);
+});
+
+Deno.test("run takes paths relative to INIT_CWD", async () => {
+  using folder = temporaryFolder();
+  const env = { INIT_CWD: fixtures };
+  const { code, stdout } = await main(["run", "--mpirun", firstMpi.mpirun, "ranks.ts"], { cwd: folder.path, env });
+  assertEquals([code, stdout], [0, "rank 0 of 1: \n"]);
+});
+
+Deno.test("run refuses what it cannot start, with exit code 2 and a line", async () => {
+  const cases: [args: string[], message: string][] = [
+    [[], "run needs a script"],
+    [["nothing.ts"], `there is no file ${fixtures}/nothing.ts`],
+    [["-n", "zero", "ranks.ts"], "-n takes a whole number"],
+    [["--timeout", "-1", "ranks.ts"], "argument"],
+    [["--timeout", "0", "ranks.ts"], "--timeout takes a positive number of seconds"],
+    [["--wrong", "ranks.ts"], "--wrong"],
+    [["--hosts", ",", "ranks.ts"], "--hosts takes a list"],
+    [["--mpirun", "/nonexistent/mpirun", "ranks.ts"], "there is no such file"],
+  ];
+  for (const [args, message] of cases) {
+    const { code, stdout, stderr } = await main(["run", ...args], { cwd: fixtures });
+    assertEquals([code, stdout], [2, ""], stderr);
+    assertStringIncludes(stderr, message);
+    assertEquals(stderr.trim().split("\n").length, 1, stderr);
+  }
+});
+
+Deno.test("an unknown command is refused with exit code 2, and --help lists them all", async () => {
+  const wrong = await main(["multiply"]);
+  assertEquals(wrong.code, 2);
+  assertStringIncludes(wrong.stderr, 'there is no command "multiply"');
+  const { code, stdout } = await main(["--help"]);
+  assertEquals(code, 0);
+  for (const name of ["demo", "test", "run", "matmul", "doctor", "native", "cluster-test", "bench"]) {
+    assertStringIncludes(stdout, `  ${name} `);
+    if (name === "bench") continue;
+    const help = await main([name, "--help"]);
+    assertEquals(help.code, 0);
+    assertStringIncludes(help.stdout, `Usage: ${name}`);
+  }
+});

@@ -1,0 +1,146 @@
+import { assert, assertEquals, assertThrows } from "@std/assert";
+import { dtypes, type Scalar } from "../../../src/array/dtype.ts";
+import { LocalArray } from "../../../src/array/local_array.ts";
+import { fillByFunction } from "../../../src/array/traverse.ts";
+import { DTypeError, ShapeError } from "../../../src/errors.ts";
+
+const six = () => new LocalArray({ data: Float64Array.of(1, 2, 3, 4, 5, 6), dtype: "float64", shape: [2, 3] });
+
+Deno.test("LocalArray: shape, strides, views and copies", () => {
+  const a = six();
+  assertEquals([a.size, a.byteLength, a.memory, [...a.strides]], [6, 48, "host", [3, 1]]);
+  assert(a.isDense("C") && !a.isDense("F"));
+  const t = a.transpose();
+  assertEquals([...t.shape, ...t.strides], [3, 2, 1, 3]);
+  assert(t.isDense("F"));
+  assertEquals(t.toNumbers(), [1, 4, 2, 5, 3, 6]);
+  assertEquals([...t.toTypedArray("F")], [1, 2, 3, 4, 5, 6]);
+  assertEquals(a.at(1, 2), 6);
+  assertEquals(t.at(2, 1), 6);
+  assert(t.view().buffer === a.data.buffer);
+  const middle = a.slice([0, 1], [2, 2]);
+  assertEquals(middle.toNumbers(), [2, 3, 5, 6]);
+  assertEquals([...middle.view()], [2, 3, 4, 5, 6]);
+  middle.set(0);
+  assertEquals([...a.data], [1, 0, 0, 4, 0, 0]);
+  assertEquals([...a.copy("F").data], [1, 4, 0, 0, 0, 0]);
+  assertEquals(a.slice([1, 3], [1, 0]).view().length, 0);
+});
+
+Deno.test("LocalArray: set takes one value, a list, a typed array or another array", () => {
+  const a = six();
+  a.set([6, 5, 4, 3, 2, 1]);
+  assertEquals(a.toNumbers(), [6, 5, 4, 3, 2, 1]);
+  a.transpose().set([1, 2, 3, 4, 5, 6]);
+  assertEquals(a.toNumbers(), [1, 3, 5, 2, 4, 6]);
+  a.set(Int32Array.of(1, 2, 3, 4, 5, 6));
+  assertEquals(a.toNumbers(), [1, 2, 3, 4, 5, 6]);
+  const half = LocalArray.zeros("float16", [2, 3]);
+  half.set(a);
+  assertEquals(half.toNumbers(), [1, 2, 3, 4, 5, 6]);
+  a.transpose().set(a.transpose()); // its own memory
+  assertEquals(a.toNumbers(), [1, 2, 3, 4, 5, 6]);
+
+  const complex = LocalArray.zeros("complex64", [2]);
+  complex.set([1, -1, 2, -2]);
+  assertEquals(complex.at(1), [2, -2]);
+  complex.fill([7, 8]);
+  assertEquals(complex.toNumbers(), [7, 8, 7, 8]);
+  complex.set(3);
+  assertEquals(complex.toNumbers(), [3, 0, 3, 0]);
+  complex.set(new LocalArray({ data: Float64Array.of(1, 9, 2), dtype: "float64", shape: [2], strides: [2] }));
+  assertEquals(complex.toNumbers(), [1, 0, 2, 0]);
+
+  const bits = LocalArray.zeros("bfloat16", [2]);
+  bits.set(Uint16Array.of(0x3f80, 0x4000)); // bits
+  assertEquals(bits.toNumbers(), [1, 2]);
+  bits.set([3, 4]); // values
+  assertEquals([...bits.data], [0x4040, 0x4080]);
+  bits.set(Float32Array.of(5, 6));
+  assertEquals(bits.toNumbers(), [5, 6]);
+
+  const big = LocalArray.zeros("int64", [2]);
+  big.set([2n ** 60n, 5] as unknown as bigint[]);
+  assertEquals([...big.data], [2n ** 60n, 5n]);
+  big.set(7n);
+  assertEquals(big.toNumbers(), [7, 7]);
+});
+
+Deno.test("LocalArray: what does not fit is refused", () => {
+  const data = new Float64Array(6);
+  const make = (options: object) => () => new LocalArray({ data, dtype: "float64", shape: [2, 3], ...options });
+  assertThrows(make({ shape: [3, 3] }), ShapeError, "needs 9 elements, but the Float64Array holds 6");
+  assertThrows(make({ offset: 1 }), ShapeError, "from element 1 on needs 7");
+  assertThrows(make({ offset: -1 }), ShapeError, "from element -1");
+  assertThrows(make({ strides: [3] }), ShapeError, "Strides [3] do not fit");
+  assertThrows(make({ strides: [4, 1] }), ShapeError, "needs 7 elements");
+  assertThrows(make({ dtype: "float32" }), DTypeError, "float32 lives in a Float32Array, not in a Float64Array");
+  assertThrows(make({ shape: [2, -3] }), ShapeError, "The local shape is [2,-3]");
+  assertThrows(() => six().set([1, 2]), ShapeError, "takes 6 numbers, but 2 were given");
+  assertThrows(
+    () => six().set(LocalArray.zeros("float64", [3, 2])),
+    ShapeError,
+    "cannot take the elements of one of [3,2]",
+  );
+  assertThrows(() => six().set(LocalArray.zeros("complex64", [2, 3])), DTypeError, "imaginary parts would be lost");
+  assertThrows(() => six().set(["1", 2, 3, 4, 5, 6] as unknown as number[]), DTypeError, "takes a number");
+  assertThrows(() => six().slice([1, 1], [2, 2]), ShapeError, "does not lie in an array of [2,3]");
+  assertThrows(() => six().at(2, 0), RangeError, "index [2,0]");
+  assertThrows(() => six().at(0), RangeError, "index [0]");
+});
+
+Deno.test("LocalArray: padded arrays give their elements only", () => {
+  const padded = new LocalArray({
+    data: Float32Array.from({ length: 20 }, (_, i) => i),
+    dtype: "float32",
+    shape: [3, 2],
+    strides: [1, 8],
+    offset: 2,
+  });
+  assertEquals(padded.toNumbers(), [2, 10, 3, 11, 4, 12]);
+  assertEquals([...padded.view()], [2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12]);
+  assert(!padded.isDense("F"));
+});
+
+Deno.test("LocalArray.address is the address of the first element", () => {
+  const a = six();
+  assertEquals(a.slice([1, 1], [1, 1]).address - a.address, 32n);
+});
+
+Deno.test("fillByFunction calls f with global indices, in every dtype, order and number of dimensions", () => {
+  const all: [number, number][][] = [[[0, 2], [3, 4]], [[1, 3]], [[0, 1], [4, 6]], [[2, 3]]];
+  for (let dimensions = 1; dimensions <= 4; dimensions++) {
+    const ranges = all.slice(0, dimensions);
+    const lists = ranges.map((list) => list.flatMap(([a, b]) => Array.from({ length: b - a }, (_, i) => a + i)));
+    const shape = lists.map((list) => list.length);
+    for (const dtype of dtypes) {
+      for (const order of ["C", "F"] as const) {
+        const array = LocalArray.zeros(dtype, shape, order);
+        const value = (...index: number[]): Scalar => {
+          assertEquals(index.length, dimensions);
+          const number = index.reduce((sum, i) => 2 * sum + i, 0) % 8;
+          return dtype.startsWith("complex") ? [number, 1] : dtype === "int64" ? BigInt(number) : number;
+        };
+        fillByFunction(dtype, array.data, ranges, order, value);
+        const visit = (index: number[]): void => {
+          if (index.length < dimensions) return lists[index.length].forEach((_, i) => visit([...index, i]));
+          assertEquals(array.at(...index), value(...index.map((i, d) => lists[d][i])), `${dtype} ${order}`);
+        };
+        visit([]);
+      }
+    }
+  }
+});
+
+Deno.test("fillByFunction refuses values of the wrong kind", () => {
+  const fill = (dtype: "float32" | "int64" | "complex64", dimensions: number, value: unknown) => () => {
+    const array = LocalArray.zeros(dtype, new Array(dimensions).fill(1));
+    fillByFunction(dtype, array.data, new Array(dimensions).fill([[0, 1]]), "C", () => value as Scalar);
+  };
+  for (const dimensions of [1, 2, 3, 4]) {
+    assertThrows(fill("float32", dimensions, undefined), DTypeError, "must return numbers for float32");
+    assertThrows(fill("float32", dimensions, [1, 2]), DTypeError, "but returned [1,2]");
+  }
+  assertThrows(fill("complex64", 2, "1"), DTypeError, "takes a number or [re, im]");
+  assertThrows(fill("int64", 2, 0.5), DTypeError, "whole number");
+});

@@ -1,0 +1,147 @@
+import { assert, assertAlmostEquals, assertEquals, assertThrows } from "@std/assert";
+import { allocate, type DType, dtypeInfo, dtypes, toFloat64, type TypedArray } from "../../../src/array/dtype.ts";
+import type { Order } from "../../../src/array/layout.ts";
+import { fillRandom, randomSource } from "../../../src/array/random.ts";
+import { countOf, type Ranges } from "../../../src/array/traverse.ts";
+import { DTypeError } from "../../../src/errors.ts";
+
+interface Options {
+  seed?: number;
+  low?: number;
+  high?: number;
+}
+
+function draw(dtype: DType, shape: number[], ranges: Ranges, order: Order, options: Options = {}): TypedArray {
+  const data = allocate(dtype, ranges.reduce((product, list) => product * countOf(list), 1));
+  fillRandom(dtype, data, ranges, order, shape, randomSource(dtype, options, 0));
+  return data;
+}
+
+function numbers(dtype: DType, data: TypedArray): Float64Array {
+  const values = new Float64Array(data.length);
+  toFloat64(dtypeInfo(dtype).real, data, values);
+  return values;
+}
+
+/** n numbers of a vector. */
+const vector = (dtype: DType, n: number, options: Options = {}) =>
+  numbers(dtype, draw(dtype, [n], [[[0, n]]], "C", options));
+
+Deno.test("random: an element depends on its global index only, not on the part or the order", () => {
+  const shape = [5, 6, 7];
+  for (const dtype of dtypes) {
+    const { parts } = dtypeInfo(dtype);
+    const whole = draw(dtype, shape, [[[0, 5]], [[0, 6]], [[0, 7]]], "C", { seed: 9 });
+    const ranges: Ranges = [[[1, 2], [4, 5]], [[0, 3], [5, 6]], [[2, 3], [4, 7]]];
+    const chosen = ranges.map((list) => list.flatMap(([a, b]) => Array.from({ length: b - a }, (_, i) => a + i)));
+    for (const order of ["C", "F"] as const) {
+      const part = draw(dtype, shape, ranges, order, { seed: 9 });
+      chosen[0].forEach((i, a) =>
+        chosen[1].forEach((j, b) =>
+          chosen[2].forEach((k, c) => {
+            const local = order === "C" ? (a * 4 + b) * 4 + c : a + 2 * (b + 4 * c);
+            for (let p = 0; p < parts; p++) {
+              assertEquals(part[local * parts + p], whole[((i * 6 + j) * 7 + k) * parts + p], `${dtype} ${order}`);
+            }
+          })
+        )
+      );
+    }
+  }
+});
+
+Deno.test("random: counters beyond 2^32 go on without repetition, and without a seam", () => {
+  const shape = [2 ** 17, 2 ** 17];
+  const [row, column] = [2 ** 15 - 1, 2 ** 17 - 50]; // index 2^32 lies between this row and the next
+  const two: Ranges = [[[row, row + 2]], [[0, 2 ** 17]]];
+  const whole = draw("float64", shape, two, "C");
+  const parts = [draw("float64", shape, [[[row, row + 1]], [[column, 2 ** 17]]], "C")];
+  assertEquals(parts[0], whole.slice(column, 2 ** 17));
+  const columns = draw("float64", shape, [[[row, row + 2]], [[3, 5]]], "F");
+  assertEquals([...columns], [whole[3], whole[2 ** 17 + 3], whole[4], whole[2 ** 17 + 4]]);
+  const first = draw("float64", shape, [[[0, 1]], [[0, 2 ** 17]]], "C");
+  const later = draw("float64", shape, [[[2 ** 15, 2 ** 15 + 1]], [[0, 2 ** 17]]], "C");
+  let equal = 0;
+  for (let i = 0; i < first.length; i++) if (first[i] === later[i]) equal++;
+  assertEquals(equal, 0);
+});
+
+Deno.test("random: uniform moments, no correlation between neighbours, parts or seeds", () => {
+  const n = 100_000;
+  for (const dtype of ["float64", "float32", "float16", "bfloat16", "complex64", "complex128"] as const) {
+    const values = vector(dtype, n / dtypeInfo(dtype).parts);
+    const mean = values.reduce((a, b) => a + b, 0) / n;
+    const bias = dtype === "bfloat16" ? 2 ** -9 : dtype === "float16" ? 2 ** -12 : 0;
+    assertAlmostEquals(mean + bias, 0.5, 0.004, dtype);
+    const variance = values.reduce((a, b) => a + (b - mean) ** 2, 0) / n;
+    assertAlmostEquals(variance, 1 / 12, 0.001, dtype);
+    for (const lag of [1, 2, 64, 1000]) {
+      let covariance = 0;
+      for (let i = lag; i < n; i++) covariance += (values[i] - mean) * (values[i - lag] - mean);
+      assertAlmostEquals(covariance / n / variance, 0, 0.015, `${dtype}, ${lag} apart`);
+    }
+  }
+  const seeds = [0, 1, 2, -1, 2 ** 32, 2 ** 40 + 1, 1234567];
+  for (const a of seeds) {
+    for (const b of seeds) {
+      if (a >= b) continue;
+      const [x, y] = [vector("float64", 20_000, { seed: a }), vector("float64", 20_000, { seed: b })];
+      const covariance = x.reduce((sum, value, i) => sum + (value - 0.5) * (y[i] - 0.5), 0) / x.length;
+      assertAlmostEquals(covariance * 12, 0, 0.035, `seeds ${a} and ${b}`);
+      assert(new Set([...x, ...y]).size === 40_000);
+    }
+  }
+});
+
+Deno.test("random: each of the 53 bits of a float64, and of the 24 of a float32, is a fair coin", () => {
+  for (const [dtype, bits] of [["float64", 53], ["float32", 24]] as const) {
+    const n = 40_000;
+    const values = vector(dtype, n, { seed: 5 });
+    for (let bit = 1; bit <= bits; bit++) {
+      let ones = 0;
+      for (const value of values) ones += Math.floor(value * 2 ** bit) % 2;
+      assertAlmostEquals(ones / n, 0.5, 0.013, `${dtype} bit ${bit}`);
+    }
+  }
+});
+
+Deno.test("random: pairs of neighbours fill the unit square evenly (chi-square)", () => {
+  const n = 200_000;
+  const values = vector("float64", n, { seed: 77 });
+  const cells = new Float64Array(256);
+  for (let i = 0; i < n; i += 2) cells[Math.floor(values[i] * 16) * 16 + Math.floor(values[i + 1] * 16)]++;
+  const expected = n / 2 / 256;
+  const chiSquare = cells.reduce((sum, count) => sum + (count - expected) ** 2 / expected, 0);
+  assert(chiSquare > 160 && chiSquare < 370, `${chiSquare}`); // 255 degrees of freedom: 255 +- 5 sigma
+});
+
+Deno.test("random: bounds, for floats and integers; never the upper one", () => {
+  for (const dtype of dtypes.filter((dtype) => !dtypeInfo(dtype).isInteger)) {
+    const values = vector(dtype, 30_000);
+    assert(values.every((value) => value >= 0 && value < 1), dtype);
+  }
+  const scaled = vector("float64", 10_000, { low: -3, high: 5 });
+  assert(Math.min(...scaled) < -2.99 && Math.max(...scaled) > 4.99 && scaled.every((x) => x >= -3 && x < 5));
+  for (const dtype of ["int8", "uint8", "int32", "int64"] as const) {
+    const dice = vector(dtype, 60_000, { low: 1, high: 7 });
+    const counts = new Map<number, number>();
+    for (const value of dice) counts.set(value, (counts.get(value) ?? 0) + 1);
+    assertEquals([...counts.keys()].sort(), [1, 2, 3, 4, 5, 6]);
+    for (const count of counts.values()) assertAlmostEquals(count, 10_000, 500);
+    assert(vector(dtype, 5000).every((value) => value >= 0 && value < 100));
+  }
+  const wide = vector("int64", 10_000, { low: -(2 ** 52), high: 2 ** 52 });
+  assert(wide.every(Number.isSafeInteger) && Math.min(...wide) < -(2 ** 51) && Math.max(...wide) > 2 ** 51);
+  assert(new Set(wide.map((value) => Math.abs(value) % 2)).size === 2);
+});
+
+Deno.test("random: what is refused", () => {
+  const source = (dtype: DType, options: Options) => () => randomSource(dtype, options, 0);
+  assertThrows(source("float32", { seed: 1.5 }), RangeError, "seed must be a whole number");
+  assertThrows(source("float32", { low: 1, high: 1 }), RangeError, "low < high");
+  assertThrows(source("float32", { low: 0, high: Infinity }), RangeError, "both finite");
+  assertThrows(source("int32", { low: 0.5, high: 3 }), DTypeError, "whole bounds");
+  assertThrows(source("int8", { low: 0, high: 1000 }), DTypeError, "high up to 127 + 1");
+  assertThrows(source("uint8", { low: -1, high: 5 }), DTypeError, "low from 0");
+  assertThrows(source("int64", { low: 0, high: 2 ** 60 }), DTypeError, "whole bounds");
+});

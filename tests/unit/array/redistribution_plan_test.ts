@@ -1,0 +1,262 @@
+import { assert, assertEquals, assertThrows } from "@std/assert";
+import fc from "fast-check";
+import { type DType, dtypeInfo, loadScalar, storeScalar } from "../../../src/array/dtype.ts";
+import { type Order, sizeOfShape } from "../../../src/array/layout.ts";
+import { LocalArray } from "../../../src/array/local_array.ts";
+import {
+  type Exchanging,
+  onRoot,
+  type Parts,
+  planRedistribution,
+  type RedistributionPlan,
+} from "../../../src/array/redistribution_plan.ts";
+import {
+  BlockCyclic,
+  BlockNonCyclic,
+  Box,
+  type Distribution,
+  ProcessGrid,
+  Replicated,
+  Slab,
+} from "../../../src/distribution/mod.ts";
+import { DistributionError, DTypeError, ShapeError } from "../../../src/errors.ts";
+
+type Options = Parameters<Exchanging["allToAllV"]>[1];
+
+/** Thrown by the first pass of a simulated exchange, when a rank has packed what it sends. */
+class Packed extends Error {}
+
+/**
+ * Execute the plans of all ranks without MPI: a first pass records what each rank sends, a second one delivers it.
+ */
+function executeOnAll(
+  plans: readonly RedistributionPlan[],
+  sources: readonly LocalArray[],
+  targets: readonly LocalArray[],
+  order: Order,
+): number {
+  const size = plans.length;
+  const sent = plans.map((plan, rank) => {
+    let record: { data: BigInt64Array; options: Options } | null = null;
+    const communicator: Exchanging = {
+      size,
+      allToAllV(send, options) {
+        record = { data: send.slice(), options };
+        throw new Packed();
+      },
+    };
+    try {
+      plan.execute(communicator, sources[rank], targets[rank], order);
+    } catch (error) {
+      if (!(error instanceof Packed)) throw error;
+    }
+    return record as { data: BigInt64Array; options: Options } | null;
+  });
+  // One MPI_Alltoallv on all ranks, or on none.
+  assert(sent.every((record) => (record === null) === (sent[0] === null)));
+  if (sent[0] === null) return 0;
+  let words = 0;
+  plans.forEach((plan, rank) => {
+    const communicator: Exchanging = {
+      size,
+      allToAllV(_, { receiveCounts, receiveDisplacements, into }) {
+        for (let peer = 0; peer < size; peer++) {
+          const { data, options } = sent[peer]!;
+          const { sendCounts, sendDisplacements } = options;
+          assertEquals(sendCounts[rank], receiveCounts[peer], `words from ${peer} to ${rank}`);
+          const [start, count] = [sendDisplacements[rank], sendCounts[rank]];
+          into.set(data.subarray(start, start + count), receiveDisplacements[peer]);
+          words += count;
+        }
+      },
+    };
+    plan.execute(communicator, sources[rank], targets[rank], order);
+  });
+  return words;
+}
+
+/** The value of a global element: its C-order number, kept small enough for every dtype. */
+function valueOf(index: readonly number[], shape: readonly number[]): number {
+  return index.reduce((sum, i, d) => sum * shape[d] + i, 0) % 15;
+}
+
+function globalIndex(parts: Parts, rank: number, local: readonly number[]): number[] {
+  return parts.ranges(rank).map((ranges, d) => {
+    const all = ranges.flatMap(([start, end]) => Array.from({ length: end - start }, (_, i) => start + i));
+    return all[local[d]];
+  });
+}
+
+function* indices(shape: readonly number[]): Generator<number[]> {
+  if (shape.length === 0) return yield [];
+  for (let i = 0; i < shape[0]; i++) for (const rest of indices(shape.slice(1))) yield [i, ...rest];
+}
+
+function partOf(parts: Parts, rank: number, dtype: DType, order: Order): LocalArray {
+  const shape = parts.ranges(rank).map((ranges) => ranges.reduce((sum, [start, end]) => sum + end - start, 0));
+  return LocalArray.zeros(dtype, shape, order);
+}
+
+function put(array: LocalArray, index: readonly number[], value: number): void {
+  const at = index.reduce((sum, i, d) => sum + i * array.strides[d], array.offset);
+  storeScalar(array.dtype, array.data, at, dtypeInfo(array.dtype).isComplex ? [value, -value] : value);
+}
+
+function get(array: LocalArray, index: readonly number[]): number {
+  const at = index.reduce((sum, i, d) => sum + i * array.strides[d], array.offset);
+  const value = loadScalar(array.dtype, array.data, at);
+  if (!Array.isArray(value)) return Number(value);
+  assertEquals(value[1], -value[0] + 0);
+  return value[0];
+}
+
+function checkMove(from: Parts, to: Parts, dtype: DType, orders: readonly [Order, Order, Order]): void {
+  const [shape, size] = [from.globalShape!, from.size!];
+  const ranks = Array.from({ length: size }, (_, rank) => rank);
+  const plans = ranks.map((rank) => planRedistribution(from, to, rank));
+  const sources = ranks.map((rank) => partOf(from, rank, dtype, orders[0]));
+  for (const rank of ranks) {
+    for (const local of indices(sources[rank].shape)) {
+      put(sources[rank], local, valueOf(globalIndex(from, rank, local), shape));
+    }
+  }
+  // Twice: buffers are reused.
+  for (let round = 0; round < 2; round++) {
+    const targets = ranks.map((rank) => partOf(to, rank, dtype, orders[1]));
+    executeOnAll(plans, sources, targets, orders[2]);
+    for (const rank of ranks) {
+      for (const local of indices(targets[rank].shape)) {
+        assertEquals(get(targets[rank], local), valueOf(globalIndex(to, rank, local), shape));
+      }
+    }
+  }
+  // Elements that a rank wants and has not.
+  let moved = 0;
+  for (const rank of ranks) {
+    const own = new Set([...indices(sources[rank].shape)].map((local) => globalIndex(from, rank, local).join()));
+    const wanted = [...indices(partOf(to, rank, dtype, "C").shape)].map((local) => globalIndex(to, rank, local).join());
+    moved += wanted.filter((index) => !own.has(index)).length;
+  }
+  assertEquals(plans.map((plan) => plan.elementsMoved), ranks.map(() => moved));
+  assertEquals(plans[0].bytesMoved(dtypeInfo(dtype).itemSize), moved * dtypeInfo(dtype).itemSize);
+}
+
+/** Any distribution of a shape on a number of ranks. */
+function distributions(shape: readonly number[], size: number): fc.Arbitrary<Parts> {
+  const dimensions = shape.length;
+  const divisors = [1, 2, 3, 4, 5, 6].filter((count) => count <= size);
+  const gridShape = fc.array(fc.constantFrom(...divisors), { minLength: dimensions, maxLength: dimensions })
+    .map((extents) => {
+      let left = size;
+      return extents.map((extent) => {
+        const used = Math.min(extent, left);
+        left = Math.floor(left / used);
+        return used;
+      });
+    });
+  const grid = gridShape.chain((extents) =>
+    fc.constantFrom<"row-major" | "column-major">("row-major", "column-major").map((layout) =>
+      new ProcessGrid({ shape: extents, layout })
+    )
+  );
+  const blocks = fc.array(fc.integer({ min: 1, max: 4 }), { minLength: dimensions, maxLength: dimensions });
+  const options: fc.Arbitrary<Parts>[] = [
+    fc.nat(dimensions - 1).map((dimension) => new Slab(dimension).bind(shape, size)),
+    fc.constant(Replicated.bind(shape, size)),
+    fc.nat(size - 1).map((root) => onRoot(shape, size, root)),
+    fc.tuple(grid, blocks).map(([grid, blocks]) => new BlockCyclic(grid, blocks).bind(shape, size)),
+    grid.map((grid) => new BlockNonCyclic(grid).bind(shape, size)),
+    // Boxes: cuts of the first dimension at random places, empty ones included.
+    fc.array(fc.nat(shape[0]), { minLength: size - 1, maxLength: size - 1 }).map((cuts) => {
+      const edges = [0, ...cuts.sort((a, b) => a - b), shape[0]];
+      const corners = Array.from({ length: size }, (_, rank) =>
+        [
+          [edges[rank], ...shape.slice(1).map(() => 0)],
+          [edges[rank + 1], ...shape.slice(1)],
+        ] as const);
+      return new Box(corners).bind(shape, size);
+    }),
+  ];
+  return fc.oneof(...options);
+}
+
+Deno.test("any distribution to any other: every element arrives, on every rank, in every order", () => {
+  const cases = fc.record({
+    shape: fc.array(fc.integer({ min: 0, max: 7 }), { minLength: 1, maxLength: 3 }),
+    size: fc.integer({ min: 1, max: 6 }),
+  }).chain(({ shape, size }) =>
+    fc.record({
+      from: distributions(shape, size),
+      to: distributions(shape, size),
+      dtype: fc.constantFrom<DType>("float8_e4m3", "float16", "float32", "complex64", "complex128", "int64", "int8"),
+      orders: fc.tuple(...[0, 1, 2].map(() => fc.constantFrom<Order>("C", "F"))) as fc.Arbitrary<[Order, Order, Order]>,
+    })
+  );
+  fc.assert(
+    fc.property(cases, ({ from, to, dtype, orders }) => checkMove(from, to, dtype, orders)),
+    { numRuns: 300 },
+  );
+});
+
+Deno.test("a slice of a distribution, and a transposed one, can be redistributed like any other", () => {
+  const grid = new ProcessGrid({ shape: [2, 2], layout: "row-major" });
+  const blocks = new BlockCyclic(grid, [2, 3]).bind([9, 11], 4);
+  const sliced: Distribution = blocks.slice([[1, 8], [2, 10]]);
+  checkMove(sliced, Slab.Y.bind([7, 8], 4), "float32", ["C", "C", "C"]);
+  checkMove(Slab.X.bind([7, 8], 4), sliced, "complex64", ["F", "C", "F"]);
+  checkMove(blocks.transpose(), new BlockCyclic(grid, [1, 1]).bind([11, 9], 4), "float64", ["C", "F", "C"]);
+});
+
+Deno.test("views and padded arrays are sources and targets", () => {
+  const [from, to] = [Slab.X.bind([4, 6], 2), Slab.Y.bind([4, 6], 2)];
+  const plans = [0, 1].map((rank) => planRedistribution(from, to, rank));
+  const sources = [0, 1].map((rank) => {
+    const padded = LocalArray.zeros("float64", [3, 8]).slice([1, 1], [2, 6]);
+    padded.set(Array.from({ length: 12 }, (_, i) => 12 * rank + i));
+    return padded;
+  });
+  const targets = [0, 1].map(() => LocalArray.zeros("float64", [5, 5]).slice([0, 2], [4, 3]));
+  executeOnAll(plans, sources, targets, "C");
+  assertEquals(targets[0].toNumbers(), [0, 1, 2, 6, 7, 8, 12, 13, 14, 18, 19, 20]);
+  assertEquals(targets[1].toNumbers(), [3, 4, 5, 9, 10, 11, 15, 16, 17, 21, 22, 23]);
+});
+
+Deno.test("the same distribution moves nothing, and needs no exchange", () => {
+  const rows = Slab.X.bind([6, 3], 3);
+  const blocks = new BlockNonCyclic(new ProcessGrid({ shape: [3, 1] })).bind([6, 3], 3);
+  for (const [from, to] of [[rows, blocks], [blocks, rows], [Replicated.bind([6, 3], 3), rows]]) {
+    assertEquals(planRedistribution(from, to, 1).elementsMoved, 0);
+    checkMove(from, to, "float32", ["C", "F", "C"]);
+  }
+});
+
+Deno.test("what a plan refuses", () => {
+  const [rows, columns] = [Slab.X.bind([4, 4], 2), Slab.Y.bind([4, 4], 2)];
+  assertThrows(() => planRedistribution(Slab.X, columns, 0), DistributionError, "bind both");
+  assertThrows(() => planRedistribution(rows, Slab.Y.bind([4, 5], 2), 0), DistributionError, "[4,5]");
+  assertThrows(() => planRedistribution(rows, Slab.Y.bind([4, 4], 3), 0), DistributionError, "on 3");
+  const plan = planRedistribution(rows, columns, 0);
+  const communicator: Exchanging = { size: 2, allToAllV: () => {} };
+  const part = (dtype: DType, shape: number[]) => LocalArray.zeros(dtype, shape);
+  const run = (source: LocalArray, target: LocalArray) => () => plan.execute(communicator, source, target);
+  assertThrows(run(part("float32", [2, 4]), part("float64", [4, 2])), DTypeError, "not from float32 to float64");
+  assertThrows(run(part("float32", [3, 4]), part("float32", [4, 2])), ShapeError, "The source has shape [3,4]");
+  assertThrows(run(part("float32", [2, 4]), part("float32", [4, 4])), ShapeError, "The target has shape [4,4]");
+  const huge = planRedistribution(Slab.X.bind([2 ** 20, 2 ** 20], 2), Slab.Y.bind([2 ** 20, 2 ** 20], 2), 0);
+  assertEquals(huge.bytesMoved(1), 2 ** 39);
+  assertEquals(sizeOfShape(huge.sends[0].shape), 2 ** 38);
+});
+
+Deno.test("buffers are kept for the next execution until release", () => {
+  const [rows, columns] = [Slab.X.bind([4, 4], 2), Slab.Y.bind([4, 4], 2)];
+  const plan = planRedistribution(rows, columns, 0);
+  const seen: ArrayBuffer[] = [];
+  const communicator: Exchanging = { size: 2, allToAllV: (send) => seen.push(send.buffer) };
+  const [source, target] = [LocalArray.zeros("float64", [2, 4]), LocalArray.zeros("float64", [4, 2])];
+  plan.execute(communicator, source, target);
+  plan.execute(communicator, source, target);
+  assert(seen[0] === seen[1]);
+  assertEquals(plan.workspaceBytes, 64);
+  plan.release();
+  assertEquals(plan.workspaceBytes, 0);
+});

@@ -1,0 +1,242 @@
+import { assert, assertEquals } from "@std/assert";
+import fc from "fast-check";
+import { planRedistribution } from "../../../src/array/redistribution_plan.ts";
+import {
+  BlockCyclic,
+  BlockNonCyclic,
+  Box,
+  type Corners,
+  type Distribution,
+  ProcessGrid,
+  Replicated,
+  Slab,
+} from "../../../src/distribution/mod.ts";
+import { describeStrategy, matrixName } from "../../../src/linalg/engines/report.ts";
+import {
+  chooseStrategy,
+  elementsMoved,
+  kept,
+  SCALAPACK_ALGORITHMS,
+  splitAlong,
+  type Strategy,
+  summed,
+} from "../../../src/linalg/engines/strategy.ts";
+import { canonicalProblem, type MatmulProblem } from "../../../src/linalg/problem.ts";
+
+interface Given {
+  size: number;
+  m?: number;
+  n?: number;
+  k?: number;
+  transposes?: readonly [boolean, boolean];
+  a: Distribution;
+  b: Distribution;
+  d: Distribution;
+}
+
+function problemOf({ size, m = 12, n = 24, k = 36, transposes = [false, false], a, b, d }: Given): MatmulProblem {
+  const matrix = (distribution: Distribution, rows: number, columns: number) => ({
+    rows,
+    columns,
+    dtype: "float64" as const,
+    distribution: distribution.bind([rows, columns], size),
+  });
+  return {
+    m,
+    n,
+    k,
+    a: transposes[0] ? matrix(a, k, m) : matrix(a, m, k),
+    b: transposes[1] ? matrix(b, n, k) : matrix(b, k, n),
+    c: null,
+    d: matrix(d, m, n),
+    operationA: { transpose: transposes[0], conjugate: false },
+    operationB: { transpose: transposes[1], conjugate: false },
+    accumulator: "float64",
+    transposed: false,
+  };
+}
+
+const { X, Y } = Slab;
+
+Deno.test("chooseStrategy() takes slabs where they are, as cuBLASMp's table says", () => {
+  const table = [
+    [[true, false], [Y, Y, X], [X, X, Y]],
+    [[false, false], [X, Y, X], [Y, X, Y]],
+    [[false, true], [X, X, X], [Y, Y, Y]],
+    [[true, true], [Y, X, X], [X, Y, Y]],
+  ] as const;
+  for (const [transposes, gather, scatter] of table) {
+    for (const [[a, b, d], algorithm] of [[gather, "all_gather_gemm"], [scatter, "gemm_reduce_scatter"]] as const) {
+      const problem = problemOf({ size: 4, transposes, a, b, d });
+      const strategy = chooseStrategy(problem)!;
+      assertEquals(strategy.algorithm, algorithm);
+      assertEquals(strategy.moves, 0);
+      const travelling = algorithm === "all_gather_gemm" ? problem.k * problem.n : problem.m * problem.n;
+      assertEquals(strategy.traffic, 3 * travelling * 8);
+    }
+  }
+});
+
+Deno.test("chooseStrategy() leaves blocks on one grid to pgemm", () => {
+  for (const layout of ["row-major", "column-major"] as const) {
+    const blocks = new BlockCyclic(new ProcessGrid({ shape: [2, 2], layout }), [2, 3], { firstProcess: [1, 0] });
+    const strategy = chooseStrategy(problemOf({ size: 4, a: blocks, b: blocks, d: blocks }))!;
+    assertEquals([strategy.algorithm, strategy.moves], ["pgemm", 0]);
+  }
+});
+
+Deno.test("chooseStrategy() brings a stray operand to the grid of the others", () => {
+  const grid = new ProcessGrid({ shape: [2, 2] });
+  const blocks = new BlockCyclic(grid, [2, 3]);
+  const strategy = chooseStrategy(problemOf({ size: 4, m: 40, n: 40, k: 4, a: blocks, b: X, d: blocks }))!;
+  assertEquals([strategy.algorithm, strategy.moves], ["pgemm", 1]);
+  assert(strategy.b instanceof BlockCyclic && strategy.b.grid.equals(grid));
+});
+
+Deno.test("chooseStrategy() runs on one rank, and for nothing to add up, without any communication", () => {
+  for (const [size, k] of [[1, 36], [4, 0]]) {
+    const strategy = chooseStrategy(problemOf({ size, k, a: X, b: Y, d: Y }))!;
+    assertEquals([strategy.algorithm, strategy.moves, strategy.traffic], ["local_gemm", 0, 0]);
+  }
+});
+
+Deno.test("chooseStrategy() refuses messages of more than 2^31 elements", () => {
+  const huge = problemOf({ size: 2, m: 100_000, n: 100_000, k: 4, a: Y, b: X, d: Y });
+  assertEquals(chooseStrategy(huge, "gemm_reduce_scatter"), null);
+  assertEquals(chooseStrategy(huge)!.algorithm !== "gemm_reduce_scatter", true);
+});
+
+Deno.test("chooseStrategy() divides the user's row-major matrices as the user sees them", () => {
+  const matrix = (shape: readonly [number, number], slab: Slab) => ({
+    shape,
+    order: "C" as const,
+    dtype: "float32" as const,
+    distribution: slab.bind(shape, 2),
+  });
+  const problem = canonicalProblem({
+    a: matrix([1024, 128], Y),
+    b: matrix([1024, 512], Y),
+    c: null,
+    d: matrix([128, 512], X),
+    operationA: { transpose: true, conjugate: false },
+    operationB: { transpose: false, conjugate: false },
+    accumulator: "float32",
+  });
+  const strategy = chooseStrategy(problem)!;
+  assertEquals(matrixName(problem, "a"), "B");
+  assertEquals(
+    describeStrategy(problem, strategy),
+    "A divided along m, D divided along m; the blocks of B divided along n, go to all 2 ranks",
+  );
+});
+
+Deno.test("splitAlong() is null for what is not one range a rank", () => {
+  const grid = new ProcessGrid({ shape: [2, 1] });
+  assertEquals(splitAlong(X.bind([5, 3], 2), 0), [[0, 3], [3, 5]]);
+  assertEquals(splitAlong(X.bind([5, 3], 2), 1), null);
+  assertEquals(splitAlong(X.bind([1, 3], 3), 0), [[0, 1], [0, 0], [0, 0]]);
+  assertEquals(splitAlong(new BlockCyclic(grid, [1, 3]).bind([5, 3], 2), 0), null);
+  assertEquals(splitAlong(Replicated.bind([5, 3], 2), 0), null);
+});
+
+/** Distributions of all kinds on `size` ranks. */
+function distributions(size: number, shape: readonly [number, number]): fc.Arbitrary<Distribution> {
+  const divisors = Array.from({ length: size }, (_, i) => i + 1).filter((rows) => size % rows === 0);
+  const grid = fc.tuple(fc.constantFrom(...divisors), fc.constantFrom("row-major", "column-major")).map((
+    [rows, layout],
+  ) => new ProcessGrid({ shape: [rows, size / rows], layout: layout as "row-major" }));
+  const cuts = (extent: number) =>
+    fc.array(fc.integer({ min: 0, max: extent }), { minLength: size - 1, maxLength: size - 1 })
+      .map((values) => [0, ...values.sort((x, y) => x - y), extent]);
+  const box = fc.constantFrom(0, 1).chain((dimension) =>
+    cuts(shape[dimension]).map((edges) =>
+      new Box(Array.from({ length: size }, (_, rank): Corners => {
+        const [start, end] = [edges[rank], edges[rank + 1]];
+        return dimension === 0 ? [[start, 0], [end, shape[1]]] : [[0, start], [shape[0], end]];
+      }))
+    )
+  );
+  return fc.oneof(
+    fc.constantFrom<Distribution>(X, Y, Replicated),
+    grid.map((value) => new BlockNonCyclic(value)),
+    fc.tuple(grid, fc.integer({ min: 1, max: 6 }), fc.integer({ min: 1, max: 6 })).map(([value, rows, columns]) =>
+      new BlockCyclic(value, [rows, columns])
+    ),
+    box,
+  );
+}
+
+const problems = fc.record({
+  size: fc.integer({ min: 1, max: 6 }),
+  m: fc.integer({ min: 0, max: 12 }),
+  n: fc.integer({ min: 1, max: 12 }),
+  k: fc.integer({ min: 0, max: 12 }),
+  transposes: fc.tuple(fc.boolean(), fc.boolean()),
+}).chain(({ size, m, n, k, transposes }) =>
+  fc.record({
+    size: fc.constant(size),
+    m: fc.constant(m),
+    n: fc.constant(n),
+    k: fc.constant(k),
+    transposes: fc.constant(transposes),
+    a: distributions(size, transposes[0] ? [k, m] : [m, k]),
+    b: distributions(size, transposes[1] ? [n, k] : [k, n]),
+    d: distributions(size, [m, n]),
+  })
+);
+
+Deno.test("elementsMoved() is what a redistribution moves", () => {
+  fc.assert(fc.property(problems, (given) => {
+    const { distribution: from } = problemOf(given).d;
+    const { distribution: to } = problemOf({ ...given, d: given.size % 2 ? X : Y }).d;
+    assertEquals(elementsMoved(from, to), planRedistribution(from, to, 0).elementsMoved);
+  }));
+});
+
+function checkShapes({ a, b, d }: Strategy, problem: MatmulProblem): void {
+  assertEquals(a.globalShape, [problem.a.rows, problem.a.columns]);
+  assertEquals(b.globalShape, [problem.b.rows, problem.b.columns]);
+  assertEquals(d.globalShape, [problem.m, problem.n]);
+}
+
+Deno.test("chooseStrategy() gives every algorithm the distributions that it takes", () => {
+  fc.assert(fc.property(problems, fc.constantFrom(undefined, ...SCALAPACK_ALGORITHMS), (given, algorithm) => {
+    const problem = problemOf(given);
+    const strategy = chooseStrategy(problem, algorithm);
+    if (strategy === null) return assert(algorithm !== undefined);
+    checkShapes(strategy, problem);
+    const [ka, kb] = [summed("a", problem), summed("b", problem)];
+    const [ma, nb] = [kept("a", problem), kept("b", problem)];
+    const { a, b, d } = strategy;
+    const same = (one: unknown, other: unknown) => assertEquals(JSON.stringify(one), JSON.stringify(other));
+    switch (strategy.algorithm) {
+      case "all_gather_gemm":
+        if (strategy.gathered === "b") same(splitAlong(a, ma), splitAlong(d, 0));
+        else same(splitAlong(b, nb), splitAlong(d, 1));
+        break;
+      case "gemm_reduce_scatter":
+      case "gemm_all_reduce":
+        assert(splitAlong(a, ka) !== null);
+        same(splitAlong(a, ka), splitAlong(b, kb));
+        assertEquals(d.isReplicated, strategy.algorithm === "gemm_all_reduce");
+        break;
+      case "pgemm":
+        for (const distribution of [a, b, d]) assert(distribution.to(BlockCyclic).grid.equals(strategy.grid!));
+        break;
+      case "local_gemm":
+        assertEquals(strategy.traffic, 0);
+    }
+    assert(describeStrategy(problem, strategy).length > 0);
+  }));
+});
+
+Deno.test("chooseStrategy() takes matrices where they are if it can, and else the fewest bytes", () => {
+  fc.assert(fc.property(problems, fc.constantFrom(...SCALAPACK_ALGORITHMS), (given, algorithm) => {
+    const problem = problemOf(given);
+    const best = chooseStrategy(problem)!;
+    const other = chooseStrategy(problem, algorithm);
+    if (other === null) return;
+    if (other.moves === 0) assertEquals(best.moves, 0);
+    else if (best.moves > 0) assert(best.moved + best.traffic <= other.moved + other.traffic);
+  }));
+});

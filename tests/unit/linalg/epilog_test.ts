@@ -1,0 +1,254 @@
+import { assert, assertAlmostEquals, assertEquals } from "@std/assert";
+import { decode, encode } from "../../../src/array/dtype.ts";
+import { LocalArray } from "../../../src/array/local_array.ts";
+import {
+  absoluteMaximum,
+  applyEpilog,
+  describeEpilog,
+  EPILOG_NAMES,
+  type EpilogBlock,
+  type EpilogName,
+  type EpilogValues,
+  gelu,
+  geluAuxShape,
+  geluDerivative,
+  hasExtraOutputs,
+  isTrivial,
+  needsRealNumbers,
+  reluAuxShape,
+  requiredInputs,
+  sums,
+} from "../../../src/linalg/epilog.ts";
+
+/** The values that cuBLASMp's header gives the names. */
+const HEADER: Readonly<Record<EpilogName, number>> = {
+  all_reduce: 1,
+  relu: 2,
+  relu_aux: 130,
+  bias: 4,
+  relu_bias: 6,
+  relu_aux_bias: 134,
+  drelu: 136,
+  drelu_bgrad: 152,
+  gelu: 32,
+  gelu_aux: 160,
+  gelu_bias: 36,
+  gelu_aux_bias: 164,
+  dgelu: 192,
+  dgelu_bgrad: 208,
+  bgrada: 256,
+  bgradb: 512,
+};
+
+const [ROWS, COLUMNS] = [19, 5];
+
+/** x(i, j), of both signs and with zeros. */
+const value = (i: number, j: number) => ((7 * i + 11 * j) % 13 - 6) / 2;
+
+type Kind = typeof Float32Array | typeof Float64Array;
+
+/** The same block in column-major, row-major or padded memory. */
+function block(layout: "F" | "C" | "padded", kind: Kind = Float32Array): EpilogBlock {
+  const strides = { F: [1, ROWS], C: [COLUMNS, 1], padded: [2, 2 * ROWS + 3] }[layout];
+  const data = new kind(strides[0] * (ROWS - 1) + strides[1] * (COLUMNS - 1) + 1).fill(NaN);
+  for (let i = 0; i < ROWS; i++) {
+    for (let j = 0; j < COLUMNS; j++) data[i * strides[0] + j * strides[1]] = value(i, j);
+  }
+  return { data, rows: ROWS, columns: COLUMNS, rowStride: strides[0], columnStride: strides[1] };
+}
+
+const at = ({ data, rowStride, columnStride }: EpilogBlock, i: number, j: number) =>
+  data[i * rowStride + j * columnStride];
+
+function forEachElement(check: (i: number, j: number) => void): void {
+  for (let i = 0; i < ROWS; i++) for (let j = 0; j < COLUMNS; j++) check(i, j);
+}
+
+function run(name: EpilogName, target: EpilogBlock, inputs: EpilogValues = {}, choices = {}): EpilogValues {
+  return applyEpilog(describeEpilog(name, { auxDType: "float32", ...choices }), target, inputs);
+}
+
+function vector(length: number, f: (i: number) => number): LocalArray {
+  return new LocalArray({ data: Float32Array.from({ length }, (_, i) => f(i)), dtype: "float32", shape: [length] });
+}
+
+const bias = vector(ROWS, (i) => i / 4 - 2);
+const biased = (i: number, j: number) => value(i, j) + i / 4 - 2;
+
+/** gelu by its definition with tanh written out by exponentials. */
+function referenceGelu(x: number): number {
+  const u = Math.sqrt(2 / Math.PI) * (x + 0.044715 * x ** 3);
+  return x / (1 + Math.exp(-2 * u));
+}
+
+Deno.test("the names stand for the bits of cublasMpMatmulEpilogue_t", () => {
+  assertEquals([...EPILOG_NAMES].sort(), Object.keys(HEADER).sort());
+  for (const name of EPILOG_NAMES) {
+    const epilog = describeEpilog(name, { auxDType: "float32" });
+    const bits = HEADER[name];
+    const isSet = (bit: number) => (bits & bit) !== 0;
+    assertEquals(epilog.hasBias, isSet(4), name);
+    assertEquals(epilog.allReduce, isSet(1), name);
+    const isDerivative = isSet(8) || bits === 192 || bits === 208;
+    assertEquals(epilog.aux, isSet(128) ? isDerivative ? "input" : "output" : "none", name);
+    const activation = isSet(2) || isSet(8) ? "relu" : isSet(32) || isSet(64) ? "gelu" : "none";
+    assertEquals(epilog.activation, activation, name);
+    assertEquals(epilog.biasGradient, isSet(16) ? "d" : isSet(256) ? "a" : isSet(512) ? "b" : "none", name);
+    assertEquals(hasExtraOutputs(epilog), name.includes("_aux") || name.includes("bgrad"), name);
+    assertEquals(needsRealNumbers(epilog), name !== "all_reduce", name);
+    assert(!isTrivial(epilog));
+  }
+  assert(isTrivial(describeEpilog("none", { auxDType: "float32" })));
+  assert(!isTrivial(describeEpilog("none", { auxDType: "float32", resultAmax: true })));
+});
+
+Deno.test("required inputs follow the name", () => {
+  const inputs = (name: EpilogName, auxDType: "float32" | "float8_e4m3" = "float32") =>
+    requiredInputs(describeEpilog(name, { auxDType })).join();
+  assertEquals(inputs("relu"), "");
+  assertEquals(inputs("gelu_aux_bias"), "bias");
+  assertEquals(inputs("gelu_aux_bias", "float8_e4m3"), "bias,auxQuantizationScale");
+  assertEquals(inputs("drelu_bgrad"), "reluAux");
+  assertEquals(inputs("dgelu"), "geluAux");
+});
+
+for (const layout of ["F", "C", "padded"] as const) {
+  Deno.test(`bias, relu and gelu on ${layout} memory`, () => {
+    for (const kind of [Float32Array, Float64Array]) {
+      const relu = block(layout, kind);
+      run("relu", relu);
+      const both = block(layout, kind);
+      run("gelu_bias", both, { bias });
+      const plain = block(layout, kind);
+      assertEquals(run("bias", plain, { bias }), {});
+      forEachElement((i, j) => {
+        assertEquals(at(relu, i, j), Math.max(0, value(i, j)));
+        assertEquals(at(plain, i, j), biased(i, j));
+        assertAlmostEquals(at(both, i, j), referenceGelu(biased(i, j)), kind === Float32Array ? 1e-6 : 1e-14);
+      });
+    }
+  });
+
+  Deno.test(`aux outputs and their gradients on ${layout} memory`, () => {
+    const forward = block(layout);
+    const { reluAux } = run("relu_aux_bias", forward, { bias });
+    assertEquals([...reluAux!.shape], [16, COLUMNS]);
+    assertEquals([...reluAux!.strides], [1, 16]);
+    const bits = reluAux!.data as Uint8Array;
+    for (let j = 0; j < COLUMNS; j++) {
+      for (let bit = 0; bit < 128; bit++) {
+        const expected = bit < ROWS && biased(bit, j) > 0;
+        assertEquals((bits[16 * j + (bit >> 3)] >> (bit % 8) & 1) === 1, expected, `row ${bit} of column ${j}`);
+      }
+    }
+    const backward = block(layout);
+    const { dreluBgrad } = run("drelu_bgrad", backward, { reluAux: reluAux! });
+    const rowSums = new Array(ROWS).fill(0);
+    forEachElement((i, j) => {
+      const expected = biased(i, j) > 0 ? value(i, j) : 0;
+      rowSums[i] += expected;
+      assertEquals(Math.abs(at(backward, i, j)), Math.abs(expected));
+    });
+    assertEquals(dreluBgrad!.toNumbers(), rowSums);
+  });
+
+  Deno.test(`gelu's aux is what it was given, and dgelu its numerical derivative, on ${layout} memory`, () => {
+    const forward = block(layout, Float64Array);
+    const { geluAux, geluAuxAmax } = run("gelu_aux_bias", forward, { bias }, { auxDType: "float64", auxAmax: true });
+    assertEquals([...geluAux!.shape], [24, COLUMNS]);
+    let largest = 0;
+    forEachElement((i, j) => {
+      assertEquals((geluAux!.data as Float64Array)[24 * j + i], biased(i, j));
+      largest = Math.max(largest, Math.abs(biased(i, j)));
+    });
+    assertEquals(geluAuxAmax!.toNumbers(), [largest]);
+    const backward = block(layout, Float64Array);
+    const { dgeluBgrad } = run("dgelu_bgrad", backward, { geluAux: geluAux! });
+    const rowSums = new Array(ROWS).fill(0);
+    const step = 1e-5;
+    forEachElement((i, j) => {
+      const x = biased(i, j);
+      const slope = (referenceGelu(x + step) - referenceGelu(x - step)) / (2 * step);
+      assertAlmostEquals(at(backward, i, j), value(i, j) * slope, 1e-8);
+      rowSums[i] += value(i, j) * slope;
+    });
+    dgeluBgrad!.toNumbers().forEach((sum, i) => assertAlmostEquals(sum, rowSums[i], 1e-7));
+  });
+}
+
+Deno.test("gelu and its derivative have the right limits", () => {
+  assertEquals(gelu(0), 0);
+  assertEquals(geluDerivative(0), 0.5);
+  assertEquals([gelu(50), geluDerivative(50)], [50, 1]);
+  assertEquals([Math.abs(gelu(-50)), geluDerivative(-50)], [0, 0]);
+  assertEquals([gelu(1e200), geluDerivative(1e200)], [1e200, 1]);
+});
+
+Deno.test("gelu's aux is rounded to its type, scaled if that is of 8 bits", () => {
+  const { geluAux } = run("gelu_aux", block("F"), {}, { auxDType: "bfloat16" });
+  assertEquals(geluAux!.dtype, "bfloat16");
+  const scale = vector(1, () => 8);
+  const inputs = { auxQuantizationScale: scale };
+  const quantized = run("gelu_aux", block("F"), inputs, { auxDType: "float8_e4m3", auxAmax: true });
+  assertEquals(quantized.geluAuxAmax!.toNumbers(), [3]);
+  const [wide, narrow] = [geluAux!, quantized.geluAux!].map(({ dtype, data }) => decode(dtype, data));
+  forEachElement((i, j) => {
+    assertEquals(wide[24 * j + i], value(i, j));
+    assertEquals(narrow[24 * j + i], decode("float8_e4m3", encode("float8_e4m3", Float32Array.of(8 * value(i, j))))[0]);
+  });
+});
+
+Deno.test("a bias of another type is decoded, and may be a column or have a stride", () => {
+  const bits = encode("bfloat16", bias.data as Float32Array<ArrayBuffer>);
+  const target = block("F");
+  run("bias", target, { bias: new LocalArray({ data: bits, dtype: "bfloat16", shape: [ROWS, 1] }) });
+  const spread = new Float32Array(3 * ROWS);
+  for (let i = 0; i < ROWS; i++) spread[3 * i] = (bias.data as Float32Array)[i];
+  const strided = block("F");
+  run("bias", strided, { bias: new LocalArray({ data: spread, dtype: "float32", shape: [ROWS], strides: [3] }) });
+  forEachElement((i, j) => {
+    assertEquals(at(target, i, j), biased(i, j));
+    assertEquals(at(strided, i, j), biased(i, j));
+  });
+});
+
+Deno.test("sums and maxima of a block", () => {
+  for (const layout of ["F", "C", "padded"] as const) {
+    const target = block(layout);
+    const [rows, columns] = [new Array(ROWS).fill(0), new Array(COLUMNS).fill(0)];
+    forEachElement((i, j) => {
+      rows[i] += value(i, j);
+      columns[j] += value(i, j);
+    });
+    assertEquals([...sums(target, "rows")], rows);
+    assertEquals([...sums(target, "columns")], columns);
+    assertEquals(absoluteMaximum(target), 3);
+    target.data[target.rowStride] = NaN;
+    assertEquals(absoluteMaximum(target), NaN);
+  }
+});
+
+Deno.test("resultAmax is that after the activation, and 0 of an empty block", () => {
+  const { resultAmax } = run("relu", block("F"), {}, { resultAmax: true });
+  assertEquals(resultAmax!.toNumbers(), [3]);
+  const empty = { data: new Float32Array(0), rows: 0, columns: 4, rowStride: 1, columnStride: 1 };
+  const outputs = run("relu_aux", empty, {}, { resultAmax: true });
+  assertEquals(outputs.resultAmax!.toNumbers(), [0]);
+  assertEquals([...outputs.reluAux!.shape], [0, 4]);
+});
+
+Deno.test("NaN passes relu and gelu", () => {
+  for (const name of ["relu", "gelu"] as const) {
+    const target = { data: Float32Array.of(NaN), rows: 1, columns: 1, rowStride: 1, columnStride: 1 };
+    run(name, target);
+    assertEquals(target.data[0], NaN);
+  }
+});
+
+Deno.test("aux shapes are padded as cuBLASLt wants them", () => {
+  assertEquals(reluAuxShape(1, 3), [16, 3]);
+  assertEquals(reluAuxShape(128, 3), [16, 3]);
+  assertEquals(reluAuxShape(129, 3), [32, 3]);
+  assertEquals(geluAuxShape(8, 2), [8, 2]);
+  assertEquals(geluAuxShape(9, 2), [16, 2]);
+});

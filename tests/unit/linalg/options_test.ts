@@ -1,0 +1,50 @@
+import { assertEquals, assertThrows } from "@std/assert";
+import {
+  ALGORITHM_NAMES,
+  checkBoolean,
+  checkKeys,
+  checkName,
+  MATMUL_OPTION_KEYS,
+  nearest,
+  RESET_OPTION_KEYS,
+} from "../../../src/linalg/options.ts";
+
+Deno.test("an unknown key is refused with the nearest allowed one", () => {
+  const meant: Record<string, string> = {
+    inPlace: "inplace",
+    transposeA: "stream",
+    epilogue: "epilog",
+    compute_type: "computeType",
+    result_amax: "resultAmax",
+    bta: "beta",
+    distributions: "distribution",
+    smCount: "communicationSmCount",
+  };
+  for (const [key, nearestKey] of Object.entries(meant)) {
+    const error = assertThrows(() => checkKeys("the options", { [key]: 1 }, MATMUL_OPTION_KEYS), TypeError, key);
+    if (key !== "transposeA" && key !== "smCount") {
+      assertEquals(/did you mean "(\w+)"/.exec((error as Error).message)?.[1], nearestKey);
+    }
+  }
+  checkKeys("the options", undefined, MATMUL_OPTION_KEYS);
+  checkKeys("the options", Object.fromEntries(MATMUL_OPTION_KEYS.map((key) => [key, 1])), MATMUL_OPTION_KEYS);
+  for (const bad of [null, 3, "c", []]) {
+    assertThrows(() => checkKeys("the options", bad, RESET_OPTION_KEYS), TypeError, "must be an object");
+  }
+});
+
+Deno.test("names and booleans are checked", () => {
+  checkName("algorithm", undefined, ALGORITHM_NAMES);
+  checkName("algorithm", "pgemm", ALGORITHM_NAMES);
+  assertThrows(() => checkName("algorithm", "SPLIT_P2P", ALGORITHM_NAMES), TypeError, 'Did you mean "split_p2p"?');
+  assertThrows(() => checkName("algorithm", 1, ALGORITHM_NAMES), TypeError, "got 1");
+  checkBoolean("inplace", undefined);
+  checkBoolean("inplace", false);
+  assertThrows(() => checkBoolean("inplace", "yes"), TypeError, "true or false");
+});
+
+Deno.test("the nearest word is the one with the fewest edits", () => {
+  assertEquals(nearest("relubias", ["relu", "relu_bias", "bias"]), "relu_bias");
+  assertEquals(nearest("GELU", ["relu", "gelu"]), "gelu");
+  assertEquals(nearest("", ["abc", "a"]), "a");
+});

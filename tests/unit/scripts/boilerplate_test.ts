@@ -1,0 +1,96 @@
+import { assertEquals } from "@std/assert";
+import { BoilerplateFilter } from "../../../scripts/boilerplate.ts";
+import type { LauncherKind } from "../../../scripts/launcher.ts";
+
+function filtered(kind: LauncherKind, lines: string[]): { shown: string[]; signal: string | null } {
+  const filter = new BoilerplateFilter(kind);
+  const shown = [...lines.flatMap((line) => filter.push(line)), ...filter.end()];
+  return { shown, signal: filter.signal };
+}
+
+const dashes = "-".repeat(74);
+const error = [
+  "error: Uncaught (in promise) Error: boom",
+  "second line of the message",
+  "throw new Error(message);",
+  "      ^",
+  "    at file:///job.ts:3:23",
+  "Caused by: Error: why",
+  "    at file:///job.ts:3:67",
+];
+
+Deno.test("BoilerplateFilter drops what Open MPI 4.1 adds", () => {
+  const { shown, signal } = filtered("open_mpi", [
+    "before",
+    ...error,
+    dashes,
+    "Primary job  terminated normally, but 1 process returned",
+    "a non-zero exit code. Per user-direction, the job has been aborted.",
+    dashes,
+    dashes,
+    "mpirun.openmpi detected that one or more processes exited with non-zero status, thus causing",
+    "the job to be terminated. The first process to do so was:",
+    "",
+    "  Process name: [[30525,1],1]",
+    "  Exit code:    1",
+    dashes,
+    "[vm:07219] [[28877,0],0] ORTE_ERROR_LOG: Out of resource in file ../../../orte/util/show_help.c at line 501",
+    "[vm:07219] 1 more process has sent help message help-mpi-api.txt / mpi-abort",
+    '[vm:07219] Set MCA parameter "orte_base_help_aggregate" to 0 to see all help / error messages',
+    "after",
+  ]);
+  assertEquals(shown, ["before", ...error, "after"]);
+  assertEquals(signal, null);
+});
+
+Deno.test("BoilerplateFilter drops what Open MPI 5 adds and keeps the signal", () => {
+  const { shown, signal } = filtered("open_mpi", [
+    dashes,
+    "MPI_ABORT was invoked on rank 1 in communicator MPI_COMM_WORLD",
+    "  Proc: [[61296,1],1]",
+    "  Errorcode: 42",
+    "",
+    "NOTE: invoking MPI_ABORT causes Open MPI to kill all MPI processes.",
+    dashes,
+    dashes,
+    "prterun noticed that process rank 1 with PID 7359 on node vm exited on",
+    "signal 9 (Killed).",
+    dashes,
+  ]);
+  assertEquals(shown, []);
+  assertEquals(signal, "rank 1 was ended by signal 9 (Killed)");
+});
+
+Deno.test("BoilerplateFilter drops what Hydra adds and keeps the signal", () => {
+  const fence = "=".repeat(83);
+  const { shown, signal } = filtered("mpich", [
+    "before",
+    fence,
+    "=   BAD TERMINATION OF ONE OF YOUR APPLICATION PROCESSES",
+    "=   PID 7502 RUNNING AT vm",
+    fence,
+    "YOUR APPLICATION TERMINATED WITH THE EXIT STRING: Killed (signal 9)",
+    "This typically refers to a problem with your application.",
+    "Please see the FAQ page for debugging suggestions",
+    "Abort(42) on node 1 (rank 1 in comm 0): application called MPI_Abort(MPI_COMM_WORLD, 42) - process 1",
+    "[proxy:0:0@vm] HYD_pmcd_pmip_control_cmd_cb (pm/pmiserv/pmip_cb.c:480): assert (!closed) failed",
+  ]);
+  assertEquals(shown, ["before"]);
+  assertEquals(signal, "a rank was ended by signal 9 (Killed)");
+});
+
+Deno.test("BoilerplateFilter shows an error that all ranks raise once", () => {
+  for (const kind of ["open_mpi", "mpich"] as const) {
+    assertEquals(filtered(kind, [...error, ...error, "tail", ...error]).shown, [...error, "tail"]);
+  }
+  const other = ["error: Uncaught (in promise) Error: another", "    at file:///job.ts:9:1"];
+  assertEquals(filtered("mpich", [...error, ...other, ...error, ...other]).shown, [...error, ...other]);
+});
+
+Deno.test("BoilerplateFilter keeps blocks that it does not know, and one that does not end", () => {
+  const table = [dashes, "a   b", dashes, "1   2"];
+  assertEquals(filtered("open_mpi", table).shown, table);
+  const open = [dashes, ...Array.from({ length: 40 }, (_, index) => `line ${index}`)];
+  assertEquals(filtered("open_mpi", open).shown, open);
+  assertEquals(filtered("open_mpi", [dashes, "the end"]).shown, [dashes, "the end"]);
+});

@@ -1,0 +1,91 @@
+import { assertEquals, assertRejects } from "@std/assert";
+import {
+  commandLine,
+  findLauncher,
+  identifyLauncher,
+  type Launcher,
+  parseLauncherVersion,
+  parseTag,
+} from "../../../scripts/launcher.ts";
+import { CommandError } from "../../../scripts/terminal.ts";
+
+const openMpi4: Launcher = { path: "/usr/bin/mpirun", kind: "open_mpi", version: "4.1.4", source: "PATH" };
+const openMpi5: Launcher = { path: "/n/bin/mpirun", kind: "open_mpi", version: "5.0.11", source: "native install" };
+const mpich: Launcher = { path: "/usr/bin/mpirun.mpich", kind: "mpich", version: "4.0.2", source: "PATH" };
+const machine = { cores: 2, isRoot: false, environment: {} };
+const program = ["deno", "run", "-A", "a.ts"];
+
+Deno.test("parseLauncherVersion() knows the launchers by what --version prints", () => {
+  assertEquals(parseLauncherVersion("mpirun.openmpi (OpenRTE) 4.1.4\n\nReport bugs to …"), {
+    kind: "open_mpi",
+    version: "4.1.4",
+  });
+  assertEquals(parseLauncherVersion("mpirun (Open MPI) 5.0.11"), { kind: "open_mpi", version: "5.0.11" });
+  const hydra = "HYDRA build details:\n    Version:                                 5.0.2\n    Release Date: …";
+  assertEquals(parseLauncherVersion(hydra), { kind: "mpich", version: "5.0.2" });
+  const intel = "Intel(R) MPI Library for Linux* OS, Version 2021.13 Build 20240701";
+  assertEquals(parseLauncherVersion(intel), { kind: "mpich", version: "2021.13" });
+  assertEquals(parseLauncherVersion("GNU bash, version 5.2"), null);
+});
+
+Deno.test("commandLine() starts quickly on one host, with more ranks than cores", () => {
+  assertEquals(commandLine(openMpi5, { ranks: 4, program }, machine), {
+    command: "/n/bin/mpirun",
+    args: ["--bind-to", "none", "-n", "4", ...program],
+    env: {
+      DENO_NO_UPDATE_CHECK: "1",
+      PRTE_MCA_rmaps_default_mapping_policy: ":oversubscribe",
+      OMPI_MCA_mpi_yield_when_idle: "1",
+      OMPI_MCA_pml: "ob1",
+      OMPI_MCA_btl: "self,sm",
+    },
+  });
+  const old = commandLine(openMpi4, { ranks: 2, program }, machine).env;
+  assertEquals(old.OMPI_MCA_btl, "self,vader");
+  assertEquals(old.OMPI_MCA_rmaps_base_oversubscribe, "1");
+  assertEquals(old.OMPI_MCA_mpi_yield_when_idle, undefined);
+});
+
+Deno.test("commandLine() lets Open MPI run as root, and leaves what the user has set", () => {
+  const environment = { OMPI_MCA_btl: "tcp,self", OMPI_ALLOW_RUN_AS_ROOT: "0" };
+  const { env } = commandLine(openMpi5, { ranks: 1, program }, { ...machine, isRoot: true, environment });
+  assertEquals(env.OMPI_MCA_btl, undefined);
+  assertEquals(env.OMPI_ALLOW_RUN_AS_ROOT, undefined);
+  assertEquals(env.OMPI_ALLOW_RUN_AS_ROOT_CONFIRM, "1");
+});
+
+Deno.test("commandLine() names hosts as each launcher wants it, without the settings for one host", () => {
+  const environment = { DISTMATH_NATIVE: "/n", HOME: "/h" };
+  const launch = { ranks: 4, hosts: ["a:2", "b:2"], program };
+  const open = commandLine(openMpi5, launch, { ...machine, environment });
+  const names = ["-x", "DENO_NO_UPDATE_CHECK", "-x", "DISTMATH_NATIVE"];
+  assertEquals(open.args, ["--bind-to", "none", "--host", "a:2,b:2", ...names, "-n", "4", ...program]);
+  assertEquals(open.env.OMPI_MCA_pml, undefined);
+  assertEquals(commandLine(mpich, launch, machine).args, ["-hosts", "a:2,b:2", "-n", "4", ...program]);
+});
+
+Deno.test("commandLine() asks for tagged output, and parseTag() reads it", () => {
+  const launch = { ranks: 2, tag: true, program };
+  assertEquals(commandLine(openMpi4, launch, machine).args.includes("--tag-output"), true);
+  assertEquals(commandLine(openMpi5, launch, machine).args.slice(2, 4), ["--output", "tag"]);
+  assertEquals(commandLine(mpich, launch, machine).args[0], "-prepend-rank");
+
+  assertEquals(parseTag("[1,0]<stdout>:    ok 1 - a", openMpi4), { rank: 0, text: "    ok 1 - a" });
+  assertEquals(parseTag("[1,12]<stderr>:   {}", openMpi5), { rank: 12, text: "  {}" });
+  assertEquals(parseTag("[1,1]<stdout>: ok 1[1,1]<stdout>:  - a", openMpi5), { rank: 1, text: "ok 1 - a" });
+  assertEquals(parseTag("[3]   {}", mpich), { rank: 3, text: "  {}" });
+  assertEquals(parseTag("[3]", mpich), { rank: 3, text: "" });
+  for (const launcher of [openMpi4, openMpi5, mpich]) assertEquals(parseTag("prterun noticed", launcher), null);
+});
+
+Deno.test("identifyLauncher() gives a reason for what is no launcher", async () => {
+  assertEquals(await identifyLauncher({ path: "/nonexistent/mpirun", source: "PATH" }), "there is no such file");
+  assertEquals(
+    await identifyLauncher({ path: Deno.execPath(), source: "PATH" }),
+    "it is neither Open MPI's nor MPICH's launcher",
+  );
+});
+
+Deno.test("findLauncher() refuses a named launcher that is none", async () => {
+  await assertRejects(() => findLauncher(Deno.execPath()), CommandError, "--mpirun names");
+});

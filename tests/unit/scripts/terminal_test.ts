@@ -1,0 +1,63 @@
+import { assertEquals, assertThrows } from "@std/assert";
+import {
+  CommandError,
+  formatBytes,
+  oneLine,
+  type Options,
+  parseCommand,
+  parseCount,
+  parseSeconds,
+  splitAtPositional,
+  userPath,
+} from "../../../scripts/terminal.ts";
+
+const options = {
+  ranks: { type: "string", short: "n" },
+  quiet: { type: "boolean" },
+} as const satisfies Options;
+
+Deno.test("parseCommand() ends the command at an option that it does not know", () => {
+  assertEquals(parseCommand(["-n", "4", "a.ts"], options).values.ranks, "4");
+  const error = assertThrows(() => parseCommand(["--rank", "4"], options), CommandError, "--rank");
+  assertEquals((error as CommandError).code, 2);
+  assertEquals(error.message.includes("\n"), false);
+  assertThrows(() => parseCommand(["-n"], options), CommandError, "argument missing");
+});
+
+Deno.test("splitAtPositional() leaves a script its own options", () => {
+  assertEquals(splitAtPositional(["-n", "4", "a.ts", "-n", "--x"], options), [["-n", "4"], ["a.ts", "-n", "--x"]]);
+  assertEquals(splitAtPositional(["--quiet", "a.ts"], options), [["--quiet"], ["a.ts"]]);
+  assertEquals(splitAtPositional(["-n", "4"], options), [["-n", "4"], []]);
+});
+
+Deno.test("parseCount() and parseSeconds() take positive numbers", () => {
+  assertEquals(parseCount("12", "-n"), 12);
+  for (const text of ["0", "-1", "1.5", "two", ""]) {
+    assertThrows(() => parseCount(text, "-n"), CommandError, "-n takes");
+  }
+  assertEquals(parseSeconds("0.5", "--timeout"), 0.5);
+  for (const text of ["0", "-1", "soon", "", "Infinity"]) {
+    assertThrows(() => parseSeconds(text, "--timeout"), CommandError, "--timeout takes");
+  }
+});
+
+Deno.test("userPath() starts from the folder where the task was called", () => {
+  const before = Deno.env.get("INIT_CWD");
+  try {
+    Deno.env.set("INIT_CWD", "/somewhere");
+    assertEquals(userPath("a.ts"), "/somewhere/a.ts");
+    assertEquals(userPath("/else/a.ts"), "/else/a.ts");
+    Deno.env.delete("INIT_CWD");
+    assertEquals(userPath("a.ts"), `${Deno.cwd()}/a.ts`);
+  } finally {
+    if (before !== undefined) Deno.env.set("INIT_CWD", before);
+  }
+});
+
+Deno.test("formatBytes() and oneLine() are for people", () => {
+  assertEquals(
+    [0, 999, 1500, 12_345, 278_000_000, 1.2e9].map(formatBytes),
+    ["0 B", "999 B", "1.5 kB", "12 kB", "278 MB", "1.2 GB"],
+  );
+  assertEquals(oneLine(new Error("a\n  b\nc")), "a b c");
+});
