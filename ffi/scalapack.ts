@@ -12,7 +12,7 @@
 import { type BlacsSymbols, openBlacs } from "./blacs.ts";
 import { type Blas, type BlasType, blasWarning, openBlas } from "./blas.ts";
 import { ConfigurationError } from "./errors.ts";
-import { type Library, openLibrary, setLibraryVersion } from "./library.ts";
+import { type Library, openLibrary, type SearchFolder, searchFolders, setLibraryVersion } from "./library.ts";
 import { loadGlobally, toCString } from "./memory.ts";
 import { type Mpi, openMpi } from "./mpi/mod.ts";
 
@@ -130,6 +130,27 @@ interface MklParts {
 }
 
 /**
+ * Load MKL's threading layer, and return what to tell the user. GNU's is never taken: without libgomp beside it, it ends
+ * the process.
+ */
+function loadThreading(beside: (file: string) => string, version: string, threads: number): string[] {
+  const sequential = beside(`libmkl_sequential.so${version}`);
+  if (threads === 1) {
+    loadGlobally(sequential);
+    return [];
+  }
+  try {
+    loadGlobally(beside("libiomp5.so"));
+    loadGlobally(beside(`libmkl_intel_thread.so${version}`));
+    return [];
+  } catch (error) {
+    loadGlobally(sequential);
+    const reason = error instanceof Error ? error.message : String(error);
+    return [`${threads} threads were asked for, but MKL runs with one, since its OpenMP is missing: ${reason}`];
+  }
+}
+
+/**
  * Load all that MKL's ScaLAPACK needs. Its libraries name no dependencies, so that each must be loaded, with global
  * symbols, before the one that uses it.
  */
@@ -145,18 +166,7 @@ function loadMkl(path: string, mpi: Mpi & { abi: keyof typeof MKL_BLACS }, threa
   const warnings = mpi.abi === "open_mpi" && version !== ".3"
     ? [`${path} is older than MKL 2026; versions from 2020 crash under Open MPI, this one is not known to work`]
     : [];
-  // GNU's threading layer is never taken: without libgomp beside it, it ends the process.
-  try {
-    if (threads === 1) throw new Error("one thread needs no OpenMP");
-    loadGlobally(beside("libiomp5.so"));
-    loadGlobally(beside(`libmkl_intel_thread.so${version}`));
-  } catch (error) {
-    loadGlobally(beside(`libmkl_sequential.so${version}`));
-    if (threads > 1) {
-      const reason = error instanceof Error ? error.message : String(error);
-      warnings.push(`${threads} threads were asked for, but MKL runs with one, since its OpenMP is missing: ${reason}`);
-    }
-  }
+  warnings.push(...loadThreading(beside, version, threads));
   const parts = {
     interface: beside(`libmkl_intel_lp64.so${version}`),
     blacs: beside(`libmkl_blacs_${MKL_BLACS[mpi.abi]}_lp64.so${suffix}`),
@@ -202,7 +212,16 @@ export function openScalapack(threads = 1): Scalapack {
   return opened;
 }
 
-/** Where ScaLAPACK's parts lie. */
+/** The ordinary folders, and the one of the MPI in use before those of the system. */
+function foldersFor(mpi: Mpi): SearchFolder[] {
+  const ordinary = searchFolders();
+  const path = mpi.path.slice(0, Math.max(0, mpi.path.lastIndexOf("/")));
+  if (path === "" || ordinary.some((folder) => folder.path === path)) return ordinary;
+  const system = ordinary.findIndex((folder) => folder.path === null);
+  return ordinary.toSpliced(system, 0, { path, source: "the folder of the MPI" });
+}
+
+/** Whether ScaLAPACK exists for this MPI. */
 function isNative(mpi: Mpi): mpi is Mpi & { abi: keyof typeof MKL_BLACS } {
   return mpi.abi !== "standard";
 }
@@ -219,6 +238,8 @@ function findScalapack(mpi: Mpi, threads: number): Scalapack {
     name: NAME,
     files: [...Object.keys(MKL_CORE_SUFFIXES).map((suffix) => MKL_FILE + suffix), ...PACKAGED[mpi.abi], ...NEUTRAL],
     install: INSTALL[mpi.abi],
+    firstFolders: foldersFor(mpi),
+    onlyFirst: true,
     prepare: (path) => {
       if (fileName(path).startsWith(MKL_FILE)) mkl.parts = loadMkl(path, mpi, threads);
       else checkMpi(path, mpi);

@@ -116,7 +116,7 @@ function print({ deno, machine, numpy, native, launchers, problems }: Findings):
     for (const { name, version, path, source } of launcher.libraries) {
       row(`  ${name}`, `${version.split("\n")[0]} (${path}, found by ${source})`);
     }
-    if (launcher.threads !== null) row("  threads", `${launcher.threads} a rank, for one rank`);
+    if (launcher.threads !== null) row("  threads", `${launcher.threads} of BLAS on one rank`);
     const verdict = launcher.canMultiply ? style("green", "works") : style("red", "does not work");
     row("  matmul", launcher.error ? `${verdict}: ${oneLine(launcher.error)}` : verdict);
   }

@@ -18,7 +18,7 @@ const commands: Record<string, Command> = {
   },
   test: {
     summary: "every test that this machine can run, with its set-up",
-    load: async () => (await import("./test.ts")).test,
+    load: async () => (await import("./tests.ts")).test,
   },
   run: { summary: "start a script on several ranks", load: async () => (await import("./run.ts")).run },
   matmul: {
@@ -35,7 +35,7 @@ const commands: Record<string, Command> = {
   },
   "cluster-test": {
     summary: "run test files on 1, 2, … ranks",
-    load: async () => (await import("./cluster_test.ts")).clusterTests,
+    load: async () => (await import("./cluster_tests.ts")).clusterTests,
   },
   bench: {
     summary: "benchmarks against peers in the same run",

@@ -111,6 +111,15 @@ export function threadsPerRank(ranks: number): number {
   return Math.max(1, Math.floor(navigator.hardwareConcurrency / ranks));
 }
 
+/** What a promise gives, or its error. */
+async function orError<T>(promise: Promise<T> | T): Promise<T | Error> {
+  try {
+    return await promise;
+  } catch (error) {
+    return error instanceof Error ? error : new Error(String(error));
+  }
+}
+
 /** What a group gets: how many ranks it may use, the native libraries, and how to start programs. */
 export class Bench {
   /** The number of ranks that was asked for. */
@@ -160,18 +169,15 @@ export class Bench {
     programs: Record<Name, Promise<Program> | Program>,
     ranks: number = this.ranks,
   ): Promise<Jobs<Name>> {
-    const start = async (name: string, promise: Promise<Program> | Program): Promise<Job | Error> => {
-      try {
-        const program = await promise;
-        const env = { ...this.settings(ranks), ...program.env };
-        return await Job.start({ name, command: this.command(program, ranks), ranks, env });
-      } catch (error) {
-        return error instanceof Error ? error : new Error(String(error));
-      }
+    const start = async (name: string, program: Program | Error): Promise<Job | Error> => {
+      if (program instanceof Error) return program;
+      const env = { ...this.settings(ranks), ...program.env };
+      return await orError(Job.start({ name, command: this.command(program, ranks), ranks, env }));
     };
-    const entries = Object.entries(programs) as [Name, Promise<Program> | Program][];
+    const names = Object.keys(programs) as Name[];
+    const ready = await Promise.all(names.map((name) => orError(programs[name])));
     const jobs: [Name, Job | Error][] = [];
-    for (const [name, program] of entries) jobs.push([name, await start(name, program)]);
+    for (const [index, name] of names.entries()) jobs.push([name, await start(name, ready[index])]);
     const dispose = async (): Promise<void> => {
       for (const [, job] of jobs) if (job instanceof Job) await job[Symbol.asyncDispose]();
     };

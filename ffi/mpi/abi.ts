@@ -32,8 +32,6 @@ export interface MpiConstants {
   self: Handle;
   /** `MPI_COMM_NULL`. */
   nullCommunicator: Handle;
-  /** `MPI_REQUEST_NULL`. */
-  nullRequest: Handle;
   /** `MPI_INFO_NULL`. */
   nullInfo: Handle;
   /** `MPI_ERRORS_RETURN`. */
@@ -56,8 +54,6 @@ export interface MpiConstants {
   sharedMemory: number;
   /** `MPI_THREAD_SERIALIZED`. */
   threadSerialized: number;
-  /** `MPI_THREAD_MULTIPLE`. */
-  threadMultiple: number;
 }
 
 /** Where the fields of `MPI_Status` lie, in 32-bit words. */

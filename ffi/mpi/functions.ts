@@ -18,7 +18,6 @@ export const MPI_FUNCTIONS = {
   MPI_Finalized: ["buffer" /* int* flag */],
   MPI_Finalize: [],
   MPI_Abort: ["handle" /* comm */, "int" /* errorcode */],
-  MPI_Query_thread: ["buffer" /* int* provided */],
   MPI_Get_library_version: ["buffer" /* char* version */, "buffer" /* int* resultlen */],
   MPI_Error_class: ["int" /* errorcode */, "buffer" /* int* errorclass */],
   MPI_Error_string: ["int" /* errorcode */, "buffer" /* char* string */, "buffer" /* int* resultlen */],

@@ -17,7 +17,6 @@ export const mpichAbi: Abi = {
     world: int(0x44000000),
     self: int(0x44000001),
     nullCommunicator: int(0x04000000),
-    nullRequest: int(0x2c000000),
     nullInfo: int(0x1c000000),
     errorsReturn: int(0x54000001),
     types: {
@@ -51,7 +50,6 @@ export const mpichAbi: Abi = {
     undefined: -32766,
     sharedMemory: 1,
     threadSerialized: 2,
-    threadMultiple: 3,
   },
   status: { words: 5, source: 2, tag: 3 },
   errorClasses: errorClasses(`

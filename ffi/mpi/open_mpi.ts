@@ -11,7 +11,6 @@ const HANDLES = {
   ompi_mpi_comm_world: { type: "pointer" },
   ompi_mpi_comm_self: { type: "pointer" },
   ompi_mpi_comm_null: { type: "pointer" },
-  ompi_request_null: { type: "pointer" },
   ompi_mpi_info_null: { type: "pointer" },
   ompi_mpi_errors_return: { type: "pointer" },
   ompi_mpi_int8_t: { type: "pointer" },
@@ -47,7 +46,6 @@ export function openMpiAbi(path: string): Abi {
       world: handle("ompi_mpi_comm_world"),
       self: handle("ompi_mpi_comm_self"),
       nullCommunicator: handle("ompi_mpi_comm_null"),
-      nullRequest: handle("ompi_request_null"),
       nullInfo: handle("ompi_mpi_info_null"),
       errorsReturn: handle("ompi_mpi_errors_return"),
       types: {
@@ -81,7 +79,6 @@ export function openMpiAbi(path: string): Abi {
       undefined: -32766,
       sharedMemory: 0,
       threadSerialized: 2,
-      threadMultiple: 3,
     },
     status: { words: 6, source: 0, tag: 1 },
     errorClasses: errorClasses(`

@@ -14,7 +14,6 @@ export const standardAbi: Abi = {
     world: 0x101n,
     self: 0x102n,
     nullCommunicator: 0x100n,
-    nullRequest: 0x180n,
     nullInfo: 0x130n,
     errorsReturn: 0x143n,
     types: {
@@ -48,7 +47,6 @@ export const standardAbi: Abi = {
     undefined: -32766,
     sharedMemory: 221,
     threadSerialized: 2048,
-    threadMultiple: 4096,
   },
   status: { words: 8, source: 0, tag: 1 },
   errorClasses: errorClasses(`

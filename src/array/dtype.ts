@@ -6,6 +6,7 @@
  *
  * @module
  */
+import { preferHugePages } from "../../ffi/memory.ts";
 import { DTypeError } from "../errors.ts";
 
 /** The names of the element types. */
@@ -153,6 +154,17 @@ export function dtypeInfo(dtype: DType): DTypeInfo {
 /** The most numbers that one typed array may hold here. */
 const MAXIMUM_LENGTH = 2 ** 32;
 
+/** From this size on the time of first writes is mostly that of page faults. */
+const HUGE_BYTES = 2 ** 22;
+
+function hintHugePages(data: TypedArray): void {
+  try {
+    preferHugePages(data);
+  } catch {
+    // Without --allow-ffi the array is as good, only slower to fill.
+  }
+}
+
 /**
  * A typed array of zeros for `elements` elements.
  *
@@ -167,7 +179,9 @@ export function allocate(dtype: DType, elements: number): TypedArray {
     );
   }
   try {
-    return new array(elements * parts);
+    const data = new array(elements * parts);
+    if (data.byteLength >= HUGE_BYTES) hintHugePages(data);
+    return data;
   } catch (error) {
     throw new RangeError(
       `No memory for ${elements} elements of ${dtype} (${elements * itemSize} bytes) on one rank. ` +

@@ -45,11 +45,17 @@ export interface LoadNpyOptions {
  * @throws {DistributionError} if the distribution does not fit the shape.
  *
  * @example
- * ```ts ignore
- * import { initialize, loadNpy, Slab } from "../../mod.ts";
+ * ```ts
+ * import { Slab } from "../distribution/mod.ts";
+ * import { initialize } from "../runtime/initialize.ts";
+ * import { DistributedArray } from "./distributed_array.ts";
+ * import { loadNpy, saveNpy } from "./npy.ts";
  *
  * using runtime = initialize();
- * using a = loadNpy(runtime, "a.npy", Slab.X);
+ * const path = runtime.communicator.broadcastObject(runtime.rank === 0 ? Deno.makeTempFileSync() : "");
+ * saveNpy(DistributedArray.random(runtime, [100, 80], Slab.X), path);
+ * using columns = loadNpy(runtime, path, Slab.Y, { dtype: "float32" });
+ * console.log(columns.local.shape); // [100, 80 / size]
  * ```
  */
 export function loadNpy(
@@ -61,12 +67,14 @@ export function loadNpy(
   let array!: DistributedArray;
   agree(runtime, "loadNpy", () => {
     checkDistribution(distribution);
+    if (options.order !== undefined) checkOrder(options.order);
+    if (options.dtype !== undefined) dtypeInfo(options.dtype);
     return about(path, () => {
       using file = openFile(path);
       const header = readHeader(file);
       const { descr, order } = header;
       const elements = npyElements(descr, options.dtype);
-      checkOptions(options, elements.dtype);
+      checkConvertible(elements.dtype, options.dtype ?? elements.dtype);
       checkLength(file, header, elements.dtype);
       // A single number has no dimension that could be distributed: it becomes an array of one element.
       const shape = header.shape.length === 0 ? [1] : header.shape;
@@ -101,12 +109,16 @@ function finish(read: DistributedArray, distribution: Distribution, options: Loa
  * @throws {StateError} if the array was freed.
  *
  * @example
- * ```ts ignore
- * import { DistributedArray, initialize, saveNpy, Slab } from "../../mod.ts";
+ * ```ts
+ * import { Slab } from "../distribution/mod.ts";
+ * import { initialize } from "../runtime/initialize.ts";
+ * import { DistributedArray } from "./distributed_array.ts";
+ * import { saveNpy } from "./npy.ts";
  *
  * using runtime = initialize();
  * using a = DistributedArray.random(runtime, [1000, 1000], Slab.X);
- * saveNpy(a, "a.npy");
+ * const folder = runtime.communicator.broadcastObject(runtime.rank === 0 ? Deno.makeTempDirSync() : "");
+ * saveNpy(a, `${folder}/a.npy`);
  * ```
  */
 export function saveNpy(array: DistributedArray, path: string | URL): void {
@@ -206,11 +218,6 @@ function readHeader(file: Deno.FsFile): NpyHeader {
   const bytes = new Uint8Array(npyDataOffset(prefix.subarray(0, length)));
   file.seekSync(0, Deno.SeekMode.Start);
   return parseNpyHeader(bytes.subarray(0, readUpTo(file, bytes)));
-}
-
-function checkOptions(options: LoadNpyOptions, stored: DType): void {
-  if (options.order !== undefined) checkOrder(options.order);
-  if (options.dtype !== undefined) checkConvertible(stored, options.dtype);
 }
 
 function checkLength(file: Deno.FsFile, { shape, dataOffset }: NpyHeader, dtype: DType): void {

@@ -7,7 +7,7 @@
 import { DistributionError, DTypeError, ShapeError } from "../errors.ts";
 import type { Range } from "../distribution/mod.ts";
 import { allocate, dtypeInfo } from "./dtype.ts";
-import { copyRuns, type Order, type Run, sizeOfShape, stridesOf } from "./layout.ts";
+import { copyRuns, isDense, type Order, type Run, sizeOfShape, stridesOf } from "./layout.ts";
 import type { LocalArray } from "./local_array.ts";
 
 /** What a plan has to know of a distribution; every bound `Distribution` says it. */
@@ -162,20 +162,26 @@ export class RedistributionPlan {
     // To a replicated target everybody gets the same block: it is packed once.
     const sends = packingOf(this.sends, communicator.size, words, this.to.isReplicated);
     const receives = packingOf(this.receives, communicator.size, words, false);
-    this.#sendBuffer = ensure(this.#sendBuffer, sends.total);
-    this.#receiveBuffer = ensure(this.#receiveBuffer, receives.total);
+    // Blocks that lie in one piece in the array need no packing.
+    const sent = wholeBlocks(source, this.sends, "source", order, sends);
+    const received = wholeBlocks(target, this.receives, "target", order, receives);
 
-    for (const transfer of this.to.isReplicated ? this.sends.slice(0, 1) : this.sends) {
-      const block = blockIn(this.#sendBuffer, sends.displacements[transfer.peer], source, transfer, order);
-      copyRuns(source, block, transfer.runs, parts);
+    if (sent === null) {
+      this.#sendBuffer = ensure(this.#sendBuffer, sends.total);
+      for (const transfer of this.to.isReplicated ? this.sends.slice(0, 1) : this.sends) {
+        const block = blockIn(this.#sendBuffer, sends.displacements[transfer.peer], source, transfer, order);
+        copyRuns(source, block, transfer.runs, parts);
+      }
     }
-    communicator.allToAllV(this.#sendBuffer, {
+    if (received === null) this.#receiveBuffer = ensure(this.#receiveBuffer, receives.total);
+    communicator.allToAllV(sent ?? this.#sendBuffer, {
       sendCounts: sends.counts,
       sendDisplacements: sends.displacements,
       receiveCounts: receives.counts,
       receiveDisplacements: receives.displacements,
-      into: this.#receiveBuffer,
+      into: received ?? this.#receiveBuffer,
     });
+    if (received !== null) return;
     for (const transfer of this.receives) {
       const block = blockIn(this.#receiveBuffer, receives.displacements[transfer.peer], target, transfer, order);
       copyRuns(block, target, transfer.runs, parts);
@@ -311,6 +317,31 @@ function packingOf(
 
 function ensure(buffer: BigInt64Array<ArrayBuffer>, words: number): BigInt64Array<ArrayBuffer> {
   return buffer.length >= words ? buffer : allocate("int64", words) as BigInt64Array<ArrayBuffer>;
+}
+
+/**
+ * The memory of an array as words, if each block lies in it in one piece, in the order of the messages and on whole
+ * words; the displacements are set to where the blocks are. `null` if a block has to be packed.
+ */
+function wholeBlocks(
+  array: LocalArray,
+  transfers: readonly Transfer[],
+  side: "source" | "target",
+  order: Order,
+  { displacements }: Packing,
+): BigInt64Array<ArrayBuffer> | null {
+  const { itemSize } = dtypeInfo(array.dtype);
+  const { buffer, byteOffset } = array.data;
+  const starts = transfers.map(({ shape, runs }) => {
+    const isWhole = runs.every((list) => list.length === 1) && isDense(shape, array.strides, order) &&
+      sizeOfShape(shape) * itemSize % WORD === 0;
+    return isWhole
+      ? byteOffset + itemSize * runs.reduce((at, [run], i) => at + run[side] * array.strides[i], array.offset)
+      : NaN;
+  });
+  if (!starts.every((start) => start % WORD === 0)) return null;
+  transfers.forEach(({ peer }, i) => displacements[peer] = starts[i] / WORD);
+  return new BigInt64Array(buffer, 0, Math.floor(buffer.byteLength / WORD));
 }
 
 /** A packed block as an array of the same kind as `like`. */

@@ -101,7 +101,9 @@ export function fillByFunction(
       case 1:
         return write1(dtype, buffer, at, runs, value);
       case 2:
-        return write2(dtype, buffer, at, runs, index[1 - inner], isReversed, value);
+        return isReversed
+          ? write2Reversed(dtype, buffer, at, runs, index[1], value)
+          : write2(dtype, buffer, at, runs, index[0], value);
       case 3:
         return write3(dtype, buffer, at, runs, index[inner === 0 ? 2 : 0], index[1], isReversed, value);
       default:
@@ -115,7 +117,8 @@ function refuseValue(dtype: DType, value: unknown): never {
   throw new DTypeError(`The function must return numbers for ${dtype}, but returned ${given}.`);
 }
 
-// Direct calls f(i, j) cost a fraction of f(...index), so one to three dimensions have their own loops.
+// Direct calls f(i, j) cost a fraction of f(...index), so one to three dimensions have their own loops, and each loop a
+// single call: a choice between f(i, j) and f(j, i) inside it would keep V8 from inlining f (0.9 instead of 3.6 ns).
 
 function write1(dtype: DType, buffer: Float64Array, at: number, runs: readonly Range[], f: ElementFunction): void {
   for (const [start, end] of runs) {
@@ -133,12 +136,28 @@ function write2(
   at: number,
   runs: readonly Range[],
   outer: number,
-  isReversed: boolean,
   f: ElementFunction,
 ): void {
   for (const [start, end] of runs) {
     for (let i = start; i < end; i++) {
-      const value = isReversed ? f(i, outer) : f(outer, i);
+      const value = f(outer, i);
+      if (typeof value !== "number") refuseValue(dtype, value);
+      buffer[at++] = value;
+    }
+  }
+}
+
+function write2Reversed(
+  dtype: DType,
+  buffer: Float64Array,
+  at: number,
+  runs: readonly Range[],
+  outer: number,
+  f: ElementFunction,
+): void {
+  for (const [start, end] of runs) {
+    for (let i = start; i < end; i++) {
+      const value = f(i, outer);
       if (typeof value !== "number") refuseValue(dtype, value);
       buffer[at++] = value;
     }

@@ -12,14 +12,7 @@ import { ConfigurationError, DistributionError, DTypeError, ShapeError, StateErr
 import type { Runtime } from "../runtime/runtime.ts";
 import { COMPUTE_TYPES, computeTypeNote, type ProductTypes, resolveTypes, SCALE_TYPES } from "./compute_type.ts";
 import { inferDistribution, inferOrder } from "./inference.ts";
-import {
-  checkBoolean,
-  checkKeys,
-  checkName,
-  ENGINE_NAMES,
-  MATMUL_OPTION_KEYS,
-  type MatmulPlanOptions,
-} from "./options.ts";
+import { checkBoolean, checkKeys, checkName, MATMUL_OPTION_KEYS, type MatmulOptions } from "./options.ts";
 import { canonicalProblem, type DescribedMatrix, type MatmulProblem } from "./problem.ts";
 import { type Operations, operationsOf } from "./qualifiers.ts";
 import { isQuantized, type OperandTypes, type QuantizationValues, quantizationValues } from "./quantization.ts";
@@ -81,8 +74,9 @@ export function checkProduct(
   runtime: Runtime,
   a: unknown,
   b: unknown,
-  options: MatmulPlanOptions,
+  options: MatmulOptions,
 ): { product: CheckedProduct; operands: CheckedOperands; scalars: CheckedScalars } {
+  checkNotFinalized(runtime);
   checkKeys("the options of matmul", options, MATMUL_OPTION_KEYS);
   checkSimpleOptions(options);
   checkMatrix("a", a, runtime);
@@ -154,7 +148,7 @@ export function dtypesOf({ a, b, c, d }: Pick<CheckedProduct, "a" | "b" | "c" | 
 export function productFacts(
   product: CheckedProduct,
   scalars: CheckedScalars,
-  options: MatmulPlanOptions,
+  options: MatmulOptions,
 ): Record<string, unknown> {
   const { a, b, c, d, operations, types, inplace, resultAmax } = product;
   return {
@@ -231,6 +225,26 @@ export function checkScalar(name: string, value: unknown, types: ProductTypes): 
 }
 
 /**
+ * Refuse to go on after MPI has ended; a single rank would not notice otherwise.
+ *
+ * @throws {StateError}
+ */
+export function checkNotFinalized(runtime: Runtime): void {
+  if (runtime.isFinalized) throw new StateError("The runtime was finalized; no array can be multiplied any more.");
+}
+
+/**
+ * Refuse operands that were freed since they were given.
+ *
+ * @throws {StateError} naming the operand.
+ */
+export function checkNotFreed({ a, b, c }: CheckedOperands): void {
+  if (!a.isFreed && !b.isFreed && !c?.isFreed) return;
+  const name = a.isFreed ? "a" : b.isFreed ? "b" : "c";
+  throw new StateError(`${name} was freed. Pass an array that is alive to resetOperands().`);
+}
+
+/**
  * Refuse a result that is written over what it is computed from.
  *
  * @throws {StateError} naming the operand.
@@ -249,8 +263,7 @@ function overlap(one: LocalArray, other: LocalArray): boolean {
     y.byteOffset < x.byteOffset + x.byteLength;
 }
 
-function checkSimpleOptions(options: MatmulPlanOptions): void {
-  checkName("engine", options.engine, ENGINE_NAMES);
+function checkSimpleOptions(options: MatmulOptions): void {
   checkName("order", options.order, ["C", "F"]);
   checkName("computeType", options.computeType, COMPUTE_TYPES);
   checkName("scaleType", options.scaleType, SCALE_TYPES);
@@ -309,7 +322,7 @@ function checkMatrix(name: string, array: unknown, runtime: Runtime): asserts ar
   }
 }
 
-function checkAddend({ c, beta, inplace }: MatmulPlanOptions): void {
+function checkAddend({ c, beta, inplace }: MatmulOptions): void {
   if (c !== undefined && beta === undefined) {
     throw new TypeError("c needs beta: D = alpha op(A) op(B) + beta C. Pass beta: 1 to add c as it is.");
   }
@@ -338,7 +351,7 @@ function resultDistribution(
   a: DistributedArray,
   b: DistributedArray,
   c: DistributedArray | null,
-  { distribution: asked, epilog }: MatmulPlanOptions,
+  { distribution: asked, epilog }: MatmulOptions,
   operations: Operations,
   shape: [number, number],
   size: number,

@@ -164,12 +164,28 @@ export function auxName(epilog: Epilog): "reluAux" | "geluAux" {
   return epilog.activation === "relu" ? "reluAux" : "geluAux";
 }
 
-/** The shape of relu's bit mask of `rows` x `columns` local elements: uint8, order F, bytes a column rounded up to 16. */
+/**
+ * The shape of relu's bit mask of `rows` x `columns` local elements: uint8, order F, bytes a column rounded up to 16.
+ *
+ * @example
+ * ```ts
+ * import { reluAuxShape } from "./epilog.ts";
+ * console.assert(reluAuxShape(130, 7).join() === "32,7"); // 130 bits are 17 bytes
+ * ```
+ */
 export function reluAuxShape(rows: number, columns: number): [number, number] {
   return [roundUp(Math.ceil(rows / 8), 16), columns];
 }
 
-/** The shape of gelu's aux matrix of `rows` x `columns` local elements: order F, rows rounded up to 8. */
+/**
+ * The shape of gelu's aux matrix of `rows` x `columns` local elements: order F, rows rounded up to 8.
+ *
+ * @example
+ * ```ts
+ * import { geluAuxShape } from "./epilog.ts";
+ * console.assert(geluAuxShape(130, 7).join() === "136,7");
+ * ```
+ */
 export function geluAuxShape(rows: number, columns: number): [number, number] {
   return [roundUp(rows, 8), columns];
 }

@@ -48,7 +48,8 @@ export function checkEpilog(product: CheckedProduct, options: PlanOptions): Epil
     for (const [matrix, described] of [["D", d], ["c", c]] as const) {
       if (described && !described.distribution.isReplicated) {
         throw new DistributionError(
-          `epilog all_reduce leaves ${matrix} on every rank, so it must be Replicated; got ${described.distribution}.`,
+          `epilog all_reduce leaves ${matrix} on every rank, so it must be Replicated; got ${described.distribution}. ` +
+            `Pass distribution: Replicated to the constructor, and c.redistribute(Replicated).`,
         );
       }
     }

@@ -30,6 +30,14 @@ function divided(distribution: Distribution): Divided {
  * | on k | replicated | on n, as A on k | reduce-scatter of D |
  * | 2-D | any, or the reverse | blocks on the grid of A, or else of B | p?gemm or cuBLASMp's SUMMA |
  * | a `Box` | any, or the reverse | `Slab.X` | by redistribution |
+ *
+ * @example
+ * ```ts
+ * import { inferDistribution, Slab } from "../../mod.ts";
+ * const operations = { a: { transpose: true, conjugate: false }, b: { transpose: false, conjugate: false } };
+ * const [a, b] = [Slab.Y.bind([1024, 128], 2), Slab.Y.bind([1024, 512], 2)];
+ * console.assert(inferDistribution(a, b, operations, [128, 512], 2).equals(Slab.X));
+ * ```
  */
 export function inferDistribution(
   a: Distribution,

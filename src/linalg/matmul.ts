@@ -14,11 +14,11 @@ import type { MatmulOptions } from "./options.ts";
 /**
  * Multiply distributed matrices: D = epilog(alpha op(A) op(B) + beta C). Collective.
  *
- * The same as making a {@linkcode Matmul}, planning, executing and freeing it, which is the way to go when more than
+ * The same as making a {@linkcode Matmul}, planning, executing and disposing it, which is the way to go when more than
  * one such product is needed, or an epilog with more outputs than D.
  *
  * @example
- * ```ts ignore
+ * ```ts
  * import { DistributedArray, initialize, matmul, Slab } from "../../mod.ts";
  *
  * using runtime = initialize();
@@ -30,7 +30,7 @@ import type { MatmulOptions } from "./options.ts";
  *
  * @param a the left factor, m x k after its qualifiers
  * @param b the right factor, k x n after its qualifiers
- * @returns D, m x n; C itself with `inplace`
+ * @returns D, m x n, in new memory; C itself with `inplace`
  * @throws {TypeError} if an option is unknown, missing or of the wrong type, or the epilog has more outputs than D
  * @throws {ShapeError | DTypeError | DistributionError} if the matrices do not fit each other
  * @throws {StateError} if a matrix was freed
@@ -41,9 +41,7 @@ export function matmul(a: DistributedArray, b: DistributedArray, options: Matmul
   agree(runtimeOf(a, b, currentRuntime), "matmul", () => checkOutputs(options));
   using product = new Matmul(a, b, options);
   product.plan();
-  const d = product.execute();
-  product.free();
-  return d;
+  return product.execute();
 }
 
 /** There is nobody to take other outputs than D. */

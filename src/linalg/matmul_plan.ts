@@ -5,7 +5,7 @@
  */
 import { DistributedArray } from "../array/distributed_array.ts";
 import { LocalArray } from "../array/local_array.ts";
-import { ConfigurationError, StateError } from "../errors.ts";
+import { StateError } from "../errors.ts";
 import { agree } from "../runtime/agreement.ts";
 import { currentRuntime } from "../runtime/initialize.ts";
 import type { Runtime } from "../runtime/runtime.ts";
@@ -14,6 +14,8 @@ import {
   type CheckedOperands,
   type CheckedProduct,
   type CheckedScalars,
+  checkNotFinalized,
+  checkNotFreed,
   checkProduct,
   checkReplacement,
   checkScalar,
@@ -23,8 +25,8 @@ import {
   runtimeOf,
   scalarFacts,
 } from "./checked_product.ts";
+import { checkAlgorithm, chooseEngine } from "./engine_choice.ts";
 import type { AlgorithmReport, EnginePlan, EngineValues, MatmulEngine } from "./engines/engine.ts";
-import { scalapackEngine } from "./engines/scalapack.ts";
 import { type Epilog, type EpilogValues, isTrivial, requiredInputs } from "./epilog.ts";
 import { checkEpilog, checkEpilogInputs, epilogFacts } from "./epilog_inputs.ts";
 import { explainProduct } from "./explanation.ts";
@@ -32,10 +34,9 @@ import {
   ALGORITHM_NAMES,
   type AlgorithmName,
   checkKeys,
-  checkName,
   EXECUTE_OPTION_KEYS,
   type ExecuteOptions,
-  type MatmulPlanOptions,
+  type MatmulOptions,
   PLAN_OPTION_KEYS,
   type PlanOptions,
   RESET_OPTION_KEYS,
@@ -102,7 +103,7 @@ interface Planned {
  * each rank only checks itself).
  *
  * @example
- * ```ts ignore
+ * ```ts
  * import { DistributedArray, initialize, Matmul, Slab } from "../../mod.ts";
  *
  * using runtime = initialize();
@@ -116,7 +117,7 @@ interface Planned {
  */
 export class Matmul implements Disposable {
   readonly #runtime: Runtime;
-  readonly #options: MatmulPlanOptions;
+  readonly #options: MatmulOptions;
   readonly #product: CheckedProduct;
   readonly #engine: MatmulEngine;
   #operands: CheckedOperands | null;
@@ -140,18 +141,18 @@ export class Matmul implements Disposable {
    * @throws {ConfigurationError} if no engine on this machine can do what is asked
    * @throws {CollectiveError} if ranks differ in what they ask for
    */
-  constructor(a: DistributedArray, b: DistributedArray, options: MatmulPlanOptions = {}) {
+  constructor(a: DistributedArray, b: DistributedArray, options: MatmulOptions = {}) {
     const runtime = runtimeOf(a, b, currentRuntime);
     let checked: ReturnType<typeof checkProduct>;
     let engine: MatmulEngine;
     let inputs: EpilogValues;
     agree(runtime, "new Matmul", () => {
       checked = checkProduct(runtime, a, b, options);
-      engine = engineOf(runtime, options);
+      engine = chooseEngine(runtime, options);
       const { product, scalars } = checked;
       const epilog = checkEpilog(product, options);
       inputs = checkEpilogInputs(product, epilog, options.epilogInputs);
-      checkAlgorithm(engine, product, epilog, options);
+      checkAlgorithm(engine, product.problem, epilog, options);
       return { ...productFacts(product, scalars, options), ...planFacts(epilog, inputs, options) };
     });
     this.#runtime = runtime;
@@ -202,9 +203,10 @@ export class Matmul implements Disposable {
     agree(this.#runtime, "Matmul.plan", () => {
       this.#checkAlive("plan");
       checkKeys("the options of plan", options, PLAN_OPTION_KEYS);
+      if (this.#operands) checkNotFreed(this.#operands);
       epilog = checkEpilog(this.#product, all);
       inputs = checkEpilogInputs(this.#product, epilog, options?.epilogInputs, this.#inputs);
-      checkAlgorithm(this.#engine, this.#product, epilog, all);
+      checkAlgorithm(this.#engine, this.#product.problem, epilog, all);
       return planFacts(epilog, inputs, all);
     });
     this.#inputs = { ...this.#inputs, ...inputs! };
@@ -212,7 +214,8 @@ export class Matmul implements Disposable {
   }
 
   /**
-   * Multiply. Collective. Returns D, or C if the product is `inplace`; {@linkcode auxiliary} then has the rest.
+   * Multiply. Collective. Returns D in new memory, or C itself if the product is `inplace`; {@linkcode auxiliary} then
+   * has the epilog's other outputs.
    *
    * @throws {StateError} before `plan`, after `releaseOperands` or `free`, or if an operand was freed
    */
@@ -230,16 +233,20 @@ export class Matmul implements Disposable {
       this.#checkReady();
       if (!inplace) result = this.#allocate();
     }
+    const { logger } = this.#options;
+    const start = logger ? performance.now() : 0;
     const { engine, epilog } = this.#planned!;
     const locals = result === null ? this.#locals! : { ...this.#locals!, d: columnMajor(result, d.order) };
     const outputs = engine.execute(locals, this.#values!);
     if (!isTrivial(epilog)) this.#auxiliary = this.#complete(outputs);
+    logger?.info(`executed in ${(performance.now() - start).toFixed(3)} ms`);
     return result === null ? this.#operands!.c! : DistributedArray.wrap(this.#runtime, result, d.distribution, d.order);
   }
 
   /**
    * Try the engine's algorithms, keep the fastest (by the slowest rank's time), and return the times, the fastest
-   * first. Collective; it takes a few executions of each, and leaves the operands as they are.
+   * first. Collective; it takes a few executions of each, and leaves the operands as they are. The choice holds until
+   * the next `plan`.
    *
    * @throws {StateError} before `plan`, after `releaseOperands` or `free`
    */
@@ -320,7 +327,7 @@ export class Matmul implements Disposable {
   free(): void {
     if (this.#isFreed) return;
     this[Symbol.dispose]();
-    this.#runtime.collect();
+    if (!this.#runtime.isFinalized) this.#runtime.collect();
   }
 
   /** As {@linkcode free}, but local: what must be freed by all ranks together is freed at the next collective point. */
@@ -415,19 +422,18 @@ export class Matmul implements Disposable {
   }
 
   #checkAlive(method: string): void {
+    checkNotFinalized(this.#runtime);
     if (this.#isFreed) throw new StateError(`Matmul.${method}() was called after free(). Make a new Matmul.`);
   }
 
   #checkReady(): void {
+    checkNotFinalized(this.#runtime);
     if (this.#planned === null) throw this.#notPlanned("execute()");
     const operands = this.#operands;
     if (operands === null) {
       throw new StateError("Matmul.execute() was called after releaseOperands(). Pass new ones to resetOperands().");
     }
-    if (operands.a.isFreed || operands.b.isFreed || operands.c?.isFreed) {
-      const name = operands.a.isFreed ? "a" : operands.b.isFreed ? "b" : "c";
-      throw new StateError(`${name} was freed. Pass another one to resetOperands().`);
-    }
+    checkNotFreed(operands);
   }
 
   #notPlanned(member: string): StateError {
@@ -459,6 +465,7 @@ export class Matmul implements Disposable {
         ? old?.[name] ?? null
         : checkReplacement(name, options[name], product[name], this.#runtime);
     const [a, b, c] = [matrix("a")!, matrix("b")!, matrix("c")];
+    checkNotFreed({ a, b, c });
     if (product.inplace) checkAliasing(c!, a, b);
     const { alpha = this.#scalars.alpha, beta = this.#scalars.beta, quantizationScales } = options;
     checkKeys("quantizationScales", quantizationScales, ["a", "b", "c", "d"]);
@@ -482,33 +489,6 @@ function columnMajor(local: LocalArray, order: "C" | "F"): LocalArray {
 
 function exchangeFactors({ a, b, ...others }: QuantizationValues): QuantizationValues {
   return { ...others, ...b !== undefined && { a: b }, ...a !== undefined && { b: a } };
-}
-
-/**
- * The engine that was asked for.
- *
- * @throws {ConfigurationError} if this machine does not have it.
- */
-function engineOf(runtime: Runtime, { engine = "auto" }: MatmulPlanOptions): MatmulEngine {
-  if (engine === "auto" || engine === scalapackEngine.name) return scalapackEngine;
-  throw new ConfigurationError(
-    `engine ${engine} is not available: it multiplies on GPUs, and this runtime's device is ${runtime.device.name} ` +
-      `(${runtime.device.kind}). Leave engine out, or pass "${scalapackEngine.name}".`,
-  );
-}
-
-function checkAlgorithm(
-  engine: MatmulEngine,
-  { problem }: CheckedProduct,
-  epilog: Epilog,
-  { algorithm, communicationSmCount }: PlanOptions,
-): void {
-  checkName("algorithm", algorithm, ALGORITHM_NAMES);
-  if (communicationSmCount !== undefined && !(Number.isInteger(communicationSmCount) && communicationSmCount > 0)) {
-    throw new RangeError(`communicationSmCount must be a whole number from 1; got ${communicationSmCount}.`);
-  }
-  const refusal = engine.supports({ problem, epilog, algorithm: algorithm ?? "default" });
-  if (refusal) throw new ConfigurationError(`engine ${engine.name}: ${refusal.reason}. ${refusal.instead}`);
 }
 
 function planFacts(epilog: Epilog, inputs: EpilogValues, options: PlanOptions): Record<string, unknown> {

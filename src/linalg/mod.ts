@@ -13,7 +13,6 @@ export type {
   ExecuteOptions,
   Logger,
   MatmulOptions,
-  MatmulPlanOptions,
   PlanOptions,
   ResetOptions,
 } from "./options.ts";

@@ -90,14 +90,14 @@ export interface PlanOptions {
   communicationSmCount?: number;
 }
 
-/** Options of `Matmul.execute` and `Matmul.autotune`. */
+/** Options of `Matmul.execute`. */
 export interface ExecuteOptions {
   /** The stream of a GPU to run on. A CPU has none: null or left out. */
   stream?: null;
 }
 
-/** Options of `new Matmul`. */
-export interface MatmulPlanOptions extends PlanOptions {
+/** Options of `matmul` and `new Matmul`. */
+export interface MatmulOptions extends PlanOptions {
   /** The matrix that is added. Needs `beta`. */
   c?: DistributedArray;
   /** Scales op(A) op(B). 1 if left out. */
@@ -133,9 +133,6 @@ export interface MatmulPlanOptions extends PlanOptions {
   /** Where messages go; nowhere if left out. */
   logger?: Logger;
 }
-
-/** Options of `matmul`. */
-export type MatmulOptions = MatmulPlanOptions;
 
 /** What `Matmul.resetOperands` replaces; what is left out stays. */
 export interface ResetOptions {

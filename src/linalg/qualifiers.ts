@@ -102,7 +102,15 @@ export function matrixQualifiers(length = 3): MatrixQualifiers {
   return new MatrixQualifiers(length);
 }
 
-/** The object that means the same as packed records. */
+/**
+ * The object that means the same as packed records.
+ *
+ * @example
+ * ```ts
+ * import { matrixQualifiers, qualifiersObject } from "./qualifiers.ts";
+ * console.assert(qualifiersObject(matrixQualifiers(2)).a?.isTranspose === false);
+ * ```
+ */
 export function qualifiersObject(packed: MatrixQualifiers): Qualifiers {
   const object: Qualifiers = {};
   for (const [i, name] of (["a", "b", "c"] as const).entries()) {
@@ -112,7 +120,15 @@ export function qualifiersObject(packed: MatrixQualifiers): Qualifiers {
   return object;
 }
 
-/** The packed records that mean the same as an object. */
+/**
+ * The packed records that mean the same as an object.
+ *
+ * @example
+ * ```ts
+ * import { packQualifiers } from "./qualifiers.ts";
+ * console.assert(packQualifiers({ b: { isTranspose: true } })[1].isTranspose);
+ * ```
+ */
 export function packQualifiers(qualifiers: Qualifiers): MatrixQualifiers {
   const packed = matrixQualifiers(3);
   for (const [i, name] of (["a", "b", "c"] as const).entries()) {

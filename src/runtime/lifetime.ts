@@ -26,7 +26,7 @@ export function forgetCollectiveFree(key: string): void {
 }
 
 /** What can exchange the keys. */
-interface Gathering {
+export interface Gathering {
   /** Every rank's value. */
   allGatherObject<T>(value: T): T[];
 }

@@ -34,11 +34,11 @@ function start(): Mpi {
     // Open MPI 5's PMIx wants shared memory at an address of the launcher's choice, where V8 sometimes has its own.
     if (mpi.vendor === "open_mpi") setIfUnset("PMIX_MCA_gds", "hash");
     checkMpi(symbols.MPI_Init_thread(0n, 0n, constants.threadSerialized, flag), "MPI_Init_thread");
+    globalThis.addEventListener("unload", endWithProcess);
   }
   for (const communicator of [constants.world, constants.self]) {
     checkMpi(symbols.MPI_Comm_set_errhandler(communicator, constants.errorsReturn), "MPI_Comm_set_errhandler");
   }
-  globalThis.addEventListener("unload", endWithProcess);
   refuseSingleton(mpi);
   return started = mpi;
 }

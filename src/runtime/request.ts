@@ -68,6 +68,7 @@ export class Request<T> implements PromiseLike<T> {
   #buffers: readonly unknown[];
   #outcome: { value: T } | { error: unknown } | null = null;
   #promise: Promise<T> | undefined;
+  #isToBeCancelled = false;
   #isCancelled = false;
 
   /** Made by the methods of `Communicator`; `start` begins the operation and returns MPI's code. */
@@ -124,7 +125,9 @@ export class Request<T> implements PromiseLike<T> {
    * Source: MPI_Cancel.
    */
   cancel(): void {
-    if (!this.#outcome) checkMpi(this.#mpi.symbols.MPI_Cancel(this.#handle), "MPI_Cancel");
+    if (this.#outcome) return;
+    this.#isToBeCancelled = true;
+    checkMpi(this.#mpi.symbols.MPI_Cancel(this.#handle), "MPI_Cancel");
   }
 
   /** Wait without blocking the event loop. */
@@ -146,13 +149,17 @@ export class Request<T> implements PromiseLike<T> {
     this.#buffers = [];
     try {
       if (code !== 0) throw mpiError(this.#functionName, code);
-      const flag = new Int32Array(1);
-      checkMpi(this.#mpi.symbols.MPI_Test_cancelled(this.#status, flag), "MPI_Test_cancelled");
-      this.#isCancelled = flag[0] !== 0;
+      if (this.#isToBeCancelled) this.#isCancelled = this.#testCancelled();
       this.#outcome = { value: this.#finish(this.#status) };
     } catch (error) {
       this.#outcome = { error };
     }
+  }
+
+  #testCancelled(): boolean {
+    const flag = new Int32Array(1);
+    checkMpi(this.#mpi.symbols.MPI_Test_cancelled(this.#status, flag), "MPI_Test_cancelled");
+    return flag[0] !== 0;
   }
 
   /** The number of buffers that the request holds; 0 once it is complete. */

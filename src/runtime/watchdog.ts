@@ -7,12 +7,13 @@
  *
  * @module
  */
-import { Worker } from "node:worker_threads";
+import type { Worker as WorkerThread } from "node:worker_threads";
 import { type MpiFunctionName, openMpi } from "../../ffi/mpi/mod.ts";
+import { ConfigurationError } from "../errors.ts";
 
 /** What the watched thread and the watching worker share. */
 export interface WatchedState {
-  /** The number of calls begun and ended so far, odd during one; the length of `text`; the limit in milliseconds. */
+  /** The calls begun and ended so far, odd during one; the length of `text`; the limit in ms; whether the worker is there. */
   counters: Int32Array<SharedArrayBuffer>;
   /** What is going on, in UTF-8. */
   text: Uint8Array<SharedArrayBuffer>;
@@ -56,8 +57,10 @@ const WAITING_FUNCTIONS: readonly MpiFunctionName[] = [
   "MPI_Wait",
 ];
 
+const LONGEST_START_MILLISECONDS = 30_000;
+
 let state: WatchedState | undefined;
-let context: string[] = [];
+const context: string[] = [];
 const encoder = new TextEncoder();
 
 /**
@@ -89,14 +92,28 @@ export function watch<T>(name: string, call: () => T): T {
 export function startWatchdog(rank: number, timeoutSeconds: number): void {
   const milliseconds = Math.min(2 ** 31 - 1, Math.ceil(timeoutSeconds * 1000));
   if (state) return void Atomics.store(state.counters, 2, milliseconds);
-  const counters = new Int32Array(new SharedArrayBuffer(12));
+  const counters = new Int32Array(new SharedArrayBuffer(16));
   const text = new Uint8Array(new SharedArrayBuffer(1024));
   const watched: WatchedState = { counters, text, rank };
   counters[2] = milliseconds;
-  const worker = new Worker(new URL("./watchdog_worker.ts", import.meta.url), { workerData: watched });
+  const worker = startWorker(watched);
   worker.unref();
+  // A worker that is still being loaded watches nothing.
+  Atomics.wait(counters, 3, 0, LONGEST_START_MILLISECONDS);
   state = watched;
   watchMpi();
+}
+
+/** A worker of Node's kind, since Deno's own keeps a script from ending. The module is loaded here: it takes 20 ms. */
+function startWorker(workerData: WatchedState): WorkerThread {
+  const { Worker } = globalThis.process.getBuiltinModule("node:worker_threads");
+  try {
+    return new Worker(new URL("./watchdog_worker.ts", import.meta.url), { workerData });
+  } catch (error) {
+    if (!(error instanceof Deno.errors.NotCapable)) throw error;
+    const hint = "timeoutSeconds needs permission to load its worker: add --allow-read (or --allow-import for a URL).";
+    throw new ConfigurationError(`${hint} ${error.message}`, { cause: error });
+  }
 }
 
 /** Have all MPI functions that wait run under the limit. */

@@ -13,6 +13,8 @@ const TIMED_OUT = 124;
 function watchForEver({ counters, text, rank }: WatchedState): never {
   const decoder = new TextDecoder();
   const never = new Int32Array(new SharedArrayBuffer(4));
+  Atomics.store(counters, 3, 1);
+  Atomics.notify(counters, 3);
   let [seen, since] = [Atomics.load(counters, 0), performance.now()];
   while (true) {
     const limit = Atomics.load(counters, 2);

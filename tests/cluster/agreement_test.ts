@@ -190,8 +190,7 @@ clusterTest("something thrown that is no Error arrives as one", MANY, (runtime) 
   assertThrowsEverywhere(runtime, () => agree(runtime, "op", check), Error, "just text (on rank 1");
 });
 
-clusterTest("agreement of an 8-entry fact takes one small reduction", (runtime) => {
-  // 2000 agreements in far less time than 2000 exchanges of values would take; and the ranks stay in step.
-  for (let i = 0; i < 2000; i++) agree(runtime, "execute", () => ({ m: 1, n: 2, k: 3, i }));
+clusterTest("many agreements, one after the other, keep the ranks in step", (runtime) => {
+  for (let i = 0; i < 50; i++) agree(runtime, "execute", () => ({ m: 1, n: 2, k: 3, i }));
   assert(runtime.communicator.allReduce(Float64Array.of(1))[0] === runtime.size);
 });

@@ -1,6 +1,5 @@
 import { assert, assertEquals } from "@std/assert";
 import {
-  allocate,
   type ArrayOptions,
   DistributedArray,
   type DType,
@@ -49,6 +48,22 @@ function distributions(size: number, m: number, n: number): Distribution[] {
   ];
 }
 
+interface Case {
+  readonly distribution: Distribution;
+  readonly dtype: DType;
+  readonly order: Order;
+}
+
+/** Every distribution in both orders, and every dtype: few enough calls for ranks that share a core. */
+function cases(size: number, m: number, n: number): Case[] {
+  const list = distributions(size, m, n);
+  return Array.from({ length: 2 * list.length }, (_, k) => ({
+    distribution: list[k % list.length],
+    dtype: dtypes[k % dtypes.length],
+    order: k < list.length ? "C" : "F",
+  }));
+}
+
 function* indices(shape: readonly number[]): Generator<number[]> {
   if (shape.length === 0) return yield [];
   for (let i = 0; i < shape[0]; i++) for (const rest of indices(shape.slice(1))) yield [i, ...rest];
@@ -75,40 +90,32 @@ function generate(runtime: Runtime, shape: number[], distribution: Distribution,
 }
 
 clusterTest("zeros, full: shape, dtype, distribution, order and local parts", (runtime) => {
-  for (const distribution of distributions(runtime.size, 7, 5)) {
-    for (const order of ["C", "F"] as const) {
-      const a = DistributedArray.zeros(runtime, [7, 5], distribution, { order });
-      assertEquals([[...a.shape], a.dtype, a.order, a.memory], [[7, 5], "float64", order, "host"]);
-      assert(a.distribution.isBound && a.distribution.equals(distribution));
-      assertEquals([...a.local.shape], a.distribution.localShape(runtime.rank));
-      assert(a.local.isDense(order) && a.local.toNumbers().every((value) => value === 0));
-      for (const dtype of dtypes) {
-        const b = DistributedArray.full(runtime, [7, 5], distribution, dtype === "int64" ? 3n : 3, { dtype, order });
-        const isComplex = dtypeInfo(dtype).isComplex;
-        assertEquals(
-          numbers(dtype, b.allGather()),
-          expected([7, 5], order, () => 3).flatMap((x) => isComplex ? [x, 0] : [x]),
-        );
-      }
-    }
+  for (const { distribution, dtype, order } of cases(runtime.size, 7, 5)) {
+    const a = DistributedArray.zeros(runtime, [7, 5], distribution, { order });
+    assertEquals([[...a.shape], a.dtype, a.order, a.memory], [[7, 5], "float64", order, "host"]);
+    assert(a.distribution.isBound && a.distribution.equals(distribution));
+    assertEquals([...a.local.shape], a.distribution.localShape(runtime.rank));
+    assert(a.local.isDense(order) && a.local.toNumbers().every((value) => value === 0));
+    const b = DistributedArray.full(runtime, [7, 5], distribution, dtype === "int64" ? 3n : 3, { dtype, order });
+    const isComplex = dtypeInfo(dtype).isComplex;
+    const wanted = expected([7, 5], order, () => 3).flatMap((x) => isComplex ? [x, 0] : [x]);
+    assertEquals(numbers(dtype, b.allGather()), wanted);
   }
   const c = DistributedArray.full(runtime, [3], Slab.X, [1, -2], { dtype: "complex64" });
   assertEquals([...c.allGather()], [1, -2, 1, -2, 1, -2]);
 });
 
 clusterTest("gather and allGather give all elements in the array's order", (runtime) => {
-  for (const distribution of distributions(runtime.size, 7, 5)) {
-    for (const order of ["C", "F"] as const) {
-      for (const dtype of ["float8_e5m2", "bfloat16", "float32", "complex64", "complex128"] as const) {
-        const a = generate(runtime, [7, 5], distribution, { dtype, order });
-        const wanted = expected([7, 5], order, formula).flatMap((x) => dtypeInfo(dtype).isComplex ? [x, 0] : [x]);
-        assertEquals(numbers(dtype, a.allGather()), wanted, `${a}`);
-        const root = runtime.size - 1;
-        const gathered = a.gather(root);
-        if (runtime.rank === root) assertEquals(numbers(dtype, gathered!), wanted);
-        else assertEquals(gathered, null);
-      }
-    }
+  for (const { distribution, dtype, order } of cases(runtime.size, 7, 5)) {
+    const { isComplex } = dtypeInfo(dtype);
+    const value = (i: number, j: number): Scalar => dtype === "int64" ? BigInt(formula(i, j)) : formula(i, j);
+    const a = DistributedArray.generate(runtime, [7, 5], distribution, value, { dtype, order });
+    const wanted = expected([7, 5], order, formula).flatMap((x) => isComplex ? [x, 0] : [x]);
+    assertEquals(numbers(dtype, a.allGather()), wanted, `${a}`);
+    const root = runtime.size - 1;
+    const gathered = a.gather(root);
+    if (runtime.rank === root) assertEquals(numbers(dtype, gathered!), wanted);
+    else assertEquals(gathered, null);
   }
 });
 
@@ -136,14 +143,12 @@ clusterTest("random: the same global values for every distribution, order and nu
   // A few values, as one rank computes them: they may never change, since users keep results made from them.
   const first = DistributedArray.random(runtime, [3], Slab.X, { seed: 42 }).allGather() as Float64Array;
   assertEquals([...first], RECORDED);
-  for (const dtype of dtypes) {
+  for (const { distribution, dtype } of cases(runtime.size, 7, 5)) {
     const wanted = DistributedArray.random(runtime, [7, 5], Replicated, { seed: 7, dtype }).local.data;
-    for (const distribution of distributions(runtime.size, 7, 5)) {
-      const a = DistributedArray.random(runtime, [7, 5], distribution, { seed: 7, dtype });
-      assertEquals(a.allGather(), wanted, `${a}`);
-      const f = DistributedArray.random(runtime, [7, 5], distribution, { seed: 7, dtype, order: "F" });
-      assertEquals(f.to({ order: "C" }).allGather(), wanted, `${f}`);
-    }
+    const a = DistributedArray.random(runtime, [7, 5], distribution, { seed: 7, dtype });
+    assertEquals(a.allGather(), wanted, `${a}`);
+    const f = DistributedArray.random(runtime, [7, 5], distribution, { seed: 7, dtype, order: "F" });
+    assertEquals(f.to({ order: "C" }).allGather(), wanted, `${f}`);
   }
   const [a, b] = [0, 1].map(() => DistributedArray.random(runtime, [100], Slab.X));
   assert(a.maxAbsDifference(b) > 0.5, "two arrays without a seed differ");
@@ -223,32 +228,25 @@ clusterTest("fromLocal shares memory, and takes padded and transposed parts", (r
 });
 
 clusterTest("sum, norm, maxAbsDifference over every dtype", (runtime) => {
-  for (const dtype of dtypes) {
+  for (const { distribution, dtype, order } of cases(runtime.size, 7, 5)) {
     const { isComplex } = dtypeInfo(dtype);
-    const value = (i: number, j: number): Scalar =>
-      isComplex ? [formula(i, j), -j] : dtype === "int64" ? BigInt(formula(i, j)) : formula(i, j);
+    const complete = (re: number, im: number): Scalar => isComplex ? [re, im] : dtype === "int64" ? BigInt(re) : re;
     const all = [...indices([7, 5])];
     const sum = all.reduce((total, [i, j]) => total + formula(i, j), 0);
     const imaginary = all.reduce((total, [, j]) => total - j, 0);
     const squares = all.reduce((total, [i, j]) => total + formula(i, j) ** 2 + (isComplex ? j * j : 0), 0);
-    for (const distribution of distributions(runtime.size, 7, 5)) {
-      const a = DistributedArray.generate(runtime, [7, 5], distribution, value, { dtype });
-      assertEquals(a.sum(), isComplex ? [sum, imaginary] : dtype === "int64" ? BigInt(sum) : sum, `${a}`);
-      assert(Math.abs(a.norm() - Math.sqrt(squares)) < 1e-12, `${a}`);
-      const b = DistributedArray.generate(
-        runtime,
-        [7, 5],
-        Slab.Y,
-        (i, j) =>
-          isComplex
-            ? [formula(i, j) + (i === 4 && j === 3 ? 3 : 0), -j - (i === 4 && j === 3 ? 4 : 0)]
-            : dtype === "int64"
-            ? BigInt(formula(i, j) + (i === 4 && j === 3 ? 1 : 0))
-            : formula(i, j) + (i === 4 && j === 3 ? 1 : 0),
-        { dtype, order: "F" },
-      );
-      assertEquals(a.maxAbsDifference(b), isComplex ? 5 : 1, `${a} ${b}`);
-    }
+    const a = DistributedArray.generate(runtime, [7, 5], distribution, (i, j) => complete(formula(i, j), -j), {
+      dtype,
+      order,
+    });
+    assertEquals(a.sum(), complete(sum, imaginary), `${a}`);
+    assert(Math.abs(a.norm() - Math.sqrt(squares)) < 1e-12, `${a}`);
+    // One element differs, by 1, or by 3 - 4i.
+    const [re, im] = isComplex ? [3, -4] : [1, 0];
+    const changed = (i: number, j: number): Scalar =>
+      i === 4 && j === 3 ? complete(formula(i, j) + re, -j + im) : complete(formula(i, j), -j);
+    const b = DistributedArray.generate(runtime, [7, 5], Slab.Y, changed, { dtype, order: "F" });
+    assertEquals(a.maxAbsDifference(b), isComplex ? 5 : 1, `${a} ${b}`);
   }
 });
 
@@ -263,12 +261,11 @@ clusterTest("sums of large integers are exact, NaN and infinity get through", (r
   assertEquals(big.maxAbsDifference(neighbour), 1);
 
   const n = 3 * runtime.size;
-  for (let place = 0; place < n; place++) {
-    for (const dtype of ["float16", "float32", "complex64", "bfloat16", "float8_e5m2"] as const) {
-      const a = DistributedArray.generate(runtime, [n], Slab.X, (i) => i === place ? NaN : 1, { dtype });
-      const b = DistributedArray.full(runtime, [n], Slab.X, 1, { dtype });
-      assertEquals([a.maxAbsDifference(b), b.maxAbsDifference(a), a.norm()], [NaN, NaN, NaN]);
-    }
+  for (const [k, dtype] of (["float16", "float32", "complex64", "bfloat16", "float8_e5m2"] as const).entries()) {
+    const place = 2 * k % n;
+    const a = DistributedArray.generate(runtime, [n], Slab.X, (i) => i === place ? NaN : 1, { dtype });
+    const b = DistributedArray.full(runtime, [n], Slab.X, 1, { dtype });
+    assertEquals([a.maxAbsDifference(b), b.maxAbsDifference(a), a.norm()], [NaN, NaN, NaN]);
   }
   const infinite = DistributedArray.full(runtime, [n], Slab.X, Infinity);
   assertEquals(infinite.norm(), Infinity);
@@ -291,13 +288,11 @@ clusterTest("norm neither overflows nor underflows", (runtime) => {
 });
 
 clusterTest("map sees values and global indices", (runtime) => {
-  for (const distribution of distributions(runtime.size, 7, 5)) {
-    for (const order of ["C", "F"] as const) {
-      const a = generate(runtime, [7, 5], distribution, { dtype: "bfloat16", order });
-      const b = a.map((value, i, j) => Number(value) * 2 + i - j, { dtype: "float32" });
-      assertEquals([b.order, b.dtype], [order, "float32"]);
-      assertEquals([...b.allGather()], expected([7, 5], order, (i, j) => formula(i, j) * 2 + i - j));
-    }
+  for (const { distribution, order } of cases(runtime.size, 7, 5)) {
+    const a = generate(runtime, [7, 5], distribution, { dtype: "bfloat16", order });
+    const b = a.map((value, i, j) => Number(value) * 2 + i - j, { dtype: "float32" });
+    assertEquals([b.order, b.dtype], [order, "float32"]);
+    assertEquals([...b.allGather()], expected([7, 5], order, (i, j) => formula(i, j) * 2 + i - j));
   }
   const c = DistributedArray.full(runtime, [3, 3], Slab.X, [1, 2], { dtype: "complex64" });
   const conjugate = c.map((value) => {
@@ -340,20 +335,16 @@ clusterTest("transpose is a view with flipped distribution and order", (runtime)
 });
 
 clusterTest("copy and to have memory of their own", (runtime) => {
-  for (const distribution of distributions(runtime.size, 7, 5)) {
+  for (const { distribution, dtype } of cases(runtime.size, 7, 5)) {
     const a = generate(runtime, [7, 5], distribution);
     const b = a.slice([[0, 7], [1, 4]]).copy();
     assert(!b.isView && b.local.isDense("C"));
-    for (const dtype of dtypes) {
-      const c = a.to({ dtype, order: "F" });
-      assertEquals([c.dtype, c.order], [dtype, "F"]);
-      const isComplex = dtypeInfo(dtype).isComplex;
-      assertEquals(
-        numbers(dtype, c.allGather()),
-        expected([7, 5], "F", formula).flatMap((x) => isComplex ? [x, 0] : [x]),
-      );
-      assertEquals(c.maxAbsDifference(a), 0);
-    }
+    const c = a.to({ dtype, order: "F" });
+    assertEquals([c.dtype, c.order], [dtype, "F"]);
+    const { isComplex } = dtypeInfo(dtype);
+    const wanted = expected([7, 5], "F", formula).flatMap((x) => isComplex ? [x, 0] : [x]);
+    assertEquals(numbers(dtype, c.allGather()), wanted);
+    assertEquals(c.maxAbsDifference(a), 0);
     a.local.set(100);
     assertEquals([...b.allGather()], expected([7, 3], "C", (i, j) => formula(i, j + 1)));
   }

@@ -216,6 +216,67 @@ const EVERYWHERE: readonly Case[] = [
     DistributionError,
     "leaves c on every rank",
   ],
+  ["an array of another runtime", (t) => t.run({}, t.a, elsewhere(t.b)), StateError, "another runtime"],
+  ["scattered elements", (t) => t.run({}, scattered(t)), ShapeError, "neither rows nor columns"],
+  ["e5m2 out of e4m3", (t) => t.eight({ resultType: "float8_e5m2" }), DTypeError, "no result of"],
+  [
+    "a wide C for an 8-bit D",
+    (t) => t.eight({ c: t.c, beta: 1, resultType: "float8_e4m3" }),
+    DTypeError,
+    "c of float16 or bfloat16",
+  ],
+  [
+    "inplace in another dtype",
+    (t) => t.eight({ c: t.zeros([M, N], Slab.X, "bfloat16"), beta: 1, resultType: "float8_e4m3", inplace: true }),
+    DTypeError,
+    "inplace: D is float8_e4m3 and c is bfloat16",
+  ],
+  ["a freed bias", (t) => t.run({ epilog: "bias", epilogInputs: { bias: freed(t.a) } }), StateError, "bias was freed"],
+  [
+    "a bias of another length",
+    (t) => t.run({ epilog: "bias", epilogInputs: { bias: new Float32Array(99) } }),
+    ShapeError,
+    "has shape [99]",
+  ],
+  [
+    "an aux input of another shape",
+    (t) => t.run({ epilog: "dgelu", epilogInputs: { geluAux: new Float32Array(3) } }),
+    ShapeError,
+    "as gelu_aux returns geluAux",
+  ],
+  [
+    "an aux input of integers",
+    (t) => t.run({ epilog: "dgelu", epilogInputs: { geluAux: new Int32Array(3) } }),
+    DTypeError,
+    "geluAux must be real",
+  ],
+  ["an aux type of integers", (t) => t.planned({ epilog: "gelu_aux", auxType: "int8" }), DTypeError, "auxType must be"],
+  ["an aux maximum without aux", (t) => t.run({ epilog: "gelu", auxAmax: true }), TypeError, "auxAmax is for"],
+  ["no scale for an 8-bit aux", (t) => t.planned(AUX8), TypeError, "auxQuantizationScale is missing"],
+  [
+    "a negative scale of an aux",
+    (t) => t.planned({ ...AUX8, epilogInputs: { auxQuantizationScale: -1 } }),
+    RangeError,
+    "auxQuantizationScale must be positive",
+  ],
+  [
+    "plan with a freed operand",
+    (t) => {
+      const a = t.a;
+      const object = new Matmul(a, t.b);
+      a.free();
+      return object.plan();
+    },
+    StateError,
+    "a was freed",
+  ],
+  ["reset to a complex alpha", (t) => t.planned().resetOperands({ alpha: [1, 1] }), DTypeError, "alpha is complex"],
+  [
+    "reset to scales that are not used",
+    (t) => t.planned().resetOperands({ quantizationScales: { a: 1 } }),
+    DTypeError,
+    "leave out a",
+  ],
   ["execute before plan", (t) => new Matmul(t.a, t.b).execute(), StateError, "before plan()"],
   ["autotune before plan", (t) => new Matmul(t.a, t.b).autotune(), StateError, "before plan()"],
   ["algorithm before plan", (t) => new Matmul(t.a, t.b).algorithm, StateError, "Matmul.algorithm"],
@@ -282,6 +343,22 @@ function disposed(object: Matmul): Matmul {
 function released(object: Matmul): Matmul {
   object.releaseOperands();
   return object;
+}
+
+const AUX8: MatmulOptions = { epilog: "gelu_aux", auxType: "float8_e4m3" };
+
+/** The same array, as if another initialize() had made it. */
+function elsewhere({ runtime, local, distribution, order }: DistributedArray): DistributedArray {
+  return DistributedArray.wrap(Object.create(runtime), local, distribution, order);
+}
+
+/** A factor with gaps between its elements in both directions. */
+function scattered({ runtime, rank }: Bench): DistributedArray {
+  const distribution = Slab.X.bind([M, K], runtime.size);
+  const shape = distribution.localShape(rank);
+  const data = new Float32Array(4 * M * K);
+  const local = new LocalArray({ data, dtype: "float32", shape, strides: [2 * K, 2] });
+  return DistributedArray.wrap(runtime, local, distribution, "C");
 }
 
 function square(bench: Bench, options: (a: DistributedArray) => MatmulOptions): unknown {
@@ -409,6 +486,12 @@ for (const [what, misuse, errorClass, message] of BETWEEN_RANKS) {
     assertEquals((error as unknown as { ranks: number[] }).ranks.length > 0, true, "the error names ranks");
   });
 }
+
+clusterTest("misuse: an algorithm that cannot run the product", { ranks: [2, 3, 4], timeoutSeconds: 20 }, (runtime) => {
+  const bench = new Bench(runtime);
+  const misuse = () => bench.run({ algorithm: "gemm_all_reduce" });
+  assertThrowsEverywhere(runtime, misuse, ConfigurationError, "gemm_all_reduce cannot run this product");
+});
 
 clusterTest("after an error the same objects still work", (runtime) => {
   const bench = new Bench(runtime);

@@ -79,12 +79,22 @@ export interface Placement {
   order?: "C" | "F";
 }
 
-/** A distributed matrix of these elements. */
+/** The global rows or columns that a rank holds. */
+export function held(distribution: Distribution, rank: number, dimension: 0 | 1): number[] {
+  return distribution.ranges(rank)[dimension].flatMap(([start, end]) =>
+    Array.from({ length: end - start }, (_, i) => start + i)
+  );
+}
+
+/** A distributed matrix of these elements, made without communication. */
 export function distribute(runtime: Runtime, matrix: Dense, placement: Placement): DistributedArray {
-  const { distribution, dtype = "float64", order = "C" } = placement;
-  const { isComplex } = dtypeInfo(dtype);
-  const element = (i: number, j: number) => isComplex ? at(matrix, i, j) : at(matrix, i, j)[0];
-  return DistributedArray.generate(runtime, [matrix.rows, matrix.columns], distribution, element, { dtype, order });
+  const { dtype = "float64", order = "C" } = placement;
+  const distribution = placement.distribution.bind([matrix.rows, matrix.columns], runtime.size);
+  const local = LocalArray.zeros(dtype, distribution.localShape(runtime.rank), order);
+  const columns = held(distribution, runtime.rank, 1);
+  const elements = held(distribution, runtime.rank, 0).flatMap((i) => columns.map((j) => at(matrix, i, j)));
+  if (local.size > 0) local.set(dtypeInfo(dtype).isComplex ? elements.flat() : elements.map(([re]) => re));
+  return DistributedArray.wrap(runtime, local, distribution, order);
 }
 
 /** The numbers of a whole distributed matrix, row by row. Collective. */
@@ -93,24 +103,36 @@ export function numbersOf(array: DistributedArray): number[] {
   return new LocalArray({ data: array.allGather(), dtype, shape, strides: stridesOf(shape, order) }).toNumbers();
 }
 
-/** Fail unless a distributed matrix has these elements, up to a relative tolerance. Collective. */
+/**
+ * Fail on all ranks unless a distributed matrix has these elements, up to a relative tolerance. Collective: one
+ * reduction.
+ */
 export function assertMatrix(actual: DistributedArray, expected: Dense, message: string, tolerance = 0): void {
   assertEquals([...actual.shape], [expected.rows, expected.columns], message);
-  const { isComplex } = dtypeInfo(actual.dtype);
-  const numbers = numbersOf(actual);
-  const wanted = isComplex ? interleave(expected) : expected.re;
-  assertEquals(numbers.length, wanted.length, message);
-  for (let at = 0; at < wanted.length; at++) {
-    const difference = Math.abs(numbers[at] - wanted[at]);
-    if (Object.is(numbers[at], wanted[at]) || difference <= tolerance * Math.max(1, Math.abs(wanted[at]))) continue;
-    throw new Error(`${message}: element ${at} is ${numbers[at]}, not ${wanted[at]}`);
-  }
+  const { communicator, rank } = actual.runtime;
+  const difference = findDifference(actual, expected, rank, tolerance);
+  const differing = communicator.allReduce(Float64Array.of(difference === null ? 0 : 1))[0];
+  if (differing > 0) throw new Error(`${message}: ${difference ?? "wrong on another rank"}`);
 }
 
-function interleave({ re, im }: Dense): Float64Array {
-  const both = new Float64Array(2 * re.length);
-  re.forEach((x, i) => [both[2 * i], both[2 * i + 1]] = [x, im[i]]);
-  return both;
+function findDifference(actual: DistributedArray, expected: Dense, rank: number, tolerance: number): string | null {
+  const { distribution, dtype, local } = actual;
+  const { parts } = dtypeInfo(dtype);
+  const [rows, columns] = [held(distribution, rank, 0), held(distribution, rank, 1)];
+  const numbers = local.toNumbers();
+  if (numbers.length !== rows.length * columns.length * parts) return `there are ${numbers.length} numbers`;
+  for (const [i, row] of rows.entries()) {
+    for (const [j, column] of columns.entries()) {
+      const wanted = at(expected, row, column);
+      for (let part = 0; part < parts; part++) {
+        const given = numbers[(i * columns.length + j) * parts + part];
+        const limit = tolerance * Math.max(1, Math.abs(wanted[part]));
+        if (Object.is(given, wanted[part]) || Math.abs(given - wanted[part]) <= limit) continue;
+        return `element (${row}, ${column}) is ${given}, not ${wanted[part]}`;
+      }
+    }
+  }
+  return null;
 }
 
 /** Small integers that differ with both indices; complex ones if asked. */
@@ -131,10 +153,10 @@ export class Cycle {
   #step = 0;
   #uses = 0;
 
-  /** Go on to the next combination. */
-  next(): void {
-    this.#step++;
+  /** Go on to the next combination, and count it. */
+  next(): number {
     this.#uses = 0;
+    return ++this.#step;
   }
 
   /** The current one of these; calls in one step turn at different paces. */
@@ -142,6 +164,14 @@ export class Cycle {
     const pace = [1, 3, 7, 11, 17, 29, 43, 61][this.#uses++ % 8];
     return choices[Math.floor(this.#step * 7919 / pace) % choices.length];
   }
+}
+
+/**
+ * Whether this combination is run: all of them on one or two ranks, one of three on more, where the ranks share cores.
+ * The remainders shift, so that a loop of 3 does not always stop at the same value.
+ */
+export function isSampled({ size }: Runtime, step: number): boolean {
+  return size <= 2 || (step + Math.floor(step / 3) + Math.floor(step / 9)) % 3 === size % 3;
 }
 
 /** All shapes of 2-D grids of this many processes. */

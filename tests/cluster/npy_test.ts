@@ -152,6 +152,7 @@ clusterTest("an existing file is replaced, also behind a symbolic link", (runtim
 
 clusterTest("NumPy reads what is saved", { ignore: !hasNumpy }, (runtime) => {
   inFolder(runtime, (folder) => {
+    const wanted: string[] = [];
     for (const dtype of dtypes.filter((name) => dtypeInfo(name).npy !== null)) {
       for (const order of ["C", "F"] as const) {
         const { isComplex } = dtypeInfo(dtype);
@@ -162,16 +163,19 @@ clusterTest("NumPy reads what is saved", { ignore: !hasNumpy }, (runtime) => {
           (i, j) => isComplex ? [i + 1, -j] : dtype === "int64" ? BigInt(10 * i + j) : 10 * i + j,
           { dtype, order },
         );
-        const path = `${folder}/${dtype}${order}.npy`;
-        saveNpy(a, path);
-        onRoot(runtime, () => {
-          const code = "import numpy as np, sys; a = np.load(sys.argv[1]); i, j = np.indices((5, 6)); " +
-            "w = i + 1 - 1j * j if a.dtype.kind == 'c' else 10 * i + j; " +
-            "print(a.dtype.name, a.shape, a.flags.f_contiguous, bool((a == w).all()))";
-          assertEquals(python(code, path).trim(), `${dtype} (5, 6) ${order === "F" ? "True" : "False"} True`);
-        });
+        saveNpy(a, `${folder}/${dtype}-${order}.npy`);
+        wanted.push(`${dtype}-${order}.npy ${dtype} (5, 6) ${order === "F" ? "True" : "False"} True`);
       }
     }
+    onRoot(runtime, () => {
+      const code = "import numpy as np, os, sys\n" +
+        "for name in os.listdir(sys.argv[1]):\n" +
+        "  a = np.load(f'{sys.argv[1]}/{name}')\n" +
+        "  i, j = np.indices((5, 6))\n" +
+        "  w = i + 1 - 1j * j if a.dtype.kind == 'c' else 10 * i + j\n" +
+        "  print(name, a.dtype.name, a.shape, a.flags.f_contiguous, bool((a == w).all()))\n";
+      assertEquals(python(code, folder).trim().split("\n").sort(), wanted.sort());
+    });
   });
 });
 

@@ -21,7 +21,7 @@ for (const mpi of mpiInstallations.filter(({ name }) => name !== "MPI standard A
   Deno.test(`cluster-test names the failing ranks and shows their output [${mpi.name}]`, async () => {
     using folder = temporaryFolder();
     const report = `${folder.path}/report.xml`;
-    const { code, stdout } = await clusterTest("--ranks", "2", "--junit", report, "failing_test.ts");
+    const { code, stdout } = await clusterTest("--ranks", "2", "--junit", report, "fails.ts");
     assertEquals(code, 1);
     assertStringIncludes(stdout, "  passes everywhere … ok");
     assertStringIncludes(stdout, "  fails on rank 1 … FAILED on rank 1");
@@ -34,7 +34,7 @@ for (const mpi of mpiInstallations.filter(({ name }) => name !== "MPI standard A
   });
 
   Deno.test(`cluster-test ends a file that hangs and says which rank [${mpi.name}]`, async () => {
-    const { code, stdout } = await clusterTest("--ranks", "2", "--timeout", "3", "hanging_test.ts");
+    const { code, stdout } = await clusterTest("--ranks", "2", "--timeout", "3", "hangs.ts");
     assertEquals(code, 1);
     assertStringIncludes(stdout, "hangs on rank 1 … FAILED on rank 1");
     assertStringIncludes(stdout, "did not end within 3 s");

@@ -21,6 +21,11 @@ testUnderEach("run passes output, arguments and paths", async (mpi) => {
   assertEquals(stdout.trim().split("\n").sort(), ["rank 0 of 2: -n 7 --x", "rank 1 of 2: -n 7 --x"]);
 });
 
+testUnderEach("run starts ranks on named hosts", async (mpi) => {
+  const { code, stdout } = await run(mpi, ["-n", "3", "--hosts", "localhost:3", "ranks.ts"]);
+  assertEquals([code, stdout.split("\n").filter(Boolean).length], [0, 3]);
+});
+
 testUnderEach("run shows an error once, without the launcher's words", async (mpi) => {
   for (const who of ["all", "1"]) {
     const { code, stdout, stderr } = await run(mpi, ["-n", "2", "throws.ts", who]);

@@ -2,82 +2,147 @@
  * Both factors are divided alike along k, so that every rank has one term of all of D; the terms are summed into D's
  * parts (`gemm_reduce_scatter`), or into a D that every rank holds (`gemm_all_reduce`).
  *
+ * For the parts, sums go round in a ring. The sum for rank r starts at rank r + 1 and ends at r; on its way each rank
+ * adds its own term by multiplying onto what it received, so that no addition needs a pass of its own.
+ *
  * @module
  */
-import { LocalArray } from "../../array/local_array.ts";
+import { addressOf } from "../../../ffi/memory.ts";
+import { allocate, type TypedArray } from "../../array/dtype.ts";
 import { copyStrided } from "../../array/layout.ts";
+import { LocalArray } from "../../array/local_array.ts";
+import type { Communicator } from "../../runtime/communicator.ts";
+import type { Request } from "../../runtime/request.ts";
 import { Kernel, type KernelContext } from "./kernel.ts";
 import { beginningAt, type GemmCall, inMemory, type MatrixInMemory } from "./local_gemm.ts";
 import { scalar } from "./native_arguments.ts";
+import { privateCommunicator } from "./private_communicator.ts";
 import { lengthAlong, splitAlong, summed } from "./strategy.ts";
 
 /** One rank's part of D, as far as this rank contributes to it. */
 interface Part {
   /** Where it begins along the dimension that is divided. */
   readonly start: number;
-  /** This rank's term. */
-  readonly term: LocalArray;
-  /** The product that gives it. */
+  /** Its rows. */
+  readonly rows: number;
+  /** How many numbers it has. */
+  readonly count: number;
+  /** The product that gives this rank's term. */
   readonly call: GemmCall;
+  /** The factors of that product. */
+  left: MatrixInMemory;
+  right: MatrixInMemory;
 }
+
+/** Numbers of the accumulator's type, and where they are. */
+interface Buffer {
+  readonly data: TypedArray;
+  readonly address: bigint;
+}
+
+const NOWHERE: MatrixInMemory = { address: 0n, leadingDimension: 1 };
 
 /** The kernel of `gemm_reduce_scatter`. */
 export class GemmReduceScatter extends Kernel {
+  readonly #communicator: Communicator;
   readonly #dimension: 0 | 1;
-  /** The terms of all parts, one after the other. */
-  readonly #terms: LocalArray;
   readonly #parts: readonly Part[];
-  readonly #counts: readonly number[];
-  #sum: LocalArray | null = null;
+  /** One holds the sum that is being sent, the other one the next. */
+  readonly #buffers: readonly [Buffer, Buffer];
   readonly #zero = scalar(this.problem.accumulator, 0);
+  readonly #one = scalar(this.problem.accumulator, 1);
 
-  /** Make the buffer of the terms, as large as all of D. */
+  /** Make the buffers, each as large as the largest part of D. */
   constructor(context: KernelContext) {
     super(context);
     const { problem: { m, n, accumulator }, strategy: { a, d }, rank, parts } = this;
     const rows = splitAlong(d, 0);
-    this.#dimension = rows ? 0 : 1;
-    const ranges = rows ?? splitAlong(d, 1)!;
     const k = lengthAlong(a, summed("a", this.problem), rank);
-    this.#terms = LocalArray.zeros(accumulator, [m * n]);
-    let offset = 0;
-    this.#parts = ranges.map(([start, end]) => {
-      const [height, width] = rows ? [end - start, n] : [m, end - start];
-      const { data } = this.#terms;
-      const term = new LocalArray({ data, dtype: accumulator, shape: [height, width], strides: [1, height], offset });
-      offset += height * width;
-      return { start, term, call: this.gemm({ m: height, n: width, k }) };
+    this.#communicator = privateCommunicator(this.communicator);
+    this.#dimension = rows ? 0 : 1;
+    this.#parts = (rows ?? splitAlong(d, 1)!).map(([start, end]) => {
+      const extents = rows ? { m: end - start, n, k } : { m, n: end - start, k };
+      const count = extents.m * extents.n * parts;
+      return { start, rows: extents.m, count, call: this.gemm(extents), left: NOWHERE, right: NOWHERE };
     });
-    this.#counts = this.#parts.map(({ term }) => term.size * parts);
+    const largest = Math.max(...this.#parts.map(({ count }) => count)) / parts;
+    const buffer = (): Buffer => {
+      const data = allocate(accumulator, largest);
+      return { data, address: addressOf(data) };
+    };
+    this.#buffers = [buffer(), buffer()];
   }
 
   /** Bytes of buffers on this rank. */
   override get workspaceBytes(): number {
-    return this.#terms.byteLength + (this.#sum?.byteLength ?? 0);
+    return 2 * this.#buffers[0].data.byteLength;
   }
 
   /** Take the addresses of other matrices. */
   protected override bind(a: MatrixInMemory, b: MatrixInMemory): void {
     const rowDimension = 1 - summed("a", this.problem) as 0 | 1;
     const columnDimension = 1 - summed("b", this.problem) as 0 | 1;
-    for (const { start, term, call } of this.#parts) {
-      const left = this.#dimension === 0 ? beginningAt(a, rowDimension, start, this.itemSize) : a;
-      const right = this.#dimension === 1 ? beginningAt(b, columnDimension, start, this.itemSize) : b;
-      call.setMatrices(left, right, inMemory(term));
+    for (const part of this.#parts) {
+      part.left = this.#dimension === 0 ? beginningAt(a, rowDimension, part.start, this.itemSize) : a;
+      part.right = this.#dimension === 1 ? beginningAt(b, columnDimension, part.start, this.itemSize) : b;
     }
   }
 
   /** Multiply. */
   protected override run(_a: LocalArray, _b: LocalArray, d: LocalArray): void {
-    // beta D is a part of this rank's own term.
-    const own = this.#parts[this.rank].term;
-    if (this.hasAddend) copyStrided(d, own, d.shape, this.parts);
-    this.#parts.forEach(({ call, term }) =>
-      call.run(this.alpha.address, term === own ? this.beta.address : this.#zero.address)
-    );
-    const sum = d.isDense("F") ? d : this.#sum ??= LocalArray.zeros(d.dtype, d.shape, "F");
-    this.communicator.reduceScatter(this.#terms.data, { counts: this.#counts, into: sum.view() });
-    if (sum !== d) copyStrided(sum, d, d.shape, this.parts);
+    const { rank } = this;
+    const { size } = this.#communicator;
+    const sends: (Request<void> | undefined)[] = [];
+    for (let step = 0; step < size - 1; step++) {
+      const part = this.#parts[(rank + size - 1 - step) % size];
+      if (part.count === 0) continue;
+      const buffer = this.#buffers[step % 2];
+      sends[step % 2]?.wait();
+      const sum = buffer.data.subarray(0, part.count);
+      if (step > 0) this.#receive(sum);
+      const target = { address: buffer.address, leadingDimension: part.rows };
+      this.#multiply(part, target, step > 0 ? this.#one.address : this.#zero.address);
+      sends[step % 2] = this.#communicator.isend(sum, (rank + 1) % size);
+    }
+    if (this.#parts[rank].count > 0) this.#finish(this.#parts[rank], d, sends, (size - 1) % 2);
+    for (const request of sends) request?.wait();
+  }
+
+  /** Add this rank's own term, and beta D, to the sum of the others' terms. */
+  #finish(part: Part, d: LocalArray, sends: (Request<void> | undefined)[], spare: number): void {
+    const target = inMemory(d);
+    if (this.#communicator.size === 1) return this.#multiply(part, target, this.beta.address);
+    if (!this.hasAddend && d.isDense("F")) {
+      this.#receive(d.view());
+      return this.#multiply(part, target, this.#one.address);
+    }
+    sends[spare]?.wait();
+    const sum = this.#buffers[spare].data.subarray(0, part.count);
+    this.#receive(sum);
+    this.#multiply(part, target, this.beta.address);
+    add(sum as Float32Array | Float64Array, d, this.parts);
+  }
+
+  #multiply({ call, left, right }: Part, target: MatrixInMemory, beta: bigint): void {
+    call.setMatrices(left, right, target);
+    call.run(this.alpha.address, beta);
+  }
+
+  /** A sum comes from the rank before this one. */
+  #receive(into: TypedArray): void {
+    const { size } = this.#communicator;
+    this.#communicator.ireceive(into, (this.rank + size - 1) % size).wait();
+  }
+}
+
+/** Add a dense column-major matrix to a local one. */
+function add(dense: Float32Array | Float64Array, to: LocalArray, parts: 1 | 2): void {
+  const data = to.data as Float32Array | Float64Array;
+  const [rows, columns] = to.shape;
+  const length = rows * parts;
+  for (let column = 0, from = 0; column < columns; column++) {
+    const start = (to.offset + column * to.strides[1]) * parts;
+    for (let i = start; i < start + length; i++) data[i] += dense[from++];
   }
 }
 

@@ -31,7 +31,9 @@ export function placeOf(problem: MatmulProblem, strategy: Strategy, name: "a" | 
   for (const dimension of strategy.grid ? [] : [0, 1] as const) {
     if (splitAlong(distribution, dimension)) return `divided along ${names[dimension]}`;
   }
-  const [rows, columns] = asBlocks(distribution)!.blockSizes;
+  const blocks = asBlocks(distribution);
+  if (!blocks) return `as ${distribution}`;
+  const [rows, columns] = blocks.blockSizes;
   return `in blocks of ${rows} (${names[0]}) x ${columns} (${names[1]})`;
 }
 
@@ -41,6 +43,7 @@ export function describeStrategy(problem: MatmulProblem, strategy: Strategy): st
   const size = strategy.d.size!;
   switch (strategy.algorithm) {
     case "local_gemm":
+      if (problem.m === 0 || problem.n === 0 || problem.k === 0) return "nothing to multiply";
       return size === 1 ? "one rank" : `no communication: ${called("a")}, ${called("b")}, ${called("d")}`;
     case "all_gather_gemm": {
       const [travels, stays] = strategy.gathered === "a" ? ["a", "b"] as const : ["b", "a"] as const;

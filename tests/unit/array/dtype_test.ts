@@ -67,7 +67,7 @@ for (const dtype of narrow) {
   const signBit = 2 ** (format.exponentBits + format.mantissaBits);
 
   /** The code nearest to x by search among all values: ties to the even code, too large ones as the dtype says. */
-  function oracleCode(x: number): number {
+  const oracleCode = (x: number): number => {
     const sign = x < 0 || Object.is(x, -0) ? signBit : 0;
     const magnitude = Math.abs(x);
     const largest = values[values.length - 1];
@@ -83,7 +83,7 @@ for (const dtype of narrow) {
     if (magnitude >= largest) return sign + values.length - 1;
     const [below, above] = [magnitude - values[low], values[low + 1] - magnitude];
     return sign + (below < above || below === above && low % 2 === 0 ? low : low + 1);
-  }
+  };
 
   Deno.test(`${dtype}: every bit pattern decodes to the value that the format defines`, () => {
     const codes = allCodes(dtype);

@@ -134,6 +134,14 @@ Deno.test("a transposing copy of a large matrix goes tile by tile to the right p
   for (let i = 0; i < 100; i++) for (let j = 0; j < 77; j++) assert(target.data[i + 100 * j] === 77 * i + j);
 });
 
+Deno.test("complex64 that begins between two 8-byte words is copied like any other", () => {
+  const buffer = Float32Array.from({ length: 13 }, (_, i) => i).buffer;
+  const source = { data: new Float32Array(buffer, 4), offset: 0, strides: [1, 2] };
+  const target = { data: new Float32Array(12), offset: 0, strides: [3, 1] };
+  copyStrided(source, target, [2, 3], 2);
+  assertEquals([...target.data], [1, 2, 5, 6, 9, 10, 3, 4, 7, 8, 11, 12]);
+});
+
 Deno.test("strides and density", () => {
   assertEquals(stridesOf([2, 3, 4], "C"), [12, 4, 1]);
   assertEquals(stridesOf([2, 3, 4], "F"), [1, 2, 6]);

@@ -115,6 +115,14 @@ Deno.test("random: pairs of neighbours fill the unit square evenly (chi-square)"
   assert(chiSquare > 160 && chiSquare < 370, `${chiSquare}`); // 255 degrees of freedom: 255 +- 5 sigma
 });
 
+Deno.test("random: the upper 32 bits of a float64 repeat as often as chance has it", () => {
+  const words = new Uint32Array(vector("float64", 400_000, { seed: 3 }).map((value) => Math.floor(value * 2 ** 32)))
+    .sort();
+  let repeats = 0;
+  for (let i = 1; i < words.length; i++) if (words[i] === words[i - 1]) repeats++;
+  assert(repeats >= 5 && repeats <= 38, `${repeats}`); // 18.6 expected
+});
+
 Deno.test("random: bounds, for floats and integers; never the upper one", () => {
   for (const dtype of dtypes.filter((dtype) => !dtypeInfo(dtype).isInteger)) {
     const values = vector(dtype, 30_000);

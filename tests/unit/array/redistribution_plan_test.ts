@@ -225,7 +225,10 @@ Deno.test("the same distribution moves nothing, and needs no exchange", () => {
   const rows = Slab.X.bind([6, 3], 3);
   const blocks = new BlockNonCyclic(new ProcessGrid({ shape: [3, 1] })).bind([6, 3], 3);
   for (const [from, to] of [[rows, blocks], [blocks, rows], [Replicated.bind([6, 3], 3), rows]]) {
-    assertEquals(planRedistribution(from, to, 1).elementsMoved, 0);
+    const plan = planRedistribution(from, to, 1);
+    assertEquals([plan.elementsMoved, plan.sends.length, plan.receives.length], [0, 0, 0]);
+    const communicator: Exchanging = { size: 3, allToAllV: () => assert(false, "there is nothing to exchange") };
+    plan.execute(communicator, partOf(from, 1, "float32", "C"), partOf(to, 1, "float32", "C"));
     checkMove(from, to, "float32", ["C", "F", "C"]);
   }
 });
@@ -256,7 +259,8 @@ Deno.test("buffers are kept for the next execution until release", () => {
   plan.execute(communicator, source, target);
   plan.execute(communicator, source, target);
   assert(seen[0] === seen[1]);
-  assertEquals(plan.workspaceBytes, 64);
+  // The block that is sent has to be packed; the one that is received lies in the target in one piece.
+  assertEquals(plan.workspaceBytes, 32);
   plan.release();
   assertEquals(plan.workspaceBytes, 0);
 });

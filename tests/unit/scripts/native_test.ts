@@ -1,5 +1,5 @@
-import { assertEquals, assertMatch, assertStringIncludes } from "@std/assert";
-import { explainPip, pinnedPackages, removeUnneeded } from "../../../scripts/native/install.ts";
+import { assertEquals, assertMatch, assertStringIncludes, assertThrows } from "@std/assert";
+import { checkSpace, explainPip, pinnedPackages, removeUnneeded } from "../../../scripts/native/install.ts";
 import { pythonPackageLine } from "../../../scripts/native/python.ts";
 
 Deno.test("pinnedPackages() reads the pins, each with its hash", async () => {
@@ -22,6 +22,11 @@ Deno.test("explainPip() says in a sentence why pip failed", () => {
   assertStringIncludes(explainPip(missing), "has no mkl==2026.2.0, or cannot be reached");
   assertStringIncludes(explainPip("WARNING: Retrying … NewConnectionError(…)"), "cannot be reached");
   assertEquals(explainPip("ERROR: first\nERROR: second\n"), "pip failed: second");
+});
+
+Deno.test("checkSpace() refuses a disk that is too full", () => {
+  checkSpace("/n", 1.3e9);
+  assertThrows(() => checkSpace("/n", 1e8), Error, "needs 1.2 GB for a while, but /n has only 100 MB free");
 });
 
 Deno.test("pythonPackageLine() goes by os-release", () => {

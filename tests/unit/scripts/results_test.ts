@@ -73,6 +73,16 @@ Deno.test("mergeRanks() fails what a rank did not finish, and says where the job
   assertStringIncludes(merged[2].details, "[rank 1] waiting");
 });
 
+Deno.test("mergeRanks() does not blame ranks that the launcher ended because another one failed", () => {
+  const ranks = [read("ok 1 - a"), read("ok 1 - a", "ok 2 - b", "not ok 3 - c", ...failure("Error: on 1"))];
+  const merged = mergeRanks(ranks, { ...goodEnd, code: 1 });
+  assertEquals(merged.map(({ name, outcome, failedRanks }) => [name, outcome, ...failedRanks]), [
+    ["a", "passed"],
+    ["b", "passed"],
+    ["c", "failed", 1],
+  ]);
+});
+
 Deno.test("mergeRanks() fails a job that ends badly without a failed test", () => {
   const [, crash] = mergeRanks([read("ok 1 - a")], { ...goodEnd, code: 139, output: ["from the launcher"] });
   assertEquals(crash.outcome, "failed");
