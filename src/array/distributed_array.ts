@@ -24,6 +24,7 @@ import { executePlan } from "./move.ts";
 import { fillRandom, type RandomOptions, randomSource } from "./random.ts";
 import { onRoot, type Parts, planRedistribution } from "./redistribution_plan.ts";
 import * as reduction from "./reduction.ts";
+import { allocateSymmetricMemory } from "./symmetric.ts";
 import { type ElementFunction, fillByFunction } from "./traverse.ts";
 
 /** How an array is stored. */
@@ -643,13 +644,28 @@ function make(
   fill: (array: DistributedArray) => Facts,
 ): DistributedArray {
   let array!: DistributedArray;
+  let plan!: Plan;
   agree(runtime, operation, () => {
-    const { dtype, order, memory, bound } = planOf(runtime, shape, distribution, options);
+    plan = planOf(runtime, shape, distribution, options);
+    const { dtype, order, memory, bound } = plan;
+    const facts = { shape, dtype, distribution: String(bound), order, memory };
+    if (memory === "symmetric") return facts;
     const stream = memory === "device" ? runtime.stream : null;
     const local = LocalArray.zeros(dtype, bound.localShape(runtime.rank), order, stream);
     array = DistributedArray.wrap(runtime, local, bound, order);
-    return { shape, dtype, distribution: String(bound), order, memory, ...fill(array) };
+    return { ...facts, ...fill(array) };
   });
+  if (plan.memory !== "symmetric") return array;
+  // Symmetric memory is allocated by all ranks together, which has to come between the checks.
+  const { dtype, order, bound, memory } = plan;
+  const local = emptyPart(runtime, dtype, bound.localShape(runtime.rank), order, memory);
+  array = DistributedArray.wrap(runtime, local, bound, order);
+  try {
+    agree(runtime, operation, () => fill(array));
+  } catch (error) {
+    array.free();
+    throw error;
+  }
   return array;
 }
 
@@ -658,7 +674,7 @@ function usualMemory({ stream }: Runtime): Memory {
   return stream ? "device" : "host";
 }
 
-/** A part whose elements are to be written. */
+/** A part whose elements are to be written. Collective for symmetric memory. */
 function emptyPart(
   runtime: Runtime,
   dtype: DType,
@@ -666,6 +682,7 @@ function emptyPart(
   order: Order,
   memory: Memory,
 ): LocalArray {
+  if (memory === "symmetric") return allocateSymmetricMemory(runtime, shape, { dtype, order, makeSymmetric: true });
   return LocalArray.empty(dtype, shape, order, memory === "device" ? runtime.stream : null);
 }
 

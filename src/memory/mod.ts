@@ -7,3 +7,4 @@ export { copyFromDevice, copyToDevice } from "./copy.ts";
 export { DeviceBuffer, type DeviceMemory, MemoryPool } from "./device.ts";
 export { type Allocation, liveAllocations, type MemoryKind } from "./lifetime.ts";
 export { PinnedBuffer } from "./pinned.ts";
+export { type SymmetricBackend, type SymmetricBlock, SymmetricBuffer } from "./symmetric.ts";

@@ -426,12 +426,6 @@ const misuses: Misuse[] = [
     ConfigurationError,
     'Memory "device" needs a GPU',
   ],
-  [
-    "symmetric memory",
-    (r) => DistributedArray.zeros(r, [3], Slab.X).to({ memory: "symmetric" }),
-    ConfigurationError,
-    'Memory "symmetric"',
-  ],
   ["unknown memory", (r) => DistributedArray.zeros(r, [3], Slab.X, { memory: "rom" as never }), TypeError, 'not "rom"'],
   ["too large a part", (r) => DistributedArray.zeros(r, [2 ** 40], Slab.X), RangeError, "at most 2^32 numbers"],
   [
