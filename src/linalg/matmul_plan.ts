@@ -4,8 +4,9 @@
  * @module
  */
 import { DistributedArray } from "../array/distributed_array.ts";
+import { type DType, dtypeInfo, dtypes } from "../array/dtype.ts";
 import { LocalArray } from "../array/local_array.ts";
-import { ConfigurationError, StateError } from "../errors.ts";
+import { ConfigurationError, DTypeError, StateError } from "../errors.ts";
 import { agree } from "../runtime/agreement.ts";
 import { currentRuntime } from "../runtime/initialize.ts";
 import type { Runtime } from "../runtime/runtime.ts";
@@ -19,18 +20,22 @@ import {
   checkScalar,
   checkStream,
   dtypesOf,
+  type OrderChoice,
   productFacts,
   runtimeOf,
   scalarFacts,
 } from "./checked_product.ts";
-import type { AlgorithmReport, EnginePlan, EngineValues, MatmulEngine } from "./engines/engine.ts";
+import { cublasMpEngine } from "./engines/cublasmp.ts";
+import type { AlgorithmReport, EnginePlan, EngineRequest, EngineValues, MatmulEngine } from "./engines/engine.ts";
+import { isCheaper } from "./engines/cublasmp_paths.ts";
 import { scalapackEngine } from "./engines/scalapack.ts";
-import { type Epilog, type EpilogValues, isTrivial, requiredInputs } from "./epilog.ts";
+import { describeEpilog, type Epilog, EPILOG_NAMES, type EpilogValues, isTrivial, requiredInputs } from "./epilog.ts";
 import { checkEpilog, checkEpilogInputs, epilogFacts } from "./epilog_inputs.ts";
 import { explainProduct } from "./explanation.ts";
 import {
   ALGORITHM_NAMES,
   type AlgorithmName,
+  checkBoolean,
   checkKeys,
   checkName,
   EXECUTE_OPTION_KEYS,
@@ -41,7 +46,7 @@ import {
   RESET_OPTION_KEYS,
   type ResetOptions,
 } from "./options.ts";
-import type { LocalOperands } from "./problem.ts";
+import type { LocalOperands, MatmulProblem } from "./problem.ts";
 import { type QuantizationValues, quantizationValues } from "./quantization.ts";
 
 /** What an execution produced besides D: this rank's parts. */
@@ -146,7 +151,7 @@ export class Matmul implements Disposable {
     let engine: MatmulEngine;
     let inputs: EpilogValues;
     agree(runtime, "new Matmul", () => {
-      checked = checkProduct(runtime, a, b, options);
+      checked = checkProduct(runtime, a, b, options, orderChoice(runtime, options));
       engine = engineOf(runtime, options);
       const { product, scalars } = checked;
       const epilog = checkEpilog(product, options);
@@ -218,11 +223,12 @@ export class Matmul implements Disposable {
    */
   execute(options?: ExecuteOptions): DistributedArray {
     const { inplace, d } = this.#product;
+    const stream = options?.stream ?? this.#options.stream ?? null;
     let result: LocalArray | null = null;
     if (options !== undefined || this.#runtime.checks !== "local") {
       agree(this.#runtime, "Matmul.execute", () => {
         checkKeys("the options of execute", options, EXECUTE_OPTION_KEYS);
-        checkStream(options?.stream);
+        checkStream(options?.stream, this.#runtime);
         this.#checkReady();
         if (!inplace) result = this.#allocate();
       });
@@ -232,8 +238,9 @@ export class Matmul implements Disposable {
     }
     const { engine, epilog } = this.#planned!;
     const locals = result === null ? this.#locals! : { ...this.#locals!, d: columnMajor(result, d.order) };
-    const outputs = engine.execute(locals, this.#values!);
+    const outputs = engine.execute(locals, this.#values!, stream);
     if (!isTrivial(epilog)) this.#auxiliary = this.#complete(outputs);
+    if (this.#options.blocking === true) (stream ?? this.#runtime.stream)?.synchronize();
     return result === null ? this.#operands!.c! : DistributedArray.wrap(this.#runtime, result, d.distribution, d.order);
   }
 
@@ -254,12 +261,13 @@ export class Matmul implements Disposable {
       return { repetitions };
     });
     const { epilog } = this.#planned!;
-    const { problem, d } = this.#product;
+    const { d } = this.#product;
     const locals = { ...this.#locals!, d: columnMajor(this.#allocate(), d.order) };
     const measurements: Measurement[] = [];
-    for (const algorithm of ALGORITHM_NAMES) {
-      if (algorithm === "default" || this.#engine.supports({ problem, epilog, algorithm })) continue;
-      using engine = this.#engine.plan(this.#runtime, { problem, epilog, algorithm });
+    for (const algorithm of this.#engine.tuned ?? ALGORITHM_NAMES) {
+      const request = requestOf(this.#product, epilog, { ...this.#options, algorithm });
+      if (algorithm === "default" || this.#engine.supports(request)) continue;
+      using engine = this.#engine.plan(this.#runtime, request);
       const seconds = this.#measure(() => engine.execute(locals, this.#values!), repetitions);
       measurements.push({ algorithm, seconds });
       this.#options.logger?.info(`autotune: ${algorithm} takes ${seconds} s`);
@@ -337,11 +345,11 @@ export class Matmul implements Disposable {
     this.#planned?.engine[Symbol.dispose]();
     this.#planned = null;
     this.#auxiliary = NOTHING;
-    const algorithm = options.algorithm ?? "default";
-    const engine = this.#engine.plan(this.#runtime, { problem: this.#product.problem, epilog, algorithm });
-    const notes = options.communicationSmCount === undefined
+    const engine = this.#engine.plan(this.#runtime, requestOf(this.#product, epilog, options));
+    const notes = this.#runtime.device.kind === "gpu"
       ? []
-      : ["communicationSmCount has no meaning on a CPU and was not used"];
+      : (["communicationSmCount", "communicationType"] as const).filter((name) => options[name] !== undefined)
+        .map((name) => `${name} has no meaning on a CPU and was not used`);
     this.#planned = { engine, epilog, notes };
     this.#prepare();
     const { logger } = this.#options;
@@ -363,7 +371,12 @@ export class Matmul implements Disposable {
     const addend = c && columnMajor(c.local, c.order);
     // The result of a product that is not in place gets its own memory at each execution.
     this.#locals = { a: transposed ? right : left, b: transposed ? left : right, c: addend, d: addend ?? left };
-    const needed = requiredInputs(this.#planned.epilog).map((name) => [name, this.#inputs[name]]);
+    const { stream } = this.#runtime;
+    const needed = requiredInputs(this.#planned.epilog).map((name) => {
+      const input = this.#inputs[name]!;
+      const isForGpu = stream !== null && name !== "auxQuantizationScale" && !input.isOnDevice;
+      return [name, isForGpu ? input.toDevice(stream, "F") : input];
+    });
     this.#values = {
       alpha,
       beta,
@@ -374,7 +387,7 @@ export class Matmul implements Disposable {
 
   #allocate(): LocalArray {
     const { distribution, dtype, order } = this.#product.d;
-    return LocalArray.zeros(dtype, distribution.localShape(this.#runtime.rank), order);
+    return LocalArray.empty(dtype, distribution.localShape(this.#runtime.rank), order, this.#runtime.stream);
   }
 
   /** The outputs of all ranks together. Collective if there are maxima among them. */
@@ -397,7 +410,11 @@ export class Matmul implements Disposable {
   }
 
   /** The shortest of some executions, in seconds, on the slowest rank. */
-  #measure(execute: () => void, repetitions: number): number {
+  #measure(start: () => void, repetitions: number): number {
+    const execute = () => {
+      start();
+      this.#runtime.stream?.synchronize();
+    };
     execute();
     let shortest = Infinity;
     for (let i = 0; i < repetitions; i++) {
@@ -485,30 +502,78 @@ function exchangeFactors({ a, b, ...others }: QuantizationValues): QuantizationV
 }
 
 /**
- * The engine that was asked for.
+ * The engine that was asked for, or that the device has.
  *
  * @throws {ConfigurationError} if this machine does not have it.
  */
 function engineOf(runtime: Runtime, { engine = "auto" }: MatmulPlanOptions): MatmulEngine {
-  if (engine === "auto" || engine === scalapackEngine.name) return scalapackEngine;
+  const own = runtime.device.kind === "gpu" ? cublasMpEngine(runtime) : scalapackEngine;
+  if (engine === "auto" || engine === own.name) return own;
+  const what = engine === "overlap"
+    ? "is not part of this version"
+    : `multiplies on ${engine === scalapackEngine.name ? "CPUs" : "GPUs"}`;
   throw new ConfigurationError(
-    `engine ${engine} is not available: it multiplies on GPUs, and this runtime's device is ${runtime.device.name} ` +
-      `(${runtime.device.kind}). Leave engine out, or pass "${scalapackEngine.name}".`,
+    `engine ${engine} is not available: it ${what}, and this runtime's device is ${runtime.device.name} ` +
+      `(${runtime.device.kind}). Leave engine out, or pass "${own.name}".`,
   );
 }
 
-function checkAlgorithm(
-  engine: MatmulEngine,
-  { problem }: CheckedProduct,
-  epilog: Epilog,
-  { algorithm, communicationSmCount }: PlanOptions,
-): void {
+/** The order of D that costs the engine less, if it tells costs. */
+function orderChoice(runtime: Runtime, options: MatmulPlanOptions): OrderChoice {
+  return (problemOf, otherwise) => {
+    const engine = engineOf(runtime, options);
+    const name = EPILOG_NAMES.find((epilog) => epilog === options.epilog) ?? "none";
+    const costOf = (problem: MatmulProblem) => {
+      const epilog = describeEpilog(name, { auxDType: problem.d.dtype, resultAmax: options.resultAmax ?? false });
+      return engine.cost?.({ problem, epilog, algorithm: options.algorithm ?? "default" }) ?? null;
+    };
+    const other = otherwise === "C" ? "F" : "C";
+    const [usual, unusual] = [costOf(problemOf(otherwise)), costOf(problemOf(other))];
+    if (unusual === null) return otherwise;
+    return usual === null || isCheaper(unusual, usual) ? other : otherwise;
+  };
+}
+
+function requestOf({ problem, types }: CheckedProduct, epilog: Epilog, options: PlanOptions): EngineRequest {
+  const { algorithm = "default", communicationSmCount, communicationType, allowMulticast } = options;
+  return {
+    problem,
+    epilog,
+    algorithm,
+    settings: {
+      computeType: types.computeType,
+      ...communicationSmCount !== undefined && { communicationSmCount },
+      ...communicationType !== undefined && { communicationType },
+      ...allowMulticast !== undefined && { allowMulticast },
+    },
+  };
+}
+
+function checkAlgorithm(engine: MatmulEngine, product: CheckedProduct, epilog: Epilog, options: PlanOptions): void {
+  const { algorithm, communicationSmCount, communicationType, allowMulticast } = options;
   checkName("algorithm", algorithm, ALGORITHM_NAMES);
   if (communicationSmCount !== undefined && !(Number.isInteger(communicationSmCount) && communicationSmCount > 0)) {
     throw new RangeError(`communicationSmCount must be a whole number from 1; got ${communicationSmCount}.`);
   }
-  const refusal = engine.supports({ problem, epilog, algorithm: algorithm ?? "default" });
+  checkBoolean("allowMulticast", allowMulticast);
+  checkCommunicationType(communicationType, product);
+  const refusal = engine.supports(requestOf(product, epilog, options));
   if (refusal) throw new ConfigurationError(`engine ${engine.name}: ${refusal.reason}. ${refusal.instead}`);
+}
+
+/** cuBLASMp wants a type between those of D and of alpha. */
+function checkCommunicationType(communicationType: DType | undefined, { types }: CheckedProduct): void {
+  checkName("communicationType", communicationType, dtypes);
+  if (communicationType === undefined) return;
+  const { itemSize, isInteger, isComplex } = dtypeInfo(communicationType);
+  const [narrowest, widest] = [dtypeInfo(types.d).itemSize, dtypeInfo(types.accumulator).itemSize];
+  const isReal = !dtypeInfo(types.accumulator).isComplex;
+  if (isInteger || isComplex === isReal || itemSize < narrowest || itemSize > widest) {
+    throw new DTypeError(
+      `communicationType ${communicationType} does not fit: it must be a type between D's, ${types.d}, and that of the ` +
+        `sums, ${types.accumulator}.`,
+    );
+  }
 }
 
 function planFacts(epilog: Epilog, inputs: EpilogValues, options: PlanOptions): Record<string, unknown> {
@@ -516,5 +581,7 @@ function planFacts(epilog: Epilog, inputs: EpilogValues, options: PlanOptions): 
     ...epilogFacts(epilog, inputs),
     algorithm: options.algorithm ?? "default",
     communicationSmCount: options.communicationSmCount ?? 0,
+    communicationType: options.communicationType ?? "default",
+    allowMulticast: options.allowMulticast ?? false,
   };
 }
