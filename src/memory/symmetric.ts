@@ -10,6 +10,7 @@ import { ConfigurationError, ShapeError, StateError } from "../errors.ts";
 import { agree, type Agreeing, exchange, type Facts } from "../runtime/agreement.ts";
 import { queueCollectiveFree } from "../runtime/lifetime.ts";
 import { beforeMpiEnds } from "../runtime/mpi.ts";
+import type { Communicator } from "../runtime/communicator.ts";
 import type { Runtime } from "../runtime/runtime.ts";
 import type { Stream } from "../runtime/stream.ts";
 import { type AllocationKey, noteAllocation, noteFree, placeOfAllocation } from "./lifetime.ts";
@@ -48,14 +49,14 @@ export interface SymmetricHeap {
 /** Buffers begin and end at multiples of this many bytes. */
 const GRANULE = 256;
 
-/** The buffers of one backend of one runtime. */
+/** The buffers of one backend on the ranks of one communicator. */
 interface Pool {
   readonly heap: SymmetricHeap;
   readonly live: Map<number, SymmetricBuffer>;
   made: number;
 }
 
-const pools = new WeakMap<Runtime, Map<SymmetricBackend, Pool>>();
+const pools = new WeakMap<Communicator, Map<SymmetricBackend, Pool>>();
 
 /** How a runtime checks calls that are collective whatever `checks` says. */
 function strictly({ communicator }: Runtime): Agreeing {
@@ -158,7 +159,7 @@ export class SymmetricBuffer {
     if (this.#state === "freed") return;
     this.#state = "freed";
     noteFree(this.#key);
-    pools.get(this.runtime)?.get(this.backend)?.live.delete(this.id);
+    pools.get(this.runtime.communicator)?.get(this.backend)?.live.delete(this.id);
     this.#block.free();
   }
 
@@ -256,8 +257,8 @@ function checkBackend(runtime: Runtime, backend: SymmetricBackend): void {
 
 /** The pool of a backend, opened at its first allocation. Collective then. */
 function poolOf(runtime: Runtime, backend: SymmetricBackend): Pool {
-  const ofRuntime = pools.get(runtime) ?? new Map<SymmetricBackend, Pool>();
-  pools.set(runtime, ofRuntime);
+  const ofRuntime = pools.get(runtime.communicator) ?? new Map<SymmetricBackend, Pool>();
+  pools.set(runtime.communicator, ofRuntime);
   let pool = ofRuntime.get(backend);
   if (pool === undefined) {
     pool = { heap: openHeap(runtime, backend), live: new Map(), made: 0 };

@@ -97,7 +97,6 @@ export class Runtime implements Disposable {
   /** The number of threads that BLAS may use on this rank. */
   readonly threads: number;
   #isClosed = false;
-  #nccl: NcclCommunicator | undefined;
 
   /** Made by `initialize()`. */
   constructor(fields: RuntimeFields) {
@@ -119,7 +118,7 @@ export class Runtime implements Disposable {
    * @throws {ConfigurationError} on every rank on CPUs, or if NCCL is missing.
    */
   nccl(): NcclCommunicator {
-    return this.#nccl ??= new NcclCommunicator(this);
+    return NcclCommunicator.of(this);
   }
 
   /** Every native library that this process has opened: version, path, and how it was found. */

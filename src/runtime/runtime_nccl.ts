@@ -16,6 +16,8 @@ export interface NcclMembers extends Agreeing {
   readonly stream: Stream | null;
 }
 
+const known = new WeakMap<Agreeing["communicator"], NcclCommunicator>();
+
 /**
  * The GPUs of all ranks, as NCCL knows them. `runtime.nccl()` makes one; it ends with MPI.
  *
@@ -37,8 +39,17 @@ export class NcclCommunicator {
   readonly #stream: Stream;
   #handle: bigint | null;
 
-  /** Collective; an error on one rank is thrown on all. */
-  constructor(members: NcclMembers) {
+  /** That of these ranks, made by the first call. Collective then; an error on one rank is thrown on all. */
+  static of(members: NcclMembers): NcclCommunicator {
+    let found = known.get(members.communicator);
+    if (found === undefined || found.#handle === null) {
+      found = new NcclCommunicator(members);
+      known.set(members.communicator, found);
+    }
+    return found;
+  }
+
+  private constructor(members: NcclMembers) {
     const { communicator, stream } = members;
     const ids = exchange(members, "runtime.nccl", () => {
       if (stream === null) {

@@ -189,11 +189,11 @@ extern "C" { Index threadIdx, blockIdx, gridDim, blockDim; void (*mock_sync)(); 
 #define fabs __builtin_fabs
 #define floor __builtin_floor
 #define hypot __builtin_hypot
-template <typename T, typename F> T bits(F from) { T to; __builtin_memcpy(&to, &from, sizeof to); return to; }
-#define __longlong_as_double(x) bits<double>((long long)(x))
-#define __double_as_longlong(x) bits<long long>((double)(x))
-#define __float_as_uint(x) bits<unsigned>((float)(x))
-#define __uint_as_float(x) bits<float>((unsigned)(x))
+template <typename T, typename F> T mock_bits(F from) { T to; __builtin_memcpy(&to, &from, sizeof to); return to; }
+#define __longlong_as_double(x) mock_bits<double>((long long)(x))
+#define __double_as_longlong(x) mock_bits<long long>((double)(x))
+#define __float_as_uint(x) mock_bits<unsigned>((float)(x))
+#define __uint_as_float(x) mock_bits<float>((unsigned)(x))
 )";
 
 struct Source { std::string text, image, log; };
@@ -206,7 +206,7 @@ API int nvrtcCreateProgram(Source** program, const char* text, const char*, int,
 }
 API int nvrtcDestroyProgram(Source** program) { return delete *program, 0; }
 API int nvrtcCompileProgram(Source* program, int, void*) {
-  std::string code = PREAMBLE + program->text;
+  std::string code = PREAMBLE + program->text + "\n";
   std::regex kernel("__global__ void (\\w+)\\(const (\\w+) p\\)");
   for (std::sregex_iterator i(program->text.begin(), program->text.end(), kernel), end; i != end; ++i) {
     std::string name = (*i)[1], type = (*i)[2];
@@ -218,7 +218,7 @@ API int nvrtcCompileProgram(Source* program, int, void*) {
   FILE* out = fopen(file.c_str(), "w");
   fwrite(code.data(), 1, code.size(), out);
   fclose(out);
-  std::string command = "g++ -std=c++17 -O1 -w -ffp-contract=off -shared -fPIC -o " + library + " " + file + " 2> " + stem;
+  std::string command = "g++ -std=c++17 -O1 -w -ffp-contract=off -Wl,-Bsymbolic -shared -fPIC -o " + library + " " + file + " 2> " + stem;
   int status = system(command.c_str());
   if (status != 0) {
     program->log = "see " + std::string(stem);
