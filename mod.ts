@@ -22,6 +22,9 @@
 // Runtime and MPI
 export * from "./src/runtime/mod.ts";
 
+// Memory of GPUs, and symmetric memory
+export * from "./src/memory/mod.ts";
+
 // Distributions
 export * from "./src/distribution/mod.ts";
 

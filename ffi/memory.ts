@@ -24,6 +24,8 @@ const LIBC_SYMBOLS = {
   addressOfPointer: { name: "memcpy", parameters: ["pointer", "pointer", "usize"], result: "u64" },
   copyFrom: { name: "memcpy", parameters: ["buffer", "u64", "usize"], result: "u64" },
   copyTo: { name: "memcpy", parameters: ["u64", "buffer", "usize"], result: "u64" },
+  copyBetween: { name: "memcpy", parameters: ["u64", "u64", "usize"], result: "u64" },
+  pointerOf: { name: "memcpy", parameters: ["u64", "u64", "usize"], result: "pointer" },
   strlen: { parameters: ["u64"], result: "usize" },
   dlopen: { parameters: ["buffer", "i32"], result: "u64" },
   dlerror: { parameters: [], result: "u64" },
@@ -66,6 +68,21 @@ export function copyFromAddress(target: ArrayBufferView<ArrayBuffer>, source: bi
 /** Copy the bytes of a typed array to foreign memory; all of them, or `bytes`. */
 export function copyToAddress(target: bigint, source: ArrayBufferView<ArrayBuffer>, bytes = source.byteLength): void {
   (libc ?? openLibc()).copyTo(target, source, BigInt(bytes));
+}
+
+/** Copy bytes from one place in foreign memory to another; the places must not overlap. */
+export function copyBetweenAddresses(target: bigint, source: bigint, bytes: number): void {
+  (libc ?? openLibc()).copyBetween(target, source, BigInt(bytes));
+}
+
+/**
+ * Foreign memory as an ArrayBuffer, without a copy. It keeps nothing alive, and becomes invalid with the memory: detach it
+ * then by its `transfer()`. Refused under `--allow-ffi=<folders>`.
+ */
+export function viewOfAddress(address: bigint, bytes: number): ArrayBuffer {
+  if (bytes === 0) return new ArrayBuffer(0);
+  const pointer = (libc ?? openLibc()).pointerOf(address, address, 0n);
+  return Deno.UnsafePointerView.getArrayBuffer(pointer!, bytes);
 }
 
 /** A zero-terminated copy of a string. */

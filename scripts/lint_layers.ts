@@ -11,6 +11,7 @@ const layers = [
   "src/errors.ts",
   "src/runtime",
   "src/memory",
+  "src/kernels",
   "src/distribution",
   "src/array",
   "src/overlap",

@@ -70,6 +70,14 @@ export const MPI_FUNCTIONS = {
   MPI_Wait: ["buffer" /* MPI_Request* request */, "buffer" /* MPI_Status* status */],
   MPI_Cancel: ["buffer" /* MPI_Request* request */],
   MPI_Test_cancelled: ["buffer" /* MPI_Status* status */, "buffer" /* int* flag */],
+
+  MPI_Win_allocate_shared: ["address" /* MPI_Aint size */, "int" /* disp_unit */, "handle" /* info */, "handle" /* comm */, "buffer" /* void* baseptr */, "buffer" /* MPI_Win* win */],
+  MPI_Win_shared_query: ["handle" /* win */, "int" /* rank */, "buffer" /* MPI_Aint* size */, "buffer" /* int* disp_unit */, "buffer" /* void* baseptr */],
+  MPI_Win_set_errhandler: ["handle" /* win */, "handle" /* errhandler */],
+  MPI_Win_lock_all: ["int" /* assert */, "handle" /* win */],
+  MPI_Win_unlock_all: ["handle" /* win */],
+  MPI_Win_sync: ["handle" /* win */],
+  MPI_Win_free: ["buffer" /* MPI_Win* win */],
 } as const satisfies Record<string, readonly MpiParameter[]>;
 
 /** What is passed for a parameter. */

@@ -16,12 +16,15 @@ import {
   type Scalar,
   type TypedArray,
 } from "./dtype.ts";
+import { fillRandomOnDevice } from "./device_elements.ts";
 import { bindToParts } from "./global_shape.ts";
 import { checkOrder, checkShape, flipOrder, type Order, sizeOfShape, stridesOf } from "./layout.ts";
 import { LocalArray, type Memory } from "./local_array.ts";
+import { executePlan } from "./move.ts";
 import { fillRandom, type RandomOptions, randomSource } from "./random.ts";
 import { onRoot, type Parts, planRedistribution } from "./redistribution_plan.ts";
 import * as reduction from "./reduction.ts";
+import { allocateSymmetricMemory } from "./symmetric.ts";
 import { type ElementFunction, fillByFunction } from "./traverse.ts";
 
 /** How an array is stored. */
@@ -30,7 +33,7 @@ export interface ArrayOptions {
   dtype?: DType;
   /** The memory order of the local parts; "C" (row-major) by default. */
   order?: Order;
-  /** Where the elements are; "host" by default. */
+  /** Where the elements are; by default "device" if the runtime computes on GPUs, else "host". */
   memory?: Memory;
 }
 
@@ -42,6 +45,11 @@ export interface FromLocalOptions {
   localShape?: readonly number[];
   /** The memory order; by default that of the LocalArray's strides, "C" for a bare typed array. */
   order?: Order;
+  /**
+   * Where the elements shall be; by default as for new arrays, and "symmetric" for parts that are. Parts that are
+   * elsewhere are copied.
+   */
+  memory?: Memory;
 }
 
 /** Options of {@linkcode DistributedArray.scatter}. */
@@ -93,6 +101,8 @@ export class DistributedArray implements Disposable {
   readonly memory: Memory;
   readonly #local: LocalArray;
   readonly #owner: DistributedArray | null;
+  /** Whether the memory ends with this array: not that of parts which the user has made. */
+  readonly #ownsMemory: boolean;
   #isFreed = false;
 
   private constructor(
@@ -101,6 +111,7 @@ export class DistributedArray implements Disposable {
     distribution: Distribution,
     order: Order,
     owner: DistributedArray | null = null,
+    ownsMemory = owner === null,
   ) {
     this.runtime = runtime;
     this.shape = Object.freeze([...distribution.globalShape!]);
@@ -110,6 +121,7 @@ export class DistributedArray implements Disposable {
     this.memory = local.memory;
     this.#local = local;
     this.#owner = owner;
+    this.#ownsMemory = ownsMemory;
   }
 
   // ---- making arrays ------------------------------------------------------------------------------------------------
@@ -129,7 +141,7 @@ export class DistributedArray implements Disposable {
    * @throws {ShapeError} if the shape is none.
    * @throws {DistributionError} if the distribution does not fit the shape.
    * @throws {DTypeError} if there is no such dtype.
-   * @throws {ConfigurationError} for memory other than "host".
+   * @throws {ConfigurationError} for memory "device" on a runtime without GPUs.
    */
   static zeros(
     runtime: Runtime,
@@ -185,7 +197,9 @@ export class DistributedArray implements Disposable {
     return make(runtime, "DistributedArray.random", shape, distribution, options, (array) => {
       const { dtype, order, local, distribution } = array;
       const source = randomSource(dtype, options, calls);
-      fillRandom(dtype, local.data, distribution.ranges(runtime.rank), order, shape, source);
+      const ranges = distribution.ranges(runtime.rank);
+      if (local.isOnDevice) fillRandomOnDevice(local, ranges, order, shape, source);
+      else fillRandom(dtype, local.data, ranges, order, shape, source);
       return { ...source };
     });
   }
@@ -216,14 +230,18 @@ export class DistributedArray implements Disposable {
   ): DistributedArray {
     return make(runtime, "DistributedArray.generate", shape, distribution, options, (array) => {
       if (typeof value !== "function") throw new TypeError(`generate takes a function (i, j) => value, not ${value}.`);
-      fillByFunction(array.dtype, array.local.data, array.distribution.ranges(runtime.rank), array.order, value);
+      const { dtype, local, order } = array;
+      const target = local.isOnDevice ? LocalArray.empty(dtype, local.shape, order) : local;
+      fillByFunction(dtype, target.data, array.distribution.ranges(runtime.rank), order, value);
+      if (target !== local) local.set(target);
       return {};
     });
   }
 
   /**
-   * An array of parts that the ranks have already; their memory is shared, not copied. The global shape is what the
-   * parts make together in this distribution. Collective.
+   * An array of parts that the ranks have already. Their memory is shared, not copied, unless the array shall be in
+   * another memory than they are; so parts in host memory are copied if the runtime computes on GPUs. The global shape is
+   * what the parts make together in this distribution. Collective.
    *
    * @throws {CollectiveError} if dtype, distribution or order differ between ranks.
    * @throws {ShapeError} if the parts do not fit together, or a typed array does not fit its `localShape`.
@@ -249,10 +267,13 @@ export class DistributedArray implements Disposable {
   ): DistributedArray {
     const operation = "DistributedArray.fromLocal";
     let part!: LocalArray;
+    let memory!: Memory;
     agree(runtime, operation, () => {
       checkDistribution(distribution);
       part = localPart(local, options);
-      return { dtype: part.dtype, distribution: String(distribution), order: options.order ?? null };
+      memory = options.memory ?? (part.memory === "symmetric" ? part.memory : usualMemory(runtime));
+      checkOptions(runtime, { dtype: part.dtype, order: options.order ?? "C", memory });
+      return { dtype: part.dtype, distribution: String(distribution), order: options.order ?? null, memory };
     });
     const offers = exchange(runtime, operation, () => ({
       shape: part.shape,
@@ -263,7 +284,10 @@ export class DistributedArray implements Disposable {
     const bound = bindToParts(distribution, offers.map((offer) => offer.shape));
     const shape = bound.localShape(runtime.rank);
     const fitting = part.shape.join() === shape.join() ? part : LocalArray.zeros(part.dtype, shape, order);
-    return new DistributedArray(runtime, fitting, bound, order);
+    if (fitting.memory === memory) return new DistributedArray(runtime, fitting, bound, order, null, fitting !== part);
+    const copy = emptyPart(runtime, part.dtype, shape, order, memory);
+    copy.set(fitting);
+    return new DistributedArray(runtime, copy, bound, order);
   }
 
   /**
@@ -285,7 +309,10 @@ export class DistributedArray implements Disposable {
       source = runtime.rank === root ? wholeArray(data, dtype, shape, order) : nothing(dtype, shape);
       return { root };
     });
-    move(array, onRoot(shape, runtime.size, root), array.distribution, source, array.local);
+    const { local, order } = array;
+    const target = local.isOnDevice ? LocalArray.empty(array.dtype, local.shape, order) : local;
+    move(array, onRoot(shape, runtime.size, root), array.distribution, source, target);
+    if (target !== local) local.set(target);
     return array;
   }
 
@@ -341,7 +368,7 @@ export class DistributedArray implements Disposable {
       target = isRoot ? LocalArray.zeros(dtype, shape, order) : nothing(dtype, shape);
       return { root };
     });
-    move(this, this.distribution, onRoot(shape, runtime.size, root), this.local, target);
+    move(this, this.distribution, onRoot(shape, runtime.size, root), this.#hostPart(), target);
     return isRoot ? target.data : null;
   }
 
@@ -357,7 +384,7 @@ export class DistributedArray implements Disposable {
       target = LocalArray.zeros(dtype, shape, order);
       return {};
     });
-    move(this, this.distribution, Replicated.bind(shape, runtime.size), this.local, target);
+    move(this, this.distribution, Replicated.bind(shape, runtime.size), this.#hostPart(), target);
     return target.data;
   }
 
@@ -392,7 +419,7 @@ export class DistributedArray implements Disposable {
       );
       return { target };
     });
-    return new DistributedArray(runtime, result, distribution, order);
+    return new DistributedArray(runtime, this.#besides(result), distribution, order);
   }
 
   /**
@@ -449,8 +476,9 @@ export class DistributedArray implements Disposable {
       return { other: other.#facts() };
     });
     const isAligned = this.distribution.coincidesWith(other.distribution);
-    const { local } = isAligned ? other : other.redistribute(this.distribution);
-    return this.#largest(reduction.largestDifference(this.local, local));
+    if (isAligned) return this.#largest(reduction.largestDifference(this.local, other.local));
+    using moved = other.redistribute(this.distribution);
+    return this.#largest(reduction.largestDifference(this.local, moved.local));
   }
 
   // ---- other shapes, distributions, types ---------------------------------------------------------------------------
@@ -503,7 +531,8 @@ export class DistributedArray implements Disposable {
     let result!: DistributedArray;
     this.#agree("redistribute", () => {
       const { bound } = planOf(runtime, shape, distribution, { dtype, order });
-      const local = LocalArray.zeros(dtype, bound.localShape(runtime.rank), order);
+      const stream = this.local.isOnDevice ? runtime.stream : null;
+      const local = LocalArray.empty(dtype, bound.localShape(runtime.rank), order, stream);
       result = new DistributedArray(runtime, local, bound, order);
       return { to: String(bound) };
     });
@@ -525,7 +554,7 @@ export class DistributedArray implements Disposable {
    * integers cut toward zero and kept inside the range. Collective.
    *
    * @throws {DTypeError} from complex to real.
-   * @throws {ConfigurationError} for memory other than "host".
+   * @throws {ConfigurationError} for memory "device" on a runtime without GPUs.
    * @throws {StateError} after `free`.
    */
   to(options: ArrayOptions): DistributedArray {
@@ -534,22 +563,27 @@ export class DistributedArray implements Disposable {
 
   #converted(method: string, options: ArrayOptions): DistributedArray {
     const { dtype = this.dtype, order = this.order, memory = this.memory } = options;
-    let local!: LocalArray;
     this.#agree(method, () => {
-      checkOptions({ dtype, order, memory });
+      checkOptions(this.runtime, { dtype, order, memory });
       checkConvertible(this.dtype, dtype);
-      local = LocalArray.zeros(dtype, this.local.shape, order);
       return { target: { dtype, order, memory } };
     });
+    const local = emptyPart(this.runtime, dtype, this.local.shape, order, memory);
     local.set(this.local);
     return new DistributedArray(this.runtime, local, this.distribution, order);
   }
 
   // ---- the end ------------------------------------------------------------------------------------------------------
 
-  /** Let go of the memory; any later use is a StateError. Freeing twice does nothing, freeing a view leaves its owner. */
+  /**
+   * Let go of the memory; any later use is a StateError. Freeing twice does nothing, freeing a view leaves its owner, and
+   * the memory of parts that were given to `fromLocal` stays theirs. Symmetric memory is queued: it is freed when all
+   * ranks have let go of it, by `freeSymmetricMemory` at once.
+   */
   free(): void {
+    if (this.#isFreed) return;
     this.#isFreed = true;
+    if (this.#ownsMemory) this.#local.release();
   }
 
   /** As `free`: `using` does it at the end of the block. */
@@ -561,6 +595,16 @@ export class DistributedArray implements Disposable {
 
   #view(local: LocalArray, distribution: Distribution, order: Order): DistributedArray {
     return new DistributedArray(this.runtime, local, distribution, order, this.#owner ?? this);
+  }
+
+  /** The local part in host memory, for communication by MPI. */
+  #hostPart(): LocalArray {
+    return this.local.isOnDevice ? this.local.toHost(this.order) : this.local;
+  }
+
+  /** A part in host memory, brought to the GPU if this array is there. */
+  #besides(part: LocalArray): LocalArray {
+    return this.local.isOnDevice ? part.toDevice(this.runtime.stream!, this.order) : part;
   }
 
   #facts(): Facts {
@@ -600,13 +644,46 @@ function make(
   fill: (array: DistributedArray) => Facts,
 ): DistributedArray {
   let array!: DistributedArray;
+  let plan!: Plan;
   agree(runtime, operation, () => {
-    const { dtype, order, memory, bound } = planOf(runtime, shape, distribution, options);
-    const local = LocalArray.zeros(dtype, bound.localShape(runtime.rank), order);
+    plan = planOf(runtime, shape, distribution, options);
+    const { dtype, order, memory, bound } = plan;
+    const facts = { shape, dtype, distribution: String(bound), order, memory };
+    if (memory === "symmetric") return facts;
+    const stream = memory === "device" ? runtime.stream : null;
+    const local = LocalArray.zeros(dtype, bound.localShape(runtime.rank), order, stream);
     array = DistributedArray.wrap(runtime, local, bound, order);
-    return { shape, dtype, distribution: String(bound), order, memory, ...fill(array) };
+    return { ...facts, ...fill(array) };
   });
+  if (plan.memory !== "symmetric") return array;
+  // Symmetric memory is allocated by all ranks together, which has to come between the checks.
+  const { dtype, order, bound, memory } = plan;
+  const local = emptyPart(runtime, dtype, bound.localShape(runtime.rank), order, memory);
+  array = DistributedArray.wrap(runtime, local, bound, order);
+  try {
+    agree(runtime, operation, () => fill(array));
+  } catch (error) {
+    array.free();
+    throw error;
+  }
   return array;
+}
+
+/** Where new arrays are. */
+function usualMemory({ stream }: Runtime): Memory {
+  return stream ? "device" : "host";
+}
+
+/** A part whose elements are to be written. Collective for symmetric memory. */
+function emptyPart(
+  runtime: Runtime,
+  dtype: DType,
+  shape: readonly number[],
+  order: Order,
+  memory: Memory,
+): LocalArray {
+  if (memory === "symmetric") return allocateSymmetricMemory(runtime, shape, { dtype, order, makeSymmetric: true });
+  return LocalArray.empty(dtype, shape, order, memory === "device" ? runtime.stream : null);
 }
 
 function planOf(
@@ -615,29 +692,29 @@ function planOf(
   distribution: Distribution,
   options: ArrayOptions,
 ): Plan {
-  const { dtype = "float64", order = "C", memory = "host" } = options;
+  const { dtype = "float64", order = "C", memory = usualMemory(runtime) } = options;
   checkShape(shape);
   checkDistribution(distribution);
-  checkOptions({ dtype, order, memory });
+  checkOptions(runtime, { dtype, order, memory });
   return { dtype, order, memory, bound: distribution.bind(shape, runtime.size) };
 }
 
 /** Move all elements from one rank's part to another; both in the order of `array`. */
 function move(array: DistributedArray, from: Parts, to: Parts, source: LocalArray, target: LocalArray): void {
-  const { communicator, rank } = array.runtime;
-  planRedistribution(from, to, rank).execute(communicator, source, target, array.order);
+  executePlan(planRedistribution(from, to, array.runtime.rank), array.runtime, source, target, array.order);
 }
 
-function checkOptions({ dtype, order, memory }: Required<ArrayOptions>): void {
+function checkOptions(runtime: Runtime, { dtype, order, memory }: Required<ArrayOptions>): void {
   dtypeInfo(dtype);
   checkOrder(order);
-  if (memory === "host") return;
-  if (memory !== "device" && memory !== "symmetric") {
+  if (memory !== "host" && memory !== "device" && memory !== "symmetric") {
     throw new TypeError(`The memory must be "host", "device" or "symmetric", not ${JSON.stringify(memory) ?? memory}.`);
   }
-  throw new ConfigurationError(
-    `Memory "${memory}" needs a GPU engine, which this version of distmath does not have. Use memory "host".`,
-  );
+  if (memory === "device" && runtime.stream === null) {
+    throw new ConfigurationError(
+      `Memory "device" needs a GPU, but this runtime computes on CPUs (${runtime.device.name}). Use memory "host".`,
+    );
+  }
 }
 
 /**

@@ -167,10 +167,13 @@ function pairs({ buffer, byteOffset, length }: TypedArray): TypedArray {
   return new Float64Array(buffer, byteOffset, length / 2);
 }
 
-/** One dimension of a copy: strides in numbers. */
-interface Axis {
+/** One dimension of a copy: the runs of indices, and the distance of neighbours in source and target. */
+export interface Axis {
+  /** Which indices of the source go where in the target. */
   readonly runs: readonly Run[];
+  /** The stride in the source. */
   readonly source: number;
+  /** The stride in the target. */
   readonly target: number;
 }
 
@@ -191,7 +194,7 @@ function unitsOf({ buffer, byteOffset, length, BYTES_PER_ELEMENT }: TypedArray):
 }
 
 /** Outermost in the target first; neighbours that lie one after the other in both memories become one. */
-function mergeAxes(axes: Axis[]): Axis[] {
+export function mergeAxes(axes: Axis[]): Axis[] {
   const merged: Axis[] = [];
   for (const axis of axes.filter((axis) => !isSingle(axis)).sort((a, b) => b.target - a.target)) {
     const outer = merged.at(-1);

@@ -4,9 +4,14 @@
  * @module
  */
 import { addressOf } from "../../ffi/memory.ts";
-import { ShapeError } from "../errors.ts";
+import { ShapeError, StateError } from "../errors.ts";
+import { clearOnDevice, copyFromDevice, copyToDevice } from "../memory/copy.ts";
+import { DeviceBuffer, type DeviceMemory } from "../memory/device.ts";
+import type { Stream } from "../runtime/stream.ts";
+import { convertOnDevice, copyStridedOnDevice, fillOnDevice } from "./device_elements.ts";
 import {
   allocate,
+  checkConvertible,
   convert,
   type DType,
   dtypeInfo,
@@ -19,13 +24,13 @@ import {
 } from "./dtype.ts";
 import { checkShape, copyStrided, isDense, type Order, sizeOfShape, type Strided, stridesOf } from "./layout.ts";
 
-/** Where an array's elements are: in the memory of the process, of its GPU, or in GPU memory that all ranks address. */
+/** Where an array's elements are: in the memory of the process, of its GPU, or in memory that all ranks address. */
 export type Memory = "host" | "device" | "symmetric";
 
 /** What a {@linkcode LocalArray} is made of. */
 export interface LocalArrayOptions {
-  /** The memory. It is shared, not copied. */
-  data: TypedArray;
+  /** The memory, of the process or of a GPU. It is shared, not copied. */
+  data: TypedArray | DeviceMemory;
   /** The type of the elements. */
   dtype: DType;
   /** The extents. */
@@ -34,10 +39,12 @@ export interface LocalArrayOptions {
   strides?: readonly number[];
   /** The element at index (0, 0, …); 0 if left out. */
   offset?: number;
+  /** Whether other ranks can address the memory, too; then "symmetric". By default "host" or "device". */
+  memory?: Memory;
 }
 
 /**
- * An n-dimensional array in the memory of this process: typed data, a shape and strides.
+ * An n-dimensional array in the memory of this process or of its GPU: typed data, a shape and strides.
  *
  * @example
  * ```ts
@@ -47,18 +54,18 @@ export interface LocalArrayOptions {
  * ```
  */
 export class LocalArray implements Strided {
-  /** The memory that holds the elements, and perhaps others. */
-  readonly data: TypedArray;
   /** The type of the elements. */
   readonly dtype: DType;
   /** The extents. */
   readonly shape: readonly number[];
   /** The distance of neighbours along each dimension, in elements. */
   readonly strides: readonly number[];
-  /** The element of `data` at index (0, 0, …). */
+  /** The element of the memory at index (0, 0, …). */
   readonly offset: number;
   /** Where the elements are. */
-  readonly memory: Memory = "host";
+  readonly memory: Memory;
+  readonly #host: TypedArray | null;
+  readonly #device: DeviceMemory | null;
 
   /**
    * Make an array on existing memory.
@@ -66,12 +73,13 @@ export class LocalArray implements Strided {
    * @throws {DTypeError} if `data` is not the kind of typed array that holds the dtype.
    * @throws {ShapeError} if strides do not fit the shape, or `data` is too short.
    */
-  constructor({ data, dtype, shape, strides = stridesOf(shape, "C"), offset = 0 }: LocalArrayOptions) {
+  constructor({ data, dtype, shape, strides = stridesOf(shape, "C"), offset = 0, memory }: LocalArrayOptions) {
     checkShape(shape, "The local shape");
     if (strides.length !== shape.length || !strides.every((stride) => Number.isInteger(stride) && stride >= 0)) {
       throw new ShapeError(`Strides [${strides}] do not fit the shape [${shape}]: give one whole number a dimension.`);
     }
-    const available = elementCount(dtype, data);
+    const isHost = ArrayBuffer.isView(data);
+    const available = isHost ? elementCount(dtype, data) : Math.floor(data.byteLength / dtypeInfo(dtype).itemSize);
     const needed = shape.includes(0)
       ? offset
       : offset + 1 + shape.reduce((sum, extent, dimension) => sum + (extent - 1) * strides[dimension], 0);
@@ -81,22 +89,66 @@ export class LocalArray implements Strided {
           `but the ${data.constructor.name} holds ${available} of ${dtype}.`,
       );
     }
-    this.data = data;
+    this.#host = isHost ? data : null;
+    this.#device = isHost ? null : data;
+    this.memory = memory ?? (isHost ? "host" : "device");
     this.dtype = dtype;
     this.shape = Object.freeze([...shape]);
     this.strides = Object.freeze([...strides]);
     this.offset = offset;
   }
 
-  /** A dense array of zeros. */
-  static zeros(dtype: DType, shape: readonly number[], order: Order = "C"): LocalArray {
+  /** A dense array of zeros: in host memory, or given a stream in the memory of its GPU. */
+  static zeros(
+    dtype: DType,
+    shape: readonly number[],
+    order: Order = "C",
+    stream: Stream | null = null,
+  ): LocalArray {
+    const array = LocalArray.empty(dtype, shape, order, stream);
+    if (stream) clearOnDevice(array.address, array.byteLength, stream);
+    return array;
+  }
+
+  /** As {@linkcode zeros}, but on a GPU with whatever was in the memory. */
+  static empty(
+    dtype: DType,
+    shape: readonly number[],
+    order: Order = "C",
+    stream: Stream | null = null,
+  ): LocalArray {
     checkShape(shape, "The local shape");
-    return new LocalArray({
-      data: allocate(dtype, sizeOfShape(shape)),
-      dtype,
-      shape,
-      strides: stridesOf(shape, order),
-    });
+    const size = sizeOfShape(shape);
+    const data = stream ? new DeviceBuffer(stream, size * dtypeInfo(dtype).itemSize) : allocate(dtype, size);
+    return new LocalArray({ data, dtype, shape, strides: stridesOf(shape, order) });
+  }
+
+  /**
+   * The memory that holds the elements, and perhaps others.
+   *
+   * @throws {StateError} if it is the memory of a GPU.
+   */
+  get data(): TypedArray {
+    if (this.#host !== null) return this.#host;
+    throw new StateError(
+      `These elements are in the memory of a GPU, where a script cannot read them. Copy them: toTypedArray(), ` +
+        `toNumbers(), or an array's to({ memory: "host" }).`,
+    );
+  }
+
+  /**
+   * The memory of the GPU that holds the elements, and perhaps others.
+   *
+   * @throws {StateError} if the elements are in host memory.
+   */
+  get buffer(): DeviceMemory {
+    if (this.#device !== null) return this.#device;
+    throw new StateError(`These elements are in host memory. Move them to a GPU: an array's to({ memory: "device" }).`);
+  }
+
+  /** Whether the elements are in the memory of a GPU, so that `data` and `view()` do not exist. */
+  get isOnDevice(): boolean {
+    return this.#device !== null;
   }
 
   /** The number of elements. */
@@ -111,7 +163,8 @@ export class LocalArray implements Strided {
 
   /** The address of element (0, 0, …). It keeps nothing alive: hold on to the array. */
   get address(): bigint {
-    return addressOf(this.data) + BigInt(this.offset * dtypeInfo(this.dtype).itemSize);
+    const start = this.#host === null ? this.buffer.address : addressOf(this.#host);
+    return start + BigInt(this.offset * dtypeInfo(this.dtype).itemSize);
   }
 
   /** Whether elements follow each other without gaps in this order. */
@@ -132,7 +185,30 @@ export class LocalArray implements Strided {
 
   /** A dense copy of the elements; `order` "C" has the last index run fastest, "F" the first. */
   toTypedArray(order: Order = "C"): TypedArray {
-    return this.copy(order).data;
+    return this.isOnDevice ? this.toHost(order).data : this.copy(order).data;
+  }
+
+  /** A dense copy in host memory, from a GPU too. */
+  toHost(order: Order = "C"): LocalArray {
+    if (!this.isOnDevice) return this.copy(order);
+    const host = LocalArray.empty(this.dtype, this.shape, order);
+    const dense = this.isDense(order) ? this : this.copy(order);
+    copyFromDevice(host.data, dense.address, this.buffer.stream);
+    if (dense !== this) dense.release();
+    return host;
+  }
+
+  /** A dense copy in the memory of a stream's GPU, in the order of the stream. */
+  toDevice(stream: Stream, order: Order = "C"): LocalArray {
+    const device = LocalArray.empty(this.dtype, this.shape, order, stream);
+    if (this.isOnDevice) copyStridedOnDevice(this, device);
+    else copyToDevice(device.address, this.isDense(order) ? this.view() : this.copy(order).data, stream);
+    return device;
+  }
+
+  /** Give memory of a GPU that belongs to this array back; other memory is left to its owner or the garbage collector. */
+  release(): void {
+    if (this.#device instanceof DeviceBuffer) this.#device.free();
   }
 
   /**
@@ -140,7 +216,8 @@ export class LocalArray implements Strided {
    * rounded to the nearest number.
    */
   toNumbers(): number[] {
-    const { data, dtype } = this.copy("C");
+    const data = this.toTypedArray();
+    const { dtype } = this;
     const { parts, real } = dtypeInfo(dtype);
     const numbers = new Float64Array(data.length);
     convert(parts === 2 ? real : dtype, data, "float64", numbers);
@@ -149,11 +226,15 @@ export class LocalArray implements Strided {
 
   /** The value at an index. */
   at(...index: number[]): Scalar {
-    return loadScalar(this.dtype, this.data, this.#position(index));
+    const position = this.#position(index);
+    if (!this.isOnDevice) return loadScalar(this.dtype, this.data, position);
+    const element = this.slice(index, index.map(() => 1));
+    return loadScalar(this.dtype, element.toTypedArray(), 0);
   }
 
-  /** A dense copy in its own memory. */
+  /** A dense copy in its own memory, of the host or of the same GPU. */
   copy(order: Order = "C"): LocalArray {
+    if (this.isOnDevice) return this.toDevice(this.buffer.stream, order);
     const copy = LocalArray.zeros(this.dtype, this.shape, order);
     copyStrided(this, copy, this.shape, dtypeInfo(this.dtype).parts);
     return copy;
@@ -169,6 +250,7 @@ export class LocalArray implements Strided {
     const { parts } = dtypeInfo(dtype);
     const one = allocate(dtype, 1);
     storeScalar(dtype, one, 0, value);
+    if (this.isOnDevice) return fillOnDevice(this, new Uint8Array(one.buffer));
     if (parts === 1 && (this.isDense("C") || this.isDense("F"))) {
       (this.view() as Float64Array).fill(one[0] as number);
     } else {
@@ -197,13 +279,17 @@ export class LocalArray implements Strided {
         } numbers, but ${values.length} were given.`,
       );
     }
-    copyStrided({ data: flatData(dtype, values), offset: 0, strides: stridesOf(shape, "C") }, this, shape, parts);
+    const flat = new LocalArray({ data: flatData(dtype, values), dtype, shape });
+    if (this.isOnDevice) this.#setOnDevice(flat);
+    else copyStrided(flat, this, shape, parts);
   }
 
   #setArray(values: LocalArray): void {
     if (values.shape.join() !== this.shape.join()) {
       throw new ShapeError(`An array of shape [${this.shape}] cannot take the elements of one of [${values.shape}].`);
     }
+    if (this.isOnDevice) return this.#setOnDevice(values);
+    if (values.isOnDevice) return this.#setArray(values.toHost(values.isDense("F") ? "F" : "C"));
     const { parts } = dtypeInfo(this.dtype);
     const source = values.dtype === this.dtype && values.data.buffer !== this.data.buffer ? values : values.copy("C");
     if (source.dtype === this.dtype) return copyStrided(source, this, this.shape, parts);
@@ -212,11 +298,34 @@ export class LocalArray implements Strided {
     copyStrided(converted, this, this.shape, parts);
   }
 
+  /** On a GPU, elements are moved, then converted, then brought into place; steps that change nothing are left out. */
+  #setOnDevice(values: LocalArray): void {
+    checkConvertible(values.dtype, this.dtype);
+    const { stream } = this.buffer;
+    const order = this.isDense("F") ? "F" : "C";
+    const mayOverlap = values.isOnDevice && values.buffer === this.buffer;
+    const isReady = values.isOnDevice && !mayOverlap && (values.dtype === this.dtype || values.isDense(order));
+    const moved = isReady ? values : values.toDevice(stream, order);
+    if (moved.dtype === this.dtype) {
+      copyStridedOnDevice(moved, this);
+    } else if (this.isDense(order)) {
+      convertOnDevice(moved, this);
+    } else {
+      const converted = LocalArray.empty(this.dtype, this.shape, order, stream);
+      convertOnDevice(moved, converted);
+      copyStridedOnDevice(converted, this);
+      converted.release();
+    }
+    if (moved !== values) moved.release();
+  }
+
+  #with(layout: Pick<LocalArrayOptions, "shape" | "strides" | "offset">): LocalArray {
+    return new LocalArray({ data: this.#host ?? this.buffer, dtype: this.dtype, memory: this.memory, ...layout });
+  }
+
   /** The same memory with the dimensions in reverse order. */
   transpose(): LocalArray {
-    return new LocalArray({
-      data: this.data,
-      dtype: this.dtype,
+    return this.#with({
       shape: this.shape.toReversed(),
       strides: this.strides.toReversed(),
       offset: this.offset,
@@ -239,13 +348,7 @@ export class LocalArray implements Strided {
       );
     }
     const skipped = shape.includes(0) ? 0 : starts.reduce((sum, start, i) => sum + start * this.strides[i], 0);
-    return new LocalArray({
-      data: this.data,
-      dtype: this.dtype,
-      shape,
-      strides: this.strides,
-      offset: this.offset + skipped,
-    });
+    return this.#with({ shape, strides: this.strides, offset: this.offset + skipped });
   }
 
   #position(index: readonly number[]): number {

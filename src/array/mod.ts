@@ -45,4 +45,11 @@ export { encodeNpyHeader, type NpyHeader, parseNpyHeader } from "./npy_header.ts
 export type { RandomOptions } from "./random.ts";
 export { planRedistribution, redistribute, Redistribution, RedistributionPlan } from "./redistribute.ts";
 export type { Exchanging, Parts, Transfer } from "./redistribution_plan.ts";
+export {
+  allocateSymmetricMemory,
+  freeSymmetricMemory,
+  SymmetricArray,
+  type SymmetricOptions,
+  type SymmetricOwner,
+} from "./symmetric.ts";
 export type { ElementFunction } from "./traverse.ts";

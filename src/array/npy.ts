@@ -10,7 +10,7 @@ import type { Runtime } from "../runtime/runtime.ts";
 import { checkDistribution, DistributedArray } from "./distributed_array.ts";
 import { checkConvertible, type DType, dtypeInfo, type TypedArray } from "./dtype.ts";
 import { checkOrder, type Order, sizeOfShape, stridesOf } from "./layout.ts";
-import { LocalArray } from "./local_array.ts";
+import { LocalArray, type Memory } from "./local_array.ts";
 import {
   encodeNpyHeader,
   npyDataOffset,
@@ -32,6 +32,8 @@ export interface LoadNpyOptions {
   dtype?: DType;
   /** The memory order of the array; by default the file's, which needs no transposition. */
   order?: Order;
+  /** Where the elements shall be; by default "device" if the runtime computes on GPUs, else "host". */
+  memory?: Memory;
 }
 
 /**
@@ -83,8 +85,8 @@ export function loadNpy(
       const bound = isDirect ? wanted : fileSlab(shape, order, runtime.size);
       const local = readPart(file, { ...header, shape }, elements, bound.ranges(runtime.rank));
       array = DistributedArray.wrap(runtime, local, bound, order);
-      const { dtype = null, order: wantedOrder = null } = options;
-      return { path: String(path), descr, order, shape, distribution: String(wanted), dtype, wantedOrder };
+      const { dtype = null, order: wantedOrder = null, memory = null } = options;
+      return { path: String(path), descr, order, shape, distribution: String(wanted), dtype, wantedOrder, memory };
     });
   });
   return finish(array, distribution, options);
@@ -94,8 +96,9 @@ export function loadNpy(
 function finish(read: DistributedArray, distribution: Distribution, options: LoadNpyOptions): DistributedArray {
   const bound = distribution.bind(read.shape, read.runtime.size);
   const placed = read.distribution.equals(bound) ? read : read.redistribute(bound);
-  const { dtype = read.dtype, order = read.order } = options;
-  return dtype === placed.dtype && order === placed.order ? placed : placed.to({ dtype, order });
+  const { dtype = read.dtype, order = read.order, memory = read.runtime.stream ? "device" : "host" } = options;
+  const isReady = dtype === placed.dtype && order === placed.order && memory === placed.memory;
+  return isReady ? placed : placed.to({ dtype, order, memory });
 }
 
 /**
@@ -294,7 +297,8 @@ function createFile(temporary: string, header: Uint8Array, bytes: number): void 
 }
 
 function writePart(temporary: string, array: DistributedArray, dataOffset: number): void {
-  const { distribution, order, dtype, shape, runtime, local } = array;
+  const { distribution, order, dtype, shape, runtime } = array;
+  const local = array.local.isOnDevice ? array.local.toHost(order) : array.local;
   const { itemSize } = dtypeInfo(dtype);
   using file = Deno.openSync(temporary, { write: true });
   const bytes = bytesOf(local.isDense(order) ? local.view() : local.copy(order).data);

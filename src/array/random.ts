@@ -59,7 +59,7 @@ export function randomSource(dtype: DType, options: RandomOptions, defaultSeed: 
 }
 
 /** How many random bits a number below 1 may have so that the type holds it exactly, and never rounds it up to 1. */
-const significantBits: Readonly<Record<DType, number>> = {
+export const significantBits: Readonly<Record<DType, number>> = {
   float16: 11,
   bfloat16: 8,
   float32: 24,

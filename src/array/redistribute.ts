@@ -9,6 +9,7 @@ import { agree } from "../runtime/agreement.ts";
 import { DistributedArray } from "./distributed_array.ts";
 import { dtypeInfo } from "./dtype.ts";
 import { LocalArray } from "./local_array.ts";
+import { executePlan } from "./move.ts";
 import { planRedistribution, type RedistributionPlan } from "./redistribution_plan.ts";
 
 export { planRedistribution, RedistributionPlan } from "./redistribution_plan.ts";
@@ -99,10 +100,11 @@ export class Redistribution implements Disposable {
     agree(runtime, "Redistribution.execute", () => {
       this.#use();
       void array.local;
-      target = LocalArray.zeros(dtype, this.distribution.localShape(runtime.rank), order);
+      const stream = array.local.isOnDevice ? runtime.stream : null;
+      target = LocalArray.empty(dtype, this.distribution.localShape(runtime.rank), order, stream);
       return { array: String(array), distribution: String(this.distribution) };
     });
-    this.#plan.execute(runtime.communicator, array.local, target, order);
+    executePlan(this.#plan, runtime, array.local, target, order);
     return DistributedArray.wrap(runtime, target, this.distribution, order);
   }
 

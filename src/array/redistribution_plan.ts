@@ -154,7 +154,7 @@ export class RedistributionPlan {
    * @throws {ShapeError} if a part has not the shape that the plan says, or one part is larger than 16 GiB.
    */
   execute(communicator: Exchanging, source: LocalArray, target: LocalArray, order: Order = "C"): void {
-    const { itemSize, parts } = this.#check(source, target);
+    const { itemSize, parts } = this.check(source, target);
     copyRuns(source, target, this.stays.runs, parts);
     if (this.elementsMoved === 0) return;
 
@@ -188,7 +188,8 @@ export class RedistributionPlan {
     }
   }
 
-  #check(source: LocalArray, target: LocalArray): { itemSize: number; parts: 1 | 2 } {
+  /** Refuse parts that are not what was planned for; returns what elements consist of. */
+  check(source: LocalArray, target: LocalArray): { itemSize: number; parts: 1 | 2 } {
     if (source.dtype !== target.dtype) {
       throw new DTypeError(`A redistribution moves elements as they are, not from ${source.dtype} to ${target.dtype}.`);
     }

@@ -1,8 +1,15 @@
 /**
- * Sums and maxima of one rank's part, in float64.
+ * Sums and maxima of one rank's part, in float64; on a GPU if the part is there.
  *
  * @module
  */
+import {
+  bigSumOnDevice,
+  largestDifferenceOnDevice,
+  largestOnDevice,
+  squaresOnDevice,
+  sumOnDevice,
+} from "./device_elements.ts";
 import { dtypeInfo, loadScalar, type Scalar, toFloat64, type TypedArray } from "./dtype.ts";
 import type { Order } from "./layout.ts";
 import type { LocalArray } from "./local_array.ts";
@@ -41,7 +48,7 @@ function forEachBlock(
 
 /** A function that returns one value after the other, in memory order. */
 export function valuesOf(local: LocalArray, order: Order): () => Scalar {
-  const data = denseData(local, order);
+  const data = local.isOnDevice ? local.toTypedArray(order) : denseData(local, order);
   const { dtype } = local;
   let at = 0;
   return () => loadScalar(dtype, data, at++);
@@ -49,6 +56,7 @@ export function valuesOf(local: LocalArray, order: Order): () => Scalar {
 
 /** The sum: one number, two for complex elements. */
 export function sum(local: LocalArray): Float64Array<ArrayBuffer> {
+  if (local.isOnDevice) return sumOnDevice(local);
   const { parts } = dtypeInfo(local.dtype);
   const total = new Float64Array(parts);
   forEachBlock(local, anyOrder(local), (numbers) => {
@@ -65,6 +73,7 @@ function sumOf(numbers: Float64Array, start: number, step: number): number {
 
 /** The exact sum of int64 elements. */
 export function bigSum(local: LocalArray): bigint {
+  if (local.isOnDevice) return bigSumOnDevice(local);
   let sum = 0n;
   for (const value of anyOrder(local) as BigInt64Array) sum += value;
   return sum;
@@ -72,6 +81,7 @@ export function bigSum(local: LocalArray): bigint {
 
 /** The sum of (x / unit)^2 over all numbers x. */
 export function squares(local: LocalArray, unit: number): Float64Array<ArrayBuffer> {
+  if (local.isOnDevice) return squaresOnDevice(local, unit);
   const total = new Float64Array(1);
   forEachBlock(local, anyOrder(local), (numbers) => {
     let sum = 0;
@@ -86,6 +96,7 @@ export function squares(local: LocalArray, unit: number): Float64Array<ArrayBuff
 
 /** The largest magnitude of a number (of a part of complex ones); NaN if there is a NaN. */
 export function largest(local: LocalArray): number {
+  if (local.isOnDevice) return largestOnDevice(local);
   let largest = 0;
   forEachBlock(local, anyOrder(local), (numbers) => {
     for (let i = 0; i < numbers.length; i++) {
@@ -98,6 +109,8 @@ export function largest(local: LocalArray): number {
 
 /** The largest magnitude of the difference of two parts of the same shape; NaN if a difference is NaN. */
 export function largestDifference(one: LocalArray, other: LocalArray): number {
+  if (one.isOnDevice && other.isOnDevice) return largestDifferenceOnDevice(one, other);
+  if (one.isOnDevice || other.isOnDevice) return largestDifference(hostPart(one), hostPart(other));
   const order = one.isDense("F") ? "F" : "C";
   if (one.dtype === "int64" && other.dtype === "int64") {
     return largestBigDifference(denseData(one, order) as BigInt64Array, denseData(other, order) as BigInt64Array);
@@ -106,6 +119,10 @@ export function largestDifference(one: LocalArray, other: LocalArray): number {
   return complex[0] || complex[1]
     ? largestComplexDifference(numbersOf(one, order, true), numbersOf(other, order, true))
     : largestRealDifference(numbersOf(one, order, false), numbersOf(other, order, false));
+}
+
+function hostPart(local: LocalArray): LocalArray {
+  return local.isOnDevice ? local.toHost(local.isDense("F") ? "F" : "C") : local;
 }
 
 /** All elements as float64; as pairs with imaginary part 0 if complex numbers are wanted and these are real. */

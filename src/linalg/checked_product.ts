@@ -10,6 +10,7 @@ import type { LocalArray } from "../array/local_array.ts";
 import { Distribution, Replicated } from "../distribution/mod.ts";
 import { ConfigurationError, DistributionError, DTypeError, ShapeError, StateError } from "../errors.ts";
 import type { Runtime } from "../runtime/runtime.ts";
+import { Stream } from "../runtime/stream.ts";
 import { COMPUTE_TYPES, computeTypeNote, type ProductTypes, resolveTypes, SCALE_TYPES } from "./compute_type.ts";
 import { inferDistribution, inferOrder } from "./inference.ts";
 import { checkBoolean, checkKeys, checkName, MATMUL_OPTION_KEYS, type MatmulOptions } from "./options.ts";
@@ -69,16 +70,20 @@ export function runtimeOf(a: unknown, b: unknown, otherwise: () => Runtime): Run
   return b instanceof DistributedArray ? b.runtime : otherwise();
 }
 
+/** Which of the problems for the memory orders of D is preferred, if both are alike to the user. */
+export type OrderChoice = (problemOf: (order: "C" | "F") => MatmulProblem, otherwise: "C" | "F") => "C" | "F";
+
 /** Check what a matmul computes. Communicates nothing. */
 export function checkProduct(
   runtime: Runtime,
   a: unknown,
   b: unknown,
   options: MatmulOptions,
+  chooseOrder: OrderChoice = (_, otherwise) => otherwise,
 ): { product: CheckedProduct; operands: CheckedOperands; scalars: CheckedScalars } {
   checkNotFinalized(runtime);
   checkKeys("the options of matmul", options, MATMUL_OPTION_KEYS);
-  checkSimpleOptions(options);
+  checkSimpleOptions(options, runtime);
   checkMatrix("a", a, runtime);
   checkMatrix("b", b, runtime);
   const { c = null } = options;
@@ -104,10 +109,10 @@ export function checkProduct(
   if (c !== null && c.shape.join() !== shape.join()) {
     throw new ShapeError(`c has shape ${text(c.shape)}, but op(a) op(b) has ${text(shape)}. They must be equal.`);
   }
-  const order = inferOrder({ a: a.order, b: b.order, c: c?.order ?? null }, options.order);
-  if (options.order && order !== options.order) {
+  const inferred = inferOrder({ a: a.order, b: b.order, c: c?.order ?? null }, options.order);
+  if (options.order && inferred !== options.order) {
     throw new ShapeError(
-      `D has the memory order of c, "${order}", but order is "${options.order}". Leave order out, or convert c with ` +
+      `D has the memory order of c, "${inferred}", but order is "${options.order}". Leave order out, or convert c with ` +
         `c.to({ order: "${options.order}" }).`,
     );
   }
@@ -115,19 +120,23 @@ export function checkProduct(
   const inplace = options.inplace ?? false;
   if (inplace) checkInplace(a, b, c, distribution, types.d);
 
-  const described = {
+  const describeIn = (order: "C" | "F") => ({
     a: describeMatrix(a),
     b: describeMatrix(b),
     c: c && describeMatrix(c),
     d: { shape, order, distribution, dtype: types.d },
-  };
-  const problem = canonicalProblem({
-    ...described,
-    operationA: operations.a,
-    operationB: operations.b,
-    accumulator: types.accumulator,
   });
-  const note = computeTypeNote(types.computeType);
+  const problemIn = (order: "C" | "F") =>
+    canonicalProblem({
+      ...describeIn(order),
+      operationA: operations.a,
+      operationB: operations.b,
+      accumulator: types.accumulator,
+    });
+  const order = c !== null || options.order ? inferred : chooseOrder(problemIn, inferred);
+  const described = describeIn(order);
+  const problem = problemIn(order);
+  const note = runtime.device.kind === "cpu" ? computeTypeNote(types.computeType) : null;
   return {
     product: { runtime, ...described, operations, types, inplace, resultAmax, problem, notes: note ? [note] : [] },
     operands: { a, b, c },
@@ -258,12 +267,22 @@ export function checkAliasing(c: DistributedArray, a: DistributedArray, b: Distr
 }
 
 function overlap(one: LocalArray, other: LocalArray): boolean {
+  if (one.isOnDevice || other.isOnDevice) return one.isOnDevice && other.isOnDevice && overlapOnDevice(one, other);
   const [x, y] = [one.view(), other.view()];
   return x.buffer === y.buffer && x.byteOffset < y.byteOffset + y.byteLength &&
     y.byteOffset < x.byteOffset + x.byteLength;
 }
 
-function checkSimpleOptions(options: MatmulOptions): void {
+function overlapOnDevice(one: LocalArray, other: LocalArray): boolean {
+  const span = ({ address, size, shape, strides, dtype }: LocalArray): [bigint, bigint] => {
+    const last = shape.reduce((sum, extent, dimension) => sum + (extent - 1) * strides[dimension], 0);
+    return [address, address + BigInt(size === 0 ? 0 : (last + 1) * dtypeInfo(dtype).itemSize)];
+  };
+  const [[from, to], [start, end]] = [span(one), span(other)];
+  return from < end && start < to;
+}
+
+function checkSimpleOptions(options: MatmulOptions, runtime: Runtime): void {
   checkName("order", options.order, ["C", "F"]);
   checkName("computeType", options.computeType, COMPUTE_TYPES);
   checkName("scaleType", options.scaleType, SCALE_TYPES);
@@ -274,26 +293,36 @@ function checkSimpleOptions(options: MatmulOptions): void {
   if (options.blocking !== undefined && options.blocking !== true && options.blocking !== "auto") {
     throw new TypeError(`blocking must be true or "auto"; got ${describe(options.blocking)}.`);
   }
-  checkStream(options.stream);
+  checkStream(options.stream, runtime);
   const { logger } = options;
   const hasMethods = (value: object) =>
     ["debug", "info", "warn"].every((name) => typeof Reflect.get(value, name) === "function");
   if (logger !== undefined && (typeof logger !== "object" || logger === null || !hasMethods(logger))) {
     throw new TypeError(`logger must have the methods debug, info and warn, as console has; got ${describe(logger)}.`);
   }
-  if (options.blockScaling) {
-    throw new ConfigurationError(
-      "blockScaling needs a GPU of compute capability 10.0 or newer. " +
-        "Use one scale a tensor: leave blockScaling out and pass quantizationScales as numbers.",
-    );
-  }
+  if (options.blockScaling) checkBlockScaling(runtime);
+}
+
+/** Scales a block are a matter of the newest GPUs. */
+function checkBlockScaling({ device }: Runtime): void {
+  const capability = device.kind === "gpu" ? device.computeCapability.join(".") : null;
+  const isNewEnough = device.kind === "gpu" && device.computeCapability[0] >= 10;
+  throw new ConfigurationError(
+    (isNewEnough
+      ? "blockScaling (MXFP8, NVFP4) is not supported by this version. "
+      : `blockScaling needs a GPU of compute capability 10.0 or newer${
+        capability ? `, and ${device.name} has ${capability}` : ""
+      }. `) + "Use one scale a tensor: leave blockScaling out and pass quantizationScales as numbers.",
+  );
 }
 
 /** A CPU has no streams. */
-export function checkStream(stream: unknown): void {
-  if (stream !== undefined && stream !== null) {
+export function checkStream(stream: unknown, { device }: Runtime): void {
+  if (stream === undefined || stream === null) return;
+  if (device.kind === "cpu") {
     throw new ConfigurationError("stream is for GPUs; this runtime's device is a CPU. Leave it out or pass null.");
   }
+  if (!(stream instanceof Stream)) throw new TypeError(`stream must be a Stream; got ${describe(stream)}.`);
 }
 
 function checkMatrix(name: string, array: unknown, runtime: Runtime): asserts array is DistributedArray {

@@ -3,12 +3,23 @@
  *
  * @module
  */
-import { ConfigurationError } from "../errors.ts";
+import { type DType, dtypeInfo, dtypes } from "../array/dtype.ts";
+import { ConfigurationError, DTypeError } from "../errors.ts";
 import type { Runtime } from "../runtime/runtime.ts";
-import type { MatmulEngine } from "./engines/engine.ts";
+import type { CheckedProduct, OrderChoice } from "./checked_product.ts";
+import { cublasMpEngine } from "./engines/cublasmp.ts";
+import { isCheaper } from "./engines/cublasmp_paths.ts";
+import type { EngineRequest, MatmulEngine } from "./engines/engine.ts";
 import { scalapackEngine } from "./engines/scalapack.ts";
-import type { Epilog } from "./epilog.ts";
-import { ALGORITHM_NAMES, checkName, ENGINE_NAMES, type MatmulOptions, type PlanOptions } from "./options.ts";
+import { describeEpilog, type Epilog, EPILOG_NAMES } from "./epilog.ts";
+import {
+  ALGORITHM_NAMES,
+  checkBoolean,
+  checkName,
+  ENGINE_NAMES,
+  type MatmulOptions,
+  type PlanOptions,
+} from "./options.ts";
 import type { MatmulProblem } from "./problem.ts";
 
 /**
@@ -17,31 +28,85 @@ import type { MatmulProblem } from "./problem.ts";
  * @throws {TypeError} if there is no such engine
  * @throws {ConfigurationError} if this machine does not have it
  */
-export function chooseEngine({ device }: Runtime, { engine = "auto" }: MatmulOptions): MatmulEngine {
+export function chooseEngine(runtime: Runtime, { engine = "auto" }: MatmulOptions): MatmulEngine {
   checkName("engine", engine, ENGINE_NAMES);
-  if (engine === "auto" || engine === scalapackEngine.name) return scalapackEngine;
+  const own = runtime.device.kind === "gpu" ? cublasMpEngine(runtime) : scalapackEngine;
+  if (engine === "auto" || engine === own.name) return own;
+  const what = engine === "overlap"
+    ? "is not part of this version"
+    : `multiplies on ${engine === scalapackEngine.name ? "CPUs" : "GPUs"}`;
   throw new ConfigurationError(
-    `engine ${engine} is not available: it multiplies on GPUs, and this runtime's device is ${device.name} ` +
-      `(${device.kind}). Leave engine out, or pass "${scalapackEngine.name}".`,
+    `engine ${engine} is not available: it ${what}, and this runtime's device is ${runtime.device.name} ` +
+      `(${runtime.device.kind}). Leave engine out, or pass "${own.name}".`,
   );
+}
+
+/** The order of D that costs the engine less, if it tells costs. */
+export function orderChoice(runtime: Runtime, options: MatmulOptions): OrderChoice {
+  return (problemOf, otherwise) => {
+    const engine = chooseEngine(runtime, options);
+    const name = EPILOG_NAMES.find((epilog) => epilog === options.epilog) ?? "none";
+    const costOf = (problem: MatmulProblem) => {
+      const epilog = describeEpilog(name, { auxDType: problem.d.dtype, resultAmax: options.resultAmax ?? false });
+      return engine.cost?.({ problem, epilog, algorithm: options.algorithm ?? "default" }) ?? null;
+    };
+    const other = otherwise === "C" ? "F" : "C";
+    const [usual, unusual] = [costOf(problemOf(otherwise)), costOf(problemOf(other))];
+    if (unusual === null) return otherwise;
+    return usual === null || isCheaper(unusual, usual) ? other : otherwise;
+  };
+}
+
+/** What an engine is asked to plan. */
+export function requestOf({ problem, types }: CheckedProduct, epilog: Epilog, options: PlanOptions): EngineRequest {
+  const { algorithm = "default", communicationSmCount, communicationType, allowMulticast } = options;
+  return {
+    problem,
+    epilog,
+    algorithm,
+    settings: {
+      computeType: types.computeType,
+      ...communicationSmCount !== undefined && { communicationSmCount },
+      ...communicationType !== undefined && { communicationType },
+      ...allowMulticast !== undefined && { allowMulticast },
+    },
+  };
 }
 
 /**
  * Refuse what an engine cannot do.
  *
- * @throws {TypeError | RangeError} if the options are none
+ * @throws {TypeError | RangeError | DTypeError} if the options are none
  * @throws {ConfigurationError} with the engine's reason, and what to do instead
  */
 export function checkAlgorithm(
   engine: MatmulEngine,
-  problem: MatmulProblem,
+  product: CheckedProduct,
   epilog: Epilog,
-  { algorithm = "default", communicationSmCount }: PlanOptions,
+  options: PlanOptions,
 ): void {
+  const { algorithm, communicationSmCount, communicationType, allowMulticast } = options;
   checkName("algorithm", algorithm, ALGORITHM_NAMES);
   if (communicationSmCount !== undefined && !(Number.isInteger(communicationSmCount) && communicationSmCount > 0)) {
     throw new RangeError(`communicationSmCount must be a whole number from 1; got ${communicationSmCount}.`);
   }
-  const refusal = engine.supports({ problem, epilog, algorithm });
+  checkBoolean("allowMulticast", allowMulticast);
+  checkCommunicationType(communicationType, product);
+  const refusal = engine.supports(requestOf(product, epilog, options));
   if (refusal) throw new ConfigurationError(`engine ${engine.name}: ${refusal.reason}. ${refusal.instead}`);
+}
+
+/** cuBLASMp wants a type between those of D and of alpha. */
+function checkCommunicationType(communicationType: DType | undefined, { types }: CheckedProduct): void {
+  checkName("communicationType", communicationType, dtypes);
+  if (communicationType === undefined) return;
+  const { itemSize, isInteger, isComplex } = dtypeInfo(communicationType);
+  const [narrowest, widest] = [dtypeInfo(types.d).itemSize, dtypeInfo(types.accumulator).itemSize];
+  const isReal = !dtypeInfo(types.accumulator).isComplex;
+  if (isInteger || isComplex === isReal || itemSize < narrowest || itemSize > widest) {
+    throw new DTypeError(
+      `communicationType ${communicationType} does not fit: it must be a type between D's, ${types.d}, and that of the ` +
+        `sums, ${types.accumulator}.`,
+    );
+  }
 }

@@ -25,7 +25,7 @@ import {
   runtimeOf,
   scalarFacts,
 } from "./checked_product.ts";
-import { checkAlgorithm, chooseEngine } from "./engine_choice.ts";
+import { checkAlgorithm, chooseEngine, orderChoice, requestOf } from "./engine_choice.ts";
 import type { AlgorithmReport, EnginePlan, EngineValues, MatmulEngine } from "./engines/engine.ts";
 import { type Epilog, type EpilogValues, isTrivial, requiredInputs } from "./epilog.ts";
 import { checkEpilog, checkEpilogInputs, epilogFacts } from "./epilog_inputs.ts";
@@ -147,12 +147,12 @@ export class Matmul implements Disposable {
     let engine: MatmulEngine;
     let inputs: EpilogValues;
     agree(runtime, "new Matmul", () => {
-      checked = checkProduct(runtime, a, b, options);
+      checked = checkProduct(runtime, a, b, options, orderChoice(runtime, options));
       engine = chooseEngine(runtime, options);
       const { product, scalars } = checked;
       const epilog = checkEpilog(product, options);
       inputs = checkEpilogInputs(product, epilog, options.epilogInputs);
-      checkAlgorithm(engine, product.problem, epilog, options);
+      checkAlgorithm(engine, product, epilog, options);
       return { ...productFacts(product, scalars, options), ...planFacts(epilog, inputs, options) };
     });
     this.#runtime = runtime;
@@ -206,7 +206,7 @@ export class Matmul implements Disposable {
       if (this.#operands) checkNotFreed(this.#operands);
       epilog = checkEpilog(this.#product, all);
       inputs = checkEpilogInputs(this.#product, epilog, options?.epilogInputs, this.#inputs);
-      checkAlgorithm(this.#engine, this.#product.problem, epilog, all);
+      checkAlgorithm(this.#engine, this.#product, epilog, all);
       return planFacts(epilog, inputs, all);
     });
     this.#inputs = { ...this.#inputs, ...inputs! };
@@ -221,11 +221,12 @@ export class Matmul implements Disposable {
    */
   execute(options?: ExecuteOptions): DistributedArray {
     const { inplace, d } = this.#product;
+    const stream = options?.stream ?? this.#options.stream ?? null;
     let result: LocalArray | null = null;
     if (options !== undefined || this.#runtime.checks !== "local") {
       agree(this.#runtime, "Matmul.execute", () => {
         checkKeys("the options of execute", options, EXECUTE_OPTION_KEYS);
-        checkStream(options?.stream);
+        checkStream(options?.stream, this.#runtime);
         this.#checkReady();
         if (!inplace) result = this.#allocate();
       });
@@ -237,8 +238,9 @@ export class Matmul implements Disposable {
     const start = logger ? performance.now() : 0;
     const { engine, epilog } = this.#planned!;
     const locals = result === null ? this.#locals! : { ...this.#locals!, d: columnMajor(result, d.order) };
-    const outputs = engine.execute(locals, this.#values!);
+    const outputs = engine.execute(locals, this.#values!, stream);
     if (!isTrivial(epilog)) this.#auxiliary = this.#complete(outputs);
+    if (this.#options.blocking === true) (stream ?? this.#runtime.stream)?.synchronize();
     logger?.info(`executed in ${(performance.now() - start).toFixed(3)} ms`);
     return result === null ? this.#operands!.c! : DistributedArray.wrap(this.#runtime, result, d.distribution, d.order);
   }
@@ -261,12 +263,13 @@ export class Matmul implements Disposable {
       return { repetitions };
     });
     const { epilog } = this.#planned!;
-    const { problem, d } = this.#product;
+    const { d } = this.#product;
     const locals = { ...this.#locals!, d: columnMajor(this.#allocate(), d.order) };
     const measurements: Measurement[] = [];
-    for (const algorithm of ALGORITHM_NAMES) {
-      if (algorithm === "default" || this.#engine.supports({ problem, epilog, algorithm })) continue;
-      using engine = this.#engine.plan(this.#runtime, { problem, epilog, algorithm });
+    for (const algorithm of this.#engine.tuned ?? ALGORITHM_NAMES) {
+      const request = requestOf(this.#product, epilog, { ...this.#options, algorithm });
+      if (algorithm === "default" || this.#engine.supports(request)) continue;
+      using engine = this.#engine.plan(this.#runtime, request);
       const seconds = this.#measure(() => engine.execute(locals, this.#values!), repetitions);
       measurements.push({ algorithm, seconds });
       this.#options.logger?.info(`autotune: ${algorithm} takes ${seconds} s`);
@@ -344,11 +347,11 @@ export class Matmul implements Disposable {
     this.#planned?.engine[Symbol.dispose]();
     this.#planned = null;
     this.#auxiliary = NOTHING;
-    const algorithm = options.algorithm ?? "default";
-    const engine = this.#engine.plan(this.#runtime, { problem: this.#product.problem, epilog, algorithm });
-    const notes = options.communicationSmCount === undefined
+    const engine = this.#engine.plan(this.#runtime, requestOf(this.#product, epilog, options));
+    const notes = this.#runtime.device.kind === "gpu"
       ? []
-      : ["communicationSmCount has no meaning on a CPU and was not used"];
+      : (["communicationSmCount", "communicationType"] as const).filter((name) => options[name] !== undefined)
+        .map((name) => `${name} has no meaning on a CPU and was not used`);
     this.#planned = { engine, epilog, notes };
     this.#prepare();
     const { logger } = this.#options;
@@ -370,7 +373,12 @@ export class Matmul implements Disposable {
     const addend = c && columnMajor(c.local, c.order);
     // The result of a product that is not in place gets its own memory at each execution.
     this.#locals = { a: transposed ? right : left, b: transposed ? left : right, c: addend, d: addend ?? left };
-    const needed = requiredInputs(this.#planned.epilog).map((name) => [name, this.#inputs[name]]);
+    const { stream } = this.#runtime;
+    const needed = requiredInputs(this.#planned.epilog).map((name) => {
+      const input = this.#inputs[name]!;
+      const isForGpu = stream !== null && name !== "auxQuantizationScale" && !input.isOnDevice;
+      return [name, isForGpu ? input.toDevice(stream, "F") : input];
+    });
     this.#values = {
       alpha,
       beta,
@@ -381,7 +389,7 @@ export class Matmul implements Disposable {
 
   #allocate(): LocalArray {
     const { distribution, dtype, order } = this.#product.d;
-    return LocalArray.zeros(dtype, distribution.localShape(this.#runtime.rank), order);
+    return LocalArray.empty(dtype, distribution.localShape(this.#runtime.rank), order, this.#runtime.stream);
   }
 
   /** The outputs of all ranks together. Collective if there are maxima among them. */
@@ -404,7 +412,11 @@ export class Matmul implements Disposable {
   }
 
   /** The shortest of some executions, in seconds, on the slowest rank. */
-  #measure(execute: () => void, repetitions: number): number {
+  #measure(start: () => void, repetitions: number): number {
+    const execute = () => {
+      start();
+      this.#runtime.stream?.synchronize();
+    };
     execute();
     let shortest = Infinity;
     for (let i = 0; i < repetitions; i++) {
@@ -496,5 +508,7 @@ function planFacts(epilog: Epilog, inputs: EpilogValues, options: PlanOptions): 
     ...epilogFacts(epilog, inputs),
     algorithm: options.algorithm ?? "default",
     communicationSmCount: options.communicationSmCount ?? 0,
+    communicationType: options.communicationType ?? "default",
+    allowMulticast: options.allowMulticast ?? false,
   };
 }

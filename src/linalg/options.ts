@@ -7,6 +7,7 @@ import type { DType, Scalar, TypedArray } from "../array/dtype.ts";
 import type { DistributedArray } from "../array/distributed_array.ts";
 import type { LocalArray } from "../array/local_array.ts";
 import type { Distribution } from "../distribution/mod.ts";
+import type { Stream } from "../runtime/stream.ts";
 import type { ComputeType, ScaleType } from "./compute_type.ts";
 import type { EpilogName } from "./epilog.ts";
 import type { MatrixQualifiers, Qualifiers } from "./qualifiers.ts";
@@ -88,12 +89,22 @@ export interface PlanOptions {
   algorithm?: AlgorithmName;
   /** Multiprocessors of a GPU that are left to communication; no meaning on a CPU. */
   communicationSmCount?: number;
+  /**
+   * The type in which partial sums travel between GPUs, at least as wide as D's; no meaning on a CPU. float32 for a D of
+   * 16 bits if left out: D's own type halves what travels, and rounds the partial sums.
+   */
+  communicationType?: DType;
+  /** Whether algorithms that use NVLink multicast may be asked for by name. False if left out. */
+  allowMulticast?: boolean;
 }
 
 /** Options of `Matmul.execute`. */
 export interface ExecuteOptions {
-  /** The stream of a GPU to run on. A CPU has none: null or left out. */
-  stream?: null;
+  /**
+   * The stream of a GPU to run on, in place of the runtime's; on a CPU null. It waits for what is on the runtime's stream
+   * already; what uses D elsewhere has to wait for it.
+   */
+  stream?: Stream | null;
 }
 
 /** Options of `matmul` and `new Matmul`. */
@@ -128,8 +139,8 @@ export interface MatmulOptions extends PlanOptions {
   order?: "C" | "F";
   /** Whether `execute` waits for the result: `auto` waits for CPUs only, true always. A CPU always waits. */
   blocking?: true | "auto";
-  /** The stream of a GPU to run on. A CPU has none: null or left out. */
-  stream?: null;
+  /** The stream of a GPU to run on, see {@linkcode ExecuteOptions}. */
+  stream?: Stream | null;
   /** Where messages go; nowhere if left out. */
   logger?: Logger;
 }
@@ -160,6 +171,8 @@ export const PLAN_OPTION_KEYS: readonly string[] = [
   "auxAmax",
   "algorithm",
   "communicationSmCount",
+  "communicationType",
+  "allowMulticast",
 ];
 
 /** The keys of {@linkcode MatmulOptions}. */

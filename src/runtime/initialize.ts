@@ -4,17 +4,22 @@
  * @module
  */
 import { launcher } from "../../ffi/mpi/mod.ts";
-import { ConfigurationError, StateError } from "../errors.ts";
+import { StateError } from "../errors.ts";
 import { agree } from "./agreement.ts";
 import { Communicator } from "./communicator.ts";
+import { chooseDevice, describeCpu } from "./runtime_device.ts";
 import { setIfUnset } from "./environment.ts";
 import { isMpiFinalized } from "./mpi.ts";
-import { type DeviceDescription, Runtime } from "./runtime.ts";
+import { Runtime } from "./runtime.ts";
 import { startWatchdog } from "./watchdog.ts";
 
 /** Options of {@linkcode initialize}. */
 export interface InitializeOptions {
-  /** What to compute on: `"auto"` (the default) takes a GPU per rank if there is one, `"cpu"` none, a number that GPU. */
+  /**
+   * What to compute on: `"cpu"`; a GPU by its number among the visible ones; or `"auto"`, the default: what
+   * `DISTMATH_DEVICE` says, else the only visible GPU, else the one whose number is this rank's on its machine, else the
+   * CPU.
+   */
   device?: "auto" | "cpu" | number;
   /** The ranks that take part; all of the job when left out. */
   communicator?: Communicator;
@@ -34,7 +39,8 @@ let current: Runtime | undefined;
 /**
  * Join the job that the launcher started; without one, be its only rank. Collective over the ranks of the communicator.
  *
- * @throws {ConfigurationError} if MPI is missing or not the launcher's, or the device does not exist.
+ * @throws {ConfigurationError} if MPI is missing or not the launcher's, a GPU does not exist, two ranks would share one, or
+ * some ranks would compute on GPUs and others on CPUs.
  * @throws {StateError} if there is a runtime already, or MPI has ended.
  * @throws {TypeError} or {RangeError} for an option that is none. Each of these is thrown on every rank.
  *
@@ -50,12 +56,12 @@ export function initialize(options: InitializeOptions = {}): Runtime {
   const communicator = options?.communicator instanceof Communicator ? options.communicator : Communicator.world();
   agree({ communicator, checks: "collective" }, "initialize", () => checkOptions(options));
   const { checks = "collective", timeoutSeconds = null } = options;
-  const device = describeCpu();
   const { localRank, localSize } = machineOf(communicator);
-  const threads = options.threads ?? Math.max(1, Math.floor(device.cores / localSize));
+  const { device, stream } = chooseDevice(communicator, options.device ?? "auto", localRank);
+  const threads = options.threads ?? Math.max(1, Math.floor(describeCpu().cores / localSize));
   setThreads(threads);
   if (timeoutSeconds !== null) startWatchdog(communicator.rank, timeoutSeconds);
-  return current = new Runtime({ communicator, localRank, localSize, device, checks, timeoutSeconds, threads });
+  return current = new Runtime({ communicator, localRank, localSize, device, stream, checks, timeoutSeconds, threads });
 }
 
 /**
@@ -108,13 +114,6 @@ function checkDevice(device: unknown): void {
   if (!Number.isInteger(device) || device < 0) {
     throw new RangeError(`initialize: device is ${device}, a GPU's number is an integer from 0.`);
   }
-  throw new ConfigurationError(
-    `initialize: device is ${device}, but this version of distmath has no GPU engine; leave device out, or give "cpu".`,
-  );
-}
-
-function describeCpu(): DeviceDescription {
-  return { kind: "cpu", name: `${Deno.build.arch} CPU`, cores: navigator.hardwareConcurrency };
 }
 
 /** This rank's place among the ranks on the same machine; asks MPI where the launcher does not tell. */

@@ -9,5 +9,14 @@ export { type Counts } from "./counts.ts";
 export { type ElementName, type NumericArray } from "./elements.ts";
 export { currentRuntime, initialize, type InitializeOptions } from "./initialize.ts";
 export { Request, type Status } from "./request.ts";
-export { type DeviceDescription, Runtime, type RuntimeFields } from "./runtime.ts";
+export { Device } from "./device.ts";
+export {
+  type CpuDescription,
+  type DeviceDescription,
+  type GpuDescription,
+  Runtime,
+  type RuntimeFields,
+} from "./runtime.ts";
+export { NcclCommunicator, type NcclMembers } from "./runtime_nccl.ts";
+export { Event, type EventOptions, Stream, type StreamOptions } from "./stream.ts";
 export { type ElementType, type Handle, type Launcher, launcher, MpiError } from "../../ffi/mpi/mod.ts";

@@ -66,7 +66,7 @@ export function isMpiFinalized(): boolean {
   return isFinalized;
 }
 
-/** Have something looked at just before MPI ends. */
+/** Have something looked at just before MPI ends; what was asked for last comes first. */
 export function beforeMpiEnds(action: () => void): void {
   beforeEnd.push(action);
 }
@@ -74,7 +74,7 @@ export function beforeMpiEnds(action: () => void): void {
 /** MPI_Finalize, at most once. Collective over all ranks of the job. */
 export function finalizeMpi(): void {
   if (!started || isFinalized) return;
-  for (const action of beforeEnd) action();
+  for (const action of beforeEnd.reverse()) action();
   isFinalized = true;
   const code = started.symbols.MPI_Finalize();
   for (const name of MPI_FUNCTION_NAMES) {

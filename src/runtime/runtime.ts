@@ -8,11 +8,13 @@ import { StateError } from "../errors.ts";
 import type { Communicator } from "./communicator.ts";
 import { freeQueued, queueCollectiveFree } from "./lifetime.ts";
 import { finalizeMpi, isMpiFinalized } from "./mpi.ts";
+import { NcclCommunicator } from "./runtime_nccl.ts";
+import type { Stream } from "./stream.ts";
 
 export type { LibraryVersion } from "../../ffi/library.ts";
 
-/** What this rank computes on. */
-export interface DeviceDescription {
+/** A CPU to compute on. */
+export interface CpuDescription {
   /** The kind of device. */
   kind: "cpu";
   /** Its name. */
@@ -20,6 +22,25 @@ export interface DeviceDescription {
   /** The number of cores that this process may use. */
   cores: number;
 }
+
+/** A GPU to compute on. */
+export interface GpuDescription {
+  /** The kind of device. */
+  kind: "gpu";
+  /** Its number among those that this process sees. */
+  ordinal: number;
+  /** Its name. */
+  name: string;
+  /** Such as `[9, 0]`. */
+  computeCapability: readonly [major: number, minor: number];
+  /** Bytes of its memory. */
+  memoryBytes: number;
+  /** What tells it from all other GPUs. */
+  uuid: string;
+}
+
+/** What this rank computes on. */
+export type DeviceDescription = CpuDescription | GpuDescription;
 
 /** What a {@linkcode Runtime} is made of; `initialize` finds it out. */
 export interface RuntimeFields {
@@ -31,6 +52,8 @@ export interface RuntimeFields {
   localSize: number;
   /** What this rank computes on. */
   device: DeviceDescription;
+  /** Where a GPU's work is queued; `null` on a CPU. */
+  stream: Stream | null;
   /** How preconditions are checked. */
   checks: "collective" | "local";
   /** The limit on waiting for other ranks; `null` for none. */
@@ -65,6 +88,8 @@ export class Runtime implements Disposable {
   readonly localSize: number;
   /** What this rank computes on. */
   readonly device: DeviceDescription;
+  /** Where a GPU's work is queued unless another stream is named; `null` on a CPU. */
+  readonly stream: Stream | null;
   /** Whether preconditions are exchanged between the ranks (`"collective"`) or each rank checks for itself. */
   readonly checks: "collective" | "local";
   /** The limit on waiting for other ranks, in seconds; `null` for none. */
@@ -81,9 +106,19 @@ export class Runtime implements Disposable {
     this.localRank = fields.localRank;
     this.localSize = fields.localSize;
     this.device = fields.device;
+    this.stream = fields.stream;
     this.checks = fields.checks;
     this.timeoutSeconds = fields.timeoutSeconds;
     this.threads = fields.threads;
+  }
+
+  /**
+   * The NCCL communicator of all ranks' GPUs, made by the first call and ended with MPI. The first call is collective.
+   *
+   * @throws {ConfigurationError} on every rank on CPUs, or if NCCL is missing.
+   */
+  nccl(): NcclCommunicator {
+    return NcclCommunicator.of(this);
   }
 
   /** Every native library that this process has opened: version, path, and how it was found. */

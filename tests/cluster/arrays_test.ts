@@ -92,7 +92,12 @@ function generate(runtime: Runtime, shape: number[], distribution: Distribution,
 clusterTest("zeros, full: shape, dtype, distribution, order and local parts", (runtime) => {
   for (const { distribution, dtype, order } of cases(runtime.size, 7, 5)) {
     const a = DistributedArray.zeros(runtime, [7, 5], distribution, { order });
-    assertEquals([[...a.shape], a.dtype, a.order, a.memory], [[7, 5], "float64", order, "host"]);
+    assertEquals([[...a.shape], a.dtype, a.order, a.memory], [
+      [7, 5],
+      "float64",
+      order,
+      runtime.stream ? "device" : "host",
+    ]);
     assert(a.distribution.isBound && a.distribution.equals(distribution));
     assertEquals([...a.local.shape], a.distribution.localShape(runtime.rank));
     assert(a.local.isDense(order) && a.local.toNumbers().every((value) => value === 0));
@@ -144,7 +149,7 @@ clusterTest("random: the same global values for every distribution, order and nu
   const first = DistributedArray.random(runtime, [3], Slab.X, { seed: 42 }).allGather() as Float64Array;
   assertEquals([...first], RECORDED);
   for (const { distribution, dtype } of cases(runtime.size, 7, 5)) {
-    const wanted = DistributedArray.random(runtime, [7, 5], Replicated, { seed: 7, dtype }).local.data;
+    const wanted = DistributedArray.random(runtime, [7, 5], Replicated, { seed: 7, dtype }).local.toTypedArray();
     const a = DistributedArray.random(runtime, [7, 5], distribution, { seed: 7, dtype });
     assertEquals(a.allGather(), wanted, `${a}`);
     const f = DistributedArray.random(runtime, [7, 5], distribution, { seed: 7, dtype, order: "F" });
@@ -213,7 +218,7 @@ clusterTest("fromLocal infers the global shape", (runtime) => {
 
 clusterTest("fromLocal shares memory, and takes padded and transposed parts", (runtime) => {
   const padded = LocalArray.zeros("float64", [3, 8]).slice([0, 1], [2, 5]);
-  const a = DistributedArray.fromLocal(runtime, padded, Slab.X);
+  const a = DistributedArray.fromLocal(runtime, padded, Slab.X, { memory: "host" });
   assertEquals(a.order, "C");
   padded.set(runtime.rank + 1);
   assertEquals(a.sum(), 5 * runtime.size * (runtime.size + 1));
@@ -382,6 +387,14 @@ clusterTest("arrays without elements, and more ranks than rows", (runtime) => {
   }
 });
 
+clusterTest("memory of a GPU is refused on a CPU", (runtime) => {
+  if (runtime.stream) return;
+  const make = () => DistributedArray.zeros(runtime, [3], Slab.X, { memory: "device" });
+  assertThrowsEverywhere(runtime, make, ConfigurationError, 'Memory "device" needs a GPU');
+  const host = DistributedArray.zeros(runtime, [3], Slab.X);
+  assertThrowsEverywhere(runtime, () => host.to({ memory: "device" }), ConfigurationError, 'Use memory "host"');
+});
+
 clusterTest('checks: "local" does the same without the exchange', (runtime) => {
   const local = Object.create(runtime, { checks: { value: "local" } }) as Runtime;
   const a = generate(local, [7, 5], Slab.X);
@@ -411,20 +424,13 @@ const misuses: Misuse[] = [
     'no dtype "double"',
   ],
   ["an unknown order", (r) => DistributedArray.zeros(r, [3], Slab.X, { order: "R" as never }), TypeError, '"C" or "F"'],
-  [
-    "device memory",
-    (r) => DistributedArray.zeros(r, [3], Slab.X, { memory: "device" }),
-    ConfigurationError,
-    'Memory "device" needs a GPU',
-  ],
-  [
-    "symmetric memory",
-    (r) => DistributedArray.zeros(r, [3], Slab.X).to({ memory: "symmetric" }),
-    ConfigurationError,
-    'Memory "symmetric"',
-  ],
   ["unknown memory", (r) => DistributedArray.zeros(r, [3], Slab.X, { memory: "rom" as never }), TypeError, 'not "rom"'],
-  ["too large a part", (r) => DistributedArray.zeros(r, [2 ** 40], Slab.X), RangeError, "at most 2^32 numbers"],
+  [
+    "too large a part",
+    (r) => DistributedArray.zeros(r, [2 ** 40], Slab.X, { memory: "host" }),
+    RangeError,
+    "at most 2^32 numbers",
+  ],
   [
     "a complex value for a real dtype",
     (r) => DistributedArray.full(r, [3], Slab.X, [1, 2]),

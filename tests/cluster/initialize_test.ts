@@ -9,12 +9,7 @@ import { assertThrowsEverywhere, clusterTest, testRuntime } from "../../src/test
 type Misuse = [name: string, options: any, errorClass: any, message: string];
 
 const MISUSE: Misuse[] = [
-  [
-    "a GPU where there is no GPU engine",
-    { device: 0 },
-    ConfigurationError,
-    "this version of distmath has no GPU engine",
-  ],
+  ["a GPU that does not exist", { device: 99 }, ConfigurationError, "There is no GPU 99"],
   ["a negative GPU", { device: -1 }, RangeError, "a GPU's number is an integer from 0"],
   ["an unknown device", { device: "gpu" }, TypeError, 'device is "gpu", allowed are "auto", "cpu" and a GPU\'s number'],
   ["unknown checks", { checks: "none" }, TypeError, 'checks is "none", allowed are "collective" and "local"'],

@@ -3,9 +3,12 @@
  *
  * @module
  */
-import type { Scalar } from "../../array/dtype.ts";
+import type { DType, Scalar } from "../../array/dtype.ts";
 import type { Runtime } from "../../runtime/runtime.ts";
+import type { Stream } from "../../runtime/stream.ts";
+import type { ComputeType } from "../compute_type.ts";
 import type { Epilog, EpilogValues } from "../epilog.ts";
+import type { AlgorithmName } from "../options.ts";
 import type { LocalOperands, MatmulProblem } from "../problem.ts";
 import type { QuantizationValues } from "../quantization.ts";
 
@@ -35,6 +38,18 @@ export interface AlgorithmReport {
   readonly notes: readonly string[];
 }
 
+/** What only GPUs look at. */
+export interface GpuSettings {
+  /** The precision that products are computed in. */
+  readonly computeType?: ComputeType;
+  /** Multiprocessors that are left to communication. */
+  readonly communicationSmCount?: number;
+  /** The type in which partial sums travel. */
+  readonly communicationType?: DType;
+  /** Whether algorithms that use NVLink multicast may be asked for. */
+  readonly allowMulticast?: boolean;
+}
+
 /** Everything that a plan depends on, besides the data. */
 export interface EngineRequest {
   /** The canonical problem. */
@@ -43,6 +58,8 @@ export interface EngineRequest {
   readonly epilog: Epilog;
   /** The algorithm that was asked for, or `default`. */
   readonly algorithm: string;
+  /** What only GPUs look at. */
+  readonly settings?: GpuSettings;
 }
 
 /** The values of one execution. */
@@ -61,8 +78,8 @@ export interface EngineValues {
 export interface EnginePlan extends Disposable {
   /** What an execution does. */
   readonly report: AlgorithmReport;
-  /** Multiply. Collective. Returns the extra outputs of the epilog. */
-  execute(operands: LocalOperands, values: EngineValues): EpilogValues;
+  /** Multiply, on a GPU's stream if there is one. Collective. Returns the extra outputs of the epilog. */
+  execute(operands: LocalOperands, values: EngineValues, stream?: Stream | null): EpilogValues;
 }
 
 /** A way to run matmuls. */
@@ -71,6 +88,10 @@ export interface MatmulEngine {
   readonly name: string;
   /** Null if the engine can run the problem. The same on all ranks. */
   supports(request: EngineRequest): Refusal | null;
+  /** The algorithms that are worth measuring; all when left out. */
+  readonly tuned?: readonly AlgorithmName[];
+  /** What a request costs, the more important numbers first; to choose between memory orders of D. */
+  cost?(request: EngineRequest): readonly number[] | null;
   /** Prepare an execution. Collective. */
   plan(runtime: Runtime, request: EngineRequest): EnginePlan;
 }

@@ -100,7 +100,7 @@ export function lengthAlong(distribution: Distribution, dimension: 0 | 1, rank: 
   return end - start;
 }
 
-function sameRanges(a: readonly Range[] | null, b: readonly Range[] | null): boolean {
+export function sameRanges(a: readonly Range[] | null, b: readonly Range[] | null): boolean {
   return a !== null && b !== null && a.every(([start, end], rank) => start === b[rank][0] && end === b[rank][1]);
 }
 
@@ -109,12 +109,12 @@ function isOneDimensional(distribution: Distribution): boolean {
   return splitAlong(distribution, 0) !== null || splitAlong(distribution, 1) !== null;
 }
 
-function slab(matrix: Matrix, dimension: 0 | 1): Distribution {
+export function slab(matrix: Matrix, dimension: 0 | 1): Distribution {
   return new Slab(dimension).bind([matrix.rows, matrix.columns], matrix.distribution.size!);
 }
 
 /** A matrix divided into these ranges: as it is distributed if it fits, or else the simplest distribution that does. */
-function divided(matrix: Matrix, dimension: 0 | 1, ranges: readonly Range[]): Distribution {
+export function divided(matrix: Matrix, dimension: 0 | 1, ranges: readonly Range[]): Distribution {
   for (const distribution of [matrix.distribution, slab(matrix, dimension)]) {
     if (sameRanges(splitAlong(distribution, dimension), ranges)) return distribution;
   }
@@ -196,7 +196,7 @@ export function asBlocks(distribution: Distribution): BlockCyclic | null {
 }
 
 /** The most nearly square grid of all ranks. */
-function squareGrid(size: number): ProcessGrid {
+export function squareGrid(size: number): ProcessGrid {
   let rows = Math.floor(Math.sqrt(size));
   while (size % rows !== 0) rows--;
   return new ProcessGrid({ shape: [rows, size / rows], layout: "column-major" });
@@ -241,7 +241,7 @@ function* gridCandidates(problem: MatmulProblem): Generator<Candidate> {
  * About what p?gemm sends: one matrix stays, the others go along the rows or columns of the grid. A factor whose k lies
  * across the grid's other direction than that of the one that stays is turned first.
  */
-function panelTraffic(problem: MatmulProblem, { shape: [rows, columns] }: ProcessGrid): number {
+export function panelTraffic(problem: MatmulProblem, { shape: [rows, columns] }: ProcessGrid): number {
   const [a, b, d] = [problem.a, problem.b, problem.d].map((matrix) => bytesOf(matrix, problem));
   const dStays = (columns - 1) * a + (rows - 1) * b;
   const aStays = rows * b + (columns - 1) * d;

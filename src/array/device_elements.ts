@@ -1,0 +1,383 @@
+/**
+ * What happens to the elements of arrays on a GPU: copies, conversions, filling, reductions. All of it is put on the
+ * stream of the array that is written; only what returns numbers waits for it.
+ *
+ * @module
+ */
+import { ShapeError } from "../errors.ts";
+import {
+  copyKernels,
+  ELEMENT_TYPES,
+  elementKernels,
+  MOST_AXES,
+  REDUCTION_BLOCKS,
+  reductionKernels,
+  REDUCTIONS,
+} from "../kernels/elements.ts";
+import { blocksFor, type Words } from "../kernels/program.ts";
+import { copyFromDevice, copyOnDevice, copyToDevice } from "../memory/copy.ts";
+import { DeviceBuffer, type DeviceMemory } from "../memory/device.ts";
+import type { Stream } from "../runtime/stream.ts";
+import { type DType, dtypeInfo } from "./dtype.ts";
+import { type Axis, isDense, mergeAxes, type Order, type Run, sizeOfShape, stridesOf } from "./layout.ts";
+import { type RandomSource, significantBits } from "./random.ts";
+import { countOf, type Ranges } from "./traverse.ts";
+
+/** An array on a GPU. */
+export interface DeviceArray {
+  /** The memory. */
+  readonly buffer: DeviceMemory;
+  /** The type of the elements. */
+  readonly dtype: DType;
+  /** The extents. */
+  readonly shape: readonly number[];
+  /** The distance of neighbours along each dimension, in elements. */
+  readonly strides: readonly number[];
+  /** The element at index (0, 0, …). */
+  readonly offset: number;
+}
+
+function addressOf({ buffer, dtype, offset }: DeviceArray): bigint {
+  return buffer.address + BigInt(offset * dtypeInfo(dtype).itemSize);
+}
+
+/** The number of the numbers' type in the kernels: of the parts of complex elements. */
+function typeOf(dtype: DType): bigint {
+  return ELEMENT_TYPES[dtypeInfo(dtype).real as keyof typeof ELEMENT_TYPES];
+}
+
+function sizeOf({ shape }: DeviceArray): number {
+  return sizeOfShape(shape);
+}
+
+/** Have the target's stream wait for what the source's has to do. */
+function follow(target: Stream, source: Stream): void {
+  target.wait(source);
+}
+
+// ---- copies -----------------------------------------------------------------------------------------------------------
+
+/** Copy all elements to an array of the same shape and dtype; strides of 0 in the source repeat elements. */
+export function copyStridedOnDevice(source: DeviceArray, target: DeviceArray): void {
+  copyRunsOnDevice(source, target, source.shape.map((length) => [{ source: 0, target: 0, length }]));
+}
+
+/** Copy the elements whose indices are the product of one list of runs for each dimension; of the same dtype. */
+export function copyRunsOnDevice(
+  source: DeviceArray,
+  target: DeviceArray,
+  runs: readonly (readonly Run[])[],
+): void {
+  const count = sizeOfShape(runs.map((list) => list.reduce((sum, run) => sum + run.length, 0)));
+  if (count === 0) return;
+  const { stream } = target.buffer;
+  follow(stream, source.buffer.stream);
+  const { itemSize } = dtypeInfo(source.dtype);
+  const axes = axesOf(source, target, runs);
+  if (axes.length > MOST_AXES) {
+    throw new ShapeError(`A GPU copies arrays of at most ${MOST_AXES} dimensions, not of ${axes.length}.`);
+  }
+  let [from, to] = [addressOf(source), addressOf(target)];
+  const words: bigint[] = [];
+  const isAcross = bringSourceInnermostSecond(axes);
+  for (const { runs: list, source: s, target: t } of axes) {
+    const extent = list.reduce((sum, run) => sum + run.length, 0);
+    if (list.length === 1) {
+      from += BigInt(list[0].source * s * itemSize);
+      to += BigInt(list[0].target * t * itemSize);
+    }
+    const table = list.length === 1 ? 0n : tableOf(list, stream).address;
+    words.push(BigInt(extent), BigInt(s), BigInt(t), table);
+  }
+  if (axes.length === 1 && axes[0].runs.length === 1 && axes[0].source === 1 && axes[0].target === 1) {
+    return copyOnDevice(to, from, count * itemSize, stream);
+  }
+  const kernel = isAcross ? "copy_across" : "copy_along";
+  const padding = new Array<bigint>(4 * (MOST_AXES - axes.length)).fill(0n);
+  copyKernels(itemSize).launch(kernel, stream, blocksFor(count), [
+    from,
+    to,
+    BigInt(count),
+    BigInt(axes.length),
+    ...words,
+    ...padding,
+  ]);
+}
+
+/** The innermost of the target first. Where there are index tables, joined dimensions would only make them longer. */
+function axesOf(source: DeviceArray, target: DeviceArray, runs: readonly (readonly Run[])[]): Axis[] {
+  const axes = runs.map((list, dimension) => ({
+    runs: list,
+    source: source.strides[dimension],
+    target: target.strides[dimension],
+  }));
+  const merged = runs.every((list) => list.length === 1) ? mergeAxes(axes) : axes.sort((a, b) => b.target - a.target);
+  return merged.reverse();
+}
+
+/** From a few columns and rows on, copying by squares is worth it. */
+const WORTH_TILES = 8;
+
+/** Put the axis that is innermost in the source behind the one that is in the target; whether they are two. */
+function bringSourceInnermostSecond(axes: Axis[]): boolean {
+  if (axes.length < 2) return false;
+  const innermost = axes.reduce((best, axis, i) => axis.source < axes[best].source && axis.source > 0 ? i : best, 0);
+  if (innermost === 0 || axes[0].source === 0) return false;
+  const [axis] = axes.splice(innermost, 1);
+  axes.splice(1, 0, axis);
+  const extent = ({ runs }: Axis): number => runs.reduce((sum, run) => sum + run.length, 0);
+  return extent(axes[0]) >= WORTH_TILES && extent(axes[1]) >= WORTH_TILES;
+}
+
+/** Index tables on the GPU live as long as the plan whose runs they are. */
+const tables = new WeakMap<readonly Run[], DeviceBuffer>();
+
+/** Pairs of positions (source, target). */
+function tableOf(runs: readonly Run[], stream: Stream): DeviceBuffer {
+  const known = tables.get(runs);
+  if (known !== undefined) return known;
+  const pairs: number[] = [];
+  for (const run of runs) {
+    for (let i = 0; i < run.length; i++) pairs.push(run.source + i, run.target + i);
+  }
+  const table = upload(BigInt64Array.from(pairs, BigInt), stream);
+  tables.set(runs, table);
+  return table;
+}
+
+function upload(data: BigInt64Array<ArrayBuffer> | Uint8Array<ArrayBuffer>, stream: Stream): DeviceBuffer {
+  const buffer = new DeviceBuffer(stream, data.byteLength);
+  copyToDevice(buffer.address, data, stream);
+  return buffer;
+}
+
+/** Overwrite all elements with one, given by its bytes. */
+export function fillOnDevice(target: DeviceArray, element: Uint8Array<ArrayBuffer>): void {
+  const { dtype, shape } = target;
+  using buffer = upload(element, target.buffer.stream);
+  // Strides of 0 repeat the one element.
+  copyStridedOnDevice({ buffer, dtype, shape, strides: shape.map(() => 0), offset: 0 }, target);
+}
+
+// ---- making elements ----------------------------------------------------------------------------------------------------
+
+/** Convert elements to another dtype; both arrays are dense, in the same order. */
+export function convertOnDevice(source: DeviceArray, target: DeviceArray): void {
+  const { stream } = target.buffer;
+  follow(stream, source.buffer.stream);
+  const [from, to] = [dtypeInfo(source.dtype), dtypeInfo(target.dtype)];
+  const numbers = sizeOf(source) * from.parts;
+  if (numbers === 0) return;
+  elementKernels.launch("convert", stream, blocksFor(numbers), [
+    addressOf(source),
+    typeOf(source.dtype),
+    addressOf(target),
+    typeOf(target.dtype),
+    BigInt(numbers),
+    from.parts < to.parts ? 1n : 0n,
+  ]);
+}
+
+/** The dimensions of a part, the inner ones of the order first. */
+function dimensionsOf(shape: readonly number[], order: Order): number[] {
+  const dimensions = Array.from(shape.keys());
+  return order === "F" ? dimensions : dimensions.reverse();
+}
+
+/** `struct Part` of the kernels, and what its index tables need to stay alive for the launch. */
+function partOf(target: DeviceArray, ranges: Ranges, order: Order): { words: bigint[]; tables: DeviceBuffer[] } {
+  const { stream } = target.buffer;
+  const { parts } = dtypeInfo(target.dtype);
+  if (ranges.length > MOST_AXES) {
+    throw new ShapeError(`A GPU fills arrays of at most ${MOST_AXES} dimensions, not of ${ranges.length}.`);
+  }
+  const used: DeviceBuffer[] = [];
+  const words = dimensionsOf(target.shape, order).flatMap((dimension) => {
+    const list = ranges[dimension];
+    if (list.length === 1) return [BigInt(list[0][1] - list[0][0]), BigInt(list[0][0]), 0n];
+    const indices = new BigInt64Array(countOf(list));
+    let at = 0;
+    for (const [start, end] of list) for (let i = start; i < end; i++) indices[at++] = BigInt(i);
+    const table = upload(indices, stream);
+    used.push(table);
+    return [BigInt(indices.length), 0n, table.address];
+  });
+  const padding = new Array<bigint>(3 * MOST_AXES - words.length).fill(0n);
+  const head = [addressOf(target), typeOf(target.dtype), parts, sizeOf(target), ranges.length].map(BigInt);
+  return { words: [...head, ...words, ...padding], tables: used };
+}
+
+function launchOnPart(
+  kernel: string,
+  target: DeviceArray,
+  ranges: Ranges,
+  order: Order,
+  rest: Words,
+): void {
+  if (sizeOf(target) === 0) return;
+  const { words, tables } = partOf(target, ranges, order);
+  const numbers = sizeOf(target) * dtypeInfo(target.dtype).parts;
+  elementKernels.launch(kernel, target.buffer.stream, blocksFor(numbers), [...words, ...rest]);
+  for (const table of tables) table.free();
+}
+
+/** One number for each dimension of the kernels, the inner ones of the order first. */
+function perDimension<T>(values: readonly T[], order: Order, none: T): T[] {
+  const ordered = dimensionsOf(values as unknown as number[], order).map((dimension) => values[dimension]);
+  return [...ordered, ...new Array<T>(MOST_AXES - values.length).fill(none)];
+}
+
+/** Fill a dense part of a global array of `shape` with uniform random numbers: the same as on a CPU. */
+export function fillRandomOnDevice(
+  target: DeviceArray,
+  ranges: Ranges,
+  order: Order,
+  shape: readonly number[],
+  { seed, low, high }: RandomSource,
+): void {
+  launchOnPart("random", target, ranges, order, [
+    ...perDimension(stridesOf(shape, "C").map(BigInt), order, 0n),
+    BigInt(seed | 0),
+    BigInt(Math.floor(seed / 2 ** 32) | 0),
+    BigInt(significantBits[target.dtype]),
+    dtypeInfo(target.dtype).isInteger ? 1n : 0n,
+    low,
+    high - low,
+  ]);
+}
+
+/** Fill a dense part with a linear function of the global index, taken modulo a number other than 0. */
+export function fillLinearOnDevice(
+  target: DeviceArray,
+  ranges: Ranges,
+  order: Order,
+  { offset, factors, modulus }: { offset: number; factors: readonly number[]; modulus: number },
+): void {
+  launchOnPart("linear", target, ranges, order, [offset, modulus, ...perDimension(factors, order, 0)]);
+}
+
+// ---- reductions ---------------------------------------------------------------------------------------------------------
+
+/** Bytes of the partial results of a reduction. */
+const PARTIAL_BYTES = 16 * REDUCTION_BLOCKS;
+
+/** The array, or a dense copy in the order; `free` lets go of the copy. */
+function dense(array: DeviceArray, order: Order): { array: DeviceArray; free: () => void } {
+  if (isDense(array.shape, array.strides, order)) return { array, free: () => {} };
+  const { dtype, shape } = array;
+  const buffer = new DeviceBuffer(array.buffer.stream, sizeOf(array) * dtypeInfo(dtype).itemSize);
+  const copy = { buffer, dtype, shape, strides: stridesOf(shape, order), offset: 0 };
+  copyStridedOnDevice(array, copy);
+  return { array: copy, free: () => buffer.free() };
+}
+
+function anyDense(array: DeviceArray): { array: DeviceArray; free: () => void } {
+  return dense(array, isDense(array.shape, array.strides, "F") ? "F" : "C");
+}
+
+/** The partial results of a reduction kernel: one for the threads of even number, one for the others, per block. */
+function partials(
+  kernel: string,
+  stream: Stream,
+  count: number,
+  words: (partials: bigint) => Words,
+): Float64Array<ArrayBuffer> {
+  const results = new Float64Array(2 * Math.min(REDUCTION_BLOCKS, blocksFor(count)));
+  if (count === 0) return results;
+  using buffer = new DeviceBuffer(stream, PARTIAL_BYTES);
+  reductionKernels.launch(kernel, stream, results.length / 2, words(buffer.address));
+  copyFromDevice(results, buffer.address, stream);
+  return results;
+}
+
+function reduce(local: DeviceArray, operation: "sum" | "squares" | "largest", unit: number): Float64Array {
+  const { array, free } = anyDense(local);
+  const count = sizeOf(array) * dtypeInfo(array.dtype).parts;
+  const results = partials("reduce", array.buffer.stream, count, (address) => [
+    addressOf(array),
+    typeOf(array.dtype),
+    BigInt(count),
+    REDUCTIONS[operation],
+    0n,
+    0n,
+    address,
+    unit,
+  ]);
+  free();
+  return results;
+}
+
+const largestOf = (values: Float64Array): number => values.some(Number.isNaN) ? NaN : Math.max(0, ...values);
+
+/** The sum: one number, two for complex elements. */
+export function sumOnDevice(local: DeviceArray): Float64Array<ArrayBuffer> {
+  const { parts } = dtypeInfo(local.dtype);
+  const total = new Float64Array(parts);
+  reduce(local, "sum", 1).forEach((partial, i) => total[i % parts] += partial);
+  return total;
+}
+
+/** The sum of (x / unit)^2 over all numbers x. */
+export function squaresOnDevice(local: DeviceArray, unit: number): Float64Array<ArrayBuffer> {
+  return Float64Array.of(reduce(local, "squares", unit).reduce((sum, partial) => sum + partial, 0));
+}
+
+/** The largest magnitude of a number; NaN if there is a NaN. */
+export function largestOnDevice(local: DeviceArray): number {
+  return largestOf(reduce(local, "largest", 1));
+}
+
+/** The exact sum of int64 elements. */
+export function bigSumOnDevice(local: DeviceArray): bigint {
+  const { array, free } = anyDense(local);
+  const count = sizeOf(array);
+  const words = (address: bigint): Words => [addressOf(array), BigInt(count), 0n, address];
+  const results = partials("sum_int64", array.buffer.stream, count, words);
+  free();
+  const [low, high] = [new BigUint64Array(results.buffer), new BigInt64Array(results.buffer)];
+  let sum = 0n;
+  for (let i = 0; i < results.length; i += 2) sum += low[i] + (high[i + 1] << 32n);
+  return sum;
+}
+
+/** The largest magnitude of the difference of two parts of the same shape; NaN if a difference is NaN. */
+export function largestDifferenceOnDevice(one: DeviceArray, other: DeviceArray): number {
+  const order = isDense(one.shape, one.strides, "F") ? "F" : "C";
+  const { stream } = one.buffer;
+  const isComplex = dtypeInfo(one.dtype).isComplex || dtypeInfo(other.dtype).isComplex;
+  follow(stream, other.buffer.stream);
+  const [a, b] = [one, other].map((array) => dense(array, order));
+  const [left, right] = [a, b].map(({ array }) => isComplex ? spread(array) : { array, free: () => {} });
+  const count = sizeOf(one);
+  const difference = one.dtype === "int64" && other.dtype === "int64"
+    ? largestBigDifference(left.array, right.array, stream, count)
+    : largestOf(partials("reduce", stream, count, (address) => [
+      addressOf(left.array),
+      typeOf(left.array.dtype),
+      BigInt(count),
+      isComplex ? REDUCTIONS.complexDifference : REDUCTIONS.difference,
+      addressOf(right.array),
+      typeOf(right.array.dtype),
+      address,
+      1,
+    ]));
+  for (const { free } of [a, b, left, right]) free();
+  return difference;
+}
+
+function largestBigDifference(a: DeviceArray, b: DeviceArray, stream: Stream, count: number): number {
+  const words = (address: bigint): Words => [addressOf(a), BigInt(count), addressOf(b), address];
+  const results = new BigUint64Array(partials("difference_int64", stream, count, words).buffer);
+  return Number(results.reduce((most, partial) => partial > most ? partial : most, 0n));
+}
+
+/** A real array as a complex one of float64 parts. */
+function spread(array: DeviceArray): { array: DeviceArray; free: () => void } {
+  if (dtypeInfo(array.dtype).isComplex) return { array, free: () => {} };
+  const buffer = new DeviceBuffer(array.buffer.stream, sizeOf(array) * 16);
+  const complex: DeviceArray = { ...pick(array), buffer, dtype: "complex128", offset: 0 };
+  convertOnDevice(array, complex);
+  return { array: complex, free: () => buffer.free() };
+}
+
+const pick = ({ shape, strides }: DeviceArray): Pick<DeviceArray, "shape" | "strides"> => ({ shape, strides });

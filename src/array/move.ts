@@ -1,0 +1,88 @@
+/**
+ * Executing a redistribution where the elements are: by MPI between hosts, by NCCL between GPUs.
+ *
+ * @module
+ */
+import { DeviceBuffer } from "../memory/device.ts";
+import type { Runtime } from "../runtime/runtime.ts";
+import type { Stream } from "../runtime/stream.ts";
+import { copyRunsOnDevice, type DeviceArray } from "./device_elements.ts";
+import { dtypeInfo } from "./dtype.ts";
+import { type Order, sizeOfShape, stridesOf } from "./layout.ts";
+import type { LocalArray } from "./local_array.ts";
+import type { RedistributionPlan, Transfer } from "./redistribution_plan.ts";
+
+/** Packed blocks begin at multiples of this many bytes, so that any element is aligned. */
+const ALIGNMENT = 256;
+
+/**
+ * Move the elements of a plan from `source` to `target`, which are both in host memory or both on GPUs. `order`, the same
+ * on all ranks, is the order of the elements in messages. Collective.
+ */
+export function executePlan(
+  plan: RedistributionPlan,
+  runtime: Runtime,
+  source: LocalArray,
+  target: LocalArray,
+  order: Order,
+): void {
+  if (!source.isOnDevice) return plan.execute(runtime.communicator, source, target, order);
+  const { itemSize } = plan.check(source, target);
+  copyRunsOnDevice(source, target, plan.stays.runs);
+  if (plan.elementsMoved === 0) return;
+
+  const stream = runtime.stream!;
+  const nccl = runtime.nccl();
+  // To a replicated target everybody gets the same block: it is packed once.
+  using outgoing = new Blocks(plan.sends, source, order, stream, plan.to.isReplicated);
+  using incoming = new Blocks(plan.receives, target, order, stream, false);
+  for (const transfer of plan.to.isReplicated ? plan.sends.slice(0, 1) : plan.sends) {
+    copyRunsOnDevice(source, outgoing.block(transfer), transfer.runs);
+  }
+  const bytes = ({ shape }: Transfer): number => sizeOfShape(shape) * itemSize;
+  nccl.group(() => {
+    for (const transfer of plan.sends) nccl.send(outgoing.address(transfer), bytes(transfer), transfer.peer, stream);
+    for (const transfer of plan.receives) {
+      nccl.receive(incoming.address(transfer), bytes(transfer), transfer.peer, stream);
+    }
+  });
+  for (const transfer of plan.receives) copyRunsOnDevice(incoming.block(transfer), target, transfer.runs);
+  // The blocks are freed in the order of their stream: it has to wait for the unpacking.
+  stream.wait(target.buffer.stream);
+}
+
+/** Dense blocks for the transfers, in one buffer. */
+class Blocks implements Disposable {
+  readonly #buffer: DeviceBuffer;
+  readonly #offsets = new Map<Transfer, number>();
+  readonly #like: LocalArray;
+  readonly #order: Order;
+
+  constructor(transfers: readonly Transfer[], like: LocalArray, order: Order, stream: Stream, isShared: boolean) {
+    const { itemSize } = dtypeInfo(like.dtype);
+    let total = 0;
+    for (const transfer of transfers) {
+      const bytes = Math.ceil(sizeOfShape(transfer.shape) * itemSize / ALIGNMENT) * ALIGNMENT;
+      this.#offsets.set(transfer, isShared ? 0 : total);
+      total = isShared ? bytes : total + bytes;
+    }
+    this.#like = like;
+    this.#order = order;
+    this.#buffer = new DeviceBuffer(stream, total);
+  }
+
+  address(transfer: Transfer): bigint {
+    return this.#buffer.address + BigInt(this.#offsets.get(transfer)!);
+  }
+
+  block(transfer: Transfer): DeviceArray {
+    const { dtype } = this.#like;
+    const { shape } = transfer;
+    const offset = this.#offsets.get(transfer)! / dtypeInfo(dtype).itemSize;
+    return { buffer: this.#buffer, dtype, shape, strides: stridesOf(shape, this.#order), offset };
+  }
+
+  [Symbol.dispose](): void {
+    this.#buffer.free();
+  }
+}

@@ -1,0 +1,411 @@
+/**
+ * Kernels on the elements of arrays: copies between layouts, conversions, random numbers, closed forms, reductions. They
+ * give the same bits as the loops on the CPU, but for the order of sums.
+ *
+ * @module
+ */
+import { Program } from "./program.ts";
+
+/** The number of a real element type in the kernels. */
+export const ELEMENT_TYPES = {
+  float16: 0n,
+  bfloat16: 1n,
+  float32: 2n,
+  float64: 3n,
+  float8_e4m3: 4n,
+  float8_e5m2: 5n,
+  int8: 6n,
+  uint8: 7n,
+  int32: 8n,
+  int64: 9n,
+} as const;
+
+/** The most dimensions that a kernel takes. */
+export const MOST_AXES = 8;
+
+/** What a reduction computes. */
+export const REDUCTIONS = { sum: 0n, squares: 1n, largest: 2n, difference: 3n, complexDifference: 4n } as const;
+
+/** The blocks of a reduction: each leaves two partial results. */
+export const REDUCTION_BLOCKS = 512;
+
+/** Types, and loading and storing an element of a type that is known at run time, as a double. */
+const LOAD_AND_STORE = `
+typedef unsigned char u8;
+typedef unsigned short u16;
+typedef unsigned int u32;
+typedef unsigned long long u64;
+typedef long long i64;
+
+enum Type { FLOAT16, BFLOAT16, FLOAT32, FLOAT64, E4M3, E5M2, INT8, UINT8, INT32, INT64 };
+
+__device__ double powerOfTwo(int exponent) {
+  return __longlong_as_double((i64)(exponent + 1023) << 52);
+}
+
+// Codes above the largest finite one are NaN, but for that of infinity.
+struct Format { int signBit, mantissaBits, bias, largest, infinity, overflow, nan; };
+
+__device__ Format formatOf(int type) {
+  if (type == E4M3) return { 0x80, 3, 7, 0x7e, -1, 0x7e, 0x7f };
+  if (type == E5M2) return { 0x80, 2, 15, 0x7b, 0x7c, 0x7b, 0x7e };
+  return { 0x8000, 10, 15, 0x7bff, 0x7c00, 0x7c00, 0x7e00 };
+}
+
+__device__ double decode(int code, Format f) {
+  int magnitude = code & (f.signBit - 1);
+  double sign = code & f.signBit ? -1.0 : 1.0;
+  if (magnitude > f.largest) {
+    return magnitude == f.infinity ? sign * __longlong_as_double(0x7ff0000000000000LL)
+                                   : __longlong_as_double(0x7ff8000000000000LL);
+  }
+  int exponent = magnitude >> f.mantissaBits;
+  int mantissa = magnitude & ((1 << f.mantissaBits) - 1);
+  return exponent == 0
+    ? sign * (double)mantissa * powerOfTwo(1 - f.bias - f.mantissaBits)
+    : sign * (double)(mantissa + (1 << f.mantissaBits)) * powerOfTwo(exponent - f.bias - f.mantissaBits);
+}
+
+// To nearest, ties to even. A mantissa that rounds up to the next power of two carries into the exponent by itself.
+__device__ int encode(double value, Format f) {
+  i64 bits = __double_as_longlong(value);
+  int sign = bits < 0 ? f.signBit : 0;
+  if (isnan(value)) return f.signBit == 0x8000 ? sign | f.nan : f.nan;
+  if (isinf(value)) return sign | f.overflow;
+  int exponent = (int)((bits >> 52) & 0x7ff) - 1023;
+  if (exponent < 1 - f.bias) exponent = 1 - f.bias;
+  int steps = (int)rint(fabs(value) * powerOfTwo(f.mantissaBits - exponent));
+  int code = ((exponent + f.bias - 1) << f.mantissaBits) + steps;
+  return sign | (code > f.largest ? f.overflow : code);
+}
+
+__device__ u16 toBfloat16(float value) {
+  u32 bits = __float_as_uint(value);
+  return (bits & 0x7fffffff) > 0x7f800000 ? (u16)((bits >> 16) & 0x8000 | 0x7fc0)
+                                           : (u16)((bits + 0x7fff + ((bits >> 16) & 1)) >> 16);
+}
+
+__device__ double load(i64 address, int type, i64 i) {
+  switch (type) {
+    case FLOAT16: return decode(((const u16*)address)[i], formatOf(FLOAT16));
+    case BFLOAT16: return (double)__uint_as_float((u32)((const u16*)address)[i] << 16);
+    case FLOAT32: return (double)((const float*)address)[i];
+    case FLOAT64: return ((const double*)address)[i];
+    case E4M3: case E5M2: return decode(((const u8*)address)[i], formatOf(type));
+    case INT8: return (double)((const signed char*)address)[i];
+    case UINT8: return (double)((const u8*)address)[i];
+    case INT32: return (double)((const int*)address)[i];
+    default: return (double)((const i64*)address)[i];
+  }
+}
+
+// Cut toward zero, and kept inside the range; NaN becomes 0.
+__device__ double clamp(double value, double low, double high) {
+  return isnan(value) ? 0.0 : value < low ? low : value > high ? high : value;
+}
+
+__device__ i64 toInt64(double value) {
+  if (isnan(value)) return 0;
+  if (value >= 9223372036854775808.0) return 0x7fffffffffffffffLL;
+  if (value < -9223372036854775808.0) return (i64)0x8000000000000000ULL;
+  return (i64)value;
+}
+
+__device__ void store(i64 address, int type, i64 i, double value) {
+  switch (type) {
+    case FLOAT16: ((u16*)address)[i] = (u16)encode(value, formatOf(FLOAT16)); break;
+    case BFLOAT16: ((u16*)address)[i] = toBfloat16((float)value); break;
+    case FLOAT32: ((float*)address)[i] = (float)value; break;
+    case FLOAT64: ((double*)address)[i] = value; break;
+    case E4M3: case E5M2: ((u8*)address)[i] = (u8)encode((double)(float)value, formatOf(type)); break;
+    case INT8: ((signed char*)address)[i] = (signed char)clamp(value, -128.0, 127.0); break;
+    case UINT8: ((u8*)address)[i] = (u8)clamp(value, 0.0, 255.0); break;
+    case INT32: ((int*)address)[i] = (int)clamp(value, -2147483648.0, 2147483647.0); break;
+    default: ((i64*)address)[i] = toInt64(value);
+  }
+}
+`;
+
+const CONVERT = `
+struct Conversion { i64 source, sourceType, target, targetType, count, isSpread; };
+
+// Real to complex spreads: every other number is 0.
+extern "C" __global__ void convert(const Conversion p) {
+  i64 step = (i64)gridDim.x * blockDim.x;
+  for (i64 i = (i64)blockIdx.x * blockDim.x + threadIdx.x; i < p.count; i += step) {
+    double value = load(p.source, (int)p.sourceType, i);
+    if (p.isSpread) {
+      store(p.target, (int)p.targetType, 2 * i, value);
+      store(p.target, (int)p.targetType, 2 * i + 1, 0.0);
+    } else {
+      store(p.target, (int)p.targetType, i, value);
+    }
+  }
+}
+`;
+
+/** Mirrors src/array/random.ts. */
+const RANDOM = `
+// One dimension of a part, the inner ones first: its indices are start, start + 1, … or stand in a table.
+struct Dimension { i64 extent, start, table; };
+
+struct Part { i64 target, type, parts, count, dimensions; Dimension dimension[${MOST_AXES}]; };
+
+__device__ i64 indexOf(const Dimension& d, i64 i) { return d.table ? ((const i64*)d.table)[i] : d.start + i; }
+
+struct Random { Part part; i64 stride[${MOST_AXES}]; i64 seedLow, seedHigh, bits, isInteger; double low, range; };
+
+__device__ u32 mix(u32 x, u32 before, u32 between) {
+  x ^= before;
+  x = (x ^ (x >> 17)) * 0xed5ad4bbu;
+  x = ((x ^ (x >> 11)) + between) * 0xac4c1b51u;
+  x = (x ^ (x >> 15)) * 0x31848babu;
+  return x ^ (x >> 14);
+}
+
+__device__ u32 keyOf(u32 low, u32 high, u32 upper, u32 n) {
+  return mix(mix(mix(low, n * 0x9e3779b9u, 0), high, n), upper, n);
+}
+
+extern "C" __global__ void random(const Random p) {
+  i64 step = (i64)gridDim.x * blockDim.x;
+  i64 numbers = p.part.count * p.part.parts;
+  for (i64 i = (i64)blockIdx.x * blockDim.x + threadIdx.x; i < numbers; i += step) {
+    i64 rest = i / p.part.parts, counter = 0;
+    #pragma unroll 1
+    for (int d = 0; d < p.part.dimensions; d++) {
+      const Dimension& dimension = p.part.dimension[d];
+      counter += indexOf(dimension, rest % dimension.extent) * p.stride[d];
+      rest /= dimension.extent;
+    }
+    counter = counter * p.part.parts + i % p.part.parts;
+    u32 lower = (u32)counter, upper = (u32)((u64)counter >> 32);
+    u32 first = mix(lower, keyOf((u32)p.seedLow, (u32)p.seedHigh, upper, 1), keyOf((u32)p.seedLow, (u32)p.seedHigh, upper, 2));
+    double value;
+    if (p.bits > 32) {
+      u32 second = mix(lower, keyOf((u32)p.seedLow, (u32)p.seedHigh, upper, 3), keyOf((u32)p.seedLow, (u32)p.seedHigh, upper, 4));
+      value = (double)(first + second) * powerOfTwo(-32) + (double)(second >> 11) * powerOfTwo(-53);
+    } else {
+      value = (double)(first >> (32 - p.bits)) * powerOfTwo(-(int)p.bits);
+    }
+    if (p.isInteger) value = p.low + floor(value * p.range);
+    else if (p.low != 0.0 || p.range != 1.0) value = p.low + value * p.range;
+    store(p.part.target, (int)p.part.type, i, value);
+  }
+}
+
+struct Linear { Part part; double offset, modulus; double factor[${MOST_AXES}]; };
+
+extern "C" __global__ void linear(const Linear p) {
+  i64 step = (i64)gridDim.x * blockDim.x;
+  for (i64 i = (i64)blockIdx.x * blockDim.x + threadIdx.x; i < p.part.count; i += step) {
+    i64 rest = i;
+    double value = p.offset;
+    #pragma unroll 1
+    for (int d = 0; d < p.part.dimensions; d++) {
+      const Dimension& dimension = p.part.dimension[d];
+      value += (double)indexOf(dimension, rest % dimension.extent) * p.factor[d];
+      rest /= dimension.extent;
+    }
+    if (p.modulus != 0.0) value -= floor(value / p.modulus) * p.modulus;
+    store(p.part.target, (int)p.part.type, i * p.part.parts, value);
+    if (p.part.parts == 2) store(p.part.target, (int)p.part.type, i * 2 + 1, 0.0);
+  }
+}
+`;
+
+const COPY = `
+// Positions along an axis are 0, 1, … times the strides, or pairs (source, target) in a table times the strides.
+struct Axis { i64 extent, source, target, table; };
+
+// Axes come with the innermost of the target first. In copies across, the second is the innermost of the source.
+struct Copy { i64 source, target, count, axes; Axis axis[${MOST_AXES}]; };
+
+__device__ void advance(const Axis& axis, i64 i, i64& source, i64& target) {
+  if (axis.table) {
+    source += ((const i64*)axis.table)[2 * i] * axis.source;
+    target += ((const i64*)axis.table)[2 * i + 1] * axis.target;
+  } else {
+    source += i * axis.source;
+    target += i * axis.target;
+  }
+}
+
+extern "C" __global__ void copy_along(const Copy p) {
+  i64 step = (i64)gridDim.x * blockDim.x;
+  for (i64 i = (i64)blockIdx.x * blockDim.x + threadIdx.x; i < p.count; i += step) {
+    i64 rest = i, source = 0, target = 0;
+    #pragma unroll 1
+    for (int d = 0; d < p.axes; d++) {
+      const Axis& axis = p.axis[d];
+      advance(axis, axis.extent == p.count ? rest : rest % axis.extent, source, target);
+      rest /= axis.extent;
+    }
+    ((T*)p.target)[target] = ((const T*)p.source)[source];
+  }
+}
+
+// Square by square through shared memory, so that both sides are read and written in order.
+extern "C" __global__ void copy_across(const Copy p) {
+  __shared__ T tile[32][33];
+  const Axis &inner = p.axis[0], &across = p.axis[1];
+  i64 columns = (inner.extent + 31) / 32, rows = (across.extent + 31) / 32;
+  i64 tiles = p.count / (inner.extent * across.extent) * columns * rows;
+  int x = threadIdx.x % 32, y = threadIdx.x / 32;
+  for (i64 t = blockIdx.x; t < tiles; t += gridDim.x) {
+    i64 left = t % columns * 32, top = t / columns % rows * 32, rest = t / columns / rows;
+    i64 source = 0, target = 0;
+    #pragma unroll 1
+    for (int d = 2; d < p.axes; d++) {
+      advance(p.axis[d], rest % p.axis[d].extent, source, target);
+      rest /= p.axis[d].extent;
+    }
+    #pragma unroll 1
+    for (int k = y; k < 32; k += 8) {
+      i64 s = source, unused = 0;
+      if (left + k >= inner.extent || top + x >= across.extent) continue;
+      advance(inner, left + k, s, unused);
+      advance(across, top + x, s, unused);
+      tile[k][x] = ((const T*)p.source)[s];
+    }
+    __syncthreads();
+    #pragma unroll 1
+    for (int k = y; k < 32; k += 8) {
+      i64 d = target, unused = 0;
+      if (left + x >= inner.extent || top + k >= across.extent) continue;
+      advance(inner, left + x, unused, d);
+      advance(across, top + k, unused, d);
+      ((T*)p.target)[d] = tile[x][k];
+    }
+    __syncthreads();
+  }
+}
+`;
+
+const REDUCE = `
+struct Reduction { i64 data, type, count, operation, other, otherType, partials; double unit; };
+
+enum Operation { SUM, SQUARES, LARGEST, DIFFERENCE, COMPLEX_DIFFERENCE };
+
+__device__ double larger(double a, double b) { return isnan(a) ? a : isnan(b) ? b : a > b ? a : b; }
+
+// Threads of even and of odd number keep apart, so that the two parts of complex numbers are summed each.
+extern "C" __global__ void reduce(const Reduction p) {
+  __shared__ double partial[256];
+  i64 step = (i64)gridDim.x * blockDim.x;
+  bool isMaximum = p.operation >= LARGEST;
+  double total = 0.0;
+  for (i64 i = (i64)blockIdx.x * blockDim.x + threadIdx.x; i < p.count; i += step) {
+    if (p.operation == COMPLEX_DIFFERENCE) {
+      double re = load(p.data, (int)p.type, 2 * i) - load(p.other, (int)p.otherType, 2 * i);
+      double im = load(p.data, (int)p.type, 2 * i + 1) - load(p.other, (int)p.otherType, 2 * i + 1);
+      total = larger(total, isnan(re) || isnan(im) ? re + im : hypot(re, im));
+      continue;
+    }
+    double value = load(p.data, (int)p.type, i);
+    if (p.operation == SUM) total += value;
+    else if (p.operation == SQUARES) total += value / p.unit * (value / p.unit);
+    else if (p.operation == LARGEST) total = larger(total, fabs(value));
+    else total = larger(total, fabs(value - load(p.other, (int)p.otherType, i)));
+  }
+  partial[threadIdx.x] = total;
+  __syncthreads();
+  for (int half = blockDim.x / 2; half >= 2; half /= 2) {
+    if (threadIdx.x < half) {
+      double a = partial[threadIdx.x], b = partial[threadIdx.x + half];
+      partial[threadIdx.x] = isMaximum ? larger(a, b) : a + b;
+    }
+    __syncthreads();
+  }
+  if (threadIdx.x < 2) ((double*)p.partials)[2 * blockIdx.x + threadIdx.x] = partial[threadIdx.x];
+}
+
+struct IntegerReduction { i64 data, count, other, partials; };
+
+// Lower and upper halves are summed apart: neither overflows.
+extern "C" __global__ void sum_int64(const IntegerReduction p) {
+  __shared__ u64 low[256];
+  __shared__ i64 high[256];
+  i64 step = (i64)gridDim.x * blockDim.x;
+  u64 l = 0;
+  i64 h = 0;
+  for (i64 i = (i64)blockIdx.x * blockDim.x + threadIdx.x; i < p.count; i += step) {
+    i64 value = ((const i64*)p.data)[i];
+    l += (u64)value & 0xffffffffULL;
+    h += value >> 32;
+  }
+  low[threadIdx.x] = l;
+  high[threadIdx.x] = h;
+  __syncthreads();
+  for (int half = blockDim.x / 2; half >= 1; half /= 2) {
+    if (threadIdx.x < half) {
+      low[threadIdx.x] += low[threadIdx.x + half];
+      high[threadIdx.x] += high[threadIdx.x + half];
+    }
+    __syncthreads();
+  }
+  if (threadIdx.x == 0) {
+    ((u64*)p.partials)[2 * blockIdx.x] = low[0];
+    ((i64*)p.partials)[2 * blockIdx.x + 1] = high[0];
+  }
+}
+
+extern "C" __global__ void difference_int64(const IntegerReduction p) {
+  __shared__ u64 largest[256];
+  i64 step = (i64)gridDim.x * blockDim.x;
+  u64 most = 0;
+  for (i64 i = (i64)blockIdx.x * blockDim.x + threadIdx.x; i < p.count; i += step) {
+    i64 a = ((const i64*)p.data)[i], b = ((const i64*)p.other)[i];
+    u64 difference = a > b ? (u64)a - (u64)b : (u64)b - (u64)a;
+    if (difference > most) most = difference;
+  }
+  largest[threadIdx.x] = most;
+  __syncthreads();
+  for (int half = blockDim.x / 2; half >= 1; half /= 2) {
+    if (threadIdx.x < half && largest[threadIdx.x + half] > largest[threadIdx.x]) {
+      largest[threadIdx.x] = largest[threadIdx.x + half];
+    }
+    __syncthreads();
+  }
+  if (threadIdx.x == 0) {
+    ((u64*)p.partials)[2 * blockIdx.x] = largest[0];
+    ((u64*)p.partials)[2 * blockIdx.x + 1] = 0;
+  }
+}
+`;
+
+/** Conversions, random numbers and closed forms: kernels `convert`, `random`, `linear`. */
+export const elementKernels: Program = new Program("elements", LOAD_AND_STORE + CONVERT + RANDOM);
+
+/** A C type of each size that elements have. */
+const UNITS: Readonly<Record<number, string>> = {
+  1: "unsigned char",
+  2: "unsigned short",
+  4: "unsigned int",
+  8: "unsigned long long",
+  16: "ulonglong2",
+};
+
+const copySource = (itemSize: number): string => `typedef long long i64;\ntypedef ${UNITS[itemSize]} T;\n${COPY}`;
+
+const copyPrograms = new Map<number, Program>();
+
+/** Copies of elements of 1, 2, 4, 8 or 16 bytes between layouts: kernels `copy_along`, and `copy_across` to transpose. */
+export function copyKernels(itemSize: number): Program {
+  let program = copyPrograms.get(itemSize);
+  if (program === undefined) {
+    program = new Program(`copies_${itemSize}`, copySource(itemSize));
+    copyPrograms.set(itemSize, program);
+  }
+  return program;
+}
+
+/** Sums and maxima: kernels `reduce`, `sum_int64` and `difference_int64`. */
+export const reductionKernels: Program = new Program("reductions", LOAD_AND_STORE + REDUCE);
+
+/** The sources, by name, for tests that compile them without a GPU. */
+export const kernelSources: Readonly<Record<string, string>> = {
+  elements: LOAD_AND_STORE + CONVERT + RANDOM,
+  ...Object.fromEntries(Object.keys(UNITS).map((size) => [`copies_${size}`, copySource(Number(size))])),
+  reductions: LOAD_AND_STORE + REDUCE,
+};

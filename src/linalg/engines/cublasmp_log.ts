@@ -1,0 +1,76 @@
+/**
+ * Which algorithm cuBLASMp took, as its log tells: nothing else does.
+ *
+ * @module
+ */
+import { environment } from "../../../ffi/library.ts";
+import { toCString } from "../../../ffi/memory.ts";
+import type { CublasMp } from "../../../ffi/cublasmp.ts";
+import type { AlgorithmName } from "../options.ts";
+import { type CublasMpPath, PATH_NAMES } from "./cublasmp_paths.ts";
+
+/** What the log says about a product. */
+export interface ObservedAlgorithm {
+  /** The path, or null if its name is new. */
+  readonly path: CublasMpPath | null;
+  /** The algorithm, where the path has several. */
+  readonly algorithm: AlgorithmName | null;
+  /** The log's own words. */
+  readonly text: string;
+}
+
+/** Errors, traces and hints. */
+const LEVEL = 3;
+
+const USING = /\bUsing (?:([A-Z0-9_]+) )?([^\n]*Matmul[^\n]*)/g;
+
+const ALGORITHMS: Readonly<Record<string, AlgorithmName>> = {
+  SPLIT_P2P: "split_p2p",
+  SPLIT_MULTICAST: "split_multicast",
+  ATOMIC_P2P: "atomic_p2p",
+  ATOMIC_MULTICAST: "atomic_multicast",
+  NO_OVERLAP: "no_overlap",
+  FUSED: "fused",
+};
+
+/** The algorithm that a part of the log names, or null if it names none. */
+export function parseLog(log: string): ObservedAlgorithm | null {
+  const matches = [...log.matchAll(USING)].map(([, word = "", name = ""]) => ({ word, name: name.trim() }));
+  const last = matches.at(-1);
+  if (last === undefined) return null;
+  const paths = Object.keys(PATH_NAMES) as CublasMpPath[];
+  const path = paths.find((candidate) => last.name === PATH_NAMES[candidate]) ?? null;
+  return { path, algorithm: ALGORITHMS[last.word] ?? null, text: `${last.word} ${last.name}`.trim() };
+}
+
+let file: string | null | undefined;
+
+/** A file for the log; null if there cannot be one, or the user has a log. */
+function openLog(symbols: CublasMp["symbols"]): string | null {
+  if (environment("CUBLASMP_LOG_LEVEL") || environment("CUBLASMP_LOG_FILE")) return null;
+  try {
+    const path = Deno.makeTempFileSync({ prefix: "distmath-cublasmp-", suffix: ".log" });
+    globalThis.addEventListener("unload", () => Deno.removeSync(path));
+    return symbols.cublasMpLoggerOpenFile(toCString(path)) === 0 ? path : null;
+  } catch (error) {
+    if (error instanceof Deno.errors.NotCapable || error instanceof Deno.errors.NotFound) return null;
+    throw error;
+  }
+}
+
+/** Run a product and return what the log says about it; null if no log can be had. */
+export function observe(symbols: CublasMp["symbols"], run: () => void): ObservedAlgorithm | null {
+  file ??= openLog(symbols);
+  if (file === null) {
+    run();
+    return null;
+  }
+  const start = Deno.statSync(file).size;
+  symbols.cublasMpLoggerSetLevel(LEVEL);
+  try {
+    run();
+  } finally {
+    symbols.cublasMpLoggerSetLevel(0);
+  }
+  return parseLog(new TextDecoder().decode(Deno.readFileSync(file).subarray(start)));
+}

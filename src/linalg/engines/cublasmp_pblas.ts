@@ -1,0 +1,155 @@
+/**
+ * The PBLAS routines on GPUs.
+ *
+ * @module
+ */
+import {
+  CublasComputeType,
+  CublasDiagType,
+  CublasFillMode,
+  CublasOperation,
+  CublasSideMode,
+} from "../../../ffi/cublaslt.ts";
+import { checkCublasMp, openCublasMpPblas } from "../../../ffi/cublasmp.ts";
+import { type DType, dtypeInfo, type Scalar } from "../../array/dtype.ts";
+import { LocalArray } from "../../array/local_array.ts";
+import { ConfigurationError } from "../../errors.ts";
+import { DeviceBuffer } from "../../memory/device.ts";
+import type { Runtime } from "../../runtime/runtime.ts";
+import type { PblasCall, PblasEngine, PblasMatrix, PblasRoutine } from "../pblas_call.ts";
+import { gridShapeOf } from "./cublasmp_paths.ts";
+import { type CublasMpResources, cublasMpResources } from "./cublasmp_resources.ts";
+import { inMemory } from "./local_gemm.ts";
+
+const LETTERS = {
+  left: CublasSideMode.LEFT,
+  right: CublasSideMode.RIGHT,
+  lower: CublasFillMode.LOWER,
+  upper: CublasFillMode.UPPER,
+  none: CublasOperation.N,
+  transpose: CublasOperation.T,
+  conjugate_transpose: CublasOperation.C,
+  non_unit: CublasDiagType.NON_UNIT,
+  unit: CublasDiagType.UNIT,
+} as const;
+
+/** `cublasMpTrsm` and so on, without the letters of the type. */
+const FUNCTIONS = {
+  trsm: "cublasMpTrsm",
+  trmm: "cublasMpTrmm",
+  syrk: "cublasMpSyrk",
+  herk: "cublasMpHerk",
+  symm: "cublasMpSymm",
+  geadd: "cublasMpGeadd",
+  tradd: "cublasMpTradd",
+} as const satisfies Record<PblasRoutine, string>;
+
+type Argument = bigint | number | ArrayBufferView<ArrayBuffer>;
+type NativeFunction = (...values: Argument[]) => number;
+
+/** Host memory that work on the stream may still use. */
+let pending: unknown[] = [];
+
+function scalar(dtype: DType, value: Scalar): Float32Array<ArrayBuffer> | Float64Array<ArrayBuffer> {
+  const parts = typeof value === "object" ? [...value] : [Number(value), 0];
+  return dtype === "float64" || dtype === "complex128" ? Float64Array.from(parts) : Float32Array.from(parts);
+}
+
+/** Matrix descriptors of one call. */
+class Descriptors implements Disposable {
+  readonly #resources: CublasMpResources;
+  readonly #call: PblasCall;
+  readonly #grid: bigint;
+  readonly #made: bigint[] = [];
+
+  constructor(resources: CublasMpResources, call: PblasCall, size: number) {
+    this.#resources = resources;
+    this.#call = call;
+    this.#grid = resources.grid(gridShapeOf(call.blocks.grid, size)!);
+  }
+
+  /** A whole matrix: its address, its first row and column, its descriptor. */
+  matrix({ distribution, local }: PblasMatrix): [bigint, bigint, bigint, bigint] {
+    const [rows, columns] = distribution.globalShape!.map(BigInt);
+    const block = BigInt(this.#call.blocks.blockSize);
+    const leading = Math.max(1, local.shape[0], local.size === 0 ? 1 : inMemory(local).leadingDimension);
+    const type = dtypeInfo(this.#call.dtype).cuda;
+    const out = new BigUint64Array(1);
+    const { cublasMpMatrixDescriptorCreate: create } = this.#resources.symbols;
+    checkCublasMp(
+      create(rows, columns, block, block, 0n, 0n, BigInt(leading), type, this.#grid, out),
+      "cublasMpMatrixDescriptorCreate",
+    );
+    this.#made.push(out[0]);
+    return [local.size === 0 ? 0n : local.address, 1n, 1n, out[0]];
+  }
+
+  [Symbol.dispose](): void {
+    const { cublasMpMatrixDescriptorDestroy: destroy } = this.#resources.symbols;
+    for (const handle of this.#made) checkCublasMp(destroy(handle), "cublasMpMatrixDescriptorDestroy");
+  }
+}
+
+function argumentsOf(call: PblasCall, descriptors: Descriptors, target: PblasMatrix): Argument[] {
+  const { routine, letters, dtype } = call;
+  const [side, uplo] = [LETTERS[letters.side], LETTERS[letters.uplo]];
+  const [trans, diag] = [LETTERS[letters.trans], LETTERS[letters.diag]];
+  const [m, n, k] = [call.m, call.n, call.k].map(BigInt);
+  const [alpha, beta] = [scalar(dtype, call.alpha), scalar(dtype, call.beta)];
+  const compute = dtype === "float64" || dtype === "complex128" ? CublasComputeType["64F"] : CublasComputeType["32F"];
+  const a = descriptors.matrix(call.a);
+  const result = descriptors.matrix(call.result);
+  switch (routine) {
+    case "trsm":
+      return [side, uplo, trans, diag, m, n, alpha, ...a, ...result, compute];
+    case "trmm":
+      return [side, uplo, trans, diag, m, n, alpha, ...a, ...result, ...descriptors.matrix(target), compute];
+    case "syrk":
+    case "herk":
+      return [uplo, trans, n, k, alpha, ...a, beta, ...result, compute];
+    case "symm":
+      return [side, uplo, m, n, alpha, ...a, ...descriptors.matrix(call.b!), beta, ...result, compute];
+    case "geadd":
+      return [trans, m, n, alpha, ...a, beta, ...result];
+    case "tradd":
+      return [uplo, trans, m, n, alpha, ...a, beta, ...result];
+  }
+}
+
+function run(runtime: Runtime, call: PblasCall): void {
+  const { routine, result } = call;
+  const stream = runtime.stream!;
+  const resources = cublasMpResources(runtime);
+  const symbols = openCublasMpPblas() as unknown as Record<string, NativeFunction | null>;
+  const name = FUNCTIONS[routine];
+  const [query, compute] = [symbols[`${name}_bufferSize`], symbols[name]];
+  if (!query || !compute) {
+    throw new ConfigurationError(`${routine} needs cuBLASMp 0.9 or newer. Run: deno task native install cuda`);
+  }
+  if (stream.isDone) pending = [];
+  // cublasMpTrmm does not work in place.
+  const target = routine === "trmm"
+    ? { ...result, local: LocalArray.empty(call.dtype, result.local.shape, "F", stream) }
+    : result;
+  using descriptors = new Descriptors(resources, call, runtime.size);
+  const values = [resources.handleOn(stream), ...argumentsOf(call, descriptors, target)];
+  const [device, host] = [new BigUint64Array(1), new BigUint64Array(1)];
+  checkCublasMp(query(...values, device, host), `${name}_bufferSize`);
+  const hostWorkspace = new Uint8Array(Math.max(16, Number(host[0])));
+  pending.push(hostWorkspace);
+  using workspace = new DeviceBuffer(stream, Math.max(256, Number(device[0])));
+  const sizes = [workspace.address, BigInt(workspace.byteLength), hostWorkspace, BigInt(hostWorkspace.length)];
+  checkCublasMp(compute(...values, ...sizes), name);
+  if (target === result) return;
+  result.local.set(target.local);
+  target.local.release();
+}
+
+/** cuBLASMp's routines. */
+export const cublasMpPblas: PblasEngine = {
+  name: "cublasmp",
+  accepts: ({ size }, grid) => gridShapeOf(grid, size) !== null,
+  refuses: (routine, [m, n]) =>
+    routine === "tradd" && m !== n ? "tradd takes square matrices only on GPUs; add the rest with geadd" : null,
+  run,
+};

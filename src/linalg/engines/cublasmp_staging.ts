@@ -1,0 +1,124 @@
+/**
+ * Bringing matrices into the form in which cuBLASMp takes them, and D back: redistributed, transposed, padded. What fits
+ * already is used where it lies.
+ *
+ * @module
+ */
+import { DistributedArray } from "../../array/distributed_array.ts";
+import type { DType } from "../../array/dtype.ts";
+import { LocalArray } from "../../array/local_array.ts";
+import type { Distribution } from "../../distribution/mod.ts";
+import type { Runtime } from "../../runtime/runtime.ts";
+import type { GivenMatrix } from "./cublasmp_paths.ts";
+
+/** A local part, and the distribution and order that it has. */
+interface Placed {
+  readonly local: LocalArray;
+  readonly distribution: Distribution;
+  readonly order: "C" | "F";
+}
+
+/** One matrix of a call on this rank. */
+export class GivenStaging {
+  /** What is copied in an execution, in words. */
+  readonly copies: readonly string[];
+  readonly #runtime: Runtime;
+  readonly #stored: Distribution;
+  readonly #given: GivenMatrix;
+  readonly #buffer: LocalArray | null;
+  #temporary: LocalArray[] = [];
+
+  /** Plan for a matrix that is stored in a distribution, column-major; `name` is what reports call it. */
+  constructor(runtime: Runtime, stored: Distribution, given: GivenMatrix, dtype: DType, name: string) {
+    const { distribution, isMoved, isTransposed, padded } = given;
+    this.#runtime = runtime;
+    this.#stored = stored;
+    this.#given = given;
+    const shape = padded ?? distribution.localShape(runtime.rank);
+    this.#buffer = isTransposed || padded !== null ? LocalArray.zeros(dtype, shape, "F", runtime.stream) : null;
+    this.copies = [
+      ...isMoved ? [`${name} redistributed: ${distribution}`] : [],
+      ...isTransposed ? [`${name} transposed on each rank`] : [],
+      ...padded ? [`${name} padded to ${padded[0]} x ${padded[1]} on each rank`] : [],
+    ];
+  }
+
+  /** Bytes of its buffer. */
+  get byteLength(): number {
+    return this.#buffer?.byteLength ?? 0;
+  }
+
+  /** Whether a local part on the GPU is given as it is. */
+  get isDirect(): boolean {
+    return this.#buffer === null && !this.#given.isMoved;
+  }
+
+  /** The part as cuBLASMp takes it. Collective if it is moved. */
+  bring(stored: LocalArray): LocalArray {
+    if (this.isDirect && stored.isOnDevice) return stored;
+    const placed = this.#move(this.#onDevice(this.#seen(stored)), this.#given.distribution);
+    if (this.#buffer === null) return placed.local;
+    this.#inner(placed.local.shape).set(placed.local);
+    return this.#buffer;
+  }
+
+  /** Where the result is computed: D itself, if it can be. */
+  target(stored: LocalArray): LocalArray {
+    if (this.#buffer !== null) return this.#buffer;
+    if (this.isDirect && stored.isOnDevice) return stored;
+    const shape = this.#given.distribution.localShape(this.#runtime.rank);
+    return this.#keep(LocalArray.empty(stored.dtype, shape, "F", this.#runtime.stream));
+  }
+
+  /** Bring the result from where it was computed to where it is wanted. Collective if it is moved. */
+  deliver(computed: LocalArray, stored: LocalArray): void {
+    if (computed === stored) return;
+    const { distribution, isTransposed } = this.#given;
+    const inner = this.#buffer === null ? computed : this.#inner(distribution.localShape(this.#runtime.rank));
+    const result: Placed = isTransposed
+      ? { local: inner.transpose(), distribution: distribution.transpose(), order: "C" }
+      : { local: inner, distribution, order: "F" };
+    stored.set(this.#move(result, this.#stored).local);
+  }
+
+  /** Give back what an execution needed; work that uses it is on the runtime's stream already. */
+  release(): void {
+    for (const local of this.#temporary) local.release();
+    this.#temporary = [];
+  }
+
+  /** Give back the buffer. */
+  free(): void {
+    this.release();
+    this.#buffer?.release();
+  }
+
+  /** The stored part with rows and columns as cuBLASMp sees them. */
+  #seen(stored: LocalArray): Placed {
+    return this.#given.isTransposed
+      ? { local: stored.transpose(), distribution: this.#stored.transpose(), order: "C" }
+      : { local: stored, distribution: this.#stored, order: "F" };
+  }
+
+  #onDevice(placed: Placed): Placed {
+    if (placed.local.isOnDevice) return placed;
+    return { ...placed, local: this.#keep(placed.local.toDevice(this.#runtime.stream!, placed.order)) };
+  }
+
+  #move(placed: Placed, target: Distribution): Placed {
+    if (!this.#given.isMoved) return placed;
+    const { local, distribution, order } = placed;
+    const array = DistributedArray.wrap(this.#runtime, local, distribution, order).redistribute(target);
+    return { local: this.#keep(array.local), distribution: target, order };
+  }
+
+  /** The part of the buffer that is not padding. */
+  #inner(shape: readonly number[]): LocalArray {
+    return this.#buffer!.slice([0, 0], shape);
+  }
+
+  #keep(local: LocalArray): LocalArray {
+    this.#temporary.push(local);
+    return local;
+  }
+}

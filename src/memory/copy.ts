@@ -1,0 +1,134 @@
+/**
+ * Copies between host memory and GPUs: through pinned staging memory, so that the GPU's copy engine works while the next
+ * piece is brought to or from the staging memory.
+ *
+ * @module
+ */
+import { checkCuda, CudaMemcpyKind, openCudaRuntime } from "../../ffi/cuda_runtime.ts";
+import { addressOf } from "../../ffi/memory.ts";
+import { beforeMpiEnds } from "../runtime/mpi.ts";
+import { Event, type Stream } from "../runtime/stream.ts";
+import { CHUNK_BYTES, CopyCrew, SLOTS } from "./copy_crew.ts";
+import { PinnedBuffer } from "./pinned.ts";
+
+/** Below this many bytes the driver's own staging is faster. */
+const WORTH_STAGING = 2 ** 20;
+
+/** From this many bytes on more threads are worth their start. */
+const WORTH_A_CREW = 2 ** 26;
+
+/** The pinned memory of this process, made at the first large copy. */
+interface Staging {
+  memory: PinnedBuffer;
+  events: Event[];
+  crew: CopyCrew;
+}
+
+let staging: Staging | undefined;
+
+function openStaging(bytes: number): Staging {
+  if (staging === undefined) {
+    const events = Array.from({ length: SLOTS }, () => new Event());
+    const made = { memory: new PinnedBuffer(SLOTS * CHUNK_BYTES), events, crew: new CopyCrew() };
+    beforeMpiEnds(() => {
+      staging = undefined;
+      made.events.forEach((event) => event[Symbol.dispose]());
+      made.memory.free();
+    });
+    staging = made;
+  }
+  if (bytes >= WORTH_A_CREW) staging.crew.start();
+  return staging;
+}
+
+function copyAsync(target: bigint, source: bigint, bytes: number, kind: CudaMemcpyKind, stream: Stream): void {
+  const code = openCudaRuntime().symbols.cudaMemcpyAsync(target, source, BigInt(bytes), kind, stream.handle);
+  checkCuda(code, "cudaMemcpyAsync");
+}
+
+/**
+ * Copy host memory to a GPU. `source` may change as soon as this returns; work on the stream finds the data.
+ *
+ * @example
+ * ```ts no-eval
+ * import { initialize } from "../runtime/initialize.ts";
+ * import { copyFromDevice, copyToDevice } from "./copy.ts";
+ * import { DeviceBuffer } from "./device.ts";
+ *
+ * const { stream } = initialize({ device: 0 });
+ * using buffer = new DeviceBuffer(stream!, 32);
+ * copyToDevice(buffer.address, Float64Array.of(1, 2, 3, 4), stream!);
+ * const back = new Float64Array(4);
+ * copyFromDevice(back, buffer.address, stream!);
+ * ```
+ */
+export function copyToDevice(target: bigint, source: ArrayBufferView<ArrayBuffer>, stream: Stream): void {
+  const bytes = source.byteLength;
+  if (bytes === 0) return;
+  if (bytes < WORTH_STAGING) {
+    return copyAsync(target, addressOf(source), bytes, CudaMemcpyKind.HostToDevice, stream);
+  }
+  const { memory, events, crew } = openStaging(bytes);
+  const count = Math.ceil(bytes / CHUNK_BYTES);
+  crew.begin(addressOf(source), memory.address, bytes, true);
+  crew.allow(Math.min(count, SLOTS));
+  // A chunk is copied into a slot, sent, and lands; then the slot is free for the chunk SLOTS further on.
+  let [sent, landed] = [0, 0];
+  while (landed < count) {
+    if (sent < count && crew.hasCopied(sent)) {
+      const [start, slot] = [sent * CHUNK_BYTES, sent % SLOTS];
+      const length = Math.min(CHUNK_BYTES, bytes - start);
+      const from = memory.address + BigInt(slot * CHUNK_BYTES);
+      copyAsync(target + BigInt(start), from, length, CudaMemcpyKind.HostToDevice, stream);
+      events[slot].record(stream);
+      sent++;
+    } else if (landed < sent && events[landed % SLOTS].isDone) {
+      landed++;
+      if (landed + SLOTS <= count) crew.allow(landed + SLOTS);
+    } else {
+      crew.help();
+    }
+  }
+}
+
+/** Copy memory of a GPU to the host, after all that is on the stream; it is there when this returns. */
+export function copyFromDevice(target: ArrayBufferView<ArrayBuffer>, source: bigint, stream: Stream): void {
+  const bytes = target.byteLength;
+  if (bytes === 0) return;
+  if (bytes < WORTH_STAGING) {
+    copyAsync(addressOf(target), source, bytes, CudaMemcpyKind.DeviceToHost, stream);
+    return stream.synchronize();
+  }
+  const { memory, events, crew } = openStaging(bytes);
+  const count = Math.ceil(bytes / CHUNK_BYTES);
+  crew.begin(addressOf(target), memory.address, bytes, false);
+  // A chunk is fetched into a slot, lands, and is copied to the target; then the slot is free for another.
+  let [fetched, landed, copied] = [0, 0, 0];
+  while (copied < count) {
+    if (fetched < count && fetched < copied + SLOTS) {
+      const [start, slot] = [fetched * CHUNK_BYTES, fetched % SLOTS];
+      const length = Math.min(CHUNK_BYTES, bytes - start);
+      const to = memory.address + BigInt(slot * CHUNK_BYTES);
+      copyAsync(to, source + BigInt(start), length, CudaMemcpyKind.DeviceToHost, stream);
+      events[slot].record(stream);
+      fetched++;
+    } else if (landed < fetched && events[landed % SLOTS].isDone) {
+      crew.allow(++landed);
+    } else if (crew.hasCopied(copied)) {
+      copied++;
+    } else {
+      crew.help();
+    }
+  }
+}
+
+/** Copy memory of the GPU to other memory of it, in the order of the stream. */
+export function copyOnDevice(target: bigint, source: bigint, bytes: number, stream: Stream): void {
+  if (bytes > 0) copyAsync(target, source, bytes, CudaMemcpyKind.DeviceToDevice, stream);
+}
+
+/** Set bytes of a GPU's memory to zero, in the order of the stream. */
+export function clearOnDevice(target: bigint, bytes: number, stream: Stream): void {
+  if (bytes === 0) return;
+  checkCuda(openCudaRuntime().symbols.cudaMemsetAsync(target, 0, BigInt(bytes), stream.handle), "cudaMemsetAsync");
+}

@@ -1,0 +1,203 @@
+/**
+ * Memory of GPUs, from stream-ordered pools.
+ *
+ * @module
+ */
+import { checkCuda, CudaMemPoolAttribute, CudaStatus, openCudaRuntime } from "../../ffi/cuda_runtime.ts";
+import { StateError } from "../errors.ts";
+import type { Device } from "../runtime/device.ts";
+import type { Stream } from "../runtime/stream.ts";
+import { type AllocationKey, noteAllocation, noteFree } from "./lifetime.ts";
+
+/** Memory that kernels and copies reach by its address. */
+export interface DeviceMemory {
+  /** Where it lies. Throws after it was freed. */
+  readonly address: bigint;
+  /** Its size. */
+  readonly byteLength: number;
+  /** The stream in whose order it is used and freed. */
+  readonly stream: Stream;
+}
+
+/** What a finalizer needs to give memory back. */
+interface Dropped {
+  address: bigint;
+  stream: Stream;
+  key: AllocationKey;
+}
+
+/** Memory whose buffer was dropped without being freed goes back to its pool. */
+const dropped = new FinalizationRegistry<Dropped>(({ address, stream, key }) => {
+  noteFree(key);
+  freeAsync(address, stream);
+});
+
+/**
+ * Bytes of a GPU, in the order of a stream: work that is put on the stream afterwards may use them; `free` lets work that
+ * is on the stream already finish. Work on other streams has to wait by itself. Source: cudaMallocAsync, cudaFreeAsync.
+ *
+ * @example
+ * ```ts no-eval
+ * import { initialize } from "../runtime/initialize.ts";
+ * import { DeviceBuffer } from "./device.ts";
+ *
+ * using runtime = initialize({ device: 0 });
+ * using buffer = new DeviceBuffer(runtime.stream!, 1024);
+ * console.log(buffer.address, buffer.byteLength);
+ * ```
+ */
+export class DeviceBuffer implements DeviceMemory, Disposable {
+  /** Its size. */
+  readonly byteLength: number;
+  /** The stream in whose order it is used and freed. */
+  readonly stream: Stream;
+  readonly #key: AllocationKey;
+  #address: bigint | null;
+
+  /**
+   * Allocate; the contents are whatever they were.
+   *
+   * @throws {CudaError} if the GPU has not enough memory.
+   */
+  constructor(stream: Stream, bytes: number) {
+    this.byteLength = bytes;
+    this.stream = stream;
+    this.#address = bytes === 0 ? 0n : allocateAsync(stream, bytes);
+    this.#key = noteAllocation("device", bytes);
+    if (bytes > 0) dropped.register(this, { address: this.#address, stream, key: this.#key }, this);
+  }
+
+  /**
+   * Where it lies; 0 for an empty buffer.
+   *
+   * @throws {StateError} after `free`.
+   */
+  get address(): bigint {
+    if (this.#address === null) throw new StateError("This device memory was freed.");
+    return this.#address;
+  }
+
+  /** Whether it was freed. */
+  get isFreed(): boolean {
+    return this.#address === null;
+  }
+
+  /** Give it back to its pool; a second call does nothing. */
+  free(): void {
+    if (this.#address === null) return;
+    const address = this.#address;
+    this.#address = null;
+    noteFree(this.#key);
+    if (address === 0n) return;
+    dropped.unregister(this);
+    freeAsync(address, this.stream);
+  }
+
+  /** As `free`. */
+  [Symbol.dispose](): void {
+    this.free();
+  }
+}
+
+/** Pools that keep what is freed for the next allocation, by the number of the GPU. */
+const kept = new Set<number>();
+
+function allocateAsync(stream: Stream, bytes: number): bigint {
+  const { symbols } = openCudaRuntime();
+  if (!kept.has(stream.device.ordinal)) {
+    kept.add(stream.device.ordinal);
+    new MemoryPool(stream.device).releaseThreshold = Infinity;
+  }
+  const out = new BigUint64Array(1);
+  let code = symbols.cudaMallocAsync(out, BigInt(bytes), stream.handle);
+  if (code === CudaStatus.ErrorMemoryAllocation) {
+    // What the pool keeps in pieces may be enough in one: give it back to the driver, and try once more.
+    symbols.cudaGetLastError();
+    stream.synchronize();
+    new MemoryPool(stream.device).trim();
+    code = symbols.cudaMallocAsync(out, BigInt(bytes), stream.handle);
+    if (code !== 0) symbols.cudaGetLastError();
+  }
+  checkCuda(code, `cudaMallocAsync of ${bytes} bytes`);
+  return out[0];
+}
+
+function freeAsync(address: bigint, stream: Stream): void {
+  checkCuda(openCudaRuntime().symbols.cudaFreeAsync(address, stream.handle), "cudaFreeAsync");
+}
+
+/**
+ * The pool that a GPU's stream-ordered memory comes from. Source: cudaDeviceGetDefaultMemPool and the functions on pools.
+ *
+ * @example
+ * ```ts no-eval
+ * import { initialize } from "../runtime/initialize.ts";
+ * import { MemoryPool } from "./device.ts";
+ *
+ * using runtime = initialize({ device: 0 });
+ * using pool = new MemoryPool(runtime.stream!.device);
+ * console.log(pool.usedBytes, pool.reservedBytes);
+ * ```
+ */
+export class MemoryPool implements Disposable {
+  readonly #handle: bigint;
+
+  /** The default pool of a GPU. */
+  constructor(device: Device) {
+    const out = new BigUint64Array(1);
+    checkCuda(
+      openCudaRuntime().symbols.cudaDeviceGetDefaultMemPool(out, device.ordinal),
+      "cudaDeviceGetDefaultMemPool",
+    );
+    this.#handle = out[0];
+  }
+
+  /** Bytes that are allocated now. */
+  get usedBytes(): number {
+    return Number(this.#attribute(CudaMemPoolAttribute.AttrUsedMemCurrent));
+  }
+
+  /** Bytes that the pool holds, allocated or kept for the next allocation. */
+  get reservedBytes(): number {
+    return Number(this.#attribute(CudaMemPoolAttribute.AttrReservedMemCurrent));
+  }
+
+  /** How many bytes the pool keeps when a stream is synchronized; `Infinity` for all. */
+  get releaseThreshold(): number {
+    const bytes = this.#attribute(CudaMemPoolAttribute.AttrReleaseThreshold);
+    return bytes === LARGEST ? Infinity : Number(bytes);
+  }
+
+  set releaseThreshold(bytes: number) {
+    const value = BigUint64Array.of(bytes === Infinity ? LARGEST : BigInt(bytes));
+    checkCuda(
+      openCudaRuntime().symbols.cudaMemPoolSetAttribute(
+        this.#handle,
+        CudaMemPoolAttribute.AttrReleaseThreshold,
+        value,
+      ),
+      "cudaMemPoolSetAttribute",
+    );
+  }
+
+  /** Give memory that is not allocated back to the driver, but for so many bytes. */
+  trim(bytesToKeep = 0): void {
+    checkCuda(openCudaRuntime().symbols.cudaMemPoolTrimTo(this.#handle, BigInt(bytesToKeep)), "cudaMemPoolTrimTo");
+  }
+
+  #attribute(attribute: CudaMemPoolAttribute): bigint {
+    const value = new BigUint64Array(1);
+    checkCuda(
+      openCudaRuntime().symbols.cudaMemPoolGetAttribute(this.#handle, attribute, value),
+      "cudaMemPoolGetAttribute",
+    );
+    return value[0];
+  }
+
+  /** As `trim`: the pool itself belongs to the GPU. */
+  [Symbol.dispose](): void {
+    this.trim();
+  }
+}
+
+const LARGEST = 2n ** 64n - 1n;

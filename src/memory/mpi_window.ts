@@ -1,0 +1,93 @@
+/**
+ * Symmetric memory of processes on one machine: windows of MPI in shared memory.
+ *
+ * @module
+ */
+import { checkMpi, type Handle } from "../../ffi/mpi/mod.ts";
+import { viewOfAddress } from "../../ffi/memory.ts";
+import { ConfigurationError } from "../errors.ts";
+import { type Agreeing, exchange } from "../runtime/agreement.ts";
+import { startMpi } from "../runtime/mpi.ts";
+import type { Runtime } from "../runtime/runtime.ts";
+import { watch } from "../runtime/watchdog.ts";
+import type { SymmetricBlock, SymmetricHeap } from "./symmetric.ts";
+
+/**
+ * Windows for the ranks of a runtime. Collective.
+ *
+ * @throws {ConfigurationError} on every rank if they are on several machines.
+ */
+export function openMpiWindows(runtime: Runtime, subject: Agreeing): SymmetricHeap {
+  const { communicator } = runtime;
+  const shared = communicator.splitShared();
+  const sizes = exchange(subject, "allocateSymmetricMemory", () => shared.size);
+  shared.free();
+  if (sizes.some((size) => size !== communicator.size)) {
+    throw new ConfigurationError(
+      `allocateSymmetricMemory: backend "mpi" needs all ${communicator.size} ranks on one machine, whose memory they ` +
+        `share, but at most ${Math.max(...sizes)} are. Start them on one machine.`,
+    );
+  }
+  return { allocate: (bytes) => new MpiWindow(runtime, bytes), close: () => {} };
+}
+
+/** Source: MPI_Win_allocate_shared. The window stays locked by all, so that loads and stores need no other call. */
+class MpiWindow implements SymmetricBlock {
+  readonly address: bigint;
+  readonly host: ArrayBuffer;
+  readonly #runtime: Runtime;
+  readonly #window: BigUint64Array | Int32Array;
+
+  constructor(runtime: Runtime, bytes: number) {
+    const { symbols, constants, handle } = startMpi();
+    const base = new BigUint64Array(1);
+    const window = handle === "i32" ? new Int32Array(1) : new BigUint64Array(1);
+    const code = watch(
+      "MPI_Win_allocate_shared",
+      () =>
+        symbols.MPI_Win_allocate_shared(
+          BigInt(bytes),
+          1,
+          constants.nullInfo,
+          runtime.communicator.handle,
+          base,
+          window,
+        ),
+    );
+    checkMpi(code, "MPI_Win_allocate_shared");
+    this.#runtime = runtime;
+    this.#window = window;
+    checkMpi(symbols.MPI_Win_set_errhandler(this.#handle, constants.errorsReturn), "MPI_Win_set_errhandler");
+    checkMpi(symbols.MPI_Win_lock_all(0, this.#handle), "MPI_Win_lock_all");
+    this.address = base[0];
+    this.host = viewOfAddress(base[0], bytes);
+    new Uint8Array(this.host).fill(0);
+    this.synchronize();
+  }
+
+  get #handle(): Handle {
+    return this.#window[0];
+  }
+
+  peerAddress(rank: number): bigint {
+    const [size, unit, base] = [new BigInt64Array(1), new Int32Array(1), new BigUint64Array(1)];
+    const { symbols } = startMpi();
+    checkMpi(symbols.MPI_Win_shared_query(this.#handle, rank, size, unit, base), "MPI_Win_shared_query");
+    return base[0];
+  }
+
+  synchronize(): void {
+    const { symbols } = startMpi();
+    checkMpi(symbols.MPI_Win_sync(this.#handle), "MPI_Win_sync");
+    this.#runtime.communicator.barrier();
+    checkMpi(symbols.MPI_Win_sync(this.#handle), "MPI_Win_sync");
+  }
+
+  free(): void {
+    const { symbols } = startMpi();
+    // Detached, so that a typed array that somebody kept is empty, and not somebody else's memory.
+    this.host.transfer();
+    checkMpi(symbols.MPI_Win_unlock_all(this.#handle), "MPI_Win_unlock_all");
+    checkMpi(watch("MPI_Win_free", () => symbols.MPI_Win_free(this.#window)), "MPI_Win_free");
+  }
+}

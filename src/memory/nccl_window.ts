@@ -1,0 +1,91 @@
+/**
+ * Symmetric memory of GPUs: NCCL's windows.
+ *
+ * @module
+ */
+import { checkNccl, NcclWindowFlags, openNccl } from "../../ffi/nccl.ts";
+import { ConfigurationError } from "../errors.ts";
+import { agree, type Agreeing } from "../runtime/agreement.ts";
+import type { Runtime } from "../runtime/runtime.ts";
+import type { NcclCommunicator } from "../runtime/runtime_nccl.ts";
+import { watch } from "../runtime/watchdog.ts";
+import { clearOnDevice } from "./copy.ts";
+import type { SymmetricBlock, SymmetricHeap } from "./symmetric.ts";
+
+/** Windows begin and end at multiples of this many bytes (`NCCL_WIN_REQUIRED_ALIGNMENT`). */
+const ALIGNMENT = 4096;
+
+/**
+ * Windows for the GPUs of a runtime. Collective.
+ *
+ * @throws {ConfigurationError} on every rank if NCCL is missing or too old.
+ */
+export function openNcclWindows(runtime: Runtime, subject: Agreeing): SymmetricHeap {
+  const nccl = runtime.nccl();
+  agree(subject, "allocateSymmetricMemory", () => {
+    if (openNccl().symbols.ncclCommWindowRegister !== null) return;
+    throw new ConfigurationError(
+      `allocateSymmetricMemory: backend "nccl" needs NCCL 2.27.3 or newer, not ${nccl.version}. ` +
+        `To install it: deno task native install cuda.`,
+    );
+  });
+  return { allocate: (bytes) => new NcclWindow(runtime, nccl, bytes), close: () => {} };
+}
+
+/** Source: ncclMemAlloc, ncclCommWindowRegister. */
+class NcclWindow implements SymmetricBlock {
+  readonly address: bigint;
+  readonly host = null;
+  readonly #runtime: Runtime;
+  readonly #nccl: NcclCommunicator;
+  readonly #window: bigint;
+
+  constructor(runtime: Runtime, nccl: NcclCommunicator, bytes: number) {
+    const { symbols } = openNccl();
+    const size = BigInt(Math.ceil(bytes / ALIGNMENT) * ALIGNMENT);
+    const [address, window] = [new BigUint64Array(1), new BigUint64Array(1)];
+    checkNccl(symbols.ncclMemAlloc(address, size), "ncclMemAlloc");
+    const code = watch(
+      "ncclCommWindowRegister",
+      () => symbols.ncclCommWindowRegister!(nccl.handle, address[0], size, window, NcclWindowFlags.COLL_SYMMETRIC),
+    );
+    if (code !== 0 || window[0] === 0n) {
+      symbols.ncclMemFree(address[0]);
+      checkNccl(code, "ncclCommWindowRegister");
+      throw new ConfigurationError(
+        `allocateSymmetricMemory: NCCL has no symmetric memory on these GPUs: it needs direct access between all of ` +
+          `them, and NCCL_CUMEM_ENABLE and NCCL_WIN_ENABLE not 0. Use backend "nvshmem".`,
+      );
+    }
+    this.address = address[0];
+    this.#runtime = runtime;
+    this.#nccl = nccl;
+    this.#window = window[0];
+    clearOnDevice(this.address, bytes, runtime.stream!);
+    this.synchronize();
+  }
+
+  peerAddress(rank: number): bigint {
+    if (rank === this.#nccl.rank) return this.address;
+    const { ncclGetPeerDevicePointer } = openNccl().symbols;
+    if (ncclGetPeerDevicePointer === null) {
+      throw new ConfigurationError(`peerAddress: NCCL ${this.#nccl.version} does not tell addresses; 2.30 does.`);
+    }
+    const address = new BigUint64Array(1);
+    checkNccl(ncclGetPeerDevicePointer(this.#window, 0n, rank, address), "ncclGetPeerDevicePointer");
+    return address[0];
+  }
+
+  synchronize(): void {
+    this.#runtime.stream!.synchronize();
+    this.#runtime.communicator.barrier();
+  }
+
+  free(): void {
+    const { symbols } = openNccl();
+    this.synchronize();
+    const deregister = () => symbols.ncclCommWindowDeregister!(this.#nccl.handle, this.#window);
+    checkNccl(watch("ncclCommWindowDeregister", deregister), "ncclCommWindowDeregister");
+    checkNccl(symbols.ncclMemFree(this.address), "ncclMemFree");
+  }
+}

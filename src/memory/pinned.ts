@@ -1,0 +1,64 @@
+/**
+ * Host memory that a GPU copies from and to at full speed.
+ *
+ * @module
+ */
+import { checkCuda, CudaHostFlags, openCudaRuntime } from "../../ffi/cuda_runtime.ts";
+import { StateError } from "../errors.ts";
+import { type AllocationKey, noteAllocation, noteFree } from "./lifetime.ts";
+
+/**
+ * Pinned host memory. Source: cudaHostAlloc, cudaFreeHost.
+ *
+ * @example
+ * ```ts no-eval
+ * import { initialize } from "../runtime/initialize.ts";
+ * import { PinnedBuffer } from "./pinned.ts";
+ *
+ * using runtime = initialize({ device: 0 });
+ * using staging = new PinnedBuffer(2 ** 20);
+ * console.log(staging.address);
+ * ```
+ */
+export class PinnedBuffer implements Disposable {
+  /** Its size. */
+  readonly byteLength: number;
+  readonly #key: AllocationKey;
+  #address: bigint | null;
+
+  /**
+   * Allocate; the contents are whatever they were.
+   *
+   * @throws {CudaError} if so much cannot be pinned.
+   */
+  constructor(bytes: number) {
+    const out = new BigUint64Array(1);
+    checkCuda(openCudaRuntime().symbols.cudaHostAlloc(out, BigInt(bytes), CudaHostFlags.AllocDefault), "cudaHostAlloc");
+    this.byteLength = bytes;
+    this.#address = out[0];
+    this.#key = noteAllocation("pinned", bytes);
+  }
+
+  /**
+   * Where it lies.
+   *
+   * @throws {StateError} after `free`.
+   */
+  get address(): bigint {
+    if (this.#address === null) throw new StateError("This pinned memory was freed.");
+    return this.#address;
+  }
+
+  /** Unpin and free it; a second call does nothing. Copies from and to it must have ended. */
+  free(): void {
+    if (this.#address === null) return;
+    checkCuda(openCudaRuntime().symbols.cudaFreeHost(this.#address), "cudaFreeHost");
+    noteFree(this.#key);
+    this.#address = null;
+  }
+
+  /** As `free`. */
+  [Symbol.dispose](): void {
+    this.free();
+  }
+}

@@ -1,0 +1,296 @@
+/**
+ * Symmetric memory: every rank has a buffer of the same size, and can address those of the others.
+ *
+ * Allocating and freeing are collective. What was disposed of by `using` waits for the next collective allocation; what
+ * the garbage collector finds is never freed, but reported when MPI ends.
+ *
+ * @module
+ */
+import { ConfigurationError, ShapeError, StateError } from "../errors.ts";
+import { agree, type Agreeing, exchange, type Facts } from "../runtime/agreement.ts";
+import { queueCollectiveFree } from "../runtime/lifetime.ts";
+import { beforeMpiEnds } from "../runtime/mpi.ts";
+import type { Communicator } from "../runtime/communicator.ts";
+import type { Runtime } from "../runtime/runtime.ts";
+import type { Stream } from "../runtime/stream.ts";
+import { type AllocationKey, noteAllocation, noteFree, placeOfAllocation } from "./lifetime.ts";
+import { openMpiWindows } from "./mpi_window.ts";
+import { openNcclWindows } from "./nccl_window.ts";
+import { openNvshmemHeap } from "./nvshmem_heap.ts";
+
+/**
+ * What makes memory symmetric: NVSHMEM's heap, NCCL's registered windows (both on GPUs), or a window of MPI in the memory
+ * that the processes of one machine share.
+ */
+export type SymmetricBackend = "nvshmem" | "nccl" | "mpi";
+
+/** One rank's buffer, as a backend gives it. */
+export interface SymmetricBlock {
+  /** Where it lies. */
+  readonly address: bigint;
+  /** It as host memory; `null` on a GPU. */
+  readonly host: ArrayBuffer | null;
+  /** Where another rank's buffer lies for this rank. */
+  peerAddress(rank: number): bigint;
+  /** Have what was written so far be seen by all ranks that do the same. Collective. */
+  synchronize(): void;
+  /** Free it. Collective, in the same order on all ranks. */
+  free(): void;
+}
+
+/** A backend that is open. */
+export interface SymmetricHeap {
+  /** Allocate a buffer of the same size on every rank, of zeros. Collective. */
+  allocate(bytes: number): SymmetricBlock;
+  /** Close it, after all buffers were freed. Collective. */
+  close(): void;
+}
+
+/** Buffers begin and end at multiples of this many bytes. */
+const GRANULE = 256;
+
+/** The buffers of one backend on the ranks of one communicator. */
+interface Pool {
+  readonly heap: SymmetricHeap;
+  readonly live: Map<number, SymmetricBuffer>;
+  made: number;
+}
+
+const pools = new WeakMap<Communicator, Map<SymmetricBackend, Pool>>();
+
+/** How a runtime checks calls that are collective whatever `checks` says. */
+function strictly({ communicator }: Runtime): Agreeing {
+  return { communicator, checks: "collective" };
+}
+
+/** The backend that is used unless another is named. */
+export function usualBackend(runtime: Runtime): SymmetricBackend {
+  return runtime.stream ? "nvshmem" : "mpi";
+}
+
+/** One rank's part of symmetric memory. Made by `allocateSymmetricMemory`. */
+export class SymmetricBuffer {
+  /** The ranks. */
+  readonly runtime: Runtime;
+  /** What made it symmetric. */
+  readonly backend: SymmetricBackend;
+  /** Its number among the runtime's buffers of this backend: the same on all ranks. */
+  readonly id: number;
+  /** Its size, the same on all ranks. */
+  readonly byteLength: number;
+  readonly #block: SymmetricBlock;
+  readonly #key: AllocationKey;
+  #state: "live" | "disposed" | "freed" = "live";
+
+  /** Made by `allocateSymmetric`. */
+  constructor(runtime: Runtime, backend: SymmetricBackend, id: number, bytes: number, block: SymmetricBlock) {
+    this.runtime = runtime;
+    this.backend = backend;
+    this.id = id;
+    this.byteLength = bytes;
+    this.#block = block;
+    this.#key = noteAllocation("symmetric", bytes);
+    this.place = placeOfAllocation(this.#key);
+  }
+
+  /** Where it was allocated. */
+  readonly place: string;
+
+  /** Whether it was freed, or disposed of and will be. */
+  get isFreed(): boolean {
+    return this.#state !== "live";
+  }
+
+  /** Whether its memory was given back. */
+  get isGone(): boolean {
+    return this.#state === "freed";
+  }
+
+  /**
+   * Where it lies.
+   *
+   * @throws {StateError} after it was freed.
+   */
+  get address(): bigint {
+    return this.#use().address;
+  }
+
+  /** It as host memory; `null` on a GPU. */
+  get host(): ArrayBuffer | null {
+    return this.#use().host;
+  }
+
+  /** The stream in whose order it is used, on a GPU. */
+  get stream(): Stream {
+    const { stream } = this.runtime;
+    if (stream === null) throw new StateError("This symmetric memory is in host memory and has no stream.");
+    return stream;
+  }
+
+  /** Where another rank's buffer lies for this rank. */
+  peerAddress(rank: number): bigint {
+    const { size } = this.runtime;
+    if (!(Number.isInteger(rank) && rank >= 0 && rank < size)) {
+      throw new RangeError(`peerAddress: there is no rank ${rank}; ranks go from 0 to ${size - 1}.`);
+    }
+    const address = this.#use().peerAddress(rank);
+    if (address !== 0n) return address;
+    throw new ConfigurationError(
+      `Rank ${this.runtime.rank} cannot address the memory of rank ${rank}: there is no direct link between their GPUs. ` +
+        `Put the ranks on GPUs of one machine that reach each other (nvidia-smi topo -p2p r).`,
+    );
+  }
+
+  /** Have what was written so far be seen by all ranks. Collective. */
+  synchronize(): void {
+    this.#use().synchronize();
+  }
+
+  /** Queue it to be freed at the next point that all ranks reach. Never communicates. */
+  [Symbol.dispose](): void {
+    if (this.#state !== "live") return;
+    this.#state = "disposed";
+    const key = `symmetric/${this.backend}/${this.id}`;
+    queueCollectiveFree(key, this.runtime.size, () => this.end());
+  }
+
+  /** Free it at once. Collective; `freeSymmetric` has checked that all ranks do. */
+  end(): void {
+    if (this.#state === "freed") return;
+    this.#state = "freed";
+    noteFree(this.#key);
+    pools.get(this.runtime.communicator)?.get(this.backend)?.live.delete(this.id);
+    this.#block.free();
+  }
+
+  #use(): SymmetricBlock {
+    if (this.#state === "live") return this.#block;
+    throw new StateError(`This symmetric memory, allocated at ${this.place}, was freed.`);
+  }
+}
+
+/** What a rank asks for. */
+export interface SymmetricRequest<T> {
+  /** Bytes that this rank needs. */
+  bytes: number;
+  /** What makes it symmetric. */
+  backend: SymmetricBackend;
+  /** Whether ranks that need less get as much as the one that needs most. */
+  makeSymmetric: boolean;
+  /** What else has to be the same on all ranks. */
+  facts: Facts;
+  /** What every rank shall know of this one. */
+  offer: T;
+}
+
+/**
+ * Allocate symmetric memory. Collective; `request` says what this rank asks for, and throws what is wrong with it.
+ *
+ * @throws {ShapeError} on every rank if sizes differ and may not.
+ * @throws {CollectiveError} on every rank if backends differ.
+ * @throws {ConfigurationError} on every rank if the backend cannot serve this runtime.
+ */
+export function allocateSymmetric<T>(
+  runtime: Runtime,
+  request: () => SymmetricRequest<T>,
+): { buffer: SymmetricBuffer; offers: T[] } {
+  const operation = "allocateSymmetricMemory";
+  let wish!: SymmetricRequest<T>;
+  agree(strictly(runtime), operation, () => {
+    wish = request();
+    checkBackend(runtime, wish.backend);
+    return { backend: wish.backend, makeSymmetric: wish.makeSymmetric, ...wish.facts };
+  });
+  runtime.collect();
+  const wishes = exchange(strictly(runtime), operation, () => ({ bytes: wish.bytes, offer: wish.offer }));
+  const sizes = wishes.map(({ bytes }) => bytes);
+  const largest = Math.max(...sizes);
+  if (!wish.makeSymmetric && sizes.some((bytes) => bytes !== largest)) {
+    const list = sizes.map((bytes, rank) => `${bytes} on rank ${rank}`).join(", ");
+    throw new ShapeError(
+      `${operation}: symmetric memory has the same size on all ranks, but these are the bytes asked for: ${list}. ` +
+        `Pass { makeSymmetric: true } to give every rank as much as the largest part needs.`,
+      { ranks: sizes.flatMap((bytes, rank) => bytes === largest ? [] : [rank]) },
+    );
+  }
+  const pool = poolOf(runtime, wish.backend);
+  const bytes = Math.max(GRANULE, Math.ceil(largest / GRANULE) * GRANULE);
+  let block!: SymmetricBlock;
+  exchange(strictly(runtime), operation, () => {
+    block = pool.heap.allocate(bytes);
+    return null;
+  });
+  const id = ++pool.made;
+  const buffer = new SymmetricBuffer(runtime, wish.backend, id, bytes, block);
+  pool.live.set(id, buffer);
+  return { buffer, offers: wishes.map(({ offer }) => offer) };
+}
+
+/**
+ * Free symmetric memory now. Collective; `choose` says what this rank wants to free, and throws what is wrong with it.
+ *
+ * @throws {StateError} on every rank if something is not to be freed.
+ * @throws {CollectiveError} on every rank if they free different memory, or in different order.
+ */
+export function freeSymmetric(runtime: Runtime, choose: () => readonly SymmetricBuffer[]): void {
+  let buffers!: readonly SymmetricBuffer[];
+  agree(strictly(runtime), "freeSymmetricMemory", () => {
+    buffers = choose();
+    return { arrays: buffers.map(({ backend, id }) => `${backend} ${id}`) };
+  });
+  for (const buffer of buffers) buffer.end();
+}
+
+function checkBackend(runtime: Runtime, backend: SymmetricBackend): void {
+  if (backend === "mpi" && runtime.stream === null) return;
+  if ((backend === "nvshmem" || backend === "nccl") && runtime.stream !== null) return;
+  if (backend !== "mpi" && backend !== "nvshmem" && backend !== "nccl") {
+    throw new TypeError(
+      `allocateSymmetricMemory: the backend must be "nvshmem", "nccl" or "mpi", not ${JSON.stringify(backend)}.`,
+    );
+  }
+  throw new ConfigurationError(
+    `allocateSymmetricMemory: backend "${backend}" does not serve a ${runtime.device.kind.toUpperCase()} ` +
+      `(${runtime.device.name}). ` + (runtime.stream ? `Use "nvshmem" or "nccl".` : `Use "mpi", or leave backend out.`),
+  );
+}
+
+/** The pool of a backend, opened at its first allocation. Collective then. */
+function poolOf(runtime: Runtime, backend: SymmetricBackend): Pool {
+  const ofRuntime = pools.get(runtime.communicator) ?? new Map<SymmetricBackend, Pool>();
+  pools.set(runtime.communicator, ofRuntime);
+  let pool = ofRuntime.get(backend);
+  if (pool === undefined) {
+    pool = { heap: openHeap(runtime, backend), live: new Map(), made: 0 };
+    ofRuntime.set(backend, pool);
+    const opened = pool;
+    beforeMpiEnds(() => endPool(runtime, opened));
+  }
+  return pool;
+}
+
+function openHeap(runtime: Runtime, backend: SymmetricBackend): SymmetricHeap {
+  const subject = strictly(runtime);
+  switch (backend) {
+    case "mpi":
+      return openMpiWindows(runtime, subject);
+    case "nccl":
+      return openNcclWindows(runtime, subject);
+    case "nvshmem":
+      return openNvshmemHeap(runtime, subject);
+  }
+}
+
+/** Report what was never freed, on rank 0; then free it, as all ranks are here. */
+function endPool({ rank }: Runtime, { heap, live }: Pool): void {
+  for (const buffer of [...live.values()].sort((a, b) => a.id - b.id)) {
+    if (!buffer.isFreed && rank === 0) {
+      console.error(
+        `distmath: ${buffer.byteLength} bytes of symmetric memory a rank (${buffer.backend}), allocated at ` +
+          `${buffer.place}, were never freed. Call freeSymmetricMemory(array) on all ranks, or declare it by using.`,
+      );
+    }
+    buffer.end();
+  }
+  heap.close();
+}

@@ -1,0 +1,20 @@
+/** Tests that need a GPU: left out, with the reason in the name, on machines without one. */
+import { Device, type Runtime, type Stream } from "../../mod.ts";
+import { clusterTest, type ClusterTestOptions } from "../../src/testing/mod.ts";
+
+const hasGpu = Device.count() > 0 && Deno.env.get("DISTMATH_DEVICE") !== "cpu";
+
+/** Register a test that every rank runs on its GPU. */
+export function gpuTest(
+  name: string,
+  body: (runtime: Runtime, stream: Stream) => void | Promise<void>,
+  options: ClusterTestOptions = {},
+): void {
+  const title = hasGpu ? name : `${name} (skipped: no GPU)`;
+  clusterTest(title, { ...options, ignore: !hasGpu }, (runtime) => body(runtime, runtime.stream!));
+}
+
+/** Whether the GPU is the mock, which is slow and runs nothing at the same time. */
+export function isMock({ device }: Runtime): boolean {
+  return device.name === "Mock GPU";
+}

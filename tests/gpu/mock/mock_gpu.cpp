@@ -1,0 +1,293 @@
+// A GPU for machines without one: the functions of the CUDA driver and runtime, NVRTC and NCCL that distmath's arrays
+// call, on host memory. Kernels are compiled by g++ and run block by block, their threads as fibers. Work is done when it
+// is queued. It shows what kernels compute and who calls what; it shows nothing about streams, races or speed.
+//
+// Built and put into use by build.ts; functions that are not here are made there and return "not supported".
+#include <dlfcn.h>
+#include <sys/stat.h>
+#include <ucontext.h>
+#include <unistd.h>
+
+#include <cstdio>
+#include <cstdlib>
+#include <cstring>
+#include <functional>
+#include <map>
+#include <regex>
+#include <string>
+#include <vector>
+
+using u64 = unsigned long long;
+#define API extern "C" __attribute__((visibility("default")))
+
+static int gpus() {
+  const char* text = getenv("MOCK_GPUS");
+  return text ? atoi(text) : 4;
+}
+
+// ---- fibers ---------------------------------------------------------------------------------------------------------
+
+struct Index { unsigned x, y, z; };
+struct Kernel {
+  void (*launch)(const void*);
+  Index *thread, *block, *blocks, *threads;
+  void (**sync)();
+};
+static ucontext_t scheduler;
+static std::vector<ucontext_t> fibers;
+static std::vector<std::vector<char>> stacks;
+static std::vector<bool> ended;
+static unsigned running;
+static Kernel* current;
+static const void* words;
+
+static void sync_threads() { swapcontext(&fibers[running], &scheduler); }
+static void run_thread() {
+  current->launch(words);
+  ended[running] = true;
+  swapcontext(&fibers[running], &scheduler);
+}
+
+static void run_block(unsigned threads) {
+  if (stacks.size() < threads) stacks.resize(threads, std::vector<char>(65536));
+  fibers.assign(threads, {});
+  ended.assign(threads, false);
+  for (unsigned i = 0; i < threads; i++) {
+    getcontext(&fibers[i]);
+    fibers[i].uc_stack.ss_sp = stacks[i].data();
+    fibers[i].uc_stack.ss_size = stacks[i].size();
+    makecontext(&fibers[i], run_thread, 0);
+  }
+  for (bool left = true; left;) {
+    left = false;
+    for (running = 0; running < threads; running++) {
+      if (ended[running]) continue;
+      current->thread->x = running;
+      swapcontext(&scheduler, &fibers[running]);
+      left = left || !ended[running];
+    }
+  }
+}
+
+// ---- driver ---------------------------------------------------------------------------------------------------------
+
+API int cuInit(unsigned) { return gpus() > 0 ? 0 : 100; }
+API int cuDriverGetVersion(int* version) { return *version = 13000, 0; }
+API int cuGetErrorName(int, const char** text) { return *text = "MOCK_ERROR", 0; }
+API int cuGetErrorString(int, const char** text) { return *text = "an error of the mock", 0; }
+API int cuDeviceGetCount(int* count) { return *count = gpus(), 0; }
+API int cuDeviceGet(int* device, int ordinal) { return *device = ordinal, 0; }
+API int cuDeviceGetName(char* name, int length, int) { return snprintf(name, length, "Mock GPU"), 0; }
+API int cuDeviceGetUuid_v2(unsigned char* uuid, int device) {
+  memset(uuid, 0, 16);
+  uuid[15] = (unsigned char)device;
+  return 0;
+}
+API int cuDeviceTotalMem_v2(u64* bytes, int) { return *bytes = 1ull << 34, 0; }
+API int cuDeviceGetAttribute(int* value, int attribute, int) { return *value = attribute == 75 ? 9 : 0, 0; }
+API int cuModuleLoadData(void** module, const char* path) {
+  *module = dlopen(path, RTLD_NOW);
+  if (!*module) fprintf(stderr, "mock: %s\n", dlerror());
+  return *module ? 0 : 200;
+}
+API int cuModuleGetFunction(void** function, void* module, const char* name) {
+  auto* kernel = new Kernel;
+  kernel->launch = (void (*)(const void*))dlsym(module, (std::string("launch_") + name).c_str());
+  kernel->thread = (Index*)dlsym(module, "threadIdx");
+  kernel->block = (Index*)dlsym(module, "blockIdx");
+  kernel->blocks = (Index*)dlsym(module, "gridDim");
+  kernel->threads = (Index*)dlsym(module, "blockDim");
+  kernel->sync = (void (**)())dlsym(module, "mock_sync");
+  *function = kernel;
+  return kernel->launch ? 0 : 500;
+}
+API int cuLaunchKernel(Kernel* kernel, unsigned blocks, unsigned, unsigned, unsigned threads, unsigned, unsigned, unsigned,
+                       void*, void** parameters, void**) {
+  current = kernel;
+  words = parameters[0];
+  *kernel->blocks = {blocks, 1, 1};
+  *kernel->threads = {threads, 1, 1};
+  *kernel->sync = sync_threads;
+  for (unsigned block = 0; block < blocks; block++) {
+    *kernel->block = {block, 0, 0};
+    run_block(threads);
+  }
+  return 0;
+}
+
+// ---- runtime --------------------------------------------------------------------------------------------------------
+
+static u64 used = 0;
+static std::map<void*, u64> sizes;
+static void* allocate(u64 bytes) {
+  void* address = aligned_alloc(256, (bytes + 255) / 256 * 256);
+  memset(address, 0xa5, bytes);
+  sizes[address] = bytes;
+  used += bytes;
+  return address;
+}
+static int release(void* address) {
+  auto found = sizes.find(address);
+  if (found == sizes.end()) return address ? 1 : 0;
+  used -= found->second;
+  memset(address, 0x5a, found->second);
+  free(address);
+  sizes.erase(found);
+  return 0;
+}
+API int cudaRuntimeGetVersion(int* version) { return *version = 13000, 0; }
+API int cudaDriverGetVersion(int* version) { return *version = 13000, 0; }
+API const char* cudaGetErrorName(int) { return "mockError"; }
+API const char* cudaGetErrorString(int) { return "an error of the mock"; }
+API int cudaGetLastError() { return 0; }
+API int cudaGetDeviceCount(int* count) { return *count = gpus(), 0; }
+API int cudaSetDevice(int) { return 0; }
+API int cudaDeviceSynchronize() { return 0; }
+API int cudaMemGetInfo(u64* available, u64* total) { return *total = 1ull << 34, *available = *total - used, 0; }
+API int cudaFree(void* address) { return release(address); }
+API int cudaMalloc(void** address, u64 bytes) { return *address = allocate(bytes), 0; }
+API int cudaMallocAsync(void** address, u64 bytes, void*) {
+  if (used + bytes > 1ull << 34) return 2;
+  return *address = allocate(bytes), 0;
+}
+API int cudaFreeAsync(void* address, void*) { return release(address); }
+API int cudaHostAlloc(void** address, u64 bytes, unsigned) { return *address = aligned_alloc(4096, bytes), 0; }
+API int cudaFreeHost(void* address) { return free(address), 0; }
+API int cudaMemcpyAsync(void* target, const void* source, u64 bytes, int, void*) {
+  return memmove(target, source, bytes), 0;
+}
+API int cudaMemsetAsync(void* target, int value, u64 bytes, void*) { return memset(target, value, bytes), 0; }
+API int cudaDeviceGetDefaultMemPool(void** pool, int) { return *pool = (void*)1, 0; }
+API int cudaMemPoolSetAttribute(void*, int, void*) { return 0; }
+API int cudaMemPoolGetAttribute(void*, int, u64* value) { return *value = used, 0; }
+API int cudaMemPoolTrimTo(void*, u64) { return 0; }
+API int cudaStreamCreateWithPriority(void** stream, unsigned, int) { return *stream = malloc(1), 0; }
+API int cudaStreamDestroy(void*) { return 0; }
+API int cudaStreamSynchronize(void*) { return 0; }
+API int cudaStreamQuery(void*) { return 0; }
+API int cudaStreamWaitEvent(void*, void*, unsigned) { return 0; }
+API int cudaEventCreateWithFlags(void** event, unsigned) { return *event = malloc(1), 0; }
+API int cudaEventDestroy(void* event) { return free(event), 0; }
+API int cudaEventRecord(void*, void*) { return 0; }
+API int cudaEventQuery(void*) { return 0; }
+API int cudaEventSynchronize(void*) { return 0; }
+API int cudaEventElapsedTime(float* milliseconds, void*, void*) { return *milliseconds = 1, 0; }
+
+// ---- NVRTC: g++; the machine code is the path of a shared library ---------------------------------------------------
+
+static const char* PREAMBLE = R"(
+struct Index { unsigned x, y, z; };
+struct ulonglong2 { unsigned long long x, y; };
+extern "C" { Index threadIdx, blockIdx, gridDim, blockDim; void (*mock_sync)(); }
+#define __device__ static
+#define __global__
+#define __shared__ static
+#define __syncthreads() mock_sync()
+#define isnan __builtin_isnan
+#define isinf __builtin_isinf
+#define rint __builtin_rint
+#define fabs __builtin_fabs
+#define floor __builtin_floor
+#define hypot __builtin_hypot
+template <typename T, typename F> T mock_bits(F from) { T to; __builtin_memcpy(&to, &from, sizeof to); return to; }
+#define __longlong_as_double(x) mock_bits<double>((long long)(x))
+#define __double_as_longlong(x) mock_bits<long long>((double)(x))
+#define __float_as_uint(x) mock_bits<unsigned>((float)(x))
+#define __uint_as_float(x) mock_bits<float>((unsigned)(x))
+)";
+
+struct Source { std::string text, image, log; };
+API int nvrtcVersion(int* major, int* minor) { return *major = 13, *minor = 0, 0; }
+API const char* nvrtcGetErrorString(int) { return "an error of the mock"; }
+API int nvrtcGetNumSupportedArchs(int* count) { return *count = 1, 0; }
+API int nvrtcGetSupportedArchs(int* archs) { return *archs = 90, 0; }
+API int nvrtcCreateProgram(Source** program, const char* text, const char*, int, void*, void*) {
+  return *program = new Source{text, "", ""}, 0;
+}
+API int nvrtcDestroyProgram(Source** program) { return delete *program, 0; }
+API int nvrtcCompileProgram(Source* program, int, void*) {
+  std::string code = PREAMBLE + program->text + "\n";
+  std::regex kernel("__global__ void (\\w+)\\(const (\\w+) p\\)");
+  for (std::sregex_iterator i(program->text.begin(), program->text.end(), kernel), end; i != end; ++i) {
+    std::string name = (*i)[1], type = (*i)[2];
+    code += "extern \"C\" void launch_" + name + "(const void* words) { " + name + "(*(const " + type + "*)words); }\n";
+  }
+  char stem[] = "/tmp/mock_kernel_XXXXXX";
+  close(mkstemp(stem));
+  std::string file = std::string(stem) + ".cpp", library = std::string(stem) + ".so";
+  FILE* out = fopen(file.c_str(), "w");
+  fwrite(code.data(), 1, code.size(), out);
+  fclose(out);
+  std::string command = "g++ -std=c++17 -O1 -w -ffp-contract=off -Wl,-Bsymbolic -shared -fPIC -o " + library + " " + file + " 2> " + stem;
+  int status = system(command.c_str());
+  if (status != 0) {
+    program->log = "see " + std::string(stem);
+    return 6;
+  }
+  unlink(file.c_str());
+  unlink(stem);
+  program->image = library;
+  return 0;
+}
+API int nvrtcGetProgramLogSize(Source* program, u64* size) { return *size = program->log.size() + 1, 0; }
+API int nvrtcGetProgramLog(Source* program, char* log) { return strcpy(log, program->log.c_str()), 0; }
+API int nvrtcGetCUBINSize(Source* program, u64* size) { return *size = program->image.size() + 1, 0; }
+API int nvrtcGetCUBIN(Source* program, char* image) { return strcpy(image, program->image.c_str()), 0; }
+
+// ---- NCCL: messages are files ---------------------------------------------------------------------------------------
+
+struct Id { char text[128]; };
+struct Communicator { std::string folder; int rank; std::map<int, int> sent, received; };
+static std::vector<std::function<void()>> sends, receives;
+static int depth = 0;
+
+static void flush() {
+  for (auto& send : sends) send();
+  for (auto& receive : receives) receive();
+  sends.clear();
+  receives.clear();
+}
+static std::string message(Communicator* comm, int from, int to, int number) {
+  return comm->folder + "/" + std::to_string(from) + "_" + std::to_string(to) + "_" + std::to_string(number);
+}
+API int ncclGetVersion(int* version) { return *version = 23007, 0; }
+API const char* ncclGetErrorString(int) { return "an error of the mock"; }
+API const char* ncclGetLastError(void*) { return ""; }
+API int ncclGetUniqueId(Id* id) {
+  strcpy(id->text, "/tmp/mock_nccl_XXXXXX");
+  return mkdtemp(id->text) ? 0 : 2;
+}
+API int ncclCommInitRank(Communicator** comm, int, Id id, int rank) {
+  return *comm = new Communicator{id.text, rank, {}, {}}, 0;
+}
+API int ncclCommFinalize(Communicator*) { return 0; }
+API int ncclCommDestroy(Communicator* comm) { return rmdir(comm->folder.c_str()), delete comm, 0; }
+API int ncclCommGetAsyncError(Communicator*, int* result) { return *result = 0, 0; }
+API int ncclGroupStart() { return depth++, 0; }
+API int ncclGroupEnd() {
+  if (--depth == 0) flush();
+  return 0;
+}
+API int ncclSend(const void* data, u64 bytes, int type, int peer, Communicator* comm, void*) {
+  sends.push_back([=] {
+    std::string path = message(comm, comm->rank, peer, comm->sent[peer]++);
+    FILE* file = fopen((path + ".part").c_str(), "w");
+    fwrite(data, 1, bytes, file);
+    fclose(file);
+    rename((path + ".part").c_str(), path.c_str());
+  });
+  if (depth == 0) flush();
+  return type == 1 ? 0 : 5;
+}
+API int ncclRecv(void* data, u64 bytes, int type, int peer, Communicator* comm, void*) {
+  receives.push_back([=] {
+    std::string path = message(comm, peer, comm->rank, comm->received[peer]++);
+    while (access(path.c_str(), R_OK) != 0) usleep(200);
+    FILE* file = fopen(path.c_str(), "r");
+    if (fread(data, 1, bytes, file) != bytes || fgetc(file) != EOF) fprintf(stderr, "mock: a message of another size\n");
+    fclose(file);
+    unlink(path.c_str());
+  });
+  if (depth == 0) flush();
+  return type == 1 ? 0 : 5;
+}
