@@ -23,7 +23,9 @@ import { startup } from "./startup.ts";
 
 const groups: readonly Group[] = [pgemm, scaling, overhead, communicator, startup, arrays];
 
-const usage = `Usage: deno task bench [group …] [--ranks N] [--json FILE]
+const usage = `Usage: deno task bench [group …] [--ranks N] [--json FILE] [--pause MS]
+
+--pause waits before each turn, on a machine that is shared with others.
 
 Groups (all, if none is named):
 ${groups.map(({ name, description }) => `  ${name.padEnd(14)}${description}`).join("\n")}`;
@@ -39,6 +41,8 @@ export interface Arguments {
   ranks: number;
   /** Where the JSON goes; null for the usual place. */
   json: string | null;
+  /** Milliseconds before each turn. */
+  pause: number;
 }
 
 /** Read the command line; throws an Error with the usage if it is wrong. */
@@ -46,7 +50,12 @@ export function parseArguments(args: string[]): Arguments {
   const { values, positionals } = parseArgs({
     args,
     allowPositionals: true,
-    options: { ranks: { type: "string", default: "2" }, json: { type: "string" }, help: { type: "boolean" } },
+    options: {
+      ranks: { type: "string", default: "2" },
+      json: { type: "string" },
+      pause: { type: "string", default: "0" },
+      help: { type: "boolean" },
+    },
   });
   if (values.help) throw new Help(usage);
   const unknown = positionals.filter((name) => !groups.some((group) => group.name === name));
@@ -55,17 +64,20 @@ export function parseArguments(args: string[]): Arguments {
   if (!Number.isInteger(ranks) || ranks < 2) {
     throw new Error(`--ranks takes a number of at least 2, not ${values.ranks}.\n\n${usage}`);
   }
+  const pause = Number(values.pause);
+  if (!(pause >= 0)) throw new Error(`--pause takes milliseconds, not ${values.pause}.\n\n${usage}`);
   return {
+    pause,
     groups: positionals.length === 0 ? groups : groups.filter(({ name }) => positionals.includes(name)),
     ranks,
     json: values.json ?? null,
   };
 }
 
-async function runGroup(group: Group, wanted: number, libraries: Libraries): Promise<GroupRecord> {
+async function runGroup(group: Group, wanted: number, libraries: Libraries, pause: number): Promise<GroupRecord> {
   const { name, description, ranks = wanted } = group;
   console.log(`\n${name}: ${description}`);
-  const bench = new Bench(ranks, libraries, (row) => console.log(formatRow(row)));
+  const bench = new Bench(ranks, libraries, pause, (row) => console.log(formatRow(row)));
   await group.run(bench);
   const [time, commit] = [new Date().toISOString(), await describeCommit()];
   return { name, description, time, commit, ranks, rows: [...bench.rows] };
@@ -86,7 +98,7 @@ function userPath(path: string): string {
 }
 
 async function main(args: string[]): Promise<void> {
-  const { groups, ranks, json } = parseArguments(args);
+  const { groups, ranks, json, pause } = parseArguments(args);
   const machine = describeMachine();
   const libraries = await findLibraries(threadsPerRank(ranks));
   const [versions, settings] = [await describeVersions(libraries), launcherSettings(libraries, ranks)];
@@ -99,7 +111,7 @@ async function main(args: string[]): Promise<void> {
     : userPath(json);
   let record = await readRecord(file);
   for (const group of groups) {
-    const measured = await runGroup(group, ranks, libraries);
+    const measured = await runGroup(group, ranks, libraries, pause);
     record = merged(record, { machine, versions, settings, groups: [measured] });
     await Deno.writeTextFile(file, `${JSON.stringify(record, null, 2)}\n`);
   }

@@ -8,9 +8,14 @@ const rows = runtime.size % 2 === 0 ? 2 : 1;
 const grid = new ProcessGrid({ shape: [rows, runtime.size / rows], layout: "row-major" });
 const blocks = new BlockCyclic(grid, [16, 16]);
 
-const a = DistributedArray.random(runtime, [100, 80], blocks, { dtype: "float64", seed: 1 });
-const b = DistributedArray.random(runtime, [80, 60], blocks, { dtype: "float64", seed: 2 });
+const a = DistributedArray.generate(runtime, [100, 80], blocks, (i, k) => i + k, { dtype: "float64" });
+const b = DistributedArray.generate(runtime, [80, 60], blocks, (_, j) => j, { dtype: "float64" });
 using d = matmul(a, b, { distribution: blocks });
 
 console.log(`rank ${runtime.rank} holds ${d.local.shape.join(" x ")} of ${d.shape.join(" x ")}`);
+// The sum over k of (i + k) j, in closed form.
+using expected = DistributedArray.generate(runtime, [100, 60], blocks, (i, j) => (80 * i + 3160) * j, {
+  dtype: "float64",
+});
+if (d.maxAbsDifference(expected) !== 0) Deno.exit(1);
 if (runtime.rank === 0) console.log(`owner of element [99, 59]: rank ${d.distribution.owner([99, 59])}`);

@@ -27,3 +27,6 @@ console.log(
   `rank ${rank} of ${size}: sum ${sum[0]}, ranks ${[...ranks]}, "${settings.title}", got ${received[0]}, ` +
     `${half === null ? "no half" : `rank ${half.rank} of ${half.size} in my half`}`,
 );
+const isRight = sum[0] === size * (size + 1) / 2 && ranks.every((value, i) => value === i) &&
+  received[0] === (rank + size - 1) % size * 10;
+if (!isRight) Deno.exit(1);

@@ -1,7 +1,7 @@
 // Who owns what: distributions answer it for any index, and draw it.
 //
 //   deno task run -n 4 examples/distributions.ts
-import { BlockCyclic, DistributedArray, initialize, ProcessGrid, Slab } from "../mod.ts";
+import { BlockCyclic, DistributedArray, type Distribution, initialize, ProcessGrid, Slab } from "../mod.ts";
 
 using runtime = initialize();
 const shape = [10, 12];
@@ -15,8 +15,9 @@ if (runtime.rank === 0) {
 }
 
 // Any distribution can be turned into any other.
-using array = DistributedArray.generate(runtime, shape, Slab.X, (i, j) => 12 * i + j, { dtype: "float64" });
-using moved = array.redistribute(cyclic);
-const difference = array.maxAbsDifference(moved.redistribute(Slab.X));
-if (runtime.rank === 0) console.log(`there and back: difference ${difference}`);
+const make = (distribution: Distribution) =>
+  DistributedArray.generate(runtime, shape, distribution, (i, j) => 12 * i + j, { dtype: "float64" });
+using moved = make(slab).redistribute(cyclic);
+const difference = moved.maxAbsDifference(make(cyclic));
+if (runtime.rank === 0) console.log(`moved from ${slab} to ${cyclic}: difference ${difference}`);
 if (difference !== 0) Deno.exit(1);

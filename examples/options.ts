@@ -4,8 +4,8 @@
 import { DistributedArray, initialize, Matmul, Slab } from "../mod.ts";
 
 using runtime = initialize({ checks: "collective", threads: 1 });
-const a = DistributedArray.random(runtime, [96, 64], Slab.X, { dtype: "float16", seed: 1 });
-const b = DistributedArray.random(runtime, [64, 32], Slab.Y, { dtype: "float16", seed: 2 });
+const a = DistributedArray.generate(runtime, [96, 64], Slab.X, (i) => i, { dtype: "float16" });
+const b = DistributedArray.generate(runtime, [64, 32], Slab.Y, (_, j) => j, { dtype: "float16" });
 
 using multiplication = new Matmul(a, b, {
   distribution: Slab.X,
@@ -15,6 +15,7 @@ using multiplication = new Matmul(a, b, {
 });
 multiplication.plan();
 using d = multiplication.execute();
+const sum = d.sum(); // of 64 i j
 
 if (runtime.rank === 0) {
   console.log(multiplication.explain());
@@ -22,3 +23,4 @@ if (runtime.rank === 0) {
     `${multiplication.algorithm.engine} ran ${multiplication.algorithm.algorithm}; D is ${d.dtype}, ${d.order}`,
   );
 }
+if (sum !== 64 * (96 * 95 / 2) * (32 * 31 / 2)) Deno.exit(1);

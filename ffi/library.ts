@@ -49,7 +49,7 @@ export interface LibraryRequest {
 export interface Library<S extends Deno.ForeignLibraryInterface> {
   /** The name for people. */
   name: string;
-  /** The file that was opened. */
+  /** The file that was opened, by its absolute path, also where the OS loader found it. */
   path: string;
   /** What put its folder on the list. */
   source: string;
@@ -167,12 +167,11 @@ export function openLibrary<const S extends Deno.ForeignLibraryInterface>(
       const path = directory === null ? file : `${directory}/${file}`;
       try {
         request.prepare?.(path);
-        const library = { name: request.name, path, source, symbols: Deno.dlopen(path, symbols).symbols };
-        keepLoaded(path);
-        if (!opened.has(request.name)) {
-          opened.set(request.name, { name: request.name, version: "unknown", path, source });
-        }
-        return library;
+        const { name } = request;
+        const { symbols: functions } = Deno.dlopen(path, symbols);
+        const file = keepLoaded(path);
+        if (!opened.has(name)) opened.set(name, { name, version: "unknown", path: file, source });
+        return { name, path: file, source, symbols: functions };
       } catch (error) {
         attempts.push({ path, source, reason: reasonOf(error) });
       }
@@ -185,6 +184,11 @@ export function openLibrary<const S extends Deno.ForeignLibraryInterface>(
 export function setLibraryVersion(name: string, version: string): void {
   const entry = opened.get(name);
   if (entry) entry.version = version;
+}
+
+/** Note a library that another one brought along. */
+export function noteLibrary(entry: LibraryVersion): void {
+  opened.set(entry.name, { ...entry });
 }
 
 /** The libraries that this process has opened, with version, path and how each was found. */

@@ -23,22 +23,33 @@ const LIBC_SYMBOLS = {
   addressOf: { name: "memcpy", parameters: ["buffer", "buffer", "usize"], result: "u64" },
   addressOfPointer: { name: "memcpy", parameters: ["pointer", "pointer", "usize"], result: "u64" },
   copyFrom: { name: "memcpy", parameters: ["buffer", "u64", "usize"], result: "u64" },
-  copyTo: { name: "memcpy", parameters: ["u64", "buffer", "usize"], result: "u64" },
   copyBetween: { name: "memcpy", parameters: ["u64", "u64", "usize"], result: "u64" },
   pointerOf: { name: "memcpy", parameters: ["u64", "u64", "usize"], result: "pointer" },
   strlen: { parameters: ["u64"], result: "usize" },
   dlopen: { parameters: ["buffer", "i32"], result: "u64" },
   dlerror: { parameters: [], result: "u64" },
+  dlinfo: { parameters: ["u64", "i32", "buffer"], result: "i32" },
   madvise: { parameters: ["u64", "usize", "i32"], result: "i32" },
 } as const satisfies Deno.ForeignLibraryInterface;
 
 let libc: Deno.DynamicLibrary<typeof LIBC_SYMBOLS>["symbols"] | undefined;
 
 function openLibc(): Deno.DynamicLibrary<typeof LIBC_SYMBOLS>["symbols"] {
+  return libc = libcFunctions(LIBC_SYMBOLS);
+}
+
+/**
+ * Functions of the C library.
+ *
+ * @throws {ConfigurationError} if it cannot be opened.
+ */
+export function libcFunctions<const S extends Deno.ForeignLibraryInterface>(
+  symbols: S,
+): Deno.DynamicLibrary<S>["symbols"] {
   const reasons: string[] = [];
   for (const path of LIBC_CANDIDATES) {
     try {
-      return libc = Deno.dlopen(path, LIBC_SYMBOLS).symbols;
+      return Deno.dlopen(path, symbols).symbols;
     } catch (error) {
       reasons.push(`${path}: ${error instanceof Error ? error.message : error}`);
     }
@@ -63,11 +74,6 @@ export function addressOfPointer(pointer: Deno.PointerValue): bigint {
 /** Copy bytes from foreign memory into a typed array; as many as the array holds, or `bytes`. */
 export function copyFromAddress(target: ArrayBufferView<ArrayBuffer>, source: bigint, bytes = target.byteLength): void {
   (libc ?? openLibc()).copyFrom(target, source, BigInt(bytes));
-}
-
-/** Copy the bytes of a typed array to foreign memory; all of them, or `bytes`. */
-export function copyToAddress(target: bigint, source: ArrayBufferView<ArrayBuffer>, bytes = source.byteLength): void {
-  (libc ?? openLibc()).copyTo(target, source, BigInt(bytes));
 }
 
 /** Copy bytes from one place in foreign memory to another; the places must not overlap. */
@@ -105,11 +111,38 @@ export function readCString(address: bigint): string {
 }
 
 /**
- * Keep a shared library loaded until the process has ended. Deno unloads what it opened when its runtime ends, also
- * before it prints an uncaught error, and a thread of an unloaded library crashes the process.
+ * Keep a shared library loaded until the process has ended; returns the file that the loader found. Deno unloads what it
+ * opened when its runtime ends, also before it prints an uncaught error, and a thread of an unloaded library crashes the
+ * process. Source: dlopen, dlinfo.
  */
-export function keepLoaded(path: string): void {
-  (libc ?? openLibc()).dlopen(toCString(path), RTLD_LAZY);
+export function keepLoaded(path: string): string {
+  const { dlopen, dlinfo } = libc ?? openLibc();
+  const handle = dlopen(toCString(path), RTLD_LAZY);
+  const map = new BigUint64Array(1);
+  if (handle === 0n || dlinfo(handle, RTLD_DI_LINKMAP, map) !== 0) return path;
+  // struct link_map begins with { ElfW(Addr) l_addr; char* l_name; }.
+  const fields = new BigUint64Array(2);
+  copyFromAddress(fields, map[0]);
+  return readCString(fields[1]) || path;
+}
+
+const RTLD_DI_LINKMAP = 2;
+
+const SEARCH_SYMBOLS = {
+  dlopen: { parameters: ["buffer", "i32"], result: "u64" },
+  dlsym: { parameters: ["u64", "buffer"], result: "u64" },
+  dladdr: { parameters: ["u64", "buffer"], result: "i32" },
+} as const satisfies Deno.ForeignLibraryInterface;
+
+/**
+ * The file that has a function: the library itself, or one that it depends on; `null` if none has it. Source: dlsym, dladdr.
+ */
+export function fileOfFunction(path: string, name: string): string | null {
+  const { dlopen, dlsym, dladdr } = libcFunctions(SEARCH_SYMBOLS);
+  const address = dlsym(dlopen(toCString(path), RTLD_LAZY), toCString(name));
+  // Dl_info begins with { const char* dli_fname; … }, and has four fields.
+  const info = new BigUint64Array(4);
+  return address === 0n || dladdr(address, info) === 0 ? null : readCString(info[0]);
 }
 
 const PAGE_BYTES = 4096n;

@@ -16,6 +16,7 @@ export * from "./cuda_runtime.ts";
 export * from "./enums.ts";
 export * from "./errors.ts";
 export * from "./library.ts";
+export * from "./machine.ts";
 export * from "./memory.ts";
 export * from "./mpi/mod.ts";
 export * from "./nccl.ts";

@@ -3,7 +3,7 @@
  *
  * @module
  */
-import { LIBC_CANDIDATES } from "./memory.ts";
+import { libcFunctions } from "./memory.ts";
 
 const SYMBOLS = {
   write: { parameters: ["i32", /* int fd */ "buffer", /* const void* buf */ "usize" /* count */], result: "isize" },
@@ -18,14 +18,12 @@ const STANDARD_ERROR = 2;
  */
 export function exitImmediately(code: number, line: string): never {
   const bytes = new TextEncoder().encode(line + "\n");
-  for (const path of LIBC_CANDIDATES) {
-    try {
-      const { symbols } = Deno.dlopen(path, SYMBOLS);
-      symbols.write(STANDARD_ERROR, bytes, BigInt(bytes.length));
-      symbols._exit(code);
-    } catch {
-      // The next candidate.
-    }
+  try {
+    const { write, _exit } = libcFunctions(SYMBOLS);
+    write(STANDARD_ERROR, bytes, BigInt(bytes.length));
+    _exit(code);
+  } catch {
+    // Without libc, the ordinary way has to do.
   }
   return Deno.exit(code);
 }

@@ -12,8 +12,15 @@
 import { type BlacsSymbols, openBlacs } from "./blacs.ts";
 import { type Blas, type BlasType, blasWarning, openBlas } from "./blas.ts";
 import { ConfigurationError } from "./errors.ts";
-import { type Library, openLibrary, type SearchFolder, searchFolders, setLibraryVersion } from "./library.ts";
-import { loadGlobally, toCString } from "./memory.ts";
+import {
+  type Library,
+  noteLibrary,
+  openLibrary,
+  type SearchFolder,
+  searchFolders,
+  setLibraryVersion,
+} from "./library.ts";
+import { fileOfFunction, loadGlobally, toCString } from "./memory.ts";
 import { type Mpi, openMpi } from "./mpi/mod.ts";
 
 /** `p?gemm_`: every argument is an address, and every integer that lies there has 32 bits. */
@@ -57,6 +64,8 @@ export type PgemmFunction = Deno.DynamicLibrary<typeof SCALAPACK_SYMBOLS>["symbo
 export interface Scalapack {
   /** Who made it. */
   readonly vendor: "mkl" | "netlib";
+  /** The library's own words; of netlib's, which has none, the file's name. */
+  readonly version: string;
   /** The file that was opened. */
   readonly path: string;
   /** How it was found. */
@@ -156,9 +165,6 @@ function loadThreading(beside: (file: string) => string, version: string, thread
  */
 function loadMkl(path: string, mpi: Mpi & { abi: keyof typeof MKL_BLACS }, threads: number): MklParts {
   const suffix = fileName(path).slice(MKL_FILE.length);
-  if (mpi.abi === "open_mpi" && suffix !== ".2") {
-    throw new Error("this MKL keeps Open MPI's handles in 32 bits and would crash; take MKL 2026.2, or MPICH");
-  }
   const beside = (file: string): string => neighbour(path, file);
   loadGlobally(mpi.path);
   const core = loadFirst(MKL_CORE_SUFFIXES[suffix].map((version) => beside(`libmkl_core.so${version}`)));
@@ -187,15 +193,26 @@ function functionAddress(path: string, name: string): bigint {
   return dlsym(dlopen(toCString(path), RTLD_LAZY), toCString(name));
 }
 
-/** Throws unless a file may be opened, and its MPI is the one in use. */
-function checkMpi(path: string, mpi: Mpi): void {
+/**
+ * Why a file with ScaLAPACK must not be opened beside the MPI in use; null if it may. `addressOf` tells where a
+ * library, or one that it depends on, has a function.
+ */
+export function scalapackRefusal(
+  path: string,
+  mpi: Pick<Mpi, "abi" | "path">,
+  addressOf: (path: string, name: string) => bigint = functionAddress,
+): string | null {
   const file = fileName(path);
+  if (file.startsWith(MKL_FILE) && mpi.abi === "open_mpi" && !file.endsWith(".2")) {
+    return "this MKL keeps Open MPI's handles in 32 bits and would crash; take MKL 2026.2, or MPICH";
+  }
   if (PACKAGED.mpich.includes(file) && !fileName(mpi.path).startsWith("libmpich.so")) {
-    throw new Error(`it is built for libmpich.so.12 and would load a second MPI beside ${mpi.path}`);
+    return `it is built for libmpich.so.12 and would load a second MPI beside ${mpi.path}`;
   }
-  if (NEUTRAL.includes(file) && functionAddress(path, "MPI_Init") !== functionAddress(mpi.path, "MPI_Init")) {
-    throw new Error(`it is built for another MPI than ${mpi.path}`);
+  if (NEUTRAL.includes(file) && addressOf(path, "MPI_Init") !== addressOf(mpi.path, "MPI_Init")) {
+    return `it is built for another MPI than ${mpi.path}`;
   }
+  return null;
 }
 
 let opened: Scalapack | undefined;
@@ -221,18 +238,23 @@ function foldersFor(mpi: Mpi): SearchFolder[] {
   return ordinary.toSpliced(system, 0, { path, source: "the folder of the MPI" });
 }
 
-/** Whether ScaLAPACK exists for this MPI. */
-function isNative(mpi: Mpi): mpi is Mpi & { abi: keyof typeof MKL_BLACS } {
-  return mpi.abi !== "standard";
+/**
+ * Refuse an MPI for which no ScaLAPACK exists.
+ *
+ * @throws {ConfigurationError} for the MPI standard ABI.
+ */
+export function checkScalapackAbi<M extends Pick<Mpi, "abi" | "path">>(
+  mpi: M,
+): asserts mpi is M & { abi: "open_mpi" | "mpich" } {
+  if (mpi.abi !== "standard") return;
+  throw new ConfigurationError(
+    `no ScaLAPACK exists for the MPI standard ABI (${mpi.path}), so that there is no matrix product on CPUs with it. ` +
+      "Start the script under Open MPI or MPICH with their own libmpi: deno task native install cpu",
+  );
 }
 
 function findScalapack(mpi: Mpi, threads: number): Scalapack {
-  if (!isNative(mpi)) {
-    throw new ConfigurationError(
-      `no ScaLAPACK exists for the MPI standard ABI (${mpi.path}), so that there is no matrix product on CPUs with it. ` +
-        "Start the script under Open MPI or MPICH with their own libmpi: deno task native install cpu",
-    );
-  }
+  checkScalapackAbi(mpi);
   const mkl: { parts?: MklParts } = {};
   const library: Library<typeof SCALAPACK_SYMBOLS> = openLibrary({
     name: NAME,
@@ -241,18 +263,22 @@ function findScalapack(mpi: Mpi, threads: number): Scalapack {
     firstFolders: foldersFor(mpi),
     onlyFirst: true,
     prepare: (path) => {
+      const refusal = scalapackRefusal(path, mpi);
+      if (refusal !== null) throw new Error(refusal);
       if (fileName(path).startsWith(MKL_FILE)) mkl.parts = loadMkl(path, mpi, threads);
-      else checkMpi(path, mpi);
     },
   }, SCALAPACK_SYMBOLS);
   const { path, source, symbols } = library;
   const parts = fileName(path).startsWith(MKL_FILE) ? mkl.parts : undefined;
   const blas = openBlas(parts?.interface ?? path);
   const slow = blasWarning(blas);
-  const vendor = parts ? "mkl" : "netlib";
-  setLibraryVersion(NAME, parts ? blas.version : `${fileName(path)} with ${blas.version}`);
+  const version = parts ? blas.version : fileName(path);
+  setLibraryVersion(NAME, parts ? version : `${version} with ${blas.version}`);
+  const file = fileOfFunction(blas.path, "dgemm_") ?? blas.path;
+  noteLibrary({ name: "BLAS", version: blas.version, path: file, source: "ScaLAPACK's own" });
   return {
-    vendor,
+    vendor: parts ? "mkl" : "netlib",
+    version,
     path,
     source,
     pgemm: { s: symbols.psgemm_, d: symbols.pdgemm_, c: symbols.pcgemm_, z: symbols.pzgemm_ },

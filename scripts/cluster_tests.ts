@@ -75,6 +75,7 @@ export async function runTestFile(
     ...hosts && { hosts },
     ...timeoutSeconds !== undefined && { timeoutSeconds },
     tag: true,
+    yieldsWhenIdle: true, // tests are right or wrong, not fast, and other jobs may run beside them
     env: { NO_COLOR: "1", ...env },
     program: [
       ...[

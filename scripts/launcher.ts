@@ -36,6 +36,8 @@ export interface Launch {
   hosts?: readonly string[];
   /** Begin each line of output with its rank. */
   tag?: boolean;
+  /** Let waiting ranks give way to others; always so where there are more ranks than cores. */
+  yieldsWhenIdle?: boolean;
   /** The program and its arguments. */
   program: readonly string[];
 }
@@ -172,6 +174,7 @@ export function commandLine(
   machine: { cores: number; isRoot: boolean; environment: Record<string, string> } = thisMachine(),
 ): CommandLine {
   const { ranks, hosts = [], tag = false, program } = launch;
+  const yieldsWhenIdle = launch.yieldsWhenIdle || ranks > machine.cores;
   const env: Record<string, string> = { DENO_NO_UPDATE_CHECK: "1" };
   const args: string[] = [];
   if (launcher.kind === "open_mpi") {
@@ -179,7 +182,7 @@ export function commandLine(
     if (machine.isRoot) Object.assign(env, { OMPI_ALLOW_RUN_AS_ROOT: "1", OMPI_ALLOW_RUN_AS_ROOT_CONFIRM: "1" });
     if (isOld) env.OMPI_MCA_rmaps_base_oversubscribe = "1";
     else env.PRTE_MCA_rmaps_default_mapping_policy = ":oversubscribe";
-    if (ranks > machine.cores) env.OMPI_MCA_mpi_yield_when_idle = "1";
+    if (yieldsWhenIdle) env.OMPI_MCA_mpi_yield_when_idle = "1";
     // On one host, looking for networks costs a second at every start.
     if (hosts.length === 0) Object.assign(env, { OMPI_MCA_pml: "ob1", OMPI_MCA_btl: isOld ? "self,vader" : "self,sm" });
     // Threads of BLAS share one core if a rank is bound to it.
@@ -191,6 +194,12 @@ export function commandLine(
       args.push(...set.flatMap((name) => ["-x", name]));
     }
   } else {
+    // Ranks that wait for each other would use up their time slices; MPICH 4.0 knows no cure.
+    if (yieldsWhenIdle) {
+      env.MPIR_CVAR_ENABLE_HEAVY_YIELD = "1";
+      env.MPIR_CVAR_CH4_PROGRESS_THROTTLE = "1";
+      env.MPIR_CVAR_CH4_PROGRESS_THROTTLE_NO_PROGRESS_COUNT = "100";
+    }
     if (tag) args.push("-prepend-rank");
     if (hosts.length > 0) args.push("-hosts", hosts.join(","));
   }

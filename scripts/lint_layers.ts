@@ -9,6 +9,7 @@
 const layers = [
   "ffi",
   "src/errors.ts",
+  "src/options.ts",
   "src/runtime",
   "src/memory",
   "src/kernels",

@@ -35,10 +35,22 @@ export type ParsedCommand<T extends Options> = ReturnType<
  */
 export function parseCommand<const T extends Options>(args: string[], options: T): ParsedCommand<T> {
   try {
-    return parseArgs({ args, options, allowPositionals: true });
+    return parseArgs({ args: joinNegativeNumbers(args, options), options, allowPositionals: true });
   } catch (error) {
     throw new CommandError((error as Error).message.split(". To specify")[0].replace(/\.$/, ""));
   }
+}
+
+/** `--alpha -2.5` as `--alpha=-2.5`: `parseArgs` alone takes a negative number for an option. */
+function joinNegativeNumbers(args: string[], options: Options): string[] {
+  const joined: string[] = [];
+  for (const argument of args) {
+    const last = joined.at(-1) ?? "";
+    const isValue = /^-\.?\d/.test(argument) && options[last.replace(/^--/, "")]?.type === "string";
+    if (isValue && last.startsWith("--")) joined[joined.length - 1] = `${last}=${argument}`;
+    else joined.push(argument);
+  }
+  return joined;
 }
 
 /**

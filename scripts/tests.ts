@@ -25,7 +25,7 @@ PARTS are some of: check unit cluster system (all of them when none is named).
 
 const parts = ["check", "unit", "cluster", "system"] as const;
 
-/** Numbers of ranks under the first MPI, and under all others. */
+/** Numbers of ranks under the newest MPI of each family, and under the others. */
 const allRanks = [1, 2, 3, 4];
 const fewRanks = [2, 3];
 
@@ -115,12 +115,16 @@ function testFiles(folder: string): string[] {
   return found.sort();
 }
 
-/** Run test files in one ordinary process. */
-async function runPlain(name: string, files: readonly string[], seconds: number): Promise<FileResult> {
+/** Run test files in one ordinary process; more than one at a time where they only wait for others. */
+async function runPlain(
+  name: string,
+  files: readonly string[],
+  { seconds = 300, isParallel = false } = {},
+): Promise<FileResult> {
   return await timed(name, 1, async () => {
     const preload = `--preload=${scriptAddress("test_output.ts")}`;
     const { code, output } = await runDeno(
-      ["test", "-A", "--no-check", "--reporter=tap", preload, ...files],
+      ["test", "-A", "--no-check", "--reporter=tap", preload, ...isParallel ? ["--parallel"] : [], ...files],
       seconds,
     );
     const reader = new TapReader();
@@ -183,6 +187,15 @@ async function findStacks(): Promise<Stack[]> {
   return stacks;
 }
 
+/** Whether a stack has the newest MPI of its family. */
+function isNewest({ launcher, canMultiply }: Stack, stacks: readonly Stack[]): boolean {
+  const release = (version: string) => Number.parseFloat(version);
+  return canMultiply &&
+    !stacks.some(({ launcher: other }) =>
+      other.kind === launcher.kind && release(other.version) > release(launcher.version)
+    );
+}
+
 async function runClusterTest({ launcher, env }: Stack, file: string, ranks: number): Promise<FileResult> {
   const result = await runTestFile(launcher, join(root(), file), ranks, { timeoutSeconds: clusterSeconds, env });
   const abi = env.DISTMATH_MPI ? ", standard ABI" : "";
@@ -221,25 +234,27 @@ export async function test(args: string[]): Promise<number> {
   };
   if (wants("system") || wants("cluster")) await setUp();
   if (wants("check")) take(await runChecks());
-  if (wants("unit")) take(await runPlain("tests/unit", testFiles("tests/unit"), 300));
+  if (wants("unit")) {
+    take(await runPlain("tests/unit", testFiles("tests/unit")));
+    take(await runPlain("tests/abi", testFiles("tests/abi")));
+  }
   if (wants("cluster")) {
     const stacks = await findStacks();
     if (stacks.length === 0) throw new CommandError("no MPI here has a ScaLAPACK that works; see deno task doctor", 1);
     console.log(`tested under:\n${stacks.map(({ name }) => `  ${name}`).join("\n")}`);
-    for (const [index, stack] of stacks.entries()) {
+    for (const stack of stacks) {
+      const sizes = isNewest(stack, stacks) ? allRanks : fewRanks;
       const files = testFiles("tests/cluster").filter((file) =>
         file.includes(values.filter) && (stack.canMultiply || runtimeTests.test(file))
       );
       for (const file of files) {
-        for (const ranks of index === 0 ? allRanks : fewRanks) take(await runClusterTest(stack, file, ranks));
+        for (const ranks of sizes) take(await runClusterTest(stack, file, ranks));
       }
     }
   }
   if (wants("system")) {
-    for (const folder of ["tests/faults", "tests/system"]) {
-      const files = testFiles(folder);
-      if (files.length > 0) take(await runPlain(folder, files, 900));
-    }
+    take(await runPlain("tests/faults", testFiles("tests/faults"), { seconds: 600 }));
+    take(await runPlain("tests/system", testFiles("tests/system"), { seconds: 900, isParallel: true }));
   }
 
   const failures = results.flatMap(({ file, ranks, tests }) =>

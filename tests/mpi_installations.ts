@@ -125,15 +125,46 @@ function jobEnvironment(extra: Record<string, string>): Record<string, string> {
   return { ...Object.fromEntries(own), NO_COLOR: "1", ...extra };
 }
 
-/** Run `deno` with these arguments on several ranks. The job is killed after `seconds`. */
-export async function runJob(
+/** How much longer everything takes now, since the machine is busy with something else: at least 1. */
+export function slowdown(): number {
+  return Math.max(1, Deno.loadavg()[0] / navigator.hardwareConcurrency);
+}
+
+/** How a job is run. */
+interface JobOptions {
+  /** The job is killed after as long, or later on a busy machine; 60 when left out. */
+  seconds?: number;
+  /** What is set beside the installation's own environment. */
+  environment?: Record<string, string>;
+}
+
+/** Run `deno` with these arguments on several ranks. */
+export function runJob(
   mpi: MpiInstallation,
   ranks: number,
   denoArguments: readonly string[],
-  { seconds = 60, environment = {} }: { seconds?: number; environment?: Record<string, string> } = {},
+  options: JobOptions = {},
 ): Promise<JobResult> {
-  const child = new Deno.Command(mpi.mpirun, {
-    args: ["-n", String(ranks), Deno.execPath(), ...denoArguments],
+  return runProgram(mpi, mpi.mpirun, ["-n", String(ranks), Deno.execPath(), ...denoArguments], options);
+}
+
+/** Run `deno` with these arguments without a launcher. */
+export function runAlone(
+  mpi: MpiInstallation,
+  denoArguments: readonly string[],
+  options: JobOptions = {},
+): Promise<JobResult> {
+  return runProgram(mpi, Deno.execPath(), denoArguments, options);
+}
+
+async function runProgram(
+  mpi: MpiInstallation,
+  program: string,
+  args: readonly string[],
+  { seconds = 60, environment = {} }: JobOptions,
+): Promise<JobResult> {
+  const child = new Deno.Command(program, {
+    args: [...args],
     env: jobEnvironment({ ...mpi.environment, ...environment }),
     clearEnv: true,
     stdin: "null",
@@ -149,7 +180,8 @@ export async function runJob(
       // It has ended in the meantime.
     }
   };
-  const timers = [setTimeout(end("SIGTERM"), seconds * 1000), setTimeout(end("SIGKILL"), (seconds + 5) * 1000)];
+  const limit = seconds * slowdown() * 1000;
+  const timers = [setTimeout(end("SIGTERM"), limit), setTimeout(end("SIGKILL"), limit + 5000)];
   const { code, stdout, stderr } = await child.output();
   for (const timer of timers) clearTimeout(timer);
   return { code: hasTimedOut ? 124 : code, output: decode(stdout) + decode(stderr), endedAt: Date.now() };

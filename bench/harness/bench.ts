@@ -126,13 +126,18 @@ export class Bench {
   readonly ranks: number;
   /** The native libraries in use. */
   readonly libraries: Libraries;
+  readonly #pause: number;
   #show: (row: Row) => void;
   #rows: Row[] = [];
 
-  /** Make the context of a group; `show` is called with each row when it is measured. */
-  constructor(ranks: number, libraries: Libraries, show: (row: Row) => void) {
+  /**
+   * Make the context of a group; before each turn there is a pause of at least so many milliseconds, and `show` is called
+   * with each row when it is measured.
+   */
+  constructor(ranks: number, libraries: Libraries, pause: number, show: (row: Row) => void) {
     this.ranks = ranks;
     this.libraries = libraries;
+    this.#pause = pause;
     this.#show = show;
   }
 
@@ -143,7 +148,7 @@ export class Bench {
 
   /** Measure, and keep and show the row. */
   async row(measurement: Measurement): Promise<void> {
-    const row = await measure(measurement);
+    const row = await measure({ ...measurement, pause: Math.max(this.#pause, measurement.pause ?? 0) });
     this.#rows.push(row);
     this.#show(row);
   }

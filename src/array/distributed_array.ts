@@ -3,12 +3,17 @@
  *
  * @module
  */
-import { Distribution, type Range, Replicated } from "../distribution/mod.ts";
+import { describe } from "../distribution/check.ts";
+import { bindTo, checkDistribution } from "../distribution/distribution.ts";
+import { type Distribution, type Range, Replicated } from "../distribution/mod.ts";
 import { ConfigurationError, ShapeError, StateError } from "../errors.ts";
+import { checkKeys } from "../options.ts";
 import { agree, exchange, type Facts } from "../runtime/agreement.ts";
-import type { Runtime } from "../runtime/runtime.ts";
+import { currentRuntime } from "../runtime/initialize.ts";
+import { Runtime } from "../runtime/runtime.ts";
 import {
   checkConvertible,
+  checkExact,
   type DType,
   dtypeInfo,
   dtypeOf,
@@ -54,9 +59,13 @@ export interface FromLocalOptions {
 
 /** Options of {@linkcode DistributedArray.scatter}. */
 export interface ScatterOptions extends ArrayOptions {
+  /** The type of the elements; by default the usual one of the root's typed array. */
+  dtype?: DType;
   /** The rank that has the data; 0 by default. */
   root?: number;
 }
+
+const ARRAY_KEYS: readonly string[] = ["dtype", "order", "memory"];
 
 /** Checked options, and the distribution bound to the shape. */
 interface Plan {
@@ -99,11 +108,11 @@ export class DistributedArray implements Disposable {
   readonly order: Order;
   /** Where the elements are. */
   readonly memory: Memory;
-  readonly #local: LocalArray;
+  /** Null after `free`, so that the memory can be collected. */
+  #local: LocalArray | null;
   readonly #owner: DistributedArray | null;
   /** Whether the memory ends with this array: not that of parts which the user has made. */
   readonly #ownsMemory: boolean;
-  #isFreed = false;
 
   private constructor(
     runtime: Runtime,
@@ -137,9 +146,10 @@ export class DistributedArray implements Disposable {
   /**
    * An array of zeros. Collective.
    *
+   * @throws {TypeError} if an option is not known.
    * @throws {CollectiveError} if ranks ask for different arrays.
    * @throws {ShapeError} if the shape is none.
-   * @throws {DistributionError} if the distribution does not fit the shape.
+   * @throws {DistributionError} if the distribution does not fit the shape, or is bound to another one.
    * @throws {DTypeError} if there is no such dtype.
    * @throws {ConfigurationError} for memory "device" on a runtime without GPUs.
    */
@@ -153,8 +163,19 @@ export class DistributedArray implements Disposable {
   }
 
   /**
-   * An array of one value. Collective; throws as {@linkcode zeros} does, and DTypeError if the dtype does not take the
-   * value.
+   * An array of one value. Collective; throws as {@linkcode zeros} does, DTypeError if the dtype does not take the
+   * value, and RangeError if it lies outside the range of an integer dtype.
+   *
+   * @example
+   * ```ts
+   * import { Slab } from "../distribution/mod.ts";
+   * import { initialize } from "../runtime/initialize.ts";
+   * import { DistributedArray } from "./distributed_array.ts";
+   *
+   * using runtime = initialize();
+   * const ones = DistributedArray.full(runtime, [4, 4], Slab.X, 1, { dtype: "int32" });
+   * console.log(ones.sum()); // 16
+   * ```
    */
   static full(
     runtime: Runtime,
@@ -163,7 +184,8 @@ export class DistributedArray implements Disposable {
     value: Scalar,
     options: ArrayOptions = {},
   ): DistributedArray {
-    return make(runtime, "DistributedArray.full", shape, distribution, options, ({ local }) => {
+    return make(runtime, "DistributedArray.full", shape, distribution, options, ({ dtype, local }) => {
+      checkExact(dtype, value);
       local.fill(value);
       return { value: String(value) };
     });
@@ -193,22 +215,26 @@ export class DistributedArray implements Disposable {
     options: ArrayOptions & RandomOptions = {},
   ): DistributedArray {
     const calls = randomCalls.get(runtime) ?? 0;
-    if (options.seed === undefined) randomCalls.set(runtime, calls + 1);
-    return make(runtime, "DistributedArray.random", shape, distribution, options, (array) => {
+    const keys = [...ARRAY_KEYS, "seed", "low", "high"];
+    const result = make(runtime, "DistributedArray.random", shape, distribution, options, (array) => {
       const { dtype, order, local, distribution } = array;
       const source = randomSource(dtype, options, calls);
       const ranges = distribution.ranges(runtime.rank);
       if (local.isOnDevice) fillRandomOnDevice(local, ranges, order, shape, source);
       else fillRandom(dtype, local.data, ranges, order, shape, source);
       return { ...source };
-    });
+    }, keys);
+    // Only now: the ranks must go on counting alike if they failed.
+    if (options.seed === undefined) randomCalls.set(runtime, calls + 1);
+    return result;
   }
 
   /**
    * An array of the values that a function gives for each global index. Collective; throws as {@linkcode zeros} does;
    * what the function throws on one rank is thrown on all.
    *
-   * Values are numbers; for complex arrays also `[re, im]`, for int64 bigints or whole numbers.
+   * Values are numbers; for complex arrays also `[re, im]`, for int64 bigints or whole numbers. Integers are not rounded
+   * or cut: a fraction is a DTypeError, a number outside the dtype's range a RangeError.
    *
    * @example
    * ```ts
@@ -229,7 +255,9 @@ export class DistributedArray implements Disposable {
     options: ArrayOptions = {},
   ): DistributedArray {
     return make(runtime, "DistributedArray.generate", shape, distribution, options, (array) => {
-      if (typeof value !== "function") throw new TypeError(`generate takes a function (i, j) => value, not ${value}.`);
+      if (typeof value !== "function") {
+        throw new TypeError(`generate takes a function (i, j) => value, not ${describe(value)}.`);
+      }
       const { dtype, local, order } = array;
       const target = local.isOnDevice ? LocalArray.empty(dtype, local.shape, order) : local;
       fillByFunction(dtype, target.data, array.distribution.ranges(runtime.rank), order, value);
@@ -243,8 +271,10 @@ export class DistributedArray implements Disposable {
    * another memory than they are; so parts in host memory are copied if the runtime computes on GPUs. The global shape is
    * what the parts make together in this distribution. Collective.
    *
+   * @throws {TypeError} if an option is not known.
    * @throws {CollectiveError} if dtype, distribution or order differ between ranks.
    * @throws {ShapeError} if the parts do not fit together, or a typed array does not fit its `localShape`.
+   * @throws {DistributionError} if the distribution does not fit the shape, or is bound to another one.
    * @throws {DTypeError} if a typed array does not hold the dtype, or the dtype must be named.
    *
    * @example
@@ -268,12 +298,15 @@ export class DistributedArray implements Disposable {
     const operation = "DistributedArray.fromLocal";
     let part!: LocalArray;
     let memory!: Memory;
-    agree(runtime, operation, () => {
+    agreeWith(runtime, operation, () => {
+      checkKeys(`the options of ${operation}`, options, [...ARRAY_KEYS, "localShape"]);
       checkDistribution(distribution);
       part = localPart(local, options);
       memory = options.memory ?? (part.memory === "symmetric" ? part.memory : usualMemory(runtime));
       checkOptions(runtime, { dtype: part.dtype, order: options.order ?? "C", memory });
-      return { dtype: part.dtype, distribution: String(distribution), order: options.order ?? null, memory };
+      const { globalShape, size } = distribution;
+      const boundTo = globalShape && { shape: globalShape, size };
+      return { dtype: part.dtype, distribution: String(distribution), boundTo, order: options.order ?? null, memory };
     });
     const offers = exchange(runtime, operation, () => ({
       shape: part.shape,
@@ -294,6 +327,18 @@ export class DistributedArray implements Disposable {
    * Spread a whole array that one rank has over all ranks. `data` is flat, in the order of the array; only the root's is
    * looked at, the others may pass `null`. Collective; throws as {@linkcode zeros} does, and ShapeError or DTypeError if
    * the data does not fit shape and dtype.
+   *
+   * @example
+   * ```ts
+   * import { Slab } from "../distribution/mod.ts";
+   * import { initialize } from "../runtime/initialize.ts";
+   * import { DistributedArray } from "./distributed_array.ts";
+   *
+   * using runtime = initialize();
+   * const data = runtime.rank === 0 ? Float32Array.of(1, 2, 3, 4, 5, 6) : null;
+   * const a = DistributedArray.scatter(runtime, data, [3, 2], Slab.X);
+   * console.log(a.dtype, a.sum()); // float32 21
+   * ```
    */
   static scatter(
     runtime: Runtime,
@@ -302,14 +347,22 @@ export class DistributedArray implements Disposable {
     distribution: Distribution,
     options: ScatterOptions = {},
   ): DistributedArray {
-    const { root = 0 } = options;
-    let source!: LocalArray;
-    const array = make(runtime, "DistributedArray.scatter", shape, distribution, options, ({ dtype, order }) => {
-      checkRank(root, runtime.size, "root");
-      source = runtime.rank === root ? wholeArray(data, dtype, shape, order) : nothing(dtype, shape);
-      return { root };
+    const operation = "DistributedArray.scatter";
+    let root!: number;
+    agreeWith(runtime, operation, () => {
+      checkKeys(`the options of ${operation}`, options, [...ARRAY_KEYS, "root"]);
+      root = checkRank(options.root ?? 0, runtime.size, "root");
+      return { root, dtype: options.dtype ?? null };
     });
-    const { local, order } = array;
+    const isRoot = runtime.rank === root;
+    const dtype = options.dtype ?? exchange(runtime, operation, () => isRoot ? dtypeOfWhole(data) : null)[root]!;
+    const { order = "C", memory = usualMemory(runtime) } = options;
+    let source!: LocalArray;
+    const array = make(runtime, operation, shape, distribution, { dtype, order, memory }, () => {
+      source = isRoot ? wholeArray(data, dtype, shape, order) : nothing(dtype, shape);
+      return {};
+    });
+    const { local } = array;
     const target = local.isOnDevice ? LocalArray.empty(array.dtype, local.shape, order) : local;
     move(array, onRoot(shape, runtime.size, root), array.distribution, source, target);
     if (target !== local) local.set(target);
@@ -325,10 +378,10 @@ export class DistributedArray implements Disposable {
    */
   get local(): LocalArray {
     if (this.isFreed) {
-      const what = this.#isFreed ? "This array was freed" : "The array that this is a view of was freed";
+      const what = this.#local === null ? "This array was freed" : "The array that this is a view of was freed";
       throw new StateError(`${what}: ${this}. Use it before free() or the end of its using block, or take a copy().`);
     }
-    return this.#local;
+    return this.#local!;
   }
 
   /** The global number of elements. */
@@ -338,7 +391,7 @@ export class DistributedArray implements Disposable {
 
   /** Whether the array, or the array that it is a view of, was freed. */
   get isFreed(): boolean {
-    return this.#isFreed || (this.#owner?.isFreed ?? false);
+    return this.#local === null || (this.#owner?.isFreed ?? false);
   }
 
   /** Whether the memory is another array's. */
@@ -356,20 +409,33 @@ export class DistributedArray implements Disposable {
   /**
    * All elements on one rank, flat in the array's order; `null` on the others. Collective.
    *
+   * @param root that rank, as a number or as `{ root }`
    * @throws {RangeError} if there is no such rank.
    * @throws {StateError} after `free`.
+   *
+   * @example
+   * ```ts
+   * import { Slab } from "../distribution/mod.ts";
+   * import { initialize } from "../runtime/initialize.ts";
+   * import { DistributedArray } from "./distributed_array.ts";
+   *
+   * using runtime = initialize();
+   * const a = DistributedArray.generate(runtime, [6], Slab.X, (i) => i);
+   * console.log(a.gather()); // 0, 1, 2, 3, 4, 5 on rank 0, null on the others
+   * ```
    */
-  gather(root = 0): TypedArray | null {
+  gather(root: number | { root?: number } = 0): TypedArray | null {
     const { runtime, dtype, order, shape } = this;
-    const isRoot = runtime.rank === root;
+    let to!: number;
     let target!: LocalArray;
     this.#agree("gather", () => {
-      checkRank(root, runtime.size, "root");
-      target = isRoot ? LocalArray.zeros(dtype, shape, order) : nothing(dtype, shape);
-      return { root };
+      if (typeof root === "object") checkKeys("the options of gather", root, ["root"]);
+      to = checkRank(typeof root === "object" ? root.root ?? 0 : root, runtime.size, "root");
+      target = runtime.rank === to ? LocalArray.zeros(dtype, shape, order) : nothing(dtype, shape);
+      return { root: to };
     });
-    move(this, this.distribution, onRoot(shape, runtime.size, root), this.#hostPart(), target);
-    return isRoot ? target.data : null;
+    move(this, this.distribution, onRoot(shape, runtime.size, to), this.#hostPart(), target);
+    return runtime.rank === to ? target.data : null;
   }
 
   /**
@@ -394,19 +460,33 @@ export class DistributedArray implements Disposable {
    * A new array of what a function makes of each value and its global index. Collective; what the function throws on
    * one rank is thrown on all.
    *
-   * @throws {DTypeError} if it returns what the dtype does not take.
+   * @throws {DTypeError} if it returns what the dtype does not take, such as a fraction for integers.
+   * @throws {RangeError} if it returns a number outside the range of an integer dtype.
    * @throws {StateError} after `free`.
+   *
+   * @example
+   * ```ts
+   * import { Slab } from "../distribution/mod.ts";
+   * import { initialize } from "../runtime/initialize.ts";
+   * import { DistributedArray } from "./distributed_array.ts";
+   *
+   * using runtime = initialize();
+   * const a = DistributedArray.full(runtime, [4, 4], Slab.X, 3);
+   * const upper = a.map((value, i, j) => i <= j ? value : 0);
+   * console.log(upper.sum()); // 30
+   * ```
    */
   map(
     change: (value: Scalar, ...index: number[]) => Scalar,
     options: { dtype?: DType } = {},
   ): DistributedArray {
-    const { runtime, distribution, order, dtype } = this;
-    const { dtype: target = dtype } = options;
+    const { runtime, distribution, order } = this;
     let result!: LocalArray;
     this.#agree("map", () => {
+      checkKeys("the options of map", options, ["dtype"]);
+      const { dtype: target = this.dtype } = options;
       if (typeof change !== "function") {
-        throw new TypeError(`map takes a function (value, i, j) => value, not ${change}.`);
+        throw new TypeError(`map takes a function (value, i, j) => value, not ${describe(change)}.`);
       }
       result = LocalArray.zeros(target, this.local.shape, order);
       const next = reduction.valuesOf(this.local, order);
@@ -550,24 +630,29 @@ export class DistributedArray implements Disposable {
   }
 
   /**
-   * A new array with the same elements in another dtype, memory order or memory. Rounded to nearest, ties to even; to
-   * integers cut toward zero and kept inside the range. Collective.
+   * A new array with the same elements in another dtype, memory order or memory; what is left out stays. Rounded to
+   * nearest, ties to even; to integers cut toward zero and kept inside the range. Collective.
    *
+   * @throws {TypeError} if an option is not known.
    * @throws {DTypeError} from complex to real.
    * @throws {ConfigurationError} for memory "device" on a runtime without GPUs.
    * @throws {StateError} after `free`.
    */
-  to(options: ArrayOptions): DistributedArray {
+  to(options: ArrayOptions = {}): DistributedArray {
     return this.#converted("to", options);
   }
 
   #converted(method: string, options: ArrayOptions): DistributedArray {
-    const { dtype = this.dtype, order = this.order, memory = this.memory } = options;
+    let target!: Required<ArrayOptions>;
     this.#agree(method, () => {
-      checkOptions(this.runtime, { dtype, order, memory });
-      checkConvertible(this.dtype, dtype);
-      return { target: { dtype, order, memory } };
+      checkKeys(`the options of ${method}`, options, ARRAY_KEYS);
+      const { dtype = this.dtype, order = this.order, memory = this.memory } = options;
+      target = { dtype, order, memory };
+      checkOptions(this.runtime, target);
+      checkConvertible(this.dtype, target.dtype);
+      return { target };
     });
+    const { dtype, order, memory } = target;
     const local = emptyPart(this.runtime, dtype, this.local.shape, order, memory);
     local.set(this.local);
     return new DistributedArray(this.runtime, local, this.distribution, order);
@@ -581,9 +666,9 @@ export class DistributedArray implements Disposable {
    * ranks have let go of it, by `freeSymmetricMemory` at once.
    */
   free(): void {
-    if (this.#isFreed) return;
-    this.#isFreed = true;
-    if (this.#ownsMemory) this.#local.release();
+    const local = this.#local;
+    this.#local = null;
+    if (this.#ownsMemory) local?.release();
   }
 
   /** As `free`: `using` does it at the end of the block. */
@@ -642,10 +727,12 @@ function make(
   distribution: Distribution,
   options: ArrayOptions,
   fill: (array: DistributedArray) => Facts,
+  keys = ARRAY_KEYS,
 ): DistributedArray {
   let array!: DistributedArray;
   let plan!: Plan;
-  agree(runtime, operation, () => {
+  agreeWith(runtime, operation, () => {
+    checkKeys(`the options of ${operation}`, options, keys);
     plan = planOf(runtime, shape, distribution, options);
     const { dtype, order, memory, bound } = plan;
     const facts = { shape, dtype, distribution: String(bound), order, memory };
@@ -694,9 +781,8 @@ function planOf(
 ): Plan {
   const { dtype = "float64", order = "C", memory = usualMemory(runtime) } = options;
   checkShape(shape);
-  checkDistribution(distribution);
   checkOptions(runtime, { dtype, order, memory });
-  return { dtype, order, memory, bound: distribution.bind(shape, runtime.size) };
+  return { dtype, order, memory, bound: bindTo(distribution, shape, runtime.size) };
 }
 
 /** Move all elements from one rank's part to another; both in the order of `array`. */
@@ -708,7 +794,7 @@ function checkOptions(runtime: Runtime, { dtype, order, memory }: Required<Array
   dtypeInfo(dtype);
   checkOrder(order);
   if (memory !== "host" && memory !== "device" && memory !== "symmetric") {
-    throw new TypeError(`The memory must be "host", "device" or "symmetric", not ${JSON.stringify(memory) ?? memory}.`);
+    throw new TypeError(`The memory must be "host", "device" or "symmetric", not ${describe(memory)}.`);
   }
   if (memory === "device" && runtime.stream === null) {
     throw new ConfigurationError(
@@ -718,27 +804,38 @@ function checkOptions(runtime: Runtime, { dtype, order, memory }: Required<Array
 }
 
 /**
- * Refuse what is not a distribution.
+ * As `agree`, on a call that was given this runtime: what is none is an error on all ranks of the current one.
+ *
+ * @throws {TypeError} if it is no runtime.
+ */
+export function agreeWith(runtime: Runtime, operation: string, check: () => Facts): void {
+  const isRuntime = runtime instanceof Runtime;
+  agree(isRuntime ? runtime : currentRuntime(), operation, () => {
+    if (isRuntime) return check();
+    throw new TypeError(`${operation}: the runtime must be what initialize() returned, not ${describe(runtime)}.`);
+  });
+}
+
+/** The runtime of an array; of anything else the current one, so that all ranks can be told about the mistake. */
+export function runtimeOf(array: unknown): Runtime {
+  return array instanceof DistributedArray ? array.runtime : currentRuntime();
+}
+
+/**
+ * Refuse what is not an array that is still there.
  *
  * @throws {TypeError} if it is none.
+ * @throws {StateError} if it was freed.
  */
-export function checkDistribution(distribution: unknown): void {
-  if (distribution instanceof Distribution) return;
-  throw new TypeError(
-    `The distribution must be one such as Slab.X, a BlockCyclic or Replicated, not ${
-      JSON.stringify(distribution) ?? String(distribution)
-    }.`,
-  );
-}
-
-function checkArray(value: unknown, what: string): void {
+export function checkArray(value: unknown, what: string): void {
   if (value instanceof DistributedArray) return void value.local;
-  throw new TypeError(`${what} must be a DistributedArray, not ${value === null ? "null" : `a ${typeof value}`}.`);
+  throw new TypeError(`${what} must be a DistributedArray, not ${describe(value)}.`);
 }
 
-function checkRank(rank: number, size: number, what: string): void {
-  if (Number.isInteger(rank) && rank >= 0 && rank < size) return;
-  throw new RangeError(`The ${what} must be a rank from 0 to ${size - 1}, not ${rank}.`);
+function checkRank(rank: unknown, size: number, what: string): number {
+  if (Number.isInteger(rank) && rank as number >= 0 && rank as number < size) return rank as number;
+  const kind = typeof rank === "number" ? RangeError : TypeError;
+  throw new kind(`The ${what} must be a rank from 0 to ${size - 1}, not ${describe(rank)}.`);
 }
 
 /** The empty part of a rank that holds nothing. */
@@ -746,13 +843,26 @@ function nothing(dtype: DType, shape: readonly number[]): LocalArray {
   return LocalArray.zeros(dtype, shape.map(() => 0));
 }
 
+function checkWhole(data: unknown): asserts data is TypedArray {
+  if (ArrayBuffer.isView(data)) return;
+  throw new TypeError(`The root must pass a typed array of all elements, not ${describe(data)}.`);
+}
+
+/** The dtype of the root's data, if the user has not told. */
+function dtypeOfWhole(data: TypedArray | null): DType {
+  checkWhole(data);
+  return usualDType(data);
+}
+
+function usualDType(data: TypedArray): DType {
+  const dtype = dtypeOf(data);
+  if (dtype !== null) return dtype;
+  throw new TypeError(`What a ${data.constructor.name} holds must be named: pass { dtype: "bfloat16" }.`);
+}
+
 /** Flat data as a whole array. */
 function wholeArray(data: TypedArray | null, dtype: DType, shape: readonly number[], order: Order): LocalArray {
-  if (!ArrayBuffer.isView(data)) {
-    throw new TypeError(
-      `The root must pass a typed array of all elements, not ${data === null ? "null" : typeof data}.`,
-    );
-  }
+  checkWhole(data);
   const count = elementCount(dtype, data);
   if (count !== sizeOfShape(shape)) {
     throw new ShapeError(
@@ -778,20 +888,13 @@ function localPart(local: TypedArray | LocalArray, options: FromLocalOptions): L
     return local;
   }
   if (!ArrayBuffer.isView(local)) {
-    throw new TypeError(
-      `fromLocal takes a typed array or a LocalArray, not ${local === null ? "null" : typeof local}.`,
-    );
+    throw new TypeError(`fromLocal takes a typed array or a LocalArray, not ${describe(local)}.`);
   }
   if (localShape === undefined) {
     throw new ShapeError("A bare typed array has no shape: pass { localShape: [rows, columns] }, this rank's part.");
   }
   checkShape(localShape, "localShape");
-  const kind = dtype ?? dtypeOf(local);
-  if (kind === null) {
-    throw new TypeError(
-      `What a ${(local as TypedArray).constructor.name} holds must be named: pass { dtype: "bfloat16" }.`,
-    );
-  }
+  const kind = dtype ?? usualDType(local);
   const count = elementCount(kind, local);
   if (count !== sizeOfShape(localShape)) {
     throw new ShapeError(
@@ -801,17 +904,15 @@ function localPart(local: TypedArray | LocalArray, options: FromLocalOptions): L
   return new LocalArray({ data: local, dtype: kind, shape: localShape, strides: stridesOf(localShape, order ?? "C") });
 }
 
-/** Whether strides grow in this order, gaps between rows or columns allowed. */
+/** Whether strides grow in this order from 1 on, gaps between rows or columns allowed. */
 function isOrdered({ shape, strides }: LocalArray, order: Order): boolean {
   if (shape.includes(0)) return true;
   const dimensions = order === "F" ? shape.keys() : Array.from(shape.keys()).reverse();
   let least = 1;
-  let isFirst = true;
-  for (const dimension of dimensions) {
+  for (const [position, dimension] of [...dimensions].entries()) {
     if (shape[dimension] === 1) continue;
-    if (isFirst ? strides[dimension] !== 1 : strides[dimension] < least) return false;
+    if (position === 0 ? strides[dimension] !== 1 : strides[dimension] < least) return false;
     least = strides[dimension] * shape[dimension];
-    isFirst = false;
   }
   return true;
 }

@@ -169,6 +169,12 @@ function hintHugePages(data: TypedArray): void {
  * A typed array of zeros for `elements` elements.
  *
  * @throws {RangeError} if it would hold more than 2^32 numbers, or memory is exhausted.
+ *
+ * @example
+ * ```ts
+ * import { allocate } from "./dtype.ts";
+ * console.assert(allocate("complex64", 3).length === 6);
+ * ```
  */
 export function allocate(dtype: DType, elements: number): TypedArray {
   const { array, parts, itemSize } = dtypeInfo(dtype);
@@ -191,7 +197,15 @@ export function allocate(dtype: DType, elements: number): TypedArray {
   }
 }
 
-/** The element type that a typed array holds when nothing else is said; `null` for bits (`Uint16Array`) and others. */
+/**
+ * The element type that a typed array holds when nothing else is said; `null` for bits (`Uint16Array`) and others.
+ *
+ * @example
+ * ```ts
+ * import { dtypeOf } from "./dtype.ts";
+ * console.assert(dtypeOf(new Float32Array(2)) === "float32");
+ * ```
+ */
 export function dtypeOf(array: unknown): DType | null {
   if (array instanceof Float64Array) return "float64";
   if (array instanceof Float32Array) return "float32";
@@ -228,7 +242,15 @@ function describeKind(value: unknown): string {
 /** The types that are computed with in float32. */
 export type NarrowFloat = "float16" | "bfloat16" | "float8_e4m3" | "float8_e5m2";
 
-/** Whether a type is one that is computed with in float32. */
+/**
+ * Whether a type is one that is computed with in float32.
+ *
+ * @example
+ * ```ts
+ * import { isNarrowFloat } from "./dtype.ts";
+ * console.assert(isNarrowFloat("bfloat16") && !isNarrowFloat("float32"));
+ * ```
+ */
 export function isNarrowFloat(dtype: DType): dtype is NarrowFloat {
   return dtype === "float16" || dtype === "bfloat16" || dtype === "float8_e4m3" || dtype === "float8_e5m2";
 }
@@ -436,6 +458,12 @@ const oneHalf = new Float16Array(oneBits.buffer);
  * The value of one float16, bfloat16 or float8 element, given its bits.
  *
  * @throws {DTypeError} for another dtype.
+ *
+ * @example
+ * ```ts
+ * import { toFloat32 } from "./dtype.ts";
+ * console.assert(toFloat32("bfloat16", 0x3fc0) === 1.5);
+ * ```
  */
 export function toFloat32(dtype: NarrowFloat, bits: number): number {
   if (dtype === "float16") {
@@ -449,6 +477,12 @@ export function toFloat32(dtype: NarrowFloat, bits: number): number {
  * The bits of the float16, bfloat16 or float8 value nearest to a number, rounded as {@linkcode encode} does.
  *
  * @throws {DTypeError} for another dtype.
+ *
+ * @example
+ * ```ts
+ * import { fromFloat32 } from "./dtype.ts";
+ * console.assert(fromFloat32("bfloat16", 1.5) === 0x3fc0);
+ * ```
  */
 export function fromFloat32(dtype: NarrowFloat, value: number): number {
   if (dtype === "float16") {
@@ -635,6 +669,22 @@ export function toBigInt(value: Scalar): bigint {
   if (typeof value === "bigint") return value;
   if (Number.isInteger(value)) return BigInt(value as number);
   throw new DTypeError(`int64 takes a bigint or a whole number, not ${describeValue(value)}.`);
+}
+
+/**
+ * Refuse a value that would change when it is stored in an integer type; other types round.
+ *
+ * @throws {DTypeError} if it is a fraction or NaN.
+ * @throws {RangeError} if it lies outside the type's range.
+ */
+export function checkExact(dtype: DType, value: Scalar): void {
+  const { isInteger, itemSize } = dtypeInfo(dtype);
+  if (!isInteger || typeof value === "object") return;
+  const half = 2n ** BigInt(8 * itemSize - 1);
+  const [low, high] = dtype === "uint8" ? [0n, 2n * half - 1n] : [-half, half - 1n];
+  const message = `${dtype} takes whole numbers from ${low} to ${high}, not ${value}.`;
+  if (value < low || value > high) throw new RangeError(message);
+  if (typeof value === "number" && !Number.isInteger(value)) throw new DTypeError(message);
 }
 
 function describeValue(value: unknown): string {

@@ -3,6 +3,7 @@
  *
  * @module
  */
+import { bindTo } from "../distribution/distribution.ts";
 import { Box, type Distribution, Replicated, Slab } from "../distribution/mod.ts";
 import { DistributionError, ShapeError } from "../errors.ts";
 import { sizeOfShape } from "./layout.ts";
@@ -12,10 +13,10 @@ import { sizeOfShape } from "./layout.ts";
  * along the divided dimension of a slab and along each dimension of a process grid; a `Box` says it itself.
  *
  * @throws {ShapeError} if the parts do not fit the distribution; it names the ranks.
- * @throws {DistributionError} if the distribution does not fit the shape, or cannot tell one.
+ * @throws {DistributionError} if the distribution does not fit the shape, is bound to another one, or cannot tell one.
  */
 export function bindToParts(distribution: Distribution, parts: readonly (readonly number[])[]): Distribution {
-  const bound = distribution.bind(globalShape(distribution, parts), parts.length);
+  const bound = bindTo(distribution, globalShape(distribution, parts), parts.length);
   const wrong = parts.flatMap((shape, rank) => fits(shape, bound.localShape(rank)) ? [] : [rank]);
   if (wrong.length === 0) return bound;
   const [rank] = wrong;
@@ -46,6 +47,7 @@ function globalShape(distribution: Distribution, parts: readonly (readonly numbe
   if (distribution === Replicated || distribution.isReplicated) return parts[0];
   if (distribution instanceof Box) {
     const filled = distribution.boxes.filter(([lower, upper]) => lower.every((start, d) => start < upper[d]));
+    if (filled.length === 0 && distribution.globalShape !== null) return distribution.globalShape;
     return Array.from({ length: dimensions }, (_, d) => Math.max(0, ...filled.map(([, upper]) => upper[d])));
   }
   if (distribution instanceof Slab) {

@@ -5,6 +5,7 @@
  *
  * @module
  */
+import { describe } from "../distribution/check.ts";
 import { ShapeError } from "../errors.ts";
 import type { TypedArray } from "./dtype.ts";
 
@@ -41,10 +42,6 @@ export function checkShape(shape: readonly number[], what = "The shape"): void {
  */
 export function checkOrder(order: unknown): void {
   if (order !== "C" && order !== "F") throw new TypeError(`The order must be "C" or "F", not ${describe(order)}.`);
-}
-
-function describe(value: unknown): string {
-  return JSON.stringify(value) ?? String(value);
 }
 
 /** The other memory order. */

@@ -5,6 +5,7 @@
  */
 import { addressOf } from "../../ffi/memory.ts";
 import { ShapeError, StateError } from "../errors.ts";
+import { checkKeys } from "../options.ts";
 import { clearOnDevice, copyFromDevice, copyToDevice } from "../memory/copy.ts";
 import { DeviceBuffer, type DeviceMemory } from "../memory/device.ts";
 import type { Stream } from "../runtime/stream.ts";
@@ -43,6 +44,8 @@ export interface LocalArrayOptions {
   memory?: Memory;
 }
 
+const LOCAL_ARRAY_KEYS: readonly string[] = ["data", "dtype", "shape", "strides", "offset", "memory"];
+
 /**
  * An n-dimensional array in the memory of this process or of its GPU: typed data, a shape and strides.
  *
@@ -70,11 +73,15 @@ export class LocalArray implements Strided {
   /**
    * Make an array on existing memory.
    *
+   * @throws {TypeError} if an option is not known.
    * @throws {DTypeError} if `data` is not the kind of typed array that holds the dtype.
    * @throws {ShapeError} if strides do not fit the shape, or `data` is too short.
    */
-  constructor({ data, dtype, shape, strides = stridesOf(shape, "C"), offset = 0, memory }: LocalArrayOptions) {
+  constructor(options: LocalArrayOptions) {
+    checkKeys("the options of LocalArray", options ?? null, LOCAL_ARRAY_KEYS);
+    const { data, dtype, shape, offset = 0, memory } = options;
     checkShape(shape, "The local shape");
+    const { strides = stridesOf(shape, "C") } = options;
     if (strides.length !== shape.length || !strides.every((stride) => Number.isInteger(stride) && stride >= 0)) {
       throw new ShapeError(`Strides [${strides}] do not fit the shape [${shape}]: give one whole number a dimension.`);
     }

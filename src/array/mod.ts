@@ -11,7 +11,6 @@ export {
 } from "./distributed_array.ts";
 export {
   allocate,
-  convert,
   decode,
   type DType,
   type DTypeInfo,
@@ -27,24 +26,12 @@ export {
   type TypedArray,
   type TypedArrayConstructor,
 } from "./dtype.ts";
-export {
-  copyRuns,
-  copyStrided,
-  flipOrder,
-  type LeadingDimension,
-  leadingDimension,
-  type Order,
-  type Run,
-  sizeOfShape,
-  type Strided,
-  stridesOf,
-} from "./layout.ts";
+export type { Order, Strided } from "./layout.ts";
 export { LocalArray, type LocalArrayOptions, type Memory } from "./local_array.ts";
 export { loadNpy, type LoadNpyOptions, saveNpy } from "./npy.ts";
-export { encodeNpyHeader, type NpyHeader, parseNpyHeader } from "./npy_header.ts";
+export { type NpyHeader, parseNpyHeader } from "./npy_header.ts";
 export type { RandomOptions } from "./random.ts";
-export { planRedistribution, redistribute, Redistribution, RedistributionPlan } from "./redistribute.ts";
-export type { Exchanging, Parts, Transfer } from "./redistribution_plan.ts";
+export { redistribute, Redistribution } from "./redistribute.ts";
 export {
   allocateSymmetricMemory,
   freeSymmetricMemory,

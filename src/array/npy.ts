@@ -3,11 +3,16 @@
  *
  * @module
  */
+import { dirname, resolve } from "node:path";
+import { fileURLToPath } from "node:url";
+import { describe } from "../distribution/check.ts";
+import { bindTo, checkDistribution } from "../distribution/distribution.ts";
 import { type Distribution, Slab } from "../distribution/mod.ts";
-import { DistmathError } from "../errors.ts";
+import { ConfigurationError, DistmathError } from "../errors.ts";
+import { checkKeys } from "../options.ts";
 import { agree, exchange } from "../runtime/agreement.ts";
 import type { Runtime } from "../runtime/runtime.ts";
-import { checkDistribution, DistributedArray } from "./distributed_array.ts";
+import { agreeWith, checkArray, DistributedArray, runtimeOf } from "./distributed_array.ts";
 import { checkConvertible, type DType, dtypeInfo, type TypedArray } from "./dtype.ts";
 import { checkOrder, type Order, sizeOfShape, stridesOf } from "./layout.ts";
 import { LocalArray, type Memory } from "./local_array.ts";
@@ -42,9 +47,10 @@ export interface LoadNpyOptions {
  *
  * float16/32/64, complex64/128, int8/32/64, uint8, of either byte order; format versions 1.0 to 3.0, C and Fortran order.
  *
- * @throws {DistmathError} if the file cannot be opened, has a broken header or is too short.
+ * @throws {TypeError} if an option is not known.
+ * @throws {ConfigurationError} if the file cannot be opened, has a broken header or is too short.
  * @throws {DTypeError} if it holds other types.
- * @throws {DistributionError} if the distribution does not fit the shape.
+ * @throws {DistributionError} if the distribution does not fit the shape, or is bound to another one.
  *
  * @example
  * ```ts
@@ -67,7 +73,9 @@ export function loadNpy(
   options: LoadNpyOptions = {},
 ): DistributedArray {
   let array!: DistributedArray;
-  agree(runtime, "loadNpy", () => {
+  agreeWith(runtime, "loadNpy", () => {
+    checkKeys("the options of loadNpy", options, ["dtype", "order", "memory"]);
+    checkPath(path);
     checkDistribution(distribution);
     if (options.order !== undefined) checkOrder(options.order);
     if (options.dtype !== undefined) dtypeInfo(options.dtype);
@@ -80,7 +88,7 @@ export function loadNpy(
       checkLength(file, header, elements.dtype);
       // A single number has no dimension that could be distributed: it becomes an array of one element.
       const shape = header.shape.length === 0 ? [1] : header.shape;
-      const wanted = distribution.bind(shape, runtime.size);
+      const wanted = bindTo(distribution, shape, runtime.size);
       const isDirect = isWorthSeeking(wanted, order, elements.dtype);
       const bound = isDirect ? wanted : fileSlab(shape, order, runtime.size);
       const local = readPart(file, { ...header, shape }, elements, bound.ranges(runtime.rank));
@@ -104,11 +112,12 @@ function finish(read: DistributedArray, distribution: Distribution, options: Loa
 /**
  * Write an array as `numpy.save` does; each rank writes its own part of the file only, which all ranks must see under the
  * same path. The file appears under its name when it is complete: if anything fails on any rank, none is left, and an
- * older one stays as it was. Collective.
+ * older one stays as it was. A symbolic link stays, and the file that it points to is written. Collective.
  *
  * bfloat16 and float8 are written as raw bits (`V2`, `V1`): `numpy.load(path).view(ml_dtypes.bfloat16)`.
  *
- * @throws {DistmathError} if the file cannot be written.
+ * @throws {TypeError} if it is no array, or the path is none.
+ * @throws {ConfigurationError} if the file cannot be written.
  * @throws {StateError} if the array was freed.
  *
  * @example
@@ -125,11 +134,13 @@ function finish(read: DistributedArray, distribution: Distribution, options: Loa
  * ```
  */
 export function saveNpy(array: DistributedArray, path: string | URL): void {
-  const { runtime, shape, dtype, order } = array;
+  const runtime = runtimeOf(array);
   agree(runtime, "saveNpy", () => {
-    void array.local;
+    checkArray(array, "saveNpy: the array");
+    checkPath(path);
     return { array: String(array), path: String(path) };
   });
+  const { shape, dtype, order } = array;
   const header = encodeNpyHeader({ descr: npyDescr(dtype), order, shape });
   const part = array.distribution.isReplicated || !isWorthSeeking(array.distribution, order, dtype)
     ? array.redistribute(fileSlab(shape, order, runtime.size))
@@ -212,7 +223,7 @@ function openFile(path: string | URL): Deno.FsFile {
   const file = Deno.openSync(path, { read: true });
   if (file.statSync().isFile) return file;
   file.close();
-  throw new DistmathError("it is no plain file");
+  throw new ConfigurationError("it is no plain file; give the path of a .npy file.");
 }
 
 function readHeader(file: Deno.FsFile): NpyHeader {
@@ -227,7 +238,7 @@ function checkLength(file: Deno.FsFile, { shape, dataOffset }: NpyHeader, dtype:
   const needed = dataOffset + bytesOfArray(shape, dtype);
   const { size } = file.statSync();
   if (size >= needed) return;
-  throw new DistmathError(
+  throw new ConfigurationError(
     `the file is too short: for shape [${shape}] of ${dtype} its header promises ${needed} bytes, but it has ${size}. ` +
       `Write it again.`,
   );
@@ -251,7 +262,9 @@ function readPart(
   forEachFileRun(ranges, shape, order, (start, length) => {
     const run = bytes.subarray(at, at += length * itemSize);
     file.seekSync(dataOffset + start * itemSize, Deno.SeekMode.Start);
-    if (readUpTo(file, run) < run.length) throw new DistmathError("the file became shorter while it was read");
+    if (readUpTo(file, run) < run.length) {
+      throw new ConfigurationError("the file became shorter while it was read; write it again.");
+    }
   });
   if (isBigEndian) swapBytes(bytes, local.data.BYTES_PER_ELEMENT);
   return local;
@@ -278,14 +291,22 @@ function swapBytes(bytes: Uint8Array, width: number): void {
 
 // ---- writing ----------------------------------------------------------------------------------------------------------
 
-/** Where to write in the end: behind a symbolic link, and never over anything but a plain file. */
+/** Where to write in the end: behind symbolic links, and never over anything but a plain file. */
 function targetOf(path: string | URL): string {
-  const name = path instanceof URL ? decodeURIComponent(path.pathname) : path;
+  const name = path instanceof URL ? fileURLToPath(path) : path;
+  const found = ifThere(() => Deno.statSync(name));
+  if (found?.isFile) return Deno.realPathSync(name);
+  if (found !== null) throw new ConfigurationError("it exists and is no plain file; take another path.");
+  if (!ifThere(() => Deno.lstatSync(name))?.isSymlink) return name;
+  // A link to a file that is still to be made.
+  return targetOf(resolve(Deno.realPathSync(dirname(name)), Deno.readLinkSync(name)));
+}
+
+function ifThere<T>(look: () => T): T | null {
   try {
-    if (!Deno.statSync(name).isFile) throw new DistmathError("it exists and is no plain file");
-    return Deno.realPathSync(name);
+    return look();
   } catch (error) {
-    if (error instanceof Deno.errors.NotFound) return name;
+    if (error instanceof Deno.errors.NotFound) return null;
     throw error;
   }
 }
@@ -323,14 +344,30 @@ function remove(temporary: string): void {
 
 // ---- errors -----------------------------------------------------------------------------------------------------------
 
+function checkPath(path: unknown): void {
+  if (typeof path === "string" || path instanceof URL) return;
+  throw new TypeError(`The path must be a string or a URL, not ${describe(path)}.`);
+}
+
 /** Run something, and name the file in what it throws. */
 function about<T>(path: string | URL, action: () => T): T {
   try {
     return action();
   } catch (error) {
     if (!(error instanceof Error)) throw error;
-    const reason = error instanceof Deno.errors.NotFound ? "no such file or folder" : error.message;
-    const kind = error instanceof DistmathError ? error.constructor as typeof DistmathError : DistmathError;
-    throw new kind(`${path}: ${reason}`, { cause: error });
+    if (error instanceof DistmathError || error instanceof RangeError) {
+      throw new (error.constructor as ErrorConstructor)(`${path}: ${error.message}`, { cause: error });
+    }
+    throw new ConfigurationError(`${path}: ${reasonOf(error)}`, { cause: error });
   }
+}
+
+/** What the system says about a file, on one line, and what to do. */
+function reasonOf(error: Error): string {
+  if (error instanceof Deno.errors.NotFound) {
+    return "no such file or folder; check the path, which has to lead to the same file on every rank.";
+  }
+  const text = error.message.replace(/\s+/g, " ");
+  if (error instanceof Deno.errors.NotCapable) return text;
+  return `${text}; check permissions and free space, on the machine of every rank.`;
 }

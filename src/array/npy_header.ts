@@ -5,7 +5,7 @@
  *
  * @module
  */
-import { DistmathError, DTypeError } from "../errors.ts";
+import { ConfigurationError, DTypeError } from "../errors.ts";
 import { type DType, dtypeInfo, dtypes } from "./dtype.ts";
 import { checkShape, type Order } from "./layout.ts";
 
@@ -27,13 +27,15 @@ export const PREFIX_BYTES = 12;
 const MAXIMUM_HEADER_BYTES = 2 ** 20;
 
 function refuse(reason: string): never {
-  throw new DistmathError(`This is no .npy file that distmath can read: ${reason}. Write it again with numpy.save.`);
+  throw new ConfigurationError(
+    `This is no .npy file that distmath can read: ${reason}. Write it again with numpy.save.`,
+  );
 }
 
 /**
  * The position of the first element, from the first 12 bytes of a file: all bytes before it are the header.
  *
- * @throws {DistmathError} if it is no .npy file of version 1.0 to 3.0.
+ * @throws {ConfigurationError} if it is no .npy file of version 1.0 to 3.0.
  */
 export function npyDataOffset(prefix: Uint8Array): number {
   if (prefix.length < 10 || !MAGIC.every((byte, i) => prefix[i] === byte)) {
@@ -51,7 +53,7 @@ export function npyDataOffset(prefix: Uint8Array): number {
 /**
  * Read a header, given at least all bytes before the first element.
  *
- * @throws {DistmathError} if it is broken.
+ * @throws {ConfigurationError} if it is broken.
  * @throws {DTypeError} for records, objects and other types that distmath has not.
  *
  * @example

@@ -3,21 +3,21 @@
  *
  * @module
  */
+import { bindTo } from "../distribution/distribution.ts";
 import type { Distribution } from "../distribution/mod.ts";
 import { ShapeError, StateError } from "../errors.ts";
 import { agree } from "../runtime/agreement.ts";
-import { DistributedArray } from "./distributed_array.ts";
+import { checkArray, DistributedArray, runtimeOf } from "./distributed_array.ts";
 import { dtypeInfo } from "./dtype.ts";
 import { LocalArray } from "./local_array.ts";
 import { executePlan } from "./move.ts";
 import { planRedistribution, type RedistributionPlan } from "./redistribution_plan.ts";
 
-export { planRedistribution, RedistributionPlan } from "./redistribution_plan.ts";
-
 /**
  * A new array with the same elements in another distribution: any to any. Collective; the same as
  * `array.redistribute(distribution)`.
  *
+ * @throws {TypeError} if it is no array, or no distribution.
  * @throws {DistributionError} if the distribution does not fit the shape or the number of ranks.
  * @throws {StateError} if the array was freed.
  *
@@ -35,6 +35,10 @@ export { planRedistribution, RedistributionPlan } from "./redistribution_plan.ts
  * ```
  */
 export function redistribute(array: DistributedArray, distribution: Distribution): DistributedArray {
+  if (!(array instanceof DistributedArray)) {
+    // The name is the method's: that is what the other ranks are in if it is an array on theirs.
+    agree(runtimeOf(array), "DistributedArray.redistribute", () => checkArray(array, "redistribute: the array"));
+  }
   return array.redistribute(distribution);
 }
 
@@ -65,16 +69,17 @@ export class Redistribution implements Disposable {
   /**
    * Plan to move arrays like this one. Collective.
    *
+   * @throws {TypeError} if it is no array, or no distribution.
    * @throws {DistributionError} if the distribution does not fit the shape or the number of ranks.
    * @throws {CollectiveError} if ranks ask for different redistributions.
    */
   constructor(array: DistributedArray, distribution: Distribution) {
-    const { runtime, shape } = array;
+    const runtime = runtimeOf(array);
     let bound!: Distribution;
     let plan!: RedistributionPlan;
     agree(runtime, "new Redistribution", () => {
-      void array.local;
-      bound = distribution.bind(shape, runtime.size);
+      checkArray(array, "new Redistribution: the array");
+      bound = bindTo(distribution, array.shape, runtime.size);
       plan = planRedistribution(array.distribution, bound, runtime.rank);
       return { array: String(array), distribution: String(bound) };
     });
@@ -117,7 +122,7 @@ export class Redistribution implements Disposable {
   resetOperand(array: DistributedArray): void {
     agree(this.#array.runtime, "Redistribution.resetOperand", () => {
       this.#use();
-      void array.local;
+      checkArray(array, "resetOperand: the array");
       if (array.distribution.coincidesWith(this.#array.distribution)) return { array: String(array) };
       throw new ShapeError(
         `This redistribution was planned for [${this.#array.shape}] in ${this.#array.distribution}, not for ` +

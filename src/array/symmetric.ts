@@ -11,6 +11,7 @@ import {
   type SymmetricBuffer,
   usualBackend,
 } from "../memory/symmetric.ts";
+import { checkBoolean, checkKeys } from "../options.ts";
 import { currentRuntime } from "../runtime/initialize.ts";
 import type { Runtime } from "../runtime/runtime.ts";
 import type { DeviceMemory } from "../memory/device.ts";
@@ -145,6 +146,7 @@ function typed(dtype: DType, buffer: ArrayBuffer): TypedArray {
  * Allocate an array of zeros in symmetric memory: every rank has one and can address those of the others. `shape` is that of
  * this rank's array. Collective.
  *
+ * @throws {TypeError} if an option is not known.
  * @throws {ShapeError} if the sizes of ranks differ, unless `makeSymmetric` is set.
  * @throws {CollectiveError} if ranks ask for different dtypes, orders or backends.
  * @throws {ConfigurationError} if the backend is missing or does not serve this runtime. Each is thrown on every rank.
@@ -163,19 +165,17 @@ export function allocateSymmetricMemory(
   shape: readonly number[],
   options: SymmetricOptions = {},
 ): SymmetricArray {
-  const { dtype = "float64", order = "C", makeSymmetric = false, backend = usualBackend(runtime) } = options;
-  const details = () => {
+  const { buffer, offers } = allocateSymmetric(runtime, () => {
+    checkKeys("the options of allocateSymmetricMemory", options, ["dtype", "order", "makeSymmetric", "backend"]);
+    const { dtype = "float64", order = "C", makeSymmetric = false, backend = usualBackend(runtime) } = options;
     checkShape(shape, "The local shape");
     checkOrder(order);
-    if (typeof makeSymmetric !== "boolean") {
-      throw new TypeError(`allocateSymmetricMemory: makeSymmetric must be true or false, not ${makeSymmetric}.`);
-    }
-    return { dtype, order, shape: [...shape], itemSize: dtypeInfo(dtype).itemSize };
-  };
-  const { buffer, offers } = allocateSymmetric(runtime, () => {
-    const { itemSize, ...offer } = details();
-    return { bytes: sizeOfShape(shape) * itemSize, backend, makeSymmetric, offer, facts: { dtype, order } };
+    checkBoolean("allocateSymmetricMemory: makeSymmetric", makeSymmetric);
+    const offer = { dtype, order, shape: [...shape] };
+    const bytes = sizeOfShape(shape) * dtypeInfo(dtype).itemSize;
+    return { bytes, backend, makeSymmetric, offer, facts: { dtype, order } };
   });
+  const [{ dtype, order }] = offers;
   return new SymmetricArray(buffer, dtype, order, offers.map((offer) => offer.shape));
 }
 

@@ -4,8 +4,18 @@
  * @module
  */
 import { DTypeError } from "../errors.ts";
+import { describe } from "../distribution/check.ts";
 import type { Range } from "../distribution/mod.ts";
-import { complexParts, type DType, dtypeInfo, fromFloat64, type Scalar, toBigInt, type TypedArray } from "./dtype.ts";
+import {
+  checkExact,
+  complexParts,
+  type DType,
+  dtypeInfo,
+  fromFloat64,
+  type Scalar,
+  toBigInt,
+  type TypedArray,
+} from "./dtype.ts";
 import type { Order } from "./layout.ts";
 
 /** A value for each element, given its global index. */
@@ -49,7 +59,7 @@ const BATCH = 4096;
 
 /**
  * Fill a dense part from rows of float64 numbers: `writeRow` writes the numbers of a row into a buffer from a position
- * on. Integers and narrow floats are rounded as `fromFloat64` says.
+ * on. `store` brings them into the dtype; `fromFloat64` rounds integers and narrow floats.
  */
 export function fillRows(
   dtype: DType,
@@ -57,6 +67,7 @@ export function fillRows(
   ranges: Ranges,
   order: Order,
   writeRow: (index: number[], buffer: Float64Array<ArrayBuffer>, at: number) => void,
+  store = fromFloat64,
 ): void {
   const { parts, real } = dtypeInfo(dtype);
   const row = countOf(ranges[innerDimension(ranges.length, order)]) * parts;
@@ -70,7 +81,7 @@ export function fillRows(
   const buffer = new Float64Array(Math.min(Math.max(row, BATCH), data.length));
   let [filled, flushed] = [0, 0];
   const flush = (): void => {
-    fromFloat64(real, buffer.subarray(0, filled), data.subarray(flushed, flushed + filled));
+    store(real, buffer.subarray(0, filled), data.subarray(flushed, flushed + filled));
     flushed += filled;
     filled = 0;
   };
@@ -82,7 +93,12 @@ export function fillRows(
   flush();
 }
 
-/** Fill a dense part by a function of the global index, called in memory order. */
+/**
+ * Fill a dense part by a function of the global index, called in memory order.
+ *
+ * @throws {DTypeError} if it returns what the dtype does not take.
+ * @throws {RangeError} if it returns a number outside the range of an integer dtype.
+ */
 export function fillByFunction(
   dtype: DType,
   data: TypedArray,
@@ -92,7 +108,7 @@ export function fillByFunction(
 ): void {
   const inner = innerDimension(ranges.length, order);
   const runs = ranges[inner];
-  const { isComplex } = dtypeInfo(dtype);
+  const { isComplex, isInteger } = dtypeInfo(dtype);
   if (dtype === "int64") return fillBigInts(data as BigInt64Array, ranges, order, inner, value);
   const isReversed = order === "F";
   fillRows(dtype, data, ranges, order, (index, buffer, at) => {
@@ -109,12 +125,17 @@ export function fillByFunction(
       default:
         return writeAny(dtype, buffer, at, runs, index, inner, value);
     }
-  });
+  }, isInteger ? storeExactly : fromFloat64);
+}
+
+/** As `fromFloat64`, but numbers that an integer type does not hold are refused. */
+function storeExactly(dtype: DType, source: Float64Array<ArrayBuffer>, target: TypedArray): void {
+  fromFloat64(dtype, source, target);
+  for (let i = 0; i < source.length; i++) if (target[i] !== source[i]) checkExact(dtype, source[i]);
 }
 
 function refuseValue(dtype: DType, value: unknown): never {
-  const given = Array.isArray(value) ? `[${value}]` : `a ${typeof value}`;
-  throw new DTypeError(`The function must return numbers for ${dtype}, but returned ${given}.`);
+  throw new DTypeError(`The function must return numbers for ${dtype}, but returned ${describe(value)}.`);
 }
 
 // Direct calls f(i, j) cost a fraction of f(...index), so one to three dimensions have their own loops, and each loop a
@@ -228,7 +249,9 @@ function fillBigInts(data: BigInt64Array, ranges: Ranges, order: Order, inner: n
     for (const [start, end] of ranges[inner]) {
       for (let i = start; i < end; i++) {
         index[inner] = i;
-        data[at++] = toBigInt(f(...index));
+        const value = toBigInt(f(...index));
+        data[at] = value;
+        if (data[at++] !== value) checkExact("int64", value);
       }
     }
   });

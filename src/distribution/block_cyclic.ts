@@ -5,7 +5,8 @@
  */
 import { DistributionError } from "../errors.ts";
 import { Box } from "./box.ts";
-import { checkIntegers, checkLength, list, permute } from "./check.ts";
+import { checkKeys } from "../options.ts";
+import { checkIntegers, checkLength, describe, list, permute } from "./check.ts";
 import { checkBinding, conversionError, Distribution, unboundConversionError } from "./distribution.ts";
 import { gridOwnership } from "./grid_ownership.ts";
 import { blockCyclic, type Range, singleBlockSize } from "./index_map.ts";
@@ -30,13 +31,18 @@ export abstract class BlockDistribution extends Distribution {
   /**
    * Blocks on a grid.
    *
+   * @throws {TypeError} when an option is not known
    * @throws {RangeError} when `firstProcess` lies outside the grid
    * @throws {ShapeError} when `firstProcess` does not have one coordinate for each dimension of the grid
    */
-  constructor(grid: ProcessGrid, { firstProcess }: BlockOptions = {}) {
+  constructor(grid: ProcessGrid, options: BlockOptions = {}) {
     super();
+    checkKeys(`the options of ${new.target.name}`, options, ["firstProcess"]);
+    const { firstProcess } = options;
     if (!(grid instanceof ProcessGrid)) {
-      throw new TypeError(`blocks need a ProcessGrid, such as new ProcessGrid({ shape: [2, 2] }), got ${String(grid)}`);
+      throw new TypeError(
+        `blocks need a ProcessGrid, such as new ProcessGrid({ shape: [2, 2] }), got ${describe(grid)}`,
+      );
     }
     this.grid = grid;
     this.dimensions = grid.shape.length;
@@ -102,7 +108,8 @@ export class BlockCyclic extends BlockDistribution {
    */
   override bind(globalShape: readonly number[], size: number): BlockCyclic {
     const shape = checkBinding(this, globalShape, size);
-    return new BlockCyclic(this.grid, this.blockSizes, this).attachBlocks(shape, size, this.blockSizes);
+    const { firstProcess } = this;
+    return new BlockCyclic(this.grid, this.blockSizes, { firstProcess }).attachBlocks(shape, size, this.blockSizes);
   }
 
   /** Such as `BlockCyclic(2 x 2 row-major, blocks 32 x 32)`. */
@@ -177,7 +184,8 @@ export class BlockNonCyclic extends BlockDistribution {
   override bind(globalShape: readonly number[], size: number): BlockNonCyclic {
     const shape = checkBinding(this, globalShape, size);
     const blockSizes = shape.map((extent, dimension) => singleBlockSize(extent, this.grid.shape[dimension]));
-    return new BlockNonCyclic(this.grid, this).attachBlocks(shape, size, blockSizes);
+    const { firstProcess } = this;
+    return new BlockNonCyclic(this.grid, { firstProcess }).attachBlocks(shape, size, blockSizes);
   }
 
   /** Such as `BlockNonCyclic(2 x 2 row-major)`. */
@@ -196,7 +204,8 @@ export class BlockNonCyclic extends BlockDistribution {
     const { globalShape, size } = source;
     if (globalShape === null || size === null) throw unboundConversionError(source, "BlockNonCyclic");
     const candidate = gridOf(source);
-    const blocks = candidate && new BlockNonCyclic(candidate.grid, candidate).bind(globalShape, size);
+    const blocks = candidate && new BlockNonCyclic(candidate.grid, { firstProcess: candidate.firstProcess })
+      .bind(globalShape, size);
     if (blocks?.coincidesWith(source)) return blocks;
     throw conversionError(
       source,
@@ -275,7 +284,8 @@ function asBlockCyclic(source: Distribution): BlockCyclic | null {
   const candidate = gridOf(source);
   if (!candidate) return null;
   const blockSizes = source instanceof BlockNonCyclic ? source.blockSizes! : largestLocalShape(source);
-  const blocks = new BlockCyclic(candidate.grid, blockSizes, candidate).bind(source.globalShape!, source.size!);
+  const { grid, firstProcess } = candidate;
+  const blocks = new BlockCyclic(grid, blockSizes, { firstProcess }).bind(source.globalShape!, source.size!);
   return blocks.coincidesWith(source) ? blocks : null;
 }
 
@@ -308,7 +318,8 @@ export interface BlockCyclicParameters {
  *
  * @example
  * ```ts
- * import { blockCyclicParameters, Slab } from "./mod.ts";
+ * import { blockCyclicParameters } from "./block_cyclic.ts";
+ * import { Slab } from "./slab.ts";
  * console.assert(blockCyclicParameters(Slab.X.bind([8, 5], 4))?.blockSizes.join() === "2,5");
  * console.assert(blockCyclicParameters(Slab.X.bind([9, 5], 4)) === null); // 3 + 2 + 2 + 2
  * ```

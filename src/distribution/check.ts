@@ -5,14 +5,31 @@
  */
 import { DistributionError, ShapeError } from "../errors.ts";
 
-/** How a wrong value is written into a message. */
-function show(value: unknown): string {
-  return typeof value === "string" ? JSON.stringify(value) : String(value);
+/** A wrong value in a message: briefly, and never the source of a function or the elements of an array. */
+export function describe(value: unknown): string {
+  if (typeof value === "function") {
+    return isClass(value) ? `the class ${value.name}` : `the function ${value.name}`.trimEnd();
+  }
+  if (typeof value === "bigint") return `${value}n`;
+  if (typeof value === "string") return JSON.stringify(value);
+  if (typeof value !== "object" || value === null) return String(value);
+  if (Array.isArray(value)) return `[${value.slice(0, 8).map(describe).join(", ")}${value.length > 8 ? ", …" : ""}]`;
+  const name = value.constructor?.name ?? "Object";
+  return name === "Object"
+    ? `an object with the keys [${Object.keys(value).join(", ")}]`
+    : `${/^[AEIOU]/.test(name) ? "an" : "a"} ${name}`;
+}
+
+/** Only a class has a prototype that cannot be replaced. */
+function isClass(value: object): boolean {
+  return Object.getOwnPropertyDescriptor(value, "prototype")?.writable === false;
 }
 
 /** An integer within `[minimum, maximum]`, or a TypeError or RangeError that names it. */
 export function checkInteger(name: string, value: unknown, minimum: number, maximum = Number.MAX_SAFE_INTEGER): number {
-  if (typeof value !== "number") throw new TypeError(`${name} must be a number, got ${show(value)} (${typeof value})`);
+  if (typeof value !== "number") {
+    throw new TypeError(`${name} must be a number, got ${describe(value)} (${typeof value})`);
+  }
   if (!Number.isSafeInteger(value) || value < minimum || value > maximum) {
     const upTo = maximum === Number.MAX_SAFE_INTEGER ? "" : ` and at most ${maximum}`;
     throw new RangeError(`${name} must be an integer of at least ${minimum}${upTo}, got ${value}`);
@@ -22,7 +39,7 @@ export function checkInteger(name: string, value: unknown, minimum: number, maxi
 
 /** A frozen copy of a list of integers of at least `minimum`. */
 export function checkIntegers(name: string, values: unknown, minimum: number): readonly number[] {
-  if (!Array.isArray(values)) throw new TypeError(`${name} must be an array of integers, got ${show(values)}`);
+  if (!Array.isArray(values)) throw new TypeError(`${name} must be an array of integers, got ${describe(values)}`);
   return Object.freeze(values.map((value, index) => checkInteger(`${name}[${index}]`, value, minimum)));
 }
 

@@ -4,7 +4,8 @@
  * @module
  */
 import { DistributionError, ShapeError } from "../errors.ts";
-import { checkAxes, checkInteger, checkIntegers, checkLength, list, permute } from "./check.ts";
+import { checkKeys } from "../options.ts";
+import { checkAxes, checkInteger, checkIntegers, checkLength, describe, list, permute } from "./check.ts";
 import { type IndexSet, isContiguous, type Range, sameSet } from "./index_map.ts";
 import { drawSVG, drawText, type PictureOptions } from "./picture.ts";
 import type { ProcessGrid } from "./process_grid.ts";
@@ -114,7 +115,7 @@ export abstract class Distribution {
    * @throws {RangeError} when there is no such rank
    */
   localShape(rank: number): number[] {
-    return this.indexSets(rank).map((set) => set.count);
+    return this.#sets("localShape", rank).map((set) => set.count);
   }
 
   /**
@@ -130,11 +131,14 @@ export abstract class Distribution {
 
   /** All ranks that hold an element: one, or all of them if the array is replicated. */
   owners(globalIndex: readonly number[]): number[] {
-    return [this.owner(globalIndex)];
+    const { size } = this.#bound("owners");
+    const owner = this.owner(globalIndex);
+    return this.isReplicated ? Array.from({ length: size }, (_, rank) => rank) : [owner];
   }
 
   /** The index of an element within the part of its owner. */
   toLocal(globalIndex: readonly number[]): number[] {
+    this.#bound("toLocal");
     return this.indexSets(this.owner(globalIndex)).map((set, dimension) => set.before(globalIndex[dimension]));
   }
 
@@ -144,7 +148,7 @@ export abstract class Distribution {
    * @throws {RangeError} when the local index lies outside that part
    */
   toGlobal(rank: number, localIndex: readonly number[]): number[] {
-    const sets = this.indexSets(rank);
+    const sets = this.#sets("toGlobal", rank);
     checkIndex(`local index on rank ${rank}`, localIndex, sets.map((set) => set.count));
     return sets.map((set, dimension) => set.at(localIndex[dimension]));
   }
@@ -154,19 +158,23 @@ export abstract class Distribution {
    * part has them in the same order as the whole array.
    */
   ranges(rank: number): Range[][] {
-    return this.indexSets(rank).map((set) => set.ranges());
+    return this.#sets("ranges", rank).map((set) => set.ranges());
   }
 
   /** What a rank holds, one set a dimension: `ranges` without writing them out. */
   indexSets(rank: number): readonly IndexSet[] {
-    const { size, ownership, sets } = this.#bound("indexSets");
+    return this.#sets("indexSets", rank);
+  }
+
+  #sets(method: string, rank: number): readonly IndexSet[] {
+    const { size, ownership, sets } = this.#bound(method);
     if (!(rank >= 0 && rank < size && Number.isInteger(rank))) checkInteger("rank", rank, 0, size - 1);
     return sets[rank] ??= ownership.sets(rank);
   }
 
   /** The part of a sub-range of the array that lies on a rank, in local indices, one range a dimension. */
   localRanges(rank: number, ranges: readonly Range[]): Range[] {
-    const checked = this.#checkRanges(ranges);
+    const checked = this.#checkRanges("localRanges", ranges);
     return this.indexSets(rank).map((set, d): Range => [set.before(checked[d][0]), set.before(checked[d][1])]);
   }
 
@@ -180,7 +188,7 @@ export abstract class Distribution {
    */
   slice(ranges: readonly Range[]): Distribution {
     const { globalShape } = this.#bound("slice");
-    const checked = this.#checkRanges(ranges);
+    const checked = this.#checkRanges("slice", ranges);
     const isAll = checked.every(([start, end], dimension) => start === 0 && end === globalShape[dimension]);
     return isAll ? this : this.sliced(checked);
   }
@@ -215,7 +223,7 @@ export abstract class Distribution {
    */
   to<T extends Distribution>(target: DistributionClass<T>): T {
     if (typeof target?.from === "function") return target.from(this);
-    throw new TypeError(`to() takes the class of a distribution, such as Slab or Box, got ${String(target)}`);
+    throw new TypeError(`to() takes the class of a distribution, such as Slab or Box, got ${describe(target)}`);
   }
 
   /**
@@ -263,12 +271,14 @@ export abstract class Distribution {
    * dimensions. A block is one rectangle, coloured by its rank.
    */
   toSVG(options: PictureOptions = {}): string {
+    checkKeys("the options of toSVG", options, ["maxBlocks"]);
     const { globalShape, size } = this.#bound("toSVG");
     return drawSVG(this, globalShape, size, options);
   }
 
   /** A small picture of who owns what for a terminal, in box-drawing characters. */
   toText(options: PictureOptions = {}): string {
+    checkKeys("the options of toText", options, ["maxBlocks"]);
     const { globalShape, size } = this.#bound("toText");
     return drawText(this, globalShape, size, options);
   }
@@ -281,8 +291,8 @@ export abstract class Distribution {
     );
   }
 
-  #checkRanges(ranges: readonly Range[]): readonly Range[] {
-    const { globalShape } = this.#bound("slice");
+  #checkRanges(method: string, ranges: readonly Range[]): readonly Range[] {
+    const { globalShape } = this.#bound(method);
     if (!Array.isArray(ranges)) throw new TypeError("ranges must be an array of [start, end], one a dimension");
     checkLength("ranges", ranges, globalShape.length, `the array of shape ${list(globalShape)}`);
     for (const [dimension, [start, end]] of ranges.entries()) {
@@ -291,6 +301,50 @@ export abstract class Distribution {
     }
     return ranges;
   }
+}
+
+/**
+ * Refuse what is not a distribution.
+ *
+ * @throws {TypeError} if it is none.
+ */
+export function checkDistribution(distribution: unknown): asserts distribution is Distribution {
+  if (distribution instanceof Distribution) return;
+  const isItsClass = typeof distribution === "function" && distribution.prototype instanceof Distribution;
+  const hint = isItsClass ? ` ${INSTEAD_OF_CLASS[distribution.name] ?? "Make one with new."}` : "";
+  throw new TypeError(
+    `The distribution must be one such as Slab.X, a BlockCyclic or Replicated, not ${describe(distribution)}.${hint}`,
+  );
+}
+
+/** What was meant by the name of a class. */
+const INSTEAD_OF_CLASS: Readonly<Record<string, string>> = {
+  Slab: "Did you mean Slab.X?",
+  ReplicatedDistribution: "Did you mean Replicated?",
+};
+
+/**
+ * The distribution that a user gave for an array, bound to the array: one that is bound already has to be so to the same
+ * shape and number of ranks. `what` names the array in the message.
+ *
+ * @throws {TypeError} if it is no distribution.
+ * @throws {DistributionError} if it does not fit, or is bound to another shape or number of ranks.
+ */
+export function bindTo(
+  distribution: Distribution,
+  globalShape: readonly number[],
+  size: number,
+  what = "the array",
+): Distribution {
+  checkDistribution(distribution);
+  const { globalShape: other, size: otherSize } = distribution;
+  if (other !== null && (other.join() !== globalShape.join() || otherSize !== size)) {
+    throw new DistributionError(
+      `${distribution} is bound to shape ${list(other)} on ${otherSize} ranks, but ${what} has ${list(globalShape)} ` +
+        `on ${size}. Pass it unbound.`,
+    );
+  }
+  return distribution.bind(globalShape, size);
 }
 
 /** A checked copy of a shape and a number of ranks that fit a distribution's dimensions. */

@@ -14,17 +14,10 @@
  *
  * @module
  */
-export {
-  BlockCyclic,
-  type BlockCyclicParameters,
-  blockCyclicParameters,
-  BlockDistribution,
-  BlockNonCyclic,
-  type BlockOptions,
-} from "./block_cyclic.ts";
+export { BlockCyclic, type BlockDistribution, BlockNonCyclic, type BlockOptions } from "./block_cyclic.ts";
 export { Box, type Corners } from "./box.ts";
 export { Distribution, type DistributionClass, type Ownership } from "./distribution.ts";
-export { type IndexSet, isContiguous, numroc, type Range } from "./index_map.ts";
+export { type IndexSet, numroc, type Range } from "./index_map.ts";
 export type { PictureOptions } from "./picture.ts";
 export { type GridLayout, ProcessGrid, type ProcessGridOptions } from "./process_grid.ts";
 export { Replicated, ReplicatedDistribution } from "./replicated.ts";

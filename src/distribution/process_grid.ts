@@ -4,7 +4,8 @@
  * @module
  */
 import { DistributionError, ShapeError } from "../errors.ts";
-import { checkAxes, checkInteger, checkIntegers, list, permute } from "./check.ts";
+import { checkKeys } from "../options.ts";
+import { checkAxes, checkInteger, checkIntegers, describe, list, permute } from "./check.ts";
 
 /** The order in which ranks fill a grid: `row-major` counts the last coordinate fastest, `column-major` the first. */
 export type GridLayout = "row-major" | "column-major";
@@ -45,16 +46,21 @@ export class ProcessGrid {
   /**
    * Make a grid.
    *
+   * @throws {TypeError} when an option is not known
    * @throws {RangeError} when a number is not a positive integer, or a process is negative
    * @throws {DistributionError} when `processes` has another length than the grid, or names a rank twice
    */
-  constructor({ shape, layout = "row-major", processes = null }: ProcessGridOptions) {
+  constructor(options: ProcessGridOptions) {
+    checkKeys("the options of ProcessGrid", options ?? null, ["shape", "layout", "processes"]);
+    const { shape, layout = "row-major", processes = null } = options;
     this.shape = checkIntegers("the shape of a process grid", shape, 1);
     if (this.shape.length === 0) {
       throw new ShapeError("the shape of a process grid is empty; give one number of processes a dimension");
     }
     if (layout !== "row-major" && layout !== "column-major") {
-      throw new TypeError(`the layout of a process grid must be "row-major" or "column-major", got ${layout}`);
+      throw new TypeError(
+        `the layout of a process grid must be "row-major" or "column-major", got ${describe(layout)}`,
+      );
     }
     this.layout = layout;
     this.size = this.shape.reduce((product, extent) => product * extent, 1);

@@ -25,12 +25,6 @@ export class ReplicatedDistribution extends Distribution {
     return new ReplicatedDistribution().attach(shape, size, { sets: () => sets, owner: () => 0 });
   }
 
-  /** All ranks. */
-  override owners(globalIndex: readonly number[]): number[] {
-    this.owner(globalIndex);
-    return Array.from({ length: this.size! }, (_, rank) => rank);
-  }
-
   /** `Replicated` */
   override toString(): string {
     return "Replicated";

@@ -9,11 +9,12 @@ import { leadingDimension } from "../array/layout.ts";
 import type { LocalArray } from "../array/local_array.ts";
 import { Distribution, Replicated } from "../distribution/mod.ts";
 import { ConfigurationError, DistributionError, DTypeError, ShapeError, StateError } from "../errors.ts";
+import { checkBoolean, checkKeys, checkName } from "../options.ts";
 import type { Runtime } from "../runtime/runtime.ts";
 import { Stream } from "../runtime/stream.ts";
 import { COMPUTE_TYPES, computeTypeNote, type ProductTypes, resolveTypes, SCALE_TYPES } from "./compute_type.ts";
 import { inferDistribution, inferOrder } from "./inference.ts";
-import { checkBoolean, checkKeys, checkName, MATMUL_OPTION_KEYS, type MatmulOptions } from "./options.ts";
+import { MATMUL_OPTION_KEYS, type MatmulOptions } from "./options.ts";
 import { canonicalProblem, type DescribedMatrix, type MatmulProblem } from "./problem.ts";
 import { type Operations, operationsOf } from "./qualifiers.ts";
 import { isQuantized, type OperandTypes, type QuantizationValues, quantizationValues } from "./quantization.ts";
@@ -81,13 +82,12 @@ export function checkProduct(
   options: MatmulOptions,
   chooseOrder: OrderChoice = (_, otherwise) => otherwise,
 ): { product: CheckedProduct; operands: CheckedOperands; scalars: CheckedScalars } {
-  checkNotFinalized(runtime);
   checkKeys("the options of matmul", options, MATMUL_OPTION_KEYS);
   checkSimpleOptions(options, runtime);
   checkMatrix("a", a, runtime);
   checkMatrix("b", b, runtime);
   const { c = null } = options;
-  if (options.c !== undefined) checkMatrix("c", c, runtime);
+  if (c !== null) checkMatrix("c", c, runtime);
   checkAddend(options);
 
   const operations = operationsOf(options.qualifiers, { a: a.dtype, b: b.dtype });
@@ -110,12 +110,6 @@ export function checkProduct(
     throw new ShapeError(`c has shape ${text(c.shape)}, but op(a) op(b) has ${text(shape)}. They must be equal.`);
   }
   const inferred = inferOrder({ a: a.order, b: b.order, c: c?.order ?? null }, options.order);
-  if (options.order && inferred !== options.order) {
-    throw new ShapeError(
-      `D has the memory order of c, "${inferred}", but order is "${options.order}". Leave order out, or convert c with ` +
-        `c.to({ order: "${options.order}" }).`,
-    );
-  }
   const distribution = resultDistribution(a, b, c, options, operations, shape, runtime.size);
   const inplace = options.inplace ?? false;
   if (inplace) checkInplace(a, b, c, distribution, types.d);
@@ -136,9 +130,12 @@ export function checkProduct(
   const order = c !== null || options.order ? inferred : chooseOrder(problemIn, inferred);
   const described = describeIn(order);
   const problem = problemIn(order);
-  const note = runtime.device.kind === "cpu" ? computeTypeNote(types.computeType) : null;
+  const notes = [
+    runtime.device.kind === "cpu" ? computeTypeNote(types.computeType) : null,
+    options.order && order !== options.order ? `D has the memory order of c, "${order}", not "${options.order}"` : null,
+  ].filter((note) => note !== null);
   return {
-    product: { runtime, ...described, operations, types, inplace, resultAmax, problem, notes: note ? [note] : [] },
+    product: { runtime, ...described, operations, types, inplace, resultAmax, problem, notes },
     operands: { a, b, c },
     scalars: {
       alpha: checkScalar("alpha", options.alpha ?? 1, types),
@@ -231,15 +228,6 @@ export function checkScalar(name: string, value: unknown, types: ProductTypes): 
     throw new DTypeError(`${name} is complex, [${value}], but the product is ${types.d}. Pass a number.`);
   }
   return value as Scalar;
-}
-
-/**
- * Refuse to go on after MPI has ended; a single rank would not notice otherwise.
- *
- * @throws {StateError}
- */
-export function checkNotFinalized(runtime: Runtime): void {
-  if (runtime.isFinalized) throw new StateError("The runtime was finalized; no array can be multiplied any more.");
 }
 
 /**
@@ -351,14 +339,14 @@ function checkMatrix(name: string, array: unknown, runtime: Runtime): asserts ar
   }
 }
 
-function checkAddend({ c, beta, inplace }: MatmulOptions): void {
-  if (c !== undefined && beta === undefined) {
+function checkAddend({ c = null, beta, inplace }: MatmulOptions): void {
+  if (c !== null && beta === undefined) {
     throw new TypeError("c needs beta: D = alpha op(A) op(B) + beta C. Pass beta: 1 to add c as it is.");
   }
-  if (c === undefined && beta !== undefined) {
+  if (c === null && beta !== undefined) {
     throw new TypeError("beta scales c, and there is no c. Pass c, or leave beta out.");
   }
-  if (c === undefined && inplace) {
+  if (c === null && inplace) {
     throw new TypeError("inplace writes D into c, and there is no c. Pass c and beta (0 if c is only a buffer).");
   }
 }

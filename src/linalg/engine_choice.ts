@@ -5,21 +5,15 @@
  */
 import { type DType, dtypeInfo, dtypes } from "../array/dtype.ts";
 import { ConfigurationError, DTypeError } from "../errors.ts";
+import { checkBoolean, checkName } from "../options.ts";
 import type { Runtime } from "../runtime/runtime.ts";
 import type { CheckedProduct, OrderChoice } from "./checked_product.ts";
 import { cublasMpEngine } from "./engines/cublasmp.ts";
 import { isCheaper } from "./engines/cublasmp_paths.ts";
 import type { EngineRequest, MatmulEngine } from "./engines/engine.ts";
 import { scalapackEngine } from "./engines/scalapack.ts";
-import { describeEpilog, type Epilog, EPILOG_NAMES } from "./epilog.ts";
-import {
-  ALGORITHM_NAMES,
-  checkBoolean,
-  checkName,
-  ENGINE_NAMES,
-  type MatmulOptions,
-  type PlanOptions,
-} from "./options.ts";
+import { describeEpilog, type Epilog, epilogNamed } from "./epilog.ts";
+import { ALGORITHM_NAMES, ENGINE_NAMES, type MatmulOptions, type PlanOptions } from "./options.ts";
 import type { MatmulProblem } from "./problem.ts";
 
 /**
@@ -45,7 +39,7 @@ export function chooseEngine(runtime: Runtime, { engine = "auto" }: MatmulOption
 export function orderChoice(runtime: Runtime, options: MatmulOptions): OrderChoice {
   return (problemOf, otherwise) => {
     const engine = chooseEngine(runtime, options);
-    const name = EPILOG_NAMES.find((epilog) => epilog === options.epilog) ?? "none";
+    const name = epilogNamed(options.epilog);
     const costOf = (problem: MatmulProblem) => {
       const epilog = describeEpilog(name, { auxDType: problem.d.dtype, resultAmax: options.resultAmax ?? false });
       return engine.cost?.({ problem, epilog, algorithm: options.algorithm ?? "default" }) ?? null;

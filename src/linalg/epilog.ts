@@ -28,6 +28,14 @@ export type EpilogName =
   | "bgrada"
   | "bgradb";
 
+/** The names that mean that nothing follows the product; `default` is cuBLASMp's. */
+export const NO_EPILOG_NAMES: readonly string[] = ["none", "default"];
+
+/** The epilog that an option names; `none` if it is left out, null, `none`, `default`, or not known. */
+export function epilogNamed(option: unknown): EpilogName | "none" {
+  return EPILOG_NAMES.find((name) => name === option) ?? "none";
+}
+
 /** What follows the product. */
 export interface Epilog {
   /** Its name, or `none`. */

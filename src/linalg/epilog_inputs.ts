@@ -7,36 +7,32 @@ import { DistributedArray } from "../array/distributed_array.ts";
 import { type DType, dtypeInfo, dtypeOf, dtypes, type TypedArray } from "../array/dtype.ts";
 import { LocalArray } from "../array/local_array.ts";
 import { DistributionError, DTypeError, ShapeError, StateError } from "../errors.ts";
+import { checkBoolean, checkKeys, checkName } from "../options.ts";
 import type { CheckedProduct } from "./checked_product.ts";
 import {
   auxName,
   describeEpilog,
   type Epilog,
   EPILOG_NAMES,
+  epilogNamed,
   type EpilogValues,
   geluAuxShape,
   needsRealNumbers,
+  NO_EPILOG_NAMES,
   reluAuxShape,
   requiredInputs,
 } from "./epilog.ts";
-import {
-  checkBoolean,
-  checkKeys,
-  checkName,
-  EPILOG_INPUT_KEYS,
-  type EpilogInputs,
-  type PlanOptions,
-} from "./options.ts";
+import { EPILOG_INPUT_KEYS, type EpilogInputs, type PlanOptions } from "./options.ts";
 import { isQuantized, scaleOf } from "./quantization.ts";
 
 /** The epilog that options ask for; its inputs are not looked at. */
 export function checkEpilog(product: CheckedProduct, options: PlanOptions): Epilog {
   const { epilog: name, auxType, auxAmax } = options;
-  if (name !== null) checkName("epilog", name, EPILOG_NAMES);
+  if (name !== null) checkName("epilog", name, [...EPILOG_NAMES, ...NO_EPILOG_NAMES]);
   checkName("auxType", auxType, dtypes);
   checkBoolean("auxAmax", auxAmax);
   const { d, c, runtime } = product;
-  const epilog = describeEpilog(name ?? "none", {
+  const epilog = describeEpilog(epilogNamed(name), {
     auxDType: auxType ?? (isQuantized(d.dtype) ? c?.dtype ?? "bfloat16" : d.dtype),
     auxAmax: auxAmax ?? false,
     resultAmax: product.resultAmax,

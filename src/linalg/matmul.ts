@@ -7,7 +7,7 @@ import type { DistributedArray } from "../array/distributed_array.ts";
 import { agree } from "../runtime/agreement.ts";
 import { currentRuntime } from "../runtime/initialize.ts";
 import { runtimeOf } from "./checked_product.ts";
-import { describeEpilog, EPILOG_NAMES, hasExtraOutputs } from "./epilog.ts";
+import { describeEpilog, epilogNamed, hasExtraOutputs } from "./epilog.ts";
 import { Matmul } from "./matmul_plan.ts";
 import type { MatmulOptions } from "./options.ts";
 
@@ -46,7 +46,7 @@ export function matmul(a: DistributedArray, b: DistributedArray, options: Matmul
 
 /** There is nobody to take other outputs than D. */
 function checkOutputs(options: MatmulOptions): void {
-  const name = EPILOG_NAMES.find((epilog) => epilog === options?.epilog) ?? "none";
+  const name = epilogNamed(options?.epilog);
   const epilog = describeEpilog(name, { auxDType: "float32", resultAmax: options?.resultAmax ?? false });
   if (!hasExtraOutputs(epilog)) return;
   const what = epilog.resultAmax ? "resultAmax" : `epilog ${name}`;

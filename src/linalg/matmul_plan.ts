@@ -6,6 +6,7 @@
 import { DistributedArray } from "../array/distributed_array.ts";
 import { LocalArray } from "../array/local_array.ts";
 import { StateError } from "../errors.ts";
+import { checkKeys } from "../options.ts";
 import { agree } from "../runtime/agreement.ts";
 import { currentRuntime } from "../runtime/initialize.ts";
 import type { Runtime } from "../runtime/runtime.ts";
@@ -14,7 +15,6 @@ import {
   type CheckedOperands,
   type CheckedProduct,
   type CheckedScalars,
-  checkNotFinalized,
   checkNotFreed,
   checkProduct,
   checkReplacement,
@@ -30,10 +30,10 @@ import type { AlgorithmReport, EnginePlan, EngineValues, MatmulEngine } from "./
 import { type Epilog, type EpilogValues, isTrivial, requiredInputs } from "./epilog.ts";
 import { checkEpilog, checkEpilogInputs, epilogFacts } from "./epilog_inputs.ts";
 import { explainProduct } from "./explanation.ts";
+import { guardLogger, type Logger } from "./logger.ts";
 import {
   ALGORITHM_NAMES,
   type AlgorithmName,
-  checkKeys,
   EXECUTE_OPTION_KEYS,
   type ExecuteOptions,
   type MatmulOptions,
@@ -118,6 +118,7 @@ interface Planned {
 export class Matmul implements Disposable {
   readonly #runtime: Runtime;
   readonly #options: MatmulOptions;
+  readonly #logger: Logger | undefined;
   readonly #product: CheckedProduct;
   readonly #engine: MatmulEngine;
   #operands: CheckedOperands | null;
@@ -153,17 +154,19 @@ export class Matmul implements Disposable {
       const epilog = checkEpilog(product, options);
       inputs = checkEpilogInputs(product, epilog, options.epilogInputs);
       checkAlgorithm(engine, product, epilog, options);
-      return { ...productFacts(product, scalars, options), ...planFacts(epilog, inputs, options) };
+      const library = engine.open?.(runtime) ?? "";
+      return { ...productFacts(product, scalars, options), ...planFacts(epilog, inputs, options), library };
     });
     this.#runtime = runtime;
     this.#options = { ...options };
+    this.#logger = options.logger && guardLogger(options.logger, runtime.rank);
     this.#product = checked!.product;
     this.#operands = checked!.operands;
     this.#scalars = checked!.scalars;
     this.#engine = engine!;
     this.#inputs = inputs!;
     for (const note of this.#product.notes) this.#warn(note);
-    options.logger?.debug(this.explain());
+    this.#logger?.debug(this.explain());
   }
 
   /** Whether {@linkcode free} was called, or the object was disposed. */
@@ -223,25 +226,19 @@ export class Matmul implements Disposable {
     const { inplace, d } = this.#product;
     const stream = options?.stream ?? this.#options.stream ?? null;
     let result: LocalArray | null = null;
-    if (options !== undefined || this.#runtime.checks !== "local") {
-      agree(this.#runtime, "Matmul.execute", () => {
-        checkKeys("the options of execute", options, EXECUTE_OPTION_KEYS);
-        checkStream(options?.stream, this.#runtime);
-        this.#checkReady();
-        if (!inplace) result = this.#allocate();
-      });
-    } else {
+    agree(this.#runtime, "Matmul.execute", () => {
+      checkKeys("the options of execute", options, EXECUTE_OPTION_KEYS);
+      checkStream(options?.stream, this.#runtime);
       this.#checkReady();
       if (!inplace) result = this.#allocate();
-    }
-    const { logger } = this.#options;
-    const start = logger ? performance.now() : 0;
+    });
+    const start = this.#logger ? performance.now() : 0;
     const { engine, epilog } = this.#planned!;
     const locals = result === null ? this.#locals! : { ...this.#locals!, d: columnMajor(result, d.order) };
     const outputs = engine.execute(locals, this.#values!, stream);
     if (!isTrivial(epilog)) this.#auxiliary = this.#complete(outputs);
     if (this.#options.blocking === true) (stream ?? this.#runtime.stream)?.synchronize();
-    logger?.info(`executed in ${(performance.now() - start).toFixed(3)} ms`);
+    this.#logger?.info(`executed in ${(performance.now() - start).toFixed(3)} ms`);
     return result === null ? this.#operands!.c! : DistributedArray.wrap(this.#runtime, result, d.distribution, d.order);
   }
 
@@ -272,7 +269,7 @@ export class Matmul implements Disposable {
       using engine = this.#engine.plan(this.#runtime, request);
       const seconds = this.#measure(() => engine.execute(locals, this.#values!), repetitions);
       measurements.push({ algorithm, seconds });
-      this.#options.logger?.info(`autotune: ${algorithm} takes ${seconds} s`);
+      this.#logger?.info(`autotune: ${algorithm} takes ${seconds} s`);
     }
     measurements.sort((one, other) => one.seconds - other.seconds);
     if (measurements.length > 0) this.#replan(epilog, { ...this.#options, algorithm: measurements[0].algorithm });
@@ -301,10 +298,13 @@ export class Matmul implements Disposable {
   }
 
   /**
-   * As {@linkcode resetOperands} for matrices, alpha and beta, without any check. Local: the caller answers for
-   * matrices that are like those they replace, on every rank.
+   * As {@linkcode resetOperands} for matrices, alpha and beta, without a check of what is given. Local: the caller
+   * answers for matrices that are like those they replace, on every rank.
+   *
+   * @throws {StateError} if something is missing after `releaseOperands`
    */
   resetOperandsUnchecked(options: Omit<ResetOptions, "quantizationScales" | "epilogInputs">): void {
+    this.#checkComplete("resetOperandsUnchecked", options, this.#inputs);
     const { a = this.#operands?.a, b = this.#operands?.b, c = this.#operands?.c ?? null } = options;
     const { alpha = this.#scalars.alpha, beta = this.#scalars.beta } = options;
     this.#operands = { a: a!, b: b!, c };
@@ -324,6 +324,14 @@ export class Matmul implements Disposable {
   /** What will happen, in words: the product, the column-major problem, the algorithm, its moves and costs. Local. */
   explain(): string {
     return explainProduct(this.#product, this.#scalars, this.#planned && this.algorithm);
+  }
+
+  /** m, n and k of op(A) op(B), and what runs: `Matmul(128 x 512 x 1024, float32, all_gather_gemm)`. Local. */
+  toString(): string {
+    const { a, d, operations, types } = this.#product;
+    const k = a.shape[operations.a.transpose ? 0 : 1];
+    const state = this.#isFreed ? "freed" : this.#planned?.engine.report.algorithm ?? "not planned";
+    return `Matmul(${[...d.shape, k].join(" x ")}, ${types.d}, ${state})`;
   }
 
   /** Free the plan and everything native that it holds. Collective; a second call does nothing. */
@@ -354,7 +362,7 @@ export class Matmul implements Disposable {
         .map((name) => `${name} has no meaning on a CPU and was not used`);
     this.#planned = { engine, epilog, notes };
     this.#prepare();
-    const { logger } = this.#options;
+    const logger = this.#logger;
     if (!logger) return;
     const { report } = engine;
     logger.info(`planned ${report.algorithm} on ${report.engine} in ${(performance.now() - start).toFixed(3)} ms`);
@@ -429,17 +437,15 @@ export class Matmul implements Disposable {
   }
 
   #warn(note: string): void {
-    this.#options.logger?.warn(note);
+    this.#logger?.warn(note);
     this.#runtime.warnOnce(note, note);
   }
 
   #checkAlive(method: string): void {
-    checkNotFinalized(this.#runtime);
     if (this.#isFreed) throw new StateError(`Matmul.${method}() was called after free(). Make a new Matmul.`);
   }
 
   #checkReady(): void {
-    checkNotFinalized(this.#runtime);
     if (this.#planned === null) throw this.#notPlanned("execute()");
     const operands = this.#operands;
     if (operands === null) {
@@ -456,6 +462,19 @@ export class Matmul implements Disposable {
     );
   }
 
+  /** Released operands have to be given again, all of them; an epilog's inputs too, if they cannot be given here. */
+  #checkComplete(method: string, options: ResetOptions, inputs?: EpilogValues): void {
+    if (this.#operands !== null) return;
+    const matrices = (["a", "b", "c"] as const).filter((name) => this.#product[name] && options[name] === undefined);
+    const needed = inputs && this.#planned ? requiredInputs(this.#planned.epilog) : [];
+    const missing = [...matrices, ...needed.filter((name) => inputs![name] === undefined)];
+    if (missing.length === 0) return;
+    const instead = missing.length > matrices.length ? " Pass them to resetOperands()." : "";
+    throw new StateError(
+      `${method} needs ${missing.join(" and ")} too, since the operands were released.${instead}`,
+    );
+  }
+
   #checkReset(options: ResetOptions): CheckedReset {
     checkKeys("the options of resetOperands", options, RESET_OPTION_KEYS);
     if (Object.values(options ?? {}).every((value) => value === undefined)) {
@@ -463,12 +482,7 @@ export class Matmul implements Disposable {
     }
     const product = this.#product;
     const old = this.#operands;
-    if (old === null) {
-      const missing = (["a", "b", "c"] as const).filter((name) => product[name] && options[name] === undefined);
-      if (missing.length > 0) {
-        throw new StateError(`resetOperands needs ${missing.join(" and ")} too, since the operands were released.`);
-      }
-    }
+    this.#checkComplete("resetOperands", options);
     if (options.beta !== undefined && product.c === null) {
       throw new TypeError("beta scales c, and this Matmul was made without c. Make a new Matmul with c.");
     }

@@ -11,7 +11,6 @@ export type {
   EpilogInput,
   EpilogInputs,
   ExecuteOptions,
-  Logger,
   MatmulOptions,
   PlanOptions,
   ResetOptions,
@@ -20,6 +19,7 @@ export type { ComputeType, ScaleType } from "./compute_type.ts";
 export type { AlgorithmReport } from "./engines/engine.ts";
 export { EPILOG_NAMES, type EpilogName, geluAuxShape, reluAuxShape } from "./epilog.ts";
 export { inferDistribution } from "./inference.ts";
+export type { Logger } from "./logger.ts";
 export type { Operation } from "./problem.ts";
 export {
   type MatrixQualifier,

@@ -1,5 +1,5 @@
 /**
- * The options of matmul: their names, types, and the check that nothing else was passed.
+ * The options of matmul: their names and types.
  *
  * @module
  */
@@ -10,6 +10,7 @@ import type { Distribution } from "../distribution/mod.ts";
 import type { Stream } from "../runtime/stream.ts";
 import type { ComputeType, ScaleType } from "./compute_type.ts";
 import type { EpilogName } from "./epilog.ts";
+import type { Logger } from "./logger.ts";
 import type { MatrixQualifiers, Qualifiers } from "./qualifiers.ts";
 import type { QuantizationScale, QuantizationScales } from "./quantization.ts";
 
@@ -65,20 +66,10 @@ export interface EpilogInputs {
   auxQuantizationScale?: QuantizationScale;
 }
 
-/** Where messages go; `console` is one. */
-export interface Logger {
-  /** What was decided, in detail. */
-  debug(message: string): void;
-  /** What was planned and how long it took. */
-  info(message: string): void;
-  /** What is done differently from what was asked for. */
-  warn(message: string): void;
-}
-
 /** Options of `Matmul.plan`: each one replaces the constructor's for this plan. */
 export interface PlanOptions {
-  /** What follows the product; null for nothing, whatever the constructor was told. */
-  epilog?: EpilogName | null;
+  /** What follows the product; null, `none` or `default` for nothing, whatever the constructor was told. */
+  epilog?: EpilogName | "none" | "default" | null;
   /** The epilog's inputs. */
   epilogInputs?: EpilogInputs;
   /** The type of gelu's aux matrix. D's type if left out; for an 8-bit D that of C, or `bfloat16`. */
@@ -109,8 +100,8 @@ export interface ExecuteOptions {
 
 /** Options of `matmul` and `new Matmul`. */
 export interface MatmulOptions extends PlanOptions {
-  /** The matrix that is added. Needs `beta`. */
-  c?: DistributedArray;
+  /** The matrix that is added; null for none. Needs `beta`. */
+  c?: DistributedArray | null;
   /** Scales op(A) op(B). 1 if left out. */
   alpha?: Scalar;
   /** Scales C. Needs `c`. */
@@ -135,13 +126,13 @@ export interface MatmulOptions extends PlanOptions {
   engine?: EngineName;
   /** Write D into C's memory and return C. False if left out. */
   inplace?: boolean;
-  /** The memory order of D. C's if there is one; else `F` if A and B both are, else `C`. */
+  /** The memory order of D, unless there is a C, whose order D takes. `F` if A and B both are, else `C`, if left out. */
   order?: "C" | "F";
   /** Whether `execute` waits for the result: `auto` waits for CPUs only, true always. A CPU always waits. */
   blocking?: true | "auto";
   /** The stream of a GPU to run on, see {@linkcode ExecuteOptions}. */
   stream?: Stream | null;
-  /** Where messages go; nowhere if left out. */
+  /** Where messages go; nowhere if left out. What it throws is printed once, and the matmul goes on. */
   logger?: Logger;
 }
 
@@ -213,65 +204,3 @@ export const RESET_OPTION_KEYS: readonly string[] = [
 
 /** The keys of {@linkcode EpilogInputs}. */
 export const EPILOG_INPUT_KEYS: readonly string[] = ["bias", "reluAux", "geluAux", "auxQuantizationScale"];
-
-/**
- * Check that an options object has only known keys.
- *
- * @throws {TypeError} naming the nearest allowed key.
- */
-export function checkKeys(what: string, options: unknown, allowed: readonly string[]): void {
-  if (options === undefined) return;
-  if (typeof options !== "object" || options === null || Array.isArray(options)) {
-    throw new TypeError(`${what} must be an object; got ${options === null ? "null" : typeof options}.`);
-  }
-  for (const key of Object.keys(options)) {
-    if (!allowed.includes(key)) {
-      throw new TypeError(
-        `${what} has no key "${key}"; did you mean "${nearest(key, allowed)}"? Allowed: ${allowed.join(", ")}.`,
-      );
-    }
-  }
-}
-
-/**
- * Check that a value is one of the allowed names.
- *
- * @throws {TypeError} naming the nearest allowed name.
- */
-export function checkName(what: string, value: unknown, allowed: readonly string[]): void {
-  if (value === undefined || allowed.includes(value as string)) return;
-  const hint = typeof value === "string" ? ` Did you mean "${nearest(value, allowed)}"?` : "";
-  throw new TypeError(`${what} must be one of ${allowed.join(", ")}; got ${JSON.stringify(value) ?? value}.${hint}`);
-}
-
-/** Check that a value is true, false or left out. */
-export function checkBoolean(what: string, value: unknown): void {
-  if (value !== undefined && typeof value !== "boolean") {
-    throw new TypeError(`${what} must be true or false; got ${String(value)}.`);
-  }
-}
-
-/** The word that takes the fewest edits to become another; without regard to case and underscores. */
-export function nearest(word: string, candidates: readonly string[]): string {
-  const plain = (text: string) => text.toLowerCase().replaceAll("_", "");
-  let best = candidates[0];
-  let fewest = Infinity;
-  for (const candidate of candidates) {
-    const edits = editDistance(plain(word), plain(candidate));
-    if (edits < fewest) [best, fewest] = [candidate, edits];
-  }
-  return best;
-}
-
-function editDistance(a: string, b: string): number {
-  let previous = Array.from({ length: b.length + 1 }, (_, j) => j);
-  for (let i = 1; i <= a.length; i++) {
-    const current = [i];
-    for (let j = 1; j <= b.length; j++) {
-      const substitution = previous[j - 1] + Number(a[i - 1] !== b[j - 1]);
-      current.push(Math.min(substitution, previous[j] + 1, current[j - 1] + 1));
-    }
-    previous = current;
-  }
-  return previous[b.length];
-}

@@ -12,13 +12,13 @@ import { type DType, dtypeInfo, type Scalar } from "../array/dtype.ts";
 import { leadingDimension } from "../array/layout.ts";
 import { BlockCyclic, Distribution, Slab } from "../distribution/mod.ts";
 import { ConfigurationError, DistributionError, DTypeError, ShapeError, StateError } from "../errors.ts";
+import { checkBoolean, checkKeys, checkName } from "../options.ts";
 import { agree } from "../runtime/agreement.ts";
 import { currentRuntime } from "../runtime/initialize.ts";
 import type { Runtime } from "../runtime/runtime.ts";
 import { runtimeOf } from "./checked_product.ts";
 import { cublasMpPblas } from "./engines/cublasmp_pblas.ts";
 import { scalapackPblas } from "./engines/scalapack_pblas.ts";
-import { checkBoolean, checkKeys, checkName } from "./options.ts";
 import {
   canonicalLetters,
   chooseBlocks,
@@ -333,7 +333,7 @@ function run(request: Request): DistributedArray {
   let checked: Checked;
   agree(runtime, request.routine, () => {
     checked = check(runtime, request);
-    return factsOf(checked);
+    return { ...factsOf(checked), library: engineOf(runtime).open?.(runtime) ?? "" };
   });
   return execute(runtime, request.routine, checked!);
 }

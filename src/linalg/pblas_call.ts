@@ -199,6 +199,8 @@ export interface PblasEngine {
   accepts(runtime: Runtime, grid: ProcessGrid): boolean;
   /** Why it cannot run a routine whose result has a shape, or null. */
   refuses(routine: PblasRoutine, shape: readonly [number, number]): string | null;
+  /** As the `open` of `MatmulEngine`. */
+  open?(runtime: Runtime): string;
   /** Run a routine. Collective. */
   run(runtime: Runtime, call: PblasCall): void;
 }

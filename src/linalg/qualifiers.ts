@@ -5,7 +5,7 @@
  */
 import { DTypeError } from "../errors.ts";
 import { type DType, dtypeInfo } from "../array/dtype.ts";
-import { checkKeys } from "./options.ts";
+import { checkKeys } from "../options.ts";
 import type { Operation } from "./problem.ts";
 
 /** What is done to one matrix before it is multiplied. */

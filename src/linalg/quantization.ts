@@ -5,7 +5,7 @@
  */
 import { type DType, dtypeInfo } from "../array/dtype.ts";
 import { DTypeError } from "../errors.ts";
-import { checkKeys } from "./options.ts";
+import { checkKeys } from "../options.ts";
 
 /** One scale a tensor: a number, or an array of one number. The same on all ranks. */
 export type QuantizationScale = number | Float32Array | readonly [number];

@@ -196,7 +196,7 @@ export function allocateSymmetric<T>(
 ): { buffer: SymmetricBuffer; offers: T[] } {
   const operation = "allocateSymmetricMemory";
   let wish!: SymmetricRequest<T>;
-  agree(strictly(runtime), operation, () => {
+  agree({ ...strictly(runtime), isClosed: runtime.isClosed }, operation, () => {
     wish = request();
     checkBackend(runtime, wish.backend);
     return { backend: wish.backend, makeSymmetric: wish.makeSymmetric, ...wish.facts };

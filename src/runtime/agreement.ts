@@ -17,6 +17,7 @@ import {
   StateError,
 } from "../errors.ts";
 import type { Communicator } from "./communicator.ts";
+import { isMpiFinalized } from "./mpi.ts";
 
 /** What has to be the same on every rank, by name: JSON-like values, and bigints. */
 export type Facts = Readonly<Record<string, unknown>>;
@@ -27,6 +28,8 @@ export interface Agreeing {
   readonly communicator: Communicator;
   /** `"local"` turns the exchange off: each rank checks for itself. */
   readonly checks: "collective" | "local";
+  /** Whether it has ended and may not be used any more. */
+  readonly isClosed?: boolean;
 }
 
 /** An error as it travels between ranks. */
@@ -109,8 +112,13 @@ function makeError(failure: Failure, ranks: readonly number[], size: number, cau
   const where = ranks.length === size ? "" : ` (on ${names(ranks)} of ${size})`;
   const options = { ranks, ...(cause === undefined ? {} : { cause }) };
   const errorClass = CLASSES.find(({ name }) => name === failure.className) ?? Error;
-  const error = new errorClass(failure.message + where, options);
-  if (!(error instanceof DistmathError)) Object.defineProperty(error, "ranks", { value: ranks });
+  return withRanks(new errorClass(failure.message + where, options), ranks);
+}
+
+/** An error that names the ranks which it concerns; one that names some already stays as it is. */
+function withRanks<E>(error: E, ranks: readonly number[]): E {
+  const isNamed = error instanceof DistmathError && error.ranks.length > 0;
+  if (error instanceof Error && !isNamed) Object.defineProperty(error, "ranks", { value: ranks, configurable: true });
   return error;
 }
 
@@ -145,6 +153,7 @@ function judge(reports: readonly Report[], ownError: unknown): Error | null {
  *
  * @throws the error that `check` threw on any rank, on every rank, with the ranks in its `ranks`.
  * @throws {CollectiveError} on every rank if the operation or the facts differ, naming who differs.
+ * @throws {StateError} if the subject was closed, or MPI has ended.
  *
  * @example
  * ```ts
@@ -155,16 +164,25 @@ function judge(reports: readonly Report[], ownError: unknown): Error | null {
  * ```
  */
 export function agree(subject: Agreeing, operation: string, check: () => Facts | void): void {
+  if (isMpiFinalized()) {
+    throw new StateError(
+      `${operation}: MPI was finalized in this process and cannot start again; start a new process.`,
+    );
+  }
   const { communicator } = subject;
-  if (subject.checks === "local" || communicator.size === 1) return void check();
+  if (subject.checks === "local") return void checkHere(subject, operation, check);
   let facts: Facts | void = undefined;
   let error: unknown;
   let hasFailed = false;
   try {
-    facts = check();
+    facts = checkHere(subject, operation, check);
   } catch (thrown) {
     error = thrown;
     hasFailed = true;
+  }
+  if (communicator.size === 1) {
+    if (hasFailed) throw withRanks(error, [0]);
+    return;
   }
   if (areAlike(communicator, operation + (facts ? show(facts) : ""), hasFailed)) return;
   const report: Report = { operation };
@@ -172,6 +190,11 @@ export function agree(subject: Agreeing, operation: string, check: () => Facts |
   if (hasFailed) report.failure = describeFailure(error);
   const verdict = judge(communicator.allGatherObject(report), hasFailed ? error : undefined);
   if (verdict) throw verdict;
+}
+
+function checkHere(subject: Agreeing, operation: string, check: () => Facts | void): Facts | void {
+  if (subject.isClosed) throw new StateError(`${operation}: the runtime was closed; call initialize() again.`);
+  return check();
 }
 
 const digest = new Float64Array(3);
@@ -201,16 +224,10 @@ function areAlike(communicator: Communicator, text: string, hasFailed: boolean):
  * ```
  */
 export function exchange<T>(subject: Agreeing, operation: string, produce: () => T): T[] {
-  let report: Report & { value?: T };
-  let error: unknown;
-  try {
-    report = { operation, value: produce() };
-  } catch (thrown) {
-    error = thrown;
-    report = { operation, failure: describeFailure(thrown) };
-  }
-  const reports = subject.communicator.allGatherObject(report);
-  const verdict = judge(reports, error);
-  if (verdict) throw verdict;
-  return reports.map(({ value }) => value as T);
+  let value!: T;
+  const { communicator, isClosed = false } = subject;
+  agree({ communicator, checks: "collective", isClosed }, operation, () => {
+    value = produce();
+  });
+  return communicator.allGatherObject(value);
 }

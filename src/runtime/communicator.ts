@@ -3,15 +3,47 @@
  *
  * @module
  */
-import { checkMpi, type Handle, type Mpi, mpiError, type ReduceOperation } from "../../ffi/mpi/mod.ts";
+import { checkMpi, type Handle, type Mpi, mpiError } from "../../ffi/mpi/mod.ts";
 import { StateError } from "../errors.ts";
+import {
+  EMPTY_RECEIVE,
+  EMPTY_SEND,
+  isInt,
+  isPartOf,
+  LARGEST_INT,
+  receiveBuffer,
+  refuseDetached,
+  refuseLong,
+  refuseShort,
+  sameClass,
+  sendBuffer,
+} from "./buffers.ts";
+import {
+  type AllToAllVOptions,
+  checkOptions,
+  type ElementOptions,
+  type GatherVOptions,
+  type GatherVRootOptions,
+  type IntoOptions,
+  NO_OPTIONS,
+  type ObjectOptions,
+  OptionKeys,
+  type ReceiveOptions,
+  type ReduceOptions,
+  type ReduceRootOptions,
+  type ReduceScatterOptions,
+  type RootOptions,
+  type ScatterOptions,
+  type ScatterVOptions,
+  type SendOptions,
+  type SendReceiveOptions,
+  type Source,
+} from "./communicator_options.ts";
 import { type Counts, entryCounts, entryDisplacements, extent, sumOf } from "./counts.ts";
 import {
-  arrayClass,
   checkOperation,
   describe,
   type Element,
-  type ElementName,
   elementOf,
   narrow,
   newLike,
@@ -19,7 +51,7 @@ import {
   overlap,
   widen,
 } from "./elements.ts";
-import { forgetCollectiveFree, queueCollectiveFree } from "./lifetime.ts";
+import { forgetCollectiveFree, freeQueued, queueCollectiveFree } from "./lifetime.ts";
 import { abortJob, startMpi } from "./mpi.ts";
 import { decodeObject, encodeObject } from "./objects.ts";
 import { readStatus, Request, type Status } from "./request.ts";
@@ -28,119 +60,24 @@ export type { ReduceOperation } from "../../ffi/mpi/mod.ts";
 export type { Counts } from "./counts.ts";
 export type { ElementName, NumericArray } from "./elements.ts";
 export { Request, type Status } from "./request.ts";
-
-/** What all methods for typed arrays take. */
-export interface ElementOptions {
-  /** What the entries mean where the class of the array does not say it: `"bfloat16"`, `"complex64"`, …. */
-  dtype?: ElementName;
-}
-
-/** Options of a method with a result on every rank. */
-export interface IntoOptions<T extends NumericArray> extends ElementOptions {
-  /** Where the result goes, instead of a new array. */
-  into?: T;
-}
-
-/** Options of a method with a result on one rank. */
-export interface RootOptions<T extends NumericArray> extends IntoOptions<T> {
-  /** The rank with the result; 0 when left out. */
-  root?: number;
-}
-
-/** Options of a reduction with a result on every rank. */
-export interface ReduceOptions<T extends NumericArray> extends IntoOptions<T> {
-  /** How entries are combined; `"sum"` when left out. */
-  op?: ReduceOperation;
-}
-
-/** Options of a reduction with a result on one rank. */
-export interface ReduceRootOptions<T extends NumericArray> extends ReduceOptions<T> {
-  /** The rank with the result; 0 when left out. */
-  root?: number;
-}
-
-/** Options of a gathering of parts of different lengths: on every rank, in entries. */
-export interface GatherVOptions<T extends NumericArray> extends IntoOptions<T> {
-  /** The length of each rank's part. */
-  counts: Counts;
-  /** Where each rank's part begins in `into`; one after the other when left out. */
-  displacements?: Counts;
-}
-
-/** Options of a gathering to one rank; only that one needs `counts`. */
-export interface GatherVRootOptions<T extends NumericArray> extends RootOptions<T> {
-  /** The length of each rank's part. */
-  counts?: Counts;
-  /** Where each rank's part begins in `into`; one after the other when left out. */
-  displacements?: Counts;
-}
-
-/** Options of a scattering of equal parts. */
-export interface ScatterOptions extends ElementOptions {
-  /** The rank whose array is scattered; 0 when left out. */
-  root?: number;
-}
-
-/** Options of a scattering of parts of different lengths; only the root needs `counts`. */
-export interface ScatterVOptions extends ScatterOptions {
-  /** The length of each rank's part. */
-  counts?: Counts;
-  /** Where each rank's part begins; one after the other when left out. */
-  displacements?: Counts;
-}
-
-/** Options of an exchange of parts of different lengths, in entries. */
-export interface AllToAllVOptions<T extends NumericArray> extends IntoOptions<T> {
-  /** The length of the part for each rank. */
-  sendCounts: Counts;
-  /** Where each of these parts begins in the array that is sent; one after the other when left out. */
-  sendDisplacements?: Counts;
-  /** The length of the part from each rank. */
-  receiveCounts: Counts;
-  /** Where each of these parts begins in `into`; one after the other when left out. */
-  receiveDisplacements?: Counts;
-}
-
-/** Options of a reduction whose result is split over the ranks. */
-export interface ReduceScatterOptions<T extends NumericArray> extends ReduceOptions<T> {
-  /** The length of each rank's part; equal parts when left out. */
-  counts?: Counts;
-}
-
-/** Options of a message. */
-export interface SendOptions extends ElementOptions {
-  /** A number of your choice that the receiver can select by; 0 when left out. */
-  tag?: number;
-}
-
-/** Options of a receive. */
-export interface ReceiveOptions extends ElementOptions {
-  /** The tag that the message must have; any when left out. */
-  tag?: number;
-}
-
-/** Options of a combined send and receive. */
-export interface SendReceiveOptions extends ElementOptions {
-  /** The tag of what is sent; 0 when left out. */
-  tag?: number;
-  /** The rank to receive from; the one that is sent to when left out, `"any"` for whoever comes first. */
-  source?: Source;
-  /** The tag that the received message must have; any when left out. */
-  receiveTag?: number;
-}
-
-/** A rank to receive from; `"any"` takes what comes first, `null` receives nothing. */
-export type Source = number | "any" | null;
-
-const NO_OPTIONS = Object.freeze({});
-const LARGEST_INT = 2 ** 31 - 1;
-
-/** MPI refuses NULL, which is what an empty array becomes, or two buffers with one address: stand-ins for those. */
-const EMPTY_SEND = new Uint8Array(8);
-const EMPTY_RECEIVE = new Uint8Array(8);
-
-const sendBuffer = (array: NumericArray): NumericArray => array.length === 0 ? EMPTY_SEND : array;
-const receiveBuffer = (array: NumericArray): NumericArray => array.length === 0 ? EMPTY_RECEIVE : array;
+export type {
+  AllToAllVOptions,
+  ElementOptions,
+  GatherVOptions,
+  GatherVRootOptions,
+  IntoOptions,
+  ObjectOptions,
+  ReceiveOptions,
+  ReduceOptions,
+  ReduceRootOptions,
+  ReduceScatterOptions,
+  RootOptions,
+  ScatterOptions,
+  ScatterVOptions,
+  SendOptions,
+  SendReceiveOptions,
+  Source,
+} from "./communicator_options.ts";
 
 /**
  * A group of ranks that communicate. Its methods check what can be checked locally, make one MPI call (those that end in
@@ -213,6 +150,16 @@ export class Communicator {
     return this.#isFreed;
   }
 
+  /** What tells it from the other communicators of the job; the same on all its ranks. */
+  get name(): string {
+    return this.#key ?? (this === Communicator.#self ? `self of ${Communicator.world().rank}` : "world");
+  }
+
+  /** Such as `Communicator(world, rank 0 of 4)`. */
+  toString(): string {
+    return `Communicator(${this.name}, rank ${this.rank} of ${this.size}${this.#isFreed ? ", freed" : ""})`;
+  }
+
   /** The handle as Fortran, BLACS and ScaLAPACK know it. Not collective. Source: MPI_Comm_c2f, MPI 5's MPI_Comm_toint. */
   fortranHandle(): number {
     const { symbols, abi } = this.#use("fortranHandle").#mpi;
@@ -231,10 +178,17 @@ export class Communicator {
     throw mpiError(functionName, code);
   }
 
-  /** The element of an array that is sent or received. */
-  #element(method: string, what: string, array: NumericArray, dtype?: ElementName): Element {
+  /** The element of an array that is sent or received; the options are checked on the way. */
+  #element(
+    method: string,
+    what: string,
+    array: NumericArray,
+    options: ElementOptions,
+    allowed: ReadonlySet<string>,
+  ): Element {
     if (this.#isFreed) this.#use(method);
-    const element = elementOf(method, what, array, dtype);
+    checkOptions(method, options, allowed);
+    const element = elementOf(method, what, array, options?.dtype);
     if (array.length === 0) refuseDetached(method, what, array);
     else if (array.length > LARGEST_INT) refuseLong(method, what, array.length);
     return element;
@@ -309,7 +263,7 @@ export class Communicator {
 
   /** Give every rank the root's entries, in place; returns the array. Source: MPI_Bcast. */
   broadcast<T extends NumericArray>(data: T, options: ScatterOptions = NO_OPTIONS): T {
-    const element = this.#element("broadcast", "data", data, options.dtype);
+    const element = this.#element("broadcast", "data", data, options, OptionKeys.scatter);
     const root = this.#root("broadcast", options.root);
     const { symbols, constants } = this.#mpi;
     const code = symbols.MPI_Bcast(receiveBuffer(data), data.length, constants.types[element.type], root, this.#handle);
@@ -324,8 +278,8 @@ export class Communicator {
    * @throws {DTypeError} if the operation has no meaning for the elements.
    */
   allReduce<T extends NumericArray>(send: T, options: ReduceOptions<T> = NO_OPTIONS): T {
+    const element = this.#element("allReduce", "send", send, options, OptionKeys.reduce);
     const { op = "sum" } = options;
-    const element = this.#element("allReduce", "send", send, options.dtype);
     const into = options.into ?? newLike(send, send.length);
     if (into !== send) this.#checkInto("allReduce", into, send, send.length);
     const { symbols, constants } = this.#mpi;
@@ -360,8 +314,8 @@ export class Communicator {
    * @throws {DTypeError} if the operation has no meaning for the elements.
    */
   reduce<T extends NumericArray>(send: T, options: ReduceRootOptions<T> = NO_OPTIONS): T | null {
+    const element = this.#element("reduce", "send", send, options, OptionKeys.reduceRoot);
     const { op = "sum" } = options;
-    const element = this.#element("reduce", "send", send, options.dtype);
     const root = this.#root("reduce", options.root);
     checkOperation("reduce", element, op, send.length);
     const isRoot = this.rank === root;
@@ -418,11 +372,12 @@ export class Communicator {
     method: string,
     functionName: "MPI_Scan" | "MPI_Exscan",
     send: T,
-    { op = "sum", into: given, dtype }: ReduceOptions<T>,
+    options: ReduceOptions<T>,
   ): T {
-    const element = this.#element(method, "send", send, dtype);
+    const element = this.#element(method, "send", send, options, OptionKeys.reduce);
+    const { op = "sum" } = options;
     checkOperation(method, element, op, send.length);
-    const into = given ?? newLike(send, send.length);
+    const into = options.into ?? newLike(send, send.length);
     if (into !== send) this.#checkInto(method, into, send, send.length);
     if (element.reduces === "in float32") {
       const wide = widen(send, element);
@@ -452,8 +407,8 @@ export class Communicator {
    */
   reduceScatter<T extends NumericArray>(send: T, options: ReduceScatterOptions<T> = NO_OPTIONS): T {
     const method = "reduceScatter";
+    const element = this.#element(method, "send", send, options, OptionKeys.reduceScatter);
     const { op = "sum" } = options;
-    const element = this.#element(method, "send", send, options.dtype);
     checkOperation(method, element, op, send.length);
     const counts = options.counts === undefined
       ? new Int32Array(this.size).fill(this.#part(method, "send", send.length))
@@ -486,7 +441,7 @@ export class Communicator {
    * Collect equal parts on the root, in the order of the ranks; `null` on the others. Source: MPI_Gather.
    */
   gather<T extends NumericArray>(send: T, options: RootOptions<T> = NO_OPTIONS): T | null {
-    const element = this.#element("gather", "send", send, options.dtype);
+    const element = this.#element("gather", "send", send, options, OptionKeys.root);
     const root = this.#root("gather", options.root);
     const total = this.#total("gather", send.length);
     const into = this.rank === root ? options.into ?? newLike(send, total) : null;
@@ -503,7 +458,7 @@ export class Communicator {
    * Collect parts of different lengths on the root, which needs `counts`; `null` on the others. Source: MPI_Gatherv.
    */
   gatherV<T extends NumericArray>(send: T, options: GatherVRootOptions<T> = NO_OPTIONS): T | null {
-    const element = this.#element("gatherV", "send", send, options.dtype);
+    const element = this.#element("gatherV", "send", send, options, OptionKeys.gatherVRoot);
     const root = this.#root("gatherV", options.root);
     const isRoot = this.rank === root;
     const parts = isRoot ? this.#parts("gatherV", options.counts, options.displacements) : null;
@@ -532,7 +487,7 @@ export class Communicator {
 
   /** Collect equal parts on every rank, in the order of the ranks. `send` may be this rank's part of `into`. Source: MPI_Allgather. */
   allGather<T extends NumericArray>(send: T, options: IntoOptions<T> = NO_OPTIONS): T {
-    const element = this.#element("allGather", "send", send, options.dtype);
+    const element = this.#element("allGather", "send", send, options, OptionKeys.into);
     const total = this.#total("allGather", send.length);
     const into = options.into ?? newLike(send, total);
     const isInPlace = isPartOf(into, send, this.rank * send.length);
@@ -577,7 +532,7 @@ export class Communicator {
     send: T,
     options: GatherVOptions<T>,
   ): { element: Element; into: T; parts: Parts; isInPlace: boolean } {
-    const element = this.#element(method, "send", send, options?.dtype);
+    const element = this.#element(method, "send", send, options, OptionKeys.gatherV);
     const parts = this.#parts(method, options?.counts, options?.displacements);
     this.#checkOwnPart(method, parts.counts, send.length);
     const into = options.into ?? newLike(send, parts.extent);
@@ -588,7 +543,7 @@ export class Communicator {
 
   /** Give each rank one of the root's equal parts, into `into`. Ranks other than the root pass `null`. Source: MPI_Scatter. */
   scatter<T extends NumericArray>(send: T | null, into: T, options: ScatterOptions = NO_OPTIONS): T {
-    const element = this.#element("scatter", "into", into, options.dtype);
+    const element = this.#element("scatter", "into", into, options, OptionKeys.scatter);
     const root = this.#root("scatter", options.root);
     const source = this.#rootArray("scatter", send, into, root);
     if (source && source.length !== this.#total("scatter", into.length)) {
@@ -619,7 +574,7 @@ export class Communicator {
    * `counts`. Source: MPI_Scatterv.
    */
   scatterV<T extends NumericArray>(send: T | null, into: T, options: ScatterVOptions = NO_OPTIONS): T {
-    const element = this.#element("scatterV", "into", into, options.dtype);
+    const element = this.#element("scatterV", "into", into, options, OptionKeys.scatterV);
     const root = this.#root("scatterV", options.root);
     const source = this.#rootArray("scatterV", send, into, root);
     const parts = source ? this.#parts("scatterV", options.counts, options.displacements) : null;
@@ -649,7 +604,7 @@ export class Communicator {
 
   /** Send the r-th of equal parts to rank r, and receive one from each. `into` may be `send` itself. Source: MPI_Alltoall. */
   allToAll<T extends NumericArray>(send: T, options: IntoOptions<T> = NO_OPTIONS): T {
-    const element = this.#element("allToAll", "send", send, options.dtype);
+    const element = this.#element("allToAll", "send", send, options, OptionKeys.into);
     const part = this.#part("allToAll", "send", send.length);
     const into = options.into ?? newLike(send, send.length);
     if (into !== send) this.#checkInto("allToAll", into, send, send.length);
@@ -665,12 +620,18 @@ export class Communicator {
   /** Send to each rank a part, and receive one from each, of any lengths. Source: MPI_Alltoallv. */
   allToAllV<T extends NumericArray>(send: T, options: AllToAllVOptions<T>): T {
     const method = "allToAllV";
-    const element = this.#element(method, "send", send, options?.dtype);
-    const sent = this.#parts(method, options.sendCounts, options.sendDisplacements, "sendCounts", "sendDisplacements");
+    const element = this.#element(method, "send", send, options, OptionKeys.allToAllV);
+    const sent = this.#parts(
+      method,
+      options?.sendCounts,
+      options?.sendDisplacements,
+      "sendCounts",
+      "sendDisplacements",
+    );
     const received = this.#parts(
       method,
-      options.receiveCounts,
-      options.receiveDisplacements,
+      options?.receiveCounts,
+      options?.receiveDisplacements,
       "receiveCounts",
       "receiveDisplacements",
     );
@@ -735,7 +696,7 @@ export class Communicator {
    * Source: MPI_Send.
    */
   send(data: NumericArray, destination: number | null, options: SendOptions = NO_OPTIONS): void {
-    const element = this.#element("send", "data", data, options.dtype);
+    const element = this.#element("send", "data", data, options, OptionKeys.send);
     const to = this.#destination("send", destination);
     const tag = this.#tag("send", options.tag ?? 0);
     const { symbols, constants } = this.#mpi;
@@ -752,7 +713,7 @@ export class Communicator {
    * @throws {MpiError} `MPI_ERR_TRUNCATE` if the message is longer than `into`.
    */
   receive(into: NumericArray, source: Source = "any", options: ReceiveOptions = NO_OPTIONS): Status {
-    const element = this.#element("receive", "into", into, options.dtype);
+    const element = this.#element("receive", "into", into, options, OptionKeys.receive);
     const from = this.#source("receive", source);
     const tag = this.#tag("receive", options.tag);
     const { symbols, constants } = this.#mpi;
@@ -770,8 +731,8 @@ export class Communicator {
     options: SendReceiveOptions = NO_OPTIONS,
   ): Status {
     const method = "sendReceive";
-    const sent = this.#element(method, "data", data, options.dtype);
-    const received = this.#element(method, "into", into, options.dtype);
+    const sent = this.#element(method, "data", data, options, OptionKeys.sendReceive);
+    const received = this.#element(method, "into", into, options, OptionKeys.sendReceive);
     if (overlap(data, into)) throw new RangeError(`${method}: into overlaps data; give separate memory.`);
     const to = this.#destination(method, destination);
     const from = this.#source(method, options.source === undefined ? destination : options.source);
@@ -798,6 +759,7 @@ export class Communicator {
 
   /** Wait for a message without receiving it; its `count` is in bytes. Not collective. Source: MPI_Probe. */
   probe(source: Source = "any", options: ReceiveOptions = NO_OPTIONS): Status {
+    checkOptions("probe", options, OptionKeys.receive);
     const from = this.#use("probe").#source("probe", source);
     const code = this.#mpi.symbols.MPI_Probe(from, this.#tag("probe", options.tag), this.#handle, this.#status);
     if (code !== 0) this.#fail("MPI_Probe", code);
@@ -806,6 +768,7 @@ export class Communicator {
 
   /** Look for a message without waiting; `null` if there is none yet. Not collective. Source: MPI_Iprobe. */
   probeNow(source: Source = "any", options: ReceiveOptions = NO_OPTIONS): Status | null {
+    checkOptions("probeNow", options, OptionKeys.receive);
     const from = this.#use("probeNow").#source("probeNow", source);
     const flag = new Int32Array(1);
     const code = this.#mpi.symbols.MPI_Iprobe(
@@ -823,7 +786,7 @@ export class Communicator {
 
   /** Begin to send; do not change `data` before the request is complete. Not collective. Source: MPI_Isend. */
   isend(data: NumericArray, destination: number | null, options: SendOptions = NO_OPTIONS): Request<void> {
-    const element = this.#element("isend", "data", data, options.dtype);
+    const element = this.#element("isend", "data", data, options, OptionKeys.send);
     const to = this.#destination("isend", destination);
     const tag = this.#tag("isend", options.tag ?? 0);
     const type = this.#mpi.constants.types[element.type];
@@ -839,7 +802,7 @@ export class Communicator {
 
   /** Begin to receive; `into` holds the message when the request is complete. Not collective. Source: MPI_Irecv. */
   ireceive(into: NumericArray, source: Source = "any", options: ReceiveOptions = NO_OPTIONS): Request<Status> {
-    const element = this.#element("ireceive", "into", into, options.dtype);
+    const element = this.#element("ireceive", "into", into, options, OptionKeys.receive);
     const from = this.#source("ireceive", source);
     const tag = this.#tag("ireceive", options.tag);
     const mpi = this.#mpi;
@@ -897,7 +860,8 @@ export class Communicator {
   // JSON values up to 256 MiB, and what else the structured clone algorithm knows: undefined, NaN, bigint, Map, ….
 
   /** Give every rank the root's value; what other ranks pass is ignored. */
-  broadcastObject<T>(value: T, options: ScatterOptions = NO_OPTIONS): T {
+  broadcastObject<T>(value: T, options: ObjectOptions = NO_OPTIONS): T {
+    checkOptions("broadcastObject", options, OptionKeys.object);
     const root = this.#use("broadcastObject").#root("broadcastObject", options.root);
     const isRoot = this.rank === root;
     const bytes = isRoot ? encodeObject("broadcastObject", value) : null;
@@ -908,7 +872,8 @@ export class Communicator {
   }
 
   /** Collect every rank's value on the root; `null` on the others. */
-  gatherObject<T>(value: T, options: ScatterOptions = NO_OPTIONS): T[] | null {
+  gatherObject<T>(value: T, options: ObjectOptions = NO_OPTIONS): T[] | null {
+    checkOptions("gatherObject", options, OptionKeys.object);
     const root = this.#use("gatherObject").#root("gatherObject", options.root);
     const { bytes, counts } = this.#objectLengths("gatherObject", value);
     return this.#split(counts, this.gatherV(bytes, { root, counts }));
@@ -921,8 +886,9 @@ export class Communicator {
   }
 
   /** Give each rank one value of the root's list, which has as many as there are ranks; others pass `null`. */
-  scatterObject<T>(values: readonly T[] | null, options: ScatterOptions = NO_OPTIONS): T {
+  scatterObject<T>(values: readonly T[] | null, options: ObjectOptions = NO_OPTIONS): T {
     const method = "scatterObject";
+    checkOptions(method, options, OptionKeys.object);
     const root = this.#use(method).#root(method, options.root);
     const encoded = this.rank === root ? this.#encodeList(method, values) : null;
     const [length] = this.scatter(encoded ? Float64Array.from(encoded.counts) : null, new Float64Array(1), { root });
@@ -938,7 +904,7 @@ export class Communicator {
   }
 
   /** Combine the values of all ranks on the root, from rank 0 upwards; `null` on the others. */
-  reduceObject<T>(value: T, combine: (a: T, b: T) => T, options: ScatterOptions = NO_OPTIONS): T | null {
+  reduceObject<T>(value: T, combine: (a: T, b: T) => T, options: ObjectOptions = NO_OPTIONS): T | null {
     return this.gatherObject(value, options)?.reduce(combine) ?? null;
   }
 
@@ -973,6 +939,7 @@ export class Communicator {
 
   /** Send a value to one rank and receive one, without the danger that both wait. Not collective. */
   sendReceiveObject<T>(value: unknown, destination: number, options: SendReceiveOptions = NO_OPTIONS): T {
+    checkOptions("sendReceiveObject", options, OptionKeys.sendReceive);
     const { tag = 0, source = destination, receiveTag } = options;
     const sent = this.isendObject(value, destination, { tag });
     const received = this.receiveObject<T>(source, receiveTag === undefined ? {} : { tag: receiveTag });
@@ -1029,6 +996,7 @@ export class Communicator {
   }
 
   // ---- Making and freeing communicators -------------------------------------------------------------------------------
+  // Making one frees first what was queued, since an MPI has room for some 2,000 of them.
 
   /**
    * Divide the ranks: those with the same color, an integer from 0, form a new communicator, ordered by `key` and then by
@@ -1038,8 +1006,9 @@ export class Communicator {
     const isColor = color === null || Number.isInteger(color) && color >= 0 && color <= LARGEST_INT;
     if (!isColor) throw new RangeError(`split: color must be null or an integer from 0, not ${String(color)}.`);
     if (!isInt(key)) throw new RangeError(`split: key must be a 32-bit integer, not ${String(key)}.`);
-    const { symbols, constants } = this.#use("split").#mpi;
+    const { symbols, constants } = this.#mpi;
     return this.#make(
+      "split",
       "MPI_Comm_split",
       `:${color}`,
       (out) => symbols.MPI_Comm_split(this.#handle, color ?? constants.undefined, key | 0, out),
@@ -1049,8 +1018,9 @@ export class Communicator {
   /** Divide the ranks by the memory that they share: one communicator a machine. Source: MPI_Comm_split_type. */
   splitShared(key = 0): Communicator {
     if (!isInt(key)) throw new RangeError(`splitShared: key must be a 32-bit integer, not ${String(key)}.`);
-    const { symbols, constants: { sharedMemory, nullInfo } } = this.#use("splitShared").#mpi;
+    const { symbols, constants: { sharedMemory, nullInfo } } = this.#mpi;
     const made = this.#make(
+      "splitShared",
       "MPI_Comm_split_type",
       ":shared",
       (out) => symbols.MPI_Comm_split_type(this.#handle, sharedMemory, key | 0, nullInfo, out),
@@ -1061,15 +1031,22 @@ export class Communicator {
 
   /** A communicator with the same ranks, whose messages never meet this one's. Source: MPI_Comm_dup. */
   duplicate(): Communicator {
-    const { symbols } = this.#use("duplicate").#mpi;
-    return this.#make("MPI_Comm_dup", "", (out) => symbols.MPI_Comm_dup(this.#handle, out))!;
+    const { symbols } = this.#mpi;
+    return this.#make("duplicate", "MPI_Comm_dup", "", (out) => symbols.MPI_Comm_dup(this.#handle, out))!;
   }
 
-  #make(functionName: string, suffix: string, call: (out: Int32Array | BigUint64Array) => number): Communicator | null {
+  #make(
+    method: string,
+    functionName: string,
+    suffix: string,
+    call: (out: Int32Array | BigUint64Array) => number,
+  ): Communicator | null {
+    freeQueued(this.#use(method));
+    // It may have been queued itself.
+    const { name } = this.#use(method);
     const mpi = this.#mpi;
     const out = mpi.handle === "i32" ? new Int32Array(1) : new BigUint64Array(1);
     checkMpi(call(out), functionName);
-    const name = this.#key ?? (this === Communicator.#self ? `self of ${Communicator.world().rank}` : "world");
     const key = `${name}/${this.#made++}${suffix}`;
     if (out[0] === mpi.constants.nullCommunicator) return null;
     checkMpi(mpi.symbols.MPI_Comm_set_errhandler(out[0], mpi.constants.errorsReturn), "MPI_Comm_set_errhandler");
@@ -1094,7 +1071,8 @@ export class Communicator {
   }
 
   /**
-   * Queue the communicator to be freed at the next point that all ranks reach, such as `runtime.collect()`. Never
+   * Queue the communicator to be freed at the next point that all ranks reach: when one of its ancestors makes a
+   * communicator, or at `runtime.collect()`. Never
    * communicates, so that `using` is safe while an error unwinds on one rank only. Does nothing to `world` and `self`.
    */
   [Symbol.dispose](): void {
@@ -1115,36 +1093,4 @@ interface Parts {
   displacements: Int32Array;
   /** The length that the array needs. */
   extent: number;
-}
-
-function isInt(value: number): boolean {
-  return Number.isInteger(value) && Math.abs(value) <= LARGEST_INT;
-}
-
-/** Whether `send` is the part of `into` that begins at entry `start`. */
-function isPartOf(into: NumericArray, send: NumericArray, start: number): boolean {
-  return into.buffer === send.buffer && send.length > 0 &&
-    send.byteOffset === into.byteOffset + start * send.BYTES_PER_ELEMENT;
-}
-
-function sameClass(method: string, what: string, array: NumericArray, like: NumericArray): void {
-  elementOf(method, what, array);
-  if (arrayClass(array) === arrayClass(like)) return;
-  throw new TypeError(
-    `${method}: ${what} is a ${arrayClass(array)}, it must be a ${arrayClass(like)} like the other array.`,
-  );
-}
-
-function refuseDetached(method: string, what: string, array: NumericArray): void {
-  if (array.buffer instanceof ArrayBuffer && array.buffer.detached) {
-    throw new TypeError(`${method}: the memory of ${what} was transferred away (its buffer is detached).`);
-  }
-}
-
-function refuseLong(method: string, what: string, length: number): never {
-  throw new RangeError(`${method}: ${what}: ${length} is more than MPI's 2^31 - 1 in one call; send it in pieces.`);
-}
-
-function refuseShort(method: string, length: number, needed: number, what = "into"): void {
-  if (length < needed) throw new RangeError(`${method}: ${what} has ${length} entries, it needs ${needed}.`);
 }

@@ -3,14 +3,17 @@
  *
  * @module
  */
+import { allowedCores, machineCores } from "../../ffi/machine.ts";
 import { launcher } from "../../ffi/mpi/mod.ts";
 import { StateError } from "../errors.ts";
+import { checkKeys } from "../options.ts";
 import { agree } from "./agreement.ts";
 import { Communicator } from "./communicator.ts";
-import { chooseDevice, describeCpu } from "./runtime_device.ts";
+import { chooseDevice } from "./runtime_device.ts";
 import { setIfUnset } from "./environment.ts";
 import { isMpiFinalized } from "./mpi.ts";
 import { Runtime } from "./runtime.ts";
+import { bindingWarning, type Placement, threadsOf } from "./threads.ts";
 import { startWatchdog } from "./watchdog.ts";
 
 /** Options of {@linkcode initialize}. */
@@ -30,9 +33,20 @@ export interface InitializeOptions {
   checks?: "collective" | "local";
   /** End the job when a rank waits for others for longer than this; no limit when left out. Needs `--allow-read`. */
   timeoutSeconds?: number;
-  /** The number of threads that BLAS uses on each rank; the machine's cores divided by its ranks when left out. */
+  /**
+   * The number of threads that BLAS uses on each rank. When left out: the cores that the launcher left this rank, divided
+   * by the ranks that it left the same ones.
+   */
   threads?: number;
 }
+
+const INITIALIZE_OPTION_KEYS: readonly (keyof InitializeOptions)[] = [
+  "device",
+  "communicator",
+  "checks",
+  "timeoutSeconds",
+  "threads",
+];
 
 let current: Runtime | undefined;
 
@@ -58,10 +72,19 @@ export function initialize(options: InitializeOptions = {}): Runtime {
   const { checks = "collective", timeoutSeconds = null } = options;
   const { localRank, localSize } = machineOf(communicator);
   const { device, stream } = chooseDevice(communicator, options.device ?? "auto", localRank);
-  const threads = options.threads ?? Math.max(1, Math.floor(describeCpu().cores / localSize));
+  const placement: Placement = {
+    masks: communicator.allGatherObject(allowedCores().join()),
+    rank: communicator.rank,
+    localSize,
+    cores: navigator.hardwareConcurrency,
+  };
+  const threads = options.threads ?? threadsOf(placement);
   setThreads(threads);
   if (timeoutSeconds !== null) startWatchdog(communicator.rank, timeoutSeconds);
-  return current = new Runtime({ communicator, localRank, localSize, device, stream, checks, timeoutSeconds, threads });
+  current = new Runtime({ communicator, localRank, localSize, device, stream, checks, timeoutSeconds, threads });
+  const warning = bindingWarning(placement, machineCores(), launcher()?.kind === "open_mpi");
+  if (warning !== null && options.threads === undefined) current.warnOnce("binding", warning);
+  return current;
 }
 
 /**
@@ -83,7 +106,7 @@ export function currentRuntime(): Runtime {
 
 /** Refuse wrong options; the facts are those that all ranks have to share. */
 function checkOptions(options: InitializeOptions): Record<string, unknown> {
-  if (typeof options !== "object" || options === null) throw new TypeError("initialize: options must be an object.");
+  checkKeys("initialize: options", options, INITIALIZE_OPTION_KEYS);
   const { device = "auto", checks = "collective", timeoutSeconds = null, threads, communicator } = options;
   if (current && !current.isClosed) {
     throw new StateError("initialize: there is a runtime already; currentRuntime() returns it.");

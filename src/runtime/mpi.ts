@@ -56,11 +56,6 @@ function refuseSingleton(mpi: Mpi): void {
   );
 }
 
-/** Whether MPI runs: started, and not finalized. */
-export function isMpiRunning(): boolean {
-  return started !== undefined && !isFinalized;
-}
-
 /** Whether MPI has ended in this process. */
 export function isMpiFinalized(): boolean {
   return isFinalized;

@@ -170,5 +170,5 @@ export class Request<T> implements PromiseLike<T> {
 
 beforeMpiEnds(() => {
   if (pending.size === 0) return;
-  console.warn(`distmath: MPI ends while ${pending.size} requests are under way; await them before the script ends.`);
+  console.warn(`distmath: MPI ends while requests are under way (${pending.size}); await them before the script ends.`);
 });

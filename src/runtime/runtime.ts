@@ -4,7 +4,7 @@
  * @module
  */
 import { type LibraryVersion, openedLibraries } from "../../ffi/library.ts";
-import { StateError } from "../errors.ts";
+import { agree } from "./agreement.ts";
 import type { Communicator } from "./communicator.ts";
 import { freeQueued, queueCollectiveFree } from "./lifetime.ts";
 import { finalizeMpi, isMpiFinalized } from "./mpi.ts";
@@ -17,8 +17,14 @@ export type { LibraryVersion } from "../../ffi/library.ts";
 export interface CpuDescription {
   /** The kind of device. */
   kind: "cpu";
+  /** A CPU has no number. */
+  ordinal: null;
   /** Its name. */
   name: string;
+  /** A CPU has none. */
+  computeCapability: null;
+  /** Bytes of the machine's memory. */
+  memoryBytes: number;
   /** The number of cores that this process may use. */
   cores: number;
 }
@@ -39,7 +45,7 @@ export interface GpuDescription {
   uuid: string;
 }
 
-/** What this rank computes on. */
+/** What this rank computes on: `kind`, `ordinal`, `name`, `computeCapability` and `memoryBytes`, and what its kind adds. */
 export type DeviceDescription = CpuDescription | GpuDescription;
 
 /** What a {@linkcode Runtime} is made of; `initialize` finds it out. */
@@ -128,11 +134,15 @@ export class Runtime implements Disposable {
 
   /**
    * Free what waits for being freed by all ranks together: communicators that `using` disposed of, what `onCollect` has
-   * queued. Collective.
+   * queued. Collective; also possible after the runtime was closed.
+   *
+   * @throws {CollectiveError} on every rank if some are in another operation.
+   * @throws {StateError} if MPI has ended.
    */
   collect(): void {
-    if (this.isFinalized) throw new StateError("collect: the runtime was finalized.");
-    freeQueued(this.communicator);
+    const { communicator } = this;
+    agree({ communicator, checks: "collective" }, "Runtime.collect", () => {});
+    freeQueued(communicator);
   }
 
   /**

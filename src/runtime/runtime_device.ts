@@ -5,6 +5,7 @@
  */
 import { openCudaRuntime } from "../../ffi/cuda_runtime.ts";
 import { environment, LibraryNotFoundError } from "../../ffi/library.ts";
+import { machineMemoryBytes } from "../../ffi/machine.ts";
 import { ConfigurationError } from "../errors.ts";
 import { exchange } from "./agreement.ts";
 import type { Communicator } from "./communicator.ts";
@@ -30,7 +31,14 @@ const CPU_HINT = `or compute on CPUs: initialize({ device: "cpu" }) or DISTMATH_
 
 /** The CPU as a device. */
 export function describeCpu(): CpuDescription {
-  return { kind: "cpu", name: `${Deno.build.arch} CPU`, cores: navigator.hardwareConcurrency };
+  return {
+    kind: "cpu",
+    ordinal: null,
+    name: `${Deno.build.arch} CPU`,
+    computeCapability: null,
+    memoryBytes: machineMemoryBytes(),
+    cores: navigator.hardwareConcurrency,
+  };
 }
 
 /**

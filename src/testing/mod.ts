@@ -15,6 +15,7 @@
  */
 import { AssertionError } from "node:assert";
 import { launcher } from "../../ffi/mpi/mod.ts";
+import { exitImmediately } from "../../ffi/process.ts";
 import { CollectiveError } from "../errors.ts";
 import type { Communicator } from "../runtime/communicator.ts";
 import { initialize, type InitializeOptions } from "../runtime/initialize.ts";
@@ -136,8 +137,9 @@ async function meet(seconds: number, name: string, current: Runtime): Promise<vo
   try {
     await withinTime(seconds, Promise.resolve(outcomes!.ibarrier()));
   } catch {
-    console.error(`rank ${current.rank} has waited ${seconds} s for the other ranks to end "${name}"; the job ends.`);
-    outcomes!.abort(1);
+    // Past the test runner, which would not get to print it. A rank that is gone makes the launcher end the job.
+    const waited = `rank ${current.rank} has waited ${seconds} s for the other ranks to end "${name}"; the job ends.`;
+    exitImmediately(1, waited);
   }
 }
 

@@ -10,7 +10,9 @@ import {
   StateError,
 } from "../../src/errors.ts";
 import { LibraryNotFoundError } from "../../ffi/library.ts";
+import { Box, DistributedArray, initialize, Matmul, Slab } from "../../mod.ts";
 import { agree, exchange } from "../../src/runtime/agreement.ts";
+import type { Runtime } from "../../src/runtime/runtime.ts";
 import { assertThrowsEverywhere, clusterTest } from "../../src/testing/mod.ts";
 
 const MANY = { ranks: [2, 3, 4] };
@@ -51,9 +53,9 @@ for (const errorClass of CLASSES) {
       "m is 3, it must be 4",
     );
     assertEquals(error.constructor, errorClass);
+    assertEquals((error as DistmathError).ranks, [last]);
     if (runtime.size > 1) {
       assertStringIncludes(error.message, `(on rank ${last} of ${runtime.size})`);
-      assertEquals((error as DistmathError).ranks, [last]);
       assertEquals(
         error.cause instanceof errorClass,
         runtime.rank === last,
@@ -136,6 +138,60 @@ clusterTest("different operations are named with their ranks", MANY, (runtime) =
   assertStringIncludes(error.message, "The ranks are in different operations: matmul on rank 0; redistribute on rank");
   const mixed = () => runtime.rank === 0 ? agree(runtime, "matmul", () => {}) : void agree(runtime, "sum", () => {});
   assertThrowsEverywhere(runtime, mixed, CollectiveError, "matmul on rank 0; sum on rank");
+});
+
+/** What one rank does while the others do something else. */
+const MIXTURES: [name: string, one: (runtime: Runtime) => unknown, others: (runtime: Runtime) => unknown][] = [
+  ["exchange() meets agree()", (r) => exchange(r, "boxes", () => 1), (r) => agree(r, "matmul", () => ({ m: 1 }))],
+  ["collect() meets agree()", (r) => r.collect(), (r) => agree(r, "matmul", () => {})],
+  ["collect() meets an array", (r) => r.collect(), (r) => DistributedArray.zeros(r, [4, 4], Slab.X)],
+  [
+    "a box meets an array",
+    (r) => Box.fromLocal(r, [r.rank, 0], [r.rank + 1, 4]),
+    (r) => DistributedArray.zeros(r, [4, 4], Slab.X),
+  ],
+  ["collect() meets exchange()", (r) => r.collect(), (r) => exchange(r, "boxes", () => 1)],
+];
+
+for (const [name, one, others] of MIXTURES) {
+  clusterTest(`different operations do not hang: ${name}`, { ...MANY, timeoutSeconds: 10 }, (runtime) => {
+    const call = () => runtime.rank === 0 ? one(runtime) : others(runtime);
+    const error = assertThrowsEverywhere(runtime, call, CollectiveError, "The ranks are in different operations: ");
+    assertStringIncludes(error.message, " on rank 0; ");
+    assertEquals(runtime.communicator.allGatherObject(runtime.rank).length, runtime.size, "the ranks are in step");
+  });
+}
+
+clusterTest("different operations do not hang: free() meets execute()", { ...MANY, timeoutSeconds: 10 }, (runtime) => {
+  using a = DistributedArray.zeros(runtime, [4, 4], Slab.X, { dtype: "float64" });
+  using b = DistributedArray.zeros(runtime, [4, 4], Slab.X, { dtype: "float64" });
+  using product = new Matmul(a, b);
+  product.plan();
+  const call = () => runtime.rank === 0 ? product.free() : product.execute();
+  assertThrowsEverywhere(runtime, call, CollectiveError, "The ranks are in different operations: ");
+});
+
+clusterTest("a runtime that was closed is refused everywhere", (runtime) => {
+  runtime[Symbol.dispose]();
+  const message = "the runtime was closed; call initialize() again";
+  for (const checks of ["collective", "local"] as const) {
+    const inner = initialize({ device: "cpu", checks });
+    inner[Symbol.dispose]();
+    assertThrowsEverywhere(inner, () => agree(inner, "matmul", () => {}), StateError, `matmul: ${message}`);
+    assertThrowsEverywhere(inner, () => exchange(inner, "boxes", () => 1), StateError, `boxes: ${message}`);
+    assertThrowsEverywhere(inner, () => DistributedArray.zeros(inner, [2, 2], Slab.X), StateError, message);
+    inner.collect();
+  }
+});
+
+clusterTest("an error that names ranks already keeps them", { ranks: [1] }, (runtime) => {
+  const fail = (error: Error) => () => {
+    throw error;
+  };
+  const named = new ShapeError("part 3 is empty", { ranks: [3] });
+  assertEquals(assertThrows(() => agree(runtime, "op", fail(named)), ShapeError).ranks, [3]);
+  const plain = assertThrows(() => exchange(runtime, "op", fail(new TypeError("no array"))), TypeError);
+  assertEquals((plain as unknown as DistmathError).ranks, [0]);
 });
 
 clusterTest("local checks do not communicate", (runtime) => {

@@ -1,5 +1,8 @@
+import v8 from "node:v8";
+import vm from "node:vm";
 import { assert, assertEquals } from "@std/assert";
 import {
+  allocateSymmetricMemory,
   type ArrayOptions,
   DistributedArray,
   type DType,
@@ -375,6 +378,58 @@ clusterTest("free, using and views", (runtime) => {
   assertThrowsEverywhere(runtime, () => view.gather(), StateError, "that this is a view of was freed");
 });
 
+clusterTest("free lets go of the memory", async (runtime) => {
+  v8.setFlagsFromString("--expose-gc");
+  const collect = vm.runInNewContext("gc") as () => void;
+  const a = generate(runtime, [64, 64], Slab.X, { memory: "host" });
+  const memory = new WeakRef(a.local.data.buffer);
+  a.free();
+  await new Promise((resolve) => setTimeout(resolve, 0));
+  collect();
+  assertEquals(memory.deref(), undefined);
+  assert(a.isFreed);
+});
+
+clusterTest("parts of one column or row with gaps", (runtime) => {
+  const { rank, size } = runtime;
+  const data = Float64Array.from({ length: 20 }, (_, i) => 100 * rank + i);
+  const column = new LocalArray({ data, dtype: "float64", shape: [3, 1], strides: [4, 1] });
+  const a = DistributedArray.fromLocal(runtime, column, Slab.X, { order: "C" });
+  const wanted = Array.from({ length: 3 * size }, (_, i) => 100 * Math.floor(i / 3) + 4 * (i % 3));
+  assertEquals([a.order, ...a.allGather()], ["C", ...wanted]);
+  assertEquals([...a.redistribute(Slab.Y).allGather()], wanted);
+  const row = DistributedArray.fromLocal(runtime, column.transpose(), Slab.Y, { order: "F" });
+  assertEquals([row.order, ...row.allGather()], ["F", ...wanted]);
+  // As a column in order "F" its elements do not follow each other.
+  const turned = () => DistributedArray.fromLocal(runtime, column, Slab.X, { order: "F" });
+  assertThrowsEverywhere(runtime, turned, ShapeError, 'not those of order "F"');
+});
+
+clusterTest("scatter takes the dtype from the root's data", (runtime) => {
+  const root = runtime.size - 1;
+  const data = runtime.rank === root ? Int32Array.of(1, 2, 3, 4, 5, 6) : null;
+  const a = DistributedArray.scatter(runtime, data, [2, 3], Slab.Y, { root });
+  assertEquals([a.dtype, a.sum()], ["int32", 21]);
+});
+
+clusterTest("gather takes the root as a number or as an option; to() without options is a copy", (runtime) => {
+  const a = generate(runtime, [4, 4], Slab.X, { dtype: "int8" });
+  const root = runtime.size - 1;
+  assertEquals(a.gather({ root }), a.gather(root));
+  assertEquals(a.gather({}), a.gather());
+  assertEquals(a.gather() !== null, runtime.rank === 0);
+  const copy = a.to();
+  assertEquals([copy.dtype, copy.order, copy.isView, copy.maxAbsDifference(a)], ["int8", "C", false, 0]);
+});
+
+clusterTest("a distribution bound to the same shape and ranks is taken", (runtime) => {
+  const a = generate(runtime, [4, 3], Slab.Y.bind([4, 3], runtime.size));
+  const b = a.redistribute(Slab.X.bind([4, 3], runtime.size));
+  assertEquals(b.maxAbsDifference(a), 0);
+  const part = a.slice([[0, 2], [0, 3]]);
+  assertEquals(DistributedArray.fromLocal(runtime, part.local, part.distribution, { memory: "host" }).shape, [2, 3]);
+});
+
 clusterTest("arrays without elements, and more ranks than rows", (runtime) => {
   for (const shape of [[0, 3], [3, 0], [0, 0], [1, 1], [1, 5]]) {
     for (const distribution of [Slab.X, Slab.Y, Replicated]) {
@@ -396,7 +451,7 @@ clusterTest("memory of a GPU is refused on a CPU", (runtime) => {
 });
 
 clusterTest('checks: "local" does the same without the exchange', (runtime) => {
-  const local = Object.create(runtime, { checks: { value: "local" } }) as Runtime;
+  const local = Object.create(runtime, { checks: { value: "local" }, isClosed: { value: false } }) as Runtime;
   const a = generate(local, [7, 5], Slab.X);
   assertEquals([...a.redistribute(Slab.Y).allGather()], expected([7, 5], "C", formula));
   assertEquals(DistributedArray.fromLocal(local, a.local, Slab.X).shape, [7, 5]);
@@ -416,6 +471,93 @@ const misuses: Misuse[] = [
   ],
   ["no dimensions", (r) => DistributedArray.zeros(r, [], Slab.X), ShapeError, "at least one extent"],
   ["a dimension that is not there", (r) => DistributedArray.zeros(r, [3, 3], Slab.Z), DistributionError, "Slab.Z"],
+  [
+    "the class of a distribution",
+    (r) => DistributedArray.zeros(r, [3], Slab as never),
+    TypeError,
+    "not the class Slab. Did you mean Slab.X?",
+  ],
+  [
+    "an unknown option",
+    (r) => DistributedArray.zeros(r, [2], Slab.X, { dtpye: "float32" } as never),
+    TypeError,
+    'DistributedArray.zeros has no key "dtpye"; did you mean "dtype"?',
+  ],
+  [
+    "an unknown option of random",
+    (r) => DistributedArray.random(r, [2], Slab.X, { sed: 3 } as never),
+    TypeError,
+    "seed",
+  ],
+  [
+    "an unknown option of fromLocal",
+    (r) => DistributedArray.fromLocal(r, new Float32Array(2), Slab.X, { localshape: [2] } as never),
+    TypeError,
+    '"localShape"?',
+  ],
+  [
+    "an unknown option of scatter",
+    (r) => DistributedArray.scatter(r, new Float64Array(2), [2], Slab.X, { rooot: 0 } as never),
+    TypeError,
+    '"root"?',
+  ],
+  ["an unknown option of to", (r) => generate(r, [2, 2], Slab.X).to({ type: "int8" } as never), TypeError, '"dtype"?'],
+  [
+    "an unknown option of map",
+    (r) => generate(r, [2, 2], Slab.X).map((x) => x, { order: "F" } as never),
+    TypeError,
+    'map has no key "order"',
+  ],
+  [
+    "an unknown option of gather",
+    (r) => generate(r, [2, 2], Slab.X).gather({ rank: 0 } as never),
+    TypeError,
+    '"root"?',
+  ],
+  [
+    "an array bound to other ranks",
+    (r) => DistributedArray.zeros(r, [4, 4], Slab.X.bind([4, 4], 7)),
+    DistributionError,
+    "Slab.X is bound to shape [4, 4] on 7 ranks",
+  ],
+  [
+    "redistributing to another shape",
+    (r) => generate(r, [4, 4], Slab.X).redistribute(Slab.Y.bind([5, 4], r.size)),
+    DistributionError,
+    "Slab.Y is bound to shape [5, 4]",
+  ],
+  [
+    "parts for another shape",
+    (r) => DistributedArray.fromLocal(r, new Float64Array(4), Slab.X.bind([99, 2], r.size), { localShape: [2, 2] }),
+    DistributionError,
+    "Slab.X is bound to shape [99, 2]",
+  ],
+  [
+    "a value outside the range",
+    (r) => DistributedArray.full(r, [3], Slab.X, 300, { dtype: "uint8" }),
+    RangeError,
+    "uint8 takes whole numbers from 0 to 255, not 300.",
+  ],
+  [
+    "a fraction for integers",
+    (r) => DistributedArray.full(r, [3], Slab.X, 1.5, { dtype: "int32" }),
+    DTypeError,
+    "int32 takes whole numbers from -2147483648 to 2147483647, not 1.5.",
+  ],
+  [
+    "a bigint outside the range",
+    (r) => DistributedArray.full(r, [3], Slab.X, -(2n ** 63n) - 1n, { dtype: "int64" }),
+    RangeError,
+    "from -9223372036854775808",
+  ],
+  [
+    "a function that leaves the range in one place",
+    (r) => DistributedArray.generate(r, [4 * r.size], Slab.X, (i) => i === 1 ? 128 : 0, { dtype: "int8" }),
+    RangeError,
+    "int8 takes whole numbers from -128 to 127, not 128.",
+  ],
+  ["gathering on a text", (r) => generate(r, [4, 4], Slab.X).gather("0" as never), TypeError, 'not "0"'],
+  ["bits to scatter", (r) => DistributedArray.scatter(r, new Uint16Array(3), [3], Slab.X), TypeError, "must be named"],
   ["no distribution", (r) => DistributedArray.zeros(r, [3], "Slab.X" as never), TypeError, 'not "Slab.X"'],
   [
     "an unknown dtype",
@@ -449,7 +591,7 @@ const misuses: Misuse[] = [
     "a function that returns nothing",
     (r) => DistributedArray.generate(r, [16], Slab.X, (() => {}) as never),
     DTypeError,
-    "returned a undefined",
+    "returned undefined",
   ],
   [
     "a function that throws on one rank",
@@ -515,7 +657,7 @@ const misuses: Misuse[] = [
   ["nothing to scatter", (r) => DistributedArray.scatter(r, null, [2, 3], Slab.X), TypeError, "The root must pass"],
   [
     "the wrong kind to scatter",
-    (r) => DistributedArray.scatter(r, new Float32Array(6), [2, 3], Slab.X),
+    (r) => DistributedArray.scatter(r, new Float32Array(6), [2, 3], Slab.X, { dtype: "float64" }),
     DTypeError,
     "float64 lives in a Float64Array",
   ],
@@ -579,6 +721,70 @@ for (const [name, run, errorClass, message] of misuses) {
     assertThrowsEverywhere(runtime, () => run(runtime), errorClass, message);
   });
 }
+
+/** Arguments that are nothing at all, on every rank or on one: never a hang, never V8's own words. */
+const nothings: [name: string, run: (r: Runtime, nothing: boolean) => unknown, message: string][] = [
+  [
+    "zeros",
+    (r, no) => DistributedArray.zeros(r, [2], Slab.X, no ? null as never : {}),
+    "zeros must be an object; got null",
+  ],
+  [
+    "random",
+    (r, no) => DistributedArray.random(r, [2], Slab.X, no ? null as never : {}),
+    "must be an object; got null",
+  ],
+  [
+    "scatter",
+    (r, no) => DistributedArray.scatter(r, new Float64Array(2), [2], Slab.X, no ? null as never : {}),
+    "must be an object; got null",
+  ],
+  [
+    "fromLocal",
+    (r, no) => DistributedArray.fromLocal(r, new Float64Array(2), Slab.X, no ? null as never : { localShape: [2] }),
+    "must be an object; got null",
+  ],
+  ["map", (r, no) => generate(r, [2, 2], Slab.X).map((x) => x, no ? null as never : {}), "must be an object; got null"],
+  ["to", (r, no) => generate(r, [2, 2], Slab.X).to(no ? null as never : {}), "must be an object; got null"],
+  ["gather", (r, no) => generate(r, [2, 2], Slab.X).gather(no ? null as never : 0), "must be an object; got null"],
+  [
+    "runtime of zeros",
+    (r, no) => DistributedArray.zeros(no ? null as never : r, [2], Slab.X),
+    "the runtime must be what initialize() returned, not null",
+  ],
+  [
+    "runtime of scatter",
+    (r, no) => DistributedArray.scatter(no ? {} as never : r, new Float64Array(2), [2], Slab.X),
+    "the runtime must be what initialize() returned",
+  ],
+  [
+    "runtime of fromLocal",
+    (r, no) =>
+      DistributedArray.fromLocal(no ? undefined as never : r, new Float64Array(2), Slab.X, { localShape: [2] }),
+    "not undefined",
+  ],
+  [
+    "symmetric memory",
+    (r, no) => allocateSymmetricMemory(r, [2], no ? null as never : {}),
+    "allocateSymmetricMemory must be an object; got null",
+  ],
+];
+
+for (const [name, run, message] of nothings) {
+  clusterTest(`nothing for an argument: ${name}`, (runtime) => {
+    assertThrowsEverywhere(runtime, () => run(runtime, true), TypeError, message);
+    assertThrowsEverywhere(runtime, () => run(runtime, runtime.rank === runtime.size - 1), TypeError, message);
+    assertEquals(generate(runtime, [4, 4], Slab.X).slice([[0, 2], [0, 2]]).size, 4, "the ranks are still in step");
+  });
+}
+
+clusterTest("random counts its calls alike on all ranks after a mistake of one", (runtime) => {
+  const isWrong = runtime.rank === runtime.size - 1;
+  assertThrowsEverywhere(runtime, () => DistributedArray.random(runtime, isWrong ? [-1] : [4], Slab.X), ShapeError);
+  const seeded = isWrong ? { seed: -0.5 } : {};
+  assertThrowsEverywhere(runtime, () => DistributedArray.random(runtime, [4], Slab.X, seeded), RangeError);
+  assertEquals(DistributedArray.random(runtime, [4], Slab.X).size, 4);
+});
 
 /** What only some ranks get wrong. */
 const disagreements: [

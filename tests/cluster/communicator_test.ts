@@ -1,5 +1,5 @@
 /** Communicator: every method, on any number of ranks, against values that are computed without communication. */
-import { assert, assertEquals, assertRejects, assertThrows } from "@std/assert";
+import { assert, assertEquals, assertRejects, assertStringIncludes, assertThrows } from "@std/assert";
 import { MpiError } from "../../ffi/mpi/mod.ts";
 import { DTypeError, StateError } from "../../src/errors.ts";
 import {
@@ -526,6 +526,37 @@ clusterTest("using a communicator queues it, and collect() frees it on all its r
   assert(!world.isFreed);
 });
 
+clusterTest("making a communicator frees those that were queued", { timeoutSeconds: 50 }, ({ communicator: world }) => {
+  let last: Communicator | undefined;
+  // More than an MPI has room for; MPICH's is 2,048.
+  for (let i = 0; i < 2200; i++) {
+    using copy = world.duplicate();
+    assert(last === undefined || last.isFreed);
+    last = copy;
+  }
+  {
+    using _half = world.split(world.rank % 2);
+    using _shared = world.splitShared();
+    assert(last!.isFreed);
+  }
+});
+
+clusterTest("a communicator that was queued cannot make others", (runtime) => {
+  const copy = runtime.communicator.duplicate();
+  copy[Symbol.dispose]();
+  assertThrowsEverywhere(runtime, () => copy.duplicate(), StateError, "duplicate: this communicator was freed");
+});
+
+clusterTest("a communicator tells its name, rank and size", ({ communicator: world }) => {
+  const { rank, size } = world;
+  assertEquals(`${world}`, `Communicator(world, rank ${rank} of ${size})`);
+  assertEquals(`${Communicator.self()}`, `Communicator(self of ${rank}, rank 0 of 1)`);
+  const copy = world.duplicate();
+  copy.free();
+  assertStringIncludes(`${copy}`, `Communicator(world/`);
+  assertStringIncludes(`${copy}`, `, rank ${rank} of ${size}, freed)`);
+});
+
 clusterTest("many communicators can be made and freed", (runtime) => {
   for (let i = 0; i < 200; i++) {
     using copy = runtime.communicator.duplicate();
@@ -767,6 +798,47 @@ const MISUSE: Misuse[] = [
     TypeError,
     "values must be an array, not Object",
   ],
+  [
+    "an operation in place of options",
+    (w) => w.allReduce(f64(1), wrong("max")),
+    TypeError,
+    "allReduce: options must be an object; got string",
+  ],
+  [
+    "a root in place of options",
+    (w) => w.broadcast(f64(1), wrong(1)),
+    TypeError,
+    "broadcast: options must be an object",
+  ],
+  ["null as options", (w) => w.gather(f64(1), wrong(null)), TypeError, "gather: options must be an object; got null"],
+  ["a list as options", (w) => w.scan(f64(1), wrong([])), TypeError, "scan: options must be an object"],
+  [
+    "an option that is none",
+    (w) => w.allReduce(f64(1), wrong({ operation: "max" })),
+    TypeError,
+    'allReduce: options has no key "operation"; did you mean "op"? Allowed: dtype, into, op.',
+  ],
+  [
+    "an option of another method",
+    (w) => w.allReduce(f64(1), wrong({ root: 0 })),
+    TypeError,
+    'allReduce: options has no key "root"',
+  ],
+  [
+    "a count beside counts",
+    (w) => w.allGatherV(f64(1), wrong({ count: [1] })),
+    TypeError,
+    'has no key "count"; did you mean "counts"?',
+  ],
+  [
+    "a dtype for values",
+    (w) => w.broadcastObject(1, wrong({ dtype: "float64" })),
+    TypeError,
+    'broadcastObject: options has no key "dtype"; did you mean "root"? Allowed: root.',
+  ],
+  ["a tag in place of options", (w) => w.send(f64(1), 0, wrong(5)), TypeError, "send: options must be an object"],
+  ["a tag to probe for", (w) => w.probe("any", wrong({ Tag: 5 })), TypeError, 'did you mean "tag"'],
+  ["no options for allToAllV", (w) => w.allToAllV(f64(1), wrong(undefined)), TypeError, "sendCounts is missing"],
   ["a negative color", (w) => w.split(-1), RangeError, "split: color must be null or an integer from 0, not -1"],
   ["a key that is no integer", (w) => w.split(0, 0.5), RangeError, "split: key must be a 32-bit integer, not 0.5"],
   ["freeing world", (w) => w.free(), StateError, "world and self cannot be freed"],

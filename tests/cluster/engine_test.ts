@@ -14,6 +14,7 @@ import {
   Slab,
 } from "../../src/distribution/mod.ts";
 import type { AlgorithmReport } from "../../src/linalg/engines/engine.ts";
+import { usePrivateCommunicator } from "../../src/linalg/engines/private_communicator.ts";
 import { scalapackEngine } from "../../src/linalg/engines/scalapack.ts";
 import { describeEpilog, type EpilogName, type EpilogValues, gelu, geluDerivative } from "../../src/linalg/epilog.ts";
 import { canonicalProblem, type MatmulProblem, type Operation } from "../../src/linalg/problem.ts";
@@ -735,6 +736,29 @@ clusterTest("grids are freed together when the last plan that uses them is dispo
   }
 });
 
+clusterTest("plans share a communicator of their own, and free it together", { ranks: [2, 3, 4] }, (runtime) => {
+  const { communicator } = runtime;
+  runtime.collect();
+  const one = usePrivateCommunicator(communicator);
+  const other = usePrivateCommunicator(communicator);
+  const copy = one.value;
+  assertEquals(copy === other.value && copy !== communicator, true);
+  one[Symbol.dispose]();
+  one[Symbol.dispose]();
+  runtime.collect();
+  assertEquals(copy.isFreed, false);
+  other[Symbol.dispose]();
+  usePrivateCommunicator(communicator)[Symbol.dispose]();
+  assertEquals(copy.isFreed, false, "used again before it was freed");
+  runtime.collect();
+  assertEquals(copy.isFreed, true);
+  const slabs = { a: Slab.X, b: Slab.X, d: Slab.X };
+  for (let round = 0; round < 3; round++) {
+    run(runtime, slabs);
+    runtime.collect();
+  }
+});
+
 clusterTest("scalapackEngine multiplies on halves of the ranks at once", { ranks: [2, 4] }, (runtime) => {
   const { rank, size, communicator } = runtime;
   using half = communicator.split(rank % 2, size - rank)!;
@@ -764,5 +788,15 @@ clusterTest("scalapackEngine refuses what it cannot do, with advice", (runtime) 
   assert(refusal({}, "split_p2p")!.instead.includes("pgemm"));
   const complex = bind(runtime, { a: Slab.X, b: Slab.X, d: Slab.X, dtype: "complex64" }).problem;
   assert(refusal(complex, "default", "relu")!.reason.includes("real numbers"));
-  if (runtime.size > 1) assert(refusal({}, "local_gemm")!.reason.includes("local_gemm cannot run"));
+  const needs: Partial<Record<string, string>> = {
+    ...runtime.size > 1 && { local_gemm: "one rank, or a factor that is Replicated" },
+    gemm_all_reduce: "a D that is Replicated",
+  };
+  for (const [algorithm, need] of Object.entries(needs)) {
+    assert(refusal({}, algorithm)!.reason.includes(`${algorithm} cannot run this product: it needs ${need}`));
+  }
+  const replicated = bind(runtime, { a: Replicated, b: Replicated, d: Replicated }).problem;
+  assert(refusal(replicated, "all_gather_gemm")!.reason.includes("a factor that is not Replicated"));
+  assert(refusal(replicated, "gemm_reduce_scatter")!.reason.includes("a D that is not Replicated"));
+  assert(refusal({ k: 0 }, "pgemm")!.reason.includes("matrices with elements"));
 });

@@ -1,4 +1,5 @@
 /** initialize(), the runtime, and what they refuse. */
+import { totalmem } from "node:os";
 import { assert, assertEquals, assertStrictEquals, assertThrows } from "@std/assert";
 import { CollectiveError, ConfigurationError, StateError } from "../../src/errors.ts";
 import { Communicator } from "../../src/runtime/communicator.ts";
@@ -19,6 +20,13 @@ const MISUSE: Misuse[] = [
   ["no thread", { threads: 0 }, RangeError, "threads is 0"],
   ["a communicator that is none", { communicator: {} }, TypeError, "communicator must be a Communicator"],
   ["options that are no object", "cpu", TypeError, "options must be an object"],
+  ["null for options", null, TypeError, "options must be an object; got null"],
+  [
+    "an unknown option",
+    { devic: "cpu" },
+    TypeError,
+    'options has no key "devic"; did you mean "device"? Allowed: device,',
+  ],
 ];
 
 for (const [name, options, errorClass, message] of MISUSE) {
@@ -38,7 +46,7 @@ clusterTest("initialize() refuses a second runtime, and allows one after the fir
   );
   runtime[Symbol.dispose]();
   assert(runtime.isClosed && !runtime.isFinalized);
-  assertThrows(() => currentRuntime(), StateError, "call initialize() first");
+  assertThrows(() => currentRuntime(), StateError, "There is no runtime; call initialize() first.");
   const next = initialize({ device: "cpu", checks: "local" });
   assertEquals([next.checks, next.rank], ["local", runtime.rank]);
   next[Symbol.dispose]();
@@ -64,11 +72,12 @@ clusterTest("a runtime knows its ranks, its machine and its device", (runtime) =
   // All test ranks are on one machine.
   assertEquals(communicator.allGatherObject(localRank).toSorted(), Array.from({ length: size }, (_, r) => r));
   assertEquals(localSize, size);
-  assertEquals(device.kind, "cpu");
+  assertEquals([device.kind, device.ordinal, device.computeCapability], ["cpu", null, null]);
+  assertEquals(device.memoryBytes, totalmem());
   assertEquals(threads, Math.max(1, Math.floor(navigator.hardwareConcurrency / size)));
   assertEquals(runtime.timeoutSeconds, 60);
   const mpi = runtime.versions().find(({ name }) => name === "MPI");
-  assert(mpi && /MPI/.test(mpi.version) && mpi.path.includes("libmp") && mpi.source.length > 0, JSON.stringify(mpi));
+  assert(mpi && /MPI/.test(mpi.version) && /^\/.*libmp/.test(mpi.path) && mpi.source.length > 0, JSON.stringify(mpi));
 });
 
 clusterTest("a runtime of a part of the ranks", (runtime) => {

@@ -12,6 +12,8 @@ import {
   ShapeError,
   StateError,
 } from "../../src/errors.ts";
+import type { MatmulEngine } from "../../src/linalg/engines/engine.ts";
+import { scalapackEngine } from "../../src/linalg/engines/scalapack.ts";
 import { Matmul, matmul, type MatmulOptions, matrixQualifiers } from "../../src/linalg/mod.ts";
 import type { Runtime } from "../../src/runtime/runtime.ts";
 import { assertThrowsEverywhere, clusterTest, type ErrorClass } from "../../src/testing/mod.ts";
@@ -88,7 +90,9 @@ const EVERYWHERE: readonly Case[] = [
   ["c of another dtype", (t) => t.run({ c: t.zeros([M, N], Slab.X, "float64"), beta: 1 }), DTypeError, "float64"],
   ["c without beta", (t) => t.run({ c: t.c }), TypeError, "c needs beta"],
   ["beta without c", (t) => t.run({ beta: 1 }), TypeError, "there is no c"],
-  ["c null", (t) => t.run({ c: null, beta: 1 }), TypeError, "c must be a DistributedArray"],
+  ["c null with beta", (t) => t.run({ c: null, beta: 1 }), TypeError, "there is no c"],
+  ["c null in place", (t) => t.run({ c: null, inplace: true }), TypeError, "inplace writes D into c"],
+  ["c is a number", (t) => t.run({ c: 0, beta: 1 }), TypeError, "c must be a DistributedArray; got 0"],
   ["inplace without c", (t) => t.run({ inplace: true }), TypeError, "inplace writes D into c"],
   [
     "inplace into another distribution",
@@ -97,12 +101,6 @@ const EVERYWHERE: readonly Case[] = [
     "D is to be distributed as Slab.Y",
   ],
   ["inplace over an operand", (t) => square(t, (a) => ({ c: a, beta: 1, inplace: true })), StateError, "shares memory"],
-  [
-    "an order that c does not have",
-    (t) => t.run({ c: t.c, beta: 1, order: "F" }),
-    ShapeError,
-    'the memory order of c, "C"',
-  ],
   ["factors of different dtypes", (t) => t.run({}, t.zeros([M, K], Slab.X, "float64")), DTypeError, "Convert one"],
   [
     "integers",
@@ -151,6 +149,12 @@ const EVERYWHERE: readonly Case[] = [
   [
     "a distribution bound to another shape",
     (t) => t.run({ distribution: Slab.X.bind([N, M], t.runtime.size) }),
+    DistributionError,
+    "Slab.X is bound to shape [8, 12]",
+  ],
+  [
+    "a distribution bound to another number of ranks",
+    (t) => t.run({ distribution: Slab.X.bind([M, N], t.runtime.size + 1) }),
     DistributionError,
     "Pass it unbound",
   ],
@@ -308,6 +312,22 @@ const EVERYWHERE: readonly Case[] = [
   ["reset of a C that is not there", (t) => t.planned().resetOperands({ c: t.c }), TypeError, "c was not there"],
   ["reset of beta without C", (t) => t.planned().resetOperands({ beta: 1 }), TypeError, "made without c"],
   ["reset to a freed array", (t) => t.planned().resetOperands({ a: freed(t.a) }), StateError, "a was freed"],
+  [
+    "an unchecked reset of less than was released",
+    (t) => released(t.planned({ c: t.c, beta: 1 })).resetOperandsUnchecked({ a: t.a }),
+    StateError,
+    "resetOperandsUnchecked needs b and c too",
+  ],
+  [
+    "an unchecked reset after a bias was released",
+    (t) => {
+      const bias = new Float32Array(t.localRows);
+      const object = released(t.planned({ distribution: Slab.X, epilog: "bias", epilogInputs: { bias } }));
+      return object.resetOperandsUnchecked({ a: t.a, b: t.b });
+    },
+    StateError,
+    "needs bias too, since the operands were released. Pass them to resetOperands()",
+  ],
   ["execute after a release", (t) => released(t.planned()).execute(), StateError, "releaseOperands()"],
   [
     "too few operands after a release",
@@ -490,7 +510,52 @@ for (const [what, misuse, errorClass, message] of BETWEEN_RANKS) {
 clusterTest("misuse: an algorithm that cannot run the product", { ranks: [2, 3, 4], timeoutSeconds: 20 }, (runtime) => {
   const bench = new Bench(runtime);
   const misuse = () => bench.run({ algorithm: "gemm_all_reduce" });
-  assertThrowsEverywhere(runtime, misuse, ConfigurationError, "gemm_all_reduce cannot run this product");
+  assertThrowsEverywhere(runtime, misuse, ConfigurationError, "gemm_all_reduce cannot run this product: it needs a D");
+});
+
+/** Engine scalapack, opening something else on the last rank. */
+function withOpen(runtime: Runtime, open: NonNullable<MatmulEngine["open"]>): Disposable {
+  const original = scalapackEngine.open!;
+  if (runtime.rank === runtime.size - 1) scalapackEngine.open = open;
+  return { [Symbol.dispose]: () => void (scalapackEngine.open = original) };
+}
+
+clusterTest("ranks differ: one has no ScaLAPACK", { ranks: [2, 3, 4], timeoutSeconds: 20 }, (runtime) => {
+  const { a, b } = new Bench(runtime);
+  using _missing = withOpen(runtime, () => {
+    throw new ConfigurationError("ScaLAPACK was not found");
+  });
+  assertThrowsEverywhere(runtime, () => new Matmul(a, b), ConfigurationError, "ScaLAPACK was not found (on rank");
+});
+
+clusterTest("ranks differ: one has another ScaLAPACK", { ranks: [2, 3, 4], timeoutSeconds: 20 }, (runtime) => {
+  const { a, b } = new Bench(runtime);
+  using _other = withOpen(runtime, () => "netlib, libscalapack-2.1");
+  assertThrowsEverywhere(runtime, () => new Matmul(a, b), CollectiveError, 'library ("');
+});
+
+clusterTest("a logger that throws on one rank leaves no rank waiting", { timeoutSeconds: 20 }, (runtime) => {
+  const { a, b, rank } = new Bench(runtime);
+  const calls: string[] = [];
+  const log = (level: string) => () => {
+    calls.push(level);
+    if (rank === runtime.size - 1) throw new Error(`no ${level}`);
+  };
+  const logger = { debug: log("debug"), info: log("info"), warn: log("warn") };
+  const warnings: unknown[][] = [];
+  const { warn } = console;
+  console.warn = (...data) => warnings.push(data);
+  try {
+    using object = new Matmul(a, b, { logger, communicationSmCount: 1 });
+    object.plan();
+    object.execute();
+    object.autotune({ repetitions: 1 });
+  } finally {
+    console.warn = warn;
+  }
+  for (const level of ["debug", "info", "warn"]) assertEquals(calls.includes(level), true, level);
+  const own = warnings.filter(([text]) => String(text).includes("the logger of rank"));
+  assertEquals(own.length, rank === runtime.size - 1 ? 1 : 0, "the first error is printed, on its rank");
 });
 
 clusterTest("after an error the same objects still work", (runtime) => {

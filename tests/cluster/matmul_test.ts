@@ -577,6 +577,41 @@ clusterTest("operands can be released and given again", (runtime) => {
   assertEquals(object.isFreed, true);
 });
 
+clusterTest("null, none and default are as good as leaving c and epilog out", (runtime) => {
+  const { a, b, ab } = factors(12, 8, 6, false, false);
+  const place = (matrix: Dense, slab: Slab) => distribute(runtime, matrix, { distribution: slab });
+  const [left, right] = [place(a, Slab.X), place(b, Slab.Y)];
+  for (const epilog of [null, "none", "default"] as const) {
+    assertMatrix(matmul(left, right, { c: null, epilog }), ab, String(epilog));
+  }
+  using object = new Matmul(left, right, { epilog: "relu" });
+  object.plan({ epilog: "none" });
+  assertMatrix(object.execute(), ab, "planned again");
+});
+
+clusterTest("the order of c wins, and a note says so", (runtime) => {
+  const { a, b, c, ab } = factors(12, 8, 6, false, false);
+  const place = (matrix: Dense, order: "C" | "F") => distribute(runtime, matrix, { distribution: Slab.X, order });
+  using object = new Matmul(place(a, "F"), place(b, "F"), { c: place(c, "C"), beta: 2, order: "F" });
+  object.plan();
+  const d = object.execute();
+  assertEquals(d.order, "C");
+  assertMatrix(d, combine(1, ab, 2, c), "in the order of c");
+  assertEquals(object.algorithm.notes, ['D has the memory order of c, "C", not "F"']);
+});
+
+clusterTest("a Matmul tells what it is", (runtime) => {
+  const options = { dtype: "float32" } as const;
+  const a = DistributedArray.zeros(runtime, [24, 16], Slab.Y, options);
+  const b = DistributedArray.zeros(runtime, [24, 8], Slab.Y, options);
+  const object = new Matmul(a, b, { qualifiers: { a: { isTranspose: true } }, distribution: Slab.X });
+  assertEquals(String(object), "Matmul(16 x 8 x 24, float32, not planned)");
+  object.plan();
+  assertEquals(String(object), `Matmul(16 x 8 x 24, float32, ${object.algorithm.algorithm})`);
+  object.free();
+  assertEquals(String(object), "Matmul(16 x 8 x 24, float32, freed)");
+});
+
 clusterTest("explain() and algorithm tell what happens", (runtime) => {
   const { a, b } = factors(16, 8, 24, true, false);
   const place = (matrix: Dense) => distribute(runtime, matrix, { distribution: Slab.Y, dtype: "float32" });

@@ -1,7 +1,14 @@
 import { assert, assertEquals } from "@std/assert";
 import { DistributedArray, type DType, dtypeInfo, dtypes, loadNpy, type Order, saveNpy } from "../../src/array/mod.ts";
 import { BlockCyclic, Box, type Distribution, ProcessGrid, Replicated, Slab } from "../../src/distribution/mod.ts";
-import { CollectiveError, DistmathError, DistributionError, DTypeError, StateError } from "../../src/errors.ts";
+import {
+  CollectiveError,
+  ConfigurationError,
+  DistributionError,
+  DTypeError,
+  ShapeError,
+  StateError,
+} from "../../src/errors.ts";
 import type { Runtime } from "../../src/runtime/runtime.ts";
 import { assertThrowsEverywhere, clusterTest } from "../../src/testing/mod.ts";
 
@@ -147,6 +154,18 @@ clusterTest("an existing file is replaced, also behind a symbolic link", (runtim
     save(2, "link.npy");
     assert(Deno.lstatSync(`${folder}/link.npy`).isSymlink);
     assertEquals(loadNpy(runtime, `${folder}/a.npy`, Slab.X).sum(), 32);
+    // A link to a link to a file that is still to be made, relative to the link's own folder.
+    onRoot(runtime, () => {
+      Deno.mkdirSync(`${folder}/links`);
+      Deno.symlinkSync("../new.npy", `${folder}/links/second.npy`);
+      Deno.symlinkSync("links/second.npy", `${folder}/first.npy`);
+    });
+    save(3, "first.npy");
+    for (const link of ["first.npy", "links/second.npy"]) assert(Deno.lstatSync(`${folder}/${link}`).isSymlink);
+    assert(Deno.lstatSync(`${folder}/new.npy`).isFile);
+    assertEquals(loadNpy(runtime, `${folder}/first.npy`, Slab.X).sum(), 48);
+    onRoot(runtime, () => Deno.symlinkSync("loop.npy", `${folder}/loop.npy`));
+    assertThrowsEverywhere(runtime, () => save(4, "loop.npy"), ConfigurationError, `${folder}/loop.npy: `);
   });
 });
 
@@ -217,22 +236,27 @@ clusterTest("what NumPy saves is read", { ignore: !hasNumpy }, (runtime) => {
 
 const eight = new Uint8Array(64);
 const broken: [name: string, bytes: Uint8Array, errorClass: new (m: string) => Error, message: string][] = [
-  ["an empty file", new Uint8Array(0), DistmathError, "has only 0 bytes"],
-  ["no numpy file", new TextEncoder().encode("1 2 3\n4 5 6\n"), DistmathError, "does not begin with \\x93NUMPY"],
-  ["an unknown version", fileOf(header("<f8", "C", "(8,)"), eight, 9), DistmathError, "version is 9.0"],
-  ["a cut header", fileOf(header("<f8", "C", "(8,)"), eight).subarray(0, 30), DistmathError, "only 30 are there"],
-  ["a broken dictionary", fileOf("{'descr': '<f8', 'fortran_order'", eight), DistmathError, 'lacks a ":"'],
-  ["a missing key", fileOf("{'descr': '<f8', 'shape': (8,)}", eight), DistmathError, "must have the keys"],
+  ["an empty file", new Uint8Array(0), ConfigurationError, "has only 0 bytes"],
+  ["no numpy file", new TextEncoder().encode("1 2 3\n4 5 6\n"), ConfigurationError, "does not begin with \\x93NUMPY"],
+  ["an unknown version", fileOf(header("<f8", "C", "(8,)"), eight, 9), ConfigurationError, "version is 9.0"],
+  ["a cut header", fileOf(header("<f8", "C", "(8,)"), eight).subarray(0, 30), ConfigurationError, "only 30 are there"],
+  ["a broken dictionary", fileOf("{'descr': '<f8', 'fortran_order'", eight), ConfigurationError, 'lacks a ":"'],
+  ["a missing key", fileOf("{'descr': '<f8', 'shape': (8,)}", eight), ConfigurationError, "must have the keys"],
   [
     "too few bytes",
     fileOf(header("<f8", "C", "(3, 3)"), eight),
-    DistmathError,
+    ConfigurationError,
     "too short: for shape [3,3] of float64",
   ],
   ["strings", fileOf(header("<U2", "C", "(8,)"), eight), DTypeError, '"<U2"; distmath reads f2'],
   ["objects", fileOf(header("|O", "C", "(8,)"), eight), DTypeError, '"|O"'],
   ["raw bits without a dtype", fileOf(header("|V2", "C", "(8,)"), eight), DTypeError, 'pass { dtype: "bfloat16" }'],
-  ["an absurd shape", fileOf(header("<f8", "C", "(99999999999, 99999999)"), eight), DistmathError, "more than 2^53"],
+  [
+    "an absurd shape",
+    fileOf(header("<f8", "C", "(99999999999, 99999999)"), eight),
+    ShapeError,
+    "more than 2^53",
+  ],
 ];
 
 for (const [name, bytes, errorClass, message] of broken) {
@@ -250,10 +274,26 @@ clusterTest("loadNpy refuses what cannot be opened, distributed or converted", (
   inFolder(runtime, (folder) => {
     const throws = assertThrowsEverywhere;
     const path = `${folder}/a.npy`;
-    throws(runtime, () => loadNpy(runtime, path, Slab.X), DistmathError, "no such file");
-    throws(runtime, () => loadNpy(runtime, folder, Slab.X), DistmathError, "");
+    throws(runtime, () => loadNpy(runtime, path, Slab.X), ConfigurationError, "no such file");
+    throws(runtime, () => loadNpy(runtime, path, Slab.X), ConfigurationError, "check the path");
+    throws(runtime, () => loadNpy(runtime, folder, Slab.X), ConfigurationError, "");
+    throws(
+      runtime,
+      () => loadNpy(runtime, null as never, Slab.X),
+      TypeError,
+      "The path must be a string or a URL, not null",
+    );
+    throws(runtime, () => loadNpy(null as never, path, Slab.X), TypeError, "the runtime must be what initialize()");
+    throws(runtime, () => loadNpy(runtime, path, Slab.X, null as never), TypeError, "must be an object; got null");
+    throws(runtime, () => loadNpy(runtime, path, Slab.X, { type: "int8" } as never), TypeError, '"dtype"?');
     saveNpy(DistributedArray.zeros(runtime, [4, 4], Slab.X, { dtype: "complex64" }), path);
     throws(runtime, () => loadNpy(runtime, path, Slab.Z), DistributionError, "Slab.Z");
+    throws(
+      runtime,
+      () => loadNpy(runtime, path, Slab.X.bind([9, 4], runtime.size)),
+      DistributionError,
+      "to shape [9, 4]",
+    );
     throws(runtime, () => loadNpy(runtime, path, Slab.X, { dtype: "float32" }), DTypeError, "imaginary parts");
     throws(runtime, () => loadNpy(runtime, path, Slab.X, { order: "K" as Order }), TypeError, '"C" or "F"');
     throws(runtime, () => loadNpy(runtime, path, Slab.X, { dtype: "f4" as DType }), DTypeError, 'no dtype "f4"');
@@ -265,7 +305,12 @@ clusterTest("a file that one rank cannot see is an error on all", { ranks: [2, 3
   inFolder(runtime, (folder) => {
     const path = runtime.rank === 1 ? `${folder}/missing.npy` : `${folder}/there.npy`;
     saveNpy(DistributedArray.zeros(runtime, [4, 4], Slab.X), `${folder}/there.npy`);
-    const error = assertThrowsEverywhere(runtime, () => loadNpy(runtime, path, Slab.X), DistmathError, "no such file");
+    const error = assertThrowsEverywhere(
+      runtime,
+      () => loadNpy(runtime, path, Slab.X),
+      ConfigurationError,
+      "no such file",
+    );
     assertEquals(error.ranks, [1]);
     const a = DistributedArray.zeros(runtime, [4, 4], Slab.X);
     const save = () => saveNpy(a, path);
@@ -277,10 +322,19 @@ clusterTest("an output that cannot be written leaves nothing behind", (runtime) 
   inFolder(runtime, (folder) => {
     const a = DistributedArray.zeros(runtime, [4, 4], Slab.X);
     const throws = assertThrowsEverywhere;
-    throws(runtime, () => saveNpy(a, `${folder}/missing/a.npy`), DistmathError, "no such file or folder");
-    throws(runtime, () => saveNpy(a, folder), DistmathError, "no plain file");
-    throws(runtime, () => saveNpy(a, "/dev/null"), DistmathError, "no plain file");
+    throws(runtime, () => saveNpy(a, `${folder}/missing/a.npy`), ConfigurationError, "no such file or folder");
+    throws(runtime, () => saveNpy(a, folder), ConfigurationError, "no plain file");
+    throws(runtime, () => saveNpy(a, "/dev/null"), ConfigurationError, "no plain file");
     assertEquals([...Deno.readDirSync(folder)], []);
+    throws(runtime, () => saveNpy(a, null as never), TypeError, "The path must be a string or a URL, not null");
+    const onOne = runtime.rank === runtime.size - 1 ? null as never : a;
+    throws(
+      runtime,
+      () => saveNpy(onOne, `${folder}/a.npy`),
+      TypeError,
+      "saveNpy: the array must be a DistributedArray",
+    );
+    throws(runtime, () => saveNpy(null as never, `${folder}/a.npy`), TypeError, "not null");
     a.free();
     throws(runtime, () => saveNpy(a, `${folder}/a.npy`), StateError, "was freed");
     assertEquals([...Deno.readDirSync(folder)], []);
@@ -306,11 +360,12 @@ clusterTest("a rank that fails while it writes: the same error everywhere, the o
       const error = assertThrowsEverywhere(
         runtime,
         () => saveNpy(next, path),
-        DistmathError,
+        ConfigurationError,
         "No space left on device",
       );
       assertEquals(error.ranks, [failing]);
-      assert(error.message.startsWith(path));
+      assert(error.message.startsWith(`${path}: `) && !error.message.includes("\n"), error.message);
+      assert(error.message.includes("free space"), error.message);
     } finally {
       Deno.FsFile.prototype.writeSync = write;
     }

@@ -6,10 +6,10 @@ import {
   dtypeInfo,
   LocalArray,
   type Order,
-  planRedistribution,
   redistribute,
   Redistribution,
 } from "../../src/array/mod.ts";
+import { planRedistribution } from "../../src/array/redistribution_plan.ts";
 import {
   BlockCyclic,
   BlockNonCyclic,
@@ -200,6 +200,31 @@ clusterTest("ranks that disagree about the target fail together", { ranks: [2, 3
   assertThrowsEverywhere(runtime, () => a.redistribute(target), CollectiveError, "Slab.X");
   assertThrowsEverywhere(runtime, () => new Redistribution(a, target), CollectiveError, "Slab.X");
   check(a.redistribute(Slab.Y));
+});
+
+clusterTest("what is no array or no distribution is an error on every rank, also if one rank passes it", (runtime) => {
+  const a = make(runtime, [4, 4], Slab.X, "float32", "C");
+  const isLast = runtime.rank === runtime.size - 1;
+  for (const array of [null as never, isLast ? null as never : a, isLast ? {} as never : a]) {
+    const throws = (fn: () => unknown) => assertThrowsEverywhere(runtime, fn, TypeError, "must be a DistributedArray");
+    throws(() => redistribute(array, Slab.Y));
+    throws(() => new Redistribution(array, Slab.Y));
+    using plan = new Redistribution(a, Slab.Y);
+    throws(() => plan.resetOperand(array));
+  }
+  const target = isLast ? null as never : Slab.Y;
+  assertThrowsEverywhere(runtime, () => redistribute(a, target), TypeError, "not null");
+  assertThrowsEverywhere(runtime, () => new Redistribution(a, target), TypeError, "not null");
+  check(redistribute(a, Slab.Y));
+});
+
+clusterTest("a target that is bound to another shape or size is refused", (runtime) => {
+  const a = make(runtime, [4, 4], Slab.X, "float32", "C");
+  for (const target of [Slab.Y.bind([5, 4], runtime.size), Slab.Y.bind([4, 4], runtime.size + 1)]) {
+    assertThrowsEverywhere(runtime, () => redistribute(a, target), DistributionError, "Pass it unbound");
+    assertThrowsEverywhere(runtime, () => new Redistribution(a, target), DistributionError, "Pass it unbound");
+  }
+  check(redistribute(a, Slab.Y.bind([4, 4], runtime.size)));
 });
 
 clusterTest("a megabyte of single elements, block-cyclic by 1", (runtime) => {

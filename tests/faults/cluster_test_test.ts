@@ -1,11 +1,11 @@
 /** clusterTest(): the ranks agree on the outcome of each test, and a job never hangs. */
-import { assert, assertEquals, assertNotEquals, assertStringIncludes } from "@std/assert";
+import { assert, assertMatch, assertNotEquals, assertStringIncludes } from "@std/assert";
 import { type JobResult, type MpiInstallation, runJob, testUnderEveryMpi } from "../mpi_installations.ts";
 
 const FIXTURE = new URL("./fixtures/cluster_tests.ts", import.meta.url).pathname;
 
 function run(mpi: MpiInstallation, filter: string): Promise<JobResult> {
-  return runJob(mpi, 2, ["test", "-A", "--filter", filter, FIXTURE], { seconds: 40 });
+  return runJob(mpi, 2, ["test", "-A", "--no-check", "--filter", filter, FIXTURE], { seconds: 40 });
 }
 
 testUnderEveryMpi("a failure on one rank fails the test on all, and the next test is in step", async (mpi) => {
@@ -28,9 +28,6 @@ testUnderEveryMpi("ranks that a failure leaves in a collective call are ended", 
 testUnderEveryMpi("a test that takes too long on one rank ends", async (mpi) => {
   const { code, output } = await run(mpi, "never ends");
   assertNotEquals(code, 0);
-  assertEquals(
-    output.includes("took more than 2 s") || output.includes("has waited 2 s for the other ranks"),
-    true,
-    output,
-  );
+  // Who notices first: the late rank itself, the one that waits for it, or the watchdog of that one.
+  assertMatch(output, /took more than 2 s|has waited 2 s for the other ranks|has waited for more than 2 s/);
 });

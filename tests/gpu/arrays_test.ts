@@ -3,7 +3,6 @@ import { assert, assertEquals } from "@std/assert";
 import {
   BlockCyclic,
   BlockNonCyclic,
-  convert,
   DistributedArray,
   type Distribution,
   type DType,
@@ -21,6 +20,7 @@ import {
   type Stream,
   type TypedArray,
 } from "../../mod.ts";
+import { convert } from "../../src/array/dtype.ts";
 import { fillRandomOnDevice } from "../../src/array/device_elements.ts";
 import { fillRandom } from "../../src/array/random.ts";
 import { assertThrowsEverywhere } from "../../src/testing/mod.ts";

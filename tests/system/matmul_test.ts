@@ -201,7 +201,7 @@ Deno.test("matmul refuses what does not fit: a line, exit code 2, nothing writte
     [["a.npy", "b.npy", "--distribution", "block-cyclic:0x4"], "--distribution takes"],
     [["a.npy", "b.npy", "--alpha", "two"], "--alpha takes a number"],
     [["a.npy", "b.npy", "--order", "k"], "--order takes c or f"],
-    [["a.npy", "b.npy", "--ranks", "-3"], "argument"],
+    [["a.npy", "b.npy", "--ranks", "-3"], "--ranks takes a whole number"],
     [["a.npy", "b.npy", "--beta", "1"], "--beta"],
     [["a.npy", "b.npy", "--out", "nowhere/d.npy"], "cannot write"],
     [["a.npy", "b.npy", "--out", "folder"], "is a folder"],

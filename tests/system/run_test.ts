@@ -96,7 +96,7 @@ Deno.test("run refuses what it cannot start, with exit code 2 and a line", async
     [[], "run needs a script"],
     [["nothing.ts"], `there is no file ${fixtures}/nothing.ts`],
     [["-n", "zero", "ranks.ts"], "-n takes a whole number"],
-    [["--timeout", "-1", "ranks.ts"], "argument"],
+    [["--timeout", "-1", "ranks.ts"], "--timeout takes a positive number of seconds"],
     [["--timeout", "0", "ranks.ts"], "--timeout takes a positive number of seconds"],
     [["--wrong", "ranks.ts"], "--wrong"],
     [["--hosts", ",", "ranks.ts"], "--hosts takes a list"],

@@ -13,7 +13,8 @@ import type { Request } from "../../runtime/request.ts";
 import { Kernel, type KernelContext } from "./kernel.ts";
 import { beginningAt, type GemmCall, inMemory, type MatrixInMemory } from "./local_gemm.ts";
 import { scalar } from "./native_arguments.ts";
-import { privateCommunicator } from "./private_communicator.ts";
+import { usePrivateCommunicator } from "./private_communicator.ts";
+import type { Use } from "./shared.ts";
 import { DenseCopy } from "./staging.ts";
 import { lengthAlong, splitAlong, summed } from "./strategy.ts";
 
@@ -37,13 +38,13 @@ export class AllGatherGemm extends Kernel {
   readonly #blocks: readonly Block[];
   readonly #one = scalar(this.problem.accumulator, 1);
   readonly #dense = new DenseCopy();
-  readonly #communicator: Communicator;
+  readonly #own: Use<Communicator>;
 
   /** Make the receive buffers. */
   constructor(context: KernelContext) {
     super(context);
     const { problem, strategy, rank } = this;
-    this.#communicator = privateCommunicator(this.communicator);
+    this.#own = usePrivateCommunicator(this.communicator);
     this.#travelling = strategy.gathered!;
     const distribution = strategy[this.#travelling];
     const dimension = summed(this.#travelling, problem);
@@ -75,6 +76,11 @@ export class AllGatherGemm extends Kernel {
     return this.#blocks.reduce((sum, { buffer }) => sum + (buffer?.byteLength ?? 0), this.#dense.byteLength);
   }
 
+  /** Let go of the communicator. */
+  override [Symbol.dispose](): void {
+    this.#own[Symbol.dispose]();
+  }
+
   /** Take the addresses of other matrices. */
   protected override bind(a: MatrixInMemory, b: MatrixInMemory, d: MatrixInMemory): void {
     const isA = this.#travelling === "a";
@@ -90,7 +96,7 @@ export class AllGatherGemm extends Kernel {
 
   /** Multiply. */
   protected override run(a: LocalArray, b: LocalArray): void {
-    const receives = this.#blocks.map(({ buffer, rank }) => buffer && this.#communicator.ireceive(buffer.data, rank));
+    const receives = this.#blocks.map(({ buffer, rank }) => buffer && this.#own.value.ireceive(buffer.data, rank));
     const sends = this.#send(this.#travelling === "a" ? a : b);
     let beta = this.beta.address;
     this.#blocks.forEach(({ call }, i) => {
@@ -107,7 +113,7 @@ export class AllGatherGemm extends Kernel {
     const data = this.#dense.of(own);
     return Array.from({ length: this.communicator.size - 1 }, (_, step) => {
       const target = (this.rank + this.communicator.size - 1 - step) % this.communicator.size;
-      return this.#communicator.isend(data, target);
+      return this.#own.value.isend(data, target);
     });
   }
 }

@@ -304,6 +304,11 @@ class CublasMpPlan implements EnginePlan {
     this.#workspaceBytes = BigInt(this.#workspace.byteLength);
   }
 
+  get workspaceBytes(): number {
+    const { a, b, c, d } = this.#stages;
+    return [a, b, c, d].reduce((sum, stage) => sum + (stage?.byteLength ?? 0), this.#workspace.byteLength);
+  }
+
   get report(): AlgorithmReport {
     const { path, traffic, moved } = this.#call;
     const stages = [this.#stages.a, this.#stages.b, this.#stages.c, this.#stages.d].filter((stage) => stage !== null);
@@ -313,7 +318,7 @@ class CublasMpPlan implements EnginePlan {
       engine: NAME,
       algorithm: ran,
       variant: observed ? `${observed.text}, as its log says` : `${PATH_NAMES[path]}, as expected`,
-      workspaceBytes: stages.reduce((sum, { byteLength }) => sum + byteLength, this.#workspace.byteLength),
+      workspaceBytes: this.workspaceBytes,
       bytesMoved: moved + traffic,
       copies: stages.flatMap(({ copies }) => copies),
       notes: this.#notes(),

@@ -78,6 +78,8 @@ export interface EngineValues {
 export interface EnginePlan extends Disposable {
   /** What an execution does. */
   readonly report: AlgorithmReport;
+  /** Bytes of buffers that the plan holds on this rank. */
+  readonly workspaceBytes: number;
   /** Multiply, on a GPU's stream if there is one. Collective. Returns the extra outputs of the epilog. */
   execute(operands: LocalOperands, values: EngineValues, stream?: Stream | null): EpilogValues;
 }
@@ -86,6 +88,13 @@ export interface EnginePlan extends Disposable {
 export interface MatmulEngine {
   /** The name that `options.engine` takes. */
   readonly name: string;
+  /**
+   * Open the native libraries, unless they are open, and return which they are: a plan needs the same on all ranks.
+   * An engine without it opens them by `plan`.
+   *
+   * @throws {ConfigurationError} if they are missing on this rank
+   */
+  open?(runtime: Runtime): string;
   /** Null if the engine can run the problem. The same on all ranks. */
   supports(request: EngineRequest): Refusal | null;
   /** The algorithms that are worth measuring; all when left out. */

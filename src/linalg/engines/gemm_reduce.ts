@@ -16,7 +16,8 @@ import type { Request } from "../../runtime/request.ts";
 import { Kernel, type KernelContext } from "./kernel.ts";
 import { beginningAt, type GemmCall, inMemory, type MatrixInMemory } from "./local_gemm.ts";
 import { scalar } from "./native_arguments.ts";
-import { privateCommunicator } from "./private_communicator.ts";
+import { usePrivateCommunicator } from "./private_communicator.ts";
+import type { Use } from "./shared.ts";
 import { lengthAlong, splitAlong, summed } from "./strategy.ts";
 
 /** One rank's part of D, as far as this rank contributes to it. */
@@ -44,7 +45,7 @@ const NOWHERE: MatrixInMemory = { address: 0n, leadingDimension: 1 };
 
 /** The kernel of `gemm_reduce_scatter`. */
 export class GemmReduceScatter extends Kernel {
-  readonly #communicator: Communicator;
+  readonly #own: Use<Communicator>;
   readonly #dimension: 0 | 1;
   readonly #parts: readonly Part[];
   /** One holds the sum that is being sent, the other one the next. */
@@ -58,7 +59,7 @@ export class GemmReduceScatter extends Kernel {
     const { problem: { m, n, accumulator }, strategy: { a, d }, rank, parts } = this;
     const rows = splitAlong(d, 0);
     const k = lengthAlong(a, summed("a", this.problem), rank);
-    this.#communicator = privateCommunicator(this.communicator);
+    this.#own = usePrivateCommunicator(this.communicator);
     this.#dimension = rows ? 0 : 1;
     this.#parts = (rows ?? splitAlong(d, 1)!).map(([start, end]) => {
       const extents = rows ? { m: end - start, n, k } : { m, n: end - start, k };
@@ -78,6 +79,11 @@ export class GemmReduceScatter extends Kernel {
     return 2 * this.#buffers[0].data.byteLength;
   }
 
+  /** Let go of the communicator. */
+  override [Symbol.dispose](): void {
+    this.#own[Symbol.dispose]();
+  }
+
   /** Take the addresses of other matrices. */
   protected override bind(a: MatrixInMemory, b: MatrixInMemory): void {
     const rowDimension = 1 - summed("a", this.problem) as 0 | 1;
@@ -91,7 +97,7 @@ export class GemmReduceScatter extends Kernel {
   /** Multiply. */
   protected override run(_a: LocalArray, _b: LocalArray, d: LocalArray): void {
     const { rank } = this;
-    const { size } = this.#communicator;
+    const { size } = this.communicator;
     const sends: (Request<void> | undefined)[] = [];
     for (let step = 0; step < size - 1; step++) {
       const part = this.#parts[(rank + size - 1 - step) % size];
@@ -102,7 +108,7 @@ export class GemmReduceScatter extends Kernel {
       if (step > 0) this.#receive(sum);
       const target = { address: buffer.address, leadingDimension: part.rows };
       this.#multiply(part, target, step > 0 ? this.#one.address : this.#zero.address);
-      sends[step % 2] = this.#communicator.isend(sum, (rank + 1) % size);
+      sends[step % 2] = this.#own.value.isend(sum, (rank + 1) % size);
     }
     if (this.#parts[rank].count > 0) this.#finish(this.#parts[rank], d, sends, (size - 1) % 2);
     for (const request of sends) request?.wait();
@@ -111,7 +117,7 @@ export class GemmReduceScatter extends Kernel {
   /** Add this rank's own term, and beta D, to the sum of the others' terms. */
   #finish(part: Part, d: LocalArray, sends: (Request<void> | undefined)[], spare: number): void {
     const target = inMemory(d);
-    if (this.#communicator.size === 1) return this.#multiply(part, target, this.beta.address);
+    if (this.communicator.size === 1) return this.#multiply(part, target, this.beta.address);
     if (!this.hasAddend && d.isDense("F")) {
       this.#receive(d.view());
       return this.#multiply(part, target, this.#one.address);
@@ -130,8 +136,8 @@ export class GemmReduceScatter extends Kernel {
 
   /** A sum comes from the rank before this one. */
   #receive(into: TypedArray): void {
-    const { size } = this.#communicator;
-    this.#communicator.ireceive(into, (this.rank + size - 1) % size).wait();
+    const { size } = this.communicator;
+    this.#own.value.ireceive(into, (this.rank + size - 1) % size).wait();
   }
 }
 

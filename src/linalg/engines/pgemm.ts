@@ -8,7 +8,8 @@ import type { Distribution } from "../../distribution/mod.ts";
 import { Kernel, type KernelContext } from "./kernel.ts";
 import { BLAS_TYPES, type MatrixInMemory, transposeCode } from "./local_gemm.ts";
 import { character, integers, type NativeArgument } from "./native_arguments.ts";
-import { type GridUse, useGrid } from "./process_grids.ts";
+import { useGrid } from "./process_grids.ts";
+import type { Use } from "./shared.ts";
 import { asBlocks } from "./strategy.ts";
 
 /** DTYPE_: a dense matrix in blocks. */
@@ -36,7 +37,7 @@ function describe(distribution: Distribution, context: number, rank: number): De
 /** p?gemm on one grid. */
 export class Pgemm extends Kernel {
   readonly #pgemm: PgemmFunction;
-  readonly #grid: GridUse;
+  readonly #grid: Use<number>;
   readonly #operations: readonly NativeArgument<Uint8Array<ArrayBuffer>>[];
   readonly #extents: NativeArgument<Int32Array<ArrayBuffer>>;
   readonly #one = integers(1);
@@ -52,7 +53,7 @@ export class Pgemm extends Kernel {
     this.#operations = [character(transposeCode(operationA)), character(transposeCode(operationB))];
     this.#extents = integers(m, n, k);
     this.#descriptions = [strategy.a, strategy.b, strategy.d].map((distribution) =>
-      describe(distribution, this.#grid.context, this.rank)
+      describe(distribution, this.#grid.value, this.rank)
     );
   }
 
@@ -80,7 +81,7 @@ export class Pgemm extends Kernel {
   /** Multiply. */
   protected override run(): void {
     // Ranks outside the grid take no part.
-    if (this.#grid.context >= 0) this.#call();
+    if (this.#grid.value >= 0) this.#call();
   }
 
   /** Let go of the grid. */

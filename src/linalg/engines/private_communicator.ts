@@ -4,12 +4,9 @@
  * @module
  */
 import type { Communicator } from "../../runtime/communicator.ts";
+import { type Use, useShared } from "./shared.ts";
 
-const copies = new WeakMap<Communicator, Communicator>();
-
-/** A duplicate with the same ranks; made at the first call, which is collective, and kept as long as the original. */
-export function privateCommunicator(communicator: Communicator): Communicator {
-  let copy = copies.get(communicator);
-  if (!copy) copies.set(communicator, copy = communicator.duplicate());
-  return copy;
+/** A duplicate with the same ranks, shared by the plans on a communicator. Collective. */
+export function usePrivateCommunicator(communicator: Communicator): Use<Communicator> {
+  return useShared(communicator, "private", () => communicator.duplicate(), (copy) => copy.free());
 }

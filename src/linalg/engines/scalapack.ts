@@ -71,12 +71,21 @@ function refuse({ problem, epilog, algorithm }: EngineRequest): Refusal | null {
       instead: `Use default, or one of ${SCALAPACK_ALGORITHMS.join(", ")}.`,
     };
   }
-  if (chooseStrategy(problem, wanted)) return null;
+  if (!wanted || chooseStrategy(problem, wanted)) return null;
   return {
-    reason: `${wanted ?? "no algorithm"} cannot run this product with these distributions and sizes`,
-    instead: "Use algorithm default, or more ranks if parts have more than 2^31 elements.",
+    reason: `${wanted} cannot run this product: it needs ${NEEDS[wanted]}`,
+    instead: "Change the distributions, or use algorithm default, which takes any.",
   };
 }
+
+/** What an algorithm cannot run without; other distributions are moved to those that it takes. */
+const NEEDS: Readonly<Record<ScalapackAlgorithm, string>> = {
+  local_gemm: "one rank, or a factor that is Replicated",
+  all_gather_gemm: "a factor that is not Replicated, with at most 2^31 - 1 numbers on a rank",
+  gemm_reduce_scatter: "a D that is not Replicated, of at most 2^31 - 1 numbers",
+  gemm_all_reduce: "a D that is Replicated, of at most 2^31 - 1 numbers",
+  pgemm: "matrices with elements",
+};
 
 const KERNELS: Readonly<Record<ScalapackAlgorithm, new (context: KernelContext) => Kernel>> = {
   local_gemm: LocalGemm,
@@ -106,7 +115,6 @@ class ScalapackPlan implements EnginePlan {
   constructor(runtime: Runtime, { problem, epilog }: EngineRequest, strategy: Strategy) {
     const { communicator, threads } = runtime;
     const scalapack = openScalapack(threads);
-    for (const warning of scalapack.warnings) runtime.warnOnce(warning, warning);
     const { accumulator } = problem;
     const to = (name: "a" | "b" | "c" | "d", conjugate = false) => ({
       distribution: strategy[name === "c" ? "d" : name],
@@ -127,16 +135,23 @@ class ScalapackPlan implements EnginePlan {
     this.#kernel = new KERNELS[strategy.algorithm]({ problem, strategy, communicator, scalapack });
   }
 
+  get #stages(): (Staging | Delivery)[] {
+    return [this.#a, this.#b, this.#c, this.#d].filter((stage) => stage !== null);
+  }
+
+  get workspaceBytes(): number {
+    return this.#stages.reduce((sum, { byteLength }) => sum + byteLength, this.#kernel.workspaceBytes);
+  }
+
   get report(): AlgorithmReport {
     const { moved, traffic, algorithm } = this.#strategy;
-    const stages = [this.#a, this.#b, this.#c, this.#d].filter((stage) => stage !== null);
     return {
       engine: NAME,
       algorithm,
       variant: describeStrategy(this.#problem, this.#strategy),
-      workspaceBytes: stages.reduce((sum, { byteLength }) => sum + byteLength, this.#kernel.workspaceBytes),
+      workspaceBytes: this.workspaceBytes,
       bytesMoved: moved + (algorithm === "pgemm" ? 0 : traffic),
-      copies: stages.flatMap(({ copies }) => copies),
+      copies: this.#stages.flatMap(({ copies }) => copies),
       notes: [],
     };
   }
@@ -196,9 +211,17 @@ class ScalapackPlan implements EnginePlan {
 
 const NOTHING: EpilogValues = Object.freeze({});
 
+/** Open ScaLAPACK, unless it is open; returns who made it, and its version. */
+export function scalapackLibrary(runtime: Runtime): string {
+  const { vendor, version, warnings } = openScalapack(runtime.threads);
+  for (const warning of warnings) runtime.warnOnce(warning, warning);
+  return `${vendor}, ${version}`;
+}
+
 /** The engine `scalapack`: any distributions, real and complex floats, on CPUs. */
 export const scalapackEngine: MatmulEngine = {
   name: NAME,
+  open: scalapackLibrary,
   supports: refuse,
   plan(runtime: Runtime, request: EngineRequest): EnginePlan {
     const strategy = chooseStrategy(request.problem, requested(request.algorithm));

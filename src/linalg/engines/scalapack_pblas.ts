@@ -12,6 +12,7 @@ import type { AccumulatorDType } from "../problem.ts";
 import { BLAS_TYPES, inMemory } from "./local_gemm.ts";
 import { integers, type NativeArgument, scalar, setScalar } from "./native_arguments.ts";
 import { useGrid } from "./process_grids.ts";
+import { scalapackLibrary } from "./scalapack.ts";
 
 const LETTERS = {
   left: "L",
@@ -108,14 +109,14 @@ export const scalapackPblas: PblasEngine = {
   name: "scalapack",
   accepts: () => true,
   refuses: () => null,
+  open: scalapackLibrary,
   run(runtime: Runtime, call: PblasCall): void {
     const scalapack = openScalapack(runtime.threads);
-    for (const warning of scalapack.warnings) runtime.warnOnce(warning, warning);
     using grid = useGrid(runtime.communicator, scalapack, call.blocks.grid);
     // Ranks outside the grid take no part.
-    if (grid.context < 0) return;
+    if (grid.value < 0) return;
     const passed = new Arguments();
-    callRoutine(openPblas(runtime.threads)[BLAS_TYPES[call.dtype]], call, grid.context, passed);
+    callRoutine(openPblas(runtime.threads)[BLAS_TYPES[call.dtype]], call, grid.value, passed);
     passed.release();
   },
 };

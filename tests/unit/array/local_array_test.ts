@@ -1,5 +1,5 @@
 import { assert, assertEquals, assertThrows } from "@std/assert";
-import { dtypes, type Scalar } from "../../../src/array/dtype.ts";
+import { type DType, dtypes, type Scalar } from "../../../src/array/dtype.ts";
 import { LocalArray } from "../../../src/array/local_array.ts";
 import { fillByFunction } from "../../../src/array/traverse.ts";
 import { DTypeError, ShapeError } from "../../../src/errors.ts";
@@ -153,8 +153,34 @@ Deno.test("fillByFunction refuses values of the wrong kind", () => {
   };
   for (const dimensions of [1, 2, 3, 4]) {
     assertThrows(fill("float32", dimensions, undefined), DTypeError, "must return numbers for float32");
-    assertThrows(fill("float32", dimensions, [1, 2]), DTypeError, "but returned [1,2]");
+    assertThrows(fill("float32", dimensions, [1, 2]), DTypeError, "but returned [1, 2]");
   }
   assertThrows(fill("complex64", 2, "1"), DTypeError, "takes a number or [re, im]");
   assertThrows(fill("int64", 2, 0.5), DTypeError, "whole number");
+});
+
+Deno.test("fillByFunction refuses numbers that an integer type does not hold", () => {
+  const fill = (dtype: DType, value: Scalar) => () => {
+    const array = LocalArray.zeros(dtype, [2, 3]);
+    fillByFunction(dtype, array.data, [[[0, 2]], [[0, 3]]], "C", (i, j) => i === 1 && j === 2 ? value : 0);
+    return array.at(1, 2);
+  };
+  const ranges = { int8: [-128, 127], uint8: [0, 255], int32: [-(2 ** 31), 2 ** 31 - 1] } as const;
+  for (const [dtype, [low, high]] of Object.entries(ranges) as [keyof typeof ranges, readonly [number, number]][]) {
+    const allowed = `${dtype} takes whole numbers from ${low} to ${high}, not `;
+    assertEquals([fill(dtype, low)(), fill(dtype, high)()], [low, high]);
+    for (const value of [low - 1, high + 1, Infinity]) {
+      assertThrows(fill(dtype, value), RangeError, `${allowed}${value}.`);
+    }
+    for (const value of [1.5, NaN]) assertThrows(fill(dtype, value), DTypeError, `${allowed}${value}.`);
+    assertEquals(fill(dtype, -0)(), 0);
+  }
+  assertEquals([fill("int64", -(2n ** 63n))(), fill("int64", 2n ** 63n - 1n)()], [-(2n ** 63n), 2n ** 63n - 1n]);
+  assertThrows(fill("int64", 2n ** 63n), RangeError, "to 9223372036854775807, not 9223372036854775808");
+});
+
+Deno.test("LocalArray refuses options that it does not know", () => {
+  const options = { data: new Float32Array(2), dtype: "float32", shape: [2], stride: [1] } as const;
+  assertThrows(() => new LocalArray(options), TypeError, 'no key "stride"; did you mean "strides"?');
+  assertThrows(() => new LocalArray(null as never), TypeError, "must be an object; got null");
 });

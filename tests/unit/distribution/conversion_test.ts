@@ -4,7 +4,6 @@ import fc from "fast-check";
 import { DistributionError } from "../../../src/errors.ts";
 import {
   BlockCyclic,
-  blockCyclicParameters,
   BlockNonCyclic,
   Box,
   type Distribution,
@@ -16,6 +15,7 @@ import {
   Slab,
   Sliced,
 } from "../../../src/distribution/mod.ts";
+import { blockCyclicParameters } from "../../../src/distribution/block_cyclic.ts";
 import { anyCase, blockCyclicCase, blockNonCyclicCase, boxCase, indices, slabCase } from "./arbitraries.ts";
 
 const classes: readonly DistributionClass<Distribution>[] = [

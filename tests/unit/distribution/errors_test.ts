@@ -3,7 +3,6 @@ import { assertEquals, assertThrows } from "@std/assert";
 import { DistmathError, DistributionError, ShapeError } from "../../../src/errors.ts";
 import {
   BlockCyclic,
-  blockCyclicParameters,
   BlockNonCyclic,
   Box,
   type Corners,
@@ -12,6 +11,8 @@ import {
   ReplicatedDistribution,
   Slab,
 } from "../../../src/distribution/mod.ts";
+import { bindTo } from "../../../src/distribution/distribution.ts";
+import { blockCyclicParameters } from "../../../src/distribution/block_cyclic.ts";
 
 // deno-lint-ignore no-explicit-any
 const wrong = (value: unknown) => value as any;
@@ -26,7 +27,14 @@ const cases: Record<string, [() => unknown, new (...args: never[]) => Error, ...
   "grid: fraction": [() => new ProcessGrid({ shape: [1.5] }), RangeError, "integer", "1.5"],
   "grid: text": [() => new ProcessGrid({ shape: wrong(["2"]) }), TypeError, "must be a number", '"2"'],
   "grid: no array": [() => new ProcessGrid({ shape: wrong(4) }), TypeError, "must be an array", "4"],
-  "grid: layout": [() => new ProcessGrid({ shape: [2], layout: wrong("C") }), TypeError, '"row-major"', "got C"],
+  "grid: layout": [() => new ProcessGrid({ shape: [2], layout: wrong("C") }), TypeError, '"row-major"', 'got "C"'],
+  "grid: unknown option": [
+    () => new ProcessGrid(wrong({ shape: [2], layuot: "row-major" })),
+    TypeError,
+    'no key "layuot"; did you mean "layout"?',
+  ],
+  "grid: options are null": [() => new ProcessGrid(wrong(null)), TypeError, "ProcessGrid must be an object; got null"],
+  "grid: no options": [() => new ProcessGrid(wrong(undefined)), TypeError, "must be an object"],
   "grid: too few processes": [
     () => new ProcessGrid({ shape: [2, 2], processes: [0, 1] }),
     DistributionError,
@@ -75,7 +83,15 @@ const cases: Record<string, [() => unknown, new (...args: never[]) => Error, ...
     "rank 7",
     "0..3",
   ],
-  "blocks: no grid": [() => new BlockNonCyclic(wrong([2, 2])), TypeError, "ProcessGrid", "2,2"],
+  "blocks: no grid": [() => new BlockNonCyclic(wrong([2, 2])), TypeError, "ProcessGrid", "[2, 2]"],
+  "blocks: unknown option": [
+    () => new BlockCyclic(square, [1, 1], wrong({ firstProces: [1, 0] })),
+    TypeError,
+    "the options of BlockCyclic",
+    'no key "firstProces"; did you mean "firstProcess"?',
+  ],
+  "blocks: options are null": [() => new BlockNonCyclic(square, wrong(null)), TypeError, "BlockNonCyclic must be an"],
+  "blocks: the class of a grid": [() => new BlockNonCyclic(wrong(ProcessGrid)), TypeError, "got the class ProcessGrid"],
   "blocks: size 0": [() => new BlockCyclic(square, [0, 1]), RangeError, "blockSizes[0]", "at least 1"],
   "blocks: count": [() => new BlockCyclic(square, [2]), ShapeError, "blockSizes has 1 entries", "2 dimensions"],
   "blocks: first process outside": [
@@ -132,7 +148,46 @@ const cases: Record<string, [() => unknown, new (...args: never[]) => Error, ...
     "one box a rank",
   ],
   "box: dimensions": [() => box([[0], [2]]).bind([2, 2], 1), DistributionError, "has 1 dimensions", "[2, 2] has 2"],
-  "unbound: localShape": [() => Slab.X.localShape(0), DistributionError, "Slab.X is not bound", "bind it first"],
+  "unbound: localShape": [
+    () => Slab.X.localShape(0),
+    DistributionError,
+    "Slab.X is not bound",
+    "so localShape has no answer",
+    "bind it first",
+  ],
+  "unbound: owners": [() => Replicated.owners([0]), DistributionError, "so owners has no answer"],
+  "unbound: toLocal": [() => Slab.X.toLocal([0]), DistributionError, "so toLocal has no answer"],
+  "unbound: toGlobal": [() => Slab.X.toGlobal(0, [0]), DistributionError, "so toGlobal has no answer"],
+  "unbound: ranges": [() => Slab.X.ranges(0), DistributionError, "so ranges has no answer"],
+  "unbound: indexSets": [() => Slab.X.indexSets(0), DistributionError, "so indexSets has no answer"],
+  "unbound: localRanges": [() => Slab.X.localRanges(0, [[0, 1]]), DistributionError, "so localRanges has no answer"],
+  "bound to another shape": [
+    () => bindTo(slab, [4, 4], 2, "D"),
+    DistributionError,
+    "Slab.X is bound to shape [5, 4] on 2 ranks, but D has [4, 4] on 2",
+    "Pass it unbound.",
+  ],
+  "bound to other ranks": [
+    () => bindTo(slab, [5, 4], 3),
+    DistributionError,
+    "on 2 ranks, but the array has [5, 4] on 3",
+  ],
+  "no distribution: a class": [
+    () => bindTo(wrong(Slab), [4], 2),
+    TypeError,
+    "not the class Slab. Did you mean Slab.X?",
+  ],
+  "no distribution: another class": [
+    () => bindTo(wrong(Box), [4], 2),
+    TypeError,
+    "not the class Box. Make one with new.",
+  ],
+  "no distribution: a function": [() => bindTo(wrong(() => Slab.X), [4], 2), TypeError, "not the function."],
+  "no distribution: options": [
+    () => bindTo(wrong({ order: "C" }), [4], 2),
+    TypeError,
+    "an object with the keys [order]",
+  ],
   "unbound: owner": [() => Replicated.owner([0]), DistributionError, "owner", "bind it first"],
   "unbound: toSVG": [() => Slab.Y.toSVG(), DistributionError, "toSVG", "bind it first"],
   "unbound: slice": [() => Slab.Y.slice([[0, 1]]), DistributionError, "slice", "bind it first"],
@@ -161,6 +216,7 @@ const cases: Record<string, [() => unknown, new (...args: never[]) => Error, ...
   ],
   "to: pieces": [() => cyclic.to(Box), DistributionError, "several separate pieces"],
   "to: replicated": [() => slab.to(ReplicatedDistribution), DistributionError, "no rank holds all"],
+  "picture: unknown option": [() => slab.toSVG(wrong({ blocks: 3 })), TypeError, 'no key "blocks"', "maxBlocks"],
   "picture: no blocks": [() => slab.toText({ maxBlocks: 0 }), RangeError, "maxBlocks", "at least 1"],
   "sliced: another shape": [() => cyclic.slice([[1, 6]]).bind([8], 2), DistributionError, "[5] on 2", "BlockCyclic"],
 };

@@ -1,13 +1,6 @@
 import { assertEquals, assertThrows } from "@std/assert";
-import {
-  ALGORITHM_NAMES,
-  checkBoolean,
-  checkKeys,
-  checkName,
-  MATMUL_OPTION_KEYS,
-  nearest,
-  RESET_OPTION_KEYS,
-} from "../../../src/linalg/options.ts";
+import { ALGORITHM_NAMES, MATMUL_OPTION_KEYS, RESET_OPTION_KEYS } from "../../../src/linalg/options.ts";
+import { checkBoolean, checkKeys, checkName, nearest } from "../../../src/options.ts";
 
 Deno.test("an unknown key is refused with the nearest allowed one", () => {
   const meant: Record<string, string> = {

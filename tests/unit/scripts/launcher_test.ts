@@ -44,6 +44,18 @@ Deno.test("commandLine() starts quickly on one host, with more ranks than cores"
   assertEquals(old.OMPI_MCA_btl, "self,vader");
   assertEquals(old.OMPI_MCA_rmaps_base_oversubscribe, "1");
   assertEquals(old.OMPI_MCA_mpi_yield_when_idle, undefined);
+  const patient = commandLine(openMpi4, { ranks: 2, yieldsWhenIdle: true, program }, machine).env;
+  assertEquals(patient.OMPI_MCA_mpi_yield_when_idle, "1");
+});
+
+Deno.test("commandLine() lets more MPICH ranks than cores wait for each other without spinning", () => {
+  assertEquals(Object.keys(commandLine(mpich, { ranks: 3, program }, machine).env), [
+    "DENO_NO_UPDATE_CHECK",
+    "MPIR_CVAR_ENABLE_HEAVY_YIELD",
+    "MPIR_CVAR_CH4_PROGRESS_THROTTLE",
+    "MPIR_CVAR_CH4_PROGRESS_THROTTLE_NO_PROGRESS_COUNT",
+  ]);
+  assertEquals(commandLine(mpich, { ranks: 2, program }, machine).env, { DENO_NO_UPDATE_CHECK: "1" });
 });
 
 Deno.test("commandLine() lets Open MPI run as root, and leaves what the user has set", () => {

@@ -24,6 +24,15 @@ Deno.test("parseCommand() ends the command at an option that it does not know", 
   assertThrows(() => parseCommand(["-n"], options), CommandError, "argument missing");
 });
 
+Deno.test("parseCommand() takes negative numbers as values", () => {
+  for (const number of ["-2.5", "-.5", "-1e-3", "-4"]) {
+    const { values, positionals } = parseCommand(["a.ts", "--ranks", number, "--quiet", "b.ts"], options);
+    assertEquals([values.ranks, values.quiet, positionals], [number, true, ["a.ts", "b.ts"]]);
+  }
+  assertThrows(() => parseCommand(["--quiet", "-2.5"], options), CommandError, "-2");
+  assertThrows(() => parseCommand(["--ranks", "--quiet"], options), CommandError, "--ranks");
+});
+
 Deno.test("splitAtPositional() leaves a script its own options", () => {
   assertEquals(splitAtPositional(["-n", "4", "a.ts", "-n", "--x"], options), [["-n", "4"], ["a.ts", "-n", "--x"]]);
   assertEquals(splitAtPositional(["--quiet", "a.ts"], options), [["--quiet"], ["a.ts"]]);

@@ -1,0 +1,72 @@
+/**
+ * Checks of options: no key that nobody reads, no name that nobody knows.
+ *
+ * @module
+ */
+
+/**
+ * Check that an options object has only known keys.
+ *
+ * @throws {TypeError} naming the nearest allowed key.
+ */
+export function checkKeys(what: string, options: unknown, allowed: readonly string[]): void {
+  if (options === undefined) return;
+  if (typeof options !== "object" || options === null || Array.isArray(options)) {
+    throw new TypeError(`${what} must be an object; got ${options === null ? "null" : typeof options}.`);
+  }
+  for (const key of Object.keys(options)) {
+    if (!allowed.includes(key)) {
+      throw new TypeError(
+        `${what} has no key "${key}"; did you mean "${nearest(key, allowed)}"? Allowed: ${allowed.join(", ")}.`,
+      );
+    }
+  }
+}
+
+/**
+ * Check that a value is one of the allowed names.
+ *
+ * @throws {TypeError} naming the nearest allowed name.
+ */
+export function checkName(what: string, value: unknown, allowed: readonly string[]): void {
+  if (value === undefined || allowed.includes(value as string)) return;
+  const hint = typeof value === "string" ? ` Did you mean "${nearest(value, allowed)}"?` : "";
+  throw new TypeError(`${what} must be one of ${allowed.join(", ")}; got ${JSON.stringify(value) ?? value}.${hint}`);
+}
+
+/** Check that a value is true, false or left out. */
+export function checkBoolean(what: string, value: unknown): void {
+  if (value !== undefined && typeof value !== "boolean") {
+    throw new TypeError(`${what} must be true or false; got ${String(value)}.`);
+  }
+}
+
+/**
+ * The word that takes the fewest edits to become another, without regard to case and underscores; an abbreviation counts
+ * as near.
+ */
+export function nearest(word: string, candidates: readonly string[]): string {
+  const plain = (text: string) => text.toLowerCase().replaceAll("_", "");
+  let best = candidates[0];
+  let fewest = Infinity;
+  for (const candidate of candidates) {
+    const [a, b] = [plain(word), plain(candidate)];
+    const isAbbreviation = b.length >= 2 && a.startsWith(b);
+    const edits = Math.min(editDistance(a, b), isAbbreviation ? a.length / 3 : Infinity);
+    if (edits < fewest) [best, fewest] = [candidate, edits];
+  }
+  return best;
+}
+
+function editDistance(a: string, b: string): number {
+  let previous = Array.from({ length: b.length + 1 }, (_, j) => j);
+  for (let i = 1; i <= a.length; i++) {
+    const current = [i];
+    for (let j = 1; j <= b.length; j++) {
+      const substitution = previous[j - 1] + Number(a[i - 1] !== b[j - 1]);
+      current.push(Math.min(substitution, previous[j] + 1, current[j - 1] + 1));
+    }
+    previous = current;
+  }
+  return previous[b.length];
+}

@@ -1,0 +1,56 @@
+/**
+ * Typed arrays as buffers of MPI calls, and what is refused as one.
+ *
+ * @module
+ */
+import { arrayClass, elementOf, type NumericArray } from "./elements.ts";
+
+/** The largest C `int`: what a count or tag can be. */
+export const LARGEST_INT = 2 ** 31 - 1;
+
+/** MPI refuses NULL, which is what an empty array becomes, or two buffers with one address: stand-ins for those. */
+export const EMPTY_SEND = new Uint8Array(8);
+/** The stand-in for a receiving array. */
+export const EMPTY_RECEIVE = new Uint8Array(8);
+
+/** An array as MPI takes it for sending. */
+export const sendBuffer = (array: NumericArray): NumericArray => array.length === 0 ? EMPTY_SEND : array;
+/** An array as MPI takes it for receiving. */
+export const receiveBuffer = (array: NumericArray): NumericArray => array.length === 0 ? EMPTY_RECEIVE : array;
+
+/** Whether C's `int` holds a value. */
+export function isInt(value: number): boolean {
+  return Number.isInteger(value) && Math.abs(value) <= LARGEST_INT;
+}
+
+/** Whether `send` is the part of `into` that begins at entry `start`. */
+export function isPartOf(into: NumericArray, send: NumericArray, start: number): boolean {
+  return into.buffer === send.buffer && send.length > 0 &&
+    send.byteOffset === into.byteOffset + start * send.BYTES_PER_ELEMENT;
+}
+
+/** Refuse an array of another class than that of the other one. */
+export function sameClass(method: string, what: string, array: NumericArray, like: NumericArray): void {
+  elementOf(method, what, array);
+  if (arrayClass(array) === arrayClass(like)) return;
+  throw new TypeError(
+    `${method}: ${what} is a ${arrayClass(array)}, it must be a ${arrayClass(like)} like the other array.`,
+  );
+}
+
+/** Refuse an array whose memory was transferred away. */
+export function refuseDetached(method: string, what: string, array: NumericArray): void {
+  if (array.buffer instanceof ArrayBuffer && array.buffer.detached) {
+    throw new TypeError(`${method}: the memory of ${what} was transferred away (its buffer is detached).`);
+  }
+}
+
+/** Refuse more entries than C's `int` counts. */
+export function refuseLong(method: string, what: string, length: number): never {
+  throw new RangeError(`${method}: ${what}: ${length} is more than MPI's 2^31 - 1 in one call; send it in pieces.`);
+}
+
+/** Refuse an array that is too short. */
+export function refuseShort(method: string, length: number, needed: number, what = "into"): void {
+  if (length < needed) throw new RangeError(`${method}: ${what} has ${length} entries, it needs ${needed}.`);
+}

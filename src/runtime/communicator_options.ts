@@ -1,0 +1,164 @@
+/**
+ * What the methods of `Communicator` take beside arrays and ranks.
+ *
+ * @module
+ */
+import type { ReduceOperation } from "../../ffi/mpi/mod.ts";
+import { checkKeys } from "../options.ts";
+import type { Counts } from "./counts.ts";
+import type { ElementName, NumericArray } from "./elements.ts";
+
+/** What all methods for typed arrays take. */
+export interface ElementOptions {
+  /** What the entries mean where the class of the array does not say it: `"bfloat16"`, `"complex64"`, …. */
+  dtype?: ElementName;
+}
+
+/** Options of a method with a result on every rank. */
+export interface IntoOptions<T extends NumericArray> extends ElementOptions {
+  /** Where the result goes, instead of a new array. */
+  into?: T;
+}
+
+/** Options of a method with a result on one rank. */
+export interface RootOptions<T extends NumericArray> extends IntoOptions<T> {
+  /** The rank with the result; 0 when left out. */
+  root?: number;
+}
+
+/** Options of a reduction with a result on every rank. */
+export interface ReduceOptions<T extends NumericArray> extends IntoOptions<T> {
+  /** How entries are combined; `"sum"` when left out. */
+  op?: ReduceOperation;
+}
+
+/** Options of a reduction with a result on one rank. */
+export interface ReduceRootOptions<T extends NumericArray> extends ReduceOptions<T> {
+  /** The rank with the result; 0 when left out. */
+  root?: number;
+}
+
+/** Options of a gathering of parts of different lengths: on every rank, in entries. */
+export interface GatherVOptions<T extends NumericArray> extends IntoOptions<T> {
+  /** The length of each rank's part. */
+  counts: Counts;
+  /** Where each rank's part begins in `into`; one after the other when left out. */
+  displacements?: Counts;
+}
+
+/** Options of a gathering to one rank; only that one needs `counts`. */
+export interface GatherVRootOptions<T extends NumericArray> extends RootOptions<T> {
+  /** The length of each rank's part. */
+  counts?: Counts;
+  /** Where each rank's part begins in `into`; one after the other when left out. */
+  displacements?: Counts;
+}
+
+/** Options of a scattering of equal parts. */
+export interface ScatterOptions extends ElementOptions {
+  /** The rank whose array is scattered; 0 when left out. */
+  root?: number;
+}
+
+/** Options of a scattering of parts of different lengths; only the root needs `counts`. */
+export interface ScatterVOptions extends ScatterOptions {
+  /** The length of each rank's part. */
+  counts?: Counts;
+  /** Where each rank's part begins; one after the other when left out. */
+  displacements?: Counts;
+}
+
+/** Options of an exchange of parts of different lengths, in entries. */
+export interface AllToAllVOptions<T extends NumericArray> extends IntoOptions<T> {
+  /** The length of the part for each rank. */
+  sendCounts: Counts;
+  /** Where each of these parts begins in the array that is sent; one after the other when left out. */
+  sendDisplacements?: Counts;
+  /** The length of the part from each rank. */
+  receiveCounts: Counts;
+  /** Where each of these parts begins in `into`; one after the other when left out. */
+  receiveDisplacements?: Counts;
+}
+
+/** Options of a reduction whose result is split over the ranks. */
+export interface ReduceScatterOptions<T extends NumericArray> extends ReduceOptions<T> {
+  /** The length of each rank's part; equal parts when left out. */
+  counts?: Counts;
+}
+
+/** Options of a method that carries values to or from one rank. */
+export interface ObjectOptions {
+  /** The rank with the values; 0 when left out. */
+  root?: number;
+}
+
+/** Options of a message. */
+export interface SendOptions extends ElementOptions {
+  /** A number of your choice that the receiver can select by; 0 when left out. */
+  tag?: number;
+}
+
+/** Options of a receive. */
+export interface ReceiveOptions extends ElementOptions {
+  /** The tag that the message must have; any when left out. */
+  tag?: number;
+}
+
+/** Options of a combined send and receive. */
+export interface SendReceiveOptions extends ElementOptions {
+  /** The tag of what is sent; 0 when left out. */
+  tag?: number;
+  /** The rank to receive from; the one that is sent to when left out, `"any"` for whoever comes first. */
+  source?: Source;
+  /** The tag that the received message must have; any when left out. */
+  receiveTag?: number;
+}
+
+/** A rank to receive from; `"any"` takes what comes first, `null` receives nothing. */
+export type Source = number | "any" | null;
+
+/** The options of a method that is called without. */
+export const NO_OPTIONS: Readonly<Record<string, never>> = Object.freeze({});
+
+const keys = <O>(...names: (keyof O & string)[]): ReadonlySet<string> => new Set(names);
+
+/** The keys of each kind of options. */
+export const OptionKeys = {
+  element: keys<ElementOptions>("dtype"),
+  into: keys<IntoOptions<never>>("dtype", "into"),
+  root: keys<RootOptions<never>>("dtype", "into", "root"),
+  reduce: keys<ReduceOptions<never>>("dtype", "into", "op"),
+  reduceRoot: keys<ReduceRootOptions<never>>("dtype", "into", "op", "root"),
+  gatherV: keys<GatherVOptions<never>>("dtype", "into", "counts", "displacements"),
+  gatherVRoot: keys<GatherVRootOptions<never>>("dtype", "into", "root", "counts", "displacements"),
+  scatter: keys<ScatterOptions>("dtype", "root"),
+  scatterV: keys<ScatterVOptions>("dtype", "root", "counts", "displacements"),
+  allToAllV: keys<AllToAllVOptions<never>>(
+    "dtype",
+    "into",
+    "sendCounts",
+    "sendDisplacements",
+    "receiveCounts",
+    "receiveDisplacements",
+  ),
+  reduceScatter: keys<ReduceScatterOptions<never>>("dtype", "into", "op", "counts"),
+  object: keys<ObjectOptions>("root"),
+  send: keys<SendOptions>("dtype", "tag"),
+  receive: keys<ReceiveOptions>("dtype", "tag"),
+  sendReceive: keys<SendReceiveOptions>("dtype", "tag", "source", "receiveTag"),
+} as const;
+
+/**
+ * Check that options are an object with known keys. It runs before each MPI call, so that it makes nothing.
+ *
+ * @throws {TypeError} naming the allowed keys.
+ */
+export function checkOptions(method: string, options: object | undefined, allowed: ReadonlySet<string>): void {
+  if (options === NO_OPTIONS) return;
+  if (typeof options === "object" && options !== null && !Array.isArray(options)) {
+    let isKnown = true;
+    for (const key in options) if (!allowed.has(key)) isKnown = false;
+    if (isKnown) return;
+  }
+  checkKeys(`${method}: options`, options, [...allowed]);
+}
