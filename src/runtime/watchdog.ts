@@ -57,7 +57,7 @@ const WAITING_FUNCTIONS: readonly MpiFunctionName[] = [
 ];
 
 let state: WatchedState | undefined;
-let context: string[] = [];
+const context: string[] = [];
 const encoder = new TextEncoder();
 
 /**

@@ -328,6 +328,26 @@ gpuTest("sums, norms and differences agree with the CPU's", (runtime) => {
   assertEquals(complex.maxAbsDifference(DistributedArray.zeros(runtime, [4], Slab.X)), 5);
 });
 
+gpuTest("closed forms of the index", (runtime) => {
+  for (const dtype of dtypes) {
+    for (const distribution of distributions(runtime.size)) {
+      for (const order of ["C", "F"] as const) {
+        const form = { factors: [3, 5], offset: 2, modulus: 7 };
+        const formula = (i: number, j: number) => (3 * i + 5 * j + 2) % 7;
+        using a = DistributedArray.generate(runtime, [13, 11], distribution, form, { dtype, order });
+        const wanted = DistributedArray.generate(runtime, [13, 11], distribution, formula, {
+          dtype,
+          order,
+          memory: "host",
+        });
+        assertSameBits(a.local.toTypedArray(), wanted.local.toTypedArray(), `${dtype} ${distribution} ${order}`);
+      }
+    }
+  }
+  const counted = DistributedArray.generate(runtime, [4, 3, 2], Slab.X, { factors: [6, 2, 1] });
+  assertEquals([...counted.allGather()], Array.from({ length: 24 }, (_, i) => i));
+});
+
 gpuTest("gather, scatter, map, generate and NumPy's files go through the host", (runtime) => {
   const { rank, size } = runtime;
   const value = (i: number, j: number) => 100 * i + j;
