@@ -23,6 +23,25 @@ export { EPILOG_NAMES, type EpilogName, geluAuxShape, reluAuxShape } from "./epi
 export { inferDistribution } from "./inference.ts";
 export type { Operation } from "./problem.ts";
 export {
+  type AddendOptions,
+  type Diagonal,
+  geadd,
+  type GeaddOptions,
+  herk,
+  type RankKOptions,
+  type Side,
+  symm,
+  type SymmOptions,
+  syrk,
+  tradd,
+  type TraddOptions,
+  type Transposition,
+  type Triangle,
+  type TriangularOptions,
+  trmm,
+  trsm,
+} from "./pblas.ts";
+export {
   type MatrixQualifier,
   MatrixQualifierRecord,
   MatrixQualifiers,
