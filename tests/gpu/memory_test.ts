@@ -133,17 +133,22 @@ function freeOf(stream: Stream): [number] {
 gpuTest("dropped memory goes back to its pool", async (runtime, stream) => {
   const { gc } = globalThis as { gc?: () => void };
   if (gc === undefined) return;
+  const settle = async (most: number) => {
+    for (let i = 0; i < 50 && liveAllocations().length > most; i++) {
+      gc();
+      await new Promise((resolve) => setTimeout(resolve, 10));
+    }
+    return liveAllocations().length;
+  };
+  // What earlier tests have dropped goes first.
+  await settle(0);
   const before = liveAllocations().length;
   const drop = () => {
     for (let i = 0; i < 100; i++) LocalArray.zeros("float32", [1000], "C", stream);
   };
   drop();
-  assert(liveAllocations().length >= before);
-  for (let i = 0; i < 20 && liveAllocations().length > before; i++) {
-    gc();
-    await new Promise((resolve) => setTimeout(resolve, 10));
-  }
-  assertEquals(liveAllocations().length, before);
+  assert(liveAllocations().length > before);
+  assert(await settle(before) <= before, "arrays that nobody holds still have their memory");
   assertEquals(DistributedArray.full(runtime, [4], Slab.X, 2).sum(), 8);
 });
 
@@ -212,7 +217,8 @@ gpuTest("a copy of 1 GiB keeps the link busy", async (runtime, stream) => {
     );
     return speed / link;
   });
-  assert(Math.min(...shares) > 0.5, `only ${shares}`);
+  // A rank that the launcher has bound to one core copies at that core's speed.
+  if (navigator.hardwareConcurrency >= 8) assert(Math.min(...shares) >= 0.8, `only ${shares}`);
 }, { timeoutSeconds: 120 });
 
 gpuTest("kernels are compiled once and kept on disk", (runtime, stream) => {
