@@ -48,6 +48,14 @@ gpuTest("two ranks on one GPU, and GPUs beside CPUs, are refused everywhere", (r
   assertThrowsEverywhere(runtime, () => initialize({ device: 0 }), ConfigurationError, "would share GPU 0");
   // Options that differ in kind fail before any GPU is looked at.
   assertThrowsEverywhere(runtime, () => initialize({ device: isFirst ? "cpu" : "auto" }), Error, "disagree on device");
+  if (isFirst) Deno.env.set("DISTMATH_DEVICE", "cpu");
+  try {
+    assertThrowsEverywhere(runtime, () => initialize(), ConfigurationError, "and ranks 0 have none");
+    Deno.env.set("DISTMATH_DEVICE", "gpu");
+    assertThrowsEverywhere(runtime, () => initialize(), ConfigurationError, 'DISTMATH_DEVICE is "gpu"; allowed are');
+  } finally {
+    Deno.env.delete("DISTMATH_DEVICE");
+  }
 }, { ranks: [2, 3, 4] });
 
 gpuTest("a CPU runtime on a machine with GPUs", (runtime) => {
