@@ -100,6 +100,8 @@ function wayFor(request: EngineRequest): Way | null {
 /** Whether cuBLASLt has the epilog for the types of a product. */
 function hasEpilog({ problem, epilog }: EngineRequest): boolean {
   if (isTrivial(epilog) || epilog.name === "all_reduce") return true;
+  // A gradient of float64 comes out as zeros where partial products are summed.
+  if (epilog.biasGradient === "d" && problem.d.dtype === "float64" && problem.d.distribution.size! > 1) return false;
   return !(epilog.aux === "input" && problem.k === 1);
 }
 
@@ -347,7 +349,7 @@ class CublasMpPlan implements EnginePlan {
     this.#stages = {
       a: stage(a, call.a, names[0]),
       b: stage(b, call.b, names[1]),
-      c: c && stage(c, call.d, "c"),
+      c: c && stage(c, call.c!, "c"),
       d: stage(problem.d, call.d, "d"),
     };
     const [innerRows, innerColumns] = call.d.distribution.localShape(runtime.rank);
@@ -380,7 +382,7 @@ class CublasMpPlan implements EnginePlan {
     this.#hostWorkspace = new Uint8Array(Math.max(16, sizes.host));
     this.#hostBytes = BigInt(this.#hostWorkspace.length);
     this.#workspace = resources.workspace(sizes.device, [...new Set(grids)]);
-    this.#workspaceBytes = BigInt(this.#workspace.byteLength);
+    this.#workspaceBytes = BigInt(this.#workspace.needed);
   }
 
   get report(): AlgorithmReport {

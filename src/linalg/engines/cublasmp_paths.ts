@@ -102,7 +102,9 @@ export interface CublasMpCall {
   readonly a: GivenMatrix;
   /** cuBLASMp's B. */
   readonly b: GivenMatrix;
-  /** cuBLASMp's D, and its C. */
+  /** cuBLASMp's C, or null. */
+  readonly c: GivenMatrix | null;
+  /** cuBLASMp's D. */
   readonly d: GivenMatrix;
   /** Bytes that leave ranks while multiplying, about. */
   readonly traffic: number;
@@ -153,8 +155,8 @@ function isTiedToRows({ hasBias, aux, biasGradient }: Epilog): boolean {
   return hasBias || aux !== "none" || biasGradient !== "none";
 }
 
-/** Local extents of 8-bit products are multiples of this. */
-const QUANTIZED_UNIT = 16;
+/** Bytes that the columns of narrow matrices begin at multiples of: cuBLASLt has no kernels for others. */
+const NARROW_ALIGNMENT = 16;
 
 /** One orientation of the problem, with the factors transposed locally where they have to be. */
 interface Oriented extends PathRequest {
@@ -168,6 +170,8 @@ interface Oriented extends PathRequest {
   readonly turnsB: boolean;
   /** What local extents must be multiples of. */
   readonly unit: number;
+  /** The same for n, along which one matrix is divided and another is whole, so that padding may move elements. */
+  readonly unitOfN: number;
 }
 
 /** What must be done to a factor: transposed or not, if that is prescribed. */
@@ -197,8 +201,10 @@ function orient(request: PathRequest, isExchanged: boolean, isReduced: boolean):
   const isStuck = (matrix: Matrix, { conjugate, transpose }: Operation) =>
     conjugate && !transpose && dtypeInfo(matrix.dtype).isComplex;
   if (isStuck(a, operationA) || isStuck(b, operationB)) return null;
-  const unit = isNarrow ? QUANTIZED_UNIT : 1;
-  return { ...request, problem, isExchanged, a, b, operationA, operationB, turnsA, turnsB, unit };
+  const { itemSize } = dtypeInfo(problem.a.dtype);
+  const unit = itemSize <= 2 ? NARROW_ALIGNMENT / itemSize : 1;
+  const unitOfN = isNarrow ? unit : 1;
+  return { ...request, problem, isExchanged, a, b, operationA, operationB, turnsA, turnsB, unit, unitOfN };
 }
 
 function roundUp(value: number, unit: number): number {
@@ -276,7 +282,7 @@ function bytesOf({ rows, columns, dtype }: Matrix): number {
 }
 
 /** What bringing the matrices where they are given costs. */
-function costOf({ problem, isExchanged, a, b }: Oriented, given: Pick<CublasMpCall, "a" | "b" | "d">) {
+function costOf({ problem, a, b }: Oriented, given: Pick<CublasMpCall, "a" | "b" | "c" | "d">) {
   let [moved, copied] = [0, 0];
   const add = (matrix: Matrix, { isMoved, isTransposed, padded, distribution }: GivenMatrix, isResult: boolean) => {
     const [from, to] = isResult ? [distribution, matrix.distribution] : [matrix.distribution, distribution];
@@ -285,8 +291,8 @@ function costOf({ problem, isExchanged, a, b }: Oriented, given: Pick<CublasMpCa
   };
   add(a, given.a, false);
   add(b, given.b, false);
-  add(problem.d, { ...given.d, isTransposed: isExchanged }, true);
-  if (problem.c) add(problem.c, { ...given.d, isTransposed: isExchanged }, false);
+  add(problem.d, given.d, true);
+  if (problem.c && given.c) add(problem.c, given.c, false);
   return { moved, copied };
 }
 
@@ -297,10 +303,11 @@ function finish(
   given: Pick<CublasMpCall, "a" | "b" | "d">,
   traffic: number,
 ): CublasMpCall {
-  const { isExchanged, operationA, operationB } = oriented;
+  const { isExchanged, operationA, operationB, problem } = oriented;
   const [m, n, k] = extents;
   const d = { ...given.d, isTransposed: isExchanged };
-  const matrices = { ...given, d };
+  const c = problem.c && { ...d, isMoved: !isInPlace(problem.c.distribution, d.distribution) };
+  const matrices = { ...given, c, d };
   const cost = costOf(oriented, matrices);
   return { path, isExchanged, m, n, k, operationA, operationB, ...matrices, traffic, ...cost };
 }
@@ -322,11 +329,11 @@ function blocksOf(dimension: 0 | 1, along: number, other: number): BlockSizes {
 }
 
 function* allGatherCalls(oriented: Oriented, size: number): Generator<CublasMpCall> {
-  const { problem, a, b, turnsA, turnsB, unit } = oriented;
+  const { problem, a, b, turnsA, turnsB, unit, unitOfN } = oriented;
   const { mOfA, nOfB } = dimensionsOf(oriented);
   const k = roundUp(problem.k, unit);
-  const partOfN = roundUp(Math.ceil(problem.n / size), unit);
-  const n = size === 1 ? roundUp(problem.n, unit) : partOfN * size;
+  const partOfN = roundUp(Math.ceil(problem.n / size), unitOfN);
+  const n = partOfN * size;
   for (const ranges of commonDivisions([[problem.d, 0], [a, mOfA]])) {
     const part = blockOf(ranges, unit);
     const blocksA = blocksOf(mOfA, part, k);
@@ -343,10 +350,10 @@ function* allGatherCalls(oriented: Oriented, size: number): Generator<CublasMpCa
 }
 
 function* reduceScatterCalls(oriented: Oriented, size: number): Generator<CublasMpCall> {
-  const { problem, a, b, turnsA, turnsB, unit } = oriented;
+  const { problem, a, b, turnsA, turnsB, unit, unitOfN } = oriented;
   const { kOfA, kOfB } = dimensionsOf(oriented);
   const m = roundUp(problem.m, unit);
-  const partOfN = roundUp(Math.ceil(problem.n / size), unit);
+  const partOfN = roundUp(Math.ceil(problem.n / size), unitOfN);
   const n = partOfN * size;
   const rangesOfN = evenRanges(problem.n, partOfN, size);
   for (const ranges of commonDivisions([[a, kOfA], [b, kOfB]])) {
