@@ -15,10 +15,10 @@ import { launcher } from "../../ffi/mpi/mod.ts";
 export const CHUNK_BYTES = 2 ** 21;
 
 /** How many chunks staging memory holds. */
-export const SLOTS = 16;
+export const SLOTS = 32;
 
 /** More threads than this do not make a copy faster. */
-const MOST_WORKERS = 8;
+const MOST_WORKERS = 12;
 
 /** What the main thread and the workers share. */
 export interface CrewState {
