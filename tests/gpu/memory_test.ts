@@ -225,8 +225,9 @@ gpuTest("a copy of 1 GiB keeps the link busy", async (runtime, stream) => {
     );
     return speed / link;
   });
-  // A rank that the launcher has bound to one core copies at that core's speed.
-  if (navigator.hardwareConcurrency >= 8) assert(Math.min(...shares) >= 0.8, `only ${shares}`);
+  // Ranks share the host's memory, and one that the launcher has bound to one core copies at that core's speed.
+  const least = runtime.size === 1 ? 0.8 : 0.6;
+  if (navigator.hardwareConcurrency >= 8 * runtime.size) assert(Math.min(...shares) >= least, `only ${shares}`);
 }, { timeoutSeconds: 120 });
 
 gpuTest("kernels are compiled once and kept on disk", (runtime, stream) => {
