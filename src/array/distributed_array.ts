@@ -615,7 +615,8 @@ export class DistributedArray implements Disposable {
   }
 
   #facts(): Facts {
-    return { shape: this.shape, dtype: this.dtype, distribution: String(this.distribution), order: this.order };
+    const { shape, dtype, distribution, order, memory } = this;
+    return { shape, dtype, distribution: String(distribution), order, memory };
   }
 
   /** Agree that all ranks call the same method of the same array, still alive, and on what `check` returns. */
