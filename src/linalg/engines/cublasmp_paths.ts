@@ -203,7 +203,8 @@ function orient(request: PathRequest, isExchanged: boolean, isReduced: boolean):
   if (isStuck(a, operationA) || isStuck(b, operationB)) return null;
   const { itemSize } = dtypeInfo(problem.a.dtype);
   const unit = itemSize <= 2 ? NARROW_ALIGNMENT / itemSize : 1;
-  const unitOfN = isNarrow ? unit : 1;
+  // A rank's chunk of columns begins at a multiple of 4 bytes at least.
+  const unitOfN = isNarrow ? unit : itemSize === 2 ? 2 : 1;
   return { ...request, problem, isExchanged, a, b, operationA, operationB, turnsA, turnsB, unit, unitOfN };
 }
 
