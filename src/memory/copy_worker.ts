@@ -7,7 +7,7 @@ import { workerData } from "node:worker_threads";
 import { copyNextChunk, type CrewState, LIMIT, READY } from "./copy_crew.ts";
 
 /** Between the chunks of a copy a worker looks again so often before it sleeps, since waking up takes longer. */
-const LOOKS = 20_000;
+const LOOKS = 2_000;
 
 function copyForEver(state: CrewState): never {
   const { counters } = state;
