@@ -22,5 +22,6 @@ export * from "./mpi/mod.ts";
 export * from "./nccl.ts";
 export * from "./nvrtc.ts";
 export * from "./nvshmem.ts";
+export * from "./pblas.ts";
 export * from "./scalapack.ts";
 export * from "./struct.ts";

@@ -80,21 +80,24 @@ export function copyRunsOnDevice(
   let [from, to] = [addressOf(source), addressOf(target)];
   const words: bigint[] = [];
   const isAcross = bringSourceInnermostSecond(axes);
-  for (const { runs: list, source: s, target: t } of axes) {
-    const extent = list.reduce((sum, run) => sum + run.length, 0);
+  for (const axis of axes) {
+    const { runs: list, source: s, target: t } = axis;
     if (list.length === 1) {
       from += BigInt(list[0].source * s * itemSize);
       to += BigInt(list[0].target * t * itemSize);
     }
     const table = list.length === 1 ? 0n : tableOf(list, stream).address;
-    words.push(BigInt(extent), BigInt(s), BigInt(t), table);
+    words.push(BigInt(extentOf(axis)), BigInt(s), BigInt(t), table);
   }
   if (axes.length === 1 && axes[0].runs.length === 1 && axes[0].source === 1 && axes[0].target === 1) {
     return copyOnDevice(to, from, count * itemSize, stream);
   }
-  const kernel = isAcross ? "copy_across" : "copy_along";
+  const row = axes.length === 0 ? 1 : extentOf(axes[0]);
+  const isByRows = !isAcross && row >= WORTH_ROWS && count / row >= WORTH_ROWS;
+  const kernel = isAcross ? "copy_across" : isByRows ? "copy_rows" : "copy_along";
+  const blocks = isByRows ? Math.min(65536, count / row) : blocksFor(count);
   const padding = new Array<bigint>(4 * (MOST_AXES - axes.length)).fill(0n);
-  copyKernels(itemSize).launch(kernel, stream, blocksFor(count), [
+  copyKernels(itemSize).launch(kernel, stream, blocks, [
     from,
     to,
     BigInt(count),
@@ -115,6 +118,9 @@ function axesOf(source: DeviceArray, target: DeviceArray, runs: readonly (readon
   return merged.reverse();
 }
 
+/** From this many rows of so many elements on, a block of threads takes whole rows. */
+const WORTH_ROWS = 128;
+
 /** From a few columns and rows on, copying by squares is worth it. */
 const WORTH_TILES = 8;
 
@@ -125,8 +131,11 @@ function bringSourceInnermostSecond(axes: Axis[]): boolean {
   if (innermost === 0 || axes[0].source === 0) return false;
   const [axis] = axes.splice(innermost, 1);
   axes.splice(1, 0, axis);
-  const extent = ({ runs }: Axis): number => runs.reduce((sum, run) => sum + run.length, 0);
-  return extent(axes[0]) >= WORTH_TILES && extent(axes[1]) >= WORTH_TILES;
+  return extentOf(axes[0]) >= WORTH_TILES && extentOf(axes[1]) >= WORTH_TILES;
+}
+
+function extentOf({ runs }: Axis): number {
+  return runs.reduce((sum, run) => sum + run.length, 0);
 }
 
 /** Index tables on the GPU live as long as the plan whose runs they are. */

@@ -21,7 +21,7 @@ import {
   type Scalar,
   type TypedArray,
 } from "./dtype.ts";
-import { fillRandomOnDevice } from "./device_elements.ts";
+import { fillLinearOnDevice, fillRandomOnDevice } from "./device_elements.ts";
 import { bindToParts } from "./global_shape.ts";
 import { checkOrder, checkShape, flipOrder, type Order, sizeOfShape, stridesOf } from "./layout.ts";
 import { LocalArray, type Memory } from "./local_array.ts";
@@ -30,7 +30,7 @@ import { fillRandom, type RandomOptions, randomSource } from "./random.ts";
 import { onRoot, type Parts, planRedistribution } from "./redistribution_plan.ts";
 import * as reduction from "./reduction.ts";
 import { allocateSymmetricMemory } from "./symmetric.ts";
-import { type ElementFunction, fillByFunction } from "./traverse.ts";
+import { checkLinearForm, type ElementFunction, fillByFunction, type LinearForm, linearFunction } from "./traverse.ts";
 
 /** How an array is stored. */
 export interface ArrayOptions {
@@ -234,7 +234,8 @@ export class DistributedArray implements Disposable {
    * what the function throws on one rank is thrown on all.
    *
    * Values are numbers; for complex arrays also `[re, im]`, for int64 bigints or whole numbers. Integers are not rounded
-   * or cut: a fraction is a DTypeError, a number outside the dtype's range a RangeError.
+   * or cut: a fraction is a DTypeError, a number outside the dtype's range a RangeError. A function runs on the CPU,
+   * element by element; a closed form `{ factors, offset, modulus }` is computed where the array is.
    *
    * @example
    * ```ts
@@ -251,18 +252,22 @@ export class DistributedArray implements Disposable {
     runtime: Runtime,
     shape: readonly number[],
     distribution: Distribution,
-    value: ElementFunction,
+    value: ElementFunction | LinearForm,
     options: ArrayOptions = {},
   ): DistributedArray {
     return make(runtime, "DistributedArray.generate", shape, distribution, options, (array) => {
-      if (typeof value !== "function") {
-        throw new TypeError(`generate takes a function (i, j) => value, not ${describe(value)}.`);
-      }
+      const form = typeof value === "function" ? null : checkLinearForm(value, shape.length);
       const { dtype, local, order } = array;
+      const ranges = array.distribution.ranges(runtime.rank);
+      if (form !== null && local.isOnDevice) {
+        fillLinearOnDevice(local, ranges, order, form);
+        return { form };
+      }
+      const element = form === null ? value as ElementFunction : linearFunction(form);
       const target = local.isOnDevice ? LocalArray.empty(dtype, local.shape, order) : local;
-      fillByFunction(dtype, target.data, array.distribution.ranges(runtime.rank), order, value);
+      fillByFunction(dtype, target.data, ranges, order, element);
       if (target !== local) local.set(target);
-      return {};
+      return { form };
     });
   }
 
@@ -693,7 +698,8 @@ export class DistributedArray implements Disposable {
   }
 
   #facts(): Facts {
-    return { shape: this.shape, dtype: this.dtype, distribution: String(this.distribution), order: this.order };
+    const { shape, dtype, distribution, order, memory } = this;
+    return { shape, dtype, distribution: String(distribution), order, memory };
   }
 
   /** Agree that all ranks call the same method of the same array, still alive, and on what `check` returns. */

@@ -39,4 +39,4 @@ export {
   type SymmetricOptions,
   type SymmetricOwner,
 } from "./symmetric.ts";
-export type { ElementFunction } from "./traverse.ts";
+export type { ElementFunction, LinearForm } from "./traverse.ts";

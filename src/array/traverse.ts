@@ -21,6 +21,45 @@ import type { Order } from "./layout.ts";
 /** A value for each element, given its global index. */
 export type ElementFunction = (...index: number[]) => Scalar;
 
+/** A closed form of the global index, which a GPU computes by itself: `(offset + factors[0] i + factors[1] j + …) mod modulus`. */
+export interface LinearForm {
+  /** One factor for each dimension. */
+  readonly factors: readonly number[];
+  /** The value at index (0, 0, …); 0 when left out. */
+  readonly offset?: number;
+  /** Values are taken modulo this; not at all when left out. */
+  readonly modulus?: number;
+}
+
+/**
+ * A linear form with nothing left out (a modulus of 0 for none).
+ *
+ * @throws {TypeError} if it is none.
+ * @throws {RangeError} if it has not one factor a dimension, or numbers that are not finite.
+ */
+export function checkLinearForm(form: LinearForm, dimensions: number): Required<LinearForm> {
+  const { factors, offset = 0, modulus = 0 } = form ?? {};
+  if (!Array.isArray(factors)) {
+    throw new TypeError(`generate takes a function (i, j) => value, or { factors: [1, 10], offset, modulus }.`);
+  }
+  const isWrong = factors.length !== dimensions || ![...factors, offset, modulus].every(Number.isFinite) || modulus < 0;
+  if (isWrong) {
+    throw new RangeError(
+      `A linear form of ${dimensions} dimensions needs ${dimensions} finite factors, a finite offset and a modulus above ` +
+        `0, not factors [${factors}], offset ${offset}, modulus ${modulus}.`,
+    );
+  }
+  return { factors, offset, modulus };
+}
+
+/** A linear form as a function; exact for whole numbers below 2^53. */
+export function linearFunction({ factors, offset, modulus }: Required<LinearForm>): ElementFunction {
+  return (...index) => {
+    const value = index.reduce((sum, i, dimension) => sum + i * factors[dimension], offset);
+    return modulus === 0 ? value : value - Math.floor(value / modulus) * modulus;
+  };
+}
+
 /** What a rank holds: ranges of global indices, a list for each dimension. */
 export type Ranges = readonly (readonly Range[])[];
 

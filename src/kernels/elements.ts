@@ -245,6 +245,27 @@ extern "C" __global__ void copy_along(const Copy p) {
   }
 }
 
+// Row by row: a block computes where a row lies once, and its threads run along the row.
+extern "C" __global__ void copy_rows(const Copy p) {
+  const Axis& inner = p.axis[0];
+  i64 rows = p.count / inner.extent;
+  for (i64 row = blockIdx.x; row < rows; row += gridDim.x) {
+    i64 rest = row, source = 0, target = 0;
+    #pragma unroll 1
+    for (int d = 1; d < p.axes; d++) {
+      advance(p.axis[d], rest % p.axis[d].extent, source, target);
+      rest /= p.axis[d].extent;
+    }
+    const T* from = (const T*)p.source + source;
+    T* to = (T*)p.target + target;
+    for (i64 i = threadIdx.x; i < inner.extent; i += blockDim.x) {
+      i64 s = 0, t = 0;
+      advance(inner, i, s, t);
+      to[t] = from[s];
+    }
+  }
+}
+
 // Square by square through shared memory, so that both sides are read and written in order.
 extern "C" __global__ void copy_across(const Copy p) {
   __shared__ T tile[32][33];
@@ -390,7 +411,8 @@ const copySource = (itemSize: number): string => `typedef long long i64;\ntypede
 
 const copyPrograms = new Map<number, Program>();
 
-/** Copies of elements of 1, 2, 4, 8 or 16 bytes between layouts: kernels `copy_along`, and `copy_across` to transpose. */
+/** Copies of elements of 1, 2, 4, 8 or 16 bytes between layouts: kernels `copy_along`, `copy_rows` for long
+ * rows, and `copy_across` to transpose. */
 export function copyKernels(itemSize: number): Program {
   let program = copyPrograms.get(itemSize);
   if (program === undefined) {

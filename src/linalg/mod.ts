@@ -22,6 +22,25 @@ export { inferDistribution } from "./inference.ts";
 export type { Logger } from "./logger.ts";
 export type { Operation } from "./problem.ts";
 export {
+  type AddendOptions,
+  type Diagonal,
+  geadd,
+  type GeaddOptions,
+  herk,
+  type RankKOptions,
+  type Side,
+  symm,
+  type SymmOptions,
+  syrk,
+  tradd,
+  type TraddOptions,
+  type Transposition,
+  type Triangle,
+  type TriangularOptions,
+  trmm,
+  trsm,
+} from "./pblas.ts";
+export {
   type MatrixQualifier,
   MatrixQualifierRecord,
   MatrixQualifiers,

@@ -15,10 +15,10 @@ import { launcher } from "../../ffi/mpi/mod.ts";
 export const CHUNK_BYTES = 2 ** 21;
 
 /** How many chunks staging memory holds. */
-export const SLOTS = 16;
+export const SLOTS = 32;
 
 /** More threads than this do not make a copy faster. */
-const MOST_WORKERS = 8;
+const MOST_WORKERS = 12;
 
 /** What the main thread and the workers share. */
 export interface CrewState {
@@ -68,7 +68,8 @@ export class CopyCrew {
   start(): void {
     if (this.#hasStarted) return;
     this.#hasStarted = true;
-    const share = Math.floor(navigator.hardwareConcurrency / (launcher()?.localSize ?? 1)) - 1;
+    // Half of this rank's share of the cores: often two of them are one core's threads, and share its way to memory.
+    const share = Math.floor(navigator.hardwareConcurrency / (launcher()?.localSize ?? 1) / 2);
     for (let i = 0; i < Math.min(MOST_WORKERS, share); i++) {
       new Worker(new URL("./copy_worker.ts", import.meta.url), { workerData: this.#state }).unref();
     }

@@ -7,7 +7,7 @@ import { checkCuda, CudaMemPoolAttribute, CudaStatus, openCudaRuntime } from "..
 import { StateError } from "../errors.ts";
 import type { Device } from "../runtime/device.ts";
 import type { Stream } from "../runtime/stream.ts";
-import { type AllocationKey, noteAllocation, noteFree } from "./lifetime.ts";
+import { type AllocationKey, noteAllocation, noteFree, Origin } from "./lifetime.ts";
 
 /** Memory that kernels and copies reach by its address. */
 export interface DeviceMemory {
@@ -51,6 +51,7 @@ export class DeviceBuffer implements DeviceMemory, Disposable {
   readonly byteLength: number;
   /** The stream in whose order it is used and freed. */
   readonly stream: Stream;
+  readonly #origin = new Origin();
   readonly #key: AllocationKey;
   #address: bigint | null;
 
@@ -63,7 +64,7 @@ export class DeviceBuffer implements DeviceMemory, Disposable {
     this.byteLength = bytes;
     this.stream = stream;
     this.#address = bytes === 0 ? 0n : allocateAsync(stream, bytes);
-    this.#key = noteAllocation("device", bytes);
+    this.#key = noteAllocation("device", bytes, this.#origin);
     if (bytes > 0) dropped.register(this, { address: this.#address, stream, key: this.#key }, this);
   }
 

@@ -19,37 +19,52 @@ export interface Allocation {
   readonly place: string;
 }
 
-/** An entry of the registry. The error is not formatted before somebody asks where it was made. */
-class Entry implements Allocation {
-  readonly #origin = new Error();
+/**
+ * Where memory was allocated. It is formatted only when somebody asks, and kept by the memory alone: an error that was not
+ * formatted holds on to every `this` on the stack, so that the registry must not hold it.
+ */
+export class Origin {
+  readonly #error = new Error();
 
-  constructor(readonly kind: MemoryKind, readonly bytes: number) {}
+  /** Such as `train.ts:12:8`. */
+  get place(): string {
+    return placeOf(this.#error.stack ?? "");
+  }
+}
+
+/** An entry of the registry: its key. */
+class Entry implements Allocation {
+  readonly #origin: WeakRef<Origin>;
+
+  constructor(readonly kind: MemoryKind, readonly bytes: number, origin: Origin) {
+    this.#origin = new WeakRef(origin);
+  }
 
   get place(): string {
-    return placeOf(this.#origin.stack ?? "");
+    return this.#origin.deref()?.place ?? "a place that nobody remembers: it was dropped";
   }
 }
 
 /** The key of an allocation in the registry. */
 export type AllocationKey = object;
 
-const live = new Map<AllocationKey, Entry>();
+const live = new Set<AllocationKey & Allocation>();
 let reports = false;
 
-/** Note an allocation; the key ends it. */
-export function noteAllocation(kind: MemoryKind, bytes: number): AllocationKey {
+/** Note an allocation; the key ends it. The memory keeps the origin, the registry does not. */
+export function noteAllocation(kind: MemoryKind, bytes: number, origin: Origin): AllocationKey {
   if (!reports) {
     reports = true;
     beforeMpiEnds(report);
   }
-  const entry = new Entry(kind, bytes);
-  live.set(entry, entry);
+  const entry = new Entry(kind, bytes, origin);
+  live.add(entry);
   return entry;
 }
 
 /** Note that an allocation has ended. */
 export function noteFree(key: AllocationKey): void {
-  live.delete(key);
+  live.delete(key as Entry);
 }
 
 /**
@@ -62,18 +77,13 @@ export function noteFree(key: AllocationKey): void {
  * ```
  */
 export function liveAllocations(): Allocation[] {
-  return [...live.values()];
-}
-
-/** The place of an allocation. */
-export function placeOfAllocation(key: AllocationKey): string {
-  return live.get(key)?.place ?? "an unknown place";
+  return [...live];
 }
 
 /** With `DISTMATH_LEAKS=1`, tell at the end what was not let go of. Symmetric memory is always told of, elsewhere. */
 function report(): void {
   if (environment("DISTMATH_LEAKS") !== "1") return;
-  for (const { kind, bytes, place } of live.values()) {
+  for (const { kind, bytes, place } of live) {
     if (kind !== "symmetric") {
       console.error(`distmath: ${bytes} bytes of ${kind} memory, from ${place}, were not freed.`);
     }

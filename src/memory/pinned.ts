@@ -5,7 +5,7 @@
  */
 import { checkCuda, CudaHostFlags, openCudaRuntime } from "../../ffi/cuda_runtime.ts";
 import { StateError } from "../errors.ts";
-import { type AllocationKey, noteAllocation, noteFree } from "./lifetime.ts";
+import { type AllocationKey, noteAllocation, noteFree, Origin } from "./lifetime.ts";
 
 /**
  * Pinned host memory. Source: cudaHostAlloc, cudaFreeHost.
@@ -23,6 +23,7 @@ import { type AllocationKey, noteAllocation, noteFree } from "./lifetime.ts";
 export class PinnedBuffer implements Disposable {
   /** Its size. */
   readonly byteLength: number;
+  readonly #origin = new Origin();
   readonly #key: AllocationKey;
   #address: bigint | null;
 
@@ -36,7 +37,7 @@ export class PinnedBuffer implements Disposable {
     checkCuda(openCudaRuntime().symbols.cudaHostAlloc(out, BigInt(bytes), CudaHostFlags.AllocDefault), "cudaHostAlloc");
     this.byteLength = bytes;
     this.#address = out[0];
-    this.#key = noteAllocation("pinned", bytes);
+    this.#key = noteAllocation("pinned", bytes, this.#origin);
   }
 
   /**

@@ -13,7 +13,7 @@ import { beforeMpiEnds } from "../runtime/mpi.ts";
 import type { Communicator } from "../runtime/communicator.ts";
 import type { Runtime } from "../runtime/runtime.ts";
 import type { Stream } from "../runtime/stream.ts";
-import { type AllocationKey, noteAllocation, noteFree, placeOfAllocation } from "./lifetime.ts";
+import { type AllocationKey, noteAllocation, noteFree, Origin } from "./lifetime.ts";
 import { openMpiWindows } from "./mpi_window.ts";
 import { openNcclWindows } from "./nccl_window.ts";
 import { openNvshmemHeap } from "./nvshmem_heap.ts";
@@ -79,6 +79,7 @@ export class SymmetricBuffer {
   /** Its size, the same on all ranks. */
   readonly byteLength: number;
   readonly #block: SymmetricBlock;
+  readonly #origin = new Origin();
   readonly #key: AllocationKey;
   #state: "live" | "disposed" | "freed" = "live";
 
@@ -89,8 +90,8 @@ export class SymmetricBuffer {
     this.id = id;
     this.byteLength = bytes;
     this.#block = block;
-    this.#key = noteAllocation("symmetric", bytes);
-    this.place = placeOfAllocation(this.#key);
+    this.place = this.#origin.place;
+    this.#key = noteAllocation("symmetric", bytes, this.#origin);
   }
 
   /** Where it was allocated. */

@@ -450,6 +450,15 @@ clusterTest("memory of a GPU is refused on a CPU", (runtime) => {
   assertThrowsEverywhere(runtime, () => host.to({ memory: "device" }), ConfigurationError, 'Use memory "host"');
 });
 
+clusterTest("generate takes a closed form of the index", (runtime) => {
+  const a = DistributedArray.generate(runtime, [7, 5], Slab.Y, { factors: [3, 5], modulus: 7 }, { dtype: "int32" });
+  assertEquals([...a.allGather()], expected([7, 5], "C", formula));
+  const make = (form: unknown) => () => DistributedArray.generate(runtime, [7, 5], Slab.X, form as never);
+  assertThrowsEverywhere(runtime, make({ factors: [1] }), RangeError, "needs 2 finite factors");
+  assertThrowsEverywhere(runtime, make({ factors: [1, NaN] }), RangeError, "needs 2 finite factors");
+  assertThrowsEverywhere(runtime, make({}), TypeError, "generate takes a function");
+});
+
 clusterTest('checks: "local" does the same without the exchange', (runtime) => {
   const local = Object.create(runtime, { checks: { value: "local" }, isClosed: { value: false } }) as Runtime;
   const a = generate(local, [7, 5], Slab.X);

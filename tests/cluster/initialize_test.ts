@@ -63,6 +63,8 @@ clusterTest("options that differ are refused everywhere", { ranks: [2, 3, 4] }, 
   );
   const device = runtime.rank === 0 ? 0 : "cpu";
   assertThrowsEverywhere(runtime, () => initialize({ device }), CollectiveError, 'device ("a GPU" on rank 0; "cpu" on');
+  const missing = runtime.rank === 0 ? 98 : 99;
+  assertThrowsEverywhere(runtime, () => initialize({ device: missing }), ConfigurationError, "(on rank 0 of ");
 });
 
 clusterTest("a runtime knows its ranks, its machine and its device", (runtime) => {

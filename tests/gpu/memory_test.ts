@@ -48,6 +48,14 @@ gpuTest("two ranks on one GPU, and GPUs beside CPUs, are refused everywhere", (r
   assertThrowsEverywhere(runtime, () => initialize({ device: 0 }), ConfigurationError, "would share GPU 0");
   // Options that differ in kind fail before any GPU is looked at.
   assertThrowsEverywhere(runtime, () => initialize({ device: isFirst ? "cpu" : "auto" }), Error, "disagree on device");
+  if (isFirst) Deno.env.set("DISTMATH_DEVICE", "cpu");
+  try {
+    assertThrowsEverywhere(runtime, () => initialize(), ConfigurationError, "and ranks 0 have none");
+    Deno.env.set("DISTMATH_DEVICE", "gpu");
+    assertThrowsEverywhere(runtime, () => initialize(), ConfigurationError, 'DISTMATH_DEVICE is "gpu"; allowed are');
+  } finally {
+    Deno.env.delete("DISTMATH_DEVICE");
+  }
 }, { ranks: [2, 3, 4] });
 
 gpuTest("a CPU runtime on a machine with GPUs", (runtime) => {
@@ -133,17 +141,22 @@ function freeOf(stream: Stream): [number] {
 gpuTest("dropped memory goes back to its pool", async (runtime, stream) => {
   const { gc } = globalThis as { gc?: () => void };
   if (gc === undefined) return;
+  const settle = async (most: number) => {
+    for (let i = 0; i < 50 && liveAllocations().length > most; i++) {
+      gc();
+      await new Promise((resolve) => setTimeout(resolve, 10));
+    }
+    return liveAllocations().length;
+  };
+  // What earlier tests have dropped goes first.
+  await settle(0);
   const before = liveAllocations().length;
   const drop = () => {
     for (let i = 0; i < 100; i++) LocalArray.zeros("float32", [1000], "C", stream);
   };
   drop();
-  assert(liveAllocations().length >= before);
-  for (let i = 0; i < 20 && liveAllocations().length > before; i++) {
-    gc();
-    await new Promise((resolve) => setTimeout(resolve, 10));
-  }
-  assertEquals(liveAllocations().length, before);
+  assert(liveAllocations().length > before);
+  assert(await settle(before) <= before, "arrays that nobody holds still have their memory");
   assertEquals(DistributedArray.full(runtime, [4], Slab.X, 2).sum(), 8);
 });
 
@@ -212,7 +225,9 @@ gpuTest("a copy of 1 GiB keeps the link busy", async (runtime, stream) => {
     );
     return speed / link;
   });
-  assert(Math.min(...shares) > 0.5, `only ${shares}`);
+  // Ranks share the host's memory, and one that the launcher has bound to one core copies at that core's speed.
+  const least = runtime.size === 1 ? 0.8 : 0.6;
+  if (navigator.hardwareConcurrency >= 8 * runtime.size) assert(Math.min(...shares) >= least, `only ${shares}`);
 }, { timeoutSeconds: 120 });
 
 gpuTest("kernels are compiled once and kept on disk", (runtime, stream) => {

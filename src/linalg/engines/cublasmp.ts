@@ -9,11 +9,13 @@
  */
 import {
   checkCublasMp,
+  CublasMpError,
   CublasMpMatmulDescriptorAttribute as Attribute,
   CublasMpMatmulMatrixScale,
   CublasMpResultScheme,
+  CublasMpStatus,
 } from "../../../ffi/cublasmp.ts";
-import { type DType, dtypeInfo, encode, type Scalar } from "../../array/dtype.ts";
+import { type DType, dtypeInfo, type Scalar } from "../../array/dtype.ts";
 import { leadingDimension } from "../../array/layout.ts";
 import { LocalArray } from "../../array/local_array.ts";
 import { DeviceBuffer } from "../../memory/device.ts";
@@ -22,15 +24,15 @@ import { exchange } from "../../runtime/agreement.ts";
 import type { Runtime } from "../../runtime/runtime.ts";
 import type { Stream } from "../../runtime/stream.ts";
 import type { ScaleType } from "../compute_type.ts";
-import { type Epilog, type EpilogValues, geluAuxShape, reluAuxShape } from "../epilog.ts";
+import { type Epilog, type EpilogValues, geluAuxShape, isTrivial, reluAuxShape } from "../epilog.ts";
 import type { AlgorithmName } from "../options.ts";
 import type { LocalOperands, MatmulProblem } from "../problem.ts";
+import { largest } from "../../array/reduction.ts";
 import { isQuantized, type QuantizationValues } from "../quantization.ts";
 import {
   addendType,
   ALGORITHM_CODES,
   algorithmFor,
-  algorithmLabel,
   algorithmsOf,
   biasType,
   COMPUTE_CODES,
@@ -41,8 +43,16 @@ import {
   operationCode,
   scaleTypeOf,
 } from "./cublasmp_attributes.ts";
+import { HostEpilogPlan, withoutEpilog } from "./cublasmp_host_epilog.ts";
 import { observe, type ObservedAlgorithm } from "./cublasmp_log.ts";
-import { callCost, chooseCall, type CublasMpCall, type GivenMatrix, PATH_NAMES } from "./cublasmp_paths.ts";
+import {
+  callCost,
+  chooseCall,
+  type CublasMpCall,
+  type CublasMpPath,
+  type GivenMatrix,
+  PATH_NAMES,
+} from "./cublasmp_paths.ts";
 import { type CublasMpResources, cublasMpResources, type WorkspaceUse } from "./cublasmp_resources.ts";
 import { GivenStaging } from "./cublasmp_staging.ts";
 import type { AlgorithmReport, EnginePlan, EngineRequest, EngineValues, MatmulEngine, Refusal } from "./engine.ts";
@@ -64,12 +74,39 @@ type Cell = typeof CELLS[number];
 
 /** The path for a request; null if there is none. */
 function callFor({ problem, epilog, algorithm }: EngineRequest): CublasMpCall | null {
-  const isOverlapped = algorithm !== "default" && algorithm !== "no_overlap";
-  return chooseCall({ problem, epilog, isOverlapped });
+  const wanted = algorithm as AlgorithmName;
+  const isOverlapped = wanted !== "default" && wanted !== "no_overlap";
+  const accepts = (path: CublasMpPath) => algorithmFor(path, wanted) !== null;
+  return chooseCall({ problem, epilog, isOverlapped, accepts });
+}
+
+/** A way to compute a request: by one call, or by one call and an epilog on the host. */
+interface Way {
+  readonly request: EngineRequest;
+  readonly call: CublasMpCall;
+  readonly isHostEpilog: boolean;
+}
+
+function wayFor(request: EngineRequest): Way | null {
+  const isPossible = hasEpilog(request);
+  const call = isPossible ? callFor(request) : null;
+  if (call) return { request, call, isHostEpilog: false };
+  if (isTrivial(request.epilog)) return null;
+  const plain = withoutEpilog(request);
+  const other = callFor(plain);
+  return other && { request: plain, call: other, isHostEpilog: true };
+}
+
+/** Whether cuBLASLt has the epilog for the types of a product. */
+function hasEpilog({ problem, epilog }: EngineRequest): boolean {
+  if (isTrivial(epilog) || epilog.name === "all_reduce") return true;
+  // A gradient of float64 comes out as zeros where partial products are summed.
+  if (epilog.biasGradient === "d" && problem.d.dtype === "float64" && problem.d.distribution.size! > 1) return false;
+  return !(epilog.aux === "input" && problem.k === 1);
 }
 
 function refuseNumbers({ problem, epilog }: EngineRequest, capability: readonly [number, number]): Refusal | null {
-  const { a, accumulator, k } = problem;
+  const { a, accumulator } = problem;
   if (dtypeInfo(a.dtype).isInteger) {
     return { reason: `integers (${a.dtype}) cannot be multiplied`, instead: "Convert to float32 or float64." };
   }
@@ -83,12 +120,6 @@ function refuseNumbers({ problem, epilog }: EngineRequest, capability: readonly 
   const isReal = accumulator === "float32" || accumulator === "float64";
   if (!isReal && epilog.name !== "none" && epilog.name !== "all_reduce") {
     return { reason: `the epilog ${epilog.name} is for real numbers only`, instead: "Use a real dtype, or no epilog." };
-  }
-  if (epilog.aux === "input" && k === 1) {
-    return {
-      reason: `the epilog ${epilog.name} needs k of at least 2`,
-      instead: "Use another epilog, or engine scalapack.",
-    };
   }
   return null;
 }
@@ -109,18 +140,11 @@ function refuseAlgorithm(request: EngineRequest): Refusal | null {
       instead: "Use split_p2p or no_overlap, or pass allowMulticast: true if the machine's GPUs are yours alone.",
     };
   }
-  const call = callFor(request);
-  if (call === null) {
+  const way = wayFor(request);
+  if (way === null) {
     return {
-      reason: "no path of cuBLASMp takes this product: a factor would have to be conjugated, but not transposed",
-      instead: 'Pass order: "F", or conjugate the factor before.',
-    };
-  }
-  if (algorithmFor(call.path, wanted) === null) {
-    const available = algorithmsOf(call.path);
-    return {
-      reason: `${PATH_NAMES[call.path]} has no algorithm ${wanted}`,
-      instead: `Use default${available.length ? `, or one of ${available.join(", ")}` : ""}.`,
+      reason: `cuBLASMp has no ${wanted === "default" ? "path" : `algorithm ${wanted}`} for this product`,
+      instead: "Use algorithm default.",
     };
   }
   return null;
@@ -135,12 +159,77 @@ export function cublasMpEngine(runtime: Runtime): MatmulEngine {
     tuned: ["split_p2p", "no_overlap"],
     supports: (request) => refuseNumbers(request, capability) ?? refuseAlgorithm(request),
     cost: (request) => {
-      const call = callFor(request);
-      return call && callCost(call);
+      const way = wayFor(request);
+      return way && [Number(way.isHostEpilog), ...callCost(way.call)];
     },
-    plan: (runtime, request) => new CublasMpPlan(runtime, request, callFor(request)!),
+    plan: (runtime, request) => {
+      const way = wayFor(request)!;
+      const plan = new CublasMpPlan(runtime, way.request, way.call);
+      if (way.isHostEpilog) return new HostEpilogPlan(runtime, request, plan);
+      return isTrivial(request.epilog) ? plan : new TriedPlan(runtime, plan, () => hostEpilogPlan(runtime, request));
+    },
   };
 }
+
+function hostEpilogPlan(runtime: Runtime, request: EngineRequest): EnginePlan {
+  const plain = withoutEpilog(request);
+  return new HostEpilogPlan(runtime, request, new CublasMpPlan(runtime, plain, callFor(plain)!));
+}
+
+/**
+ * A plan with an epilog. Only the first execution tells whether cuBLASLt has the epilog for these types and sizes; if it
+ * does not, the host applies it from then on.
+ */
+class TriedPlan implements EnginePlan {
+  readonly #runtime: Runtime;
+  readonly #otherwise: () => EnginePlan;
+  #plan: EnginePlan;
+  #isTried = false;
+
+  constructor(runtime: Runtime, plan: EnginePlan, otherwise: () => EnginePlan) {
+    this.#runtime = runtime;
+    this.#plan = plan;
+    this.#otherwise = otherwise;
+  }
+
+  get workspaceBytes(): number {
+    return this.#plan.workspaceBytes;
+  }
+
+  get report(): AlgorithmReport {
+    return this.#plan.report;
+  }
+
+  execute(operands: LocalOperands, values: EngineValues, stream?: Stream | null): EpilogValues {
+    return this.#isTried ? this.#plan.execute(operands, values, stream) : this.#try(operands, values, stream);
+  }
+
+  [Symbol.dispose](): void {
+    this.#plan[Symbol.dispose]();
+  }
+
+  #try(operands: LocalOperands, values: EngineValues, stream: Stream | null | undefined): EpilogValues {
+    this.#isTried = true;
+    let outputs: EpilogValues | null = null;
+    let failure: unknown = null;
+    try {
+      outputs = this.#plan.execute(operands, values, stream);
+    } catch (error) {
+      failure = error;
+      if (!(error instanceof CublasMpError && UNAVAILABLE.includes(error.code))) throw error;
+    }
+    const [failed] = this.#runtime.communicator.allReduce(Int32Array.of(failure ? 1 : 0), { op: "max" });
+    if (failed === 0) return outputs!;
+    this.#plan[Symbol.dispose]();
+    this.#plan = this.#otherwise();
+    const [note] = this.#plan.report.notes;
+    this.#runtime.warnOnce(note, note);
+    return this.#plan.execute(operands, values, stream);
+  }
+}
+
+/** What cuBLASMp answers if cuBLASLt has no kernel. */
+const UNAVAILABLE: readonly number[] = [CublasMpStatus.NOT_SUPPORTED, CublasMpStatus.INVALID_VALUE];
 
 /** A matrix of the call: its descriptor, which is made again when the leading dimension changes. */
 class Descriptor implements Disposable {
@@ -191,19 +280,15 @@ function leadingOf(local: LocalArray): number {
 }
 
 /** Memory for alpha or beta. */
-function scalarCell(type: ScaleType): Float32Array<ArrayBuffer> | Float64Array<ArrayBuffer> | Uint16Array<ArrayBuffer> {
-  if (type === "float16") return new Uint16Array(1);
+function scalarCell(
+  type: ScaleType,
+): Float16Array<ArrayBuffer> | Float32Array<ArrayBuffer> | Float64Array<ArrayBuffer> {
+  if (type === "float16") return new Float16Array(2);
   return type === "float64" || type === "complex128" ? new Float64Array(2) : new Float32Array(2);
 }
 
 function setCell(cell: ReturnType<typeof scalarCell>, value: Scalar): void {
-  const [re, im] = typeof value === "object" ? value : [Number(value), 0];
-  if (cell instanceof Uint16Array) {
-    encode("float16", Float32Array.of(re), cell);
-  } else {
-    cell[0] = re;
-    cell[1] = im;
-  }
+  [cell[0], cell[1]] = typeof value === "object" ? value : [Number(value), 0];
 }
 
 /** The epilog's vectors and matrices have this many rows and columns on this rank, padding included, and without. */
@@ -268,7 +353,7 @@ class CublasMpPlan implements EnginePlan {
     this.#stages = {
       a: stage(a, call.a, names[0]),
       b: stage(b, call.b, names[1]),
-      c: c && stage(c, call.d, "c"),
+      c: c && stage(c, call.c!, "c"),
       d: stage(problem.d, call.d, "d"),
     };
     const [innerRows, innerColumns] = call.d.distribution.localShape(runtime.rank);
@@ -301,7 +386,7 @@ class CublasMpPlan implements EnginePlan {
     this.#hostWorkspace = new Uint8Array(Math.max(16, sizes.host));
     this.#hostBytes = BigInt(this.#hostWorkspace.length);
     this.#workspace = resources.workspace(sizes.device, [...new Set(grids)]);
-    this.#workspaceBytes = BigInt(this.#workspace.byteLength);
+    this.#workspaceBytes = BigInt(this.#workspace.needed);
   }
 
   get workspaceBytes(): number {
@@ -313,10 +398,9 @@ class CublasMpPlan implements EnginePlan {
     const { path, traffic, moved } = this.#call;
     const stages = [this.#stages.a, this.#stages.b, this.#stages.c, this.#stages.d].filter((stage) => stage !== null);
     const observed = this.#observed;
-    const ran = observed?.algorithm ?? algorithmLabel(observed?.path ?? path, this.#algorithm);
     return {
       engine: NAME,
-      algorithm: ran,
+      algorithm: observed?.algorithm ?? this.#algorithm,
       variant: observed ? `${observed.text}, as its log says` : `${PATH_NAMES[path]}, as expected`,
       workspaceBytes: this.workspaceBytes,
       bytesMoved: moved + traffic,
@@ -372,7 +456,7 @@ class CublasMpPlan implements EnginePlan {
     const observed = this.#observed;
     if (observed === null) return notes;
     const asked = algorithmsOf(path).length > 0 ? this.#algorithm : null;
-    const isOther = observed.path !== path || asked !== null && observed.algorithm !== asked;
+    const isOther = path !== "local" && (observed.path !== path || asked !== null && observed.algorithm !== asked);
     if (isOther) {
       const wanted = `${asked ? `${asked} ` : ""}${PATH_NAMES[path]}`;
       notes.push(`cuBLASMp was asked for ${wanted} and ran ${observed.text}`);
@@ -428,7 +512,10 @@ class CublasMpPlan implements EnginePlan {
         this.#setPointer(Attribute.EPILOGUE_AUX_SCALE_POINTER, this.#cell("aux"));
       }
     }
-    if (epilog.auxAmax) this.#setPointer(Attribute.EPILOGUE_AUX_AMAX_POINTER, this.#cell("auxAmax"));
+    // cuBLASMp looks for the maximum of 8-bit matrices only.
+    if (epilog.auxAmax && isQuantized(epilog.auxDType)) {
+      this.#setPointer(Attribute.EPILOGUE_AUX_AMAX_POINTER, this.#cell("auxAmax"));
+    }
     if (epilog.resultAmax) this.#setPointer(Attribute.AMAX_D_POINTER, this.#cell("resultAmax"));
   }
 
@@ -591,7 +678,8 @@ class CublasMpPlan implements EnginePlan {
     const result: EpilogValues = {};
     if (outputs.reluAux) result.reluAux = cut(outputs.reluAux, reluAuxShape(innerRows, innerColumns));
     if (outputs.geluAux) result.geluAux = cut(outputs.geluAux, geluAuxShape(innerRows, innerColumns));
-    const { accumulator, n } = this.#problem;
+    const { accumulator } = this.#problem;
+    const n = this.#call.isExchanged ? this.#problem.m : this.#problem.n;
     const wide = accumulator === "float64" ? "float64" : "float32";
     if (biasGradient === "d") {
       const name = gradientName(activation);
@@ -601,9 +689,14 @@ class CublasMpPlan implements EnginePlan {
     } else if (biasGradient === "b") {
       result.bgradb = widen(cut(outputs.bgradb!, [n]), wide);
     }
-    if (auxAmax) result.geluAuxAmax = this.#maximum("auxAmax");
+    if (auxAmax) result.geluAuxAmax = this.#auxMaximum(result.geluAux!);
     if (resultAmax) result.resultAmax = this.#maximum("resultAmax");
     return result;
+  }
+
+  #auxMaximum(aux: LocalArray): LocalArray {
+    if (isQuantized(aux.dtype)) return this.#maximum("auxAmax");
+    return new LocalArray({ data: Float32Array.of(largest(aux)), dtype: "float32", shape: [1] });
   }
 
   #maximum(cell: Cell): LocalArray {

@@ -48,11 +48,9 @@ export function operationCode({ transpose, conjugate }: Operation, dtype: DType)
 
 /** `cublasMpMatmulEpilogue_t`. One rank has nothing to reduce. */
 export function epilogueCode({ name }: Epilog, path: CublasMpPath): number {
-  if (name === "none") return CublasMpMatmulEpilogue.DEFAULT;
-  if (name === "all_reduce") {
-    return path === "local" ? CublasMpMatmulEpilogue.DEFAULT : CublasMpMatmulEpilogue.ALLREDUCE;
-  }
-  return CublasMpMatmulEpilogue[name.toUpperCase() as keyof typeof CublasMpMatmulEpilogue];
+  const reduction = path === "all_reduce" ? CublasMpMatmulEpilogue.ALLREDUCE : CublasMpMatmulEpilogue.DEFAULT;
+  if (name === "none" || name === "all_reduce") return reduction;
+  return reduction | CublasMpMatmulEpilogue[name.toUpperCase() as keyof typeof CublasMpMatmulEpilogue];
 }
 
 /** cuBLASMp's algorithms by name. */
@@ -84,19 +82,13 @@ export function algorithmsOf(path: CublasMpPath): readonly CublasMpAlgorithm[] {
 
 /**
  * The algorithm that is asked of cuBLASMp for a path. Its own default is never asked for: for GEMM+AllReduce that is a
- * multicast one. Null if the path does not have the algorithm.
+ * multicast one. Null if the path does not have the algorithm. One rank has nothing to overlap, and takes any name.
  */
 export function algorithmFor(path: CublasMpPath, wanted: AlgorithmName): CublasMpAlgorithm | null {
-  const algorithms = algorithmsOf(path);
+  const algorithms = path === "local" ? OVERLAPPED.all_gather.toReversed() : algorithmsOf(path);
   if (algorithms.length === 0) return wanted === "default" || wanted === "no_overlap" ? "no_overlap" : null;
   if (wanted === "default") return algorithms[0];
   return algorithms.find((name) => name === wanted) ?? null;
-}
-
-/** What a path without algorithms is called in reports. */
-export function algorithmLabel(path: CublasMpPath, algorithm: CublasMpAlgorithm): string {
-  if (algorithmsOf(path).length > 0) return algorithm;
-  return path === "generic" ? "summa" : path;
 }
 
 /** The type of a bias, and of a bias gradient: D's, or for 8-bit products the 16-bit type that goes with it. */

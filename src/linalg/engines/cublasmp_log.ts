@@ -58,19 +58,37 @@ function openLog(symbols: CublasMp["symbols"]): string | null {
   }
 }
 
-/** Run a product and return what the log says about it; null if no log can be had. */
+/** What the log says went wrong, or null. */
+export function errorsOf(log: string): string | null {
+  const lines = log.split("\n").filter((line) => line.includes("[Error]")).map((line) =>
+    line.replace(/^.*\[Error\]/, "")
+  );
+  return lines.length === 0 ? null : lines.join("; ");
+}
+
+/**
+ * Run a product and return what the log says about it; null if no log can be had.
+ *
+ * @throws what `run` throws, with the errors in the log added to its message.
+ */
 export function observe(symbols: CublasMp["symbols"], run: () => void): ObservedAlgorithm | null {
   file ??= openLog(symbols);
   if (file === null) {
     run();
     return null;
   }
-  const start = Deno.statSync(file).size;
+  const path = file;
+  const start = Deno.statSync(path).size;
+  const written = () => new TextDecoder().decode(Deno.readFileSync(path).subarray(start));
   symbols.cublasMpLoggerSetLevel(LEVEL);
   try {
     run();
+  } catch (error) {
+    const errors = errorsOf(written());
+    if (error instanceof Error && errors !== null) error.message += ` The log of cuBLASMp: ${errors}`;
+    throw error;
   } finally {
     symbols.cublasMpLoggerSetLevel(0);
   }
-  return parseLog(new TextDecoder().decode(Deno.readFileSync(file).subarray(start)));
+  return parseLog(written());
 }

@@ -102,7 +102,9 @@ export interface CublasMpCall {
   readonly a: GivenMatrix;
   /** cuBLASMp's B. */
   readonly b: GivenMatrix;
-  /** cuBLASMp's D, and its C. */
+  /** cuBLASMp's C, or null. */
+  readonly c: GivenMatrix | null;
+  /** cuBLASMp's D. */
   readonly d: GivenMatrix;
   /** Bytes that leave ranks while multiplying, about. */
   readonly traffic: number;
@@ -120,6 +122,8 @@ export interface PathRequest {
   readonly epilog: Epilog;
   /** Whether only paths will do that have overlapped algorithms. */
   readonly isOverlapped: boolean;
+  /** Which paths will do; all when left out. */
+  readonly accepts?: (path: CublasMpPath) => boolean;
 }
 
 /** The problem whose D is the transpose: the other memory order. */
@@ -151,8 +155,8 @@ function isTiedToRows({ hasBias, aux, biasGradient }: Epilog): boolean {
   return hasBias || aux !== "none" || biasGradient !== "none";
 }
 
-/** Local extents of 8-bit products are multiples of this. */
-const QUANTIZED_UNIT = 16;
+/** Bytes that the columns of narrow matrices begin at multiples of: cuBLASLt has no kernels for others. */
+const NARROW_ALIGNMENT = 16;
 
 /** One orientation of the problem, with the factors transposed locally where they have to be. */
 interface Oriented extends PathRequest {
@@ -166,6 +170,8 @@ interface Oriented extends PathRequest {
   readonly turnsB: boolean;
   /** What local extents must be multiples of. */
   readonly unit: number;
+  /** The same for n, along which one matrix is divided and another is whole, so that padding may move elements. */
+  readonly unitOfN: number;
 }
 
 /** What must be done to a factor: transposed or not, if that is prescribed. */
@@ -195,8 +201,11 @@ function orient(request: PathRequest, isExchanged: boolean, isReduced: boolean):
   const isStuck = (matrix: Matrix, { conjugate, transpose }: Operation) =>
     conjugate && !transpose && dtypeInfo(matrix.dtype).isComplex;
   if (isStuck(a, operationA) || isStuck(b, operationB)) return null;
-  const unit = isNarrow ? QUANTIZED_UNIT : 1;
-  return { ...request, problem, isExchanged, a, b, operationA, operationB, turnsA, turnsB, unit };
+  const { itemSize } = dtypeInfo(problem.a.dtype);
+  const unit = itemSize <= 2 ? NARROW_ALIGNMENT / itemSize : 1;
+  // A rank's chunk of columns begins at a multiple of 4 bytes at least.
+  const unitOfN = isNarrow ? unit : itemSize === 2 ? 2 : 1;
+  return { ...request, problem, isExchanged, a, b, operationA, operationB, turnsA, turnsB, unit, unitOfN };
 }
 
 function roundUp(value: number, unit: number): number {
@@ -243,6 +252,13 @@ interface BlockSizes {
   readonly columns: number;
 }
 
+/** The grid of a matrix divided along a dimension. */
+function lineOf(along: 0 | 1, size: number): GridShape {
+  return along === 0 || size === 1
+    ? { rows: size, columns: 1, layout: "column-major" }
+    : { rows: 1, columns: size, layout: "row-major" };
+}
+
 function giveLine(matrix: Matrix, isTransposed: boolean, line: Line, blocks: BlockSizes, size: number): GivenMatrix {
   const { along, ranges, part, whole } = line;
   const distribution = size === 1 ? matrix.distribution : divided(matrix, along, ranges);
@@ -254,9 +270,7 @@ function giveLine(matrix: Matrix, isTransposed: boolean, line: Line, blocks: Blo
     columns: along === 1 ? part * size : whole,
     blockRows: blocks.rows,
     blockColumns: blocks.columns,
-    grid: along === 0
-      ? { rows: size, columns: 1, layout: "column-major" }
-      : { rows: 1, columns: size, layout: "row-major" },
+    grid: lineOf(along, size),
     distribution,
     isTransposed,
     isMoved: !isInPlace(matrix.distribution, distribution),
@@ -269,7 +283,7 @@ function bytesOf({ rows, columns, dtype }: Matrix): number {
 }
 
 /** What bringing the matrices where they are given costs. */
-function costOf({ problem, isExchanged, a, b }: Oriented, given: Pick<CublasMpCall, "a" | "b" | "d">) {
+function costOf({ problem, a, b }: Oriented, given: Pick<CublasMpCall, "a" | "b" | "c" | "d">) {
   let [moved, copied] = [0, 0];
   const add = (matrix: Matrix, { isMoved, isTransposed, padded, distribution }: GivenMatrix, isResult: boolean) => {
     const [from, to] = isResult ? [distribution, matrix.distribution] : [matrix.distribution, distribution];
@@ -278,8 +292,8 @@ function costOf({ problem, isExchanged, a, b }: Oriented, given: Pick<CublasMpCa
   };
   add(a, given.a, false);
   add(b, given.b, false);
-  add(problem.d, { ...given.d, isTransposed: isExchanged }, true);
-  if (problem.c) add(problem.c, { ...given.d, isTransposed: isExchanged }, false);
+  add(problem.d, given.d, true);
+  if (problem.c && given.c) add(problem.c, given.c, false);
   return { moved, copied };
 }
 
@@ -290,10 +304,11 @@ function finish(
   given: Pick<CublasMpCall, "a" | "b" | "d">,
   traffic: number,
 ): CublasMpCall {
-  const { isExchanged, operationA, operationB } = oriented;
+  const { isExchanged, operationA, operationB, problem } = oriented;
   const [m, n, k] = extents;
   const d = { ...given.d, isTransposed: isExchanged };
-  const matrices = { ...given, d };
+  const c = problem.c && { ...d, isMoved: !isInPlace(problem.c.distribution, d.distribution) };
+  const matrices = { ...given, c, d };
   const cost = costOf(oriented, matrices);
   return { path, isExchanged, m, n, k, operationA, operationB, ...matrices, traffic, ...cost };
 }
@@ -315,11 +330,11 @@ function blocksOf(dimension: 0 | 1, along: number, other: number): BlockSizes {
 }
 
 function* allGatherCalls(oriented: Oriented, size: number): Generator<CublasMpCall> {
-  const { problem, a, b, turnsA, turnsB, unit } = oriented;
-  const { mOfA, kOfA, kOfB, nOfB } = dimensionsOf(oriented);
+  const { problem, a, b, turnsA, turnsB, unit, unitOfN } = oriented;
+  const { mOfA, nOfB } = dimensionsOf(oriented);
   const k = roundUp(problem.k, unit);
-  const partOfN = roundUp(Math.ceil(problem.n / size), unit);
-  const n = size === 1 ? roundUp(problem.n, unit) : partOfN * size;
+  const partOfN = roundUp(Math.ceil(problem.n / size), unitOfN);
+  const n = partOfN * size;
   for (const ranges of commonDivisions([[problem.d, 0], [a, mOfA]])) {
     const part = blockOf(ranges, unit);
     const blocksA = blocksOf(mOfA, part, k);
@@ -330,17 +345,16 @@ function* allGatherCalls(oriented: Oriented, size: number): Generator<CublasMpCa
       b: giveLine(b, turnsB, { along: nOfB, ranges: rangesOfN, part: partOfN, whole: k }, blocksB, size),
       d: giveLine(problem.d, false, { along: 0, ranges, part, whole: n }, { rows: part, columns: partOfN }, size),
     };
-    void [kOfA, kOfB];
     const path = size === 1 ? "local" : "all_gather";
     yield finish(oriented, path, [part * size, n, k], given, (size - 1) * bytesOf(b));
   }
 }
 
 function* reduceScatterCalls(oriented: Oriented, size: number): Generator<CublasMpCall> {
-  const { problem, a, b, turnsA, turnsB, unit } = oriented;
+  const { problem, a, b, turnsA, turnsB, unit, unitOfN } = oriented;
   const { kOfA, kOfB } = dimensionsOf(oriented);
   const m = roundUp(problem.m, unit);
-  const partOfN = roundUp(Math.ceil(problem.n / size), unit);
+  const partOfN = roundUp(Math.ceil(problem.n / size), unitOfN);
   const n = partOfN * size;
   const rangesOfN = evenRanges(problem.n, partOfN, size);
   for (const ranges of commonDivisions([[a, kOfA], [b, kOfB]])) {
@@ -375,7 +389,7 @@ function* allReduceCalls(oriented: Oriented, size: number): Generator<CublasMpCa
         columns: n * size,
         blockRows: m,
         blockColumns: n,
-        grid: { rows: 1, columns: size, layout: "row-major" as const },
+        grid: lineOf(1, size),
         distribution,
         isTransposed: false,
         isMoved: false,
@@ -395,17 +409,12 @@ export function gridShapeOf(grid: ProcessGrid, size: number): GridShape | null {
   return { rows, columns, layout: plain.layout };
 }
 
-/** Blocks that cuBLASMp takes as they are: from the first process on, with something on every rank. */
+/** Blocks that cuBLASMp takes as they are: on all ranks, from the first process on. */
 function usableBlocks(distribution: Distribution, size: number): { blocks: BlockCyclic; grid: GridShape } | null {
   const blocks = asBlocks(distribution);
   const grid = blocks && gridShapeOf(blocks.grid, size);
   if (!blocks || !grid || blocks.firstProcess.some((process) => process !== 0)) return null;
-  return hasEmptyParts(distribution, size) ? null : { blocks, grid };
-}
-
-function hasEmptyParts(distribution: Distribution, size: number): boolean {
-  for (let rank = 0; rank < size; rank++) if (distribution.localShape(rank).includes(0)) return true;
-  return false;
+  return { blocks, grid };
 }
 
 function isPlain({ epilog, problem }: PathRequest): boolean {
@@ -454,7 +463,13 @@ function* gridCalls(oriented: Oriented, size: number): Generator<CublasMpCall> {
       b: give(b, turnsB, blocksOf(nOfB, n, k)),
       d: give(problem.d, false, { rows: m, columns: n }),
     };
-    if (Object.values(given).some(({ distribution }) => hasEmptyParts(distribution, size))) continue;
+    // cuBLASMp 0.10 fails where a process has no block, and for some transposed factors in unequal blocks.
+    const most = Math.max(...grid.shape);
+    const isTooSmall = [[problem.m, m], [problem.n, n], [problem.k, k]].some(([extent, block]) =>
+      extent <= (most - 1) * block
+    );
+    const isTransposed = oriented.operationA.transpose || oriented.operationB.transpose;
+    if (isTooSmall || isTransposed && (m !== n || n !== k)) continue;
     const [rows, columns] = grid.shape;
     const traffic = (columns - 1) * bytesOf(a) + (rows - 1) * bytesOf(b);
     yield finish(oriented, "generic", [problem.m, problem.n, problem.k], given, traffic);
@@ -486,9 +501,7 @@ function fallbackCall(oriented: Oriented, size: number): CublasMpCall | null {
     columns: matrix.columns,
     blockRows: blocks.rows,
     blockColumns: blocks.columns,
-    grid: along === 0
-      ? { rows: size, columns: 1, layout: "column-major" }
-      : { rows: 1, columns: size, layout: "row-major" },
+    grid: lineOf(along, size),
     distribution: matrix.distribution,
     isTransposed,
     isMoved: false,
@@ -500,28 +513,36 @@ function fallbackCall(oriented: Oriented, size: number): CublasMpCall | null {
     d: give(problem.d, false, lineD.along, { rows: m, columns: n }),
   };
   const traffic = (size - 1) * (bytesOf(a) + bytesOf(b));
-  return finish(oriented, "fallback", [problem.m, problem.n, problem.k], given, traffic);
+  const isOneGrid = lineA.along === lineD.along && lineB.along === lineD.along;
+  return finish(oriented, isOneGrid ? "generic" : "fallback", [problem.m, problem.n, problem.k], given, traffic);
+}
+
+/** Whether the sum over ranks may come before what else the epilog does, on D as a whole. */
+function mayReduce({ aux, biasGradient, resultAmax }: Epilog, { distribution }: Matrix): boolean {
+  return distribution.isReplicated && aux === "none" && biasGradient === "none" && !resultAmax;
 }
 
 function* candidates(request: PathRequest): Generator<CublasMpCall> {
-  const size = request.problem.d.distribution.size!;
-  const { allReduce } = request.epilog;
+  const { problem, epilog } = request;
+  const size = problem.d.distribution.size!;
   for (const isExchanged of [false, true]) {
-    const oriented = orient(request, isExchanged, allReduce && size > 1);
+    const reduced = size > 1 && mayReduce(epilog, problem.d) ? orient(request, isExchanged, true) : null;
+    if (reduced) yield* allReduceCalls(reduced, size);
+    const oriented = epilog.allReduce && size > 1 ? null : orient(request, isExchanged, false);
     if (!oriented) continue;
-    if (size === 1) {
-      yield* allGatherCalls(oriented, size);
-    } else if (allReduce) {
-      yield* allReduceCalls(oriented, size);
-    } else {
-      yield* allGatherCalls(oriented, size);
-      yield* reduceScatterCalls(oriented, size);
-      if (request.isOverlapped || !isPlain(request)) continue;
-      yield* gridCalls(oriented, size);
-      const call = fallbackCall(oriented, size);
-      if (call) yield call;
-    }
+    yield* allGatherCalls(oriented, size);
+    if (size === 1) continue;
+    yield* reduceScatterCalls(oriented, size);
+    if (request.isOverlapped || !isPlain(request)) continue;
+    yield* gridCalls(oriented, size);
+    const call = fallbackCall(oriented, size);
+    if (call) yield call;
   }
+}
+
+/** An epilog's inputs and outputs lie as the user's D does, so that D must be computed where it is wanted. */
+function isPossible({ epilog, accepts }: PathRequest, { d, path }: CublasMpCall): boolean {
+  return !(isTiedToRows(epilog) && d.isMoved) && (accepts?.(path) ?? true);
 }
 
 /** Overlapped where the matrices are; the same after local copies; not overlapped where they are; after moves. */
@@ -547,6 +568,9 @@ export function isCheaper(one: readonly number[], other: readonly number[]): boo
 /** The cheapest way to give a product to cuBLASMp, or null if there is none. */
 export function chooseCall(request: PathRequest): CublasMpCall | null {
   let best: CublasMpCall | null = null;
-  for (const call of candidates(request)) if (best === null || isCheaper(callCost(call), callCost(best))) best = call;
+  for (const call of candidates(request)) {
+    if (!isPossible(request, call)) continue;
+    if (best === null || isCheaper(callCost(call), callCost(best))) best = call;
+  }
   return best;
 }

@@ -61,8 +61,11 @@ class Descriptors implements Disposable {
   readonly #call: PblasCall;
   readonly #grid: bigint;
   readonly #made: bigint[] = [];
+  /** An address for parts without elements: cuBLASMp refuses null. */
+  readonly #nowhere: DeviceBuffer;
 
-  constructor(resources: CublasMpResources, call: PblasCall, size: number) {
+  constructor(resources: CublasMpResources, call: PblasCall, { size, stream }: Runtime) {
+    this.#nowhere = new DeviceBuffer(stream!, 256);
     this.#resources = resources;
     this.#call = call;
     this.#grid = resources.grid(gridShapeOf(call.blocks.grid, size)!);
@@ -81,12 +84,13 @@ class Descriptors implements Disposable {
       "cublasMpMatrixDescriptorCreate",
     );
     this.#made.push(out[0]);
-    return [local.size === 0 ? 0n : local.address, 1n, 1n, out[0]];
+    return [local.size === 0 ? this.#nowhere.address : local.address, 1n, 1n, out[0]];
   }
 
   [Symbol.dispose](): void {
     const { cublasMpMatrixDescriptorDestroy: destroy } = this.#resources.symbols;
     for (const handle of this.#made) checkCublasMp(destroy(handle), "cublasMpMatrixDescriptorDestroy");
+    this.#nowhere.free();
   }
 }
 
@@ -131,7 +135,7 @@ function run(runtime: Runtime, call: PblasCall): void {
   const target = routine === "trmm"
     ? { ...result, local: LocalArray.empty(call.dtype, result.local.shape, "F", stream) }
     : result;
-  using descriptors = new Descriptors(resources, call, runtime.size);
+  using descriptors = new Descriptors(resources, call, runtime);
   const values = [resources.handleOn(stream), ...argumentsOf(call, descriptors, target)];
   const [device, host] = [new BigUint64Array(1), new BigUint64Array(1)];
   checkCublasMp(query(...values, device, host), `${name}_bufferSize`);

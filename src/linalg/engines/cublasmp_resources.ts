@@ -31,6 +31,8 @@ export interface WorkspaceUse extends Disposable {
   readonly address: bigint;
   /** Its size. */
   readonly byteLength: number;
+  /** The bytes that were asked for, by the rank that asked for the most. */
+  readonly needed: number;
 }
 
 /** Sizes are rounded up to this, so that plans of similar sizes share. */
@@ -106,6 +108,7 @@ export class CublasMpResources {
     return {
       address,
       byteLength,
+      needed,
       [Symbol.dispose]: () => {
         workspace.isUsed = false;
       },

@@ -1,0 +1,147 @@
+/**
+ * Epilogs that cuBLASMp does not have for a product: the product is computed on the GPUs in full precision, and the epilog
+ * follows on the host, as on CPUs. Slow, and said so in reports.
+ *
+ * @module
+ */
+import { decode, type DType, encode } from "../../array/dtype.ts";
+import { LocalArray } from "../../array/local_array.ts";
+import type { Runtime } from "../../runtime/runtime.ts";
+import type { Stream } from "../../runtime/stream.ts";
+import { applyEpilog, type Epilog, type EpilogValues } from "../epilog.ts";
+import type { LocalOperands, MatmulProblem } from "../problem.ts";
+import { asBlock, completeLocalSums, globalSums, type RealVector, take, vector } from "./bias_gradient.ts";
+import type { AlgorithmReport, EnginePlan, EngineRequest, EngineValues } from "./engine.ts";
+import { kept } from "./strategy.ts";
+
+/** The same product without its epilog, in the type in which it is summed. */
+export function withoutEpilog(request: EngineRequest): EngineRequest {
+  const { problem, epilog, settings } = request;
+  const { accumulator, c, d } = problem;
+  const { computeType, ...others } = settings ?? {};
+  const isNarrow = computeType?.startsWith("float16");
+  return {
+    ...request,
+    problem: { ...problem, c: c && { ...c, dtype: accumulator }, d: { ...d, dtype: accumulator } },
+    epilog: {
+      ...epilog,
+      name: "none",
+      hasBias: false,
+      activation: "none",
+      aux: "none",
+      biasGradient: "none",
+      allReduce: false,
+      auxAmax: false,
+      resultAmax: false,
+    },
+    settings: { ...others, ...computeType && !isNarrow && { computeType } },
+  };
+}
+
+/** A local part on the host as numbers of another type, column-major. */
+function onHost(local: LocalArray, dtype: DType): LocalArray {
+  const host = local.toHost("F");
+  if (host.dtype === dtype) return host;
+  const wide = LocalArray.zeros(dtype, host.shape, "F");
+  decode(host.dtype, host.data, wide.data as Float32Array<ArrayBuffer>);
+  return wide;
+}
+
+/** A plan for the product, and an epilog on the host. */
+export class HostEpilogPlan implements EnginePlan {
+  readonly #runtime: Runtime;
+  readonly #problem: MatmulProblem;
+  readonly #epilog: Epilog;
+  readonly #product: EnginePlan;
+
+  /** `product` is the plan of {@linkcode withoutEpilog}. */
+  constructor(runtime: Runtime, { problem, epilog }: EngineRequest, product: EnginePlan) {
+    this.#runtime = runtime;
+    this.#problem = problem;
+    this.#epilog = epilog;
+    this.#product = product;
+  }
+
+  get workspaceBytes(): number {
+    return this.#product.workspaceBytes;
+  }
+
+  get report(): AlgorithmReport {
+    const { copies, notes, ...others } = this.#product.report;
+    const { name } = this.#epilog;
+    return {
+      ...others,
+      copies: [...copies, `D copied to the host for the epilog ${name === "none" ? "resultAmax" : name}, and back`],
+      notes: [...notes, "cuBLASMp does not have this epilog for these types and distributions: the CPU applies it"],
+    };
+  }
+
+  execute(operands: LocalOperands, values: EngineValues, stream: Stream | null = null): EpilogValues {
+    const own = this.#runtime.stream!;
+    const { accumulator } = this.#problem;
+    const d = LocalArray.empty(accumulator, operands.d.shape, "F", own);
+    const c = operands.c && this.#widened(operands.c);
+    this.#product.execute({ ...operands, c, d }, values, stream);
+    if (stream !== null && stream !== own) own.wait(stream);
+    const block = onHost(d, accumulator);
+    const outputs = this.#apply(block, operands, values.epilog);
+    this.#store(block, operands.d, values.scales.d ?? 1);
+    d.release();
+    if (c !== operands.c) c?.release();
+    return outputs;
+  }
+
+  [Symbol.dispose](): void {
+    this.#product[Symbol.dispose]();
+  }
+
+  #widened(local: LocalArray): LocalArray {
+    const { accumulator } = this.#problem;
+    if (local.dtype === accumulator) return local;
+    const wide = LocalArray.empty(accumulator, local.shape, "F", this.#runtime.stream);
+    wide.set(local);
+    return wide;
+  }
+
+  /** Round to D's type, times a factor. */
+  #store(block: LocalArray, d: LocalArray, scale: number): void {
+    if (d.dtype === block.dtype) return d.set(block);
+    const data = block.data as Float32Array<ArrayBuffer>;
+    if (scale !== 1) { for (let i = 0; i < data.length; i++) data[i] *= scale; }
+    const { shape, strides } = block;
+    d.set(new LocalArray({ data: encode(d.dtype, data), dtype: d.dtype, shape, strides }));
+  }
+
+  #apply(block: LocalArray, operands: LocalOperands, inputs: EpilogValues): EpilogValues {
+    const epilog = this.#epilog;
+    const { communicator, rank } = this.#runtime;
+    const { transposed, d: { distribution } } = this.#problem;
+    const hostInputs = Object.fromEntries(
+      Object.entries(inputs).map(([name, input]) => [name, (input as LocalArray).toHost("F")]),
+    );
+    const outputs = applyEpilog(epilog, asBlock(block, transposed), hostInputs);
+    const rows = transposed ? 1 : 0;
+    const name = epilog.activation === "relu" ? "dreluBgrad" : "dgeluBgrad";
+    if (epilog.biasGradient === "d") {
+      const local = outputs[name]!.data as RealVector;
+      outputs[name] = vector(completeLocalSums(communicator, distribution, rows, local));
+    } else if (epilog.biasGradient === "a") {
+      outputs.bgrada = vector(take(this.#factorSums("a", operands), distribution.indexSets(rank)[rows]));
+    } else if (epilog.biasGradient === "b") {
+      outputs.bgradb = vector(this.#factorSums("b", operands));
+    }
+    const { stream } = this.#runtime;
+    return Object.fromEntries(
+      Object.entries(outputs).map(([name, output]) => [name, (output as LocalArray).toDevice(stream!, "F")]),
+    );
+  }
+
+  /** The sums over k of a factor of the user's product, for all indices of its other dimension. Collective. */
+  #factorSums(factor: "a" | "b", { a, b }: LocalOperands): RealVector {
+    const exchanged = factor === "a" ? "b" : "a";
+    const name = this.#problem.transposed ? exchanged : factor;
+    const local = onHost(name === "a" ? a : b, this.#problem.accumulator);
+    const { distribution } = this.#problem[name];
+    return globalSums(this.#runtime.communicator, local, distribution, kept(name, this.#problem));
+  }
+}

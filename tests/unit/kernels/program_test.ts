@@ -1,0 +1,50 @@
+/** Kernels compile for every architecture that CUDA 13 serves; needs NVRTC, but no GPU. */
+import { assert, assertEquals, assertThrows } from "@std/assert";
+import { LibraryNotFoundError } from "../../../ffi/library.ts";
+import { NvrtcError, openNvrtc } from "../../../ffi/nvrtc.ts";
+import { kernelSources } from "../../../src/kernels/elements.ts";
+import { compile, packWords } from "../../../src/kernels/program.ts";
+
+function hasNvrtc(): boolean {
+  try {
+    openNvrtc();
+    return true;
+  } catch (error) {
+    if (error instanceof LibraryNotFoundError) return false;
+    throw error;
+  }
+}
+
+const ignore = !hasNvrtc();
+const reason = ignore ? " (skipped: no NVRTC)" : "";
+
+for (const [name, source] of Object.entries(kernelSources)) {
+  Deno.test({
+    name: `the kernels of ${name} compile${reason}`,
+    ignore,
+    fn: () => {
+      const image = compile(name, source, [9, 0]);
+      assertEquals(new TextDecoder().decode(image.subarray(1, 4)), "ELF");
+    },
+  });
+}
+
+Deno.test({
+  name: `a GPU that is newer than NVRTC gets PTX, and a broken kernel an error with the compiler's text${reason}`,
+  ignore,
+  fn: () => {
+    const source = `extern "C" __global__ void nothing() {} // ${crypto.randomUUID()}`;
+    assert(new TextDecoder().decode(compile("nothing", source, [99, 0])).includes(".entry nothing"));
+    const error = assertThrows(() => compile("broken", "int f() { return x; }", [9, 0]), NvrtcError);
+    assert(error.message.includes('identifier "x" is undefined'), error.message);
+  },
+});
+
+Deno.test("a kernel's argument is a struct of 8-byte fields", () => {
+  const view = new DataView(packWords([-1n, 2n ** 63n, 0.5]).buffer);
+  assertEquals([view.getBigInt64(0, true), view.getBigUint64(8, true), view.getFloat64(16, true)], [
+    -1n,
+    2n ** 63n,
+    0.5,
+  ]);
+});
