@@ -92,29 +92,30 @@ export const PBLAS_SYMBOLS = {
   pztradd_: TRADD,
 } as const satisfies Deno.ForeignLibraryInterface;
 
-type Symbols = Deno.DynamicLibrary<typeof PBLAS_SYMBOLS>["symbols"];
+/** The functions of all types. */
+export type PblasSymbols = Deno.DynamicLibrary<typeof PBLAS_SYMBOLS>["symbols"];
 
 /** The routines of one type. */
 export interface Pblas {
   /** `p?trsm_` */
-  readonly trsm: Symbols["pdtrsm_"];
+  readonly trsm: PblasSymbols["pdtrsm_"];
   /** `p?trmm_` */
-  readonly trmm: Symbols["pdtrmm_"];
+  readonly trmm: PblasSymbols["pdtrmm_"];
   /** `p?syrk_` */
-  readonly syrk: Symbols["pdsyrk_"];
+  readonly syrk: PblasSymbols["pdsyrk_"];
   /** `p?herk_`; null for real types. */
-  readonly herk: Symbols["pzherk_"] | null;
+  readonly herk: PblasSymbols["pzherk_"] | null;
   /** `p?symm_` */
-  readonly symm: Symbols["pdsymm_"];
+  readonly symm: PblasSymbols["pdsymm_"];
   /** `p?geadd_` */
-  readonly geadd: Symbols["pdgeadd_"];
+  readonly geadd: PblasSymbols["pdgeadd_"];
   /** `p?tradd_` */
-  readonly tradd: Symbols["pdtradd_"];
+  readonly tradd: PblasSymbols["pdtradd_"];
 }
 
 let opened: Readonly<Record<BlasType, Pblas>> | undefined;
 
-function table(symbols: Symbols): Record<BlasType, Pblas> {
+function table(symbols: PblasSymbols): Record<BlasType, Pblas> {
   const of = (type: BlasType): Pblas => ({
     trsm: symbols[`p${type}trsm_`],
     trmm: symbols[`p${type}trmm_`],

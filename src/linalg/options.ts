@@ -126,7 +126,10 @@ export interface MatmulOptions extends PlanOptions {
   engine?: EngineName;
   /** Write D into C's memory and return C. False if left out. */
   inplace?: boolean;
-  /** The memory order of D, unless there is a C, whose order D takes. `F` if A and B both are, else `C`, if left out. */
+  /**
+   * The memory order of D, unless there is a C, whose order D takes. If left out: on GPUs the one that cuBLASMp produces
+   * without a copy, if only one is; else `F` if A and B both are, else `C`.
+   */
   order?: "C" | "F";
   /** Whether `execute` waits for the result: `auto` waits for CPUs only, true always. A CPU always waits. */
   blocking?: true | "auto";

@@ -22,7 +22,7 @@ import { DeviceBuffer } from "../../memory/device.ts";
 import { clearOnDevice, copyToDevice } from "../../memory/copy.ts";
 import { exchange } from "../../runtime/agreement.ts";
 import type { Runtime } from "../../runtime/runtime.ts";
-import type { Stream } from "../../runtime/stream.ts";
+import type { Event, Stream } from "../../runtime/stream.ts";
 import type { ScaleType } from "../compute_type.ts";
 import { type Epilog, type EpilogValues, geluAuxShape, isTrivial, reluAuxShape } from "../epilog.ts";
 import type { AlgorithmName } from "../options.ts";
@@ -325,6 +325,8 @@ class CublasMpPlan implements EnginePlan {
   #values: EngineValues | null = null;
   #observed: ObservedAlgorithm | null = null;
   #isObserved = false;
+  /** The end of the last execution on another stream than the runtime's. */
+  #elsewhere: Event | null = null;
   #isDisposed = false;
 
   constructor(runtime: Runtime, request: EngineRequest, call: CublasMpCall) {
@@ -421,8 +423,12 @@ class CublasMpPlan implements EnginePlan {
     if (on !== own) on.wait(own);
     if (this.#isObserved) this.#multiply(given, on);
     else this.#firstTime(given, on);
-    const needsOwn = given.d !== operands.d || this.#hasOutputs;
-    if (on !== own && needsOwn) own.wait(on);
+    // Copies are made and freed in the order of the runtime's stream.
+    const isDirect = given.a === left && given.b === right && given.c === addend && given.d === operands.d;
+    if (on !== own) {
+      if (isDirect && !this.#hasOutputs) this.#elsewhere = this.#markEnd(on);
+      else own.wait(on);
+    }
     d.deliver(given.d, operands.d);
     a.release();
     b.release();
@@ -435,12 +441,21 @@ class CublasMpPlan implements EnginePlan {
     if (this.#isDisposed) return;
     this.#isDisposed = true;
     const { symbols } = this.#resources;
+    if (this.#elsewhere) this.#runtime.stream!.wait(this.#elsewhere);
+    this.#elsewhere?.[Symbol.dispose]();
+    this.#resources.keepUntilDone(this.#hostWorkspace);
     checkCublasMp(symbols.cublasMpMatmulDescriptorDestroy(this.#descriptor), "cublasMpMatmulDescriptorDestroy");
     for (const descriptor of Object.values(this.#descriptors)) descriptor[Symbol.dispose]();
     for (const stage of Object.values(this.#stages)) stage?.free();
     this.#input?.given.release();
     this.#cells?.free();
     this.#workspace[Symbol.dispose]();
+  }
+
+  #markEnd(stream: Stream): Event {
+    if (this.#elsewhere === null) return stream.record();
+    this.#elsewhere.record(stream);
+    return this.#elsewhere;
   }
 
   get #hasOutputs(): boolean {

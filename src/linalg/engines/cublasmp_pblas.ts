@@ -47,9 +47,6 @@ const FUNCTIONS = {
 type Argument = bigint | number | ArrayBufferView<ArrayBuffer>;
 type NativeFunction = (...values: Argument[]) => number;
 
-/** Host memory that work on the stream may still use. */
-let pending: unknown[] = [];
-
 function scalar(dtype: DType, value: Scalar): Float32Array<ArrayBuffer> | Float64Array<ArrayBuffer> {
   const parts = typeof value === "object" ? [...value] : [Number(value), 0];
   return dtype === "float64" || dtype === "complex128" ? Float64Array.from(parts) : Float32Array.from(parts);
@@ -130,7 +127,6 @@ function run(runtime: Runtime, call: PblasCall): void {
   if (!query || !compute) {
     throw new ConfigurationError(`${routine} needs cuBLASMp 0.9 or newer. Run: deno task native install cuda`);
   }
-  if (stream.isDone) pending = [];
   // cublasMpTrmm does not work in place.
   const target = routine === "trmm"
     ? { ...result, local: LocalArray.empty(call.dtype, result.local.shape, "F", stream) }
@@ -140,7 +136,7 @@ function run(runtime: Runtime, call: PblasCall): void {
   const [device, host] = [new BigUint64Array(1), new BigUint64Array(1)];
   checkCublasMp(query(...values, device, host), `${name}_bufferSize`);
   const hostWorkspace = new Uint8Array(Math.max(16, Number(host[0])));
-  pending.push(hostWorkspace);
+  resources.keepUntilDone(hostWorkspace);
   using workspace = new DeviceBuffer(stream, Math.max(256, Number(device[0])));
   const sizes = [workspace.address, BigInt(workspace.byteLength), hostWorkspace, BigInt(hostWorkspace.length)];
   checkCublasMp(compute(...values, ...sizes), name);

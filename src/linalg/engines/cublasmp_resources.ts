@@ -45,6 +45,7 @@ export class CublasMpResources {
   readonly #handle: bigint;
   readonly #grids = new Map<string, bigint>();
   readonly #workspaces: SharedWorkspace[] = [];
+  readonly #kept: unknown[] = [];
   #stream: bigint;
   #made = 0;
 
@@ -72,6 +73,12 @@ export class CublasMpResources {
       this.#stream = stream.handle;
     }
     return this.#handle;
+  }
+
+  /** Keep host memory that work on the runtime's stream may still use. */
+  keepUntilDone(memory: unknown): void {
+    if (this.#runtime.stream!.isDone) this.#kept.length = 0;
+    this.#kept.push(memory);
   }
 
   /** The grid of a shape. Collective at its first use. */
