@@ -39,7 +39,15 @@ const commands: Record<string, Command> = {
   },
   bench: {
     summary: "benchmarks against peers in the same run",
-    load: async () => (await import("./bench.ts")).bench,
+    load: async () => (await import("./repository.ts")).bench,
+  },
+  "test:abi": {
+    summary: "the declarations of ffi/ against the vendors' headers and libraries (downloads wheels)",
+    load: async () => (await import("./repository.ts")).abiTests,
+  },
+  "test:gpu": {
+    summary: "the tests on 1, 2 or 4 GPUs: test:gpu -n 2",
+    load: async () => (await import("./repository.ts")).gpuTests,
   },
 };
 
