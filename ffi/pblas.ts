@@ -92,29 +92,30 @@ export const PBLAS_SYMBOLS = {
   pztradd_: TRADD,
 } as const satisfies Deno.ForeignLibraryInterface;
 
-type Symbols = Deno.DynamicLibrary<typeof PBLAS_SYMBOLS>["symbols"];
+/** All of {@linkcode PBLAS_SYMBOLS} as functions. */
+export type PblasFunctions = Deno.DynamicLibrary<typeof PBLAS_SYMBOLS>["symbols"];
 
 /** The routines of one type. */
 export interface Pblas {
   /** `p?trsm_` */
-  readonly trsm: Symbols["pdtrsm_"];
+  readonly trsm: PblasFunctions["pdtrsm_"];
   /** `p?trmm_` */
-  readonly trmm: Symbols["pdtrmm_"];
+  readonly trmm: PblasFunctions["pdtrmm_"];
   /** `p?syrk_` */
-  readonly syrk: Symbols["pdsyrk_"];
+  readonly syrk: PblasFunctions["pdsyrk_"];
   /** `p?herk_`; null for real types. */
-  readonly herk: Symbols["pzherk_"] | null;
+  readonly herk: PblasFunctions["pzherk_"] | null;
   /** `p?symm_` */
-  readonly symm: Symbols["pdsymm_"];
+  readonly symm: PblasFunctions["pdsymm_"];
   /** `p?geadd_` */
-  readonly geadd: Symbols["pdgeadd_"];
+  readonly geadd: PblasFunctions["pdgeadd_"];
   /** `p?tradd_` */
-  readonly tradd: Symbols["pdtradd_"];
+  readonly tradd: PblasFunctions["pdtradd_"];
 }
 
 let opened: Readonly<Record<BlasType, Pblas>> | undefined;
 
-function table(symbols: Symbols): Record<BlasType, Pblas> {
+function table(symbols: PblasFunctions): Record<BlasType, Pblas> {
   const of = (type: BlasType): Pblas => ({
     trsm: symbols[`p${type}trsm_`],
     trmm: symbols[`p${type}trmm_`],

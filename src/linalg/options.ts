@@ -135,10 +135,7 @@ export interface MatmulPlanOptions extends PlanOptions {
   engine?: EngineName;
   /** Write D into C's memory and return C. False if left out. */
   inplace?: boolean;
-  /**
-   * The memory order of D. C's if there is one; else on GPUs the one that cuBLASMp produces without a copy, if only one
-   * is; else `F` if A and B both are, else `C`.
-   */
+  /** The memory order of D. C's if there is one; else `F` if A and B both are, else `C`. */
   order?: "C" | "F";
   /** Whether `execute` waits for the result: `auto` waits for CPUs only, true always. A CPU always waits. */
   blocking?: true | "auto";
