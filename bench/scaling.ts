@@ -12,13 +12,21 @@ import type { Libraries } from "./harness/libraries.ts";
 import { serve, timeEach } from "./harness/worker.ts";
 
 const n = 4000;
-const rounds = 7;
+const rounds = 5;
 const oneProcess = "one process";
+const native = "p?gemm in C";
 
-/** Layouts, the bound, and the canonical column-major operations of the same product. */
+/** Layouts, their bounds, and the column-major operations of the same product; where p?gemm runs, it is shown from C too. */
 const layouts = [
-  { layout: "block-cyclic", title: "block-cyclic, nb = 64", bound: 0.88, operations: "N N" },
-  { layout: "slab", title: "Slab.Y, Slab.Y -> Slab.X, A transposed", bound: 0.85, operations: "N T" },
+  { layout: "rows", title: "Slab.X, Slab.X -> Slab.X", bound: 0.88, operations: "N N", isPgemm: false },
+  { layout: "block-cyclic", title: "block-cyclic, nb = 64", bound: 0.88, operations: "N N", isPgemm: true },
+  {
+    layout: "example",
+    title: "Slab.Y, Slab.Y -> Slab.X, A transposed",
+    bound: 0.85,
+    operations: "N T",
+    isPgemm: false,
+  },
 ] as const;
 
 async function threadedGemm(libraries: Libraries, ranks: number): Promise<Program> {
@@ -35,11 +43,12 @@ export const scaling: Group = {
   description: `N ranks against one process with N threads of the same BLAS, n = ${n}`,
   async run(bench) {
     const { libraries, ranks } = bench;
-    await using mine = await bench.start({ [ours]: deno("scaling.ts") });
+    const pgemm = c("pgemm", libraries, { files: libraries.scalapack });
+    await using mine = await bench.start({ [ours]: deno("scaling.ts"), [native]: pgemm });
     await using theirs = await bench.start({ [oneProcess]: threadedGemm(libraries, ranks) }, 1);
     for (const dtype of ["float64", "float32"]) {
       const type = dtype === "float64" ? "d" : "s";
-      for (const { layout, title, bound, operations } of layouts) {
+      for (const { layout, title, bound, operations, isPgemm } of layouts) {
         await bench.row({
           title: `${dtype}, ${title}`,
           operations: 2 * n ** 3,
@@ -48,8 +57,12 @@ export const scaling: Group = {
           turns: {
             [ours]: turn(mine[ours], `${layout} ${dtype} 1`),
             [oneProcess]: turn(theirs[oneProcess], `gemm ${type} ${n} ${operations} 1`),
+            ...isPgemm ? { [native]: turn(mine[native], `pgemm ${type} ${n} 64 1 ${ranks} 0 1 1`) } : {},
           },
-          comparisons: [{ quantity: "speed", against: oneProcess, bound }],
+          comparisons: [
+            { quantity: "speed", against: oneProcess, bound },
+            ...isPgemm ? [{ quantity: "speed", against: native } as const] : [],
+          ],
         });
       }
     }
@@ -76,7 +89,13 @@ if (import.meta.main) {
       using matmul = new Matmul(a, b, { distribution: blocks, order: "F" });
       return measure(matmul, repeats);
     },
-    slab(dtype, repeats) {
+    rows(dtype, repeats) {
+      using a = random(Slab.X, dtype, "C", 1);
+      using b = random(Slab.X, dtype, "C", 2);
+      using matmul = new Matmul(a, b, { distribution: Slab.X });
+      return measure(matmul, repeats);
+    },
+    example(dtype, repeats) {
       using a = random(Slab.Y, dtype, "C", 1);
       using b = random(Slab.Y, dtype, "C", 2);
       using matmul = new Matmul(a, b, { qualifiers: { a: { isTranspose: true } }, distribution: Slab.X });

@@ -94,7 +94,8 @@ export function distribute(runtime: Runtime, matrix: Dense, placement: Placement
   const columns = held(distribution, runtime.rank, 1);
   const elements = held(distribution, runtime.rank, 0).flatMap((i) => columns.map((j) => at(matrix, i, j)));
   if (local.size > 0) local.set(dtypeInfo(dtype).isComplex ? elements.flat() : elements.map(([re]) => re));
-  return DistributedArray.wrap(runtime, local, distribution, order);
+  const array = DistributedArray.wrap(runtime, local, distribution, order);
+  return runtime.stream ? array.to({ memory: "device" }) : array;
 }
 
 /** The numbers of a whole distributed matrix, row by row. Collective. */
