@@ -80,16 +80,25 @@ export function finalizeMpi(): void {
   if (code !== 0) throw new StateError(`MPI_Finalize returned ${code}.`);
 }
 
+/** How long a launcher gets to read what this rank has printed: MPICH's stops reading when a rank aborts. */
+const LAST_WORDS_MILLISECONDS = 100;
+
 /** End the job: every rank of it, with this exit code. Does not return. */
 export function abortJob(code: number): never {
-  const { symbols, constants } = startMpi();
-  symbols.MPI_Abort(constants.world, code);
+  startMpi();
+  abort(code);
   return Deno.exit(code);
+}
+
+function abort(code: number): void {
+  Atomics.wait(new Int32Array(new SharedArrayBuffer(4)), 0, 0, LAST_WORDS_MILLISECONDS);
+  const { symbols, constants } = openMpi();
+  symbols.MPI_Abort(constants.world, code);
 }
 
 function endWithProcess(): void {
   if (isFinalized) return;
   const code = Deno.exitCode;
   if (code === 0) finalizeMpi();
-  else openMpi().symbols.MPI_Abort(openMpi().constants.world, code);
+  else abort(code);
 }
