@@ -12,7 +12,7 @@ import type { Libraries } from "./harness/libraries.ts";
 import { serve, timeEach } from "./harness/worker.ts";
 
 const n = 4000;
-const rounds = 5;
+const rounds = 7;
 const oneProcess = "one process";
 const native = "p?gemm in C";
 

@@ -11,7 +11,7 @@
 import { DTypeError } from "../errors.ts";
 import { type DType, dtypeInfo, integerRange, type TypedArray } from "./dtype.ts";
 import { type Order, stridesOf } from "./layout.ts";
-import { fillRows, innerDimension, type Ranges } from "./traverse.ts";
+import { fillRows, type Floats, innerDimension, type Ranges } from "./traverse.ts";
 
 /** What random numbers are drawn from. */
 export interface RandomOptions {
@@ -103,18 +103,21 @@ export function fillRandom(
   });
 }
 
-function scale(buffer: Float64Array, at: number, end: number, low: number, range: number): void {
+function scale(buffer: Floats, at: number, end: number, low: number, range: number): void {
   for (; at < end; at++) buffer[at] = low + buffer[at] * range;
 }
 
 /** A fraction below 1 with 53 bits, times an integer up to 2^53, never rounds up to that integer. */
-function floorScale(buffer: Float64Array, at: number, end: number, low: number, range: number): void {
+function floorScale(buffer: Floats, at: number, end: number, low: number, range: number): void {
   for (; at < end; at++) buffer[at] = low + Math.floor(buffer[at] * range);
 }
 
+/** The longest loop whose counter is a 32-bit integer. */
+const LONGEST = 2 ** 30;
+
 /** Numbers in [0, 1) of `bits` bits for `count` counters from `first` on, `step` apart. */
 function fillUniform(
-  buffer: Float64Array,
+  buffer: Floats,
   at: number,
   distance: number,
   seed: number,
@@ -127,7 +130,7 @@ function fillUniform(
     // The upper half of the counter goes into the keys, so the inner loop runs up to where it changes.
     const upper = Math.floor(first / 2 ** 32);
     const lower = first - upper * 2 ** 32;
-    const length = Math.min(count, Math.ceil((2 ** 32 - lower) / step));
+    const length = Math.min(count, LONGEST, Math.ceil((2 ** 32 - lower) / step));
     const keys = keysOf(seed, upper);
     if (bits > 32) fillWide(buffer, at, distance, keys, lower, step, length);
     else fillNarrow(buffer, at, distance, keys, lower, step, length, bits);
@@ -157,7 +160,7 @@ function mix(x: number, before: number, between: number): number {
 
 /** Up to 32 bits: the upper ones of one hash. */
 function fillNarrow(
-  buffer: Float64Array,
+  buffer: Floats,
   at: number,
   distance: number,
   [before, between]: Keys,
@@ -168,8 +171,10 @@ function fillNarrow(
 ): void {
   const shift = 32 - bits;
   const unit = 2 ** -bits;
+  // As 32-bit integers, the loop stays free of floating-point arithmetic for its counters.
+  const [stop, stride] = [count | 0, step | 0];
   let lower = counter | 0;
-  for (let i = 0; i < count; i++, at += distance, lower = lower + step | 0) {
+  for (let i = 0; i < stop; i++, at += distance, lower = lower + stride | 0) {
     buffer[at] = (mix(lower, before, between) >>> shift) * unit;
   }
 }
@@ -179,7 +184,7 @@ function fillNarrow(
  * never repeats a word.
  */
 function fillWide(
-  buffer: Float64Array,
+  buffer: Floats,
   at: number,
   distance: number,
   [before, between, before2, between2]: Keys,
@@ -187,8 +192,10 @@ function fillWide(
   step: number,
   count: number,
 ): void {
+  // As 32-bit integers, the loop stays free of floating-point arithmetic for its counters.
+  const [stop, stride] = [count | 0, step | 0];
   let lower = counter | 0;
-  for (let i = 0; i < count; i++, at += distance, lower = lower + step | 0) {
+  for (let i = 0; i < stop; i++, at += distance, lower = lower + stride | 0) {
     const second = mix(lower, before2, between2);
     const upper = mix(lower, before, between) + second;
     buffer[at] = (upper >>> 0) * 2 ** -32 + (second >>> 11) * 2 ** -53;

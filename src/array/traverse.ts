@@ -93,6 +93,9 @@ export function forEachRow(ranges: Ranges, order: Order, visit: (index: number[]
   if (ranges.every((list) => list.length > 0)) descend(0);
 }
 
+/** Where numbers are written: the data itself if it holds floats of such widths, which rounds as they are stored. */
+export type Floats = Float64Array | Float32Array;
+
 /** Rows are collected up to this many numbers before they are converted to the dtype. */
 const BATCH = 4096;
 
@@ -105,12 +108,12 @@ export function fillRows(
   data: TypedArray,
   ranges: Ranges,
   order: Order,
-  writeRow: (index: number[], buffer: Float64Array<ArrayBuffer>, at: number) => void,
+  writeRow: (index: number[], buffer: Floats, at: number) => void,
   store = fromFloat64,
 ): void {
   const { parts, real } = dtypeInfo(dtype);
   const row = countOf(ranges[innerDimension(ranges.length, order)]) * parts;
-  if (data instanceof Float64Array) {
+  if (data instanceof Float64Array || data instanceof Float32Array) {
     let at = 0;
     return forEachRow(ranges, order, (index) => {
       writeRow(index, data, at);
@@ -180,7 +183,7 @@ function refuseValue(dtype: DType, value: unknown): never {
 // Direct calls f(i, j) cost a fraction of f(...index), so one to three dimensions have their own loops, and each loop a
 // single call: a choice between f(i, j) and f(j, i) inside it would keep V8 from inlining f (0.9 instead of 3.6 ns).
 
-function write1(dtype: DType, buffer: Float64Array, at: number, runs: readonly Range[], f: ElementFunction): void {
+function write1(dtype: DType, buffer: Floats, at: number, runs: readonly Range[], f: ElementFunction): void {
   for (const [start, end] of runs) {
     for (let i = start; i < end; i++) {
       const value = f(i);
@@ -192,7 +195,7 @@ function write1(dtype: DType, buffer: Float64Array, at: number, runs: readonly R
 
 function write2(
   dtype: DType,
-  buffer: Float64Array,
+  buffer: Floats,
   at: number,
   runs: readonly Range[],
   outer: number,
@@ -209,7 +212,7 @@ function write2(
 
 function write2Reversed(
   dtype: DType,
-  buffer: Float64Array,
+  buffer: Floats,
   at: number,
   runs: readonly Range[],
   outer: number,
@@ -226,7 +229,7 @@ function write2Reversed(
 
 function write3(
   dtype: DType,
-  buffer: Float64Array,
+  buffer: Floats,
   at: number,
   runs: readonly Range[],
   outer: number,
@@ -245,7 +248,7 @@ function write3(
 
 function writeAny(
   dtype: DType,
-  buffer: Float64Array,
+  buffer: Floats,
   at: number,
   runs: readonly Range[],
   index: number[],
@@ -264,7 +267,7 @@ function writeAny(
 
 function writeComplex(
   dtype: DType,
-  buffer: Float64Array,
+  buffer: Floats,
   at: number,
   runs: readonly Range[],
   index: number[],
