@@ -10,7 +10,7 @@ import {
   StateError,
 } from "../../src/errors.ts";
 import { LibraryNotFoundError } from "../../ffi/library.ts";
-import { Box, DistributedArray, initialize, Matmul, Slab } from "../../mod.ts";
+import { Box, DistributedArray, initialize, Slab } from "../../mod.ts";
 import { agree, exchange } from "../../src/runtime/agreement.ts";
 import type { Runtime } from "../../src/runtime/runtime.ts";
 import { assertThrowsEverywhere, clusterTest } from "../../src/testing/mod.ts";
@@ -161,15 +161,6 @@ for (const [name, one, others] of MIXTURES) {
     assertEquals(runtime.communicator.allGatherObject(runtime.rank).length, runtime.size, "the ranks are in step");
   });
 }
-
-clusterTest("different operations do not hang: free() meets execute()", { ...MANY, timeoutSeconds: 10 }, (runtime) => {
-  using a = DistributedArray.zeros(runtime, [4, 4], Slab.X, { dtype: "float64" });
-  using b = DistributedArray.zeros(runtime, [4, 4], Slab.X, { dtype: "float64" });
-  using product = new Matmul(a, b);
-  product.plan();
-  const call = () => runtime.rank === 0 ? product.free() : product.execute();
-  assertThrowsEverywhere(runtime, call, CollectiveError, "The ranks are in different operations: ");
-});
 
 clusterTest("a runtime that was closed is refused everywhere", (runtime) => {
   runtime[Symbol.dispose]();

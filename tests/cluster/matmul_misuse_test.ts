@@ -565,3 +565,16 @@ clusterTest("after an error the same objects still work", (runtime) => {
   assertThrowsEverywhere(runtime, () => object.resetOperands({ a: bench.b }), ShapeError, "a has shape");
   assertEquals(object.execute().shape.join(), "12,8");
 });
+
+clusterTest(
+  "free() on one rank and execute() on the others do not hang",
+  { ranks: [2, 3, 4], timeoutSeconds: 10 },
+  (runtime) => {
+    using a = DistributedArray.zeros(runtime, [4, 4], Slab.X, { dtype: "float64" });
+    using b = DistributedArray.zeros(runtime, [4, 4], Slab.X, { dtype: "float64" });
+    using product = new Matmul(a, b);
+    product.plan();
+    const call = () => runtime.rank === 0 ? product.free() : product.execute();
+    assertThrowsEverywhere(runtime, call, CollectiveError, "The ranks are in different operations: ");
+  },
+);
