@@ -17,6 +17,12 @@
 #include <string>
 #include <vector>
 
+// A name in the folder for temporary files.
+static std::string temporary(const char* name) {
+  const char* folder = getenv("TMPDIR");
+  return std::string(folder && *folder ? folder : P_tmpdir) + "/" + name;
+}
+
 using u64 = unsigned long long;
 #define API extern "C" __attribute__((visibility("default")))
 
@@ -223,20 +229,20 @@ API int nvrtcCompileProgram(Source* program, int, void*) {
     if (body.find("__syncthreads") != std::string::npos) code += "extern \"C\" { int barriers_in_" + name + " = 1; }\n";
     code += "extern \"C\" void launch_" + name + "(const void* words) { " + name + "(*(const " + type + "*)words); }\n";
   }
-  char stem[] = "/tmp/mock_kernel_XXXXXX";
-  close(mkstemp(stem));
-  std::string file = std::string(stem) + ".cpp", library = std::string(stem) + ".so";
+  std::string stem = temporary("mock_kernel_XXXXXX");
+  close(mkstemp(stem.data()));
+  std::string file = stem + ".cpp", library = stem + ".so";
   FILE* out = fopen(file.c_str(), "w");
   fwrite(code.data(), 1, code.size(), out);
   fclose(out);
   std::string command = "g++ -std=c++17 -O1 -w -ffp-contract=off -Wl,-Bsymbolic -shared -fPIC -o " + library + " " + file + " 2> " + stem;
   int status = system(command.c_str());
   if (status != 0) {
-    program->log = "see " + std::string(stem);
+    program->log = "see " + stem;
     return 6;
   }
   unlink(file.c_str());
-  unlink(stem);
+  unlink(stem.c_str());
   program->image = library;
   return 0;
 }
@@ -265,8 +271,10 @@ API int ncclGetVersion(int* version) { return *version = 23007, 0; }
 API const char* ncclGetErrorString(int) { return "an error of the mock"; }
 API const char* ncclGetLastError(void*) { return ""; }
 API int ncclGetUniqueId(Id* id) {
-  strcpy(id->text, "/tmp/mock_nccl_XXXXXX");
-  return mkdtemp(id->text) ? 0 : 2;
+  std::string folder = temporary("mock_nccl_XXXXXX");
+  if (folder.size() >= sizeof id->text || !mkdtemp(folder.data())) return 2;
+  strcpy(id->text, folder.c_str());
+  return 0;
 }
 API int ncclCommInitRank(Communicator** comm, int, Id id, int rank) {
   return *comm = new Communicator{id.text, rank, {}, {}}, 0;
