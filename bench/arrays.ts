@@ -18,7 +18,13 @@ const peer = "NumPy";
 /** NumPy without a function of indices: `generate`'s values as a sum of a column and a row. */
 const arithmetic = "NumPy broadcast";
 
-/** A matrix of zeros as NumPy saves it: format 1.0, C order. */
+const titles: Record<string, string> = {
+  gather: "gather into given memory",
+  "gather-new": "gather into new memory",
+  npy: "loadNpy",
+};
+
+/** A matrix of ones as NumPy saves it: format 1.0, C order. */
 function writeNpy(path: string, descriptor: string, bytes: number): void {
   const header = `{'descr': '${descriptor}', 'fortran_order': False, 'shape': (${n}, ${n}), }`;
   const padded = header.padEnd(Math.ceil((header.length + 11) / 64) * 64 - 11) + "\n";
@@ -53,11 +59,11 @@ export const arrays: Group = {
         for (const [dtype, descriptor, size] of [["float64", "<f8", 8], ["float32", "<f4", 4]] as const) {
           const path = `${folder}/${dtype}.npy`;
           writeNpy(path, descriptor, n * n * size);
-          for (const what of ["generate", "random", "gather", "npy"]) {
+          for (const what of ["generate", "random", "gather", "gather-new", "npy"]) {
             const words = what === "npy" ? `${path} ${repeats}` : `${dtype} ${n} ${repeats}`;
             const isGenerate = what === "generate";
             await bench.row({
-              title: `${what === "npy" ? "loadNpy" : what} ${dtype}, ${rankCount(ranks)}`,
+              title: `${titles[what] ?? what} ${dtype}, ${rankCount(ranks)}`,
               rounds,
               turns: {
                 [ours]: turn(jobs[ours], `${what} ${words}`),
@@ -102,7 +108,12 @@ if (import.meta.main) {
     },
     gather(dtype, size, repeats) {
       using array = DistributedArray.full(runtime, shape(size), Slab.X, 1, { dtype: dtype as Real });
-      return measure(repeats, () => void array.gather(0));
+      const into = array.gather();
+      return measure(repeats, () => void array.gather(into ? { into } : 0));
+    },
+    "gather-new"(dtype, size, repeats) {
+      using array = DistributedArray.full(runtime, shape(size), Slab.X, 1, { dtype: dtype as Real });
+      return measure(repeats, () => void array.gather());
     },
     npy(path, repeats) {
       return measure(repeats, () => loadNpy(runtime, path, Slab.X)[Symbol.dispose]());

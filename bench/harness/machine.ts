@@ -56,28 +56,28 @@ export async function describeCommit(): Promise<string> {
 
 /**
  * Environment variables for all programs, as `deno task run` sets them: the fast transports of one host (Open MPI names
- * its shared memory transport `sm` since 5.0, `vader` before), no binding to cores, no shared memory at addresses that the server picks (Open MPI 5; V8 may have reserved
- * them, and MPI_Init then fails now and then), and what Open MPI wants to hear when root starts it, or more ranks than
- * cores.
+ * its shared memory transport `sm` since 5.0, `vader` before), no binding to cores, no shared memory at addresses that
+ * the server picks (Open MPI 5; V8 may have reserved them, and MPI_Init then fails now and then), ranks that spin while
+ * they wait if each has a core, whatever the caller's environment says, and what Open MPI wants to hear when root starts
+ * it, or more ranks than cores.
  */
 export function launcherSettings({ versions }: Libraries, ranks: number): Record<string, string> {
   const mpi = versions.find(({ version }) => version.startsWith("Open MPI"));
   if (mpi === undefined) return {};
   const modern = !/v4\./.test(mpi.version);
+  const isCrowded = ranks > navigator.hardwareConcurrency;
   return {
     OMPI_MCA_pml: "ob1",
     OMPI_MCA_btl: modern ? "self,sm" : "self,vader",
+    OMPI_MCA_mpi_yield_when_idle: isCrowded ? "1" : "0",
     ...modern
       ? { PRTE_MCA_hwloc_default_binding_policy: "none", PMIX_MCA_gds: "hash" }
       : { OMPI_MCA_hwloc_base_binding_policy: "none" },
     ...Deno.uid() === 0 ? { OMPI_ALLOW_RUN_AS_ROOT: "1", OMPI_ALLOW_RUN_AS_ROOT_CONFIRM: "1" } : {},
-    ...ranks > navigator.hardwareConcurrency
-      ? {
-        OMPI_MCA_mpi_yield_when_idle: "1",
-        ...modern
-          ? { PRTE_MCA_rmaps_default_mapping_policy: ":oversubscribe" }
-          : { OMPI_MCA_rmaps_base_oversubscribe: "1" },
-      }
-      : {},
+    ...!isCrowded
+      ? {}
+      : modern
+      ? { PRTE_MCA_rmaps_default_mapping_policy: ":oversubscribe" }
+      : { OMPI_MCA_rmaps_base_oversubscribe: "1" },
   };
 }

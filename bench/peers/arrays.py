@@ -1,7 +1,7 @@
 """Making, collecting and reading arrays with NumPy (and mpi4py between ranks).
 
 Orders, each answered by the seconds of every call, for n x n matrices that are cut into bands of rows:
-generate, broadcast, random or gather <dtype> <n> <repeats>; npy <path> <repeats>.
+generate, broadcast, random, gather or gather-new <dtype> <n> <repeats>; npy <path> <repeats>.
 """
 
 import numpy
@@ -47,18 +47,25 @@ def random(dtype, n, repeats):
     return measure(repeats, lambda: generator.random((end - start, int(n)), dtype=dtype))
 
 
-def gather(dtype, n, repeats):
+def gather(dtype, n, repeats, is_new=False):
     n = int(n)
     start, end = band(n)
     local = numpy.ones((end - start, n), dtype=dtype)
     counts = world.gather((end - start) * n)
+    given = None if is_new else numpy.empty((n, n), dtype=dtype)
 
     def run():
-        whole = numpy.empty((n, n), dtype=dtype) if rank == 0 else None
-        world.Gatherv(local, (whole, counts) if rank == 0 else None)
+        if rank != 0:
+            return world.Gatherv(local, None)
+        whole = numpy.empty((n, n), dtype=dtype) if given is None else given
+        world.Gatherv(local, (whole, counts))
         return whole
 
     return measure(repeats, run)
+
+
+def gather_new(dtype, n, repeats):
+    return gather(dtype, n, repeats, is_new=True)
 
 
 def npy(path, repeats):
@@ -72,5 +79,14 @@ def npy(path, repeats):
     return measure(repeats, run)
 
 
-handlers = {"generate": generate, "broadcast": broadcast, "random": random, "gather": gather, "npy": npy}
-serve(rank, handlers)
+serve(
+    rank,
+    {
+        "generate": generate,
+        "broadcast": broadcast,
+        "random": random,
+        "gather": gather,
+        "gather-new": gather_new,
+        "npy": npy,
+    },
+)

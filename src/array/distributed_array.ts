@@ -42,6 +42,14 @@ export interface ArrayOptions {
   memory?: Memory;
 }
 
+/** Options of {@linkcode DistributedArray.gather}. */
+export interface GatherOptions {
+  /** The rank that gets the elements; 0 by default. */
+  root?: number;
+  /** Where they go on that rank; a new typed array by default. */
+  into?: TypedArray;
+}
+
 /** Options of {@linkcode DistributedArray.fromLocal}. */
 export interface FromLocalOptions {
   /** The type of the elements; by default that of the LocalArray, or the usual one of the typed array. */
@@ -159,7 +167,7 @@ export class DistributedArray implements Disposable {
     distribution: Distribution,
     options: ArrayOptions = {},
   ): DistributedArray {
-    return make(runtime, "DistributedArray.zeros", shape, distribution, options, () => ({}));
+    return make(runtime, "DistributedArray.zeros", shape, distribution, options, null);
   }
 
   /**
@@ -414,8 +422,10 @@ export class DistributedArray implements Disposable {
   /**
    * All elements on one rank, flat in the array's order; `null` on the others. Collective.
    *
-   * @param root that rank, as a number or as `{ root }`
+   * @param root that rank, as a number or as `{ root, into }`; into `into` on that rank, which saves the time of new memory
    * @throws {RangeError} if there is no such rank.
+   * @throws {DTypeError} if `into` is not the kind of typed array that holds the dtype.
+   * @throws {ShapeError} if `into` is too short, or the array's own memory.
    * @throws {StateError} after `free`.
    *
    * @example
@@ -429,14 +439,15 @@ export class DistributedArray implements Disposable {
    * console.log(a.gather()); // 0, 1, 2, 3, 4, 5 on rank 0, null on the others
    * ```
    */
-  gather(root: number | { root?: number } = 0): TypedArray | null {
-    const { runtime, dtype, order, shape } = this;
+  gather(root: number | GatherOptions = 0): TypedArray | null {
+    const { runtime, dtype, shape } = this;
+    const options = typeof root === "object" ? root : { root };
     let to!: number;
     let target!: LocalArray;
     this.#agree("gather", () => {
-      if (typeof root === "object") checkKeys("the options of gather", root, ["root"]);
-      to = checkRank(typeof root === "object" ? root.root ?? 0 : root, runtime.size, "root");
-      target = runtime.rank === to ? LocalArray.zeros(dtype, shape, order) : nothing(dtype, shape);
+      checkKeys("the options of gather", options, ["root", "into"]);
+      to = checkRank(options.root ?? 0, runtime.size, "root");
+      target = runtime.rank === to ? this.#whole("gather", options.into) : nothing(dtype, shape);
       return { root: to };
     });
     move(this, this.distribution, onRoot(shape, runtime.size, to), this.#hostPart(), target);
@@ -444,15 +455,15 @@ export class DistributedArray implements Disposable {
   }
 
   /**
-   * All elements on every rank, flat in the array's order. Collective.
-   *
-   * @throws {StateError} after `free`.
+   * All elements on every rank, flat in the array's order, into `into` if it is given. Collective; throws as
+   * {@linkcode gather} does.
    */
-  allGather(): TypedArray {
-    const { runtime, dtype, order, shape } = this;
+  allGather(options: { into?: TypedArray } = {}): TypedArray {
+    const { runtime, shape } = this;
     let target!: LocalArray;
     this.#agree("allGather", () => {
-      target = LocalArray.zeros(dtype, shape, order);
+      checkKeys("the options of allGather", options, ["into"]);
+      target = this.#whole("allGather", options.into);
       return {};
     });
     move(this, this.distribution, Replicated.bind(shape, runtime.size), this.#hostPart(), target);
@@ -493,7 +504,7 @@ export class DistributedArray implements Disposable {
       if (typeof change !== "function") {
         throw new TypeError(`map takes a function (value, i, j) => value, not ${describe(change)}.`);
       }
-      result = LocalArray.zeros(target, this.local.shape, order);
+      result = LocalArray.empty(target, this.local.shape, order);
       const next = reduction.valuesOf(this.local, order);
       fillByFunction(
         target,
@@ -666,8 +677,9 @@ export class DistributedArray implements Disposable {
   // ---- the end ------------------------------------------------------------------------------------------------------
 
   /**
-   * Let go of the memory; any later use is a StateError. Freeing twice does nothing, freeing a view leaves its owner, and
-   * the memory of parts that were given to `fromLocal` stays theirs. Symmetric memory is queued: it is freed when all
+   * Let go of the memory; any later use is a StateError, and a `local.view()` that a script still has may be empty: large
+   * host memory, up to 256 MiB a rank, is kept for the next arrays. Freeing twice does nothing, freeing a view leaves its
+   * owner, and the memory of parts that were given to `fromLocal` stays theirs. Symmetric memory is queued: it is freed when all
    * ranks have let go of it, by `freeSymmetricMemory` at once.
    */
   free(): void {
@@ -682,6 +694,17 @@ export class DistributedArray implements Disposable {
   }
 
   // ---- helpers ------------------------------------------------------------------------------------------------------
+
+  /** Memory for all elements. */
+  #whole(operation: string, into?: TypedArray): LocalArray {
+    const { dtype, order, shape } = this;
+    if (into === undefined) return LocalArray.empty(dtype, shape, order);
+    elementCount(dtype, into);
+    if (!this.local.isOnDevice && this.local.data.buffer === into.buffer) {
+      throw new ShapeError(`${operation}: into is memory of the array itself. Give other memory.`);
+    }
+    return new LocalArray({ data: into, dtype, shape, strides: stridesOf(shape, order) });
+  }
 
   #view(local: LocalArray, distribution: Distribution, order: Order): DistributedArray {
     return new DistributedArray(this.runtime, local, distribution, order, this.#owner ?? this);
@@ -725,14 +748,14 @@ export class DistributedArray implements Disposable {
   }
 }
 
-/** Agree on a new array, make it, and fill it; `fill` returns what else has to be the same on all ranks. */
+/** Agree on a new array, make it, and fill it, with zeros or by `fill`, which returns what else all ranks must share. */
 function make(
   runtime: Runtime,
   operation: string,
   shape: readonly number[],
   distribution: Distribution,
   options: ArrayOptions,
-  fill: (array: DistributedArray) => Facts,
+  fill: ((array: DistributedArray) => Facts) | null,
   keys = ARRAY_KEYS,
 ): DistributedArray {
   let array!: DistributedArray;
@@ -744,9 +767,9 @@ function make(
     const facts = { shape, dtype, distribution: String(bound), order, memory };
     if (memory === "symmetric") return facts;
     const stream = memory === "device" ? runtime.stream : null;
-    const local = LocalArray.zeros(dtype, bound.localShape(runtime.rank), order, stream);
-    array = DistributedArray.wrap(runtime, local, bound, order);
-    return { ...facts, ...fill(array) };
+    const newPart = fill ? LocalArray.empty : LocalArray.zeros;
+    array = DistributedArray.wrap(runtime, newPart(dtype, bound.localShape(runtime.rank), order, stream), bound, order);
+    return { ...facts, ...fill?.(array) };
   });
   if (plan.memory !== "symmetric") return array;
   // Symmetric memory is allocated by all ranks together, which has to come between the checks.
@@ -754,7 +777,7 @@ function make(
   const local = emptyPart(runtime, dtype, bound.localShape(runtime.rank), order, memory);
   array = DistributedArray.wrap(runtime, local, bound, order);
   try {
-    agree(runtime, operation, () => fill(array));
+    agree(runtime, operation, () => fill?.(array) ?? {});
   } catch (error) {
     array.free();
     throw error;

@@ -654,7 +654,7 @@ export function complexParts(dtype: DType, value: Scalar): readonly [re: number,
 }
 
 /** A value for a real type other than int64; for integers inside the type's range. */
-export function realNumber(dtype: DType, value: Scalar): number {
+function realNumber(dtype: DType, value: Scalar): number {
   const { isInteger } = dtypeInfo(dtype);
   if (typeof value === "number" || typeof value === "bigint" && isInteger) {
     if (!isInteger) return value as number;
@@ -689,5 +689,6 @@ export function checkExact(dtype: DType, value: Scalar): void {
 
 function describeValue(value: unknown): string {
   if (Array.isArray(value)) return `an array of ${value.length}`;
-  return typeof value === "number" || typeof value === "bigint" ? `the ${typeof value} ${value}` : `a ${typeof value}`;
+  if (typeof value === "number" || typeof value === "bigint") return `the ${typeof value} ${value}`;
+  return value === null || value === undefined ? String(value) : `a ${typeof value}`;
 }

@@ -8,6 +8,7 @@ import { ShapeError, StateError } from "../errors.ts";
 import { checkKeys } from "../options.ts";
 import { clearOnDevice, copyFromDevice, copyToDevice } from "../memory/copy.ts";
 import { DeviceBuffer, type DeviceMemory } from "../memory/device.ts";
+import { keepSpare, lend, takeSpare } from "../memory/spare.ts";
 import type { Stream } from "../runtime/stream.ts";
 import { convertOnDevice, copyStridedOnDevice, fillOnDevice } from "./device_elements.ts";
 import {
@@ -112,22 +113,19 @@ export class LocalArray implements Strided {
     order: Order = "C",
     stream: Stream | null = null,
   ): LocalArray {
-    const array = LocalArray.empty(dtype, shape, order, stream);
+    const array = make(dtype, shape, order, stream, true);
     if (stream) clearOnDevice(array.address, array.byteLength, stream);
     return array;
   }
 
-  /** As {@linkcode zeros}, but on a GPU with whatever was in the memory. */
+  /** As {@linkcode zeros}, but with whatever was in the memory. */
   static empty(
     dtype: DType,
     shape: readonly number[],
     order: Order = "C",
     stream: Stream | null = null,
   ): LocalArray {
-    checkShape(shape, "The local shape");
-    const size = sizeOfShape(shape);
-    const data = stream ? new DeviceBuffer(stream, size * dtypeInfo(dtype).itemSize) : allocate(dtype, size);
-    return new LocalArray({ data, dtype, shape, strides: stridesOf(shape, order) });
+    return make(dtype, shape, order, stream, false);
   }
 
   /**
@@ -181,7 +179,7 @@ export class LocalArray implements Strided {
 
   /**
    * The elements as they lie in memory, without a copy: from the first to the last one, in the array's own order, and
-   * with the gaps of an array that is not dense.
+   * with the gaps of an array that is not dense. Not to be used after the array was freed.
    */
   view(): TypedArray {
     const { parts } = dtypeInfo(this.dtype);
@@ -213,9 +211,13 @@ export class LocalArray implements Strided {
     return device;
   }
 
-  /** Give memory of a GPU that belongs to this array back; other memory is left to its owner or the garbage collector. */
+  /**
+   * Give back memory that was made for this array: a GPU's to its pool, large host memory to arrays that follow, so that
+   * views of it are empty afterwards. Other memory is left to its owner or the garbage collector.
+   */
   release(): void {
     if (this.#device instanceof DeviceBuffer) this.#device.free();
+    if (this.#host?.buffer instanceof ArrayBuffer) keepSpare(this.#host.buffer);
   }
 
   /**
@@ -368,6 +370,31 @@ export class LocalArray implements Strided {
     }
     return index.reduce((sum, at, dimension) => sum + at * strides[dimension], offset);
   }
+}
+
+function make(
+  dtype: DType,
+  shape: readonly number[],
+  order: Order,
+  stream: Stream | null,
+  isCleared: boolean,
+): LocalArray {
+  checkShape(shape, "The local shape");
+  const size = sizeOfShape(shape);
+  const data = stream ? new DeviceBuffer(stream, size * dtypeInfo(dtype).itemSize) : hostMemory(dtype, size, isCleared);
+  return new LocalArray({ data, dtype, shape, strides: stridesOf(shape, order) });
+}
+
+function hostMemory(dtype: DType, size: number, isCleared: boolean): TypedArray {
+  const { array, itemSize } = dtypeInfo(dtype);
+  const spare = takeSpare(size * itemSize);
+  if (spare === null) {
+    const data = allocate(dtype, size);
+    lend(data.buffer);
+    return data;
+  }
+  if (isCleared) new Uint8Array(spare).fill(0);
+  return new array(spare);
 }
 
 /** A flat list as elements of the dtype: as it is if it holds them already, converted otherwise. */

@@ -7,6 +7,7 @@ export {
   type ArrayOptions,
   DistributedArray,
   type FromLocalOptions,
+  type GatherOptions,
   type ScatterOptions as ScatterArrayOptions,
 } from "./distributed_array.ts";
 export {

@@ -220,10 +220,9 @@ function forEachFileRun(
 // ---- reading ----------------------------------------------------------------------------------------------------------
 
 function openFile(path: string | URL): Deno.FsFile {
-  const file = Deno.openSync(path, { read: true });
-  if (file.statSync().isFile) return file;
-  file.close();
-  throw new ConfigurationError("it is no plain file; give the path of a .npy file.");
+  // To open a named pipe is to wait for whoever writes into it.
+  if (!Deno.statSync(path).isFile) throw new ConfigurationError("it is no plain file; give the path of a .npy file.");
+  return Deno.openSync(path, { read: true });
 }
 
 function readHeader(file: Deno.FsFile): NpyHeader {
@@ -256,7 +255,7 @@ function readPart(
   ranges: Ranges,
 ): LocalArray {
   const { itemSize } = dtypeInfo(dtype);
-  const local = LocalArray.zeros(dtype, ranges.map(countOf), order);
+  const local = LocalArray.empty(dtype, ranges.map(countOf), order);
   const bytes = bytesOf(local.data);
   let at = 0;
   forEachFileRun(ranges, shape, order, (start, length) => {

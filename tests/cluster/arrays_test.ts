@@ -1,6 +1,6 @@
 import v8 from "node:v8";
 import vm from "node:vm";
-import { assert, assertEquals } from "@std/assert";
+import { assert, assertEquals, assertStrictEquals } from "@std/assert";
 import {
   allocateSymmetricMemory,
   type ArrayOptions,
@@ -111,6 +111,64 @@ clusterTest("zeros, full: shape, dtype, distribution, order and local parts", (r
   }
   const c = DistributedArray.full(runtime, [3], Slab.X, [1, -2], { dtype: "complex64" });
   assertEquals([...c.allGather()], [1, -2, 1, -2, 1, -2]);
+});
+
+clusterTest("gather and allGather write into memory that is given", (runtime) => {
+  using a = DistributedArray.generate(runtime, [5, 3], Slab.Y, (i, j) => 3 * i + j, { dtype: "float32" });
+  const wanted = Array.from({ length: 15 }, (_, i) => i);
+  const into = new Float32Array(15).fill(-1);
+  assertStrictEquals(a.allGather({ into }), into);
+  assertEquals([...into], wanted);
+  const root = runtime.size - 1;
+  into.fill(-1);
+  assertStrictEquals(a.gather({ root, into }), runtime.rank === root ? into : null);
+  assertEquals([...into], runtime.rank === root ? wanted : Array(15).fill(-1));
+  assertThrowsEverywhere(
+    runtime,
+    () => a.allGather({ into: new Float64Array(15) }),
+    DTypeError,
+    "float32 lives in a Float32Array",
+  );
+  assertThrowsEverywhere(runtime, () => a.allGather({ into: new Float32Array(14) }), ShapeError, "14");
+  assertThrowsEverywhere(
+    runtime,
+    () => a.gather({ root, into: [] as unknown as Float32Array<ArrayBuffer> }),
+    DTypeError,
+    "Float32Array",
+  );
+  if (a.local.isOnDevice) return;
+  assertThrowsEverywhere(
+    runtime,
+    () => a.allGather({ into: a.local.data }),
+    ShapeError,
+    "into is memory of the array itself",
+  );
+});
+
+clusterTest("the memory of a freed array serves the next one, and views of it are empty", (runtime) => {
+  const shape = [runtime.size, 2 ** 18];
+  const ones = DistributedArray.full(runtime, shape, Slab.X, 1, { memory: "host" });
+  const view = ones.local.view();
+  ones.free();
+  assertEquals(view.length, 0);
+  using zeros = DistributedArray.zeros(runtime, shape, Slab.X, { memory: "host" });
+  assertEquals(zeros.maxAbsDifference(DistributedArray.zeros(runtime, shape, Slab.X, { memory: "host" })), 0);
+  const own = new Float64Array(2 ** 18).fill(3);
+  DistributedArray.fromLocal(runtime, own, Slab.X, { localShape: [1, 2 ** 18], memory: "host" }).free();
+  assertEquals(own.length, 2 ** 18);
+});
+
+clusterTest("memory that a message is sent from stays as it is when its array is freed", async (runtime) => {
+  const { communicator, rank, size } = runtime;
+  const sent = DistributedArray.full(runtime, [size, 2 ** 18], Slab.X, 1, { memory: "host" });
+  const into = new Float64Array(2 ** 18);
+  const received = communicator.ireceive(into, (rank + size - 1) % size);
+  const request = communicator.isend(sent.local.view(), (rank + 1) % size);
+  sent.free();
+  using other = DistributedArray.full(runtime, [size, 2 ** 18], Slab.X, 2, { memory: "host" });
+  await Promise.all([received, request]);
+  assertEquals(into.every((value) => value === 1), true);
+  assertEquals(other.local.at(0, 0), 2);
 });
 
 clusterTest("gather and allGather give all elements in the array's order", (runtime) => {

@@ -1,0 +1,40 @@
+/**
+ * Large host memory that freed arrays leave for the next ones: writing to fresh pages takes as long as a copy, some 6 % of
+ * a product of 1024 x 1024 matrices.
+ *
+ * @module
+ */
+import { Request } from "../runtime/request.ts";
+
+/** Smaller buffers come from the C library's own lists. */
+const SMALLEST_BYTES = 2 ** 20;
+/** What all kept buffers may hold together. */
+const MOST_BYTES = 2 ** 28;
+
+const lendable = new WeakSet<ArrayBuffer>();
+const spares: ArrayBuffer[] = [];
+
+/** Let {@linkcode keepSpare} have this buffer later: nobody but its array will need it. */
+export function lend(buffer: ArrayBuffer): void {
+  if (buffer.byteLength >= SMALLEST_BYTES) lendable.add(buffer);
+}
+
+/**
+ * Keep the buffer of a freed array, if it was lent and no message reads or writes it. It is detached: views that a script
+ * still has are empty from now on, instead of showing another array's elements.
+ */
+export function keepSpare(buffer: ArrayBuffer): void {
+  if (buffer.byteLength > MOST_BYTES || !lendable.has(buffer) || Request.isUsing(buffer)) return;
+  spares.push(buffer.transfer());
+  let kept = spares.reduce((sum, { byteLength }) => sum + byteLength, 0);
+  while (kept > MOST_BYTES) kept -= spares.shift()!.byteLength;
+}
+
+/** A kept buffer of exactly this size, with whatever is in it; `null` if there is none. */
+export function takeSpare(byteLength: number): ArrayBuffer | null {
+  const index = spares.findLastIndex((spare) => spare.byteLength === byteLength);
+  if (index < 0) return null;
+  const [spare] = spares.splice(index, 1);
+  lendable.add(spare);
+  return spare;
+}
