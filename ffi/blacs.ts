@@ -6,6 +6,7 @@
  *
  * @module
  */
+import { noteWaiting } from "./waiting.ts";
 
 /** The C interface of the BLACS. Integers are 32 bits wide. */
 export interface BlacsSymbols {
@@ -48,10 +49,10 @@ const INTEGER_HANDLES = {
 
 /** Open the BLACS of a library file whose MPI has communicator handles of the given kind. */
 export function openBlacs(path: string, handles: "u64" | "i32"): BlacsSymbols {
-  const symbols = handles === "u64"
-    ? Deno.dlopen(path, POINTER_HANDLES).symbols
-    : Deno.dlopen(path, INTEGER_HANDLES).symbols;
-  return symbols as unknown as BlacsSymbols;
+  const { symbols } = handles === "u64" ? Deno.dlopen(path, POINTER_HANDLES) : Deno.dlopen(path, INTEGER_HANDLES);
+  const functions = { ...symbols };
+  noteWaiting(functions, { Cblacs_gridmap: "Cblacs_gridmap", Cblacs_gridexit: "Cblacs_gridexit" });
+  return functions as unknown as BlacsSymbols;
 }
 
 /** The shape of a process grid and the ranks in it. */

@@ -595,9 +595,7 @@ export const CUBLAS_SYMBOLS = {
 } as const satisfies Deno.ForeignLibraryInterface;
 
 /** A call of cuBLAS or cuBLASLt failed. */
-export class CublasError extends NativeError {
-  /** The name of the class. */
-}
+export class CublasError extends NativeError {}
 
 /** The opened cuBLASLt. */
 export interface CublasLt extends Library<typeof CUBLASLT_SYMBOLS> {

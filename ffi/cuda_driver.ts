@@ -421,9 +421,7 @@ export const CUDA_DRIVER_SYMBOLS = {
 } as const satisfies Deno.ForeignLibraryInterface;
 
 /** A call of the CUDA driver failed. */
-export class CudaDriverError extends NativeError {
-  /** The name of the class. */
-}
+export class CudaDriverError extends NativeError {}
 
 /** The opened CUDA driver. */
 export interface CudaDriver extends Library<typeof CUDA_DRIVER_SYMBOLS> {

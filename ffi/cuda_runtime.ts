@@ -12,7 +12,7 @@
  * @module
  */
 import { noteVersion, openCudaLibrary, openGroup } from "./cuda_library.ts";
-import { NativeError, type NativeFailure } from "./errors.ts";
+import { NativeError } from "./errors.ts";
 import type { Library } from "./library.ts";
 import { readCString } from "./memory.ts";
 import type { StructLayout } from "./struct.ts";
@@ -553,9 +553,7 @@ export const CUDA_GRAPH_SYMBOLS = {
 } as const satisfies Deno.ForeignLibraryInterface;
 
 /** A call of the CUDA runtime failed. */
-export class CudaError extends NativeError {
-  /** The name of the class. */
-}
+export class CudaError extends NativeError {}
 
 /** The opened CUDA runtime. */
 export interface CudaRuntime extends Library<typeof CUDA_RUNTIME_SYMBOLS> {
@@ -599,14 +597,13 @@ const HINTS: Readonly<Record<number, string>> = {
 /** The error for what a function of the CUDA runtime returned. */
 export function cudaError(functionName: string, code: number, hint: string | undefined = HINTS[code]): CudaError {
   const { symbols } = openCudaRuntime();
-  const failure: NativeFailure = {
+  return new CudaError({
     functionName,
     code,
     symbol: readCString(symbols.cudaGetErrorName(code)),
     text: readCString(symbols.cudaGetErrorString(code)),
-  };
-  if (hint !== undefined) failure.hint = hint;
-  return new CudaError(failure);
+    hint,
+  });
 }
 
 /**

@@ -46,7 +46,7 @@ export interface NativeFailure {
   /** The library's own words for the code. */
   text: string;
   /** What to do about it, if that is known. */
-  hint?: string;
+  hint?: string | undefined;
 }
 
 /** The base of one error class per native library (`MpiError`, …). */

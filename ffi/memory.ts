@@ -132,14 +132,27 @@ const SEARCH_SYMBOLS = {
   dlopen: { parameters: ["buffer", "i32"], result: "u64" },
   dlsym: { parameters: ["u64", "buffer"], result: "u64" },
   dladdr: { parameters: ["u64", "buffer"], result: "i32" },
+  dlerror: { parameters: [], result: "u64" },
 } as const satisfies Deno.ForeignLibraryInterface;
 
+let search: Deno.DynamicLibrary<typeof SEARCH_SYMBOLS>["symbols"] | undefined;
+
 /**
- * The file that has a function: the library itself, or one that it depends on; `null` if none has it. Source: dlsym, dladdr.
+ * Where a function lies, in a library or one that it depends on; 0 if none has it. Source: dlsym.
+ *
+ * @throws {Error} with the loader's text, if it cannot load the library.
  */
+export function addressOfFunction(path: string, name: string): bigint {
+  const { dlopen, dlsym, dlerror } = search ??= libcFunctions(SEARCH_SYMBOLS);
+  const handle = dlopen(toCString(path), RTLD_LAZY);
+  if (handle === 0n) throw new Error(readCString(dlerror()));
+  return dlsym(handle, toCString(name));
+}
+
+/** The file that has a function: the library itself, or one that it depends on; `null` if none has it. Source: dladdr. */
 export function fileOfFunction(path: string, name: string): string | null {
-  const { dlopen, dlsym, dladdr } = libcFunctions(SEARCH_SYMBOLS);
-  const address = dlsym(dlopen(toCString(path), RTLD_LAZY), toCString(name));
+  const { dladdr } = search ??= libcFunctions(SEARCH_SYMBOLS);
+  const address = addressOfFunction(path, name);
   // Dl_info begins with { const char* dli_fname; … }, and has four fields.
   const info = new BigUint64Array(4);
   return address === 0n || dladdr(address, info) === 0 ? null : readCString(info[0]);

@@ -8,7 +8,7 @@
  */
 import { type MulticastOptions, noteVersion, openCudaLibrary, settleMulticast } from "./cuda_library.ts";
 import { enumName } from "./enums.ts";
-import { ConfigurationError, NativeError, type NativeFailure } from "./errors.ts";
+import { ConfigurationError, NativeError } from "./errors.ts";
 import type { Library } from "./library.ts";
 import { readCString } from "./memory.ts";
 import { createStruct, type FieldValues, type StructLayout } from "./struct.ts";
@@ -506,9 +506,7 @@ export const NCCL_SYMBOLS = {
 } as const satisfies Deno.ForeignLibraryInterface;
 
 /** A call of NCCL failed. */
-export class NcclError extends NativeError {
-  /** The name of the class. */
-}
+export class NcclError extends NativeError {}
 
 /** The opened NCCL. */
 export interface Nccl extends Library<typeof NCCL_SYMBOLS> {
@@ -589,14 +587,13 @@ const HINTS: Readonly<Record<number, string>> = {
 export function ncclError(functionName: string, code: number, hint: string | undefined = HINTS[code]): NcclError {
   const { symbols } = openNccl();
   const detail = readCString(symbols.ncclGetLastError(0n)).trim();
-  const failure: NativeFailure = {
+  return new NcclError({
     functionName,
     code,
     symbol: enumName(NcclResult, code, "nccl"),
     text: readCString(symbols.ncclGetErrorString(code)) + (detail ? `; ${detail}` : ""),
-  };
-  if (hint !== undefined) failure.hint = hint;
-  return new NcclError(failure);
+    hint,
+  });
 }
 
 /**

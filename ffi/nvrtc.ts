@@ -7,7 +7,7 @@
  */
 import { noteVersion, openCudaLibrary } from "./cuda_library.ts";
 import { enumName } from "./enums.ts";
-import { NativeError, type NativeFailure } from "./errors.ts";
+import { NativeError } from "./errors.ts";
 import type { Library } from "./library.ts";
 import { readCString } from "./memory.ts";
 
@@ -77,9 +77,7 @@ export const NVRTC_SYMBOLS = {
 } as const satisfies Deno.ForeignLibraryInterface;
 
 /** A call of NVRTC failed. */
-export class NvrtcError extends NativeError {
-  /** The name of the class. */
-}
+export class NvrtcError extends NativeError {}
 
 /** The opened NVRTC. */
 export interface Nvrtc extends Library<typeof NVRTC_SYMBOLS> {
@@ -124,14 +122,13 @@ export function openNvrtc(): Nvrtc {
 
 /** The error for what a function of NVRTC returned; `hint` may carry the compiler's log. */
 export function nvrtcError(functionName: string, code: number, hint: string | undefined = HINTS[code]): NvrtcError {
-  const failure: NativeFailure = {
+  return new NvrtcError({
     functionName,
     code,
     symbol: enumName(NvrtcResult, code, "NVRTC_"),
     text: readCString(openNvrtc().symbols.nvrtcGetErrorString(code)),
-  };
-  if (hint !== undefined) failure.hint = hint;
-  return new NvrtcError(failure);
+    hint,
+  });
 }
 
 /**

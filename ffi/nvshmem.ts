@@ -11,7 +11,8 @@
 import { type MulticastOptions, noteVersion, openCudaLibrary, openGroup, settleMulticast } from "./cuda_library.ts";
 import { enumName } from "./enums.ts";
 import { NativeError } from "./errors.ts";
-import type { Library } from "./library.ts";
+import { type Library, LibraryNotFoundError } from "./library.ts";
+import { openNccl } from "./nccl.ts";
 import { createStruct, type StructLayout } from "./struct.ts";
 
 /** The results of NVSHMEM (`nvshmemx_status`, without `NVSHMEMX_`). */
@@ -329,9 +330,7 @@ export const NVSHMEM_REDUCTION_SYMBOLS: Readonly<Record<NvshmemReductionName, ty
   reductionTable();
 
 /** A call of NVSHMEM failed. */
-export class NvshmemError extends NativeError {
-  /** The name of the class. */
-}
+export class NvshmemError extends NativeError {}
 
 /** The opened NVSHMEM. */
 export interface Nvshmem extends Library<typeof NVSHMEM_SYMBOLS> {
@@ -351,6 +350,7 @@ let reductions: Deno.DynamicLibrary<typeof NVSHMEM_REDUCTION_SYMBOLS>["symbols"]
 export function openNvshmem(options: MulticastOptions = {}): Nvshmem {
   if (nvshmem) return nvshmem;
   settleMulticast(options);
+  openNcclBefore(options);
   const library = openCudaLibrary({
     name: "NVSHMEM",
     files: ["libnvshmem_host.so.3"],
@@ -360,6 +360,15 @@ export function openNvshmem(options: MulticastOptions = {}): Nvshmem {
   library.symbols.nvshmemx_vendor_get_version_info(major, minor, patch);
   noteVersion(library.name, major[0], minor[0], patch[0]);
   return nvshmem = { ...library, version: [major[0], minor[0], patch[0]] };
+}
+
+/** NVSHMEM opens NCCL by its bare name. Let it find the one that all others use: a process can have one only. */
+function openNcclBefore(options: MulticastOptions): void {
+  try {
+    openNccl(options);
+  } catch (error) {
+    if (!(error instanceof LibraryNotFoundError)) throw error;
+  }
 }
 
 /** The reductions of {@linkcode openNvshmem}'s library. */

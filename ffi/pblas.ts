@@ -8,6 +8,7 @@
  */
 import type { BlasType } from "./blas.ts";
 import { openScalapack } from "./scalapack.ts";
+import { noteWaiting } from "./waiting.ts";
 
 // One distributed matrix: its local part, first row and column (from 1), and its descriptor of nine integers.
 const A = [/* a */ "u64", /* ia */ "u64", /* ja */ "u64", /* desca */ "u64"] as const;
@@ -116,15 +117,20 @@ export interface Pblas {
 let opened: Readonly<Record<BlasType, Pblas>> | undefined;
 
 function table(symbols: PblasSymbols): Record<BlasType, Pblas> {
-  const of = (type: BlasType): Pblas => ({
-    trsm: symbols[`p${type}trsm_`],
-    trmm: symbols[`p${type}trmm_`],
-    syrk: symbols[`p${type}syrk_`],
-    herk: type === "c" || type === "z" ? symbols[`p${type}herk_`] : null,
-    symm: symbols[`p${type}symm_`],
-    geadd: symbols[`p${type}geadd_`],
-    tradd: symbols[`p${type}tradd_`],
-  });
+  const of = (type: BlasType): Pblas => {
+    const routines: Pblas = {
+      trsm: symbols[`p${type}trsm_`],
+      trmm: symbols[`p${type}trmm_`],
+      syrk: symbols[`p${type}syrk_`],
+      herk: type === "c" || type === "z" ? symbols[`p${type}herk_`] : null,
+      symm: symbols[`p${type}symm_`],
+      geadd: symbols[`p${type}geadd_`],
+      tradd: symbols[`p${type}tradd_`],
+    };
+    const present = Object.entries(routines).filter(([, routine]) => routine !== null);
+    noteWaiting(routines, Object.fromEntries(present.map(([name]) => [name, `p${type}${name}`])));
+    return routines;
+  };
   return { s: of("s"), d: of("d"), c: of("c"), z: of("z") };
 }
 

@@ -20,8 +20,9 @@ import {
   searchFolders,
   setLibraryVersion,
 } from "./library.ts";
-import { fileOfFunction, loadGlobally, toCString } from "./memory.ts";
+import { addressOfFunction, fileOfFunction, loadGlobally } from "./memory.ts";
 import { type Mpi, openMpi } from "./mpi/mod.ts";
+import { noteWaiting } from "./waiting.ts";
 
 /** `p?gemm_`: every argument is an address, and every integer that lies there has 32 bits. */
 const PGEMM = {
@@ -183,16 +184,6 @@ function loadMkl(path: string, mpi: Mpi & { abi: keyof typeof MKL_BLACS }, threa
   return { ...parts, warnings };
 }
 
-/** Where a library, or one that it depends on, has a function. */
-function functionAddress(path: string, name: string): bigint {
-  const { dlopen, dlsym } = Deno.dlopen(path, {
-    dlopen: { parameters: ["buffer", "i32"], result: "u64" },
-    dlsym: { parameters: ["u64", "buffer"], result: "u64" },
-  }).symbols;
-  const RTLD_LAZY = 1;
-  return dlsym(dlopen(toCString(path), RTLD_LAZY), toCString(name));
-}
-
 /**
  * Why a file with ScaLAPACK must not be opened beside the MPI in use; null if it may. `addressOf` tells where a
  * library, or one that it depends on, has a function.
@@ -200,7 +191,7 @@ function functionAddress(path: string, name: string): bigint {
 export function scalapackRefusal(
   path: string,
   mpi: Pick<Mpi, "abi" | "path">,
-  addressOf: (path: string, name: string) => bigint = functionAddress,
+  addressOf: (path: string, name: string) => bigint = addressOfFunction,
 ): string | null {
   const file = fileName(path);
   if (file.startsWith(MKL_FILE) && mpi.abi === "open_mpi" && !file.endsWith(".2")) {
@@ -276,12 +267,14 @@ function findScalapack(mpi: Mpi, threads: number): Scalapack {
   setLibraryVersion(NAME, parts ? version : `${version} with ${blas.version}`);
   const file = fileOfFunction(blas.path, "dgemm_") ?? blas.path;
   noteLibrary({ name: "BLAS", version: blas.version, path: file, source: "ScaLAPACK's own" });
+  const pgemm = { s: symbols.psgemm_, d: symbols.pdgemm_, c: symbols.pcgemm_, z: symbols.pzgemm_ };
+  noteWaiting(pgemm, { s: "psgemm", d: "pdgemm", c: "pcgemm", z: "pzgemm" });
   return {
     vendor: parts ? "mkl" : "netlib",
     version,
     path,
     source,
-    pgemm: { s: symbols.psgemm_, d: symbols.pdgemm_, c: symbols.pcgemm_, z: symbols.pzgemm_ },
+    pgemm,
     blacs: openBlacs(parts?.blacs ?? path, mpi.abi === "open_mpi" ? "u64" : "i32"),
     blas,
     warnings: [...parts?.warnings ?? [], ...slow ? [slow] : []],

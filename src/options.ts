@@ -1,5 +1,5 @@
 /**
- * Checks of options: no key that nobody reads, no name that nobody knows.
+ * Checks of options: no key that nobody reads, no name that nobody knows; and how a message shows a wrong value.
  *
  * @module
  */
@@ -12,7 +12,7 @@
 export function checkKeys(what: string, options: unknown, allowed: readonly string[]): void {
   if (options === undefined) return;
   if (typeof options !== "object" || options === null || Array.isArray(options)) {
-    throw new TypeError(`${what} must be an object; got ${options === null ? "null" : typeof options}.`);
+    throw new TypeError(`${what} must be an object; got ${describe(options)}.`);
   }
   for (const key of Object.keys(options)) {
     if (!allowed.includes(key)) {
@@ -31,14 +31,34 @@ export function checkKeys(what: string, options: unknown, allowed: readonly stri
 export function checkName(what: string, value: unknown, allowed: readonly string[]): void {
   if (value === undefined || allowed.includes(value as string)) return;
   const hint = typeof value === "string" ? ` Did you mean "${nearest(value, allowed)}"?` : "";
-  throw new TypeError(`${what} must be one of ${allowed.join(", ")}; got ${JSON.stringify(value) ?? value}.${hint}`);
+  throw new TypeError(`${what} must be one of ${allowed.join(", ")}; got ${describe(value)}.${hint}`);
 }
 
 /** Check that a value is true, false or left out. */
 export function checkBoolean(what: string, value: unknown): void {
   if (value !== undefined && typeof value !== "boolean") {
-    throw new TypeError(`${what} must be true or false; got ${String(value)}.`);
+    throw new TypeError(`${what} must be true or false; got ${describe(value)}.`);
   }
+}
+
+/** A wrong value in a message: briefly, and never the source of a function or all elements of an array. */
+export function describe(value: unknown): string {
+  if (typeof value === "function") {
+    return isClass(value) ? `the class ${value.name}` : `the function ${value.name}`.trimEnd();
+  }
+  if (typeof value === "bigint") return `${value}n`;
+  if (typeof value === "string") return JSON.stringify(value.length > 80 ? `${value.slice(0, 80)}…` : value);
+  if (typeof value !== "object" || value === null) return String(value);
+  if (Array.isArray(value)) return `[${value.slice(0, 8).map(describe).join(", ")}${value.length > 8 ? ", …" : ""}]`;
+  const name = value.constructor?.name ?? "Object";
+  return name === "Object"
+    ? `an object with the keys [${Object.keys(value).join(", ")}]`
+    : `${/^[AEIOU]/.test(name) ? "an" : "a"} ${name}`;
+}
+
+/** Only a class has a prototype that cannot be replaced. */
+function isClass(value: object): boolean {
+  return Object.getOwnPropertyDescriptor(value, "prototype")?.writable === false;
 }
 
 /**

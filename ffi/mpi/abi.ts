@@ -64,6 +64,8 @@ export interface StatusLayout {
   source: number;
   /** `MPI_TAG`. */
   tag: number;
+  /** The bytes that came; left out where only MPI_Get_count tells. */
+  bytes?: (status: Int32Array) => number;
 }
 
 /** One binary interface. */

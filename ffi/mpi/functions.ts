@@ -98,10 +98,54 @@ export type MpiFunctions = {
 /** All names of the table. */
 export const MPI_FUNCTION_NAMES: readonly MpiFunctionName[] = Object.keys(MPI_FUNCTIONS) as MpiFunctionName[];
 
+/** The functions that wait for other ranks, with their C names. */
+export const WAITING_FUNCTIONS: Readonly<Record<string, string>> = Object.fromEntries(
+  ([
+    "MPI_Finalize",
+    "MPI_Comm_dup",
+    "MPI_Comm_split",
+    "MPI_Comm_split_type",
+    "MPI_Comm_free",
+    "MPI_Barrier",
+    "MPI_Bcast",
+    "MPI_Reduce",
+    "MPI_Reduce_in_place",
+    "MPI_Allreduce",
+    "MPI_Allreduce_in_place",
+    "MPI_Scan",
+    "MPI_Scan_in_place",
+    "MPI_Exscan",
+    "MPI_Exscan_in_place",
+    "MPI_Reduce_scatter",
+    "MPI_Gather",
+    "MPI_Gatherv",
+    "MPI_Scatter",
+    "MPI_Scatterv",
+    "MPI_Allgather",
+    "MPI_Allgather_in_place",
+    "MPI_Allgatherv",
+    "MPI_Allgatherv_in_place",
+    "MPI_Alltoall",
+    "MPI_Alltoall_in_place",
+    "MPI_Alltoallv",
+    "MPI_Send",
+    "MPI_Recv",
+    "MPI_Sendrecv",
+    "MPI_Probe",
+    "MPI_Wait",
+    "MPI_Win_allocate_shared",
+    "MPI_Win_free",
+  ] as const satisfies readonly MpiFunctionName[]).map((name) => [name, cName(name)]),
+);
+
+function cName(name: MpiFunctionName): string {
+  return name.replace(/_in_place$/, "");
+}
+
 function declaration(name: MpiFunctionName, handle: Abi["handle"]): Deno.ForeignFunction {
   const types = { buffer: "buffer", address: "u64", int: "i32", handle } as const;
   return {
-    name: name.replace(/_in_place$/, ""),
+    name: cName(name),
     parameters: MPI_FUNCTIONS[name].map((parameter: MpiParameter) => types[parameter]),
     result: "i32",
   };
@@ -109,17 +153,22 @@ function declaration(name: MpiFunctionName, handle: Abi["handle"]): Deno.Foreign
 
 /**
  * The functions of the library in the file `path`. A function is opened when it is called first, since each costs
- * 0.1 to 0.4 ms and few scripts need more than ten.
+ * 0.1 to 0.4 ms and few scripts need more than ten; then it takes its place in the table, unless something else has.
  */
 export function mpiFunctions(path: string, handle: Abi["handle"]): MpiFunctions {
   type AnyFunction = (...values: unknown[]) => number;
   const functions: Record<string, AnyFunction> = {};
   for (const name of MPI_FUNCTION_NAMES) {
-    functions[name] = (...values) => {
-      const { symbols } = Deno.dlopen(path, { [name]: declaration(name, handle) });
-      functions[name] = symbols[name] as unknown as AnyFunction;
-      return functions[name](...values);
+    let opened: AnyFunction | undefined;
+    const open: AnyFunction = (...values) => {
+      if (!opened) {
+        const { symbols } = Deno.dlopen(path, { [name]: declaration(name, handle) });
+        opened = symbols[name] as unknown as AnyFunction;
+        if (functions[name] === open) functions[name] = opened;
+      }
+      return opened(...values);
     };
+    functions[name] = open;
   }
   return functions as unknown as MpiFunctions;
 }

@@ -4,7 +4,7 @@
  *
  * @module
  */
-import { ConfigurationError, NativeError, type NativeFailure } from "../errors.ts";
+import { ConfigurationError, NativeError } from "../errors.ts";
 import {
   environment,
   type Library,
@@ -16,8 +16,9 @@ import {
   setLibraryVersion,
 } from "../library.ts";
 import { fromCString } from "../memory.ts";
+import { noteWaiting } from "../waiting.ts";
 import type { Abi, MpiConstants, StatusLayout } from "./abi.ts";
-import { type MpiFunctions, mpiFunctions } from "./functions.ts";
+import { type MpiFunctions, mpiFunctions, WAITING_FUNCTIONS } from "./functions.ts";
 import { type Launcher, launcher, launcherLibraryFolders } from "./launcher.ts";
 import { mpichAbi } from "./mpich.ts";
 import { openMpiAbi } from "./open_mpi.ts";
@@ -60,8 +61,7 @@ export interface Mpi {
 }
 
 /** An MPI function returned an error code: `symbol` is its error class, `failure.text` is MPI's own text. */
-export class MpiError extends NativeError {
-}
+export class MpiError extends NativeError {}
 
 /** The error for what an MPI function returned. */
 export function mpiError(functionName: string, code: number, hint?: string): MpiError {
@@ -70,14 +70,13 @@ export function mpiError(functionName: string, code: number, hint?: string): Mpi
   const text = new Uint8Array(1024);
   symbols.MPI_Error_class(code, errorClass);
   symbols.MPI_Error_string(code, text, new Int32Array(1));
-  const failure: NativeFailure = {
+  return new MpiError({
     functionName,
     code,
     symbol: errorClasses[errorClass[0]] ?? `MPI error class ${errorClass[0]}`,
     text: fromCString(text).trim().replaceAll(/\s*\n\s*/g, "; ").replace(/\.$/, ""),
-  };
-  if (hint !== undefined) failure.hint = hint;
-  return new MpiError(failure);
+    hint,
+  });
 }
 
 /** Throw the {@linkcode MpiError} for a code other than success. */
@@ -227,5 +226,6 @@ export function openMpi(): Mpi {
   const mpi: Mpi = { abi: name, vendor, version, path, source, symbols: mpiFunctions(path, abi.handle), ...abi };
   refuseForeignLauncher(mpi);
   setLibraryVersion("MPI", version);
+  noteWaiting(mpi.symbols, WAITING_FUNCTIONS);
   return current = mpi;
 }

@@ -51,7 +51,8 @@ export const mpichAbi: Abi = {
     sharedMemory: 1,
     threadSerialized: 2,
   },
-  status: { words: 5, source: 2, tag: 3 },
+  // It begins with `count_lo` and `count_hi_and_cancelled`, whose lowest bit says whether it was cancelled.
+  status: { words: 5, source: 2, tag: 3, bytes: (words) => (words[0] >>> 0) + (words[1] >>> 1) * 2 ** 32 },
   errorClasses: errorClasses(`
     BUFFER COUNT TYPE TAG COMM RANK ROOT GROUP OP TOPOLOGY DIMS ARG UNKNOWN TRUNCATE OTHER INTERN IN_STATUS PENDING
     REQUEST ACCESS AMODE BAD_FILE CONVERSION DUP_DATAREP FILE_EXISTS FILE_IN_USE FILE INFO INFO_KEY INFO_VALUE

@@ -80,7 +80,8 @@ export function openMpiAbi(path: string): Abi {
       sharedMemory: 0,
       threadSerialized: 2,
     },
-    status: { words: 6, source: 0, tag: 1 },
+    // The fourth word is `_cancelled`, then comes `size_t _ucount`.
+    status: { words: 6, source: 0, tag: 1, bytes: (words) => (words[4] >>> 0) + words[5] * 2 ** 32 },
     errorClasses: errorClasses(`
       BUFFER COUNT TYPE TAG COMM RANK REQUEST ROOT GROUP OP TOPOLOGY DIMS ARG UNKNOWN TRUNCATE OTHER INTERN IN_STATUS
       PENDING ACCESS AMODE ASSERT BAD_FILE BASE CONVERSION DISP DUP_DATAREP FILE_EXISTS FILE_IN_USE FILE INFO_KEY

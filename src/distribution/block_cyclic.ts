@@ -3,7 +3,6 @@
  *
  * @module
  */
-import { DistributionError } from "../errors.ts";
 import { Box } from "./box.ts";
 import { checkKeys } from "../options.ts";
 import { checkIntegers, checkLength, describe, list, permute } from "./check.ts";
@@ -287,50 +286,4 @@ function asBlockCyclic(source: Distribution): BlockCyclic | null {
   const { grid, firstProcess } = candidate;
   const blocks = new BlockCyclic(grid, blockSizes, { firstProcess }).bind(source.globalShape!, source.size!);
   return blocks.coincidesWith(source) ? blocks : null;
-}
-
-/** Distributions that coincide may still differ in the local shapes of ranks without elements. */
-function haveSameLocalShapes(a: Distribution, b: Distribution): boolean {
-  for (let rank = 0; a !== b && rank < a.size!; rank++) {
-    if (a.localShape(rank).join() !== b.localShape(rank).join()) return false;
-  }
-  return true;
-}
-
-/** What ScaLAPACK needs to know about a matrix. */
-export interface BlockCyclicParameters {
-  /** The grid of processes; its ranks follow its layout (`processes` is null), and there may be more ranks than that. */
-  readonly grid: ProcessGrid;
-  /** Rows and columns of a block. */
-  readonly blockSizes: readonly [rows: number, columns: number];
-  /** The grid coordinates of the process that holds the first block. */
-  readonly firstProcess: readonly [row: number, column: number];
-}
-
-/**
- * How ScaLAPACK describes a matrix with this ownership and these local shapes, or null if it cannot: uneven slabs whose
- * parts are not `ceil(extent / size)`, boxes that are not equal blocks, replicated matrices, grids with ranks in no
- * layout's order. A dimension that is not divided gets one block of its whole extent.
- *
- * Source: ScaLAPACK's array descriptor (DESC_) and NUMROC.
- *
- * @param distribution one that is bound to a matrix
- *
- * @example
- * ```ts
- * import { blockCyclicParameters } from "./block_cyclic.ts";
- * import { Slab } from "./slab.ts";
- * console.assert(blockCyclicParameters(Slab.X.bind([8, 5], 4))?.blockSizes.join() === "2,5");
- * console.assert(blockCyclicParameters(Slab.X.bind([9, 5], 4)) === null); // 3 + 2 + 2 + 2
- * ```
- */
-export function blockCyclicParameters(distribution: Distribution): BlockCyclicParameters | null {
-  if (distribution.globalShape === null) {
-    throw new DistributionError(`${distribution} is not bound to a matrix; bind it first with bind(globalShape, size)`);
-  }
-  const blocks = distribution.globalShape.length === 2 ? asBlockCyclic(distribution) : null;
-  const grid = blocks?.grid.withoutProcesses();
-  if (!blocks || !grid || !haveSameLocalShapes(blocks, distribution)) return null;
-  const [[rows, columns], [row, column]] = [blocks.blockSizes, blocks.firstProcess];
-  return { grid, blockSizes: [rows, columns], firstProcess: [row, column] };
 }

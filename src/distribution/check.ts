@@ -4,26 +4,9 @@
  * @module
  */
 import { DistributionError, ShapeError } from "../errors.ts";
+import { describe } from "../options.ts";
 
-/** A wrong value in a message: briefly, and never the source of a function or the elements of an array. */
-export function describe(value: unknown): string {
-  if (typeof value === "function") {
-    return isClass(value) ? `the class ${value.name}` : `the function ${value.name}`.trimEnd();
-  }
-  if (typeof value === "bigint") return `${value}n`;
-  if (typeof value === "string") return JSON.stringify(value);
-  if (typeof value !== "object" || value === null) return String(value);
-  if (Array.isArray(value)) return `[${value.slice(0, 8).map(describe).join(", ")}${value.length > 8 ? ", …" : ""}]`;
-  const name = value.constructor?.name ?? "Object";
-  return name === "Object"
-    ? `an object with the keys [${Object.keys(value).join(", ")}]`
-    : `${/^[AEIOU]/.test(name) ? "an" : "a"} ${name}`;
-}
-
-/** Only a class has a prototype that cannot be replaced. */
-function isClass(value: object): boolean {
-  return Object.getOwnPropertyDescriptor(value, "prototype")?.writable === false;
-}
+export { describe } from "../options.ts";
 
 /** An integer within `[minimum, maximum]`, or a TypeError or RangeError that names it. */
 export function checkInteger(name: string, value: unknown, minimum: number, maximum = Number.MAX_SAFE_INTEGER): number {

@@ -295,7 +295,11 @@ export abstract class Distribution {
     const { globalShape } = this.#bound(method);
     if (!Array.isArray(ranges)) throw new TypeError("ranges must be an array of [start, end], one a dimension");
     checkLength("ranges", ranges, globalShape.length, `the array of shape ${list(globalShape)}`);
-    for (const [dimension, [start, end]] of ranges.entries()) {
+    for (const [dimension, range] of ranges.entries()) {
+      if (!Array.isArray(range) || range.length !== 2) {
+        throw new TypeError(`range ${dimension} must be [start, end], got ${describe(range)}`);
+      }
+      const [start, end] = range;
       checkInteger(`the start of range ${dimension}`, start, 0, globalShape[dimension]);
       checkInteger(`the end of range ${dimension}`, end, start, globalShape[dimension]);
     }

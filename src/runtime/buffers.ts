@@ -29,6 +29,20 @@ export function isPartOf(into: NumericArray, send: NumericArray, start: number):
     send.byteOffset === into.byteOffset + start * send.BYTES_PER_ELEMENT;
 }
 
+const SMALL_BYTES = 4096;
+let apart: [NumericArray, NumericArray] | null = null;
+
+/**
+ * Whether two arrays lie in one buffer. The last small pair that does not is remembered: a program passes the same again
+ * and again, and asking typed arrays for their buffers takes as long as half a short MPI call.
+ */
+export function shareMemory(a: NumericArray, b: NumericArray): boolean {
+  if (apart !== null && apart[0] === a && apart[1] === b) return false;
+  if (a.buffer === b.buffer) return true;
+  if (a.buffer.byteLength + b.buffer.byteLength <= SMALL_BYTES) apart = [a, b];
+  return false;
+}
+
 /** Refuse an array of another class than that of the other one. */
 export function sameClass(method: string, what: string, array: NumericArray, like: NumericArray): void {
   elementOf(method, what, array);

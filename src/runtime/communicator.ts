@@ -5,6 +5,7 @@
  */
 import { checkMpi, type Handle, type Mpi, mpiError } from "../../ffi/mpi/mod.ts";
 import { StateError } from "../errors.ts";
+import { describe } from "../options.ts";
 import {
   EMPTY_RECEIVE,
   EMPTY_SEND,
@@ -17,6 +18,7 @@ import {
   refuseShort,
   sameClass,
   sendBuffer,
+  shareMemory,
 } from "./buffers.ts";
 import {
   type AllToAllVOptions,
@@ -32,6 +34,7 @@ import {
   type ReduceOptions,
   type ReduceRootOptions,
   type ReduceScatterOptions,
+  refuseExtra,
   type RootOptions,
   type ScatterOptions,
   type ScatterVOptions,
@@ -42,7 +45,6 @@ import {
 import { type Counts, entryCounts, entryDisplacements, extent, sumOf } from "./counts.ts";
 import {
   checkOperation,
-  describe,
   type Element,
   elementOf,
   narrow,
@@ -201,7 +203,7 @@ export class Communicator {
       refuseDetached(method, "into", into);
       refuseShort(method, into.length, length);
     }
-    if (into.buffer === like.buffer && overlap(into, like)) {
+    if (shareMemory(into, like) && overlap(into, like)) {
       throw new RangeError(`${method}: into overlaps the array that is sent; give separate memory.`);
     }
   }
@@ -209,7 +211,7 @@ export class Communicator {
   /** A rank of this communicator, as C takes it, which knows no -0. */
   #rank(method: string, what: string, rank: number): number {
     if (typeof rank !== "number" || !Number.isInteger(rank)) {
-      throw new TypeError(`${method}: ${what} must be a rank, an integer, not ${describe(rank)} ${String(rank)}.`);
+      throw new TypeError(`${method}: ${what} must be a rank, an integer, not ${describe(rank)}.`);
     }
     if (rank < 0 || rank >= this.size) {
       throw new RangeError(
@@ -263,6 +265,7 @@ export class Communicator {
 
   /** Give every rank the root's entries, in place; returns the array. Source: MPI_Bcast. */
   broadcast<T extends NumericArray>(data: T, options: ScatterOptions = NO_OPTIONS): T {
+    if (arguments.length > 2) refuseExtra("broadcast", "data", OptionKeys.scatter);
     const element = this.#element("broadcast", "data", data, options, OptionKeys.scatter);
     const root = this.#root("broadcast", options.root);
     const { symbols, constants } = this.#mpi;
@@ -278,6 +281,7 @@ export class Communicator {
    * @throws {DTypeError} if the operation has no meaning for the elements.
    */
   allReduce<T extends NumericArray>(send: T, options: ReduceOptions<T> = NO_OPTIONS): T {
+    if (arguments.length > 2) refuseExtra("allReduce", "send", OptionKeys.reduce);
     const element = this.#element("allReduce", "send", send, options, OptionKeys.reduce);
     const { op = "sum" } = options;
     const into = options.into ?? newLike(send, send.length);
@@ -314,6 +318,7 @@ export class Communicator {
    * @throws {DTypeError} if the operation has no meaning for the elements.
    */
   reduce<T extends NumericArray>(send: T, options: ReduceRootOptions<T> = NO_OPTIONS): T | null {
+    if (arguments.length > 2) refuseExtra("reduce", "send", OptionKeys.reduceRoot);
     const element = this.#element("reduce", "send", send, options, OptionKeys.reduceRoot);
     const { op = "sum" } = options;
     const root = this.#root("reduce", options.root);
@@ -357,6 +362,7 @@ export class Communicator {
    * Source: MPI_Scan.
    */
   scan<T extends NumericArray>(send: T, options: ReduceOptions<T> = NO_OPTIONS): T {
+    if (arguments.length > 2) refuseExtra("scan", "send", OptionKeys.reduce);
     return this.#scan("scan", "MPI_Scan", send, options);
   }
 
@@ -365,6 +371,7 @@ export class Communicator {
    * `into` may be `send` itself. Source: MPI_Exscan.
    */
   exclusiveScan<T extends NumericArray>(send: T, options: ReduceOptions<T> = NO_OPTIONS): T {
+    if (arguments.length > 2) refuseExtra("exclusiveScan", "send", OptionKeys.reduce);
     return this.#scan("exclusiveScan", "MPI_Exscan", send, options);
   }
 
@@ -406,6 +413,7 @@ export class Communicator {
    * Source: MPI_Reduce_scatter.
    */
   reduceScatter<T extends NumericArray>(send: T, options: ReduceScatterOptions<T> = NO_OPTIONS): T {
+    if (arguments.length > 2) refuseExtra("reduceScatter", "send", OptionKeys.reduceScatter);
     const method = "reduceScatter";
     const element = this.#element(method, "send", send, options, OptionKeys.reduceScatter);
     const { op = "sum" } = options;
@@ -441,6 +449,7 @@ export class Communicator {
    * Collect equal parts on the root, in the order of the ranks; `null` on the others. Source: MPI_Gather.
    */
   gather<T extends NumericArray>(send: T, options: RootOptions<T> = NO_OPTIONS): T | null {
+    if (arguments.length > 2) refuseExtra("gather", "send", OptionKeys.root);
     const element = this.#element("gather", "send", send, options, OptionKeys.root);
     const root = this.#root("gather", options.root);
     const total = this.#total("gather", send.length);
@@ -458,6 +467,7 @@ export class Communicator {
    * Collect parts of different lengths on the root, which needs `counts`; `null` on the others. Source: MPI_Gatherv.
    */
   gatherV<T extends NumericArray>(send: T, options: GatherVRootOptions<T> = NO_OPTIONS): T | null {
+    if (arguments.length > 2) refuseExtra("gatherV", "send", OptionKeys.gatherVRoot);
     const element = this.#element("gatherV", "send", send, options, OptionKeys.gatherVRoot);
     const root = this.#root("gatherV", options.root);
     const isRoot = this.rank === root;
@@ -487,6 +497,7 @@ export class Communicator {
 
   /** Collect equal parts on every rank, in the order of the ranks. `send` may be this rank's part of `into`. Source: MPI_Allgather. */
   allGather<T extends NumericArray>(send: T, options: IntoOptions<T> = NO_OPTIONS): T {
+    if (arguments.length > 2) refuseExtra("allGather", "send", OptionKeys.into);
     const element = this.#element("allGather", "send", send, options, OptionKeys.into);
     const total = this.#total("allGather", send.length);
     const into = options.into ?? newLike(send, total);
@@ -506,6 +517,7 @@ export class Communicator {
    * Collect parts of different lengths on every rank. `send` may be this rank's part of `into`. Source: MPI_Allgatherv.
    */
   allGatherV<T extends NumericArray>(send: T, options: GatherVOptions<T>): T {
+    if (arguments.length > 2) refuseExtra("allGatherV", "send", OptionKeys.gatherV);
     const { element, into, parts, isInPlace } = this.#prepareAllGatherV("allGatherV", send, options);
     const { symbols, constants } = this.#mpi;
     const type = constants.types[element.type];
@@ -543,6 +555,7 @@ export class Communicator {
 
   /** Give each rank one of the root's equal parts, into `into`. Ranks other than the root pass `null`. Source: MPI_Scatter. */
   scatter<T extends NumericArray>(send: T | null, into: T, options: ScatterOptions = NO_OPTIONS): T {
+    if (arguments.length > 3) refuseExtra("scatter", "send, into", OptionKeys.scatter);
     const element = this.#element("scatter", "into", into, options, OptionKeys.scatter);
     const root = this.#root("scatter", options.root);
     const source = this.#rootArray("scatter", send, into, root);
@@ -574,6 +587,7 @@ export class Communicator {
    * `counts`. Source: MPI_Scatterv.
    */
   scatterV<T extends NumericArray>(send: T | null, into: T, options: ScatterVOptions = NO_OPTIONS): T {
+    if (arguments.length > 3) refuseExtra("scatterV", "send, into", OptionKeys.scatterV);
     const element = this.#element("scatterV", "into", into, options, OptionKeys.scatterV);
     const root = this.#root("scatterV", options.root);
     const source = this.#rootArray("scatterV", send, into, root);
@@ -604,6 +618,7 @@ export class Communicator {
 
   /** Send the r-th of equal parts to rank r, and receive one from each. `into` may be `send` itself. Source: MPI_Alltoall. */
   allToAll<T extends NumericArray>(send: T, options: IntoOptions<T> = NO_OPTIONS): T {
+    if (arguments.length > 2) refuseExtra("allToAll", "send", OptionKeys.into);
     const element = this.#element("allToAll", "send", send, options, OptionKeys.into);
     const part = this.#part("allToAll", "send", send.length);
     const into = options.into ?? newLike(send, send.length);
@@ -619,6 +634,7 @@ export class Communicator {
 
   /** Send to each rank a part, and receive one from each, of any lengths. Source: MPI_Alltoallv. */
   allToAllV<T extends NumericArray>(send: T, options: AllToAllVOptions<T>): T {
+    if (arguments.length > 2) refuseExtra("allToAllV", "send", OptionKeys.allToAllV);
     const method = "allToAllV";
     const element = this.#element(method, "send", send, options, OptionKeys.allToAllV);
     const sent = this.#parts(
@@ -696,6 +712,7 @@ export class Communicator {
    * Source: MPI_Send.
    */
   send(data: NumericArray, destination: number | null, options: SendOptions = NO_OPTIONS): void {
+    if (arguments.length > 3) refuseExtra("send", "data, destination", OptionKeys.send);
     const element = this.#element("send", "data", data, options, OptionKeys.send);
     const to = this.#destination("send", destination);
     const tag = this.#tag("send", options.tag ?? 0);
@@ -713,6 +730,7 @@ export class Communicator {
    * @throws {MpiError} `MPI_ERR_TRUNCATE` if the message is longer than `into`.
    */
   receive(into: NumericArray, source: Source = "any", options: ReceiveOptions = NO_OPTIONS): Status {
+    if (arguments.length > 3) refuseExtra("receive", "into, source", OptionKeys.receive);
     const element = this.#element("receive", "into", into, options, OptionKeys.receive);
     const from = this.#source("receive", source);
     const tag = this.#tag("receive", options.tag);
@@ -730,6 +748,7 @@ export class Communicator {
     into: NumericArray,
     options: SendReceiveOptions = NO_OPTIONS,
   ): Status {
+    if (arguments.length > 4) refuseExtra("sendReceive", "data, destination, into", OptionKeys.sendReceive);
     const method = "sendReceive";
     const sent = this.#element(method, "data", data, options, OptionKeys.sendReceive);
     const received = this.#element(method, "into", into, options, OptionKeys.sendReceive);
@@ -759,6 +778,7 @@ export class Communicator {
 
   /** Wait for a message without receiving it; its `count` is in bytes. Not collective. Source: MPI_Probe. */
   probe(source: Source = "any", options: ReceiveOptions = NO_OPTIONS): Status {
+    if (arguments.length > 2) refuseExtra("probe", "source", OptionKeys.receive);
     checkOptions("probe", options, OptionKeys.receive);
     const from = this.#use("probe").#source("probe", source);
     const code = this.#mpi.symbols.MPI_Probe(from, this.#tag("probe", options.tag), this.#handle, this.#status);
@@ -768,6 +788,7 @@ export class Communicator {
 
   /** Look for a message without waiting; `null` if there is none yet. Not collective. Source: MPI_Iprobe. */
   probeNow(source: Source = "any", options: ReceiveOptions = NO_OPTIONS): Status | null {
+    if (arguments.length > 2) refuseExtra("probeNow", "source", OptionKeys.receive);
     checkOptions("probeNow", options, OptionKeys.receive);
     const from = this.#use("probeNow").#source("probeNow", source);
     const flag = new Int32Array(1);
@@ -786,6 +807,7 @@ export class Communicator {
 
   /** Begin to send; do not change `data` before the request is complete. Not collective. Source: MPI_Isend. */
   isend(data: NumericArray, destination: number | null, options: SendOptions = NO_OPTIONS): Request<void> {
+    if (arguments.length > 3) refuseExtra("isend", "data, destination", OptionKeys.send);
     const element = this.#element("isend", "data", data, options, OptionKeys.send);
     const to = this.#destination("isend", destination);
     const tag = this.#tag("isend", options.tag ?? 0);
@@ -802,6 +824,7 @@ export class Communicator {
 
   /** Begin to receive; `into` holds the message when the request is complete. Not collective. Source: MPI_Irecv. */
   ireceive(into: NumericArray, source: Source = "any", options: ReceiveOptions = NO_OPTIONS): Request<Status> {
+    if (arguments.length > 3) refuseExtra("ireceive", "into, source", OptionKeys.receive);
     const element = this.#element("ireceive", "into", into, options, OptionKeys.receive);
     const from = this.#source("ireceive", source);
     const tag = this.#tag("ireceive", options.tag);
@@ -819,6 +842,7 @@ export class Communicator {
 
   /** Begin an `allGatherV`; the request's value is the gathered array. Source: MPI_Iallgatherv. */
   iallGatherV<T extends NumericArray>(send: T, options: GatherVOptions<T>): Request<T> {
+    if (arguments.length > 2) refuseExtra("iallGatherV", "send", OptionKeys.gatherV);
     const { element, into, parts, isInPlace } = this.#prepareAllGatherV("iallGatherV", send, options);
     if (isInPlace) throw new RangeError("iallGatherV: into overlaps the array that is sent; give separate memory.");
     const type = this.#mpi.constants.types[element.type];
@@ -861,6 +885,7 @@ export class Communicator {
 
   /** Give every rank the root's value; what other ranks pass is ignored. */
   broadcastObject<T>(value: T, options: ObjectOptions = NO_OPTIONS): T {
+    if (arguments.length > 2) refuseExtra("broadcastObject", "value", OptionKeys.object);
     checkOptions("broadcastObject", options, OptionKeys.object);
     const root = this.#use("broadcastObject").#root("broadcastObject", options.root);
     const isRoot = this.rank === root;
@@ -873,6 +898,7 @@ export class Communicator {
 
   /** Collect every rank's value on the root; `null` on the others. */
   gatherObject<T>(value: T, options: ObjectOptions = NO_OPTIONS): T[] | null {
+    if (arguments.length > 2) refuseExtra("gatherObject", "value", OptionKeys.object);
     checkOptions("gatherObject", options, OptionKeys.object);
     const root = this.#use("gatherObject").#root("gatherObject", options.root);
     const { bytes, counts } = this.#objectLengths("gatherObject", value);
@@ -881,12 +907,14 @@ export class Communicator {
 
   /** Give every rank everybody's value, in the order of the ranks. */
   allGatherObject<T>(value: T): T[] {
+    if (arguments.length > 1) refuseExtra("allGatherObject", "value");
     const { bytes, counts } = this.#objectLengths("allGatherObject", value);
     return this.#split<T>(counts, this.allGatherV(bytes, { counts }))!;
   }
 
   /** Give each rank one value of the root's list, which has as many as there are ranks; others pass `null`. */
   scatterObject<T>(values: readonly T[] | null, options: ObjectOptions = NO_OPTIONS): T {
+    if (arguments.length > 2) refuseExtra("scatterObject", "values", OptionKeys.object);
     const method = "scatterObject";
     checkOptions(method, options, OptionKeys.object);
     const root = this.#use(method).#root(method, options.root);
@@ -898,6 +926,7 @@ export class Communicator {
 
   /** Send the r-th value of the list to rank r, and receive one from each rank. */
   allToAllObject<T>(values: readonly T[]): T[] {
+    if (arguments.length > 1) refuseExtra("allToAllObject", "values");
     const { bytes, counts } = this.#use("allToAllObject").#encodeList("allToAllObject", values);
     const receiveCounts = this.allToAll(counts);
     return this.#split<T>(receiveCounts, this.allToAllV(bytes, { sendCounts: counts, receiveCounts }))!;
@@ -905,33 +934,45 @@ export class Communicator {
 
   /** Combine the values of all ranks on the root, from rank 0 upwards; `null` on the others. */
   reduceObject<T>(value: T, combine: (a: T, b: T) => T, options: ObjectOptions = NO_OPTIONS): T | null {
-    return this.gatherObject(value, options)?.reduce(combine) ?? null;
+    if (arguments.length > 3) refuseExtra("reduceObject", "value, combine", OptionKeys.object);
+    checkCombine("reduceObject", combine);
+    const values = this.gatherObject(value, options);
+    return values && fold(values, combine);
   }
 
   /** Combine the values of all ranks, from rank 0 upwards, on every rank. */
   allReduceObject<T>(value: T, combine: (a: T, b: T) => T): T {
-    return this.allGatherObject(value).reduce(combine);
+    if (arguments.length > 2) refuseExtra("allReduceObject", "value, combine");
+    checkCombine("allReduceObject", combine);
+    return fold(this.allGatherObject(value), combine);
   }
 
   /** Combine the values of the ranks up to this one, from rank 0 upwards. */
   scanObject<T>(value: T, combine: (a: T, b: T) => T): T {
-    return this.allGatherObject(value).slice(0, this.rank + 1).reduce(combine);
+    if (arguments.length > 2) refuseExtra("scanObject", "value, combine");
+    checkCombine("scanObject", combine);
+    return fold(this.allGatherObject(value).slice(0, this.rank + 1), combine);
   }
 
   /** Combine the values of the ranks before this one, from rank 0 upwards; `null` on rank 0. */
   exclusiveScanObject<T>(value: T, combine: (a: T, b: T) => T): T | null {
+    if (arguments.length > 2) refuseExtra("exclusiveScanObject", "value, combine");
+    checkCombine("exclusiveScanObject", combine);
     const before = this.allGatherObject(value).slice(0, this.rank);
-    return before.length === 0 ? null : before.reduce(combine);
+    return before.length === 0 ? null : fold(before, combine);
   }
 
   /** Send a value to one rank, which receives it by `receiveObject`. Not collective. */
   sendObject(value: unknown, destination: number | null, options: SendOptions = NO_OPTIONS): void {
+    if (arguments.length > 3) refuseExtra("sendObject", "value, destination", OptionKeys.send);
     this.send(encodeObject("sendObject", value), destination, options);
   }
 
-  /** Wait for a value. Not collective. */
+  /** Wait for a value; from `null` comes `null` at once. Not collective. */
   receiveObject<T>(source: Source = "any", options: ReceiveOptions = NO_OPTIONS): T {
+    if (arguments.length > 2) refuseExtra("receiveObject", "source", OptionKeys.receive);
     const { source: from, tag, count } = this.probe(source, options);
+    if (from === null) return null as T;
     const bytes = new Uint8Array(count);
     this.receive(bytes, from, { tag });
     return decodeObject<T>(bytes);
@@ -939,6 +980,7 @@ export class Communicator {
 
   /** Send a value to one rank and receive one, without the danger that both wait. Not collective. */
   sendReceiveObject<T>(value: unknown, destination: number, options: SendReceiveOptions = NO_OPTIONS): T {
+    if (arguments.length > 3) refuseExtra("sendReceiveObject", "value, destination", OptionKeys.sendReceive);
     checkOptions("sendReceiveObject", options, OptionKeys.sendReceive);
     const { tag = 0, source = destination, receiveTag } = options;
     const sent = this.isendObject(value, destination, { tag });
@@ -949,16 +991,18 @@ export class Communicator {
 
   /** Begin to send a value. Not collective. */
   isendObject(value: unknown, destination: number | null, options: SendOptions = NO_OPTIONS): Request<void> {
+    if (arguments.length > 3) refuseExtra("isendObject", "value, destination", OptionKeys.send);
     return this.isend(encodeObject("isendObject", value), destination, options);
   }
 
-  /** Wait for a value without blocking the event loop. Not collective. */
+  /** Wait for a value without blocking the event loop; from `null` comes `null`. Not collective. */
   async ireceiveObject<T>(source: Source = "any", options: ReceiveOptions = NO_OPTIONS): Promise<T> {
+    if (arguments.length > 2) refuseExtra("ireceiveObject", "source", OptionKeys.receive);
     let status = this.probeNow(source, options);
     for (; status === null; status = this.probeNow(source, options)) {
       await new Promise((resolve) => setTimeout(resolve, 1));
     }
-    return this.receiveObject<T>(status.source, { tag: status.tag });
+    return status.source === null ? null as T : this.receiveObject<T>(status.source, { tag: status.tag });
   }
 
   /** The bytes of this rank's value, and everybody's number of bytes. */
@@ -1003,9 +1047,12 @@ export class Communicator {
    * rank; `null` joins none and gets `null`. Source: MPI_Comm_split.
    */
   split(color: number | null, key = 0): Communicator | null {
-    const isColor = color === null || Number.isInteger(color) && color >= 0 && color <= LARGEST_INT;
-    if (!isColor) throw new RangeError(`split: color must be null or an integer from 0, not ${String(color)}.`);
-    if (!isInt(key)) throw new RangeError(`split: key must be a 32-bit integer, not ${String(key)}.`);
+    if (arguments.length > 2) refuseExtra("split", "color, key");
+    if (color !== null && !(isInt(color) && color >= 0)) {
+      const kind = typeof color === "number" ? RangeError : TypeError;
+      throw new kind(`split: color must be null or an integer from 0, not ${describe(color)}.`);
+    }
+    this.#checkKey("split", key);
     const { symbols, constants } = this.#mpi;
     return this.#make(
       "split",
@@ -1017,7 +1064,8 @@ export class Communicator {
 
   /** Divide the ranks by the memory that they share: one communicator a machine. Source: MPI_Comm_split_type. */
   splitShared(key = 0): Communicator {
-    if (!isInt(key)) throw new RangeError(`splitShared: key must be a 32-bit integer, not ${String(key)}.`);
+    if (arguments.length > 1) refuseExtra("splitShared", "key");
+    this.#checkKey("splitShared", key);
     const { symbols, constants: { sharedMemory, nullInfo } } = this.#mpi;
     const made = this.#make(
       "splitShared",
@@ -1033,6 +1081,12 @@ export class Communicator {
   duplicate(): Communicator {
     const { symbols } = this.#mpi;
     return this.#make("duplicate", "MPI_Comm_dup", "", (out) => symbols.MPI_Comm_dup(this.#handle, out))!;
+  }
+
+  #checkKey(method: string, key: number): void {
+    if (isInt(key)) return;
+    const kind = typeof key === "number" ? RangeError : TypeError;
+    throw new kind(`${method}: key must be a 32-bit integer, not ${describe(key)}.`);
   }
 
   #make(
@@ -1093,4 +1147,15 @@ interface Parts {
   displacements: Int32Array;
   /** The length that the array needs. */
   extent: number;
+}
+
+/** Refuse what cannot combine two values. */
+function checkCombine(method: string, combine: unknown): void {
+  if (typeof combine === "function") return;
+  throw new TypeError(`${method}: combine must be a function (a, b) => value, not ${describe(combine)}.`);
+}
+
+/** One value of all, from the first one onwards; `combine` gets two values and nothing else, so that Math.max is one. */
+function fold<T>(values: readonly T[], combine: (a: T, b: T) => T): T {
+  return values.reduce((a, b) => combine(a, b));
 }

@@ -162,3 +162,13 @@ export function checkOptions(method: string, options: object | undefined, allowe
   }
   checkKeys(`${method}: options`, options, [...allowed]);
 }
+
+/**
+ * Refuse more arguments than a method takes: nobody would read them.
+ *
+ * @throws {TypeError} with the right form, in which a root and the like belong to the options.
+ */
+export function refuseExtra(method: string, parameters: string, options?: ReadonlySet<string>): never {
+  const all = options ? `${parameters}, { ${[...options].join(", ")} }` : parameters;
+  throw new TypeError(`${method}: too many arguments were given; call it as ${method}(${all}).`);
+}

@@ -3,11 +3,10 @@
  *
  * @module
  */
+import { LARGEST_INT, refuseLong } from "./buffers.ts";
 
 /** One number a rank, in entries. An `Int32Array` is used as it is, without a copy. */
 export type Counts = readonly number[] | Int32Array;
-
-const LARGEST_INT = 2 ** 31 - 1;
 
 function integers(method: string, what: string, values: Counts, size: number): Int32Array {
   if (!Array.isArray(values) && !(values instanceof Int32Array)) {
@@ -46,15 +45,11 @@ export function entryDisplacements(
   const starts = new Int32Array(counts.length);
   let end = 0;
   for (let rank = 0; rank < counts.length; rank++) {
-    if (end > LARGEST_INT) refuse(method, end);
+    if (end > LARGEST_INT) refuseLong(method, "all parts in entries", end);
     starts[rank] = end;
     end += counts[rank];
   }
   return starts;
-}
-
-function refuse(method: string, length: number): never {
-  throw new RangeError(`${method}: ${length} entries are more than MPI's 2^31 - 1 in one call; send them in pieces.`);
 }
 
 /** The number of entries that an array with these parts has at least. */
@@ -63,7 +58,7 @@ export function extent(method: string, counts: Int32Array, displacements: Int32A
   for (let rank = 0; rank < counts.length; rank++) {
     if (counts[rank] > 0) end = Math.max(end, displacements[rank] + counts[rank]);
   }
-  if (end > LARGEST_INT) refuse(method, end);
+  if (end > LARGEST_INT) refuseLong(method, "all parts in entries", end);
   return end;
 }
 

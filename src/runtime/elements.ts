@@ -5,6 +5,7 @@
  */
 import type { ElementType, ReduceOperation } from "../../ffi/mpi/mod.ts";
 import { DTypeError } from "../errors.ts";
+import { describe } from "../options.ts";
 
 /** A typed array of numbers. */
 export type NumericArray =
@@ -87,13 +88,6 @@ const BY_CONSTRUCTOR = new Map<unknown, Element>([
   [Float32Array, FLOAT32],
   [Float64Array, FLOAT64],
 ]);
-
-/** The name of a value's class or type, for messages. */
-export function describe(value: unknown): string {
-  if (value === null || value === undefined) return String(value);
-  if (typeof value !== "object") return typeof value;
-  return value.constructor?.name ?? "object";
-}
 
 /** The class of a typed array; a subclass, such as Node's Buffer, counts as its base. */
 export function arrayClass(array: NumericArray): string {

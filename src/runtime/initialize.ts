@@ -31,7 +31,11 @@ export interface InitializeOptions {
    * `"local"`: each rank checks for itself, for hot loops.
    */
   checks?: "collective" | "local";
-  /** End the job when a rank waits for others for longer than this; no limit when left out. Needs `--allow-read`. */
+  /**
+   * End the job, with exit code 124, when a rank waits for others for longer than this in a call of MPI or ScaLAPACK; no
+   * limit when left out. A routine of ScaLAPACK counts as a whole, with what it computes; a request that is awaited has no
+   * limit. Needs `--allow-read`.
+   */
   timeoutSeconds?: number;
   /**
    * The number of threads that BLAS uses on each rank. When left out: the cores that the launcher left this rank, divided

@@ -10,6 +10,14 @@ export { type ElementName, type NumericArray } from "./elements.ts";
 export { currentRuntime, initialize, type InitializeOptions } from "./initialize.ts";
 export { Request, type Status } from "./request.ts";
 export { Device } from "./device.ts";
+export {
+  findGpuDriver,
+  type GpuDriver,
+  type GpuFacts,
+  type GpuLink,
+  type GpuReport,
+  inspectGpus,
+} from "./gpu_report.ts";
 export { Graph } from "./graph.ts";
 export {
   type CpuDescription,

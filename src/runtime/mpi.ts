@@ -32,7 +32,11 @@ function start(): Mpi {
   symbols.MPI_Initialized(flag);
   if (flag[0] === 0) {
     // Open MPI 5's PMIx wants shared memory at an address of the launcher's choice, where V8 sometimes has its own.
-    if (mpi.vendor === "open_mpi") setIfUnset("PMIX_MCA_gds", "hash");
+    if (mpi.vendor === "open_mpi") {
+      setIfUnset("PMIX_MCA_gds", "hash");
+      // Windows are in shared memory; the component for UCX prints errors where there is no UCX.
+      setIfUnset("OMPI_MCA_osc", "^ucx");
+    }
     checkMpi(symbols.MPI_Init_thread(0n, 0n, constants.threadSerialized, flag), "MPI_Init_thread");
     globalThis.addEventListener("unload", endWithProcess);
   }

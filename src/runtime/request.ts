@@ -16,15 +16,23 @@ export interface Status {
   count: number;
 }
 
-/** Read an `MPI_Status`; `bytes` is the size of an entry. */
-export function readStatus(mpi: Mpi, status: Int32Array, bytes: number): Status {
-  const count = COUNT;
-  checkMpi(mpi.symbols.MPI_Get_count(status, mpi.constants.types.uint8, count), "MPI_Get_count");
-  const source = status[mpi.status.source];
+/** Read an `MPI_Status`; `entryBytes` is the size of an entry. */
+export function readStatus(
+  { status: layout, symbols, constants }: Mpi,
+  status: Int32Array,
+  entryBytes: number,
+): Status {
+  let bytes: number;
+  if (layout.bytes) bytes = layout.bytes(status);
+  else {
+    checkMpi(symbols.MPI_Get_count(status, constants.types.uint8, COUNT), "MPI_Get_count");
+    bytes = COUNT[0];
+  }
+  const source = status[layout.source];
   return {
-    source: source === mpi.constants.nullProcess ? null : source,
-    tag: status[mpi.status.tag],
-    count: count[0] / bytes,
+    source: source === constants.nullProcess ? null : source,
+    tag: status[layout.tag],
+    count: bytes / entryBytes,
   };
 }
 
@@ -87,6 +95,14 @@ export class Request<T> implements PromiseLike<T> {
     this.#handle = mpi.handle === "i32" ? new Int32Array(1) : new BigUint64Array(1);
     checkMpi(start(this.#handle), functionName);
     pending.add(this);
+  }
+
+  /** Whether MPI may still read or write a buffer in the background. */
+  static isUsing(buffer: ArrayBuffer): boolean {
+    for (const request of pending) {
+      if (request.#buffers.some((held) => ArrayBuffer.isView(held) && held.buffer === buffer)) return true;
+    }
+    return false;
   }
 
   /** Whether it is complete. */

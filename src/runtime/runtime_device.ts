@@ -30,7 +30,7 @@ interface Wish {
 const CPU_HINT = `or compute on CPUs: initialize({ device: "cpu" }) or DISTMATH_DEVICE=cpu`;
 
 /** The CPU as a device. */
-export function describeCpu(): CpuDescription {
+function describeCpu(): CpuDescription {
   return {
     kind: "cpu",
     ordinal: null,

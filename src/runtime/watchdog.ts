@@ -1,14 +1,14 @@
 /**
  * A time limit on waiting for other ranks.
  *
- * A rank that waits in MPI runs no timers, so that a worker watches: before each MPI call that may wait, the rank writes
- * what it is about to do into shared memory, and clears it afterwards. When that takes longer than the limit, the worker
+ * A rank that waits in MPI runs no timers, so that a worker watches: before each native call that may wait, the rank
+ * writes what it is about to do into shared memory, and clears it afterwards. When that takes longer than the limit, the worker
  * says which rank waits where and ends the process with exit code 124, upon which the launcher ends the job.
  *
  * @module
  */
 import type { Worker as WorkerThread } from "node:worker_threads";
-import { type MpiFunctionName, openMpi } from "../../ffi/mpi/mod.ts";
+import { callWaiting } from "../../ffi/waiting.ts";
 import { ConfigurationError } from "../errors.ts";
 
 /** What the watched thread and the watching worker share. */
@@ -21,46 +21,11 @@ export interface WatchedState {
   rank: number;
 }
 
-/** MPI's functions that wait for other ranks. */
-const WAITING_FUNCTIONS: readonly MpiFunctionName[] = [
-  "MPI_Finalize",
-  "MPI_Comm_dup",
-  "MPI_Comm_split",
-  "MPI_Comm_split_type",
-  "MPI_Comm_free",
-  "MPI_Barrier",
-  "MPI_Bcast",
-  "MPI_Reduce",
-  "MPI_Reduce_in_place",
-  "MPI_Allreduce",
-  "MPI_Allreduce_in_place",
-  "MPI_Scan",
-  "MPI_Scan_in_place",
-  "MPI_Exscan",
-  "MPI_Exscan_in_place",
-  "MPI_Reduce_scatter",
-  "MPI_Gather",
-  "MPI_Gatherv",
-  "MPI_Scatter",
-  "MPI_Scatterv",
-  "MPI_Allgather",
-  "MPI_Allgather_in_place",
-  "MPI_Allgatherv",
-  "MPI_Allgatherv_in_place",
-  "MPI_Alltoall",
-  "MPI_Alltoall_in_place",
-  "MPI_Alltoallv",
-  "MPI_Send",
-  "MPI_Recv",
-  "MPI_Sendrecv",
-  "MPI_Probe",
-  "MPI_Wait",
-];
-
 const LONGEST_START_MILLISECONDS = 30_000;
 
 let state: WatchedState | undefined;
 const context: string[] = [];
+let told = "";
 const encoder = new TextEncoder();
 
 /**
@@ -75,17 +40,24 @@ const encoder = new TextEncoder();
 export function watch<T>(name: string, call: () => T): T {
   if (!state) return call();
   context.push(name);
+  tell(state);
   const isOutermost = context.length === 1;
-  const { written } = encoder.encodeInto(context.join(" > "), state.text);
-  Atomics.store(state.counters, 1, written);
   if (isOutermost) Atomics.add(state.counters, 0, 1);
   try {
     return call();
   } finally {
     context.pop();
     if (isOutermost) Atomics.add(state.counters, 0, 1);
-    else Atomics.store(state.counters, 1, encoder.encodeInto(context.join(" > "), state.text).written);
+    else tell(state);
   }
+}
+
+/** Write what is going on, unless it stands there since the last call. */
+function tell({ counters, text }: WatchedState): void {
+  const now = context.length === 1 ? context[0] : context.join(" > ");
+  if (now === told) return;
+  told = now;
+  Atomics.store(counters, 1, encoder.encodeInto(now, text).written);
 }
 
 /** Start to watch this rank; a second call changes the limit. Needs permission to read the worker's file. */
@@ -101,7 +73,7 @@ export function startWatchdog(rank: number, timeoutSeconds: number): void {
   // A worker that is still being loaded watches nothing.
   Atomics.wait(counters, 3, 0, LONGEST_START_MILLISECONDS);
   state = watched;
-  watchMpi();
+  callWaiting(watch);
 }
 
 /** A worker of Node's kind, since Deno's own keeps a script from ending. The module is loaded here: it takes 20 ms. */
@@ -113,14 +85,5 @@ function startWorker(workerData: WatchedState): WorkerThread {
     if (!(error instanceof Deno.errors.NotCapable)) throw error;
     const hint = "timeoutSeconds needs permission to load its worker: add --allow-read (or --allow-import for a URL).";
     throw new ConfigurationError(`${hint} ${error.message}`, { cause: error });
-  }
-}
-
-/** Have all MPI functions that wait run under the limit. */
-function watchMpi(): void {
-  const symbols = openMpi().symbols as unknown as Record<string, (...values: unknown[]) => number>;
-  for (const name of WAITING_FUNCTIONS) {
-    const call = symbols[name];
-    symbols[name] = (...values) => watch(name.replace(/_in_place$/, ""), () => call(...values));
   }
 }

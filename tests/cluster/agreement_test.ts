@@ -1,18 +1,22 @@
 /** Agreement: the same error on every rank, or none. */
 import { assert, assertEquals, assertStringIncludes, assertThrows } from "@std/assert";
 import {
+  agree,
+  Box,
   CollectiveError,
   ConfigurationError,
   DistmathError,
+  DistributedArray,
   DistributionError,
   DTypeError,
+  exchange,
+  initialize,
+  LibraryNotFoundError,
+  type Runtime,
   ShapeError,
+  Slab,
   StateError,
-} from "../../src/errors.ts";
-import { LibraryNotFoundError } from "../../ffi/library.ts";
-import { Box, DistributedArray, initialize, Slab } from "../../mod.ts";
-import { agree, exchange } from "../../src/runtime/agreement.ts";
-import type { Runtime } from "../../src/runtime/runtime.ts";
+} from "../../mod.ts";
 import { assertThrowsEverywhere, clusterTest } from "../../src/testing/mod.ts";
 
 const MANY = { ranks: [2, 3, 4] };

@@ -1,13 +1,14 @@
 /** Communicator: every method, on any number of ranks, against values that are computed without communication. */
 import { assert, assertEquals, assertRejects, assertStringIncludes, assertThrows } from "@std/assert";
-import { MpiError } from "../../ffi/mpi/mod.ts";
-import { DTypeError, StateError } from "../../src/errors.ts";
 import {
   Communicator,
+  DTypeError,
   type ElementName,
+  MpiError,
   type NumericArray,
   type ReduceOperation,
-} from "../../src/runtime/communicator.ts";
+  StateError,
+} from "../../mod.ts";
 import { assertThrowsEverywhere, clusterTest } from "../../src/testing/mod.ts";
 
 type ArrayClass = { new (length: number): NumericArray; readonly name: string };
@@ -454,6 +455,8 @@ clusterTest("the methods that end in Object", async ({ communicator: world }) =>
   assertEquals(world.allReduceObject(String(rank), (a, b) => a + b), range(size).join(""));
   assertEquals(world.reduceObject(String(rank), (a, b) => a + b), rank === 0 ? range(size).join("") : null);
   assertEquals(world.scanObject(String(rank), (a, b) => a + b), range(rank + 1).join(""));
+  assertEquals(world.allReduceObject(rank, Math.max), size - 1, "a function of any number of arguments gets two");
+  assertEquals([world.receiveObject(null), await world.ireceiveObject(null)], [null, null]);
   assertEquals(world.exclusiveScanObject(String(rank), (a, b) => a + b), rank === 0 ? null : range(rank).join(""));
 
   const [to, from] = [(rank + 1) % size, (rank + size - 1) % size];
@@ -582,7 +585,7 @@ const MISUSE: Misuse[] = [
     "a list instead of a typed array",
     (w) => w.allReduce(wrong([1, 2])),
     TypeError,
-    "allReduce: send must be a typed array of numbers, not Array; other values travel by the methods that end in Object.",
+    "allReduce: send must be a typed array of numbers, not [1, 2]; other values travel by the methods that end in Object.",
   ],
   [
     "undefined",
@@ -591,12 +594,12 @@ const MISUSE: Misuse[] = [
     "broadcast: data must be a typed array of numbers, not undefined",
   ],
   ["null", (w) => w.allGather(wrong(null)), TypeError, "allGather: send must be a typed array of numbers, not null"],
-  ["a DataView", (w) => w.allGather(wrong(new DataView(new ArrayBuffer(8)))), TypeError, "not DataView"],
+  ["a DataView", (w) => w.allGather(wrong(new DataView(new ArrayBuffer(8)))), TypeError, "not a DataView"],
   [
     "an ArrayBuffer",
     (w) => w.isend(wrong(new ArrayBuffer(8)), 0),
     TypeError,
-    "isend: data must be a typed array of numbers, not ArrayBuffer",
+    "isend: data must be a typed array of numbers, not an ArrayBuffer",
   ],
   [
     "into of another class",
@@ -608,7 +611,7 @@ const MISUSE: Misuse[] = [
     "into that is no array",
     (w) => w.allReduce(f64(2), { into: wrong("text") }),
     TypeError,
-    "allReduce: into must be a typed array of numbers, not string",
+    'allReduce: into must be a typed array of numbers, not "text"',
   ],
   [
     "into that is too short",
@@ -697,13 +700,13 @@ const MISUSE: Misuse[] = [
     "a root that is no integer",
     (w) => w.reduce(f64(1), { root: 0.5 }),
     TypeError,
-    "reduce: root must be a rank, an integer, not number 0.5",
+    "reduce: root must be a rank, an integer, not 0.5",
   ],
   [
     "a root that is a string",
     (w) => w.broadcastObject(1, { root: wrong("0") }),
     TypeError,
-    "broadcastObject: root must be a rank, an integer, not string 0",
+    'broadcastObject: root must be a rank, an integer, not "0"',
   ],
   ["a destination out of range", (w) => w.send(f64(1), 99), RangeError, "send: destination is 99"],
   [
@@ -795,13 +798,13 @@ const MISUSE: Misuse[] = [
     "no list for allToAllObject",
     (w) => w.allToAllObject(wrong<[]>({})),
     TypeError,
-    "values must be an array, not Object",
+    "values must be an array, not an object",
   ],
   [
     "an operation in place of options",
     (w) => w.allReduce(f64(1), wrong("max")),
     TypeError,
-    "allReduce: options must be an object; got string",
+    'allReduce: options must be an object; got "max"',
   ],
   [
     "a root in place of options",
@@ -838,6 +841,25 @@ const MISUSE: Misuse[] = [
   ["a tag in place of options", (w) => w.send(f64(1), 0, wrong(5)), TypeError, "send: options must be an object"],
   ["a tag to probe for", (w) => w.probe("any", wrong({ Tag: 5 })), TypeError, 'did you mean "tag"'],
   ["no options for allToAllV", (w) => w.allToAllV(f64(1), wrong(undefined)), TypeError, "sendCounts is missing"],
+  [
+    "a root after the options",
+    (w) => wrong<(...all: unknown[]) => void>(w.reduce).call(w, f64(1), { op: "max" }, 1),
+    TypeError,
+    "reduce: too many arguments were given; call it as reduce(send, { dtype, into, op, root }).",
+  ],
+  [
+    "options for allReduceObject",
+    (w) => wrong<(...all: unknown[]) => void>(w.allReduceObject).call(w, 1, Math.max, { root: 1 }),
+    TypeError,
+    "allReduceObject: too many arguments were given; call it as allReduceObject(value, combine).",
+  ],
+  [
+    "no function to combine with",
+    (w) => w.reduceObject(1, wrong("sum")),
+    TypeError,
+    'reduceObject: combine must be a function (a, b) => value, not "sum"',
+  ],
+  ["a color that is a string", (w) => w.split(wrong("red")), TypeError, "split: color must be null or an integer"],
   ["a negative color", (w) => w.split(-1), RangeError, "split: color must be null or an integer from 0, not -1"],
   ["a key that is no integer", (w) => w.split(0, 0.5), RangeError, "split: key must be a 32-bit integer, not 0.5"],
   ["freeing world", (w) => w.free(), StateError, "world and self cannot be freed"],

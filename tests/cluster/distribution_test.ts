@@ -1,7 +1,6 @@
 /** `Box.fromLocal`, the one part of the distributions that communicates. */
 import { assertEquals } from "@std/assert";
-import { Box, Slab } from "../../src/distribution/mod.ts";
-import { DistributionError, ShapeError } from "../../src/errors.ts";
+import { Box, DistributionError, ShapeError, Slab } from "../../mod.ts";
 import { assertThrowsEverywhere, clusterTest } from "../../src/testing/mod.ts";
 
 clusterTest("Box.fromLocal gathers the boxes and finds the global shape", (runtime) => {

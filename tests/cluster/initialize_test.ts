@@ -1,9 +1,15 @@
 /** initialize(), the runtime, and what they refuse. */
 import { totalmem } from "node:os";
 import { assert, assertEquals, assertStrictEquals, assertThrows } from "@std/assert";
-import { CollectiveError, ConfigurationError, StateError } from "../../src/errors.ts";
-import { Communicator } from "../../src/runtime/communicator.ts";
-import { currentRuntime, initialize, type InitializeOptions } from "../../src/runtime/initialize.ts";
+import {
+  CollectiveError,
+  Communicator,
+  ConfigurationError,
+  currentRuntime,
+  initialize,
+  type InitializeOptions,
+  StateError,
+} from "../../mod.ts";
 import { assertThrowsEverywhere, clusterTest, testRuntime } from "../../src/testing/mod.ts";
 
 // deno-lint-ignore no-explicit-any

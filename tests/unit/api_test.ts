@@ -1,0 +1,73 @@
+/** The names that users rely on: what mod.ts exports, the methods of its classes, the options of matmul. */
+import { assert, assertEquals } from "@std/assert";
+import * as api from "../../mod.ts";
+import {
+  EPILOG_INPUT_KEYS,
+  EXECUTE_OPTION_KEYS,
+  MATMUL_OPTION_KEYS,
+  RESET_OPTION_KEYS,
+} from "../../src/linalg/options.ts";
+
+const words = (text: string) => text.trim().split(/\s+/);
+
+const FUNCTIONS = words(`
+  initialize currentRuntime matmul redistribute loadNpy saveNpy allocateSymmetricMemory freeSymmetricMemory
+  matrixQualifiers fromFloat32 toFloat32 inferDistribution numroc trsm trmm syrk herk symm geadd tradd`);
+
+const ERRORS = words(`
+  DistmathError CollectiveError ConfigurationError ShapeError DistributionError DTypeError StateError NativeError MpiError
+  LibraryNotFoundError`);
+
+/** Methods and accessors; `static` before those of the class itself. */
+const METHODS: Record<string, string> = {
+  Runtime: "versions collect finalize",
+  Communicator: `static world static self
+    barrier broadcast reduce allReduce gather gatherV scatter scatterV allGather allGatherV allToAll allToAllV reduceScatter
+    scan exclusiveScan send receive sendReceive isend ireceive ibarrier iallGatherV probe probeNow split splitShared duplicate
+    free abort broadcastObject gatherObject scatterObject allGatherObject allToAllObject reduceObject allReduceObject
+    scanObject exclusiveScanObject sendObject receiveObject sendReceiveObject isendObject ireceiveObject`,
+  DistributedArray: `static zeros static full static random static generate static fromLocal static scatter
+    local gather allGather map sum norm maxAbsDifference slice redistribute transpose copy to free`,
+  LocalArray: "address byteLength view toTypedArray toNumbers set",
+  SymmetricArray: "peerAddress",
+  Matmul: `plan autotune execute resetOperands resetOperandsUnchecked releaseOperands free algorithm auxiliary explain`,
+  Redistribution: "execute free",
+  Slab: "static X static Y static Z",
+  Box: "static fromLocal",
+  BlockCyclic:
+    "bind to equals toString localShape owner toLocal toGlobal ranges toSVG toText coincidesWith transpose slice",
+  BlockNonCyclic: "bind",
+  MatrixQualifiers: "",
+  ProcessGrid: "",
+};
+
+Deno.test("mod.ts exports the functions and errors by their names", () => {
+  for (const name of FUNCTIONS) assertEquals(typeof Reflect.get(api, name), "function", name);
+  for (const name of ERRORS) assert(Reflect.get(api, name)?.prototype instanceof Error, name);
+  assert(api.Replicated instanceof api.Distribution);
+});
+
+Deno.test("the classes have the methods", () => {
+  for (const [className, names] of Object.entries(METHODS)) {
+    const theClass = Reflect.get(api, className);
+    assertEquals(typeof theClass, "function", className);
+    for (const name of words(names.replaceAll("static ", "static:")).filter((name) => name !== "")) {
+      const [owner, member] = name.startsWith("static:") ? [theClass, name.slice(7)] : [theClass.prototype, name];
+      assert(member in owner, `${className}: ${name}`);
+    }
+  }
+  for (const name of ["Runtime", "Communicator", "DistributedArray", "Matmul", "SymmetricArray"]) {
+    assert(Symbol.dispose in Reflect.get(api, name).prototype, `using ${name}`);
+  }
+});
+
+Deno.test("matmul has the options", () => {
+  const expected = words(`
+    allowMulticast algorithm alpha auxAmax auxType beta blockScaling blocking c communicationSmCount communicationType
+    computeType distribution engine epilog epilogInputs inplace logger order qualifiers quantizationScales resultAmax
+    resultType scaleType stream`);
+  assertEquals(MATMUL_OPTION_KEYS.toSorted(), expected.toSorted());
+  assertEquals(EXECUTE_OPTION_KEYS, ["stream"]);
+  assertEquals(RESET_OPTION_KEYS, ["a", "b", "c", "alpha", "beta", "quantizationScales", "epilogInputs"]);
+  assertEquals(EPILOG_INPUT_KEYS, ["bias", "reluAux", "geluAux", "auxQuantizationScale"]);
+});
