@@ -52,6 +52,8 @@ export class BoilerplateFilter {
   /** First lines of the errors that were let through. */
   readonly #errors = new Set<string>();
   #isRepeating = false;
+  /** Whether lines of the repeated error's stack have come. */
+  #hasStack = false;
   #signal: string | null = null;
 
   /** A filter for what this family of launchers writes. */
@@ -117,6 +119,4 @@ export class BoilerplateFilter {
     this.#hasStack ||= isStack;
     return this.#isRepeating;
   }
-
-  #hasStack = false;
 }

@@ -53,6 +53,8 @@ export interface TestSettings extends Place {
   filter?: string | undefined;
   /** More variables for the ranks. */
   env?: Record<string, string>;
+  /** More flags for Deno on the ranks. */
+  denoFlags?: readonly string[];
 }
 
 /** Run one file on one number of ranks. */
@@ -60,7 +62,7 @@ export async function runTestFile(
   launcher: Launcher,
   file: string,
   ranks: number,
-  { hosts, timeoutSeconds, filter, env }: TestSettings = {},
+  { hosts, timeoutSeconds, filter, env, denoFlags = [] }: TestSettings = {},
 ): Promise<FileResult> {
   const readers = Array.from({ length: ranks }, () => new TapReader());
   const filters = { stdout: new BoilerplateFilter(launcher.kind), stderr: new BoilerplateFilter(launcher.kind) };
@@ -85,6 +87,7 @@ export async function runTestFile(
         "--no-check",
         "--reporter=tap",
         `--preload=${scriptAddress("test_output.ts")}`,
+        ...denoFlags,
       ],
       ...filter === undefined ? [] : ["--filter", filter],
       file,
@@ -94,7 +97,9 @@ export async function runTestFile(
   for (const held of Object.values(filters)) held.end().forEach(take);
   const signal = filters.stdout.signal ?? filters.stderr.signal;
   const tests = mergeRanks(readers, { ...job, timeoutSeconds, signal, output });
-  return { file: shortName(file), ranks, tests, seconds: job.seconds };
+  const isCut = readers.some(({ isFinished }) => !isFinished);
+  const printed = readers[0].results.flatMap(({ outcome, output }) => outcome === "passed" ? output : []);
+  return { file: shortName(file), ranks, tests, seconds: job.seconds, isCut, printed };
 }
 
 function shortName(file: string): string {

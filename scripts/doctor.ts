@@ -4,10 +4,11 @@
  * @module
  */
 import { totalmem } from "node:os";
+import type { GpuLink, GpuReport } from "../mod.ts";
 import { describeLauncher, findLaunchers, installHint, type Launcher, namedLauncher } from "./launcher.ts";
 import { readRecord, setFolder } from "./native/install.ts";
 import type { Probe } from "./probe_rank.ts";
-import { probeLauncher } from "./setup.ts";
+import { probeGpus, probeLauncher } from "./setup.ts";
 import { formatBytes, oneLine, parseCommand, style } from "./terminal.ts";
 
 const help = `Show what was found, what is missing and what to do about it. Exit code 0 if matmul can run, else 1.
@@ -18,6 +19,12 @@ Usage: doctor [--json]
   --mpirun PATH   look at this launcher only (also DISTMATH_MPIRUN)
 `;
 
+/** The GPUs, and whether a product comes out right on the first one, under the launcher that `run` takes. */
+export interface GpuFindings extends GpuReport {
+  /** `null` where there is no GPU or no MPI to try it with. */
+  product: Pick<Probe, "canMultiply" | "error"> | null;
+}
+
 /** What `doctor --json` prints. */
 export interface Findings {
   /** Deno's version, its program and the permissions that this process lacks. */
@@ -26,11 +33,13 @@ export interface Findings {
   machine: { target: string; cores: number; memoryBytes: number };
   /** NumPy's version, or `null`; only tests and benchmarks use it. */
   numpy: string | null;
-  /** What `native install` has put where, or `null`. */
-  native: { packages: string[]; folder: string } | null;
-  /** Every launcher, in order of preference, with what its MPI can do. */
+  /** What `native install` has put where. */
+  native: { packages: string[]; folder: string }[];
+  /** Every launcher, in order of preference, with what its MPI can do on CPUs. */
   launchers: (Launcher & Probe)[];
-  /** Whether matmul can run under one of them. */
+  /** Driver, GPUs, links, NVIDIA's libraries. */
+  gpus: GpuFindings;
+  /** Whether matmul can run under one of the launchers, or on a GPU. */
   canMultiply: boolean;
   /** What is wrong, and what to do about it. */
   problems: string[];
@@ -46,13 +55,14 @@ async function numpyVersion(): Promise<string | null> {
   }
 }
 
-function nativeRecord(): Findings["native"] {
+function nativeRecords(): Findings["native"] {
   try {
-    const folder = setFolder();
-    const record = readRecord(folder);
-    return record && { packages: record.packages, folder };
+    return (["cpu", "cuda"] as const).map((name) => setFolder({ folder: name })).flatMap((folder) => {
+      const record = readRecord(folder);
+      return record ? [{ packages: record.packages, folder }] : [];
+    });
   } catch {
-    return null;
+    return [];
   }
 }
 
@@ -84,6 +94,31 @@ export function findProblems(
   return problems;
 }
 
+/** What is wrong with the GPUs, and what to do about it; nothing on a machine without one. */
+export function findGpuProblems({ driver, absence, libraries, missing, product }: GpuFindings): string[] {
+  if (absence) return absence.isFault ? [`${oneLine(absence.reason)}; see what nvidia-smi says`] : [];
+  const runtime = libraries.find(({ name }) => name === "CUDA runtime");
+  if (driver && runtime && Number.parseInt(runtime.version) > driver.cuda[0]) {
+    return [
+      `the libraries are for CUDA ${runtime.version} (${runtime.path}), but the driver serves CUDA ` +
+      `${driver.cuda.join(".")}; to install those for it: deno task native install cuda`,
+    ];
+  }
+  if (missing.length > 0) {
+    const names = missing.map(({ name }) => name).join(", ");
+    return [`of NVIDIA's libraries, ${names} cannot be used; to install all of them: deno task native install cuda`];
+  }
+  return product && !product.canMultiply ? [`matmul fails on GPU 0: ${oneLine(product.error ?? "")}`] : [];
+}
+
+/** Whether a product on a GPU comes out right, where there is a GPU with all libraries and an MPI. */
+async function tryGpu(report: GpuReport, launchers: readonly (Launcher & Probe)[]): Promise<GpuFindings["product"]> {
+  const launcher = launchers.find(({ libraries }) => libraries.length > 0);
+  if (!launcher || report.devices.length === 0 || report.missing.length > 0) return null;
+  const { canMultiply, error } = await probeLauncher(launcher, {}, "gpu");
+  return { canMultiply, error };
+}
+
 /** Look at everything. */
 export async function examine(mpirun?: string): Promise<Findings> {
   const names = ["ffi", "env", "read", "write", "run", "sys"] as const;
@@ -93,22 +128,86 @@ export async function examine(mpirun?: string): Promise<Findings> {
   for (const launcher of named ? [named] : await findLaunchers()) {
     launchers.push({ ...launcher, ...await probeLauncher(launcher) });
   }
+  const report = await probeGpus();
+  const gpus = { ...report, product: await tryGpu(report, launchers) };
   return {
     deno: { version: Deno.version.deno, path: Deno.execPath(), missingPermissions },
     machine: { target: Deno.build.target, cores: navigator.hardwareConcurrency, memoryBytes: totalmem() },
     numpy: await numpyVersion(),
-    native: nativeRecord(),
+    native: nativeRecords(),
     launchers,
-    canMultiply: launchers.some(({ canMultiply }) => canMultiply),
-    problems: findProblems(launchers, missingPermissions),
+    gpus,
+    canMultiply: launchers.some(({ canMultiply }) => canMultiply) || gpus.product?.canMultiply === true,
+    problems: [...findProblems(launchers, missingPermissions), ...findGpuProblems(gpus)],
   };
 }
 
-function print({ deno, machine, numpy, native, launchers, problems }: Findings): void {
-  const row = (name: string, text: string) => console.log(`${style("bold", name.padEnd(12))}${text}`);
+/**
+ * The links between GPUs in a line: what all pairs have in common, or the pairs of each kind.
+ *
+ * @example
+ * ```ts
+ * import { describeLinks } from "./doctor.ts";
+ * const text = describeLinks([{ ordinals: [0, 1], kind: "nvlink", hasPeerAccess: true }]);
+ * console.assert(text === "NVLink, peer access: 0-1");
+ * ```
+ */
+export function describeLinks(links: readonly GpuLink[]): string {
+  const kinds = { nvlink: "NVLink", pcie: "PCIe" };
+  const describe = ({ kind, hasPeerAccess }: GpuLink) => {
+    const access = hasPeerAccess === null ? "peer access unknown" : `${hasPeerAccess ? "" : "no "}peer access`;
+    return `${kind ? kinds[kind] : "of unknown kind"}, ${access}`;
+  };
+  const pairs = (group: readonly GpuLink[]) => group.map(({ ordinals }) => ordinals.join("-")).join(" ");
+  return [...Map.groupBy(links, describe)].map(([text, group]) => `${text}: ${pairs(group)}`).join("; ");
+}
+
+/** Whether NVLink multicast is on, and who says so. */
+export function describeMulticast({ multicast, devices }: Pick<GpuReport, "multicast" | "devices">): string {
+  const off = { NCCL_NVLS_ENABLE: "0", NVSHMEM_DISABLE_NVLS: "1" } as const;
+  const settings = Object.entries(off).map(([name, value]) => `${name}=${value}`).join(" and ");
+  const others = Object.entries(multicast).filter(([name, value]) => value !== off[name as keyof typeof off]);
+  const found = others.map(([name, value]) => `${name} ${value === null ? "unset" : `= ${value}`}`).join(" and ");
+  const hardware = devices.some(({ hasMulticast }) => hasMulticast) ? "these GPUs have it" : "these GPUs lack it";
+  return others.length === 0
+    ? `off: the environment has ${settings} (${hardware})`
+    : `off: distmath sets ${settings}, where the environment has ${found} (${hardware})`;
+}
+
+const row = (name: string, text: string) => console.log(`${style("bold", name.padEnd(16))}${text}`);
+
+function verdict({ canMultiply, error }: Pick<Probe, "canMultiply" | "error">): string {
+  const text = canMultiply ? style("green", "works") : style("red", "does not work");
+  return error ? `${text}: ${oneLine(error)}` : text;
+}
+
+function printGpus(gpus: GpuFindings): void {
+  const { driver, absence, devices, links, libraries, missing, product } = gpus;
+  console.log();
+  if (absence) return row("GPUs", `none: ${oneLine(absence.reason)}`);
+  row("GPUs", String(devices.length));
+  if (driver) {
+    const version = driver.version ? `${driver.version}, ` : "";
+    row("  driver", `${version}CUDA ${driver.cuda.join(".")} (${driver.path}, found by ${driver.source})`);
+  }
+  for (const { ordinal, name, computeCapability, memoryBytes } of devices) {
+    const facts = [name, `compute capability ${computeCapability.join(".")}`, formatBytes(memoryBytes)];
+    row(`  GPU ${ordinal}`, facts.join(", "));
+  }
+  if (links.length > 0) row("  links", describeLinks(links));
+  for (const { name, version, path, source } of libraries) {
+    row(`  ${name}`, `${version} (${path}, found by ${source})`);
+  }
+  for (const { name, reason } of missing) row(`  ${name}`, `${style("red", "missing")}: ${oneLine(reason)}`);
+  row("  NVLS", describeMulticast(gpus));
+  if (product) row("  matmul", verdict(product));
+}
+
+function print({ deno, machine, numpy, native, launchers, gpus, problems }: Findings): void {
   row("Deno", `${deno.version} (${deno.path})`);
   row("machine", `${machine.target}, ${machine.cores} cores, ${formatBytes(machine.memoryBytes)} of memory`);
-  row("native", native ? `${native.packages.join(", ")} (${native.folder})` : "nothing installed");
+  if (native.length === 0) row("native", "nothing installed");
+  for (const { packages, folder } of native) row("native", `${packages.join(", ")} (${folder})`);
   row("NumPy", numpy ?? "not found; only some tests and benchmarks use it");
   for (const launcher of launchers) {
     console.log();
@@ -117,9 +216,9 @@ function print({ deno, machine, numpy, native, launchers, problems }: Findings):
       row(`  ${name}`, `${version.split("\n")[0]} (${path}, found by ${source})`);
     }
     if (launcher.threads !== null) row("  threads", `${launcher.threads} of BLAS on one rank`);
-    const verdict = launcher.canMultiply ? style("green", "works") : style("red", "does not work");
-    row("  matmul", launcher.error ? `${verdict}: ${oneLine(launcher.error)}` : verdict);
+    row("  matmul", verdict(launcher));
   }
+  printGpus(gpus);
   console.log();
   if (problems.length === 0) console.log(style("green", "nothing is wrong"));
   for (const problem of problems) console.log(`${style("yellow", "to do")}: ${problem}`);

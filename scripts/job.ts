@@ -11,6 +11,8 @@ export interface JobOptions extends Launch {
   timeoutSeconds?: number;
   /** More variables for the ranks. */
   env?: Record<string, string>;
+  /** The ranks' working directory; this process's when left out. */
+  cwd?: string;
   /** Rank 0 reads this process's standard input, and a line is shown before it is complete if its end is long in coming. */
   isInteractive?: boolean;
   /** Called for each line of output; for a part of one with `isComplete` false. */
@@ -112,7 +114,7 @@ async function endJob(launcher: Deno.ChildProcess): Promise<void> {
   killRanks();
 }
 
-/** Start a job and wait for its end. Ctrl-C and SIGTERM end the job first. */
+/** Start a job and wait for its end. Ctrl-C, SIGTERM and what `onLine` throws end the job first. */
 export async function runJob(launcher: Launcher, options: JobOptions): Promise<JobResult> {
   const { isInteractive = false, onLine, timeoutSeconds } = options;
   const { command, args, env } = commandLine(launcher, options);
@@ -120,6 +122,7 @@ export async function runJob(launcher: Launcher, options: JobOptions): Promise<J
   const child = new Deno.Command(command, {
     args,
     env: { ...env, ...options.env },
+    ...options.cwd !== undefined && { cwd: options.cwd },
     stdin: isInteractive ? "inherit" : "null",
     stdout: "piped",
     stderr: "piped",
@@ -142,13 +145,16 @@ export async function runJob(launcher: Launcher, options: JobOptions): Promise<J
     await ending;
     const code = endedWith ?? status.code;
     return { code, isTimedOut: endedWith === 124, seconds: (performance.now() - started) / 1000 };
+  } catch (error) {
+    await endJob(child);
+    throw error;
   } finally {
     clearTimeout(timer);
     for (const [signal, handler] of handlers) Deno.removeSignalListener(signal, handler);
   }
 }
 
-/** The program and first arguments that start a script on a rank. */
-export function denoRun(script: string, args: readonly string[] = []): string[] {
-  return [Deno.execPath(), "run", "-A", script, ...args];
+/** The program and first arguments that start a script on a rank; `flags` are Deno's own. */
+export function denoRun(script: string, args: readonly string[] = [], flags: readonly string[] = []): string[] {
+  return [Deno.execPath(), "run", "-A", ...flags, script, ...args];
 }

@@ -47,7 +47,7 @@ const commands: Record<string, Command> = {
   },
   "test:gpu": {
     summary: "the tests on 1, 2 or 4 GPUs: test:gpu -n 2",
-    load: async () => (await import("./repository.ts")).gpuTests,
+    load: async () => (await import("./gpu_tests.ts")).gpuTests,
   },
 };
 
@@ -77,6 +77,8 @@ export async function main(args: string[]): Promise<number> {
   try {
     return await (await commands[name].load())(rest);
   } catch (error) {
+    // Nobody reads the output any more, as in "run … | head": the exit code is that of SIGPIPE.
+    if (error instanceof Deno.errors.BrokenPipe) return 141;
     if (!(error instanceof CommandError)) throw error;
     console.error(`${style("red", "error")}: ${oneLine(error)}`);
     return error.code;

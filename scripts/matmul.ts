@@ -3,6 +3,7 @@
  *
  * @module
  */
+import { statfsSync } from "node:fs";
 import { basename, dirname, join } from "node:path";
 import { dtypeInfo, type NpyHeader, parseNpyHeader } from "../mod.ts";
 import { denoRun, runJob } from "./job.ts";
@@ -11,7 +12,7 @@ import { BoilerplateFilter } from "./boilerplate.ts";
 import { marker, type MatmulDType, matmulDTypes, type MatmulJob, type MatmulOutcome } from "./matmul_rank.ts";
 import { parsePlace } from "./run.ts";
 import { readyLauncher } from "./setup.ts";
-import { CommandError, oneLine, parseCommand, parseCount, scriptAddress, userPath } from "./terminal.ts";
+import { CommandError, formatBytes, oneLine, parseCommand, parseCount, scriptAddress, userPath } from "./terminal.ts";
 
 const help = `Multiply the matrices of two NumPy files. Each rank reads and writes only its own part of the files.
 
@@ -48,9 +49,10 @@ export interface Input {
 
 function readStart(path: string): { bytes: Uint8Array; size: number } {
   try {
-    using file = Deno.openSync(path);
-    const { size, isFile } = file.statSync();
+    // Opening a pipe would wait for someone to write.
+    const { size, isFile } = Deno.statSync(path);
     if (!isFile) throw new CommandError(`${path} is no file`);
+    using file = Deno.openSync(path);
     const bytes = new Uint8Array(Math.min(size, longestHeader));
     let filled = 0;
     while (filled < bytes.length) filled += file.readSync(bytes.subarray(filled)) ?? bytes.length;
@@ -114,7 +116,10 @@ export function productShape(a: Input, b: Input, isTransposed: { a: boolean; b: 
 export function parseDistribution(text: string): MatmulJob["distribution"] {
   if (text === "slab-x" || text === "slab-y") return { kind: text };
   const blocks = /^block-cyclic:([1-9]\d*)x([1-9]\d*)$/.exec(text);
-  if (blocks) return { kind: "block-cyclic", blockSizes: [Number(blocks[1]), Number(blocks[2])] };
+  const blockSizes = blocks?.slice(1).map(Number) ?? [];
+  if (blocks && blockSizes.every(Number.isSafeInteger)) {
+    return { kind: "block-cyclic", blockSizes: [blockSizes[0], blockSizes[1]] };
+  }
   throw new CommandError(`--distribution takes slab-x, slab-y or block-cyclic:MBxNB (such as 64x64), not "${text}"`);
 }
 
@@ -129,25 +134,47 @@ function partialFile(out: string): string {
   return join(dirname(out), `.${basename(out)}.${Deno.pid}.partial`);
 }
 
+/** Where the product goes in the end, and where the ranks write it. */
+interface Output {
+  /** The file, behind symbolic links. */
+  target: string;
+  /** The file that becomes it. */
+  partial: string;
+}
+
 /** Check that the output can be written, by making the file that the ranks write to. */
-function openOutput(out: string, inputs: readonly string[]): string {
+function openOutput(out: string, inputs: readonly string[]): Output {
+  let target = out;
   try {
-    if (Deno.statSync(out).isDirectory) throw new CommandError(`${out} is a folder`);
-    if (inputs.some((path) => Deno.realPathSync(path) === Deno.realPathSync(out))) {
+    const { isFile, isDirectory } = Deno.statSync(out);
+    // A rename would put a file in the place of a device such as /dev/null.
+    if (!isFile) throw new CommandError(`${out} is ${isDirectory ? "a folder" : "no file"}`);
+    target = Deno.realPathSync(out);
+    if (inputs.some((path) => Deno.realPathSync(path) === target)) {
       throw new CommandError(`${out} is an input as well; give another --out`);
     }
-    Deno.openSync(out, { append: true }).close();
+    Deno.openSync(target, { append: true }).close();
   } catch (error) {
     if (error instanceof CommandError) throw error;
     if (!(error instanceof Deno.errors.NotFound)) throw new CommandError(`cannot write ${out}: ${oneLine(error)}`);
   }
-  const partial = partialFile(out);
+  const partial = partialFile(target);
   try {
     Deno.writeTextFileSync(partial, "", { createNew: true });
   } catch (error) {
-    throw new CommandError(`cannot write ${out}: ${oneLine(error).replaceAll(partial, dirname(out))}`);
+    throw new CommandError(`cannot write ${out}: ${oneLine(error).replaceAll(partial, dirname(target))}`);
   }
-  return partial;
+  return { target, partial };
+}
+
+/** Refuse an output for which the disk has no room. */
+function checkSpace(target: string, [m, n]: readonly number[], dtype: MatmulDType): void {
+  const { bavail, bsize } = statfsSync(dirname(target));
+  const [needed, free] = [m * n * dtypeInfo(dtype).itemSize, bavail * bsize];
+  if (needed <= free) return;
+  throw new CommandError(
+    `cannot write ${target}: it takes ${formatBytes(needed)}, and the disk has ${formatBytes(free)} free`,
+  );
 }
 
 /** Run the ranks; returns what rank 0 reports. */
@@ -167,10 +194,13 @@ async function multiply(
     onLine: (stream, line) => lines.push(...filters[stream].push(line)),
   });
   const report = lines.find((line) => line.startsWith(marker));
-  for (const line of lines) if (line !== report) console.error(line);
-  if (code === 0 && report) return JSON.parse(report.slice(marker.length));
+  for (const line of lines) if (!line.startsWith(marker)) console.error(line);
+  const outcome = report === undefined ? {} : JSON.parse(report.slice(marker.length));
+  if (code === 0 && "seconds" in outcome) return outcome;
   const signal = filters.stdout.signal ?? filters.stderr.signal;
-  const reason = isTimedOut ? `it did not end within ${place.timeoutSeconds} s` : signal ?? `exit code ${code}`;
+  const reason = isTimedOut
+    ? `it did not end within ${place.timeoutSeconds} s`
+    : outcome.error ?? signal ?? `exit code ${code}`;
   throw new CommandError(`the multiplication failed: ${reason}; nothing was written`, code === 0 ? 1 : code);
 }
 
@@ -207,8 +237,9 @@ export async function matmulFiles(args: string[]): Promise<number> {
   const isTransposed = { a: values["transpose-a"], b: values["transpose-b"] };
   const shape = productShape(a, b, isTransposed);
   const out = userPath(values.out);
-  const partial = openOutput(out, [a.path, b.path]);
+  const { target, partial } = openOutput(out, [a.path, b.path]);
   try {
+    checkSpace(target, shape, a.dtype);
     const launcher = await readyLauncher(values.mpirun);
     const outcome = await multiply(launcher, ranks, place, {
       a: a.path,
@@ -219,7 +250,7 @@ export async function matmulFiles(args: string[]): Promise<number> {
       distribution,
       order: values.order === "c" ? "C" : "F",
     });
-    Deno.renameSync(partial, out);
+    Deno.renameSync(partial, target);
     report({ shape, dtype: a.dtype, ranks, out, ...outcome }, values.json);
     return 0;
   } finally {

@@ -6,6 +6,7 @@
 import {
   type AlgorithmReport,
   BlockCyclic,
+  DistmathError,
   type Distribution,
   initialize,
   loadNpy,
@@ -49,7 +50,7 @@ export interface MatmulOutcome {
   algorithm: AlgorithmReport;
 }
 
-/** Begins the line with the outcome, among whatever else is printed. */
+/** Begins the line with the outcome, or with `{ error }`, among whatever else is printed. */
 export const marker = "distmath matmul: ";
 
 /** Two factors of the number of ranks, as near to each other as can be. */
@@ -95,4 +96,15 @@ function multiply(job: MatmulJob): void {
   console.log(`${marker}${JSON.stringify(outcome)}`);
 }
 
-if (import.meta.main) multiply(JSON.parse(Deno.args[0]));
+/** Run the job; an error of distmath goes to the command, which tells it in a line. */
+function main(): void {
+  try {
+    multiply(JSON.parse(Deno.args[0]));
+  } catch (error) {
+    if (!(error instanceof DistmathError)) throw error;
+    console.log(`${marker}${JSON.stringify({ error: error.message })}`);
+    Deno.exitCode = 1;
+  }
+}
+
+if (import.meta.main) main();

@@ -27,6 +27,10 @@ export interface FileResult {
   tests: MergedTest[];
   /** How long the job ran. */
   seconds: number;
+  /** Whether a rank ended before it had run all tests of the file. */
+  isCut?: boolean;
+  /** What rank 0 printed in tests that passed. */
+  printed?: readonly string[];
 }
 
 /** How the job of a file ended, apart from its tests. */

@@ -1,6 +1,6 @@
 /**
  * Started on one rank by `doctor` and by the set-up: opens the libraries, multiplies two small matrices, and prints what
- * it found as one line of JSON.
+ * it found as one line of JSON. Given a number, it computes on that GPU, else on the CPU.
  *
  * @module
  */
@@ -12,7 +12,7 @@ export interface Probe {
   libraries: LibraryVersion[];
   /** Threads of BLAS a rank. */
   threads: number | null;
-  /** Whether a product on a process grid, which needs ScaLAPACK, came out right. */
+  /** Whether a product on a process grid, which on CPUs needs ScaLAPACK, came out right. */
   canMultiply: boolean;
   /** What failed, or `null`. */
   error: string | null;
@@ -21,10 +21,10 @@ export interface Probe {
 /** Begins the line with the result, among whatever else is printed. */
 export const marker = "distmath probe: ";
 
-function probe(): Probe {
+function probe(device: "cpu" | number): Probe {
   const found: Probe = { libraries: [], threads: null, canMultiply: false, error: null };
   try {
-    using runtime = initialize({ device: "cpu" });
+    using runtime = initialize({ device });
     found.threads = runtime.threads;
     found.libraries = runtime.versions();
     const grid = new BlockCyclic(new ProcessGrid({ shape: [1, runtime.size] }), [2, 2]);
@@ -41,4 +41,6 @@ function probe(): Probe {
   return found;
 }
 
-if (import.meta.main) console.log(`${marker}${JSON.stringify(probe())}`);
+if (import.meta.main) {
+  console.log(`${marker}${JSON.stringify(probe(Deno.args.length > 0 ? Number(Deno.args[0]) : "cpu"))}`);
+}

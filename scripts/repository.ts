@@ -1,12 +1,10 @@
 /**
- * Commands that need the repository, not only the published package: `bench`, `test:abi`, `test:gpu`.
+ * Commands that need the repository, not only the published package: `bench`, `test:abi`.
  *
  * @module
  */
-import { Device } from "../mod.ts";
-import { clusterTests } from "./cluster_tests.ts";
 import { readyLauncher } from "./setup.ts";
-import { CommandError, parseCommand, parseCount, scriptAddress } from "./terminal.ts";
+import { CommandError, scriptAddress } from "./terminal.ts";
 
 /** The path of a file of the repository. */
 function repositoryFile(path: string): string {
@@ -34,39 +32,4 @@ export async function bench(args: string[]): Promise<number> {
 /** `test:abi`: the declarations of `ffi/` against the vendors' headers and libraries, from their wheels. */
 export async function abiTests(args: string[]): Promise<number> {
   return await runProgram(repositoryFile("tests/abi/check_against_wheels.ts"), args);
-}
-
-const gpuHelp = `Run the GPU tests, one rank a GPU: those of GPUs alone, and the cluster tests on device arrays.
-
-Usage: test:gpu [options]
-
-  -n, --ranks N      number of ranks, and of GPUs (1)
-  --timeout SECONDS  time limit of a file (300)
-`;
-
-/** The cluster tests that run on GPUs too. */
-const sharedTests = ["arrays", "redistribute", "npy", "symmetric", "matmul", "epilog", "pblas"];
-
-/** `test:gpu`: the tests on GPUs; says why there is nothing to run on a machine without one. */
-export async function gpuTests(args: string[]): Promise<number> {
-  const { values } = parseCommand(args, {
-    ranks: { type: "string", short: "n", default: "1" },
-    timeout: { type: "string", default: "300" },
-    help: { type: "boolean", short: "h", default: false },
-  });
-  if (values.help) {
-    console.log(gpuHelp);
-    return 0;
-  }
-  const ranks = parseCount(values.ranks, "--ranks");
-  const found = Device.count();
-  if (found < ranks) {
-    console.log(`skipped: the tests on ${ranks} GPUs need as many, and this machine has ${found} that CUDA can use`);
-    return 0;
-  }
-  const files = [
-    ...["memory", "arrays", "symmetric", "matmul"].map((name) => `tests/gpu/${name}_test.ts`),
-    ...sharedTests.map((name) => `tests/cluster/${name}_test.ts`),
-  ].map(repositoryFile);
-  return await clusterTests(["--ranks", String(ranks), "--timeout", values.timeout, ...files]);
 }

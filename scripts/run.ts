@@ -20,7 +20,8 @@ const help = `Start a script on several ranks.
 
 Usage: run [options] SCRIPT [arguments of the script]
 
-SCRIPT is a file or a URL. A file that ends in _test.ts is started with "deno test", all others with "deno run".
+SCRIPT is a file or a URL, and runs in the folder where you are. A file that ends in _test.ts is started with
+"deno test", all others with "deno run".
 The launcher is the mpirun that belongs to the MPI in use; its own text about a job that failed is left out.
 
   -n, --ranks N      number of ranks (1)
@@ -115,6 +116,7 @@ export async function run(args: string[]): Promise<number> {
   const place = parsePlace(values);
   const program = startScript(scriptOfUser(script), rest);
   const launcher = await findLauncher(values.mpirun);
-  const { code } = await runVisibly(launcher, { ranks, ...place, program, isInteractive: true });
+  const job = { ranks, ...place, program, cwd: userPath("."), isInteractive: true };
+  const { code } = await runVisibly(launcher, job);
   return code;
 }

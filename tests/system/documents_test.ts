@@ -1,5 +1,7 @@
 /** Every command and code block of the documents is run, or checked where running it would be the test itself. */
 import { assert, assertEquals } from "@std/assert";
+import { downloadBytes, sets } from "../../scripts/native/sets.ts";
+import { formatBytes } from "../../scripts/terminal.ts";
 
 const root = new URL("../../", import.meta.url);
 const documents = ["README.md", "ARCHITECTURE.md", "CONTRIBUTING.md"];
@@ -57,6 +59,12 @@ const isRun = (command: string) =>
 const checkedOtherwise: [command: RegExp, check: () => void][] = [
   [/^npx --yes deno@[\d.]+ task test$/, () => assertTask("test")],
   [/^deno task (check|bench|test)$/, () => ["check", "bench", "test"].forEach(assertTask)],
+  [/^deno task test:(abi|gpu -n 2)$/, () => ["test:abi", "test:gpu"].forEach(assertTask)],
+  // native_test.ts installs the sets, from small wheels.
+  [
+    /^deno task native install cuda$/,
+    () => assert(Deno.readTextFileSync(new URL("README.md", root)).includes(sizes())),
+  ],
   [/^deno test -A tests\/unit$/, () => assert(Deno.statSync(new URL("tests/unit", root)).isDirectory)],
   [/^deno doc --lint$/, () => assertTask("check")],
   [
@@ -77,6 +85,12 @@ const checkedOtherwise: [command: RegExp, check: () => void][] = [
     assert(Deno.readTextFileSync(new URL("tests/system/permissions_test.ts", root)).includes(`"${list}"`));
   }],
 ];
+
+/** What README says of the downloads for GPUs. */
+function sizes(): string {
+  const [cuda13, cuda12] = [sets.cuda13, sets.cuda12].map((set) => formatBytes(downloadBytes(set)));
+  return `a download of ${cuda13}, ${cuda12} for CUDA 12`;
+}
 
 function assertTask(name: string): void {
   const { tasks } = JSON.parse(Deno.readTextFileSync(new URL("deno.json", root)));

@@ -1,5 +1,6 @@
 /** `matmul`: NumPy's files in and out, against plain loops; and everything that it refuses. */
 import { assert, assertEquals, assertStringIncludes } from "@std/assert";
+import { mpiInstallations } from "../mpi_installations.ts";
 import { main, temporaryFolder } from "./command.ts";
 
 type Code = "f2" | "f4" | "f8" | "c8" | "c16";
@@ -177,14 +178,22 @@ Deno.test("matmul refuses what does not fit: a line, exit code 2, nothing writte
   write("broken.npy", patched("'shape'", "'shapf'"));
   write("version.npy", patched("NUMPY\x01", "NUMPY\x09"));
   write("none.npy", encode({ rows: 0, columns: 6, code: "f4", values: [] }));
+  for (const [name, rows, columns] of [["tall.npy", 1e7, 1], ["wide.npy", 1, 1e7]] as const) {
+    const header = encode({ rows, columns, code: "f2", values: [] });
+    write(name, header);
+    Deno.truncateSync(`${folder.path}/${name}`, header.length + 2e7);
+  }
   write("old.npy", new TextEncoder().encode("an older output"));
   Deno.mkdirSync(`${folder.path}/folder`);
+  // Standing in for /dev/null and its like, which a rename would replace.
+  new Deno.Command("mkfifo", { args: [`${folder.path}/pipe`] }).outputSync();
 
   const cases: [args: string[], message: string][] = [
     [["a.npy"], "matmul takes two files"],
     [["a.npy", "b.npy", "b.npy"], "matmul takes two files"],
     [["a.npy", "nothing.npy"], `there is no file ${folder.path}/nothing.npy`],
-    [["a.npy", "folder"], "folder"],
+    [["a.npy", "folder"], "folder is no file"],
+    [["pipe", "b.npy"], "pipe is no file"],
     [["a.npy", "a.npy"], "the shapes do not fit: A is 4 x 6 and B is 4 x 6"],
     [["a.npy", "b.npy", "--transpose-a"], "the transpose of A is 6 x 4 and B is 6 x 5"],
     [["a.npy", "double.npy"], "must be of one dtype"],
@@ -199,12 +208,15 @@ Deno.test("matmul refuses what does not fit: a line, exit code 2, nothing writte
     [["none.npy", "b.npy"], "a product of 0 x 6 and 6 x 5 is empty"],
     [["a.npy", "b.npy", "--distribution", "slab-z"], "--distribution takes"],
     [["a.npy", "b.npy", "--distribution", "block-cyclic:0x4"], "--distribution takes"],
+    [["a.npy", "b.npy", "--distribution", "block-cyclic:1x99999999999999999999"], "--distribution takes"],
     [["a.npy", "b.npy", "--alpha", "two"], "--alpha takes a number"],
     [["a.npy", "b.npy", "--order", "k"], "--order takes c or f"],
     [["a.npy", "b.npy", "--ranks", "-3"], "--ranks takes a whole number"],
     [["a.npy", "b.npy", "--beta", "1"], "--beta"],
     [["a.npy", "b.npy", "--out", "nowhere/d.npy"], "cannot write"],
+    [["tall.npy", "wide.npy"], "it takes 200 TB, and the disk has"],
     [["a.npy", "b.npy", "--out", "folder"], "is a folder"],
+    [["a.npy", "b.npy", "--out", "pipe"], "pipe is no file"],
     [["a.npy", "b.npy", "--out", "b.npy"], "is an input as well"],
   ];
   const before = [...Deno.readDirSync(folder.path)].map(({ name }) => name).sort();
@@ -228,6 +240,22 @@ Deno.test("matmul leaves nothing when the job fails, and takes paths relative to
   assertEquals(failed.code, 124);
   assertStringIncludes(failed.stderr, "nothing was written");
   assertEquals([...Deno.readDirSync(folder.path)].map(({ name }) => name), ["a.npy"]);
+  const { mpirun } = mpiInstallations[0];
+  const withoutMpi = { ...env, DISTMATH_MPI: "/nonexistent/libmpi.so" };
+  const refused = await main([...command, "--mpirun", mpirun], { env: withoutMpi });
+  assertEquals([refused.code, refused.stdout, refused.stderr.trim().split("\n").length], [1, "", 1], refused.stderr);
+  assertStringIncludes(refused.stderr, "the multiplication failed: MPI was not found");
   assertEquals((await main(command, { env })).code, 0);
   assertEquals([...Deno.readDirSync(folder.path)].map(({ name }) => name).sort(), ["a.npy", "d.npy"]);
+});
+
+Deno.test("matmul writes the file that a link points to", async () => {
+  using folder = temporaryFolder();
+  Deno.writeFileSync(`${folder.path}/a.npy`, encode(matrix(4, 4, "f4")));
+  Deno.writeTextFileSync(`${folder.path}/d.npy`, "an older output");
+  Deno.symlinkSync("d.npy", `${folder.path}/link.npy`);
+  const command = ["matmul", "a.npy", "a.npy", "--out", "link.npy"];
+  assertEquals((await main(command, { cwd: folder.path })).code, 0);
+  assert(Deno.lstatSync(`${folder.path}/link.npy`).isSymlink);
+  assertEquals(decode(Deno.readFileSync(`${folder.path}/d.npy`)).matrix.rows, 4);
 });

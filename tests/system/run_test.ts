@@ -65,6 +65,18 @@ testUnderEach("run ends the job when it is interrupted", async (mpi) => {
   }
 });
 
+Deno.test("run ends the job, without a word, when nobody reads its output any more", async () => {
+  using folder = temporaryFolder();
+  const args = ["run", "-A", `${root}scripts/main.ts`, "run", "--mpirun", firstMpi.mpirun, "-n", "2", "waits.ts"];
+  const child = start(Deno.execPath(), [...args, folder.path, "still here"], { cwd: fixtures });
+  const reader = child.stdout.getReader();
+  await reader.read();
+  await reader.cancel();
+  const stderr = new Response(child.stderr).text();
+  assertEquals([(await child.status).code, await stderr], [141, ""]);
+  assertNoneAlive(folder.path);
+});
+
 /** Each rank of waits.ts has left a file named by its process. */
 function assertNoneAlive(folder: string): void {
   for (const { name } of Deno.readDirSync(folder)) {
@@ -89,6 +101,14 @@ Deno.test("run takes paths relative to INIT_CWD", async () => {
   const env = { INIT_CWD: fixtures };
   const { code, stdout } = await main(["run", "--mpirun", firstMpi.mpirun, "ranks.ts"], { cwd: folder.path, env });
   assertEquals([code, stdout], [0, "rank 0 of 1: \n"]);
+});
+
+testUnderEach("run starts the script in the folder where the task was called", async (mpi) => {
+  using folder = temporaryFolder();
+  Deno.writeTextFileSync(`${folder.path}/where.ts`, "console.log(Deno.cwd());");
+  const args = ["run", "--mpirun", mpi.mpirun, "-n", "2", "where.ts"];
+  const { code, stdout } = await main(args, { env: { INIT_CWD: folder.path } });
+  assertEquals([code, stdout], [0, `${folder.path}\n${folder.path}\n`]);
 });
 
 Deno.test("run refuses what it cannot start, with exit code 2 and a line", async () => {

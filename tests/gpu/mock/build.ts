@@ -6,9 +6,10 @@
  * @module
  */
 import { CUDA_DRIVER_SYMBOLS } from "../../../ffi/cuda_driver.ts";
-import { CUDA_RUNTIME_SYMBOLS } from "../../../ffi/cuda_runtime.ts";
+import { CUDA_GRAPH_SYMBOLS, CUDA_RUNTIME_SYMBOLS } from "../../../ffi/cuda_runtime.ts";
 import { NCCL_SYMBOLS } from "../../../ffi/nccl.ts";
 import { NVRTC_SYMBOLS } from "../../../ffi/nvrtc.ts";
+import { NVSHMEM_SYMBOLS } from "../../../ffi/nvshmem.ts";
 
 const NOT_SUPPORTED = 801;
 
@@ -25,7 +26,14 @@ export function buildMockGpu(folder: string): void {
   Deno.mkdirSync(folder, { recursive: true });
   const source = new URL("./mock_gpu.cpp", import.meta.url).pathname;
   const written = Deno.readTextFileSync(source);
-  const tables = [CUDA_DRIVER_SYMBOLS, CUDA_RUNTIME_SYMBOLS, NVRTC_SYMBOLS, NCCL_SYMBOLS];
+  const tables: Deno.ForeignLibraryInterface[] = [
+    CUDA_DRIVER_SYMBOLS,
+    CUDA_RUNTIME_SYMBOLS,
+    CUDA_GRAPH_SYMBOLS,
+    NVRTC_SYMBOLS,
+    NCCL_SYMBOLS,
+    NVSHMEM_SYMBOLS,
+  ];
   const missing = new Set(tables.flatMap(namesOf).filter((name) => !new RegExp(`\\b${name}\\(`).test(written)));
   const stubs = `${folder}/stubs.c`;
   Deno.writeTextFileSync(
@@ -49,7 +57,7 @@ export function buildMockGpu(folder: string): void {
     `${folder}/stubs.o`,
     "-ldl",
   );
-  for (const name of ["libcuda.so.1", "libcudart.so.13", "libnvrtc.so.13", "libnccl.so.2"]) {
+  for (const name of ["libcuda.so.1", "libcudart.so.13", "libnvrtc.so.13", "libnccl.so.2", "libnvshmem_host.so.3"]) {
     Deno.copyFileSync(`${folder}/libmock.so`, `${folder}/${name}`);
   }
 }

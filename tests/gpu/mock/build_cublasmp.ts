@@ -7,23 +7,31 @@
  * @module
  */
 import { CUBLAS_SYMBOLS, CUBLASLT_SYMBOLS } from "../../../ffi/cublaslt.ts";
-import { CUBLASMP_PBLAS_SYMBOLS, CUBLASMP_SYMBOLS } from "../../../ffi/cublasmp.ts";
+import {
+  CUBLASMP_LEGACY_PBLAS_SYMBOLS,
+  CUBLASMP_LEGACY_SYMBOLS,
+  CUBLASMP_PBLAS_SYMBOLS,
+  CUBLASMP_SYMBOLS,
+} from "../../../ffi/cublasmp.ts";
 import { buildMockGpu } from "./build.ts";
 
 const NOT_SUPPORTED = 7;
 
-/** Build the library; functions that the source lacks return "not supported". */
-export function buildMockCublasMp(folder: string): void {
+/** Build the library, 0.10 or if `isLegacy` 0.7; functions that the source lacks return "not supported". */
+export function buildMockCublasMp(folder: string, isLegacy = false): void {
   const source = new URL("./mock_cublasmp.cpp", import.meta.url).pathname;
   const written = Deno.readTextFileSync(source);
   const tables: Deno.ForeignLibraryInterface[] = [
-    CUBLASMP_SYMBOLS,
-    CUBLASMP_PBLAS_SYMBOLS,
+    isLegacy ? CUBLASMP_LEGACY_SYMBOLS : CUBLASMP_SYMBOLS,
+    isLegacy ? CUBLASMP_LEGACY_PBLAS_SYMBOLS : CUBLASMP_PBLAS_SYMBOLS,
     CUBLASLT_SYMBOLS,
     CUBLAS_SYMBOLS,
   ];
   const names = tables.flatMap((table) =>
-    Object.entries(table).flatMap(([name, symbol]) => "optional" in symbol && symbol.optional ? [] : [name])
+    Object.entries(table).flatMap(([key, symbol]) => {
+      const name = "name" in symbol ? symbol.name! : key;
+      return "optional" in symbol && symbol.optional ? [] : [name];
+    })
   );
   const missing = new Set(names.filter((name) => !new RegExp(`\\b${name}\\b`).test(written)));
   const stubs = `${folder}/cublasmp_stubs.c`;
@@ -41,6 +49,7 @@ export function buildMockCublasMp(folder: string): void {
     "g++",
     "-std=c++17",
     "-O1",
+    ...isLegacy ? ["-DLEGACY"] : [],
     "-fPIC",
     "-shared",
     "-o",
@@ -57,6 +66,6 @@ export function buildMockCublasMp(folder: string): void {
 if (import.meta.main) {
   const folder = Deno.args[0] ?? Deno.makeTempDirSync({ prefix: "mock_cublasmp_" });
   buildMockGpu(folder);
-  buildMockCublasMp(folder);
+  buildMockCublasMp(folder, Deno.args[1] === "legacy");
   console.log(folder);
 }

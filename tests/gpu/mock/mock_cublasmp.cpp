@@ -1,6 +1,7 @@
 // cuBLASMp for machines without a GPU: the functions that distmath's engine calls, beside mock_gpu.cpp, whose NCCL carries
 // the messages. Every rank collects all parts as the descriptors say, computes in complex double precision, and keeps its
-// part. It shows what the calls ask for; it shows nothing about overlap or speed. There are no epilogs.
+// part. It shows what the calls ask for; it shows nothing about overlap or speed. There are no epilogs. With LEGACY it is
+// cuBLASMp 0.7: older names, fewer attributes, no memory of its own.
 #include <complex>
 #include <cmath>
 #include <cstdint>
@@ -8,12 +9,22 @@
 #include <cstdlib>
 #include <cstring>
 #include <map>
+#include <set>
 #include <string>
 #include <vector>
 
 using i64 = long long;
 using Number = std::complex<double>;
 #define API extern "C" __attribute__((visibility("default")))
+#ifdef LEGACY
+#define VERSION 700
+#define LAST_ATTRIBUTE 26
+#define cublasMpSetStream cublasMpStreamSet
+#define cublasMpMatmulDescriptorSetAttribute cublasMpMatmulDescriptorAttributeSet
+#else
+#define VERSION 1000
+#define LAST_ATTRIBUTE 28
+#endif
 
 // The beginning of mock_gpu.cpp's communicator.
 struct Communicator { std::string folder; int rank; };
@@ -207,19 +218,34 @@ static Dense multiply(Dense a, Dense b) {
 
 // ---- the library ----------------------------------------------------------------------------------------------------
 
-API int cublasMpGetVersion(int* version) { return *version = 1000, 0; }
-API const char* cublasMpGetStatusString(int) { return "an error of the mock"; }
-API int cublasMpCreate(void** handle, void*) { return *handle = malloc(1), 0; }
-API int cublasMpDestroy(void* handle) { return free(handle), 0; }
-API int cublasMpSetStream(void*, void*) { return 0; }
+API int cublasMpGetVersion(int* version) { return *version = VERSION, 0; }
+struct Handle { int* stream; };
+API int cublasMpCreate(Handle** handle, int* stream) { return *handle = new Handle{stream}, 0; }
+API int cublasMpDestroy(Handle* handle) { return delete handle, 0; }
+API int cublasMpSetStream(Handle* handle, int* stream) {
+  // As cuBLASMp 0.10, which still looks at the stream that it had.
+  if (*handle->stream == 0) return INTERNAL_ERROR;
+  return handle->stream = stream, 0;
+}
 API int cublasMpGridCreate(i64 rows, i64 columns, int layout, Communicator* comm, Grid** grid) {
   return *grid = new Grid{rows, columns, layout, comm}, 0;
 }
-API int cublasMpGridDestroy(Grid* grid) { return delete grid, 0; }
+static std::set<std::pair<Grid*, void*>> registered;
+API int cublasMpGridDestroy(Grid* grid) {
+  for (auto& [owner, memory] : registered) if (owner == grid) return INTERNAL_ERROR;
+  return delete grid, 0;
+}
+#ifndef LEGACY
+API const char* cublasMpGetStatusString(int) { return "an error of the mock"; }
 API int cublasMpMalloc(Grid*, void** memory, size_t bytes) { return *memory = malloc(bytes), 0; }
 API int cublasMpFree(Grid*, void* memory) { return free(memory), 0; }
-API int cublasMpBufferRegister(Grid*, void*, size_t) { return 0; }
-API int cublasMpBufferDeregister(Grid*, void*) { return 0; }
+API int cublasMpBufferRegister(Grid* grid, void* memory, size_t bytes) {
+  return bytes && registered.insert({grid, memory}).second ? OK : INVALID_VALUE;
+}
+API int cublasMpBufferDeregister(Grid* grid, void* memory) {
+  return registered.erase({grid, memory}) ? OK : INVALID_VALUE;
+}
+#endif
 API int cublasMpMatrixDescriptorInit(i64 m, i64 n, i64 mb, i64 nb, i64 rsrc, i64 csrc, i64 lld, int type, Grid* grid,
                                      Matrix* descriptor) {
   return *descriptor = {m, n, mb, nb, rsrc, csrc, lld, type, grid}, 0;
@@ -232,6 +258,7 @@ API int cublasMpMatrixDescriptorDestroy(Matrix* descriptor) { return delete desc
 API int cublasMpMatmulDescriptorCreate(Product** product, int compute) { return *product = new Product{compute, {}}, 0; }
 API int cublasMpMatmulDescriptorDestroy(Product* product) { return delete product, 0; }
 API int cublasMpMatmulDescriptorSetAttribute(Product* product, int attribute, const char* value, size_t bytes) {
+  if (attribute > LAST_ATTRIBUTE) return fail(INVALID_VALUE, "no such attribute");
   return product->attributes[attribute].assign(value, value + bytes), 0;
 }
 API int cublasMpLoggerOpenFile(const char* path) { return (logFile = fopen(path, "w")) ? 0 : INTERNAL_ERROR; }
@@ -246,7 +273,30 @@ static float* pointer(Product* product, int attribute) {
   return found == product->attributes.end() ? nullptr : *(float**)found->second.data();
 }
 
-enum { TRANSA, TRANSB, ALGO = 3, EPILOGUE = 5, A_SCALE = 16, B_SCALE = 18, C_SCALE = 20, D_SCALE = 22, AMAX = 24 };
+enum { TRANSA, TRANSB, ALGO = 3, EPILOGUE = 5, AMAX = 24 };
+enum { A_SCALE = 16, A_MODE, B_SCALE, B_MODE, C_SCALE, C_MODE, D_SCALE, D_MODE };
+enum { SCALAR, OUTER_VEC = 3, VEC128, BLK128x128 };
+
+// A factor with k along its rows times its scales, which lie as cuBLASLt wants them: those of each piece of columns apart.
+static Dense gatherScaled(const char* local, const Matrix& d, const float* scales, int mode, i64 pieces) {
+  if (mode == SCALAR) return gather(local, d);
+  Part own(d, d.grid->comm->rank);
+  auto up4 = [](i64 count) { return (count + 3) / 4 * 4; };
+  i64 width = own.columns / pieces, blocks = (own.rows + 127) / 128;
+  std::vector<float> values(own.rows * own.columns + 1);
+  for (i64 j = 0; j < own.columns; j++) {
+    i64 piece = j / width, column = j % width;
+    for (i64 i = 0; i < own.rows; i++) {
+      i64 at = mode == OUTER_VEC ? j
+        : mode == VEC128 ? piece * blocks * up4(width) + i / 128 * up4(width) + column
+        : piece * up4(blocks) * (width / 128) + i / 128 + column / 128 * up4(blocks);
+      values[i + j * own.rows] = (float)load(local + (i + j * d.lld) * sizeOf(d.type), d.type).real() * scales[at];
+    }
+  }
+  Matrix wide = d;
+  wide.type = 0, wide.lld = std::max<i64>(1, own.rows);
+  return gather((const char*)values.data(), wide);
+}
 
 API int cublasMpMatmul_bufferSize(void*, Product*, i64, i64, i64, const void*, void*, i64, i64, Matrix*, void*, i64, i64,
                                   Matrix*, const void*, void*, i64, i64, Matrix*, void*, i64, i64, Matrix*, size_t* device,
@@ -281,6 +331,7 @@ API int cublasMpMatmul(void*, Product* product, i64 m, i64 n, i64 k, const void*
     : isWhole && aAlongK && bAlongK && dColumns ? overlap + "Matmul + ReduceScatter"
     : da->grid == dd->grid && db->grid == dd->grid ? "generic Matmul" : "fallback Matmul";
   if (isReduced && (ta == 0 || tb != 0)) return fail(NOT_SUPPORTED, "AllReduce takes TN only");
+  if (isReduced && (dd->lld != m || (c && dc->lld != m))) return fail(NOT_SUPPORTED, "AllReduce takes C and D without gaps");
   bool isNarrow = da->type >= 28;
   if (isNarrow && (ta == 0 || tb != 0 || ak % 16 || (isReduced ? n : bn) % 16 || am % 16)) {
     return fail(NOT_SUPPORTED, "8 bits: TN, multiples of 16");
@@ -289,6 +340,12 @@ API int cublasMpMatmul(void*, Product* product, i64 m, i64 n, i64 k, const void*
   if (isHalf && size > 1 && path.find("generic") && path.find("fallback") && !isReduced && bn % 2) {
     return fail(NOT_SUPPORTED, "16 bits: chunks at multiples of 4 bytes");
   }
+  int modeA = number(product, A_MODE, 0), modeB = number(product, B_MODE, 0);
+  bool isInBlocks = modeA == VEC128 || modeA == BLK128x128;
+  if (modeA != modeB && !(modeA + modeB == VEC128 + BLK128x128 && isInBlocks)) return fail(NOT_SUPPORTED, "scale modes");
+  if (modeA == BLK128x128 && modeB == BLK128x128) return fail(NOT_SUPPORTED, "scales of two blocks");
+  if (modeA != SCALAR && (!isNarrow || dd->type >= 28)) return fail(NOT_SUPPORTED, "scale modes for these types");
+  if (isInBlocks && (am % 128 || ak % 128 || (isReduced ? n : bn) % 128)) return fail(NOT_SUPPORTED, "multiples of 128");
   say("Trace", "Using " + path);
   if (path == "generic Matmul") {
     for (Matrix* matrix : {da, db, dd}) {
@@ -298,9 +355,12 @@ API int cublasMpMatmul(void*, Product* product, i64 m, i64 n, i64 k, const void*
       }
     }
   }
-  Dense sum = multiply(turn(gather(a, *da), ta), turn(gather(b, *db), tb));
+  i64 pieces = path.find("ReduceScatter") == std::string::npos ? 1 : size;
+  Dense sum = multiply(turn(gatherScaled(a, *da, pointer(product, A_SCALE), modeA, 1), ta),
+                       turn(gatherScaled(b, *db, pointer(product, B_SCALE), modeB, pieces), tb));
   auto factor = [&](int attribute) { return pointer(product, attribute) ? *pointer(product, attribute) : 1.0f; };
-  Number scale = scalar(alpha, product->compute, dd->type) * (double)factor(A_SCALE) * (double)factor(B_SCALE);
+  Number scale = scalar(alpha, product->compute, dd->type) *
+    (double)(modeA == SCALAR ? factor(A_SCALE) * factor(B_SCALE) : 1);
   Number other = scalar(beta, product->compute, dd->type);
   double largest = 0;
   scatter(d, *dd, [&](i64 i, i64 j, char* at) {

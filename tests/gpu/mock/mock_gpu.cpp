@@ -1,9 +1,12 @@
-// A GPU for machines without one: the functions of the CUDA driver and runtime, NVRTC and NCCL that distmath's arrays
-// call, on host memory. Kernels are compiled by g++ and run block by block, their threads as fibers. Work is done when it
-// is queued. It shows what kernels compute and who calls what; it shows nothing about streams, races or speed.
+// A GPU for machines without one: the functions of the CUDA driver and runtime, NVRTC, NCCL and NVSHMEM that distmath's
+// arrays call, on host memory. Kernels are compiled by g++ and run block by block, their threads as fibers. Work is done
+// when it is queued; there are no graphs. Symmetric memory is files that all ranks map. It shows what kernels compute and
+// who calls what; it shows nothing about streams, races or speed.
 //
 // Built and put into use by build.ts; functions that are not here are made there and return "not supported".
 #include <dlfcn.h>
+#include <fcntl.h>
+#include <sys/mman.h>
 #include <sys/stat.h>
 #include <ucontext.h>
 #include <unistd.h>
@@ -86,7 +89,10 @@ static void run_block(unsigned threads) {
 // ---- driver ---------------------------------------------------------------------------------------------------------
 
 API int cuInit(unsigned) { return gpus() > 0 ? 0 : 100; }
-API int cuDriverGetVersion(int* version) { return *version = 13000, 0; }
+API int cuDriverGetVersion(int* version) {
+  const char* text = getenv("MOCK_CUDA");
+  return *version = text ? atoi(text) : 13000, 0;
+}
 API int cuGetErrorName(int, const char** text) { return *text = "MOCK_ERROR", 0; }
 API int cuGetErrorString(int, const char** text) { return *text = "an error of the mock", 0; }
 API int cuDeviceGetCount(int* count) { return *count = gpus(), 0; }
@@ -156,6 +162,8 @@ API const char* cudaGetErrorName(int) { return "mockError"; }
 API const char* cudaGetErrorString(int) { return "an error of the mock"; }
 API int cudaGetLastError() { return 0; }
 API int cudaGetDeviceCount(int* count) { return *count = gpus(), 0; }
+API int cudaDeviceCanAccessPeer(int* can, int device, int peer) { return *can = device != peer, 0; }
+API int cudaDeviceGetP2PAttribute(int* value, int attribute, int, int) { return *value = attribute == 3, 0; }
 API int cudaSetDevice(int) { return 0; }
 API int cudaDeviceSynchronize() { return 0; }
 API int cudaMemGetInfo(u64* available, u64* total) { return *total = 1ull << 34, *available = *total - used, 0; }
@@ -165,7 +173,8 @@ API int cudaMallocAsync(void** address, u64 bytes, void*) {
   if (used + bytes > 1ull << 34) return 2;
   return *address = allocate(bytes), 0;
 }
-API int cudaFreeAsync(void* address, void*) { return release(address); }
+// With MOCK_LOST the GPU's work has failed, as every call then says; with MOCK_CAPTURING a graph is being captured.
+API int cudaFreeAsync(void* address, void*) { return getenv("MOCK_LOST") ? 700 : release(address); }
 API int cudaHostAlloc(void** address, u64 bytes, unsigned) { return *address = aligned_alloc(4096, bytes), 0; }
 API int cudaFreeHost(void* address) { return free(address), 0; }
 API int cudaMemcpyAsync(void* target, const void* source, u64 bytes, int, void*) {
@@ -176,8 +185,9 @@ API int cudaDeviceGetDefaultMemPool(void** pool, int) { return *pool = (void*)1,
 API int cudaMemPoolSetAttribute(void*, int, void*) { return 0; }
 API int cudaMemPoolGetAttribute(void*, int, u64* value) { return *value = used, 0; }
 API int cudaMemPoolTrimTo(void*, u64) { return 0; }
-API int cudaStreamCreateWithPriority(void** stream, unsigned, int) { return *stream = malloc(1), 0; }
-API int cudaStreamDestroy(void*) { return 0; }
+// A stream that was destroyed stays, as 0, so that whoever uses it can be found out.
+API int cudaStreamCreateWithPriority(void** stream, unsigned, int) { return *stream = new int(1), 0; }
+API int cudaStreamDestroy(void* stream) { return *(int*)stream = 0; }
 API int cudaStreamSynchronize(void*) { return 0; }
 API int cudaStreamQuery(void*) { return 0; }
 API int cudaStreamWaitEvent(void*, void*, unsigned) { return 0; }
@@ -186,6 +196,7 @@ API int cudaEventDestroy(void* event) { return free(event), 0; }
 API int cudaEventRecord(void*, void*) { return 0; }
 API int cudaEventQuery(void*) { return 0; }
 API int cudaEventSynchronize(void*) { return 0; }
+API int cudaStreamIsCapturing(void*, int* status) { return *status = getenv("MOCK_CAPTURING") ? 1 : 0, 0; }
 API int cudaEventElapsedTime(float* milliseconds, void*, void*) { return *milliseconds = 1, 0; }
 
 // ---- NVRTC: g++; the machine code is the path of a shared library ---------------------------------------------------
@@ -251,10 +262,31 @@ API int nvrtcGetProgramLog(Source* program, char* log) { return strcpy(log, prog
 API int nvrtcGetCUBINSize(Source* program, u64* size) { return *size = program->image.size() + 1, 0; }
 API int nvrtcGetCUBIN(Source* program, char* image) { return strcpy(image, program->image.c_str()), 0; }
 
+// ---- memory that several processes map ------------------------------------------------------------------------------
+
+static void* map_file(const std::string& path, u64 bytes) {
+  int file = open(path.c_str(), O_RDWR);
+  void* address = mmap(nullptr, bytes, PROT_READ | PROT_WRITE, MAP_SHARED, file, 0);
+  close(file);
+  return address;
+}
+// Names come last, so that whoever sees one finds the file complete.
+static void write_file(const std::string& path, const std::string& text, u64 bytes) {
+  FILE* file = fopen((path + ".part").c_str(), "w");
+  fwrite(text.data(), 1, text.size(), file);
+  if (ftruncate(fileno(file), bytes) != 0) perror("mock");
+  fclose(file);
+  rename((path + ".part").c_str(), path.c_str());
+}
+static void await_file(const std::string& path) {
+  while (access(path.c_str(), R_OK) != 0) usleep(200);
+}
+
 // ---- NCCL: messages are files ---------------------------------------------------------------------------------------
 
 struct Id { char text[128]; };
-struct Communicator { std::string folder; int rank; std::map<int, int> sent, received; };
+struct Communicator { std::string folder; int rank; std::map<int, int> sent, received; int size = 1, windows = 0; };
+struct Window { Communicator* comm; std::string notice; u64 bytes; std::vector<void*> peers; };
 static std::vector<std::function<void()>> sends, receives;
 static int depth = 0;
 
@@ -276,8 +308,8 @@ API int ncclGetUniqueId(Id* id) {
   strcpy(id->text, folder.c_str());
   return 0;
 }
-API int ncclCommInitRank(Communicator** comm, int, Id id, int rank) {
-  return *comm = new Communicator{id.text, rank, {}, {}}, 0;
+API int ncclCommInitRank(Communicator** comm, int size, Id id, int rank) {
+  return *comm = new Communicator{id.text, rank, {}, {}, size}, 0;
 }
 API int ncclCommFinalize(Communicator*) { return 0; }
 API int ncclCommDestroy(Communicator* comm) { return rmdir(comm->folder.c_str()), delete comm, 0; }
@@ -309,4 +341,97 @@ API int ncclRecv(void* data, u64 bytes, int type, int peer, Communicator* comm, 
   });
   if (depth == 0) flush();
   return type == 1 ? 0 : 5;
+}
+static std::map<void*, std::pair<std::string, u64>> windowMemory;
+API int ncclMemAlloc(void** address, u64 bytes) {
+  std::string path = temporary("mock_window_XXXXXX");
+  close(mkstemp(path.data()));
+  if (truncate(path.c_str(), bytes) != 0) return 2;
+  *address = map_file(path, bytes);
+  windowMemory[*address] = {path, bytes};
+  return 0;
+}
+API int ncclMemFree(void* address) {
+  auto found = windowMemory.find(address);
+  if (found == windowMemory.end()) return 4;
+  munmap(address, found->second.second);
+  unlink(found->second.first.c_str());
+  windowMemory.erase(found);
+  return 0;
+}
+API int ncclCommWindowRegister(Communicator* comm, void* address, u64 bytes, Window** window, int) {
+  std::string stem = comm->folder + "/window_" + std::to_string(comm->windows++) + "_";
+  const std::string& own = windowMemory[address].first;
+  *window = new Window{comm, stem + std::to_string(comm->rank), bytes, {}};
+  write_file((*window)->notice, own, own.size());
+  for (int rank = 0; rank < comm->size; rank++) {
+    std::string notice = stem + std::to_string(rank);
+    await_file(notice);
+    char path[4096] = {};
+    FILE* file = fopen(notice.c_str(), "r");
+    if (fread(path, 1, sizeof path - 1, file) == 0) return 2;
+    fclose(file);
+    (*window)->peers.push_back(map_file(path, bytes));
+  }
+  return 0;
+}
+API int ncclCommWindowDeregister(Communicator*, Window* window) {
+  for (void* peer : window->peers) munmap(peer, window->bytes);
+  unlink(window->notice.c_str());
+  delete window;
+  return 0;
+}
+API int ncclGetPeerDevicePointer(Window* window, u64 offset, int peer, void** address) {
+  return *address = (char*)window->peers[peer] + offset, 0;
+}
+
+// ---- NVSHMEM: a file for each buffer of each rank ---------------------------------------------------------------------
+
+struct Symmetric { int number; u64 bytes; std::vector<char*> peers; };
+static std::string heap;
+static int heapRank, heapSize, heapStatus, heapMade;
+static const char* heapId;
+static std::map<char*, Symmetric> symmetric;
+
+static std::string heap_file(int number, int rank) {
+  return heap + "/" + std::to_string(number) + "_" + std::to_string(rank);
+}
+API void nvshmemx_vendor_get_version_info(int* major, int* minor, int* patch) { *major = 3, *minor = 4, *patch = 5; }
+API int nvshmemx_init_status() { return heapStatus; }
+API int nvshmemx_get_uniqueid(char* id) {
+  std::string folder = temporary("mock_heap_XXXXXX");
+  if (folder.size() > 120 || !mkdtemp(folder.data())) return 2;
+  strcpy(id + 4, folder.c_str());
+  return 0;
+}
+API int nvshmemx_set_attr_uniqueid_args(int rank, int size, const char* id, void*) {
+  return heapRank = rank, heapSize = size, heapId = id, 0;
+}
+API int nvshmemx_hostlib_init_attr(unsigned, void*) { return heap = heapId + 4, heapStatus = 2, 0; }
+API void nvshmemx_hostlib_finalize() { heapStatus = 0, rmdir(heap.c_str()); }
+API int nvshmem_my_pe() { return heapRank; }
+API int nvshmem_n_pes() { return heapSize; }
+API void* nvshmem_malloc(u64 bytes) {
+  if (bytes > 1ull << 30) return nullptr;
+  Symmetric made{heapMade++, bytes + 1, {}};
+  write_file(heap_file(made.number, heapRank), "", made.bytes);
+  for (int rank = 0; rank < heapSize; rank++) {
+    await_file(heap_file(made.number, rank));
+    made.peers.push_back((char*)map_file(heap_file(made.number, rank), made.bytes));
+  }
+  char* own = made.peers[heapRank];
+  symmetric[own] = made;
+  return own;
+}
+API void nvshmem_free(char* address) {
+  Symmetric& freed = symmetric.at(address);
+  for (char* peer : freed.peers) munmap(peer, freed.bytes);
+  unlink(heap_file(freed.number, heapRank).c_str());
+  symmetric.erase(address);
+}
+API void* nvshmem_ptr(char* address, int peer) {
+  auto found = symmetric.upper_bound(address);
+  if (found == symmetric.begin()) return nullptr;
+  auto& [own, block] = *--found;
+  return address < own + block.bytes ? block.peers[peer] + (address - own) : nullptr;
 }
