@@ -2,13 +2,18 @@
  * Matmul.execute on cuBLASMp beside the bare native call: time on the GPUs, to be compared with bench/peers/cublasmp.py
  * too, and time on the host. Started by mpirun, one rank a GPU; prints one JSON line on rank 0.
  *
- * usage: mpirun -n 4 deno run -A bench/cublasmp.ts [ROUNDS]
+ * Both programs do the same: memory for A, B and D from the stream's pool, one workspace of 1/128 of the GPU's memory for
+ * all shapes, allocated with the first D's grid and registered with the other, as many calls before the clocks are looked
+ * at (GPUs slow down as they get warm), as many rounds and calls, a barrier before each round. A start finds its memory
+ * and its links as they happen to be, so start them in turn, several times each.
+ *
+ * usage: mpirun --bind-to none -n 4 deno run -A bench/cublasmp.ts [ROUNDS]
  */
 import { checkCublasMp } from "../ffi/cublasmp.ts";
 import { DistributedArray, Event, initialize, Matmul, type Runtime, Slab } from "../mod.ts";
 import { cublasMpResources } from "../src/linalg/engines/cublasmp_resources.ts";
 
-const WARMUPS = 10;
+const WARMUPS = 200;
 const CALLS = 20;
 const HOST_ROUNDS = 200;
 const SHAPES = [[8192, 11008, 4096], [8192, 8192, 8192]] as const;
@@ -58,7 +63,7 @@ function bareCall(runtime: Runtime, kind: Kind, [m, n, k]: Shape, at: [a: bigint
     beta, 0n, 1n, 1n, d, atD, 1n, 1n, d, device, host), "size");
   const own = kind === "gather" ? columns : rows;
   const workspace = resources.workspace(Number(device[0]), [own, own === columns ? rows : columns]);
-  const [bytes, hostBytes] = [BigInt(workspace.needed), host[0] < 16n ? 16n : host[0]];
+  const [bytes, hostBytes] = [BigInt(workspace.byteLength), host[0] < 16n ? 16n : host[0]];
   const hostWorkspace = new Uint8Array(Number(hostBytes));
   const { address } = workspace;
   // deno-fmt-ignore
@@ -114,15 +119,20 @@ function measure(runtime: Runtime, kind: Kind, shape: Shape): Record<string, unk
   using end = new Event({ timing: true });
   const names = ["execute", "bare"] as const;
   for (let round = 0; round < rounds; round++) {
-    for (const name of names) device[name].push(time(runtime, calls[name], start, end));
+    const inTurn = round % 2 === 0 ? names : names.toReversed();
+    for (const name of inTurn) device[name].push(time(runtime, calls[name], start, end));
   }
   for (let round = 0; round < HOST_ROUNDS; round++) {
     for (const name of names) host[name].push(startTime(runtime, calls[name]));
   }
-  const { algorithm, variant } = product.algorithm;
+  const { algorithm, variant, workspaceBytes } = product.algorithm;
   for (const array of [a, b, c]) array.free();
-  const medians = (name: keyof typeof calls) => ({ device: median(device[name]), host: median(host[name]) });
-  return { execute: medians("execute"), bare: medians("bare"), algorithm, variant, planMilliseconds };
+  const times = (name: keyof typeof calls) => ({
+    rounds: device[name].map((microseconds) => Number(microseconds.toFixed(1))),
+    device: median(device[name]),
+    host: median(host[name]),
+  });
+  return { execute: times("execute"), bare: times("bare"), algorithm, variant, workspaceBytes, planMilliseconds };
 }
 
 using runtime = initialize({ checks: "local" });

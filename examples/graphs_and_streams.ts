@@ -21,4 +21,5 @@ if (runtime.stream === null) {
   runtime.stream.wait(stream);
   const sum = c.sum();
   if (runtime.rank === 0) console.log(`${product.algorithm.algorithm}: the sum of D is ${sum}`);
+  if (sum !== 256 * 128 * 64) Deno.exit(1);
 }

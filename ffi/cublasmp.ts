@@ -14,7 +14,7 @@ import { openCublas } from "./cublaslt.ts";
 import { type MulticastOptions, noteVersion, openCudaLibrary, openGroup } from "./cuda_library.ts";
 import { openCudaRuntime } from "./cuda_runtime.ts";
 import { enumName } from "./enums.ts";
-import { NativeError, type NativeFailure } from "./errors.ts";
+import { ConfigurationError, NativeError, type NativeFailure } from "./errors.ts";
 import type { Library } from "./library.ts";
 import { readCString } from "./memory.ts";
 import { openNccl, requireNcclVersion } from "./nccl.ts";
@@ -436,6 +436,9 @@ export interface LegacyCublasMp extends Library<typeof CUBLASMP_LEGACY_SYMBOLS> 
   version: number;
 }
 
+/** Whichever cuBLASMp is installed. The products of both are called alike. */
+export type AnyCublasMp = CublasMp | LegacyCublasMp;
+
 /** The oldest NCCL that has every function cuBLASMp 0.8 and newer calls. */
 const MINIMUM_NCCL = 22902;
 
@@ -493,6 +496,30 @@ export function openLegacyCublasMp(options: MulticastOptions = {}): LegacyCublas
   openCublas();
   const library = openCudaLibrary(REQUEST, CUBLASMP_LEGACY_SYMBOLS);
   return legacy = { ...library, version: versionOf(library.symbols) };
+}
+
+/** Whether it is 0.8 or newer, and so has memory functions of its own. */
+export function isCurrentCublasMp(library: AnyCublasMp): library is CublasMp {
+  return library.version >= 800;
+}
+
+/**
+ * The cuBLASMp that is installed, 0.5 or newer.
+ *
+ * @throws {LibraryNotFoundError | ConfigurationError} as {@linkcode openCublasMp} does, if there is no older one either.
+ */
+export function openAnyCublasMp(options: MulticastOptions = {}): AnyCublasMp {
+  if (current ?? legacy) return (current ?? legacy)!;
+  try {
+    return openCublasMp(options);
+  } catch (reason) {
+    if (!(reason instanceof ConfigurationError)) throw reason;
+    try {
+      return openLegacyCublasMp(options);
+    } catch (error) {
+      throw error instanceof ConfigurationError ? reason : error;
+    }
+  }
 }
 
 /** The PBLAS routines of {@linkcode openCublasMp}'s library. */

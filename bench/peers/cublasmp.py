@@ -1,7 +1,8 @@
 """The same cublasMpMatmul calls as bench/cublasmp.ts, driven by ctypes alone: what execute() is compared with.
 
 Started by mpirun, one rank a GPU; the ranks find each other through a file. Prints one JSON line on rank 0.
-usage: cublasmp.py UNIQUE_ID_FILE [ROUNDS]
+usage: mpirun --bind-to none -n 4 python3 cublasmp.py UNIQUE_ID_FILE [ROUNDS] [exact]
+With exact each shape has workspace of its own, of the size that it needs, as in NVIDIA's samples.
 """
 import ctypes as c
 import json
@@ -12,8 +13,10 @@ import time
 
 rank, size = int(os.environ["OMPI_COMM_WORLD_RANK"]), int(os.environ["OMPI_COMM_WORLD_SIZE"])
 id_file, rounds = sys.argv[1], int(sys.argv[2]) if len(sys.argv) > 2 else 9
+is_exact = sys.argv[3:] == ["exact"]
 folders = os.environ["DISTMATH_LIBRARY_PATH"].split(":")
-WARMUPS, CALLS = 10, 20
+# bench/cublasmp.ts warms up two ways to call, 200 times each.
+WARMUPS, CALLS = 400, 20
 
 
 def load(name):
@@ -62,11 +65,43 @@ check(mp.cublasMpGridCreate(i64(1), i64(size), 1, comm, c.byref(grid_rows)))
 BF16 = 14
 
 
+# Memory comes from the stream's pool, which keeps what is freed, as distmath's does.
+pool = c.c_void_p()
+check(cuda.cudaDeviceGetDefaultMemPool(c.byref(pool), rank))
+check(cuda.cudaMemPoolSetAttribute(pool, 4, c.byref(c.c_uint64(2**64 - 1))))
+
+
 def malloc(elements):
     pointer = c.c_void_p()
-    check(cuda.cudaMalloc(c.byref(pointer), c.c_size_t(2 * elements)))
-    check(cuda.cudaMemset(pointer, 0x3C, c.c_size_t(2 * elements)))
+    check(cuda.cudaMallocAsync(c.byref(pointer), c.c_size_t(2 * elements), stream))
+    check(cuda.cudaMemsetAsync(pointer, 0x3C, c.c_size_t(2 * elements), stream))
     return pointer
+
+
+one_float = malloc(2)
+
+
+def barrier():
+    check(nccl.ncclAllReduce(one_float, one_float, c.c_size_t(1), 7, 0, comm, stream))
+    check(cuda.cudaStreamSynchronize(stream))
+
+
+# One workspace for all shapes, as distmath has.
+shared = None
+
+
+def workspace_of(needed, own, other):
+    global shared
+    if shared is not None and not is_exact and shared[1] >= needed:
+        return shared[0]
+    free, total = c.c_size_t(), c.c_size_t()
+    check(cuda.cudaMemGetInfo(c.byref(free), c.byref(total)))
+    size = needed if is_exact else -(-max(needed, total.value // 128) // 2**21) * 2**21
+    memory = c.c_void_p()
+    check(mp.cublasMpMalloc(own, c.byref(memory), c.c_size_t(size)))
+    check(mp.cublasMpBufferRegister(other, memory, c.c_size_t(size)))
+    shared = memory, size
+    return memory
 
 
 def matrix(rows, columns, block_rows, block_columns, leading, grid):
@@ -102,9 +137,7 @@ def measure(kind, m, n, k):
     ]
     device, host = c.c_size_t(), c.c_size_t()
     check(mp.cublasMpMatmul_bufferSize(*arguments, c.byref(device), c.byref(host)))
-    workspace, host_workspace = c.c_void_p(), c.create_string_buffer(max(16, host.value))
-    check(mp.cublasMpMalloc(own, c.byref(workspace), device))
-    check(mp.cublasMpBufferRegister(other, workspace, device))
+    workspace, host_workspace = workspace_of(device.value, own, other), c.create_string_buffer(max(16, host.value))
     call = [*arguments, workspace, device, host_workspace, c.c_size_t(len(host_workspace))]
     events = [c.c_void_p(), c.c_void_p()]
     for event in events:
@@ -114,6 +147,7 @@ def measure(kind, m, n, k):
         check(mp.cublasMpMatmul(*call))
     check(cuda.cudaStreamSynchronize(stream))
     for _ in range(rounds):
+        barrier()
         check(cuda.cudaEventRecord(events[0], stream))
         for _ in range(CALLS):
             check(mp.cublasMpMatmul(*call))
@@ -123,10 +157,11 @@ def measure(kind, m, n, k):
         check(cuda.cudaEventElapsedTime(c.byref(milliseconds), events[0], events[1]))
         times.append(1000 * milliseconds.value / CALLS)
     for pointer in memory:
-        check(cuda.cudaFree(pointer))
-    check(mp.cublasMpBufferDeregister(other, workspace))
-    check(mp.cublasMpFree(own, workspace))
-    return statistics.median(times)
+        check(cuda.cudaFreeAsync(pointer, stream))
+    if is_exact:
+        check(mp.cublasMpBufferDeregister(other, workspace))
+        check(mp.cublasMpFree(own, workspace))
+    return {"device": statistics.median(times), "rounds": [round(t, 1) for t in times], "workspaceBytes": device.value}
 
 
 results = {}
@@ -134,4 +169,5 @@ for shape in ((8192, 11008, 4096), (8192, 8192, 8192)):
     for kind in ("gather", "reduce"):
         results[f"{kind} {'x'.join(map(str, shape))}"] = measure(kind, *shape)
 if rank == 0:
-    print(json.dumps({"program": "ctypes", "ranks": size, "microseconds": results}), flush=True)
+    program = "ctypes exact" if is_exact else "ctypes"
+    print(json.dumps({"program": program, "ranks": size, "results": results}), flush=True)

@@ -6,18 +6,28 @@
 import { DistributedArray } from "../array/distributed_array.ts";
 import { type DType, dtypeInfo, dtypes, type Scalar } from "../array/dtype.ts";
 import { leadingDimension } from "../array/layout.ts";
-import type { LocalArray } from "../array/local_array.ts";
-import { Distribution, Replicated } from "../distribution/mod.ts";
+import { bindTo } from "../distribution/distribution.ts";
+import { type Distribution, Replicated } from "../distribution/mod.ts";
 import { ConfigurationError, DistributionError, DTypeError, ShapeError, StateError } from "../errors.ts";
-import { checkBoolean, checkKeys, checkName } from "../options.ts";
+import { checkBoolean, checkKeys, checkName, describe } from "../options.ts";
 import type { Runtime } from "../runtime/runtime.ts";
 import { Stream } from "../runtime/stream.ts";
+import { sharesElements } from "./aliasing.ts";
 import { COMPUTE_TYPES, computeTypeNote, type ProductTypes, resolveTypes, SCALE_TYPES } from "./compute_type.ts";
 import { inferDistribution, inferOrder } from "./inference.ts";
 import { MATMUL_OPTION_KEYS, type MatmulOptions } from "./options.ts";
 import { canonicalProblem, type DescribedMatrix, type MatmulProblem } from "./problem.ts";
 import { type Operations, operationsOf } from "./qualifiers.ts";
-import { isQuantized, type OperandTypes, type QuantizationValues, quantizationValues } from "./quantization.ts";
+import {
+  isQuantized,
+  type OperandTypes,
+  type QuantizationValues,
+  quantizationValues,
+  type ScaledFactors,
+  scaleFacts,
+  type Scaling,
+  scalingOf,
+} from "./quantization.ts";
 
 /** What a matmul computes, apart from its epilog: fixed from construction on. */
 export interface CheckedProduct {
@@ -39,6 +49,8 @@ export interface CheckedProduct {
   readonly inplace: boolean;
   /** Whether the largest absolute value of D is asked for. */
   readonly resultAmax: boolean;
+  /** What shares a scale in A and B, or null if each is scaled as a whole. */
+  readonly scaling: Scaling | null;
   /** The column-major problem that engines see. */
   readonly problem: MatmulProblem;
   /** What is done differently from what was asked for, whatever the engine. */
@@ -69,6 +81,14 @@ export interface CheckedScalars {
 export function runtimeOf(a: unknown, b: unknown, otherwise: () => Runtime): Runtime {
   if (a instanceof DistributedArray) return a.runtime;
   return b instanceof DistributedArray ? b.runtime : otherwise();
+}
+
+/** Refuse C, and whatever else, as an argument of its own: `form` tells how to call. */
+export function checkArguments(form: string, options: unknown, given: number): void {
+  if (options instanceof DistributedArray) {
+    throw new TypeError(`${form} takes c among the options: { c, beta }; a third matrix was given.`);
+  }
+  if (given > 3) throw new TypeError(`${form} takes three arguments; got ${given}. Put all options into one object.`);
 }
 
 /** Which of the problems for the memory orders of D is preferred, if both are alike to the user. */
@@ -134,14 +154,24 @@ export function checkProduct(
     runtime.device.kind === "cpu" ? computeTypeNote(types.computeType) : null,
     options.order && order !== options.order ? `D has the memory order of c, "${order}", not "${options.order}"` : null,
   ].filter((note) => note !== null);
+  const scales = quantizationValues(options.quantizationScales, dtypesOf(described));
+  const scaling = scalingOf(scales, factorsOf({ ...described, operations }), dtypesOf(described));
   return {
-    product: { runtime, ...described, operations, types, inplace, resultAmax, problem, notes },
+    product: { runtime, ...described, operations, types, inplace, resultAmax, scaling, problem, notes },
     operands: { a, b, c },
     scalars: {
       alpha: checkScalar("alpha", options.alpha ?? 1, types),
       beta: checkScalar("beta", options.beta ?? 0, types),
-      scales: quantizationValues(options.quantizationScales, dtypesOf(described)),
+      scales,
     },
+  };
+}
+
+/** The factors as their scales see them. */
+export function factorsOf({ a, b, operations }: Pick<CheckedProduct, "a" | "b" | "operations">): ScaledFactors {
+  return {
+    a: { shape: a.shape, summed: operations.a.transpose ? 0 : 1 },
+    b: { shape: b.shape, summed: operations.b.transpose ? 1 : 0 },
   };
 }
 
@@ -175,7 +205,7 @@ export function productFacts(
 
 /** The numbers that all ranks must agree on. */
 export function scalarFacts({ alpha, beta, scales }: CheckedScalars): Record<string, unknown> {
-  return { alpha: exact(alpha), beta: exact(beta), quantizationScales: scales };
+  return { alpha: exact(alpha), beta: exact(beta), quantizationScales: scaleFacts(scales) };
 }
 
 function matrixFact({ shape, dtype, distribution, order }: DescribedMatrix): string {
@@ -248,26 +278,10 @@ export function checkNotFreed({ a, b, c }: CheckedOperands): void {
  */
 export function checkAliasing(c: DistributedArray, a: DistributedArray, b: DistributedArray): void {
   for (const [name, other] of [["a", a], ["b", b]] as const) {
-    if (overlap(c.local, other.local)) {
+    if (sharesElements(c.local, other.local)) {
       throw new StateError(`inplace: c shares memory with ${name}, which is read while D is written. Pass c.copy().`);
     }
   }
-}
-
-function overlap(one: LocalArray, other: LocalArray): boolean {
-  if (one.isOnDevice || other.isOnDevice) return one.isOnDevice && other.isOnDevice && overlapOnDevice(one, other);
-  const [x, y] = [one.view(), other.view()];
-  return x.buffer === y.buffer && x.byteOffset < y.byteOffset + y.byteLength &&
-    y.byteOffset < x.byteOffset + x.byteLength;
-}
-
-function overlapOnDevice(one: LocalArray, other: LocalArray): boolean {
-  const span = ({ address, size, shape, strides, dtype }: LocalArray): [bigint, bigint] => {
-    const last = shape.reduce((sum, extent, dimension) => sum + (extent - 1) * strides[dimension], 0);
-    return [address, address + BigInt(size === 0 ? 0 : (last + 1) * dtypeInfo(dtype).itemSize)];
-  };
-  const [[from, to], [start, end]] = [span(one), span(other)];
-  return from < end && start < to;
 }
 
 function checkSimpleOptions(options: MatmulOptions, runtime: Runtime): void {
@@ -277,7 +291,6 @@ function checkSimpleOptions(options: MatmulOptions, runtime: Runtime): void {
   checkName("resultType", options.resultType, dtypes);
   checkBoolean("inplace", options.inplace);
   checkBoolean("resultAmax", options.resultAmax);
-  checkBoolean("blockScaling", options.blockScaling);
   if (options.blocking !== undefined && options.blocking !== true && options.blocking !== "auto") {
     throw new TypeError(`blocking must be true or "auto"; got ${describe(options.blocking)}.`);
   }
@@ -288,19 +301,24 @@ function checkSimpleOptions(options: MatmulOptions, runtime: Runtime): void {
   if (logger !== undefined && (typeof logger !== "object" || logger === null || !hasMethods(logger))) {
     throw new TypeError(`logger must have the methods debug, info and warn, as console has; got ${describe(logger)}.`);
   }
-  if (options.blockScaling) checkBlockScaling(runtime);
+  checkBlockScaling(options.blockScaling, runtime);
 }
 
-/** Scales a block are a matter of the newest GPUs. */
-function checkBlockScaling({ device }: Runtime): void {
+/** 8-bit scales of blocks are a matter of the newest GPUs. */
+function checkBlockScaling(format: MatmulOptions["blockScaling"], { device }: Runtime): void {
+  if (format === undefined || format === false) return;
+  if (format !== true && format !== "mxfp8" && format !== "nvfp4") {
+    throw new TypeError(`blockScaling must be true, false, "mxfp8" or "nvfp4"; got ${describe(format)}.`);
+  }
+  const name = format === "nvfp4" ? "NVFP4" : "MXFP8";
   const capability = device.kind === "gpu" ? device.computeCapability.join(".") : null;
   const isNewEnough = device.kind === "gpu" && device.computeCapability[0] >= 10;
   throw new ConfigurationError(
     (isNewEnough
-      ? "blockScaling (MXFP8, NVFP4) is not supported by this version. "
-      : `blockScaling needs a GPU of compute capability 10.0 or newer${
+      ? `blockScaling (${name}) is not supported by this version. `
+      : `blockScaling (${name}) needs a GPU of compute capability 10.0 or newer${
         capability ? `, and ${device.name} has ${capability}` : ""
-      }. `) + "Use one scale a tensor: leave blockScaling out and pass quantizationScales as numbers.",
+      }. `) + "Leave blockScaling out, and pass quantizationScales as numbers or as arrays of float32.",
   );
 }
 
@@ -378,17 +396,7 @@ function resultDistribution(
     if (epilog === "all_reduce") return Replicated.bind(shape, size);
     return inferDistribution(a.distribution, b.distribution, operations, shape, size);
   }
-  if (!(asked instanceof Distribution)) {
-    throw new TypeError(`distribution must be a Distribution, such as Slab.X; got ${describe(asked)}.`);
-  }
-  if (asked.isBound && (asked.globalShape!.join() !== shape.join() || asked.size !== size)) {
-    throw new DistributionError(
-      `distribution ${asked} is bound to shape ${text(asked.globalShape!)} on ${asked.size} ranks, but D has ${
-        text(shape)
-      } on ${size}. Pass it unbound.`,
-    );
-  }
-  return asked.bind(shape, size);
+  return bindTo(asked, shape, size, "D");
 }
 
 function checkInplace(
@@ -415,9 +423,4 @@ function describeMatrix({ shape, order, distribution, dtype }: DistributedArray)
 
 function text(shape: readonly number[]): string {
   return `[${shape.join(", ")}]`;
-}
-
-function describe(value: unknown): string {
-  if (value === null || typeof value !== "object") return typeof value === "string" ? `"${value}"` : String(value);
-  return Array.isArray(value) ? `[${value}]` : value.constructor?.name ?? "an object";
 }

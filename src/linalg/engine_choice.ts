@@ -52,12 +52,17 @@ export function orderChoice(runtime: Runtime, options: MatmulOptions): OrderChoi
 }
 
 /** What an engine is asked to plan. */
-export function requestOf({ problem, types }: CheckedProduct, epilog: Epilog, options: PlanOptions): EngineRequest {
+export function requestOf(
+  { problem, types, scaling }: CheckedProduct,
+  epilog: Epilog,
+  options: PlanOptions,
+): EngineRequest {
   const { algorithm = "default", communicationSmCount, communicationType, allowMulticast } = options;
   return {
     problem,
     epilog,
     algorithm,
+    scaling: scaling && problem.transposed ? { a: scaling.b, b: scaling.a } : scaling,
     settings: {
       computeType: types.computeType,
       ...communicationSmCount !== undefined && { communicationSmCount },

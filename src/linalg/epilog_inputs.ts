@@ -7,7 +7,7 @@ import { DistributedArray } from "../array/distributed_array.ts";
 import { type DType, dtypeInfo, dtypeOf, dtypes, type TypedArray } from "../array/dtype.ts";
 import { LocalArray } from "../array/local_array.ts";
 import { DistributionError, DTypeError, ShapeError, StateError } from "../errors.ts";
-import { checkBoolean, checkKeys, checkName } from "../options.ts";
+import { checkBoolean, checkKeys, checkName, describe } from "../options.ts";
 import type { CheckedProduct } from "./checked_product.ts";
 import {
   auxName,
@@ -153,7 +153,7 @@ function localInput(
   const dtype = input instanceof dtypeInfo(preferred).array ? preferred : dtypeOf(input);
   if (dtype === null) {
     throw new TypeError(
-      `${what} must be a typed array, a LocalArray or a DistributedArray; got ${String(input)}. Wrap bits of ` +
+      `${what} must be a typed array, a LocalArray or a DistributedArray; got ${describe(input)}. Wrap bits of ` +
         `bfloat16 or float8 in a LocalArray.`,
     );
   }

@@ -3,7 +3,7 @@
  *
  * @module
  */
-import { BlockCyclic, BlockNonCyclic, type Distribution, Replicated, Slab } from "../distribution/mod.ts";
+import { BlockCyclic, BlockNonCyclic, type Distribution, Replicated, Slab, Sliced } from "../distribution/mod.ts";
 import type { Operations } from "./qualifiers.ts";
 
 /** Which dimensions of a matrix are divided among ranks. */
@@ -12,7 +12,7 @@ type Divided = "rows" | "columns" | "both" | "none" | "irregular";
 function divided(distribution: Distribution): Divided {
   if (distribution.isReplicated) return "none";
   if (distribution instanceof Slab) return distribution.partitionDimension === 0 ? "rows" : "columns";
-  if (!distribution.grid) return "irregular";
+  if (!distribution.grid || distribution instanceof Sliced) return "irregular";
   const { line } = distribution.grid;
   if (line === null || distribution.grid.size === 1) return "both";
   return line === 0 ? "rows" : "columns";
@@ -29,7 +29,7 @@ function divided(distribution: Distribution): Divided {
  * | on k or replicated | on k | on n, as B on k | reduce-scatter of D |
  * | on k | replicated | on n, as A on k | reduce-scatter of D |
  * | 2-D | any, or the reverse | blocks on the grid of A, or else of B | p?gemm or cuBLASMp's SUMMA |
- * | a `Box` | any, or the reverse | `Slab.X` | by redistribution |
+ * | a `Box` or `Sliced` | any, or the reverse | `Slab.X` | by redistribution |
  *
  * @example
  * ```ts

@@ -6,7 +6,7 @@
 import type { DistributedArray } from "../array/distributed_array.ts";
 import { agree } from "../runtime/agreement.ts";
 import { currentRuntime } from "../runtime/initialize.ts";
-import { runtimeOf } from "./checked_product.ts";
+import { checkArguments, runtimeOf } from "./checked_product.ts";
 import { describeEpilog, epilogNamed, hasExtraOutputs } from "./epilog.ts";
 import { Matmul } from "./matmul_plan.ts";
 import type { MatmulOptions } from "./options.ts";
@@ -38,7 +38,11 @@ import type { MatmulOptions } from "./options.ts";
  * @throws {CollectiveError} if ranks differ in what they ask for
  */
 export function matmul(a: DistributedArray, b: DistributedArray, options: MatmulOptions = {}): DistributedArray {
-  agree(runtimeOf(a, b, currentRuntime), "matmul", () => checkOutputs(options));
+  const given = arguments.length;
+  agree(runtimeOf(a, b, currentRuntime), "matmul", () => {
+    checkArguments("matmul(a, b, options)", options, given);
+    checkOutputs(options);
+  });
   using product = new Matmul(a, b, options);
   product.plan();
   return product.execute();

@@ -5,6 +5,7 @@
  */
 import { DistributedArray } from "../array/distributed_array.ts";
 import { LocalArray } from "../array/local_array.ts";
+import { allocateSymmetricMemory, SymmetricArray } from "../array/symmetric.ts";
 import { StateError } from "../errors.ts";
 import { checkKeys } from "../options.ts";
 import { agree } from "../runtime/agreement.ts";
@@ -12,6 +13,7 @@ import { currentRuntime } from "../runtime/initialize.ts";
 import type { Runtime } from "../runtime/runtime.ts";
 import {
   checkAliasing,
+  checkArguments,
   type CheckedOperands,
   type CheckedProduct,
   type CheckedScalars,
@@ -21,6 +23,7 @@ import {
   checkScalar,
   checkStream,
   dtypesOf,
+  factorsOf,
   productFacts,
   runtimeOf,
   scalarFacts,
@@ -43,7 +46,13 @@ import {
   type ResetOptions,
 } from "./options.ts";
 import type { LocalOperands } from "./problem.ts";
-import { type QuantizationValues, quantizationValues } from "./quantization.ts";
+import {
+  checkSameScaling,
+  checkScalesAlive,
+  type QuantizationValues,
+  quantizationValues,
+  scalingOf,
+} from "./quantization.ts";
 
 /** What an execution produced besides D: this rank's parts. */
 export interface Auxiliary {
@@ -147,7 +156,9 @@ export class Matmul implements Disposable {
     let checked: ReturnType<typeof checkProduct>;
     let engine: MatmulEngine;
     let inputs: EpilogValues;
+    const given = arguments.length;
     agree(runtime, "new Matmul", () => {
+      checkArguments("new Matmul(a, b, options)", options, given);
       checked = checkProduct(runtime, a, b, options, orderChoice(runtime, options));
       engine = chooseEngine(runtime, options);
       const { product, scalars } = checked;
@@ -217,8 +228,8 @@ export class Matmul implements Disposable {
   }
 
   /**
-   * Multiply. Collective. Returns D in new memory, or C itself if the product is `inplace`; {@linkcode auxiliary} then
-   * has the epilog's other outputs.
+   * Multiply. Collective. Returns D in new memory, symmetric if all operands are, or C itself if the product is
+   * `inplace`; {@linkcode auxiliary} then has the epilog's other outputs.
    *
    * @throws {StateError} before `plan`, after `releaseOperands` or `free`, or if an operand was freed
    */
@@ -230,8 +241,9 @@ export class Matmul implements Disposable {
       checkKeys("the options of execute", options, EXECUTE_OPTION_KEYS);
       checkStream(options?.stream, this.#runtime);
       this.#checkReady();
-      if (!inplace) result = this.#allocate();
+      if (!inplace && !this.#isSymmetric) result = this.#allocate();
     });
+    if (!inplace && this.#isSymmetric) result = this.#allocateSymmetric();
     const start = this.#logger ? performance.now() : 0;
     const { engine, epilog } = this.#planned!;
     const locals = result === null ? this.#locals! : { ...this.#locals!, d: columnMajor(result, d.order) };
@@ -314,6 +326,7 @@ export class Matmul implements Disposable {
 
   /** Let go of matrices and epilog inputs, so that their memory can be used otherwise; the plan stays. Local. */
   releaseOperands(): void {
+    this.#planned?.engine.release?.();
     this.#operands = null;
     this.#locals = null;
     this.#values = null;
@@ -391,13 +404,28 @@ export class Matmul implements Disposable {
       alpha,
       beta,
       epilog: Object.fromEntries(needed),
-      scales: transposed ? exchangeFactors(scales) : scales,
+      scales: canonicalScales(scales, a.order, b.order, transposed),
     };
   }
 
   #allocate(): LocalArray {
     const { distribution, dtype, order } = this.#product.d;
     return LocalArray.empty(dtype, distribution.localShape(this.#runtime.rank), order, this.#runtime.stream);
+  }
+
+  /** Whether all operands are in symmetric memory, so that the result is too. */
+  get #isSymmetric(): boolean {
+    const { a, b, c } = this.#operands!;
+    return a.memory === "symmetric" && b.memory === "symmetric" && (c === null || c.memory === "symmetric");
+  }
+
+  /** Memory for a result beside symmetric operands. Collective. */
+  #allocateSymmetric(): LocalArray {
+    const { distribution, dtype, order } = this.#product.d;
+    const { local } = this.#operands!.a;
+    const backend = local instanceof SymmetricArray ? { backend: local.backend } : {};
+    const options = { dtype, order, makeSymmetric: true, ...backend };
+    return allocateSymmetricMemory(this.#runtime, distribution.localShape(this.#runtime.rank), options);
   }
 
   /** The outputs of all ranks together. Collective if there are maxima among them. */
@@ -452,6 +480,7 @@ export class Matmul implements Disposable {
       throw new StateError("Matmul.execute() was called after releaseOperands(). Pass new ones to resetOperands().");
     }
     checkNotFreed(operands);
+    if (this.#product.scaling !== null) checkScalesAlive(this.#scalars.scales);
   }
 
   #notPlanned(member: string): StateError {
@@ -496,12 +525,14 @@ export class Matmul implements Disposable {
     const { alpha = this.#scalars.alpha, beta = this.#scalars.beta, quantizationScales } = options;
     checkKeys("quantizationScales", quantizationScales, ["a", "b", "c", "d"]);
     const epilog = this.#planned?.epilog ?? checkEpilog(product, this.#options);
+    const scales = quantizationValues({ ...this.#scalars.scales, ...quantizationScales }, dtypesOf(product));
+    checkSameScaling(scalingOf(scales, factorsOf(product), dtypesOf(product)), product.scaling);
     return {
       operands: { a, b, c },
       scalars: {
         alpha: checkScalar("alpha", alpha, product.types),
         beta: checkScalar("beta", beta, product.types),
-        scales: quantizationValues({ ...this.#scalars.scales, ...quantizationScales }, dtypesOf(product)),
+        scales,
       },
       inputs: checkEpilogInputs(product, epilog, options.epilogInputs, this.#inputs),
     };
@@ -513,8 +544,18 @@ function columnMajor(local: LocalArray, order: "C" | "F"): LocalArray {
   return order === "F" ? local : local.transpose();
 }
 
-function exchangeFactors({ a, b, ...others }: QuantizationValues): QuantizationValues {
-  return { ...others, ...b !== undefined && { a: b }, ...a !== undefined && { b: a } };
+/** The scales of the canonical problem: arrays seen column-major, those of A and B exchanged if A and B are. */
+function canonicalScales(
+  { a, b, ...others }: QuantizationValues,
+  orderA: "C" | "F",
+  orderB: "C" | "F",
+  transposed: boolean,
+): QuantizationValues {
+  const seen = (scales: typeof a, order: "C" | "F") =>
+    typeof scales === "object" && order === "C" ? scales.transpose() : scales;
+  const [left, right] = [seen(a, orderA), seen(b, orderB)];
+  const [first, second] = transposed ? [right, left] : [left, right];
+  return { ...others, ...first !== undefined && { a: first }, ...second !== undefined && { b: second } };
 }
 
 function planFacts(epilog: Epilog, inputs: EpilogValues, options: PlanOptions): Record<string, unknown> {

@@ -110,7 +110,7 @@ export interface MatmulOptions extends PlanOptions {
   qualifiers?: Qualifiers | MatrixQualifiers;
   /** The distribution of D. C's, or inferred (see `inferDistribution`) if left out. */
   distribution?: Distribution;
-  /** Scales of 8-bit matrices. */
+  /** Scales of 8-bit matrices: numbers, or for A and B arrays of them. */
   quantizationScales?: QuantizationScales;
   /** What products are summed in. The first of the dtype's list if left out. */
   computeType?: ComputeType;
@@ -120,8 +120,11 @@ export interface MatmulOptions extends PlanOptions {
   resultType?: DType;
   /** Return the largest absolute value of an 8-bit D, before it is scaled, as `auxiliary.resultAmax`. */
   resultAmax?: boolean;
-  /** Scales a block instead of scales a tensor; GPUs of compute capability 10.0 only. */
-  blockScaling?: boolean;
+  /**
+   * 8-bit scales of 32 elements (`mxfp8`, or true) or of 16 (`nvfp4`): formats of GPUs of compute capability 10.0, refused
+   * on others. Arrays of float32 scales need no such option, see {@linkcode QuantizationScales}.
+   */
+  blockScaling?: boolean | "mxfp8" | "nvfp4";
   /** Which engine. */
   engine?: EngineName;
   /** Write D into C's memory and return C. False if left out. */

@@ -10,12 +10,13 @@
 import { DistributedArray } from "../array/distributed_array.ts";
 import { type DType, dtypeInfo, type Scalar } from "../array/dtype.ts";
 import { leadingDimension } from "../array/layout.ts";
-import { BlockCyclic, Distribution, Slab } from "../distribution/mod.ts";
-import { ConfigurationError, DistributionError, DTypeError, ShapeError, StateError } from "../errors.ts";
-import { checkBoolean, checkKeys, checkName } from "../options.ts";
+import { BlockCyclic, Distribution, type Range, Slab } from "../distribution/mod.ts";
+import { DistributionError, DTypeError, ShapeError, StateError } from "../errors.ts";
+import { checkBoolean, checkKeys, checkName, describe } from "../options.ts";
 import { agree } from "../runtime/agreement.ts";
 import { currentRuntime } from "../runtime/initialize.ts";
 import type { Runtime } from "../runtime/runtime.ts";
+import { sharesElements } from "./aliasing.ts";
 import { runtimeOf } from "./checked_product.ts";
 import { cublasMpPblas } from "./engines/cublasmp_pblas.ts";
 import { scalapackPblas } from "./engines/scalapack_pblas.ts";
@@ -335,7 +336,9 @@ function run(request: Request): DistributedArray {
     checked = check(runtime, request);
     return { ...factsOf(checked), library: engineOf(runtime).open?.(runtime) ?? "" };
   });
-  return execute(runtime, request.routine, checked!);
+  const [rows, columns] = checked!.shape;
+  const inParts = rows !== columns && engineOf(runtime).squareOnly.includes(request.routine);
+  return inParts ? traddInParts(runtime, checked!) : execute(runtime, request.routine, checked!);
 }
 
 function check(runtime: Runtime, { routine, given, options, keys, describe }: Request): Checked {
@@ -349,8 +352,6 @@ function check(runtime: Runtime, { routine, given, options, keys, describe }: Re
   checkBoolean("inplace", inplace);
   if (c !== undefined) checkMatrix("c", c, runtime);
   const described = describe();
-  const refusal = engineOf(runtime).refuses(routine, described.shape);
-  if (refusal) throw new ConfigurationError(`${refusal}; got a result of ${described.shape.join(" x ")}.`);
   const isTriangular = routine === "trsm" || routine === "trmm";
   const start = isTriangular ? described.like : c ?? null;
   const arrays = [...given, c].filter((array) => array !== undefined) as DistributedArray[];
@@ -444,7 +445,7 @@ function checkScalar(routine: PblasRoutine, name: string, value: unknown, dtype:
 
 function checkAliasing(written: DistributedArray, read: readonly DistributedArray[], name: string): void {
   for (const other of read) {
-    if (other === written || other.local.size > 0 && other.local.address === written.local.address) {
+    if (other === written || sharesElements(other.local, written.local)) {
       throw new StateError(`inplace: ${name} shares memory with a matrix that is read. Pass a copy().`);
     }
   }
@@ -458,7 +459,7 @@ function resultDistribution(
 ): Distribution {
   if (asked === undefined) return (start?.distribution ?? pattern()).bind(shape, size);
   if (!(asked instanceof Distribution)) {
-    throw new TypeError(`distribution must be a Distribution, such as Slab.X; got ${String(asked)}.`);
+    throw new TypeError(`distribution must be a Distribution, such as Slab.X; got ${describe(asked)}.`);
   }
   const bound = asked.bind(shape, size);
   if (inplace && !start!.distribution.coincidesWith(bound)) {
@@ -469,7 +470,7 @@ function resultDistribution(
 
 function factsOf(checked: Checked): Record<string, unknown> {
   const { a, b, start, letters, alpha, beta, inplace, distribution } = checked;
-  const text = (array: DistributedArray | null) => array === null ? "none" : String(array);
+  const text = (array: DistributedArray | null) => array === null ? "none" : `${array} in ${array.memory} memory`;
   return {
     a: text(a),
     b: text(b),
@@ -482,6 +483,37 @@ function factsOf(checked: Checked): Record<string, unknown> {
   };
 }
 
+/**
+ * tradd where the library takes square matrices only: the square at the top left by tradd, and what a lower trapezoid
+ * has below it, or an upper one on its right, by geadd.
+ */
+function traddInParts(runtime: Runtime, checked: Checked): DistributedArray {
+  const { a, start, inplace, order, distribution, letters: { uplo, trans }, alpha, beta } = checked;
+  const [rows, columns] = checked.shape;
+  const result = inplace
+    ? start!
+    : start === null
+    ? DistributedArray.zeros(runtime, [rows, columns], distribution, like(a, order))
+    : moved(start, distribution);
+  const square = Math.min(rows, columns);
+  const add = (routine: typeof tradd, [r, c]: [Range, Range]) => {
+    using part = result.slice([r, c]);
+    using given = a.slice(trans === "none" ? [r, c] : [c, r]);
+    routine(given, { ...routine === tradd && { uplo }, trans, alpha, c: part, beta, inplace: true });
+  };
+  add(tradd, [[0, square], [0, square]]);
+  if (uplo === "lower" && rows > square) add(geadd, [[square, rows], [0, columns]]);
+  if (uplo === "upper" && columns > square) add(geadd, [[0, rows], [square, columns]]);
+  return result;
+}
+
+/** A copy in another distribution, where an engine can read it. */
+function moved(array: DistributedArray, distribution: Distribution): DistributedArray {
+  if (isReachable(array)) return array.redistribute(distribution);
+  using near = array.to({ memory: "device" });
+  return near.redistribute(distribution);
+}
+
 function execute(runtime: Runtime, routine: PblasRoutine, checked: Checked): DistributedArray {
   const { start, inplace, order, distribution, shape: [rows, columns], k, alpha, beta } = checked;
   const temporary: DistributedArray[] = [];
@@ -489,20 +521,21 @@ function execute(runtime: Runtime, routine: PblasRoutine, checked: Checked): Dis
     temporary.push(array);
     return array;
   };
+  const reachable = (array: DistributedArray) => isReachable(array) ? array : keep(array.to({ memory: "device" }));
   const inOrder = (array: DistributedArray) => array.order === order ? array : keep(array.to({ order }));
-  let a = checked.a;
+  let a = reachable(checked.a);
   let letters = canonicalLetters(routine, checked.letters, { a: a.order, result: order });
   if (letters === null) {
     a = inOrder(a);
     letters = canonicalLetters(routine, checked.letters, { a: order, result: order })!;
   }
-  const b = checked.b && inOrder(checked.b);
+  const b = checked.b && inOrder(reachable(checked.b));
 
   const engine = engineOf(runtime);
   const wanted = columnMajor(distribution, order);
   const stored = [start ? columnMajor(start.distribution, order) : wanted, columnMajor(a.distribution, a.order)];
   if (b) stored.push(columnMajor(b.distribution, order));
-  const blocks = chooseBlocks(stored, (grid) => engine.accepts(runtime, grid));
+  const blocks = chooseBlocks(stored, (grid) => engine.accepts(runtime, grid, routine, letters!));
   const place = (array: DistributedArray) => {
     const there = inBlocks(blocks, columnMajor(array.distribution, array.order));
     const target = columnMajor(there, array.order);
@@ -511,7 +544,7 @@ function execute(runtime: Runtime, routine: PblasRoutine, checked: Checked): Dis
     return { array: placed, matrix: { distribution: there, local } };
   };
   const first = start ?? keep(DistributedArray.zeros(runtime, [rows, columns], distribution, like(a, order)));
-  let result = place(first);
+  let result = place(reachable(first));
   if (result.array === start && !inplace) result = place(keep(start.copy()));
 
   const [m, n] = order === "F" ? [rows, columns] : [columns, rows];
@@ -534,8 +567,13 @@ function execute(runtime: Runtime, routine: PblasRoutine, checked: Checked): Dis
   return finished;
 }
 
-function like({ dtype, memory }: DistributedArray, order: "C" | "F") {
-  return { dtype, memory, order } as const;
+/** Whether an engine can read an array: a GPU cannot read the memory of the host. */
+function isReachable({ runtime: { stream }, memory }: DistributedArray): boolean {
+  return stream === null || memory !== "host";
+}
+
+function like(array: DistributedArray, order: "C" | "F") {
+  return { dtype: array.dtype, memory: isReachable(array) ? array.memory : "device", order } as const;
 }
 
 /** A distribution seen column-major; the same function leads back. */

@@ -113,13 +113,26 @@ export function isInPlace(from: Distribution, to: Distribution): boolean {
 
 const LARGEST_DEFAULT_BLOCK = 256;
 
-/** The most nearly square grid of all ranks, in blocks that give each of them some. */
-function defaultBlocks(distributions: readonly Distribution[]): CommonBlocks {
+/** The most nearly square grid of all ranks that can be used. */
+function defaultGrid(size: number, accepts: (grid: ProcessGrid) => boolean): ProcessGrid {
+  for (let rows = Math.floor(Math.sqrt(size)); rows >= 1; rows--) {
+    if (size % rows !== 0) continue;
+    for (const shape of [[rows, size / rows], [size / rows, rows]]) {
+      const grid = new ProcessGrid({ shape, layout: "column-major" });
+      if (accepts(grid)) return grid;
+    }
+  }
+  throw new Error(`No grid of ${size} processes can be used.`);
+}
+
+/** The default grid, in blocks that give each rank some. */
+function defaultBlocks(
+  distributions: readonly Distribution[],
+  accepts: (grid: ProcessGrid) => boolean,
+): CommonBlocks {
   const size = distributions[0].size!;
   const largest = Math.max(...distributions.flatMap(({ globalShape }) => globalShape!));
-  let rows = Math.floor(Math.sqrt(size));
-  while (size % rows !== 0) rows--;
-  const grid = new ProcessGrid({ shape: [rows, size / rows], layout: "column-major" });
+  const grid = defaultGrid(size, accepts);
   if (size === 1) return { grid, blockSize: largest };
   return {
     grid,
@@ -142,7 +155,7 @@ export function chooseBlocks(
       if (blocks.grid.shape[dimension] > 1) candidates.push({ grid: blocks.grid, blockSize });
     });
   }
-  candidates.push(defaultBlocks(distributions));
+  candidates.push(defaultBlocks(distributions, accepts));
   let best = candidates[0];
   let fewest = Infinity;
   for (const candidate of candidates) {
@@ -195,10 +208,10 @@ export interface PblasCall {
 export interface PblasEngine {
   /** Its name. */
   readonly name: string;
-  /** Whether it can run on a grid of processes. The same on all ranks. */
-  accepts(runtime: Runtime, grid: ProcessGrid): boolean;
-  /** Why it cannot run a routine whose result has a shape, or null. */
-  refuses(routine: PblasRoutine, shape: readonly [number, number]): string | null;
+  /** Routines whose result must be square. */
+  readonly squareOnly: readonly PblasRoutine[];
+  /** Whether it can run a routine, with these letters, on a grid of processes. The same on all ranks. */
+  accepts(runtime: Runtime, grid: ProcessGrid, routine: PblasRoutine, letters: RoutineLetters): boolean;
   /** As the `open` of `MatmulEngine`. */
   open?(runtime: Runtime): string;
   /** Run a routine. Collective. */

@@ -5,7 +5,7 @@
  */
 import { DTypeError } from "../errors.ts";
 import { type DType, dtypeInfo } from "../array/dtype.ts";
-import { checkKeys } from "../options.ts";
+import { checkBoolean, checkKeys, describe } from "../options.ts";
 import type { Operation } from "./problem.ts";
 
 /** What is done to one matrix before it is multiplied. */
@@ -160,7 +160,7 @@ export function operationsOf(
   if (typeof object !== "object" || object === null || Array.isArray(object)) {
     throw new TypeError(
       `qualifiers must be an object such as { a: { isTranspose: true } }, or matrixQualifiers(3); got ${
-        String(qualifiers)
+        describe(qualifiers)
       }.`,
     );
   }
@@ -185,13 +185,11 @@ export function operationsOf(
 function operationOf(name: string, qualifier: MatrixQualifier | undefined): Operation {
   if (qualifier === undefined) return { transpose: false, conjugate: false };
   if (typeof qualifier !== "object" || qualifier === null) {
-    throw new TypeError(`qualifiers.${name} must be { isTranspose?, isConjugate? }; got ${String(qualifier)}.`);
+    throw new TypeError(`qualifiers.${name} must be { isTranspose?, isConjugate? }; got ${describe(qualifier)}.`);
   }
   checkKeys(`qualifiers.${name}`, qualifier, ["isTranspose", "isConjugate"]);
   for (const key of ["isTranspose", "isConjugate"] as const) {
-    if (qualifier[key] !== undefined && typeof qualifier[key] !== "boolean") {
-      throw new TypeError(`qualifiers.${name}.${key} must be true or false; got ${String(qualifier[key])}.`);
-    }
+    checkBoolean(`qualifiers.${name}.${key}`, qualifier[key]);
   }
   return { transpose: qualifier.isTranspose ?? false, conjugate: qualifier.isConjugate ?? false };
 }

@@ -124,7 +124,10 @@ function allocateAsync(stream: Stream, bytes: number): bigint {
 }
 
 function freeAsync(address: bigint, stream: Stream): void {
-  checkCuda(openCudaRuntime().symbols.cudaFreeAsync(address, stream.handle), "cudaFreeAsync");
+  const code = openCudaRuntime().symbols.cudaFreeAsync(address, stream.handle);
+  // Once work of a GPU has failed, every call says so. Freeing does not: it would hide the error that unwinds.
+  const isOfEarlierWork = code >= CudaStatus.ErrorIllegalAddress && code <= CudaStatus.ErrorLaunchFailure;
+  if (!isOfEarlierWork) checkCuda(code, "cudaFreeAsync");
 }
 
 /**

@@ -81,6 +81,7 @@ export class SymmetricBuffer {
   readonly #block: SymmetricBlock;
   readonly #origin = new Origin();
   readonly #key: AllocationKey;
+  readonly #beforeEnd: (() => void)[] = [];
   #state: "live" | "disposed" | "freed" = "live";
 
   /** Made by `allocateSymmetric`. */
@@ -161,7 +162,13 @@ export class SymmetricBuffer {
     this.#state = "freed";
     noteFree(this.#key);
     pools.get(this.runtime.communicator)?.get(this.backend)?.live.delete(this.id);
+    for (const action of this.#beforeEnd) action();
     this.#block.free();
+  }
+
+  /** Have something done before the memory is given back: on all ranks, in the same order. */
+  beforeEnd(action: () => void): void {
+    this.#beforeEnd.push(action);
   }
 
   #use(): SymmetricBlock {

@@ -18,7 +18,6 @@ import { usePrivateCommunicator } from "../../src/linalg/engines/private_communi
 import { scalapackEngine } from "../../src/linalg/engines/scalapack.ts";
 import { describeEpilog, type EpilogName, type EpilogValues, gelu, geluDerivative } from "../../src/linalg/epilog.ts";
 import { canonicalProblem, type MatmulProblem, type Operation } from "../../src/linalg/problem.ts";
-import type { QuantizationValues } from "../../src/linalg/quantization.ts";
 import { Runtime } from "../../src/runtime/runtime.ts";
 import { clusterTest } from "../../src/testing/mod.ts";
 
@@ -64,7 +63,7 @@ interface Case {
   /** Rows that are skipped between columns. */
   padding?: number;
   algorithm?: string;
-  scales?: QuantizationValues;
+  scales?: Partial<Record<"a" | "b" | "c" | "d", number>>;
 }
 
 function accumulatorOf(dtype: DType): MatmulProblem["accumulator"] {

@@ -4,7 +4,7 @@ import { DistributedArray } from "../../src/array/distributed_array.ts";
 import { type DType, encode, isNarrowFloat, type TypedArray } from "../../src/array/dtype.ts";
 import { LocalArray } from "../../src/array/local_array.ts";
 import { BlockCyclic, type Distribution, ProcessGrid, Replicated, Slab } from "../../src/distribution/mod.ts";
-import { type EpilogName, Matmul, matmul, type MatmulOptions } from "../../src/linalg/mod.ts";
+import { type EpilogName, Matmul, matmul, type MatmulOptions, reluAuxShape } from "../../src/linalg/mod.ts";
 import type { Runtime } from "../../src/runtime/runtime.ts";
 import { clusterTest } from "../../src/testing/mod.ts";
 import {
@@ -252,6 +252,18 @@ clusterTest("gelu_aux writes what dgelu and dgelu_bgrad read", (runtime) => {
       }, Math.max(1e-4, 8 * n * tolerance));
     }
   }
+});
+
+clusterTest("a rank without columns of D has the sums of its rows", (runtime) => {
+  // One column: all ranks but the first hold rows without elements.
+  const ones = (shape: [number, number]) => DistributedArray.full(runtime, shape, Slab.X, 1, { dtype: "float32" });
+  const reluAux = LocalArray.zeros("uint8", reluAuxShape(16, runtime.rank === 0 ? 1 : 0), "F");
+  reluAux.fill(255);
+  const options = { epilog: "drelu_bgrad", epilogInputs: { reluAux }, distribution: Slab.Y } as const;
+  using matmul = new Matmul(ones([16, 3]), ones([3, 1]), options);
+  matmul.plan();
+  matmul.execute();
+  assertEquals(matmul.auxiliary.dreluBgrad!.toNumbers(), Array(16).fill(3));
 });
 
 /** An element of 8 or 16 bits, or more, as a number. */

@@ -1,21 +1,28 @@
 /** Wrong uses of matmul and Matmul: the same error on every rank, and no rank left waiting. */
 import { assertEquals } from "@std/assert";
-import { DistributedArray } from "../../src/array/distributed_array.ts";
-import type { DType } from "../../src/array/dtype.ts";
-import { LocalArray } from "../../src/array/local_array.ts";
-import { BlockCyclic, BlockNonCyclic, ProcessGrid, Replicated, Slab } from "../../src/distribution/mod.ts";
 import {
+  BlockCyclic,
+  BlockNonCyclic,
   CollectiveError,
   ConfigurationError,
+  DistributedArray,
   DistributionError,
+  type DType,
   DTypeError,
+  LocalArray,
+  Matmul,
+  matmul,
+  type MatmulOptions,
+  matrixQualifiers,
+  ProcessGrid,
+  Replicated,
+  type Runtime,
   ShapeError,
+  Slab,
   StateError,
-} from "../../src/errors.ts";
+} from "../../mod.ts";
 import type { MatmulEngine } from "../../src/linalg/engines/engine.ts";
 import { scalapackEngine } from "../../src/linalg/engines/scalapack.ts";
-import { Matmul, matmul, type MatmulOptions, matrixQualifiers } from "../../src/linalg/mod.ts";
-import type { Runtime } from "../../src/runtime/runtime.ts";
 import { assertThrowsEverywhere, clusterTest, type ErrorClass } from "../../src/testing/mod.ts";
 
 const [M, N, K] = [12, 8, 10];
@@ -100,6 +107,16 @@ const EVERYWHERE: readonly Case[] = [
     DistributionError,
     "D is to be distributed as Slab.Y",
   ],
+  [
+    "inplace over a part of an operand",
+    (t) => {
+      const whole = t.zeros([6, 12]);
+      const [a, b, c] = [0, 6, 3].map((start) => whole.slice([[0, 6], [start, start + 6]]));
+      return t.run({ c, beta: 1, inplace: true }, a, b);
+    },
+    StateError,
+    "c shares memory with a",
+  ],
   ["inplace over an operand", (t) => square(t, (a) => ({ c: a, beta: 1, inplace: true })), StateError, "shares memory"],
   ["factors of different dtypes", (t) => t.run({}, t.zeros([M, K], Slab.X, "float64")), DTypeError, "Convert one"],
   [
@@ -117,6 +134,24 @@ const EVERYWHERE: readonly Case[] = [
   ["alpha is a string", (t) => t.run({ alpha: "2" }), TypeError, "alpha must be a number"],
   ["alpha is complex", (t) => t.run({ alpha: [1, 2] }), DTypeError, "alpha is complex"],
   ["beta is a bigint", (t) => t.run({ c: t.c, beta: 1n }), TypeError, "beta must be a number"],
+  [
+    "c as a third matrix",
+    (t) => matmul(t.a, t.b, t.c as unknown as MatmulOptions),
+    TypeError,
+    "matmul(a, b, options) takes c among the options: { c, beta }",
+  ],
+  [
+    "c as a third matrix of a Matmul",
+    (t) => new Matmul(t.a, t.b, t.c as unknown as MatmulOptions),
+    TypeError,
+    "new Matmul(a, b, options) takes c among the options",
+  ],
+  [
+    "options twice",
+    (t) => Reflect.apply(matmul, null, [t.a, t.b, {}, { alpha: 2 }]),
+    TypeError,
+    "matmul(a, b, options) takes three arguments; got 4",
+  ],
   ["an unknown option", (t) => t.run({ transA: true }), TypeError, 'no key "transA"'],
   ["options that are none", (t) => t.run("fast"), TypeError, "must be an object"],
   ["C is transposed", (t) => t.run({ qualifiers: { c: { isTranspose: true } } }), TypeError, "qualifiers.c"],
@@ -133,6 +168,7 @@ const EVERYWHERE: readonly Case[] = [
   ["a real conjugate", (t) => t.run({ qualifiers: { a: { isConjugate: true } } }), DTypeError, "complex dtype"],
   ["a misspelt qualifier", (t) => t.run({ qualifiers: { a: { transpose: true } } }), TypeError, "isTranspose"],
   ["a distribution that is none", (t) => t.run({ distribution: "Slab.X" }), TypeError, "distribution must be"],
+  ["the class of a distribution", (t) => t.run({ distribution: Slab }), TypeError, "Did you mean Slab.X?"],
   ["a slab of a third dimension", (t) => t.run({ distribution: Slab.Z }), DistributionError, "Slab.Z"],
   [
     "a grid that is too large",

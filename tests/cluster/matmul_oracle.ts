@@ -1,12 +1,15 @@
 /** Matrix products by plain loops, and distributed matrices to compare with them. */
 import { assertEquals } from "@std/assert";
-import { DistributedArray } from "../../src/array/distributed_array.ts";
-import { type DType, dtypeInfo } from "../../src/array/dtype.ts";
+import {
+  DistributedArray,
+  type Distribution,
+  type DType,
+  dtypeInfo,
+  LocalArray,
+  type MatrixQualifier,
+  type Runtime,
+} from "../../mod.ts";
 import { stridesOf } from "../../src/array/layout.ts";
-import { LocalArray } from "../../src/array/local_array.ts";
-import type { Distribution } from "../../src/distribution/mod.ts";
-import type { MatrixQualifier } from "../../src/linalg/mod.ts";
-import type { Runtime } from "../../src/runtime/runtime.ts";
 
 /** A whole matrix on this rank, row by row. */
 export interface Dense {

@@ -1,19 +1,24 @@
 /** The products of nvmath-python's test grid, and uneven ones, against plain loops. */
 import { assert, assertEquals, assertStrictEquals } from "@std/assert";
-import { DistributedArray } from "../../src/array/distributed_array.ts";
-import { type DType, dtypeInfo } from "../../src/array/dtype.ts";
-import { LocalArray } from "../../src/array/local_array.ts";
 import {
   BlockCyclic,
   BlockNonCyclic,
   Box,
+  type ComputeType,
+  DistributedArray,
   type Distribution,
+  type DType,
+  dtypeInfo,
+  LocalArray,
+  Matmul,
+  matmul,
+  type MatmulOptions,
+  matrixQualifiers,
   ProcessGrid,
   Replicated,
+  type Runtime,
   Slab,
-} from "../../src/distribution/mod.ts";
-import { type ComputeType, Matmul, matmul, type MatmulOptions, matrixQualifiers } from "../../src/linalg/mod.ts";
-import type { Runtime } from "../../src/runtime/runtime.ts";
+} from "../../mod.ts";
 import { clusterTest } from "../../src/testing/mod.ts";
 import {
   apply,
@@ -415,6 +420,14 @@ clusterTest("beta 0 ignores C, even NaN", (runtime) => {
   }
 });
 
+clusterTest("one block larger than a 32-bit integer covers the matrix", (runtime) => {
+  const huge = new BlockCyclic(new ProcessGrid({ shape: [runtime.size, 1] }), [4e9, 4e9]);
+  const [a, b] = [dense(5, 3, (i, j) => [i - j, 0]), dense(3, 4, (i, j) => [i + 2 * j, 0])];
+  const operands = [a, b].map((matrix) => distribute(runtime, matrix, { distribution: huge }));
+  using d = matmul(operands[0], operands[1], { distribution: huge });
+  assertMatrix(d, product(a, b), "huge blocks");
+});
+
 clusterTest("matrices with a padded leading dimension are taken as they are", (runtime) => {
   const { a, b, c, ab } = factors(12, 8, 10, false, false);
   const padded = (matrix: Dense, slab: Slab, order: "C" | "F") => {
@@ -440,6 +453,21 @@ clusterTest("a transposed view and a slice are operands like others", (runtime) 
   const { a, b, ab } = factors(12, 8, 10, false, false);
   const transposed = distribute(runtime, apply(a, { isTranspose: true }), { distribution: Slab.Y }).transpose();
   assertMatrix(matmul(transposed, distribute(runtime, b, { distribution: Slab.Y })), ab, "transpose()");
+});
+
+clusterTest("the product of two parts of an array is written into a third part", (runtime) => {
+  const { a, b, c, ab } = factors(8, 8, 8, false, false);
+  for (const distribution of [...SLABS, Replicated]) {
+    const whole = DistributedArray.zeros(runtime, [8, 24], distribution);
+    const parts = [a, b, c].map((matrix, i) => {
+      const part = whole.slice([[0, 8], [8 * i, 8 * i + 8]]);
+      part.local.set(distribute(runtime, matrix, { distribution: part.distribution }).local);
+      return part;
+    });
+    const d = matmul(parts[0], parts[1], { c: parts[2], beta: 1, inplace: true });
+    assertMatrix(d, combine(1, ab, 1, c), `${distribution}`);
+    assertMatrix(parts[0], a, `${distribution}, a`);
+  }
 });
 
 clusterTest("the global shape is inferred from local parts, on all grids and blocks", (runtime) => {

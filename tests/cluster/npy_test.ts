@@ -1,15 +1,26 @@
 import { assert, assertEquals } from "@std/assert";
-import { DistributedArray, type DType, dtypeInfo, dtypes, loadNpy, type Order, saveNpy } from "../../src/array/mod.ts";
-import { BlockCyclic, Box, type Distribution, ProcessGrid, Replicated, Slab } from "../../src/distribution/mod.ts";
 import {
+  BlockCyclic,
+  Box,
   CollectiveError,
   ConfigurationError,
+  DistributedArray,
+  type Distribution,
   DistributionError,
+  type DType,
   DTypeError,
+  dtypeInfo,
+  dtypes,
+  loadNpy,
+  type Order,
+  ProcessGrid,
+  Replicated,
+  type Runtime,
+  saveNpy,
   ShapeError,
+  Slab,
   StateError,
-} from "../../src/errors.ts";
-import type { Runtime } from "../../src/runtime/runtime.ts";
+} from "../../mod.ts";
 import { assertThrowsEverywhere, clusterTest } from "../../src/testing/mod.ts";
 
 /** Run a test in a folder of its own, the same on all ranks, which is gone afterwards. */

@@ -268,6 +268,31 @@ clusterTest("geadd adds matrices that are not square", (runtime) => {
   }
 });
 
+clusterTest("tradd adds trapezoids of matrices that are not square", (runtime) => {
+  const choices = new Choices(runtime);
+  for (const dtype of DTYPES) {
+    for (const trans of TRANSPOSITIONS) {
+      for (const uplo of TRIANGLES) {
+        for (const [m, n] of [[7, 4], [4, 7], [1, 5], [6, 1], [9, 8]]) {
+          choices.next();
+          const stored = integers(trans === "none" ? m : n, trans === "none" ? n : m, 1, dtype.startsWith("complex"));
+          const a = distribute(runtime, stored, choices.placement(dtype));
+          const computed = apply(stored, qualifier(trans));
+          const [alpha, beta] = [scalarFor(dtype, 3, [1, 2]), scalarFor(dtype, -2, [2, -1])];
+          const message = `tradd ${dtype} ${trans} ${uplo} ${m} ${n}, ${a}`;
+          checkAddends(runtime, choices, dtype, { computed, uplo, alpha, beta }, (options) => {
+            return tradd(a, { trans, alpha, uplo, ...options } as Parameters<typeof tradd>[1]);
+          }, message);
+        }
+      }
+    }
+  }
+  const a = distribute(runtime, integers(6, 4, 1), { distribution: Slab.X });
+  const lower = tradd(a, { distribution: Slab.Y });
+  assertEquals(String(lower.distribution), "Slab.Y");
+  assertMatrix(lower, merge(integers(6, 4, 1), "lower", zeros(6, 4)), "in another distribution");
+});
+
 clusterTest("the distribution of a result can be asked for", (runtime) => {
   const a = integers(6, 6, 1);
   const array = distribute(runtime, a, { distribution: Slab.X });

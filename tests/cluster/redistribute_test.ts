@@ -1,26 +1,27 @@
 import { assert, assertEquals } from "@std/assert";
 import fc from "fast-check";
 import {
+  BlockCyclic,
+  BlockNonCyclic,
+  Box,
+  CollectiveError,
   DistributedArray,
+  type Distribution,
+  DistributionError,
   type DType,
   dtypeInfo,
   LocalArray,
   type Order,
+  ProcessGrid,
   redistribute,
   Redistribution,
-} from "../../src/array/mod.ts";
-import { planRedistribution } from "../../src/array/redistribution_plan.ts";
-import {
-  BlockCyclic,
-  BlockNonCyclic,
-  Box,
-  type Distribution,
-  ProcessGrid,
   Replicated,
+  type Runtime,
+  ShapeError,
   Slab,
-} from "../../src/distribution/mod.ts";
-import { CollectiveError, DistributionError, ShapeError, StateError } from "../../src/errors.ts";
-import type { Runtime } from "../../src/runtime/runtime.ts";
+  StateError,
+} from "../../mod.ts";
+import { planRedistribution } from "../../src/array/redistribution_plan.ts";
 import { assertThrowsEverywhere, clusterTest } from "../../src/testing/mod.ts";
 
 /** Distributions of arrays with this many dimensions, of every class. */

@@ -2,6 +2,7 @@
 import { assert, assertEquals, assertStrictEquals } from "@std/assert";
 import { DistributedArray } from "../../src/array/distributed_array.ts";
 import type { DType } from "../../src/array/dtype.ts";
+import { allocateSymmetricMemory, freeSymmetricMemory } from "../../src/array/symmetric.ts";
 import { BlockCyclic, type Distribution, ProcessGrid, Replicated, Slab } from "../../src/distribution/mod.ts";
 import { ConfigurationError, DTypeError } from "../../src/errors.ts";
 import { type AlgorithmName, Matmul, matmul, type MatmulOptions } from "../../src/linalg/mod.ts";
@@ -12,8 +13,10 @@ import { assertThrowsEverywhere } from "../../src/testing/mod.ts";
 import {
   apply,
   assertMatrix,
+  at,
   combine,
   type Dense,
+  dense,
   distribute,
   gridShapes,
   integers,
@@ -25,6 +28,12 @@ import { gpuTest as registerGpuTest, isMock } from "./gpu_test_kit.ts";
 
 function gpuTest(name: string, body: (runtime: Runtime) => void, ranks?: readonly number[]): void {
   registerGpuTest(name, body, { timeoutSeconds: 120, ...ranks && { ranks } });
+}
+
+/** Whether cuBLASMp is older than 0.8. */
+function isLegacy(runtime: Runtime): boolean {
+  const { version = "" } = runtime.versions().find(({ name }) => name === "cuBLASMp") ?? {};
+  return Number(version.split(".")[1]) < 8;
 }
 
 const SEVERAL = [2, 3, 4, 8];
@@ -219,7 +228,61 @@ gpuTest("8-bit products, with tensor scales, overlap", (runtime) => {
   }
 }, SEVERAL);
 
+gpuTest("8-bit products, with arrays of scales, overlap", (runtime) => {
+  const { device } = runtime;
+  if (device.kind === "gpu" && device.computeCapability[0] !== 9) return;
+  const extent = 128 * runtime.size;
+  const [a, b] = [ternary(extent, extent, 1), ternary(extent, extent, 2)];
+  // Powers of two that differ with both indices of the scales: of a row, of 128 elements of it, of 128 x 128.
+  const scalesOf = (rows: number, columns: number, seed: number) =>
+    dense(rows, columns, (i, j) => [2 ** ((3 * i + 5 * j + seed) % 5 - 2), 0]);
+  const [outer, vector, block] = [[1, extent], [extent / 128, extent], [extent / 128, extent / 128]];
+  const times = (matrix: Dense, scales: Dense) =>
+    dense(extent, extent, (i, j) => {
+      const [row, column] = [Math.floor(i * scales.rows / extent), Math.floor(j * scales.columns / extent)];
+      return [at(matrix, i, j)[0] * at(scales, row, column)[0], 0];
+    });
+  for (const [shapeA, shapeB] of [[outer, outer], [vector, vector], [vector, block], [block, vector]]) {
+    const [scalesA, scalesB] = [scalesOf(shapeA[0], shapeA[1], 1), scalesOf(shapeB[0], shapeB[1], 2)];
+    const expected = product(apply(times(a, scalesA), { isTranspose: true }), times(b, scalesB));
+    for (const [slab, result] of [[Y, X], [X, Y]]) {
+      const place = (matrix: Dense, dtype: DType, distribution: Distribution = slab) =>
+        distribute(runtime, matrix, { distribution, dtype, order: "F" });
+      for (const algorithm of ["split_p2p", "no_overlap"] as const) {
+        for (const resultType of ["float32", "bfloat16"] as const) {
+          using object = new Matmul(place(a, "float8_e4m3"), place(b, "float8_e4m3"), {
+            qualifiers: { a: { isTranspose: true } },
+            distribution: result,
+            order: "F",
+            resultType,
+            algorithm,
+            quantizationScales: {
+              a: place(scalesA, "float32", Replicated),
+              b: place(scalesB, "float32", Replicated),
+            },
+          });
+          object.plan();
+          const d = object.execute();
+          const message = `[${shapeA}] x [${shapeB}] -> ${resultType}, ${result}: ${JSON.stringify(object.algorithm)}`;
+          assertMatrix(d, expected, message, resultType === "float32" ? 0 : 0.0625);
+          assertEquals([object.algorithm.algorithm, object.algorithm.copies], [algorithm, []], message);
+        }
+      }
+    }
+  }
+}, SEVERAL);
+
 gpuTest("partial sums may travel in D's type, and multiprocessors be left to communication", (runtime) => {
+  if (isLegacy(runtime)) {
+    const options = { communicationType: "float32" } as const;
+    assertThrowsEverywhere(
+      runtime,
+      () => run(runtime, { transposes: [true, false], places: REDUCE.TN, options }),
+      ConfigurationError,
+      "has no communicationType",
+    );
+    return;
+  }
   for (const communicationType of ["bfloat16", "float32"] as const) {
     const options = { communicationType, communicationSmCount: 8 };
     const ran = run(runtime, { transposes: [true, false], places: REDUCE.TN, dtype: "bfloat16", options });
@@ -272,6 +335,29 @@ gpuTest("a product runs on a stream of the user's", (runtime) => {
   blocking.plan();
   blocking.execute();
   assert(runtime.stream!.isDone);
+});
+
+gpuTest("products on several streams take turns at the workspace", (runtime) => {
+  const { device } = runtime.stream!;
+  using one = new Stream(device);
+  using other = new Stream(device);
+  const [a, b] = [integers(64, 64, 1), integers(64, 96, 2)];
+  const place = (matrix: Dense, distribution: Distribution) =>
+    distribute(runtime, matrix, { distribution, dtype: "float32", order: "F" });
+  const ab = product(a, b);
+  const results: DistributedArray[] = [];
+  {
+    using gathered = new Matmul(place(a, X), place(b, Y), { distribution: X });
+    using reduced = new Matmul(place(a, Y), place(b, X), { distribution: Y });
+    gathered.plan();
+    reduced.plan();
+    for (let i = 0; i < 4; i++) {
+      results.push(gathered.execute({ stream: one }), reduced.execute({ stream: other }), reduced.execute());
+    }
+    // The plans end here, and their streams go on.
+  }
+  for (const stream of [one, other]) runtime.stream!.wait(stream);
+  for (const [i, d] of results.entries()) assertMatrix(d, ab, `execution ${i}`);
 });
 
 gpuTest("a captured product is replayed", (runtime) => {
@@ -327,6 +413,30 @@ gpuTest("arrays in host memory are operands, too", (runtime) => {
   assertStrictEquals(matmul(onHost(a, X), onHost(b, Y), { c: into, beta: 1, inplace: true }), into);
   assertMatrix(into, combine(1, product(a, b), 1, c), "in place");
 });
+
+gpuTest("a gathered B in NCCL's symmetric memory is registered, and let go of before it is freed", (runtime) => {
+  const [a, b] = [integers(64, 64, 1), integers(64, 96, 2)];
+  const ab = product(a, b);
+  const place = (matrix: Dense, distribution: Distribution) =>
+    distribute(runtime, matrix, { distribution, dtype: "float32", order: "F" });
+  for (let round = 0; round < 3; round++) {
+    const plain = place(b, Y);
+    const options = { dtype: "float32", order: "F", backend: "nccl" } as const;
+    const memory = allocateSymmetricMemory(runtime, plain.local.shape, options);
+    memory.set(plain.local);
+    const symmetric = DistributedArray.fromLocal(runtime, memory, plain.distribution);
+    using object = new Matmul(place(a, X), symmetric, { distribution: X });
+    object.plan();
+    for (let i = 0; i < 2; i++) assertMatrix(object.execute(), ab, `round ${round}, execution ${i}`);
+    assertEquals([object.algorithm.algorithm, object.algorithm.copies], ["split_p2p", []]);
+    object.resetOperands({ b: plain });
+    assertMatrix(object.execute(), ab, `round ${round}, not symmetric`);
+    object.resetOperands({ b: symmetric });
+    assertMatrix(object.execute(), ab, `round ${round}, symmetric again`);
+    // The last one stays, to be let go of at the end.
+    if (round < 2) freeSymmetricMemory(memory);
+  }
+}, SEVERAL);
 
 gpuTest("many plans share workspace, and executions leave nothing behind", (runtime) => {
   const place = (distribution: Distribution) =>

@@ -23,12 +23,13 @@ export function asBlock(local: LocalArray, isTransposed: boolean): EpilogBlock {
   };
 }
 
-/** Whether every rank holds all of a dimension for the indices of the other one that it has. */
+/** Whether every rank holds all of a dimension for the indices of the other one that it has, if any. */
 function isWhole(distribution: Distribution, dimension: 0 | 1): boolean {
   const extent = distribution.globalShape![dimension];
+  const other = dimension === 0 ? 1 : 0;
   for (let rank = 0; rank < distribution.size!; rank++) {
     const counts = distribution.localShape(rank);
-    if (!counts.includes(0) && counts[dimension] !== extent) return false;
+    if (counts[other] > 0 && counts[dimension] !== extent) return false;
   }
   return true;
 }
@@ -57,7 +58,7 @@ export function take(global: RealVector, set: IndexSet): RealVector {
  * The sums of a matrix over one dimension, for all indices of the other dimension `along`, given this rank's sums over
  * what it holds. Collective.
  */
-export function completeSums(
+function completeSums(
   communicator: Communicator,
   distribution: Distribution,
   along: 0 | 1,

@@ -1,83 +1,35 @@
 /**
- * The GPU engine: cuBLASMp 0.8 and newer.
+ * The GPU engine: cuBLASMp 0.8 and newer, and as far as they go 0.5 to 0.7.
  *
  * The way of a product: choose a path (`cublasmp_paths.ts`), bring the matrices into its form (`cublasmp_staging.ts`), one
  * call of cublasMpMatmul on a stream, bring D back. Nothing waits for the GPU. The workspace is NCCL symmetric memory
- * registered with all grids, without which nothing overlaps; which algorithm ran is read from cuBLASMp's log once a plan.
+ * registered with all grids (before 0.8 NVSHMEM's), without which nothing overlaps, and which all plans share; which
+ * algorithm ran is read from cuBLASMp's log once a plan.
  *
  * @module
  */
-import {
-  checkCublasMp,
-  CublasMpError,
-  CublasMpMatmulDescriptorAttribute as Attribute,
-  CublasMpMatmulMatrixScale,
-  CublasMpResultScheme,
-  CublasMpStatus,
-} from "../../../ffi/cublasmp.ts";
-import { type DType, dtypeInfo, type Scalar } from "../../array/dtype.ts";
-import { leadingDimension } from "../../array/layout.ts";
-import { LocalArray } from "../../array/local_array.ts";
-import { DeviceBuffer } from "../../memory/device.ts";
-import { clearOnDevice, copyToDevice } from "../../memory/copy.ts";
-import { exchange } from "../../runtime/agreement.ts";
+import { openCublasLt } from "../../../ffi/cublaslt.ts";
+import { CublasMpError, CublasMpStatus, openAnyCublasMp } from "../../../ffi/cublasmp.ts";
+import { dtypeInfo } from "../../array/dtype.ts";
 import type { Runtime } from "../../runtime/runtime.ts";
-import type { Event, Stream } from "../../runtime/stream.ts";
-import type { ScaleType } from "../compute_type.ts";
-import { type Epilog, type EpilogValues, geluAuxShape, isTrivial, reluAuxShape } from "../epilog.ts";
+import type { Stream } from "../../runtime/stream.ts";
+import { type EpilogValues, isTrivial } from "../epilog.ts";
 import type { AlgorithmName } from "../options.ts";
-import type { LocalOperands, MatmulProblem } from "../problem.ts";
-import { largest } from "../../array/reduction.ts";
-import { isQuantized, type QuantizationValues } from "../quantization.ts";
-import {
-  addendType,
-  ALGORITHM_CODES,
-  algorithmFor,
-  algorithmsOf,
-  biasType,
-  COMPUTE_CODES,
-  type CublasMpAlgorithm,
-  defaultComputeType,
-  epilogueCode,
-  MULTICAST_ALGORITHMS,
-  operationCode,
-  scaleTypeOf,
-} from "./cublasmp_attributes.ts";
+import type { LocalOperands } from "../problem.ts";
+import { isQuantized } from "../quantization.ts";
+import { ALGORITHM_CODES, algorithmFor, type CublasMpAlgorithm, MULTICAST_ALGORITHMS } from "./cublasmp_attributes.ts";
 import { HostEpilogPlan, withoutEpilog } from "./cublasmp_host_epilog.ts";
-import { observe, type ObservedAlgorithm } from "./cublasmp_log.ts";
-import {
-  callCost,
-  chooseCall,
-  type CublasMpCall,
-  type CublasMpPath,
-  type GivenMatrix,
-  PATH_NAMES,
-} from "./cublasmp_paths.ts";
-import { type CublasMpResources, cublasMpResources, type WorkspaceUse } from "./cublasmp_resources.ts";
-import { GivenStaging } from "./cublasmp_staging.ts";
+import { callCost, chooseCall, type CublasMpCall, type CublasMpPath } from "./cublasmp_paths.ts";
+import { CublasMpPlan, ENGINE_NAME } from "./cublasmp_plan.ts";
 import type { AlgorithmReport, EnginePlan, EngineRequest, EngineValues, MatmulEngine, Refusal } from "./engine.ts";
-import { isZero } from "./native_arguments.ts";
-import { matrixName } from "./report.ts";
-
-const NAME = "cublasmp";
-
-/** An address that is none, where only the library's check for null must be passed. */
-const SOMEWHERE = 256n;
-
-/** Scalars of 8-bit products lie this far apart. */
-const CELL_BYTES = 256;
-
-/** Where each scalar of an 8-bit product lies. */
-const CELLS = ["a", "b", "c", "d", "aux", "resultAmax", "auxAmax"] as const; // the maxima are cleared together
-
-type Cell = typeof CELLS[number];
 
 /** The path for a request; null if there is none. */
-function callFor({ problem, epilog, algorithm }: EngineRequest): CublasMpCall | null {
+function callFor({ problem, epilog, algorithm, scaling = null }: EngineRequest): CublasMpCall | null {
   const wanted = algorithm as AlgorithmName;
   const isOverlapped = wanted !== "default" && wanted !== "no_overlap";
-  const accepts = (path: CublasMpPath) => algorithmFor(path, wanted) !== null;
-  return chooseCall({ problem, epilog, isOverlapped, accepts });
+  const { version } = openAnyCublasMp();
+  const accepts = (path: CublasMpPath) => algorithmFor(path, wanted, version) !== null;
+  return chooseCall({ problem, epilog, scaling, isOverlapped, accepts });
 }
 
 /** A way to compute a request: by one call, or by one call and an epilog on the host. */
@@ -100,12 +52,21 @@ function wayFor(request: EngineRequest): Way | null {
 /** Whether cuBLASLt has the epilog for the types of a product. */
 function hasEpilog({ problem, epilog }: EngineRequest): boolean {
   if (isTrivial(epilog) || epilog.name === "all_reduce") return true;
+  const isDistributed = problem.d.distribution.size! > 1;
   // A gradient of float64 comes out as zeros where partial products are summed.
-  if (epilog.biasGradient === "d" && problem.d.dtype === "float64" && problem.d.distribution.size! > 1) return false;
+  if (epilog.biasGradient === "d" && problem.d.dtype === "float64" && isDistributed) return false;
+  // A rank without columns of D ends up without the sums of its rows.
+  const { n, d: { distribution: { size } } } = problem;
+  if (epilog.biasGradient === "d" && isDistributed && Math.ceil(n / size!) * (size! - 1) >= n) return false;
+  // Before 0.8 each rank keeps its part of a gradient.
+  if (epilog.biasGradient !== "none" && isDistributed && openAnyCublasMp().version < 800) return false;
   return !(epilog.aux === "input" && problem.k === 1);
 }
 
-function refuseNumbers({ problem, epilog }: EngineRequest, capability: readonly [number, number]): Refusal | null {
+function refuseNumbers(
+  { problem, epilog, scaling }: EngineRequest,
+  capability: readonly [number, number],
+): Refusal | null {
   const { a, accumulator } = problem;
   if (dtypeInfo(a.dtype).isInteger) {
     return { reason: `integers (${a.dtype}) cannot be multiplied`, instead: "Convert to float32 or float64." };
@@ -117,11 +78,49 @@ function refuseNumbers({ problem, epilog }: EngineRequest, capability: readonly 
       instead: "Convert to bfloat16 or float16.",
     };
   }
+  if (scaling && major !== 9) {
+    return {
+      reason: `arrays of scales are for GPUs of compute capability 9.0; this one has ${major}.${minor}`,
+      instead: "Pass quantizationScales as numbers.",
+    };
+  }
+  if (scaling && (epilog.biasGradient === "a" || epilog.biasGradient === "b")) {
+    return {
+      reason: `the epilog ${epilog.name} sums a factor without its scales`,
+      instead: "Pass quantizationScales as numbers, or another epilog.",
+    };
+  }
   const isReal = accumulator === "float32" || accumulator === "float64";
   if (!isReal && epilog.name !== "none" && epilog.name !== "all_reduce") {
     return { reason: `the epilog ${epilog.name} is for real numbers only`, instead: "Use a real dtype, or no epilog." };
   }
   return null;
+}
+
+/** What emulated compute types need. cuBLASLt 13.1 takes that of float64, too; NVIDIA's tables begin with 13.2. */
+const EMULATION: Readonly<Record<string, { cublasMp: number; cublasLt: number; text: string }>> = {
+  float32_emulated_16bfx9: { cublasMp: 700, cublasLt: 120900, text: "cuBLASMp 0.7 and cuBLASLt 12.9" },
+  float64_emulated_fixedpoint: { cublasMp: 900, cublasLt: 130100, text: "cuBLASMp 0.9 and cuBLASLt 13.1" },
+};
+
+/** What older versions lack. */
+function refuseVersion({ problem, epilog, scaling, settings }: EngineRequest): Refusal | null {
+  const { version } = openAnyCublasMp();
+  const name = `cuBLASMp 0.${Math.floor(version / 100)}`;
+  const instead = "Leave it out, or install a newer cuBLASMp: deno task native install cuda";
+  if (version < 800 && settings?.communicationType !== undefined) {
+    return { reason: `${name} has no communicationType`, instead };
+  }
+  if (version < 700 && epilog.allReduce && problem.d.distribution.size! > 1 && !settings?.allowMulticast) {
+    return { reason: `${name} sums on all ranks by NVLink multicast only`, instead };
+  }
+  if (version < 600 && scaling) return { reason: `${name} has no arrays of scales`, instead };
+  const needed = EMULATION[settings?.computeType ?? ""];
+  if (needed === undefined || version >= needed.cublasMp && openCublasLt().version >= needed.cublasLt) return null;
+  return {
+    reason: `computeType ${settings!.computeType} needs ${needed.text}`,
+    instead: "Leave computeType out, or install newer ones: deno task native install cuda",
+  };
 }
 
 function refuseAlgorithm(request: EngineRequest): Refusal | null {
@@ -155,9 +154,10 @@ export function cublasMpEngine(runtime: Runtime): MatmulEngine {
   const { device } = runtime;
   const capability = device.kind === "gpu" ? device.computeCapability : [0, 0] as const;
   return {
-    name: NAME,
+    name: ENGINE_NAME,
     tuned: ["split_p2p", "no_overlap"],
-    supports: (request) => refuseNumbers(request, capability) ?? refuseAlgorithm(request),
+    open: () => `cuBLASMp ${openAnyCublasMp().version}`,
+    supports: (request) => refuseNumbers(request, capability) ?? refuseVersion(request) ?? refuseAlgorithm(request),
     cost: (request) => {
       const way = wayFor(request);
       return way && [Number(way.isHostEpilog), ...callCost(way.call)];
@@ -204,6 +204,10 @@ class TriedPlan implements EnginePlan {
     return this.#isTried ? this.#plan.execute(operands, values, stream) : this.#try(operands, values, stream);
   }
 
+  release(): void {
+    this.#plan.release?.();
+  }
+
   [Symbol.dispose](): void {
     this.#plan[Symbol.dispose]();
   }
@@ -230,522 +234,3 @@ class TriedPlan implements EnginePlan {
 
 /** What cuBLASMp answers if cuBLASLt has no kernel. */
 const UNAVAILABLE: readonly number[] = [CublasMpStatus.NOT_SUPPORTED, CublasMpStatus.INVALID_VALUE];
-
-/** A matrix of the call: its descriptor, which is made again when the leading dimension changes. */
-class Descriptor implements Disposable {
-  readonly handle: bigint;
-  readonly #symbols: CublasMpResources["symbols"];
-  readonly #given: GivenMatrix;
-  readonly #dtype: number;
-  readonly #grid: bigint;
-  #leading: number;
-
-  constructor({ symbols }: CublasMpResources, given: GivenMatrix, dtype: DType, grid: bigint, leading: number) {
-    this.#symbols = symbols;
-    this.#given = given;
-    this.#dtype = dtypeInfo(dtype).cuda;
-    this.#grid = grid;
-    this.#leading = leading;
-    const out = new BigUint64Array(1);
-    checkCublasMp(symbols.cublasMpMatrixDescriptorCreate(...this.#fields(), out), "cublasMpMatrixDescriptorCreate");
-    this.handle = out[0];
-  }
-
-  /** Describe this local part. */
-  describe(local: LocalArray): void {
-    const leading = leadingOf(local);
-    if (leading === this.#leading) return;
-    this.#leading = leading;
-    checkCublasMp(
-      this.#symbols.cublasMpMatrixDescriptorInit(...this.#fields(), this.handle),
-      "cublasMpMatrixDescriptorInit",
-    );
-  }
-
-  [Symbol.dispose](): void {
-    checkCublasMp(this.#symbols.cublasMpMatrixDescriptorDestroy(this.handle), "cublasMpMatrixDescriptorDestroy");
-  }
-
-  #fields() {
-    const { rows, columns, blockRows, blockColumns } = this.#given;
-    const [m, n, mb, nb] = [rows, columns, blockRows, blockColumns].map(BigInt);
-    return [m, n, mb, nb, 0n, 0n, BigInt(this.#leading), this.#dtype, this.#grid] as const;
-  }
-}
-
-function leadingOf(local: LocalArray): number {
-  if (local.strides[0] === 1 && local.strides[1] >= Math.max(1, local.shape[0])) return local.strides[1];
-  const leading = leadingDimension(local, "F");
-  return Math.max(1, leading?.leadingDimension ?? local.shape[0]);
-}
-
-/** Memory for alpha or beta. */
-function scalarCell(
-  type: ScaleType,
-): Float16Array<ArrayBuffer> | Float32Array<ArrayBuffer> | Float64Array<ArrayBuffer> {
-  if (type === "float16") return new Float16Array(2);
-  return type === "float64" || type === "complex128" ? new Float64Array(2) : new Float32Array(2);
-}
-
-function setCell(cell: ReturnType<typeof scalarCell>, value: Scalar): void {
-  [cell[0], cell[1]] = typeof value === "object" ? value : [Number(value), 0];
-}
-
-/** The epilog's vectors and matrices have this many rows and columns on this rank, padding included, and without. */
-interface LocalExtents {
-  readonly rows: number;
-  readonly columns: number;
-  readonly innerRows: number;
-  readonly innerColumns: number;
-}
-
-class CublasMpPlan implements EnginePlan {
-  readonly #runtime: Runtime;
-  readonly #problem: MatmulProblem;
-  readonly #epilog: Epilog;
-  readonly #call: CublasMpCall;
-  readonly #algorithm: CublasMpAlgorithm;
-  readonly #wanted: AlgorithmName;
-  readonly #resources: CublasMpResources;
-  readonly #descriptor: bigint;
-  readonly #descriptors: { a: Descriptor; b: Descriptor; c: Descriptor; d: Descriptor };
-  readonly #stages: { a: GivenStaging; b: GivenStaging; c: GivenStaging | null; d: GivenStaging };
-  readonly #workspace: WorkspaceUse;
-  readonly #workspaceBytes: bigint;
-  readonly #hostWorkspace: Uint8Array<ArrayBuffer>;
-  readonly #hostBytes: bigint;
-  readonly #alpha: ReturnType<typeof scalarCell>;
-  readonly #beta: ReturnType<typeof scalarCell>;
-  readonly #extents: readonly [bigint, bigint, bigint];
-  readonly #local: LocalExtents;
-  readonly #cells: DeviceBuffer | null;
-  #scales: QuantizationValues | null = null;
-  /** A bias or aux input in cuBLASMp's form, and what it was made of. */
-  #input: { from: LocalArray; given: LocalArray } | null = null;
-  #values: EngineValues | null = null;
-  #observed: ObservedAlgorithm | null = null;
-  #isObserved = false;
-  /** The end of the last execution on another stream than the runtime's. */
-  #elsewhere: Event | null = null;
-  #isDisposed = false;
-
-  constructor(runtime: Runtime, request: EngineRequest, call: CublasMpCall) {
-    const { problem, epilog, settings } = request;
-    const computeType = settings?.computeType ?? defaultComputeType(problem.accumulator);
-    const scaleType = scaleTypeOf(computeType, problem.accumulator);
-    const resources = cublasMpResources(runtime);
-    this.#runtime = runtime;
-    this.#problem = problem;
-    this.#epilog = epilog;
-    this.#call = call;
-    this.#wanted = request.algorithm as AlgorithmName;
-    this.#algorithm = algorithmFor(call.path, this.#wanted)!;
-    this.#resources = resources;
-    this.#extents = [BigInt(call.m), BigInt(call.n), BigInt(call.k)];
-    this.#alpha = scalarCell(scaleType);
-    this.#beta = scalarCell(scaleType);
-
-    const { a, b, c } = call.isExchanged ? { a: problem.b, b: problem.a, c: problem.c } : problem;
-    const names = call.isExchanged ? ["b", "a"] as const : ["a", "b"] as const;
-    const stage = (
-      matrix: { distribution: MatmulProblem["d"]["distribution"]; dtype: DType },
-      given: GivenMatrix,
-      name: "a" | "b" | "c" | "d",
-    ) => new GivenStaging(runtime, matrix.distribution, given, matrix.dtype, matrixName(problem, name));
-    this.#stages = {
-      a: stage(a, call.a, names[0]),
-      b: stage(b, call.b, names[1]),
-      c: c && stage(c, call.c!, "c"),
-      d: stage(problem.d, call.d, "d"),
-    };
-    const [innerRows, innerColumns] = call.d.distribution.localShape(runtime.rank);
-    const [rows, columns] = call.d.padded ?? [innerRows, innerColumns];
-    this.#local = { rows, columns, innerRows, innerColumns };
-    this.#cells = isQuantized(a.dtype) || epilog.auxAmax || isQuantized(epilog.auxDType)
-      ? new DeviceBuffer(runtime.stream!, CELL_BYTES * CELLS.length)
-      : null;
-
-    const grids = [call.d, call.a, call.b].map(({ grid }) => resources.grid(grid));
-    const [gridD, gridA, gridB] = grids;
-    const describe = (given: GivenMatrix, dtype: DType, grid: bigint) => {
-      const [rows] = given.padded ?? given.distribution.localShape(runtime.rank);
-      return new Descriptor(resources, given, dtype, grid, Math.max(1, rows));
-    };
-    this.#descriptors = {
-      a: describe(call.a, a.dtype, gridA),
-      b: describe(call.b, b.dtype, gridB),
-      c: describe(call.d, addendType(problem), gridD),
-      d: describe(call.d, problem.d.dtype, gridD),
-    };
-    const out = new BigUint64Array(1);
-    checkCublasMp(
-      resources.symbols.cublasMpMatmulDescriptorCreate(out, COMPUTE_CODES[computeType]),
-      "cublasMpMatmulDescriptorCreate",
-    );
-    this.#descriptor = out[0];
-    this.#setAttributes(request);
-    const sizes = this.#workspaceSizes();
-    this.#hostWorkspace = new Uint8Array(Math.max(16, sizes.host));
-    this.#hostBytes = BigInt(this.#hostWorkspace.length);
-    this.#workspace = resources.workspace(sizes.device, [...new Set(grids)]);
-    this.#workspaceBytes = BigInt(this.#workspace.needed);
-  }
-
-  get workspaceBytes(): number {
-    const { a, b, c, d } = this.#stages;
-    return [a, b, c, d].reduce((sum, stage) => sum + (stage?.byteLength ?? 0), this.#workspace.byteLength);
-  }
-
-  get report(): AlgorithmReport {
-    const { path, traffic, moved } = this.#call;
-    const stages = [this.#stages.a, this.#stages.b, this.#stages.c, this.#stages.d].filter((stage) => stage !== null);
-    const observed = this.#observed;
-    return {
-      engine: NAME,
-      algorithm: observed?.algorithm ?? this.#algorithm,
-      variant: observed ? `${observed.text}, as its log says` : `${PATH_NAMES[path]}, as expected`,
-      workspaceBytes: this.workspaceBytes,
-      bytesMoved: moved + traffic,
-      copies: stages.flatMap(({ copies }) => copies),
-      notes: this.#notes(),
-    };
-  }
-
-  execute(operands: LocalOperands, values: EngineValues, stream: Stream | null = null): EpilogValues {
-    const own = this.#runtime.stream!;
-    const on = stream ?? own;
-    const { a, b, c, d } = this.#stages;
-    const [left, right] = this.#call.isExchanged ? [operands.b, operands.a] : [operands.a, operands.b];
-    const addend = operands.c !== null && !isZero(values.beta) ? operands.c : null;
-    const given = { a: a.bring(left), b: b.bring(right), c: addend && c!.bring(addend), d: d.target(operands.d) };
-    if (values !== this.#values) this.#bindValues(values, addend !== null);
-    const outputs = this.#bindOutputs();
-    if (on !== own) on.wait(own);
-    if (this.#isObserved) this.#multiply(given, on);
-    else this.#firstTime(given, on);
-    // Copies are made and freed in the order of the runtime's stream.
-    const isDirect = given.a === left && given.b === right && given.c === addend && given.d === operands.d;
-    if (on !== own) {
-      if (isDirect && !this.#hasOutputs) this.#elsewhere = this.#markEnd(on);
-      else own.wait(on);
-    }
-    d.deliver(given.d, operands.d);
-    a.release();
-    b.release();
-    c?.release();
-    d.release();
-    return outputs ? this.#finish(outputs) : NOTHING;
-  }
-
-  [Symbol.dispose](): void {
-    if (this.#isDisposed) return;
-    this.#isDisposed = true;
-    const { symbols } = this.#resources;
-    if (this.#elsewhere) this.#runtime.stream!.wait(this.#elsewhere);
-    this.#elsewhere?.[Symbol.dispose]();
-    this.#resources.keepUntilDone(this.#hostWorkspace);
-    checkCublasMp(symbols.cublasMpMatmulDescriptorDestroy(this.#descriptor), "cublasMpMatmulDescriptorDestroy");
-    for (const descriptor of Object.values(this.#descriptors)) descriptor[Symbol.dispose]();
-    for (const stage of Object.values(this.#stages)) stage?.free();
-    this.#input?.given.release();
-    this.#cells?.free();
-    this.#workspace[Symbol.dispose]();
-  }
-
-  #markEnd(stream: Stream): Event {
-    if (this.#elsewhere === null) return stream.record();
-    this.#elsewhere.record(stream);
-    return this.#elsewhere;
-  }
-
-  get #hasOutputs(): boolean {
-    const { aux, biasGradient, resultAmax } = this.#epilog;
-    return aux === "output" || biasGradient !== "none" || resultAmax;
-  }
-
-  #notes(): string[] {
-    const { path } = this.#call;
-    const notes = path === "fallback"
-      ? ["cuBLASMp has no overlapped algorithm for this mixture of distributions; others of D may be faster"]
-      : [];
-    const observed = this.#observed;
-    if (observed === null) return notes;
-    const asked = algorithmsOf(path).length > 0 ? this.#algorithm : null;
-    const isOther = path !== "local" && (observed.path !== path || asked !== null && observed.algorithm !== asked);
-    if (isOther) {
-      const wanted = `${asked ? `${asked} ` : ""}${PATH_NAMES[path]}`;
-      notes.push(`cuBLASMp was asked for ${wanted} and ran ${observed.text}`);
-    }
-    return notes;
-  }
-
-  #set(attribute: number, value: ArrayBufferView<ArrayBuffer>): void {
-    const bytes = new Uint8Array(value.buffer, value.byteOffset, value.byteLength);
-    checkCublasMp(
-      this.#resources.symbols.cublasMpMatmulDescriptorSetAttribute(
-        this.#descriptor,
-        attribute,
-        bytes,
-        BigInt(bytes.length),
-      ),
-      "cublasMpMatmulDescriptorSetAttribute",
-    );
-  }
-
-  #setNumber(attribute: number, value: number): void {
-    this.#set(attribute, Int32Array.of(value));
-  }
-
-  #setPointer(attribute: number, address: bigint): void {
-    this.#set(attribute, BigUint64Array.of(address));
-  }
-
-  #setAttributes({ settings }: EngineRequest): void {
-    const { operationA, operationB, path } = this.#call;
-    const { a, d } = this.#problem;
-    const epilog = this.#epilog;
-    this.#setNumber(Attribute.TRANSA, operationCode(operationA, a.dtype));
-    this.#setNumber(Attribute.TRANSB, operationCode(operationB, a.dtype));
-    this.#setNumber(Attribute.ALGO_TYPE, ALGORITHM_CODES[this.#algorithm]);
-    this.#setNumber(Attribute.EPILOGUE, epilogueCode(epilog, path));
-    this.#setNumber(Attribute.BIAS_RESULT_SCHEME, CublasMpResultScheme.FULL);
-    if (settings?.communicationSmCount !== undefined) {
-      this.#setNumber(Attribute.COMMUNICATION_SM_COUNT, settings.communicationSmCount);
-    }
-    if (settings?.communicationType !== undefined) {
-      this.#setNumber(Attribute.COMMUNICATION_TYPE, dtypeInfo(settings.communicationType).cuda);
-    }
-    if (epilog.hasBias || epilog.biasGradient !== "none") {
-      this.#setNumber(Attribute.BIAS_DATA_TYPE, dtypeInfo(biasType(this.#problem)).cuda);
-      this.#setPointer(Attribute.BIAS_POINTER, SOMEWHERE);
-    }
-    if (epilog.aux !== "none") this.#setAux(SOMEWHERE);
-    if (isQuantized(a.dtype)) this.#setScaleAttributes();
-    if (epilog.aux !== "none" && epilog.activation === "gelu" && epilog.auxDType !== d.dtype) {
-      this.#setNumber(Attribute.EPILOGUE_AUX_DATA_TYPE, dtypeInfo(epilog.auxDType).cuda);
-      if (isQuantized(epilog.auxDType)) {
-        this.#setPointer(Attribute.EPILOGUE_AUX_SCALE_POINTER, this.#cell("aux"));
-      }
-    }
-    // cuBLASMp looks for the maximum of 8-bit matrices only.
-    if (epilog.auxAmax && isQuantized(epilog.auxDType)) {
-      this.#setPointer(Attribute.EPILOGUE_AUX_AMAX_POINTER, this.#cell("auxAmax"));
-    }
-    if (epilog.resultAmax) this.#setPointer(Attribute.AMAX_D_POINTER, this.#cell("resultAmax"));
-  }
-
-  #setScaleAttributes(): void {
-    const { c, d } = this.#problem;
-    const scale = (pointer: number, mode: number, cell: Cell) => {
-      this.#setPointer(pointer, this.#cell(cell));
-      this.#setNumber(mode, CublasMpMatmulMatrixScale.SCALAR_FP32);
-    };
-    scale(Attribute.A_SCALE_POINTER, Attribute.A_SCALE_MODE, "a");
-    scale(Attribute.B_SCALE_POINTER, Attribute.B_SCALE_MODE, "b");
-    if (c && isQuantized(c.dtype)) scale(Attribute.C_SCALE_POINTER, Attribute.C_SCALE_MODE, "c");
-    if (isQuantized(d.dtype)) scale(Attribute.D_SCALE_POINTER, Attribute.D_SCALE_MODE, "d");
-  }
-
-  #cell(cell: Cell): bigint {
-    return this.#cells!.address + BigInt(CELLS.indexOf(cell) * CELL_BYTES);
-  }
-
-  /** The shape of an aux matrix on this rank, padding included. */
-  get #auxShape(): [number, number] {
-    const { rows, columns } = this.#local;
-    return this.#epilog.activation === "relu" ? reluAuxShape(rows, columns) : geluAuxShape(rows, columns);
-  }
-
-  #setAux(address: bigint): void {
-    const [rows] = this.#auxShape;
-    this.#setPointer(Attribute.EPILOGUE_AUX_POINTER, address);
-    // relu's mask is counted in bits.
-    this.#set(
-      Attribute.EPILOGUE_AUX_LD,
-      BigInt64Array.of(BigInt(this.#epilog.activation === "relu" ? rows * 8 : rows)),
-    );
-  }
-
-  #workspaceSizes(): { device: number; host: number } {
-    const [device, host] = [new BigUint64Array(1), new BigUint64Array(1)];
-    const { a, b, c, d } = this.#descriptors;
-    const [m, n, k] = this.#extents;
-    const withC = this.#problem.c !== null;
-    setCell(this.#alpha, 1);
-    setCell(this.#beta, withC ? 1 : 0);
-    exchange(this.#runtime, "cublasMpMatmul_bufferSize", () => {
-      // deno-fmt-ignore
-      checkCublasMp(
-        this.#resources.symbols.cublasMpMatmul_bufferSize(
-          this.#resources.handleOn(this.#runtime.stream!), this.#descriptor, m, n, k,
-          this.#alpha, SOMEWHERE, 1n, 1n, a.handle, SOMEWHERE, 1n, 1n, b.handle,
-          this.#beta, withC ? SOMEWHERE : 0n, 1n, 1n, c.handle, SOMEWHERE, 1n, 1n, d.handle,
-          device, host,
-        ),
-        "cublasMpMatmul_bufferSize",
-      );
-    });
-    return { device: Number(device[0]), host: Number(host[0]) };
-  }
-
-  #multiply(given: { a: LocalArray; b: LocalArray; c: LocalArray | null; d: LocalArray }, stream: Stream): void {
-    const { a, b, c, d } = this.#descriptors;
-    const [m, n, k] = this.#extents;
-    a.describe(given.a);
-    b.describe(given.b);
-    if (given.c) c.describe(given.c);
-    d.describe(given.d);
-    // deno-fmt-ignore
-    const code = this.#resources.symbols.cublasMpMatmul(
-      this.#resources.handleOn(stream), this.#descriptor, m, n, k,
-      this.#alpha, given.a.address, 1n, 1n, a.handle, given.b.address, 1n, 1n, b.handle,
-      this.#beta, given.c ? given.c.address : 0n, 1n, 1n, c.handle, given.d.address, 1n, 1n, d.handle,
-      this.#workspace.address, this.#workspaceBytes, this.#hostWorkspace, this.#hostBytes,
-    );
-    if (code !== 0) checkCublasMp(code, "cublasMpMatmul");
-  }
-
-  /** Run, and learn from the log what ran. */
-  #firstTime(given: { a: LocalArray; b: LocalArray; c: LocalArray | null; d: LocalArray }, stream: Stream): void {
-    this.#observed = observe(this.#resources.symbols, () => this.#multiply(given, stream));
-    this.#isObserved = true;
-    for (const note of this.#notes()) this.#runtime.warnOnce(note, note);
-  }
-
-  #bindValues(values: EngineValues, hasAddend: boolean): void {
-    this.#values = values;
-    setCell(this.#alpha, values.alpha);
-    setCell(this.#beta, hasAddend ? values.beta : 0);
-    this.#bindScales(values);
-    const { bias, reluAux, geluAux } = values.epilog;
-    const epilog = this.#epilog;
-    if (epilog.hasBias) {
-      const { rows } = this.#local;
-      this.#setPointer(Attribute.BIAS_POINTER, this.#adapt(bias!, biasType(this.#problem), [rows]).address);
-    } else if (epilog.aux === "input") {
-      const dtype = epilog.activation === "relu" ? "uint8" : epilog.auxDType;
-      this.#setAux(this.#adapt((reluAux ?? geluAux)!, dtype, this.#auxShape).address);
-    }
-  }
-
-  /** An input of the epilog as cuBLASMp takes it: on the GPU, dense, of its type, padded with zeros. */
-  #adapt(input: LocalArray, dtype: DType, shape: readonly number[]): LocalArray {
-    const isFit = input.isOnDevice && input.dtype === dtype && input.shape.join() === shape.join() &&
-      input.isDense("F");
-    if (isFit) return input;
-    if (this.#input?.from !== input) {
-      this.#input?.given.release();
-      const given = LocalArray.zeros(dtype, shape, "F", this.#runtime.stream);
-      const { shape: inner } = input;
-      const flat = shape.length === 1 && inner.length === 2 ? input.slice([0, 0], [inner[0], 1]) : input;
-      const seen = shape.length === 1 ? asVector(flat) : flat;
-      given.slice(shape.map(() => 0), seen.shape).set(seen);
-      this.#input = { from: input, given };
-    }
-    return this.#input.given;
-  }
-
-  #bindScales({ scales, epilog }: EngineValues): void {
-    if (this.#cells === null || scales === this.#scales) return;
-    this.#scales = scales;
-    const { a, b } = this.#call.isExchanged ? { a: scales.b, b: scales.a } : scales;
-    const cells = new Float32Array(CELLS.length * CELL_BYTES / 4);
-    const put = (cell: Cell, value: number) => cells[CELLS.indexOf(cell) * CELL_BYTES / 4] = value;
-    put("a", a ?? 1);
-    put("b", b ?? 1);
-    put("c", scales.c ?? 1);
-    put("d", scales.d ?? 1);
-    put("aux", epilog.auxQuantizationScale?.toNumbers()[0] ?? 1);
-    copyToDevice(this.#cells.address, cells, this.#runtime.stream!);
-  }
-
-  /** Memory for what the epilog writes, new for each execution; null if it writes nothing but D. */
-  #bindOutputs(): EpilogValues | null {
-    if (!this.#hasOutputs) return null;
-    const stream = this.#runtime.stream!;
-    const { biasGradient, aux, activation, auxDType, auxAmax, resultAmax } = this.#epilog;
-    const outputs: EpilogValues = {};
-    if (aux === "output") {
-      const dtype = activation === "relu" ? "uint8" : auxDType;
-      const local = LocalArray.zeros(dtype, this.#auxShape, "F", stream);
-      outputs[activation === "relu" ? "reluAux" : "geluAux"] = local;
-      this.#setAux(local.address);
-    }
-    if (biasGradient !== "none") {
-      const length = biasGradient === "b" ? this.#call.n : this.#local.rows;
-      const local = LocalArray.zeros(biasType(this.#problem), [length], "F", stream);
-      const name = biasGradient === "a" ? "bgrada" : biasGradient === "b" ? "bgradb" : gradientName(activation);
-      outputs[name] = local;
-      this.#setPointer(Attribute.BIAS_POINTER, local.address);
-    }
-    if (auxAmax || resultAmax) this.#clearMaxima();
-    return outputs;
-  }
-
-  #clearMaxima(): void {
-    clearOnDevice(this.#cell("resultAmax"), 2 * CELL_BYTES, this.#runtime.stream!);
-  }
-
-  /** What the epilog wrote, without padding, in the types that engines return. */
-  #finish(outputs: EpilogValues): EpilogValues {
-    const { innerRows, innerColumns } = this.#local;
-    const { biasGradient, activation, auxAmax, resultAmax } = this.#epilog;
-    const result: EpilogValues = {};
-    if (outputs.reluAux) result.reluAux = cut(outputs.reluAux, reluAuxShape(innerRows, innerColumns));
-    if (outputs.geluAux) result.geluAux = cut(outputs.geluAux, geluAuxShape(innerRows, innerColumns));
-    const { accumulator } = this.#problem;
-    const n = this.#call.isExchanged ? this.#problem.m : this.#problem.n;
-    const wide = accumulator === "float64" ? "float64" : "float32";
-    if (biasGradient === "d") {
-      const name = gradientName(activation);
-      result[name] = widen(cut(outputs[name]!, [innerRows]), wide);
-    } else if (biasGradient === "a") {
-      result.bgrada = widen(cut(outputs.bgrada!, [innerRows]), wide);
-    } else if (biasGradient === "b") {
-      result.bgradb = widen(cut(outputs.bgradb!, [n]), wide);
-    }
-    if (auxAmax) result.geluAuxAmax = this.#auxMaximum(result.geluAux!);
-    if (resultAmax) result.resultAmax = this.#maximum("resultAmax");
-    return result;
-  }
-
-  #auxMaximum(aux: LocalArray): LocalArray {
-    if (isQuantized(aux.dtype)) return this.#maximum("auxAmax");
-    return new LocalArray({ data: Float32Array.of(largest(aux)), dtype: "float32", shape: [1] });
-  }
-
-  #maximum(cell: Cell): LocalArray {
-    const offset = CELLS.indexOf(cell) * CELL_BYTES / 4;
-    return new LocalArray({ data: this.#cells!, dtype: "float32", shape: [1], offset }).copy();
-  }
-}
-
-const NOTHING: EpilogValues = Object.freeze({});
-
-function gradientName(activation: Epilog["activation"]): "dreluBgrad" | "dgeluBgrad" {
-  return activation === "relu" ? "dreluBgrad" : "dgeluBgrad";
-}
-
-/** The first elements of an array in each dimension, dense. */
-function cut(local: LocalArray, shape: readonly number[]): LocalArray {
-  if (local.shape.join() === shape.join()) return local;
-  const dense = local.slice(shape.map(() => 0), shape).copy("F");
-  local.release();
-  return dense;
-}
-
-function widen(local: LocalArray, dtype: DType): LocalArray {
-  if (local.dtype === dtype) return local;
-  const wide = LocalArray.empty(dtype, local.shape, "F", local.buffer.stream);
-  wide.set(local);
-  local.release();
-  return wide;
-}
-
-/** A column as a vector. */
-function asVector(local: LocalArray): LocalArray {
-  if (local.shape.length === 1) return local;
-  const { shape: [length], strides: [stride], offset, dtype, memory } = local;
-  const data = local.isOnDevice ? local.buffer : local.data;
-  return new LocalArray({ data, dtype, shape: [length], strides: [stride], offset, memory });
-}

@@ -91,6 +91,10 @@ export class HostEpilogPlan implements EnginePlan {
     return outputs;
   }
 
+  release(): void {
+    this.#product.release?.();
+  }
+
   [Symbol.dispose](): void {
     this.#product[Symbol.dispose]();
   }

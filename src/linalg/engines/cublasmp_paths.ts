@@ -15,7 +15,8 @@
  * Everything here is pure, so that all ranks choose alike, and testable without a GPU. A product that fits no path is
  * made to fit: matrices are redistributed; a matrix is transposed locally, where a path, an 8-bit type or an epilog wants
  * another transposition, or where D is wanted in the other memory order; a part is padded with zeros, where a division is
- * uneven. The first of these costs bytes between ranks, the others only a local copy.
+ * uneven. Where 128 elements share a scale, parts begin and end at multiples of 128. The first of these costs bytes between
+ * ranks, the others only a local copy.
  *
  * @module
  */
@@ -24,7 +25,7 @@ import { BlockCyclic, type Distribution, type ProcessGrid, type Range } from "..
 import type { Epilog } from "../epilog.ts";
 import { isInPlace } from "../pblas_call.ts";
 import type { MatmulProblem, Matrix, Operation } from "../problem.ts";
-import { isQuantized } from "../quantization.ts";
+import { isQuantized, SCALE_BLOCK, type Scaling } from "../quantization.ts";
 import {
   asBlocks,
   divided,
@@ -120,6 +121,8 @@ export interface PathRequest {
   readonly problem: MatmulProblem;
   /** What follows the product. */
   readonly epilog: Epilog;
+  /** What shares a scale in A and B, if they have arrays of scales. */
+  readonly scaling?: Scaling | null;
   /** Whether only paths will do that have overlapped algorithms. */
   readonly isOverlapped: boolean;
   /** Which paths will do; all when left out. */
@@ -172,6 +175,10 @@ interface Oriented extends PathRequest {
   readonly unit: number;
   /** The same for n, along which one matrix is divided and another is whole, so that padding may move elements. */
   readonly unitOfN: number;
+  /** What parts along m must begin at multiples of, for scales not to be shared by ranks. */
+  readonly startsOfM: number;
+  /** The same along k. */
+  readonly startsOfK: number;
 }
 
 /** What must be done to a factor: transposed or not, if that is prescribed. */
@@ -202,10 +209,27 @@ function orient(request: PathRequest, isExchanged: boolean, isReduced: boolean):
     conjugate && !transpose && dtypeInfo(matrix.dtype).isComplex;
   if (isStuck(a, operationA) || isStuck(b, operationB)) return null;
   const { itemSize } = dtypeInfo(problem.a.dtype);
-  const unit = itemSize <= 2 ? NARROW_ALIGNMENT / itemSize : 1;
-  // A rank's chunk of columns begins at a multiple of 4 bytes at least.
-  const unitOfN = isNarrow ? unit : itemSize === 2 ? 2 : 1;
-  return { ...request, problem, isExchanged, a, b, operationA, operationB, turnsA, turnsB, unit, unitOfN };
+  const { scaling = null } = request;
+  const scalingOfA = isExchanged ? scaling?.b : scaling?.a;
+  const isInBlocks = scaling !== null && scaling.a !== "outer_vector";
+  const unit = isInBlocks ? SCALE_BLOCK : itemSize <= 2 ? NARROW_ALIGNMENT / itemSize : 1;
+  return {
+    ...request,
+    scaling: scaling && isExchanged ? { a: scaling.b, b: scaling.a } : scaling,
+    problem,
+    isExchanged,
+    a,
+    b,
+    operationA,
+    operationB,
+    turnsA,
+    turnsB,
+    unit,
+    // A rank's chunk of columns begins at a multiple of 4 bytes at least.
+    unitOfN: isNarrow ? unit : itemSize === 2 ? 2 : 1,
+    startsOfM: scalingOfA === "block_128x128" ? SCALE_BLOCK : 1,
+    startsOfK: isInBlocks ? SCALE_BLOCK : 1,
+  };
 }
 
 function roundUp(value: number, unit: number): number {
@@ -220,15 +244,21 @@ function evenRanges(extent: number, blockSize: number, size: number): Range[] {
   );
 }
 
-/** The divisions of a dimension that both matrices have, and the even one. */
-function commonDivisions(matrices: readonly (readonly [Matrix, 0 | 1])[]): Range[][] {
+/** The divisions of a dimension that both matrices have, and even ones, whose parts begin at multiples of `starts`. */
+function commonDivisions(matrices: readonly (readonly [Matrix, 0 | 1])[], starts: number): Range[][] {
   const [[first, dimension]] = matrices;
+  const [extent, size] = [dimension === 0 ? first.rows : first.columns, first.distribution.size!];
   const all = [
     ...matrices.map(([{ distribution }, along]) => splitAlong(distribution, along)),
-    splitAlong(slab(first, dimension), dimension)!,
+    starts === 1
+      ? splitAlong(slab(first, dimension), dimension)!
+      : evenRanges(extent, roundUp(Math.ceil(extent / size), starts), size),
   ];
   const found: Range[][] = [];
-  for (const ranges of all) if (ranges && !found.some((other) => sameRanges(other, ranges))) found.push(ranges);
+  for (const ranges of all) {
+    const isUsable = ranges?.every(([start, end]) => start === end || start % starts === 0);
+    if (isUsable && !found.some((other) => sameRanges(other, ranges))) found.push(ranges!);
+  }
   return found;
 }
 
@@ -335,7 +365,7 @@ function* allGatherCalls(oriented: Oriented, size: number): Generator<CublasMpCa
   const k = roundUp(problem.k, unit);
   const partOfN = roundUp(Math.ceil(problem.n / size), unitOfN);
   const n = partOfN * size;
-  for (const ranges of commonDivisions([[problem.d, 0], [a, mOfA]])) {
+  for (const ranges of commonDivisions([[problem.d, 0], [a, mOfA]], oriented.startsOfM)) {
     const part = blockOf(ranges, unit);
     const blocksA = blocksOf(mOfA, part, k);
     const blocksB = blocksOf(nOfB, partOfN, k);
@@ -357,7 +387,7 @@ function* reduceScatterCalls(oriented: Oriented, size: number): Generator<Cublas
   const partOfN = roundUp(Math.ceil(problem.n / size), unitOfN);
   const n = partOfN * size;
   const rangesOfN = evenRanges(problem.n, partOfN, size);
-  for (const ranges of commonDivisions([[a, kOfA], [b, kOfB]])) {
+  for (const ranges of commonDivisions([[a, kOfA], [b, kOfB]], oriented.startsOfK)) {
     const part = blockOf(ranges, unit);
     const given = {
       a: giveLine(a, turnsA, { along: kOfA, ranges, part, whole: m }, blocksOf(kOfA, part, m), size),
@@ -378,7 +408,7 @@ function* allReduceCalls(oriented: Oriented, size: number): Generator<CublasMpCa
   const { problem, a, b, turnsA, turnsB, unit } = oriented;
   const [m, n] = [roundUp(problem.m, unit), roundUp(problem.n, unit)];
   const { distribution } = problem.d;
-  for (const ranges of commonDivisions([[a, 0], [b, 0]])) {
+  for (const ranges of commonDivisions([[a, 0], [b, 0]], oriented.startsOfK)) {
     const part = blockOf(ranges, unit);
     const given = {
       a: giveLine(a, turnsA, { along: 0, ranges, part, whole: m }, { rows: part, columns: m }, size),
@@ -491,6 +521,10 @@ function fallbackCall(oriented: Oriented, size: number): CublasMpCall | null {
   });
   const [lineA, lineB, lineD] = lines;
   if (!lineA || !lineB || !lineD) return null;
+  // Given these, cuBLASMp takes an overlapped path whatever the alignment is; allGatherCalls and reduceScatterCalls pad.
+  const isGathered = lineA.along === mOfA && lineB.along === nOfB && lineD.along === 0;
+  const isScattered = lineA.along === kOfA && lineB.along === kOfB && lineD.along === 1;
+  if (isGathered || isScattered) return null;
   const extentOf = (line: { along: 0 | 1; part: number }, dimension: 0 | 1, extent: number) =>
     line.along === dimension ? line.part : extent;
   const m = Math.min(extentOf(lineA, mOfA, problem.m), extentOf(lineD, 0, problem.m));
@@ -527,7 +561,8 @@ function* candidates(request: PathRequest): Generator<CublasMpCall> {
   const size = problem.d.distribution.size!;
   for (const isExchanged of [false, true]) {
     const reduced = size > 1 && mayReduce(epilog, problem.d) ? orient(request, isExchanged, true) : null;
-    if (reduced) yield* allReduceCalls(reduced, size);
+    // How scales of 128 elements of B lie for GEMM+AllReduce is not known.
+    if (reduced && reduced.scaling?.b !== "vector_128") yield* allReduceCalls(reduced, size);
     const oriented = epilog.allReduce && size > 1 ? null : orient(request, isExchanged, false);
     if (!oriented) continue;
     yield* allGatherCalls(oriented, size);

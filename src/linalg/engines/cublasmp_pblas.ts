@@ -10,13 +10,24 @@ import {
   CublasOperation,
   CublasSideMode,
 } from "../../../ffi/cublaslt.ts";
-import { checkCublasMp, openCublasMpPblas } from "../../../ffi/cublasmp.ts";
+import {
+  checkCublasMp,
+  isCurrentCublasMp,
+  openAnyCublasMp,
+  openCublasMpPblas,
+  openLegacyCublasMpPblas,
+} from "../../../ffi/cublasmp.ts";
+import { checkCuda, CudaStreamCaptureStatus, openCudaGraphs } from "../../../ffi/cuda_runtime.ts";
 import { type DType, dtypeInfo, type Scalar } from "../../array/dtype.ts";
 import { LocalArray } from "../../array/local_array.ts";
-import { ConfigurationError } from "../../errors.ts";
+import type { ProcessGrid } from "../../distribution/mod.ts";
+import { ConfigurationError, StateError } from "../../errors.ts";
 import { DeviceBuffer } from "../../memory/device.ts";
+import { agree } from "../../runtime/agreement.ts";
 import type { Runtime } from "../../runtime/runtime.ts";
-import type { PblasCall, PblasEngine, PblasMatrix, PblasRoutine } from "../pblas_call.ts";
+import type { Stream } from "../../runtime/stream.ts";
+import type { PblasCall, PblasEngine, PblasMatrix, PblasRoutine, RoutineLetters } from "../pblas_call.ts";
+import { observe } from "./cublasmp_log.ts";
 import { gridShapeOf } from "./cublasmp_paths.ts";
 import { type CublasMpResources, cublasMpResources } from "./cublasmp_resources.ts";
 import { inMemory } from "./local_gemm.ts";
@@ -117,39 +128,99 @@ function argumentsOf(call: PblasCall, descriptors: Descriptors, target: PblasMat
   }
 }
 
-function run(runtime: Runtime, call: PblasCall): void {
-  const { routine, result } = call;
-  const stream = runtime.stream!;
-  const resources = cublasMpResources(runtime);
-  const symbols = openCublasMpPblas() as unknown as Record<string, NativeFunction | null>;
+/** The routines of the cuBLASMp that is installed. */
+function openRoutines() {
+  return isCurrentCublasMp(openAnyCublasMp()) ? openCublasMpPblas() : openLegacyCublasMpPblas();
+}
+
+/** A routine's two functions: the question for workspace, and the computation. */
+function functionsOf(routine: PblasRoutine): [query: NativeFunction, compute: NativeFunction] {
+  const symbols = openRoutines() as unknown as Record<string, NativeFunction | null>;
   const name = FUNCTIONS[routine];
   const [query, compute] = [symbols[`${name}_bufferSize`], symbols[name]];
-  if (!query || !compute) {
-    throw new ConfigurationError(`${routine} needs cuBLASMp 0.9 or newer. Run: deno task native install cuda`);
-  }
-  // cublasMpTrmm does not work in place.
-  const target = routine === "trmm"
-    ? { ...result, local: LocalArray.empty(call.dtype, result.local.shape, "F", stream) }
-    : result;
+  if (query && compute) return [query, compute];
+  throw new ConfigurationError(`${routine} needs cuBLASMp 0.9 or newer. Run: deno task native install cuda`);
+}
+
+/** The routines allocate memory and wait for the GPU, which a graph cannot hold. */
+function refuseCapture({ handle }: Stream): void {
+  const status = new Int32Array(1);
+  checkCuda(openCudaGraphs().cudaStreamIsCapturing(handle, status), "cudaStreamIsCapturing");
+  if (status[0] === CudaStreamCaptureStatus.None) return;
+  throw new StateError("PBLAS routines cannot be captured in a CUDA graph. Call them before or after Graph.capture.");
+}
+
+/** Bytes of workspace on the GPU and on the host. What cuBLASMp refuses is refused here, on every rank, with its reason. */
+function askForWorkspace(runtime: Runtime, { symbols }: CublasMpResources, call: PblasCall, values: Argument[]) {
+  const name = `${FUNCTIONS[call.routine]}_bufferSize`;
+  const [query] = functionsOf(call.routine);
+  const [device, host] = [new BigUint64Array(1), new BigUint64Array(1)];
+  agree(runtime, call.routine, () => {
+    const code = query(...values, device, host);
+    if (code !== 0) observe(symbols, () => checkCublasMp(query(...values, device, host) || code, name));
+  });
+  return { deviceBytes: Number(device[0]), hostBytes: Number(host[0]) };
+}
+
+function describe({ routine, dtype, m, n, letters, blocks: { grid, blockSize } }: PblasCall): string {
+  return `${routine} (${
+    Object.values(letters).join(", ")
+  }) of ${m} x ${n} ${dtype} in blocks of ${blockSize} on ${grid}`;
+}
+
+function compute(runtime: Runtime, call: PblasCall, target: PblasMatrix): void {
+  const stream = runtime.stream!;
+  const resources = cublasMpResources(runtime);
+  const [, routine] = functionsOf(call.routine);
   using descriptors = new Descriptors(resources, call, runtime);
   const values = [resources.handleOn(stream), ...argumentsOf(call, descriptors, target)];
-  const [device, host] = [new BigUint64Array(1), new BigUint64Array(1)];
-  checkCublasMp(query(...values, device, host), `${name}_bufferSize`);
-  const hostWorkspace = new Uint8Array(Math.max(16, Number(host[0])));
-  resources.keepUntilDone(hostWorkspace);
-  using workspace = new DeviceBuffer(stream, Math.max(256, Number(device[0])));
-  const sizes = [workspace.address, BigInt(workspace.byteLength), hostWorkspace, BigInt(hostWorkspace.length)];
-  checkCublasMp(compute(...values, ...sizes), name);
+  const { deviceBytes, hostBytes } = askForWorkspace(runtime, resources, call, values);
+  const onHost = new Uint8Array(Math.max(16, hostBytes));
+  resources.keepUntilDone(onHost);
+  using workspace = new DeviceBuffer(stream, Math.max(256, deviceBytes));
+  const sizes = [workspace.address, BigInt(workspace.byteLength), onHost, BigInt(onHost.length)];
+  checkCublasMp(routine(...values, ...sizes), `${FUNCTIONS[call.routine]}, ${describe(call)},`);
+}
+
+/** Of several errors the first: on a GPU that has failed, freeing memory fails as well. */
+function firstOf(error: unknown): unknown {
+  return error instanceof SuppressedError ? firstOf(error.suppressed) : error;
+}
+
+function run(runtime: Runtime, call: PblasCall): void {
+  const { routine, result } = call;
+  // cublasMpTrmm does not work in place.
+  const target = routine === "trmm"
+    ? { ...result, local: LocalArray.empty(call.dtype, result.local.shape, "F", runtime.stream) }
+    : result;
+  try {
+    compute(runtime, call, target);
+  } catch (error) {
+    throw firstOf(error);
+  }
   if (target === result) return;
   result.local.set(target.local);
   target.local.release();
 }
 
+/**
+ * cublasMpTrsm has failed on a GPU of a 2 x 2 grid; grids along the systems, which are independent of each other, need
+ * less of it.
+ */
+function isAlongSystems({ shape: [rows, columns] }: ProcessGrid, { side }: RoutineLetters): boolean {
+  return (side === "left" ? rows : columns) === 1;
+}
+
 /** cuBLASMp's routines. */
 export const cublasMpPblas: PblasEngine = {
   name: "cublasmp",
-  accepts: ({ size }, grid) => gridShapeOf(grid, size) !== null,
-  refuses: (routine, [m, n]) =>
-    routine === "tradd" && m !== n ? "tradd takes square matrices only on GPUs; add the rest with geadd" : null,
+  squareOnly: ["tradd"],
+  accepts: ({ size }, grid, routine, letters) =>
+    gridShapeOf(grid, size) !== null && (routine !== "trsm" || isAlongSystems(grid, letters)),
+  open({ stream }) {
+    refuseCapture(stream!);
+    openRoutines();
+    return "";
+  },
   run,
 };

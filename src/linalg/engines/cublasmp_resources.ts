@@ -4,75 +4,129 @@
  *
  * @module
  */
-import { checkCublasMp, type CublasMp, CublasMpGridLayout, openCublasMp } from "../../../ffi/cublasmp.ts";
+import {
+  type AnyCublasMp,
+  checkCublasMp,
+  CublasMpGridLayout,
+  isCurrentCublasMp,
+  openAnyCublasMp,
+} from "../../../ffi/cublasmp.ts";
+import type { LocalArray } from "../../array/local_array.ts";
+import { allocateSymmetric, SymmetricBuffer } from "../../memory/symmetric.ts";
 import { beforeMpiEnds } from "../../runtime/mpi.ts";
 import type { Runtime } from "../../runtime/runtime.ts";
-import type { Stream } from "../../runtime/stream.ts";
+import type { Event, Stream } from "../../runtime/stream.ts";
 import type { GridShape } from "./cublasmp_paths.ts";
 
-/** Workspace that cuBLASMp reaches on all ranks: NCCL symmetric memory, registered with every grid that uses it. */
-interface SharedWorkspace {
-  /** The same on all ranks. */
-  readonly id: number;
+/** A plan's use of memory that cuBLASMp reaches on all ranks. */
+export interface Workspace {
+  /** Where it lies. */
+  readonly address: bigint;
+  /** The bytes that were asked for, by the rank that asked for the most. */
+  readonly byteLength: number;
+}
+
+/** Workspace of NCCL symmetric memory, registered with every grid that uses it. */
+interface RegisteredWorkspace {
   /** Where it lies. */
   readonly address: bigint;
   /** Its size, the same on all ranks. */
   readonly byteLength: number;
-  /** The grid that allocated it. */
-  readonly owner: bigint;
+  /** The grid that allocated it; null if NVSHMEM did. */
+  readonly owner: bigint | null;
   /** The other grids that it is registered with. */
   readonly registered: Set<bigint>;
-  isUsed: boolean;
 }
 
-/** A plan's use of workspace; disposing gives it back for the next plan. */
-export interface WorkspaceUse extends Disposable {
-  /** Where it lies. */
-  readonly address: bigint;
-  /** Its size. */
-  readonly byteLength: number;
-  /** The bytes that were asked for, by the rank that asked for the most. */
-  readonly needed: number;
-}
-
-/** Sizes are rounded up to this, so that plans of similar sizes share. */
+/** Sizes are rounded up to this. */
 const GRANULARITY = 2 ** 21;
+
+/** NCCL's windows end at multiples of this many bytes. */
+const WINDOW_ALIGNMENT = 4096;
+
+/** The part of a GPU's memory that the first workspace takes at least, so that most later plans find it large enough. */
+const FIRST_SHARE = 1 / 128;
 
 /** cuBLASMp on the GPUs of a runtime. */
 export class CublasMpResources {
   readonly #runtime: Runtime;
-  readonly #library: CublasMp;
+  readonly #library: AnyCublasMp;
   readonly #handle: bigint;
   readonly #grids = new Map<string, bigint>();
-  readonly #workspaces: SharedWorkspace[] = [];
+  /** Each larger than the one before. Plans and captured graphs may still use the smaller ones. */
+  readonly #workspaces: RegisteredWorkspace[] = [];
+  /** Memory of the user's, and the grids that it is registered with. */
+  readonly #buffers = new Map<bigint, Set<bigint>>();
   readonly #kept: unknown[] = [];
   #stream: bigint;
-  #made = 0;
+  /** The end of the last product on another stream than the runtime's. */
+  #elsewhere: { readonly event: Event; stream: Stream } | null = null;
+  #isElsewhere = false;
 
   /** Collective: begins with the NCCL communicator, if that is not there yet. */
   constructor(runtime: Runtime) {
     const out = new BigUint64Array(1);
     runtime.nccl();
     this.#runtime = runtime;
-    this.#library = openCublasMp();
+    this.#library = openAnyCublasMp();
     this.#stream = runtime.stream!.handle;
-    checkCublasMp(this.#library.symbols.cublasMpCreate(out, this.#stream), "cublasMpCreate");
+    checkCublasMp(this.symbols.cublasMpCreate(out, this.#stream), "cublasMpCreate");
     this.#handle = out[0];
     beforeMpiEnds(() => this.#free());
   }
 
-  /** cuBLASMp's functions. */
-  get symbols(): CublasMp["symbols"] {
+  /** cuBLASMp's functions that all versions have. */
+  get symbols(): AnyCublasMp["symbols"] {
     return this.#library.symbols;
   }
 
-  /** The `cublasMpHandle_t`, whose work goes to the given stream from now on. */
+  /** cuBLASMp's version, such as 1000 for 0.10.0. */
+  get version(): number {
+    return this.#library.version;
+  }
+
+  /** Whether the next product on the runtime's stream needs nothing but the call. */
+  get isSettled(): boolean {
+    return !this.#isElsewhere;
+  }
+
+  /** The `cublasMpHandle_t`, whose work goes to the given stream until {@linkcode end}, or for good to the runtime's. */
   handleOn(stream: Stream): bigint {
     if (stream.handle !== this.#stream) {
       checkCublasMp(this.symbols.cublasMpSetStream(this.#handle, stream.handle), "cublasMpSetStream");
       this.#stream = stream.handle;
     }
     return this.#handle;
+  }
+
+  /** Products share workspace: have one that begins on this stream wait for the last one on another. */
+  begin(on: Stream): void {
+    const own = this.#runtime.stream!;
+    if (on !== own) on.wait(own);
+    if (!this.#isElsewhere || this.#elsewhere!.stream === on) return;
+    const { event } = this.#elsewhere!;
+    if (!event.isDone) on.wait(event);
+    if (on === own) this.#isElsewhere = false;
+  }
+
+  /**
+   * Note the end of a product on another stream than the runtime's. The handle goes back to that one: cuBLASMp fails if
+   * the stream of its handle was destroyed.
+   */
+  end(on: Stream): void {
+    this.handleOn(this.#runtime.stream!);
+    if (this.#elsewhere === null) {
+      this.#elsewhere = { event: on.record(), stream: on };
+    } else {
+      this.#elsewhere.event.record(on);
+      this.#elsewhere.stream = on;
+    }
+    this.#isElsewhere = true;
+  }
+
+  /** Have the runtime's stream wait for products on others, so that what they used may be freed in its order. */
+  settle(): void {
+    this.begin(this.#runtime.stream!);
   }
 
   /** Keep host memory that work on the runtime's stream may still use. */
@@ -97,59 +151,89 @@ export class CublasMpResources {
   }
 
   /**
-   * Workspace of at least so many bytes, which the ranks need not agree on, registered with these grids. Collective.
+   * Workspace of at least so many bytes, which the ranks need not agree on, registered with these grids. All plans share
+   * it, and their products run one after the other. Collective.
    */
-  workspace(bytes: number, grids: readonly bigint[]): WorkspaceUse {
-    const { communicator } = this.#runtime;
-    const [needed] = communicator.allReduce(Float64Array.of(bytes), { op: "max" });
-    const size = Math.max(GRANULARITY, Math.ceil(needed / GRANULARITY) * GRANULARITY);
-    // A plan may have been disposed of on some ranks only: take what is free on all of them.
-    const isFree = Int8Array.from(this.#workspaces, ({ isUsed, byteLength }) => isUsed || byteLength < size ? 0 : 1);
-    const isFreeEverywhere = communicator.allReduce(isFree, { op: "min" });
-    const fitting = this.#workspaces.filter((_, i) => isFreeEverywhere[i] === 1);
-    fitting.sort((one, other) => one.byteLength - other.byteLength || one.id - other.id);
-    const workspace = fitting[0] ?? this.#allocate(size, grids[0]);
+  workspace(bytes: number, grids: readonly bigint[]): Workspace {
+    const [needed] = this.#runtime.communicator.allReduce(Float64Array.of(bytes), { op: "max" });
+    let workspace = this.#workspaces.at(-1);
+    if (workspace === undefined || workspace.byteLength < needed) {
+      const usual = workspace === undefined ? this.#runtime.device.memoryBytes * FIRST_SHARE : 0;
+      const size = Math.ceil(Math.max(1, needed, usual) / GRANULARITY) * GRANULARITY;
+      this.#workspaces.push(workspace = this.#allocate(size, grids[0]));
+    }
     for (const grid of grids) this.#register(workspace, grid);
-    workspace.isUsed = true;
-    const { address, byteLength } = workspace;
-    return {
-      address,
-      byteLength,
-      needed,
-      [Symbol.dispose]: () => {
-        workspace.isUsed = false;
-      },
-    };
+    return { address: workspace.address, byteLength: needed };
   }
 
-  #allocate(byteLength: number, owner: bigint): SharedWorkspace {
+  /**
+   * Register a matrix with a grid if it lies at the beginning of NCCL's symmetric memory, so that cuBLASMp sends it from
+   * there. Until that memory is freed. Collective at its first use.
+   */
+  share(matrix: LocalArray, grid: bigint): void {
+    const { buffer } = matrix;
+    const library = this.#library;
+    if (!(buffer instanceof SymmetricBuffer) || buffer.backend !== "nccl" || !isCurrentCublasMp(library)) return;
+    const { address, byteLength } = buffer;
+    if (matrix.address !== address) return;
+    let grids = this.#buffers.get(address);
+    if (grids?.has(grid)) return;
+    if (grids === undefined) {
+      this.#buffers.set(address, grids = new Set());
+      buffer.beforeEnd(() => this.#unshare(address));
+    }
+    const size = BigInt(Math.ceil(byteLength / WINDOW_ALIGNMENT) * WINDOW_ALIGNMENT);
+    checkCublasMp(library.symbols.cublasMpBufferRegister(grid, address, size), "cublasMpBufferRegister");
+    grids.add(grid);
+  }
+
+  #unshare(address: bigint): void {
+    const library = this.#library;
+    const grids = this.#buffers.get(address) ?? [];
+    this.#buffers.delete(address);
+    if (!isCurrentCublasMp(library)) return;
+    this.settle();
+    this.#runtime.stream!.synchronize();
+    for (const grid of grids) {
+      checkCublasMp(library.symbols.cublasMpBufferDeregister(grid, address), "cublasMpBufferDeregister");
+    }
+  }
+
+  #allocate(byteLength: number, owner: bigint): RegisteredWorkspace {
+    const library = this.#library;
+    const registered = new Set<bigint>();
+    if (!isCurrentCublasMp(library)) {
+      const request = { bytes: byteLength, backend: "nvshmem", makeSymmetric: true, facts: {}, offer: null } as const;
+      const { buffer: { address } } = allocateSymmetric(this.#runtime, () => request);
+      return { address, byteLength, owner: null, registered };
+    }
     const out = new BigUint64Array(1);
-    checkCublasMp(this.symbols.cublasMpMalloc(owner, out, BigInt(byteLength)), "cublasMpMalloc");
-    const workspace = {
-      id: this.#made++,
-      address: out[0],
-      byteLength,
-      owner,
-      registered: new Set<bigint>(),
-      isUsed: false,
-    };
-    this.#workspaces.push(workspace);
-    return workspace;
+    checkCublasMp(library.symbols.cublasMpMalloc(owner, out, BigInt(byteLength)), "cublasMpMalloc");
+    return { address: out[0], byteLength, owner, registered };
   }
 
-  #register({ address, byteLength, owner, registered }: SharedWorkspace, grid: bigint): void {
-    if (grid === owner || registered.has(grid)) return;
-    checkCublasMp(this.symbols.cublasMpBufferRegister(grid, address, BigInt(byteLength)), "cublasMpBufferRegister");
+  #register({ address, byteLength, owner, registered }: RegisteredWorkspace, grid: bigint): void {
+    const library = this.#library;
+    if (!isCurrentCublasMp(library) || grid === owner || registered.has(grid)) return;
+    const { symbols } = library;
+    checkCublasMp(symbols.cublasMpBufferRegister(grid, address, BigInt(byteLength)), "cublasMpBufferRegister");
     registered.add(grid);
   }
 
   #free(): void {
+    const library = this.#library;
+    this.settle();
     this.#runtime.stream!.synchronize();
-    for (const { address, owner, registered } of this.#workspaces) {
-      for (const grid of registered) {
-        checkCublasMp(this.symbols.cublasMpBufferDeregister(grid, address), "cublasMpBufferDeregister");
+    for (const address of [...this.#buffers.keys()]) this.#unshare(address);
+    this.#elsewhere?.event[Symbol.dispose]();
+    if (isCurrentCublasMp(library)) {
+      const { symbols } = library;
+      for (const { address, owner, registered } of this.#workspaces) {
+        for (const grid of registered) {
+          checkCublasMp(symbols.cublasMpBufferDeregister(grid, address), "cublasMpBufferDeregister");
+        }
+        checkCublasMp(symbols.cublasMpFree(owner!, address), "cublasMpFree");
       }
-      checkCublasMp(this.symbols.cublasMpFree(owner, address), "cublasMpFree");
     }
     for (const grid of this.#grids.values()) {
       checkCublasMp(this.symbols.cublasMpGridDestroy(grid), "cublasMpGridDestroy");

@@ -20,26 +20,47 @@ interface Placed {
 
 /** One matrix of a call on this rank. */
 export class GivenStaging {
-  /** What is copied in an execution, in words. */
-  readonly copies: readonly string[];
   readonly #runtime: Runtime;
   readonly #stored: Distribution;
   readonly #given: GivenMatrix;
   readonly #buffer: LocalArray | null;
+  readonly #name: string;
+  readonly #isDense: boolean;
+  /** Whether gaps between columns had to be closed. */
+  #hadGaps = false;
   #temporary: LocalArray[] = [];
 
-  /** Plan for a matrix that is stored in a distribution, column-major; `name` is what reports call it. */
-  constructor(runtime: Runtime, stored: Distribution, given: GivenMatrix, dtype: DType, name: string) {
-    const { distribution, isMoved, isTransposed, padded } = given;
+  /**
+   * Plan for a matrix that is stored in a distribution, column-major; `name` is what reports call it. With `isDense` its
+   * columns must follow each other without gaps.
+   */
+  constructor(
+    runtime: Runtime,
+    stored: Distribution,
+    given: GivenMatrix,
+    dtype: DType,
+    name: string,
+    isDense: boolean,
+  ) {
+    const { distribution, isTransposed, padded } = given;
     this.#runtime = runtime;
     this.#stored = stored;
     this.#given = given;
     const shape = padded ?? distribution.localShape(runtime.rank);
     this.#buffer = isTransposed || padded !== null ? LocalArray.zeros(dtype, shape, "F", runtime.stream) : null;
-    this.copies = [
+    this.#name = name;
+    this.#isDense = isDense;
+  }
+
+  /** What is copied in an execution, in words. */
+  get copies(): readonly string[] {
+    const { distribution, isMoved, isTransposed, padded } = this.#given;
+    const name = this.#name;
+    return [
       ...isMoved ? [`${name} redistributed: ${distribution}`] : [],
       ...isTransposed ? [`${name} transposed on each rank`] : [],
       ...padded ? [`${name} padded to ${padded[0]} x ${padded[1]} on each rank`] : [],
+      ...this.#hadGaps ? [`${name} copied to close gaps between its columns`] : [],
     ];
   }
 
@@ -55,7 +76,7 @@ export class GivenStaging {
 
   /** The part as cuBLASMp takes it. Collective if it is moved. */
   bring(stored: LocalArray): LocalArray {
-    if (this.isDirect && stored.isOnDevice) return stored;
+    if (this.isDirect && stored.isOnDevice) return this.#hasGaps(stored) ? this.#keep(stored.copy("F")) : stored;
     const placed = this.#move(this.#onDevice(this.#seen(stored)), this.#given.distribution);
     if (this.#buffer === null) return placed.local;
     this.#inner(placed.local.shape).set(placed.local);
@@ -65,7 +86,7 @@ export class GivenStaging {
   /** Where the result is computed: D itself, if it can be. */
   target(stored: LocalArray): LocalArray {
     if (this.#buffer !== null) return this.#buffer;
-    if (this.isDirect && stored.isOnDevice) return stored;
+    if (this.isDirect && stored.isOnDevice && !this.#hasGaps(stored)) return stored;
     const shape = this.#given.distribution.localShape(this.#runtime.rank);
     return this.#keep(LocalArray.empty(stored.dtype, shape, "F", this.#runtime.stream));
   }
@@ -91,6 +112,11 @@ export class GivenStaging {
   free(): void {
     this.release();
     this.#buffer?.release();
+  }
+
+  #hasGaps(stored: LocalArray): boolean {
+    if (!this.#isDense || stored.isDense("F")) return false;
+    return this.#hadGaps = true;
   }
 
   /** The stored part with rows and columns as cuBLASMp sees them. */

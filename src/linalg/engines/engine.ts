@@ -10,7 +10,7 @@ import type { ComputeType } from "../compute_type.ts";
 import type { Epilog, EpilogValues } from "../epilog.ts";
 import type { AlgorithmName } from "../options.ts";
 import type { LocalOperands, MatmulProblem } from "../problem.ts";
-import type { QuantizationValues } from "../quantization.ts";
+import type { QuantizationValues, Scaling } from "../quantization.ts";
 
 /** Why an engine cannot run a problem, and what can. */
 export interface Refusal {
@@ -58,6 +58,8 @@ export interface EngineRequest {
   readonly epilog: Epilog;
   /** The algorithm that was asked for, or `default`. */
   readonly algorithm: string;
+  /** What shares a scale in A and B; each is scaled as a whole if null or left out. */
+  readonly scaling?: Scaling | null;
   /** What only GPUs look at. */
   readonly settings?: GpuSettings;
 }
@@ -70,7 +72,7 @@ export interface EngineValues {
   readonly beta: Scalar;
   /** Bias, aux inputs: this rank's parts. */
   readonly epilog: EpilogValues;
-  /** Scales of 8-bit operands. */
+  /** Scales of 8-bit operands; arrays of them have the rows and columns of the problem's column-major matrices. */
   readonly scales: QuantizationValues;
 }
 
@@ -82,6 +84,8 @@ export interface EnginePlan extends Disposable {
   readonly workspaceBytes: number;
   /** Multiply, on a GPU's stream if there is one. Collective. Returns the extra outputs of the epilog. */
   execute(operands: LocalOperands, values: EngineValues, stream?: Stream | null): EpilogValues;
+  /** Let go of what executions were given, if the plan keeps any of it. */
+  release?(): void;
 }
 
 /** A way to run matmuls. */

@@ -27,9 +27,11 @@ interface Description {
 
 function describe(distribution: Distribution, context: number, rank: number): Description {
   const blocks = asBlocks(distribution)!;
-  const [rows, columns] = distribution.globalShape!;
+  const extents = distribution.globalShape!;
+  // A block that covers the matrix may be larger than a 32-bit integer; one of the matrix's extent is the same.
+  const blockSizes = blocks.blockSizes.map((size, dimension) => Math.min(size, Math.max(1, extents[dimension])));
   return {
-    descriptor: integers(BLOCK_CYCLIC_2D, context, rows, columns, ...blocks.blockSizes, ...blocks.firstProcess, 1),
+    descriptor: integers(BLOCK_CYCLIC_2D, context, ...extents, ...blockSizes, ...blocks.firstProcess, 1),
     localRows: blocks.localShape(rank)[0],
   };
 }

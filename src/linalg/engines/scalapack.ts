@@ -17,6 +17,7 @@ import { applyEpilog, type Epilog, type EpilogValues, isTrivial, needsRealNumber
 import type { LocalOperands, MatmulProblem, Matrix } from "../problem.ts";
 import { AllGatherGemm } from "./all_gather_gemm.ts";
 import { asBlock, completeLocalSums, globalSums, type RealVector, take, vector } from "./bias_gradient.ts";
+import { applyScales, scalarOf } from "./block_scaling.ts";
 import type { AlgorithmReport, EnginePlan, EngineRequest, EngineValues, MatmulEngine, Refusal } from "./engine.ts";
 import { GemmAllReduce, GemmReduceScatter } from "./gemm_reduce.ts";
 import { type Kernel, type KernelContext, LocalGemm } from "./kernel.ts";
@@ -159,10 +160,13 @@ class ScalapackPlan implements EnginePlan {
   execute(operands: LocalOperands, { alpha, beta, epilog, scales }: EngineValues): EpilogValues {
     const a = this.#a.bring(operands.a);
     const b = this.#b.bring(operands.b);
+    // 8-bit factors were widened, so that these are copies.
+    if (typeof scales.a === "object") applyScales(a, this.#strategy.a, scales.a);
+    if (typeof scales.b === "object") applyScales(b, this.#strategy.b, scales.b);
     const product = this.#d.product(operands.d);
     const addend = operands.c !== null && !isZero(beta) ? operands.c : null;
     if (addend) this.#load(addend, product);
-    const factor = (scales.a ?? 1) * (scales.b ?? 1);
+    const factor = scalarOf(scales.a) * scalarOf(scales.b);
     const addendFactor = addend ? scales.c ?? 1 : 0;
     this.#kernel.multiply(a, b, product, alpha, factor, beta, addendFactor);
     const d = this.#d.collect(operands.d);

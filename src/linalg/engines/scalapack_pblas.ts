@@ -32,7 +32,8 @@ const BLOCK_CYCLIC_2D = 1;
 /** The array descriptor: DTYPE_, CTXT_, M_, N_, MB_, NB_, RSRC_, CSRC_, LLD_. */
 function descriptor(call: PblasCall, { distribution, local }: PblasMatrix, context: number): Int32Array<ArrayBuffer> {
   const [rows, columns] = distribution.globalShape!;
-  const { blockSize } = call.blocks;
+  // A block that covers the matrix may be larger than a 32-bit integer.
+  const blockSize = Math.min(call.blocks.blockSize, Math.max(1, rows, columns));
   const leading = Math.max(1, local.shape[0], local.size === 0 ? 1 : inMemory(local).leadingDimension);
   return Int32Array.of(BLOCK_CYCLIC_2D, context, rows, columns, blockSize, blockSize, 0, 0, leading);
 }
@@ -107,8 +108,8 @@ function callRoutine(pblas: Pblas, call: PblasCall, context: number, passed: Arg
 /** ScaLAPACK's routines. */
 export const scalapackPblas: PblasEngine = {
   name: "scalapack",
+  squareOnly: [],
   accepts: () => true,
-  refuses: () => null,
   open: scalapackLibrary,
   run(runtime: Runtime, call: PblasCall): void {
     const scalapack = openScalapack(runtime.threads);

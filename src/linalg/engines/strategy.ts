@@ -241,7 +241,7 @@ function* gridCandidates(problem: MatmulProblem): Generator<Candidate> {
  * About what p?gemm sends: one matrix stays, the others go along the rows or columns of the grid. A factor whose k lies
  * across the grid's other direction than that of the one that stays is turned first.
  */
-export function panelTraffic(problem: MatmulProblem, { shape: [rows, columns] }: ProcessGrid): number {
+function panelTraffic(problem: MatmulProblem, { shape: [rows, columns] }: ProcessGrid): number {
   const [a, b, d] = [problem.a, problem.b, problem.d].map((matrix) => bytesOf(matrix, problem));
   const dStays = (columns - 1) * a + (rows - 1) * b;
   const aStays = rows * b + (columns - 1) * d;

@@ -12,7 +12,6 @@ import {
   Slab,
 } from "../../../src/distribution/mod.ts";
 import { bindTo } from "../../../src/distribution/distribution.ts";
-import { blockCyclicParameters } from "../../../src/distribution/block_cyclic.ts";
 
 // deno-lint-ignore no-explicit-any
 const wrong = (value: unknown) => value as any;
@@ -192,7 +191,6 @@ const cases: Record<string, [() => unknown, new (...args: never[]) => Error, ...
   "unbound: toSVG": [() => Slab.Y.toSVG(), DistributionError, "toSVG", "bind it first"],
   "unbound: slice": [() => Slab.Y.slice([[0, 1]]), DistributionError, "slice", "bind it first"],
   "unbound: coincidesWith": [() => slab.coincidesWith(Slab.X), DistributionError, "bind it first"],
-  "unbound: parameters": [() => blockCyclicParameters(Slab.X), DistributionError, "bind it first"],
   "rank outside": [() => slab.localShape(2), RangeError, "rank", "at most 1", "got 2"],
   "rank negative": [() => slab.ranges(-1), RangeError, "rank", "at least 0"],
   "rank of a wrong type": [() => slab.ranges(wrong("0")), TypeError, "rank must be a number"],
@@ -203,6 +201,7 @@ const cases: Record<string, [() => unknown, new (...args: never[]) => Error, ...
   "slice: count": [() => slab.slice([[0, 1]]), ShapeError, "ranges has 1 entries", "2 dimensions"],
   "slice: inverted": [() => slab.slice([[3, 2], [0, 4]]), RangeError, "end of range 0", "at least 3"],
   "slice: outside": [() => slab.slice([[0, 5], [0, 5]]), RangeError, "end of range 1", "at most 4"],
+  "slice: no range": [() => slab.slice(wrong([0, 2])), TypeError, "range 0", "[start, end], got 0"],
   "slice: no array": [() => slab.slice(wrong("all")), TypeError, "[start, end]"],
   "transpose: axes": [() => slab.transpose([0, 2]), DistributionError, "axes", "0..1", "[0, 2]"],
   "to: no class": [() => slab.to(wrong("Box")), TypeError, "class of a distribution", "Box"],

@@ -7,6 +7,7 @@ import {
   ProcessGrid,
   Replicated,
   Slab,
+  Sliced,
 } from "../../../src/distribution/mod.ts";
 import { inferDistribution, inferOrder } from "../../../src/linalg/inference.ts";
 
@@ -77,9 +78,13 @@ Deno.test("2-D blocks stay on the grid of the factors", () => {
   assertEquals(blocksOn(grid, mixed), [4, 2]);
 });
 
-Deno.test("boxes give rows", () => {
+Deno.test("boxes, and slices that are none, give rows", () => {
   const box = Slab.X.bind([M, K], P).to(Box);
   assertEquals(String(infer(box, Slab.Y)), "Slab.X");
+  const whole = new BlockCyclic(new ProcessGrid({ shape: [P, 1] }), [2, 1]).bind([M + 1, K], P);
+  const slice = whole.slice([[1, M + 1], [0, K]]);
+  assert(slice instanceof Sliced);
+  assertEquals(String(infer(slice, Slab.Y)), "Slab.X");
 });
 
 Deno.test("D's order is c's, else the one asked for, else that of both factors, else C", () => {

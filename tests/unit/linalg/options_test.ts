@@ -1,6 +1,6 @@
 import { assertEquals, assertThrows } from "@std/assert";
 import { ALGORITHM_NAMES, MATMUL_OPTION_KEYS, RESET_OPTION_KEYS } from "../../../src/linalg/options.ts";
-import { checkBoolean, checkKeys, checkName, nearest } from "../../../src/options.ts";
+import { checkBoolean, checkKeys, checkName, describe, nearest } from "../../../src/options.ts";
 
 Deno.test("an unknown key is refused with the nearest allowed one", () => {
   const meant: Record<string, string> = {
@@ -34,6 +34,26 @@ Deno.test("names and booleans are checked", () => {
   checkBoolean("inplace", undefined);
   checkBoolean("inplace", false);
   assertThrows(() => checkBoolean("inplace", "yes"), TypeError, "true or false");
+});
+
+Deno.test("describe() is brief, and tells classes and values apart", () => {
+  class Slab {}
+  const table: [value: unknown, text: string][] = [
+    [undefined, "undefined"],
+    [null, "null"],
+    [-0.5, "-0.5"],
+    [3n, "3n"],
+    ["sum", '"sum"'],
+    ["x".repeat(1e6), `"${"x".repeat(80)}…"`],
+    [Slab, "the class Slab"],
+    [new Slab(), "a Slab"],
+    [() => {}, "the function"],
+    [[1, "a", null], '[1, "a", null]'],
+    [Array(20).fill(0), "[0, 0, 0, 0, 0, 0, 0, 0, …]"],
+    [new Int8Array(9), "an Int8Array"],
+    [{ order: "C" }, "an object with the keys [order]"],
+  ];
+  for (const [value, text] of table) assertEquals(describe(value), text);
 });
 
 Deno.test("the nearest word is the one with the fewest edits", () => {

@@ -1,6 +1,14 @@
 import { assertEquals, assertThrows } from "@std/assert";
-import { DTypeError } from "../../../src/errors.ts";
-import { type OperandTypes, type QuantizationScales, quantizationValues } from "../../../src/linalg/quantization.ts";
+import { DTypeError, ShapeError } from "../../../src/errors.ts";
+import {
+  checkSameScaling,
+  indicesPerScale,
+  type OperandTypes,
+  type QuantizationScales,
+  quantizationValues,
+  scaleFacts,
+  scalingOf,
+} from "../../../src/linalg/quantization.ts";
 
 const NARROW: OperandTypes = { a: "float8_e4m3", b: "float8_e5m2", c: "bfloat16", d: "float8_e4m3" };
 const WIDE: OperandTypes = { a: "float32", b: "float32", c: null, d: "float32" };
@@ -28,4 +36,22 @@ Deno.test("a scale must be one positive finite number", () => {
   assertThrows(() => quantizationValues({ a: "1", b: 1 } as unknown as QuantizationScales, types), TypeError);
   const misspelt = { A: 1, b: 1 } as unknown as QuantizationScales;
   assertThrows(() => quantizationValues(misspelt, types), TypeError, 'no key "A"');
+});
+
+Deno.test("extents and counts tell how many indices share a scale", () => {
+  assertEquals(indicesPerScale(256, 256), 1);
+  assertEquals(indicesPerScale(256, 2), 128);
+  assertEquals(indicesPerScale(300, 3), 128);
+  assertEquals(indicesPerScale(300, 1), 300);
+});
+
+Deno.test("numbers scale tensors, and modes must stay as they were", () => {
+  const factors = { a: { shape: [4, 4], summed: 0 }, b: { shape: [4, 4], summed: 0 } } as const;
+  assertEquals(scalingOf({ a: 1, b: 2 }, factors, { ...NARROW, d: "bfloat16" }), null);
+  assertEquals(scaleFacts({ a: 1, b: 2 }), { a: 1, b: 2 });
+  const scaling = { a: "vector_128", b: "block_128x128" } as const;
+  checkSameScaling(scaling, { ...scaling });
+  checkSameScaling(null, null);
+  assertThrows(() => checkSameScaling(null, scaling), ShapeError, "quantizationScales.a scales by tensor");
+  assertThrows(() => checkSameScaling({ ...scaling, b: "vector_128" }, scaling), ShapeError, "b scales by vector_128");
 });
