@@ -448,6 +448,33 @@ const REQUEST = {
   wheelFolders: ["cublasmp/cu13/lib", "cublasmp/cu12/lib"],
 };
 
+/** The files of libraries of a name that the process has mapped; none if it may not look. */
+function mappedFiles(name: string): string[] {
+  let maps: string;
+  try {
+    maps = Deno.readTextFileSync("/proc/self/maps");
+  } catch {
+    return [];
+  }
+  const paths = maps.split("\n").flatMap((line) => line.match(/\S+\/[^/]+$/)?.[0] ?? []);
+  return [...new Set(paths)].filter((path) => path.slice(path.lastIndexOf("/") + 1).startsWith(name));
+}
+
+/**
+ * Refuse two NCCLs in one process: cuBLASMp would call the first with communicators of the other.
+ *
+ * @throws {ConfigurationError} naming both files.
+ */
+export function refuseSecondNccl(files: readonly string[]): void {
+  if (files.length < 2) return;
+  throw new ConfigurationError(
+    `This process has ${files.length} NCCLs, and cuBLASMp needs one: ${
+      files.join(" and ")
+    }. Something opened the first ` +
+      `by its bare name. Call runtime.nccl() before it does, or put the folder of the right one first in LD_LIBRARY_PATH.`,
+  );
+}
+
 let current: CublasMp | undefined;
 let legacy: LegacyCublasMp | undefined;
 let pblas: Deno.DynamicLibrary<typeof CUBLASMP_PBLAS_SYMBOLS>["symbols"] | undefined;
@@ -477,6 +504,7 @@ export function openCublasMp(options: MulticastOptions = {}): CublasMp {
   if (current) return current;
   openCudaRuntime();
   requireNcclVersion(openNccl(options), MINIMUM_NCCL, "cuBLASMp");
+  refuseSecondNccl(mappedFiles("libnccl.so"));
   openCublas();
   const library = openCudaLibrary(REQUEST, CUBLASMP_SYMBOLS);
   return current = { ...library, version: versionOf(library.symbols) };

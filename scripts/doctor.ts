@@ -178,7 +178,13 @@ const row = (name: string, text: string) => console.log(`${style("bold", name.pa
 
 function verdict({ canMultiply, error }: Pick<Probe, "canMultiply" | "error">): string {
   const text = canMultiply ? style("green", "works") : style("red", "does not work");
-  return error ? `${text}: ${oneLine(error)}` : text;
+  return error ? `${text}: ${firstLine(error)}` : text;
+}
+
+/** Of a message with a list, such as of all places where a library is not, only what it begins with. */
+function firstLine(message: string): string {
+  const [first, ...others] = message.split("\n");
+  return others.length === 0 ? first : `${first.replace(/ Tried:$/, "")} (in full: doctor --json)`;
 }
 
 function printGpus(gpus: GpuFindings): void {

@@ -194,7 +194,7 @@ export function commandLine(
       args.push(...set.flatMap((name) => ["-x", name]));
     }
   } else {
-    // Ranks that wait for each other would use up their time slices; MPICH 4.0 knows no cure.
+    // Ranks that wait for each other would use up their time slices.
     if (yieldsWhenIdle) {
       env.MPIR_CVAR_ENABLE_HEAVY_YIELD = "1";
       env.MPIR_CVAR_CH4_PROGRESS_THROTTLE = "1";
@@ -237,4 +237,9 @@ export function parseTag(line: string, launcher: Launcher): { rank: number; text
 
 function isBeforeFive({ version }: Launcher): boolean {
   return Number.parseInt(version) < 5;
+}
+
+/** Whether ranks can share a core in reasonable time; those of MPICH 4.0 use up their time slices while they wait. */
+export function canShareCores({ kind, version }: Launcher): boolean {
+  return kind === "open_mpi" || Number.parseFloat(version) > 4.0;
 }

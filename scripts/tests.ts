@@ -5,7 +5,7 @@
  */
 import { dirname, join } from "node:path";
 import { printFile, runTestFile } from "./cluster_tests.ts";
-import { describeLauncher, findLaunchers, identifyLauncher, type Launcher } from "./launcher.ts";
+import { canShareCores, describeLauncher, findLaunchers, identifyLauncher, type Launcher } from "./launcher.ts";
 import { count, type FileResult, type MergedTest, summary } from "./merge.ts";
 import { installCpu } from "./native/install.ts";
 import { probeLauncher } from "./setup.ts";
@@ -187,6 +187,13 @@ async function findStacks(): Promise<Stack[]> {
   return stacks;
 }
 
+/** The numbers of ranks to test with: all under the newest MPI of each family, few under the others. */
+function ranksFor(stack: Stack, stacks: readonly Stack[]): readonly number[] {
+  if (isNewest(stack, stacks)) return allRanks;
+  const most = canShareCores(stack.launcher) ? Infinity : Math.max(2, navigator.hardwareConcurrency);
+  return fewRanks.filter((ranks) => ranks <= most);
+}
+
 /** Whether a stack has the newest MPI of its family. */
 function isNewest({ launcher, canMultiply }: Stack, stacks: readonly Stack[]): boolean {
   const release = (version: string) => Number.parseFloat(version);
@@ -243,12 +250,11 @@ export async function test(args: string[]): Promise<number> {
     if (stacks.length === 0) throw new CommandError("no MPI here has a ScaLAPACK that works; see deno task doctor", 1);
     console.log(`tested under:\n${stacks.map(({ name }) => `  ${name}`).join("\n")}`);
     for (const stack of stacks) {
-      const sizes = isNewest(stack, stacks) ? allRanks : fewRanks;
       const files = testFiles("tests/cluster").filter((file) =>
         file.includes(values.filter) && (stack.canMultiply || runtimeTests.test(file))
       );
       for (const file of files) {
-        for (const ranks of sizes) take(await runClusterTest(stack, file, ranks));
+        for (const ranks of ranksFor(stack, stacks)) take(await runClusterTest(stack, file, ranks));
       }
     }
   }

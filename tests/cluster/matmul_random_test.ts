@@ -165,7 +165,8 @@ clusterTest("random products", (runtime) => {
       ...it.addend !== "inplace" && it.distribution && { distribution: it.distribution },
       ...!c && it.order && { order: it.order },
     };
-    const what = `seed ${seed}, product ${step}: ${a} times ${b}, ${JSON.stringify(qualifiers)}, c ${c}, ` +
+    const what = `seed ${seed}, product ${step}: ${a} times ${b}, ${JSON.stringify(qualifiers)}, alpha ${it.alpha}, ` +
+      `beta ${it.beta}, c ${c}, ` +
       `${it.addend}, ${options.distribution}, ${it.algorithm}`;
     try {
       using matmul = new Matmul(a, b, options);

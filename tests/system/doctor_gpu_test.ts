@@ -89,7 +89,10 @@ withMock(
     }
     assertEquals(gpus.libraries.find(({ name }) => name === "NCCL")?.version, "2.30.7");
     assertEquals(gpus.missing, []);
-    assertEquals(gpus.multicast, { NCCL_NVLS_ENABLE: "0", NVSHMEM_DISABLE_NVLS: null });
+    assertEquals(gpus.multicast, {
+      NCCL_NVLS_ENABLE: "0",
+      NVSHMEM_DISABLE_NVLS: Deno.env.get("NVSHMEM_DISABLE_NVLS") ?? null,
+    });
     assertEquals(gpus.product, { canMultiply: true, error: null });
     assertEquals(problems.filter((problem) => /GPU|NVIDIA|CUDA/.test(problem)), []);
     assertEquals(sets, [{ packages: ["nvidia-nccl-cu13 2.30.7"], folder: `${native}/cuda` }]);

@@ -56,8 +56,10 @@ function hasEpilog({ problem, epilog }: EngineRequest): boolean {
   // A gradient of float64 comes out as zeros where partial products are summed.
   if (epilog.biasGradient === "d" && problem.d.dtype === "float64" && isDistributed) return false;
   // A rank without columns of D ends up without the sums of its rows.
-  const { n, d: { distribution: { size } } } = problem;
-  if (epilog.biasGradient === "d" && isDistributed && Math.ceil(n / size!) * (size! - 1) >= n) return false;
+  const { transposed, m, n, d: { distribution: { size } } } = problem;
+  const columns = transposed ? m : n;
+  const isShort = Math.ceil(columns / size!) * (size! - 1) >= columns;
+  if (epilog.biasGradient === "d" && isDistributed && isShort) return false;
   // Before 0.8 each rank keeps its part of a gradient.
   if (epilog.biasGradient !== "none" && isDistributed && openAnyCublasMp().version < 800) return false;
   return !(epilog.aux === "input" && problem.k === 1);

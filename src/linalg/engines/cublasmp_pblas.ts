@@ -12,6 +12,7 @@ import {
 } from "../../../ffi/cublaslt.ts";
 import {
   checkCublasMp,
+  cublasMpError,
   isCurrentCublasMp,
   openAnyCublasMp,
   openCublasMpPblas,
@@ -63,17 +64,20 @@ function scalar(dtype: DType, value: Scalar): Float32Array<ArrayBuffer> | Float6
   return dtype === "float64" || dtype === "complex128" ? Float64Array.from(parts) : Float32Array.from(parts);
 }
 
+const MOST_MATRICES = 3;
+const NOWHERE_BYTES = 256;
+
 /** Matrix descriptors of one call. */
 class Descriptors implements Disposable {
   readonly #resources: CublasMpResources;
   readonly #call: PblasCall;
   readonly #grid: bigint;
   readonly #made: bigint[] = [];
-  /** An address for parts without elements: cuBLASMp refuses null. */
+  /** Addresses for parts without elements: cuBLASMp refuses null, and takes equal addresses for one matrix. */
   readonly #nowhere: DeviceBuffer;
 
   constructor(resources: CublasMpResources, call: PblasCall, { size, stream }: Runtime) {
-    this.#nowhere = new DeviceBuffer(stream!, 256);
+    this.#nowhere = new DeviceBuffer(stream!, MOST_MATRICES * NOWHERE_BYTES);
     this.#resources = resources;
     this.#call = call;
     this.#grid = resources.grid(gridShapeOf(call.blocks.grid, size)!);
@@ -91,8 +95,9 @@ class Descriptors implements Disposable {
       create(rows, columns, block, block, 0n, 0n, BigInt(leading), type, this.#grid, out),
       "cublasMpMatrixDescriptorCreate",
     );
+    const nowhere = this.#nowhere.address + BigInt(this.#made.length * NOWHERE_BYTES);
     this.#made.push(out[0]);
-    return [local.size === 0 ? this.#nowhere.address : local.address, 1n, 1n, out[0]];
+    return [local.size === 0 ? nowhere : local.address, 1n, 1n, out[0]];
   }
 
   [Symbol.dispose](): void {
@@ -179,7 +184,11 @@ function compute(runtime: Runtime, call: PblasCall, target: PblasMatrix): void {
   resources.keepUntilDone(onHost);
   using workspace = new DeviceBuffer(stream, Math.max(256, deviceBytes));
   const sizes = [workspace.address, BigInt(workspace.byteLength), onHost, BigInt(onHost.length)];
-  checkCublasMp(routine(...values, ...sizes), `${FUNCTIONS[call.routine]}, ${describe(call)},`);
+  const code = routine(...values, ...sizes);
+  if (code === 0) return;
+  const error = cublasMpError(FUNCTIONS[call.routine], code);
+  error.message += ` It was called for ${describe(call)}.`;
+  throw error;
 }
 
 /** Of several errors the first: on a GPU that has failed, freeing memory fails as well. */

@@ -42,7 +42,7 @@ import { type CublasMpResources, cublasMpResources, type Workspace } from "./cub
 import { SCALE_MODE_CODES, ScaleTensor } from "./cublasmp_scales.ts";
 import { GivenStaging } from "./cublasmp_staging.ts";
 import type { AlgorithmReport, EnginePlan, EngineRequest, EngineValues } from "./engine.ts";
-import { isZero } from "./native_arguments.ts";
+import { isOne, isZero } from "./native_arguments.ts";
 import { matrixName } from "./report.ts";
 
 /** The name that `options.engine` takes. */
@@ -314,7 +314,8 @@ export class CublasMpPlan implements EnginePlan {
     const [left, right] = this.#call.isExchanged ? [operands.b, operands.a] : [operands.a, operands.b];
     const addend = operands.c !== null && !isZero(values.beta) ? operands.c : null;
     this.#repeatable = null;
-    const given = { a: a.bring(left), b: b.bring(right), c: addend && c!.bring(addend), d: d.target(operands.d) };
+    const brought = { a: a.bring(left), b: b.bring(right), c: addend && c!.bring(addend), d: d.target(operands.d) };
+    const given = isZero(values.alpha) && isOne(values.beta) ? withAddendInPlace(brought) : brought;
     // What is gathered is B.
     if (this.#call.path === "all_gather") this.#resources.share(given.b, this.#gridB);
     if (values !== this.#values) this.#bindValues(values, addend !== null);
@@ -649,6 +650,14 @@ export class CublasMpPlan implements EnginePlan {
     const offset = CELLS.indexOf(cell) * CELL_BYTES / 4;
     return new LocalArray({ data: this.#cells!, dtype: "float32", shape: [1], offset }).copy();
   }
+}
+
+/** With alpha = 0 and beta = 1 cuBLASMp writes nothing, as if C lay where D does: see to it that it does. */
+function withAddendInPlace(given: GivenOperands): GivenOperands {
+  const { c, d } = given;
+  if (c === null || c.address === d.address || c.dtype !== d.dtype || isQuantized(d.dtype)) return given;
+  d.set(c);
+  return { ...given, c: d };
 }
 
 const NOTHING: EpilogValues = Object.freeze({});

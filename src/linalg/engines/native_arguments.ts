@@ -56,3 +56,8 @@ export function setScalar({ values }: ScalarArgument, value: Scalar, factor = 1)
 export function isZero(value: Scalar): boolean {
   return typeof value === "object" ? value[0] === 0 && value[1] === 0 : Number(value) === 0;
 }
+
+/** Whether a scalar is exactly one. */
+export function isOne(value: Scalar): boolean {
+  return typeof value === "object" ? value[0] === 1 && value[1] === 0 : Number(value) === 1;
+}

@@ -1,4 +1,5 @@
 import { assert, assertEquals, assertStringIncludes, assertThrows } from "@std/assert";
+import { refuseSecondNccl } from "../../../ffi/cublasmp.ts";
 import { openCudaLibrary, requireEnvironment, settleMulticast } from "../../../ffi/cuda_library.ts";
 import { ConfigurationError } from "../../../ffi/errors.ts";
 import { LibraryNotFoundError } from "../../../ffi/library.ts";
@@ -127,4 +128,14 @@ Deno.test("NVSHMEM's arguments carry the versions that its header's initializers
   assertEquals(readField(NVSHMEM_INIT_ATTR, attr, "args.version"), 65664);
   assertEquals(readField(NVSHMEM_INIT_ATTR, attr, "args.uid_args.version"), 65560);
   assertEquals([...createNvshmemUniqueId().subarray(0, 5)], [128, 0, 1, 0, 0]);
+});
+
+Deno.test("two NCCLs in one process are refused, and named", () => {
+  refuseSecondNccl([]);
+  refuseSecondNccl(["/one/libnccl.so.2"]);
+  assertThrows(
+    () => refuseSecondNccl(["/one/libnccl.so.2", "/other/libnccl.so.2"]),
+    ConfigurationError,
+    "has 2 NCCLs, and cuBLASMp needs one: /one/libnccl.so.2 and /other/libnccl.so.2",
+  );
 });
