@@ -174,10 +174,10 @@ clusterTest("random products", (runtime) => {
       const d = matmul.execute();
       if (it.addend === "inplace") assertStrictEquals(d, c);
       const ab = product(apply(it.a.matrix, qualifiers.a), apply(it.b.matrix, qualifiers.b));
-      assertMatrix(d, combine(it.alpha, ab, it.beta, c && it.c.matrix), what);
+      assertMatrix(d, combine(it.alpha, ab, it.beta, c && it.c.matrix), "wrong");
     } catch (error) {
       // An algorithm that was asked for by name may not be able to run the product.
-      if (!(error instanceof ConfigurationError) || it.algorithm === "default") throw error;
+      if (!(error instanceof ConfigurationError) || it.algorithm === "default") throw new Error(what, { cause: error });
       refused++;
     }
   }
