@@ -102,9 +102,7 @@ class Descriptor implements Disposable {
 }
 
 function leadingOf(local: LocalArray): number {
-  if (local.strides[0] === 1 && local.strides[1] >= Math.max(1, local.shape[0])) return local.strides[1];
-  const leading = leadingDimension(local, "F");
-  return Math.max(1, leading?.leadingDimension ?? local.shape[0]);
+  return leadingDimension(local, "F")?.leadingDimension ?? Math.max(1, local.shape[0]);
 }
 
 /** Memory for alpha or beta. */
@@ -213,8 +211,8 @@ export class CublasMpPlan implements EnginePlan {
       given: GivenMatrix,
       name: "a" | "b" | "c" | "d",
     ) => {
-      // What is summed on all ranks must lie without gaps.
-      const isDense = call.path === "all_reduce" && (name === "c" || name === "d");
+      // What is summed over the ranks must lie without gaps.
+      const isDense = (call.path === "all_reduce" || call.path === "reduce_scatter") && (name === "c" || name === "d");
       return new GivenStaging(runtime, matrix.distribution, given, matrix.dtype, matrixName(problem, name), isDense);
     };
     this.#stages = {

@@ -331,7 +331,8 @@ API int cublasMpMatmul(void*, Product* product, i64 m, i64 n, i64 k, const void*
     : isWhole && aAlongK && bAlongK && dColumns ? overlap + "Matmul + ReduceScatter"
     : da->grid == dd->grid && db->grid == dd->grid ? "generic Matmul" : "fallback Matmul";
   if (isReduced && (ta == 0 || tb != 0)) return fail(NOT_SUPPORTED, "AllReduce takes TN only");
-  if (isReduced && (dd->lld != m || (c && dc->lld != m))) return fail(NOT_SUPPORTED, "AllReduce takes C and D without gaps");
+  bool isSummed = isReduced || path.find("ReduceScatter") != std::string::npos;
+  if (isSummed && (dd->lld != m || (c && dc->lld != m))) return fail(NOT_SUPPORTED, "sums take C and D without gaps");
   bool isNarrow = da->type >= 28;
   if (isNarrow && (ta == 0 || tb != 0 || ak % 16 || (isReduced ? n : bn) % 16 || am % 16)) {
     return fail(NOT_SUPPORTED, "8 bits: TN, multiples of 16");
