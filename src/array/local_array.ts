@@ -131,10 +131,14 @@ export class LocalArray implements Strided {
   /**
    * The memory that holds the elements, and perhaps others.
    *
-   * @throws {StateError} if it is the memory of a GPU.
+   * @throws {StateError} if it is the memory of a GPU, or that of an array that was freed.
    */
   get data(): TypedArray {
-    if (this.#host !== null) return this.#host;
+    const host = this.#host;
+    if (host !== null && (host.length > 0 || this.size === 0)) return host;
+    if (host !== null) {
+      throw new StateError("These elements were in the memory of an array that was freed. Take a copy before.");
+    }
     throw new StateError(
       `These elements are in the memory of a GPU, where a script cannot read them. Copy them: toTypedArray(), ` +
         `toNumbers(), or an array's to({ memory: "host" }).`,
@@ -168,7 +172,7 @@ export class LocalArray implements Strided {
 
   /** The address of element (0, 0, …). It keeps nothing alive: hold on to the array. */
   get address(): bigint {
-    const start = this.#host === null ? this.buffer.address : addressOf(this.#host);
+    const start = this.#host === null ? this.buffer.address : addressOf(this.data);
     return start + BigInt(this.offset * dtypeInfo(this.dtype).itemSize);
   }
 

@@ -148,9 +148,13 @@ clusterTest("gather and allGather write into memory that is given", (runtime) =>
 clusterTest("the memory of a freed array serves the next one, and views of it are empty", (runtime) => {
   const shape = [runtime.size, 2 ** 18];
   const ones = DistributedArray.full(runtime, shape, Slab.X, 1, { memory: "host" });
-  const view = ones.local.view();
+  const { local } = ones;
+  const view = local.view();
+  const sharing = DistributedArray.fromLocal(runtime, local, Slab.X, { memory: "host" });
   ones.free();
   assertEquals(view.length, 0);
+  assertThrowsEverywhere(runtime, () => local.view(), StateError, "an array that was freed");
+  assertThrowsEverywhere(runtime, () => sharing.sum(), StateError, "an array that was freed");
   using zeros = DistributedArray.zeros(runtime, shape, Slab.X, { memory: "host" });
   assertEquals(zeros.maxAbsDifference(DistributedArray.zeros(runtime, shape, Slab.X, { memory: "host" })), 0);
   const own = new Float64Array(2 ** 18).fill(3);
