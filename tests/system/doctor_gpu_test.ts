@@ -2,21 +2,9 @@
 import { assertEquals, assertMatch, assertStringIncludes } from "@std/assert";
 import { findGpuDriver, type GpuLink } from "../../mod.ts";
 import type { Findings } from "../../scripts/doctor.ts";
-import { buildMockGpu } from "../gpu/mock/build.ts";
-import { buildMockCublasMp } from "../gpu/mock/build_cublasmp.ts";
-import { mpiInstallations } from "../mpi_installations.ts";
 import { main, temporaryFolder } from "./command.ts";
+import { mockLibraries, mpi, reason } from "./mock.ts";
 
-function hasCompiler(): boolean {
-  try {
-    return new Deno.Command("g++", { args: ["--version"], stdout: "null", stderr: "null" }).outputSync().success;
-  } catch {
-    return false;
-  }
-}
-
-const [mpi] = mpiInstallations;
-const reason = mpi === undefined ? "no MPI" : hasCompiler() ? null : "no g++";
 const hasDriver = findGpuDriver() !== null;
 
 const libraries = [
@@ -25,21 +13,13 @@ const libraries = [
 ];
 const names = ["CUDA runtime", "NVRTC", "cuBLASLt", "cuBLAS", "NCCL", "NVSHMEM", "cuBLASMp"];
 
-const mock = temporaryFolder();
-Deno.test.beforeAll(() => {
-  if (reason !== null) return;
-  buildMockGpu(mock.path);
-  buildMockCublasMp(mock.path);
-});
-Deno.test.afterAll(() => mock[Symbol.dispose]());
-
 /** A mock driver alone in a folder, and a native prefix with the mock libraries where `native install cuda` puts them. */
 function place(parent: string): { driver: string; native: string; installed: string } {
   const [driver, native] = [`${parent}/driver`, `${parent}/native`];
-  const installed = `${native}/cuda/lib`;
+  const [installed, mock] = [`${native}/cuda/lib`, mockLibraries("0.10")];
   for (const folder of [driver, installed]) Deno.mkdirSync(folder, { recursive: true });
-  Deno.copyFileSync(`${mock.path}/libcuda.so.1`, `${driver}/libcuda.so.1`);
-  for (const name of libraries) Deno.copyFileSync(`${mock.path}/${name}`, `${installed}/${name}`);
+  Deno.copyFileSync(`${mock}/libcuda.so.1`, `${driver}/libcuda.so.1`);
+  for (const name of libraries) Deno.copyFileSync(`${mock}/${name}`, `${installed}/${name}`);
   const record = { pins: "", packages: ["nvidia-nccl-cu13 2.30.7"], bytes: 0 };
   Deno.writeTextFileSync(`${native}/cuda/distmath.json`, JSON.stringify(record));
   return { driver, native, installed };
