@@ -24,7 +24,7 @@ import {
 import { fillLinearOnDevice, fillRandomOnDevice } from "./device_elements.ts";
 import { bindToParts } from "./global_shape.ts";
 import { checkOrder, checkShape, flipOrder, type Order, sizeOfShape, stridesOf } from "./layout.ts";
-import { LocalArray, type Memory } from "./local_array.ts";
+import { exactArray, LocalArray, type Memory } from "./local_array.ts";
 import { executePlan } from "./move.ts";
 import { fillRandom, type RandomOptions, randomSource } from "./random.ts";
 import { onRoot, type Parts, planRedistribution } from "./redistribution_plan.ts";
@@ -698,7 +698,7 @@ export class DistributedArray implements Disposable {
   /** Memory for all elements. */
   #whole(operation: string, into?: TypedArray): LocalArray {
     const { dtype, order, shape } = this;
-    if (into === undefined) return LocalArray.empty(dtype, shape, order);
+    if (into === undefined) return exactArray(dtype, shape, order);
     elementCount(dtype, into);
     if (!this.local.isOnDevice && this.local.data.buffer === into.buffer) {
       throw new ShapeError(`${operation}: into is memory of the array itself. Give other memory.`);

@@ -194,17 +194,25 @@ export class LocalArray implements Strided {
 
   /** A dense copy of the elements; `order` "C" has the last index run fastest, "F" the first. */
   toTypedArray(order: Order = "C"): TypedArray {
-    return this.isOnDevice ? this.toHost(order).data : this.copy(order).data;
+    const target = exactArray(this.dtype, this.shape, order);
+    if (this.isOnDevice) this.#bringTo(target, order);
+    else copyStrided(this, target, this.shape, dtypeInfo(this.dtype).parts);
+    return target.data;
   }
 
   /** A dense copy in host memory, from a GPU too. */
   toHost(order: Order = "C"): LocalArray {
     if (!this.isOnDevice) return this.copy(order);
     const host = LocalArray.empty(this.dtype, this.shape, order);
+    this.#bringTo(host, order);
+    return host;
+  }
+
+  /** From the GPU into a dense array of the host. */
+  #bringTo(host: LocalArray, order: Order): void {
     const dense = this.isDense(order) ? this : this.copy(order);
     copyFromDevice(host.data, dense.address, this.buffer.stream);
     if (dense !== this) dense.release();
-    return host;
   }
 
   /** A dense copy in the memory of a stream's GPU, in the order of the stream. */
@@ -248,7 +256,7 @@ export class LocalArray implements Strided {
   /** A dense copy in its own memory, of the host or of the same GPU. */
   copy(order: Order = "C"): LocalArray {
     if (this.isOnDevice) return this.toDevice(this.buffer.stream, order);
-    const copy = LocalArray.zeros(this.dtype, this.shape, order);
+    const copy = LocalArray.empty(this.dtype, this.shape, order);
     copyStrided(this, copy, this.shape, dtypeInfo(this.dtype).parts);
     return copy;
   }
@@ -376,6 +384,12 @@ export class LocalArray implements Strided {
   }
 }
 
+/** A dense array in host memory that holds nothing else, for scripts that look at a typed array's buffer. */
+export function exactArray(dtype: DType, shape: readonly number[], order: Order): LocalArray {
+  const data = allocate(dtype, sizeOfShape(shape));
+  return new LocalArray({ data, dtype, shape, strides: stridesOf(shape, order) });
+}
+
 function make(
   dtype: DType,
   shape: readonly number[],
@@ -389,16 +403,26 @@ function make(
   return new LocalArray({ data, dtype, shape, strides: stridesOf(shape, order) });
 }
 
+/** From this size on arrays are staggered, and their memory is used again. */
+const LARGE_BYTES = 2 ** 20;
+const PAGE_BYTES = 4096;
+const STAGGER_BYTES = 21 * 64;
+let staggered = 0;
+
+/**
+ * Memory of the host. Large arrays begin at different places of a page: where all begin alike, as allocators have it, a
+ * product that reads some and writes another takes up to a tenth longer.
+ */
 function hostMemory(dtype: DType, size: number, isCleared: boolean): TypedArray {
-  const { array, itemSize } = dtypeInfo(dtype);
-  const spare = takeSpare(size * itemSize);
-  if (spare === null) {
-    const data = allocate(dtype, size);
-    lend(data.buffer);
-    return data;
-  }
-  if (isCleared) new Uint8Array(spare).fill(0);
-  return new array(spare);
+  const { array, itemSize, parts } = dtypeInfo(dtype);
+  if (size * itemSize < LARGE_BYTES) return allocate(dtype, size);
+  const spare = takeSpare(size * itemSize + PAGE_BYTES);
+  if (spare !== null && isCleared) new Uint8Array(spare).fill(0);
+  const buffer = spare ?? allocate(dtype, size + PAGE_BYTES / itemSize).buffer;
+  lend(buffer);
+  staggered = (staggered + STAGGER_BYTES) % PAGE_BYTES;
+  // The allocator's own 16 bytes make it a multiple of a cache line.
+  return new array(buffer, staggered + 48, size * parts);
 }
 
 /** A flat list as elements of the dtype: as it is if it holds them already, converted otherwise. */

@@ -6,8 +6,6 @@
  */
 import { Request } from "../runtime/request.ts";
 
-/** Smaller buffers come from the C library's own lists. */
-const SMALLEST_BYTES = 2 ** 20;
 /** What all kept buffers may hold together. */
 const MOST_BYTES = 2 ** 28;
 
@@ -16,7 +14,7 @@ const spares: ArrayBuffer[] = [];
 
 /** Let {@linkcode keepSpare} have this buffer later: nobody but its array will need it. */
 export function lend(buffer: ArrayBuffer): void {
-  if (buffer.byteLength >= SMALLEST_BYTES) lendable.add(buffer);
+  lendable.add(buffer);
 }
 
 /**
@@ -33,8 +31,5 @@ export function keepSpare(buffer: ArrayBuffer): void {
 /** A kept buffer of exactly this size, with whatever is in it; `null` if there is none. */
 export function takeSpare(byteLength: number): ArrayBuffer | null {
   const index = spares.findLastIndex((spare) => spare.byteLength === byteLength);
-  if (index < 0) return null;
-  const [spare] = spares.splice(index, 1);
-  lendable.add(spare);
-  return spare;
+  return index < 0 ? null : spares.splice(index, 1)[0];
 }
