@@ -129,7 +129,7 @@ export class LocalArray implements Strided {
   }
 
   /**
-   * The memory that holds the elements, and perhaps others.
+   * The memory that holds the elements, and perhaps others; it need not begin where its buffer does.
    *
    * @throws {StateError} if it is the memory of a GPU, or that of an array that was freed.
    */
