@@ -63,6 +63,13 @@ export interface GpuRecord extends RecordHead {
 /** So many lines of a failure, or of what was printed, are kept. */
 const lastLines = 40;
 
+const repository = new URL("../", import.meta.url);
+
+/** A line without the folder of the machine that the repository is in. */
+function withoutFolder(line: string): string {
+  return line.replaceAll(repository.href, "").replaceAll(repository.pathname, "");
+}
+
 /** A file's results as they are recorded. */
 export function runOf(
   { file, ranks, tests, seconds, isCut, printed = [] }: FileResult,
@@ -72,7 +79,7 @@ export function runOf(
   const failures = tests.filter(({ outcome }) => outcome === "failed").map(({ name, failedRanks, details }) => ({
     test: name,
     ...failedRanks.length > 0 && { on: listRanks(failedRanks) },
-    output: details.split("\n").slice(-lastLines),
+    output: details.split("\n").slice(-lastLines).map(withoutFolder),
   }));
   return {
     date,
@@ -85,7 +92,7 @@ export function runOf(
     seconds: Math.round(10 * seconds) / 10,
     ...failures.length > 0 && { failures },
     ...isCut && { why: "the job ended early: tests that are not counted did not run" },
-    ...printed.length > 0 && { printed: printed.slice(-lastLines) },
+    ...printed.length > 0 && { printed: printed.slice(-lastLines).map(withoutFolder) },
   };
 }
 

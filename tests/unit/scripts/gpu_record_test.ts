@@ -74,3 +74,9 @@ Deno.test("a record grows run by run, and a run of the same file on as many GPUs
     Deno.removeSync(folder, { recursive: true });
   }
 });
+
+Deno.test("runOf() leaves out where the repository is", () => {
+  const { href } = new URL("../../../src/a.ts", import.meta.url);
+  const run = runOf({ ...result, tests: [testOf("divides", "failed", `at divide (${href}:1:2)`)] }, made);
+  assertEquals(run.failures![0].output, ["at divide (src/a.ts:1:2)"]);
+});
