@@ -204,7 +204,8 @@ function best(bytes: number, copy: () => void): number {
 gpuTest("1 GiB arrives on the GPU and comes back; how busy that keeps the link is told", async (runtime, stream) => {
   if (isMock(runtime)) return;
   const bytes = 2 ** 30;
-  const host = new Uint8Array(bytes).map((_, i) => i % 251);
+  const host = LocalArray.empty("uint8", [bytes]).view() as Uint8Array<ArrayBuffer>;
+  for (let i = 0; i < bytes; i++) host[i] = i % 251;
   using buffer = new DeviceBuffer(stream, bytes);
   copyToDevice(buffer.address, host, stream);
   await new Promise((resolve) => setTimeout(resolve, 1500)); // the crew's threads start
@@ -213,7 +214,9 @@ gpuTest("1 GiB arrives on the GPU and comes back; how busy that keeps the link i
     ["from the GPU", CudaMemcpyKind.DeviceToHost, () => copyFromDevice(host, buffer.address, stream)],
   ] as const;
   for (const [what, kind, copy] of copies) {
+    runtime.communicator.barrier(); // all links are busy at once
     const link = linkSpeed(stream, kind);
+    runtime.communicator.barrier();
     const speed = best(bytes, () => {
       copy();
       stream.synchronize();
