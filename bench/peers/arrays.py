@@ -53,13 +53,16 @@ def gather(dtype, n, repeats, is_new=False):
     local = numpy.ones((end - start, n), dtype=dtype)
     counts = world.gather((end - start) * n)
     given = None if is_new else numpy.empty((n, n), dtype=dtype)
+    result = None
 
     def run():
+        """A new result is there until the next one takes its place, as in a loop of a program."""
+        nonlocal result
         if rank != 0:
             return world.Gatherv(local, None)
         whole = numpy.empty((n, n), dtype=dtype) if given is None else given
         world.Gatherv(local, (whole, counts))
-        return whole
+        result = whole
 
     return measure(repeats, run)
 

@@ -17,12 +17,13 @@ export const CHUNK_BYTES = 2 ** 21;
 /** How many chunks staging memory holds. */
 export const SLOTS = 32;
 
-/** More threads than this do not make a copy faster. */
-const MOST_WORKERS = 12;
+/** How many threads besides the main one copy to and from staging memory, if there are so many cores: more are slower. */
+const SENDERS = 8;
+const FETCHERS = 15;
 
 /** What the main thread and the workers share. */
 export interface CrewState {
-  /** The next chunk to be copied, the chunks that may be copied by now, the workers that have started. */
+  /** At the positions NEXT, LIMIT, READY and CREW. */
   counters: Int32Array<SharedArrayBuffer>;
   /** For each slot, one more than the chunk that was copied from or to it last. */
   done: Int32Array<SharedArrayBuffer>;
@@ -30,12 +31,22 @@ export interface CrewState {
   job: BigInt64Array<SharedArrayBuffer>;
 }
 
-/** Positions in {@linkcode CrewState}'s counters. */
+/** What a worker is given. */
+export interface CrewMember {
+  /** What all share. */
+  state: CrewState;
+  /** Its number, from 0 on. */
+  worker: number;
+}
+
+/** The position in {@linkcode CrewState}'s counters of the next chunk to be copied. */
 export const NEXT = 0;
 /** Chunks that may be copied by now. */
 export const LIMIT = 1;
 /** Workers that have started. */
 export const READY = 2;
+/** Workers that help with the current copy. */
+export const CREW = 3;
 
 /** Copy the next chunk, if there is one; returns whether there was. */
 export function copyNextChunk({ counters, done, job }: CrewState): boolean {
@@ -57,7 +68,7 @@ export function copyNextChunk({ counters, done, job }: CrewState): boolean {
 /** The threads of this process, the main one included. */
 export class CopyCrew {
   readonly #state: CrewState = {
-    counters: new Int32Array(new SharedArrayBuffer(12)),
+    counters: new Int32Array(new SharedArrayBuffer(16)),
     done: new Int32Array(new SharedArrayBuffer(4 * SLOTS)),
     job: new BigInt64Array(new SharedArrayBuffer(40)),
   };
@@ -68,10 +79,10 @@ export class CopyCrew {
   start(): void {
     if (this.#hasStarted) return;
     this.#hasStarted = true;
-    // Half of this rank's share of the cores: often two of them are one core's threads, and share its way to memory.
-    const share = Math.floor(navigator.hardwareConcurrency / (launcher()?.localSize ?? 1) / 2);
-    for (let i = 0; i < Math.min(MOST_WORKERS, share); i++) {
-      new Worker(new URL("./copy_worker.ts", import.meta.url), { workerData: this.#state }).unref();
+    const cores = Math.floor(navigator.hardwareConcurrency / (launcher()?.localSize ?? 1)) - 1;
+    for (let worker = 0; worker < Math.min(FETCHERS, cores); worker++) {
+      const workerData: CrewMember = { state: this.#state, worker };
+      new Worker(new URL("./copy_worker.ts", import.meta.url), { workerData }).unref();
     }
   }
 
@@ -80,6 +91,8 @@ export class CopyCrew {
     const { counters, job } = this.#state;
     this.#first = Atomics.load(counters, LIMIT);
     job.set([host, staging, BigInt(bytes), BigInt(this.#first), isFromHost ? 1n : 0n]);
+    Atomics.store(counters, CREW, isFromHost ? SENDERS : FETCHERS);
+    Atomics.notify(counters, CREW);
   }
 
   /** Allow the first `chunks` chunks of this copy to be copied. */

@@ -4,15 +4,20 @@
  * @module
  */
 import { workerData } from "node:worker_threads";
-import { copyNextChunk, type CrewState, LIMIT, READY } from "./copy_crew.ts";
+import { copyNextChunk, CREW, type CrewMember, LIMIT, READY } from "./copy_crew.ts";
 
 /** Between the chunks of a copy a worker looks again so often before it sleeps, since waking up takes longer. */
 const LOOKS = 2_000;
 
-function copyForEver(state: CrewState): never {
+function copyForEver({ state, worker }: CrewMember): never {
   const { counters } = state;
   Atomics.add(counters, READY, 1);
   while (true) {
+    const crew = Atomics.load(counters, CREW);
+    if (worker >= crew) {
+      Atomics.wait(counters, CREW, crew);
+      continue;
+    }
     const limit = Atomics.load(counters, LIMIT);
     if (copyNextChunk(state)) continue;
     let looks = 0;
@@ -21,4 +26,4 @@ function copyForEver(state: CrewState): never {
   }
 }
 
-copyForEver(workerData as CrewState);
+copyForEver(workerData as CrewMember);
