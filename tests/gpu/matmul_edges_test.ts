@@ -28,22 +28,17 @@ import {
   ternary,
 } from "../cluster/matmul_oracle.ts";
 import { gpuTest, isMock } from "./gpu_test_kit.ts";
+import { columnMajor, GATHER, lettersOf, REDUCE, SEVERAL, TRANSPOSES } from "./matmul_kit.ts";
 
 const { X, Y } = Slab;
 const SLOW = { timeoutSeconds: 120 };
 
-/** Column-major products whose parts are gathered, or reduced and scattered, for each pair of transpositions. */
-const PATHS = {
-  gather: { NN: [X, Y, X], TN: [Y, Y, X], NT: [X, X, X], TT: [Y, X, X] },
-  reduce: { NN: [Y, X, Y], TN: [X, X, Y], NT: [Y, Y, Y], TT: [X, Y, Y] },
-} as const;
-
 gpuTest("16-bit parts of an odd number of elements, for all transposes, orders and addends", (runtime) => {
   const { size } = runtime;
   let step = 0;
-  for (const places of Object.values(PATHS)) {
-    for (const [ta, tb] of [[false, false], [true, false], [false, true], [true, true]]) {
-      const [inA, inB, inD] = places[`${ta ? "T" : "N"}${tb ? "T" : "N"}`];
+  for (const places of [GATHER, REDUCE]) {
+    for (const [ta, tb] of TRANSPOSES) {
+      const [inA, inB, inD] = places[lettersOf(ta, tb)];
       for (const dtype of ["float16", "bfloat16"] as const) {
         // Odd parts that are equal, odd parts that are not, and fewer rows or columns than ranks.
         for (
@@ -90,9 +85,8 @@ gpuTest("gradients of float64 products: activations, and sums over rows", (runti
   const [opA, opB] = [fractions(m, k, 1), fractions(k, n, 2)];
   const alpha = 0.125; // brings sums to where gelu is curved
   const ab = combine(alpha, product(opA, opB), 0, null);
-  for (const [inA, inB, inD] of [PATHS.gather.NN, PATHS.reduce.NN]) {
-    const place = (matrix: Dense, distribution: Distribution) =>
-      distribute(runtime, matrix, { distribution, dtype: "float64", order: "F" });
+  for (const [inA, inB, inD] of [GATHER.NN, REDUCE.NN]) {
+    const place = columnMajor(runtime, "float64");
     using a = place(opA, inA);
     using b = place(opB, inB);
     const run = (epilog: EpilogName, options: MatmulOptions = {}) => {
@@ -128,8 +122,7 @@ function assertNear(actual: LocalArray, expected: readonly number[], limit: numb
 /** A plan on a stream of the user's, and what it computes. */
 function planOn(runtime: Runtime, stream: Stream, dtype: DType = "float32") {
   const [a, b] = [ternary(64, 48, 1), ternary(48, 96, 2)];
-  const place = (matrix: Dense, distribution: Distribution) =>
-    distribute(runtime, matrix, { distribution, dtype, order: "F" });
+  const place = columnMajor(runtime, dtype);
   const object = new Matmul(place(a, X), place(b, Y), { distribution: X, stream });
   object.plan();
   return { object, expected: product(a, b) };
@@ -179,8 +172,7 @@ gpuTest("a stream that dies with work on it: the work is still done", (runtime) 
 
 gpuTest("ranks that ask for different algorithms are refused on every rank", (runtime) => {
   const isFirst = runtime.rank === 0;
-  const place = (matrix: Dense, distribution: Distribution) =>
-    distribute(runtime, matrix, { distribution, dtype: "float32", order: "F" });
+  const place = columnMajor(runtime);
   const [a, b] = [place(ternary(64, 48, 1), X), place(ternary(48, 96, 2), Y)];
   const refuse = (options: MatmulOptions, message: string) =>
     assertThrowsEverywhere(runtime, () => matmul(a, b, { distribution: X, ...options }), CollectiveError, message);
@@ -189,4 +181,4 @@ gpuTest("ranks that ask for different algorithms are refused on every rank", (ru
   refuse(isFirst ? { algorithm: "no_overlap" } : {}, "algorithm");
   using d = matmul(a, b, { distribution: X });
   assertMatrix(d, product(ternary(64, 48, 1), ternary(48, 96, 2)), "afterwards");
-}, { ranks: [2, 3, 4, 8] });
+}, { ranks: SEVERAL });

@@ -3,7 +3,7 @@ import { assert, assertEquals, assertStrictEquals } from "@std/assert";
 import { DistributedArray } from "../../src/array/distributed_array.ts";
 import type { DType } from "../../src/array/dtype.ts";
 import { allocateSymmetricMemory, freeSymmetricMemory } from "../../src/array/symmetric.ts";
-import { BlockCyclic, type Distribution, ProcessGrid, Replicated, Slab } from "../../src/distribution/mod.ts";
+import { BlockCyclic, type Distribution, Replicated, Slab } from "../../src/distribution/mod.ts";
 import { ConfigurationError, DTypeError } from "../../src/errors.ts";
 import { type AlgorithmName, Matmul, matmul, type MatmulOptions } from "../../src/linalg/mod.ts";
 import { Graph } from "../../src/runtime/graph.ts";
@@ -18,13 +18,13 @@ import {
   type Dense,
   dense,
   distribute,
-  gridShapes,
   integers,
   numbersOf,
   product,
   ternary,
 } from "../cluster/matmul_oracle.ts";
 import { gpuTest as registerGpuTest, isMock } from "./gpu_test_kit.ts";
+import { columnMajor, GATHER, grids, lettersOf, REDUCE, SEVERAL, TRANSPOSES } from "./matmul_kit.ts";
 
 function gpuTest(name: string, body: (runtime: Runtime) => void, ranks?: readonly number[]): void {
   registerGpuTest(name, body, { timeoutSeconds: 120, ...ranks && { ranks } });
@@ -36,14 +36,8 @@ function isLegacy(runtime: Runtime): boolean {
   return Number(version.split(".")[1]) < 8;
 }
 
-const SEVERAL = [2, 3, 4, 8];
 const { X, Y } = Slab;
-const BOTH = [false, true];
 const ADDENDS = ["none", "copied", "inplace"] as const;
-
-/** Where factors are divided, column-major, for each pair of transpositions. */
-const GATHER = { NN: [X, Y, X], TN: [Y, Y, X], NT: [X, X, X], TT: [Y, X, X] } as const;
-const REDUCE = { NN: [Y, X, Y], TN: [X, X, Y], NT: [Y, Y, Y], TT: [X, Y, Y] } as const;
 
 interface Case {
   readonly transposes: readonly [boolean, boolean];
@@ -74,9 +68,7 @@ function run(runtime: Runtime, given: Case): Matmul["algorithm"] {
   });
   object.plan();
   const d = object.execute();
-  const message = `${ta ? "T" : "N"}${tb ? "T" : "N"} ${places.map(String)} ${dtype} ${addend}: ${
-    JSON.stringify(object.algorithm)
-  }`;
+  const message = `${lettersOf(ta, tb)} ${places.map(String)} ${dtype} ${addend}: ${JSON.stringify(object.algorithm)}`;
   assertEquals(d.memory, "device", message);
   assertStrictEquals(addend === "inplace" ? d : null, addend === "inplace" ? addition : null);
   const ab = product(opA, opB);
@@ -91,8 +83,8 @@ for (
   ] as const
 ) {
   gpuTest(`${path} overlaps, without a copy, for all transposes, addends and dtypes`, (runtime) => {
-    for (const [ta, tb] of [[false, false], [true, false], [false, true], [true, true]]) {
-      const slabs = places[`${ta ? "T" : "N"}${tb ? "T" : "N"}`];
+    for (const [ta, tb] of TRANSPOSES) {
+      const slabs = places[lettersOf(ta, tb)];
       for (const dtype of ["float32", "float64", "float16", "bfloat16"] as const) {
         for (const addend of ADDENDS) {
           const ran = run(runtime, { transposes: [ta, tb], places: slabs, dtype, addend });
@@ -141,17 +133,13 @@ gpuTest("Matmul + AllReduce leaves D on all ranks, and never uses multicast", (r
 }, SEVERAL);
 
 gpuTest("2-D block-cyclic matrices are multiplied where they are, by cuBLASMp's generic path", (runtime) => {
-  for (const shape of gridShapes(runtime.size)) {
-    for (const layout of ["row-major", "column-major"] as const) {
-      const blocks = new BlockCyclic(new ProcessGrid({ shape, layout }), [16, 16]);
-      for (const ta of BOTH) {
-        for (const tb of BOTH) {
-          for (const dtype of ["float32", "float64", "bfloat16"] as const) {
-            const ran = run(runtime, { transposes: [ta, tb], places: [blocks, blocks, blocks], dtype });
-            assertEquals(ran.copies, [], ran.variant);
-            assert(runtime.size === 1 || ran.variant.startsWith("generic Matmul"), ran.variant);
-          }
-        }
+  for (const grid of grids(runtime)) {
+    const blocks = new BlockCyclic(grid, [16, 16]);
+    for (const transposes of TRANSPOSES) {
+      for (const dtype of ["float32", "float64", "bfloat16"] as const) {
+        const ran = run(runtime, { transposes, places: [blocks, blocks, blocks], dtype });
+        assertEquals(ran.copies, [], ran.variant);
+        assert(runtime.size === 1 || ran.variant.startsWith("generic Matmul"), ran.variant);
       }
     }
   }
@@ -165,9 +153,9 @@ gpuTest("mixtures of slabs are multiplied where they are, by cuBLASMp's fallback
 }, SEVERAL);
 
 gpuTest("uneven sizes are padded, and still overlap", (runtime) => {
-  for (const [ta, tb] of [[false, false], [true, false], [false, true], [true, true]] as const) {
+  for (const [ta, tb] of TRANSPOSES) {
     for (const [places, variant] of [[GATHER, "AllGather"], [REDUCE, "ReduceScatter"]] as const) {
-      const slabs = places[`${ta ? "T" : "N"}${tb ? "T" : "N"}`];
+      const slabs = places[lettersOf(ta, tb)];
       const shape = [runtime.size * 5 + 1, runtime.size * 7 - 1, runtime.size * 3 - 1] as const;
       for (const addend of ADDENDS) {
         const ran = run(runtime, { transposes: [ta, tb], places: slabs, shape, addend });
@@ -321,8 +309,7 @@ gpuTest("multicast algorithms are refused", (runtime) => {
 gpuTest("a product runs on a stream of the user's", (runtime) => {
   using stream = new Stream(runtime.stream!.device);
   const [a, b] = [integers(64, 64, 1), integers(64, 96, 2)];
-  const place = (matrix: Dense, distribution: Distribution) =>
-    distribute(runtime, matrix, { distribution, dtype: "float32", order: "F" });
+  const place = columnMajor(runtime);
   using object = new Matmul(place(a, X), place(b, Y), { distribution: X, stream });
   object.plan();
   const ab = product(a, b);
@@ -342,8 +329,7 @@ gpuTest("products on several streams take turns at the workspace", (runtime) => 
   using one = new Stream(device);
   using other = new Stream(device);
   const [a, b] = [integers(64, 64, 1), integers(64, 96, 2)];
-  const place = (matrix: Dense, distribution: Distribution) =>
-    distribute(runtime, matrix, { distribution, dtype: "float32", order: "F" });
+  const place = columnMajor(runtime);
   const ab = product(a, b);
   const results: DistributedArray[] = [];
   {
@@ -365,10 +351,9 @@ gpuTest("a captured product is replayed", (runtime) => {
   if (isMock(runtime)) return;
   for (const [places, algorithm] of [[GATHER.TN, "split_p2p"], [REDUCE.TN, "no_overlap"]] as const) {
     const [a, b, c] = [ternary(128, 64, 1), ternary(128, 96, 2), ternary(64, 96, 3)];
-    const place = (matrix: Dense, which: number) =>
-      distribute(runtime, matrix, { distribution: places[which], dtype: "float32", order: "F" });
-    const sum = place(c, 2);
-    using object = new Matmul(place(a, 0), place(b, 1), {
+    const place = columnMajor(runtime);
+    const sum = place(c, places[2]);
+    using object = new Matmul(place(a, places[0]), place(b, places[1]), {
       c: sum,
       beta: 1,
       inplace: true,
@@ -417,8 +402,7 @@ gpuTest("arrays in host memory are operands, too", (runtime) => {
 gpuTest("a gathered B in NCCL's symmetric memory is registered, and let go of before it is freed", (runtime) => {
   const [a, b] = [integers(64, 64, 1), integers(64, 96, 2)];
   const ab = product(a, b);
-  const place = (matrix: Dense, distribution: Distribution) =>
-    distribute(runtime, matrix, { distribution, dtype: "float32", order: "F" });
+  const place = columnMajor(runtime);
   for (let round = 0; round < 3; round++) {
     const plain = place(b, Y);
     const options = { dtype: "float32", order: "F", backend: "nccl" } as const;

@@ -31,19 +31,13 @@ import {
   type Dense,
   dense,
   distribute,
-  gridShapes,
   integers,
   product,
 } from "../cluster/matmul_oracle.ts";
 import { gpuTest, isMock } from "./gpu_test_kit.ts";
+import { grids } from "./matmul_kit.ts";
 
-const LAYOUTS = ["row-major", "column-major"] as const;
 const DTYPES: readonly DType[] = ["float64", "float32", "complex128", "complex64"];
-
-/** All grids of all ranks. */
-function grids(runtime: Runtime): ProcessGrid[] {
-  return gridShapes(runtime.size).flatMap((shape) => LAYOUTS.map((layout) => new ProcessGrid({ shape, layout })));
-}
 
 /** Shapes with a block size: fewer blocks than ranks, uneven last blocks, many blocks a rank. */
 const SHAPES = [[1, 3, 4], [2, 2, 2], [5, 3, 2], [9, 7, 4], [64, 48, 8], [130, 70, 16], [33, 1, 32]] as const;
