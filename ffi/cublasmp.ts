@@ -3,7 +3,7 @@
  *
  * Source: `cublasmp.h` of cuBLASMp 0.10.0, which holds for 0.8 and newer (later additions are optional), and that of
  * 0.7.0 for the older table, which holds for 0.5 to 0.7. The older table's keys are the newer names, so that the same
- * code calls both; NVSHMEM serves its workspace.
+ * code calls both; NVSHMEM serves its workspace. distmath's own products take 0.8 and newer only.
  *
  * Matrices are column-major; `ia`, `ja` and so on begin at 1; `alpha` and `beta` are host memory of the scale type.
  * Every routine is collective over the grid and runs on the handle's stream; `h_work` has to stay alive until it ends.
@@ -15,8 +15,8 @@ import { type MulticastOptions, noteVersion, openCudaLibrary, openGroup } from "
 import { openCudaRuntime } from "./cuda_runtime.ts";
 import { enumName } from "./enums.ts";
 import { ConfigurationError, NativeError, type NativeFailure } from "./errors.ts";
-import type { Library } from "./library.ts";
-import { readCString } from "./memory.ts";
+import { type Library, LibraryNotFoundError } from "./library.ts";
+import { keepLoaded, readCString } from "./memory.ts";
 import { openNccl, requireNcclVersion } from "./nccl.ts";
 import { openNvshmem } from "./nvshmem.ts";
 
@@ -436,8 +436,8 @@ export interface LegacyCublasMp extends Library<typeof CUBLASMP_LEGACY_SYMBOLS> 
   version: number;
 }
 
-/** Whichever cuBLASMp is installed. The products of both are called alike. */
-export type AnyCublasMp = CublasMp | LegacyCublasMp;
+/** The oldest cuBLASMp that distmath's products take. */
+const MINIMUM_VERSION = 800;
 
 /** The oldest NCCL that has every function cuBLASMp 0.8 and newer calls. */
 const MINIMUM_NCCL = 22902;
@@ -481,24 +481,66 @@ let pblas: Deno.DynamicLibrary<typeof CUBLASMP_PBLAS_SYMBOLS>["symbols"] | undef
 let legacyPblas: Deno.DynamicLibrary<typeof CUBLASMP_LEGACY_PBLAS_SYMBOLS>["symbols"] | undefined;
 let emulation: Deno.DynamicLibrary<typeof CUBLASMP_EMULATION_SYMBOLS>["symbols"] | undefined;
 
-function versionOf(symbols: { cublasMpGetVersion(version: Int32Array<ArrayBuffer>): number }): number {
+const VERSION_SYMBOL = { cublasMpGetVersion: COMMON_SYMBOLS.cublasMpGetVersion } as const;
+
+function askVersion(symbols: Deno.DynamicLibrary<typeof VERSION_SYMBOL>["symbols"]): number {
   const version = new Int32Array(1);
   symbols.cublasMpGetVersion(version);
-  noteVersion(
-    REQUEST.name,
-    Math.floor(version[0] / 10000),
-    Math.floor(version[0] % 10000 / 100),
-    version[0] % 100,
-  );
   return version[0];
+}
+
+function versionParts(version: number): number[] {
+  return [Math.floor(version / 10000), Math.floor(version % 10000 / 100), version % 100];
+}
+
+function versionOf(symbols: Deno.DynamicLibrary<typeof VERSION_SYMBOL>["symbols"]): number {
+  const version = askVersion(symbols);
+  noteVersion(REQUEST.name, ...versionParts(version));
+  return version;
+}
+
+/** The version of a cuBLASMp of any age; null if the file is none. */
+function versionOfFile(path: string): number | null {
+  try {
+    return askVersion(openGroup({ path }, VERSION_SYMBOL));
+  } catch {
+    return null;
+  }
+}
+
+/** What to throw after a search in vain: if it met an older cuBLASMp, an error that says so. */
+function explained(error: LibraryNotFoundError, options: MulticastOptions): ConfigurationError {
+  try {
+    openNvshmem(options); // Older ones may not find it themselves.
+  } catch {
+    // Or they may.
+  }
+  for (const { path } of error.attempts) {
+    const version = versionOfFile(path);
+    if (version === null || version >= MINIMUM_VERSION) continue;
+    return new ConfigurationError(
+      `cuBLASMp ${versionParts(version).join(".")} (${keepLoaded(path)}) is too old: distmath needs 0.8 or newer. ` +
+        `Run: deno task native install cuda`,
+      { cause: error },
+    );
+  }
+  return error;
+}
+
+function openCurrent(options: MulticastOptions): Library<typeof CUBLASMP_SYMBOLS> {
+  try {
+    return openCudaLibrary(REQUEST, CUBLASMP_SYMBOLS);
+  } catch (error) {
+    throw error instanceof LibraryNotFoundError ? explained(error, options) : error;
+  }
 }
 
 /**
  * cuBLASMp 0.8 or newer, opened at the first call with the libraries that it depends on. An older one lacks functions
- * of this table and is refused.
+ * of this table and is passed over.
  *
- * @throws {LibraryNotFoundError} if a library is not installed or, saying which function is missing, too old.
- * @throws {ConfigurationError} if NCCL is too old, or if multicast cannot be switched off.
+ * @throws {LibraryNotFoundError} if a library is not installed.
+ * @throws {ConfigurationError} if cuBLASMp or NCCL is too old, or if multicast cannot be switched off.
  */
 export function openCublasMp(options: MulticastOptions = {}): CublasMp {
   if (current) return current;
@@ -506,7 +548,7 @@ export function openCublasMp(options: MulticastOptions = {}): CublasMp {
   requireNcclVersion(openNccl(options), MINIMUM_NCCL, "cuBLASMp");
   refuseSecondNccl(mappedFiles("libnccl.so"));
   openCublas();
-  const library = openCudaLibrary(REQUEST, CUBLASMP_SYMBOLS);
+  const library = openCurrent(options);
   return current = { ...library, version: versionOf(library.symbols) };
 }
 
@@ -524,30 +566,6 @@ export function openLegacyCublasMp(options: MulticastOptions = {}): LegacyCublas
   openCublas();
   const library = openCudaLibrary(REQUEST, CUBLASMP_LEGACY_SYMBOLS);
   return legacy = { ...library, version: versionOf(library.symbols) };
-}
-
-/** Whether it is 0.8 or newer, and so has memory functions of its own. */
-export function isCurrentCublasMp(library: AnyCublasMp): library is CublasMp {
-  return library.version >= 800;
-}
-
-/**
- * The cuBLASMp that is installed, 0.5 or newer.
- *
- * @throws {LibraryNotFoundError | ConfigurationError} as {@linkcode openCublasMp} does, if there is no older one either.
- */
-export function openAnyCublasMp(options: MulticastOptions = {}): AnyCublasMp {
-  if (current ?? legacy) return (current ?? legacy)!;
-  try {
-    return openCublasMp(options);
-  } catch (reason) {
-    if (!(reason instanceof ConfigurationError)) throw reason;
-    try {
-      return openLegacyCublasMp(options);
-    } catch (error) {
-      throw error instanceof ConfigurationError ? reason : error;
-    }
-  }
 }
 
 /** The PBLAS routines of {@linkcode openCublasMp}'s library. */

@@ -30,12 +30,6 @@ function gpuTest(name: string, body: (runtime: Runtime) => void, ranks?: readonl
   registerGpuTest(name, body, { timeoutSeconds: 120, ...ranks && { ranks } });
 }
 
-/** Whether cuBLASMp is older than 0.8. */
-function isLegacy(runtime: Runtime): boolean {
-  const { version = "" } = runtime.versions().find(({ name }) => name === "cuBLASMp") ?? {};
-  return Number(version.split(".")[1]) < 8;
-}
-
 const { X, Y } = Slab;
 const ADDENDS = ["none", "copied", "inplace"] as const;
 
@@ -261,16 +255,6 @@ gpuTest("8-bit products, with arrays of scales, overlap", (runtime) => {
 }, SEVERAL);
 
 gpuTest("partial sums may travel in D's type, and multiprocessors be left to communication", (runtime) => {
-  if (isLegacy(runtime)) {
-    const options = { communicationType: "float32" } as const;
-    assertThrowsEverywhere(
-      runtime,
-      () => run(runtime, { transposes: [true, false], places: REDUCE.TN, options }),
-      ConfigurationError,
-      "has no communicationType",
-    );
-    return;
-  }
   for (const communicationType of ["bfloat16", "float32"] as const) {
     const options = { communicationType, communicationSmCount: 8 };
     const ran = run(runtime, { transposes: [true, false], places: REDUCE.TN, dtype: "bfloat16", options });

@@ -19,7 +19,7 @@ export const [mpi] = mpiInstallations;
 export const reason: string | null = mpi === undefined ? "no MPI" : hasCompiler() ? null : "no g++";
 
 /** The mock cuBLASMp beside the other libraries. */
-export type MockCublasMp = "none" | "0.10" | "0.7";
+export type MockCublasMp = "none" | "0.10";
 
 let root: ReturnType<typeof temporaryFolder> | undefined;
 const built = new Map<MockCublasMp, string>();
@@ -38,7 +38,7 @@ export function mockLibraries(cublasMp: MockCublasMp): string {
     const others = mockLibraries("none");
     Deno.mkdirSync(folder);
     for (const { name } of Deno.readDirSync(others)) Deno.copyFileSync(`${others}/${name}`, `${folder}/${name}`);
-    buildMockCublasMp(folder, cublasMp === "0.7");
+    buildMockCublasMp(folder);
   }
   built.set(cublasMp, folder);
   return folder;

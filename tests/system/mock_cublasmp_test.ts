@@ -1,5 +1,6 @@
 /** Products and PBLAS routines on GPUs, on a machine without one: the engine on a mock GPU and a mock cuBLASMp. */
-import { assert, assertEquals } from "@std/assert";
+import { assert, assertEquals, assertStringIncludes } from "@std/assert";
+import { buildOldCublasMp } from "../gpu/mock/build_cublasmp.ts";
 import { runJob } from "../mpi_installations.ts";
 import { mockTest, mpi } from "./mock.ts";
 
@@ -22,11 +23,28 @@ const FILES = [
 
 mockTest("products on mock GPUs are those of CPUs", (environment) => runTests(FILES, environment));
 
-mockTest(
-  "products run on cuBLASMp 0.7, whose functions have other names",
-  (environment) => runTests(["gpu/matmul_test.ts"], environment),
-  "0.7",
-);
+mockTest("cuBLASMp 0.7 is refused with what to do, and passed over where there is a newer one", async (env, path) => {
+  const { DISTMATH_LIBRARY_PATH: mock } = env;
+  const [old, others] = [`${path}/old`, `${path}/others`];
+  for (const folder of [old, others]) Deno.mkdirSync(folder);
+  buildOldCublasMp(old);
+  for (const { name } of Deno.readDirSync(mock)) {
+    if (name !== "libcublasmp.so.0") Deno.copyFileSync(`${mock}/${name}`, `${others}/${name}`);
+  }
+  const script = new URL("./fixtures/multiplies_on_gpu.ts", import.meta.url).pathname;
+  const run = (folders: string[]) =>
+    runJob(mpi, 2, ["run", "-A", script], { environment: { ...env, DISTMATH_LIBRARY_PATH: folders.join(":") } });
+  const refused = await run([old, others]);
+  for (const rank of [0, 1]) {
+    assertStringIncludes(
+      refused.output,
+      `ConfigurationError on rank ${rank}: cuBLASMp 0.7.0 (${old}/libcublasmp.so.0) is too old: ` +
+        "distmath needs 0.8 or newer. Run: deno task native install cuda",
+    );
+  }
+  const taken = await run([old, mock]);
+  assertStringIncludes(taken.output, `sum 512 by ${mock}/libcublasmp.so.0`);
+});
 
 mockTest("a library that one rank lacks is an error on every rank", async (environment) => {
   const script = new URL("./fixtures/cublasmp_missing.ts", import.meta.url).pathname;

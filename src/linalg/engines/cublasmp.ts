@@ -1,15 +1,15 @@
 /**
- * The GPU engine: cuBLASMp 0.8 and newer, and as far as they go 0.5 to 0.7.
+ * The GPU engine: cuBLASMp 0.8 and newer.
  *
  * The way of a product: choose a path (`cublasmp_paths.ts`), bring the matrices into its form (`cublasmp_staging.ts`), one
  * call of cublasMpMatmul on a stream, bring D back. Nothing waits for the GPU. The workspace is NCCL symmetric memory
- * registered with all grids (before 0.8 NVSHMEM's), without which nothing overlaps, and which all plans share; which
- * algorithm ran is read from cuBLASMp's log once a plan.
+ * registered with all grids, without which nothing overlaps, and which all plans share; which algorithm ran is read from
+ * cuBLASMp's log once a plan.
  *
  * @module
  */
 import { openCublasLt } from "../../../ffi/cublaslt.ts";
-import { CublasMpError, CublasMpStatus, openAnyCublasMp } from "../../../ffi/cublasmp.ts";
+import { CublasMpError, CublasMpStatus, openCublasMp } from "../../../ffi/cublasmp.ts";
 import { dtypeInfo } from "../../array/dtype.ts";
 import type { Runtime } from "../../runtime/runtime.ts";
 import type { Stream } from "../../runtime/stream.ts";
@@ -27,7 +27,7 @@ import type { AlgorithmReport, EnginePlan, EngineRequest, EngineValues, MatmulEn
 function callFor({ problem, epilog, algorithm, scaling = null }: EngineRequest): CublasMpCall | null {
   const wanted = algorithm as AlgorithmName;
   const isOverlapped = wanted !== "default" && wanted !== "no_overlap";
-  const { version } = openAnyCublasMp();
+  const { version } = openCublasMp();
   const accepts = (path: CublasMpPath) => algorithmFor(path, wanted, version) !== null;
   return chooseCall({ problem, epilog, scaling, isOverlapped, accepts });
 }
@@ -60,8 +60,6 @@ function hasEpilog({ problem, epilog }: EngineRequest): boolean {
   const columns = transposed ? m : n;
   const isShort = Math.ceil(columns / size!) * (size! - 1) >= columns;
   if (epilog.biasGradient === "d" && isDistributed && isShort) return false;
-  // Before 0.8 each rank keeps its part of a gradient.
-  if (epilog.biasGradient !== "none" && isDistributed && openAnyCublasMp().version < 800) return false;
   return !(epilog.aux === "input" && problem.k === 1);
 }
 
@@ -100,27 +98,18 @@ function refuseNumbers(
 }
 
 /** What emulated compute types need. cuBLASLt 13.1 takes that of float64, too; NVIDIA's tables begin with 13.2. */
-const EMULATION: Readonly<Record<string, { cublasMp: number; cublasLt: number; text: string }>> = {
-  float32_emulated_16bfx9: { cublasMp: 700, cublasLt: 120900, text: "cuBLASMp 0.7 and cuBLASLt 12.9" },
+const EMULATION: Readonly<Record<string, { cublasMp?: number; cublasLt: number; text: string }>> = {
+  float32_emulated_16bfx9: { cublasLt: 120900, text: "cuBLASLt 12.9" },
   float64_emulated_fixedpoint: { cublasMp: 900, cublasLt: 130100, text: "cuBLASMp 0.9 and cuBLASLt 13.1" },
 };
 
-/** What older versions lack. */
-function refuseVersion({ problem, epilog, scaling, settings }: EngineRequest): Refusal | null {
-  const { version } = openAnyCublasMp();
-  const name = `cuBLASMp 0.${Math.floor(version / 100)}`;
-  const instead = "Leave it out, or install a newer cuBLASMp: deno task native install cuda";
-  if (version < 800 && settings?.communicationType !== undefined) {
-    return { reason: `${name} has no communicationType`, instead };
-  }
-  if (version < 700 && epilog.allReduce && problem.d.distribution.size! > 1 && !settings?.allowMulticast) {
-    return { reason: `${name} sums on all ranks by NVLink multicast only`, instead };
-  }
-  if (version < 600 && scaling) return { reason: `${name} has no arrays of scales`, instead };
+function refuseEmulation({ settings }: EngineRequest): Refusal | null {
   const needed = EMULATION[settings?.computeType ?? ""];
-  if (needed === undefined || version >= needed.cublasMp && openCublasLt().version >= needed.cublasLt) return null;
+  if (needed === undefined) return null;
+  const { cublasMp = 0, cublasLt, text } = needed;
+  if (openCublasMp().version >= cublasMp && openCublasLt().version >= cublasLt) return null;
   return {
-    reason: `computeType ${settings!.computeType} needs ${needed.text}`,
+    reason: `computeType ${settings!.computeType} needs ${text}`,
     instead: "Leave computeType out, or install newer ones: deno task native install cuda",
   };
 }
@@ -158,8 +147,8 @@ export function cublasMpEngine(runtime: Runtime): MatmulEngine {
   return {
     name: ENGINE_NAME,
     tuned: ["split_p2p", "no_overlap"],
-    open: () => `cuBLASMp ${openAnyCublasMp().version}`,
-    supports: (request) => refuseNumbers(request, capability) ?? refuseVersion(request) ?? refuseAlgorithm(request),
+    open: () => `cuBLASMp ${openCublasMp().version}`,
+    supports: (request) => refuseNumbers(request, capability) ?? refuseEmulation(request) ?? refuseAlgorithm(request),
     cost: (request) => {
       const way = wayFor(request);
       return way && [Number(way.isHostEpilog), ...callCost(way.call)];

@@ -80,8 +80,8 @@ export function algorithmsOf(path: CublasMpPath): readonly CublasMpAlgorithm[] {
   return path === "all_gather" || path === "reduce_scatter" || path === "all_reduce" ? OVERLAPPED[path] : [];
 }
 
-/** The version that an algorithm came with. */
-const SINCE: Partial<Record<CublasMpAlgorithm, number>> = { no_overlap: 700, fused: 1000 };
+/** The version that the algorithm `fused` came with. */
+const FUSED_SINCE = 1000;
 
 /**
  * The algorithm that is asked of a version of cuBLASMp for a path. Its own default is never asked for: for GEMM+AllReduce
@@ -89,14 +89,14 @@ const SINCE: Partial<Record<CublasMpAlgorithm, number>> = { no_overlap: 700, fus
  * name.
  */
 export function algorithmFor(path: CublasMpPath, wanted: AlgorithmName, version: number): CublasMpAlgorithm | null {
-  const has = (name: CublasMpAlgorithm) => version >= (SINCE[name] ?? 0);
   if (path === "generic" || path === "fallback") {
     // These leave no choice, but the attribute wants a name.
-    return wanted === "default" || wanted === "no_overlap" ? has("no_overlap") ? "no_overlap" : "split_p2p" : null;
+    return wanted === "default" || wanted === "no_overlap" ? "no_overlap" : null;
   }
-  const algorithms = (path === "local" ? OVERLAPPED.all_gather.toReversed() : OVERLAPPED[path]).filter(has);
-  const usual = algorithms.find((name) => !MULTICAST_ALGORITHMS.includes(name)) ?? null;
-  return wanted === "default" ? usual : algorithms.find((name) => name === wanted) ?? null;
+  const algorithms = path === "local" ? OVERLAPPED.all_gather.toReversed() : OVERLAPPED[path];
+  if (wanted === "default") return algorithms[0];
+  if (wanted === "fused" && version < FUSED_SINCE) return null;
+  return algorithms.find((name) => name === wanted) ?? null;
 }
 
 /** The type of a bias, and of a bias gradient: D's, or for 8-bit products the 16-bit type that goes with it. */

@@ -5,7 +5,7 @@
  */
 import { environment } from "../../../ffi/library.ts";
 import { toCString } from "../../../ffi/memory.ts";
-import type { AnyCublasMp } from "../../../ffi/cublasmp.ts";
+import type { CublasMp } from "../../../ffi/cublasmp.ts";
 import type { AlgorithmName } from "../options.ts";
 import { type CublasMpPath, PATH_NAMES } from "./cublasmp_paths.ts";
 
@@ -37,32 +37,16 @@ const ALGORITHMS: Readonly<Record<string, AlgorithmName>> = {
 export function parseLog(log: string): ObservedAlgorithm | null {
   const matches = [...log.matchAll(USING)].map(([, word = "", name = ""]) => ({ word, name: name.trim() }));
   const last = matches.at(-1);
-  if (last === undefined) return parseOldLog(log);
+  if (last === undefined) return null;
   const paths = Object.keys(PATH_NAMES) as CublasMpPath[];
   const path = paths.find((candidate) => last.name === PATH_NAMES[candidate]) ?? null;
   return { path, algorithm: ALGORITHMS[last.word] ?? null, text: `${last.word} ${last.name}`.trim() };
 }
 
-/** The numbers that cuBLASMp 0.5 and 0.6 give to paths; they do not tell algorithms. */
-const NUMBERED: readonly CublasMpPath[] = [
-  "fallback",
-  "generic",
-  "reduce_scatter",
-  "all_gather",
-  "all_reduce",
-  "local",
-];
-
-function parseOldLog(log: string): ObservedAlgorithm | null {
-  const [, number] = [...log.matchAll(/\busing matmul algo (\d+)/g)].at(-1) ?? [];
-  const path = NUMBERED[Number(number)];
-  return path === undefined ? null : { path, algorithm: null, text: PATH_NAMES[path] };
-}
-
 let file: string | null | undefined;
 
 /** A file for the log; null if there cannot be one, or the user has a log. */
-function openLog(symbols: AnyCublasMp["symbols"]): string | null {
+function openLog(symbols: CublasMp["symbols"]): string | null {
   if (environment("CUBLASMP_LOG_LEVEL") || environment("CUBLASMP_LOG_FILE")) return null;
   try {
     const path = Deno.makeTempFileSync({ prefix: "distmath-cublasmp-", suffix: ".log" });
@@ -87,7 +71,7 @@ export function errorsOf(log: string): string | null {
  *
  * @throws what `run` throws, with the errors in the log added to its message.
  */
-export function observe(symbols: AnyCublasMp["symbols"], run: () => void): ObservedAlgorithm | null {
+export function observe(symbols: CublasMp["symbols"], run: () => void): ObservedAlgorithm | null {
   file ??= openLog(symbols);
   if (file === null) {
     run();

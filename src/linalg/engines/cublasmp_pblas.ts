@@ -10,14 +10,7 @@ import {
   CublasOperation,
   CublasSideMode,
 } from "../../../ffi/cublaslt.ts";
-import {
-  checkCublasMp,
-  cublasMpError,
-  isCurrentCublasMp,
-  openAnyCublasMp,
-  openCublasMpPblas,
-  openLegacyCublasMpPblas,
-} from "../../../ffi/cublasmp.ts";
+import { checkCublasMp, cublasMpError, openCublasMpPblas } from "../../../ffi/cublasmp.ts";
 import { checkCuda, CudaStreamCaptureStatus, openCudaGraphs } from "../../../ffi/cuda_runtime.ts";
 import { type DType, dtypeInfo, type Scalar } from "../../array/dtype.ts";
 import { LocalArray } from "../../array/local_array.ts";
@@ -133,14 +126,9 @@ function argumentsOf(call: PblasCall, descriptors: Descriptors, target: PblasMat
   }
 }
 
-/** The routines of the cuBLASMp that is installed. */
-function openRoutines() {
-  return isCurrentCublasMp(openAnyCublasMp()) ? openCublasMpPblas() : openLegacyCublasMpPblas();
-}
-
 /** A routine's two functions: the question for workspace, and the computation. */
 function functionsOf(routine: PblasRoutine): [query: NativeFunction, compute: NativeFunction] {
-  const symbols = openRoutines() as unknown as Record<string, NativeFunction | null>;
+  const symbols = openCublasMpPblas() as unknown as Record<string, NativeFunction | null>;
   const name = FUNCTIONS[routine];
   const [query, compute] = [symbols[`${name}_bufferSize`], symbols[name]];
   if (query && compute) return [query, compute];
@@ -228,7 +216,7 @@ export const cublasMpPblas: PblasEngine = {
     gridShapeOf(grid, size) !== null && (routine !== "trsm" || isAlongSystems(grid, letters)),
   open({ stream }) {
     refuseCapture(stream!);
-    openRoutines();
+    openCublasMpPblas();
     return "";
   },
   run,

@@ -414,7 +414,7 @@ export class CublasMpPlan implements EnginePlan {
     this.#setNumber(Attribute.TRANSB, operationCode(operationB, a.dtype));
     this.#setNumber(Attribute.ALGO_TYPE, ALGORITHM_CODES[this.#algorithm]);
     this.#setNumber(Attribute.EPILOGUE, epilogueCode(epilog, path));
-    if (this.#resources.version >= 800) this.#setNumber(Attribute.BIAS_RESULT_SCHEME, CublasMpResultScheme.FULL);
+    this.#setNumber(Attribute.BIAS_RESULT_SCHEME, CublasMpResultScheme.FULL);
     if (settings?.communicationSmCount !== undefined) {
       this.#setNumber(Attribute.COMMUNICATION_SM_COUNT, settings.communicationSmCount);
     }

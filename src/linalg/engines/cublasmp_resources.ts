@@ -4,15 +4,9 @@
  *
  * @module
  */
-import {
-  type AnyCublasMp,
-  checkCublasMp,
-  CublasMpGridLayout,
-  isCurrentCublasMp,
-  openAnyCublasMp,
-} from "../../../ffi/cublasmp.ts";
+import { checkCublasMp, type CublasMp, CublasMpGridLayout, openCublasMp } from "../../../ffi/cublasmp.ts";
 import type { LocalArray } from "../../array/local_array.ts";
-import { allocateSymmetric, SymmetricBuffer } from "../../memory/symmetric.ts";
+import { SymmetricBuffer } from "../../memory/symmetric.ts";
 import { beforeMpiEnds } from "../../runtime/mpi.ts";
 import type { Runtime } from "../../runtime/runtime.ts";
 import type { Event, Stream } from "../../runtime/stream.ts";
@@ -32,8 +26,8 @@ interface RegisteredWorkspace {
   readonly address: bigint;
   /** Its size, the same on all ranks. */
   readonly byteLength: number;
-  /** The grid that allocated it; null if NVSHMEM did. */
-  readonly owner: bigint | null;
+  /** The grid that allocated it. */
+  readonly owner: bigint;
   /** The other grids that it is registered with. */
   readonly registered: Set<bigint>;
 }
@@ -49,8 +43,11 @@ const FIRST_SHARE = 1 / 128;
 
 /** cuBLASMp on the GPUs of a runtime. */
 export class CublasMpResources {
+  /** cuBLASMp's functions. */
+  readonly symbols: CublasMp["symbols"];
+  /** cuBLASMp's version, such as 1000 for 0.10.0. */
+  readonly version: number;
   readonly #runtime: Runtime;
-  readonly #library: AnyCublasMp;
   readonly #handle: bigint;
   readonly #grids = new Map<string, bigint>();
   /** Each larger than the one before. Plans and captured graphs may still use the smaller ones. */
@@ -67,22 +64,14 @@ export class CublasMpResources {
   constructor(runtime: Runtime) {
     const out = new BigUint64Array(1);
     runtime.nccl();
+    const { symbols, version } = openCublasMp();
+    this.symbols = symbols;
+    this.version = version;
     this.#runtime = runtime;
-    this.#library = openAnyCublasMp();
     this.#stream = runtime.stream!.handle;
-    checkCublasMp(this.symbols.cublasMpCreate(out, this.#stream), "cublasMpCreate");
+    checkCublasMp(symbols.cublasMpCreate(out, this.#stream), "cublasMpCreate");
     this.#handle = out[0];
     beforeMpiEnds(() => this.#free());
-  }
-
-  /** cuBLASMp's functions that all versions have. */
-  get symbols(): AnyCublasMp["symbols"] {
-    return this.#library.symbols;
-  }
-
-  /** cuBLASMp's version, such as 1000 for 0.10.0. */
-  get version(): number {
-    return this.#library.version;
   }
 
   /** Whether the next product on the runtime's stream needs nothing but the call. */
@@ -172,8 +161,7 @@ export class CublasMpResources {
    */
   share(matrix: LocalArray, grid: bigint): void {
     const { buffer } = matrix;
-    const library = this.#library;
-    if (!(buffer instanceof SymmetricBuffer) || buffer.backend !== "nccl" || !isCurrentCublasMp(library)) return;
+    if (!(buffer instanceof SymmetricBuffer) || buffer.backend !== "nccl") return;
     const { address, byteLength } = buffer;
     if (matrix.address !== address) return;
     let grids = this.#buffers.get(address);
@@ -183,62 +171,46 @@ export class CublasMpResources {
       buffer.beforeEnd(() => this.#unshare(address));
     }
     const size = BigInt(Math.ceil(byteLength / WINDOW_ALIGNMENT) * WINDOW_ALIGNMENT);
-    checkCublasMp(library.symbols.cublasMpBufferRegister(grid, address, size), "cublasMpBufferRegister");
+    checkCublasMp(this.symbols.cublasMpBufferRegister(grid, address, size), "cublasMpBufferRegister");
     grids.add(grid);
   }
 
   #unshare(address: bigint): void {
-    const library = this.#library;
     const grids = this.#buffers.get(address) ?? [];
     this.#buffers.delete(address);
-    if (!isCurrentCublasMp(library)) return;
     this.settle();
     this.#runtime.stream!.synchronize();
     for (const grid of grids) {
-      checkCublasMp(library.symbols.cublasMpBufferDeregister(grid, address), "cublasMpBufferDeregister");
+      checkCublasMp(this.symbols.cublasMpBufferDeregister(grid, address), "cublasMpBufferDeregister");
     }
   }
 
   #allocate(byteLength: number, owner: bigint): RegisteredWorkspace {
-    const library = this.#library;
-    const registered = new Set<bigint>();
-    if (!isCurrentCublasMp(library)) {
-      const request = { bytes: byteLength, backend: "nvshmem", makeSymmetric: true, facts: {}, offer: null } as const;
-      const { buffer: { address } } = allocateSymmetric(this.#runtime, () => request);
-      return { address, byteLength, owner: null, registered };
-    }
     const out = new BigUint64Array(1);
-    checkCublasMp(library.symbols.cublasMpMalloc(owner, out, BigInt(byteLength)), "cublasMpMalloc");
-    return { address: out[0], byteLength, owner, registered };
+    checkCublasMp(this.symbols.cublasMpMalloc(owner, out, BigInt(byteLength)), "cublasMpMalloc");
+    return { address: out[0], byteLength, owner, registered: new Set() };
   }
 
   #register({ address, byteLength, owner, registered }: RegisteredWorkspace, grid: bigint): void {
-    const library = this.#library;
-    if (!isCurrentCublasMp(library) || grid === owner || registered.has(grid)) return;
-    const { symbols } = library;
-    checkCublasMp(symbols.cublasMpBufferRegister(grid, address, BigInt(byteLength)), "cublasMpBufferRegister");
+    if (grid === owner || registered.has(grid)) return;
+    checkCublasMp(this.symbols.cublasMpBufferRegister(grid, address, BigInt(byteLength)), "cublasMpBufferRegister");
     registered.add(grid);
   }
 
   #free(): void {
-    const library = this.#library;
+    const { symbols } = this;
     this.settle();
     this.#runtime.stream!.synchronize();
     for (const address of [...this.#buffers.keys()]) this.#unshare(address);
     this.#elsewhere?.event[Symbol.dispose]();
-    if (isCurrentCublasMp(library)) {
-      const { symbols } = library;
-      for (const { address, owner, registered } of this.#workspaces) {
-        for (const grid of registered) {
-          checkCublasMp(symbols.cublasMpBufferDeregister(grid, address), "cublasMpBufferDeregister");
-        }
-        checkCublasMp(symbols.cublasMpFree(owner!, address), "cublasMpFree");
+    for (const { address, owner, registered } of this.#workspaces) {
+      for (const grid of registered) {
+        checkCublasMp(symbols.cublasMpBufferDeregister(grid, address), "cublasMpBufferDeregister");
       }
+      checkCublasMp(symbols.cublasMpFree(owner, address), "cublasMpFree");
     }
-    for (const grid of this.#grids.values()) {
-      checkCublasMp(this.symbols.cublasMpGridDestroy(grid), "cublasMpGridDestroy");
-    }
-    checkCublasMp(this.symbols.cublasMpDestroy(this.#handle), "cublasMpDestroy");
+    for (const grid of this.#grids.values()) checkCublasMp(symbols.cublasMpGridDestroy(grid), "cublasMpGridDestroy");
+    checkCublasMp(symbols.cublasMpDestroy(this.#handle), "cublasMpDestroy");
     resources.delete(this.#runtime);
   }
 }

@@ -7,38 +7,41 @@
  * @module
  */
 import { CUBLAS_SYMBOLS, CUBLASLT_SYMBOLS } from "../../../ffi/cublaslt.ts";
-import {
-  CUBLASMP_LEGACY_PBLAS_SYMBOLS,
-  CUBLASMP_LEGACY_SYMBOLS,
-  CUBLASMP_PBLAS_SYMBOLS,
-  CUBLASMP_SYMBOLS,
-} from "../../../ffi/cublasmp.ts";
+import { CUBLASMP_LEGACY_SYMBOLS, CUBLASMP_PBLAS_SYMBOLS, CUBLASMP_SYMBOLS } from "../../../ffi/cublasmp.ts";
 import { buildMockGpu } from "./build.ts";
 import { compileMock } from "./compile.ts";
 
 const NOT_SUPPORTED = 7;
 
-/** Build the library, 0.10 or if `isLegacy` 0.7; functions that the source lacks return "not supported". */
-export function buildMockCublasMp(folder: string, isLegacy = false): void {
-  const library = `${folder}/libcublasmp.so.0`;
+const FILE = "libcublasmp.so.0";
+
+/** Build the library, 0.10; functions that the source lacks return "not supported". */
+export function buildMockCublasMp(folder: string): void {
+  const library = `${folder}/${FILE}`;
   compileMock({
     path: library,
     source: "mock_cublasmp.cpp",
-    tables: [
-      isLegacy ? CUBLASMP_LEGACY_SYMBOLS : CUBLASMP_SYMBOLS,
-      isLegacy ? CUBLASMP_LEGACY_PBLAS_SYMBOLS : CUBLASMP_PBLAS_SYMBOLS,
-      CUBLASLT_SYMBOLS,
-      CUBLAS_SYMBOLS,
-    ],
+    tables: [CUBLASMP_SYMBOLS, CUBLASMP_PBLAS_SYMBOLS, CUBLASLT_SYMBOLS, CUBLAS_SYMBOLS],
     notSupported: NOT_SUPPORTED,
-    flags: [...isLegacy ? ["-DLEGACY"] : [], `-L${folder}`, "-l:libnccl.so.2", "-Wl,-rpath,$ORIGIN"],
+    flags: [`-L${folder}`, "-l:libnccl.so.2", "-Wl,-rpath,$ORIGIN"],
   });
   for (const name of ["libcublasLt.so.13", "libcublas.so.13"]) Deno.copyFileSync(library, `${folder}/${name}`);
+}
+
+/** Build a cuBLASMp 0.7 that has the functions of that version, of which only `cublasMpGetVersion` works. */
+export function buildOldCublasMp(folder: string): void {
+  compileMock({
+    path: `${folder}/${FILE}`,
+    source: "old_cublasmp.cpp",
+    tables: [CUBLASMP_LEGACY_SYMBOLS],
+    notSupported: NOT_SUPPORTED,
+    flags: [],
+  });
 }
 
 if (import.meta.main) {
   const folder = Deno.args[0] ?? Deno.makeTempDirSync({ prefix: "mock_cublasmp_" });
   buildMockGpu(folder);
-  buildMockCublasMp(folder, Deno.args[1] === "legacy");
+  buildMockCublasMp(folder);
   console.log(folder);
 }

@@ -1,7 +1,6 @@
 // cuBLASMp for machines without a GPU: the functions that distmath's engine calls, beside mock_gpu.cpp, whose NCCL carries
 // the messages. Every rank collects all parts as the descriptors say, computes in complex double precision, and keeps its
-// part. It shows what the calls ask for; it shows nothing about overlap or speed. There are no epilogs. With LEGACY it is
-// cuBLASMp 0.7: older names, fewer attributes, no memory of its own.
+// part. It shows what the calls ask for; it shows nothing about overlap or speed. There are no epilogs.
 #include <complex>
 #include <cmath>
 #include <cstdint>
@@ -16,15 +15,6 @@
 using i64 = long long;
 using Number = std::complex<double>;
 #define API extern "C" __attribute__((visibility("default")))
-#ifdef LEGACY
-#define VERSION 700
-#define LAST_ATTRIBUTE 26
-#define cublasMpSetStream cublasMpStreamSet
-#define cublasMpMatmulDescriptorSetAttribute cublasMpMatmulDescriptorAttributeSet
-#else
-#define VERSION 1000
-#define LAST_ATTRIBUTE 28
-#endif
 
 // The beginning of mock_gpu.cpp's communicator.
 struct Communicator { std::string folder; int rank; };
@@ -218,7 +208,7 @@ static Dense multiply(Dense a, Dense b) {
 
 // ---- the library ----------------------------------------------------------------------------------------------------
 
-API int cublasMpGetVersion(int* version) { return *version = VERSION, 0; }
+API int cublasMpGetVersion(int* version) { return *version = 1000, 0; }
 struct Handle { int* stream; };
 API int cublasMpCreate(Handle** handle, int* stream) { return *handle = new Handle{stream}, 0; }
 API int cublasMpDestroy(Handle* handle) { return delete handle, 0; }
@@ -235,7 +225,6 @@ API int cublasMpGridDestroy(Grid* grid) {
   for (auto& [owner, memory] : registered) if (owner == grid) return INTERNAL_ERROR;
   return delete grid, 0;
 }
-#ifndef LEGACY
 API const char* cublasMpGetStatusString(int) { return "an error of the mock"; }
 API int cublasMpMalloc(Grid*, void** memory, size_t bytes) { return *memory = malloc(bytes), 0; }
 API int cublasMpFree(Grid*, void* memory) { return free(memory), 0; }
@@ -245,7 +234,6 @@ API int cublasMpBufferRegister(Grid* grid, void* memory, size_t bytes) {
 API int cublasMpBufferDeregister(Grid* grid, void* memory) {
   return registered.erase({grid, memory}) ? OK : INVALID_VALUE;
 }
-#endif
 API int cublasMpMatrixDescriptorInit(i64 m, i64 n, i64 mb, i64 nb, i64 rsrc, i64 csrc, i64 lld, int type, Grid* grid,
                                      Matrix* descriptor) {
   return *descriptor = {m, n, mb, nb, rsrc, csrc, lld, type, grid}, 0;
@@ -258,7 +246,6 @@ API int cublasMpMatrixDescriptorDestroy(Matrix* descriptor) { return delete desc
 API int cublasMpMatmulDescriptorCreate(Product** product, int compute) { return *product = new Product{compute, {}}, 0; }
 API int cublasMpMatmulDescriptorDestroy(Product* product) { return delete product, 0; }
 API int cublasMpMatmulDescriptorSetAttribute(Product* product, int attribute, const char* value, size_t bytes) {
-  if (attribute > LAST_ATTRIBUTE) return fail(INVALID_VALUE, "no such attribute");
   return product->attributes[attribute].assign(value, value + bytes), 0;
 }
 API int cublasMpLoggerOpenFile(const char* path) { return (logFile = fopen(path, "w")) ? 0 : INTERNAL_ERROR; }

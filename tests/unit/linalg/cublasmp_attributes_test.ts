@@ -58,14 +58,6 @@ Deno.test("algorithms are asked for by number, and never the default or a multic
   assertEquals(algorithmFor("all_reduce", "split_p2p", 1000), null);
   assertEquals(algorithmFor("generic", "split_p2p", 1000), null);
   assertEquals(algorithmFor("reduce_scatter", "atomic_p2p", 1000), "atomic_p2p");
-});
-
-Deno.test("older versions have fewer algorithms, and never take a multicast one by default", () => {
-  const paths = ["local", "all_gather", "reduce_scatter", "all_reduce", "generic"] as const;
-  const usual = (version: number) => paths.map((path) => algorithmFor(path, "default", version));
-  assertEquals(usual(700), ["no_overlap", "split_p2p", "split_p2p", "no_overlap", "no_overlap"]);
-  assertEquals(usual(600), ["split_p2p", "split_p2p", "split_p2p", null, "split_p2p"]);
-  assertEquals(algorithmFor("all_gather", "no_overlap", 600), null);
   assertEquals(algorithmFor("all_reduce", "fused", 901), null);
   assertEquals(algorithmFor("all_reduce", "fused", 1000), "fused");
 });
@@ -93,13 +85,6 @@ Deno.test("the log tells the path and the algorithm", () => {
   assertEquals(parseLog(line("Matmul + AllReduce") + line("NO_OVERLAP Matmul + AllReduce"))?.algorithm, "no_overlap");
   assertEquals(parseLog(line("generic Matmul")), { path: "generic", algorithm: null, text: "generic Matmul" });
   assertEquals(parseLog("nothing of the kind"), null);
-  // Before 0.7 it gives numbers.
-  assertEquals(parseLog("using matmul algo 0\nusing matmul algo 3\n"), {
-    path: "all_gather",
-    algorithm: null,
-    text: "AllGather + Matmul",
-  });
-  assertEquals(parseLog("using matmul algo 9"), null);
   assertEquals(errorsOf("[x][Error][f] wrong pitch\n[x][Hint][f] try\n"), "[f] wrong pitch");
   assertEquals(errorsOf(line("generic Matmul")), null);
 });
