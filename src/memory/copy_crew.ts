@@ -17,7 +17,10 @@ export const CHUNK_BYTES = 2 ** 21;
 /** How many chunks staging memory holds. */
 export const SLOTS = 32;
 
-/** How many threads besides the main one copy to and from staging memory, if there are so many cores: more are slower. */
+/**
+ * How many threads besides the main one copy to and from staging memory, if there are so many cores. With a link of 55 GB/s
+ * on each of two ranks, 8 send 49 and 15 send 38; 15 fetch 45 and 8 fetch 35.
+ */
 const SENDERS = 8;
 const FETCHERS = 15;
 
