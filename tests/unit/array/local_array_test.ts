@@ -1,5 +1,5 @@
 import { assert, assertEquals, assertThrows } from "@std/assert";
-import { type DType, dtypes, type Scalar } from "../../../src/array/dtype.ts";
+import { type DType, dtypeInfo, dtypes, type Scalar } from "../../../src/array/dtype.ts";
 import { LocalArray } from "../../../src/array/local_array.ts";
 import { fillByFunction } from "../../../src/array/traverse.ts";
 import { DTypeError, ShapeError } from "../../../src/errors.ts";
@@ -183,4 +183,16 @@ Deno.test("LocalArray refuses options that it does not know", () => {
   const options = { data: new Float32Array(2), dtype: "float32", shape: [2], stride: [1] } as const;
   assertThrows(() => new LocalArray(options), TypeError, 'no key "stride"; did you mean "strides"?');
   assertThrows(() => new LocalArray(null as never), TypeError, "must be an object; got null");
+});
+
+Deno.test("large arrays begin at cache lines, at different places of a page, from 4 MiB on of a huge page", () => {
+  for (const [bytes, alignment] of [[2 ** 20, 2 ** 12], [2 ** 22, 2 ** 21]]) {
+    const arrays = (["float32", "uint8", "complex128"] as const).map((dtype) =>
+      LocalArray.zeros(dtype, [bytes / dtypeInfo(dtype).itemSize])
+    );
+    const places = arrays.map(({ address }) => Number(address % BigInt(alignment)));
+    assert(places.every((place) => place < 2 ** 12 && place % 64 === 0), places.join());
+    assertEquals(new Set(places).size, arrays.length);
+    assert(arrays.every((array) => array.view().byteLength === bytes));
+  }
 });
