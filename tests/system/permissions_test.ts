@@ -2,6 +2,7 @@
 import { assertEquals, assertNotEquals, assertStringIncludes } from "@std/assert";
 import { type MpiInstallation, mpiInstallations, runJob } from "../mpi_installations.ts";
 import { root } from "./command.ts";
+import { mockTest, mpi as first } from "./mock.ts";
 
 const system = "/usr/lib/x86_64-linux-gnu";
 /** Where glibc lies. */
@@ -34,6 +35,20 @@ for (const mpi of complete) {
     assertStringIncludes(output, "--allow-ffi");
   });
 }
+
+mockTest("on GPUs two variables more are enough, and are asked for", async (env) => {
+  const { list, environment } = folders(first);
+  const run = (names: string) => {
+    const permissions = [`--allow-ffi=${env.DISTMATH_LIBRARY_PATH},${list}`, `${variables}${names}`];
+    const multiplies = `${root}tests/system/fixtures/multiplies_on_gpu.ts`;
+    const settings = { ...environment, ...env, NCCL_NVLS_ENABLE: "" };
+    return runJob(first, 2, ["run", ...permissions, multiplies], { environment: settings });
+  };
+  const { code, output } = await run(",NCCL_NVLS_ENABLE,NVSHMEM_DISABLE_NVLS");
+  assertEquals(code, 0, output);
+  assertEquals(output.split("sum 512").length - 1, 2, output);
+  assertStringIncludes((await run("")).output, "--allow-env=NCCL_NVLS_ENABLE");
+});
 
 Deno.test("importing mod.ts takes no permission", async () => {
   const source = `import { Slab } from "${root}mod.ts"; console.log(String(Slab.X));`;
