@@ -9,7 +9,7 @@
  */
 import { noteVersion } from "./cuda_library.ts";
 import { NativeError } from "./errors.ts";
-import { type Library, openLibrary } from "./library.ts";
+import { type Library, openLibrary, searchFolders } from "./library.ts";
 import { readCString } from "./memory.ts";
 import type { StructLayout } from "./struct.ts";
 
@@ -441,6 +441,8 @@ export function openCudaDriver(): CudaDriver {
   const library = openLibrary({
     name: "CUDA driver",
     files: ["libcuda.so.1"],
+    firstFolders: [...searchFolders(), { path: "/usr/local/nvidia/lib64", source: "folder of NVIDIA's containers" }],
+    onlyFirst: true,
     install: "the NVIDIA driver of this machine's distribution, by its administrator",
   }, CUDA_DRIVER_SYMBOLS);
   const version = new Int32Array(1);
