@@ -12,7 +12,7 @@ import { rankCount } from "./harness/table.ts";
 import { serve, timeEach } from "./harness/worker.ts";
 
 const n = 2048;
-const rounds = 11;
+const rounds = 31;
 const repeats = 3;
 const peer = "NumPy";
 /** NumPy without a function of indices: `generate`'s values as a sum of a column and a row. */
