@@ -441,8 +441,7 @@ export function openCudaDriver(): CudaDriver {
   const library = openLibrary({
     name: "CUDA driver",
     files: ["libcuda.so.1"],
-    firstFolders: [...searchFolders(), { path: "/usr/local/nvidia/lib64", source: "folder of NVIDIA's containers" }],
-    onlyFirst: true,
+    folders: [...searchFolders(), { path: "/usr/local/nvidia/lib64", source: "folder of NVIDIA's containers" }],
     install: "the NVIDIA driver of this machine's distribution, by its administrator",
   }, CUDA_DRIVER_SYMBOLS);
   const version = new Int32Array(1);

@@ -63,7 +63,7 @@ export function openCudaLibrary<const S extends Deno.ForeignLibraryInterface>(
 ): Library<S> {
   const { name, files, wheelFolders } = request;
   return openLibrary(
-    { name, files, install: INSTALL, firstFolders: cudaFolders(wheelFolders), onlyFirst: true },
+    { name, files, install: INSTALL, folders: cudaFolders(wheelFolders) },
     symbols,
   );
 }

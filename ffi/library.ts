@@ -37,10 +37,8 @@ export interface LibraryRequest {
   files: readonly string[];
   /** The command that makes the library available. */
   install: string;
-  /** Folders to search before all others. */
-  firstFolders?: readonly SearchFolder[];
-  /** Look nowhere but in `firstFolders`. */
-  onlyFirst?: boolean;
+  /** Where to look, in order; {@linkcode searchFolders} if left out. */
+  folders?: readonly SearchFolder[];
   /** Called before a candidate is opened, to load what it needs; throws an Error to refuse the candidate. */
   prepare?: (path: string) => void;
 }
@@ -161,8 +159,7 @@ export function openLibrary<const S extends Deno.ForeignLibraryInterface>(
   symbols: S,
 ): Library<S> {
   const attempts: LibraryAttempt[] = [];
-  const folders = [...request.firstFolders ?? [], ...request.onlyFirst ? [] : searchFolders()];
-  for (const { path: directory, source } of folders) {
+  for (const { path: directory, source } of request.folders ?? searchFolders()) {
     for (const file of request.files) {
       const path = directory === null ? file : `${directory}/${file}`;
       try {

@@ -251,8 +251,7 @@ function findScalapack(mpi: Mpi, threads: number): Scalapack {
     name: NAME,
     files: [...Object.keys(MKL_CORE_SUFFIXES).map((suffix) => MKL_FILE + suffix), ...PACKAGED[mpi.abi], ...NEUTRAL],
     install: INSTALL[mpi.abi],
-    firstFolders: foldersFor(mpi),
-    onlyFirst: true,
+    folders: foldersFor(mpi),
     prepare: (path) => {
       const refusal = scalapackRefusal(path, mpi);
       if (refusal !== null) throw new Error(refusal);

@@ -187,7 +187,7 @@ async function runProgram(
   return { code: hasTimedOut ? 124 : code, output: decode(stdout) + decode(stderr), endedAt: Date.now() };
 }
 
-/** Register a test for each MPI; for a missing one, an ignored test whose name says why. */
+/** Register a test for each MPI. One that this machine lacks is an ignored test whose name says why, so that it is counted. */
 export function testUnderEveryMpi(name: string, body: (mpi: MpiInstallation) => Promise<void>): void {
   for (const mpi of mpiInstallations) Deno.test(`${name} [${mpi.name}]`, () => body(mpi));
   for (const { name: mpi, reason } of missingMpis) {

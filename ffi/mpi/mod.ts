@@ -149,11 +149,11 @@ function mpiFolders(starter: Launcher | null): SearchFolder[] {
 function openNamed(path: string, request: LibraryRequest): Library<typeof PROBE> {
   const [, folder, file] = /^(.*?)\/?([^/]*\.so[.\d]*)$/.exec(path) ?? [undefined, path, undefined];
   const files = file === undefined ? [...request.files, ...STANDARD_FILES] : [file];
-  const firstFolders = [{
+  const folders = [{
     path: file !== undefined && folder === "" && path === file ? null : folder,
     source: "DISTMATH_MPI",
   }];
-  return openLibrary({ ...request, files, firstFolders, onlyFirst: true }, PROBE);
+  return openLibrary({ ...request, files, folders }, PROBE);
 }
 
 /** The launcher's native library; the standard interface, for which no ScaLAPACK exists, only if there is none. */
@@ -162,13 +162,13 @@ function find(): Library<typeof PROBE> {
   const request = { name: "MPI", install: INSTALL, files: nativeFiles(starter) };
   const named = environment("DISTMATH_MPI");
   if (named) return openNamed(named, request);
-  const firstFolders = mpiFolders(starter);
+  const folders = mpiFolders(starter);
   try {
-    return openLibrary({ ...request, firstFolders, onlyFirst: true }, PROBE);
+    return openLibrary({ ...request, folders }, PROBE);
   } catch (error) {
     if (!(error instanceof LibraryNotFoundError) || starter?.kind === "open_mpi") throw error;
     try {
-      return openLibrary({ ...request, files: STANDARD_FILES, firstFolders, onlyFirst: true }, PROBE);
+      return openLibrary({ ...request, files: STANDARD_FILES, folders }, PROBE);
     } catch (second) {
       if (!(second instanceof LibraryNotFoundError)) throw second;
       throw new LibraryNotFoundError(request, [...error.attempts, ...second.attempts]);

@@ -154,8 +154,8 @@ export function dtypeInfo(dtype: DType): DTypeInfo {
 /** The most numbers that one typed array may hold here. */
 const MAXIMUM_LENGTH = 2 ** 32;
 
-/** From this size on the time of first writes is mostly that of page faults. */
-const HUGE_BYTES = 2 ** 22;
+/** From this size on memory gets huge pages: the time of first writes is mostly that of page faults. */
+export const HUGE_BYTES = 2 ** 22;
 
 function hintHugePages(data: TypedArray): void {
   try {

@@ -19,6 +19,7 @@ import {
   dtypeInfo,
   dtypeOf,
   elementCount,
+  HUGE_BYTES,
   loadScalar,
   type Scalar,
   storeScalar,
@@ -405,8 +406,6 @@ function make(
 
 /** From this size on arrays are staggered, and their memory is used again. */
 const LARGE_BYTES = 2 ** 20;
-/** From this size on they begin in the first page of a huge page. */
-const HUGE_BYTES = 2 ** 22;
 const PAGE_BYTES = 2 ** 12;
 const HUGE_PAGE_BYTES = 2 ** 21;
 const STAGGER_BYTES = 21 * 64;
