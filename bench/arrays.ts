@@ -20,7 +20,8 @@ const arithmetic = "NumPy broadcast";
 
 const titles: Record<string, string> = {
   gather: "gather into given memory",
-  "gather-new": "gather into new memory",
+  "gather-new": "gather into new memory, dropped at once",
+  "gather-kept": "gather into new memory, kept until the next",
   npy: "loadNpy",
 };
 
@@ -59,7 +60,7 @@ export const arrays: Group = {
         for (const [dtype, descriptor, size] of [["float64", "<f8", 8], ["float32", "<f4", 4]] as const) {
           const path = `${folder}/${dtype}.npy`;
           writeNpy(path, descriptor, n * n * size);
-          for (const what of ["generate", "random", "gather", "gather-new", "npy"]) {
+          for (const what of ["generate", "random", "gather", "gather-new", "gather-kept", "npy"]) {
             const words = what === "npy" ? `${path} ${repeats}` : `${dtype} ${n} ${repeats}`;
             const isGenerate = what === "generate";
             await bench.row({
@@ -111,8 +112,11 @@ if (import.meta.main) {
       const into = array.gather();
       return measure(repeats, () => void array.gather(into ? { into } : 0));
     },
-    // The result is there until the next one takes its place, as in a loop of a program.
     "gather-new"(dtype, size, repeats) {
+      using array = DistributedArray.full(runtime, shape(size), Slab.X, 1, { dtype: dtype as Real });
+      return measure(repeats, () => void array.gather());
+    },
+    "gather-kept"(dtype, size, repeats) {
       using array = DistributedArray.full(runtime, shape(size), Slab.X, 1, { dtype: dtype as Real });
       let result: ReturnType<DistributedArray["gather"]> = null;
       const seconds = measure(repeats, () => void (result = array.gather()));

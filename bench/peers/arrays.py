@@ -1,7 +1,8 @@
 """Making, collecting and reading arrays with NumPy (and mpi4py between ranks).
 
 Orders, each answered by the seconds of every call, for n x n matrices that are cut into bands of rows:
-generate, broadcast, random, gather or gather-new <dtype> <n> <repeats>; npy <path> <repeats>.
+generate, broadcast, random, gather, gather-new or gather-kept <dtype> <n> <repeats>; npy <path> <repeats>.
+gather-kept keeps each result until the next one takes its place, as a loop of a program does.
 """
 
 import numpy
@@ -47,7 +48,7 @@ def random(dtype, n, repeats):
     return measure(repeats, lambda: generator.random((end - start, int(n)), dtype=dtype))
 
 
-def gather(dtype, n, repeats, is_new=False):
+def gather(dtype, n, repeats, is_new=False, is_kept=False):
     n = int(n)
     start, end = band(n)
     local = numpy.ones((end - start, n), dtype=dtype)
@@ -56,19 +57,22 @@ def gather(dtype, n, repeats, is_new=False):
     result = None
 
     def run():
-        """A new result is there until the next one takes its place, as in a loop of a program."""
         nonlocal result
         if rank != 0:
             return world.Gatherv(local, None)
         whole = numpy.empty((n, n), dtype=dtype) if given is None else given
         world.Gatherv(local, (whole, counts))
-        result = whole
+        result = whole if is_kept else None
 
     return measure(repeats, run)
 
 
 def gather_new(dtype, n, repeats):
     return gather(dtype, n, repeats, is_new=True)
+
+
+def gather_kept(dtype, n, repeats):
+    return gather(dtype, n, repeats, is_new=True, is_kept=True)
 
 
 def npy(path, repeats):
@@ -90,6 +94,7 @@ serve(
         "random": random,
         "gather": gather,
         "gather-new": gather_new,
+        "gather-kept": gather_kept,
         "npy": npy,
     },
 )
