@@ -30,6 +30,7 @@ const LIBC_SYMBOLS = {
   dlerror: { parameters: [], result: "u64" },
   dlinfo: { parameters: ["u64", "i32", "buffer"], result: "i32" },
   madvise: { parameters: ["u64", "usize", "i32"], result: "i32" },
+  mallopt: { parameters: ["i32", "i32"], result: "i32" },
 } as const satisfies Deno.ForeignLibraryInterface;
 
 let libc: Deno.DynamicLibrary<typeof LIBC_SYMBOLS>["symbols"] | undefined;
@@ -175,6 +176,22 @@ export function preferHugePages(buffer: ArrayBufferView<ArrayBuffer>): void {
   if (start >= end) return;
   madvise(start, end - start, MADV_HUGEPAGE);
   madvise(start, end - start, MADV_COLLAPSE);
+}
+
+const M_TRIM_THRESHOLD = -1;
+const M_MMAP_THRESHOLD = -3;
+/** The most that glibc takes: larger blocks are always mapped and unmapped. */
+const MOST_MMAP_THRESHOLD = 2 ** 25;
+
+/**
+ * Let the C library keep up to `bytes` of what this process frees, typed arrays of up to 32 MiB among it, for what it
+ * allocates next: pages that go back to the kernel are cleared and mapped again at the next use, which takes longer than a
+ * copy. Source: mallopt.
+ */
+export function keepFreedMemory(bytes: number): void {
+  const { mallopt } = libc ?? openLibc();
+  mallopt(M_MMAP_THRESHOLD, MOST_MMAP_THRESHOLD);
+  mallopt(M_TRIM_THRESHOLD, bytes);
 }
 
 const RTLD_LAZY = 0x001;

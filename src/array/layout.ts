@@ -236,6 +236,17 @@ function walk(axes: readonly Axis[], s: number, t: number, visit: (s: number, t:
 /** Below this many numbers a loop is faster than the call of `set`. */
 const SHORT = 48;
 
+/**
+ * Pieces that fit the second-level cache: 16 MiB copied in them take two thirds of the time of one `set` on AMD EPYC,
+ * where the C library's longer copies first read what they overwrite.
+ */
+const PIECE_BYTES = 2 ** 18;
+
+function copyDense(from: Units, to: Units, a: number, b: number, length: number): void {
+  const piece = PIECE_BYTES / to.BYTES_PER_ELEMENT;
+  for (let i = 0; i < length; i += piece) to.set(from.subarray(a + i, a + Math.min(i + piece, length)), b + i);
+}
+
 function copyLine(from: Units, to: Units, s: number, t: number, axis: Axis, parts: 1 | 2): void {
   const [sourceStride, targetStride] = [axis.source, axis.target];
   const isContiguous = sourceStride === parts && targetStride === parts;
@@ -244,7 +255,7 @@ function copyLine(from: Units, to: Units, s: number, t: number, axis: Axis, part
     let b = t + run.target * targetStride;
     if (isContiguous) {
       const length = run.length * parts;
-      if (length >= SHORT) to.set(from.subarray(a, a + length), b);
+      if (length >= SHORT) copyDense(from, to, a, b, length);
       else for (let i = 0; i < length; i++) to[b + i] = from[a + i];
     } else if (parts === 1) {
       for (let i = 0; i < run.length; i++, a += sourceStride, b += targetStride) to[b] = from[a];

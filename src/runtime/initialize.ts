@@ -4,6 +4,7 @@
  * @module
  */
 import { allowedCores, machineCores } from "../../ffi/machine.ts";
+import { keepFreedMemory } from "../../ffi/memory.ts";
 import { launcher } from "../../ffi/mpi/mod.ts";
 import { StateError } from "../errors.ts";
 import { checkKeys } from "../options.ts";
@@ -52,6 +53,9 @@ const INITIALIZE_OPTION_KEYS: readonly (keyof InitializeOptions)[] = [
   "threads",
 ];
 
+/** Freed memory that a rank keeps for its next arrays. */
+const KEPT_BYTES = 2 ** 28;
+
 let current: Runtime | undefined;
 
 /**
@@ -84,6 +88,7 @@ export function initialize(options: InitializeOptions = {}): Runtime {
   };
   const threads = options.threads ?? threadsOf(placement);
   setThreads(threads);
+  keepFreedMemory(KEPT_BYTES);
   if (timeoutSeconds !== null) startWatchdog(communicator.rank, timeoutSeconds);
   current = new Runtime({ communicator, localRank, localSize, device, stream, checks, timeoutSeconds, threads });
   const warning = bindingWarning(placement, machineCores(), launcher()?.kind === "open_mpi");

@@ -73,6 +73,23 @@ Deno.test("copyStrided copies any layout to any other, and nothing else", () => 
   }));
 });
 
+Deno.test("copyStrided copies long lines whole, whatever the width of their numbers", () => {
+  const bytes = fc.integer({ min: 1, max: 2 ** 20 });
+  fc.assert(
+    fc.property(fc.constantFrom<DType>("int8", "float16", "float32", "float64"), bytes, (dtype, bytes) => {
+      const length = Math.ceil(bytes / dtypeInfo(dtype).itemSize);
+      const source = allocate(dtype, length + 5);
+      const target = allocate(dtype, length + 5);
+      fillWithCounter(source);
+      copyStrided({ data: source, offset: 2, strides: [1] }, { data: target, offset: 3, strides: [1] }, [length]);
+      const wanted = allocate(dtype, length + 5) as Float64Array;
+      wanted.set(source.subarray(2, 2 + length) as Float64Array, 3);
+      assert(target.every((value, i) => value === wanted[i]));
+    }),
+    { numRuns: 30, examples: [["float32", 2 ** 18], ["float64", 2 ** 18 + 8], ["int8", 2 ** 19 - 1]] },
+  );
+});
+
 Deno.test("copyRuns copies products of runs between any layouts", () => {
   // The runs of a dimension: lengths with gaps before them on both sides.
   const runList = fc.array(
