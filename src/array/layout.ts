@@ -238,7 +238,7 @@ const SHORT = 48;
 
 /**
  * Pieces that fit the second-level cache: 16 MiB copied in them take two thirds of the time of one `set` on AMD EPYC,
- * where the C library's longer copies first read what they overwrite.
+ * since glibc copies longer ones by slower instructions.
  */
 const PIECE_BYTES = 2 ** 18;
 
