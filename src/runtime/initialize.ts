@@ -60,6 +60,7 @@ let current: Runtime | undefined;
 
 /**
  * Join the job that the launcher started; without one, be its only rank. Collective over the ranks of the communicator.
+ * From then on the process keeps up to 256 MiB of freed memory for its next arrays.
  *
  * @throws {ConfigurationError} if MPI is missing or not the launcher's, a GPU does not exist, two ranks would share one, or
  * some ranks would compute on GPUs and others on CPUs.
