@@ -8,8 +8,12 @@
  * and its links as they happen to be, so start them in turn, several times each.
  *
  * usage: mpirun --bind-to none -n 4 deno run -A bench/cublasmp.ts [ROUNDS]
+ *
+ * @module
  */
-import { checkCublasMp } from "../ffi/cublasmp.ts";
+import { CublasComputeType, CublasOperation } from "../ffi/cublaslt.ts";
+import { checkCublasMp, CublasMpMatmulAlgoType, CublasMpMatmulDescriptorAttribute } from "../ffi/cublasmp.ts";
+import { CudaDataType } from "../ffi/cuda_runtime.ts";
 import { DistributedArray, Event, initialize, Matmul, type Runtime, Slab } from "../mod.ts";
 import { cublasMpResources } from "../src/linalg/engines/cublasmp_resources.ts";
 
@@ -34,7 +38,10 @@ function bareCall(runtime: Runtime, kind: Kind, [m, n, k]: Shape, at: [a: bigint
   const out = new BigUint64Array(1);
   const matrix = (grid: bigint, ...extents: number[]) => {
     const [r, c, mb, nb, leading] = extents.map(BigInt);
-    checkCublasMp(symbols.cublasMpMatrixDescriptorCreate(r, c, mb, nb, 0n, 0n, leading, BFLOAT16, grid, out), "matrix");
+    checkCublasMp(
+      symbols.cublasMpMatrixDescriptorCreate(r, c, mb, nb, 0n, 0n, leading, CudaDataType.R_16BF, grid, out),
+      "matrix",
+    );
     return out[0];
   };
   const [a, b, d] = kind === "gather"
@@ -48,9 +55,15 @@ function bareCall(runtime: Runtime, kind: Kind, [m, n, k]: Shape, at: [a: bigint
       matrix(columns, k, n, k / size, n / size, k / size),
       matrix(rows, m, n, m, n / size, m),
     ];
-  checkCublasMp(symbols.cublasMpMatmulDescriptorCreate(out, COMPUTE_32F), "product");
+  checkCublasMp(symbols.cublasMpMatmulDescriptorCreate(out, CublasComputeType["32F"]), "product");
   const product = out[0];
-  for (const [attribute, value] of [[0, 1], [1, 0], [3, 1]]) {
+  const { TRANSA, TRANSB, ALGO_TYPE } = CublasMpMatmulDescriptorAttribute;
+  const attributes = [
+    [TRANSA, CublasOperation.T],
+    [TRANSB, CublasOperation.N],
+    [ALGO_TYPE, CublasMpMatmulAlgoType.SPLIT_P2P],
+  ];
+  for (const [attribute, value] of attributes) {
     symbols.cublasMpMatmulDescriptorSetAttribute(product, attribute, Int32Array.of(value), 4n);
   }
   const [alpha, beta] = [Float32Array.of(1, 0), Float32Array.of(0, 0)];
@@ -72,9 +85,6 @@ function bareCall(runtime: Runtime, kind: Kind, [m, n, k]: Shape, at: [a: bigint
       beta, 0n, 1n, 1n, d, atD, 1n, 1n, d, address, bytes, hostWorkspace, hostBytes);
   };
 }
-
-const BFLOAT16 = 14;
-const COMPUTE_32F = 68;
 
 /** Microseconds of a call on the GPU, in one round. */
 function time(runtime: Runtime, call: () => void, start: Event, end: Event): number {

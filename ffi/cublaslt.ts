@@ -7,7 +7,7 @@
  *
  * @module
  */
-import { noteVersion, openCudaLibrary } from "./cuda_library.ts";
+import { noteVersion, openCudaLibrary, versionParts } from "./cuda_library.ts";
 import { NativeError } from "./errors.ts";
 import type { Library } from "./library.ts";
 import { readCString } from "./memory.ts";
@@ -621,7 +621,7 @@ export function openCublasLt(): CublasLt {
     wheelFolders: WHEEL_FOLDERS,
   }, CUBLASLT_SYMBOLS);
   const version = Number(library.symbols.cublasLtGetVersion());
-  noteVersion(library.name, Math.floor(version / 10000), Math.floor(version % 10000 / 100), version % 100);
+  noteVersion(library.name, ...versionParts(version));
   return cublasLt = { ...library, version };
 }
 

@@ -11,10 +11,10 @@
  * @module
  */
 import { openCublas } from "./cublaslt.ts";
-import { type MulticastOptions, noteVersion, openCudaLibrary, openGroup } from "./cuda_library.ts";
+import { type MulticastOptions, noteVersion, openCudaLibrary, openGroup, versionParts } from "./cuda_library.ts";
 import { openCudaRuntime } from "./cuda_runtime.ts";
 import { enumName } from "./enums.ts";
-import { ConfigurationError, NativeError, type NativeFailure } from "./errors.ts";
+import { ConfigurationError, NativeError } from "./errors.ts";
 import { type Library, LibraryNotFoundError } from "./library.ts";
 import { keepLoaded, readCString } from "./memory.ts";
 import { openNccl, requireNcclVersion } from "./nccl.ts";
@@ -420,9 +420,7 @@ export const CUBLASMP_PBLAS_SYMBOLS = {
 } as const satisfies Deno.ForeignLibraryInterface;
 
 /** A call of cuBLASMp failed. */
-export class CublasMpError extends NativeError {
-  /** The name of the class. */
-}
+export class CublasMpError extends NativeError {}
 
 /** The opened cuBLASMp, 0.8 or newer. */
 export interface CublasMp extends Library<typeof CUBLASMP_SYMBOLS> {
@@ -487,10 +485,6 @@ function askVersion(symbols: Deno.DynamicLibrary<typeof VERSION_SYMBOL>["symbols
   const version = new Int32Array(1);
   symbols.cublasMpGetVersion(version);
   return version[0];
-}
-
-function versionParts(version: number): number[] {
-  return [Math.floor(version / 10000), Math.floor(version % 10000 / 100), version % 100];
 }
 
 function versionOf(symbols: Deno.DynamicLibrary<typeof VERSION_SYMBOL>["symbols"]): number {
@@ -594,13 +588,13 @@ export function cublasMpError(
   code: number,
   hint: string | undefined = HINTS[code],
 ): CublasMpError {
-  const symbol = enumName(CublasMpStatus, code, "CUBLASMP_STATUS_");
-  const text = current
-    ? readCString(current.symbols.cublasMpGetStatusString(code))
-    : "this version has no words for it";
-  const failure: NativeFailure = { functionName, code, symbol, text };
-  if (hint !== undefined) failure.hint = hint;
-  return new CublasMpError(failure);
+  return new CublasMpError({
+    functionName,
+    code,
+    symbol: enumName(CublasMpStatus, code, "CUBLASMP_STATUS_"),
+    text: current ? readCString(current.symbols.cublasMpGetStatusString(code)) : "this version has no words for it",
+    hint,
+  });
 }
 
 /**

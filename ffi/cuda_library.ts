@@ -76,11 +76,14 @@ export function openGroup<const S extends Deno.ForeignLibraryInterface>(
   return Deno.dlopen(library.path, symbols).symbols;
 }
 
-/** Write down the version of an opened library in the form `major.minor.patch`, and return that text. */
-export function noteVersion(name: string, ...parts: readonly number[]): string {
-  const version = parts.join(".");
-  setLibraryVersion(name, version);
-  return version;
+/** The three numbers of a version such as 23007 or 130100. */
+export function versionParts(version: number): [major: number, minor: number, patch: number] {
+  return [Math.floor(version / 10000), Math.floor(version % 10000 / 100), version % 100];
+}
+
+/** Write down the version of an opened library in the form `major.minor.patch`. */
+export function noteVersion(name: string, ...parts: readonly number[]): void {
+  setLibraryVersion(name, parts.join("."));
 }
 
 /**

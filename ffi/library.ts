@@ -166,9 +166,9 @@ export function openLibrary<const S extends Deno.ForeignLibraryInterface>(
         request.prepare?.(path);
         const { name } = request;
         const { symbols: functions } = Deno.dlopen(path, symbols);
-        const file = keepLoaded(path);
-        if (!opened.has(name)) opened.set(name, { name, version: "unknown", path: file, source });
-        return { name, path: file, source, symbols: functions };
+        const found = keepLoaded(path);
+        if (!opened.has(name)) opened.set(name, { name, version: "unknown", path: found, source });
+        return { name, path: found, source, symbols: functions };
       } catch (error) {
         attempts.push({ path, source, reason: reasonOf(error) });
       }

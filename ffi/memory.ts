@@ -130,10 +130,8 @@ export function keepLoaded(path: string): string {
 const RTLD_DI_LINKMAP = 2;
 
 const SEARCH_SYMBOLS = {
-  dlopen: { parameters: ["buffer", "i32"], result: "u64" },
   dlsym: { parameters: ["u64", "buffer"], result: "u64" },
   dladdr: { parameters: ["u64", "buffer"], result: "i32" },
-  dlerror: { parameters: [], result: "u64" },
 } as const satisfies Deno.ForeignLibraryInterface;
 
 let search: Deno.DynamicLibrary<typeof SEARCH_SYMBOLS>["symbols"] | undefined;
@@ -144,7 +142,8 @@ let search: Deno.DynamicLibrary<typeof SEARCH_SYMBOLS>["symbols"] | undefined;
  * @throws {Error} with the loader's text, if it cannot load the library.
  */
 export function addressOfFunction(path: string, name: string): bigint {
-  const { dlopen, dlsym, dlerror } = search ??= libcFunctions(SEARCH_SYMBOLS);
+  const { dlopen, dlerror } = libc ?? openLibc();
+  const { dlsym } = search ??= libcFunctions(SEARCH_SYMBOLS);
   const handle = dlopen(toCString(path), RTLD_LAZY);
   if (handle === 0n) throw new Error(readCString(dlerror()));
   return dlsym(handle, toCString(name));

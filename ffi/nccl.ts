@@ -6,7 +6,7 @@
  *
  * @module
  */
-import { type MulticastOptions, noteVersion, openCudaLibrary, settleMulticast } from "./cuda_library.ts";
+import { type MulticastOptions, noteVersion, openCudaLibrary, settleMulticast, versionParts } from "./cuda_library.ts";
 import { enumName } from "./enums.ts";
 import { ConfigurationError, NativeError } from "./errors.ts";
 import type { Library } from "./library.ts";
@@ -512,11 +512,6 @@ export class NcclError extends NativeError {}
 export interface Nccl extends Library<typeof NCCL_SYMBOLS> {
   /** The version, such as 23007 for 2.30.7. */
   version: number;
-}
-
-/** The three numbers of a version such as 23007. */
-function versionParts(version: number): [number, number, number] {
-  return [Math.floor(version / 10000), Math.floor(version % 10000 / 100), version % 100];
 }
 
 let nccl: Nccl | undefined;

@@ -3,7 +3,8 @@
  *
  * @module
  */
-import type { LauncherKind } from "./launcher.ts";
+import { type JobOptions, type JobResult, runJob } from "./job.ts";
+import type { Launcher, LauncherKind } from "./launcher.ts";
 
 /** What a launcher writes about a job that did not end well; each is one of its blocks or lines. */
 const known: Record<LauncherKind, { fence: RegExp; block: RegExp; line: RegExp }> = {
@@ -119,4 +120,24 @@ export class BoilerplateFilter {
     this.#hasStack ||= isStack;
     return this.#isRepeating;
   }
+}
+
+/** How a job ended, and the launcher's own words on a rank that a signal ended, or `null`. */
+export type FilteredResult = JobResult & { signal: string | null };
+
+/** {@linkcode runJob} with its output less what the launcher adds; parts of lines pass as they come. */
+export async function runFiltered(launcher: Launcher, options: JobOptions): Promise<FilteredResult> {
+  const filters = { stdout: new BoilerplateFilter(launcher.kind), stderr: new BoilerplateFilter(launcher.kind) };
+  const { onLine } = options;
+  const result = await runJob(launcher, {
+    ...options,
+    onLine(stream, line, isComplete) {
+      if (!isComplete) return onLine(stream, line, false);
+      for (const kept of filters[stream].push(line)) onLine(stream, kept, true);
+    },
+  });
+  for (const stream of ["stdout", "stderr"] as const) {
+    for (const held of filters[stream].end()) onLine(stream, held, true);
+  }
+  return { ...result, signal: filters.stdout.signal ?? filters.stderr.signal };
 }

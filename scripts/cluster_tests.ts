@@ -4,8 +4,7 @@
  * @module
  */
 import { relative } from "node:path";
-import { BoilerplateFilter } from "./boilerplate.ts";
-import { runJob } from "./job.ts";
+import { runFiltered } from "./boilerplate.ts";
 import { describeLauncher, findLauncher, type Launcher, parseTag } from "./launcher.ts";
 import { count, type Counts, type FileResult, junit, listRanks, mergeRanks, summary } from "./merge.ts";
 import { parsePlace, type Place, scriptOfUser } from "./run.ts";
@@ -65,14 +64,13 @@ export async function runTestFile(
   { hosts, timeoutSeconds, filter, env, denoFlags = [] }: TestSettings = {},
 ): Promise<FileResult> {
   const readers = Array.from({ length: ranks }, () => new TapReader());
-  const filters = { stdout: new BoilerplateFilter(launcher.kind), stderr: new BoilerplateFilter(launcher.kind) };
   const output: string[] = [];
   const take = (line: string) => {
     const tagged = parseTag(line, launcher);
     if (tagged && tagged.rank < ranks) readers[tagged.rank].push(tagged.text);
     else if (line.trim() !== "") output.push(line);
   };
-  const job = await runJob(launcher, {
+  const job = await runFiltered(launcher, {
     ranks,
     ...hosts && { hosts },
     ...timeoutSeconds !== undefined && { timeoutSeconds },
@@ -80,23 +78,19 @@ export async function runTestFile(
     yieldsWhenIdle: true, // tests are right or wrong, not fast, and other jobs may run beside them
     env: { NO_COLOR: "1", ...env },
     program: [
-      ...[
-        Deno.execPath(),
-        "test",
-        "-A",
-        "--no-check",
-        "--reporter=tap",
-        `--preload=${scriptAddress("test_output.ts")}`,
-        ...denoFlags,
-      ],
+      Deno.execPath(),
+      "test",
+      "-A",
+      "--no-check",
+      "--reporter=tap",
+      `--preload=${scriptAddress("test_output.ts")}`,
+      ...denoFlags,
       ...filter === undefined ? [] : ["--filter", filter],
       file,
     ],
-    onLine: (stream, line) => filters[stream].push(line).forEach(take),
+    onLine: (_stream, line) => take(line),
   });
-  for (const held of Object.values(filters)) held.end().forEach(take);
-  const signal = filters.stdout.signal ?? filters.stderr.signal;
-  const tests = mergeRanks(readers, { ...job, timeoutSeconds, signal, output });
+  const tests = mergeRanks(readers, { ...job, timeoutSeconds, output });
   const isCut = readers.some(({ isFinished }) => !isFinished);
   const printed = readers[0].results.flatMap(({ outcome, output }) => outcome === "passed" ? output : []);
   return { file: shortName(file), ranks, tests, seconds: job.seconds, isCut, printed };

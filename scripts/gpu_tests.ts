@@ -4,11 +4,11 @@
  * @module
  */
 import { Device } from "../mod.ts";
-import { BoilerplateFilter } from "./boilerplate.ts";
+import { runFiltered } from "./boilerplate.ts";
 import { printFile, runTestFile } from "./cluster_tests.ts";
 import { type GpuProbe, marker } from "./gpu_probe_rank.ts";
 import { type GpuRun, readRecord, type RecordHead, runOf, writeRecord } from "./gpu_record.ts";
-import { denoRun, runJob } from "./job.ts";
+import { denoRun } from "./job.ts";
 import { describeLauncher, findLauncher, type Launcher, parseTag } from "./launcher.ts";
 import { count, type FileResult, type MergedTest, summary } from "./merge.ts";
 import {
@@ -98,23 +98,21 @@ interface Settings {
 
 /** Run a script on all GPUs; returns how the job ended and what each rank printed. */
 async function runScript(path: string, { launcher, ranks, timeoutSeconds, denoFlags }: Settings) {
-  const filters = { stdout: new BoilerplateFilter(launcher.kind), stderr: new BoilerplateFilter(launcher.kind) };
   const lines: string[] = [];
   const take = (line: string) => {
     const tagged = parseTag(line, launcher);
     if (tagged) lines.push(ranks === 1 ? tagged.text : `[rank ${tagged.rank}] ${tagged.text}`);
     else if (line.trim() !== "") lines.push(line);
   };
-  const job = await runJob(launcher, {
+  const job = await runFiltered(launcher, {
     ranks,
     timeoutSeconds,
     tag: true,
     env: { NO_COLOR: "1" },
     program: denoRun(path, [], denoFlags),
-    onLine: (stream, line) => filters[stream].push(line).forEach(take),
+    onLine: (_stream, line) => take(line),
   });
-  for (const filter of Object.values(filters)) filter.end().forEach(take);
-  return { ...job, lines, signal: filters.stdout.signal ?? filters.stderr.signal };
+  return { ...job, lines };
 }
 
 async function runExample(file: string, settings: Settings): Promise<FileResult> {

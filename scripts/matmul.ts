@@ -6,9 +6,9 @@
 import { statfsSync } from "node:fs";
 import { basename, dirname, join } from "node:path";
 import { dtypeInfo, type NpyHeader, parseNpyHeader } from "../mod.ts";
-import { denoRun, runJob } from "./job.ts";
+import { denoRun } from "./job.ts";
 import type { Launcher } from "./launcher.ts";
-import { BoilerplateFilter } from "./boilerplate.ts";
+import { runFiltered } from "./boilerplate.ts";
 import { marker, type MatmulDType, matmulDTypes, type MatmulJob, type MatmulOutcome } from "./matmul_rank.ts";
 import { parsePlace } from "./run.ts";
 import { readyLauncher } from "./setup.ts";
@@ -185,19 +185,17 @@ async function multiply(
   job: MatmulJob,
 ): Promise<MatmulOutcome> {
   const lines: string[] = [];
-  const filters = { stdout: new BoilerplateFilter(launcher.kind), stderr: new BoilerplateFilter(launcher.kind) };
-  const { code, isTimedOut } = await runJob(launcher, {
+  const { code, isTimedOut, signal } = await runFiltered(launcher, {
     ranks,
     ...place,
     program: denoRun(scriptAddress("matmul_rank.ts"), [JSON.stringify(job)]),
     env: { NO_COLOR: "1" },
-    onLine: (stream, line) => lines.push(...filters[stream].push(line)),
+    onLine: (_stream, line) => lines.push(line),
   });
   const report = lines.find((line) => line.startsWith(marker));
   for (const line of lines) if (!line.startsWith(marker)) console.error(line);
   const outcome = report === undefined ? {} : JSON.parse(report.slice(marker.length));
   if (code === 0 && "seconds" in outcome) return outcome;
-  const signal = filters.stdout.signal ?? filters.stderr.signal;
   const reason = isTimedOut
     ? `it did not end within ${place.timeoutSeconds} s`
     : outcome.error ?? signal ?? `exit code ${code}`;

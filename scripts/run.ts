@@ -3,8 +3,8 @@
  *
  * @module
  */
-import { BoilerplateFilter } from "./boilerplate.ts";
-import { denoRun, type JobOptions, type JobResult, runJob } from "./job.ts";
+import { runFiltered } from "./boilerplate.ts";
+import { denoRun, type JobOptions, type JobResult } from "./job.ts";
 import { findLauncher, type Launcher } from "./launcher.ts";
 import {
   CommandError,
@@ -60,24 +60,14 @@ export function parsePlace(values: { hosts?: string | undefined; timeout?: strin
 /** Run a job with its output passed on, less what the launcher adds; returns how it ended. */
 export async function runVisibly(launcher: Launcher, job: Omit<JobOptions, "onLine">): Promise<JobResult> {
   const encoder = new TextEncoder();
-  const streams = {
-    stdout: { file: Deno.stdout, filter: new BoilerplateFilter(launcher.kind) },
-    stderr: { file: Deno.stderr, filter: new BoilerplateFilter(launcher.kind) },
-  };
-  const write = (file: { writeSync(bytes: Uint8Array): number }, text: string) => {
-    let bytes = encoder.encode(text);
-    while (bytes.length > 0) bytes = bytes.subarray(file.writeSync(bytes));
-  };
-  const result = await runJob(launcher, {
+  const { signal, ...result } = await runFiltered(launcher, {
     ...job,
     onLine(stream, line, isComplete) {
-      const { file, filter } = streams[stream];
-      if (isComplete) filter.push(line).forEach((text) => write(file, `${text}\n`));
-      else if (line.trim() !== "") write(file, line);
+      if (!isComplete && line.trim() === "") return;
+      let bytes = encoder.encode(isComplete ? `${line}\n` : line);
+      while (bytes.length > 0) bytes = bytes.subarray(Deno[stream].writeSync(bytes));
     },
   });
-  for (const { file, filter } of Object.values(streams)) filter.end().forEach((text) => write(file, `${text}\n`));
-  const signal = streams.stdout.filter.signal ?? streams.stderr.filter.signal;
   if (result.isTimedOut) console.error(`error: the job did not end within ${job.timeoutSeconds} s and was ended`);
   else if (signal && result.code !== 130 && result.code !== 143) console.error(`error: ${signal}`);
   return result;

@@ -5,9 +5,9 @@
  */
 import type { Summary } from "./statistics.ts";
 
-/** A bound that issue and design set, and whether it was kept. */
+/** A comparison with its bound, and whether it was kept. */
 export interface Verdict {
-  /** What is compared: `speed / C`, `time / mpi4py`, `time`. */
+  /** What is compared: `speed / C`, `time / mpi4py`, `seconds`. */
   quantity: string;
   /** The quantity, over the rounds of the run; null if the peer is missing. */
   value: Summary | null;

@@ -209,7 +209,7 @@ let current: Mpi | undefined;
  * @throws {ConfigurationError} if there is none, or if another MPI's launcher started this process.
  *
  * @example
- * ```ts ignore
+ * ```ts no-eval
  * import { openMpi } from "./mod.ts";
  * console.log(openMpi().version);
  * ```

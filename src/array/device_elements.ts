@@ -19,7 +19,7 @@ import { copyFromDevice, copyOnDevice, copyToDevice } from "../memory/copy.ts";
 import { DeviceBuffer, type DeviceMemory } from "../memory/device.ts";
 import type { Stream } from "../runtime/stream.ts";
 import { type DType, dtypeInfo } from "./dtype.ts";
-import { type Axis, isDense, mergeAxes, type Order, type Run, sizeOfShape, stridesOf } from "./layout.ts";
+import { type Axis, isDense, lengthOf, mergeAxes, type Order, type Run, sizeOfShape, stridesOf } from "./layout.ts";
 import { type RandomSource, significantBits } from "./random.ts";
 import { countOf, type Ranges } from "./traverse.ts";
 
@@ -50,11 +50,6 @@ function sizeOf({ shape }: DeviceArray): number {
   return sizeOfShape(shape);
 }
 
-/** Have the target's stream wait for what the source's has to do. */
-function follow(target: Stream, source: Stream): void {
-  target.wait(source);
-}
-
 // ---- copies -----------------------------------------------------------------------------------------------------------
 
 /** Copy all elements to an array of the same shape and dtype; strides of 0 in the source repeat elements. */
@@ -68,10 +63,10 @@ export function copyRunsOnDevice(
   target: DeviceArray,
   runs: readonly (readonly Run[])[],
 ): void {
-  const count = sizeOfShape(runs.map((list) => list.reduce((sum, run) => sum + run.length, 0)));
+  const count = sizeOfShape(runs.map(lengthOf));
   if (count === 0) return;
   const { stream } = target.buffer;
-  follow(stream, source.buffer.stream);
+  stream.wait(source.buffer.stream);
   const { itemSize } = dtypeInfo(source.dtype);
   const axes = axesOf(source, target, runs);
   if (axes.length > MOST_AXES) {
@@ -135,7 +130,7 @@ function bringSourceInnermostSecond(axes: Axis[]): boolean {
 }
 
 function extentOf({ runs }: Axis): number {
-  return runs.reduce((sum, run) => sum + run.length, 0);
+  return lengthOf(runs);
 }
 
 /** Index tables on the GPU live as long as the plan whose runs they are. */
@@ -173,7 +168,7 @@ export function fillOnDevice(target: DeviceArray, element: Uint8Array<ArrayBuffe
 /** Convert elements to another dtype; both arrays are dense, in the same order. */
 export function convertOnDevice(source: DeviceArray, target: DeviceArray): void {
   const { stream } = target.buffer;
-  follow(stream, source.buffer.stream);
+  stream.wait(source.buffer.stream);
   const [from, to] = [dtypeInfo(source.dtype), dtypeInfo(target.dtype)];
   const numbers = sizeOf(source) * from.parts;
   if (numbers === 0) return;
@@ -187,10 +182,9 @@ export function convertOnDevice(source: DeviceArray, target: DeviceArray): void 
   ]);
 }
 
-/** The dimensions of a part, the inner ones of the order first. */
-function dimensionsOf(shape: readonly number[], order: Order): number[] {
-  const dimensions = Array.from(shape.keys());
-  return order === "F" ? dimensions : dimensions.reverse();
+/** The numbers of so many dimensions, the inner ones of the order first. */
+function innerFirst(count: number, order: Order): number[] {
+  return Array.from({ length: count }, (_, i) => order === "F" ? i : count - 1 - i);
 }
 
 /** `struct Part` of the kernels, and what its index tables need to stay alive for the launch. */
@@ -201,7 +195,7 @@ function partOf(target: DeviceArray, ranges: Ranges, order: Order): { words: big
     throw new ShapeError(`A GPU fills arrays of at most ${MOST_AXES} dimensions, not of ${ranges.length}.`);
   }
   const used: DeviceBuffer[] = [];
-  const words = dimensionsOf(target.shape, order).flatMap((dimension) => {
+  const words = innerFirst(ranges.length, order).flatMap((dimension) => {
     const list = ranges[dimension];
     if (list.length === 1) return [BigInt(list[0][1] - list[0][0]), BigInt(list[0][0]), 0n];
     const indices = new BigInt64Array(countOf(list));
@@ -232,7 +226,7 @@ function launchOnPart(
 
 /** One number for each dimension of the kernels, the inner ones of the order first. */
 function perDimension<T>(values: readonly T[], order: Order, none: T): T[] {
-  const ordered = dimensionsOf(values as unknown as number[], order).map((dimension) => values[dimension]);
+  const ordered = innerFirst(values.length, order).map((dimension) => values[dimension]);
   return [...ordered, ...new Array<T>(MOST_AXES - values.length).fill(none)];
 }
 
@@ -354,7 +348,7 @@ export function largestDifferenceOnDevice(one: DeviceArray, other: DeviceArray):
   const order = isDense(one.shape, one.strides, "F") ? "F" : "C";
   const { stream } = one.buffer;
   const isComplex = dtypeInfo(one.dtype).isComplex || dtypeInfo(other.dtype).isComplex;
-  follow(stream, other.buffer.stream);
+  stream.wait(other.buffer.stream);
   const [a, b] = [one, other].map((array) => dense(array, order));
   const [left, right] = [a, b].map(({ array }) => isComplex ? spread(array) : { array, free: () => {} });
   const count = sizeOf(one);
@@ -384,9 +378,8 @@ function largestBigDifference(a: DeviceArray, b: DeviceArray, stream: Stream, co
 function spread(array: DeviceArray): { array: DeviceArray; free: () => void } {
   if (dtypeInfo(array.dtype).isComplex) return { array, free: () => {} };
   const buffer = new DeviceBuffer(array.buffer.stream, sizeOf(array) * 16);
-  const complex: DeviceArray = { ...pick(array), buffer, dtype: "complex128", offset: 0 };
+  const { shape, strides } = array;
+  const complex: DeviceArray = { buffer, dtype: "complex128", shape, strides, offset: 0 };
   convertOnDevice(array, complex);
   return { array: complex, free: () => buffer.free() };
 }
-
-const pick = ({ shape, strides }: DeviceArray): Pick<DeviceArray, "shape" | "strides"> => ({ shape, strides });

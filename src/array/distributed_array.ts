@@ -3,11 +3,10 @@
  *
  * @module
  */
-import { describe } from "../distribution/check.ts";
 import { bindTo, checkDistribution } from "../distribution/distribution.ts";
 import { type Distribution, type Range, Replicated } from "../distribution/mod.ts";
 import { ConfigurationError, ShapeError, StateError } from "../errors.ts";
-import { checkKeys } from "../options.ts";
+import { checkKeys, describe } from "../options.ts";
 import { agree, exchange, type Facts } from "../runtime/agreement.ts";
 import { currentRuntime } from "../runtime/initialize.ts";
 import { Runtime } from "../runtime/runtime.ts";
@@ -89,8 +88,8 @@ const randomCalls = new WeakMap<Runtime, number>();
 /**
  * An array spread over all ranks: each one holds the part that the distribution gives it, as `local`.
  *
- * All ranks call the constructors and methods together, with the same arguments; only `transpose`, `free` and the
- * properties are local. A mistake is an error on every rank, the same one.
+ * All ranks call the constructors and methods together, with the same arguments; only `wrap`, `transpose`, `free` and
+ * the properties are local. A mistake is an error on every rank, the same one.
  *
  * @example
  * ```ts
@@ -845,9 +844,9 @@ export function agreeWith(runtime: Runtime, operation: string, check: () => Fact
   });
 }
 
-/** The runtime of an array; of anything else the current one, so that all ranks can be told about the mistake. */
-export function runtimeOf(array: unknown): Runtime {
-  return array instanceof DistributedArray ? array.runtime : currentRuntime();
+/** The runtime of the first array among these, or else the current one, so that all ranks learn of the mistake. */
+export function runtimeOf(...candidates: readonly unknown[]): Runtime {
+  return candidates.find((candidate) => candidate instanceof DistributedArray)?.runtime ?? currentRuntime();
 }
 
 /**

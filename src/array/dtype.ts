@@ -644,12 +644,15 @@ export function loadScalar(dtype: DType, array: TypedArray, index: number): Scal
   return isNarrowFloat(dtype) && dtype !== "float16" ? toFloat32(dtype, Number(stored)) : stored;
 }
 
+/** Whether a value is a complex number, `[re, im]`. */
+export function isPair(value: unknown): value is readonly [re: number, im: number] {
+  return Array.isArray(value) && value.length === 2 && value.every((part) => typeof part === "number");
+}
+
 /** The parts of a value for a complex type; a real one has imaginary part 0. */
 export function complexParts(dtype: DType, value: Scalar): readonly [re: number, im: number] {
   if (typeof value === "number") return [value, 0];
-  if (Array.isArray(value) && value.length === 2 && value.every((part) => typeof part === "number")) {
-    return value as unknown as readonly [number, number];
-  }
+  if (isPair(value)) return value;
   throw new DTypeError(`${dtype} takes a number or [re, im], not ${describeValue(value)}.`);
 }
 

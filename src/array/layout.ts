@@ -5,8 +5,8 @@
  *
  * @module
  */
-import { describe } from "../distribution/check.ts";
 import { ShapeError } from "../errors.ts";
+import { describe } from "../options.ts";
 import type { TypedArray } from "./dtype.ts";
 
 /** Memory order: "C" is row-major, the last index runs fastest; "F" is column-major, the first one does. */
@@ -114,6 +114,11 @@ export interface Run {
   readonly target: number;
   /** How many. */
   readonly length: number;
+}
+
+/** How many indices a list of runs has. */
+export function lengthOf(runs: readonly Run[]): number {
+  return runs.reduce((sum, run) => sum + run.length, 0);
 }
 
 /** Copy all elements of an array of this shape. `parts` is the number of numbers an element. The memories must differ. */
@@ -275,7 +280,7 @@ interface Offsets {
 }
 
 function offsetsOf({ runs, source, target }: Axis): Offsets {
-  const count = runs.reduce((sum, run) => sum + run.length, 0);
+  const count = lengthOf(runs);
   const offsets = { source: new Uint32Array(count), target: new Uint32Array(count) };
   let at = 0;
   for (const run of runs) {

@@ -5,11 +5,11 @@
  */
 import { dirname, resolve } from "node:path";
 import { fileURLToPath } from "node:url";
-import { describe } from "../distribution/check.ts";
+import { LibraryNotFoundError } from "../../ffi/library.ts";
 import { bindTo, checkDistribution } from "../distribution/distribution.ts";
 import { type Distribution, Slab } from "../distribution/mod.ts";
-import { ConfigurationError, DistmathError } from "../errors.ts";
-import { checkKeys } from "../options.ts";
+import { ConfigurationError, DistmathError, NativeError } from "../errors.ts";
+import { checkKeys, describe } from "../options.ts";
 import { agree, exchange } from "../runtime/agreement.ts";
 import type { Runtime } from "../runtime/runtime.ts";
 import { agreeWith, checkArray, DistributedArray, runtimeOf } from "./distributed_array.ts";
@@ -353,7 +353,8 @@ function about<T>(path: string | URL, action: () => T): T {
   try {
     return action();
   } catch (error) {
-    if (!(error instanceof Error)) throw error;
+    // Those of native libraries are no matter of the file.
+    if (!(error instanceof Error) || error instanceof NativeError || error instanceof LibraryNotFoundError) throw error;
     if (error instanceof DistmathError || error instanceof RangeError) {
       throw new (error.constructor as ErrorConstructor)(`${path}: ${error.message}`, { cause: error });
     }

@@ -7,8 +7,9 @@
 import { DistributionError, DTypeError, ShapeError } from "../errors.ts";
 import type { Range } from "../distribution/mod.ts";
 import { allocate, dtypeInfo } from "./dtype.ts";
-import { copyRuns, isDense, type Order, type Run, sizeOfShape, stridesOf } from "./layout.ts";
+import { copyRuns, isDense, lengthOf, type Order, type Run, sizeOfShape, stridesOf } from "./layout.ts";
 import type { LocalArray } from "./local_array.ts";
+import { countOf } from "./traverse.ts";
 
 /** What a plan has to know of a distribution; every bound `Distribution` says it. */
 export interface Parts {
@@ -234,10 +235,6 @@ function largestPart(from: Parts, to: Parts, shape: readonly number[], size: num
   return largest;
 }
 
-function countOf(ranges: readonly Range[]): number {
-  return ranges.reduce((sum, [start, end]) => sum + end - start, 0);
-}
-
 function countOfProduct(ranges: readonly (readonly Range[])[]): number {
   return sizeOfShape(ranges.map(countOf));
 }
@@ -257,7 +254,7 @@ function transfer(
   kind: "pack" | "unpack" | "both",
 ): Transfer {
   const runs = has.map((ranges, dimension) => intersect(ranges, wants[dimension], kind));
-  return { peer, shape: runs.map((list) => list.reduce((sum, run) => sum + run.length, 0)), runs };
+  return { peer, shape: runs.map(lengthOf), runs };
 }
 
 /** The indices in both of two ascending lists of ranges, as runs between positions in them. */

@@ -4,7 +4,7 @@
  * @module
  */
 import { DTypeError } from "../errors.ts";
-import { describe } from "../distribution/check.ts";
+import { describe } from "../options.ts";
 import type { Range } from "../distribution/mod.ts";
 import {
   checkExact,

@@ -4,8 +4,8 @@
  * @module
  */
 import { Box } from "./box.ts";
-import { checkKeys } from "../options.ts";
-import { checkIntegers, checkLength, describe, list, permute } from "./check.ts";
+import { checkKeys, describe } from "../options.ts";
+import { checkIntegers, checkLength, list, permute } from "./check.ts";
 import { checkBinding, conversionError, Distribution, unboundConversionError } from "./distribution.ts";
 import { gridOwnership } from "./grid_ownership.ts";
 import { blockCyclic, type Range, singleBlockSize } from "./index_map.ts";

@@ -6,8 +6,6 @@
 import { DistributionError, ShapeError } from "../errors.ts";
 import { describe } from "../options.ts";
 
-export { describe } from "../options.ts";
-
 /** An integer within `[minimum, maximum]`, or a TypeError or RangeError that names it. */
 export function checkInteger(name: string, value: unknown, minimum: number, maximum = Number.MAX_SAFE_INTEGER): number {
   if (typeof value !== "number") {

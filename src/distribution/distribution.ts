@@ -4,8 +4,8 @@
  * @module
  */
 import { DistributionError, ShapeError } from "../errors.ts";
-import { checkKeys } from "../options.ts";
-import { checkAxes, checkInteger, checkIntegers, checkLength, describe, list, permute } from "./check.ts";
+import { checkKeys, describe } from "../options.ts";
+import { checkAxes, checkInteger, checkIntegers, checkLength, list, permute } from "./check.ts";
 import { type IndexSet, isContiguous, type Range, sameSet } from "./index_map.ts";
 import { drawSVG, drawText, type PictureOptions } from "./picture.ts";
 import type { ProcessGrid } from "./process_grid.ts";

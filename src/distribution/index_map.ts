@@ -24,10 +24,6 @@ export interface IndexSet {
 
 /** A dimension divided into parts; every index has exactly one owner. */
 export interface IndexMap {
-  /** The number of indices of the dimension. */
-  readonly extent: number;
-  /** The number of parts. */
-  readonly parts: number;
   /** The part that owns an index. */
   owner(index: number): number;
   /** What a part owns. */
@@ -68,8 +64,6 @@ export function evenly(extent: number, parts: number): IndexMap {
   const firstShort = remainder * (base + 1);
   const start = (part: number) => part * base + Math.min(part, remainder);
   return {
-    extent,
-    parts,
     owner: (index) => index < firstShort ? quotient(index, base + 1) : remainder + quotient(index - firstShort, base),
     part: (part) => interval(start(part), start(part + 1)),
   };
@@ -119,8 +113,6 @@ export function blockCyclic(extent: number, blockSize: number, parts: number, fi
     };
   };
   return {
-    extent,
-    parts,
     owner: (index) => (quotient(index, blockSize) + first) % parts,
     part: (part) => parts === 1 ? interval(0, extent) : set(part),
   };

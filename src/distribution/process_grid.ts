@@ -4,8 +4,8 @@
  * @module
  */
 import { DistributionError, ShapeError } from "../errors.ts";
-import { checkKeys } from "../options.ts";
-import { checkAxes, checkInteger, checkIntegers, describe, list, permute } from "./check.ts";
+import { checkKeys, describe } from "../options.ts";
+import { checkAxes, checkInteger, checkIntegers, list, permute } from "./check.ts";
 
 /** The order in which ranks fill a grid: `row-major` counts the last coordinate fastest, `column-major` the first. */
 export type GridLayout = "row-major" | "column-major";

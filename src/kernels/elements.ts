@@ -395,8 +395,11 @@ extern "C" __global__ void difference_int64(const IntegerReduction p) {
 }
 `;
 
+const elementSource = LOAD_AND_STORE + CONVERT + RANDOM;
+const reductionSource = LOAD_AND_STORE + REDUCE;
+
 /** Conversions, random numbers and closed forms: kernels `convert`, `random`, `linear`. */
-export const elementKernels: Program = new Program("elements", LOAD_AND_STORE + CONVERT + RANDOM);
+export const elementKernels: Program = new Program("elements", elementSource);
 
 /** A C type of each size that elements have. */
 const UNITS: Readonly<Record<number, string>> = {
@@ -411,8 +414,10 @@ const copySource = (itemSize: number): string => `typedef long long i64;\ntypede
 
 const copyPrograms = new Map<number, Program>();
 
-/** Copies of elements of 1, 2, 4, 8 or 16 bytes between layouts: kernels `copy_along`, `copy_rows` for long
- * rows, and `copy_across` to transpose. */
+/**
+ * Copies of elements of 1, 2, 4, 8 or 16 bytes between layouts: kernels `copy_along`, `copy_rows` for long rows, and
+ * `copy_across` to transpose.
+ */
 export function copyKernels(itemSize: number): Program {
   let program = copyPrograms.get(itemSize);
   if (program === undefined) {
@@ -423,11 +428,11 @@ export function copyKernels(itemSize: number): Program {
 }
 
 /** Sums and maxima: kernels `reduce`, `sum_int64` and `difference_int64`. */
-export const reductionKernels: Program = new Program("reductions", LOAD_AND_STORE + REDUCE);
+export const reductionKernels: Program = new Program("reductions", reductionSource);
 
 /** The sources, by name, for tests that compile them without a GPU. */
 export const kernelSources: Readonly<Record<string, string>> = {
-  elements: LOAD_AND_STORE + CONVERT + RANDOM,
+  elements: elementSource,
   ...Object.fromEntries(Object.keys(UNITS).map((size) => [`copies_${size}`, copySource(Number(size))])),
-  reductions: LOAD_AND_STORE + REDUCE,
+  reductions: reductionSource,
 };

@@ -5,6 +5,7 @@
  */
 import { createHash, randomUUID } from "node:crypto";
 import { checkCudaDriver, openCudaDriver } from "../../ffi/cuda_driver.ts";
+import { ConfigurationError } from "../../ffi/errors.ts";
 import { nativePrefix } from "../../ffi/library.ts";
 import { addressOf, fromCString, toCString } from "../../ffi/memory.ts";
 import { checkNvrtc, nvrtcError, NvrtcResult, openNvrtc } from "../../ffi/nvrtc.ts";
@@ -12,7 +13,7 @@ import type { Device } from "../runtime/device.ts";
 import type { Stream } from "../runtime/stream.ts";
 
 /** How many threads each kernel of distmath runs in a block. */
-export const THREADS = 256;
+const THREADS = 256;
 
 /** A kernel's argument: one struct of 8-byte fields; a bigint is an integer or an address, a number a `double`. */
 export type Words = readonly (bigint | number)[];
@@ -109,7 +110,11 @@ export function blocksFor(elements: number): number {
 
 // ---- compiling ------------------------------------------------------------------------------------------------------
 
-/** Machine code for a GPU; PTX, which the driver translates, if NVRTC is older than the GPU. */
+/**
+ * Machine code for a GPU; PTX, which the driver translates, if NVRTC is older than the GPU.
+ *
+ * @throws {ConfigurationError} if NVRTC no longer knows a GPU as old as this.
+ */
 export function compile(
   name: string,
   source: string,
@@ -126,17 +131,29 @@ export function compile(
   return image;
 }
 
-/** NVRTC's option for a compute capability: exactly it, or the newest that NVRTC knows. */
+/**
+ * NVRTC's option for a compute capability: exactly it, or the newest older one that NVRTC knows.
+ *
+ * @throws {ConfigurationError} if NVRTC knows only newer ones.
+ */
 function architectureFor([major, minor]: readonly [number, number]): { option: string; isPtx: boolean } {
-  const { symbols } = openNvrtc();
+  const { symbols, version } = openNvrtc();
   const count = new Int32Array(1);
   checkNvrtc(symbols.nvrtcGetNumSupportedArchs(count), "nvrtcGetNumSupportedArchs");
   const known = new Int32Array(count[0]);
   checkNvrtc(symbols.nvrtcGetSupportedArchs(known), "nvrtcGetSupportedArchs");
   const wanted = 10 * major + minor;
   if (known.includes(wanted)) return { option: `--gpu-architecture=sm_${wanted}`, isPtx: false };
-  const newest = Math.max(...known.filter((architecture) => architecture <= wanted));
-  return { option: `--gpu-architecture=compute_${newest}`, isPtx: true };
+  const older = known.filter((architecture) => architecture < wanted);
+  if (older.length === 0) {
+    throw new ConfigurationError(
+      `The GPU has compute capability ${major}.${minor}, and NVRTC ${version.join(".")} compiles for ` +
+        `${
+          Math.min(...known) / 10
+        } and newer. For an older CUDA: deno task native install cuda12; or use device "cpu".`,
+    );
+  }
+  return { option: `--gpu-architecture=compute_${Math.max(...older)}`, isPtx: true };
 }
 
 function compileNow(name: string, source: string, architecture: string, isPtx: boolean): Uint8Array<ArrayBuffer> {

@@ -4,7 +4,7 @@
  * @module
  */
 import { DistributedArray } from "../array/distributed_array.ts";
-import { type DType, dtypeInfo, dtypes, type Scalar } from "../array/dtype.ts";
+import { type DType, dtypeInfo, dtypes, isPair, type Scalar } from "../array/dtype.ts";
 import { leadingDimension } from "../array/layout.ts";
 import { bindTo } from "../distribution/distribution.ts";
 import { type Distribution, Replicated } from "../distribution/mod.ts";
@@ -75,12 +75,6 @@ export interface CheckedScalars {
   readonly beta: Scalar;
   /** Scales of 8-bit matrices. */
   readonly scales: QuantizationValues;
-}
-
-/** The runtime that a matmul belongs to: A's or B's, so that a wrong argument can be reported on all ranks. */
-export function runtimeOf(a: unknown, b: unknown, otherwise: () => Runtime): Runtime {
-  if (a instanceof DistributedArray) return a.runtime;
-  return b instanceof DistributedArray ? b.runtime : otherwise();
 }
 
 /** Refuse C, and whatever else, as an argument of its own: `form` tells how to call. */
@@ -250,14 +244,13 @@ export function checkReplacement(
 
 /** A factor that fits the accumulator. */
 export function checkScalar(name: string, value: unknown, types: ProductTypes): Scalar {
-  const isPair = Array.isArray(value) && value.length === 2 && value.every((part) => typeof part === "number");
-  if (typeof value !== "number" && !isPair) {
+  if (typeof value !== "number" && !isPair(value)) {
     throw new TypeError(`${name} must be a number, or [re, im] for complex matrices; got ${describe(value)}.`);
   }
-  if (isPair && !dtypeInfo(types.accumulator).isComplex) {
+  if (isPair(value) && !dtypeInfo(types.accumulator).isComplex) {
     throw new DTypeError(`${name} is complex, [${value}], but the product is ${types.d}. Pass a number.`);
   }
-  return value as Scalar;
+  return value;
 }
 
 /**

@@ -128,7 +128,7 @@ export function resolveTypes(given: GivenTypes): ProductTypes {
     );
   }
   const accumulator = accumulatorOf(computeType, dtypeInfo(a).isComplex);
-  const scaleType = computeType.startsWith("float16") ? "float16" : accumulator;
+  const scaleType = scaleTypeOf(computeType, accumulator);
   if (given.scaleType !== undefined && given.scaleType !== scaleType) {
     throw new DTypeError(
       `scaleType ${given.scaleType} does not fit computeType ${computeType} for ${a}; allowed: ${scaleType}.`,
@@ -153,6 +153,11 @@ export function resolveTypes(given: GivenTypes): ProductTypes {
     }
   }
   return { d, computeType, scaleType, accumulator };
+}
+
+/** The type of alpha and beta. */
+export function scaleTypeOf(computeType: ComputeType, accumulator: AccumulatorDType): ScaleType {
+  return computeType.startsWith("float16") ? "float16" : accumulator;
 }
 
 function accumulatorOf(computeType: ComputeType, isComplex: boolean): AccumulatorDType {

@@ -82,6 +82,9 @@ export interface EpilogValues {
   resultAmax?: LocalArray;
 }
 
+/** Real numbers, one after the other. */
+export type RealVector = Float32Array<ArrayBuffer> | Float64Array<ArrayBuffer>;
+
 /** This rank's part of D in accumulator precision, in the user's coordinates. */
 export interface EpilogBlock {
   /** Its elements. */
@@ -172,6 +175,11 @@ export function auxName(epilog: Epilog): "reluAux" | "geluAux" {
   return epilog.activation === "relu" ? "reluAux" : "geluAux";
 }
 
+/** Under which name an epilog with a derivative writes the sums of the rows of D. */
+export function gradientName(epilog: Epilog): "dreluBgrad" | "dgeluBgrad" {
+  return epilog.activation === "relu" ? "dreluBgrad" : "dgeluBgrad";
+}
+
 /**
  * The shape of relu's bit mask of `rows` x `columns` local elements: uint8, order F, bytes a column rounded up to 16.
  *
@@ -246,17 +254,14 @@ export function applyEpilog(epilog: Epilog, block: EpilogBlock, inputs: EpilogVa
     });
   }
   if (epilog.biasGradient === "d") {
-    outputs[epilog.activation === "relu" ? "dreluBgrad" : "dgeluBgrad"] = fromReal(sums(block, "rows"));
+    outputs[gradientName(epilog)] = vector(sums(block, "rows"));
   }
   if (epilog.resultAmax) outputs.resultAmax = single(absoluteMaximum(block));
   return outputs;
 }
 
 /** The sums of the rows or of the columns of a block, in its own precision (added up in float64). */
-export function sums(
-  block: EpilogBlock,
-  of: "rows" | "columns",
-): Float32Array<ArrayBuffer> | Float64Array<ArrayBuffer> {
+export function sums(block: EpilogBlock, of: "rows" | "columns"): RealVector {
   const { data, rows, columns, rowStride, columnStride } = block;
   const [count, stride, length, step] = of === "rows"
     ? [rows, rowStride, columns, columnStride]
@@ -323,9 +328,9 @@ function multiplyByMask(block: EpilogBlock, aux: LocalArray): void {
 
 function multiplyByGeluDerivative(block: EpilogBlock, aux: LocalArray): void {
   const given = toReal(aux);
-  const bytesAColumn = aux.shape[0];
+  const [paddedRows] = aux.shape;
   forEachColumn(block, (data, start, end, step, column) => {
-    for (let at = start, from = column * bytesAColumn; at !== end; at += step) {
+    for (let at = start, from = column * paddedRows; at !== end; at += step) {
       data[at] *= geluDerivative(given[from++]);
     }
   });
@@ -349,7 +354,8 @@ function toReal(local: LocalArray): Float32Array | Float64Array {
   return dense instanceof Float32Array || dense instanceof Float64Array ? dense : decode(local.dtype, dense);
 }
 
-function fromReal(data: Float32Array<ArrayBuffer> | Float64Array<ArrayBuffer>): LocalArray {
+/** Numbers as a local array. */
+export function vector(data: RealVector): LocalArray {
   return new LocalArray({ data, dtype: data instanceof Float64Array ? "float64" : "float32", shape: [data.length] });
 }
 

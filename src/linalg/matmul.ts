@@ -3,10 +3,9 @@
  *
  * @module
  */
-import type { DistributedArray } from "../array/distributed_array.ts";
+import { type DistributedArray, runtimeOf } from "../array/distributed_array.ts";
 import { agree } from "../runtime/agreement.ts";
-import { currentRuntime } from "../runtime/initialize.ts";
-import { checkArguments, runtimeOf } from "./checked_product.ts";
+import { checkArguments } from "./checked_product.ts";
 import { describeEpilog, epilogNamed, hasExtraOutputs } from "./epilog.ts";
 import { Matmul } from "./matmul_plan.ts";
 import type { MatmulOptions } from "./options.ts";
@@ -39,7 +38,7 @@ import type { MatmulOptions } from "./options.ts";
  */
 export function matmul(a: DistributedArray, b: DistributedArray, options: MatmulOptions = {}): DistributedArray {
   const given = arguments.length;
-  agree(runtimeOf(a, b, currentRuntime), "matmul", () => {
+  agree(runtimeOf(a, b), "matmul", () => {
     checkArguments("matmul(a, b, options)", options, given);
     checkOutputs(options);
   });

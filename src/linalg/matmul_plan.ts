@@ -3,13 +3,12 @@
  *
  * @module
  */
-import { DistributedArray } from "../array/distributed_array.ts";
+import { DistributedArray, runtimeOf } from "../array/distributed_array.ts";
 import { LocalArray } from "../array/local_array.ts";
 import { allocateSymmetricMemory, SymmetricArray } from "../array/symmetric.ts";
 import { StateError } from "../errors.ts";
 import { checkKeys } from "../options.ts";
 import { agree } from "../runtime/agreement.ts";
-import { currentRuntime } from "../runtime/initialize.ts";
 import type { Runtime } from "../runtime/runtime.ts";
 import {
   checkAliasing,
@@ -25,7 +24,6 @@ import {
   dtypesOf,
   factorsOf,
   productFacts,
-  runtimeOf,
   scalarFacts,
 } from "./checked_product.ts";
 import { checkAlgorithm, chooseEngine, orderChoice, requestOf } from "./engine_choice.ts";
@@ -152,7 +150,7 @@ export class Matmul implements Disposable {
    * @throws {CollectiveError} if ranks differ in what they ask for
    */
   constructor(a: DistributedArray, b: DistributedArray, options: MatmulOptions = {}) {
-    const runtime = runtimeOf(a, b, currentRuntime);
+    const runtime = runtimeOf(a, b);
     let checked: ReturnType<typeof checkProduct>;
     let engine: MatmulEngine;
     let inputs: EpilogValues;

@@ -7,25 +7,24 @@
  *
  * @module
  */
-import { DistributedArray } from "../array/distributed_array.ts";
-import { type DType, dtypeInfo, type Scalar } from "../array/dtype.ts";
+import { DistributedArray, runtimeOf } from "../array/distributed_array.ts";
+import { type DType, dtypeInfo, isPair, type Scalar } from "../array/dtype.ts";
 import { leadingDimension } from "../array/layout.ts";
-import { BlockCyclic, Distribution, type Range, Slab } from "../distribution/mod.ts";
+import { bindTo } from "../distribution/distribution.ts";
+import { BlockCyclic, type Distribution, type Range, Slab } from "../distribution/mod.ts";
 import { DistributionError, DTypeError, ShapeError, StateError } from "../errors.ts";
 import { checkBoolean, checkKeys, checkName, describe } from "../options.ts";
 import { agree } from "../runtime/agreement.ts";
-import { currentRuntime } from "../runtime/initialize.ts";
 import type { Runtime } from "../runtime/runtime.ts";
 import { sharesElements } from "./aliasing.ts";
-import { runtimeOf } from "./checked_product.ts";
 import { cublasMpPblas } from "./engines/cublasmp_pblas.ts";
+import { isInPlace } from "./engines/division.ts";
 import { scalapackPblas } from "./engines/scalapack_pblas.ts";
 import {
   canonicalLetters,
   chooseBlocks,
   type Diagonal,
   inBlocks,
-  isInPlace,
   type PblasEngine,
   type PblasRoutine,
   type RoutineLetters,
@@ -101,7 +100,7 @@ export interface TraddOptions extends GeaddOptions {
  * Source: `p?trsm` of PBLAS, `cublasMpTrsm`.
  *
  * @example
- * ```ts ignore
+ * ```ts no-eval
  * import { DistributedArray, initialize, Slab, trsm } from "../../mod.ts";
  *
  * using runtime = initialize();
@@ -128,6 +127,17 @@ export function trsm(a: DistributedArray, b: DistributedArray, options: Triangul
  *
  * Source: `p?trmm` of PBLAS, `cublasMpTrmm`.
  *
+ * @example
+ * ```ts no-eval
+ * import { DistributedArray, initialize, Slab, trmm } from "../../mod.ts";
+ *
+ * using runtime = initialize();
+ * using a = DistributedArray.full(runtime, [4, 4], Slab.X, 1);
+ * using b = DistributedArray.full(runtime, [4, 2], Slab.X, 1);
+ * using product = trmm(a, b, { uplo: "lower" });
+ * console.assert(product.sum() === 2 * (1 + 2 + 3 + 4));
+ * ```
+ *
  * @param a the triangular matrix, m x m on the left and n x n on the right; the other triangle is not read
  * @param b m x n
  * @returns the product, m x n, with B's distribution and order; B itself with `inplace`
@@ -144,7 +154,7 @@ export function trmm(a: DistributedArray, b: DistributedArray, options: Triangul
  * {@linkcode herk}. Source: `p?syrk` of PBLAS, `cublasMpSyrk`.
  *
  * @example
- * ```ts ignore
+ * ```ts no-eval
  * import { DistributedArray, initialize, Slab, syrk } from "../../mod.ts";
  *
  * using runtime = initialize();
@@ -167,6 +177,16 @@ export function syrk(a: DistributedArray, options: RankKOptions = {}): Distribut
  * `trans` is "none" or "conjugate_transpose". The other triangle is C's, or zero without C. The imaginary parts of the
  * diagonal become zero. Source: `p?herk` of PBLAS, `cublasMpHerk`.
  *
+ * @example
+ * ```ts no-eval
+ * import { DistributedArray, initialize, Slab, herk } from "../../mod.ts";
+ *
+ * using runtime = initialize();
+ * using a = DistributedArray.full(runtime, [4, 8], Slab.X, [0, 1], { dtype: "complex128" });
+ * using c = herk(a, { uplo: "lower" });
+ * console.assert(c.dtype === "complex128"); // every element of the lower triangle is 8
+ * ```
+ *
  * @param a n x k after `trans`
  * @returns n x n, with C's distribution and order; C itself with `inplace`
  */
@@ -178,6 +198,17 @@ export function herk(a: DistributedArray, options: RankKOptions = {}): Distribut
  * Multiply by a symmetric matrix: alpha A B + beta C, or alpha B A + beta C. Collective. Throws as {@linkcode trsm} does.
  *
  * Source: `p?symm` of PBLAS, `cublasMpSymm`.
+ *
+ * @example
+ * ```ts no-eval
+ * import { DistributedArray, initialize, Slab, symm } from "../../mod.ts";
+ *
+ * using runtime = initialize();
+ * using a = DistributedArray.full(runtime, [4, 4], Slab.X, 1);
+ * using b = DistributedArray.full(runtime, [4, 2], Slab.X, 1);
+ * using product = symm(a, b, { side: "left" });
+ * console.assert(product.sum() === 4 * 4 * 2);
+ * ```
  *
  * @param a the symmetric matrix, m x m on the left and n x n on the right; only one triangle is read
  * @param b m x n
@@ -202,6 +233,17 @@ export function symm(a: DistributedArray, b: DistributedArray, options: SymmOpti
  *
  * Source: `p?geadd` of PBLAS, `cublasMpGeadd`.
  *
+ * @example
+ * ```ts no-eval
+ * import { DistributedArray, initialize, Slab, geadd } from "../../mod.ts";
+ *
+ * using runtime = initialize();
+ * using a = DistributedArray.full(runtime, [2, 4], Slab.X, 1);
+ * using c = DistributedArray.full(runtime, [4, 2], Slab.X, 3);
+ * using sum = geadd(a, { trans: "transpose", c, beta: 2 });
+ * console.assert(sum.sum() === (1 + 2 * 3) * 8);
+ * ```
+ *
  * @param a m x n after `trans`
  * @returns m x n, with C's distribution and order, or those of op(A) without C; C itself with `inplace`
  */
@@ -214,6 +256,16 @@ export function geadd(a: DistributedArray, options: GeaddOptions = {}): Distribu
  * {@linkcode trsm} does.
  *
  * The rest is C's, or zero without C. Source: `p?tradd` of PBLAS, `cublasMpTradd`.
+ *
+ * @example
+ * ```ts no-eval
+ * import { DistributedArray, initialize, Slab, tradd } from "../../mod.ts";
+ *
+ * using runtime = initialize();
+ * using a = DistributedArray.full(runtime, [4, 4], Slab.X, 1);
+ * using lower = tradd(a, { uplo: "lower" });
+ * console.assert(lower.sum() === 10);
+ * ```
  *
  * @param a m x n after `trans`
  * @returns m x n, with C's distribution and order, or those of op(A) without C; C itself with `inplace`
@@ -329,8 +381,7 @@ function engineOf({ device }: Runtime): PblasEngine {
 }
 
 function run(request: Request): DistributedArray {
-  const [first, second] = request.given;
-  const runtime = runtimeOf(first, second, currentRuntime);
+  const runtime = runtimeOf(...request.given);
   let checked: Checked;
   agree(runtime, request.routine, () => {
     checked = check(runtime, request);
@@ -432,15 +483,14 @@ function checkAddend({ c, beta, inplace }: AnyOptions, [rows, columns]: readonly
 }
 
 function checkScalar(routine: PblasRoutine, name: string, value: unknown, dtype: DType): Scalar {
-  const isPair = Array.isArray(value) && value.length === 2 && value.every((part) => typeof part === "number");
-  if (typeof value !== "number" && !isPair) {
-    throw new TypeError(`${name} must be a number, or [re, im] for complex matrices; got ${String(value)}.`);
+  if (typeof value !== "number" && !isPair(value)) {
+    throw new TypeError(`${name} must be a number, or [re, im] for complex matrices; got ${describe(value)}.`);
   }
-  if (isPair && (!dtypeInfo(dtype).isComplex || routine === "herk")) {
+  if (isPair(value) && (!dtypeInfo(dtype).isComplex || routine === "herk")) {
     const why = routine === "herk" ? "herk keeps its result Hermitian with a real one" : `the matrices are ${dtype}`;
     throw new DTypeError(`${name} is complex, [${value}], but ${why}. Pass a number.`);
   }
-  return value as Scalar;
+  return value;
 }
 
 function checkAliasing(written: DistributedArray, read: readonly DistributedArray[], name: string): void {
@@ -458,10 +508,7 @@ function resultDistribution(
   size: number,
 ): Distribution {
   if (asked === undefined) return (start?.distribution ?? pattern()).bind(shape, size);
-  if (!(asked instanceof Distribution)) {
-    throw new TypeError(`distribution must be a Distribution, such as Slab.X; got ${describe(asked)}.`);
-  }
-  const bound = asked.bind(shape, size);
+  const bound = bindTo(asked, shape, size, "the result");
   if (inplace && !start!.distribution.coincidesWith(bound)) {
     throw new DistributionError(`inplace: c is distributed as ${start!.distribution}. Leave distribution out.`);
   }

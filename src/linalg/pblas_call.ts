@@ -10,7 +10,7 @@ import type { Scalar } from "../array/dtype.ts";
 import type { LocalArray } from "../array/local_array.ts";
 import { BlockCyclic, type Distribution, ProcessGrid } from "../distribution/mod.ts";
 import type { Runtime } from "../runtime/runtime.ts";
-import { asBlocks, elementsMoved } from "./engines/strategy.ts";
+import { asBlocks, elementsMoved, isInPlace } from "./engines/division.ts";
 import type { AccumulatorDType } from "./problem.ts";
 
 /** The routines, by the names that PBLAS has for them after the letter of the type. */
@@ -100,15 +100,6 @@ export interface CommonBlocks {
 /** A column-major matrix is given this distribution by {@linkcode CommonBlocks}. */
 export function inBlocks({ grid, blockSize }: CommonBlocks, of: Distribution): Distribution {
   return new BlockCyclic(grid, [blockSize, blockSize]).bind(of.globalShape!, of.size!);
-}
-
-/** Whether all ranks hold the same under both distributions, empty parts of the same shape included. */
-export function isInPlace(from: Distribution, to: Distribution): boolean {
-  if (!from.coincidesWith(to)) return false;
-  for (let rank = 0; rank < to.size!; rank++) {
-    if (from.localShape(rank).join() !== to.localShape(rank).join()) return false;
-  }
-  return true;
 }
 
 const LARGEST_DEFAULT_BLOCK = 256;

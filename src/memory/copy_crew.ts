@@ -7,7 +7,6 @@
  *
  * @module
  */
-import { Worker } from "node:worker_threads";
 import { copyBetweenAddresses } from "../../ffi/memory.ts";
 import { launcher } from "../../ffi/mpi/mod.ts";
 
@@ -82,6 +81,8 @@ export class CopyCrew {
   start(): void {
     if (this.#hasStarted) return;
     this.#hasStarted = true;
+    // Loaded here, as in the watchdog: scripts on CPUs do without.
+    const { Worker } = globalThis.process.getBuiltinModule("node:worker_threads");
     const cores = Math.floor(navigator.hardwareConcurrency / (launcher()?.localSize ?? 1)) - 1;
     for (let worker = 0; worker < Math.min(FETCHERS, cores); worker++) {
       const workerData: CrewMember = { state: this.#state, worker };

@@ -9,7 +9,6 @@ import { ConfigurationError } from "../errors.ts";
 import { type Agreeing, exchange } from "../runtime/agreement.ts";
 import { startMpi } from "../runtime/mpi.ts";
 import type { Runtime } from "../runtime/runtime.ts";
-import { watch } from "../runtime/watchdog.ts";
 import type { SymmetricBlock, SymmetricHeap } from "./symmetric.ts";
 
 /**
@@ -42,17 +41,13 @@ class MpiWindow implements SymmetricBlock {
     const { symbols, constants, handle } = startMpi();
     const base = new BigUint64Array(1);
     const window = handle === "i32" ? new Int32Array(1) : new BigUint64Array(1);
-    const code = watch(
-      "MPI_Win_allocate_shared",
-      () =>
-        symbols.MPI_Win_allocate_shared(
-          BigInt(bytes),
-          1,
-          constants.nullInfo,
-          runtime.communicator.handle,
-          base,
-          window,
-        ),
+    const code = symbols.MPI_Win_allocate_shared(
+      BigInt(bytes),
+      1,
+      constants.nullInfo,
+      runtime.communicator.handle,
+      base,
+      window,
     );
     checkMpi(code, "MPI_Win_allocate_shared");
     this.#runtime = runtime;
@@ -88,6 +83,6 @@ class MpiWindow implements SymmetricBlock {
     // Detached, so that a typed array that somebody kept is empty, and not somebody else's memory.
     this.host.transfer();
     checkMpi(symbols.MPI_Win_unlock_all(this.#handle), "MPI_Win_unlock_all");
-    checkMpi(watch("MPI_Win_free", () => symbols.MPI_Win_free(this.#window)), "MPI_Win_free");
+    checkMpi(symbols.MPI_Win_free(this.#window), "MPI_Win_free");
   }
 }

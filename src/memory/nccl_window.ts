@@ -3,7 +3,7 @@
  *
  * @module
  */
-import { checkNccl, NcclWindowFlags, openNccl } from "../../ffi/nccl.ts";
+import { checkNccl, NcclConstant, NcclWindowFlags, openNccl } from "../../ffi/nccl.ts";
 import { ConfigurationError } from "../errors.ts";
 import { agree, type Agreeing } from "../runtime/agreement.ts";
 import type { Runtime } from "../runtime/runtime.ts";
@@ -12,8 +12,8 @@ import { watch } from "../runtime/watchdog.ts";
 import { clearOnDevice } from "./copy.ts";
 import type { SymmetricBlock, SymmetricHeap } from "./symmetric.ts";
 
-/** Windows begin and end at multiples of this many bytes (`NCCL_WIN_REQUIRED_ALIGNMENT`). */
-const ALIGNMENT = 4096;
+/** Windows begin and end at multiples of this many bytes. */
+const ALIGNMENT = NcclConstant.WIN_REQUIRED_ALIGNMENT;
 
 /**
  * Windows for the GPUs of a runtime. Collective.

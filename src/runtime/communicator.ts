@@ -920,8 +920,8 @@ export class Communicator {
     const root = this.#use(method).#root(method, options.root);
     const encoded = this.rank === root ? this.#encodeList(method, values) : null;
     const [length] = this.scatter(encoded ? Float64Array.from(encoded.counts) : null, new Float64Array(1), { root });
-    const options_ = encoded ? { root, counts: encoded.counts } : { root };
-    return decodeObject<T>(this.scatterV(encoded?.bytes ?? null, new Uint8Array(length), options_));
+    const parts = encoded ? { root, counts: encoded.counts } : { root };
+    return decodeObject<T>(this.scatterV(encoded?.bytes ?? null, new Uint8Array(length), parts));
   }
 
   /** Send the r-th value of the list to rank r, and receive one from each rank. */
@@ -1126,8 +1126,8 @@ export class Communicator {
 
   /**
    * Queue the communicator to be freed at the next point that all ranks reach: when one of its ancestors makes a
-   * communicator, or at `runtime.collect()`. Never
-   * communicates, so that `using` is safe while an error unwinds on one rank only. Does nothing to `world` and `self`.
+   * communicator, or at `runtime.collect()`. Never communicates, so that `using` is safe while an error unwinds on one
+   * rank only. Does nothing to `world` and `self`.
    */
   [Symbol.dispose](): void {
     if (this.#key !== null && !this.#isFreed) queueCollectiveFree(this.#key, this.size, () => this.free());

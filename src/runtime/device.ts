@@ -3,14 +3,13 @@
  *
  * @module
  */
-import { checkCudaDriver, CuResult, openCudaDriver } from "../../ffi/cuda_driver.ts";
+import { checkCudaDriver, CuDeviceAttribute, CuResult, openCudaDriver } from "../../ffi/cuda_driver.ts";
 import { checkCuda, type CudaDeviceAttribute, openCudaRuntime } from "../../ffi/cuda_runtime.ts";
 import { LibraryNotFoundError } from "../../ffi/library.ts";
 import { fromCString } from "../../ffi/memory.ts";
 import { ConfigurationError } from "../errors.ts";
 
-/** `CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MAJOR` and `…_MINOR`, the same numbers as the runtime's. */
-const CAPABILITY = [75, 76] as const;
+const CAPABILITY = [CuDeviceAttribute.COMPUTE_CAPABILITY_MAJOR, CuDeviceAttribute.COMPUTE_CAPABILITY_MINOR];
 
 let count: number | undefined;
 

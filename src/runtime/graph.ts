@@ -16,7 +16,7 @@ import type { Stream } from "./stream.ts";
  * same memory as the capture did: keep the arrays.
  *
  * @example
- * ```ts ignore
+ * ```ts no-eval
  * import { DistributedArray, Graph, initialize, Matmul, Slab } from "../../mod.ts";
  *
  * using runtime = initialize({ device: 0 });

@@ -5,10 +5,7 @@
  */
 export * from "./agreement.ts";
 export * from "./communicator.ts";
-export { type Counts } from "./counts.ts";
-export { type ElementName, type NumericArray } from "./elements.ts";
 export { currentRuntime, initialize, type InitializeOptions } from "./initialize.ts";
-export { Request, type Status } from "./request.ts";
 export { Device } from "./device.ts";
 export {
   findGpuDriver,

@@ -22,7 +22,7 @@ const known = new WeakMap<Agreeing["communicator"], NcclCommunicator>();
  * The GPUs of all ranks, as NCCL knows them. `runtime.nccl()` makes one; it ends with MPI.
  *
  * @example
- * ```ts ignore
+ * ```ts no-eval
  * import { initialize } from "../../mod.ts";
  * using runtime = initialize();
  * const nccl = runtime.nccl();

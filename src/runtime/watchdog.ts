@@ -2,8 +2,9 @@
  * A time limit on waiting for other ranks.
  *
  * A rank that waits in MPI runs no timers, so that a worker watches: before each native call that may wait, the rank
- * writes what it is about to do into shared memory, and clears it afterwards. When that takes longer than the limit, the worker
- * says which rank waits where and ends the process with exit code 124, upon which the launcher ends the job.
+ * writes what it is about to do into shared memory, and counts the beginning and the end. When the end is longer in
+ * coming than the limit, the worker says which rank waits where and ends the process with exit code 124, upon which the
+ * launcher ends the job.
  *
  * @module
  */

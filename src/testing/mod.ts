@@ -2,7 +2,7 @@
  * Tests that run on several ranks: `mpirun -n 4 deno test -A my_test.ts`, one launch a file.
  *
  * @example
- * ```ts ignore
+ * ```ts no-eval
  * import { clusterTest } from "./mod.ts";
  *
  * clusterTest("allReduce() sums over the ranks", (runtime) => {
@@ -67,7 +67,7 @@ export function testRuntime(options: InitializeOptions = {}): Runtime {
  * @throws {CollectiveError} in the test, on the ranks where it went well, if it failed on another.
  *
  * @example
- * ```ts ignore
+ * ```ts no-eval
  * import { clusterTest } from "./mod.ts";
  * clusterTest("barrier() returns", { ranks: [2, 4] }, (runtime) => runtime.communicator.barrier());
  * ```

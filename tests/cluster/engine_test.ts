@@ -17,6 +17,7 @@ import type { AlgorithmReport } from "../../src/linalg/engines/engine.ts";
 import { usePrivateCommunicator } from "../../src/linalg/engines/private_communicator.ts";
 import { scalapackEngine } from "../../src/linalg/engines/scalapack.ts";
 import { describeEpilog, type EpilogName, type EpilogValues, gelu, geluDerivative } from "../../src/linalg/epilog.ts";
+import type { AlgorithmName } from "../../src/linalg/options.ts";
 import { canonicalProblem, type MatmulProblem, type Operation } from "../../src/linalg/problem.ts";
 import { Runtime } from "../../src/runtime/runtime.ts";
 import { clusterTest } from "../../src/testing/mod.ts";
@@ -62,7 +63,7 @@ interface Case {
   beta?: Scalar;
   /** Rows that are skipped between columns. */
   padding?: number;
-  algorithm?: string;
+  algorithm?: AlgorithmName;
   scales?: Partial<Record<"a" | "b" | "c" | "d", number>>;
 }
 
@@ -171,7 +172,7 @@ function run(runtime: Runtime, given: Case): AlgorithmReport {
     ? c!
     : localMatrix(runtime, problem.d.distribution, problem.d.dtype, () => [NaN, NaN], padding);
   const epilog = describeEpilog("none", { auxDType: "float32" });
-  const request = { problem, epilog, algorithm: given.algorithm ?? "default" };
+  const request = { problem, epilog, algorithm: given.algorithm ?? "default" } as const;
   assertEquals(scalapackEngine.supports(request), null);
   using plan = scalapackEngine.plan(runtime, request);
   const { alpha = 1, beta = 0, scales = {} } = given;
@@ -411,7 +412,7 @@ clusterTest("scalapackEngine runs the worked example as an all-gather, A and D w
     c: local("c", flipped(FORMULAS.c)),
     d: localMatrix(runtime, problem.d.distribution, "float32", () => [NaN, 0], 0),
   };
-  const request = { problem, epilog: describeEpilog("none", { auxDType: "float32" }), algorithm: "default" };
+  const request = { problem, epilog: describeEpilog("none", { auxDType: "float32" }), algorithm: "default" } as const;
   using plan = scalapackEngine.plan(runtime, request);
   plan.execute(operands, { alpha: 2, beta: 3, epilog: {}, scales: {} });
   const { algorithm, copies, bytesMoved, variant } = plan.report;
@@ -436,8 +437,9 @@ for (const dtype of ["float64", "float32", "complex128", "complex64"] as const) 
   });
 }
 
-for (const algorithm of ["pgemm", "all_gather_gemm", "gemm_reduce_scatter", "gemm_all_reduce"]) {
+for (const algorithm of ["pgemm", "all_gather_gemm", "gemm_reduce_scatter", "gemm_all_reduce"] as const) {
   clusterTest(`scalapackEngine runs ${algorithm} when asked to`, { ranks: [2, 3, 4] }, (runtime) => {
+    let runs = 0;
     for (let seed = 0; seed < 40; seed++) {
       const given = anyCase(seed + 77, runtime.size, "float64");
       const { problem } = bind(runtime, given);
@@ -448,7 +450,9 @@ for (const algorithm of ["pgemm", "all_gather_gemm", "gemm_reduce_scatter", "gem
         continue;
       }
       assertEquals(run(runtime, { ...given, algorithm }).algorithm, algorithm);
+      runs++;
     }
+    assert(runs > 0);
   });
 }
 
@@ -486,7 +490,7 @@ clusterTest("a plan is executed again with other operands and scalars", (runtime
     const given: Case = { a: distribution, b: distribution, c: distribution, d: distribution };
     const bound = bind(runtime, given);
     const { problem } = bound;
-    const request = { problem, epilog: describeEpilog("none", { auxDType: "float32" }), algorithm: "default" };
+    const request = { problem, epilog: describeEpilog("none", { auxDType: "float32" }), algorithm: "default" } as const;
     using plan = scalapackEngine.plan(runtime, request);
     for (const [alpha, beta, padding] of [[1, 0, 0], [2, 3, 1], [-1, 0, 4], [3, 1, 0]]) {
       const local = (name: "a" | "b" | "c") =>
@@ -547,7 +551,7 @@ clusterTest("float16 overflows to infinity, float8 saturates", (runtime) => {
   for (const [dtype, largest] of [["float16", Infinity], ["float8_e4m3", 448], ["float8_e5m2", 57344]] as const) {
     const given: Case = { dtype, a: Slab.X, b: Slab.X, d: Slab.X };
     const { problem } = bind(runtime, given);
-    const request = { problem, epilog: describeEpilog("none", { auxDType: "float32" }), algorithm: "default" };
+    const request = { problem, epilog: describeEpilog("none", { auxDType: "float32" }), algorithm: "default" } as const;
     using plan = scalapackEngine.plan(runtime, request);
     const [a, b, d] = (["a", "b", "d"] as const).map((name) =>
       localMatrix(runtime, problem[name].distribution, dtype, () => [256, 0], 0)
@@ -774,7 +778,11 @@ clusterTest("scalapackEngine multiplies on halves of the ranks at once", { ranks
 clusterTest("scalapackEngine refuses what it cannot do, with advice", (runtime) => {
   const epilog = describeEpilog("none", { auxDType: "float32" });
   const { problem } = bind(runtime, { a: Slab.X, b: Slab.X, d: Slab.X });
-  const refusal = (changes: Partial<MatmulProblem>, algorithm = "default", name: EpilogName | "none" = "none") =>
+  const refusal = (
+    changes: Partial<MatmulProblem>,
+    algorithm: AlgorithmName = "default",
+    name: EpilogName | "none" = "none",
+  ) =>
     scalapackEngine.supports({
       problem: { ...problem, ...changes },
       epilog: describeEpilog(name, { auxDType: "float32" }),
@@ -787,11 +795,11 @@ clusterTest("scalapackEngine refuses what it cannot do, with advice", (runtime) 
   assert(refusal({}, "split_p2p")!.instead.includes("pgemm"));
   const complex = bind(runtime, { a: Slab.X, b: Slab.X, d: Slab.X, dtype: "complex64" }).problem;
   assert(refusal(complex, "default", "relu")!.reason.includes("real numbers"));
-  const needs: Partial<Record<string, string>> = {
+  const needs: Partial<Record<AlgorithmName, string>> = {
     ...runtime.size > 1 && { local_gemm: "one rank, or a factor that is Replicated" },
     gemm_all_reduce: "a D that is Replicated",
   };
-  for (const [algorithm, need] of Object.entries(needs)) {
+  for (const [algorithm, need] of Object.entries(needs) as [AlgorithmName, string][]) {
     assert(refusal({}, algorithm)!.reason.includes(`${algorithm} cannot run this product: it needs ${need}`));
   }
   const replicated = bind(runtime, { a: Replicated, b: Replicated, d: Replicated }).problem;

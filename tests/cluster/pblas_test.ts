@@ -350,6 +350,8 @@ clusterTest("misuse is an error on every rank", (runtime) => {
   everywhere(() => trsm(a, b, { beta: 1 } as never), TypeError, "beta");
   everywhere(() => trsm(a, 3 as never), TypeError, "b must be");
   everywhere(() => trmm(a, a, { inplace: true, side: "left" }).free(), StateError, "");
+  const bound = Slab.X.bind([9, 9], runtime.size);
+  everywhere(() => geadd(a, { distribution: bound }), DistributionError, "is bound to shape [9, 9]");
   const freed = array(4, 4);
   freed.free();
   everywhere(() => trsm(freed, b), StateError, "freed");

@@ -18,7 +18,7 @@ import {
   StateError,
   Stream,
 } from "../../mod.ts";
-import { cacheFolder, Program } from "../../src/kernels/mod.ts";
+import { cacheFolder, Program } from "../../src/kernels/program.ts";
 import { checkCuda, CudaMemcpyKind, openCudaRuntime } from "../../ffi/cuda_runtime.ts";
 import { assertThrowsEverywhere } from "../../src/testing/mod.ts";
 import { gpuTest, isMock } from "./gpu_test_kit.ts";

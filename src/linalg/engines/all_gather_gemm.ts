@@ -16,7 +16,7 @@ import { scalar } from "./native_arguments.ts";
 import { usePrivateCommunicator } from "./private_communicator.ts";
 import type { Use } from "./shared.ts";
 import { DenseCopy } from "./staging.ts";
-import { lengthAlong, splitAlong, summed } from "./strategy.ts";
+import { lengthAlong, splitAlong, summed } from "./division.ts";
 
 /** One rank's block of the travelling factor, and the product that it takes part in here. */
 interface Block {

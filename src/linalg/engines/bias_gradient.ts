@@ -3,13 +3,10 @@
  *
  * @module
  */
-import { LocalArray } from "../../array/local_array.ts";
+import type { LocalArray } from "../../array/local_array.ts";
 import type { Distribution, IndexSet } from "../../distribution/mod.ts";
 import type { Communicator } from "../../runtime/communicator.ts";
-import { type EpilogBlock, sums } from "../epilog.ts";
-
-/** A vector of real numbers. */
-export type RealVector = Float32Array<ArrayBuffer> | Float64Array<ArrayBuffer>;
+import { type EpilogBlock, type RealVector, sums } from "../epilog.ts";
 
 /** A local matrix of real numbers as an epilog sees it: in the user's coordinates. */
 export function asBlock(local: LocalArray, isTransposed: boolean): EpilogBlock {
@@ -92,9 +89,4 @@ export function completeLocalSums(
   if (isWhole(distribution, along === 0 ? 1 : 0)) return local;
   const global = completeSums(communicator, distribution, along, local);
   return take(global, distribution.indexSets(communicator.rank)[along]);
-}
-
-/** A vector as a local array. */
-export function vector(data: RealVector): LocalArray {
-  return new LocalArray({ data, dtype: data instanceof Float64Array ? "float64" : "float32", shape: [data.length] });
 }

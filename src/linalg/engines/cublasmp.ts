@@ -14,7 +14,6 @@ import { dtypeInfo } from "../../array/dtype.ts";
 import type { Runtime } from "../../runtime/runtime.ts";
 import type { Stream } from "../../runtime/stream.ts";
 import { type EpilogValues, isTrivial } from "../epilog.ts";
-import type { AlgorithmName } from "../options.ts";
 import type { LocalOperands } from "../problem.ts";
 import { isQuantized } from "../quantization.ts";
 import { ALGORITHM_CODES, algorithmFor, type CublasMpAlgorithm, MULTICAST_ALGORITHMS } from "./cublasmp_attributes.ts";
@@ -25,10 +24,9 @@ import type { AlgorithmReport, EnginePlan, EngineRequest, EngineValues, MatmulEn
 
 /** The path for a request; null if there is none. */
 function callFor({ problem, epilog, algorithm, scaling = null }: EngineRequest): CublasMpCall | null {
-  const wanted = algorithm as AlgorithmName;
-  const isOverlapped = wanted !== "default" && wanted !== "no_overlap";
+  const isOverlapped = algorithm !== "default" && algorithm !== "no_overlap";
   const { version } = openCublasMp();
-  const accepts = (path: CublasMpPath) => algorithmFor(path, wanted, version) !== null;
+  const accepts = (path: CublasMpPath) => algorithmFor(path, algorithm, version) !== null;
   return chooseCall({ problem, epilog, scaling, isOverlapped, accepts });
 }
 
@@ -40,8 +38,7 @@ interface Way {
 }
 
 function wayFor(request: EngineRequest): Way | null {
-  const isPossible = hasEpilog(request);
-  const call = isPossible ? callFor(request) : null;
+  const call = hasEpilog(request) ? callFor(request) : null;
   if (call) return { request, call, isHostEpilog: false };
   if (isTrivial(request.epilog)) return null;
   const plain = withoutEpilog(request);
@@ -116,28 +113,23 @@ function refuseEmulation({ settings }: EngineRequest): Refusal | null {
 
 function refuseAlgorithm(request: EngineRequest): Refusal | null {
   const { algorithm, settings } = request;
-  const wanted = algorithm as AlgorithmName;
-  const isKnown = wanted === "default" || wanted in ALGORITHM_CODES;
-  if (!isKnown) {
+  if (algorithm !== "default" && !(algorithm in ALGORITHM_CODES)) {
     return {
-      reason: `there is no algorithm ${wanted} on GPUs`,
+      reason: `there is no algorithm ${algorithm} on GPUs`,
       instead: `Use default, or one of ${Object.keys(ALGORITHM_CODES).join(", ")}.`,
     };
   }
-  if (MULTICAST_ALGORITHMS.includes(wanted as CublasMpAlgorithm) && !settings?.allowMulticast) {
+  if (MULTICAST_ALGORITHMS.includes(algorithm as CublasMpAlgorithm) && !settings?.allowMulticast) {
     return {
-      reason: `algorithm ${wanted} uses NVLink multicast, which is off by default`,
+      reason: `algorithm ${algorithm} uses NVLink multicast, which is off by default`,
       instead: "Use split_p2p or no_overlap, or pass allowMulticast: true if the machine's GPUs are yours alone.",
     };
   }
-  const way = wayFor(request);
-  if (way === null) {
-    return {
-      reason: `cuBLASMp has no ${wanted === "default" ? "path" : `algorithm ${wanted}`} for this product`,
-      instead: "Use algorithm default.",
-    };
-  }
-  return null;
+  if (wayFor(request) !== null) return null;
+  return {
+    reason: `cuBLASMp has no ${algorithm === "default" ? "path" : `algorithm ${algorithm}`} for this product`,
+    instead: "Use algorithm default.",
+  };
 }
 
 /** Engine `cublasmp` on the GPUs of a runtime. */

@@ -6,7 +6,7 @@
 import { CublasComputeType, CublasOperation } from "../../../ffi/cublaslt.ts";
 import { CublasMpMatmulAlgoType, CublasMpMatmulEpilogue } from "../../../ffi/cublasmp.ts";
 import { type DType, dtypeInfo } from "../../array/dtype.ts";
-import type { ComputeType, ScaleType } from "../compute_type.ts";
+import type { ComputeType } from "../compute_type.ts";
 import type { Epilog } from "../epilog.ts";
 import type { AlgorithmName } from "../options.ts";
 import type { AccumulatorDType, MatmulProblem, Operation } from "../problem.ts";
@@ -33,11 +33,6 @@ export const COMPUTE_CODES: Readonly<Record<ComputeType, number>> = {
 /** The compute type of an accumulator, if none is asked for. */
 export function defaultComputeType(accumulator: AccumulatorDType): ComputeType {
   return accumulator === "float64" || accumulator === "complex128" ? "float64" : "float32";
-}
-
-/** The type of alpha and beta. */
-export function scaleTypeOf(computeType: ComputeType, accumulator: AccumulatorDType): ScaleType {
-  return computeType.startsWith("float16") ? "float16" : accumulator;
 }
 
 /** `cublasOperation_t`; a real matrix is its own conjugate. */

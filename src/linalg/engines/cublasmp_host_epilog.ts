@@ -8,11 +8,10 @@ import { decode, type DType, encode } from "../../array/dtype.ts";
 import { LocalArray } from "../../array/local_array.ts";
 import type { Runtime } from "../../runtime/runtime.ts";
 import type { Stream } from "../../runtime/stream.ts";
-import { applyEpilog, type Epilog, type EpilogValues } from "../epilog.ts";
+import { describeEpilog, type Epilog, type EpilogValues } from "../epilog.ts";
 import type { LocalOperands, MatmulProblem } from "../problem.ts";
-import { asBlock, completeLocalSums, globalSums, type RealVector, take, vector } from "./bias_gradient.ts";
+import { applyOnAllRanks } from "./distributed_epilog.ts";
 import type { AlgorithmReport, EnginePlan, EngineRequest, EngineValues } from "./engine.ts";
-import { kept } from "./strategy.ts";
 
 /** The same product without its epilog, in the type in which it is summed. */
 export function withoutEpilog(request: EngineRequest): EngineRequest {
@@ -23,17 +22,7 @@ export function withoutEpilog(request: EngineRequest): EngineRequest {
   return {
     ...request,
     problem: { ...problem, c: c && { ...c, dtype: accumulator }, d: { ...d, dtype: accumulator } },
-    epilog: {
-      ...epilog,
-      name: "none",
-      hasBias: false,
-      activation: "none",
-      aux: "none",
-      biasGradient: "none",
-      allReduce: false,
-      auxAmax: false,
-      resultAmax: false,
-    },
+    epilog: describeEpilog("none", { auxDType: epilog.auxDType }),
     settings: { ...others, ...computeType && !isNarrow && { computeType } },
   };
 }
@@ -117,35 +106,17 @@ export class HostEpilogPlan implements EnginePlan {
   }
 
   #apply(block: LocalArray, operands: LocalOperands, inputs: EpilogValues): EpilogValues {
-    const epilog = this.#epilog;
-    const { communicator, rank } = this.#runtime;
-    const { transposed, d: { distribution } } = this.#problem;
+    const { communicator, stream } = this.#runtime;
+    const problem = this.#problem;
     const hostInputs = Object.fromEntries(
       Object.entries(inputs).map(([name, input]) => [name, (input as LocalArray).toHost("F")]),
     );
-    const outputs = applyEpilog(epilog, asBlock(block, transposed), hostInputs);
-    const rows = transposed ? 1 : 0;
-    const name = epilog.activation === "relu" ? "dreluBgrad" : "dgeluBgrad";
-    if (epilog.biasGradient === "d") {
-      const local = outputs[name]!.data as RealVector;
-      outputs[name] = vector(completeLocalSums(communicator, distribution, rows, local));
-    } else if (epilog.biasGradient === "a") {
-      outputs.bgrada = vector(take(this.#factorSums("a", operands), distribution.indexSets(rank)[rows]));
-    } else if (epilog.biasGradient === "b") {
-      outputs.bgradb = vector(this.#factorSums("b", operands));
-    }
-    const { stream } = this.#runtime;
+    const outputs = applyOnAllRanks(communicator, problem, this.#epilog, block, hostInputs, (name) => ({
+      local: onHost(operands[name], problem.accumulator),
+      distribution: problem[name].distribution,
+    }));
     return Object.fromEntries(
       Object.entries(outputs).map(([name, output]) => [name, (output as LocalArray).toDevice(stream!, "F")]),
     );
-  }
-
-  /** The sums over k of a factor of the user's product, for all indices of its other dimension. Collective. */
-  #factorSums(factor: "a" | "b", { a, b }: LocalOperands): RealVector {
-    const exchanged = factor === "a" ? "b" : "a";
-    const name = this.#problem.transposed ? exchanged : factor;
-    const local = onHost(name === "a" ? a : b, this.#problem.accumulator);
-    const { distribution } = this.#problem[name];
-    return globalSums(this.#runtime.communicator, local, distribution, kept(name, this.#problem));
   }
 }

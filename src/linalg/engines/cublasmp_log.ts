@@ -72,7 +72,7 @@ export function errorsOf(log: string): string | null {
  * @throws what `run` throws, with the errors in the log added to its message.
  */
 export function observe(symbols: CublasMp["symbols"], run: () => void): ObservedAlgorithm | null {
-  file ??= openLog(symbols);
+  if (file === undefined) file = openLog(symbols);
   if (file === null) {
     run();
     return null;

@@ -23,20 +23,21 @@
 import { dtypeInfo } from "../../array/dtype.ts";
 import { BlockCyclic, type Distribution, type ProcessGrid, type Range } from "../../distribution/mod.ts";
 import type { Epilog } from "../epilog.ts";
-import { isInPlace } from "../pblas_call.ts";
 import type { MatmulProblem, Matrix, Operation } from "../problem.ts";
 import { isQuantized, SCALE_BLOCK, type Scaling } from "../quantization.ts";
 import {
   asBlocks,
+  blockSizeOf,
   divided,
   elementsMoved,
+  gridsToTry,
+  isInPlace,
   kept,
   sameRanges,
   slab,
   splitAlong,
-  squareGrid,
   summed,
-} from "./strategy.ts";
+} from "./division.ts";
 
 /** What cuBLASMp does. */
 export type CublasMpPath = "local" | "all_gather" | "reduce_scatter" | "all_reduce" | "generic" | "fallback";
@@ -440,11 +441,11 @@ export function gridShapeOf(grid: ProcessGrid, size: number): GridShape | null {
 }
 
 /** Blocks that cuBLASMp takes as they are: on all ranks, from the first process on. */
-function usableBlocks(distribution: Distribution, size: number): { blocks: BlockCyclic; grid: GridShape } | null {
+function usableBlocks(distribution: Distribution, size: number): BlockCyclic | null {
   const blocks = asBlocks(distribution);
-  const grid = blocks && gridShapeOf(blocks.grid, size);
-  if (!blocks || !grid || blocks.firstProcess.some((process) => process !== 0)) return null;
-  return { blocks, grid };
+  const isUsable = blocks !== null && gridShapeOf(blocks.grid, size) !== null &&
+    blocks.firstProcess.every((process) => process === 0);
+  return isUsable ? blocks : null;
 }
 
 function isPlain({ epilog, problem }: PathRequest): boolean {
@@ -460,19 +461,12 @@ function* gridCalls(oriented: Oriented, size: number): Generator<CublasMpCall> {
     a: usableBlocks(a.distribution, size),
     b: usableBlocks(b.distribution, size),
   };
-  const grids: ProcessGrid[] = [];
-  for (const grid of [usable.d?.blocks.grid, usable.a?.blocks.grid, usable.b?.blocks.grid, squareGrid(size)]) {
-    if (grid && !grids.some((other) => other.equals(grid))) grids.push(grid);
-  }
-  for (const grid of grids) {
+  for (const grid of gridsToTry([usable.d?.grid, usable.a?.grid, usable.b?.grid], size)) {
     const shape = gridShapeOf(grid, size)!;
-    const on = (name: "a" | "b" | "d") =>
-      usable[name]?.blocks.grid.equals(grid) ? usable[name]!.blocks.blockSizes : null;
-    const block = (extent: number, ...known: (number | undefined)[]) =>
-      known.find((size) => size !== undefined) ?? Math.max(1, Math.ceil(extent / Math.max(...grid.shape)));
-    const m = block(problem.m, on("d")?.[0], on("a")?.[mOfA]);
-    const n = block(problem.n, on("d")?.[1], on("b")?.[nOfB]);
-    const k = block(problem.k, on("a")?.[kOfA], on("b")?.[kOfB]);
+    const on = (name: "a" | "b" | "d") => usable[name]?.grid.equals(grid) ? usable[name].blockSizes : null;
+    const m = blockSizeOf(problem.m, grid, on("d")?.[0], on("a")?.[mOfA]);
+    const n = blockSizeOf(problem.n, grid, on("d")?.[1], on("b")?.[nOfB]);
+    const k = blockSizeOf(problem.k, grid, on("a")?.[kOfA], on("b")?.[kOfB]);
     const give = (matrix: Matrix, isTransposed: boolean, { rows, columns }: BlockSizes): GivenMatrix => {
       const target = new BlockCyclic(grid, [rows, columns]).bind([matrix.rows, matrix.columns], size);
       const isMoved = !isInPlace(matrix.distribution, target);

@@ -3,16 +3,10 @@
  *
  * @module
  */
-import {
-  CublasComputeType,
-  CublasDiagType,
-  CublasFillMode,
-  CublasOperation,
-  CublasSideMode,
-} from "../../../ffi/cublaslt.ts";
-import { checkCublasMp, cublasMpError, openCublasMpPblas } from "../../../ffi/cublasmp.ts";
+import { CublasDiagType, CublasFillMode, CublasOperation, CublasSideMode } from "../../../ffi/cublaslt.ts";
+import { checkCublasMp, cublasMpError, openCublasMp, openCublasMpPblas } from "../../../ffi/cublasmp.ts";
 import { checkCuda, CudaStreamCaptureStatus, openCudaGraphs } from "../../../ffi/cuda_runtime.ts";
-import { type DType, dtypeInfo, type Scalar } from "../../array/dtype.ts";
+import { dtypeInfo, type Scalar } from "../../array/dtype.ts";
 import { LocalArray } from "../../array/local_array.ts";
 import type { ProcessGrid } from "../../distribution/mod.ts";
 import { ConfigurationError, StateError } from "../../errors.ts";
@@ -21,10 +15,13 @@ import { agree } from "../../runtime/agreement.ts";
 import type { Runtime } from "../../runtime/runtime.ts";
 import type { Stream } from "../../runtime/stream.ts";
 import type { PblasCall, PblasEngine, PblasMatrix, PblasRoutine, RoutineLetters } from "../pblas_call.ts";
+import type { AccumulatorDType } from "../problem.ts";
+import { COMPUTE_CODES, defaultComputeType } from "./cublasmp_attributes.ts";
 import { observe } from "./cublasmp_log.ts";
 import { gridShapeOf } from "./cublasmp_paths.ts";
 import { type CublasMpResources, cublasMpResources } from "./cublasmp_resources.ts";
 import { inMemory } from "./local_gemm.ts";
+import { scalar, setScalar } from "./native_arguments.ts";
 
 const LETTERS = {
   left: CublasSideMode.LEFT,
@@ -52,9 +49,10 @@ const FUNCTIONS = {
 type Argument = bigint | number | ArrayBufferView<ArrayBuffer>;
 type NativeFunction = (...values: Argument[]) => number;
 
-function scalar(dtype: DType, value: Scalar): Float32Array<ArrayBuffer> | Float64Array<ArrayBuffer> {
-  const parts = typeof value === "object" ? [...value] : [Number(value), 0];
-  return dtype === "float64" || dtype === "complex128" ? Float64Array.from(parts) : Float32Array.from(parts);
+function valuesOf(dtype: AccumulatorDType, value: Scalar): Float32Array<ArrayBuffer> | Float64Array<ArrayBuffer> {
+  const cell = scalar(dtype, 0);
+  setScalar(cell, value);
+  return cell.values;
 }
 
 const MOST_MATRICES = 3;
@@ -105,8 +103,8 @@ function argumentsOf(call: PblasCall, descriptors: Descriptors, target: PblasMat
   const [side, uplo] = [LETTERS[letters.side], LETTERS[letters.uplo]];
   const [trans, diag] = [LETTERS[letters.trans], LETTERS[letters.diag]];
   const [m, n, k] = [call.m, call.n, call.k].map(BigInt);
-  const [alpha, beta] = [scalar(dtype, call.alpha), scalar(dtype, call.beta)];
-  const compute = dtype === "float64" || dtype === "complex128" ? CublasComputeType["64F"] : CublasComputeType["32F"];
+  const [alpha, beta] = [valuesOf(dtype, call.alpha), valuesOf(dtype, call.beta)];
+  const compute = COMPUTE_CODES[defaultComputeType(dtype)];
   const a = descriptors.matrix(call.a);
   const result = descriptors.matrix(call.result);
   switch (routine) {
@@ -217,7 +215,7 @@ export const cublasMpPblas: PblasEngine = {
   open({ stream }) {
     refuseCapture(stream!);
     openCublasMpPblas();
-    return "";
+    return `cuBLASMp ${openCublasMp().version}`;
   },
   run,
 };

@@ -17,9 +17,15 @@ import { DeviceBuffer } from "../../memory/device.ts";
 import { exchange } from "../../runtime/agreement.ts";
 import type { Runtime } from "../../runtime/runtime.ts";
 import type { Stream } from "../../runtime/stream.ts";
-import type { ScaleType } from "../compute_type.ts";
-import { type Epilog, type EpilogValues, geluAuxShape, reluAuxShape } from "../epilog.ts";
-import type { AlgorithmName } from "../options.ts";
+import { type ScaleType, scaleTypeOf } from "../compute_type.ts";
+import {
+  type Epilog,
+  type EpilogValues,
+  geluAuxShape,
+  gradientName,
+  hasExtraOutputs,
+  reluAuxShape,
+} from "../epilog.ts";
 import type { LocalOperands, MatmulProblem } from "../problem.ts";
 import { isQuantized, type QuantizationValues, type ScaleMode } from "../quantization.ts";
 import { scalarOf } from "./block_scaling.ts";
@@ -34,7 +40,6 @@ import {
   defaultComputeType,
   epilogueCode,
   operationCode,
-  scaleTypeOf,
 } from "./cublasmp_attributes.ts";
 import { observe, type ObservedAlgorithm } from "./cublasmp_log.ts";
 import { type CublasMpCall, type GivenMatrix, PATH_NAMES } from "./cublasmp_paths.ts";
@@ -161,7 +166,6 @@ export class CublasMpPlan implements EnginePlan {
   readonly #epilog: Epilog;
   readonly #call: CublasMpCall;
   readonly #algorithm: CublasMpAlgorithm;
-  readonly #wanted: AlgorithmName;
   readonly #resources: CublasMpResources;
   readonly #descriptor: bigint;
   readonly #descriptors: { a: Descriptor; b: Descriptor; c: Descriptor; d: Descriptor };
@@ -197,8 +201,7 @@ export class CublasMpPlan implements EnginePlan {
     this.#problem = problem;
     this.#epilog = epilog;
     this.#call = call;
-    this.#wanted = request.algorithm as AlgorithmName;
-    this.#algorithm = algorithmFor(call.path, this.#wanted, resources.version)!;
+    this.#algorithm = algorithmFor(call.path, request.algorithm, resources.version)!;
     this.#resources = resources;
     this.#extents = [BigInt(call.m), BigInt(call.n), BigInt(call.k)];
     this.#alpha = scalarCell(scaleType);
@@ -328,7 +331,7 @@ export class CublasMpPlan implements EnginePlan {
     }
     // Copies are made and freed in the order of the runtime's stream.
     const isDirect = given.a === left && given.b === right && given.c === addend && given.d === operands.d &&
-      !this.#hasOutputs && this.#scaleModes.a === "tensor";
+      !hasExtraOutputs(this.#epilog) && this.#scaleModes.a === "tensor";
     if (on !== own) {
       if (!isDirect) this.#resources.settle();
     } else if (isDirect) {
@@ -362,11 +365,6 @@ export class CublasMpPlan implements EnginePlan {
     for (const memory of [...Object.values(this.#stages), ...Object.values(this.#scaleTensors)]) memory?.free();
     this.#input?.given.release();
     this.#cells?.free();
-  }
-
-  get #hasOutputs(): boolean {
-    const { aux, biasGradient, resultAmax } = this.#epilog;
-    return aux === "output" || biasGradient !== "none" || resultAmax;
   }
 
   #notes(): string[] {
@@ -591,7 +589,7 @@ export class CublasMpPlan implements EnginePlan {
 
   /** Memory for what the epilog writes, new for each execution; null if it writes nothing but D. */
   #bindOutputs(): EpilogValues | null {
-    if (!this.#hasOutputs) return null;
+    if (!hasExtraOutputs(this.#epilog)) return null;
     const stream = this.#runtime.stream!;
     const { biasGradient, aux, activation, auxDType, auxAmax, resultAmax } = this.#epilog;
     const outputs: EpilogValues = {};
@@ -604,7 +602,7 @@ export class CublasMpPlan implements EnginePlan {
     if (biasGradient !== "none") {
       const length = biasGradient === "b" ? this.#call.n : this.#local.rows;
       const local = LocalArray.zeros(biasType(this.#problem), [length], "F", stream);
-      const name = biasGradient === "a" ? "bgrada" : biasGradient === "b" ? "bgradb" : gradientName(activation);
+      const name = biasGradient === "a" ? "bgrada" : biasGradient === "b" ? "bgradb" : gradientName(this.#epilog);
       outputs[name] = local;
       this.#setPointer(Attribute.BIAS_POINTER, local.address);
     }
@@ -619,7 +617,7 @@ export class CublasMpPlan implements EnginePlan {
   /** What the epilog wrote, without padding, in the types that engines return. */
   #finish(outputs: EpilogValues): EpilogValues {
     const { innerRows, innerColumns } = this.#local;
-    const { biasGradient, activation, auxAmax, resultAmax } = this.#epilog;
+    const { biasGradient, auxAmax, resultAmax } = this.#epilog;
     const result: EpilogValues = {};
     if (outputs.reluAux) result.reluAux = cut(outputs.reluAux, reluAuxShape(innerRows, innerColumns));
     if (outputs.geluAux) result.geluAux = cut(outputs.geluAux, geluAuxShape(innerRows, innerColumns));
@@ -627,7 +625,7 @@ export class CublasMpPlan implements EnginePlan {
     const n = this.#call.isExchanged ? this.#problem.m : this.#problem.n;
     const wide = accumulator === "float64" ? "float64" : "float32";
     if (biasGradient === "d") {
-      const name = gradientName(activation);
+      const name = gradientName(this.#epilog);
       result[name] = widen(cut(outputs[name]!, [innerRows]), wide);
     } else if (biasGradient === "a") {
       result.bgrada = widen(cut(outputs.bgrada!, [innerRows]), wide);
@@ -659,10 +657,6 @@ function withAddendInPlace(given: GivenOperands): GivenOperands {
 }
 
 const NOTHING: EpilogValues = Object.freeze({});
-
-function gradientName(activation: Epilog["activation"]): "dreluBgrad" | "dgeluBgrad" {
-  return activation === "relu" ? "dreluBgrad" : "dgeluBgrad";
-}
 
 /** The first elements of an array in each dimension, dense. */
 function cut(local: LocalArray, shape: readonly number[]): LocalArray {

@@ -5,6 +5,7 @@
  * @module
  */
 import { checkCublasMp, type CublasMp, CublasMpGridLayout, openCublasMp } from "../../../ffi/cublasmp.ts";
+import { NcclConstant } from "../../../ffi/nccl.ts";
 import type { LocalArray } from "../../array/local_array.ts";
 import { SymmetricBuffer } from "../../memory/symmetric.ts";
 import { beforeMpiEnds } from "../../runtime/mpi.ts";
@@ -36,7 +37,7 @@ interface RegisteredWorkspace {
 const GRANULARITY = 2 ** 21;
 
 /** NCCL's windows end at multiples of this many bytes. */
-const WINDOW_ALIGNMENT = 4096;
+const WINDOW_ALIGNMENT = NcclConstant.WIN_REQUIRED_ALIGNMENT;
 
 /** The part of a GPU's memory that the first workspace takes at least, so that most later plans find it large enough. */
 const FIRST_SHARE = 1 / 128;

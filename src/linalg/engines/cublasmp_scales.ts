@@ -21,10 +21,9 @@ import { clearOnDevice } from "../../memory/copy.ts";
 import { DeviceBuffer } from "../../memory/device.ts";
 import { CublasMpMatmulMatrixScale } from "../../../ffi/cublasmp.ts";
 import type { Runtime } from "../../runtime/runtime.ts";
-import { isInPlace } from "../pblas_call.ts";
 import { SCALE_BLOCK, type ScaleMode } from "../quantization.ts";
 import type { GivenMatrix } from "./cublasmp_paths.ts";
-import { divided, splitAlong } from "./strategy.ts";
+import { divided, isInPlace, splitAlong } from "./division.ts";
 
 /** `cublasMpMatmulMatrixScale_t` of each mode. */
 export const SCALE_MODE_CODES: Readonly<Record<ScaleMode, number>> = {

@@ -57,7 +57,7 @@ export interface EngineRequest {
   /** What follows the product. */
   readonly epilog: Epilog;
   /** The algorithm that was asked for, or `default`. */
-  readonly algorithm: string;
+  readonly algorithm: AlgorithmName;
   /** What shares a scale in A and B; each is scaled as a whole if null or left out. */
   readonly scaling?: Scaling | null;
   /** What only GPUs look at. */

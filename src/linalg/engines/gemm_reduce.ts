@@ -18,7 +18,7 @@ import { beginningAt, type GemmCall, inMemory, type MatrixInMemory } from "./loc
 import { scalar } from "./native_arguments.ts";
 import { usePrivateCommunicator } from "./private_communicator.ts";
 import type { Use } from "./shared.ts";
-import { lengthAlong, splitAlong, summed } from "./strategy.ts";
+import { lengthAlong, splitAlong, summed } from "./division.ts";
 
 /** One rank's part of D, as far as this rank contributes to it. */
 interface Part {

@@ -10,7 +10,7 @@ import { BLAS_TYPES, type MatrixInMemory, transposeCode } from "./local_gemm.ts"
 import { character, integers, type NativeArgument } from "./native_arguments.ts";
 import { useGrid } from "./process_grids.ts";
 import type { Use } from "./shared.ts";
-import { asBlocks } from "./strategy.ts";
+import { asBlocks } from "./division.ts";
 
 /** DTYPE_: a dense matrix in blocks. */
 const BLOCK_CYCLIC_2D = 1;

@@ -4,7 +4,8 @@
  * @module
  */
 import type { MatmulProblem } from "../problem.ts";
-import { asBlocks, kept, splitAlong, type Strategy, summed } from "./strategy.ts";
+import { asBlocks, kept, splitAlong, summed } from "./division.ts";
+import type { Strategy } from "./strategy.ts";
 
 /** What the user calls a matrix of the canonical problem. */
 export function matrixName({ transposed }: MatmulProblem, name: "a" | "b" | "c" | "d"): string {

@@ -10,14 +10,14 @@ import { openScalapack } from "../../../ffi/scalapack.ts";
 import { dtypeInfo, isNarrowFloat } from "../../array/dtype.ts";
 import { copyStrided } from "../../array/layout.ts";
 import type { LocalArray } from "../../array/local_array.ts";
-import { ConfigurationError } from "../../errors.ts";
 import type { Communicator } from "../../runtime/communicator.ts";
 import type { Runtime } from "../../runtime/runtime.ts";
-import { applyEpilog, type Epilog, type EpilogValues, isTrivial, needsRealNumbers } from "../epilog.ts";
+import { type Epilog, type EpilogValues, isTrivial, needsRealNumbers } from "../epilog.ts";
+import type { AlgorithmName } from "../options.ts";
 import type { LocalOperands, MatmulProblem, Matrix } from "../problem.ts";
 import { AllGatherGemm } from "./all_gather_gemm.ts";
-import { asBlock, completeLocalSums, globalSums, type RealVector, take, vector } from "./bias_gradient.ts";
 import { applyScales, scalarOf } from "./block_scaling.ts";
+import { applyOnAllRanks } from "./distributed_epilog.ts";
 import type { AlgorithmReport, EnginePlan, EngineRequest, EngineValues, MatmulEngine, Refusal } from "./engine.ts";
 import { GemmAllReduce, GemmReduceScatter } from "./gemm_reduce.ts";
 import { type Kernel, type KernelContext, LocalGemm } from "./kernel.ts";
@@ -25,7 +25,7 @@ import { isZero } from "./native_arguments.ts";
 import { Pgemm } from "./pgemm.ts";
 import { describeStrategy, matrixName, placeOf } from "./report.ts";
 import { Delivery, Staging } from "./staging.ts";
-import { chooseStrategy, kept, SCALAPACK_ALGORITHMS, type ScalapackAlgorithm, type Strategy } from "./strategy.ts";
+import { chooseStrategy, SCALAPACK_ALGORITHMS, type ScalapackAlgorithm, type Strategy } from "./strategy.ts";
 
 const NAME = "scalapack";
 
@@ -33,7 +33,7 @@ const NAME = "scalapack";
 const LARGEST_EXTENT = 2 ** 31 - 1;
 
 /** The algorithm that a request names; `undefined` for the engine's own choice. */
-function requested(algorithm: string): ScalapackAlgorithm | undefined {
+function requested(algorithm: AlgorithmName): ScalapackAlgorithm | undefined {
   return SCALAPACK_ALGORITHMS.find((name) => name === algorithm);
 }
 
@@ -187,29 +187,10 @@ class ScalapackPlan implements EnginePlan {
   }
 
   #applyEpilog(a: LocalArray, b: LocalArray, d: LocalArray, inputs: EpilogValues): EpilogValues {
-    const epilog = this.#epilog;
-    const { transposed, d: { distribution } } = this.#problem;
-    const outputs = applyEpilog(epilog, asBlock(d, transposed), inputs);
-    const rows = transposed ? 1 : 0;
-    const name = epilog.activation === "relu" ? "dreluBgrad" : "dgeluBgrad";
-    if (epilog.biasGradient === "d") {
-      const local = outputs[name]!.data as RealVector;
-      outputs[name] = vector(completeLocalSums(this.#communicator, distribution, rows, local));
-    } else if (epilog.biasGradient === "a") {
-      const global = this.#factorSums("a", a, b);
-      outputs.bgrada = vector(take(global, distribution.indexSets(this.#communicator.rank)[rows]));
-    } else if (epilog.biasGradient === "b") {
-      outputs.bgradb = vector(this.#factorSums("b", a, b));
-    }
-    return outputs;
-  }
-
-  /** The sums over k of a factor of the user's product, for all indices of its other dimension. Collective. */
-  #factorSums(factor: "a" | "b", a: LocalArray, b: LocalArray): RealVector {
-    const exchanged = factor === "a" ? "b" : "a";
-    const name = this.#problem.transposed ? exchanged : factor;
-    const along = kept(name, this.#problem);
-    return globalSums(this.#communicator, name === "a" ? a : b, this.#strategy[name], along);
+    return applyOnAllRanks(this.#communicator, this.#problem, this.#epilog, d, inputs, (name) => ({
+      local: name === "a" ? a : b,
+      distribution: this.#strategy[name],
+    }));
   }
 }
 
@@ -228,8 +209,6 @@ export const scalapackEngine: MatmulEngine = {
   open: scalapackLibrary,
   supports: refuse,
   plan(runtime: Runtime, request: EngineRequest): EnginePlan {
-    const strategy = chooseStrategy(request.problem, requested(request.algorithm));
-    if (!strategy) throw new ConfigurationError(`engine ${NAME}: ${refuse(request)?.reason}`);
-    return new ScalapackPlan(runtime, request, strategy);
+    return new ScalapackPlan(runtime, request, chooseStrategy(request.problem, requested(request.algorithm))!);
   },
 };

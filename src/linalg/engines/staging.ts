@@ -11,7 +11,7 @@ import { planRedistribution, type RedistributionPlan } from "../../array/redistr
 import type { Distribution } from "../../distribution/mod.ts";
 import type { Communicator } from "../../runtime/communicator.ts";
 import type { AccumulatorDType, Matrix } from "../problem.ts";
-import { isWindow } from "./strategy.ts";
+import { isWindow } from "./division.ts";
 
 /** Something that is done to a local matrix; the result is a buffer of the step, or a view of what it was given. */
 interface Step {

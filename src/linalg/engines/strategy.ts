@@ -15,18 +15,22 @@
  * @module
  */
 import { dtypeInfo } from "../../array/dtype.ts";
-import {
-  BlockCyclic,
-  Box,
-  type Distribution,
-  type IndexSet,
-  ProcessGrid,
-  type Range,
-  Slab,
-} from "../../distribution/mod.ts";
-import { isContiguous } from "../../distribution/index_map.ts";
-import { DistributionError } from "../../errors.ts";
+import { BlockCyclic, type Distribution, type ProcessGrid, type Range } from "../../distribution/mod.ts";
 import type { MatmulProblem, Matrix } from "../problem.ts";
+import {
+  asBlocks,
+  blockSizeOf,
+  divided,
+  elementsMoved,
+  gridsToTry,
+  isOneDimensional,
+  isWindow,
+  kept,
+  sameRanges,
+  slab,
+  splitAlong,
+  summed,
+} from "./division.ts";
 
 /** The algorithms of the CPU engine, in order of preference. */
 export const SCALAPACK_ALGORITHMS = [
@@ -66,68 +70,6 @@ export interface Strategy extends Candidate {
   readonly moves: number;
 }
 
-/** The dimension of a stored factor that is summed over. */
-export function summed(factor: "a" | "b", { operationA, operationB }: MatmulProblem): 0 | 1 {
-  return factor === "a" ? operationA.transpose ? 0 : 1 : operationB.transpose ? 1 : 0;
-}
-
-/** The dimension of a stored factor that D has too. */
-export function kept(factor: "a" | "b", problem: MatmulProblem): 0 | 1 {
-  return summed(factor, problem) === 0 ? 1 : 0;
-}
-
-/**
- * The range of a dimension that each rank holds, if every rank holds one range of it and all of the other dimension;
- * otherwise null. A rank that holds nothing has the range `[0, 0]`.
- */
-export function splitAlong(distribution: Distribution, dimension: 0 | 1): Range[] | null {
-  const bounds = distribution.isReplicated ? null : distribution.bounds();
-  if (!bounds) return null;
-  const other = dimension === 0 ? 1 : 0;
-  const extent = distribution.globalShape![other];
-  const ranges: Range[] = [];
-  for (const [lower, upper] of bounds) {
-    const isEmpty = lower.some((start, d) => start >= upper[d]);
-    if (!isEmpty && (lower[other] !== 0 || upper[other] !== extent)) return null;
-    ranges.push(isEmpty ? [0, 0] : [lower[dimension], upper[dimension]]);
-  }
-  return ranges;
-}
-
-/** How much of a dimension that is divided lies on a rank. An empty part may have any shape, so that does not tell. */
-export function lengthAlong(distribution: Distribution, dimension: 0 | 1, rank: number): number {
-  const [start, end] = splitAlong(distribution, dimension)![rank];
-  return end - start;
-}
-
-export function sameRanges(a: readonly Range[] | null, b: readonly Range[] | null): boolean {
-  return a !== null && b !== null && a.every(([start, end], rank) => start === b[rank][0] && end === b[rank][1]);
-}
-
-/** Whether each rank holds one range of either dimension. */
-function isOneDimensional(distribution: Distribution): boolean {
-  return splitAlong(distribution, 0) !== null || splitAlong(distribution, 1) !== null;
-}
-
-export function slab(matrix: Matrix, dimension: 0 | 1): Distribution {
-  return new Slab(dimension).bind([matrix.rows, matrix.columns], matrix.distribution.size!);
-}
-
-/** A matrix divided into these ranges: as it is distributed if it fits, or else the simplest distribution that does. */
-export function divided(matrix: Matrix, dimension: 0 | 1, ranges: readonly Range[]): Distribution {
-  for (const distribution of [matrix.distribution, slab(matrix, dimension)]) {
-    if (sameRanges(splitAlong(distribution, dimension), ranges)) return distribution;
-  }
-  const shape = [matrix.rows, matrix.columns];
-  const boxes = ranges.map(([start, end]) =>
-    [
-      shape.map((_, d) => d === dimension ? start : 0),
-      shape.map((extent, d) => d === dimension ? end : start === end ? 0 : extent),
-    ] as const
-  );
-  return new Box(boxes).bind(shape, ranges.length);
-}
-
 /** The ways to divide a dimension that some matrix has already, and the even one. */
 function divisions(matrices: readonly (readonly [Matrix, 0 | 1])[]): Range[][] {
   const found: Range[][] = [];
@@ -154,15 +96,16 @@ function* gatherCandidates(problem: MatmulProblem, gathered: "a" | "b"): Generat
     ? [distribution]
     : [slab(traveller, 0), slab(traveller, 1)];
   for (const ranges of divisions([[problem.d, dimensionOfD], [problem[stays], dimension]])) {
+    const staying = divided(problem[stays], dimension, ranges);
     for (const travelling of travels) {
       yield {
         algorithm: distribution.isReplicated ? "local_gemm" : "all_gather_gemm",
         gathered,
-        [stays]: divided(problem[stays], dimension, ranges),
-        [gathered]: travelling,
+        a: gathered === "a" ? travelling : staying,
+        b: gathered === "b" ? travelling : staying,
         d: divided(problem.d, dimensionOfD, ranges),
         traffic: distribution.isReplicated ? 0 : (distribution.size! - 1) * bytesOf(traveller, problem),
-      } as unknown as Candidate;
+      };
     }
   }
 }
@@ -185,23 +128,6 @@ function* reduceCandidates(problem: MatmulProblem): Generator<Candidate> {
   }
 }
 
-/** A distribution as ScaLAPACK describes it, or null if it cannot. */
-export function asBlocks(distribution: Distribution): BlockCyclic | null {
-  try {
-    return distribution.to(BlockCyclic);
-  } catch (error) {
-    if (error instanceof DistributionError) return null;
-    throw error;
-  }
-}
-
-/** The most nearly square grid of all ranks. */
-export function squareGrid(size: number): ProcessGrid {
-  let rows = Math.floor(Math.sqrt(size));
-  while (size % rows !== 0) rows--;
-  return new ProcessGrid({ shape: [rows, size / rows], layout: "column-major" });
-}
-
 /** All matrices in blocks on one grid. */
 function* gridCandidates(problem: MatmulProblem): Generator<Candidate> {
   const size = problem.d.distribution.size!;
@@ -210,18 +136,12 @@ function* gridCandidates(problem: MatmulProblem): Generator<Candidate> {
     b: asBlocks(problem.b.distribution),
     d: asBlocks(problem.d.distribution),
   };
-  const grids: ProcessGrid[] = [];
-  for (const grid of [blocks.d?.grid, blocks.a?.grid, blocks.b?.grid, squareGrid(size)]) {
-    if (grid && !grids.some((other) => other.equals(grid))) grids.push(grid);
-  }
-  for (const grid of grids) {
+  for (const grid of gridsToTry([blocks.d?.grid, blocks.a?.grid, blocks.b?.grid], size)) {
     const on = (name: "a" | "b" | "d") => blocks[name]?.grid.equals(grid) ? blocks[name] : null;
-    const block = (extent: number, ...known: (number | undefined)[]) =>
-      known.find((size) => size !== undefined) ?? Math.max(1, Math.ceil(extent / Math.max(...grid.shape)));
     const [ma, ka, kb, nb] = [kept("a", problem), summed("a", problem), summed("b", problem), kept("b", problem)];
-    const m = block(problem.m, on("d")?.blockSizes[0], on("a")?.blockSizes[ma]);
-    const n = block(problem.n, on("d")?.blockSizes[1], on("b")?.blockSizes[nb]);
-    const k = block(problem.k, on("a")?.blockSizes[ka], on("b")?.blockSizes[kb]);
+    const m = blockSizeOf(problem.m, grid, on("d")?.blockSizes[0], on("a")?.blockSizes[ma]);
+    const n = blockSizeOf(problem.n, grid, on("d")?.blockSizes[1], on("b")?.blockSizes[nb]);
+    const k = blockSizeOf(problem.k, grid, on("a")?.blockSizes[ka], on("b")?.blockSizes[kb]);
     const place = (name: "a" | "b" | "d", sizes: readonly [number, number]) => {
       const { rows, columns, distribution } = problem[name];
       return on(name) ? distribution : new BlockCyclic(grid, sizes).bind([rows, columns], size);
@@ -260,30 +180,6 @@ function* candidates(problem: MatmulProblem): Generator<Candidate> {
   yield* gatherCandidates(problem, "a");
   yield* reduceCandidates(problem);
   yield* gridCandidates(problem);
-}
-
-/** How many members two sets share. */
-function overlap(a: IndexSet, b: IndexSet): number {
-  const [one, other] = isContiguous(a) ? [b, a] : [a, b];
-  let count = 0;
-  for (const [start, end] of other.ranges()) count += one.before(end) - one.before(start);
-  return count;
-}
-
-/** How many elements come to a rank that does not have them. */
-export function elementsMoved(from: Distribution, to: Distribution): number {
-  let moved = 0;
-  for (let rank = 0; rank < to.size!; rank++) {
-    const [source, target] = [from.indexSets(rank), to.indexSets(rank)];
-    const needed = target.reduce((product, set) => product * set.count, 1);
-    if (needed > 0) moved += needed - target.reduce((product, set, d) => product * overlap(source[d], set), 1);
-  }
-  return moved;
-}
-
-/** Whether a rank's part under `to` is a part of what it has already, in one piece: no copy is needed to get it. */
-export function isWindow(from: Distribution, to: Distribution): boolean {
-  return from.isReplicated && to.bounds() !== null;
 }
 
 function cost(problem: MatmulProblem, candidate: Candidate): Strategy {

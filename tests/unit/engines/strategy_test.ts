@@ -11,16 +11,9 @@ import {
   Replicated,
   Slab,
 } from "../../../src/distribution/mod.ts";
+import { elementsMoved, kept, splitAlong, summed } from "../../../src/linalg/engines/division.ts";
 import { describeStrategy, matrixName } from "../../../src/linalg/engines/report.ts";
-import {
-  chooseStrategy,
-  elementsMoved,
-  kept,
-  SCALAPACK_ALGORITHMS,
-  splitAlong,
-  type Strategy,
-  summed,
-} from "../../../src/linalg/engines/strategy.ts";
+import { chooseStrategy, SCALAPACK_ALGORITHMS, type Strategy } from "../../../src/linalg/engines/strategy.ts";
 import { canonicalProblem, type MatmulProblem } from "../../../src/linalg/problem.ts";
 
 interface Given {

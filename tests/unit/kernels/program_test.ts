@@ -1,5 +1,6 @@
 /** Kernels compile for every architecture that CUDA 13 serves; needs NVRTC, but no GPU. */
 import { assert, assertEquals, assertThrows } from "@std/assert";
+import { ConfigurationError } from "../../../ffi/errors.ts";
 import { LibraryNotFoundError } from "../../../ffi/library.ts";
 import { NvrtcError, openNvrtc } from "../../../ffi/nvrtc.ts";
 import { kernelSources } from "../../../src/kernels/elements.ts";
@@ -37,6 +38,15 @@ Deno.test({
     assert(new TextDecoder().decode(compile("nothing", source, [99, 0])).includes(".entry nothing"));
     const error = assertThrows(() => compile("broken", "int f() { return x; }", [9, 0]), NvrtcError);
     assert(error.message.includes('identifier "x" is undefined'), error.message);
+  },
+});
+
+Deno.test({
+  name: `a GPU that is too old for NVRTC gets advice${reason}`,
+  ignore,
+  fn: () => {
+    const error = assertThrows(() => compile("nothing", "", [1, 0]), ConfigurationError);
+    assert(/capability 1\.0, and NVRTC \d+\.\d+ compiles for \d+(\.\d)? and newer/.test(error.message), error.message);
   },
 });
 

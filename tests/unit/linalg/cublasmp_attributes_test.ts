@@ -7,8 +7,8 @@ import {
   epilogueCode,
   MULTICAST_ALGORITHMS,
   operationCode,
-  scaleTypeOf,
 } from "../../../src/linalg/engines/cublasmp_attributes.ts";
+import { scaleTypeOf } from "../../../src/linalg/compute_type.ts";
 import { errorsOf, parseLog } from "../../../src/linalg/engines/cublasmp_log.ts";
 import { describeEpilog, EPILOG_NAMES } from "../../../src/linalg/epilog.ts";
 import { canonicalLetters, type PblasRoutine } from "../../../src/linalg/pblas_call.ts";
