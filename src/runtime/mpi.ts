@@ -4,10 +4,11 @@
  * MPI starts once, at the first `Communicator.world()` or `initialize()`, and ends once: by `finalizeMpi()`, or when the
  * process ends normally ("unload"). With an exit code other than 0 the whole job is aborted instead, since a rank that
  * waits in MPI_Finalize for ranks that wait elsewhere hangs for ever. An uncaught error needs nothing: "unload" does not
- * fire, the process exits with code 1, and the launcher ends the other ranks.
+ * fire, the process exits with code 1, and the launcher ends the other ranks. Only before MPI starts launchers need help.
  *
  * @module
  */
+import { announceToHydra } from "../../ffi/mpi/hydra.ts";
 import { checkMpi, howToStart, launcher, type Mpi, MPI_FUNCTION_NAMES, openMpi } from "../../ffi/mpi/mod.ts";
 import { ConfigurationError, StateError } from "../errors.ts";
 import { setIfUnset } from "./environment.ts";
@@ -15,6 +16,30 @@ import { setIfUnset } from "./environment.ts";
 let started: Mpi | undefined;
 let isFinalized = false;
 const beforeEnd: (() => void)[] = [];
+
+// A worker's failures are reported to the main thread.
+if (!("DedicatedWorkerGlobalScope" in globalThis)) {
+  for (const event of ["error", "unhandledrejection", "unload"]) globalThis.addEventListener(event, failBeforeStart);
+}
+
+/** The launcher of Open MPI 5 hangs if it has to end a rank that is connecting to it: this long the others get for that. */
+const CONNECTING_MILLISECONDS = 500;
+
+/** See to it that the launcher ends the job when this process, which it may not know yet, ends with an error. */
+function failBeforeStart({ type }: globalThis.Event): void {
+  if (started !== undefined || type === "unload" && Deno.exitCode === 0) return;
+  try {
+    const starter = launcher();
+    if (starter?.kind === "mpich") announceToHydra();
+    if (starter?.kind === "open_mpi" && starter.release === 5) pause(CONNECTING_MILLISECONDS);
+  } catch {
+    // Without --allow-ffi there is no MPI either. The error to see is the one that brought us here.
+  }
+}
+
+function pause(milliseconds: number): void {
+  Atomics.wait(new Int32Array(new SharedArrayBuffer(4)), 0, 0, milliseconds);
+}
 
 /** The MPI of this process, started at the first call. */
 export function startMpi(): Mpi {
@@ -95,7 +120,7 @@ export function abortJob(code: number): never {
 }
 
 function abort(code: number): void {
-  Atomics.wait(new Int32Array(new SharedArrayBuffer(4)), 0, 0, LAST_WORDS_MILLISECONDS);
+  pause(LAST_WORDS_MILLISECONDS);
   const { symbols, constants } = openMpi();
   symbols.MPI_Abort(constants.world, code);
 }
@@ -104,5 +129,6 @@ function endWithProcess(): void {
   if (isFinalized) return;
   const code = Deno.exitCode;
   if (code === 0) finalizeMpi();
-  else abort(code);
+  // A process has 8 bits for its code: 256 would be a success.
+  else abort(code & 255 || 1);
 }

@@ -1,8 +1,9 @@
 /** clusterTest(): the ranks agree on the outcome of each test, and a job never hangs. */
 import { assert, assertMatch, assertNotEquals, assertStringIncludes } from "@std/assert";
+import { fileURLToPath } from "node:url";
 import { type JobResult, type MpiInstallation, runJob, testUnderEveryMpi } from "../mpi_installations.ts";
 
-const FIXTURE = new URL("./fixtures/cluster_tests.ts", import.meta.url).pathname;
+const FIXTURE = fileURLToPath(new URL("./fixtures/cluster_tests.ts", import.meta.url));
 
 function run(mpi: MpiInstallation, filter: string): Promise<JobResult> {
   return runJob(mpi, 2, ["test", "-A", "--no-check", "--filter", filter, FIXTURE], { seconds: 40 });

@@ -1,5 +1,6 @@
 /** A job ends as a whole, soon, and with the right exit code, whatever happens on one of its ranks. */
 import { assert, assertEquals, assertNotEquals, assertStringIncludes } from "@std/assert";
+import { fileURLToPath } from "node:url";
 import {
   type JobResult,
   type MpiInstallation,
@@ -13,7 +14,7 @@ import {
 const LONGEST_END_SECONDS = 5;
 
 function fixture(name: string): string {
-  return new URL(`./fixtures/${name}.ts`, import.meta.url).pathname;
+  return fileURLToPath(new URL(`./fixtures/${name}.ts`, import.meta.url));
 }
 
 function run(mpi: MpiInstallation, name: string, ...args: string[]): Promise<JobResult> {
@@ -49,6 +50,21 @@ testUnderEveryMpi("Deno.exit(3) on one rank ends the job with code 3", async (mp
   const result = await run(mpi, "exits", "3");
   assertEndedSoon(result);
   assertEquals(result.code, 3, result.output);
+});
+
+for (const way of ["throws", "rejects", "exits", "library"]) {
+  testUnderEveryMpi(`a rank that fails before MPI starts ends the job: ${way}`, async (mpi) => {
+    const result = await run(mpi, "fails_early", way);
+    assertEndedSoon(result);
+    const text = { library: "LibraryNotFoundError: ", exits: "" }[way] ?? "Error: broken on purpose";
+    if (text !== "") assertEquals(occurrences(result.output, text), 1, result.output);
+  });
+}
+
+testUnderEveryMpi("MPI starts after an error that the script handles", async (mpi) => {
+  const { code, output } = await run(mpi, "fails_early", "handles");
+  assertEquals(code, 0, output);
+  assertEquals(occurrences(output, "is done"), 2, output);
 });
 
 testUnderEveryMpi("a killed rank ends the job", async (mpi) => {

@@ -1,8 +1,9 @@
 /** Symmetric memory that nobody frees is reported at the end, with the place where it was allocated, and hangs nothing. */
 import { assertEquals, assertNotEquals, assertStringIncludes } from "@std/assert";
+import { fileURLToPath } from "node:url";
 import { type MpiInstallation, runJob, testUnderEveryMpi } from "../mpi_installations.ts";
 
-const FIXTURE = new URL("./fixtures/leaks.ts", import.meta.url).pathname;
+const FIXTURE = fileURLToPath(new URL("./fixtures/leaks.ts", import.meta.url));
 
 const run = (mpi: MpiInstallation, how: string) => runJob(mpi, 2, ["run", "-A", FIXTURE, how], { seconds: 40 });
 
