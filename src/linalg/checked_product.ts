@@ -154,8 +154,8 @@ export function checkProduct(
     product: { runtime, ...described, operations, types, inplace, resultAmax, scaling, problem, notes },
     operands: { a, b, c },
     scalars: {
-      alpha: checkScalar("alpha", options.alpha ?? 1, types),
-      beta: checkScalar("beta", options.beta ?? 0, types),
+      alpha: checkScalar("alpha", options.alpha === undefined ? 1 : options.alpha, types),
+      beta: checkScalar("beta", options.beta === undefined ? 0 : options.beta, types),
       scales,
     },
   };

@@ -6,6 +6,7 @@
 import { DistributedArray } from "../array/distributed_array.ts";
 import { type DType, dtypeInfo, dtypeOf, dtypes, type TypedArray } from "../array/dtype.ts";
 import { LocalArray } from "../array/local_array.ts";
+import { sameSet } from "../distribution/index_map.ts";
 import { DistributionError, DTypeError, ShapeError, StateError } from "../errors.ts";
 import { checkBoolean, checkKeys, checkName, describe } from "../options.ts";
 import type { CheckedProduct } from "./checked_product.ts";
@@ -121,6 +122,7 @@ function checkInput(
     checkReal(what, bias.dtype, runtime.rank);
     const fits = bias.shape[0] === rows && (bias.shape.length === 1 || bias.shape.length === 2 && bias.shape[1] === 1);
     if (!fits) throw wrongShape(what, bias, `[${rows}]: one value a local row of D`, runtime.rank);
+    if (input instanceof DistributedArray) checkRows(what, input, d, runtime.rank);
     return bias;
   }
   const shape = name === "reluAux" ? reluAuxShape(rows, columns) : geluAuxShape(rows, columns);
@@ -137,6 +139,18 @@ function checkInput(
     throw new ShapeError(`${what} must be column-major; its strides are [${aux.strides}].`, { ranks: [runtime.rank] });
   }
   return aux;
+}
+
+/** Refuse a bias that has other global rows on this rank than D. */
+function checkRows(what: string, bias: DistributedArray, d: CheckedProduct["d"], rank: number): void {
+  const [given, needed] = [bias, d].map(({ distribution }) => distribution.indexSets(rank)[0]);
+  if (bias.shape[0] === d.shape[0] && sameSet(given, needed)) return;
+  throw new DistributionError(
+    `${what} has shape [${bias.shape}] and is distributed as ${bias.distribution}; on rank ${rank} these are other ` +
+      `rows than those of D, which has shape [${d.shape}] and is ${d.distribution}. Redistribute it like D's rows, or ` +
+      `pass this rank's part as a LocalArray.`,
+    { ranks: [rank] },
+  );
 }
 
 function localInput(

@@ -209,7 +209,8 @@ export class Matmul implements Disposable {
    * @throws {StateError} after `free`
    */
   plan(options?: PlanOptions): void {
-    const all = { ...this.#options, ...options };
+    const given = Object.entries(options ?? {}).filter(([, value]) => value !== undefined);
+    const all: MatmulOptions = { ...this.#options, ...Object.fromEntries(given) };
     let epilog: Epilog;
     let inputs: EpilogValues;
     agree(this.#runtime, "Matmul.plan", () => {
@@ -238,7 +239,7 @@ export class Matmul implements Disposable {
     agree(this.#runtime, "Matmul.execute", () => {
       checkKeys("the options of execute", options, EXECUTE_OPTION_KEYS);
       checkStream(options?.stream, this.#runtime);
-      this.#checkReady();
+      this.#checkReady("execute");
       if (!inplace && !this.#isSymmetric) result = this.#allocate();
     });
     if (!inplace && this.#isSymmetric) result = this.#allocateSymmetric();
@@ -266,7 +267,7 @@ export class Matmul implements Disposable {
       if (!(Number.isInteger(repetitions) && repetitions >= 1)) {
         throw new RangeError(`repetitions must be a whole number from 1; got ${repetitions}.`);
       }
-      this.#checkReady();
+      this.#checkReady("autotune");
       return { repetitions };
     });
     const { epilog } = this.#planned!;
@@ -431,8 +432,13 @@ export class Matmul implements Disposable {
     { reluAux, geluAux, geluAuxAmax, dreluBgrad, dgeluBgrad, bgrada, bgradb, resultAmax }: EpilogValues,
   ): Auxiliary {
     const { communicator } = this.#runtime;
-    const maximum = (local: LocalArray) =>
-      communicator.allReduce(local.toTypedArray() as Float32Array, { op: "max" })[0];
+    // NaN if any is, which MPI_MAX does not promise.
+    const maximum = (local: LocalArray) => {
+      const [value] = local.toTypedArray() as Float32Array;
+      const send = Number.isNaN(value) ? Float32Array.of(0, 1) : Float32Array.of(value, 0);
+      const [largest, anyNaN] = communicator.allReduce(send, { op: "max" });
+      return anyNaN > 0 ? NaN : largest;
+    };
     return {
       ...reluAux && { reluAux },
       ...geluAux && { geluAux },
@@ -471,11 +477,11 @@ export class Matmul implements Disposable {
     if (this.#isFreed) throw new StateError(`Matmul.${method}() was called after free(). Make a new Matmul.`);
   }
 
-  #checkReady(): void {
-    if (this.#planned === null) throw this.#notPlanned("execute()");
+  #checkReady(method: "execute" | "autotune"): void {
+    if (this.#planned === null) throw this.#notPlanned(`${method}()`);
     const operands = this.#operands;
     if (operands === null) {
-      throw new StateError("Matmul.execute() was called after releaseOperands(). Pass new ones to resetOperands().");
+      throw new StateError(`Matmul.${method}() was called after releaseOperands(). Pass new ones to resetOperands().`);
     }
     checkNotFreed(operands);
     if (this.#product.scaling !== null) checkScalesAlive(this.#scalars.scales);

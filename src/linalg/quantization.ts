@@ -240,7 +240,7 @@ export function scaleFacts(values: QuantizationValues): Record<string, unknown> 
 
 /** One scale as a number. */
 export function scaleOf(name: string, scale: QuantizationScale): number {
-  const value = typeof scale === "number" ? scale : scale.length === 1 ? scale[0] : undefined;
+  const value = typeof scale === "number" ? scale : scale?.length === 1 ? scale[0] : undefined;
   if (typeof value !== "number") {
     throw new TypeError(`${name} must be one number a tensor: a number or an array of one; got ${describe(scale)}.`);
   }

@@ -108,6 +108,8 @@ export class Communicator {
   #isFreed = false;
   #made = 0;
   #status: Int32Array;
+  /** In the order in which they began. */
+  #expected: Expected[] = [];
   static #world: Communicator | undefined;
   static #self: Communicator | undefined;
 
@@ -971,11 +973,13 @@ export class Communicator {
   /** Wait for a value; from `null` comes `null` at once. Not collective. */
   receiveObject<T>(source: Source = "any", options: ReceiveOptions = NO_OPTIONS): T {
     if (arguments.length > 2) refuseExtra("receiveObject", "source", OptionKeys.receive);
-    const { source: from, tag, count } = this.probe(source, options);
-    if (from === null) return null as T;
-    const bytes = new Uint8Array(count);
-    this.receive(bytes, from, { tag });
-    return decodeObject<T>(bytes);
+    for (;;) {
+      const status = this.probe(source, options);
+      if (status.source === null) return null as T;
+      const earlier = this.#expected.find((expected) => isFor(expected, status));
+      if (earlier === undefined) return this.#receiveProbed<T>(status);
+      this.#complete(earlier, status);
+    }
   }
 
   /** Send a value to one rank and receive one, without the danger that both wait. Not collective. */
@@ -995,14 +999,47 @@ export class Communicator {
     return this.isend(encodeObject("isendObject", value), destination, options);
   }
 
-  /** Wait for a value without blocking the event loop; from `null` comes `null`. Not collective. */
+  /**
+   * Wait for a value without blocking the event loop; from `null` comes `null`. Of several that wait for the same, the
+   * one that began first gets the value that was sent first. Not collective.
+   */
   async ireceiveObject<T>(source: Source = "any", options: ReceiveOptions = NO_OPTIONS): Promise<T> {
     if (arguments.length > 2) refuseExtra("ireceiveObject", "source", OptionKeys.receive);
-    let status = this.probeNow(source, options);
-    for (; status === null; status = this.probeNow(source, options)) {
-      await new Promise((resolve) => setTimeout(resolve, 1));
+    const own: Expected = { source, tag: options?.tag, outcome: null };
+    this.#expected.push(own);
+    try {
+      while (!this.#advance(own, options)) await new Promise((resolve) => setTimeout(resolve, 1));
+    } finally {
+      this.#expected = this.#expected.filter((expected) => expected !== own);
     }
-    return status.source === null ? null as T : this.receiveObject<T>(status.source, { tag: status.tag });
+    const outcome = own.outcome!;
+    if ("error" in outcome) throw outcome.error;
+    return outcome.value as T;
+  }
+
+  /** Take the messages that have come for a value that is expected, until it is there or there is none. */
+  #advance(own: Expected, options: ReceiveOptions): boolean {
+    while (own.outcome === null) {
+      const status = this.probeNow(own.source, options);
+      if (status === null) return false;
+      if (status.source === null) own.outcome = { value: null };
+      else this.#complete(this.#expected.find((expected) => isFor(expected, status))!, status);
+    }
+    return true;
+  }
+
+  #complete(expected: Expected, status: Status): void {
+    try {
+      expected.outcome = { value: this.#receiveProbed(status) };
+    } catch (error) {
+      expected.outcome = { error };
+    }
+  }
+
+  #receiveProbed<T>({ source, tag, count }: Status): T {
+    const bytes = new Uint8Array(count);
+    this.receive(bytes, source, { tag });
+    return decodeObject<T>(bytes);
   }
 
   /** The bytes of this rank's value, and everybody's number of bytes. */
@@ -1137,6 +1174,18 @@ export class Communicator {
   abort(code = 1): never {
     return abortJob(code);
   }
+}
+
+/** A value that `ireceiveObject` waits for. */
+interface Expected {
+  readonly source: Source;
+  readonly tag: number | undefined;
+  outcome: { value: unknown } | { error: unknown } | null;
+}
+
+/** Whether a message is for an expected value, which is still to come. */
+function isFor({ source, tag, outcome }: Expected, status: Status): boolean {
+  return outcome === null && (source === "any" || source === status.source) && (tag ?? status.tag) === status.tag;
 }
 
 /** Parts of an array, one a rank. */

@@ -470,6 +470,24 @@ clusterTest("the methods that end in Object", async ({ communicator: world }) =>
   }
 });
 
+clusterTest(
+  "values that are waited for at the same time come in the order in which they were sent",
+  async (runtime) => {
+    const world = runtime.communicator;
+    const { rank, size } = world;
+    const [to, from] = [(rank + 1) % size, (rank + size - 1) % size];
+    for (let round = 0; round < 20; round++) {
+      const waiting = [world.ireceiveObject(from), world.ireceiveObject(), world.ireceiveObject(from, { tag: 1 })];
+      if (round % 2 > 0) await new Promise((resolve) => setTimeout(resolve, 2 * rank));
+      const sent = ["first", "second", "third", "fourth"].map((text) => world.isendObject(text, to, { tag: 1 }));
+      // Called last, it gets what the others leave.
+      const last = world.receiveObject(from);
+      assertEquals([...await Promise.all(waiting), last], ["first", "second", "third", "fourth"]);
+      await Promise.all(sent);
+    }
+  },
+);
+
 clusterTest("values of 40 MiB are carried whole", { ranks: [2] }, ({ communicator: world }) => {
   const text = "distmath".repeat(5 << 20);
   assert(world.broadcastObject(world.rank === 0 ? text : "") === text);

@@ -5,8 +5,9 @@ import { type DType, encode, isNarrowFloat, type TypedArray } from "../../src/ar
 import { LocalArray } from "../../src/array/local_array.ts";
 import { BlockCyclic, type Distribution, ProcessGrid, Replicated, Slab } from "../../src/distribution/mod.ts";
 import { type EpilogName, Matmul, matmul, type MatmulOptions, reluAuxShape } from "../../src/linalg/mod.ts";
+import { DistributionError } from "../../src/errors.ts";
 import type { Runtime } from "../../src/runtime/runtime.ts";
-import { clusterTest } from "../../src/testing/mod.ts";
+import { assertThrowsEverywhere, clusterTest } from "../../src/testing/mod.ts";
 import {
   apply,
   assertMatrix,
@@ -336,6 +337,46 @@ clusterTest("a bias may be a typed array, a column, of another dtype, or a distr
     assertMatrix(d, expected, what);
   }
 });
+
+clusterTest("a NaN on any rank makes the largest absolute value NaN", (runtime) => {
+  const { size } = runtime;
+  const factor = (shape: number[], slab: Slab, of: (i: number) => number) =>
+    DistributedArray.generate(runtime, shape, slab, of, { dtype: "float8_e4m3" });
+  const b = factor([4, 4], Slab.Y, () => 1);
+  for (let bad = 0; bad < size; bad++) {
+    const a = factor([size, 4], Slab.X, (i) => i === bad ? NaN : 1);
+    using object = new Matmul(a, b, {
+      distribution: Slab.X,
+      resultAmax: true,
+      epilog: "gelu_aux",
+      auxAmax: true,
+      quantizationScales: { a: 1, b: 1, d: 1 },
+    });
+    object.plan();
+    object.execute();
+    assertEquals([object.auxiliary.resultAmax, object.auxiliary.geluAuxAmax], [NaN, NaN], `on rank ${bad}`);
+  }
+});
+
+clusterTest(
+  "a distributed bias that has other rows than D on some rank is refused",
+  { ranks: [2, 3, 4] },
+  (runtime) => {
+    const { size } = runtime;
+    const cyclic = new BlockCyclic(new ProcessGrid({ shape: [size, 1] }), [1, 4]);
+    const zeros = (shape: number[], distribution: Distribution) =>
+      DistributedArray.zeros(runtime, shape, distribution, { dtype: "float32" });
+    for (const [rows, distribution] of [[2 * size, cyclic], [4, Slab.Y]] as const) {
+      const [a, b, bias] = [
+        zeros([rows, 4], Slab.X),
+        zeros([4, 4], Slab.Y),
+        zeros([distribution === cyclic ? rows : 4 * size], Slab.X),
+      ];
+      const options = { distribution, epilog: "bias", epilogInputs: { bias } } as const;
+      assertThrowsEverywhere(runtime, () => matmul(a, b, options), DistributionError, "other rows than those of D");
+    }
+  },
+);
 
 clusterTest("epilog inputs can be reset, and stay when the product is planned again", (runtime) => {
   const [m, n, k] = [10, 6, 4];

@@ -14,6 +14,7 @@ import {
   matmul,
   type MatmulOptions,
   matrixQualifiers,
+  type PlanOptions,
   ProcessGrid,
   Replicated,
   type Runtime,
@@ -636,6 +637,13 @@ clusterTest("null, none and default are as good as leaving c and epilog out", (r
   using object = new Matmul(left, right, { epilog: "relu" });
   object.plan({ epilog: "none" });
   assertMatrix(object.execute(), ab, "planned again");
+});
+
+clusterTest("an option of plan that is undefined stays as the constructor was told", (runtime) => {
+  const a = DistributedArray.full(runtime, [8, 8], Slab.X, 1);
+  using object = new Matmul(a, a, { alpha: -1, epilog: "relu", algorithm: "pgemm" });
+  object.plan({ epilog: undefined, algorithm: undefined } as unknown as PlanOptions);
+  assertEquals([object.execute().sum(), object.algorithm.algorithm], [0, "pgemm"]);
 });
 
 clusterTest("the order of c wins, and a note says so", (runtime) => {
