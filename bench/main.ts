@@ -7,6 +7,7 @@
  */
 import { isAbsolute, resolve } from "node:path";
 import { parseArgs } from "node:util";
+import { fileURLToPath } from "node:url";
 import { arrays } from "./arrays.ts";
 import { communicator } from "./communicator.ts";
 import { Bench, type Group, threadsPerRank } from "./harness/bench.ts";
@@ -107,7 +108,7 @@ async function main(args: string[]): Promise<void> {
 
   const day = new Date().toISOString().slice(0, 10);
   const file = json === null
-    ? new URL(`results/${day}-${machineKind(machine)}.json`, import.meta.url).pathname
+    ? fileURLToPath(new URL(`results/${day}-${machineKind(machine)}.json`, import.meta.url))
     : userPath(json);
   let record = await readRecord(file);
   for (const group of groups) {

@@ -104,7 +104,7 @@ export function environment(name: string): string | undefined {
 export function nativePrefix(): string | undefined {
   const explicit = environment("DISTMATH_NATIVE");
   if (explicit) return explicit;
-  const cache = environment("XDG_CACHE_HOME") ?? (environment("HOME") && `${environment("HOME")}/.cache`);
+  const cache = environment("XDG_CACHE_HOME") || (environment("HOME") && `${environment("HOME")}/.cache`);
   return cache && `${cache}/distmath/native`;
 }
 

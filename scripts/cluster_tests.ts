@@ -90,6 +90,7 @@ export async function runTestFile(
     ],
     onLine: (_stream, line) => take(line),
   });
+  if (job.isInterrupted) throw new CommandError("interrupted", job.code);
   const tests = mergeRanks(readers, { ...job, timeoutSeconds, output });
   const isCut = readers.some(({ isFinished }) => !isFinished);
   const printed = readers[0].results.flatMap(({ outcome, output }) => outcome === "passed" ? output : []);

@@ -67,7 +67,7 @@ const repository = new URL("../", import.meta.url);
 
 /** A line without the folder of the machine that the repository is in. */
 function withoutFolder(line: string): string {
-  return line.replaceAll(repository.href, "").replaceAll(repository.pathname, "");
+  return line.replaceAll(repository.href, "").replaceAll(decodeURIComponent(repository.pathname), "");
 }
 
 /** A file's results as they are recorded. */

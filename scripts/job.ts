@@ -25,6 +25,8 @@ export interface JobResult {
   code: number;
   /** Whether the time limit ended it. */
   isTimedOut: boolean;
+  /** Whether Ctrl-C, SIGTERM or SIGHUP ended it: what comes after the job must not begin. */
+  isInterrupted: boolean;
   /** How long it ran. */
   seconds: number;
 }
@@ -44,7 +46,8 @@ async function readLines(
   let rest = "";
   let timer: ReturnType<typeof setTimeout> | undefined;
   const flush = () => {
-    if (rest !== "") onLine(rest, false);
+    // Open MPI 5 ends its text about a failed job with the NUL that ends strings in C.
+    if (rest !== "" && rest !== "\0") onLine(rest, false);
     rest = "";
   };
   for await (const chunk of stream) {
@@ -133,7 +136,7 @@ export async function runJob(launcher: Launcher, options: JobOptions): Promise<J
     endedWith ??= code;
     ending ??= endJob(child);
   };
-  const handlers = [["SIGINT", end(130)], ["SIGTERM", end(143)]] as const;
+  const handlers = [["SIGINT", end(130)], ["SIGTERM", end(143)], ["SIGHUP", end(129)]] as const;
   for (const [signal, handler] of handlers) Deno.addSignalListener(signal, handler);
   const timer = timeoutSeconds === undefined ? undefined : setTimeout(end(124), timeoutSeconds * 1000);
   try {
@@ -144,7 +147,8 @@ export async function runJob(launcher: Launcher, options: JobOptions): Promise<J
     ]);
     await ending;
     const code = endedWith ?? status.code;
-    return { code, isTimedOut: endedWith === 124, seconds: (performance.now() - started) / 1000 };
+    const isInterrupted = endedWith !== null && endedWith !== 124;
+    return { code, isTimedOut: endedWith === 124, isInterrupted, seconds: (performance.now() - started) / 1000 };
   } catch (error) {
     await endJob(child);
     throw error;

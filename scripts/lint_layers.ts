@@ -4,6 +4,7 @@
  *
  * @module
  */
+import { fileURLToPath } from "node:url";
 
 /** The layers from the bottom up. A file may import from its own layer and from those below it. */
 const layers = [
@@ -39,8 +40,8 @@ function layerOf(path: string): number {
 
 /** The path of a file inside the repository, or `null` if the file lies outside it. */
 function insideRepository(file: string): string | null {
-  const root = new URL("../", import.meta.url).pathname;
-  const path = file.startsWith("file:") ? new URL(file).pathname : file;
+  const root = fileURLToPath(new URL("../", import.meta.url));
+  const path = file.startsWith("file:") ? fileURLToPath(file) : file;
   return path.startsWith(root) ? path.slice(root.length) : null;
 }
 
@@ -92,6 +93,8 @@ const plugin: Deno.lint.Plugin = {
           ExportNamedDeclaration: (node) => check(node, node.source),
           ExportAllDeclaration: (node) => check(node, node.source),
           ImportExpression: (node) => check(node, node.source),
+          TSImportType: (node) =>
+            check(node, node.argument.type === "TSLiteralType" ? node.argument.literal : node.argument),
         };
       },
     },

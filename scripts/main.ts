@@ -3,7 +3,7 @@
  *
  * @module
  */
-import { CommandError, oneLine, style } from "./terminal.ts";
+import { CommandError, oneLine, style, userPath } from "./terminal.ts";
 
 /** One command: what it does, in a line, and how it is loaded. */
 interface Command {
@@ -63,6 +63,14 @@ ${lines.join("\n")}
 "COMMAND --help" tells the options of a command.`;
 }
 
+/** Make the folders that variables name absolute: the ranks run in the user's folder, this process in the repository's. */
+function resolveVariables(): void {
+  for (const name of ["DISTMATH_NATIVE", "DISTMATH_LIBRARY_PATH"]) {
+    const folders = (Deno.env.get(name) ?? "").split(":").filter(Boolean);
+    if (folders.length > 0) Deno.env.set(name, folders.map(userPath).join(":"));
+  }
+}
+
 /** Run a command; returns the exit code. */
 export async function main(args: string[]): Promise<number> {
   const [name, ...rest] = args;
@@ -74,6 +82,7 @@ export async function main(args: string[]): Promise<number> {
     console.error(`${style("red", "error")}: there is no command "${name}"\n\n${usage()}`);
     return 2;
   }
+  resolveVariables();
   try {
     return await (await commands[name].load())(rest);
   } catch (error) {

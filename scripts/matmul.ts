@@ -79,7 +79,7 @@ export function inspectInput(path: string): Input {
   }
   const { descr, shape, dataOffset } = header;
   // The byte order, the first character, does not matter.
-  const dtype = matmulDTypes.find((name) => dtypeInfo(name).npy?.slice(1) === descr.slice(1));
+  const dtype = /^[<>|=]/.test(descr) && matmulDTypes.find((name) => dtypeInfo(name).npy?.slice(1) === descr.slice(1));
   if (!dtype) throw new CommandError(`${path} holds ${descr}; matmul takes ${matmulDTypes.join(", ")}`);
   if (shape.length !== 2) {
     throw new CommandError(`${path} holds an array of ${shape.length} dimensions, and a matrix has 2`);
@@ -131,7 +131,7 @@ function parseAlpha(text: string): number {
 
 /** Where the ranks write: beside the output, so that one rename makes it the output. */
 function partialFile(out: string): string {
-  return join(dirname(out), `.${basename(out)}.${Deno.pid}.partial`);
+  return join(dirname(out), `.distmath.${Deno.pid}.partial`);
 }
 
 /** Where the product goes in the end, and where the ranks write it. */
@@ -142,7 +142,7 @@ interface Output {
   partial: string;
 }
 
-/** Check that the output can be written, by making the file that the ranks write to. */
+/** Check that the output can be written, by making the file that the ranks write to, for a moment. */
 function openOutput(out: string, inputs: readonly string[]): Output {
   let target = out;
   try {
@@ -161,16 +161,21 @@ function openOutput(out: string, inputs: readonly string[]): Output {
   const partial = partialFile(target);
   try {
     Deno.writeTextFileSync(partial, "", { createNew: true });
+    // The ranks make it again: a command that is killed before they run leaves nothing.
+    Deno.removeSync(partial);
   } catch (error) {
     throw new CommandError(`cannot write ${out}: ${oneLine(error).replaceAll(partial, dirname(target))}`);
   }
   return { target, partial };
 }
 
+/** The header of a matrix's file. */
+const npyHeaderBytes = 128;
+
 /** Refuse an output for which the disk has no room. */
 function checkSpace(target: string, [m, n]: readonly number[], dtype: MatmulDType): void {
   const { bavail, bsize } = statfsSync(dirname(target));
-  const [needed, free] = [m * n * dtypeInfo(dtype).itemSize, bavail * bsize];
+  const [needed, free] = [npyHeaderBytes + m * n * dtypeInfo(dtype).itemSize, bavail * bsize];
   if (needed <= free) return;
   throw new CommandError(
     `cannot write ${target}: it takes ${formatBytes(needed)}, and the disk has ${formatBytes(free)} free`,

@@ -101,7 +101,7 @@ function main(): void {
   try {
     multiply(JSON.parse(Deno.args[0]));
   } catch (error) {
-    if (!(error instanceof DistmathError)) throw error;
+    if (!(error instanceof DistmathError || error instanceof RangeError)) throw error;
     console.log(`${marker}${JSON.stringify({ error: error.message })}`);
     Deno.exitCode = 1;
   }

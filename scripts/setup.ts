@@ -9,7 +9,7 @@ import { findLauncher, findLaunchers, type Launcher, namedLauncher } from "./lau
 import { installCpu } from "./native/install.ts";
 import { gpuMarker } from "./probe_gpu.ts";
 import { marker, type Probe } from "./probe_rank.ts";
-import { scriptAddress } from "./terminal.ts";
+import { CommandError, scriptAddress } from "./terminal.ts";
 
 /** NVIDIA's libraries are large: reading them from a cold disk takes long. */
 const probeSeconds = { cpu: 30, gpu: 120 };
@@ -22,13 +22,14 @@ export async function probeLauncher(
 ): Promise<Probe> {
   const timeoutSeconds = probeSeconds[device];
   const lines: string[] = [];
-  const { code, isTimedOut } = await runJob(launcher, {
+  const { code, isTimedOut, isInterrupted } = await runJob(launcher, {
     ranks: 1,
     program: denoRun(scriptAddress("probe_rank.ts"), device === "gpu" ? ["0"] : []),
     env: { NO_COLOR: "1", ...env },
     timeoutSeconds,
     onLine: (_, line) => lines.push(line),
   });
+  if (isInterrupted) throw new CommandError("interrupted", code);
   const result = lines.find((line) => line.startsWith(marker));
   if (result) return JSON.parse(result.slice(marker.length));
   const error = isTimedOut

@@ -68,14 +68,17 @@ export function parseCount(text: string, option: string): number {
   if (!/^\d+$/.test(text) || value < 1) {
     throw new CommandError(`${option} takes a whole number of at least 1, not "${text}"`);
   }
+  // Launchers take the low bits of a larger number, and start fewer ranks than asked for without a word.
+  if (value >= 2 ** 31) throw new CommandError(`${option} takes a number below 2^31, not "${text}"`);
   return value;
 }
 
 /** A positive number of seconds that a user gave as `option`. */
 export function parseSeconds(text: string, option: string): number {
   const value = Number(text);
-  if (text.trim() === "" || !(value > 0 && value < Infinity)) {
-    throw new CommandError(`${option} takes a positive number of seconds, not "${text}"`);
+  // A timer of more milliseconds than 32 bits hold goes off at once.
+  if (text.trim() === "" || !(value > 0 && value < 2 ** 31 / 1000)) {
+    throw new CommandError(`${option} takes a positive number of seconds below 2147483, not "${text}"`);
   }
   return value;
 }

@@ -4,6 +4,7 @@
  * @module
  */
 import { basename, dirname } from "node:path";
+import { fileURLToPath } from "node:url";
 import type { Probe } from "./probe.ts";
 
 /** The files of the libraries, and the launcher that belongs to them. */
@@ -67,7 +68,7 @@ async function launcherOf(mpi: string): Promise<string> {
 /** Find out which libraries distmath uses when each rank has that many threads. */
 export async function findLibraries(threads: number): Promise<Libraries> {
   const { code, stdout, stderr } = await new Deno.Command(Deno.execPath(), {
-    args: ["run", "-A", new URL("./probe.ts", import.meta.url).pathname, String(threads)],
+    args: ["run", "-A", fileURLToPath(new URL("./probe.ts", import.meta.url)), String(threads)],
   }).output();
   if (code !== 0) throw new Error(`A matmul on one rank fails:\n${new TextDecoder().decode(stderr)}`);
   const { versions, files }: Probe = JSON.parse(new TextDecoder().decode(stdout));

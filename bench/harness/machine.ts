@@ -4,6 +4,7 @@
  * @module
  */
 import { basename } from "node:path";
+import { fileURLToPath } from "node:url";
 import type { Libraries } from "./libraries.ts";
 import { versionOf } from "./programs.ts";
 import type { RunRecord } from "./record.ts";
@@ -48,7 +49,7 @@ export async function describeVersions(
 /** The commit that is checked out, with `-dirty` if files differ from it. */
 export async function describeCommit(): Promise<string> {
   const { code, stdout } = await new Deno.Command("git", {
-    args: ["-C", new URL("../..", import.meta.url).pathname, "describe", "--always", "--dirty", "--abbrev=12"],
+    args: ["-C", fileURLToPath(new URL("../..", import.meta.url)), "describe", "--always", "--dirty", "--abbrev=12"],
     stderr: "null",
   }).output().catch(() => ({ code: 1, stdout: new Uint8Array() }));
   return code === 0 ? new TextDecoder().decode(stdout).trim() : "unknown";

@@ -5,9 +5,10 @@
  * @module
  */
 import { basename, dirname } from "node:path";
+import { fileURLToPath } from "node:url";
 import type { Libraries } from "./libraries.ts";
 
-const bench = new URL("../", import.meta.url).pathname;
+const bench = fileURLToPath(new URL("../", import.meta.url));
 
 /** Something to run on each rank. */
 export interface Program {

@@ -35,9 +35,12 @@ async function sha256(text: string): Promise<string> {
 /** What is installed in a folder, or `null` when there is no complete install. */
 export function readRecord(folder: string): InstallRecord | null {
   try {
-    return JSON.parse(Deno.readTextFileSync(join(folder, "distmath.json")));
+    const record = JSON.parse(Deno.readTextFileSync(join(folder, "distmath.json")));
+    // One that a crash of the machine cut short is none.
+    return Array.isArray(record?.packages) && typeof record.bytes === "number" ? record : null;
   } catch (error) {
-    if (error instanceof Deno.errors.NotFound || error instanceof Deno.errors.NotADirectory) return null;
+    const isAbsent = error instanceof Deno.errors.NotFound || error instanceof Deno.errors.NotADirectory;
+    if (isAbsent || error instanceof SyntaxError) return null;
     throw error;
   }
 }
@@ -121,6 +124,9 @@ const pipEnvironment = {
   // These would contradict --prefix.
   PIP_USER: "0",
   PIP_REQUIRE_VIRTUALENV: "0",
+  PIP_TARGET: "",
+  PIP_ROOT: "",
+  PIP_DRY_RUN: "0",
   PIP_ROOT_USER_ACTION: "ignore",
   PIP_DISABLE_PIP_VERSION_CHECK: "1",
   PIP_NO_INPUT: "1",
@@ -253,6 +259,9 @@ export async function install(set: NativeSet): Promise<boolean> {
     const fresh = join(staging, "prefix");
     arrange(fresh, set);
     const bytes = folderBytes(fresh);
+    if (bytes === 0) {
+      throw new CommandError("native install: pip put no library in its place; nothing was installed", 1);
+    }
     const record: InstallRecord = { pins: await sha256(set.requirements), packages: pinnedPackages(set), bytes };
     Deno.writeTextFileSync(join(fresh, "distmath.json"), JSON.stringify(record, null, 2));
     // The old set goes first and the new one comes by one rename, so that there is never a mixture.

@@ -150,13 +150,14 @@ function readDictionary(text: string): Fields {
     if (!is(mark)) refuse(`its header lacks a ${JSON.stringify(mark)}`);
     at++;
   };
-  const readValue = (): Value => {
+  const readValue = (depth = 0): Value => {
+    if (depth > 8) refuse("its header has too many brackets within each other");
     for (const [open, close] of ["()", "[]"]) {
       if (!is(open)) continue;
       at++;
       const list: Value[] = [];
       while (!is(close)) {
-        list.push(readValue());
+        list.push(readValue(depth + 1));
         if (!is(close)) expect(",");
       }
       at++;

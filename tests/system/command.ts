@@ -1,7 +1,8 @@
 /** Running the command line of the repository as a user does. */
+import { fileURLToPath } from "node:url";
 
 /** The repository. */
-export const root = new URL("../../", import.meta.url).pathname;
+export const root = fileURLToPath(new URL("../../", import.meta.url));
 
 /** How a command ended. */
 export interface Ended {

@@ -1,4 +1,5 @@
 /** Every command and code block of the documents is run, or checked where running it would be the test itself. */
+import { fileURLToPath } from "node:url";
 import { assert, assertEquals } from "@std/assert";
 import { downloadBytes, sets } from "../../scripts/native/sets.ts";
 import { formatBytes } from "../../scripts/terminal.ts";
@@ -121,12 +122,18 @@ for (const command of new Set(commands)) {
   });
 }
 
+for (const { document, text } of blocks.filter(({ language }) => language === "text")) {
+  Deno.test(`documents: the files and folders in the picture of ${document} are there`, () => {
+    for (const [path] of text.matchAll(/^\S+/gm)) assert(Deno.statSync(new URL(path, root)), path);
+  });
+}
+
 for (const [index, { document, text }] of blocks.filter(({ language }) => language === "ts").entries()) {
   Deno.test(`documents: TypeScript block ${index + 1} of ${document} type-checks and runs on 2 ranks`, async () => {
     const file = new URL(`.document_block_${index}.ts`, root);
     try {
       Deno.writeTextFileSync(file, text);
-      const name = file.pathname;
+      const name = `"${fileURLToPath(file)}"`;
       for (const command of [`deno check ${name}`, `deno task run -n 2 ${name}`]) {
         const { code, output } = await run(command, root);
         assertEquals(code, 0, output);

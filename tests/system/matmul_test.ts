@@ -174,6 +174,7 @@ Deno.test("matmul refuses what does not fit: a line, exit code 2, nothing writte
     return Uint8Array.from(text, (letter) => letter.charCodeAt(0));
   };
   write("integers.npy", patched("<f4", "<i4"));
+  write("letter.npy", patched("<f4", "xf4"));
   write("cube.npy", patched("(4, 6), }   ", "(2, 2, 6), }"));
   write("broken.npy", patched("'shape'", "'shapf'"));
   write("version.npy", patched("NUMPY\x01", "NUMPY\x09"));
@@ -202,6 +203,7 @@ Deno.test("matmul refuses what does not fit: a line, exit code 2, nothing writte
     [["empty.npy", "b.npy"], "empty.npy"],
     [["text.npy", "b.npy"], "numpy.save"],
     [["integers.npy", "b.npy"], "holds <i4; matmul takes float16"],
+    [["letter.npy", "b.npy"], "holds xf4; matmul takes float16"],
     [["cube.npy", "b.npy"], "3 dimensions, and a matrix has 2"],
     [["broken.npy", "b.npy"], "broken.npy"],
     [["version.npy", "b.npy"], "version is 9.0"],
@@ -212,6 +214,7 @@ Deno.test("matmul refuses what does not fit: a line, exit code 2, nothing writte
     [["a.npy", "b.npy", "--alpha", "two"], "--alpha takes a number"],
     [["a.npy", "b.npy", "--order", "k"], "--order takes c or f"],
     [["a.npy", "b.npy", "--ranks", "-3"], "--ranks takes a whole number"],
+    [["a.npy", "b.npy", "--ranks", "4294967298"], "--ranks takes a number below 2^31"],
     [["a.npy", "b.npy", "--beta", "1"], "--beta"],
     [["a.npy", "b.npy", "--out", "nowhere/d.npy"], "cannot write"],
     [["tall.npy", "wide.npy"], "it takes 200 TB, and the disk has"],

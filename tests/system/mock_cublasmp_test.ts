@@ -1,12 +1,13 @@
 /** Products and PBLAS routines on GPUs, on a machine without one: the engine on a mock GPU and a mock cuBLASMp. */
 import { assert, assertEquals, assertStringIncludes } from "@std/assert";
+import { fileURLToPath } from "node:url";
 import { buildOldCublasMp } from "../gpu/mock/build_cublasmp.ts";
 import { runJob } from "../mpi_installations.ts";
 import { mockTest, mpi } from "./mock.ts";
 
 async function runTests(files: readonly string[], environment: Record<string, string>): Promise<void> {
   for (const file of files) {
-    const path = new URL(`../${file}`, import.meta.url).pathname;
+    const path = fileURLToPath(new URL(`../${file}`, import.meta.url));
     const { code, output } = await runJob(mpi, 2, ["test", "-A", "--no-check", path], { seconds: 240, environment });
     assertEquals(code, 0, `${file}:\n${output}`);
     assert(!output.includes("skipped: no GPU"), output);
@@ -31,7 +32,7 @@ mockTest("cuBLASMp 0.7 is refused with what to do, and passed over where there i
   for (const { name } of Deno.readDirSync(mock)) {
     if (name !== "libcublasmp.so.0") Deno.copyFileSync(`${mock}/${name}`, `${others}/${name}`);
   }
-  const script = new URL("./fixtures/multiplies_on_gpu.ts", import.meta.url).pathname;
+  const script = fileURLToPath(new URL("./fixtures/multiplies_on_gpu.ts", import.meta.url));
   const run = (folders: string[]) =>
     runJob(mpi, 2, ["run", "-A", script], { environment: { ...env, DISTMATH_LIBRARY_PATH: folders.join(":") } });
   const refused = await run([old, others]);
@@ -47,7 +48,7 @@ mockTest("cuBLASMp 0.7 is refused with what to do, and passed over where there i
 });
 
 mockTest("a library that one rank lacks is an error on every rank", async (environment) => {
-  const script = new URL("./fixtures/cublasmp_missing.ts", import.meta.url).pathname;
+  const script = fileURLToPath(new URL("./fixtures/cublasmp_missing.ts", import.meta.url));
   const { code, output } = await runJob(mpi, 2, ["run", "-A", script], { environment });
   assertEquals(code, 0, output);
   for (const rank of [0, 1]) {

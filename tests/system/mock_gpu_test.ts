@@ -1,5 +1,6 @@
 /** Arrays on GPUs, on a machine without one: the tests of tests/gpu/ on a mock GPU, whose kernels the CPU runs. */
 import { assert, assertEquals, assertStringIncludes } from "@std/assert";
+import { fileURLToPath } from "node:url";
 import { runJob } from "../mpi_installations.ts";
 import { mockTest, mpi } from "./mock.ts";
 
@@ -7,7 +8,7 @@ const FILES = ["gpu/memory_test.ts", "gpu/arrays_test.ts", "cluster/arrays_test.
 
 mockTest("arrays on mock GPUs behave as on CPUs", async (environment) => {
   for (const file of FILES) {
-    const path = new URL(`../${file}`, import.meta.url).pathname;
+    const path = fileURLToPath(new URL(`../${file}`, import.meta.url));
     const { code, output } = await runJob(mpi, 2, ["test", "-A", "--no-check", path], { seconds: 240, environment });
     assertEquals(code, 0, `${file}:\n${output}`);
     assert(!output.includes("skipped: no GPU"), output);
@@ -15,7 +16,7 @@ mockTest("arrays on mock GPUs behave as on CPUs", async (environment) => {
 }, "none");
 
 mockTest("more ranks than GPUs are refused, with what to do", async (environment) => {
-  const script = new URL("../faults/fixtures/alone.ts", import.meta.url).pathname;
+  const script = fileURLToPath(new URL("../faults/fixtures/alone.ts", import.meta.url));
   const run = (ranks: number, extra: Record<string, string> = {}) =>
     runJob(mpi, ranks, ["run", "-A", script], { environment: { ...environment, ...extra } });
   const three = await run(3);

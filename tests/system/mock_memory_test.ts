@@ -1,5 +1,6 @@
 /** On a machine without a GPU: the mock's symmetric memory, and a GPU whose work has failed. */
 import { assert, assertEquals, assertNotEquals, assertStringIncludes } from "@std/assert";
+import { fileURLToPath } from "node:url";
 import { runJob } from "../mpi_installations.ts";
 import { mockTest, mpi } from "./mock.ts";
 
@@ -7,7 +8,7 @@ import { mockTest, mpi } from "./mock.ts";
 const run = (args: readonly string[], environment: Record<string, string>) =>
   runJob(mpi, 2, args, { seconds: 240, environment });
 
-const pathOf = (file: string) => new URL(`../${file}`, import.meta.url).pathname;
+const pathOf = (file: string) => fileURLToPath(new URL(`../${file}`, import.meta.url));
 
 mockTest(
   "symmetric memory of mock GPUs: both backends, every misuse, many rounds, what is never freed",

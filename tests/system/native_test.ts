@@ -87,7 +87,8 @@ Deno.test("native install leaves nothing when it is interrupted", async () => {
 Deno.test("native install takes away what a killed install left", async () => {
   using folder = temporaryFolder();
   Deno.mkdirSync(`${folder.path}/cpu.staging/prefix`, { recursive: true });
-  Deno.mkdirSync(`${folder.path}/cpu/lib`, { recursive: true }); // without a record: not complete
+  Deno.mkdirSync(`${folder.path}/cpu/lib`, { recursive: true });
+  Deno.writeTextFileSync(`${folder.path}/cpu/distmath.json`, '{ "pins": "'); // without a whole record: not complete
   const { code } = await finish(install(folder.path, openMpiPin));
   assertEquals(code, 0);
   assertEquals(contents(folder.path), ["cpu"]);

@@ -1,4 +1,5 @@
 /** Compile a mock library: what its source lacks of some declarations answers "not supported". */
+import { fileURLToPath } from "node:url";
 
 /** The C names of a table; a member may be another name for a C function. */
 function namesOf(table: Deno.ForeignLibraryInterface): string[] {
@@ -29,7 +30,7 @@ export interface MockLibrary {
 
 /** Compile it. Needs gcc and g++. */
 export function compileMock({ path, source, tables, notSupported, flags }: MockLibrary): void {
-  const file = new URL(source, import.meta.url).pathname;
+  const file = fileURLToPath(new URL(source, import.meta.url));
   const written = Deno.readTextFileSync(file);
   const missing = new Set(tables.flatMap(namesOf).filter((name) => !new RegExp(`\\b${name}\\b`).test(written)));
   const stubs = `${path}.stubs`;

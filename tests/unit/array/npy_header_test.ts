@@ -57,6 +57,7 @@ Deno.test("broken headers are refused, each with its reason", () => {
     [header(good, 1, 1), DistmathError, "version is 1.1"],
     [header(good).subarray(0, 40), DistmathError, "but only 40 are there"],
     [Uint8Array.of(...header("", 2).subarray(0, 8), 255, 255, 255, 127), DistmathError, "claims 2147483647 bytes"],
+    [header(`{'descr': ${"(".repeat(50_000)}`, 2), DistmathError, "too many brackets"],
     [header("{'descr': '<f8', 'fortran_order': False}"), DistmathError, "has descr, fortran_order"],
     [header(good.replace("}", "'more': 1}")), DistmathError, "has descr, fortran_order, shape, more"],
     [header(good.replace("}", "'shape': (1,)}")), DistmathError, "the key shape twice"],

@@ -1,7 +1,8 @@
 import { assertEquals } from "@std/assert";
+import { fileURLToPath } from "node:url";
 import plugin from "../../../scripts/lint_layers.ts";
 
-const root = new URL("../../../", import.meta.url).pathname;
+const root = fileURLToPath(new URL("../../../", import.meta.url));
 
 function rulesBroken(file: string, source: string): string[] {
   return Deno.lint.runPlugin(plugin, `${root}${file}`, source).map(({ id }) => id);
@@ -50,6 +51,7 @@ Deno.test("lint: imports point downward", () => {
         `export { a } from "${specifier}";`,
         `export * from "${specifier}";`,
         `await import("${specifier}");`,
+        `type A = import("${specifier}").A;`,
       ]
     ) assertEquals(rulesBroken(file, source), ["distmath/layers"], `${file}: ${source}`);
   }

@@ -41,11 +41,11 @@ Deno.test("splitAtPositional() leaves a script its own options", () => {
 
 Deno.test("parseCount() and parseSeconds() take positive numbers", () => {
   assertEquals(parseCount("12", "-n"), 12);
-  for (const text of ["0", "-1", "1.5", "two", ""]) {
+  for (const text of ["0", "-1", "1.5", "two", "", "2147483648", "4294967298"]) {
     assertThrows(() => parseCount(text, "-n"), CommandError, "-n takes");
   }
   assertEquals(parseSeconds("0.5", "--timeout"), 0.5);
-  for (const text of ["0", "-1", "soon", "", "Infinity"]) {
+  for (const text of ["0", "-1", "soon", "", "Infinity", "2147484"]) {
     assertThrows(() => parseSeconds(text, "--timeout"), CommandError, "--timeout takes");
   }
 });
