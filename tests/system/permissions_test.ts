@@ -29,6 +29,15 @@ for (const mpi of complete) {
     assertEquals(output.split("5,35,35,365").length - 1, 2, output);
   });
 
+  if (mpi.libraryPath === null) {
+    Deno.test(`with libraries of the system --allow-ffi=<folders> is enough for a product [${mpi.name}]`, async () => {
+      const { list, environment } = folders(mpi);
+      const { code, output } = await runJob(mpi, 2, ["run", `--allow-ffi=${list}`, script], { environment });
+      assertEquals(code, 0, output);
+      assertEquals(output.split("5,35,35,365").length - 1, 2, output);
+    });
+  }
+
   Deno.test(`without --allow-ffi the message names the flag [${mpi.name}]`, async () => {
     const { code, output } = await runJob(mpi, 2, ["run", variables, script], folders(mpi));
     assertNotEquals(code, 0);
