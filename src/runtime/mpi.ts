@@ -22,7 +22,7 @@ if (!("DedicatedWorkerGlobalScope" in globalThis)) {
   for (const event of ["error", "unhandledrejection", "unload"]) globalThis.addEventListener(event, failBeforeStart);
 }
 
-/** The launcher of Open MPI 5 hangs if it has to end a rank that is connecting to it: this long the others get for that. */
+/** The launcher of Open MPI 5 hangs if it has to end a rank that is connecting to it: so long the others get for that. */
 const CONNECTING_MILLISECONDS = 500;
 
 /** See to it that the launcher ends the job when this process, which it may not know yet, ends with an error. */

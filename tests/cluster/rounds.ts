@@ -2,6 +2,7 @@
 import { setFlagsFromString } from "node:v8";
 import { runInNewContext } from "node:vm";
 import { assert } from "@std/assert";
+import { libcFunctions } from "../../ffi/memory.ts";
 import { liveAllocations, MemoryPool, type Runtime } from "../../mod.ts";
 
 /** Each round uses about this much on each rank. */
@@ -12,10 +13,13 @@ const hostBound = (rounds: number) => Math.max(2 ** 24, rounds * ROUND_BYTES / 5
 
 const isMock = ({ device }: Runtime) => device.name === "Mock GPU";
 
-/** Collect garbage, so that only what is held counts. */
+const { malloc_trim } = libcFunctions({ malloc_trim: { parameters: ["usize"], result: "i32" } });
+
+/** Collect garbage and give back freed memory, so that only what is held counts. */
 function collectGarbage(): void {
   setFlagsFromString("--expose-gc");
   runInNewContext("gc")();
+  malloc_trim(0n);
 }
 
 /** The number of rounds: fewer where a processor plays a GPU, or ranks share cores. */
