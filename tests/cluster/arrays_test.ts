@@ -32,6 +32,7 @@ import {
 } from "../../src/errors.ts";
 import type { Runtime } from "../../src/runtime/runtime.ts";
 import { assertThrowsEverywhere, clusterTest } from "../../src/testing/mod.ts";
+import { hasGpu } from "../gpu/gpu_test_kit.ts";
 
 /** Distributions of an m x n matrix, of every class. */
 function distributions(size: number, m: number, n: number): Distribution[] {
@@ -504,13 +505,16 @@ clusterTest("arrays without elements, and more ranks than rows", (runtime) => {
   }
 });
 
-clusterTest("memory of a GPU is refused on a CPU", (runtime) => {
-  if (runtime.stream) return;
-  const make = () => DistributedArray.zeros(runtime, [3], Slab.X, { memory: "device" });
-  assertThrowsEverywhere(runtime, make, ConfigurationError, 'Memory "device" needs a GPU');
-  const host = DistributedArray.zeros(runtime, [3], Slab.X);
-  assertThrowsEverywhere(runtime, () => host.to({ memory: "device" }), ConfigurationError, 'Use memory "host"');
-});
+clusterTest(
+  `memory of a GPU is refused on a CPU${hasGpu ? " (skipped: a GPU)" : ""}`,
+  { ignore: hasGpu },
+  (runtime) => {
+    const make = () => DistributedArray.zeros(runtime, [3], Slab.X, { memory: "device" });
+    assertThrowsEverywhere(runtime, make, ConfigurationError, 'Memory "device" needs a GPU');
+    const host = DistributedArray.zeros(runtime, [3], Slab.X);
+    assertThrowsEverywhere(runtime, () => host.to({ memory: "device" }), ConfigurationError, 'Use memory "host"');
+  },
+);
 
 clusterTest("generate takes a closed form of the index", (runtime) => {
   const a = DistributedArray.generate(runtime, [7, 5], Slab.Y, { factors: [3, 5], modulus: 7 }, { dtype: "int32" });

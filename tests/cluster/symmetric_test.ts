@@ -19,6 +19,7 @@ import {
   type SymmetricBackend,
 } from "../../mod.ts";
 import { assertThrowsEverywhere, clusterTest, type ErrorClass } from "../../src/testing/mod.ts";
+import { hasGpu } from "../gpu/gpu_test_kit.ts";
 
 /** The backends that serve a runtime. */
 function backendsOf(runtime: Runtime): SymmetricBackend[] {
@@ -153,8 +154,8 @@ clusterTest("a DistributedArray can be symmetric: zeros, random, to, fromLocal, 
   runtime.collect();
 });
 
-clusterTest("typed arrays of freed memory are empty, and not somebody else's memory", (runtime) => {
-  if (runtime.stream) return;
+const onHost = `typed arrays of freed memory are empty, and not somebody else's${hasGpu ? " (skipped: a GPU)" : ""}`;
+clusterTest(onHost, { ignore: hasGpu }, (runtime) => {
   const array = allocateSymmetricMemory(runtime, [16]);
   const kept = array.view();
   freeSymmetricMemory(array);

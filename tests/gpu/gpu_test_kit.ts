@@ -2,7 +2,8 @@
 import { Device, type Runtime, type Stream } from "../../mod.ts";
 import { clusterTest, type ClusterTestOptions } from "../../src/testing/mod.ts";
 
-const hasGpu = Device.count() > 0 && Deno.env.get("DISTMATH_DEVICE") !== "cpu";
+/** Whether this process computes on a GPU when nothing else is said. */
+export const hasGpu: boolean = Device.count() > 0 && Deno.env.get("DISTMATH_DEVICE") !== "cpu";
 
 /** Register a test that every rank runs on its GPU. */
 export function gpuTest(
