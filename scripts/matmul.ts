@@ -204,7 +204,8 @@ async function multiply(
   const reason = isTimedOut
     ? `it did not end within ${place.timeoutSeconds} s`
     : outcome.error ?? signal ?? `exit code ${code}`;
-  throw new CommandError(`the multiplication failed: ${reason}; nothing was written`, code === 0 ? 1 : code);
+  const isTold = code === 0 || outcome.error !== undefined;
+  throw new CommandError(`the multiplication failed: ${reason}; nothing was written`, isTold ? 1 : code);
 }
 
 /** The command. */

@@ -8,7 +8,7 @@
  *
  * @module
  */
-import { announceToHydra } from "../../ffi/mpi/hydra.ts";
+import { prepareEarlyEnd } from "../../ffi/mpi/early_end.ts";
 import { checkMpi, howToStart, launcher, type Mpi, MPI_FUNCTION_NAMES, openMpi } from "../../ffi/mpi/mod.ts";
 import { ConfigurationError, StateError } from "../errors.ts";
 import { setIfUnset } from "./environment.ts";
@@ -22,23 +22,14 @@ if (!("DedicatedWorkerGlobalScope" in globalThis)) {
   for (const event of ["error", "unhandledrejection", "unload"]) globalThis.addEventListener(event, failBeforeStart);
 }
 
-/** The launcher of Open MPI 5 hangs if it has to end a rank that is connecting to it: so long the others get for that. */
-const CONNECTING_MILLISECONDS = 500;
-
 /** See to it that the launcher ends the job when this process, which it may not know yet, ends with an error. */
 function failBeforeStart({ type }: globalThis.Event): void {
   if (started !== undefined || type === "unload" && Deno.exitCode === 0) return;
   try {
-    const starter = launcher();
-    if (starter?.kind === "mpich") announceToHydra();
-    if (starter?.kind === "open_mpi" && starter.release === 5) pause(CONNECTING_MILLISECONDS);
+    prepareEarlyEnd();
   } catch {
     // Without --allow-ffi there is no MPI either. The error to see is the one that brought us here.
   }
-}
-
-function pause(milliseconds: number): void {
-  Atomics.wait(new Int32Array(new SharedArrayBuffer(4)), 0, 0, milliseconds);
 }
 
 /** The MPI of this process, started at the first call. */
@@ -120,7 +111,7 @@ export function abortJob(code: number): never {
 }
 
 function abort(code: number): void {
-  pause(LAST_WORDS_MILLISECONDS);
+  Atomics.wait(new Int32Array(new SharedArrayBuffer(4)), 0, 0, LAST_WORDS_MILLISECONDS);
   const { symbols, constants } = openMpi();
   symbols.MPI_Abort(constants.world, code);
 }
