@@ -52,6 +52,10 @@ testUnderEveryMpi("Deno.exit(3) on one rank ends the job with code 3", async (mp
   assertEquals(result.code, 3, result.output);
 });
 
+testUnderEveryMpi("Deno.exit(256), whose last 8 bits are 0, is no success", async (mpi) => {
+  assertEndedSoon(await run(mpi, "exits", "256"));
+});
+
 for (const way of ["throws", "rejects", "exits", "library"]) {
   testUnderEveryMpi(`a rank that fails before MPI starts ends the job: ${way}`, async (mpi) => {
     const result = await run(mpi, "fails_early", way);
