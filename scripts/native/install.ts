@@ -260,7 +260,11 @@ export async function install(set: NativeSet): Promise<boolean> {
     arrange(fresh, set);
     const bytes = folderBytes(fresh);
     if (bytes === 0) {
-      throw new CommandError("native install: pip put no library in its place; nothing was installed", 1);
+      throw new CommandError(
+        "native install: pip put no library in its place, so nothing was installed. " +
+          "Look for settings in pip.conf or PIP_ variables that change where pip installs",
+        1,
+      );
     }
     const record: InstallRecord = { pins: await sha256(set.requirements), packages: pinnedPackages(set), bytes };
     Deno.writeTextFileSync(join(fresh, "distmath.json"), JSON.stringify(record, null, 2));

@@ -151,7 +151,7 @@ function readDictionary(text: string): Fields {
     at++;
   };
   const readValue = (depth = 0): Value => {
-    if (depth > 8) refuse("its header has too many brackets within each other");
+    if (depth > 8) refuse("its header has too many brackets within each other, more than 8, where a shape has 1");
     for (const [open, close] of ["()", "[]"]) {
       if (!is(open)) continue;
       at++;
