@@ -7,7 +7,7 @@
  *
  * @example
  * ```ts
- * import { DistributedArray, initialize, matmul, Slab } from "./mod.ts";
+ * import { DistributedArray, initialize, matmul, Slab } from "@distmath/distmath";
  *
  * using runtime = initialize();
  * const a = DistributedArray.random(runtime, [64, 32], Slab.X, { dtype: "float64" });

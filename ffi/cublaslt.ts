@@ -663,7 +663,7 @@ export function cublasError(functionName: string, code: number): CublasError {
  *
  * @example
  * ```ts no-eval
- * import { checkCublas, openCublasLt } from "./cublaslt.ts";
+ * import { checkCublas, openCublasLt } from "@distmath/distmath/ffi";
  * const handle = new BigUint64Array(1);
  * checkCublas(openCublasLt().symbols.cublasLtCreate(handle), "cublasLtCreate");
  * ```

@@ -602,7 +602,7 @@ export function cublasMpError(
  *
  * @example
  * ```ts no-eval
- * import { checkCublasMp, openCublasMp } from "./cublasmp.ts";
+ * import { checkCublasMp, openCublasMp } from "@distmath/distmath/ffi";
  * const handle = new BigUint64Array(1);
  * checkCublasMp(openCublasMp().symbols.cublasMpCreate(handle, 0n), "cublasMpCreate");
  * ```

@@ -469,7 +469,7 @@ export function cudaDriverError(functionName: string, code: number): CudaDriverE
  *
  * @example
  * ```ts no-eval
- * import { checkCudaDriver, openCudaDriver } from "./cuda_driver.ts";
+ * import { checkCudaDriver, openCudaDriver } from "@distmath/distmath/ffi";
  * checkCudaDriver(openCudaDriver().symbols.cuInit(0), "cuInit");
  * ```
  */

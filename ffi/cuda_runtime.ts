@@ -611,7 +611,7 @@ export function cudaError(functionName: string, code: number, hint: string | und
  *
  * @example
  * ```ts no-eval
- * import { checkCuda, openCudaRuntime } from "./cuda_runtime.ts";
+ * import { checkCuda, openCudaRuntime } from "@distmath/distmath/ffi";
  * const count = new Int32Array(1);
  * checkCuda(openCudaRuntime().symbols.cudaGetDeviceCount(count), "cudaGetDeviceCount");
  * ```

@@ -9,7 +9,7 @@
  *
  * @example
  * ```ts
- * import { enumName } from "./enums.ts";
+ * import { enumName } from "@distmath/distmath/ffi";
  * console.assert(enumName({ SUCCESS: 0, BROKEN: 3 }, 3, "LIB_") === "LIB_BROKEN");
  * console.assert(enumName({ SUCCESS: 0 }, 7, "LIB_") === "7");
  * ```

@@ -15,7 +15,7 @@ export interface DistmathErrorOptions extends ErrorOptions {
  *
  * @example
  * ```ts
- * import { DistmathError } from "./errors.ts";
+ * import { DistmathError } from "@distmath/distmath";
  * const error = new DistmathError("rank 1 is late", { ranks: [1] });
  * console.assert(error.ranks[0] === 1);
  * ```

@@ -87,7 +87,7 @@ const opened = new Map<string, LibraryVersion>();
  *
  * @example
  * ```ts
- * import { environment } from "./library.ts";
+ * import { environment } from "@distmath/distmath";
  * console.assert(environment("A_NAME_THAT_NOBODY_SETS") === undefined);
  * ```
  */

@@ -561,7 +561,7 @@ const COMMON_CONFIG = { size: 80n, version: 22800 };
  *
  * @example
  * ```ts
- * import { createNcclConfig } from "./nccl.ts";
+ * import { createNcclConfig } from "@distmath/distmath/ffi";
  * const config = createNcclConfig({ blocking: 0 });
  * console.assert(config.length === 96);
  * ```
@@ -596,7 +596,7 @@ export function ncclError(functionName: string, code: number, hint: string | und
  *
  * @example
  * ```ts no-eval
- * import { checkNccl, NCCL_UNIQUE_ID, openNccl } from "./nccl.ts";
+ * import { checkNccl, NCCL_UNIQUE_ID, openNccl } from "@distmath/distmath/ffi";
  * const id = new Uint8Array(NCCL_UNIQUE_ID.size);
  * checkNccl(openNccl().symbols.ncclGetUniqueId(id), "ncclGetUniqueId");
  * ```

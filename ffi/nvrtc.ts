@@ -136,7 +136,7 @@ export function nvrtcError(functionName: string, code: number, hint: string | un
  *
  * @example
  * ```ts no-eval
- * import { checkNvrtc, openNvrtc } from "./nvrtc.ts";
+ * import { checkNvrtc, openNvrtc } from "@distmath/distmath/ffi";
  * const count = new Int32Array(1);
  * checkNvrtc(openNvrtc().symbols.nvrtcGetNumSupportedArchs(count), "nvrtcGetNumSupportedArchs");
  * ```

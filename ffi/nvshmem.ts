@@ -387,8 +387,7 @@ function versionField(size: number): number {
  *
  * @example
  * ```ts
- * import { createNvshmemInitAttr, NVSHMEM_INIT_ATTR } from "./nvshmem.ts";
- * import { readField } from "./struct.ts";
+ * import { createNvshmemInitAttr, NVSHMEM_INIT_ATTR, readField } from "@distmath/distmath/ffi";
  * console.assert(readField(NVSHMEM_INIT_ATTR, createNvshmemInitAttr(), "version") === 65680);
  * ```
  */
@@ -421,7 +420,7 @@ export function nvshmemError(functionName: string, code: number): NvshmemError {
  *
  * @example
  * ```ts no-eval
- * import { checkNvshmem, createNvshmemUniqueId, openNvshmem } from "./nvshmem.ts";
+ * import { checkNvshmem, createNvshmemUniqueId, openNvshmem } from "@distmath/distmath/ffi";
  * const id = createNvshmemUniqueId();
  * checkNvshmem(openNvshmem().symbols.nvshmemx_get_uniqueid(id), "nvshmemx_get_uniqueid");
  * ```

@@ -35,7 +35,7 @@ const LITTLE_ENDIAN = true;
  *
  * @example
  * ```ts
- * import { createStruct, readField } from "./struct.ts";
+ * import { createStruct, readField } from "@distmath/distmath/ffi";
  * const layout = { name: "pair_t", size: 16, fields: { count: [0, "i32"], address: [8, "u64"] } } as const;
  * const pair = createStruct(layout, { count: 3, address: 4096n });
  * console.assert(readField(layout, pair, "address") === 4096n);

@@ -36,15 +36,6 @@ const longestBlock = 30;
 /**
  * Drops a launcher's own text, and the second and later copies of an error that several ranks raise, from one stream
  * of a job's output. Give it lines with {@linkcode push}, and call {@linkcode end} at the end.
- *
- * @example
- * ```ts
- * import { BoilerplateFilter } from "./boilerplate.ts";
- * const filter = new BoilerplateFilter("mpich");
- * const abort = "Abort(1) on node 0 (rank 0 in comm 0): application called MPI_Abort(MPI_COMM_WORLD, 1) - process 0";
- * console.assert(filter.push(abort).length === 0);
- * console.assert(filter.push("sum 6")[0] === "sum 6");
- * ```
  */
 export class BoilerplateFilter {
   readonly #known: (typeof known)[LauncherKind];

@@ -144,13 +144,6 @@ export async function examine(mpirun?: string): Promise<Findings> {
 
 /**
  * The links between GPUs in a line: what all pairs have in common, or the pairs of each kind.
- *
- * @example
- * ```ts
- * import { describeLinks } from "./doctor.ts";
- * const text = describeLinks([{ ordinals: [0, 1], kind: "nvlink", hasPeerAccess: true }]);
- * console.assert(text === "NVLink, peer access: 0-1");
- * ```
  */
 export function describeLinks(links: readonly GpuLink[]): string {
   const kinds = { nvlink: "NVLink", pcie: "PCIe" };

@@ -59,12 +59,6 @@ export const installHint = "to install one: deno task native install cpu";
 
 /**
  * Read a launcher's family and version from what `--version` prints; `null` if it is neither Open MPI nor Hydra.
- *
- * @example
- * ```ts
- * import { parseLauncherVersion } from "./launcher.ts";
- * console.assert(parseLauncherVersion("mpirun (Open MPI) 5.0.11")?.version === "5.0.11");
- * ```
  */
 export function parseLauncherVersion(text: string): { kind: LauncherKind; version: string } | null {
   const openMpi = /\((?:Open MPI|OpenRTE)\) (\d[\w.]*)/.exec(text);
@@ -159,14 +153,6 @@ const forwarded = /^(DISTMATH_|DENO_|OMP_|MKL_|OPENBLAS_|NO_COLOR$|LD_LIBRARY_PA
 
 /**
  * The command line that starts `launch` under a launcher. A pure function of its arguments.
- *
- * @example
- * ```ts
- * import { commandLine } from "./launcher.ts";
- * const mpich = { path: "/usr/bin/mpirun", kind: "mpich", version: "4.0.2", source: "PATH" } as const;
- * const { args } = commandLine(mpich, { ranks: 2, program: ["deno", "--version"] });
- * console.assert(args.join(" ") === "-n 2 deno --version");
- * ```
  */
 export function commandLine(
   launcher: Launcher,
@@ -214,13 +200,6 @@ function thisMachine(): { cores: number; isRoot: boolean; environment: Record<st
 
 /**
  * Take a line of tagged output apart; `null` if the launcher itself wrote it.
- *
- * @example
- * ```ts
- * import { parseTag } from "./launcher.ts";
- * const mpich = { path: "/usr/bin/mpirun", kind: "mpich", version: "4.0.2", source: "PATH" } as const;
- * console.assert(parseTag("[3] ok 1 - sum", mpich)?.rank === 3);
- * ```
  */
 export function parseTag(line: string, launcher: Launcher): { rank: number; text: string } | null {
   if (launcher.kind === "mpich") {

@@ -47,13 +47,6 @@ function insideRepository(file: string): string | null {
 
 /**
  * Why `from` may not import `specifier`, or `null` if it may. `from` is a path inside the repository.
- *
- * @example
- * ```ts
- * import { importFault } from "./lint_layers.ts";
- * console.assert(importFault("ffi/blas.ts", "../src/errors.ts") !== null);
- * console.assert(importFault("src/array/dtype.ts", "../errors.ts") === null);
- * ```
  */
 export function importFault(from: string, specifier: string): string | null {
   const fromLayer = layerOf(from);

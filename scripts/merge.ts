@@ -129,14 +129,6 @@ function xml(text: string): string {
 
 /**
  * Results as JUnit XML: a suite for each file and number of ranks.
- *
- * @example
- * ```ts
- * import { junit } from "./merge.ts";
- * const tests = [{ name: "adds", outcome: "passed", failedRanks: [], details: "" }] as const;
- * const text = junit([{ file: "a_test.ts", ranks: 2, seconds: 1, tests: [{ ...tests[0], failedRanks: [] }] }]);
- * console.assert(text.includes('<testsuite name="a_test.ts on 2 ranks" tests="1"'));
- * ```
  */
 export function junit(files: readonly FileResult[]): string {
   const suites = files.map(({ file, ranks, tests, seconds }) => {

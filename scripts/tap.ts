@@ -21,14 +21,6 @@ export interface TestResult {
 
 /**
  * Reads TAP line by line; other lines are kept as the output of the test whose result follows.
- *
- * @example
- * ```ts
- * import { TapReader } from "./tap.ts";
- * const reader = new TapReader();
- * reader.push("ok 1 - adds");
- * console.assert(reader.results[0].name === "adds");
- * ```
  */
 export class TapReader {
   /** The results so far. */

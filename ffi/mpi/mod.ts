@@ -210,7 +210,7 @@ let current: Mpi | undefined;
  *
  * @example
  * ```ts no-eval
- * import { openMpi } from "./mod.ts";
+ * import { openMpi } from "@distmath/distmath/ffi";
  * console.log(openMpi().version);
  * ```
  */

@@ -18,12 +18,6 @@ const packageLines: readonly [ids: RegExp, line: string][] = [
 
 /**
  * The command that installs Python with pip, going by the text of `/etc/os-release`.
- *
- * @example
- * ```ts
- * import { pythonPackageLine } from "./python.ts";
- * console.assert(pythonPackageLine("ID=debian") === "apt-get install python3 python3-pip");
- * ```
  */
 export function pythonPackageLine(osRelease: string): string {
   const ids = [...osRelease.matchAll(/^ID(?:_LIKE)?=(.*)$/gm)].map(([, id]) => id).join(" ");

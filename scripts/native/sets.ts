@@ -146,13 +146,6 @@ export function pinnedPackages({ requirements }: Pick<NativeSet, "requirements">
 /**
  * The newest set for GPUs that runs on a driver which serves `version` of CUDA; the newest of all where there is none.
  *
- * @example
- * ```ts
- * import { cudaSetFor } from "./sets.ts";
- * console.assert(cudaSetFor([12, 4]).name === "cuda12");
- * console.assert(cudaSetFor(null).name === "cuda13");
- * ```
- *
  * @throws {CommandError} if the driver is older than all sets.
  */
 export function cudaSetFor(version: readonly [major: number, minor: number] | null): NativeSet {

@@ -65,7 +65,7 @@ export interface FromLocalOptions {
 }
 
 /** Options of {@linkcode DistributedArray.scatter}. */
-export interface ScatterOptions extends ArrayOptions {
+export interface ScatterArrayOptions extends ArrayOptions {
   /** The type of the elements; by default the usual one of the root's typed array. */
   dtype?: DType;
   /** The rank that has the data; 0 by default. */
@@ -93,9 +93,7 @@ const randomCalls = new WeakMap<Runtime, number>();
  *
  * @example
  * ```ts
- * import { Slab } from "../distribution/mod.ts";
- * import { initialize } from "../runtime/initialize.ts";
- * import { DistributedArray } from "./distributed_array.ts";
+ * import { DistributedArray, initialize, Slab } from "@distmath/distmath";
  *
  * using runtime = initialize();
  * using squares = DistributedArray.generate(runtime, [4, 4], Slab.X, (i, j) => i * j, { dtype: "float32" });
@@ -175,9 +173,7 @@ export class DistributedArray implements Disposable {
    *
    * @example
    * ```ts
-   * import { Slab } from "../distribution/mod.ts";
-   * import { initialize } from "../runtime/initialize.ts";
-   * import { DistributedArray } from "./distributed_array.ts";
+   * import { DistributedArray, initialize, Slab } from "@distmath/distmath";
    *
    * using runtime = initialize();
    * const ones = DistributedArray.full(runtime, [4, 4], Slab.X, 1, { dtype: "int32" });
@@ -206,9 +202,7 @@ export class DistributedArray implements Disposable {
    *
    * @example
    * ```ts
-   * import { Slab } from "../distribution/mod.ts";
-   * import { initialize } from "../runtime/initialize.ts";
-   * import { DistributedArray } from "./distributed_array.ts";
+   * import { DistributedArray, initialize, Slab } from "@distmath/distmath";
    *
    * using runtime = initialize();
    * const dice = DistributedArray.random(runtime, [1000], Slab.X, { dtype: "int32", low: 1, high: 7, seed: 42 });
@@ -246,9 +240,7 @@ export class DistributedArray implements Disposable {
    *
    * @example
    * ```ts
-   * import { Slab } from "../distribution/mod.ts";
-   * import { initialize } from "../runtime/initialize.ts";
-   * import { DistributedArray } from "./distributed_array.ts";
+   * import { DistributedArray, initialize, Slab } from "@distmath/distmath";
    *
    * using runtime = initialize();
    * const identity = DistributedArray.generate(runtime, [8, 8], Slab.Y, (i, j) => i === j ? 1 : 0);
@@ -291,9 +283,7 @@ export class DistributedArray implements Disposable {
    *
    * @example
    * ```ts
-   * import { Slab } from "../distribution/mod.ts";
-   * import { initialize } from "../runtime/initialize.ts";
-   * import { DistributedArray } from "./distributed_array.ts";
+   * import { DistributedArray, initialize, Slab } from "@distmath/distmath";
    *
    * using runtime = initialize();
    * const rows = Float32Array.of(1, 2, 3, 4).map((x) => x + 10 * runtime.rank);
@@ -342,9 +332,7 @@ export class DistributedArray implements Disposable {
    *
    * @example
    * ```ts
-   * import { Slab } from "../distribution/mod.ts";
-   * import { initialize } from "../runtime/initialize.ts";
-   * import { DistributedArray } from "./distributed_array.ts";
+   * import { DistributedArray, initialize, Slab } from "@distmath/distmath";
    *
    * using runtime = initialize();
    * const data = runtime.rank === 0 ? Float32Array.of(1, 2, 3, 4, 5, 6) : null;
@@ -357,7 +345,7 @@ export class DistributedArray implements Disposable {
     data: TypedArray | null,
     shape: readonly number[],
     distribution: Distribution,
-    options: ScatterOptions = {},
+    options: ScatterArrayOptions = {},
   ): DistributedArray {
     const operation = "DistributedArray.scatter";
     let root!: number;
@@ -429,9 +417,7 @@ export class DistributedArray implements Disposable {
    *
    * @example
    * ```ts
-   * import { Slab } from "../distribution/mod.ts";
-   * import { initialize } from "../runtime/initialize.ts";
-   * import { DistributedArray } from "./distributed_array.ts";
+   * import { DistributedArray, initialize, Slab } from "@distmath/distmath";
    *
    * using runtime = initialize();
    * const a = DistributedArray.generate(runtime, [6], Slab.X, (i) => i);
@@ -481,9 +467,7 @@ export class DistributedArray implements Disposable {
    *
    * @example
    * ```ts
-   * import { Slab } from "../distribution/mod.ts";
-   * import { initialize } from "../runtime/initialize.ts";
-   * import { DistributedArray } from "./distributed_array.ts";
+   * import { DistributedArray, initialize, Slab } from "@distmath/distmath";
    *
    * using runtime = initialize();
    * const a = DistributedArray.full(runtime, [4, 4], Slab.X, 3);
@@ -588,9 +572,7 @@ export class DistributedArray implements Disposable {
    *
    * @example
    * ```ts
-   * import { Slab } from "../distribution/mod.ts";
-   * import { initialize } from "../runtime/initialize.ts";
-   * import { DistributedArray } from "./distributed_array.ts";
+   * import { DistributedArray, initialize, Slab } from "@distmath/distmath";
    *
    * using runtime = initialize();
    * using a = DistributedArray.random(runtime, [100, 80], Slab.X);

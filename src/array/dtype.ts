@@ -139,7 +139,7 @@ export const dtypes: readonly DType[] = [...table.keys()];
  *
  * @example
  * ```ts
- * import { dtypeInfo } from "./dtype.ts";
+ * import { dtypeInfo } from "@distmath/distmath";
  * console.assert(dtypeInfo("complex64").itemSize === 8);
  * ```
  */
@@ -172,7 +172,7 @@ function hintHugePages(data: TypedArray): void {
  *
  * @example
  * ```ts
- * import { allocate } from "./dtype.ts";
+ * import { allocate } from "@distmath/distmath";
  * console.assert(allocate("complex64", 3).length === 6);
  * ```
  */
@@ -202,7 +202,7 @@ export function allocate(dtype: DType, elements: number): TypedArray {
  *
  * @example
  * ```ts
- * import { dtypeOf } from "./dtype.ts";
+ * import { dtypeOf } from "@distmath/distmath";
  * console.assert(dtypeOf(new Float32Array(2)) === "float32");
  * ```
  */
@@ -247,7 +247,7 @@ export type NarrowFloat = "float16" | "bfloat16" | "float8_e4m3" | "float8_e5m2"
  *
  * @example
  * ```ts
- * import { isNarrowFloat } from "./dtype.ts";
+ * import { isNarrowFloat } from "@distmath/distmath";
  * console.assert(isNarrowFloat("bfloat16") && !isNarrowFloat("float32"));
  * ```
  */
@@ -364,7 +364,7 @@ function checkLength(dtype: DType, length: number, target: ArrayLike<unknown>): 
  *
  * @example
  * ```ts
- * import { decode } from "./dtype.ts";
+ * import { decode } from "@distmath/distmath";
  * console.assert(decode("bfloat16", Uint16Array.of(0x3fc0))[0] === 1.5);
  * ```
  */
@@ -413,7 +413,7 @@ function decodeFloat8(source: Uint8Array, target: Float32Array, length: number, 
  *
  * @example
  * ```ts
- * import { encode } from "./dtype.ts";
+ * import { encode } from "@distmath/distmath";
  * console.assert(encode("float8_e4m3", Float32Array.of(1000))[0] === 0x7e); // 448, the largest
  * ```
  */
@@ -461,7 +461,7 @@ const oneHalf = new Float16Array(oneBits.buffer);
  *
  * @example
  * ```ts
- * import { toFloat32 } from "./dtype.ts";
+ * import { toFloat32 } from "@distmath/distmath";
  * console.assert(toFloat32("bfloat16", 0x3fc0) === 1.5);
  * ```
  */
@@ -480,7 +480,7 @@ export function toFloat32(dtype: NarrowFloat, bits: number): number {
  *
  * @example
  * ```ts
- * import { fromFloat32 } from "./dtype.ts";
+ * import { fromFloat32 } from "@distmath/distmath";
  * console.assert(fromFloat32("bfloat16", 1.5) === 0x3fc0);
  * ```
  */

@@ -53,7 +53,7 @@ const LOCAL_ARRAY_KEYS: readonly string[] = ["data", "dtype", "shape", "strides"
  *
  * @example
  * ```ts
- * import { LocalArray } from "./local_array.ts";
+ * import { LocalArray } from "@distmath/distmath";
  * const matrix = new LocalArray({ data: Float64Array.of(1, 2, 3, 4, 5, 6), dtype: "float64", shape: [2, 3] });
  * console.assert(matrix.transpose().toNumbers().join() === "1,4,2,5,3,6");
  * ```

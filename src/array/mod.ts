@@ -8,7 +8,7 @@ export {
   DistributedArray,
   type FromLocalOptions,
   type GatherOptions,
-  type ScatterOptions as ScatterArrayOptions,
+  type ScatterArrayOptions,
 } from "./distributed_array.ts";
 export {
   allocate,

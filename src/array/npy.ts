@@ -54,10 +54,7 @@ export interface LoadNpyOptions {
  *
  * @example
  * ```ts
- * import { Slab } from "../distribution/mod.ts";
- * import { initialize } from "../runtime/initialize.ts";
- * import { DistributedArray } from "./distributed_array.ts";
- * import { loadNpy, saveNpy } from "./npy.ts";
+ * import { DistributedArray, initialize, loadNpy, saveNpy, Slab } from "@distmath/distmath";
  *
  * using runtime = initialize();
  * const path = runtime.communicator.broadcastObject(runtime.rank === 0 ? Deno.makeTempFileSync() : "");
@@ -122,10 +119,7 @@ function finish(read: DistributedArray, distribution: Distribution, options: Loa
  *
  * @example
  * ```ts
- * import { Slab } from "../distribution/mod.ts";
- * import { initialize } from "../runtime/initialize.ts";
- * import { DistributedArray } from "./distributed_array.ts";
- * import { saveNpy } from "./npy.ts";
+ * import { DistributedArray, initialize, saveNpy, Slab } from "@distmath/distmath";
  *
  * using runtime = initialize();
  * using a = DistributedArray.random(runtime, [1000, 1000], Slab.X);

@@ -23,10 +23,7 @@ import { planRedistribution, type RedistributionPlan } from "./redistribution_pl
  *
  * @example
  * ```ts
- * import { Slab } from "../distribution/mod.ts";
- * import { initialize } from "../runtime/initialize.ts";
- * import { DistributedArray } from "./distributed_array.ts";
- * import { redistribute } from "./redistribute.ts";
+ * import { DistributedArray, initialize, redistribute, Slab } from "@distmath/distmath";
  *
  * using runtime = initialize();
  * using rows = DistributedArray.random(runtime, [64, 48], Slab.X);
@@ -47,10 +44,7 @@ export function redistribute(array: DistributedArray, distribution: Distribution
  *
  * @example
  * ```ts
- * import { Slab } from "../distribution/mod.ts";
- * import { initialize } from "../runtime/initialize.ts";
- * import { DistributedArray } from "./distributed_array.ts";
- * import { Redistribution } from "./redistribute.ts";
+ * import { DistributedArray, initialize, Redistribution, Slab } from "@distmath/distmath";
  *
  * using runtime = initialize();
  * using rows = DistributedArray.random(runtime, [64, 48], Slab.X);

@@ -71,14 +71,6 @@ const MAXIMUM_BYTES = 2 ** 34 - 2 ** 20;
  * Plan how one rank takes part in moving an array from one distribution to another. Pure: no communication.
  *
  * @throws {DistributionError} if the distributions are not bound to the same shape and number of ranks.
- *
- * @example
- * ```ts
- * import { Slab } from "../distribution/mod.ts";
- * import { planRedistribution } from "./redistribution_plan.ts";
- * const plan = planRedistribution(Slab.X.bind([4, 4], 2), Slab.Y.bind([4, 4], 2), 0);
- * console.assert(plan.bytesMoved(8) === 64); // two ranks send a 2 x 2 block each
- * ```
  */
 export function planRedistribution(from: Parts, to: Parts, rank: number): RedistributionPlan {
   return new RedistributionPlan(from, to, rank);

@@ -37,7 +37,7 @@ export interface SymmetricOptions {
  *
  * @example
  * ```ts
- * import { allocateSymmetricMemory, freeSymmetricMemory, initialize } from "../../mod.ts";
+ * import { allocateSymmetricMemory, freeSymmetricMemory, initialize } from "@distmath/distmath";
  *
  * using runtime = initialize({ device: "cpu" });
  * const array = allocateSymmetricMemory(runtime, [4], { dtype: "float32" });
@@ -153,7 +153,7 @@ function typed(dtype: DType, buffer: ArrayBuffer): TypedArray {
  *
  * @example
  * ```ts
- * import { allocateSymmetricMemory, initialize } from "../../mod.ts";
+ * import { allocateSymmetricMemory, initialize } from "@distmath/distmath";
  *
  * using runtime = initialize({ device: "cpu" });
  * using workspace = allocateSymmetricMemory(runtime, [1024, 1024], { dtype: "float32" });
@@ -188,7 +188,7 @@ export function allocateSymmetricMemory(
  *
  * @example
  * ```ts
- * import { allocateSymmetricMemory, freeSymmetricMemory, initialize } from "../../mod.ts";
+ * import { allocateSymmetricMemory, freeSymmetricMemory, initialize } from "@distmath/distmath";
  *
  * using runtime = initialize({ device: "cpu" });
  * const [a, b] = [allocateSymmetricMemory(runtime, [8]), allocateSymmetricMemory(runtime, [8])];

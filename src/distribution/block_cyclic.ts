@@ -77,7 +77,7 @@ export abstract class BlockDistribution extends Distribution {
  *
  * @example
  * ```ts
- * import { BlockCyclic, ProcessGrid } from "./mod.ts";
+ * import { BlockCyclic, ProcessGrid } from "@distmath/distmath";
  * const grid = new ProcessGrid({ shape: [2, 2] });
  * const bound = new BlockCyclic(grid, [2, 3]).bind([5, 7], 4);
  * console.assert(bound.localShape(0).join() === "3,4");
@@ -164,7 +164,7 @@ export class BlockCyclic extends BlockDistribution {
  *
  * @example
  * ```ts
- * import { BlockNonCyclic, ProcessGrid } from "./mod.ts";
+ * import { BlockNonCyclic, ProcessGrid } from "@distmath/distmath";
  * const bound = new BlockNonCyclic(new ProcessGrid({ shape: [4, 1] })).bind([10, 2], 4);
  * console.assert([0, 1, 2, 3].map((rank) => bound.localShape(rank)[0]).join() === "3,3,3,1");
  * ```

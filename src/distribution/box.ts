@@ -17,7 +17,7 @@ export type Corners = readonly [lower: readonly number[], upper: readonly number
  *
  * @example
  * ```ts
- * import { Box } from "./box.ts";
+ * import { Box } from "@distmath/distmath";
  * const pencils = new Box([[[0, 0], [2, 4]], [[2, 0], [4, 3]], [[2, 3], [4, 4]]]);
  * const bound = pencils.bind([4, 4], 3);
  * console.assert(bound.owner([3, 3]) === 2);

@@ -40,7 +40,7 @@ interface Binding {
  *
  * @example
  * ```ts
- * import { Slab } from "./slab.ts";
+ * import { Slab } from "@distmath/distmath";
  * const rows = Slab.X.bind([10, 4], 3);
  * console.assert(rows.localShape(0).join() === "4,4"); // 10 = 4 + 3 + 3
  * console.assert(rows.owner([9, 0]) === 2);
@@ -215,7 +215,7 @@ export abstract class Distribution {
    *
    * @example
    * ```ts
-   * import { Box, Slab } from "./mod.ts";
+   * import { Box, Slab } from "@distmath/distmath";
    * const box = Slab.X.bind([5, 4], 2).to(Box);
    * console.assert(box.toString() === "Box([0:3, 0:4], [3:5, 0:4])");
    * console.assert(box.to(Slab).equals(Slab.X));

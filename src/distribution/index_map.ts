@@ -77,7 +77,7 @@ export function evenly(extent: number, parts: number): IndexMap {
  *
  * @example
  * ```ts
- * import { numroc } from "./index_map.ts";
+ * import { numroc } from "@distmath/distmath";
  * console.assert(numroc(10, 3, 0, 0, 2) === 6); // blocks 0..2 and 6..8
  * console.assert(numroc(10, 3, 1, 0, 2) === 4); // blocks 3..5 and 9
  * ```

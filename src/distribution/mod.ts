@@ -5,7 +5,7 @@
  *
  * @example
  * ```ts
- * import { BlockCyclic, ProcessGrid, Slab } from "./mod.ts";
+ * import { BlockCyclic, ProcessGrid, Slab } from "@distmath/distmath";
  * const grid = new ProcessGrid({ shape: [2, 2], layout: "column-major" });
  * const blocks = new BlockCyclic(grid, [32, 32]).bind([100, 80], 4);
  * console.log(blocks.toText());

@@ -25,7 +25,7 @@ export interface ProcessGridOptions {
  *
  * @example
  * ```ts
- * import { ProcessGrid } from "./process_grid.ts";
+ * import { ProcessGrid } from "@distmath/distmath";
  * const grid = new ProcessGrid({ shape: [2, 3], layout: "column-major" });
  * console.assert(grid.rank([1, 0]) === 1);
  * console.assert(grid.coordinates(2)?.join() === "0,1");

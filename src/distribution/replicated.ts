@@ -65,7 +65,7 @@ export class ReplicatedDistribution extends Distribution {
  *
  * @example
  * ```ts
- * import { Replicated } from "./replicated.ts";
+ * import { Replicated } from "@distmath/distmath";
  * const bound = Replicated.bind([2, 2], 3);
  * console.assert(bound.owners([1, 1]).join() === "0,1,2");
  * ```

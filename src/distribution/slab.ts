@@ -18,7 +18,7 @@ import { ProcessGrid } from "./process_grid.ts";
  *
  * @example
  * ```ts
- * import { Slab } from "./slab.ts";
+ * import { Slab } from "@distmath/distmath";
  * const columns = Slab.Y.bind([4, 5], 2);
  * console.assert(columns.localShape(0).join() === "4,3");
  * console.assert(String(columns) === "Slab.Y");

@@ -15,7 +15,7 @@ import type { ProcessGrid } from "./process_grid.ts";
  *
  * @example
  * ```ts
- * import { BlockCyclic, ProcessGrid, Sliced } from "./mod.ts";
+ * import { BlockCyclic, ProcessGrid, Sliced } from "@distmath/distmath";
  * const whole = new BlockCyclic(new ProcessGrid({ shape: [2] }), [2]).bind([8], 2);
  * const part = whole.slice([[1, 6]]);
  * console.assert(part instanceof Sliced);

@@ -20,18 +20,6 @@ export type Words = readonly (bigint | number)[];
 
 /**
  * A program of kernels, each `extern "C" __global__ void name(const Parameters p)` with one struct of 8-byte fields.
- *
- * @example
- * ```ts no-eval
- * import { initialize } from "../runtime/initialize.ts";
- * import { Program } from "./program.ts";
- *
- * const { stream } = initialize({ device: 0 });
- * const program = new Program("example", `
- *   struct Parameters { long long* target; long long value; };
- *   extern "C" __global__ void store(const Parameters p) { *p.target = p.value; }`);
- * program.launch("store", stream!, 1, [0x7f0000000000n, 42n]);
- * ```
  */
 export class Program {
   /** The name, for messages. */

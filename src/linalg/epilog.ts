@@ -185,7 +185,7 @@ export function gradientName(epilog: Epilog): "dreluBgrad" | "dgeluBgrad" {
  *
  * @example
  * ```ts
- * import { reluAuxShape } from "./epilog.ts";
+ * import { reluAuxShape } from "@distmath/distmath";
  * console.assert(reluAuxShape(130, 7).join() === "32,7"); // 130 bits are 17 bytes
  * ```
  */
@@ -198,7 +198,7 @@ export function reluAuxShape(rows: number, columns: number): [number, number] {
  *
  * @example
  * ```ts
- * import { geluAuxShape } from "./epilog.ts";
+ * import { geluAuxShape } from "@distmath/distmath";
  * console.assert(geluAuxShape(130, 7).join() === "136,7");
  * ```
  */

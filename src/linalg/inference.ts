@@ -33,7 +33,7 @@ function divided(distribution: Distribution): Divided {
  *
  * @example
  * ```ts
- * import { inferDistribution, Slab } from "../../mod.ts";
+ * import { inferDistribution, Slab } from "@distmath/distmath";
  * const operations = { a: { transpose: true, conjugate: false }, b: { transpose: false, conjugate: false } };
  * const [a, b] = [Slab.Y.bind([1024, 128], 2), Slab.Y.bind([1024, 512], 2)];
  * console.assert(inferDistribution(a, b, operations, [128, 512], 2).equals(Slab.X));

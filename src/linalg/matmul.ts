@@ -18,7 +18,7 @@ import type { MatmulOptions } from "./options.ts";
  *
  * @example
  * ```ts
- * import { DistributedArray, initialize, matmul, Slab } from "../../mod.ts";
+ * import { DistributedArray, initialize, matmul, Slab } from "@distmath/distmath";
  *
  * using runtime = initialize();
  * const a = DistributedArray.random(runtime, [1024, 128], Slab.Y, { dtype: "float32" });

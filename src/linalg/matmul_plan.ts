@@ -111,7 +111,7 @@ interface Planned {
  *
  * @example
  * ```ts
- * import { DistributedArray, initialize, Matmul, Slab } from "../../mod.ts";
+ * import { DistributedArray, initialize, Matmul, Slab } from "@distmath/distmath";
  *
  * using runtime = initialize();
  * const a = DistributedArray.random(runtime, [64, 32], Slab.X, { dtype: "float32" });

@@ -101,7 +101,7 @@ export interface TraddOptions extends GeaddOptions {
  *
  * @example
  * ```ts no-eval
- * import { DistributedArray, initialize, Slab, trsm } from "../../mod.ts";
+ * import { DistributedArray, initialize, Slab, trsm } from "@distmath/distmath";
  *
  * using runtime = initialize();
  * using a = DistributedArray.generate(runtime, [4, 4], Slab.X, (i, j) => i >= j ? 1 : 0);
@@ -129,7 +129,7 @@ export function trsm(a: DistributedArray, b: DistributedArray, options: Triangul
  *
  * @example
  * ```ts no-eval
- * import { DistributedArray, initialize, Slab, trmm } from "../../mod.ts";
+ * import { DistributedArray, initialize, Slab, trmm } from "@distmath/distmath";
  *
  * using runtime = initialize();
  * using a = DistributedArray.full(runtime, [4, 4], Slab.X, 1);
@@ -155,7 +155,7 @@ export function trmm(a: DistributedArray, b: DistributedArray, options: Triangul
  *
  * @example
  * ```ts no-eval
- * import { DistributedArray, initialize, Slab, syrk } from "../../mod.ts";
+ * import { DistributedArray, initialize, Slab, syrk } from "@distmath/distmath";
  *
  * using runtime = initialize();
  * using a = DistributedArray.full(runtime, [4, 8], Slab.X, 1);
@@ -179,7 +179,7 @@ export function syrk(a: DistributedArray, options: RankKOptions = {}): Distribut
  *
  * @example
  * ```ts no-eval
- * import { DistributedArray, initialize, Slab, herk } from "../../mod.ts";
+ * import { DistributedArray, herk, initialize, Slab } from "@distmath/distmath";
  *
  * using runtime = initialize();
  * using a = DistributedArray.full(runtime, [4, 8], Slab.X, [0, 1], { dtype: "complex128" });
@@ -201,7 +201,7 @@ export function herk(a: DistributedArray, options: RankKOptions = {}): Distribut
  *
  * @example
  * ```ts no-eval
- * import { DistributedArray, initialize, Slab, symm } from "../../mod.ts";
+ * import { DistributedArray, initialize, Slab, symm } from "@distmath/distmath";
  *
  * using runtime = initialize();
  * using a = DistributedArray.full(runtime, [4, 4], Slab.X, 1);
@@ -235,7 +235,7 @@ export function symm(a: DistributedArray, b: DistributedArray, options: SymmOpti
  *
  * @example
  * ```ts no-eval
- * import { DistributedArray, initialize, Slab, geadd } from "../../mod.ts";
+ * import { DistributedArray, geadd, initialize, Slab } from "@distmath/distmath";
  *
  * using runtime = initialize();
  * using a = DistributedArray.full(runtime, [2, 4], Slab.X, 1);
@@ -259,7 +259,7 @@ export function geadd(a: DistributedArray, options: GeaddOptions = {}): Distribu
  *
  * @example
  * ```ts no-eval
- * import { DistributedArray, initialize, Slab, tradd } from "../../mod.ts";
+ * import { DistributedArray, initialize, Slab, tradd } from "@distmath/distmath";
  *
  * using runtime = initialize();
  * using a = DistributedArray.full(runtime, [4, 4], Slab.X, 1);

@@ -87,7 +87,7 @@ export class MatrixQualifiers implements Iterable<MatrixQualifierRecord> {
  *
  * @example
  * ```ts
- * import { matrixQualifiers } from "./qualifiers.ts";
+ * import { matrixQualifiers } from "@distmath/distmath";
  * const qualifiers = matrixQualifiers(3);
  * qualifiers[0].isTranspose = true;
  * console.assert(new Int8Array(qualifiers.buffer).join() === "1,0,0,0,0,0");
@@ -107,7 +107,7 @@ export function matrixQualifiers(length = 3): MatrixQualifiers {
  *
  * @example
  * ```ts
- * import { matrixQualifiers, qualifiersObject } from "./qualifiers.ts";
+ * import { matrixQualifiers, qualifiersObject } from "@distmath/distmath";
  * console.assert(qualifiersObject(matrixQualifiers(2)).a?.isTranspose === false);
  * ```
  */
@@ -125,7 +125,7 @@ export function qualifiersObject(packed: MatrixQualifiers): Qualifiers {
  *
  * @example
  * ```ts
- * import { packQualifiers } from "./qualifiers.ts";
+ * import { packQualifiers } from "@distmath/distmath";
  * console.assert(packQualifiers({ b: { isTranspose: true } })[1].isTranspose);
  * ```
  */

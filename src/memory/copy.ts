@@ -51,9 +51,7 @@ function copyAsync(target: bigint, source: bigint, bytes: number, kind: CudaMemc
  *
  * @example
  * ```ts no-eval
- * import { initialize } from "../runtime/initialize.ts";
- * import { copyFromDevice, copyToDevice } from "./copy.ts";
- * import { DeviceBuffer } from "./device.ts";
+ * import { copyFromDevice, copyToDevice, DeviceBuffer, initialize } from "@distmath/distmath";
  *
  * const { stream } = initialize({ device: 0 });
  * using buffer = new DeviceBuffer(stream!, 32);

@@ -38,8 +38,7 @@ const dropped = new FinalizationRegistry<Dropped>(({ address, stream, key }) => 
  *
  * @example
  * ```ts no-eval
- * import { initialize } from "../runtime/initialize.ts";
- * import { DeviceBuffer } from "./device.ts";
+ * import { DeviceBuffer, initialize } from "@distmath/distmath";
  *
  * using runtime = initialize({ device: 0 });
  * using buffer = new DeviceBuffer(runtime.stream!, 1024);
@@ -135,8 +134,7 @@ function freeAsync(address: bigint, stream: Stream): void {
  *
  * @example
  * ```ts no-eval
- * import { initialize } from "../runtime/initialize.ts";
- * import { MemoryPool } from "./device.ts";
+ * import { initialize, MemoryPool } from "@distmath/distmath";
  *
  * using runtime = initialize({ device: 0 });
  * using pool = new MemoryPool(runtime.stream!.device);

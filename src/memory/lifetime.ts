@@ -72,7 +72,7 @@ export function noteFree(key: AllocationKey): void {
  *
  * @example
  * ```ts
- * import { liveAllocations } from "./lifetime.ts";
+ * import { liveAllocations } from "@distmath/distmath";
  * for (const { kind, bytes, place } of liveAllocations()) console.log(kind, bytes, place);
  * ```
  */

@@ -12,8 +12,7 @@ import { type AllocationKey, noteAllocation, noteFree, Origin } from "./lifetime
  *
  * @example
  * ```ts no-eval
- * import { initialize } from "../runtime/initialize.ts";
- * import { PinnedBuffer } from "./pinned.ts";
+ * import { initialize, PinnedBuffer } from "@distmath/distmath";
  *
  * using runtime = initialize({ device: 0 });
  * using staging = new PinnedBuffer(2 ** 20);

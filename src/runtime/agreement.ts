@@ -157,8 +157,7 @@ function judge(reports: readonly Report[], ownError: unknown): Error | null {
  *
  * @example
  * ```ts
- * import { agree } from "./agreement.ts";
- * import { Communicator } from "./communicator.ts";
+ * import { agree, Communicator } from "@distmath/distmath";
  * const subject = { communicator: Communicator.world(), checks: "collective" } as const;
  * agree(subject, "scale", () => ({ factor: 2 }));
  * ```
@@ -216,8 +215,7 @@ function areAlike(communicator: Communicator, text: string, hasFailed: boolean):
  *
  * @example
  * ```ts
- * import { exchange } from "./agreement.ts";
- * import { Communicator } from "./communicator.ts";
+ * import { Communicator, exchange } from "@distmath/distmath";
  * const subject = { communicator: Communicator.world(), checks: "collective" } as const;
  * const hosts = exchange(subject, "hosts", () => Deno.build.arch);
  * console.assert(hosts.length === subject.communicator.size);

@@ -91,7 +91,7 @@ export type {
  *
  * @example
  * ```ts
- * import { Communicator } from "./communicator.ts";
+ * import { Communicator } from "@distmath/distmath";
  * const world = Communicator.world();
  * const sum = world.allReduce(new Float64Array([world.rank]));
  * console.assert(sum[0] === world.size * (world.size - 1) / 2);

@@ -18,7 +18,7 @@ let count: number | undefined;
  *
  * @example
  * ```ts
- * import { Device } from "./device.ts";
+ * import { Device } from "@distmath/distmath";
  * for (let ordinal = 0; ordinal < Device.count(); ordinal++) {
  *   using device = new Device(ordinal);
  *   console.log(device.name, device.computeCapability.join("."), device.memoryBytes);

@@ -111,7 +111,7 @@ function moduleVersion(): string | null {
  *
  * @example
  * ```ts
- * import { findGpuDriver } from "./gpu_report.ts";
+ * import { findGpuDriver } from "@distmath/distmath";
  * console.log(findGpuDriver()?.cuda ?? "no driver");
  * ```
  */
@@ -184,7 +184,7 @@ function reasonOf(error: unknown): string {
  *
  * @example
  * ```ts
- * import { inspectGpus } from "./gpu_report.ts";
+ * import { inspectGpus } from "@distmath/distmath";
  * const { devices, links, libraries } = inspectGpus();
  * for (const { name, version } of libraries) console.log(name, version);
  * console.log(devices.length, links.every(({ kind }) => kind === "nvlink"));

@@ -17,7 +17,7 @@ import type { Stream } from "./stream.ts";
  *
  * @example
  * ```ts no-eval
- * import { DistributedArray, Graph, initialize, Matmul, Slab } from "../../mod.ts";
+ * import { DistributedArray, Graph, initialize, Matmul, Slab } from "@distmath/distmath";
  *
  * using runtime = initialize({ device: 0 });
  * const [a, b, c] = [Slab.X, Slab.Y, Slab.X].map((slab) => DistributedArray.full(runtime, [64, 64], slab, 1));

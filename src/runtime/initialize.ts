@@ -69,7 +69,7 @@ let current: Runtime | undefined;
  *
  * @example
  * ```ts
- * import { initialize } from "./initialize.ts";
+ * import { initialize } from "@distmath/distmath";
  * using runtime = initialize({ device: "cpu", threads: 1 });
  * console.log(`rank ${runtime.rank} of ${runtime.size}`);
  * ```
@@ -104,7 +104,7 @@ export function initialize(options: InitializeOptions = {}): Runtime {
  *
  * @example
  * ```ts
- * import { currentRuntime, initialize } from "./initialize.ts";
+ * import { currentRuntime, initialize } from "@distmath/distmath";
  * using runtime = initialize({ device: "cpu" });
  * console.assert(currentRuntime() === runtime);
  * ```

@@ -59,7 +59,7 @@ function pause(tries: number): Promise<void> {
  *
  * @example
  * ```ts
- * import { Communicator } from "./communicator.ts";
+ * import { Communicator } from "@distmath/distmath";
  * const self = Communicator.self();
  * const into = new Float64Array(2);
  * const received = self.ireceive(into, 0);

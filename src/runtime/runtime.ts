@@ -76,7 +76,7 @@ let queued = 0;
  *
  * @example
  * ```ts
- * import { initialize } from "./initialize.ts";
+ * import { initialize } from "@distmath/distmath";
  * using runtime = initialize({ device: "cpu" });
  * console.assert(runtime.rank < runtime.size && runtime.device.kind === "cpu");
  * ```

@@ -23,7 +23,7 @@ const known = new WeakMap<Agreeing["communicator"], NcclCommunicator>();
  *
  * @example
  * ```ts no-eval
- * import { initialize } from "../../mod.ts";
+ * import { initialize } from "@distmath/distmath";
  * using runtime = initialize();
  * const nccl = runtime.nccl();
  * console.log(nccl.handle, nccl.version);

@@ -26,8 +26,7 @@ export interface EventOptions {
  *
  * @example
  * ```ts
- * import { Device } from "./device.ts";
- * import { Stream } from "./stream.ts";
+ * import { Device, Stream } from "@distmath/distmath";
  * if (Device.count() > 0) {
  *   const device = new Device(0);
  *   device.makeCurrent();
@@ -100,8 +99,7 @@ export class Stream implements Disposable {
  *
  * @example
  * ```ts no-eval
- * import { Device } from "./device.ts";
- * import { Event, Stream } from "./stream.ts";
+ * import { Device, Event, Stream } from "@distmath/distmath";
  * const device = new Device(0);
  * device.makeCurrent();
  * using stream = new Stream(device);

@@ -31,12 +31,6 @@ const encoder = new TextEncoder();
 
 /**
  * Run something that waits for other ranks under the time limit, and under this name; just runs it if there is no limit.
- *
- * @example
- * ```ts
- * import { watch } from "./watchdog.ts";
- * console.assert(watch("an addition", () => 1 + 1) === 2);
- * ```
  */
 export function watch<T>(name: string, call: () => T): T {
   if (!state) return call();

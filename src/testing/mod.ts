@@ -3,7 +3,7 @@
  *
  * @example
  * ```ts no-eval
- * import { clusterTest } from "./mod.ts";
+ * import { clusterTest } from "@distmath/distmath/testing";
  *
  * clusterTest("allReduce() sums over the ranks", (runtime) => {
  *   const [sum] = runtime.communicator.allReduce(new Float64Array([1]));
@@ -48,7 +48,7 @@ let outcomes: Communicator | undefined;
  *
  * @example
  * ```ts
- * import { testRuntime } from "./mod.ts";
+ * import { testRuntime } from "@distmath/distmath/testing";
  * console.assert(testRuntime() === testRuntime());
  * ```
  */
@@ -68,7 +68,7 @@ export function testRuntime(options: InitializeOptions = {}): Runtime {
  *
  * @example
  * ```ts no-eval
- * import { clusterTest } from "./mod.ts";
+ * import { clusterTest } from "@distmath/distmath/testing";
  * clusterTest("barrier() returns", { ranks: [2, 4] }, (runtime) => runtime.communicator.barrier());
  * ```
  */
@@ -155,7 +155,7 @@ export type ErrorClass<E extends Error> = abstract new (...values: any[]) => E;
  *
  * @example
  * ```ts
- * import { assertThrowsEverywhere, testRuntime } from "./mod.ts";
+ * import { assertThrowsEverywhere, testRuntime } from "@distmath/distmath/testing";
  * const runtime = testRuntime();
  * assertThrowsEverywhere(runtime, () => runtime.communicator.broadcast(new Int8Array(1), { root: 99 }), RangeError, "99");
  * ```

@@ -1,5 +1,5 @@
 /** Every example in the documentation comments runs: those that start MPI each in a process of its own. */
-import { assertEquals } from "@std/assert";
+import { assert, assertEquals } from "@std/assert";
 import { finish, root, start } from "./command.ts";
 
 interface Example {
@@ -26,6 +26,18 @@ function examplesIn(file: string): Example[] {
 
 const examples = ["mod.ts", ...["ffi", "src", "scripts"].flatMap((folder) => [...sourceFiles(folder)])]
   .flatMap(examplesIn);
+
+const { name: packageName, exports: entryPoints } = JSON.parse(Deno.readTextFileSync(`${root}deno.json`));
+const specifiers = Object.keys(entryPoints).map((path) => packageName + path.slice(1));
+
+Deno.test("examples can be pasted: they import the package's entry points only", () => {
+  assert(examples.length > 50);
+  for (const { file, place, text } of examples) {
+    for (const [, specifier] of text.matchAll(/\bfrom "([^"]+)"/g)) {
+      assert(specifiers.includes(specifier), `${file}${place}: "${specifier}" is none of ${specifiers.join(", ")}`);
+    }
+  }
+});
 
 /** Examples that open a library. */
 const needsProcess = ({ text }: Example) =>

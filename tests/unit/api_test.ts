@@ -71,3 +71,11 @@ Deno.test("matmul has the options", () => {
   assertEquals(RESET_OPTION_KEYS, ["a", "b", "c", "alpha", "beta", "quantizationScales", "epilogInputs"]);
   assertEquals(EPILOG_INPUT_KEYS, ["bias", "reluAux", "geluAux", "auxQuantizationScale"]);
 });
+
+Deno.test("what is exported is exported under the name that its signatures show", () => {
+  const root = new URL("../../", import.meta.url);
+  for (const folder of ["runtime", "memory", "distribution", "array", "linalg"]) {
+    const text = Deno.readTextFileSync(new URL(`src/${folder}/mod.ts`, root));
+    assertEquals([...text.matchAll(/\w+ as \w+/g)].map(([name]) => name), [], folder);
+  }
+});
