@@ -34,6 +34,7 @@ const LIBC_SYMBOLS = {
 } as const satisfies Deno.ForeignLibraryInterface;
 
 let libc: Deno.DynamicLibrary<typeof LIBC_SYMBOLS>["symbols"] | undefined;
+let openedFile: string | undefined;
 
 function openLibc(): Deno.DynamicLibrary<typeof LIBC_SYMBOLS>["symbols"] {
   return libc = libcFunctions(LIBC_SYMBOLS);
@@ -50,7 +51,9 @@ export function libcFunctions<const S extends Deno.ForeignLibraryInterface>(
   const reasons: string[] = [];
   for (const path of LIBC_CANDIDATES) {
     try {
-      return Deno.dlopen(path, symbols).symbols;
+      const { symbols: functions } = Deno.dlopen(path, symbols);
+      openedFile = path;
+      return functions;
     } catch (error) {
       reasons.push(`${path}: ${error instanceof Error ? error.message : error}`);
     }
@@ -60,6 +63,12 @@ export function libcFunctions<const S extends Deno.ForeignLibraryInterface>(
       reasons.join("\n  ")
     }`,
   );
+}
+
+/** The file of the C library, which can be opened. */
+export function libcFile(): string {
+  if (openedFile === undefined) openLibc();
+  return openedFile!;
 }
 
 /** The address of the first byte of a typed array or ArrayBuffer. It keeps nothing alive: hold on to the buffer. */

@@ -5,7 +5,8 @@
  */
 import { libcFunctions } from "./memory.ts";
 
-const SYMBOLS = {
+/** What ends a process from any thread. Source: libc. */
+export const LAST_WORDS = {
   write: { parameters: ["i32", /* int fd */ "buffer", /* const void* buf */ "usize" /* count */], result: "isize" },
   _exit: { parameters: ["i32" /* int status */], result: "void" },
 } as const satisfies Deno.ForeignLibraryInterface;
@@ -19,7 +20,7 @@ const STANDARD_ERROR = 2;
 export function exitImmediately(code: number, line: string): never {
   const bytes = new TextEncoder().encode(line + "\n");
   try {
-    const { write, _exit } = libcFunctions(SYMBOLS);
+    const { write, _exit } = libcFunctions(LAST_WORDS);
     write(STANDARD_ERROR, bytes, BigInt(bytes.length));
     _exit(code);
   } catch {

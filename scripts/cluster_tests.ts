@@ -7,7 +7,7 @@ import { relative } from "node:path";
 import { runFiltered } from "./boilerplate.ts";
 import { describeLauncher, findLauncher, type Launcher, parseTag } from "./launcher.ts";
 import { count, type Counts, type FileResult, junit, listRanks, mergeRanks, summary } from "./merge.ts";
-import { parsePlace, type Place, scriptOfUser } from "./run.ts";
+import { parsePlace, type Place, scriptOfUser, testModule } from "./run.ts";
 import { TapReader } from "./tap.ts";
 import {
   CommandError,
@@ -63,6 +63,7 @@ export async function runTestFile(
   ranks: number,
   { hosts, timeoutSeconds, filter, env, denoFlags = [] }: TestSettings = {},
 ): Promise<FileResult> {
+  using module = testModule(file, hosts);
   const readers = Array.from({ length: ranks }, () => new TapReader());
   const output: string[] = [];
   const take = (line: string) => {
@@ -86,7 +87,7 @@ export async function runTestFile(
       `--preload=${scriptAddress("test_output.ts")}`,
       ...denoFlags,
       ...filter === undefined ? [] : ["--filter", filter],
-      file,
+      module.path,
     ],
     onLine: (_stream, line) => take(line),
   });
@@ -125,7 +126,8 @@ export function printFile({ file, ranks, tests, seconds }: FileResult, { heading
 /** The types of all files, checked once instead of on every rank. */
 async function checkTypes(files: readonly string[]): Promise<void> {
   const { success } = await new Deno.Command(Deno.execPath(), {
-    args: ["check", "--quiet", ...files],
+    // As "-A" on the ranks, which allows every host.
+    args: ["check", "--quiet", "--allow-import", ...files],
     stdin: "null",
     stdout: "inherit",
     stderr: "inherit",

@@ -73,12 +73,24 @@ export async function runVisibly(launcher: Launcher, job: Omit<JobOptions, "onLi
   return result;
 }
 
+const isTest = (script: string) => /_test\.[cm]?[jt]sx?$/.test(script);
+
 /** The program that starts a script, or a test file, on a rank. */
 export function startScript(script: string, args: readonly string[]): string[] {
   // Types are checked by "deno check", once and not on every rank.
-  return /_test\.[cm]?[jt]sx?$/.test(script)
+  return isTest(script)
     ? [Deno.execPath(), "test", "-A", "--no-check", script, ...args.length > 0 ? ["--", ...args] : []]
     : denoRun(script, args);
+}
+
+/** A test file as "deno test" takes it, which takes files only: for a URL one that imports it, and is removed in the end. */
+export function testModule(address: string, hosts: Place["hosts"]): { path: string } & Disposable {
+  if (!/^(https?|jsr|npm):/.test(address)) return { path: address, [Symbol.dispose]: () => {} };
+  if (hosts) throw new CommandError(`with --hosts, tests are started from a file that each host has, not ${address}`);
+  const folder = Deno.makeTempDirSync({ prefix: "distmath-" });
+  const path = `${folder}/url_test.ts`;
+  Deno.writeTextFileSync(path, `import ${JSON.stringify(address)};\n`);
+  return { path, [Symbol.dispose]: () => Deno.removeSync(folder, { recursive: true }) };
 }
 
 /** The address of a script that the user named: a URL as it is, or the path of a file that exists. */
@@ -104,7 +116,9 @@ export async function run(args: string[]): Promise<number> {
   if (script === undefined) throw new CommandError(`run needs a script; see "run --help"`);
   const ranks = parseCount(values.ranks, "-n");
   const place = parsePlace(values);
-  const program = startScript(scriptOfUser(script), rest);
+  const address = scriptOfUser(script);
+  using module = isTest(address) ? testModule(address, place.hosts) : undefined;
+  const program = startScript(module?.path ?? address, rest);
   const launcher = await findLauncher(values.mpirun);
   const job = { ranks, ...place, program, cwd: userPath("."), isInteractive: true };
   const { code } = await runVisibly(launcher, job);

@@ -2,13 +2,22 @@
  * Threads that copy between host memory and pinned staging memory. One core copies at a fraction of a GPU's link, so that
  * several are needed to keep it busy.
  *
- * Main thread and workers share counters. Chunks are numbered through all copies of the process, so that a worker that
+ * Main thread and others share counters. Chunks are numbered through all copies of the process, so that a thread that
  * comes late never mistakes a chunk of the next copy for one of the last.
  *
  * @module
  */
-import { copyBetweenAddresses } from "../../ffi/memory.ts";
+import { libcFunctions } from "../../ffi/memory.ts";
 import { launcher } from "../../ffi/mpi/mod.ts";
+import { startThread } from "../../ffi/thread.ts";
+import {
+  COPY_SYMBOLS,
+  copyForEver,
+  type CopyFunctions,
+  copyNextChunk,
+  type CrewState,
+  type Shared,
+} from "./copy_thread.ts";
 
 /** Bytes that are copied at once. */
 export const CHUNK_BYTES = 2 ** 21;
@@ -23,57 +32,22 @@ export const SLOTS = 32;
 const SENDERS = 8;
 const FETCHERS = 15;
 
-/** What the main thread and the workers share. */
-export interface CrewState {
-  /** At the positions NEXT, LIMIT, READY and CREW. */
-  counters: Int32Array<SharedArrayBuffer>;
-  /** For each slot, one more than the chunk that was copied from or to it last. */
-  done: Int32Array<SharedArrayBuffer>;
-  /** The current copy: host address, staging address, bytes, first chunk, 1 if it is from the host. */
-  job: BigInt64Array<SharedArrayBuffer>;
-}
-
-/** What a worker is given. */
-export interface CrewMember {
-  /** What all share. */
-  state: CrewState;
-  /** Its number, from 0 on. */
-  worker: number;
-}
-
-/** The position in {@linkcode CrewState}'s counters of the next chunk to be copied. */
-export const NEXT = 0;
-/** Chunks that may be copied by now. */
-export const LIMIT = 1;
-/** Workers that have started. */
-export const READY = 2;
-/** Workers that help with the current copy. */
-export const CREW = 3;
-
-/** Copy the next chunk, if there is one; returns whether there was. */
-export function copyNextChunk({ counters, done, job }: CrewState): boolean {
-  const chunk = Atomics.load(counters, NEXT);
-  if (chunk >= Atomics.load(counters, LIMIT)) return false;
-  if (Atomics.compareExchange(counters, NEXT, chunk, chunk + 1) !== chunk) return true;
-  const [host, staging, bytes, first, isFromHost] = job;
-  const index = chunk - Number(first);
-  const start = index * CHUNK_BYTES;
-  const length = Math.min(CHUNK_BYTES, Number(bytes) - start);
-  const slot = index % SLOTS;
-  const [inHost, inStaging] = [host + BigInt(start), staging + BigInt(slot * CHUNK_BYTES)];
-  if (isFromHost) copyBetweenAddresses(inStaging, inHost, length);
-  else copyBetweenAddresses(inHost, inStaging, length);
-  Atomics.store(done, slot, chunk + 1);
-  return true;
+function sharedNumber(): Shared {
+  return new Int32Array(new SharedArrayBuffer(4));
 }
 
 /** The threads of this process, the main one included. */
 export class CopyCrew {
   readonly #state: CrewState = {
-    counters: new Int32Array(new SharedArrayBuffer(16)),
+    next: sharedNumber(),
+    limit: sharedNumber(),
+    ready: sharedNumber(),
+    crew: sharedNumber(),
     done: new Int32Array(new SharedArrayBuffer(4 * SLOTS)),
     job: new BigInt64Array(new SharedArrayBuffer(40)),
+    chunkBytes: CHUNK_BYTES,
   };
+  readonly #libc: CopyFunctions = libcFunctions(COPY_SYMBOLS);
   #hasStarted = false;
   #first = 0;
 
@@ -81,29 +55,26 @@ export class CopyCrew {
   start(): void {
     if (this.#hasStarted) return;
     this.#hasStarted = true;
-    // Loaded here, as in the watchdog: scripts on CPUs do without.
-    const { Worker } = globalThis.process.getBuiltinModule("node:worker_threads");
     const cores = Math.floor(navigator.hardwareConcurrency / (launcher()?.localSize ?? 1)) - 1;
-    for (let worker = 0; worker < Math.min(FETCHERS, cores); worker++) {
-      const workerData: CrewMember = { state: this.#state, worker };
-      new Worker(new URL("./copy_worker.ts", import.meta.url), { workerData }).unref();
+    for (let member = 0; member < Math.min(FETCHERS, cores); member++) {
+      startThread(copyForEver, [copyNextChunk], { state: this.#state, member }, COPY_SYMBOLS);
     }
   }
 
   /** Begin a copy; the last one must have ended. */
   begin(host: bigint, staging: bigint, bytes: number, isFromHost: boolean): void {
-    const { counters, job } = this.#state;
-    this.#first = Atomics.load(counters, LIMIT);
+    const { limit, crew, job } = this.#state;
+    this.#first = Atomics.load(limit, 0);
     job.set([host, staging, BigInt(bytes), BigInt(this.#first), isFromHost ? 1n : 0n]);
-    Atomics.store(counters, CREW, isFromHost ? SENDERS : FETCHERS);
-    Atomics.notify(counters, CREW);
+    Atomics.store(crew, 0, isFromHost ? SENDERS : FETCHERS);
+    Atomics.notify(crew, 0);
   }
 
   /** Allow the first `chunks` chunks of this copy to be copied. */
   allow(chunks: number): void {
-    const { counters } = this.#state;
-    Atomics.store(counters, LIMIT, this.#first + chunks);
-    Atomics.notify(counters, LIMIT);
+    const { limit } = this.#state;
+    Atomics.store(limit, 0, this.#first + chunks);
+    Atomics.notify(limit, 0);
   }
 
   /** Whether a chunk of this copy was copied. */
@@ -113,6 +84,6 @@ export class CopyCrew {
 
   /** Copy a chunk on this thread if there are too few others: this thread has to keep the GPU busy. */
   help(): void {
-    if (Atomics.load(this.#state.counters, READY) < 2) copyNextChunk(this.#state);
+    if (Atomics.load(this.#state.ready, 0) < 2) copyNextChunk(this.#state, this.#libc);
   }
 }

@@ -35,7 +35,7 @@ export interface InitializeOptions {
   /**
    * End the job, with exit code 124, when a rank waits for others for longer than this in a call of MPI or ScaLAPACK; no
    * limit when left out. A routine of ScaLAPACK counts as a whole, with what it computes; a request that is awaited has no
-   * limit. Needs `--allow-read`.
+   * limit.
    */
   timeoutSeconds?: number;
   /**

@@ -1,26 +1,17 @@
 /**
  * A time limit on waiting for other ranks.
  *
- * A rank that waits in MPI runs no timers, so that a worker watches: before each native call that may wait, the rank
+ * A rank that waits in MPI runs no timers, so that a thread watches: before each native call that may wait, the rank
  * writes what it is about to do into shared memory, and counts the beginning and the end. When the end is longer in
- * coming than the limit, the worker says which rank waits where and ends the process with exit code 124, upon which the
+ * coming than the limit, the thread says which rank waits where and ends the process with exit code 124, upon which the
  * launcher ends the job.
  *
  * @module
  */
-import type { Worker as WorkerThread } from "node:worker_threads";
+import { LAST_WORDS } from "../../ffi/process.ts";
+import { startThread } from "../../ffi/thread.ts";
 import { callWaiting } from "../../ffi/waiting.ts";
-import { ConfigurationError } from "../errors.ts";
-
-/** What the watched thread and the watching worker share. */
-export interface WatchedState {
-  /** The calls begun and ended so far, odd during one; the length of `text`; the limit in ms; whether the worker is there. */
-  counters: Int32Array<SharedArrayBuffer>;
-  /** What is going on, in UTF-8. */
-  text: Uint8Array<SharedArrayBuffer>;
-  /** Who is watched. */
-  rank: number;
-}
+import { type WatchedState, watchForEver } from "./watchdog_thread.ts";
 
 const LONGEST_START_MILLISECONDS = 30_000;
 
@@ -55,7 +46,7 @@ function tell({ counters, text }: WatchedState): void {
   Atomics.store(counters, 1, encoder.encodeInto(now, text).written);
 }
 
-/** Start to watch this rank; a second call changes the limit. Needs permission to read the worker's file. */
+/** Start to watch this rank; a second call changes the limit. */
 export function startWatchdog(rank: number, timeoutSeconds: number): void {
   const milliseconds = Math.min(2 ** 31 - 1, Math.ceil(timeoutSeconds * 1000));
   if (state) return void Atomics.store(state.counters, 2, milliseconds);
@@ -63,22 +54,9 @@ export function startWatchdog(rank: number, timeoutSeconds: number): void {
   const text = new Uint8Array(new SharedArrayBuffer(1024));
   const watched: WatchedState = { counters, text, rank };
   counters[2] = milliseconds;
-  const worker = startWorker(watched);
-  worker.unref();
-  // A worker that is still being loaded watches nothing.
+  startThread(watchForEver, [], watched, LAST_WORDS);
+  // A thread that is still being started watches nothing.
   Atomics.wait(counters, 3, 0, LONGEST_START_MILLISECONDS);
   state = watched;
   callWaiting(watch);
-}
-
-/** A worker of Node's kind, since Deno's own keeps a script from ending. The module is loaded here: it takes 20 ms. */
-function startWorker(workerData: WatchedState): WorkerThread {
-  const { Worker } = globalThis.process.getBuiltinModule("node:worker_threads");
-  try {
-    return new Worker(new URL("./watchdog_worker.ts", import.meta.url), { workerData });
-  } catch (error) {
-    if (!(error instanceof Deno.errors.NotCapable)) throw error;
-    const hint = "timeoutSeconds needs permission to load its worker: add --allow-read (or --allow-import for a URL).";
-    throw new ConfigurationError(`${hint} ${error.message}`, { cause: error });
-  }
 }

@@ -29,6 +29,14 @@ for (const mpi of complete) {
     assertEquals(output.split("5,35,35,365").length - 1, 2, output);
   });
 
+  Deno.test(`timeoutSeconds takes no further permission [${mpi.name}]`, async () => {
+    const { list, environment } = folders(mpi);
+    const args = ["run", `--allow-ffi=${list}`, variables, `${root}tests/faults/fixtures/stuck.ts`, "barrier"];
+    const { code, output } = await runJob(mpi, 2, args, { environment });
+    assertEquals(code, 124, output);
+    assertStringIncludes(output, "rank 0 has waited for more than 1 s (timeoutSeconds) in MPI_Barrier");
+  });
+
   if (mpi.libraryPath === null) {
     Deno.test(`with libraries of the system --allow-ffi=<folders> is enough for a product [${mpi.name}]`, async () => {
       const { list, environment } = folders(mpi);

