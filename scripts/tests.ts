@@ -44,11 +44,14 @@ interface Stack {
 /** Cluster tests that need no ScaLAPACK. */
 const runtimeTests = /\/(communicator|agreement|initialize)_test\.ts$/;
 
+/** What the tests import is what it was: the packages' hashes are in the repository. */
+const locked = ["--lock=tests/deno.lock", "--frozen"];
+
 /** The checks of the repository, each one a test. */
 const checks: readonly (readonly [name: string, args: readonly string[]])[] = [
   ["formatting", ["fmt", "--check", "--quiet"]],
   ["lint, with the layering rule", ["lint", "--quiet"]],
-  ["types", ["check", "--quiet"]],
+  ["types", ["check", "--quiet", ...locked]],
   ["types of the examples in the documentation", [
     "check",
     "--quiet",
@@ -124,7 +127,7 @@ async function runPlain(
   return await timed(name, 1, async () => {
     const preload = `--preload=${scriptAddress("test_output.ts")}`;
     const { code, output } = await runDeno(
-      ["test", "-A", "--no-check", "--reporter=tap", preload, ...isParallel ? ["--parallel"] : [], ...files],
+      ["test", "-A", "--no-check", ...locked, "--reporter=tap", preload, ...isParallel ? ["--parallel"] : [], ...files],
       seconds,
     );
     const reader = new TapReader();
