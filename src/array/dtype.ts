@@ -453,6 +453,8 @@ function encodeFloat8(source: Uint32Array, target: Uint8Array, codes: Uint8Array
 
 const oneBits = new Uint16Array(1);
 const oneHalf = new Float16Array(oneBits.buffer);
+const oneDouble = new Float64Array(1);
+const oneSingle = new Float32Array(1);
 
 /**
  * The value of one float16, bfloat16 or float8 element, given its bits.
@@ -486,10 +488,11 @@ export function toFloat32(dtype: NarrowFloat, bits: number): number {
  */
 export function fromFloat32(dtype: NarrowFloat, value: number): number {
   if (dtype === "float16") {
-    oneHalf[0] = Math.fround(value);
+    oneHalf[0] = value;
     return oneBits[0];
   }
-  return Number(encode(dtype, Float32Array.of(value))[0]);
+  oneDouble[0] = value;
+  return Number(encode(dtype, roundToOdd(oneDouble, oneSingle))[0]);
 }
 
 // ---- between any two types ------------------------------------------------------------------------------------------
@@ -501,8 +504,8 @@ const narrowChunk = new Float32Array(CHUNK);
 /** The numbers of a typed array as float64, exact for all types but int64; complex ones as two numbers each. */
 export function toFloat64(dtype: DType, source: TypedArray, target: Float64Array<ArrayBuffer>): void {
   if (dtype === "int64") {
-    const integers = source as BigInt64Array;
-    for (let i = 0; i < integers.length; i++) target[i] = Number(integers[i]);
+    const halves = halvesOf(source as BigInt64Array<ArrayBuffer>);
+    for (let i = 0; i < source.length; i++) target[i] = halves[2 * i + 1] * 2 ** 32 + (halves[2 * i] >>> 0);
   } else if (isNarrowFloat(dtype)) {
     for (let start = 0; start < source.length; start += CHUNK) {
       const end = Math.min(start + CHUNK, source.length);
@@ -513,9 +516,44 @@ export function toFloat64(dtype: DType, source: TypedArray, target: Float64Array
   }
 }
 
+/** The lower and upper halves of 64-bit integers, without a bigint for each. */
+function halvesOf(integers: BigInt64Array<ArrayBuffer>): Int32Array<ArrayBuffer> {
+  return new Int32Array(integers.buffer, integers.byteOffset, integers.length * 2);
+}
+
+/**
+ * Integers as float64, to be rounded to a narrower type: whole numbers from 2^53 on lose their last eleven bits, and the
+ * next one is set if any of these was ("round to odd"). So what follows rounds as if it had all bits.
+ */
+function int64ToOdd(source: BigInt64Array<ArrayBuffer>, target: Float64Array<ArrayBuffer>): void {
+  const halves = halvesOf(source);
+  for (let i = 0; i < source.length; i++) {
+    const [lower, upper] = [halves[2 * i], halves[2 * i + 1]];
+    const isExact = (lower & 0x7ff) === 0 || upper >= -(2 ** 21) && upper < 2 ** 21;
+    target[i] = upper * 2 ** 32 + ((isExact ? lower : lower & ~0x7ff | 0x800) >>> 0);
+  }
+}
+
+/**
+ * Numbers as float32, of the two nearest the one that is odd unless one is exact: it stands for "something follows", so
+ * that rounding it to bfloat16 or float8 rounds as if it had all bits.
+ */
+function roundToOdd(source: Float64Array, target: Float32Array<ArrayBuffer>): Float32Array<ArrayBuffer> {
+  const bits = bitsOf(target);
+  for (let i = 0; i < source.length; i++) {
+    const value = source[i];
+    target[i] = value;
+    const rounded = target[i];
+    if (rounded === value || Number.isNaN(value)) continue;
+    if (Math.abs(rounded) > Math.abs(value)) bits[i]--;
+    bits[i] |= 1;
+  }
+  return target;
+}
+
 /**
  * Store float64 numbers as elements: rounded to nearest; for integers cut toward zero, kept inside the type's range, NaN
- * as 0. bfloat16 and float8 are rounded to float32 first.
+ * as 0.
  */
 export function fromFloat64(dtype: DType, source: Float64Array<ArrayBuffer>, target: TypedArray): void {
   if (dtype === "int64") {
@@ -530,8 +568,8 @@ export function fromFloat64(dtype: DType, source: Float64Array<ArrayBuffer>, tar
   } else if (isNarrowFloat(dtype) && dtype !== "float16") {
     for (let start = 0; start < source.length; start += CHUNK) {
       const part = source.subarray(start, Math.min(start + CHUNK, source.length));
-      narrowChunk.set(part);
-      encode(dtype, narrowChunk.subarray(0, part.length), target.subarray(start, start + part.length));
+      const rounded = roundToOdd(part, narrowChunk.subarray(0, part.length));
+      encode(dtype, rounded, target.subarray(start, start + part.length));
     }
   } else {
     (target as Float64Array).set(source);
@@ -554,7 +592,7 @@ export function integerRange(dtype: DType): readonly [number, number] {
 
 /** Without a bigint for each element: by its two halves. */
 function storeInt64(source: Float64Array, target: BigInt64Array<ArrayBuffer>): void {
-  const halves = new Int32Array(target.buffer, target.byteOffset, target.length * 2);
+  const halves = halvesOf(target);
   for (let i = 0; i < source.length; i++) {
     const value = Math.trunc(source[i]);
     if (value >= 2 ** 63) target[i] = 2n ** 63n - 1n;
@@ -569,8 +607,8 @@ function storeInt64(source: Float64Array, target: BigInt64Array<ArrayBuffer>): v
 /**
  * Convert elements from one type to another; the arrays are flat and hold equally many elements.
  *
- * Floating-point values are rounded to nearest, ties to even (to bfloat16 and float8 through float32). To integers they
- * are cut toward zero and kept inside the type's range, NaN becomes 0. Real becomes complex with a zero imaginary part.
+ * To floating-point types values are rounded once, to nearest, ties to even. To integers they are cut toward zero and kept
+ * inside the type's range, NaN becomes 0. Real becomes complex with a zero imaginary part.
  *
  * @throws {DTypeError} from complex to real, which would drop the imaginary parts.
  */
@@ -591,7 +629,8 @@ export function convert(from: DType, source: TypedArray, to: DType, target: Type
     for (let start = 0; start < source.length; start += CHUNK) {
       const part = source.subarray(start, Math.min(start + CHUNK, source.length));
       const values = chunk.subarray(0, part.length);
-      toFloat64(fromInfo.real, part, values);
+      if (from === "int64" && to !== "float64") int64ToOdd(part as BigInt64Array<ArrayBuffer>, values);
+      else toFloat64(fromInfo.real, part, values);
       fromFloat64(toInfo.real, values, target.subarray(start, start + part.length));
     }
   }

@@ -49,6 +49,7 @@ struct Format { int signBit, mantissaBits, bias, largest, infinity, overflow, na
 __device__ Format formatOf(int type) {
   if (type == E4M3) return { 0x80, 3, 7, 0x7e, -1, 0x7e, 0x7f };
   if (type == E5M2) return { 0x80, 2, 15, 0x7b, 0x7c, 0x7b, 0x7e };
+  if (type == BFLOAT16) return { 0x8000, 7, 127, 0x7f7f, 0x7f80, 0x7f80, 0x7fc0 };
   return { 0x8000, 10, 15, 0x7bff, 0x7c00, 0x7c00, 0x7e00 };
 }
 
@@ -79,12 +80,6 @@ __device__ int encode(double value, Format f) {
   return sign | (code > f.largest ? f.overflow : code);
 }
 
-__device__ u16 toBfloat16(float value) {
-  u32 bits = __float_as_uint(value);
-  return (bits & 0x7fffffff) > 0x7f800000 ? (u16)((bits >> 16) & 0x8000 | 0x7fc0)
-                                           : (u16)((bits + 0x7fff + ((bits >> 16) & 1)) >> 16);
-}
-
 __device__ double load(i64 address, int type, i64 i) {
   switch (type) {
     case FLOAT16: return decode(((const u16*)address)[i], formatOf(FLOAT16));
@@ -97,6 +92,14 @@ __device__ double load(i64 address, int type, i64 i) {
     case INT32: return (double)((const int*)address)[i];
     default: return (double)((const i64*)address)[i];
   }
+}
+
+// An integer of more than 53 bits loses the last eleven, and the next one is set if any of these was ("round to odd"): so
+// it is rounded as if it had all bits by what rounds it to a type narrower than double.
+__device__ double loadInt64ToOdd(i64 address, i64 i) {
+  i64 value = ((const i64*)address)[i];
+  bool isExact = (value & 0x7ff) == 0 || (value >= -(1LL << 53) && value < (1LL << 53));
+  return (double)(isExact ? value : (value & ~0x7ffLL) | 0x800);
 }
 
 // Cut toward zero, and kept inside the range; NaN becomes 0.
@@ -113,11 +116,10 @@ __device__ i64 toInt64(double value) {
 
 __device__ void store(i64 address, int type, i64 i, double value) {
   switch (type) {
-    case FLOAT16: ((u16*)address)[i] = (u16)encode(value, formatOf(FLOAT16)); break;
-    case BFLOAT16: ((u16*)address)[i] = toBfloat16((float)value); break;
+    case FLOAT16: case BFLOAT16: ((u16*)address)[i] = (u16)encode(value, formatOf(type)); break;
     case FLOAT32: ((float*)address)[i] = (float)value; break;
     case FLOAT64: ((double*)address)[i] = value; break;
-    case E4M3: case E5M2: ((u8*)address)[i] = (u8)encode((double)(float)value, formatOf(type)); break;
+    case E4M3: case E5M2: ((u8*)address)[i] = (u8)encode(value, formatOf(type)); break;
     case INT8: ((signed char*)address)[i] = (signed char)clamp(value, -128.0, 127.0); break;
     case UINT8: ((u8*)address)[i] = (u8)clamp(value, 0.0, 255.0); break;
     case INT32: ((int*)address)[i] = (int)clamp(value, -2147483648.0, 2147483647.0); break;
@@ -133,7 +135,9 @@ struct Conversion { i64 source, sourceType, target, targetType, count, isSpread;
 extern "C" __global__ void convert(const Conversion p) {
   i64 step = (i64)gridDim.x * blockDim.x;
   for (i64 i = (i64)blockIdx.x * blockDim.x + threadIdx.x; i < p.count; i += step) {
-    double value = load(p.source, (int)p.sourceType, i);
+    double value = p.sourceType == INT64 && p.targetType != FLOAT64
+      ? loadInt64ToOdd(p.source, i)
+      : load(p.source, (int)p.sourceType, i);
     if (p.isSpread) {
       store(p.target, (int)p.targetType, 2 * i, value);
       store(p.target, (int)p.targetType, 2 * i + 1, 0.0);
