@@ -47,13 +47,23 @@ export function describe(value: unknown): string {
     return isClass(value) ? `the class ${value.name}` : `the function ${value.name}`.trimEnd();
   }
   if (typeof value === "bigint") return `${value}n`;
-  if (typeof value === "string") return JSON.stringify(value.length > 80 ? `${value.slice(0, 80)}…` : value);
+  if (typeof value === "string") return quote(value);
   if (typeof value !== "object" || value === null) return String(value);
   if (Array.isArray(value)) return `[${value.slice(0, 8).map(describe).join(", ")}${value.length > 8 ? ", …" : ""}]`;
   const name = value.constructor?.name ?? "Object";
   return name === "Object"
     ? `an object with the keys [${Object.keys(value).join(", ")}]`
     : `${/^[AEIOU]/.test(name) ? "an" : "a"} ${name}`;
+}
+
+/** Text that somebody else wrote, in quotes: briefly, and so that a terminal shows it and obeys nothing in it. */
+export function quote(text: string): string {
+  const brief = JSON.stringify(text.length > 80 ? `${text.slice(0, 80)}…` : text);
+  // JSON escapes the other control characters; these begin escape sequences too, or turn the direction of text.
+  return brief.replace(
+    /[\x7f-\x9f\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069]/g,
+    (character) => `\\u${character.charCodeAt(0).toString(16).padStart(4, "0")}`,
+  );
 }
 
 /** Only a class has a prototype that cannot be replaced. */

@@ -304,7 +304,7 @@ export class DistributedArray implements Disposable {
       checkKeys(`the options of ${operation}`, options, [...ARRAY_KEYS, "localShape"]);
       checkDistribution(distribution);
       part = localPart(local, options);
-      memory = options.memory ?? (part.memory === "symmetric" ? part.memory : usualMemory(runtime));
+      ({ memory = part.memory === "symmetric" ? part.memory : usualMemory(runtime) } = options);
       checkOptions(runtime, { dtype: part.dtype, order: options.order ?? "C", memory });
       const { globalShape, size } = distribution;
       const boundTo = globalShape && { shape: globalShape, size };
@@ -351,7 +351,8 @@ export class DistributedArray implements Disposable {
     let root!: number;
     agreeWith(runtime, operation, () => {
       checkKeys(`the options of ${operation}`, options, [...ARRAY_KEYS, "root"]);
-      root = checkRank(options.root ?? 0, runtime.size, "root");
+      root = checkRank(options.root === undefined ? 0 : options.root, runtime.size, "root");
+      if (options.dtype !== undefined) dtypeInfo(options.dtype);
       return { root, dtype: options.dtype ?? null };
     });
     const isRoot = runtime.rank === root;
@@ -431,7 +432,7 @@ export class DistributedArray implements Disposable {
     let target!: LocalArray;
     this.#agree("gather", () => {
       checkKeys("the options of gather", options, ["root", "into"]);
-      to = checkRank(options.root ?? 0, runtime.size, "root");
+      to = checkRank(options.root === undefined ? 0 : options.root, runtime.size, "root");
       target = runtime.rank === to ? this.#whole("gather", options.into) : nothing(dtype, shape);
       return { root: to };
     });
@@ -904,7 +905,7 @@ function localPart(local: TypedArray | LocalArray, options: FromLocalOptions): L
     throw new ShapeError("A bare typed array has no shape: pass { localShape: [rows, columns] }, this rank's part.");
   }
   checkShape(localShape, "localShape");
-  const kind = dtype ?? usualDType(local);
+  const kind = dtype === undefined ? usualDType(local) : dtype;
   const count = elementCount(kind, local);
   if (count !== sizeOfShape(localShape)) {
     throw new ShapeError(

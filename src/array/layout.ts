@@ -17,21 +17,29 @@ export function sizeOfShape(shape: readonly number[]): number {
   return shape.reduce((product, extent) => product * extent, 1);
 }
 
+/** The most dimensions that an array may have: as many as NumPy's. */
+export const MOST_DIMENSIONS = 64;
+
 /**
- * Refuse what is not a shape: extents must be whole numbers from 0, and the size below 2^53.
+ * Refuse what is not a shape: at most 64 extents, whole numbers from 0, and a size below 2^53.
  *
  * @throws {TypeError} if it is not an array of numbers.
- * @throws {ShapeError} if an extent is negative or a fraction, or the array is too large to be counted.
+ * @throws {ShapeError} if an extent is negative or a fraction, there are too many, or the array is too large to be counted.
  */
 export function checkShape(shape: readonly number[], what = "The shape"): void {
   if (!Array.isArray(shape) || !shape.every((extent) => typeof extent === "number")) {
     throw new TypeError(`${what} must be an array of numbers such as [128, 64], not ${describe(shape)}.`);
   }
   if (shape.length === 0 || !shape.every((extent) => Number.isInteger(extent) && extent >= 0)) {
-    throw new ShapeError(`${what} is [${shape}], but needs at least one extent, and whole numbers from 0.`);
+    throw new ShapeError(`${what} is ${describe(shape)}, but needs at least one extent, and whole numbers from 0.`);
+  }
+  if (shape.length > MOST_DIMENSIONS) {
+    throw new ShapeError(
+      `${what} has ${shape.length} dimensions; arrays have at most ${MOST_DIMENSIONS}, as in NumPy.`,
+    );
   }
   if (!Number.isSafeInteger(sizeOfShape(shape))) {
-    throw new ShapeError(`${what} [${shape}] has more than 2^53 elements.`);
+    throw new ShapeError(`${what}, ${describe(shape)}, has more than 2^53 elements.`);
   }
 }
 

@@ -6,6 +6,7 @@
  * @module
  */
 import { ConfigurationError, DTypeError } from "../errors.ts";
+import { describe, quote } from "../options.ts";
 import { type DType, dtypeInfo, dtypes } from "./dtype.ts";
 import { checkShape, type Order } from "./layout.ts";
 
@@ -74,7 +75,7 @@ export function parseNpyHeader(bytes: Uint8Array): NpyHeader {
   const { descr, fortran_order: isFortran, shape } = fields;
   if (fields.size !== 3 || descr === undefined || isFortran === undefined || shape === undefined) {
     refuse(
-      `its header must have the keys descr, fortran_order and shape, but has ${Object.keys(fields.all).join(", ")}`,
+      `its header must have the keys descr, fortran_order and shape, but has ${describe(Object.keys(fields.all))}`,
     );
   }
   if (typeof isFortran !== "boolean") refuse("fortran_order is neither True nor False");
@@ -89,19 +90,16 @@ export function parseNpyHeader(bytes: Uint8Array): NpyHeader {
 }
 
 /**
- * The header of a file, padded as NumPy pads it: version 1.0, or 2.0 if it is too long for that.
+ * The header of a file, version 1.0, padded as NumPy pads it.
  */
 export function encodeNpyHeader({ descr, order, shape }: Omit<NpyHeader, "dataOffset">): Uint8Array<ArrayBuffer> {
   const tuple = shape.length === 1 ? `(${shape[0]},)` : `(${shape.join(", ")})`;
   const text = `{'descr': '${descr}', 'fortran_order': ${order === "F" ? "True" : "False"}, 'shape': ${tuple}, }`;
-  const isShort = text.length < 65_000;
-  const start = isShort ? 10 : 12;
+  const start = 10;
   const total = Math.ceil((start + text.length + 1) / 64) * 64;
   const bytes = new Uint8Array(total).fill(0x20);
-  bytes.set([...MAGIC, isShort ? 1 : 2, 0]);
-  const view = new DataView(bytes.buffer);
-  if (isShort) view.setUint16(8, total - start, true);
-  else view.setUint32(8, total - start, true);
+  bytes.set([...MAGIC, 1, 0]);
+  new DataView(bytes.buffer).setUint16(8, total - start, true);
   bytes.set(new TextEncoder().encode(text), start);
   bytes[total - 1] = 0x0a;
   return bytes;
@@ -129,7 +127,7 @@ function tokensOf(text: string): (string | Value)[][] {
     const match = TOKEN.exec(trimmed);
     if (match === null) refuse("its header cannot be read");
     const [, punctuation, single, double, truth, digits, wrong] = match;
-    if (wrong !== undefined) refuse(`its header has an unexpected ${JSON.stringify(wrong)}`);
+    if (wrong !== undefined) refuse(`its header has an unexpected ${quote(wrong)}`);
     if (punctuation !== undefined) tokens.push(["punctuation", punctuation]);
     else if (truth !== undefined) tokens.push(["value", truth === "True"]);
     else if (digits !== undefined) tokens.push(["value", Number(digits)]);
@@ -167,7 +165,7 @@ function readDictionary(text: string): Fields {
   while (!is("}")) {
     const key = readValue();
     if (typeof key !== "string") refuse("its header has a key that is no text");
-    if (Object.hasOwn(all, key)) refuse(`its header has the key ${key} twice`);
+    if (Object.hasOwn(all, key)) refuse(`its header has the key ${quote(key)} twice`);
     expect(":");
     all[key] = readValue();
     if (!is("}")) expect(",");
@@ -225,7 +223,7 @@ export function npyElements(descr: string, wanted?: DType): NpyElements {
     : "";
   const known = dtypes.flatMap((name) => dtypeInfo(name).npy?.slice(1) ?? []).join(", ");
   throw new DTypeError(
-    `The .npy file holds elements of type ${JSON.stringify(descr)}; distmath reads ${known}.${
+    `The .npy file holds elements of type ${quote(descr)}; distmath reads ${known}.${
       raw || " Convert it with numpy's astype."
     }`,
   );

@@ -9,6 +9,7 @@
  * @module
  */
 import { DTypeError } from "../errors.ts";
+import { describe } from "../options.ts";
 import { type DType, dtypeInfo, integerRange, type TypedArray } from "./dtype.ts";
 import { type Order, stridesOf } from "./layout.ts";
 import { fillRows, type Floats, innerDimension, type Ranges } from "./traverse.ts";
@@ -36,13 +37,19 @@ export interface RandomSource {
 /**
  * Check the options of random numbers and fill in what was left out.
  *
+ * @throws {TypeError} if a bound is no number.
  * @throws {RangeError} if the seed is no whole number, or the range is empty or not finite.
  * @throws {DTypeError} if the range does not fit an integer dtype.
  */
 export function randomSource(dtype: DType, options: RandomOptions, defaultSeed: number): RandomSource {
   const { isInteger } = dtypeInfo(dtype);
   const { seed = defaultSeed, low = 0, high = isInteger ? 100 : 1 } = options;
-  if (!Number.isSafeInteger(seed)) throw new RangeError(`The seed must be a whole number below 2^53, not ${seed}.`);
+  if (!Number.isSafeInteger(seed)) {
+    throw new RangeError(`The seed must be a whole number below 2^53, not ${describe(seed)}.`);
+  }
+  for (const [name, bound] of [["low", low], ["high", high]] as const) {
+    if (typeof bound !== "number") throw new TypeError(`${name} must be a number, not ${describe(bound)}.`);
+  }
   if (!(low < high && Number.isFinite(high - low))) {
     throw new RangeError(`Random numbers need low < high, both finite, but low is ${low} and high is ${high}.`);
   }

@@ -308,16 +308,19 @@ export abstract class Distribution {
 }
 
 /**
- * Refuse what is not a distribution.
+ * Refuse what is not a distribution; `what` names it in the message.
  *
  * @throws {TypeError} if it is none.
  */
-export function checkDistribution(distribution: unknown): asserts distribution is Distribution {
+export function checkDistribution(
+  distribution: unknown,
+  what = "The distribution",
+): asserts distribution is Distribution {
   if (distribution instanceof Distribution) return;
   const isItsClass = typeof distribution === "function" && distribution.prototype instanceof Distribution;
   const hint = isItsClass ? ` ${INSTEAD_OF_CLASS[distribution.name] ?? "Make one with new."}` : "";
   throw new TypeError(
-    `The distribution must be one such as Slab.X, a BlockCyclic or Replicated, not ${describe(distribution)}.${hint}`,
+    `${what} must be one such as Slab.X, a BlockCyclic or Replicated, not ${describe(distribution)}.${hint}`,
   );
 }
 

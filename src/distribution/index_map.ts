@@ -120,7 +120,7 @@ export function blockCyclic(extent: number, blockSize: number, parts: number, fi
 
 /** The block size that gives every part at most one block: `ceil(extent / parts)`, and 1 for an empty dimension. */
 export function singleBlockSize(extent: number, parts: number): number {
-  return Math.max(1, quotient(extent + parts - 1, parts));
+  return Math.max(1, quotient(extent, parts) + (extent % parts > 0 ? 1 : 0));
 }
 
 /** The members of a set within `[start, end)`, counted from `start`. */

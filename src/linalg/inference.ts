@@ -3,7 +3,10 @@
  *
  * @module
  */
+import { checkDistribution } from "../distribution/distribution.ts";
 import { BlockCyclic, BlockNonCyclic, type Distribution, Replicated, Slab, Sliced } from "../distribution/mod.ts";
+import { ShapeError } from "../errors.ts";
+import { checkBoolean, checkKeys, describe } from "../options.ts";
 import type { Operations } from "./qualifiers.ts";
 
 /** Which dimensions of a matrix are divided among ranks. */
@@ -31,6 +34,10 @@ function divided(distribution: Distribution): Divided {
  * | 2-D | any, or the reverse | blocks on the grid of A, or else of B | p?gemm or cuBLASMp's SUMMA |
  * | a `Box` or `Sliced` | any, or the reverse | `Slab.X` | by redistribution |
  *
+ * @throws {TypeError} if a factor has no distribution, the operations are none, or the shape is not that of a matrix
+ * @throws {ShapeError} if a factor is no matrix
+ * @throws {DistributionError} if the result's grid has more processes than there are ranks
+ *
  * @example
  * ```ts
  * import { inferDistribution, Slab } from "@distmath/distmath";
@@ -46,9 +53,29 @@ export function inferDistribution(
   shape: readonly [number, number],
   size: number,
 ): Distribution {
+  checkFactors({ a, b }, operations);
+  if (!Array.isArray(shape) || shape.length !== 2) {
+    throw new TypeError(`The shape of the product must be [rows, columns], not ${describe(shape)}.`);
+  }
   const left = operations.a.transpose ? a.transpose() : a;
   const right = operations.b.transpose ? b.transpose() : b;
   return patternOf(a, b, left, right).bind(shape, size);
+}
+
+/** Refuse what are no distributions of matrices, and no operations on them. */
+function checkFactors(factors: Readonly<Record<"a" | "b", Distribution>>, operations: Operations): void {
+  const names = ["a", "b"] as const;
+  checkKeys("The operations", operations ?? null, names);
+  for (const name of names) {
+    const distribution = factors[name];
+    checkDistribution(distribution, `The distribution of ${name}`);
+    const dimensions = distribution.globalShape?.length ?? distribution.dimensions ?? 2;
+    if (dimensions !== 2) {
+      throw new ShapeError(`${name} is distributed as ${distribution}, in ${dimensions} dimensions; matrices have 2.`);
+    }
+    checkKeys(`operations.${name}`, operations[name] ?? null, ["transpose", "conjugate"]);
+    checkBoolean(`operations.${name}.transpose`, operations[name].transpose);
+  }
 }
 
 /** The same for unbound distributions; `left` and `right` are those of op(A) and op(B). */

@@ -7,7 +7,7 @@ import { DistributedArray, runtimeOf } from "../array/distributed_array.ts";
 import { LocalArray } from "../array/local_array.ts";
 import { allocateSymmetricMemory, SymmetricArray } from "../array/symmetric.ts";
 import { StateError } from "../errors.ts";
-import { checkKeys } from "../options.ts";
+import { checkKeys, describe } from "../options.ts";
 import { agree } from "../runtime/agreement.ts";
 import type { Runtime } from "../runtime/runtime.ts";
 import {
@@ -261,11 +261,11 @@ export class Matmul implements Disposable {
    * @throws {StateError} before `plan`, after `releaseOperands` or `free`
    */
   autotune(options?: AutotuneOptions): Measurement[] {
-    const repetitions = options?.repetitions ?? 3;
+    const { repetitions = 3 } = options ?? {};
     agree(this.#runtime, "Matmul.autotune", () => {
       checkKeys("the options of autotune", options, ["repetitions"]);
       if (!(Number.isInteger(repetitions) && repetitions >= 1)) {
-        throw new RangeError(`repetitions must be a whole number from 1; got ${repetitions}.`);
+        throw new RangeError(`repetitions must be a whole number from 1; got ${describe(repetitions)}.`);
       }
       this.#checkReady("autotune");
       return { repetitions };

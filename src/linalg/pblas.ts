@@ -413,8 +413,8 @@ function check(runtime: Runtime, { routine, given, options, keys, describe }: Re
   const checked: Checked = {
     ...described,
     letters: { side, uplo, trans: realTransposition(trans, dtype), diag },
-    alpha: checkScalar(routine, "alpha", options.alpha ?? 1, dtype),
-    beta: checkScalar(routine, "beta", options.beta ?? 0, dtype),
+    alpha: checkScalar(routine, "alpha", options.alpha === undefined ? 1 : options.alpha, dtype),
+    beta: checkScalar(routine, "beta", options.beta === undefined ? 0 : options.beta, dtype),
     start,
     inplace,
     order: start?.order ?? described.like.order,

@@ -156,7 +156,11 @@ export function operationsOf(
   qualifiers: Qualifiers | MatrixQualifiers | undefined,
   dtypes: { readonly a: DType; readonly b: DType },
 ): Operations {
-  const object = qualifiers instanceof MatrixQualifiers ? qualifiersObject(qualifiers) : qualifiers ?? {};
+  const object = qualifiers instanceof MatrixQualifiers
+    ? qualifiersObject(qualifiers)
+    : qualifiers === undefined
+    ? {}
+    : qualifiers;
   if (typeof object !== "object" || object === null || Array.isArray(object)) {
     throw new TypeError(
       `qualifiers must be an object such as { a: { isTranspose: true } }, or matrixQualifiers(3); got ${

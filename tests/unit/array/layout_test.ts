@@ -189,7 +189,7 @@ Deno.test("leading dimensions as BLAS wants them", () => {
 });
 
 Deno.test("what is no shape is refused", () => {
-  assertThrows(() => checkShape([2, -1]), ShapeError, "The shape is [2,-1]");
+  assertThrows(() => checkShape([2, -1]), ShapeError, "The shape is [2, -1]");
   assertThrows(() => checkShape([2.5]), ShapeError, "whole numbers");
   assertThrows(() => checkShape([]), ShapeError, "at least one extent");
   assertThrows(() => checkShape([2 ** 30, 2 ** 30]), ShapeError, "more than 2^53");

@@ -76,7 +76,7 @@ Deno.test("LocalArray: what does not fit is refused", () => {
   assertThrows(make({ strides: [3] }), ShapeError, "Strides [3] do not fit");
   assertThrows(make({ strides: [4, 1] }), ShapeError, "needs 7 elements");
   assertThrows(make({ dtype: "float32" }), DTypeError, "float32 lives in a Float32Array, not in a Float64Array");
-  assertThrows(make({ shape: [2, -3] }), ShapeError, "The local shape is [2,-3]");
+  assertThrows(make({ shape: [2, -3] }), ShapeError, "The local shape is [2, -3]");
   assertThrows(() => six().set([1, 2]), ShapeError, "takes 6 numbers, but 2 were given");
   assertThrows(
     () => six().set(LocalArray.zeros("float64", [3, 2])),

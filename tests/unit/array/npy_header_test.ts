@@ -43,9 +43,35 @@ Deno.test("what encodeNpyHeader writes is read back, and aligned as NumPy aligns
   }));
   const bytes = encodeNpyHeader({ descr: "<f8", order: "C", shape: [3] });
   assert(new TextDecoder("latin1").decode(bytes).includes("'shape': (3,), }"));
-  const long = encodeNpyHeader({ descr: "<f8", order: "C", shape: new Array(30_000).fill(1) });
-  assertEquals(long[6], 2);
-  assertEquals(parseNpyHeader(long).shape.length, 30_000);
+  const many = encodeNpyHeader({ descr: "<f8", order: "C", shape: new Array(64).fill(1) });
+  assertEquals(parseNpyHeader(many).shape.length, 64);
+});
+
+Deno.test("what a header says is shown briefly, and a terminal obeys nothing in it", () => {
+  const long = "k".repeat(60_000);
+  const escapes = "\x1b[2J\x9b31m\x7f\u202e\u2028";
+  const shown = "\\u001b[2J\\u009b31m\\u007f\\u202e\\u2028";
+  const texts: [string, string][] = [
+    [good.replace("}", `'${long}': 1}`), "kkk…"],
+    [good.replace("}", `'${long}': 1, '${long}': 2}`), "kkk…"],
+    [good.replace("}", `${Array.from({ length: 9000 }, (_, i) => `'${i}': 1`).join(", ")}}`), '"7", …]'],
+    [good.replace("}", `'${escapes}': 1}`), shown],
+    [good.replace("}", `'${escapes}': 1, '${escapes}': 2}`), shown],
+    [good.replace("(3, 4)", "\x9b"), 'an unexpected "\\u009b"'],
+    [good.replace("(3, 4)", `(${"9".repeat(60_000)}, 4)`), "[Infinity, 4]"],
+    [good.replace("(3, 4)", `(${"7, ".repeat(20_000)})`), "has 20000 dimensions; arrays have at most 64, as in NumPy."],
+    [good.replace("(3, 4)", `(${"1, ".repeat(5000)})`), "has 5000 dimensions; arrays have at most 64"],
+    [good.replace("(3, 4)", `(${"9007199254740991, ".repeat(60)})`), "has more than 2^53 elements"],
+  ];
+  for (const [text, part] of texts) {
+    const { message } = assertThrows(() => parseNpyHeader(header(text, 3)), DistmathError);
+    assert(message.includes(part), message);
+    assert(message.length < 500 && !/[^\x20-\x7e…]/.test(message), message);
+  }
+  for (const descr of [long, escapes]) {
+    const { message } = assertThrows(() => npyElements(descr), DTypeError);
+    assert(message.length < 500 && !/[^\x20-\x7e…]/.test(message), message);
+  }
 });
 
 Deno.test("broken headers are refused, each with its reason", () => {
@@ -58,9 +84,9 @@ Deno.test("broken headers are refused, each with its reason", () => {
     [header(good).subarray(0, 40), DistmathError, "but only 40 are there"],
     [Uint8Array.of(...header("", 2).subarray(0, 8), 255, 255, 255, 127), DistmathError, "claims 2147483647 bytes"],
     [header(`{'descr': ${"(".repeat(50_000)}`, 2), DistmathError, "too many brackets"],
-    [header("{'descr': '<f8', 'fortran_order': False}"), DistmathError, "has descr, fortran_order"],
-    [header(good.replace("}", "'more': 1}")), DistmathError, "has descr, fortran_order, shape, more"],
-    [header(good.replace("}", "'shape': (1,)}")), DistmathError, "the key shape twice"],
+    [header("{'descr': '<f8', 'fortran_order': False}"), DistmathError, 'has ["descr", "fortran_order"]'],
+    [header(good.replace("}", "'more': 1}")), DistmathError, 'has ["descr", "fortran_order", "shape", "more"]'],
+    [header(good.replace("}", "'shape': (1,)}")), DistmathError, 'the key "shape" twice'],
     [header(good.replace("False", "0")), DistmathError, "neither True nor False"],
     [header(good.replace("(3, 4)", "'3, 4'")), DistmathError, "no tuple of numbers"],
     [header(good.replace("(3, 4)", "(3, True)")), DistmathError, "no tuple of numbers"],

@@ -146,6 +146,9 @@ Deno.test("random: bounds, for floats and integers; never the upper one", () => 
 Deno.test("random: what is refused", () => {
   const source = (dtype: DType, options: Options) => () => randomSource(dtype, options, 0);
   assertThrows(source("float32", { seed: 1.5 }), RangeError, "seed must be a whole number");
+  assertThrows(source("float32", { seed: null as unknown as number }), RangeError, "below 2^53, not null");
+  assertThrows(source("float32", { low: null as unknown as number }), TypeError, "low must be a number, not null");
+  assertThrows(source("int64", { high: 5n as unknown as number }), TypeError, "high must be a number, not 5n");
   assertThrows(source("float32", { low: 1, high: 1 }), RangeError, "low < high");
   assertThrows(source("float32", { low: 0, high: Infinity }), RangeError, "both finite");
   assertThrows(source("int32", { low: 0.5, high: 3 }), DTypeError, "whole bounds");

@@ -9,7 +9,15 @@ import {
   type Range,
   Slab,
 } from "../../../src/distribution/mod.ts";
-import { blockCyclic, evenly, interval, sameSet, sliceSet } from "../../../src/distribution/index_map.ts";
+import {
+  blockCyclic,
+  evenly,
+  type IndexMap,
+  interval,
+  sameSet,
+  singleBlockSize,
+  sliceSet,
+} from "../../../src/distribution/index_map.ts";
 import { anyCase, blockCyclicCase, blockNonCyclicCase, boxCase, indices, slabCase } from "./arbitraries.ts";
 
 /** NUMROC of ScaLAPACK's TOOLS, statement by statement. */
@@ -132,6 +140,35 @@ Deno.test("numroc is exact up to the largest safe integer", () => {
   });
   assertEquals(dealt, expected);
 });
+
+Deno.test("every map is exact up to the largest safe integer", () => {
+  const extent = fc.integer({ min: Number.MAX_SAFE_INTEGER - 2000, max: Number.MAX_SAFE_INTEGER });
+  fc.assert(fc.property(extent, fc.integer({ min: 1, max: 1000 }), (extent, parts) => {
+    const [n, p] = [BigInt(extent), BigInt(parts)];
+    const block = (n + p - 1n) / p;
+    assertEquals(BigInt(singleBlockSize(extent, parts)), block);
+    const maps: [IndexMap, (part: bigint) => [bigint, bigint]][] = [
+      [blockCyclic(extent, Number(block), parts), (i) => [least(i * block, n), least((i + 1n) * block, n)]],
+      [evenly(extent, parts), (i) => [i * (n / p) + least(i, n % p), (i + 1n) * (n / p) + least(i + 1n, n % p)]],
+    ];
+    for (const [map, rangeOf] of maps) {
+      for (const part of [0, parts >> 1, parts - 1]) {
+        const [start, end] = rangeOf(BigInt(part));
+        const set = map.part(part);
+        assertEquals(BigInt(set.count), end - start);
+        assertEquals(set.ranges().map((range) => range.map(BigInt)), start < end ? [[start, end]] : []);
+        if (start === end) continue;
+        for (const index of [start, end - 1n]) {
+          assertEquals(map.owner(Number(index)), part);
+          assertEquals(BigInt(set.at(Number(index - start))), index);
+          assertEquals(BigInt(set.before(Number(index))), index - start);
+        }
+      }
+    }
+  }));
+});
+
+const least = (a: bigint, b: bigint): bigint => a < b ? a : b;
 
 Deno.test("a slab gives the first extent % size ranks one more", () => {
   fc.assert(fc.property(slabCase, ({ distribution, shape, size }) => {

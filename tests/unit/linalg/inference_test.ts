@@ -1,4 +1,4 @@
-import { assert, assertEquals } from "@std/assert";
+import { assert, assertEquals, assertThrows } from "@std/assert";
 import {
   BlockCyclic,
   BlockNonCyclic,
@@ -9,6 +9,7 @@ import {
   Slab,
   Sliced,
 } from "../../../src/distribution/mod.ts";
+import { ShapeError } from "../../../src/errors.ts";
 import { inferDistribution, inferOrder } from "../../../src/linalg/inference.ts";
 
 const [M, N, K, P] = [12, 8, 16, 4];
@@ -92,4 +93,35 @@ Deno.test("D's order is c's, else the one asked for, else that of both factors, 
   assertEquals(inferOrder({ a: "C", b: "C", c: null }, "F"), "F");
   assertEquals(inferOrder({ a: "F", b: "F", c: null }, undefined), "F");
   assertEquals(inferOrder({ a: "F", b: "C", c: null }, undefined), "C");
+});
+
+Deno.test("what are no factors, operations or shapes is refused by name", () => {
+  type Arguments = Parameters<typeof inferDistribution>;
+  const none = { transpose: false, conjugate: false };
+  const good: Arguments = [Slab.X.bind([M, K], P), Slab.Y.bind([K, N], P), { a: none, b: none }, [M, N], P];
+  const wrong: [number, unknown, new (message: string) => Error, string][] = [
+    [
+      0,
+      undefined,
+      TypeError,
+      "The distribution of a must be one such as Slab.X, a BlockCyclic or Replicated, not undef",
+    ],
+    [1, null, TypeError, "The distribution of b must be one such as Slab.X, a BlockCyclic or Replicated, not null"],
+    [1, Slab, TypeError, "Did you mean Slab.X?"],
+    [0, Slab.X.bind([M, K, 2], P), ShapeError, "a is distributed as Slab.X, in 3 dimensions; matrices have 2"],
+    [1, new BlockNonCyclic(new ProcessGrid({ shape: [2, 1, 1] })), ShapeError, "in 3 dimensions"],
+    [2, undefined, TypeError, "The operations must be an object; got null"],
+    [2, { a: none }, TypeError, "operations.b must be an object; got null"],
+    [2, { a: { transposes: true }, b: none }, TypeError, 'operations.a has no key "transposes"'],
+    [2, { a: none, b: { transpose: 1 } }, TypeError, "operations.b.transpose must be true or false; got 1"],
+    [3, undefined, TypeError, "The shape of the product must be [rows, columns], not undefined"],
+    [3, [M], TypeError, "The shape of the product must be [rows, columns], not [12]"],
+    [3, [M, "8"], TypeError, 'the global shape[1] must be a number, got "8"'],
+    [4, null, TypeError, "the number of ranks must be a number, got null"],
+  ];
+  for (const [position, value, errorClass, message] of wrong) {
+    const given = good.with(position, value as never) as unknown as Arguments;
+    assertThrows(() => inferDistribution(...given), errorClass, message);
+  }
+  assert(inferDistribution(...good).equals(Slab.X));
 });
