@@ -537,7 +537,7 @@ clusterTest('checks: "local" does the same without the exchange', (runtime) => {
 type Misuse = [name: string, run: (runtime: Runtime) => unknown, errorClass: new (m: string) => Error, message: string];
 
 const misuses: Misuse[] = [
-  ["a negative extent", (r) => DistributedArray.zeros(r, [3, -1], Slab.X), ShapeError, "The shape is [3,-1]"],
+  ["a negative extent", (r) => DistributedArray.zeros(r, [3, -1], Slab.X), ShapeError, "The shape is [3, -1]"],
   [
     "a shape that is none",
     (r) => DistributedArray.zeros(r, 3 as never, Slab.X),
