@@ -6,7 +6,7 @@
 import { relative } from "node:path";
 import { runFiltered } from "./boilerplate.ts";
 import { describeLauncher, findLauncher, type Launcher, parseTag } from "./launcher.ts";
-import { count, type Counts, type FileResult, junit, listRanks, mergeRanks, summary } from "./merge.ts";
+import { count, type FileResult, isSuccess, junit, listRanks, matches, mergeRanks, summary } from "./merge.ts";
 import { parsePlace, type Place, scriptOfUser, testModule } from "./run.ts";
 import { TapReader } from "./tap.ts";
 import {
@@ -30,7 +30,7 @@ Each file is one job a number of ranks: "deno test" on every rank. A test passes
   --hosts A:2,B:2    hosts with their slots; this host alone when left out
   --timeout SECONDS  time limit of a job (120); a job that takes longer is ended and has failed
   --junit FILE       write the results as JUnit XML
-  --filter TEXT      only tests whose name contains it
+  --filter TEXT      only tests whose name contains it, or matches it as /TEXT/
   --no-check         leave out the type check that comes first
   --mpirun PATH      the launcher to use (also DISTMATH_MPIRUN)
 `;
@@ -92,7 +92,7 @@ export async function runTestFile(
     onLine: (_stream, line) => take(line),
   });
   if (job.isInterrupted) throw new CommandError("interrupted", job.code);
-  const tests = mergeRanks(readers, { ...job, timeoutSeconds, output });
+  const tests = mergeRanks(readers, { ...job, timeoutSeconds, output, filter });
   const isCut = readers.some(({ isFinished }) => !isFinished);
   const printed = readers[0].results.flatMap(({ outcome, output }) => outcome === "passed" ? output : []);
   return { file: shortName(file), ranks, tests, seconds: job.seconds, isCut, printed };
@@ -105,8 +105,8 @@ function shortName(file: string): string {
 }
 
 /**
- * Print the results of a file: a line a test, and what a failing rank said. In brief, only what did not pass, and how
- * many did.
+ * Print the results of a file: a line a test, and what a failing rank said. In brief, only what failed or did not run, and
+ * how many did what.
  */
 export function printFile({ file, ranks, tests, seconds }: FileResult, { heading = "", isBrief = false } = {}): void {
   const place = `${file} on ${ranks} ${ranks === 1 ? "rank" : "ranks"}${heading}`;
@@ -117,8 +117,12 @@ export function printFile({ file, ranks, tests, seconds }: FileResult, { heading
       const where = failedRanks.length > 0 ? ` on ${listRanks(failedRanks)}` : "";
       console.log(`  ${name} … ${style("red", `FAILED${where}`)}`);
       console.log(details.replace(/^/gm, "    "));
-    } else if (!isBrief) {
-      console.log(`  ${name} … ${outcome === "passed" ? style("green", "ok") : style("yellow", "skipped")}`);
+    } else if (outcome === "not run") {
+      console.log(`  ${name} … ${style("red", "not run")}: ${details}`);
+    } else if (!isBrief && outcome !== "filtered out") {
+      console.log(
+        `  ${name} … ${outcome === "passed" ? style("green", "ok") : `${style("yellow", outcome)}: ${details}`}`,
+      );
     }
   }
 }
@@ -135,6 +139,15 @@ async function checkTypes(files: readonly string[]): Promise<void> {
   if (!success) throw new CommandError("the test files have type errors", 1);
 }
 
+/** Refuse a regular expression that is none. */
+function checkFilter(filter: string | undefined): void {
+  try {
+    matches("", filter);
+  } catch (error) {
+    throw new CommandError(`--filter: ${oneLine(error)}`);
+  }
+}
+
 /** The command. */
 export async function clusterTests(args: string[]): Promise<number> {
   const { values, positionals } = parseCommand(args, options);
@@ -145,6 +158,7 @@ export async function clusterTests(args: string[]): Promise<number> {
   if (positionals.length === 0) throw new CommandError(`cluster-test needs test files; see "cluster-test --help"`);
   const ranks = values.ranks.split(",").map((text) => parseCount(text.trim(), "--ranks"));
   const place = parsePlace(values);
+  checkFilter(values.filter);
   const files = positionals.map(scriptOfUser);
   const report = values.junit === undefined ? undefined : userPath(values.junit);
   const launcher = await findLauncher(values.mpirun);
@@ -165,7 +179,10 @@ export async function clusterTests(args: string[]): Promise<number> {
       throw new CommandError(`cannot write ${report}: ${oneLine(error)}`, 1);
     }
   }
-  const counts: Counts = count(results.flatMap(({ tests }) => tests));
+  const counts = count(results.flatMap(({ tests }) => tests));
   console.log(`\n${summary(counts)}`);
-  return counts.failed > 0 ? 1 : 0;
+  if (counts["filtered out"] === Object.values(counts).reduce((sum, number) => sum + number)) {
+    throw new CommandError(`--filter "${values.filter}" matches the name of no test in these files`, 1);
+  }
+  return isSuccess(counts) ? 0 : 1;
 }

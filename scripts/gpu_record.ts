@@ -3,7 +3,7 @@
  *
  * @module
  */
-import { count, type FileResult, listRanks } from "./merge.ts";
+import { count, type FileResult, listRanks, type MergedOutcome } from "./merge.ts";
 import { CommandError, oneLine } from "./terminal.ts";
 
 /** What holds for all runs of a record. */
@@ -46,6 +46,8 @@ export interface GpuRun {
   readonly seconds: number;
   /** What failed; left out if nothing did. */
   readonly failures?: readonly GpuFailure[];
+  /** Tests that the job did not come to; left out if it came to all. */
+  readonly notRun?: readonly string[];
   /** Said if the job ended before all of its tests had run. */
   readonly why?: string;
   /** What tests that passed have measured, as rank 0 printed it. */
@@ -76,6 +78,8 @@ export function runOf(
   { date, commit }: { date: string; commit: string },
 ): GpuRun {
   const { passed, failed } = count(tests);
+  const namesOf = (wanted: MergedOutcome) => tests.filter(({ outcome }) => outcome === wanted).map(({ name }) => name);
+  const notRun = namesOf("not run");
   const failures = tests.filter(({ outcome }) => outcome === "failed").map(({ name, failedRanks, details }) => ({
     test: name,
     ...failedRanks.length > 0 && { on: listRanks(failedRanks) },
@@ -88,10 +92,11 @@ export function runOf(
     file,
     passed,
     failed,
-    skipped: tests.filter(({ outcome }) => outcome === "skipped").map(({ name }) => name),
+    skipped: namesOf("skipped"),
     seconds: Math.round(10 * seconds) / 10,
     ...failures.length > 0 && { failures },
-    ...isCut && { why: "the job ended early: tests that are not counted did not run" },
+    ...notRun.length > 0 && { notRun },
+    ...isCut && { why: "the job ended early" },
     ...printed.length > 0 && { printed: printed.slice(-lastLines).map(withoutFolder) },
   };
 }

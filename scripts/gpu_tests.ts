@@ -10,7 +10,7 @@ import { type GpuProbe, marker } from "./gpu_probe_rank.ts";
 import { type GpuRun, readRecord, type RecordHead, runOf, writeRecord } from "./gpu_record.ts";
 import { denoRun } from "./job.ts";
 import { describeLauncher, findLauncher, type Launcher, parseTag } from "./launcher.ts";
-import { count, type FileResult, type MergedTest, summary } from "./merge.ts";
+import { count, type FileResult, isSuccess, type MergedTest, summary } from "./merge.ts";
 import {
   CommandError,
   type Options,
@@ -232,5 +232,5 @@ export async function gpuTests(args: string[]): Promise<number> {
   }
   const counts = count(results.flatMap(({ tests }) => tests));
   console.log(`\n${summary(counts)}`);
-  return counts.failed > 0 ? 1 : 0;
+  return isSuccess(counts) ? 0 : 1;
 }

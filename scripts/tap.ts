@@ -1,5 +1,5 @@
 /**
- * Reading the test results that `deno test --reporter=tap` prints.
+ * Reading the test results that `deno test --reporter=tap` prints, and what `test_output.ts` tells besides.
  *
  * @module
  */
@@ -15,24 +15,71 @@ export interface TestResult {
   outcome: Outcome;
   /** The error of a failed one, with those of its steps. */
   message: string;
-  /** What was printed since the result before. */
+  /** What was printed while it ran. */
   output: string[];
 }
 
+/** A test that began. */
+export interface Start {
+  /** The test's name. */
+  name: string;
+  /** What was printed since then. */
+  output: string[];
+  /** Whether its body has ended: the process may be gone before it reports the result. */
+  end?: Pick<TestResult, "outcome" | "message">;
+}
+
+/** A test that a file has registered. */
+export interface Registration {
+  /** Its name, as it is in the results. */
+  name: string;
+  /** Whether it is marked to be left out. */
+  isIgnored: boolean;
+  /** Whether it is marked to be the only one that runs. */
+  isOnly: boolean;
+}
+
+/** What `test_output.ts` tells, which TAP does not or too late: a test was registered, it begins, its body has ended. */
+export type News = { registered: Registration } | { started: string } | { ended: string; error: string | null };
+
+/** Begins a line with {@linkcode News} as JSON. */
+export const newsMarker = "# distmath test: ";
+
 /**
- * Reads TAP line by line; other lines are kept as the output of the test whose result follows.
+ * Reads TAP line by line. Other lines are the output of the test that began last: results come in another stream, and may
+ * be late. Where it is not told that tests begin, they are the output of the test whose result follows.
+ *
+ * @example
+ * ```ts
+ * import { TapReader } from "./tap.ts";
+ * const reader = new TapReader();
+ * reader.push("ok 1 - adds");
+ * console.assert(reader.results[0].name === "adds");
+ * ```
  */
 export class TapReader {
+  /** The tests of the file. */
+  readonly registered: Registration[] = [];
+  /** Those that began. */
+  readonly started: Start[] = [];
   /** The results so far. */
   readonly results: TestResult[] = [];
-  /** What was printed since the last result. */
-  output: string[] = [];
   /** Whether all tests have run: their number is printed at the end. */
   isFinished = false;
+  #output: string[] = [];
   #details: string[] = [];
+
+  /** What was printed last. */
+  get output(): string[] {
+    return this.started.at(-1)?.output ?? this.#output;
+  }
 
   /** Take a line. */
   push(line: string): void {
+    if (line.startsWith(newsMarker)) {
+      this.#take(line.slice(newsMarker.length));
+      return;
+    }
     const result = /^(not )?ok \d+ - (.*)$/.exec(line);
     if (result) {
       this.#add(result[2], result[1] !== undefined);
@@ -44,13 +91,32 @@ export class TapReader {
     else if (!isStructure(line)) this.output.push(line);
   }
 
+  #take(json: string): void {
+    let news: News;
+    try {
+      news = JSON.parse(json);
+    } catch {
+      return; // Cut off with the process.
+    }
+    if ("registered" in news) this.registered.push(news.registered);
+    else if ("started" in news) this.started.push({ name: news.started, output: [] });
+    else this.#end(news.ended, news.error);
+  }
+
+  #end(name: string, error: string | null): void {
+    const start = this.started.findLast((start) => start.name === name);
+    if (start) start.end = error === null ? { outcome: "passed", message: "" } : { outcome: "failed", message: error };
+  }
+
   #add(text: string, isFailed: boolean): void {
     const isSkipped = / # SKIP\b/.test(text);
-    const name = text.replace(/ # SKIP\b.*$/, "").replace(/\\#/g, "#");
+    const name = text.replace(/ # SKIP\b.*$/, "").replace(/\\([#\\])/g, "$1");
     const outcome = isSkipped ? "skipped" : isFailed ? "failed" : "passed";
-    this.results.push({ name, outcome, message: this.#details.join("\n"), output: this.output });
+    const earlier = this.results.filter((result) => result.name === name).length;
+    const start = this.started.filter((start) => start.name === name)[earlier];
+    this.results.push({ name, outcome, message: this.#details.join("\n"), output: start?.output ?? this.#output });
     this.#details = [];
-    this.output = [];
+    if (!start) this.#output = [];
   }
 
   /** The message of a failed test follows its line; those of its steps come before it. */
@@ -72,5 +138,5 @@ export class TapReader {
 
 function isStructure(line: string): boolean {
   return line.trim() === "" || /^\s*(TAP version \d+|\d+\.\.\d+|---|\.\.\.|# |(not )?ok \d+ - )/.test(line) ||
-    /^(error: Test failed|Stack backtrace:|\s+\d+: <unknown>)/.test(line);
+    /^(error: Test failed$|Stack backtrace:|\s+\d+: <unknown>)/.test(line);
 }

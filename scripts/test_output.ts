@@ -1,10 +1,12 @@
 /**
  * Loaded before a test file on each rank: lets what tests print through to standard error, since `deno test` keeps it
- * back for a reporter that does not show it.
+ * back for a reporter that does not show it; and tells which tests there are, and which one begins, since that reporter
+ * tells only of those that ended.
  *
  * @module
  */
 import { format } from "node:util";
+import { type News, newsMarker } from "./tap.ts";
 
 const output = Deno.openSync("/dev/stderr", { append: true });
 
@@ -17,3 +19,59 @@ for (const name of ["debug", "error", "info", "log", "warn"] as const) console[n
 // An error outside a test ends the file without a word in that reporter.
 addEventListener("error", ({ error }) => print("error: Uncaught", error));
 addEventListener("unhandledrejection", ({ reason }) => print("error: Uncaught (in promise)", reason));
+
+function tell(news: News): void {
+  output.writeSync(new TextEncoder().encode(`${newsMarker}${JSON.stringify(news)}\n`));
+}
+
+/** The arguments of `Deno.test` in any of its forms as one definition. */
+function definitionOf([first, second, third]: readonly unknown[]): Deno.TestDefinition {
+  if (typeof first === "function") return { name: first.name, fn: first as Deno.TestDefinition["fn"] };
+  if (typeof first !== "string") return { ...first as Deno.TestDefinition, ...second ? { fn: second as never } : {} };
+  return typeof second === "function"
+    ? { name: first, fn: second as Deno.TestDefinition["fn"] }
+    : { ...second as Deno.TestDefinition, name: first, fn: third as Deno.TestDefinition["fn"] };
+}
+
+const escapes: Record<string, string> = { "\b": "b", "\f": "f", "\t": "t", "\n": "n", "\r": "r", "\v": "v" };
+
+/** A test's name as the reporter writes it. */
+function writtenName({ name, fn }: Deno.TestDefinition): string {
+  return (name ?? fn?.name ?? "").replace(/[\b\f\t\n\r\v]/g, (character) => `\\${escapes[character]}`);
+}
+
+type Register = (...values: unknown[]) => void;
+
+function telling(register: Register, marks: Partial<Deno.TestDefinition> = {}): Register {
+  return (...values) => {
+    const definition = definitionOf(values);
+    // What is no test is refused in Deno's own words.
+    if (typeof definition.fn !== "function") return register(...values);
+    const name = writtenName(definition);
+    const { ignore = false, only = false } = { ...definition, ...marks };
+    register({
+      ...definition,
+      name: definition.name ?? definition.fn.name,
+      fn: async (context: Deno.TestContext) => {
+        tell({ started: name });
+        try {
+          await definition.fn(context);
+          tell({ ended: name, error: null });
+        } catch (error) {
+          tell({ ended: name, error: String(error) });
+          throw error;
+        }
+      },
+    });
+    tell({ registered: { name, isIgnored: ignore, isOnly: only } });
+  };
+}
+
+const { test } = Deno;
+Object.defineProperty(Deno, "test", {
+  value: Object.assign(telling(test as Register), test, {
+    only: telling(test.only as Register, { only: true }),
+    ignore: telling(test.ignore as Register, { ignore: true }),
+    ...("skip" in test && { skip: telling(test.skip as Register, { ignore: true }) }),
+  }),
+});

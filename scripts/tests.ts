@@ -6,7 +6,7 @@
 import { dirname, join } from "node:path";
 import { printFile, runTestFile } from "./cluster_tests.ts";
 import { canShareCores, describeLauncher, findLaunchers, identifyLauncher, type Launcher } from "./launcher.ts";
-import { count, type FileResult, type MergedTest, summary } from "./merge.ts";
+import { count, type FileResult, isSuccess, type MergedTest, mergeRanks, summary } from "./merge.ts";
 import { installCpu } from "./native/install.ts";
 import { probeLauncher } from "./setup.ts";
 import { TapReader } from "./tap.ts";
@@ -66,8 +66,16 @@ const checks: readonly (readonly [name: string, args: readonly string[]])[] = [
 
 const root = () => scriptAddress("..").replace(/\/$/, "");
 
-/** Run Deno in the repository; returns its exit code and its output. */
-async function runDeno(args: readonly string[], seconds: number): Promise<{ code: number; output: string[] }> {
+/** How a run of Deno ended. */
+interface DenoEnd {
+  code: number;
+  isTimedOut: boolean;
+  output: string[];
+}
+
+/** Run Deno in the repository. */
+async function runDeno(args: readonly string[], seconds: number): Promise<DenoEnd> {
+  const signal = AbortSignal.timeout(seconds * 1000);
   const child = new Deno.Command(Deno.execPath(), {
     args: [...args],
     cwd: root(),
@@ -75,14 +83,14 @@ async function runDeno(args: readonly string[], seconds: number): Promise<{ code
     stdin: "null",
     stdout: "piped",
     stderr: "piped",
-    signal: AbortSignal.timeout(seconds * 1000),
+    signal,
   }).spawn();
   const [{ code }, ...texts] = await Promise.all([
     child.status,
     new Response(child.stdout).text(),
     new Response(child.stderr).text(),
   ]);
-  return { code, output: texts.join("").split("\n") };
+  return { code, isTimedOut: signal.aborted, output: texts.join("").split("\n") };
 }
 
 function resultOf(name: string, isGood: boolean, details: string): MergedTest {
@@ -126,21 +134,13 @@ async function runPlain(
 ): Promise<FileResult> {
   return await timed(name, 1, async () => {
     const preload = `--preload=${scriptAddress("test_output.ts")}`;
-    const { code, output } = await runDeno(
+    const { code, isTimedOut, output } = await runDeno(
       ["test", "-A", "--no-check", ...locked, "--reporter=tap", preload, ...isParallel ? ["--parallel"] : [], ...files],
       seconds,
     );
     const reader = new TapReader();
     output.forEach((line) => reader.push(line));
-    const tests = reader.results.map(({ name, outcome, message, output }): MergedTest => ({
-      name,
-      outcome,
-      failedRanks: [],
-      details: outcome === "failed" ? [message, ...output].join("\n") : "",
-    }));
-    const isExplained = code === 0 || tests.some(({ outcome }) => outcome === "failed");
-    if (!isExplained) tests.push(resultOf("(all files)", false, `exit code ${code}\n${reader.output.join("\n")}`));
-    return tests;
+    return mergeRanks([reader], { code, isTimedOut, timeoutSeconds: seconds, signal: null, output: [] });
   });
 }
 
@@ -267,10 +267,11 @@ export async function test(args: string[]): Promise<number> {
   }
 
   const failures = results.flatMap(({ file, ranks, tests }) =>
-    tests.filter(({ outcome }) => outcome === "failed").map(({ name }) => `  ${file} on ${ranks}: ${name}`)
+    tests.filter(({ outcome }) => outcome === "failed" || outcome === "not run")
+      .map(({ name, outcome }) => `  ${file} on ${ranks}: ${name}${outcome === "failed" ? "" : ` (${outcome})`}`)
   );
   if (failures.length > 0) console.log(`\n${style("red", "failed")}:\n${failures.join("\n")}`);
   const counts = count(results.flatMap(({ tests }) => tests));
   console.log(`\n${summary(counts)}`);
-  return counts.failed > 0 ? 1 : 0;
+  return isSuccess(counts) ? 0 : 1;
 }

@@ -26,19 +26,62 @@ for (const mpi of mpiInstallations.filter(({ name }) => name !== "MPI standard A
     assertStringIncludes(stdout, "  passes everywhere … ok");
     assertStringIncludes(stdout, "  fails on rank 1 … FAILED on rank 1");
     assertStringIncludes(stdout, "    Error: broken on purpose");
-    assertStringIncludes(stdout, "  is left out … skipped");
+    assertStringIncludes(stdout, "  is left out … skipped: it is marked to be ignored");
     assertEquals(stdout.trim().split("\n").at(-1), "1 passed, 1 failed, 1 skipped");
     const xml = Deno.readTextFileSync(report);
     assertStringIncludes(xml, '<testsuites tests="3" failures="1" skipped="1">');
     assertMatch(xml, /<testcase name="fails on rank 1"[^>]*><failure message="failed on rank 1">Error: broken on/);
   });
 
-  Deno.test(`cluster-test ends a file that hangs and says which rank [${mpi.name}]`, async () => {
-    const { code, stdout } = await clusterTest("--ranks", "2", "--timeout", "3", "hangs.ts");
+  Deno.test(`cluster-test names a test that hangs after one that failed, and what did not run [${mpi.name}]`, async () => {
+    using folder = temporaryFolder();
+    const report = `${folder.path}/report.xml`;
+    const { code, stdout } = await clusterTest("--ranks", "2", "--timeout", "5", "--junit", report, "hangs.ts");
     assertEquals(code, 1);
-    assertStringIncludes(stdout, "hangs on rank 1 … FAILED on rank 1");
-    assertStringIncludes(stdout, "did not end within 3 s");
-    assertStringIncludes(stdout, 'rank 1 after "passes everywhere"');
+    assertStringIncludes(stdout, "  passes everywhere … ok");
+    assertStringIncludes(stdout, "  fails on rank 0 … FAILED on rank 0");
+    assertStringIncludes(stdout, "  hangs on rank 1 … FAILED on rank 1");
+    assertStringIncludes(
+      stdout,
+      'rank 1 did not come to its end: it did not end within 5 s: rank 0 in "waits for rank 1", rank 1 in "hangs on',
+    );
+    assertStringIncludes(stdout, '  waits for rank 1 … not run: rank 0 ended in "waits for rank 1", rank 1 ended in "');
+    assertStringIncludes(stdout, "  is left out on 2 ranks (for 3 ranks) … skipped");
+    assertEquals(stdout.trim().split("\n").at(-1), "1 passed, 2 failed, 1 skipped, 1 not run");
+    const xml = Deno.readTextFileSync(report);
+    assertStringIncludes(xml, '<testsuites tests="5" failures="2" skipped="2">');
+    assertStringIncludes(
+      xml,
+      '<testcase name="waits for rank 1" classname="hangs.ts on 2 ranks"><skipped message="not run',
+    );
+  });
+
+  Deno.test(`cluster-test names a test in which a rank dies, and what did not run [${mpi.name}]`, async () => {
+    for (const how of ["3", "0", "signal"]) {
+      const args = ["cluster-test", "--no-check", "--mpirun", mpi.mpirun, "--ranks", "2", "--timeout", "10", "dies.ts"];
+      const { code, stdout } = await main(args, { cwd: fixtures, env: { HOW: how } });
+      assertEquals(code, 1);
+      assertStringIncludes(stdout, "  passes everywhere … ok");
+      assertMatch(stdout, /^ {2}fails on rank 1 … FAILED on /m);
+      assertMatch(stdout, /^ {2}dies on rank 1 … FAILED on (rank 1|ranks 0, 1)$/m);
+      assertMatch(stdout, /^ {2}comes after it … not run: /m);
+      assertEquals(stdout.trim().split("\n").at(-1), "1 passed, 2 failed, 1 not run");
+      if (how !== "signal") assertStringIncludes(stdout, "the last words");
+    }
+  });
+
+  Deno.test(`cluster-test has failed where there are no tests, or a filter matches none [${mpi.name}]`, async () => {
+    const empty = await clusterTest("--ranks", "2", "empty.ts");
+    assertEquals(empty.code, 1);
+    assertStringIncludes(empty.stdout, "it has no tests");
+    assertEquals(empty.stdout.trim().split("\n").at(-1), "0 passed, 1 failed");
+    const none = await clusterTest("--ranks", "2", "--filter", "nothing", "passing_test.ts", "fails.ts");
+    assertEquals(none.code, 1);
+    assertEquals(none.stdout.trim().split("\n").at(-1), "0 passed, 0 failed, 4 filtered out");
+    assertStringIncludes(none.stderr, 'error: --filter "nothing" matches the name of no test in these files');
+    const some = await clusterTest("--ranks", "2", "--filter", "/agree$/", "passing_test.ts", "fails.ts");
+    assertEquals(some.code, 0, some.stdout);
+    assertEquals(some.stdout.trim().split("\n").at(-1), "1 passed, 0 failed, 3 filtered out");
   });
 }
 
@@ -58,6 +101,7 @@ Deno.test("cluster-test refuses wrong arguments with exit code 2", async () => {
       [[], "needs test files"],
       [["--ranks", "1,x", "a_test.ts"], "--ranks takes"],
       [["nothing_test.ts"], "there is no file"],
+      [["--filter", "/(/", "passing_test.ts"], "--filter: Invalid regular expression"],
     ] as const
   ) {
     const { code, stderr } = await main(["cluster-test", ...args], { cwd: fixtures });

@@ -17,6 +17,7 @@ const result: FileResult = {
     testOf("adds", "passed"),
     testOf("multiplies (for 4 ranks)", "skipped"),
     testOf("divides", "failed", Array.from({ length: 50 }, (_, i) => `line ${i}`).join("\n"), 1),
+    testOf("subtracts", "not run"),
     testOf("(the whole file)", "failed", "it ended with exit code 139"),
   ],
   seconds: 1.26,
@@ -35,7 +36,8 @@ Deno.test("runOf() keeps counts, reasons and the last lines of what failed", () 
     failed: 2,
     skipped: ["multiplies (for 4 ranks)"],
     seconds: 1.3,
-    why: "the job ended early: tests that are not counted did not run",
+    notRun: ["subtracts"],
+    why: "the job ended early",
     printed: ["measured 3 GB/s"],
   });
   assertEquals(failures!.map(({ test, on }) => [test, on]), [["divides", "rank 1"], ["(the whole file)", undefined]]);

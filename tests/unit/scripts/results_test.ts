@@ -1,6 +1,6 @@
 import { assertEquals, assertStringIncludes } from "@std/assert";
-import { count, type JobEnd, junit, mergeRanks, summary } from "../../../scripts/merge.ts";
-import { TapReader } from "../../../scripts/tap.ts";
+import { count, isSuccess, type JobEnd, junit, type MergedTest, mergeRanks, summary } from "../../../scripts/merge.ts";
+import { newsMarker, TapReader } from "../../../scripts/tap.ts";
 
 const goodEnd: JobEnd = { code: 0, isTimedOut: false, signal: null, output: [] };
 
@@ -43,44 +43,144 @@ Deno.test("TapReader reads results, messages, output and steps", () => {
   assertEquals(reader.output, ["left over"]);
 });
 
+Deno.test("TapReader gives output to the test that began last, however late results are", () => {
+  const reader = read(...registered("a", "b"), starts("a"), "of a", starts("b"), "of b", "ok 1 - a", "of b too");
+  assertEquals(reader.results, [{ name: "a", outcome: "passed", message: "", output: ["of a"] }]);
+  assertEquals(reader.output, ["of b", "of b too"]);
+  reader.push(`${newsMarker}{"started": "cut o`);
+  assertEquals(reader.started.map(({ name }) => name), ["a", "b"]);
+});
+
 Deno.test("mergeRanks() passes a test only if it passes on all ranks", () => {
   const merged = mergeRanks([
-    read("ok 1 - a", "ok 2 - b", "ok 3 - c # SKIP"),
-    read("ok 1 - a", "from rank 1", "not ok 2 - b", ...failure("Error: on 1"), "ok 3 - c # SKIP"),
-    read("ok 1 - a", "not ok 2 - b", ...failure("Error: on 2"), "ok 3 - c # SKIP"),
+    read("ok 1 - a", "ok 2 - b", "ok 3 - c # SKIP", "1..3"),
+    read("ok 1 - a", "from rank 1", "not ok 2 - b", ...failure("Error: on 1"), "ok 3 - c # SKIP", "1..3"),
+    read("ok 1 - a", "not ok 2 - b", ...failure("Error: on 2"), "ok 3 - c # SKIP", "1..3"),
   ], { ...goodEnd, code: 1 });
   assertEquals(merged, [
     { name: "a", outcome: "passed", failedRanks: [], details: "" },
     { name: "b", outcome: "failed", failedRanks: [1, 2], details: "Error: on 1\nfrom rank 1" },
-    { name: "c", outcome: "skipped", failedRanks: [], details: "" },
+    { name: "c", outcome: "skipped", failedRanks: [], details: "it is marked to be ignored" },
   ]);
 });
 
-Deno.test("mergeRanks() fails what a rank did not finish, and says where the job stood", () => {
-  const merged = mergeRanks([read("ok 1 - a", "ok 2 - b"), read("ok 1 - a", "waiting")], {
+/** What `test_output.ts` tells before any test runs: its names, with a mark behind those that are not ordinary. */
+function registered(...names: string[]): string[] {
+  return names.map((text) => {
+    const [name, mark] = text.split(" ");
+    return `${newsMarker}${
+      JSON.stringify({ registered: { name, isIgnored: mark === "ignored", isOnly: mark === "only" } })
+    }`;
+  });
+}
+
+const starts = (name: string) => `${newsMarker}${JSON.stringify({ started: name })}`;
+const passes = (name: string) => [starts(name), `ok 1 - ${name}`];
+const fails = (name: string) => [starts(name), `not ok 1 - ${name}`, ...failure("Error: on purpose")];
+
+/** Name, outcome and ranks of merged tests. */
+const inShort = (tests: readonly MergedTest[]) =>
+  tests.map(({ name, outcome, failedRanks }) => [name, outcome, ...failedRanks]);
+
+Deno.test("mergeRanks() names the test that hangs, and those behind it, which did not run", () => {
+  const all = registered("a", "b", "c", "d ignored");
+  const merged = mergeRanks([
+    read(...all, ...fails("a"), ...passes("b"), starts("c"), "from rank 0"),
+    read(...all, ...passes("a"), starts("b"), "from rank 1"),
+  ], { ...goodEnd, code: 124, isTimedOut: true, timeoutSeconds: 4 });
+  assertEquals(inShort(merged), [["a", "failed", 0], ["b", "failed", 1], ["c", "not run"], ["d", "skipped"]]);
+  assertEquals(
+    merged[1].details,
+    'rank 1 did not come to its end: it did not end within 4 s: rank 0 in "c", rank 1 in "b"\n[rank 1] from rank 1',
+  );
+  assertEquals(merged[2].details, 'rank 0 ended in "c", rank 1 ended in "b"');
+});
+
+Deno.test("mergeRanks() names the test in which a rank dies, with any exit code", () => {
+  const all = registered("a", "b", "c");
+  const readers = () => [
+    read(...all, ...passes("a"), ...passes("b"), starts("c")),
+    read(...all, ...fails("a"), starts("b")),
+  ];
+  for (const code of [0, 3]) {
+    const merged = mergeRanks(readers(), { ...goodEnd, code });
+    // Which of the ranks has died is not known.
+    assertEquals(inShort(merged), [["a", "failed", 1], ["b", "failed", 1], ["c", "failed", 0]]);
+    assertStringIncludes(merged[1].details, `it ended with exit code ${code}`);
+  }
+  const merged = mergeRanks(readers(), { ...goodEnd, code: 137, signal: "rank 1 was ended by signal 9 (Killed)" });
+  assertEquals(inShort(merged), [["a", "failed", 1], ["b", "failed", 1], ["c", "not run"]]);
+  assertStringIncludes(merged[1].details, "rank 1 was ended by signal 9");
+});
+
+Deno.test("mergeRanks() knows how a test ended whose result was lost with the process", () => {
+  const ends = (name: string, error: string | null) => `${newsMarker}${JSON.stringify({ ended: name, error })}`;
+  const lines = [starts("a"), ends("a", null), starts("b"), ends("b", "Error: on purpose"), starts("c")];
+  const merged = mergeRanks([read(...registered("a", "b", "c"), ...lines)], { ...goodEnd, code: 3 });
+  assertEquals(inShort(merged), [["a", "passed"], ["b", "failed", 0], ["c", "failed", 0]]);
+  assertEquals(merged[1].details, "Error: on purpose");
+});
+
+Deno.test("mergeRanks() blames the file where a rank ends between its tests", () => {
+  const all = registered("a", "b");
+  const merged = mergeRanks([read(...all, ...passes("a"), starts("b")), read(...all, ...passes("a"), "last words")], {
     ...goodEnd,
-    code: 124,
+    code: 143,
     isTimedOut: true,
     timeoutSeconds: 4,
   });
-  assertEquals(merged.map(({ name, outcome }) => [name, outcome]), [
-    ["a", "passed"],
-    ["b", "failed"],
-    ["(the whole file)", "failed"],
-  ]);
-  assertEquals(merged[1].failedRanks, [1]);
-  assertStringIncludes(merged[2].details, 'it did not end within 4 s: rank 0 after "b", rank 1 after "a"');
-  assertStringIncludes(merged[2].details, "[rank 1] waiting");
+  assertEquals(inShort(merged), [["a", "passed"], ["b", "not run"], ["(the whole file)", "failed"]]);
+  assertStringIncludes(merged[2].details, 'it did not end within 4 s: rank 0 in "b", rank 1 after "a"');
+  assertStringIncludes(merged[2].details, "[rank 1] last words");
 });
 
 Deno.test("mergeRanks() does not blame ranks that the launcher ended because another one failed", () => {
-  const ranks = [read("ok 1 - a"), read("ok 1 - a", "ok 2 - b", "not ok 3 - c", ...failure("Error: on 1"))];
-  const merged = mergeRanks(ranks, { ...goodEnd, code: 1 });
-  assertEquals(merged.map(({ name, outcome, failedRanks }) => [name, outcome, ...failedRanks]), [
-    ["a", "passed"],
-    ["b", "passed"],
-    ["c", "failed", 1],
-  ]);
+  const all = registered("a", "b", "c");
+  const merged = mergeRanks([
+    read(...all, ...passes("a"), starts("b")),
+    read(...all, ...passes("a"), ...passes("b"), ...fails("c"), "1..3"),
+  ], { ...goodEnd, code: 1 });
+  assertEquals(inShort(merged), [["a", "passed"], ["b", "not run"], ["c", "failed", 1]]);
+  assertEquals(merged[1].details, 'rank 0 ended in "b"');
+});
+
+Deno.test("mergeRanks() tells tests that have not begun from the one whose error was caught by nobody", () => {
+  const all = registered("a", "b", "c");
+  const merged = mergeRanks([read(...all, ...passes("a"), starts("b"), "not ok 2 - b", "not ok 3 - c", "1..3")], {
+    ...goodEnd,
+    code: 1,
+  });
+  assertEquals(inShort(merged), [["a", "passed"], ["b", "failed", 0], ["c", "not run"]]);
+  assertEquals(merged[2].details, "rank 0 ended with an uncaught error");
+});
+
+Deno.test("mergeRanks() tells tests of one name apart", () => {
+  const merged = mergeRanks([read(...registered("a", "a"), ...passes("a"), ...fails("a"), "1..2")], {
+    ...goodEnd,
+    code: 1,
+  });
+  assertEquals(inShort(merged), [["a", "passed"], ["a", "failed", 0]]);
+});
+
+Deno.test("mergeRanks() knows tests that were filtered out from those that did not run", () => {
+  const all = registered("abc", "bcd", "cde");
+  const [abc, bcd, cde] = mergeRanks([read(...all, starts("bcd"))], { ...goodEnd, code: 3, filter: "bc" });
+  assertEquals([abc, bcd, cde].map(({ outcome }) => outcome), ["not run", "failed", "filtered out"]);
+  assertEquals(cde.details, "--filter bc");
+  const none = mergeRanks([read(...all, "1..0")], { ...goodEnd, filter: "/^x|y$/" });
+  assertEquals(none.map(({ outcome }) => outcome), ["filtered out", "filtered out", "filtered out"]);
+  const only = [...registered("a", "b only"), ...passes("b"), "1..1"];
+  const [a, b, file] = mergeRanks([read(...only, 'error: Test failed because the "only" option was used')], {
+    ...goodEnd,
+    code: 1,
+  });
+  assertEquals([a.outcome, b.outcome, file.outcome], ["filtered out", "passed", "failed"]);
+  assertStringIncludes(file.details, '"only" option');
+});
+
+Deno.test("mergeRanks() fails a file without tests", () => {
+  const [file] = mergeRanks([read("1..0"), read("1..0")], goodEnd);
+  assertEquals([file.outcome, file.details], ["failed", "it has no tests"]);
 });
 
 Deno.test("mergeRanks() fails a job that ends badly without a failed test", () => {
@@ -89,7 +189,9 @@ Deno.test("mergeRanks() fails a job that ends badly without a failed test", () =
   assertEquals(crash.details, 'it ended with exit code 139: rank 0 after "a"\nfrom the launcher');
   const [, killed] = mergeRanks([read("ok 1 - a")], { ...goodEnd, code: 137, signal: "rank 0 was ended by signal 9" });
   assertEquals(killed.details, "rank 0 was ended by signal 9");
-  assertEquals(mergeRanks([read("ok 1 - a")], goodEnd).length, 1);
+  const [, early] = mergeRanks([read("ok 1 - a")], goodEnd);
+  assertStringIncludes(early.details, "exit code 0 before all of its tests had run");
+  assertEquals(mergeRanks([read("ok 1 - a", "1..1")], goodEnd).length, 1);
 });
 
 Deno.test("junit() writes a suite a job, with text that XML allows", () => {
@@ -104,14 +206,18 @@ Deno.test("junit() writes a suite a job, with text that XML allows", () => {
   <testsuite name="a_test.ts on 1 rank" tests="3" failures="1" skipped="1" time="1.500">
     <testcase name="a &lt; b &amp; c" classname="a_test.ts on 1 rank"/>
     <testcase name="&quot;q&quot;" classname="a_test.ts on 1 rank"><failure message="failed on rank 0">bell  &amp; &lt;tag&gt;</failure></testcase>
-    <testcase name="d" classname="a_test.ts on 1 rank"><skipped/></testcase>
+    <testcase name="d" classname="a_test.ts on 1 rank"><skipped message="skipped: it is marked to be ignored"/></testcase>
   </testsuite>
 </testsuites>
 `,
   );
 });
 
-Deno.test("summary() counts, and names skipped tests only if there are any", () => {
-  assertEquals(summary(count([{ outcome: "passed" }, { outcome: "failed" }])), "1 passed, 1 failed");
-  assertEquals(summary(count([{ outcome: "skipped" }])), "0 passed, 0 failed, 1 skipped");
+Deno.test("summary() counts, and names other outcomes only if there are any; what did not run is no success", () => {
+  const counts = count([{ outcome: "passed" }, { outcome: "failed" }]);
+  assertEquals([summary(counts), isSuccess(counts)], ["1 passed, 1 failed", false]);
+  const skipped = count([{ outcome: "skipped" }, { outcome: "filtered out" }]);
+  assertEquals([summary(skipped), isSuccess(skipped)], ["0 passed, 0 failed, 1 skipped, 1 filtered out", true]);
+  const notRun = count([{ outcome: "passed" }, { outcome: "not run" }]);
+  assertEquals([summary(notRun), isSuccess(notRun)], ["1 passed, 0 failed, 1 not run", false]);
 });
