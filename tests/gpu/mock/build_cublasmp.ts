@@ -7,7 +7,7 @@
  * @module
  */
 import { CUBLAS_SYMBOLS, CUBLASLT_SYMBOLS } from "../../../ffi/cublaslt.ts";
-import { CUBLASMP_LEGACY_SYMBOLS, CUBLASMP_PBLAS_SYMBOLS, CUBLASMP_SYMBOLS } from "../../../ffi/cublasmp.ts";
+import { CUBLASMP_PBLAS_SYMBOLS, CUBLASMP_SYMBOLS } from "../../../ffi/cublasmp.ts";
 import { buildMockGpu } from "./build.ts";
 import { compileMock } from "./compile.ts";
 
@@ -28,12 +28,12 @@ export function buildMockCublasMp(folder: string): void {
   for (const name of ["libcublasLt.so.13", "libcublas.so.13"]) Deno.copyFileSync(library, `${folder}/${name}`);
 }
 
-/** Build a cuBLASMp 0.7 that has the functions of that version, of which only `cublasMpGetVersion` works. */
+/** Build a cuBLASMp 0.7 of which only `cublasMpGetVersion` is there. */
 export function buildOldCublasMp(folder: string): void {
   compileMock({
     path: `${folder}/${FILE}`,
     source: "old_cublasmp.cpp",
-    tables: [CUBLASMP_LEGACY_SYMBOLS],
+    tables: [{ cublasMpGetVersion: CUBLASMP_SYMBOLS.cublasMpGetVersion }],
     notSupported: NOT_SUPPORTED,
     flags: [],
   });
