@@ -4,7 +4,6 @@
  * @module
  */
 import { checkInteger, list } from "./check.ts";
-import type { Distribution } from "./distribution.ts";
 import { type IndexSet, interval, type Range } from "./index_map.ts";
 
 /** Options of a picture. */
@@ -14,6 +13,16 @@ export interface PictureOptions {
    * 32 for SVG and 12 for text when left out.
    */
   maxBlocks?: number;
+}
+
+/** What is drawn of a distribution; every bound `Distribution` has it. */
+export interface Drawn {
+  /** Whether every rank holds everything. */
+  readonly isReplicated: boolean;
+  /** What a rank holds of each dimension. */
+  indexSets(rank: number): readonly IndexSet[];
+  /** For the caption. */
+  toString(): string;
 }
 
 /** A rectangle in the hands of one rank. */
@@ -39,7 +48,7 @@ interface Picture {
 }
 
 /** What is drawn, for both kinds of pictures. */
-function picture(distribution: Distribution, shape: readonly number[], size: number, maxBlocks: number): Picture {
+function picture(distribution: Drawn, shape: readonly number[], size: number, maxBlocks: number): Picture {
   checkInteger("maxBlocks", maxBlocks, 1);
   const isReplicated = distribution.isReplicated;
   const ranks = Array.from({ length: isReplicated ? 1 : size }, (_, rank) => asMatrix(distribution.indexSets(rank)));
@@ -95,7 +104,7 @@ const lineHeight = 20;
 
 /** See {@linkcode Distribution.toSVG}. */
 export function drawSVG(
-  distribution: Distribution,
+  distribution: Drawn,
   shape: readonly number[],
   size: number,
   { maxBlocks = 32 }: PictureOptions,
@@ -167,7 +176,7 @@ const junctions = " │││─┘┐┤─└┌├─┴┬┼";
 
 /** See {@linkcode Distribution.toText}. */
 export function drawText(
-  distribution: Distribution,
+  distribution: Drawn,
   shape: readonly number[],
   size: number,
   { maxBlocks = 12 }: PictureOptions,
