@@ -8,7 +8,7 @@ import { type Distribution, type Range, Replicated } from "../distribution/mod.t
 import { ConfigurationError, ShapeError, StateError } from "../errors.ts";
 import { checkKeys, describe } from "../options.ts";
 import { agree, exchange, type Facts } from "../runtime/agreement.ts";
-import { currentRuntime } from "../runtime/initialize.ts";
+import { currentRuntime } from "../runtime/current.ts";
 import { Runtime } from "../runtime/runtime.ts";
 import {
   checkConvertible,

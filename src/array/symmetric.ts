@@ -12,7 +12,7 @@ import {
   usualBackend,
 } from "../memory/symmetric.ts";
 import { checkBoolean, checkKeys } from "../options.ts";
-import { currentRuntime } from "../runtime/initialize.ts";
+import { currentRuntime } from "../runtime/current.ts";
 import type { Runtime } from "../runtime/runtime.ts";
 import type { DeviceMemory } from "../memory/device.ts";
 import { viewOfAddress } from "../../ffi/memory.ts";

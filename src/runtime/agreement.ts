@@ -5,6 +5,9 @@
  * the same everywhere. One small reduction tells whether all is well; only if it is not, the ranks exchange what they
  * found, and each builds the same error from it.
  *
+ * All that a user passes is read inside the check, once: options, getters, callbacks and texts of errors may throw there.
+ * What runs inside a check may not wait for other ranks, so that an agreement inside an agreement is an error.
+ *
  * @module
  */
 import {
@@ -16,8 +19,11 @@ import {
   ShapeError,
   StateError,
 } from "../errors.ts";
-import type { Communicator } from "./communicator.ts";
+import { describe } from "../options.ts";
+import { Communicator } from "./communicator.ts";
+import { currentRuntime } from "./current.ts";
 import { isMpiFinalized } from "./mpi.ts";
+import { decodeObject, encodeObject } from "./objects.ts";
 
 /** What has to be the same on every rank, by name: JSON-like values, and bigints. */
 export type Facts = Readonly<Record<string, unknown>>;
@@ -62,17 +68,25 @@ const CLASSES: readonly ErrorClass[] = [
 ];
 
 function describeFailure(error: unknown): Failure {
-  const found = CLASSES.find((candidate) => error instanceof candidate);
-  return { className: (found ?? Error).name, message: error instanceof Error ? error.message : String(error) };
+  try {
+    const found = CLASSES.find((candidate) => error instanceof candidate);
+    return { className: (found ?? Error).name, message: String(error instanceof Error ? error.message : error) };
+  } catch {
+    return { className: "Error", message: "something was thrown that has no text" };
+  }
 }
 
+/** Facts are plain data; what is nested deeper is a cycle. */
+const DEEPEST = 64;
+
 /** A value as text, in TypeScript's own notation, for comparing and showing. */
-function show(value: unknown): string {
+function show(value: unknown, depth = 0): string {
+  if (depth > DEEPEST) throw new TypeError("A value that ranks should compare contains itself.");
   if (typeof value === "string") return JSON.stringify(value);
   if (typeof value === "bigint") return `${value}n`;
   if (typeof value !== "object" || value === null) return String(value);
-  if (Array.isArray(value)) return `[${value.map(show).join(", ")}]`;
-  const entries = Object.entries(value).map(([key, part]) => `${key}: ${show(part)}`);
+  if (Array.isArray(value)) return `[${value.map((part) => show(part, depth + 1)).join(", ")}]`;
+  const entries = Object.entries(value).map(([key, part]) => `${key}: ${show(part, depth + 1)}`);
   return entries.length === 0 ? "{}" : `{ ${entries.join(", ")} }`;
 }
 
@@ -115,10 +129,14 @@ function makeError(failure: Failure, ranks: readonly number[], size: number, cau
   return withRanks(new errorClass(failure.message + where, options), ranks);
 }
 
-/** An error that names the ranks which it concerns; one that names some already stays as it is. */
+/** An error that names the ranks which it concerns; one that names some already, or takes none, stays as it is. */
 function withRanks<E>(error: E, ranks: readonly number[]): E {
-  const isNamed = error instanceof DistmathError && error.ranks.length > 0;
-  if (error instanceof Error && !isNamed) Object.defineProperty(error, "ranks", { value: ranks, configurable: true });
+  try {
+    const isNamed = error instanceof DistmathError && error.ranks.length > 0;
+    if (error instanceof Error && !isNamed) Object.defineProperty(error, "ranks", { value: ranks, configurable: true });
+  } catch {
+    // A frozen error, or an object that cannot even be looked at.
+  }
   return error;
 }
 
@@ -147,13 +165,55 @@ function judge(reports: readonly Report[], ownError: unknown): Error | null {
   });
 }
 
+/** Who agrees, read once; and what is wrong with that. */
+interface Subject {
+  readonly communicator: Communicator;
+  readonly checks: "collective" | "local";
+  readonly refusal: Error | null;
+}
+
+/** What was given as a runtime; what is none counts as the current one, so that all its ranks learn of the mistake. */
+function subjectOf(operation: string, given: Agreeing): Subject {
+  try {
+    const { communicator, checks, isClosed = false } = given;
+    if (communicator instanceof Communicator) {
+      const message = `${operation}: the runtime was closed; call initialize() again.`;
+      return { communicator, checks, refusal: isClosed ? new StateError(message) : null };
+    }
+  } catch {
+    // Neither null nor a getter that throws is a runtime.
+  }
+  const { communicator, checks } = currentRuntime();
+  const message = `${operation}: the runtime must be what initialize() returned, not ${describe(given)}.`;
+  return { communicator, checks, refusal: new TypeError(message) };
+}
+
+/** The operation whose check runs on this rank. */
+let checking: string | null = null;
+
+/**
+ * Run what the user gave, or what reads it, on this rank alone: what waits for other ranks is an error inside.
+ *
+ * @throws what `body` throws.
+ */
+export function alone<T>(operation: string, body: () => T): T {
+  const outer = checking;
+  checking = operation;
+  try {
+    return body();
+  } finally {
+    checking = outer;
+  }
+}
+
 /**
  * Run `check` on this rank, and make sure that it succeeded on every rank with the same facts. Collective, unless
- * `subject.checks` is `"local"`: then it only runs `check`.
+ * `subject.checks` is `"local"`: then it only runs `check`. What is no subject counts as the current runtime.
  *
  * @throws the error that `check` threw on any rank, on every rank, with the ranks in its `ranks`.
  * @throws {CollectiveError} on every rank if the operation or the facts differ, naming who differs.
- * @throws {StateError} if the subject was closed, or MPI has ended.
+ * @throws {StateError} if the subject was closed, MPI has ended, or this is inside another `check`.
+ * @throws {TypeError} on every rank if the subject is none.
  *
  * @example
  * ```ts
@@ -163,37 +223,56 @@ function judge(reports: readonly Report[], ownError: unknown): Error | null {
  * ```
  */
 export function agree(subject: Agreeing, operation: string, check: () => Facts | void): void {
+  agreeAs(subject, operation, check, null);
+}
+
+/** As `agree`, with other `checks` than the subject's if they are not null. Returns the ranks that have agreed. */
+function agreeAs(
+  given: Agreeing,
+  operation: string,
+  check: () => Facts | void,
+  checks: Agreeing["checks"] | null,
+): Communicator {
   if (isMpiFinalized()) {
     throw new StateError(
       `${operation}: MPI was finalized in this process and cannot start again; start a new process.`,
     );
   }
+  if (checking !== null) {
+    throw new StateError(
+      `${operation}: it needs all ranks, and was called inside ${checking}, by a callback or a getter, which each rank ` +
+        `runs for itself. Call it before.`,
+    );
+  }
+  const subject = subjectOf(operation, given);
   const { communicator } = subject;
-  if (subject.checks === "local") return void checkHere(subject, operation, check);
-  let facts: Facts | void = undefined;
+  const checkHere = () => {
+    if (subject.refusal !== null) throw subject.refusal;
+    return check();
+  };
+  if ((checks ?? subject.checks) === "local") {
+    alone(operation, checkHere);
+    return communicator;
+  }
+  let facts: Record<string, string> = {};
   let error: unknown;
   let hasFailed = false;
   try {
-    facts = checkHere(subject, operation, check);
+    const stated = alone(operation, checkHere) ?? {};
+    facts = Object.fromEntries(Object.entries(stated).map(([key, value]) => [key, show(value)]));
   } catch (thrown) {
     error = thrown;
     hasFailed = true;
   }
   if (communicator.size === 1) {
     if (hasFailed) throw withRanks(error, [0]);
-    return;
+    return communicator;
   }
-  if (areAlike(communicator, operation + (facts ? show(facts) : ""), hasFailed)) return;
-  const report: Report = { operation };
-  if (facts) report.facts = Object.fromEntries(Object.entries(facts).map(([key, value]) => [key, show(value)]));
-  if (hasFailed) report.failure = describeFailure(error);
+  if (areAlike(communicator, operation + Object.entries(facts).flat().join(), hasFailed)) return communicator;
+  const report: Report = hasFailed ? { operation, failure: describeFailure(error) } : { operation, facts };
   const verdict = judge(communicator.allGatherObject(report), hasFailed ? error : undefined);
   if (verdict) throw verdict;
-}
-
-function checkHere(subject: Agreeing, operation: string, check: () => Facts | void): Facts | void {
-  if (subject.isClosed) throw new StateError(`${operation}: the runtime was closed; call initialize() again.`);
-  return check();
+  return communicator;
 }
 
 const digest = new Float64Array(3);
@@ -222,10 +301,8 @@ function areAlike(communicator: Communicator, text: string, hasFailed: boolean):
  * ```
  */
 export function exchange<T>(subject: Agreeing, operation: string, produce: () => T): T[] {
-  let value!: T;
-  const { communicator, isClosed = false } = subject;
-  agree({ communicator, checks: "collective", isClosed }, operation, () => {
-    value = produce();
-  });
-  return communicator.allGatherObject(value);
+  let bytes!: Uint8Array;
+  const encode = () => void (bytes = encodeObject(operation, produce()));
+  const communicator = agreeAs(subject, operation, encode, "collective");
+  return communicator.allGatherObject(bytes).map((part) => decodeObject<T>(part));
 }

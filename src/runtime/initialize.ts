@@ -10,6 +10,7 @@ import { StateError } from "../errors.ts";
 import { checkKeys } from "../options.ts";
 import { agree } from "./agreement.ts";
 import { Communicator } from "./communicator.ts";
+import { hasCurrentRuntime, setCurrentRuntime } from "./current.ts";
 import { chooseDevice } from "./runtime_device.ts";
 import { setIfUnset } from "./environment.ts";
 import { isMpiFinalized } from "./mpi.ts";
@@ -56,8 +57,6 @@ const INITIALIZE_OPTION_KEYS: readonly (keyof InitializeOptions)[] = [
 /** Freed memory that a rank keeps for its next arrays. */
 const KEPT_BYTES = 2 ** 28;
 
-let current: Runtime | undefined;
-
 /**
  * Join the job that the launcher started; without one, be its only rank. Collective over the ranks of the communicator.
  * From then on the process keeps up to 256 MiB of freed memory for its next arrays.
@@ -91,34 +90,18 @@ export function initialize(options: InitializeOptions = {}): Runtime {
   setThreads(threads);
   keepFreedMemory(KEPT_BYTES);
   if (timeoutSeconds !== null) startWatchdog(communicator.rank, timeoutSeconds);
-  current = new Runtime({ communicator, localRank, localSize, device, stream, checks, timeoutSeconds, threads });
+  const runtime = new Runtime({ communicator, localRank, localSize, device, stream, checks, timeoutSeconds, threads });
+  setCurrentRuntime(runtime);
   const warning = bindingWarning(placement, machineCores(), launcher()?.kind === "open_mpi");
-  if (warning !== null && options.threads === undefined) current.warnOnce("binding", warning);
-  return current;
-}
-
-/**
- * The runtime that `initialize()` made.
- *
- * @throws {StateError} if there is none, or it was closed.
- *
- * @example
- * ```ts
- * import { currentRuntime, initialize } from "@distmath/distmath";
- * using runtime = initialize({ device: "cpu" });
- * console.assert(currentRuntime() === runtime);
- * ```
- */
-export function currentRuntime(): Runtime {
-  if (!current || current.isClosed) throw new StateError("There is no runtime; call initialize() first.");
-  return current;
+  if (warning !== null && options.threads === undefined) runtime.warnOnce("binding", warning);
+  return runtime;
 }
 
 /** Refuse wrong options; the facts are those that all ranks have to share. */
 function checkOptions(options: InitializeOptions): Record<string, unknown> {
   checkKeys("initialize: options", options, INITIALIZE_OPTION_KEYS);
   const { device = "auto", checks = "collective", timeoutSeconds = null, threads, communicator } = options;
-  if (current && !current.isClosed) {
+  if (hasCurrentRuntime()) {
     throw new StateError("initialize: there is a runtime already; currentRuntime() returns it.");
   }
   if (communicator !== undefined && !(communicator instanceof Communicator)) {

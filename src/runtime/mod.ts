@@ -3,9 +3,10 @@
  *
  * @module
  */
-export * from "./agreement.ts";
+export { agree, type Agreeing, exchange, type Facts } from "./agreement.ts";
 export * from "./communicator.ts";
-export { currentRuntime, initialize, type InitializeOptions } from "./initialize.ts";
+export { currentRuntime } from "./current.ts";
+export { initialize, type InitializeOptions } from "./initialize.ts";
 export { Device } from "./device.ts";
 export {
   findGpuDriver,

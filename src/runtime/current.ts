@@ -1,0 +1,36 @@
+/**
+ * The runtime of this process.
+ *
+ * @module
+ */
+import { StateError } from "../errors.ts";
+import type { Runtime } from "./runtime.ts";
+
+let current: Runtime | undefined;
+
+/** Make this the runtime of the process; `initialize()` does. */
+export function setCurrentRuntime(runtime: Runtime): void {
+  current = runtime;
+}
+
+/** Whether there is a runtime that can be used. */
+export function hasCurrentRuntime(): boolean {
+  return current !== undefined && !current.isClosed;
+}
+
+/**
+ * The runtime that `initialize()` made.
+ *
+ * @throws {StateError} if there is none, or it was closed.
+ *
+ * @example
+ * ```ts
+ * import { currentRuntime, initialize } from "@distmath/distmath";
+ * using runtime = initialize({ device: "cpu" });
+ * console.assert(currentRuntime() === runtime);
+ * ```
+ */
+export function currentRuntime(): Runtime {
+  if (!current || current.isClosed) throw new StateError("There is no runtime; call initialize() first.");
+  return current;
+}
