@@ -24,6 +24,32 @@ export function checkKeys(what: string, options: unknown, allowed: readonly stri
 }
 
 /**
+ * A plain copy of options, of which each is read once: nothing that they are or do later, as getters, matters then. What
+ * is undefined is left out.
+ *
+ * @throws {TypeError} as {@linkcode checkKeys} does.
+ */
+export function readOptions<T extends object>(
+  what: string,
+  options: T | undefined,
+  allowed: readonly (keyof T & string)[],
+): T {
+  checkKeys(what, options, allowed);
+  const copy: Partial<T> = {};
+  if (options === undefined) return copy as T;
+  for (const key of allowed) {
+    const value = options[key];
+    if (value !== undefined) copy[key] = value;
+  }
+  return copy as T;
+}
+
+/** Whether a value may have private members: those tell what a constructor made from what only looks like it. */
+export function isObject(value: unknown): value is object {
+  return typeof value === "object" && value !== null;
+}
+
+/**
  * Check that a value is one of the allowed names.
  *
  * @throws {TypeError} naming the nearest allowed name.
@@ -43,13 +69,28 @@ export function checkBoolean(what: string, value: unknown): void {
 
 /** A wrong value in a message: briefly, and never the source of a function or all elements of an array. */
 export function describe(value: unknown): string {
+  try {
+    return describeNested(value, 0);
+  } catch {
+    return "an object that cannot be looked at";
+  }
+}
+
+/** Lists in lists in lists are not written out. */
+const DEEPEST = 2;
+
+function describeNested(value: unknown, depth: number): string {
   if (typeof value === "function") {
     return isClass(value) ? `the class ${value.name}` : `the function ${value.name}`.trimEnd();
   }
   if (typeof value === "bigint") return `${value}n`;
   if (typeof value === "string") return quote(value);
   if (typeof value !== "object" || value === null) return String(value);
-  if (Array.isArray(value)) return `[${value.slice(0, 8).map(describe).join(", ")}${value.length > 8 ? ", …" : ""}]`;
+  if (Array.isArray(value)) {
+    if (depth > DEEPEST) return "[…]";
+    const shown = value.slice(0, 8).map((part) => describeNested(part, depth + 1));
+    return `[${shown.join(", ")}${value.length > 8 ? ", …" : ""}]`;
+  }
   const name = value.constructor?.name ?? "Object";
   return name === "Object"
     ? `an object with the keys [${Object.keys(value).join(", ")}]`

@@ -6,10 +6,10 @@
 import { bindTo, checkDistribution } from "../distribution/distribution.ts";
 import { type Distribution, type Range, Replicated } from "../distribution/mod.ts";
 import { ConfigurationError, ShapeError, StateError } from "../errors.ts";
-import { checkKeys, describe } from "../options.ts";
+import { describe, isObject, readOptions } from "../options.ts";
 import { agree, exchange, type Facts } from "../runtime/agreement.ts";
-import { currentRuntime } from "../runtime/current.ts";
-import { Runtime } from "../runtime/runtime.ts";
+import { lastRuntime } from "../runtime/current.ts";
+import { checkRuntime, type Runtime } from "../runtime/runtime.ts";
 import {
   checkConvertible,
   checkExact,
@@ -72,7 +72,7 @@ export interface ScatterArrayOptions extends ArrayOptions {
   root?: number;
 }
 
-const ARRAY_KEYS: readonly string[] = ["dtype", "order", "memory"];
+const ARRAY_KEYS: readonly (keyof ArrayOptions)[] = ["dtype", "order", "memory"];
 
 /** Checked options, and the distribution bound to the shape. */
 interface Plan {
@@ -118,6 +118,11 @@ export class DistributedArray implements Disposable {
   readonly #owner: DistributedArray | null;
   /** Whether the memory ends with this array: not that of parts which the user has made. */
   readonly #ownsMemory: boolean;
+
+  /** Only what the constructor made is one: no Proxy, and nothing that merely has the prototype. */
+  static [Symbol.hasInstance](value: unknown): boolean {
+    return isObject(value) && #local in value;
+  }
 
   private constructor(
     runtime: Runtime,
@@ -216,17 +221,19 @@ export class DistributedArray implements Disposable {
     options: ArrayOptions & RandomOptions = {},
   ): DistributedArray {
     const calls = randomCalls.get(runtime) ?? 0;
-    const keys = [...ARRAY_KEYS, "seed", "low", "high"];
-    const result = make(runtime, "DistributedArray.random", shape, distribution, options, (array) => {
-      const { dtype, order, local, distribution } = array;
-      const source = randomSource(dtype, options, calls);
+    let isNumbered = false;
+    const fill: Fill<ArrayOptions & RandomOptions> = ({ shape, dtype, order, local, distribution }, given) => {
+      const source = randomSource(dtype, given, calls);
+      isNumbered = given.seed === undefined;
       const ranges = distribution.ranges(runtime.rank);
       if (local.isOnDevice) fillRandomOnDevice(local, ranges, order, shape, source);
       else fillRandom(dtype, local.data, ranges, order, shape, source);
       return { ...source };
-    }, keys);
+    };
+    const keys = [...ARRAY_KEYS, "seed", "low", "high"] as const;
+    const result = make(runtime, "DistributedArray.random", shape, distribution, options, fill, keys);
     // Only now: the ranks must go on counting alike if they failed.
-    if (options.seed === undefined) randomCalls.set(runtime, calls + 1);
+    if (isNumbered) randomCalls.set(runtime, calls + 1);
     return result;
   }
 
@@ -255,7 +262,7 @@ export class DistributedArray implements Disposable {
     options: ArrayOptions = {},
   ): DistributedArray {
     return make(runtime, "DistributedArray.generate", shape, distribution, options, (array) => {
-      const form = typeof value === "function" ? null : checkLinearForm(value, shape.length);
+      const form = typeof value === "function" ? null : checkLinearForm(value, array.shape.length);
       const { dtype, local, order } = array;
       const ranges = array.distribution.ranges(runtime.rank);
       if (form !== null && local.isOnDevice) {
@@ -300,22 +307,24 @@ export class DistributedArray implements Disposable {
     const operation = "DistributedArray.fromLocal";
     let part!: LocalArray;
     let memory!: Memory;
+    let wanted: Order | undefined;
     agreeWith(runtime, operation, () => {
-      checkKeys(`the options of ${operation}`, options, [...ARRAY_KEYS, "localShape"]);
+      const given = readOptions(`the options of ${operation}`, options, [...ARRAY_KEYS, "localShape"]);
       checkDistribution(distribution);
-      part = localPart(local, options);
-      ({ memory = part.memory === "symmetric" ? part.memory : usualMemory(runtime) } = options);
-      checkOptions(runtime, { dtype: part.dtype, order: options.order ?? "C", memory });
+      part = localPart(local, given);
+      wanted = given.order;
+      ({ memory = part.memory === "symmetric" ? part.memory : usualMemory(runtime) } = given);
+      checkStorage(runtime, { dtype: part.dtype, memory });
       const { globalShape, size } = distribution;
       const boundTo = globalShape && { shape: globalShape, size };
-      return { dtype: part.dtype, distribution: String(distribution), boundTo, order: options.order ?? null, memory };
+      return { dtype: part.dtype, distribution: String(distribution), boundTo, order: wanted ?? null, memory };
     });
     const offers = exchange(runtime, operation, () => ({
       shape: part.shape,
       orders: (["C", "F"] as const).filter((order) => isOrdered(part, order)),
     }));
     // From here on all ranks compute the same from the same data, so that they fail together.
-    const order = commonOrder(offers.map((offer) => offer.orders), options.order);
+    const order = commonOrder(offers.map((offer) => offer.orders), wanted);
     const bound = bindToParts(distribution, offers.map((offer) => offer.shape));
     const shape = bound.localShape(runtime.rank);
     const fitting = part.shape.join() === shape.join() ? part : LocalArray.zeros(part.dtype, shape, order);
@@ -349,23 +358,24 @@ export class DistributedArray implements Disposable {
   ): DistributedArray {
     const operation = "DistributedArray.scatter";
     let root!: number;
+    let given!: ScatterArrayOptions;
     agreeWith(runtime, operation, () => {
-      checkKeys(`the options of ${operation}`, options, [...ARRAY_KEYS, "root"]);
-      root = checkRank(options.root === undefined ? 0 : options.root, runtime.size, "root");
-      if (options.dtype !== undefined) dtypeInfo(options.dtype);
-      return { root, dtype: options.dtype ?? null };
+      given = readOptions(`the options of ${operation}`, options, [...ARRAY_KEYS, "root"]);
+      root = checkRank(given.root === undefined ? 0 : given.root, runtime.size, "root");
+      if (given.dtype !== undefined) dtypeInfo(given.dtype);
+      return { root, dtype: given.dtype ?? null };
     });
     const isRoot = runtime.rank === root;
-    const dtype = options.dtype ?? exchange(runtime, operation, () => isRoot ? dtypeOfWhole(data) : null)[root]!;
-    const { order = "C", memory = usualMemory(runtime) } = options;
+    const dtype = given.dtype ?? exchange(runtime, operation, () => isRoot ? dtypeOfWhole(data) : null)[root]!;
+    const { order = "C", memory = usualMemory(runtime) } = given;
     let source!: LocalArray;
-    const array = make(runtime, operation, shape, distribution, { dtype, order, memory }, () => {
+    const array = make(runtime, operation, shape, distribution, { dtype, order, memory }, ({ shape }) => {
       source = isRoot ? wholeArray(data, dtype, shape, order) : nothing(dtype, shape);
       return {};
     });
     const { local } = array;
     const target = local.isOnDevice ? LocalArray.empty(array.dtype, local.shape, order) : local;
-    move(array, onRoot(shape, runtime.size, root), array.distribution, source, target);
+    move(array, onRoot(array.shape, runtime.size, root), array.distribution, source, target);
     if (target !== local) local.set(target);
     return array;
   }
@@ -375,14 +385,23 @@ export class DistributedArray implements Disposable {
   /**
    * The part that this rank holds.
    *
-   * @throws {StateError} after `free`.
+   * @throws {StateError} after `free`, or if its memory was taken away.
    */
   get local(): LocalArray {
     if (this.isFreed) {
       const what = this.#local === null ? "This array was freed" : "The array that this is a view of was freed";
       throw new StateError(`${what}: ${this}. Use it before free() or the end of its using block, or take a copy().`);
     }
+    if (this.isLost) throw new StateError(`The memory of this array ${LOST}: ${this}. Take a copy() before.`);
     return this.#local!;
+  }
+
+  /**
+   * Whether the memory of this rank's part is gone, though the array was not freed: symmetric memory that was freed, or a
+   * buffer that was transferred away.
+   */
+  get isLost(): boolean {
+    return (this.#local?.isLost ?? false) || (this.#owner?.isLost ?? false);
   }
 
   /** The global number of elements. */
@@ -427,13 +446,13 @@ export class DistributedArray implements Disposable {
    */
   gather(root: number | GatherOptions = 0): TypedArray | null {
     const { runtime, dtype, shape } = this;
-    const options = typeof root === "object" ? root : { root };
     let to!: number;
     let target!: LocalArray;
     this.#agree("gather", () => {
-      checkKeys("the options of gather", options, ["root", "into"]);
-      to = checkRank(options.root === undefined ? 0 : options.root, runtime.size, "root");
-      target = runtime.rank === to ? this.#whole("gather", options.into) : nothing(dtype, shape);
+      const options = typeof root === "object" ? root : { root };
+      const given = readOptions<GatherOptions>("the options of gather", options, ["root", "into"]);
+      to = checkRank(given.root === undefined ? 0 : given.root, runtime.size, "root");
+      target = runtime.rank === to ? this.#whole("gather", given.into) : nothing(dtype, shape);
       return { root: to };
     });
     move(this, this.distribution, onRoot(shape, runtime.size, to), this.#hostPart(), target);
@@ -448,8 +467,8 @@ export class DistributedArray implements Disposable {
     const { runtime, shape } = this;
     let target!: LocalArray;
     this.#agree("allGather", () => {
-      checkKeys("the options of allGather", options, ["into"]);
-      target = this.#whole("allGather", options.into);
+      const { into } = readOptions("the options of allGather", options, ["into"]);
+      target = this.#whole("allGather", into);
       return {};
     });
     move(this, this.distribution, Replicated.bind(shape, runtime.size), this.#hostPart(), target);
@@ -483,8 +502,7 @@ export class DistributedArray implements Disposable {
     const { runtime, distribution, order } = this;
     let result!: LocalArray;
     this.#agree("map", () => {
-      checkKeys("the options of map", options, ["dtype"]);
-      const { dtype: target = this.dtype } = options;
+      const { dtype: target = this.dtype } = readOptions("the options of map", options, ["dtype"]);
       if (typeof change !== "function") {
         throw new TypeError(`map takes a function (value, i, j) => value, not ${describe(change)}.`);
       }
@@ -584,11 +602,12 @@ export class DistributedArray implements Disposable {
   slice(ranges: readonly Range[]): DistributedArray {
     let view!: DistributedArray;
     this.#agree("slice", () => {
-      const sliced = this.distribution.slice(ranges);
-      const own = this.distribution.localRanges(this.runtime.rank, ranges);
+      const given = copyOfRanges(ranges);
+      const sliced = this.distribution.slice(given);
+      const own = this.distribution.localRanges(this.runtime.rank, given);
       const local = this.local.slice(own.map(([start]) => start), own.map(([start, end]) => end - start));
       view = this.#view(local, sliced, this.order);
-      return { ranges };
+      return { ranges: given };
     });
     return view;
   }
@@ -643,10 +662,10 @@ export class DistributedArray implements Disposable {
   #converted(method: string, options: ArrayOptions): DistributedArray {
     let target!: Required<ArrayOptions>;
     this.#agree(method, () => {
-      checkKeys(`the options of ${method}`, options, ARRAY_KEYS);
-      const { dtype = this.dtype, order = this.order, memory = this.memory } = options;
+      const given = readOptions(`the options of ${method}`, options, ARRAY_KEYS);
+      const { dtype = this.dtype, order = this.order, memory = this.memory } = given;
       target = { dtype, order, memory };
-      checkOptions(this.runtime, target);
+      checkStorage(this.runtime, target);
       checkConvertible(this.dtype, target.dtype);
       return { target };
     });
@@ -707,11 +726,14 @@ export class DistributedArray implements Disposable {
     return { shape, dtype, distribution: String(distribution), order, memory };
   }
 
-  /** Agree that all ranks call the same method of the same array, still alive, and on what `check` returns. */
+  /** Agree that all ranks call the same method of the same array, still there, and on what `check` returns. */
   #agree(method: string, check: () => Facts): void {
     agree(this.runtime, `DistributedArray.${method}`, () => {
       void this.local;
-      return { ...this.#facts(), ...check() };
+      const facts = { ...this.#facts(), ...check() };
+      // Once more: what the user gave was run meanwhile, and may have taken the memory away.
+      void this.local;
+      return facts;
     });
   }
 
@@ -730,28 +752,32 @@ export class DistributedArray implements Disposable {
   }
 }
 
-/** Agree on a new array, make it, and fill it, with zeros or by `fill`, which returns what else all ranks must share. */
-function make(
+/** Gives a new array its elements, as the options ask; returns what else all ranks must share. */
+type Fill<Options> = (array: DistributedArray, given: Options) => Facts;
+
+/** Agree on a new array, make it, and fill it, with zeros or by `fill`. */
+function make<Options extends ArrayOptions>(
   runtime: Runtime,
   operation: string,
   shape: readonly number[],
   distribution: Distribution,
-  options: ArrayOptions,
-  fill: ((array: DistributedArray) => Facts) | null,
-  keys = ARRAY_KEYS,
+  options: Options,
+  fill: Fill<Options> | null,
+  keys: readonly (keyof Options & string)[] = ARRAY_KEYS,
 ): DistributedArray {
   let array!: DistributedArray;
   let plan!: Plan;
+  let given!: Options;
   agreeWith(runtime, operation, () => {
-    checkKeys(`the options of ${operation}`, options, keys);
-    plan = planOf(runtime, shape, distribution, options);
+    given = readOptions(`the options of ${operation}`, options, keys);
+    plan = planOf(runtime, shape, distribution, given);
     const { dtype, order, memory, bound } = plan;
-    const facts = { shape, dtype, distribution: String(bound), order, memory };
+    const facts = { shape: bound.globalShape, dtype, distribution: String(bound), order, memory };
     if (memory === "symmetric") return facts;
     const stream = memory === "device" ? runtime.stream : null;
     const newPart = fill ? LocalArray.empty : LocalArray.zeros;
     array = DistributedArray.wrap(runtime, newPart(dtype, bound.localShape(runtime.rank), order, stream), bound, order);
-    return { ...facts, ...fill?.(array) };
+    return { ...facts, ...fill?.(array, given) };
   });
   if (plan.memory !== "symmetric") return array;
   // Symmetric memory is allocated by all ranks together, which has to come between the checks.
@@ -759,7 +785,7 @@ function make(
   const local = emptyPart(runtime, dtype, bound.localShape(runtime.rank), order, memory);
   array = DistributedArray.wrap(runtime, local, bound, order);
   try {
-    agree(runtime, operation, () => fill?.(array) ?? {});
+    agree(runtime, operation, () => fill?.(array, given) ?? {});
   } catch (error) {
     array.free();
     throw error;
@@ -791,9 +817,9 @@ function planOf(
   options: ArrayOptions,
 ): Plan {
   const { dtype = "float64", order = "C", memory = usualMemory(runtime) } = options;
-  checkShape(shape);
-  checkOptions(runtime, { dtype, order, memory });
-  return { dtype, order, memory, bound: bindTo(distribution, shape, runtime.size) };
+  const extents = checkShape(shape);
+  checkStorage(runtime, { dtype, order, memory });
+  return { dtype, order, memory, bound: bindTo(distribution, extents, runtime.size) };
 }
 
 /** Move all elements from one rank's part to another; both in the order of `array`. */
@@ -801,7 +827,13 @@ function move(array: DistributedArray, from: Parts, to: Parts, source: LocalArra
   executePlan(planRedistribution(from, to, array.runtime.rank), array.runtime, source, target, array.order);
 }
 
-function checkOptions(runtime: Runtime, { dtype, order, memory }: Required<ArrayOptions>): void {
+/**
+ * Refuse what no array can be stored as; what is left out is no matter.
+ *
+ * @throws {DTypeError | TypeError} if there is no such dtype, order or memory.
+ * @throws {ConfigurationError} for memory "device" on a runtime without GPUs.
+ */
+export function checkStorage(runtime: Runtime, { dtype = "uint8", order = "C", memory = "host" }: ArrayOptions): void {
   dtypeInfo(dtype);
   checkOrder(order);
   if (memory !== "host" && memory !== "device" && memory !== "symmetric") {
@@ -820,16 +852,27 @@ function checkOptions(runtime: Runtime, { dtype, order, memory }: Required<Array
  * @throws {TypeError} if it is no runtime.
  */
 export function agreeWith(runtime: Runtime, operation: string, check: () => Facts): void {
-  const isRuntime = runtime instanceof Runtime;
-  agree(isRuntime ? runtime : currentRuntime(), operation, () => {
-    if (isRuntime) return check();
-    throw new TypeError(`${operation}: the runtime must be what initialize() returned, not ${describe(runtime)}.`);
+  agree(runtime, operation, () => {
+    checkRuntime(operation, runtime);
+    return check();
   });
 }
 
-/** The runtime of the first array among these, or else the current one, so that all ranks learn of the mistake. */
+/** The runtime of the first array among these, or else the last one, so that all ranks learn of the mistake. */
 export function runtimeOf(...candidates: readonly unknown[]): Runtime {
-  return candidates.find((candidate) => candidate instanceof DistributedArray)?.runtime ?? currentRuntime();
+  return candidates.find((candidate) => candidate instanceof DistributedArray)?.runtime ?? lastRuntime();
+}
+
+const LOST = "is gone on this rank: its buffer was transferred away, or it was symmetric and was freed";
+
+/**
+ * Refuse an array that was freed, or whose memory is gone.
+ *
+ * @throws {StateError} naming it.
+ */
+export function checkAlive(name: string, array: DistributedArray, instead = "Pass an array that is alive."): void {
+  if (array.isFreed) throw new StateError(`${name} was freed. ${instead}`);
+  if (array.isLost) throw new StateError(`The memory of ${name} ${LOST}. ${instead}`);
 }
 
 /**
@@ -885,7 +928,8 @@ function wholeArray(data: TypedArray | null, dtype: DType, shape: readonly numbe
 
 /** What the user passed to fromLocal, as a LocalArray. */
 function localPart(local: TypedArray | LocalArray, options: FromLocalOptions): LocalArray {
-  const { dtype, localShape, order } = options;
+  const { dtype, order } = options;
+  const localShape = options.localShape === undefined ? undefined : checkShape(options.localShape, "localShape");
   if (order !== undefined) checkOrder(order);
   if (local instanceof LocalArray) {
     if (dtype !== undefined && dtype !== local.dtype) {
@@ -896,6 +940,7 @@ function localPart(local: TypedArray | LocalArray, options: FromLocalOptions): L
     if (localShape !== undefined && localShape.join() !== local.shape.join()) {
       throw new ShapeError(`The LocalArray has shape [${local.shape}], not [${localShape}]. Leave localShape out.`);
     }
+    if (local.isLost) throw new StateError(`The memory of the LocalArray ${LOST}. Pass one that is there.`);
     return local;
   }
   if (!ArrayBuffer.isView(local)) {
@@ -904,7 +949,6 @@ function localPart(local: TypedArray | LocalArray, options: FromLocalOptions): L
   if (localShape === undefined) {
     throw new ShapeError("A bare typed array has no shape: pass { localShape: [rows, columns] }, this rank's part.");
   }
-  checkShape(localShape, "localShape");
   const kind = dtype === undefined ? usualDType(local) : dtype;
   const count = elementCount(kind, local);
   if (count !== sizeOfShape(localShape)) {
@@ -913,6 +957,12 @@ function localPart(local: TypedArray | LocalArray, options: FromLocalOptions): L
     );
   }
   return new LocalArray({ data: local, dtype: kind, shape: localShape, strides: stridesOf(localShape, order ?? "C") });
+}
+
+/** Ranges, read once; what is none is left to their check. */
+function copyOfRanges(ranges: readonly Range[]): readonly Range[] {
+  if (!Array.isArray(ranges)) return ranges;
+  return ranges.map((range): Range => Array.isArray(range) ? [...range] as unknown as Range : range);
 }
 
 /** Whether strides grow in this order from 1 on, gaps between rows or columns allowed. */

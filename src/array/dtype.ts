@@ -8,6 +8,7 @@
  */
 import { preferHugePages } from "../../ffi/memory.ts";
 import { DTypeError } from "../errors.ts";
+import { describe } from "../options.ts";
 
 /** The names of the element types. */
 export type DType =
@@ -146,7 +147,7 @@ export const dtypes: readonly DType[] = [...table.keys()];
 export function dtypeInfo(dtype: DType): DTypeInfo {
   const info = table.get(dtype);
   if (info === undefined) {
-    throw new DTypeError(`There is no dtype ${JSON.stringify(dtype) ?? dtype}. Use one of: ${dtypes.join(", ")}.`);
+    throw new DTypeError(`There is no dtype ${describe(dtype)}. Use one of: ${dtypes.join(", ")}.`);
   }
   return info;
 }

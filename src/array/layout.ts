@@ -21,14 +21,15 @@ export function sizeOfShape(shape: readonly number[]): number {
 export const MOST_DIMENSIONS = 64;
 
 /**
- * Refuse what is not a shape: at most 64 extents, whole numbers from 0, and a size below 2^53.
+ * A frozen copy of a shape, which is read once: at most 64 extents, whole numbers from 0, and a size below 2^53.
  *
  * @throws {TypeError} if it is not an array of numbers.
  * @throws {ShapeError} if an extent is negative or a fraction, there are too many, or the array is too large to be counted.
  */
-export function checkShape(shape: readonly number[], what = "The shape"): void {
-  if (!Array.isArray(shape) || !shape.every((extent) => typeof extent === "number")) {
-    throw new TypeError(`${what} must be an array of numbers such as [128, 64], not ${describe(shape)}.`);
+export function checkShape(given: readonly number[], what = "The shape"): readonly number[] {
+  const shape: readonly number[] = Object.freeze(Array.isArray(given) ? [...given] : []);
+  if (!Array.isArray(given) || !shape.every((extent) => typeof extent === "number")) {
+    throw new TypeError(`${what} must be an array of numbers such as [128, 64], not ${describe(given)}.`);
   }
   if (shape.length === 0 || !shape.every((extent) => Number.isInteger(extent) && extent >= 0)) {
     throw new ShapeError(`${what} is ${describe(shape)}, but needs at least one extent, and whole numbers from 0.`);
@@ -41,6 +42,7 @@ export function checkShape(shape: readonly number[], what = "The shape"): void {
   if (!Number.isSafeInteger(sizeOfShape(shape))) {
     throw new ShapeError(`${what}, ${describe(shape)}, has more than 2^53 elements.`);
   }
+  return shape;
 }
 
 /**

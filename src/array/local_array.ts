@@ -5,7 +5,7 @@
  */
 import { addressOf } from "../../ffi/memory.ts";
 import { ShapeError, StateError } from "../errors.ts";
-import { checkKeys } from "../options.ts";
+import { isObject, readOptions } from "../options.ts";
 import { clearOnDevice, copyFromDevice, copyToDevice } from "../memory/copy.ts";
 import { DeviceBuffer, type DeviceMemory } from "../memory/device.ts";
 import { keepSpare, lend, takeSpare } from "../memory/spare.ts";
@@ -46,7 +46,14 @@ export interface LocalArrayOptions {
   memory?: Memory;
 }
 
-const LOCAL_ARRAY_KEYS: readonly string[] = ["data", "dtype", "shape", "strides", "offset", "memory"];
+const LOCAL_ARRAY_KEYS: readonly (keyof LocalArrayOptions)[] = [
+  "data",
+  "dtype",
+  "shape",
+  "strides",
+  "offset",
+  "memory",
+];
 
 /**
  * An n-dimensional array in the memory of this process or of its GPU: typed data, a shape and strides.
@@ -72,22 +79,29 @@ export class LocalArray implements Strided {
   readonly #host: TypedArray | null;
   readonly #device: DeviceMemory | null;
 
+  /** Only what the constructor made is one: no Proxy, and nothing that merely has the prototype. */
+  static [Symbol.hasInstance](value: unknown): boolean {
+    return isObject(value) && #host in value && Function.prototype[Symbol.hasInstance].call(this, value);
+  }
+
   /**
    * Make an array on existing memory.
    *
-   * @throws {TypeError} if an option is not known.
+   * @throws {TypeError} if an option is not known, or `data` is in memory that can be resized.
+   * @throws {StateError} if the memory of `data` was transferred away.
    * @throws {DTypeError} if `data` is not the kind of typed array that holds the dtype.
    * @throws {ShapeError} if strides do not fit the shape, or `data` is too short.
    */
   constructor(options: LocalArrayOptions) {
-    checkKeys("the options of LocalArray", options ?? null, LOCAL_ARRAY_KEYS);
-    const { data, dtype, shape, offset = 0, memory } = options;
-    checkShape(shape, "The local shape");
-    const { strides = stridesOf(shape, "C") } = options;
+    const given = readOptions("the options of LocalArray", options ?? null, LOCAL_ARRAY_KEYS);
+    const { data, dtype, offset = 0, memory } = given;
+    const shape = checkShape(given.shape, "The local shape");
+    const strides = Object.freeze([...given.strides ?? stridesOf(shape, "C")]);
     if (strides.length !== shape.length || !strides.every((stride) => Number.isInteger(stride) && stride >= 0)) {
       throw new ShapeError(`Strides [${strides}] do not fit the shape [${shape}]: give one whole number a dimension.`);
     }
     const isHost = ArrayBuffer.isView(data);
+    if (isHost) checkFixed(data);
     const available = isHost ? elementCount(dtype, data) : Math.floor(data.byteLength / dtypeInfo(dtype).itemSize);
     const needed = shape.includes(0)
       ? offset
@@ -102,8 +116,8 @@ export class LocalArray implements Strided {
     this.#device = isHost ? null : data;
     this.memory = memory ?? (isHost ? "host" : "device");
     this.dtype = dtype;
-    this.shape = Object.freeze([...shape]);
-    this.strides = Object.freeze([...strides]);
+    this.shape = shape;
+    this.strides = strides;
     this.offset = offset;
   }
 
@@ -136,9 +150,12 @@ export class LocalArray implements Strided {
    */
   get data(): TypedArray {
     const host = this.#host;
-    if (host !== null && (host.length > 0 || this.size === 0)) return host;
+    if (host !== null && !isDetached(host)) return host;
     if (host !== null) {
-      throw new StateError("These elements were in the memory of an array that was freed. Take a copy before.");
+      throw new StateError(
+        "These elements were in the memory of an array that was freed, or in a buffer that was transferred away. " +
+          "Take a copy before.",
+      );
     }
     throw new StateError(
       `These elements are in the memory of a GPU, where a script cannot read them. Copy them: toTypedArray(), ` +
@@ -154,6 +171,11 @@ export class LocalArray implements Strided {
   get buffer(): DeviceMemory {
     if (this.#device !== null) return this.#device;
     throw new StateError(`These elements are in host memory. Move them to a GPU: an array's to({ memory: "device" }).`);
+  }
+
+  /** Whether the memory is gone: freed, or the buffer was transferred away by `transfer()`, `postMessage()` and the like. */
+  get isLost(): boolean {
+    return this.#host !== null ? isDetached(this.#host) : this.buffer.isFreed ?? false;
   }
 
   /** Whether the elements are in the memory of a GPU, so that `data` and `view()` do not exist. */
@@ -382,6 +404,27 @@ export class LocalArray implements Strided {
       throw new RangeError(`The index [${index}] does not lie in an array of shape [${shape}].`);
     }
     return index.reduce((sum, at, dimension) => sum + at * strides[dimension], offset);
+  }
+}
+
+/** Whether the buffer of a typed array was transferred away. Shared memory never is. */
+function isDetached({ buffer }: TypedArray): boolean {
+  return buffer instanceof ArrayBuffer && buffer.detached;
+}
+
+/** Refuse memory that has gone, or that could become shorter than an array in it. */
+function checkFixed(data: TypedArray): void {
+  const { buffer } = data;
+  if (buffer instanceof ArrayBuffer ? buffer.resizable : (buffer as SharedArrayBuffer).growable) {
+    throw new TypeError(
+      `An array needs memory of a fixed size, and the buffer of this ${data.constructor.name} can be resized. ` +
+        `Pass a copy: data.slice().`,
+    );
+  }
+  if (isDetached(data)) {
+    throw new StateError(
+      `The buffer of this ${data.constructor.name} was transferred away. Pass memory that is there.`,
+    );
   }
 }
 

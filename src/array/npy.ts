@@ -9,12 +9,12 @@ import { LibraryNotFoundError } from "../../ffi/library.ts";
 import { bindTo, checkDistribution } from "../distribution/distribution.ts";
 import { type Distribution, Slab } from "../distribution/mod.ts";
 import { ConfigurationError, DistmathError, NativeError } from "../errors.ts";
-import { checkKeys, describe } from "../options.ts";
+import { describe, readOptions } from "../options.ts";
 import { agree, exchange } from "../runtime/agreement.ts";
 import type { Runtime } from "../runtime/runtime.ts";
-import { agreeWith, checkArray, DistributedArray, runtimeOf } from "./distributed_array.ts";
+import { agreeWith, checkArray, checkStorage, DistributedArray, runtimeOf } from "./distributed_array.ts";
 import { checkConvertible, type DType, dtypeInfo, type TypedArray } from "./dtype.ts";
-import { checkOrder, type Order, sizeOfShape, stridesOf } from "./layout.ts";
+import { type Order, sizeOfShape, stridesOf } from "./layout.ts";
 import { LocalArray, type Memory } from "./local_array.ts";
 import {
   encodeNpyHeader,
@@ -70,36 +70,36 @@ export function loadNpy(
   options: LoadNpyOptions = {},
 ): DistributedArray {
   let array!: DistributedArray;
+  let wanted!: Distribution;
+  let given!: LoadNpyOptions;
   agreeWith(runtime, "loadNpy", () => {
-    checkKeys("the options of loadNpy", options, ["dtype", "order", "memory"]);
+    given = readOptions("the options of loadNpy", options, ["dtype", "order", "memory"]);
     checkPath(path);
     checkDistribution(distribution);
-    if (options.order !== undefined) checkOrder(options.order);
-    if (options.dtype !== undefined) dtypeInfo(options.dtype);
+    checkStorage(runtime, given);
     return about(path, () => {
       using file = openFile(path);
       const header = readHeader(file);
       const { descr, order } = header;
-      const elements = npyElements(descr, options.dtype);
-      checkConvertible(elements.dtype, options.dtype ?? elements.dtype);
+      const elements = npyElements(descr, given.dtype);
+      checkConvertible(elements.dtype, given.dtype ?? elements.dtype);
       checkLength(file, header, elements.dtype);
       // A single number has no dimension that could be distributed: it becomes an array of one element.
       const shape = header.shape.length === 0 ? [1] : header.shape;
-      const wanted = bindTo(distribution, shape, runtime.size);
+      wanted = bindTo(distribution, shape, runtime.size);
       const isDirect = isWorthSeeking(wanted, order, elements.dtype);
       const bound = isDirect ? wanted : fileSlab(shape, order, runtime.size);
       const local = readPart(file, { ...header, shape }, elements, bound.ranges(runtime.rank));
       array = DistributedArray.wrap(runtime, local, bound, order);
-      const { dtype = null, order: wantedOrder = null, memory = null } = options;
+      const { dtype = null, order: wantedOrder = null, memory = null } = given;
       return { path: String(path), descr, order, shape, distribution: String(wanted), dtype, wantedOrder, memory };
     });
   });
-  return finish(array, distribution, options);
+  return finish(array, wanted, given);
 }
 
 /** Bring what was read into the distribution, dtype and order that were asked for. */
-function finish(read: DistributedArray, distribution: Distribution, options: LoadNpyOptions): DistributedArray {
-  const bound = distribution.bind(read.shape, read.runtime.size);
+function finish(read: DistributedArray, bound: Distribution, options: LoadNpyOptions): DistributedArray {
   const placed = read.distribution.equals(bound) ? read : read.redistribute(bound);
   const { dtype = read.dtype, order = read.order, memory = read.runtime.stream ? "device" : "host" } = options;
   const isReady = dtype === placed.dtype && order === placed.order && memory === placed.memory;

@@ -11,8 +11,8 @@ import {
   type SymmetricBuffer,
   usualBackend,
 } from "../memory/symmetric.ts";
-import { checkBoolean, checkKeys } from "../options.ts";
-import { currentRuntime } from "../runtime/current.ts";
+import { checkBoolean, isObject, readOptions } from "../options.ts";
+import { lastRuntime } from "../runtime/current.ts";
 import type { Runtime } from "../runtime/runtime.ts";
 import type { DeviceMemory } from "../memory/device.ts";
 import { viewOfAddress } from "../../ffi/memory.ts";
@@ -52,6 +52,11 @@ export class SymmetricArray extends LocalArray implements Disposable {
   readonly #symmetric: SymmetricBuffer;
   readonly #shapes: readonly (readonly number[])[];
 
+  /** Only what the constructor made is one: no Proxy, and nothing that merely has the prototype. */
+  static override [Symbol.hasInstance](value: unknown): boolean {
+    return isObject(value) && #symmetric in value;
+  }
+
   /** Made by `allocateSymmetricMemory`. */
   constructor(symmetric: SymmetricBuffer, dtype: DType, order: Order, shapes: readonly (readonly number[])[]) {
     const shape = shapes[symmetric.runtime.rank];
@@ -73,6 +78,11 @@ export class SymmetricArray extends LocalArray implements Disposable {
   /** Whether it was freed or disposed of. */
   get isFreed(): boolean {
     return this.#symmetric.isFreed;
+  }
+
+  /** Whether it was freed or disposed of, or its buffer was transferred away. */
+  override get isLost(): boolean {
+    return this.isFreed || super.isLost;
   }
 
   /** The memory that holds the elements, on CPUs. */
@@ -114,7 +124,11 @@ export class SymmetricArray extends LocalArray implements Disposable {
     return new LocalArray({ data, dtype, shape, strides, memory: "symmetric" });
   }
 
-  /** Wait until what all ranks have written so far can be read by all. Collective. */
+  /**
+   * Wait until what all ranks have written so far can be read by all. Collective.
+   *
+   * @throws {StateError} on every rank if it was freed on one.
+   */
   synchronize(): void {
     this.#symmetric.synchronize();
   }
@@ -166,13 +180,14 @@ export function allocateSymmetricMemory(
   options: SymmetricOptions = {},
 ): SymmetricArray {
   const { buffer, offers } = allocateSymmetric(runtime, () => {
-    checkKeys("the options of allocateSymmetricMemory", options, ["dtype", "order", "makeSymmetric", "backend"]);
-    const { dtype = "float64", order = "C", makeSymmetric = false, backend = usualBackend(runtime) } = options;
-    checkShape(shape, "The local shape");
+    const keys = ["dtype", "order", "makeSymmetric", "backend"] as const;
+    const given = readOptions("the options of allocateSymmetricMemory", options, keys);
+    const { dtype = "float64", order = "C", makeSymmetric = false, backend = usualBackend(runtime) } = given;
+    const extents = checkShape(shape, "The local shape");
     checkOrder(order);
     checkBoolean("allocateSymmetricMemory: makeSymmetric", makeSymmetric);
-    const offer = { dtype, order, shape: [...shape] };
-    const bytes = sizeOfShape(shape) * dtypeInfo(dtype).itemSize;
+    const offer = { dtype, order, shape: extents };
+    const bytes = sizeOfShape(extents) * dtypeInfo(dtype).itemSize;
     return { bytes, backend, makeSymmetric, offer, facts: { dtype, order } };
   });
   const [{ dtype, order }] = offers;
@@ -196,7 +211,7 @@ export function allocateSymmetricMemory(
  * ```
  */
 export function freeSymmetricMemory(...arrays: readonly (LocalArray | SymmetricOwner)[]): void {
-  freeSymmetric(currentRuntime(), () => {
+  freeSymmetric(lastRuntime(), () => {
     const buffers = arrays.map(bufferOf);
     const twice = buffers.findIndex((buffer, i) => buffers.indexOf(buffer) !== i);
     if (twice < 0) return buffers;

@@ -59,7 +59,8 @@ export class Box extends Distribution {
     const box = new Box(boxes);
     const filled = boxes.filter((corners) => volume(corners) > 0);
     const used = filled.length > 0 ? filled : boxes;
-    return box.bind(lower.map((_, dimension) => Math.max(...used.map(([, top]) => top[dimension]))), boxes.length);
+    const extents = box.boxes[0][0].map((_, dimension) => Math.max(...used.map(([, top]) => top[dimension])));
+    return box.bind(extents, boxes.length);
   }
 
   /**

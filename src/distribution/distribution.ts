@@ -4,7 +4,7 @@
  * @module
  */
 import { DistributionError, ShapeError } from "../errors.ts";
-import { checkKeys, describe } from "../options.ts";
+import { checkKeys, describe, isObject } from "../options.ts";
 import { checkAxes, checkInteger, checkIntegers, checkLength, list, permute } from "./check.ts";
 import { type IndexSet, isContiguous, type Range, sameSet } from "./index_map.ts";
 import { drawSVG, drawText, type PictureOptions } from "./picture.ts";
@@ -49,6 +49,11 @@ interface Binding {
  */
 export abstract class Distribution {
   #binding: Binding | null = null;
+
+  /** Only what the constructor made is one: no Proxy, and nothing that merely has the prototype. */
+  static [Symbol.hasInstance](value: unknown): boolean {
+    return isObject(value) && #binding in value && Function.prototype[Symbol.hasInstance].call(this, value);
+  }
 
   /** The grid of processes, if the distribution has one. */
   abstract readonly grid: ProcessGrid | null;
@@ -317,7 +322,8 @@ export function checkDistribution(
   what = "The distribution",
 ): asserts distribution is Distribution {
   if (distribution instanceof Distribution) return;
-  const isItsClass = typeof distribution === "function" && distribution.prototype instanceof Distribution;
+  const isItsClass = typeof distribution === "function" &&
+    Object.prototype.isPrototypeOf.call(Distribution, distribution);
   const hint = isItsClass ? ` ${INSTEAD_OF_CLASS[distribution.name] ?? "Make one with new."}` : "";
   throw new TypeError(
     `${what} must be one such as Slab.X, a BlockCyclic or Replicated, not ${describe(distribution)}.${hint}`,

@@ -3,13 +3,13 @@
  *
  * @module
  */
-import { DistributedArray } from "../array/distributed_array.ts";
+import { checkAlive, DistributedArray } from "../array/distributed_array.ts";
 import { type DType, dtypeInfo, dtypes, isPair, type Scalar } from "../array/dtype.ts";
 import { leadingDimension } from "../array/layout.ts";
 import { bindTo } from "../distribution/distribution.ts";
 import { type Distribution, Replicated } from "../distribution/mod.ts";
 import { ConfigurationError, DistributionError, DTypeError, ShapeError, StateError } from "../errors.ts";
-import { checkBoolean, checkKeys, checkName, describe } from "../options.ts";
+import { checkBoolean, checkName, describe, readOptions } from "../options.ts";
 import type { Runtime } from "../runtime/runtime.ts";
 import { Stream } from "../runtime/stream.ts";
 import { sharesElements } from "./aliasing.ts";
@@ -77,12 +77,13 @@ export interface CheckedScalars {
   readonly scales: QuantizationValues;
 }
 
-/** Refuse C, and whatever else, as an argument of its own: `form` tells how to call. */
-export function checkArguments(form: string, options: unknown, given: number): void {
+/** The options, read once. Refuses C, and whatever else, as an argument of its own: `form` tells how to call. */
+export function readArguments(form: string, options: MatmulOptions, count: number): MatmulOptions {
   if (options instanceof DistributedArray) {
     throw new TypeError(`${form} takes c among the options: { c, beta }; a third matrix was given.`);
   }
-  if (given > 3) throw new TypeError(`${form} takes three arguments; got ${given}. Put all options into one object.`);
+  if (count > 3) throw new TypeError(`${form} takes three arguments; got ${count}. Put all options into one object.`);
+  return readOptions("the options of matmul", options, MATMUL_OPTION_KEYS);
 }
 
 /** Which of the problems for the memory orders of D is preferred, if both are alike to the user. */
@@ -96,7 +97,6 @@ export function checkProduct(
   options: MatmulOptions,
   chooseOrder: OrderChoice = (_, otherwise) => otherwise,
 ): { product: CheckedProduct; operands: CheckedOperands; scalars: CheckedScalars } {
-  checkKeys("the options of matmul", options, MATMUL_OPTION_KEYS);
   checkSimpleOptions(options, runtime);
   checkMatrix("a", a, runtime);
   checkMatrix("b", b, runtime);
@@ -250,18 +250,20 @@ export function checkScalar(name: string, value: unknown, types: ProductTypes): 
   if (isPair(value) && !dtypeInfo(types.accumulator).isComplex) {
     throw new DTypeError(`${name} is complex, [${value}], but the product is ${types.d}. Pass a number.`);
   }
-  return value;
+  return isPair(value) ? [value[0], value[1]] : value;
 }
 
+const RESET = "Pass an array that is alive to resetOperands().";
+
 /**
- * Refuse operands that were freed since they were given.
+ * Refuse operands that were freed, or whose memory has gone, since they were given.
  *
  * @throws {StateError} naming the operand.
  */
 export function checkNotFreed({ a, b, c }: CheckedOperands): void {
-  if (!a.isFreed && !b.isFreed && !c?.isFreed) return;
-  const name = a.isFreed ? "a" : b.isFreed ? "b" : "c";
-  throw new StateError(`${name} was freed. Pass an array that is alive to resetOperands().`);
+  checkAlive("a", a, RESET);
+  checkAlive("b", b, RESET);
+  if (c !== null) checkAlive("c", c, RESET);
 }
 
 /**
@@ -328,7 +330,7 @@ function checkMatrix(name: string, array: unknown, runtime: Runtime): asserts ar
   if (!(array instanceof DistributedArray)) {
     throw new TypeError(`${name} must be a DistributedArray; got ${describe(array)}.`);
   }
-  if (array.isFreed) throw new StateError(`${name} was freed. Pass an array that is alive.`);
+  checkAlive(name, array);
   if (array.runtime !== runtime) {
     throw new StateError(`${name} belongs to another runtime than a. All operands must come from one initialize().`);
   }

@@ -3,12 +3,12 @@
  *
  * @module
  */
-import { DistributedArray } from "../array/distributed_array.ts";
+import { checkAlive, DistributedArray } from "../array/distributed_array.ts";
 import { type DType, dtypeInfo, dtypeOf, dtypes, type TypedArray } from "../array/dtype.ts";
 import { LocalArray } from "../array/local_array.ts";
 import { sameSet } from "../distribution/index_map.ts";
 import { DistributionError, DTypeError, ShapeError, StateError } from "../errors.ts";
-import { checkBoolean, checkKeys, checkName, describe } from "../options.ts";
+import { checkBoolean, checkName, describe, readOptions } from "../options.ts";
 import type { CheckedProduct } from "./checked_product.ts";
 import {
   auxName,
@@ -69,13 +69,10 @@ export function checkEpilogInputs(
   inputs: EpilogInputs | undefined,
   kept: EpilogValues = {},
 ): EpilogValues {
-  checkKeys("epilogInputs", inputs, EPILOG_INPUT_KEYS);
-  const given = inputs ?? {};
+  const given = readOptions("epilogInputs", inputs, EPILOG_INPUT_KEYS);
   const required = requiredInputs(epilog);
   const needs = required.length > 0 ? `needs epilogInputs: { ${required.join(", ")} }` : "takes no epilogInputs";
-  const superfluous = Object.keys(given).find((name) =>
-    given[name as keyof EpilogInputs] !== undefined && !required.includes(name as keyof EpilogInputs)
-  );
+  const superfluous = Object.keys(given).find((name) => !required.includes(name as keyof EpilogInputs));
   if (superfluous !== undefined) {
     const what = epilog.name === "none" ? "A product without epilog" : `epilog ${epilog.name}`;
     throw new TypeError(`${what} ${needs}; ${superfluous} was given. Leave it out, or choose another epilog.`);
@@ -93,7 +90,22 @@ export function checkEpilogInputs(
       values[name] = checkInput(name, given[name]!, product, epilog);
     }
   }
+  checkInputsAlive(values);
   return values;
+}
+
+/**
+ * Refuse inputs whose memory has gone since they were given.
+ *
+ * @throws {StateError} naming the input.
+ */
+export function checkInputsAlive(values: EpilogValues): void {
+  for (const [name, input] of Object.entries(values)) {
+    if (!input?.isLost) continue;
+    throw new StateError(
+      `The memory of epilogInputs.${name} is gone: it was freed, or its buffer was transferred away. Pass one that is there.`,
+    );
+  }
 }
 
 /** What all ranks must agree on. */
@@ -160,7 +172,7 @@ function localInput(
   shapeOf: (length: number) => readonly number[],
 ): LocalArray {
   if (input instanceof DistributedArray) {
-    if (input.isFreed) throw new StateError(`${what} was freed. Pass an array that is alive.`);
+    checkAlive(what, input);
     return input.local;
   }
   if (input instanceof LocalArray) return input;

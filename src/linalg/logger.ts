@@ -4,6 +4,8 @@
  * @module
  */
 
+import { alone } from "../runtime/agreement.ts";
+
 /** Where messages go; `console` is one. What it throws is printed once, and the matmul goes on. */
 export interface Logger {
   /** What was decided, in detail. */
@@ -22,7 +24,7 @@ export function guardLogger(logger: Logger, rank: number): Logger {
   let hasFailed = false;
   const guarded = (level: keyof Logger) => (message: string): void => {
     try {
-      logger[level](message);
+      alone("a logger", () => logger[level](message));
     } catch (error) {
       if (!hasFailed) console.warn(`distmath: the logger of rank ${rank} threw, and its message is lost:`, error);
       hasFailed = true;

@@ -5,7 +5,7 @@
  */
 import { type DistributedArray, runtimeOf } from "../array/distributed_array.ts";
 import { agree } from "../runtime/agreement.ts";
-import { checkArguments } from "./checked_product.ts";
+import { readArguments } from "./checked_product.ts";
 import { describeEpilog, epilogNamed, hasExtraOutputs } from "./epilog.ts";
 import { Matmul } from "./matmul_plan.ts";
 import type { MatmulOptions } from "./options.ts";
@@ -37,20 +37,21 @@ import type { MatmulOptions } from "./options.ts";
  * @throws {CollectiveError} if ranks differ in what they ask for
  */
 export function matmul(a: DistributedArray, b: DistributedArray, options: MatmulOptions = {}): DistributedArray {
-  const given = arguments.length;
+  const count = arguments.length;
+  let given!: MatmulOptions;
   agree(runtimeOf(a, b), "matmul", () => {
-    checkArguments("matmul(a, b, options)", options, given);
-    checkOutputs(options);
+    given = readArguments("matmul(a, b, options)", options, count);
+    checkOutputs(given);
   });
-  using product = new Matmul(a, b, options);
+  using product = new Matmul(a, b, given);
   product.plan();
   return product.execute();
 }
 
 /** There is nobody to take other outputs than D. */
 function checkOutputs(options: MatmulOptions): void {
-  const name = epilogNamed(options?.epilog);
-  const epilog = describeEpilog(name, { auxDType: "float32", resultAmax: options?.resultAmax ?? false });
+  const name = epilogNamed(options.epilog);
+  const epilog = describeEpilog(name, { auxDType: "float32", resultAmax: options.resultAmax ?? false });
   if (!hasExtraOutputs(epilog)) return;
   const what = epilog.resultAmax ? "resultAmax" : `epilog ${name}`;
   throw new TypeError(`${what} has more outputs than D. Use class Matmul, whose auxiliary holds them after execute().`);

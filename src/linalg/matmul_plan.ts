@@ -7,12 +7,12 @@ import { DistributedArray, runtimeOf } from "../array/distributed_array.ts";
 import { LocalArray } from "../array/local_array.ts";
 import { allocateSymmetricMemory, SymmetricArray } from "../array/symmetric.ts";
 import { StateError } from "../errors.ts";
-import { checkKeys, describe } from "../options.ts";
+import { describe, readOptions } from "../options.ts";
 import { agree } from "../runtime/agreement.ts";
 import type { Runtime } from "../runtime/runtime.ts";
+import type { Stream } from "../runtime/stream.ts";
 import {
   checkAliasing,
-  checkArguments,
   type CheckedOperands,
   type CheckedProduct,
   type CheckedScalars,
@@ -24,12 +24,13 @@ import {
   dtypesOf,
   factorsOf,
   productFacts,
+  readArguments,
   scalarFacts,
 } from "./checked_product.ts";
 import { checkAlgorithm, chooseEngine, orderChoice, requestOf } from "./engine_choice.ts";
 import type { AlgorithmReport, EnginePlan, EngineValues, MatmulEngine } from "./engines/engine.ts";
 import { type Epilog, type EpilogValues, isTrivial, requiredInputs } from "./epilog.ts";
-import { checkEpilog, checkEpilogInputs, epilogFacts } from "./epilog_inputs.ts";
+import { checkEpilog, checkEpilogInputs, checkInputsAlive, epilogFacts } from "./epilog_inputs.ts";
 import { explainProduct } from "./explanation.ts";
 import { guardLogger, type Logger } from "./logger.ts";
 import {
@@ -47,8 +48,10 @@ import type { LocalOperands } from "./problem.ts";
 import {
   checkSameScaling,
   checkScalesAlive,
+  type QuantizationScales,
   type QuantizationValues,
   quantizationValues,
+  SCALE_KEYS,
   scalingOf,
 } from "./quantization.ts";
 
@@ -154,21 +157,23 @@ export class Matmul implements Disposable {
     let checked: ReturnType<typeof checkProduct>;
     let engine: MatmulEngine;
     let inputs: EpilogValues;
-    const given = arguments.length;
+    let given!: MatmulOptions;
+    const count = arguments.length;
     agree(runtime, "new Matmul", () => {
-      checkArguments("new Matmul(a, b, options)", options, given);
-      checked = checkProduct(runtime, a, b, options, orderChoice(runtime, options));
-      engine = chooseEngine(runtime, options);
+      given = readArguments("new Matmul(a, b, options)", options, count);
+      checked = checkProduct(runtime, a, b, given, orderChoice(runtime, given));
+      engine = chooseEngine(runtime, given);
       const { product, scalars } = checked;
-      const epilog = checkEpilog(product, options);
-      inputs = checkEpilogInputs(product, epilog, options.epilogInputs);
-      checkAlgorithm(engine, product, epilog, options);
+      const epilog = checkEpilog(product, given);
+      inputs = checkEpilogInputs(product, epilog, given.epilogInputs);
+      checkAlgorithm(engine, product, epilog, given);
       const library = engine.open?.(runtime) ?? "";
-      return { ...productFacts(product, scalars, options), ...planFacts(epilog, inputs, options), library };
+      checkNotFreed(checked.operands);
+      return { ...productFacts(product, scalars, given), ...planFacts(epilog, inputs, given), library };
     });
     this.#runtime = runtime;
-    this.#options = { ...options };
-    this.#logger = options.logger && guardLogger(options.logger, runtime.rank);
+    this.#options = given;
+    this.#logger = given.logger && guardLogger(given.logger, runtime.rank);
     this.#product = checked!.product;
     this.#operands = checked!.operands;
     this.#scalars = checked!.scalars;
@@ -209,17 +214,17 @@ export class Matmul implements Disposable {
    * @throws {StateError} after `free`
    */
   plan(options?: PlanOptions): void {
-    const given = Object.entries(options ?? {}).filter(([, value]) => value !== undefined);
-    const all: MatmulOptions = { ...this.#options, ...Object.fromEntries(given) };
+    let all!: MatmulOptions;
     let epilog: Epilog;
     let inputs: EpilogValues;
     agree(this.#runtime, "Matmul.plan", () => {
       this.#checkAlive("plan");
-      checkKeys("the options of plan", options, PLAN_OPTION_KEYS);
-      if (this.#operands) checkNotFreed(this.#operands);
+      const given = readOptions("the options of plan", options, PLAN_OPTION_KEYS);
+      all = { ...this.#options, ...given };
       epilog = checkEpilog(this.#product, all);
-      inputs = checkEpilogInputs(this.#product, epilog, options?.epilogInputs, this.#inputs);
+      inputs = checkEpilogInputs(this.#product, epilog, given.epilogInputs, this.#inputs);
       checkAlgorithm(this.#engine, this.#product, epilog, all);
+      if (this.#operands) checkNotFreed(this.#operands);
       return planFacts(epilog, inputs, all);
     });
     this.#inputs = { ...this.#inputs, ...inputs! };
@@ -234,11 +239,12 @@ export class Matmul implements Disposable {
    */
   execute(options?: ExecuteOptions): DistributedArray {
     const { inplace, d } = this.#product;
-    const stream = options?.stream ?? this.#options.stream ?? null;
+    let stream: Stream | null = null;
     let result: LocalArray | null = null;
     agree(this.#runtime, "Matmul.execute", () => {
-      checkKeys("the options of execute", options, EXECUTE_OPTION_KEYS);
-      checkStream(options?.stream, this.#runtime);
+      const given = readOptions("the options of execute", options, EXECUTE_OPTION_KEYS);
+      checkStream(given.stream, this.#runtime);
+      stream = given.stream ?? this.#options.stream ?? null;
       this.#checkReady("execute");
       if (!inplace && !this.#isSymmetric) result = this.#allocate();
     });
@@ -261,9 +267,9 @@ export class Matmul implements Disposable {
    * @throws {StateError} before `plan`, after `releaseOperands` or `free`
    */
   autotune(options?: AutotuneOptions): Measurement[] {
-    const { repetitions = 3 } = options ?? {};
+    let repetitions!: number;
     agree(this.#runtime, "Matmul.autotune", () => {
-      checkKeys("the options of autotune", options, ["repetitions"]);
+      ({ repetitions = 3 } = readOptions("the options of autotune", options, ["repetitions"]));
       if (!(Number.isInteger(repetitions) && repetitions >= 1)) {
         throw new RangeError(`repetitions must be a whole number from 1; got ${describe(repetitions)}.`);
       }
@@ -299,8 +305,9 @@ export class Matmul implements Disposable {
     let reset: CheckedReset;
     agree(this.#runtime, "Matmul.resetOperands", () => {
       this.#checkAlive("resetOperands");
-      reset = this.#checkReset(options);
-      return { ...scalarFacts(reset.scalars), given: Object.keys(options).sort() };
+      const given = readOptions("the options of resetOperands", options, RESET_OPTION_KEYS);
+      reset = this.#checkReset(given);
+      return { ...scalarFacts(reset.scalars), given: Object.keys(given).sort() };
     });
     this.#operands = reset!.operands;
     this.#scalars = reset!.scalars;
@@ -485,6 +492,7 @@ export class Matmul implements Disposable {
     }
     checkNotFreed(operands);
     if (this.#product.scaling !== null) checkScalesAlive(this.#scalars.scales);
+    if (!isTrivial(this.#planned.epilog)) checkInputsAlive(this.#values!.epilog);
   }
 
   #notPlanned(member: string): StateError {
@@ -509,8 +517,7 @@ export class Matmul implements Disposable {
   }
 
   #checkReset(options: ResetOptions): CheckedReset {
-    checkKeys("the options of resetOperands", options, RESET_OPTION_KEYS);
-    if (Object.values(options ?? {}).every((value) => value === undefined)) {
+    if (Object.keys(options).length === 0) {
       throw new TypeError(`resetOperands was given nothing; pass at least one of ${RESET_OPTION_KEYS.join(", ")}.`);
     }
     const product = this.#product;
@@ -524,13 +531,15 @@ export class Matmul implements Disposable {
         ? old?.[name] ?? null
         : checkReplacement(name, options[name], product[name], this.#runtime);
     const [a, b, c] = [matrix("a")!, matrix("b")!, matrix("c")];
+    const { alpha = this.#scalars.alpha, beta = this.#scalars.beta, quantizationScales } = options;
+    const newScales = readOptions<QuantizationScales>("quantizationScales", quantizationScales, SCALE_KEYS);
+    const epilog = this.#planned?.epilog ?? checkEpilog(product, this.#options);
+    const scales = quantizationValues({ ...this.#scalars.scales, ...newScales }, dtypesOf(product));
+    checkSameScaling(scalingOf(scales, factorsOf(product), dtypesOf(product)), product.scaling);
+    const inputs = checkEpilogInputs(product, epilog, options.epilogInputs, this.#inputs);
+    // Last: reading what was given may have taken memory away.
     checkNotFreed({ a, b, c });
     if (product.inplace) checkAliasing(c!, a, b);
-    const { alpha = this.#scalars.alpha, beta = this.#scalars.beta, quantizationScales } = options;
-    checkKeys("quantizationScales", quantizationScales, ["a", "b", "c", "d"]);
-    const epilog = this.#planned?.epilog ?? checkEpilog(product, this.#options);
-    const scales = quantizationValues({ ...this.#scalars.scales, ...quantizationScales }, dtypesOf(product));
-    checkSameScaling(scalingOf(scales, factorsOf(product), dtypesOf(product)), product.scaling);
     return {
       operands: { a, b, c },
       scalars: {
@@ -538,7 +547,7 @@ export class Matmul implements Disposable {
         beta: checkScalar("beta", beta, product.types),
         scales,
       },
-      inputs: checkEpilogInputs(product, epilog, options.epilogInputs, this.#inputs),
+      inputs,
     };
   }
 }

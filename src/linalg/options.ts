@@ -161,7 +161,7 @@ export interface ResetOptions {
 }
 
 /** The keys of {@linkcode PlanOptions}. */
-export const PLAN_OPTION_KEYS: readonly string[] = [
+export const PLAN_OPTION_KEYS: readonly (keyof PlanOptions)[] = [
   "epilog",
   "epilogInputs",
   "auxType",
@@ -173,7 +173,7 @@ export const PLAN_OPTION_KEYS: readonly string[] = [
 ];
 
 /** The keys of {@linkcode MatmulOptions}. */
-export const MATMUL_OPTION_KEYS: readonly string[] = [
+export const MATMUL_OPTION_KEYS: readonly (keyof MatmulOptions)[] = [
   ...PLAN_OPTION_KEYS,
   "c",
   "alpha",
@@ -195,10 +195,10 @@ export const MATMUL_OPTION_KEYS: readonly string[] = [
 ];
 
 /** The keys of {@linkcode ExecuteOptions}. */
-export const EXECUTE_OPTION_KEYS: readonly string[] = ["stream"];
+export const EXECUTE_OPTION_KEYS: readonly (keyof ExecuteOptions)[] = ["stream"];
 
 /** The keys of {@linkcode ResetOptions}. */
-export const RESET_OPTION_KEYS: readonly string[] = [
+export const RESET_OPTION_KEYS: readonly (keyof ResetOptions)[] = [
   "a",
   "b",
   "c",
@@ -209,4 +209,9 @@ export const RESET_OPTION_KEYS: readonly string[] = [
 ];
 
 /** The keys of {@linkcode EpilogInputs}. */
-export const EPILOG_INPUT_KEYS: readonly string[] = ["bias", "reluAux", "geluAux", "auxQuantizationScale"];
+export const EPILOG_INPUT_KEYS: readonly (keyof EpilogInputs)[] = [
+  "bias",
+  "reluAux",
+  "geluAux",
+  "auxQuantizationScale",
+];

@@ -7,13 +7,13 @@
  *
  * @module
  */
-import { DistributedArray, runtimeOf } from "../array/distributed_array.ts";
+import { checkAlive, DistributedArray, runtimeOf } from "../array/distributed_array.ts";
 import { type DType, dtypeInfo, isPair, type Scalar } from "../array/dtype.ts";
 import { leadingDimension } from "../array/layout.ts";
 import { bindTo } from "../distribution/distribution.ts";
 import { BlockCyclic, type Distribution, type Range, Slab } from "../distribution/mod.ts";
 import { DistributionError, DTypeError, ShapeError, StateError } from "../errors.ts";
-import { checkBoolean, checkKeys, checkName, describe } from "../options.ts";
+import { checkBoolean, checkName, describe, readOptions } from "../options.ts";
 import { agree } from "../runtime/agreement.ts";
 import type { Runtime } from "../runtime/runtime.ts";
 import { sharesElements } from "./aliasing.ts";
@@ -220,7 +220,7 @@ export function symm(a: DistributedArray, b: DistributedArray, options: SymmOpti
     given: [a, b],
     options,
     keys: [...ADDEND_KEYS, "side", "uplo"],
-    describe: () => {
+    describe: (options) => {
       const [m, n] = b.shape;
       checkSquare("a", a, options.side === "right" ? n : m);
       return { a, b, shape: [m, n], k: 0, like: b, pattern: () => b.distribution };
@@ -274,7 +274,7 @@ export function tradd(a: DistributedArray, options: TraddOptions = {}): Distribu
   return add("tradd", a, options);
 }
 
-const ADDEND_KEYS = ["c", "alpha", "beta", "inplace", "distribution"];
+const ADDEND_KEYS: readonly (keyof AddendOptions)[] = ["c", "alpha", "beta", "inplace", "distribution"];
 const TRANSPOSITIONS: readonly Transposition[] = ["none", "transpose", "conjugate_transpose"];
 const DTYPES: readonly DType[] = ["float32", "float64", "complex64", "complex128"];
 
@@ -303,9 +303,9 @@ interface Request {
   /** The matrices that the function takes by position. */
   readonly given: readonly unknown[];
   readonly options: AnyOptions;
-  readonly keys: readonly string[];
+  readonly keys: readonly (keyof AnyOptions)[];
   /** Check the shapes. */
-  readonly describe: () => Described;
+  readonly describe: (options: AnyOptions) => Described;
 }
 
 /** Everything about a call, checked. */
@@ -332,7 +332,7 @@ function triangular(
     given: [a, b],
     options,
     keys: ["side", "uplo", "trans", "diag", "alpha", "inplace"],
-    describe: () => {
+    describe: (options) => {
       const [m, n] = b.shape;
       checkSquare("a", a, options.side === "right" ? n : m);
       return { a, b: null, shape: [m, n], k: 0, like: b, pattern: () => b.distribution };
@@ -346,7 +346,7 @@ function rankK(routine: "syrk" | "herk", a: DistributedArray, options: RankKOpti
     given: [a],
     options,
     keys: [...ADDEND_KEYS, "uplo", "trans"],
-    describe: () => {
+    describe: (options) => {
       const isTransposed = (options.trans ?? "none") !== "none";
       const [n, k] = isTransposed ? a.shape.toReversed() : a.shape;
       return { a, b: null, shape: [n, n], k, like: a, pattern: () => squareLike(a.distribution, isTransposed) };
@@ -359,8 +359,8 @@ function add(routine: "geadd" | "tradd", a: DistributedArray, options: TraddOpti
     routine,
     given: [a],
     options,
-    keys: [...ADDEND_KEYS, "trans", ...routine === "tradd" ? ["uplo"] : []],
-    describe: () => {
+    keys: [...ADDEND_KEYS, "trans", ...routine === "tradd" ? ["uplo"] as const : []],
+    describe: (options) => {
       const isTransposed = (options.trans ?? "none") !== "none";
       const [m, n] = isTransposed ? a.shape.toReversed() : a.shape;
       const pattern = () => isTransposed ? a.distribution.transpose() : a.distribution;
@@ -392,8 +392,8 @@ function run(request: Request): DistributedArray {
   return inParts ? traddInParts(runtime, checked!) : execute(runtime, request.routine, checked!);
 }
 
-function check(runtime: Runtime, { routine, given, options, keys, describe }: Request): Checked {
-  checkKeys(`the options of ${routine}`, options, keys);
+function check(runtime: Runtime, { routine, given, options: asked, keys, describe }: Request): Checked {
+  const options = readOptions(`the options of ${routine}`, asked, keys);
   given.forEach((array, i) => checkMatrix("ab"[i], array, runtime));
   const { c, side = "left", uplo = "lower", trans = "none", diag = "non_unit", inplace = false } = options;
   checkName("side", side, ["left", "right"]);
@@ -402,7 +402,7 @@ function check(runtime: Runtime, { routine, given, options, keys, describe }: Re
   checkName("diag", diag, ["non_unit", "unit"]);
   checkBoolean("inplace", inplace);
   if (c !== undefined) checkMatrix("c", c, runtime);
-  const described = describe();
+  const described = describe(options);
   const isTriangular = routine === "trsm" || routine === "trmm";
   const start = isTriangular ? described.like : c ?? null;
   const arrays = [...given, c].filter((array) => array !== undefined) as DistributedArray[];
@@ -434,7 +434,7 @@ function checkMatrix(name: string, array: unknown, runtime: Runtime): asserts ar
   if (!(array instanceof DistributedArray)) {
     throw new TypeError(`${name} must be a DistributedArray; got ${array === null ? "null" : typeof array}.`);
   }
-  if (array.isFreed) throw new StateError(`${name} was freed. Pass an array that is alive.`);
+  checkAlive(name, array);
   if (array.runtime !== runtime) {
     throw new StateError(`${name} belongs to another runtime than a. All operands must come from one initialize().`);
   }
@@ -490,7 +490,7 @@ function checkScalar(routine: PblasRoutine, name: string, value: unknown, dtype:
     const why = routine === "herk" ? "herk keeps its result Hermitian with a real one" : `the matrices are ${dtype}`;
     throw new DTypeError(`${name} is complex, [${value}], but ${why}. Pass a number.`);
   }
-  return value;
+  return isPair(value) ? [value[0], value[1]] : value;
 }
 
 function checkAliasing(written: DistributedArray, read: readonly DistributedArray[], name: string): void {

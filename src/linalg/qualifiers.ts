@@ -5,7 +5,7 @@
  */
 import { DTypeError } from "../errors.ts";
 import { type DType, dtypeInfo } from "../array/dtype.ts";
-import { checkBoolean, checkKeys, describe } from "../options.ts";
+import { checkBoolean, describe, readOptions } from "../options.ts";
 import type { Operation } from "./problem.ts";
 
 /** What is done to one matrix before it is multiplied. */
@@ -168,12 +168,12 @@ export function operationsOf(
       }.`,
     );
   }
-  checkKeys("qualifiers", object, ["a", "b", "c"]);
-  const c = operationOf("c", object.c);
+  const given = readOptions<Qualifiers>("qualifiers", object, ["a", "b", "c"]);
+  const c = operationOf("c", given.c);
   if (c.transpose || c.conjugate) {
     throw new TypeError("qualifiers.c must not transpose or conjugate: C is added as it is. Pass a transposed view.");
   }
-  const operations = { a: operationOf("a", object.a), b: operationOf("b", object.b) };
+  const operations = { a: operationOf("a", given.a), b: operationOf("b", given.b) };
   for (const name of ["a", "b"] as const) {
     if (operations[name].conjugate && !dtypeInfo(dtypes[name]).isComplex) {
       throw new DTypeError(
@@ -191,9 +191,9 @@ function operationOf(name: string, qualifier: MatrixQualifier | undefined): Oper
   if (typeof qualifier !== "object" || qualifier === null) {
     throw new TypeError(`qualifiers.${name} must be { isTranspose?, isConjugate? }; got ${describe(qualifier)}.`);
   }
-  checkKeys(`qualifiers.${name}`, qualifier, ["isTranspose", "isConjugate"]);
+  const given = readOptions(`qualifiers.${name}`, qualifier, ["isTranspose", "isConjugate"]);
   for (const key of ["isTranspose", "isConjugate"] as const) {
-    checkBoolean(`qualifiers.${name}.${key}`, qualifier[key]);
+    checkBoolean(`qualifiers.${name}.${key}`, given[key]);
   }
-  return { transpose: qualifier.isTranspose ?? false, conjugate: qualifier.isConjugate ?? false };
+  return { transpose: given.isTranspose ?? false, conjugate: given.isConjugate ?? false };
 }

@@ -12,10 +12,10 @@
  *
  * @module
  */
-import { DistributedArray } from "../array/distributed_array.ts";
+import { checkAlive, DistributedArray } from "../array/distributed_array.ts";
 import { type DType, dtypeInfo } from "../array/dtype.ts";
-import { DTypeError, ShapeError, StateError } from "../errors.ts";
-import { checkKeys } from "../options.ts";
+import { DTypeError, ShapeError } from "../errors.ts";
+import { readOptions } from "../options.ts";
 
 /** What shares a scale, see the module's table. */
 export type ScaleMode = "tensor" | "outer_vector" | "vector_128" | "block_128x128";
@@ -93,7 +93,8 @@ export interface ScaledFactors {
 /** Elements along a dimension that share a scale of a block. */
 export const SCALE_BLOCK = 128;
 
-const MATRICES = ["a", "b", "c", "d"] as const;
+/** The keys of {@linkcode QuantizationScales}: the matrices. */
+export const SCALE_KEYS = ["a", "b", "c", "d"] as const;
 
 /** Whether a dtype is an 8-bit floating point type, whose operands need scales. */
 export function isQuantized(dtype: DType | null): boolean {
@@ -109,24 +110,23 @@ export function isQuantized(dtype: DType | null): boolean {
  * @throws {StateError} if an array of scales was freed.
  */
 export function quantizationValues(scales: QuantizationScales | undefined, types: OperandTypes): QuantizationValues {
-  checkKeys("quantizationScales", scales, MATRICES);
-  const given = scales ?? {};
-  const needed = MATRICES.filter((name) => isQuantized(types[name]));
+  const given = readOptions("quantizationScales", scales, SCALE_KEYS);
+  const needed = SCALE_KEYS.filter((name) => isQuantized(types[name]));
   const missing = needed.filter((name) => given[name] === undefined);
   if (missing.length > 0) {
     throw new DTypeError(
       `quantizationScales needs a scale for ${list(missing, types)}; got ${
-        scales ? `{ ${Object.keys(scales).join(", ")} }` : "none"
+        scales ? `{ ${Object.keys(given).join(", ")} }` : "none"
       }. Pass quantizationScales: { ${needed.map((name) => `${name}: 1`).join(", ")} }, with your scales.`,
     );
   }
-  const forbidden = MATRICES.filter((name) => given[name] !== undefined && !needed.includes(name));
+  const forbidden = SCALE_KEYS.filter((name) => given[name] !== undefined && !needed.includes(name));
   if (forbidden.length > 0) {
     throw new DTypeError(
       `quantizationScales scales 8-bit floating point matrices only; leave out ${list(forbidden, types)}.`,
     );
   }
-  const value = (name: typeof MATRICES[number]) => {
+  const value = (name: typeof SCALE_KEYS[number]) => {
     const scale = given[name]!;
     const isFactor = name === "a" || name === "b";
     return isFactor && scale instanceof DistributedArray
@@ -137,7 +137,7 @@ export function quantizationValues(scales: QuantizationScales | undefined, types
 }
 
 function checkArray(name: string, scales: DistributedArray): DistributedArray {
-  if (scales.isFreed) throw new StateError(`${name} was freed. Pass an array that is alive.`);
+  checkAlive(name, scales);
   if (scales.dtype === "float32") return scales;
   throw new DTypeError(
     `${name} is an array of ${scales.dtype}; scales are float32. Convert it: to({ dtype: "float32" }).`,

@@ -17,6 +17,8 @@ export interface DeviceMemory {
   readonly byteLength: number;
   /** The stream in whose order it is used and freed. */
   readonly stream: Stream;
+  /** Whether it was freed; left out by memory that others look after. */
+  readonly isFreed?: boolean;
 }
 
 /** What a finalizer needs to give memory back. */

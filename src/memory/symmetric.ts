@@ -7,11 +7,12 @@
  * @module
  */
 import { ConfigurationError, ShapeError, StateError } from "../errors.ts";
-import { agree, type Agreeing, exchange, type Facts } from "../runtime/agreement.ts";
+import { agree, type Agreeing, agreeStrictly, exchange, type Facts } from "../runtime/agreement.ts";
+import { describe } from "../options.ts";
 import { queueCollectiveFree } from "../runtime/lifetime.ts";
 import { beforeMpiEnds } from "../runtime/mpi.ts";
 import type { Communicator } from "../runtime/communicator.ts";
-import type { Runtime } from "../runtime/runtime.ts";
+import { checkRuntime, type Runtime } from "../runtime/runtime.ts";
 import type { Stream } from "../runtime/stream.ts";
 import { type AllocationKey, noteAllocation, noteFree, Origin } from "./lifetime.ts";
 import { openMpiWindows } from "./mpi_window.ts";
@@ -143,9 +144,17 @@ export class SymmetricBuffer {
     );
   }
 
-  /** Have what was written so far be seen by all ranks. Collective. */
+  /**
+   * Have what was written so far be seen by all ranks. Collective.
+   *
+   * @throws {StateError} on every rank if it was freed on one.
+   */
   synchronize(): void {
-    this.#use().synchronize();
+    agree(this.runtime, "synchronize", () => {
+      void this.#use();
+      return { backend: this.backend, id: this.id };
+    });
+    this.#block.synchronize();
   }
 
   /** Queue it to be freed at the next point that all ranks reach. Never communicates. */
@@ -204,7 +213,8 @@ export function allocateSymmetric<T>(
 ): { buffer: SymmetricBuffer; offers: T[] } {
   const operation = "allocateSymmetricMemory";
   let wish!: SymmetricRequest<T>;
-  agree({ ...strictly(runtime), isClosed: runtime.isClosed }, operation, () => {
+  agreeStrictly(runtime, operation, () => {
+    checkRuntime(operation, runtime);
     wish = request();
     checkBackend(runtime, wish.backend);
     return { backend: wish.backend, makeSymmetric: wish.makeSymmetric, ...wish.facts };
@@ -242,7 +252,7 @@ export function allocateSymmetric<T>(
  */
 export function freeSymmetric(runtime: Runtime, choose: () => readonly SymmetricBuffer[]): void {
   let buffers!: readonly SymmetricBuffer[];
-  agree(strictly(runtime), "freeSymmetricMemory", () => {
+  agreeStrictly(runtime, "freeSymmetricMemory", () => {
     buffers = choose();
     return { arrays: buffers.map(({ backend, id }) => `${backend} ${id}`) };
   });
@@ -254,7 +264,7 @@ function checkBackend(runtime: Runtime, backend: SymmetricBackend): void {
   if ((backend === "nvshmem" || backend === "nccl") && runtime.stream !== null) return;
   if (backend !== "mpi" && backend !== "nvshmem" && backend !== "nccl") {
     throw new TypeError(
-      `allocateSymmetricMemory: the backend must be "nvshmem", "nccl" or "mpi", not ${JSON.stringify(backend)}.`,
+      `allocateSymmetricMemory: the backend must be "nvshmem", "nccl" or "mpi", not ${describe(backend)}.`,
     );
   }
   throw new ConfigurationError(

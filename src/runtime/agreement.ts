@@ -21,7 +21,7 @@ import {
 } from "../errors.ts";
 import { describe } from "../options.ts";
 import { Communicator } from "./communicator.ts";
-import { currentRuntime } from "./current.ts";
+import { lastRuntime } from "./current.ts";
 import { isMpiFinalized } from "./mpi.ts";
 import { decodeObject, encodeObject } from "./objects.ts";
 
@@ -183,9 +183,13 @@ function subjectOf(operation: string, given: Agreeing): Subject {
   } catch {
     // Neither null nor a getter that throws is a runtime.
   }
-  const { communicator, checks } = currentRuntime();
-  const message = `${operation}: the runtime must be what initialize() returned, not ${describe(given)}.`;
-  return { communicator, checks, refusal: new TypeError(message) };
+  const { communicator, checks } = lastRuntime();
+  return { communicator, checks, refusal: noRuntime(operation, given) };
+}
+
+/** The error of a call that was given something else as a runtime. */
+export function noRuntime(operation: string, given: unknown): TypeError {
+  return new TypeError(`${operation}: the runtime must be what initialize() returned, not ${describe(given)}.`);
 }
 
 /** The operation whose check runs on this rank. */
@@ -224,6 +228,11 @@ export function alone<T>(operation: string, body: () => T): T {
  */
 export function agree(subject: Agreeing, operation: string, check: () => Facts | void): void {
   agreeAs(subject, operation, check, null);
+}
+
+/** As {@linkcode agree}, whatever `checks` the subject has: for calls that exchange something anyway. */
+export function agreeStrictly(subject: Agreeing, operation: string, check: () => Facts | void): void {
+  agreeAs(subject, operation, check, "collective");
 }
 
 /** As `agree`, with other `checks` than the subject's if they are not null. Returns the ranks that have agreed. */

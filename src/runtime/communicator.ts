@@ -5,7 +5,7 @@
  */
 import { checkMpi, type Handle, type Mpi, mpiError } from "../../ffi/mpi/mod.ts";
 import { StateError } from "../errors.ts";
-import { describe } from "../options.ts";
+import { describe, isObject } from "../options.ts";
 import {
   EMPTY_RECEIVE,
   EMPTY_SEND,
@@ -112,6 +112,11 @@ export class Communicator {
   #expected: Expected[] = [];
   static #world: Communicator | undefined;
   static #self: Communicator | undefined;
+
+  /** Only what the constructor made is one: no Proxy, and nothing that merely has the prototype. */
+  static [Symbol.hasInstance](value: unknown): boolean {
+    return isObject(value) && #handle in value;
+  }
 
   private constructor(mpi: Mpi, handle: Handle, key: string | null) {
     const out = new Int32Array(2);

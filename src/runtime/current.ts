@@ -31,6 +31,17 @@ export function hasCurrentRuntime(): boolean {
  * ```
  */
 export function currentRuntime(): Runtime {
-  if (!current || current.isClosed) throw new StateError("There is no runtime; call initialize() first.");
+  const runtime = lastRuntime();
+  if (runtime.isClosed) throw missing();
+  return runtime;
+}
+
+/** The last runtime, closed or not: for agreements, which refuse a closed one on every rank. */
+export function lastRuntime(): Runtime {
+  if (!current) throw missing();
   return current;
+}
+
+function missing(): StateError {
+  return new StateError("There is no runtime; call initialize() first.");
 }

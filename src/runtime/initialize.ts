@@ -7,7 +7,7 @@ import { allowedCores, machineCores } from "../../ffi/machine.ts";
 import { keepFreedMemory } from "../../ffi/memory.ts";
 import { launcher } from "../../ffi/mpi/mod.ts";
 import { StateError } from "../errors.ts";
-import { checkKeys } from "../options.ts";
+import { describe, readOptions } from "../options.ts";
 import { agree } from "./agreement.ts";
 import { Communicator } from "./communicator.ts";
 import { hasCurrentRuntime, setCurrentRuntime } from "./current.ts";
@@ -75,56 +75,78 @@ const KEPT_BYTES = 2 ** 28;
  */
 export function initialize(options: InitializeOptions = {}): Runtime {
   if (isMpiFinalized()) throw new StateError("initialize: MPI was finalized in this process and cannot start again.");
-  const communicator = options?.communicator instanceof Communicator ? options.communicator : Communicator.world();
-  agree({ communicator, checks: "collective" }, "initialize", () => checkOptions(options));
-  const { checks = "collective", timeoutSeconds = null } = options;
+  let given!: InitializeOptions;
+  agree({ communicator: meetingPlace(options), checks: "collective" }, "initialize", () => {
+    given = readOptions("initialize: options", options, INITIALIZE_OPTION_KEYS);
+    return checkOptions(given);
+  });
+  const { communicator = Communicator.world(), checks = "collective", timeoutSeconds = null } = given;
   const { localRank, localSize } = machineOf(communicator);
-  const { device, stream } = chooseDevice(communicator, options.device ?? "auto", localRank);
+  const { device, stream } = chooseDevice(communicator, given.device ?? "auto", localRank);
   const placement: Placement = {
     masks: communicator.allGatherObject(allowedCores().join()),
     rank: communicator.rank,
     localSize,
     cores: navigator.hardwareConcurrency,
   };
-  const threads = options.threads ?? threadsOf(placement);
+  const threads = given.threads ?? threadsOf(placement);
   setThreads(threads);
   keepFreedMemory(KEPT_BYTES);
   if (timeoutSeconds !== null) startWatchdog(communicator.rank, timeoutSeconds);
   const runtime = new Runtime({ communicator, localRank, localSize, device, stream, checks, timeoutSeconds, threads });
   setCurrentRuntime(runtime);
   const warning = bindingWarning(placement, machineCores(), launcher()?.kind === "open_mpi");
-  if (warning !== null && options.threads === undefined) runtime.warnOnce("binding", warning);
+  if (warning !== null && given.threads === undefined) runtime.warnOnce("binding", warning);
   return runtime;
+}
+
+/**
+ * Where the ranks agree on the options: the communicator that these name, unless it has all ranks of the job. Then, and if
+ * they name none, it is the world, so that ranks which pass different communicators, or a freed one, learn of it.
+ */
+function meetingPlace(options: unknown): Communicator {
+  const world = Communicator.world();
+  try {
+    const { communicator } = options as InitializeOptions;
+    return communicator instanceof Communicator && communicator.size < world.size ? communicator : world;
+  } catch {
+    return world;
+  }
 }
 
 /** Refuse wrong options; the facts are those that all ranks have to share. */
 function checkOptions(options: InitializeOptions): Record<string, unknown> {
-  checkKeys("initialize: options", options, INITIALIZE_OPTION_KEYS);
   const { device = "auto", checks = "collective", timeoutSeconds = null, threads, communicator } = options;
   if (hasCurrentRuntime()) {
     throw new StateError("initialize: there is a runtime already; currentRuntime() returns it.");
   }
   if (communicator !== undefined && !(communicator instanceof Communicator)) {
-    throw new TypeError("initialize: communicator must be a Communicator.");
+    throw new TypeError(`initialize: communicator must be a Communicator, not ${describe(communicator)}.`);
+  }
+  if (communicator?.isFreed) {
+    throw new StateError(`initialize: ${communicator} can have no runtime. Pass a communicator that is alive.`);
   }
   if (checks !== "collective" && checks !== "local") {
-    throw new TypeError(`initialize: checks is ${JSON.stringify(checks)}, allowed are "collective" and "local".`);
+    throw new TypeError(`initialize: checks is ${describe(checks)}, allowed are "collective" and "local".`);
   }
   if (timeoutSeconds !== null && !(Number.isFinite(timeoutSeconds) && timeoutSeconds > 0)) {
-    throw new RangeError(`initialize: timeoutSeconds is ${timeoutSeconds}, it must be a positive number of seconds.`);
+    throw new RangeError(
+      `initialize: timeoutSeconds is ${describe(timeoutSeconds)}, it must be a positive number of seconds.`,
+    );
   }
   if (threads !== undefined && !(Number.isInteger(threads) && threads >= 1)) {
-    throw new RangeError(`initialize: threads is ${threads}, it must be an integer from 1.`);
+    throw new RangeError(`initialize: threads is ${describe(threads)}, it must be an integer from 1.`);
   }
   checkDevice(device);
-  return { device: typeof device === "number" ? "a GPU" : device, checks, timeoutSeconds };
+  const { name } = communicator ?? Communicator.world();
+  return { communicator: name, device: typeof device === "number" ? "a GPU" : device, checks, timeoutSeconds };
 }
 
 function checkDevice(device: unknown): void {
   if (device === "auto" || device === "cpu") return;
   if (typeof device !== "number") {
     throw new TypeError(
-      `initialize: device is ${JSON.stringify(device)}, allowed are "auto", "cpu" and a GPU's number.`,
+      `initialize: device is ${describe(device)}, allowed are "auto", "cpu" and a GPU's number.`,
     );
   }
   if (!Number.isInteger(device) || device < 0) {

@@ -31,17 +31,25 @@ export interface Gathering {
   allGatherObject<T>(value: T): T[];
 }
 
-/** Free what all of its ranks have queued, in the same order everywhere. Collective; returns the number freed here. */
-export function freeQueued(communicator: Gathering): number {
+/**
+ * Free what all of its ranks have queued, in the same order everywhere. Collective; returns what was thrown on this rank:
+ * it must not keep the others from being freed.
+ */
+export function freeQueued(communicator: Gathering): { count: number; errors: unknown[] } {
   const counts = new Map<string, number>();
   for (const key of communicator.allGatherObject([...waiting.keys()]).flat()) {
     counts.set(key, (counts.get(key) ?? 0) + 1);
   }
   const ready = [...counts].filter(([key, count]) => waiting.get(key)?.members === count);
+  const errors: unknown[] = [];
   for (const [key] of ready) {
     const { free } = waiting.get(key)!;
     waiting.delete(key);
-    free();
+    try {
+      free();
+    } catch (error) {
+      errors.push(error);
+    }
   }
-  return ready.length;
+  return { count: ready.length, errors };
 }

@@ -4,7 +4,8 @@
  * @module
  */
 import { type LibraryVersion, openedLibraries } from "../../ffi/library.ts";
-import { agree } from "./agreement.ts";
+import { describe, isObject } from "../options.ts";
+import { agreeStrictly, noRuntime } from "./agreement.ts";
 import type { Communicator } from "./communicator.ts";
 import { freeQueued, queueCollectiveFree } from "./lifetime.ts";
 import { finalizeMpi, isMpiFinalized } from "./mpi.ts";
@@ -104,6 +105,11 @@ export class Runtime implements Disposable {
   readonly threads: number;
   #isClosed = false;
 
+  /** Only what the constructor made is one: no Proxy, and nothing that merely has the prototype. */
+  static [Symbol.hasInstance](value: unknown): boolean {
+    return isObject(value) && #isClosed in value;
+  }
+
   /** Made by `initialize()`. */
   constructor(fields: RuntimeFields) {
     this.communicator = fields.communicator;
@@ -137,19 +143,29 @@ export class Runtime implements Disposable {
    * queued. Collective; also possible after the runtime was closed.
    *
    * @throws {CollectiveError} on every rank if some are in another operation.
+   * @throws what a function that `onCollect` has queued throws on any rank, on every rank, after all others were called.
    * @throws {StateError} if MPI has ended.
    */
   collect(): void {
     const { communicator } = this;
-    agree({ communicator, checks: "collective" }, "Runtime.collect", () => {});
-    freeQueued(communicator);
+    const subject = { communicator, checks: "collective" } as const;
+    agreeStrictly(subject, "Runtime.collect", () => {});
+    const { errors } = freeQueued(communicator);
+    agreeStrictly(subject, "Runtime.collect", () => {
+      if (errors.length > 0) throw errors[0];
+    });
   }
 
   /**
    * Have something freed by the next `collect()`. Every rank has to queue it, in the same order; it is freed once all have.
    * Not collective.
+   *
+   * @throws {TypeError} if it is no function.
    */
   onCollect(free: () => void): void {
+    if (typeof free !== "function") {
+      throw new TypeError(`onCollect takes a function that frees, not ${describe(free)}.`);
+    }
     queueCollectiveFree(`runtime/${queued++}`, this.size, free);
   }
 
@@ -183,4 +199,13 @@ export class Runtime implements Disposable {
   [Symbol.dispose](): void {
     this.#isClosed = true;
   }
+}
+
+/**
+ * Refuse what is no runtime.
+ *
+ * @throws {TypeError} if it is none.
+ */
+export function checkRuntime(operation: string, runtime: unknown): asserts runtime is Runtime {
+  if (!(runtime instanceof Runtime)) throw noRuntime(operation, runtime);
 }
