@@ -863,7 +863,7 @@ export function runtimeOf(...candidates: readonly unknown[]): Runtime {
   return candidates.find((candidate) => candidate instanceof DistributedArray)?.runtime ?? lastRuntime();
 }
 
-const LOST = "is gone on this rank: its buffer was transferred away, or it was symmetric and was freed";
+const LOST = "is gone on this rank: it was that of an array that was freed, or its buffer was transferred away";
 
 /**
  * Refuse an array that was freed, or whose memory is gone.

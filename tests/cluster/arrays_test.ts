@@ -30,6 +30,7 @@ import {
   ShapeError,
   StateError,
 } from "../../src/errors.ts";
+import { initialize } from "../../src/runtime/initialize.ts";
 import type { Runtime } from "../../src/runtime/runtime.ts";
 import { assertThrowsEverywhere, clusterTest } from "../../src/testing/mod.ts";
 import { hasGpu } from "../gpu/gpu_test_kit.ts";
@@ -526,7 +527,8 @@ clusterTest("generate takes a closed form of the index", (runtime) => {
 });
 
 clusterTest('checks: "local" does the same without the exchange', (runtime) => {
-  const local = Object.create(runtime, { checks: { value: "local" }, isClosed: { value: false } }) as Runtime;
+  runtime[Symbol.dispose]();
+  using local = initialize({ device: "cpu", checks: "local" });
   const a = generate(local, [7, 5], Slab.X);
   assertEquals([...a.redistribute(Slab.Y).allGather()], expected([7, 5], "C", formula));
   assertEquals(DistributedArray.fromLocal(local, a.local, Slab.X).shape, [7, 5]);
