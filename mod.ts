@@ -34,6 +34,9 @@ export * from "./src/array/mod.ts";
 // Linear algebra
 export * from "./src/linalg/mod.ts";
 
+// What was probably meant by an unknown name
+export { nearest } from "./src/options.ts";
+
 // Errors
 export {
   CollectiveError,

@@ -6,8 +6,9 @@
  * @module
  */
 import { isAbsolute, resolve } from "node:path";
-import { parseArgs } from "node:util";
 import { fileURLToPath } from "node:url";
+import { readyLauncher } from "../scripts/setup.ts";
+import { CommandError, parseCommand } from "../scripts/terminal.ts";
 import { arrays } from "./arrays.ts";
 import { communicator } from "./communicator.ts";
 import { Bench, type Group, threadsPerRank } from "./harness/bench.ts";
@@ -48,15 +49,11 @@ export interface Arguments {
 
 /** Read the command line; throws an Error with the usage if it is wrong. */
 export function parseArguments(args: string[]): Arguments {
-  const { values, positionals } = parseArgs({
-    args,
-    allowPositionals: true,
-    options: {
-      ranks: { type: "string", default: "2" },
-      json: { type: "string" },
-      pause: { type: "string", default: "0" },
-      help: { type: "boolean" },
-    },
+  const { values, positionals } = parseCommand(args, {
+    ranks: { type: "string", default: "2" },
+    json: { type: "string" },
+    pause: { type: "string", default: "0" },
+    help: { type: "boolean", short: "h" },
   });
   if (values.help) throw new Help(usage);
   const unknown = positionals.filter((name) => !groups.some((group) => group.name === name));
@@ -100,6 +97,7 @@ function userPath(path: string): string {
 
 async function main(args: string[]): Promise<void> {
   const { groups, ranks, json, pause } = parseArguments(args);
+  await readyLauncher();
   const machine = describeMachine();
   const libraries = await findLibraries(threadsPerRank(ranks));
   const [versions, settings] = [await describeVersions(libraries), launcherSettings(libraries, ranks)];
@@ -129,7 +127,7 @@ if (import.meta.main) {
     if (error instanceof Help) console.log(error.message);
     else {
       console.error(error instanceof Error ? error.message : String(error));
-      Deno.exitCode = 2;
+      Deno.exitCode = error instanceof CommandError ? error.code : 2;
     }
   } finally {
     cleanUp();

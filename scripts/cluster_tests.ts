@@ -5,6 +5,7 @@
  */
 import { relative } from "node:path";
 import { runFiltered } from "./boilerplate.ts";
+import { runProgram } from "./job.ts";
 import { describeLauncher, findLauncher, type Launcher, parseTag } from "./launcher.ts";
 import { count, type FileResult, isSuccess, junit, listRanks, matches, mergeRanks, summary } from "./merge.ts";
 import { parsePlace, type Place, scriptOfUser, testModule } from "./run.ts";
@@ -18,6 +19,7 @@ import {
   scriptAddress,
   style,
   userPath,
+  withoutColors,
 } from "./terminal.ts";
 
 const help = `Run test files on several numbers of ranks.
@@ -77,7 +79,7 @@ export async function runTestFile(
     ...timeoutSeconds !== undefined && { timeoutSeconds },
     tag: true,
     yieldsWhenIdle: true, // tests are right or wrong, not fast, and other jobs may run beside them
-    env: { NO_COLOR: "1", ...env },
+    env: { ...withoutColors, ...env },
     program: [
       Deno.execPath(),
       "test",
@@ -129,14 +131,9 @@ export function printFile({ file, ranks, tests, seconds }: FileResult, { heading
 
 /** The types of all files, checked once instead of on every rank. */
 async function checkTypes(files: readonly string[]): Promise<void> {
-  const { success } = await new Deno.Command(Deno.execPath(), {
-    // As "-A" on the ranks, which allows every host.
-    args: ["check", "--quiet", "--allow-import", ...files],
-    stdin: "null",
-    stdout: "inherit",
-    stderr: "inherit",
-  }).output();
-  if (!success) throw new CommandError("the test files have type errors", 1);
+  // As "-A" on the ranks, which allows every host.
+  const code = await runProgram(Deno.execPath(), ["check", "--quiet", "--allow-import", ...files]);
+  if (code !== 0) throw new CommandError("the test files have type errors", 1);
 }
 
 /** Refuse a regular expression that is none. */

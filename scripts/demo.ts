@@ -8,7 +8,7 @@ import { denoRun } from "./job.ts";
 import { describeLauncher } from "./launcher.ts";
 import { runVisibly } from "./run.ts";
 import { readyLauncher } from "./setup.ts";
-import { CommandError, parseCommand, parseCount, scriptAddress } from "./terminal.ts";
+import { CommandError, parseCommand, parseCount, refuseArguments, scriptAddress } from "./terminal.ts";
 
 const help = `Run the worked example, D = 0.45 Aᵀ B + 0.67 C on slabs, and compare it with a serial computation.
 Sets up MPI and ScaLAPACK first where there are none. Exit code 1 if the error is above the tolerance.
@@ -43,7 +43,7 @@ export async function demo(args: string[]): Promise<number> {
     console.log(help);
     return 0;
   }
-  if (positionals.length > 0) throw new CommandError(`demo takes options only, not "${positionals.join(" ")}"`);
+  refuseArguments("demo", positionals);
   const ranks = parseCount(values.ranks, "--ranks");
   const settings = parseDemo(values.shape, values.dtype);
   const launcher = await readyLauncher(values.mpirun);

@@ -9,11 +9,11 @@ import { describeLauncher, findLaunchers, installHint, type Launcher, namedLaunc
 import { readRecord, setFolder } from "./native/install.ts";
 import type { Probe } from "./probe_rank.ts";
 import { probeGpus, probeLauncher } from "./setup.ts";
-import { formatBytes, oneLine, parseCommand, style } from "./terminal.ts";
+import { formatBytes, oneLine, parseCommand, refuseArguments, style } from "./terminal.ts";
 
 const help = `Show what was found, what is missing and what to do about it. Exit code 0 if matmul can run, else 1.
 
-Usage: doctor [--json]
+Usage: doctor [options]
 
   --json          print the findings as JSON
   --mpirun PATH   look at this launcher only (also DISTMATH_MPIRUN)
@@ -225,7 +225,7 @@ function print({ deno, machine, numpy, native, launchers, gpus, problems }: Find
 
 /** The command. */
 export async function doctor(args: string[]): Promise<number> {
-  const { values } = parseCommand(args, {
+  const { values, positionals } = parseCommand(args, {
     json: { type: "boolean", default: false },
     mpirun: { type: "string" },
     help: { type: "boolean", short: "h", default: false },
@@ -234,6 +234,7 @@ export async function doctor(args: string[]): Promise<number> {
     console.log(help);
     return 0;
   }
+  refuseArguments("doctor", positionals);
   const findings = await examine(values.mpirun);
   if (values.json) console.log(JSON.stringify(findings, null, 2));
   else print(findings);

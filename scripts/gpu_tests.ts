@@ -19,6 +19,7 @@ import {
   parseSeconds,
   scriptAddress,
   userPath,
+  withoutColors,
 } from "./terminal.ts";
 
 const help =
@@ -108,7 +109,7 @@ async function runScript(path: string, { launcher, ranks, timeoutSeconds, denoFl
     ranks,
     timeoutSeconds,
     tag: true,
-    env: { NO_COLOR: "1" },
+    env: withoutColors,
     program: denoRun(path, [], denoFlags),
     onLine: (_stream, line) => take(line),
   });

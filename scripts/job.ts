@@ -4,13 +4,12 @@
  * @module
  */
 import { commandLine, type Launch, type Launcher } from "./launcher.ts";
+import { CommandError } from "./terminal.ts";
 
 /** How to run a job. */
 export interface JobOptions extends Launch {
   /** The job is ended after this many seconds. */
   timeoutSeconds?: number;
-  /** More variables for the ranks. */
-  env?: Record<string, string>;
   /** The ranks' working directory; this process's when left out. */
   cwd?: string;
   /** Rank 0 reads this process's standard input, and a line is shown before it is complete if its end is long in coming. */
@@ -36,6 +35,9 @@ const graceMilliseconds = 3000;
 
 /** The start of a line is shown after this long if it is to be shown at all. */
 const partMilliseconds = 100;
+
+/** The exit codes of what these signals end. */
+const signalCodes = { SIGINT: 130, SIGTERM: 143, SIGHUP: 129 } as const;
 
 async function readLines(
   stream: ReadableStream<Uint8Array>,
@@ -124,7 +126,7 @@ export async function runJob(launcher: Launcher, options: JobOptions): Promise<J
   const started = performance.now();
   const child = new Deno.Command(command, {
     args,
-    env: { ...env, ...options.env },
+    env,
     ...options.cwd !== undefined && { cwd: options.cwd },
     stdin: isInteractive ? "inherit" : "null",
     stdout: "piped",
@@ -136,7 +138,7 @@ export async function runJob(launcher: Launcher, options: JobOptions): Promise<J
     endedWith ??= code;
     ending ??= endJob(child);
   };
-  const handlers = [["SIGINT", end(130)], ["SIGTERM", end(143)], ["SIGHUP", end(129)]] as const;
+  const handlers = Object.entries(signalCodes).map(([signal, code]) => [signal as Deno.Signal, end(code)] as const);
   for (const [signal, handler] of handlers) Deno.addSignalListener(signal, handler);
   const timer = timeoutSeconds === undefined ? undefined : setTimeout(end(124), timeoutSeconds * 1000);
   try {
@@ -154,6 +156,29 @@ export async function runJob(launcher: Launcher, options: JobOptions): Promise<J
     throw error;
   } finally {
     clearTimeout(timer);
+    for (const [signal, handler] of handlers) Deno.removeSignalListener(signal, handler);
+  }
+}
+
+/**
+ * Run a program with its output passed on; returns its exit code.
+ *
+ * @throws {CommandError} when Ctrl-C, SIGTERM or SIGHUP ends it, at once.
+ */
+export async function runProgram(program: string, args: readonly string[]): Promise<number> {
+  const child = new Deno.Command(program, { args: [...args], stdin: "null" }).spawn();
+  let endedWith: number | null = null;
+  const end = (code: number) => () => {
+    endedWith ??= code;
+    send(child.pid, "SIGTERM");
+  };
+  const handlers = Object.entries(signalCodes).map(([signal, code]) => [signal as Deno.Signal, end(code)] as const);
+  for (const [signal, handler] of handlers) Deno.addSignalListener(signal, handler);
+  try {
+    const { code } = await child.status;
+    if (endedWith !== null) throw new CommandError("interrupted", endedWith);
+    return code;
+  } finally {
     for (const [signal, handler] of handlers) Deno.removeSignalListener(signal, handler);
   }
 }

@@ -38,6 +38,8 @@ export interface Launch {
   tag?: boolean;
   /** Let waiting ranks give way to others; always so where there are more ranks than cores. */
   yieldsWhenIdle?: boolean;
+  /** More variables for the ranks. */
+  env?: Record<string, string>;
   /** The program and its arguments. */
   program: readonly string[];
 }
@@ -48,7 +50,7 @@ export interface CommandLine {
   command: string;
   /** Its arguments. */
   args: string[];
-  /** Variables to set where the user has not set them. */
+  /** Variables to set: those of the launch, and the launcher's where the user has not set them. */
   env: Record<string, string>;
 }
 
@@ -149,7 +151,7 @@ export function describeLauncher({ kind, version, path }: Launcher): string {
 }
 
 /** Variables that ranks on other hosts need, when they are set here. Hydra passes all of them on by itself. */
-const forwarded = /^(DISTMATH_|DENO_|OMP_|MKL_|OPENBLAS_|NO_COLOR$|LD_LIBRARY_PATH$)/;
+const forwarded = /^(DISTMATH_|DENO_|OMP_|MKL_|OPENBLAS_|NO_COLOR$|FORCE_COLOR$|LD_LIBRARY_PATH$)/;
 
 /**
  * The command line that starts `launch` under a launcher. A pure function of its arguments.
@@ -176,7 +178,7 @@ export function commandLine(
     if (tag) args.push(...(isOld ? ["--tag-output"] : ["--output", "tag"]));
     if (hosts.length > 0) {
       args.push("--host", hosts.join(","));
-      const set = Object.keys({ ...env, ...machine.environment }).filter((name) => forwarded.test(name));
+      const set = Object.keys({ ...env, ...machine.environment, ...launch.env }).filter((name) => forwarded.test(name));
       args.push(...set.flatMap((name) => ["-x", name]));
     }
   } else {
@@ -191,7 +193,7 @@ export function commandLine(
   }
   args.push("-n", String(ranks), ...program);
   const unset = Object.entries(env).filter(([name]) => !(name in machine.environment));
-  return { command: launcher.path, args, env: Object.fromEntries(unset) };
+  return { command: launcher.path, args, env: { ...Object.fromEntries(unset), ...launch.env } };
 }
 
 function thisMachine(): { cores: number; isRoot: boolean; environment: Record<string, string> } {

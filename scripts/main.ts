@@ -3,6 +3,7 @@
  *
  * @module
  */
+import { nearest } from "../mod.ts";
 import { CommandError, oneLine, style, userPath } from "./terminal.ts";
 
 /** One command: what it does, in a line, and how it is loaded. */
@@ -71,27 +72,54 @@ function resolveVariables(): void {
   }
 }
 
+/** The command that is named by the first argument. */
+function commandOf([name, ...rest]: string[]): Command["load"] {
+  if (Object.hasOwn(commands, name)) return commands[name].load;
+  const isHelp = name === undefined || ["--help", "-h", "help"].includes(name);
+  if (isHelp && rest.length === 0) return () => Promise.resolve(() => help(name === undefined ? 2 : 0));
+  if (isHelp) throw new CommandError(`${name} takes no arguments; for the options of a command: ${rest[0]} --help`);
+  const names = Object.keys(commands);
+  const near = nearest(name, names);
+  const hint = near === null ? "." : `; did you mean "${near}"?`;
+  throw new CommandError(`there is no command "${name}"${hint} There are ${names.join(", ")}`);
+}
+
+function help(code: number): Promise<number> {
+  console.log(usage());
+  return Promise.resolve(code);
+}
+
+/** Print a line on standard error, if it can be written. */
+function complain(text: string): void {
+  try {
+    console.error(`${style("red", "error", "stderr")}: ${text}`);
+  } catch {
+    // The exit code has to tell it.
+  }
+}
+
 /** Run a command; returns the exit code. */
 export async function main(args: string[]): Promise<number> {
-  const [name, ...rest] = args;
-  if (name === undefined || name === "--help" || name === "-h" || name === "help") {
-    console.log(usage());
-    return name === undefined ? 2 : 0;
-  }
-  if (!Object.hasOwn(commands, name)) {
-    console.error(`${style("red", "error")}: there is no command "${name}"\n\n${usage()}`);
-    return 2;
-  }
-  resolveVariables();
   try {
-    return await (await commands[name].load())(rest);
+    const load = commandOf(args);
+    resolveVariables();
+    return await (await load())(args.slice(1));
   } catch (error) {
     // Nobody reads the output any more, as in "run … | head": the exit code is that of SIGPIPE.
     if (error instanceof Deno.errors.BrokenPipe) return 141;
-    if (!(error instanceof CommandError)) throw error;
-    console.error(`${style("red", "error")}: ${oneLine(error)}`);
-    return error.code;
+    if (error instanceof CommandError) {
+      complain(oneLine(error));
+      return error.code;
+    }
+    if (!isDiskFull(error)) throw error;
+    complain(`the output cannot be written: ${oneLine(error)}`);
+    return 1;
   }
+}
+
+/** Whether a device, or the user's share of it, has no room for what is written, such as the output. */
+function isDiskFull(error: unknown): boolean {
+  return error instanceof Error && "code" in error && ["ENOSPC", "EDQUOT"].includes(String(error.code));
 }
 
 if (import.meta.main) Deno.exit(await main(Deno.args));

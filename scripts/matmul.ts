@@ -12,7 +12,16 @@ import { runFiltered } from "./boilerplate.ts";
 import { marker, type MatmulDType, matmulDTypes, type MatmulJob, type MatmulOutcome } from "./matmul_rank.ts";
 import { parsePlace } from "./run.ts";
 import { readyLauncher } from "./setup.ts";
-import { CommandError, formatBytes, oneLine, parseCommand, parseCount, scriptAddress, userPath } from "./terminal.ts";
+import {
+  colorVariables,
+  CommandError,
+  formatBytes,
+  oneLine,
+  parseCommand,
+  parseCount,
+  scriptAddress,
+  userPath,
+} from "./terminal.ts";
 
 const help = `Multiply the matrices of two NumPy files. Each rank reads and writes only its own part of the files.
 
@@ -190,13 +199,14 @@ async function multiply(
   job: MatmulJob,
 ): Promise<MatmulOutcome> {
   const lines: string[] = [];
-  const { code, isTimedOut, signal } = await runFiltered(launcher, {
+  const { code, isTimedOut, isInterrupted, signal } = await runFiltered(launcher, {
     ranks,
     ...place,
     program: denoRun(scriptAddress("matmul_rank.ts"), [JSON.stringify(job)]),
-    env: { NO_COLOR: "1" },
+    env: colorVariables(),
     onLine: (_stream, line) => lines.push(line),
   });
+  if (isInterrupted) throw new CommandError("interrupted; nothing was written", code);
   const report = lines.find((line) => line.startsWith(marker));
   for (const line of lines) if (!line.startsWith(marker)) console.error(line);
   const outcome = report === undefined ? {} : JSON.parse(report.slice(marker.length));

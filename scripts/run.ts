@@ -7,6 +7,7 @@ import { runFiltered } from "./boilerplate.ts";
 import { denoRun, type JobOptions, type JobResult } from "./job.ts";
 import { findLauncher, type Launcher } from "./launcher.ts";
 import {
+  colorVariables,
   CommandError,
   type Options,
   parseCommand,
@@ -23,6 +24,7 @@ Usage: run [options] SCRIPT [arguments of the script]
 SCRIPT is a file or a URL, and runs in the folder where you are. A file that ends in _test.ts is started with
 "deno test", all others with "deno run".
 The launcher is the mpirun that belongs to the MPI in use; its own text about a job that failed is left out.
+Ranks use colours if the output goes to a terminal, or FORCE_COLOR is set.
 
   -n, --ranks N      number of ranks (1)
   --hosts A:2,B:2    hosts with their slots; this host alone when left out
@@ -62,6 +64,7 @@ export async function runVisibly(launcher: Launcher, job: Omit<JobOptions, "onLi
   const encoder = new TextEncoder();
   const { signal, ...result } = await runFiltered(launcher, {
     ...job,
+    env: { ...colorVariables(), ...job.env },
     onLine(stream, line, isComplete) {
       if (!isComplete && line.trim() === "") return;
       let bytes = encoder.encode(isComplete ? `${line}\n` : line);

@@ -9,7 +9,7 @@ import { findLauncher, findLaunchers, type Launcher, namedLauncher } from "./lau
 import { installCpu } from "./native/install.ts";
 import { gpuMarker } from "./probe_gpu.ts";
 import { marker, type Probe } from "./probe_rank.ts";
-import { CommandError, scriptAddress } from "./terminal.ts";
+import { CommandError, scriptAddress, withoutColors } from "./terminal.ts";
 
 /** NVIDIA's libraries are large: reading them from a cold disk takes long. */
 const probeSeconds = { cpu: 30, gpu: 120 };
@@ -25,7 +25,7 @@ export async function probeLauncher(
   const { code, isTimedOut, isInterrupted } = await runJob(launcher, {
     ranks: 1,
     program: denoRun(scriptAddress("probe_rank.ts"), device === "gpu" ? ["0"] : []),
-    env: { NO_COLOR: "1", ...env },
+    env: { ...withoutColors, ...env },
     timeoutSeconds,
     onLine: (_, line) => lines.push(line),
   });
@@ -42,7 +42,7 @@ export async function probeLauncher(
 export async function probeGpus(): Promise<GpuReport> {
   const [program, ...args] = denoRun(scriptAddress("probe_gpu.ts"));
   const signal = AbortSignal.timeout(probeSeconds.gpu * 1000);
-  const output = await new Deno.Command(program, { args, env: { NO_COLOR: "1" }, stdin: "null", signal }).output();
+  const output = await new Deno.Command(program, { args, env: withoutColors, stdin: "null", signal }).output();
   const [lines, errors] = [output.stdout, output.stderr].map((bytes) => new TextDecoder().decode(bytes).split("\n"));
   const result = lines.find((line) => line.startsWith(gpuMarker));
   if (result) return JSON.parse(result.slice(gpuMarker.length));

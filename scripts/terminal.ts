@@ -6,6 +6,7 @@
 import { resolve } from "node:path";
 import process from "node:process";
 import { parseArgs, type ParseArgsConfig, styleText } from "node:util";
+import { nearest } from "../mod.ts";
 
 /** Ends a command with a message on one line and an exit code; 2 means that it was called wrongly. */
 export class CommandError extends Error {
@@ -37,8 +38,22 @@ export function parseCommand<const T extends Options>(args: string[], options: T
   try {
     return parseArgs({ args: joinNegativeNumbers(args, options), options, allowPositionals: true });
   } catch (error) {
-    throw new CommandError((error as Error).message.split(". To specify")[0].replace(/\.$/, ""));
+    const { message } = error as Error;
+    const unknown = /^Unknown option '(-[^']*)'/.exec(message)?.[1];
+    throw new CommandError(unknown === undefined ? message.replace(/\.$/, "") : describeUnknown(unknown, options));
   }
+}
+
+function describeUnknown(option: string, options: Options): string {
+  const names = Object.keys(options).map((name) => `--${name}`);
+  const near = nearest(option, names);
+  const hint = near === null ? "." : `; did you mean ${near}?`;
+  return `there is no option ${option}${hint} Allowed: ${names.join(", ")}`;
+}
+
+/** Refuse arguments that a command has no use for. */
+export function refuseArguments(command: string, positionals: readonly string[]): void {
+  if (positionals.length > 0) throw new CommandError(`${command} takes options only, not "${positionals.join(" ")}"`);
 }
 
 /** `--alpha -2.5` as `--alpha=-2.5`: `parseArgs` alone takes a negative number for an option. */
@@ -95,8 +110,24 @@ export function scriptAddress(name: string): string {
 }
 
 /** Text in a style, where the terminal shows it and `NO_COLOR` does not forbid it. */
-export function style(format: "bold" | "dim" | "green" | "red" | "yellow", text: string): string {
-  return styleText(format, text, { stream: process.stdout, validateStream: true });
+export function style(
+  format: "bold" | "dim" | "green" | "red" | "yellow",
+  text: string,
+  stream: "stdout" | "stderr" = "stdout",
+): string {
+  return styleText(format, text, { stream: process[stream], validateStream: true });
+}
+
+/** Variables for ranks whose output is read by a command. */
+export const withoutColors = { NO_COLOR: "1", FORCE_COLOR: "" } as const;
+
+/**
+ * Variables for ranks whose output is passed on: launchers give them terminals and pipes of their own, which say nothing of
+ * where the output goes.
+ */
+export function colorVariables(): Record<string, string> {
+  const isShown = Deno.stdout.isTerminal() && Deno.stderr.isTerminal();
+  return isShown || Deno.env.get("FORCE_COLOR") ? {} : { NO_COLOR: "1" };
 }
 
 /** Bytes as people read them: `123 MB`. */

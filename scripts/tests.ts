@@ -10,7 +10,7 @@ import { count, type FileResult, isSuccess, type MergedTest, mergeRanks, summary
 import { installCpu } from "./native/install.ts";
 import { probeLauncher } from "./setup.ts";
 import { TapReader } from "./tap.ts";
-import { CommandError, oneLine, parseCommand, scriptAddress, style } from "./terminal.ts";
+import { CommandError, oneLine, parseCommand, scriptAddress, style, withoutColors } from "./terminal.ts";
 
 const help = `Run every test that this machine can run: formatting, lint, types, documentation; unit tests;
 cluster tests under every MPI that is found (also below the prefixes in DISTMATH_TEST_PREFIXES, separated by colons);
@@ -79,7 +79,7 @@ async function runDeno(args: readonly string[], seconds: number): Promise<DenoEn
   const child = new Deno.Command(Deno.execPath(), {
     args: [...args],
     cwd: root(),
-    env: { NO_COLOR: "1", INIT_CWD: root() },
+    env: { ...withoutColors, INIT_CWD: root() },
     stdin: "null",
     stdout: "piped",
     stderr: "piped",

@@ -7,7 +7,7 @@
 /**
  * Check that an options object has only known keys.
  *
- * @throws {TypeError} naming the nearest allowed key.
+ * @throws {TypeError} naming the allowed keys, and the one that was probably meant.
  */
 export function checkKeys(what: string, options: unknown, allowed: readonly string[]): void {
   if (options === undefined) return;
@@ -16,9 +16,9 @@ export function checkKeys(what: string, options: unknown, allowed: readonly stri
   }
   for (const key of Object.keys(options)) {
     if (!allowed.includes(key)) {
-      throw new TypeError(
-        `${what} has no key "${key}"; did you mean "${nearest(key, allowed)}"? Allowed: ${allowed.join(", ")}.`,
-      );
+      const near = nearest(key, allowed);
+      const hint = near === null ? "." : `; did you mean "${near}"?`;
+      throw new TypeError(`${what} has no key "${key}"${hint} Allowed: ${allowed.join(", ")}.`);
     }
   }
 }
@@ -52,11 +52,12 @@ export function isObject(value: unknown): value is object {
 /**
  * Check that a value is one of the allowed names.
  *
- * @throws {TypeError} naming the nearest allowed name.
+ * @throws {TypeError} naming the allowed names, and the one that was probably meant.
  */
 export function checkName(what: string, value: unknown, allowed: readonly string[]): void {
   if (value === undefined || allowed.includes(value as string)) return;
-  const hint = typeof value === "string" ? ` Did you mean "${nearest(value, allowed)}"?` : "";
+  const near = typeof value === "string" ? nearest(value, allowed) : null;
+  const hint = near === null ? "" : ` Did you mean "${near}"?`;
   throw new TypeError(`${what} must be one of ${allowed.join(", ")}; got ${describe(value)}.${hint}`);
 }
 
@@ -113,31 +114,45 @@ function isClass(value: object): boolean {
 }
 
 /**
- * The word that takes the fewest edits to become another, without regard to case and underscores; an abbreviation counts
- * as near.
+ * The candidate that was probably meant by a word, without regard to case, hyphens and underscores: one edit away for every
+ * three letters at most, or the beginning of the other; `null` if none is so close.
+ *
+ * @example
+ * ```ts
+ * import { nearest } from "@distmath/distmath";
+ * console.assert(nearest("layuot", ["layout", "dtype"]) === "layout");
+ * console.assert(nearest("silu", ["relu", "gelu"]) === null);
+ * ```
  */
-export function nearest(word: string, candidates: readonly string[]): string {
-  const plain = (text: string) => text.toLowerCase().replaceAll("_", "");
-  let best = candidates[0];
+export function nearest(word: string, candidates: readonly string[]): string | null {
+  const plain = (text: string) => text.toLowerCase().replaceAll(/[-_]/g, "");
+  let best: string | null = null;
   let fewest = Infinity;
   for (const candidate of candidates) {
     const [a, b] = [plain(word), plain(candidate)];
-    const isAbbreviation = b.length >= 2 && a.startsWith(b);
-    const edits = Math.min(editDistance(a, b), isAbbreviation ? a.length / 3 : Infinity);
-    if (edits < fewest) [best, fewest] = [candidate, edits];
+    const [shorter, longer] = a.length < b.length ? [a, b] : [b, a];
+    const isBeginning = shorter.length >= 2 && longer.startsWith(shorter);
+    const edits = isBeginning ? (longer.length - shorter.length) / longer.length : editDistance(a, b);
+    if (edits < fewest && edits <= Math.max(1, Math.floor(longer.length / 3)) && edits < longer.length) {
+      [best, fewest] = [candidate, edits];
+    }
   }
   return best;
 }
 
+/** How many letters have to be put in, left out, replaced, or swapped with the next one, to make one word the other. */
 function editDistance(a: string, b: string): number {
+  let before: number[] = [];
   let previous = Array.from({ length: b.length + 1 }, (_, j) => j);
   for (let i = 1; i <= a.length; i++) {
     const current = [i];
     for (let j = 1; j <= b.length; j++) {
       const substitution = previous[j - 1] + Number(a[i - 1] !== b[j - 1]);
-      current.push(Math.min(substitution, previous[j] + 1, current[j - 1] + 1));
+      const isSwap = i > 1 && j > 1 && a[i - 1] === b[j - 2] && a[i - 2] === b[j - 1];
+      const swap = isSwap ? before[j - 2] + 1 : Infinity;
+      current.push(Math.min(substitution, swap, previous[j] + 1, current[j - 1] + 1));
     }
-    previous = current;
+    [before, previous] = [previous, current];
   }
   return previous[b.length];
 }

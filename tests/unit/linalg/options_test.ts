@@ -1,23 +1,24 @@
-import { assertEquals, assertThrows } from "@std/assert";
+import { assertEquals, assertStringIncludes, assertThrows } from "@std/assert";
 import { ALGORITHM_NAMES, MATMUL_OPTION_KEYS, RESET_OPTION_KEYS } from "../../../src/linalg/options.ts";
 import { checkBoolean, checkKeys, checkName, describe, nearest } from "../../../src/options.ts";
 
 Deno.test("an unknown key is refused with the nearest allowed one", () => {
   const meant: Record<string, string> = {
     inPlace: "inplace",
-    transposeA: "stream",
     epilogue: "epilog",
     compute_type: "computeType",
     result_amax: "resultAmax",
     bta: "beta",
     distributions: "distribution",
-    smCount: "communicationSmCount",
+    dtsitribution: "distribution",
   };
   for (const [key, nearestKey] of Object.entries(meant)) {
     const error = assertThrows(() => checkKeys("the options", { [key]: 1 }, MATMUL_OPTION_KEYS), TypeError, key);
-    if (key !== "transposeA" && key !== "smCount") {
-      assertEquals(/did you mean "(\w+)"/.exec((error as Error).message)?.[1], nearestKey);
-    }
+    assertEquals(/did you mean "(\w+)"/.exec((error as Error).message)?.[1], nearestKey);
+  }
+  for (const key of ["transposeA", "smCount", "x", ""]) {
+    const error = assertThrows(() => checkKeys("the options", { [key]: 1 }, MATMUL_OPTION_KEYS), TypeError);
+    assertStringIncludes((error as Error).message, `the options has no key "${key}". Allowed: `);
   }
   checkKeys("the options", undefined, MATMUL_OPTION_KEYS);
   checkKeys("the options", Object.fromEntries(MATMUL_OPTION_KEYS.map((key) => [key, 1])), MATMUL_OPTION_KEYS);
@@ -31,6 +32,8 @@ Deno.test("names and booleans are checked", () => {
   checkName("algorithm", "pgemm", ALGORITHM_NAMES);
   assertThrows(() => checkName("algorithm", "SPLIT_P2P", ALGORITHM_NAMES), TypeError, 'Did you mean "split_p2p"?');
   assertThrows(() => checkName("algorithm", 1, ALGORITHM_NAMES), TypeError, "got 1");
+  const silu = assertThrows(() => checkName("epilog", "silu", ["relu", "gelu"]), TypeError);
+  assertEquals((silu as Error).message, 'epilog must be one of relu, gelu; got "silu".');
   checkBoolean("inplace", undefined);
   checkBoolean("inplace", false);
   assertThrows(() => checkBoolean("inplace", "yes"), TypeError, "true or false");
@@ -56,8 +59,11 @@ Deno.test("describe() is brief, and tells classes and values apart", () => {
   for (const [value, text] of table) assertEquals(describe(value), text);
 });
 
-Deno.test("the nearest word is the one with the fewest edits", () => {
+Deno.test("the nearest word is the one with the fewest edits, if they are few", () => {
   assertEquals(nearest("relubias", ["relu", "relu_bias", "bias"]), "relu_bias");
   assertEquals(nearest("GELU", ["relu", "gelu"]), "gelu");
-  assertEquals(nearest("", ["abc", "a"]), "a");
+  assertEquals(nearest("dtpye", ["order", "dtype"]), "dtype");
+  assertEquals(nearest("operation", ["order", "op"]), "op");
+  assertEquals(nearest("dist", ["dtype", "distribution"]), "distribution");
+  for (const far of ["", "q", "silu", "transposeA"]) assertEquals(nearest(far, ["relu", "alpha", "a", "abc"]), null);
 });

@@ -76,6 +76,15 @@ Deno.test("commandLine() names hosts as each launcher wants it, without the sett
   assertEquals(commandLine(mpich, launch, machine).args, ["-hosts", "a:2,b:2", "-n", "4", ...program]);
 });
 
+Deno.test("commandLine() sets a launch's own variables, on other hosts too", () => {
+  const launcher = { path: "/m/mpirun", kind: "open_mpi", version: "5.0.11", source: "PATH" } as const;
+  const launch = { ranks: 2, program: ["p"], env: { NO_COLOR: "1" } };
+  const machine = { cores: 2, isRoot: false, environment: { NO_COLOR: "", HOME: "/h" } };
+  assertEquals(commandLine(launcher, launch, machine).env.NO_COLOR, "1");
+  const { args } = commandLine(launcher, { ...launch, hosts: ["a:2"] }, { ...machine, environment: {} });
+  assertEquals(args.slice(args.indexOf("-x"), -3).includes("NO_COLOR"), true, args.join(" "));
+});
+
 Deno.test("commandLine() asks for tagged output, and parseTag() reads it", () => {
   const launch = { ranks: 2, tag: true, program };
   assertEquals(commandLine(openMpi4, launch, machine).args.includes("--tag-output"), true);

@@ -21,6 +21,8 @@ Deno.test("parseCommand() ends the command at an option that it does not know", 
   const error = assertThrows(() => parseCommand(["--rank", "4"], options), CommandError, "--rank");
   assertEquals((error as CommandError).code, 2);
   assertEquals(error.message.includes("\n"), false);
+  assertEquals(error.message, "there is no option --rank; did you mean --ranks? Allowed: --ranks, --quiet");
+  assertThrows(() => parseCommand(["-x"], options), CommandError, "there is no option -x. Allowed: --ranks, --quiet");
   assertThrows(() => parseCommand(["-n"], options), CommandError, "argument missing");
 });
 

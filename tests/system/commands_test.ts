@@ -1,0 +1,144 @@
+/** What holds for all commands: extra arguments, colours, a full device, interruptions. */
+import { assert, assertEquals, assertMatch, assertStringIncludes } from "@std/assert";
+import { finish, main, root, start, temporaryFolder } from "./command.ts";
+
+const fixtures = `${root}tests/system/fixtures`;
+
+Deno.test("commands refuse arguments and options that they do not know, before they do anything", async () => {
+  const env = { DISTMATH_ABI_CACHE: "/nonexistent", DISTMATH_NATIVE: "/nonexistent", PATH: "/nonexistent" };
+  for (
+    const [args, message] of [
+      [["demo", "x"], 'demo takes options only, not "x"'],
+      [["doctor", "x", "y"], 'doctor takes options only, not "x y"'],
+      [["test:abi", "x"], 'test:abi takes options only, not "x"'],
+      [["test", "x"], 'test has no part "x"'],
+      [["matmul", "x", "y", "z"], "matmul takes two files"],
+      [["native", "list", "x"], "native list takes no set"],
+      [["native", "install", "cpu", "x"], "native takes one action"],
+      [["bench", "x"], "There is no group x"],
+      [["help", "run"], "help takes no arguments; for the options of a command: run --help"],
+      ...["demo", "doctor", "test:abi", "test", "matmul", "native", "bench", "run", "cluster-test", "test:gpu"].map((
+        name,
+      ) => [[name, "--hlep"], "there is no option --hlep; did you mean --help? Allowed: "] as const),
+    ] as const
+  ) {
+    const { code, stdout, stderr } = await main(args, { env });
+    assertEquals([code, stdout], [2, ""], `${args}: ${stderr}`);
+    assertStringIncludes(stderr, message);
+  }
+});
+
+/** A launcher that is none: for `--version` it is Open MPI's, and what it is to start it does in its own way. */
+function fakeLauncher(folder: string, does: string): string {
+  const path = `${folder}/mpirun`;
+  const text = `#!/bin/sh\nif [ "$1" = --version ]; then echo "mpirun (Open MPI) 5.0.11"; exit; fi\n${does}\n`;
+  Deno.writeTextFileSync(path, text, { mode: 0o755 });
+  return path;
+}
+
+/** A file of NumPy's with a 1 x 1 matrix. */
+function writeOne(path: string): void {
+  const header = "{'descr': '<f8', 'fortran_order': False, 'shape': (1, 1), }".padEnd(117) + "\n";
+  const start = new Uint8Array([0x93, ...new TextEncoder().encode(`NUMPY\x01\x00\x76\x00${header}`)]);
+  Deno.writeFileSync(path, new Uint8Array([...start, ...new Uint8Array(Float64Array.of(1).buffer)]));
+}
+
+const onOne = (folder: string) => ["matmul", `${folder}/one.npy`, `${folder}/one.npy`, "--out", `${folder}/out.npy`];
+
+Deno.test("ranks use no colours where the output is no terminal, unless FORCE_COLOR is set", async () => {
+  using folder = temporaryFolder();
+  const mpirun = fakeLauncher(folder.path, 'echo "NO_COLOR=$NO_COLOR, FORCE_COLOR=$FORCE_COLOR."; exit 3');
+  writeOne(`${folder.path}/one.npy`);
+  const test = ["cluster-test", "--no-check", "--ranks", "1", "passing_test.ts"];
+  for (const command of [["run", "ranks.ts"], ["demo"], onOne(folder.path), test]) {
+    const [name, ...args] = command;
+    const said = async (env: Record<string, string>) => {
+      const { stdout, stderr } = await main([name, "--mpirun", mpirun, ...args], { cwd: fixtures, env });
+      return stdout + stderr;
+    };
+    const plain = await said({ NO_COLOR: "" });
+    assertStringIncludes(plain, "NO_COLOR=1, FORCE_COLOR=.");
+    assert(!plain.includes("\x1b"), plain);
+    const forced = await said({ NO_COLOR: "", FORCE_COLOR: "1" });
+    // What ranks tell of tests is read by the command, and what the command makes of it has colours.
+    assertStringIncludes(forced, name === "cluster-test" ? "NO_COLOR=1, FORCE_COLOR=." : "NO_COLOR=, FORCE_COLOR=1.");
+    if (name !== "run" && name !== "demo") assertStringIncludes(forced, "\x1b[31m");
+  }
+});
+
+Deno.test("output to a full device ends in a line", async () => {
+  using folder = temporaryFolder();
+  const mpirun = fakeLauncher(folder.path, "echo line");
+  for (
+    const command of [["--help"], ["run", "--mpirun", mpirun, "ranks.ts"], ["native", "list"], ["doctor", "--json"]]
+  ) {
+    const program = `exec "$0" run -A ${root}scripts/main.ts ${command.join(" ")} > /dev/full`;
+    const { code, stderr } = await finish(start("sh", ["-c", program, Deno.execPath()], { cwd: fixtures }));
+    assertEquals([code, stderr], [1, "error: the output cannot be written: No space left on device (os error 28)\n"]);
+  }
+  // Where not even that line can be written, the exit code tells.
+  const program = `exec "$0" run -A ${root}scripts/main.ts nothing 2> /dev/full`;
+  assertEquals((await finish(start("sh", ["-c", program, Deno.execPath()]))).code, 2);
+});
+
+Deno.test("matmul says that it was interrupted", async () => {
+  for (const [signal, expected] of [["SIGINT", 130], ["SIGTERM", 143]] as const) {
+    using folder = temporaryFolder();
+    const mpirun = fakeLauncher(folder.path, `touch ${folder.path}/started; exec sleep 60`);
+    writeOne(`${folder.path}/one.npy`);
+    const args = ["run", "-A", `${root}scripts/main.ts`, ...onOne(folder.path), "--mpirun", mpirun];
+    const child = start(Deno.execPath(), args);
+    while (!exists(`${folder.path}/started`)) await new Promise((resolve) => setTimeout(resolve, 50));
+    child.kill(signal);
+    const { code, stdout, stderr } = await finish(child, 20);
+    assertEquals([code, stdout, stderr], [expected, "", "error: interrupted; nothing was written\n"]);
+    assertEquals([...Deno.readDirSync(folder.path)].map(({ name }) => name).sort(), ["mpirun", "one.npy", "started"]);
+  }
+});
+
+function exists(path: string): boolean {
+  try {
+    return Deno.statSync(path).isFile;
+  } catch {
+    return false;
+  }
+}
+
+Deno.test("cluster-test ends at once when it is interrupted while it checks types", async () => {
+  for (const [signal, expected] of [["SIGINT", 130], ["SIGTERM", 143]] as const) {
+    using folder = temporaryFolder();
+    const asked = Promise.withResolvers<void>();
+    const gone = Promise.withResolvers<void>();
+    // A server that does not answer keeps the check waiting.
+    const controller = new AbortController();
+    const server = Deno.serve(
+      { hostname: "127.0.0.1", port: 0, onListen: () => {}, signal: controller.signal },
+      (request) => {
+        asked.resolve();
+        request.signal.addEventListener("abort", () => gone.resolve());
+        return new Promise<Response>((resolve) => gone.promise.then(() => resolve(new Response())));
+      },
+    );
+    Deno.writeTextFileSync(`${folder.path}/a_test.ts`, `import "http://127.0.0.1:${server.addr.port}/slow.ts";\n`);
+    const mpirun = fakeLauncher(folder.path, "exit 3");
+    const args = [
+      "run",
+      "-A",
+      `${root}scripts/main.ts`,
+      "cluster-test",
+      "--mpirun",
+      mpirun,
+      `${folder.path}/a_test.ts`,
+    ];
+    const child = start(Deno.execPath(), args, { env: { DENO_DIR: `${folder.path}/deno` } });
+    await asked.promise;
+    child.kill(signal);
+    const { code, stderr } = await finish(child, 20);
+    await gone.promise; // The check itself has ended, too.
+    controller.abort();
+    await server.finished;
+    assertEquals(code, expected, stderr);
+    assertMatch(stderr, /^error: interrupted$/m);
+    assert(!stderr.includes("type errors"), stderr);
+  }
+});
