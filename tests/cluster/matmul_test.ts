@@ -511,7 +511,7 @@ clusterTest("the global shape is inferred from local parts, on all grids and blo
 });
 
 clusterTest("D's distribution, order and dtype are inferred", (runtime) => {
-  const { a, b, c, ab } = factors(24, 16, 8, false, false);
+  const { a, b, c, ab } = factors(24, 12, 36, false, false);
   const place = (matrix: Dense, distribution: Distribution, order: "C" | "F" = "C") =>
     distribute(runtime, matrix, { distribution, order, dtype: "float32" });
   const inferred = matmul(place(a, Slab.X), place(b, Slab.Y));

@@ -43,9 +43,12 @@ interface Case {
   readonly options?: MatmulOptions;
 }
 
+/** Extents that any number of ranks divides evenly: what overlaps without a copy does so with these. */
+const even = (size: number) => [16 * size, 24 * size, 32 * size] as const;
+
 /** Multiply small integers, compare with plain loops, and return what ran. */
 function run(runtime: Runtime, given: Case): Matmul["algorithm"] {
-  const { transposes: [ta, tb], places, dtype = "float32", shape: [m, n, k] = [64, 96, 128] } = given;
+  const { transposes: [ta, tb], places, dtype = "float32", shape: [m, n, k] = even(runtime.size) } = given;
   const { orders = ["F", "F", "F"], addend = "none", options = {} } = given;
   const kind = dtype === "float32" || dtype === "float64" ? integers : ternary;
   const [opA, opB, c] = [kind(m, k, 1), kind(k, n, 2), kind(m, n, 3)];
@@ -161,7 +164,8 @@ gpuTest("uneven sizes are padded, and still overlap", (runtime) => {
 }, SEVERAL);
 
 gpuTest("the order of D is what cuBLASMp produces without a copy, if none is asked for", (runtime) => {
-  const [a, b] = [integers(128, 64, 1), integers(128, 96, 2)];
+  const [m, n, k] = even(runtime.size);
+  const [a, b] = [integers(k, m, 1), integers(k, n, 2)];
   const place = (matrix: Dense) => distribute(runtime, matrix, { distribution: Y, dtype: "float32" });
   const options = { qualifiers: { a: { isTranspose: true } }, distribution: X } as const;
   const expected = product(apply(a, { isTranspose: true }), b);
@@ -180,7 +184,7 @@ gpuTest("the order of D is what cuBLASMp produces without a copy, if none is ask
 }, SEVERAL);
 
 gpuTest("8-bit products, with tensor scales, overlap", (runtime) => {
-  const [m, n, k] = [128, 256, 256];
+  const [m, n, k] = [64, 128, 128].map((extent) => extent * runtime.size);
   const [a, b] = [ternary(k, m, 1), ternary(k, n, 2)];
   const ab = product(apply(a, { isTranspose: true }), b);
   const largest = ab.re.reduce((max, x) => Math.max(max, Math.abs(x)), 0);
@@ -334,7 +338,8 @@ gpuTest("a captured product is replayed", (runtime) => {
   // The mock GPU has no graphs.
   if (isMock(runtime)) return;
   for (const [places, algorithm] of [[GATHER.TN, "split_p2p"], [REDUCE.TN, "no_overlap"]] as const) {
-    const [a, b, c] = [ternary(128, 64, 1), ternary(128, 96, 2), ternary(64, 96, 3)];
+    const [m, n, k] = even(runtime.size);
+    const [a, b, c] = [ternary(k, m, 1), ternary(k, n, 2), ternary(m, n, 3)];
     const place = columnMajor(runtime);
     const sum = place(c, places[2]);
     using object = new Matmul(place(a, places[0]), place(b, places[1]), {
@@ -384,7 +389,8 @@ gpuTest("arrays in host memory are operands, too", (runtime) => {
 });
 
 gpuTest("a gathered B in NCCL's symmetric memory is registered, and let go of before it is freed", (runtime) => {
-  const [a, b] = [integers(64, 64, 1), integers(64, 96, 2)];
+  const [m, n, k] = even(runtime.size);
+  const [a, b] = [integers(m, k, 1), integers(k, n, 2)];
   const ab = product(a, b);
   const place = columnMajor(runtime);
   for (let round = 0; round < 3; round++) {
