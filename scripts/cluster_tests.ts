@@ -27,6 +27,8 @@ const help = `Run test files on several numbers of ranks.
 Usage: cluster-test [options] FILES…
 
 Each file is one job a number of ranks: "deno test" on every rank. A test passes if it passes on all ranks.
+Every test of a file is told of: one that hangs or dies has failed, and those that the job did not come to were not run.
+The exit code is 1 if a test failed or was not run, a file has no tests, or --filter matches none.
 
   --ranks 1,2,4      numbers of ranks (1,2,4)
   --hosts A:2,B:2    hosts with their slots; this host alone when left out
