@@ -8,6 +8,7 @@
  */
 import { ConfigurationError } from "./errors.ts";
 import {
+  absoluteFolder,
   environment,
   type Library,
   nativePrefix,
@@ -36,7 +37,7 @@ const PYTHON_VERSIONS = ["3.14", "3.13", "3.12", "3.11", "3.10", "3.9"];
 function cudaFolders(wheelFolders: readonly string[]): SearchFolder[] {
   const native = nativePrefix();
   const wheels = ["VIRTUAL_ENV", "CONDA_PREFIX"].flatMap((source) => {
-    const prefix = environment(source);
+    const prefix = absoluteFolder(source);
     if (!prefix) return [];
     return PYTHON_VERSIONS.flatMap((version) =>
       wheelFolders.map((folder) => ({ path: `${prefix}/lib/python${version}/site-packages/nvidia/${folder}`, source }))

@@ -3,13 +3,16 @@
  *
  * The order of search: folders that the request puts first (the launcher's own), `DISTMATH_LIBRARY_PATH`, the prefix
  * of `native install` (`DISTMATH_NATIVE`), an active virtual environment or conda prefix, the OS loader,
- * `CUDA_HOME`/`CUDA_PATH`. A candidate is tried by opening it, not by reading the file system, so that no read
- * permission is needed. A library is opened once, and never closed: its threads may still run.
+ * `CUDA_HOME`/`CUDA_PATH`. What the user's environment names by a relative path is ignored, but for distmath's own
+ * variables. Files are looked at through libc, so that no read permission is needed. A library that is there but cannot
+ * be loaded ends the search: no other is taken in its place. A library is opened once, and never closed: its threads may
+ * still run.
  *
  * @module
  */
+import { inspectLibrary, type LibraryFile } from "./elf.ts";
 import { ConfigurationError } from "./errors.ts";
-import { keepLoaded } from "./memory.ts";
+import { GLIBC_FOLDERS, keepLoaded, mayOpen } from "./memory.ts";
 
 /** A folder to search, and why it is searched. */
 export interface SearchFolder {
@@ -27,6 +30,11 @@ export interface LibraryAttempt {
   source: string;
   /** Why it was not taken. */
   reason: string;
+  /**
+   * What that means: there is no such file; `--allow-ffi` does not have it; it is for another MPI or machine; it is there
+   * and cannot be loaded, which ends the search.
+   */
+  outcome: "absent" | "denied" | "refused" | "damaged";
 }
 
 /** What to look for. */
@@ -39,7 +47,9 @@ export interface LibraryRequest {
   install: string;
   /** Where to look, in order; {@linkcode searchFolders} if left out. */
   folders?: readonly SearchFolder[];
-  /** Called before a candidate is opened, to load what it needs; throws an Error to refuse the candidate. */
+  /** Tells why a candidate that is there must not be opened; `null` if it may. */
+  refuse?: (path: string) => string | null;
+  /** Called before a candidate is opened, to load what it needs; throws an Error if that cannot be loaded. */
   prepare?: (path: string) => void;
 }
 
@@ -67,17 +77,80 @@ export interface LibraryVersion {
   source: string;
 }
 
-/** A library that no candidate file could serve. */
+/** A library that no candidate file could serve, or whose first candidate is damaged. */
 export class LibraryNotFoundError extends ConfigurationError {
   /** Every file that was tried, and why it was not taken. */
   readonly attempts: readonly LibraryAttempt[];
 
   /** Make the error out of the list of attempts. */
   constructor(request: LibraryRequest, attempts: readonly LibraryAttempt[]) {
-    const tried = attempts.map(({ path, source, reason }) => `  ${path} (${source}): ${reason}`).join("\n");
-    super(`${request.name} was not found. Tried:\n${tried || "  nothing"}\nTo install it: ${request.install}`);
+    super(explain(request, attempts));
     this.attempts = attempts;
   }
+
+  /** Whether the first file that is there is damaged, so that the search ended at it. */
+  get isDamaged(): boolean {
+    return this.attempts.at(-1)?.outcome === "damaged";
+  }
+}
+
+function folderOf({ path }: LibraryAttempt): string | null {
+  return path.includes("/") ? path.slice(0, path.lastIndexOf("/")) : null;
+}
+
+/** A line for each folder without the library, and for each file that was not taken for another reason. */
+function describeAttempts(attempts: readonly LibraryAttempt[]): string[] {
+  const lines = attempts.map((attempt) => {
+    const { path, source, reason, outcome } = attempt;
+    if (outcome !== "absent") return `  ${path} (${source}): ${reason}`;
+    const folder = folderOf(attempt);
+    const files = attempts.filter((other) => other.outcome === "absent" && folderOf(other) === folder);
+    const names = files.map(({ path }) => path.slice((folder?.length ?? -1) + 1));
+    return `  ${folder === null ? "the OS loader" : `${folder} (${source})`}: no ${[...new Set(names)].join(", ")}`;
+  });
+  return [...new Set(lines)];
+}
+
+function explain(request: LibraryRequest, attempts: readonly LibraryAttempt[]): string {
+  const { name, install } = request;
+  const damaged = attempts.at(-1);
+  if (damaged?.outcome === "damaged") {
+    return `${name}: ${damaged.path} (${damaged.source}) is there, but cannot be loaded: ${damaged.reason}. ` +
+      `No other library is taken in its place. Install it again (${install}), or let DISTMATH_LIBRARY_PATH name the ` +
+      `folder of one that can be loaded.`;
+  }
+  const tried = describeAttempts(attempts.filter(({ outcome }) => outcome !== "denied"));
+  const denied = attempts.filter(({ outcome }) => outcome === "denied");
+  const lines = tried.length === 0 && denied.length > 0
+    ? [`${name} was not found where this process may open libraries.`]
+    : [`${name} was not found. Tried:`, ...tried.length > 0 ? tried : ["  nothing"]];
+  return [...lines, ...explainDenied(request, denied)].join("\n");
+}
+
+/** What to permit: of folders that could be looked at, the first with the library; else those that may have it. */
+function explainDenied({ name, install }: LibraryRequest, denied: readonly LibraryAttempt[]): string[] {
+  const toInstall = `To install it: ${install}`;
+  // The first file of each folder.
+  const folders = [...new Map(denied.toReversed().map((attempt) => [folderOf(attempt), attempt]))].toReversed();
+  if (folders.length === 0) return [toInstall];
+  const lines = folders.map(([folder, { source, reason }]) =>
+    folder === null
+      ? "  the OS loader's own folders: take --allow-ffi without a list"
+      : `  ${folder} (${source}): ${reason}`
+  );
+  const paths = folders.flatMap(([folder]) => folder ?? []);
+  const isKnown = denied.some(({ path, reason }) => reason === hasFile(path));
+  const advice = paths.length === 0
+    ? toInstall
+    : isKnown
+    ? `Start the script with ${paths[0]} in its --allow-ffi.`
+    : `Start the script with --allow-ffi, or with --allow-ffi=<the folder that has ${name}>,${GLIBC_FOLDERS[0]}, the ` +
+      `second being glibc's. deno task doctor tells which it is.`;
+  return ["Not permitted by --allow-ffi:", ...lines, advice];
+}
+
+function hasFile(path: string): string {
+  return `it has ${path.slice(path.lastIndexOf("/") + 1)}`;
 }
 
 const opened = new Map<string, LibraryVersion>();
@@ -104,8 +177,18 @@ export function environment(name: string): string | undefined {
 export function nativePrefix(): string | undefined {
   const explicit = environment("DISTMATH_NATIVE");
   if (explicit) return explicit;
-  const cache = environment("XDG_CACHE_HOME") || (environment("HOME") && `${environment("HOME")}/.cache`);
+  const home = absoluteFolder("HOME");
+  const cache = absoluteFolder("XDG_CACHE_HOME") ?? (home && `${home}/.cache`);
   return cache && `${cache}/distmath/native`;
+}
+
+/**
+ * The folder that an environment variable names. A relative path is none: it would mean another folder in each place
+ * that a script is started in, and the XDG Base Directory Specification has it ignored.
+ */
+export function absoluteFolder(name: string): string | undefined {
+  const path = environment(name);
+  return path?.startsWith("/") ? path : undefined;
 }
 
 function folder(path: string | undefined, source: string): SearchFolder[] {
@@ -117,11 +200,11 @@ export function searchFolders(): SearchFolder[] {
   const explicit = (environment("DISTMATH_LIBRARY_PATH") ?? "").split(":").filter((path) => path !== "");
   const native = nativePrefix();
   const prefixes = ["VIRTUAL_ENV", "CONDA_PREFIX"].flatMap((name) => {
-    const prefix = environment(name);
+    const prefix = absoluteFolder(name);
     return folder(prefix && `${prefix}/lib`, name);
   });
   const cuda = ["CUDA_HOME", "CUDA_PATH"].flatMap((name) => {
-    const home = environment(name);
+    const home = absoluteFolder(name);
     return folder(home && `${home}/lib64`, name);
   });
   return [
@@ -149,29 +232,63 @@ function reasonOf(error: unknown): string {
   return text.replace(/^(Could not open library: )+/, "").split("\n")[0];
 }
 
+/** What is known of a candidate's file; `null` for a bare name, which is the loader's to find, and without libc. */
+function fileAt(path: string): LibraryFile | null {
+  if (!path.includes("/")) return null;
+  try {
+    return inspectLibrary(path);
+  } catch (error) {
+    if (error instanceof ConfigurationError) return null;
+    throw error;
+  }
+}
+
+/** What keeps a candidate from being opened, as far as it can be told before. */
+function obstacle(request: LibraryRequest, path: string): Pick<LibraryAttempt, "outcome" | "reason"> | null {
+  const file = fileAt(path);
+  if (file?.state === "absent") return { outcome: "absent", reason: "there is no such file" };
+  if (!mayOpen(path)) return { outcome: "denied", reason: file ? hasFile(path) : "not looked into" };
+  if (file?.state === "foreign") return { outcome: "refused", reason: file.reason };
+  if (file?.state === "damaged") return { outcome: "damaged", reason: file.reason };
+  const refusal = request.refuse?.(path) ?? null;
+  return refusal === null ? null : { outcome: "refused", reason: refusal };
+}
+
+/** The outcome of a candidate that the loader could not open. The loader alone knows where it looked for a bare name. */
+function outcomeOf(path: string, reason: string): LibraryAttempt["outcome"] {
+  return !path.includes("/") && reason.includes("cannot open shared object file") ? "absent" : "damaged";
+}
+
 /**
- * Open a library: the first candidate that loads.
+ * Open a library: the first candidate that is there.
  *
- * @throws {LibraryNotFoundError} listing every attempt with its reason and the command that installs the library.
+ * @throws {LibraryNotFoundError} if there is none, or the first one is damaged, listing every attempt with its reason, and
+ * the command that installs the library or the permission that is missing.
  */
 export function openLibrary<const S extends Deno.ForeignLibraryInterface>(
   request: LibraryRequest,
   symbols: S,
 ): Library<S> {
+  const { name } = request;
   const attempts: LibraryAttempt[] = [];
   for (const { path: directory, source } of request.folders ?? searchFolders()) {
     for (const file of request.files) {
       const path = directory === null ? file : `${directory}/${file}`;
       try {
-        request.prepare?.(path);
-        const { name } = request;
-        const { symbols: functions } = Deno.dlopen(path, symbols);
-        const found = keepLoaded(path);
-        if (!opened.has(name)) opened.set(name, { name, version: "unknown", path: found, source });
-        return { name, path: found, source, symbols: functions };
+        const found = obstacle(request, path);
+        if (found === null) {
+          request.prepare?.(path);
+          const { symbols: functions } = Deno.dlopen(path, symbols);
+          const loaded = keepLoaded(path);
+          if (!opened.has(name)) opened.set(name, { name, version: "unknown", path: loaded, source });
+          return { name, path: loaded, source, symbols: functions };
+        }
+        attempts.push({ path, source, ...found });
       } catch (error) {
-        attempts.push({ path, source, reason: reasonOf(error) });
+        const reason = reasonOf(error);
+        attempts.push({ path, source, reason, outcome: outcomeOf(path, reason) });
       }
+      if (attempts.at(-1)!.outcome === "damaged") throw new LibraryNotFoundError(request, attempts);
     }
   }
   throw new LibraryNotFoundError(request, attempts);

@@ -8,15 +8,21 @@
  */
 import { ConfigurationError } from "./errors.ts";
 
-/** Where glibc may lie: absolute paths first, since a bare name is refused under `--allow-ffi=<folders>`. */
+const MACHINE = Deno.build.arch === "aarch64" ? "aarch64-linux-gnu" : "x86_64-linux-gnu";
+
+/** Where glibc may lie: Debian's folders, then those of others. */
+export const GLIBC_FOLDERS: readonly string[] = [`/lib/${MACHINE}`, `/usr/lib/${MACHINE}`, "/lib64"];
+
+/** The files of glibc: absolute paths first, since a bare name is refused under `--allow-ffi=<folders>`. */
 export const LIBC_CANDIDATES: readonly string[] = [
-  "/lib/x86_64-linux-gnu/libc.so.6",
-  "/usr/lib/x86_64-linux-gnu/libc.so.6",
-  "/lib/aarch64-linux-gnu/libc.so.6",
-  "/usr/lib/aarch64-linux-gnu/libc.so.6",
-  "/lib64/libc.so.6",
+  ...GLIBC_FOLDERS.map((folder) => `${folder}/libc.so.6`),
   "libc.so.6",
 ];
+
+/** Whether this process may open a library, or all in a folder. Deno asks the user where there is one to ask. */
+export function mayOpen(path: string): boolean {
+  return Deno.permissions.requestSync({ name: "ffi", path }).state === "granted";
+}
 
 const LIBC_SYMBOLS = {
   /** The address of a buffer: copying zero bytes returns the destination. */
@@ -50,6 +56,7 @@ export function libcFunctions<const S extends Deno.ForeignLibraryInterface>(
 ): Deno.DynamicLibrary<S>["symbols"] {
   const reasons: string[] = [];
   for (const path of LIBC_CANDIDATES) {
+    if (!mayOpen(path)) continue;
     try {
       const { symbols: functions } = Deno.dlopen(path, symbols);
       openedFile = path;
@@ -59,9 +66,11 @@ export function libcFunctions<const S extends Deno.ForeignLibraryInterface>(
     }
   }
   throw new ConfigurationError(
-    `glibc cannot be opened; distmath needs Linux with glibc 2.34 or newer, and --allow-ffi. Tried:\n  ${
-      reasons.join("\n  ")
-    }`,
+    reasons.length > 0
+      ? `glibc cannot be opened; distmath needs Linux with glibc 2.34 or newer. Tried:\n  ${reasons.join("\n  ")}`
+      : `This process may not open glibc, which every call of a native library takes: start it with --allow-ffi, or with ` +
+        `the folder of libc.so.6 in its --allow-ffi=<folders>: ${GLIBC_FOLDERS[0]} on Debian and Ubuntu, ` +
+        `${GLIBC_FOLDERS.at(-1)} elsewhere.`,
   );
 }
 
@@ -93,12 +102,17 @@ export function copyBetweenAddresses(target: bigint, source: bigint, bytes: numb
 
 /**
  * Foreign memory as an ArrayBuffer, without a copy. It keeps nothing alive, and becomes invalid with the memory: detach it
- * then by its `transfer()`. Refused under `--allow-ffi=<folders>`.
+ * then by its `transfer()`. Refused under `--allow-ffi=<folders>`: {@linkcode mayViewAddresses} tells.
  */
 export function viewOfAddress(address: bigint, bytes: number): ArrayBuffer {
   if (bytes === 0) return new ArrayBuffer(0);
   const pointer = (libc ?? openLibc()).pointerOf(address, address, 0n);
   return Deno.UnsafePointerView.getArrayBuffer(pointer!, bytes);
+}
+
+/** Whether this process may make views of foreign memory, which takes `--allow-ffi` without a list. */
+export function mayViewAddresses(): boolean {
+  return Deno.permissions.requestSync({ name: "ffi" }).state === "granted";
 }
 
 /** A zero-terminated copy of a string. */

@@ -1,9 +1,9 @@
 /**
  * ScaLAPACK: the distributed matrix product p?gemm, and the search for the ScaLAPACK that fits the MPI in use.
  *
- * Loading a ScaLAPACK that was built for another MPI would load that MPI too, and break the process. So the search
- * takes only files that belong to the MPI in use: by their name (`libscalapack-openmpi`, `libmkl_blacs_intelmpi`), or,
- * where the name says nothing (`libscalapack.so`), by where their MPI functions lie.
+ * Loading a ScaLAPACK that was built for another MPI would load that MPI too, and break the process, or, where it has
+ * the same name, run on one that it was not built for. So the search takes only files that belong to the MPI in use: the
+ * MPI that the file names as needed has to be that very file; where it cannot be found, by where the MPI functions lie.
  *
  * Sources: the ScaLAPACK user's guide, PBLAS 2 (ScaLAPACK 2.2), Intel's oneMKL link line advice.
  *
@@ -11,8 +11,10 @@
  */
 import { type BlacsSymbols, openBlacs } from "./blacs.ts";
 import { type Blas, type BlasType, blasWarning, openBlas } from "./blas.ts";
+import { dependenciesOf, inspectLibrary, realPath } from "./elf.ts";
 import { ConfigurationError } from "./errors.ts";
 import {
+  environment,
   type Library,
   noteLibrary,
   openLibrary,
@@ -115,19 +117,24 @@ const MKL_CORE_SUFFIXES: Readonly<Record<string, readonly string[]>> = {
   "": [""],
 };
 
-/** Load the first of some files that can be loaded; throws the first reason if none can. */
-function loadFirst(paths: readonly string[]): string {
-  let reason: unknown;
-  for (const path of paths) {
-    try {
-      loadGlobally(path);
-      return path;
-    } catch (error) {
-      reason ??= error;
-    }
-  }
-  throw reason;
+/**
+ * Load a library that others find the symbols of.
+ *
+ * @throws {Error} if it is missing or damaged.
+ */
+function loadWhole(path: string): void {
+  const file = inspectLibrary(path);
+  if (file.state === "damaged") throw new Error(`${path}: ${file.reason}`);
+  loadGlobally(path);
 }
+
+/** The first of some files that is there, or the first of all. */
+function firstPresent(paths: readonly string[]): string {
+  return paths.find((path) => inspectLibrary(path).state !== "absent") ?? paths[0];
+}
+
+/** MKL's code for each kind of CPU, of which it loads one by itself. */
+const MKL_KERNELS = ["def", "mc3", "avx2", "avx512", "avx10"];
 
 /** What {@linkcode loadMkl} loaded. */
 interface MklParts {
@@ -146,15 +153,15 @@ interface MklParts {
 function loadThreading(beside: (file: string) => string, version: string, threads: number): string[] {
   const sequential = beside(`libmkl_sequential.so${version}`);
   if (threads === 1) {
-    loadGlobally(sequential);
+    loadWhole(sequential);
     return [];
   }
   try {
-    loadGlobally(beside("libiomp5.so"));
-    loadGlobally(beside(`libmkl_intel_thread.so${version}`));
+    loadWhole(beside("libiomp5.so"));
+    loadWhole(beside(`libmkl_intel_thread.so${version}`));
     return [];
   } catch (error) {
-    loadGlobally(sequential);
+    loadWhole(sequential);
     const reason = error instanceof Error ? error.message : String(error);
     return [`${threads} threads were asked for, but MKL runs with one, since its OpenMP is missing: ${reason}`];
   }
@@ -168,8 +175,14 @@ function loadMkl(path: string, mpi: Mpi & { abi: keyof typeof MKL_BLACS }, threa
   const suffix = fileName(path).slice(MKL_FILE.length);
   const beside = (file: string): string => neighbour(path, file);
   loadGlobally(mpi.path);
-  const core = loadFirst(MKL_CORE_SUFFIXES[suffix].map((version) => beside(`libmkl_core.so${version}`)));
+  const core = firstPresent(MKL_CORE_SUFFIXES[suffix].map((version) => beside(`libmkl_core.so${version}`)));
+  loadWhole(core);
   const version = core.slice(core.lastIndexOf(".so") + 3);
+  for (const kernel of MKL_KERNELS) {
+    const library = beside(`libmkl_${kernel}.so${version}`);
+    const file = inspectLibrary(library);
+    if (file.state === "damaged") throw new Error(`${library}: ${file.reason}`);
+  }
   const warnings = mpi.abi === "open_mpi" && version !== ".3"
     ? [`${path} is older than MKL 2026; versions from 2020 crash under Open MPI, this one is not known to work`]
     : [];
@@ -178,32 +191,60 @@ function loadMkl(path: string, mpi: Mpi & { abi: keyof typeof MKL_BLACS }, threa
     interface: beside(`libmkl_intel_lp64.so${version}`),
     blacs: beside(`libmkl_blacs_${MKL_BLACS[mpi.abi]}_lp64.so${suffix}`),
   };
-  loadGlobally(parts.interface);
-  loadGlobally(parts.blacs);
-  loadGlobally(path);
+  loadWhole(parts.interface);
+  loadWhole(parts.blacs);
+  loadWhole(path);
   return { ...parts, warnings };
 }
 
+/** The names of MPI libraries, among those that a library needs. */
+const MPI_FILE = /^lib(mpi|mpich|mpi_abi)\.so/;
+
 /**
- * Why a file with ScaLAPACK must not be opened beside the MPI in use; null if it may. `addressOf` tells where a
- * library, or one that it depends on, has a function.
+ * The MPI that a library was built for: the file that it would load by itself, behind symbolic links; `null` if it names
+ * none, or none that is found.
  */
+function mpiNeededBy(path: string): string | null {
+  const { files, folders } = dependenciesOf(path);
+  const needed = files.find((file) => MPI_FILE.test(file));
+  if (needed === undefined) return null;
+  const system = searchFolders().flatMap(({ path, source }) => source === "system folder" && path ? [path] : []);
+  for (const folder of [...folders, neighbour(path, "").slice(0, -1), ...loaderFolders(), ...system]) {
+    const found = realPath(`${folder}/${needed}`);
+    if (found !== null) return found;
+  }
+  return null;
+}
+
+/** How {@linkcode scalapackRefusal} learns about files. */
+export interface LibraryFacts {
+  /** The MPI that a library was built for, if it can be told without loading it. */
+  mpiNeededBy(path: string): string | null;
+  /** The file behind symbolic links. */
+  realPath(path: string): string | null;
+  /** Where a library, or one that it depends on, has a function: loads it. */
+  addressOf(path: string, name: string): bigint;
+}
+
+/** Why a file with ScaLAPACK must not be opened beside the MPI in use; null if it may. */
 export function scalapackRefusal(
   path: string,
   mpi: Pick<Mpi, "abi" | "path">,
-  addressOf: (path: string, name: string) => bigint = addressOfFunction,
+  facts: LibraryFacts = { mpiNeededBy, realPath, addressOf: addressOfFunction },
 ): string | null {
   const file = fileName(path);
-  if (file.startsWith(MKL_FILE) && mpi.abi === "open_mpi" && !file.endsWith(".2")) {
-    return "this MKL keeps Open MPI's handles in 32 bits and would crash; take MKL 2026.2, or MPICH";
+  if (file.startsWith(MKL_FILE)) {
+    return mpi.abi === "open_mpi" && !file.endsWith(".2")
+      ? "this MKL keeps Open MPI's handles in 32 bits and would crash; take MKL 2026.2, or MPICH"
+      : null;
   }
-  if (PACKAGED.mpich.includes(file) && !fileName(mpi.path).startsWith("libmpich.so")) {
-    return `it is built for libmpich.so.12 and would load a second MPI beside ${mpi.path}`;
+  const needed = facts.mpiNeededBy(path);
+  if (needed !== null) {
+    return needed === facts.realPath(mpi.path) ? null : `it is built for ${needed}, another MPI than ${mpi.path}`;
   }
-  if (NEUTRAL.includes(file) && addressOf(path, "MPI_Init") !== addressOf(mpi.path, "MPI_Init")) {
-    return `it is built for another MPI than ${mpi.path}`;
-  }
-  return null;
+  return facts.addressOf(path, "MPI_Init") === facts.addressOf(mpi.path, "MPI_Init")
+    ? null
+    : `it is built for another MPI than ${mpi.path}`;
 }
 
 let opened: Scalapack | undefined;
@@ -220,13 +261,24 @@ export function openScalapack(threads = 1): Scalapack {
   return opened;
 }
 
-/** The ordinary folders, and the one of the MPI in use before those of the system. */
+/** The folders of `LD_LIBRARY_PATH`. */
+function loaderFolders(): string[] {
+  return (environment("LD_LIBRARY_PATH") ?? "").split(":").filter((folder) => folder.startsWith("/"));
+}
+
+/**
+ * The ordinary folders, and the one of the MPI in use before those of the system. The OS loader's are searched one by one,
+ * since what a bare name stands for is only known once it is loaded.
+ */
 function foldersFor(mpi: Mpi): SearchFolder[] {
-  const ordinary = searchFolders();
-  const path = mpi.path.slice(0, Math.max(0, mpi.path.lastIndexOf("/")));
-  if (path === "" || ordinary.some((folder) => folder.path === path)) return ordinary;
-  const system = ordinary.findIndex((folder) => folder.path === null);
-  return ordinary.toSpliced(system, 0, { path, source: "the folder of the MPI" });
+  const own = mpi.path.slice(0, Math.max(0, mpi.path.lastIndexOf("/")));
+  const folders = searchFolders().flatMap(({ path, source }) =>
+    path !== null ? [{ path, source }] : [
+      { path: own, source: "the folder of the MPI" },
+      ...[...loaderFolders(), "/usr/local/lib"].map((path) => ({ path, source })),
+    ]
+  );
+  return folders.filter(({ path }, i) => path !== "" && folders.findIndex((other) => other.path === path) === i);
 }
 
 /**
@@ -252,9 +304,8 @@ function findScalapack(mpi: Mpi, threads: number): Scalapack {
     files: [...Object.keys(MKL_CORE_SUFFIXES).map((suffix) => MKL_FILE + suffix), ...PACKAGED[mpi.abi], ...NEUTRAL],
     install: INSTALL[mpi.abi],
     folders: foldersFor(mpi),
+    refuse: (path) => scalapackRefusal(path, mpi),
     prepare: (path) => {
-      const refusal = scalapackRefusal(path, mpi);
-      if (refusal !== null) throw new Error(refusal);
       if (fileName(path).startsWith(MKL_FILE)) mkl.parts = loadMkl(path, mpi, threads);
     },
   }, SCALAPACK_SYMBOLS);

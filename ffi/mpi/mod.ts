@@ -166,11 +166,11 @@ function find(): Library<typeof PROBE> {
   try {
     return openLibrary({ ...request, folders }, PROBE);
   } catch (error) {
-    if (!(error instanceof LibraryNotFoundError) || starter?.kind === "open_mpi") throw error;
+    if (!(error instanceof LibraryNotFoundError) || starter?.kind === "open_mpi" || error.isDamaged) throw error;
     try {
       return openLibrary({ ...request, files: STANDARD_FILES, folders }, PROBE);
     } catch (second) {
-      if (!(second instanceof LibraryNotFoundError)) throw second;
+      if (!(second instanceof LibraryNotFoundError) || second.isDamaged) throw second;
       throw new LibraryNotFoundError(request, [...error.attempts, ...second.attempts]);
     }
   }

@@ -52,7 +52,7 @@ export function openNvshmemHeap(runtime: Runtime, subject: Agreeing): SymmetricH
     );
   });
   return {
-    prepare: (bytes) => () => new NvshmemBlock(runtime, bytes),
+    allocate: (bytes) => new NvshmemBlock(runtime, bytes),
     close: () => {
       if (!mine) return;
       hasEnded = true;

@@ -6,6 +6,7 @@
  *
  * @module
  */
+import { mayViewAddresses } from "../../ffi/memory.ts";
 import { ConfigurationError, ShapeError, StateError } from "../errors.ts";
 import { agree, type Agreeing, agreeStrictly, exchange, type Facts } from "../runtime/agreement.ts";
 import { describe } from "../options.ts";
@@ -41,11 +42,8 @@ export interface SymmetricBlock {
 
 /** A backend that is open. */
 export interface SymmetricHeap {
-  /**
-   * Make sure that this rank can have a buffer of so many bytes, which all ranks ask for. Local. Returns what allocates it,
-   * of zeros, when all ranks are sure: collective.
-   */
-  prepare(bytes: number): () => SymmetricBlock;
+  /** Allocate a buffer of the same size on every rank, of zeros. Collective. */
+  allocate(bytes: number): SymmetricBlock;
   /** Close it, after all buffers were freed. Collective. */
   close(): void;
 }
@@ -208,7 +206,7 @@ export interface SymmetricRequest<T> {
  *
  * @throws {ShapeError} on every rank if sizes differ and may not.
  * @throws {CollectiveError} on every rank if backends differ.
- * @throws {ConfigurationError} on every rank if the backend cannot serve this runtime, or has not so much memory left.
+ * @throws {ConfigurationError} on every rank if the backend cannot serve this runtime.
  */
 export function allocateSymmetric<T>(
   runtime: Runtime,
@@ -236,13 +234,10 @@ export function allocateSymmetric<T>(
   }
   const pool = poolOf(runtime, wish.backend);
   const bytes = Math.max(GRANULE, Math.ceil(largest / GRANULE) * GRANULE);
-  let allocate!: () => SymmetricBlock;
-  agree(strictly(runtime), operation, () => {
-    allocate = pool.heap.prepare(bytes);
-  });
   let block!: SymmetricBlock;
-  agree(strictly(runtime), operation, () => {
-    block = allocate();
+  exchange(strictly(runtime), operation, () => {
+    block = pool.heap.allocate(bytes);
+    return null;
   });
   const id = ++pool.made;
   const buffer = new SymmetricBuffer(runtime, wish.backend, id, bytes, block);
@@ -266,7 +261,7 @@ export function freeSymmetric(runtime: Runtime, choose: () => readonly Symmetric
 }
 
 function checkBackend(runtime: Runtime, backend: SymmetricBackend): void {
-  if (backend === "mpi" && runtime.stream === null) return;
+  if (backend === "mpi" && runtime.stream === null) return checkViews();
   if ((backend === "nvshmem" || backend === "nccl") && runtime.stream !== null) return;
   if (backend !== "mpi" && backend !== "nvshmem" && backend !== "nccl") {
     throw new TypeError(
@@ -276,6 +271,15 @@ function checkBackend(runtime: Runtime, backend: SymmetricBackend): void {
   throw new ConfigurationError(
     `allocateSymmetricMemory: backend "${backend}" does not serve a ${runtime.device.kind.toUpperCase()} ` +
       `(${runtime.device.name}). ` + (runtime.stream ? `Use "nvshmem" or "nccl".` : `Use "mpi", or leave backend out.`),
+  );
+}
+
+/** On CPUs the elements are viewed where they lie, those of other ranks too. */
+function checkViews(): void {
+  if (mayViewAddresses()) return;
+  throw new ConfigurationError(
+    "allocateSymmetricMemory: on CPUs it views memory by its address, which a list of folders in --allow-ffi=<folders> " +
+      "does not permit. Start the script with --allow-ffi, without a list.",
   );
 }
 

@@ -173,8 +173,9 @@ function linksOf(count: number): GpuLink[] {
 /** Why a library was not opened, in a line: files that are not there are no news. */
 function reasonOf(error: unknown): string {
   if (!(error instanceof LibraryNotFoundError)) return error instanceof Error ? error.message : String(error);
-  const refused = error.attempts.find(({ reason }) => !/No such file/.test(reason));
-  const [summary] = error.message.split(" Tried:");
+  if (error.isDamaged) return error.message;
+  const refused = error.attempts.find(({ outcome }) => outcome !== "absent");
+  const [summary] = error.message.split(/ Tried:|\n/);
   return refused ? `${summary} ${refused.path} (${refused.source}): ${refused.reason}` : summary;
 }
 

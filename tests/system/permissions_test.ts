@@ -46,10 +46,48 @@ for (const mpi of complete) {
     });
   }
 
-  Deno.test(`without --allow-ffi the message names the flag [${mpi.name}]`, async () => {
-    const { code, output } = await runJob(mpi, 2, ["run", variables, script], folders(mpi));
+  Deno.test(`without --allow-ffi the message names the flag, and each folder in a line [${mpi.name}]`, async () => {
+    const { code, output } = await runJob(mpi, 1, ["run", variables, script], folders(mpi));
     assertNotEquals(code, 0);
-    assertStringIncludes(output, "--allow-ffi");
+    assertStringIncludes(
+      output,
+      "MPI was not found where this process may open libraries.\nNot permitted by --allow-ffi:",
+    );
+    const [folder] = folders(mpi).list.split(",");
+    const lines = output.split("\n").filter((line) => line.startsWith("  /"));
+    assertEquals(lines.filter((line) => line.startsWith(`  ${folder} (`)).length, 1, output);
+    assertEquals(new Set(lines).size, lines.length, output);
+    assertStringIncludes(output, `or with --allow-ffi=<the folder that has MPI>,${libc}`);
+    assertEquals(output.includes("native install cpu"), false, output);
+  });
+
+  Deno.test(`with glibc's folder alone the message names the folder that is missing [${mpi.name}]`, async () => {
+    const { list, environment } = folders(mpi);
+    const run = (...folders: string[]) =>
+      runJob(mpi, 1, ["run", `--allow-ffi=${folders.join()}`, variables, script], { environment });
+    const [folder] = list.split(",");
+    const { code, output } = await run(libc);
+    assertNotEquals(code, 0);
+    assertStringIncludes(output, `\nStart the script with ${folder} in its --allow-ffi.`);
+    assertEquals(output.match(new RegExp(`^  ${folder} \\(.*\\): it has libmpi`, "gm"))?.length, 1, output);
+    assertEquals(output.includes("native install cpu"), false, output);
+    assertEquals((await run(libc, folder)).code, 0);
+  });
+
+  Deno.test(`symmetric memory takes --allow-ffi without a list, and says so [${mpi.name}]`, async () => {
+    const { list, environment } = folders(mpi);
+    const symmetric = `${root}tests/system/fixtures/symmetric.ts`;
+    const withAll = await runJob(mpi, 2, ["run", "--allow-ffi", variables, symmetric], { environment });
+    assertEquals(withAll.code, 0, withAll.output);
+    assertEquals(withAll.output.match(/next: [12]/g)?.sort(), ["next: 1", "next: 2"]);
+    const { code, output } = await runJob(mpi, 2, ["run", `--allow-ffi=${list}`, variables, symmetric], {
+      environment,
+    });
+    assertEquals(code, 1, output);
+    const message = "does not permit. Start the script with --allow-ffi, without a list.";
+    assertStringIncludes(output, message);
+    const readme = Deno.readTextFileSync(`${root}README.md`).replaceAll(/\s+/g, " ");
+    assertStringIncludes(readme, "Symmetric memory on CPUs takes `--allow-ffi` without a list");
   });
 }
 

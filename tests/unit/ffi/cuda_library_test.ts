@@ -2,7 +2,7 @@ import { assert, assertEquals, assertStringIncludes, assertThrows } from "@std/a
 import { refuseSecondNccl } from "../../../ffi/cublasmp.ts";
 import { openCudaLibrary, requireEnvironment, settleMulticast } from "../../../ffi/cuda_library.ts";
 import { ConfigurationError } from "../../../ffi/errors.ts";
-import { LibraryNotFoundError } from "../../../ffi/library.ts";
+import { LibraryNotFoundError, nativePrefix, searchFolders } from "../../../ffi/library.ts";
 import { createNcclConfig, NCCL_CONFIG, NCCL_UNIQUE_ID, requireNcclVersion } from "../../../ffi/nccl.ts";
 import { createNvshmemInitAttr, createNvshmemUniqueId, NVSHMEM_INIT_ATTR } from "../../../ffi/nvshmem.ts";
 import { readField, type StructLayout } from "../../../ffi/struct.ts";
@@ -54,16 +54,44 @@ Deno.test("a library is looked for in the documented order, each file in each fo
   assertStringIncludes(message, "To install it: deno task native install cuda");
 });
 
-Deno.test("a folder with a file that is no library is reported, and the search goes on", () => {
+Deno.test("a file that is no library ends the search: no other is taken in its place", () => {
   const folder = Deno.makeTempDirSync();
   try {
-    Deno.writeTextFileSync(`${folder}/libabsent.so.1`, "not a library");
-    const { attempts } = notFound({ DISTMATH_LIBRARY_PATH: folder });
-    assertStringIncludes(attempts[0].reason, "file too short");
-    assert(attempts.length > 2);
+    Deno.writeTextFileSync(`${folder}/libabsent.so.0`, "not a library");
+    const { attempts, isDamaged, message } = notFound({ DISTMATH_LIBRARY_PATH: folder });
+    assertEquals(attempts.map(({ outcome }) => outcome), ["absent", "damaged"]);
+    assert(isDamaged);
+    assertEquals(
+      message,
+      `Absent: ${folder}/libabsent.so.0 (DISTMATH_LIBRARY_PATH) is there, but cannot be loaded: with 13 bytes it is no ` +
+        "shared library. No other library is taken in its place. Install it again (deno task native install cuda), or " +
+        "let DISTMATH_LIBRARY_PATH name the folder of one that can be loaded.",
+    );
   } finally {
     Deno.removeSync(folder, { recursive: true });
   }
+});
+
+Deno.test("what the environment names by a relative path is not searched", () => {
+  const relative = {
+    DISTMATH_LIBRARY_PATH: null,
+    DISTMATH_NATIVE: null,
+    XDG_CACHE_HOME: "cache",
+    HOME: "home",
+    VIRTUAL_ENV: "venv",
+    CONDA_PREFIX: "conda",
+    CUDA_HOME: "cuda",
+    CUDA_PATH: "./cuda",
+  };
+  const { attempts } = notFound(relative);
+  assertEquals(attempts.filter(({ path }) => path.includes("/") && !path.startsWith("/")), []);
+  withEnvironment(relative, () => {
+    assertEquals(nativePrefix(), undefined);
+    assertEquals(searchFolders().filter(({ path }) => path !== null && !path.startsWith("/")), []);
+  });
+  withEnvironment({ ...relative, HOME: "/home/somebody" }, () => {
+    assertEquals(nativePrefix(), "/home/somebody/.cache/distmath/native");
+  });
 });
 
 Deno.test("an environment variable is set where it has another value", () => {
