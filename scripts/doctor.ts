@@ -4,9 +4,10 @@
  * @module
  */
 import { totalmem } from "node:os";
+import { basename } from "node:path";
 import type { GpuLink, GpuReport } from "../mod.ts";
 import { describeLauncher, findLaunchers, installHint, type Launcher, namedLauncher } from "./launcher.ts";
-import { readRecord, setFolder } from "./native/install.ts";
+import { damageOf, readRecord, setFolder, toMend } from "./native/install.ts";
 import type { Probe } from "./probe_rank.ts";
 import { probeGpus, probeLauncher } from "./setup.ts";
 import { formatBytes, oneLine, parseCommand, refuseArguments, style } from "./terminal.ts";
@@ -34,7 +35,7 @@ export interface Findings {
   /** NumPy's version, or `null`; only tests and benchmarks use it. */
   numpy: string | null;
   /** What `native install` has put where. */
-  native: { packages: string[]; folder: string }[];
+  native: { packages: string[]; folder: string; damage: string | null }[];
   /** Every launcher, in order of preference, with what its MPI can do on CPUs. */
   launchers: (Launcher & Probe)[];
   /** Driver, GPUs, links, NVIDIA's libraries. */
@@ -59,11 +60,18 @@ function nativeRecords(): Findings["native"] {
   try {
     return (["cpu", "cuda"] as const).map((name) => setFolder({ folder: name })).flatMap((folder) => {
       const record = readRecord(folder);
-      return record ? [{ packages: record.packages, folder }] : [];
+      return record ? [{ packages: record.packages, folder, damage: damageOf(folder) }] : [];
     });
   } catch {
     return [];
   }
+}
+
+/** What is wrong with the files of `native install`. */
+export function findDamage(native: Findings["native"]): string[] {
+  return native.flatMap(({ folder, damage }) =>
+    damage === null ? [] : [`what is installed in ${folder} is damaged: ${damage}; ${toMend(basename(folder))}`]
+  );
 }
 
 /** What is wrong with what was found, and what to do about it. */
@@ -130,15 +138,20 @@ export async function examine(mpirun?: string): Promise<Findings> {
   }
   const report = await probeGpus();
   const gpus = { ...report, product: await tryGpu(report, launchers) };
+  const native = nativeRecords();
   return {
     deno: { version: Deno.version.deno, path: Deno.execPath(), missingPermissions },
     machine: { target: Deno.build.target, cores: navigator.hardwareConcurrency, memoryBytes: totalmem() },
     numpy: await numpyVersion(),
-    native: nativeRecords(),
+    native,
     launchers,
     gpus,
     canMultiply: launchers.some(({ canMultiply }) => canMultiply) || gpus.product?.canMultiply === true,
-    problems: [...findProblems(launchers, missingPermissions), ...findGpuProblems(gpus)],
+    problems: [
+      ...findDamage(native),
+      ...findProblems(launchers, missingPermissions),
+      ...findGpuProblems(gpus),
+    ],
   };
 }
 

@@ -5,6 +5,7 @@
  */
 import { delimiter, dirname, join } from "node:path";
 import { searchFolders } from "../mod.ts";
+import { cpuDamage, toMend } from "./native/install.ts";
 import { CommandError, userPath } from "./terminal.ts";
 
 /** Which family of launchers: Open MPI's `mpirun`, or MPICH's Hydra (also Intel MPI's). */
@@ -137,10 +138,14 @@ export async function namedLauncher(option?: string): Promise<Launcher | null> {
 /**
  * The launcher to use: the one that was named, else the first that is found.
  *
- * @throws {CommandError} when there is none.
+ * @throws {CommandError} when there is none, or what `native install` brought is damaged.
  */
 export async function findLauncher(option?: string): Promise<Launcher> {
-  const launcher = await namedLauncher(option) ?? (await findLaunchers())[0];
+  const named = await namedLauncher(option);
+  const damage = named ? null : cpuDamage();
+  // Loading a library that was cut short kills the process.
+  if (damage) throw new CommandError(`${damage}; ${toMend("cpu")}`, 1);
+  const launcher = named ?? (await findLaunchers())[0];
   if (!launcher) throw new CommandError(`no MPI launcher (mpirun) was found; ${installHint}`, 1);
   return launcher;
 }

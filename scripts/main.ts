@@ -89,6 +89,11 @@ function help(code: number): Promise<number> {
   return Promise.resolve(code);
 }
 
+/** Whether the operating system refused something, such as to write to a disk that is read-only: no fault of a command. */
+function isSystemError(error: unknown): error is Error {
+  return error instanceof Error && "code" in error && /^E[A-Z0-9]+$/.test(String(error.code));
+}
+
 /** Print a line on standard error, if it can be written. */
 function complain(text: string): void {
   try {
@@ -111,8 +116,8 @@ export async function main(args: string[]): Promise<number> {
       complain(oneLine(error));
       return error.code;
     }
-    if (!isDiskFull(error)) throw error;
-    complain(`the output cannot be written: ${oneLine(error)}`);
+    if (!isSystemError(error)) throw error;
+    complain(isDiskFull(error) ? `the output cannot be written: ${oneLine(error)}` : oneLine(error));
     return 1;
   }
 }

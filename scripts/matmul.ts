@@ -264,7 +264,7 @@ export async function matmulFiles(args: string[]): Promise<number> {
       distribution,
       order: values.order === "c" ? "C" : "F",
     });
-    Deno.renameSync(partial, target);
+    finishOutput(partial, target, out);
     report({ shape, dtype: a.dtype, ranks, out, ...outcome }, values.json);
     return 0;
   } finally {
@@ -272,11 +272,25 @@ export async function matmulFiles(args: string[]): Promise<number> {
   }
 }
 
+/** Put what the ranks wrote in its place. */
+function finishOutput(partial: string, target: string, out: string): void {
+  try {
+    Deno.renameSync(partial, target);
+  } catch (error) {
+    throw new CommandError(`cannot write ${out}: ${oneLine(error).replaceAll(partial, dirname(target))}`, 1);
+  }
+}
+
 /** Remove what an interrupted job may have left: the ranks' own temporary file begins with the name of `partial`. */
 function removeBeginningWith(partial: string): void {
   const folder = dirname(partial);
-  for (const { name } of Deno.readDirSync(folder)) {
-    if (name.startsWith(basename(partial))) Deno.removeSync(join(folder, name));
+  try {
+    for (const { name } of Deno.readDirSync(folder)) {
+      if (name.startsWith(basename(partial))) Deno.removeSync(join(folder, name));
+    }
+  } catch (error) {
+    // The folder is gone, and all that was in it.
+    if (!(error instanceof Deno.errors.NotFound)) throw error;
   }
 }
 

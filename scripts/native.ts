@@ -4,7 +4,7 @@
  * @module
  */
 import { findGpuDriver } from "../mod.ts";
-import { install, isInstalled, readRecord, remove, setFolder } from "./native/install.ts";
+import { damageOf, install, isInstalled, readRecord, remove, setFolder, toMend } from "./native/install.ts";
 import { cudaSetFor, downloadBytes, type NativeSet, pinnedPackages, sets } from "./native/sets.ts";
 import { CommandError, formatBytes, parseCommand } from "./terminal.ts";
 
@@ -64,7 +64,7 @@ export async function native(args: string[]): Promise<number> {
       for (const folder of folders) console.log(await describe(folder));
       return 0;
     case "remove":
-      removeSets(name);
+      await removeSets(name);
       return 0;
     default:
       throw new CommandError(`native takes install, list or remove${action ? `, not "${action}"` : ""}`);
@@ -89,16 +89,25 @@ async function describe(folder: typeof folders[number]): Promise<string> {
   }
   const installed = await Promise.all(ours.map(isInstalled));
   const name = ours[installed.indexOf(true)]?.name;
-  const hint = name ? "" : `  other versions than this distmath's; to replace it: deno task native install ${folder}`;
+  const damage = damageOf(setFolder({ folder }));
+  const hint = damage !== null
+    ? `  damaged: ${damage}; ${toMend(folder)}`
+    : name
+    ? ""
+    : `  other versions than this distmath's; to replace it: deno task native install ${folder}`;
   return `${name ?? folder}  ${record.packages.join(", ")}  ${formatBytes(record.bytes)}  ${
     setFolder({ folder })
   }${hint}`;
 }
 
-function removeSets(name?: string): void {
+async function removeSets(name?: string): Promise<void> {
   const named = folders.filter((folder) => name === undefined || folder === name);
   if (named.length === 0) throw new CommandError(`native remove takes cpu or cuda, not "${name}"`);
-  const removed = named.filter((folder) => remove({ folder }));
-  for (const folder of removed) console.log(`removed ${setFolder({ folder })}`);
-  if (removed.length === 0) console.log("nothing is installed");
+  let isEmpty = true;
+  for (const folder of named) {
+    if (!await remove({ folder })) continue;
+    isEmpty = false;
+    console.log(`removed ${setFolder({ folder })}`);
+  }
+  if (isEmpty) console.log("nothing is installed");
 }

@@ -6,7 +6,7 @@
 import type { GpuReport } from "../mod.ts";
 import { denoRun, runJob } from "./job.ts";
 import { findLauncher, findLaunchers, type Launcher, namedLauncher } from "./launcher.ts";
-import { installCpu } from "./native/install.ts";
+import { cpuDamage, installCpu } from "./native/install.ts";
 import { gpuMarker } from "./probe_gpu.ts";
 import { marker, type Probe } from "./probe_rank.ts";
 import { CommandError, scriptAddress, withoutColors } from "./terminal.ts";
@@ -68,6 +68,7 @@ export async function probeGpus(): Promise<GpuReport> {
 export async function readyLauncher(option?: string): Promise<Launcher> {
   const named = await namedLauncher(option);
   if (named) return named;
+  if (cpuDamage()) await installCpu();
   for (const launcher of await findLaunchers()) {
     // What native install brought has been tested with distmath; asking again would cost time at every start.
     if (launcher.source === "native install" || (await probeLauncher(launcher)).canMultiply) return launcher;

@@ -20,6 +20,9 @@ export interface InstallRecord {
   bytes: number;
 }
 
+/** Where the record lies in an install's folder. */
+const recordFile = "distmath.json";
+
 /** Where `native install` puts a set of libraries. */
 export function setFolder({ folder }: Pick<NativeSet, "folder">): string {
   const prefix = nativePrefix();
@@ -35,19 +38,42 @@ async function sha256(text: string): Promise<string> {
 /** What is installed in a folder, or `null` when there is no complete install. */
 export function readRecord(folder: string): InstallRecord | null {
   try {
-    const record = JSON.parse(Deno.readTextFileSync(join(folder, "distmath.json")));
+    const record = JSON.parse(Deno.readTextFileSync(join(folder, recordFile)));
     // One that a crash of the machine cut short is none.
     return Array.isArray(record?.packages) && typeof record.bytes === "number" ? record : null;
   } catch (error) {
-    const isAbsent = error instanceof Deno.errors.NotFound || error instanceof Deno.errors.NotADirectory;
+    const { NotFound, NotADirectory, PermissionDenied } = Deno.errors;
+    // Where this user may not look, nothing can be loaded from either.
+    const isAbsent = [NotFound, NotADirectory, PermissionDenied].some((reason) => error instanceof reason);
     if (isAbsent || error instanceof SyntaxError) return null;
     throw error;
   }
 }
 
+/** What of an install is not as it was put there; `null` if all is well, or nothing is installed. */
+export function damageOf(folder: string): string | null {
+  const record = readRecord(folder);
+  if (!record) return null;
+  const bytes = folderBytes(folder) - Deno.lstatSync(join(folder, recordFile)).size;
+  return bytes === record.bytes ? null : `its files have ${bytes} bytes, and ${record.bytes} were installed`;
+}
+
+/** What is wrong with the installed libraries for CPUs; `null` if nothing is, or none are installed. */
+export function cpuDamage(): string | null {
+  const folder = nativePrefix() && setFolder({ folder: "cpu" });
+  const damage = folder ? damageOf(folder) : null;
+  return damage && `what is installed in ${folder} is damaged: ${damage}`;
+}
+
+/** What to do about a damaged install. */
+export function toMend(folder: string): string {
+  return `to mend it: deno task native install ${folder}`;
+}
+
 /** Whether the pinned set is there, complete. */
 export async function isInstalled(set: NativeSet): Promise<boolean> {
-  return readRecord(setFolder(set))?.pins === await sha256(set.requirements);
+  const folder = setFolder(set);
+  return readRecord(folder)?.pins === await sha256(set.requirements) && damageOf(folder) === null;
 }
 
 /** All files below a folder with their sizes; links count nothing. */
@@ -228,29 +254,65 @@ function announce(set: NativeSet): void {
   }
 }
 
+/** Whether a path still leads to an open file. */
+function isStillAt(path: string, file: Deno.FsFile): boolean {
+  try {
+    const [here, there] = [file.statSync(), Deno.statSync(path)];
+    return here.ino === there.ino && here.dev === there.dev;
+  } catch (error) {
+    if (error instanceof Deno.errors.NotFound) return false;
+    throw error;
+  }
+}
+
+/** Wait until no other process changes a folder. Who holds the lock may remove its file, and the next one makes it again. */
+async function lockFolder(folder: string): Promise<Deno.FsFile> {
+  const path = `${folder}.lock`;
+  while (true) {
+    const lock = Deno.openSync(path, { create: true, write: true });
+    if (!lock.tryLockSync(true)) {
+      console.error("another install is running: waiting for it");
+      await lock.lock(true);
+    }
+    if (isStillAt(path, lock)) return lock;
+    lock.close();
+  }
+}
+
+/** What the operating system refuses to do in a folder, as the end of a command. */
+async function writing<T>(what: string, path: string, work: () => T | Promise<T>): Promise<T> {
+  try {
+    return await work();
+  } catch (error) {
+    if (error instanceof CommandError || !(error instanceof Error) || !("code" in error)) throw error;
+    throw new CommandError(`native ${what} cannot write to ${path}: ${error.message}`, 1);
+  }
+}
+
 /**
- * Install a set, unless it is there. Nothing half done is left by an install that fails or is interrupted; a second one
- * at the same time waits for the first. Returns whether anything had to be installed.
+ * Install a set, unless it is there and whole. Nothing half done is left by an install that fails or is interrupted; a
+ * second one at the same time waits for the first. Returns whether anything had to be installed.
  */
 export async function install(set: NativeSet): Promise<boolean> {
   if (await isInstalled(set)) return false;
   const folder = setFolder(set);
   const prefix = dirname(folder);
-  try {
+  return await writing("install", prefix, async () => {
     Deno.mkdirSync(prefix, { recursive: true });
-  } catch (error) {
-    throw new CommandError(`native install cannot write to ${prefix}: ${(error as Error).message}`, 1);
-  }
-  checkMachine(prefix, set);
-  const python = await findPip();
-  using lock = Deno.openSync(`${folder}.lock`, { create: true, write: true });
-  if (!lock.tryLockSync(true)) {
-    console.error("another install is running: waiting for it");
-    await lock.lock(true);
-  }
-  if (await isInstalled(set)) return false;
+    checkMachine(prefix, set);
+    const python = await findPip();
+    using _lock = await lockFolder(folder);
+    if (await isInstalled(set)) return false;
+    const damage = damageOf(folder);
+    if (damage !== null) console.error(`what is installed in ${folder} is damaged, and is replaced: ${damage}`);
+    announce(set);
+    await installInto(folder, set, python);
+    return true;
+  });
+}
 
-  announce(set);
+/** Install a set by way of a folder beside its own. */
+async function installInto(folder: string, set: NativeSet, python: string): Promise<void> {
   const staging = `${folder}.staging`;
   removeFolder(staging);
   Deno.mkdirSync(staging);
@@ -267,7 +329,7 @@ export async function install(set: NativeSet): Promise<boolean> {
       );
     }
     const record: InstallRecord = { pins: await sha256(set.requirements), packages: pinnedPackages(set), bytes };
-    Deno.writeTextFileSync(join(fresh, "distmath.json"), JSON.stringify(record, null, 2));
+    Deno.writeTextFileSync(join(fresh, recordFile), JSON.stringify(record, null, 2));
     // The old set goes first and the new one comes by one rename, so that there is never a mixture.
     if (readRecord(folder)) Deno.renameSync(folder, join(staging, "old"));
     else removeFolder(folder);
@@ -276,7 +338,6 @@ export async function install(set: NativeSet): Promise<boolean> {
   } finally {
     removeFolder(staging);
   }
-  return true;
 }
 
 /** Install the set for CPUs, unless it is there; returns whether anything had to be installed. */
@@ -284,10 +345,24 @@ export function installCpu(): Promise<boolean> {
   return install(sets.cpu);
 }
 
-/** Remove the set in a folder; returns whether there was one. */
-export function remove(set: Pick<NativeSet, "folder">): boolean {
+/** Remove the set in a folder, once no install is at work there; returns whether there was one. */
+export async function remove(set: Pick<NativeSet, "folder">): Promise<boolean> {
   const folder = setFolder(set);
-  const isThere = readRecord(folder) !== null;
-  for (const path of [folder, `${folder}.staging`, `${folder}.lock`]) removeFolder(path);
-  return isThere;
+  const paths = [folder, `${folder}.staging`, `${folder}.lock`];
+  if (!paths.some(isThere)) return false;
+  return await writing("remove", dirname(folder), async () => {
+    using _lock = await lockFolder(folder);
+    const isInstalled = readRecord(folder) !== null;
+    for (const path of paths) removeFolder(path);
+    return isInstalled;
+  });
+}
+
+function isThere(path: string): boolean {
+  try {
+    Deno.lstatSync(path);
+    return true;
+  } catch {
+    return false;
+  }
 }

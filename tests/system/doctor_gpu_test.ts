@@ -20,7 +20,8 @@ function place(parent: string): { driver: string; native: string; installed: str
   for (const folder of [driver, installed]) Deno.mkdirSync(folder, { recursive: true });
   Deno.copyFileSync(`${mock}/libcuda.so.1`, `${driver}/libcuda.so.1`);
   for (const name of libraries) Deno.copyFileSync(`${mock}/${name}`, `${installed}/${name}`);
-  const record = { pins: "", packages: ["nvidia-nccl-cu13 2.30.7"], bytes: 0 };
+  const bytes = libraries.reduce((sum, name) => sum + Deno.statSync(`${installed}/${name}`).size, 0);
+  const record = { pins: "", packages: ["nvidia-nccl-cu13 2.30.7"], bytes };
   Deno.writeTextFileSync(`${native}/cuda/distmath.json`, JSON.stringify(record));
   return { driver, native, installed };
 }
@@ -75,7 +76,7 @@ withMock(
     });
     assertEquals(gpus.product, { canMultiply: true, error: null });
     assertEquals(problems.filter((problem) => /GPU|NVIDIA|CUDA/.test(problem)), []);
-    assertEquals(sets, [{ packages: ["nvidia-nccl-cu13 2.30.7"], folder: `${native}/cuda` }]);
+    assertEquals(sets, [{ packages: ["nvidia-nccl-cu13 2.30.7"], folder: `${native}/cuda`, damage: null }]);
 
     const { code, stdout } = await doctor(env);
     assertEquals(code, 0, stdout);
@@ -97,8 +98,10 @@ withMock(
     const env = { DISTMATH_LIBRARY_PATH: driver, DISTMATH_NATIVE: native, MOCK_GPUS: "1" };
     const { gpus, problems } = await findings(env);
     assertEquals(gpus.missing.map(({ name }) => name), ["NVRTC", "cuBLASMp"]);
-    assertStringIncludes(gpus.missing[0].reason, `${installed}/libnvrtc.so.13 (native install): `);
-    assertStringIncludes(gpus.missing[0].reason, "file too short");
+    assertStringIncludes(
+      gpus.missing[0].reason,
+      `NVRTC: ${installed}/libnvrtc.so.13 (native install) is there, but cannot be loaded: with 13 bytes it is no shared`,
+    );
     assertEquals(gpus.missing[1].reason, "cuBLASMp was not found.");
     assertEquals(gpus.product, null);
     const expected = "NVRTC, cuBLASMp cannot be used; to install all of them: deno task native install cuda";

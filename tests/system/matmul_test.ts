@@ -252,6 +252,25 @@ Deno.test("matmul leaves nothing when the job fails, and takes paths relative to
   assertEquals([...Deno.readDirSync(folder.path)].map(({ name }) => name).sort(), ["a.npy", "d.npy"]);
 });
 
+Deno.test("matmul ends in a line when its output folder vanishes, before or after the ranks write", async () => {
+  using folder = temporaryFolder();
+  Deno.writeFileSync(`${folder.path}/a.npy`, encode(matrix(4, 4, "f4")));
+  const { mpirun } = mpiInstallations[0];
+  const remove = `case "$*" in *matmul_rank*) rm -r "${folder.path}/out";; esac`;
+  const launchers = {
+    "nothing was written": `#!/bin/sh\n${remove}\nexec ${mpirun} "$@"\n`,
+    "error: cannot write": `#!/bin/sh\n${mpirun} "$@"\ncode=$?\n${remove}\nexit $code\n`,
+  };
+  for (const [message, launcher] of Object.entries(launchers)) {
+    Deno.mkdirSync(`${folder.path}/out`);
+    Deno.writeTextFileSync(`${folder.path}/mpirun`, launcher, { mode: 0o755 });
+    const command = ["matmul", "a.npy", "a.npy", "--out", "out/d.npy", "--mpirun", `${folder.path}/mpirun`];
+    const { code, stdout, stderr } = await main(command, { cwd: folder.path });
+    assertEquals([code, stdout, stderr.trim().split("\n").length], [1, "", 1], stderr);
+    assertStringIncludes(stderr, message);
+  }
+});
+
 Deno.test("matmul writes the file that a link points to", async () => {
   using folder = temporaryFolder();
   Deno.writeFileSync(`${folder.path}/a.npy`, encode(matrix(4, 4, "f4")));

@@ -246,3 +246,95 @@ Deno.test("a wheel for GPUs of another hash, or none, is refused, and what was i
   assertEquals(contents(`${native}/cuda/lib`), ["libnccl.so.2"]);
   assertEquals(withoutLock(native), ["cuda"]);
 });
+
+Deno.test("native install mends a set with a file that was cut short, and list tells of it", async () => {
+  using folder = temporaryFolder();
+  const [native, wheels] = [`${folder.path}/native`, `${folder.path}/wheels`];
+  const pins = { cuda13: await wheelsOf(wheels, sets.cuda13, nvidia13) };
+  const run = (...args: string[]) => nativeWith({ args, native, wheels, pins });
+  assertEquals((await run("install", "cuda13")).code, 0);
+  const { bytes } = JSON.parse(Deno.readTextFileSync(`${native}/cuda/distmath.json`));
+  const library = `${native}/cuda/lib/libnccl.so.2`;
+  Deno.truncateSync(library, 10);
+  const lost = "nccl/lib/libnccl.so.2".length - 10;
+  const damage = `damaged: its files have ${bytes - lost} bytes, and ${bytes} were installed`;
+
+  const [, line] = (await run("list")).stdout.split("\n");
+  assertStringIncludes(line, `  ${damage}; to mend it: deno task native install cuda`);
+  const mended = await run("install", "cuda13");
+  assertEquals([mended.code, mended.stdout], [0, ""], mended.stderr);
+  assertStringIncludes(
+    mended.stderr,
+    `what is installed in ${native}/cuda is damaged, and is replaced: its files have`,
+  );
+  assertEquals(Deno.readTextFileSync(library), "nccl/lib/libnccl.so.2");
+  assertEquals((await run("install", "cuda13")).stdout, `cuda13 is installed already: ${native}/cuda\n`);
+});
+
+Deno.test("native remove waits for an install that is at work", async () => {
+  using folder = temporaryFolder();
+  Deno.mkdirSync(`${folder.path}/cuda.staging`);
+  const path = `${folder.path}/cuda.lock`;
+  const removal = await (async () => {
+    using lock = Deno.openSync(path, { create: true, write: true });
+    lock.lockSync(true);
+    const child = start(Deno.execPath(), ["run", "-A", `${root}scripts/main.ts`, "native", "remove", "cuda"], {
+      env: { DISTMATH_NATIVE: folder.path },
+    });
+    const reader = child.stderr.getReader();
+    const { value } = await reader.read();
+    assertEquals(new TextDecoder().decode(value), "another install is running: waiting for it\n");
+    assert(contents(folder.path).includes("cuda.staging"), "nothing is removed yet");
+    // What the install puts in place meanwhile is what is removed.
+    Deno.mkdirSync(`${folder.path}/cuda`);
+    Deno.writeTextFileSync(`${folder.path}/cuda/distmath.json`, JSON.stringify({ pins: "", packages: [], bytes: 0 }));
+    return { status: child.status, stdout: new Response(child.stdout).text(), rest: reader.cancel() };
+  })();
+  await removal.rest;
+  assertEquals([(await removal.status).code, await removal.stdout], [0, `removed ${folder.path}/cuda\n`]);
+  assertEquals(contents(folder.path), []);
+});
+
+/** What unshare needs to give a command a disk that is read-only, or null where it may not. */
+async function onReadOnlyDisk(folder: string, args: string[], env: Record<string, string>) {
+  const script = `mount --bind "${folder}" "${folder}" && mount -o remount,ro,bind "${folder}" && exec "$@"`;
+  const command = ["--user", "--map-root-user", "--mount", "sh", "-c", script, "sh"];
+  return await finish(
+    start("unshare", [...command, Deno.execPath(), "run", "-A", `${root}scripts/main.ts`, ...args], { env }),
+  );
+}
+
+const mayUnshare = (() => {
+  try {
+    const script = 'f=$(mktemp -d) && mount --bind "$f" "$f" && mount -o remount,ro,bind "$f"';
+    return new Deno.Command("unshare", { args: ["--user", "--map-root-user", "--mount", "sh", "-c", script] })
+      .outputSync().success;
+  } catch {
+    return false;
+  }
+})();
+
+Deno.test({
+  name: `native says in a line that the cache is read-only${
+    mayUnshare ? "" : " (skipped: unshare may not mount here)"
+  }`,
+  ignore: !mayUnshare,
+  fn: async () => {
+    using folder = temporaryFolder();
+    Deno.mkdirSync(`${folder.path}/cpu`);
+    Deno.writeTextFileSync(`${folder.path}/cpu/distmath.json`, JSON.stringify({ pins: "", packages: [], bytes: 0 }));
+    const env = { DISTMATH_NATIVE: folder.path };
+    for (const action of ["install", "remove"]) {
+      const { code, stderr } = await onReadOnlyDisk(folder.path, ["native", action], env);
+      assertEquals(code, 1);
+      assertEquals(
+        stderr,
+        `error: native ${action} cannot write to ${folder.path}: Read-only file system (os error 30): open ` +
+          `'${folder.path}/cpu.lock'\n`,
+      );
+    }
+    const list = await onReadOnlyDisk(folder.path, ["native", "list"], env);
+    assertEquals(list.code, 0);
+    assertStringIncludes(list.stdout, "other versions than this distmath's");
+  },
+});
