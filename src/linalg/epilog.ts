@@ -9,7 +9,11 @@
 import { decode, type DType, dtypeInfo, encode, isNarrowFloat } from "../array/dtype.ts";
 import { LocalArray } from "../array/local_array.ts";
 
-/** The names of the epilogs, those of `cublasMpMatmulEpilogue_t` in lower snake case. */
+/**
+ * The names of the epilogs, those of `cublasMpMatmulEpilogue_t` in lower snake case. `gelu` is the tanh form on every
+ * device, `0.5 x (1 + tanh(sqrt(2 / pi) (x + 0.044715 x^3)))`, and `dgelu` its derivative; the form with erf differs from
+ * it by up to 0.0005.
+ */
 export type EpilogName =
   | "all_reduce"
   | "relu"

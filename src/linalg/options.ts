@@ -68,7 +68,10 @@ export interface EpilogInputs {
 
 /** Options of `Matmul.plan`: each one replaces the constructor's for this plan. */
 export interface PlanOptions {
-  /** What follows the product; null, `none` or `default` for nothing, whatever the constructor was told. */
+  /**
+   * What follows the product; null, `none` or `default` for nothing, whatever the constructor was told. `gelu` is the tanh
+   * form, see {@linkcode EpilogName}.
+   */
   epilog?: EpilogName | "none" | "default" | null;
   /** The epilog's inputs. */
   epilogInputs?: EpilogInputs;

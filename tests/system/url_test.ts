@@ -1,38 +1,9 @@
 /** The library and the command line run from a URL, from a plain HTTP server. */
 import { assert, assertEquals, assertMatch, assertStringIncludes } from "@std/assert";
 import { mpiInstallations, runJob } from "../mpi_installations.ts";
-import { type Ended, finish, main, root, start, temporaryFolder } from "./command.ts";
+import { type Ended, finish, main, start, temporaryFolder } from "./command.ts";
 import { mockTest, mpi as firstMpi } from "./mock.ts";
-
-const types: Record<string, string> = { ts: "application/typescript", json: "application/json", txt: "text/plain" };
-
-/** Serves the repository's files, and at /script.ts a script that imports mod.ts by its URL. */
-function serve(): Deno.HttpServer<Deno.NetAddr> & { requested: string[] } {
-  const requested: string[] = [];
-  const server = Deno.serve({ hostname: "127.0.0.1", port: 0, onListen: () => {} }, async (request) => {
-    const { origin, pathname } = new URL(request.url);
-    requested.push(pathname);
-    const type = types[pathname.split(".").at(-1)!] ?? "application/octet-stream";
-    const headers = { "content-type": type };
-    if (pathname === "/script.ts") return new Response(script(origin), { headers });
-    try {
-      return new Response(await Deno.readFile(root + pathname.slice(1)), { headers });
-    } catch {
-      return new Response("not found", { status: 404 });
-    }
-  });
-  return Object.assign(server, { requested });
-}
-
-function script(origin: string): string {
-  return `import { DistributedArray, initialize, matmul, Slab } from "${origin}/mod.ts";
-using runtime = initialize();
-const a = DistributedArray.generate(runtime, [4, 4], Slab.X, (i, j) => i === j ? 2 : 0, { dtype: "float64" });
-using square = matmul(a, a);
-const values = square.allGather();
-if (runtime.rank === 0) console.log(runtime.size + " ranks: " + [0, 5, 10, 15, 1].map((i) => values[i]));
-`;
-}
+import { serve } from "./server.ts";
 
 for (const mpi of mpiInstallations.filter(({ name }) => name !== "MPI standard ABI")) {
   Deno.test(`a script served by HTTP imports mod.ts by URL and runs on 2 ranks [${mpi.name}]`, async () => {
@@ -95,6 +66,27 @@ mockTest("large copies to and from a GPU run from a URL", async (env, folder) =>
     assertEquals([code, output.split("all came back").length - 1], [0, ranks], output);
     assert(!output.includes("not all"), output);
   }
+});
+
+Deno.test("without -A a host takes --allow-import, as README says; an import map names the package", async () => {
+  await using server = serve();
+  using folder = temporaryFolder();
+  const host = `localhost:${server.addr.port}`;
+  const settings = { cwd: folder.path, env: { DENO_DIR: `${folder.path}/deno` } };
+  Deno.writeTextFileSync(
+    `${folder.path}/deno.json`,
+    JSON.stringify({ imports: { "@distmath/distmath": `http://${host}/mod.ts` } }),
+  );
+  Deno.writeTextFileSync(
+    `${folder.path}/script.ts`,
+    'import { Slab } from "@distmath/distmath"; console.log(String(Slab.X));',
+  );
+  const run = (...flags: string[]) => finish(start(Deno.execPath(), ["run", ...flags, "script.ts"], settings));
+  const refused = await run();
+  assertEquals(refused.code, 1);
+  assertStringIncludes(refused.stderr, "--allow-import");
+  const { code, stdout, stderr } = await run(`--allow-import=${host}`);
+  assertEquals([code, stdout], [0, "Slab.X\n"], stderr);
 });
 
 Deno.test("tests by URL are refused on other hosts, which would lack their file", async () => {

@@ -11,7 +11,6 @@
 import { openCublasLt } from "../../../ffi/cublaslt.ts";
 import { CublasMpError, CublasMpStatus, openCublasMp } from "../../../ffi/cublasmp.ts";
 import { dtypeInfo } from "../../array/dtype.ts";
-import { agree } from "../../runtime/agreement.ts";
 import type { Runtime } from "../../runtime/runtime.ts";
 import type { Stream } from "../../runtime/stream.ts";
 import { type EpilogValues, isTrivial } from "../epilog.ts";
@@ -184,13 +183,8 @@ class TriedPlan implements EnginePlan {
     return this.#plan.report;
   }
 
-  open(): void {
-    this.#plan.open();
-  }
-
-  prepare(operands: LocalOperands, values: EngineValues, stream?: Stream | null): () => EpilogValues {
-    const execute = this.#plan.prepare(operands, values, stream);
-    return this.#isTried ? execute : () => this.#try(execute, operands, values, stream);
+  execute(operands: LocalOperands, values: EngineValues, stream?: Stream | null): EpilogValues {
+    return this.#isTried ? this.#plan.execute(operands, values, stream) : this.#try(operands, values, stream);
   }
 
   release(): void {
@@ -201,17 +195,12 @@ class TriedPlan implements EnginePlan {
     this.#plan[Symbol.dispose]();
   }
 
-  #try(
-    execute: () => EpilogValues,
-    operands: LocalOperands,
-    values: EngineValues,
-    stream: Stream | null | undefined,
-  ): EpilogValues {
+  #try(operands: LocalOperands, values: EngineValues, stream: Stream | null | undefined): EpilogValues {
     this.#isTried = true;
     let outputs: EpilogValues | null = null;
     let failure: unknown = null;
     try {
-      outputs = execute();
+      outputs = this.#plan.execute(operands, values, stream);
     } catch (error) {
       failure = error;
       if (!(error instanceof CublasMpError && UNAVAILABLE.includes(error.code))) throw error;
@@ -219,15 +208,10 @@ class TriedPlan implements EnginePlan {
     const [failed] = this.#runtime.communicator.allReduce(Int32Array.of(failure ? 1 : 0), { op: "max" });
     if (failed === 0) return outputs!;
     this.#plan[Symbol.dispose]();
-    let other!: () => EpilogValues;
-    agree(this.#runtime, "Matmul.execute", () => {
-      this.#plan = this.#otherwise();
-      other = this.#plan.prepare(operands, values, stream);
-    });
-    this.#plan.open();
+    this.#plan = this.#otherwise();
     const [note] = this.#plan.report.notes;
     this.#runtime.warnOnce(note, note);
-    return other();
+    return this.#plan.execute(operands, values, stream);
   }
 }
 

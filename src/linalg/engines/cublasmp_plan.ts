@@ -7,15 +7,14 @@ import {
   checkCublasMp,
   CublasMpMatmulDescriptorAttribute as Attribute,
   CublasMpResultScheme,
-  openCublasMp,
 } from "../../../ffi/cublasmp.ts";
-import { allocate, type DType, dtypeInfo, type Scalar } from "../../array/dtype.ts";
+import { type DType, dtypeInfo, type Scalar } from "../../array/dtype.ts";
 import { leadingDimension } from "../../array/layout.ts";
 import { LocalArray } from "../../array/local_array.ts";
 import { largest } from "../../array/reduction.ts";
 import { clearOnDevice, copyToDevice } from "../../memory/copy.ts";
 import { DeviceBuffer } from "../../memory/device.ts";
-import { agree, exchange } from "../../runtime/agreement.ts";
+import { exchange } from "../../runtime/agreement.ts";
 import type { Runtime } from "../../runtime/runtime.ts";
 import type { Stream } from "../../runtime/stream.ts";
 import { type ScaleType, scaleTypeOf } from "../compute_type.ts";
@@ -139,33 +138,6 @@ interface GivenOperands {
   readonly d: LocalArray;
 }
 
-/** A bias or aux input of the epilog in cuBLASMp's form, and what it was made of: on the GPU, it may be the same. */
-interface AdaptedInput {
-  readonly from: LocalArray;
-  readonly given: LocalArray;
-}
-
-/** What an execution has allocated besides matrices. */
-interface Ready {
-  readonly input: AdaptedInput | null;
-  readonly outputs: EpilogValues | null;
-}
-
-/** The operands as the call exchanges them; without an addend that beta takes away. */
-interface Summands {
-  readonly left: LocalArray;
-  readonly right: LocalArray;
-  readonly addend: LocalArray | null;
-}
-
-function factorsOf(problem: MatmulProblem, { isExchanged }: CublasMpCall): Pick<MatmulProblem, "a" | "b" | "c"> {
-  return isExchanged ? { a: problem.b, b: problem.a, c: problem.c } : problem;
-}
-
-function computeTypeOf({ problem, settings }: EngineRequest) {
-  return settings?.computeType ?? defaultComputeType(problem.accumulator);
-}
-
 /** An execution that can be repeated by the call alone: nothing is brought, nothing comes out but D. */
 interface Repeatable {
   readonly a: LocalArray;
@@ -194,48 +166,48 @@ export class CublasMpPlan implements EnginePlan {
   readonly #epilog: Epilog;
   readonly #call: CublasMpCall;
   readonly #algorithm: CublasMpAlgorithm;
-  readonly #request: EngineRequest;
-  #resources!: CublasMpResources;
-  #descriptor!: bigint;
-  #descriptors!: { a: Descriptor; b: Descriptor; c: Descriptor; d: Descriptor };
+  readonly #resources: CublasMpResources;
+  readonly #descriptor: bigint;
+  readonly #descriptors: { a: Descriptor; b: Descriptor; c: Descriptor; d: Descriptor };
   readonly #stages: { a: GivenStaging; b: GivenStaging; c: GivenStaging | null; d: GivenStaging };
   readonly #scaleTensors: { a: ScaleTensor | null; b: ScaleTensor | null };
   readonly #scaleModes: { a: ScaleMode; b: ScaleMode };
-  #workspace!: Workspace;
-  #workspaceBytes!: bigint;
-  #hostWorkspace!: Uint8Array<ArrayBuffer>;
-  #hostBytes!: bigint;
+  readonly #workspace: Workspace;
+  readonly #workspaceBytes: bigint;
+  readonly #hostWorkspace: Uint8Array<ArrayBuffer>;
+  readonly #hostBytes: bigint;
   readonly #alpha: ReturnType<typeof scalarCell>;
   readonly #beta: ReturnType<typeof scalarCell>;
   readonly #extents: readonly [bigint, bigint, bigint];
   readonly #local: LocalExtents;
-  #gridB!: bigint;
+  readonly #gridB: bigint;
   readonly #cells: DeviceBuffer | null;
   #scales: QuantizationValues | null = null;
   /** A bias or aux input in cuBLASMp's form, and what it was made of. */
-  #input: AdaptedInput | null = null;
+  #input: { from: LocalArray; given: LocalArray } | null = null;
   #values: EngineValues | null = null;
   #observed: ObservedAlgorithm | null = null;
   #isObserved = false;
   #repeatable: Repeatable | null = null;
-  #isOpen = false;
   #isDisposed = false;
 
-  /** Plan a request by a call that is possible. */
+  /** Plan a request by a call that is possible. Collective. */
   constructor(runtime: Runtime, request: EngineRequest, call: CublasMpCall) {
-    const { problem, epilog } = request;
-    const scaleType = scaleTypeOf(computeTypeOf(request), problem.accumulator);
+    const { problem, epilog, settings } = request;
+    const computeType = settings?.computeType ?? defaultComputeType(problem.accumulator);
+    const scaleType = scaleTypeOf(computeType, problem.accumulator);
+    const resources = cublasMpResources(runtime);
     this.#runtime = runtime;
-    this.#request = request;
     this.#problem = problem;
     this.#epilog = epilog;
     this.#call = call;
-    this.#algorithm = algorithmFor(call.path, request.algorithm, openCublasMp().version)!;
+    this.#algorithm = algorithmFor(call.path, request.algorithm, resources.version)!;
+    this.#resources = resources;
     this.#extents = [BigInt(call.m), BigInt(call.n), BigInt(call.k)];
     this.#alpha = scalarCell(scaleType);
     this.#beta = scalarCell(scaleType);
 
-    const { a, b, c } = factorsOf(problem, call);
+    const { a, b, c } = call.isExchanged ? { a: problem.b, b: problem.a, c: problem.c } : problem;
     const names = call.isExchanged ? ["b", "a"] as const : ["a", "b"] as const;
     const stage = (
       matrix: { distribution: MatmulProblem["d"]["distribution"]; dtype: DType },
@@ -270,13 +242,6 @@ export class CublasMpPlan implements EnginePlan {
       a: tensor(this.#scaleModes.a, call.a, 1),
       b: tensor(this.#scaleModes.b, call.b, pieces),
     };
-  }
-
-  /** Make descriptors and grids, and have the workspace. Collective. */
-  open(): void {
-    const [runtime, request, problem, call] = [this.#runtime, this.#request, this.#problem, this.#call];
-    const { a, b } = factorsOf(problem, call);
-    const resources = this.#resources = cublasMpResources(runtime);
     const grids = [call.d, call.a, call.b].map(({ grid }) => resources.grid(grid));
     const [gridD, gridA, gridB] = grids;
     this.#gridB = gridB;
@@ -292,21 +257,21 @@ export class CublasMpPlan implements EnginePlan {
     };
     const out = new BigUint64Array(1);
     checkCublasMp(
-      resources.symbols.cublasMpMatmulDescriptorCreate(out, COMPUTE_CODES[computeTypeOf(request)]),
+      resources.symbols.cublasMpMatmulDescriptorCreate(out, COMPUTE_CODES[computeType]),
       "cublasMpMatmulDescriptorCreate",
     );
     this.#descriptor = out[0];
     this.#setAttributes(request);
-    const deviceBytes = this.#askForWorkspace();
+    const sizes = this.#workspaceSizes();
+    this.#hostWorkspace = new Uint8Array(Math.max(16, sizes.host));
     this.#hostBytes = BigInt(this.#hostWorkspace.length);
-    this.#workspace = resources.workspace(deviceBytes, [...new Set(grids)]);
+    this.#workspace = resources.workspace(sizes.device, [...new Set(grids)]);
     this.#workspaceBytes = BigInt(this.#workspace.byteLength);
-    this.#isOpen = true;
   }
 
   get workspaceBytes(): number {
     const held = [...Object.values(this.#stages), ...Object.values(this.#scaleTensors)];
-    return held.reduce((sum, memory) => sum + (memory?.byteLength ?? 0), this.#workspace?.byteLength ?? 0);
+    return held.reduce((sum, memory) => sum + (memory?.byteLength ?? 0), this.#workspace.byteLength);
   }
 
   get report(): AlgorithmReport {
@@ -324,7 +289,7 @@ export class CublasMpPlan implements EnginePlan {
     };
   }
 
-  prepare(operands: LocalOperands, values: EngineValues, stream: Stream | null = null): () => EpilogValues {
+  execute(operands: LocalOperands, values: EngineValues, stream: Stream | null = null): EpilogValues {
     const own = this.#runtime.stream!;
     const last = this.#repeatable;
     if (
@@ -336,49 +301,27 @@ export class CublasMpPlan implements EnginePlan {
       if (this.#runtime.checks === "collective") checkAlive(last);
       const isInPlace = d === last.c && last.inPlace !== null;
       if (isInPlace || d.strides[0] === last.strides[0] && d.strides[1] === last.strides[1]) {
-        return () => {
-          const code = last.call(isInPlace ? last.inPlace! : d.address);
-          if (code !== 0) checkCublasMp(code, "cublasMpMatmul");
-          return NOTHING;
-        };
+        const code = last.call(isInPlace ? last.inPlace! : d.address);
+        if (code !== 0) checkCublasMp(code, "cublasMpMatmul");
+        return NOTHING;
       }
     }
-    return this.#prepareOn(stream ?? own, operands, values);
+    return this.#executeOn(stream ?? own, operands, values);
   }
 
-  #prepareOn(on: Stream, operands: LocalOperands, values: EngineValues): () => EpilogValues {
+  #executeOn(on: Stream, operands: LocalOperands, values: EngineValues): EpilogValues {
+    const own = this.#runtime.stream!;
     const { a, b, c, d } = this.#stages;
     const [left, right] = this.#call.isExchanged ? [operands.b, operands.a] : [operands.a, operands.b];
     const addend = operands.c !== null && !isZero(values.beta) ? operands.c : null;
-    const bring = { a: a.prepare(left), b: b.prepare(right), c: addend && c!.prepare(addend) };
-    const target = d.target(operands.d);
-    const ready = { input: this.#adapted(values), outputs: this.#newOutputs() };
-    return () => {
-      try {
-        const brought = { a: bring.a(), b: bring.b(), c: bring.c && bring.c(), d: target };
-        return this.#execute(on, operands, { left, right, addend }, brought, values, ready);
-      } finally {
-        for (const stage of [a, b, c, d]) stage?.release();
-      }
-    };
-  }
-
-  #execute(
-    on: Stream,
-    operands: LocalOperands,
-    { left, right, addend }: Summands,
-    brought: GivenOperands,
-    values: EngineValues,
-    { input, outputs }: Ready,
-  ): EpilogValues {
-    const own = this.#runtime.stream!;
     this.#repeatable = null;
+    const brought = { a: a.bring(left), b: b.bring(right), c: addend && c!.bring(addend), d: d.target(operands.d) };
     const given = isZero(values.alpha) && isOne(values.beta) ? withAddendInPlace(brought) : brought;
     // What is gathered is B.
     if (this.#call.path === "all_gather") this.#resources.share(given.b, this.#gridB);
-    if (values !== this.#values) this.#bindValues(values, addend !== null, input);
+    if (values !== this.#values) this.#bindValues(values, addend !== null);
     this.#bringScales(values.scales);
-    if (outputs) this.#bindOutputs(outputs);
+    const outputs = this.#bindOutputs();
     this.#resources.begin(on);
     try {
       if (this.#isObserved) this.#multiply(given, on);
@@ -396,7 +339,11 @@ export class CublasMpPlan implements EnginePlan {
       const call = this.#prepareCall(given, on);
       this.#repeatable = { a, b, c, values, strides: d.strides, call, inPlace: d === c ? d.address : null };
     }
-    this.#stages.d.deliver(given.d, operands.d);
+    d.deliver(given.d, operands.d);
+    a.release();
+    b.release();
+    c?.release();
+    d.release();
     return outputs ? this.#finish(outputs) : NOTHING;
   }
 
@@ -409,19 +356,15 @@ export class CublasMpPlan implements EnginePlan {
   [Symbol.dispose](): void {
     if (this.#isDisposed) return;
     this.#isDisposed = true;
-    this.#repeatable = null;
-    if (this.#isOpen) this.#close();
-    for (const memory of [...Object.values(this.#stages), ...Object.values(this.#scaleTensors)]) memory?.free();
-    this.#input?.given.release();
-    this.#cells?.free();
-  }
-
-  #close(): void {
     const { symbols } = this.#resources;
+    this.#repeatable = null;
     this.#resources.settle();
     this.#resources.keepUntilDone(this.#hostWorkspace);
     checkCublasMp(symbols.cublasMpMatmulDescriptorDestroy(this.#descriptor), "cublasMpMatmulDescriptorDestroy");
     for (const descriptor of Object.values(this.#descriptors)) descriptor[Symbol.dispose]();
+    for (const memory of [...Object.values(this.#stages), ...Object.values(this.#scaleTensors)]) memory?.free();
+    this.#input?.given.release();
+    this.#cells?.free();
   }
 
   #notes(): string[] {
@@ -531,8 +474,7 @@ export class CublasMpPlan implements EnginePlan {
     );
   }
 
-  /** Allocate workspace on the host, and return how much is needed on the GPU. Collective. */
-  #askForWorkspace(): number {
+  #workspaceSizes(): { device: number; host: number } {
     const [device, host] = [new BigUint64Array(1), new BigUint64Array(1)];
     const { a, b, c, d } = this.#descriptors;
     const [m, n, k] = this.#extents;
@@ -550,9 +492,8 @@ export class CublasMpPlan implements EnginePlan {
         ),
         "cublasMpMatmul_bufferSize",
       );
-      this.#hostWorkspace = allocate("uint8", Math.max(16, Number(host[0]))) as Uint8Array<ArrayBuffer>;
     });
-    return Number(device[0]);
+    return { device: Number(device[0]), host: Number(host[0]) };
   }
 
   #multiply(given: GivenOperands, stream: Stream): void {
@@ -591,41 +532,37 @@ export class CublasMpPlan implements EnginePlan {
     for (const note of this.#notes()) this.#runtime.warnOnce(note, note);
   }
 
-  #bindValues(values: EngineValues, hasAddend: boolean, input: AdaptedInput | null): void {
+  #bindValues(values: EngineValues, hasAddend: boolean): void {
     this.#values = values;
     setCell(this.#alpha, values.alpha);
     setCell(this.#beta, hasAddend ? values.beta : 0);
     this.#bindScales(values);
-    if (input === null) return;
-    if (this.#epilog.hasBias) this.#setPointer(Attribute.BIAS_POINTER, input.given.address);
-    else this.#setAux(input.given.address);
-    if (input === this.#input || input.given === input.from) return;
-    this.#input?.given.release();
-    this.#input = input;
-  }
-
-  /** The input of the epilog as cuBLASMp takes it; null if there is none, or none that is new. */
-  #adapted(values: EngineValues): AdaptedInput | null {
-    if (values === this.#values) return null;
     const { bias, reluAux, geluAux } = values.epilog;
     const epilog = this.#epilog;
-    if (epilog.hasBias) return this.#adapt(bias!, biasType(this.#problem), [this.#local.rows]);
-    if (epilog.aux !== "input") return null;
-    return this.#adapt((reluAux ?? geluAux)!, epilog.activation === "relu" ? "uint8" : epilog.auxDType, this.#auxShape);
+    if (epilog.hasBias) {
+      const { rows } = this.#local;
+      this.#setPointer(Attribute.BIAS_POINTER, this.#adapt(bias!, biasType(this.#problem), [rows]).address);
+    } else if (epilog.aux === "input") {
+      const dtype = epilog.activation === "relu" ? "uint8" : epilog.auxDType;
+      this.#setAux(this.#adapt((reluAux ?? geluAux)!, dtype, this.#auxShape).address);
+    }
   }
 
-  /** On the GPU, dense, of this type, padded with zeros. */
-  #adapt(input: LocalArray, dtype: DType, shape: readonly number[]): AdaptedInput {
+  /** An input of the epilog as cuBLASMp takes it: on the GPU, dense, of its type, padded with zeros. */
+  #adapt(input: LocalArray, dtype: DType, shape: readonly number[]): LocalArray {
     const isFit = input.isOnDevice && input.dtype === dtype && input.shape.join() === shape.join() &&
       input.isDense("F");
-    if (isFit) return { from: input, given: input };
-    if (this.#input?.from === input) return this.#input;
-    const given = LocalArray.zeros(dtype, shape, "F", this.#runtime.stream);
-    const { shape: inner } = input;
-    const flat = shape.length === 1 && inner.length === 2 ? input.slice([0, 0], [inner[0], 1]) : input;
-    const seen = shape.length === 1 ? asVector(flat) : flat;
-    given.slice(shape.map(() => 0), seen.shape).set(seen);
-    return { from: input, given };
+    if (isFit) return input;
+    if (this.#input?.from !== input) {
+      this.#input?.given.release();
+      const given = LocalArray.zeros(dtype, shape, "F", this.#runtime.stream);
+      const { shape: inner } = input;
+      const flat = shape.length === 1 && inner.length === 2 ? input.slice([0, 0], [inner[0], 1]) : input;
+      const seen = shape.length === 1 ? asVector(flat) : flat;
+      given.slice(shape.map(() => 0), seen.shape).set(seen);
+      this.#input = { from: input, given };
+    }
+    return this.#input.given;
   }
 
   #bindScales({ scales, epilog }: EngineValues): void {
@@ -651,45 +588,34 @@ export class CublasMpPlan implements EnginePlan {
   }
 
   /** Memory for what the epilog writes, new for each execution; null if it writes nothing but D. */
-  #newOutputs(): EpilogValues | null {
+  #bindOutputs(): EpilogValues | null {
     if (!hasExtraOutputs(this.#epilog)) return null;
     const stream = this.#runtime.stream!;
-    const { biasGradient, aux, activation, auxDType } = this.#epilog;
+    const { biasGradient, aux, activation, auxDType, auxAmax, resultAmax } = this.#epilog;
     const outputs: EpilogValues = {};
     if (aux === "output") {
       const dtype = activation === "relu" ? "uint8" : auxDType;
-      outputs[activation === "relu" ? "reluAux" : "geluAux"] = LocalArray.zeros(dtype, this.#auxShape, "F", stream);
+      const local = LocalArray.zeros(dtype, this.#auxShape, "F", stream);
+      outputs[activation === "relu" ? "reluAux" : "geluAux"] = local;
+      this.#setAux(local.address);
     }
     if (biasGradient !== "none") {
       const length = biasGradient === "b" ? this.#call.n : this.#local.rows;
+      const local = LocalArray.zeros(biasType(this.#problem), [length], "F", stream);
       const name = biasGradient === "a" ? "bgrada" : biasGradient === "b" ? "bgradb" : gradientName(this.#epilog);
-      outputs[name] = LocalArray.zeros(biasType(this.#problem), [length], "F", stream);
+      outputs[name] = local;
+      this.#setPointer(Attribute.BIAS_POINTER, local.address);
     }
-    return outputs;
-  }
-
-  #bindOutputs({ reluAux, geluAux, ...others }: EpilogValues): void {
-    const { auxAmax, resultAmax } = this.#epilog;
-    const aux = reluAux ?? geluAux;
-    if (aux) this.#setAux(aux.address);
-    for (const gradient of Object.values(others)) this.#setPointer(Attribute.BIAS_POINTER, gradient!.address);
     if (auxAmax || resultAmax) this.#clearMaxima();
+    return outputs;
   }
 
   #clearMaxima(): void {
     clearOnDevice(this.#cell("resultAmax"), 2 * CELL_BYTES, this.#runtime.stream!);
   }
 
-  /** What the epilog wrote, without padding, in the types that engines return. Collective. */
+  /** What the epilog wrote, without padding, in the types that engines return. */
   #finish(outputs: EpilogValues): EpilogValues {
-    let result!: EpilogValues;
-    agree(this.#runtime, "Matmul.execute", () => {
-      result = this.#cut(outputs);
-    });
-    return result;
-  }
-
-  #cut(outputs: EpilogValues): EpilogValues {
     const { innerRows, innerColumns } = this.#local;
     const { biasGradient, auxAmax, resultAmax } = this.#epilog;
     const result: EpilogValues = {};
