@@ -175,7 +175,10 @@ interface Subject {
 /** What was given as a runtime; what is none counts as the current one, so that all its ranks learn of the mistake. */
 function subjectOf(operation: string, given: Agreeing): Subject {
   try {
-    const { communicator, checks, isClosed = false } = given;
+    const { communicator, checks, isClosed = false } = alone(operation, () => {
+      const { communicator, checks, isClosed } = given;
+      return { communicator, checks, isClosed };
+    });
     if (communicator instanceof Communicator) {
       const message = `${operation}: the runtime was closed; call initialize() again.`;
       return { communicator, checks, refusal: isClosed ? new StateError(message) : null };

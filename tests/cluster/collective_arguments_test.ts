@@ -1,0 +1,173 @@
+/**
+ * Every public collective call with every bad value in every argument, on one rank and on all: it succeeds on all ranks or
+ * throws the same error on all, and leaves the ranks in step.
+ *
+ * A sample of the cases is tried; `DISTMATH_CASES=all` tries all of them, `DISTMATH_CASES=N` one in N, and
+ * `DISTMATH_SEED` chooses another sample.
+ */
+import { assert, assertEquals } from "@std/assert";
+import * as api from "../../mod.ts";
+import { type Communicator, currentRuntime, DistributedArray, initialize, type Runtime, Slab } from "../../mod.ts";
+import { watch } from "../../src/runtime/watchdog.ts";
+import { clusterTest } from "../../src/testing/mod.ts";
+import { ARRAY_STATES, BAD_VALUES } from "./bad_values.ts";
+import {
+  COLLECTIVE_CALLS,
+  type CollectiveCall,
+  LOCAL_CALLS,
+  OTHER_CLASSES,
+  type Site,
+  TESTED_ELSEWHERE,
+} from "./collective_calls.ts";
+
+/** One in so many cases is tried. */
+const EVERY = { all: 1 }[Deno.env.get("DISTMATH_CASES") ?? "8"] ?? Number(Deno.env.get("DISTMATH_CASES") ?? 8);
+const SEED = Number(Deno.env.get("DISTMATH_SEED") ?? 1);
+
+/** A bad value in one place, on one rank or (`null`) on all. */
+interface Case {
+  readonly text: string;
+  readonly value: string;
+  readonly position: number;
+  readonly key: string | null;
+  readonly rank: number | null;
+}
+
+/** Cases that would change the test itself. */
+const LEFT_OUT = ["initialize, timeoutSeconds: a fraction"];
+
+/** All cases of a call, in the same order on all ranks. */
+function casesOf(name: string, { given, options, self }: CollectiveCall, site: Site): Case[] {
+  const places: { position: number; key: string | null }[] = given(site).map((_, position) => ({
+    position,
+    key: null,
+  }));
+  for (const key of options?.[1] ?? []) places.push({ position: options![0], key });
+  const cases: Case[] = [];
+  for (const place of places) {
+    const isSelf = self !== undefined && place.position === 0;
+    const values = !isSelf
+      ? Object.keys(BAD_VALUES)
+      : self === "array"
+      ? Object.keys(ARRAY_STATES)
+      : ["a closed runtime"];
+    for (const value of values) {
+      const where = place.key ?? (isSelf ? "its object" : `argument ${place.position}`);
+      const text = `${name}, ${where}: ${value}`;
+      if (LEFT_OUT.includes(text)) continue;
+      const rank = cases.length % site.runtime.size;
+      cases.push({ text: `${text}, on rank ${rank}`, value, ...place, rank });
+      cases.push({ text: `${text}, on all ranks`, value, ...place, rank: null });
+    }
+  }
+  return cases;
+}
+
+/** A sample, the same on all ranks: a number that follows from the seed and the case. */
+function isChosen({ text }: Case): boolean {
+  let hash = SEED;
+  for (let i = 0; i < text.length; i++) hash = Math.imul(hash ^ text.charCodeAt(i), 0x5bd1e995) ^ (hash >>> 13);
+  return (hash >>> 0) % EVERY === 0;
+}
+
+/** The arguments of a case on this rank. */
+function argumentsOf(call: CollectiveCall, bad: Case, site: Site, closed: Runtime): unknown[] {
+  const given = call.given(site);
+  if (bad.rank !== null && bad.rank !== site.runtime.rank) return given;
+  const value = BAD_VALUES[bad.value]({ runtime: site.runtime, closed });
+  given[bad.position] = bad.key === null ? value : { ...given[bad.position] as object, [bad.key]: value };
+  return given;
+}
+
+/** What came of a call, as text. */
+function outcomeOf(action: () => unknown): string {
+  try {
+    const result = action();
+    if (result instanceof DistributedArray) result.free();
+    return "success";
+  } catch (error) {
+    try {
+      const { name, message } = error as Error;
+      return `${name}: ${message}`;
+    } catch {
+      return "something that has no text";
+    }
+  }
+}
+
+/** Try the cases of a call; returns how many. */
+function tryAll(name: string, call: CollectiveCall, site: Site, closed: Runtime, outcomes: Communicator): number {
+  const cases = casesOf(name, call, site).filter(isChosen);
+  for (const bad of cases) {
+    const given = argumentsOf(call, bad, site, closed);
+    const outcome = watch(bad.text, () => outcomeOf(() => call.call(given, site)));
+    const everyone = watch(`after ${bad.text}`, () => outcomes.allGatherObject(outcome));
+    assert(everyone.every((other) => other === everyone[0]), `${bad.text}: ${everyone.join(" | ")}`);
+    const isRaw = /^(something|InternalError|ReferenceError)/.test(outcome);
+    assert(site.runtime.size > 1 && !isRaw || site.runtime.size === 1, `${bad.text}: ${outcome}`);
+  }
+  return cases.length;
+}
+
+/** Whether the ranks can still work together. */
+function checkWorks(runtime: Runtime): void {
+  using a = DistributedArray.generate(runtime, [4, 4], Slab.X, (i, j) => i + j);
+  using d = api.matmul(a, a);
+  assertEquals([a.sum(), d.sum()], [48, 656]);
+}
+
+/** The folder of this job, with a file to read, and this rank in it: some bad values are paths. */
+function folderOf(runtime: Runtime): string {
+  const folder = runtime.communicator.broadcastObject(runtime.rank === 0 ? Deno.makeTempDirSync() : "");
+  Deno.chdir(folder);
+  using a = DistributedArray.full(runtime, [4, 4], Slab.X, 1);
+  api.saveNpy(a, `${folder}/a.npy`);
+  return folder;
+}
+
+let outcomes: Communicator | undefined;
+let folder: string | undefined;
+let closed: Runtime | undefined;
+
+for (const [name, call] of Object.entries(COLLECTIVE_CALLS)) {
+  clusterTest(`${name} succeeds or fails alike on all ranks`, {
+    timeoutSeconds: Number(Deno.env.get("DISTMATH_LIMIT") ?? 60),
+  }, (runtime) => {
+    outcomes ??= runtime.communicator.duplicate();
+    folder ??= folderOf(runtime);
+    if (closed === undefined || name === "initialize") runtime[Symbol.dispose]();
+    closed ??= runtime;
+    // The call of initialize() makes its own.
+    const own = runtime.isClosed && name !== "initialize" ? initialize({ device: "cpu" }) : runtime;
+    using site = { runtime: own, folder, [Symbol.dispose]: () => own === runtime || own[Symbol.dispose]() };
+    const count = tryAll(name, call, site, closed, outcomes);
+    if (Deno.env.has("DISTMATH_CASES") && runtime.rank === 0) console.log(`${count} cases, seed ${SEED}`);
+    if (own.isClosed) return;
+    assertEquals(currentRuntime(), own);
+    checkWorks(own);
+  });
+}
+
+/** The names of what a module exports: functions, classes, and members of classes that are not in `others`. */
+function callsOf(module: Record<string, unknown>, others: ReadonlySet<string>): string[] {
+  return Object.entries(module).flatMap(([name, value]) => {
+    if (typeof value !== "function" || others.has(name)) return [];
+    const prototype = value.prototype as object | undefined;
+    if (prototype === undefined || Object.getOwnPropertyDescriptor(value, "prototype")!.writable) return [name];
+    const statics = Object.getOwnPropertyNames(value).filter((key) => !["length", "name", "prototype"].includes(key));
+    const members = Object.getOwnPropertyNames(prototype).filter((key) => key !== "constructor");
+    return [name, ...statics.map((key) => `${name}:${key}`), ...members.map((key) => `${name}.${key}`)];
+  });
+}
+
+Deno.test("every public function and method is in the table, or known to be local", () => {
+  const words = (text: string) => text.split(/\s+/).filter((word) => word !== "");
+  const others = new Set(Object.values(OTHER_CLASSES).flatMap(words));
+  const table = Object.keys(COLLECTIVE_CALLS).map((name) => name.replace(" .", ".").replace(" ", ":"));
+  const known = [...table, ...words(LOCAL_CALLS), ...words(TESTED_ELSEWHERE)];
+  const there = callsOf(api, others);
+  const unknown = there.filter((name) => !known.includes(name));
+  assertEquals(unknown, [], "say of these whether all ranks have to call them, in collective_calls.ts");
+  assertEquals(known.filter((name) => !there.includes(name)), [], "these are gone");
+  assertEquals([...others].filter((name) => !(name in api)), [], "these classes are gone");
+});

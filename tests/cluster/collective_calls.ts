@@ -1,0 +1,338 @@
+/** Every public call that all ranks make together, with arguments that are right. */
+import {
+  agree,
+  allocateSymmetricMemory,
+  Box,
+  DistributedArray,
+  exchange,
+  freeSymmetricMemory,
+  geadd,
+  herk,
+  initialize,
+  loadNpy,
+  LocalArray,
+  Matmul,
+  matmul,
+  redistribute,
+  Redistribution,
+  type Runtime,
+  saveNpy,
+  Slab,
+  symm,
+  syrk,
+  tradd,
+  trmm,
+  trsm,
+} from "../../mod.ts";
+import { matrixIn } from "./bad_values.ts";
+
+/** Where the calls are made. */
+export interface Site {
+  /** The runtime. */
+  readonly runtime: Runtime;
+  /** A folder that all ranks see. */
+  readonly folder: string;
+}
+
+// deno-lint-ignore no-explicit-any
+type Any = any;
+
+/** A call, and what belongs into its arguments. */
+export interface CollectiveCall {
+  /** Right arguments, the array of a method first; made by each rank alone. */
+  readonly given: (site: Site) => Any[];
+  /** Make the call. */
+  readonly call: (given: Any[], site: Site) => unknown;
+  /** The position of the options, and the keys that are tried one by one. */
+  readonly options?: readonly [position: number, keys: readonly string[]];
+  /** What the first argument is, if it is the object of a method: only what it may have become may stand in for it. */
+  readonly self?: "array" | "runtime";
+}
+
+const words = (text: string) => text.split(" ");
+const ARRAY_KEYS = words("dtype order memory");
+const ADDEND_KEYS = words("c alpha beta inplace distribution");
+const array = (site: Site) => matrixIn(site).array;
+const complex = ({ runtime }: Site) => {
+  const distribution = Slab.X.bind([4, 4], runtime.size);
+  const local = LocalArray.zeros("complex128", distribution.localShape(runtime.rank));
+  return DistributedArray.wrap(runtime, local, distribution, "C");
+};
+
+/** A constructor that takes runtime, shape, distribution, what `rest` says, and options. */
+function making(
+  name: "zeros" | "full" | "random" | "generate",
+  keys: readonly string[],
+  ...rest: unknown[]
+): CollectiveCall {
+  return {
+    given: ({ runtime }) => [runtime, [4, 4], Slab.X, ...rest, {}],
+    call: (given) => (DistributedArray[name] as Any)(...given),
+    options: [3 + rest.length, keys],
+  };
+}
+
+/** A method of an array. */
+function method(name: keyof DistributedArray, keys: readonly string[] = [], ...rest: unknown[]): CollectiveCall {
+  return {
+    given: (site) => [array(site), ...rest, ...keys.length > 0 ? [{}] : []],
+    call: ([self, ...others]) => self[name](...others),
+    self: "array",
+    ...keys.length > 0 && { options: [1 + rest.length, keys] },
+  };
+}
+
+/** A routine of PBLAS. */
+function routine(
+  run: (...given: Any[]) => unknown,
+  matrices: number,
+  keys: readonly string[],
+  make = array,
+): CollectiveCall {
+  return {
+    given: (site) => [...Array.from({ length: matrices }, () => make(site)), {}],
+    call: (given) => run(...given),
+    options: [matrices, keys],
+  };
+}
+
+const PLAN_KEYS = words(
+  "epilog epilogInputs auxType auxAmax algorithm communicationSmCount communicationType allowMulticast",
+);
+const MATMUL_KEYS = [
+  ...PLAN_KEYS,
+  ...words("c alpha beta qualifiers distribution quantizationScales computeType scaleType resultType resultAmax"),
+  ...words("blockScaling engine inplace order blocking stream logger"),
+];
+
+/** A product of two arrays; what is done with it may find an array that is not there any more. */
+function product(isPlanned: boolean, a: DistributedArray, b: DistributedArray): Matmul {
+  const made = new Matmul(a, b);
+  if (isPlanned) made.plan();
+  return made;
+}
+
+/** The calls by their names in mod.ts; a method's has a dot before it. */
+export const COLLECTIVE_CALLS: Record<string, CollectiveCall> = {
+  "agree": {
+    given: ({ runtime }) => [runtime, () => ({ fact: 1 })],
+    call: ([runtime, check]) => agree(runtime, "agree", () => check()),
+  },
+  "exchange": {
+    given: ({ runtime }) => [runtime, 1],
+    call: ([runtime, value]) => exchange(runtime, "exchange", () => value),
+  },
+  "initialize": {
+    given: () => [{ device: "cpu" }],
+    call: (given) => initialize(...given)[Symbol.dispose](),
+    options: [0, words("device communicator checks timeoutSeconds threads")],
+  },
+  "Runtime .collect": { given: ({ runtime }) => [runtime], call: ([runtime]) => runtime.collect(), self: "runtime" },
+  "Runtime .nccl": { given: ({ runtime }) => [runtime], call: ([runtime]) => runtime.nccl(), self: "runtime" },
+  "Box fromLocal": {
+    given: ({ runtime }) => [runtime, [runtime.rank, 0], [runtime.rank + 1, 2]],
+    call: (given) => (Box.fromLocal as Any)(...given),
+  },
+  "DistributedArray zeros": making("zeros", ARRAY_KEYS),
+  "DistributedArray full": making("full", ARRAY_KEYS, 1),
+  "DistributedArray random": making("random", [...ARRAY_KEYS, ...words("seed low high")]),
+  "DistributedArray generate": making("generate", ARRAY_KEYS, (i: number) => i),
+  "DistributedArray fromLocal": {
+    given: ({ runtime }) => [runtime, new Float64Array(4), Slab.X, { localShape: [2, 2] }],
+    call: (given) => (DistributedArray.fromLocal as Any)(...given),
+    options: [3, [...ARRAY_KEYS, "localShape"]],
+  },
+  "DistributedArray scatter": {
+    given: ({ runtime }) => [runtime, runtime.rank === 0 ? new Float64Array(16) : null, [4, 4], Slab.X, {}],
+    call: (given) => (DistributedArray.scatter as Any)(...given),
+    options: [4, [...ARRAY_KEYS, "root"]],
+  },
+  "DistributedArray .gather": method("gather", ["root", "into"]),
+  "DistributedArray .allGather": method("allGather", ["into"]),
+  "DistributedArray .map": method("map", ["dtype"], (x: number) => x + 1),
+  "DistributedArray .sum": method("sum"),
+  "DistributedArray .norm": method("norm"),
+  "DistributedArray .maxAbsDifference": {
+    given: (site) => [array(site), array(site)],
+    call: ([self, other]) => self.maxAbsDifference(other),
+    self: "array",
+  },
+  "DistributedArray .slice": method("slice", [], [[0, 2], [1, 4]]),
+  "DistributedArray .redistribute": method("redistribute", [], Slab.Y),
+  "DistributedArray .copy": method("copy"),
+  "DistributedArray .to": method("to", ARRAY_KEYS),
+  "redistribute": { given: (site) => [array(site), Slab.Y], call: ([a, to]) => redistribute(a, to) },
+  "Redistribution": { given: (site) => [array(site), Slab.Y], call: ([a, to]) => new Redistribution(a, to) },
+  "Redistribution .execute": {
+    given: (site) => [array(site)],
+    call: ([replaced], site) => {
+      using plan = new Redistribution(array(site), Slab.Y);
+      const lost = stand(site, replaced);
+      plan.resetOperand(lost.array);
+      lost.end();
+      return plan.execute();
+    },
+    self: "array",
+  },
+  "Redistribution .resetOperand": {
+    given: (site) => [array(site)],
+    call: ([replacement], site) => {
+      using plan = new Redistribution(array(site), Slab.Y);
+      plan.resetOperand(replacement);
+    },
+  },
+  "loadNpy": {
+    given: ({ runtime, folder }) => [runtime, `${folder}/a.npy`, Slab.X, {}],
+    call: (given) => (loadNpy as Any)(...given),
+    options: [3, ARRAY_KEYS],
+  },
+  "saveNpy": {
+    given: (site) => [array(site), `${site.folder}/b.npy`],
+    call: ([a, path]) => saveNpy(a, path),
+  },
+  "allocateSymmetricMemory": {
+    given: ({ runtime }) => [runtime, [2, 2], {}],
+    call: (given) => freeSymmetricMemory((allocateSymmetricMemory as Any)(...given)),
+    options: [2, words("dtype order makeSymmetric backend")],
+  },
+  "freeSymmetricMemory": {
+    given: () => [true],
+    call: ([wrong], { runtime }) => {
+      const made = allocateSymmetricMemory(runtime, [2]);
+      try {
+        freeSymmetricMemory(wrong === true ? made : wrong);
+      } finally {
+        made[Symbol.dispose]();
+      }
+    },
+  },
+  "SymmetricArray .synchronize": {
+    given: (site) => [array(site)],
+    call: ([replaced], site) => {
+      const made = allocateSymmetricMemory(site.runtime, [2]);
+      if (!stand(site, replaced).isThere) made[Symbol.dispose]();
+      try {
+        made.synchronize();
+      } finally {
+        made[Symbol.dispose]();
+      }
+    },
+    self: "array",
+  },
+  "SymmetricBuffer .synchronize": {
+    given: (site) => [array(site)],
+    call: ([replaced], site) => {
+      const made = allocateSymmetricMemory(site.runtime, [2]);
+      if (!stand(site, replaced).isThere) made[Symbol.dispose]();
+      try {
+        made.symmetric.synchronize();
+      } finally {
+        made[Symbol.dispose]();
+      }
+    },
+    self: "array",
+  },
+  "matmul": routine(matmul, 2, MATMUL_KEYS),
+  "Matmul": routine((a, b, options) => new Matmul(a, b, options).free(), 2, MATMUL_KEYS),
+  "Matmul .plan": {
+    given: (site) => [array(site), {}],
+    call: ([replaced, options], site) => {
+      const lost = stand(site, replaced);
+      using made = product(false, lost.array, array(site));
+      lost.end();
+      made.plan(options);
+    },
+    options: [1, PLAN_KEYS],
+    self: "array",
+  },
+  "Matmul .execute": {
+    given: (site) => [array(site), {}],
+    call: ([replaced, options], site) => {
+      const lost = stand(site, replaced);
+      using made = product(true, array(site), lost.array);
+      lost.end();
+      return made.execute(options);
+    },
+    options: [1, ["stream"]],
+    self: "array",
+  },
+  "Matmul .autotune": {
+    given: (site) => [array(site), { repetitions: 1 }],
+    call: ([replaced, options], site) => {
+      const lost = stand(site, replaced);
+      using made = product(true, array(site), lost.array);
+      lost.end();
+      return made.autotune(options);
+    },
+    options: [1, ["repetitions"]],
+    self: "array",
+  },
+  "Matmul .resetOperands": {
+    given: (site) => [{ a: array(site) }],
+    call: ([options], site) => {
+      using made = product(true, array(site), array(site));
+      made.resetOperands(options);
+      return made.execute();
+    },
+    options: [0, words("a b c alpha beta quantizationScales epilogInputs")],
+  },
+  "Matmul .free": {
+    given: (site) => [array(site)],
+    call: ([replaced], site) => {
+      const lost = stand(site, replaced);
+      const made = product(true, lost.array, array(site));
+      lost.end();
+      made.free();
+    },
+    self: "array",
+  },
+  "trsm": routine(trsm, 2, words("side uplo trans diag alpha inplace")),
+  "trmm": routine(trmm, 2, words("side uplo trans diag alpha inplace")),
+  "syrk": routine(syrk, 1, [...ADDEND_KEYS, "uplo", "trans"]),
+  "herk": routine(herk, 1, [...ADDEND_KEYS, "uplo", "trans"], complex),
+  "symm": routine(symm, 2, [...ADDEND_KEYS, "side", "uplo"]),
+  "geadd": routine(geadd, 1, [...ADDEND_KEYS, "trans"]),
+  "tradd": routine(tradd, 1, [...ADDEND_KEYS, "uplo", "trans"]),
+};
+
+/** An array that becomes, once `end` is called, what the given one is: freed, or without memory. */
+function stand(site: Site, replaced: DistributedArray): { array: DistributedArray; isThere: boolean; end: () => void } {
+  const { array, buffer } = matrixIn(site);
+  const { isFreed, isLost } = replaced;
+  const end = () => {
+    if (isFreed) array.free();
+    if (isLost) buffer.transfer();
+  };
+  return { array, isThere: !isFreed && !isLost, end };
+}
+
+/** What else mod.ts exports, and who answers for it: classes whose members all are local, or checked otherwise. */
+export const OTHER_CLASSES: Record<string, string> = {
+  "local":
+    `LocalArray Distribution Slab BlockCyclic BlockNonCyclic ReplicatedDistribution Sliced ProcessGrid Device Stream
+    Event Graph DeviceBuffer MemoryPool PinnedBuffer MatrixQualifiers MatrixQualifierRecord Request`,
+  "checks each call locally, as MPI and NCCL do": "Communicator NcclCommunicator",
+  "errors":
+    `CollectiveError ConfigurationError DistmathError DistributionError DTypeError NativeError ShapeError StateError
+    MpiError LibraryNotFoundError`,
+};
+
+/** Functions that are local, and members of the other classes. */
+export const LOCAL_CALLS = `
+  currentRuntime findGpuDriver inspectGpus launcher copyFromDevice copyToDevice liveAllocations numroc allocate decode
+  dtypeInfo dtypeOf encode fromFloat32 isNarrowFloat toFloat32 parseNpyHeader geluAuxShape reluAuxShape inferDistribution
+  matrixQualifiers packQualifiers qualifiersObject environment nativePrefix openedLibraries searchFolders
+  Runtime Runtime.versions Runtime.onCollect Runtime.warnOnce Runtime.isFinalized Runtime.isClosed
+  DistributedArray DistributedArray:wrap DistributedArray.local DistributedArray.isLost DistributedArray.size
+  DistributedArray.isFreed DistributedArray.isView DistributedArray.toString DistributedArray.transpose DistributedArray.free
+  Redistribution.bytesMoved Redistribution.free
+  Matmul.isFreed Matmul.auxiliary Matmul.algorithm Matmul.resetOperandsUnchecked Matmul.releaseOperands Matmul.explain
+  Matmul.toString
+  Box Box:from Box:ofSlice Box.bind Box.toString Box.hasParametersOf Box.permuted Box.sliced
+  SymmetricArray SymmetricArray.symmetric SymmetricArray.backend SymmetricArray.isFreed SymmetricArray.isLost
+  SymmetricArray.data SymmetricArray.address SymmetricArray.peerAddress SymmetricArray.peer SymmetricArray.release
+  SymmetricBuffer SymmetricBuffer.isFreed SymmetricBuffer.isGone SymmetricBuffer.address SymmetricBuffer.host
+  SymmetricBuffer.stream SymmetricBuffer.peerAddress SymmetricBuffer.beforeEnd`;
+
+/** Collective, but tested elsewhere: it ends MPI, or is called when all ranks have agreed already. */
+export const TESTED_ELSEWHERE = "Runtime.finalize SymmetricBuffer.end";
