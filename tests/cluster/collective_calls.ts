@@ -321,7 +321,7 @@ export const OTHER_CLASSES: Record<string, string> = {
 export const LOCAL_CALLS = `
   currentRuntime findGpuDriver inspectGpus launcher copyFromDevice copyToDevice liveAllocations numroc allocate decode
   dtypeInfo dtypeOf encode fromFloat32 isNarrowFloat toFloat32 parseNpyHeader geluAuxShape reluAuxShape inferDistribution
-  matrixQualifiers packQualifiers qualifiersObject environment nativePrefix openedLibraries searchFolders
+  matrixQualifiers nearest packQualifiers qualifiersObject environment nativePrefix openedLibraries searchFolders
   Runtime Runtime.versions Runtime.onCollect Runtime.warnOnce Runtime.isFinalized Runtime.isClosed
   DistributedArray DistributedArray:wrap DistributedArray.local DistributedArray.isLost DistributedArray.size
   DistributedArray.isFreed DistributedArray.isView DistributedArray.toString DistributedArray.transpose DistributedArray.free
