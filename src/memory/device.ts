@@ -120,7 +120,9 @@ function allocateAsync(stream: Stream, bytes: number): bigint {
     code = symbols.cudaMallocAsync(out, BigInt(bytes), stream.handle);
     if (code !== 0) symbols.cudaGetLastError();
   }
-  checkCuda(code, `cudaMallocAsync of ${bytes} bytes`);
+  const what =
+    `cudaMallocAsync of ${bytes} bytes (free arrays, or distribute them over more GPUs, if there is no memory)`;
+  checkCuda(code, what);
   return out[0];
 }
 

@@ -912,7 +912,10 @@ export class Communicator {
     return this.#split(counts, this.gatherV(bytes, { root, counts }));
   }
 
-  /** Give every rank everybody's value, in the order of the ranks. */
+  /**
+   * Give every rank everybody's value, in the order of the ranks. As with all methods that receive into new memory, a rank
+   * that has none for the values throws alone, while the others are in MPI: do not catch that, so that it ends the job.
+   */
   allGatherObject<T>(value: T): T[] {
     if (arguments.length > 1) refuseExtra("allGatherObject", "value");
     const { bytes, counts } = this.#objectLengths("allGatherObject", value);

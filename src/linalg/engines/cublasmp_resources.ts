@@ -7,7 +7,10 @@
 import { checkCublasMp, type CublasMp, CublasMpGridLayout, openCublasMp } from "../../../ffi/cublasmp.ts";
 import { NcclConstant } from "../../../ffi/nccl.ts";
 import type { LocalArray } from "../../array/local_array.ts";
+import { ConfigurationError } from "../../errors.ts";
+import { MemoryPool } from "../../memory/device.ts";
 import { SymmetricBuffer } from "../../memory/symmetric.ts";
+import { agree } from "../../runtime/agreement.ts";
 import { beforeMpiEnds } from "../../runtime/mpi.ts";
 import type { Runtime } from "../../runtime/runtime.ts";
 import type { Event, Stream } from "../../runtime/stream.ts";
@@ -187,9 +190,25 @@ export class CublasMpResources {
   }
 
   #allocate(byteLength: number, owner: bigint): RegisteredWorkspace {
+    // cuBLASMp would wait for a rank that has no memory.
+    agree(this.#runtime, "Matmul.plan", () => this.#checkFree(byteLength));
     const out = new BigUint64Array(1);
     checkCublasMp(this.symbols.cublasMpMalloc(owner, out, BigInt(byteLength)), "cublasMpMalloc");
     return { address: out[0], byteLength, owner, registered: new Set() };
+  }
+
+  #checkFree(bytes: number): void {
+    const { device } = this.#runtime.stream!;
+    if (device.memoryInfo().freeBytes >= bytes) return;
+    // The pool keeps what was freed.
+    this.#runtime.stream!.synchronize();
+    new MemoryPool(device).trim();
+    const { freeBytes } = device.memoryInfo();
+    if (freeBytes >= bytes) return;
+    throw new ConfigurationError(
+      `No memory for ${bytes} bytes of workspace on a GPU that has ${freeBytes} left. Free arrays, or distribute them ` +
+        `over more GPUs.`,
+    );
   }
 
   #register({ address, byteLength, owner, registered }: RegisteredWorkspace, grid: bigint): void {

@@ -169,8 +169,12 @@ API int cudaDeviceSynchronize() { return 0; }
 API int cudaMemGetInfo(u64* available, u64* total) { return *total = 1ull << 34, *available = *total - used, 0; }
 API int cudaFree(void* address) { return release(address); }
 API int cudaMalloc(void** address, u64 bytes) { return *address = allocate(bytes), 0; }
+// So many more allocations succeed; all if negative.
+static long allowed = -1;
+API void mock_allow_allocations(long count) { allowed = count; }
 API int cudaMallocAsync(void** address, u64 bytes, void*) {
-  if (used + bytes > 1ull << 34) return 2;
+  if (used + bytes > 1ull << 34 || allowed == 0) return 2;
+  if (allowed > 0) allowed--;
   return *address = allocate(bytes), 0;
 }
 // With MOCK_LOST the GPU's work has failed, as every call then says; with MOCK_CAPTURING a graph is being captured.
