@@ -367,7 +367,7 @@ function openNcclBefore(options: MulticastOptions): void {
   try {
     openNccl(options);
   } catch (error) {
-    if (!(error instanceof LibraryNotFoundError)) throw error;
+    if (!(error instanceof LibraryNotFoundError) || error.isDamaged) throw error;
   }
 }
 
