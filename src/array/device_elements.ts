@@ -136,10 +136,16 @@ function extentOf({ runs }: Axis): number {
 /** Index tables on the GPU live as long as the plan whose runs they are. */
 const tables = new WeakMap<readonly Run[], DeviceBuffer>();
 
+/** Bring the index tables that {@linkcode copyRunsOnDevice} needs to the GPU, so that it allocates nothing. */
+export function prepareRuns(runs: readonly (readonly Run[])[], stream: Stream): void {
+  if (runs.some((list) => lengthOf(list) === 0)) return;
+  for (const list of runs) if (list.length > 1) tableOf(list, stream);
+}
+
 /** Pairs of positions (source, target). */
 function tableOf(runs: readonly Run[], stream: Stream): DeviceBuffer {
   const known = tables.get(runs);
-  if (known !== undefined) return known;
+  if (known !== undefined && !known.isFreed) return known;
   const pairs: number[] = [];
   for (const run of runs) {
     for (let i = 0; i < run.length; i++) pairs.push(run.source + i, run.target + i);

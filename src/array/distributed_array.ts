@@ -6,6 +6,7 @@
 import { bindTo, checkDistribution } from "../distribution/distribution.ts";
 import { type Distribution, type Range, Replicated } from "../distribution/mod.ts";
 import { ConfigurationError, ShapeError, StateError } from "../errors.ts";
+import { prepareCopies } from "../memory/copy.ts";
 import { describe, isObject, readOptions } from "../options.ts";
 import { agree, exchange, type Facts } from "../runtime/agreement.ts";
 import { lastRuntime } from "../runtime/current.ts";
@@ -24,7 +25,7 @@ import { fillLinearOnDevice, fillRandomOnDevice } from "./device_elements.ts";
 import { bindToParts } from "./global_shape.ts";
 import { checkOrder, checkShape, flipOrder, type Order, sizeOfShape, stridesOf } from "./layout.ts";
 import { exactArray, LocalArray, type Memory } from "./local_array.ts";
-import { executePlan } from "./move.ts";
+import { prepareMove } from "./move.ts";
 import { fillRandom, type RandomOptions, randomSource } from "./random.ts";
 import { onRoot, type Parts, planRedistribution } from "./redistribution_plan.ts";
 import * as reduction from "./reduction.ts";
@@ -321,6 +322,7 @@ export class DistributedArray implements Disposable {
     });
     const offers = exchange(runtime, operation, () => ({
       shape: part.shape,
+      memory: part.memory,
       orders: (["C", "F"] as const).filter((order) => isOrdered(part, order)),
     }));
     // From here on all ranks compute the same from the same data, so that they fail together.
@@ -328,9 +330,11 @@ export class DistributedArray implements Disposable {
     const bound = bindToParts(distribution, offers.map((offer) => offer.shape));
     const shape = bound.localShape(runtime.rank);
     const fitting = part.shape.join() === shape.join() ? part : LocalArray.zeros(part.dtype, shape, order);
-    if (fitting.memory === memory) return new DistributedArray(runtime, fitting, bound, order, null, fitting !== part);
-    const copy = emptyPart(runtime, part.dtype, shape, order, memory);
-    copy.set(fitting);
+    if (offers.every((offer) => offer.memory === memory)) {
+      return new DistributedArray(runtime, fitting, bound, order, null, fitting !== part);
+    }
+    const plan = { dtype: part.dtype, shape, order, memory, facts: {} };
+    const copy = newPart(runtime, (check) => agree(runtime, operation, check), () => plan, (to) => to.set(fitting));
     return new DistributedArray(runtime, copy, bound, order);
   }
 
@@ -368,15 +372,20 @@ export class DistributedArray implements Disposable {
     const isRoot = runtime.rank === root;
     const dtype = given.dtype ?? exchange(runtime, operation, () => isRoot ? dtypeOfWhole(data) : null)[root]!;
     const { order = "C", memory = usualMemory(runtime) } = given;
-    let source!: LocalArray;
-    const array = make(runtime, operation, shape, distribution, { dtype, order, memory }, ({ shape }) => {
-      source = isRoot ? wholeArray(data, dtype, shape, order) : nothing(dtype, shape);
+    let move!: () => void;
+    const array = make(runtime, operation, shape, distribution, { dtype, order, memory }, (array) => {
+      const { local, shape } = array;
+      const source = isRoot ? wholeArray(data, dtype, shape, order) : nothing(dtype, shape);
+      const target = local.isOnDevice ? LocalArray.empty(dtype, local.shape, order) : local;
+      const bring = readyToMove(array, onRoot(shape, runtime.size, root), array.distribution, source, target);
+      if (target !== local) prepareCopies(local.byteLength);
+      move = () => {
+        bring();
+        if (target !== local) local.set(target);
+      };
       return {};
     });
-    const { local } = array;
-    const target = local.isOnDevice ? LocalArray.empty(array.dtype, local.shape, order) : local;
-    move(array, onRoot(array.shape, runtime.size, root), array.distribution, source, target);
-    if (target !== local) local.set(target);
+    move();
     return array;
   }
 
@@ -448,14 +457,16 @@ export class DistributedArray implements Disposable {
     const { runtime, dtype, shape } = this;
     let to!: number;
     let target!: LocalArray;
+    let move!: () => void;
     this.#agree("gather", () => {
       const options = typeof root === "object" ? root : { root };
       const given = readOptions<GatherOptions>("the options of gather", options, ["root", "into"]);
       to = checkRank(given.root === undefined ? 0 : given.root, runtime.size, "root");
       target = runtime.rank === to ? this.#whole("gather", given.into) : nothing(dtype, shape);
+      move = readyToMove(this, this.distribution, onRoot(shape, runtime.size, to), this.#hostPart(), target);
       return { root: to };
     });
-    move(this, this.distribution, onRoot(shape, runtime.size, to), this.#hostPart(), target);
+    move();
     return runtime.rank === to ? target.data : null;
   }
 
@@ -466,12 +477,14 @@ export class DistributedArray implements Disposable {
   allGather(options: { into?: TypedArray } = {}): TypedArray {
     const { runtime, shape } = this;
     let target!: LocalArray;
+    let move!: () => void;
     this.#agree("allGather", () => {
       const { into } = readOptions("the options of allGather", options, ["into"]);
       target = this.#whole("allGather", into);
+      move = readyToMove(this, this.distribution, Replicated.bind(shape, runtime.size), this.#hostPart(), target);
       return {};
     });
-    move(this, this.distribution, Replicated.bind(shape, runtime.size), this.#hostPart(), target);
+    move();
     return target.data;
   }
 
@@ -515,9 +528,10 @@ export class DistributedArray implements Disposable {
         order,
         (...index) => change(next(), ...index),
       );
+      result = this.#besides(result);
       return { target };
     });
-    return new DistributedArray(runtime, this.#besides(result), distribution, order);
+    return new DistributedArray(runtime, result, distribution, order);
   }
 
   /**
@@ -528,14 +542,17 @@ export class DistributedArray implements Disposable {
    */
   sum(): Scalar {
     const { runtime, dtype } = this;
-    this.#agree("sum", () => ({}));
-    if (dtype === "int64") {
-      const partial = reduction.bigSum(this.local);
+    let partial!: bigint | Float64Array<ArrayBuffer>;
+    this.#agree("sum", () => {
+      partial = dtype === "int64" ? reduction.bigSum(this.local) : reduction.sum(this.local);
+      return {};
+    });
+    if (typeof partial === "bigint") {
       if (this.distribution.isReplicated) return partial;
       const partials = exchange(runtime, "sum", () => String(partial));
       return partials.reduce((sum, part) => sum + BigInt(part), 0n);
     }
-    const total = this.#total(reduction.sum(this.local));
+    const total = this.#total(partial);
     return dtypeInfo(dtype).isComplex ? [total[0], total[1]] : total[0];
   }
 
@@ -546,13 +563,12 @@ export class DistributedArray implements Disposable {
    * @throws {StateError} after `free`.
    */
   norm(): number {
-    this.#agree("norm", () => ({}));
-    const [squares] = this.#total(reduction.squares(this.local, 1));
+    const [squares] = this.#total(this.#reduced("norm", (local) => reduction.squares(local, 1)));
     if (squares > 1e-280 && squares < Infinity) return Math.sqrt(squares);
     // Squares went beyond the range of float64, or there is nothing but zeros: measure in units of the largest value.
-    const largest = this.#largest(reduction.largest(this.local));
+    const largest = this.#largest(this.#reduced("norm", reduction.largest));
     if (largest === 0 || !Number.isFinite(largest)) return largest;
-    return largest * Math.sqrt(this.#total(reduction.squares(this.local, largest))[0]);
+    return largest * Math.sqrt(this.#total(this.#reduced("norm", (local) => reduction.squares(local, largest)))[0]);
   }
 
   /**
@@ -564,6 +580,8 @@ export class DistributedArray implements Disposable {
    * @throws {StateError} after `free`.
    */
   maxAbsDifference(other: DistributedArray): number {
+    let difference!: number;
+    const compare = (local: LocalArray) => difference = reduction.largestDifference(this.local, local);
     this.#agree("maxAbsDifference", () => {
       checkArray(other, "other");
       if (other.shape.join() !== this.shape.join()) {
@@ -571,12 +589,14 @@ export class DistributedArray implements Disposable {
           `Arrays of shapes [${this.shape}] and [${other.shape}] cannot be compared element by element.`,
         );
       }
+      if (this.distribution.coincidesWith(other.distribution)) compare(other.local);
       return { other: other.#facts() };
     });
-    const isAligned = this.distribution.coincidesWith(other.distribution);
-    if (isAligned) return this.#largest(reduction.largestDifference(this.local, other.local));
-    using moved = other.redistribute(this.distribution);
-    return this.#largest(reduction.largestDifference(this.local, moved.local));
+    if (!this.distribution.coincidesWith(other.distribution)) {
+      using moved = other.redistribute(this.distribution);
+      agree(this.runtime, "DistributedArray.maxAbsDifference", () => void compare(moved.local));
+    }
+    return this.#largest(difference);
   }
 
   // ---- other shapes, distributions, types ---------------------------------------------------------------------------
@@ -626,14 +646,16 @@ export class DistributedArray implements Disposable {
   redistribute(distribution: Distribution): DistributedArray {
     const { runtime, dtype, order, shape } = this;
     let result!: DistributedArray;
+    let move!: () => void;
     this.#agree("redistribute", () => {
       const { bound } = planOf(runtime, shape, distribution, { dtype, order });
       const stream = this.local.isOnDevice ? runtime.stream : null;
       const local = LocalArray.empty(dtype, bound.localShape(runtime.rank), order, stream);
       result = new DistributedArray(runtime, local, bound, order);
+      move = readyToMove(this, this.distribution, bound, this.local, local);
       return { to: String(bound) };
     });
-    move(this, this.distribution, result.distribution, this.local, result.local);
+    move();
     return result;
   }
 
@@ -660,19 +682,19 @@ export class DistributedArray implements Disposable {
   }
 
   #converted(method: string, options: ArrayOptions): DistributedArray {
-    let target!: Required<ArrayOptions>;
-    this.#agree(method, () => {
+    const { runtime } = this;
+    let order!: Order;
+    const plan = (): PartPlan => {
       const given = readOptions(`the options of ${method}`, options, ARRAY_KEYS);
-      const { dtype = this.dtype, order = this.order, memory = this.memory } = given;
-      target = { dtype, order, memory };
-      checkStorage(this.runtime, target);
-      checkConvertible(this.dtype, target.dtype);
-      return { target };
-    });
-    const { dtype, order, memory } = target;
-    const local = emptyPart(this.runtime, dtype, this.local.shape, order, memory);
-    local.set(this.local);
-    return new DistributedArray(this.runtime, local, this.distribution, order);
+      const { dtype = this.dtype, memory = this.memory } = given;
+      ({ order = this.order } = given);
+      const target = { dtype, order, memory };
+      checkStorage(runtime, target);
+      checkConvertible(this.dtype, dtype);
+      return { ...target, shape: this.local.shape, facts: { target } };
+    };
+    const local = newPart(runtime, (check) => this.#agree(method, check), plan, (part) => part.set(this.local));
+    return new DistributedArray(runtime, local, this.distribution, order);
   }
 
   // ---- the end ------------------------------------------------------------------------------------------------------
@@ -727,7 +749,7 @@ export class DistributedArray implements Disposable {
   }
 
   /** Agree that all ranks call the same method of the same array, still there, and on what `check` returns. */
-  #agree(method: string, check: () => Facts): void {
+  #agree(method: string, check: () => Facts | void): void {
     agree(this.runtime, `DistributedArray.${method}`, () => {
       void this.local;
       const facts = { ...this.#facts(), ...check() };
@@ -735,6 +757,16 @@ export class DistributedArray implements Disposable {
       void this.local;
       return facts;
     });
+  }
+
+  /** What a function makes of this rank's part, once it has on every rank. Collective. */
+  #reduced<T>(method: string, reduce: (local: LocalArray) => T): T {
+    let partial!: T;
+    this.#agree(method, () => {
+      partial = reduce(this.local);
+      return {};
+    });
+    return partial;
   }
 
   /** Sum float64 numbers over the ranks; what every rank has anyway counts once. */
@@ -766,48 +798,70 @@ function make<Options extends ArrayOptions>(
   keys: readonly (keyof Options & string)[] = ARRAY_KEYS,
 ): DistributedArray {
   let array!: DistributedArray;
-  let plan!: Plan;
+  let bound!: Distribution;
   let given!: Options;
-  agreeWith(runtime, operation, () => {
+  const plan = (): PartPlan => {
     given = readOptions(`the options of ${operation}`, options, keys);
-    plan = planOf(runtime, shape, distribution, given);
-    const { dtype, order, memory, bound } = plan;
+    const { dtype, order, memory, ...planned } = planOf(runtime, shape, distribution, given);
+    bound = planned.bound;
     const facts = { shape: bound.globalShape, dtype, distribution: String(bound), order, memory };
-    if (memory === "symmetric") return facts;
-    const stream = memory === "device" ? runtime.stream : null;
-    const newPart = fill ? LocalArray.empty : LocalArray.zeros;
-    array = DistributedArray.wrap(runtime, newPart(dtype, bound.localShape(runtime.rank), order, stream), bound, order);
-    return { ...facts, ...fill?.(array, given) };
+    return { dtype, order, memory, shape: bound.localShape(runtime.rank), facts, isCleared: fill === null };
+  };
+  newPart(runtime, (check) => agreeWith(runtime, operation, check), plan, (part, { order }) => {
+    array = DistributedArray.wrap(runtime, part, bound, order);
+    return fill?.(array, given);
   });
-  if (plan.memory !== "symmetric") return array;
+  return array;
+}
+
+/** A rank's part that is to be allocated. */
+interface PartPlan {
+  readonly dtype: DType;
+  readonly shape: readonly number[];
+  readonly order: Order;
+  readonly memory: Memory;
+  /** Whether it is cleared. */
+  readonly isCleared?: boolean;
+  /** What all ranks must share. */
+  readonly facts: Facts;
+}
+
+/**
+ * A new part on every rank, or on none: `agreeOn` makes the ranks agree, `plan` says what this one needs, and `fill`, which
+ * returns what else all ranks must share, writes it.
+ */
+function newPart(
+  runtime: Runtime,
+  agreeOn: (check: () => Facts | void) => void,
+  plan: () => PartPlan,
+  fill: (part: LocalArray, plan: PartPlan) => Facts | void,
+): LocalArray {
+  let planned!: PartPlan;
+  let part!: LocalArray;
+  agreeOn(() => {
+    planned = plan();
+    const { dtype, shape, order, memory, isCleared = false, facts } = planned;
+    if (memory === "symmetric") return facts;
+    const allocate = isCleared ? LocalArray.zeros : LocalArray.empty;
+    part = allocate(dtype, shape, order, memory === "device" ? runtime.stream : null);
+    return { ...facts, ...fill(part, planned) };
+  });
+  if (planned.memory !== "symmetric") return part;
   // Symmetric memory is allocated by all ranks together, which has to come between the checks.
-  const { dtype, order, bound, memory } = plan;
-  const local = emptyPart(runtime, dtype, bound.localShape(runtime.rank), order, memory);
-  array = DistributedArray.wrap(runtime, local, bound, order);
+  const { dtype, shape, order } = planned;
+  const symmetric = allocateSymmetricMemory(runtime, shape, { dtype, order, makeSymmetric: true });
   try {
-    agree(runtime, operation, () => fill?.(array, given) ?? {});
+    agreeOn(() => fill(symmetric, planned));
   } catch (error) {
-    array.free();
+    symmetric.release();
     throw error;
   }
-  return array;
+  return symmetric;
 }
 
 /** Where new arrays are. */
 function usualMemory({ stream }: Runtime): Memory {
   return stream ? "device" : "host";
-}
-
-/** A part whose elements are to be written. Collective for symmetric memory. */
-function emptyPart(
-  runtime: Runtime,
-  dtype: DType,
-  shape: readonly number[],
-  order: Order,
-  memory: Memory,
-): LocalArray {
-  if (memory === "symmetric") return allocateSymmetricMemory(runtime, shape, { dtype, order, makeSymmetric: true });
-  return LocalArray.empty(dtype, shape, order, memory === "device" ? runtime.stream : null);
 }
 
 function planOf(
@@ -822,9 +876,15 @@ function planOf(
   return { dtype, order, memory, bound: bindTo(distribution, extents, runtime.size) };
 }
 
-/** Move all elements from one rank's part to another; both in the order of `array`. */
-function move(array: DistributedArray, from: Parts, to: Parts, source: LocalArray, target: LocalArray): void {
-  executePlan(planRedistribution(from, to, array.runtime.rank), array.runtime, source, target, array.order);
+/** Get ready to move all elements from one rank's part to another; both in the order of `array`. */
+function readyToMove(
+  { runtime, order }: DistributedArray,
+  from: Parts,
+  to: Parts,
+  source: LocalArray,
+  target: LocalArray,
+): () => void {
+  return prepareMove(planRedistribution(from, to, runtime.rank), runtime, source, target, order);
 }
 
 /**
@@ -851,7 +911,7 @@ export function checkStorage(runtime: Runtime, { dtype = "uint8", order = "C", m
  *
  * @throws {TypeError} if it is no runtime.
  */
-export function agreeWith(runtime: Runtime, operation: string, check: () => Facts): void {
+export function agreeWith(runtime: Runtime, operation: string, check: () => Facts | void): void {
   agree(runtime, operation, () => {
     checkRuntime(operation, runtime);
     return check();

@@ -347,6 +347,9 @@ export class LocalArray implements Strided {
     checkConvertible(values.dtype, this.dtype);
     const { stream } = this.buffer;
     const order = this.isDense("F") ? "F" : "C";
+    if (!values.isOnDevice && values.dtype === this.dtype && this.isDense(order) && values.isDense(order)) {
+      return copyToDevice(this.address, values.view(), stream);
+    }
     const mayOverlap = values.isOnDevice && values.buffer === this.buffer;
     const isReady = values.isOnDevice && !mayOverlap && (values.dtype === this.dtype || values.isDense(order));
     const moved = isReady ? values : values.toDevice(stream, order);

@@ -6,7 +6,7 @@
 import { DeviceBuffer } from "../memory/device.ts";
 import type { Runtime } from "../runtime/runtime.ts";
 import type { Stream } from "../runtime/stream.ts";
-import { copyRunsOnDevice, type DeviceArray } from "./device_elements.ts";
+import { copyRunsOnDevice, type DeviceArray, prepareRuns } from "./device_elements.ts";
 import { dtypeInfo } from "./dtype.ts";
 import { type Order, sizeOfShape, stridesOf } from "./layout.ts";
 import type { LocalArray } from "./local_array.ts";
@@ -16,39 +16,50 @@ import type { RedistributionPlan, Transfer } from "./redistribution_plan.ts";
 const ALIGNMENT = 256;
 
 /**
- * Move the elements of a plan from `source` to `target`, which are both in host memory or both on GPUs. `order`, the same
- * on all ranks, is the order of the elements in messages. Collective.
+ * Get ready to move the elements of a plan from `source` to `target`, which are both in host memory or both on GPUs: check
+ * them, and allocate what that needs. `order`, the same on all ranks, is the order of the elements in messages. Returns
+ * what moves them, which is collective, for when all ranks have agreed that they are ready.
  */
-export function executePlan(
+export function prepareMove(
   plan: RedistributionPlan,
   runtime: Runtime,
   source: LocalArray,
   target: LocalArray,
   order: Order,
-): void {
-  if (!source.isOnDevice) return plan.execute(runtime.communicator, source, target, order);
-  const { itemSize } = plan.check(source, target);
-  copyRunsOnDevice(source, target, plan.stays.runs);
-  if (plan.elementsMoved === 0) return;
-
-  const stream = runtime.stream!;
-  const nccl = runtime.nccl();
-  // To a replicated target everybody gets the same block: it is packed once.
-  using outgoing = new Blocks(plan.sends, source, order, stream, plan.to.isReplicated);
-  using incoming = new Blocks(plan.receives, target, order, stream, false);
-  for (const transfer of plan.to.isReplicated ? plan.sends.slice(0, 1) : plan.sends) {
-    copyRunsOnDevice(source, outgoing.block(transfer), transfer.runs);
+): () => void {
+  if (!source.isOnDevice) {
+    const move = plan.prepare(source, target, order);
+    return () => move(runtime.communicator);
   }
-  const bytes = ({ shape }: Transfer): number => sizeOfShape(shape) * itemSize;
-  nccl.group(() => {
-    for (const transfer of plan.sends) nccl.send(outgoing.address(transfer), bytes(transfer), transfer.peer, stream);
-    for (const transfer of plan.receives) {
-      nccl.receive(incoming.address(transfer), bytes(transfer), transfer.peer, stream);
-    }
-  });
-  for (const transfer of plan.receives) copyRunsOnDevice(incoming.block(transfer), target, transfer.runs);
-  // The blocks are freed in the order of their stream: it has to wait for the unpacking.
-  stream.wait(target.buffer.stream);
+  const { itemSize } = plan.check(source, target);
+  const stream = runtime.stream!;
+  const { stays, sends, receives } = plan;
+  prepareRuns(stays.runs, target.buffer.stream);
+  if (plan.elementsMoved === 0) return () => copyRunsOnDevice(source, target, stays.runs);
+
+  // To a replicated target everybody gets the same block: it is packed once.
+  const packed = plan.to.isReplicated ? sends.slice(0, 1) : sends;
+  const outgoing = new Blocks(sends, source, order, stream, plan.to.isReplicated);
+  const incoming = new Blocks(receives, target, order, stream, false);
+  for (const { runs } of packed) prepareRuns(runs, stream);
+  for (const { runs } of receives) prepareRuns(runs, target.buffer.stream);
+  return () => {
+    using _outgoing = outgoing;
+    using _incoming = incoming;
+    copyRunsOnDevice(source, target, stays.runs);
+    const nccl = runtime.nccl();
+    for (const transfer of packed) copyRunsOnDevice(source, outgoing.block(transfer), transfer.runs);
+    const bytes = ({ shape }: Transfer): number => sizeOfShape(shape) * itemSize;
+    nccl.group(() => {
+      for (const transfer of sends) nccl.send(outgoing.address(transfer), bytes(transfer), transfer.peer, stream);
+      for (const transfer of receives) {
+        nccl.receive(incoming.address(transfer), bytes(transfer), transfer.peer, stream);
+      }
+    });
+    for (const transfer of receives) copyRunsOnDevice(incoming.block(transfer), target, transfer.runs);
+    // The blocks are freed in the order of their stream: it has to wait for the unpacking.
+    stream.wait(target.buffer.stream);
+  };
 }
 
 /** Dense blocks for the transfers, in one buffer. */

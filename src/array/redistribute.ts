@@ -10,7 +10,7 @@ import { agree } from "../runtime/agreement.ts";
 import { checkArray, DistributedArray, runtimeOf } from "./distributed_array.ts";
 import { dtypeInfo } from "./dtype.ts";
 import { LocalArray } from "./local_array.ts";
-import { executePlan } from "./move.ts";
+import { prepareMove } from "./move.ts";
 import { planRedistribution, type RedistributionPlan } from "./redistribution_plan.ts";
 
 /**
@@ -96,14 +96,16 @@ export class Redistribution implements Disposable {
     const array = this.#array;
     const { runtime, dtype, order } = array;
     let target!: LocalArray;
+    let move!: () => void;
     agree(runtime, "Redistribution.execute", () => {
       this.#use();
       void array.local;
       const stream = array.local.isOnDevice ? runtime.stream : null;
       target = LocalArray.empty(dtype, this.distribution.localShape(runtime.rank), order, stream);
+      move = prepareMove(this.#plan, runtime, array.local, target, order);
       return { array: String(array), distribution: String(this.distribution) };
     });
-    executePlan(this.#plan, runtime, array.local, target, order);
+    move();
     return DistributedArray.wrap(runtime, target, this.distribution, order);
   }
 

@@ -147,36 +147,51 @@ export class RedistributionPlan {
    * @throws {ShapeError} if a part has not the shape that the plan says, or one part is larger than 16 GiB.
    */
   execute(communicator: Exchanging, source: LocalArray, target: LocalArray, order: Order = "C"): void {
+    this.prepare(source, target, order)(communicator);
+  }
+
+  /**
+   * Check the parts and allocate the buffers that moving them needs: all that one rank can fail at alone. Returns what
+   * moves the elements, which is collective. Throws as {@linkcode execute} does, and RangeError without memory.
+   */
+  prepare(source: LocalArray, target: LocalArray, order: Order = "C"): (communicator: Exchanging) => void {
     const { itemSize, parts } = this.check(source, target);
-    copyRuns(source, target, this.stays.runs, parts);
-    if (this.elementsMoved === 0) return;
+    const size = this.from.size!;
+    if (this.elementsMoved === 0) return () => copyRuns(source, target, this.stays.runs, parts);
 
     const words = (transfer: Transfer): number => Math.ceil(sizeOfShape(transfer.shape) * itemSize / WORD);
     // To a replicated target everybody gets the same block: it is packed once.
-    const sends = packingOf(this.sends, communicator.size, words, this.to.isReplicated);
-    const receives = packingOf(this.receives, communicator.size, words, false);
+    const sends = packingOf(this.sends, size, words, this.to.isReplicated);
+    const receives = packingOf(this.receives, size, words, false);
     // Blocks that lie in one piece in the array need no packing.
     const sent = wholeBlocks(source, this.sends, "source", order, sends);
     const received = wholeBlocks(target, this.receives, "target", order, receives);
-
-    if (sent === null) {
-      this.#sendBuffer = ensure(this.#sendBuffer, sends.total);
-      for (const transfer of this.to.isReplicated ? this.sends.slice(0, 1) : this.sends) {
-        const block = blockIn(this.#sendBuffer, sends.displacements[transfer.peer], source, transfer, order);
-        copyRuns(source, block, transfer.runs, parts);
-      }
-    }
+    if (sent === null) this.#sendBuffer = ensure(this.#sendBuffer, sends.total);
     if (received === null) this.#receiveBuffer = ensure(this.#receiveBuffer, receives.total);
-    communicator.allToAllV(sent ?? this.#sendBuffer, {
-      sendCounts: sends.counts,
-      sendDisplacements: sends.displacements,
-      receiveCounts: receives.counts,
-      receiveDisplacements: receives.displacements,
-      into: received ?? this.#receiveBuffer,
-    });
-    if (received !== null) return;
+    return (communicator) => {
+      copyRuns(source, target, this.stays.runs, parts);
+      if (sent === null) this.#pack(source, sends, order, parts);
+      communicator.allToAllV(sent ?? this.#sendBuffer, {
+        sendCounts: sends.counts,
+        sendDisplacements: sends.displacements,
+        receiveCounts: receives.counts,
+        receiveDisplacements: receives.displacements,
+        into: received ?? this.#receiveBuffer,
+      });
+      if (received === null) this.#unpack(target, receives, order, parts);
+    };
+  }
+
+  #pack(source: LocalArray, { displacements }: Packing, order: Order, parts: 1 | 2): void {
+    for (const transfer of this.to.isReplicated ? this.sends.slice(0, 1) : this.sends) {
+      const block = blockIn(this.#sendBuffer, displacements[transfer.peer], source, transfer, order);
+      copyRuns(source, block, transfer.runs, parts);
+    }
+  }
+
+  #unpack(target: LocalArray, { displacements }: Packing, order: Order, parts: 1 | 2): void {
     for (const transfer of this.receives) {
-      const block = blockIn(this.#receiveBuffer, receives.displacements[transfer.peer], target, transfer, order);
+      const block = blockIn(this.#receiveBuffer, displacements[transfer.peer], target, transfer, order);
       copyRuns(block, target, transfer.runs, parts);
     }
   }

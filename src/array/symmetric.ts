@@ -163,7 +163,9 @@ function typed(dtype: DType, buffer: ArrayBuffer): TypedArray {
  * @throws {TypeError} if an option is not known.
  * @throws {ShapeError} if the sizes of ranks differ, unless `makeSymmetric` is set.
  * @throws {CollectiveError} if ranks ask for different dtypes, orders or backends.
- * @throws {ConfigurationError} if the backend is missing or does not serve this runtime. Each is thrown on every rank.
+ * @throws {ConfigurationError} if the backend is missing or does not serve this runtime, or has not so much memory left:
+ * that of a machine (backend "mpi") is what is free in /dev/shm, of which containers have little. Each is thrown on every
+ * rank.
  *
  * @example
  * ```ts

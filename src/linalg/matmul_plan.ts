@@ -98,6 +98,19 @@ interface CheckedReset {
   readonly inputs: EpilogValues;
 }
 
+/** What `plan` was asked for, checked. */
+interface Chosen {
+  readonly epilog: Epilog;
+  readonly inputs: EpilogValues;
+  readonly options: PlanOptions;
+}
+
+/** What executions pass on. */
+interface Bound {
+  readonly locals: LocalOperands;
+  readonly values: EngineValues;
+}
+
 /** What `plan` decided. */
 interface Planned {
   readonly engine: EnginePlan;
@@ -214,21 +227,16 @@ export class Matmul implements Disposable {
    * @throws {StateError} after `free`
    */
   plan(options?: PlanOptions): void {
-    let all!: MatmulOptions;
-    let epilog: Epilog;
-    let inputs: EpilogValues;
-    agree(this.#runtime, "Matmul.plan", () => {
+    this.#replan("plan", () => {
       this.#checkAlive("plan");
       const given = readOptions("the options of plan", options, PLAN_OPTION_KEYS);
-      all = { ...this.#options, ...given };
-      epilog = checkEpilog(this.#product, all);
-      inputs = checkEpilogInputs(this.#product, epilog, given.epilogInputs, this.#inputs);
+      const all: MatmulOptions = { ...this.#options, ...given };
+      const epilog = checkEpilog(this.#product, all);
+      const inputs = checkEpilogInputs(this.#product, epilog, given.epilogInputs, this.#inputs);
       checkAlgorithm(this.#engine, this.#product, epilog, all);
       if (this.#operands) checkNotFreed(this.#operands);
-      return planFacts(epilog, inputs, all);
+      return { epilog, inputs, options: all };
     });
-    this.#inputs = { ...this.#inputs, ...inputs! };
-    this.#replan(epilog!, all);
   }
 
   /**
@@ -241,19 +249,27 @@ export class Matmul implements Disposable {
     const { inplace, d } = this.#product;
     let stream: Stream | null = null;
     let result: LocalArray | null = null;
+    let multiply!: () => EpilogValues;
+    const prepare = () => {
+      const locals = result === null ? this.#locals! : { ...this.#locals!, d: columnMajor(result, d.order) };
+      multiply = this.#planned!.engine.prepare(locals, this.#values!, stream);
+    };
     agree(this.#runtime, "Matmul.execute", () => {
       const given = readOptions("the options of execute", options, EXECUTE_OPTION_KEYS);
       checkStream(given.stream, this.#runtime);
       stream = given.stream ?? this.#options.stream ?? null;
       this.#checkReady("execute");
-      if (!inplace && !this.#isSymmetric) result = this.#allocate();
+      if (!inplace && this.#isSymmetric) return;
+      if (!inplace) result = this.#allocate();
+      prepare();
     });
-    if (!inplace && this.#isSymmetric) result = this.#allocateSymmetric();
+    if (!inplace && this.#isSymmetric) {
+      const symmetric = result = this.#allocateSymmetric();
+      this.#agreeOrRelease(symmetric, prepare);
+    }
     const start = this.#logger ? performance.now() : 0;
-    const { engine, epilog } = this.#planned!;
-    const locals = result === null ? this.#locals! : { ...this.#locals!, d: columnMajor(result, d.order) };
-    const outputs = engine.execute(locals, this.#values!, stream);
-    if (!isTrivial(epilog)) this.#auxiliary = this.#complete(outputs);
+    const outputs = multiply();
+    if (!isTrivial(this.#planned!.epilog)) this.#auxiliary = this.#complete(outputs);
     if (this.#options.blocking === true) (stream ?? this.#runtime.stream)?.synchronize();
     this.#logger?.info(`executed in ${(performance.now() - start).toFixed(3)} ms`);
     return result === null ? this.#operands!.c! : DistributedArray.wrap(this.#runtime, result, d.distribution, d.order);
@@ -268,28 +284,44 @@ export class Matmul implements Disposable {
    */
   autotune(options?: AutotuneOptions): Measurement[] {
     let repetitions!: number;
+    let d!: LocalArray;
     agree(this.#runtime, "Matmul.autotune", () => {
       ({ repetitions = 3 } = readOptions("the options of autotune", options, ["repetitions"]));
       if (!(Number.isInteger(repetitions) && repetitions >= 1)) {
         throw new RangeError(`repetitions must be a whole number from 1; got ${describe(repetitions)}.`);
       }
       this.#checkReady("autotune");
+      d = this.#allocate();
       return { repetitions };
     });
     const { epilog } = this.#planned!;
-    const { d } = this.#product;
-    const locals = { ...this.#locals!, d: columnMajor(this.#allocate(), d.order) };
+    const locals = { ...this.#locals!, d: columnMajor(d, this.#product.d.order) };
     const measurements: Measurement[] = [];
     for (const algorithm of this.#engine.tuned ?? ALGORITHM_NAMES) {
       const request = requestOf(this.#product, epilog, { ...this.#options, algorithm });
       if (algorithm === "default" || this.#engine.supports(request)) continue;
-      using engine = this.#engine.plan(this.#runtime, request);
-      const seconds = this.#measure(() => engine.execute(locals, this.#values!), repetitions);
+      let planned!: EnginePlan;
+      agree(this.#runtime, "Matmul.autotune", () => {
+        planned = this.#engine.plan(this.#runtime, request);
+      });
+      using engine = planned;
+      engine.open();
+      const seconds = this.#measure(() => {
+        let multiply!: () => EpilogValues;
+        agree(this.#runtime, "Matmul.autotune", () => {
+          multiply = engine.prepare(locals, this.#values!);
+        });
+        multiply();
+      }, repetitions);
       measurements.push({ algorithm, seconds });
       this.#logger?.info(`autotune: ${algorithm} takes ${seconds} s`);
     }
+    d.release();
     measurements.sort((one, other) => one.seconds - other.seconds);
-    if (measurements.length > 0) this.#replan(epilog, { ...this.#options, algorithm: measurements[0].algorithm });
+    if (measurements.length > 0) {
+      const fastest = { ...this.#options, algorithm: measurements[0].algorithm };
+      this.#replan("autotune", () => ({ epilog, inputs: this.#inputs, options: fastest }));
+    }
     return measurements;
   }
 
@@ -303,16 +335,21 @@ export class Matmul implements Disposable {
    */
   resetOperands(options: ResetOptions): void {
     let reset: CheckedReset;
+    let bound: Bound | null = null;
     agree(this.#runtime, "Matmul.resetOperands", () => {
       this.#checkAlive("resetOperands");
       const given = readOptions("the options of resetOperands", options, RESET_OPTION_KEYS);
       reset = this.#checkReset(given);
-      return { ...scalarFacts(reset.scalars), given: Object.keys(given).sort() };
+      const { operands, scalars } = reset;
+      if (this.#planned) {
+        bound = this.#bind(operands, scalars, { ...this.#inputs, ...reset.inputs }, this.#planned.epilog);
+      }
+      return { ...scalarFacts(scalars), given: Object.keys(given).sort() };
     });
     this.#operands = reset!.operands;
     this.#scalars = reset!.scalars;
     this.#inputs = { ...this.#inputs, ...reset!.inputs };
-    this.#prepare();
+    this.#use(bound);
   }
 
   /**
@@ -327,7 +364,8 @@ export class Matmul implements Disposable {
     const { alpha = this.#scalars.alpha, beta = this.#scalars.beta } = options;
     this.#operands = { a: a!, b: b!, c };
     this.#scalars = { ...this.#scalars, alpha, beta };
-    this.#prepare();
+    const { epilog } = this.#planned ?? {};
+    this.#use(epilog ? this.#bind(this.#operands, this.#scalars, this.#inputs, epilog) : null);
   }
 
   /** Let go of matrices and epilog inputs, so that their memory can be used otherwise; the plan stays. Local. */
@@ -369,18 +407,40 @@ export class Matmul implements Disposable {
     this.releaseOperands();
   }
 
-  #replan(epilog: Epilog, options: PlanOptions): void {
+  /**
+   * Plan anew what `check` returns, and let go of the earlier plan once all ranks have done so: the earlier one stays if
+   * any cannot. Collective.
+   */
+  #replan(method: "plan" | "autotune", check: () => Chosen): void {
     const start = performance.now();
+    let chosen!: Chosen;
+    let engine!: EnginePlan;
+    let bound: Bound | null = null;
+    agree(this.#runtime, `Matmul.${method}`, () => {
+      chosen = check();
+      const { epilog, options } = chosen;
+      const inputs = { ...this.#inputs, ...chosen.inputs };
+      engine = this.#engine.plan(this.#runtime, requestOf(this.#product, epilog, options));
+      if (this.#operands) bound = this.#bind(this.#operands, this.#scalars, inputs, epilog);
+      return planFacts(epilog, chosen.inputs, options);
+    });
+    const { epilog, inputs, options } = chosen;
     this.#planned?.engine[Symbol.dispose]();
     this.#planned = null;
     this.#auxiliary = NOTHING;
-    const engine = this.#engine.plan(this.#runtime, requestOf(this.#product, epilog, options));
+    this.#inputs = { ...this.#inputs, ...inputs };
+    try {
+      engine.open();
+    } catch (error) {
+      engine[Symbol.dispose]();
+      throw error;
+    }
     const notes = this.#runtime.device.kind === "gpu"
       ? []
       : (["communicationSmCount", "communicationType"] as const).filter((name) => options[name] !== undefined)
         .map((name) => `${name} has no meaning on a CPU and was not used`);
     this.#planned = { engine, epilog, notes };
-    this.#prepare();
+    this.#use(bound);
     const logger = this.#logger;
     if (!logger) return;
     const { report } = engine;
@@ -389,29 +449,49 @@ export class Matmul implements Disposable {
     logger.debug(this.explain());
   }
 
-  /** Everything that executions pass on, made ready once. */
-  #prepare(): void {
-    if (this.#operands === null || this.#planned === null) return;
-    const { a, b, c } = this.#operands;
-    const { alpha, beta, scales } = this.#scalars;
+  /** Everything that executions pass on, made ready once. Local. */
+  #bind(
+    { a, b, c }: CheckedOperands,
+    { alpha, beta, scales }: CheckedScalars,
+    inputs: EpilogValues,
+    epilog: Epilog,
+  ): Bound {
     const { transposed } = this.#product.problem;
     const left = columnMajor(a.local, a.order);
     const right = columnMajor(b.local, b.order);
     const addend = c && columnMajor(c.local, c.order);
-    // The result of a product that is not in place gets its own memory at each execution.
-    this.#locals = { a: transposed ? right : left, b: transposed ? left : right, c: addend, d: addend ?? left };
     const { stream } = this.#runtime;
-    const needed = requiredInputs(this.#planned.epilog).map((name) => {
-      const input = this.#inputs[name]!;
+    const needed = requiredInputs(epilog).map((name) => {
+      const input = inputs[name]!;
       const isForGpu = stream !== null && name !== "auxQuantizationScale" && !input.isOnDevice;
       return [name, isForGpu ? input.toDevice(stream, "F") : input];
     });
-    this.#values = {
-      alpha,
-      beta,
-      epilog: Object.fromEntries(needed),
-      scales: canonicalScales(scales, a.order, b.order, transposed),
+    return {
+      // The result of a product that is not in place gets its own memory at each execution.
+      locals: { a: transposed ? right : left, b: transposed ? left : right, c: addend, d: addend ?? left },
+      values: {
+        alpha,
+        beta,
+        epilog: Object.fromEntries(needed),
+        scales: canonicalScales(scales, a.order, b.order, transposed),
+      },
     };
+  }
+
+  #use(bound: Bound | null): void {
+    if (bound === null) return;
+    this.#locals = bound.locals;
+    this.#values = bound.values;
+  }
+
+  /** Agree that all ranks are prepared; if they are not, the symmetric memory is let go of. */
+  #agreeOrRelease(memory: LocalArray, prepare: () => void): void {
+    try {
+      agree(this.#runtime, "Matmul.execute", prepare);
+    } catch (error) {
+      memory.release();
+      throw error;
+    }
   }
 
   #allocate(): LocalArray {

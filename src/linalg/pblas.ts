@@ -562,12 +562,27 @@ function moved(array: DistributedArray, distribution: Distribution): Distributed
 }
 
 function execute(runtime: Runtime, routine: PblasRoutine, checked: Checked): DistributedArray {
-  const { start, inplace, order, distribution, shape: [rows, columns], k, alpha, beta } = checked;
   const temporary: DistributedArray[] = [];
-  const keep = (array: DistributedArray) => {
-    temporary.push(array);
-    return array;
-  };
+  let finished: DistributedArray | null = null;
+  try {
+    finished = compute(runtime, routine, checked, (array) => {
+      temporary.push(array);
+      return array;
+    });
+    return finished;
+  } finally {
+    for (const array of temporary) if (array.local !== finished?.local) array.free();
+  }
+}
+
+/** Run a routine; `keep` is told of every array that it makes on its way. */
+function compute(
+  runtime: Runtime,
+  routine: PblasRoutine,
+  checked: Checked,
+  keep: (array: DistributedArray) => DistributedArray,
+): DistributedArray {
+  const { start, inplace, order, distribution, shape: [rows, columns], k, alpha, beta } = checked;
   const reachable = (array: DistributedArray) => isReachable(array) ? array : keep(array.to({ memory: "device" }));
   const inOrder = (array: DistributedArray) => array.order === order ? array : keep(array.to({ order }));
   let a = reachable(checked.a);
@@ -609,9 +624,7 @@ function execute(runtime: Runtime, routine: PblasRoutine, checked: Checked): Dis
     b: b && place(b).matrix,
     result: result.matrix,
   });
-  const finished = deliver(runtime, result.array, checked);
-  for (const array of temporary) if (array.local !== finished.local) array.free();
-  return finished;
+  return deliver(runtime, result.array, checked);
 }
 
 /** Whether an engine can read an array: a GPU cannot read the memory of the host. */
@@ -634,7 +647,9 @@ function deliver(runtime: Runtime, result: DistributedArray, checked: Checked): 
   if (inplace) {
     if (result !== start) {
       using back = result.redistribute(start!.distribution);
-      start!.local.set(back.local);
+      const { memory, local } = start!;
+      if (memory === back.memory) local.set(back.local);
+      else agree(runtime, "DistributedArray.to", () => local.set(back.local));
     }
     return start!;
   }

@@ -41,6 +41,11 @@ function openStaging(bytes: number): Staging {
   return staging;
 }
 
+/** Have ready what copies of so many bytes between host and GPU need, so that they allocate nothing. */
+export function prepareCopies(bytes: number): void {
+  if (bytes >= WORTH_STAGING) openStaging(bytes);
+}
+
 function copyAsync(target: bigint, source: bigint, bytes: number, kind: CudaMemcpyKind, stream: Stream): void {
   const code = openCudaRuntime().symbols.cudaMemcpyAsync(target, source, BigInt(bytes), kind, stream.handle);
   checkCuda(code, "cudaMemcpyAsync");

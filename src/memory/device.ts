@@ -5,6 +5,7 @@
  */
 import { checkCuda, CudaMemPoolAttribute, CudaStatus, openCudaRuntime } from "../../ffi/cuda_runtime.ts";
 import { StateError } from "../errors.ts";
+import { freeUnlessAgreed } from "../runtime/agreement.ts";
 import type { Device } from "../runtime/device.ts";
 import type { Stream } from "../runtime/stream.ts";
 import { type AllocationKey, noteAllocation, noteFree, Origin } from "./lifetime.ts";
@@ -67,6 +68,7 @@ export class DeviceBuffer implements DeviceMemory, Disposable {
     this.#address = bytes === 0 ? 0n : allocateAsync(stream, bytes);
     this.#key = noteAllocation("device", bytes, this.#origin);
     if (bytes > 0) dropped.register(this, { address: this.#address, stream, key: this.#key }, this);
+    freeUnlessAgreed(this);
   }
 
   /**

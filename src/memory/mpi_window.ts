@@ -4,7 +4,8 @@
  * @module
  */
 import { checkMpi, type Handle } from "../../ffi/mpi/mod.ts";
-import { viewOfAddress } from "../../ffi/memory.ts";
+import { environment } from "../../ffi/library.ts";
+import { libcFunctions, toCString, viewOfAddress } from "../../ffi/memory.ts";
 import { ConfigurationError } from "../errors.ts";
 import { type Agreeing, exchange } from "../runtime/agreement.ts";
 import { startMpi } from "../runtime/mpi.ts";
@@ -27,7 +28,56 @@ export function openMpiWindows(runtime: Runtime, subject: Agreeing): SymmetricHe
         `share, but at most ${Math.max(...sizes)} are. Start them on one machine.`,
     );
   }
-  return { allocate: (bytes) => new MpiWindow(runtime, bytes), close: () => {} };
+  return {
+    prepare: (bytes) => {
+      checkSpace(communicator.size, bytes);
+      return () => new MpiWindow(runtime, bytes);
+    },
+    close: () => {},
+  };
+}
+
+/** The folder where Open MPI puts windows; MPICH's are where shm_open has its memory. */
+const OPEN_MPI_FOLDER = "OMPI_MCA_osc_sm_backing_directory";
+const USUAL_FOLDER = "/dev/shm";
+
+/** What a window takes at most besides its buffers, and what each buffer is rounded up to. */
+const OVERHEAD_BYTES = 2 ** 16;
+const PAGE_BYTES = 2 ** 12;
+
+/** Open MPI wants this much more than it needs. */
+const OPEN_MPI_RESERVE = 1.05;
+
+/**
+ * Refuse windows that do not fit into the file system in memory that they lie in: Open MPI would wait for ever, and MPICH
+ * die at the first access.
+ */
+function checkSpace(ranks: number, bytes: number): void {
+  // One rank shares nothing.
+  if (ranks === 1) return;
+  const isOpenMpi = startMpi().vendor === "open_mpi";
+  const folder = (isOpenMpi && environment(OPEN_MPI_FOLDER)) || USUAL_FOLDER;
+  const available = freeBytes(folder);
+  const total = ranks * Math.ceil(bytes / PAGE_BYTES) * PAGE_BYTES + OVERHEAD_BYTES;
+  const needed = isOpenMpi ? Math.ceil(total * OPEN_MPI_RESERVE) : total;
+  if (available === null || needed <= available) return;
+  const elsewhere = isOpenMpi ? `, or set ${OPEN_MPI_FOLDER} to a folder in memory that has more` : "";
+  throw new ConfigurationError(
+    `allocateSymmetricMemory: ${bytes} bytes on each of ${ranks} ranks need ${needed} bytes of shared memory, but ` +
+      `${folder} has ${available} left. Free arrays, make it larger (a container: --shm-size; else: mount -o ` +
+      `remount,size=… ${folder})${elsewhere}.`,
+  );
+}
+
+let statvfs: ((path: Uint8Array<ArrayBuffer>, out: BigUint64Array<ArrayBuffer>) => number) | undefined;
+
+/** What is free in the file system of a folder; null if it does not tell, or has no limit of its own. Source: statvfs. */
+function freeBytes(folder: string): number | null {
+  statvfs ??= libcFunctions({ statvfs: { parameters: ["buffer", "buffer"], result: "i32" } }).statvfs;
+  // f_bsize, f_frsize, f_blocks, f_bfree, f_bavail, and what does not matter.
+  const out = new BigUint64Array(16);
+  if (statvfs(toCString(folder), out) !== 0 || out[2] === 0n) return null;
+  return Number(out[1] * out[4]);
 }
 
 /** Source: MPI_Win_allocate_shared. The window stays locked by all, so that loads and stores need no other call. */

@@ -5,7 +5,7 @@
  */
 import { checkNccl, NcclConstant, NcclWindowFlags, openNccl } from "../../ffi/nccl.ts";
 import { ConfigurationError } from "../errors.ts";
-import { agree, type Agreeing } from "../runtime/agreement.ts";
+import { agree, type Agreeing, freeUnlessAgreed } from "../runtime/agreement.ts";
 import type { Runtime } from "../runtime/runtime.ts";
 import type { NcclCommunicator } from "../runtime/runtime_nccl.ts";
 import { watch } from "../runtime/watchdog.ts";
@@ -29,10 +29,29 @@ export function openNcclWindows(runtime: Runtime, subject: Agreeing): SymmetricH
         `To install it: deno task native install cuda.`,
     );
   });
-  return { allocate: (bytes) => new NcclWindow(runtime, nccl, bytes), close: () => {} };
+  return {
+    prepare: (bytes) => {
+      const address = allocate(bytes);
+      return () => new NcclWindow(runtime, nccl, bytes, address);
+    },
+    close: () => {},
+  };
 }
 
-/** Source: ncclMemAlloc, ncclCommWindowRegister. */
+/** Memory that a window can be made of. */
+function allocate(bytes: number): bigint {
+  const { symbols } = openNccl();
+  const address = new BigUint64Array(1);
+  checkNccl(symbols.ncclMemAlloc(address, BigInt(sizeOf(bytes))), `ncclMemAlloc of ${bytes} bytes`);
+  freeUnlessAgreed({ [Symbol.dispose]: () => void symbols.ncclMemFree(address[0]) });
+  return address[0];
+}
+
+function sizeOf(bytes: number): number {
+  return Math.ceil(bytes / ALIGNMENT) * ALIGNMENT;
+}
+
+/** Memory of ncclMemAlloc, registered. Source: ncclCommWindowRegister. */
 class NcclWindow implements SymmetricBlock {
   readonly address: bigint;
   readonly host = null;
@@ -40,24 +59,23 @@ class NcclWindow implements SymmetricBlock {
   readonly #nccl: NcclCommunicator;
   readonly #window: bigint;
 
-  constructor(runtime: Runtime, nccl: NcclCommunicator, bytes: number) {
+  constructor(runtime: Runtime, nccl: NcclCommunicator, bytes: number, address: bigint) {
     const { symbols } = openNccl();
-    const size = BigInt(Math.ceil(bytes / ALIGNMENT) * ALIGNMENT);
-    const [address, window] = [new BigUint64Array(1), new BigUint64Array(1)];
-    checkNccl(symbols.ncclMemAlloc(address, size), "ncclMemAlloc");
+    const size = BigInt(sizeOf(bytes));
+    const window = new BigUint64Array(1);
     const code = watch(
       "ncclCommWindowRegister",
-      () => symbols.ncclCommWindowRegister!(nccl.handle, address[0], size, window, NcclWindowFlags.COLL_SYMMETRIC),
+      () => symbols.ncclCommWindowRegister!(nccl.handle, address, size, window, NcclWindowFlags.COLL_SYMMETRIC),
     );
     if (code !== 0 || window[0] === 0n) {
-      symbols.ncclMemFree(address[0]);
+      symbols.ncclMemFree(address);
       checkNccl(code, "ncclCommWindowRegister");
       throw new ConfigurationError(
         `allocateSymmetricMemory: NCCL has no symmetric memory on these GPUs: it needs direct access between all of ` +
           `them, and NCCL_CUMEM_ENABLE and NCCL_WIN_ENABLE not 0. Use backend "nvshmem".`,
       );
     }
-    this.address = address[0];
+    this.address = address;
     this.#runtime = runtime;
     this.#nccl = nccl;
     this.#window = window[0];

@@ -52,7 +52,7 @@ export function openNvshmemHeap(runtime: Runtime, subject: Agreeing): SymmetricH
     );
   });
   return {
-    allocate: (bytes) => new NvshmemBlock(runtime, bytes),
+    prepare: (bytes) => () => new NvshmemBlock(runtime, bytes),
     close: () => {
       if (!mine) return;
       hasEnded = true;

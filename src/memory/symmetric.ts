@@ -42,8 +42,11 @@ export interface SymmetricBlock {
 
 /** A backend that is open. */
 export interface SymmetricHeap {
-  /** Allocate a buffer of the same size on every rank, of zeros. Collective. */
-  allocate(bytes: number): SymmetricBlock;
+  /**
+   * Make sure that this rank can have a buffer of so many bytes, which all ranks ask for. Local. Returns what allocates it,
+   * of zeros, when all ranks are sure: collective.
+   */
+  prepare(bytes: number): () => SymmetricBlock;
   /** Close it, after all buffers were freed. Collective. */
   close(): void;
 }
@@ -206,7 +209,7 @@ export interface SymmetricRequest<T> {
  *
  * @throws {ShapeError} on every rank if sizes differ and may not.
  * @throws {CollectiveError} on every rank if backends differ.
- * @throws {ConfigurationError} on every rank if the backend cannot serve this runtime.
+ * @throws {ConfigurationError} on every rank if the backend cannot serve this runtime, or has not so much memory left.
  */
 export function allocateSymmetric<T>(
   runtime: Runtime,
@@ -234,10 +237,13 @@ export function allocateSymmetric<T>(
   }
   const pool = poolOf(runtime, wish.backend);
   const bytes = Math.max(GRANULE, Math.ceil(largest / GRANULE) * GRANULE);
+  let allocate!: () => SymmetricBlock;
+  agree(strictly(runtime), operation, () => {
+    allocate = pool.heap.prepare(bytes);
+  });
   let block!: SymmetricBlock;
-  exchange(strictly(runtime), operation, () => {
-    block = pool.heap.allocate(bytes);
-    return null;
+  agree(strictly(runtime), operation, () => {
+    block = allocate();
   });
   const id = ++pool.made;
   const buffer = new SymmetricBuffer(runtime, wish.backend, id, bytes, block);

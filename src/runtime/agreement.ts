@@ -8,6 +8,9 @@
  * All that a user passes is read inside the check, once: options, getters, callbacks and texts of errors may throw there.
  * What runs inside a check may not wait for other ranks, so that an agreement inside an agreement is an error.
  *
+ * Memory is a precondition, too: what an operation needs is allocated by the check, so that no rank begins to communicate
+ * while another one has none.
+ *
  * @module
  */
 import {
@@ -238,8 +241,38 @@ export function agreeStrictly(subject: Agreeing, operation: string, check: () =>
   agreeAs(subject, operation, check, "collective");
 }
 
+/** What the check that runs now has allocated. */
+let held: Disposable[] | null = null;
+
+/**
+ * Have memory freed if the ranks do not agree in the end: for what a check allocates and the garbage collector does not
+ * know the size of. Does nothing outside of checks.
+ */
+export function freeUnlessAgreed(memory: Disposable): void {
+  held?.push(memory);
+}
+
 /** As `agree`, with other `checks` than the subject's if they are not null. Returns the ranks that have agreed. */
 function agreeAs(
+  given: Agreeing,
+  operation: string,
+  check: () => Facts | void,
+  checks: Agreeing["checks"] | null,
+): Communicator {
+  const outer = held;
+  const own: Disposable[] = held = [];
+  let isAgreed = false;
+  try {
+    const communicator = agreeHolding(given, operation, check, checks);
+    isAgreed = true;
+    return communicator;
+  } finally {
+    held = outer;
+    if (!isAgreed) { for (const memory of own) memory[Symbol.dispose](); }
+  }
+}
+
+function agreeHolding(
   given: Agreeing,
   operation: string,
   check: () => Facts | void,

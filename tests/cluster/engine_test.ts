@@ -175,8 +175,9 @@ function run(runtime: Runtime, given: Case): AlgorithmReport {
   const request = { problem, epilog, algorithm: given.algorithm ?? "default" } as const;
   assertEquals(scalapackEngine.supports(request), null);
   using plan = scalapackEngine.plan(runtime, request);
+  plan.open();
   const { alpha = 1, beta = 0, scales = {} } = given;
-  plan.execute({ a, b, c, d }, { alpha, beta, epilog: {}, scales });
+  plan.prepare({ a, b, c, d }, { alpha, beta, epilog: {}, scales })();
   checkResult(runtime, bound, given, d, plan.report);
   return plan.report;
 }
@@ -414,7 +415,8 @@ clusterTest("scalapackEngine runs the worked example as an all-gather, A and D w
   };
   const request = { problem, epilog: describeEpilog("none", { auxDType: "float32" }), algorithm: "default" } as const;
   using plan = scalapackEngine.plan(runtime, request);
-  plan.execute(operands, { alpha: 2, beta: 3, epilog: {}, scales: {} });
+  plan.open();
+  plan.prepare(operands, { alpha: 2, beta: 3, epilog: {}, scales: {} })();
   const { algorithm, copies, bytesMoved, variant } = plan.report;
   assertEquals(algorithm, runtime.size === 1 ? "local_gemm" : "all_gather_gemm");
   assertEquals(copies, []);
@@ -492,11 +494,12 @@ clusterTest("a plan is executed again with other operands and scalars", (runtime
     const { problem } = bound;
     const request = { problem, epilog: describeEpilog("none", { auxDType: "float32" }), algorithm: "default" } as const;
     using plan = scalapackEngine.plan(runtime, request);
+    plan.open();
     for (const [alpha, beta, padding] of [[1, 0, 0], [2, 3, 1], [-1, 0, 4], [3, 1, 0]]) {
       const local = (name: "a" | "b" | "c") =>
         localMatrix(runtime, problem[name]!.distribution, "float64", FORMULAS[name], padding);
       const d = localMatrix(runtime, problem.d.distribution, "float64", () => [NaN, NaN], padding);
-      plan.execute({ a: local("a"), b: local("b"), c: local("c"), d }, { alpha, beta, epilog: {}, scales: {} });
+      plan.prepare({ a: local("a"), b: local("b"), c: local("c"), d }, { alpha, beta, epilog: {}, scales: {} })();
       checkResult(runtime, bound, { ...given, alpha, beta }, d, plan.report);
     }
   }
@@ -553,10 +556,11 @@ clusterTest("float16 overflows to infinity, float8 saturates", (runtime) => {
     const { problem } = bind(runtime, given);
     const request = { problem, epilog: describeEpilog("none", { auxDType: "float32" }), algorithm: "default" } as const;
     using plan = scalapackEngine.plan(runtime, request);
+    plan.open();
     const [a, b, d] = (["a", "b", "d"] as const).map((name) =>
       localMatrix(runtime, problem[name].distribution, dtype, () => [256, 0], 0)
     );
-    plan.execute({ a, b, c: null, d }, { alpha: 1, beta: 0, epilog: {}, scales: {} });
+    plan.prepare({ a, b, c: null, d }, { alpha: 1, beta: 0, epilog: {}, scales: {} })();
     for (const value of decode(dtype, d.data)) assertEquals(value, largest);
   }
 });
@@ -588,10 +592,11 @@ function runEpilog(runtime: Runtime, name: EpilogName, order: "C" | "F", slabs: 
   const result = localMatrix(runtime, problem.d.distribution, "float32", () => [NaN, NaN], 1);
   const epilog = describeEpilog(name, { auxDType: "float32", auxAmax: true, resultAmax: true });
   using plan = scalapackEngine.plan(runtime, { problem, epilog, algorithm: "default" });
+  plan.open();
   const [rows, columns] = d.distribution.localShape(runtime.rank);
   const global = (i: number, j: number) => d.distribution.toGlobal(runtime.rank, [i, j]) as [number, number];
   const inputs = epilogInputs(name, rows, columns, global);
-  const outputs = plan.execute({ a, b, c: null, d: result }, { alpha: 1, beta: 0, epilog: inputs, scales: {} });
+  const outputs = plan.prepare({ a, b, c: null, d: result }, { alpha: 1, beta: 0, epilog: inputs, scales: {} })();
   const value = (i: number, j: number) => {
     const leading = result.strides[1];
     return result.data[order === "F" ? i + j * leading : j + i * leading] as number;

@@ -38,13 +38,12 @@ export class AllGatherGemm extends Kernel {
   readonly #blocks: readonly Block[];
   readonly #one = scalar(this.problem.accumulator, 1);
   readonly #dense = new DenseCopy();
-  readonly #own: Use<Communicator>;
+  #own: Use<Communicator> | null = null;
 
   /** Make the receive buffers. */
   constructor(context: KernelContext) {
     super(context);
     const { problem, strategy, rank } = this;
-    this.#own = usePrivateCommunicator(this.communicator);
     this.#travelling = strategy.gathered!;
     const distribution = strategy[this.#travelling];
     const dimension = summed(this.#travelling, problem);
@@ -71,6 +70,17 @@ export class AllGatherGemm extends Kernel {
     });
   }
 
+  /** Make a communicator for the blocks. Collective. */
+  override open(): void {
+    this.#own = usePrivateCommunicator(this.communicator);
+  }
+
+  /** Make room for a copy of this rank's block, if it has gaps. */
+  override prepare(a: LocalArray, b: LocalArray): void {
+    const own = this.#travelling === "a" ? a : b;
+    if (own.size > 0) this.#dense.reserve(own);
+  }
+
   /** Bytes of buffers on this rank. */
   override get workspaceBytes(): number {
     return this.#blocks.reduce((sum, { buffer }) => sum + (buffer?.byteLength ?? 0), this.#dense.byteLength);
@@ -78,7 +88,7 @@ export class AllGatherGemm extends Kernel {
 
   /** Let go of the communicator. */
   override [Symbol.dispose](): void {
-    this.#own[Symbol.dispose]();
+    this.#own?.[Symbol.dispose]();
   }
 
   /** Take the addresses of other matrices. */
@@ -96,7 +106,7 @@ export class AllGatherGemm extends Kernel {
 
   /** Multiply. */
   protected override run(a: LocalArray, b: LocalArray): void {
-    const receives = this.#blocks.map(({ buffer, rank }) => buffer && this.#own.value.ireceive(buffer.data, rank));
+    const receives = this.#blocks.map(({ buffer, rank }) => buffer && this.#own!.value.ireceive(buffer.data, rank));
     const sends = this.#send(this.#travelling === "a" ? a : b);
     let beta = this.beta.address;
     this.#blocks.forEach(({ call }, i) => {
@@ -113,7 +123,7 @@ export class AllGatherGemm extends Kernel {
     const data = this.#dense.of(own);
     return Array.from({ length: this.communicator.size - 1 }, (_, step) => {
       const target = (this.rank + this.communicator.size - 1 - step) % this.communicator.size;
-      return this.#own.value.isend(data, target);
+      return this.#own!.value.isend(data, target);
     });
   }
 }

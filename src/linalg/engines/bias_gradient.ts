@@ -52,41 +52,43 @@ export function take(global: RealVector, set: IndexSet): RealVector {
 }
 
 /**
- * The sums of a matrix over one dimension, for all indices of the other dimension `along`, given this rank's sums over
- * what it holds. Collective.
+ * What completes the sums of a matrix over one dimension, for all indices of the other dimension `along`, given this
+ * rank's sums over what it holds: collective. The memory for it is there when this returns.
  */
-function completeSums(
+function prepareSums(
   communicator: Communicator,
   distribution: Distribution,
   along: 0 | 1,
   local: RealVector,
-): RealVector {
-  if (distribution.isReplicated) return local;
+): () => RealVector {
+  if (distribution.isReplicated) return () => local;
   const extent = distribution.globalShape![along];
   const global = local instanceof Float64Array ? new Float64Array(extent) : new Float32Array(extent);
   const sets = distribution.indexSets(communicator.rank);
   if (sets.every(({ count }) => count > 0)) scatter(local, sets[along], global);
-  return communicator.size === 1 ? global : communicator.allReduce(global, { into: global });
+  return () => communicator.size === 1 ? global : communicator.allReduce(global, { into: global });
 }
 
-/** The sums over the dimension other than `along` of a distributed matrix, for all indices. Collective. */
-export function globalSums(
+/** What gives the sums over the dimension other than `along` of a distributed matrix, for all indices. Collective. */
+export function prepareGlobalSums(
   communicator: Communicator,
   local: LocalArray,
   distribution: Distribution,
   along: 0 | 1,
-): RealVector {
-  return completeSums(communicator, distribution, along, sums(asBlock(local, along === 1), "rows"));
+): () => RealVector {
+  return prepareSums(communicator, distribution, along, sums(asBlock(local, along === 1), "rows"));
 }
 
-/** This rank's sums over a part of D completed to sums over all of D, for the indices that the rank holds. Collective. */
-export function completeLocalSums(
+/**
+ * What completes this rank's sums over a part of D to sums over all of D, for the indices that the rank holds. Collective.
+ */
+export function prepareLocalSums(
   communicator: Communicator,
   distribution: Distribution,
   along: 0 | 1,
   local: RealVector,
-): RealVector {
-  if (isWhole(distribution, along === 0 ? 1 : 0)) return local;
-  const global = completeSums(communicator, distribution, along, local);
-  return take(global, distribution.indexSets(communicator.rank)[along]);
+): () => RealVector {
+  if (isWhole(distribution, along === 0 ? 1 : 0)) return () => local;
+  const complete = prepareSums(communicator, distribution, along, local);
+  return () => take(complete(), distribution.indexSets(communicator.rank)[along]);
 }

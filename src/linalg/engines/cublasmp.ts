@@ -11,6 +11,7 @@
 import { openCublasLt } from "../../../ffi/cublaslt.ts";
 import { CublasMpError, CublasMpStatus, openCublasMp } from "../../../ffi/cublasmp.ts";
 import { dtypeInfo } from "../../array/dtype.ts";
+import { agree } from "../../runtime/agreement.ts";
 import type { Runtime } from "../../runtime/runtime.ts";
 import type { Stream } from "../../runtime/stream.ts";
 import { type EpilogValues, isTrivial } from "../epilog.ts";
@@ -183,8 +184,13 @@ class TriedPlan implements EnginePlan {
     return this.#plan.report;
   }
 
-  execute(operands: LocalOperands, values: EngineValues, stream?: Stream | null): EpilogValues {
-    return this.#isTried ? this.#plan.execute(operands, values, stream) : this.#try(operands, values, stream);
+  open(): void {
+    this.#plan.open();
+  }
+
+  prepare(operands: LocalOperands, values: EngineValues, stream?: Stream | null): () => EpilogValues {
+    const execute = this.#plan.prepare(operands, values, stream);
+    return this.#isTried ? execute : () => this.#try(execute, operands, values, stream);
   }
 
   release(): void {
@@ -195,12 +201,17 @@ class TriedPlan implements EnginePlan {
     this.#plan[Symbol.dispose]();
   }
 
-  #try(operands: LocalOperands, values: EngineValues, stream: Stream | null | undefined): EpilogValues {
+  #try(
+    execute: () => EpilogValues,
+    operands: LocalOperands,
+    values: EngineValues,
+    stream: Stream | null | undefined,
+  ): EpilogValues {
     this.#isTried = true;
     let outputs: EpilogValues | null = null;
     let failure: unknown = null;
     try {
-      outputs = this.#plan.execute(operands, values, stream);
+      outputs = execute();
     } catch (error) {
       failure = error;
       if (!(error instanceof CublasMpError && UNAVAILABLE.includes(error.code))) throw error;
@@ -208,10 +219,15 @@ class TriedPlan implements EnginePlan {
     const [failed] = this.#runtime.communicator.allReduce(Int32Array.of(failure ? 1 : 0), { op: "max" });
     if (failed === 0) return outputs!;
     this.#plan[Symbol.dispose]();
-    this.#plan = this.#otherwise();
+    let other!: () => EpilogValues;
+    agree(this.#runtime, "Matmul.execute", () => {
+      this.#plan = this.#otherwise();
+      other = this.#plan.prepare(operands, values, stream);
+    });
+    this.#plan.open();
     const [note] = this.#plan.report.notes;
     this.#runtime.warnOnce(note, note);
-    return this.#plan.execute(operands, values, stream);
+    return other();
   }
 }
 

@@ -6,6 +6,7 @@
  */
 import { decode, type DType, encode } from "../../array/dtype.ts";
 import { LocalArray } from "../../array/local_array.ts";
+import { agree } from "../../runtime/agreement.ts";
 import type { Runtime } from "../../runtime/runtime.ts";
 import type { Stream } from "../../runtime/stream.ts";
 import { describeEpilog, type Epilog, type EpilogValues } from "../epilog.ts";
@@ -34,6 +35,10 @@ function onHost(local: LocalArray, dtype: DType): LocalArray {
   const wide = LocalArray.zeros(dtype, host.shape, "F");
   decode(host.dtype, host.data, wide.data as Float32Array<ArrayBuffer>);
   return wide;
+}
+
+function mapValues(values: EpilogValues, change: (local: LocalArray) => LocalArray): EpilogValues {
+  return Object.fromEntries(Object.entries(values).map(([name, local]) => [name, change(local as LocalArray)]));
 }
 
 /** A plan for the product, and an epilog on the host. */
@@ -65,19 +70,26 @@ export class HostEpilogPlan implements EnginePlan {
     };
   }
 
-  execute(operands: LocalOperands, values: EngineValues, stream: Stream | null = null): EpilogValues {
+  open(): void {
+    this.#product.open();
+  }
+
+  prepare(operands: LocalOperands, values: EngineValues, stream: Stream | null = null): () => EpilogValues {
     const own = this.#runtime.stream!;
     const { accumulator } = this.#problem;
     const d = LocalArray.empty(accumulator, operands.d.shape, "F", own);
     const c = operands.c && this.#widened(operands.c);
-    this.#product.execute({ ...operands, c, d }, values, stream);
-    if (stream !== null && stream !== own) own.wait(stream);
-    const block = onHost(d, accumulator);
-    const outputs = this.#apply(block, operands, values.epilog);
-    this.#store(block, operands.d, values.scales.d ?? 1);
-    d.release();
-    if (c !== operands.c) c?.release();
-    return outputs;
+    const multiply = this.#product.prepare({ ...operands, c, d }, values, stream);
+    return () => {
+      try {
+        multiply();
+        if (stream !== null && stream !== own) own.wait(stream);
+        return this.#apply(d, operands, values);
+      } finally {
+        d.release();
+        if (c !== operands.c) c?.release();
+      }
+    };
   }
 
   release(): void {
@@ -105,18 +117,25 @@ export class HostEpilogPlan implements EnginePlan {
     d.set(new LocalArray({ data: encode(d.dtype, data), dtype: d.dtype, shape, strides }));
   }
 
-  #apply(block: LocalArray, operands: LocalOperands, inputs: EpilogValues): EpilogValues {
-    const { communicator, stream } = this.#runtime;
+  /** Apply the epilog to the product on the host, and bring the results back; each step once all ranks have done it. */
+  #apply(product: LocalArray, operands: LocalOperands, { epilog, scales }: EngineValues): EpilogValues {
+    const runtime = this.#runtime;
     const problem = this.#problem;
-    const hostInputs = Object.fromEntries(
-      Object.entries(inputs).map(([name, input]) => [name, (input as LocalArray).toHost("F")]),
-    );
-    const outputs = applyOnAllRanks(communicator, problem, this.#epilog, block, hostInputs, (name) => ({
+    let block!: LocalArray;
+    let inputs!: EpilogValues;
+    agree(runtime, "Matmul.execute", () => {
+      block = onHost(product, problem.accumulator);
+      inputs = mapValues(epilog, (input) => input.toHost("F"));
+    });
+    const onHosts = applyOnAllRanks(runtime, problem, this.#epilog, block, inputs, (name) => ({
       local: onHost(operands[name], problem.accumulator),
       distribution: problem[name].distribution,
     }));
-    return Object.fromEntries(
-      Object.entries(outputs).map(([name, output]) => [name, (output as LocalArray).toDevice(stream!, "F")]),
-    );
+    let outputs!: EpilogValues;
+    agree(runtime, "Matmul.execute", () => {
+      outputs = mapValues(onHosts, (output) => output.toDevice(runtime.stream!, "F"));
+      this.#store(block, operands.d, scales.d ?? 1);
+    });
+    return outputs;
   }
 }

@@ -6,12 +6,12 @@
 import { CublasDiagType, CublasFillMode, CublasOperation, CublasSideMode } from "../../../ffi/cublaslt.ts";
 import { checkCublasMp, cublasMpError, openCublasMp, openCublasMpPblas } from "../../../ffi/cublasmp.ts";
 import { checkCuda, CudaStreamCaptureStatus, openCudaGraphs } from "../../../ffi/cuda_runtime.ts";
-import { dtypeInfo, type Scalar } from "../../array/dtype.ts";
+import { allocate, dtypeInfo, type Scalar } from "../../array/dtype.ts";
 import { LocalArray } from "../../array/local_array.ts";
 import type { ProcessGrid } from "../../distribution/mod.ts";
 import { ConfigurationError, StateError } from "../../errors.ts";
 import { DeviceBuffer } from "../../memory/device.ts";
-import { agree } from "../../runtime/agreement.ts";
+import { agree, freeUnlessAgreed } from "../../runtime/agreement.ts";
 import type { Runtime } from "../../runtime/runtime.ts";
 import type { Stream } from "../../runtime/stream.ts";
 import type { PblasCall, PblasEngine, PblasMatrix, PblasRoutine, RoutineLetters } from "../pblas_call.ts";
@@ -67,11 +67,12 @@ class Descriptors implements Disposable {
   /** Addresses for parts without elements: cuBLASMp refuses null, and takes equal addresses for one matrix. */
   readonly #nowhere: DeviceBuffer;
 
-  constructor(resources: CublasMpResources, call: PblasCall, { size, stream }: Runtime) {
+  constructor(resources: CublasMpResources, grid: bigint, call: PblasCall, { stream }: Runtime) {
     this.#nowhere = new DeviceBuffer(stream!, MOST_MATRICES * NOWHERE_BYTES);
     this.#resources = resources;
     this.#call = call;
-    this.#grid = resources.grid(gridShapeOf(call.blocks.grid, size)!);
+    this.#grid = grid;
+    freeUnlessAgreed(this);
   }
 
   /** A whole matrix: its address, its first row and column, its descriptor. */
@@ -141,16 +142,17 @@ function refuseCapture({ handle }: Stream): void {
   throw new StateError("PBLAS routines cannot be captured in a CUDA graph. Call them before or after Graph.capture.");
 }
 
-/** Bytes of workspace on the GPU and on the host. What cuBLASMp refuses is refused here, on every rank, with its reason. */
-function askForWorkspace(runtime: Runtime, { symbols }: CublasMpResources, call: PblasCall, values: Argument[]) {
-  const name = `${FUNCTIONS[call.routine]}_bufferSize`;
-  const [query] = functionsOf(call.routine);
+/** Workspace of a call, as large as cuBLASMp wants it. What it refuses is refused here, with its reason. */
+function workspaceFor({ stream }: Runtime, { symbols }: CublasMpResources, { routine }: PblasCall, values: Argument[]) {
+  const name = `${FUNCTIONS[routine]}_bufferSize`;
+  const [query] = functionsOf(routine);
   const [device, host] = [new BigUint64Array(1), new BigUint64Array(1)];
-  agree(runtime, call.routine, () => {
-    const code = query(...values, device, host);
-    if (code !== 0) observe(symbols, () => checkCublasMp(query(...values, device, host) || code, name));
-  });
-  return { deviceBytes: Number(device[0]), hostBytes: Number(host[0]) };
+  const code = query(...values, device, host);
+  if (code !== 0) observe(symbols, () => checkCublasMp(query(...values, device, host) || code, name));
+  return {
+    onHost: allocate("uint8", Math.max(16, Number(host[0]))) as Uint8Array<ArrayBuffer>,
+    onDevice: new DeviceBuffer(stream!, Math.max(256, Number(device[0]))),
+  };
 }
 
 function describe({ routine, dtype, m, n, letters, blocks: { grid, blockSize } }: PblasCall): string {
@@ -159,18 +161,41 @@ function describe({ routine, dtype, m, n, letters, blocks: { grid, blockSize } }
   }) of ${m} x ${n} ${dtype} in blocks of ${blockSize} on ${grid}`;
 }
 
-function compute(runtime: Runtime, call: PblasCall, target: PblasMatrix): void {
-  const stream = runtime.stream!;
+/** All that a call needs on this rank. */
+interface Ready {
+  readonly descriptors: Descriptors;
+  readonly values: readonly Argument[];
+  readonly onHost: Uint8Array<ArrayBuffer>;
+  readonly onDevice: DeviceBuffer;
+  /** Where the result is written. */
+  readonly target: PblasMatrix;
+}
+
+/** Get ready on every rank, or on none. Collective. */
+function prepare(runtime: Runtime, call: PblasCall): Ready {
   const resources = cublasMpResources(runtime);
+  const grid = resources.grid(gridShapeOf(call.blocks.grid, runtime.size)!);
+  let ready!: Ready;
+  agree(runtime, call.routine, () => {
+    const { routine, dtype, result } = call;
+    // cublasMpTrmm does not work in place.
+    const target = routine === "trmm"
+      ? { ...result, local: LocalArray.empty(dtype, result.local.shape, "F", runtime.stream) }
+      : result;
+    const descriptors = new Descriptors(resources, grid, call, runtime);
+    const values = [resources.handleOn(runtime.stream!), ...argumentsOf(call, descriptors, target)];
+    ready = { target, descriptors, values, ...workspaceFor(runtime, resources, call, values) };
+  });
+  return ready;
+}
+
+function compute(runtime: Runtime, call: PblasCall, ready: Ready): void {
+  using _descriptors = ready.descriptors;
+  using workspace = ready.onDevice;
+  const { onHost, values } = ready;
   const [, routine] = functionsOf(call.routine);
-  using descriptors = new Descriptors(resources, call, runtime);
-  const values = [resources.handleOn(stream), ...argumentsOf(call, descriptors, target)];
-  const { deviceBytes, hostBytes } = askForWorkspace(runtime, resources, call, values);
-  const onHost = new Uint8Array(Math.max(16, hostBytes));
-  resources.keepUntilDone(onHost);
-  using workspace = new DeviceBuffer(stream, Math.max(256, deviceBytes));
-  const sizes = [workspace.address, BigInt(workspace.byteLength), onHost, BigInt(onHost.length)];
-  const code = routine(...values, ...sizes);
+  cublasMpResources(runtime).keepUntilDone(onHost);
+  const code = routine(...values, workspace.address, BigInt(workspace.byteLength), onHost, BigInt(onHost.length));
   if (code === 0) return;
   const error = cublasMpError(FUNCTIONS[call.routine], code);
   error.message += ` It was called for ${describe(call)}.`;
@@ -183,13 +208,11 @@ function firstOf(error: unknown): unknown {
 }
 
 function run(runtime: Runtime, call: PblasCall): void {
-  const { routine, result } = call;
-  // cublasMpTrmm does not work in place.
-  const target = routine === "trmm"
-    ? { ...result, local: LocalArray.empty(call.dtype, result.local.shape, "F", runtime.stream) }
-    : result;
+  const { result } = call;
+  const ready = prepare(runtime, call);
+  const { target } = ready;
   try {
-    compute(runtime, call, target);
+    compute(runtime, call, ready);
   } catch (error) {
     throw firstOf(error);
   }

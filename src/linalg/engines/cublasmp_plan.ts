@@ -7,14 +7,15 @@ import {
   checkCublasMp,
   CublasMpMatmulDescriptorAttribute as Attribute,
   CublasMpResultScheme,
+  openCublasMp,
 } from "../../../ffi/cublasmp.ts";
-import { type DType, dtypeInfo, type Scalar } from "../../array/dtype.ts";
+import { allocate, type DType, dtypeInfo, type Scalar } from "../../array/dtype.ts";
 import { leadingDimension } from "../../array/layout.ts";
 import { LocalArray } from "../../array/local_array.ts";
 import { largest } from "../../array/reduction.ts";
 import { clearOnDevice, copyToDevice } from "../../memory/copy.ts";
 import { DeviceBuffer } from "../../memory/device.ts";
-import { exchange } from "../../runtime/agreement.ts";
+import { agree, exchange } from "../../runtime/agreement.ts";
 import type { Runtime } from "../../runtime/runtime.ts";
 import type { Stream } from "../../runtime/stream.ts";
 import { type ScaleType, scaleTypeOf } from "../compute_type.ts";
@@ -138,6 +139,33 @@ interface GivenOperands {
   readonly d: LocalArray;
 }
 
+/** A bias or aux input of the epilog in cuBLASMp's form, and what it was made of: on the GPU, it may be the same. */
+interface AdaptedInput {
+  readonly from: LocalArray;
+  readonly given: LocalArray;
+}
+
+/** What an execution has allocated besides matrices. */
+interface Ready {
+  readonly input: AdaptedInput | null;
+  readonly outputs: EpilogValues | null;
+}
+
+/** The operands as the call exchanges them; without an addend that beta takes away. */
+interface Summands {
+  readonly left: LocalArray;
+  readonly right: LocalArray;
+  readonly addend: LocalArray | null;
+}
+
+function factorsOf(problem: MatmulProblem, { isExchanged }: CublasMpCall): Pick<MatmulProblem, "a" | "b" | "c"> {
+  return isExchanged ? { a: problem.b, b: problem.a, c: problem.c } : problem;
+}
+
+function computeTypeOf({ problem, settings }: EngineRequest) {
+  return settings?.computeType ?? defaultComputeType(problem.accumulator);
+}
+
 /** An execution that can be repeated by the call alone: nothing is brought, nothing comes out but D. */
 interface Repeatable {
   readonly a: LocalArray;
@@ -166,48 +194,48 @@ export class CublasMpPlan implements EnginePlan {
   readonly #epilog: Epilog;
   readonly #call: CublasMpCall;
   readonly #algorithm: CublasMpAlgorithm;
-  readonly #resources: CublasMpResources;
-  readonly #descriptor: bigint;
-  readonly #descriptors: { a: Descriptor; b: Descriptor; c: Descriptor; d: Descriptor };
+  readonly #request: EngineRequest;
+  #resources!: CublasMpResources;
+  #descriptor!: bigint;
+  #descriptors!: { a: Descriptor; b: Descriptor; c: Descriptor; d: Descriptor };
   readonly #stages: { a: GivenStaging; b: GivenStaging; c: GivenStaging | null; d: GivenStaging };
   readonly #scaleTensors: { a: ScaleTensor | null; b: ScaleTensor | null };
   readonly #scaleModes: { a: ScaleMode; b: ScaleMode };
-  readonly #workspace: Workspace;
-  readonly #workspaceBytes: bigint;
-  readonly #hostWorkspace: Uint8Array<ArrayBuffer>;
-  readonly #hostBytes: bigint;
+  #workspace!: Workspace;
+  #workspaceBytes!: bigint;
+  #hostWorkspace!: Uint8Array<ArrayBuffer>;
+  #hostBytes!: bigint;
   readonly #alpha: ReturnType<typeof scalarCell>;
   readonly #beta: ReturnType<typeof scalarCell>;
   readonly #extents: readonly [bigint, bigint, bigint];
   readonly #local: LocalExtents;
-  readonly #gridB: bigint;
+  #gridB!: bigint;
   readonly #cells: DeviceBuffer | null;
   #scales: QuantizationValues | null = null;
   /** A bias or aux input in cuBLASMp's form, and what it was made of. */
-  #input: { from: LocalArray; given: LocalArray } | null = null;
+  #input: AdaptedInput | null = null;
   #values: EngineValues | null = null;
   #observed: ObservedAlgorithm | null = null;
   #isObserved = false;
   #repeatable: Repeatable | null = null;
+  #isOpen = false;
   #isDisposed = false;
 
-  /** Plan a request by a call that is possible. Collective. */
+  /** Plan a request by a call that is possible. */
   constructor(runtime: Runtime, request: EngineRequest, call: CublasMpCall) {
-    const { problem, epilog, settings } = request;
-    const computeType = settings?.computeType ?? defaultComputeType(problem.accumulator);
-    const scaleType = scaleTypeOf(computeType, problem.accumulator);
-    const resources = cublasMpResources(runtime);
+    const { problem, epilog } = request;
+    const scaleType = scaleTypeOf(computeTypeOf(request), problem.accumulator);
     this.#runtime = runtime;
+    this.#request = request;
     this.#problem = problem;
     this.#epilog = epilog;
     this.#call = call;
-    this.#algorithm = algorithmFor(call.path, request.algorithm, resources.version)!;
-    this.#resources = resources;
+    this.#algorithm = algorithmFor(call.path, request.algorithm, openCublasMp().version)!;
     this.#extents = [BigInt(call.m), BigInt(call.n), BigInt(call.k)];
     this.#alpha = scalarCell(scaleType);
     this.#beta = scalarCell(scaleType);
 
-    const { a, b, c } = call.isExchanged ? { a: problem.b, b: problem.a, c: problem.c } : problem;
+    const { a, b, c } = factorsOf(problem, call);
     const names = call.isExchanged ? ["b", "a"] as const : ["a", "b"] as const;
     const stage = (
       matrix: { distribution: MatmulProblem["d"]["distribution"]; dtype: DType },
@@ -242,6 +270,13 @@ export class CublasMpPlan implements EnginePlan {
       a: tensor(this.#scaleModes.a, call.a, 1),
       b: tensor(this.#scaleModes.b, call.b, pieces),
     };
+  }
+
+  /** Make descriptors and grids, and have the workspace. Collective. */
+  open(): void {
+    const [runtime, request, problem, call] = [this.#runtime, this.#request, this.#problem, this.#call];
+    const { a, b } = factorsOf(problem, call);
+    const resources = this.#resources = cublasMpResources(runtime);
     const grids = [call.d, call.a, call.b].map(({ grid }) => resources.grid(grid));
     const [gridD, gridA, gridB] = grids;
     this.#gridB = gridB;
@@ -257,21 +292,21 @@ export class CublasMpPlan implements EnginePlan {
     };
     const out = new BigUint64Array(1);
     checkCublasMp(
-      resources.symbols.cublasMpMatmulDescriptorCreate(out, COMPUTE_CODES[computeType]),
+      resources.symbols.cublasMpMatmulDescriptorCreate(out, COMPUTE_CODES[computeTypeOf(request)]),
       "cublasMpMatmulDescriptorCreate",
     );
     this.#descriptor = out[0];
     this.#setAttributes(request);
-    const sizes = this.#workspaceSizes();
-    this.#hostWorkspace = new Uint8Array(Math.max(16, sizes.host));
+    const deviceBytes = this.#askForWorkspace();
     this.#hostBytes = BigInt(this.#hostWorkspace.length);
-    this.#workspace = resources.workspace(sizes.device, [...new Set(grids)]);
+    this.#workspace = resources.workspace(deviceBytes, [...new Set(grids)]);
     this.#workspaceBytes = BigInt(this.#workspace.byteLength);
+    this.#isOpen = true;
   }
 
   get workspaceBytes(): number {
     const held = [...Object.values(this.#stages), ...Object.values(this.#scaleTensors)];
-    return held.reduce((sum, memory) => sum + (memory?.byteLength ?? 0), this.#workspace.byteLength);
+    return held.reduce((sum, memory) => sum + (memory?.byteLength ?? 0), this.#workspace?.byteLength ?? 0);
   }
 
   get report(): AlgorithmReport {
@@ -289,7 +324,7 @@ export class CublasMpPlan implements EnginePlan {
     };
   }
 
-  execute(operands: LocalOperands, values: EngineValues, stream: Stream | null = null): EpilogValues {
+  prepare(operands: LocalOperands, values: EngineValues, stream: Stream | null = null): () => EpilogValues {
     const own = this.#runtime.stream!;
     const last = this.#repeatable;
     if (
@@ -301,27 +336,49 @@ export class CublasMpPlan implements EnginePlan {
       if (this.#runtime.checks === "collective") checkAlive(last);
       const isInPlace = d === last.c && last.inPlace !== null;
       if (isInPlace || d.strides[0] === last.strides[0] && d.strides[1] === last.strides[1]) {
-        const code = last.call(isInPlace ? last.inPlace! : d.address);
-        if (code !== 0) checkCublasMp(code, "cublasMpMatmul");
-        return NOTHING;
+        return () => {
+          const code = last.call(isInPlace ? last.inPlace! : d.address);
+          if (code !== 0) checkCublasMp(code, "cublasMpMatmul");
+          return NOTHING;
+        };
       }
     }
-    return this.#executeOn(stream ?? own, operands, values);
+    return this.#prepareOn(stream ?? own, operands, values);
   }
 
-  #executeOn(on: Stream, operands: LocalOperands, values: EngineValues): EpilogValues {
-    const own = this.#runtime.stream!;
+  #prepareOn(on: Stream, operands: LocalOperands, values: EngineValues): () => EpilogValues {
     const { a, b, c, d } = this.#stages;
     const [left, right] = this.#call.isExchanged ? [operands.b, operands.a] : [operands.a, operands.b];
     const addend = operands.c !== null && !isZero(values.beta) ? operands.c : null;
+    const bring = { a: a.prepare(left), b: b.prepare(right), c: addend && c!.prepare(addend) };
+    const target = d.target(operands.d);
+    const ready = { input: this.#adapted(values), outputs: this.#newOutputs() };
+    return () => {
+      try {
+        const brought = { a: bring.a(), b: bring.b(), c: bring.c && bring.c(), d: target };
+        return this.#execute(on, operands, { left, right, addend }, brought, values, ready);
+      } finally {
+        for (const stage of [a, b, c, d]) stage?.release();
+      }
+    };
+  }
+
+  #execute(
+    on: Stream,
+    operands: LocalOperands,
+    { left, right, addend }: Summands,
+    brought: GivenOperands,
+    values: EngineValues,
+    { input, outputs }: Ready,
+  ): EpilogValues {
+    const own = this.#runtime.stream!;
     this.#repeatable = null;
-    const brought = { a: a.bring(left), b: b.bring(right), c: addend && c!.bring(addend), d: d.target(operands.d) };
     const given = isZero(values.alpha) && isOne(values.beta) ? withAddendInPlace(brought) : brought;
     // What is gathered is B.
     if (this.#call.path === "all_gather") this.#resources.share(given.b, this.#gridB);
-    if (values !== this.#values) this.#bindValues(values, addend !== null);
+    if (values !== this.#values) this.#bindValues(values, addend !== null, input);
     this.#bringScales(values.scales);
-    const outputs = this.#bindOutputs();
+    if (outputs) this.#bindOutputs(outputs);
     this.#resources.begin(on);
     try {
       if (this.#isObserved) this.#multiply(given, on);
@@ -339,11 +396,7 @@ export class CublasMpPlan implements EnginePlan {
       const call = this.#prepareCall(given, on);
       this.#repeatable = { a, b, c, values, strides: d.strides, call, inPlace: d === c ? d.address : null };
     }
-    d.deliver(given.d, operands.d);
-    a.release();
-    b.release();
-    c?.release();
-    d.release();
+    this.#stages.d.deliver(given.d, operands.d);
     return outputs ? this.#finish(outputs) : NOTHING;
   }
 
@@ -356,15 +409,19 @@ export class CublasMpPlan implements EnginePlan {
   [Symbol.dispose](): void {
     if (this.#isDisposed) return;
     this.#isDisposed = true;
-    const { symbols } = this.#resources;
     this.#repeatable = null;
+    if (this.#isOpen) this.#close();
+    for (const memory of [...Object.values(this.#stages), ...Object.values(this.#scaleTensors)]) memory?.free();
+    this.#input?.given.release();
+    this.#cells?.free();
+  }
+
+  #close(): void {
+    const { symbols } = this.#resources;
     this.#resources.settle();
     this.#resources.keepUntilDone(this.#hostWorkspace);
     checkCublasMp(symbols.cublasMpMatmulDescriptorDestroy(this.#descriptor), "cublasMpMatmulDescriptorDestroy");
     for (const descriptor of Object.values(this.#descriptors)) descriptor[Symbol.dispose]();
-    for (const memory of [...Object.values(this.#stages), ...Object.values(this.#scaleTensors)]) memory?.free();
-    this.#input?.given.release();
-    this.#cells?.free();
   }
 
   #notes(): string[] {
@@ -474,7 +531,8 @@ export class CublasMpPlan implements EnginePlan {
     );
   }
 
-  #workspaceSizes(): { device: number; host: number } {
+  /** Allocate workspace on the host, and return how much is needed on the GPU. Collective. */
+  #askForWorkspace(): number {
     const [device, host] = [new BigUint64Array(1), new BigUint64Array(1)];
     const { a, b, c, d } = this.#descriptors;
     const [m, n, k] = this.#extents;
@@ -492,8 +550,9 @@ export class CublasMpPlan implements EnginePlan {
         ),
         "cublasMpMatmul_bufferSize",
       );
+      this.#hostWorkspace = allocate("uint8", Math.max(16, Number(host[0]))) as Uint8Array<ArrayBuffer>;
     });
-    return { device: Number(device[0]), host: Number(host[0]) };
+    return Number(device[0]);
   }
 
   #multiply(given: GivenOperands, stream: Stream): void {
@@ -532,37 +591,41 @@ export class CublasMpPlan implements EnginePlan {
     for (const note of this.#notes()) this.#runtime.warnOnce(note, note);
   }
 
-  #bindValues(values: EngineValues, hasAddend: boolean): void {
+  #bindValues(values: EngineValues, hasAddend: boolean, input: AdaptedInput | null): void {
     this.#values = values;
     setCell(this.#alpha, values.alpha);
     setCell(this.#beta, hasAddend ? values.beta : 0);
     this.#bindScales(values);
-    const { bias, reluAux, geluAux } = values.epilog;
-    const epilog = this.#epilog;
-    if (epilog.hasBias) {
-      const { rows } = this.#local;
-      this.#setPointer(Attribute.BIAS_POINTER, this.#adapt(bias!, biasType(this.#problem), [rows]).address);
-    } else if (epilog.aux === "input") {
-      const dtype = epilog.activation === "relu" ? "uint8" : epilog.auxDType;
-      this.#setAux(this.#adapt((reluAux ?? geluAux)!, dtype, this.#auxShape).address);
-    }
+    if (input === null) return;
+    if (this.#epilog.hasBias) this.#setPointer(Attribute.BIAS_POINTER, input.given.address);
+    else this.#setAux(input.given.address);
+    if (input === this.#input || input.given === input.from) return;
+    this.#input?.given.release();
+    this.#input = input;
   }
 
-  /** An input of the epilog as cuBLASMp takes it: on the GPU, dense, of its type, padded with zeros. */
-  #adapt(input: LocalArray, dtype: DType, shape: readonly number[]): LocalArray {
+  /** The input of the epilog as cuBLASMp takes it; null if there is none, or none that is new. */
+  #adapted(values: EngineValues): AdaptedInput | null {
+    if (values === this.#values) return null;
+    const { bias, reluAux, geluAux } = values.epilog;
+    const epilog = this.#epilog;
+    if (epilog.hasBias) return this.#adapt(bias!, biasType(this.#problem), [this.#local.rows]);
+    if (epilog.aux !== "input") return null;
+    return this.#adapt((reluAux ?? geluAux)!, epilog.activation === "relu" ? "uint8" : epilog.auxDType, this.#auxShape);
+  }
+
+  /** On the GPU, dense, of this type, padded with zeros. */
+  #adapt(input: LocalArray, dtype: DType, shape: readonly number[]): AdaptedInput {
     const isFit = input.isOnDevice && input.dtype === dtype && input.shape.join() === shape.join() &&
       input.isDense("F");
-    if (isFit) return input;
-    if (this.#input?.from !== input) {
-      this.#input?.given.release();
-      const given = LocalArray.zeros(dtype, shape, "F", this.#runtime.stream);
-      const { shape: inner } = input;
-      const flat = shape.length === 1 && inner.length === 2 ? input.slice([0, 0], [inner[0], 1]) : input;
-      const seen = shape.length === 1 ? asVector(flat) : flat;
-      given.slice(shape.map(() => 0), seen.shape).set(seen);
-      this.#input = { from: input, given };
-    }
-    return this.#input.given;
+    if (isFit) return { from: input, given: input };
+    if (this.#input?.from === input) return this.#input;
+    const given = LocalArray.zeros(dtype, shape, "F", this.#runtime.stream);
+    const { shape: inner } = input;
+    const flat = shape.length === 1 && inner.length === 2 ? input.slice([0, 0], [inner[0], 1]) : input;
+    const seen = shape.length === 1 ? asVector(flat) : flat;
+    given.slice(shape.map(() => 0), seen.shape).set(seen);
+    return { from: input, given };
   }
 
   #bindScales({ scales, epilog }: EngineValues): void {
@@ -588,34 +651,45 @@ export class CublasMpPlan implements EnginePlan {
   }
 
   /** Memory for what the epilog writes, new for each execution; null if it writes nothing but D. */
-  #bindOutputs(): EpilogValues | null {
+  #newOutputs(): EpilogValues | null {
     if (!hasExtraOutputs(this.#epilog)) return null;
     const stream = this.#runtime.stream!;
-    const { biasGradient, aux, activation, auxDType, auxAmax, resultAmax } = this.#epilog;
+    const { biasGradient, aux, activation, auxDType } = this.#epilog;
     const outputs: EpilogValues = {};
     if (aux === "output") {
       const dtype = activation === "relu" ? "uint8" : auxDType;
-      const local = LocalArray.zeros(dtype, this.#auxShape, "F", stream);
-      outputs[activation === "relu" ? "reluAux" : "geluAux"] = local;
-      this.#setAux(local.address);
+      outputs[activation === "relu" ? "reluAux" : "geluAux"] = LocalArray.zeros(dtype, this.#auxShape, "F", stream);
     }
     if (biasGradient !== "none") {
       const length = biasGradient === "b" ? this.#call.n : this.#local.rows;
-      const local = LocalArray.zeros(biasType(this.#problem), [length], "F", stream);
       const name = biasGradient === "a" ? "bgrada" : biasGradient === "b" ? "bgradb" : gradientName(this.#epilog);
-      outputs[name] = local;
-      this.#setPointer(Attribute.BIAS_POINTER, local.address);
+      outputs[name] = LocalArray.zeros(biasType(this.#problem), [length], "F", stream);
     }
-    if (auxAmax || resultAmax) this.#clearMaxima();
     return outputs;
+  }
+
+  #bindOutputs({ reluAux, geluAux, ...others }: EpilogValues): void {
+    const { auxAmax, resultAmax } = this.#epilog;
+    const aux = reluAux ?? geluAux;
+    if (aux) this.#setAux(aux.address);
+    for (const gradient of Object.values(others)) this.#setPointer(Attribute.BIAS_POINTER, gradient!.address);
+    if (auxAmax || resultAmax) this.#clearMaxima();
   }
 
   #clearMaxima(): void {
     clearOnDevice(this.#cell("resultAmax"), 2 * CELL_BYTES, this.#runtime.stream!);
   }
 
-  /** What the epilog wrote, without padding, in the types that engines return. */
+  /** What the epilog wrote, without padding, in the types that engines return. Collective. */
   #finish(outputs: EpilogValues): EpilogValues {
+    let result!: EpilogValues;
+    agree(this.#runtime, "Matmul.execute", () => {
+      result = this.#cut(outputs);
+    });
+    return result;
+  }
+
+  #cut(outputs: EpilogValues): EpilogValues {
     const { innerRows, innerColumns } = this.#local;
     const { biasGradient, auxAmax, resultAmax } = this.#epilog;
     const result: EpilogValues = {};

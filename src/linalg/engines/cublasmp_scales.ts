@@ -20,6 +20,7 @@ import { type Distribution, type Range, Replicated } from "../../distribution/mo
 import { clearOnDevice } from "../../memory/copy.ts";
 import { DeviceBuffer } from "../../memory/device.ts";
 import { CublasMpMatmulMatrixScale } from "../../../ffi/cublasmp.ts";
+import { agree } from "../../runtime/agreement.ts";
 import type { Runtime } from "../../runtime/runtime.ts";
 import { SCALE_BLOCK, type ScaleMode } from "../quantization.ts";
 import type { GivenMatrix } from "./cublasmp_paths.ts";
@@ -123,14 +124,20 @@ export class ScaleTensor {
   bring(stored: DistributedArray): void {
     const seen = this.#given.isTransposed ? stored.transpose() : stored;
     const moved = isInPlace(seen.distribution, this.#target) ? seen : seen.redistribute(this.#target);
-    const { local } = moved;
+    try {
+      agree(stored.runtime, "Matmul.execute", () => this.#fill(moved.local));
+    } finally {
+      if (moved !== seen) moved.free();
+    }
+  }
+
+  #fill(local: LocalArray): void {
     const [rows, columns] = local.shape;
     for (const [i, piece] of this.#pieces.entries()) {
       const start = i * piece.shape[1];
       const shape = [rows, Math.max(0, Math.min(piece.shape[1], columns - start))];
       if (!shape.includes(0)) piece.slice([0, 0], shape).set(local.slice([0, start], shape));
     }
-    if (moved !== seen) moved.free();
   }
 
   /** Give the memory back. */

@@ -8,6 +8,7 @@ import { DistributedArray } from "../../array/distributed_array.ts";
 import type { DType } from "../../array/dtype.ts";
 import { LocalArray } from "../../array/local_array.ts";
 import type { Distribution } from "../../distribution/mod.ts";
+import { agree } from "../../runtime/agreement.ts";
 import type { Runtime } from "../../runtime/runtime.ts";
 import type { GivenMatrix } from "./cublasmp_paths.ts";
 
@@ -74,13 +75,19 @@ export class GivenStaging {
     return this.#buffer === null && !this.#given.isMoved;
   }
 
-  /** The part as cuBLASMp takes it. Collective if it is moved. */
-  bring(stored: LocalArray): LocalArray {
-    if (this.isDirect && stored.isOnDevice) return this.#hasGaps(stored) ? this.#keep(stored.copy("F")) : stored;
-    const placed = this.#move(this.#onDevice(this.#seen(stored)), this.#given.distribution);
-    if (this.#buffer === null) return placed.local;
-    this.#inner(placed.local.shape).set(placed.local);
-    return this.#buffer;
+  /** Allocate what bringing a part needs. Returns what gives it as cuBLASMp takes it, which is collective if it is moved. */
+  prepare(stored: LocalArray): () => LocalArray {
+    if (this.isDirect && stored.isOnDevice) {
+      const local = this.#hasGaps(stored) ? this.#keep(stored.copy("F")) : stored;
+      return () => local;
+    }
+    const placed = this.#onDevice(this.#seen(stored));
+    return () => {
+      const { local } = this.#move(placed, this.#given.distribution);
+      if (this.#buffer === null) return local;
+      this.#inner(local.shape).set(local);
+      return this.#buffer;
+    };
   }
 
   /** Where the result is computed: D itself, if it can be. */
@@ -99,7 +106,9 @@ export class GivenStaging {
     const result: Placed = isTransposed
       ? { local: inner.transpose(), distribution: distribution.transpose(), order: "C" }
       : { local: inner, distribution, order: "F" };
-    stored.set(this.#move(result, this.#stored).local);
+    const { local } = this.#move(result, this.#stored);
+    if (stored.isOnDevice) stored.set(local);
+    else agree(this.#runtime, "Matmul.execute", () => stored.set(local));
   }
 
   /** Give back what an execution needed; work that uses it is on the runtime's stream already. */

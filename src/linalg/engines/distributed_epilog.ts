@@ -5,10 +5,11 @@
  */
 import type { LocalArray } from "../../array/local_array.ts";
 import type { Distribution } from "../../distribution/mod.ts";
-import type { Communicator } from "../../runtime/communicator.ts";
+import { agree } from "../../runtime/agreement.ts";
+import type { Runtime } from "../../runtime/runtime.ts";
 import { applyEpilog, type Epilog, type EpilogValues, gradientName, type RealVector, vector } from "../epilog.ts";
 import type { MatmulProblem } from "../problem.ts";
-import { asBlock, completeLocalSums, globalSums, take } from "./bias_gradient.ts";
+import { asBlock, prepareGlobalSums, prepareLocalSums, take } from "./bias_gradient.ts";
 import { kept } from "./division.ts";
 
 /** A factor of the canonical problem in the type in which products are summed, as it is distributed. */
@@ -24,30 +25,37 @@ export interface SummedFactor {
  * ranks included. `d` and the factors are in host memory; only gradients of factors ask for these. Collective.
  */
 export function applyOnAllRanks(
-  communicator: Communicator,
+  runtime: Runtime,
   problem: MatmulProblem,
   epilog: Epilog,
   d: LocalArray,
   inputs: EpilogValues,
   factor: (name: "a" | "b") => SummedFactor,
 ): EpilogValues {
+  const { communicator } = runtime;
   const { transposed, d: { distribution } } = problem;
-  const outputs = applyEpilog(epilog, asBlock(d, transposed), inputs);
   const rows = transposed ? 1 : 0;
-  /** The sums over k of a factor of the user's product, for all indices of its other dimension. */
-  const sumsOf = (users: "a" | "b"): RealVector => {
-    const name = transposed ? users === "a" ? "b" : "a" : users;
-    const { local, distribution } = factor(name);
-    return globalSums(communicator, local, distribution, kept(name, problem));
-  };
+  let outputs!: EpilogValues;
+  let complete: () => RealVector = () => new Float32Array(0);
+  agree(runtime, "Matmul.execute", () => {
+    outputs = applyEpilog(epilog, asBlock(d, transposed), inputs);
+    if (epilog.biasGradient === "none") return;
+    if (epilog.biasGradient === "d") {
+      const local = outputs[gradientName(epilog)]!.data as RealVector;
+      complete = prepareLocalSums(communicator, distribution, rows, local);
+      return;
+    }
+    // The sums over k of a factor of the user's product, for all indices of its other dimension.
+    const name = transposed ? epilog.biasGradient === "a" ? "b" : "a" : epilog.biasGradient;
+    const { local, distribution: ofFactor } = factor(name);
+    complete = prepareGlobalSums(communicator, local, ofFactor, kept(name, problem));
+  });
   if (epilog.biasGradient === "d") {
-    const name = gradientName(epilog);
-    const local = outputs[name]!.data as RealVector;
-    outputs[name] = vector(completeLocalSums(communicator, distribution, rows, local));
+    outputs[gradientName(epilog)] = vector(complete());
   } else if (epilog.biasGradient === "a") {
-    outputs.bgrada = vector(take(sumsOf("a"), distribution.indexSets(communicator.rank)[rows]));
+    outputs.bgrada = vector(take(complete(), distribution.indexSets(communicator.rank)[rows]));
   } else if (epilog.biasGradient === "b") {
-    outputs.bgradb = vector(sumsOf("b"));
+    outputs.bgradb = vector(complete());
   }
   return outputs;
 }

@@ -76,14 +76,24 @@ export interface EngineValues {
   readonly scales: QuantizationValues;
 }
 
-/** A planned matmul. Plans hold buffers and native grids until they are disposed. */
+/**
+ * A planned matmul. Plans hold buffers and native grids until they are disposed.
+ *
+ * What one rank can fail at alone, above all to allocate memory, is apart from what the ranks do together: they agree in
+ * between.
+ */
 export interface EnginePlan extends Disposable {
   /** What an execution does. */
   readonly report: AlgorithmReport;
   /** Bytes of buffers that the plan holds on this rank. */
   readonly workspaceBytes: number;
-  /** Multiply, on a GPU's stream if there is one. Collective. Returns the extra outputs of the epilog. */
-  execute(operands: LocalOperands, values: EngineValues, stream?: Stream | null): EpilogValues;
+  /** Make what all ranks make together, once, after all of them have planned. Collective. */
+  open(): void;
+  /**
+   * Allocate what a product needs, on a GPU's stream if there is one. Local. Returns what multiplies, which is collective
+   * and returns the extra outputs of the epilog.
+   */
+  prepare(operands: LocalOperands, values: EngineValues, stream?: Stream | null): () => EpilogValues;
   /** Let go of what executions were given, if the plan keeps any of it. */
   release?(): void;
 }
@@ -105,6 +115,6 @@ export interface MatmulEngine {
   readonly tuned?: readonly AlgorithmName[];
   /** What a request costs, the more important numbers first; to choose between memory orders of D. */
   cost?(request: EngineRequest): readonly number[] | null;
-  /** Prepare an execution. Collective. */
+  /** Choose how to multiply, and allocate the plan's buffers. Local. */
   plan(runtime: Runtime, request: EngineRequest): EnginePlan;
 }

@@ -10,7 +10,7 @@
 import { addressOf } from "../../../ffi/memory.ts";
 import { allocate, type TypedArray } from "../../array/dtype.ts";
 import { copyStrided } from "../../array/layout.ts";
-import { LocalArray } from "../../array/local_array.ts";
+import type { LocalArray } from "../../array/local_array.ts";
 import type { Communicator } from "../../runtime/communicator.ts";
 import type { Request } from "../../runtime/request.ts";
 import { Kernel, type KernelContext } from "./kernel.ts";
@@ -18,6 +18,7 @@ import { beginningAt, type GemmCall, inMemory, type MatrixInMemory } from "./loc
 import { scalar } from "./native_arguments.ts";
 import { usePrivateCommunicator } from "./private_communicator.ts";
 import type { Use } from "./shared.ts";
+import { DenseCopy } from "./staging.ts";
 import { lengthAlong, splitAlong, summed } from "./division.ts";
 
 /** One rank's part of D, as far as this rank contributes to it. */
@@ -45,7 +46,7 @@ const NOWHERE: MatrixInMemory = { address: 0n, leadingDimension: 1 };
 
 /** The kernel of `gemm_reduce_scatter`. */
 export class GemmReduceScatter extends Kernel {
-  readonly #own: Use<Communicator>;
+  #own: Use<Communicator> | null = null;
   readonly #dimension: 0 | 1;
   readonly #parts: readonly Part[];
   /** One holds the sum that is being sent, the other one the next. */
@@ -59,7 +60,6 @@ export class GemmReduceScatter extends Kernel {
     const { problem: { m, n, accumulator }, strategy: { a, d }, rank, parts } = this;
     const rows = splitAlong(d, 0);
     const k = lengthAlong(a, summed("a", this.problem), rank);
-    this.#own = usePrivateCommunicator(this.communicator);
     this.#dimension = rows ? 0 : 1;
     this.#parts = (rows ?? splitAlong(d, 1)!).map(([start, end]) => {
       const extents = rows ? { m: end - start, n, k } : { m, n: end - start, k };
@@ -74,6 +74,11 @@ export class GemmReduceScatter extends Kernel {
     this.#buffers = [buffer(), buffer()];
   }
 
+  /** Make a communicator for the sums. Collective. */
+  override open(): void {
+    this.#own = usePrivateCommunicator(this.communicator);
+  }
+
   /** Bytes of buffers on this rank. */
   override get workspaceBytes(): number {
     return 2 * this.#buffers[0].data.byteLength;
@@ -81,7 +86,7 @@ export class GemmReduceScatter extends Kernel {
 
   /** Let go of the communicator. */
   override [Symbol.dispose](): void {
-    this.#own[Symbol.dispose]();
+    this.#own?.[Symbol.dispose]();
   }
 
   /** Take the addresses of other matrices. */
@@ -108,7 +113,7 @@ export class GemmReduceScatter extends Kernel {
       if (step > 0) this.#receive(sum);
       const target = { address: buffer.address, leadingDimension: part.rows };
       this.#multiply(part, target, step > 0 ? this.#one.address : this.#zero.address);
-      sends[step % 2] = this.#own.value.isend(sum, (rank + 1) % size);
+      sends[step % 2] = this.#own!.value.isend(sum, (rank + 1) % size);
     }
     if (this.#parts[rank].count > 0) this.#finish(this.#parts[rank], d, sends, (size - 1) % 2);
     for (const request of sends) request?.wait();
@@ -137,7 +142,7 @@ export class GemmReduceScatter extends Kernel {
   /** A sum comes from the rank before this one. */
   #receive(into: TypedArray): void {
     const { size } = this.communicator;
-    this.#own.value.ireceive(into, (this.rank + size - 1) % size).wait();
+    this.#own!.value.ireceive(into, (this.rank + size - 1) % size).wait();
   }
 }
 
@@ -158,7 +163,7 @@ export class GemmAllReduce extends Kernel {
   readonly #zero = scalar(this.problem.accumulator, 0);
   #a!: MatrixInMemory;
   #b!: MatrixInMemory;
-  #dense: LocalArray | null = null;
+  readonly #dense = new DenseCopy();
 
   /** One product. */
   constructor(context: KernelContext) {
@@ -169,7 +174,12 @@ export class GemmAllReduce extends Kernel {
 
   /** Bytes of buffers on this rank. */
   override get workspaceBytes(): number {
-    return this.#dense?.byteLength ?? 0;
+    return this.#dense.byteLength;
+  }
+
+  /** Make room for this rank's term, if D has gaps. */
+  override prepare(_a: LocalArray, _b: LocalArray, d: LocalArray): void {
+    this.#dense.reserve(d);
   }
 
   /** Take the addresses of other matrices. */
@@ -179,7 +189,7 @@ export class GemmAllReduce extends Kernel {
 
   /** Multiply. */
   protected override run(_a: LocalArray, _b: LocalArray, d: LocalArray): void {
-    const term = d.isDense("F") ? d : this.#dense ??= LocalArray.zeros(d.dtype, d.shape, "F");
+    const term = d.isDense("F") ? d : this.#dense.reserve(d)!;
     // beta D is the same on all ranks, and a part of the first one's term.
     const isFirst = this.rank === 0;
     if (isFirst && term !== d && this.hasAddend) copyStrided(d, term, d.shape, this.parts);

@@ -44,7 +44,7 @@ export abstract class Kernel implements Disposable {
   protected readonly beta: ScalarArgument;
   readonly #scalapack: Scalapack;
 
-  /** Prepare everything that does not depend on where the matrices are. */
+  /** Prepare everything that does not depend on where the matrices are, nor on other ranks. */
   constructor({ problem, strategy, communicator, scalapack }: KernelContext) {
     this.problem = problem;
     this.strategy = strategy;
@@ -56,10 +56,16 @@ export abstract class Kernel implements Disposable {
     this.beta = scalar(problem.accumulator, 0);
   }
 
+  /** Make what all ranks make together, before the first product. Collective. */
+  open(): void {}
+
   /** Bytes of buffers on this rank. */
   get workspaceBytes(): number {
     return 0;
   }
+
+  /** Allocate what a product of these parts needs. */
+  prepare(_a: LocalArray, _b: LocalArray, _d: LocalArray): void {}
 
   /**
    * d = alpha op(a) op(b) + beta d, where `a`, `b` and `d` are this rank's parts. The scalars are multiplied by their

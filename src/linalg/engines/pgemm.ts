@@ -38,24 +38,31 @@ function describe(distribution: Distribution, context: number, rank: number): De
 
 /** p?gemm on one grid. */
 export class Pgemm extends Kernel {
+  readonly #context: KernelContext;
   readonly #pgemm: PgemmFunction;
-  readonly #grid: Use<number>;
+  #grid: Use<number> | null = null;
   readonly #operations: readonly NativeArgument<Uint8Array<ArrayBuffer>>[];
   readonly #extents: NativeArgument<Int32Array<ArrayBuffer>>;
   readonly #one = integers(1);
-  readonly #descriptions: readonly Description[];
+  #descriptions: readonly Description[] = [];
   #call: () => void = () => {};
 
-  /** Make the grid, unless it is there already. Collective. */
+  /** Choose the routine. */
   constructor(context: KernelContext) {
     super(context);
-    const { problem: { m, n, k, accumulator, operationA, operationB }, strategy } = this;
+    const { m, n, k, accumulator, operationA, operationB } = this.problem;
+    this.#context = context;
     this.#pgemm = context.scalapack.pgemm[BLAS_TYPES[accumulator]];
-    this.#grid = useGrid(this.communicator, context.scalapack, strategy.grid!);
     this.#operations = [character(transposeCode(operationA)), character(transposeCode(operationB))];
     this.#extents = integers(m, n, k);
+  }
+
+  /** Make the grid, unless it is there already. Collective. */
+  override open(): void {
+    const { communicator, scalapack, strategy } = this.#context;
+    const grid = this.#grid = useGrid(communicator, scalapack, strategy.grid!);
     this.#descriptions = [strategy.a, strategy.b, strategy.d].map((distribution) =>
-      describe(distribution, this.#grid.value, this.rank)
+      describe(distribution, grid.value, this.rank)
     );
   }
 
@@ -83,11 +90,11 @@ export class Pgemm extends Kernel {
   /** Multiply. */
   protected override run(): void {
     // Ranks outside the grid take no part.
-    if (this.#grid.value >= 0) this.#call();
+    if (this.#grid!.value >= 0) this.#call();
   }
 
   /** Let go of the grid. */
   override [Symbol.dispose](): void {
-    this.#grid[Symbol.dispose]();
+    this.#grid?.[Symbol.dispose]();
   }
 }

@@ -10,7 +10,6 @@ import { openScalapack } from "../../../ffi/scalapack.ts";
 import { dtypeInfo, isNarrowFloat } from "../../array/dtype.ts";
 import { copyStrided } from "../../array/layout.ts";
 import type { LocalArray } from "../../array/local_array.ts";
-import type { Communicator } from "../../runtime/communicator.ts";
 import type { Runtime } from "../../runtime/runtime.ts";
 import { type Epilog, type EpilogValues, isTrivial, needsRealNumbers } from "../epilog.ts";
 import type { AlgorithmName } from "../options.ts";
@@ -106,7 +105,7 @@ class ScalapackPlan implements EnginePlan {
   readonly #problem: MatmulProblem;
   readonly #strategy: Strategy;
   readonly #epilog: Epilog;
-  readonly #communicator: Communicator;
+  readonly #runtime: Runtime;
   readonly #kernel: Kernel;
   readonly #a: Staging;
   readonly #b: Staging;
@@ -128,7 +127,7 @@ class ScalapackPlan implements EnginePlan {
     this.#problem = problem;
     this.#strategy = strategy;
     this.#epilog = epilog;
-    this.#communicator = communicator;
+    this.#runtime = runtime;
     this.#a = new Staging(communicator, problem.a, to("a", conjugatesAlone(problem.operationA)));
     this.#b = new Staging(communicator, problem.b, to("b", conjugatesAlone(problem.operationB)));
     this.#c = problem.c && new Staging(communicator, problem.c, to("c"));
@@ -157,37 +156,51 @@ class ScalapackPlan implements EnginePlan {
     };
   }
 
-  execute(operands: LocalOperands, { alpha, beta, epilog, scales }: EngineValues): EpilogValues {
-    const a = this.#a.bring(operands.a);
-    const b = this.#b.bring(operands.b);
-    // 8-bit factors were widened, so that these are copies.
-    if (typeof scales.a === "object") applyScales(a, this.#strategy.a, scales.a);
-    if (typeof scales.b === "object") applyScales(b, this.#strategy.b, scales.b);
+  open(): void {
+    this.#kernel.open();
+  }
+
+  prepare(operands: LocalOperands, values: EngineValues): () => EpilogValues {
+    const a = this.#a.prepare(operands.a);
+    const b = this.#b.prepare(operands.b);
+    const c = operands.c !== null && !isZero(values.beta) ? this.#c!.prepare(operands.c) : null;
     const product = this.#d.product(operands.d);
-    const addend = operands.c !== null && !isZero(beta) ? operands.c : null;
-    if (addend) this.#load(addend, product);
-    const factor = scalarOf(scales.a) * scalarOf(scales.b);
-    const addendFactor = addend ? scales.c ?? 1 : 0;
-    this.#kernel.multiply(a, b, product, alpha, factor, beta, addendFactor);
-    const d = this.#d.collect(operands.d);
-    const outputs = isTrivial(this.#epilog) ? NOTHING : this.#applyEpilog(a, b, d, epilog);
-    this.#d.round(operands.d, scales.d ?? 1);
-    return outputs;
+    const d = this.#d.prepare(operands.d);
+    this.#kernel.prepare(a.local, b.local, product);
+    return () => {
+      a.bring();
+      b.bring();
+      c?.bring();
+      this.#multiply(a.local, b.local, c?.local ?? null, product, values);
+      d.bring();
+      const outputs = isTrivial(this.#epilog) ? NOTHING : this.#applyEpilog(a.local, b.local, d.local, values.epilog);
+      this.#d.round(operands.d, values.scales.d ?? 1);
+      return outputs;
+    };
   }
 
   [Symbol.dispose](): void {
     this.#kernel[Symbol.dispose]();
   }
 
-  /** Copy C where the product is added to it, unless it is there. */
-  #load(c: LocalArray, product: LocalArray): void {
-    const addend = this.#c!.bring(c);
-    if (isSameMemory(addend, product)) return;
-    copyStrided(addend, product, addend.shape, dtypeInfo(product.dtype).parts);
+  #multiply(
+    a: LocalArray,
+    b: LocalArray,
+    c: LocalArray | null,
+    product: LocalArray,
+    { alpha, beta, scales }: EngineValues,
+  ): void {
+    // 8-bit factors were widened, so that these are copies.
+    if (typeof scales.a === "object") applyScales(a, this.#strategy.a, scales.a);
+    if (typeof scales.b === "object") applyScales(b, this.#strategy.b, scales.b);
+    // C is where the product is added to it, or is copied there.
+    if (c && !isSameMemory(c, product)) copyStrided(c, product, c.shape, dtypeInfo(product.dtype).parts);
+    const factor = scalarOf(scales.a) * scalarOf(scales.b);
+    this.#kernel.multiply(a, b, product, alpha, factor, beta, c ? scales.c ?? 1 : 0);
   }
 
   #applyEpilog(a: LocalArray, b: LocalArray, d: LocalArray, inputs: EpilogValues): EpilogValues {
-    return applyOnAllRanks(this.#communicator, this.#problem, this.#epilog, d, inputs, (name) => ({
+    return applyOnAllRanks(this.#runtime, this.#problem, this.#epilog, d, inputs, (name) => ({
       local: name === "a" ? a : b,
       distribution: this.#strategy[name],
     }));

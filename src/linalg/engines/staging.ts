@@ -4,7 +4,7 @@
  *
  * @module
  */
-import { decode, type DType, dtypeInfo, encode, type TypedArray } from "../../array/dtype.ts";
+import { allocate, decode, type DType, dtypeInfo, encode, type TypedArray } from "../../array/dtype.ts";
 import { copyStrided } from "../../array/layout.ts";
 import { LocalArray } from "../../array/local_array.ts";
 import { planRedistribution, type RedistributionPlan } from "../../array/redistribution_plan.ts";
@@ -13,10 +13,18 @@ import type { Communicator } from "../../runtime/communicator.ts";
 import type { AccumulatorDType, Matrix } from "../problem.ts";
 import { isWindow } from "./division.ts";
 
-/** Something that is done to a local matrix; the result is a buffer of the step, or a view of what it was given. */
+/** What becomes of a local matrix: where it will be, and what brings it there. */
+export interface Prepared {
+  /** A buffer, or a view of what was given. */
+  readonly local: LocalArray;
+  /** Bring it there. Collective if it is moved. */
+  readonly bring: () => void;
+}
+
+/** Something that is done to a local matrix. */
 interface Step {
-  /** Do it. */
-  apply(local: LocalArray): LocalArray;
+  /** Allocate what it needs. */
+  prepare(local: LocalArray): Prepared;
   /** Bytes of its buffers. */
   readonly byteLength: number;
   /** For the report, or null if nothing is copied. */
@@ -32,14 +40,21 @@ export class DenseCopy {
     return this.#buffer?.byteLength ?? 0;
   }
 
-  /** The elements of a matrix, column by column without gaps: its own memory if they lie so, else a copy. */
-  of(local: LocalArray): TypedArray {
-    if (local.isDense("F")) return local.view();
+  /** Have the buffer for a matrix; null if it needs none, since its elements lie column by column without gaps. */
+  reserve(local: LocalArray): LocalArray | null {
+    if (local.isDense("F")) return null;
     if (this.#buffer?.dtype !== local.dtype || this.#buffer.shape.join() !== local.shape.join()) {
       this.#buffer = LocalArray.zeros(local.dtype, local.shape, "F");
     }
-    copyStrided(local, this.#buffer, local.shape, dtypeInfo(local.dtype).parts);
-    return this.#buffer.data;
+    return this.#buffer;
+  }
+
+  /** The elements of a matrix, column by column without gaps: its own memory if they lie so, else a copy. */
+  of(local: LocalArray): TypedArray {
+    const buffer = this.reserve(local);
+    if (buffer === null) return local.view();
+    copyStrided(local, buffer, local.shape, dtypeInfo(local.dtype).parts);
+    return buffer.data;
   }
 }
 
@@ -61,9 +76,9 @@ class Move implements Step {
     return this.#target.byteLength + this.#plan.workspaceBytes;
   }
 
-  apply(local: LocalArray): LocalArray {
-    this.#plan.execute(this.#communicator, local, this.#target, "F");
-    return this.#target;
+  prepare(local: LocalArray): Prepared {
+    const move = this.#plan.prepare(local, this.#target, "F");
+    return { local: this.#target, bring: () => move(this.#communicator) };
   }
 }
 
@@ -79,8 +94,8 @@ class Window implements Step {
     this.#shape = to.localShape(rank);
   }
 
-  apply(local: LocalArray): LocalArray {
-    return local.slice(this.#start, this.#shape);
+  prepare(local: LocalArray): Prepared {
+    return { local: local.slice(this.#start, this.#shape), bring: () => {} };
   }
 }
 
@@ -97,9 +112,10 @@ class Widen implements Step {
     return this.#target.byteLength + this.#dense.byteLength;
   }
 
-  apply(local: LocalArray): LocalArray {
-    decode(local.dtype, this.#dense.of(local), this.#target.data as Float32Array<ArrayBuffer>);
-    return this.#target;
+  prepare(local: LocalArray): Prepared {
+    this.#dense.reserve(local);
+    const target = this.#target.data as Float32Array<ArrayBuffer>;
+    return { local: this.#target, bring: () => void decode(local.dtype, this.#dense.of(local), target) };
   }
 }
 
@@ -115,11 +131,13 @@ class Conjugate implements Step {
     return this.#target.byteLength;
   }
 
-  apply(local: LocalArray): LocalArray {
-    copyStrided(local, this.#target, local.shape, 2);
-    const data = this.#target.data as Float32Array | Float64Array;
-    for (let i = 1; i < data.length; i += 2) data[i] = -data[i];
-    return this.#target;
+  prepare(local: LocalArray): Prepared {
+    const bring = () => {
+      copyStrided(local, this.#target, local.shape, 2);
+      const data = this.#target.data as Float32Array | Float64Array;
+      for (let i = 1; i < data.length; i += 2) data[i] = -data[i];
+    };
+    return { local: this.#target, bring };
   }
 }
 
@@ -136,6 +154,8 @@ export interface Destination {
   /** The distribution in words, such as `divided along k`. */
   readonly place: string;
 }
+
+const NOTHING_TO_DO = () => {};
 
 /** The steps that bring an operand where it is multiplied; none if it is there. */
 export class Staging {
@@ -162,10 +182,15 @@ export class Staging {
     this.#steps = steps;
   }
 
-  /** The matrix as it is multiplied. Collective if it is moved. */
-  bring(local: LocalArray): LocalArray {
-    for (const step of this.#steps) local = step.apply(local);
-    return local;
+  /** The matrix as it is multiplied, and what brings it there. */
+  prepare(local: LocalArray): Prepared {
+    if (this.#steps.length === 0) return { local, bring: NOTHING_TO_DO };
+    const brings = this.#steps.map((step) => {
+      const prepared = step.prepare(local);
+      local = prepared.local;
+      return prepared.bring;
+    });
+    return { local, bring: () => brings.forEach((bring) => bring()) };
   }
 
   /** What is copied, in words. */
@@ -185,6 +210,8 @@ export class Delivery {
   readonly copies: readonly string[];
   readonly #product: LocalArray | null;
   readonly #wide: LocalArray | null;
+  /** D rounded, for one that has gaps. */
+  #narrow: TypedArray | null = null;
   readonly #plan: RedistributionPlan | null;
   readonly #communicator: Communicator;
 
@@ -206,7 +233,7 @@ export class Delivery {
   /** Bytes of buffers on this rank. */
   get byteLength(): number {
     const moved = this.#plan ? this.#product!.byteLength + this.#plan.workspaceBytes : 0;
-    return moved + (this.#wide?.byteLength ?? 0);
+    return moved + (this.#wide?.byteLength ?? 0) + (this.#narrow?.byteLength ?? 0);
   }
 
   /** Where the product is computed: D itself, if it can be. */
@@ -214,11 +241,16 @@ export class Delivery {
     return this.#product ?? d;
   }
 
-  /** This rank's part of D, as it is distributed at the end, in the accumulator's type. Collective if D is moved. */
-  collect(d: LocalArray): LocalArray {
-    const target = this.#wide ?? d;
-    if (this.#plan) this.#plan.execute(this.#communicator, this.#product!, target, "F");
-    return target;
+  /**
+   * This rank's part of D, as it is distributed at the end, in the accumulator's type, and what brings the product there:
+   * collective if D is moved.
+   */
+  prepare(d: LocalArray): Prepared {
+    const local = this.#wide ?? d;
+    if (this.#wide && !d.isDense("F") && this.#narrow?.length !== d.size) this.#narrow = allocate(d.dtype, d.size);
+    if (!this.#plan) return { local, bring: NOTHING_TO_DO };
+    const move = this.#plan.prepare(this.#product!, local, "F");
+    return { local, bring: () => move(this.#communicator) };
   }
 
   /** Round to D's type, times a factor. */
@@ -229,7 +261,7 @@ export class Delivery {
     if (d.isDense("F")) {
       encode(d.dtype, data, d.view());
     } else {
-      copyStrided({ ...this.#wide, data: encode(d.dtype, data) }, d, d.shape);
+      copyStrided({ ...this.#wide, data: encode(d.dtype, data, this.#narrow!) }, d, d.shape);
     }
   }
 }
