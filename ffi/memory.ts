@@ -200,6 +200,39 @@ export function preferHugePages(buffer: ArrayBufferView<ArrayBuffer>): void {
   madvise(start, end - start, MADV_COLLAPSE);
 }
 
+const MAP_SYMBOLS = {
+  mmap: { parameters: ["u64", "usize", "i32", "i32", "i32", "i64"], result: "u64" },
+  munmap: { parameters: ["u64", "usize"], result: "i32" },
+} as const satisfies Deno.ForeignLibraryInterface;
+
+let map: Deno.DynamicLibrary<typeof MAP_SYMBOLS>["symbols"] | undefined;
+
+const PROT_READ_WRITE = 3;
+/** MAP_PRIVATE, MAP_ANONYMOUS, MAP_NORESERVE. */
+const MAP_PRIVATE_ANONYMOUS_NORESERVE = 0x2 | 0x20 | 0x4000;
+const MAP_FAILED = 2n ** 64n - 1n;
+
+/**
+ * Addresses for as many bytes, which take memory only where they are written to; give them back by {@linkcode release}.
+ * Source: mmap.
+ *
+ * @throws {ConfigurationError} if the process may not have as many.
+ */
+export function reserve(bytes: number): bigint {
+  const { mmap } = map ??= libcFunctions(MAP_SYMBOLS);
+  const address = mmap(0n, BigInt(bytes), PROT_READ_WRITE, MAP_PRIVATE_ANONYMOUS_NORESERVE, -1, 0n);
+  if (address !== MAP_FAILED) return address;
+  throw new ConfigurationError(
+    `The kernel gives this process no ${bytes} bytes of address space, written to or not. Raise its limit (ulimit -v), ` +
+      `or allow overcommitting memory (sysctl vm.overcommit_memory=0).`,
+  );
+}
+
+/** Give back what {@linkcode reserve} gave. Source: munmap. */
+export function release(address: bigint, bytes: number): void {
+  (map ??= libcFunctions(MAP_SYMBOLS)).munmap(address, BigInt(bytes));
+}
+
 const M_TRIM_THRESHOLD = -1;
 const M_MMAP_THRESHOLD = -3;
 /** The most that glibc takes: larger blocks are always mapped and unmapped. */

@@ -1,7 +1,8 @@
 /**
  * The C functions of MPI that distmath calls, as MPI 3.1 declares them; each returns an error code.
  *
- * A name that ends in `_in_place` is the same C function with one buffer given as an address, for `MPI_IN_PLACE`.
+ * A name that ends in `_in_place` is the same C function with one buffer given as an address, for `MPI_IN_PLACE`; one that
+ * ends in `_at` for memory that no typed array holds.
  *
  * @module
  */
@@ -16,6 +17,7 @@ export const MPI_FUNCTIONS = {
   MPI_Init_thread: ["address" /* int* argc */, "address" /* char*** argv */, "int" /* required */, "buffer" /* int* provided */],
   MPI_Initialized: ["buffer" /* int* flag */],
   MPI_Finalized: ["buffer" /* int* flag */],
+  MPI_Is_thread_main: ["buffer" /* int* flag */],
   MPI_Finalize: [],
   MPI_Abort: ["handle" /* comm */, "int" /* errorcode */],
   MPI_Get_library_version: ["buffer" /* char* version */, "buffer" /* int* resultlen */],
@@ -31,6 +33,9 @@ export const MPI_FUNCTIONS = {
   MPI_Comm_set_errhandler: ["handle" /* comm */, "handle" /* errhandler */],
   MPI_Comm_c2f: ["handle" /* comm */],
   MPI_Comm_toint: ["handle" /* comm */],
+  MPI_Comm_group: ["handle" /* comm */, "buffer" /* MPI_Group* group */],
+  MPI_Group_translate_ranks: ["handle" /* group1 */, "int" /* n */, "buffer" /* int ranks1[] */, "handle" /* group2 */, "buffer" /* int ranks2[] */],
+  MPI_Group_free: ["buffer" /* MPI_Group* group */],
 
   MPI_Barrier: ["handle" /* comm */],
   MPI_Bcast: ["buffer" /* void* buffer */, "int" /* count */, "handle" /* datatype */, "int" /* root */, "handle" /* comm */],
@@ -64,6 +69,7 @@ export const MPI_FUNCTIONS = {
 
   MPI_Isend: ["buffer" /* void* buf */, "int" /* count */, "handle" /* datatype */, "int" /* dest */, "int" /* tag */, "handle" /* comm */, "buffer" /* MPI_Request* request */],
   MPI_Irecv: ["buffer" /* void* buf */, "int" /* count */, "handle" /* datatype */, "int" /* source */, "int" /* tag */, "handle" /* comm */, "buffer" /* MPI_Request* request */],
+  MPI_Irecv_at: ["address" /* void* buf */, "int" /* count */, "handle" /* datatype */, "int" /* source */, "int" /* tag */, "handle" /* comm */, "buffer" /* MPI_Request* request */],
   MPI_Ibarrier: ["handle" /* comm */, "buffer" /* MPI_Request* request */],
   MPI_Iallgatherv: ["buffer" /* void* sendbuf */, "int" /* sendcount */, "handle" /* sendtype */, "buffer" /* void* recvbuf */, "buffer" /* int recvcounts[] */, "buffer" /* int displs[] */, "handle" /* recvtype */, "handle" /* comm */, "buffer" /* MPI_Request* request */],
   MPI_Test: ["buffer" /* MPI_Request* request */, "buffer" /* int* flag */, "buffer" /* MPI_Status* status */],
@@ -139,7 +145,7 @@ export const WAITING_FUNCTIONS: Readonly<Record<string, string>> = Object.fromEn
 );
 
 function cName(name: MpiFunctionName): string {
-  return name.replace(/_in_place$/, "");
+  return name.replace(/_(in_place|at)$/, "");
 }
 
 function declaration(name: MpiFunctionName, handle: Abi["handle"]): Deno.ForeignFunction {

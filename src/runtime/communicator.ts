@@ -3,6 +3,7 @@
  *
  * @module
  */
+import { copyFromAddress } from "../../ffi/memory.ts";
 import { checkMpi, type Handle, type Mpi, mpiError } from "../../ffi/mpi/mod.ts";
 import { StateError } from "../errors.ts";
 import { describe, isObject } from "../options.ts";
@@ -53,10 +54,11 @@ import {
   overlap,
   widen,
 } from "./elements.ts";
-import { forgetCollectiveFree, freeQueued, queueCollectiveFree } from "./lifetime.ts";
+import { forgetCollectiveFree, queueCollectiveFree } from "./lifetime.ts";
 import { abortJob, startMpi } from "./mpi.ts";
 import { decodeObject, encodeObject } from "./objects.ts";
 import { readStatus, Request, type Status } from "./request.ts";
+import { giveRoomBack, takeRoom } from "./room.ts";
 
 export type { ReduceOperation } from "../../ffi/mpi/mod.ts";
 export type { Counts } from "./counts.ts";
@@ -82,8 +84,9 @@ export type {
 } from "./communicator_options.ts";
 
 /**
- * A group of ranks that communicate. Its methods check what can be checked locally, make one MPI call (those that end in
- * Object two), and throw `MpiError` if MPI refuses. Unless a method says otherwise it is collective: every rank of the
+ * A group of ranks that communicate. Its methods check what can be checked locally, make the one MPI call that they name
+ * (those that end in Object up to two, their own and one for lengths), and throw `MpiError` if MPI refuses, so that other
+ * ranks may run programs in other languages. Unless a method says otherwise it is collective: every rank of the
  * communicator calls it, with the same kind of element, operation and root.
  *
  * Counts and displacements are in entries of the typed array, also for complex numbers. Reductions of float16 and
@@ -106,10 +109,9 @@ export class Communicator {
   #handle: Handle;
   #key: string | null;
   #isFreed = false;
+  #isQueued = false;
   #made = 0;
   #status: Int32Array;
-  /** In the order in which they began. */
-  #expected: Expected[] = [];
   static #world: Communicator | undefined;
   static #self: Communicator | undefined;
 
@@ -888,7 +890,8 @@ export class Communicator {
   }
 
   // ---- Values ------------------------------------------------------------------------------------------------------
-  // JSON values up to 256 MiB, and what else the structured clone algorithm knows: undefined, NaN, bigint, Map, ….
+  // JSON values up to 256 MiB, and what else the structured clone algorithm knows: undefined, NaN, bigint, Map, …. A
+  // message is the bytes of one value (objects.ts) and nothing else; collectives exchange the numbers of bytes first.
 
   /** Give every rank the root's value; what other ranks pass is ignored. */
   broadcastObject<T>(value: T, options: ObjectOptions = NO_OPTIONS): T {
@@ -972,22 +975,26 @@ export class Communicator {
     return before.length === 0 ? null : fold(before, combine);
   }
 
-  /** Send a value to one rank, which receives it by `receiveObject`. Not collective. */
+  /**
+   * Send a value to one rank, which receives it by `receiveObject`; may wait for that. It travels as one message, the bytes
+   * of its structured clone. Not collective. Source: MPI_Send.
+   */
   sendObject(value: unknown, destination: number | null, options: SendOptions = NO_OPTIONS): void {
     if (arguments.length > 3) refuseExtra("sendObject", "value, destination", OptionKeys.send);
     this.send(encodeObject("sendObject", value), destination, options);
   }
 
-  /** Wait for a value; from `null` comes `null` at once. Not collective. */
+  /**
+   * Wait for a value; from `null` comes `null` at once. What a receive that began earlier takes is not for this one. Not
+   * collective. Source: MPI_Probe, MPI_Recv.
+   */
   receiveObject<T>(source: Source = "any", options: ReceiveOptions = NO_OPTIONS): T {
     if (arguments.length > 2) refuseExtra("receiveObject", "source", OptionKeys.receive);
-    for (;;) {
-      const status = this.probe(source, options);
-      if (status.source === null) return null as T;
-      const earlier = this.#expected.find((expected) => isFor(expected, status));
-      if (earlier === undefined) return this.#receiveProbed<T>(status);
-      this.#complete(earlier, status);
-    }
+    const status = this.probe(source, options);
+    if (status.source === null) return null as T;
+    const bytes = new Uint8Array(status.count);
+    this.receive(bytes, status.source, { tag: status.tag });
+    return decodeObject<T>(bytes);
   }
 
   /** Send a value to one rank and receive one, without the danger that both wait. Not collective. */
@@ -1001,53 +1008,42 @@ export class Communicator {
     return received;
   }
 
-  /** Begin to send a value. Not collective. */
+  /** Begin to send a value. Not collective. Source: MPI_Isend. */
   isendObject(value: unknown, destination: number | null, options: SendOptions = NO_OPTIONS): Request<void> {
     if (arguments.length > 3) refuseExtra("isendObject", "value, destination", OptionKeys.send);
     return this.isend(encodeObject("isendObject", value), destination, options);
   }
 
   /**
-   * Wait for a value without blocking the event loop; from `null` comes `null`. Of several that wait for the same, the
-   * one that began first gets the value that was sent first. Not collective.
+   * Begin to receive a value of any size; from `null`, and if it is cancelled, comes `null`. Values arrive in the order in
+   * which they were sent, for the receives in the order in which those began. Not collective. Source: MPI_Irecv.
    */
-  async ireceiveObject<T>(source: Source = "any", options: ReceiveOptions = NO_OPTIONS): Promise<T> {
+  ireceiveObject<T>(source: Source = "any", options: ReceiveOptions = NO_OPTIONS): Request<T> {
     if (arguments.length > 2) refuseExtra("ireceiveObject", "source", OptionKeys.receive);
-    const own: Expected = { source, tag: options?.tag, outcome: null };
-    this.#expected.push(own);
-    try {
-      while (!this.#advance(own, options)) await new Promise((resolve) => setTimeout(resolve, 1));
-    } finally {
-      this.#expected = this.#expected.filter((expected) => expected !== own);
-    }
-    const outcome = own.outcome!;
-    if ("error" in outcome) throw outcome.error;
-    return outcome.value as T;
-  }
-
-  /** Take the messages that have come for a value that is expected, until it is there or there is none. */
-  #advance(own: Expected, options: ReceiveOptions): boolean {
-    while (own.outcome === null) {
-      const status = this.probeNow(own.source, options);
-      if (status === null) return false;
-      if (status.source === null) own.outcome = { value: null };
-      else this.#complete(this.#expected.find((expected) => isFor(expected, status))!, status);
-    }
-    return true;
-  }
-
-  #complete(expected: Expected, status: Status): void {
-    try {
-      expected.outcome = { value: this.#receiveProbed(status) };
-    } catch (error) {
-      expected.outcome = { error };
-    }
-  }
-
-  #receiveProbed<T>({ source, tag, count }: Status): T {
-    const bytes = new Uint8Array(count);
-    this.receive(bytes, source, { tag });
-    return decodeObject<T>(bytes);
+    checkOptions("ireceiveObject", options, OptionKeys.receive);
+    const from = this.#use("ireceiveObject").#source("ireceiveObject", source);
+    const tag = this.#tag("ireceiveObject", options.tag);
+    const mpi = this.#mpi;
+    const type = mpi.constants.types.uint8;
+    // The length is not known before the message is there, and a receive that is posted has to have room for it.
+    const address = takeRoom();
+    let written = LARGEST_INT;
+    return new Request(
+      mpi,
+      "MPI_Irecv",
+      [],
+      (request) => mpi.symbols.MPI_Irecv_at(address, LARGEST_INT, type, from, tag, this.#handle, request),
+      (status, isCancelled) => {
+        if (isCancelled) return null as T;
+        const { source, count } = readStatus(mpi, status, 1);
+        written = count;
+        if (source === null) return null as T;
+        const bytes = new Uint8Array(count);
+        copyFromAddress(bytes, address);
+        return decodeObject<T>(bytes);
+      },
+      () => giveRoomBack(address, written),
+    );
   }
 
   /** The bytes of this rank's value, and everybody's number of bytes. */
@@ -1085,7 +1081,7 @@ export class Communicator {
   }
 
   // ---- Making and freeing communicators -------------------------------------------------------------------------------
-  // Making one frees first what was queued, since an MPI has room for some 2,000 of them.
+  // Each makes one call of MPI that waits for others, so that those may be programs in other languages.
 
   /**
    * Divide the ranks: those with the same color, an integer from 0, form a new communicator, ordered by `key` and then by
@@ -1118,7 +1114,7 @@ export class Communicator {
       ":shared",
       (out) => symbols.MPI_Comm_split_type(this.#handle, sharedMemory, key | 0, nullInfo, out),
     )!;
-    made.#key += String(made.allReduce(new Int32Array([this.rank]), { op: "min" })[0]);
+    made.#key += ` of ${made.#firstInWorld()}`;
     return made;
   }
 
@@ -1126,6 +1122,21 @@ export class Communicator {
   duplicate(): Communicator {
     const { symbols } = this.#mpi;
     return this.#make("duplicate", "MPI_Comm_dup", "", (out) => symbols.MPI_Comm_dup(this.#handle, out))!;
+  }
+
+  /** The first rank by its number in world. Not collective. Source: MPI_Group_translate_ranks. */
+  #firstInWorld(): number {
+    const { symbols, constants, handle } = this.#mpi;
+    const [own, world] = [this.#handle, constants.world].map((communicator) => {
+      const group = handle === "i32" ? new Int32Array(1) : new BigUint64Array(1);
+      checkMpi(symbols.MPI_Comm_group(communicator, group), "MPI_Comm_group");
+      return group;
+    });
+    const first = new Int32Array(1);
+    const code = symbols.MPI_Group_translate_ranks(own[0], 1, new Int32Array(1), world[0], first);
+    checkMpi(code, "MPI_Group_translate_ranks");
+    for (const group of [own, world]) checkMpi(symbols.MPI_Group_free(group), "MPI_Group_free");
+    return first[0];
   }
 
   #checkKey(method: string, key: number): void {
@@ -1140,9 +1151,8 @@ export class Communicator {
     suffix: string,
     call: (out: Int32Array | BigUint64Array) => number,
   ): Communicator | null {
-    freeQueued(this.#use(method));
-    // It may have been queued itself.
     const { name } = this.#use(method);
+    if (this.#isQueued) throw new StateError(`${method}: this communicator was freed by its using block.`);
     const mpi = this.#mpi;
     const out = mpi.handle === "i32" ? new Int32Array(1) : new BigUint64Array(1);
     checkMpi(call(out), functionName);
@@ -1170,30 +1180,22 @@ export class Communicator {
   }
 
   /**
-   * Queue the communicator to be freed at the next point that all ranks reach: when one of its ancestors makes a
-   * communicator, or at `runtime.collect()`. Never communicates, so that `using` is safe while an error unwinds on one
+   * Queue the communicator to be freed at the next point that all ranks reach: the next collective operation on arrays,
+   * `runtime.collect()`, or the end of MPI. Never communicates, so that `using` is safe while an error unwinds on one
    * rank only. Does nothing to `world` and `self`.
+   *
+   * An MPI has room for some 2,000 communicators: a loop that makes more without any of these calls `free()`.
    */
   [Symbol.dispose](): void {
-    if (this.#key !== null && !this.#isFreed) queueCollectiveFree(this.#key, this.size, () => this.free());
+    if (this.#key === null || this.#isFreed || this.#isQueued) return;
+    this.#isQueued = true;
+    queueCollectiveFree(this.#key, this.size, () => this.free());
   }
 
   /** End the whole job, all ranks of it, with this exit code. Not collective, does not return. Source: MPI_Abort. */
   abort(code = 1): never {
     return abortJob(code);
   }
-}
-
-/** A value that `ireceiveObject` waits for. */
-interface Expected {
-  readonly source: Source;
-  readonly tag: number | undefined;
-  outcome: { value: unknown } | { error: unknown } | null;
-}
-
-/** Whether a message is for an expected value, which is still to come. */
-function isFor({ source, tag, outcome }: Expected, status: Status): boolean {
-  return outcome === null && (source === "any" || source === status.source) && (tag ?? status.tag) === status.tag;
 }
 
 /** Parts of an array, one a rank. */

@@ -72,29 +72,39 @@ export class Request<T> implements PromiseLike<T> {
   #handle: Int32Array | BigUint64Array;
   #functionName: string;
   #status: Int32Array;
-  #finish: (status: Int32Array) => T;
+  #finish: (status: Int32Array, isCancelled: boolean) => T;
+  #release: () => void;
   #buffers: readonly unknown[];
   #outcome: { value: T } | { error: unknown } | null = null;
   #promise: Promise<T> | undefined;
   #isToBeCancelled = false;
   #isCancelled = false;
 
-  /** Made by the methods of `Communicator`; `start` begins the operation and returns MPI's code. */
+  /**
+   * Made by the methods of `Communicator`; `start` begins the operation and returns MPI's code, `finish` makes the value,
+   * `release` is called at the end, whatever it is.
+   */
   constructor(
     mpi: Mpi,
     functionName: string,
     buffers: readonly unknown[],
     start: (handle: Int32Array | BigUint64Array) => number,
-    finish: (status: Int32Array) => T,
+    finish: (status: Int32Array, isCancelled: boolean) => T,
+    release: () => void = () => {},
   ) {
     this.#mpi = mpi;
     this.#functionName = functionName;
     this.#buffers = buffers;
     this.#finish = finish;
+    this.#release = release;
     this.#status = new Int32Array(mpi.status.words);
     this.#handle = mpi.handle === "i32" ? new Int32Array(1) : new BigUint64Array(1);
-    checkMpi(start(this.#handle), functionName);
-    pending.add(this);
+    const code = start(this.#handle);
+    if (code === 0) pending.add(this);
+    else {
+      release();
+      throw mpiError(functionName, code);
+    }
   }
 
   /** Whether MPI may still read or write a buffer in the background. */
@@ -137,11 +147,12 @@ export class Request<T> implements PromiseLike<T> {
   }
 
   /**
-   * Ask MPI to give it up, which it does for a receive that no message has reached yet; await the request afterwards.
-   * Source: MPI_Cancel.
+   * Ask MPI to give it up, which it does for a receive that no message has reached yet; await the request afterwards. A
+   * second call does nothing. Source: MPI_Cancel.
    */
   cancel(): void {
-    if (this.#outcome) return;
+    // Open MPI 4.1 crashes at the second one.
+    if (this.#outcome || this.#isToBeCancelled) return;
     this.#isToBeCancelled = true;
     checkMpi(this.#mpi.symbols.MPI_Cancel(this.#handle), "MPI_Cancel");
   }
@@ -166,9 +177,11 @@ export class Request<T> implements PromiseLike<T> {
     try {
       if (code !== 0) throw mpiError(this.#functionName, code);
       if (this.#isToBeCancelled) this.#isCancelled = this.#testCancelled();
-      this.#outcome = { value: this.#finish(this.#status) };
+      this.#outcome = { value: this.#finish(this.#status, this.#isCancelled) };
     } catch (error) {
       this.#outcome = { error };
+    } finally {
+      this.#release();
     }
   }
 
