@@ -15,7 +15,6 @@ import { checkBoolean, isObject, readOptions } from "../options.ts";
 import { lastRuntime } from "../runtime/current.ts";
 import type { Runtime } from "../runtime/runtime.ts";
 import type { DeviceMemory } from "../memory/device.ts";
-import { viewOfAddress } from "../../ffi/memory.ts";
 import { type DType, dtypeInfo, type TypedArray } from "./dtype.ts";
 import { checkOrder, checkShape, type Order, sizeOfShape, stridesOf } from "./layout.ts";
 import { LocalArray } from "./local_array.ts";
@@ -111,16 +110,17 @@ export class SymmetricArray extends LocalArray implements Disposable {
     return this.#symmetric.peerAddress(rank);
   }
 
-  /** Another rank's array, to read and write in place: without a copy, and valid as long as this one. */
+  /**
+   * Another rank's array, to read and write in place: without a copy, and valid as long as this one.
+   *
+   * @throws as {@linkcode peerAddress} does; so does every use of the result once this array was freed.
+   */
   peer(rank: number): LocalArray {
-    const address = this.peerAddress(rank);
+    void this.peerAddress(rank);
     const shape = this.#shapes[rank];
     const { dtype } = this;
     const strides = stridesOf(shape, this.isDense("C") ? "C" : "F");
-    const { byteLength } = this.#symmetric;
-    const data = this.isOnDevice
-      ? { address, byteLength, stream: this.#symmetric.stream }
-      : typed(dtype, viewOfAddress(address, byteLength));
+    const data = this.isOnDevice ? this.#symmetric.peerMemory(rank) : typed(dtype, this.#symmetric.peerHost(rank));
     return new LocalArray({ data, dtype, shape, strides, memory: "symmetric" });
   }
 

@@ -6,7 +6,7 @@
  *
  * @module
  */
-import { mayViewAddresses } from "../../ffi/memory.ts";
+import { mayViewAddresses, viewOfAddress } from "../../ffi/memory.ts";
 import { ConfigurationError, ShapeError, StateError } from "../errors.ts";
 import { agree, type Agreeing, agreeStrictly, exchange, type Facts } from "../runtime/agreement.ts";
 import { describe } from "../options.ts";
@@ -15,6 +15,7 @@ import { beforeMpiEnds } from "../runtime/mpi.ts";
 import type { Communicator } from "../runtime/communicator.ts";
 import { checkRuntime, type Runtime } from "../runtime/runtime.ts";
 import type { Stream } from "../runtime/stream.ts";
+import type { DeviceMemory } from "./device.ts";
 import { type AllocationKey, noteAllocation, noteFree, Origin } from "./lifetime.ts";
 import { openMpiWindows } from "./mpi_window.ts";
 import { openNcclWindows } from "./nccl_window.ts";
@@ -87,6 +88,7 @@ export class SymmetricBuffer {
   readonly #origin = new Origin();
   readonly #key: AllocationKey;
   readonly #beforeEnd: (() => void)[] = [];
+  readonly #peers = new Map<number, ArrayBuffer>();
   #state: "live" | "disposed" | "freed" = "live";
 
   /** Made by `allocateSymmetric`. */
@@ -148,6 +150,29 @@ export class SymmetricBuffer {
     );
   }
 
+  /** Another rank's buffer as host memory, which is empty once it was freed. */
+  peerHost(rank: number): ArrayBuffer {
+    const address = this.peerAddress(rank);
+    if (rank === this.runtime.rank) return this.host!;
+    const host = this.#peers.get(rank) ?? viewOfAddress(address, this.byteLength);
+    this.#peers.set(rank, host);
+    return host;
+  }
+
+  /** Another rank's buffer in the memory of its GPU, whose address is refused once it was freed. */
+  peerMemory(rank: number): DeviceMemory {
+    const [address, { byteLength, stream }] = [this.peerAddress(rank), this];
+    const use = () => this.#use();
+    return {
+      get address() {
+        use();
+        return address;
+      },
+      byteLength,
+      stream,
+    };
+  }
+
   /**
    * Have what was written so far be seen by all ranks. Collective.
    *
@@ -176,6 +201,8 @@ export class SymmetricBuffer {
     noteFree(this.#key);
     pools.get(this.runtime.communicator)?.get(this.backend)?.live.delete(this.id);
     for (const action of this.#beforeEnd) action();
+    // Detached, so that what somebody kept is empty, and not somebody else's memory.
+    for (const host of this.#peers.values()) host.transfer();
     this.#block.free();
   }
 

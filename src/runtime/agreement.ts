@@ -11,6 +11,9 @@
  * Memory is a precondition, too: what an operation needs is allocated by the check, so that no rank begins to communicate
  * while another one has none.
  *
+ * It is also the point that all ranks reach, at which they free what `using` has disposed of: the same reduction tells
+ * whether any rank has something.
+ *
  * @module
  */
 import {
@@ -25,6 +28,7 @@ import {
 import { describe } from "../options.ts";
 import { Communicator } from "./communicator.ts";
 import { lastRuntime } from "./current.ts";
+import { freeQueued, hasNewlyQueued } from "./lifetime.ts";
 import { isMpiFinalized } from "./mpi.ts";
 import { decodeObject, encodeObject } from "./objects.ts";
 
@@ -311,25 +315,47 @@ function agreeHolding(
   }
   if (communicator.size === 1) {
     if (hasFailed) throw withRanks(error, [0]);
+    if (hasNewlyQueued(communicator)) freeHere(communicator, operation);
     return communicator;
   }
-  if (areAlike(communicator, operation + Object.entries(facts).flat().join(), hasFailed)) return communicator;
+  const text = operation + Object.entries(facts).flat().join();
+  const { areAlike, hasQueued } = compare(communicator, text, hasFailed);
+  if (areAlike) {
+    if (hasQueued) freeHere(communicator, operation);
+    return communicator;
+  }
   const report: Report = hasFailed ? { operation, failure: describeFailure(error) } : { operation, facts };
   const verdict = judge(communicator.allGatherObject(report), hasFailed ? error : undefined);
   if (verdict) throw verdict;
   return communicator;
 }
 
-const digest = new Float64Array(3);
+/** Free what was queued. Collective; what that throws on one rank, every rank throws. */
+function freeHere(communicator: Communicator, operation: string): void {
+  const { errors } = freeQueued(communicator);
+  agreeAs({ communicator, checks: "collective" }, operation, () => {
+    if (errors.length > 0) throw errors[0];
+  }, "collective");
+}
 
-/** Whether no rank failed and all have the same text: the minimum of h and of -h is then h and -h. */
-function areAlike(communicator: Communicator, text: string, hasFailed: boolean): boolean {
+const digest = new Float64Array(4);
+
+/**
+ * Whether no rank failed and all have the same text: the minimum of h and of -h is then h and -h; and whether any has
+ * queued something to be freed.
+ */
+function compare(
+  communicator: Communicator,
+  text: string,
+  hasFailed: boolean,
+): { areAlike: boolean; hasQueued: boolean } {
   const own = hash(text);
   digest[0] = own;
   digest[1] = -own;
   digest[2] = hasFailed ? -1 : 0;
+  digest[3] = hasNewlyQueued(communicator) ? -1 : 0;
   communicator.allReduce(digest, { op: "min", into: digest });
-  return digest[0] === -digest[1] && digest[2] === 0;
+  return { areAlike: digest[0] === -digest[1] && digest[2] === 0, hasQueued: digest[3] < 0 };
 }
 
 /**

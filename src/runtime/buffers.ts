@@ -3,7 +3,7 @@
  *
  * @module
  */
-import { arrayClass, elementOf, type NumericArray } from "./elements.ts";
+import { arrayClass, elementOf, lengthOf, type NumericArray } from "./elements.ts";
 
 /** The largest C `int`: what a count or tag can be. */
 export const LARGEST_INT = 2 ** 31 - 1;
@@ -13,10 +13,21 @@ export const EMPTY_SEND = new Uint8Array(8);
 /** The stand-in for a receiving array. */
 export const EMPTY_RECEIVE = new Uint8Array(8);
 
-/** An array as MPI takes it for sending. */
-export const sendBuffer = (array: NumericArray): NumericArray => array.length === 0 ? EMPTY_SEND : array;
-/** An array as MPI takes it for receiving. */
-export const receiveBuffer = (array: NumericArray): NumericArray => array.length === 0 ? EMPTY_RECEIVE : array;
+/** An array as MPI takes it for sending `length` entries. */
+export const sendBuffer = (array: NumericArray, length: number): NumericArray =>
+  length === 0 ? EMPTY_SEND : withRoom(array, length);
+/** An array as MPI takes it for receiving up to `length` entries. */
+export const receiveBuffer = (array: NumericArray, length: number): NumericArray =>
+  length === 0 ? EMPTY_RECEIVE : withRoom(array, length);
+
+/** The last look before a native call: a getter or constructor of the user's may have changed what was checked before. */
+function withRoom(array: NumericArray, length: number): NumericArray {
+  if (lengthOf(array) >= length) return array;
+  throw new RangeError(
+    `An array that had ${length} entries has ${lengthOf(array)} now: it was shrunk while the call was prepared, by a ` +
+      `getter or a constructor. Pass arrays that stay as they are.`,
+  );
+}
 
 /** Whether C's `int` holds a value. */
 export function isInt(value: number): boolean {
@@ -25,7 +36,7 @@ export function isInt(value: number): boolean {
 
 /** Whether `send` is the part of `into` that begins at entry `start`. */
 export function isPartOf(into: NumericArray, send: NumericArray, start: number): boolean {
-  return into.buffer === send.buffer && send.length > 0 &&
+  return into.buffer === send.buffer && lengthOf(send) > 0 &&
     send.byteOffset === into.byteOffset + start * send.BYTES_PER_ELEMENT;
 }
 

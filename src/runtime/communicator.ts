@@ -45,9 +45,11 @@ import {
 } from "./communicator_options.ts";
 import { type Counts, entryCounts, entryDisplacements, extent, sumOf } from "./counts.ts";
 import {
+  arrayClass,
   checkOperation,
   type Element,
   elementOf,
+  lengthOf,
   narrow,
   newLike,
   type NumericArray,
@@ -200,17 +202,19 @@ export class Communicator {
     if (this.#isFreed) this.#use(method);
     checkOptions(method, options, allowed);
     const element = elementOf(method, what, array, options?.dtype);
-    if (array.length === 0) refuseDetached(method, what, array);
-    else if (array.length > LARGEST_INT) refuseLong(method, what, array.length);
+    const length = lengthOf(array);
+    if (length === 0) refuseDetached(method, what, array);
+    else if (length > LARGEST_INT) refuseLong(method, what, length);
     return element;
   }
 
   /** Check the array that receives: class, length, no overlap with what is sent. */
   #checkInto(method: string, into: NumericArray, like: NumericArray, length: number): void {
-    if (into.constructor !== like.constructor) sameClass(method, "into", into, like);
-    if (into.length < length || into.length === 0 && length === 0) {
+    if (arrayClass(into) !== arrayClass(like)) sameClass(method, "into", into, like);
+    const room = lengthOf(into);
+    if (room < length || room === 0 && length === 0) {
       refuseDetached(method, "into", into);
-      refuseShort(method, into.length, length);
+      refuseShort(method, room, length);
     }
     if (shareMemory(into, like) && overlap(into, like)) {
       throw new RangeError(`${method}: into overlaps the array that is sent; give separate memory.`);
@@ -276,9 +280,16 @@ export class Communicator {
   broadcast<T extends NumericArray>(data: T, options: ScatterOptions = NO_OPTIONS): T {
     if (arguments.length > 2) refuseExtra("broadcast", "data", OptionKeys.scatter);
     const element = this.#element("broadcast", "data", data, options, OptionKeys.scatter);
+    const length = lengthOf(data);
     const root = this.#root("broadcast", options.root);
     const { symbols, constants } = this.#mpi;
-    const code = symbols.MPI_Bcast(receiveBuffer(data), data.length, constants.types[element.type], root, this.#handle);
+    const code = symbols.MPI_Bcast(
+      receiveBuffer(data, length),
+      length,
+      constants.types[element.type],
+      root,
+      this.#handle,
+    );
     if (code !== 0) this.#fail("MPI_Bcast", code);
     return data;
   }
@@ -292,13 +303,14 @@ export class Communicator {
   allReduce<T extends NumericArray>(send: T, options: ReduceOptions<T> = NO_OPTIONS): T {
     if (arguments.length > 2) refuseExtra("allReduce", "send", OptionKeys.reduce);
     const element = this.#element("allReduce", "send", send, options, OptionKeys.reduce);
+    const length = lengthOf(send);
     const { op = "sum" } = options;
-    const into = options.into ?? newLike(send, send.length);
-    if (into !== send) this.#checkInto("allReduce", into, send, send.length);
+    const into = options.into ?? newLike(send, length);
+    if (into !== send) this.#checkInto("allReduce", into, send, length);
     const { symbols, constants } = this.#mpi;
     const operation = constants.operations[op];
     if (operation === undefined || element.reduces !== "natively" || op !== "sum") {
-      checkOperation("allReduce", element, op, send.length);
+      checkOperation("allReduce", element, op, length);
       if (element.reduces === "in float32") {
         const wide = widen(send, element);
         narrow(this.allReduce(wide, { op, into: wide }), into, element);
@@ -309,13 +321,20 @@ export class Communicator {
     const code = into === send
       ? symbols.MPI_Allreduce_in_place(
         constants.inPlace,
-        receiveBuffer(into),
-        send.length,
+        receiveBuffer(into, length),
+        length,
         type,
         operation,
         this.#handle,
       )
-      : symbols.MPI_Allreduce(sendBuffer(send), receiveBuffer(into), send.length, type, operation, this.#handle);
+      : symbols.MPI_Allreduce(
+        sendBuffer(send, length),
+        receiveBuffer(into, length),
+        length,
+        type,
+        operation,
+        this.#handle,
+      );
     if (code !== 0) this.#fail("MPI_Allreduce", code);
     return into;
   }
@@ -329,12 +348,13 @@ export class Communicator {
   reduce<T extends NumericArray>(send: T, options: ReduceRootOptions<T> = NO_OPTIONS): T | null {
     if (arguments.length > 2) refuseExtra("reduce", "send", OptionKeys.reduceRoot);
     const element = this.#element("reduce", "send", send, options, OptionKeys.reduceRoot);
+    const length = lengthOf(send);
     const { op = "sum" } = options;
     const root = this.#root("reduce", options.root);
-    checkOperation("reduce", element, op, send.length);
+    checkOperation("reduce", element, op, length);
     const isRoot = this.rank === root;
-    const into = isRoot ? options.into ?? newLike(send, send.length) : null;
-    if (into !== null && into !== send) this.#checkInto("reduce", into, send, send.length);
+    const into = isRoot ? options.into ?? newLike(send, length) : null;
+    if (into !== null && into !== send) this.#checkInto("reduce", into, send, length);
     if (element.reduces === "in float32") {
       const wide = widen(send, element);
       const result = this.reduce(wide, { op, root, into: wide });
@@ -346,17 +366,17 @@ export class Communicator {
     const code = into === send
       ? symbols.MPI_Reduce_in_place(
         constants.inPlace,
-        receiveBuffer(into),
-        send.length,
+        receiveBuffer(into, length),
+        length,
         type,
         operation,
         root,
         this.#handle,
       )
       : symbols.MPI_Reduce(
-        sendBuffer(send),
-        receiveBuffer(into ?? EMPTY_RECEIVE),
-        send.length,
+        sendBuffer(send, length),
+        into === null ? EMPTY_RECEIVE : receiveBuffer(into, length),
+        length,
         type,
         operation,
         root,
@@ -391,10 +411,11 @@ export class Communicator {
     options: ReduceOptions<T>,
   ): T {
     const element = this.#element(method, "send", send, options, OptionKeys.reduce);
+    const length = lengthOf(send);
     const { op = "sum" } = options;
-    checkOperation(method, element, op, send.length);
-    const into = options.into ?? newLike(send, send.length);
-    if (into !== send) this.#checkInto(method, into, send, send.length);
+    checkOperation(method, element, op, length);
+    const into = options.into ?? newLike(send, length);
+    if (into !== send) this.#checkInto(method, into, send, length);
     if (element.reduces === "in float32") {
       const wide = widen(send, element);
       this.#scan(method, functionName, wide, { op, into: wide });
@@ -406,13 +427,20 @@ export class Communicator {
     const code = into === send
       ? symbols[`${functionName}_in_place`](
         constants.inPlace,
-        receiveBuffer(into),
-        send.length,
+        receiveBuffer(into, length),
+        length,
         type,
         operation,
         this.#handle,
       )
-      : symbols[functionName](sendBuffer(send), receiveBuffer(into), send.length, type, operation, this.#handle);
+      : symbols[functionName](
+        sendBuffer(send, length),
+        receiveBuffer(into, length),
+        length,
+        type,
+        operation,
+        this.#handle,
+      );
     if (code !== 0) this.#fail(functionName, code);
     return into;
   }
@@ -425,14 +453,16 @@ export class Communicator {
     if (arguments.length > 2) refuseExtra("reduceScatter", "send", OptionKeys.reduceScatter);
     const method = "reduceScatter";
     const element = this.#element(method, "send", send, options, OptionKeys.reduceScatter);
+    const length = lengthOf(send);
     const { op = "sum" } = options;
-    checkOperation(method, element, op, send.length);
-    const counts = options.counts === undefined
-      ? new Int32Array(this.size).fill(this.#part(method, "send", send.length))
-      : this.#counts(method, "counts", options.counts);
+    checkOperation(method, element, op, length);
+    const given = options.counts;
+    const counts = given === undefined
+      ? new Int32Array(this.size).fill(this.#part(method, "send", length))
+      : this.#counts(method, "counts", given);
     const total = sumOf(counts);
-    if (total !== send.length) {
-      throw new RangeError(`${method}: the counts add up to ${total}, but send has ${send.length} entries.`);
+    if (total !== length) {
+      throw new RangeError(`${method}: the counts add up to ${total}, but send has ${length} entries.`);
     }
     const into = options.into ?? newLike(send, counts[this.rank]);
     this.#checkInto(method, into, send, counts[this.rank]);
@@ -443,8 +473,8 @@ export class Communicator {
     const { symbols, constants } = this.#mpi;
     const [type, operation] = [constants.types[element.type], constants.operations[op]];
     const code = symbols.MPI_Reduce_scatter(
-      sendBuffer(send),
-      receiveBuffer(into),
+      sendBuffer(send, length),
+      receiveBuffer(into, counts[this.rank]),
       counts,
       type,
       operation,
@@ -460,14 +490,15 @@ export class Communicator {
   gather<T extends NumericArray>(send: T, options: RootOptions<T> = NO_OPTIONS): T | null {
     if (arguments.length > 2) refuseExtra("gather", "send", OptionKeys.root);
     const element = this.#element("gather", "send", send, options, OptionKeys.root);
+    const length = lengthOf(send);
     const root = this.#root("gather", options.root);
-    const total = this.#total("gather", send.length);
+    const total = this.#total("gather", length);
     const into = this.rank === root ? options.into ?? newLike(send, total) : null;
     if (into) this.#checkInto("gather", into, send, total);
     const { symbols, constants } = this.#mpi;
     const type = constants.types[element.type];
-    const target = receiveBuffer(into ?? EMPTY_RECEIVE);
-    const code = symbols.MPI_Gather(sendBuffer(send), send.length, type, target, send.length, type, root, this.#handle);
+    const target = into === null ? EMPTY_RECEIVE : receiveBuffer(into, total);
+    const code = symbols.MPI_Gather(sendBuffer(send, length), length, type, target, length, type, root, this.#handle);
     if (code !== 0) this.#fail("MPI_Gather", code);
     return into;
   }
@@ -478,20 +509,21 @@ export class Communicator {
   gatherV<T extends NumericArray>(send: T, options: GatherVRootOptions<T> = NO_OPTIONS): T | null {
     if (arguments.length > 2) refuseExtra("gatherV", "send", OptionKeys.gatherVRoot);
     const element = this.#element("gatherV", "send", send, options, OptionKeys.gatherVRoot);
+    const length = lengthOf(send);
     const root = this.#root("gatherV", options.root);
     const isRoot = this.rank === root;
     const parts = isRoot ? this.#parts("gatherV", options.counts, options.displacements) : null;
-    if (parts) this.#checkOwnPart("gatherV", parts.counts, send.length);
+    if (parts) this.#checkOwnPart("gatherV", parts.counts, length);
     const into = parts ? options.into ?? newLike(send, parts.extent) : null;
     if (parts && into) this.#checkInto("gatherV", into, send, parts.extent);
     const { symbols, constants } = this.#mpi;
     const type = constants.types[element.type];
-    const target = receiveBuffer(into ?? EMPTY_RECEIVE);
+    const target = parts && into ? receiveBuffer(into, parts.extent) : EMPTY_RECEIVE;
     const counts = parts?.counts ?? null;
     const displacements = parts?.displacements ?? null;
     const code = symbols.MPI_Gatherv(
-      sendBuffer(send),
-      send.length,
+      sendBuffer(send, length),
+      length,
       type,
       target,
       counts,
@@ -508,16 +540,17 @@ export class Communicator {
   allGather<T extends NumericArray>(send: T, options: IntoOptions<T> = NO_OPTIONS): T {
     if (arguments.length > 2) refuseExtra("allGather", "send", OptionKeys.into);
     const element = this.#element("allGather", "send", send, options, OptionKeys.into);
-    const total = this.#total("allGather", send.length);
+    const length = lengthOf(send);
+    const total = this.#total("allGather", length);
     const into = options.into ?? newLike(send, total);
-    const isInPlace = isPartOf(into, send, this.rank * send.length);
+    const isInPlace = isPartOf(into, send, this.rank * length);
     this.#checkInto("allGather", into, isInPlace ? newLike(send, 0) : send, total);
     const { symbols, constants } = this.#mpi;
     const type = constants.types[element.type];
-    const target = receiveBuffer(into);
+    const target = receiveBuffer(into, total);
     const code = isInPlace
-      ? symbols.MPI_Allgather_in_place(constants.inPlace, send.length, type, target, send.length, type, this.#handle)
-      : symbols.MPI_Allgather(sendBuffer(send), send.length, type, target, send.length, type, this.#handle);
+      ? symbols.MPI_Allgather_in_place(constants.inPlace, length, type, target, length, type, this.#handle)
+      : symbols.MPI_Allgather(sendBuffer(send, length), length, type, target, length, type, this.#handle);
     if (code !== 0) this.#fail("MPI_Allgather", code);
     return into;
   }
@@ -527,15 +560,15 @@ export class Communicator {
    */
   allGatherV<T extends NumericArray>(send: T, options: GatherVOptions<T>): T {
     if (arguments.length > 2) refuseExtra("allGatherV", "send", OptionKeys.gatherV);
-    const { element, into, parts, isInPlace } = this.#prepareAllGatherV("allGatherV", send, options);
+    const { element, length, into, parts, isInPlace } = this.#prepareAllGatherV("allGatherV", send, options);
     const { symbols, constants } = this.#mpi;
     const type = constants.types[element.type];
     const { counts, displacements } = parts;
-    const target = receiveBuffer(into);
+    const target = receiveBuffer(into, parts.extent);
     const code = isInPlace
       ? symbols.MPI_Allgatherv_in_place(
         constants.inPlace,
-        send.length,
+        length,
         type,
         target,
         counts,
@@ -543,7 +576,16 @@ export class Communicator {
         type,
         this.#handle,
       )
-      : symbols.MPI_Allgatherv(sendBuffer(send), send.length, type, target, counts, displacements, type, this.#handle);
+      : symbols.MPI_Allgatherv(
+        sendBuffer(send, length),
+        length,
+        type,
+        target,
+        counts,
+        displacements,
+        type,
+        this.#handle,
+      );
     if (code !== 0) this.#fail("MPI_Allgatherv", code);
     return into;
   }
@@ -552,37 +594,40 @@ export class Communicator {
     method: string,
     send: T,
     options: GatherVOptions<T>,
-  ): { element: Element; into: T; parts: Parts; isInPlace: boolean } {
+  ): { element: Element; length: number; into: T; parts: Parts; isInPlace: boolean } {
     const element = this.#element(method, "send", send, options, OptionKeys.gatherV);
+    const length = lengthOf(send);
     const parts = this.#parts(method, options?.counts, options?.displacements);
-    this.#checkOwnPart(method, parts.counts, send.length);
+    this.#checkOwnPart(method, parts.counts, length);
     const into = options.into ?? newLike(send, parts.extent);
     const isInPlace = isPartOf(into, send, parts.displacements[this.rank]);
     this.#checkInto(method, into, isInPlace ? newLike(send, 0) : send, parts.extent);
-    return { element, into, parts, isInPlace };
+    return { element, length, into, parts, isInPlace };
   }
 
   /** Give each rank one of the root's equal parts, into `into`. Ranks other than the root pass `null`. Source: MPI_Scatter. */
   scatter<T extends NumericArray>(send: T | null, into: T, options: ScatterOptions = NO_OPTIONS): T {
     if (arguments.length > 3) refuseExtra("scatter", "send, into", OptionKeys.scatter);
     const element = this.#element("scatter", "into", into, options, OptionKeys.scatter);
+    const length = lengthOf(into);
     const root = this.#root("scatter", options.root);
     const source = this.#rootArray("scatter", send, into, root);
-    if (source && source.length !== this.#total("scatter", into.length)) {
+    const total = source ? this.#total("scatter", length) : 0;
+    if (source && lengthOf(source) !== total) {
       throw new RangeError(
-        `scatter: send has ${source.length} entries, but ${this.size} ranks with into.length = ${into.length} ` +
-          `take ${this.size * into.length}; for parts of different lengths use scatterV.`,
+        `scatter: send has ${lengthOf(source)} entries, but ${this.size} ranks with into.length = ${length} ` +
+          `take ${total}; for parts of different lengths use scatterV.`,
       );
     }
     const { symbols, constants } = this.#mpi;
     const type = constants.types[element.type];
-    const from = sendBuffer(source ?? EMPTY_SEND);
+    const from = source ? sendBuffer(source, total) : EMPTY_SEND;
     const code = symbols.MPI_Scatter(
       from,
-      into.length,
+      length,
       type,
-      receiveBuffer(into),
-      into.length,
+      receiveBuffer(into, length),
+      length,
       type,
       root,
       this.#handle,
@@ -598,16 +643,17 @@ export class Communicator {
   scatterV<T extends NumericArray>(send: T | null, into: T, options: ScatterVOptions = NO_OPTIONS): T {
     if (arguments.length > 3) refuseExtra("scatterV", "send, into", OptionKeys.scatterV);
     const element = this.#element("scatterV", "into", into, options, OptionKeys.scatterV);
+    const length = lengthOf(into);
     const root = this.#root("scatterV", options.root);
     const source = this.#rootArray("scatterV", send, into, root);
     const parts = source ? this.#parts("scatterV", options.counts, options.displacements) : null;
     if (source && parts) {
-      this.#checkOwnPart("scatterV", parts.counts, into.length, "into");
-      if (source.length < parts.extent) refuseShort("scatterV", source.length, parts.extent, "send");
+      this.#checkOwnPart("scatterV", parts.counts, length, "into");
+      if (lengthOf(source) < parts.extent) refuseShort("scatterV", lengthOf(source), parts.extent, "send");
     }
     const { symbols, constants } = this.#mpi;
     const type = constants.types[element.type];
-    const from = sendBuffer(source ?? EMPTY_SEND);
+    const from = source && parts ? sendBuffer(source, parts.extent) : EMPTY_SEND;
     const counts = parts?.counts ?? null;
     const displacements = parts?.displacements ?? null;
     const code = symbols.MPI_Scatterv(
@@ -615,8 +661,8 @@ export class Communicator {
       counts,
       displacements,
       type,
-      receiveBuffer(into),
-      into.length,
+      receiveBuffer(into, length),
+      length,
       type,
       root,
       this.#handle,
@@ -629,14 +675,31 @@ export class Communicator {
   allToAll<T extends NumericArray>(send: T, options: IntoOptions<T> = NO_OPTIONS): T {
     if (arguments.length > 2) refuseExtra("allToAll", "send", OptionKeys.into);
     const element = this.#element("allToAll", "send", send, options, OptionKeys.into);
-    const part = this.#part("allToAll", "send", send.length);
-    const into = options.into ?? newLike(send, send.length);
-    if (into !== send) this.#checkInto("allToAll", into, send, send.length);
+    const length = lengthOf(send);
+    const part = this.#part("allToAll", "send", length);
+    const into = options.into ?? newLike(send, length);
+    if (into !== send) this.#checkInto("allToAll", into, send, length);
     const { symbols, constants } = this.#mpi;
     const type = constants.types[element.type];
     const code = into === send
-      ? symbols.MPI_Alltoall_in_place(constants.inPlace, part, type, receiveBuffer(into), part, type, this.#handle)
-      : symbols.MPI_Alltoall(sendBuffer(send), part, type, receiveBuffer(into), part, type, this.#handle);
+      ? symbols.MPI_Alltoall_in_place(
+        constants.inPlace,
+        part,
+        type,
+        receiveBuffer(into, length),
+        part,
+        type,
+        this.#handle,
+      )
+      : symbols.MPI_Alltoall(
+        sendBuffer(send, length),
+        part,
+        type,
+        receiveBuffer(into, length),
+        part,
+        type,
+        this.#handle,
+      );
     if (code !== 0) this.#fail("MPI_Alltoall", code);
     return into;
   }
@@ -646,6 +709,7 @@ export class Communicator {
     if (arguments.length > 2) refuseExtra("allToAllV", "send", OptionKeys.allToAllV);
     const method = "allToAllV";
     const element = this.#element(method, "send", send, options, OptionKeys.allToAllV);
+    const length = lengthOf(send);
     const sent = this.#parts(
       method,
       options?.sendCounts,
@@ -660,17 +724,17 @@ export class Communicator {
       "receiveCounts",
       "receiveDisplacements",
     );
-    if (send.length < sent.extent) refuseShort(method, send.length, sent.extent, "send");
+    if (length < sent.extent) refuseShort(method, length, sent.extent, "send");
     const into = options.into ?? newLike(send, received.extent);
     this.#checkInto(method, into, send, received.extent);
     const { symbols, constants } = this.#mpi;
     const type = constants.types[element.type];
     const code = symbols.MPI_Alltoallv(
-      sendBuffer(send),
+      sendBuffer(send, sent.extent),
       sent.counts,
       sent.displacements,
       type,
-      receiveBuffer(into),
+      receiveBuffer(into, received.extent),
       received.counts,
       received.displacements,
       type,
@@ -723,10 +787,18 @@ export class Communicator {
   send(data: NumericArray, destination: number | null, options: SendOptions = NO_OPTIONS): void {
     if (arguments.length > 3) refuseExtra("send", "data, destination", OptionKeys.send);
     const element = this.#element("send", "data", data, options, OptionKeys.send);
+    const length = lengthOf(data);
     const to = this.#destination("send", destination);
     const tag = this.#tag("send", options.tag ?? 0);
     const { symbols, constants } = this.#mpi;
-    const code = symbols.MPI_Send(sendBuffer(data), data.length, constants.types[element.type], to, tag, this.#handle);
+    const code = symbols.MPI_Send(
+      sendBuffer(data, length),
+      length,
+      constants.types[element.type],
+      to,
+      tag,
+      this.#handle,
+    );
     if (code !== 0) this.#fail("MPI_Send", code);
   }
 
@@ -741,11 +813,12 @@ export class Communicator {
   receive(into: NumericArray, source: Source = "any", options: ReceiveOptions = NO_OPTIONS): Status {
     if (arguments.length > 3) refuseExtra("receive", "into, source", OptionKeys.receive);
     const element = this.#element("receive", "into", into, options, OptionKeys.receive);
+    const length = lengthOf(into);
     const from = this.#source("receive", source);
     const tag = this.#tag("receive", options.tag);
     const { symbols, constants } = this.#mpi;
     const type = constants.types[element.type];
-    const code = symbols.MPI_Recv(receiveBuffer(into), into.length, type, from, tag, this.#handle, this.#status);
+    const code = symbols.MPI_Recv(receiveBuffer(into, length), length, type, from, tag, this.#handle, this.#status);
     if (code !== 0) this.#fail("MPI_Recv", code);
     return readStatus(this.#mpi, this.#status, into.BYTES_PER_ELEMENT);
   }
@@ -761,6 +834,7 @@ export class Communicator {
     const method = "sendReceive";
     const sent = this.#element(method, "data", data, options, OptionKeys.sendReceive);
     const received = this.#element(method, "into", into, options, OptionKeys.sendReceive);
+    const [length, room] = [lengthOf(data), lengthOf(into)];
     if (overlap(data, into)) throw new RangeError(`${method}: into overlaps data; give separate memory.`);
     const to = this.#destination(method, destination);
     const from = this.#source(method, options.source === undefined ? destination : options.source);
@@ -768,13 +842,13 @@ export class Communicator {
     const receiveTag = this.#tag(method, options.receiveTag);
     const { symbols, constants: { types } } = this.#mpi;
     const code = symbols.MPI_Sendrecv(
-      sendBuffer(data),
-      data.length,
+      sendBuffer(data, length),
+      length,
       types[sent.type],
       to,
       tag,
-      receiveBuffer(into),
-      into.length,
+      receiveBuffer(into, room),
+      room,
       types[received.type],
       from,
       receiveTag,
@@ -818,6 +892,7 @@ export class Communicator {
   isend(data: NumericArray, destination: number | null, options: SendOptions = NO_OPTIONS): Request<void> {
     if (arguments.length > 3) refuseExtra("isend", "data, destination", OptionKeys.send);
     const element = this.#element("isend", "data", data, options, OptionKeys.send);
+    const length = lengthOf(data);
     const to = this.#destination("isend", destination);
     const tag = this.#tag("isend", options.tag ?? 0);
     const type = this.#mpi.constants.types[element.type];
@@ -826,7 +901,7 @@ export class Communicator {
       this.#mpi,
       "MPI_Isend",
       [data],
-      (request) => symbols.MPI_Isend(sendBuffer(data), data.length, type, to, tag, this.#handle, request),
+      (request) => symbols.MPI_Isend(sendBuffer(data, length), length, type, to, tag, this.#handle, request),
       () => {},
     );
   }
@@ -835,6 +910,7 @@ export class Communicator {
   ireceive(into: NumericArray, source: Source = "any", options: ReceiveOptions = NO_OPTIONS): Request<Status> {
     if (arguments.length > 3) refuseExtra("ireceive", "into, source", OptionKeys.receive);
     const element = this.#element("ireceive", "into", into, options, OptionKeys.receive);
+    const length = lengthOf(into);
     const from = this.#source("ireceive", source);
     const tag = this.#tag("ireceive", options.tag);
     const mpi = this.#mpi;
@@ -844,7 +920,7 @@ export class Communicator {
       mpi,
       "MPI_Irecv",
       [into],
-      (request) => mpi.symbols.MPI_Irecv(receiveBuffer(into), into.length, type, from, tag, this.#handle, request),
+      (request) => mpi.symbols.MPI_Irecv(receiveBuffer(into, length), length, type, from, tag, this.#handle, request),
       (status) => readStatus(mpi, status, bytes),
     );
   }
@@ -852,7 +928,7 @@ export class Communicator {
   /** Begin an `allGatherV`; the request's value is the gathered array. Source: MPI_Iallgatherv. */
   iallGatherV<T extends NumericArray>(send: T, options: GatherVOptions<T>): Request<T> {
     if (arguments.length > 2) refuseExtra("iallGatherV", "send", OptionKeys.gatherV);
-    const { element, into, parts, isInPlace } = this.#prepareAllGatherV("iallGatherV", send, options);
+    const { element, length, into, parts, isInPlace } = this.#prepareAllGatherV("iallGatherV", send, options);
     if (isInPlace) throw new RangeError("iallGatherV: into overlaps the array that is sent; give separate memory.");
     const type = this.#mpi.constants.types[element.type];
     const { counts, displacements } = parts;
@@ -863,10 +939,10 @@ export class Communicator {
       [send, into, counts, displacements],
       (request) =>
         symbols.MPI_Iallgatherv(
-          sendBuffer(send),
-          send.length,
+          sendBuffer(send, length),
+          length,
           type,
-          receiveBuffer(into),
+          receiveBuffer(into, parts.extent),
           counts,
           displacements,
           type,
@@ -1063,7 +1139,8 @@ export class Communicator {
     if (values.length !== this.size) {
       throw new RangeError(`${method}: ${values.length} values were given for ${this.size} ranks.`);
     }
-    const encoded = values.map((value) => encodeObject(method, value));
+    // Each value is read once: a getter may change the list.
+    const encoded = Array.from({ length: this.size }, (_, rank) => encodeObject(method, values[rank]));
     const counts = Int32Array.from(encoded, ({ length }) => length);
     const bytes = new Uint8Array(sumOf(counts));
     let start = 0;

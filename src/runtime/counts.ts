@@ -5,27 +5,29 @@
  */
 import { LARGEST_INT, refuseLong } from "./buffers.ts";
 
-/** One number a rank, in entries. An `Int32Array` is used as it is, without a copy. */
+/** One number a rank, in entries. */
 export type Counts = readonly number[] | Int32Array;
 
+/** Checked and copied, each number read once: getters may give another one the next time. */
 function integers(method: string, what: string, values: Counts, size: number): Int32Array {
   if (!Array.isArray(values) && !(values instanceof Int32Array)) {
     throw new TypeError(`${method}: ${what} must be an array with one integer a rank.`);
   }
-  if (values.length !== size) {
-    throw new RangeError(
-      `${method}: ${what} has ${values.length} numbers, it needs one for each of the ${size} ranks.`,
-    );
+  const { length } = values;
+  if (length !== size) {
+    throw new RangeError(`${method}: ${what} has ${length} numbers, it needs one for each of the ${size} ranks.`);
   }
+  const copy = new Int32Array(size);
   for (let rank = 0; rank < size; rank++) {
     const value = values[rank];
-    if (!Number.isInteger(value) || value < 0 || value > LARGEST_INT) {
+    if (!(Number.isInteger(value) && value >= 0 && value <= LARGEST_INT)) {
       throw new RangeError(
         `${method}: ${what}[${rank}] is ${String(value)}, it must be an integer from 0 to 2^31 - 1.`,
       );
     }
+    copy[rank] = value;
   }
-  return values instanceof Int32Array ? values : Int32Array.from(values);
+  return copy;
 }
 
 /** Counts, checked, as C wants them. */

@@ -74,25 +74,24 @@ const BY_NAME = new Map<string, Element>([
   element("float8_e5m2", "Uint8Array", "uint8", "never"),
 ].map((entry) => [entry.name, entry]));
 
-const BY_CONSTRUCTOR = new Map<unknown, Element>([
-  [Int8Array, INT8],
-  [Uint8Array, UINT8],
-  [Uint8ClampedArray, UINT8],
-  [Int16Array, INT16],
-  [Uint16Array, UINT16],
-  [Int32Array, INT32],
-  [Uint32Array, UINT32],
-  [BigInt64Array, INT64],
-  [BigUint64Array, UINT64],
-  [Float16Array, FLOAT16],
-  [Float32Array, FLOAT32],
-  [Float64Array, FLOAT64],
+const BY_CLASS = new Map<string, Element>([
+  ...[INT8, UINT8, INT16, UINT16, INT32, UINT32, INT64, UINT64, FLOAT16, FLOAT32, FLOAT64].map((entry) =>
+    [entry.arrayName, entry] as const
+  ),
+  ["Uint8ClampedArray", UINT8],
 ]);
 
-/** The class of a typed array; a subclass, such as Node's Buffer, counts as its base. */
-export function arrayClass(array: NumericArray): string {
-  return array[Symbol.toStringTag];
+/** A getter of all typed arrays, past what an object or its class may have put in its place. */
+function intrinsic<T>(name: string | symbol): (array: NumericArray) => T {
+  const { get } = Object.getOwnPropertyDescriptor(Object.getPrototypeOf(Uint8Array.prototype), name)!;
+  return Function.prototype.call.bind(get!);
 }
+
+/** The class of a typed array; a subclass, such as Node's Buffer, counts as its base. `undefined` for what is none. */
+export const arrayClass: (array: NumericArray) => string = intrinsic(Symbol.toStringTag);
+
+/** The number of entries that a typed array has room for now. */
+export const lengthOf: (array: NumericArray) => number = intrinsic("length");
 
 /**
  * How the entries of a typed array travel.
@@ -101,13 +100,10 @@ export function arrayClass(array: NumericArray): string {
  */
 export function elementOf(method: string, what: string, array: NumericArray, dtype?: ElementName): Element {
   if (dtype !== undefined) return namedElement(method, what, array, dtype);
-  return BY_CONSTRUCTOR.get(array?.constructor) ?? inheritedElement(method, what, array);
+  return BY_CLASS.get(arrayClass(array)) ?? refuseArray(method, what, array);
 }
 
-function inheritedElement(method: string, what: string, array: NumericArray): Element {
-  if (ArrayBuffer.isView(array)) {
-    for (const entry of BY_CONSTRUCTOR.values()) if (entry.arrayName === arrayClass(array)) return entry;
-  }
+function refuseArray(method: string, what: string, array: unknown): never {
   throw new TypeError(
     `${method}: ${what} must be a typed array of numbers, not ${describe(array)}; ` +
       `other values travel by the methods that end in Object.`,

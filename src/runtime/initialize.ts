@@ -13,7 +13,8 @@ import { Communicator } from "./communicator.ts";
 import { hasCurrentRuntime, setCurrentRuntime } from "./current.ts";
 import { chooseDevice } from "./runtime_device.ts";
 import { setIfUnset } from "./environment.ts";
-import { isMpiFinalized } from "./mpi.ts";
+import { freeQueued } from "./lifetime.ts";
+import { beforeMpiEnds, isMpiFinalized } from "./mpi.ts";
 import { Runtime } from "./runtime.ts";
 import { bindingWarning, type Placement, threadsOf } from "./threads.ts";
 import { startWatchdog } from "./watchdog.ts";
@@ -93,6 +94,7 @@ export function initialize(options: InitializeOptions = {}): Runtime {
   setThreads(threads);
   keepFreedMemory(KEPT_BYTES);
   if (timeoutSeconds !== null) startWatchdog(communicator.rank, timeoutSeconds);
+  freeAtEnd(communicator);
   const runtime = new Runtime({ communicator, localRank, localSize, device, stream, checks, timeoutSeconds, threads });
   setCurrentRuntime(runtime);
   const warning = bindingWarning(placement, machineCores(), launcher()?.kind === "open_mpi");
@@ -164,6 +166,23 @@ function machineOf(communicator: Communicator): { localRank: number; localSize: 
   const shared = communicator.splitShared();
   shared.free();
   return { localRank: shared.rank, localSize: shared.size };
+}
+
+const freedAtEnd = new WeakSet<Communicator>();
+
+/**
+ * Have the ranks free what they have queued before MPI ends, by a communicator that nobody else knows: a rank that comes
+ * early waits there, and is not taken for one that takes part in what the others do.
+ */
+function freeAtEnd(communicator: Communicator): void {
+  if (freedAtEnd.has(communicator)) return;
+  freedAtEnd.add(communicator);
+  const own = communicator.size === 1 ? Communicator.self() : communicator.duplicate();
+  const free = () => {
+    const { errors } = freeQueued(own);
+    if (errors.length > 0) throw errors[0];
+  };
+  beforeMpiEnds(free, "first");
 }
 
 /** BLAS libraries read these when they are opened. What the user has set stays. */

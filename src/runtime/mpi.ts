@@ -3,7 +3,8 @@
  *
  * MPI starts once, at the first `Communicator.world()` or `initialize()`, and ends once: by `finalizeMpi()`, or when the
  * process ends normally ("unload"). With an exit code other than 0 the whole job is aborted instead, since a rank that
- * waits in MPI_Finalize for ranks that wait elsewhere hangs for ever. An uncaught error needs nothing: "unload" does not
+ * waits in MPI_Finalize for ranks that wait elsewhere hangs for ever. All this happens in one thread, and not in a Worker:
+ * no event tells a worker that the process ends. An uncaught error needs nothing: "unload" does not
  * fire, the process exits with code 1, and the launcher ends the other ranks. Only before MPI starts launchers need help.
  *
  * @module
@@ -15,10 +16,12 @@ import { setIfUnset } from "./environment.ts";
 
 let started: Mpi | undefined;
 let isFinalized = false;
-const beforeEnd: (() => void)[] = [];
+const beforeEnd: Record<"first" | "then", (() => void)[]> = { first: [], then: [] };
+
+const isWorker = "DedicatedWorkerGlobalScope" in globalThis;
 
 // A worker's failures are reported to the main thread.
-if (!("DedicatedWorkerGlobalScope" in globalThis)) {
+if (!isWorker) {
   for (const event of ["error", "unhandledrejection", "unload"]) globalThis.addEventListener(event, failBeforeStart);
 }
 
@@ -38,6 +41,12 @@ export function startMpi(): Mpi {
 }
 
 function start(): Mpi {
+  if (isWorker) {
+    throw new StateError(
+      "MPI cannot be used in a Worker, which does not learn that the process ends, when MPI has to end as well. Use " +
+        "communicators, initialize() and arrays in the main script, and post to the worker what it needs.",
+    );
+  }
   const mpi = openMpi();
   const { symbols, constants } = mpi;
   const flag = new Int32Array(1);
@@ -55,12 +64,23 @@ function start(): Mpi {
     }
     checkMpi(symbols.MPI_Init_thread(0n, 0n, constants.threadSerialized, flag), "MPI_Init_thread");
     globalThis.addEventListener("unload", endWithProcess);
-  }
+  } else refuseOtherThread(mpi);
   for (const communicator of [constants.world, constants.self]) {
     checkMpi(symbols.MPI_Comm_set_errhandler(communicator, constants.errorsReturn), "MPI_Comm_set_errhandler");
   }
   refuseSingleton(mpi);
   return started = mpi;
+}
+
+/** Refuse a second thread, whose modules are others: both would call MPI at the same time. */
+function refuseOtherThread({ symbols }: Mpi): void {
+  const flag = new Int32Array(1);
+  checkMpi(symbols.MPI_Is_thread_main(flag), "MPI_Is_thread_main");
+  if (flag[0] !== 0) return;
+  throw new StateError(
+    "MPI was started by another thread of this process, and one thread only can use it. Use it where it was started; " +
+      "test files that use MPI are run one a process, or without --parallel.",
+  );
 }
 
 /** Refuse a job in which each process is rank 0 of 1, because MPI does not know the launcher. */
@@ -81,15 +101,15 @@ export function isMpiFinalized(): boolean {
   return isFinalized;
 }
 
-/** Have something looked at just before MPI ends; what was asked for last comes first. */
-export function beforeMpiEnds(action: () => void): void {
-  beforeEnd.push(action);
+/** Have something looked at just before MPI ends: first of all, or then; what was asked for last comes first. */
+export function beforeMpiEnds(action: () => void, when: "first" | "then" = "then"): void {
+  beforeEnd[when].push(action);
 }
 
 /** MPI_Finalize, at most once. Collective over all ranks of the job. */
 export function finalizeMpi(): void {
   if (!started || isFinalized) return;
-  for (const action of beforeEnd.reverse()) action();
+  for (const action of [...beforeEnd.then, ...beforeEnd.first].reverse()) action();
   isFinalized = true;
   const code = started.symbols.MPI_Finalize();
   for (const name of MPI_FUNCTION_NAMES) {

@@ -139,8 +139,9 @@ export class Runtime implements Disposable {
   }
 
   /**
-   * Free what waits for being freed by all ranks together: communicators that `using` disposed of, what `onCollect` has
-   * queued. Collective; also possible after the runtime was closed.
+   * Free what waits for being freed by all ranks together: what `using` disposed of, what `onCollect` has queued. So does
+   * each collective operation on arrays, unless it checks locally, and the end of MPI. Collective; also possible after the
+   * runtime was closed.
    *
    * @throws {CollectiveError} on every rank if some are in another operation.
    * @throws what a function that `onCollect` has queued throws on any rank, on every rank, after all others were called.
@@ -157,8 +158,8 @@ export class Runtime implements Disposable {
   }
 
   /**
-   * Have something freed by the next `collect()`. Every rank has to queue it, in the same order; it is freed once all have.
-   * Not collective.
+   * Have something freed at the next point that all ranks reach, as `collect()` is one. Every rank has to queue it, in the
+   * same order; it is freed once all have. Not collective.
    *
    * @throws {TypeError} if it is no function.
    */

@@ -2,12 +2,12 @@
  * What plans share: native objects that are made for a communicator by all of its ranks together.
  *
  * Making one communicates, so it is made once for a communicator and shared by the plans that use it. When the last plan
- * is disposed, it waits to be freed at the next point that all ranks reach.
+ * is disposed, it waits for the next one, until the ranks free what they have disposed of.
  *
  * @module
  */
 import { Communicator } from "../../runtime/communicator.ts";
-import { forgetCollectiveFree, queueCollectiveFree } from "../../runtime/lifetime.ts";
+import { forgetCollectiveFree, keepForReuse } from "../../runtime/lifetime.ts";
 
 interface Shared<T> {
   /** The same on all ranks of the communicator, and on no others. */
@@ -69,6 +69,6 @@ class SharedUse<T> implements Use<T> {
   [Symbol.dispose](): void {
     if (this.#isDisposed) return;
     this.#isDisposed = true;
-    if (--this.#shared.users === 0) queueCollectiveFree(this.#shared.key, this.#members, this.#free);
+    if (--this.#shared.users === 0) keepForReuse(this.#shared.key, this.#members, this.#free);
   }
 }
