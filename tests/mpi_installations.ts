@@ -118,6 +118,21 @@ export const missingMpis: readonly { name: string; reason: string }[] = EXPECTED
     reason: "no mpirun of it on PATH, in DISTMATH_TEST_PREFIXES or in native install's prefix",
   }));
 
+const machine = Deno.build.arch === "aarch64" ? "aarch64-linux-gnu" : "x86_64-linux-gnu";
+
+/** The name of an installation's library. */
+const LIBRARY_FILES: Record<string, string> = {
+  "Open MPI 4": "libmpi.so.40",
+  "Open MPI 5": "libmpi.so.40",
+  "MPICH 4": "libmpich.so.12",
+  "MPICH 5": "libmpi.so.12",
+};
+
+/** The file of an installation's library, for DISTMATH_MPI. */
+export function libraryFile({ name, libraryPath, environment }: MpiInstallation): string {
+  return environment.DISTMATH_MPI ?? `${libraryPath ?? `/usr/lib/${machine}`}/${LIBRARY_FILES[name]}`;
+}
+
 /** The environment of a new job: without what an outer job or a developer has set. */
 function jobEnvironment(extra: Record<string, string>): Record<string, string> {
   const isForeign = /^(OMPI_|PMI|PMIX_|PRTE_|HYDRA_|MPI_LOCAL|DISTMATH_MPI$|DISTMATH_LIBRARY_PATH$)/;
@@ -146,6 +161,16 @@ export function runJob(
   options: JobOptions = {},
 ): Promise<JobResult> {
   return runProgram(mpi, mpi.mpirun, ["-n", String(ranks), Deno.execPath(), ...denoArguments], options);
+}
+
+/** Run programs side by side in one job: the ranks of each in turn. */
+export function runPrograms(
+  mpi: MpiInstallation,
+  programs: readonly { ranks: number; command: readonly string[] }[],
+  options: JobOptions = {},
+): Promise<JobResult> {
+  const args = programs.flatMap(({ ranks, command }, i) => [...i > 0 ? [":"] : [], "-n", String(ranks), ...command]);
+  return runProgram(mpi, mpi.mpirun, args, options);
 }
 
 /** Run `deno` with these arguments without a launcher. */

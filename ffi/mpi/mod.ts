@@ -114,8 +114,8 @@ const VENDORS: readonly (readonly [RegExp, Mpi["vendor"]])[] = [
   [/mpich/i, "mpich"],
 ];
 
-/** The major release in Open MPI's description of itself. */
-function openMpiRelease(version: string): number | null {
+/** The major release in Open MPI's description of itself; `null` if that is another MPI's. */
+export function openMpiRelease(version: string): number | null {
   const match = /Open MPI v(\d+)/.exec(version);
   return match && Number(match[1]);
 }

@@ -10,7 +10,15 @@
  * @module
  */
 import { prepareEarlyEnd } from "../../ffi/mpi/early_end.ts";
-import { checkMpi, howToStart, launcher, type Mpi, MPI_FUNCTION_NAMES, openMpi } from "../../ffi/mpi/mod.ts";
+import {
+  checkMpi,
+  howToStart,
+  launcher,
+  type Mpi,
+  MPI_FUNCTION_NAMES,
+  openMpi,
+  openMpiRelease,
+} from "../../ffi/mpi/mod.ts";
 import { ConfigurationError, StateError } from "../errors.ts";
 import { setIfUnset } from "./environment.ts";
 
@@ -56,9 +64,10 @@ function start(): Mpi {
   }
   symbols.MPI_Initialized(flag);
   if (flag[0] === 0) {
-    // Open MPI 5's PMIx wants shared memory at an address of the launcher's choice, where V8 sometimes has its own.
     if (mpi.vendor === "open_mpi") {
-      setIfUnset("PMIX_MCA_gds", "hash");
+      // Open MPI 5's PMIx wants shared memory at an address of the launcher's choice, where V8 sometimes has its own. That
+      // of Open MPI 4 does not, and has ranks of other languages, which use it, find nothing.
+      if (openMpiRelease(mpi.version) !== 4) setIfUnset("PMIX_MCA_gds", "hash");
       // Windows are in shared memory; the component for UCX prints errors where there is no UCX.
       setIfUnset("OMPI_MCA_osc", "^ucx");
     }

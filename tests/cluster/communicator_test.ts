@@ -3,11 +3,13 @@ import { assert, assertEquals, assertRejects, assertStringIncludes, assertThrows
 import { launcher } from "../../ffi/mpi/mod.ts";
 import {
   Communicator,
+  DistributedArray,
   DTypeError,
   type ElementName,
   MpiError,
   type NumericArray,
   type ReduceOperation,
+  Slab,
   StateError,
 } from "../../mod.ts";
 import { assertThrowsEverywhere, clusterTest } from "../../src/testing/mod.ts";
@@ -489,6 +491,67 @@ clusterTest(
   },
 );
 
+clusterTest("ireceiveObject() posts a receive: a blocking send to this rank itself ends", async (runtime) => {
+  const world = runtime.communicator;
+  for (const length of [0, 1, 1000, 100_000, 1_000_000, 20_000_000]) {
+    const text = "x".repeat(length);
+    const received = world.ireceiveObject<string>(world.rank);
+    world.sendObject(text, world.rank);
+    assert(await received === text, `${length} characters`);
+  }
+});
+
+clusterTest("a ring of blocking sends of large values ends", async ({ communicator: world }) => {
+  const { rank, size } = world;
+  const [to, from] = [(rank + 1) % size, (rank + size - 1) % size];
+  for (const source of [from, "any"] as const) {
+    const received = [world.ireceiveObject<string>(source), world.ireceiveObject<string>(source, { tag: 7 })];
+    world.sendObject(`${rank}`.repeat(2_000_000), to, { tag: 7 });
+    world.sendObject({ small: rank }, to, { tag: 7 });
+    assert(await received[0] === `${from}`.repeat(2_000_000));
+    assertEquals<unknown>(await received[1], { small: from });
+    world.barrier();
+  }
+});
+
+clusterTest("a value is received while this rank waits elsewhere", { ranks: [2, 3, 4] }, ({ communicator: world }) => {
+  const { rank } = world;
+  const received = rank === 0 ? world.ireceiveObject<string>(1) : null;
+  if (rank === 1) world.sendObject("x".repeat(3_000_000), 0);
+  world.barrier();
+  assertEquals(received?.wait().length ?? null, rank === 0 ? 3_000_000 : null);
+});
+
+clusterTest("a probe does not see what a receive that began earlier takes", async ({ communicator: world }) => {
+  const { rank } = world;
+  const first = world.ireceiveObject(rank, { tag: 1 });
+  const sent = [world.isendObject("first", rank, { tag: 1 }), world.isendObject("second", rank, { tag: 1 })];
+  assertEquals(world.receiveObject("any", { tag: 1 }), "second");
+  assertEquals(await first, "first");
+  assertEquals(world.probeNow(rank), null);
+  await Promise.all(sent);
+});
+
+clusterTest("many values can be waited for at once", async ({ communicator: world }) => {
+  const { rank, size } = world;
+  const [to, from] = [(rank + 1) % size, (rank + size - 1) % size];
+  const waiting = range(500).map(() => world.ireceiveObject<number>(from));
+  for (const i of range(500)) world.sendObject(i, to);
+  assertEquals(await Promise.all(waiting), range(500));
+});
+
+clusterTest("an expected value can be given up, twice as well as once", async ({ communicator: world }) => {
+  for (const times of [1, 2]) {
+    const value = world.ireceiveObject(world.rank, { tag: 9 });
+    const array = world.ireceive(new Int8Array(1), world.rank, { tag: 9 });
+    for (const request of [value, array]) for (let i = 0; i < times; i++) request.cancel();
+    assertEquals(await value, null);
+    await array;
+    assertEquals([value.isCancelled, array.isCancelled], [true, true]);
+    value.cancel();
+  }
+});
+
 clusterTest("values of 40 MiB are carried whole", { ranks: [2] }, ({ communicator: world }) => {
   const text = "distmath".repeat(5 << 20);
   assert(world.broadcastObject(world.rank === 0 ? text : "") === text);
@@ -548,18 +611,84 @@ clusterTest("using a communicator queues it, and collect() frees it on all its r
   assert(!world.isFreed);
 });
 
-clusterTest("making a communicator frees those that were queued", ({ communicator: world }) => {
-  let last: Communicator | undefined;
-  for (let i = 0; i < 50; i++) {
-    using copy = world.duplicate();
-    assert(last === undefined || last.isFreed);
-    last = copy;
-  }
+clusterTest("a collective operation on arrays frees the communicators that were queued", (runtime) => {
+  const made: Communicator[] = [];
   {
-    using _half = world.split(world.rank % 2);
-    using _shared = world.splitShared();
-    assert(last!.isFreed);
+    using copy = runtime.communicator.duplicate();
+    using part = runtime.communicator.split(runtime.rank % 2)!;
+    using shared = runtime.communicator.splitShared();
+    made.push(copy, part, shared);
   }
+  assertEquals(made.map(({ isFreed }) => isFreed), [false, false, false]);
+  DistributedArray.zeros(runtime, [3], Slab.X);
+  assertEquals(made.map(({ isFreed }) => isFreed), [true, true, true]);
+});
+
+/** Calls whose arguments change while they are read. */
+const CHANGING: [name: string, call: (world: Communicator) => unknown, message: string][] = [
+  ["a length of its own", (w) => {
+    const data = Object.defineProperty(f64(1), "length", { get: () => 1 << 28 });
+    assertEquals(w.allReduce(data, { into: data }).byteLength, 8);
+    w.allGather(f64(2), { into: Object.defineProperty(f64(1), "length", { value: 2 * w.size }) });
+  }, "into has 1 entries, it needs "],
+  [
+    "a class of its own",
+    (w) => w.allReduce(Object.defineProperty(new Uint8Array(8), "constructor", { value: Float64Array })),
+    "into is a Float64Array, it must be a Uint8Array like the other array",
+  ],
+  ["options that shrink the array", (w) => {
+    const data = new Float64Array(new ArrayBuffer(800, { maxByteLength: 800 }));
+    w.allReduce(data, {
+      get into() {
+        (data.buffer as ArrayBuffer).resize(8);
+        return f64(100);
+      },
+    });
+  }, "An array that had 100 entries has 1 now"],
+  ["a class that shrinks the array", (w) => {
+    class Shrinking extends Float64Array<ArrayBuffer> {
+      constructor(given: number | ArrayBuffer) {
+        super(given as ArrayBuffer);
+        if (typeof given === "number") data.buffer.resize(0);
+      }
+    }
+    const data: Shrinking = new Shrinking(new ArrayBuffer(80, { maxByteLength: 80 }));
+    w.scan(data);
+  }, "An array that had 10 entries has 0 now"],
+];
+
+for (const [name, call, message] of CHANGING) {
+  clusterTest(`what changes while it is read is refused: ${name}`, (runtime) => {
+    const error = assertThrows(() => call(runtime.communicator), Error);
+    assertStringIncludes(error.message, message);
+  });
+}
+
+clusterTest("counts and displacements count as what they are at first", ({ communicator: world }) => {
+  const { rank, size } = world;
+  const changing = (values: number[]) => {
+    const reads = values.map(() => 0);
+    const list = [...values];
+    values.forEach((value, i) => Object.defineProperty(list, i, { get: () => reads[i]++ === 0 ? value : 1 << 30 }));
+    return list;
+  };
+  const ones = new Array<number>(size).fill(1);
+  const send = Float64Array.of(rank);
+  const all = range(size).map((_, r) => r);
+  const options = () => ({ counts: changing(ones), displacements: changing(all) });
+  assertEquals([...world.allGatherV(send, options())], all);
+  assertEquals([...world.gatherV(send, options()) ?? all], all);
+  assertEquals([...world.iallGatherV(send, options()).wait()], all);
+  const scattered = world.scatterV(rank === 0 ? Float64Array.from(all) : null, f64(1), options());
+  assertEquals([...scattered], [rank]);
+  assertEquals([...world.reduceScatter(Float64Array.from(all), { counts: changing(ones) })], [rank * size]);
+  const lists = world.allToAllV(Float64Array.from(all), {
+    sendCounts: changing(ones),
+    sendDisplacements: changing(all),
+    receiveCounts: changing(ones),
+    receiveDisplacements: changing(all),
+  });
+  assertEquals([...lists], ones.map(() => rank));
 });
 
 clusterTest("a communicator that was queued cannot make others", (runtime) => {

@@ -1,5 +1,5 @@
 /** Symmetric memory: what it does, and every misuse, on CPUs (MPI's shared windows) and on GPUs. */
-import { assert, assertEquals, assertNotEquals } from "@std/assert";
+import { assert, assertEquals, assertNotEquals, assertThrows } from "@std/assert";
 import {
   allocateSymmetricMemory,
   CollectiveError,
@@ -160,6 +160,31 @@ clusterTest(onHost, { ignore: hasGpu }, (runtime) => {
   const kept = array.view();
   freeSymmetricMemory(array);
   assertEquals(kept.length, 0);
+});
+
+clusterTest("another rank's array is refused once it was freed, and its typed arrays are empty", (runtime) => {
+  for (const backend of backendsOf(runtime)) {
+    const array = allocateSymmetricMemory(runtime, [4, 4], { backend });
+    array.fill(runtime.rank);
+    array.synchronize();
+    const peers = Array.from({ length: runtime.size }, (_, rank) => array.peer(rank));
+    const parts = peers.map((peer) => peer.slice([1, 1], [2, 2]).transpose());
+    const views = runtime.stream ? [] : [...peers, ...parts].map((peer) => peer.view());
+    assertEquals(peers.map((peer) => peer.at(3, 3)), peers.map((_, rank) => rank));
+    assertEquals(peers.map((peer) => peer.address), peers.map((_, rank) => array.peerAddress(rank)));
+    array.synchronize();
+    freeSymmetricMemory(array);
+    const next = allocateSymmetricMemory(runtime, [4, 4], { backend });
+    assertEquals(views.map(({ length }) => length), views.map(() => 0));
+    for (const peer of [...peers, ...parts]) {
+      for (const use of [() => peer.toNumbers(), () => peer.address, () => peer.fill(7), () => peer.at(0, 0)]) {
+        assertThrows(use, StateError, "freed");
+      }
+    }
+    next.synchronize();
+    assertEquals(new Set(next.toNumbers()), new Set([0]));
+    freeSymmetricMemory(next);
+  }
 });
 
 // ---- misuse -------------------------------------------------------------------------------------------------------------
