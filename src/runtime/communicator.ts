@@ -921,7 +921,9 @@ export class Communicator {
       "MPI_Irecv",
       [into],
       (request) => mpi.symbols.MPI_Irecv(receiveBuffer(into, length), length, type, from, tag, this.#handle, request),
-      (status) => readStatus(mpi, status, bytes),
+      // MPICH 4.0 leaves the status as it was when there is no sender.
+      (status) =>
+        source === null ? { source: null, tag: mpi.constants.anyTag, count: 0 } : readStatus(mpi, status, bytes),
     );
   }
 
@@ -1110,10 +1112,9 @@ export class Communicator {
       [],
       (request) => mpi.symbols.MPI_Irecv_at(address, LARGEST_INT, type, from, tag, this.#handle, request),
       (status, isCancelled) => {
-        if (isCancelled) return null as T;
-        const { source, count } = readStatus(mpi, status, 1);
+        if (isCancelled || source === null) return null as T;
+        const { count } = readStatus(mpi, status, 1);
         written = count;
-        if (source === null) return null as T;
         const bytes = new Uint8Array(count);
         copyFromAddress(bytes, address);
         return decodeObject<T>(bytes);

@@ -149,7 +149,8 @@ clusterTest(
     const usual = callsOf(operation);
     const part = world.split(world.rank === 0 ? 0 : 1)!;
     if (world.rank > 0) part[Symbol.dispose]();
-    const sweep = ["MPI_Allgather", "MPI_Allgatherv"];
+    // The keys of all, and whether all went well.
+    const sweep = ["MPI_Allgather", "MPI_Allgatherv", "MPI_Allreduce"];
     const freed = world.rank > 0 ? ["MPI_Comm_free"] : [];
     assertEquals(callsOf(operation).toSorted(), [...usual, ...sweep, ...freed].toSorted());
     assertEquals(part.isFreed, world.rank > 0);

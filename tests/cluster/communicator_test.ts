@@ -491,6 +491,15 @@ clusterTest(
   },
 );
 
+clusterTest("a request that receives from nobody has no sender", async ({ communicator: world }) => {
+  for (let round = 0; round < 3; round++) {
+    const status = await world.ireceive(new Int8Array(1), null);
+    assertEquals([status.source, status.count], [null, 0]);
+    assertEquals(world.ireceive(new Int8Array(1), null).wait(), status);
+    assertEquals([await world.ireceiveObject(null), world.ireceiveObject(null).wait()], [null, null]);
+  }
+});
+
 clusterTest("ireceiveObject() posts a receive: a blocking send to this rank itself ends", async (runtime) => {
   const world = runtime.communicator;
   for (const length of [0, 1, 1000, 100_000, 1_000_000, 20_000_000]) {
