@@ -117,7 +117,6 @@ export function productShape(a: Input, b: Input, isTransposed: { a: boolean; b: 
       } is ${kOfB} x ${n}; the columns of the first must be as many as the rows of the second`,
     );
   }
-  if (m * n * k === 0) throw new CommandError(`a product of ${m} x ${k} and ${k} x ${n} is empty`);
   return [m, n];
 }
 

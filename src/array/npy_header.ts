@@ -85,6 +85,8 @@ export function parseNpyHeader(bytes: Uint8Array): NpyHeader {
   if (typeof descr !== "string") {
     throw new DTypeError("The .npy file holds records; distmath reads plain numbers only.");
   }
+  // So that whoever shows it need not be careful: the longest names are those of dates, such as <M8[ns].
+  if (!/^[!-~]{1,40}$/.test(descr)) refuse(`its element type is ${quote(descr)}, and there is none of that name`);
   if (shape.length > 0) checkShape(shape as number[], "The shape in the .npy header");
   return { descr, order: isFortran ? "F" : "C", shape: shape as number[], dataOffset };
 }

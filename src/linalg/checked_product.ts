@@ -340,9 +340,6 @@ function checkMatrix(name: string, array: unknown, runtime: Runtime): asserts ar
         `Write a vector as a matrix of one column.`,
     );
   }
-  if (array.shape.includes(0)) {
-    throw new ShapeError(`${name} has shape ${text(array.shape)}; matmul takes matrices with elements.`);
-  }
   const { local, order } = array;
   if (!local.shape.includes(0) && leadingDimension(local, order)?.order !== order) {
     throw new ShapeError(

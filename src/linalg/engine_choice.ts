@@ -10,11 +10,12 @@ import type { Runtime } from "../runtime/runtime.ts";
 import type { CheckedProduct, OrderChoice } from "./checked_product.ts";
 import { cublasMpEngine } from "./engines/cublasmp.ts";
 import { isCheaper } from "./engines/cublasmp_paths.ts";
-import type { EngineRequest, MatmulEngine } from "./engines/engine.ts";
+import { planEmptyProduct } from "./engines/empty_product.ts";
+import type { EnginePlan, EngineRequest, MatmulEngine } from "./engines/engine.ts";
 import { scalapackEngine } from "./engines/scalapack.ts";
 import { describeEpilog, type Epilog, epilogNamed } from "./epilog.ts";
-import { ALGORITHM_NAMES, ENGINE_NAMES, type MatmulOptions, type PlanOptions } from "./options.ts";
-import type { MatmulProblem } from "./problem.ts";
+import { ALGORITHM_NAMES, type AlgorithmName, ENGINE_NAMES, type MatmulOptions, type PlanOptions } from "./options.ts";
+import { isEmpty, type MatmulProblem } from "./problem.ts";
 
 /**
  * The engine that was asked for, or the one for this runtime's device.
@@ -41,6 +42,7 @@ export function orderChoice(runtime: Runtime, options: MatmulOptions): OrderChoi
     const engine = chooseEngine(runtime, options);
     const name = epilogNamed(options.epilog);
     const costOf = (problem: MatmulProblem) => {
+      if (isEmpty(problem)) return null;
       const epilog = describeEpilog(name, { auxDType: problem.d.dtype, resultAmax: options.resultAmax ?? false });
       return engine.cost?.({ problem, epilog, algorithm: options.algorithm ?? "default" }) ?? null;
     };
@@ -70,6 +72,16 @@ export function requestOf(
       ...allowMulticast !== undefined && { allowMulticast },
     },
   };
+}
+
+/** The plan of an engine; a product without elements to multiply needs none. Local. */
+export function planProduct(engine: MatmulEngine, runtime: Runtime, request: EngineRequest): EnginePlan {
+  return isEmpty(request.problem) ? planEmptyProduct(runtime, request, engine.name) : engine.plan(runtime, request);
+}
+
+/** The algorithms of an engine that are worth measuring for a product. */
+export function algorithmsToTry(engine: MatmulEngine, { problem }: CheckedProduct): readonly AlgorithmName[] {
+  return isEmpty(problem) ? [] : engine.tuned ?? ALGORITHM_NAMES;
 }
 
 /**

@@ -86,6 +86,11 @@ export interface EpilogValues {
   resultAmax?: LocalArray;
 }
 
+/** The same inputs or outputs, each changed alike. */
+export function mapValues(values: EpilogValues, change: (local: LocalArray) => LocalArray): EpilogValues {
+  return Object.fromEntries(Object.entries(values).map(([name, local]) => [name, change(local as LocalArray)]));
+}
+
 /** Real numbers, one after the other. */
 export type RealVector = Float32Array<ArrayBuffer> | Float64Array<ArrayBuffer>;
 

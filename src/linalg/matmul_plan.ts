@@ -27,14 +27,13 @@ import {
   readArguments,
   scalarFacts,
 } from "./checked_product.ts";
-import { checkAlgorithm, chooseEngine, orderChoice, requestOf } from "./engine_choice.ts";
+import { algorithmsToTry, checkAlgorithm, chooseEngine, orderChoice, planProduct, requestOf } from "./engine_choice.ts";
 import type { AlgorithmReport, EnginePlan, EngineValues, MatmulEngine } from "./engines/engine.ts";
 import { type Epilog, type EpilogValues, isTrivial, requiredInputs } from "./epilog.ts";
 import { checkEpilog, checkEpilogInputs, checkInputsAlive, epilogFacts } from "./epilog_inputs.ts";
 import { explainProduct } from "./explanation.ts";
 import { guardLogger, type Logger } from "./logger.ts";
 import {
-  ALGORITHM_NAMES,
   type AlgorithmName,
   EXECUTE_OPTION_KEYS,
   type ExecuteOptions,
@@ -277,8 +276,8 @@ export class Matmul implements Disposable {
 
   /**
    * Try the engine's algorithms, keep the fastest (by the slowest rank's time), and return the times, the fastest
-   * first. Collective; it takes a few executions of each, and leaves the operands as they are. The choice holds until
-   * the next `plan`.
+   * first; none where there is nothing to multiply. Collective; it takes a few executions of each, and leaves the
+   * operands as they are. The choice holds until the next `plan`.
    *
    * @throws {StateError} before `plan`, after `releaseOperands` or `free`
    */
@@ -297,7 +296,7 @@ export class Matmul implements Disposable {
     const { epilog } = this.#planned!;
     const locals = { ...this.#locals!, d: columnMajor(d, this.#product.d.order) };
     const measurements: Measurement[] = [];
-    for (const algorithm of this.#engine.tuned ?? ALGORITHM_NAMES) {
+    for (const algorithm of algorithmsToTry(this.#engine, this.#product)) {
       const request = requestOf(this.#product, epilog, { ...this.#options, algorithm });
       if (algorithm === "default" || this.#engine.supports(request)) continue;
       let planned!: EnginePlan;
@@ -420,7 +419,7 @@ export class Matmul implements Disposable {
       chosen = check();
       const { epilog, options } = chosen;
       const inputs = { ...this.#inputs, ...chosen.inputs };
-      engine = this.#engine.plan(this.#runtime, requestOf(this.#product, epilog, options));
+      engine = planProduct(this.#engine, this.#runtime, requestOf(this.#product, epilog, options));
       if (this.#operands) bound = this.#bind(this.#operands, this.#scalars, inputs, epilog);
       return planFacts(epilog, chosen.inputs, options);
     });

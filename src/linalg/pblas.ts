@@ -388,6 +388,8 @@ function run(request: Request): DistributedArray {
     return { ...factsOf(checked), library: engineOf(runtime).open?.(runtime) ?? "" };
   });
   const [rows, columns] = checked!.shape;
+  if (rows === 0 || columns === 0) return withoutElements(runtime, checked!);
+  if (checked!.a.shape.includes(0)) return withoutSums(runtime, request.routine, checked!);
   const inParts = rows !== columns && engineOf(runtime).squareOnly.includes(request.routine);
   return inParts ? traddInParts(runtime, checked!) : execute(runtime, request.routine, checked!);
 }
@@ -438,8 +440,8 @@ function checkMatrix(name: string, array: unknown, runtime: Runtime): asserts ar
   if (array.runtime !== runtime) {
     throw new StateError(`${name} belongs to another runtime than a. All operands must come from one initialize().`);
   }
-  if (array.shape.length !== 2 || array.shape.includes(0)) {
-    throw new ShapeError(`${name} has shape [${array.shape.join(", ")}]; it must be a matrix with elements.`);
+  if (array.shape.length !== 2) {
+    throw new ShapeError(`${name} has shape [${array.shape.join(", ")}]; it must be a matrix, of 2 dimensions.`);
   }
   const { local, order } = array;
   if (local.size > 0 && leadingDimension(local, order)?.order !== order) {
@@ -528,6 +530,25 @@ function factsOf(checked: Checked): Record<string, unknown> {
     inplace,
     distribution: String(distribution),
   };
+}
+
+/** A result without elements: C itself, a copy of it, or a new one. */
+function withoutElements(
+  runtime: Runtime,
+  { a, start, inplace, shape, distribution, order }: Checked,
+): DistributedArray {
+  if (inplace) return start!;
+  return start === null
+    ? DistributedArray.zeros(runtime, shape, distribution, like(a, order))
+    : moved(start, distribution);
+}
+
+/** The update of C by no columns at all: by one of zeros, whatever alpha is. */
+function withoutSums(runtime: Runtime, routine: PblasRoutine, checked: Checked): DistributedArray {
+  const { a, letters } = checked;
+  const extents = letters.trans === "none" ? [a.shape[0], 1] : [1, a.shape[1]];
+  using zeros = DistributedArray.zeros(runtime, extents, Slab.X, like(a, a.order));
+  return execute(runtime, routine, { ...checked, a: zeros, k: 1, alpha: 1 });
 }
 
 /**

@@ -60,6 +60,11 @@ export interface MatmulProblem {
   readonly transposed: boolean;
 }
 
+/** Whether there is nothing to multiply, so that D = epilog(beta C), or has no elements. */
+export function isEmpty({ m, n, k }: MatmulProblem): boolean {
+  return m === 0 || n === 0 || k === 0;
+}
+
 /** A user's matrix as an array describes it, before it is made canonical. */
 export interface DescribedMatrix {
   /** Global `[rows, columns]`. */

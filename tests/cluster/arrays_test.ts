@@ -589,7 +589,7 @@ const misuses: Misuse[] = [
     "an unknown option of gather",
     (r) => generate(r, [2, 2], Slab.X).gather({ rank: 0 } as never),
     TypeError,
-    '"root"?',
+    'gather has no key "rank". Allowed: root, into',
   ],
   [
     "an array bound to other ranks",

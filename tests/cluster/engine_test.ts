@@ -15,6 +15,7 @@ import {
 } from "../../src/distribution/mod.ts";
 import type { AlgorithmReport } from "../../src/linalg/engines/engine.ts";
 import { usePrivateCommunicator } from "../../src/linalg/engines/private_communicator.ts";
+import { planProduct } from "../../src/linalg/engine_choice.ts";
 import { scalapackEngine } from "../../src/linalg/engines/scalapack.ts";
 import { describeEpilog, type EpilogName, type EpilogValues, gelu, geluDerivative } from "../../src/linalg/epilog.ts";
 import type { AlgorithmName } from "../../src/linalg/options.ts";
@@ -174,7 +175,7 @@ function run(runtime: Runtime, given: Case): AlgorithmReport {
   const epilog = describeEpilog("none", { auxDType: "float32" });
   const request = { problem, epilog, algorithm: given.algorithm ?? "default" } as const;
   assertEquals(scalapackEngine.supports(request), null);
-  using plan = scalapackEngine.plan(runtime, request);
+  using plan = planProduct(scalapackEngine, runtime, request);
   plan.open();
   const { alpha = 1, beta = 0, scales = {} } = given;
   plan.prepare({ a, b, c, d }, { alpha, beta, epilog: {}, scales })();
@@ -810,5 +811,7 @@ clusterTest("scalapackEngine refuses what it cannot do, with advice", (runtime) 
   const replicated = bind(runtime, { a: Replicated, b: Replicated, d: Replicated }).problem;
   assert(refusal(replicated, "all_gather_gemm")!.reason.includes("a factor that is not Replicated"));
   assert(refusal(replicated, "gemm_reduce_scatter")!.reason.includes("a D that is not Replicated"));
-  assert(refusal({ k: 0 }, "pgemm")!.reason.includes("matrices with elements"));
+  // Where there is nothing to multiply, no algorithm needs anything.
+  assertEquals([refusal({ k: 0 }, "pgemm"), refusal({ k: 0 }, "gemm_all_reduce")], [null, null]);
+  assert(refusal({ k: 0 }, "split_p2p")!.reason.includes("no algorithm split_p2p on CPUs"));
 });

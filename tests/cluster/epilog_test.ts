@@ -127,7 +127,7 @@ class Setting {
   }
 }
 
-/** Settings that cover all results (gather, reduce, blocks, replicated), orders, dtypes, transposes and sizes. */
+/** Settings that cover all results (gather, reduce, blocks, replicated), orders, dtypes, transposes and sizes, empty ones too. */
 function* settings(runtime: Runtime, dtypes: readonly DType[]): Generator<Setting> {
   const { size } = runtime;
   const grid = new ProcessGrid({ shape: gridShapes(size)[Math.floor(gridShapes(size).length / 2)] });
@@ -148,8 +148,11 @@ function* settings(runtime: Runtime, dtypes: readonly DType[]): Generator<Settin
         }[kind] as unknown as Setting["places"];
         const orders = [cycle.pick(ORDERS), cycle.pick(ORDERS), order] as const;
         const shape = cycle.pick([[20, 12, 16], [9, 7, 5], [33, 4, 8]] as const);
-        const name = `${kind}, ${dtype}, ${orders.join("")}, ${shape.join("x")}`;
-        yield new Setting(runtime, name, shape, dtype, places, orders, isTransposed);
+        const empty = cycle.pick([[9, 7, 0], [0, 7, 5], [9, 0, 5], [0, 0, 0]] as const);
+        for (const extents of [shape, empty]) {
+          const name = `${kind}, ${dtype}, ${orders.join("")}, ${extents.join("x")}`;
+          yield new Setting(runtime, name, extents, dtype, places, orders, isTransposed);
+        }
       }
     }
   }

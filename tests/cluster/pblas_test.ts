@@ -99,7 +99,7 @@ for (const name of ["trsm", "trmm"] as const) {
           for (const trans of TRANSPOSITIONS) {
             for (const diag of DIAGONALS) {
               choices.next();
-              const [m, n] = choices.pick([[6, 4], [5, 7], [8, 8], [1, 3]]);
+              const [m, n] = choices.pick([[6, 4], [5, 7], [8, 8], [1, 3], [0, 4], [5, 0], [0, 0]]);
               checkTriangular(runtime, choices, name, { dtype, side, uplo, trans, diag, m, n });
             }
           }
@@ -186,7 +186,7 @@ clusterTest("syrk and herk: triangles, transpositions, dtypes, orders, distribut
           const isHermitian = isComplex && repetition % 2 === 0;
           const routine = isHermitian ? herk : syrk;
           const trans = !isTransposed ? "none" : isHermitian ? "conjugate_transpose" : "transpose";
-          const [n, k] = choices.pick([[6, 3], [5, 8], [4, 1]]);
+          const [n, k] = choices.pick([[6, 3], [5, 8], [4, 1], [5, 0], [0, 3]]);
           const stored = isTransposed ? integers(k, n, 1, isComplex) : integers(n, k, 1, isComplex);
           const factor = apply(stored, qualifier(trans));
           const computed = product(factor, apply(factor, { isTranspose: true, isConjugate: isHermitian }));
@@ -211,7 +211,7 @@ clusterTest("symm: sides, triangles, dtypes, orders, distributions, addends", (r
       for (const uplo of TRIANGLES) {
         for (let repetition = 0; repetition < 4; repetition++) {
           choices.next();
-          const [m, n] = choices.pick([[6, 4], [5, 7], [3, 3]]);
+          const [m, n] = choices.pick([[6, 4], [5, 7], [3, 3], [0, 4], [5, 0]]);
           const order = side === "left" ? m : n;
           const stored = integers(order, order, 1, isComplex);
           const whole = dense(order, order, (i, j) => isIn(uplo, i, j) ? at(stored, i, j) : at(stored, j, i));
@@ -238,7 +238,7 @@ clusterTest("geadd and tradd: transpositions, triangles, dtypes, orders, distrib
       for (const uplo of [null, ...TRIANGLES]) {
         for (let repetition = 0; repetition < 4; repetition++) {
           choices.next();
-          const [m, n] = choices.pick([[6, 6], [4, 4], [7, 7]]);
+          const [m, n] = choices.pick([[6, 6], [4, 4], [7, 7], [0, 0]]);
           const stored = integers(trans === "none" ? m : n, trans === "none" ? n : m, 1, isComplex);
           const a = distribute(runtime, stored, choices.placement(dtype));
           const computed = apply(stored, {
@@ -273,7 +273,7 @@ clusterTest("tradd adds trapezoids of matrices that are not square", (runtime) =
   for (const dtype of DTYPES) {
     for (const trans of TRANSPOSITIONS) {
       for (const uplo of TRIANGLES) {
-        for (const [m, n] of [[7, 4], [4, 7], [1, 5], [6, 1], [9, 8]]) {
+        for (const [m, n] of [[7, 4], [4, 7], [1, 5], [6, 1], [9, 8], [0, 3], [4, 0]]) {
           choices.next();
           const stored = integers(trans === "none" ? m : n, trans === "none" ? n : m, 1, dtype.startsWith("complex"));
           const a = distribute(runtime, stored, choices.placement(dtype));

@@ -51,7 +51,7 @@ function encode(array: Matrix, { version = 1, isFortran = false, isBigEndian = f
   const start = version === 1 ? 10 : 12;
   const text = dictionary.padEnd(Math.ceil((start + dictionary.length + 1) / 64) * 64 - start - 1) + "\n";
   const length = version === 1 ? [text.length & 255, text.length >> 8] : [text.length & 255, text.length >> 8, 0, 0];
-  const body = new Uint8Array(arrays[code].from(inOrder(array, isFortran)).buffer);
+  const body = new Uint8Array((arrays[code] ?? Uint8Array).from(inOrder(array, isFortran)).buffer);
   if (isBigEndian) {
     const width = arrays[code].BYTES_PER_ELEMENT;
     for (let at = 0; at < body.length; at += width) body.subarray(at, at + width).reverse();
@@ -138,6 +138,30 @@ Deno.test("matmul multiplies every dtype, order, byte order and format version",
   }
 });
 
+Deno.test("matmul of empty matrices writes what NumPy has: none, or zeros", async () => {
+  using folder = temporaryFolder();
+  const cases: [m: number, n: number, k: number, code: Code, args: string[]][] = [
+    [0, 5, 6, "f4", []],
+    [4, 0, 6, "c8", ["--distribution", "block-cyclic:3x2", "-n", "4"]],
+    [4, 5, 0, "f8", ["--order", "f", "-n", "3"]],
+    [4, 5, 0, "f2", ["--distribution", "slab-y"]],
+    [3, 2, 0, "c16", ["-n", "1", "--transpose-a"]],
+    [0, 0, 0, "f4", ["--transpose-a", "--transpose-b"]],
+  ];
+  for (const [m, n, k, code, args] of cases) {
+    const [isTransposedA, isTransposedB] = ["--transpose-a", "--transpose-b"].map((flag) => args.includes(flag));
+    Deno.writeFileSync(`${folder.path}/a.npy`, encode(isTransposedA ? matrix(k, m, code) : matrix(m, k, code)));
+    Deno.writeFileSync(`${folder.path}/b.npy`, encode(isTransposedB ? matrix(n, k, code) : matrix(k, n, code)));
+    const command = ["matmul", "a.npy", "b.npy", "--out", "d.npy", "--json", ...args];
+    const { code: exit, stdout, stderr } = await main(command, { cwd: folder.path });
+    assertEquals([exit, stderr], [0, ""], `${m} x ${n} x ${k}`);
+    const { shape, gflops, algorithm } = JSON.parse(stdout);
+    assertEquals([shape, gflops, algorithm.algorithm], [[m, n], 0, "none"]);
+    const { matrix: product } = decode(Deno.readFileSync(`${folder.path}/d.npy`));
+    assertEquals(product, { rows: m, columns: n, code, values: Array(m * n * partsOf(code)).fill(0) });
+  }
+});
+
 Deno.test("matmul agrees with NumPy on files that NumPy wrote", async () => {
   using folder = temporaryFolder();
   const python = async (source: string) => {
@@ -175,6 +199,7 @@ Deno.test("matmul refuses what does not fit: a line, exit code 2, nothing writte
   };
   write("integers.npy", patched("<f4", "<i4"));
   write("letter.npy", patched("<f4", "xf4"));
+  write("escapes.npy", encode({ ...matrix(4, 6, "f4"), code: "\x1b[2J\u009b1m" as Code, values: [] }, { version: 3 }));
   write("cube.npy", patched("(4, 6), }   ", "(2, 2, 6), }"));
   write("broken.npy", patched("'shape'", "'shapf'"));
   write("version.npy", patched("NUMPY\x01", "NUMPY\x09"));
@@ -207,7 +232,8 @@ Deno.test("matmul refuses what does not fit: a line, exit code 2, nothing writte
     [["cube.npy", "b.npy"], "3 dimensions, and a matrix has 2"],
     [["broken.npy", "b.npy"], "broken.npy"],
     [["version.npy", "b.npy"], "version is 9.0"],
-    [["none.npy", "b.npy"], "a product of 0 x 6 and 6 x 5 is empty"],
+    [["escapes.npy", "b.npy"], 'its element type is "<\\u001b[2J\\u009b1m", and there is none of that name'],
+    [["none.npy", "b.npy", "--transpose-a"], "the transpose of A is 6 x 0 and B is 6 x 5"],
     [["a.npy", "b.npy", "--distribution", "slab-z"], "--distribution takes"],
     [["a.npy", "b.npy", "--distribution", "block-cyclic:0x4"], "--distribution takes"],
     [["a.npy", "b.npy", "--distribution", "block-cyclic:1x99999999999999999999"], "--distribution takes"],

@@ -18,6 +18,7 @@ const FILES = [
   "gpu/matmul_test.ts",
   "cluster/pblas_test.ts",
   "cluster/epilog_test.ts",
+  "cluster/empty_test.ts",
   "cluster/quantization_test.ts",
   "cluster/symmetric_matmul_test.ts",
 ];

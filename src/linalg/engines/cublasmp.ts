@@ -15,7 +15,7 @@ import { agree } from "../../runtime/agreement.ts";
 import type { Runtime } from "../../runtime/runtime.ts";
 import type { Stream } from "../../runtime/stream.ts";
 import { type EpilogValues, isTrivial } from "../epilog.ts";
-import type { LocalOperands } from "../problem.ts";
+import { isEmpty, type LocalOperands } from "../problem.ts";
 import { isQuantized } from "../quantization.ts";
 import { ALGORITHM_CODES, algorithmFor, type CublasMpAlgorithm, MULTICAST_ALGORITHMS } from "./cublasmp_attributes.ts";
 import { HostEpilogPlan, withoutEpilog } from "./cublasmp_host_epilog.ts";
@@ -126,7 +126,7 @@ function refuseAlgorithm(request: EngineRequest): Refusal | null {
       instead: "Use split_p2p or no_overlap, or pass allowMulticast: true if the machine's GPUs are yours alone.",
     };
   }
-  if (wayFor(request) !== null) return null;
+  if (isEmpty(request.problem) || wayFor(request) !== null) return null;
   return {
     reason: `cuBLASMp has no ${algorithm === "default" ? "path" : `algorithm ${algorithm}`} for this product`,
     instead: "Use algorithm default.",

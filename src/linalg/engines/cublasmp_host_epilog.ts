@@ -9,7 +9,7 @@ import { LocalArray } from "../../array/local_array.ts";
 import { agree } from "../../runtime/agreement.ts";
 import type { Runtime } from "../../runtime/runtime.ts";
 import type { Stream } from "../../runtime/stream.ts";
-import { describeEpilog, type Epilog, type EpilogValues } from "../epilog.ts";
+import { describeEpilog, type Epilog, type EpilogValues, mapValues } from "../epilog.ts";
 import type { LocalOperands, MatmulProblem } from "../problem.ts";
 import { applyOnAllRanks } from "./distributed_epilog.ts";
 import type { AlgorithmReport, EnginePlan, EngineRequest, EngineValues } from "./engine.ts";
@@ -35,10 +35,6 @@ function onHost(local: LocalArray, dtype: DType): LocalArray {
   const wide = LocalArray.zeros(dtype, host.shape, "F");
   decode(host.dtype, host.data, wide.data as Float32Array<ArrayBuffer>);
   return wide;
-}
-
-function mapValues(values: EpilogValues, change: (local: LocalArray) => LocalArray): EpilogValues {
-  return Object.fromEntries(Object.entries(values).map(([name, local]) => [name, change(local as LocalArray)]));
 }
 
 /** A plan for the product, and an epilog on the host. */

@@ -24,7 +24,7 @@ export interface Refusal {
 export interface AlgorithmReport {
   /** The engine's name. */
   readonly engine: string;
-  /** The algorithm's name, such as `pgemm` or `all_gather_gemm`. */
+  /** The algorithm's name, such as `pgemm` or `all_gather_gemm`; `none` where there is nothing to multiply. */
   readonly algorithm: string;
   /** Details in words: the grid, what is stationary, how a block is moved. */
   readonly variant: string;

@@ -43,8 +43,9 @@ export function describeStrategy(problem: MatmulProblem, strategy: Strategy): st
   const called = (name: "a" | "b" | "d") => `${matrixName(problem, name)} ${placeOf(problem, strategy, name)}`;
   const size = strategy.d.size!;
   switch (strategy.algorithm) {
+    case "none":
+      return "nothing to multiply";
     case "local_gemm":
-      if (problem.m === 0 || problem.n === 0 || problem.k === 0) return "nothing to multiply";
       return size === 1 ? "one rank" : `no communication: ${called("a")}, ${called("b")}, ${called("d")}`;
     case "all_gather_gemm": {
       const [travels, stays] = strategy.gathered === "a" ? ["a", "b"] as const : ["b", "a"] as const;

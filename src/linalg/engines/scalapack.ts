@@ -13,7 +13,7 @@ import type { LocalArray } from "../../array/local_array.ts";
 import type { Runtime } from "../../runtime/runtime.ts";
 import { type Epilog, type EpilogValues, isTrivial, needsRealNumbers } from "../epilog.ts";
 import type { AlgorithmName } from "../options.ts";
-import type { LocalOperands, MatmulProblem, Matrix } from "../problem.ts";
+import { isEmpty, type LocalOperands, type MatmulProblem, type Matrix } from "../problem.ts";
 import { AllGatherGemm } from "./all_gather_gemm.ts";
 import { applyScales, scalarOf } from "./block_scaling.ts";
 import { applyOnAllRanks } from "./distributed_epilog.ts";
@@ -71,7 +71,7 @@ function refuse({ problem, epilog, algorithm }: EngineRequest): Refusal | null {
       instead: `Use default, or one of ${SCALAPACK_ALGORITHMS.join(", ")}.`,
     };
   }
-  if (!wanted || chooseStrategy(problem, wanted)) return null;
+  if (!wanted || isEmpty(problem) || chooseStrategy(problem, wanted)) return null;
   return {
     reason: `${wanted} cannot run this product: it needs ${NEEDS[wanted]}`,
     instead: "Change the distributions, or use algorithm default, which takes any.",
@@ -84,7 +84,7 @@ const NEEDS: Readonly<Record<ScalapackAlgorithm, string>> = {
   all_gather_gemm: "a factor that is not Replicated, with at most 2^31 - 1 numbers on a rank",
   gemm_reduce_scatter: "a D that is not Replicated, of at most 2^31 - 1 numbers",
   gemm_all_reduce: "a D that is Replicated, of at most 2^31 - 1 numbers",
-  pgemm: "matrices with elements",
+  pgemm: "a grid of processes",
 };
 
 const KERNELS: Readonly<Record<ScalapackAlgorithm, new (context: KernelContext) => Kernel>> = {
@@ -101,20 +101,31 @@ function isSameMemory(one: LocalArray, other: LocalArray): boolean {
       one.offset === other.offset && one.strides.join() === other.strides.join();
 }
 
-class ScalapackPlan implements EnginePlan {
+/** What a plan does with matrices that lie as it wants them: a {@linkcode Kernel}, or what stands in for one. */
+export type Multiplier = Pick<Kernel, "open" | "prepare" | "multiply" | "workspaceBytes"> & Disposable;
+
+/** A product of matrices in the memory of the host: they are brought where they are multiplied, and D where it is wanted. */
+export class HostPlan implements EnginePlan {
+  readonly #engine: string;
   readonly #problem: MatmulProblem;
   readonly #strategy: Strategy;
   readonly #epilog: Epilog;
   readonly #runtime: Runtime;
-  readonly #kernel: Kernel;
+  readonly #kernel: Multiplier;
   readonly #a: Staging;
   readonly #b: Staging;
   readonly #c: Staging | null;
   readonly #d: Delivery;
 
-  constructor(runtime: Runtime, { problem, epilog }: EngineRequest, strategy: Strategy) {
-    const { communicator, threads } = runtime;
-    const scalapack = openScalapack(threads);
+  /** Plan for an engine of this name. */
+  constructor(
+    engine: string,
+    runtime: Runtime,
+    { problem, epilog }: EngineRequest,
+    strategy: Strategy,
+    kernel: Multiplier,
+  ) {
+    const { communicator } = runtime;
     const { accumulator } = problem;
     const to = (name: "a" | "b" | "c" | "d", conjugate = false) => ({
       distribution: strategy[name === "c" ? "d" : name],
@@ -124,6 +135,7 @@ class ScalapackPlan implements EnginePlan {
       place: placeOf(problem, strategy, name === "c" ? "d" : name),
     });
     const conjugatesAlone = ({ conjugate, transpose }: MatmulProblem["operationA"]) => conjugate && !transpose;
+    this.#engine = engine;
     this.#problem = problem;
     this.#strategy = strategy;
     this.#epilog = epilog;
@@ -132,7 +144,7 @@ class ScalapackPlan implements EnginePlan {
     this.#b = new Staging(communicator, problem.b, to("b", conjugatesAlone(problem.operationB)));
     this.#c = problem.c && new Staging(communicator, problem.c, to("c"));
     this.#d = new Delivery(communicator, problem.d, to("d"));
-    this.#kernel = new KERNELS[strategy.algorithm]({ problem, strategy, communicator, scalapack });
+    this.#kernel = kernel;
   }
 
   get #stages(): (Staging | Delivery)[] {
@@ -146,7 +158,7 @@ class ScalapackPlan implements EnginePlan {
   get report(): AlgorithmReport {
     const { moved, traffic, algorithm } = this.#strategy;
     return {
-      engine: NAME,
+      engine: this.#engine,
       algorithm,
       variant: describeStrategy(this.#problem, this.#strategy),
       workspaceBytes: this.workspaceBytes,
@@ -222,6 +234,12 @@ export const scalapackEngine: MatmulEngine = {
   open: scalapackLibrary,
   supports: refuse,
   plan(runtime: Runtime, request: EngineRequest): EnginePlan {
-    return new ScalapackPlan(runtime, request, chooseStrategy(request.problem, requested(request.algorithm))!);
+    const { problem, algorithm } = request;
+    const { communicator, threads } = runtime;
+    const scalapack = openScalapack(threads);
+    const strategy = chooseStrategy(problem, requested(algorithm))!;
+    const Kernel = KERNELS[strategy.algorithm as ScalapackAlgorithm];
+    const context = { problem, strategy, communicator, scalapack };
+    return new HostPlan(NAME, runtime, request, strategy, new Kernel(context));
   },
 };

@@ -46,8 +46,8 @@ export type ScalapackAlgorithm = typeof SCALAPACK_ALGORITHMS[number];
 
 /** An algorithm, and the distributions that it multiplies. */
 export interface Candidate {
-  /** The algorithm. */
-  readonly algorithm: ScalapackAlgorithm;
+  /** The algorithm; `none` where there is nothing to multiply. */
+  readonly algorithm: ScalapackAlgorithm | "none";
   /** The factor whose blocks travel, for `all_gather_gemm`. */
   readonly gathered?: "a" | "b";
   /** The grid of processes, for `pgemm`. */
@@ -171,11 +171,9 @@ function panelTraffic(problem: MatmulProblem, { shape: [rows, columns] }: Proces
 
 function* candidates(problem: MatmulProblem): Generator<Candidate> {
   const [a, b, d] = [problem.a.distribution, problem.b.distribution, problem.d.distribution];
-  const isEmpty = problem.m === 0 || problem.n === 0 || problem.k === 0;
-  if (isEmpty || d.size === 1 || (a.isReplicated && b.isReplicated && d.isReplicated)) {
+  if (d.size === 1 || (a.isReplicated && b.isReplicated && d.isReplicated)) {
     yield { algorithm: "local_gemm", a, b, d, traffic: 0 };
   }
-  if (isEmpty) return;
   yield* gatherCandidates(problem, "b");
   yield* gatherCandidates(problem, "a");
   yield* reduceCandidates(problem);
@@ -218,7 +216,14 @@ function isCountable(problem: MatmulProblem, { algorithm, gathered, a, b }: Cand
 /** What was chosen for a problem, by the algorithm that was asked for. */
 const chosen = new WeakMap<MatmulProblem, Map<ScalapackAlgorithm | undefined, Strategy | null>>();
 
-/** The cheapest way to compute a product, or null if there is none; by the given algorithm, if one is given. */
+/** The way of a product without elements to multiply: all matrices stay, but C is brought to D. */
+export function emptyStrategy(problem: MatmulProblem): Strategy {
+  const { a, b, d } = problem;
+  const places = { a: a.distribution, b: b.distribution, d: d.distribution };
+  return cost(problem, { algorithm: "none", ...places, traffic: 0 });
+}
+
+/** The cheapest way to compute a product that is not empty, or null if there is none; by the given algorithm, if one is given. */
 export function chooseStrategy(problem: MatmulProblem, algorithm?: ScalapackAlgorithm): Strategy | null {
   let ofProblem = chosen.get(problem);
   if (!ofProblem) chosen.set(problem, ofProblem = new Map());
@@ -250,5 +255,6 @@ function isCheaper(a: Strategy, b: Strategy): boolean {
   const difference = a.moved + a.traffic - b.moved - b.traffic;
   if (difference !== 0) return difference < 0;
   if (a.moves !== b.moves) return a.moves < b.moves;
-  return SCALAPACK_ALGORITHMS.indexOf(a.algorithm) < SCALAPACK_ALGORITHMS.indexOf(b.algorithm);
+  const rank = ({ algorithm }: Strategy) => SCALAPACK_ALGORITHMS.findIndex((name) => name === algorithm);
+  return rank(a) < rank(b);
 }

@@ -57,6 +57,8 @@ Deno.test("what a header says is shown briefly, and a terminal obeys nothing in 
     [good.replace("}", `${Array.from({ length: 9000 }, (_, i) => `'${i}': 1`).join(", ")}}`), '"7", …]'],
     [good.replace("}", `'${escapes}': 1}`), shown],
     [good.replace("}", `'${escapes}': 1, '${escapes}': 2}`), shown],
+    [good.replace("<f8", long), 'its element type is "kkk'],
+    [good.replace("<f8", escapes), `its element type is "${shown}"`],
     [good.replace("(3, 4)", "\x9b"), 'an unexpected "\\u009b"'],
     [good.replace("(3, 4)", `(${"9".repeat(60_000)}, 4)`), "[Infinity, 4]"],
     [good.replace("(3, 4)", `(${"7, ".repeat(20_000)})`), "has 20000 dimensions; arrays have at most 64, as in NumPy."],

@@ -1,0 +1,99 @@
+/**
+ * Products without elements to multiply: D = epilog(beta C), for every engine. No library is called, and the host does it
+ * also where matrices are on GPUs.
+ *
+ * @module
+ */
+import { dtypeInfo, type Scalar } from "../../array/dtype.ts";
+import { LocalArray } from "../../array/local_array.ts";
+import { agree } from "../../runtime/agreement.ts";
+import type { Runtime } from "../../runtime/runtime.ts";
+import type { Stream } from "../../runtime/stream.ts";
+import { type EpilogValues, mapValues } from "../epilog.ts";
+import type { LocalOperands } from "../problem.ts";
+import type { AlgorithmReport, EnginePlan, EngineRequest, EngineValues } from "./engine.ts";
+import { isZero } from "./native_arguments.ts";
+import { HostPlan, type Multiplier } from "./scalapack.ts";
+import { emptyStrategy } from "./strategy.ts";
+
+/** The plan of an empty product for an engine of this name. Local. */
+export function planEmptyProduct(runtime: Runtime, request: EngineRequest, engine: string): EnginePlan {
+  const plan = new HostPlan(engine, runtime, request, emptyStrategy(request.problem), SCALING);
+  return runtime.stream === null ? plan : new OnHost(runtime, plan);
+}
+
+/** d = beta d. */
+const SCALING: Multiplier = {
+  workspaceBytes: 0,
+  open(): void {},
+  prepare(): void {},
+  multiply(_a, _b, d, _alpha, _alphaFactor, beta, betaFactor): void {
+    if (betaFactor === 0 || isZero(beta)) d.fill(0);
+    else scale(d, beta, betaFactor);
+  },
+  [Symbol.dispose](): void {},
+};
+
+/** Multiply a matrix by a scalar, which is rounded to its type before. */
+function scale({ data, dtype, shape, strides, offset }: LocalArray, scalar: Scalar, factor: number): void {
+  const { parts, real } = dtypeInfo(dtype);
+  const numbers = data as Float64Array;
+  const [re, im] = (typeof scalar === "object" ? scalar : [Number(scalar), 0])
+    .map((part) => real === "float32" ? Math.fround(part * factor) : part * factor);
+  for (let j = 0; j < shape[1]; j++) {
+    for (let i = 0; i < shape[0]; i++) {
+      const at = (offset + i * strides[0] + j * strides[1]) * parts;
+      const [x, y] = [numbers[at], parts === 2 ? numbers[at + 1] : 0];
+      numbers[at] = parts === 2 ? re * x - im * y : re * x;
+      if (parts === 2) numbers[at + 1] = re * y + im * x;
+    }
+  }
+}
+
+/** A plan for the memory of the host, on matrices in that of a GPU. */
+class OnHost implements EnginePlan {
+  readonly #plan: EnginePlan;
+  readonly #runtime: Runtime;
+
+  constructor(runtime: Runtime, plan: EnginePlan) {
+    this.#runtime = runtime;
+    this.#plan = plan;
+  }
+
+  get workspaceBytes(): number {
+    return this.#plan.workspaceBytes;
+  }
+
+  get report(): AlgorithmReport {
+    const { notes, ...others } = this.#plan.report;
+    return { ...others, notes: [...notes, "the CPU makes D, and copies it to the GPU"] };
+  }
+
+  open(): void {
+    this.#plan.open();
+  }
+
+  prepare(operands: LocalOperands, values: EngineValues, stream: Stream | null = null): () => EpilogValues {
+    const own = this.#runtime.stream!;
+    if (stream !== null && stream !== own) own.wait(stream);
+    const [a, b] = [operands.a.toHost("F"), operands.b.toHost("F")];
+    const c = operands.c && operands.c.toHost("F");
+    const d = LocalArray.empty(operands.d.dtype, operands.d.shape, "F");
+    const epilog = mapValues(values.epilog, (input) => input.toHost("F"));
+    const make = this.#plan.prepare({ a, b, c, d }, { ...values, epilog });
+    return () => {
+      const onHost = make();
+      let outputs!: EpilogValues;
+      agree(this.#runtime, "Matmul.execute", () => {
+        outputs = mapValues(onHost, (output) => output.toDevice(own, "F"));
+        operands.d.set(d);
+      });
+      if (stream !== null && stream !== own) stream.wait(own);
+      return outputs;
+    };
+  }
+
+  [Symbol.dispose](): void {
+    this.#plan[Symbol.dispose]();
+  }
+}
