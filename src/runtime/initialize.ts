@@ -8,7 +8,7 @@ import { keepFreedMemory } from "../../ffi/memory.ts";
 import { launcher } from "../../ffi/mpi/mod.ts";
 import { StateError } from "../errors.ts";
 import { describe, readOptions } from "../options.ts";
-import { agree } from "./agreement.ts";
+import { agree, alone } from "./agreement.ts";
 import { Communicator } from "./communicator.ts";
 import { hasCurrentRuntime, setCurrentRuntime } from "./current.ts";
 import { chooseDevice } from "./runtime_device.ts";
@@ -79,7 +79,11 @@ export function initialize(options: InitializeOptions = {}): Runtime {
   let given!: InitializeOptions;
   agree({ communicator: meetingPlace(options), checks: "collective" }, "initialize", () => {
     given = readOptions("initialize: options", options, INITIALIZE_OPTION_KEYS);
-    return checkOptions(given);
+    const facts = checkOptions(given);
+    // Already here: ranks that pass communicators of different ranks wait for each other.
+    const limit = given.timeoutSeconds ?? null;
+    if (limit !== null) startWatchdog(Communicator.world().rank, limit);
+    return facts;
   });
   const { communicator = Communicator.world(), checks = "collective", timeoutSeconds = null } = given;
   const { localRank, localSize } = machineOf(communicator);
@@ -93,7 +97,6 @@ export function initialize(options: InitializeOptions = {}): Runtime {
   const threads = given.threads ?? threadsOf(placement);
   setThreads(threads);
   keepFreedMemory(KEPT_BYTES);
-  if (timeoutSeconds !== null) startWatchdog(communicator.rank, timeoutSeconds);
   freeAtEnd(communicator);
   const runtime = new Runtime({ communicator, localRank, localSize, device, stream, checks, timeoutSeconds, threads });
   setCurrentRuntime(runtime);
@@ -109,7 +112,7 @@ export function initialize(options: InitializeOptions = {}): Runtime {
 function meetingPlace(options: unknown): Communicator {
   const world = Communicator.world();
   try {
-    const { communicator } = options as InitializeOptions;
+    const communicator = alone("initialize", () => (options as InitializeOptions).communicator);
     return communicator instanceof Communicator && communicator.size < world.size ? communicator : world;
   } catch {
     return world;

@@ -2,6 +2,7 @@
 import { assert, assertEquals, assertStringIncludes, assertThrows } from "@std/assert";
 import {
   agree,
+  allocateSymmetricMemory,
   Box,
   CollectiveError,
   ConfigurationError,
@@ -12,10 +13,16 @@ import {
   exchange,
   initialize,
   LibraryNotFoundError,
+  Matmul,
+  matmul,
+  Redistribution,
   type Runtime,
+  saveNpy,
   ShapeError,
   Slab,
   StateError,
+  type SymmetricArray,
+  syrk,
 } from "../../mod.ts";
 import { assertThrowsEverywhere, clusterTest } from "../../src/testing/mod.ts";
 
@@ -244,4 +251,203 @@ clusterTest("something thrown that is no Error arrives as one", MANY, (runtime) 
 clusterTest("many agreements, one after the other, keep the ranks in step", (runtime) => {
   for (let i = 0; i < 50; i++) agree(runtime, "execute", () => ({ m: 1, n: 2, k: 3, i }));
   assert(runtime.communicator.allReduce(Float64Array.of(1))[0] === runtime.size);
+});
+
+/** What is thrown, and what arrives of it. */
+const STRANGE: [what: string, thrown: () => unknown, message: string][] = [
+  ["an object without text", () => Object.create(null), "something was thrown that has no text"],
+  ["a symbol", () => Symbol("s"), "Symbol(s)"],
+  ["a proxy of nothing", () => revokedProxy(), "something was thrown that has no text"],
+  [
+    "an error whose message throws",
+    () => Object.defineProperty(new Error(), "message", { get: () => JSON.parse("{") }),
+    "something was thrown that has no text",
+  ],
+  ["a frozen error", () => Object.freeze(new Error("as it is")), "as it is"],
+];
+
+function revokedProxy(): object {
+  const { proxy, revoke } = Proxy.revocable({}, {});
+  revoke();
+  return proxy;
+}
+
+for (const [what, thrown, message] of STRANGE) {
+  clusterTest(`${what}, thrown by one rank, is an error on every rank`, MANY, (runtime) => {
+    const value = (i: number) => {
+      if (i === 7) throw thrown();
+      return i;
+    };
+    assertThrowsEverywhere(runtime, () => DistributedArray.generate(runtime, [8], Slab.X, value), Error, message);
+  });
+}
+
+clusterTest("a fact that contains itself is refused everywhere", MANY, (runtime) => {
+  const fact: Record<string, unknown> = {};
+  fact.self = fact;
+  const facts = () => ({ fact: runtime.rank === 0 ? fact : 1 });
+  assertThrowsEverywhere(runtime, () => agree(runtime, "op", facts), TypeError, "contains itself");
+  const dtype = runtime.rank === 0 ? fact as never : "float64";
+  const make = () => DistributedArray.zeros(runtime, [4], Slab.X, { dtype });
+  assertThrowsEverywhere(runtime, make, DTypeError, "There is no dtype an object with the keys [self]");
+});
+
+clusterTest("exchange() refuses on every rank what cannot be sent", MANY, (runtime) => {
+  const value = () => runtime.rank === 1 ? () => 1 : 1;
+  assertThrowsEverywhere(runtime, () => exchange(runtime, "op", value), TypeError, "the value cannot be sent");
+});
+
+clusterTest("what is no runtime is refused everywhere, also if one rank passes it", (runtime) => {
+  for (const wrong of [null, 5, {}, new Proxy(runtime, {}), Object.create(runtime), { communicator: 1 }]) {
+    for (const last of [0, runtime.size - 1]) {
+      const given = runtime.rank >= last ? wrong as never : runtime;
+      const message = "the runtime must be what initialize() returned, not ";
+      const corner = [runtime.rank, 0];
+      const calls = [
+        () => DistributedArray.zeros(given, [4], Slab.X),
+        () => allocateSymmetricMemory(given, [4]),
+        () => void Box.fromLocal(given, corner, [runtime.rank + 1, 2]),
+      ];
+      for (const call of calls) assertThrowsEverywhere(runtime, call, TypeError, message);
+    }
+  }
+});
+
+clusterTest("a collective call in a callback or a getter is an error on every rank", (runtime) => {
+  using a = DistributedArray.full(runtime, [5], Slab.X, 1);
+  // The ranks have different numbers of elements: without a check, they would wait for each other.
+  const inside: [string, () => unknown][] = [
+    ["generate", () => DistributedArray.generate(runtime, [5], Slab.X, () => a.sum())],
+    ["map", () => a.map(() => a.norm())],
+    ["random", () =>
+      DistributedArray.random(runtime, [5], Slab.X, {
+        get seed() {
+          return Number(a.sum());
+        },
+      })],
+    ["map", () => a.map((x) => [x, runtime.collect()] as never)],
+  ];
+  for (const [name, call] of inside) {
+    const message = `it needs all ranks, and was called inside DistributedArray.${name}`;
+    assertThrowsEverywhere(runtime, call, StateError, message);
+  }
+  assertEquals(a.sum(), 5);
+});
+
+clusterTest(
+  "a function of onCollect() that throws on one rank is an error on all, and the others are called",
+  (runtime) => {
+    const called: string[] = [];
+    runtime.onCollect(() => called.push("before"));
+    runtime.onCollect(() => {
+      if (runtime.rank === 0) throw new RangeError("not freed");
+    });
+    runtime.onCollect(() => called.push("after"));
+    assertThrowsEverywhere(runtime, () => runtime.collect(), RangeError, "not freed");
+    assertEquals(called, ["before", "after"]);
+    runtime.collect();
+    assertThrows(() => runtime.onCollect(1 as never), TypeError, "onCollect takes a function that frees, not 1");
+  },
+);
+
+/** An array of this rank's own buffer. */
+function inBuffer(runtime: Runtime): { array: DistributedArray; buffer: ArrayBuffer } {
+  const data = new Float64Array(8).fill(1);
+  const array = DistributedArray.fromLocal(runtime, data, Slab.X, { localShape: [2, 4] });
+  return { array, buffer: data.buffer };
+}
+
+clusterTest("memory that one rank transferred away is told of on every rank", MANY, (runtime) => {
+  const gone = "is gone on this rank: it was that of an array that was freed, or its buffer was transferred away";
+  const folder = Deno.makeTempDirSync();
+  const uses: ((array: DistributedArray, turned: DistributedArray) => unknown)[] = [
+    (a) => a.sum(),
+    (a) => a.copy(),
+    (a) => a.redistribute(Slab.Y),
+    (_, turned) => turned.gather(),
+    (a) => saveNpy(a, `${folder}/a.npy`),
+    (a) => syrk(a),
+    (a, turned) => matmul(a, turned),
+  ];
+  for (const use of uses) {
+    const { array, buffer } = inBuffer(runtime);
+    const turned = array.transpose();
+    if (runtime.rank === 1) buffer.transfer();
+    assertThrowsEverywhere(runtime, () => use(array, turned), StateError, gone);
+  }
+  const { array: { local }, buffer } = inBuffer(runtime);
+  if (runtime.rank === 1) buffer.transfer();
+  const again = () => DistributedArray.fromLocal(runtime, local, Slab.X);
+  assertThrowsEverywhere(runtime, again, StateError, "The memory of the LocalArray is gone");
+  assertEquals([...Deno.readDirSync(folder)], []);
+  Deno.removeSync(folder);
+});
+
+clusterTest("planned products and redistributions find that memory has gone", MANY, (runtime) => {
+  const { array, buffer } = inBuffer(runtime);
+  using b = DistributedArray.full(runtime, [4, 2], Slab.Y, 1);
+  using product = new Matmul(array, b);
+  product.plan();
+  using plan = new Redistribution(array, Slab.Y);
+  const bias = new Float64Array(2);
+  using biased = new Matmul(array, b, { epilog: "bias", epilogInputs: { bias } });
+  biased.plan();
+  product.execute();
+  biased.execute();
+  if (runtime.rank === 0) bias.buffer.transfer();
+  assertThrowsEverywhere(runtime, () => biased.execute(), StateError, "The memory of epilogInputs.bias is gone");
+  if (runtime.rank === 0) buffer.transfer();
+  assertThrowsEverywhere(runtime, () => product.execute(), StateError, "The memory of a is gone on this rank");
+  assertThrowsEverywhere(runtime, () => product.autotune(), StateError, "The memory of a is gone on this rank");
+  assertThrowsEverywhere(
+    runtime,
+    () => product.resetOperands({ b }),
+    StateError,
+    "The memory of a is gone on this rank",
+  );
+  assertThrowsEverywhere(runtime, () => plan.execute(), StateError, "The memory of this array is gone on this rank");
+  const fresh = inBuffer(runtime).array;
+  product.resetOperands({ a: fresh });
+  assertEquals(product.execute().sum(), 2 * runtime.size * 4 * 2);
+});
+
+clusterTest('checks: "local" finds memory that has gone, too', (runtime) => {
+  runtime[Symbol.dispose]();
+  using local = initialize({ device: "cpu", checks: "local" });
+  const { array, buffer } = inBuffer(local);
+  using b = DistributedArray.full(local, [4, 2], Slab.Y, 1);
+  using product = new Matmul(array, b);
+  product.plan();
+  buffer.transfer();
+  assertThrowsEverywhere(local, () => product.execute(), StateError, "The memory of a is gone");
+});
+
+clusterTest("memory that can be resized is refused everywhere", (runtime) => {
+  const resizable = () => new Float64Array(new ArrayBuffer(64, { maxByteLength: 128 }));
+  const growable = () => new Float64Array(new SharedArrayBuffer(64, { maxByteLength: 128 }));
+  using a = DistributedArray.full(runtime, [4, 2], Slab.X, 1);
+  const message = "An array needs memory of a fixed size, and the buffer of this Float64Array can be resized";
+  for (const data of [resizable(), growable() as never]) {
+    const localShape = [2, 4];
+    const isLast = runtime.rank === runtime.size - 1;
+    const own = isLast ? data : new Float64Array(8);
+    const calls = [
+      () => DistributedArray.fromLocal(runtime, own, Slab.X, { localShape }),
+      () => DistributedArray.scatter(runtime, data, [8], Slab.X),
+      () => a.gather({ into: data }),
+      () => a.allGather({ into: own }),
+    ];
+    for (const call of calls) assertThrowsEverywhere(runtime, call, TypeError, message);
+  }
+});
+
+clusterTest("symmetric memory that one rank has let go of is told of everywhere", MANY, (runtime) => {
+  const memory = allocateSymmetricMemory(runtime, [4]);
+  if (runtime.rank === 0) memory[Symbol.dispose]();
+  assertThrowsEverywhere(runtime, () => memory.synchronize(), StateError, "was freed");
+  memory[Symbol.dispose]();
+  const array = DistributedArray.zeros(runtime, [4], Slab.X, { memory: "symmetric" });
+  if (runtime.rank === 0) (array.local as SymmetricArray)[Symbol.dispose]();
+  assertThrowsEverywhere(runtime, () => array.sum(), StateError, "is gone on this rank");
+  array.free();
 });

@@ -148,6 +148,25 @@ for (const [name, call] of Object.entries(COLLECTIVE_CALLS)) {
   });
 }
 
+for (const [name, call] of Object.entries(COLLECTIVE_CALLS)) {
+  if (call.options === undefined) continue;
+  const [position, keys] = call.options;
+  clusterTest(`${name} reads each of its options once`, (runtime) => {
+    if (name === "initialize") runtime[Symbol.dispose]();
+    const site = { runtime, folder: folder ??= folderOf(runtime) };
+    const given = call.given(site);
+    const reads = new Map<PropertyKey, number>();
+    given[position] = new Proxy(given[position] as object, {
+      get(options, key) {
+        reads.set(key, (reads.get(key) ?? 0) + 1);
+        return Reflect.get(options, key);
+      },
+    });
+    outcomeOf(() => call.call(given, site));
+    assertEquals(keys.map((key) => [key, reads.get(key)]), keys.map((key) => [key, 1]));
+  });
+}
+
 /** The names of what a module exports: functions, classes, and members of classes that are not in `others`. */
 function callsOf(module: Record<string, unknown>, others: ReadonlySet<string>): string[] {
   return Object.entries(module).flatMap(([name, value]) => {

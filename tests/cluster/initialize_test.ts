@@ -126,3 +126,30 @@ clusterTest("warnOnce() warns once, on rank 0", (runtime) => {
 clusterTest("testRuntime() is the same until it is closed", (runtime) => {
   assertStrictEquals(testRuntime(), runtime);
 });
+
+clusterTest("different communicators, or a freed one, are refused everywhere", { ranks: [2, 3, 4] }, (runtime) => {
+  const world = runtime.communicator;
+  const [one, other, freed] = [world.duplicate(), world.duplicate(), world.duplicate()];
+  freed.free();
+  runtime[Symbol.dispose]();
+  const start = (first: Communicator | undefined, others: Communicator | undefined) => () => {
+    const communicator = runtime.rank === 0 ? first : others;
+    return initialize({ device: "cpu", ...communicator && { communicator } });
+  };
+  const differ = "the ranks disagree on communicator";
+  assertThrowsEverywhere(runtime, start(undefined, one), CollectiveError, differ);
+  assertThrowsEverywhere(runtime, start(one, other), CollectiveError, differ);
+  const message = ", freed) can have no runtime. Pass a communicator that is alive.";
+  assertThrowsEverywhere(runtime, start(freed, freed), StateError, message);
+  assertThrowsEverywhere(runtime, start(freed, one), StateError, message);
+  const throwing = {
+    get communicator(): Communicator {
+      if (runtime.rank === 0) throw new RangeError("a user's error");
+      return world;
+    },
+  };
+  assertThrowsEverywhere(runtime, () => initialize(throwing), RangeError, "a user's error");
+  using made = start(one, one)();
+  assertEquals(made.communicator, one);
+  other.free();
+});
