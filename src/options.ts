@@ -25,7 +25,7 @@ export function checkKeys(what: string, options: unknown, allowed: readonly stri
 
 /**
  * A plain copy of options, of which each is read once: nothing that they are or do later, as getters, matters then. What
- * is undefined is left out.
+ * is undefined is left out. What was read before is not read again.
  *
  * @throws {TypeError} as {@linkcode checkKeys} does.
  */
@@ -33,12 +33,13 @@ export function readOptions<T extends object>(
   what: string,
   options: T | undefined,
   allowed: readonly (keyof T & string)[],
+  before: Partial<T> = {},
 ): T {
   checkKeys(what, options, allowed);
-  const copy: Partial<T> = {};
+  const copy = { ...before };
   if (options === undefined) return copy as T;
   for (const key of allowed) {
-    const value = options[key];
+    const value = key in before ? undefined : options[key];
     if (value !== undefined) copy[key] = value;
   }
   return copy as T;

@@ -27,7 +27,10 @@ export interface InitializeOptions {
    * CPU.
    */
   device?: "auto" | "cpu" | number;
-  /** The ranks that take part; all of the job when left out. */
+  /**
+   * The ranks that take part; all of the job when left out. All of them pass the same one: ranks that pass communicators
+   * of different ranks wait for each other.
+   */
   communicator?: Communicator;
   /**
    * `"collective"` (the default): preconditions are exchanged once a call, and fail on every rank in the same way.
@@ -76,9 +79,10 @@ const KEPT_BYTES = 2 ** 28;
  */
 export function initialize(options: InitializeOptions = {}): Runtime {
   if (isMpiFinalized()) throw new StateError("initialize: MPI was finalized in this process and cannot start again.");
+  const asked = communicatorOf(options);
   let given!: InitializeOptions;
-  agree({ communicator: meetingPlace(options), checks: "collective" }, "initialize", () => {
-    given = readOptions("initialize: options", options, INITIALIZE_OPTION_KEYS);
+  agree({ communicator: meetingPlace(asked?.communicator), checks: "collective" }, "initialize", () => {
+    given = readOptions("initialize: options", options, INITIALIZE_OPTION_KEYS, asked);
     const facts = checkOptions(given);
     // Already here: ranks that pass communicators of different ranks wait for each other.
     const limit = given.timeoutSeconds ?? null;
@@ -105,18 +109,22 @@ export function initialize(options: InitializeOptions = {}): Runtime {
   return runtime;
 }
 
+/** The communicator that options name, which has to be known first; nothing if it cannot be read. */
+function communicatorOf(options: InitializeOptions): Pick<InitializeOptions, "communicator"> | undefined {
+  try {
+    return alone("initialize", () => ({ communicator: options.communicator! }));
+  } catch {
+    return undefined;
+  }
+}
+
 /**
  * Where the ranks agree on the options: the communicator that these name, unless it has all ranks of the job. Then, and if
  * they name none, it is the world, so that ranks which pass different communicators, or a freed one, learn of it.
  */
-function meetingPlace(options: unknown): Communicator {
+function meetingPlace(communicator: unknown): Communicator {
   const world = Communicator.world();
-  try {
-    const communicator = alone("initialize", () => (options as InitializeOptions).communicator);
-    return communicator instanceof Communicator && communicator.size < world.size ? communicator : world;
-  } catch {
-    return world;
-  }
+  return communicator instanceof Communicator && communicator.size < world.size ? communicator : world;
 }
 
 /** Refuse wrong options; the facts are those that all ranks have to share. */

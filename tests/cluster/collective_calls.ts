@@ -332,7 +332,7 @@ export const LOCAL_CALLS = `
   SymmetricArray SymmetricArray.symmetric SymmetricArray.backend SymmetricArray.isFreed SymmetricArray.isLost
   SymmetricArray.data SymmetricArray.address SymmetricArray.peerAddress SymmetricArray.peer SymmetricArray.release
   SymmetricBuffer SymmetricBuffer.isFreed SymmetricBuffer.isGone SymmetricBuffer.address SymmetricBuffer.host
-  SymmetricBuffer.stream SymmetricBuffer.peerAddress SymmetricBuffer.beforeEnd`;
+  SymmetricBuffer.stream SymmetricBuffer.peerHost SymmetricBuffer.peerMemory SymmetricBuffer.peerAddress SymmetricBuffer.beforeEnd`;
 
 /** Collective, but tested elsewhere: it ends MPI, or is called when all ranks have agreed already. */
 export const TESTED_ELSEWHERE = "Runtime.finalize SymmetricBuffer.end";
