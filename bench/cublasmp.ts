@@ -11,11 +11,11 @@
  *
  * @module
  */
-import { CublasComputeType, CublasOperation } from "../ffi/cublaslt.ts";
-import { checkCublasMp, CublasMpMatmulAlgoType, CublasMpMatmulDescriptorAttribute } from "../ffi/cublasmp.ts";
-import { CudaDataType } from "../ffi/cuda_runtime.ts";
+import { CublasComputeType, CublasOperation } from "../ffi/cuda/cublaslt.ts";
+import { checkCublasMp, CublasMpMatmulAlgoType, CublasMpMatmulDescriptorAttribute } from "../ffi/cuda/cublasmp.ts";
+import { CudaDataType } from "../ffi/cuda/runtime.ts";
 import { DistributedArray, Event, initialize, Matmul, type Runtime, Slab } from "../mod.ts";
-import { cublasMpResources } from "../src/linalg/engines/cublasmp_resources.ts";
+import { cublasMpResources } from "../src/linalg/engines/cublasmp/resources.ts";
 
 const WARMUPS = 200;
 const CALLS = 20;

@@ -5,9 +5,9 @@
  *
  * @module
  */
-import { createGrid } from "../ffi/blacs.ts";
+import { createGrid } from "../ffi/blas/blacs.ts";
 import { addressOf } from "../ffi/memory.ts";
-import { openScalapack } from "../ffi/scalapack.ts";
+import { openScalapack } from "../ffi/blas/scalapack.ts";
 import { BlockCyclic, DistributedArray, initialize, Matmul, ProcessGrid, type Runtime } from "../mod.ts";
 import { type Group, ours, turn } from "./harness/bench.ts";
 import { c, deno } from "./harness/programs.ts";

@@ -6,22 +6,22 @@
  *
  * @module
  */
-export * from "./blacs.ts";
-export * from "./blas.ts";
-export * from "./cublaslt.ts";
-export * from "./cublasmp.ts";
-export * from "./cuda_driver.ts";
-export * from "./cuda_library.ts";
-export * from "./cuda_runtime.ts";
+export * from "./blas/blacs.ts";
+export * from "./blas/blas.ts";
+export * from "./cuda/cublaslt.ts";
+export * from "./cuda/cublasmp.ts";
+export * from "./cuda/driver.ts";
+export * from "./cuda/library.ts";
+export * from "./cuda/runtime.ts";
 export * from "./enums.ts";
 export * from "./errors.ts";
 export * from "./library.ts";
 export * from "./machine.ts";
 export * from "./memory.ts";
 export * from "./mpi/mod.ts";
-export * from "./nccl.ts";
-export * from "./nvrtc.ts";
-export * from "./nvshmem.ts";
-export * from "./pblas.ts";
-export * from "./scalapack.ts";
+export * from "./cuda/nccl.ts";
+export * from "./cuda/nvrtc.ts";
+export * from "./cuda/nvshmem.ts";
+export * from "./blas/pblas.ts";
+export * from "./blas/scalapack.ts";
 export * from "./struct.ts";

@@ -15,40 +15,40 @@ interface Command {
 const commands: Record<string, Command> = {
   demo: {
     summary: "the worked example on 2 ranks, with its set-up",
-    load: async () => (await import("./demo.ts")).demo,
+    load: async () => (await import("./commands/demo.ts")).demo,
   },
   test: {
     summary: "every test that this machine can run, with its set-up",
-    load: async () => (await import("./tests.ts")).test,
+    load: async () => (await import("./commands/tests.ts")).test,
   },
-  run: { summary: "start a script on several ranks", load: async () => (await import("./run.ts")).run },
+  run: { summary: "start a script on several ranks", load: async () => (await import("./commands/run.ts")).run },
   matmul: {
     summary: "multiply two NumPy files on several ranks",
-    load: async () => (await import("./matmul.ts")).matmulFiles,
+    load: async () => (await import("./commands/matmul.ts")).matmulFiles,
   },
   doctor: {
     summary: "what was found, what is missing, what to do about it",
-    load: async () => (await import("./doctor.ts")).doctor,
+    load: async () => (await import("./commands/doctor.ts")).doctor,
   },
   native: {
     summary: "install, list or remove native libraries",
-    load: async () => (await import("./native.ts")).native,
+    load: async () => (await import("./commands/native.ts")).native,
   },
   "cluster-test": {
     summary: "run test files on 1, 2, … ranks",
-    load: async () => (await import("./cluster_tests.ts")).clusterTests,
+    load: async () => (await import("./commands/cluster_tests.ts")).clusterTests,
   },
   bench: {
     summary: "benchmarks against peers in the same run",
-    load: async () => (await import("./repository.ts")).bench,
+    load: async () => (await import("./commands/repository.ts")).bench,
   },
   "test:abi": {
     summary: "the declarations of ffi/ against the vendors' headers and libraries (downloads wheels)",
-    load: async () => (await import("./repository.ts")).abiTests,
+    load: async () => (await import("./commands/repository.ts")).abiTests,
   },
   "test:gpu": {
     summary: "the tests on 1, 2 or 4 GPUs: test:gpu -n 2",
-    load: async () => (await import("./gpu_tests.ts")).gpuTests,
+    load: async () => (await import("./commands/gpu_tests.ts")).gpuTests,
   },
 };
 

@@ -13,12 +13,12 @@ import {
   REDUCTION_BLOCKS,
   reductionKernels,
   REDUCTIONS,
-} from "../kernels/elements.ts";
-import { blocksFor, type Words } from "../kernels/program.ts";
+} from "../gpu/kernels/elements.ts";
+import { blocksFor, type Words } from "../gpu/kernels/program.ts";
 import { copyFromDevice, copyOnDevice, copyToDevice } from "../memory/copy.ts";
 import { DeviceBuffer, type DeviceMemory } from "../memory/device.ts";
-import type { Stream } from "../runtime/stream.ts";
-import { type DType, dtypeInfo } from "./dtype.ts";
+import type { Stream } from "../gpu/stream.ts";
+import { type DType, dtypeInfo } from "../dtype/dtype.ts";
 import { type Axis, isDense, lengthOf, mergeAxes, type Order, type Run, sizeOfShape, stridesOf } from "./layout.ts";
 import { type RandomSource, significantBits } from "./random.ts";
 import { countOf, type Ranges } from "./traverse.ts";

@@ -20,16 +20,16 @@ import {
   elementCount,
   type Scalar,
   type TypedArray,
-} from "./dtype.ts";
+} from "../dtype/dtype.ts";
 import { fillLinearOnDevice, fillRandomOnDevice } from "./device_elements.ts";
 import { bindToParts } from "./global_shape.ts";
 import { checkOrder, checkShape, flipOrder, type Order, sizeOfShape, stridesOf } from "./layout.ts";
 import { exactArray, LocalArray, type Memory } from "./local_array.ts";
-import { prepareMove } from "./move.ts";
+import { prepareMove } from "./redistribution/execute.ts";
 import { fillRandom, type RandomOptions, randomSource } from "./random.ts";
-import { onRoot, type Parts, planRedistribution } from "./redistribution_plan.ts";
+import { onRoot, type Parts, planRedistribution } from "./redistribution/plan.ts";
 import * as reduction from "./reduction.ts";
-import { allocateSymmetricMemory } from "./symmetric.ts";
+import { allocateSymmetricMemory } from "./symmetric_array.ts";
 import { checkLinearForm, type ElementFunction, fillByFunction, type LinearForm, linearFunction } from "./traverse.ts";
 
 /** How an array is stored. */

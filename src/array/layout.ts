@@ -7,7 +7,7 @@
  */
 import { ShapeError } from "../errors.ts";
 import { describe } from "../options.ts";
-import type { TypedArray } from "./dtype.ts";
+import type { TypedArray } from "../dtype/dtype.ts";
 
 /** Memory order: "C" is row-major, the last index runs fastest; "F" is column-major, the first one does. */
 export type Order = "C" | "F";

@@ -9,7 +9,7 @@ import { isObject, readOptions } from "../options.ts";
 import { clearOnDevice, copyFromDevice, copyToDevice } from "../memory/copy.ts";
 import { DeviceBuffer, type DeviceMemory } from "../memory/device.ts";
 import { keepSpare, lend, takeSpare } from "../memory/spare.ts";
-import type { Stream } from "../runtime/stream.ts";
+import type { Stream } from "../gpu/stream.ts";
 import { convertOnDevice, copyStridedOnDevice, fillOnDevice } from "./device_elements.ts";
 import {
   allocate,
@@ -24,7 +24,7 @@ import {
   type Scalar,
   storeScalar,
   type TypedArray,
-} from "./dtype.ts";
+} from "../dtype/dtype.ts";
 import { checkShape, copyStrided, isDense, type Order, sizeOfShape, type Strided, stridesOf } from "./layout.ts";
 
 /** Where an array's elements are: in the memory of the process, of its GPU, or in memory that all ranks address. */

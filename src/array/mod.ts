@@ -26,18 +26,18 @@ export {
   toFloat32,
   type TypedArray,
   type TypedArrayConstructor,
-} from "./dtype.ts";
+} from "../dtype/dtype.ts";
 export type { Order, Strided } from "./layout.ts";
 export { LocalArray, type LocalArrayOptions, type Memory } from "./local_array.ts";
 export { loadNpy, type LoadNpyOptions, saveNpy } from "./npy.ts";
 export { type NpyHeader, parseNpyHeader } from "./npy_header.ts";
 export type { RandomOptions } from "./random.ts";
-export { redistribute, Redistribution } from "./redistribute.ts";
+export { redistribute, Redistribution } from "./redistribution/redistribution.ts";
 export {
   allocateSymmetricMemory,
   freeSymmetricMemory,
   SymmetricArray,
   type SymmetricOptions,
   type SymmetricOwner,
-} from "./symmetric.ts";
+} from "./symmetric_array.ts";
 export type { ElementFunction, LinearForm } from "./traverse.ts";

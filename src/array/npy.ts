@@ -13,7 +13,7 @@ import { describe, readOptions } from "../options.ts";
 import { agree, exchange } from "../runtime/agreement.ts";
 import type { Runtime } from "../runtime/runtime.ts";
 import { agreeWith, checkArray, checkStorage, DistributedArray, runtimeOf } from "./distributed_array.ts";
-import { checkConvertible, type DType, dtypeInfo, type TypedArray } from "./dtype.ts";
+import { checkConvertible, type DType, dtypeInfo, type TypedArray } from "../dtype/dtype.ts";
 import { type Order, sizeOfShape, stridesOf } from "./layout.ts";
 import { LocalArray, type Memory } from "./local_array.ts";
 import {

@@ -7,7 +7,7 @@
  */
 import { ConfigurationError, DTypeError } from "../errors.ts";
 import { describe, quote } from "../options.ts";
-import { type DType, dtypeInfo, dtypes } from "./dtype.ts";
+import { type DType, dtypeInfo, dtypes } from "../dtype/dtype.ts";
 import { checkShape, type Order } from "./layout.ts";
 
 /** What a header says. */

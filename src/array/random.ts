@@ -10,7 +10,7 @@
  */
 import { DTypeError } from "../errors.ts";
 import { describe } from "../options.ts";
-import { type DType, dtypeInfo, integerRange, type TypedArray } from "./dtype.ts";
+import { type DType, dtypeInfo, integerRange, type TypedArray } from "../dtype/dtype.ts";
 import { type Order, stridesOf } from "./layout.ts";
 import { fillRows, type Floats, innerDimension, type Ranges } from "./traverse.ts";
 

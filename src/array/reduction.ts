@@ -10,7 +10,7 @@ import {
   squaresOnDevice,
   sumOnDevice,
 } from "./device_elements.ts";
-import { dtypeInfo, loadScalar, type Scalar, toFloat64, type TypedArray } from "./dtype.ts";
+import { dtypeInfo, loadScalar, type Scalar, toFloat64, type TypedArray } from "../dtype/dtype.ts";
 import type { Order } from "./layout.ts";
 import type { LocalArray } from "./local_array.ts";
 

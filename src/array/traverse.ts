@@ -15,7 +15,7 @@ import {
   type Scalar,
   toBigInt,
   type TypedArray,
-} from "./dtype.ts";
+} from "../dtype/dtype.ts";
 import type { Order } from "./layout.ts";
 
 /** A value for each element, given its global index. */

@@ -3,7 +3,7 @@
  *
  * @module
  */
-import { dtypeInfo } from "../array/dtype.ts";
+import { dtypeInfo } from "../dtype/dtype.ts";
 import type { LocalArray } from "../array/local_array.ts";
 
 /** A local matrix in memory: lines of neighbours, at equal distances. */

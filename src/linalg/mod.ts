@@ -3,8 +3,8 @@
  *
  * @module
  */
-export { matmul } from "./matmul.ts";
-export { type AutotuneOptions, type Auxiliary, Matmul, type Measurement } from "./matmul_plan.ts";
+export { matmul } from "./matmul/matmul.ts";
+export { type AutotuneOptions, type Auxiliary, Matmul, type Measurement } from "./matmul/matmul_class.ts";
 export type {
   AlgorithmName,
   EngineName,
@@ -14,13 +14,13 @@ export type {
   MatmulOptions,
   PlanOptions,
   ResetOptions,
-} from "./options.ts";
-export type { ComputeType, ScaleType } from "./compute_type.ts";
+} from "./matmul/options.ts";
+export type { ComputeType, ScaleType } from "./matmul/compute_type.ts";
 export type { AlgorithmReport } from "./engines/engine.ts";
-export { EPILOG_NAMES, type EpilogName, geluAuxShape, reluAuxShape } from "./epilog.ts";
-export { inferDistribution } from "./inference.ts";
-export type { Logger } from "./logger.ts";
-export type { Operation } from "./problem.ts";
+export { EPILOG_NAMES, type EpilogName, geluAuxShape, reluAuxShape } from "./matmul/epilog.ts";
+export { inferDistribution } from "./matmul/inference.ts";
+export type { Logger } from "./matmul/logger.ts";
+export type { Operation } from "../blas/operation.ts";
 export {
   type AddendOptions,
   type Diagonal,
@@ -39,7 +39,7 @@ export {
   type TriangularOptions,
   trmm,
   trsm,
-} from "./pblas.ts";
+} from "./pblas/routines.ts";
 export {
   type MatrixQualifier,
   MatrixQualifierRecord,
@@ -49,5 +49,5 @@ export {
   packQualifiers,
   type Qualifiers,
   qualifiersObject,
-} from "./qualifiers.ts";
-export type { QuantizationScale, QuantizationScales } from "./quantization.ts";
+} from "./matmul/qualifiers.ts";
+export type { QuantizationScale, QuantizationScales } from "./matmul/quantization.ts";

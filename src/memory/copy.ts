@@ -4,10 +4,10 @@
  *
  * @module
  */
-import { checkCuda, CudaMemcpyKind, openCudaRuntime } from "../../ffi/cuda_runtime.ts";
+import { checkCuda, CudaMemcpyKind, openCudaRuntime } from "../../ffi/cuda/runtime.ts";
 import { addressOf } from "../../ffi/memory.ts";
-import { beforeMpiEnds } from "../runtime/mpi.ts";
-import { Event, type Stream } from "../runtime/stream.ts";
+import { beforeMpiEnds } from "../mpi/init_finalize.ts";
+import { Event, type Stream } from "../gpu/stream.ts";
 import { CHUNK_BYTES, CopyCrew, SLOTS } from "./copy_crew.ts";
 import { PinnedBuffer } from "./pinned.ts";
 

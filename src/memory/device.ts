@@ -3,12 +3,12 @@
  *
  * @module
  */
-import { checkCuda, CudaMemPoolAttribute, CudaStatus, openCudaRuntime } from "../../ffi/cuda_runtime.ts";
+import { checkCuda, CudaMemPoolAttribute, CudaStatus, openCudaRuntime } from "../../ffi/cuda/runtime.ts";
 import { StateError } from "../errors.ts";
 import { freeUnlessAgreed } from "../runtime/agreement.ts";
-import type { Device } from "../runtime/device.ts";
-import type { Stream } from "../runtime/stream.ts";
-import { type AllocationKey, noteAllocation, noteFree, Origin } from "./lifetime.ts";
+import type { Device } from "../gpu/device.ts";
+import type { Stream } from "../gpu/stream.ts";
+import { type AllocationKey, noteAllocation, noteFree, Origin } from "./holders.ts";
 
 /** Memory that kernels and copies reach by its address. */
 export interface DeviceMemory {

@@ -5,6 +5,6 @@
  */
 export { copyFromDevice, copyToDevice } from "./copy.ts";
 export { DeviceBuffer, type DeviceMemory, MemoryPool } from "./device.ts";
-export { type Allocation, liveAllocations, type MemoryKind } from "./lifetime.ts";
+export { type Allocation, liveAllocations, type MemoryKind } from "./holders.ts";
 export { PinnedBuffer } from "./pinned.ts";
-export { type SymmetricBackend, type SymmetricBlock, SymmetricBuffer } from "./symmetric.ts";
+export { type SymmetricBackend, type SymmetricBlock, SymmetricBuffer } from "./symmetric_memory.ts";

@@ -8,9 +8,9 @@ import { environment } from "../../ffi/library.ts";
 import { libcFunctions, toCString, viewOfAddress } from "../../ffi/memory.ts";
 import { ConfigurationError } from "../errors.ts";
 import { type Agreeing, exchange } from "../runtime/agreement.ts";
-import { startMpi } from "../runtime/mpi.ts";
+import { startMpi } from "../mpi/init_finalize.ts";
 import type { Runtime } from "../runtime/runtime.ts";
-import type { SymmetricBlock, SymmetricHeap } from "./symmetric.ts";
+import type { SymmetricBlock, SymmetricHeap } from "./symmetric_memory.ts";
 
 /**
  * Windows for the ranks of a runtime. Collective.

@@ -3,14 +3,14 @@
  *
  * @module
  */
-import { checkNccl, NcclConstant, NcclWindowFlags, openNccl } from "../../ffi/nccl.ts";
+import { checkNccl, NcclConstant, NcclWindowFlags, openNccl } from "../../ffi/cuda/nccl.ts";
 import { ConfigurationError } from "../errors.ts";
 import { agree, type Agreeing, freeUnlessAgreed } from "../runtime/agreement.ts";
 import type { Runtime } from "../runtime/runtime.ts";
-import type { NcclCommunicator } from "../runtime/runtime_nccl.ts";
+import type { NcclCommunicator } from "../runtime/nccl.ts";
 import { watch } from "../runtime/watchdog.ts";
 import { clearOnDevice } from "./copy.ts";
-import type { SymmetricBlock, SymmetricHeap } from "./symmetric.ts";
+import type { SymmetricBlock, SymmetricHeap } from "./symmetric_memory.ts";
 
 /** Windows begin and end at multiples of this many bytes. */
 const ALIGNMENT = NcclConstant.WIN_REQUIRED_ALIGNMENT;

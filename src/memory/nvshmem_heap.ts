@@ -10,14 +10,14 @@ import {
   NvshmemInitFlags,
   NvshmemInitStatus,
   openNvshmem,
-} from "../../ffi/nvshmem.ts";
+} from "../../ffi/cuda/nvshmem.ts";
 import { ConfigurationError, StateError } from "../errors.ts";
 import { type Agreeing, exchange } from "../runtime/agreement.ts";
-import { setIfUnset } from "../runtime/environment.ts";
+import { setIfUnset } from "../environment.ts";
 import type { Runtime } from "../runtime/runtime.ts";
 import { watch } from "../runtime/watchdog.ts";
 import { clearOnDevice } from "./copy.ts";
-import type { SymmetricBlock, SymmetricHeap } from "./symmetric.ts";
+import type { SymmetricBlock, SymmetricHeap } from "./symmetric_memory.ts";
 
 /** Whether NVSHMEM was ended; it does not start twice in a process. */
 let hasEnded = false;

@@ -3,9 +3,9 @@
  *
  * @module
  */
-import { checkCuda, CudaHostFlags, openCudaRuntime } from "../../ffi/cuda_runtime.ts";
+import { checkCuda, CudaHostFlags, openCudaRuntime } from "../../ffi/cuda/runtime.ts";
 import { StateError } from "../errors.ts";
-import { type AllocationKey, noteAllocation, noteFree, Origin } from "./lifetime.ts";
+import { type AllocationKey, noteAllocation, noteFree, Origin } from "./holders.ts";
 
 /**
  * Pinned host memory. Source: cudaHostAlloc, cudaFreeHost.

@@ -4,7 +4,7 @@
  *
  * @module
  */
-import { Request } from "../runtime/request.ts";
+import { Request } from "../mpi/request.ts";
 
 /** What all kept buffers may hold together. */
 const MOST_BYTES = 2 ** 28;

@@ -26,11 +26,11 @@ import {
   StateError,
 } from "../errors.ts";
 import { describe } from "../options.ts";
-import { Communicator } from "./communicator.ts";
+import { Communicator } from "../mpi/communicator.ts";
 import { lastRuntime } from "./current.ts";
-import { freeQueued, hasNewlyQueued } from "./lifetime.ts";
-import { isMpiFinalized } from "./mpi.ts";
-import { decodeObject, encodeObject } from "./objects.ts";
+import { freeQueued, hasNewlyQueued } from "../mpi/collective_free.ts";
+import { isMpiFinalized } from "../mpi/init_finalize.ts";
+import { decodeObject, encodeObject } from "../mpi/objects.ts";
 
 /** What has to be the same on every rank, by name: JSON-like values, and bigints. */
 export type Facts = Readonly<Record<string, unknown>>;

@@ -4,10 +4,10 @@
  * @module
  */
 export { agree, type Agreeing, exchange, type Facts } from "./agreement.ts";
-export * from "./communicator.ts";
+export * from "../mpi/communicator.ts";
 export { currentRuntime } from "./current.ts";
 export { initialize, type InitializeOptions } from "./initialize.ts";
-export { Device } from "./device.ts";
+export { Device } from "../gpu/device.ts";
 export {
   findGpuDriver,
   type GpuDriver,
@@ -15,8 +15,8 @@ export {
   type GpuLink,
   type GpuReport,
   inspectGpus,
-} from "./gpu_report.ts";
-export { Graph } from "./graph.ts";
+} from "../gpu/report.ts";
+export { Graph } from "../gpu/graph.ts";
 export {
   type CpuDescription,
   type DeviceDescription,
@@ -24,6 +24,6 @@ export {
   Runtime,
   type RuntimeFields,
 } from "./runtime.ts";
-export { NcclCommunicator, type NcclMembers } from "./runtime_nccl.ts";
-export { Event, type EventOptions, Stream, type StreamOptions } from "./stream.ts";
+export { NcclCommunicator, type NcclMembers } from "./nccl.ts";
+export { Event, type EventOptions, Stream, type StreamOptions } from "../gpu/stream.ts";
 export { type ElementType, type Handle, type Launcher, launcher, MpiError } from "../../ffi/mpi/mod.ts";

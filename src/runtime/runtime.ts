@@ -6,11 +6,11 @@
 import { type LibraryVersion, openedLibraries } from "../../ffi/library.ts";
 import { describe, isObject } from "../options.ts";
 import { agreeStrictly, noRuntime } from "./agreement.ts";
-import type { Communicator } from "./communicator.ts";
-import { freeQueued, queueCollectiveFree } from "./lifetime.ts";
-import { finalizeMpi, isMpiFinalized } from "./mpi.ts";
-import { NcclCommunicator } from "./runtime_nccl.ts";
-import type { Stream } from "./stream.ts";
+import type { Communicator } from "../mpi/communicator.ts";
+import { freeQueued, queueCollectiveFree } from "../mpi/collective_free.ts";
+import { finalizeMpi, isMpiFinalized } from "../mpi/init_finalize.ts";
+import { NcclCommunicator } from "./nccl.ts";
+import type { Stream } from "../gpu/stream.ts";
 
 export type { LibraryVersion } from "../../ffi/library.ts";
 

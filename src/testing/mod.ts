@@ -17,7 +17,7 @@ import { AssertionError } from "node:assert";
 import { launcher } from "../../ffi/mpi/mod.ts";
 import { exitImmediately } from "../../ffi/process.ts";
 import { CollectiveError } from "../errors.ts";
-import type { Communicator } from "../runtime/communicator.ts";
+import type { Communicator } from "../mpi/communicator.ts";
 import { initialize, type InitializeOptions } from "../runtime/initialize.ts";
 import type { Runtime } from "../runtime/runtime.ts";
 import { startWatchdog, watch } from "../runtime/watchdog.ts";

@@ -3,13 +3,13 @@
  *
  * @module
  */
-import * as cublaslt from "../../ffi/cublaslt.ts";
-import * as cublasmp from "../../ffi/cublasmp.ts";
-import * as driver from "../../ffi/cuda_driver.ts";
-import * as runtime from "../../ffi/cuda_runtime.ts";
-import * as nccl from "../../ffi/nccl.ts";
-import * as nvrtc from "../../ffi/nvrtc.ts";
-import * as nvshmem from "../../ffi/nvshmem.ts";
+import * as cublaslt from "../../ffi/cuda/cublaslt.ts";
+import * as cublasmp from "../../ffi/cuda/cublasmp.ts";
+import * as driver from "../../ffi/cuda/driver.ts";
+import * as runtime from "../../ffi/cuda/runtime.ts";
+import * as nccl from "../../ffi/cuda/nccl.ts";
+import * as nvrtc from "../../ffi/cuda/nvrtc.ts";
+import * as nvshmem from "../../ffi/cuda/nvshmem.ts";
 import type { StructLayout } from "../../ffi/struct.ts";
 
 /** The declarations of one library. */

@@ -20,7 +20,7 @@ import {
   Slab,
 } from "../../mod.ts";
 import { assertThrowsEverywhere, clusterTest } from "../../src/testing/mod.ts";
-import { ALGORITHM_NAMES } from "../../src/linalg/options.ts";
+import { ALGORITHM_NAMES } from "../../src/linalg/matmul/options.ts";
 import { DTypeError, ShapeError } from "../../src/errors.ts";
 import {
   apply,

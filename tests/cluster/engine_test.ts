@@ -1,7 +1,7 @@
 // The CPU engine on canonical problems: every element is a small integer given by a formula, so that each rank can
 // compute what it should find by plain loops, exactly.
 import { assert, assertEquals } from "@std/assert";
-import { decode, type DType, dtypeInfo, encode, type Scalar } from "../../src/array/dtype.ts";
+import { decode, type DType, dtypeInfo, encode, type Scalar } from "../../src/dtype/dtype.ts";
 import { LocalArray } from "../../src/array/local_array.ts";
 import {
   BlockCyclic,
@@ -14,12 +14,19 @@ import {
   Slab,
 } from "../../src/distribution/mod.ts";
 import type { AlgorithmReport } from "../../src/linalg/engines/engine.ts";
-import { usePrivateCommunicator } from "../../src/linalg/engines/private_communicator.ts";
-import { planProduct } from "../../src/linalg/engine_choice.ts";
-import { scalapackEngine } from "../../src/linalg/engines/scalapack.ts";
-import { describeEpilog, type EpilogName, type EpilogValues, gelu, geluDerivative } from "../../src/linalg/epilog.ts";
-import type { AlgorithmName } from "../../src/linalg/options.ts";
-import { canonicalProblem, type MatmulProblem, type Operation } from "../../src/linalg/problem.ts";
+import { usePrivateCommunicator } from "../../src/linalg/engines/scalapack/private_communicator.ts";
+import { planProduct } from "../../src/linalg/engines/choice.ts";
+import { scalapackEngine } from "../../src/linalg/engines/scalapack/engine.ts";
+import {
+  describeEpilog,
+  type EpilogName,
+  type EpilogValues,
+  gelu,
+  geluDerivative,
+} from "../../src/linalg/matmul/epilog.ts";
+import type { AlgorithmName } from "../../src/linalg/matmul/options.ts";
+import { canonicalProblem, type MatmulProblem } from "../../src/linalg/matmul/problem.ts";
+import type { Operation } from "../../src/blas/operation.ts";
 import { Runtime } from "../../src/runtime/runtime.ts";
 import { clusterTest } from "../../src/testing/mod.ts";
 

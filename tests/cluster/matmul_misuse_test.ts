@@ -22,7 +22,7 @@ import {
   StateError,
 } from "../../mod.ts";
 import type { MatmulEngine } from "../../src/linalg/engines/engine.ts";
-import { scalapackEngine } from "../../src/linalg/engines/scalapack.ts";
+import { scalapackEngine } from "../../src/linalg/engines/scalapack/engine.ts";
 import { assertThrowsEverywhere, clusterTest, type ErrorClass } from "../../src/testing/mod.ts";
 
 const [M, N, K] = [12, 8, 10];

@@ -1,7 +1,7 @@
 /** The PBLAS routines against plain loops, exact with small integers. */
 import { assert, assertEquals, assertStrictEquals } from "@std/assert";
 import { DistributedArray } from "../../src/array/distributed_array.ts";
-import type { DType } from "../../src/array/dtype.ts";
+import type { DType } from "../../src/dtype/dtype.ts";
 import { BlockCyclic, type Distribution, ProcessGrid, Replicated, Slab } from "../../src/distribution/mod.ts";
 import { CollectiveError, DistributionError, DTypeError, ShapeError, StateError } from "../../src/errors.ts";
 import {
@@ -16,7 +16,7 @@ import {
   type Triangle,
   trmm,
   trsm,
-} from "../../src/linalg/pblas.ts";
+} from "../../src/linalg/pblas/routines.ts";
 import type { Runtime } from "../../src/runtime/runtime.ts";
 import { assertThrowsEverywhere, clusterTest } from "../../src/testing/mod.ts";
 import {

@@ -1,6 +1,6 @@
 // Arrays of scales for 8-bit factors, on CPUs and on GPUs: powers of two on small integers, so that products are exact.
 import { assertEquals } from "@std/assert";
-import type { DType } from "../../src/array/dtype.ts";
+import type { DType } from "../../src/dtype/dtype.ts";
 import { Replicated, Slab } from "../../src/distribution/mod.ts";
 import { ConfigurationError, DTypeError, ShapeError, StateError } from "../../src/errors.ts";
 import { Matmul, matmul, type MatmulOptions, type QuantizationScales } from "../../src/linalg/mod.ts";

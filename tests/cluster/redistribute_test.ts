@@ -21,7 +21,7 @@ import {
   Slab,
   StateError,
 } from "../../mod.ts";
-import { planRedistribution } from "../../src/array/redistribution_plan.ts";
+import { planRedistribution } from "../../src/array/redistribution/plan.ts";
 import { assertThrowsEverywhere, clusterTest } from "../../src/testing/mod.ts";
 
 /** Distributions of arrays with this many dimensions, of every class. */

@@ -1,7 +1,7 @@
 /** Products of matrices in symmetric memory. */
 import { assert, assertEquals, assertStrictEquals } from "@std/assert";
 import { DistributedArray } from "../../src/array/distributed_array.ts";
-import { allocateSymmetricMemory, freeSymmetricMemory, SymmetricArray } from "../../src/array/symmetric.ts";
+import { allocateSymmetricMemory, freeSymmetricMemory, SymmetricArray } from "../../src/array/symmetric_array.ts";
 import { Slab } from "../../src/distribution/mod.ts";
 import { Matmul, matmul } from "../../src/linalg/mod.ts";
 import { clusterTest } from "../../src/testing/mod.ts";

@@ -1,14 +1,14 @@
 /** What matmul does on GPUs only: cuBLASMp's paths and algorithms, streams, graphs, host arrays, and what is refused. */
 import { assert, assertEquals, assertStrictEquals } from "@std/assert";
 import { DistributedArray } from "../../src/array/distributed_array.ts";
-import type { DType } from "../../src/array/dtype.ts";
-import { allocateSymmetricMemory, freeSymmetricMemory } from "../../src/array/symmetric.ts";
+import type { DType } from "../../src/dtype/dtype.ts";
+import { allocateSymmetricMemory, freeSymmetricMemory } from "../../src/array/symmetric_array.ts";
 import { BlockCyclic, type Distribution, Replicated, Slab } from "../../src/distribution/mod.ts";
 import { ConfigurationError, DTypeError } from "../../src/errors.ts";
 import { type AlgorithmName, Matmul, matmul, type MatmulOptions } from "../../src/linalg/mod.ts";
-import { Graph } from "../../src/runtime/graph.ts";
+import { Graph } from "../../src/gpu/graph.ts";
 import type { Runtime } from "../../src/runtime/runtime.ts";
-import { Stream } from "../../src/runtime/stream.ts";
+import { Stream } from "../../src/gpu/stream.ts";
 import { assertThrowsEverywhere } from "../../src/testing/mod.ts";
 import {
   apply,

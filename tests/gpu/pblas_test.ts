@@ -21,7 +21,7 @@ import {
   trmm,
   trsm,
 } from "../../mod.ts";
-import { cublasMpPblas } from "../../src/linalg/engines/cublasmp_pblas.ts";
+import { cublasMpPblas } from "../../src/linalg/engines/cublasmp/pblas.ts";
 import { assertThrowsEverywhere } from "../../src/testing/mod.ts";
 import {
   apply,

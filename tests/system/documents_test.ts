@@ -86,7 +86,7 @@ const checkedOtherwise: [command: RegExp, check: () => void][] = [
   [/^deno test -A tests\/unit$/, () => assert(Deno.statSync(new URL("tests/unit", root)).isDirectory)],
   [/^deno doc --lint$/, () => assertTask("check")],
   [/^apt-get install openmpi-bin libscalapack-openmpi2.2 libopenblas0-pthread$/, () => {
-    const scripts = ["ffi/scalapack.ts", "ffi/blas.ts", "scripts/native.ts"].map((path) =>
+    const scripts = ["ffi/blas/scalapack.ts", "ffi/blas/blas.ts", "scripts/commands/native.ts"].map((path) =>
       Deno.readTextFileSync(new URL(path, root))
     ).join("");
     for (const name of ["openmpi-bin", "libscalapack-openmpi2.2", "libopenblas0-pthread"]) {

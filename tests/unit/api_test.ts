@@ -6,7 +6,7 @@ import {
   EXECUTE_OPTION_KEYS,
   MATMUL_OPTION_KEYS,
   RESET_OPTION_KEYS,
-} from "../../src/linalg/options.ts";
+} from "../../src/linalg/matmul/options.ts";
 
 const words = (text: string) => text.trim().split(/\s+/);
 

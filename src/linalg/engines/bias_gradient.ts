@@ -5,8 +5,8 @@
  */
 import type { LocalArray } from "../../array/local_array.ts";
 import type { Distribution, IndexSet } from "../../distribution/mod.ts";
-import type { Communicator } from "../../runtime/communicator.ts";
-import { type EpilogBlock, type RealVector, sums } from "../epilog.ts";
+import type { Communicator } from "../../mpi/communicator.ts";
+import { type EpilogBlock, type RealVector, sums } from "../matmul/epilog.ts";
 
 /** A local matrix of real numbers as an epilog sees it: in the user's coordinates. */
 export function asBlock(local: LocalArray, isTransposed: boolean): EpilogBlock {

@@ -7,8 +7,15 @@ import type { LocalArray } from "../../array/local_array.ts";
 import type { Distribution } from "../../distribution/mod.ts";
 import { agree } from "../../runtime/agreement.ts";
 import type { Runtime } from "../../runtime/runtime.ts";
-import { applyEpilog, type Epilog, type EpilogValues, gradientName, type RealVector, vector } from "../epilog.ts";
-import type { MatmulProblem } from "../problem.ts";
+import {
+  applyEpilog,
+  type Epilog,
+  type EpilogValues,
+  gradientName,
+  type RealVector,
+  vector,
+} from "../matmul/epilog.ts";
+import type { MatmulProblem } from "../matmul/problem.ts";
 import { asBlock, prepareGlobalSums, prepareLocalSums, take } from "./bias_gradient.ts";
 import { kept } from "./division.ts";
 

@@ -15,7 +15,7 @@ import {
 } from "../../distribution/mod.ts";
 import { isContiguous } from "../../distribution/index_map.ts";
 import { DistributionError } from "../../errors.ts";
-import type { MatmulProblem, Matrix } from "../problem.ts";
+import type { MatmulProblem, Matrix } from "../matmul/problem.ts";
 
 /** The dimension of a stored factor that is summed over. */
 export function summed(factor: "a" | "b", { operationA, operationB }: MatmulProblem): 0 | 1 {

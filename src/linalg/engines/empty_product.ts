@@ -4,17 +4,17 @@
  *
  * @module
  */
-import { dtypeInfo, type Scalar } from "../../array/dtype.ts";
+import { dtypeInfo, type Scalar } from "../../dtype/dtype.ts";
 import { LocalArray } from "../../array/local_array.ts";
 import { agree } from "../../runtime/agreement.ts";
 import type { Runtime } from "../../runtime/runtime.ts";
-import type { Stream } from "../../runtime/stream.ts";
-import { type EpilogValues, mapValues } from "../epilog.ts";
-import type { LocalOperands } from "../problem.ts";
+import type { Stream } from "../../gpu/stream.ts";
+import { type EpilogValues, mapValues } from "../matmul/epilog.ts";
+import type { LocalOperands } from "../matmul/problem.ts";
 import type { AlgorithmReport, EnginePlan, EngineRequest, EngineValues } from "./engine.ts";
-import { isZero } from "./native_arguments.ts";
-import { HostPlan, type Multiplier } from "./scalapack.ts";
-import { emptyStrategy } from "./strategy.ts";
+import { isZero } from "../../blas/arguments.ts";
+import { HostPlan, type Multiplier } from "./scalapack/engine.ts";
+import { emptyStrategy } from "./scalapack/strategy.ts";
 
 /** The plan of an empty product for an engine of this name. Local. */
 export function planEmptyProduct(runtime: Runtime, request: EngineRequest, engine: string): EnginePlan {

@@ -3,14 +3,14 @@
  *
  * @module
  */
-import type { DType, Scalar } from "../../array/dtype.ts";
+import type { DType, Scalar } from "../../dtype/dtype.ts";
 import type { Runtime } from "../../runtime/runtime.ts";
-import type { Stream } from "../../runtime/stream.ts";
-import type { ComputeType } from "../compute_type.ts";
-import type { Epilog, EpilogValues } from "../epilog.ts";
-import type { AlgorithmName } from "../options.ts";
-import type { LocalOperands, MatmulProblem } from "../problem.ts";
-import type { QuantizationValues, Scaling } from "../quantization.ts";
+import type { Stream } from "../../gpu/stream.ts";
+import type { ComputeType } from "../matmul/compute_type.ts";
+import type { Epilog, EpilogValues } from "../matmul/epilog.ts";
+import type { AlgorithmName } from "../matmul/options.ts";
+import type { LocalOperands, MatmulProblem } from "../matmul/problem.ts";
+import type { QuantizationValues, Scaling } from "../matmul/quantization.ts";
 
 /** Why an engine cannot run a problem, and what can. */
 export interface Refusal {

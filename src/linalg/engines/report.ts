@@ -3,9 +3,9 @@
  *
  * @module
  */
-import type { MatmulProblem } from "../problem.ts";
+import type { MatmulProblem } from "../matmul/problem.ts";
 import { asBlocks, kept, splitAlong, summed } from "./division.ts";
-import type { Strategy } from "./strategy.ts";
+import type { Strategy } from "./scalapack/strategy.ts";
 
 /** What the user calls a matrix of the canonical problem. */
 export function matrixName({ transposed }: MatmulProblem, name: "a" | "b" | "c" | "d"): string {

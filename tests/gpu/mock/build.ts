@@ -5,11 +5,11 @@
  *
  * @module
  */
-import { CUDA_DRIVER_SYMBOLS } from "../../../ffi/cuda_driver.ts";
-import { CUDA_GRAPH_SYMBOLS, CUDA_RUNTIME_SYMBOLS } from "../../../ffi/cuda_runtime.ts";
-import { NCCL_SYMBOLS } from "../../../ffi/nccl.ts";
-import { NVRTC_SYMBOLS } from "../../../ffi/nvrtc.ts";
-import { NVSHMEM_SYMBOLS } from "../../../ffi/nvshmem.ts";
+import { CUDA_DRIVER_SYMBOLS } from "../../../ffi/cuda/driver.ts";
+import { CUDA_GRAPH_SYMBOLS, CUDA_RUNTIME_SYMBOLS } from "../../../ffi/cuda/runtime.ts";
+import { NCCL_SYMBOLS } from "../../../ffi/cuda/nccl.ts";
+import { NVRTC_SYMBOLS } from "../../../ffi/cuda/nvrtc.ts";
+import { NVSHMEM_SYMBOLS } from "../../../ffi/cuda/nvshmem.ts";
 import { compileMock } from "./compile.ts";
 
 const NOT_SUPPORTED = 801;

@@ -6,8 +6,8 @@
  *
  * @module
  */
-import { CUBLAS_SYMBOLS, CUBLASLT_SYMBOLS } from "../../../ffi/cublaslt.ts";
-import { CUBLASMP_PBLAS_SYMBOLS, CUBLASMP_SYMBOLS } from "../../../ffi/cublasmp.ts";
+import { CUBLAS_SYMBOLS, CUBLASLT_SYMBOLS } from "../../../ffi/cuda/cublaslt.ts";
+import { CUBLASMP_PBLAS_SYMBOLS, CUBLASMP_SYMBOLS } from "../../../ffi/cuda/cublasmp.ts";
 import { buildMockGpu } from "./build.ts";
 import { compileMock } from "./compile.ts";
 

@@ -15,7 +15,7 @@ import {
   storeScalar,
   toFloat32,
   type TypedArray,
-} from "../../../src/array/dtype.ts";
+} from "../../../src/dtype/dtype.ts";
 import { DTypeError } from "../../../src/errors.ts";
 
 /** Sign, exponent and mantissa widths, and what the topmost exponent means: written from the formats' definitions. */

@@ -1,6 +1,6 @@
 import { assert, assertEquals, assertThrows } from "@std/assert";
 import fc from "fast-check";
-import { allocate, type DType, dtypeInfo, type TypedArray } from "../../../src/array/dtype.ts";
+import { allocate, type DType, dtypeInfo, type TypedArray } from "../../../src/dtype/dtype.ts";
 import {
   checkShape,
   copyRuns,

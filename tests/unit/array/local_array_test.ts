@@ -1,5 +1,5 @@
 import { assert, assertEquals, assertThrows } from "@std/assert";
-import { type DType, dtypeInfo, dtypes, type Scalar } from "../../../src/array/dtype.ts";
+import { type DType, dtypeInfo, dtypes, type Scalar } from "../../../src/dtype/dtype.ts";
 import { LocalArray } from "../../../src/array/local_array.ts";
 import { fillByFunction } from "../../../src/array/traverse.ts";
 import { DTypeError, ShapeError } from "../../../src/errors.ts";

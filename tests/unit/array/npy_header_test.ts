@@ -2,7 +2,7 @@ import { assert, assertEquals, assertThrows } from "@std/assert";
 import fc from "fast-check";
 import { encodeNpyHeader, npyDescr, npyElements, parseNpyHeader } from "../../../src/array/npy_header.ts";
 import { DistmathError, DTypeError, ShapeError } from "../../../src/errors.ts";
-import type { DType } from "../../../src/array/dtype.ts";
+import type { DType } from "../../../src/dtype/dtype.ts";
 
 /** A header put together byte by byte, as the format's description has it. */
 function header(text: string, major = 1, minor = 0): Uint8Array {

@@ -1,6 +1,6 @@
 import { assert, assertEquals, assertThrows } from "@std/assert";
 import fc from "fast-check";
-import { type DType, dtypeInfo, loadScalar, storeScalar } from "../../../src/array/dtype.ts";
+import { type DType, dtypeInfo, loadScalar, storeScalar } from "../../../src/dtype/dtype.ts";
 import { type Order, sizeOfShape } from "../../../src/array/layout.ts";
 import { LocalArray } from "../../../src/array/local_array.ts";
 import {
@@ -9,7 +9,7 @@ import {
   type Parts,
   planRedistribution,
   type RedistributionPlan,
-} from "../../../src/array/redistribution_plan.ts";
+} from "../../../src/array/redistribution/plan.ts";
 import {
   BlockCyclic,
   BlockNonCyclic,

@@ -1,5 +1,5 @@
 import { assert, assertEquals } from "@std/assert";
-import { type Blas, blasWarning } from "../../../ffi/blas.ts";
+import { type Blas, blasWarning } from "../../../ffi/blas/blas.ts";
 
 const blas = (vendor: Blas["vendor"]): Blas => ({
   vendor,

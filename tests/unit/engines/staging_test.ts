@@ -1,9 +1,9 @@
 import { assertEquals, assertThrows } from "@std/assert";
 import { LocalArray } from "../../../src/array/local_array.ts";
 import { ShapeError } from "../../../src/errors.ts";
-import { beginningAt, inMemory, transposeCode } from "../../../src/linalg/engines/local_gemm.ts";
-import { isZero } from "../../../src/linalg/engines/native_arguments.ts";
-import { DenseCopy } from "../../../src/linalg/engines/staging.ts";
+import { beginningAt, inMemory, transposeCode } from "../../../src/blas/gemm.ts";
+import { isZero } from "../../../src/blas/arguments.ts";
+import { DenseCopy } from "../../../src/linalg/engines/scalapack/staging.ts";
 
 const data = Float64Array.from({ length: 24 }, (_, i) => i);
 const matrix = (shape: number[], strides: number[], offset = 0) =>

@@ -1,6 +1,6 @@
 import { assert, assertEquals } from "@std/assert";
 import fc from "fast-check";
-import { planRedistribution } from "../../../src/array/redistribution_plan.ts";
+import { planRedistribution } from "../../../src/array/redistribution/plan.ts";
 import {
   BlockCyclic,
   BlockNonCyclic,
@@ -18,8 +18,8 @@ import {
   emptyStrategy,
   SCALAPACK_ALGORITHMS,
   type Strategy,
-} from "../../../src/linalg/engines/strategy.ts";
-import { canonicalProblem, type MatmulProblem } from "../../../src/linalg/problem.ts";
+} from "../../../src/linalg/engines/scalapack/strategy.ts";
+import { canonicalProblem, type MatmulProblem } from "../../../src/linalg/matmul/problem.ts";
 
 interface Given {
   size: number;

@@ -1,10 +1,10 @@
 import { assert, assertEquals, assertStringIncludes, assertThrows } from "@std/assert";
-import { refuseSecondNccl } from "../../../ffi/cublasmp.ts";
-import { openCudaLibrary, requireEnvironment, settleMulticast } from "../../../ffi/cuda_library.ts";
+import { refuseSecondNccl } from "../../../ffi/cuda/cublasmp.ts";
+import { openCudaLibrary, requireEnvironment, settleMulticast } from "../../../ffi/cuda/library.ts";
 import { ConfigurationError } from "../../../ffi/errors.ts";
 import { LibraryNotFoundError, nativePrefix, searchFolders } from "../../../ffi/library.ts";
-import { createNcclConfig, NCCL_CONFIG, NCCL_UNIQUE_ID, requireNcclVersion } from "../../../ffi/nccl.ts";
-import { createNvshmemInitAttr, createNvshmemUniqueId, NVSHMEM_INIT_ATTR } from "../../../ffi/nvshmem.ts";
+import { createNcclConfig, NCCL_CONFIG, NCCL_UNIQUE_ID, requireNcclVersion } from "../../../ffi/cuda/nccl.ts";
+import { createNvshmemInitAttr, createNvshmemUniqueId, NVSHMEM_INIT_ATTR } from "../../../ffi/cuda/nvshmem.ts";
 import { readField, type StructLayout } from "../../../ffi/struct.ts";
 
 /** What `fn` returns with some environment variables set, or unset where the value is null. */

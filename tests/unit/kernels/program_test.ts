@@ -2,9 +2,9 @@
 import { assert, assertEquals, assertThrows } from "@std/assert";
 import { ConfigurationError } from "../../../ffi/errors.ts";
 import { LibraryNotFoundError } from "../../../ffi/library.ts";
-import { NvrtcError, openNvrtc } from "../../../ffi/nvrtc.ts";
-import { kernelSources } from "../../../src/kernels/elements.ts";
-import { compile, packWords } from "../../../src/kernels/program.ts";
+import { NvrtcError, openNvrtc } from "../../../ffi/cuda/nvrtc.ts";
+import { kernelSources } from "../../../src/gpu/kernels/elements.ts";
+import { compile, packWords } from "../../../src/gpu/kernels/program.ts";
 
 function hasNvrtc(): boolean {
   try {

@@ -1,5 +1,5 @@
 import { assertEquals, assertThrows } from "@std/assert";
-import { type DType, dtypes } from "../../../src/array/dtype.ts";
+import { type DType, dtypes } from "../../../src/dtype/dtype.ts";
 import { DTypeError } from "../../../src/errors.ts";
 import {
   COMPUTE_TYPES,
@@ -7,7 +7,7 @@ import {
   computeTypeNote,
   resolveTypes,
   type ScaleType,
-} from "../../../src/linalg/compute_type.ts";
+} from "../../../src/linalg/matmul/compute_type.ts";
 
 /** nvmath's table: factors, default compute type, scale type, accumulator, all compute types, all results. */
 const TABLE: readonly [DType, DType, ComputeType, ScaleType, ComputeType[], DType[]][] = [

@@ -1,5 +1,5 @@
 import { assert, assertAlmostEquals, assertEquals } from "@std/assert";
-import { decode, encode } from "../../../src/array/dtype.ts";
+import { decode, encode } from "../../../src/dtype/dtype.ts";
 import { LocalArray } from "../../../src/array/local_array.ts";
 import {
   absoluteMaximum,
@@ -18,7 +18,7 @@ import {
   reluAuxShape,
   requiredInputs,
   sums,
-} from "../../../src/linalg/epilog.ts";
+} from "../../../src/linalg/matmul/epilog.ts";
 
 /** The values that cuBLASMp's header gives the names. */
 const HEADER: Readonly<Record<EpilogName, number>> = {

@@ -10,7 +10,7 @@ import {
   Sliced,
 } from "../../../src/distribution/mod.ts";
 import { ShapeError } from "../../../src/errors.ts";
-import { inferDistribution, inferOrder } from "../../../src/linalg/inference.ts";
+import { inferDistribution, inferOrder } from "../../../src/linalg/matmul/inference.ts";
 
 const [M, N, K, P] = [12, 8, 16, 4];
 

@@ -1,5 +1,5 @@
 import { assertEquals, assertStringIncludes, assertThrows } from "@std/assert";
-import { ALGORITHM_NAMES, MATMUL_OPTION_KEYS, RESET_OPTION_KEYS } from "../../../src/linalg/options.ts";
+import { ALGORITHM_NAMES, MATMUL_OPTION_KEYS, RESET_OPTION_KEYS } from "../../../src/linalg/matmul/options.ts";
 import { checkBoolean, checkKeys, checkName, describe, nearest } from "../../../src/options.ts";
 
 Deno.test("an unknown key is refused with the nearest allowed one", () => {

@@ -1,7 +1,7 @@
 import { assertEquals } from "@std/assert";
 import { BlockCyclic, type Distribution, ProcessGrid, Slab } from "../../../src/distribution/mod.ts";
-import { cublasMpPblas } from "../../../src/linalg/engines/cublasmp_pblas.ts";
-import { chooseBlocks, type PblasRoutine, type RoutineLetters, type Side } from "../../../src/linalg/pblas_call.ts";
+import { cublasMpPblas } from "../../../src/linalg/engines/cublasmp/pblas.ts";
+import { chooseBlocks, type PblasRoutine, type RoutineLetters, type Side } from "../../../src/linalg/pblas/call.ts";
 import type { Runtime } from "../../../src/runtime/runtime.ts";
 
 const letters = (side: Side): RoutineLetters => ({ side, uplo: "lower", trans: "none", diag: "non_unit" });

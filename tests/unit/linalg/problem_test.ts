@@ -1,6 +1,6 @@
 import { assertEquals } from "@std/assert";
 import { Slab } from "../../../src/distribution/mod.ts";
-import { canonicalProblem, type DescribedMatrix } from "../../../src/linalg/problem.ts";
+import { canonicalProblem, type DescribedMatrix } from "../../../src/linalg/matmul/problem.ts";
 
 type Complex = readonly [re: number, im: number];
 type Element = (row: number, column: number) => Complex;

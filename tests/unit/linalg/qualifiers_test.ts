@@ -6,7 +6,7 @@ import {
   packQualifiers,
   type Qualifiers,
   qualifiersObject,
-} from "../../../src/linalg/qualifiers.ts";
+} from "../../../src/linalg/matmul/qualifiers.ts";
 
 const COMPLEX = { a: "complex64", b: "complex64" } as const;
 const REAL = { a: "float32", b: "float32" } as const;

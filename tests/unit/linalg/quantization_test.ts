@@ -8,7 +8,7 @@ import {
   quantizationValues,
   scaleFacts,
   scalingOf,
-} from "../../../src/linalg/quantization.ts";
+} from "../../../src/linalg/matmul/quantization.ts";
 
 const NARROW: OperandTypes = { a: "float8_e4m3", b: "float8_e5m2", c: "bfloat16", d: "float8_e4m3" };
 const WIDE: OperandTypes = { a: "float32", b: "float32", c: null, d: "float32" };

@@ -1,7 +1,7 @@
 /** Counts and displacements. */
 import { assertEquals, assertThrows } from "@std/assert";
 import fc from "fast-check";
-import { entryCounts, entryDisplacements, extent, sumOf } from "../../../src/runtime/counts.ts";
+import { entryCounts, entryDisplacements, extent, sumOf } from "../../../src/mpi/counts.ts";
 
 Deno.test("counts are copied, each read once: what they become later does not matter", () => {
   const counts = Int32Array.of(1, 2);

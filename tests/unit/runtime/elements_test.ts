@@ -1,7 +1,7 @@
 /** How typed arrays are classified, widened and rounded. */
 import { assert, assertEquals, assertThrows } from "@std/assert";
 import { DTypeError } from "../../../src/errors.ts";
-import { checkOperation, elementOf, narrow, overlap, widen } from "../../../src/runtime/elements.ts";
+import { checkOperation, elementOf, narrow, overlap, widen } from "../../../src/mpi/elements.ts";
 
 const BFLOAT16 = elementOf("test", "data", new Uint16Array(1), "bfloat16");
 const FLOAT16 = elementOf("test", "data", new Float16Array(1));

@@ -1,5 +1,5 @@
 import { assertEquals } from "@std/assert";
-import { parseDriverVersion } from "../../../src/runtime/gpu_report.ts";
+import { parseDriverVersion } from "../../../src/gpu/report.ts";
 
 Deno.test("parseDriverVersion() reads what the kernel's module says of itself", () => {
   const open = `NVRM version: NVIDIA UNIX Open Kernel Module for x86_64  580.95.05  Release Build  (dvs-builder@U22-I3)

@@ -1,6 +1,6 @@
 /** What waits for all ranks: freed when all have it, in one order. */
 import { assertEquals } from "@std/assert";
-import { forgetCollectiveFree, freeQueued, queueCollectiveFree } from "../../../src/runtime/lifetime.ts";
+import { forgetCollectiveFree, freeQueued, queueCollectiveFree } from "../../../src/mpi/collective_free.ts";
 
 /** A communicator of three ranks, of which the others have queued these keys. */
 function withOthers(...others: string[][]): { allGatherObject<T>(value: T): T[] } {

@@ -1,7 +1,7 @@
 /** Values as bytes. */
 import { assert, assertEquals, assertThrows } from "@std/assert";
 import fc from "fast-check";
-import { decodeObject, encodeObject } from "../../../src/runtime/objects.ts";
+import { decodeObject, encodeObject } from "../../../src/mpi/objects.ts";
 
 Deno.test("JSON values arrive as they were sent", () => {
   fc.assert(fc.property(fc.jsonValue(), (value) => assertEquals(decodeObject(encodeObject("m", value)), value)));

@@ -1,6 +1,6 @@
 import { assertEquals } from "@std/assert";
-import { BoilerplateFilter } from "../../../scripts/boilerplate.ts";
-import type { LauncherKind } from "../../../scripts/launcher.ts";
+import { BoilerplateFilter } from "../../../scripts/launch/boilerplate.ts";
+import type { LauncherKind } from "../../../scripts/launch/launcher.ts";
 
 function filtered(kind: LauncherKind, lines: string[]): { shown: string[]; signal: string | null } {
   const filter = new BoilerplateFilter(kind);

@@ -6,7 +6,7 @@ import {
   findGpuProblems,
   findProblems,
   type GpuFindings,
-} from "../../../scripts/doctor.ts";
+} from "../../../scripts/commands/doctor.ts";
 
 const launcher = { path: "/usr/bin/mpirun", kind: "open_mpi", version: "4.1.4", source: "PATH" } as const;
 const library = { name: "ScaLAPACK", version: "2.2 with OpenBLAS", path: "/l/libscalapack.so", source: "OS loader" };

@@ -1,6 +1,6 @@
 import { assertEquals, assertThrows } from "@std/assert";
-import { type GpuRun, readRecord, type RecordHead, runOf, writeRecord } from "../../../scripts/gpu_record.ts";
-import type { FileResult, MergedTest } from "../../../scripts/merge.ts";
+import { type GpuRun, readRecord, type RecordHead, runOf, writeRecord } from "../../../scripts/results/gpu_record.ts";
+import type { FileResult, MergedTest } from "../../../scripts/results/merge.ts";
 import { CommandError } from "../../../scripts/terminal.ts";
 
 const made = { date: "2026-11-21", commit: "abc1234" };

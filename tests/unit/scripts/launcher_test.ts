@@ -6,7 +6,7 @@ import {
   type Launcher,
   parseLauncherVersion,
   parseTag,
-} from "../../../scripts/launcher.ts";
+} from "../../../scripts/launch/launcher.ts";
 import { CommandError } from "../../../scripts/terminal.ts";
 
 const openMpi4: Launcher = { path: "/usr/bin/mpirun", kind: "open_mpi", version: "4.1.4", source: "PATH" };

@@ -10,38 +10,43 @@ function rulesBroken(file: string, source: string): string[] {
 
 Deno.test("lint: imports point downward", () => {
   const allowed: [file: string, specifier: string][] = [
-    ["mod.ts", "./src/linalg/matmul.ts"],
-    ["src/linalg/engines/scalapack.ts", "../../../ffi/blas.ts"],
+    ["mod.ts", "./src/linalg/mod.ts"],
+    ["src/linalg/engines/scalapack/engine.ts", "../../../../ffi/blas/blas.ts"],
     ["src/fft/fft.ts", "../overlap/schedule.ts"],
-    ["src/array/dtype.ts", "../errors.ts"],
+    ["src/dtype/dtype.ts", "../errors.ts"],
+    ["src/mpi/elements.ts", "../dtype/dtype.ts"],
+    ["src/overlap/schedule.ts", "../blas/gemm.ts"],
     ["src/runtime/runtime.ts", "./agreement.ts"],
-    ["src/testing/mod.ts", "../linalg/matmul.ts"],
-    ["scripts/demo.ts", "../mod.ts"],
-    ["scripts/demo.ts", "node:util"],
+    ["src/testing/mod.ts", "../linalg/mod.ts"],
+    ["scripts/commands/demo.ts", "../../mod.ts"],
+    ["scripts/commands/demo.ts", "node:util"],
     ["scripts/native/install.ts", "../progress.ts"],
     ["tests/unit/a_test.ts", "@std/assert"],
-    ["tests/unit/a_test.ts", "../../src/array/dtype.ts"],
+    ["tests/unit/a_test.ts", "../../src/array/layout.ts"],
   ];
   for (const [file, specifier] of allowed) assertEquals(rulesBroken(file, `import "${specifier}";`), [], file);
 
   const refused: [file: string, specifier: string][] = [
-    ["ffi/blas.ts", "../src/errors.ts"],
+    ["ffi/blas/blas.ts", "../../src/errors.ts"],
     ["src/errors.ts", "./runtime/runtime.ts"],
-    ["src/runtime/runtime.ts", "../array/dtype.ts"],
+    ["src/runtime/runtime.ts", "../array/layout.ts"],
+    ["src/mpi/request.ts", "../runtime/agreement.ts"],
+    ["src/gpu/stream.ts", "../runtime/runtime.ts"],
+    ["src/blas/gemm.ts", "../linalg/mod.ts"],
     ["src/memory/host.ts", "../distribution/slab.ts"],
-    ["src/array/dtype.ts", "../linalg/matmul.ts"],
-    ["src/overlap/schedule.ts", "../linalg/matmul.ts"],
-    ["src/fft/fft.ts", "../linalg/matmul.ts"],
-    ["src/linalg/matmul.ts", "../fft/fft.ts"],
-    ["src/linalg/matmul.ts", "../testing/mod.ts"],
-    ["src/linalg/matmul.ts", "../../mod.ts"],
-    ["src/linalg/matmul.ts", "../../tests/oracle.ts"],
+    ["src/dtype/dtype.ts", "../array/layout.ts"],
+    ["src/overlap/schedule.ts", "../linalg/mod.ts"],
+    ["src/fft/fft.ts", "../linalg/mod.ts"],
+    ["src/linalg/matmul/matmul.ts", "../../fft/fft.ts"],
+    ["src/linalg/matmul/matmul.ts", "../../testing/mod.ts"],
+    ["src/linalg/matmul/matmul.ts", "../../../mod.ts"],
+    ["src/linalg/matmul/matmul.ts", "../../../tests/oracle.ts"],
     ["mod.ts", "./scripts/main.ts"],
     ["mod.ts", "@std/assert"],
     ["mod.ts", "npm:fast-check"],
     ["mod.ts", "https://example.com/mod.ts"],
-    ["scripts/demo.ts", "../ffi/library.ts"],
-    ["scripts/demo.ts", "../src/errors.ts"],
+    ["scripts/commands/demo.ts", "../../ffi/library.ts"],
+    ["scripts/commands/demo.ts", "../../src/errors.ts"],
   ];
   for (const [file, specifier] of refused) {
     for (
@@ -59,9 +64,9 @@ Deno.test("lint: imports point downward", () => {
 
 Deno.test("lint: native libraries are opened only in ffi/", () => {
   const source = `Deno.dlopen("libm.so.6", {});`;
-  assertEquals(rulesBroken("ffi/blas.ts", source), []);
+  assertEquals(rulesBroken("ffi/blas/blas.ts", source), []);
   assertEquals(rulesBroken("tests/unit/a_test.ts", source), []);
-  for (const file of ["src/runtime/runtime.ts", "mod.ts", "scripts/doctor.ts"]) {
+  for (const file of ["src/runtime/runtime.ts", "mod.ts", "scripts/commands/doctor.ts"]) {
     assertEquals(rulesBroken(file, source), ["distmath/dlopen-in-ffi"], file);
   }
 });

@@ -32,8 +32,8 @@ Deno.test("the wheels for CUDA 13 are those that the declarations are checked ag
 
 Deno.test("the sets for GPUs keep every library that ffi/ asks for", async () => {
   const asked: string[] = [];
-  for (const name of ["cuda_runtime", "cublaslt", "cublasmp", "nccl", "nvrtc", "nvshmem"]) {
-    const text = await Deno.readTextFile(new URL(`../../../ffi/${name}.ts`, import.meta.url));
+  for (const name of ["runtime", "cublaslt", "cublasmp", "nccl", "nvrtc", "nvshmem"]) {
+    const text = await Deno.readTextFile(new URL(`../../../ffi/cuda/${name}.ts`, import.meta.url));
     asked.push(...[...text.matchAll(/"(lib\w+\.so\.\d+)"/g)].map(([, file]) => file));
   }
   assert(asked.includes("libcudart.so.13") && asked.includes("libcublasmp.so.0"), asked.join());

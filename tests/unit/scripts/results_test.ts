@@ -1,6 +1,14 @@
 import { assertEquals, assertStringIncludes } from "@std/assert";
-import { count, isSuccess, type JobEnd, junit, type MergedTest, mergeRanks, summary } from "../../../scripts/merge.ts";
-import { newsMarker, TapReader } from "../../../scripts/tap.ts";
+import {
+  count,
+  isSuccess,
+  type JobEnd,
+  junit,
+  type MergedTest,
+  mergeRanks,
+  summary,
+} from "../../../scripts/results/merge.ts";
+import { newsMarker, TapReader } from "../../../scripts/results/tap.ts";
 
 const goodEnd: JobEnd = { code: 0, isTimedOut: false, signal: null, output: [] };
 

@@ -1,0 +1,673 @@
+/**
+ * cuBLASLt: matrix products on one GPU, with epilogs and a choice of algorithms. And the enums of cuBLAS, which
+ * cuBLASMp shares.
+ *
+ * Source: `cublasLt.h` and `cublas_api.h` of cuBLAS 13.1. Emulation descriptors are optional, since cuBLAS 12 lacks
+ * them.
+ *
+ * @module
+ */
+import { noteVersion, openCudaLibrary, versionParts } from "./library.ts";
+import { NativeError } from "../errors.ts";
+import type { Library } from "../library.ts";
+import { readCString } from "../memory.ts";
+import type { StructLayout } from "../struct.ts";
+
+/** The results of cuBLAS and cuBLASLt (`cublasStatus_t`, without `CUBLAS_STATUS_`). */
+export const CublasStatus = {
+  SUCCESS: 0,
+  NOT_INITIALIZED: 1,
+  ALLOC_FAILED: 3,
+  INVALID_VALUE: 7,
+  ARCH_MISMATCH: 8,
+  MAPPING_ERROR: 11,
+  EXECUTION_FAILED: 13,
+  INTERNAL_ERROR: 14,
+  NOT_SUPPORTED: 15,
+  LICENSE_ERROR: 16,
+} as const;
+
+/** A value of {@linkcode CublasStatus}. */
+export type CublasStatus = typeof CublasStatus[keyof typeof CublasStatus];
+
+/** What is done to a matrix before it is multiplied (`cublasOperation_t`, without `CUBLAS_OP_`). */
+export const CublasOperation = {
+  N: 0,
+  T: 1,
+  C: 2,
+  CONJG: 3,
+} as const;
+
+/** A value of {@linkcode CublasOperation}. */
+export type CublasOperation = typeof CublasOperation[keyof typeof CublasOperation];
+
+/** The triangle of a matrix that is used (`cublasFillMode_t`, without `CUBLAS_FILL_MODE_`). */
+export const CublasFillMode = {
+  LOWER: 0,
+  UPPER: 1,
+  FULL: 2,
+} as const;
+
+/** A value of {@linkcode CublasFillMode}. */
+export type CublasFillMode = typeof CublasFillMode[keyof typeof CublasFillMode];
+
+/** The side on which a triangular or symmetric matrix stands (`cublasSideMode_t`, without `CUBLAS_SIDE_`). */
+export const CublasSideMode = {
+  LEFT: 0,
+  RIGHT: 1,
+} as const;
+
+/** A value of {@linkcode CublasSideMode}. */
+export type CublasSideMode = typeof CublasSideMode[keyof typeof CublasSideMode];
+
+/** Whether a triangular matrix has ones on its diagonal (`cublasDiagType_t`, without `CUBLAS_DIAG_`). */
+export const CublasDiagType = {
+  NON_UNIT: 0,
+  UNIT: 1,
+} as const;
+
+/** A value of {@linkcode CublasDiagType}. */
+export type CublasDiagType = typeof CublasDiagType[keyof typeof CublasDiagType];
+
+/** The precision that products are computed in (`cublasComputeType_t`, without `CUBLAS_COMPUTE_`). */
+export const CublasComputeType = {
+  "16F": 64,
+  "16F_PEDANTIC": 65,
+  "32F": 68,
+  "32F_PEDANTIC": 69,
+  "64F": 70,
+  "64F_PEDANTIC": 71,
+  "32I": 72,
+  "32I_PEDANTIC": 73,
+  "32F_FAST_16F": 74,
+  "32F_FAST_16BF": 75,
+  "32F_FAST_TF32": 77,
+  "32F_EMULATED_16BFX9": 78,
+  "64F_EMULATED_FIXEDPOINT": 79,
+} as const;
+
+/** A value of {@linkcode CublasComputeType}. */
+export type CublasComputeType = typeof CublasComputeType[keyof typeof CublasComputeType];
+
+/** When cuBLAS emulates a precision (`cublasEmulationStrategy_t`, without `CUBLAS_EMULATION_STRATEGY_`). */
+export const CublasEmulationStrategy = {
+  DEFAULT: 0,
+  PERFORMANT: 1,
+  EAGER: 2,
+} as const;
+
+/** A value of {@linkcode CublasEmulationStrategy}. */
+export type CublasEmulationStrategy = typeof CublasEmulationStrategy[keyof typeof CublasEmulationStrategy];
+
+/** The attributes of a product (`cublasLtMatmulDescAttributes_t`, without `CUBLASLT_MATMUL_DESC_`). */
+export const CublasLtMatmulDescAttribute = {
+  COMPUTE_TYPE: 0,
+  SCALE_TYPE: 1,
+  POINTER_MODE: 2,
+  TRANSA: 3,
+  TRANSB: 4,
+  TRANSC: 5,
+  FILL_MODE: 6,
+  EPILOGUE: 7,
+  BIAS_POINTER: 8,
+  BIAS_BATCH_STRIDE: 10,
+  EPILOGUE_AUX_POINTER: 11,
+  EPILOGUE_AUX_LD: 12,
+  EPILOGUE_AUX_BATCH_STRIDE: 13,
+  ALPHA_VECTOR_BATCH_STRIDE: 14,
+  SM_COUNT_TARGET: 15,
+  A_SCALE_POINTER: 17,
+  B_SCALE_POINTER: 18,
+  C_SCALE_POINTER: 19,
+  D_SCALE_POINTER: 20,
+  AMAX_D_POINTER: 21,
+  EPILOGUE_AUX_DATA_TYPE: 22,
+  EPILOGUE_AUX_SCALE_POINTER: 23,
+  EPILOGUE_AUX_AMAX_POINTER: 24,
+  FAST_ACCUM: 25,
+  BIAS_DATA_TYPE: 26,
+  A_SCALE_MODE: 31,
+  B_SCALE_MODE: 32,
+  C_SCALE_MODE: 33,
+  D_SCALE_MODE: 34,
+  EPILOGUE_AUX_SCALE_MODE: 35,
+  D_OUT_SCALE_POINTER: 36,
+  D_OUT_SCALE_MODE: 37,
+  EMULATION_DESCRIPTOR: 38,
+} as const;
+
+/** A value of {@linkcode CublasLtMatmulDescAttribute}. */
+export type CublasLtMatmulDescAttribute = typeof CublasLtMatmulDescAttribute[keyof typeof CublasLtMatmulDescAttribute];
+
+/** The attributes of a matrix (`cublasLtMatrixLayoutAttribute_t`, without `CUBLASLT_MATRIX_LAYOUT_`). */
+export const CublasLtMatrixLayoutAttribute = {
+  TYPE: 0,
+  ORDER: 1,
+  ROWS: 2,
+  COLS: 3,
+  LD: 4,
+  BATCH_COUNT: 5,
+  STRIDED_BATCH_OFFSET: 6,
+  PLANE_OFFSET: 7,
+  BATCH_MODE: 8,
+} as const;
+
+/** A value of {@linkcode CublasLtMatrixLayoutAttribute}. */
+export type CublasLtMatrixLayoutAttribute =
+  typeof CublasLtMatrixLayoutAttribute[keyof typeof CublasLtMatrixLayoutAttribute];
+
+/** What a search for algorithms respects (`cublasLtMatmulPreferenceAttributes_t`, without `CUBLASLT_MATMUL_PREF_`). */
+export const CublasLtMatmulPreferenceAttribute = {
+  SEARCH_MODE: 0,
+  MAX_WORKSPACE_BYTES: 1,
+  REDUCTION_SCHEME_MASK: 3,
+  MIN_ALIGNMENT_A_BYTES: 5,
+  MIN_ALIGNMENT_B_BYTES: 6,
+  MIN_ALIGNMENT_C_BYTES: 7,
+  MIN_ALIGNMENT_D_BYTES: 8,
+  MAX_WAVES_COUNT: 9,
+  IMPL_MASK: 12,
+} as const;
+
+/** A value of {@linkcode CublasLtMatmulPreferenceAttribute}. */
+export type CublasLtMatmulPreferenceAttribute =
+  typeof CublasLtMatmulPreferenceAttribute[keyof typeof CublasLtMatmulPreferenceAttribute];
+
+/** The attributes of a matrix transformation (`cublasLtMatrixTransformDescAttributes_t`, without `CUBLASLT_MATRIX_TRANSFORM_DESC_`). */
+export const CublasLtMatrixTransformDescAttribute = {
+  SCALE_TYPE: 0,
+  POINTER_MODE: 1,
+  TRANSA: 2,
+  TRANSB: 3,
+} as const;
+
+/** A value of {@linkcode CublasLtMatrixTransformDescAttribute}. */
+export type CublasLtMatrixTransformDescAttribute =
+  typeof CublasLtMatrixTransformDescAttribute[keyof typeof CublasLtMatrixTransformDescAttribute];
+
+/** The attributes of an emulation (`cublasLtEmulationDescAttributes_t`, without `CUBLASLT_EMULATION_DESC_`). */
+export const CublasLtEmulationDescAttribute = {
+  STRATEGY: 0,
+  SPECIAL_VALUES_SUPPORT: 1,
+  FIXEDPOINT_MANTISSA_CONTROL: 2,
+  FIXEDPOINT_MAX_MANTISSA_BIT_COUNT: 3,
+  FIXEDPOINT_MANTISSA_BIT_OFFSET: 4,
+  FIXEDPOINT_MANTISSA_BIT_COUNT_POINTER: 5,
+} as const;
+
+/** A value of {@linkcode CublasLtEmulationDescAttribute}. */
+export type CublasLtEmulationDescAttribute =
+  typeof CublasLtEmulationDescAttribute[keyof typeof CublasLtEmulationDescAttribute];
+
+/** The order of a matrix in memory (`cublasLtOrder_t`, without `CUBLASLT_ORDER_`). */
+export const CublasLtOrder = {
+  COL: 0,
+  ROW: 1,
+} as const;
+
+/** A value of {@linkcode CublasLtOrder}. */
+export type CublasLtOrder = typeof CublasLtOrder[keyof typeof CublasLtOrder];
+
+/** How the matrices of a batch are found (`cublasLtBatchMode_t`, without `CUBLASLT_BATCH_MODE_`). */
+export const CublasLtBatchMode = {
+  STRIDED: 0,
+  POINTER_ARRAY: 1,
+} as const;
+
+/** A value of {@linkcode CublasLtBatchMode}. */
+export type CublasLtBatchMode = typeof CublasLtBatchMode[keyof typeof CublasLtBatchMode];
+
+/** What is done to a product before it is written (`cublasLtEpilogue_t`, without `CUBLASLT_EPILOGUE_`). */
+export const CublasLtEpilogue = {
+  DEFAULT: 1,
+  RELU: 2,
+  BIAS: 4,
+  RELU_BIAS: 6,
+  GELU: 32,
+  GELU_BIAS: 36,
+  RELU_AUX: 130,
+  RELU_AUX_BIAS: 134,
+  DRELU: 136,
+  DRELU_BGRAD: 152,
+  GELU_AUX: 160,
+  GELU_AUX_BIAS: 164,
+  DGELU: 192,
+  DGELU_BGRAD: 208,
+  BGRADA: 256,
+  BGRADB: 512,
+} as const;
+
+/** A value of {@linkcode CublasLtEpilogue}. */
+export type CublasLtEpilogue = typeof CublasLtEpilogue[keyof typeof CublasLtEpilogue];
+
+/** Where alpha and beta lie (`cublasLtPointerMode_t`, without `CUBLASLT_POINTER_MODE_`). */
+export const CublasLtPointerMode = {
+  HOST: 0,
+  DEVICE: 1,
+  DEVICE_VECTOR: 2,
+  ALPHA_DEVICE_VECTOR_BETA_ZERO: 3,
+  ALPHA_DEVICE_VECTOR_BETA_HOST: 4,
+} as const;
+
+/** A value of {@linkcode CublasLtPointerMode}. */
+export type CublasLtPointerMode = typeof CublasLtPointerMode[keyof typeof CublasLtPointerMode];
+
+/** How the scales of a matrix are laid out (`cublasLtMatmulMatrixScale_t`, without `CUBLASLT_MATMUL_MATRIX_SCALE_`). */
+export const CublasLtMatmulMatrixScale = {
+  SCALAR_32F: 0,
+  VEC16_UE4M3: 1,
+  VEC32_UE8M0: 2,
+  OUTER_VEC_32F: 3,
+  VEC128_32F: 4,
+  BLK128x128_32F: 5,
+} as const;
+
+/** A value of {@linkcode CublasLtMatmulMatrixScale}. */
+export type CublasLtMatmulMatrixScale = typeof CublasLtMatmulMatrixScale[keyof typeof CublasLtMatmulMatrixScale];
+
+/** How the parts of a split product are summed; bits (`cublasLtReductionScheme_t`, without `CUBLASLT_REDUCTION_SCHEME_`). */
+export const CublasLtReductionScheme = {
+  NONE: 0,
+  INPLACE: 1,
+  COMPUTE_TYPE: 2,
+  OUTPUT_TYPE: 4,
+  MASK: 7,
+} as const;
+
+/** A value of {@linkcode CublasLtReductionScheme}. */
+export type CublasLtReductionScheme = typeof CublasLtReductionScheme[keyof typeof CublasLtReductionScheme];
+
+/** How algorithms are searched for (`cublasLtMatmulSearch_t`, without `CUBLASLT_SEARCH_`). */
+export const CublasLtMatmulSearch = {
+  BEST_FIT: 0,
+  LIMITED_BY_ALGO_ID: 1,
+} as const;
+
+/** A value of {@linkcode CublasLtMatmulSearch}. */
+export type CublasLtMatmulSearch = typeof CublasLtMatmulSearch[keyof typeof CublasLtMatmulSearch];
+
+/** The settings of an algorithm (`cublasLtMatmulAlgoConfigAttributes_t`, without `CUBLASLT_ALGO_CONFIG_`). */
+export const CublasLtMatmulAlgoConfigAttribute = {
+  ID: 0,
+  TILE_ID: 1,
+  SPLITK_NUM: 2,
+  REDUCTION_SCHEME: 3,
+  CTA_SWIZZLING: 4,
+  CUSTOM_OPTION: 5,
+  STAGES_ID: 6,
+  INNER_SHAPE_ID: 7,
+  CLUSTER_SHAPE_ID: 8,
+} as const;
+
+/** A value of {@linkcode CublasLtMatmulAlgoConfigAttribute}. */
+export type CublasLtMatmulAlgoConfigAttribute =
+  typeof CublasLtMatmulAlgoConfigAttribute[keyof typeof CublasLtMatmulAlgoConfigAttribute];
+
+/** What an algorithm can do (`cublasLtMatmulAlgoCapAttributes_t`, without `CUBLASLT_ALGO_CAP_`). */
+export const CublasLtMatmulAlgoCapAttribute = {
+  SPLITK_SUPPORT: 0,
+  REDUCTION_SCHEME_MASK: 1,
+  CTA_SWIZZLING_SUPPORT: 2,
+  STRIDED_BATCH_SUPPORT: 3,
+  OUT_OF_PLACE_RESULT_SUPPORT: 4,
+  UPLO_SUPPORT: 5,
+  TILE_IDS: 6,
+  CUSTOM_OPTION_MAX: 7,
+  CUSTOM_MEMORY_ORDER: 10,
+  POINTER_MODE_MASK: 11,
+  EPILOGUE_MASK: 12,
+  STAGES_IDS: 13,
+  LD_NEGATIVE: 14,
+  NUMERICAL_IMPL_FLAGS: 15,
+  MIN_ALIGNMENT_A_BYTES: 16,
+  MIN_ALIGNMENT_B_BYTES: 17,
+  MIN_ALIGNMENT_C_BYTES: 18,
+  MIN_ALIGNMENT_D_BYTES: 19,
+  POINTER_ARRAY_BATCH_SUPPORT: 21,
+  FLOATING_POINT_EMULATION_SUPPORT: 22,
+} as const;
+
+/** A value of {@linkcode CublasLtMatmulAlgoCapAttribute}. */
+export type CublasLtMatmulAlgoCapAttribute =
+  typeof CublasLtMatmulAlgoCapAttribute[keyof typeof CublasLtMatmulAlgoCapAttribute];
+
+/** The parts of a library's version (`libraryPropertyType`). */
+export const LibraryProperty = {
+  MAJOR_VERSION: 0,
+  MINOR_VERSION: 1,
+  PATCH_LEVEL: 2,
+} as const;
+
+/** An algorithm, opaque; it may be kept and used for the same problem again. */
+export const CUBLASLT_MATMUL_ALGO = {
+  name: "cublasLtMatmulAlgo_t",
+  size: 64,
+  fields: { data: [0, 64] },
+} as const satisfies StructLayout;
+
+/** One result of a search for algorithms. */
+export const CUBLASLT_MATMUL_HEURISTIC_RESULT = {
+  name: "cublasLtMatmulHeuristicResult_t",
+  size: 96,
+  fields: {
+    algo: [0, 64],
+    workspaceSize: [64, "u64"],
+    state: [72, "i32"],
+    wavesCount: [76, "f32"],
+  },
+} as const satisfies StructLayout;
+
+/** The functions of cuBLASLt. `alpha` and `beta` are host memory, as `CublasLtPointerMode.HOST` says. */
+export const CUBLASLT_SYMBOLS = {
+  // library
+  cublasLtGetVersion: { parameters: [], result: "usize" },
+  cublasLtGetCudartVersion: { parameters: [], result: "usize" },
+  cublasLtGetStatusName: { parameters: [/* status */ "i32"], result: "u64" },
+  cublasLtGetStatusString: { parameters: [/* status */ "i32"], result: "u64" },
+  cublasLtCreate: { parameters: [/* lightHandle */ "buffer"], result: "i32" },
+  cublasLtDestroy: { parameters: [/* lightHandle */ "u64"], result: "i32" },
+  cublasLtLoggerOpenFile: { parameters: [/* logFile */ "buffer"], result: "i32" },
+  cublasLtLoggerSetLevel: { parameters: [/* level */ "i32"], result: "i32" },
+  cublasLtLoggerSetMask: { parameters: [/* mask */ "i32"], result: "i32" },
+  cublasLtLoggerForceDisable: { parameters: [], result: "i32" },
+  cublasLtHeuristicsCacheGetCapacity: { parameters: [/* capacity */ "buffer"], result: "i32" },
+  cublasLtHeuristicsCacheSetCapacity: { parameters: [/* capacity */ "usize"], result: "i32" },
+
+  // descriptors
+  cublasLtMatmulDescCreate: {
+    parameters: [/* matmulDesc */ "buffer", /* computeType */ "i32", /* scaleType */ "i32"],
+    result: "i32",
+  },
+  cublasLtMatmulDescDestroy: { parameters: [/* matmulDesc */ "u64"], result: "i32" },
+  cublasLtMatmulDescSetAttribute: {
+    parameters: [/* matmulDesc */ "u64", /* attr */ "i32", /* buf */ "buffer", /* sizeInBytes */ "usize"],
+    result: "i32",
+  },
+  cublasLtMatmulDescGetAttribute: {
+    parameters: [
+      /* matmulDesc */ "u64",
+      /* attr */ "i32",
+      /* buf */ "buffer",
+      /* sizeInBytes */ "usize",
+      /* sizeWritten */ "buffer",
+    ],
+    result: "i32",
+  },
+  cublasLtMatrixLayoutCreate: {
+    parameters: [/* matLayout */ "buffer", /* type */ "i32", /* rows */ "u64", /* cols */ "u64", /* ld */ "i64"],
+    result: "i32",
+  },
+  cublasLtMatrixLayoutDestroy: { parameters: [/* matLayout */ "u64"], result: "i32" },
+  cublasLtMatrixLayoutSetAttribute: {
+    parameters: [/* matLayout */ "u64", /* attr */ "i32", /* buf */ "buffer", /* sizeInBytes */ "usize"],
+    result: "i32",
+  },
+  cublasLtMatrixLayoutGetAttribute: {
+    parameters: [
+      /* matLayout */ "u64",
+      /* attr */ "i32",
+      /* buf */ "buffer",
+      /* sizeInBytes */ "usize",
+      /* sizeWritten */ "buffer",
+    ],
+    result: "i32",
+  },
+  cublasLtMatmulPreferenceCreate: { parameters: [/* pref */ "buffer"], result: "i32" },
+  cublasLtMatmulPreferenceDestroy: { parameters: [/* pref */ "u64"], result: "i32" },
+  cublasLtMatmulPreferenceSetAttribute: {
+    parameters: [/* pref */ "u64", /* attr */ "i32", /* buf */ "buffer", /* sizeInBytes */ "usize"],
+    result: "i32",
+  },
+  cublasLtMatmulPreferenceGetAttribute: {
+    parameters: [
+      /* pref */ "u64",
+      /* attr */ "i32",
+      /* buf */ "buffer",
+      /* sizeInBytes */ "usize",
+      /* sizeWritten */ "buffer",
+    ],
+    result: "i32",
+  },
+  cublasLtMatrixTransformDescCreate: {
+    parameters: [/* transformDesc */ "buffer", /* scaleType */ "i32"],
+    result: "i32",
+  },
+  cublasLtMatrixTransformDescDestroy: { parameters: [/* transformDesc */ "u64"], result: "i32" },
+  cublasLtMatrixTransformDescSetAttribute: {
+    parameters: [/* transformDesc */ "u64", /* attr */ "i32", /* buf */ "buffer", /* sizeInBytes */ "usize"],
+    result: "i32",
+  },
+  cublasLtMatrixTransformDescGetAttribute: {
+    parameters: [
+      /* transformDesc */ "u64",
+      /* attr */ "i32",
+      /* buf */ "buffer",
+      /* sizeInBytes */ "usize",
+      /* sizeWritten */ "buffer",
+    ],
+    result: "i32",
+  },
+  cublasLtEmulationDescCreate: { optional: true, parameters: [/* emulationDesc */ "buffer"], result: "i32" },
+  cublasLtEmulationDescDestroy: { optional: true, parameters: [/* emulationDesc */ "u64"], result: "i32" },
+  cublasLtEmulationDescSetAttribute: {
+    optional: true,
+    parameters: [/* emulationDesc */ "u64", /* attr */ "i32", /* buf */ "buffer", /* sizeInBytes */ "usize"],
+    result: "i32",
+  },
+  cublasLtEmulationDescGetAttribute: {
+    optional: true,
+    parameters: [
+      /* emulationDesc */ "u64",
+      /* attr */ "i32",
+      /* buf */ "buffer",
+      /* sizeInBytes */ "usize",
+      /* sizeWritten */ "buffer",
+    ],
+    result: "i32",
+  },
+
+  // algorithms
+  cublasLtMatmulAlgoGetHeuristic: {
+    parameters: [
+      /* lightHandle */ "u64",
+      /* operationDesc */ "u64",
+      /* Adesc */ "u64",
+      /* Bdesc */ "u64",
+      /* Cdesc */ "u64",
+      /* Ddesc */ "u64",
+      /* preference */ "u64",
+      /* requestedAlgoCount */ "i32",
+      /* heuristicResultsArray */ "buffer",
+      /* returnAlgoCount */ "buffer",
+    ],
+    result: "i32",
+  },
+  cublasLtMatmulAlgoGetIds: {
+    parameters: [
+      /* lightHandle */ "u64",
+      /* computeType */ "i32",
+      /* scaleType */ "i32",
+      /* Atype */ "i32",
+      /* Btype */ "i32",
+      /* Ctype */ "i32",
+      /* Dtype */ "i32",
+      /* requestedAlgoCount */ "i32",
+      /* algoIdsArray */ "buffer",
+      /* returnAlgoCount */ "buffer",
+    ],
+    result: "i32",
+  },
+  cublasLtMatmulAlgoInit: {
+    parameters: [
+      /* lightHandle */ "u64",
+      /* computeType */ "i32",
+      /* scaleType */ "i32",
+      /* Atype */ "i32",
+      /* Btype */ "i32",
+      /* Ctype */ "i32",
+      /* Dtype */ "i32",
+      /* algoId */ "i32",
+      /* algo */ "buffer",
+    ],
+    result: "i32",
+  },
+  cublasLtMatmulAlgoCheck: {
+    parameters: [
+      /* lightHandle */ "u64",
+      /* operationDesc */ "u64",
+      /* Adesc */ "u64",
+      /* Bdesc */ "u64",
+      /* Cdesc */ "u64",
+      /* Ddesc */ "u64",
+      /* algo */ "buffer",
+      /* result */ "buffer",
+    ],
+    result: "i32",
+  },
+  cublasLtMatmulAlgoCapGetAttribute: {
+    parameters: [
+      /* algo */ "buffer",
+      /* attr */ "i32",
+      /* buf */ "buffer",
+      /* sizeInBytes */ "usize",
+      /* sizeWritten */ "buffer",
+    ],
+    result: "i32",
+  },
+  cublasLtMatmulAlgoConfigSetAttribute: {
+    parameters: [/* algo */ "buffer", /* attr */ "i32", /* buf */ "buffer", /* sizeInBytes */ "usize"],
+    result: "i32",
+  },
+  cublasLtMatmulAlgoConfigGetAttribute: {
+    parameters: [
+      /* algo */ "buffer",
+      /* attr */ "i32",
+      /* buf */ "buffer",
+      /* sizeInBytes */ "usize",
+      /* sizeWritten */ "buffer",
+    ],
+    result: "i32",
+  },
+
+  // computation
+  cublasLtMatmul: {
+    parameters: [
+      /* lightHandle */ "u64",
+      /* computeDesc */ "u64",
+      /* alpha */ "buffer",
+      /* A */ "u64",
+      /* Adesc */ "u64",
+      /* B */ "u64",
+      /* Bdesc */ "u64",
+      /* beta */ "buffer",
+      /* C */ "u64",
+      /* Cdesc */ "u64",
+      /* D */ "u64",
+      /* Ddesc */ "u64",
+      /* algo */ "buffer",
+      /* workspace */ "u64",
+      /* workspaceSizeInBytes */ "usize",
+      /* stream */ "u64",
+    ],
+    result: "i32",
+  },
+  cublasLtMatrixTransform: {
+    parameters: [
+      /* lightHandle */ "u64",
+      /* transformDesc */ "u64",
+      /* alpha */ "buffer",
+      /* A */ "u64",
+      /* Adesc */ "u64",
+      /* beta */ "buffer",
+      /* B */ "u64",
+      /* Bdesc */ "u64",
+      /* C */ "u64",
+      /* Cdesc */ "u64",
+      /* stream */ "u64",
+    ],
+    result: "i32",
+  },
+} as const satisfies Deno.ForeignLibraryInterface;
+
+/** cuBLAS itself is opened because cuBLASMp needs it; only its version is asked for. */
+export const CUBLAS_SYMBOLS = {
+  cublasGetProperty: { parameters: [/* type */ "i32", /* value */ "buffer"], result: "i32" },
+} as const satisfies Deno.ForeignLibraryInterface;
+
+/** A call of cuBLAS or cuBLASLt failed. */
+export class CublasError extends NativeError {}
+
+/** The opened cuBLASLt. */
+export interface CublasLt extends Library<typeof CUBLASLT_SYMBOLS> {
+  /** The version, such as 130100 for 13.1.0. */
+  version: number;
+}
+
+let cublasLt: CublasLt | undefined;
+let cublas: Library<typeof CUBLAS_SYMBOLS> | undefined;
+
+const WHEEL_FOLDERS = ["cu13/lib", "cublas/lib"];
+
+/**
+ * cuBLASLt, opened at the first call.
+ *
+ * @throws {LibraryNotFoundError} if it is not installed.
+ */
+export function openCublasLt(): CublasLt {
+  if (cublasLt) return cublasLt;
+  const library = openCudaLibrary({
+    name: "cuBLASLt",
+    files: ["libcublasLt.so.13", "libcublasLt.so.12"],
+    wheelFolders: WHEEL_FOLDERS,
+  }, CUBLASLT_SYMBOLS);
+  const version = Number(library.symbols.cublasLtGetVersion());
+  noteVersion(library.name, ...versionParts(version));
+  return cublasLt = { ...library, version };
+}
+
+/**
+ * cuBLAS, opened at the first call, after cuBLASLt, on which it depends.
+ *
+ * @throws {LibraryNotFoundError} if it is not installed.
+ */
+export function openCublas(): Library<typeof CUBLAS_SYMBOLS> {
+  if (cublas) return cublas;
+  openCublasLt();
+  const library = openCudaLibrary({
+    name: "cuBLAS",
+    files: ["libcublas.so.13", "libcublas.so.12"],
+    wheelFolders: WHEEL_FOLDERS,
+  }, CUBLAS_SYMBOLS);
+  const parts = Object.values(LibraryProperty).map((property) => {
+    const value = new Int32Array(1);
+    library.symbols.cublasGetProperty(property, value);
+    return value[0];
+  });
+  noteVersion(library.name, ...parts);
+  return cublas = library;
+}
+
+/** The error for what a function of cuBLASLt returned. */
+export function cublasError(functionName: string, code: number): CublasError {
+  const { symbols } = openCublasLt();
+  return new CublasError({
+    functionName,
+    code,
+    symbol: readCString(symbols.cublasLtGetStatusName(code)),
+    text: readCString(symbols.cublasLtGetStatusString(code)),
+  });
+}
+
+/**
+ * Throw the {@linkcode CublasError} for a code other than success.
+ *
+ * @example
+ * ```ts no-eval
+ * import { checkCublas, openCublasLt } from "@distmath/distmath/ffi";
+ * const handle = new BigUint64Array(1);
+ * checkCublas(openCublasLt().symbols.cublasLtCreate(handle), "cublasLtCreate");
+ * ```
+ */
+export function checkCublas(code: number, functionName: string): void {
+  if (code !== CublasStatus.SUCCESS) throw cublasError(functionName, code);
+}

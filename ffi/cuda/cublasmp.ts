@@ -1,0 +1,561 @@
+/**
+ * cuBLASMp: matrix products and PBLAS routines over many GPUs, communication included.
+ *
+ * Source: `cublasmp.h` of cuBLASMp 0.10.0, which holds for 0.8 and newer; later additions are optional. Older ones are
+ * refused: 0.7 gave wrong sums.
+ *
+ * Matrices are column-major; `ia`, `ja` and so on begin at 1; `alpha` and `beta` are host memory of the scale type.
+ * Every routine is collective over the grid and runs on the handle's stream; `h_work` has to stay alive until it ends.
+ *
+ * @module
+ */
+import { openCublas } from "./cublaslt.ts";
+import { type MulticastOptions, noteVersion, openCudaLibrary, openGroup, versionParts } from "./library.ts";
+import { openCudaRuntime } from "./runtime.ts";
+import { enumName } from "../enums.ts";
+import { ConfigurationError, NativeError } from "../errors.ts";
+import { type Library, LibraryNotFoundError } from "../library.ts";
+import { keepLoaded, readCString } from "../memory.ts";
+import { openNccl, requireNcclVersion } from "./nccl.ts";
+import { openNvshmem } from "./nvshmem.ts";
+
+/** The results of cuBLASMp (`cublasMpStatus_t`, without `CUBLASMP_STATUS_`). */
+export const CublasMpStatus = {
+  SUCCESS: 0,
+  NOT_INITIALIZED: 1,
+  ALLOCATION_FAILED: 2,
+  INVALID_VALUE: 3,
+  ARCHITECTURE_MISMATCH: 4,
+  EXECUTION_FAILED: 5,
+  INTERNAL_ERROR: 6,
+  NOT_SUPPORTED: 7,
+} as const;
+
+/** A value of {@linkcode CublasMpStatus}. */
+export type CublasMpStatus = typeof CublasMpStatus[keyof typeof CublasMpStatus];
+
+/** The order of the ranks in a process grid (`cublasMpGridLayout_t`, without `CUBLASMP_GRID_LAYOUT_`). */
+export const CublasMpGridLayout = {
+  COL_MAJOR: 0,
+  ROW_MAJOR: 1,
+} as const;
+
+/** A value of {@linkcode CublasMpGridLayout}. */
+export type CublasMpGridLayout = typeof CublasMpGridLayout[keyof typeof CublasMpGridLayout];
+
+/** The attributes of a product (`cublasMpMatmulDescriptorAttribute_t`, without `CUBLASMP_MATMUL_DESCRIPTOR_ATTRIBUTE_`). */
+export const CublasMpMatmulDescriptorAttribute = {
+  TRANSA: 0,
+  TRANSB: 1,
+  COMPUTE_TYPE: 2,
+  ALGO_TYPE: 3,
+  COMMUNICATION_SM_COUNT: 4,
+  EPILOGUE: 5,
+  BIAS_POINTER: 6,
+  BIAS_BATCH_STRIDE: 7,
+  BIAS_DATA_TYPE: 8,
+  EPILOGUE_AUX_POINTER: 9,
+  EPILOGUE_AUX_LD: 10,
+  EPILOGUE_AUX_BATCH_STRIDE: 11,
+  EPILOGUE_AUX_DATA_TYPE: 12,
+  EPILOGUE_AUX_SCALE_POINTER: 13,
+  EPILOGUE_AUX_AMAX_POINTER: 14,
+  EPILOGUE_AUX_SCALE_MODE: 15,
+  A_SCALE_POINTER: 16,
+  A_SCALE_MODE: 17,
+  B_SCALE_POINTER: 18,
+  B_SCALE_MODE: 19,
+  C_SCALE_POINTER: 20,
+  C_SCALE_MODE: 21,
+  D_SCALE_POINTER: 22,
+  D_SCALE_MODE: 23,
+  AMAX_D_POINTER: 24,
+  D_OUT_SCALE_POINTER: 25,
+  D_OUT_SCALE_MODE: 26,
+  COMMUNICATION_TYPE: 27,
+  BIAS_RESULT_SCHEME: 28,
+} as const;
+
+/** A value of {@linkcode CublasMpMatmulDescriptorAttribute}. */
+export type CublasMpMatmulDescriptorAttribute =
+  typeof CublasMpMatmulDescriptorAttribute[keyof typeof CublasMpMatmulDescriptorAttribute];
+
+/** The algorithms of a product. SPLIT_MULTICAST, ATOMIC_MULTICAST and FUSED use NVLink multicast; NO_OVERLAP needs 0.7, FUSED 0.10 (`cublasMpMatmulAlgoType_t`, without `CUBLASMP_MATMUL_ALGO_TYPE_`). */
+export const CublasMpMatmulAlgoType = {
+  DEFAULT: 0,
+  SPLIT_P2P: 1,
+  SPLIT_MULTICAST: 2,
+  ATOMIC_P2P: 3,
+  ATOMIC_MULTICAST: 4,
+  NO_OVERLAP: 5,
+  FUSED: 6,
+} as const;
+
+/** A value of {@linkcode CublasMpMatmulAlgoType}. */
+export type CublasMpMatmulAlgoType = typeof CublasMpMatmulAlgoType[keyof typeof CublasMpMatmulAlgoType];
+
+/** What is done to a product before it is written; ALLREDUCE may be combined with others by OR (`cublasMpMatmulEpilogue_t`, without `CUBLASMP_MATMUL_EPILOGUE_`). */
+export const CublasMpMatmulEpilogue = {
+  DEFAULT: 0,
+  ALLREDUCE: 1,
+  RELU: 2,
+  BIAS: 4,
+  RELU_BIAS: 6,
+  GELU: 32,
+  GELU_BIAS: 36,
+  RELU_AUX: 130,
+  RELU_AUX_BIAS: 134,
+  DRELU: 136,
+  DRELU_BGRAD: 152,
+  GELU_AUX: 160,
+  GELU_AUX_BIAS: 164,
+  DGELU: 192,
+  DGELU_BGRAD: 208,
+  BGRADA: 256,
+  BGRADB: 512,
+} as const;
+
+/** A value of {@linkcode CublasMpMatmulEpilogue}. */
+export type CublasMpMatmulEpilogue = typeof CublasMpMatmulEpilogue[keyof typeof CublasMpMatmulEpilogue];
+
+/** How the scales of a matrix are laid out (`cublasMpMatmulMatrixScale_t`, without `CUBLASMP_MATMUL_MATRIX_SCALE_`). */
+export const CublasMpMatmulMatrixScale = {
+  SCALAR_FP32: 0,
+  VEC16_UE4M3: 1,
+  VEC32_UE8M0: 2,
+  OUTER_VEC_FP32: 3,
+  VEC128_FP32: 4,
+  BLK128x128_FP32: 5,
+} as const;
+
+/** A value of {@linkcode CublasMpMatmulMatrixScale}. */
+export type CublasMpMatmulMatrixScale = typeof CublasMpMatmulMatrixScale[keyof typeof CublasMpMatmulMatrixScale];
+
+/** When cuBLASMp emulates a precision (`cublasMpEmulationStrategy_t`, without `CUBLASMP_EMULATION_STRATEGY_`). */
+export const CublasMpEmulationStrategy = {
+  DEFAULT: 0,
+  PERFORMANT: 1,
+  EAGER: 2,
+} as const;
+
+/** A value of {@linkcode CublasMpEmulationStrategy}. */
+export type CublasMpEmulationStrategy = typeof CublasMpEmulationStrategy[keyof typeof CublasMpEmulationStrategy];
+
+/** Whether each rank keeps its part of a gradient or gets the sum (`cublasMpResultScheme_t`, without `CUBLASMP_RESULT_SCHEME_`). */
+export const CublasMpResultScheme = {
+  DEFAULT: 0,
+  PARTIAL: 1,
+  FULL: 2,
+} as const;
+
+/** A value of {@linkcode CublasMpResultScheme}. */
+export type CublasMpResultScheme = typeof CublasMpResultScheme[keyof typeof CublasMpResultScheme];
+
+// One distributed matrix as an argument: local memory, first row and column (from 1), descriptor.
+const A = [/* a */ "u64", /* ia */ "i64", /* ja */ "i64", /* descA */ "u64"] as const;
+const B = [/* b */ "u64", /* ib */ "i64", /* jb */ "i64", /* descB */ "u64"] as const;
+const C = [/* c */ "u64", /* ic */ "i64", /* jc */ "i64", /* descC */ "u64"] as const;
+const D = [/* d */ "u64", /* id */ "i64", /* jd */ "i64", /* descD */ "u64"] as const;
+
+// Each routine ends with workspaces, and its `_bufferSize` twin with where to write their sizes.
+const WORKSPACES = [
+  /* d_work */ "u64",
+  /* workspaceSizeInBytesOnDevice */ "usize",
+  /* h_work */ "buffer",
+  /* workspaceSizeInBytesOnHost */ "usize",
+] as const;
+const SIZES = [/* workspaceSizeInBytesOnDevice */ "buffer", /* workspaceSizeInBytesOnHost */ "buffer"] as const;
+
+// deno-fmt-ignore
+const MATRIX_DESCRIPTOR = [
+  /* m */ "i64", /* n */ "i64", /* mb */ "i64", /* nb */ "i64", /* rsrc */ "i64", /* csrc */ "i64", /* lld */ "i64",
+  /* type */ "i32", /* grid */ "u64",
+] as const;
+
+// deno-fmt-ignore
+const MATMUL = [
+  /* handle */ "u64", /* matmulDesc */ "u64", /* m */ "i64", /* n */ "i64", /* k */ "i64",
+  /* alpha */ "buffer", ...A, ...B, /* beta */ "buffer", ...C, ...D,
+] as const;
+
+// What all versions have under the same name.
+/** The functions of cuBLASMp 0.8 and newer. */
+export const CUBLASMP_SYMBOLS = {
+  // library and handle
+  cublasMpGetVersion: { parameters: [/* version */ "buffer"], result: "i32" },
+  cublasMpCreate: { parameters: [/* handle */ "buffer", /* stream */ "u64"], result: "i32" },
+  cublasMpDestroy: { parameters: [/* handle */ "u64"], result: "i32" },
+  cublasMpSetEmulationStrategy: {
+    optional: true,
+    parameters: [/* handle */ "u64", /* emulationStrategy */ "i32"],
+    result: "i32",
+  },
+  cublasMpGetEmulationStrategy: {
+    optional: true,
+    parameters: [/* handle */ "u64", /* emulationStrategy */ "buffer"],
+    result: "i32",
+  },
+
+  // process grids
+  cublasMpGridCreate: {
+    parameters: [/* nprow */ "i64", /* npcol */ "i64", /* layout */ "i32", /* comm */ "u64", /* grid */ "buffer"],
+    result: "i32",
+  },
+  cublasMpGridDestroy: { parameters: [/* grid */ "u64"], result: "i32" },
+  cublasMpNumroc: {
+    parameters: [/* n */ "i64", /* nb */ "i64", /* iproc */ "u32", /* isrcproc */ "u32", /* nprocs */ "u32"],
+    result: "i64",
+  },
+
+  // descriptors
+  cublasMpMatrixDescriptorCreate: { parameters: [...MATRIX_DESCRIPTOR, /* desc */ "buffer"], result: "i32" },
+  cublasMpMatrixDescriptorInit: { parameters: [...MATRIX_DESCRIPTOR, /* desc */ "u64"], result: "i32" },
+  cublasMpMatrixDescriptorDestroy: { parameters: [/* desc */ "u64"], result: "i32" },
+  cublasMpMatmulDescriptorCreate: {
+    parameters: [/* matmulDesc */ "buffer", /* computeType */ "i32"],
+    result: "i32",
+  },
+  cublasMpMatmulDescriptorInit: { parameters: [/* matmulDesc */ "u64", /* computeType */ "i32"], result: "i32" },
+  cublasMpMatmulDescriptorDestroy: { parameters: [/* matmulDesc */ "u64"], result: "i32" },
+
+  // products
+  cublasMpMatmul: { parameters: [...MATMUL, ...WORKSPACES], result: "i32" },
+  cublasMpMatmul_bufferSize: { parameters: [...MATMUL, ...SIZES], result: "i32" },
+
+  // the log; a callback may come from a foreign thread, so prefer a file
+  cublasMpLoggerSetCallback: { parameters: [/* callback */ "function"], result: "i32" },
+  cublasMpLoggerSetFile: { parameters: [/* file */ "u64"], result: "i32" },
+  cublasMpLoggerOpenFile: { parameters: [/* logFile */ "buffer"], result: "i32" },
+  cublasMpLoggerSetLevel: { parameters: [/* level */ "i32"], result: "i32" },
+  cublasMpLoggerSetMask: { parameters: [/* mask */ "i32"], result: "i32" },
+  cublasMpLoggerForceDisable: { parameters: [], result: "i32" },
+
+  // what 0.7 does not have, or has under other names
+  cublasMpGetStatusString: { parameters: [/* status */ "i32"], result: "u64" },
+  cublasMpSetStream: { parameters: [/* handle */ "u64", /* stream */ "u64"], result: "i32" },
+  cublasMpGetStream: { parameters: [/* handle */ "u64", /* stream */ "buffer"], result: "i32" },
+  cublasMpMatmulDescriptorSetAttribute: {
+    parameters: [/* matmulDesc */ "u64", /* attr */ "i32", /* buf */ "buffer", /* sizeInBytes */ "usize"],
+    result: "i32",
+  },
+  cublasMpMatmulDescriptorGetAttribute: {
+    parameters: [
+      /* matmulDesc */ "u64",
+      /* attr */ "i32",
+      /* buf */ "buffer",
+      /* sizeInBytes */ "usize",
+      /* sizeWritten */ "buffer",
+    ],
+    result: "i32",
+  },
+
+  // memory that the other ranks of a grid reach; collective
+  cublasMpMalloc: { parameters: [/* grid */ "u64", /* ptr */ "buffer", /* size */ "usize"], result: "i32" },
+  cublasMpFree: { parameters: [/* grid */ "u64", /* ptr */ "u64"], result: "i32" },
+  cublasMpBufferRegister: { parameters: [/* grid */ "u64", /* ptr */ "u64", /* size */ "usize"], result: "i32" },
+  cublasMpBufferDeregister: { parameters: [/* grid */ "u64", /* ptr */ "u64"], result: "i32" },
+} as const satisfies Deno.ForeignLibraryInterface;
+
+/** How float64 products are emulated; from 0.9 on. */
+export const CUBLASMP_EMULATION_SYMBOLS = {
+  cublasMpSetFixedPointEmulationMaxMantissaBitCount: {
+    optional: true,
+    parameters: [/* handle */ "u64", /* bitCount */ "i32"],
+    result: "i32",
+  },
+  cublasMpGetFixedPointEmulationMaxMantissaBitCount: {
+    optional: true,
+    parameters: [/* handle */ "u64", /* bitCount */ "buffer"],
+    result: "i32",
+  },
+  cublasMpSetFixedPointEmulationMantissaBitOffset: {
+    optional: true,
+    parameters: [/* handle */ "u64", /* bitOffset */ "i32"],
+    result: "i32",
+  },
+  cublasMpGetFixedPointEmulationMantissaBitOffset: {
+    optional: true,
+    parameters: [/* handle */ "u64", /* bitOffset */ "buffer"],
+    result: "i32",
+  },
+  cublasMpSetFixedPointEmulationMantissaBitCountPointer: {
+    optional: true,
+    parameters: [/* handle */ "u64", /* ptr */ "u64"],
+    result: "i32",
+  },
+  cublasMpGetFixedPointEmulationMantissaBitCountPointer: {
+    optional: true,
+    parameters: [/* handle */ "u64", /* ptr */ "buffer"],
+    result: "i32",
+  },
+  cublasMpSetFixedPointEmulationMantissaControl: {
+    optional: true,
+    parameters: [/* handle */ "u64", /* mantissaControl */ "i32"],
+    result: "i32",
+  },
+  cublasMpGetFixedPointEmulationMantissaControl: {
+    optional: true,
+    parameters: [/* handle */ "u64", /* mantissaControl */ "buffer"],
+    result: "i32",
+  },
+  cublasMpSetEmulationSpecialValuesSupport: {
+    optional: true,
+    parameters: [/* handle */ "u64", /* mask */ "i32"],
+    result: "i32",
+  },
+  cublasMpGetEmulationSpecialValuesSupport: {
+    optional: true,
+    parameters: [/* handle */ "u64", /* mask */ "buffer"],
+    result: "i32",
+  },
+} as const satisfies Deno.ForeignLibraryInterface;
+
+// deno-fmt-ignore
+const GEMM = [
+  /* handle */ "u64", /* transA */ "i32", /* transB */ "i32", /* m */ "i64", /* n */ "i64", /* k */ "i64",
+  /* alpha */ "buffer", ...A, ...B, /* beta */ "buffer", ...C, /* computeType */ "i32",
+] as const;
+// deno-fmt-ignore
+const TRSM = [
+  /* handle */ "u64", /* side */ "i32", /* uplo */ "i32", /* trans */ "i32", /* diag */ "i32",
+  /* m */ "i64", /* n */ "i64", /* alpha */ "buffer", ...A, ...B, /* computeType */ "i32",
+] as const;
+// deno-fmt-ignore
+const TRMM = [
+  /* handle */ "u64", /* side */ "i32", /* uplo */ "i32", /* trans */ "i32", /* diag */ "i32",
+  /* m */ "i64", /* n */ "i64", /* alpha */ "buffer", ...A, ...B, ...C, /* computeType */ "i32",
+] as const;
+// deno-fmt-ignore
+const SYMM = [
+  /* handle */ "u64", /* side */ "i32", /* uplo */ "i32", /* m */ "i64", /* n */ "i64",
+  /* alpha */ "buffer", ...A, ...B, /* beta */ "buffer", ...C, /* computeType */ "i32",
+] as const;
+// deno-fmt-ignore
+const SYRK = [
+  /* handle */ "u64", /* uplo */ "i32", /* trans */ "i32", /* n */ "i64", /* k */ "i64",
+  /* alpha */ "buffer", ...A, /* beta */ "buffer", ...C, /* computeType */ "i32",
+] as const;
+// deno-fmt-ignore
+const SYR2K = [
+  /* handle */ "u64", /* uplo */ "i32", /* trans */ "i32", /* n */ "i64", /* k */ "i64",
+  /* alpha */ "buffer", ...A, ...B, /* beta */ "buffer", ...C, /* computeType */ "i32",
+] as const;
+// deno-fmt-ignore
+const GEADD = [
+  /* handle */ "u64", /* trans */ "i32", /* m */ "i64", /* n */ "i64",
+  /* alpha */ "buffer", ...A, /* beta */ "buffer", ...C,
+] as const;
+// deno-fmt-ignore
+const TRADD = [
+  /* handle */ "u64", /* uplo */ "i32", /* trans */ "i32", /* m */ "i64", /* n */ "i64",
+  /* alpha */ "buffer", ...A, /* beta */ "buffer", ...C,
+] as const;
+const GEMR2D = [/* handle */ "u64", /* m */ "i64", /* n */ "i64", ...A, ...B] as const;
+const TRMR2D = [
+  /* handle */ "u64",
+  /* uplo */ "i32",
+  /* diag */ "i32",
+  /* m */ "i64",
+  /* n */ "i64",
+  ...A,
+  ...B,
+] as const;
+
+/** The PBLAS routines of cuBLASMp 0.8 and newer; `null` where the library is too old for one. */
+export const CUBLASMP_PBLAS_SYMBOLS = {
+  cublasMpGemm: { parameters: [...GEMM, ...WORKSPACES], result: "i32" },
+  cublasMpGemm_bufferSize: { parameters: [...GEMM, ...SIZES], result: "i32" },
+  cublasMpTrsm: { parameters: [...TRSM, ...WORKSPACES], result: "i32" },
+  cublasMpTrsm_bufferSize: { parameters: [...TRSM, ...SIZES], result: "i32" },
+  cublasMpSyrk: { parameters: [...SYRK, ...WORKSPACES], result: "i32" },
+  cublasMpSyrk_bufferSize: { parameters: [...SYRK, ...SIZES], result: "i32" },
+  cublasMpGeadd: { parameters: [...GEADD, ...WORKSPACES], result: "i32" },
+  cublasMpGeadd_bufferSize: { parameters: [...GEADD, ...SIZES], result: "i32" },
+  cublasMpTradd: { parameters: [...TRADD, ...WORKSPACES], result: "i32" },
+  cublasMpTradd_bufferSize: { parameters: [...TRADD, ...SIZES], result: "i32" },
+  cublasMpGemr2D: { parameters: [...GEMR2D, ...WORKSPACES, /* global_comm */ "u64"], result: "i32" },
+  cublasMpGemr2D_bufferSize: { parameters: [...GEMR2D, ...SIZES, /* global_comm */ "u64"], result: "i32" },
+  cublasMpTrmr2D: { parameters: [...TRMR2D, ...WORKSPACES, /* global_comm */ "u64"], result: "i32" },
+  cublasMpTrmr2D_bufferSize: { parameters: [...TRMR2D, ...SIZES, /* global_comm */ "u64"], result: "i32" },
+  // from 0.9 on
+  cublasMpTrmm: { optional: true, parameters: [...TRMM, ...WORKSPACES], result: "i32" },
+  cublasMpTrmm_bufferSize: { optional: true, parameters: [...TRMM, ...SIZES], result: "i32" },
+  cublasMpSymm: { optional: true, parameters: [...SYMM, ...WORKSPACES], result: "i32" },
+  cublasMpSymm_bufferSize: { optional: true, parameters: [...SYMM, ...SIZES], result: "i32" },
+  cublasMpSyr2k: { optional: true, parameters: [...SYR2K, ...WORKSPACES], result: "i32" },
+  cublasMpSyr2k_bufferSize: { optional: true, parameters: [...SYR2K, ...SIZES], result: "i32" },
+  cublasMpSyrkx: { optional: true, parameters: [...SYR2K, ...WORKSPACES], result: "i32" },
+  cublasMpSyrkx_bufferSize: { optional: true, parameters: [...SYR2K, ...SIZES], result: "i32" },
+  // from 0.9 on too, for complex types: Herk's alpha and beta are real, and so is beta of Her2k and Herkx
+  cublasMpHemm: { optional: true, parameters: [...SYMM, ...WORKSPACES], result: "i32" },
+  cublasMpHemm_bufferSize: { optional: true, parameters: [...SYMM, ...SIZES], result: "i32" },
+  cublasMpHerk: { optional: true, parameters: [...SYRK, ...WORKSPACES], result: "i32" },
+  cublasMpHerk_bufferSize: { optional: true, parameters: [...SYRK, ...SIZES], result: "i32" },
+  cublasMpHer2k: { optional: true, parameters: [...SYR2K, ...WORKSPACES], result: "i32" },
+  cublasMpHer2k_bufferSize: { optional: true, parameters: [...SYR2K, ...SIZES], result: "i32" },
+  cublasMpHerkx: { optional: true, parameters: [...SYR2K, ...WORKSPACES], result: "i32" },
+  cublasMpHerkx_bufferSize: { optional: true, parameters: [...SYR2K, ...SIZES], result: "i32" },
+} as const satisfies Deno.ForeignLibraryInterface;
+
+/** A call of cuBLASMp failed. */
+export class CublasMpError extends NativeError {}
+
+/** The opened cuBLASMp, 0.8 or newer. */
+export interface CublasMp extends Library<typeof CUBLASMP_SYMBOLS> {
+  /** The version, such as 1000 for 0.10.0. */
+  version: number;
+}
+
+/** The oldest cuBLASMp that distmath's products take. */
+const MINIMUM_VERSION = 800;
+
+/** The oldest NCCL that has every function cuBLASMp 0.8 and newer calls. */
+const MINIMUM_NCCL = 22902;
+
+const REQUEST = {
+  name: "cuBLASMp",
+  files: ["libcublasmp.so.0"],
+  wheelFolders: ["cublasmp/cu13/lib", "cublasmp/cu12/lib"],
+};
+
+/** The files of libraries of a name that the process has mapped; none if it may not look. */
+function mappedFiles(name: string): string[] {
+  let maps: string;
+  try {
+    maps = Deno.readTextFileSync("/proc/self/maps");
+  } catch {
+    return [];
+  }
+  const paths = maps.split("\n").flatMap((line) => line.match(/\S+\/[^/]+$/)?.[0] ?? []);
+  return [...new Set(paths)].filter((path) => path.slice(path.lastIndexOf("/") + 1).startsWith(name));
+}
+
+/**
+ * Refuse two NCCLs in one process: cuBLASMp would call the first with communicators of the other.
+ *
+ * @throws {ConfigurationError} naming both files.
+ */
+export function refuseSecondNccl(files: readonly string[]): void {
+  if (files.length < 2) return;
+  throw new ConfigurationError(
+    `This process has ${files.length} NCCLs, and cuBLASMp needs one: ${
+      files.join(" and ")
+    }. Something opened the first ` +
+      `by its bare name. Call runtime.nccl() before it does, or put the folder of the right one first in LD_LIBRARY_PATH.`,
+  );
+}
+
+let current: CublasMp | undefined;
+let pblas: Deno.DynamicLibrary<typeof CUBLASMP_PBLAS_SYMBOLS>["symbols"] | undefined;
+let emulation: Deno.DynamicLibrary<typeof CUBLASMP_EMULATION_SYMBOLS>["symbols"] | undefined;
+
+const VERSION_SYMBOL = { cublasMpGetVersion: CUBLASMP_SYMBOLS.cublasMpGetVersion } as const;
+
+function askVersion(symbols: Deno.DynamicLibrary<typeof VERSION_SYMBOL>["symbols"]): number {
+  const version = new Int32Array(1);
+  symbols.cublasMpGetVersion(version);
+  return version[0];
+}
+
+function versionOf(symbols: Deno.DynamicLibrary<typeof VERSION_SYMBOL>["symbols"]): number {
+  const version = askVersion(symbols);
+  noteVersion(REQUEST.name, ...versionParts(version));
+  return version;
+}
+
+/** The version of a cuBLASMp of any age; null if the file is none. */
+function versionOfFile(path: string): number | null {
+  try {
+    return askVersion(openGroup({ path }, VERSION_SYMBOL));
+  } catch {
+    return null;
+  }
+}
+
+/** What to throw after a search in vain: if it met an older cuBLASMp, an error that says so. */
+function explained(error: LibraryNotFoundError, options: MulticastOptions): ConfigurationError {
+  try {
+    openNvshmem(options); // Older ones may not find it themselves.
+  } catch {
+    // Or they may.
+  }
+  for (const { path } of error.attempts) {
+    const version = versionOfFile(path);
+    if (version === null || version >= MINIMUM_VERSION) continue;
+    return new ConfigurationError(
+      `cuBLASMp ${versionParts(version).join(".")} (${keepLoaded(path)}) is too old: distmath needs 0.8 or newer. ` +
+        `Run: deno task native install cuda`,
+      { cause: error },
+    );
+  }
+  return error;
+}
+
+function openCurrent(options: MulticastOptions): Library<typeof CUBLASMP_SYMBOLS> {
+  try {
+    return openCudaLibrary(REQUEST, CUBLASMP_SYMBOLS);
+  } catch (error) {
+    throw error instanceof LibraryNotFoundError ? explained(error, options) : error;
+  }
+}
+
+/**
+ * cuBLASMp 0.8 or newer, opened at the first call with the libraries that it depends on. An older one lacks functions
+ * of this table and is passed over.
+ *
+ * @throws {LibraryNotFoundError} if a library is not installed.
+ * @throws {ConfigurationError} if cuBLASMp or NCCL is too old, or if multicast cannot be switched off.
+ */
+export function openCublasMp(options: MulticastOptions = {}): CublasMp {
+  if (current) return current;
+  openCudaRuntime();
+  requireNcclVersion(openNccl(options), MINIMUM_NCCL, "cuBLASMp");
+  refuseSecondNccl(mappedFiles("libnccl.so"));
+  openCublas();
+  const library = openCurrent(options);
+  return current = { ...library, version: versionOf(library.symbols) };
+}
+
+/** The PBLAS routines of {@linkcode openCublasMp}'s library. */
+export function openCublasMpPblas(): Deno.DynamicLibrary<typeof CUBLASMP_PBLAS_SYMBOLS>["symbols"] {
+  return pblas ??= openGroup(openCublasMp(), CUBLASMP_PBLAS_SYMBOLS);
+}
+
+/** The emulation settings of {@linkcode openCublasMp}'s library; each is `null` before 0.9. */
+export function openCublasMpEmulation(): Deno.DynamicLibrary<typeof CUBLASMP_EMULATION_SYMBOLS>["symbols"] {
+  return emulation ??= openGroup(openCublasMp(), CUBLASMP_EMULATION_SYMBOLS);
+}
+
+const HINTS: Readonly<Record<number, string>> = {
+  [CublasMpStatus.NOT_SUPPORTED]: "Set CUBLASMP_LOG_LEVEL=3 to see why, or ask for another algorithm.",
+  [CublasMpStatus.INVALID_VALUE]: "Set CUBLASMP_LOG_LEVEL=1 to see which argument.",
+};
+
+/** The error for what a function of cuBLASMp returned. */
+export function cublasMpError(
+  functionName: string,
+  code: number,
+  hint: string | undefined = HINTS[code],
+): CublasMpError {
+  return new CublasMpError({
+    functionName,
+    code,
+    symbol: enumName(CublasMpStatus, code, "CUBLASMP_STATUS_"),
+    text: readCString(openCublasMp().symbols.cublasMpGetStatusString(code)),
+    hint,
+  });
+}
+
+/**
+ * Throw the {@linkcode CublasMpError} for a code other than success.
+ *
+ * @example
+ * ```ts no-eval
+ * import { checkCublasMp, openCublasMp } from "@distmath/distmath/ffi";
+ * const handle = new BigUint64Array(1);
+ * checkCublasMp(openCublasMp().symbols.cublasMpCreate(handle, 0n), "cublasMpCreate");
+ * ```
+ */
+export function checkCublasMp(code: number, functionName: string): void {
+  if (code !== CublasMpStatus.SUCCESS) throw cublasMpError(functionName, code);
+}

@@ -1,0 +1,478 @@
+/**
+ * The CUDA driver: device names and UUIDs, modules and kernels, stream memory operations, virtual memory.
+ *
+ * Source: `cuda.h` of CUDA 13.0; what is declared here exists in drivers for CUDA 12 as well. The keys are the names
+ * that C programs write; where the header maps such a name to a versioned symbol, `name` is that symbol. The multicast
+ * objects of the driver are left out on purpose.
+ *
+ * @module
+ */
+import { noteVersion } from "./library.ts";
+import { NativeError } from "../errors.ts";
+import { type Library, openLibrary, searchFolders } from "../library.ts";
+import { readCString } from "../memory.ts";
+import type { StructLayout } from "../struct.ts";
+
+/** The results that programs act on; `cuGetErrorName` names the others (`CUresult`, without `CUDA_`). */
+export const CuResult = {
+  SUCCESS: 0,
+  ERROR_INVALID_VALUE: 1,
+  ERROR_OUT_OF_MEMORY: 2,
+  ERROR_NOT_INITIALIZED: 3,
+  ERROR_DEINITIALIZED: 4,
+  ERROR_NO_DEVICE: 100,
+  ERROR_INVALID_DEVICE: 101,
+  ERROR_INVALID_IMAGE: 200,
+  ERROR_INVALID_CONTEXT: 201,
+  ERROR_NO_BINARY_FOR_GPU: 209,
+  ERROR_INVALID_PTX: 218,
+  ERROR_UNSUPPORTED_PTX_VERSION: 222,
+  ERROR_NOT_FOUND: 500,
+  ERROR_NOT_READY: 600,
+  ERROR_ILLEGAL_ADDRESS: 700,
+  ERROR_LAUNCH_OUT_OF_RESOURCES: 701,
+  ERROR_LAUNCH_FAILED: 719,
+  ERROR_NOT_PERMITTED: 800,
+  ERROR_NOT_SUPPORTED: 801,
+  ERROR_SYSTEM_DRIVER_MISMATCH: 803,
+  ERROR_STREAM_CAPTURE_UNSUPPORTED: 900,
+  ERROR_STREAM_CAPTURE_INVALIDATED: 901,
+  ERROR_UNKNOWN: 999,
+} as const;
+
+/** A value of {@linkcode CuResult}. */
+export type CuResult = typeof CuResult[keyof typeof CuResult];
+
+/** What a device can be asked (`CUdevice_attribute`, without `CU_DEVICE_ATTRIBUTE_`). */
+export const CuDeviceAttribute = {
+  MAX_THREADS_PER_BLOCK: 1,
+  WARP_SIZE: 10,
+  MULTIPROCESSOR_COUNT: 16,
+  PCI_BUS_ID: 33,
+  PCI_DEVICE_ID: 34,
+  ASYNC_ENGINE_COUNT: 40,
+  UNIFIED_ADDRESSING: 41,
+  PCI_DOMAIN_ID: 50,
+  COMPUTE_CAPABILITY_MAJOR: 75,
+  COMPUTE_CAPABILITY_MINOR: 76,
+  COOPERATIVE_LAUNCH: 95,
+  MAX_SHARED_MEMORY_PER_BLOCK_OPTIN: 97,
+  VIRTUAL_MEMORY_MANAGEMENT_SUPPORTED: 102,
+  HANDLE_TYPE_POSIX_FILE_DESCRIPTOR_SUPPORTED: 103,
+  MEMORY_POOLS_SUPPORTED: 115,
+  GPU_DIRECT_RDMA_SUPPORTED: 116,
+  CAN_USE_64_BIT_STREAM_MEM_OPS: 122,
+  CAN_USE_STREAM_WAIT_VALUE_NOR: 123,
+  HANDLE_TYPE_FABRIC_SUPPORTED: 128,
+  MULTICAST_SUPPORTED: 132,
+} as const;
+
+/** A value of {@linkcode CuDeviceAttribute}. */
+export type CuDeviceAttribute = typeof CuDeviceAttribute[keyof typeof CuDeviceAttribute];
+
+/** What a kernel can be asked, and some of it set (`CUfunction_attribute`, without `CU_FUNC_ATTRIBUTE_`). */
+export const CuFunctionAttribute = {
+  MAX_THREADS_PER_BLOCK: 0,
+  SHARED_SIZE_BYTES: 1,
+  CONST_SIZE_BYTES: 2,
+  LOCAL_SIZE_BYTES: 3,
+  NUM_REGS: 4,
+  PTX_VERSION: 5,
+  BINARY_VERSION: 6,
+  CACHE_MODE_CA: 7,
+  MAX_DYNAMIC_SHARED_SIZE_BYTES: 8,
+  PREFERRED_SHARED_MEMORY_CARVEOUT: 9,
+  CLUSTER_SIZE_MUST_BE_SET: 10,
+  REQUIRED_CLUSTER_WIDTH: 11,
+  REQUIRED_CLUSTER_HEIGHT: 12,
+  REQUIRED_CLUSTER_DEPTH: 13,
+  NON_PORTABLE_CLUSTER_SIZE_ALLOWED: 14,
+  CLUSTER_SCHEDULING_POLICY_PREFERENCE: 15,
+} as const;
+
+/** A value of {@linkcode CuFunctionAttribute}. */
+export type CuFunctionAttribute = typeof CuFunctionAttribute[keyof typeof CuFunctionAttribute];
+
+/** How a stream compares the value it waits for (`CUstreamWaitValue_flags`, without `CU_STREAM_WAIT_VALUE_`). */
+export const CuStreamWaitValueFlags = {
+  GEQ: 0,
+  EQ: 1,
+  AND: 2,
+  NOR: 3,
+  FLUSH: 1073741824,
+} as const;
+
+/** A value of {@linkcode CuStreamWaitValueFlags}. */
+export type CuStreamWaitValueFlags = typeof CuStreamWaitValueFlags[keyof typeof CuStreamWaitValueFlags];
+
+/** Whether a write is ordered after the stream's earlier writes (`CUstreamWriteValue_flags`, without `CU_STREAM_WRITE_VALUE_`). */
+export const CuStreamWriteValueFlags = {
+  DEFAULT: 0,
+  NO_MEMORY_BARRIER: 1,
+} as const;
+
+/** A value of {@linkcode CuStreamWriteValueFlags}. */
+export type CuStreamWriteValueFlags = typeof CuStreamWriteValueFlags[keyof typeof CuStreamWriteValueFlags];
+
+/** One operation of a batch (`CUstreamBatchMemOpType`, without `CU_STREAM_MEM_OP_`). */
+export const CuStreamBatchMemOpType = {
+  WAIT_VALUE_32: 1,
+  WRITE_VALUE_32: 2,
+  FLUSH_REMOTE_WRITES: 3,
+  WAIT_VALUE_64: 4,
+  WRITE_VALUE_64: 5,
+  BARRIER: 6,
+} as const;
+
+/** A value of {@linkcode CuStreamBatchMemOpType}. */
+export type CuStreamBatchMemOpType = typeof CuStreamBatchMemOpType[keyof typeof CuStreamBatchMemOpType];
+
+/** How an allocation is shared with other processes (`CUmemAllocationHandleType`, without `CU_MEM_HANDLE_TYPE_`). */
+export const CuMemAllocationHandleType = {
+  NONE: 0,
+  POSIX_FILE_DESCRIPTOR: 1,
+  FABRIC: 8,
+} as const;
+
+/** A value of {@linkcode CuMemAllocationHandleType}. */
+export type CuMemAllocationHandleType = typeof CuMemAllocationHandleType[keyof typeof CuMemAllocationHandleType];
+
+/** The kind of an allocation (`CUmemAllocationType`, without `CU_MEM_ALLOCATION_TYPE_`). */
+export const CuMemAllocationType = {
+  INVALID: 0,
+  PINNED: 1,
+} as const;
+
+/** A value of {@linkcode CuMemAllocationType}. */
+export type CuMemAllocationType = typeof CuMemAllocationType[keyof typeof CuMemAllocationType];
+
+/** Where memory lies (`CUmemLocationType`, without `CU_MEM_LOCATION_TYPE_`). */
+export const CuMemLocationType = {
+  INVALID: 0,
+  DEVICE: 1,
+  HOST: 2,
+  HOST_NUMA: 3,
+  HOST_NUMA_CURRENT: 4,
+} as const;
+
+/** A value of {@linkcode CuMemLocationType}. */
+export type CuMemLocationType = typeof CuMemLocationType[keyof typeof CuMemLocationType];
+
+/** What a location may do with mapped memory (`CUmemAccess_flags`, without `CU_MEM_ACCESS_FLAGS_PROT_`). */
+export const CuMemAccessFlags = {
+  NONE: 0,
+  READ: 1,
+  READWRITE: 3,
+} as const;
+
+/** A value of {@linkcode CuMemAccessFlags}. */
+export type CuMemAccessFlags = typeof CuMemAccessFlags[keyof typeof CuMemAccessFlags];
+
+/** Which granularity is asked for (`CUmemAllocationGranularity_flags`, without `CU_MEM_ALLOC_GRANULARITY_`). */
+export const CuMemAllocationGranularity = {
+  MINIMUM: 0,
+  RECOMMENDED: 1,
+} as const;
+
+/** A value of {@linkcode CuMemAllocationGranularity}. */
+export type CuMemAllocationGranularity = typeof CuMemAllocationGranularity[keyof typeof CuMemAllocationGranularity];
+
+/** Options of `cuModuleLoadDataEx` (`CUjit_option`, without `CU_JIT_`). */
+export const CuJitOption = {
+  MAX_REGISTERS: 0,
+  INFO_LOG_BUFFER: 3,
+  INFO_LOG_BUFFER_SIZE_BYTES: 4,
+  ERROR_LOG_BUFFER: 5,
+  ERROR_LOG_BUFFER_SIZE_BYTES: 6,
+  OPTIMIZATION_LEVEL: 7,
+  LOG_VERBOSE: 12,
+} as const;
+
+/** A value of {@linkcode CuJitOption}. */
+export type CuJitOption = typeof CuJitOption[keyof typeof CuJitOption];
+
+/** What an address can be asked (`CUpointer_attribute`, without `CU_POINTER_ATTRIBUTE_`). */
+export const CuPointerAttribute = {
+  CONTEXT: 1,
+  MEMORY_TYPE: 2,
+  DEVICE_POINTER: 3,
+  HOST_POINTER: 4,
+  SYNC_MEMOPS: 6,
+  BUFFER_ID: 7,
+  IS_MANAGED: 8,
+  DEVICE_ORDINAL: 9,
+  RANGE_START_ADDR: 11,
+  RANGE_SIZE: 12,
+  MAPPED: 13,
+  ALLOWED_HANDLE_TYPES: 14,
+} as const;
+
+/** A value of {@linkcode CuPointerAttribute}. */
+export type CuPointerAttribute = typeof CuPointerAttribute[keyof typeof CuPointerAttribute];
+
+/** A device's UUID. */
+export const CU_UUID = {
+  name: "CUuuid",
+  size: 16,
+  fields: { bytes: [0, 16] },
+} as const satisfies StructLayout;
+
+/** What `cuMemCreate` allocates. */
+export const CU_MEM_ALLOCATION_PROP = {
+  name: "CUmemAllocationProp",
+  size: 32,
+  fields: {
+    type: [0, "i32"],
+    requestedHandleTypes: [4, "i32"],
+    "location.type": [8, "i32"],
+    "location.id": [12, "i32"],
+    win32HandleMetaData: [16, "u64"],
+    "allocFlags.compressionType": [24, "u8"],
+    "allocFlags.gpuDirectRDMACapable": [25, "u8"],
+    "allocFlags.usage": [26, "u16"],
+  },
+} as const satisfies StructLayout;
+
+/** Where memory lies. */
+export const CU_MEM_LOCATION = {
+  name: "CUmemLocation",
+  size: 8,
+  fields: { type: [0, "i32"], id: [4, "i32"] },
+} as const satisfies StructLayout;
+
+/** Who may do what with mapped memory. */
+export const CU_MEM_ACCESS_DESC = {
+  name: "CUmemAccessDesc",
+  size: 12,
+  fields: {
+    "location.type": [0, "i32"],
+    "location.id": [4, "i32"],
+    flags: [8, "i32"],
+  },
+} as const satisfies StructLayout;
+
+/** One operation of `cuStreamBatchMemOp`; waits and writes have the same layout. */
+export const CU_STREAM_BATCH_MEM_OP_PARAMS = {
+  name: "CUstreamBatchMemOpParams",
+  size: 48,
+  fields: {
+    operation: [0, "i32"],
+    "waitValue.address": [8, "u64"],
+    "waitValue.value": [16, "u32"],
+    "waitValue.value64": [16, "u64"],
+    "waitValue.flags": [24, "u32"],
+    "writeValue.address": [8, "u64"],
+    "writeValue.value": [16, "u32"],
+    "writeValue.value64": [16, "u64"],
+    "writeValue.flags": [24, "u32"],
+  },
+} as const satisfies StructLayout;
+
+/** The functions of the driver. `cuInit` comes first, unless the CUDA runtime has been used. */
+export const CUDA_DRIVER_SYMBOLS = {
+  // versions and errors
+  cuInit: { parameters: [/* Flags */ "u32"], result: "i32" },
+  cuDriverGetVersion: { parameters: [/* driverVersion */ "buffer"], result: "i32" },
+  cuGetErrorName: { parameters: [/* error */ "i32", /* pStr */ "buffer"], result: "i32" },
+  cuGetErrorString: { parameters: [/* error */ "i32", /* pStr */ "buffer"], result: "i32" },
+
+  // devices and the primary context
+  cuDeviceGet: { parameters: [/* device */ "buffer", /* ordinal */ "i32"], result: "i32" },
+  cuDeviceGetCount: { parameters: [/* count */ "buffer"], result: "i32" },
+  cuDeviceGetName: { parameters: [/* name */ "buffer", /* len */ "i32", /* dev */ "i32"], result: "i32" },
+  cuDeviceGetUuid: { name: "cuDeviceGetUuid_v2", parameters: [/* uuid */ "buffer", /* dev */ "i32"], result: "i32" },
+  cuDeviceTotalMem: { name: "cuDeviceTotalMem_v2", parameters: [/* bytes */ "buffer", /* dev */ "i32"], result: "i32" },
+  cuDeviceGetAttribute: { parameters: [/* pi */ "buffer", /* attrib */ "i32", /* dev */ "i32"], result: "i32" },
+  cuDevicePrimaryCtxRetain: { parameters: [/* pctx */ "buffer", /* dev */ "i32"], result: "i32" },
+  cuDevicePrimaryCtxRelease: { name: "cuDevicePrimaryCtxRelease_v2", parameters: [/* dev */ "i32"], result: "i32" },
+  cuDevicePrimaryCtxGetState: {
+    parameters: [/* dev */ "i32", /* flags */ "buffer", /* active */ "buffer"],
+    result: "i32",
+  },
+  cuCtxGetCurrent: { parameters: [/* pctx */ "buffer"], result: "i32" },
+  cuCtxSetCurrent: { parameters: [/* ctx */ "u64"], result: "i32" },
+  cuCtxGetDevice: { parameters: [/* device */ "buffer"], result: "i32" },
+  cuCtxSynchronize: { parameters: [], result: "i32" },
+
+  // modules and kernels
+  cuModuleLoadData: { parameters: [/* module */ "buffer", /* image */ "buffer"], result: "i32" },
+  cuModuleLoadDataEx: {
+    parameters: [
+      /* module */ "buffer",
+      /* image */ "buffer",
+      /* numOptions */ "u32",
+      /* options */ "buffer",
+      /* optionValues */ "buffer",
+    ],
+    result: "i32",
+  },
+  cuModuleUnload: { parameters: [/* hmod */ "u64"], result: "i32" },
+  cuModuleGetFunction: { parameters: [/* hfunc */ "buffer", /* hmod */ "u64", /* name */ "buffer"], result: "i32" },
+  cuModuleGetGlobal: {
+    name: "cuModuleGetGlobal_v2",
+    parameters: [/* dptr */ "buffer", /* bytes */ "buffer", /* hmod */ "u64", /* name */ "buffer"],
+    result: "i32",
+  },
+  cuFuncGetAttribute: { parameters: [/* pi */ "buffer", /* attrib */ "i32", /* hfunc */ "u64"], result: "i32" },
+  cuFuncSetAttribute: { parameters: [/* hfunc */ "u64", /* attrib */ "i32", /* value */ "i32"], result: "i32" },
+  cuOccupancyMaxActiveBlocksPerMultiprocessor: {
+    parameters: [/* numBlocks */ "buffer", /* func */ "u64", /* blockSize */ "i32", /* dynamicSMemSize */ "usize"],
+    result: "i32",
+  },
+  cuLaunchKernel: {
+    parameters: [
+      /* f */ "u64",
+      /* gridDimX */ "u32",
+      /* gridDimY */ "u32",
+      /* gridDimZ */ "u32",
+      /* blockDimX */ "u32",
+      /* blockDimY */ "u32",
+      /* blockDimZ */ "u32",
+      /* sharedMemBytes */ "u32",
+      /* hStream */ "u64",
+      /* kernelParams */ "buffer",
+      /* extra */ "buffer",
+    ],
+    result: "i32",
+  },
+  cuLaunchCooperativeKernel: {
+    parameters: [
+      /* f */ "u64",
+      /* gridDimX */ "u32",
+      /* gridDimY */ "u32",
+      /* gridDimZ */ "u32",
+      /* blockDimX */ "u32",
+      /* blockDimY */ "u32",
+      /* blockDimZ */ "u32",
+      /* sharedMemBytes */ "u32",
+      /* hStream */ "u64",
+      /* kernelParams */ "buffer",
+    ],
+    result: "i32",
+  },
+
+  // stream memory operations
+  cuStreamWaitValue32: {
+    name: "cuStreamWaitValue32_v2",
+    parameters: [/* stream */ "u64", /* addr */ "u64", /* value */ "u32", /* flags */ "u32"],
+    result: "i32",
+  },
+  cuStreamWaitValue64: {
+    name: "cuStreamWaitValue64_v2",
+    parameters: [/* stream */ "u64", /* addr */ "u64", /* value */ "u64", /* flags */ "u32"],
+    result: "i32",
+  },
+  cuStreamWriteValue32: {
+    name: "cuStreamWriteValue32_v2",
+    parameters: [/* stream */ "u64", /* addr */ "u64", /* value */ "u32", /* flags */ "u32"],
+    result: "i32",
+  },
+  cuStreamWriteValue64: {
+    name: "cuStreamWriteValue64_v2",
+    parameters: [/* stream */ "u64", /* addr */ "u64", /* value */ "u64", /* flags */ "u32"],
+    result: "i32",
+  },
+  cuStreamBatchMemOp: {
+    name: "cuStreamBatchMemOp_v2",
+    parameters: [/* stream */ "u64", /* count */ "u32", /* paramArray */ "buffer", /* flags */ "u32"],
+    result: "i32",
+  },
+
+  // virtual memory management
+  cuMemGetAllocationGranularity: {
+    parameters: [/* granularity */ "buffer", /* prop */ "buffer", /* option */ "i32"],
+    result: "i32",
+  },
+  cuMemCreate: {
+    parameters: [/* handle */ "buffer", /* size */ "usize", /* prop */ "buffer", /* flags */ "u64"],
+    result: "i32",
+  },
+  cuMemRelease: { parameters: [/* handle */ "u64"], result: "i32" },
+  cuMemAddressReserve: {
+    parameters: [/* ptr */ "buffer", /* size */ "usize", /* alignment */ "usize", /* addr */ "u64", /* flags */ "u64"],
+    result: "i32",
+  },
+  cuMemAddressFree: { parameters: [/* ptr */ "u64", /* size */ "usize"], result: "i32" },
+  cuMemMap: {
+    parameters: [/* ptr */ "u64", /* size */ "usize", /* offset */ "usize", /* handle */ "u64", /* flags */ "u64"],
+    result: "i32",
+  },
+  cuMemUnmap: { parameters: [/* ptr */ "u64", /* size */ "usize"], result: "i32" },
+  cuMemSetAccess: {
+    parameters: [/* ptr */ "u64", /* size */ "usize", /* desc */ "buffer", /* count */ "usize"],
+    result: "i32",
+  },
+  cuMemGetAccess: { parameters: [/* flags */ "buffer", /* location */ "buffer", /* ptr */ "u64"], result: "i32" },
+  cuMemRetainAllocationHandle: { parameters: [/* handle */ "buffer", /* addr */ "u64"], result: "i32" },
+  cuMemExportToShareableHandle: {
+    parameters: [/* shareableHandle */ "buffer", /* handle */ "u64", /* handleType */ "i32", /* flags */ "u64"],
+    result: "i32",
+  },
+  cuMemImportFromShareableHandle: {
+    parameters: [/* handle */ "buffer", /* osHandle */ "u64", /* shHandleType */ "i32"],
+    result: "i32",
+  },
+  cuMemGetAddressRange: {
+    name: "cuMemGetAddressRange_v2",
+    parameters: [/* pbase */ "buffer", /* psize */ "buffer", /* dptr */ "u64"],
+    result: "i32",
+  },
+  cuPointerGetAttribute: { parameters: [/* data */ "buffer", /* attribute */ "i32", /* ptr */ "u64"], result: "i32" },
+} as const satisfies Deno.ForeignLibraryInterface;
+
+/** A call of the CUDA driver failed. */
+export class CudaDriverError extends NativeError {}
+
+/** The opened CUDA driver. */
+export interface CudaDriver extends Library<typeof CUDA_DRIVER_SYMBOLS> {
+  /** The newest CUDA that the driver serves, such as 13000 for 13.0. */
+  version: number;
+}
+
+let driver: CudaDriver | undefined;
+
+/**
+ * The CUDA driver, opened at the first call. It comes with the NVIDIA driver, never with wheels.
+ *
+ * @throws {LibraryNotFoundError} if the machine has no NVIDIA driver.
+ */
+export function openCudaDriver(): CudaDriver {
+  if (driver) return driver;
+  const library = openLibrary({
+    name: "CUDA driver",
+    files: ["libcuda.so.1"],
+    folders: [...searchFolders(), { path: "/usr/local/nvidia/lib64", source: "folder of NVIDIA's containers" }],
+    install: "the NVIDIA driver of this machine's distribution, by its administrator",
+  }, CUDA_DRIVER_SYMBOLS);
+  const version = new Int32Array(1);
+  library.symbols.cuDriverGetVersion(version);
+  noteVersion(library.name, Math.floor(version[0] / 1000), Math.floor(version[0] % 1000 / 10));
+  return driver = { ...library, version: version[0] };
+}
+
+/** The error for what a function of the CUDA driver returned. */
+export function cudaDriverError(functionName: string, code: number): CudaDriverError {
+  const { symbols } = openCudaDriver();
+  const text = new BigUint64Array(2);
+  symbols.cuGetErrorName(code, text.subarray(0, 1));
+  symbols.cuGetErrorString(code, text.subarray(1));
+  return new CudaDriverError({
+    functionName,
+    code,
+    symbol: readCString(text[0]) || String(code),
+    text: readCString(text[1]) || "an error that this driver does not know",
+  });
+}
+
+/**
+ * Throw the {@linkcode CudaDriverError} for a code other than success.
+ *
+ * @example
+ * ```ts no-eval
+ * import { checkCudaDriver, openCudaDriver } from "@distmath/distmath/ffi";
+ * checkCudaDriver(openCudaDriver().symbols.cuInit(0), "cuInit");
+ * ```
+ */
+export function checkCudaDriver(code: number, functionName: string): void {
+  if (code !== CuResult.SUCCESS) throw cudaDriverError(functionName, code);
+}

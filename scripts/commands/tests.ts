@@ -1,0 +1,277 @@
+/**
+ * `test`: every test that this machine can run, with its set-up.
+ *
+ * @module
+ */
+import { dirname, join } from "node:path";
+import { printFile, runTestFile } from "./cluster_tests.ts";
+import { canShareCores, describeLauncher, findLaunchers, identifyLauncher, type Launcher } from "../launch/launcher.ts";
+import { count, type FileResult, isSuccess, type MergedTest, mergeRanks, summary } from "../results/merge.ts";
+import { installCpu } from "../native/install.ts";
+import { probeLauncher } from "../launch/setup.ts";
+import { TapReader } from "../results/tap.ts";
+import { CommandError, oneLine, parseCommand, scriptAddress, style, withoutColors } from "../terminal.ts";
+
+const help = `Run every test that this machine can run: formatting, lint, types, documentation; unit tests;
+cluster tests under every MPI that is found (also below the prefixes in DISTMATH_TEST_PREFIXES, separated by colons);
+system tests: how jobs end, the examples, the commands. Installs Open MPI and MKL first where native install can. The last line is "N passed, N failed".
+
+Usage: test [options] [PARTS…]
+
+PARTS are some of: check unit cluster system (all of them when none is named).
+
+  --filter TEXT   cluster tests only of files whose name contains it
+`;
+
+const parts = ["check", "unit", "cluster", "system"] as const;
+
+/** Numbers of ranks under the newest MPI of each family, and under the others. */
+const allRanks = [1, 2, 3, 4];
+const fewRanks = [2, 3];
+
+const clusterSeconds = 180;
+const checkSeconds = 300;
+
+/** An MPI to test under, and the variables that choose its libraries. */
+interface Stack {
+  launcher: Launcher;
+  name: string;
+  env: Record<string, string>;
+  /** Whether it can run all tests; without ScaLAPACK, only those of the runtime. */
+  canMultiply: boolean;
+}
+
+/** Cluster tests that need no ScaLAPACK. */
+const runtimeTests = /\/(communicator|agreement|initialize)_test\.ts$/;
+
+/** What the tests import is what it was: the packages' hashes are in the repository. */
+const locked = ["--lock=tests/deno.lock", "--frozen"];
+
+/** The checks of the repository, each one a test. */
+const checks: readonly (readonly [name: string, args: readonly string[]])[] = [
+  ["formatting", ["fmt", "--check", "--quiet"]],
+  ["lint, with the layering rule", ["lint", "--quiet"]],
+  ["types", ["check", "--quiet", ...locked]],
+  ["types of the examples in the documentation", [
+    "check",
+    "--quiet",
+    "--doc",
+    "mod.ts",
+    "ffi/mod.ts",
+    "src/testing/mod.ts",
+  ]],
+  ["documentation of the public API", ["doc", "--lint", "mod.ts", "ffi/mod.ts", "src/testing/mod.ts"]],
+  ["no slow types", ["publish", "--dry-run", "--allow-dirty", "--quiet"]],
+];
+
+const root = () => scriptAddress("..").replace(/\/$/, "");
+
+/** How a run of Deno ended. */
+interface DenoEnd {
+  code: number;
+  isTimedOut: boolean;
+  output: string[];
+}
+
+/** Run Deno in the repository. */
+async function runDeno(args: readonly string[], seconds: number): Promise<DenoEnd> {
+  const signal = AbortSignal.timeout(seconds * 1000);
+  const child = new Deno.Command(Deno.execPath(), {
+    args: [...args],
+    cwd: root(),
+    env: { ...withoutColors, INIT_CWD: root() },
+    stdin: "null",
+    stdout: "piped",
+    stderr: "piped",
+    signal,
+  }).spawn();
+  const [{ code }, ...texts] = await Promise.all([
+    child.status,
+    new Response(child.stdout).text(),
+    new Response(child.stderr).text(),
+  ]);
+  return { code, isTimedOut: signal.aborted, output: texts.join("").split("\n") };
+}
+
+function resultOf(name: string, isGood: boolean, details: string): MergedTest {
+  return { name, outcome: isGood ? "passed" : "failed", failedRanks: [], details: isGood ? "" : details };
+}
+
+async function timed(file: string, ranks: number, run: () => Promise<MergedTest[]>): Promise<FileResult> {
+  const started = performance.now();
+  const tests = await run();
+  return { file, ranks, tests, seconds: (performance.now() - started) / 1000 };
+}
+
+async function runChecks(): Promise<FileResult> {
+  return await timed("checks", 1, () =>
+    Promise.all(checks.map(async ([name, args]) => {
+      const { code, output } = await runDeno(args, checkSeconds);
+      return resultOf(name, code === 0, output.join("\n"));
+    })));
+}
+
+/** Test files below a folder of the repository; those in fixtures/ belong to other tests. */
+function testFiles(folder: string): string[] {
+  const found: string[] = [];
+  try {
+    for (const entry of Deno.readDirSync(join(root(), folder))) {
+      const path = join(folder, entry.name);
+      if (entry.isDirectory && entry.name !== "fixtures") found.push(...testFiles(path));
+      else if (entry.name.endsWith("_test.ts")) found.push(path);
+    }
+  } catch (error) {
+    if (!(error instanceof Deno.errors.NotFound)) throw error;
+  }
+  return found.sort();
+}
+
+/** Run test files in one ordinary process; more than one at a time where they only wait for others. */
+async function runPlain(
+  name: string,
+  files: readonly string[],
+  { seconds = 300, isParallel = false } = {},
+): Promise<FileResult> {
+  return await timed(name, 1, async () => {
+    const preload = `--preload=${scriptAddress("results/test_output.ts")}`;
+    const { code, isTimedOut, output } = await runDeno(
+      ["test", "-A", "--no-check", ...locked, "--reporter=tap", preload, ...isParallel ? ["--parallel"] : [], ...files],
+      seconds,
+    );
+    const reader = new TapReader();
+    output.forEach((line) => reader.push(line));
+    return mergeRanks([reader], { code, isTimedOut, timeoutSeconds: seconds, signal: null, output: [] });
+  });
+}
+
+/** The launchers to test under, best first. */
+async function launchersToTest(): Promise<Launcher[]> {
+  const prefixes = (Deno.env.get("DISTMATH_TEST_PREFIXES") ?? "").split(":").filter(Boolean);
+  const extra = await Promise.all(
+    prefixes.map((prefix) => identifyLauncher({ path: join(prefix, "bin/mpirun"), source: "DISTMATH_TEST_PREFIXES" })),
+  );
+  return [...await findLaunchers(), ...extra.filter((launcher) => typeof launcher !== "string")];
+}
+
+/** A launcher's MPI with the first of these settings under which it has a ScaLAPACK that works. */
+async function findStack(launcher: Launcher, settings: readonly Record<string, string>[]): Promise<Stack | null> {
+  let reason = "";
+  for (const env of settings) {
+    const { canMultiply, libraries, error } = await probeLauncher(launcher, env);
+    const scalapack = libraries.find(({ name }) => name === "ScaLAPACK")?.version ?? "";
+    if (canMultiply) return { launcher, env, name: `${describeLauncher(launcher)}, ${scalapack}`, canMultiply };
+    reason = error ?? "";
+  }
+  console.log(`${style("yellow", "left out")}: ${describeLauncher(launcher)}: ${oneLine(reason)}`);
+  return null;
+}
+
+/** MPICH 5 has a second library beside its own: MPI's standard ABI. */
+function standardAbi({ launcher }: Stack): Stack[] {
+  const library = join(dirname(dirname(launcher.path)), "lib/libmpi_abi.so.1");
+  try {
+    Deno.statSync(library);
+  } catch {
+    return [];
+  }
+  const name = `${describeLauncher(launcher)}, its standard ABI, without ScaLAPACK`;
+  return [{ launcher, name, env: { DISTMATH_MPI: library }, canMultiply: false }];
+}
+
+/** Every MPI to test under, best first, with the ScaLAPACK that comes with it where there is one. */
+async function findStacks(): Promise<Stack[]> {
+  const stacks: Stack[] = [];
+  for (const launcher of await launchersToTest()) {
+    // A system's MPI is tested with the system's ScaLAPACK; if it has none, with that of native install.
+    const system = { DISTMATH_NATIVE: "/nonexistent", DISTMATH_LIBRARY_PATH: "" };
+    const stack = await findStack(launcher, launcher.source === "PATH" ? [system, {}] : [{}]);
+    if (stack) stacks.push(stack, ...standardAbi(stack));
+  }
+  return stacks;
+}
+
+/** The numbers of ranks to test with: all under the newest MPI of each family, few under the others. */
+function ranksFor(stack: Stack, stacks: readonly Stack[]): readonly number[] {
+  if (isNewest(stack, stacks)) return allRanks;
+  const most = canShareCores(stack.launcher) ? Infinity : Math.max(2, navigator.hardwareConcurrency);
+  return fewRanks.filter((ranks) => ranks <= most);
+}
+
+/** Whether a stack has the newest MPI of its family. */
+function isNewest({ launcher, canMultiply }: Stack, stacks: readonly Stack[]): boolean {
+  const release = (version: string) => Number.parseFloat(version);
+  return canMultiply &&
+    !stacks.some(({ launcher: other }) =>
+      other.kind === launcher.kind && release(other.version) > release(launcher.version)
+    );
+}
+
+async function runClusterTest({ launcher, env }: Stack, file: string, ranks: number): Promise<FileResult> {
+  const result = await runTestFile(launcher, join(root(), file), ranks, { timeoutSeconds: clusterSeconds, env });
+  const abi = env.DISTMATH_MPI ? ", standard ABI" : "";
+  return { ...result, file: `${file}, ${launcher.kind} ${launcher.version}${abi}` };
+}
+
+/** Get an MPI with ScaLAPACK if there is none: that of native install, which is tested wherever it can be installed. */
+async function setUp(): Promise<void> {
+  try {
+    await installCpu();
+  } catch (error) {
+    if (!(error instanceof CommandError) || (await findLaunchers()).length === 0) throw error;
+    console.log(`${style("yellow", "left out")}: ${oneLine(error)}`);
+  }
+}
+
+/** The command. */
+export async function test(args: string[]): Promise<number> {
+  const { values, positionals } = parseCommand(args, {
+    filter: { type: "string", default: "" },
+    help: { type: "boolean", short: "h", default: false },
+  });
+  if (values.help) {
+    console.log(help);
+    return 0;
+  }
+  const unknown = positionals.find((name) => !(parts as readonly string[]).includes(name));
+  if (unknown !== undefined) throw new CommandError(`test has no part "${unknown}"; there are ${parts.join(", ")}`);
+  const wants = (part: (typeof parts)[number]) => positionals.length === 0 || positionals.includes(part);
+  if (!root().startsWith("/")) throw new CommandError("the tests are in the repository: clone it, and run them there");
+
+  const results: FileResult[] = [];
+  const take = (result: FileResult) => {
+    printFile(result, { isBrief: true });
+    results.push(result);
+  };
+  if (wants("system") || wants("cluster")) await setUp();
+  if (wants("check")) take(await runChecks());
+  if (wants("unit")) {
+    take(await runPlain("tests/unit", testFiles("tests/unit")));
+    take(await runPlain("tests/abi", testFiles("tests/abi")));
+  }
+  if (wants("cluster")) {
+    const stacks = await findStacks();
+    if (stacks.length === 0) throw new CommandError("no MPI here has a ScaLAPACK that works; see deno task doctor", 1);
+    console.log(`tested under:\n${stacks.map(({ name }) => `  ${name}`).join("\n")}`);
+    for (const stack of stacks) {
+      const files = testFiles("tests/cluster").filter((file) =>
+        file.includes(values.filter) && (stack.canMultiply || runtimeTests.test(file))
+      );
+      for (const file of files) {
+        for (const ranks of ranksFor(stack, stacks)) take(await runClusterTest(stack, file, ranks));
+      }
+    }
+  }
+  if (wants("system")) {
+    take(await runPlain("tests/faults", testFiles("tests/faults"), { seconds: 600 }));
+    take(await runPlain("tests/system", testFiles("tests/system"), { seconds: 900, isParallel: true }));
+  }
+
+  const failures = results.flatMap(({ file, ranks, tests }) =>
+    tests.filter(({ outcome }) => outcome === "failed" || outcome === "not run")
+      .map(({ name, outcome }) => `  ${file} on ${ranks}: ${name}${outcome === "failed" ? "" : ` (${outcome})`}`)
+  );
+  if (failures.length > 0) console.log(`\n${style("red", "failed")}:\n${failures.join("\n")}`);
+  const counts = count(results.flatMap(({ tests }) => tests));
+  console.log(`\n${summary(counts)}`);
+  return isSuccess(counts) ? 0 : 1;
+}

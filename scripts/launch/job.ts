@@ -1,0 +1,189 @@
+/**
+ * Running a job: starting the ranks, reading their output line by line, ending them in time.
+ *
+ * @module
+ */
+import { commandLine, type Launch, type Launcher } from "./launcher.ts";
+import { CommandError } from "../terminal.ts";
+
+/** How to run a job. */
+export interface JobOptions extends Launch {
+  /** The job is ended after this many seconds. */
+  timeoutSeconds?: number;
+  /** The ranks' working directory; this process's when left out. */
+  cwd?: string;
+  /** Rank 0 reads this process's standard input, and a line is shown before it is complete if its end is long in coming. */
+  isInteractive?: boolean;
+  /** Called for each line of output; for a part of one with `isComplete` false. */
+  onLine: (stream: "stdout" | "stderr", line: string, isComplete: boolean) => void;
+}
+
+/** How a job ended. */
+export interface JobResult {
+  /** The launcher's exit code; 124 if the time was up, 128 + n if signal n ended it. */
+  code: number;
+  /** Whether the time limit ended it. */
+  isTimedOut: boolean;
+  /** Whether Ctrl-C, SIGTERM or SIGHUP ended it: what comes after the job must not begin. */
+  isInterrupted: boolean;
+  /** How long it ran. */
+  seconds: number;
+}
+
+/** The job gets this long to end by itself, after having been asked to, before it is killed. */
+const graceMilliseconds = 3000;
+
+/** The start of a line is shown after this long if it is to be shown at all. */
+const partMilliseconds = 100;
+
+/** The exit codes of what these signals end. */
+const signalCodes = { SIGINT: 130, SIGTERM: 143, SIGHUP: 129 } as const;
+
+async function readLines(
+  stream: ReadableStream<Uint8Array>,
+  showParts: boolean,
+  onLine: (line: string, isComplete: boolean) => void,
+): Promise<void> {
+  const decoder = new TextDecoder();
+  let rest = "";
+  let timer: ReturnType<typeof setTimeout> | undefined;
+  const flush = () => {
+    // Open MPI 5 ends its text about a failed job with the NUL that ends strings in C.
+    if (rest !== "" && rest !== "\0") onLine(rest, false);
+    rest = "";
+  };
+  for await (const chunk of stream) {
+    clearTimeout(timer);
+    const lines = (rest + decoder.decode(chunk, { stream: true })).split("\n");
+    rest = lines.pop() ?? "";
+    for (const line of lines) onLine(line, true);
+    if (showParts && rest !== "") timer = setTimeout(flush, partMilliseconds);
+  }
+  clearTimeout(timer);
+  flush();
+}
+
+/** A process, told from a later one of the same number by its start. */
+interface Process {
+  pid: number;
+  start: string;
+}
+
+/** Parent and start of a process, or `null` if there is none of this number. */
+function inspect(pid: number): { parent: number; start: string } | null {
+  try {
+    const fields = Deno.readTextFileSync(`/proc/${pid}/stat`).replace(/^.*\) /s, "").split(" ");
+    return { parent: Number(fields[1]), start: fields[19] };
+  } catch {
+    return null;
+  }
+}
+
+/** All that a process started, directly or not. */
+function descendants(ancestor: number): Process[] {
+  const children = new Map<number, Process[]>();
+  for (const { name } of Deno.readDirSync("/proc")) {
+    const found = /^\d+$/.test(name) ? inspect(Number(name)) : null;
+    if (!found) continue;
+    const siblings = children.get(found.parent) ?? [];
+    children.set(found.parent, [...siblings, { pid: Number(name), start: found.start }]);
+  }
+  const below = (pid: number): Process[] => (children.get(pid) ?? []).flatMap((child) => [child, ...below(child.pid)]);
+  return below(ancestor);
+}
+
+function send(pid: number, signal: Deno.Signal): void {
+  try {
+    Deno.kill(pid, signal);
+  } catch {
+    // It has ended already.
+  }
+}
+
+const pause = (milliseconds: number) => new Promise((resolve) => setTimeout(resolve, milliseconds));
+
+/** Ask the launcher to end the job, and kill what is left of it after a while. */
+async function endJob(launcher: Deno.ChildProcess): Promise<void> {
+  const ranks = descendants(launcher.pid);
+  const killRanks = () => {
+    for (const { pid, start } of ranks) if (inspect(pid)?.start === start) send(pid, "SIGKILL");
+  };
+  send(launcher.pid, "SIGTERM");
+  const timer = setTimeout(() => {
+    killRanks();
+    send(launcher.pid, "SIGKILL");
+  }, graceMilliseconds);
+  await launcher.status;
+  clearTimeout(timer);
+  await pause(200);
+  killRanks();
+}
+
+/** Start a job and wait for its end. Ctrl-C, SIGTERM and what `onLine` throws end the job first. */
+export async function runJob(launcher: Launcher, options: JobOptions): Promise<JobResult> {
+  const { isInteractive = false, onLine, timeoutSeconds } = options;
+  const { command, args, env } = commandLine(launcher, options);
+  const started = performance.now();
+  const child = new Deno.Command(command, {
+    args,
+    env,
+    ...options.cwd !== undefined && { cwd: options.cwd },
+    stdin: isInteractive ? "inherit" : "null",
+    stdout: "piped",
+    stderr: "piped",
+  }).spawn();
+  let endedWith: number | null = null;
+  let ending: Promise<void> | undefined;
+  const end = (code: number) => () => {
+    endedWith ??= code;
+    ending ??= endJob(child);
+  };
+  const handlers = Object.entries(signalCodes).map(([signal, code]) => [signal as Deno.Signal, end(code)] as const);
+  for (const [signal, handler] of handlers) Deno.addSignalListener(signal, handler);
+  const timer = timeoutSeconds === undefined ? undefined : setTimeout(end(124), timeoutSeconds * 1000);
+  try {
+    const [status] = await Promise.all([
+      child.status,
+      readLines(child.stdout, isInteractive, (line, isComplete) => onLine("stdout", line, isComplete)),
+      readLines(child.stderr, isInteractive, (line, isComplete) => onLine("stderr", line, isComplete)),
+    ]);
+    await ending;
+    const code = endedWith ?? status.code;
+    const isInterrupted = endedWith !== null && endedWith !== 124;
+    return { code, isTimedOut: endedWith === 124, isInterrupted, seconds: (performance.now() - started) / 1000 };
+  } catch (error) {
+    await endJob(child);
+    throw error;
+  } finally {
+    clearTimeout(timer);
+    for (const [signal, handler] of handlers) Deno.removeSignalListener(signal, handler);
+  }
+}
+
+/**
+ * Run a program with its output passed on; returns its exit code.
+ *
+ * @throws {CommandError} when Ctrl-C, SIGTERM or SIGHUP ends it, at once.
+ */
+export async function runProgram(program: string, args: readonly string[]): Promise<number> {
+  const child = new Deno.Command(program, { args: [...args], stdin: "null" }).spawn();
+  let endedWith: number | null = null;
+  const end = (code: number) => () => {
+    endedWith ??= code;
+    send(child.pid, "SIGTERM");
+  };
+  const handlers = Object.entries(signalCodes).map(([signal, code]) => [signal as Deno.Signal, end(code)] as const);
+  for (const [signal, handler] of handlers) Deno.addSignalListener(signal, handler);
+  try {
+    const { code } = await child.status;
+    if (endedWith !== null) throw new CommandError("interrupted", endedWith);
+    return code;
+  } finally {
+    for (const [signal, handler] of handlers) Deno.removeSignalListener(signal, handler);
+  }
+}
+
+/** The program and first arguments that start a script on a rank; `flags` are Deno's own. */
+export function denoRun(script: string, args: readonly string[] = [], flags: readonly string[] = []): string[] {
+  return [Deno.execPath(), "run", "-A", ...flags, script, ...args];
+}

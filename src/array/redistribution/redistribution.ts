@@ -1,0 +1,145 @@
+/**
+ * Moving arrays between distributions.
+ *
+ * @module
+ */
+import { bindTo } from "../../distribution/distribution.ts";
+import type { Distribution } from "../../distribution/mod.ts";
+import { ShapeError, StateError } from "../../errors.ts";
+import { agree } from "../../runtime/agreement.ts";
+import { checkArray, DistributedArray, runtimeOf } from "../distributed_array.ts";
+import { dtypeInfo } from "../../dtype/dtype.ts";
+import { LocalArray } from "../local_array.ts";
+import { prepareMove } from "./execute.ts";
+import { planRedistribution, type RedistributionPlan } from "./plan.ts";
+
+/**
+ * A new array with the same elements in another distribution: any to any. Collective; the same as
+ * `array.redistribute(distribution)`.
+ *
+ * @throws {TypeError} if it is no array, or no distribution.
+ * @throws {DistributionError} if the distribution does not fit the shape or the number of ranks.
+ * @throws {StateError} if the array was freed.
+ *
+ * @example
+ * ```ts
+ * import { DistributedArray, initialize, redistribute, Slab } from "@distmath/distmath";
+ *
+ * using runtime = initialize();
+ * using rows = DistributedArray.random(runtime, [64, 48], Slab.X);
+ * using columns = redistribute(rows, Slab.Y);
+ * console.log(columns.local.shape); // [64, 48 / size]
+ * ```
+ */
+export function redistribute(array: DistributedArray, distribution: Distribution): DistributedArray {
+  if (!(array instanceof DistributedArray)) {
+    // The name is the method's: that is what the other ranks are in if it is an array on theirs.
+    agree(runtimeOf(array), "DistributedArray.redistribute", () => checkArray(array, "redistribute: the array"));
+  }
+  return array.redistribute(distribution);
+}
+
+/**
+ * A redistribution that is planned once and executed often: buffers and index lists are kept.
+ *
+ * @example
+ * ```ts
+ * import { DistributedArray, initialize, Redistribution, Slab } from "@distmath/distmath";
+ *
+ * using runtime = initialize();
+ * using rows = DistributedArray.random(runtime, [64, 48], Slab.X);
+ * using toColumns = new Redistribution(rows, Slab.Y);
+ * using columns = toColumns.execute();
+ * console.log(toColumns.bytesMoved, columns.norm() - rows.norm());
+ * ```
+ */
+export class Redistribution implements Disposable {
+  /** The distribution of the results. */
+  readonly distribution: Distribution;
+  #array: DistributedArray;
+  readonly #plan: RedistributionPlan;
+  #isFreed = false;
+
+  /**
+   * Plan to move arrays like this one. Collective.
+   *
+   * @throws {TypeError} if it is no array, or no distribution.
+   * @throws {DistributionError} if the distribution does not fit the shape or the number of ranks.
+   * @throws {CollectiveError} if ranks ask for different redistributions.
+   */
+  constructor(array: DistributedArray, distribution: Distribution) {
+    const runtime = runtimeOf(array);
+    let bound!: Distribution;
+    let plan!: RedistributionPlan;
+    agree(runtime, "new Redistribution", () => {
+      checkArray(array, "new Redistribution: the array");
+      bound = bindTo(distribution, array.shape, runtime.size);
+      plan = planRedistribution(array.distribution, bound, runtime.rank);
+      return { array: String(array), distribution: String(bound) };
+    });
+    this.distribution = bound;
+    this.#array = array;
+    this.#plan = plan;
+  }
+
+  /** Bytes that leave a rank in one execution, over all ranks. */
+  get bytesMoved(): number {
+    return this.#plan.bytesMoved(dtypeInfo(this.#array.dtype).itemSize);
+  }
+
+  /**
+   * A new array with the elements in the new distribution. Collective.
+   *
+   * @throws {StateError} after `free`, or if the array was freed.
+   */
+  execute(): DistributedArray {
+    const array = this.#array;
+    const { runtime, dtype, order } = array;
+    let target!: LocalArray;
+    let move!: () => void;
+    agree(runtime, "Redistribution.execute", () => {
+      this.#use();
+      void array.local;
+      const stream = array.local.isOnDevice ? runtime.stream : null;
+      target = LocalArray.empty(dtype, this.distribution.localShape(runtime.rank), order, stream);
+      move = prepareMove(this.#plan, runtime, array.local, target, order);
+      return { array: String(array), distribution: String(this.distribution) };
+    });
+    move();
+    return DistributedArray.wrap(runtime, target, this.distribution, order);
+  }
+
+  /**
+   * Take another array in place of the first one, with the same shape and distribution. Collective.
+   *
+   * @throws {ShapeError} if shape or distribution differ from those that were planned for.
+   * @throws {StateError} after `free`.
+   */
+  resetOperand(array: DistributedArray): void {
+    agree(this.#array.runtime, "Redistribution.resetOperand", () => {
+      this.#use();
+      checkArray(array, "resetOperand: the array");
+      if (array.distribution.coincidesWith(this.#array.distribution)) return { array: String(array) };
+      throw new ShapeError(
+        `This redistribution was planned for [${this.#array.shape}] in ${this.#array.distribution}, not for ` +
+          `[${array.shape}] in ${array.distribution}. Make a new one.`,
+      );
+    });
+    this.#array = array;
+  }
+
+  /** Let go of the buffers. Freeing twice does nothing. */
+  free(): void {
+    this.#isFreed = true;
+    this.#plan.release();
+  }
+
+  /** As `free`. */
+  [Symbol.dispose](): void {
+    this.free();
+  }
+
+  #use(): void {
+    if (this.#isFreed) throw new StateError("This Redistribution was freed; make a new one.");
+  }
+}

@@ -1,0 +1,109 @@
+/**
+ * What is said to cuBLASMp besides the matrices: its numbers for compute types, epilogs and algorithms. Pure.
+ *
+ * @module
+ */
+import { CublasComputeType, CublasOperation } from "../../../../ffi/cuda/cublaslt.ts";
+import { CublasMpMatmulAlgoType, CublasMpMatmulEpilogue } from "../../../../ffi/cuda/cublasmp.ts";
+import { type DType, dtypeInfo } from "../../../dtype/dtype.ts";
+import type { ComputeType } from "../../matmul/compute_type.ts";
+import type { Epilog } from "../../matmul/epilog.ts";
+import type { AlgorithmName } from "../../matmul/options.ts";
+import type { MatmulProblem } from "../../matmul/problem.ts";
+import type { AccumulatorDType } from "../../../dtype/dtype.ts";
+import type { Operation } from "../../../blas/operation.ts";
+import { isQuantized } from "../../matmul/quantization.ts";
+import type { CublasMpPath } from "./paths.ts";
+
+/** `cublasComputeType_t` of each compute type. */
+export const COMPUTE_CODES: Readonly<Record<ComputeType, number>> = {
+  float16: CublasComputeType["16F"],
+  float16_pedantic: CublasComputeType["16F_PEDANTIC"],
+  float32: CublasComputeType["32F"],
+  float32_pedantic: CublasComputeType["32F_PEDANTIC"],
+  float32_fast_float16: CublasComputeType["32F_FAST_16F"],
+  float32_fast_bfloat16: CublasComputeType["32F_FAST_16BF"],
+  float32_fast_tf32: CublasComputeType["32F_FAST_TF32"],
+  float32_emulated_16bfx9: CublasComputeType["32F_EMULATED_16BFX9"],
+  float64: CublasComputeType["64F"],
+  float64_pedantic: CublasComputeType["64F_PEDANTIC"],
+  float64_emulated_fixedpoint: CublasComputeType["64F_EMULATED_FIXEDPOINT"],
+  int32: CublasComputeType["32I"],
+  int32_pedantic: CublasComputeType["32I_PEDANTIC"],
+};
+
+/** The compute type of an accumulator, if none is asked for. */
+export function defaultComputeType(accumulator: AccumulatorDType): ComputeType {
+  return accumulator === "float64" || accumulator === "complex128" ? "float64" : "float32";
+}
+
+/** `cublasOperation_t`; a real matrix is its own conjugate. */
+export function operationCode({ transpose, conjugate }: Operation, dtype: DType): number {
+  if (!transpose) return CublasOperation.N;
+  return conjugate && dtypeInfo(dtype).isComplex ? CublasOperation.C : CublasOperation.T;
+}
+
+/** `cublasMpMatmulEpilogue_t`. One rank has nothing to reduce. */
+export function epilogueCode({ name }: Epilog, path: CublasMpPath): number {
+  const reduction = path === "all_reduce" ? CublasMpMatmulEpilogue.ALLREDUCE : CublasMpMatmulEpilogue.DEFAULT;
+  if (name === "none" || name === "all_reduce") return reduction;
+  return reduction | CublasMpMatmulEpilogue[name.toUpperCase() as keyof typeof CublasMpMatmulEpilogue];
+}
+
+/** cuBLASMp's algorithms by name. */
+export const ALGORITHM_CODES = {
+  split_p2p: CublasMpMatmulAlgoType.SPLIT_P2P,
+  split_multicast: CublasMpMatmulAlgoType.SPLIT_MULTICAST,
+  atomic_p2p: CublasMpMatmulAlgoType.ATOMIC_P2P,
+  atomic_multicast: CublasMpMatmulAlgoType.ATOMIC_MULTICAST,
+  no_overlap: CublasMpMatmulAlgoType.NO_OVERLAP,
+  fused: CublasMpMatmulAlgoType.FUSED,
+} as const satisfies Partial<Record<AlgorithmName, number>>;
+
+/** An algorithm of cuBLASMp. */
+export type CublasMpAlgorithm = keyof typeof ALGORITHM_CODES;
+
+/** Those that use NVLink multicast. */
+export const MULTICAST_ALGORITHMS: readonly CublasMpAlgorithm[] = ["split_multicast", "atomic_multicast", "fused"];
+
+const OVERLAPPED: Readonly<Record<"all_gather" | "reduce_scatter" | "all_reduce", readonly CublasMpAlgorithm[]>> = {
+  all_gather: ["split_p2p", "no_overlap"],
+  reduce_scatter: ["split_p2p", "no_overlap", "atomic_p2p", "split_multicast", "atomic_multicast"],
+  all_reduce: ["no_overlap", "split_multicast", "fused"],
+};
+
+/** The algorithms that a path has, the preferred one first; none for paths that leave no choice. */
+export function algorithmsOf(path: CublasMpPath): readonly CublasMpAlgorithm[] {
+  return path === "all_gather" || path === "reduce_scatter" || path === "all_reduce" ? OVERLAPPED[path] : [];
+}
+
+/** The version that the algorithm `fused` came with. */
+const FUSED_SINCE = 1000;
+
+/**
+ * The algorithm that is asked of a version of cuBLASMp for a path. Its own default is never asked for: for GEMM+AllReduce
+ * that is a multicast one. Null if the path does not have the algorithm. One rank has nothing to overlap, and takes any
+ * name.
+ */
+export function algorithmFor(path: CublasMpPath, wanted: AlgorithmName, version: number): CublasMpAlgorithm | null {
+  if (path === "generic" || path === "fallback") {
+    // These leave no choice, but the attribute wants a name.
+    return wanted === "default" || wanted === "no_overlap" ? "no_overlap" : null;
+  }
+  const algorithms = path === "local" ? OVERLAPPED.all_gather.toReversed() : OVERLAPPED[path];
+  if (wanted === "default") return algorithms[0];
+  if (wanted === "fused" && version < FUSED_SINCE) return null;
+  return algorithms.find((name) => name === wanted) ?? null;
+}
+
+/** The type of a bias, and of a bias gradient: D's, or for 8-bit products the 16-bit type that goes with it. */
+export function biasType({ a, c, d }: MatmulProblem): DType {
+  if (!isQuantized(a.dtype)) return d.dtype;
+  if (isQuantized(d.dtype)) return c?.dtype ?? "bfloat16";
+  return d.dtype === "float32" ? "bfloat16" : d.dtype;
+}
+
+/** The type of C's descriptor. */
+export function addendType({ c, d }: MatmulProblem): DType {
+  return c?.dtype ?? (isQuantized(d.dtype) ? "bfloat16" : d.dtype);
+}

@@ -1,0 +1,235 @@
+/**
+ * The GPU engine: cuBLASMp 0.8 and newer.
+ *
+ * The way of a product: choose a path (`cublasmp_paths.ts`), bring the matrices into its form (`cublasmp_staging.ts`), one
+ * call of cublasMpMatmul on a stream, bring D back. Nothing waits for the GPU. The workspace is NCCL symmetric memory
+ * registered with all grids, without which nothing overlaps, and which all plans share; which algorithm ran is read from
+ * cuBLASMp's log once a plan.
+ *
+ * @module
+ */
+import { openCublasLt } from "../../../../ffi/cuda/cublaslt.ts";
+import { CublasMpError, CublasMpStatus, openCublasMp } from "../../../../ffi/cuda/cublasmp.ts";
+import { dtypeInfo } from "../../../dtype/dtype.ts";
+import { agree } from "../../../runtime/agreement.ts";
+import type { Runtime } from "../../../runtime/runtime.ts";
+import type { Stream } from "../../../gpu/stream.ts";
+import { type EpilogValues, isTrivial } from "../../matmul/epilog.ts";
+import { isEmpty, type LocalOperands } from "../../matmul/problem.ts";
+import { isQuantized } from "../../matmul/quantization.ts";
+import { ALGORITHM_CODES, algorithmFor, type CublasMpAlgorithm, MULTICAST_ALGORITHMS } from "./attributes.ts";
+import { HostEpilogPlan, withoutEpilog } from "./host_epilog.ts";
+import { callCost, chooseCall, type CublasMpCall, type CublasMpPath } from "./paths.ts";
+import { CublasMpPlan, ENGINE_NAME } from "./plan.ts";
+import type { AlgorithmReport, EnginePlan, EngineRequest, EngineValues, MatmulEngine, Refusal } from "../engine.ts";
+
+/** The path for a request; null if there is none. */
+function callFor({ problem, epilog, algorithm, scaling = null }: EngineRequest): CublasMpCall | null {
+  const isOverlapped = algorithm !== "default" && algorithm !== "no_overlap";
+  const { version } = openCublasMp();
+  const accepts = (path: CublasMpPath) => algorithmFor(path, algorithm, version) !== null;
+  return chooseCall({ problem, epilog, scaling, isOverlapped, accepts });
+}
+
+/** A way to compute a request: by one call, or by one call and an epilog on the host. */
+interface Way {
+  readonly request: EngineRequest;
+  readonly call: CublasMpCall;
+  readonly isHostEpilog: boolean;
+}
+
+function wayFor(request: EngineRequest): Way | null {
+  const call = hasEpilog(request) ? callFor(request) : null;
+  if (call) return { request, call, isHostEpilog: false };
+  if (isTrivial(request.epilog)) return null;
+  const plain = withoutEpilog(request);
+  const other = callFor(plain);
+  return other && { request: plain, call: other, isHostEpilog: true };
+}
+
+/** Whether cuBLASLt has the epilog for the types of a product. */
+function hasEpilog({ problem, epilog }: EngineRequest): boolean {
+  if (isTrivial(epilog) || epilog.name === "all_reduce") return true;
+  const isDistributed = problem.d.distribution.size! > 1;
+  // A gradient of float64 comes out as zeros where partial products are summed.
+  if (epilog.biasGradient === "d" && problem.d.dtype === "float64" && isDistributed) return false;
+  // A rank without columns of D ends up without the sums of its rows.
+  const { transposed, m, n, d: { distribution: { size } } } = problem;
+  const columns = transposed ? m : n;
+  const isShort = Math.ceil(columns / size!) * (size! - 1) >= columns;
+  if (epilog.biasGradient === "d" && isDistributed && isShort) return false;
+  return !(epilog.aux === "input" && problem.k === 1);
+}
+
+function refuseNumbers(
+  { problem, epilog, scaling }: EngineRequest,
+  capability: readonly [number, number],
+): Refusal | null {
+  const { a, accumulator } = problem;
+  if (dtypeInfo(a.dtype).isInteger) {
+    return { reason: `integers (${a.dtype}) cannot be multiplied`, instead: "Convert to float32 or float64." };
+  }
+  const [major, minor] = capability;
+  if (isQuantized(a.dtype) && 10 * major + minor < 89) {
+    return {
+      reason: `${a.dtype} needs a GPU of compute capability 8.9 or newer; this one has ${major}.${minor}`,
+      instead: "Convert to bfloat16 or float16.",
+    };
+  }
+  if (scaling && major !== 9) {
+    return {
+      reason: `arrays of scales are for GPUs of compute capability 9.0; this one has ${major}.${minor}`,
+      instead: "Pass quantizationScales as numbers.",
+    };
+  }
+  if (scaling && (epilog.biasGradient === "a" || epilog.biasGradient === "b")) {
+    return {
+      reason: `the epilog ${epilog.name} sums a factor without its scales`,
+      instead: "Pass quantizationScales as numbers, or another epilog.",
+    };
+  }
+  const isReal = accumulator === "float32" || accumulator === "float64";
+  if (!isReal && epilog.name !== "none" && epilog.name !== "all_reduce") {
+    return { reason: `the epilog ${epilog.name} is for real numbers only`, instead: "Use a real dtype, or no epilog." };
+  }
+  return null;
+}
+
+/** What emulated compute types need. cuBLASLt 13.1 takes that of float64, too; NVIDIA's tables begin with 13.2. */
+const EMULATION: Readonly<Record<string, { cublasMp?: number; cublasLt: number; text: string }>> = {
+  float32_emulated_16bfx9: { cublasLt: 120900, text: "cuBLASLt 12.9" },
+  float64_emulated_fixedpoint: { cublasMp: 900, cublasLt: 130100, text: "cuBLASMp 0.9 and cuBLASLt 13.1" },
+};
+
+function refuseEmulation({ settings }: EngineRequest): Refusal | null {
+  const needed = EMULATION[settings?.computeType ?? ""];
+  if (needed === undefined) return null;
+  const { cublasMp = 0, cublasLt, text } = needed;
+  if (openCublasMp().version >= cublasMp && openCublasLt().version >= cublasLt) return null;
+  return {
+    reason: `computeType ${settings!.computeType} needs ${text}`,
+    instead: "Leave computeType out, or install newer ones: deno task native install cuda",
+  };
+}
+
+function refuseAlgorithm(request: EngineRequest): Refusal | null {
+  const { algorithm, settings } = request;
+  if (algorithm !== "default" && !(algorithm in ALGORITHM_CODES)) {
+    return {
+      reason: `there is no algorithm ${algorithm} on GPUs`,
+      instead: `Use default, or one of ${Object.keys(ALGORITHM_CODES).join(", ")}.`,
+    };
+  }
+  if (MULTICAST_ALGORITHMS.includes(algorithm as CublasMpAlgorithm) && !settings?.allowMulticast) {
+    return {
+      reason: `algorithm ${algorithm} uses NVLink multicast, which is off by default`,
+      instead: "Use split_p2p or no_overlap, or pass allowMulticast: true if the machine's GPUs are yours alone.",
+    };
+  }
+  if (isEmpty(request.problem) || wayFor(request) !== null) return null;
+  return {
+    reason: `cuBLASMp has no ${algorithm === "default" ? "path" : `algorithm ${algorithm}`} for this product`,
+    instead: "Use algorithm default.",
+  };
+}
+
+/** Engine `cublasmp` on the GPUs of a runtime. */
+export function cublasMpEngine(runtime: Runtime): MatmulEngine {
+  const { device } = runtime;
+  const capability = device.kind === "gpu" ? device.computeCapability : [0, 0] as const;
+  return {
+    name: ENGINE_NAME,
+    tuned: ["split_p2p", "no_overlap"],
+    open: () => `cuBLASMp ${openCublasMp().version}`,
+    supports: (request) => refuseNumbers(request, capability) ?? refuseEmulation(request) ?? refuseAlgorithm(request),
+    cost: (request) => {
+      const way = wayFor(request);
+      return way && [Number(way.isHostEpilog), ...callCost(way.call)];
+    },
+    plan: (runtime, request) => {
+      const way = wayFor(request)!;
+      const plan = new CublasMpPlan(runtime, way.request, way.call);
+      if (way.isHostEpilog) return new HostEpilogPlan(runtime, request, plan);
+      return isTrivial(request.epilog) ? plan : new TriedPlan(runtime, plan, () => hostEpilogPlan(runtime, request));
+    },
+  };
+}
+
+function hostEpilogPlan(runtime: Runtime, request: EngineRequest): EnginePlan {
+  const plain = withoutEpilog(request);
+  return new HostEpilogPlan(runtime, request, new CublasMpPlan(runtime, plain, callFor(plain)!));
+}
+
+/**
+ * A plan with an epilog. Only the first execution tells whether cuBLASLt has the epilog for these types and sizes; if it
+ * does not, the host applies it from then on.
+ */
+class TriedPlan implements EnginePlan {
+  readonly #runtime: Runtime;
+  readonly #otherwise: () => EnginePlan;
+  #plan: EnginePlan;
+  #isTried = false;
+
+  constructor(runtime: Runtime, plan: EnginePlan, otherwise: () => EnginePlan) {
+    this.#runtime = runtime;
+    this.#plan = plan;
+    this.#otherwise = otherwise;
+  }
+
+  get workspaceBytes(): number {
+    return this.#plan.workspaceBytes;
+  }
+
+  get report(): AlgorithmReport {
+    return this.#plan.report;
+  }
+
+  open(): void {
+    this.#plan.open();
+  }
+
+  prepare(operands: LocalOperands, values: EngineValues, stream?: Stream | null): () => EpilogValues {
+    const execute = this.#plan.prepare(operands, values, stream);
+    return this.#isTried ? execute : () => this.#try(execute, operands, values, stream);
+  }
+
+  release(): void {
+    this.#plan.release?.();
+  }
+
+  [Symbol.dispose](): void {
+    this.#plan[Symbol.dispose]();
+  }
+
+  #try(
+    execute: () => EpilogValues,
+    operands: LocalOperands,
+    values: EngineValues,
+    stream: Stream | null | undefined,
+  ): EpilogValues {
+    this.#isTried = true;
+    let outputs: EpilogValues | null = null;
+    let failure: unknown = null;
+    try {
+      outputs = execute();
+    } catch (error) {
+      failure = error;
+      if (!(error instanceof CublasMpError && UNAVAILABLE.includes(error.code))) throw error;
+    }
+    const [failed] = this.#runtime.communicator.allReduce(Int32Array.of(failure ? 1 : 0), { op: "max" });
+    if (failed === 0) return outputs!;
+    this.#plan[Symbol.dispose]();
+    let other!: () => EpilogValues;
+    agree(this.#runtime, "Matmul.execute", () => {
+      this.#plan = this.#otherwise();
+      other = this.#plan.prepare(operands, values, stream);
+    });
+    this.#plan.open();
+    const [note] = this.#plan.report.notes;
+    this.#runtime.warnOnce(note, note);
+    return other();
+  }
+}
+
+/** What cuBLASMp answers if cuBLASLt has no kernel. */
+const UNAVAILABLE: readonly number[] = [CublasMpStatus.NOT_SUPPORTED, CublasMpStatus.INVALID_VALUE];

@@ -1,0 +1,244 @@
+/**
+ * The PBLAS routines on GPUs.
+ *
+ * @module
+ */
+import { CublasDiagType, CublasFillMode, CublasOperation, CublasSideMode } from "../../../../ffi/cuda/cublaslt.ts";
+import { checkCublasMp, cublasMpError, openCublasMp, openCublasMpPblas } from "../../../../ffi/cuda/cublasmp.ts";
+import { checkCuda, CudaStreamCaptureStatus, openCudaGraphs } from "../../../../ffi/cuda/runtime.ts";
+import { allocate, dtypeInfo, type Scalar } from "../../../dtype/dtype.ts";
+import { LocalArray } from "../../../array/local_array.ts";
+import type { ProcessGrid } from "../../../distribution/mod.ts";
+import { ConfigurationError, StateError } from "../../../errors.ts";
+import { DeviceBuffer } from "../../../memory/device.ts";
+import { agree, freeUnlessAgreed } from "../../../runtime/agreement.ts";
+import type { Runtime } from "../../../runtime/runtime.ts";
+import type { Stream } from "../../../gpu/stream.ts";
+import type { PblasCall, PblasEngine, PblasMatrix, PblasRoutine, RoutineLetters } from "../../pblas/call.ts";
+import type { AccumulatorDType } from "../../../dtype/dtype.ts";
+import { COMPUTE_CODES, defaultComputeType } from "./attributes.ts";
+import { observe } from "./log.ts";
+import { gridShapeOf } from "./paths.ts";
+import { type CublasMpResources, cublasMpResources } from "./resources.ts";
+import { inMemory } from "../../../blas/gemm.ts";
+import { scalar, setScalar } from "../../../blas/arguments.ts";
+
+const LETTERS = {
+  left: CublasSideMode.LEFT,
+  right: CublasSideMode.RIGHT,
+  lower: CublasFillMode.LOWER,
+  upper: CublasFillMode.UPPER,
+  none: CublasOperation.N,
+  transpose: CublasOperation.T,
+  conjugate_transpose: CublasOperation.C,
+  non_unit: CublasDiagType.NON_UNIT,
+  unit: CublasDiagType.UNIT,
+} as const;
+
+/** `cublasMpTrsm` and so on, without the letters of the type. */
+const FUNCTIONS = {
+  trsm: "cublasMpTrsm",
+  trmm: "cublasMpTrmm",
+  syrk: "cublasMpSyrk",
+  herk: "cublasMpHerk",
+  symm: "cublasMpSymm",
+  geadd: "cublasMpGeadd",
+  tradd: "cublasMpTradd",
+} as const satisfies Record<PblasRoutine, string>;
+
+type Argument = bigint | number | ArrayBufferView<ArrayBuffer>;
+type NativeFunction = (...values: Argument[]) => number;
+
+function valuesOf(dtype: AccumulatorDType, value: Scalar): Float32Array<ArrayBuffer> | Float64Array<ArrayBuffer> {
+  const cell = scalar(dtype, 0);
+  setScalar(cell, value);
+  return cell.values;
+}
+
+const MOST_MATRICES = 3;
+const NOWHERE_BYTES = 256;
+
+/** Matrix descriptors of one call. */
+class Descriptors implements Disposable {
+  readonly #resources: CublasMpResources;
+  readonly #call: PblasCall;
+  readonly #grid: bigint;
+  readonly #made: bigint[] = [];
+  /** Addresses for parts without elements: cuBLASMp refuses null, and takes equal addresses for one matrix. */
+  readonly #nowhere: DeviceBuffer;
+
+  constructor(resources: CublasMpResources, grid: bigint, call: PblasCall, { stream }: Runtime) {
+    this.#nowhere = new DeviceBuffer(stream!, MOST_MATRICES * NOWHERE_BYTES);
+    this.#resources = resources;
+    this.#call = call;
+    this.#grid = grid;
+    freeUnlessAgreed(this);
+  }
+
+  /** A whole matrix: its address, its first row and column, its descriptor. */
+  matrix({ distribution, local }: PblasMatrix): [bigint, bigint, bigint, bigint] {
+    const [rows, columns] = distribution.globalShape!.map(BigInt);
+    const block = BigInt(this.#call.blocks.blockSize);
+    const leading = Math.max(1, local.shape[0], local.size === 0 ? 1 : inMemory(local).leadingDimension);
+    const type = dtypeInfo(this.#call.dtype).cuda;
+    const out = new BigUint64Array(1);
+    const { cublasMpMatrixDescriptorCreate: create } = this.#resources.symbols;
+    checkCublasMp(
+      create(rows, columns, block, block, 0n, 0n, BigInt(leading), type, this.#grid, out),
+      "cublasMpMatrixDescriptorCreate",
+    );
+    const nowhere = this.#nowhere.address + BigInt(this.#made.length * NOWHERE_BYTES);
+    this.#made.push(out[0]);
+    return [local.size === 0 ? nowhere : local.address, 1n, 1n, out[0]];
+  }
+
+  [Symbol.dispose](): void {
+    const { cublasMpMatrixDescriptorDestroy: destroy } = this.#resources.symbols;
+    for (const handle of this.#made) checkCublasMp(destroy(handle), "cublasMpMatrixDescriptorDestroy");
+    this.#nowhere.free();
+  }
+}
+
+function argumentsOf(call: PblasCall, descriptors: Descriptors, target: PblasMatrix): Argument[] {
+  const { routine, letters, dtype } = call;
+  const [side, uplo] = [LETTERS[letters.side], LETTERS[letters.uplo]];
+  const [trans, diag] = [LETTERS[letters.trans], LETTERS[letters.diag]];
+  const [m, n, k] = [call.m, call.n, call.k].map(BigInt);
+  const [alpha, beta] = [valuesOf(dtype, call.alpha), valuesOf(dtype, call.beta)];
+  const compute = COMPUTE_CODES[defaultComputeType(dtype)];
+  const a = descriptors.matrix(call.a);
+  const result = descriptors.matrix(call.result);
+  switch (routine) {
+    case "trsm":
+      return [side, uplo, trans, diag, m, n, alpha, ...a, ...result, compute];
+    case "trmm":
+      return [side, uplo, trans, diag, m, n, alpha, ...a, ...result, ...descriptors.matrix(target), compute];
+    case "syrk":
+    case "herk":
+      return [uplo, trans, n, k, alpha, ...a, beta, ...result, compute];
+    case "symm":
+      return [side, uplo, m, n, alpha, ...a, ...descriptors.matrix(call.b!), beta, ...result, compute];
+    case "geadd":
+      return [trans, m, n, alpha, ...a, beta, ...result];
+    case "tradd":
+      return [uplo, trans, m, n, alpha, ...a, beta, ...result];
+  }
+}
+
+/** A routine's two functions: the question for workspace, and the computation. */
+function functionsOf(routine: PblasRoutine): [query: NativeFunction, compute: NativeFunction] {
+  const symbols = openCublasMpPblas() as unknown as Record<string, NativeFunction | null>;
+  const name = FUNCTIONS[routine];
+  const [query, compute] = [symbols[`${name}_bufferSize`], symbols[name]];
+  if (query && compute) return [query, compute];
+  throw new ConfigurationError(`${routine} needs cuBLASMp 0.9 or newer. Run: deno task native install cuda`);
+}
+
+/** The routines allocate memory and wait for the GPU, which a graph cannot hold. */
+function refuseCapture({ handle }: Stream): void {
+  const status = new Int32Array(1);
+  checkCuda(openCudaGraphs().cudaStreamIsCapturing(handle, status), "cudaStreamIsCapturing");
+  if (status[0] === CudaStreamCaptureStatus.None) return;
+  throw new StateError("PBLAS routines cannot be captured in a CUDA graph. Call them before or after Graph.capture.");
+}
+
+/** Workspace of a call, as large as cuBLASMp wants it. What it refuses is refused here, with its reason. */
+function workspaceFor({ stream }: Runtime, { symbols }: CublasMpResources, { routine }: PblasCall, values: Argument[]) {
+  const name = `${FUNCTIONS[routine]}_bufferSize`;
+  const [query] = functionsOf(routine);
+  const [device, host] = [new BigUint64Array(1), new BigUint64Array(1)];
+  const code = query(...values, device, host);
+  if (code !== 0) observe(symbols, () => checkCublasMp(query(...values, device, host) || code, name));
+  return {
+    onHost: allocate("uint8", Math.max(16, Number(host[0]))) as Uint8Array<ArrayBuffer>,
+    onDevice: new DeviceBuffer(stream!, Math.max(256, Number(device[0]))),
+  };
+}
+
+function describe({ routine, dtype, m, n, letters, blocks: { grid, blockSize } }: PblasCall): string {
+  return `${routine} (${
+    Object.values(letters).join(", ")
+  }) of ${m} x ${n} ${dtype} in blocks of ${blockSize} on ${grid}`;
+}
+
+/** All that a call needs on this rank. */
+interface Ready {
+  readonly descriptors: Descriptors;
+  readonly values: readonly Argument[];
+  readonly onHost: Uint8Array<ArrayBuffer>;
+  readonly onDevice: DeviceBuffer;
+  /** Where the result is written. */
+  readonly target: PblasMatrix;
+}
+
+/** Get ready on every rank, or on none. Collective. */
+function prepare(runtime: Runtime, call: PblasCall): Ready {
+  const resources = cublasMpResources(runtime);
+  const grid = resources.grid(gridShapeOf(call.blocks.grid, runtime.size)!);
+  let ready!: Ready;
+  agree(runtime, call.routine, () => {
+    const { routine, dtype, result } = call;
+    // cublasMpTrmm does not work in place.
+    const target = routine === "trmm"
+      ? { ...result, local: LocalArray.empty(dtype, result.local.shape, "F", runtime.stream) }
+      : result;
+    const descriptors = new Descriptors(resources, grid, call, runtime);
+    const values = [resources.handleOn(runtime.stream!), ...argumentsOf(call, descriptors, target)];
+    ready = { target, descriptors, values, ...workspaceFor(runtime, resources, call, values) };
+  });
+  return ready;
+}
+
+function compute(runtime: Runtime, call: PblasCall, ready: Ready): void {
+  using _descriptors = ready.descriptors;
+  using workspace = ready.onDevice;
+  const { onHost, values } = ready;
+  const [, routine] = functionsOf(call.routine);
+  cublasMpResources(runtime).keepUntilDone(onHost);
+  const code = routine(...values, workspace.address, BigInt(workspace.byteLength), onHost, BigInt(onHost.length));
+  if (code === 0) return;
+  const error = cublasMpError(FUNCTIONS[call.routine], code);
+  error.message += ` It was called for ${describe(call)}.`;
+  throw error;
+}
+
+/** Of several errors the first: on a GPU that has failed, freeing memory fails as well. */
+function firstOf(error: unknown): unknown {
+  return error instanceof SuppressedError ? firstOf(error.suppressed) : error;
+}
+
+function run(runtime: Runtime, call: PblasCall): void {
+  const { result } = call;
+  const ready = prepare(runtime, call);
+  const { target } = ready;
+  try {
+    compute(runtime, call, ready);
+  } catch (error) {
+    throw firstOf(error);
+  }
+  if (target === result) return;
+  result.local.set(target.local);
+  target.local.release();
+}
+
+/**
+ * cublasMpTrsm has failed on a GPU of a 2 x 2 grid; grids along the systems, which are independent of each other, need
+ * less of it.
+ */
+function isAlongSystems({ shape: [rows, columns] }: ProcessGrid, { side }: RoutineLetters): boolean {
+  return (side === "left" ? rows : columns) === 1;
+}
+
+/** cuBLASMp's routines. */
+export const cublasMpPblas: PblasEngine = {
+  name: "cublasmp",
+  squareOnly: ["tradd"],
+  accepts: ({ size }, grid, routine, letters) =>
+    gridShapeOf(grid, size) !== null && (routine !== "trsm" || isAlongSystems(grid, letters)),
+  open({ stream }) {
+    refuseCapture(stream!);
+    openCublasMpPblas();
+    return `cuBLASMp ${openCublasMp().version}`;
+  },
+  run,
+};

@@ -1,0 +1,131 @@
+/**
+ * What an algorithm is, once its matrices lie as it wants them: d = alpha op(a) op(b) + beta d.
+ *
+ * @module
+ */
+import type { Scalapack } from "../../../../ffi/blas/scalapack.ts";
+import { dtypeInfo, type Scalar } from "../../../dtype/dtype.ts";
+import type { LocalArray } from "../../../array/local_array.ts";
+import type { Communicator } from "../../../mpi/communicator.ts";
+import type { MatmulProblem } from "../../matmul/problem.ts";
+import { BLAS_TYPES, type Extents, GemmCall, inMemory, type MatrixInMemory } from "../../../blas/gemm.ts";
+import { scalar, type ScalarArgument, setScalar } from "../../../blas/arguments.ts";
+import type { Strategy } from "./strategy.ts";
+
+/** What a kernel is made for. */
+export interface KernelContext {
+  /** The problem; what its distributions say does not count here. */
+  readonly problem: MatmulProblem;
+  /** The algorithm, and the distributions that count. */
+  readonly strategy: Strategy;
+  /** The ranks. */
+  readonly communicator: Communicator;
+  /** The native library. */
+  readonly scalapack: Scalapack;
+}
+
+/** This rank's part of a product by one algorithm. All matrices are of the accumulator's type. */
+export abstract class Kernel implements Disposable {
+  /** The problem. */
+  protected readonly problem: MatmulProblem;
+  /** The algorithm and the distributions. */
+  protected readonly strategy: Strategy;
+  /** The ranks. */
+  protected readonly communicator: Communicator;
+  /** This rank. */
+  protected readonly rank: number;
+  /** Bytes of one element. */
+  protected readonly itemSize: number;
+  /** Numbers of one element. */
+  protected readonly parts: 1 | 2;
+  /** alpha, in memory. */
+  protected readonly alpha: ScalarArgument;
+  /** beta, in memory. */
+  protected readonly beta: ScalarArgument;
+  readonly #scalapack: Scalapack;
+
+  /** Prepare everything that does not depend on where the matrices are, nor on other ranks. */
+  constructor({ problem, strategy, communicator, scalapack }: KernelContext) {
+    this.problem = problem;
+    this.strategy = strategy;
+    this.communicator = communicator;
+    this.rank = communicator.rank;
+    this.#scalapack = scalapack;
+    ({ itemSize: this.itemSize, parts: this.parts } = dtypeInfo(problem.accumulator));
+    this.alpha = scalar(problem.accumulator, 1);
+    this.beta = scalar(problem.accumulator, 0);
+  }
+
+  /** Make what all ranks make together, before the first product. Collective. */
+  open(): void {}
+
+  /** Bytes of buffers on this rank. */
+  get workspaceBytes(): number {
+    return 0;
+  }
+
+  /** Allocate what a product of these parts needs. */
+  prepare(_a: LocalArray, _b: LocalArray, _d: LocalArray): void {}
+
+  /**
+   * d = alpha op(a) op(b) + beta d, where `a`, `b` and `d` are this rank's parts. The scalars are multiplied by their
+   * factors; a factor of 0 makes beta exactly 0. Collective.
+   */
+  multiply(
+    a: LocalArray,
+    b: LocalArray,
+    d: LocalArray,
+    alpha: Scalar,
+    alphaFactor: number,
+    beta: Scalar,
+    betaFactor: number,
+  ): void {
+    // Addresses are taken anew each time, in some 0.2 microseconds: a plan must not keep released operands alive.
+    this.bind(inMemory(a), inMemory(b), inMemory(d));
+    setScalar(this.alpha, alpha, alphaFactor);
+    setScalar(this.beta, betaFactor === 0 ? 0 : beta, betaFactor);
+    this.run(a, b, d);
+  }
+
+  /** Whether beta is not zero. */
+  protected get hasAddend(): boolean {
+    return this.beta.values[0] !== 0 || this.beta.values[1] !== 0;
+  }
+
+  /** Free what is not left to the garbage collector. */
+  [Symbol.dispose](): void {}
+
+  /** Take the addresses of other matrices. */
+  protected abstract bind(a: MatrixInMemory, b: MatrixInMemory, d: MatrixInMemory): void;
+
+  /** Multiply. */
+  protected abstract run(a: LocalArray, b: LocalArray, d: LocalArray): void;
+
+  /** A local product with the problem's operations. */
+  protected gemm(extents: Extents): GemmCall {
+    const { accumulator, operationA, operationB } = this.problem;
+    return new GemmCall(this.#scalapack.blas.gemm[BLAS_TYPES[accumulator]], operationA, operationB, extents);
+  }
+}
+
+/** Every rank has all that its part of D needs. */
+export class LocalGemm extends Kernel {
+  readonly #call: GemmCall;
+
+  /** One call of BLAS. */
+  constructor(context: KernelContext) {
+    super(context);
+    const [m, n] = this.strategy.d.localShape(this.rank);
+    this.#call = this.gemm({ m, n, k: this.problem.k });
+  }
+
+  /** Take the addresses of other matrices. */
+  protected override bind(a: MatrixInMemory, b: MatrixInMemory, d: MatrixInMemory): void {
+    this.#call.setMatrices(a, b, d);
+  }
+
+  /** Multiply. */
+  protected override run(): void {
+    this.#call.run(this.alpha.address, this.beta.address);
+  }
+}

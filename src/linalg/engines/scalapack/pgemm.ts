@@ -1,0 +1,100 @@
+/**
+ * The product by ScaLAPACK's p?gemm, on the arrays' own memory.
+ *
+ * @module
+ */
+import type { PgemmFunction } from "../../../../ffi/blas/scalapack.ts";
+import type { Distribution } from "../../../distribution/mod.ts";
+import { Kernel, type KernelContext } from "./local_product.ts";
+import { BLAS_TYPES, type MatrixInMemory, transposeCode } from "../../../blas/gemm.ts";
+import { character, integers, type NativeArgument } from "../../../blas/arguments.ts";
+import { useGrid } from "./process_grids.ts";
+import type { Use } from "../shared_resources.ts";
+import { asBlocks } from "../division.ts";
+
+/** DTYPE_: a dense matrix in blocks. */
+const BLOCK_CYCLIC_2D = 1;
+/** Where LLD_ stands in a descriptor. */
+const LEADING_DIMENSION = 8;
+
+/** What ScaLAPACK is told about a matrix. */
+interface Description {
+  /** Its array descriptor: DTYPE_, CTXT_, M_, N_, MB_, NB_, RSRC_, CSRC_, LLD_. */
+  readonly descriptor: NativeArgument<Int32Array<ArrayBuffer>>;
+  /** The least LLD_ that it accepts, also where this rank has no columns. */
+  readonly localRows: number;
+}
+
+function describe(distribution: Distribution, context: number, rank: number): Description {
+  const blocks = asBlocks(distribution)!;
+  const extents = distribution.globalShape!;
+  // A block that covers the matrix may be larger than a 32-bit integer; one of the matrix's extent is the same.
+  const blockSizes = blocks.blockSizes.map((size, dimension) => Math.min(size, Math.max(1, extents[dimension])));
+  return {
+    descriptor: integers(BLOCK_CYCLIC_2D, context, ...extents, ...blockSizes, ...blocks.firstProcess, 1),
+    localRows: blocks.localShape(rank)[0],
+  };
+}
+
+/** p?gemm on one grid. */
+export class Pgemm extends Kernel {
+  readonly #context: KernelContext;
+  readonly #pgemm: PgemmFunction;
+  #grid: Use<number> | null = null;
+  readonly #operations: readonly NativeArgument<Uint8Array<ArrayBuffer>>[];
+  readonly #extents: NativeArgument<Int32Array<ArrayBuffer>>;
+  readonly #one = integers(1);
+  #descriptions: readonly Description[] = [];
+  #call: () => void = () => {};
+
+  /** Choose the routine. */
+  constructor(context: KernelContext) {
+    super(context);
+    const { m, n, k, accumulator, operationA, operationB } = this.problem;
+    this.#context = context;
+    this.#pgemm = context.scalapack.pgemm[BLAS_TYPES[accumulator]];
+    this.#operations = [character(transposeCode(operationA)), character(transposeCode(operationB))];
+    this.#extents = integers(m, n, k);
+  }
+
+  /** Make the grid, unless it is there already. Collective. */
+  override open(): void {
+    const { communicator, scalapack, strategy } = this.#context;
+    const grid = this.#grid = useGrid(communicator, scalapack, strategy.grid!);
+    this.#descriptions = [strategy.a, strategy.b, strategy.d].map((distribution) =>
+      describe(distribution, grid.value, this.rank)
+    );
+  }
+
+  /** Take the addresses of other matrices. */
+  protected override bind(a: MatrixInMemory, b: MatrixInMemory, d: MatrixInMemory): void {
+    [a, b, d].forEach(({ leadingDimension }, i) => {
+      const { descriptor, localRows } = this.#descriptions[i];
+      descriptor.values[LEADING_DIMENSION] = Math.max(leadingDimension, localRows);
+    });
+    const pgemm = this.#pgemm;
+    const [operationA, operationB] = this.#operations.map(({ address }) => address);
+    const [m, n, k] = [0n, 4n, 8n].map((offset) => this.#extents.address + offset);
+    const [descriptorA, descriptorB, descriptorD] = this.#descriptions.map(({ descriptor }) => descriptor.address);
+    const [one, alpha, beta] = [this.#one.address, this.alpha.address, this.beta.address];
+    const [atA, atB, atD] = [a.address, b.address, d.address];
+    // deno-fmt-ignore
+    this.#call = () => pgemm(
+      operationA, operationB, m, n, k,
+      alpha, atA, one, one, descriptorA,
+      atB, one, one, descriptorB,
+      beta, atD, one, one, descriptorD,
+    );
+  }
+
+  /** Multiply. */
+  protected override run(): void {
+    // Ranks outside the grid take no part.
+    if (this.#grid!.value >= 0) this.#call();
+  }
+
+  /** Let go of the grid. */
+  override [Symbol.dispose](): void {
+    this.#grid?.[Symbol.dispose]();
+  }
+}

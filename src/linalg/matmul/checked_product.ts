@@ -1,0 +1,418 @@
+/**
+ * The arguments of a matmul, checked on this rank, with everything that was left out filled in.
+ *
+ * @module
+ */
+import { checkAlive, DistributedArray } from "../../array/distributed_array.ts";
+import { type DType, dtypeInfo, dtypes, isPair, type Scalar } from "../../dtype/dtype.ts";
+import { leadingDimension } from "../../array/layout.ts";
+import { bindTo } from "../../distribution/distribution.ts";
+import { type Distribution, Replicated } from "../../distribution/mod.ts";
+import { ConfigurationError, DistributionError, DTypeError, ShapeError, StateError } from "../../errors.ts";
+import { checkBoolean, checkName, describe, readOptions } from "../../options.ts";
+import type { Runtime } from "../../runtime/runtime.ts";
+import { Stream } from "../../gpu/stream.ts";
+import { sharesElements } from "../aliasing.ts";
+import { COMPUTE_TYPES, computeTypeNote, type ProductTypes, resolveTypes, SCALE_TYPES } from "./compute_type.ts";
+import { inferDistribution, inferOrder } from "./inference.ts";
+import { MATMUL_OPTION_KEYS, type MatmulOptions } from "./options.ts";
+import { canonicalProblem, type DescribedMatrix, type MatmulProblem } from "./problem.ts";
+import { type Operations, operationsOf } from "./qualifiers.ts";
+import {
+  isQuantized,
+  type OperandTypes,
+  type QuantizationValues,
+  quantizationValues,
+  type ScaledFactors,
+  scaleFacts,
+  type Scaling,
+  scalingOf,
+} from "./quantization.ts";
+
+/** What a matmul computes, apart from its epilog: fixed from construction on. */
+export interface CheckedProduct {
+  /** The runtime of all operands. */
+  readonly runtime: Runtime;
+  /** A as the user sees it. */
+  readonly a: DescribedMatrix;
+  /** B as the user sees it. */
+  readonly b: DescribedMatrix;
+  /** C as the user sees it, or null. */
+  readonly c: DescribedMatrix | null;
+  /** D as the user sees it. */
+  readonly d: DescribedMatrix;
+  /** What is done to A and B. */
+  readonly operations: Operations;
+  /** All types. */
+  readonly types: ProductTypes;
+  /** Whether D is written into C. */
+  readonly inplace: boolean;
+  /** Whether the largest absolute value of D is asked for. */
+  readonly resultAmax: boolean;
+  /** What shares a scale in A and B, or null if each is scaled as a whole. */
+  readonly scaling: Scaling | null;
+  /** The column-major problem that engines see. */
+  readonly problem: MatmulProblem;
+  /** What is done differently from what was asked for, whatever the engine. */
+  readonly notes: readonly string[];
+}
+
+/** The matrices of a matmul. */
+export interface CheckedOperands {
+  /** The left factor. */
+  readonly a: DistributedArray;
+  /** The right factor. */
+  readonly b: DistributedArray;
+  /** The addend, or null. */
+  readonly c: DistributedArray | null;
+}
+
+/** The numbers of a matmul. */
+export interface CheckedScalars {
+  /** Scales op(A) op(B). */
+  readonly alpha: Scalar;
+  /** Scales C. */
+  readonly beta: Scalar;
+  /** Scales of 8-bit matrices. */
+  readonly scales: QuantizationValues;
+}
+
+/** The options, read once. Refuses C, and whatever else, as an argument of its own: `form` tells how to call. */
+export function readArguments(form: string, options: MatmulOptions, count: number): MatmulOptions {
+  if (options instanceof DistributedArray) {
+    throw new TypeError(`${form} takes c among the options: { c, beta }; a third matrix was given.`);
+  }
+  if (count > 3) throw new TypeError(`${form} takes three arguments; got ${count}. Put all options into one object.`);
+  return readOptions("the options of matmul", options, MATMUL_OPTION_KEYS);
+}
+
+/** Which of the problems for the memory orders of D is preferred, if both are alike to the user. */
+export type OrderChoice = (problemOf: (order: "C" | "F") => MatmulProblem, otherwise: "C" | "F") => "C" | "F";
+
+/** Check what a matmul computes. Communicates nothing. */
+export function checkProduct(
+  runtime: Runtime,
+  a: unknown,
+  b: unknown,
+  options: MatmulOptions,
+  chooseOrder: OrderChoice = (_, otherwise) => otherwise,
+): { product: CheckedProduct; operands: CheckedOperands; scalars: CheckedScalars } {
+  checkSimpleOptions(options, runtime);
+  checkMatrix("a", a, runtime);
+  checkMatrix("b", b, runtime);
+  const { c = null } = options;
+  if (c !== null) checkMatrix("c", c, runtime);
+  checkAddend(options);
+
+  const operations = operationsOf(options.qualifiers, { a: a.dtype, b: b.dtype });
+  const types = resolveTypes({
+    a: a.dtype,
+    b: b.dtype,
+    c: c?.dtype ?? null,
+    computeType: options.computeType,
+    scaleType: options.scaleType,
+    resultType: options.resultType,
+  });
+  const resultAmax = options.resultAmax ?? false;
+  if (resultAmax && !isQuantized(types.d)) {
+    throw new DTypeError(
+      `resultAmax is for results of 8 bits (float8_e4m3, float8_e5m2), and D is ${types.d}. Leave it out.`,
+    );
+  }
+  const shape = resultShape(a, b, operations);
+  if (c !== null && c.shape.join() !== shape.join()) {
+    throw new ShapeError(`c has shape ${text(c.shape)}, but op(a) op(b) has ${text(shape)}. They must be equal.`);
+  }
+  const inferred = inferOrder({ a: a.order, b: b.order, c: c?.order ?? null }, options.order);
+  const distribution = resultDistribution(a, b, c, options, operations, shape, runtime.size);
+  const inplace = options.inplace ?? false;
+  if (inplace) checkInplace(a, b, c, distribution, types.d);
+
+  const describeIn = (order: "C" | "F") => ({
+    a: describeMatrix(a),
+    b: describeMatrix(b),
+    c: c && describeMatrix(c),
+    d: { shape, order, distribution, dtype: types.d },
+  });
+  const problemIn = (order: "C" | "F") =>
+    canonicalProblem({
+      ...describeIn(order),
+      operationA: operations.a,
+      operationB: operations.b,
+      accumulator: types.accumulator,
+    });
+  const order = c !== null || options.order ? inferred : chooseOrder(problemIn, inferred);
+  const described = describeIn(order);
+  const problem = problemIn(order);
+  const notes = [
+    runtime.device.kind === "cpu" ? computeTypeNote(types.computeType) : null,
+    options.order && order !== options.order ? `D has the memory order of c, "${order}", not "${options.order}"` : null,
+  ].filter((note) => note !== null);
+  const scales = quantizationValues(options.quantizationScales, dtypesOf(described));
+  const scaling = scalingOf(scales, factorsOf({ ...described, operations }), dtypesOf(described));
+  return {
+    product: { runtime, ...described, operations, types, inplace, resultAmax, scaling, problem, notes },
+    operands: { a, b, c },
+    scalars: {
+      alpha: checkScalar("alpha", options.alpha === undefined ? 1 : options.alpha, types),
+      beta: checkScalar("beta", options.beta === undefined ? 0 : options.beta, types),
+      scales,
+    },
+  };
+}
+
+/** The factors as their scales see them. */
+export function factorsOf({ a, b, operations }: Pick<CheckedProduct, "a" | "b" | "operations">): ScaledFactors {
+  return {
+    a: { shape: a.shape, summed: operations.a.transpose ? 0 : 1 },
+    b: { shape: b.shape, summed: operations.b.transpose ? 1 : 0 },
+  };
+}
+
+/** The dtypes of all matrices. */
+export function dtypesOf({ a, b, c, d }: Pick<CheckedProduct, "a" | "b" | "c" | "d">): OperandTypes {
+  return { a: a.dtype, b: b.dtype, c: c?.dtype ?? null, d: d.dtype };
+}
+
+/** What all ranks must agree on. */
+export function productFacts(
+  product: CheckedProduct,
+  scalars: CheckedScalars,
+  options: MatmulOptions,
+): Record<string, unknown> {
+  const { a, b, c, d, operations, types, inplace, resultAmax } = product;
+  return {
+    a: matrixFact(a),
+    b: matrixFact(b),
+    c: c ? matrixFact(c) : "none",
+    d: matrixFact(d),
+    "qualifiers.a": operations.a,
+    "qualifiers.b": operations.b,
+    ...scalarFacts(scalars),
+    computeType: types.computeType,
+    inplace,
+    resultAmax,
+    engine: options.engine ?? "auto",
+    blocking: options.blocking ?? "auto",
+  };
+}
+
+/** The numbers that all ranks must agree on. */
+export function scalarFacts({ alpha, beta, scales }: CheckedScalars): Record<string, unknown> {
+  return { alpha: exact(alpha), beta: exact(beta), quantizationScales: scaleFacts(scales) };
+}
+
+function matrixFact({ shape, dtype, distribution, order }: DescribedMatrix): string {
+  return `${dtype}, ${text(shape)}, ${distribution}, order ${order}`;
+}
+
+/** JSON knows no NaN, Infinity or -0. */
+function exact(value: Scalar): string {
+  return Array.isArray(value) ? value.map(exact).join() : Object.is(value, -0) ? "-0" : String(value);
+}
+
+/** A new operand in place of one of the same kind. */
+export function checkReplacement(
+  name: "a" | "b" | "c",
+  array: unknown,
+  expected: DescribedMatrix | null,
+  runtime: Runtime,
+): DistributedArray {
+  if (expected === null) {
+    throw new TypeError(`${name} was not there when the Matmul was made. Make a new Matmul with ${name}.`);
+  }
+  checkMatrix(name, array, runtime);
+  const given = describeMatrix(array);
+  if (given.dtype !== expected.dtype) {
+    throw new DTypeError(`${name} is ${given.dtype}; this Matmul was made for ${expected.dtype}.`);
+  }
+  if (given.shape.join() !== expected.shape.join() || given.order !== expected.order) {
+    throw new ShapeError(
+      `${name} has shape ${text(given.shape)} and order "${given.order}"; this Matmul was made for ${
+        text(expected.shape)
+      } and "${expected.order}".`,
+    );
+  }
+  if (!given.distribution.equals(expected.distribution)) {
+    throw new DistributionError(
+      `${name} is distributed as ${given.distribution}; this Matmul was made for ${expected.distribution}. ` +
+        `Convert it with ${name}.redistribute().`,
+    );
+  }
+  return array;
+}
+
+/** A factor that fits the accumulator. */
+export function checkScalar(name: string, value: unknown, types: ProductTypes): Scalar {
+  if (typeof value !== "number" && !isPair(value)) {
+    throw new TypeError(`${name} must be a number, or [re, im] for complex matrices; got ${describe(value)}.`);
+  }
+  if (isPair(value) && !dtypeInfo(types.accumulator).isComplex) {
+    throw new DTypeError(`${name} is complex, [${value}], but the product is ${types.d}. Pass a number.`);
+  }
+  return isPair(value) ? [value[0], value[1]] : value;
+}
+
+const RESET = "Pass an array that is alive to resetOperands().";
+
+/**
+ * Refuse operands that were freed, or whose memory has gone, since they were given.
+ *
+ * @throws {StateError} naming the operand.
+ */
+export function checkNotFreed({ a, b, c }: CheckedOperands): void {
+  checkAlive("a", a, RESET);
+  checkAlive("b", b, RESET);
+  if (c !== null) checkAlive("c", c, RESET);
+}
+
+/**
+ * Refuse a result that is written over what it is computed from.
+ *
+ * @throws {StateError} naming the operand.
+ */
+export function checkAliasing(c: DistributedArray, a: DistributedArray, b: DistributedArray): void {
+  for (const [name, other] of [["a", a], ["b", b]] as const) {
+    if (sharesElements(c.local, other.local)) {
+      throw new StateError(`inplace: c shares memory with ${name}, which is read while D is written. Pass c.copy().`);
+    }
+  }
+}
+
+function checkSimpleOptions(options: MatmulOptions, runtime: Runtime): void {
+  checkName("order", options.order, ["C", "F"]);
+  checkName("computeType", options.computeType, COMPUTE_TYPES);
+  checkName("scaleType", options.scaleType, SCALE_TYPES);
+  checkName("resultType", options.resultType, dtypes);
+  checkBoolean("inplace", options.inplace);
+  checkBoolean("resultAmax", options.resultAmax);
+  if (options.blocking !== undefined && options.blocking !== true && options.blocking !== "auto") {
+    throw new TypeError(`blocking must be true or "auto"; got ${describe(options.blocking)}.`);
+  }
+  checkStream(options.stream, runtime);
+  const { logger } = options;
+  const hasMethods = (value: object) =>
+    ["debug", "info", "warn"].every((name) => typeof Reflect.get(value, name) === "function");
+  if (logger !== undefined && (typeof logger !== "object" || logger === null || !hasMethods(logger))) {
+    throw new TypeError(`logger must have the methods debug, info and warn, as console has; got ${describe(logger)}.`);
+  }
+  checkBlockScaling(options.blockScaling, runtime);
+}
+
+/** 8-bit scales of blocks are a matter of the newest GPUs. */
+function checkBlockScaling(format: MatmulOptions["blockScaling"], { device }: Runtime): void {
+  if (format === undefined || format === false) return;
+  if (format !== true && format !== "mxfp8" && format !== "nvfp4") {
+    throw new TypeError(`blockScaling must be true, false, "mxfp8" or "nvfp4"; got ${describe(format)}.`);
+  }
+  const name = format === "nvfp4" ? "NVFP4" : "MXFP8";
+  const capability = device.kind === "gpu" ? device.computeCapability.join(".") : null;
+  const isNewEnough = device.kind === "gpu" && device.computeCapability[0] >= 10;
+  throw new ConfigurationError(
+    (isNewEnough
+      ? `blockScaling (${name}) is not supported by this version. `
+      : `blockScaling (${name}) needs a GPU of compute capability 10.0 or newer${
+        capability ? `, and ${device.name} has ${capability}` : ""
+      }. `) + "Leave blockScaling out, and pass quantizationScales as numbers or as arrays of float32.",
+  );
+}
+
+/** A CPU has no streams. */
+export function checkStream(stream: unknown, { device }: Runtime): void {
+  if (stream === undefined || stream === null) return;
+  if (device.kind === "cpu") {
+    throw new ConfigurationError("stream is for GPUs; this runtime's device is a CPU. Leave it out or pass null.");
+  }
+  if (!(stream instanceof Stream)) throw new TypeError(`stream must be a Stream; got ${describe(stream)}.`);
+}
+
+function checkMatrix(name: string, array: unknown, runtime: Runtime): asserts array is DistributedArray {
+  if (!(array instanceof DistributedArray)) {
+    throw new TypeError(`${name} must be a DistributedArray; got ${describe(array)}.`);
+  }
+  checkAlive(name, array);
+  if (array.runtime !== runtime) {
+    throw new StateError(`${name} belongs to another runtime than a. All operands must come from one initialize().`);
+  }
+  if (array.shape.length !== 2) {
+    throw new ShapeError(
+      `${name} has shape ${text(array.shape)}; matmul takes matrices, of 2 dimensions. ` +
+        `Write a vector as a matrix of one column.`,
+    );
+  }
+  const { local, order } = array;
+  if (!local.shape.includes(0) && leadingDimension(local, order)?.order !== order) {
+    throw new ShapeError(
+      `${name} is in order "${order}", but its local strides are [${local.strides}]: neither rows nor columns are ` +
+        `dense. Pass ${name}.copy().`,
+    );
+  }
+}
+
+function checkAddend({ c = null, beta, inplace }: MatmulOptions): void {
+  if (c !== null && beta === undefined) {
+    throw new TypeError("c needs beta: D = alpha op(A) op(B) + beta C. Pass beta: 1 to add c as it is.");
+  }
+  if (c === null && beta !== undefined) {
+    throw new TypeError("beta scales c, and there is no c. Pass c, or leave beta out.");
+  }
+  if (c === null && inplace) {
+    throw new TypeError("inplace writes D into c, and there is no c. Pass c and beta (0 if c is only a buffer).");
+  }
+}
+
+function resultShape(a: DistributedArray, b: DistributedArray, operations: Operations): [number, number] {
+  const [m, k] = operations.a.transpose ? a.shape.toReversed() : a.shape;
+  const [inner, n] = operations.b.transpose ? b.shape.toReversed() : b.shape;
+  if (k !== inner) {
+    throw new ShapeError(
+      `op(a) is ${m} x ${k} (a ${text(a.shape)}${operations.a.transpose ? " transposed" : ""}) and op(b) is ` +
+        `${inner} x ${n} (b ${text(b.shape)}${operations.b.transpose ? " transposed" : ""}): the inner extents ` +
+        `${k} and ${inner} must be equal. Check the shapes and qualifiers.`,
+    );
+  }
+  return [m, n];
+}
+
+function resultDistribution(
+  a: DistributedArray,
+  b: DistributedArray,
+  c: DistributedArray | null,
+  { distribution: asked, epilog }: MatmulOptions,
+  operations: Operations,
+  shape: [number, number],
+  size: number,
+): Distribution {
+  if (asked === undefined) {
+    if (c !== null) return c.distribution;
+    if (epilog === "all_reduce") return Replicated.bind(shape, size);
+    return inferDistribution(a.distribution, b.distribution, operations, shape, size);
+  }
+  return bindTo(asked, shape, size, "D");
+}
+
+function checkInplace(
+  a: DistributedArray,
+  b: DistributedArray,
+  c: DistributedArray | null,
+  distribution: Distribution,
+  dtype: DType,
+): void {
+  if (!c!.distribution.equals(distribution)) {
+    throw new DistributionError(
+      `inplace: D is to be distributed as ${distribution}, and c is ${c!.distribution}. Leave distribution out.`,
+    );
+  }
+  if (c!.dtype !== dtype) {
+    throw new DTypeError(`inplace: D is ${dtype} and c is ${c!.dtype}. They must be equal; leave inplace out.`);
+  }
+  checkAliasing(c!, a, b);
+}
+
+function describeMatrix({ shape, order, distribution, dtype }: DistributedArray): DescribedMatrix {
+  return { shape: [shape[0], shape[1]], order, distribution, dtype };
+}
+
+function text(shape: readonly number[]): string {
+  return `[${shape.join(", ")}]`;
+}

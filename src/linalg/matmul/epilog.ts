@@ -1,0 +1,373 @@
+/**
+ * Epilogs: what follows the product, D = epilog(alpha op(A) op(B) + beta C), and its extra inputs and outputs.
+ *
+ * The names are those of `cublasMpMatmulEpilogue_t`. Everything here is plain arithmetic on this rank's part of D, in
+ * the coordinates of the user's matrices; no communication.
+ *
+ * @module
+ */
+import { decode, type DType, dtypeInfo, encode, isNarrowFloat } from "../../dtype/dtype.ts";
+import { LocalArray } from "../../array/local_array.ts";
+
+/**
+ * The names of the epilogs, those of `cublasMpMatmulEpilogue_t` in lower snake case. `gelu` is the tanh form on every
+ * device, `0.5 x (1 + tanh(sqrt(2 / pi) (x + 0.044715 x^3)))`, and `dgelu` its derivative; the form with erf differs from
+ * it by up to 0.0005.
+ */
+export type EpilogName =
+  | "all_reduce"
+  | "relu"
+  | "relu_aux"
+  | "bias"
+  | "relu_bias"
+  | "relu_aux_bias"
+  | "drelu"
+  | "drelu_bgrad"
+  | "gelu"
+  | "gelu_aux"
+  | "gelu_bias"
+  | "gelu_aux_bias"
+  | "dgelu"
+  | "dgelu_bgrad"
+  | "bgrada"
+  | "bgradb";
+
+/** The names that mean that nothing follows the product; `default` is cuBLASMp's. */
+export const NO_EPILOG_NAMES: readonly string[] = ["none", "default"];
+
+/** The epilog that an option names; `none` if it is left out, null, `none`, `default`, or not known. */
+export function epilogNamed(option: unknown): EpilogName | "none" {
+  return EPILOG_NAMES.find((name) => name === option) ?? "none";
+}
+
+/** What follows the product. */
+export interface Epilog {
+  /** Its name, or `none`. */
+  readonly name: EpilogName | "none";
+  /** Whether a bias, one value a row of D, is added before the activation. */
+  readonly hasBias: boolean;
+  /** The activation function, or the one whose derivative is taken if `aux` is `input`. */
+  readonly activation: "none" | "relu" | "gelu";
+  /** Whether what the activation was given is written, or read to multiply by the derivative there. */
+  readonly aux: "none" | "output" | "input";
+  /** Which sums are returned: of the rows of D, of the rows of op(A), or of the columns of op(B). */
+  readonly biasGradient: "none" | "d" | "a" | "b";
+  /** Whether D is the sum over ranks, held by all of them. */
+  readonly allReduce: boolean;
+  /** The type of gelu's aux matrix. */
+  readonly auxDType: DType;
+  /** Whether the largest absolute value of gelu's aux matrix is returned. */
+  readonly auxAmax: boolean;
+  /** Whether the largest absolute value of D, before it is scaled and rounded, is returned. */
+  readonly resultAmax: boolean;
+}
+
+/** Extra inputs and outputs of an execution: this rank's parts. */
+export interface EpilogValues {
+  /** Input: one value a local row of D. */
+  bias?: LocalArray;
+  /** Output of `relu_aux*`, input of `drelu*`: a bit mask, see {@linkcode reluAuxShape}. */
+  reluAux?: LocalArray;
+  /** Output of `gelu_aux*`, input of `dgelu*`: what gelu was given, see {@linkcode geluAuxShape}. */
+  geluAux?: LocalArray;
+  /** Output: the largest absolute value in `geluAux` before scaling, shape `[1]`. */
+  geluAuxAmax?: LocalArray;
+  /** Output: sums of the rows of D, one a local row. */
+  dreluBgrad?: LocalArray;
+  /** Output: sums of the rows of D, one a local row. */
+  dgeluBgrad?: LocalArray;
+  /** Output: sums of the rows of op(A), one a local row of D. */
+  bgrada?: LocalArray;
+  /** Output: sums of the columns of op(B), one a global column of D. */
+  bgradb?: LocalArray;
+  /** Input: what an 8-bit `geluAux` is multiplied by before it is rounded, shape `[1]`. */
+  auxQuantizationScale?: LocalArray;
+  /** Output: the largest absolute value of D before it is scaled and rounded, shape `[1]`. */
+  resultAmax?: LocalArray;
+}
+
+/** The same inputs or outputs, each changed alike. */
+export function mapValues(values: EpilogValues, change: (local: LocalArray) => LocalArray): EpilogValues {
+  return Object.fromEntries(Object.entries(values).map(([name, local]) => [name, change(local as LocalArray)]));
+}
+
+/** Real numbers, one after the other. */
+export type RealVector = Float32Array<ArrayBuffer> | Float64Array<ArrayBuffer>;
+
+/** This rank's part of D in accumulator precision, in the user's coordinates. */
+export interface EpilogBlock {
+  /** Its elements. */
+  readonly data: Float32Array | Float64Array;
+  /** Local rows of the user's D. */
+  readonly rows: number;
+  /** Local columns of the user's D. */
+  readonly columns: number;
+  /** Elements between two rows. */
+  readonly rowStride: number;
+  /** Elements between two columns. */
+  readonly columnStride: number;
+}
+
+/** Choices that an epilog's name leaves open. */
+export interface EpilogChoices {
+  /** The type of gelu's aux matrix. */
+  auxDType: DType;
+  /** Return the largest absolute value of gelu's aux matrix. */
+  auxAmax?: boolean;
+  /** Return the largest absolute value of D. */
+  resultAmax?: boolean;
+}
+
+type Traits = Pick<Epilog, "hasBias" | "activation" | "aux" | "biasGradient" | "allReduce">;
+
+const PLAIN: Traits = { hasBias: false, activation: "none", aux: "none", biasGradient: "none", allReduce: false };
+
+const TRAITS: Readonly<Record<EpilogName | "none", Traits>> = {
+  none: PLAIN,
+  all_reduce: { ...PLAIN, allReduce: true },
+  relu: { ...PLAIN, activation: "relu" },
+  relu_aux: { ...PLAIN, activation: "relu", aux: "output" },
+  bias: { ...PLAIN, hasBias: true },
+  relu_bias: { ...PLAIN, activation: "relu", hasBias: true },
+  relu_aux_bias: { ...PLAIN, activation: "relu", hasBias: true, aux: "output" },
+  drelu: { ...PLAIN, activation: "relu", aux: "input" },
+  drelu_bgrad: { ...PLAIN, activation: "relu", aux: "input", biasGradient: "d" },
+  gelu: { ...PLAIN, activation: "gelu" },
+  gelu_aux: { ...PLAIN, activation: "gelu", aux: "output" },
+  gelu_bias: { ...PLAIN, activation: "gelu", hasBias: true },
+  gelu_aux_bias: { ...PLAIN, activation: "gelu", hasBias: true, aux: "output" },
+  dgelu: { ...PLAIN, activation: "gelu", aux: "input" },
+  dgelu_bgrad: { ...PLAIN, activation: "gelu", aux: "input", biasGradient: "d" },
+  bgrada: { ...PLAIN, biasGradient: "a" },
+  bgradb: { ...PLAIN, biasGradient: "b" },
+};
+
+/** All names of epilogs. */
+export const EPILOG_NAMES: readonly EpilogName[] = Object.keys(TRAITS).filter((name) =>
+  name !== "none"
+) as EpilogName[];
+
+/** What an epilog's name stands for. */
+export function describeEpilog(name: EpilogName | "none", choices: EpilogChoices): Epilog {
+  const { auxDType, auxAmax = false, resultAmax = false } = choices;
+  return { name, ...TRAITS[name], auxDType, auxAmax, resultAmax };
+}
+
+/** Whether nothing has to be done after the product. */
+export function isTrivial(epilog: Epilog): boolean {
+  return epilog.name === "none" && !epilog.resultAmax;
+}
+
+/** Whether an execution returns more than D. */
+export function hasExtraOutputs(epilog: Epilog): boolean {
+  return epilog.aux === "output" || epilog.biasGradient !== "none" || epilog.resultAmax;
+}
+
+/** Whether what {@linkcode applyEpilog} does needs the elements of D to be real. */
+export function needsRealNumbers(epilog: Epilog): boolean {
+  return epilog.hasBias || epilog.activation !== "none" || epilog.biasGradient !== "none" || epilog.resultAmax;
+}
+
+/** The names of the inputs that an epilog must be given. */
+export function requiredInputs(epilog: Epilog): readonly (keyof EpilogValues)[] {
+  const names: (keyof EpilogValues)[] = [];
+  if (epilog.hasBias) names.push("bias");
+  if (epilog.aux === "input") names.push(auxName(epilog));
+  if (epilog.aux === "output" && epilog.activation === "gelu" && dtypeInfo(epilog.auxDType).itemSize === 1) {
+    names.push("auxQuantizationScale");
+  }
+  return names;
+}
+
+/** Under which name an epilog reads or writes its aux matrix. */
+export function auxName(epilog: Epilog): "reluAux" | "geluAux" {
+  return epilog.activation === "relu" ? "reluAux" : "geluAux";
+}
+
+/** Under which name an epilog with a derivative writes the sums of the rows of D. */
+export function gradientName(epilog: Epilog): "dreluBgrad" | "dgeluBgrad" {
+  return epilog.activation === "relu" ? "dreluBgrad" : "dgeluBgrad";
+}
+
+/**
+ * The shape of relu's bit mask of `rows` x `columns` local elements: uint8, order F, bytes a column rounded up to 16.
+ *
+ * @example
+ * ```ts
+ * import { reluAuxShape } from "@distmath/distmath";
+ * console.assert(reluAuxShape(130, 7).join() === "32,7"); // 130 bits are 17 bytes
+ * ```
+ */
+export function reluAuxShape(rows: number, columns: number): [number, number] {
+  return [roundUp(Math.ceil(rows / 8), 16), columns];
+}
+
+/**
+ * The shape of gelu's aux matrix of `rows` x `columns` local elements: order F, rows rounded up to 8.
+ *
+ * @example
+ * ```ts
+ * import { geluAuxShape } from "@distmath/distmath";
+ * console.assert(geluAuxShape(130, 7).join() === "136,7");
+ * ```
+ */
+export function geluAuxShape(rows: number, columns: number): [number, number] {
+  return [roundUp(rows, 8), columns];
+}
+
+function roundUp(value: number, multiple: number): number {
+  return Math.ceil(value / multiple) * multiple;
+}
+
+const SQRT_2_OVER_PI = Math.sqrt(2 / Math.PI);
+const CUBIC = 0.044715;
+
+/** gelu in the tanh form, 0.5 x (1 + tanh(sqrt(2 / pi) (x + 0.044715 x^3))), which cuBLASLt computes too. */
+export function gelu(x: number): number {
+  return 0.5 * x * (1 + Math.tanh(SQRT_2_OVER_PI * (x + CUBIC * x * x * x)));
+}
+
+/** The derivative of {@linkcode gelu}. */
+export function geluDerivative(x: number): number {
+  const tanh = Math.tanh(SQRT_2_OVER_PI * (x + CUBIC * x * x * x));
+  // Far out the squares overflow to Infinity while 1 - tanh^2 is 0; the product's limit is 0.
+  const slope = tanh * tanh === 1 ? 0 : (1 - tanh * tanh) * SQRT_2_OVER_PI * (1 + 3 * CUBIC * x * x);
+  return 0.5 * (1 + tanh + x * slope);
+}
+
+/**
+ * Change this rank's part of D in place, from alpha op(A) op(B) + beta C to the epilog's result, and return what else
+ * the epilog produces here: aux matrices, sums over the local columns, absolute maxima over the local elements.
+ *
+ * Sums and maxima over several ranks are the caller's business, and so are `bgrada` and `bgradb`, which do not depend
+ * on D: see {@linkcode sums}. The order is that of cuBLASLt: bias, aux, activation; or derivative, bias gradient.
+ */
+export function applyEpilog(epilog: Epilog, block: EpilogBlock, inputs: EpilogValues): EpilogValues {
+  const outputs: EpilogValues = {};
+  if (epilog.hasBias) addBias(block, toReal(inputs.bias!));
+  if (epilog.aux === "input") {
+    if (epilog.activation === "relu") multiplyByMask(block, inputs.reluAux!);
+    else multiplyByGeluDerivative(block, inputs.geluAux!);
+  } else if (epilog.activation === "relu") {
+    if (epilog.aux === "output") outputs.reluAux = positiveMask(block);
+    forEachColumn(block, (data, start, end, step) => {
+      for (let at = start; at !== end; at += step) if (data[at] < 0) data[at] = 0;
+    });
+  } else if (epilog.activation === "gelu") {
+    if (epilog.aux === "output") {
+      outputs.geluAux = scaledCopy(block, epilog.auxDType, inputs.auxQuantizationScale);
+      if (epilog.auxAmax) outputs.geluAuxAmax = single(absoluteMaximum(block));
+    }
+    forEachColumn(block, (data, start, end, step) => {
+      for (let at = start; at !== end; at += step) data[at] = gelu(data[at]);
+    });
+  }
+  if (epilog.biasGradient === "d") {
+    outputs[gradientName(epilog)] = vector(sums(block, "rows"));
+  }
+  if (epilog.resultAmax) outputs.resultAmax = single(absoluteMaximum(block));
+  return outputs;
+}
+
+/** The sums of the rows or of the columns of a block, in its own precision (added up in float64). */
+export function sums(block: EpilogBlock, of: "rows" | "columns"): RealVector {
+  const { data, rows, columns, rowStride, columnStride } = block;
+  const [count, stride, length, step] = of === "rows"
+    ? [rows, rowStride, columns, columnStride]
+    : [columns, columnStride, rows, rowStride];
+  const result = data instanceof Float64Array ? new Float64Array(count) : new Float32Array(count);
+  for (let i = 0; i < count; i++) {
+    let sum = 0;
+    for (let j = 0, at = i * stride; j < length; j++, at += step) sum += data[at];
+    result[i] = sum;
+  }
+  return result;
+}
+
+/** The largest absolute value in a block; 0 if it is empty, NaN if it holds one. */
+export function absoluteMaximum(block: EpilogBlock): number {
+  let maximum = 0;
+  forEachColumn(block, (data, start, end, step) => {
+    for (let at = start; at !== end; at += step) {
+      const value = Math.abs(data[at]);
+      if (value > maximum || Number.isNaN(value)) maximum = value;
+    }
+  });
+  return maximum;
+}
+
+/** Visit the columns of a block: its elements from `start` to before `end`, `step` apart. */
+function forEachColumn(
+  { data, rows, columns, rowStride, columnStride }: EpilogBlock,
+  visit: (data: Float32Array | Float64Array, start: number, end: number, step: number, column: number) => void,
+): void {
+  for (let column = 0; column < columns; column++) {
+    const start = column * columnStride;
+    visit(data, start, start + rows * rowStride, rowStride, column);
+  }
+}
+
+function addBias(block: EpilogBlock, bias: Float32Array | Float64Array): void {
+  forEachColumn(block, (data, start, end, step) => {
+    for (let at = start, row = 0; at !== end; at += step) data[at] += bias[row++];
+  });
+}
+
+/** One bit an element, the lowest first: whether it is positive. */
+function positiveMask(block: EpilogBlock): LocalArray {
+  const shape = reluAuxShape(block.rows, block.columns);
+  const mask = new Uint8Array(shape[0] * shape[1]);
+  forEachColumn(block, (data, start, end, step, column) => {
+    for (let at = start, row = 0; at !== end; at += step, row++) {
+      if (data[at] > 0) mask[column * shape[0] + (row >> 3)] |= 1 << (row & 7);
+    }
+  });
+  return new LocalArray({ data: mask, dtype: "uint8", shape, strides: [1, shape[0]] });
+}
+
+function multiplyByMask(block: EpilogBlock, aux: LocalArray): void {
+  const mask = aux.data as Uint8Array;
+  forEachColumn(block, (data, start, end, step, column) => {
+    const base = aux.offset + column * aux.strides[1];
+    for (let at = start, row = 0; at !== end; at += step, row++) {
+      if (!(mask[base + (row >> 3)] >> (row & 7) & 1)) data[at] = 0;
+    }
+  });
+}
+
+function multiplyByGeluDerivative(block: EpilogBlock, aux: LocalArray): void {
+  const given = toReal(aux);
+  const [paddedRows] = aux.shape;
+  forEachColumn(block, (data, start, end, step, column) => {
+    for (let at = start, from = column * paddedRows; at !== end; at += step) {
+      data[at] *= geluDerivative(given[from++]);
+    }
+  });
+}
+
+/** The block as a padded column-major matrix of another type, scaled before it is rounded if there is a scale. */
+function scaledCopy(block: EpilogBlock, dtype: DType, scale: LocalArray | undefined): LocalArray {
+  const shape = geluAuxShape(block.rows, block.columns);
+  const factor = scale ? toReal(scale)[0] : 1;
+  const wide = dtype === "float64" ? new Float64Array(shape[0] * shape[1]) : new Float32Array(shape[0] * shape[1]);
+  forEachColumn(block, (data, start, end, step, column) => {
+    for (let at = start, to = column * shape[0]; at !== end; at += step) wide[to++] = data[at] * factor;
+  });
+  const data = isNarrowFloat(dtype) ? encode(dtype, wide as Float32Array<ArrayBuffer>) : wide;
+  return new LocalArray({ data, dtype, shape, strides: [1, shape[0]] });
+}
+
+/** The elements of a local array of real numbers as numbers, dense, in column-major order. */
+function toReal(local: LocalArray): Float32Array | Float64Array {
+  const dense = local.toTypedArray("F");
+  return dense instanceof Float32Array || dense instanceof Float64Array ? dense : decode(local.dtype, dense);
+}
+
+/** Numbers as a local array. */
+export function vector(data: RealVector): LocalArray {
+  return new LocalArray({ data, dtype: data instanceof Float64Array ? "float64" : "float32", shape: [data.length] });
+}
+
+function single(value: number): LocalArray {
+  return new LocalArray({ data: Float32Array.of(value), dtype: "float32", shape: [1] });
+}

@@ -1,0 +1,142 @@
+/**
+ * The canonical matmul problem: what an engine sees.
+ *
+ * Every matrix is column-major. A row-major matrix is a column-major one with rows and columns exchanged, its
+ * distribution flipped (Slab.X <-> Slab.Y) and its transpose flag inverted; a row-major D makes the whole product
+ * transposed: D^T = op(B)^T op(A)^T. No data is touched by any of this.
+ *
+ * @module
+ */
+import type { Operation } from "../../blas/operation.ts";
+import type { AccumulatorDType, DType } from "../../dtype/dtype.ts";
+import type { LocalArray } from "../../array/local_array.ts";
+import type { Distribution } from "../../distribution/mod.ts";
+
+/** A global column-major matrix, described without its data. */
+export interface Matrix {
+  /** Global rows, as stored. */
+  readonly rows: number;
+  /** Global columns, as stored. */
+  readonly columns: number;
+  /** Who owns what; bound to `[rows, columns]`. */
+  readonly distribution: Distribution;
+  /** The type of the elements. */
+  readonly dtype: DType;
+}
+
+/** D = epilog(alpha opA(A) opB(B) + beta C), with D of m x n and a sum over k; all matrices column-major. */
+export interface MatmulProblem {
+  /** Rows of D. */
+  readonly m: number;
+  /** Columns of D. */
+  readonly n: number;
+  /** The dimension that is summed over. */
+  readonly k: number;
+  /** The left factor, m x k after `operationA`. */
+  readonly a: Matrix;
+  /** The right factor, k x n after `operationB`. */
+  readonly b: Matrix;
+  /** The addend, m x n, or null. */
+  readonly c: Matrix | null;
+  /** The result, m x n. */
+  readonly d: Matrix;
+  /** What is done to A. */
+  readonly operationA: Operation;
+  /** What is done to B. */
+  readonly operationB: Operation;
+  /** What products are summed in. */
+  readonly accumulator: AccumulatorDType;
+  /** Whether this is the transpose of the user's product: A and B have changed places, m and n too. */
+  readonly transposed: boolean;
+}
+
+/** Whether there is nothing to multiply, so that D = epilog(beta C), or has no elements. */
+export function isEmpty({ m, n, k }: MatmulProblem): boolean {
+  return m === 0 || n === 0 || k === 0;
+}
+
+/** A user's matrix as an array describes it, before it is made canonical. */
+export interface DescribedMatrix {
+  /** Global `[rows, columns]`. */
+  readonly shape: readonly [number, number];
+  /** The memory order of the local parts. */
+  readonly order: "C" | "F";
+  /** Who owns what; bound to `shape`. */
+  readonly distribution: Distribution;
+  /** The type of the elements. */
+  readonly dtype: DType;
+}
+
+/** A user's product before it is made canonical. */
+export interface DescribedProduct {
+  /** The left factor as stored. */
+  readonly a: DescribedMatrix;
+  /** The right factor as stored. */
+  readonly b: DescribedMatrix;
+  /** The addend, or null. */
+  readonly c: DescribedMatrix | null;
+  /** The result. */
+  readonly d: DescribedMatrix;
+  /** What is done to A. */
+  readonly operationA: Operation;
+  /** What is done to B. */
+  readonly operationB: Operation;
+  /** What products are summed in. */
+  readonly accumulator: AccumulatorDType;
+}
+
+/** The same matrix seen column-major. */
+function columnMajor({ shape: [rows, columns], order, distribution, dtype }: DescribedMatrix): Matrix {
+  return order === "F"
+    ? { rows, columns, distribution, dtype }
+    : { rows: columns, columns: rows, distribution: distribution.transpose(), dtype };
+}
+
+/** What has to be done to the column-major view instead of the array itself, and after `flip` to its transpose. */
+function columnMajorOperation(operation: Operation, { order }: DescribedMatrix, flip: boolean): Operation {
+  return { ...operation, transpose: operation.transpose !== (order === "C") !== flip };
+}
+
+/**
+ * Turn a product of arrays in any memory orders into the canonical column-major problem.
+ *
+ * The shapes must fit already. C, if there is one, must have D's order.
+ */
+export function canonicalProblem(product: DescribedProduct): MatmulProblem {
+  const { a, b, c, d, accumulator } = product;
+  const transposed = d.order === "C";
+  const left = columnMajor(transposed ? b : a);
+  const right = columnMajor(transposed ? a : b);
+  const operationA = transposed
+    ? columnMajorOperation(product.operationB, b, true)
+    : columnMajorOperation(product.operationA, a, false);
+  const operationB = transposed
+    ? columnMajorOperation(product.operationA, a, true)
+    : columnMajorOperation(product.operationB, b, false);
+  const result = columnMajor(d);
+  return {
+    m: result.rows,
+    n: result.columns,
+    k: operationA.transpose ? left.rows : left.columns,
+    a: left,
+    b: right,
+    c: c && columnMajor(c),
+    d: result,
+    operationA,
+    operationB,
+    accumulator,
+    transposed,
+  };
+}
+
+/** The local parts of the matrices of a problem, on this rank, all column-major with a leading dimension. */
+export interface LocalOperands {
+  /** This rank's part of A. */
+  readonly a: LocalArray;
+  /** This rank's part of B. */
+  readonly b: LocalArray;
+  /** This rank's part of C, or null. It may be the same memory as `d`. */
+  readonly c: LocalArray | null;
+  /** This rank's part of D: where the result goes. */
+  readonly d: LocalArray;
+}

@@ -1,0 +1,210 @@
+/**
+ * The PBLAS routines as an engine sees them: every matrix column-major, all on one grid in equal square blocks.
+ *
+ * A row-major matrix is a column-major one with rows and columns exchanged, as in `problem.ts`; what that does to side,
+ * triangle and transposition is one pure function here, and the choice of grid and blocks another one.
+ *
+ * @module
+ */
+import type { Scalar } from "../../dtype/dtype.ts";
+import type { LocalArray } from "../../array/local_array.ts";
+import { BlockCyclic, type Distribution, ProcessGrid } from "../../distribution/mod.ts";
+import type { Runtime } from "../../runtime/runtime.ts";
+import { asBlocks, elementsMoved, isInPlace } from "../engines/division.ts";
+import type { AccumulatorDType } from "../../dtype/dtype.ts";
+
+/** The routines, by the names that PBLAS has for them after the letter of the type. */
+export type PblasRoutine = "trsm" | "trmm" | "syrk" | "herk" | "symm" | "geadd" | "tradd";
+
+/** On which side of the other factor A stands. */
+export type Side = "left" | "right";
+
+/** The triangle of a matrix that is read or written, its diagonal included. */
+export type Triangle = "lower" | "upper";
+
+/** What is done to A before it is used. */
+export type Transposition = "none" | "transpose" | "conjugate_transpose";
+
+/** Whether the diagonal of a triangular matrix is read, or taken to be one. */
+export type Diagonal = "non_unit" | "unit";
+
+/** The letters of a routine. Those that it does not have are there all the same, and mean nothing. */
+export interface RoutineLetters {
+  /** On which side A stands. */
+  readonly side: Side;
+  /** Which triangle. */
+  readonly uplo: Triangle;
+  /** What is done to A. */
+  readonly trans: Transposition;
+  /** What the diagonal is. */
+  readonly diag: Diagonal;
+}
+
+/** The memory orders of A, and of the matrix that is written, which B shares. */
+export interface PblasOrders {
+  /** The order of A. */
+  readonly a: "C" | "F";
+  /** The order of the result. */
+  readonly result: "C" | "F";
+}
+
+const OTHER_SIDE = { left: "right", right: "left" } as const;
+const OTHER_TRIANGLE = { lower: "upper", upper: "lower" } as const;
+
+/** Whether `uplo` says which triangle of A is read, and not which one of the result is written. */
+function isTriangleOfA(routine: PblasRoutine): boolean {
+  return routine === "trsm" || routine === "trmm" || routine === "symm";
+}
+
+/** The transposition of the stored matrix, or null if it would have to be conjugated alone. */
+function transposition(isTransposed: boolean, isConjugated: boolean): Transposition | null {
+  if (!isConjugated) return isTransposed ? "transpose" : "none";
+  return isTransposed ? "conjugate_transpose" : null;
+}
+
+/**
+ * The letters of the same operation on the column-major matrices; null if A must first be copied into the order of the
+ * result, since no routine conjugates without transposing.
+ */
+export function canonicalLetters(
+  routine: PblasRoutine,
+  letters: RoutineLetters,
+  orders: PblasOrders,
+): RoutineLetters | null {
+  const [flipA, flipResult] = [orders.a === "C", orders.result === "C"];
+  const flipsTriangle = isTriangleOfA(routine) ? flipA : flipResult;
+  const isHermitian = routine === "herk";
+  // op(A) op(A)^T is its own transpose; op(A) op(A)^H is not, it becomes its conjugate.
+  if (isHermitian && flipA !== flipResult) return null;
+  const flipsOperation = routine === "syrk" || isHermitian ? flipA : flipA !== flipResult;
+  const isTransposed = (letters.trans !== "none") !== flipsOperation;
+  const isConjugated = isHermitian ? isTransposed : letters.trans === "conjugate_transpose";
+  const trans = transposition(isTransposed, isConjugated);
+  if (trans === null) return null;
+  return {
+    ...letters,
+    side: flipResult ? OTHER_SIDE[letters.side] : letters.side,
+    uplo: flipsTriangle ? OTHER_TRIANGLE[letters.uplo] : letters.uplo,
+    trans,
+  };
+}
+
+/** How all matrices of a routine are distributed while it runs. */
+export interface CommonBlocks {
+  /** The grid of processes. */
+  readonly grid: ProcessGrid;
+  /** Rows and columns of a block. */
+  readonly blockSize: number;
+}
+
+/** A column-major matrix is given this distribution by {@linkcode CommonBlocks}. */
+export function inBlocks({ grid, blockSize }: CommonBlocks, of: Distribution): Distribution {
+  return new BlockCyclic(grid, [blockSize, blockSize]).bind(of.globalShape!, of.size!);
+}
+
+const LARGEST_DEFAULT_BLOCK = 256;
+
+/** The most nearly square grid of all ranks that can be used. */
+function defaultGrid(size: number, accepts: (grid: ProcessGrid) => boolean): ProcessGrid {
+  for (let rows = Math.floor(Math.sqrt(size)); rows >= 1; rows--) {
+    if (size % rows !== 0) continue;
+    for (const shape of [[rows, size / rows], [size / rows, rows]]) {
+      const grid = new ProcessGrid({ shape, layout: "column-major" });
+      if (accepts(grid)) return grid;
+    }
+  }
+  throw new Error(`No grid of ${size} processes can be used.`);
+}
+
+/** The default grid, in blocks that give each rank some. */
+function defaultBlocks(
+  distributions: readonly Distribution[],
+  accepts: (grid: ProcessGrid) => boolean,
+): CommonBlocks {
+  const size = distributions[0].size!;
+  const largest = Math.max(...distributions.flatMap(({ globalShape }) => globalShape!));
+  const grid = defaultGrid(size, accepts);
+  if (size === 1) return { grid, blockSize: largest };
+  return {
+    grid,
+    blockSize: Math.min(LARGEST_DEFAULT_BLOCK, Math.max(1, Math.ceil(largest / Math.max(...grid.shape)))),
+  };
+}
+
+/**
+ * The grid and block size on which a routine runs: those that move the fewest elements of these column-major matrices,
+ * the first one being preferred. `accepts` tells which grids the engine can use.
+ */
+export function chooseBlocks(
+  distributions: readonly Distribution[],
+  accepts: (grid: ProcessGrid) => boolean,
+): CommonBlocks {
+  const candidates: CommonBlocks[] = [];
+  for (const blocks of distributions.map(asBlocks)) {
+    if (!blocks || !accepts(blocks.grid)) continue;
+    blocks.blockSizes.forEach((blockSize, dimension) => {
+      if (blocks.grid.shape[dimension] > 1) candidates.push({ grid: blocks.grid, blockSize });
+    });
+  }
+  candidates.push(defaultBlocks(distributions, accepts));
+  let best = candidates[0];
+  let fewest = Infinity;
+  for (const candidate of candidates) {
+    const moved = distributions.reduce((sum, from) => {
+      const to = inBlocks(candidate, from);
+      return isInPlace(from, to) ? sum : sum + Math.max(1, elementsMoved(from, to));
+    }, 0);
+    if (moved < fewest) [best, fewest] = [candidate, moved];
+  }
+  return best;
+}
+
+/** A column-major matrix in blocks, with this rank's part of it. */
+export interface PblasMatrix {
+  /** Its distribution: {@linkcode inBlocks}. */
+  readonly distribution: Distribution;
+  /** This rank's part. */
+  readonly local: LocalArray;
+}
+
+/** A call of a routine; all matrices have the same dtype. */
+export interface PblasCall {
+  /** The routine. */
+  readonly routine: PblasRoutine;
+  /** The type of all elements. */
+  readonly dtype: AccumulatorDType;
+  /** The letters, for the column-major matrices. */
+  readonly letters: RoutineLetters;
+  /** The grid and the block size. */
+  readonly blocks: CommonBlocks;
+  /** Rows of the result. */
+  readonly m: number;
+  /** Columns of the result. */
+  readonly n: number;
+  /** What syrk and herk sum over; otherwise 0. */
+  readonly k: number;
+  /** Scales the product, or A. */
+  readonly alpha: Scalar;
+  /** Scales what the result is added to; 0 for trsm and trmm, which have no such. */
+  readonly beta: Scalar;
+  /** The matrix that is only read. */
+  readonly a: PblasMatrix;
+  /** The second factor of symm; otherwise null. */
+  readonly b: PblasMatrix | null;
+  /** The matrix that is overwritten: B of trsm and trmm, C of the others. */
+  readonly result: PblasMatrix;
+}
+
+/** A library that has the routines. */
+export interface PblasEngine {
+  /** Its name. */
+  readonly name: string;
+  /** Routines whose result must be square. */
+  readonly squareOnly: readonly PblasRoutine[];
+  /** Whether it can run a routine, with these letters, on a grid of processes. The same on all ranks. */
+  accepts(runtime: Runtime, grid: ProcessGrid, routine: PblasRoutine, letters: RoutineLetters): boolean;
+  /** As the `open` of `MatmulEngine`. */
+  open?(runtime: Runtime): string;
+  /** Run a routine. Collective. */
+  run(runtime: Runtime, call: PblasCall): void;
+}

@@ -1,0 +1,101 @@
+/**
+ * What is allocated and where it came from: the registry behind leak reports.
+ *
+ * @module
+ */
+import { environment } from "../../ffi/library.ts";
+import { beforeMpiEnds } from "../mpi/init_finalize.ts";
+
+/** The kinds of memory that are counted. */
+export type MemoryKind = "device" | "pinned" | "symmetric";
+
+/** Memory that is allocated now. */
+export interface Allocation {
+  /** The kind of memory. */
+  readonly kind: MemoryKind;
+  /** Its size in bytes. */
+  readonly bytes: number;
+  /** Where it was allocated, such as `train.ts:12:8`. */
+  readonly place: string;
+}
+
+/**
+ * Where memory was allocated. It is formatted only when somebody asks, and kept by the memory alone: an error that was not
+ * formatted holds on to every `this` on the stack, so that the registry must not hold it.
+ */
+export class Origin {
+  readonly #error = new Error();
+
+  /** Such as `train.ts:12:8`. */
+  get place(): string {
+    return placeOf(this.#error.stack ?? "");
+  }
+}
+
+/** An entry of the registry: its key. */
+class Entry implements Allocation {
+  readonly #origin: WeakRef<Origin>;
+
+  constructor(readonly kind: MemoryKind, readonly bytes: number, origin: Origin) {
+    this.#origin = new WeakRef(origin);
+  }
+
+  get place(): string {
+    return this.#origin.deref()?.place ?? "a place that nobody remembers: it was dropped";
+  }
+}
+
+/** The key of an allocation in the registry. */
+export type AllocationKey = object;
+
+const live = new Set<AllocationKey & Allocation>();
+let reports = false;
+
+/** Note an allocation; the key ends it. The memory keeps the origin, the registry does not. */
+export function noteAllocation(kind: MemoryKind, bytes: number, origin: Origin): AllocationKey {
+  if (!reports) {
+    reports = true;
+    beforeMpiEnds(report);
+  }
+  const entry = new Entry(kind, bytes, origin);
+  live.add(entry);
+  return entry;
+}
+
+/** Note that an allocation has ended. */
+export function noteFree(key: AllocationKey): void {
+  live.delete(key as Entry);
+}
+
+/**
+ * All memory that this process has allocated on GPUs, pinned, and in symmetric memory, and has not let go of.
+ *
+ * @example
+ * ```ts
+ * import { liveAllocations } from "@distmath/distmath";
+ * for (const { kind, bytes, place } of liveAllocations()) console.log(kind, bytes, place);
+ * ```
+ */
+export function liveAllocations(): Allocation[] {
+  return [...live];
+}
+
+/** With `DISTMATH_LEAKS=1`, tell at the end what was not let go of. Symmetric memory is always told of, elsewhere. */
+function report(): void {
+  if (environment("DISTMATH_LEAKS") !== "1") return;
+  for (const { kind, bytes, place } of live) {
+    if (kind !== "symmetric") {
+      console.error(`distmath: ${bytes} bytes of ${kind} memory, from ${place}, were not freed.`);
+    }
+  }
+}
+
+/** The part of a URL up to the library's own sources, whose frames do not interest. */
+const OWN_SOURCES = new URL("../", import.meta.url).href;
+
+/** The first line of a stack outside the library. */
+function placeOf(stack: string): string {
+  const frames = stack.split("\n").slice(1).map((line) => /\(?([^\s(]+:\d+:\d+)\)?$/.exec(line)?.[1] ?? "");
+  const frame = frames.find((candidate) => candidate !== "" && !candidate.startsWith(OWN_SOURCES));
+  return frame ?? frames[0] ?? "an unknown place";
+}

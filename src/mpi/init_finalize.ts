@@ -1,0 +1,154 @@
+/**
+ * Starting and ending MPI in this process.
+ *
+ * MPI starts once, at the first `Communicator.world()` or `initialize()`, and ends once: by `finalizeMpi()`, or when the
+ * process ends normally ("unload"). With an exit code other than 0 the whole job is aborted instead, since a rank that
+ * waits in MPI_Finalize for ranks that wait elsewhere hangs for ever. All this happens in one thread, and not in a Worker:
+ * no event tells a worker that the process ends. An uncaught error needs nothing: "unload" does not
+ * fire, the process exits with code 1, and the launcher ends the other ranks. Only before MPI starts launchers need help.
+ *
+ * @module
+ */
+import { prepareEarlyEnd } from "../../ffi/mpi/early_end.ts";
+import {
+  checkMpi,
+  howToStart,
+  launcher,
+  type Mpi,
+  MPI_FUNCTION_NAMES,
+  openMpi,
+  openMpiRelease,
+} from "../../ffi/mpi/mod.ts";
+import { ConfigurationError, StateError } from "../errors.ts";
+import { setIfUnset } from "../environment.ts";
+
+let started: Mpi | undefined;
+let isFinalized = false;
+const beforeEnd: Record<"first" | "then", (() => void)[]> = { first: [], then: [] };
+
+const isWorker = "DedicatedWorkerGlobalScope" in globalThis;
+
+// A worker's failures are reported to the main thread.
+if (!isWorker) {
+  for (const event of ["error", "unhandledrejection", "unload"]) globalThis.addEventListener(event, failBeforeStart);
+}
+
+/** See to it that the launcher ends the job when this process, which it may not know yet, ends with an error. */
+function failBeforeStart({ type }: globalThis.Event): void {
+  if (started !== undefined || type === "unload" && Deno.exitCode === 0) return;
+  try {
+    prepareEarlyEnd();
+  } catch {
+    // Without --allow-ffi there is no MPI either. The error to see is the one that brought us here.
+  }
+}
+
+/** The MPI of this process, started at the first call. */
+export function startMpi(): Mpi {
+  return started ?? start();
+}
+
+function start(): Mpi {
+  if (isWorker) {
+    throw new StateError(
+      "MPI cannot be used in a Worker, which does not learn that the process ends, when MPI has to end as well. Use " +
+        "communicators, initialize() and arrays in the main script, and post to the worker what it needs.",
+    );
+  }
+  const mpi = openMpi();
+  const { symbols, constants } = mpi;
+  const flag = new Int32Array(1);
+  symbols.MPI_Finalized(flag);
+  if (flag[0] !== 0) {
+    throw new StateError("MPI was finalized in this process and cannot start again; start a new process.");
+  }
+  symbols.MPI_Initialized(flag);
+  if (flag[0] === 0) {
+    if (mpi.vendor === "open_mpi") {
+      // Open MPI 5's PMIx wants shared memory at an address of the launcher's choice, where V8 sometimes has its own. That
+      // of Open MPI 4 does not, and has ranks of other languages, which use it, find nothing.
+      if (openMpiRelease(mpi.version) !== 4) setIfUnset("PMIX_MCA_gds", "hash");
+      // Windows are in shared memory; the component for UCX prints errors where there is no UCX.
+      setIfUnset("OMPI_MCA_osc", "^ucx");
+    }
+    checkMpi(symbols.MPI_Init_thread(0n, 0n, constants.threadSerialized, flag), "MPI_Init_thread");
+    globalThis.addEventListener("unload", endWithProcess);
+  } else refuseOtherThread(mpi);
+  for (const communicator of [constants.world, constants.self]) {
+    checkMpi(symbols.MPI_Comm_set_errhandler(communicator, constants.errorsReturn), "MPI_Comm_set_errhandler");
+  }
+  refuseSingleton(mpi);
+  return started = mpi;
+}
+
+/** Refuse a second thread, whose modules are others: both would call MPI at the same time. */
+function refuseOtherThread({ symbols }: Mpi): void {
+  const flag = new Int32Array(1);
+  checkMpi(symbols.MPI_Is_thread_main(flag), "MPI_Is_thread_main");
+  if (flag[0] !== 0) return;
+  throw new StateError(
+    "MPI was started by another thread of this process, and one thread only can use it. Use it where it was started; " +
+      "test files that use MPI are run one a process, or without --parallel.",
+  );
+}
+
+/** Refuse a job in which each process is rank 0 of 1, because MPI does not know the launcher. */
+function refuseSingleton(mpi: Mpi): void {
+  const starter = launcher();
+  if (starter === null || starter.size === 1) return;
+  const size = new Int32Array(1);
+  checkMpi(mpi.symbols.MPI_Comm_size(mpi.constants.world, size), "MPI_Comm_size");
+  if (size[0] !== 1) return;
+  throw new ConfigurationError(
+    `The launcher started ${starter.size} ranks, but MPI (${mpi.version}, ${mpi.path}, ${mpi.source}) sees only 1, ` +
+      `so that every process would be alone. ${howToStart(mpi)}`,
+  );
+}
+
+/** Whether MPI has ended in this process. */
+export function isMpiFinalized(): boolean {
+  return isFinalized;
+}
+
+/** Have something looked at just before MPI ends: first of all, or then; what was asked for last comes first. */
+export function beforeMpiEnds(action: () => void, when: "first" | "then" = "then"): void {
+  beforeEnd[when].push(action);
+}
+
+/** MPI_Finalize, at most once. Collective over all ranks of the job. */
+export function finalizeMpi(): void {
+  if (!started || isFinalized) return;
+  for (const action of [...beforeEnd.then, ...beforeEnd.first].reverse()) action();
+  isFinalized = true;
+  const code = started.symbols.MPI_Finalize();
+  for (const name of MPI_FUNCTION_NAMES) {
+    started.symbols[name] = () => {
+      throw new StateError("MPI was finalized; no communicator or array can be used any more.");
+    };
+  }
+  if (code !== 0) throw new StateError(`MPI_Finalize returned ${code}.`);
+}
+
+/** How long a launcher gets to read what this rank has printed: MPICH's stops reading when a rank aborts. */
+const LAST_WORDS_MILLISECONDS = 100;
+
+/** End the job: every rank of it, with this exit code. Does not return. */
+export function abortJob(code: number): never {
+  startMpi();
+  abort(code);
+  return Deno.exit(code);
+}
+
+function abort(code: number): void {
+  Atomics.wait(new Int32Array(new SharedArrayBuffer(4)), 0, 0, LAST_WORDS_MILLISECONDS);
+  const { symbols, constants } = openMpi();
+  symbols.MPI_Abort(constants.world, code);
+}
+
+function endWithProcess(): void {
+  if (isFinalized) return;
+  const code = Deno.exitCode;
+  if (code === 0) finalizeMpi();
+  // A process has 8 bits for its code: 256 would be a success.
+  else abort(code & 255 || 1);
+}

@@ -1,0 +1,203 @@
+/**
+ * Communication that goes on while the script does something else.
+ *
+ * @module
+ */
+import { checkMpi, type Mpi, mpiError } from "../../ffi/mpi/mod.ts";
+import { beforeMpiEnds } from "./init_finalize.ts";
+
+/** What is known about a message that was received or probed. */
+export interface Status {
+  /** The rank that sent it; `null` if there was no sender. */
+  source: number | null;
+  /** Its tag. */
+  tag: number;
+  /** Its length in entries of the receiving array; in bytes for a probed message. */
+  count: number;
+}
+
+/** Read an `MPI_Status`; `entryBytes` is the size of an entry. */
+export function readStatus(
+  { status: layout, symbols, constants }: Mpi,
+  status: Int32Array,
+  entryBytes: number,
+): Status {
+  let bytes: number;
+  if (layout.bytes) bytes = layout.bytes(status);
+  else {
+    checkMpi(symbols.MPI_Get_count(status, constants.types.uint8, COUNT), "MPI_Get_count");
+    bytes = COUNT[0];
+  }
+  const source = status[layout.source];
+  return {
+    source: source === constants.nullProcess ? null : source,
+    tag: status[layout.tag],
+    count: bytes / entryBytes,
+  };
+}
+
+const COUNT = new Int32Array(1);
+
+/** Requests that are under way; being here keeps them and their buffers alive. */
+const pending = new Set<Request<unknown>>();
+
+/** The number of tries before the first pause, and the pauses, in milliseconds: short at first, then longer. */
+const IMMEDIATE_TRIES = 50;
+const LONGEST_PAUSE = 5;
+
+function pause(tries: number): Promise<void> {
+  return new Promise((resolve) => {
+    if (tries < IMMEDIATE_TRIES) setImmediate(resolve);
+    else setTimeout(resolve, Math.min(LONGEST_PAUSE, 1 + (tries - IMMEDIATE_TRIES) / 10));
+  });
+}
+
+/**
+ * Something that MPI does in the background: the result of `isend`, `ireceive`, `iallGatherV`, `ibarrier`. `await` it, which
+ * leaves the event loop free, or call `wait()`, or ask `test()` from time to time. It keeps its buffers alive until it
+ * is complete; do not touch, detach or resize them before.
+ *
+ * @example
+ * ```ts
+ * import { Communicator } from "@distmath/distmath";
+ * const self = Communicator.self();
+ * const into = new Float64Array(2);
+ * const received = self.ireceive(into, 0);
+ * await self.isend(new Float64Array([1, 2]), 0);
+ * console.assert((await received).count === 2 && into[1] === 2);
+ * ```
+ */
+export class Request<T> implements PromiseLike<T> {
+  #mpi: Mpi;
+  #handle: Int32Array | BigUint64Array;
+  #functionName: string;
+  #status: Int32Array;
+  #finish: (status: Int32Array, isCancelled: boolean) => T;
+  #release: () => void;
+  #buffers: readonly unknown[];
+  #outcome: { value: T } | { error: unknown } | null = null;
+  #promise: Promise<T> | undefined;
+  #isToBeCancelled = false;
+  #isCancelled = false;
+
+  /**
+   * Made by the methods of `Communicator`; `start` begins the operation and returns MPI's code, `finish` makes the value,
+   * `release` is called at the end, whatever it is.
+   */
+  constructor(
+    mpi: Mpi,
+    functionName: string,
+    buffers: readonly unknown[],
+    start: (handle: Int32Array | BigUint64Array) => number,
+    finish: (status: Int32Array, isCancelled: boolean) => T,
+    release: () => void = () => {},
+  ) {
+    this.#mpi = mpi;
+    this.#functionName = functionName;
+    this.#buffers = buffers;
+    this.#finish = finish;
+    this.#release = release;
+    this.#status = new Int32Array(mpi.status.words);
+    this.#handle = mpi.handle === "i32" ? new Int32Array(1) : new BigUint64Array(1);
+    const code = start(this.#handle);
+    if (code === 0) pending.add(this);
+    else {
+      release();
+      throw mpiError(functionName, code);
+    }
+  }
+
+  /** Whether MPI may still read or write a buffer in the background. */
+  static isUsing(buffer: ArrayBuffer): boolean {
+    for (const request of pending) {
+      if (request.#buffers.some((held) => ArrayBuffer.isView(held) && held.buffer === buffer)) return true;
+    }
+    return false;
+  }
+
+  /** Whether it is complete. */
+  get isComplete(): boolean {
+    return this.#outcome !== null;
+  }
+
+  /** Whether it was ended by `cancel()` before it took place. */
+  get isCancelled(): boolean {
+    return this.#isCancelled;
+  }
+
+  /** Let MPI work on it, without waiting; `true` when it is complete. Source: MPI_Test. */
+  test(): boolean {
+    if (this.#outcome) return true;
+    const flag = new Int32Array(1);
+    const code = this.#mpi.symbols.MPI_Test(this.#handle, flag, this.#status);
+    if (code !== 0 || flag[0] !== 0) this.#complete(code);
+    return this.isComplete;
+  }
+
+  /**
+   * Wait until it is complete, blocking the event loop. Source: MPI_Wait.
+   *
+   * @throws {MpiError} if it failed.
+   */
+  wait(): T {
+    if (!this.#outcome) this.#complete(this.#mpi.symbols.MPI_Wait(this.#handle, this.#status));
+    const outcome = this.#outcome!;
+    if ("error" in outcome) throw outcome.error;
+    return outcome.value;
+  }
+
+  /**
+   * Ask MPI to give it up, which it does for a receive that no message has reached yet; await the request afterwards. A
+   * second call does nothing. Source: MPI_Cancel.
+   */
+  cancel(): void {
+    // Open MPI 4.1 crashes at the second one.
+    if (this.#outcome || this.#isToBeCancelled) return;
+    this.#isToBeCancelled = true;
+    checkMpi(this.#mpi.symbols.MPI_Cancel(this.#handle), "MPI_Cancel");
+  }
+
+  /** Wait without blocking the event loop. */
+  then<A = T, B = never>(
+    fulfilled?: ((value: T) => A | PromiseLike<A>) | null,
+    rejected?: ((reason: unknown) => B | PromiseLike<B>) | null,
+  ): Promise<A | B> {
+    this.#promise ??= this.#poll();
+    return this.#promise.then(fulfilled, rejected);
+  }
+
+  async #poll(): Promise<T> {
+    for (let tries = 0; !this.test(); tries++) await pause(tries);
+    return this.wait();
+  }
+
+  #complete(code: number): void {
+    pending.delete(this);
+    this.#buffers = [];
+    try {
+      if (code !== 0) throw mpiError(this.#functionName, code);
+      if (this.#isToBeCancelled) this.#isCancelled = this.#testCancelled();
+      this.#outcome = { value: this.#finish(this.#status, this.#isCancelled) };
+    } catch (error) {
+      this.#outcome = { error };
+    } finally {
+      this.#release();
+    }
+  }
+
+  #testCancelled(): boolean {
+    const flag = new Int32Array(1);
+    checkMpi(this.#mpi.symbols.MPI_Test_cancelled(this.#status, flag), "MPI_Test_cancelled");
+    return flag[0] !== 0;
+  }
+
+  /** The number of buffers that the request holds; 0 once it is complete. */
+  get heldBuffers(): number {
+    return this.#buffers.length;
+  }
+}
+
+beforeMpiEnds(() => {
+  if (pending.size === 0) return;
+  console.warn(`distmath: MPI ends while requests are under way (${pending.size}); await them before the script ends.`);
+});

@@ -1,0 +1,135 @@
+/**
+ * Which device a rank computes on: the same kind on all ranks, and no GPU twice.
+ *
+ * @module
+ */
+import { openCudaRuntime } from "../../ffi/cuda/runtime.ts";
+import { environment, LibraryNotFoundError } from "../../ffi/library.ts";
+import { machineMemoryBytes } from "../../ffi/machine.ts";
+import { ConfigurationError } from "../errors.ts";
+import { exchange } from "./agreement.ts";
+import type { Communicator } from "../mpi/communicator.ts";
+import { Device } from "../gpu/device.ts";
+import type { CpuDescription, DeviceDescription } from "./runtime.ts";
+import { Stream } from "../gpu/stream.ts";
+
+/** A device, ready to compute on. */
+export interface ChosenDevice {
+  /** What it is. */
+  device: DeviceDescription;
+  /** Where a GPU's work is queued; `null` on a CPU. */
+  stream: Stream | null;
+}
+
+/** What a rank wants to compute on: a GPU, or the CPU, perhaps for a reason that should be told. */
+interface Wish {
+  gpu: Device | null;
+  warning?: string;
+}
+
+const CPU_HINT = `or compute on CPUs: initialize({ device: "cpu" }) or DISTMATH_DEVICE=cpu`;
+
+/** The CPU as a device. */
+function describeCpu(): CpuDescription {
+  return {
+    kind: "cpu",
+    ordinal: null,
+    name: `${Deno.build.arch} CPU`,
+    computeCapability: null,
+    memoryBytes: machineMemoryBytes(),
+    cores: navigator.hardwareConcurrency,
+  };
+}
+
+/**
+ * Choose this rank's device, agree on it with the other ranks, and make it current. Collective.
+ *
+ * @throws {ConfigurationError} on every rank if a GPU does not exist, two ranks would share one, or kinds differ.
+ */
+export function chooseDevice(
+  communicator: Communicator,
+  wanted: "auto" | "cpu" | number,
+  localRank: number,
+): ChosenDevice {
+  let wish!: Wish;
+  const offers = exchange({ communicator, checks: "collective" }, "initialize", () => {
+    wish = wishOf(wanted, localRank);
+    return { uuid: wish.gpu?.uuid ?? null, ordinal: wish.gpu?.ordinal ?? null };
+  });
+  // From here on all ranks judge the same data, so that they fail together.
+  refuseMixture(offers.map(({ uuid }) => uuid !== null));
+  refuseSharing(offers);
+  if (wish.warning !== undefined && communicator.rank === 0) console.warn(`distmath: ${wish.warning}`);
+  if (wish.gpu === null) return { device: describeCpu(), stream: null };
+  const { ordinal, name, computeCapability, memoryBytes, uuid } = wish.gpu;
+  wish.gpu.makeCurrent();
+  return {
+    device: { kind: "gpu", ordinal, name, computeCapability, memoryBytes, uuid },
+    stream: new Stream(wish.gpu),
+  };
+}
+
+function wishOf(wanted: "auto" | "cpu" | number, localRank: number): Wish {
+  const device = wanted === "auto" ? fromEnvironment() : wanted;
+  if (device === "cpu") return { gpu: null };
+  if (device !== "auto") {
+    const gpu = new Device(device);
+    openCudaRuntime();
+    return { gpu };
+  }
+  const count = Device.count();
+  if (count === 0) return { gpu: null };
+  try {
+    openCudaRuntime();
+  } catch (error) {
+    if (!(error instanceof LibraryNotFoundError)) throw error;
+    return {
+      gpu: null,
+      warning:
+        `this machine has a GPU, but the CUDA libraries were not found, so that CPUs compute. To install them: ` +
+        `deno task native install cuda; to silence this: DISTMATH_DEVICE=cpu`,
+    };
+  }
+  if (count > 1 && localRank >= count) {
+    throw new ConfigurationError(
+      `initialize: a rank is number ${localRank} on its machine, where only ${count} GPUs are visible, and each rank ` +
+        `needs its own. Start at most ${count} ranks a machine, ${CPU_HINT}.`,
+    );
+  }
+  return { gpu: new Device(count === 1 ? 0 : localRank) };
+}
+
+/** What `DISTMATH_DEVICE` asks for. */
+function fromEnvironment(): "auto" | "cpu" | number {
+  const text = environment("DISTMATH_DEVICE") ?? "auto";
+  if (text === "auto" || text === "cpu") return text;
+  if (/^\d+$/.test(text)) return Number(text);
+  throw new ConfigurationError(
+    `DISTMATH_DEVICE is ${JSON.stringify(text)}; allowed are "auto", "cpu" and a GPU's number.`,
+  );
+}
+
+function refuseMixture(isGpu: readonly boolean[]): void {
+  const on = (wanted: boolean) => isGpu.flatMap((is, rank) => is === wanted ? [rank] : []);
+  const [gpus, cpus] = [on(true), on(false)];
+  if (gpus.length === 0 || cpus.length === 0) return;
+  throw new ConfigurationError(
+    `initialize: ranks ${gpus.join(", ")} have a GPU and ranks ${
+      cpus.join(", ")
+    } have none, but all ranks compute on ` +
+      `the same kind of device. Start ranks only on machines with GPUs, ${CPU_HINT}.`,
+    { ranks: cpus.length <= gpus.length ? cpus : gpus },
+  );
+}
+
+function refuseSharing(offers: readonly { uuid: string | null; ordinal: number | null }[]): void {
+  offers.forEach(({ uuid, ordinal }, rank) => {
+    const first = offers.findIndex((other) => other.uuid === uuid);
+    if (uuid === null || first === rank) return;
+    throw new ConfigurationError(
+      `initialize: ranks ${first} and ${rank} would share GPU ${ordinal} (${uuid}), but each rank needs its own. ` +
+        `Start at most as many ranks as there are GPUs, leave device and CUDA_VISIBLE_DEVICES to the launcher, ${CPU_HINT}.`,
+      { ranks: [first, rank] },
+    );
+  });
+}
