@@ -18,3 +18,6 @@ export function enumName(values: Readonly<Record<string, number>>, value: number
   const key = Object.keys(values).find((name) => values[name] === value);
   return key === undefined ? String(value) : prefix + key;
 }
+
+/** A value of a C enum that is an object `as const`. */
+export type EnumValue<E> = E[keyof E];

@@ -22,7 +22,6 @@ export type FieldValue<T extends FieldType> = T extends "i64" | "u64" ? bigint
   : T extends number ? Uint8Array
   : number;
 
-/** The name of a field of a layout. */
 export type FieldName<L extends StructLayout> = keyof L["fields"] & string;
 
 /** Values for some of the fields of a layout. */
@@ -52,7 +51,6 @@ export function createStruct<const L extends StructLayout>(
   return bytes;
 }
 
-/** Set one field of a struct that begins at the first of `bytes`. */
 export function writeField<L extends StructLayout>(
   layout: L,
   bytes: Uint8Array,
@@ -114,7 +112,6 @@ function readAny(bytes: Uint8Array, offset: number, type: FieldType): number | b
   }
 }
 
-/** Bytes that a field of a type takes. */
 export function sizeOfField(type: FieldType): number {
   if (typeof type === "number") return type;
   return type === "u8" ? 1 : type === "u16" ? 2 : type === "i64" || type === "u64" ? 8 : 4;

@@ -57,9 +57,7 @@ export function openBlacs(path: string, handles: "u64" | "i32"): BlacsSymbols {
 
 /** The shape of a process grid and the ranks in it. */
 export interface GridShape {
-  /** Rows of processes. */
   readonly rows: number;
-  /** Columns of processes. */
   readonly columns: number;
   /** The rank of each process, column by column. */
   readonly ranks: Int32Array<ArrayBuffer>;

@@ -66,7 +66,6 @@ export type GemmFunction = Deno.DynamicLibrary<typeof BLAS_SYMBOLS>["symbols"]["
 /** Who made a BLAS. */
 export type BlasVendor = "mkl" | "openblas" | "blis" | "reference";
 
-/** An opened BLAS. */
 export interface Blas {
   /** Who made it; `reference` when nobody says so. */
   readonly vendor: BlasVendor;
@@ -82,7 +81,6 @@ export interface Blas {
 
 type VendorFunctions = Deno.DynamicLibrary<typeof VENDOR_SYMBOLS>["symbols"];
 
-/** The first line of a longer text. */
 function firstLine(text: string): string {
   return text.split("\n")[0].trim();
 }

@@ -93,24 +93,16 @@ export const PBLAS_SYMBOLS = {
   pztradd_: TRADD,
 } as const satisfies Deno.ForeignLibraryInterface;
 
-/** The functions of all types. */
 export type PblasSymbols = Deno.DynamicLibrary<typeof PBLAS_SYMBOLS>["symbols"];
 
-/** The routines of one type. */
 export interface Pblas {
-  /** `p?trsm_` */
   readonly trsm: PblasSymbols["pdtrsm_"];
-  /** `p?trmm_` */
   readonly trmm: PblasSymbols["pdtrmm_"];
-  /** `p?syrk_` */
   readonly syrk: PblasSymbols["pdsyrk_"];
   /** `p?herk_`; null for real types. */
   readonly herk: PblasSymbols["pzherk_"] | null;
-  /** `p?symm_` */
   readonly symm: PblasSymbols["pdsymm_"];
-  /** `p?geadd_` */
   readonly geadd: PblasSymbols["pdgeadd_"];
-  /** `p?tradd_` */
   readonly tradd: PblasSymbols["pdtradd_"];
 }
 

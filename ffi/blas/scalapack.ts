@@ -63,19 +63,14 @@ export const SCALAPACK_SYMBOLS = {
 /** `p?gemm_`: nineteen addresses. */
 export type PgemmFunction = Deno.DynamicLibrary<typeof SCALAPACK_SYMBOLS>["symbols"]["pdgemm_"];
 
-/** An opened ScaLAPACK. */
 export interface Scalapack {
-  /** Who made it. */
   readonly vendor: "mkl" | "netlib";
   /** The library's own words; of netlib's, which has none, the file's name. */
   readonly version: string;
-  /** The file that was opened. */
   readonly path: string;
-  /** How it was found. */
   readonly source: string;
   /** The distributed matrix product of each type. */
   readonly pgemm: Readonly<Record<BlasType, PgemmFunction>>;
-  /** Process grids. */
   readonly blacs: BlacsSymbols;
   /** The BLAS that ScaLAPACK itself uses. */
   readonly blas: Blas;

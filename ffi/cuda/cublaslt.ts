@@ -7,6 +7,7 @@
  *
  * @module
  */
+import type { EnumValue } from "../enums.ts";
 import { noteVersion, openCudaLibrary, versionParts } from "./library.ts";
 import { NativeError } from "../errors.ts";
 import type { Library } from "../library.ts";
@@ -26,9 +27,7 @@ export const CublasStatus = {
   NOT_SUPPORTED: 15,
   LICENSE_ERROR: 16,
 } as const;
-
-/** A value of {@linkcode CublasStatus}. */
-export type CublasStatus = typeof CublasStatus[keyof typeof CublasStatus];
+export type CublasStatus = EnumValue<typeof CublasStatus>;
 
 /** What is done to a matrix before it is multiplied (`cublasOperation_t`, without `CUBLAS_OP_`). */
 export const CublasOperation = {
@@ -37,9 +36,7 @@ export const CublasOperation = {
   C: 2,
   CONJG: 3,
 } as const;
-
-/** A value of {@linkcode CublasOperation}. */
-export type CublasOperation = typeof CublasOperation[keyof typeof CublasOperation];
+export type CublasOperation = EnumValue<typeof CublasOperation>;
 
 /** The triangle of a matrix that is used (`cublasFillMode_t`, without `CUBLAS_FILL_MODE_`). */
 export const CublasFillMode = {
@@ -47,27 +44,21 @@ export const CublasFillMode = {
   UPPER: 1,
   FULL: 2,
 } as const;
-
-/** A value of {@linkcode CublasFillMode}. */
-export type CublasFillMode = typeof CublasFillMode[keyof typeof CublasFillMode];
+export type CublasFillMode = EnumValue<typeof CublasFillMode>;
 
 /** The side on which a triangular or symmetric matrix stands (`cublasSideMode_t`, without `CUBLAS_SIDE_`). */
 export const CublasSideMode = {
   LEFT: 0,
   RIGHT: 1,
 } as const;
-
-/** A value of {@linkcode CublasSideMode}. */
-export type CublasSideMode = typeof CublasSideMode[keyof typeof CublasSideMode];
+export type CublasSideMode = EnumValue<typeof CublasSideMode>;
 
 /** Whether a triangular matrix has ones on its diagonal (`cublasDiagType_t`, without `CUBLAS_DIAG_`). */
 export const CublasDiagType = {
   NON_UNIT: 0,
   UNIT: 1,
 } as const;
-
-/** A value of {@linkcode CublasDiagType}. */
-export type CublasDiagType = typeof CublasDiagType[keyof typeof CublasDiagType];
+export type CublasDiagType = EnumValue<typeof CublasDiagType>;
 
 /** The precision that products are computed in (`cublasComputeType_t`, without `CUBLAS_COMPUTE_`). */
 export const CublasComputeType = {
@@ -85,9 +76,7 @@ export const CublasComputeType = {
   "32F_EMULATED_16BFX9": 78,
   "64F_EMULATED_FIXEDPOINT": 79,
 } as const;
-
-/** A value of {@linkcode CublasComputeType}. */
-export type CublasComputeType = typeof CublasComputeType[keyof typeof CublasComputeType];
+export type CublasComputeType = EnumValue<typeof CublasComputeType>;
 
 /** When cuBLAS emulates a precision (`cublasEmulationStrategy_t`, without `CUBLAS_EMULATION_STRATEGY_`). */
 export const CublasEmulationStrategy = {
@@ -95,9 +84,7 @@ export const CublasEmulationStrategy = {
   PERFORMANT: 1,
   EAGER: 2,
 } as const;
-
-/** A value of {@linkcode CublasEmulationStrategy}. */
-export type CublasEmulationStrategy = typeof CublasEmulationStrategy[keyof typeof CublasEmulationStrategy];
+export type CublasEmulationStrategy = EnumValue<typeof CublasEmulationStrategy>;
 
 /** The attributes of a product (`cublasLtMatmulDescAttributes_t`, without `CUBLASLT_MATMUL_DESC_`). */
 export const CublasLtMatmulDescAttribute = {
@@ -135,9 +122,7 @@ export const CublasLtMatmulDescAttribute = {
   D_OUT_SCALE_MODE: 37,
   EMULATION_DESCRIPTOR: 38,
 } as const;
-
-/** A value of {@linkcode CublasLtMatmulDescAttribute}. */
-export type CublasLtMatmulDescAttribute = typeof CublasLtMatmulDescAttribute[keyof typeof CublasLtMatmulDescAttribute];
+export type CublasLtMatmulDescAttribute = EnumValue<typeof CublasLtMatmulDescAttribute>;
 
 /** The attributes of a matrix (`cublasLtMatrixLayoutAttribute_t`, without `CUBLASLT_MATRIX_LAYOUT_`). */
 export const CublasLtMatrixLayoutAttribute = {
@@ -151,8 +136,6 @@ export const CublasLtMatrixLayoutAttribute = {
   PLANE_OFFSET: 7,
   BATCH_MODE: 8,
 } as const;
-
-/** A value of {@linkcode CublasLtMatrixLayoutAttribute}. */
 export type CublasLtMatrixLayoutAttribute =
   typeof CublasLtMatrixLayoutAttribute[keyof typeof CublasLtMatrixLayoutAttribute];
 
@@ -168,8 +151,6 @@ export const CublasLtMatmulPreferenceAttribute = {
   MAX_WAVES_COUNT: 9,
   IMPL_MASK: 12,
 } as const;
-
-/** A value of {@linkcode CublasLtMatmulPreferenceAttribute}. */
 export type CublasLtMatmulPreferenceAttribute =
   typeof CublasLtMatmulPreferenceAttribute[keyof typeof CublasLtMatmulPreferenceAttribute];
 
@@ -180,8 +161,6 @@ export const CublasLtMatrixTransformDescAttribute = {
   TRANSA: 2,
   TRANSB: 3,
 } as const;
-
-/** A value of {@linkcode CublasLtMatrixTransformDescAttribute}. */
 export type CublasLtMatrixTransformDescAttribute =
   typeof CublasLtMatrixTransformDescAttribute[keyof typeof CublasLtMatrixTransformDescAttribute];
 
@@ -194,8 +173,6 @@ export const CublasLtEmulationDescAttribute = {
   FIXEDPOINT_MANTISSA_BIT_OFFSET: 4,
   FIXEDPOINT_MANTISSA_BIT_COUNT_POINTER: 5,
 } as const;
-
-/** A value of {@linkcode CublasLtEmulationDescAttribute}. */
 export type CublasLtEmulationDescAttribute =
   typeof CublasLtEmulationDescAttribute[keyof typeof CublasLtEmulationDescAttribute];
 
@@ -204,18 +181,14 @@ export const CublasLtOrder = {
   COL: 0,
   ROW: 1,
 } as const;
-
-/** A value of {@linkcode CublasLtOrder}. */
-export type CublasLtOrder = typeof CublasLtOrder[keyof typeof CublasLtOrder];
+export type CublasLtOrder = EnumValue<typeof CublasLtOrder>;
 
 /** How the matrices of a batch are found (`cublasLtBatchMode_t`, without `CUBLASLT_BATCH_MODE_`). */
 export const CublasLtBatchMode = {
   STRIDED: 0,
   POINTER_ARRAY: 1,
 } as const;
-
-/** A value of {@linkcode CublasLtBatchMode}. */
-export type CublasLtBatchMode = typeof CublasLtBatchMode[keyof typeof CublasLtBatchMode];
+export type CublasLtBatchMode = EnumValue<typeof CublasLtBatchMode>;
 
 /** What is done to a product before it is written (`cublasLtEpilogue_t`, without `CUBLASLT_EPILOGUE_`). */
 export const CublasLtEpilogue = {
@@ -236,9 +209,7 @@ export const CublasLtEpilogue = {
   BGRADA: 256,
   BGRADB: 512,
 } as const;
-
-/** A value of {@linkcode CublasLtEpilogue}. */
-export type CublasLtEpilogue = typeof CublasLtEpilogue[keyof typeof CublasLtEpilogue];
+export type CublasLtEpilogue = EnumValue<typeof CublasLtEpilogue>;
 
 /** Where alpha and beta lie (`cublasLtPointerMode_t`, without `CUBLASLT_POINTER_MODE_`). */
 export const CublasLtPointerMode = {
@@ -248,9 +219,7 @@ export const CublasLtPointerMode = {
   ALPHA_DEVICE_VECTOR_BETA_ZERO: 3,
   ALPHA_DEVICE_VECTOR_BETA_HOST: 4,
 } as const;
-
-/** A value of {@linkcode CublasLtPointerMode}. */
-export type CublasLtPointerMode = typeof CublasLtPointerMode[keyof typeof CublasLtPointerMode];
+export type CublasLtPointerMode = EnumValue<typeof CublasLtPointerMode>;
 
 /** How the scales of a matrix are laid out (`cublasLtMatmulMatrixScale_t`, without `CUBLASLT_MATMUL_MATRIX_SCALE_`). */
 export const CublasLtMatmulMatrixScale = {
@@ -261,9 +230,7 @@ export const CublasLtMatmulMatrixScale = {
   VEC128_32F: 4,
   BLK128x128_32F: 5,
 } as const;
-
-/** A value of {@linkcode CublasLtMatmulMatrixScale}. */
-export type CublasLtMatmulMatrixScale = typeof CublasLtMatmulMatrixScale[keyof typeof CublasLtMatmulMatrixScale];
+export type CublasLtMatmulMatrixScale = EnumValue<typeof CublasLtMatmulMatrixScale>;
 
 /** How the parts of a split product are summed; bits (`cublasLtReductionScheme_t`, without `CUBLASLT_REDUCTION_SCHEME_`). */
 export const CublasLtReductionScheme = {
@@ -273,18 +240,14 @@ export const CublasLtReductionScheme = {
   OUTPUT_TYPE: 4,
   MASK: 7,
 } as const;
-
-/** A value of {@linkcode CublasLtReductionScheme}. */
-export type CublasLtReductionScheme = typeof CublasLtReductionScheme[keyof typeof CublasLtReductionScheme];
+export type CublasLtReductionScheme = EnumValue<typeof CublasLtReductionScheme>;
 
 /** How algorithms are searched for (`cublasLtMatmulSearch_t`, without `CUBLASLT_SEARCH_`). */
 export const CublasLtMatmulSearch = {
   BEST_FIT: 0,
   LIMITED_BY_ALGO_ID: 1,
 } as const;
-
-/** A value of {@linkcode CublasLtMatmulSearch}. */
-export type CublasLtMatmulSearch = typeof CublasLtMatmulSearch[keyof typeof CublasLtMatmulSearch];
+export type CublasLtMatmulSearch = EnumValue<typeof CublasLtMatmulSearch>;
 
 /** The settings of an algorithm (`cublasLtMatmulAlgoConfigAttributes_t`, without `CUBLASLT_ALGO_CONFIG_`). */
 export const CublasLtMatmulAlgoConfigAttribute = {
@@ -298,8 +261,6 @@ export const CublasLtMatmulAlgoConfigAttribute = {
   INNER_SHAPE_ID: 7,
   CLUSTER_SHAPE_ID: 8,
 } as const;
-
-/** A value of {@linkcode CublasLtMatmulAlgoConfigAttribute}. */
 export type CublasLtMatmulAlgoConfigAttribute =
   typeof CublasLtMatmulAlgoConfigAttribute[keyof typeof CublasLtMatmulAlgoConfigAttribute];
 
@@ -326,8 +287,6 @@ export const CublasLtMatmulAlgoCapAttribute = {
   POINTER_ARRAY_BATCH_SUPPORT: 21,
   FLOATING_POINT_EMULATION_SUPPORT: 22,
 } as const;
-
-/** A value of {@linkcode CublasLtMatmulAlgoCapAttribute}. */
 export type CublasLtMatmulAlgoCapAttribute =
   typeof CublasLtMatmulAlgoCapAttribute[keyof typeof CublasLtMatmulAlgoCapAttribute];
 
@@ -594,10 +553,8 @@ export const CUBLAS_SYMBOLS = {
   cublasGetProperty: { parameters: [/* type */ "i32", /* value */ "buffer"], result: "i32" },
 } as const satisfies Deno.ForeignLibraryInterface;
 
-/** A call of cuBLAS or cuBLASLt failed. */
 export class CublasError extends NativeError {}
 
-/** The opened cuBLASLt. */
 export interface CublasLt extends Library<typeof CUBLASLT_SYMBOLS> {
   /** The version, such as 130100 for 13.1.0. */
   version: number;
@@ -647,7 +604,6 @@ export function openCublas(): Library<typeof CUBLAS_SYMBOLS> {
   return cublas = library;
 }
 
-/** The error for what a function of cuBLASLt returned. */
 export function cublasError(functionName: string, code: number): CublasError {
   const { symbols } = openCublasLt();
   return new CublasError({

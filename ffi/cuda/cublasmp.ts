@@ -12,7 +12,7 @@
 import { openCublas } from "./cublaslt.ts";
 import { type MulticastOptions, noteVersion, openCudaLibrary, openGroup, versionParts } from "./library.ts";
 import { openCudaRuntime } from "./runtime.ts";
-import { enumName } from "../enums.ts";
+import { enumName, type EnumValue } from "../enums.ts";
 import { ConfigurationError, NativeError } from "../errors.ts";
 import { type Library, LibraryNotFoundError } from "../library.ts";
 import { keepLoaded, readCString } from "../memory.ts";
@@ -30,18 +30,14 @@ export const CublasMpStatus = {
   INTERNAL_ERROR: 6,
   NOT_SUPPORTED: 7,
 } as const;
-
-/** A value of {@linkcode CublasMpStatus}. */
-export type CublasMpStatus = typeof CublasMpStatus[keyof typeof CublasMpStatus];
+export type CublasMpStatus = EnumValue<typeof CublasMpStatus>;
 
 /** The order of the ranks in a process grid (`cublasMpGridLayout_t`, without `CUBLASMP_GRID_LAYOUT_`). */
 export const CublasMpGridLayout = {
   COL_MAJOR: 0,
   ROW_MAJOR: 1,
 } as const;
-
-/** A value of {@linkcode CublasMpGridLayout}. */
-export type CublasMpGridLayout = typeof CublasMpGridLayout[keyof typeof CublasMpGridLayout];
+export type CublasMpGridLayout = EnumValue<typeof CublasMpGridLayout>;
 
 /** The attributes of a product (`cublasMpMatmulDescriptorAttribute_t`, without `CUBLASMP_MATMUL_DESCRIPTOR_ATTRIBUTE_`). */
 export const CublasMpMatmulDescriptorAttribute = {
@@ -75,8 +71,6 @@ export const CublasMpMatmulDescriptorAttribute = {
   COMMUNICATION_TYPE: 27,
   BIAS_RESULT_SCHEME: 28,
 } as const;
-
-/** A value of {@linkcode CublasMpMatmulDescriptorAttribute}. */
 export type CublasMpMatmulDescriptorAttribute =
   typeof CublasMpMatmulDescriptorAttribute[keyof typeof CublasMpMatmulDescriptorAttribute];
 
@@ -90,9 +84,7 @@ export const CublasMpMatmulAlgoType = {
   NO_OVERLAP: 5,
   FUSED: 6,
 } as const;
-
-/** A value of {@linkcode CublasMpMatmulAlgoType}. */
-export type CublasMpMatmulAlgoType = typeof CublasMpMatmulAlgoType[keyof typeof CublasMpMatmulAlgoType];
+export type CublasMpMatmulAlgoType = EnumValue<typeof CublasMpMatmulAlgoType>;
 
 /** What is done to a product before it is written; ALLREDUCE may be combined with others by OR (`cublasMpMatmulEpilogue_t`, without `CUBLASMP_MATMUL_EPILOGUE_`). */
 export const CublasMpMatmulEpilogue = {
@@ -114,9 +106,7 @@ export const CublasMpMatmulEpilogue = {
   BGRADA: 256,
   BGRADB: 512,
 } as const;
-
-/** A value of {@linkcode CublasMpMatmulEpilogue}. */
-export type CublasMpMatmulEpilogue = typeof CublasMpMatmulEpilogue[keyof typeof CublasMpMatmulEpilogue];
+export type CublasMpMatmulEpilogue = EnumValue<typeof CublasMpMatmulEpilogue>;
 
 /** How the scales of a matrix are laid out (`cublasMpMatmulMatrixScale_t`, without `CUBLASMP_MATMUL_MATRIX_SCALE_`). */
 export const CublasMpMatmulMatrixScale = {
@@ -127,9 +117,7 @@ export const CublasMpMatmulMatrixScale = {
   VEC128_FP32: 4,
   BLK128x128_FP32: 5,
 } as const;
-
-/** A value of {@linkcode CublasMpMatmulMatrixScale}. */
-export type CublasMpMatmulMatrixScale = typeof CublasMpMatmulMatrixScale[keyof typeof CublasMpMatmulMatrixScale];
+export type CublasMpMatmulMatrixScale = EnumValue<typeof CublasMpMatmulMatrixScale>;
 
 /** When cuBLASMp emulates a precision (`cublasMpEmulationStrategy_t`, without `CUBLASMP_EMULATION_STRATEGY_`). */
 export const CublasMpEmulationStrategy = {
@@ -137,9 +125,7 @@ export const CublasMpEmulationStrategy = {
   PERFORMANT: 1,
   EAGER: 2,
 } as const;
-
-/** A value of {@linkcode CublasMpEmulationStrategy}. */
-export type CublasMpEmulationStrategy = typeof CublasMpEmulationStrategy[keyof typeof CublasMpEmulationStrategy];
+export type CublasMpEmulationStrategy = EnumValue<typeof CublasMpEmulationStrategy>;
 
 /** Whether each rank keeps its part of a gradient or gets the sum (`cublasMpResultScheme_t`, without `CUBLASMP_RESULT_SCHEME_`). */
 export const CublasMpResultScheme = {
@@ -147,9 +133,7 @@ export const CublasMpResultScheme = {
   PARTIAL: 1,
   FULL: 2,
 } as const;
-
-/** A value of {@linkcode CublasMpResultScheme}. */
-export type CublasMpResultScheme = typeof CublasMpResultScheme[keyof typeof CublasMpResultScheme];
+export type CublasMpResultScheme = EnumValue<typeof CublasMpResultScheme>;
 
 // One distributed matrix as an argument: local memory, first row and column (from 1), descriptor.
 const A = [/* a */ "u64", /* ia */ "i64", /* ja */ "i64", /* descA */ "u64"] as const;
@@ -397,7 +381,6 @@ export const CUBLASMP_PBLAS_SYMBOLS = {
   cublasMpHerkx_bufferSize: { optional: true, parameters: [...SYR2K, ...SIZES], result: "i32" },
 } as const satisfies Deno.ForeignLibraryInterface;
 
-/** A call of cuBLASMp failed. */
 export class CublasMpError extends NativeError {}
 
 /** The opened cuBLASMp, 0.8 or newer. */
@@ -516,7 +499,6 @@ export function openCublasMp(options: MulticastOptions = {}): CublasMp {
   return current = { ...library, version: versionOf(library.symbols) };
 }
 
-/** The PBLAS routines of {@linkcode openCublasMp}'s library. */
 export function openCublasMpPblas(): Deno.DynamicLibrary<typeof CUBLASMP_PBLAS_SYMBOLS>["symbols"] {
   return pblas ??= openGroup(openCublasMp(), CUBLASMP_PBLAS_SYMBOLS);
 }
@@ -531,7 +513,6 @@ const HINTS: Readonly<Record<number, string>> = {
   [CublasMpStatus.INVALID_VALUE]: "Set CUBLASMP_LOG_LEVEL=1 to see which argument.",
 };
 
-/** The error for what a function of cuBLASMp returned. */
 export function cublasMpError(
   functionName: string,
   code: number,

@@ -7,6 +7,7 @@
  *
  * @module
  */
+import type { EnumValue } from "../enums.ts";
 import { noteVersion } from "./library.ts";
 import { NativeError } from "../errors.ts";
 import { type Library, openLibrary, searchFolders } from "../library.ts";
@@ -39,9 +40,7 @@ export const CuResult = {
   ERROR_STREAM_CAPTURE_INVALIDATED: 901,
   ERROR_UNKNOWN: 999,
 } as const;
-
-/** A value of {@linkcode CuResult}. */
-export type CuResult = typeof CuResult[keyof typeof CuResult];
+export type CuResult = EnumValue<typeof CuResult>;
 
 /** What a device can be asked (`CUdevice_attribute`, without `CU_DEVICE_ATTRIBUTE_`). */
 export const CuDeviceAttribute = {
@@ -66,9 +65,7 @@ export const CuDeviceAttribute = {
   HANDLE_TYPE_FABRIC_SUPPORTED: 128,
   MULTICAST_SUPPORTED: 132,
 } as const;
-
-/** A value of {@linkcode CuDeviceAttribute}. */
-export type CuDeviceAttribute = typeof CuDeviceAttribute[keyof typeof CuDeviceAttribute];
+export type CuDeviceAttribute = EnumValue<typeof CuDeviceAttribute>;
 
 /** What a kernel can be asked, and some of it set (`CUfunction_attribute`, without `CU_FUNC_ATTRIBUTE_`). */
 export const CuFunctionAttribute = {
@@ -89,9 +86,7 @@ export const CuFunctionAttribute = {
   NON_PORTABLE_CLUSTER_SIZE_ALLOWED: 14,
   CLUSTER_SCHEDULING_POLICY_PREFERENCE: 15,
 } as const;
-
-/** A value of {@linkcode CuFunctionAttribute}. */
-export type CuFunctionAttribute = typeof CuFunctionAttribute[keyof typeof CuFunctionAttribute];
+export type CuFunctionAttribute = EnumValue<typeof CuFunctionAttribute>;
 
 /** How a stream compares the value it waits for (`CUstreamWaitValue_flags`, without `CU_STREAM_WAIT_VALUE_`). */
 export const CuStreamWaitValueFlags = {
@@ -101,18 +96,14 @@ export const CuStreamWaitValueFlags = {
   NOR: 3,
   FLUSH: 1073741824,
 } as const;
-
-/** A value of {@linkcode CuStreamWaitValueFlags}. */
-export type CuStreamWaitValueFlags = typeof CuStreamWaitValueFlags[keyof typeof CuStreamWaitValueFlags];
+export type CuStreamWaitValueFlags = EnumValue<typeof CuStreamWaitValueFlags>;
 
 /** Whether a write is ordered after the stream's earlier writes (`CUstreamWriteValue_flags`, without `CU_STREAM_WRITE_VALUE_`). */
 export const CuStreamWriteValueFlags = {
   DEFAULT: 0,
   NO_MEMORY_BARRIER: 1,
 } as const;
-
-/** A value of {@linkcode CuStreamWriteValueFlags}. */
-export type CuStreamWriteValueFlags = typeof CuStreamWriteValueFlags[keyof typeof CuStreamWriteValueFlags];
+export type CuStreamWriteValueFlags = EnumValue<typeof CuStreamWriteValueFlags>;
 
 /** One operation of a batch (`CUstreamBatchMemOpType`, without `CU_STREAM_MEM_OP_`). */
 export const CuStreamBatchMemOpType = {
@@ -123,9 +114,7 @@ export const CuStreamBatchMemOpType = {
   WRITE_VALUE_64: 5,
   BARRIER: 6,
 } as const;
-
-/** A value of {@linkcode CuStreamBatchMemOpType}. */
-export type CuStreamBatchMemOpType = typeof CuStreamBatchMemOpType[keyof typeof CuStreamBatchMemOpType];
+export type CuStreamBatchMemOpType = EnumValue<typeof CuStreamBatchMemOpType>;
 
 /** How an allocation is shared with other processes (`CUmemAllocationHandleType`, without `CU_MEM_HANDLE_TYPE_`). */
 export const CuMemAllocationHandleType = {
@@ -133,18 +122,14 @@ export const CuMemAllocationHandleType = {
   POSIX_FILE_DESCRIPTOR: 1,
   FABRIC: 8,
 } as const;
-
-/** A value of {@linkcode CuMemAllocationHandleType}. */
-export type CuMemAllocationHandleType = typeof CuMemAllocationHandleType[keyof typeof CuMemAllocationHandleType];
+export type CuMemAllocationHandleType = EnumValue<typeof CuMemAllocationHandleType>;
 
 /** The kind of an allocation (`CUmemAllocationType`, without `CU_MEM_ALLOCATION_TYPE_`). */
 export const CuMemAllocationType = {
   INVALID: 0,
   PINNED: 1,
 } as const;
-
-/** A value of {@linkcode CuMemAllocationType}. */
-export type CuMemAllocationType = typeof CuMemAllocationType[keyof typeof CuMemAllocationType];
+export type CuMemAllocationType = EnumValue<typeof CuMemAllocationType>;
 
 /** Where memory lies (`CUmemLocationType`, without `CU_MEM_LOCATION_TYPE_`). */
 export const CuMemLocationType = {
@@ -154,9 +139,7 @@ export const CuMemLocationType = {
   HOST_NUMA: 3,
   HOST_NUMA_CURRENT: 4,
 } as const;
-
-/** A value of {@linkcode CuMemLocationType}. */
-export type CuMemLocationType = typeof CuMemLocationType[keyof typeof CuMemLocationType];
+export type CuMemLocationType = EnumValue<typeof CuMemLocationType>;
 
 /** What a location may do with mapped memory (`CUmemAccess_flags`, without `CU_MEM_ACCESS_FLAGS_PROT_`). */
 export const CuMemAccessFlags = {
@@ -164,18 +147,14 @@ export const CuMemAccessFlags = {
   READ: 1,
   READWRITE: 3,
 } as const;
-
-/** A value of {@linkcode CuMemAccessFlags}. */
-export type CuMemAccessFlags = typeof CuMemAccessFlags[keyof typeof CuMemAccessFlags];
+export type CuMemAccessFlags = EnumValue<typeof CuMemAccessFlags>;
 
 /** Which granularity is asked for (`CUmemAllocationGranularity_flags`, without `CU_MEM_ALLOC_GRANULARITY_`). */
 export const CuMemAllocationGranularity = {
   MINIMUM: 0,
   RECOMMENDED: 1,
 } as const;
-
-/** A value of {@linkcode CuMemAllocationGranularity}. */
-export type CuMemAllocationGranularity = typeof CuMemAllocationGranularity[keyof typeof CuMemAllocationGranularity];
+export type CuMemAllocationGranularity = EnumValue<typeof CuMemAllocationGranularity>;
 
 /** Options of `cuModuleLoadDataEx` (`CUjit_option`, without `CU_JIT_`). */
 export const CuJitOption = {
@@ -187,9 +166,7 @@ export const CuJitOption = {
   OPTIMIZATION_LEVEL: 7,
   LOG_VERBOSE: 12,
 } as const;
-
-/** A value of {@linkcode CuJitOption}. */
-export type CuJitOption = typeof CuJitOption[keyof typeof CuJitOption];
+export type CuJitOption = EnumValue<typeof CuJitOption>;
 
 /** What an address can be asked (`CUpointer_attribute`, without `CU_POINTER_ATTRIBUTE_`). */
 export const CuPointerAttribute = {
@@ -206,9 +183,7 @@ export const CuPointerAttribute = {
   MAPPED: 13,
   ALLOWED_HANDLE_TYPES: 14,
 } as const;
-
-/** A value of {@linkcode CuPointerAttribute}. */
-export type CuPointerAttribute = typeof CuPointerAttribute[keyof typeof CuPointerAttribute];
+export type CuPointerAttribute = EnumValue<typeof CuPointerAttribute>;
 
 /** A device's UUID. */
 export const CU_UUID = {
@@ -420,7 +395,6 @@ export const CUDA_DRIVER_SYMBOLS = {
   cuPointerGetAttribute: { parameters: [/* data */ "buffer", /* attribute */ "i32", /* ptr */ "u64"], result: "i32" },
 } as const satisfies Deno.ForeignLibraryInterface;
 
-/** A call of the CUDA driver failed. */
 export class CudaDriverError extends NativeError {}
 
 /** The opened CUDA driver. */

@@ -7,7 +7,7 @@
  * @module
  */
 import { type MulticastOptions, noteVersion, openCudaLibrary, settleMulticast, versionParts } from "./library.ts";
-import { enumName } from "../enums.ts";
+import { enumName, type EnumValue } from "../enums.ts";
 import { ConfigurationError, NativeError } from "../errors.ts";
 import type { Library } from "../library.ts";
 import { readCString } from "../memory.ts";
@@ -25,9 +25,7 @@ export const NcclResult = {
   InProgress: 7,
   Timeout: 8,
 } as const;
-
-/** A value of {@linkcode NcclResult}. */
-export type NcclResult = typeof NcclResult[keyof typeof NcclResult];
+export type NcclResult = EnumValue<typeof NcclResult>;
 
 /** The type of an element (`ncclDataType_t`, without `nccl`). */
 export const NcclDataType = {
@@ -44,9 +42,7 @@ export const NcclDataType = {
   Float8e4m3: 10,
   Float8e5m2: 11,
 } as const;
-
-/** A value of {@linkcode NcclDataType}. */
-export type NcclDataType = typeof NcclDataType[keyof typeof NcclDataType];
+export type NcclDataType = EnumValue<typeof NcclDataType>;
 
 /** The built-in reductions (`ncclRedOp_t`, without `nccl`). */
 export const NcclRedOp = {
@@ -56,18 +52,14 @@ export const NcclRedOp = {
   Min: 3,
   Avg: 4,
 } as const;
-
-/** A value of {@linkcode NcclRedOp}. */
-export type NcclRedOp = typeof NcclRedOp[keyof typeof NcclRedOp];
+export type NcclRedOp = EnumValue<typeof NcclRedOp>;
 
 /** Where the factor of a user-defined reduction lies (`ncclScalarResidence_t`, without `ncclScalar`). */
 export const NcclScalarResidence = {
   Device: 0,
   HostImmediate: 1,
 } as const;
-
-/** A value of {@linkcode NcclScalarResidence}. */
-export type NcclScalarResidence = typeof NcclScalarResidence[keyof typeof NcclScalarResidence];
+export type NcclScalarResidence = EnumValue<typeof NcclScalarResidence>;
 
 /** What `ncclCommMemStats` counts (`ncclCommMemStat_t`, without `ncclStat`). */
 export const NcclCommMemStat = {
@@ -76,9 +68,7 @@ export const NcclCommMemStat = {
   GpuMemPersist: 2,
   GpuMemTotal: 3,
 } as const;
-
-/** A value of {@linkcode NcclCommMemStat}. */
-export type NcclCommMemStat = typeof NcclCommMemStat[keyof typeof NcclCommMemStat];
+export type NcclCommMemStat = EnumValue<typeof NcclCommMemStat>;
 
 /** Flags of `ncclCommWindowRegister` (without `NCCL_WIN_`). */
 export const NcclWindowFlags = {
@@ -505,10 +495,8 @@ export const NCCL_SYMBOLS = {
   ncclGroupSimulateEnd: { parameters: [/* simInfo */ "buffer"], result: "i32" },
 } as const satisfies Deno.ForeignLibraryInterface;
 
-/** A call of NCCL failed. */
 export class NcclError extends NativeError {}
 
-/** The opened NCCL. */
 export interface Nccl extends Library<typeof NCCL_SYMBOLS> {
   /** The version, such as 23007 for 2.30.7. */
   version: number;
@@ -578,7 +566,6 @@ const HINTS: Readonly<Record<number, string>> = {
   [NcclResult.RemoteError]: "Another rank failed first: look at its error.",
 };
 
-/** The error for what a function of NCCL returned. */
 export function ncclError(functionName: string, code: number, hint: string | undefined = HINTS[code]): NcclError {
   const { symbols } = openNccl();
   const detail = readCString(symbols.ncclGetLastError(0n)).trim();

@@ -6,7 +6,7 @@
  * @module
  */
 import { noteVersion, openCudaLibrary } from "./library.ts";
-import { enumName } from "../enums.ts";
+import { enumName, type EnumValue } from "../enums.ts";
 import { NativeError } from "../errors.ts";
 import type { Library } from "../library.ts";
 import { readCString } from "../memory.ts";
@@ -32,9 +32,7 @@ export const NvrtcResult = {
   ERROR_CANCELLED: 16,
   ERROR_TIME_TRACE_FILE_WRITE_FAILED: 17,
 } as const;
-
-/** A value of {@linkcode NvrtcResult}. */
-export type NvrtcResult = typeof NvrtcResult[keyof typeof NvrtcResult];
+export type NvrtcResult = EnumValue<typeof NvrtcResult>;
 
 /** The functions of NVRTC. Lists of strings are buffers of addresses. */
 export const NVRTC_SYMBOLS = {
@@ -76,10 +74,8 @@ export const NVRTC_SYMBOLS = {
   nvrtcGetCUBIN: { parameters: [/* prog */ "u64", /* cubin */ "buffer"], result: "i32" },
 } as const satisfies Deno.ForeignLibraryInterface;
 
-/** A call of NVRTC failed. */
 export class NvrtcError extends NativeError {}
 
-/** The opened NVRTC. */
 export interface Nvrtc extends Library<typeof NVRTC_SYMBOLS> {
   /** The version, such as `[13, 0]`. */
   version: readonly [major: number, minor: number];

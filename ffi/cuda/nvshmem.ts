@@ -9,7 +9,7 @@
  * @module
  */
 import { type MulticastOptions, noteVersion, openCudaLibrary, openGroup, settleMulticast } from "./library.ts";
-import { enumName } from "../enums.ts";
+import { enumName, type EnumValue } from "../enums.ts";
 import { NativeError } from "../errors.ts";
 import { type Library, LibraryNotFoundError } from "../library.ts";
 import { openNccl } from "./nccl.ts";
@@ -26,9 +26,7 @@ export const NvshmemStatus = {
   ERROR_COLLECTIVE_LAUNCH_FAILED: 6,
   ERROR_INTERNAL: 7,
 } as const;
-
-/** A value of {@linkcode NvshmemStatus}. */
-export type NvshmemStatus = typeof NvshmemStatus[keyof typeof NvshmemStatus];
+export type NvshmemStatus = EnumValue<typeof NvshmemStatus>;
 
 /** How far NVSHMEM's initialization is (`nvshmemx_init_status_t`, without `NVSHMEM_STATUS_`). */
 export const NvshmemInitStatus = {
@@ -38,9 +36,7 @@ export const NvshmemInitStatus = {
   LIMITED_MPG: 3,
   FULL_MPG: 4,
 } as const;
-
-/** A value of {@linkcode NvshmemInitStatus}. */
-export type NvshmemInitStatus = typeof NvshmemInitStatus[keyof typeof NvshmemInitStatus];
+export type NvshmemInitStatus = EnumValue<typeof NvshmemInitStatus>;
 
 /** How NVSHMEM finds the other processes (without `NVSHMEMX_INIT_`). */
 export const NvshmemInitFlags = {
@@ -64,9 +60,7 @@ export const NvshmemSignalOp = {
   SET: 9,
   ADD: 10,
 } as const;
-
-/** A value of {@linkcode NvshmemSignalOp}. */
-export type NvshmemSignalOp = typeof NvshmemSignalOp[keyof typeof NvshmemSignalOp];
+export type NvshmemSignalOp = EnumValue<typeof NvshmemSignalOp>;
 
 /** What a wait compares with (`nvshmemi_cmp_type`, without `NVSHMEM_CMP_`). */
 export const NvshmemCompare = {
@@ -77,9 +71,7 @@ export const NvshmemCompare = {
   LT: 4,
   GE: 5,
 } as const;
-
-/** A value of {@linkcode NvshmemCompare}. */
-export type NvshmemCompare = typeof NvshmemCompare[keyof typeof NvshmemCompare];
+export type NvshmemCompare = EnumValue<typeof NvshmemCompare>;
 
 /** What tells the processes of a job from those of another: made on one rank, passed to all. */
 export const NVSHMEM_UNIQUE_ID = {
@@ -329,10 +321,8 @@ function reductionTable(): Record<NvshmemReductionName, typeof NVSHMEM_REDUCE> {
 export const NVSHMEM_REDUCTION_SYMBOLS: Readonly<Record<NvshmemReductionName, typeof NVSHMEM_REDUCE>> =
   reductionTable();
 
-/** A call of NVSHMEM failed. */
 export class NvshmemError extends NativeError {}
 
-/** The opened NVSHMEM. */
 export interface Nvshmem extends Library<typeof NVSHMEM_SYMBOLS> {
   /** The version, such as `[3, 4, 5]`. */
   version: readonly [major: number, minor: number, patch: number];
@@ -371,7 +361,6 @@ function openNcclBefore(options: MulticastOptions): void {
   }
 }
 
-/** The reductions of {@linkcode openNvshmem}'s library. */
 export function openNvshmemReductions(): Deno.DynamicLibrary<typeof NVSHMEM_REDUCTION_SYMBOLS>["symbols"] {
   return reductions ??= openGroup(openNvshmem(), NVSHMEM_REDUCTION_SYMBOLS);
 }

@@ -11,6 +11,7 @@
  *
  * @module
  */
+import type { EnumValue } from "../enums.ts";
 import { noteVersion, openCudaLibrary, openGroup } from "./library.ts";
 import { NativeError } from "../errors.ts";
 import type { Library } from "../library.ts";
@@ -41,9 +42,7 @@ export const CudaStatus = {
   ErrorGraphExecUpdateFailure: 910,
   ErrorUnknown: 999,
 } as const;
-
-/** A value of {@linkcode CudaStatus}. */
-export type CudaStatus = typeof CudaStatus[keyof typeof CudaStatus];
+export type CudaStatus = EnumValue<typeof CudaStatus>;
 
 /** The direction of a copy (`cudaMemcpyKind`, without `cudaMemcpy`). */
 export const CudaMemcpyKind = {
@@ -53,9 +52,7 @@ export const CudaMemcpyKind = {
   DeviceToDevice: 3,
   Default: 4,
 } as const;
-
-/** A value of {@linkcode CudaMemcpyKind}. */
-export type CudaMemcpyKind = typeof CudaMemcpyKind[keyof typeof CudaMemcpyKind];
+export type CudaMemcpyKind = EnumValue<typeof CudaMemcpyKind>;
 
 /** What a device can be asked (`cudaDeviceAttr`, without `cudaDevAttr`). */
 export const CudaDeviceAttribute = {
@@ -83,9 +80,7 @@ export const CudaDeviceAttribute = {
   MemoryPoolsSupported: 115,
   IpcEventSupport: 125,
 } as const;
-
-/** A value of {@linkcode CudaDeviceAttribute}. */
-export type CudaDeviceAttribute = typeof CudaDeviceAttribute[keyof typeof CudaDeviceAttribute];
+export type CudaDeviceAttribute = EnumValue<typeof CudaDeviceAttribute>;
 
 /** What the link between two devices can be asked (`cudaDeviceP2PAttr`, without `cudaDevP2PAttr`). */
 export const CudaDeviceP2PAttribute = {
@@ -94,9 +89,7 @@ export const CudaDeviceP2PAttribute = {
   NativeAtomicSupported: 3,
   CudaArrayAccessSupported: 4,
 } as const;
-
-/** A value of {@linkcode CudaDeviceP2PAttribute}. */
-export type CudaDeviceP2PAttribute = typeof CudaDeviceP2PAttribute[keyof typeof CudaDeviceP2PAttribute];
+export type CudaDeviceP2PAttribute = EnumValue<typeof CudaDeviceP2PAttribute>;
 
 /** What an address points to (`cudaMemoryType`, without `cudaMemoryType`). */
 export const CudaMemoryType = {
@@ -105,9 +98,7 @@ export const CudaMemoryType = {
   Device: 2,
   Managed: 3,
 } as const;
-
-/** A value of {@linkcode CudaMemoryType}. */
-export type CudaMemoryType = typeof CudaMemoryType[keyof typeof CudaMemoryType];
+export type CudaMemoryType = EnumValue<typeof CudaMemoryType>;
 
 /** Settings and counters of a memory pool (`cudaMemPoolAttr`, without `cudaMemPool`). */
 export const CudaMemPoolAttribute = {
@@ -120,18 +111,14 @@ export const CudaMemPoolAttribute = {
   AttrUsedMemCurrent: 7,
   AttrUsedMemHigh: 8,
 } as const;
-
-/** A value of {@linkcode CudaMemPoolAttribute}. */
-export type CudaMemPoolAttribute = typeof CudaMemPoolAttribute[keyof typeof CudaMemPoolAttribute];
+export type CudaMemPoolAttribute = EnumValue<typeof CudaMemPoolAttribute>;
 
 /** How memory of a pool is allocated (`cudaMemAllocationType`, without `cudaMemAllocationType`). */
 export const CudaMemAllocationType = {
   Invalid: 0,
   Pinned: 1,
 } as const;
-
-/** A value of {@linkcode CudaMemAllocationType}. */
-export type CudaMemAllocationType = typeof CudaMemAllocationType[keyof typeof CudaMemAllocationType];
+export type CudaMemAllocationType = EnumValue<typeof CudaMemAllocationType>;
 
 /** How an allocation is shared with other processes (`cudaMemAllocationHandleType`, without `cudaMemHandleType`). */
 export const CudaMemAllocationHandleType = {
@@ -139,9 +126,7 @@ export const CudaMemAllocationHandleType = {
   PosixFileDescriptor: 1,
   Fabric: 8,
 } as const;
-
-/** A value of {@linkcode CudaMemAllocationHandleType}. */
-export type CudaMemAllocationHandleType = typeof CudaMemAllocationHandleType[keyof typeof CudaMemAllocationHandleType];
+export type CudaMemAllocationHandleType = EnumValue<typeof CudaMemAllocationHandleType>;
 
 /** Where memory lies (`cudaMemLocationType`, without `cudaMemLocationType`). */
 export const CudaMemLocationType = {
@@ -151,9 +136,7 @@ export const CudaMemLocationType = {
   HostNuma: 3,
   HostNumaCurrent: 4,
 } as const;
-
-/** A value of {@linkcode CudaMemLocationType}. */
-export type CudaMemLocationType = typeof CudaMemLocationType[keyof typeof CudaMemLocationType];
+export type CudaMemLocationType = EnumValue<typeof CudaMemLocationType>;
 
 /** What a location may do with memory (`cudaMemAccessFlags`, without `cudaMemAccessFlags`). */
 export const CudaMemAccessFlags = {
@@ -161,9 +144,7 @@ export const CudaMemAccessFlags = {
   ProtRead: 1,
   ProtReadWrite: 3,
 } as const;
-
-/** A value of {@linkcode CudaMemAccessFlags}. */
-export type CudaMemAccessFlags = typeof CudaMemAccessFlags[keyof typeof CudaMemAccessFlags];
+export type CudaMemAccessFlags = EnumValue<typeof CudaMemAccessFlags>;
 
 /** Which calls of other threads a capture forbids (`cudaStreamCaptureMode`, without `cudaStreamCaptureMode`). */
 export const CudaStreamCaptureMode = {
@@ -171,9 +152,7 @@ export const CudaStreamCaptureMode = {
   ThreadLocal: 1,
   Relaxed: 2,
 } as const;
-
-/** A value of {@linkcode CudaStreamCaptureMode}. */
-export type CudaStreamCaptureMode = typeof CudaStreamCaptureMode[keyof typeof CudaStreamCaptureMode];
+export type CudaStreamCaptureMode = EnumValue<typeof CudaStreamCaptureMode>;
 
 /** Whether a stream is being captured (`cudaStreamCaptureStatus`, without `cudaStreamCaptureStatus`). */
 export const CudaStreamCaptureStatus = {
@@ -181,9 +160,7 @@ export const CudaStreamCaptureStatus = {
   Active: 1,
   Invalidated: 2,
 } as const;
-
-/** A value of {@linkcode CudaStreamCaptureStatus}. */
-export type CudaStreamCaptureStatus = typeof CudaStreamCaptureStatus[keyof typeof CudaStreamCaptureStatus];
+export type CudaStreamCaptureStatus = EnumValue<typeof CudaStreamCaptureStatus>;
 
 /** How an update of an executable graph ended (`cudaGraphExecUpdateResult`, without `cudaGraphExecUpdate`). */
 export const CudaGraphExecUpdateResult = {
@@ -197,9 +174,7 @@ export const CudaGraphExecUpdateResult = {
   ErrorUnsupportedFunctionChange: 7,
   ErrorAttributesChanged: 8,
 } as const;
-
-/** A value of {@linkcode CudaGraphExecUpdateResult}. */
-export type CudaGraphExecUpdateResult = typeof CudaGraphExecUpdateResult[keyof typeof CudaGraphExecUpdateResult];
+export type CudaGraphExecUpdateResult = EnumValue<typeof CudaGraphExecUpdateResult>;
 
 /** The type of a matrix element, for all libraries (`cudaDataType_t`, without `CUDA_`). */
 export const CudaDataType = {
@@ -239,17 +214,13 @@ export const CudaDataType = {
   R_6F_E3M2: 32,
   R_4F_E2M1: 33,
 } as const;
-
-/** A value of {@linkcode CudaDataType}. */
-export type CudaDataType = typeof CudaDataType[keyof typeof CudaDataType];
+export type CudaDataType = EnumValue<typeof CudaDataType>;
 
 /** How many bits an emulated float64 product keeps (`cudaEmulationMantissaControl_t`, without `CUDA_EMULATION_MANTISSA_CONTROL_`). */
 export const CudaEmulationMantissaControl = {
   DYNAMIC: 0,
   FIXED: 1,
 } as const;
-
-/** A value of {@linkcode CudaEmulationMantissaControl}. */
 export type CudaEmulationMantissaControl =
   typeof CudaEmulationMantissaControl[keyof typeof CudaEmulationMantissaControl];
 
@@ -260,8 +231,6 @@ export const CudaEmulationSpecialValuesSupport = {
   NAN: 2,
   DEFAULT: 65535,
 } as const;
-
-/** A value of {@linkcode CudaEmulationSpecialValuesSupport}. */
 export type CudaEmulationSpecialValuesSupport =
   typeof CudaEmulationSpecialValuesSupport[keyof typeof CudaEmulationSpecialValuesSupport];
 
@@ -552,7 +521,6 @@ export const CUDA_GRAPH_SYMBOLS = {
   cudaGraphDebugDotPrint: { parameters: [/* graph */ "u64", /* path */ "buffer", /* flags */ "u32"], result: "i32" },
 } as const satisfies Deno.ForeignLibraryInterface;
 
-/** A call of the CUDA runtime failed. */
 export class CudaError extends NativeError {}
 
 /** The opened CUDA runtime. */

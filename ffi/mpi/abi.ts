@@ -58,25 +58,18 @@ export interface MpiConstants {
 
 /** Where the fields of `MPI_Status` lie, in 32-bit words. */
 export interface StatusLayout {
-  /** The size of the struct. */
   words: number;
-  /** `MPI_SOURCE`. */
   source: number;
-  /** `MPI_TAG`. */
   tag: number;
   /** The bytes that came; left out where only MPI_Get_count tells. */
   bytes?: (status: Int32Array) => number;
 }
 
-/** One binary interface. */
 export interface Abi {
-  /** Its name. */
   name: "open_mpi" | "mpich" | "standard";
   /** The C type of handles. */
   handle: "i32" | "u64";
-  /** The constants of `mpi.h`. */
   constants: MpiConstants;
-  /** The layout of `MPI_Status`. */
   status: StatusLayout;
   /** The symbolic name of each error class, such as `MPI_ERR_TRUNCATE`, by number. */
   errorClasses: readonly string[];

@@ -36,34 +36,26 @@ export {
 } from "./functions.ts";
 export { type Launcher, launcher } from "./launcher.ts";
 
-/** The MPI library in use. */
 export interface Mpi {
-  /** The binary interface. */
   abi: Abi["name"];
   /** Who made the library. */
   vendor: "open_mpi" | "mpich" | "intel" | "cray" | "mvapich" | "unknown";
   /** The first line of the library's own description. */
   version: string;
-  /** The file that was opened. */
   path: string;
-  /** How it was found. */
   source: string;
   /** The C type of handles: numbers for `i32`, bigints for `u64`. */
   handle: Abi["handle"];
-  /** The constants of `mpi.h`. */
   constants: MpiConstants;
-  /** The layout of `MPI_Status`. */
   status: StatusLayout;
   /** The names of error classes by number. */
   errorClasses: readonly string[];
-  /** The C functions. */
   symbols: MpiFunctions;
 }
 
 /** An MPI function returned an error code: `symbol` is its error class, `failure.text` is MPI's own text. */
 export class MpiError extends NativeError {}
 
-/** The error for what an MPI function returned. */
 export function mpiError(functionName: string, code: number, hint?: string): MpiError {
   const { symbols, errorClasses } = openMpi();
   const errorClass = new Int32Array(1);

@@ -6,7 +6,6 @@
  */
 import { type Abi, errorClasses } from "./abi.ts";
 
-/** The standard interface. */
 export const standardAbi: Abi = {
   name: "standard",
   handle: "u64",

@@ -4,7 +4,7 @@
  * @module
  */
 import { checkCudaDriver, CuDeviceAttribute, CuResult, openCudaDriver } from "../../ffi/cuda/driver.ts";
-import { checkCuda, type CudaDeviceAttribute, openCudaRuntime } from "../../ffi/cuda/runtime.ts";
+import { checkCuda, openCudaRuntime } from "../../ffi/cuda/runtime.ts";
 import { LibraryNotFoundError } from "../../ffi/library.ts";
 import { fromCString } from "../../ffi/memory.ts";
 import { ConfigurationError } from "../errors.ts";
@@ -93,8 +93,8 @@ export class Device implements Disposable {
     return { freeBytes: Number(free[0]), totalBytes: Number(total[0]) };
   }
 
-  /** What the GPU is or can do. Source: cudaDeviceGetAttribute. */
-  attribute(attribute: CudaDeviceAttribute): number {
+  /** What the GPU is or can do: a value of `CudaDeviceAttribute` in ./ffi. Source: cudaDeviceGetAttribute. */
+  attribute(attribute: number): number {
     const value = new Int32Array(1);
     checkCuda(
       openCudaRuntime().symbols.cudaDeviceGetAttribute(value, attribute, this.ordinal),
