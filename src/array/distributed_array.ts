@@ -3,9 +3,9 @@
  *
  * @module
  */
-import { bindTo, checkDistribution } from "../distribution/distribution.ts";
+import { checkDistribution } from "../distribution/distribution.ts";
 import { type Distribution, type Range, Replicated } from "../distribution/mod.ts";
-import { ConfigurationError, ShapeError, StateError } from "../errors.ts";
+import { ShapeError, StateError } from "../errors.ts";
 import { prepareCopies } from "../memory/copy.ts";
 import { describe, isObject, readOptions } from "../options.ts";
 import { agree, exchange, type Facts } from "../runtime/agreement.ts";
@@ -16,31 +16,38 @@ import {
   checkExact,
   type DType,
   dtypeInfo,
-  dtypeOf,
   elementCount,
   type Scalar,
   type TypedArray,
 } from "../dtype/dtype.ts";
 import { fillLinearOnDevice, fillRandomOnDevice } from "./device_elements.ts";
 import { bindToParts } from "./global_shape.ts";
-import { checkOrder, checkShape, flipOrder, type Order, sizeOfShape, stridesOf } from "./layout.ts";
+import { flipOrder, type Order, sizeOfShape, stridesOf } from "./layout.ts";
 import { exactArray, LocalArray, type Memory } from "./local_array.ts";
 import { prepareMove } from "./redistribution/execute.ts";
 import { fillRandom, type RandomOptions, randomSource } from "./random.ts";
 import { onRoot, type Parts, planRedistribution } from "./redistribution/plan.ts";
 import * as reduction from "./reduction.ts";
-import { allocateSymmetricMemory } from "./symmetric_array.ts";
+import {
+  commonOrder,
+  dtypeOfWhole,
+  type FromLocalOptions,
+  isOrdered,
+  localPart,
+  LOST,
+  nothing,
+  wholeArray,
+} from "./given_data.ts";
+import {
+  ARRAY_KEYS,
+  type ArrayOptions,
+  checkStorage,
+  newPart,
+  type PartPlan,
+  planOf,
+  usualMemory,
+} from "./new_part.ts";
 import { checkLinearForm, type ElementFunction, fillByFunction, type LinearForm, linearFunction } from "./traverse.ts";
-
-/** How an array is stored. */
-export interface ArrayOptions {
-  /** The type of the elements; "float64" by default. */
-  dtype?: DType;
-  /** The memory order of the local parts; "C" (row-major) by default. */
-  order?: Order;
-  /** Where the elements are; by default "device" if the runtime computes on GPUs, else "host". */
-  memory?: Memory;
-}
 
 /** Options of {@linkcode DistributedArray.gather}. */
 export interface GatherOptions {
@@ -50,37 +57,12 @@ export interface GatherOptions {
   into?: TypedArray;
 }
 
-/** Options of {@linkcode DistributedArray.fromLocal}. */
-export interface FromLocalOptions {
-  /** The type of the elements; by default that of the LocalArray, or the usual one of the typed array. */
-  dtype?: DType;
-  /** The shape of this rank's part; required for a bare typed array. */
-  localShape?: readonly number[];
-  /** The memory order; by default that of the LocalArray's strides, "C" for a bare typed array. */
-  order?: Order;
-  /**
-   * Where the elements shall be; by default as for new arrays, and "symmetric" for parts that are. Parts that are
-   * elsewhere are copied.
-   */
-  memory?: Memory;
-}
-
 /** Options of {@linkcode DistributedArray.scatter}. */
 export interface ScatterArrayOptions extends ArrayOptions {
   /** The type of the elements; by default the usual one of the root's typed array. */
   dtype?: DType;
   /** The rank that has the data; 0 by default. */
   root?: number;
-}
-
-const ARRAY_KEYS: readonly (keyof ArrayOptions)[] = ["dtype", "order", "memory"];
-
-/** Checked options, and the distribution bound to the shape. */
-interface Plan {
-  readonly dtype: DType;
-  readonly order: Order;
-  readonly memory: Memory;
-  readonly bound: Distribution;
 }
 
 /** How many arrays of random numbers were made without a seed. */
@@ -814,68 +796,6 @@ function make<Options extends ArrayOptions>(
   return array;
 }
 
-/** A rank's part that is to be allocated. */
-interface PartPlan {
-  readonly dtype: DType;
-  readonly shape: readonly number[];
-  readonly order: Order;
-  readonly memory: Memory;
-  /** Whether it is cleared. */
-  readonly isCleared?: boolean;
-  /** What all ranks must share. */
-  readonly facts: Facts;
-}
-
-/**
- * A new part on every rank, or on none: `agreeOn` makes the ranks agree, `plan` says what this one needs, and `fill`, which
- * returns what else all ranks must share, writes it.
- */
-function newPart(
-  runtime: Runtime,
-  agreeOn: (check: () => Facts | void) => void,
-  plan: () => PartPlan,
-  fill: (part: LocalArray, plan: PartPlan) => Facts | void,
-): LocalArray {
-  let planned!: PartPlan;
-  let part!: LocalArray;
-  agreeOn(() => {
-    planned = plan();
-    const { dtype, shape, order, memory, isCleared = false, facts } = planned;
-    if (memory === "symmetric") return facts;
-    const allocate = isCleared ? LocalArray.zeros : LocalArray.empty;
-    part = allocate(dtype, shape, order, memory === "device" ? runtime.stream : null);
-    return { ...facts, ...fill(part, planned) };
-  });
-  if (planned.memory !== "symmetric") return part;
-  // Symmetric memory is allocated by all ranks together, which has to come between the checks.
-  const { dtype, shape, order } = planned;
-  const symmetric = allocateSymmetricMemory(runtime, shape, { dtype, order, makeSymmetric: true });
-  try {
-    agreeOn(() => fill(symmetric, planned));
-  } catch (error) {
-    symmetric.release();
-    throw error;
-  }
-  return symmetric;
-}
-
-/** Where new arrays are. */
-function usualMemory({ stream }: Runtime): Memory {
-  return stream ? "device" : "host";
-}
-
-function planOf(
-  runtime: Runtime,
-  shape: readonly number[],
-  distribution: Distribution,
-  options: ArrayOptions,
-): Plan {
-  const { dtype = "float64", order = "C", memory = usualMemory(runtime) } = options;
-  const extents = checkShape(shape);
-  checkStorage(runtime, { dtype, order, memory });
-  return { dtype, order, memory, bound: bindTo(distribution, extents, runtime.size) };
-}
-
 /** Get ready to move all elements from one rank's part to another; both in the order of `array`. */
 function readyToMove(
   { runtime, order }: DistributedArray,
@@ -885,25 +805,6 @@ function readyToMove(
   target: LocalArray,
 ): () => void {
   return prepareMove(planRedistribution(from, to, runtime.rank), runtime, source, target, order);
-}
-
-/**
- * Refuse what no array can be stored as; what is left out is no matter.
- *
- * @throws {DTypeError | TypeError} if there is no such dtype, order or memory.
- * @throws {ConfigurationError} for memory "device" on a runtime without GPUs.
- */
-export function checkStorage(runtime: Runtime, { dtype = "uint8", order = "C", memory = "host" }: ArrayOptions): void {
-  dtypeInfo(dtype);
-  checkOrder(order);
-  if (memory !== "host" && memory !== "device" && memory !== "symmetric") {
-    throw new TypeError(`The memory must be "host", "device" or "symmetric", not ${describe(memory)}.`);
-  }
-  if (memory === "device" && runtime.stream === null) {
-    throw new ConfigurationError(
-      `Memory "device" needs a GPU, but this runtime computes on CPUs (${runtime.device.name}). Use memory "host".`,
-    );
-  }
 }
 
 /**
@@ -922,8 +823,6 @@ export function agreeWith(runtime: Runtime, operation: string, check: () => Fact
 export function runtimeOf(...candidates: readonly unknown[]): Runtime {
   return candidates.find((candidate) => candidate instanceof DistributedArray)?.runtime ?? lastRuntime();
 }
-
-const LOST = "is gone on this rank: it was that of an array that was freed, or its buffer was transferred away";
 
 /**
  * Refuse an array that was freed, or whose memory is gone.
@@ -952,102 +851,8 @@ function checkRank(rank: unknown, size: number, what: string): number {
   throw new kind(`The ${what} must be a rank from 0 to ${size - 1}, not ${describe(rank)}.`);
 }
 
-/** The empty part of a rank that holds nothing. */
-function nothing(dtype: DType, shape: readonly number[]): LocalArray {
-  return LocalArray.zeros(dtype, shape.map(() => 0));
-}
-
-function checkWhole(data: unknown): asserts data is TypedArray {
-  if (ArrayBuffer.isView(data)) return;
-  throw new TypeError(`The root must pass a typed array of all elements, not ${describe(data)}.`);
-}
-
-/** The dtype of the root's data, if the user has not told. */
-function dtypeOfWhole(data: TypedArray | null): DType {
-  checkWhole(data);
-  return usualDType(data);
-}
-
-function usualDType(data: TypedArray): DType {
-  const dtype = dtypeOf(data);
-  if (dtype !== null) return dtype;
-  throw new TypeError(`What a ${data.constructor.name} holds must be named: pass { dtype: "bfloat16" }.`);
-}
-
-/** Flat data as a whole array. */
-function wholeArray(data: TypedArray | null, dtype: DType, shape: readonly number[], order: Order): LocalArray {
-  checkWhole(data);
-  const count = elementCount(dtype, data);
-  if (count !== sizeOfShape(shape)) {
-    throw new ShapeError(
-      `An array of shape [${shape}] has ${sizeOfShape(shape)} elements, but the root passed ${count} of ${dtype}.`,
-    );
-  }
-  return new LocalArray({ data, dtype, shape, strides: stridesOf(shape, order) });
-}
-
-/** What the user passed to fromLocal, as a LocalArray. */
-function localPart(local: TypedArray | LocalArray, options: FromLocalOptions): LocalArray {
-  const { dtype, order } = options;
-  const localShape = options.localShape === undefined ? undefined : checkShape(options.localShape, "localShape");
-  if (order !== undefined) checkOrder(order);
-  if (local instanceof LocalArray) {
-    if (dtype !== undefined && dtype !== local.dtype) {
-      throw new TypeError(
-        `The LocalArray is of dtype ${local.dtype}, not ${dtype}. Leave dtype out, or convert with to().`,
-      );
-    }
-    if (localShape !== undefined && localShape.join() !== local.shape.join()) {
-      throw new ShapeError(`The LocalArray has shape [${local.shape}], not [${localShape}]. Leave localShape out.`);
-    }
-    if (local.isLost) throw new StateError(`The memory of the LocalArray ${LOST}. Pass one that is there.`);
-    return local;
-  }
-  if (!ArrayBuffer.isView(local)) {
-    throw new TypeError(`fromLocal takes a typed array or a LocalArray, not ${describe(local)}.`);
-  }
-  if (localShape === undefined) {
-    throw new ShapeError("A bare typed array has no shape: pass { localShape: [rows, columns] }, this rank's part.");
-  }
-  const kind = dtype === undefined ? usualDType(local) : dtype;
-  const count = elementCount(kind, local);
-  if (count !== sizeOfShape(localShape)) {
-    throw new ShapeError(
-      `localShape [${localShape}] has ${sizeOfShape(localShape)} elements, but the data has ${count}.`,
-    );
-  }
-  return new LocalArray({ data: local, dtype: kind, shape: localShape, strides: stridesOf(localShape, order ?? "C") });
-}
-
 /** Ranges, read once; what is none is left to their check. */
 function copyOfRanges(ranges: readonly Range[]): readonly Range[] {
   if (!Array.isArray(ranges)) return ranges;
   return ranges.map((range): Range => Array.isArray(range) ? [...range] as unknown as Range : range);
-}
-
-/** Whether strides grow in this order from 1 on, gaps between rows or columns allowed. */
-function isOrdered({ shape, strides }: LocalArray, order: Order): boolean {
-  if (shape.includes(0)) return true;
-  const dimensions = order === "F" ? shape.keys() : Array.from(shape.keys()).reverse();
-  let least = 1;
-  for (const [position, dimension] of [...dimensions].entries()) {
-    if (shape[dimension] === 1) continue;
-    if (position === 0 ? strides[dimension] !== 1 : strides[dimension] < least) return false;
-    least = strides[dimension] * shape[dimension];
-  }
-  return true;
-}
-
-/** The order that all parts have; C where both would do. */
-function commonOrder(offers: readonly (readonly Order[])[], wanted: Order | undefined): Order {
-  const candidates = wanted ? [wanted] : ["C", "F"] as const;
-  const order = candidates.find((candidate) => offers.every((orders) => orders.includes(candidate)));
-  if (order !== undefined) return order;
-  const ranks = offers.flatMap((orders, rank) => orders.includes(candidates[0]) ? [] : [rank]);
-  throw new ShapeError(
-    wanted
-      ? `The strides of the parts of ranks ${ranks.join(", ")} are not those of order "${wanted}".`
-      : `The parts have no memory order in common, neither "C" nor "F". Make dense copies, LocalArray.copy("C").`,
-    { ranks },
-  );
 }

@@ -3,13 +3,9 @@
  *
  * @module
  */
-export {
-  type ArrayOptions,
-  DistributedArray,
-  type FromLocalOptions,
-  type GatherOptions,
-  type ScatterArrayOptions,
-} from "./distributed_array.ts";
+export type { FromLocalOptions } from "./given_data.ts";
+export type { ArrayOptions } from "./new_part.ts";
+export { DistributedArray, type GatherOptions, type ScatterArrayOptions } from "./distributed_array.ts";
 export {
   allocate,
   decode,
