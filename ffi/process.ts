@@ -1,5 +1,5 @@
 /**
- * Ending the process without running anything more in it.
+ * What is needed of the C library to tell of the end of a process, and to end it from any thread.
  *
  * @module
  */
@@ -11,20 +11,19 @@ export const LAST_WORDS = {
   _exit: { parameters: ["i32" /* int status */], result: "void" },
 } as const satisfies Deno.ForeignLibraryInterface;
 
+const THREAD_SYMBOLS = {
+  gettid: { parameters: [], result: "i32" },
+} as const satisfies Deno.ForeignLibraryInterface;
+
 const STANDARD_ERROR = 2;
 
-/**
- * Write a line to standard error and end the process at once: from any thread, also while another one waits in a native
- * call, and past whatever Deno (as `deno test` does) puts between a script and standard error. Source: libc.
- */
-export function exitImmediately(code: number, line: string): never {
+/** Write a line to standard error past whatever Deno (as `deno test` does) puts in between. Source: libc. */
+export function writeImmediately(line: string): void {
   const bytes = new TextEncoder().encode(line + "\n");
-  try {
-    const { write, _exit } = libcFunctions(LAST_WORDS);
-    write(STANDARD_ERROR, bytes, BigInt(bytes.length));
-    _exit(code);
-  } catch {
-    // Without libc, the ordinary way has to do.
-  }
-  return Deno.exit(code);
+  libcFunctions(LAST_WORDS).write(STANDARD_ERROR, bytes, BigInt(bytes.length));
+}
+
+/** Whether the process ends with this thread: not so in a worker, nor in a file that `deno test` runs. Source: libc. */
+export function isMainThread(): boolean {
+  return libcFunctions(THREAD_SYMBOLS).gettid() === Deno.pid;
 }

@@ -1,32 +1,31 @@
 /**
- * The native functions that wait for other ranks: one place to put a time limit around all of them.
+ * The native functions that wait for other ranks: one place to put something around all of them, such as a time limit.
  *
  * @module
  */
 
-/** Makes a call, and whatever has to be done before and after it. */
-export type Around = <T>(name: string, call: () => T) => T;
+type NativeFunction = (...values: unknown[]) => unknown;
 
-type Table = Record<string, (...values: unknown[]) => unknown>;
+/** Makes a function that does something before and after a native one, which has this name in C. */
+export type Around = (name: string, call: NativeFunction) => NativeFunction;
+
+type Table = Record<string, NativeFunction>;
 
 const waiting: { table: Table; names: Readonly<Record<string, string>> }[] = [];
-let around: Around | undefined;
+const arounds: Around[] = [];
 
 /** Tell of functions that wait for other ranks: the table that they are called from, and their C names by its keys. */
 export function noteWaiting(table: object, names: Readonly<Record<string, string>>): void {
   waiting.push({ table: table as Table, names });
-  if (around) surround(table as Table, names, around);
+  for (const around of arounds) surround(table as Table, names, around);
 }
 
-/** Have every function that waits called by `by`, those of libraries that are opened later included. Once a process. */
-export function callWaiting(by: Around): void {
-  around = by;
-  for (const { table, names } of waiting) surround(table, names, by);
+/** Put something around every function that waits, those of libraries that are opened later included. */
+export function surroundWaiting(around: Around): void {
+  arounds.push(around);
+  for (const { table, names } of waiting) surround(table, names, around);
 }
 
-function surround(table: Table, names: Readonly<Record<string, string>>, by: Around): void {
-  for (const [key, name] of Object.entries(names)) {
-    const call = table[key];
-    table[key] = (...values) => by(name, () => call(...values));
-  }
+function surround(table: Table, names: Readonly<Record<string, string>>, around: Around): void {
+  for (const [key, name] of Object.entries(names)) table[key] = around(name, table[key]);
 }

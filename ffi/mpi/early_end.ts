@@ -11,6 +11,7 @@
 import { environment } from "../library.ts";
 import { addressOfPointer, libcFunctions } from "../memory.ts";
 import { launcher } from "./launcher.ts";
+import { joinPresence } from "./presence.ts";
 
 const LIBC_SYMBOLS = {
   /** `ssize_t send(int sockfd, const void* buf, size_t len, int flags)`; fails on what is no socket. */
@@ -53,6 +54,7 @@ export function prepareEarlyEnd(): void {
     atExit(usleep, LOOKING_MICROSECONDS);
     atExit(close, BigInt(socket));
   }
+  joinPresence()?.removeNameAtExit();
   atExit(usleep, LINGER_MICROSECONDS);
 }
 

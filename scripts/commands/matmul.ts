@@ -3,7 +3,7 @@
  *
  * @module
  */
-import { statfsSync } from "node:fs";
+import { existsSync, statfsSync } from "node:fs";
 import { basename, dirname, join } from "node:path";
 import { dtypeInfo, type NpyHeader, parseNpyHeader } from "../../mod.ts";
 import { denoRun } from "../launch/job.ts";
@@ -139,7 +139,15 @@ function parseAlpha(text: string): number {
 
 /** Where the ranks write: beside the output, so that one rename makes it the output. */
 function partialFile(out: string): string {
-  return join(dirname(out), `.distmath.${Deno.pid}.partial`);
+  return join(dirname(out), `.distmath.${Deno.hostname()}.${Deno.pid}.partial`);
+}
+
+/** Remove what commands on this host have left that were killed: their partial files name a process that is no more. */
+function removeAbandoned(folder: string): void {
+  for (const { name } of Deno.readDirSync(folder)) {
+    const [, host, process] = /^\.distmath\.(.+)\.(\d+)\.partial/.exec(name) ?? [];
+    if (host === Deno.hostname() && !existsSync(`/proc/${process}`)) Deno.removeSync(join(folder, name));
+  }
 }
 
 /** Where the product goes in the end, and where the ranks write it. */
@@ -168,6 +176,7 @@ function openOutput(out: string, inputs: readonly string[]): Output {
   }
   const partial = partialFile(target);
   try {
+    removeAbandoned(dirname(target));
     Deno.writeTextFileSync(partial, "", { createNew: true });
     // The ranks make it again: a command that is killed before they run leaves nothing.
     Deno.removeSync(partial);
@@ -198,7 +207,7 @@ async function multiply(
   job: MatmulJob,
 ): Promise<MatmulOutcome> {
   const lines: string[] = [];
-  const { code, isTimedOut, isInterrupted, signal } = await runFiltered(launcher, {
+  const { code, isTimedOut, isInterrupted, failure } = await runFiltered(launcher, {
     ranks,
     ...place,
     program: denoRun(scriptAddress("commands/matmul_rank.ts"), [JSON.stringify(job)]),
@@ -212,7 +221,7 @@ async function multiply(
   if (code === 0 && "seconds" in outcome) return outcome;
   const reason = isTimedOut
     ? `it did not end within ${place.timeoutSeconds} s`
-    : outcome.error ?? signal ?? `exit code ${code}`;
+    : outcome.error ?? failure ?? `exit code ${code}`;
   const isTold = code === 0 || outcome.error !== undefined;
   throw new CommandError(`the multiplication failed: ${reason}; nothing was written`, isTold ? 1 : code);
 }

@@ -62,7 +62,7 @@ export function parsePlace(values: { hosts?: string | undefined; timeout?: strin
 /** Run a job with its output passed on, less what the launcher adds; returns how it ended. */
 export async function runVisibly(launcher: Launcher, job: Omit<JobOptions, "onLine">): Promise<JobResult> {
   const encoder = new TextEncoder();
-  const { signal, ...result } = await runFiltered(launcher, {
+  const { failure, signal: _, ...result } = await runFiltered(launcher, {
     ...job,
     env: { ...colorVariables(), ...job.env },
     onLine(stream, line, isComplete) {
@@ -72,7 +72,7 @@ export async function runVisibly(launcher: Launcher, job: Omit<JobOptions, "onLi
     },
   });
   if (result.isTimedOut) console.error(`error: the job did not end within ${job.timeoutSeconds} s and was ended`);
-  else if (signal && result.code !== 130 && result.code !== 143) console.error(`error: ${signal}`);
+  else if (failure !== null) console.error(`error: ${failure}`);
   return result;
 }
 

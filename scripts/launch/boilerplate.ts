@@ -4,6 +4,7 @@
  * @module
  */
 import { type JobOptions, type JobResult, runJob } from "./job.ts";
+import { JobEnd, tellEnd, underShell } from "./job_end.ts";
 import type { Launcher, LauncherKind } from "./launcher.ts";
 
 /** What a launcher writes about a job that did not end well; each is one of its blocks or lines. */
@@ -46,20 +47,18 @@ export class BoilerplateFilter {
   #isRepeating = false;
   /** Whether lines of the repeated error's stack have come. */
   #hasStack = false;
-  #signal: string | null = null;
+  readonly #end: JobEnd;
 
-  /** A filter for what this family of launchers writes. */
-  constructor(kind: LauncherKind) {
+  /** A filter for what this family of launchers writes; what it drops is read by `end`. */
+  constructor(kind: LauncherKind, end: JobEnd = new JobEnd()) {
     this.#known = known[kind];
-  }
-
-  /** The launcher's own words on a rank that a signal ended, or `null`. */
-  get signal(): string | null {
-    return this.#signal;
+    this.#end = end;
   }
 
   /** Take a line; returns the lines to show now. */
-  push(line: string): string[] {
+  push(text: string): string[] {
+    const line = this.#end.take(text);
+    if (line === null) return [];
     const { fence, line: single } = this.#known;
     if (this.#block) {
       this.#block.push(line);
@@ -71,7 +70,7 @@ export class BoilerplateFilter {
       return [];
     }
     if (single.test(line)) {
-      this.#note(line);
+      this.#end.note(line);
       return [];
     }
     return this.#isRepeat(line) ? [] : [line];
@@ -86,15 +85,8 @@ export class BoilerplateFilter {
     const block = this.#block ?? [];
     this.#block = null;
     if (!this.#known.block.test(block.join("\n"))) return block;
-    this.#note(block.join(" "));
+    this.#end.note(block.join(" "));
     return [];
-  }
-
-  #note(text: string): void {
-    const openMpi = /process rank (\d+) .*exited on\s+signal (\d+ \([^)]*\))/.exec(text);
-    const hydra = /EXIT STRING: (.*) \(signal (\d+)\)/.exec(text);
-    if (openMpi) this.#signal = `rank ${openMpi[1]} was ended by signal ${openMpi[2]}`;
-    else if (hydra) this.#signal = `a rank was ended by signal ${hydra[2]} (${hydra[1]})`;
   }
 
   /** Whether a line belongs to an error that another rank has already printed: its first line, source and stack. */
@@ -113,15 +105,26 @@ export class BoilerplateFilter {
   }
 }
 
-/** How a job ended, and the launcher's own words on a rank that a signal ended, or `null`. */
-export type FilteredResult = JobResult & { signal: string | null };
+/** How a job ended. */
+export interface FilteredResult extends JobResult {
+  /** The launcher's words on a rank that a signal ended, or `null`. */
+  signal: string | null;
+  /** Which rank ended the job, how, and with which code; `null` for a job that went well, or that was ended from here. */
+  failure: string | null;
+}
 
 /** {@linkcode runJob} with its output less what the launcher adds; parts of lines pass as they come. */
 export async function runFiltered(launcher: Launcher, options: JobOptions): Promise<FilteredResult> {
-  const filters = { stdout: new BoilerplateFilter(launcher.kind), stderr: new BoilerplateFilter(launcher.kind) };
+  const end = new JobEnd();
+  const filters = {
+    stdout: new BoilerplateFilter(launcher.kind, end),
+    stderr: new BoilerplateFilter(launcher.kind, end),
+  };
   const { onLine } = options;
   const result = await runJob(launcher, {
     ...options,
+    program: underShell(launcher.kind, options.program),
+    env: { ...tellEnd, ...options.env },
     onLine(stream, line, isComplete) {
       if (!isComplete) return onLine(stream, line, false);
       for (const kept of filters[stream].push(line)) onLine(stream, kept, true);
@@ -130,5 +133,6 @@ export async function runFiltered(launcher: Launcher, options: JobOptions): Prom
   for (const stream of ["stdout", "stderr"] as const) {
     for (const held of filters[stream].end()) onLine(stream, held, true);
   }
-  return { ...result, signal: filters.stdout.signal ?? filters.stderr.signal };
+  if (result.code === 0 || result.isTimedOut || result.isInterrupted) return { ...result, signal: null, failure: null };
+  return { ...result, code: end.code(result.code), signal: end.signal, failure: end.describe(result.code) };
 }

@@ -3,6 +3,7 @@
  *
  * @module
  */
+import { guardJob, removeAbandonedMemory } from "./guard.ts";
 import { commandLine, type Launch, type Launcher } from "./launcher.ts";
 import { CommandError } from "../terminal.ts";
 
@@ -124,6 +125,7 @@ export async function runJob(launcher: Launcher, options: JobOptions): Promise<J
   const { isInteractive = false, onLine, timeoutSeconds } = options;
   const { command, args, env } = commandLine(launcher, options);
   const started = performance.now();
+  removeAbandonedMemory();
   const child = new Deno.Command(command, {
     args,
     env,
@@ -132,6 +134,7 @@ export async function runJob(launcher: Launcher, options: JobOptions): Promise<J
     stdout: "piped",
     stderr: "piped",
   }).spawn();
+  await using _guard = guardJob(child);
   let endedWith: number | null = null;
   let ending: Promise<void> | undefined;
   const end = (code: number) => () => {

@@ -6,12 +6,15 @@
  * waits in MPI_Finalize for ranks that wait elsewhere hangs for ever. All this happens in one thread, and not in a Worker:
  * no event tells a worker that the process ends. An uncaught error needs nothing: "unload" does not
  * fire, the process exits with code 1, and the launcher ends the other ranks. Only before MPI starts launchers need help.
+ * A rank that ends well while others wait for it ends the job as well.
  *
  * @module
  */
 import { prepareEarlyEnd } from "../../ffi/mpi/early_end.ts";
+import { tellEnd } from "../../ffi/mpi/last_words.ts";
 import {
   checkMpi,
+  type Handle,
   howToStart,
   launcher,
   type Mpi,
@@ -19,8 +22,13 @@ import {
   openMpi,
   openMpiRelease,
 } from "../../ffi/mpi/mod.ts";
+import { joinedPresence, joinPresence, type Presence, PRESENT } from "../../ffi/mpi/presence.ts";
+import { publishWaits } from "../../ffi/mpi/waits.ts";
+import { isMainThread, writeImmediately } from "../../ffi/process.ts";
+import { noteWaiting } from "../../ffi/waiting.ts";
 import { ConfigurationError, StateError } from "../errors.ts";
 import { setIfUnset } from "../environment.ts";
+import { leaveBeforeStart, leftBeforeStart, waitForOthers } from "./departure.ts";
 
 let started: Mpi | undefined;
 let isFinalized = false;
@@ -30,12 +38,37 @@ const isWorker = "DedicatedWorkerGlobalScope" in globalThis;
 
 // A worker's failures are reported to the main thread.
 if (!isWorker) {
-  for (const event of ["error", "unhandledrejection", "unload"]) globalThis.addEventListener(event, failBeforeStart);
+  for (const event of ["error", "unhandledrejection"]) {
+    globalThis.addEventListener(event, () => tellEnd(1, "an uncaught error"));
+  }
+  for (const event of ["error", "unhandledrejection", "unload"]) globalThis.addEventListener(event, endBeforeStart);
 }
 
-/** See to it that the launcher ends the job when this process, which it may not know yet, ends with an error. */
-function failBeforeStart({ type }: globalThis.Event): void {
-  if (started !== undefined || type === "unload" && Deno.exitCode === 0) return;
+/** See to it that the job ends when this process, which the launcher may not know yet, fails, or leaves others waiting. */
+function endBeforeStart({ type }: globalThis.Event): void {
+  if (started !== undefined) return;
+  if (type === "unload" && Deno.exitCode === 0) return leaveWithoutStart();
+  if (type === "unload") tellEnd(processCode(Deno.exitCode), EXIT);
+  helpLauncher();
+}
+
+function leaveWithoutStart(): void {
+  if ((launcher()?.size ?? 1) === 1) return;
+  try {
+    if (!isMainThread()) return;
+  } catch {
+    return;
+  }
+  const presence = joinPresence();
+  const line = presence && leaveBeforeStart(launcher()!.rank, presence);
+  if (line === null) return;
+  writeImmediately(line);
+  tellEnd(1, "it left while others waited for it");
+  helpLauncher();
+  Deno.exit(1);
+}
+
+function helpLauncher(): void {
   try {
     prepareEarlyEnd();
   } catch {
@@ -71,7 +104,10 @@ function start(): Mpi {
       // Windows are in shared memory; the component for UCX prints errors where there is no UCX.
       setIfUnset("OMPI_MCA_osc", "^ucx");
     }
+    const presence = joinPresence();
+    if (presence !== null) announceStart(presence);
     checkMpi(symbols.MPI_Init_thread(0n, 0n, constants.threadSerialized, flag), "MPI_Init_thread");
+    if (presence !== null) announceWaits(mpi, presence);
     globalThis.addEventListener("unload", endWithProcess);
   } else refuseOtherThread(mpi);
   for (const communicator of [constants.world, constants.self]) {
@@ -90,6 +126,28 @@ function refuseOtherThread({ symbols }: Mpi): void {
     "MPI was started by another thread of this process, and one thread only can use it. Use it where it was started; " +
       "test files that use MPI are run one a process, or without --parallel.",
   );
+}
+
+function announceStart(presence: Presence): void {
+  presence.setState(PRESENT.STARTING);
+  const left = leftBeforeStart(presence);
+  if (left.length === 0) return;
+  presence.setState(PRESENT.HERE);
+  const ranks = `${left.length === 1 ? "rank" : "ranks"} ${left.join(", ")}`;
+  throw new StateError(
+    `MPI cannot start: ${ranks} ended with exit code 0 before starting it, and MPI_Init would wait for ever. ` +
+      "Have every rank call initialize(), or none.",
+    { ranks: left },
+  );
+}
+
+function announceWaits(mpi: Mpi, presence: Presence): void {
+  presence.setState(PRESENT.HERE);
+  const { symbols, constants } = mpi;
+  const rank = new Int32Array(1);
+  const rankIn = (communicator: Handle) =>
+    communicator !== constants.nullCommunicator && symbols.MPI_Comm_rank(communicator, rank) === 0 ? rank[0] : null;
+  publishWaits(presence, { handle: constants.world, rank: rankIn(constants.world)! }, rankIn);
 }
 
 /** Refuse a job in which each process is rank 0 of 1, because MPI does not know the launcher. */
@@ -118,6 +176,7 @@ export function beforeMpiEnds(action: () => void, when: "first" | "then" = "then
 /** MPI_Finalize, at most once. Collective over all ranks of the job. */
 export function finalizeMpi(): void {
   if (!started || isFinalized) return;
+  waitToLeave(started);
   for (const action of [...beforeEnd.then, ...beforeEnd.first].reverse()) action();
   isFinalized = true;
   const code = started.symbols.MPI_Finalize();
@@ -129,14 +188,39 @@ export function finalizeMpi(): void {
   if (code !== 0) throw new StateError(`MPI_Finalize returned ${code}.`);
 }
 
+// A time limit on waiting is one on this, too.
+const departure = { waitForOthers };
+noteWaiting(departure, { waitForOthers: "MPI_Finalize" });
+
+/** Let the others come to their end as well; the job ends if one of them waits for this rank in vain. */
+function waitToLeave(mpi: Mpi): void {
+  const presence = joinedPresence();
+  if (presence === null) return;
+  const line = departure.waitForOthers(mpi, launcher()!.rank, presence);
+  presence.removeName();
+  if (line === null) return;
+  writeImmediately(line);
+  tellEnd(1, "it left while others waited for it");
+  abort(1);
+}
+
 /** How long a launcher gets to read what this rank has printed: MPICH's stops reading when a rank aborts. */
 const LAST_WORDS_MILLISECONDS = 100;
 
 /** End the job: every rank of it, with this exit code. Does not return. */
 export function abortJob(code: number): never {
   startMpi();
+  tellEnd(processCode(code), "abort()");
   abort(code);
   return Deno.exit(code);
+}
+
+/** What ends a process with an exit code other than 0 and no error. */
+const EXIT = "Deno.exit or Deno.exitCode";
+
+/** A process has 8 bits for its code: 256 would be a success. */
+function processCode(code: number): number {
+  return code & 255 || 1;
 }
 
 function abort(code: number): void {
@@ -149,6 +233,8 @@ function endWithProcess(): void {
   if (isFinalized) return;
   const code = Deno.exitCode;
   if (code === 0) finalizeMpi();
-  // A process has 8 bits for its code: 256 would be a success.
-  else abort(code & 255 || 1);
+  else {
+    tellEnd(processCode(code), EXIT);
+    abort(processCode(code));
+  }
 }

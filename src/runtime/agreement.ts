@@ -16,6 +16,7 @@
  *
  * @module
  */
+import { noteOperation } from "../../ffi/mpi/waits.ts";
 import {
   CollectiveError,
   ConfigurationError,
@@ -295,6 +296,7 @@ function agreeHolding(
   }
   const subject = subjectOf(operation, given);
   const { communicator } = subject;
+  if (!communicator.isFreed) noteOperation(communicator.handle);
   const checkHere = () => {
     if (subject.refusal !== null) throw subject.refusal;
     return check();

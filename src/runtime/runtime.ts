@@ -189,7 +189,8 @@ export class Runtime implements Disposable {
 
   /**
    * End MPI now, for good; a second call does nothing. Collective over all ranks of the job. Without it, MPI ends when the
-   * process does. Source: MPI_Finalize.
+   * process does. A rank that calls it while another waits for this one elsewhere ends the job after 10 seconds. Source:
+   * MPI_Finalize.
    */
   finalize(): void {
     this.#isClosed = true;

@@ -8,10 +8,11 @@
  *
  * @module
  */
+import { endAtOnce, lastWords } from "../../ffi/mpi/last_words.ts";
 import { LAST_WORDS } from "../../ffi/process.ts";
 import { startThread } from "../../ffi/thread.ts";
-import { callWaiting } from "../../ffi/waiting.ts";
-import { type WatchedState, watchForEver } from "./watchdog_thread.ts";
+import { surroundWaiting } from "../../ffi/waiting.ts";
+import { TIMED_OUT, type WatchedState, watchForEver } from "./watchdog_thread.ts";
 
 const LONGEST_START_MILLISECONDS = 30_000;
 
@@ -52,11 +53,12 @@ export function startWatchdog(rank: number, timeoutSeconds: number): void {
   if (state) return void Atomics.store(state.counters, 2, milliseconds);
   const counters = new Int32Array(new SharedArrayBuffer(16));
   const text = new Uint8Array(new SharedArrayBuffer(1024));
-  const watched: WatchedState = { counters, text, rank };
+  const last = lastWords(TIMED_OUT, "the time limit of timeoutSeconds");
+  const watched: WatchedState = { counters, text, rank, code: TIMED_OUT, lastWords: last };
   counters[2] = milliseconds;
-  startThread(watchForEver, [], watched, LAST_WORDS);
+  startThread(watchForEver, [endAtOnce], watched, LAST_WORDS);
   // A thread that is still being started watches nothing.
   Atomics.wait(counters, 3, 0, LONGEST_START_MILLISECONDS);
   state = watched;
-  callWaiting(watch);
+  surroundWaiting((name, call) => (...values) => watch(name, () => call(...values)));
 }

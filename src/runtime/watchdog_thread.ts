@@ -3,7 +3,11 @@
  *
  * @module
  */
+import { endAtOnce, type LastWords } from "../../ffi/mpi/last_words.ts";
 import type { LAST_WORDS } from "../../ffi/process.ts";
+
+/** The exit code of `timeout(1)`. */
+export const TIMED_OUT = 124;
 
 /** What the watched thread and the watching one share. */
 export interface WatchedState {
@@ -13,6 +17,10 @@ export interface WatchedState {
   text: Uint8Array<SharedArrayBuffer>;
   /** Who is watched. */
   rank: number;
+  /** The exit code of a rank that has waited for too long. */
+  code: number;
+  /** What is told beside the line for people. */
+  lastWords: LastWords;
 }
 
 /**
@@ -20,14 +28,11 @@ export interface WatchedState {
  * MPI 5's launcher hangs in about one of 200. Runs in a thread of its own, where it sees nothing of this module.
  */
 export function watchForEver(
-  { counters, text, rank }: WatchedState,
-  { write, _exit }: Deno.DynamicLibrary<typeof LAST_WORDS>["symbols"],
+  { counters, text, rank, code, lastWords }: WatchedState,
+  libc: Deno.DynamicLibrary<typeof LAST_WORDS>["symbols"],
 ): never {
-  /** The exit code of `timeout(1)`. */
-  const timedOut = 124;
   /** How many ranks end one after the other, two looks apart. */
   const staggeredRanks = 10;
-  const standardError = 2;
   const never = new Int32Array(new SharedArrayBuffer(4));
   Atomics.store(counters, 3, 1);
   Atomics.notify(counters, 3);
@@ -40,11 +45,9 @@ export function watchForEver(
     if (count !== seen || count % 2 === 0) [seen, since] = [count, performance.now()];
     if (performance.now() - since < limit + 2 * pause * Math.min(rank, staggeredRanks)) continue;
     const operation = new TextDecoder().decode(text.slice(0, Atomics.load(counters, 1)));
-    const words = new TextEncoder().encode(
+    const line =
       `distmath: rank ${rank} has waited for more than ${limit / 1000} s (timeoutSeconds) in ${operation}; ` +
-        `other ranks did not get there. The job ends with exit code ${timedOut}.\n`,
-    );
-    write(standardError, words, BigInt(words.length));
-    _exit(timedOut);
+      `other ranks did not get there. The job ends with exit code ${code}.`;
+    endAtOnce(code, line, lastWords, libc);
   }
 }

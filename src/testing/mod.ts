@@ -15,7 +15,7 @@
  */
 import { AssertionError } from "node:assert";
 import { launcher } from "../../ffi/mpi/mod.ts";
-import { exitImmediately } from "../../ffi/process.ts";
+import { endJobAtOnce } from "../../ffi/mpi/last_words.ts";
 import { CollectiveError } from "../errors.ts";
 import type { Communicator } from "../mpi/communicator.ts";
 import { initialize, type InitializeOptions } from "../runtime/initialize.ts";
@@ -139,7 +139,7 @@ async function meet(seconds: number, name: string, current: Runtime): Promise<vo
   } catch {
     // Past the test runner, which would not get to print it. A rank that is gone makes the launcher end the job.
     const waited = `rank ${current.rank} has waited ${seconds} s for the other ranks to end "${name}"; the job ends.`;
-    exitImmediately(1, waited);
+    endJobAtOnce(1, "the time limit of a test", waited);
   }
 }
 

@@ -88,12 +88,19 @@ for (
     const result = await run(mpi, "stuck", where);
     if (where === "product" && result.output.includes("no ScaLAPACK exists for the MPI standard ABI")) return;
     assertEndedSoon(result, 1);
+    assertEquals(result.code, 124, result.output);
     assertStringIncludes(result.output, `rank 0 has waited for more than 1 s (timeoutSeconds) in ${call};`);
   });
 }
 
 testUnderEveryMpi("timeoutSeconds ends the job when a rank leaves early with code 0", async (mpi) => {
   assertEndedSoon(await run(mpi, "stuck", "exit"), 1);
+});
+
+testUnderEveryMpi("the exit code of a time limit is not lost among four ranks", async (mpi) => {
+  const result = await runJob(mpi, 4, ["run", "-A", fixture("stuck"), "barrier"], { seconds: 40 });
+  assertEndedSoon(result, 1);
+  assertEquals(result.code, 124, result.output);
 });
 
 testUnderEveryMpi("a job that goes well ends with code 0", async (mpi) => {

@@ -1,11 +1,13 @@
 import { assertEquals } from "@std/assert";
 import { BoilerplateFilter } from "../../../scripts/launch/boilerplate.ts";
+import { JobEnd } from "../../../scripts/launch/job_end.ts";
 import type { LauncherKind } from "../../../scripts/launch/launcher.ts";
 
 function filtered(kind: LauncherKind, lines: string[]): { shown: string[]; signal: string | null } {
-  const filter = new BoilerplateFilter(kind);
+  const end = new JobEnd();
+  const filter = new BoilerplateFilter(kind, end);
   const shown = [...lines.flatMap((line) => filter.push(line)), ...filter.end()];
-  return { shown, signal: filter.signal };
+  return { shown, signal: end.signal };
 }
 
 const dashes = "-".repeat(74);

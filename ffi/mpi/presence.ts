@@ -1,0 +1,267 @@
+/**
+ * What the ranks of a job on one machine know of each other without a message: who is there, who waits in which call for
+ * whom, and who has left.
+ *
+ * They share a page of memory, named by the launcher that started them. The name goes as soon as all of them have come.
+ * What a rank writes are plain stores; it is read when a rank leaves, or starts MPI.
+ *
+ * @module
+ */
+import { environment } from "../library.ts";
+import { addressOf, addressOfPointer, libcFunctions } from "../memory.ts";
+import { launcher } from "./launcher.ts";
+
+const LIBC_SYMBOLS = {
+  /** `int open(const char* path, int flags, mode_t mode)` */
+  open: { parameters: ["buffer", "i32", "u32"], result: "i32" },
+  /** `ssize_t read(int fd, void* buf, size_t count)` */
+  read: { parameters: ["i32", "buffer", "usize"], result: "isize" },
+  /** `int close(int fd)` */
+  close: { parameters: ["i32"], result: "i32" },
+  /** `int ftruncate(int fd, off_t length)` */
+  ftruncate: { parameters: ["i32", "i64"], result: "i32" },
+  /** `void* mmap(void* addr, size_t length, int prot, int flags, int fd, off_t offset)` */
+  mmap: { parameters: ["u64", "usize", "i32", "i32", "i32", "i64"], result: "u64" },
+  /** `int unlink(const char* path)` */
+  unlink: { parameters: ["buffer"], result: "i32" },
+} as const satisfies Deno.ForeignLibraryInterface;
+
+const AT_EXIT_SYMBOLS = {
+  /** `int unlink(const char* path)`, for its address. */
+  unlink: { type: "pointer" },
+  /** `char* strdup(const char* s)` */
+  strdup: { parameters: ["buffer"], result: "u64" },
+  /** `int __cxa_atexit(void (*function)(void*), void* argument, void* library)` */
+  __cxa_atexit: { parameters: ["u64", "u64", "u64"], result: "i32" },
+} as const satisfies Deno.ForeignLibraryInterface;
+
+type Libc = Deno.DynamicLibrary<typeof LIBC_SYMBOLS>["symbols"];
+
+const O_RDWR = 0o2;
+const O_CREAT = 0o100;
+const O_NOFOLLOW = 0o400000;
+const O_CLOEXEC = 0o2000000;
+const PROT_READ_WRITE = 3;
+const MAP_SHARED_FIXED = 0x11;
+const OWNER_ONLY = 0o600;
+const PAGE_BYTES = 4096;
+const WORD_BYTES = 4;
+
+/** Begins the name of the memory, before the launcher's process number and start and, after dots, what tells jobs apart. */
+export const PRESENCE_PREFIX = "/dev/shm/distmath.";
+
+/** Where a rank is. */
+export const PRESENT = { NOWHERE: 0, HERE: 1, STARTING: 2, LEAVING: 3, LEFT_BEFORE_START: 4 } as const;
+
+/** The words of the memory before the ranks' own: how many have come, and whether one has told of a hang. */
+const WORDS = { ARRIVED: 0, TOLD: 1 } as const;
+
+/** The words of a rank. */
+const WORDS_OF_RANK = 16;
+const FIELDS = { STATE: 0, RANK: 1, CALLS: 2, FUNCTION: 3, SCOPE: 4, TURN: 5, FIRST_PEER: 6, SECOND_PEER: 7 } as const;
+
+/** What a rank is doing, as another one reads it. */
+export interface PresentRank {
+  /** Its number in the job. */
+  rank: number;
+  /** One of `PRESENT`. */
+  state: number;
+  /** The calls that it has begun and ended so far: odd while it waits in one. */
+  calls: number;
+  /** The hash of the name of the function that it waits in. */
+  functionHash: number;
+  /** Whose collective calls `turn` counts: a communicator, or 0 where that is not known. */
+  scope: number;
+  /** The number of the collective call; 0 for a call that is not collective. */
+  turn: number;
+  /** The ranks of the communicator that a call that is not collective waits for. */
+  peers: readonly number[];
+}
+
+/** A call that waits, as it is published. */
+export interface Wait {
+  /** The hash of the function's name. */
+  functionHash: number;
+  /** See {@linkcode PresentRank}. */
+  scope: number;
+  /** See {@linkcode PresentRank}. */
+  turn: number;
+  /** See {@linkcode PresentRank}. */
+  firstPeer: number;
+  /** See {@linkcode PresentRank}. */
+  secondPeer: number;
+}
+
+/** Stands for no peer at all. */
+export const NO_PEER = -1000;
+
+/** The memory that the ranks of a job on this machine share. */
+export class Presence {
+  readonly #words: Int32Array<ArrayBuffer>;
+  readonly #own: number;
+  readonly #localSize: number;
+  readonly #path: Uint8Array<ArrayBuffer>;
+  /** Whether all ranks of the job are on this machine. */
+  readonly isWhole: boolean;
+
+  /** Made by `joinPresence()`. */
+  constructor(
+    words: Int32Array<ArrayBuffer>,
+    place: { rank: number; size: number; localRank: number; localSize: number },
+    path: Uint8Array<ArrayBuffer>,
+  ) {
+    this.#words = words;
+    this.#own = (place.localRank + 1) * WORDS_OF_RANK;
+    this.#localSize = place.localSize;
+    this.#path = path;
+    this.isWhole = place.size === place.localSize;
+    words[this.#own + FIELDS.RANK] = place.rank;
+    const isNew = words[this.#own + FIELDS.STATE] === PRESENT.NOWHERE;
+    this.setState(PRESENT.HERE);
+    if (isNew && Atomics.add(words, WORDS.ARRIVED, 1) + 1 === place.localSize) this.removeName();
+  }
+
+  /** Tell where this rank is. */
+  setState(state: number): void {
+    Atomics.store(this.#words, this.#own + FIELDS.STATE, state);
+  }
+
+  /** Tell that a call that waits begins. */
+  begin({ functionHash, scope, turn, firstPeer, secondPeer }: Wait): void {
+    const [words, own] = [this.#words, this.#own];
+    words[own + FIELDS.FUNCTION] = functionHash;
+    words[own + FIELDS.SCOPE] = scope;
+    words[own + FIELDS.TURN] = turn;
+    words[own + FIELDS.FIRST_PEER] = firstPeer;
+    words[own + FIELDS.SECOND_PEER] = secondPeer;
+    words[own + FIELDS.CALLS]++;
+  }
+
+  /** Tell that it has ended. */
+  end(): void {
+    this.#words[this.#own + FIELDS.CALLS]++;
+  }
+
+  /** The other ranks on this machine that have come. */
+  others(): PresentRank[] {
+    const found: PresentRank[] = [];
+    for (let i = 1; i <= this.#localSize; i++) {
+      const at = i * WORDS_OF_RANK;
+      const state = Atomics.load(this.#words, at + FIELDS.STATE);
+      if (at === this.#own || state === PRESENT.NOWHERE) continue;
+      const word = (field: number) => Atomics.load(this.#words, at + field);
+      found.push({
+        rank: word(FIELDS.RANK),
+        state,
+        calls: word(FIELDS.CALLS),
+        functionHash: word(FIELDS.FUNCTION),
+        scope: word(FIELDS.SCOPE),
+        turn: word(FIELDS.TURN),
+        peers: [word(FIELDS.FIRST_PEER), word(FIELDS.SECOND_PEER)].filter((peer) => peer !== NO_PEER),
+      });
+    }
+    return found;
+  }
+
+  /** Whether this rank is the first that wants to tell of a hang. */
+  claimTelling(): boolean {
+    return Atomics.compareExchange(this.#words, WORDS.TOLD, 0, 1) === 0;
+  }
+
+  /** Remove the name, which is still there if not all ranks are distmath's. */
+  removeName(): void {
+    libcFunctions(LIBC_SYMBOLS).unlink(this.#path);
+  }
+
+  /** Remove the name when this process ends, after which a job does that has not started. */
+  removeNameAtExit(): void {
+    const { unlink, strdup, __cxa_atexit } = libcFunctions(AT_EXIT_SYMBOLS);
+    __cxa_atexit(addressOfPointer(unlink), strdup(this.#path), 0n);
+  }
+}
+
+let joined: Presence | null | undefined;
+
+/**
+ * The memory shared with the job's other ranks on this machine, joined at the first call; `null` for a rank that is alone,
+ * and where there can be none: no launcher that tells the place on the machine, no `/dev/shm`, no `--allow-ffi` for libc.
+ */
+export function joinPresence(): Presence | null {
+  return joined ??= join();
+}
+
+/** The memory, if it was joined. */
+export function joinedPresence(): Presence | null {
+  return joined ?? null;
+}
+
+function join(): Presence | null {
+  const starter = launcher();
+  if (starter === null || starter.localRank === null || starter.localSize === null || starter.localSize < 2) {
+    return null;
+  }
+  const { rank, size, localRank, localSize } = starter;
+  try {
+    const libc = libcFunctions(LIBC_SYMBOLS);
+    const above = launcherName(libc);
+    if (above === null) return null;
+    // A resident launcher starts several jobs.
+    const job = environment("PMIX_NAMESPACE")?.replaceAll(/[^\w@-]/g, "_");
+    const path = cString(PRESENCE_PREFIX + above + (job === undefined ? "" : `.${job}`));
+    const words = mapShared(libc, path, (localSize + 1) * WORDS_OF_RANK);
+    return words && new Presence(words, { rank, size, localRank, localSize }, path);
+  } catch {
+    return null;
+  }
+}
+
+const cString = (text: string) => new TextEncoder().encode(`${text}\0`);
+
+/** The programs that start ranks on a machine, as the kernel names them. */
+const LAUNCHER_PROGRAMS = /^(mpirun|mpiexec|orte|prte|hydra_pmi|slurmstepd)/;
+const MAXIMUM_DEPTH = 8;
+
+/** The process number and start of the launcher above this process; of its parent if none is known to be one. */
+function launcherName(libc: Libc): string | null {
+  let parent: string | null = null;
+  for (let pid = Deno.ppid, depth = 0; pid > 1 && depth < MAXIMUM_DEPTH; depth++) {
+    const process = inspect(libc, pid);
+    if (process === null) break;
+    const name = `${pid}.${process.start}`;
+    if (LAUNCHER_PROGRAMS.test(process.program)) return name;
+    parent ??= name;
+    pid = process.parent;
+  }
+  return parent;
+}
+
+/** A process, read from /proc past Deno's permissions on files, which the smallest set does not have. */
+function inspect({ open, read, close }: Libc, pid: number): { program: string; parent: number; start: string } | null {
+  const file = open(cString(`/proc/${pid}/stat`), O_CLOEXEC, 0);
+  if (file < 0) return null;
+  const bytes = new Uint8Array(1024);
+  const count = Number(read(file, bytes, BigInt(bytes.length)));
+  close(file);
+  const found = /^\d+ \((.*)\) (.*)/s.exec(new TextDecoder().decode(bytes.subarray(0, Math.max(0, count))));
+  if (!found) return null;
+  const fields = found[2].split(" ");
+  return { program: found[1], parent: Number(fields[1]), start: fields[19] };
+}
+
+/** Shared memory as an array: mapped over a page of memory that belongs to one, which lives as long as the process. */
+function mapShared(
+  { open, close, ftruncate, mmap }: Libc,
+  path: Uint8Array<ArrayBuffer>,
+  words: number,
+): Int32Array<ArrayBuffer> | null {
+  const length = Math.ceil(words * WORD_BYTES / PAGE_BYTES) * PAGE_BYTES;
+  const file = open(path, O_RDWR | O_CREAT | O_NOFOLLOW | O_CLOEXEC, OWNER_ONLY);
+  if (file < 0) return null;
+  const room = new ArrayBuffer(length + PAGE_BYTES);
+  const offset = (PAGE_BYTES - Number(addressOf(room) % BigInt(PAGE_BYTES))) % PAGE_BYTES;
+  const place = addressOf(room) + BigInt(offset);
+  const isMapped = ftruncate(file, BigInt(length)) === 0 &&
+    mmap(place, BigInt(length), PROT_READ_WRITE, MAP_SHARED_FIXED, file, 0n) === place;
+  close(file);
+  return isMapped ? new Int32Array(room, offset, words) : null;
+}

@@ -1,0 +1,64 @@
+/**
+ * Ending a job whose command is no more, since one that is killed cannot do it, and removing what killed jobs have left.
+ *
+ * @module
+ */
+import { existsSync } from "node:fs";
+
+/** Names of memory that ranks share while they start (`ffi/mpi/presence.ts`), by the launcher's process. */
+const sharedFolder = "/dev/shm";
+const sharedName = /^distmath\.(\d+)\./;
+
+/** Remove the shared memory of jobs whose launcher is gone: their ranks were killed while they started. */
+export function removeAbandonedMemory(): void {
+  try {
+    for (const { name } of Deno.readDirSync(sharedFolder)) {
+      const [, launcher] = sharedName.exec(name) ?? [];
+      if (launcher !== undefined && !existsSync(`/proc/${launcher}`)) Deno.removeSync(`${sharedFolder}/${name}`);
+    }
+  } catch {
+    // It is another user's, or another command has just removed it.
+  }
+}
+
+/**
+ * Waits for the end of its standard input, which the command holds open while it lives; then ends the launcher like
+ * `endJob` does: asks it, and after a while kills it and all that it had started.
+ */
+const script = `
+trap '' INT TERM HUP
+read -r _
+family=$1
+grown=yes
+while [ -n "$grown" ]; do
+  grown=
+  for stat in /proc/[0-9]*/stat; do
+    read -r line < "$stat" || continue
+    process=\${line%% *}
+    set -- "$1" \${line##*) }
+    case " $family " in *" $process "*) continue ;; esac
+    case " $family " in *" $3 "*) family="$family $process"; grown=yes ;; esac
+  done
+done 2>/dev/null
+kill -TERM "$1" 2>/dev/null
+tenths=30
+while [ $tenths -gt 0 ] && kill -0 "$1" 2>/dev/null; do sleep 0.1; tenths=$((tenths - 1)); done
+kill -KILL $family 2>/dev/null
+`;
+
+/** Watch over a launcher until disposed of. */
+export function guardJob(launcher: Deno.ChildProcess): AsyncDisposable {
+  const guard = new Deno.Command("sh", {
+    args: ["-c", script, "sh", String(launcher.pid)],
+    stdin: "piped",
+    stdout: "null",
+    stderr: "null",
+  }).spawn();
+  return {
+    async [Symbol.asyncDispose]() {
+      guard.kill("SIGKILL");
+      await guard.status;
+      await guard.stdin.abort().catch(() => {});
+    },
+  };
+}

@@ -1,0 +1,141 @@
+/**
+ * Who ended a job, how, and with which exit code: read from what launchers and ranks print.
+ *
+ * @module
+ */
+import { constants } from "node:os";
+import type { LauncherKind } from "./launcher.ts";
+
+/** How a rank ended that did not end well. */
+interface RankEnd {
+  /** Its number, if it is known. */
+  rank: number | null;
+  /** Its exit code, if it was not ended by a signal. */
+  code: number | null;
+  /** The signal that ended it: number and name. */
+  signal: { number: number; name: string } | null;
+}
+
+/** What a rank tells of its end. */
+interface LastWords {
+  rank: number;
+  code: number;
+  how?: string;
+}
+
+/** Begins the line in which a rank tells of its end: distmath does so where `DISTMATH_TELL_END` asks for it. */
+const LAST_WORDS = "distmath-end: ";
+
+/** The variable that has ranks tell of their end. */
+export const tellEnd: Readonly<Record<string, string>> = { DISTMATH_TELL_END: "1" };
+
+/** For Hydra to read what a rank has printed: it stops reading when one is gone. */
+const LAST_WORDS_SECONDS = 0.1;
+
+/**
+ * The program of a rank under a shell that tells of an end that is not well. Hydra names no ranks, only processes, and
+ * sometimes one that it ended itself after another had gone.
+ */
+export function underShell(kind: LauncherKind, program: readonly string[]): readonly string[] {
+  if (kind !== "mpich") return program;
+  const words = `${LAST_WORDS}{\\"rank\\":$PMI_RANK,\\"code\\":$code}`;
+  const script = `"$@"; code=$?; [ $code = 0 ] || { echo "${words}" >&2; sleep ${LAST_WORDS_SECONDS}; }; exit $code`;
+  return ["sh", "-c", script, "sh", ...program];
+}
+
+/**
+ * Gathers what is known of the rank that ended a job.
+ *
+ * @example
+ * ```ts
+ * import { JobEnd } from "./job_end.ts";
+ * const end = new JobEnd();
+ * end.note("MPI_ABORT was invoked on rank 1 in communicator MPI_COMM_WORLD with errorcode 3.");
+ * console.assert(end.describe(3) === "rank 1 ended the job with exit code 3");
+ * ```
+ */
+export class JobEnd {
+  readonly #words: LastWords[] = [];
+  #end: RankEnd | null = null;
+  #signalled: RankEnd | null = null;
+
+  /** Take a rank's own words out of a line; returns the rest, or `null` if nothing is left. */
+  take(line: string): string | null {
+    const [before, words] = line.split(LAST_WORDS);
+    if (words === undefined) return line;
+    this.#words.push(JSON.parse(words));
+    // What is before them may be the launcher's tag.
+    return /^(\[[\d,]+\](<std\w+>: ?)? ?)?$/.test(before) ? null : before;
+  }
+
+  /** Take a launcher's words on a rank; the first ones count, later ones are about what followed from it. */
+  note(text: string): void {
+    const openMpiSignal = /process rank (\d+) .*exited on\s+signal (\d+) \(([^)]*)\)/.exec(text);
+    const openMpiAbort = /MPI_ABORT was invoked on rank (\d+) .*error ?code:?\s+(-?\d+)/is.exec(text);
+    const openMpiExit = /Process name: \[\[\d+,\d+\],(\d+)\]\s+Exit code:\s+(\d+)/.exec(text);
+    const mpichAbort = /^Abort\((-?\d+)\) on node \d+ \(rank (\d+) in comm 0\)/.exec(text);
+    const hydraExit = /PID \d+ RUNNING AT .*EXIT CODE: (\d+)/s.exec(text);
+    const hydraSignal = /EXIT STRING: (.*) \(signal (\d+)\)/.exec(text);
+    if (openMpiSignal) {
+      const [, rank, number, name] = openMpiSignal;
+      this.#set({ rank: Number(rank), code: null, signal: { number: Number(number), name } });
+    } else if (openMpiAbort) this.#set({ rank: Number(openMpiAbort[1]), code: Number(openMpiAbort[2]), signal: null });
+    else if (openMpiExit) this.#set({ rank: Number(openMpiExit[1]), code: Number(openMpiExit[2]), signal: null });
+    else if (mpichAbort) this.#set({ rank: Number(mpichAbort[2]), code: Number(mpichAbort[1]), signal: null });
+    else if (hydraExit) this.#set({ rank: null, code: Number(hydraExit[1]), signal: null });
+    else if (hydraSignal) {
+      const signal = { number: Number(hydraSignal[2]), name: hydraSignal[1] };
+      // It tells of the same process as the words before, whose code was the signal.
+      if (this.#end?.code === signal.number) this.#end = null;
+      this.#set({ rank: null, code: null, signal });
+    }
+  }
+
+  #set(end: RankEnd): void {
+    this.#end ??= end;
+    if (end.signal !== null) this.#signalled = end;
+  }
+
+  /** The rank that was the first to end; `null` if nothing is known. */
+  #first(): RankEnd & { how?: string | undefined } | null {
+    const rank = this.#end?.rank ?? null;
+    const words = this.#words.find((words) => rank === null || words.rank === rank);
+    if (!words) return this.#end;
+    const name = signalNames.get(words.code - 128);
+    const signal = words.how === undefined && name !== undefined ? { number: words.code - 128, name } : null;
+    return { ...words, signal };
+  }
+
+  /** The launcher's words on a rank that a signal ended, whatever came first; or `null`. */
+  get signal(): string | null {
+    const first = this.#first();
+    return first?.signal ? describeSignal(first) : this.#signalled && describeSignal(this.#signalled);
+  }
+
+  /** The exit code of the job: the rank's own where the launcher's is another one; 128 + n if signal n ended it. */
+  code(launcherCode: number): number {
+    const end = launcherCode === 0 ? null : this.#first();
+    if (end?.signal) return 128 + end.signal.number;
+    return end?.code || launcherCode;
+  }
+
+  /** Who ended the job, how, and with which code; `code` is the launcher's. */
+  describe(launcherCode: number): string {
+    const code = this.code(launcherCode);
+    const end = this.#first();
+    if (end === null) return `a rank failed, and the job ended with exit code ${code}`;
+    if (end.signal !== null) return `${describeSignal(end)}, and the job with exit code ${code}`;
+    return `${nameRank(end)} ended the job with exit code ${code}${end.how === undefined ? "" : `: ${end.how}`}`;
+  }
+}
+
+/** The names of signals: `SIGKILL` by 9. */
+const signalNames = new Map(Object.entries(constants.signals).reverse().map(([name, number]) => [number, name]));
+
+function nameRank({ rank }: RankEnd): string {
+  return rank === null ? "a rank" : `rank ${rank}`;
+}
+
+function describeSignal(end: RankEnd): string {
+  return `${nameRank(end)} was ended by signal ${end.signal!.number} (${end.signal!.name})`;
+}

@@ -1,0 +1,88 @@
+/**
+ * Leaving a job that others still work in.
+ *
+ * A rank that ends well waits for the others: MPI_Finalize does so too, but there it could not look at them. One that
+ * waits for this rank, which will not come any more, would do so for ever; then the job ends, and a line says who waits
+ * where for whom. Ranks that work, or wait for each other, are left alone.
+ *
+ * @module
+ */
+import type { Mpi } from "../../ffi/mpi/mod.ts";
+import { type Presence, PRESENT, type PresentRank } from "../../ffi/mpi/presence.ts";
+import { functionOf, waitsForThisRank } from "../../ffi/mpi/waits.ts";
+
+/** A rank that waits as long in one call for one that has left waits in vain. */
+const PATIENCE_MILLISECONDS = 10_000;
+
+const PAUSE_MILLISECONDS = 1;
+
+/** The calls of a rank when it was first seen in its present one. */
+interface Sighting {
+  calls: number;
+  since: number;
+}
+
+const never = new Int32Array(new SharedArrayBuffer(4));
+const nothing = { flag: new Int32Array(1), status: new Int32Array(16) };
+
+/**
+ * Wait until the other ranks on this machine leave as well. MPI works on in the meantime: what this rank has sent arrives.
+ *
+ * @returns `null`, or the line that says who waits for this rank.
+ */
+export function waitForOthers(mpi: Mpi, rank: number, presence: Presence): string | null {
+  presence.setState(PRESENT.LEAVING);
+  const sightings = new Map<number, Sighting>();
+  while (true) {
+    const others = presence.others();
+    const working = others.filter(({ state }) => state !== PRESENT.LEAVING);
+    if (working.length === 0) return null;
+    const stuck = working.filter((other) => isStuck(other, sightings));
+    // Whom a rank waits for that takes a message from anyone is not known: then all have to be stuck.
+    const areAllStuck = presence.isWhole && stuck.length === working.length && stuck.every(isInMpi);
+    const victim = stuck.find((other) => waitsForThisRank(other)) ?? (areAllStuck ? stuck[0] : undefined);
+    if (victim !== undefined && presence.claimTelling()) return describe(victim, rank);
+    const { anySource, anyTag, world } = mpi.constants;
+    mpi.symbols.MPI_Iprobe(anySource, anyTag, world, nothing.flag, nothing.status);
+    Atomics.wait(never, 0, 0, PAUSE_MILLISECONDS);
+  }
+}
+
+/** Whether a rank has been in one call for too long. */
+function isStuck({ rank, calls }: PresentRank, sightings: Map<number, Sighting>): boolean {
+  const now = performance.now();
+  const seen = sightings.get(rank);
+  if (seen?.calls === calls) return calls % 2 === 1 && now - seen.since >= PATIENCE_MILLISECONDS;
+  sightings.set(rank, { calls, since: now });
+  return false;
+}
+
+function isInMpi(other: PresentRank): boolean {
+  return functionOf(other).startsWith("MPI_");
+}
+
+function describe(waiting: PresentRank, rank: number): string {
+  return `distmath: rank ${waiting.rank} has waited for more than ${PATIENCE_MILLISECONDS / 1000} s in ` +
+    `${
+      functionOf(waiting)
+    } for rank ${rank}, which has ended with exit code 0 or called finalize(); the others need it. ` +
+    "The job ends with exit code 1.";
+}
+
+/**
+ * Note that this rank ends well without having started MPI.
+ *
+ * @returns `null`, or the line that says who waits for it in MPI_Init.
+ */
+export function leaveBeforeStart(rank: number, presence: Presence): string | null {
+  presence.setState(PRESENT.LEFT_BEFORE_START);
+  const waiting = presence.others().find(({ state }) => state === PRESENT.STARTING);
+  if (waiting === undefined || !presence.claimTelling()) return null;
+  return `distmath: rank ${waiting.rank} waits in MPI_Init for rank ${rank}, which has ended with exit code 0 before it ` +
+    "started MPI. The job ends with exit code 1. Have every rank call initialize(), or none.";
+}
+
+/** The ranks that have ended well before this one starts MPI, which would wait for them for ever. */
+export function leftBeforeStart(presence: Presence): number[] {
+  return presence.others().filter(({ state }) => state === PRESENT.LEFT_BEFORE_START).map(({ rank }) => rank);
+}

@@ -1,0 +1,127 @@
+/** The commands tell who ended a job, and how; a job whose command was killed ends as well. */
+import { assert, assertEquals, assertMatch, assertNotEquals, assertStringIncludes } from "@std/assert";
+import { existsSync } from "node:fs";
+import { fileURLToPath } from "node:url";
+import { type MpiInstallation, mpiInstallations, slowdown } from "../mpi_installations.ts";
+import { finish, main, root, start, temporaryFolder } from "../system/command.ts";
+
+const LONGEST_END_SECONDS = 10;
+
+const fixture = (name: string) => fileURLToPath(new URL(`./fixtures/${name}.ts`, import.meta.url));
+
+function testUnderEach(name: string, body: (mpi: MpiInstallation) => Promise<void>): void {
+  for (const mpi of mpiInstallations.filter(({ name }) => name !== "MPI standard ABI")) {
+    Deno.test(`${name} [${mpi.name}]`, () => body(mpi));
+  }
+}
+
+const ENDS: [way: string, code: number, words: RegExp][] = [
+  ["throws", 1, /^error: rank 1 ended the job with exit code 1: an uncaught error$/m],
+  ["rejects", 1, /^error: rank 1 ended the job with exit code 1: an uncaught error$/m],
+  ["exits", 3, /^error: rank 1 ended the job with exit code 3: Deno.exit or Deno.exitCode$/m],
+  ["aborts", 5, /^error: rank 1 ended the job with exit code 5: abort\(\)$/m],
+  ["SIGTERM", 143, /^error: rank 1 was ended by signal 15 \(\w+\), and the job with exit code 143$/m],
+  ["SIGKILL", 137, /^error: rank 1 was ended by signal 9 \(\w+\), and the job with exit code 137$/m],
+  ["crashes", 139, /^error: rank 1 was ended by signal 11 \([\w ]+\), and the job with exit code 139$/m],
+  ["aborts natively", 134, /^error: rank 1 was ended by signal 6 \(\w+\), and the job with exit code 134$/m],
+  ["takes too long", 124, /^error: rank 0 ended the job with exit code 124: the time limit of timeoutSeconds$/m],
+];
+
+for (const [way, expected, words] of ENDS) {
+  testUnderEach(`run tells which rank ended the job, how and with which code: ${way}`, async (mpi) => {
+    const { code, stdout, stderr } = await main(["run", "--mpirun", mpi.mpirun, "-n", "2", fixture("fails"), way]);
+    const seconds = (Date.now() - Number(/fault at (\d+)/.exec(stdout)?.[1])) / 1000;
+    assertEquals(code, expected, stderr);
+    assertMatch(stderr, words);
+    assertEquals(stderr.split(/^error: (?!Uncaught)/m).length - 1, 1, stderr);
+    assert(!stderr.includes("distmath-end"), stderr);
+    assert(seconds < LONGEST_END_SECONDS * slowdown(), `${seconds} s`);
+  });
+}
+
+testUnderEach("run tells of a rank that leaves while others wait for it", async (mpi) => {
+  const { code, stderr } = await main(["run", "--mpirun", mpi.mpirun, "-n", "2", fixture("leaves"), "exits"]);
+  assertEquals(code, 1, stderr);
+  assertStringIncludes(stderr, "rank 0 has waited for more than 10 s in MPI_Allreduce for rank 1");
+  assertStringIncludes(stderr, "error: rank 1 ended the job with exit code 1: it left while others waited for it");
+});
+
+const pause = (milliseconds: number) => new Promise((resolve) => setTimeout(resolve, milliseconds));
+
+/** Wait until something holds. */
+async function until(holds: () => boolean, seconds: number, what: string): Promise<void> {
+  const end = Date.now() + seconds * 1000 * slowdown();
+  while (!holds()) {
+    assert(Date.now() < end, what);
+    await pause(50);
+  }
+}
+
+/** The processes whose command line contains a text. */
+function processesWith(text: string): string[] {
+  return Array.from(Deno.readDirSync("/proc"), ({ name }) => name).filter((name) => {
+    try {
+      return /^\d+$/.test(name) && Deno.readTextFileSync(`/proc/${name}/cmdline`).includes(text);
+    } catch {
+      return false;
+    }
+  });
+}
+
+testUnderEach("the launcher and the ranks end when run is killed", async (mpi) => {
+  using folder = temporaryFolder();
+  const script = `${root}tests/system/fixtures/waits.ts`;
+  const command = [
+    "run",
+    "-A",
+    `${root}scripts/main.ts`,
+    "run",
+    "--mpirun",
+    mpi.mpirun,
+    "-n",
+    "2",
+    script,
+    folder.path,
+  ];
+  const child = start(Deno.execPath(), command);
+  await until(() => [...Deno.readDirSync(folder.path)].length === 2, 30, "the ranks did not start");
+  child.kill("SIGKILL");
+  await Promise.all([child.status, child.stdout.cancel(), child.stderr.cancel()]);
+  // The launcher, its helpers and the ranks all have the folder among their arguments, or wait for those that do.
+  await until(() => processesWith(folder.path).length === 0, LONGEST_END_SECONDS, "ranks are left");
+});
+
+Deno.test("run removes the shared memory of jobs that are no more, and of no others", async () => {
+  const [gone, present] = ["/dev/shm/distmath.4194305.1", `/dev/shm/distmath.${Deno.pid}.1`];
+  for (const path of [gone, present]) Deno.writeTextFileSync(path, "");
+  try {
+    const script = `${root}tests/system/fixtures/ranks.ts`;
+    const { code, stderr } = await main(["run", "--mpirun", mpiInstallations[0].mpirun, script]);
+    assertEquals([code, stderr, existsSync(gone), existsSync(present)], [0, "", false, true]);
+  } finally {
+    Deno.removeSync(present);
+  }
+});
+
+Deno.test("what a killed matmul leaves is removed by the next one", async () => {
+  using folder = temporaryFolder();
+  const [{ mpirun }] = mpiInstallations;
+  const matrix = `${folder.path}/a.npy`;
+  const header = "{'descr': '<f8', 'fortran_order': False, 'shape': (2048, 2048), }".padEnd(117) + "\n";
+  const bytes = new Uint8Array(128 + 2048 * 2048 * 8);
+  bytes.set([0x93, ...new TextEncoder().encode("NUMPY"), 1, 0, 118, 0, ...new TextEncoder().encode(header)]);
+  Deno.writeFileSync(matrix, bytes);
+  const args = ["matmul", matrix, matrix, "--out", `${folder.path}/d.npy`, "--mpirun", mpirun];
+  const child = start(Deno.execPath(), ["run", "-A", `${root}scripts/main.ts`, ...args]);
+  const partials = () =>
+    Array.from(Deno.readDirSync(folder.path), ({ name }) => name).filter((n) => n.includes("partial"));
+  await until(() => partials().length > 0, 60, "nothing was written");
+  child.kill("SIGKILL");
+  await Promise.all([child.status, child.stdout.cancel(), child.stderr.cancel()]);
+  await until(() => processesWith(matrix).length === 0, LONGEST_END_SECONDS, "ranks are left");
+  assertNotEquals(partials(), []);
+  const { code, stderr } = await finish(start(Deno.execPath(), ["run", "-A", `${root}scripts/main.ts`, ...args]));
+  assertEquals([code, stderr], [0, ""]);
+  assertEquals(partials(), []);
+  assert(existsSync(`${folder.path}/d.npy`));
+});

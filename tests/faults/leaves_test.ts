@@ -1,0 +1,78 @@
+/** A rank that leaves with success while others wait for it ends the job, and one that is not waited for does not. */
+import { assert, assertEquals, assertStringIncludes } from "@std/assert";
+import { fileURLToPath } from "node:url";
+import { type JobResult, type MpiInstallation, runJob, slowdown, testUnderEveryMpi } from "../mpi_installations.ts";
+import { assertNoNames } from "./shared_memory.ts";
+
+const PATIENCE_SECONDS = 10;
+const LONGEST_END_SECONDS = 6;
+
+const fixture = (name: string) => fileURLToPath(new URL(`./fixtures/${name}.ts`, import.meta.url));
+
+const run = (mpi: MpiInstallation, ranks: number, name: string, way: string) =>
+  runJob(mpi, ranks, ["run", "-A", fixture(name), way], { seconds: 60 });
+
+function assertEnded({ code, output, endedAt }: JobResult, patience: number, line: string): void {
+  assertEquals(code, 1, output);
+  assertStringIncludes(output, line);
+  const seconds = (endedAt - Number(/fault at (\d+)/.exec(output)?.[1])) / 1000;
+  assert(seconds > patience && seconds < patience + LONGEST_END_SECONDS * slowdown(), `${seconds} s:\n${output}`);
+  assertNoNames();
+}
+
+const WAITS: [way: string, functionName: string][] = [
+  ["exits", "MPI_Allreduce"],
+  ["returns", "MPI_Allreduce"],
+  ["signal", "MPI_Allreduce"],
+  ["finalizes", "MPI_Allreduce"],
+  ["callback", "MPI_Allreduce"],
+  ["part", "MPI_Allreduce"],
+  ["product", "pdgemm"],
+  ["receives", "MPI_Recv"],
+  ["receives from anyone", "MPI_Recv"],
+  ["waits", "MPI_Wait"],
+];
+
+testUnderEveryMpi("a rank that leaves while others wait for it ends the job", async (mpi) => {
+  // Each takes 10 seconds, and hardly any work.
+  await Promise.all(WAITS.map(async ([way, functionName]) => {
+    const result = await run(mpi, 2, "leaves", way);
+    if (result.output.includes("no ScaLAPACK exists for the MPI standard ABI")) return;
+    assertEnded(
+      result,
+      PATIENCE_SECONDS,
+      `distmath: rank 0 has waited for more than 10 s in ${functionName} for rank 1, which has ended with exit code 0`,
+    );
+  }));
+});
+
+for (const way of ["exits", "returns"]) {
+  testUnderEveryMpi(`a rank that waits in MPI_Init for one that leaves is ended: ${way}`, async (mpi) => {
+    const { code, output, endedAt } = await run(mpi, 2, "leaves", `late ${way} before start`);
+    // Hydra gives the code of a process that it ended, since one before MPI_Init cannot call MPI_Abort.
+    assertEquals(code, mpi.family === "mpich" ? 9 : 1, output);
+    assertStringIncludes(output, "distmath: rank 0 waits in MPI_Init for rank 1, which has ended with exit code 0");
+    assert(endedAt - Number(/fault at (\d+)/.exec(output)?.[1]) < LONGEST_END_SECONDS * 1000 * slowdown());
+    assertNoNames();
+  });
+
+  testUnderEveryMpi(`MPI does not start without a rank that has left: ${way}`, async (mpi) => {
+    const { code, output } = await run(mpi, 2, "leaves", `${way} before start`);
+    assertEquals(code, mpi.family === "mpich" ? 9 : 1, output);
+    assertStringIncludes(output, "StateError: MPI cannot start: rank 1 ended with exit code 0 before starting it");
+    assertNoNames();
+  });
+}
+
+testUnderEveryMpi("ranks that leave early do not disturb others that work or wait for each other", async (mpi) => {
+  const { code, output } = await run(mpi, 4, "leaves_in_peace", "");
+  assertEquals(code, 0, output);
+  assertEquals(output.match(/is done/g)?.length, 4, output);
+  assertNoNames();
+});
+
+testUnderEveryMpi("a job in which no rank starts MPI ends well", async (mpi) => {
+  const { code, output } = await run(mpi, 2, "leaves_in_peace", "without MPI");
+  assertEquals([code, output], [0, ""]);
+  assertNoNames();
+});
