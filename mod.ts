@@ -25,6 +25,9 @@ export * from "./src/runtime/mod.ts";
 // Memory of GPUs, and symmetric memory
 export * from "./src/memory/mod.ts";
 
+// Element types
+export * from "./src/dtype/mod.ts";
+
 // Distributions
 export * from "./src/distribution/mod.ts";
 

@@ -60,6 +60,9 @@ const VENDOR_SYMBOLS = {
 /** The letter with which BLAS and ScaLAPACK name a type: float32, float64, complex64, complex128. */
 export type BlasType = "s" | "d" | "c" | "z";
 
+/** BLAS's letters for types of elements. */
+export const BLAS_TYPES = { float32: "s", float64: "d", complex64: "c", complex128: "z" } as const;
+
 /** `?gemm_`: fifteen addresses and lengths. */
 export type GemmFunction = Deno.DynamicLibrary<typeof BLAS_SYMBOLS>["symbols"]["dgemm_"];
 

@@ -11,15 +11,9 @@ import { describe, isObject, readOptions } from "../options.ts";
 import { agree, exchange, type Facts } from "../runtime/agreement.ts";
 import { lastRuntime } from "../runtime/current.ts";
 import { checkRuntime, type Runtime } from "../runtime/runtime.ts";
-import {
-  checkConvertible,
-  checkExact,
-  type DType,
-  dtypeInfo,
-  elementCount,
-  type Scalar,
-  type TypedArray,
-} from "../dtype/dtype.ts";
+import { checkConvertible } from "../dtype/conversion.ts";
+import { type DType, dtypeInfo, elementCount, type Scalar, type TypedArray } from "../dtype/dtype.ts";
+import { checkExact } from "../dtype/scalar.ts";
 import { fillLinearOnDevice, fillRandomOnDevice } from "./device_elements.ts";
 import { bindToParts } from "./global_shape.ts";
 import { flipOrder, type Order, sizeOfShape, stridesOf } from "./layout.ts";

@@ -11,20 +11,18 @@ import { DeviceBuffer, type DeviceMemory } from "../memory/device.ts";
 import { keepSpare, lend, takeSpare } from "../memory/spare.ts";
 import type { Stream } from "../gpu/stream.ts";
 import { convertOnDevice, copyStridedOnDevice, fillOnDevice } from "./device_elements.ts";
+import { checkConvertible, convert } from "../dtype/conversion.ts";
 import {
   allocate,
-  checkConvertible,
-  convert,
   type DType,
   dtypeInfo,
   dtypeOf,
   elementCount,
   HUGE_BYTES,
-  loadScalar,
   type Scalar,
-  storeScalar,
   type TypedArray,
 } from "../dtype/dtype.ts";
+import { loadScalar, storeScalar } from "../dtype/scalar.ts";
 import { checkShape, copyStrided, isDense, type Order, sizeOfShape, type Strided, stridesOf } from "./layout.ts";
 
 /** Where an array's elements are: in the memory of the process, of its GPU, or in memory that all ranks address. */

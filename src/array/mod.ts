@@ -1,28 +1,11 @@
 /**
- * Arrays: element types, local parts, distributed arrays, moving them between distributions, NumPy's files.
+ * Arrays: local parts, distributed arrays, moving them between distributions, NumPy's files.
  *
  * @module
  */
 export type { FromLocalOptions } from "./given_data.ts";
 export type { ArrayOptions } from "./new_part.ts";
 export { DistributedArray, type GatherOptions, type ScatterArrayOptions } from "./distributed_array.ts";
-export {
-  allocate,
-  decode,
-  type DType,
-  type DTypeInfo,
-  dtypeInfo,
-  dtypeOf,
-  dtypes,
-  encode,
-  fromFloat32,
-  isNarrowFloat,
-  type NarrowFloat,
-  type Scalar,
-  toFloat32,
-  type TypedArray,
-  type TypedArrayConstructor,
-} from "../dtype/dtype.ts";
 export type { Order, Strided } from "./layout.ts";
 export { LocalArray, type LocalArrayOptions, type Memory } from "./local_array.ts";
 export { loadNpy, type LoadNpyOptions, saveNpy } from "./npy.ts";

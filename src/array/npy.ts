@@ -14,7 +14,8 @@ import { agree, exchange } from "../runtime/agreement.ts";
 import type { Runtime } from "../runtime/runtime.ts";
 import { agreeWith, checkArray, DistributedArray, runtimeOf } from "./distributed_array.ts";
 import { checkStorage } from "./new_part.ts";
-import { checkConvertible, type DType, dtypeInfo, type TypedArray } from "../dtype/dtype.ts";
+import { checkConvertible } from "../dtype/conversion.ts";
+import { type DType, dtypeInfo, type TypedArray } from "../dtype/dtype.ts";
 import { type Order, sizeOfShape, stridesOf } from "./layout.ts";
 import { LocalArray, type Memory } from "./local_array.ts";
 import {

@@ -10,7 +10,8 @@
  */
 import { DTypeError } from "../errors.ts";
 import { describe } from "../options.ts";
-import { type DType, dtypeInfo, integerRange, type TypedArray } from "../dtype/dtype.ts";
+import { integerRange } from "../dtype/conversion.ts";
+import { type DType, dtypeInfo, type TypedArray } from "../dtype/dtype.ts";
 import { type Order, stridesOf } from "./layout.ts";
 import { fillRows, type Floats, innerDimension, type Ranges } from "./traverse.ts";
 

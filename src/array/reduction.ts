@@ -10,7 +10,9 @@ import {
   squaresOnDevice,
   sumOnDevice,
 } from "./device_elements.ts";
-import { dtypeInfo, loadScalar, type Scalar, toFloat64, type TypedArray } from "../dtype/dtype.ts";
+import { toFloat64 } from "../dtype/conversion.ts";
+import { dtypeInfo, type Scalar, type TypedArray } from "../dtype/dtype.ts";
+import { loadScalar } from "../dtype/scalar.ts";
 import type { Order } from "./layout.ts";
 import type { LocalArray } from "./local_array.ts";
 

@@ -6,16 +6,9 @@
 import { DTypeError } from "../errors.ts";
 import { describe } from "../options.ts";
 import type { Range } from "../distribution/mod.ts";
-import {
-  checkExact,
-  complexParts,
-  type DType,
-  dtypeInfo,
-  fromFloat64,
-  type Scalar,
-  toBigInt,
-  type TypedArray,
-} from "../dtype/dtype.ts";
+import { fromFloat64 } from "../dtype/conversion.ts";
+import { type DType, dtypeInfo, type Scalar, type TypedArray } from "../dtype/dtype.ts";
+import { checkExact, complexParts, toBigInt } from "../dtype/scalar.ts";
 import type { Order } from "./layout.ts";
 
 /** A value for each element, given its global index. */

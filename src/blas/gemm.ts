@@ -3,21 +3,12 @@
  *
  * @module
  */
-import type { BlasType, GemmFunction } from "../../ffi/blas/blas.ts";
+import type { GemmFunction } from "../../ffi/blas/blas.ts";
 import { leadingDimension } from "../array/layout.ts";
 import type { LocalArray } from "../array/local_array.ts";
 import { ShapeError } from "../errors.ts";
-import type { AccumulatorDType } from "../dtype/dtype.ts";
 import type { Operation } from "./operation.ts";
 import { character, integers, type TransposeCode } from "./arguments.ts";
-
-/** BLAS's letter for the type in which products are summed. */
-export const BLAS_TYPES: Readonly<Record<AccumulatorDType, BlasType>> = {
-  float32: "s",
-  float64: "d",
-  complex64: "c",
-  complex128: "z",
-};
 
 /** BLAS's letter for an operation. What BLAS cannot do, to conjugate alone, is done to a copy before. */
 export function transposeCode({ transpose, conjugate }: Operation): TransposeCode {

@@ -4,6 +4,7 @@
  * @module
  */
 import type { ElementType, ReduceOperation } from "../../ffi/mpi/mod.ts";
+import { decodeBfloat16, encodeBfloat16 } from "../dtype/narrow_floats.ts";
 import { DTypeError } from "../errors.ts";
 import { describe } from "../options.ts";
 
@@ -150,19 +151,15 @@ export function checkOperation(method: string, entry: Element, op: ReduceOperati
 /** Entries of float16 (`Float16Array`) or bfloat16 (bits in `Uint16Array`) as float32, exactly. */
 export function widen(array: NumericArray, entry: Element): Float32Array<ArrayBuffer> {
   if (entry.name === "float16") return new Float32Array(array as Float16Array);
-  const wide = new Uint32Array(array.length);
-  for (let i = 0; i < wide.length; i++) wide[i] = (array as Uint16Array)[i] << 16;
-  return new Float32Array(wide.buffer);
+  const wide = new Float32Array(array.length);
+  decodeBfloat16(array as Uint16Array, wide, wide.length);
+  return wide;
 }
 
 /** Float32 values rounded to float16 or bfloat16, to nearest even. */
 export function narrow(values: Float32Array<ArrayBuffer>, into: NumericArray, entry: Element): void {
-  if (entry.name === "float16") return (into as Float16Array).set(values);
-  const bits = new Uint32Array(values.buffer, values.byteOffset, values.length);
-  for (let i = 0; i < bits.length; i++) {
-    const isNaN = (bits[i] & 0x7fffffff) > 0x7f800000;
-    (into as Uint16Array)[i] = isNaN ? bits[i] >>> 16 | 0x40 : bits[i] + 0x7fff + (bits[i] >>> 16 & 1) >>> 16;
-  }
+  if (entry.name === "float16") (into as Float16Array).set(values);
+  else encodeBfloat16(values, into as Uint16Array);
 }
 
 /** A new array of the same class. */

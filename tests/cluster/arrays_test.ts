@@ -5,14 +5,10 @@ import {
   allocateSymmetricMemory,
   type ArrayOptions,
   DistributedArray,
-  type DType,
-  dtypeInfo,
-  dtypes,
   LocalArray,
   type Order,
-  type Scalar,
-  type TypedArray,
 } from "../../src/array/mod.ts";
+import { type DType, dtypeInfo, dtypes, type Scalar, type TypedArray } from "../../src/dtype/mod.ts";
 import {
   BlockCyclic,
   BlockNonCyclic,

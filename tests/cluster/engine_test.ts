@@ -1,7 +1,8 @@
 // The CPU engine on canonical problems: every element is a small integer given by a formula, so that each rank can
 // compute what it should find by plain loops, exactly.
 import { assert, assertEquals } from "@std/assert";
-import { decode, type DType, dtypeInfo, encode, type Scalar } from "../../src/dtype/dtype.ts";
+import { type DType, dtypeInfo, type Scalar } from "../../src/dtype/dtype.ts";
+import { decode, encode } from "../../src/dtype/narrow_floats.ts";
 import { LocalArray } from "../../src/array/local_array.ts";
 import {
   BlockCyclic,

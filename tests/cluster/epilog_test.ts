@@ -1,7 +1,8 @@
 /** Every epilog, for all kinds of results, memory orders and dtypes, against its formula on the whole product. */
 import { assertEquals } from "@std/assert";
 import { DistributedArray } from "../../src/array/distributed_array.ts";
-import { type DType, encode, isNarrowFloat, type TypedArray } from "../../src/dtype/dtype.ts";
+import { type DType, isNarrowFloat, type TypedArray } from "../../src/dtype/dtype.ts";
+import { encode } from "../../src/dtype/narrow_floats.ts";
 import { LocalArray } from "../../src/array/local_array.ts";
 import { BlockCyclic, type Distribution, ProcessGrid, Replicated, Slab } from "../../src/distribution/mod.ts";
 import { type EpilogName, Matmul, matmul, type MatmulOptions, reluAuxShape } from "../../src/linalg/mod.ts";

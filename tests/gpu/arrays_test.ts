@@ -20,7 +20,7 @@ import {
   type Stream,
   type TypedArray,
 } from "../../mod.ts";
-import { convert } from "../../src/dtype/dtype.ts";
+import { convert } from "../../src/dtype/conversion.ts";
 import { fillRandomOnDevice } from "../../src/array/device_elements.ts";
 import { fillRandom } from "../../src/array/random.ts";
 import { assertThrowsEverywhere } from "../../src/testing/mod.ts";

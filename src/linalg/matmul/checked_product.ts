@@ -4,7 +4,8 @@
  * @module
  */
 import { checkAlive, DistributedArray } from "../../array/distributed_array.ts";
-import { type DType, dtypeInfo, dtypes, isPair, type Scalar } from "../../dtype/dtype.ts";
+import { type DType, dtypeInfo, dtypes, type Scalar } from "../../dtype/dtype.ts";
+import { isPair } from "../../dtype/scalar.ts";
 import { leadingDimension } from "../../array/layout.ts";
 import { bindTo } from "../../distribution/distribution.ts";
 import { type Distribution, Replicated } from "../../distribution/mod.ts";

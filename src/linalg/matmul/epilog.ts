@@ -6,7 +6,8 @@
  *
  * @module
  */
-import { decode, type DType, dtypeInfo, encode, isNarrowFloat } from "../../dtype/dtype.ts";
+import { type DType, dtypeInfo, isNarrowFloat } from "../../dtype/dtype.ts";
+import { decode, encode } from "../../dtype/narrow_floats.ts";
 import { LocalArray } from "../../array/local_array.ts";
 
 /**

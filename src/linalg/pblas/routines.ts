@@ -8,7 +8,8 @@
  * @module
  */
 import { checkAlive, DistributedArray, runtimeOf } from "../../array/distributed_array.ts";
-import { type DType, dtypeInfo, isPair, type Scalar } from "../../dtype/dtype.ts";
+import { type DType, dtypeInfo, type Scalar } from "../../dtype/dtype.ts";
+import { isPair } from "../../dtype/scalar.ts";
 import { leadingDimension } from "../../array/layout.ts";
 import { bindTo } from "../../distribution/distribution.ts";
 import { BlockCyclic, type Distribution, type Range, Slab } from "../../distribution/mod.ts";

@@ -1,5 +1,6 @@
 import { assert, assertAlmostEquals, assertEquals, assertThrows } from "@std/assert";
-import { allocate, type DType, dtypeInfo, dtypes, toFloat64, type TypedArray } from "../../../src/dtype/dtype.ts";
+import { toFloat64 } from "../../../src/dtype/conversion.ts";
+import { allocate, type DType, dtypeInfo, dtypes, type TypedArray } from "../../../src/dtype/dtype.ts";
 import type { Order } from "../../../src/array/layout.ts";
 import { fillRandom, randomSource } from "../../../src/array/random.ts";
 import { countOf, type Ranges } from "../../../src/array/traverse.ts";

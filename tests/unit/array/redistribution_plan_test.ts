@@ -1,6 +1,7 @@
 import { assert, assertEquals, assertThrows } from "@std/assert";
 import fc from "fast-check";
-import { type DType, dtypeInfo, loadScalar, storeScalar } from "../../../src/dtype/dtype.ts";
+import { type DType, dtypeInfo } from "../../../src/dtype/dtype.ts";
+import { loadScalar, storeScalar } from "../../../src/dtype/scalar.ts";
 import { type Order, sizeOfShape } from "../../../src/array/layout.ts";
 import { LocalArray } from "../../../src/array/local_array.ts";
 import {

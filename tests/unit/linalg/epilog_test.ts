@@ -1,5 +1,5 @@
 import { assert, assertAlmostEquals, assertEquals } from "@std/assert";
-import { decode, encode } from "../../../src/dtype/dtype.ts";
+import { decode, encode } from "../../../src/dtype/narrow_floats.ts";
 import { LocalArray } from "../../../src/array/local_array.ts";
 import {
   absoluteMaximum,

@@ -4,7 +4,8 @@
  *
  * @module
  */
-import { decode, type DType, encode } from "../../../dtype/dtype.ts";
+import type { DType } from "../../../dtype/dtype.ts";
+import { decode, encode } from "../../../dtype/narrow_floats.ts";
 import { LocalArray } from "../../../array/local_array.ts";
 import { agree } from "../../../runtime/agreement.ts";
 import type { Runtime } from "../../../runtime/runtime.ts";

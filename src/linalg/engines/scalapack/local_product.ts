@@ -8,7 +8,8 @@ import { dtypeInfo, type Scalar } from "../../../dtype/dtype.ts";
 import type { LocalArray } from "../../../array/local_array.ts";
 import type { Communicator } from "../../../mpi/communicator.ts";
 import type { MatmulProblem } from "../../matmul/problem.ts";
-import { BLAS_TYPES, type Extents, GemmCall, inMemory, type MatrixInMemory } from "../../../blas/gemm.ts";
+import { BLAS_TYPES } from "../../../../ffi/blas/blas.ts";
+import { type Extents, GemmCall, inMemory, type MatrixInMemory } from "../../../blas/gemm.ts";
 import { scalar, type ScalarArgument, setScalar } from "../../../blas/arguments.ts";
 import type { Strategy } from "./strategy.ts";
 

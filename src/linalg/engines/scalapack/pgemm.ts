@@ -6,7 +6,8 @@
 import type { PgemmFunction } from "../../../../ffi/blas/scalapack.ts";
 import type { Distribution } from "../../../distribution/mod.ts";
 import { Kernel, type KernelContext } from "./local_product.ts";
-import { BLAS_TYPES, type MatrixInMemory, transposeCode } from "../../../blas/gemm.ts";
+import { BLAS_TYPES } from "../../../../ffi/blas/blas.ts";
+import { type MatrixInMemory, transposeCode } from "../../../blas/gemm.ts";
 import { character, integers, type NativeArgument } from "../../../blas/arguments.ts";
 import { useGrid } from "./process_grids.ts";
 import type { Use } from "../shared_resources.ts";

@@ -4,7 +4,8 @@
  *
  * @module
  */
-import { allocate, decode, type DType, dtypeInfo, encode, type TypedArray } from "../../../dtype/dtype.ts";
+import { allocate, type DType, dtypeInfo, type TypedArray } from "../../../dtype/dtype.ts";
+import { decode, encode } from "../../../dtype/narrow_floats.ts";
 import { copyStrided } from "../../../array/layout.ts";
 import { LocalArray } from "../../../array/local_array.ts";
 import { planRedistribution, type RedistributionPlan } from "../../../array/redistribution/plan.ts";

@@ -1,6 +1,8 @@
 import { assert, assertEquals } from "@std/assert";
 import fc from "fast-check";
-import { allocate, convert, type DType, dtypeInfo, fromFloat32, toFloat32 } from "../../../src/dtype/dtype.ts";
+import { convert } from "../../../src/dtype/conversion.ts";
+import { allocate, type DType, dtypeInfo } from "../../../src/dtype/dtype.ts";
+import { fromFloat32, toFloat32 } from "../../../src/dtype/narrow_floats.ts";
 import { LocalArray } from "../../../src/array/local_array.ts";
 
 /** Significant bits, the largest finite value, and what lies above it: from the formats' definitions. */

@@ -1,21 +1,17 @@
 import { assert, assertEquals, assertThrows } from "@std/assert";
+import { convert } from "../../../src/dtype/conversion.ts";
 import {
   allocate,
-  convert,
-  decode,
   type DType,
   dtypeInfo,
   dtypeOf,
   dtypes,
   elementCount,
-  encode,
-  fromFloat32,
-  loadScalar,
   type NarrowFloat,
-  storeScalar,
-  toFloat32,
   type TypedArray,
 } from "../../../src/dtype/dtype.ts";
+import { decode, encode, fromFloat32, toFloat32 } from "../../../src/dtype/narrow_floats.ts";
+import { loadScalar, storeScalar } from "../../../src/dtype/scalar.ts";
 import { DTypeError } from "../../../src/errors.ts";
 
 /** Sign, exponent and mantissa widths, and what the topmost exponent means: written from the formats' definitions. */
