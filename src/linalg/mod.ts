@@ -6,8 +6,6 @@
 export { matmul } from "./matmul/matmul.ts";
 export { type AutotuneOptions, type Auxiliary, Matmul, type Measurement } from "./matmul/matmul_class.ts";
 export type {
-  AlgorithmName,
-  EngineName,
   EpilogInput,
   EpilogInputs,
   ExecuteOptions,
@@ -17,6 +15,7 @@ export type {
 } from "./matmul/options.ts";
 export type { ComputeType, ScaleType } from "./matmul/compute_type.ts";
 export type { AlgorithmReport } from "./engines/engine.ts";
+export type { AlgorithmName, EngineName } from "./engines/registry.ts";
 export { EPILOG_NAMES, type EpilogName, geluAuxShape, reluAuxShape } from "./matmul/epilog.ts";
 export { inferDistribution } from "./matmul/inference.ts";
 export type { Logger } from "./matmul/logger.ts";

@@ -20,7 +20,8 @@ import {
   Slab,
 } from "../../mod.ts";
 import { assertThrowsEverywhere, clusterTest } from "../../src/testing/mod.ts";
-import { ALGORITHM_NAMES } from "../../src/linalg/matmul/options.ts";
+import { enginesFor } from "../../src/linalg/engines/registry.ts";
+import type { AlgorithmName } from "../../src/linalg/mod.ts";
 import { DTypeError, ShapeError } from "../../src/errors.ts";
 import {
   apply,
@@ -193,18 +194,10 @@ clusterTest("a Matmul without elements: every algorithm, other operands, autotun
   const place = { distribution: Slab.X, dtype: "float32" } as const;
   const [a, b] = [distribute(runtime, dense(4, 0, () => [0, 0]), place), distribute(runtime, integers(0, 3, 2), place)];
   const c = distribute(runtime, integers(4, 3, 1), place);
-  const isGpu = runtime.device.kind === "gpu";
-  for (const algorithm of ALGORITHM_NAMES) {
-    const isGpuOnly = /split|atomic|no_overlap|fused/.test(algorithm);
-    const isOther = algorithm !== "default" && isGpuOnly !== isGpu;
-    if (isOther || /multicast/.test(algorithm)) continue;
-    if (algorithm !== "fused") {
-      assertMatrix(
-        matmul(a, b, { c, beta: 3, algorithm }),
-        combine(0, integers(4, 3, 1), 3, integers(4, 3, 1)),
-        algorithm,
-      );
-    }
+  const own = enginesFor(runtime).flatMap(({ algorithms }) => algorithms) as AlgorithmName[];
+  for (const algorithm of ["default", ...own] as const) {
+    const given = { c, beta: 3, algorithm, allowMulticast: true };
+    assertMatrix(matmul(a, b, given), combine(0, integers(4, 3, 1), 3, integers(4, 3, 1)), algorithm);
   }
   using product = new Matmul(a, b, { c, beta: 3 });
   product.plan();

@@ -16,7 +16,7 @@ import {
 } from "../../src/distribution/mod.ts";
 import type { AlgorithmReport } from "../../src/linalg/engines/engine.ts";
 import { usePrivateCommunicator } from "../../src/linalg/engines/scalapack/private_communicator.ts";
-import { planProduct } from "../../src/linalg/engines/choice.ts";
+import { planProduct, refusalOf } from "../../src/linalg/engines/choice.ts";
 import { scalapackEngine } from "../../src/linalg/engines/scalapack/engine.ts";
 import {
   describeEpilog,
@@ -25,7 +25,7 @@ import {
   gelu,
   geluDerivative,
 } from "../../src/linalg/matmul/epilog.ts";
-import type { AlgorithmName } from "../../src/linalg/matmul/options.ts";
+import type { AlgorithmName } from "../../src/linalg/engines/registry.ts";
 import { canonicalProblem, type MatmulProblem } from "../../src/linalg/matmul/problem.ts";
 import type { Operation } from "../../src/blas/operation.ts";
 import { Runtime } from "../../src/runtime/runtime.ts";
@@ -182,7 +182,7 @@ function run(runtime: Runtime, given: Case): AlgorithmReport {
     : localMatrix(runtime, problem.d.distribution, problem.d.dtype, () => [NaN, NaN], padding);
   const epilog = describeEpilog("none", { auxDType: "float32" });
   const request = { problem, epilog, algorithm: given.algorithm ?? "default" } as const;
-  assertEquals(scalapackEngine.supports(request), null);
+  assertEquals(refusalOf(scalapackEngine, runtime, request), null);
   using plan = planProduct(scalapackEngine, runtime, request);
   plan.open();
   const { alpha = 1, beta = 0, scales = {} } = given;
@@ -455,7 +455,7 @@ for (const algorithm of ["pgemm", "all_gather_gemm", "gemm_reduce_scatter", "gem
       const given = anyCase(seed + 77, runtime.size, "float64");
       const { problem } = bind(runtime, given);
       const epilog = describeEpilog("none", { auxDType: "float32" });
-      if (scalapackEngine.supports({ problem, epilog, algorithm })) {
+      if (refusalOf(scalapackEngine, runtime, { problem, epilog, algorithm })) {
         // Only these depend on whether something is replicated.
         assert(algorithm !== "pgemm", "pgemm is always possible");
         continue;
@@ -797,12 +797,12 @@ clusterTest("scalapackEngine refuses what it cannot do, with advice", (runtime) 
     algorithm: AlgorithmName = "default",
     name: EpilogName | "none" = "none",
   ) =>
-    scalapackEngine.supports({
+    refusalOf(scalapackEngine, runtime, {
       problem: { ...problem, ...changes },
       epilog: describeEpilog(name, { auxDType: "float32" }),
       algorithm,
     });
-  assertEquals(scalapackEngine.supports({ problem, epilog, algorithm: "default" }), null);
+  assertEquals(refusalOf(scalapackEngine, runtime, { problem, epilog, algorithm: "default" }), null);
   assert(refusal({ a: { ...problem.a, dtype: "int32" } })!.reason.includes("integers (int32)"));
   assert(refusal({ a: { ...problem.a, dtype: "float32" } })!.reason.includes("float32 cannot be summed in float64"));
   assert(refusal({ m: 2 ** 31 })!.reason.includes("32 bits"));

@@ -1,6 +1,9 @@
 /**
  * Which engine multiplies, and whether it can do what is asked.
  *
+ * The engine that was asked for; else, of those for the runtime's device that can run the product, the one that costs
+ * least.
+ *
  * @module
  */
 import { type DType, dtypeInfo, dtypes } from "../../dtype/dtype.ts";
@@ -8,52 +11,77 @@ import { ConfigurationError, DTypeError } from "../../errors.ts";
 import { checkBoolean, checkName } from "../../options.ts";
 import type { Runtime } from "../../runtime/runtime.ts";
 import type { CheckedProduct, OrderChoice } from "../matmul/checked_product.ts";
-import { cublasMpEngine } from "./cublasmp/engine.ts";
 import { isCheaper } from "./cublasmp/paths.ts";
 import { planEmptyProduct } from "./empty_product.ts";
-import type { EnginePlan, EngineRequest, MatmulEngine } from "./engine.ts";
-import { scalapackEngine } from "./scalapack/engine.ts";
+import type { EnginePlan, EngineRequest, MatmulEngine, Refusal } from "./engine.ts";
 import { describeEpilog, type Epilog, epilogNamed } from "../matmul/epilog.ts";
-import {
-  ALGORITHM_NAMES,
-  type AlgorithmName,
-  ENGINE_NAMES,
-  type MatmulOptions,
-  type PlanOptions,
-} from "../matmul/options.ts";
+import type { MatmulOptions, PlanOptions } from "../matmul/options.ts";
 import { isEmpty, type MatmulProblem } from "../matmul/problem.ts";
+import type { PblasEngine } from "../pblas/call.ts";
+import { type AlgorithmName, algorithmNames, type EngineName, engineNames, engines, enginesFor } from "./registry.ts";
 
 /**
- * The engine that was asked for, or the one for this runtime's device.
+ * The engine that was asked for, or all for this runtime's device.
  *
  * @throws {TypeError} if there is no such engine
  * @throws {ConfigurationError} if this machine does not have it
  */
-export function chooseEngine(runtime: Runtime, { engine = "auto" }: MatmulOptions): MatmulEngine {
-  checkName("engine", engine, ENGINE_NAMES);
-  const own = runtime.device.kind === "gpu" ? cublasMpEngine(runtime) : scalapackEngine;
-  if (engine === "auto" || engine === own.name) return own;
-  const what = engine === "overlap"
-    ? "is not part of this version"
-    : `multiplies on ${engine === scalapackEngine.name ? "CPUs" : "GPUs"}`;
+function candidates(runtime: Runtime, { engine = "auto" }: MatmulOptions): readonly MatmulEngine[] {
+  checkName("engine", engine, engineNames());
+  const own = enginesFor(runtime);
+  if (engine === "auto") return own;
+  const found = own.filter(({ name }) => name === engine);
+  if (found.length > 0) return found;
+  const other = engines().find(({ name }) => name === engine);
+  const what = other ? `multiplies on ${devicesOf(other)}` : "is not part of this version";
   throw new ConfigurationError(
     `engine ${engine} is not available: it ${what}, and this runtime's device is ${runtime.device.name} ` +
-      `(${runtime.device.kind}). Leave engine out, or pass "${own.name}".`,
+      `(${runtime.device.kind}). Leave engine out, or pass ${own.map(({ name }) => `"${name}"`).join(" or ")}.`,
   );
+}
+
+function devicesOf({ device }: MatmulEngine): string {
+  return device === "gpu" ? "GPUs" : "CPUs";
+}
+
+/** Null if an engine can run a request. */
+export function refusalOf(engine: MatmulEngine, runtime: Runtime, request: EngineRequest): Refusal | null {
+  const { algorithm } = request;
+  if (algorithm === "default" || engine.algorithms.includes(algorithm)) return engine.supports(request, runtime);
+  return {
+    reason: `there is no algorithm ${algorithm} on ${devicesOf(engine)}`,
+    instead: `Use default, or one of ${engine.algorithms.join(", ")}.`,
+  };
+}
+
+/** The cheapest of some engines that can run a request; undefined if none can. */
+function cheapest(
+  candidates: readonly MatmulEngine[],
+  runtime: Runtime,
+  request: EngineRequest,
+): MatmulEngine | undefined {
+  const able = candidates.filter((engine) => refusalOf(engine, runtime, request) === null);
+  if (able.length < 2 || isEmpty(request.problem)) return able[0];
+  const costs = able.map((engine) => engine.cost?.(request) ?? Infinity);
+  return able[costs.indexOf(Math.min(...costs))];
 }
 
 /** The order of D that costs the engine less, if it tells costs. */
 export function orderChoice(runtime: Runtime, options: MatmulOptions): OrderChoice {
   return (problemOf, otherwise) => {
-    const engine = chooseEngine(runtime, options);
+    const own = candidates(runtime, options);
     const name = epilogNamed(options.epilog);
-    const costOf = (problem: MatmulProblem) => {
-      if (isEmpty(problem)) return null;
+    const requestFor = (problem: MatmulProblem): EngineRequest => {
       const epilog = describeEpilog(name, { auxDType: problem.d.dtype, resultAmax: options.resultAmax ?? false });
-      return engine.cost?.({ problem, epilog, algorithm: options.algorithm ?? "default" }) ?? null;
+      return { problem, epilog, algorithm: options.algorithm ?? "default" };
     };
+    if (own.every(({ costOfOrder }) => !costOfOrder)) return otherwise;
+    const request = requestFor(problemOf(otherwise));
+    if (isEmpty(request.problem)) return otherwise;
+    const engine = own.length === 1 ? own[0] : cheapest(own, runtime, request) ?? own[0];
     const other = otherwise === "C" ? "F" : "C";
-    const [usual, unusual] = [costOf(problemOf(otherwise)), costOf(problemOf(other))];
+    const usual = engine.costOfOrder?.(request) ?? null;
+    const unusual = engine.costOfOrder?.(requestFor(problemOf(other))) ?? null;
     if (unusual === null) return otherwise;
     return usual === null || isCheaper(unusual, usual) ? other : otherwise;
   };
@@ -85,32 +113,67 @@ export function planProduct(engine: MatmulEngine, runtime: Runtime, request: Eng
   return isEmpty(request.problem) ? planEmptyProduct(runtime, request, engine.name) : engine.plan(runtime, request);
 }
 
-/** The algorithms of an engine that are worth measuring for a product. */
-export function algorithmsToTry(engine: MatmulEngine, { problem }: CheckedProduct): readonly AlgorithmName[] {
-  return isEmpty(problem) ? [] : engine.tuned ?? ALGORITHM_NAMES;
+/** An engine, by one of its algorithms. */
+export interface Trial {
+  /** The engine. */
+  readonly engine: MatmulEngine;
+  /** The options that ask for both. */
+  readonly options: PlanOptions & { readonly engine: EngineName; readonly algorithm: AlgorithmName };
+}
+
+/** Every engine and algorithm that is worth measuring for a product; none if there is nothing to multiply. */
+export function trials(
+  runtime: Runtime,
+  product: CheckedProduct,
+  epilog: Epilog,
+  options: MatmulOptions,
+): readonly Trial[] {
+  if (isEmpty(product.problem)) return [];
+  return candidates(runtime, options).flatMap((engine) =>
+    (engine.tuned ?? engine.algorithms).flatMap((algorithm) => {
+      const asking = { ...options, engine: engine.name, algorithm } as Trial["options"];
+      const refusal = refusalOf(engine, runtime, requestOf(product, epilog, asking));
+      return refusal ? [] : [{ engine, options: asking }];
+    })
+  );
 }
 
 /**
- * Refuse what an engine cannot do.
+ * The engine that runs a product, refusing what none can do.
  *
  * @throws {TypeError | RangeError | DTypeError} if the options are none
- * @throws {ConfigurationError} with the engine's reason, and what to do instead
+ * @throws {ConfigurationError} with an engine's reason, and what to do instead
  */
-export function checkAlgorithm(
-  engine: MatmulEngine,
+export function chooseEngine(
+  runtime: Runtime,
   product: CheckedProduct,
   epilog: Epilog,
-  options: PlanOptions,
-): void {
+  options: MatmulOptions,
+): MatmulEngine {
   const { algorithm, communicationSmCount, communicationType, allowMulticast } = options;
-  checkName("algorithm", algorithm, ALGORITHM_NAMES);
+  const own = candidates(runtime, options);
+  checkName("algorithm", algorithm, algorithmNames());
   if (communicationSmCount !== undefined && !(Number.isInteger(communicationSmCount) && communicationSmCount > 0)) {
     throw new RangeError(`communicationSmCount must be a whole number from 1; got ${communicationSmCount}.`);
   }
   checkBoolean("allowMulticast", allowMulticast);
   checkCommunicationType(communicationType, product);
-  const refusal = engine.supports(requestOf(product, epilog, options));
-  if (refusal) throw new ConfigurationError(`engine ${engine.name}: ${refusal.reason}. ${refusal.instead}`);
+  const request = requestOf(product, epilog, options);
+  const engine = cheapest(own, runtime, request);
+  if (engine) return engine;
+  // Of those that have the algorithm, if any has.
+  const [refusing] = own.toSorted((one, other) => Number(has(other, request)) - Number(has(one, request)));
+  const { reason, instead } = refusalOf(refusing, runtime, request)!;
+  throw new ConfigurationError(`engine ${refusing.name}: ${reason}. ${instead}`);
+}
+
+function has({ algorithms }: MatmulEngine, { algorithm }: EngineRequest): boolean {
+  return algorithms.includes(algorithm);
+}
+
+/** What runs PBLAS routines on this runtime's device. */
+export function pblasEngineOf(runtime: Runtime): PblasEngine {
+  return enginesFor(runtime).find(({ pblas }) => pblas)!.pblas!;
 }
 
 /** cuBLASMp wants a type between those of D and of alpha. */

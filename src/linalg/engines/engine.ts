@@ -8,9 +8,9 @@ import type { Runtime } from "../../runtime/runtime.ts";
 import type { Stream } from "../../gpu/stream.ts";
 import type { ComputeType } from "../matmul/compute_type.ts";
 import type { Epilog, EpilogValues } from "../matmul/epilog.ts";
-import type { AlgorithmName } from "../matmul/options.ts";
 import type { LocalOperands, MatmulProblem } from "../matmul/problem.ts";
 import type { QuantizationValues, Scaling } from "../matmul/quantization.ts";
+import type { PblasEngine } from "../pblas/call.ts";
 
 /** Why an engine cannot run a problem, and what can. */
 export interface Refusal {
@@ -56,8 +56,8 @@ export interface EngineRequest {
   readonly problem: MatmulProblem;
   /** What follows the product. */
   readonly epilog: Epilog;
-  /** The algorithm that was asked for, or `default`. */
-  readonly algorithm: AlgorithmName;
+  /** The algorithm that was asked for: one of the engine's, or `default`. */
+  readonly algorithm: string;
   /** What shares a scale in A and B; each is scaled as a whole if null or left out. */
   readonly scaling?: Scaling | null;
   /** What only GPUs look at. */
@@ -98,10 +98,16 @@ export interface EnginePlan extends Disposable {
   release?(): void;
 }
 
-/** A way to run matmuls. */
-export interface MatmulEngine {
+/** A way to run matmuls, and perhaps PBLAS routines. */
+export interface MatmulEngine<Name extends string = string, Algorithm extends string = string> {
   /** The name that `options.engine` takes. */
-  readonly name: string;
+  readonly name: Name;
+  /** The kind of device whose memory it multiplies in. */
+  readonly device: "cpu" | "gpu";
+  /** The algorithms that `options.algorithm` takes. */
+  readonly algorithms: readonly Algorithm[];
+  /** The algorithms that are worth measuring; all when left out. */
+  readonly tuned?: readonly Algorithm[];
   /**
    * Open the native libraries, unless they are open, and return which they are: a plan needs the same on all ranks.
    * An engine without it opens them by `plan`.
@@ -109,12 +115,21 @@ export interface MatmulEngine {
    * @throws {ConfigurationError} if they are missing on this rank
    */
   open?(runtime: Runtime): string;
-  /** Null if the engine can run the problem. The same on all ranks. */
-  supports(request: EngineRequest): Refusal | null;
-  /** The algorithms that are worth measuring; all when left out. */
-  readonly tuned?: readonly AlgorithmName[];
-  /** What a request costs, the more important numbers first; to choose between memory orders of D. */
-  cost?(request: EngineRequest): readonly number[] | null;
+  /** Null if the engine, which has the algorithm, can run the problem. The same on all ranks. */
+  supports(request: EngineRequest, runtime: Runtime): Refusal | null;
+  /**
+   * What a request that is supported costs, to choose between engines: the bytes that leave ranks, over all ranks, or that
+   * go from a GPU to the host and back, as well as they can be told beforehand. The same on all ranks. Of engines that
+   * cost the same the one that was registered first is taken, and one that tells no cost only if no other can.
+   */
+  cost?(request: EngineRequest): number;
+  /**
+   * What one memory order of D costs this engine, to choose between the two: the more important numbers first, null if it
+   * cannot be. An engine without it takes both alike.
+   */
+  costOfOrder?(request: EngineRequest): readonly number[] | null;
   /** Choose how to multiply, and allocate the plan's buffers. Local. */
   plan(runtime: Runtime, request: EngineRequest): EnginePlan;
+  /** The PBLAS routines, if the engine has them. */
+  readonly pblas?: PblasEngine;
 }

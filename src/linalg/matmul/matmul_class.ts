@@ -27,21 +27,14 @@ import {
   readArguments,
   scalarFacts,
 } from "./checked_product.ts";
-import {
-  algorithmsToTry,
-  checkAlgorithm,
-  chooseEngine,
-  orderChoice,
-  planProduct,
-  requestOf,
-} from "../engines/choice.ts";
+import { chooseEngine, orderChoice, planProduct, requestOf, trials } from "../engines/choice.ts";
 import type { AlgorithmReport, EnginePlan, EngineValues, MatmulEngine } from "../engines/engine.ts";
+import type { AlgorithmName, EngineName } from "../engines/registry.ts";
 import { type Epilog, type EpilogValues, isTrivial, requiredInputs } from "./epilog.ts";
 import { checkEpilog, checkEpilogInputs, checkInputsAlive, epilogFacts } from "./epilog_inputs.ts";
 import { explainProduct } from "./explanation.ts";
 import { guardLogger, type Logger } from "./logger.ts";
 import {
-  type AlgorithmName,
   EXECUTE_OPTION_KEYS,
   type ExecuteOptions,
   type MatmulOptions,
@@ -89,6 +82,8 @@ export interface AutotuneOptions {
 
 /** What {@linkcode Matmul.autotune} measured. */
 export interface Measurement {
+  /** The engine. */
+  readonly engine: EngineName;
   /** The algorithm. */
   readonly algorithm: AlgorithmName;
   /** The time of an execution on the slowest rank, in seconds. */
@@ -106,9 +101,10 @@ interface CheckedReset {
 
 /** What `plan` was asked for, checked. */
 interface Chosen {
+  readonly engine: MatmulEngine;
   readonly epilog: Epilog;
   readonly inputs: EpilogValues;
-  readonly options: PlanOptions;
+  readonly options: MatmulOptions;
 }
 
 /** What executions pass on. */
@@ -149,7 +145,6 @@ export class Matmul implements Disposable {
   readonly #options: MatmulOptions;
   readonly #logger: Logger | undefined;
   readonly #product: CheckedProduct;
-  readonly #engine: MatmulEngine;
   #operands: CheckedOperands | null;
   #scalars: CheckedScalars;
   /** Every epilog input that was given and not released; an epilog takes those that it needs. */
@@ -174,19 +169,16 @@ export class Matmul implements Disposable {
   constructor(a: DistributedArray, b: DistributedArray, options: MatmulOptions = {}) {
     const runtime = runtimeOf(a, b);
     let checked: ReturnType<typeof checkProduct>;
-    let engine: MatmulEngine;
     let inputs: EpilogValues;
     let given!: MatmulOptions;
     const count = arguments.length;
     agree(runtime, "new Matmul", () => {
       given = readArguments("new Matmul(a, b, options)", options, count);
       checked = checkProduct(runtime, a, b, given, orderChoice(runtime, given));
-      engine = chooseEngine(runtime, given);
       const { product, scalars } = checked;
       const epilog = checkEpilog(product, given);
       inputs = checkEpilogInputs(product, epilog, given.epilogInputs);
-      checkAlgorithm(engine, product, epilog, given);
-      const library = engine.open?.(runtime) ?? "";
+      const library = chooseEngine(runtime, product, epilog, given).open?.(runtime) ?? "";
       checkNotFreed(checked.operands);
       return { ...productFacts(product, scalars, given), ...planFacts(epilog, inputs, given), library };
     });
@@ -196,7 +188,6 @@ export class Matmul implements Disposable {
     this.#product = checked!.product;
     this.#operands = checked!.operands;
     this.#scalars = checked!.scalars;
-    this.#engine = engine!;
     this.#inputs = inputs!;
     for (const note of this.#product.notes) this.#warn(note);
     this.#logger?.debug(this.explain());
@@ -239,9 +230,9 @@ export class Matmul implements Disposable {
       const all: MatmulOptions = { ...this.#options, ...given };
       const epilog = checkEpilog(this.#product, all);
       const inputs = checkEpilogInputs(this.#product, epilog, given.epilogInputs, this.#inputs);
-      checkAlgorithm(this.#engine, this.#product, epilog, all);
+      const engine = chooseEngine(this.#runtime, this.#product, epilog, all);
       if (this.#operands) checkNotFreed(this.#operands);
-      return { epilog, inputs, options: all };
+      return { engine, epilog, inputs, options: all };
     });
   }
 
@@ -282,7 +273,7 @@ export class Matmul implements Disposable {
   }
 
   /**
-   * Try the engine's algorithms, keep the fastest (by the slowest rank's time), and return the times, the fastest
+   * Try the algorithms of every engine that can run the product, keep the fastest (by the slowest rank's time), and return the times, the fastest
    * first; none where there is nothing to multiply. Collective; it takes a few executions of each, and leaves the
    * operands as they are. The choice holds until the next `plan`.
    *
@@ -303,31 +294,34 @@ export class Matmul implements Disposable {
     const { epilog } = this.#planned!;
     const locals = { ...this.#locals!, d: columnMajor(d, this.#product.d.order) };
     const measurements: Measurement[] = [];
-    for (const algorithm of algorithmsToTry(this.#engine, this.#product)) {
-      const request = requestOf(this.#product, epilog, { ...this.#options, algorithm });
-      if (algorithm === "default" || this.#engine.supports(request)) continue;
+    const tried = trials(this.#runtime, this.#product, epilog, this.#options);
+    for (const { engine, options } of tried) {
       let planned!: EnginePlan;
       agree(this.#runtime, "Matmul.autotune", () => {
-        planned = this.#engine.plan(this.#runtime, request);
+        const library = engine.open?.(this.#runtime) ?? "";
+        planned = planProduct(engine, this.#runtime, requestOf(this.#product, epilog, options));
+        return { library };
       });
-      using engine = planned;
-      engine.open();
+      using plan = planned;
+      plan.open();
       const seconds = this.#measure(() => {
         let multiply!: () => EpilogValues;
         agree(this.#runtime, "Matmul.autotune", () => {
-          multiply = engine.prepare(locals, this.#values!);
+          multiply = plan.prepare(locals, this.#values!);
         });
         multiply();
       }, repetitions);
-      measurements.push({ algorithm, seconds });
-      this.#logger?.info(`autotune: ${algorithm} takes ${seconds} s`);
+      const measurement = { engine: options.engine, algorithm: options.algorithm, seconds };
+      measurements.push(measurement);
+      this.#logger?.info(`autotune: ${engine.name}'s ${options.algorithm} takes ${seconds} s`);
     }
     d.release();
     measurements.sort((one, other) => one.seconds - other.seconds);
-    if (measurements.length > 0) {
-      const fastest = { ...this.#options, algorithm: measurements[0].algorithm };
-      this.#replan("autotune", () => ({ epilog, inputs: this.#inputs, options: fastest }));
-    }
+    const [fastest] = measurements;
+    const choice = tried.find(({ options }) =>
+      options.engine === fastest.engine && options.algorithm === fastest.algorithm
+    );
+    if (choice) this.#replan("autotune", () => ({ ...choice, epilog, inputs: this.#inputs }));
     return measurements;
   }
 
@@ -425,10 +419,11 @@ export class Matmul implements Disposable {
     agree(this.#runtime, `Matmul.${method}`, () => {
       chosen = check();
       const { epilog, options } = chosen;
+      const library = chosen.engine.open?.(this.#runtime) ?? "";
       const inputs = { ...this.#inputs, ...chosen.inputs };
-      engine = planProduct(this.#engine, this.#runtime, requestOf(this.#product, epilog, options));
+      engine = planProduct(chosen.engine, this.#runtime, requestOf(this.#product, epilog, options));
       if (this.#operands) bound = this.#bind(this.#operands, this.#scalars, inputs, epilog);
-      return planFacts(epilog, chosen.inputs, options);
+      return { ...planFacts(epilog, chosen.inputs, options), library };
     });
     const { epilog, inputs, options } = chosen;
     this.#planned?.engine[Symbol.dispose]();

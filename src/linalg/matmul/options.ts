@@ -8,48 +8,12 @@ import type { DistributedArray } from "../../array/distributed_array.ts";
 import type { LocalArray } from "../../array/local_array.ts";
 import type { Distribution } from "../../distribution/mod.ts";
 import type { Stream } from "../../gpu/stream.ts";
+import type { AlgorithmName, EngineName } from "../engines/registry.ts";
 import type { ComputeType, ScaleType } from "./compute_type.ts";
 import type { EpilogName } from "./epilog.ts";
 import type { Logger } from "./logger.ts";
 import type { MatrixQualifiers, Qualifiers } from "./qualifiers.ts";
 import type { QuantizationScale, QuantizationScales } from "./quantization.ts";
-
-/** The engines by name; `auto` lets the runtime's device decide. */
-export type EngineName = "auto" | "scalapack" | "cublasmp" | "overlap";
-
-/** cuBLASMp's algorithms, then those of the CPU engine. An engine refuses what it does not have. */
-export type AlgorithmName =
-  | "default"
-  | "split_p2p"
-  | "split_multicast"
-  | "atomic_p2p"
-  | "atomic_multicast"
-  | "no_overlap"
-  | "fused"
-  | "local_gemm"
-  | "pgemm"
-  | "all_gather_gemm"
-  | "gemm_reduce_scatter"
-  | "gemm_all_reduce";
-
-/** All engines. */
-export const ENGINE_NAMES: readonly EngineName[] = ["auto", "scalapack", "cublasmp", "overlap"];
-
-/** All algorithms. */
-export const ALGORITHM_NAMES: readonly AlgorithmName[] = [
-  "default",
-  "split_p2p",
-  "split_multicast",
-  "atomic_p2p",
-  "atomic_multicast",
-  "no_overlap",
-  "fused",
-  "local_gemm",
-  "pgemm",
-  "all_gather_gemm",
-  "gemm_reduce_scatter",
-  "gemm_all_reduce",
-];
 
 /** What an epilog input may be: this rank's part as a local array or bare typed array, or a distributed array. */
 export type EpilogInput = LocalArray | DistributedArray | TypedArray;

@@ -195,10 +195,8 @@ export interface PblasCall {
   readonly result: PblasMatrix;
 }
 
-/** A library that has the routines. */
+/** What an engine runs the routines with. */
 export interface PblasEngine {
-  /** Its name. */
-  readonly name: string;
   /** Routines whose result must be square. */
   readonly squareOnly: readonly PblasRoutine[];
   /** Whether it can run a routine, with these letters, on a grid of processes. The same on all ranks. */

@@ -18,15 +18,13 @@ import { checkBoolean, checkName, describe, readOptions } from "../../options.ts
 import { agree } from "../../runtime/agreement.ts";
 import type { Runtime } from "../../runtime/runtime.ts";
 import { sharesElements } from "../aliasing.ts";
-import { cublasMpPblas } from "../engines/cublasmp/pblas.ts";
+import { pblasEngineOf as engineOf } from "../engines/choice.ts";
 import { isInPlace } from "../engines/division.ts";
-import { scalapackPblas } from "../engines/scalapack/pblas.ts";
 import {
   canonicalLetters,
   chooseBlocks,
   type Diagonal,
   inBlocks,
-  type PblasEngine,
   type PblasRoutine,
   type RoutineLetters,
   type Side,
@@ -375,10 +373,6 @@ function squareLike(a: Distribution, isTransposed: boolean): Distribution {
   if (!(a instanceof BlockCyclic)) return Slab.X;
   const blockSize = a.blockSizes[isTransposed ? 1 : 0];
   return new BlockCyclic(a.grid, [blockSize, blockSize]);
-}
-
-function engineOf({ device }: Runtime): PblasEngine {
-  return device.kind === "gpu" ? cublasMpPblas : scalapackPblas;
 }
 
 function run(request: Request): DistributedArray {

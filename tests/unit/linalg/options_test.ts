@@ -1,5 +1,6 @@
 import { assertEquals, assertStringIncludes, assertThrows } from "@std/assert";
-import { ALGORITHM_NAMES, MATMUL_OPTION_KEYS, RESET_OPTION_KEYS } from "../../../src/linalg/matmul/options.ts";
+import { algorithmNames } from "../../../src/linalg/engines/registry.ts";
+import { MATMUL_OPTION_KEYS, RESET_OPTION_KEYS } from "../../../src/linalg/matmul/options.ts";
 import { checkBoolean, checkKeys, checkName, describe, nearest } from "../../../src/options.ts";
 
 Deno.test("an unknown key is refused with the nearest allowed one", () => {
@@ -28,10 +29,10 @@ Deno.test("an unknown key is refused with the nearest allowed one", () => {
 });
 
 Deno.test("names and booleans are checked", () => {
-  checkName("algorithm", undefined, ALGORITHM_NAMES);
-  checkName("algorithm", "pgemm", ALGORITHM_NAMES);
-  assertThrows(() => checkName("algorithm", "SPLIT_P2P", ALGORITHM_NAMES), TypeError, 'Did you mean "split_p2p"?');
-  assertThrows(() => checkName("algorithm", 1, ALGORITHM_NAMES), TypeError, "got 1");
+  checkName("algorithm", undefined, algorithmNames());
+  checkName("algorithm", "pgemm", algorithmNames());
+  assertThrows(() => checkName("algorithm", "SPLIT_P2P", algorithmNames()), TypeError, 'Did you mean "split_p2p"?');
+  assertThrows(() => checkName("algorithm", 1, algorithmNames()), TypeError, "got 1");
   const silu = assertThrows(() => checkName("epilog", "silu", ["relu", "gelu"]), TypeError);
   assertEquals((silu as Error).message, 'epilog must be one of relu, gelu; got "silu".');
   checkBoolean("inplace", undefined);

@@ -20,6 +20,7 @@ import { isQuantized } from "../../matmul/quantization.ts";
 import { ALGORITHM_CODES, algorithmFor, type CublasMpAlgorithm, MULTICAST_ALGORITHMS } from "./attributes.ts";
 import { HostEpilogPlan, withoutEpilog } from "./host_epilog.ts";
 import { callCost, chooseCall, type CublasMpCall, type CublasMpPath } from "./paths.ts";
+import { cublasMpPblas } from "./pblas.ts";
 import { CublasMpPlan, ENGINE_NAME } from "./plan.ts";
 import type { AlgorithmReport, EnginePlan, EngineRequest, EngineValues, MatmulEngine, Refusal } from "../engine.ts";
 
@@ -114,12 +115,6 @@ function refuseEmulation({ settings }: EngineRequest): Refusal | null {
 
 function refuseAlgorithm(request: EngineRequest): Refusal | null {
   const { algorithm, settings } = request;
-  if (algorithm !== "default" && !(algorithm in ALGORITHM_CODES)) {
-    return {
-      reason: `there is no algorithm ${algorithm} on GPUs`,
-      instead: `Use default, or one of ${Object.keys(ALGORITHM_CODES).join(", ")}.`,
-    };
-  }
   if (MULTICAST_ALGORITHMS.includes(algorithm as CublasMpAlgorithm) && !settings?.allowMulticast) {
     return {
       reason: `algorithm ${algorithm} uses NVLink multicast, which is off by default`,
@@ -133,26 +128,42 @@ function refuseAlgorithm(request: EngineRequest): Refusal | null {
   };
 }
 
-/** Engine `cublasmp` on the GPUs of a runtime. */
-export function cublasMpEngine(runtime: Runtime): MatmulEngine {
-  const { device } = runtime;
-  const capability = device.kind === "gpu" ? device.computeCapability : [0, 0] as const;
-  return {
-    name: ENGINE_NAME,
-    tuned: ["split_p2p", "no_overlap"],
-    open: () => `cuBLASMp ${openCublasMp().version}`,
-    supports: (request) => refuseNumbers(request, capability) ?? refuseEmulation(request) ?? refuseAlgorithm(request),
-    cost: (request) => {
-      const way = wayFor(request);
-      return way && [Number(way.isHostEpilog), ...callCost(way.call)];
-    },
-    plan: (runtime, request) => {
-      const way = wayFor(request)!;
-      const plan = new CublasMpPlan(runtime, way.request, way.call);
-      if (way.isHostEpilog) return new HostEpilogPlan(runtime, request, plan);
-      return isTrivial(request.epilog) ? plan : new TriedPlan(runtime, plan, () => hostEpilogPlan(runtime, request));
-    },
-  };
+/** Bytes that a request moves between ranks, and for an epilog on the host to it and back. */
+function cost(request: EngineRequest): number {
+  const { call: { moved, traffic }, isHostEpilog } = wayFor(request)!;
+  const { problem: { m, n, accumulator } } = request;
+  return moved + traffic + (isHostEpilog ? 2 * m * n * dtypeInfo(accumulator).itemSize : 0);
+}
+
+function costOfOrder(request: EngineRequest): readonly number[] | null {
+  const way = wayFor(request);
+  return way && [Number(way.isHostEpilog), ...callCost(way.call)];
+}
+
+function plan(runtime: Runtime, request: EngineRequest): EnginePlan {
+  const way = wayFor(request)!;
+  const plan = new CublasMpPlan(runtime, way.request, way.call);
+  if (way.isHostEpilog) return new HostEpilogPlan(runtime, request, plan);
+  return isTrivial(request.epilog) ? plan : new TriedPlan(runtime, plan, () => hostEpilogPlan(runtime, request));
+}
+
+/** cuBLASMp on the GPUs of a runtime. */
+export const cublasMpEngine: MatmulEngine<"cublasmp", CublasMpAlgorithm> = {
+  name: ENGINE_NAME,
+  device: "gpu",
+  algorithms: Object.keys(ALGORITHM_CODES) as CublasMpAlgorithm[],
+  tuned: ["split_p2p", "no_overlap"],
+  open: () => `cuBLASMp ${openCublasMp().version}`,
+  supports: (request, runtime) =>
+    refuseNumbers(request, computeCapabilityOf(runtime)) ?? refuseEmulation(request) ?? refuseAlgorithm(request),
+  cost,
+  costOfOrder,
+  plan,
+  pblas: cublasMpPblas,
+};
+
+function computeCapabilityOf({ device }: Runtime): readonly [number, number] {
+  return device.kind === "gpu" ? device.computeCapability : [0, 0];
 }
 
 function hostEpilogPlan(runtime: Runtime, request: EngineRequest): EnginePlan {

@@ -6,7 +6,7 @@
 import { environment } from "../../../../ffi/library.ts";
 import { toCString } from "../../../../ffi/memory.ts";
 import type { CublasMp } from "../../../../ffi/cuda/cublasmp.ts";
-import type { AlgorithmName } from "../../matmul/options.ts";
+import type { CublasMpAlgorithm } from "./attributes.ts";
 import { type CublasMpPath, PATH_NAMES } from "./paths.ts";
 
 /** What the log says about a product. */
@@ -14,7 +14,7 @@ export interface ObservedAlgorithm {
   /** The path, or null if its name is new. */
   readonly path: CublasMpPath | null;
   /** The algorithm, where the path has several. */
-  readonly algorithm: AlgorithmName | null;
+  readonly algorithm: CublasMpAlgorithm | null;
   /** The log's own words. */
   readonly text: string;
 }
@@ -24,7 +24,7 @@ const LEVEL = 3;
 
 const USING = /\bUsing (?:([A-Z0-9_]+) )?([^\n]*Matmul[^\n]*)/g;
 
-const ALGORITHMS: Readonly<Record<string, AlgorithmName>> = {
+const ALGORITHMS: Readonly<Record<string, CublasMpAlgorithm>> = {
   SPLIT_P2P: "split_p2p",
   SPLIT_MULTICAST: "split_multicast",
   ATOMIC_P2P: "atomic_p2p",

@@ -12,7 +12,6 @@ import { copyStrided } from "../../../array/layout.ts";
 import type { LocalArray } from "../../../array/local_array.ts";
 import type { Runtime } from "../../../runtime/runtime.ts";
 import { type Epilog, type EpilogValues, isTrivial, needsRealNumbers } from "../../matmul/epilog.ts";
-import type { AlgorithmName } from "../../matmul/options.ts";
 import { isEmpty, type LocalOperands, type MatmulProblem, type Matrix } from "../../matmul/problem.ts";
 import { AllGatherGemm } from "./all_gather_gemm.ts";
 import { applyScales, scalarOf } from "../block_scaling.ts";
@@ -21,6 +20,8 @@ import type { AlgorithmReport, EnginePlan, EngineRequest, EngineValues, MatmulEn
 import { GemmAllReduce, GemmReduceScatter } from "./gemm_reduce.ts";
 import { type Kernel, type KernelContext, LocalGemm } from "./local_product.ts";
 import { isZero } from "../../../blas/arguments.ts";
+import { scalapackLibrary } from "./library.ts";
+import { scalapackPblas } from "./pblas.ts";
 import { Pgemm } from "./pgemm.ts";
 import { describeStrategy, matrixName, placeOf } from "../report.ts";
 import { Delivery, Staging } from "./staging.ts";
@@ -28,13 +29,11 @@ import { chooseStrategy, SCALAPACK_ALGORITHMS, type ScalapackAlgorithm, type Str
 
 const NAME = "scalapack";
 
+/** The algorithm that a request names; `undefined` for the engine's own choice. */
+const requested = (algorithm: string) => SCALAPACK_ALGORITHMS.find((name) => name === algorithm);
+
 /** BLAS and ScaLAPACK count rows and columns in 32 bits. */
 const LARGEST_EXTENT = 2 ** 31 - 1;
-
-/** The algorithm that a request names; `undefined` for the engine's own choice. */
-function requested(algorithm: AlgorithmName): ScalapackAlgorithm | undefined {
-  return SCALAPACK_ALGORITHMS.find((name) => name === algorithm);
-}
 
 function refuseMatrices({ a, b, c, d, m, n, k, accumulator }: MatmulProblem): Refusal | null {
   for (const { dtype } of [a, b, c, d].filter((matrix): matrix is Matrix => matrix !== null)) {
@@ -65,12 +64,6 @@ function refuse({ problem, epilog, algorithm }: EngineRequest): Refusal | null {
     return { reason: `the epilog ${epilog.name} is for real numbers only`, instead: "Use a real dtype, or no epilog." };
   }
   const wanted = requested(algorithm);
-  if (!wanted && algorithm !== "default") {
-    return {
-      reason: `there is no algorithm ${algorithm} on CPUs`,
-      instead: `Use default, or one of ${SCALAPACK_ALGORITHMS.join(", ")}.`,
-    };
-  }
   if (!wanted || isEmpty(problem) || chooseStrategy(problem, wanted)) return null;
   return {
     reason: `${wanted} cannot run this product: it needs ${NEEDS[wanted]}`,
@@ -221,18 +214,17 @@ export class HostPlan implements EnginePlan {
 
 const NOTHING: EpilogValues = Object.freeze({});
 
-/** Open ScaLAPACK, unless it is open; returns who made it, and its version. */
-export function scalapackLibrary(runtime: Runtime): string {
-  const { vendor, version, warnings } = openScalapack(runtime.threads);
-  for (const warning of warnings) runtime.warnOnce(warning, warning);
-  return `${vendor}, ${version}`;
-}
-
-/** The engine `scalapack`: any distributions, real and complex floats, on CPUs. */
-export const scalapackEngine: MatmulEngine = {
+/** Any distributions, real and complex floats, on CPUs. */
+export const scalapackEngine: MatmulEngine<"scalapack", ScalapackAlgorithm> = {
   name: NAME,
+  device: "cpu",
+  algorithms: SCALAPACK_ALGORITHMS,
   open: scalapackLibrary,
   supports: refuse,
+  cost({ problem, algorithm }: EngineRequest): number {
+    const { moved, traffic } = chooseStrategy(problem, requested(algorithm))!;
+    return moved + traffic;
+  },
   plan(runtime: Runtime, request: EngineRequest): EnginePlan {
     const { problem, algorithm } = request;
     const { communicator, threads } = runtime;
@@ -242,4 +234,5 @@ export const scalapackEngine: MatmulEngine = {
     const context = { problem, strategy, communicator, scalapack };
     return new HostPlan(NAME, runtime, request, strategy, new Kernel(context));
   },
+  pblas: scalapackPblas,
 };

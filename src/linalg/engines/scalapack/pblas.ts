@@ -13,7 +13,7 @@ import { BLAS_TYPES } from "../../../../ffi/blas/blas.ts";
 import { inMemory } from "../../../blas/gemm.ts";
 import { integers, type NativeArgument, scalar, setScalar } from "../../../blas/arguments.ts";
 import { useGrid } from "./process_grids.ts";
-import { scalapackLibrary } from "./engine.ts";
+import { scalapackLibrary } from "./library.ts";
 
 const LETTERS = {
   left: "L",
@@ -108,7 +108,6 @@ function callRoutine(pblas: Pblas, call: PblasCall, context: number, passed: Arg
 
 /** ScaLAPACK's routines. */
 export const scalapackPblas: PblasEngine = {
-  name: "scalapack",
   squareOnly: [],
   accepts: () => true,
   open: scalapackLibrary,
