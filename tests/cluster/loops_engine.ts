@@ -1,13 +1,76 @@
 /**
- * An engine as simple as can be: every rank gathers all matrices, and sums its part of D by plain loops. Importing this
- * registers it, at a cost that is below all others.
+ * An engine as simple as can be: every rank gathers all matrices, multiplies them by plain loops and keeps its part of D.
+ * Importing this file registers it, for CPUs, as the cheapest of all.
  */
-import { dtypeInfo } from "../../src/dtype/dtype.ts";
-import { DistributedArray } from "../../src/array/distributed_array.ts";
-import type { LocalArray } from "../../src/array/local_array.ts";
-import type { EnginePlan, EngineRequest, MatmulEngine } from "../../src/linalg/engines/engine.ts";
+import { DistributedArray, dtypeInfo, type LocalArray, type Runtime } from "../../mod.ts";
+import { agree } from "../../src/runtime/agreement.ts";
+import type { EnginePlan, EngineRequest, EngineValues, MatmulEngine } from "../../src/linalg/engines/engine.ts";
 import { registerEngine } from "../../src/linalg/engines/registry.ts";
 import { isTrivial } from "../../src/linalg/matmul/epilog.ts";
-import { isEmpty, type MatmulProblem, type Matrix } from "../../src/linalg/matmul/problem.ts";
+import type { LocalOperands, Matrix } from "../../src/linalg/matmul/problem.ts";
 import type { Operation } from "../../src/blas/operation.ts";
-import type { Scalar } from "../../src/mod_types.ts";
+import { apply, at, combine, type Complex, type Dense, dense, held, numbersOf, product } from "./matmul_oracle.ts";
+
+/** The name of the engine. */
+export const LOOPS = "loops";
+
+function gathered(runtime: Runtime, { rows, columns, distribution }: Matrix, local: LocalArray): Dense {
+  const numbers = numbersOf(DistributedArray.wrap(runtime, local, distribution, "F"));
+  const { parts } = dtypeInfo(local.dtype);
+  return dense(rows, columns, (i, j) => {
+    const start = (i * columns + j) * parts;
+    return [numbers[start], parts === 2 ? numbers[start + 1] : 0];
+  });
+}
+
+const qualifier = ({ transpose, conjugate }: Operation) => ({ isTranspose: transpose, isConjugate: conjugate });
+const scalar = (value: EngineValues["alpha"]): number | Complex =>
+  typeof value === "object" ? [value[0], value[1]] : Number(value);
+
+function plan(runtime: Runtime, { problem }: EngineRequest): EnginePlan {
+  const { a, b, c, d, operationA, operationB } = problem;
+  const multiply = (operands: LocalOperands, { alpha, beta }: EngineValues) => {
+    const left = apply(gathered(runtime, a, operands.a), qualifier(operationA));
+    const right = apply(gathered(runtime, b, operands.b), qualifier(operationB));
+    const addend = c && Number(beta) !== 0 ? gathered(runtime, c, operands.c!) : null;
+    const result = combine(scalar(alpha), product(left, right), scalar(beta), addend);
+    agree(runtime, "Matmul.execute", () => {
+      const [rows, columns] = [held(d.distribution, runtime.rank, 0), held(d.distribution, runtime.rank, 1)];
+      const elements = rows.flatMap((i) => columns.map((j) => at(result, i, j)));
+      if (elements.length === 0) return;
+      operands.d.set(dtypeInfo(d.dtype).isComplex ? elements.flat() : elements.map(([re]) => re));
+    });
+    return {};
+  };
+  return {
+    workspaceBytes: 0,
+    report: {
+      engine: LOOPS,
+      algorithm: "triple_loop",
+      variant: "every rank computes its part of D from whole matrices",
+      workspaceBytes: 0,
+      bytesMoved: (runtime.size - 1) * (a.rows * a.columns + b.rows * b.columns) * dtypeInfo(a.dtype).itemSize,
+      copies: ["A and B gathered on every rank"],
+      notes: [],
+    },
+    open() {},
+    prepare: (operands, values) => () => multiply(operands, values),
+    [Symbol.dispose]() {},
+  };
+}
+
+/** The engine. */
+export const loopsEngine: MatmulEngine = {
+  name: LOOPS,
+  device: "cpu",
+  algorithms: ["triple_loop"],
+  supports({ problem: { a, b, d }, epilog }) {
+    const isNarrow = [a, b, d].some(({ dtype }) => dtypeInfo(dtype).itemSize === 1);
+    if (isTrivial(epilog) && !isNarrow) return null;
+    return { reason: "epilogs and 8-bit types are too much for loops", instead: "Leave engine out." };
+  },
+  cost: () => -1,
+  plan,
+};
+
+registerEngine(loopsEngine);

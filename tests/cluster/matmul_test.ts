@@ -675,7 +675,9 @@ clusterTest("a Matmul tells what it is", (runtime) => {
 clusterTest("explain() and algorithm tell what happens", (runtime) => {
   const { a, b } = factors(16, 8, 24, true, false);
   const place = (matrix: Dense) => distribute(runtime, matrix, { distribution: Slab.Y, dtype: "float32" });
+  const name = runtime.device.kind === "gpu" ? "cublasmp" : "scalapack";
   using object = new Matmul(place(a), place(b), {
+    engine: name,
     alpha: 0.5,
     qualifiers: { a: { isTranspose: true } },
     distribution: Slab.X,
@@ -684,7 +686,6 @@ clusterTest("explain() and algorithm tell what happens", (runtime) => {
   assert(object.explain().includes("not planned yet"));
   object.plan();
   const text = object.explain();
-  const name = runtime.device.kind === "gpu" ? "cublasmp" : "scalapack";
   for (
     const part of ["0.5 op(A) op(B)", "A 24 x 16, float32, Slab.Y", "transposed", `engine ${name}`, "on this rank"]
   ) {

@@ -1,0 +1,120 @@
+/** An engine that is not the library's: the products of matmul_test.ts on it, its choice, its errors, its measurement. */
+import { assert, assertEquals } from "@std/assert";
+import { ConfigurationError, type EngineName, Matmul, type MatmulOptions, type Runtime, Slab } from "../../mod.ts";
+import { engineNames, registerEngine } from "../../src/linalg/engines/registry.ts";
+import { assertThrowsEverywhere, clusterTest } from "../../src/testing/mod.ts";
+import { LOOPS, loopsEngine } from "./loops_engine.ts";
+import { assertMatrix, combine, distribute, integers, product } from "./matmul_oracle.ts";
+
+// With the engine registered above, which costs least.
+import "./matmul_test.ts";
+
+const [left, right] = [integers(12, 8, 1), integers(8, 10, 2)];
+const wanted = product(left, right);
+
+function matmulOf(runtime: Runtime, options: MatmulOptions = {}): Matmul {
+  const place = { distribution: Slab.X, dtype: "float32" } as const;
+  const [a, b] = [distribute(runtime, left, place), distribute(runtime, right, place)];
+  return new Matmul(a, b, options);
+}
+
+const isOnCpu = ({ device }: Runtime) => device.kind === "cpu";
+
+clusterTest("a registered engine is chosen where it can multiply, and by name", (runtime) => {
+  if (!isOnCpu(runtime)) return;
+  const ran = (options: MatmulOptions): string => {
+    using object = matmulOf(runtime, options);
+    object.plan();
+    assertMatrix(object.execute(), options.epilog ? combine(1, wanted, 0, null) : wanted, JSON.stringify(options));
+    const { engine, algorithm } = object.algorithm;
+    return `${engine} ${algorithm}`;
+  };
+  assertEquals(ran({}), "loops triple_loop");
+  assertEquals(ran({ engine: LOOPS as EngineName }), "loops triple_loop");
+  assertEquals(ran({ algorithm: "triple_loop" as "default" }), "loops triple_loop");
+  assertEquals(ran({ algorithm: "pgemm" }), "scalapack pgemm", "loops has no pgemm");
+  assert(ran({ engine: "scalapack" }).startsWith("scalapack "));
+});
+
+clusterTest("a plan may take another engine than the one before", (runtime) => {
+  if (!isOnCpu(runtime)) return;
+  using object = matmulOf(runtime);
+  const engines = (["default", "pgemm", "default"] as const).map((algorithm) => {
+    object.plan({ algorithm });
+    assertMatrix(object.execute(), wanted, algorithm);
+    return object.algorithm.engine;
+  });
+  assertEquals(engines, [LOOPS, "scalapack", LOOPS]);
+  object.plan({ epilog: "relu" });
+  assertEquals(object.algorithm.engine, "scalapack", "loops has no epilogs");
+});
+
+clusterTest("autotune measures a registered engine beside the others and keeps the fastest", (runtime) => {
+  if (!isOnCpu(runtime)) return;
+  using object = matmulOf(runtime);
+  object.plan();
+  const measured = object.autotune({ repetitions: 1 });
+  const names = measured.map(({ engine, algorithm }) => `${engine} ${algorithm}`);
+  assert(names.includes("loops triple_loop") && names.includes("scalapack pgemm"), names.join());
+  assertEquals(new Set(names).size, names.length, "each once");
+  const { engine, algorithm } = object.algorithm;
+  assertEquals(`${engine} ${algorithm}`, names[0]);
+  assertMatrix(object.execute(), wanted, "after autotune");
+
+  using asked = matmulOf(runtime, { engine: LOOPS as EngineName });
+  asked.plan();
+  assertEquals(asked.autotune({ repetitions: 1 }).map(({ engine }) => String(engine)), [LOOPS]);
+});
+
+clusterTest("of engines that cost the same, the first; one without costs after the others", (runtime) => {
+  if (!isOnCpu(runtime)) return;
+  const chosen = (): string => {
+    using object = matmulOf(runtime);
+    object.plan();
+    return object.algorithm.engine;
+  };
+  const named = (name: string, cost?: number) => {
+    const { cost: _, ...others } = loopsEngine;
+    const plan: typeof loopsEngine.plan = (runtime, request) => {
+      const planned = loopsEngine.plan(runtime, request);
+      return { ...planned, report: { ...planned.report, engine: name }, [Symbol.dispose]() {} };
+    };
+    return registerEngine({ ...others, name, plan, ...cost !== undefined && { cost: () => cost } });
+  };
+  {
+    using _ = named("twin", -1);
+    assertEquals(chosen(), LOOPS);
+  }
+  {
+    using _ = named("silent");
+    assertEquals(chosen(), LOOPS);
+  }
+  {
+    using _ = named("cheaper", -2);
+    assertEquals(chosen(), "cheaper");
+  }
+  assertEquals(chosen(), LOOPS);
+  assert(!engineNames().includes("twin"), "no longer registered");
+});
+
+clusterTest("what a registered engine refuses is refused with its name on every rank", (runtime) => {
+  if (!isOnCpu(runtime)) return;
+  const refused = (options: MatmulOptions, message: string) =>
+    assertThrowsEverywhere(runtime, () => matmulOf(runtime, options), ConfigurationError, message);
+  refused({ engine: LOOPS as EngineName, epilog: "relu" }, "engine loops: epilogs and 8-bit types are too much");
+  refused(
+    { engine: LOOPS as EngineName, algorithm: "pgemm" },
+    "engine loops: there is no algorithm pgemm on CPUs. Use default, or one of triple_loop.",
+  );
+  refused(
+    { engine: "scalapack", algorithm: "triple_loop" as "default" },
+    "engine scalapack: there is no algorithm triple_loop on CPUs",
+  );
+  refused({ engine: "cublasmp" }, 'Leave engine out, or pass "scalapack" or "loops".');
+  assertThrowsEverywhere(
+    runtime,
+    () => matmulOf(runtime, { engine: "loop" as EngineName }),
+    TypeError,
+    'engine must be one of auto, scalapack, cublasmp, loops, overlap; got "loop". Did you mean "loops"?',
+  );
+});
