@@ -185,6 +185,60 @@ export const CuPointerAttribute = {
 } as const;
 export type CuPointerAttribute = EnumValue<typeof CuPointerAttribute>;
 
+/** The elements of a tensor that the hardware copies in boxes (`CUtensorMapDataType`, without `CU_TENSOR_MAP_DATA_TYPE_`). */
+export const CuTensorMapDataType = {
+  FLOAT16: 6,
+  BFLOAT16: 9,
+} as const;
+
+/** A value of {@linkcode CuTensorMapDataType}. */
+export type CuTensorMapDataType = typeof CuTensorMapDataType[keyof typeof CuTensorMapDataType];
+
+/** How elements of several channels lie (`CUtensorMapInterleave`, without `CU_TENSOR_MAP_INTERLEAVE_`). */
+export const CuTensorMapInterleave = {
+  NONE: 0,
+} as const;
+
+/** A value of {@linkcode CuTensorMapInterleave}. */
+export type CuTensorMapInterleave = typeof CuTensorMapInterleave[keyof typeof CuTensorMapInterleave];
+
+/** How the rows of a box are permuted in shared memory (`CUtensorMapSwizzle`, without `CU_TENSOR_MAP_`). */
+export const CuTensorMapSwizzle = {
+  SWIZZLE_NONE: 0,
+  SWIZZLE_32B: 1,
+  SWIZZLE_64B: 2,
+  SWIZZLE_128B: 3,
+} as const;
+
+/** A value of {@linkcode CuTensorMapSwizzle}. */
+export type CuTensorMapSwizzle = typeof CuTensorMapSwizzle[keyof typeof CuTensorMapSwizzle];
+
+/** How many bytes around a box come into the cache (`CUtensorMapL2promotion`, without `CU_TENSOR_MAP_L2_PROMOTION_`). */
+export const CuTensorMapL2Promotion = {
+  NONE: 0,
+  L2_64B: 1,
+  L2_128B: 2,
+  L2_256B: 3,
+} as const;
+
+/** A value of {@linkcode CuTensorMapL2Promotion}. */
+export type CuTensorMapL2Promotion = typeof CuTensorMapL2Promotion[keyof typeof CuTensorMapL2Promotion];
+
+/** What lies outside of a tensor (`CUtensorMapFloatOOBfill`, without `CU_TENSOR_MAP_FLOAT_OOB_FILL_`). */
+export const CuTensorMapFloatOobFill = {
+  NONE: 0,
+} as const;
+
+/** A value of {@linkcode CuTensorMapFloatOobFill}. */
+export type CuTensorMapFloatOobFill = typeof CuTensorMapFloatOobFill[keyof typeof CuTensorMapFloatOobFill];
+
+/** What the hardware has to know of a tensor to copy boxes of it, opaque; it lies at multiples of 64 bytes. */
+export const CU_TENSOR_MAP = {
+  name: "CUtensorMap",
+  size: 128,
+  fields: { opaque: [0, 128] },
+} as const satisfies StructLayout;
+
 /** A device's UUID. */
 export const CU_UUID = {
   name: "CUuuid",
@@ -390,6 +444,23 @@ export const CUDA_DRIVER_SYMBOLS = {
   cuMemGetAddressRange: {
     name: "cuMemGetAddressRange_v2",
     parameters: [/* pbase */ "buffer", /* psize */ "buffer", /* dptr */ "u64"],
+    result: "i32",
+  },
+  cuTensorMapEncodeTiled: {
+    parameters: [
+      /* tensorMap */ "buffer",
+      /* tensorDataType */ "i32",
+      /* tensorRank */ "u32",
+      /* globalAddress */ "u64",
+      /* globalDim */ "buffer",
+      /* globalStrides */ "buffer",
+      /* boxDim */ "buffer",
+      /* elementStrides */ "buffer",
+      /* interleave */ "i32",
+      /* swizzle */ "i32",
+      /* l2Promotion */ "i32",
+      /* oobFill */ "i32",
+    ],
     result: "i32",
   },
   cuPointerGetAttribute: { parameters: [/* data */ "buffer", /* attribute */ "i32", /* ptr */ "u64"], result: "i32" },

@@ -85,6 +85,11 @@ export const DECLARATIONS: readonly LibraryDeclaration[] = [
       ["CU_MEM_ALLOC_GRANULARITY_", driver.CuMemAllocationGranularity],
       ["CU_JIT_", driver.CuJitOption],
       ["CU_POINTER_ATTRIBUTE_", driver.CuPointerAttribute],
+      ["CU_TENSOR_MAP_DATA_TYPE_", driver.CuTensorMapDataType],
+      ["CU_TENSOR_MAP_INTERLEAVE_", driver.CuTensorMapInterleave],
+      ["CU_TENSOR_MAP_", driver.CuTensorMapSwizzle],
+      ["CU_TENSOR_MAP_L2_PROMOTION_", driver.CuTensorMapL2Promotion],
+      ["CU_TENSOR_MAP_FLOAT_OOB_FILL_", driver.CuTensorMapFloatOobFill],
     ],
     structs: [
       driver.CU_UUID,
@@ -92,6 +97,7 @@ export const DECLARATIONS: readonly LibraryDeclaration[] = [
       driver.CU_MEM_LOCATION,
       driver.CU_MEM_ACCESS_DESC,
       driver.CU_STREAM_BATCH_MEM_OP_PARAMS,
+      driver.CU_TENSOR_MAP,
     ],
   },
   {

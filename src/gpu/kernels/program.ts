@@ -18,6 +18,12 @@ const THREADS = 256;
 /** A kernel's argument: one struct of 8-byte fields; a bigint is an integer or an address, a number a `double`. */
 export type Words = readonly (bigint | number)[];
 
+/** What a program needs beyond the usual. */
+export interface ProgramOptions {
+  /** Whether it uses what only GPUs of one architecture have (`sm_90a`), so that it runs on no other. */
+  isArchitectureSpecific?: boolean;
+}
+
 /**
  * A program of kernels, each `extern "C" __global__ void name(const Parameters p)` with one struct of 8-byte fields.
  */
@@ -25,13 +31,15 @@ export class Program {
   /** The name, for messages. */
   readonly name: string;
   readonly #source: string;
+  readonly #isSpecific: boolean;
   readonly #modules = new Map<number, bigint>();
   readonly #functions = new Map<string, bigint>();
 
   /** Note the source; nothing is compiled yet. */
-  constructor(name: string, source: string) {
+  constructor(name: string, source: string, options: ProgramOptions = {}) {
     this.name = name;
     this.#source = source;
+    this.#isSpecific = options.isArchitectureSpecific ?? false;
   }
 
   /** Put a kernel on a stream: so many blocks of 256 threads each, or of another number. */
@@ -39,7 +47,7 @@ export class Program {
     const bytes = packWords(words);
     const pointers = BigUint64Array.of(addressOf(bytes));
     const code = openCudaDriver().symbols.cuLaunchKernel(
-      this.#function(kernel, stream.device),
+      this.function(kernel, stream.device),
       blocks,
       1,
       1,
@@ -54,7 +62,8 @@ export class Program {
     checkCudaDriver(code, `cuLaunchKernel of ${kernel}`);
   }
 
-  #function(kernel: string, device: Device): bigint {
+  /** The handle of a kernel on a GPU, compiled and loaded at the first call. */
+  function(kernel: string, device: Device): bigint {
     const key = `${device.ordinal}/${kernel}`;
     let found = this.#functions.get(key);
     if (found === undefined) {
@@ -71,7 +80,7 @@ export class Program {
     let found = this.#modules.get(device.ordinal);
     if (found === undefined) {
       const out = new BigUint64Array(1);
-      const image = compile(this.name, this.#source, device.computeCapability);
+      const image = compile(this.name, this.#source, device.computeCapability, this.#isSpecific);
       checkCudaDriver(openCudaDriver().symbols.cuModuleLoadData(out, image), "cuModuleLoadData");
       found = out[0];
       this.#modules.set(device.ordinal, found);
@@ -107,9 +116,10 @@ export function compile(
   name: string,
   source: string,
   computeCapability: readonly [major: number, minor: number],
+  isSpecific = false,
 ): Uint8Array<ArrayBuffer> {
   const { version } = openNvrtc();
-  const { option, isPtx } = architectureFor(computeCapability);
+  const { option, isPtx } = architectureFor(computeCapability, isSpecific);
   const key = createHash("sha256").update([source, option, version.join(".")].join("\0")).digest("hex").slice(0, 32);
   const path = cacheFolder() && `${cacheFolder()}/${name}-${key}.bin`;
   const kept = path && readCached(path);
@@ -124,14 +134,19 @@ export function compile(
  *
  * @throws {ConfigurationError} if NVRTC knows only newer ones.
  */
-function architectureFor([major, minor]: readonly [number, number]): { option: string; isPtx: boolean } {
+function architectureFor(
+  [major, minor]: readonly [number, number],
+  isSpecific: boolean,
+): { option: string; isPtx: boolean } {
   const { symbols, version } = openNvrtc();
   const count = new Int32Array(1);
   checkNvrtc(symbols.nvrtcGetNumSupportedArchs(count), "nvrtcGetNumSupportedArchs");
   const known = new Int32Array(count[0]);
   checkNvrtc(symbols.nvrtcGetSupportedArchs(known), "nvrtcGetSupportedArchs");
   const wanted = 10 * major + minor;
-  if (known.includes(wanted)) return { option: `--gpu-architecture=sm_${wanted}`, isPtx: false };
+  if (known.includes(wanted)) {
+    return { option: `--gpu-architecture=sm_${wanted}${isSpecific ? "a" : ""}`, isPtx: false };
+  }
   const older = known.filter((architecture) => architecture < wanted);
   if (older.length === 0) {
     throw new ConfigurationError(

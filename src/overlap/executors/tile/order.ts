@@ -1,0 +1,203 @@
+/**
+ * The order in which a kernel takes its tiles, for whom each is, and what it waits for: plain data.
+ *
+ * A *spot* is where a tile lies, a *tile* is a spot and what is done there. The blocks of a cluster take one tile
+ * together, one above the other; cluster c takes the tiles c, c + clusters, c + 2 clusters and so on of the list.
+ *
+ * @module
+ */
+import { TILE_ROWS, type TileShape } from "./configuration.ts";
+
+/** A part of an extent. */
+export interface Part {
+  /** The first index. */
+  readonly start: number;
+  /** The index after the last. */
+  readonly end: number;
+}
+
+/** A rectangle of D. */
+export interface Region {
+  /** Its rows. */
+  readonly rows: Part;
+  /** Its columns. */
+  readonly columns: Part;
+}
+
+/** Where a tile lies. */
+export interface Spot {
+  /** Its first row. */
+  readonly row: number;
+  /** Its first column. */
+  readonly column: number;
+}
+
+/** A tile, and what is done with it. */
+export interface Tile extends Spot {
+  /** The part of A that it reads. */
+  readonly partA: number;
+  /** The part of B that it reads. */
+  readonly partB: number;
+  /** The rank whose part of the gathered operand it waits for; `null` if it waits for nothing. */
+  readonly awaits: number | null;
+  /** The ranks that its partial sums go to. */
+  readonly receivers: readonly number[];
+  /** The ranks whose partial sums are added to it. */
+  readonly senders: readonly number[];
+  /** The matrices that the result is stored into: by part of a gathered D, or by rank. */
+  readonly targets: readonly number[];
+  /** Its number among the tiles of its receiver, or among those that the rank itself receives for. */
+  readonly number: number;
+}
+
+/** The ranks after one, in the order in which they follow it. */
+function others(rank: number, size: number): number[] {
+  return Array.from({ length: size - 1 }, (_, i) => (rank + 1 + i) % size);
+}
+
+/** An extent in parts that differ by at most one: the first ones are larger. */
+export function evenParts(extent: number, count: number): Part[] {
+  const [least, more] = [Math.floor(extent / count), extent % count];
+  return Array.from({ length: count }, (_, i) => {
+    const start = i * least + Math.min(i, more);
+    return { start, end: start + least + (i < more ? 1 : 0) };
+  });
+}
+
+/**
+ * The tiles of a region. Clusters that work at the same time read few rows of A and few columns of B, so that these stay
+ * in the cache: bands of `band` tiles, each band column by column.
+ */
+export function spotsOf({ rows, columns }: Region, { columns: width, cluster }: TileShape, band = 8): Spot[] {
+  const height = TILE_ROWS * cluster;
+  const spots: Spot[] = [];
+  for (let top = rows.start; top < rows.end; top += band * height) {
+    for (let column = columns.start; column < columns.end; column += width) {
+      for (let row = top; row < Math.min(top + band * height, rows.end); row += height) spots.push({ row, column });
+    }
+  }
+  return spots;
+}
+
+const PLAIN = { partA: 0, partB: 0, awaits: null, receivers: [], senders: [], targets: [0], number: 0 } as const;
+
+/** The tiles of a product on one GPU. */
+export function plainOrder(spots: readonly Spot[]): Tile[] {
+  return spots.map((spot) => ({ ...PLAIN, ...spot }));
+}
+
+/**
+ * All-gather GEMM: the tiles of the rank's own part first, then those of the others in the order in which they arrive.
+ * `partName` says which operand is gathered.
+ */
+export function gatherOrder(
+  spots: readonly (readonly Spot[])[],
+  rank: number,
+  partName: "partA" | "partB",
+): Tile[] {
+  return [rank, ...others(rank, spots.length)].flatMap((part) =>
+    spots[part].map((spot) => ({
+      ...PLAIN,
+      ...spot,
+      [partName]: part,
+      awaits: part === rank ? null : part,
+      targets: [part],
+    }))
+  );
+}
+
+/** What GEMM reduce-scatter and all-reduce choose. */
+export interface ReduceOptions {
+  /** How many tiles for others come before the first own one; the rest alternates. All for `Infinity`. */
+  readonly lead: number;
+  /** Which operand's parts the ranks own; `null` if ranks own tiles here and there. */
+  readonly partName: "partA" | "partB" | null;
+  /** The matrices that an own tile's result is stored into. */
+  readonly targets: readonly number[];
+}
+
+/**
+ * GEMM reduce-scatter: tiles for other ranks go to their owner, own tiles add what arrives. It goes in rounds, the same on
+ * all ranks: in round i the rank sends tile i of each other rank, and, `lead` tiles later, finishes one of its own. So an
+ * own tile waits for tiles of earlier rounds only, and no rank can wait for another in a circle.
+ */
+export function reduceOrder(spots: readonly (readonly Spot[])[], rank: number, options: ReduceOptions): Tile[] {
+  const peers = others(rank, spots.length);
+  const senders = peers.toSorted((one, other) => one - other);
+  const part = (owner: number) => options.partName === null ? {} : { [options.partName]: owner };
+  const most = Math.max(...spots.map(({ length }) => length));
+  const lead = Math.min(most, Math.ceil(options.lead / peers.length));
+  return Array.from({ length: most + lead }, (_, round): Tile[] => {
+    const sent = peers.filter((owner) => round < spots[owner].length).map((owner): Tile => ({
+      ...PLAIN,
+      ...spots[owner][round],
+      ...part(owner),
+      receivers: [owner],
+      targets: [],
+      number: round,
+    }));
+    const number = round - lead;
+    if (number < 0 || number >= spots[rank].length) return sent;
+    const { targets } = options;
+    return [...sent, { ...PLAIN, ...spots[rank][number], ...part(rank), senders, targets, number }];
+  }).flat();
+}
+
+/** GEMM all-reduce in one exchange, for few rows: every rank sends each tile to all others, and adds theirs. */
+export function exchangeOrder(spots: readonly Spot[], rank: number, size: number): Tile[] {
+  const peers = others(rank, size);
+  const senders = peers.toSorted((one, other) => one - other);
+  return spots.map((spot, number) => ({ ...PLAIN, ...spot, receivers: peers, senders, targets: [rank], number }));
+}
+
+/** The spots of D dealt out to the ranks in turn: who adds up which tile of an all-reduce. */
+export function dealtSpots(spots: readonly Spot[], size: number): Spot[][] {
+  return Array.from({ length: size }, (_, rank) => spots.filter((_, i) => i % size === rank));
+}
+
+/**
+ * The ranks that would wait for ever, by the lists of all ranks: a cluster ends a tile before it takes the next one, and
+ * a tile that adds what arrives ends once its senders have ended theirs, or have sent it and wait themselves.
+ */
+export function findDeadlock(orders: readonly (readonly Tile[])[], clusters: number): number[] {
+  const sent = new Set<string>();
+  const lanes = orders.flatMap((order, rank) =>
+    Array.from({ length: clusters }, (_, first) => ({ order, rank, position: first }))
+  );
+  let hasMoved = true;
+  while (hasMoved) {
+    hasMoved = false;
+    for (const lane of lanes) {
+      for (; lane.position < lane.order.length; lane.position += clusters) {
+        const { receivers, senders, number } = lane.order[lane.position];
+        for (const receiver of receivers) {
+          const key = `${lane.rank}/${receiver}/${number}`;
+          if (!sent.has(key)) hasMoved = true;
+          sent.add(key);
+        }
+        if (!senders.every((sender) => sent.has(`${sender}/${lane.rank}/${number}`))) break;
+        hasMoved = true;
+      }
+    }
+  }
+  return [...new Set(lanes.filter(({ order, position }) => position < order.length).map(({ rank }) => rank))];
+}
+
+function bits(ranks: readonly number[]): number {
+  return ranks.reduce((mask, rank) => mask | 1 << rank, 0);
+}
+
+/** The list as the kernel reads it: four words a tile. `cluster` tiles of the kernel's count are one of the list. */
+export function packTiles(order: readonly Tile[], cluster: number): Uint32Array<ArrayBuffer> {
+  const words = new Uint32Array(4 * order.length);
+  order.forEach((tile, i) => {
+    const awaits = tile.awaits === null ? 0 : tile.awaits + 1;
+    words.set([
+      tile.row,
+      tile.column,
+      tile.number * cluster | bits(tile.targets) << 24,
+      tile.partA | tile.partB << 4 | awaits << 8 | bits(tile.receivers) << 16 | bits(tile.senders) << 24,
+    ], 4 * i);
+  });
+  return words;
+}

@@ -1,0 +1,146 @@
+/**
+ * The kernel's argument, as plain data and as bytes.
+ *
+ * @module
+ */
+import { createStruct, type StructLayout, writeField } from "../../../../ffi/struct.ts";
+import { TILE_ROWS, type TileConfiguration } from "./configuration.ts";
+import { encodeTensorMap } from "./tensor_map.ts";
+
+/** The most ranks that a kernel knows. */
+export const MOST_RANKS = 8;
+
+/** `Parameters` of the kernel's source; what is an array there begins here. */
+export const TILE_PARAMETERS = {
+  name: "Parameters",
+  size: 3648,
+  fields: {
+    a: [0, 1024],
+    b: [1024, 1024],
+    d: [2048, 1024],
+    tiles: [3072, "u64"],
+    send: [3080, 64],
+    raise: [3144, 64],
+    arrive: [3208, 64],
+    expect: [3272, 64],
+    finish: [3336, 64],
+    finished: [3400, 64],
+    gathered: [3464, 64],
+    error: [3528, "u64"],
+    patience: [3536, "u64"],
+    rows: [3544, 32],
+    count: [3576, "u32"],
+    steps: [3580, "u32"],
+    rank: [3584, "u32"],
+    call: [3588, "u32"],
+    bytesA: [3592, "u32"],
+    panel: [3596, "u32"],
+    piece: [3600, "u32"],
+    finishMask: [3604, "u32"],
+    finishCount: [3608, "u32"],
+  },
+} as const satisfies StructLayout;
+
+/** A part of A, B or D: the rows and columns that lie there, counted from those of the whole matrix. */
+export interface Operand {
+  /** Where row 0 and column 0 of the whole would lie. */
+  readonly address: bigint;
+  /** Elements from a row to the next, or, where columns lie in sequence, from a column to the next. */
+  readonly leading: number;
+  /** The row after its last one. */
+  readonly rows: number;
+  /** The column after its last one. */
+  readonly columns: number;
+}
+
+/** Addresses by rank; 0 where there is none. */
+export type ByRank = readonly bigint[];
+
+/** What a kernel is told. */
+export interface TileArguments {
+  /** The parts of A. */
+  readonly a: readonly Operand[];
+  /** The parts of B. */
+  readonly b: readonly Operand[];
+  /** The matrices that results are stored into; `null` where no tile names one. */
+  readonly d: readonly (Operand | null)[];
+  /** Where the list of tiles lies. */
+  readonly tiles: bigint;
+  /** How many there are. */
+  readonly count: number;
+  /** The extent that is summed over. */
+  readonly k: number;
+  /** This rank. */
+  readonly rank: number;
+  /** Where partial sums for a rank go. */
+  readonly send: ByRank;
+  /** Their flags. */
+  readonly raise: ByRank;
+  /** Where partial sums of a rank arrive. */
+  readonly arrive: ByRank;
+  /** Their flags. */
+  readonly expect: ByRank;
+  /** Where a rank learns which blocks of this one have stored all. */
+  readonly finish: ByRank;
+  /** Where this rank learns it of the others. */
+  readonly finished: ByRank;
+  /** How many blocks' threads count there. */
+  readonly finishCount: number;
+  /** Flags of the parts of the gathered operand. */
+  readonly gathered: ByRank;
+  /** Where the first error is noted. */
+  readonly error: bigint;
+  /** How long other ranks are waited for. */
+  readonly patienceSeconds: number;
+  /** Bytes that are sent at a time. */
+  readonly piece: number;
+}
+
+/** The rows of A that are loaded at a time: fewer than a tile has where A has fewer. */
+function boxRowsOf(a: readonly Operand[]): number {
+  const most = Math.max(...a.map(({ rows }) => rows));
+  return Math.min(TILE_ROWS, Math.ceil(most / 8) * 8);
+}
+
+/** The bytes of the kernel's argument; `call` is still to be set. */
+export function packArguments(configuration: TileConfiguration, given: TileArguments): Uint8Array<ArrayBuffer> {
+  const { dtype, isRowMajorA, isRowMajorB, columns, cluster } = configuration;
+  const boxRows = isRowMajorA ? boxRowsOf(given.a) : 64;
+  const boxRowsB = isRowMajorB ? 64 / cluster : columns / cluster;
+  const words = (addresses: ByRank) => new Uint8Array(BigUint64Array.from(addresses).buffer);
+  const bytes = createStruct(TILE_PARAMETERS, {
+    tiles: given.tiles,
+    send: words(given.send),
+    raise: words(given.raise),
+    arrive: words(given.arrive),
+    expect: words(given.expect),
+    finish: words(given.finish),
+    finished: words(given.finished),
+    gathered: words(given.gathered),
+    error: given.error,
+    patience: BigInt(Math.round(given.patienceSeconds * 1e9)),
+    rows: new Uint8Array(Uint32Array.from(given.a, ({ rows }) => rows).buffer),
+    count: given.count,
+    steps: Math.ceil(given.k / 64),
+    rank: given.rank,
+    bytesA: isRowMajorA ? boxRows * 128 : TILE_ROWS * 128,
+    piece: given.piece,
+    finishMask: given.finish.reduce((mask, address, rank) => address === 0n ? mask : mask | 1 << rank, 0),
+    finishCount: given.finishCount,
+  });
+  const write = (field: "a" | "b" | "d", index: number, part: Operand, isRowMajor: boolean, rowsOfBox: number) => {
+    const [rows, inRow] = isRowMajor ? [part.rows, part.columns] : [part.columns, part.rows];
+    const { address, leading } = part;
+    const offset = TILE_PARAMETERS.fields[field][0] + 128 * index;
+    encodeTensorMap(bytes, offset, { dtype, address, rows, columns: inRow, leading, boxRows: rowsOfBox });
+  };
+  given.a.forEach((part, i) => write("a", i, part, isRowMajorA, boxRows));
+  given.b.forEach((part, i) => write("b", i, part, isRowMajorB, boxRowsB));
+  given.d.forEach((part, i) => part && write("d", i, part, true, 64));
+  return bytes;
+}
+
+/** Set the number of the call. */
+export function setCall(bytes: Uint8Array, call: number): void {
+  writeField(TILE_PARAMETERS, bytes, "call", call);
+}

@@ -1,0 +1,441 @@
+/**
+ * Products by a tile kernel: on one GPU, and all-gather GEMM, GEMM reduce-scatter and GEMM all-reduce between GPUs that
+ * address each other's memory.
+ *
+ * @module
+ */
+import { checkCudaDriver, CuStreamWriteValueFlags, openCudaDriver } from "../../../../ffi/cuda_driver.ts";
+import { checkCuda, CudaMemcpyKind, openCudaRuntime } from "../../../../ffi/cuda_runtime.ts";
+import { CollectiveError, ShapeError } from "../../../errors.ts";
+import { clearOnDevice, copyFromDevice, copyToDevice } from "../../../memory/copy.ts";
+import { DeviceBuffer } from "../../../memory/device.ts";
+import { Event, Stream } from "../../../runtime/stream.ts";
+import { CHUNK_BYTES, type TileConfiguration, type TileDType, type TileShape } from "./configuration.ts";
+import { TileKernel } from "./kernel.ts";
+import {
+  dealtSpots,
+  evenParts,
+  exchangeOrder,
+  gatherOrder,
+  packTiles,
+  type Part,
+  plainOrder,
+  reduceOrder,
+  type Spot,
+  spotsOf,
+  type Tile,
+} from "./order.ts";
+import { MOST_RANKS, type Operand, packArguments, setCall } from "./parameters.ts";
+
+/**
+ * What is multiplied, and what the ranks share: `gather`: each rank has a part of A's rows (or B's columns), and makes
+ * all of D with its own other operand. `reduce`: each has a part of k, and gets a part of the sum's rows (or columns).
+ * `all_reduce`: the same, and each gets all of the sum. `plain`: nothing is shared.
+ */
+export interface TileProblem {
+  /** What the ranks share. */
+  readonly kind: "plain" | "gather" | "reduce" | "all_reduce";
+  /** The dtype of A, B and D. */
+  readonly dtype: TileDType;
+  /** Rows of D, of all parts together. */
+  readonly m: number;
+  /** Columns of D, of all parts together. */
+  readonly n: number;
+  /** What this rank sums over. */
+  readonly k: number;
+  /** Whether A (m x k) lies with its rows in sequence, or with its columns. */
+  readonly isRowMajorA: boolean;
+  /** Whether B (k x n) lies with its rows in sequence, or with its columns. D's rows always lie in sequence. */
+  readonly isRowMajorB: boolean;
+  /** What is in parts: rows of A and D, or columns of B and D. */
+  readonly split: "rows" | "columns";
+  /** This rank. */
+  readonly rank: number;
+  /** The number of ranks. */
+  readonly size: number;
+}
+
+/** How it is done. */
+export interface TileVariant {
+  /** The kernel's tiles. */
+  readonly shape: TileShape;
+  /** For sums: how many tiles for others come before the first own one; one for each cluster when left out. */
+  readonly lead?: number;
+  /** For sums over all ranks: whether each rank sends all tiles to all others, in place of to one that adds them up. */
+  readonly isExchange?: boolean;
+  /** Bytes that a thread sends at a time: fewer keep the link from stalling the loads of A and B. */
+  readonly piece?: number;
+}
+
+/** A matrix in a GPU's memory. */
+export interface DeviceMatrix {
+  /** Where it lies. */
+  readonly address: bigint;
+  /** Elements from a row to the next, or, where columns lie in sequence, from a column to the next. */
+  readonly leading: number;
+}
+
+/** What a product is of. */
+export interface TileOperands {
+  /** A, or this rank's part of it. */
+  readonly a: DeviceMatrix;
+  /** B, or this rank's part of it. */
+  readonly b: DeviceMatrix;
+  /** D, or this rank's part of it. */
+  readonly d: DeviceMatrix;
+  /** For sums that their owners store into every rank's D: where those of the other ranks lie, by rank. */
+  readonly peersOfD?: readonly bigint[];
+}
+
+/** How long other ranks are waited for when nothing else is said. */
+const PATIENCE_SECONDS = 5;
+
+/** For how many sets of operands the kernel's arguments are kept. */
+const MOST_PREPARED = 16;
+
+/** The bytes of flags come first, in this many for each kind. */
+const FLAG_BYTES = 256;
+
+/** What a rank's part of the memory that all ranks address holds, and where. */
+export interface ExchangeLayout {
+  /** Bytes of it all. */
+  readonly bytes: number;
+  /** Where the flags of a sender's tiles begin. */
+  readonly tileFlags: number;
+  /** Bytes of these. */
+  readonly flagBytes: number;
+  /** Where data begins: for each parity of the call, for each sender. */
+  readonly data: number;
+  /** Bytes of a sender's data. */
+  readonly dataBytes: number;
+}
+
+const align = (bytes: number) => Math.ceil(bytes / 256) * 256;
+
+/** The parts of the extent that is split, by rank. */
+export function partsOf({ m, n, split, size }: TileProblem): Part[] {
+  return evenParts(split === "rows" ? m : n, size);
+}
+
+/** Where the tiles of each rank's part lie; of all of D where it has no parts. */
+function spotsByRank(problem: TileProblem, { shape, isExchange }: TileVariant): Spot[][] {
+  const { kind, m, n, split, size } = problem;
+  const [rows, columns] = [{ start: 0, end: m }, { start: 0, end: n }];
+  const whole = () => spotsOf({ rows, columns }, shape);
+  if (kind === "plain") return [whole()];
+  if (kind === "all_reduce") return isExchange ? Array.from({ length: size }, whole) : dealtSpots(whole(), size);
+  return partsOf(problem).map((part) =>
+    spotsOf(split === "rows" ? { rows: part, columns } : { rows, columns: part }, shape)
+  );
+}
+
+/** A rank's list of tiles. */
+export function tileOrder(problem: TileProblem, variant: TileVariant, clusters: number): Tile[] {
+  const { kind, split, rank, size } = problem;
+  const spots = spotsByRank(problem, variant);
+  const partName = split === "rows" ? "partA" : "partB";
+  const lead = variant.lead ?? clusters;
+  switch (kind) {
+    case "plain":
+      return plainOrder(spots[0]);
+    case "gather":
+      return gatherOrder(spots, rank, partName);
+    case "reduce":
+      return reduceOrder(spots, rank, { lead, partName, targets: [rank] });
+    case "all_reduce": {
+      if (variant.isExchange) return exchangeOrder(spots[rank], rank, size);
+      const targets = Array.from({ length: size }, (_, target) => target);
+      return reduceOrder(spots, rank, { lead, partName: null, targets });
+    }
+  }
+}
+
+/** The layout of the memory that all ranks address: the same on all of them. */
+export function exchangeLayout(problem: TileProblem, variant: TileVariant): ExchangeLayout {
+  const { kind, k, size } = problem;
+  const { cluster, columns } = variant.shape;
+  const tiles = Math.max(...spotsByRank(problem, variant).map(({ length }) => length)) * cluster;
+  const isSum = kind === "reduce" || kind === "all_reduce";
+  const flagBytes = isSum ? align(tiles * 2 * 4) : 0;
+  const rows = Math.max(...partsOf(problem).map(({ start, end }) => end - start));
+  const dataBytes = kind === "gather" ? align(rows * k * 2) : isSum ? tiles * 2 * (columns / 64) * CHUNK_BYTES : 0;
+  const tileFlags = 2 * FLAG_BYTES;
+  const data = tileFlags + (size - 1) * flagBytes;
+  return { bytes: data + 2 * (size - 1) * dataBytes, tileFlags, flagBytes, data, dataBytes };
+}
+
+/**
+ * Why a tile kernel cannot do this, or `null` if it can. The leading dimensions are those of {@linkcode TileOperands}.
+ */
+export function tileRefusal(problem: TileProblem, leading: Record<"a" | "b" | "d", number>): string | null {
+  const { kind, m, n, k, split, size, isRowMajorA, isRowMajorB } = problem;
+  if (size > MOST_RANKS) return `tile kernels know at most ${MOST_RANKS} ranks, not ${size}`;
+  if (Math.min(m, n, k) < 1) return `tile kernels multiply no empty matrices, and m, n, k are ${m}, ${n}, ${k}`;
+  for (const [name, value] of Object.entries(leading)) {
+    if (value % 8 !== 0) {
+      return `rows and columns have to begin at multiples of 16 bytes, and ${name.toUpperCase()} has one every ${value} elements`;
+    }
+  }
+  if (kind === "plain" || kind === "all_reduce") return null;
+  const extent = split === "rows" ? m : n;
+  if (extent < size) return `each rank needs a part of the ${split}, and ${size} ranks share ${extent}`;
+  // The parts are addressed from where the whole would begin, which has to be a multiple of 16 bytes too.
+  const isContiguous = kind === "gather" ? (split === "rows" ? !isRowMajorA : isRowMajorB) : split === "columns";
+  if (isContiguous && partsOf(problem).some(({ start }) => start % 8 !== 0)) {
+    return `parts of the ${split} have to begin at multiples of 8, and ${size} ranks share ${extent}`;
+  }
+  if (kind === "gather") {
+    const dense = split === "rows" ? (isRowMajorA ? k : null) : isRowMajorB ? null : k;
+    const [name, given] = split === "rows" ? ["A", leading.a] as const : ["B", leading.b] as const;
+    if (dense !== null && given !== dense) return `the part of ${name} that is gathered has to be dense`;
+  }
+  return null;
+}
+
+/**
+ * A product that is run many times, on one rank. The ranks make it with the same problem and variant, run it equally
+ * often, and free it after all have ended their last run.
+ *
+ * Each run has a number. What it receives goes into memory by the parity of that number, and flags hold the number
+ * itself: a rank that has what all others sent in a run knows that they have ended the run before, so that neither
+ * barriers nor resets are needed.
+ */
+export class TileProduct implements Disposable {
+  /** What is multiplied. */
+  readonly problem: TileProblem;
+  /** Blocks of the kernel. */
+  readonly blocks: number;
+  /** How long other ranks are waited for. */
+  readonly patienceSeconds: number;
+  readonly #stream: Stream;
+  readonly #variant: TileVariant;
+  readonly #kernel: TileKernel;
+  readonly #layout: ExchangeLayout;
+  readonly #peers: readonly bigint[];
+  readonly #count: number;
+  readonly #memory: DeviceBuffer;
+  readonly #copies: { stream: Stream; begun: Event; ended: Event } | null;
+  readonly #prepared = new Map<string, readonly Uint8Array<ArrayBuffer>[]>();
+  #calls = 0;
+
+  /**
+   * Prepare it: the kernel is compiled, the list of tiles goes to the GPU. `peers` are the addresses of the ranks' parts of
+   * the memory that all address ({@linkcode exchangeLayout}), as this rank sees them; all zeros before the first run.
+   *
+   * @throws {ConfigurationError} on other GPUs than those of compute capability 9.0.
+   */
+  constructor(
+    stream: Stream,
+    problem: TileProblem,
+    variant: TileVariant,
+    peers: readonly bigint[],
+    options: { blocks?: number; patienceSeconds?: number } = {},
+  ) {
+    const { dtype, isRowMajorA, isRowMajorB, kind } = problem;
+    const configuration: TileConfiguration = { ...variant.shape, dtype, isRowMajorA, isRowMajorB };
+    const { cluster } = variant.shape;
+    this.problem = problem;
+    this.patienceSeconds = options.patienceSeconds ?? PATIENCE_SECONDS;
+    this.#stream = stream;
+    this.#variant = variant;
+    this.#peers = peers;
+    this.#kernel = TileKernel.of(configuration);
+    this.#kernel.prepare(stream.device);
+    this.#layout = exchangeLayout(problem, variant);
+    this.blocks = options.blocks ?? this.#kernel.blocksOn(stream.device);
+    const order = tileOrder(problem, variant, this.blocks / cluster);
+    this.#count = order.length;
+    const words = packTiles(order, cluster);
+    this.#memory = new DeviceBuffer(stream, FLAG_BYTES + words.byteLength);
+    clearOnDevice(this.#memory.address, FLAG_BYTES, stream);
+    copyToDevice(this.#memory.address + BigInt(FLAG_BYTES), words, stream);
+    this.#copies = kind === "gather"
+      ? { stream: new Stream(stream.device), begun: new Event(), ended: new Event() }
+      : null;
+  }
+
+  /**
+   * Put a run on the stream. All ranks have to do it, in any order.
+   *
+   * @throws {ShapeError} if a tile kernel cannot do it.
+   */
+  execute(operands: TileOperands): void {
+    const { a, b, d, peersOfD = [] } = operands;
+    const key = [a, b, d].map(({ address, leading }) => `${address}/${leading}`).join() + peersOfD.join();
+    let prepared = this.#prepared.get(key);
+    if (prepared === undefined) {
+      const refusal = tileRefusal(this.problem, { a: a.leading, b: b.leading, d: d.leading });
+      if (refusal) throw new ShapeError(`This product is not for tile kernels: ${refusal}.`);
+      prepared = [0, 1].map((parity) => this.#arguments(operands, parity));
+      if (this.#prepared.size >= MOST_PREPARED) this.#prepared.clear();
+      this.#prepared.set(key, prepared);
+    }
+    const call = ++this.#calls;
+    const parameters = prepared[call % 2];
+    setCall(parameters, call);
+    if (this.#copies) this.#push(this.problem.split === "rows" ? a : b, call);
+    this.#kernel.launch(this.#stream, this.blocks, parameters);
+    // What is pushed has to stay as it is until then.
+    if (this.#copies) this.#stream.wait(this.#copies.ended);
+  }
+
+  /**
+   * Wait for all runs so far.
+   *
+   * @throws {CollectiveError} if one of them has waited too long for another rank; results since then are wrong.
+   */
+  check(): void {
+    const word = new BigUint64Array(1);
+    copyFromDevice(word, this.#memory.address, this.#stream);
+    if (word[0] === 0n) return;
+    const [call, peer, what] = [
+      Number(word[0] & 0xffffffffn),
+      Number(word[0] >> 32n & 0xffn) - 1,
+      Number(word[0] >> 40n),
+    ];
+    const missing = ["", "its part of the operand", "its partial sums", "the end of its stores"][what];
+    throw new CollectiveError(
+      `Rank ${this.problem.rank} waited ${this.patienceSeconds} s for ${missing} from rank ${peer} in run ${call} of a ` +
+        `product. Look whether that rank has failed, is late, or has run the product less often; start the job again.`,
+      { ranks: [peer] },
+    );
+  }
+
+  /** Free it after what is on the stream. Does not communicate. */
+  [Symbol.dispose](): void {
+    this.#memory.free();
+    this.#copies?.begun[Symbol.dispose]();
+    this.#copies?.ended[Symbol.dispose]();
+    this.#copies?.stream[Symbol.dispose]();
+  }
+
+  /** The place of a sender among those that a rank receives from. */
+  #slot(sender: number, receiver: number): number {
+    const { size } = this.problem;
+    return (sender - receiver - 1 + size) % size;
+  }
+
+  /** Where a receiver has a sender's data. */
+  #dataOf(sender: number, receiver: number, parity: number): bigint {
+    const { data, dataBytes } = this.#layout;
+    const index = parity * (this.problem.size - 1) + this.#slot(sender, receiver);
+    return this.#peers[receiver] + BigInt(data + index * dataBytes);
+  }
+
+  /** Where a receiver has a sender's flags of tiles. */
+  #flagsOf(sender: number, receiver: number): bigint {
+    const { tileFlags, flagBytes } = this.#layout;
+    return this.#peers[receiver] + BigInt(tileFlags + this.#slot(sender, receiver) * flagBytes);
+  }
+
+  /** Where a receiver has a sender's one word: 0 for what was gathered, 1 for the end of its stores. */
+  #wordOf(sender: number, receiver: number, kind: 0 | 1): bigint {
+    return this.#peers[receiver] + BigInt(kind * FLAG_BYTES + this.#slot(sender, receiver) * 4);
+  }
+
+  #byRank(address: (rank: number) => bigint, isUsed = true): bigint[] {
+    const { rank: self, size } = this.problem;
+    return Array.from({ length: size }, (_, rank) => isUsed && rank !== self ? address(rank) : 0n);
+  }
+
+  #arguments({ a, b, d, peersOfD }: TileOperands, parity: number): Uint8Array<ArrayBuffer> {
+    const { kind, m, n, k, split, rank } = this.problem;
+    const { isExchange = false } = this.#variant;
+    const isSum = kind === "reduce" || kind === "all_reduce";
+    const stores = kind === "all_reduce" && !isExchange;
+    return packArguments(this.#kernel.configuration, {
+      a: kind === "gather" && split === "rows"
+        ? this.#gatheredParts(a, parity)
+        : this.#parts({ ...a, rows: m, columns: k }, "rows"),
+      b: kind === "gather" && split === "columns"
+        ? this.#gatheredParts(b, parity)
+        : this.#parts({ ...b, rows: k, columns: n }, "columns"),
+      d: this.#targets(d, peersOfD),
+      tiles: this.#memory.address + BigInt(FLAG_BYTES),
+      count: this.#count,
+      k,
+      rank,
+      send: this.#byRank((peer) => this.#dataOf(rank, peer, parity), isSum),
+      raise: this.#byRank((peer) => this.#flagsOf(rank, peer), isSum),
+      arrive: this.#byRank((peer) => this.#dataOf(peer, rank, parity), isSum),
+      expect: this.#byRank((peer) => this.#flagsOf(peer, rank), isSum),
+      finish: this.#byRank((peer) => this.#wordOf(rank, peer, 1), stores),
+      finished: this.#byRank((peer) => this.#wordOf(peer, rank, 1), stores),
+      finishCount: 2 * this.blocks,
+      gathered: this.#byRank((peer) => this.#wordOf(peer, rank, 0), kind === "gather"),
+      error: this.#memory.address,
+      patienceSeconds: this.patienceSeconds,
+      piece: this.#variant.piece ?? (isExchange ? CHUNK_BYTES : m <= 2048 ? CHUNK_BYTES / 4 : CHUNK_BYTES / 2),
+    });
+  }
+
+  /** The parts of an operand that this rank has all of. */
+  #parts(whole: Operand, split: "rows" | "columns"): Operand[] {
+    const { kind } = this.problem;
+    if (kind !== "reduce" || split !== this.problem.split) return [whole];
+    return partsOf(this.problem).map(({ end }) => ({ ...whole, [split]: end }));
+  }
+
+  /** The parts of the gathered operand: this rank's own where it is, the others where they arrive. */
+  #gatheredParts(own: DeviceMatrix, parity: number): Operand[] {
+    const { k, split, rank, isRowMajorA, isRowMajorB } = this.problem;
+    const isRows = split === "rows";
+    const isContiguous = isRows ? !isRowMajorA : isRowMajorB;
+    return partsOf(this.problem).map(({ start, end }, part) => {
+      const leading = part === rank ? own.leading : isContiguous ? end - start : k;
+      const first = part === rank ? own.address : this.#dataOf(part, rank, parity);
+      const address = first - BigInt(start * (isContiguous ? 1 : leading) * 2);
+      return { address, leading, rows: isRows ? end : k, columns: isRows ? k : end };
+    });
+  }
+
+  #targets(d: DeviceMatrix, peersOfD: readonly bigint[] = []): (Operand | null)[] {
+    const { kind, m, n, split, rank, size } = this.problem;
+    const whole = { ...d, rows: m, columns: n };
+    switch (kind) {
+      case "plain":
+        return [whole];
+      case "gather":
+        return partsOf(this.problem).map(({ end }) => ({ ...whole, [split]: end }));
+      case "reduce": {
+        const { start, end } = partsOf(this.problem)[rank];
+        const address = d.address - BigInt(start * (split === "rows" ? d.leading : 1) * 2);
+        return Array.from({ length: rank + 1 }, (_, i) => i < rank ? null : { ...whole, address, [split]: end });
+      }
+      case "all_reduce":
+        return Array.from({ length: size }, (_, i) => {
+          if (i === rank) return whole;
+          return peersOfD[i] === undefined ? null : { ...whole, address: peersOfD[i] };
+        });
+    }
+  }
+
+  /** Send this rank's part to the others, to the one first that needs it first. */
+  #push(own: DeviceMatrix, call: number): void {
+    const { k, rank, size } = this.problem;
+    const { stream, begun, ended } = this.#copies!;
+    const { start, end } = partsOf(this.problem)[rank];
+    const bytes = BigInt((end - start) * k * 2);
+    begun.record(this.#stream);
+    stream.wait(begun);
+    for (let i = 1; i < size; i++) {
+      const peer = (rank - i + size) % size;
+      const to = this.#dataOf(rank, peer, call % 2);
+      const code = openCudaRuntime().symbols.cudaMemcpyAsync(
+        to,
+        own.address,
+        bytes,
+        CudaMemcpyKind.DeviceToDevice,
+        stream.handle,
+      );
+      checkCuda(code, "cudaMemcpyAsync");
+      const flag = this.#wordOf(rank, peer, 0);
+      const { cuStreamWriteValue32 } = openCudaDriver().symbols;
+      checkCudaDriver(
+        cuStreamWriteValue32(stream.handle, flag, call, CuStreamWriteValueFlags.DEFAULT),
+        "cuStreamWriteValue32",
+      );
+    }
+    ended.record(stream);
+  }
+}

@@ -1,0 +1,555 @@
+/**
+ * The tile kernel: one source for products of tiles and for what travels between GPUs meanwhile.
+ *
+ * A block has a group of 128 threads that moves data and two groups that multiply. One thread loads A and B, as many
+ * steps ahead as there are stages; two threads, one for each multiplying group, see to the chunks of 64 x 64 elements in
+ * which a tile leaves. What is done with a tile stands in the list of tiles: which flag to wait for before it is loaded,
+ * to which ranks the partial sums go, from which ranks partial sums are added, into which matrices the result is stored.
+ *
+ * Two things keep it fast: the barriers of a cluster's other block are arrived at without `.release.cluster`, and
+ * `fence.proxy.async` names shared memory where only that is meant. Either would wait for all stores in flight.
+ *
+ * It cannot hang: only flags of other ranks are waited for with a deadline; after it nothing is waited for or sent any
+ * more, and the kernel runs to its end on what memory holds. All other waits are for the block's own loads.
+ *
+ * @module
+ */
+import { checkTileShape, type TileConfiguration, type TileDType } from "./configuration.ts";
+
+/** The kernel's name. */
+export const TILE_KERNEL = "multiply_tiles";
+
+const TYPES: Record<TileDType, string> = { bfloat16: "bf16", float16: "f16" };
+
+/** The product of 64 x 16 by 16 x columns: an instruction with as many operands as there are sums. */
+function product({ columns, dtype, isRowMajorA, isRowMajorB }: TileConfiguration): string {
+  const count = columns / 2;
+  const sums = Array.from({ length: count }, (_, i) => `%${i}`).join(", ");
+  const operands = Array.from({ length: count }, (_, i) => `"+f"(sum[${i}])`).join(", ");
+  const type = TYPES[dtype];
+  const transposed = `${isRowMajorA ? 0 : 1}, ${isRowMajorB ? 1 : 0}`;
+  return `
+__device__ __forceinline__ void multiply(float (&sum)[COLUMNS / 2], u64 a, u64 b, int accumulate) {
+  asm volatile("{\\n.reg .pred p;\\nsetp.ne.b32 p, %${count + 2}, 0;\\n"
+    "wgmma.mma_async.sync.aligned.m64n${columns}k16.f32.${type}.${type} {${sums}}, %${count}, %${count + 1}, "
+    "p, 1, 1, ${transposed};\\n}"
+    : ${operands} : "l"(a), "l"(b), "r"(accumulate));
+}`;
+}
+
+const head = String.raw`
+typedef unsigned int u32;
+typedef unsigned long long u64;
+
+struct alignas(64) TensorMap { u64 words[16]; };
+
+struct Parameters {
+  TensorMap a[8], b[8], d[8];  // by part of A, part of B, and by target
+  const uint4* tiles;
+  // By rank: where its partial sums go, and their flags; where partial sums from it arrive, and their flags.
+  u64 send[8], raise[8], arrive[8], expect[8];
+  u64 finish[8], finished[8];  // by rank: where to count blocks that have stored all, and where it counts its own here
+  u64 gathered[8];             // by rank: the call whose part of the gathered operand is here
+  u64* error;
+  u64 patience;                // in nanoseconds
+  u32 rows[8];                 // by part of A: the row after its last
+  u32 count, steps, rank, call, bytesA, panel, piece, finishMask, finishCount;
+};
+
+// A tile of the list. x, y: its first row and column. z: its number in the receiver's list, and << 24 the targets.
+// w: the part of A, << 4 the part of B, << 8 the flag to wait for and one more, << 12 unused,
+// << 16 the ranks to send to, << 24 the ranks to add.
+__device__ __forceinline__ u32 part_of_a(uint4 t) { return t.w & 15; }
+__device__ __forceinline__ u32 part_of_b(uint4 t) { return t.w >> 4 & 15; }
+__device__ __forceinline__ u32 flag_of(uint4 t) { return t.w >> 8 & 15; }
+__device__ __forceinline__ u32 receivers_of(u32 ranks) { return ranks >> 16 & 255; }
+__device__ __forceinline__ u32 senders_of(u32 ranks) { return ranks >> 24; }
+__device__ __forceinline__ u32 targets_of(uint4 t) { return t.z >> 24; }
+__device__ __forceinline__ u32 number_of(uint4 t) { return t.z & 0xffffff; }
+
+constexpr u32 CHUNKS = COLUMNS / 64, BYTES_A = 128 * 128, BYTES_B = COLUMNS * 128, BYTES_STAGE = BYTES_A + BYTES_B;
+constexpr u32 CHUNK_BYTES = 8192;
+
+// ---- barriers in shared memory
+
+__device__ __forceinline__ void barrier_init(u32 barrier, u32 count) {
+  asm volatile("mbarrier.init.shared::cta.b64 [%0], %1;" :: "r"(barrier), "r"(count) : "memory");
+}
+__device__ __forceinline__ bool barrier_test(u32 barrier, u32 parity) {
+  u32 done;
+  asm volatile("{\n.reg .pred p;\nmbarrier.test_wait.parity.shared::cta.b64 p, [%1], %2;\nselp.b32 %0, 1, 0, p;\n}"
+    : "=r"(done) : "r"(barrier), "r"(parity) : "memory");
+  return done;
+}
+__device__ __forceinline__ bool barrier_try(u32 barrier, u32 parity) {
+  u32 done;
+  asm volatile("{\n.reg .pred p;\nmbarrier.try_wait.parity.shared::cta.b64 p, [%1], %2;\nselp.b32 %0, 1, 0, p;\n}"
+    : "=r"(done) : "r"(barrier), "r"(parity) : "memory");
+  return done;
+}
+__device__ __forceinline__ void barrier_wait(u32 barrier, u32 parity) {
+  while (!barrier_try(barrier, parity)) {}
+}
+__device__ __forceinline__ void barrier_expect(u32 barrier, u32 bytes) {
+  asm volatile("mbarrier.arrive.expect_tx.shared::cta.b64 _, [%0], %1;" :: "r"(barrier), "r"(bytes) : "memory");
+}
+__device__ __forceinline__ void barrier_arrive(u32 barrier) {
+  asm volatile("mbarrier.arrive.shared::cta.b64 _, [%0];" :: "r"(barrier) : "memory");
+}
+__device__ __forceinline__ void barrier_arrive_at(u32 barrier, u32 block) {
+  asm volatile("{\n.reg .b32 r;\nmapa.shared::cluster.u32 r, %0, %1;\nmbarrier.arrive.shared::cluster.b64 _, [r];\n}"
+    :: "r"(barrier), "r"(block) : "memory");
+}
+__device__ __forceinline__ void cluster_barrier() {
+  asm volatile("barrier.cluster.arrive.aligned;\nbarrier.cluster.wait.aligned;" ::: "memory");
+}
+
+// ---- copies that the hardware does by itself
+
+__device__ __forceinline__ void load_box(u32 to, const TensorMap* map, int x, int y, u32 barrier) {
+  asm volatile("cp.async.bulk.tensor.2d.shared::cluster.global.mbarrier::complete_tx::bytes [%0], [%1, {%2, %3}], [%4];"
+    :: "r"(to), "l"(map), "r"(x), "r"(y), "r"(barrier) : "memory");
+}
+__device__ __forceinline__ void load_box_for_all(u32 to, const TensorMap* map, int x, int y, u32 barrier) {
+  asm volatile("cp.async.bulk.tensor.2d.shared::cluster.global.mbarrier::complete_tx::bytes.multicast::cluster "
+    "[%0], [%1, {%2, %3}], [%4], %5;"
+    :: "r"(to), "l"(map), "r"(x), "r"(y), "r"(barrier), "h"((unsigned short)((1 << CLUSTER) - 1)) : "memory");
+}
+__device__ __forceinline__ void store_box(const TensorMap* map, int x, int y, u32 from) {
+  asm volatile("cp.async.bulk.tensor.2d.global.shared::cta.bulk_group [%0, {%1, %2}], [%3];"
+    :: "l"(map), "r"(x), "r"(y), "r"(from) : "memory");
+}
+__device__ __forceinline__ void load_bytes(u32 to, u64 from, u32 bytes, u32 barrier) {
+  asm volatile("cp.async.bulk.shared::cluster.global.mbarrier::complete_tx::bytes [%0], [%1], %2, [%3];"
+    :: "r"(to), "l"(from), "r"(bytes), "r"(barrier) : "memory");
+}
+__device__ __forceinline__ void store_bytes(u64 to, u32 from, u32 bytes) {
+  asm volatile("cp.async.bulk.global.shared::cta.bulk_group [%0], [%1], %2;" :: "l"(to), "r"(from), "r"(bytes) : "memory");
+}
+__device__ __forceinline__ void stores_commit() { asm volatile("cp.async.bulk.commit_group;" ::: "memory"); }
+__device__ __forceinline__ void stores_read() { asm volatile("cp.async.bulk.wait_group.read 0;" ::: "memory"); }
+__device__ __forceinline__ void stores_done() { asm volatile("cp.async.bulk.wait_group 0;" ::: "memory"); }
+__device__ __forceinline__ void fence_shared() { asm volatile("fence.proxy.async.shared::cta;" ::: "memory"); }
+__device__ __forceinline__ void fence_global() { asm volatile("fence.proxy.async.global;" ::: "memory"); }
+
+// ---- flags of other ranks
+
+__device__ __forceinline__ u32 flag_read(u64 flag) {
+  u32 value;
+  asm volatile("ld.acquire.sys.global.u32 %0, [%1];" : "=r"(value) : "l"(flag) : "memory");
+  return value;
+}
+__device__ __forceinline__ void flag_write(u64 flag, u32 value) {
+  asm volatile("st.release.sys.global.u32 [%0], %1;" :: "l"(flag), "r"(value) : "memory");
+}
+__device__ __forceinline__ void flag_count(u64 flag) {
+  asm volatile("red.release.sys.global.add.u32 [%0], 1;" :: "l"(flag) : "memory");
+}
+__device__ __forceinline__ bool has_reached(u64 flag, u32 value) { return (int)(flag_read(flag) - value) >= 0; }
+
+__device__ __forceinline__ u64 now() {
+  u64 time;
+  asm volatile("mov.u64 %0, %%globaltimer;" : "=l"(time));
+  return time;
+}
+
+// The time that a thread waits for other ranks. Once it is up, what it notes is which rank, and for what.
+struct Patience {
+  u64 end;
+  u32 polls;
+  bool is_over;
+  __device__ __forceinline__ Patience(const Parameters& p)
+    : end(now() + p.patience), polls(0), is_over(*(volatile u64*)p.error != 0) {}
+  __device__ __forceinline__ bool ends(const Parameters& p, u32 what, u32 rank) {
+    if (!is_over && (++polls & 63) == 0 && now() > end) {
+      is_over = true;
+      atomicCAS(p.error, 0ull, (u64)what << 40 | (u64)(rank + 1) << 32 | p.call);
+    }
+    return is_over;
+  }
+};
+
+// ---- elements
+
+__device__ __forceinline__ u32 pack(float low, float high) {
+  u32 both;
+  asm("cvt.rn." PAIR ".f32 %0, %1, %2;" : "=r"(both) : "f"(high), "f"(low));
+  return both;
+}
+__device__ __forceinline__ float low_of(u32 both) {
+#if IS_BFLOAT16
+  return __uint_as_float(both << 16);
+#else
+  float x;
+  asm("{\n.reg .b16 l, h;\nmov.b32 {l, h}, %1;\ncvt.f32.f16 %0, l;\n}" : "=f"(x) : "r"(both));
+  return x;
+#endif
+}
+__device__ __forceinline__ float high_of(u32 both) {
+#if IS_BFLOAT16
+  return __uint_as_float(both & 0xffff0000u);
+#else
+  float x;
+  asm("{\n.reg .b16 l, h;\nmov.b32 {l, h}, %1;\ncvt.f32.f16 %0, h;\n}" : "=f"(x) : "r"(both));
+  return x;
+#endif
+}
+`;
+
+const body = String.raw`
+// What wgmma has to know of a tile in shared memory: where it starts, the strides of its groups of 64 x 8 elements, and
+// that rows of 128 bytes are swizzled.
+__device__ __forceinline__ u64 descriptor(u32 address, bool is_k_major) {
+  u64 leading = is_k_major ? 1 : 8192 >> 4;
+  return (u64)(address >> 4 & 0x3fff) | leading << 16 | (u64)(1024 >> 4) << 32 | (u64)1 << 62;
+}
+
+// How far 16 elements along k are, in units of 16 bytes.
+constexpr u32 STEP_A = IS_ROW_MAJOR_A ? 2 : 128, STEP_B = IS_ROW_MAJOR_B ? 128 : 2;
+
+// Load A and B, tile after tile.
+__device__ __forceinline__ void load(const Parameters& p, u32 stages, u32 full, u32 empty, u32 block, u32 first, u32 stride) {
+  Patience patience(p);
+  u32 here = 1;  // the parts of the gathered operand that are known to be here
+  u32 use = 0, phase = 1;
+  if (first >= p.count) return;
+  uint4 next = p.tiles[first];
+  for (u32 position = first; position < p.count; position += stride) {
+    uint4 tile = next;
+    if (position + stride < p.count) next = p.tiles[position + stride];
+    u32 flag = flag_of(tile);
+    if (!(here >> flag & 1)) {
+      while (!has_reached(p.gathered[flag - 1], p.call) && !patience.ends(p, 1, flag - 1)) {}
+      fence_global();
+      here |= 1u << flag;
+    }
+    const TensorMap* a = &p.a[part_of_a(tile)];
+    const TensorMap* b = &p.b[part_of_b(tile)];
+    int row = tile.x + block * 128, column = tile.y;
+    for (u32 step = 0; step < p.steps; step++) {
+      int k = step * 64;
+      u32 at = stages + use * BYTES_STAGE, barrier = full + use * 8;
+      barrier_wait(empty + use * 8, phase);
+      barrier_expect(barrier, p.bytesA + BYTES_B);
+#if IS_ROW_MAJOR_A
+      load_box(at, a, k, row, barrier);
+#else
+      load_box(at, a, row, k, barrier);
+      load_box(at + BYTES_A / 2, a, row + 64, k, barrier);
+#endif
+      u32 to = at + BYTES_A;
+#if IS_ROW_MAJOR_B
+#pragma unroll
+      for (u32 i = 0; i < CHUNKS; i++) {
+#if CLUSTER == 1
+        load_box(to + i * 8192, b, column + i * 64, k, barrier);
+#else
+        load_box_for_all(to + i * 8192 + block * (8192 / CLUSTER), b, column + i * 64, k + block * (64 / CLUSTER), barrier);
+#endif
+      }
+#elif CLUSTER == 1
+      load_box(to, b, k, column, barrier);
+#else
+      load_box_for_all(to + block * (BYTES_B / CLUSTER), b, k, column + block * (COLUMNS / CLUSTER), barrier);
+#endif
+      if (++use == STAGES) use = 0, phase ^= 1;
+    }
+  }
+}
+
+// The uses of the slots in their order, as both sides of a slot go through them: for each chunk of a tile one that takes
+// the sums out, then, where ranks are added, one for each rank and chunk, the last of which takes the result out.
+struct Cursor {
+  u32 position, use, chunk, senders;
+  bool is_adding;
+  uint4 tile;
+  __device__ __forceinline__ void open(const Parameters& p) {
+    if (position >= p.count) return;
+    tile = p.tiles[position];
+    chunk = 0;
+    senders = senders_of(tile.w);
+    is_adding = senders != 0 && receivers_of(tile.w) == 0;
+  }
+  __device__ __forceinline__ Cursor(const Parameters& p, u32 first) : position(first), use(0) { open(p); }
+  __device__ __forceinline__ bool is_last_sender() const { return (senders & senders - 1) == 0; }
+  __device__ __forceinline__ void advance(const Parameters& p, u32 stride) {
+    use++;
+    if (is_adding && !is_last_sender()) {
+      senders &= senders - 1;
+      return;
+    }
+    senders = senders_of(tile.w);
+    if (++chunk < CHUNKS) return;
+    chunk = 0;
+    if (!is_adding && senders != 0) {
+      is_adding = true;
+      return;
+    }
+    position += stride;
+    open(p);
+  }
+};
+
+// See to the slots of one multiplying group: fill them with what arrived, empty them to where it goes.
+__device__ __forceinline__ void carry(
+  const Parameters& p, u32 slots, u32 ready, u32 filled, u32 block, u32 half, u32 first, u32 stride
+) {
+  Patience patience(p);
+  Cursor in(p, first), out(p, first);
+  u32 freed = 0;  // the uses whose slot can be taken again
+  while (out.position < p.count) {
+    bool has_room = in.position < p.count && in.use < freed + SLOTS;
+    if (has_room) {
+      u32 slot = in.use % SLOTS, barrier = ready + slot * 8;
+      u32 row = in.tile.x + block * 128 + half * 64, rows = p.rows[part_of_a(in.tile)];
+      u32 valid = row < rows ? min(rows - row, 64) : 0;
+      bool is_here = true;
+      if (in.is_adding && valid != 0) {
+        u32 sender = __ffs(in.senders) - 1;
+        u64 number = (u64)(number_of(in.tile) + block) * 2 + half;
+        // All chunks of a tile have one flag.
+        if (in.chunk == 0) {
+          u32 flag = p.panel == 0 ? number : number_of(in.tile) / p.panel;
+          is_here = patience.is_over || has_reached(p.expect[sender] + flag * 4, p.call) || patience.ends(p, 2, sender);
+        }
+        if (is_here) {
+          fence_global();
+          barrier_expect(barrier, valid * 128);
+          load_bytes(slots + slot * CHUNK_BYTES, p.arrive[sender] + (number * CHUNKS + in.chunk) * CHUNK_BYTES, valid * 128, barrier);
+        }
+      } else {
+        barrier_arrive(barrier);
+      }
+      if (is_here) {
+        in.advance(p, stride);
+        continue;
+      }
+    }
+    u32 slot = out.use % SLOTS, parity = out.use / SLOTS & 1;
+    // Where something else may have to be done soon, a look is enough.
+    bool may_wait = !has_room && freed == out.use;
+    if (out.use < in.use && (may_wait ? barrier_try(filled + slot * 8, parity) : barrier_test(filled + slot * 8, parity))) {
+      u32 from = slots + slot * CHUNK_BYTES, receivers = receivers_of(out.tile.w);
+      u32 row = out.tile.x + block * 128 + half * 64, rows = p.rows[part_of_a(out.tile)];
+      u32 valid = row < rows ? min(rows - row, 64) : 0;
+      if (!out.is_adding && receivers != 0) {
+        u64 number = (u64)(number_of(out.tile) + block) * 2 + half, offset = (number * CHUNKS + out.chunk) * CHUNK_BYTES;
+        if (valid != 0 && !patience.is_over) {
+          for (u32 left = receivers; left; left &= left - 1) {
+            u64 to = p.send[__ffs(left) - 1] + offset;
+            for (u32 sent = 0; sent < valid * 128; sent += p.piece) {
+              store_bytes(to + sent, from + sent, min(p.piece, valid * 128 - sent));
+              stores_commit();
+              // One piece at a time: more would only queue at the link and slow the loads of A and B.
+              if (!(left & left - 1)) stores_done();
+            }
+          }
+          if (out.chunk == CHUNKS - 1) {
+            for (u32 left = receivers; left; left &= left - 1) {
+              u64 flags = p.raise[__ffs(left) - 1];
+              if (p.panel == 0) flag_write(flags + number * 4, p.call);
+              else flag_count(flags + number_of(out.tile) / p.panel * 4);
+            }
+          }
+        }
+        freed = out.use + 1;
+      } else if (!out.is_adding || out.is_last_sender()) {
+        if (valid != 0) {
+          for (u32 left = targets_of(out.tile); left; left &= left - 1) {
+            store_box(&p.d[__ffs(left) - 1], out.tile.y + out.chunk * 64, row, from);
+          }
+          stores_commit();
+        }
+      }
+      out.advance(p, stride);
+    } else if (freed < out.use) {
+      stores_read();
+      freed = out.use;
+    }
+  }
+  stores_done();
+  for (u32 left = p.finishMask; left; left &= left - 1) {
+    if (!patience.is_over) flag_count(p.finish[__ffs(left) - 1]);
+  }
+  if (first == 0 && block == 0 && half == 0) {
+    for (u32 left = p.finishMask; left; left &= left - 1) {
+      u32 rank = __ffs(left) - 1;
+      while (!has_reached(p.finished[rank], p.call * p.finishCount) && !patience.ends(p, 3, rank)) {}
+    }
+  }
+}
+
+// Chunks of 64 x 64 in shared memory: rows of 128 bytes, their 16-byte units swizzled as the copies of boxes expect.
+__device__ __forceinline__ u32 unit_address(u32 slot, u32 lane, u32 warp, u32 pair) {
+  u32 row = warp * 16 + (lane & 15), unit = pair * 2 + (lane >> 4);
+  return slot + row * 128 + ((unit ^ row & 7) << 4);
+}
+
+__device__ __forceinline__ void write_chunk(const float* sum, u32 slot, u32 lane, u32 warp) {
+#pragma unroll
+  for (u32 i = 0; i < 4; i++) {
+    const float* s = sum + i * 8;
+    asm volatile("stmatrix.sync.aligned.m8n8.x4.shared::cta.b16 [%0], {%1, %2, %3, %4};" :: "r"(unit_address(slot, lane, warp, i)),
+      "r"(pack(s[0], s[1])), "r"(pack(s[2], s[3])), "r"(pack(s[4], s[5])), "r"(pack(s[6], s[7])) : "memory");
+  }
+}
+
+__device__ __forceinline__ void add_chunk(float* sum, u32 slot, u32 lane, u32 warp) {
+#pragma unroll
+  for (u32 i = 0; i < 4; i++) {
+    u32 x[4];
+    asm volatile("ldmatrix.sync.aligned.m8n8.x4.shared::cta.b16 {%0, %1, %2, %3}, [%4];"
+      : "=r"(x[0]), "=r"(x[1]), "=r"(x[2]), "=r"(x[3]) : "r"(unit_address(slot, lane, warp, i)) : "memory");
+#pragma unroll
+    for (u32 j = 0; j < 4; j++) {
+      sum[i * 8 + j * 2] += low_of(x[j]);
+      sum[i * 8 + j * 2 + 1] += high_of(x[j]);
+    }
+  }
+}
+
+// Multiply, tile after tile, and hand the sums over in chunks.
+__device__ __forceinline__ void compute(
+  const Parameters& p, u32 stages, u32 slots, u32 full, u32 empty, u32 ready, u32 filled, u32 half, u32 first, u32 stride
+) {
+  const u32 thread = threadIdx.x & 127, lane = thread & 31, warp = thread >> 5;
+  u32 stage = 0, phase = 0, use = 0;
+  float sum[COLUMNS / 2];
+  for (u32 position = first; position < p.count; position += stride) {
+    const u32 ranks = p.tiles[position].w;  // long before it is needed
+    u32 last = 0;
+    for (u32 step = 0; step < p.steps; step++) {
+      barrier_wait(full + stage * 8, phase);
+      u32 at = stages + stage * BYTES_STAGE;
+      u64 a = descriptor(at + half * (BYTES_A / 2), IS_ROW_MAJOR_A), b = descriptor(at + BYTES_A, !IS_ROW_MAJOR_B);
+      asm volatile("wgmma.fence.sync.aligned;" ::: "memory");
+#pragma unroll
+      for (u32 i = 0; i < 4; i++) multiply(sum, a + i * STEP_A, b + i * STEP_B, step != 0 || i != 0);
+      asm volatile("wgmma.commit_group.sync.aligned;" ::: "memory");
+      // The step before this one is done with its stage.
+      asm volatile("wgmma.wait_group.sync.aligned 1;" ::: "memory");
+      if (step != 0 && thread < CLUSTER) barrier_arrive_at(empty + last * 8, thread);
+      last = stage;
+      if (++stage == STAGES) stage = 0, phase ^= 1;
+    }
+    asm volatile("wgmma.wait_group.sync.aligned 0;" ::: "memory");
+    if (thread < CLUSTER) barrier_arrive_at(empty + last * 8, thread);
+
+    const u32 senders = senders_of(ranks), receivers = receivers_of(ranks);
+    auto slot_of = [&](u32 use) { return slots + use % SLOTS * CHUNK_BYTES; };
+    auto await = [&](u32 use) { barrier_wait(ready + use % SLOTS * 8, use / SLOTS & 1); };
+    auto hand_over = [&](u32 use) {
+      fence_shared();
+      __syncwarp();
+      if (lane == 0) barrier_arrive(filled + use % SLOTS * 8);
+    };
+    if (receivers != 0 || senders == 0) {
+#pragma unroll
+      for (u32 chunk = 0; chunk < CHUNKS; chunk++, use++) {
+        await(use);
+        write_chunk(sum + chunk * 32, slot_of(use), lane, warp);
+        hand_over(use);
+      }
+    }
+    if (senders != 0) {
+#pragma unroll
+      for (u32 chunk = 0; chunk < CHUNKS; chunk++) {
+        const float* own = sum + chunk * 32;
+        float total[32] = {};
+        bool has_slot = false;
+        // In the order of the ranks, so that all that add the same get the same.
+        for (u32 left = senders | 1u << p.rank; left; left &= left - 1) {
+          if (__ffs(left) - 1 == p.rank) {
+#pragma unroll
+            for (u32 i = 0; i < 32; i += 2) {
+              // What the others got of this rank's sums is rounded.
+              u32 rounded = pack(own[i], own[i + 1]);
+              total[i] += receivers != 0 ? low_of(rounded) : own[i];
+              total[i + 1] += receivers != 0 ? high_of(rounded) : own[i + 1];
+            }
+          } else {
+            if (has_slot) hand_over(use++);
+            await(use);
+            add_chunk(total, slot_of(use), lane, warp);
+            has_slot = true;
+          }
+        }
+        // A warp reads and writes the same rows of a chunk.
+        __syncwarp();
+        write_chunk(total, slot_of(use), lane, warp);
+        hand_over(use++);
+      }
+    }
+  }
+}
+
+extern "C" __global__ void
+#if CLUSTER > 1
+__cluster_dims__(CLUSTER, 1, 1)
+#endif
+__launch_bounds__(384, 1) multiply_tiles(const __grid_constant__ Parameters p) {
+  extern __shared__ unsigned char shared[];
+  const u32 stages = ((u32)__cvta_generic_to_shared(shared) + 1023) & ~1023u, slots = stages + STAGES * BYTES_STAGE;
+  const u32 full = slots + 2 * SLOTS * CHUNK_BYTES, empty = full + STAGES * 8, ready = empty + STAGES * 8;
+  const u32 filled = ready + 2 * SLOTS * 8;
+  const u32 block = CLUSTER == 1 ? 0 : blockIdx.x % CLUSTER, first = blockIdx.x / CLUSTER, stride = gridDim.x / CLUSTER;
+  if (threadIdx.x == 0) {
+    for (u32 i = 0; i < STAGES; i++) {
+      barrier_init(full + i * 8, 1);
+      barrier_init(empty + i * 8, 2 * CLUSTER);
+    }
+    for (u32 i = 0; i < 2 * SLOTS; i++) {
+      barrier_init(ready + i * 8, 1);
+      barrier_init(filled + i * 8, 4);
+    }
+    asm volatile("fence.mbarrier_init.release.cluster;" ::: "memory");
+  }
+  __syncthreads();
+#if CLUSTER > 1
+  cluster_barrier();
+#endif
+  const u32 group = threadIdx.x / 128;
+  if (group == 0) {
+    asm volatile("setmaxnreg.dec.sync.aligned.u32 56;");
+    u32 warp = threadIdx.x / 32;
+    if (threadIdx.x % 32 == 0) {
+      if (warp == 0) load(p, stages, full, empty, block, first, stride);
+      else if (warp < 3) {
+        u32 half = warp - 1, of_half = half * SLOTS;
+        carry(p, slots + of_half * CHUNK_BYTES, ready + of_half * 8, filled + of_half * 8, block, half, first, stride);
+      }
+    }
+    __syncwarp();
+  } else {
+    asm volatile("setmaxnreg.inc.sync.aligned.u32 224;");
+    u32 half = group - 1, of_half = half * SLOTS;
+    compute(p, stages, slots + of_half * CHUNK_BYTES, full, empty, ready + of_half * 8, filled + of_half * 8, half, first, stride);
+  }
+#if CLUSTER > 1
+  // The other block may still copy into this one's memory, and arrive at its barriers.
+  cluster_barrier();
+#endif
+}
+`;
+
+/**
+ * The source of the kernel for a configuration, in CUDA C++ without any header.
+ *
+ * @throws {RangeError} if there can be no such kernel.
+ */
+export function tileSource(configuration: TileConfiguration): string {
+  checkTileShape(configuration);
+  const { columns, stages, slots, cluster, dtype, isRowMajorA, isRowMajorB } = configuration;
+  const macros = {
+    COLUMNS: columns,
+    STAGES: stages,
+    SLOTS: slots,
+    CLUSTER: cluster,
+    IS_BFLOAT16: Number(dtype === "bfloat16"),
+    IS_ROW_MAJOR_A: Number(isRowMajorA),
+    IS_ROW_MAJOR_B: Number(isRowMajorB),
+    PAIR: `"${TYPES[dtype]}x2"`,
+  };
+  const lines = Object.entries(macros).map(([name, value]) => `#define ${name} ${value}`);
+  return [...lines, head, product(configuration), body].join("\n");
+}

@@ -1,0 +1,230 @@
+/**
+ * Products by tile kernels on small integers, whose sums are exact in any order, beside plain loops. A process can play
+ * several ranks, each with some of the GPU's multiprocessors, so that more ranks than GPUs are tried.
+ */
+import { assertEquals } from "@std/assert";
+import { copyFromDevice, copyOnDevice, copyToDevice } from "../../src/memory/copy.ts";
+import { DeviceBuffer } from "../../src/memory/device.ts";
+import { allocateSymmetric, freeSymmetric } from "../../src/memory/symmetric.ts";
+import { Program } from "../../src/kernels/program.ts";
+import {
+  exchangeLayout,
+  type TileProblem,
+  TileProduct,
+  type TileVariant,
+} from "../../src/overlap/executors/tile/product.ts";
+import { evenParts } from "../../src/overlap/executors/tile/order.ts";
+import type { Runtime } from "../../src/runtime/runtime.ts";
+import { Stream } from "../../src/runtime/stream.ts";
+
+/** A product of all ranks together: k is that of all of them. */
+export interface TileCase extends Omit<TileProblem, "rank" | "size"> {
+  /** How it is done. */
+  readonly variant: TileVariant;
+  /** How many ranks each process plays. */
+  readonly ranksPerGpu: number;
+  /** How often it runs, with three sets of operands in turn. */
+  readonly runs: number;
+  /** The most that a rank is late by, at random, in microseconds. */
+  readonly delay?: number;
+}
+
+const SETS = 3;
+
+/** Keeps a stream busy for so many nanoseconds. */
+const delays = new Program(
+  "delay",
+  `
+  struct Parameters { long long nanoseconds; };
+  __device__ long long now() { long long t; asm volatile("mov.u64 %0, %%globaltimer;" : "=l"(t)); return t; }
+  extern "C" __global__ void delay(const Parameters p) { long long end = now() + p.nanoseconds; while (now() < end) {} }`,
+);
+
+/** Small integers that any rank can compute: -1, 0 or 1. */
+function element(seed: number, row: number, column: number): number {
+  let x = Math.imul(row, 0x9e3779b1) ^ Math.imul(column, 0x85ebca6b) ^ Math.imul(seed + 1, 0xc2b2ae35);
+  x = Math.imul(x ^ x >>> 15, 0x2c1b3c6d);
+  return ((x ^ x >>> 13) >>> 4) % 3 - 1;
+}
+
+function matrix(seed: number, rows: number, columns: number): Float32Array {
+  return Float32Array.from({ length: rows * columns }, (_, i) => element(seed, Math.floor(i / columns), i % columns));
+}
+
+function multiply(a: Float32Array, b: Float32Array, m: number, n: number, k: number): Float32Array {
+  const d = new Float32Array(m * n);
+  for (let i = 0; i < m; i++) {
+    for (let l = 0; l < k; l++) {
+      const x = a[i * k + l];
+      if (x === 0) continue;
+      for (let j = 0; j < n; j++) d[i * n + j] += x * b[l * n + j];
+    }
+  }
+  return d;
+}
+
+/** The 16 bits of a number that both dtypes have exactly. */
+function bitsOf(dtype: TileProblem["dtype"], values: Float32Array): Uint16Array<ArrayBuffer> {
+  if (dtype === "float16") return new Uint16Array(Float16Array.from(values).buffer);
+  const words = new Uint32Array(values.buffer, values.byteOffset, values.length);
+  return Uint16Array.from(words, (word) => word >>> 16);
+}
+
+/** A part of a matrix as it lies in memory, with padding of zeros after each row or column; `dense` for none. */
+function layOut(
+  whole: Float32Array,
+  columns: number,
+  [top, bottom, left, right]: readonly number[],
+  isRowMajor: boolean,
+  isDense: boolean,
+): { values: Float32Array; leading: number } {
+  const [rows, width] = [bottom - top, right - left];
+  const inner = isRowMajor ? width : rows;
+  const leading = isDense ? inner : Math.ceil(inner / 8) * 8 + 8;
+  const values = new Float32Array((isRowMajor ? rows : width) * leading);
+  for (let i = 0; i < rows; i++) {
+    for (let j = 0; j < width; j++) {
+      values[isRowMajor ? i * leading + j : j * leading + i] = whole[(top + i) * columns + left + j];
+    }
+  }
+  return { values, leading };
+}
+
+/** The parts of A, B and D that a rank has: first and last row, first and last column. */
+function rectanglesOf(problem: TileProblem, kPart: { start: number; end: number }): Record<"a" | "b" | "d", number[]> {
+  const { kind, m, n, split, rank, size } = problem;
+  const { start, end } = evenParts(split === "rows" ? m : n, size)[rank];
+  const [rows, columns] = split === "rows" ? [[start, end], [0, n]] : [[0, m], [start, end]];
+  const ks = [kPart.start, kPart.end];
+  switch (kind) {
+    case "gather":
+      return { a: [...rows, ...ks], b: [...ks, ...columns], d: [0, m, 0, n] };
+    case "reduce":
+      return { a: [0, m, ...ks], b: [...ks, 0, n], d: [...rows, ...columns] };
+    default:
+      return { a: [0, m, ...ks], b: [...ks, 0, n], d: [0, m, 0, n] };
+  }
+}
+
+/** Run a case on the ranks of a runtime, and compare every result with plain loops. */
+export function checkTileProduct(runtime: Runtime, given: TileCase): void {
+  const { kind, dtype, m, n, k, isRowMajorA, isRowMajorB, split, variant, ranksPerGpu, runs, delay = 0 } = given;
+  const size = kind === "plain" ? 1 : runtime.size * ranksPerGpu;
+  const kParts = kind === "reduce" || kind === "all_reduce"
+    ? evenParts(k, size)
+    : Array.from({ length: size }, () => ({ start: 0, end: k }));
+  const expected = Array.from({ length: SETS }, (_, set) => {
+    const [a, b] = [matrix(2 * set, m, k), matrix(2 * set + 1, k, n)];
+    return { a, b, d: multiply(a, b, m, n, k) };
+  });
+  const problemOf = (rank: number): TileProblem => {
+    const { start, end } = kParts[rank];
+    return { kind, dtype, m, n, k: end - start, isRowMajorA, isRowMajorB, split, rank, size };
+  };
+  const ranks = Array.from({ length: ranksPerGpu }, (_, i) => kind === "plain" ? 0 : runtime.rank * ranksPerGpu + i);
+  const layouts = Array.from({ length: size }, (_, rank) => exchangeLayout(problemOf(rank), variant).bytes);
+  const bytes = Math.max(...layouts, 16);
+  const symmetric = (size: number) =>
+    allocateSymmetric(runtime, () => ({ bytes: size, backend: "nvshmem", makeSymmetric: true, facts: {}, offer: null }))
+      .buffer;
+  const exchanges = ranks.map(() => symmetric(bytes));
+  // D lies where the others can store into it.
+  const most = Math.max(m * (n + 16), n * (m + 16)) * 2;
+  const results = ranks.map(() => symmetric(most));
+  const addressIn = (buffers: typeof exchanges, rank: number) =>
+    kind === "plain" ? buffers[0].address : buffers[rank % ranksPerGpu].peerAddress(Math.floor(rank / ranksPerGpu));
+  const peers = Array.from({ length: size }, (_, rank) => addressIn(exchanges, rank));
+  const { device } = runtime.stream!;
+  const share = Math.floor(120 / ranksPerGpu / 2) * 2;
+
+  const played = ranks.map((rank, i) => {
+    const stream = new Stream(device);
+    const problem = problemOf(rank);
+    const rectangles = rectanglesOf(problem, kParts[rank]);
+    const upload = (values: Float32Array) => {
+      const bits = bitsOf(dtype, values);
+      const buffer = new DeviceBuffer(stream, bits.byteLength);
+      copyToDevice(buffer.address, bits, stream);
+      return buffer;
+    };
+    const sets = expected.map(({ a, b }) => {
+      const ofA = layOut(a, k, rectangles.a, isRowMajorA, kind === "gather" && split === "rows");
+      const ofB = layOut(b, n, rectangles.b, isRowMajorB, kind === "gather" && split === "columns");
+      const [bufferA, bufferB] = [upload(ofA.values), upload(ofB.values)];
+      return {
+        buffers: [bufferA, bufferB],
+        a: { address: bufferA.address, leading: ofA.leading },
+        b: { address: bufferB.address, leading: ofB.leading },
+      };
+    });
+    const [top, bottom, left, right] = rectangles.d;
+    const leading = Math.ceil((right - left) / 8) * 8 + 8;
+    const dBytes = (bottom - top) * leading * 2;
+    const log = new DeviceBuffer(stream, dBytes * runs);
+    const poison = new DeviceBuffer(stream, dBytes);
+    copyToDevice(poison.address, new Uint16Array(dBytes / 2).fill(0x7fff), stream);
+    const options = ranksPerGpu > 1 ? { blocks: share } : {};
+    const product = new TileProduct(stream, problem, variant, peers, options);
+    return { stream, product, sets, log, poison, dBytes, leading, rectangle: rectangles.d, d: results[i].address };
+  });
+  for (const { stream } of played) stream.synchronize();
+  runtime.communicator.barrier();
+
+  let random = 12345 + runtime.rank;
+  const chance = () => (random = Math.imul(random, 1103515245) + 12345 >>> 0) / 2 ** 32;
+  const peersOfD = Array.from({ length: size }, (_, rank) => addressIn(results, rank));
+  for (let run = 0; run < runs; run++) {
+    for (const { stream, product, sets, log, poison, dBytes, leading, d } of played) {
+      const { a, b } = sets[run % SETS];
+      // Others store into D once this rank has begun the run: before, it is this rank's own.
+      copyOnDevice(d, poison.address, dBytes, stream);
+      if (delay > 0) delays.launch("delay", stream, 1, [BigInt(Math.floor(chance() * delay * 1000))], 1);
+      product.execute({ a, b, d: { address: d, leading }, ...kind === "all_reduce" ? { peersOfD } : {} });
+      copyOnDevice(log.address + BigInt(run * dBytes), d, dBytes, stream);
+    }
+  }
+  const failures: unknown[] = [];
+  for (const { product } of played) {
+    try {
+      product.check();
+    } catch (error) {
+      failures.push(error);
+    }
+  }
+  if (failures.length > 0) throw failures[0];
+  for (const { stream, log, dBytes, leading, rectangle: [top, bottom, left, right] } of played) {
+    const wanted = expected.map(({ d }) => {
+      const bits = bitsOf(dtype, d);
+      const whole = new Uint16Array(dBytes / 2).fill(0x7fff);
+      for (let i = top; i < bottom; i++) {
+        whole.set(bits.subarray(i * n + left, i * n + right), (i - top) * leading);
+      }
+      return whole;
+    });
+    const found = new Uint16Array(dBytes / 2);
+    for (let run = 0; run < runs; run++) {
+      copyFromDevice(found, log.address + BigInt(run * dBytes), stream);
+      const want = wanted[run % SETS];
+      // Minus zero is zero.
+      const at = found.findIndex((bits, i) => bits !== want[i] && (bits | want[i]) !== 0x8000);
+      if (at >= 0) {
+        const [row, column] = [top + Math.floor(at / leading), left + at % leading];
+        assertEquals(
+          [found[at], row, column, run],
+          [want[at], row, column, run],
+          `${JSON.stringify(given)}: rank's element, run`,
+        );
+      }
+    }
+  }
+  runtime.communicator.barrier();
+  for (const { stream, product, sets, log, poison } of played) {
+    for (const { buffers } of sets) buffers.forEach((buffer) => buffer.free());
+    log.free();
+    poison.free();
+    product[Symbol.dispose]();
+    stream.synchronize();
+  }
+  freeSymmetric(runtime, () => [...exchanges, ...results]);
+  for (const { stream } of played) stream[Symbol.dispose]();
+}
