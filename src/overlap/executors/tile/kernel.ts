@@ -48,21 +48,19 @@ export class TileKernel {
     this.#function(device);
   }
 
-  /** Put it on a stream: `blocks` is a multiple of the cluster, and no more than the GPU has multiprocessors. */
-  launch(stream: Stream, blocks: number, parameters: Uint8Array<ArrayBuffer>): void {
-    const code = openCudaDriver().symbols.cuLaunchCooperativeKernel(
-      this.#function(stream.device),
-      blocks,
-      1,
-      1,
-      TILE_THREADS,
-      1,
-      1,
-      sharedBytes(this.configuration),
-      stream.handle,
-      BigUint64Array.of(addressOf(parameters)),
-    );
-    checkCudaDriver(code, `cuLaunchCooperativeKernel of ${TILE_KERNEL}`);
+  /**
+   * Put it on a stream: `blocks` is a multiple of the cluster, and no more than the GPU has multiprocessors. Where blocks
+   * wait for blocks of other GPUs, `isCooperative` has all of them run at the same time, or none.
+   */
+  launch(stream: Stream, blocks: number, parameters: Uint8Array<ArrayBuffer>, isCooperative: boolean): void {
+    const { symbols } = openCudaDriver();
+    const kernel = this.#function(stream.device);
+    const bytes = sharedBytes(this.configuration);
+    const pointers = BigUint64Array.of(addressOf(parameters));
+    const code = isCooperative
+      ? symbols.cuLaunchCooperativeKernel(kernel, blocks, 1, 1, TILE_THREADS, 1, 1, bytes, stream.handle, pointers)
+      : symbols.cuLaunchKernel(kernel, blocks, 1, 1, TILE_THREADS, 1, 1, bytes, stream.handle, pointers, null);
+    checkCudaDriver(code, `the launch of ${TILE_KERNEL}`);
   }
 
   #function(device: Device): bigint {

@@ -59,6 +59,8 @@ export interface TileProblem {
 export interface TileVariant {
   /** The kernel's tiles. */
   readonly shape: TileShape;
+  /** How many tiles one above the other are taken before the next column: what clusters read at a time stays in the cache. */
+  readonly band?: number;
   /** For sums: how many tiles for others come before the first own one; one for each cluster when left out. */
   readonly lead?: number;
   /** For sums over all ranks: whether each rank sends all tiles to all others, in place of to one that adds them up. */
@@ -118,14 +120,14 @@ export function partsOf({ m, n, split, size }: TileProblem): Part[] {
 }
 
 /** Where the tiles of each rank's part lie; of all of D where it has no parts. */
-function spotsByRank(problem: TileProblem, { shape, isExchange }: TileVariant): Spot[][] {
+function spotsByRank(problem: TileProblem, { shape, band, isExchange }: TileVariant): Spot[][] {
   const { kind, m, n, split, size } = problem;
   const [rows, columns] = [{ start: 0, end: m }, { start: 0, end: n }];
-  const whole = () => spotsOf({ rows, columns }, shape);
+  const whole = () => spotsOf({ rows, columns }, shape, band);
   if (kind === "plain") return [whole()];
   if (kind === "all_reduce") return isExchange ? Array.from({ length: size }, whole) : dealtSpots(whole(), size);
   return partsOf(problem).map((part) =>
-    spotsOf(split === "rows" ? { rows: part, columns } : { rows, columns: part }, shape)
+    spotsOf(split === "rows" ? { rows: part, columns } : { rows, columns: part }, shape, band)
   );
 }
 
@@ -168,7 +170,7 @@ export function exchangeLayout(problem: TileProblem, variant: TileVariant): Exch
  * Why a tile kernel cannot do this, or `null` if it can. The leading dimensions are those of {@linkcode TileOperands}.
  */
 export function tileRefusal(problem: TileProblem, leading: Record<"a" | "b" | "d", number>): string | null {
-  const { kind, m, n, k, split, size, isRowMajorA, isRowMajorB } = problem;
+  const { kind, m, n, k, split, rank, size, isRowMajorA, isRowMajorB } = problem;
   if (size > MOST_RANKS) return `tile kernels know at most ${MOST_RANKS} ranks, not ${size}`;
   if (Math.min(m, n, k) < 1) return `tile kernels multiply no empty matrices, and m, n, k are ${m}, ${n}, ${k}`;
   for (const [name, value] of Object.entries(leading)) {
@@ -176,18 +178,25 @@ export function tileRefusal(problem: TileProblem, leading: Record<"a" | "b" | "d
       return `rows and columns have to begin at multiples of 16 bytes, and ${name.toUpperCase()} has one every ${value} elements`;
     }
   }
+  // The hardware stores 16 bytes at a time, also where a row of D ends.
+  if (n % 8 !== 0) return `the columns of D have to be a multiple of 8, and there are ${n}`;
   if (kind === "plain" || kind === "all_reduce") return null;
   const extent = split === "rows" ? m : n;
   if (extent < size) return `each rank needs a part of the ${split}, and ${size} ranks share ${extent}`;
-  // The parts are addressed from where the whole would begin, which has to be a multiple of 16 bytes too.
-  const isContiguous = kind === "gather" ? (split === "rows" ? !isRowMajorA : isRowMajorB) : split === "columns";
-  if (isContiguous && partsOf(problem).some(({ start }) => start % 8 !== 0)) {
-    return `parts of the ${split} have to begin at multiples of 8, and ${size} ranks share ${extent}`;
+  // Parts of what lies in sequence are addressed from where the whole would begin, and stored 16 bytes at a time.
+  const isInSequence = split === "columns" || kind === "gather" && !isRowMajorA;
+  if (isInSequence && partsOf(problem).some(({ start, end }) => start % 8 !== 0 || end % 8 !== 0)) {
+    return `parts of the ${split} have to begin and end at multiples of 8, and ${size} ranks share ${extent}`;
   }
   if (kind === "gather") {
-    const dense = split === "rows" ? (isRowMajorA ? k : null) : isRowMajorB ? null : k;
-    const [name, given] = split === "rows" ? ["A", leading.a] as const : ["B", leading.b] as const;
-    if (dense !== null && given !== dense) return `the part of ${name} that is gathered has to be dense`;
+    const [name, given, isRowMajor] = split === "rows"
+      ? ["A", leading.a, isRowMajorA] as const
+      : ["B", leading.b, !isRowMajorB] as const;
+    const { start, end } = partsOf(problem)[rank];
+    const dense = isRowMajor ? k : end - start;
+    if (given !== dense) {
+      return `the part of ${name} that is gathered has to be dense: a stride of ${dense}, not ${given}`;
+    }
   }
   return null;
 }
@@ -274,7 +283,7 @@ export class TileProduct implements Disposable {
     const parameters = prepared[call % 2];
     setCall(parameters, call);
     if (this.#copies) this.#push(this.problem.split === "rows" ? a : b, call);
-    this.#kernel.launch(this.#stream, this.blocks, parameters);
+    this.#kernel.launch(this.#stream, this.blocks, parameters, this.#isSum);
     // What is pushed has to stay as it is until then.
     if (this.#copies) this.#stream.wait(this.#copies.ended);
   }
@@ -309,6 +318,12 @@ export class TileProduct implements Disposable {
     this.#copies?.stream[Symbol.dispose]();
   }
 
+  /** Whether ranks add up what others send. */
+  get #isSum(): boolean {
+    const { kind } = this.problem;
+    return kind === "reduce" || kind === "all_reduce";
+  }
+
   /** The place of a sender among those that a rank receives from. */
   #slot(sender: number, receiver: number): number {
     const { size } = this.problem;
@@ -341,7 +356,7 @@ export class TileProduct implements Disposable {
   #arguments({ a, b, d, peersOfD }: TileOperands, parity: number): Uint8Array<ArrayBuffer> {
     const { kind, m, n, k, split, rank } = this.problem;
     const { isExchange = false } = this.#variant;
-    const isSum = kind === "reduce" || kind === "all_reduce";
+    const isSum = this.#isSum;
     const stores = kind === "all_reduce" && !isExchange;
     return packArguments(this.#kernel.configuration, {
       a: kind === "gather" && split === "rows"

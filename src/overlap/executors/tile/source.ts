@@ -68,7 +68,7 @@ __device__ __forceinline__ u32 targets_of(uint4 t) { return t.z >> 24; }
 __device__ __forceinline__ u32 number_of(uint4 t) { return t.z & 0xffffff; }
 
 constexpr u32 CHUNKS = COLUMNS / 64, BYTES_A = 128 * 128, BYTES_B = COLUMNS * 128, BYTES_STAGE = BYTES_A + BYTES_B;
-constexpr u32 CHUNK_BYTES = 8192;
+constexpr u32 CHUNK_BYTES = 8192, GROUP = SLOTS < CHUNKS ? SLOTS : CHUNKS;
 
 // ---- barriers in shared memory
 
@@ -439,17 +439,26 @@ __device__ __forceinline__ void compute(
     auto slot_of = [&](u32 use) { return slots + use % SLOTS * CHUNK_BYTES; };
     auto await = [&](u32 use) { barrier_wait(ready + use % SLOTS * 8, use / SLOTS & 1); };
     auto hand_over = [&](u32 use) {
+      if (lane == 0) barrier_arrive(filled + use % SLOTS * 8);
+    };
+    auto end_writes = [&] {
       fence_shared();
       __syncwarp();
-      if (lane == 0) barrier_arrive(filled + use % SLOTS * 8);
     };
     if (receivers != 0 || senders == 0) {
 #pragma unroll
-      for (u32 chunk = 0; chunk < CHUNKS; chunk++, use++) {
-        await(use);
-        write_chunk(sum + chunk * 32, slot_of(use), lane, warp);
-        hand_over(use);
+      for (u32 chunk = 0; chunk < CHUNKS; chunk += GROUP, use += GROUP) {
+        // Fences are slow: as many chunks as there are slots have one.
+#pragma unroll
+        for (u32 i = 0; i < GROUP && chunk + i < CHUNKS; i++) {
+          await(use + i);
+          write_chunk(sum + (chunk + i) * 32, slot_of(use + i), lane, warp);
+        }
+        end_writes();
+#pragma unroll
+        for (u32 i = 0; i < GROUP && chunk + i < CHUNKS; i++) hand_over(use + i);
       }
+      use -= (GROUP - CHUNKS % GROUP) % GROUP;
     }
     if (senders != 0) {
 #pragma unroll
@@ -468,7 +477,10 @@ __device__ __forceinline__ void compute(
               total[i + 1] += receivers != 0 ? high_of(rounded) : own[i + 1];
             }
           } else {
-            if (has_slot) hand_over(use++);
+            if (has_slot) {
+              end_writes();
+              hand_over(use++);
+            }
             await(use);
             add_chunk(total, slot_of(use), lane, warp);
             has_slot = true;
@@ -477,6 +489,7 @@ __device__ __forceinline__ void compute(
         // A warp reads and writes the same rows of a chunk.
         __syncwarp();
         write_chunk(total, slot_of(use), lane, warp);
+        end_writes();
         hand_over(use++);
       }
     }

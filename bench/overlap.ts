@@ -1,0 +1,338 @@
+/**
+ * Products that hide what travels between GPUs: distmath's tile kernels beside cuBLASMp, NCCL and cuBLASLt one after the
+ * other, and cuBLASLt alone; bench/peers/overlap.py is PyTorch's side. bfloat16, random normal numbers. Started by mpirun,
+ * one rank a GPU; prints a line for each row, then one JSON line on rank 0.
+ *
+ * ag: M x K is gathered by rows, each rank has K x N/P. rs, ar: each rank has K/P, and gets M/P rows or all of the sum.
+ * B lies with its columns in sequence. Times are microseconds of the slowest rank, at half duty: see bench/overlap/.
+ *
+ * usage: mpirun --bind-to none -n 2 deno run -A bench/overlap.ts [--kinds ag,rs,ar] [--shapes M,N,K;…] [--rounds N]
+ *   [--geometry P] [--steady] [--without cublasmp,nccl] [--json FILE]
+ * With --geometry each rank does what one of P ranks would, all of whose peers are on the other GPU.
+ *
+ * @module
+ */
+import { parseArgs } from "node:util";
+import { DistributedArray, initialize, Matmul, Replicated, type Runtime, Slab } from "../mod.ts";
+import { CudaMemcpyKind, openCudaRuntime } from "../ffi/cuda_runtime.ts";
+import { checkNccl, NcclDataType, NcclRedOp, openNccl } from "../ffi/nccl.ts";
+import { DeviceBuffer } from "../src/memory/device.ts";
+import { allocateSymmetric, freeSymmetric } from "../src/memory/symmetric.ts";
+import { TILE_SHAPES } from "../src/overlap/executors/tile/configuration.ts";
+import {
+  exchangeLayout,
+  type TileOperands,
+  type TileProblem,
+  TileProduct,
+  type TileVariant,
+} from "../src/overlap/executors/tile/product.ts";
+import { type Call, Contest, type Standing } from "./overlap/contest.ts";
+import { cublasLtCalls } from "./overlap/cublaslt.ts";
+import { fillNormal, randomNormal } from "./overlap/random.ts";
+
+type Kind = "ag" | "rs" | "ar";
+type Shape = readonly [m: number, n: number, k: number];
+
+const LINK = 390e3; // bytes a microsecond
+const COMMON: readonly Shape[] = [
+  [8192, 11008, 4096],
+  [8192, 28672, 8192],
+  [8192, 10240, 8192],
+  [8192, 8192, 8192],
+  [4096, 8192, 8192],
+  [2048, 8192, 8192],
+  [512, 8192, 8192],
+];
+const LONG: readonly Shape[] = [[8192, 8192, 28672], [8192, 4096, 14336]];
+const FEW: readonly Shape[] = [16, 64, 128, 256].map((m) => [m, 8192, 8192]);
+const SHAPES: Record<Kind, readonly Shape[]> = {
+  ag: COMMON,
+  rs: [...COMMON, ...LONG],
+  ar: [...COMMON, ...LONG, ...FEW],
+};
+
+const { values: options } = parseArgs({
+  options: {
+    kinds: { type: "string", default: "ag,rs,ar" },
+    shapes: { type: "string" },
+    rounds: { type: "string", default: "4" },
+    geometry: { type: "string" },
+    steady: { type: "boolean", default: false },
+    without: { type: "string", default: "" },
+    json: { type: "string" },
+  },
+});
+const kinds = options.kinds.split(",") as Kind[];
+const rounds = Number(options.rounds);
+const without = options.without.split(",");
+
+/** The variants that are tried for a row. */
+function variantsFor(kind: Kind, [m]: Shape): Record<string, TileVariant> {
+  const { wide, roomy, medium, narrow, flat } = TILE_SHAPES;
+  if (kind === "ag") {
+    const few = { "wide": { shape: wide }, "roomy": { shape: roomy } };
+    return m <= 2048 ? { ...few, "narrow": { shape: narrow } } : { ...few, "medium": { shape: medium } };
+  }
+  if (kind === "ar" && m <= 256) {
+    return {
+      "flat, exchange": { shape: flat, isExchange: true },
+      "narrow, exchange": { shape: narrow, isExchange: true },
+    };
+  }
+  const lead = {
+    "wide": { shape: wide },
+    "roomy": { shape: roomy },
+    "medium": { shape: medium },
+    "wide, peers first": { shape: wide, lead: Infinity },
+  };
+  const exchange = {
+    "wide, exchange": { shape: wide, isExchange: true },
+    "narrow, exchange": { shape: narrow, isExchange: true },
+  };
+  return {
+    ...lead,
+    ...m <= 2048 ? { "narrow": { shape: narrow } } : {},
+    ...kind === "ar" && m <= 1024 ? exchange : {},
+  };
+}
+
+/** What one rank multiplies. */
+function problemOf(kind: Kind, [m, n, k]: Shape, rank: number, size: number): TileProblem {
+  const common = { dtype: "bfloat16", isRowMajorA: true, isRowMajorB: false, split: "rows", rank, size } as const;
+  if (kind === "ag") return { ...common, kind: "gather", m, n: n / size, k };
+  return { ...common, kind: kind === "rs" ? "reduce" : "all_reduce", m, n, k: k / size };
+}
+
+/** NCCL and cuBLASLt one after the other. */
+function nccl(
+  runtime: Runtime,
+  kind: Kind,
+  { m, n, k }: TileProblem,
+  gemm: Call,
+  at: Record<"a" | "d" | "whole", bigint>,
+): Call {
+  const { symbols } = openNccl();
+  const { handle } = runtime.nccl();
+  const stream = runtime.stream!.handle;
+  const type = NcclDataType.Bfloat16;
+  const share = (elements: number) => BigInt(elements / runtime.size);
+  if (kind === "ag") {
+    return () => {
+      checkNccl(symbols.ncclAllGather(at.a, at.whole, share(m * k), type, handle, stream), "ncclAllGather");
+      gemm();
+    };
+  }
+  if (kind === "rs") {
+    return () => {
+      gemm();
+      checkNccl(
+        symbols.ncclReduceScatter(at.whole, at.d, share(m * n), type, NcclRedOp.Sum, handle, stream),
+        "ncclReduceScatter",
+      );
+    };
+  }
+  return () => {
+    gemm();
+    checkNccl(
+      symbols.ncclAllReduce(at.whole, at.d, BigInt(m * n), type, NcclRedOp.Sum, handle, stream),
+      "ncclAllReduce",
+    );
+  };
+}
+
+/** The same product by cuBLASMp, whose column-major view has M and N exchanged. */
+function cublasMp(runtime: Runtime, kind: Kind, [m, n, k]: Shape): { call: Call; algorithm: string; free: () => void } {
+  const options = { dtype: "bfloat16", order: "F" } as const;
+  const [slab, result] = kind === "ag" ? [Slab.Y, Slab.X] : [Slab.X, kind === "rs" ? Slab.Y : Replicated];
+  const make = (shape: [number, number], distribution: typeof slab | typeof Replicated, seed: number) => {
+    const array = DistributedArray.full(runtime, shape, distribution as typeof Slab.X, 0, options);
+    fillNormal(runtime.stream!, array.local.address, array.local.shape[0] * array.local.shape[1], seed);
+    return array;
+  };
+  const [a, b, c] = [make([k, n], slab, 1), make([k, m], slab, 2), make([n, m], result, 3)];
+  const product = new Matmul(a, b, {
+    c,
+    beta: 0,
+    inplace: true,
+    qualifiers: { a: { isTranspose: true } },
+    engine: "cublasmp",
+    ...kind === "ar" ? { epilog: "all_reduce" as const } : {},
+  });
+  product.plan();
+  const { algorithm } = product.algorithm;
+  return {
+    call: () => void product.execute(),
+    algorithm,
+    free: () => {
+      product[Symbol.dispose]();
+      for (const array of [a, b, c]) array.free();
+    },
+  };
+}
+
+/** The row's numbers. */
+interface Row {
+  kind: Kind;
+  shape: Shape;
+  limit: number;
+  gemm: number;
+  variant: string;
+  standings: Record<string, Standing>;
+  variants: Record<string, number>;
+  steady?: Record<string, number>;
+  copies: number;
+  missing: Record<string, string>;
+}
+
+function measure(runtime: Runtime, contest: Contest, kind: Kind, shape: Shape): Row {
+  const stream = runtime.stream!;
+  const [m, n, k] = shape;
+  const size = options.geometry === undefined ? runtime.size : Number(options.geometry);
+  const isEmulated = size !== runtime.size;
+  const rank = isEmulated ? 0 : runtime.rank;
+  const problem = problemOf(kind, shape, rank, size);
+  const rows = kind === "ag" ? m / size : m;
+  const a = randomNormal(stream, rows * problem.k, 1 + rank);
+  const b = randomNormal(stream, problem.n * problem.k, 11 + rank);
+  const whole = randomNormal(stream, m * Math.max(problem.n, kind === "ag" ? k : 0), 21);
+  const gathered = kind === "ag" ? new DeviceBuffer(stream, m * problem.n * 2) : null;
+  const symmetric = (bytes: number) =>
+    allocateSymmetric(runtime, () => ({ bytes, backend: "nvshmem", makeSymmetric: true, facts: {}, offer: null }))
+      .buffer;
+  const d = symmetric(m * problem.n * 2);
+  const ofGemm = kind === "ag"
+    ? { a: { address: whole.address, leading: problem.k }, d: { address: gathered!.address, leading: problem.n } }
+    : { a: { address: a.address, leading: problem.k }, d: { address: whole.address, leading: problem.n } };
+  const gemms = cublasLtCalls(stream, problem, { ...ofGemm, b: { address: b.address, leading: problem.k } }, 8);
+  const missing: Record<string, string> = {};
+
+  // cuBLASLt's best of 8, tuned with pauses; ranks take the same.
+  const gemmTimes = gemms.map((call) => {
+    contest.slot(call, 1000, 1, false);
+    return contest.slot(call, 2 * m * problem.n * problem.k / 700e6, 4);
+  });
+  const gemm = gemms[gemmTimes.indexOf(Math.min(...gemmTimes))];
+
+  const peerOf = (i: number) => isEmulated ? (i === 0 ? runtime.rank : 1 - runtime.rank) : i;
+  const operands: TileOperands = {
+    a: { address: a.address, leading: problem.k },
+    b: { address: b.address, leading: problem.k },
+    d: { address: d.address, leading: problem.n },
+    ...kind === "ar" ? { peersOfD: Array.from({ length: size }, (_, i) => d.peerAddress(peerOf(i))) } : {},
+  };
+  const variants: Record<string, number> = {};
+  let best: { name: string; time: number; variant: TileVariant } | null = null;
+  const withProduct = <T>(variant: TileVariant, use: (call: Call) => T): T => {
+    const exchange = symmetric(exchangeLayout(problem, variant).bytes);
+    const peers = Array.from({ length: size }, (_, i) => exchange.peerAddress(peerOf(i)));
+    const product = new TileProduct(stream, problem, variant, peers, { patienceSeconds: 2 });
+    const result = use(() => product.execute(operands));
+    product.check();
+    product[Symbol.dispose]();
+    stream.synchronize();
+    freeSymmetric(runtime, () => [exchange]);
+    return result;
+  };
+  for (const [name, variant] of Object.entries(variantsFor(kind, shape))) {
+    const standing = withProduct(variant, (call) => contest.run(gemm, { tile: call }, 2).tile);
+    variants[name] = standing.ratio;
+    if (best === null || standing.ratio < best.time) best = { name, time: standing.ratio, variant };
+  }
+  const chosen = best!;
+  let standings: Record<string, Standing> = {};
+  let steady: Record<string, number> | undefined;
+  withProduct(chosen.variant, (tile) => {
+    const contestants: Record<string, Call> = { tile };
+    let free = () => {};
+    const attempt = (name: string, make: () => Call) => {
+      if (without.includes(name)) return void (missing[name] = "left out by --without");
+      if (isEmulated) return void (missing[name] = "has no emulated geometry");
+      try {
+        contestants[name] = make();
+      } catch (error) {
+        missing[name] = String(error).slice(0, 300);
+      }
+    };
+    attempt("cublasmp", () => {
+      const made = cublasMp(runtime, kind, shape);
+      free = made.free;
+      return made.call;
+    });
+    attempt("nccl", () => nccl(runtime, kind, problem, gemm, { a: a.address, d: d.address, whole: whole.address }));
+    standings = contest.run(gemm, contestants, rounds);
+    if (options.steady) {
+      const before = contest.steady(gemm);
+      steady = { tile: contest.steady(tile) };
+      steady.gemm = (before + contest.steady(gemm)) / 2;
+    }
+    free();
+  });
+  // The bytes that travel, by copy engines alone.
+  const part = kind === "ag" ? m / size * k * 2 : m * n / size * 2;
+  const bytes = (size - 1) * part * (kind === "ar" ? 2 : 1);
+  const copyTarget = symmetric(part);
+  const to = copyTarget.peerAddress(1 - runtime.rank);
+  const copies = contest.estimate(() => {
+    for (let i = 0; i < bytes / part; i++) {
+      openCudaRuntime().symbols.cudaMemcpyAsync(
+        to,
+        whole.address,
+        BigInt(part),
+        CudaMemcpyKind.DeviceToDevice,
+        stream.handle,
+      );
+    }
+  });
+  stream.synchronize();
+  freeSymmetric(runtime, () => [d, copyTarget]);
+  for (const buffer of [a, b, whole, gathered]) buffer?.free();
+  const time = standings.gemm.time;
+  const limit = Math.max(time, bytes / LINK);
+  return {
+    kind,
+    shape,
+    limit,
+    gemm: time,
+    variant: chosen.name,
+    standings,
+    variants,
+    ...steady === undefined ? {} : { steady },
+    copies,
+    missing,
+  };
+}
+
+/** A row as a line: shares of the limit, which is the product alone or the link. */
+function describe({ kind, shape, limit, gemm, variant, standings, variants, copies, missing, steady }: Row): string {
+  const scale = limit / gemm;
+  const share = (name: string) => {
+    const standing = standings[name];
+    return standing
+      ? `${name} ${(scale / standing.ratio).toFixed(3)} (${standing.time.toFixed(1)})`
+      : `${name} missing: ${missing[name]}`;
+  };
+  const tried = Object.entries(variants).map(([name, ratio]) => `${name} ${(scale / ratio).toFixed(3)}`).join("; ");
+  const hot = steady ? ` steady ${(steady.gemm / steady.tile * scale).toFixed(3)}` : "";
+  return `${kind} ${shape.join(",")}: limit ${limit.toFixed(1)} gemm ${gemm.toFixed(1)} copies ${copies.toFixed(1)} | ${
+    share("tile")
+  } ${variant}${hot} | ` +
+    `${share("cublasmp")} | ${share("nccl")} | tried: ${tried}`;
+}
+
+using runtime = initialize({ checks: "local" });
+using contest = new Contest(runtime);
+const rows: Row[] = [];
+for (const kind of kinds) {
+  const shapes = options.shapes?.split(";").map((text) => text.split(",").map(Number) as unknown as Shape) ??
+    SHAPES[kind];
+  for (const shape of shapes) {
+    const row = measure(runtime, contest, kind, shape);
+    rows.push(row);
+    if (runtime.rank === 0) console.log(describe(row));
+  }
+}
+if (runtime.rank === 0) {
+  const text = JSON.stringify({ program: "distmath", ranks: runtime.size, geometry: options.geometry ?? null, rows });
+  if (options.json) Deno.writeTextFileSync(options.json, text);
+  else console.log(text);
+}
