@@ -5,6 +5,7 @@
  */
 import { createStruct, type StructLayout, writeField } from "../../../../ffi/struct.ts";
 import { TILE_ROWS, type TileConfiguration } from "./configuration.ts";
+import type { Part } from "./order.ts";
 import { encodeTensorMap } from "./tensor_map.ts";
 
 /** The most ranks that a kernel knows. */
@@ -13,7 +14,7 @@ export const MOST_RANKS = 8;
 /** `Parameters` of the kernel's source; what is an array there begins here. */
 export const TILE_PARAMETERS = {
   name: "Parameters",
-  size: 3648,
+  size: 3776,
   fields: {
     a: [0, 1024],
     b: [1024, 1024],
@@ -29,28 +30,32 @@ export const TILE_PARAMETERS = {
     error: [3528, "u64"],
     patience: [3536, "u64"],
     rows: [3544, 32],
-    count: [3576, "u32"],
-    steps: [3580, "u32"],
-    rank: [3584, "u32"],
-    call: [3588, "u32"],
-    bytesA: [3592, "u32"],
-    panel: [3596, "u32"],
-    piece: [3600, "u32"],
-    finishMask: [3604, "u32"],
-    finishCount: [3608, "u32"],
+    firstA: [3576, 32],
+    firstB: [3608, 32],
+    firstRow: [3640, 32],
+    firstColumn: [3672, 32],
+    count: [3704, "u32"],
+    steps: [3708, "u32"],
+    rank: [3712, "u32"],
+    call: [3716, "u32"],
+    bytesA: [3720, "u32"],
+    panel: [3724, "u32"],
+    piece: [3728, "u32"],
+    finishMask: [3732, "u32"],
+    finishCount: [3736, "u32"],
   },
 } as const satisfies StructLayout;
 
-/** A part of A, B or D: the rows and columns that lie there, counted from those of the whole matrix. */
+/** A matrix that is a part of A, B or D: the first and last of its rows and columns, as the whole counts them. */
 export interface Operand {
-  /** Where row 0 and column 0 of the whole would lie. */
+  /** Where its first element lies. */
   readonly address: bigint;
   /** Elements from a row to the next, or, where columns lie in sequence, from a column to the next. */
   readonly leading: number;
-  /** The row after its last one. */
-  readonly rows: number;
-  /** The column after its last one. */
-  readonly columns: number;
+  /** Its rows. */
+  readonly rows: Part;
+  /** Its columns. */
+  readonly columns: Part;
 }
 
 /** Addresses by rank; 0 where there is none. */
@@ -98,8 +103,12 @@ export interface TileArguments {
 
 /** The rows of A that are loaded at a time: fewer than a tile has where A has fewer. */
 function boxRowsOf(a: readonly Operand[]): number {
-  const most = Math.max(...a.map(({ rows }) => rows));
+  const most = Math.max(...a.map(({ rows }) => rows.end - rows.start));
   return Math.min(TILE_ROWS, Math.ceil(most / 8) * 8);
+}
+
+function indices<T>(parts: readonly T[], index: (part: T) => number): Uint8Array {
+  return new Uint8Array(Int32Array.from(parts, index).buffer);
 }
 
 /** The bytes of the kernel's argument; `call` is still to be set. */
@@ -119,7 +128,11 @@ export function packArguments(configuration: TileConfiguration, given: TileArgum
     gathered: words(given.gathered),
     error: given.error,
     patience: BigInt(Math.round(given.patienceSeconds * 1e9)),
-    rows: new Uint8Array(Uint32Array.from(given.a, ({ rows }) => rows).buffer),
+    rows: indices(given.a, ({ rows }) => rows.end),
+    firstA: indices(given.a, ({ rows }) => rows.start),
+    firstB: indices(given.b, ({ columns }) => columns.start),
+    firstRow: indices(given.d, (part) => part?.rows.start ?? 0),
+    firstColumn: indices(given.d, (part) => part?.columns.start ?? 0),
     count: given.count,
     steps: Math.ceil(given.k / 64),
     rank: given.rank,
@@ -129,8 +142,9 @@ export function packArguments(configuration: TileConfiguration, given: TileArgum
     finishCount: given.finishCount,
   });
   const write = (field: "a" | "b" | "d", index: number, part: Operand, isRowMajor: boolean, rowsOfBox: number) => {
-    const [rows, inRow] = isRowMajor ? [part.rows, part.columns] : [part.columns, part.rows];
+    const [outer, inner] = isRowMajor ? [part.rows, part.columns] : [part.columns, part.rows];
     const { address, leading } = part;
+    const [rows, inRow] = [outer, inner].map(({ start, end }) => end - start);
     const offset = TILE_PARAMETERS.fields[field][0] + 128 * index;
     encodeTensorMap(bytes, offset, { dtype, address, rows, columns: inRow, leading, boxRows: rowsOfBox });
   };

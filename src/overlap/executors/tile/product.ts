@@ -354,17 +354,13 @@ export class TileProduct implements Disposable {
   }
 
   #arguments({ a, b, d, peersOfD }: TileOperands, parity: number): Uint8Array<ArrayBuffer> {
-    const { kind, m, n, k, split, rank } = this.problem;
+    const { kind, m, k, rank } = this.problem;
     const { isExchange = false } = this.#variant;
     const isSum = this.#isSum;
     const stores = kind === "all_reduce" && !isExchange;
     return packArguments(this.#kernel.configuration, {
-      a: kind === "gather" && split === "rows"
-        ? this.#gatheredParts(a, parity)
-        : this.#parts({ ...a, rows: m, columns: k }, "rows"),
-      b: kind === "gather" && split === "columns"
-        ? this.#gatheredParts(b, parity)
-        : this.#parts({ ...b, rows: k, columns: n }, "columns"),
+      a: this.#operands(a, "rows", parity),
+      b: this.#operands(b, "columns", parity),
       d: this.#targets(d, peersOfD),
       tiles: this.#memory.address + BigInt(FLAG_BYTES),
       count: this.#count,
@@ -384,39 +380,39 @@ export class TileProduct implements Disposable {
     });
   }
 
-  /** The parts of an operand that this rank has all of. */
-  #parts(whole: Operand, split: "rows" | "columns"): Operand[] {
-    const { kind } = this.problem;
-    if (kind !== "reduce" || split !== this.problem.split) return [whole];
-    return partsOf(this.problem).map(({ end }) => ({ ...whole, [split]: end }));
-  }
-
-  /** The parts of the gathered operand: this rank's own where it is, the others where they arrive. */
-  #gatheredParts(own: DeviceMatrix, parity: number): Operand[] {
-    const { k, split, rank, isRowMajorA, isRowMajorB } = this.problem;
-    const isRows = split === "rows";
-    const isContiguous = isRows ? !isRowMajorA : isRowMajorB;
-    return partsOf(this.problem).map(({ start, end }, part) => {
-      const leading = part === rank ? own.leading : isContiguous ? end - start : k;
-      const first = part === rank ? own.address : this.#dataOf(part, rank, parity);
-      const address = first - BigInt(start * (isContiguous ? 1 : leading) * 2);
-      return { address, leading, rows: isRows ? end : k, columns: isRows ? k : end };
+  /** The parts of A, whose rows may be split, or of B, whose columns may be. */
+  #operands(own: DeviceMatrix, extent: "rows" | "columns", parity: number): Operand[] {
+    const { kind, m, n, k, split, rank, isRowMajorA, isRowMajorB } = this.problem;
+    const sums = { start: 0, end: k };
+    const operand = (matrix: DeviceMatrix, part: Part): Operand =>
+      extent === "rows" ? { ...matrix, rows: part, columns: sums } : { ...matrix, rows: sums, columns: part };
+    const isInSequence = extent === "rows" ? !isRowMajorA : isRowMajorB;
+    const whole = { start: 0, end: extent === "rows" ? m : n };
+    if (extent !== split || kind === "plain" || kind === "all_reduce") return [operand(own, whole)];
+    return partsOf(this.problem).map((part, index) => {
+      const { start, end } = part;
+      // All of it is here: a tile of a part may read on, and what it gets there is not stored.
+      if (kind === "reduce") return operand(own, { ...whole, end });
+      if (index === rank) return operand(own, part);
+      return operand({ address: this.#dataOf(index, rank, parity), leading: isInSequence ? end - start : k }, part);
     });
   }
 
+  /** The matrices that results are stored into. */
   #targets(d: DeviceMatrix, peersOfD: readonly bigint[] = []): (Operand | null)[] {
     const { kind, m, n, split, rank, size } = this.problem;
-    const whole = { ...d, rows: m, columns: n };
+    const whole = { ...d, rows: { start: 0, end: m }, columns: { start: 0, end: n } };
     switch (kind) {
       case "plain":
         return [whole];
       case "gather":
-        return partsOf(this.problem).map(({ end }) => ({ ...whole, [split]: end }));
-      case "reduce": {
-        const { start, end } = partsOf(this.problem)[rank];
-        const address = d.address - BigInt(start * (split === "rows" ? d.leading : 1) * 2);
-        return Array.from({ length: rank + 1 }, (_, i) => i < rank ? null : { ...whole, address, [split]: end });
-      }
+        // A tile stores no further than its part.
+        return partsOf(this.problem).map(({ end }) => ({ ...whole, [split]: { start: 0, end } }));
+      case "reduce":
+        return Array.from(
+          { length: rank + 1 },
+          (_, i) => i < rank ? null : { ...whole, [split]: partsOf(this.problem)[rank] },
+        );
       case "all_reduce":
         return Array.from({ length: size }, (_, i) => {
           if (i === rank) return whole;

@@ -53,6 +53,8 @@ struct Parameters {
   u64* error;
   u64 patience;                // in nanoseconds
   u32 rows[8];                 // by part of A: the row after its last
+  int first_a[8], first_b[8];  // by part: the row of D where A begins, the column where B begins
+  int first_row[8], first_column[8];  // by target: the row and column of D where it begins
   u32 count, steps, rank, call, bytesA, panel, piece, finishMask, finishCount;
 };
 
@@ -225,7 +227,7 @@ __device__ __forceinline__ void load(const Parameters& p, u32 stages, u32 full, 
     }
     const TensorMap* a = &p.a[part_of_a(tile)];
     const TensorMap* b = &p.b[part_of_b(tile)];
-    int row = tile.x + block * 128, column = tile.y;
+    int row = tile.x + block * 128 - p.first_a[part_of_a(tile)], column = tile.y - p.first_b[part_of_b(tile)];
     for (u32 step = 0; step < p.steps; step++) {
       int k = step * 64;
       u32 at = stages + use * BYTES_STAGE, barrier = full + use * 8;
@@ -356,7 +358,9 @@ __device__ __forceinline__ void carry(
       } else if (!out.is_adding || out.is_last_sender()) {
         if (valid != 0) {
           for (u32 left = targets_of(out.tile); left; left &= left - 1) {
-            store_box(&p.d[__ffs(left) - 1], out.tile.y + out.chunk * 64, row, from);
+            u32 target = __ffs(left) - 1;
+            int column = out.tile.y + out.chunk * 64;
+            store_box(&p.d[target], column - p.first_column[target], row - p.first_row[target], from);
           }
           stores_commit();
         }
