@@ -143,11 +143,20 @@ export function reduceOrder(spots: readonly (readonly Spot[])[], rank: number, o
   }).flat();
 }
 
-/** GEMM all-reduce in one exchange, for few rows: every rank sends each tile to all others, and adds theirs. */
+/**
+ * GEMM all-reduce in one exchange, for few rows: every rank sends each tile to all others, and adds theirs. More than two
+ * ranks send it to themselves, too: so all add in the same order, and have the same bits.
+ */
 export function exchangeOrder(spots: readonly Spot[], rank: number, size: number): Tile[] {
-  const peers = others(rank, size);
-  const senders = peers.toSorted((one, other) => one - other);
-  return spots.map((spot, number) => ({ ...PLAIN, ...spot, receivers: peers, senders, targets: [rank], number }));
+  const ranks = Array.from({ length: size }, (_, other) => other).filter((other) => size > 2 || other !== rank);
+  return spots.map((spot, number) => ({
+    ...PLAIN,
+    ...spot,
+    receivers: ranks,
+    senders: ranks,
+    targets: [rank],
+    number,
+  }));
 }
 
 /** The spots of D dealt out to the ranks in turn: who adds up which tile of an all-reduce. */

@@ -102,6 +102,8 @@ const FLAG_BYTES = 256;
 export interface ExchangeLayout {
   /** Bytes of it all. */
   readonly bytes: number;
+  /** How many ranks send to one. */
+  readonly senders: number;
   /** Where the flags of a sender's tiles begin. */
   readonly tileFlags: number;
   /** Bytes of these. */
@@ -162,8 +164,10 @@ export function exchangeLayout(problem: TileProblem, variant: TileVariant): Exch
   const rows = Math.max(...partsOf(problem).map(({ start, end }) => end - start));
   const dataBytes = kind === "gather" ? align(rows * k * 2) : isSum ? tiles * 2 * (columns / 64) * CHUNK_BYTES : 0;
   const tileFlags = 2 * FLAG_BYTES;
-  const data = tileFlags + (size - 1) * flagBytes;
-  return { bytes: data + 2 * (size - 1) * dataBytes, tileFlags, flagBytes, data, dataBytes };
+  const data = tileFlags + size * flagBytes;
+  // A rank sends to itself where all have to add in the same order.
+  const senders = variant.isExchange ? size : size - 1;
+  return { bytes: data + 2 * senders * dataBytes, senders, tileFlags, flagBytes, data, dataBytes };
 }
 
 /**
@@ -332,8 +336,8 @@ export class TileProduct implements Disposable {
 
   /** Where a receiver has a sender's data. */
   #dataOf(sender: number, receiver: number, parity: number): bigint {
-    const { data, dataBytes } = this.#layout;
-    const index = parity * (this.problem.size - 1) + this.#slot(sender, receiver);
+    const { data, dataBytes, senders } = this.#layout;
+    const index = parity * senders + this.#slot(sender, receiver);
     return this.#peers[receiver] + BigInt(data + index * dataBytes);
   }
 
@@ -350,7 +354,8 @@ export class TileProduct implements Disposable {
 
   #byRank(address: (rank: number) => bigint, isUsed = true): bigint[] {
     const { rank: self, size } = this.problem;
-    return Array.from({ length: size }, (_, rank) => isUsed && rank !== self ? address(rank) : 0n);
+    const isOfItself = this.#variant.isExchange === true;
+    return Array.from({ length: size }, (_, rank) => isUsed && (isOfItself || rank !== self) ? address(rank) : 0n);
   }
 
   #arguments({ a, b, d, peersOfD }: TileOperands, parity: number): Uint8Array<ArrayBuffer> {

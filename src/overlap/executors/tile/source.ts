@@ -70,7 +70,7 @@ __device__ __forceinline__ u32 targets_of(uint4 t) { return t.z >> 24; }
 __device__ __forceinline__ u32 number_of(uint4 t) { return t.z & 0xffffff; }
 
 constexpr u32 CHUNKS = COLUMNS / 64, BYTES_A = 128 * 128, BYTES_B = COLUMNS * 128, BYTES_STAGE = BYTES_A + BYTES_B;
-constexpr u32 CHUNK_BYTES = 8192, GROUP = SLOTS < CHUNKS ? SLOTS : CHUNKS;
+constexpr u32 CHUNK_BYTES = 8192;
 
 // ---- barriers in shared memory
 
@@ -259,36 +259,36 @@ __device__ __forceinline__ void load(const Parameters& p, u32 stages, u32 full, 
   }
 }
 
-// The uses of the slots in their order, as both sides of a slot go through them: for each chunk of a tile one that takes
-// the sums out, then, where ranks are added, one for each rank and chunk, the last of which takes the result out.
+// The uses of the slots in their order, as both sides of a slot go through them. A tile has up to three phases: its
+// partial sums are sent, for each chunk; those of each sender are added, for each chunk; the result is stored, for each chunk.
+enum Phase { SEND, ADD, STORE };
 struct Cursor {
   u32 position, use, chunk, senders;
-  bool is_adding;
+  Phase phase;
   uint4 tile;
   __device__ __forceinline__ void open(const Parameters& p) {
     if (position >= p.count) return;
     tile = p.tiles[position];
     chunk = 0;
     senders = senders_of(tile.w);
-    is_adding = senders != 0 && receivers_of(tile.w) == 0;
+    phase = receivers_of(tile.w) != 0 ? SEND : senders != 0 ? ADD : STORE;
   }
   __device__ __forceinline__ Cursor(const Parameters& p, u32 first) : position(first), use(0) { open(p); }
-  __device__ __forceinline__ bool is_last_sender() const { return (senders & senders - 1) == 0; }
   __device__ __forceinline__ void advance(const Parameters& p, u32 stride) {
     use++;
-    if (is_adding && !is_last_sender()) {
+    if (phase == ADD && (senders & senders - 1) != 0) {
       senders &= senders - 1;
       return;
     }
     senders = senders_of(tile.w);
     if (++chunk < CHUNKS) return;
     chunk = 0;
-    if (!is_adding && senders != 0) {
-      is_adding = true;
-      return;
+    if (phase == SEND && senders != 0) phase = ADD;
+    else if (phase != STORE && targets_of(tile) != 0) phase = STORE;
+    else {
+      position += stride;
+      open(p);
     }
-    position += stride;
-    open(p);
   }
 };
 
@@ -306,7 +306,7 @@ __device__ __forceinline__ void carry(
       u32 row = in.tile.x + block * 128 + half * 64, rows = p.rows[part_of_a(in.tile)];
       u32 valid = row < rows ? min(rows - row, 64) : 0;
       bool is_here = true;
-      if (in.is_adding && valid != 0) {
+      if (in.phase == ADD && valid != 0) {
         u32 sender = __ffs(in.senders) - 1;
         u64 number = (u64)(number_of(in.tile) + block) * 2 + half;
         // All chunks of a tile have one flag.
@@ -334,7 +334,7 @@ __device__ __forceinline__ void carry(
       u32 from = slots + slot * CHUNK_BYTES, receivers = receivers_of(out.tile.w);
       u32 row = out.tile.x + block * 128 + half * 64, rows = p.rows[part_of_a(out.tile)];
       u32 valid = row < rows ? min(rows - row, 64) : 0;
-      if (!out.is_adding && receivers != 0) {
+      if (out.phase == SEND) {
         u64 number = (u64)(number_of(out.tile) + block) * 2 + half, offset = (number * CHUNKS + out.chunk) * CHUNK_BYTES;
         if (valid != 0 && !patience.is_over) {
           for (u32 left = receivers; left; left &= left - 1) {
@@ -355,7 +355,7 @@ __device__ __forceinline__ void carry(
           }
         }
         freed = out.use + 1;
-      } else if (!out.is_adding || out.is_last_sender()) {
+      } else if (out.phase == STORE) {
         if (valid != 0) {
           for (u32 left = targets_of(out.tile); left; left &= left - 1) {
             u32 target = __ffs(left) - 1;
@@ -389,12 +389,18 @@ __device__ __forceinline__ u32 unit_address(u32 slot, u32 lane, u32 warp, u32 pa
   return slot + row * 128 + ((unit ^ row & 7) << 4);
 }
 
-__device__ __forceinline__ void write_chunk(const float* sum, u32 slot, u32 lane, u32 warp) {
+// Round the sums of a chunk, two in a word.
+__device__ __forceinline__ void round_chunk(u32* words, const float* sum) {
+#pragma unroll
+  for (u32 i = 0; i < 16; i++) words[i] = pack(sum[i * 2], sum[i * 2 + 1]);
+}
+
+__device__ __forceinline__ void write_chunk(const u32* words, u32 slot, u32 lane, u32 warp) {
 #pragma unroll
   for (u32 i = 0; i < 4; i++) {
-    const float* s = sum + i * 8;
-    asm volatile("stmatrix.sync.aligned.m8n8.x4.shared::cta.b16 [%0], {%1, %2, %3, %4};" :: "r"(unit_address(slot, lane, warp, i)),
-      "r"(pack(s[0], s[1])), "r"(pack(s[2], s[3])), "r"(pack(s[4], s[5])), "r"(pack(s[6], s[7])) : "memory");
+    const u32* w = words + i * 4;
+    asm volatile("stmatrix.sync.aligned.m8n8.x4.shared::cta.b16 [%0], {%1, %2, %3, %4};"
+      :: "r"(unit_address(slot, lane, warp, i)), "r"(w[0]), "r"(w[1]), "r"(w[2]), "r"(w[3]) : "memory");
   }
 }
 
@@ -412,91 +418,100 @@ __device__ __forceinline__ void add_chunk(float* sum, u32 slot, u32 lane, u32 wa
   }
 }
 
-// Multiply, tile after tile, and hand the sums over in chunks.
+// Multiply, tile after tile, and hand the results over in chunks: while the first steps of the next tile are multiplied,
+// since all blocks would pause at the same time otherwise.
 __device__ __forceinline__ void compute(
   const Parameters& p, u32 stages, u32 slots, u32 full, u32 empty, u32 ready, u32 filled, u32 half, u32 first, u32 stride
 ) {
   const u32 thread = threadIdx.x & 127, lane = thread & 31, warp = thread >> 5;
-  u32 stage = 0, phase = 0, use = 0;
+  u32 stage = 0, phase = 0, use = 0, last = 0;
   float sum[COLUMNS / 2];
+  u32 held[COLUMNS / 4];  // the result of the tile before, rounded
+  bool is_holding = false;
+
+  auto slot_of = [&](u32 use) { return slots + use % SLOTS * CHUNK_BYTES; };
+  auto await = [&](u32 use) { barrier_wait(ready + use % SLOTS * 8, use / SLOTS & 1); };
+  auto hand_over = [&](u32 use) {
+    fence_shared();
+    __syncwarp();
+    if (lane == 0) barrier_arrive(filled + use % SLOTS * 8);
+  };
+  auto put = [&](const u32* words) {
+    await(use);
+    write_chunk(words, slot_of(use), lane, warp);
+    hand_over(use++);
+  };
+  auto begin_step = [&](u32 step) {
+    barrier_wait(full + stage * 8, phase);
+    u32 at = stages + stage * BYTES_STAGE;
+    u64 a = descriptor(at + half * (BYTES_A / 2), IS_ROW_MAJOR_A), b = descriptor(at + BYTES_A, !IS_ROW_MAJOR_B);
+    asm volatile("wgmma.fence.sync.aligned;" ::: "memory");
+#pragma unroll
+    for (u32 i = 0; i < 4; i++) multiply(sum, a + i * STEP_A, b + i * STEP_B, step != 0 || i != 0);
+    asm volatile("wgmma.commit_group.sync.aligned;" ::: "memory");
+  };
+  auto release = [&] {
+    if (thread < CLUSTER) barrier_arrive_at(empty + last * 8, thread);
+  };
+  auto end_step = [&](u32 step) {
+    // The step before this one is done with its stage.
+    asm volatile("wgmma.wait_group.sync.aligned 1;" ::: "memory");
+    if (step != 0) release();
+    last = stage;
+    if (++stage == STAGES) stage = 0, phase ^= 1;
+  };
+
   for (u32 position = first; position < p.count; position += stride) {
     const u32 ranks = p.tiles[position].w;  // long before it is needed
-    u32 last = 0;
-    for (u32 step = 0; step < p.steps; step++) {
-      barrier_wait(full + stage * 8, phase);
-      u32 at = stages + stage * BYTES_STAGE;
-      u64 a = descriptor(at + half * (BYTES_A / 2), IS_ROW_MAJOR_A), b = descriptor(at + BYTES_A, !IS_ROW_MAJOR_B);
-      asm volatile("wgmma.fence.sync.aligned;" ::: "memory");
+    u32 step = 0;
 #pragma unroll
-      for (u32 i = 0; i < 4; i++) multiply(sum, a + i * STEP_A, b + i * STEP_B, step != 0 || i != 0);
-      asm volatile("wgmma.commit_group.sync.aligned;" ::: "memory");
-      // The step before this one is done with its stage.
-      asm volatile("wgmma.wait_group.sync.aligned 1;" ::: "memory");
-      if (step != 0 && thread < CLUSTER) barrier_arrive_at(empty + last * 8, thread);
-      last = stage;
-      if (++stage == STAGES) stage = 0, phase ^= 1;
+    for (u32 chunk = 0; chunk < CHUNKS; chunk++) {
+      if (step < p.steps) begin_step(step);
+      if (is_holding) put(held + chunk * 16);
+      if (step < p.steps) end_step(step++);
+    }
+    for (; step < p.steps; step++) {
+      begin_step(step);
+      end_step(step);
     }
     asm volatile("wgmma.wait_group.sync.aligned 0;" ::: "memory");
-    if (thread < CLUSTER) barrier_arrive_at(empty + last * 8, thread);
+    release();
 
-    const u32 senders = senders_of(ranks), receivers = receivers_of(ranks);
-    auto slot_of = [&](u32 use) { return slots + use % SLOTS * CHUNK_BYTES; };
-    auto await = [&](u32 use) { barrier_wait(ready + use % SLOTS * 8, use / SLOTS & 1); };
-    auto hand_over = [&](u32 use) {
-      if (lane == 0) barrier_arrive(filled + use % SLOTS * 8);
-    };
-    auto end_writes = [&] {
-      fence_shared();
-      __syncwarp();
-    };
-    if (receivers != 0 || senders == 0) {
+    const u32 senders = senders_of(ranks);
+    if (senders == 0) {
 #pragma unroll
-      for (u32 chunk = 0; chunk < CHUNKS; chunk += GROUP, use += GROUP) {
-        // Fences are slow: as many chunks as there are slots have one.
+      for (u32 chunk = 0; chunk < CHUNKS; chunk++) round_chunk(held + chunk * 16, sum + chunk * 32);
+    } else {
+      if (receivers_of(ranks) != 0) {
+        // The others wait for it. What they get is rounded, so it is what is added here, too; or it comes back from here.
+        const bool comes_back = senders >> p.rank & 1;
 #pragma unroll
-        for (u32 i = 0; i < GROUP && chunk + i < CHUNKS; i++) {
-          await(use + i);
-          write_chunk(sum + (chunk + i) * 32, slot_of(use + i), lane, warp);
-        }
-        end_writes();
+        for (u32 chunk = 0; chunk < CHUNKS; chunk++) {
+          u32 words[16];
+          round_chunk(words, sum + chunk * 32);
+          put(words);
 #pragma unroll
-        for (u32 i = 0; i < GROUP && chunk + i < CHUNKS; i++) hand_over(use + i);
-      }
-      use -= (GROUP - CHUNKS % GROUP) % GROUP;
-    }
-    if (senders != 0) {
-#pragma unroll
-      for (u32 chunk = 0; chunk < CHUNKS; chunk++) {
-        const float* own = sum + chunk * 32;
-        float total[32] = {};
-        bool has_slot = false;
-        // In the order of the ranks, so that all that add the same get the same.
-        for (u32 left = senders | 1u << p.rank; left; left &= left - 1) {
-          if (__ffs(left) - 1 == p.rank) {
-#pragma unroll
-            for (u32 i = 0; i < 32; i += 2) {
-              // What the others got of this rank's sums is rounded.
-              u32 rounded = pack(own[i], own[i + 1]);
-              total[i] += receivers != 0 ? low_of(rounded) : own[i];
-              total[i + 1] += receivers != 0 ? high_of(rounded) : own[i + 1];
-            }
-          } else {
-            if (has_slot) {
-              end_writes();
-              hand_over(use++);
-            }
-            await(use);
-            add_chunk(total, slot_of(use), lane, warp);
-            has_slot = true;
+          for (u32 i = 0; i < 16; i++) {
+            sum[chunk * 32 + i * 2] = comes_back ? 0 : low_of(words[i]);
+            sum[chunk * 32 + i * 2 + 1] = comes_back ? 0 : high_of(words[i]);
           }
         }
-        // A warp reads and writes the same rows of a chunk.
-        __syncwarp();
-        write_chunk(total, slot_of(use), lane, warp);
-        end_writes();
-        hand_over(use++);
+      }
+#pragma unroll
+      for (u32 chunk = 0; chunk < CHUNKS; chunk++) {
+        for (u32 left = senders; left; left &= left - 1) {
+          await(use);
+          add_chunk(sum + chunk * 32, slot_of(use), lane, warp);
+          hand_over(use++);
+        }
+        round_chunk(held + chunk * 16, sum + chunk * 32);
       }
     }
+    is_holding = true;
+  }
+  if (is_holding) {
+#pragma unroll
+    for (u32 chunk = 0; chunk < CHUNKS; chunk++) put(held + chunk * 16);
   }
 }
 
