@@ -260,7 +260,7 @@ __device__ __forceinline__ void load(const Parameters& p, u32 stages, u32 full, 
 }
 
 // The uses of the slots in their order, as both sides of a slot go through them. A tile has up to three phases: its
-// partial sums are sent, for each chunk; those of each sender are added, for each chunk; the result is stored, for each chunk.
+// partial sums are sent, chunk by chunk; those of each sender are added, chunk by chunk; the result is stored likewise.
 enum Phase { SEND, ADD, STORE };
 struct Cursor {
   u32 position, use, chunk, senders;
@@ -276,14 +276,10 @@ struct Cursor {
   __device__ __forceinline__ Cursor(const Parameters& p, u32 first) : position(first), use(0) { open(p); }
   __device__ __forceinline__ void advance(const Parameters& p, u32 stride) {
     use++;
-    if (phase == ADD && (senders & senders - 1) != 0) {
-      senders &= senders - 1;
-      return;
-    }
-    senders = senders_of(tile.w);
     if (++chunk < CHUNKS) return;
     chunk = 0;
-    if (phase == SEND && senders != 0) phase = ADD;
+    if (phase == ADD) senders &= senders - 1;
+    if (phase != STORE && senders != 0) phase = ADD;
     else if (phase != STORE && targets_of(tile) != 0) phase = STORE;
     else {
       position += stride;
@@ -383,10 +379,11 @@ __device__ __forceinline__ void carry(
   }
 }
 
-// Chunks of 64 x 64 in shared memory: rows of 128 bytes, their 16-byte units swizzled as the copies of boxes expect.
-__device__ __forceinline__ u32 unit_address(u32 slot, u32 lane, u32 warp, u32 pair) {
-  u32 row = warp * 16 + (lane & 15), unit = pair * 2 + (lane >> 4);
-  return slot + row * 128 + ((unit ^ row & 7) << 4);
+// Chunks of 64 x 64 in shared memory: rows of 128 bytes, their 16-byte units swizzled as the copies of boxes expect. Where
+// a thread's first unit lies; its others are 32 bytes on, where the swizzle has them.
+__device__ __forceinline__ u32 unit_offset() {
+  u32 lane = threadIdx.x & 31, row = (threadIdx.x >> 5 & 3) * 16 + (lane & 15);
+  return row * 128 + ((lane >> 4 ^ row & 7) << 4);
 }
 
 // Round the sums of a chunk, two in a word.
@@ -395,26 +392,29 @@ __device__ __forceinline__ void round_chunk(u32* words, const float* sum) {
   for (u32 i = 0; i < 16; i++) words[i] = pack(sum[i * 2], sum[i * 2 + 1]);
 }
 
-__device__ __forceinline__ void write_chunk(const u32* words, u32 slot, u32 lane, u32 warp) {
+__device__ __forceinline__ void write_chunk(const u32* words, u32 unit) {
 #pragma unroll
   for (u32 i = 0; i < 4; i++) {
     const u32* w = words + i * 4;
     asm volatile("stmatrix.sync.aligned.m8n8.x4.shared::cta.b16 [%0], {%1, %2, %3, %4};"
-      :: "r"(unit_address(slot, lane, warp, i)), "r"(w[0]), "r"(w[1]), "r"(w[2]), "r"(w[3]) : "memory");
+      :: "r"(unit ^ i << 5), "r"(w[0]), "r"(w[1]), "r"(w[2]), "r"(w[3]) : "memory");
   }
 }
 
-__device__ __forceinline__ void add_chunk(float* sum, u32 slot, u32 lane, u32 warp) {
+__device__ __forceinline__ void read_chunk(u32* words, u32 unit) {
 #pragma unroll
   for (u32 i = 0; i < 4; i++) {
-    u32 x[4];
+    u32* w = words + i * 4;
     asm volatile("ldmatrix.sync.aligned.m8n8.x4.shared::cta.b16 {%0, %1, %2, %3}, [%4];"
-      : "=r"(x[0]), "=r"(x[1]), "=r"(x[2]), "=r"(x[3]) : "r"(unit_address(slot, lane, warp, i)) : "memory");
+      : "=r"(w[0]), "=r"(w[1]), "=r"(w[2]), "=r"(w[3]) : "r"(unit ^ i << 5) : "memory");
+  }
+}
+
+__device__ __forceinline__ void add_chunk(float* sum, const u32* words) {
 #pragma unroll
-    for (u32 j = 0; j < 4; j++) {
-      sum[i * 8 + j * 2] += low_of(x[j]);
-      sum[i * 8 + j * 2 + 1] += high_of(x[j]);
-    }
+  for (u32 i = 0; i < 16; i++) {
+    sum[i * 2] += low_of(words[i]);
+    sum[i * 2 + 1] += high_of(words[i]);
   }
 }
 
@@ -423,22 +423,29 @@ __device__ __forceinline__ void add_chunk(float* sum, u32 slot, u32 lane, u32 wa
 __device__ __forceinline__ void compute(
   const Parameters& p, u32 stages, u32 slots, u32 full, u32 empty, u32 ready, u32 filled, u32 half, u32 first, u32 stride
 ) {
-  const u32 thread = threadIdx.x & 127, lane = thread & 31, warp = thread >> 5;
+  const u32 thread = threadIdx.x & 127;
   u32 stage = 0, phase = 0, use = 0, last = 0;
   float sum[COLUMNS / 2];
-  u32 held[COLUMNS / 4];  // the result of the tile before, rounded
+  // In the first steps of a tile, the result of the one before, rounded; in the last ones, what arrived from one sender.
+  u32 held[COLUMNS / 4];
   bool is_holding = false;
 
-  auto slot_of = [&](u32 use) { return slots + use % SLOTS * CHUNK_BYTES; };
+  const u32 offset = slots + unit_offset();
+  auto unit_in = [&](u32 use) { return offset + use % SLOTS * CHUNK_BYTES; };
   auto await = [&](u32 use) { barrier_wait(ready + use % SLOTS * 8, use / SLOTS & 1); };
   auto hand_over = [&](u32 use) {
     fence_shared();
     __syncwarp();
-    if (lane == 0) barrier_arrive(filled + use % SLOTS * 8);
+    if (thread % 32 == 0) barrier_arrive(filled + use % SLOTS * 8);
   };
   auto put = [&](const u32* words) {
     await(use);
-    write_chunk(words, slot_of(use), lane, warp);
+    write_chunk(words, unit_in(use));
+    hand_over(use++);
+  };
+  auto take = [&](u32* words) {
+    await(use);
+    read_chunk(words, unit_in(use));
     hand_over(use++);
   };
   auto begin_step = [&](u32 step) {
@@ -462,51 +469,59 @@ __device__ __forceinline__ void compute(
   };
 
   for (u32 position = first; position < p.count; position += stride) {
-    const u32 ranks = p.tiles[position].w;  // long before it is needed
+    const u32 ranks = p.tiles[position].w, senders = senders_of(ranks);
+    const bool is_sent = receivers_of(ranks) != 0;
     u32 step = 0;
 #pragma unroll
-    for (u32 chunk = 0; chunk < CHUNKS; chunk++) {
+    for (u32 chunk = 0; chunk < CHUNKS; chunk += 2) {
       if (step < p.steps) begin_step(step);
       if (is_holding) put(held + chunk * 16);
+      if (is_holding && chunk + 1 < CHUNKS) put(held + chunk * 16 + 16);
       if (step < p.steps) end_step(step++);
     }
-    for (; step < p.steps; step++) {
+    for (; step + (CHUNKS + 1) / 2 < p.steps; step++) {
       begin_step(step);
       end_step(step);
+    }
+    // What the others send for this tile alone is fetched meanwhile.
+    const bool is_fetched = senders != 0 && !is_sent;
+#pragma unroll
+    for (u32 chunk = 0; chunk < CHUNKS; chunk += 2) {
+      if (step < p.steps) begin_step(step);
+      if (is_fetched) take(held + chunk * 16);
+      if (is_fetched && chunk + 1 < CHUNKS) take(held + chunk * 16 + 16);
+      if (step < p.steps) end_step(step++);
     }
     asm volatile("wgmma.wait_group.sync.aligned 0;" ::: "memory");
     release();
 
-    const u32 senders = senders_of(ranks);
-    if (senders == 0) {
-#pragma unroll
-      for (u32 chunk = 0; chunk < CHUNKS; chunk++) round_chunk(held + chunk * 16, sum + chunk * 32);
-    } else {
-      if (receivers_of(ranks) != 0) {
-        // The others wait for it. What they get is rounded, so it is what is added here, too; or it comes back from here.
-        const bool comes_back = senders >> p.rank & 1;
-#pragma unroll
-        for (u32 chunk = 0; chunk < CHUNKS; chunk++) {
-          u32 words[16];
-          round_chunk(words, sum + chunk * 32);
-          put(words);
-#pragma unroll
-          for (u32 i = 0; i < 16; i++) {
-            sum[chunk * 32 + i * 2] = comes_back ? 0 : low_of(words[i]);
-            sum[chunk * 32 + i * 2 + 1] = comes_back ? 0 : high_of(words[i]);
-          }
-        }
-      }
+    if (is_sent && senders != 0) {
+      // The others wait for it. What they get is rounded, so it is what is added here, too; or it comes back from here.
+      const bool comes_back = senders >> p.rank & 1;
 #pragma unroll
       for (u32 chunk = 0; chunk < CHUNKS; chunk++) {
-        for (u32 left = senders; left; left &= left - 1) {
-          await(use);
-          add_chunk(sum + chunk * 32, slot_of(use), lane, warp);
-          hand_over(use++);
-        }
-        round_chunk(held + chunk * 16, sum + chunk * 32);
+        u32 words[16];
+        round_chunk(words, sum + chunk * 32);
+        put(words);
+#pragma unroll
+        for (u32 i = 0; i < 32; i++) sum[chunk * 32 + i] = 0;
+        if (!comes_back) add_chunk(sum + chunk * 32, words);
       }
     }
+    if (is_fetched) {
+#pragma unroll
+      for (u32 chunk = 0; chunk < CHUNKS; chunk++) add_chunk(sum + chunk * 32, held + chunk * 16);
+    }
+    for (u32 left = is_fetched ? senders & senders - 1 : senders; left; left &= left - 1) {
+#pragma unroll
+      for (u32 chunk = 0; chunk < CHUNKS; chunk++) {
+        u32 words[16];
+        take(words);
+        add_chunk(sum + chunk * 32, words);
+      }
+    }
+#pragma unroll
+    for (u32 chunk = 0; chunk < CHUNKS; chunk++) round_chunk(held + chunk * 16, sum + chunk * 32);
     is_holding = true;
   }
   if (is_holding) {
