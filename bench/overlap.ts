@@ -83,7 +83,8 @@ function variantsFor(kind: Kind, [m]: Shape): Record<string, TileVariant> {
     "wide": { shape: wide },
     "roomy": { shape: roomy },
     "medium": { shape: medium },
-    "wide, peers first": { shape: wide, lead: Infinity },
+    "roomy, band 8": { shape: roomy, band: 8 },
+    "roomy, peers first": { shape: roomy, lead: Infinity },
   };
   const exchange = {
     "wide, exchange": { shape: wide, isExchange: true },
@@ -319,6 +320,10 @@ function describe({ kind, shape, limit, gemm, variant, standings, variants, copi
     `${share("cublasmp")} | ${share("nccl")} | tried: ${tried}`;
 }
 
+function record(): string {
+  return JSON.stringify({ program: "distmath", ranks: runtime.size, geometry: options.geometry ?? null, rows });
+}
+
 using runtime = initialize({ checks: "local" });
 using contest = new Contest(runtime);
 const rows: Row[] = [];
@@ -328,11 +333,9 @@ for (const kind of kinds) {
   for (const shape of shapes) {
     const row = measure(runtime, contest, kind, shape);
     rows.push(row);
-    if (runtime.rank === 0) console.log(describe(row));
+    if (runtime.rank !== 0) continue;
+    console.log(describe(row));
+    if (options.json) Deno.writeTextFileSync(options.json, record());
   }
 }
-if (runtime.rank === 0) {
-  const text = JSON.stringify({ program: "distmath", ranks: runtime.size, geometry: options.geometry ?? null, rows });
-  if (options.json) Deno.writeTextFileSync(options.json, text);
-  else console.log(text);
-}
+if (runtime.rank === 0 && !options.json) console.log(record());

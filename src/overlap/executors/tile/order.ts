@@ -68,7 +68,7 @@ export function evenParts(extent: number, count: number): Part[] {
  * The tiles of a region. Clusters that work at the same time read few rows of A and few columns of B, so that these stay
  * in the cache: bands of `band` tiles, each band column by column.
  */
-export function spotsOf({ rows, columns }: Region, { columns: width, cluster }: TileShape, band = 8): Spot[] {
+export function spotsOf({ rows, columns }: Region, { columns: width, cluster }: TileShape, band: number): Spot[] {
   const height = TILE_ROWS * cluster;
   const spots: Spot[] = [];
   for (let top = rows.start; top < rows.end; top += band * height) {

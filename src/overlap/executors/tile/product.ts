@@ -92,6 +92,9 @@ export interface TileOperands {
 /** How long other ranks are waited for when nothing else is said. */
 const PATIENCE_SECONDS = 5;
 
+/** Tiles one above the other that clusters work on at the same time. */
+const BAND = 8;
+
 /** For how many sets of operands the kernel's arguments are kept. */
 const MOST_PREPARED = 16;
 
@@ -122,8 +125,11 @@ export function partsOf({ m, n, split, size }: TileProblem): Part[] {
 }
 
 /** Where the tiles of each rank's part lie; of all of D where it has no parts. */
-function spotsByRank(problem: TileProblem, { shape, band, isExchange }: TileVariant): Spot[][] {
+function spotsByRank(problem: TileProblem, variant: TileVariant): Spot[][] {
   const { kind, m, n, split, size } = problem;
+  const { shape, isExchange } = variant;
+  // Where ranks' parts are worked on by turns, the bands of all of them share the cache.
+  const band = variant.band ?? (kind === "reduce" ? Math.max(2, BAND / size) : BAND);
   const [rows, columns] = [{ start: 0, end: m }, { start: 0, end: n }];
   const whole = () => spotsOf({ rows, columns }, shape, band);
   if (kind === "plain") return [whole()];

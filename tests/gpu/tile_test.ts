@@ -1,0 +1,149 @@
+/** Products by tile kernels, exact on small integers: shapes that no tile divides, all layouts, 2 to 8 ranks on the GPUs at hand. */
+import { assertEquals, assertThrows } from "@std/assert";
+import { CollectiveError, Device, ShapeError } from "../../mod.ts";
+import { copyFromDevice } from "../../src/memory/copy.ts";
+import { DeviceBuffer } from "../../src/memory/device.ts";
+import { allocateSymmetric, freeSymmetric } from "../../src/memory/symmetric.ts";
+import { TILE_SHAPES } from "../../src/overlap/executors/tile/configuration.ts";
+import { exchangeLayout, TileProduct } from "../../src/overlap/executors/tile/product.ts";
+import { clusterTest } from "../../src/testing/mod.ts";
+import { hasGpu } from "./gpu_test_kit.ts";
+import { checkTileProduct, type TileCase } from "./tile_kit.ts";
+
+const isServed = hasGpu && new Device(0).computeCapability.join(".") === "9.0";
+const options = { ignore: !isServed, timeoutSeconds: 120 };
+const reason = isServed ? "" : " (skipped: no GPU of compute capability 9.0)";
+
+const shapes = Object.entries(TILE_SHAPES);
+const layouts = [[true, false], [true, true], [false, false], [false, true]] as const;
+const base = {
+  dtype: "bfloat16",
+  isRowMajorA: true,
+  isRowMajorB: false,
+  split: "rows",
+  ranksPerGpu: 1,
+  runs: 3,
+} as const;
+
+for (const [name, shape] of shapes) {
+  clusterTest(`${name} tiles multiply in every layout and in both dtypes${reason}`, options, (runtime) => {
+    for (const [isRowMajorA, isRowMajorB] of layouts) {
+      for (const dtype of ["bfloat16", "float16"] as const) {
+        checkTileProduct(runtime, {
+          ...base,
+          kind: "plain",
+          dtype,
+          isRowMajorA,
+          isRowMajorB,
+          m: 301,
+          n: 520,
+          k: 133,
+          variant: { shape },
+        });
+      }
+    }
+    for (const [m, n, k] of [[1, 8, 1], [16, 1000, 333], [129, 264, 64], [700, 2056, 77]]) {
+      checkTileProduct(runtime, { ...base, kind: "plain", m, n, k, variant: { shape } });
+    }
+  });
+
+  clusterTest(`${name} tiles between 2 to 8 ranks, in every layout${reason}`, options, (runtime) => {
+    const most = 8 / runtime.size;
+    for (const ranksPerGpu of [1, 2, 3, 4, 8].filter((count) => count <= most && count * runtime.size > 1)) {
+      for (const [isRowMajorA, isRowMajorB] of layouts) {
+        const given = { ...base, isRowMajorA, isRowMajorB, ranksPerGpu, variant: { shape }, delay: 100 };
+        for (const kind of ["gather", "reduce"] as const) {
+          const size = ranksPerGpu * runtime.size;
+          const isDivided = kind === "gather" && !isRowMajorA;
+          checkTileProduct(runtime, { ...given, kind, m: isDivided ? 40 * size : 523, n: 392, k: 200 });
+          checkTileProduct(runtime, { ...given, kind, split: "columns", m: 200, n: 48 * size, k: 136 });
+        }
+        const peersFirst = { shape, lead: Infinity };
+        checkTileProduct(runtime, { ...given, kind: "reduce", m: 523, n: 392, k: 200, variant: peersFirst });
+        checkTileProduct(runtime, { ...given, kind: "all_reduce", m: 523, n: 392, k: 200 });
+        const exchange = { shape, isExchange: true };
+        checkTileProduct(runtime, { ...given, kind: "all_reduce", m: 100, n: 392, k: 200, variant: exchange });
+      }
+    }
+  });
+}
+
+const many: readonly Pick<TileCase, "kind" | "variant">[] = [
+  { kind: "gather", variant: { shape: TILE_SHAPES.wide } },
+  { kind: "reduce", variant: { shape: TILE_SHAPES.roomy } },
+  { kind: "all_reduce", variant: { shape: TILE_SHAPES.medium } },
+  { kind: "all_reduce", variant: { shape: TILE_SHAPES.flat, isExchange: true } },
+];
+for (const { kind, variant } of many) {
+  const name = `${kind}${variant.isExchange ? " by exchange" : ""}`;
+  clusterTest(
+    `${name}, 1,000 times back to back on other operands, each rank late at random${reason}`,
+    options,
+    (runtime) => {
+      const ranksPerGpu = runtime.size === 1 ? 2 : 1;
+      const given = { ...base, kind, variant, ranksPerGpu, m: 301, n: 264, k: 192, runs: 1000 };
+      checkTileProduct(runtime, given);
+      checkTileProduct(runtime, { ...given, delay: 50 });
+    },
+  );
+}
+
+clusterTest(
+  `a rank that others wait for in vain is an error that names it, and the GPU goes on${reason}`,
+  options,
+  (runtime) => {
+    const stream = runtime.stream!;
+    const variant = { shape: TILE_SHAPES.wide };
+    const problem = {
+      ...base,
+      kind: "reduce",
+      m: 512,
+      n: 512,
+      k: 64,
+      rank: 0,
+      size: 2,
+    } as const;
+    const bytes = exchangeLayout(problem, variant).bytes;
+    const { buffer } = allocateSymmetric(
+      runtime,
+      () => ({ bytes, backend: "nvshmem", makeSymmetric: true, facts: {}, offer: null }),
+    );
+    {
+      // The other rank is this GPU's own memory, in which nobody writes.
+      using nobody = new DeviceBuffer(stream, bytes);
+      using a = new DeviceBuffer(stream, 512 * 64 * 2);
+      using b = new DeviceBuffer(stream, 512 * 64 * 2);
+      using d = new DeviceBuffer(stream, 256 * 512 * 2);
+      using product = new TileProduct(stream, problem, variant, [buffer.address, nobody.address], {
+        patienceSeconds: 0.2,
+      });
+      const run = () =>
+        product.execute({
+          a: { address: a.address, leading: 64 },
+          b: { address: b.address, leading: 64 },
+          d: { address: d.address, leading: 512 },
+        });
+      for (let i = 0; i < 3; i++) run();
+      const error = assertThrows(() => product.check(), CollectiveError);
+      assertEquals(
+        error.message,
+        "Rank 0 waited 0.2 s for its partial sums from rank 1 in run 1 of a product. Look whether that rank has failed, is " +
+          "late, or has run the product less often; start the job again.",
+      );
+      assertEquals(error.ranks, [1]);
+      copyFromDevice(new Uint8Array(16), a.address, stream);
+      assertThrows(
+        () =>
+          product.execute({
+            a: { address: a.address, leading: 65 },
+            b: { address: b.address, leading: 64 },
+            d: { address: d.address, leading: 512 },
+          }),
+        ShapeError,
+        "This product is not for tile kernels: rows and columns have to begin at multiples of 16 bytes, and A has one every 65 elements.",
+      );
+    }
+    freeSymmetric(runtime, () => [buffer]);
+    checkTileProduct(runtime, { ...base, kind: "plain", m: 301, n: 520, k: 133, variant });
+  },
+);

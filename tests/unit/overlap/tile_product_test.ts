@@ -1,0 +1,102 @@
+/** What tile kernels refuse, and how the memory between ranks is laid out; no GPU is needed. */
+import { assert, assertEquals, assertStringIncludes, assertThrows } from "@std/assert";
+import { ConfigurationError } from "../../../src/errors.ts";
+import {
+  checkTileShape,
+  sharedBytes,
+  TILE_SHAPES,
+  type TileShape,
+} from "../../../src/overlap/executors/tile/configuration.ts";
+import { TileKernel } from "../../../src/overlap/executors/tile/kernel.ts";
+import { exchangeLayout, type TileProblem, tileRefusal } from "../../../src/overlap/executors/tile/product.ts";
+import { tileSource } from "../../../src/overlap/executors/tile/source.ts";
+import type { Device } from "../../../src/runtime/device.ts";
+
+const problem: TileProblem = {
+  kind: "gather",
+  dtype: "bfloat16",
+  m: 1000,
+  n: 512,
+  k: 256,
+  isRowMajorA: true,
+  isRowMajorB: false,
+  split: "rows",
+  rank: 1,
+  size: 3,
+};
+const leading = { a: 256, b: 256, d: 512 };
+
+Deno.test("every shape in use fits the shared memory", () => {
+  for (const shape of Object.values(TILE_SHAPES)) {
+    checkTileShape(shape);
+    assert(sharedBytes(shape) <= 232448);
+  }
+});
+
+Deno.test("a shape that cannot be built is refused, with what is possible", () => {
+  const refuse = (change: Partial<TileShape>, message: string) => {
+    const shape = { ...TILE_SHAPES.wide, ...change };
+    assertStringIncludes(assertThrows(() => checkTileShape(shape), RangeError).message, message);
+    assertThrows(() => tileSource({ ...shape, dtype: "float16", isRowMajorA: true, isRowMajorB: true }), RangeError);
+  };
+  refuse({ columns: 96 }, "cannot have 96 columns: 64, 128, 192 and 256 are possible");
+  refuse({ stages: 1 }, "cannot have 1 stages: at least 2 are needed");
+  refuse({ slots: 3 }, "cannot have 3 slots: 1, 2, 4 and 8 are possible");
+  refuse({ cluster: 4 as 2 }, "cannot have a cluster of 4: 1 and 2 are possible");
+  refuse({ stages: 5 }, "bytes of shared memory: 232448 is the most, take fewer stages or slots");
+});
+
+Deno.test("what tile kernels have is not refused", () => {
+  assertEquals(tileRefusal(problem, leading), null);
+  assertEquals(tileRefusal({ ...problem, m: 1001 }, leading), null);
+  for (const kind of ["plain", "reduce", "all_reduce"] as const) {
+    assertEquals(tileRefusal({ ...problem, kind }, leading), null);
+  }
+});
+
+Deno.test("what they do not have is refused, with the reason", () => {
+  const refuse = (change: Partial<TileProblem>, message: string, strides = leading) =>
+    assertStringIncludes(tileRefusal({ ...problem, ...change }, strides) ?? "nothing", message);
+  refuse({ size: 9 }, "tile kernels know at most 8 ranks, not 9");
+  refuse({ k: 0 }, "multiply no empty matrices, and m, n, k are 1000, 512, 0");
+  refuse({}, "have to begin at multiples of 16 bytes, and B has one every 257 elements", { ...leading, b: 257 });
+  refuse({ n: 509 }, "the columns of D have to be a multiple of 8, and there are 509");
+  refuse({ m: 2 }, "each rank needs a part of the rows, and 3 ranks share 2");
+  refuse({ split: "columns" }, "parts of the columns have to begin and end at multiples of 8, and 3 ranks share 512");
+  refuse({ isRowMajorA: false }, "parts of the rows have to begin and end at multiples of 8, and 3 ranks share 1000");
+  refuse({}, "the part of A that is gathered has to be dense: a stride of 256, not 264", { ...leading, a: 264 });
+  refuse({ split: "columns", n: 24 }, "the part of B that is gathered has to be dense: a stride of 256, not 264", {
+    ...leading,
+    b: 264,
+  });
+});
+
+Deno.test("a GPU of another architecture is refused, before anything is compiled", () => {
+  const device = { ordinal: 99, name: "NVIDIA A100", computeCapability: [8, 0] } as unknown as Device;
+  const kernel = TileKernel.of({ ...TILE_SHAPES.wide, dtype: "bfloat16", isRowMajorA: true, isRowMajorB: false });
+  const error = assertThrows(() => kernel.prepare(device), ConfigurationError);
+  assertEquals(
+    error.message,
+    "Tile kernels are for GPUs of compute capability 9.0 (H100, H200), and NVIDIA A100 has 8.0.",
+  );
+});
+
+Deno.test("all ranks lay the memory between them out alike, without overlap", () => {
+  for (const kind of ["gather", "reduce", "all_reduce"] as const) {
+    for (const size of [2, 3, 8]) {
+      for (const isExchange of [false, true]) {
+        const layouts = Array.from(
+          { length: size },
+          (_, rank) => exchangeLayout({ ...problem, kind, size, rank }, { shape: TILE_SHAPES.wide, isExchange }),
+        );
+        for (const layout of layouts) assertEquals(layout, layouts[0]);
+        const { bytes, data, dataBytes, tileFlags, flagBytes, senders } = layouts[0];
+        assert(tileFlags >= 2 * 4 * size && data >= tileFlags + size * flagBytes);
+        assertEquals(bytes, data + 2 * senders * dataBytes);
+        assertEquals(data % 128, 0);
+        const perRank = kind === "gather" ? Math.ceil(1000 / size) * 256 * 2 : 0;
+        assert(dataBytes >= perRank);
+      }
+    }
+  }
+});
