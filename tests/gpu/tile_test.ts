@@ -54,12 +54,12 @@ for (const [name, shape] of shapes) {
         const given = { ...base, isRowMajorA, isRowMajorB, ranksPerGpu, variant: { shape }, delay: 100 };
         for (const kind of ["gather", "reduce"] as const) {
           const size = ranksPerGpu * runtime.size;
-          const isDivided = kind === "gather" && !isRowMajorA;
-          checkTileProduct(runtime, { ...given, kind, m: isDivided ? 40 * size : 523, n: 392, k: 200 });
+          checkTileProduct(runtime, { ...given, kind, m: isRowMajorA ? 523 : 40 * size, n: 392, k: 200 });
           checkTileProduct(runtime, { ...given, kind, split: "columns", m: 200, n: 48 * size, k: 136 });
         }
         const peersFirst = { shape, lead: Infinity };
-        checkTileProduct(runtime, { ...given, kind: "reduce", m: 523, n: 392, k: 200, variant: peersFirst });
+        const m = isRowMajorA ? 523 : 264 * ranksPerGpu * runtime.size;
+        checkTileProduct(runtime, { ...given, kind: "reduce", m, n: 392, k: 200, variant: peersFirst });
         checkTileProduct(runtime, { ...given, kind: "all_reduce", m: 523, n: 392, k: 200 });
         const exchange = { shape, isExchange: true };
         checkTileProduct(runtime, { ...given, kind: "all_reduce", m: 100, n: 392, k: 200, variant: exchange });

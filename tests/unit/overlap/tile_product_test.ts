@@ -64,6 +64,7 @@ Deno.test("what they do not have is refused, with the reason", () => {
   refuse({ m: 2 }, "each rank needs a part of the rows, and 3 ranks share 2");
   refuse({ split: "columns" }, "parts of the columns have to begin and end at multiples of 8, and 3 ranks share 512");
   refuse({ isRowMajorA: false }, "parts of the rows have to begin and end at multiples of 8, and 3 ranks share 1000");
+  refuse({ kind: "reduce", isRowMajorA: false }, "begin and end at multiples of 8, and 3 ranks share 1000");
   refuse({}, "the part of A that is gathered has to be dense: a stride of 256, not 264", { ...leading, a: 264 });
   refuse({ split: "columns", n: 24 }, "the part of B that is gathered has to be dense: a stride of 256, not 264", {
     ...leading,

@@ -193,16 +193,18 @@ export function tileRefusal(problem: TileProblem, leading: Record<"a" | "b" | "d
   if (kind === "plain" || kind === "all_reduce") return null;
   const extent = split === "rows" ? m : n;
   if (extent < size) return `each rank needs a part of the ${split}, and ${size} ranks share ${extent}`;
-  // Parts of what lies in sequence are addressed from where the whole would begin, and stored 16 bytes at a time.
-  const isInSequence = split === "columns" || kind === "gather" && !isRowMajorA;
-  if (isInSequence && partsOf(problem).some(({ start, end }) => start % 8 !== 0 || end % 8 !== 0)) {
+  // The hardware reads and stores what lies in sequence 16 bytes at a time.
+  const parts = partsOf(problem);
+  const isInSequence = split === "columns" || !isRowMajorA;
+  const isAligned = ({ start, end }: Part) => start % 8 === 0 && (kind === "reduce" || end % 8 === 0);
+  if (isInSequence && !parts.every(isAligned)) {
     return `parts of the ${split} have to begin and end at multiples of 8, and ${size} ranks share ${extent}`;
   }
   if (kind === "gather") {
     const [name, given, isRowMajor] = split === "rows"
       ? ["A", leading.a, isRowMajorA] as const
       : ["B", leading.b, !isRowMajorB] as const;
-    const { start, end } = partsOf(problem)[rank];
+    const { start, end } = parts[rank];
     const dense = isRowMajor ? k : end - start;
     if (given !== dense) {
       return `the part of ${name} that is gathered has to be dense: a stride of ${dense}, not ${given}`;
