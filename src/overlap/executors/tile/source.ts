@@ -175,7 +175,7 @@ struct Patience {
 
 __device__ __forceinline__ u32 pack(float low, float high) {
   u32 both;
-  asm("cvt.rn." PAIR ".f32 %0, %1, %2;" : "=r"(both) : "f"(high), "f"(low));
+  asm volatile("cvt.rn." PAIR ".f32 %0, %1, %2;" : "=r"(both) : "f"(high), "f"(low));
   return both;
 }
 __device__ __forceinline__ float low_of(u32 both) {
@@ -183,7 +183,7 @@ __device__ __forceinline__ float low_of(u32 both) {
   return __uint_as_float(both << 16);
 #else
   float x;
-  asm("{\n.reg .b16 l, h;\nmov.b32 {l, h}, %1;\ncvt.f32.f16 %0, l;\n}" : "=f"(x) : "r"(both));
+  asm volatile("{\n.reg .b16 l, h;\nmov.b32 {l, h}, %1;\ncvt.f32.f16 %0, l;\n}" : "=f"(x) : "r"(both));
   return x;
 #endif
 }
@@ -192,7 +192,7 @@ __device__ __forceinline__ float high_of(u32 both) {
   return __uint_as_float(both & 0xffff0000u);
 #else
   float x;
-  asm("{\n.reg .b16 l, h;\nmov.b32 {l, h}, %1;\ncvt.f32.f16 %0, h;\n}" : "=f"(x) : "r"(both));
+  asm volatile("{\n.reg .b16 l, h;\nmov.b32 {l, h}, %1;\ncvt.f32.f16 %0, h;\n}" : "=f"(x) : "r"(both));
   return x;
 #endif
 }
@@ -424,11 +424,10 @@ __device__ __forceinline__ void compute(
   const Parameters& p, u32 stages, u32 slots, u32 full, u32 empty, u32 ready, u32 filled, u32 half, u32 first, u32 stride
 ) {
   const u32 thread = threadIdx.x & 127;
-  u32 stage = 0, phase = 0, use = 0, last = 0;
+  u32 stage = 0, phase = 0, use = 0;
   float sum[COLUMNS / 2];
   // In the first steps of a tile, the result of the one before, rounded; in the last ones, what arrived from one sender.
   u32 held[COLUMNS / 4];
-  bool is_holding = false;
 
   const u32 offset = slots + unit_offset();
   auto unit_in = [&](u32 use) { return offset + use % SLOTS * CHUNK_BYTES; };
@@ -457,20 +456,22 @@ __device__ __forceinline__ void compute(
     for (u32 i = 0; i < 4; i++) multiply(sum, a + i * STEP_A, b + i * STEP_B, step != 0 || i != 0);
     asm volatile("wgmma.commit_group.sync.aligned;" ::: "memory");
   };
+  // The stage of the step before the one that comes next.
   auto release = [&] {
-    if (thread < CLUSTER) barrier_arrive_at(empty + last * 8, thread);
+    if (thread < CLUSTER) barrier_arrive_at(empty + (stage == 0 ? STAGES - 1 : stage - 1) * 8, thread);
   };
   auto end_step = [&](u32 step) {
     // The step before this one is done with its stage.
     asm volatile("wgmma.wait_group.sync.aligned 1;" ::: "memory");
     if (step != 0) release();
-    last = stage;
     if (++stage == STAGES) stage = 0, phase ^= 1;
   };
 
-  for (u32 position = first; position < p.count; position += stride) {
+  u32 position = first;
+  for (; position < p.count; position += stride) {
     const u32 ranks = p.tiles[position].w, senders = senders_of(ranks);
     const bool is_sent = receivers_of(ranks) != 0;
+    const bool is_holding = position >= stride;
     u32 step = 0;
 #pragma unroll
     for (u32 chunk = 0; chunk < CHUNKS; chunk += 2) {
@@ -522,9 +523,8 @@ __device__ __forceinline__ void compute(
     }
 #pragma unroll
     for (u32 chunk = 0; chunk < CHUNKS; chunk++) round_chunk(held + chunk * 16, sum + chunk * 32);
-    is_holding = true;
   }
-  if (is_holding) {
+  if (position >= stride) {
 #pragma unroll
     for (u32 chunk = 0; chunk < CHUNKS; chunk++) put(held + chunk * 16);
   }
