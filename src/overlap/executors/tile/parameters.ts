@@ -39,10 +39,9 @@ export const TILE_PARAMETERS = {
     rank: [3712, "u32"],
     call: [3716, "u32"],
     bytesA: [3720, "u32"],
-    panel: [3724, "u32"],
-    piece: [3728, "u32"],
-    finishMask: [3732, "u32"],
-    finishCount: [3736, "u32"],
+    piece: [3724, "u32"],
+    finishMask: [3728, "u32"],
+    finishCount: [3732, "u32"],
   },
 } as const satisfies StructLayout;
 

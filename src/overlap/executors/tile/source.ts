@@ -55,11 +55,11 @@ struct Parameters {
   u32 rows[8];                 // by part of A: the row after its last
   int first_a[8], first_b[8];  // by part: the row of D where A begins, the column where B begins
   int first_row[8], first_column[8];  // by target: the row and column of D where it begins
-  u32 count, steps, rank, call, bytesA, panel, piece, finishMask, finishCount;
+  u32 count, steps, rank, call, bytesA, piece, finishMask, finishCount;
 };
 
 // A tile of the list. x, y: its first row and column. z: its number in the receiver's list, and << 24 the targets.
-// w: the part of A, << 4 the part of B, << 8 the flag to wait for and one more, << 12 unused,
+// w: the part of A, << 4 the part of B, << 8 the rank whose part it waits for and one more,
 // << 16 the ranks to send to, << 24 the ranks to add.
 __device__ __forceinline__ u32 part_of_a(uint4 t) { return t.w & 15; }
 __device__ __forceinline__ u32 part_of_b(uint4 t) { return t.w >> 4 & 15; }
@@ -307,8 +307,7 @@ __device__ __forceinline__ void carry(
         u64 number = (u64)(number_of(in.tile) + block) * 2 + half;
         // All chunks of a tile have one flag.
         if (in.chunk == 0) {
-          u32 flag = p.panel == 0 ? number : number_of(in.tile) / p.panel;
-          is_here = patience.is_over || has_reached(p.expect[sender] + flag * 4, p.call) || patience.ends(p, 2, sender);
+          is_here = patience.is_over || has_reached(p.expect[sender] + number * 4, p.call) || patience.ends(p, 2, sender);
         }
         if (is_here) {
           fence_global();
@@ -344,13 +343,11 @@ __device__ __forceinline__ void carry(
           }
           if (out.chunk == CHUNKS - 1) {
             for (u32 left = receivers; left; left &= left - 1) {
-              u64 flags = p.raise[__ffs(left) - 1];
-              if (p.panel == 0) flag_write(flags + number * 4, p.call);
-              else flag_count(flags + number_of(out.tile) / p.panel * 4);
+              flag_write(p.raise[__ffs(left) - 1] + number * 4, p.call);
             }
           }
+          freed = out.use + 1;
         }
-        freed = out.use + 1;
       } else if (out.phase == STORE) {
         if (valid != 0) {
           for (u32 left = targets_of(out.tile); left; left &= left - 1) {
