@@ -14,10 +14,10 @@
  */
 import { parseArgs } from "node:util";
 import { DistributedArray, initialize, Matmul, Replicated, type Runtime, Slab } from "../mod.ts";
-import { CudaMemcpyKind, openCudaRuntime } from "../ffi/cuda_runtime.ts";
-import { checkNccl, NcclDataType, NcclRedOp, openNccl } from "../ffi/nccl.ts";
+import { CudaMemcpyKind, openCudaRuntime } from "../ffi/cuda/runtime.ts";
+import { checkNccl, NcclDataType, NcclRedOp, openNccl } from "../ffi/cuda/nccl.ts";
 import { DeviceBuffer } from "../src/memory/device.ts";
-import { allocateSymmetric, freeSymmetric } from "../src/memory/symmetric.ts";
+import { allocateSymmetric, freeSymmetric } from "../src/memory/symmetric_memory.ts";
 import { TILE_SHAPES } from "../src/overlap/executors/tile/configuration.ts";
 import {
   exchangeLayout,

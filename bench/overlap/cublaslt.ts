@@ -11,11 +11,11 @@ import {
   CublasLtMatmulPreferenceAttribute,
   CublasOperation,
   openCublasLt,
-} from "../../ffi/cublaslt.ts";
-import { CudaDataType } from "../../ffi/cuda_runtime.ts";
+} from "../../ffi/cuda/cublaslt.ts";
+import { CudaDataType } from "../../ffi/cuda/runtime.ts";
 import { DeviceBuffer } from "../../src/memory/device.ts";
 import type { DeviceMatrix, TileProblem } from "../../src/overlap/executors/tile/product.ts";
-import type { Stream } from "../../src/runtime/stream.ts";
+import type { Stream } from "../../src/gpu/stream.ts";
 
 const WORKSPACE_BYTES = 32 * 2 ** 20;
 

@@ -3,9 +3,9 @@
  *
  * @module
  */
-import { Program } from "../../src/kernels/program.ts";
+import { Program } from "../../src/gpu/kernels/program.ts";
 import { DeviceBuffer } from "../../src/memory/device.ts";
-import type { Stream } from "../../src/runtime/stream.ts";
+import type { Stream } from "../../src/gpu/stream.ts";
 
 const program = new Program(
   "normal",

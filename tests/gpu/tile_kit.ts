@@ -5,8 +5,8 @@
 import { fail } from "@std/assert";
 import { copyFromDevice, copyOnDevice, copyToDevice } from "../../src/memory/copy.ts";
 import { DeviceBuffer } from "../../src/memory/device.ts";
-import { allocateSymmetric, freeSymmetric } from "../../src/memory/symmetric.ts";
-import { Program } from "../../src/kernels/program.ts";
+import { allocateSymmetric, freeSymmetric } from "../../src/memory/symmetric_memory.ts";
+import { Program } from "../../src/gpu/kernels/program.ts";
 import {
   exchangeLayout,
   type TileProblem,
@@ -15,7 +15,7 @@ import {
 } from "../../src/overlap/executors/tile/product.ts";
 import { evenParts } from "../../src/overlap/executors/tile/order.ts";
 import type { Runtime } from "../../src/runtime/runtime.ts";
-import { Stream } from "../../src/runtime/stream.ts";
+import { Stream } from "../../src/gpu/stream.ts";
 
 /** A product of all ranks together: k is that of all of them. */
 export interface TileCase extends Omit<TileProblem, "rank" | "size"> {

@@ -10,7 +10,7 @@ import {
 import { TileKernel } from "../../../src/overlap/executors/tile/kernel.ts";
 import { exchangeLayout, type TileProblem, tileRefusal } from "../../../src/overlap/executors/tile/product.ts";
 import { tileSource } from "../../../src/overlap/executors/tile/source.ts";
-import type { Device } from "../../../src/runtime/device.ts";
+import type { Device } from "../../../src/gpu/device.ts";
 
 const problem: TileProblem = {
   kind: "gather",

@@ -3,13 +3,13 @@
  *
  * @module
  */
-import { checkCudaDriver, CuFunctionAttribute, openCudaDriver } from "../../../../ffi/cuda_driver.ts";
-import { CudaDeviceAttribute } from "../../../../ffi/cuda_runtime.ts";
+import { checkCudaDriver, CuFunctionAttribute, openCudaDriver } from "../../../../ffi/cuda/driver.ts";
+import { CudaDeviceAttribute } from "../../../../ffi/cuda/runtime.ts";
 import { addressOf } from "../../../../ffi/memory.ts";
 import { ConfigurationError } from "../../../errors.ts";
-import { Program } from "../../../kernels/program.ts";
-import type { Device } from "../../../runtime/device.ts";
-import type { Stream } from "../../../runtime/stream.ts";
+import { Program } from "../../../gpu/kernels/program.ts";
+import type { Device } from "../../../gpu/device.ts";
+import type { Stream } from "../../../gpu/stream.ts";
 import { sharedBytes, TILE_THREADS, type TileConfiguration } from "./configuration.ts";
 import { TILE_KERNEL, tileSource } from "./source.ts";
 

@@ -4,12 +4,12 @@
  *
  * @module
  */
-import { checkCudaDriver, CuStreamWriteValueFlags, openCudaDriver } from "../../../../ffi/cuda_driver.ts";
-import { checkCuda, CudaMemcpyKind, openCudaRuntime } from "../../../../ffi/cuda_runtime.ts";
+import { checkCudaDriver, CuStreamWriteValueFlags, openCudaDriver } from "../../../../ffi/cuda/driver.ts";
+import { checkCuda, CudaMemcpyKind, openCudaRuntime } from "../../../../ffi/cuda/runtime.ts";
 import { CollectiveError, ShapeError } from "../../../errors.ts";
 import { clearOnDevice, copyFromDevice, copyToDevice } from "../../../memory/copy.ts";
 import { DeviceBuffer } from "../../../memory/device.ts";
-import { Event, Stream } from "../../../runtime/stream.ts";
+import { Event, Stream } from "../../../gpu/stream.ts";
 import { CHUNK_BYTES, type TileConfiguration, type TileDType, type TileShape } from "./configuration.ts";
 import { TileKernel } from "./kernel.ts";
 import {

@@ -12,7 +12,7 @@ import {
   CuTensorMapL2Promotion,
   CuTensorMapSwizzle,
   openCudaDriver,
-} from "../../../../ffi/cuda_driver.ts";
+} from "../../../../ffi/cuda/driver.ts";
 import { addressOf } from "../../../../ffi/memory.ts";
 import type { TileDType } from "./configuration.ts";
 
