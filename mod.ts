@@ -19,7 +19,13 @@
  * @module
  */
 
-// Runtime and MPI
+// MPI
+export * from "./src/mpi/mod.ts";
+
+// GPUs
+export * from "./src/gpu/mod.ts";
+
+// Runtime
 export * from "./src/runtime/mod.ts";
 
 // Memory of GPUs, and symmetric memory

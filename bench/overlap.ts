@@ -16,7 +16,7 @@ import { parseArgs } from "node:util";
 import { DistributedArray, initialize, Matmul, Replicated, type Runtime, Slab } from "../mod.ts";
 import { CudaMemcpyKind, openCudaRuntime } from "../ffi/cuda/runtime.ts";
 import { checkNccl, NcclDataType, NcclRedOp, openNccl } from "../ffi/cuda/nccl.ts";
-import { DeviceBuffer } from "../src/memory/device.ts";
+import { DeviceBuffer } from "../src/memory/device_buffer.ts";
 import { allocateSymmetric, freeSymmetric } from "../src/memory/symmetric_memory.ts";
 import { TILE_SHAPES } from "../src/overlap/executors/tile/configuration.ts";
 import {

@@ -9,13 +9,20 @@ type NativeFunction = (...values: unknown[]) => unknown;
 /** Makes a function that does something before and after a native one, which has this name in C. */
 export type Around = (name: string, call: NativeFunction) => NativeFunction;
 
-type Table = Record<string, NativeFunction>;
+type Table = Record<string, NativeFunction | null>;
+type Names = Readonly<Record<string, string>>;
 
-const waiting: { table: Table; names: Readonly<Record<string, string>> }[] = [];
+const waiting: { table: Table; names: Names }[] = [];
 const arounds: Around[] = [];
 
-/** Tell of functions that wait for other ranks: the table that they are called from, and their C names by its keys. */
-export function noteWaiting(table: object, names: Readonly<Record<string, string>>): void {
+/**
+ * Tell of functions that wait for other ranks: the table that they are called from, and their C names, by its keys where
+ * these are others. What the library lacks is `null` there, and stays so.
+ */
+export function noteWaiting(table: object, functions: Names | readonly string[]): void {
+  const names = Array.isArray(functions)
+    ? Object.fromEntries(functions.map((name) => [name, name]))
+    : functions as Names;
   waiting.push({ table: table as Table, names });
   for (const around of arounds) surround(table as Table, names, around);
 }
@@ -26,6 +33,9 @@ export function surroundWaiting(around: Around): void {
   for (const { table, names } of waiting) surround(table, names, around);
 }
 
-function surround(table: Table, names: Readonly<Record<string, string>>, around: Around): void {
-  for (const [key, name] of Object.entries(names)) table[key] = around(name, table[key]);
+function surround(table: Table, names: Names, around: Around): void {
+  for (const [key, name] of Object.entries(names)) {
+    const call = table[key];
+    if (call !== null) table[key] = around(name, call);
+  }
 }

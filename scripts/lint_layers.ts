@@ -72,6 +72,20 @@ export function importFault(from: string, specifier: string): string | null {
   return null;
 }
 
+/** Looks at all that a file imports, also types and what it exports again. */
+export function importVisitor(found: (specifier: string, node: Deno.lint.Node) => void): Deno.lint.LintVisitor {
+  const look = (node: Deno.lint.Node, source: Deno.lint.Node | null): void => {
+    if (source?.type === "Literal" && typeof source.value === "string") found(source.value, node);
+  };
+  return {
+    ImportDeclaration: (node) => look(node, node.source),
+    ExportNamedDeclaration: (node) => look(node, node.source),
+    ExportAllDeclaration: (node) => look(node, node.source),
+    ImportExpression: (node) => look(node, node.source),
+    TSImportType: (node) => look(node, node.argument.type === "TSLiteralType" ? node.argument.literal : node.argument),
+  };
+}
+
 /** The rules, for the `lint.plugins` list of deno.json. */
 const plugin: Deno.lint.Plugin = {
   name: "distmath",
@@ -80,19 +94,10 @@ const plugin: Deno.lint.Plugin = {
       create(context) {
         const from = insideRepository(context.filename);
         if (from === null) return {};
-        const check = (node: Deno.lint.Node, source: Deno.lint.Node | null): void => {
-          if (source?.type !== "Literal" || typeof source.value !== "string") return;
-          const message = importFault(from, source.value);
+        return importVisitor((specifier, node) => {
+          const message = importFault(from, specifier);
           if (message !== null) context.report({ node, message });
-        };
-        return {
-          ImportDeclaration: (node) => check(node, node.source),
-          ExportNamedDeclaration: (node) => check(node, node.source),
-          ExportAllDeclaration: (node) => check(node, node.source),
-          ImportExpression: (node) => check(node, node.source),
-          TSImportType: (node) =>
-            check(node, node.argument.type === "TSLiteralType" ? node.argument.literal : node.argument),
-        };
+        });
       },
     },
     "dlopen-in-ffi": {

@@ -13,7 +13,7 @@ import {
   openCublasLt,
 } from "../../ffi/cuda/cublaslt.ts";
 import { CudaDataType } from "../../ffi/cuda/runtime.ts";
-import { DeviceBuffer } from "../../src/memory/device.ts";
+import { DeviceBuffer } from "../../src/memory/device_buffer.ts";
 import type { DeviceMatrix, TileProblem } from "../../src/overlap/executors/tile/product.ts";
 import type { Stream } from "../../src/gpu/stream.ts";
 

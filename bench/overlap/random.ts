@@ -4,7 +4,7 @@
  * @module
  */
 import { Program } from "../../src/gpu/kernels/program.ts";
-import { DeviceBuffer } from "../../src/memory/device.ts";
+import { DeviceBuffer } from "../../src/memory/device_buffer.ts";
 import type { Stream } from "../../src/gpu/stream.ts";
 
 const program = new Program(

@@ -51,7 +51,7 @@ const INTEGER_HANDLES = {
 export function openBlacs(path: string, handles: "u64" | "i32"): BlacsSymbols {
   const { symbols } = handles === "u64" ? Deno.dlopen(path, POINTER_HANDLES) : Deno.dlopen(path, INTEGER_HANDLES);
   const functions = { ...symbols };
-  noteWaiting(functions, { Cblacs_gridmap: "Cblacs_gridmap", Cblacs_gridexit: "Cblacs_gridexit" });
+  noteWaiting(functions, ["Cblacs_gridmap", "Cblacs_gridexit"]);
   return functions as unknown as BlacsSymbols;
 }
 

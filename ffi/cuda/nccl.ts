@@ -11,6 +11,7 @@ import { enumName, type EnumValue } from "../enums.ts";
 import { ConfigurationError, NativeError } from "../errors.ts";
 import type { Library } from "../library.ts";
 import { readCString } from "../memory.ts";
+import { noteWaiting } from "../waiting.ts";
 import { createStruct, type FieldValues, type StructLayout } from "../struct.ts";
 
 /** The results of NCCL (`ncclResult_t`, without `nccl`). */
@@ -502,6 +503,14 @@ export interface Nccl extends Library<typeof NCCL_SYMBOLS> {
   version: number;
 }
 
+const WAITING_FUNCTIONS = [
+  "ncclCommInitRank",
+  "ncclCommFinalize",
+  "ncclCommDestroy",
+  "ncclCommWindowRegister",
+  "ncclCommWindowDeregister",
+];
+
 let nccl: Nccl | undefined;
 
 /**
@@ -521,6 +530,7 @@ export function openNccl(options: MulticastOptions = {}): Nccl {
   const version = new Int32Array(1);
   library.symbols.ncclGetVersion(version);
   noteVersion(library.name, ...versionParts(version[0]));
+  noteWaiting(library.symbols, WAITING_FUNCTIONS);
   return nccl = { ...library, version: version[0] };
 }
 

@@ -13,10 +13,10 @@ import {
   REDUCTION_BLOCKS,
   reductionKernels,
   REDUCTIONS,
-} from "../gpu/kernels/elements.ts";
+} from "../gpu/kernels/array_kernels.ts";
 import { blocksFor, type Words } from "../gpu/kernels/program.ts";
 import { copyFromDevice, copyOnDevice, copyToDevice } from "../memory/copy.ts";
-import { DeviceBuffer, type DeviceMemory } from "../memory/device.ts";
+import { DeviceBuffer, type DeviceMemory } from "../memory/device_buffer.ts";
 import type { Stream } from "../gpu/stream.ts";
 import { type DType, dtypeInfo } from "../dtype/dtype.ts";
 import { type Axis, isDense, lengthOf, mergeAxes, type Order, type Run, sizeOfShape, stridesOf } from "./layout.ts";

@@ -7,7 +7,7 @@ import { addressOf } from "../../ffi/memory.ts";
 import { ShapeError, StateError } from "../errors.ts";
 import { isObject, readOptions } from "../options.ts";
 import { clearOnDevice, copyFromDevice, copyToDevice } from "../memory/copy.ts";
-import { DeviceBuffer, type DeviceMemory } from "../memory/device.ts";
+import { DeviceBuffer, type DeviceMemory } from "../memory/device_buffer.ts";
 import { keepSpare, lend, takeSpare } from "../memory/spare.ts";
 import type { Stream } from "../gpu/stream.ts";
 import { convertOnDevice, copyStridedOnDevice, fillOnDevice } from "./device_elements.ts";

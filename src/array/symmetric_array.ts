@@ -4,17 +4,12 @@
  * @module
  */
 import { StateError } from "../errors.ts";
-import {
-  allocateSymmetric,
-  freeSymmetric,
-  type SymmetricBackend,
-  type SymmetricBuffer,
-  usualBackend,
-} from "../memory/symmetric_memory.ts";
+import type { SymmetricBackend } from "../memory/symmetric_heap.ts";
+import { allocateSymmetric, freeSymmetric, type SymmetricBuffer, usualBackend } from "../memory/symmetric_memory.ts";
 import { checkBoolean, isObject, readOptions } from "../options.ts";
 import { lastRuntime } from "../runtime/current.ts";
 import type { Runtime } from "../runtime/runtime.ts";
-import type { DeviceMemory } from "../memory/device.ts";
+import type { DeviceMemory } from "../memory/device_buffer.ts";
 import { type DType, dtypeInfo, type TypedArray } from "../dtype/dtype.ts";
 import { checkOrder, checkShape, type Order, sizeOfShape, stridesOf } from "./layout.ts";
 import { LocalArray } from "./local_array.ts";

@@ -7,7 +7,8 @@
 import { checkCuda, CudaMemcpyKind, openCudaRuntime } from "../../ffi/cuda/runtime.ts";
 import { addressOf } from "../../ffi/memory.ts";
 import { beforeMpiEnds } from "../mpi/init_finalize.ts";
-import { Event, type Stream } from "../gpu/stream.ts";
+import { Event } from "../gpu/event.ts";
+import type { Stream } from "../gpu/stream.ts";
 import { CHUNK_BYTES, CopyCrew, SLOTS } from "./copy_crew.ts";
 import { PinnedBuffer } from "./pinned.ts";
 

@@ -4,7 +4,9 @@
  * @module
  */
 export { copyFromDevice, copyToDevice } from "./copy.ts";
-export { DeviceBuffer, type DeviceMemory, MemoryPool } from "./device.ts";
-export { type Allocation, liveAllocations, type MemoryKind } from "./holders.ts";
+export { type Allocation, liveAllocations, type MemoryKind } from "./allocations.ts";
+export { DeviceBuffer, type DeviceMemory } from "./device_buffer.ts";
+export { MemoryPool } from "./memory_pool.ts";
 export { PinnedBuffer } from "./pinned.ts";
-export { type SymmetricBackend, type SymmetricBlock, SymmetricBuffer } from "./symmetric_memory.ts";
+export type { SymmetricBackend, SymmetricBlock } from "./symmetric_heap.ts";
+export { SymmetricBuffer } from "./symmetric_memory.ts";

@@ -10,7 +10,7 @@ import { ConfigurationError } from "../errors.ts";
 import { type Agreeing, exchange } from "../runtime/agreement.ts";
 import { startMpi } from "../mpi/init_finalize.ts";
 import type { Runtime } from "../runtime/runtime.ts";
-import type { SymmetricBlock, SymmetricHeap } from "./symmetric_memory.ts";
+import type { SymmetricBlock, SymmetricHeap } from "./symmetric_heap.ts";
 
 /**
  * Windows for the ranks of a runtime. Collective.

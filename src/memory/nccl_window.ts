@@ -7,10 +7,9 @@ import { checkNccl, NcclConstant, NcclWindowFlags, openNccl } from "../../ffi/cu
 import { ConfigurationError } from "../errors.ts";
 import { agree, type Agreeing, freeUnlessAgreed } from "../runtime/agreement.ts";
 import type { Runtime } from "../runtime/runtime.ts";
-import type { NcclCommunicator } from "../runtime/nccl.ts";
-import { watch } from "../runtime/watchdog.ts";
+import type { NcclCommunicator } from "../gpu/nccl.ts";
 import { clearOnDevice } from "./copy.ts";
-import type { SymmetricBlock, SymmetricHeap } from "./symmetric_memory.ts";
+import type { SymmetricBlock, SymmetricHeap } from "./symmetric_heap.ts";
 
 /** Windows begin and end at multiples of this many bytes. */
 const ALIGNMENT = NcclConstant.WIN_REQUIRED_ALIGNMENT;
@@ -63,10 +62,8 @@ class NcclWindow implements SymmetricBlock {
     const { symbols } = openNccl();
     const size = BigInt(sizeOf(bytes));
     const window = new BigUint64Array(1);
-    const code = watch(
-      "ncclCommWindowRegister",
-      () => symbols.ncclCommWindowRegister!(nccl.handle, address, size, window, NcclWindowFlags.COLL_SYMMETRIC),
-    );
+    const flags = NcclWindowFlags.COLL_SYMMETRIC;
+    const code = symbols.ncclCommWindowRegister!(nccl.handle, address, size, window, flags);
     if (code !== 0 || window[0] === 0n) {
       symbols.ncclMemFree(address);
       checkNccl(code, "ncclCommWindowRegister");
@@ -102,8 +99,7 @@ class NcclWindow implements SymmetricBlock {
   free(): void {
     const { symbols } = openNccl();
     this.synchronize();
-    const deregister = () => symbols.ncclCommWindowDeregister!(this.#nccl.handle, this.#window);
-    checkNccl(watch("ncclCommWindowDeregister", deregister), "ncclCommWindowDeregister");
+    checkNccl(symbols.ncclCommWindowDeregister!(this.#nccl.handle, this.#window), "ncclCommWindowDeregister");
     checkNccl(symbols.ncclMemFree(this.address), "ncclMemFree");
   }
 }

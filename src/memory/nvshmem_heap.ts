@@ -15,9 +15,8 @@ import { ConfigurationError, StateError } from "../errors.ts";
 import { type Agreeing, exchange } from "../runtime/agreement.ts";
 import { setIfUnset } from "../environment.ts";
 import type { Runtime } from "../runtime/runtime.ts";
-import { watch } from "../runtime/watchdog.ts";
 import { clearOnDevice } from "./copy.ts";
-import type { SymmetricBlock, SymmetricHeap } from "./symmetric_memory.ts";
+import type { SymmetricBlock, SymmetricHeap } from "./symmetric_heap.ts";
 
 /** Whether NVSHMEM was ended; it does not start twice in a process. */
 let hasEnded = false;
@@ -42,7 +41,7 @@ export function openNvshmemHeap(runtime: Runtime, subject: Agreeing): SymmetricH
   const mine = !ids[0].isRunning;
   // The id has to stay alive while NVSHMEM starts.
   const id = Uint8Array.from(ids[0].id);
-  if (mine) watch("nvshmemx_hostlib_init_attr", () => start(id, rank, size, subject));
+  if (mine) start(id, rank, size, subject);
   exchange(subject, operation, () => {
     const { symbols } = openNvshmem();
     const [peers, self] = [symbols.nvshmem_n_pes(), symbols.nvshmem_my_pe()];
@@ -56,7 +55,7 @@ export function openNvshmemHeap(runtime: Runtime, subject: Agreeing): SymmetricH
     close: () => {
       if (!mine) return;
       hasEnded = true;
-      watch("nvshmemx_hostlib_finalize", () => openNvshmem().symbols.nvshmemx_hostlib_finalize());
+      openNvshmem().symbols.nvshmemx_hostlib_finalize();
     },
   };
 }
@@ -78,7 +77,7 @@ class NvshmemBlock implements SymmetricBlock {
 
   constructor(runtime: Runtime, bytes: number) {
     const { symbols } = openNvshmem();
-    this.address = watch("nvshmem_malloc", () => symbols.nvshmem_malloc(BigInt(bytes)));
+    this.address = symbols.nvshmem_malloc(BigInt(bytes));
     if (this.address === 0n) {
       throw new ConfigurationError(
         `allocateSymmetricMemory: NVSHMEM has no ${bytes} bytes left on its heap. Free arrays, or set ` +
@@ -102,6 +101,6 @@ class NvshmemBlock implements SymmetricBlock {
   /** NVSHMEM frees at once, not in the order of a stream. */
   free(): void {
     this.synchronize();
-    watch("nvshmem_free", () => openNvshmem().symbols.nvshmem_free(this.address));
+    openNvshmem().symbols.nvshmem_free(this.address);
   }
 }

@@ -5,7 +5,7 @@
  */
 import { checkCuda, CudaHostFlags, openCudaRuntime } from "../../ffi/cuda/runtime.ts";
 import { StateError } from "../errors.ts";
-import { type AllocationKey, noteAllocation, noteFree, Origin } from "./holders.ts";
+import { type AllocationKey, noteAllocation, noteFree, Origin } from "./allocations.ts";
 
 /**
  * Pinned host memory. Source: cudaHostAlloc, cudaFreeHost.

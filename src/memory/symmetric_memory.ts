@@ -15,42 +15,12 @@ import { beforeMpiEnds } from "../mpi/init_finalize.ts";
 import type { Communicator } from "../mpi/communicator.ts";
 import { checkRuntime, type Runtime } from "../runtime/runtime.ts";
 import type { Stream } from "../gpu/stream.ts";
-import type { DeviceMemory } from "./device.ts";
-import { type AllocationKey, noteAllocation, noteFree, Origin } from "./holders.ts";
+import type { DeviceMemory } from "./device_buffer.ts";
+import { type AllocationKey, noteAllocation, noteFree, Origin } from "./allocations.ts";
 import { openMpiWindows } from "./mpi_window.ts";
 import { openNcclWindows } from "./nccl_window.ts";
 import { openNvshmemHeap } from "./nvshmem_heap.ts";
-
-/**
- * What makes memory symmetric: NVSHMEM's heap, NCCL's registered windows (both on GPUs), or a window of MPI in the memory
- * that the processes of one machine share.
- */
-export type SymmetricBackend = "nvshmem" | "nccl" | "mpi";
-
-/** One rank's buffer, as a backend gives it. */
-export interface SymmetricBlock {
-  /** Where it lies. */
-  readonly address: bigint;
-  /** It as host memory; `null` on a GPU. */
-  readonly host: ArrayBuffer | null;
-  /** Where another rank's buffer lies for this rank. */
-  peerAddress(rank: number): bigint;
-  /** Have what was written so far be seen by all ranks that do the same. Collective. */
-  synchronize(): void;
-  /** Free it. Collective, in the same order on all ranks. */
-  free(): void;
-}
-
-/** A backend that is open. */
-export interface SymmetricHeap {
-  /**
-   * Make sure that this rank can have a buffer of so many bytes, which all ranks ask for. Local. Returns what allocates it,
-   * of zeros, when all ranks are sure: collective.
-   */
-  prepare(bytes: number): () => SymmetricBlock;
-  /** Close it, after all buffers were freed. Collective. */
-  close(): void;
-}
+import type { SymmetricBackend, SymmetricBlock, SymmetricHeap } from "./symmetric_heap.ts";
 
 /** Buffers begin and end at multiples of this many bytes. */
 const GRANULE = 256;

@@ -28,7 +28,6 @@ import {
 } from "../errors.ts";
 import { describe } from "../options.ts";
 import { Communicator } from "../mpi/communicator.ts";
-import { lastRuntime } from "./current.ts";
 import { freeQueued, hasNewlyQueued } from "../mpi/collective_free.ts";
 import { isMpiFinalized } from "../mpi/init_finalize.ts";
 import { decodeObject, encodeObject } from "../mpi/objects.ts";
@@ -194,8 +193,21 @@ function subjectOf(operation: string, given: Agreeing): Subject {
   } catch {
     // Neither null nor a getter that throws is a runtime.
   }
-  const { communicator, checks } = lastRuntime();
+  if (current === undefined) throw noCurrentRuntime();
+  const { communicator, checks } = current;
   return { communicator, checks, refusal: noRuntime(operation, given) };
+}
+
+let current: Agreeing | undefined;
+
+/** Name whose ranks learn of it when a call is given no runtime: those of the current one, closed or not. */
+export function setCurrentSubject(subject: Agreeing): void {
+  current = subject;
+}
+
+/** The error of a call that needs a runtime before there is one. */
+export function noCurrentRuntime(): StateError {
+  return new StateError("There is no runtime; call initialize() first.");
 }
 
 /** The error of a call that was given something else as a runtime. */

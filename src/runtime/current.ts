@@ -3,7 +3,7 @@
  *
  * @module
  */
-import { StateError } from "../errors.ts";
+import { noCurrentRuntime, setCurrentSubject } from "./agreement.ts";
 import type { Runtime } from "./runtime.ts";
 
 let current: Runtime | undefined;
@@ -11,6 +11,7 @@ let current: Runtime | undefined;
 /** Make this the runtime of the process; `initialize()` does. */
 export function setCurrentRuntime(runtime: Runtime): void {
   current = runtime;
+  setCurrentSubject(runtime);
 }
 
 /** Whether there is a runtime that can be used. */
@@ -32,16 +33,12 @@ export function hasCurrentRuntime(): boolean {
  */
 export function currentRuntime(): Runtime {
   const runtime = lastRuntime();
-  if (runtime.isClosed) throw missing();
+  if (runtime.isClosed) throw noCurrentRuntime();
   return runtime;
 }
 
 /** The last runtime, closed or not: for agreements, which refuse a closed one on every rank. */
 export function lastRuntime(): Runtime {
-  if (!current) throw missing();
+  if (!current) throw noCurrentRuntime();
   return current;
-}
-
-function missing(): StateError {
-  return new StateError("There is no runtime; call initialize() first.");
 }

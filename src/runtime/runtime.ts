@@ -9,7 +9,8 @@ import { agreeStrictly, noRuntime } from "./agreement.ts";
 import type { Communicator } from "../mpi/communicator.ts";
 import { freeQueued, queueCollectiveFree } from "../mpi/collective_free.ts";
 import { finalizeMpi, isMpiFinalized } from "../mpi/init_finalize.ts";
-import { NcclCommunicator } from "./nccl.ts";
+import type { NcclCommunicator } from "../gpu/nccl.ts";
+import { connectGpus } from "./connect_gpus.ts";
 import type { Stream } from "../gpu/stream.ts";
 
 export type { LibraryVersion } from "../../ffi/library.ts";
@@ -130,7 +131,7 @@ export class Runtime implements Disposable {
    * @throws {ConfigurationError} on every rank on CPUs, or if NCCL is missing.
    */
   nccl(): NcclCommunicator {
-    return NcclCommunicator.of(this);
+    return connectGpus(this);
   }
 
   /** Every native library that this process has opened: version, path, and how it was found. */

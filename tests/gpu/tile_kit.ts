@@ -4,7 +4,7 @@
  */
 import { fail } from "@std/assert";
 import { copyFromDevice, copyOnDevice, copyToDevice } from "../../src/memory/copy.ts";
-import { DeviceBuffer } from "../../src/memory/device.ts";
+import { DeviceBuffer } from "../../src/memory/device_buffer.ts";
 import { allocateSymmetric, freeSymmetric } from "../../src/memory/symmetric_memory.ts";
 import { Program } from "../../src/gpu/kernels/program.ts";
 import {

@@ -2,7 +2,7 @@
 import { assertEquals, assertThrows } from "@std/assert";
 import { CollectiveError, Device, ShapeError } from "../../mod.ts";
 import { copyFromDevice } from "../../src/memory/copy.ts";
-import { DeviceBuffer } from "../../src/memory/device.ts";
+import { DeviceBuffer } from "../../src/memory/device_buffer.ts";
 import { allocateSymmetric, freeSymmetric } from "../../src/memory/symmetric_memory.ts";
 import { TILE_SHAPES } from "../../src/overlap/executors/tile/configuration.ts";
 import { exchangeLayout, TileProduct } from "../../src/overlap/executors/tile/product.ts";

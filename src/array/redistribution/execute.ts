@@ -3,7 +3,7 @@
  *
  * @module
  */
-import { DeviceBuffer } from "../../memory/device.ts";
+import { DeviceBuffer } from "../../memory/device_buffer.ts";
 import type { Runtime } from "../../runtime/runtime.ts";
 import type { Stream } from "../../gpu/stream.ts";
 import { copyRunsOnDevice, type DeviceArray, prepareRuns } from "../device_elements.ts";

@@ -10,7 +10,7 @@ import { allocate, dtypeInfo, type Scalar } from "../../../dtype/dtype.ts";
 import { LocalArray } from "../../../array/local_array.ts";
 import type { ProcessGrid } from "../../../distribution/mod.ts";
 import { ConfigurationError, StateError } from "../../../errors.ts";
-import { DeviceBuffer } from "../../../memory/device.ts";
+import { DeviceBuffer } from "../../../memory/device_buffer.ts";
 import { agree, freeUnlessAgreed } from "../../../runtime/agreement.ts";
 import type { Runtime } from "../../../runtime/runtime.ts";
 import type { Stream } from "../../../gpu/stream.ts";

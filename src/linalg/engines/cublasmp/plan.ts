@@ -14,7 +14,7 @@ import { leadingDimension } from "../../../array/layout.ts";
 import { LocalArray } from "../../../array/local_array.ts";
 import { largest } from "../../../array/reduction.ts";
 import { clearOnDevice, copyToDevice } from "../../../memory/copy.ts";
-import { DeviceBuffer } from "../../../memory/device.ts";
+import { DeviceBuffer } from "../../../memory/device_buffer.ts";
 import { agree, exchange } from "../../../runtime/agreement.ts";
 import type { Runtime } from "../../../runtime/runtime.ts";
 import type { Stream } from "../../../gpu/stream.ts";

@@ -8,12 +8,13 @@ import { checkCublasMp, type CublasMp, CublasMpGridLayout, openCublasMp } from "
 import { NcclConstant } from "../../../../ffi/cuda/nccl.ts";
 import type { LocalArray } from "../../../array/local_array.ts";
 import { ConfigurationError } from "../../../errors.ts";
-import { MemoryPool } from "../../../memory/device.ts";
+import { MemoryPool } from "../../../memory/memory_pool.ts";
 import { SymmetricBuffer } from "../../../memory/symmetric_memory.ts";
 import { agree } from "../../../runtime/agreement.ts";
 import { beforeMpiEnds } from "../../../mpi/init_finalize.ts";
 import type { Runtime } from "../../../runtime/runtime.ts";
-import type { Event, Stream } from "../../../gpu/stream.ts";
+import type { Event } from "../../../gpu/event.ts";
+import type { Stream } from "../../../gpu/stream.ts";
 import type { GridShape } from "./paths.ts";
 
 /** A plan's use of memory that cuBLASMp reaches on all ranks. */

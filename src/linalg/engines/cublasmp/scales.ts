@@ -18,7 +18,7 @@ import type { DistributedArray } from "../../../array/distributed_array.ts";
 import { LocalArray } from "../../../array/local_array.ts";
 import { type Distribution, type Range, Replicated } from "../../../distribution/mod.ts";
 import { clearOnDevice } from "../../../memory/copy.ts";
-import { DeviceBuffer } from "../../../memory/device.ts";
+import { DeviceBuffer } from "../../../memory/device_buffer.ts";
 import { CublasMpMatmulMatrixScale } from "../../../../ffi/cuda/cublasmp.ts";
 import { agree } from "../../../runtime/agreement.ts";
 import type { Runtime } from "../../../runtime/runtime.ts";

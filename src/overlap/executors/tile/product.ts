@@ -8,8 +8,9 @@ import { checkCudaDriver, CuStreamWriteValueFlags, openCudaDriver } from "../../
 import { checkCuda, CudaMemcpyKind, openCudaRuntime } from "../../../../ffi/cuda/runtime.ts";
 import { CollectiveError, ShapeError } from "../../../errors.ts";
 import { clearOnDevice, copyFromDevice, copyToDevice } from "../../../memory/copy.ts";
-import { DeviceBuffer } from "../../../memory/device.ts";
-import { Event, Stream } from "../../../gpu/stream.ts";
+import { DeviceBuffer } from "../../../memory/device_buffer.ts";
+import { Event } from "../../../gpu/event.ts";
+import { Stream } from "../../../gpu/stream.ts";
 import { CHUNK_BYTES, type TileConfiguration, type TileDType, type TileShape } from "./configuration.ts";
 import { TileKernel } from "./kernel.ts";
 import {

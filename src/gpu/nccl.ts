@@ -4,19 +4,15 @@
  * @module
  */
 import { checkNccl, NCCL_UNIQUE_ID, NcclDataType, NcclResult, openNccl } from "../../ffi/cuda/nccl.ts";
-import { ConfigurationError, StateError } from "../errors.ts";
-import { type Agreeing, exchange } from "./agreement.ts";
-import { beforeMpiEnds } from "../mpi/init_finalize.ts";
-import type { Stream } from "../gpu/stream.ts";
-import { watch } from "./watchdog.ts";
+import { StateError } from "../errors.ts";
+import type { Stream } from "./stream.ts";
 
-/** Whose GPUs communicate. */
-export interface NcclMembers extends Agreeing {
-  /** Where work is queued by default; `null` on a CPU. */
-  readonly stream: Stream | null;
+/** What tells a new communicator from all others: one rank makes it, and hands it to all. Source: ncclGetUniqueId. */
+export function createNcclId(): Uint8Array<ArrayBuffer> {
+  const id = new Uint8Array(NCCL_UNIQUE_ID.size);
+  checkNccl(openNccl().symbols.ncclGetUniqueId(id), "ncclGetUniqueId");
+  return id;
 }
-
-const known = new WeakMap<Agreeing["communicator"], NcclCommunicator>();
 
 /**
  * The GPUs of all ranks, as NCCL knows them. `runtime.nccl()` makes one; it ends with MPI.
@@ -39,38 +35,21 @@ export class NcclCommunicator {
   readonly #stream: Stream;
   #handle: bigint | null;
 
-  /** That of these ranks, made by the first call. Collective then; an error on one rank is thrown on all. */
-  static of(members: NcclMembers): NcclCommunicator {
-    let found = known.get(members.communicator);
-    if (found === undefined || found.#handle === null) {
-      found = new NcclCommunicator(members);
-      known.set(members.communicator, found);
-    }
-    return found;
-  }
-
-  private constructor(members: NcclMembers) {
-    const { communicator, stream } = members;
-    const ids = exchange(members, "runtime.nccl", () => {
-      if (stream === null) {
-        throw new ConfigurationError("NCCL communicates between GPUs, but this runtime computes on CPUs.");
-      }
-      const { symbols } = openNccl();
-      const id = new Uint8Array(NCCL_UNIQUE_ID.size);
-      if (communicator.rank === 0) checkNccl(symbols.ncclGetUniqueId(id), "ncclGetUniqueId");
-      return Array.from(id);
-    });
+  /** Made by `runtime.nccl()`, on all ranks with the same id. Collective. Source: ncclCommInitRank. */
+  constructor(id: Uint8Array<ArrayBuffer>, rank: number, size: number, stream: Stream) {
     const { symbols, version } = openNccl();
     const out = new BigUint64Array(1);
-    const { rank, size } = communicator;
-    const code = watch("ncclCommInitRank", () => symbols.ncclCommInitRank(out, size, Uint8Array.from(ids[0]), rank));
-    exchange(members, "ncclCommInitRank", () => checkNccl(code, "ncclCommInitRank"));
+    checkNccl(symbols.ncclCommInitRank(out, size, id, rank), "ncclCommInitRank");
     this.rank = rank;
     this.size = size;
     this.version = version;
-    this.#stream = stream!;
+    this.#stream = stream;
     this.#handle = out[0];
-    beforeMpiEnds(() => this.free());
+  }
+
+  /** Whether it has ended. */
+  get isFreed(): boolean {
+    return this.#handle === null;
   }
 
   /**
@@ -126,7 +105,7 @@ export class NcclCommunicator {
     const handle = this.#handle;
     this.#handle = null;
     this.#stream.synchronize();
-    checkNccl(watch("ncclCommFinalize", () => symbols.ncclCommFinalize(handle)), "ncclCommFinalize");
-    checkNccl(watch("ncclCommDestroy", () => symbols.ncclCommDestroy(handle)), "ncclCommDestroy");
+    checkNccl(symbols.ncclCommFinalize(handle), "ncclCommFinalize");
+    checkNccl(symbols.ncclCommDestroy(handle), "ncclCommDestroy");
   }
 }

@@ -1,10 +1,10 @@
 /** Kernels compile for every architecture that CUDA 13 serves; needs NVRTC, but no GPU. */
 import { assert, assertEquals, assertThrows } from "@std/assert";
-import { ConfigurationError } from "../../../ffi/errors.ts";
-import { LibraryNotFoundError } from "../../../ffi/library.ts";
-import { NvrtcError, openNvrtc } from "../../../ffi/cuda/nvrtc.ts";
-import { kernelSources } from "../../../src/gpu/kernels/elements.ts";
-import { compile, packWords } from "../../../src/gpu/kernels/program.ts";
+import { ConfigurationError } from "../../../../ffi/errors.ts";
+import { LibraryNotFoundError } from "../../../../ffi/library.ts";
+import { NvrtcError, openNvrtc } from "../../../../ffi/cuda/nvrtc.ts";
+import { kernelSources } from "../../../../src/gpu/kernels/array_kernels.ts";
+import { compile, packWords } from "../../../../src/gpu/kernels/program.ts";
 
 function hasNvrtc(): boolean {
   try {

@@ -1,0 +1,89 @@
+/**
+ * Events: points in the order of work on a GPU.
+ *
+ * @module
+ */
+import { checkCuda, CudaEventFlags, CudaStatus, openCudaRuntime } from "../../ffi/cuda/runtime.ts";
+import { StateError } from "../errors.ts";
+
+/** Options of an {@linkcode Event}. */
+export interface EventOptions {
+  /** Whether `elapsedSince` will be asked; false when left out, which is cheaper. */
+  timing?: boolean;
+}
+
+/**
+ * A point in a stream, to wait for or to measure from. Source: cudaEventCreateWithFlags and the functions on events.
+ *
+ * @example
+ * ```ts no-eval
+ * import { Device, Event, Stream } from "@distmath/distmath";
+ * const device = new Device(0);
+ * device.makeCurrent();
+ * using stream = new Stream(device);
+ * using start = stream.record(new Event({ timing: true }));
+ * using end = stream.record(new Event({ timing: true }));
+ * end.synchronize();
+ * console.log(end.elapsedSince(start), "seconds");
+ * ```
+ */
+export class Event implements Disposable {
+  #handle: bigint | null;
+
+  /** Make an event on the current GPU. */
+  constructor(options: EventOptions = {}) {
+    const out = new BigUint64Array(1);
+    const flags = options.timing ? CudaEventFlags.Default : CudaEventFlags.DisableTiming;
+    checkCuda(openCudaRuntime().symbols.cudaEventCreateWithFlags(out, flags), "cudaEventCreateWithFlags");
+    this.#handle = out[0];
+  }
+
+  /**
+   * The `cudaEvent_t`.
+   *
+   * @throws {StateError} after the event was disposed of.
+   */
+  get handle(): bigint {
+    if (this.#handle === null) throw new StateError("This Event was disposed of; make a new one.");
+    return this.#handle;
+  }
+
+  /** Put the event on a stream, in place of where it was. Source: cudaEventRecord. */
+  record(stream: { readonly handle: bigint }): void {
+    checkCuda(openCudaRuntime().symbols.cudaEventRecord(this.handle, stream.handle), "cudaEventRecord");
+  }
+
+  /** Wait until it has happened. Source: cudaEventSynchronize. */
+  synchronize(): void {
+    checkCuda(openCudaRuntime().symbols.cudaEventSynchronize(this.handle), "cudaEventSynchronize");
+  }
+
+  /** Whether it has happened. Source: cudaEventQuery. */
+  get isDone(): boolean {
+    return isReady(openCudaRuntime().symbols.cudaEventQuery(this.handle), "cudaEventQuery");
+  }
+
+  /** Seconds from another event to this one; both made with `timing`, and happened. Source: cudaEventElapsedTime. */
+  elapsedSince(start: Event): number {
+    const milliseconds = new Float32Array(1);
+    checkCuda(
+      openCudaRuntime().symbols.cudaEventElapsedTime(milliseconds, start.handle, this.handle),
+      "cudaEventElapsedTime",
+    );
+    return milliseconds[0] / 1000;
+  }
+
+  /** Let go of the event. Source: cudaEventDestroy. */
+  [Symbol.dispose](): void {
+    if (this.#handle === null) return;
+    checkCuda(openCudaRuntime().symbols.cudaEventDestroy(this.#handle), "cudaEventDestroy");
+    this.#handle = null;
+  }
+}
+
+/** Whether a query found that all has been done. */
+export function isReady(code: number, functionName: string): boolean {
+  if (code === CudaStatus.ErrorNotReady) return false;
+  checkCuda(code, functionName);
+  return true;
+}

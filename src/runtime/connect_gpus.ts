@@ -1,0 +1,47 @@
+/**
+ * The NCCL communicator of a runtime's GPUs: one for each group of ranks.
+ *
+ * @module
+ */
+import { openNccl } from "../../ffi/cuda/nccl.ts";
+import { ConfigurationError } from "../errors.ts";
+import { createNcclId, NcclCommunicator } from "../gpu/nccl.ts";
+import type { Stream } from "../gpu/stream.ts";
+import type { Communicator } from "../mpi/communicator.ts";
+import { beforeMpiEnds } from "../mpi/init_finalize.ts";
+import { type Agreeing, agreeStrictly, exchange } from "./agreement.ts";
+
+/** Whose GPUs communicate: a runtime. */
+interface Members extends Agreeing {
+  /** Where work is queued by default; `null` on a CPU. */
+  readonly stream: Stream | null;
+}
+
+const known = new WeakMap<Communicator, NcclCommunicator>();
+
+/** NCCL's communicator of these ranks, made by the first call. Collective then; an error on one rank is thrown on all. */
+export function connectGpus(members: Members): NcclCommunicator {
+  const { communicator } = members;
+  const found = known.get(communicator);
+  if (found?.isFreed === false) return found;
+  const made = connect(members);
+  known.set(communicator, made);
+  beforeMpiEnds(() => made.free());
+  return made;
+}
+
+function connect(members: Members): NcclCommunicator {
+  const { communicator: { rank, size }, stream } = members;
+  const ids = exchange(members, "runtime.nccl", () => {
+    if (stream === null) {
+      throw new ConfigurationError("NCCL communicates between GPUs, but this runtime computes on CPUs.");
+    }
+    openNccl();
+    return rank === 0 ? Array.from(createNcclId()) : [];
+  });
+  let made!: NcclCommunicator;
+  agreeStrictly(members, "ncclCommInitRank", () => {
+    made = new NcclCommunicator(Uint8Array.from(ids[0]), rank, size, stream!);
+  });
+  return made;
+}
