@@ -133,13 +133,13 @@ function extentOf({ runs }: Axis): number {
   return lengthOf(runs);
 }
 
-/** Index tables on the GPU live as long as the plan whose runs they are. */
+/** Index tables on the GPU live as long as the plan whose runs they are, unless it frees them. */
 const tables = new WeakMap<readonly Run[], DeviceBuffer>();
 
-/** Bring the index tables that {@linkcode copyRunsOnDevice} needs to the GPU, so that it allocates nothing. */
-export function prepareRuns(runs: readonly (readonly Run[])[], stream: Stream): void {
-  if (runs.some((list) => lengthOf(list) === 0)) return;
-  for (const list of runs) if (list.length > 1) tableOf(list, stream);
+/** Bring the index tables that {@linkcode copyRunsOnDevice} needs to the GPU, so that it allocates nothing; returns them. */
+export function prepareRuns(runs: readonly (readonly Run[])[], stream: Stream): DeviceBuffer[] {
+  if (runs.some((list) => lengthOf(list) === 0)) return [];
+  return runs.filter((list) => list.length > 1).map((list) => tableOf(list, stream));
 }
 
 /** Pairs of positions (source, target). */

@@ -18,9 +18,9 @@ import { fillLinearOnDevice, fillRandomOnDevice } from "./device_elements.ts";
 import { bindToParts } from "./global_shape.ts";
 import { flipOrder, type Order, sizeOfShape, stridesOf } from "./layout.ts";
 import { exactArray, LocalArray, type Memory } from "./local_array.ts";
-import { prepareMove } from "./redistribution/execute.ts";
 import { fillRandom, type RandomOptions, randomSource } from "./random.ts";
-import { onRoot, type Parts, planRedistribution } from "./redistribution/plan.ts";
+import { onRoot, type Parts } from "./redistribution/plan.ts";
+import { prepareOnce } from "./redistribution/redistributor.ts";
 import * as reduction from "./reduction.ts";
 import {
   commonOrder,
@@ -798,7 +798,7 @@ function readyToMove(
   source: LocalArray,
   target: LocalArray,
 ): () => void {
-  return prepareMove(planRedistribution(from, to, runtime.rank), runtime, source, target, order);
+  return prepareOnce(runtime, from, to, source, target, order);
 }
 
 /**

@@ -21,7 +21,7 @@ import {
   Slab,
   StateError,
 } from "../../mod.ts";
-import { planRedistribution } from "../../src/array/redistribution/plan.ts";
+import { Redistributor } from "../../src/array/redistribution/redistributor.ts";
 import { assertThrowsEverywhere, clusterTest } from "../../src/testing/mod.ts";
 
 /** Distributions of arrays with this many dimensions, of every class. */
@@ -181,16 +181,16 @@ clusterTest("Redistribution is planned once and executed often", (runtime) => {
   assertThrowsEverywhere(runtime, () => new Redistribution(a, Slab.Z), DistributionError, "Slab.Z");
 });
 
-clusterTest("a plan moves the local parts of any arrays into each other", (runtime) => {
-  const { rank, size, communicator } = runtime;
+clusterTest("a redistributor moves the local parts of any arrays into each other", (runtime) => {
+  const { rank, size } = runtime;
   const [from, to] = [Slab.X.bind([6, 5], size), Slab.Y.bind([6, 5], size)];
-  const plan = planRedistribution(from, to, rank);
+  const redistributor = new Redistributor(runtime, from, to);
   const padded = LocalArray.zeros("complex64", [9, 9]);
   const [source] = [padded.slice([1, 2], from.localShape(rank))];
   const a = DistributedArray.generate(runtime, [6, 5], Slab.X, (i, j) => [i, j], { dtype: "complex64" });
   source.set(a.local);
   const target = LocalArray.zeros("complex64", to.localShape(rank), "F");
-  plan.execute(communicator, source, target);
+  redistributor.prepare(source, target, "C")();
   const wanted = DistributedArray.generate(runtime, [6, 5], Slab.Y, (i, j) => [i, j], { dtype: "complex64" });
   assertEquals(target.toNumbers(), wanted.local.toNumbers());
 });

@@ -6,8 +6,8 @@
  */
 import { DistributionError, DTypeError, ShapeError } from "../../errors.ts";
 import type { Range } from "../../distribution/mod.ts";
-import { allocate, dtypeInfo } from "../../dtype/dtype.ts";
-import { copyRuns, isDense, lengthOf, type Order, type Run, sizeOfShape, stridesOf } from "../layout.ts";
+import { dtypeInfo } from "../../dtype/dtype.ts";
+import { isDense, lengthOf, type Order, type Run, sizeOfShape } from "../layout.ts";
 import type { LocalArray } from "../local_array.ts";
 import { countOf } from "../traverse.ts";
 
@@ -46,25 +46,7 @@ export interface Transfer {
   readonly runs: readonly (readonly Run[])[];
 }
 
-/** What can exchange the packed blocks: a `Communicator`. */
-export interface Exchanging {
-  /** The number of ranks. */
-  readonly size: number;
-  /** `MPI_Alltoallv`. */
-  allToAllV(
-    send: BigInt64Array<ArrayBuffer>,
-    options: {
-      sendCounts: Int32Array;
-      sendDisplacements: Int32Array;
-      receiveCounts: Int32Array;
-      receiveDisplacements: Int32Array;
-      into: BigInt64Array<ArrayBuffer>;
-    },
-  ): unknown;
-}
-
-/** Blocks travel as 8-byte words, so that 2^31 counts of MPI reach as far as the largest buffer does. */
-const WORD = 8;
+/** A rank moves at most this much at once: 2^31 counts of MPI, of 8-byte words. */
 const MAXIMUM_BYTES = 2 ** 34 - 2 ** 20;
 
 /**
@@ -76,7 +58,7 @@ export function planRedistribution(from: Parts, to: Parts, rank: number): Redist
   return new RedistributionPlan(from, to, rank);
 }
 
-/** One rank's part in a redistribution; made by {@linkcode planRedistribution}. It keeps its buffers for the next time. */
+/** One rank's part in a redistribution; made by {@linkcode planRedistribution}. */
 export class RedistributionPlan {
   /** Where the elements come from. */
   readonly from: Parts;
@@ -93,8 +75,6 @@ export class RedistributionPlan {
   /** Elements that leave a rank, over all ranks. */
   readonly elementsMoved: number;
   readonly #largest: number;
-  #sendBuffer: BigInt64Array<ArrayBuffer> = new BigInt64Array(0);
-  #receiveBuffer: BigInt64Array<ArrayBuffer> = new BigInt64Array(0);
 
   /** Plan the part of `rank`. */
   constructor(from: Parts, to: Parts, rank: number) {
@@ -127,76 +107,17 @@ export class RedistributionPlan {
     return this.elementsMoved * itemSize;
   }
 
-  /** Bytes of the buffers that the last execution left for the next. */
-  get workspaceBytes(): number {
-    return this.#sendBuffer.byteLength + this.#receiveBuffer.byteLength;
-  }
-
-  /** Let go of the buffers. */
-  release(): void {
-    this.#sendBuffer = new BigInt64Array(0);
-    this.#receiveBuffer = new BigInt64Array(0);
+  /** What this rank sends, but once only what is the same for everybody, as it is to a replicated target. */
+  get distinctSends(): readonly Transfer[] {
+    return this.to.isReplicated ? this.sends.slice(0, 1) : this.sends;
   }
 
   /**
-   * Move the elements: `source` is this rank's part before, `target` after. Collective, with one `MPI_Alltoallv`, or
-   * none if nothing leaves a rank. Memory orders may differ. `order`, the same on all ranks, is the order of the
-   * elements in messages: the source's is the fastest.
+   * Refuse parts that are not what was planned for; returns what elements consist of.
    *
    * @throws {DTypeError} if the dtypes differ.
    * @throws {ShapeError} if a part has not the shape that the plan says, or one part is larger than 16 GiB.
    */
-  execute(communicator: Exchanging, source: LocalArray, target: LocalArray, order: Order = "C"): void {
-    this.prepare(source, target, order)(communicator);
-  }
-
-  /**
-   * Check the parts and allocate the buffers that moving them needs: all that one rank can fail at alone. Returns what
-   * moves the elements, which is collective. Throws as {@linkcode execute} does, and RangeError without memory.
-   */
-  prepare(source: LocalArray, target: LocalArray, order: Order = "C"): (communicator: Exchanging) => void {
-    const { itemSize, parts } = this.check(source, target);
-    const size = this.from.size!;
-    if (this.elementsMoved === 0) return () => copyRuns(source, target, this.stays.runs, parts);
-
-    const words = (transfer: Transfer): number => Math.ceil(sizeOfShape(transfer.shape) * itemSize / WORD);
-    // To a replicated target everybody gets the same block: it is packed once.
-    const sends = packingOf(this.sends, size, words, this.to.isReplicated);
-    const receives = packingOf(this.receives, size, words, false);
-    // Blocks that lie in one piece in the array need no packing.
-    const sent = wholeBlocks(source, this.sends, "source", order, sends);
-    const received = wholeBlocks(target, this.receives, "target", order, receives);
-    if (sent === null) this.#sendBuffer = ensure(this.#sendBuffer, sends.total);
-    if (received === null) this.#receiveBuffer = ensure(this.#receiveBuffer, receives.total);
-    return (communicator) => {
-      copyRuns(source, target, this.stays.runs, parts);
-      if (sent === null) this.#pack(source, sends, order, parts);
-      communicator.allToAllV(sent ?? this.#sendBuffer, {
-        sendCounts: sends.counts,
-        sendDisplacements: sends.displacements,
-        receiveCounts: receives.counts,
-        receiveDisplacements: receives.displacements,
-        into: received ?? this.#receiveBuffer,
-      });
-      if (received === null) this.#unpack(target, receives, order, parts);
-    };
-  }
-
-  #pack(source: LocalArray, { displacements }: Packing, order: Order, parts: 1 | 2): void {
-    for (const transfer of this.to.isReplicated ? this.sends.slice(0, 1) : this.sends) {
-      const block = blockIn(this.#sendBuffer, displacements[transfer.peer], source, transfer, order);
-      copyRuns(source, block, transfer.runs, parts);
-    }
-  }
-
-  #unpack(target: LocalArray, { displacements }: Packing, order: Order, parts: 1 | 2): void {
-    for (const transfer of this.receives) {
-      const block = blockIn(this.#receiveBuffer, displacements[transfer.peer], target, transfer, order);
-      copyRuns(block, target, transfer.runs, parts);
-    }
-  }
-
-  /** Refuse parts that are not what was planned for; returns what elements consist of. */
   check(source: LocalArray, target: LocalArray): { itemSize: number; parts: 1 | 2 } {
     if (source.dtype !== target.dtype) {
       throw new DTypeError(`A redistribution moves elements as they are, not from ${source.dtype} to ${target.dtype}.`);
@@ -297,67 +218,13 @@ function append(runs: Run[], run: Run): void {
   }
 }
 
-/** Where the blocks of all ranks lie in a buffer, in words. */
-interface Packing {
-  readonly counts: Int32Array;
-  readonly displacements: Int32Array;
-  readonly total: number;
-}
-
-function packingOf(
-  transfers: readonly Transfer[],
-  size: number,
-  words: (transfer: Transfer) => number,
-  isShared: boolean,
-): Packing {
-  const [counts, displacements] = [new Int32Array(size), new Int32Array(size)];
-  let total = 0;
-  for (const transfer of transfers) {
-    counts[transfer.peer] = words(transfer);
-    displacements[transfer.peer] = isShared ? 0 : total;
-    total = isShared ? counts[transfer.peer] : total + counts[transfer.peer];
-  }
-  return { counts, displacements, total };
-}
-
-function ensure(buffer: BigInt64Array<ArrayBuffer>, words: number): BigInt64Array<ArrayBuffer> {
-  return buffer.length >= words ? buffer : allocate("int64", words) as BigInt64Array<ArrayBuffer>;
-}
-
-/**
- * The memory of an array as words, if each block lies in it in one piece, in the order of the messages and on whole
- * words; the displacements are set to where the blocks are. `null` if a block has to be packed.
- */
-function wholeBlocks(
-  array: LocalArray,
-  transfers: readonly Transfer[],
+/** The element of an array at which a block begins, if it lies there in one piece, in this order; else null. */
+export function startOfBlock(
+  { strides, offset }: { readonly strides: readonly number[]; readonly offset: number },
+  { shape, runs }: Transfer,
   side: "source" | "target",
   order: Order,
-  { displacements }: Packing,
-): BigInt64Array<ArrayBuffer> | null {
-  const { itemSize } = dtypeInfo(array.dtype);
-  const { buffer, byteOffset } = array.data;
-  const starts = transfers.map(({ shape, runs }) => {
-    const isWhole = runs.every((list) => list.length === 1) && isDense(shape, array.strides, order) &&
-      sizeOfShape(shape) * itemSize % WORD === 0;
-    return isWhole
-      ? byteOffset + itemSize * runs.reduce((at, [run], i) => at + run[side] * array.strides[i], array.offset)
-      : NaN;
-  });
-  if (!starts.every((start) => start % WORD === 0)) return null;
-  transfers.forEach(({ peer }, i) => displacements[peer] = starts[i] / WORD);
-  return new BigInt64Array(buffer, 0, Math.floor(buffer.byteLength / WORD));
-}
-
-/** A packed block as an array of the same kind as `like`. */
-function blockIn(
-  { buffer }: BigInt64Array<ArrayBuffer>,
-  displacement: number,
-  like: LocalArray,
-  { shape }: Transfer,
-  order: Order,
-): { data: LocalArray["data"]; offset: number; strides: number[] } {
-  const { array, parts } = dtypeInfo(like.dtype);
-  const data = new array(buffer, displacement * WORD, sizeOfShape(shape) * parts);
-  return { data, offset: 0, strides: stridesOf(shape, order) };
+): number | null {
+  if (runs.some((list) => list.length !== 1) || !isDense(shape, strides, order)) return null;
+  return runs.reduce((at, [run], dimension) => at + run[side] * strides[dimension], offset);
 }

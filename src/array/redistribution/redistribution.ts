@@ -10,8 +10,7 @@ import { agree } from "../../runtime/agreement.ts";
 import { checkArray, DistributedArray, runtimeOf } from "../distributed_array.ts";
 import { dtypeInfo } from "../../dtype/dtype.ts";
 import { LocalArray } from "../local_array.ts";
-import { prepareMove } from "./execute.ts";
-import { planRedistribution, type RedistributionPlan } from "./plan.ts";
+import { Redistributor } from "./redistributor.ts";
 
 /**
  * A new array with the same elements in another distribution: any to any. Collective; the same as
@@ -57,7 +56,7 @@ export class Redistribution implements Disposable {
   /** The distribution of the results. */
   readonly distribution: Distribution;
   #array: DistributedArray;
-  readonly #plan: RedistributionPlan;
+  readonly #redistributor: Redistributor;
   #isFreed = false;
 
   /**
@@ -70,21 +69,21 @@ export class Redistribution implements Disposable {
   constructor(array: DistributedArray, distribution: Distribution) {
     const runtime = runtimeOf(array);
     let bound!: Distribution;
-    let plan!: RedistributionPlan;
+    let redistributor!: Redistributor;
     agree(runtime, "new Redistribution", () => {
       checkArray(array, "new Redistribution: the array");
       bound = bindTo(distribution, array.shape, runtime.size);
-      plan = planRedistribution(array.distribution, bound, runtime.rank);
+      redistributor = new Redistributor(runtime, array.distribution, bound);
       return { array: String(array), distribution: String(bound) };
     });
     this.distribution = bound;
     this.#array = array;
-    this.#plan = plan;
+    this.#redistributor = redistributor;
   }
 
   /** Bytes that leave a rank in one execution, over all ranks. */
   get bytesMoved(): number {
-    return this.#plan.bytesMoved(dtypeInfo(this.#array.dtype).itemSize);
+    return this.#redistributor.bytesMoved(dtypeInfo(this.#array.dtype).itemSize);
   }
 
   /**
@@ -102,7 +101,7 @@ export class Redistribution implements Disposable {
       void array.local;
       const stream = array.local.isOnDevice ? runtime.stream : null;
       target = LocalArray.empty(dtype, this.distribution.localShape(runtime.rank), order, stream);
-      move = prepareMove(this.#plan, runtime, array.local, target, order);
+      move = this.#redistributor.prepare(array.local, target, order);
       return { array: String(array), distribution: String(this.distribution) };
     });
     move();
@@ -131,7 +130,7 @@ export class Redistribution implements Disposable {
   /** Let go of the buffers. Freeing twice does nothing. */
   free(): void {
     this.#isFreed = true;
-    this.#plan.release();
+    this.#redistributor.free();
   }
 
   /** As `free`. */

@@ -4,13 +4,8 @@ import { type DType, dtypeInfo } from "../../../src/dtype/dtype.ts";
 import { loadScalar, storeScalar } from "../../../src/dtype/scalar.ts";
 import { type Order, sizeOfShape } from "../../../src/array/layout.ts";
 import { LocalArray } from "../../../src/array/local_array.ts";
-import {
-  type Exchanging,
-  onRoot,
-  type Parts,
-  planRedistribution,
-  type RedistributionPlan,
-} from "../../../src/array/redistribution/plan.ts";
+import { type Exchanging, HostExecutor } from "../../../src/array/redistribution/host_executor.ts";
+import { onRoot, type Parts, planRedistribution } from "../../../src/array/redistribution/plan.ts";
 import {
   BlockCyclic,
   BlockNonCyclic,
@@ -27,27 +22,45 @@ type Options = Parameters<Exchanging["allToAllV"]>[1];
 /** Thrown by the first pass of a simulated exchange, when a rank has packed what it sends. */
 class Packed extends Error {}
 
+/** What a rank hands to MPI. */
+type Exchange = (send: BigInt64Array, options: Options) => void;
+
+/** A rank without MPI: what it does in an exchange can be changed. */
+class Rank implements Exchanging {
+  readonly executor: HostExecutor;
+  exchange: Exchange = () => {};
+
+  constructor(from: Parts, to: Parts, rank: number, readonly size = from.size!) {
+    this.executor = new HostExecutor(planRedistribution(from, to, rank), this);
+  }
+
+  allToAllV(send: BigInt64Array<ArrayBuffer>, options: Options): void {
+    this.exchange(send, options);
+  }
+
+  execute(source: LocalArray, target: LocalArray, order: Order = "C"): void {
+    this.executor.prepare(source, target, order)();
+  }
+}
+
 /**
  * Execute the plans of all ranks without MPI: a first pass records what each rank sends, a second one delivers it.
  */
 function executeOnAll(
-  plans: readonly RedistributionPlan[],
+  ranks: readonly Rank[],
   sources: readonly LocalArray[],
   targets: readonly LocalArray[],
   order: Order,
 ): number {
-  const size = plans.length;
-  const sent = plans.map((plan, rank) => {
+  const size = ranks.length;
+  const sent = ranks.map((rank, i) => {
     let record: { data: BigInt64Array; options: Options } | null = null;
-    const communicator: Exchanging = {
-      size,
-      allToAllV(send, options) {
-        record = { data: send.slice(), options };
-        throw new Packed();
-      },
+    rank.exchange = (send, options) => {
+      record = { data: send.slice(), options };
+      throw new Packed();
     };
     try {
-      plan.execute(communicator, sources[rank], targets[rank], order);
+      rank.execute(sources[i], targets[i], order);
     } catch (error) {
       if (!(error instanceof Packed)) throw error;
     }
@@ -57,21 +70,18 @@ function executeOnAll(
   assert(sent.every((record) => (record === null) === (sent[0] === null)));
   if (sent[0] === null) return 0;
   let words = 0;
-  plans.forEach((plan, rank) => {
-    const communicator: Exchanging = {
-      size,
-      allToAllV(_, { receiveCounts, receiveDisplacements, into }) {
-        for (let peer = 0; peer < size; peer++) {
-          const { data, options } = sent[peer]!;
-          const { sendCounts, sendDisplacements } = options;
-          assertEquals(sendCounts[rank], receiveCounts[peer], `words from ${peer} to ${rank}`);
-          const [start, count] = [sendDisplacements[rank], sendCounts[rank]];
-          into.set(data.subarray(start, start + count), receiveDisplacements[peer]);
-          words += count;
-        }
-      },
+  ranks.forEach((rank, i) => {
+    rank.exchange = (_, { receiveCounts, receiveDisplacements, into }) => {
+      for (let peer = 0; peer < size; peer++) {
+        const { data, options } = sent[peer]!;
+        const { sendCounts, sendDisplacements } = options;
+        assertEquals(sendCounts[i], receiveCounts[peer], `words from ${peer} to ${i}`);
+        const [start, count] = [sendDisplacements[i], sendCounts[i]];
+        into.set(data.subarray(start, start + count), receiveDisplacements[peer]);
+        words += count;
+      }
     };
-    plan.execute(communicator, sources[rank], targets[rank], order);
+    rank.execute(sources[i], targets[i], order);
   });
   return words;
 }
@@ -115,6 +125,7 @@ function checkMove(from: Parts, to: Parts, dtype: DType, orders: readonly [Order
   const [shape, size] = [from.globalShape!, from.size!];
   const ranks = Array.from({ length: size }, (_, rank) => rank);
   const plans = ranks.map((rank) => planRedistribution(from, to, rank));
+  const executors = ranks.map((rank) => new Rank(from, to, rank));
   const sources = ranks.map((rank) => partOf(from, rank, dtype, orders[0]));
   for (const rank of ranks) {
     for (const local of indices(sources[rank].shape)) {
@@ -124,7 +135,7 @@ function checkMove(from: Parts, to: Parts, dtype: DType, orders: readonly [Order
   // Twice: buffers are reused.
   for (let round = 0; round < 2; round++) {
     const targets = ranks.map((rank) => partOf(to, rank, dtype, orders[1]));
-    executeOnAll(plans, sources, targets, orders[2]);
+    executeOnAll(executors, sources, targets, orders[2]);
     for (const rank of ranks) {
       for (const local of indices(targets[rank].shape)) {
         assertEquals(get(targets[rank], local), valueOf(globalIndex(to, rank, local), shape));
@@ -210,14 +221,14 @@ Deno.test("a slice of a distribution, and a transposed one, can be redistributed
 
 Deno.test("views and padded arrays are sources and targets", () => {
   const [from, to] = [Slab.X.bind([4, 6], 2), Slab.Y.bind([4, 6], 2)];
-  const plans = [0, 1].map((rank) => planRedistribution(from, to, rank));
+  const ranks = [0, 1].map((rank) => new Rank(from, to, rank));
   const sources = [0, 1].map((rank) => {
     const padded = LocalArray.zeros("float64", [3, 8]).slice([1, 1], [2, 6]);
     padded.set(Array.from({ length: 12 }, (_, i) => 12 * rank + i));
     return padded;
   });
   const targets = [0, 1].map(() => LocalArray.zeros("float64", [5, 5]).slice([0, 2], [4, 3]));
-  executeOnAll(plans, sources, targets, "C");
+  executeOnAll(ranks, sources, targets, "C");
   assertEquals(targets[0].toNumbers(), [0, 1, 2, 6, 7, 8, 12, 13, 14, 18, 19, 20]);
   assertEquals(targets[1].toNumbers(), [3, 4, 5, 9, 10, 11, 15, 16, 17, 21, 22, 23]);
 });
@@ -228,8 +239,9 @@ Deno.test("the same distribution moves nothing, and needs no exchange", () => {
   for (const [from, to] of [[rows, blocks], [blocks, rows], [Replicated.bind([6, 3], 3), rows]]) {
     const plan = planRedistribution(from, to, 1);
     assertEquals([plan.elementsMoved, plan.sends.length, plan.receives.length], [0, 0, 0]);
-    const communicator: Exchanging = { size: 3, allToAllV: () => assert(false, "there is nothing to exchange") };
-    plan.execute(communicator, partOf(from, 1, "float32", "C"), partOf(to, 1, "float32", "C"));
+    const rank = new Rank(from, to, 1);
+    rank.exchange = () => assert(false, "there is nothing to exchange");
+    rank.execute(partOf(from, 1, "float32", "C"), partOf(to, 1, "float32", "C"));
     checkMove(from, to, "float32", ["C", "F", "C"]);
   }
 });
@@ -239,10 +251,9 @@ Deno.test("what a plan refuses", () => {
   assertThrows(() => planRedistribution(Slab.X, columns, 0), DistributionError, "bind both");
   assertThrows(() => planRedistribution(rows, Slab.Y.bind([4, 5], 2), 0), DistributionError, "[4,5]");
   assertThrows(() => planRedistribution(rows, Slab.Y.bind([4, 4], 3), 0), DistributionError, "on 3");
-  const plan = planRedistribution(rows, columns, 0);
-  const communicator: Exchanging = { size: 2, allToAllV: () => {} };
+  const rank = new Rank(rows, columns, 0);
   const part = (dtype: DType, shape: number[]) => LocalArray.zeros(dtype, shape);
-  const run = (source: LocalArray, target: LocalArray) => () => plan.execute(communicator, source, target);
+  const run = (source: LocalArray, target: LocalArray) => () => rank.execute(source, target);
   assertThrows(run(part("float32", [2, 4]), part("float64", [4, 2])), DTypeError, "not from float32 to float64");
   assertThrows(run(part("float32", [3, 4]), part("float32", [4, 2])), ShapeError, "The source has shape [3,4]");
   assertThrows(run(part("float32", [2, 4]), part("float32", [4, 4])), ShapeError, "The target has shape [4,4]");
@@ -251,17 +262,17 @@ Deno.test("what a plan refuses", () => {
   assertEquals(sizeOfShape(huge.sends[0].shape), 2 ** 38);
 });
 
-Deno.test("buffers are kept for the next execution until release", () => {
+Deno.test("buffers are kept for the next execution until they are freed", () => {
   const [rows, columns] = [Slab.X.bind([4, 4], 2), Slab.Y.bind([4, 4], 2)];
-  const plan = planRedistribution(rows, columns, 0);
-  const seen: ArrayBuffer[] = [];
-  const communicator: Exchanging = { size: 2, allToAllV: (send) => seen.push(send.buffer) };
+  const rank = new Rank(rows, columns, 0);
+  const seen: ArrayBufferLike[] = [];
+  rank.exchange = (send) => seen.push(send.buffer);
   const [source, target] = [LocalArray.zeros("float64", [2, 4]), LocalArray.zeros("float64", [4, 2])];
-  plan.execute(communicator, source, target);
-  plan.execute(communicator, source, target);
+  rank.execute(source, target);
+  rank.execute(source, target);
   assert(seen[0] === seen[1]);
   // The block that is sent has to be packed; the one that is received lies in the target in one piece.
-  assertEquals(plan.workspaceBytes, 32);
-  plan.release();
-  assertEquals(plan.workspaceBytes, 0);
+  assertEquals(rank.executor.byteLength, 32);
+  rank.executor.free();
+  assertEquals(rank.executor.byteLength, 0);
 });

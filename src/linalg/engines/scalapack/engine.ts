@@ -118,7 +118,6 @@ export class HostPlan implements EnginePlan {
     strategy: Strategy,
     kernel: Multiplier,
   ) {
-    const { communicator } = runtime;
     const { accumulator } = problem;
     const to = (name: "a" | "b" | "c" | "d", conjugate = false) => ({
       distribution: strategy[name === "c" ? "d" : name],
@@ -133,10 +132,10 @@ export class HostPlan implements EnginePlan {
     this.#strategy = strategy;
     this.#epilog = epilog;
     this.#runtime = runtime;
-    this.#a = new Staging(communicator, problem.a, to("a", conjugatesAlone(problem.operationA)));
-    this.#b = new Staging(communicator, problem.b, to("b", conjugatesAlone(problem.operationB)));
-    this.#c = problem.c && new Staging(communicator, problem.c, to("c"));
-    this.#d = new Delivery(communicator, problem.d, to("d"));
+    this.#a = new Staging(runtime, problem.a, to("a", conjugatesAlone(problem.operationA)));
+    this.#b = new Staging(runtime, problem.b, to("b", conjugatesAlone(problem.operationB)));
+    this.#c = problem.c && new Staging(runtime, problem.c, to("c"));
+    this.#d = new Delivery(runtime, problem.d, to("d"));
     this.#kernel = kernel;
   }
 

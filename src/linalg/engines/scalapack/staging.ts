@@ -8,9 +8,9 @@ import { allocate, type DType, dtypeInfo, type TypedArray } from "../../../dtype
 import { decode, encode } from "../../../dtype/narrow_floats.ts";
 import { copyStrided } from "../../../array/layout.ts";
 import { LocalArray } from "../../../array/local_array.ts";
-import { planRedistribution, type RedistributionPlan } from "../../../array/redistribution/plan.ts";
+import { Redistributor } from "../../../array/redistribution/redistributor.ts";
 import type { Distribution } from "../../../distribution/mod.ts";
-import type { Communicator } from "../../../mpi/communicator.ts";
+import type { Runtime } from "../../../runtime/runtime.ts";
 import type { Matrix } from "../../matmul/problem.ts";
 import type { AccumulatorDType } from "../../../dtype/dtype.ts";
 import { isWindow } from "../division.ts";
@@ -62,25 +62,20 @@ export class DenseCopy {
 
 /** Move a matrix to another distribution. */
 class Move implements Step {
-  readonly description: string;
-  readonly #plan: RedistributionPlan;
-  readonly #communicator: Communicator;
+  readonly #redistributor: Redistributor;
   readonly #target: LocalArray;
 
-  constructor(communicator: Communicator, from: Distribution, to: Distribution, dtype: DType, description: string) {
-    this.#plan = planRedistribution(from, to, communicator.rank);
-    this.#communicator = communicator;
-    this.#target = LocalArray.zeros(dtype, to.localShape(communicator.rank), "F");
-    this.description = description;
+  constructor(runtime: Runtime, from: Distribution, to: Distribution, dtype: DType, readonly description: string) {
+    this.#redistributor = new Redistributor(runtime, from, to);
+    this.#target = LocalArray.zeros(dtype, to.localShape(runtime.rank), "F");
   }
 
   get byteLength(): number {
-    return this.#target.byteLength + this.#plan.workspaceBytes;
+    return this.#target.byteLength + this.#redistributor.byteLength;
   }
 
   prepare(local: LocalArray): Prepared {
-    const move = this.#plan.prepare(local, this.#target, "F");
-    return { local: this.#target, bring: () => move(this.#communicator) };
+    return { local: this.#target, bring: this.#redistributor.prepare(local, this.#target, "F") };
   }
 }
 
@@ -164,15 +159,15 @@ export class Staging {
   readonly #steps: readonly Step[];
 
   /** Plan the steps of this rank. */
-  constructor(communicator: Communicator, matrix: Matrix, destination: Destination) {
+  constructor(runtime: Runtime, matrix: Matrix, destination: Destination) {
     const { distribution, accumulator, conjugate, name, place } = destination;
-    const shape = distribution.localShape(communicator.rank);
+    const shape = distribution.localShape(runtime.rank);
     const steps: Step[] = [];
     if (!matrix.distribution.coincidesWith(distribution)) {
       steps.push(
         isWindow(matrix.distribution, distribution)
-          ? new Window(distribution, communicator.rank)
-          : new Move(communicator, matrix.distribution, distribution, matrix.dtype, `${name} redistributed: ${place}`),
+          ? new Window(distribution, runtime.rank)
+          : new Move(runtime, matrix.distribution, distribution, matrix.dtype, `${name} redistributed: ${place}`),
       );
     }
     if (matrix.dtype !== accumulator) {
@@ -214,16 +209,14 @@ export class Delivery {
   readonly #wide: LocalArray | null;
   /** D rounded, for one that has gaps. */
   #narrow: TypedArray | null = null;
-  readonly #plan: RedistributionPlan | null;
-  readonly #communicator: Communicator;
+  readonly #redistributor: Redistributor | null;
 
   /** Plan for a product that is computed in another distribution, or in another type, than D's. */
-  constructor(communicator: Communicator, matrix: Matrix, computed: Destination) {
+  constructor(runtime: Runtime, matrix: Matrix, computed: Destination) {
     const { distribution, accumulator, name, place } = computed;
     const [isMoved, isNarrow] = [!matrix.distribution.coincidesWith(distribution), matrix.dtype !== accumulator];
-    const buffer = (of: Distribution) => LocalArray.zeros(accumulator, of.localShape(communicator.rank), "F");
-    this.#communicator = communicator;
-    this.#plan = isMoved ? planRedistribution(distribution, matrix.distribution, communicator.rank) : null;
+    const buffer = (of: Distribution) => LocalArray.zeros(accumulator, of.localShape(runtime.rank), "F");
+    this.#redistributor = isMoved ? new Redistributor(runtime, distribution, matrix.distribution) : null;
     this.#wide = isNarrow ? buffer(matrix.distribution) : null;
     this.#product = isMoved ? buffer(distribution) : this.#wide;
     this.copies = [
@@ -234,7 +227,7 @@ export class Delivery {
 
   /** Bytes of buffers on this rank. */
   get byteLength(): number {
-    const moved = this.#plan ? this.#product!.byteLength + this.#plan.workspaceBytes : 0;
+    const moved = this.#redistributor ? this.#product!.byteLength + this.#redistributor.byteLength : 0;
     return moved + (this.#wide?.byteLength ?? 0) + (this.#narrow?.byteLength ?? 0);
   }
 
@@ -250,9 +243,7 @@ export class Delivery {
   prepare(d: LocalArray): Prepared {
     const local = this.#wide ?? d;
     if (this.#wide && !d.isDense("F") && this.#narrow?.length !== d.size) this.#narrow = allocate(d.dtype, d.size);
-    if (!this.#plan) return { local, bring: NOTHING_TO_DO };
-    const move = this.#plan.prepare(this.#product!, local, "F");
-    return { local, bring: () => move(this.#communicator) };
+    return { local, bring: this.#redistributor?.prepare(this.#product!, local, "F") ?? NOTHING_TO_DO };
   }
 
   /** Round to D's type, times a factor. */
