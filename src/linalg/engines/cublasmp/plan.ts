@@ -12,6 +12,7 @@ import {
 import { allocate, type DType, dtypeInfo, type Scalar } from "../../../dtype/dtype.ts";
 import { leadingDimension } from "../../../array/layout.ts";
 import { LocalArray } from "../../../array/local_array.ts";
+import { Scratch } from "../../../array/redistribution/gpu_executor.ts";
 import { largest } from "../../../array/reduction.ts";
 import { clearOnDevice, copyToDevice } from "../../../memory/copy.ts";
 import { DeviceBuffer } from "../../../memory/device_buffer.ts";
@@ -27,7 +28,7 @@ import {
   hasExtraOutputs,
   reluAuxShape,
 } from "../../matmul/epilog.ts";
-import type { LocalOperands, MatmulProblem } from "../../matmul/problem.ts";
+import type { LocalOperands, MatmulProblem, Matrix } from "../../matmul/problem.ts";
 import { isQuantized, type QuantizationValues, type ScaleMode } from "../../matmul/quantization.ts";
 import { scalarOf } from "../block_scaling.ts";
 import {
@@ -46,7 +47,7 @@ import { observe, type ObservedAlgorithm } from "./log.ts";
 import { type CublasMpCall, type GivenMatrix, PATH_NAMES } from "./paths.ts";
 import { type CublasMpResources, cublasMpResources, type Workspace } from "./resources.ts";
 import { SCALE_MODE_CODES, ScaleTensor } from "./scales.ts";
-import { GivenStaging } from "./staging.ts";
+import { Stage, type Staged } from "./staging.ts";
 import type { AlgorithmReport, EnginePlan, EngineRequest, EngineValues } from "../engine.ts";
 import { isOne, isZero } from "../../../blas/arguments.ts";
 import { matrixName } from "../report.ts";
@@ -145,17 +146,19 @@ interface AdaptedInput {
   readonly given: LocalArray;
 }
 
-/** What an execution has allocated besides matrices. */
+/** The operands as the call exchanges them, and what brings them; without an addend that beta takes away. */
+interface StagedOperands {
+  readonly a: Staged;
+  readonly b: Staged;
+  readonly c: Staged | null;
+  readonly d: Staged;
+}
+
+/** What an execution has prepared besides matrices. */
 interface Ready {
   readonly input: AdaptedInput | null;
   readonly outputs: EpilogValues | null;
-}
-
-/** The operands as the call exchanges them; without an addend that beta takes away. */
-interface Summands {
-  readonly left: LocalArray;
-  readonly right: LocalArray;
-  readonly addend: LocalArray | null;
+  readonly bringScales: (() => void) | null;
 }
 
 function factorsOf(problem: MatmulProblem, { isExchanged }: CublasMpCall): Pick<MatmulProblem, "a" | "b" | "c"> {
@@ -198,7 +201,9 @@ export class CublasMpPlan implements EnginePlan {
   #resources!: CublasMpResources;
   #descriptor!: bigint;
   #descriptors!: { a: Descriptor; b: Descriptor; c: Descriptor; d: Descriptor };
-  readonly #stages: { a: GivenStaging; b: GivenStaging; c: GivenStaging | null; d: GivenStaging };
+  readonly #stages: { a: Stage; b: Stage; c: Stage | null; d: Stage };
+  /** For packed blocks: matrices are brought one after the other. */
+  readonly #scratch = new Scratch();
   readonly #scaleTensors: { a: ScaleTensor | null; b: ScaleTensor | null };
   readonly #scaleModes: { a: ScaleMode; b: ScaleMode };
   #workspace!: Workspace;
@@ -237,14 +242,11 @@ export class CublasMpPlan implements EnginePlan {
 
     const { a, b, c } = factorsOf(problem, call);
     const names = call.isExchanged ? ["b", "a"] as const : ["a", "b"] as const;
-    const stage = (
-      matrix: { distribution: MatmulProblem["d"]["distribution"]; dtype: DType },
-      given: GivenMatrix,
-      name: "a" | "b" | "c" | "d",
-    ) => {
+    const stage = (matrix: Matrix, given: GivenMatrix, name: "a" | "b" | "c" | "d") => {
       // What is summed over the ranks must lie without gaps.
       const isDense = (call.path === "all_reduce" || call.path === "reduce_scatter") && (name === "c" || name === "d");
-      return new GivenStaging(runtime, matrix.distribution, given, matrix.dtype, matrixName(problem, name), isDense);
+      const options = { name: matrixName(problem, name), isDense, isResult: name === "d", scratch: this.#scratch };
+      return new Stage(runtime, matrix, given, options);
     };
     this.#stages = {
       a: stage(a, call.a, names[0]),
@@ -263,7 +265,7 @@ export class CublasMpPlan implements EnginePlan {
     const modes = scaling ?? { a: "tensor", b: "tensor" } as const;
     this.#scaleModes = call.isExchanged ? { a: modes.b, b: modes.a } : modes;
     const tensor = (mode: ScaleMode, given: GivenMatrix, pieces: number) =>
-      mode === "tensor" ? null : new ScaleTensor(runtime, mode, given, pieces);
+      mode === "tensor" ? null : new ScaleTensor(runtime, mode, given, pieces, this.#scratch);
     // Each rank's columns of D are computed apart.
     const pieces = call.path === "reduce_scatter" ? runtime.size : 1;
     this.#scaleTensors = {
@@ -305,7 +307,7 @@ export class CublasMpPlan implements EnginePlan {
   }
 
   get workspaceBytes(): number {
-    const held = [...Object.values(this.#stages), ...Object.values(this.#scaleTensors)];
+    const held = [...Object.values(this.#stages), ...Object.values(this.#scaleTensors), this.#scratch];
     return held.reduce((sum, memory) => sum + (memory?.byteLength ?? 0), this.#workspace?.byteLength ?? 0);
   }
 
@@ -350,34 +352,39 @@ export class CublasMpPlan implements EnginePlan {
     const { a, b, c, d } = this.#stages;
     const [left, right] = this.#call.isExchanged ? [operands.b, operands.a] : [operands.a, operands.b];
     const addend = operands.c !== null && !isZero(values.beta) ? operands.c : null;
-    const bring = { a: a.prepare(left), b: b.prepare(right), c: addend && c!.prepare(addend) };
-    const target = d.target(operands.d);
-    const ready = { input: this.#adapted(values), outputs: this.#newOutputs() };
-    return () => {
-      try {
-        const brought = { a: bring.a(), b: bring.b(), c: bring.c && bring.c(), d: target };
-        return this.#execute(on, operands, { left, right, addend }, brought, values, ready);
-      } finally {
-        for (const stage of [a, b, c, d]) stage?.release();
-      }
+    const staged = {
+      a: a.prepare(left),
+      b: b.prepare(right),
+      c: addend && c!.prepare(addend),
+      d: d.prepare(operands.d),
     };
+    const ready = {
+      input: this.#adapted(values),
+      outputs: this.#newOutputs(),
+      bringScales: this.#prepareScales(values.scales),
+    };
+    return () => this.#execute(on, operands, staged, values, ready);
   }
 
   #execute(
     on: Stream,
     operands: LocalOperands,
-    { left, right, addend }: Summands,
-    brought: GivenOperands,
+    { a, b, c, d }: StagedOperands,
     values: EngineValues,
-    { input, outputs }: Ready,
+    { input, outputs, bringScales }: Ready,
   ): EpilogValues {
     const own = this.#runtime.stream!;
+    const isStaged = [a, b, c, d].some((staged) => staged?.bring) || bringScales !== null;
     this.#repeatable = null;
+    // Elements are brought on the runtime's stream, between what is on the other one before and after.
+    if (isStaged) own.wait(on);
+    for (const staged of [a, b, c]) staged?.bring?.();
+    const brought = { a: a.local, b: b.local, c: c && c.local, d: d.local };
     const given = isZero(values.alpha) && isOne(values.beta) ? withAddendInPlace(brought) : brought;
     // What is gathered is B.
     if (this.#call.path === "all_gather") this.#resources.share(given.b, this.#gridB);
-    if (values !== this.#values) this.#bindValues(values, addend !== null, input);
-    this.#bringScales(values.scales);
+    if (values !== this.#values) this.#bindValues(values, c !== null, input);
+    bringScales?.();
     if (outputs) this.#bindOutputs(outputs);
     this.#resources.begin(on);
     try {
@@ -386,17 +393,17 @@ export class CublasMpPlan implements EnginePlan {
     } finally {
       if (on !== own) this.#resources.end(on);
     }
-    // Copies are made and freed in the order of the runtime's stream.
-    const isDirect = given.a === left && given.b === right && given.c === addend && given.d === operands.d &&
-      !hasExtraOutputs(this.#epilog) && this.#scaleModes.a === "tensor";
+    const isDirect = !isStaged && given.c === brought.c && !hasExtraOutputs(this.#epilog);
     if (on !== own) {
+      // What follows on the runtime's stream reads D, or writes what the product has read.
       if (!isDirect) this.#resources.settle();
     } else if (isDirect) {
       const { a, b, c, d } = operands;
       const call = this.#prepareCall(given, on);
       this.#repeatable = { a, b, c, values, strides: d.strides, call, inPlace: d === c ? d.address : null };
     }
-    this.#stages.d.deliver(given.d, operands.d);
+    d.bring?.();
+    if (d.bring) on.wait(own);
     return outputs ? this.#finish(outputs) : NOTHING;
   }
 
@@ -411,7 +418,8 @@ export class CublasMpPlan implements EnginePlan {
     this.#isDisposed = true;
     this.#repeatable = null;
     if (this.#isOpen) this.#close();
-    for (const memory of [...Object.values(this.#stages), ...Object.values(this.#scaleTensors)]) memory?.free();
+    const held = [...Object.values(this.#stages), ...Object.values(this.#scaleTensors), this.#scratch];
+    for (const memory of held) memory?.free();
     this.#input?.given.release();
     this.#cells?.free();
   }
@@ -642,12 +650,16 @@ export class CublasMpPlan implements EnginePlan {
     copyToDevice(this.#cells.address, cells, this.#runtime.stream!);
   }
 
-  /** Bring arrays of scales where cuBLASMp reads them. Collective if they lie on other ranks. */
-  #bringScales(scales: QuantizationValues): void {
-    if (this.#scaleModes.a === "tensor") return;
+  /** Get ready to bring arrays of scales where cuBLASMp reads them; null if there are none. */
+  #prepareScales(scales: QuantizationValues): (() => void) | null {
+    if (this.#scaleModes.a === "tensor") return null;
     const { a, b } = this.#call.isExchanged ? { a: scales.b, b: scales.a } : scales;
-    if (typeof a === "object") this.#scaleTensors.a!.bring(a);
-    if (typeof b === "object") this.#scaleTensors.b!.bring(b);
+    const bringA = typeof a === "object" ? this.#scaleTensors.a!.prepare(a) : null;
+    const bringB = typeof b === "object" ? this.#scaleTensors.b!.prepare(b) : null;
+    return () => {
+      bringA?.();
+      bringB?.();
+    };
   }
 
   /** Memory for what the epilog writes, new for each execution; null if it writes nothing but D. */

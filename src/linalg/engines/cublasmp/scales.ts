@@ -16,14 +16,16 @@
  */
 import type { DistributedArray } from "../../../array/distributed_array.ts";
 import { LocalArray } from "../../../array/local_array.ts";
+import type { Scratch } from "../../../array/redistribution/gpu_executor.ts";
+import { Redistributor } from "../../../array/redistribution/redistributor.ts";
 import { type Distribution, type Range, Replicated } from "../../../distribution/mod.ts";
 import { clearOnDevice } from "../../../memory/copy.ts";
 import { DeviceBuffer } from "../../../memory/device_buffer.ts";
 import { CublasMpMatmulMatrixScale } from "../../../../ffi/cuda/cublasmp.ts";
-import { agree } from "../../../runtime/agreement.ts";
 import type { Runtime } from "../../../runtime/runtime.ts";
 import { SCALE_BLOCK, type ScaleMode } from "../../matmul/quantization.ts";
 import type { GivenMatrix } from "./paths.ts";
+import { KeptArray } from "./staging.ts";
 import { divided, isInPlace, splitAlong } from "../division.ts";
 
 /** `cublasMpMatmulMatrixScale_t` of each mode. */
@@ -89,17 +91,29 @@ export function scaleDistribution(mode: ScaleArrayMode, { distribution, grid }: 
 
 /** The scales of one factor on this rank. */
 export class ScaleTensor {
+  readonly #runtime: Runtime;
   readonly #given: GivenMatrix;
+  readonly #scratch: Scratch;
   readonly #memory: DeviceBuffer;
   readonly #target: Distribution;
   readonly #pieces: readonly LocalArray[];
+  /** Copies of scales on the host, and of those that lay elsewhere. */
+  readonly #near: KeptArray;
+  readonly #moved: KeptArray;
+  #source: Distribution | null = null;
+  #redistributor: Redistributor | null = null;
 
   /** Memory for the scales of a factor, in so many pieces. */
-  constructor({ rank, stream }: Runtime, mode: ScaleArrayMode, given: GivenMatrix, pieces: number) {
+  constructor(runtime: Runtime, mode: ScaleArrayMode, given: GivenMatrix, pieces: number, scratch: Scratch) {
+    const { rank, stream } = runtime;
     const [m, n] = given.padded ?? given.distribution.localShape(rank);
     const { rows, columns, strides, pieceLength } = scaleLayout(mode, [m, n], pieces);
     const memory = new DeviceBuffer(stream!, Math.max(1, pieces * pieceLength) * 4);
     clearOnDevice(memory.address, memory.byteLength, stream!);
+    this.#runtime = runtime;
+    this.#scratch = scratch;
+    this.#near = new KeptArray(stream!);
+    this.#moved = new KeptArray(stream!);
     this.#given = given;
     this.#memory = memory;
     this.#target = scaleDistribution(mode, given);
@@ -115,20 +129,36 @@ export class ScaleTensor {
     return this.#memory.address;
   }
 
-  /** Bytes of its memory. */
+  /** Bytes that it keeps, without the scratch memory. */
   get byteLength(): number {
-    return this.#memory.byteLength;
+    const held = [this.#memory, this.#near, this.#moved, this.#redistributor];
+    return held.reduce((sum, memory) => sum + (memory?.byteLength ?? 0), 0);
   }
 
-  /** Copy scales that have the rows and columns of the stored factor. Collective if they lie elsewhere. */
-  bring(stored: DistributedArray): void {
-    const seen = this.#given.isTransposed ? stored.transpose() : stored;
-    const moved = isInPlace(seen.distribution, this.#target) ? seen : seen.redistribute(this.#target);
-    try {
-      agree(stored.runtime, "Matmul.execute", () => this.#fill(moved.local));
-    } finally {
-      if (moved !== seen) moved.free();
+  /**
+   * Get ready to copy scales that have the rows and columns of the stored factor. Local. Returns what copies them, which
+   * is collective if they lie elsewhere.
+   */
+  prepare(stored: DistributedArray): () => void {
+    const { distribution, local, order } = this.#given.isTransposed ? stored.transpose() : stored;
+    const near = local.isOnDevice ? local : this.#near.of(local, order);
+    if (isInPlace(distribution, this.#target)) return () => this.#fill(near);
+    const moved = this.#moved.have("float32", this.#target.localShape(this.#runtime.rank), order);
+    const move = this.#redistributorFrom(distribution).prepare(near, moved, order);
+    return () => {
+      move();
+      this.#fill(moved);
+    };
+  }
+
+  /** Planned again only for scales that lie elsewhere than the last ones. */
+  #redistributorFrom(distribution: Distribution): Redistributor {
+    if (this.#source === null || !isInPlace(this.#source, distribution)) {
+      this.#redistributor?.free();
+      this.#redistributor = new Redistributor(this.#runtime, distribution, this.#target, this.#scratch);
+      this.#source = distribution;
     }
+    return this.#redistributor!;
   }
 
   #fill(local: LocalArray): void {
@@ -142,6 +172,6 @@ export class ScaleTensor {
 
   /** Give the memory back. */
   free(): void {
-    this.#memory.free();
+    for (const memory of [this.#memory, this.#near, this.#moved, this.#redistributor]) memory?.free();
   }
 }

@@ -4,59 +4,113 @@
  *
  * @module
  */
-import { DistributedArray } from "../../../array/distributed_array.ts";
-import type { DType } from "../../../dtype/dtype.ts";
+import type { Order } from "../../../array/layout.ts";
 import { LocalArray } from "../../../array/local_array.ts";
+import type { Scratch } from "../../../array/redistribution/gpu_executor.ts";
+import { Redistributor } from "../../../array/redistribution/redistributor.ts";
 import type { Distribution } from "../../../distribution/mod.ts";
+import type { DType } from "../../../dtype/dtype.ts";
+import type { Stream } from "../../../gpu/stream.ts";
 import { agree } from "../../../runtime/agreement.ts";
 import type { Runtime } from "../../../runtime/runtime.ts";
+import type { Matrix } from "../../matmul/problem.ts";
 import type { GivenMatrix } from "./paths.ts";
 
-/** A local part, and the distribution and order that it has. */
-interface Placed {
-  readonly local: LocalArray;
-  readonly distribution: Distribution;
-  readonly order: "C" | "F";
+/** An array on the GPU that is made when it is needed first, and kept. */
+export class KeptArray {
+  readonly #stream: Stream;
+  #local: LocalArray | null = null;
+
+  /** Its memory is used in the order of this stream. */
+  constructor(stream: Stream) {
+    this.#stream = stream;
+  }
+
+  /** Bytes that it keeps. */
+  get byteLength(): number {
+    return this.#local?.byteLength ?? 0;
+  }
+
+  /** The array, zeros if it is new. Ranks that did not agree have freed what was new. */
+  have(dtype: DType, shape: readonly number[], order: Order): LocalArray {
+    const known = this.#local;
+    if (
+      known && !known.isLost && known.dtype === dtype && known.shape.join() === shape.join() && known.isDense(order)
+    ) {
+      return known;
+    }
+    this.free();
+    return this.#local = LocalArray.zeros(dtype, shape, order, this.#stream);
+  }
+
+  /** The array with the elements of one in host memory. */
+  of(host: LocalArray, order: Order): LocalArray {
+    const local = this.have(host.dtype, host.shape, order);
+    local.set(host);
+    return local;
+  }
+
+  /** Give the memory back. */
+  free(): void {
+    this.#local?.release();
+    this.#local = null;
+  }
 }
 
-/** One matrix of a call on this rank. */
-export class GivenStaging {
+/** What becomes of a local part: where cuBLASMp finds or puts it, and what has to be done before or after that. */
+export interface Staged {
+  /** The part as cuBLASMp takes it. */
+  readonly local: LocalArray;
+  /** Bring the elements there, or D's from there; null if that is where they are stored. Collective if they are moved. */
+  readonly bring: (() => void) | null;
+}
+
+/** How a matrix is staged. */
+export interface StageOptions {
+  /** What reports call it. */
+  readonly name: string;
+  /** Whether its columns must follow each other without gaps. */
+  readonly isDense: boolean;
+  /** Whether it is the result. */
+  readonly isResult: boolean;
+  /** Memory for packed blocks, which the stages of a product share. */
+  readonly scratch: Scratch;
+}
+
+/** One matrix of a call on this rank. Its memory is that of the plan, so that executions allocate nothing. */
+export class Stage {
   readonly #runtime: Runtime;
-  readonly #stored: Distribution;
   readonly #given: GivenMatrix;
-  readonly #buffer: LocalArray | null;
-  readonly #name: string;
-  readonly #isDense: boolean;
+  readonly #matrix: Matrix;
+  readonly #options: StageOptions;
+  readonly #redistributor: Redistributor | null;
+  /** What cuBLASMp is given in place of the stored part. */
+  readonly #placed: KeptArray;
+  /** A copy on the GPU of a part in the memory of the host. */
+  readonly #near: KeptArray;
   /** Whether gaps between columns had to be closed. */
   #hadGaps = false;
-  #temporary: LocalArray[] = [];
 
-  /**
-   * Plan for a matrix that is stored in a distribution, column-major; `name` is what reports call it. With `isDense` its
-   * columns must follow each other without gaps.
-   */
-  constructor(
-    runtime: Runtime,
-    stored: Distribution,
-    given: GivenMatrix,
-    dtype: DType,
-    name: string,
-    isDense: boolean,
-  ) {
-    const { distribution, isTransposed, padded } = given;
+  /** Plan for a matrix that is stored column-major. Local. */
+  constructor(runtime: Runtime, matrix: Matrix, given: GivenMatrix, options: StageOptions) {
     this.#runtime = runtime;
-    this.#stored = stored;
+    this.#placed = new KeptArray(runtime.stream!);
+    this.#near = new KeptArray(runtime.stream!);
     this.#given = given;
-    const shape = padded ?? distribution.localShape(runtime.rank);
-    this.#buffer = isTransposed || padded !== null ? LocalArray.zeros(dtype, shape, "F", runtime.stream) : null;
-    this.#name = name;
-    this.#isDense = isDense;
+    this.#matrix = matrix;
+    this.#options = options;
+    const stored = given.isTransposed ? matrix.distribution.transpose() : matrix.distribution;
+    const ends: [Distribution, Distribution] = options.isResult
+      ? [given.distribution, stored]
+      : [stored, given.distribution];
+    this.#redistributor = given.isMoved ? new Redistributor(runtime, ...ends, options.scratch) : null;
+    if (!this.#isDirect) this.#place();
   }
 
   /** What is copied in an execution, in words. */
   get copies(): readonly string[] {
     const { distribution, isMoved, isTransposed, padded } = this.#given;
-    const name = this.#name;
+    const { name } = this.#options;
     return [
       ...isMoved ? [`${name} redistributed: ${distribution}`] : [],
       ...isTransposed ? [`${name} transposed on each rank`] : [],
@@ -65,95 +119,74 @@ export class GivenStaging {
     ];
   }
 
-  /** Bytes of its buffer. */
+  /** Bytes that it keeps, without the scratch memory. */
   get byteLength(): number {
-    return this.#buffer?.byteLength ?? 0;
+    const held = [this.#placed, this.#near, this.#redistributor];
+    return held.reduce((sum, memory) => sum + (memory?.byteLength ?? 0), 0);
   }
 
-  /** Whether a local part on the GPU is given as it is. */
-  get isDirect(): boolean {
-    return this.#buffer === null && !this.#given.isMoved;
+  /** Have the memory that bringing a part, or the result to it, needs. Local. */
+  prepare(stored: LocalArray): Staged {
+    if (this.#isDirect && stored.isOnDevice && !this.#hasGaps(stored)) return { local: stored, bring: null };
+    const local = this.#place();
+    const bring = this.#options.isResult ? this.#toStored(stored) : this.#fromStored(stored);
+    return { local, bring };
   }
 
-  /** Allocate what bringing a part needs. Returns what gives it as cuBLASMp takes it, which is collective if it is moved. */
-  prepare(stored: LocalArray): () => LocalArray {
-    if (this.isDirect && stored.isOnDevice) {
-      const local = this.#hasGaps(stored) ? this.#keep(stored.copy("F")) : stored;
-      return () => local;
-    }
-    const placed = this.#onDevice(this.#seen(stored));
-    return () => {
-      const { local } = this.#move(placed, this.#given.distribution);
-      if (this.#buffer === null) return local;
-      this.#inner(local.shape).set(local);
-      return this.#buffer;
-    };
-  }
-
-  /** Where the result is computed: D itself, if it can be. */
-  target(stored: LocalArray): LocalArray {
-    if (this.#buffer !== null) return this.#buffer;
-    if (this.isDirect && stored.isOnDevice && !this.#hasGaps(stored)) return stored;
-    const shape = this.#given.distribution.localShape(this.#runtime.rank);
-    return this.#keep(LocalArray.empty(stored.dtype, shape, "F", this.#runtime.stream));
-  }
-
-  /** Bring the result from where it was computed to where it is wanted. Collective if it is moved. */
-  deliver(computed: LocalArray, stored: LocalArray): void {
-    if (computed === stored) return;
-    const { distribution, isTransposed } = this.#given;
-    const inner = this.#buffer === null ? computed : this.#inner(distribution.localShape(this.#runtime.rank));
-    const result: Placed = isTransposed
-      ? { local: inner.transpose(), distribution: distribution.transpose(), order: "C" }
-      : { local: inner, distribution, order: "F" };
-    const { local } = this.#move(result, this.#stored);
-    if (stored.isOnDevice) stored.set(local);
-    else agree(this.#runtime, "Matmul.execute", () => stored.set(local));
-  }
-
-  /** Give back what an execution needed; work that uses it is on the runtime's stream already. */
-  release(): void {
-    for (const local of this.#temporary) local.release();
-    this.#temporary = [];
-  }
-
-  /** Give back the buffer. */
+  /** Give the memory back. */
   free(): void {
-    this.release();
-    this.#buffer?.release();
+    this.#placed.free();
+    this.#near.free();
+    this.#redistributor?.free();
+  }
+
+  /** Whether a part on the GPU can be given as it is. */
+  get #isDirect(): boolean {
+    const { isMoved, isTransposed, padded } = this.#given;
+    return !isMoved && !isTransposed && padded === null;
   }
 
   #hasGaps(stored: LocalArray): boolean {
-    if (!this.#isDense || stored.isDense("F")) return false;
+    if (!this.#options.isDense || stored.isDense("F")) return false;
     return this.#hadGaps = true;
   }
 
-  /** The stored part with rows and columns as cuBLASMp sees them. */
-  #seen(stored: LocalArray): Placed {
-    return this.#given.isTransposed
-      ? { local: stored.transpose(), distribution: this.#stored.transpose(), order: "C" }
-      : { local: stored, distribution: this.#stored, order: "F" };
+  #fromStored(stored: LocalArray): () => void {
+    const inner = this.#inner();
+    const order = this.#given.isTransposed ? "C" : "F";
+    if (stored.isOnDevice) return this.#mover(this.#seen(stored), inner, order);
+    if (!this.#isDirect) return this.#mover(this.#seen(this.#near.of(stored, "F")), inner, order);
+    inner.set(stored);
+    return () => {};
   }
 
-  #onDevice(placed: Placed): Placed {
-    if (placed.local.isOnDevice) return placed;
-    return { ...placed, local: this.#keep(placed.local.toDevice(this.#runtime.stream!, placed.order)) };
+  #toStored(stored: LocalArray): () => void {
+    if (stored.isOnDevice) return this.#mover(this.#inner(), this.#seen(stored), "F");
+    const near = this.#near.have(stored.dtype, stored.shape, "F");
+    const bring = this.#mover(this.#inner(), this.#seen(near), "F");
+    return () => {
+      bring();
+      agree(this.#runtime, "Matmul.execute", () => stored.set(near));
+    };
   }
 
-  #move(placed: Placed, target: Distribution): Placed {
-    if (!this.#given.isMoved) return placed;
-    const { local, distribution, order } = placed;
-    const array = DistributedArray.wrap(this.#runtime, local, distribution, order).redistribute(target);
-    return { local: this.#keep(array.local), distribution: target, order };
+  #mover(source: LocalArray, target: LocalArray, order: "C" | "F"): () => void {
+    return this.#redistributor?.prepare(source, target, order) ?? (() => target.set(source));
   }
 
-  /** The part of the buffer that is not padding. */
-  #inner(shape: readonly number[]): LocalArray {
-    return this.#buffer!.slice([0, 0], shape);
+  /** A stored part with rows and columns as cuBLASMp sees them. */
+  #seen(stored: LocalArray): LocalArray {
+    return this.#given.isTransposed ? stored.transpose() : stored;
   }
 
-  #keep(local: LocalArray): LocalArray {
-    this.#temporary.push(local);
-    return local;
+  /** The part as cuBLASMp takes it, zeros around it if it is padded. */
+  #place(): LocalArray {
+    const { padded, distribution } = this.#given;
+    return this.#placed.have(this.#matrix.dtype, padded ?? distribution.localShape(this.#runtime.rank), "F");
+  }
+
+  /** What is not padding. */
+  #inner(): LocalArray {
+    return this.#place().slice([0, 0], this.#given.distribution.localShape(this.#runtime.rank));
   }
 }
