@@ -3,7 +3,6 @@
  *
  * @module
  */
-import { dtypeInfo } from "../../dtype/dtype.ts";
 import type { Stream } from "../../gpu/stream.ts";
 import { DeviceBuffer } from "../../memory/device.ts";
 import type { Runtime } from "../../runtime/runtime.ts";
