@@ -4,7 +4,7 @@
  * @module
  */
 import type { Stream } from "../../gpu/stream.ts";
-import { DeviceBuffer } from "../../memory/device.ts";
+import { DeviceBuffer } from "../../memory/device_buffer.ts";
 import type { Runtime } from "../../runtime/runtime.ts";
 import { copyRunsOnDevice, type DeviceArray, prepareRuns } from "../device_elements.ts";
 import { type Order, sizeOfShape, stridesOf } from "../layout.ts";
