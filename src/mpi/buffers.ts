@@ -3,7 +3,7 @@
  *
  * @module
  */
-import { arrayClass, elementOf, lengthOf, type NumericArray } from "./elements.ts";
+import { arrayClass, elementOf, lengthOf, type NumericArray, overlap } from "./elements.ts";
 
 /** The largest C `int`: what a count or tag can be. */
 export const LARGEST_INT = 2 ** 31 - 1;
@@ -47,11 +47,24 @@ let apart: [NumericArray, NumericArray] | null = null;
  * Whether two arrays lie in one buffer. The last small pair that does not is remembered: a program passes the same again
  * and again, and asking typed arrays for their buffers takes as long as half a short MPI call.
  */
-export function shareMemory(a: NumericArray, b: NumericArray): boolean {
+function shareMemory(a: NumericArray, b: NumericArray): boolean {
   if (apart !== null && apart[0] === a && apart[1] === b) return false;
   if (a.buffer === b.buffer) return true;
   if (a.buffer.byteLength + b.buffer.byteLength <= SMALL_BYTES) apart = [a, b];
   return false;
+}
+
+/** Check the array that receives: class, length, no overlap with what is sent. */
+export function checkInto(method: string, into: NumericArray, like: NumericArray, length: number): void {
+  if (arrayClass(into) !== arrayClass(like)) sameClass(method, "into", into, like);
+  const room = lengthOf(into);
+  if (room < length || room === 0 && length === 0) {
+    refuseDetached(method, "into", into);
+    refuseShort(method, room, length);
+  }
+  if (shareMemory(into, like) && overlap(into, like)) {
+    throw new RangeError(`${method}: into overlaps the array that is sent; give separate memory.`);
+  }
 }
 
 /** Refuse an array of another class than that of the other one. */

@@ -70,3 +70,48 @@ export function sumOf(counts: Int32Array): number {
   for (const count of counts) sum += count;
   return sum;
 }
+
+/** Parts of an array, one a rank. */
+export interface Parts {
+  /** Their lengths. */
+  counts: Int32Array;
+  /** Where they begin. */
+  displacements: Int32Array;
+  /** The length that the array needs. */
+  extent: number;
+}
+
+/** The parts that counts and displacements describe. */
+export function checkedParts(
+  method: string,
+  size: number,
+  counts: Counts | undefined,
+  displacements: Counts | undefined,
+  countsName = "counts",
+  displacementsName = "displacements",
+): Parts {
+  const lengths = entryCounts(method, countsName, counts, size);
+  const starts = entryDisplacements(method, displacementsName, displacements, lengths);
+  return { counts: lengths, displacements: starts, extent: extent(method, lengths, starts) };
+}
+
+/** Refuse an array whose length is not the count of this rank. */
+export function checkOwnPart(method: string, rank: number, counts: Int32Array, length: number, what = "send"): void {
+  if (counts[rank] === length) return;
+  throw new RangeError(`${method}: ${what} has ${length} entries, but the count of this rank is ${counts[rank]}.`);
+}
+
+/** The length of the equal parts that an array divides into. */
+export function equalPart(method: string, what: string, length: number, size: number): number {
+  if (length % size === 0) return length / size;
+  throw new RangeError(
+    `${method}: ${what} has ${length} entries, which do not divide into ${size} equal parts; use ${method}V.`,
+  );
+}
+
+/** The length of equal parts together. */
+export function checkedTotal(method: string, part: number, size: number): number {
+  const total = part * size;
+  if (total > LARGEST_INT) refuseLong(method, "the result", total);
+  return total;
+}

@@ -3,5 +3,38 @@
  *
  * @module
  */
-export * from "./communicator.ts";
-export { type ElementType, type Handle, type Launcher, launcher, MpiError } from "../../ffi/mpi/mod.ts";
+export {
+  type ElementType,
+  type Handle,
+  type Launcher,
+  launcher,
+  MpiError,
+  type ReduceOperation,
+} from "../../ffi/mpi/mod.ts";
+export type { CollectiveMethods } from "./collective_methods.ts";
+export { Communicator } from "./communicator.ts";
+export type { CommunicatorHandle } from "./communicator_handle.ts";
+export type { Counts } from "./counts.ts";
+export type { ElementName, NumericArray } from "./elements.ts";
+export { Request, type Status } from "./request.ts";
+export type {
+  AllToAllVOptions,
+  ElementOptions,
+  GatherVOptions,
+  GatherVRootOptions,
+  IntoOptions,
+  ObjectOptions,
+  ReceiveOptions,
+  ReduceOptions,
+  ReduceRootOptions,
+  ReduceScatterOptions,
+  RootOptions,
+  ScatterOptions,
+  ScatterVOptions,
+  SendOptions,
+  SendReceiveOptions,
+  Source,
+} from "./communicator_options.ts";
+export type { MessageMethods } from "./message_methods.ts";
+export type { ObjectMethods } from "./object_methods.ts";
+export type { ReductionMethods } from "./reduction_methods.ts";

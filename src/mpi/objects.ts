@@ -7,6 +7,16 @@
  * @module
  */
 import { deserialize, serialize } from "node:v8";
+import { describe } from "../options.ts";
+import { sumOf } from "./counts.ts";
+
+/** The bytes of values, one after the other. */
+export interface EncodedObjects {
+  /** All of them. */
+  bytes: Uint8Array<ArrayBuffer>;
+  /** The number of bytes of each. */
+  counts: Int32Array;
+}
 
 /** The bytes of a value. */
 export function encodeObject(method: string, value: unknown): Uint8Array<ArrayBuffer> {
@@ -24,4 +34,29 @@ export function encodeObject(method: string, value: unknown): Uint8Array<ArrayBu
 /** The value of bytes that {@linkcode encodeObject} made. */
 export function decodeObject<T>(bytes: Uint8Array): T {
   return deserialize(bytes as Parameters<typeof deserialize>[0]) as T;
+}
+
+/** The bytes of a list of values, one for each rank. */
+export function encodeObjects(method: string, values: readonly unknown[] | null, size: number): EncodedObjects {
+  if (!Array.isArray(values)) throw new TypeError(`${method}: values must be an array, not ${describe(values)}.`);
+  if (values.length !== size) {
+    throw new RangeError(`${method}: ${values.length} values were given for ${size} ranks.`);
+  }
+  // Each value is read once: a getter may change the list.
+  const encoded = Array.from({ length: size }, (_, rank) => encodeObject(method, values[rank]));
+  const counts = Int32Array.from(encoded, ({ length }) => length);
+  const bytes = new Uint8Array(sumOf(counts));
+  let start = 0;
+  for (const part of encoded) {
+    bytes.set(part, start);
+    start += part.length;
+  }
+  return { bytes, counts };
+}
+
+/** The values of bytes that lie one after the other; `null` where there are none. */
+export function decodeObjects<T>(counts: Int32Array, bytes: Uint8Array | null): T[] | null {
+  if (bytes === null) return null;
+  let end = 0;
+  return Array.from(counts, (count) => decodeObject<T>(bytes.subarray(end, end += count)));
 }

@@ -3,8 +3,8 @@
  *
  * @module
  */
-import { checkMpi, type Mpi, mpiError } from "../../ffi/mpi/mod.ts";
-import { beforeMpiEnds } from "./init_finalize.ts";
+import { checkMpi, mpiError } from "../../ffi/mpi/mod.ts";
+import { beforeMpiEnds, startMpi } from "./init_finalize.ts";
 
 /** What is known about a message that was received or probed. */
 export interface Status {
@@ -17,11 +17,8 @@ export interface Status {
 }
 
 /** Read an `MPI_Status`; `entryBytes` is the size of an entry. */
-export function readStatus(
-  { status: layout, symbols, constants }: Mpi,
-  status: Int32Array,
-  entryBytes: number,
-): Status {
+export function readStatus(status: Int32Array, entryBytes: number): Status {
+  const { status: layout, symbols, constants } = startMpi();
   let bytes: number;
   if (layout.bytes) bytes = layout.bytes(status);
   else {
@@ -68,7 +65,6 @@ function pause(tries: number): Promise<void> {
  * ```
  */
 export class Request<T> implements PromiseLike<T> {
-  #mpi: Mpi;
   #handle: Int32Array | BigUint64Array;
   #functionName: string;
   #status: Int32Array;
@@ -85,14 +81,13 @@ export class Request<T> implements PromiseLike<T> {
    * `release` is called at the end, whatever it is.
    */
   constructor(
-    mpi: Mpi,
     functionName: string,
     buffers: readonly unknown[],
     start: (handle: Int32Array | BigUint64Array) => number,
     finish: (status: Int32Array, isCancelled: boolean) => T,
     release: () => void = () => {},
   ) {
-    this.#mpi = mpi;
+    const mpi = startMpi();
     this.#functionName = functionName;
     this.#buffers = buffers;
     this.#finish = finish;
@@ -129,7 +124,7 @@ export class Request<T> implements PromiseLike<T> {
   test(): boolean {
     if (this.#outcome) return true;
     const flag = new Int32Array(1);
-    const code = this.#mpi.symbols.MPI_Test(this.#handle, flag, this.#status);
+    const code = startMpi().symbols.MPI_Test(this.#handle, flag, this.#status);
     if (code !== 0 || flag[0] !== 0) this.#complete(code);
     return this.isComplete;
   }
@@ -140,7 +135,7 @@ export class Request<T> implements PromiseLike<T> {
    * @throws {MpiError} if it failed.
    */
   wait(): T {
-    if (!this.#outcome) this.#complete(this.#mpi.symbols.MPI_Wait(this.#handle, this.#status));
+    if (!this.#outcome) this.#complete(startMpi().symbols.MPI_Wait(this.#handle, this.#status));
     const outcome = this.#outcome!;
     if ("error" in outcome) throw outcome.error;
     return outcome.value;
@@ -154,7 +149,7 @@ export class Request<T> implements PromiseLike<T> {
     // Open MPI 4.1 crashes at the second one.
     if (this.#outcome || this.#isToBeCancelled) return;
     this.#isToBeCancelled = true;
-    checkMpi(this.#mpi.symbols.MPI_Cancel(this.#handle), "MPI_Cancel");
+    checkMpi(startMpi().symbols.MPI_Cancel(this.#handle), "MPI_Cancel");
   }
 
   /** Wait without blocking the event loop. */
@@ -187,7 +182,7 @@ export class Request<T> implements PromiseLike<T> {
 
   #testCancelled(): boolean {
     const flag = new Int32Array(1);
-    checkMpi(this.#mpi.symbols.MPI_Test_cancelled(this.#status, flag), "MPI_Test_cancelled");
+    checkMpi(startMpi().symbols.MPI_Test_cancelled(this.#status, flag), "MPI_Test_cancelled");
     return flag[0] !== 0;
   }
 

@@ -74,7 +74,7 @@ Deno.test("matmul has the options", () => {
 
 Deno.test("what is exported is exported under the name that its signatures show", () => {
   const root = new URL("../../", import.meta.url);
-  for (const folder of ["dtype", "runtime", "memory", "distribution", "array", "linalg"]) {
+  for (const folder of ["dtype", "mpi", "gpu", "runtime", "memory", "distribution", "array", "linalg"]) {
     const text = Deno.readTextFileSync(new URL(`src/${folder}/mod.ts`, root));
     assertEquals([...text.matchAll(/\w+ as \w+/g)].map(([name]) => name), [], folder);
   }

@@ -1,0 +1,373 @@
+/**
+ * Typed arrays that all ranks exchange as they are.
+ *
+ * @module
+ */
+import { checkMpi } from "../../ffi/mpi/mod.ts";
+import {
+  checkInto,
+  EMPTY_RECEIVE,
+  EMPTY_SEND,
+  isPartOf,
+  receiveBuffer,
+  refuseShort,
+  sameClass,
+  sendBuffer,
+} from "./buffers.ts";
+import { checkedElement, checkedRoot } from "./checks.ts";
+import { refuseFreed } from "./communicator_handle.ts";
+import {
+  type AllToAllVOptions,
+  type GatherVOptions,
+  type GatherVRootOptions,
+  type IntoOptions,
+  NO_OPTIONS,
+  OptionKeys,
+  refuseExtra,
+  type RootOptions,
+  type ScatterOptions,
+  type ScatterVOptions,
+} from "./communicator_options.ts";
+import { checkedParts, checkedTotal, checkOwnPart, equalPart, type Parts } from "./counts.ts";
+import { type Element, elementOf, lengthOf, newLike, type NumericArray, overlap } from "./elements.ts";
+import { startMpi } from "./init_finalize.ts";
+import { ReductionMethods } from "./reduction_methods.ts";
+import { Request } from "./request.ts";
+
+/** The methods of a communicator by which all ranks exchange typed arrays, or wait for each other. */
+export abstract class CollectiveMethods extends ReductionMethods {
+  /** Wait until every rank is here. Source: MPI_Barrier. */
+  barrier(): void {
+    refuseFreed(this, "barrier");
+    const code = startMpi().symbols.MPI_Barrier(this.handle);
+    checkMpi(code, "MPI_Barrier");
+  }
+
+  /** Give every rank the root's entries, in place; returns the array. Source: MPI_Bcast. */
+  broadcast<T extends NumericArray>(data: T, options: ScatterOptions = NO_OPTIONS): T {
+    if (arguments.length > 2) refuseExtra("broadcast", "data", OptionKeys.scatter);
+    const element = checkedElement(this, "broadcast", "data", data, options, OptionKeys.scatter);
+    const length = lengthOf(data);
+    const root = checkedRoot(this, "broadcast", options.root);
+    const { symbols, constants } = startMpi();
+    const code = symbols.MPI_Bcast(
+      receiveBuffer(data, length),
+      length,
+      constants.types[element.type],
+      root,
+      this.handle,
+    );
+    checkMpi(code, "MPI_Bcast");
+    return data;
+  }
+
+  /**
+   * Collect equal parts on the root, in the order of the ranks; `null` on the others. Source: MPI_Gather.
+   */
+  gather<T extends NumericArray>(send: T, options: RootOptions<T> = NO_OPTIONS): T | null {
+    if (arguments.length > 2) refuseExtra("gather", "send", OptionKeys.root);
+    const element = checkedElement(this, "gather", "send", send, options, OptionKeys.root);
+    const length = lengthOf(send);
+    const root = checkedRoot(this, "gather", options.root);
+    const total = checkedTotal("gather", length, this.size);
+    const into = this.rank === root ? options.into ?? newLike(send, total) : null;
+    if (into) checkInto("gather", into, send, total);
+    const { symbols, constants } = startMpi();
+    const type = constants.types[element.type];
+    const target = into === null ? EMPTY_RECEIVE : receiveBuffer(into, total);
+    const code = symbols.MPI_Gather(sendBuffer(send, length), length, type, target, length, type, root, this.handle);
+    checkMpi(code, "MPI_Gather");
+    return into;
+  }
+
+  /**
+   * Collect parts of different lengths on the root, which needs `counts`; `null` on the others. Source: MPI_Gatherv.
+   */
+  gatherV<T extends NumericArray>(send: T, options: GatherVRootOptions<T> = NO_OPTIONS): T | null {
+    if (arguments.length > 2) refuseExtra("gatherV", "send", OptionKeys.gatherVRoot);
+    const element = checkedElement(this, "gatherV", "send", send, options, OptionKeys.gatherVRoot);
+    const length = lengthOf(send);
+    const root = checkedRoot(this, "gatherV", options.root);
+    const isRoot = this.rank === root;
+    const parts = isRoot ? checkedParts("gatherV", this.size, options.counts, options.displacements) : null;
+    if (parts) checkOwnPart("gatherV", this.rank, parts.counts, length);
+    const into = parts ? options.into ?? newLike(send, parts.extent) : null;
+    if (parts && into) checkInto("gatherV", into, send, parts.extent);
+    const { symbols, constants } = startMpi();
+    const type = constants.types[element.type];
+    const target = parts && into ? receiveBuffer(into, parts.extent) : EMPTY_RECEIVE;
+    const counts = parts?.counts ?? null;
+    const displacements = parts?.displacements ?? null;
+    const code = symbols.MPI_Gatherv(
+      sendBuffer(send, length),
+      length,
+      type,
+      target,
+      counts,
+      displacements,
+      type,
+      root,
+      this.handle,
+    );
+    checkMpi(code, "MPI_Gatherv");
+    return into;
+  }
+
+  /** Collect equal parts on every rank, in the order of the ranks. `send` may be this rank's part of `into`. Source: MPI_Allgather. */
+  allGather<T extends NumericArray>(send: T, options: IntoOptions<T> = NO_OPTIONS): T {
+    if (arguments.length > 2) refuseExtra("allGather", "send", OptionKeys.into);
+    const element = checkedElement(this, "allGather", "send", send, options, OptionKeys.into);
+    const length = lengthOf(send);
+    const total = checkedTotal("allGather", length, this.size);
+    const into = options.into ?? newLike(send, total);
+    const isInPlace = isPartOf(into, send, this.rank * length);
+    checkInto("allGather", into, isInPlace ? newLike(send, 0) : send, total);
+    const { symbols, constants } = startMpi();
+    const type = constants.types[element.type];
+    const target = receiveBuffer(into, total);
+    const code = isInPlace
+      ? symbols.MPI_Allgather_in_place(constants.inPlace, length, type, target, length, type, this.handle)
+      : symbols.MPI_Allgather(sendBuffer(send, length), length, type, target, length, type, this.handle);
+    checkMpi(code, "MPI_Allgather");
+    return into;
+  }
+
+  /**
+   * Collect parts of different lengths on every rank. `send` may be this rank's part of `into`. Source: MPI_Allgatherv.
+   */
+  allGatherV<T extends NumericArray>(send: T, options: GatherVOptions<T>): T {
+    if (arguments.length > 2) refuseExtra("allGatherV", "send", OptionKeys.gatherV);
+    const { element, length, into, parts, isInPlace } = this.#prepareAllGatherV("allGatherV", send, options);
+    const { symbols, constants } = startMpi();
+    const type = constants.types[element.type];
+    const { counts, displacements } = parts;
+    const target = receiveBuffer(into, parts.extent);
+    const code = isInPlace
+      ? symbols.MPI_Allgatherv_in_place(
+        constants.inPlace,
+        length,
+        type,
+        target,
+        counts,
+        displacements,
+        type,
+        this.handle,
+      )
+      : symbols.MPI_Allgatherv(
+        sendBuffer(send, length),
+        length,
+        type,
+        target,
+        counts,
+        displacements,
+        type,
+        this.handle,
+      );
+    checkMpi(code, "MPI_Allgatherv");
+    return into;
+  }
+
+  #prepareAllGatherV<T extends NumericArray>(
+    method: string,
+    send: T,
+    options: GatherVOptions<T>,
+  ): { element: Element; length: number; into: T; parts: Parts; isInPlace: boolean } {
+    const element = checkedElement(this, method, "send", send, options, OptionKeys.gatherV);
+    const length = lengthOf(send);
+    const parts = checkedParts(method, this.size, options?.counts, options?.displacements);
+    checkOwnPart(method, this.rank, parts.counts, length);
+    const into = options.into ?? newLike(send, parts.extent);
+    const isInPlace = isPartOf(into, send, parts.displacements[this.rank]);
+    checkInto(method, into, isInPlace ? newLike(send, 0) : send, parts.extent);
+    return { element, length, into, parts, isInPlace };
+  }
+
+  /** Give each rank one of the root's equal parts, into `into`. Ranks other than the root pass `null`. Source: MPI_Scatter. */
+  scatter<T extends NumericArray>(send: T | null, into: T, options: ScatterOptions = NO_OPTIONS): T {
+    if (arguments.length > 3) refuseExtra("scatter", "send, into", OptionKeys.scatter);
+    const element = checkedElement(this, "scatter", "into", into, options, OptionKeys.scatter);
+    const length = lengthOf(into);
+    const root = checkedRoot(this, "scatter", options.root);
+    const source = this.#rootArray("scatter", send, into, root);
+    const total = source ? checkedTotal("scatter", length, this.size) : 0;
+    if (source && lengthOf(source) !== total) {
+      throw new RangeError(
+        `scatter: send has ${lengthOf(source)} entries, but ${this.size} ranks with into.length = ${length} ` +
+          `take ${total}; for parts of different lengths use scatterV.`,
+      );
+    }
+    const { symbols, constants } = startMpi();
+    const type = constants.types[element.type];
+    const from = source ? sendBuffer(source, total) : EMPTY_SEND;
+    const code = symbols.MPI_Scatter(
+      from,
+      length,
+      type,
+      receiveBuffer(into, length),
+      length,
+      type,
+      root,
+      this.handle,
+    );
+    checkMpi(code, "MPI_Scatter");
+    return into;
+  }
+
+  /**
+   * Give each rank its part of the root's array, into `into`. Ranks other than the root pass `null`; the root needs
+   * `counts`. Source: MPI_Scatterv.
+   */
+  scatterV<T extends NumericArray>(send: T | null, into: T, options: ScatterVOptions = NO_OPTIONS): T {
+    if (arguments.length > 3) refuseExtra("scatterV", "send, into", OptionKeys.scatterV);
+    const element = checkedElement(this, "scatterV", "into", into, options, OptionKeys.scatterV);
+    const length = lengthOf(into);
+    const root = checkedRoot(this, "scatterV", options.root);
+    const source = this.#rootArray("scatterV", send, into, root);
+    const parts = source ? checkedParts("scatterV", this.size, options.counts, options.displacements) : null;
+    if (source && parts) {
+      checkOwnPart("scatterV", this.rank, parts.counts, length, "into");
+      if (lengthOf(source) < parts.extent) refuseShort("scatterV", lengthOf(source), parts.extent, "send");
+    }
+    const { symbols, constants } = startMpi();
+    const type = constants.types[element.type];
+    const from = source && parts ? sendBuffer(source, parts.extent) : EMPTY_SEND;
+    const counts = parts?.counts ?? null;
+    const displacements = parts?.displacements ?? null;
+    const code = symbols.MPI_Scatterv(
+      from,
+      counts,
+      displacements,
+      type,
+      receiveBuffer(into, length),
+      length,
+      type,
+      root,
+      this.handle,
+    );
+    checkMpi(code, "MPI_Scatterv");
+    return into;
+  }
+
+  /** Send the r-th of equal parts to rank r, and receive one from each. `into` may be `send` itself. Source: MPI_Alltoall. */
+  allToAll<T extends NumericArray>(send: T, options: IntoOptions<T> = NO_OPTIONS): T {
+    if (arguments.length > 2) refuseExtra("allToAll", "send", OptionKeys.into);
+    const element = checkedElement(this, "allToAll", "send", send, options, OptionKeys.into);
+    const length = lengthOf(send);
+    const part = equalPart("allToAll", "send", length, this.size);
+    const into = options.into ?? newLike(send, length);
+    if (into !== send) checkInto("allToAll", into, send, length);
+    const { symbols, constants } = startMpi();
+    const type = constants.types[element.type];
+    const code = into === send
+      ? symbols.MPI_Alltoall_in_place(
+        constants.inPlace,
+        part,
+        type,
+        receiveBuffer(into, length),
+        part,
+        type,
+        this.handle,
+      )
+      : symbols.MPI_Alltoall(
+        sendBuffer(send, length),
+        part,
+        type,
+        receiveBuffer(into, length),
+        part,
+        type,
+        this.handle,
+      );
+    checkMpi(code, "MPI_Alltoall");
+    return into;
+  }
+
+  /** Send to each rank a part, and receive one from each, of any lengths. Source: MPI_Alltoallv. */
+  allToAllV<T extends NumericArray>(send: T, options: AllToAllVOptions<T>): T {
+    if (arguments.length > 2) refuseExtra("allToAllV", "send", OptionKeys.allToAllV);
+    const method = "allToAllV";
+    const element = checkedElement(this, method, "send", send, options, OptionKeys.allToAllV);
+    const length = lengthOf(send);
+    const sent = checkedParts(
+      method,
+      this.size,
+      options?.sendCounts,
+      options?.sendDisplacements,
+      "sendCounts",
+      "sendDisplacements",
+    );
+    const received = checkedParts(
+      method,
+      this.size,
+      options?.receiveCounts,
+      options?.receiveDisplacements,
+      "receiveCounts",
+      "receiveDisplacements",
+    );
+    if (length < sent.extent) refuseShort(method, length, sent.extent, "send");
+    const into = options.into ?? newLike(send, received.extent);
+    checkInto(method, into, send, received.extent);
+    const { symbols, constants } = startMpi();
+    const type = constants.types[element.type];
+    const code = symbols.MPI_Alltoallv(
+      sendBuffer(send, sent.extent),
+      sent.counts,
+      sent.displacements,
+      type,
+      receiveBuffer(into, received.extent),
+      received.counts,
+      received.displacements,
+      type,
+      this.handle,
+    );
+    checkMpi(code, "MPI_Alltoallv");
+    return into;
+  }
+
+  /** Begin an `allGatherV`; the request's value is the gathered array. Source: MPI_Iallgatherv. */
+  iallGatherV<T extends NumericArray>(send: T, options: GatherVOptions<T>): Request<T> {
+    if (arguments.length > 2) refuseExtra("iallGatherV", "send", OptionKeys.gatherV);
+    const { element, length, into, parts, isInPlace } = this.#prepareAllGatherV("iallGatherV", send, options);
+    if (isInPlace) throw new RangeError("iallGatherV: into overlaps the array that is sent; give separate memory.");
+    const { symbols, constants } = startMpi();
+    const type = constants.types[element.type];
+    const { counts, displacements } = parts;
+    return new Request(
+      "MPI_Iallgatherv",
+      [send, into, counts, displacements],
+      (request) =>
+        symbols.MPI_Iallgatherv(
+          sendBuffer(send, length),
+          length,
+          type,
+          receiveBuffer(into, parts.extent),
+          counts,
+          displacements,
+          type,
+          this.handle,
+          request,
+        ),
+      () => into,
+    );
+  }
+
+  /** Begin a barrier; the request is complete when every rank has begun it. Source: MPI_Ibarrier. */
+  ibarrier(): Request<void> {
+    refuseFreed(this, "ibarrier");
+    const { symbols } = startMpi();
+    return new Request(
+      "MPI_Ibarrier",
+      [],
+      (request) => symbols.MPI_Ibarrier(this.handle, request),
+      () => {},
+    );
+  }
+
+  /** The array of the root, checked; `null` on the other ranks. */
+  #rootArray<T extends NumericArray>(method: string, send: T | null, into: T, root: number): T | null {
+    if (this.rank !== root) return null;
+    elementOf(method, "send on the root", send!);
+    sameClass(method, "send", send!, into);
+    if (overlap(send!, into)) throw new RangeError(`${method}: into overlaps send; give separate memory.`);
+    return send;
+  }
+}
