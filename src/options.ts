@@ -45,6 +45,11 @@ export function readOptions<T extends object>(
   return copy as T;
 }
 
+/** The keys of an options type: the compiler sees to it that none is missing. */
+export function keysOf<T extends object>(keys: Readonly<Record<keyof T, true>>): readonly (keyof T & string)[] {
+  return Object.keys(keys) as (keyof T & string)[];
+}
+
 /** Whether a value may have private members: those tell what a constructor made from what only looks like it. */
 export function isObject(value: unknown): value is object {
   return typeof value === "object" && value !== null;

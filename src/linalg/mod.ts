@@ -3,22 +3,16 @@
  *
  * @module
  */
-export { matmul } from "./matmul/matmul.ts";
-export { type AutotuneOptions, type Auxiliary, Matmul, type Measurement } from "./matmul/matmul_class.ts";
-export type {
-  EpilogInput,
-  EpilogInputs,
-  ExecuteOptions,
-  MatmulOptions,
-  PlanOptions,
-  ResetOptions,
-} from "./matmul/options.ts";
+export { type AutotuneOptions, Matmul, matmul, type Measurement } from "./matmul/matmul.ts";
+export type { Auxiliary } from "./matmul/execution.ts";
+export type { EpilogInput, EpilogInputs, MatmulOptions, PlanOptions, ResetOptions } from "./matmul/options.ts";
 export type { ComputeType, ScaleType } from "./matmul/compute_type.ts";
 export type { AlgorithmReport } from "./engines/engine.ts";
 export type { AlgorithmName, EngineName } from "./engines/registry.ts";
 export { EPILOG_NAMES, type EpilogName, geluAuxShape, reluAuxShape } from "./matmul/epilog.ts";
 export { inferDistribution } from "./matmul/inference.ts";
-export type { Logger } from "./matmul/logger.ts";
+export type { Logger } from "../runtime/logger.ts";
+export type { ExecuteOptions } from "../runtime/operation.ts";
 export type { Operation } from "../blas/operation.ts";
 export {
   type AddendOptions,

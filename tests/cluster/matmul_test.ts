@@ -697,3 +697,37 @@ clusterTest("explain() and algorithm tell what happens", (runtime) => {
   const isUnused = runtime.device.kind === "cpu";
   assertEquals(notes.some((note) => note.includes("communicationSmCount")), isUnused);
 });
+
+clusterTest("one call of matmul agrees once, its steps apart one time each", (runtime) => {
+  const { a, b, ab } = factors(8, 8, 8, false, false);
+  const [left, right] = [a, b].map((matrix) => distribute(runtime, matrix, { distribution: Slab.X }));
+  let product!: DistributedArray;
+  const once = () => void (product = matmul(left, right));
+  const inSteps = () => {
+    using object = new Matmul(left, right);
+    object.plan();
+    object.execute();
+  };
+  // The first time, a communicator is made for the products.
+  once();
+  assertEquals(agreements(runtime, once), runtime.size === 1 ? 0 : 1);
+  assertEquals(agreements(runtime, inSteps), runtime.size === 1 ? 0 : 3);
+  assertMatrix(product, ab, "one call");
+});
+
+/** How often the ranks reduce something while a function runs, as each agreement does once. */
+function agreements({ communicator }: Runtime, run: () => void): number {
+  const { allReduce } = communicator;
+  let count = 0;
+  const value = (...given: Parameters<typeof allReduce>) => {
+    count++;
+    return Reflect.apply(allReduce, communicator, given);
+  };
+  Object.defineProperty(communicator, "allReduce", { configurable: true, value });
+  try {
+    run();
+  } finally {
+    Reflect.deleteProperty(communicator, "allReduce");
+  }
+  return count;
+}

@@ -1,12 +1,8 @@
 /** The names that users rely on: what mod.ts exports, the methods of its classes, the options of matmul. */
 import { assert, assertEquals } from "@std/assert";
 import * as api from "../../mod.ts";
-import {
-  EPILOG_INPUT_KEYS,
-  EXECUTE_OPTION_KEYS,
-  MATMUL_OPTION_KEYS,
-  RESET_OPTION_KEYS,
-} from "../../src/linalg/matmul/options.ts";
+import { EPILOG_INPUT_KEYS, MATMUL_OPTION_KEYS, RESET_OPTION_KEYS } from "../../src/linalg/matmul/options.ts";
+import { EXECUTE_OPTION_KEYS } from "../../src/runtime/operation.ts";
 
 const words = (text: string) => text.trim().split(/\s+/);
 

@@ -12,7 +12,7 @@ import { type Distribution, Replicated } from "../../distribution/mod.ts";
 import { ConfigurationError, DistributionError, DTypeError, ShapeError, StateError } from "../../errors.ts";
 import { checkBoolean, checkName, describe, readOptions } from "../../options.ts";
 import type { Runtime } from "../../runtime/runtime.ts";
-import { Stream } from "../../gpu/stream.ts";
+import { checkStream } from "../../runtime/operation.ts";
 import { sharesElements } from "../aliasing.ts";
 import { COMPUTE_TYPES, computeTypeNote, type ProductTypes, resolveTypes, SCALE_TYPES } from "./compute_type.ts";
 import { inferDistribution, inferOrder } from "./inference.ts";
@@ -316,15 +316,6 @@ function checkBlockScaling(format: MatmulOptions["blockScaling"], { device }: Ru
         capability ? `, and ${device.name} has ${capability}` : ""
       }. `) + "Leave blockScaling out, and pass quantizationScales as numbers or as arrays of float32.",
   );
-}
-
-/** A CPU has no streams. */
-export function checkStream(stream: unknown, { device }: Runtime): void {
-  if (stream === undefined || stream === null) return;
-  if (device.kind === "cpu") {
-    throw new ConfigurationError("stream is for GPUs; this runtime's device is a CPU. Leave it out or pass null.");
-  }
-  if (!(stream instanceof Stream)) throw new TypeError(`stream must be a Stream; got ${describe(stream)}.`);
 }
 
 function checkMatrix(name: string, array: unknown, runtime: Runtime): asserts array is DistributedArray {

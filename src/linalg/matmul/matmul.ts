@@ -1,20 +1,414 @@
 /**
- * The distributed matrix product in one call.
+ * The distributed matrix product: class `Matmul`, checked once, planned once, executed often; and `matmul`, all in one call.
  *
  * @module
  */
 import { type DistributedArray, runtimeOf } from "../../array/distributed_array.ts";
-import { agree } from "../../runtime/agreement.ts";
-import { readArguments } from "./checked_product.ts";
-import { describeEpilog, epilogNamed, hasExtraOutputs } from "./epilog.ts";
-import { Matmul } from "./matmul_class.ts";
-import type { MatmulOptions } from "./options.ts";
+import { describe, keysOf, readOptions } from "../../options.ts";
+import { StateError } from "../../errors.ts";
+import type { Facts } from "../../runtime/agreement.ts";
+import { CollectiveOperation, type ExecuteOptions, type OperationSettings, runOnce } from "../../runtime/operation.ts";
+import type { Runtime } from "../../runtime/runtime.ts";
+import {
+  checkAliasing,
+  type CheckedOperands,
+  type CheckedProduct,
+  type CheckedScalars,
+  checkNotFreed,
+  checkProduct,
+  checkReplacement,
+  checkScalar,
+  dtypesOf,
+  factorsOf,
+  productFacts,
+  readArguments,
+  scalarFacts,
+} from "./checked_product.ts";
+import { chooseEngine, orderChoice, trials } from "../engines/choice.ts";
+import type { AlgorithmReport, MatmulEngine } from "../engines/engine.ts";
+import type { AlgorithmName, EngineName } from "../engines/registry.ts";
+import {
+  describeEpilog,
+  type Epilog,
+  epilogNamed,
+  type EpilogValues,
+  hasExtraOutputs,
+  isTrivial,
+  requiredInputs,
+} from "./epilog.ts";
+import { checkEpilog, checkEpilogInputs, checkInputsAlive, epilogFacts } from "./epilog_inputs.ts";
+import {
+  allocateResult,
+  type Auxiliary,
+  bindOperands,
+  type BoundOperands,
+  columnMajor,
+  type MatmulPlan,
+  NOTHING,
+  planMatmul,
+  prepareExecution,
+} from "./execution.ts";
+import { explainProduct } from "./explanation.ts";
+import {
+  type MatmulOptions,
+  PLAN_OPTION_KEYS,
+  type PlanOptions,
+  RESET_OPTION_KEYS,
+  type ResetOptions,
+} from "./options.ts";
+import {
+  checkSameScaling,
+  checkScalesAlive,
+  type QuantizationScales,
+  quantizationValues,
+  SCALE_KEYS,
+  scalingOf,
+} from "./quantization.ts";
+
+/** Options of {@linkcode Matmul.autotune}. */
+export interface AutotuneOptions {
+  /** How often each algorithm is measured; the fastest counts. 3 if left out. */
+  repetitions?: number;
+}
+
+/** What {@linkcode Matmul.autotune} measured. */
+export interface Measurement {
+  /** The engine. */
+  readonly engine: EngineName;
+  /** The algorithm. */
+  readonly algorithm: AlgorithmName;
+  /** The time of an execution on the slowest rank, in seconds. */
+  readonly seconds: number;
+}
+
+const AUTOTUNE_OPTION_KEYS = keysOf<AutotuneOptions>({ repetitions: true });
+
+/** A product with everything that the options say, checked. */
+interface CheckedMatmul {
+  readonly given: MatmulOptions;
+  readonly product: CheckedProduct;
+  readonly operands: CheckedOperands;
+  readonly scalars: CheckedScalars;
+  readonly engine: MatmulEngine;
+  readonly epilog: Epilog;
+  readonly inputs: EpilogValues;
+  readonly facts: Facts;
+  readonly settings: OperationSettings;
+  readonly notes: readonly string[];
+}
+
+/** What `resetOperands` was given, completed by what stays. */
+type CheckedReset = Pick<CheckedMatmul, "operands" | "scalars" | "inputs">;
+
+/** What `plan` was asked for, checked. */
+interface Chosen {
+  readonly engine: MatmulEngine;
+  readonly epilog: Epilog;
+  readonly inputs: EpilogValues;
+  readonly options: PlanOptions;
+}
+
+/**
+ * D = epilog(alpha op(A) op(B) + beta C) on distributed matrices, as an object: checked at construction, planned once,
+ * executed as often as wanted, with other operands if they are alike.
+ *
+ * All methods are collective unless they say otherwise, and fail on every rank or on none (with `checks: "local"`
+ * each rank only checks itself).
+ *
+ * @example
+ * ```ts
+ * import { DistributedArray, initialize, Matmul, Slab } from "@distmath/distmath";
+ *
+ * using runtime = initialize();
+ * const a = DistributedArray.random(runtime, [64, 32], Slab.X, { dtype: "float32" });
+ * const b = DistributedArray.random(runtime, [32, 48], Slab.Y, { dtype: "float32" });
+ * using product = new Matmul(a, b, { alpha: 2 });
+ * product.plan();
+ * const d = product.execute();
+ * console.log(product.algorithm.algorithm, d.shape);
+ * ```
+ */
+export class Matmul implements Disposable {
+  readonly #operation: CollectiveOperation<BoundOperands, MatmulPlan>;
+  #checked!: CheckedMatmul;
+  #scalars!: CheckedScalars;
+  /** Every epilog input that was given and not released; an epilog takes those that it needs. */
+  #inputs!: EpilogValues;
+  #auxiliary: Auxiliary = NOTHING;
+
+  /**
+   * Check everything that is known before planning. Collective.
+   *
+   * @param a the left factor, m x k after its qualifiers
+   * @param b the right factor, k x n after its qualifiers
+   * @throws {TypeError} if an option is unknown, missing or of the wrong type
+   * @throws {ShapeError | DTypeError | DistributionError} if the matrices do not fit each other
+   * @throws {StateError} if a matrix was freed
+   * @throws {ConfigurationError} if no engine on this machine can do what is asked
+   * @throws {CollectiveError} if ranks differ in what they ask for
+   */
+  constructor(a: DistributedArray, b: DistributedArray, options: MatmulOptions = {}) {
+    const runtime = runtimeOf(a, b);
+    const count = arguments.length;
+    this.#operation = new CollectiveOperation(runtime, "Matmul", () => {
+      const given = readArguments("new Matmul(a, b, options)", options, count);
+      const checked = this.#checked = checkMatmul(runtime, a, b, given);
+      this.#scalars = checked.scalars;
+      this.#inputs = checked.inputs;
+      const operands = { ...checked.operands, bound: null };
+      return { ...checked, operands, explain: (plan) => explain(checked, this.#scalars, plan) };
+    });
+  }
+
+  /** Whether {@linkcode free} was called, or the object was disposed. */
+  get isFreed(): boolean {
+    return this.#operation.isFreed;
+  }
+
+  /** What the last {@linkcode execute} produced besides D. Local. */
+  get auxiliary(): Auxiliary {
+    return this.#auxiliary;
+  }
+
+  /**
+   * Which algorithm runs, and what it moves and copies. Local.
+   *
+   * @throws {StateError} before {@linkcode plan}
+   */
+  get algorithm(): AlgorithmReport {
+    return withNotes(this.#checked, this.#operation.planFor("algorithm").report);
+  }
+
+  /**
+   * Choose how to multiply, and prepare it. Collective. Planning again replaces the earlier plan and everything that it
+   * was given; what is left out is as the constructor was told.
+   *
+   * @throws {TypeError | ShapeError | DTypeError} if epilog inputs are missing or do not fit D
+   * @throws {ConfigurationError} if the engine cannot do what is asked
+   * @throws {StateError} after `free`
+   */
+  plan(options?: PlanOptions): void {
+    this.#replan("plan", () => {
+      const { product, given } = this.#checked;
+      const changes = readOptions("the options of plan", options, PLAN_OPTION_KEYS);
+      const all: MatmulOptions = { ...given, ...changes };
+      const epilog = checkEpilog(product, all);
+      const inputs = checkEpilogInputs(product, epilog, changes.epilogInputs, this.#inputs);
+      const engine = chooseEngine(product.runtime, product, epilog, all);
+      const { operands } = this.#operation;
+      if (operands) checkNotFreed(operands);
+      return { engine, epilog, inputs, options: all };
+    });
+  }
+
+  /**
+   * Multiply. Collective. Returns D in new memory, symmetric if all operands are, or C itself if the product is
+   * `inplace`; {@linkcode auxiliary} then has the epilog's other outputs.
+   *
+   * @throws {StateError} before `plan`, after `releaseOperands` or `free`, or if an operand was freed
+   */
+  execute(options?: ExecuteOptions): DistributedArray {
+    const { d, auxiliary } = this.#operation.execute("execute", options, (plan, operands, stream) => {
+      this.#checkOperands(plan, operands);
+      return prepareExecution(this.#checked.product, plan, operands, stream);
+    });
+    if (auxiliary !== NOTHING) this.#auxiliary = auxiliary;
+    return d;
+  }
+
+  /**
+   * Try the algorithms of every engine that can run the product, keep the fastest (by the slowest rank's time), and
+   * return the times, the fastest first; none where there is nothing to multiply. Collective; it takes a few executions
+   * of each, and leaves the operands as they are. The choice holds until the next `plan`.
+   *
+   * @throws {StateError} before `plan`, after `releaseOperands` or `free`
+   */
+  autotune(options?: AutotuneOptions): Measurement[] {
+    const operation = this.#operation;
+    const { product, given } = this.#checked;
+    const { repetitions, d, operands, epilog } = operation.agree("autotune", () => {
+      const { repetitions = 3 } = readOptions("the options of autotune", options, AUTOTUNE_OPTION_KEYS);
+      if (!(Number.isInteger(repetitions) && repetitions >= 1)) {
+        throw new RangeError(`repetitions must be a whole number from 1; got ${describe(repetitions)}.`);
+      }
+      const [plan, operands] = operation.ready("autotune");
+      this.#checkOperands(plan, operands);
+      return { repetitions, d: allocateResult(product), operands, epilog: plan.epilog, facts: { repetitions } };
+    });
+    const { locals, values } = operands.bound!;
+    const target = { ...locals, d: columnMajor(d, product.d.order) };
+    const measured = trials(product.runtime, product, epilog, given).map(({ engine, options }) => {
+      const title = `autotune: ${engine.name}'s ${options.algorithm}`;
+      const make = () => planMatmul(engine, product, epilog, options);
+      const seconds = operation.measure(title, make, (plan) => plan.engine.prepare(target, values), repetitions);
+      return { engine, options, seconds };
+    });
+    d.release();
+    measured.sort((one, other) => one.seconds - other.seconds);
+    const [fastest] = measured;
+    if (fastest) this.#replan("autotune", () => ({ ...fastest, epilog, inputs: this.#inputs }));
+    return measured.map(({ options: { engine, algorithm }, seconds }) => ({ engine, algorithm, seconds }));
+  }
+
+  /**
+   * Replace operands by others of the same shape, dtype, order and distribution; what is left out stays. Collective.
+   * After `releaseOperands` all of them are needed again.
+   *
+   * @throws {TypeError} if nothing is given, or something that the product does not have
+   * @throws {ShapeError | DTypeError | DistributionError} if an operand is unlike the one it replaces
+   * @throws {StateError} after `free`, or if an operand is missing after `releaseOperands`
+   */
+  resetOperands(options: ResetOptions): void {
+    this.#operation.reset("resetOperands", (old) => {
+      const given = readOptions("the options of resetOperands", options, RESET_OPTION_KEYS);
+      const reset = this.#checkReset(given, old);
+      const inputs = { ...this.#inputs, ...reset.inputs };
+      return {
+        operands: this.#bind({ ...reset, inputs }),
+        facts: { ...scalarFacts(reset.scalars), given: Object.keys(given).sort() },
+        commit: () => {
+          this.#scalars = reset.scalars;
+          this.#inputs = inputs;
+        },
+      };
+    });
+  }
+
+  /**
+   * As {@linkcode resetOperands} for matrices, alpha and beta, without a check of what is given. Local: the caller
+   * answers for matrices that are like those they replace, on every rank.
+   *
+   * @throws {StateError} if something is missing after `releaseOperands`
+   */
+  resetOperandsUnchecked(options: Omit<ResetOptions, "quantizationScales" | "epilogInputs">): void {
+    const { operands: old } = this.#operation;
+    this.#checkComplete("resetOperandsUnchecked", options, old, this.#inputs);
+    const { a = old?.a, b = old?.b, c = old?.c ?? null } = options;
+    const { alpha = this.#scalars.alpha, beta = this.#scalars.beta } = options;
+    this.#scalars = { ...this.#scalars, alpha, beta };
+    const operands = { a: a!, b: b!, c };
+    this.#operation.resetUnchecked(this.#bind({ operands, scalars: this.#scalars, inputs: this.#inputs }));
+  }
+
+  /** Let go of matrices and epilog inputs, so that their memory can be used otherwise; the plan stays. Local. */
+  releaseOperands(): void {
+    this.#operation.release();
+    this.#inputs = {};
+    this.#auxiliary = NOTHING;
+  }
+
+  /** What will happen, in words: the product, the column-major problem, the algorithm, its moves and costs. Local. */
+  explain(): string {
+    return explain(this.#checked, this.#scalars, this.#operation.currentPlan);
+  }
+
+  /** m, n and k of op(A) op(B), and what runs: `Matmul(128 x 512 x 1024, float32, all_gather_gemm)`. Local. */
+  toString(): string {
+    const { a, d, operations, types } = this.#checked.product;
+    const k = a.shape[operations.a.transpose ? 0 : 1];
+    const state = this.isFreed ? "freed" : this.#operation.currentPlan?.report.algorithm ?? "not planned";
+    return `Matmul(${[...d.shape, k].join(" x ")}, ${types.d}, ${state})`;
+  }
+
+  /** Free the plan and everything native that it holds. Collective; a second call does nothing. */
+  free(): void {
+    this.#operation.free();
+    this.releaseOperands();
+  }
+
+  /** As {@linkcode free}, but local: what must be freed by all ranks together is freed at the next collective point. */
+  [Symbol.dispose](): void {
+    this.#operation[Symbol.dispose]();
+    this.releaseOperands();
+  }
+
+  /** Plan anew what `check` returns. Collective. */
+  #replan(method: "plan" | "autotune", check: () => Chosen): void {
+    const { product } = this.#checked;
+    this.#operation.plan(method, (operands) => {
+      const { engine, epilog, inputs, options } = check();
+      const { plan, facts } = planMatmul(engine, product, epilog, options);
+      const all = { ...this.#inputs, ...inputs };
+      return {
+        plan,
+        operands: operands && bindOperands(product, operands, this.#scalars, all, epilog),
+        facts: { ...facts, ...planFacts(epilog, inputs, options) },
+        commit: () => {
+          this.#inputs = all;
+          this.#auxiliary = NOTHING;
+        },
+      };
+    });
+  }
+
+  /** Operands as executions need them, once the product is planned. Local. */
+  #bind({ operands, scalars, inputs }: CheckedReset): BoundOperands {
+    const plan = this.#operation.currentPlan;
+    if (plan === null) return { ...operands, bound: null };
+    return bindOperands(this.#checked.product, operands, scalars, inputs, plan.epilog);
+  }
+
+  #checkOperands({ epilog }: MatmulPlan, operands: BoundOperands): void {
+    checkNotFreed(operands);
+    if (this.#checked.product.scaling !== null) checkScalesAlive(this.#scalars.scales);
+    if (!isTrivial(epilog)) checkInputsAlive(operands.bound!.values.epilog);
+  }
+
+  /** Released operands have to be given again, all of them; an epilog's inputs too, if they cannot be given here. */
+  #checkComplete(method: string, options: ResetOptions, old: CheckedOperands | null, inputs?: EpilogValues): void {
+    if (old !== null) return;
+    const { product } = this.#checked;
+    const plan = this.#operation.currentPlan;
+    const matrices = (["a", "b", "c"] as const).filter((name) => product[name] && options[name] === undefined);
+    const needed = inputs && plan ? requiredInputs(plan.epilog) : [];
+    const missing = [...matrices, ...needed.filter((name) => inputs![name] === undefined)];
+    if (missing.length === 0) return;
+    const instead = missing.length > matrices.length ? " Pass them to resetOperands()." : "";
+    throw new StateError(
+      `${method} needs ${missing.join(" and ")} too, since the operands were released.${instead}`,
+    );
+  }
+
+  #checkReset(options: ResetOptions, old: CheckedOperands | null): CheckedReset {
+    if (Object.keys(options).length === 0) {
+      throw new TypeError(`resetOperands was given nothing; pass at least one of ${RESET_OPTION_KEYS.join(", ")}.`);
+    }
+    const { product, given } = this.#checked;
+    this.#checkComplete("resetOperands", options, old);
+    if (options.beta !== undefined && product.c === null) {
+      throw new TypeError("beta scales c, and this Matmul was made without c. Make a new Matmul with c.");
+    }
+    const matrix = (name: "a" | "b" | "c") =>
+      options[name] === undefined
+        ? old?.[name] ?? null
+        : checkReplacement(name, options[name], product[name], product.runtime);
+    const [a, b, c] = [matrix("a")!, matrix("b")!, matrix("c")];
+    const { alpha = this.#scalars.alpha, beta = this.#scalars.beta, quantizationScales } = options;
+    const newScales = readOptions<QuantizationScales>("quantizationScales", quantizationScales, SCALE_KEYS);
+    const epilog = this.#operation.currentPlan?.epilog ?? checkEpilog(product, given);
+    const scales = quantizationValues({ ...this.#scalars.scales, ...newScales }, dtypesOf(product));
+    checkSameScaling(scalingOf(scales, factorsOf(product), dtypesOf(product)), product.scaling);
+    const inputs = checkEpilogInputs(product, epilog, options.epilogInputs, this.#inputs);
+    // Last: reading what was given may have taken memory away.
+    checkNotFreed({ a, b, c });
+    if (product.inplace) checkAliasing(c!, a, b);
+    return {
+      operands: { a, b, c },
+      scalars: {
+        alpha: checkScalar("alpha", alpha, product.types),
+        beta: checkScalar("beta", beta, product.types),
+        scales,
+      },
+      inputs,
+    };
+  }
+}
 
 /**
  * Multiply distributed matrices: D = epilog(alpha op(A) op(B) + beta C). Collective.
  *
- * The same as making a {@linkcode Matmul}, planning, executing and disposing it, which is the way to go when more than
- * one such product is needed, or an epilog with more outputs than D.
+ * As making a {@linkcode Matmul}, planning, executing and disposing it, but the ranks agree once. The class is the way to
+ * go when more than one such product is needed, or an epilog with more outputs than D.
  *
  * @example
  * ```ts
@@ -38,14 +432,53 @@ import type { MatmulOptions } from "./options.ts";
  */
 export function matmul(a: DistributedArray, b: DistributedArray, options: MatmulOptions = {}): DistributedArray {
   const count = arguments.length;
-  let given!: MatmulOptions;
-  agree(runtimeOf(a, b), "matmul", () => {
-    given = readArguments("matmul(a, b, options)", options, count);
+  const runtime = runtimeOf(a, b);
+  return runOnce(runtime, "matmul", () => {
+    const given = readArguments("matmul(a, b, options)", options, count);
     checkOutputs(given);
+    const checked = checkMatmul(runtime, a, b, given);
+    const { product, operands, scalars, engine, epilog, inputs } = checked;
+    const { plan, facts } = planMatmul(engine, product, epilog, given);
+    const bound = bindOperands(product, operands, scalars, inputs, epilog);
+    const { run } = prepareExecution(product, plan, bound, given.stream ?? null);
+    return {
+      ...checked,
+      facts: { ...checked.facts, ...facts },
+      plan,
+      explain: (plan) => explain(checked, scalars, plan),
+      run: () => run().d,
+    };
   });
-  using product = new Matmul(a, b, given);
-  product.plan();
-  return product.execute();
+}
+
+/** Check all that is known before planning. Local. */
+function checkMatmul(runtime: Runtime, a: DistributedArray, b: DistributedArray, given: MatmulOptions): CheckedMatmul {
+  const { product, operands, scalars } = checkProduct(runtime, a, b, given, orderChoice(runtime, given));
+  const epilog = checkEpilog(product, given);
+  const inputs = checkEpilogInputs(product, epilog, given.epilogInputs);
+  const engine = chooseEngine(runtime, product, epilog, given);
+  const library = engine.open?.(runtime) ?? "";
+  checkNotFreed(operands);
+  const facts = { ...productFacts(product, scalars, given), ...planFacts(epilog, inputs, given), library };
+  return { given, product, operands, scalars, engine, epilog, inputs, facts, settings: given, notes: product.notes };
+}
+
+function explain(checked: CheckedMatmul, scalars: CheckedScalars, plan: MatmulPlan | null): string {
+  return explainProduct(checked.product, scalars, plan && withNotes(checked, plan.report));
+}
+
+function withNotes({ notes }: CheckedMatmul, report: AlgorithmReport): AlgorithmReport {
+  return { ...report, notes: [...notes, ...report.notes] };
+}
+
+function planFacts(epilog: Epilog, inputs: EpilogValues, options: PlanOptions): Record<string, unknown> {
+  return {
+    ...epilogFacts(epilog, inputs),
+    algorithm: options.algorithm ?? "default",
+    communicationSmCount: options.communicationSmCount ?? 0,
+    communicationType: options.communicationType ?? "default",
+    allowMulticast: options.allowMulticast ?? false,
+  };
 }
 
 /** There is nobody to take other outputs than D. */

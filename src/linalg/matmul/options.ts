@@ -11,7 +11,8 @@ import type { Stream } from "../../gpu/stream.ts";
 import type { AlgorithmName, EngineName } from "../engines/registry.ts";
 import type { ComputeType, ScaleType } from "./compute_type.ts";
 import type { EpilogName } from "./epilog.ts";
-import type { Logger } from "./logger.ts";
+import type { Logger } from "../../runtime/logger.ts";
+import { keysOf } from "../../options.ts";
 import type { MatrixQualifiers, Qualifiers } from "./qualifiers.ts";
 import type { QuantizationScale, QuantizationScales } from "./quantization.ts";
 
@@ -54,15 +55,6 @@ export interface PlanOptions {
   communicationType?: DType;
   /** Whether algorithms that use NVLink multicast may be asked for by name. False if left out. */
   allowMulticast?: boolean;
-}
-
-/** Options of `Matmul.execute`. */
-export interface ExecuteOptions {
-  /**
-   * The stream of a GPU to run on, in place of the runtime's; on a CPU null. It waits for what is on the runtime's stream
-   * already; what uses D elsewhere has to wait for it.
-   */
-  stream?: Stream | null;
 }
 
 /** Options of `matmul` and `new Matmul`. */
@@ -128,57 +120,56 @@ export interface ResetOptions {
 }
 
 /** The keys of {@linkcode PlanOptions}. */
-export const PLAN_OPTION_KEYS: readonly (keyof PlanOptions)[] = [
-  "epilog",
-  "epilogInputs",
-  "auxType",
-  "auxAmax",
-  "algorithm",
-  "communicationSmCount",
-  "communicationType",
-  "allowMulticast",
-];
+export const PLAN_OPTION_KEYS = keysOf<PlanOptions>({
+  epilog: true,
+  epilogInputs: true,
+  auxType: true,
+  auxAmax: true,
+  algorithm: true,
+  communicationSmCount: true,
+  communicationType: true,
+  allowMulticast: true,
+});
 
 /** The keys of {@linkcode MatmulOptions}. */
 export const MATMUL_OPTION_KEYS: readonly (keyof MatmulOptions)[] = [
   ...PLAN_OPTION_KEYS,
-  "c",
-  "alpha",
-  "beta",
-  "qualifiers",
-  "distribution",
-  "quantizationScales",
-  "computeType",
-  "scaleType",
-  "resultType",
-  "resultAmax",
-  "blockScaling",
-  "engine",
-  "inplace",
-  "order",
-  "blocking",
-  "stream",
-  "logger",
+  ...keysOf<Omit<MatmulOptions, keyof PlanOptions>>({
+    c: true,
+    alpha: true,
+    beta: true,
+    qualifiers: true,
+    distribution: true,
+    quantizationScales: true,
+    computeType: true,
+    scaleType: true,
+    resultType: true,
+    resultAmax: true,
+    blockScaling: true,
+    engine: true,
+    inplace: true,
+    order: true,
+    blocking: true,
+    stream: true,
+    logger: true,
+  }),
 ];
-
-/** The keys of {@linkcode ExecuteOptions}. */
-export const EXECUTE_OPTION_KEYS: readonly (keyof ExecuteOptions)[] = ["stream"];
 
 /** The keys of {@linkcode ResetOptions}. */
-export const RESET_OPTION_KEYS: readonly (keyof ResetOptions)[] = [
-  "a",
-  "b",
-  "c",
-  "alpha",
-  "beta",
-  "quantizationScales",
-  "epilogInputs",
-];
+export const RESET_OPTION_KEYS = keysOf<ResetOptions>({
+  a: true,
+  b: true,
+  c: true,
+  alpha: true,
+  beta: true,
+  quantizationScales: true,
+  epilogInputs: true,
+});
 
 /** The keys of {@linkcode EpilogInputs}. */
-export const EPILOG_INPUT_KEYS: readonly (keyof EpilogInputs)[] = [
-  "bias",
-  "reluAux",
-  "geluAux",
-  "auxQuantizationScale",
-];
+export const EPILOG_INPUT_KEYS = keysOf<EpilogInputs>({
+  bias: true,
+  reluAux: true,
+  geluAux: true,
+  auxQuantizationScale: true,
+});

@@ -1,12 +1,12 @@
 /**
- * Where a matmul's messages go.
+ * Where the messages of an operation go.
  *
  * @module
  */
 
-import { alone } from "../../runtime/agreement.ts";
+import { alone } from "./agreement.ts";
 
-/** Where messages go; `console` is one. What it throws is printed once, and the matmul goes on. */
+/** Where messages go; `console` is one. What it throws is printed once, and the operation goes on. */
 export interface Logger {
   /** What was decided, in detail. */
   debug(message: string): void;

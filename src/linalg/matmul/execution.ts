@@ -1,0 +1,220 @@
+/**
+ * How a checked product becomes D, on this rank: its plan, what executions pass to it, and one execution.
+ *
+ * @module
+ */
+import { DistributedArray } from "../../array/distributed_array.ts";
+import { LocalArray } from "../../array/local_array.ts";
+import { allocateSymmetricMemory, SymmetricArray } from "../../array/symmetric_array.ts";
+import type { Stream } from "../../gpu/stream.ts";
+import { agree } from "../../runtime/agreement.ts";
+import type { OperationPlan, Step } from "../../runtime/operation.ts";
+import type { Runtime } from "../../runtime/runtime.ts";
+import { planProduct, requestOf } from "../engines/choice.ts";
+import type { AlgorithmReport, EnginePlan, EngineValues, MatmulEngine } from "../engines/engine.ts";
+import type { CheckedOperands, CheckedProduct, CheckedScalars } from "./checked_product.ts";
+import { type Epilog, type EpilogValues, isTrivial, requiredInputs } from "./epilog.ts";
+import type { PlanOptions } from "./options.ts";
+import type { LocalOperands } from "./problem.ts";
+import type { QuantizationValues } from "./quantization.ts";
+
+/** What an execution produced besides D: this rank's parts. */
+export interface Auxiliary {
+  /** Of `relu_aux*`: the bit mask of positive elements, uint8, column-major, 8 rows a byte, padded to 16 bytes. */
+  readonly reluAux?: LocalArray;
+  /** Of `gelu_aux*`: what gelu was given, column-major, rows padded to 8. */
+  readonly geluAux?: LocalArray;
+  /** The largest absolute value in all ranks' `geluAux`, before scaling. */
+  readonly geluAuxAmax?: number;
+  /** Of `drelu_bgrad`: the sums of the rows of D, one a local row. */
+  readonly dreluBgrad?: LocalArray;
+  /** Of `dgelu_bgrad`: the sums of the rows of D, one a local row. */
+  readonly dgeluBgrad?: LocalArray;
+  /** Of `bgrada`: the sums of the rows of op(A), one a local row of D. */
+  readonly bgrada?: LocalArray;
+  /** Of `bgradb`: the sums of the columns of op(B), one a global column of D. */
+  readonly bgradb?: LocalArray;
+  /** With `resultAmax`: the largest absolute value of D on all ranks, before it is scaled and rounded. */
+  readonly resultAmax?: number;
+}
+
+/** No outputs but D. */
+export const NOTHING: Auxiliary = Object.freeze({});
+
+/** A planned product and what follows it. */
+export interface MatmulPlan extends OperationPlan {
+  /** The engine's part. */
+  readonly engine: EnginePlan;
+  /** What follows the product. */
+  readonly epilog: Epilog;
+  /** What runs. */
+  readonly report: AlgorithmReport;
+}
+
+/** Matrices, and what executions pass on for them: there once the product is planned. */
+export interface BoundOperands extends CheckedOperands {
+  /** What engines see. */
+  readonly bound: { readonly locals: LocalOperands; readonly values: EngineValues } | null;
+}
+
+/** Let an engine plan a product, with its library, which is the same on all ranks. Local. */
+export function planMatmul(
+  engine: MatmulEngine,
+  product: CheckedProduct,
+  epilog: Epilog,
+  options: PlanOptions,
+): { plan: MatmulPlan; facts: { library: string } } {
+  const { runtime } = product;
+  const library = engine.open?.(runtime) ?? "";
+  const notes = runtime.device.kind === "gpu"
+    ? []
+    : (["communicationSmCount", "communicationType"] as const).filter((name) => options[name] !== undefined)
+      .map((name) => `${name} has no meaning on a CPU and was not used`);
+  const planned = planProduct(engine, runtime, requestOf(product, epilog, options));
+  return { plan: withNotes(planned, epilog, notes), facts: { library } };
+}
+
+function withNotes(engine: EnginePlan, epilog: Epilog, notes: readonly string[]): MatmulPlan {
+  return {
+    engine,
+    epilog,
+    get report() {
+      const { report } = engine;
+      return { ...report, notes: [...notes, ...report.notes] };
+    },
+    open: () => engine.open(),
+    release: () => engine.release?.(),
+    [Symbol.dispose]: () => engine[Symbol.dispose](),
+  };
+}
+
+/** Everything that executions pass on, made ready once. Local. */
+export function bindOperands(
+  { runtime: { stream }, problem: { transposed } }: CheckedProduct,
+  { a, b, c }: CheckedOperands,
+  { alpha, beta, scales }: CheckedScalars,
+  inputs: EpilogValues,
+  epilog: Epilog,
+): BoundOperands {
+  const left = columnMajor(a.local, a.order);
+  const right = columnMajor(b.local, b.order);
+  const addend = c && columnMajor(c.local, c.order);
+  const needed = requiredInputs(epilog).map((name) => {
+    const input = inputs[name]!;
+    const isForGpu = stream !== null && name !== "auxQuantizationScale" && !input.isOnDevice;
+    return [name, isForGpu ? input.toDevice(stream, "F") : input];
+  });
+  const bound = {
+    // The result of a product that is not in place gets its own memory at each execution.
+    locals: { a: transposed ? right : left, b: transposed ? left : right, c: addend, d: addend ?? left },
+    values: {
+      alpha,
+      beta,
+      epilog: Object.fromEntries(needed),
+      scales: canonicalScales(scales, a.order, b.order, transposed),
+    },
+  };
+  return { a, b, c, bound };
+}
+
+/** Get an execution ready, D's memory included. Local; what it returns is collective. */
+export function prepareExecution(
+  product: CheckedProduct,
+  { engine, epilog }: MatmulPlan,
+  operands: BoundOperands,
+  stream: Stream | null,
+): Step<{ d: DistributedArray; auxiliary: Auxiliary }> {
+  const { runtime, d: { order, distribution } } = product;
+  const { locals, values } = operands.bound!;
+  const prepare = (d: LocalArray) => engine.prepare({ ...locals, d: columnMajor(d, order) }, values, stream);
+  const finish = (d: DistributedArray, outputs: EpilogValues) => ({
+    d,
+    auxiliary: isTrivial(epilog) ? NOTHING : complete(runtime, outputs),
+  });
+  const wrap = (d: LocalArray) => DistributedArray.wrap(runtime, d, distribution, order);
+  if (product.inplace) {
+    const multiply = engine.prepare(locals, values, stream);
+    return { run: () => finish(operands.c!, multiply()) };
+  }
+  if (!isSymmetric(operands)) {
+    const d = allocateResult(product);
+    const multiply = prepare(d);
+    return { run: () => finish(wrap(d), multiply()) };
+  }
+  return {
+    run() {
+      const d = allocateSymmetric(product, operands);
+      let multiply!: () => EpilogValues;
+      try {
+        agree(runtime, "Matmul.execute", () => {
+          multiply = prepare(d);
+        });
+      } catch (error) {
+        d.release();
+        throw error;
+      }
+      return finish(wrap(d), multiply());
+    },
+  };
+}
+
+/** Memory for this rank's part of D. */
+export function allocateResult({ runtime, d: { distribution, dtype, order } }: CheckedProduct): LocalArray {
+  return LocalArray.empty(dtype, distribution.localShape(runtime.rank), order, runtime.stream);
+}
+
+/** Whether all operands are in symmetric memory, so that the result is too. */
+function isSymmetric({ a, b, c }: CheckedOperands): boolean {
+  return a.memory === "symmetric" && b.memory === "symmetric" && (c === null || c.memory === "symmetric");
+}
+
+/** Memory for a result beside symmetric operands. Collective. */
+function allocateSymmetric(
+  { runtime, d: { distribution, dtype, order } }: CheckedProduct,
+  { a: { local } }: CheckedOperands,
+): LocalArray {
+  const backend = local instanceof SymmetricArray ? { backend: local.backend } : {};
+  const options = { dtype, order, makeSymmetric: true, ...backend };
+  return allocateSymmetricMemory(runtime, distribution.localShape(runtime.rank), options);
+}
+
+/** The outputs of all ranks together. Collective if there are maxima among them. */
+function complete({ communicator }: Runtime, { geluAuxAmax, resultAmax, ...outputs }: EpilogValues): Auxiliary {
+  // NaN if any is, which MPI_MAX does not promise.
+  const maximum = (local: LocalArray) => {
+    const [value] = local.toTypedArray() as Float32Array;
+    const send = Number.isNaN(value) ? Float32Array.of(0, 1) : Float32Array.of(value, 0);
+    const [largest, anyNaN] = communicator.allReduce(send, { op: "max" });
+    return anyNaN > 0 ? NaN : largest;
+  };
+  const { reluAux, geluAux, dreluBgrad, dgeluBgrad, bgrada, bgradb } = outputs;
+  return {
+    ...reluAux && { reluAux },
+    ...geluAux && { geluAux },
+    ...geluAuxAmax && { geluAuxAmax: maximum(geluAuxAmax) },
+    ...dreluBgrad && { dreluBgrad },
+    ...dgeluBgrad && { dgeluBgrad },
+    ...bgrada && { bgrada },
+    ...bgradb && { bgradb },
+    ...resultAmax && { resultAmax: maximum(resultAmax) },
+  };
+}
+
+/** A local part seen column-major. */
+export function columnMajor(local: LocalArray, order: "C" | "F"): LocalArray {
+  return order === "F" ? local : local.transpose();
+}
+
+/** The scales of the canonical problem: arrays seen column-major, those of A and B exchanged if A and B are. */
+function canonicalScales(
+  { a, b, ...others }: QuantizationValues,
+  orderA: "C" | "F",
+  orderB: "C" | "F",
+  transposed: boolean,
+): QuantizationValues {
+  const seen = (scales: typeof a, order: "C" | "F") =>
+    typeof scales === "object" && order === "C" ? scales.transpose() : scales;
+  const [left, right] = [seen(a, orderA), seen(b, orderB)];
+  const [first, second] = transposed ? [right, left] : [left, right];
+  return { ...others, ...first !== undefined && { a: first }, ...second !== undefined && { b: second } };
+}

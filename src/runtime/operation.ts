@@ -1,0 +1,324 @@
+/**
+ * The life of a collective operation: check, agree, plan, execute, reset, release, free.
+ *
+ * An operation gives each step as a function of one rank, which reads and checks what the user gave and allocates what is
+ * needed, and returns what the ranks then do together. In between they agree: each step fails on every rank, or on none.
+ *
+ * @module
+ */
+import { ConfigurationError, StateError } from "../errors.ts";
+import { Stream } from "../gpu/stream.ts";
+import { describe, keysOf, readOptions } from "../options.ts";
+import { agree, type Facts } from "./agreement.ts";
+import { guardLogger, type Logger } from "./logger.ts";
+import type { Runtime } from "./runtime.ts";
+
+/** What was planned. Plans hold buffers and native objects until they are disposed. */
+export interface OperationPlan extends Disposable {
+  /** What runs, and what is done differently from what was asked for. */
+  readonly report?: { readonly engine: string; readonly algorithm: string; readonly notes: readonly string[] };
+  /** Make what all ranks make together, once, after all of them have planned. Collective. */
+  open?(): void;
+  /** Let go of what executions were given, if the plan keeps any of it. */
+  release?(): void;
+}
+
+/** Options of an execution. */
+export interface ExecuteOptions {
+  /**
+   * The stream of a GPU to run on, in place of the runtime's; on a CPU null. It waits for what is on the runtime's stream
+   * already; what uses the result elsewhere has to wait for it.
+   */
+  stream?: Stream | null;
+}
+
+/** The keys of {@linkcode ExecuteOptions}. */
+export const EXECUTE_OPTION_KEYS = keysOf<ExecuteOptions>({ stream: true });
+
+/** How an operation runs and tells what it does: the same for all of its executions. */
+export interface OperationSettings {
+  /** The stream of a GPU to run on if an execution names none. */
+  readonly stream?: Stream | null;
+  /** Whether an execution waits for the result: true always, `auto` on CPUs only. */
+  readonly blocking?: true | "auto";
+  /** Where messages go. */
+  readonly logger?: Logger;
+}
+
+/** What a check has found. */
+export interface CheckedOperation<Plan extends OperationPlan = OperationPlan> {
+  /** What has to be the same on every rank. */
+  readonly facts?: Facts;
+  /** How the operation runs. */
+  readonly settings?: OperationSettings;
+  /** What is done differently from what was asked for, whatever the plan. */
+  readonly notes?: readonly string[];
+  /** What is asked for, and planned if it is, in words. */
+  explain?(plan: Plan | null): string;
+}
+
+/** What the ranks do together once all of them are ready for it. */
+export interface Step<T> {
+  /** What has to be the same on every rank. */
+  readonly facts?: Facts;
+  /** Collective. */
+  readonly run: () => T;
+}
+
+/** A change of what an operation has. */
+export interface Change {
+  /** What has to be the same on every rank. */
+  readonly facts?: Facts;
+  /** Make the change, once all ranks have agreed. Local. */
+  readonly commit?: () => void;
+}
+
+/** As {@linkcode agree}, and returns what the check has found. Collective. */
+export function agreeOn<T extends { readonly facts?: Facts }>(
+  runtime: Runtime,
+  operation: string,
+  check: () => T,
+): T {
+  let found!: T;
+  agree(runtime, operation, () => (found = check()).facts);
+  return found;
+}
+
+/**
+ * A whole life in one call, with one agreement: `check` checks, plans and prepares. Collective.
+ *
+ * @throws what `check` throws on any rank.
+ */
+export function runOnce<T, Plan extends OperationPlan>(
+  runtime: Runtime,
+  operation: string,
+  check: () => CheckedOperation<Plan> & Step<T> & { readonly plan?: Plan },
+): T {
+  const start = performance.now();
+  const checked = agreeOn(runtime, operation, check);
+  const account = new Account(runtime, checked);
+  using plan = checked.plan;
+  plan?.open?.();
+  if (plan) account.planned(plan, start);
+  return account.run(checked.settings?.stream ?? null, checked.run);
+}
+
+/** Refuse what is no stream, and any where the device has none. */
+export function checkStream(stream: unknown, { device }: Runtime): void {
+  if (stream === undefined || stream === null) return;
+  if (device.kind === "cpu") {
+    throw new ConfigurationError("stream is for GPUs; this runtime's device is a CPU. Leave it out or pass null.");
+  }
+  if (!(stream instanceof Stream)) throw new TypeError(`stream must be a Stream; got ${describe(stream)}.`);
+}
+
+/** An operation that is checked once, planned once, and executed often, on other operands if they are alike. */
+export class CollectiveOperation<Operands, Plan extends OperationPlan> implements Disposable {
+  readonly #runtime: Runtime;
+  readonly #name: string;
+  readonly #settings: OperationSettings;
+  readonly #account: Account<Plan>;
+  #operands: Operands | null;
+  #plan: Plan | null = null;
+  #isFreed = false;
+
+  /** Check what an operation of this name is given. Collective. */
+  constructor(runtime: Runtime, name: string, check: () => CheckedOperation<Plan> & { readonly operands: Operands }) {
+    const checked = agreeOn(runtime, `new ${name}`, check);
+    this.#runtime = runtime;
+    this.#name = name;
+    this.#settings = checked.settings ?? {};
+    this.#operands = checked.operands;
+    this.#account = new Account(runtime, checked);
+    this.#account.explain(null);
+  }
+
+  /** Whether it was freed or disposed. */
+  get isFreed(): boolean {
+    return this.#isFreed;
+  }
+
+  /** What it works on; null after {@linkcode release}. */
+  get operands(): Operands | null {
+    return this.#operands;
+  }
+
+  /** The plan, if there is one. */
+  get currentPlan(): Plan | null {
+    return this.#plan;
+  }
+
+  /** Agree on a step of this operation, unless it was freed. Collective. */
+  agree<T extends { readonly facts?: Facts }>(method: string, check: () => T): T {
+    return agreeOn(this.#runtime, `${this.#name}.${method}`, () => {
+      this.#checkAlive(`${method}()`);
+      return check();
+    });
+  }
+
+  /** The plan, for a member that needs one. */
+  planFor(member: string): Plan {
+    if (this.#plan !== null) return this.#plan;
+    this.#checkAlive(member);
+    throw new StateError(`${this.#name}.${member} was used before plan(). Call plan() first, once.`);
+  }
+
+  /**
+   * Plan, and let go of the earlier plan once all ranks have done so: it stays if any cannot. `operands` replace those that
+   * there are. Collective.
+   */
+  plan(
+    method: string,
+    make: (operands: Operands | null) => Change & { readonly plan: Plan; readonly operands: Operands | null },
+  ): void {
+    const start = performance.now();
+    const { plan, operands, commit } = this.agree(method, () => make(this.#operands));
+    this.#plan?.[Symbol.dispose]();
+    this.#plan = null;
+    try {
+      plan.open?.();
+    } catch (error) {
+      plan[Symbol.dispose]();
+      throw error;
+    }
+    this.#plan = plan;
+    this.#operands = operands;
+    commit?.();
+    this.#account.planned(plan, start);
+  }
+
+  /** What an execution needs; `prepare` allocates. Collective, and so is what it returns. */
+  execute<T>(
+    method: string,
+    options: ExecuteOptions | undefined,
+    prepare: (plan: Plan, operands: Operands, stream: Stream | null) => Step<T>,
+  ): T {
+    let stream: Stream | null = null;
+    const { run } = agreeOn(this.#runtime, `${this.#name}.${method}`, () => {
+      const given = readOptions(`the options of ${method}`, options, EXECUTE_OPTION_KEYS);
+      checkStream(given.stream, this.#runtime);
+      stream = given.stream ?? this.#settings.stream ?? null;
+      return prepare(...this.ready(method), stream);
+    });
+    return this.#account.run(stream, run);
+  }
+
+  /** Plan and operands, for a method that needs both. Local. */
+  ready(method: string): [plan: Plan, operands: Operands] {
+    const plan = this.planFor(`${method}()`);
+    if (this.#operands !== null) return [plan, this.#operands];
+    throw new StateError(
+      `${this.#name}.${method}() was called after releaseOperands(). Pass new ones to resetOperands().`,
+    );
+  }
+
+  /** The time of an execution by another plan, the shortest of some, on the slowest rank, in seconds. Collective. */
+  measure(
+    title: string,
+    make: () => { readonly plan: Plan; readonly facts?: Facts },
+    prepare: (plan: Plan) => () => unknown,
+    repetitions: number,
+  ): number {
+    const { communicator, stream } = this.#runtime;
+    using plan = this.agree("autotune", make).plan;
+    plan.open?.();
+    const execute = () => {
+      this.agree<Step<unknown>>("autotune", () => ({ run: prepare(plan) })).run();
+      stream?.synchronize();
+    };
+    execute();
+    let shortest = Infinity;
+    for (let i = 0; i < repetitions; i++) {
+      communicator.barrier();
+      const start = performance.now();
+      execute();
+      shortest = Math.min(shortest, performance.now() - start);
+    }
+    const [seconds] = communicator.allReduce(Float64Array.of(shortest / 1000), { op: "max" });
+    this.#account.tell(`${title} takes ${seconds} s`);
+    return seconds;
+  }
+
+  /** Replace operands. Collective. */
+  reset(method: string, change: (operands: Operands | null) => Change & { readonly operands: Operands }): void {
+    const { operands, commit } = this.agree(method, () => change(this.#operands));
+    this.#operands = operands;
+    commit?.();
+  }
+
+  /** As {@linkcode reset}, without a check. Local. */
+  resetUnchecked(operands: Operands): void {
+    this.#operands = operands;
+  }
+
+  /** Let go of the operands; the plan stays. Local. */
+  release(): void {
+    this.#plan?.release?.();
+    this.#operands = null;
+  }
+
+  /** Free the plan and everything native that it holds. Collective; a second call does nothing. */
+  free(): void {
+    if (this.#isFreed) return;
+    this[Symbol.dispose]();
+    if (!this.#runtime.isFinalized) this.#runtime.collect();
+  }
+
+  /** As {@linkcode free}, but local: what must be freed by all ranks together is freed at the next collective point. */
+  [Symbol.dispose](): void {
+    if (this.#isFreed) return;
+    this.#isFreed = true;
+    this.release();
+    this.#plan?.[Symbol.dispose]();
+    this.#plan = null;
+  }
+
+  #checkAlive(member: string): void {
+    if (!this.#isFreed) return;
+    throw new StateError(`${this.#name}.${member} was used after free(). Make a new ${this.#name}.`);
+  }
+}
+
+/** Tells what an operation does, where it was asked to. */
+class Account<Plan extends OperationPlan> {
+  readonly #runtime: Runtime;
+  readonly #logger: Logger | null;
+  readonly #waits: boolean;
+  readonly #explain: CheckedOperation<Plan>["explain"];
+
+  constructor(runtime: Runtime, { settings = {}, notes = [], explain }: CheckedOperation<Plan>) {
+    this.#runtime = runtime;
+    this.#logger = settings.logger ? guardLogger(settings.logger, runtime.rank) : null;
+    this.#waits = settings.blocking === true;
+    this.#explain = explain;
+    for (const note of notes) {
+      this.#logger?.warn(note);
+      runtime.warnOnce(note, note);
+    }
+  }
+
+  explain(plan: Plan | null): void {
+    if (this.#logger && this.#explain) this.#logger.debug(this.#explain(plan));
+  }
+
+  tell(message: string): void {
+    this.#logger?.info(message);
+  }
+
+  planned(plan: Plan, start: number): void {
+    const { report } = plan;
+    if (this.#logger === null || !report) return;
+    this.tell(`planned ${report.algorithm} on ${report.engine} in ${(performance.now() - start).toFixed(3)} ms`);
+    for (const note of report.notes) this.#logger.warn(note);
+    this.explain(plan);
+  }
+
+  /** Run an execution that all ranks are ready for. */
+  run<T>(stream: Stream | null, execute: () => T): T {
+    const start = this.#logger ? performance.now() : 0;
+    const result = execute();
+    if (this.#waits) (stream ?? this.#runtime.stream)?.synchronize();
+    if (this.#logger) this.tell(`executed in ${(performance.now() - start).toFixed(3)} ms`);
+    return result;
+  }
+}
