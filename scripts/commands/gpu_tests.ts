@@ -51,9 +51,11 @@ const options = {
 
 /** Cluster tests that have nothing to do on GPUs. */
 const leftOut: Readonly<Record<string, string>> = {
+  "tests/cluster/communicator_calls_test.ts": "MPI between processes: no arrays",
   "tests/cluster/communicator_test.ts": "MPI between processes: no arrays",
   "tests/cluster/distribution_test.ts": "index maps: no arrays",
   "tests/cluster/engine_test.ts": "the ways that the CPUs' engine has",
+  "tests/cluster/registered_engine_test.ts": "an engine of plain loops, for CPUs",
 };
 
 /** Tests that ask for what only the CPUs' engine has, in files that run on GPUs otherwise. */
