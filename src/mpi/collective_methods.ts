@@ -50,13 +50,8 @@ export abstract class CollectiveMethods extends ReductionMethods {
     const length = lengthOf(data);
     const root = checkedRoot(this, "broadcast", options.root);
     const { symbols, constants } = startMpi();
-    const code = symbols.MPI_Bcast(
-      receiveBuffer(data, length),
-      length,
-      constants.types[element.type],
-      root,
-      this.handle,
-    );
+    const type = constants.types[element.type];
+    const code = symbols.MPI_Bcast(receiveBuffer(data, length), length, type, root, this.handle);
     checkMpi(code, "MPI_Bcast");
     return data;
   }
@@ -199,16 +194,7 @@ export abstract class CollectiveMethods extends ReductionMethods {
     const { symbols, constants } = startMpi();
     const type = constants.types[element.type];
     const from = source ? sendBuffer(source, total) : EMPTY_SEND;
-    const code = symbols.MPI_Scatter(
-      from,
-      length,
-      type,
-      receiveBuffer(into, length),
-      length,
-      type,
-      root,
-      this.handle,
-    );
+    const code = symbols.MPI_Scatter(from, length, type, receiveBuffer(into, length), length, type, root, this.handle);
     checkMpi(code, "MPI_Scatter");
     return into;
   }
@@ -258,25 +244,10 @@ export abstract class CollectiveMethods extends ReductionMethods {
     if (into !== send) checkInto("allToAll", into, send, length);
     const { symbols, constants } = startMpi();
     const type = constants.types[element.type];
+    const target = receiveBuffer(into, length);
     const code = into === send
-      ? symbols.MPI_Alltoall_in_place(
-        constants.inPlace,
-        part,
-        type,
-        receiveBuffer(into, length),
-        part,
-        type,
-        this.handle,
-      )
-      : symbols.MPI_Alltoall(
-        sendBuffer(send, length),
-        part,
-        type,
-        receiveBuffer(into, length),
-        part,
-        type,
-        this.handle,
-      );
+      ? symbols.MPI_Alltoall_in_place(constants.inPlace, part, type, target, part, type, this.handle)
+      : symbols.MPI_Alltoall(sendBuffer(send, length), part, type, target, part, type, this.handle);
     checkMpi(code, "MPI_Alltoall");
     return into;
   }

@@ -36,14 +36,8 @@ export abstract class MessageMethods extends CommunicatorHandle {
     const to = checkedDestination(this, "send", destination);
     const tag = checkedTag("send", options.tag ?? 0);
     const { symbols, constants } = startMpi();
-    const code = symbols.MPI_Send(
-      sendBuffer(data, length),
-      length,
-      constants.types[element.type],
-      to,
-      tag,
-      this.handle,
-    );
+    const type = constants.types[element.type];
+    const code = symbols.MPI_Send(sendBuffer(data, length), length, type, to, tag, this.handle);
     checkMpi(code, "MPI_Send");
   }
 
@@ -121,14 +115,9 @@ export abstract class MessageMethods extends CommunicatorHandle {
     checkOptions("probeNow", options, OptionKeys.receive);
     refuseFreed(this, "probeNow");
     const from = checkedSource(this, "probeNow", source);
+    const tag = checkedTag("probeNow", options.tag);
     const flag = new Int32Array(1);
-    const code = startMpi().symbols.MPI_Iprobe(
-      from,
-      checkedTag("probeNow", options.tag),
-      this.handle,
-      flag,
-      this.#status,
-    );
+    const code = startMpi().symbols.MPI_Iprobe(from, tag, this.handle, flag, this.#status);
     checkMpi(code, "MPI_Iprobe");
     return flag[0] === 0 ? null : readStatus(this.#status, 1);
   }

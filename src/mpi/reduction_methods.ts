@@ -45,23 +45,10 @@ export abstract class ReductionMethods extends MessageMethods {
       }
     }
     const type = constants.types[element.type];
+    const target = receiveBuffer(into, length);
     const code = into === send
-      ? symbols.MPI_Allreduce_in_place(
-        constants.inPlace,
-        receiveBuffer(into, length),
-        length,
-        type,
-        operation,
-        this.handle,
-      )
-      : symbols.MPI_Allreduce(
-        sendBuffer(send, length),
-        receiveBuffer(into, length),
-        length,
-        type,
-        operation,
-        this.handle,
-      );
+      ? symbols.MPI_Allreduce_in_place(constants.inPlace, target, length, type, operation, this.handle)
+      : symbols.MPI_Allreduce(sendBuffer(send, length), target, length, type, operation, this.handle);
     checkMpi(code, "MPI_Allreduce");
     return into;
   }
@@ -90,25 +77,10 @@ export abstract class ReductionMethods extends MessageMethods {
     }
     const { symbols, constants } = startMpi();
     const [type, operation] = [constants.types[element.type], constants.operations[op]];
+    const target = into === null ? EMPTY_RECEIVE : receiveBuffer(into, length);
     const code = into === send
-      ? symbols.MPI_Reduce_in_place(
-        constants.inPlace,
-        receiveBuffer(into, length),
-        length,
-        type,
-        operation,
-        root,
-        this.handle,
-      )
-      : symbols.MPI_Reduce(
-        sendBuffer(send, length),
-        into === null ? EMPTY_RECEIVE : receiveBuffer(into, length),
-        length,
-        type,
-        operation,
-        root,
-        this.handle,
-      );
+      ? symbols.MPI_Reduce_in_place(constants.inPlace, target, length, type, operation, root, this.handle)
+      : symbols.MPI_Reduce(sendBuffer(send, length), target, length, type, operation, root, this.handle);
     checkMpi(code, "MPI_Reduce");
     return into;
   }
@@ -151,23 +123,10 @@ export abstract class ReductionMethods extends MessageMethods {
     }
     const { symbols, constants } = startMpi();
     const [type, operation] = [constants.types[element.type], constants.operations[op]];
+    const target = receiveBuffer(into, length);
     const code = into === send
-      ? symbols[`${functionName}_in_place`](
-        constants.inPlace,
-        receiveBuffer(into, length),
-        length,
-        type,
-        operation,
-        this.handle,
-      )
-      : symbols[functionName](
-        sendBuffer(send, length),
-        receiveBuffer(into, length),
-        length,
-        type,
-        operation,
-        this.handle,
-      );
+      ? symbols[`${functionName}_in_place`](constants.inPlace, target, length, type, operation, this.handle)
+      : symbols[functionName](sendBuffer(send, length), target, length, type, operation, this.handle);
     checkMpi(code, functionName);
     return into;
   }
