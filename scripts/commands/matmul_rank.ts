@@ -53,13 +53,6 @@ export interface MatmulOutcome {
 /** Begins the line with the outcome, or with `{ error }`, among whatever else is printed. */
 export const marker = "distmath matmul: ";
 
-/** Two factors of the number of ranks, as near to each other as can be. */
-export function gridShape(ranks: number): [rows: number, columns: number] {
-  let rows = Math.floor(Math.sqrt(ranks));
-  while (ranks % rows !== 0) rows--;
-  return [rows, ranks / rows];
-}
-
 function distributionOf(choice: MatmulJob["distribution"], ranks: number): Distribution {
   switch (choice.kind) {
     case "slab-x":
@@ -67,7 +60,7 @@ function distributionOf(choice: MatmulJob["distribution"], ranks: number): Distr
     case "slab-y":
       return Slab.Y;
     case "block-cyclic":
-      return new BlockCyclic(new ProcessGrid({ shape: gridShape(ranks) }), choice.blockSizes);
+      return new BlockCyclic(ProcessGrid.nearlySquare(ranks), choice.blockSizes);
   }
 }
 

@@ -542,7 +542,7 @@ export class DistributedArray implements Disposable {
     const [squares] = this.#total(this.#reduced("norm", (local) => reduction.squares(local, 1)));
     if (squares > 1e-280 && squares < Infinity) return Math.sqrt(squares);
     // Squares went beyond the range of float64, or there is nothing but zeros: measure in units of the largest value.
-    const largest = this.#largest(this.#reduced("norm", reduction.largest));
+    const largest = reduction.largestOfAll(this.runtime.communicator, this.#reduced("norm", reduction.largest));
     if (largest === 0 || !Number.isFinite(largest)) return largest;
     return largest * Math.sqrt(this.#total(this.#reduced("norm", (local) => reduction.squares(local, largest)))[0]);
   }
@@ -572,7 +572,7 @@ export class DistributedArray implements Disposable {
       using moved = other.redistribute(this.distribution);
       agree(this.runtime, "DistributedArray.maxAbsDifference", () => void compare(moved.local));
     }
-    return this.#largest(difference);
+    return reduction.largestOfAll(this.runtime.communicator, difference);
   }
 
   // ---- other shapes, distributions, types ---------------------------------------------------------------------------
@@ -749,14 +749,6 @@ export class DistributedArray implements Disposable {
   #total(partial: Float64Array<ArrayBuffer>): Float64Array {
     if (this.distribution.isReplicated) return partial;
     return this.runtime.communicator.allReduce(partial, { op: "sum" });
-  }
-
-  /** The maximum over the ranks; NaN if any is, which MPI_MAX does not promise. */
-  #largest(partial: number): number {
-    const isNaN = Number.isNaN(partial);
-    const send = Float64Array.of(isNaN ? 0 : partial, isNaN ? 1 : 0);
-    const [largest, anyNaN] = this.runtime.communicator.allReduce(send, { op: "max" });
-    return anyNaN > 0 ? NaN : largest;
   }
 }
 

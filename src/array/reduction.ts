@@ -13,6 +13,7 @@ import {
 import { toFloat64 } from "../dtype/conversion.ts";
 import { dtypeInfo, type Scalar, type TypedArray } from "../dtype/dtype.ts";
 import { loadScalar } from "../dtype/scalar.ts";
+import type { Communicator } from "../mpi/communicator.ts";
 import type { Order } from "./layout.ts";
 import type { LocalArray } from "./local_array.ts";
 
@@ -107,6 +108,14 @@ export function largest(local: LocalArray): number {
     }
   });
   return largest;
+}
+
+/** The largest of these magnitudes, one a rank; NaN if any is, which MPI_MAX does not promise. Collective. */
+export function largestOfAll(communicator: Communicator, magnitude: number): number {
+  const isNaN = Number.isNaN(magnitude);
+  const send = Float64Array.of(isNaN ? 0 : magnitude, isNaN ? 1 : 0);
+  const [largest, anyNaN] = communicator.allReduce(send, { op: "max" });
+  return anyNaN > 0 ? NaN : largest;
 }
 
 /** The largest magnitude of the difference of two parts of the same shape; NaN if a difference is NaN. */

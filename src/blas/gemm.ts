@@ -37,6 +37,11 @@ export function inMemory(local: LocalArray): MatrixInMemory {
   );
 }
 
+/** The leading dimension of a local matrix that may have no elements: at least 1, and at least its rows. */
+export function leadingDimensionOf(local: LocalArray): number {
+  return Math.max(1, local.shape[0], local.size === 0 ? 1 : inMemory(local).leadingDimension);
+}
+
 /** The part of a matrix that begins at an index of one dimension. */
 export function beginningAt(matrix: MatrixInMemory, dimension: 0 | 1, start: number, itemSize: number): MatrixInMemory {
   const { address, leadingDimension } = matrix;

@@ -69,6 +69,21 @@ export class ProcessGrid {
     this.#positions = this.processes && new Map(this.processes.map((rank, position) => [rank, position]));
   }
 
+  /**
+   * The most nearly square grid of this many processes, with at most as many rows as columns.
+   *
+   * @example
+   * ```ts
+   * import { ProcessGrid } from "@distmath/distmath";
+   * console.assert(ProcessGrid.nearlySquare(6).shape.join() === "2,3");
+   * ```
+   */
+  static nearlySquare(size: number, layout: GridLayout = "row-major"): ProcessGrid {
+    let rows = Math.floor(Math.sqrt(size));
+    while (size % rows !== 0) rows--;
+    return new ProcessGrid({ shape: [rows, size / rows], layout });
+  }
+
   /** The coordinates of a rank, or null if it is not in the grid. */
   coordinates(rank: number): number[] | null {
     const position = this.#positions ? this.#positions.get(rank) : rank;

@@ -15,7 +15,7 @@ import {
   Slab,
 } from "../../src/distribution/mod.ts";
 import type { AlgorithmReport } from "../../src/linalg/engines/engine.ts";
-import { usePrivateCommunicator } from "../../src/linalg/engines/scalapack/private_communicator.ts";
+import { usePrivateCommunicator } from "../../src/linalg/engines/communicator_resources.ts";
 import { planProduct, refusalOf } from "../../src/linalg/engines/choice.ts";
 import { scalapackEngine } from "../../src/linalg/engines/scalapack/engine.ts";
 import {

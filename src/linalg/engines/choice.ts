@@ -12,7 +12,7 @@ import { checkBoolean, checkName } from "../../options.ts";
 import type { Runtime } from "../../runtime/runtime.ts";
 import type { CheckedProduct, OrderChoice } from "../matmul/checked_product.ts";
 import { isCheaper } from "./cublasmp/paths.ts";
-import { planEmptyProduct } from "./empty_product.ts";
+import { planEmptyProduct } from "./host/empty_product.ts";
 import type { EnginePlan, EngineRequest, MatmulEngine, Refusal } from "./engine.ts";
 import { describeEpilog, type Epilog, epilogNamed } from "../matmul/epilog.ts";
 import type { MatmulOptions, PlanOptions } from "../matmul/options.ts";

@@ -5,6 +5,7 @@
  */
 import { DistributedArray } from "../../array/distributed_array.ts";
 import { LocalArray } from "../../array/local_array.ts";
+import { largestOfAll } from "../../array/reduction.ts";
 import { allocateSymmetricMemory, SymmetricArray } from "../../array/symmetric_array.ts";
 import type { Stream } from "../../gpu/stream.ts";
 import { agree } from "../../runtime/agreement.ts";
@@ -180,13 +181,7 @@ function allocateSymmetric(
 
 /** The outputs of all ranks together. Collective if there are maxima among them. */
 function complete({ communicator }: Runtime, { geluAuxAmax, resultAmax, ...outputs }: EpilogValues): Auxiliary {
-  // NaN if any is, which MPI_MAX does not promise.
-  const maximum = (local: LocalArray) => {
-    const [value] = local.toTypedArray() as Float32Array;
-    const send = Number.isNaN(value) ? Float32Array.of(0, 1) : Float32Array.of(value, 0);
-    const [largest, anyNaN] = communicator.allReduce(send, { op: "max" });
-    return anyNaN > 0 ? NaN : largest;
-  };
+  const maximum = (local: LocalArray) => largestOfAll(communicator, (local.toTypedArray() as Float32Array)[0]);
   const { reluAux, geluAux, dreluBgrad, dgeluBgrad, bgrada, bgradb } = outputs;
   return {
     ...reluAux && { reluAux },

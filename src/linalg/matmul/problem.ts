@@ -55,6 +55,32 @@ export function isEmpty({ m, n, k }: MatmulProblem): boolean {
   return m === 0 || n === 0 || k === 0;
 }
 
+/** The dimension of a stored factor that is summed over. */
+export function summed(factor: "a" | "b", { operationA, operationB }: MatmulProblem): 0 | 1 {
+  return factor === "a" ? operationA.transpose ? 0 : 1 : operationB.transpose ? 1 : 0;
+}
+
+/** The dimension of a stored factor that D has too. */
+export function kept(factor: "a" | "b", problem: MatmulProblem): 0 | 1 {
+  return summed(factor, problem) === 0 ? 1 : 0;
+}
+
+/** What the user calls a matrix of the canonical problem. */
+export function matrixName({ transposed }: MatmulProblem, name: "a" | "b" | "c" | "d"): string {
+  const exchanged = { a: "b", b: "a", c: "c", d: "d" } as const;
+  return (transposed ? exchanged[name] : name).toUpperCase();
+}
+
+/** The user's names of the dimensions of a matrix of the canonical problem, as it is stored. */
+export function dimensionNames(problem: MatmulProblem, name: "a" | "b" | "d"): [string, string] {
+  const [m, n] = problem.transposed ? ["n", "m"] : ["m", "n"];
+  if (name === "d") return [m, n];
+  const names: [string, string] = ["", ""];
+  names[summed(name, problem)] = "k";
+  names[kept(name, problem)] = name === "a" ? m : n;
+  return names;
+}
+
 /** A user's matrix as an array describes it, before it is made canonical. */
 export interface DescribedMatrix {
   /** Global `[rows, columns]`. */

@@ -10,7 +10,7 @@ import type { Scalar } from "../../dtype/dtype.ts";
 import type { LocalArray } from "../../array/local_array.ts";
 import { BlockCyclic, type Distribution, ProcessGrid } from "../../distribution/mod.ts";
 import type { Runtime } from "../../runtime/runtime.ts";
-import { asBlocks, elementsMoved, isInPlace } from "../engines/division.ts";
+import { asBlocks, elementsMoved, isInPlace } from "../partition.ts";
 import type { AccumulatorDType } from "../../dtype/dtype.ts";
 
 /** The routines, by the names that PBLAS has for them after the letter of the type. */
@@ -106,7 +106,7 @@ const LARGEST_DEFAULT_BLOCK = 256;
 
 /** The most nearly square grid of all ranks that can be used. */
 function defaultGrid(size: number, accepts: (grid: ProcessGrid) => boolean): ProcessGrid {
-  for (let rows = Math.floor(Math.sqrt(size)); rows >= 1; rows--) {
+  for (let [rows] = ProcessGrid.nearlySquare(size).shape; rows >= 1; rows--) {
     if (size % rows !== 0) continue;
     for (const shape of [[rows, size / rows], [size / rows, rows]]) {
       const grid = new ProcessGrid({ shape, layout: "column-major" });

@@ -19,7 +19,7 @@ import { agree } from "../../runtime/agreement.ts";
 import type { Runtime } from "../../runtime/runtime.ts";
 import { sharesElements } from "../aliasing.ts";
 import { pblasEngineOf as engineOf } from "../engines/choice.ts";
-import { isInPlace } from "../engines/division.ts";
+import { isInPlace } from "../partition.ts";
 import {
   canonicalLetters,
   chooseBlocks,

@@ -95,3 +95,10 @@ Deno.test("a grid as text", () => {
   assertEquals(String(new ProcessGrid({ shape: [4, 1] })), "4 x 1");
   assertEquals(String(new ProcessGrid({ shape: [2], processes: [1, 0] })), "2 of ranks 1, 0");
 });
+
+Deno.test("nearlySquare() is as near to a square as it can be", () => {
+  const shape = (size: number) => [...ProcessGrid.nearlySquare(size).shape];
+  assertEquals([1, 2, 3, 4, 6, 12, 13].map(shape), [[1, 1], [1, 2], [1, 3], [2, 2], [2, 3], [3, 4], [1, 13]]);
+  assertEquals(ProcessGrid.nearlySquare(4).layout, "row-major");
+  assertEquals(ProcessGrid.nearlySquare(4, "column-major").rank([1, 0]), 1);
+});

@@ -1,7 +1,6 @@
 import { assertEquals, assertThrows } from "@std/assert";
 import { parseDemo } from "../../../scripts/commands/demo.ts";
 import { type Input, parseDistribution, productShape } from "../../../scripts/commands/matmul.ts";
-import { gridShape } from "../../../scripts/commands/matmul_rank.ts";
 import { main, usage } from "../../../scripts/main.ts";
 import { parsePlace, startScript } from "../../../scripts/commands/run.ts";
 import { CommandError } from "../../../scripts/terminal.ts";
@@ -39,10 +38,6 @@ Deno.test("productShape() checks the shapes after transposition, and the dtypes"
     CommandError,
     "one dtype",
   );
-});
-
-Deno.test("gridShape() is as near to a square as it can be", () => {
-  assertEquals([1, 2, 3, 4, 6, 12, 13].map(gridShape), [[1, 1], [1, 2], [1, 3], [2, 2], [2, 3], [3, 4], [1, 13]]);
 });
 
 Deno.test("startScript() takes deno test for test files", () => {

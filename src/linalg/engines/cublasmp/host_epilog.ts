@@ -12,7 +12,7 @@ import type { Runtime } from "../../../runtime/runtime.ts";
 import type { Stream } from "../../../gpu/stream.ts";
 import { describeEpilog, type Epilog, type EpilogValues, mapValues } from "../../matmul/epilog.ts";
 import type { LocalOperands, MatmulProblem } from "../../matmul/problem.ts";
-import { applyOnAllRanks } from "../distributed_epilog.ts";
+import { applyOnAllRanks } from "../host/epilog.ts";
 import type { AlgorithmReport, EnginePlan, EngineRequest, EngineValues } from "../engine.ts";
 
 /** The same product without its epilog, in the type in which it is summed. */

@@ -23,7 +23,7 @@
 import { dtypeInfo } from "../../../dtype/dtype.ts";
 import { BlockCyclic, type Distribution, type ProcessGrid, type Range } from "../../../distribution/mod.ts";
 import type { Epilog } from "../../matmul/epilog.ts";
-import type { MatmulProblem, Matrix } from "../../matmul/problem.ts";
+import { kept, type MatmulProblem, type Matrix, summed } from "../../matmul/problem.ts";
 import type { Operation } from "../../../blas/operation.ts";
 import { isQuantized, SCALE_BLOCK, type Scaling } from "../../matmul/quantization.ts";
 import {
@@ -33,12 +33,10 @@ import {
   elementsMoved,
   gridsToTry,
   isInPlace,
-  kept,
   sameRanges,
   slab,
   splitAlong,
-  summed,
-} from "../division.ts";
+} from "../../partition.ts";
 
 /** What cuBLASMp does. */
 export type CublasMpPath = "local" | "all_gather" | "reduce_scatter" | "all_reduce" | "generic" | "fallback";

@@ -6,7 +6,7 @@
 import { CublasDiagType, CublasFillMode, CublasOperation, CublasSideMode } from "../../../../ffi/cuda/cublaslt.ts";
 import { checkCublasMp, cublasMpError, openCublasMp, openCublasMpPblas } from "../../../../ffi/cuda/cublasmp.ts";
 import { checkCuda, CudaStreamCaptureStatus, openCudaGraphs } from "../../../../ffi/cuda/runtime.ts";
-import { allocate, dtypeInfo, type Scalar } from "../../../dtype/dtype.ts";
+import { allocate, type Scalar } from "../../../dtype/dtype.ts";
 import { LocalArray } from "../../../array/local_array.ts";
 import type { ProcessGrid } from "../../../distribution/mod.ts";
 import { ConfigurationError, StateError } from "../../../errors.ts";
@@ -17,10 +17,11 @@ import type { Stream } from "../../../gpu/stream.ts";
 import type { PblasCall, PblasEngine, PblasMatrix, PblasRoutine, RoutineLetters } from "../../pblas/call.ts";
 import type { AccumulatorDType } from "../../../dtype/dtype.ts";
 import { COMPUTE_CODES, defaultComputeType } from "./attributes.ts";
+import { MatrixDescriptor } from "./descriptor.ts";
 import { observe } from "./log.ts";
 import { gridShapeOf } from "./paths.ts";
 import { type CublasMpResources, cublasMpResources } from "./resources.ts";
-import { inMemory } from "../../../blas/gemm.ts";
+import { leadingDimensionOf } from "../../../blas/gemm.ts";
 import { scalar, setScalar } from "../../../blas/arguments.ts";
 
 const LETTERS = {
@@ -63,7 +64,7 @@ class Descriptors implements Disposable {
   readonly #resources: CublasMpResources;
   readonly #call: PblasCall;
   readonly #grid: bigint;
-  readonly #made: bigint[] = [];
+  readonly #made: MatrixDescriptor[] = [];
   /** Addresses for parts without elements: cuBLASMp refuses null, and takes equal addresses for one matrix. */
   readonly #nowhere: DeviceBuffer;
 
@@ -77,24 +78,17 @@ class Descriptors implements Disposable {
 
   /** A whole matrix: its address, its first row and column, its descriptor. */
   matrix({ distribution, local }: PblasMatrix): [bigint, bigint, bigint, bigint] {
-    const [rows, columns] = distribution.globalShape!.map(BigInt);
-    const block = BigInt(this.#call.blocks.blockSize);
-    const leading = Math.max(1, local.shape[0], local.size === 0 ? 1 : inMemory(local).leadingDimension);
-    const type = dtypeInfo(this.#call.dtype).cuda;
-    const out = new BigUint64Array(1);
-    const { cublasMpMatrixDescriptorCreate: create } = this.#resources.symbols;
-    checkCublasMp(
-      create(rows, columns, block, block, 0n, 0n, BigInt(leading), type, this.#grid, out),
-      "cublasMpMatrixDescriptorCreate",
-    );
+    const [rows, columns] = distribution.globalShape!;
+    const { blocks: { blockSize }, dtype } = this.#call;
+    const given = { rows, columns, blockRows: blockSize, blockColumns: blockSize };
+    const descriptor = new MatrixDescriptor(this.#resources, given, dtype, this.#grid, leadingDimensionOf(local));
     const nowhere = this.#nowhere.address + BigInt(this.#made.length * NOWHERE_BYTES);
-    this.#made.push(out[0]);
-    return [local.size === 0 ? nowhere : local.address, 1n, 1n, out[0]];
+    this.#made.push(descriptor);
+    return [local.size === 0 ? nowhere : local.address, 1n, 1n, descriptor.handle];
   }
 
   [Symbol.dispose](): void {
-    const { cublasMpMatrixDescriptorDestroy: destroy } = this.#resources.symbols;
-    for (const handle of this.#made) checkCublasMp(destroy(handle), "cublasMpMatrixDescriptorDestroy");
+    for (const descriptor of this.#made) descriptor[Symbol.dispose]();
     this.#nowhere.free();
   }
 }

@@ -10,7 +10,6 @@ import {
   openCublasMp,
 } from "../../../../ffi/cuda/cublasmp.ts";
 import { allocate, type DType, dtypeInfo, type Scalar } from "../../../dtype/dtype.ts";
-import { leadingDimension } from "../../../array/layout.ts";
 import { LocalArray } from "../../../array/local_array.ts";
 import { Scratch } from "../../../array/redistribution/gpu_executor.ts";
 import { largest } from "../../../array/reduction.ts";
@@ -28,9 +27,9 @@ import {
   hasExtraOutputs,
   reluAuxShape,
 } from "../../matmul/epilog.ts";
-import type { LocalOperands, MatmulProblem, Matrix } from "../../matmul/problem.ts";
+import { type LocalOperands, type MatmulProblem, type Matrix, matrixName } from "../../matmul/problem.ts";
 import { isQuantized, type QuantizationValues, type ScaleMode } from "../../matmul/quantization.ts";
-import { scalarOf } from "../block_scaling.ts";
+import { scalarOf } from "../host/block_scaling.ts";
 import {
   addendType,
   ALGORITHM_CODES,
@@ -43,6 +42,7 @@ import {
   epilogueCode,
   operationCode,
 } from "./attributes.ts";
+import { MatrixDescriptor } from "./descriptor.ts";
 import { observe, type ObservedAlgorithm } from "./log.ts";
 import { type CublasMpCall, type GivenMatrix, PATH_NAMES } from "./paths.ts";
 import { type CublasMpResources, cublasMpResources, type Workspace } from "./resources.ts";
@@ -50,7 +50,6 @@ import { SCALE_MODE_CODES, ScaleTensor } from "./scales.ts";
 import { Stage, type Staged } from "./staging.ts";
 import type { AlgorithmReport, EnginePlan, EngineRequest, EngineValues } from "../engine.ts";
 import { isOne, isZero } from "../../../blas/arguments.ts";
-import { matrixName } from "../report.ts";
 
 /** The name that `options.engine` takes. */
 export const ENGINE_NAME = "cublasmp";
@@ -65,52 +64,6 @@ const CELL_BYTES = 256;
 const CELLS = ["a", "b", "c", "d", "aux", "resultAmax", "auxAmax"] as const; // the maxima are cleared together
 
 type Cell = typeof CELLS[number];
-
-/** A matrix of the call: its descriptor, which is made again when the leading dimension changes. */
-class Descriptor implements Disposable {
-  readonly handle: bigint;
-  readonly #symbols: CublasMpResources["symbols"];
-  readonly #given: GivenMatrix;
-  readonly #dtype: number;
-  readonly #grid: bigint;
-  #leading: number;
-
-  constructor({ symbols }: CublasMpResources, given: GivenMatrix, dtype: DType, grid: bigint, leading: number) {
-    this.#symbols = symbols;
-    this.#given = given;
-    this.#dtype = dtypeInfo(dtype).cuda;
-    this.#grid = grid;
-    this.#leading = leading;
-    const out = new BigUint64Array(1);
-    checkCublasMp(symbols.cublasMpMatrixDescriptorCreate(...this.#fields(), out), "cublasMpMatrixDescriptorCreate");
-    this.handle = out[0];
-  }
-
-  /** Describe this local part. */
-  describe(local: LocalArray): void {
-    const leading = leadingOf(local);
-    if (leading === this.#leading) return;
-    this.#leading = leading;
-    checkCublasMp(
-      this.#symbols.cublasMpMatrixDescriptorInit(...this.#fields(), this.handle),
-      "cublasMpMatrixDescriptorInit",
-    );
-  }
-
-  [Symbol.dispose](): void {
-    checkCublasMp(this.#symbols.cublasMpMatrixDescriptorDestroy(this.handle), "cublasMpMatrixDescriptorDestroy");
-  }
-
-  #fields() {
-    const { rows, columns, blockRows, blockColumns } = this.#given;
-    const [m, n, mb, nb] = [rows, columns, blockRows, blockColumns].map(BigInt);
-    return [m, n, mb, nb, 0n, 0n, BigInt(this.#leading), this.#dtype, this.#grid] as const;
-  }
-}
-
-function leadingOf(local: LocalArray): number {
-  return leadingDimension(local, "F")?.leadingDimension ?? Math.max(1, local.shape[0]);
-}
 
 /** Memory for alpha or beta. */
 function scalarCell(
@@ -200,7 +153,7 @@ export class CublasMpPlan implements EnginePlan {
   readonly #request: EngineRequest;
   #resources!: CublasMpResources;
   #descriptor!: bigint;
-  #descriptors!: { a: Descriptor; b: Descriptor; c: Descriptor; d: Descriptor };
+  #descriptors!: Record<"a" | "b" | "c" | "d", MatrixDescriptor>;
   readonly #stages: { a: Stage; b: Stage; c: Stage | null; d: Stage };
   /** For packed blocks: matrices are brought one after the other. */
   readonly #scratch = new Scratch();
@@ -284,7 +237,7 @@ export class CublasMpPlan implements EnginePlan {
     this.#gridB = gridB;
     const describe = (given: GivenMatrix, dtype: DType, grid: bigint) => {
       const [rows] = given.padded ?? given.distribution.localShape(runtime.rank);
-      return new Descriptor(resources, given, dtype, grid, Math.max(1, rows));
+      return new MatrixDescriptor(resources, given, dtype, grid, Math.max(1, rows));
     };
     this.#descriptors = {
       a: describe(call.a, a.dtype, gridA),

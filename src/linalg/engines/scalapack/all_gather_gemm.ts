@@ -10,13 +10,13 @@
 import { LocalArray } from "../../../array/local_array.ts";
 import type { Communicator } from "../../../mpi/communicator.ts";
 import type { Request } from "../../../mpi/request.ts";
-import { Kernel, type KernelContext } from "./local_product.ts";
+import { Algorithm, type AlgorithmContext } from "./algorithm.ts";
 import { beginningAt, type GemmCall, inMemory, type MatrixInMemory } from "../../../blas/gemm.ts";
 import { scalar } from "../../../blas/arguments.ts";
-import { usePrivateCommunicator } from "./private_communicator.ts";
-import type { Use } from "../shared_resources.ts";
-import { DenseCopy } from "./staging.ts";
-import { lengthAlong, splitAlong, summed } from "../division.ts";
+import { type Use, usePrivateCommunicator } from "../communicator_resources.ts";
+import { DenseCopy } from "../host/preparation.ts";
+import { lengthAlong, splitAlong } from "../../partition.ts";
+import { summed } from "../../matmul/problem.ts";
 
 /** One rank's block of the travelling factor, and the product that it takes part in here. */
 interface Block {
@@ -30,8 +30,8 @@ interface Block {
   readonly call: GemmCall;
 }
 
-/** The kernel of `all_gather_gemm`. */
-export class AllGatherGemm extends Kernel {
+/** The algorithm `all_gather_gemm`. */
+export class AllGatherGemm extends Algorithm {
   readonly #travelling: "a" | "b";
   /** Whether each block gives one term of the sum over k, not one part of D. */
   readonly #givesTerms: boolean;
@@ -41,7 +41,7 @@ export class AllGatherGemm extends Kernel {
   #own: Use<Communicator> | null = null;
 
   /** Make the receive buffers. */
-  constructor(context: KernelContext) {
+  constructor(context: AlgorithmContext) {
     super(context);
     const { problem, strategy, rank } = this;
     this.#travelling = strategy.gathered!;

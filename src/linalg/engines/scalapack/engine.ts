@@ -1,31 +1,23 @@
 /**
  * The CPU engine: BLAS on each rank, MPI between them, or ScaLAPACK's p?gemm.
  *
- * The way of a product: bring A, B and C where the strategy multiplies them (`staging.ts`), multiply (`kernel.ts` and
- * its implementations), move the product to D's distribution, apply the epilog, round to D's type.
- *
  * @module
  */
 import { openScalapack } from "../../../../ffi/blas/scalapack.ts";
 import { dtypeInfo, isNarrowFloat } from "../../../dtype/dtype.ts";
-import { copyStrided } from "../../../array/layout.ts";
-import type { LocalArray } from "../../../array/local_array.ts";
 import type { Runtime } from "../../../runtime/runtime.ts";
-import { type Epilog, type EpilogValues, isTrivial, needsRealNumbers } from "../../matmul/epilog.ts";
-import { isEmpty, type LocalOperands, type MatmulProblem, type Matrix } from "../../matmul/problem.ts";
+import { needsRealNumbers } from "../../matmul/epilog.ts";
+import { isEmpty, type MatmulProblem, type Matrix } from "../../matmul/problem.ts";
+import type { EnginePlan, EngineRequest, MatmulEngine, Refusal } from "../engine.ts";
+import { HostPlan } from "../host/plan.ts";
+import type { Algorithm, AlgorithmContext } from "./algorithm.ts";
 import { AllGatherGemm } from "./all_gather_gemm.ts";
-import { applyScales, scalarOf } from "../block_scaling.ts";
-import { applyOnAllRanks } from "../distributed_epilog.ts";
-import type { AlgorithmReport, EnginePlan, EngineRequest, EngineValues, MatmulEngine, Refusal } from "../engine.ts";
 import { GemmAllReduce, GemmReduceScatter } from "./gemm_reduce.ts";
-import { type Kernel, type KernelContext, LocalGemm } from "./local_product.ts";
-import { isZero } from "../../../blas/arguments.ts";
 import { scalapackLibrary } from "./library.ts";
+import { LocalGemm } from "./local_gemm.ts";
 import { scalapackPblas } from "./pblas.ts";
 import { Pgemm } from "./pgemm.ts";
-import { describeStrategy, matrixName, placeOf } from "../report.ts";
-import { Delivery, Staging } from "./staging.ts";
-import { chooseStrategy, SCALAPACK_ALGORITHMS, type ScalapackAlgorithm, type Strategy } from "./strategy.ts";
+import { chooseStrategy, describeStrategy, SCALAPACK_ALGORITHMS, type ScalapackAlgorithm } from "./strategy.ts";
 
 const NAME = "scalapack";
 
@@ -80,138 +72,13 @@ const NEEDS: Readonly<Record<ScalapackAlgorithm, string>> = {
   pgemm: "a grid of processes",
 };
 
-const KERNELS: Readonly<Record<ScalapackAlgorithm, new (context: KernelContext) => Kernel>> = {
+const ALGORITHMS: Readonly<Record<ScalapackAlgorithm, new (context: AlgorithmContext) => Algorithm>> = {
   local_gemm: LocalGemm,
   all_gather_gemm: AllGatherGemm,
   gemm_reduce_scatter: GemmReduceScatter,
   gemm_all_reduce: GemmAllReduce,
   pgemm: Pgemm,
 };
-
-/** Whether two local matrices are the same elements in memory. */
-function isSameMemory(one: LocalArray, other: LocalArray): boolean {
-  return one === other || one.data.buffer === other.data.buffer && one.data.byteOffset === other.data.byteOffset &&
-      one.offset === other.offset && one.strides.join() === other.strides.join();
-}
-
-/** What a plan does with matrices that lie as it wants them: a {@linkcode Kernel}, or what stands in for one. */
-export type Multiplier = Pick<Kernel, "open" | "prepare" | "multiply" | "workspaceBytes"> & Disposable;
-
-/** A product of matrices in the memory of the host: they are brought where they are multiplied, and D where it is wanted. */
-export class HostPlan implements EnginePlan {
-  readonly #engine: string;
-  readonly #problem: MatmulProblem;
-  readonly #strategy: Strategy;
-  readonly #epilog: Epilog;
-  readonly #runtime: Runtime;
-  readonly #kernel: Multiplier;
-  readonly #a: Staging;
-  readonly #b: Staging;
-  readonly #c: Staging | null;
-  readonly #d: Delivery;
-
-  /** Plan for an engine of this name. */
-  constructor(
-    engine: string,
-    runtime: Runtime,
-    { problem, epilog }: EngineRequest,
-    strategy: Strategy,
-    kernel: Multiplier,
-  ) {
-    const { accumulator } = problem;
-    const to = (name: "a" | "b" | "c" | "d", conjugate = false) => ({
-      distribution: strategy[name === "c" ? "d" : name],
-      accumulator,
-      conjugate,
-      name: matrixName(problem, name),
-      place: placeOf(problem, strategy, name === "c" ? "d" : name),
-    });
-    const conjugatesAlone = ({ conjugate, transpose }: MatmulProblem["operationA"]) => conjugate && !transpose;
-    this.#engine = engine;
-    this.#problem = problem;
-    this.#strategy = strategy;
-    this.#epilog = epilog;
-    this.#runtime = runtime;
-    this.#a = new Staging(runtime, problem.a, to("a", conjugatesAlone(problem.operationA)));
-    this.#b = new Staging(runtime, problem.b, to("b", conjugatesAlone(problem.operationB)));
-    this.#c = problem.c && new Staging(runtime, problem.c, to("c"));
-    this.#d = new Delivery(runtime, problem.d, to("d"));
-    this.#kernel = kernel;
-  }
-
-  get #stages(): (Staging | Delivery)[] {
-    return [this.#a, this.#b, this.#c, this.#d].filter((stage) => stage !== null);
-  }
-
-  get workspaceBytes(): number {
-    return this.#stages.reduce((sum, { byteLength }) => sum + byteLength, this.#kernel.workspaceBytes);
-  }
-
-  get report(): AlgorithmReport {
-    const { moved, traffic, algorithm } = this.#strategy;
-    return {
-      engine: this.#engine,
-      algorithm,
-      variant: describeStrategy(this.#problem, this.#strategy),
-      workspaceBytes: this.workspaceBytes,
-      bytesMoved: moved + (algorithm === "pgemm" ? 0 : traffic),
-      copies: this.#stages.flatMap(({ copies }) => copies),
-      notes: [],
-    };
-  }
-
-  open(): void {
-    this.#kernel.open();
-  }
-
-  prepare(operands: LocalOperands, values: EngineValues): () => EpilogValues {
-    const a = this.#a.prepare(operands.a);
-    const b = this.#b.prepare(operands.b);
-    const c = operands.c !== null && !isZero(values.beta) ? this.#c!.prepare(operands.c) : null;
-    const product = this.#d.product(operands.d);
-    const d = this.#d.prepare(operands.d);
-    this.#kernel.prepare(a.local, b.local, product);
-    return () => {
-      a.bring();
-      b.bring();
-      c?.bring();
-      this.#multiply(a.local, b.local, c?.local ?? null, product, values);
-      d.bring();
-      const outputs = isTrivial(this.#epilog) ? NOTHING : this.#applyEpilog(a.local, b.local, d.local, values.epilog);
-      this.#d.round(operands.d, values.scales.d ?? 1);
-      return outputs;
-    };
-  }
-
-  [Symbol.dispose](): void {
-    this.#kernel[Symbol.dispose]();
-  }
-
-  #multiply(
-    a: LocalArray,
-    b: LocalArray,
-    c: LocalArray | null,
-    product: LocalArray,
-    { alpha, beta, scales }: EngineValues,
-  ): void {
-    // 8-bit factors were widened, so that these are copies.
-    if (typeof scales.a === "object") applyScales(a, this.#strategy.a, scales.a);
-    if (typeof scales.b === "object") applyScales(b, this.#strategy.b, scales.b);
-    // C is where the product is added to it, or is copied there.
-    if (c && !isSameMemory(c, product)) copyStrided(c, product, c.shape, dtypeInfo(product.dtype).parts);
-    const factor = scalarOf(scales.a) * scalarOf(scales.b);
-    this.#kernel.multiply(a, b, product, alpha, factor, beta, c ? scales.c ?? 1 : 0);
-  }
-
-  #applyEpilog(a: LocalArray, b: LocalArray, d: LocalArray, inputs: EpilogValues): EpilogValues {
-    return applyOnAllRanks(this.#runtime, this.#problem, this.#epilog, d, inputs, (name) => ({
-      local: name === "a" ? a : b,
-      distribution: this.#strategy[name],
-    }));
-  }
-}
-
-const NOTHING: EpilogValues = Object.freeze({});
 
 /** Any distributions, real and complex floats, on CPUs. */
 export const scalapackEngine: MatmulEngine<"scalapack", ScalapackAlgorithm> = {
@@ -229,9 +96,9 @@ export const scalapackEngine: MatmulEngine<"scalapack", ScalapackAlgorithm> = {
     const { communicator, threads } = runtime;
     const scalapack = openScalapack(threads);
     const strategy = chooseStrategy(problem, requested(algorithm))!;
-    const Kernel = KERNELS[strategy.algorithm as ScalapackAlgorithm];
-    const context = { problem, strategy, communicator, scalapack };
-    return new HostPlan(NAME, runtime, request, strategy, new Kernel(context));
+    const variant = describeStrategy(problem, strategy);
+    const multiplier = new ALGORITHMS[strategy.algorithm]({ problem, strategy, communicator, scalapack });
+    return new HostPlan(NAME, runtime, request, { ...strategy, variant }, multiplier);
   },
   pblas: scalapackPblas,
 };

@@ -13,13 +13,13 @@ import { copyStrided } from "../../../array/layout.ts";
 import type { LocalArray } from "../../../array/local_array.ts";
 import type { Communicator } from "../../../mpi/communicator.ts";
 import type { Request } from "../../../mpi/request.ts";
-import { Kernel, type KernelContext } from "./local_product.ts";
+import { Algorithm, type AlgorithmContext } from "./algorithm.ts";
 import { beginningAt, type GemmCall, inMemory, type MatrixInMemory } from "../../../blas/gemm.ts";
 import { scalar } from "../../../blas/arguments.ts";
-import { usePrivateCommunicator } from "./private_communicator.ts";
-import type { Use } from "../shared_resources.ts";
-import { DenseCopy } from "./staging.ts";
-import { lengthAlong, splitAlong, summed } from "../division.ts";
+import { type Use, usePrivateCommunicator } from "../communicator_resources.ts";
+import { DenseCopy } from "../host/preparation.ts";
+import { lengthAlong, splitAlong } from "../../partition.ts";
+import { summed } from "../../matmul/problem.ts";
 
 /** One rank's part of D, as far as this rank contributes to it. */
 interface Part {
@@ -44,8 +44,8 @@ interface Buffer {
 
 const NOWHERE: MatrixInMemory = { address: 0n, leadingDimension: 1 };
 
-/** The kernel of `gemm_reduce_scatter`. */
-export class GemmReduceScatter extends Kernel {
+/** The algorithm `gemm_reduce_scatter`. */
+export class GemmReduceScatter extends Algorithm {
   #own: Use<Communicator> | null = null;
   readonly #dimension: 0 | 1;
   readonly #parts: readonly Part[];
@@ -55,7 +55,7 @@ export class GemmReduceScatter extends Kernel {
   readonly #one = scalar(this.problem.accumulator, 1);
 
   /** Make the buffers, each as large as the largest part of D. */
-  constructor(context: KernelContext) {
+  constructor(context: AlgorithmContext) {
     super(context);
     const { problem: { m, n, accumulator }, strategy: { a, d }, rank, parts } = this;
     const rows = splitAlong(d, 0);
@@ -157,8 +157,8 @@ function add(dense: Float32Array | Float64Array, to: LocalArray, parts: 1 | 2): 
   }
 }
 
-/** The kernel of `gemm_all_reduce`. */
-export class GemmAllReduce extends Kernel {
+/** The algorithm `gemm_all_reduce`. */
+export class GemmAllReduce extends Algorithm {
   readonly #call: GemmCall;
   readonly #zero = scalar(this.problem.accumulator, 0);
   #a!: MatrixInMemory;
@@ -166,7 +166,7 @@ export class GemmAllReduce extends Kernel {
   readonly #dense = new DenseCopy();
 
   /** One product. */
-  constructor(context: KernelContext) {
+  constructor(context: AlgorithmContext) {
     super(context);
     const { problem: { m, n }, strategy: { a }, rank } = this;
     this.#call = this.gemm({ m, n, k: lengthAlong(a, summed("a", this.problem), rank) });

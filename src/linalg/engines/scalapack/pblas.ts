@@ -10,8 +10,9 @@ import type { Runtime } from "../../../runtime/runtime.ts";
 import type { PblasCall, PblasEngine, PblasMatrix, RoutineLetters } from "../../pblas/call.ts";
 import type { AccumulatorDType } from "../../../dtype/dtype.ts";
 import { BLAS_TYPES } from "../../../../ffi/blas/blas.ts";
-import { inMemory } from "../../../blas/gemm.ts";
+import { leadingDimensionOf } from "../../../blas/gemm.ts";
 import { integers, type NativeArgument, scalar, setScalar } from "../../../blas/arguments.ts";
+import { arrayDescriptor } from "./descriptor.ts";
 import { useGrid } from "./process_grids.ts";
 import { scalapackLibrary } from "./library.ts";
 
@@ -26,18 +27,6 @@ const LETTERS = {
   non_unit: "N",
   unit: "U",
 } as const;
-
-/** DTYPE_ of a dense matrix in blocks, in a descriptor. */
-const BLOCK_CYCLIC_2D = 1;
-
-/** The array descriptor: DTYPE_, CTXT_, M_, N_, MB_, NB_, RSRC_, CSRC_, LLD_. */
-function descriptor(call: PblasCall, { distribution, local }: PblasMatrix, context: number): Int32Array<ArrayBuffer> {
-  const [rows, columns] = distribution.globalShape!;
-  // A block that covers the matrix may be larger than a 32-bit integer.
-  const blockSize = Math.min(call.blocks.blockSize, Math.max(1, rows, columns));
-  const leading = Math.max(1, local.shape[0], local.size === 0 ? 1 : inMemory(local).leadingDimension);
-  return Int32Array.of(BLOCK_CYCLIC_2D, context, rows, columns, blockSize, blockSize, 0, 0, leading);
-}
 
 /** Everything that a call passes by address. */
 class Arguments {
@@ -74,9 +63,9 @@ class Arguments {
   }
 
   /** A whole matrix: its address, its first row and column, its descriptor. */
-  matrix(call: PblasCall, matrix: PblasMatrix, context: number): [bigint, bigint, bigint, bigint] {
-    const address = matrix.local.size === 0 ? 0n : matrix.local.address;
-    return [address, this.#one, this.#one, this.integer(...descriptor(call, matrix, context))];
+  matrix({ distribution, local }: PblasMatrix, context: number): [bigint, bigint, bigint, bigint] {
+    const descriptor = this.integer(...arrayDescriptor(distribution, context, leadingDimensionOf(local)));
+    return [local.size === 0 ? 0n : local.address, this.#one, this.#one, descriptor];
   }
 }
 
@@ -86,8 +75,8 @@ function callRoutine(pblas: Pblas, call: PblasCall, context: number, passed: Arg
   const [trans, diag] = [passed.letter(letters.trans), passed.letter(letters.diag)];
   const [rows, columns] = [passed.integer(m), passed.integer(n)];
   const [alpha, beta] = [passed.scalar(dtype, call.alpha), passed.scalar(dtype, call.beta)];
-  const a = passed.matrix(call, call.a, context);
-  const result = passed.matrix(call, call.result, context);
+  const a = passed.matrix(call.a, context);
+  const result = passed.matrix(call.result, context);
   switch (routine) {
     case "trsm":
     case "trmm":
@@ -96,7 +85,7 @@ function callRoutine(pblas: Pblas, call: PblasCall, context: number, passed: Arg
     case "herk":
       return pblas[routine]!(uplo, trans, columns, passed.integer(k), alpha, ...a, beta, ...result);
     case "symm": {
-      const b = passed.matrix(call, call.b!, context);
+      const b = passed.matrix(call.b!, context);
       return pblas.symm(side, uplo, rows, columns, alpha, ...a, ...b, beta, ...result);
     }
     case "geadd":

@@ -5,41 +5,33 @@
  */
 import type { PgemmFunction } from "../../../../ffi/blas/scalapack.ts";
 import type { Distribution } from "../../../distribution/mod.ts";
-import { Kernel, type KernelContext } from "./local_product.ts";
+import { Algorithm, type AlgorithmContext } from "./algorithm.ts";
 import { BLAS_TYPES } from "../../../../ffi/blas/blas.ts";
 import { type MatrixInMemory, transposeCode } from "../../../blas/gemm.ts";
 import { character, integers, type NativeArgument } from "../../../blas/arguments.ts";
+import { arrayDescriptor, LEADING_DIMENSION } from "./descriptor.ts";
 import { useGrid } from "./process_grids.ts";
-import type { Use } from "../shared_resources.ts";
-import { asBlocks } from "../division.ts";
-
-/** DTYPE_: a dense matrix in blocks. */
-const BLOCK_CYCLIC_2D = 1;
-/** Where LLD_ stands in a descriptor. */
-const LEADING_DIMENSION = 8;
+import type { Use } from "../communicator_resources.ts";
+import { asBlocks } from "../../partition.ts";
 
 /** What ScaLAPACK is told about a matrix. */
 interface Description {
-  /** Its array descriptor: DTYPE_, CTXT_, M_, N_, MB_, NB_, RSRC_, CSRC_, LLD_. */
+  /** Its array descriptor. */
   readonly descriptor: NativeArgument<Int32Array<ArrayBuffer>>;
   /** The least LLD_ that it accepts, also where this rank has no columns. */
   readonly localRows: number;
 }
 
 function describe(distribution: Distribution, context: number, rank: number): Description {
-  const blocks = asBlocks(distribution)!;
-  const extents = distribution.globalShape!;
-  // A block that covers the matrix may be larger than a 32-bit integer; one of the matrix's extent is the same.
-  const blockSizes = blocks.blockSizes.map((size, dimension) => Math.min(size, Math.max(1, extents[dimension])));
   return {
-    descriptor: integers(BLOCK_CYCLIC_2D, context, ...extents, ...blockSizes, ...blocks.firstProcess, 1),
-    localRows: blocks.localShape(rank)[0],
+    descriptor: integers(...arrayDescriptor(distribution, context, 1)),
+    localRows: asBlocks(distribution)!.localShape(rank)[0],
   };
 }
 
 /** p?gemm on one grid. */
-export class Pgemm extends Kernel {
-  readonly #context: KernelContext;
+export class Pgemm extends Algorithm {
+  readonly #context: AlgorithmContext;
   readonly #pgemm: PgemmFunction;
   #grid: Use<number> | null = null;
   readonly #operations: readonly NativeArgument<Uint8Array<ArrayBuffer>>[];
@@ -49,7 +41,7 @@ export class Pgemm extends Kernel {
   #call: () => void = () => {};
 
   /** Choose the routine. */
-  constructor(context: KernelContext) {
+  constructor(context: AlgorithmContext) {
     super(context);
     const { m, n, k, accumulator, operationA, operationB } = this.problem;
     this.#context = context;

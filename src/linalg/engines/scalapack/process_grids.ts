@@ -7,7 +7,7 @@ import { createGrid } from "../../../../ffi/blas/blacs.ts";
 import type { Scalapack } from "../../../../ffi/blas/scalapack.ts";
 import type { ProcessGrid } from "../../../distribution/mod.ts";
 import type { Communicator } from "../../../mpi/communicator.ts";
-import { type Use, useShared } from "../shared_resources.ts";
+import { type Use, useShared } from "../communicator_resources.ts";
 
 /** The ranks of a grid, column by column. */
 function ranksOf(grid: ProcessGrid): Int32Array<ArrayBuffer> {

@@ -15,22 +15,19 @@
  * @module
  */
 import { dtypeInfo } from "../../../dtype/dtype.ts";
-import { BlockCyclic, type Distribution, type ProcessGrid, type Range } from "../../../distribution/mod.ts";
-import type { MatmulProblem, Matrix } from "../../matmul/problem.ts";
+import { BlockCyclic, type ProcessGrid, type Range } from "../../../distribution/mod.ts";
+import { kept, type MatmulProblem, type Matrix, matrixName, summed } from "../../matmul/problem.ts";
 import {
   asBlocks,
   blockSizeOf,
   divided,
-  elementsMoved,
   gridsToTry,
   isOneDimensional,
-  isWindow,
-  kept,
   sameRanges,
   slab,
   splitAlong,
-  summed,
-} from "../division.ts";
+} from "../../partition.ts";
+import { type Candidate, placeOf, type Strategy, withMoves } from "../host/strategy.ts";
 
 /** The algorithms of the CPU engine, in order of preference. */
 export const SCALAPACK_ALGORITHMS = [
@@ -44,31 +41,11 @@ export const SCALAPACK_ALGORITHMS = [
 /** The name of an algorithm of the CPU engine. */
 export type ScalapackAlgorithm = typeof SCALAPACK_ALGORITHMS[number];
 
-/** An algorithm, and the distributions that it multiplies. */
-export interface Candidate {
-  /** The algorithm; `none` where there is nothing to multiply. */
-  readonly algorithm: ScalapackAlgorithm | "none";
-  /** The factor whose blocks travel, for `all_gather_gemm`. */
-  readonly gathered?: "a" | "b";
-  /** The grid of processes, for `pgemm`. */
-  readonly grid?: ProcessGrid;
-  /** How A is distributed when it is multiplied. */
-  readonly a: Distribution;
-  /** How B is distributed when it is multiplied. */
-  readonly b: Distribution;
-  /** How the product is distributed when it is computed. */
-  readonly d: Distribution;
-  /** Bytes that leave ranks while multiplying; for `pgemm` an estimate. */
-  readonly traffic: number;
-}
+/** What is chosen among. */
+type ScalapackCandidate = Candidate<ScalapackAlgorithm>;
 
-/** A candidate and what it costs. */
-export interface Strategy extends Candidate {
-  /** Bytes that leave ranks to move A, B and C where they are multiplied, and D to where it is wanted. */
-  readonly moved: number;
-  /** How many matrices are moved. */
-  readonly moves: number;
-}
+/** A strategy of the CPU engine. */
+export type ScalapackStrategy = Strategy<ScalapackAlgorithm>;
 
 /** The ways to divide a dimension that some matrix has already, and the even one. */
 function divisions(matrices: readonly (readonly [Matrix, 0 | 1])[]): Range[][] {
@@ -86,7 +63,7 @@ function bytesOf({ rows, columns }: Matrix, problem: MatmulProblem): number {
 }
 
 /** One factor stays, the other one travels; nothing travels if it is replicated. */
-function* gatherCandidates(problem: MatmulProblem, gathered: "a" | "b"): Generator<Candidate> {
+function* gatherCandidates(problem: MatmulProblem, gathered: "a" | "b"): Generator<ScalapackCandidate> {
   const stays = gathered === "a" ? "b" : "a";
   const dimension = kept(stays, problem);
   const dimensionOfD = stays === "a" ? 0 : 1;
@@ -111,7 +88,7 @@ function* gatherCandidates(problem: MatmulProblem, gathered: "a" | "b"): Generat
 }
 
 /** Both factors are divided along k. */
-function* reduceCandidates(problem: MatmulProblem): Generator<Candidate> {
+function* reduceCandidates(problem: MatmulProblem): Generator<ScalapackCandidate> {
   const [a, b] = [summed("a", problem), summed("b", problem)];
   const { distribution } = problem.d;
   const bytes = (distribution.size! - 1) * bytesOf(problem.d, problem);
@@ -129,7 +106,7 @@ function* reduceCandidates(problem: MatmulProblem): Generator<Candidate> {
 }
 
 /** All matrices in blocks on one grid. */
-function* gridCandidates(problem: MatmulProblem): Generator<Candidate> {
+function* gridCandidates(problem: MatmulProblem): Generator<ScalapackCandidate> {
   const size = problem.d.distribution.size!;
   const blocks = {
     a: asBlocks(problem.a.distribution),
@@ -169,7 +146,7 @@ function panelTraffic(problem: MatmulProblem, { shape: [rows, columns] }: Proces
   return Math.min(dStays, aStays, bStays);
 }
 
-function* candidates(problem: MatmulProblem): Generator<Candidate> {
+function* candidates(problem: MatmulProblem): Generator<ScalapackCandidate> {
   const [a, b, d] = [problem.a.distribution, problem.b.distribution, problem.d.distribution];
   if (d.size === 1 || (a.isReplicated && b.isReplicated && d.isReplicated)) {
     yield { algorithm: "local_gemm", a, b, d, traffic: 0 };
@@ -180,26 +157,11 @@ function* candidates(problem: MatmulProblem): Generator<Candidate> {
   yield* gridCandidates(problem);
 }
 
-function cost(problem: MatmulProblem, candidate: Candidate): Strategy {
-  let [moved, moves] = [0, 0];
-  const add = (from: Distribution, to: Distribution, itemSize: number) => {
-    if (from.coincidesWith(to) || isWindow(from, to)) return;
-    moves++;
-    moved += elementsMoved(from, to) * itemSize;
-  };
-  const { a, b, c, d, accumulator } = problem;
-  add(a.distribution, candidate.a, dtypeInfo(a.dtype).itemSize);
-  add(b.distribution, candidate.b, dtypeInfo(b.dtype).itemSize);
-  if (c) add(c.distribution, candidate.d, dtypeInfo(c.dtype).itemSize);
-  add(candidate.d, d.distribution, dtypeInfo(accumulator).itemSize);
-  return { ...candidate, moved, moves };
-}
-
 /** The most elements that one MPI message, or one BLAS extent, can have. */
 const LARGEST_COUNT = 2 ** 31 - 1;
 
 /** Whether every message of a candidate can be counted in 32 bits. */
-function isCountable(problem: MatmulProblem, { algorithm, gathered, a, b }: Candidate): boolean {
+function isCountable(problem: MatmulProblem, { algorithm, gathered, a, b }: ScalapackCandidate): boolean {
   const { parts } = dtypeInfo(problem.accumulator);
   if (algorithm === "gemm_reduce_scatter" || algorithm === "gemm_all_reduce") {
     return problem.m * problem.n * parts <= LARGEST_COUNT;
@@ -214,17 +176,10 @@ function isCountable(problem: MatmulProblem, { algorithm, gathered, a, b }: Cand
 }
 
 /** What was chosen for a problem, by the algorithm that was asked for. */
-const chosen = new WeakMap<MatmulProblem, Map<ScalapackAlgorithm | undefined, Strategy | null>>();
-
-/** The way of a product without elements to multiply: all matrices stay, but C is brought to D. */
-export function emptyStrategy(problem: MatmulProblem): Strategy {
-  const { a, b, d } = problem;
-  const places = { a: a.distribution, b: b.distribution, d: d.distribution };
-  return cost(problem, { algorithm: "none", ...places, traffic: 0 });
-}
+const chosen = new WeakMap<MatmulProblem, Map<ScalapackAlgorithm | undefined, ScalapackStrategy | null>>();
 
 /** The cheapest way to compute a product that is not empty, or null if there is none; by the given algorithm, if one is given. */
-export function chooseStrategy(problem: MatmulProblem, algorithm?: ScalapackAlgorithm): Strategy | null {
+export function chooseStrategy(problem: MatmulProblem, algorithm?: ScalapackAlgorithm): ScalapackStrategy | null {
   let ofProblem = chosen.get(problem);
   if (!ofProblem) chosen.set(problem, ofProblem = new Map());
   let strategy = ofProblem.get(algorithm);
@@ -232,12 +187,12 @@ export function chooseStrategy(problem: MatmulProblem, algorithm?: ScalapackAlgo
   return strategy;
 }
 
-function cheapest(problem: MatmulProblem, algorithm: ScalapackAlgorithm | undefined): Strategy | null {
-  let best: Strategy | null = null;
+function cheapest(problem: MatmulProblem, algorithm: ScalapackAlgorithm | undefined): ScalapackStrategy | null {
+  let best: ScalapackStrategy | null = null;
   for (const candidate of candidates(problem)) {
     if (algorithm && candidate.algorithm !== algorithm) continue;
     if (!isCountable(problem, candidate)) continue;
-    const strategy = cost(problem, candidate);
+    const strategy = withMoves(problem, candidate);
     if (best === null || isCheaper(strategy, best)) best = strategy;
     if (strategy.algorithm === "local_gemm" && strategy.moves === 0) break;
   }
@@ -245,16 +200,38 @@ function cheapest(problem: MatmulProblem, algorithm: ScalapackAlgorithm | undefi
 }
 
 /** Nothing is moved and the traffic is known; nothing is moved; something is. */
-function classOf({ moves, algorithm }: Strategy): number {
+function classOf({ moves, algorithm }: ScalapackStrategy): number {
   return moves > 0 ? 2 : algorithm === "pgemm" ? 1 : 0;
 }
 
-function isCheaper(a: Strategy, b: Strategy): boolean {
+function isCheaper(a: ScalapackStrategy, b: ScalapackStrategy): boolean {
   const [classA, classB] = [classOf(a), classOf(b)];
   if (classA !== classB) return classA < classB;
   const difference = a.moved + a.traffic - b.moved - b.traffic;
   if (difference !== 0) return difference < 0;
   if (a.moves !== b.moves) return a.moves < b.moves;
-  const rank = ({ algorithm }: Strategy) => SCALAPACK_ALGORITHMS.findIndex((name) => name === algorithm);
+  const rank = ({ algorithm }: ScalapackStrategy) => SCALAPACK_ALGORITHMS.findIndex((name) => name === algorithm);
   return rank(a) < rank(b);
+}
+
+/** What an algorithm does with the matrices. */
+export function describeStrategy(problem: MatmulProblem, strategy: ScalapackStrategy): string {
+  const called = (name: "a" | "b" | "d") => `${matrixName(problem, name)} ${placeOf(problem, strategy, name)}`;
+  const size = strategy.d.size!;
+  switch (strategy.algorithm) {
+    case "local_gemm":
+      return size === 1 ? "one rank" : `no communication: ${called("a")}, ${called("b")}, ${called("d")}`;
+    case "all_gather_gemm": {
+      const [travels, stays] = strategy.gathered === "a" ? ["a", "b"] as const : ["b", "a"] as const;
+      return `${called(stays)}, ${called("d")}; the blocks of ${called(travels)}, go to all ${size} ranks`;
+    }
+    case "gemm_reduce_scatter":
+      return `${called("a")}, ${called("b")}; the partial products are summed into ${called("d")}`;
+    case "gemm_all_reduce":
+      return `${called("a")}, ${called("b")}; the partial products are summed on every rank`;
+    case "pgemm": {
+      const grid = problem.transposed ? strategy.grid!.transpose() : strategy.grid!;
+      return `p?gemm on the grid ${grid}: ${called("a")}, ${called("b")}, ${called("d")}`;
+    }
+  }
 }

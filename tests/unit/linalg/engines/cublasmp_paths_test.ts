@@ -1,6 +1,6 @@
 /** How products are given to cuBLASMp: what a call would compute, simulated with plain loops from its descriptors alone. */
 import { assert, assertEquals } from "@std/assert";
-import type { DType } from "../../../src/dtype/dtype.ts";
+import type { DType } from "../../../../src/dtype/dtype.ts";
 import {
   BlockCyclic,
   BlockNonCyclic,
@@ -9,16 +9,16 @@ import {
   ProcessGrid,
   Replicated,
   Slab,
-} from "../../../src/distribution/mod.ts";
+} from "../../../../src/distribution/mod.ts";
 import {
   chooseCall,
   type CublasMpCall,
   exchanged,
   type GivenMatrix,
-} from "../../../src/linalg/engines/cublasmp/paths.ts";
-import { describeEpilog, type EpilogName } from "../../../src/linalg/matmul/epilog.ts";
-import { canonicalProblem, type MatmulProblem } from "../../../src/linalg/matmul/problem.ts";
-import type { Operation } from "../../../src/blas/operation.ts";
+} from "../../../../src/linalg/engines/cublasmp/paths.ts";
+import { describeEpilog, type EpilogName } from "../../../../src/linalg/matmul/epilog.ts";
+import { canonicalProblem, type MatmulProblem } from "../../../../src/linalg/matmul/problem.ts";
+import type { Operation } from "../../../../src/blas/operation.ts";
 
 type Matrix = number[][];
 

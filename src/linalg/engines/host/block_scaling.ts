@@ -3,11 +3,11 @@
  *
  * @module
  */
-import type { DistributedArray } from "../../array/distributed_array.ts";
-import { stridesOf } from "../../array/layout.ts";
-import type { LocalArray } from "../../array/local_array.ts";
-import type { Distribution } from "../../distribution/mod.ts";
-import { indicesPerScale } from "../matmul/quantization.ts";
+import type { DistributedArray } from "../../../array/distributed_array.ts";
+import { stridesOf } from "../../../array/layout.ts";
+import type { LocalArray } from "../../../array/local_array.ts";
+import type { Distribution } from "../../../distribution/mod.ts";
+import { indicesPerScale } from "../../matmul/quantization.ts";
 
 /** A scale as a factor of the whole product; 1 if there is none, or an array of them. */
 export function scalarOf(scale: number | DistributedArray | undefined): number {

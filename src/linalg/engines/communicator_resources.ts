@@ -49,6 +49,14 @@ export function useShared<T>(
   });
 }
 
+/**
+ * A duplicate with the same ranks, so that the messages of engines never meet those of the script; shared by the plans on a
+ * communicator. Collective.
+ */
+export function usePrivateCommunicator(communicator: Communicator): Use<Communicator> {
+  return useShared(communicator, "private", () => communicator.duplicate(), (copy) => copy.free());
+}
+
 class SharedUse<T> implements Use<T> {
   readonly #shared: Shared<T>;
   readonly #members: number;

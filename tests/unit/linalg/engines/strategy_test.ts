@@ -1,6 +1,6 @@
 import { assert, assertEquals } from "@std/assert";
 import fc from "fast-check";
-import { planRedistribution } from "../../../src/array/redistribution/plan.ts";
+import { planRedistribution } from "../../../../src/array/redistribution/plan.ts";
 import {
   BlockCyclic,
   BlockNonCyclic,
@@ -10,16 +10,22 @@ import {
   ProcessGrid,
   Replicated,
   Slab,
-} from "../../../src/distribution/mod.ts";
-import { elementsMoved, kept, splitAlong, summed } from "../../../src/linalg/engines/division.ts";
-import { describeStrategy, matrixName } from "../../../src/linalg/engines/report.ts";
+} from "../../../../src/distribution/mod.ts";
+import { elementsMoved, splitAlong } from "../../../../src/linalg/partition.ts";
+import { emptyStrategy } from "../../../../src/linalg/engines/host/empty_product.ts";
+import type { Strategy } from "../../../../src/linalg/engines/host/strategy.ts";
 import {
   chooseStrategy,
-  emptyStrategy,
+  describeStrategy,
   SCALAPACK_ALGORITHMS,
-  type Strategy,
-} from "../../../src/linalg/engines/scalapack/strategy.ts";
-import { canonicalProblem, type MatmulProblem } from "../../../src/linalg/matmul/problem.ts";
+} from "../../../../src/linalg/engines/scalapack/strategy.ts";
+import {
+  canonicalProblem,
+  kept,
+  type MatmulProblem,
+  matrixName,
+  summed,
+} from "../../../../src/linalg/matmul/problem.ts";
 
 interface Given {
   size: number;

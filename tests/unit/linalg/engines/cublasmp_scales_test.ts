@@ -1,16 +1,16 @@
 /** Where cuBLASMp finds the scales of 8-bit factors. */
 import { assertEquals } from "@std/assert";
-import { Replicated, Slab } from "../../../src/distribution/mod.ts";
-import { chooseCall, type CublasMpCall } from "../../../src/linalg/engines/cublasmp/paths.ts";
+import { Replicated, Slab } from "../../../../src/distribution/mod.ts";
+import { chooseCall, type CublasMpCall } from "../../../../src/linalg/engines/cublasmp/paths.ts";
 import {
   SCALE_MODE_CODES,
   type ScaleArrayMode,
   scaleDistribution,
   scaleLayout,
-} from "../../../src/linalg/engines/cublasmp/scales.ts";
-import { describeEpilog } from "../../../src/linalg/matmul/epilog.ts";
-import { canonicalProblem } from "../../../src/linalg/matmul/problem.ts";
-import type { Scaling } from "../../../src/linalg/matmul/quantization.ts";
+} from "../../../../src/linalg/engines/cublasmp/scales.ts";
+import { describeEpilog } from "../../../../src/linalg/matmul/epilog.ts";
+import { canonicalProblem } from "../../../../src/linalg/matmul/problem.ts";
+import type { Scaling } from "../../../../src/linalg/matmul/quantization.ts";
 
 const { X, Y } = Slab;
 const BLOCKS: Scaling = { a: "vector_128", b: "block_128x128" };

@@ -3,10 +3,10 @@
  *
  * @module
  */
-import type { LocalArray } from "../../array/local_array.ts";
-import type { Distribution } from "../../distribution/mod.ts";
-import { agree } from "../../runtime/agreement.ts";
-import type { Runtime } from "../../runtime/runtime.ts";
+import type { LocalArray } from "../../../array/local_array.ts";
+import type { Distribution } from "../../../distribution/mod.ts";
+import { agree } from "../../../runtime/agreement.ts";
+import type { Runtime } from "../../../runtime/runtime.ts";
 import {
   applyEpilog,
   type Epilog,
@@ -14,10 +14,9 @@ import {
   gradientName,
   type RealVector,
   vector,
-} from "../matmul/epilog.ts";
-import type { MatmulProblem } from "../matmul/problem.ts";
+} from "../../matmul/epilog.ts";
+import { kept, type MatmulProblem } from "../../matmul/problem.ts";
 import { asBlock, prepareGlobalSums, prepareLocalSums, take } from "./bias_gradient.ts";
-import { kept } from "./division.ts";
 
 /** A factor of the canonical problem in the type in which products are summed, as it is distributed. */
 export interface SummedFactor {

@@ -11,10 +11,11 @@ import type { MatmulProblem } from "../../matmul/problem.ts";
 import { BLAS_TYPES } from "../../../../ffi/blas/blas.ts";
 import { type Extents, GemmCall, inMemory, type MatrixInMemory } from "../../../blas/gemm.ts";
 import { scalar, type ScalarArgument, setScalar } from "../../../blas/arguments.ts";
-import type { Strategy } from "./strategy.ts";
+import type { Multiplier } from "../host/plan.ts";
+import type { Strategy } from "../host/strategy.ts";
 
-/** What a kernel is made for. */
-export interface KernelContext {
+/** What an algorithm is made for. */
+export interface AlgorithmContext {
   /** The problem; what its distributions say does not count here. */
   readonly problem: MatmulProblem;
   /** The algorithm, and the distributions that count. */
@@ -26,7 +27,7 @@ export interface KernelContext {
 }
 
 /** This rank's part of a product by one algorithm. All matrices are of the accumulator's type. */
-export abstract class Kernel implements Disposable {
+export abstract class Algorithm implements Multiplier {
   /** The problem. */
   protected readonly problem: MatmulProblem;
   /** The algorithm and the distributions. */
@@ -46,7 +47,7 @@ export abstract class Kernel implements Disposable {
   readonly #scalapack: Scalapack;
 
   /** Prepare everything that does not depend on where the matrices are, nor on other ranks. */
-  constructor({ problem, strategy, communicator, scalapack }: KernelContext) {
+  constructor({ problem, strategy, communicator, scalapack }: AlgorithmContext) {
     this.problem = problem;
     this.strategy = strategy;
     this.communicator = communicator;
@@ -106,27 +107,5 @@ export abstract class Kernel implements Disposable {
   protected gemm(extents: Extents): GemmCall {
     const { accumulator, operationA, operationB } = this.problem;
     return new GemmCall(this.#scalapack.blas.gemm[BLAS_TYPES[accumulator]], operationA, operationB, extents);
-  }
-}
-
-/** Every rank has all that its part of D needs. */
-export class LocalGemm extends Kernel {
-  readonly #call: GemmCall;
-
-  /** One call of BLAS. */
-  constructor(context: KernelContext) {
-    super(context);
-    const [m, n] = this.strategy.d.localShape(this.rank);
-    this.#call = this.gemm({ m, n, k: this.problem.k });
-  }
-
-  /** Take the addresses of other matrices. */
-  protected override bind(a: MatrixInMemory, b: MatrixInMemory, d: MatrixInMemory): void {
-    this.#call.setMatrices(a, b, d);
-  }
-
-  /** Multiply. */
-  protected override run(): void {
-    this.#call.run(this.alpha.address, this.beta.address);
   }
 }

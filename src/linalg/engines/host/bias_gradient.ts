@@ -3,10 +3,10 @@
  *
  * @module
  */
-import type { LocalArray } from "../../array/local_array.ts";
-import type { Distribution, IndexSet } from "../../distribution/mod.ts";
-import type { Communicator } from "../../mpi/communicator.ts";
-import { type EpilogBlock, type RealVector, sums } from "../matmul/epilog.ts";
+import type { LocalArray } from "../../../array/local_array.ts";
+import type { Distribution, IndexSet } from "../../../distribution/mod.ts";
+import type { Communicator } from "../../../mpi/communicator.ts";
+import { type EpilogBlock, type RealVector, sums } from "../../matmul/epilog.ts";
 
 /** A local matrix of real numbers as an epilog sees it: in the user's coordinates. */
 export function asBlock(local: LocalArray, isTransposed: boolean): EpilogBlock {

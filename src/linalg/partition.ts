@@ -1,5 +1,5 @@
 /**
- * How matrices are divided between ranks, as engines ask it: along one dimension, in blocks on a grid, and what has to
+ * How matrices are partitioned between ranks: along one dimension, in blocks on a grid, and what has to
  * move from one distribution to another.
  *
  * @module
@@ -12,20 +12,10 @@ import {
   ProcessGrid,
   type Range,
   Slab,
-} from "../../distribution/mod.ts";
-import { isContiguous } from "../../distribution/index_map.ts";
-import { DistributionError } from "../../errors.ts";
-import type { MatmulProblem, Matrix } from "../matmul/problem.ts";
-
-/** The dimension of a stored factor that is summed over. */
-export function summed(factor: "a" | "b", { operationA, operationB }: MatmulProblem): 0 | 1 {
-  return factor === "a" ? operationA.transpose ? 0 : 1 : operationB.transpose ? 1 : 0;
-}
-
-/** The dimension of a stored factor that D has too. */
-export function kept(factor: "a" | "b", problem: MatmulProblem): 0 | 1 {
-  return summed(factor, problem) === 0 ? 1 : 0;
-}
+} from "../distribution/mod.ts";
+import { isContiguous } from "../distribution/index_map.ts";
+import { DistributionError } from "../errors.ts";
+import type { Matrix } from "./matmul/problem.ts";
 
 /**
  * The range of a dimension that each rank holds, if every rank holds one range of it and all of the other dimension;
@@ -91,17 +81,10 @@ export function asBlocks(distribution: Distribution): BlockCyclic | null {
   }
 }
 
-/** The most nearly square grid of all ranks. */
-function squareGrid(size: number): ProcessGrid {
-  let rows = Math.floor(Math.sqrt(size));
-  while (size % rows !== 0) rows--;
-  return new ProcessGrid({ shape: [rows, size / rows], layout: "column-major" });
-}
-
 /** The grids to try, each once: those that are given, and the most nearly square one of all ranks. */
 export function gridsToTry(given: readonly (ProcessGrid | undefined)[], size: number): ProcessGrid[] {
   const found: ProcessGrid[] = [];
-  for (const grid of [...given, squareGrid(size)]) {
+  for (const grid of [...given, ProcessGrid.nearlySquare(size, "column-major")]) {
     if (grid && !found.some((other) => other.equals(grid))) found.push(grid);
   }
   return found;

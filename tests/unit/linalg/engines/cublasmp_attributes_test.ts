@@ -7,12 +7,12 @@ import {
   epilogueCode,
   MULTICAST_ALGORITHMS,
   operationCode,
-} from "../../../src/linalg/engines/cublasmp/attributes.ts";
-import { scaleTypeOf } from "../../../src/linalg/matmul/compute_type.ts";
-import { errorsOf, parseLog } from "../../../src/linalg/engines/cublasmp/log.ts";
-import { describeEpilog, EPILOG_NAMES } from "../../../src/linalg/matmul/epilog.ts";
-import { canonicalLetters, type PblasRoutine } from "../../../src/linalg/pblas/call.ts";
-import type { MatmulProblem } from "../../../src/linalg/matmul/problem.ts";
+} from "../../../../src/linalg/engines/cublasmp/attributes.ts";
+import { scaleTypeOf } from "../../../../src/linalg/matmul/compute_type.ts";
+import { errorsOf, parseLog } from "../../../../src/linalg/engines/cublasmp/log.ts";
+import { describeEpilog, EPILOG_NAMES } from "../../../../src/linalg/matmul/epilog.ts";
+import { canonicalLetters, type PblasRoutine } from "../../../../src/linalg/pblas/call.ts";
+import type { MatmulProblem } from "../../../../src/linalg/matmul/problem.ts";
 
 const CODES = {
   all_reduce: 1,

@@ -1,9 +1,9 @@
 import { assertEquals, assertThrows } from "@std/assert";
-import { LocalArray } from "../../../src/array/local_array.ts";
-import { ShapeError } from "../../../src/errors.ts";
-import { beginningAt, inMemory, transposeCode } from "../../../src/blas/gemm.ts";
-import { isZero } from "../../../src/blas/arguments.ts";
-import { DenseCopy } from "../../../src/linalg/engines/scalapack/staging.ts";
+import { LocalArray } from "../../../../src/array/local_array.ts";
+import { ShapeError } from "../../../../src/errors.ts";
+import { beginningAt, inMemory, transposeCode } from "../../../../src/blas/gemm.ts";
+import { isZero } from "../../../../src/blas/arguments.ts";
+import { DenseCopy } from "../../../../src/linalg/engines/host/preparation.ts";
 
 const data = Float64Array.from({ length: 24 }, (_, i) => i);
 const matrix = (shape: number[], strides: number[], offset = 0) =>

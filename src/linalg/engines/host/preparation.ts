@@ -13,7 +13,7 @@ import type { Distribution } from "../../../distribution/mod.ts";
 import type { Runtime } from "../../../runtime/runtime.ts";
 import type { Matrix } from "../../matmul/problem.ts";
 import type { AccumulatorDType } from "../../../dtype/dtype.ts";
-import { isWindow } from "../division.ts";
+import { isWindow } from "../../partition.ts";
 
 /** What becomes of a local matrix: where it will be, and what brings it there. */
 export interface Prepared {
@@ -155,7 +155,7 @@ export interface Destination {
 const NOTHING_TO_DO = () => {};
 
 /** The steps that bring an operand where it is multiplied; none if it is there. */
-export class Staging {
+export class Preparation {
   readonly #steps: readonly Step[];
 
   /** Plan the steps of this rank. */

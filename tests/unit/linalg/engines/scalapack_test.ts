@@ -1,6 +1,6 @@
 import { assertEquals, assertStringIncludes, assertThrows } from "@std/assert";
-import { ConfigurationError } from "../../../ffi/errors.ts";
-import { checkScalapackAbi, type LibraryFacts, scalapackRefusal } from "../../../ffi/blas/scalapack.ts";
+import { ConfigurationError } from "../../../../ffi/errors.ts";
+import { checkScalapackAbi, type LibraryFacts, scalapackRefusal } from "../../../../ffi/blas/scalapack.ts";
 
 const openMpi = { abi: "open_mpi", path: "/opt/openmpi/lib/libmpi.so.40" } as const;
 const mpich = { abi: "mpich", path: "/opt/mpich/lib/libmpi.so.12" } as const;

@@ -4,21 +4,28 @@
  *
  * @module
  */
-import { dtypeInfo, type Scalar } from "../../dtype/dtype.ts";
-import { LocalArray } from "../../array/local_array.ts";
-import { agree } from "../../runtime/agreement.ts";
-import type { Runtime } from "../../runtime/runtime.ts";
-import type { Stream } from "../../gpu/stream.ts";
-import { type EpilogValues, mapValues } from "../matmul/epilog.ts";
-import type { LocalOperands } from "../matmul/problem.ts";
-import type { AlgorithmReport, EnginePlan, EngineRequest, EngineValues } from "./engine.ts";
-import { isZero } from "../../blas/arguments.ts";
-import { HostPlan, type Multiplier } from "./scalapack/engine.ts";
-import { emptyStrategy } from "./scalapack/strategy.ts";
+import { dtypeInfo, type Scalar } from "../../../dtype/dtype.ts";
+import { LocalArray } from "../../../array/local_array.ts";
+import { agree } from "../../../runtime/agreement.ts";
+import type { Runtime } from "../../../runtime/runtime.ts";
+import type { Stream } from "../../../gpu/stream.ts";
+import { type EpilogValues, mapValues } from "../../matmul/epilog.ts";
+import type { LocalOperands, MatmulProblem } from "../../matmul/problem.ts";
+import type { AlgorithmReport, EnginePlan, EngineRequest, EngineValues } from "../engine.ts";
+import { isZero } from "../../../blas/arguments.ts";
+import { HostPlan, type Multiplier } from "./plan.ts";
+import { type Strategy, withMoves } from "./strategy.ts";
+
+/** All matrices stay, but C is brought to D. */
+export function emptyStrategy(problem: MatmulProblem): Strategy {
+  const [a, b, d] = [problem.a.distribution, problem.b.distribution, problem.d.distribution];
+  return withMoves(problem, { algorithm: "none", a, b, d, traffic: 0 });
+}
 
 /** The plan of an empty product for an engine of this name. Local. */
 export function planEmptyProduct(runtime: Runtime, request: EngineRequest, engine: string): EnginePlan {
-  const plan = new HostPlan(engine, runtime, request, emptyStrategy(request.problem), SCALING);
+  const strategy = { ...emptyStrategy(request.problem), variant: "nothing to multiply" };
+  const plan = new HostPlan(engine, runtime, request, strategy, SCALING);
   return runtime.stream === null ? plan : new OnHost(runtime, plan);
 }
 

@@ -1,0 +1,62 @@
+/**
+ * cuBLASMp's matrix descriptors.
+ *
+ * @module
+ */
+import { checkCublasMp } from "../../../../ffi/cuda/cublasmp.ts";
+import { leadingDimension } from "../../../array/layout.ts";
+import type { LocalArray } from "../../../array/local_array.ts";
+import { type DType, dtypeInfo } from "../../../dtype/dtype.ts";
+import type { GivenMatrix } from "./paths.ts";
+import type { CublasMpResources } from "./resources.ts";
+
+/** A whole matrix in blocks on a grid. */
+export class MatrixDescriptor implements Disposable {
+  /** cuBLASMp's handle. */
+  readonly handle: bigint;
+  readonly #symbols: CublasMpResources["symbols"];
+  readonly #given: Pick<GivenMatrix, "rows" | "columns" | "blockRows" | "blockColumns">;
+  readonly #dtype: number;
+  readonly #grid: bigint;
+  #leading: number;
+
+  /** Describe a matrix whose local part has this leading dimension. */
+  constructor(
+    { symbols }: CublasMpResources,
+    given: Pick<GivenMatrix, "rows" | "columns" | "blockRows" | "blockColumns">,
+    dtype: DType,
+    grid: bigint,
+    leading: number,
+  ) {
+    this.#symbols = symbols;
+    this.#given = given;
+    this.#dtype = dtypeInfo(dtype).cuda;
+    this.#grid = grid;
+    this.#leading = leading;
+    const out = new BigUint64Array(1);
+    checkCublasMp(symbols.cublasMpMatrixDescriptorCreate(...this.#fields(), out), "cublasMpMatrixDescriptorCreate");
+    this.handle = out[0];
+  }
+
+  /** Describe this local part: made again if it has another leading dimension. */
+  describe(local: LocalArray): void {
+    const leading = leadingDimension(local, "F")?.leadingDimension ?? Math.max(1, local.shape[0]);
+    if (leading === this.#leading) return;
+    this.#leading = leading;
+    checkCublasMp(
+      this.#symbols.cublasMpMatrixDescriptorInit(...this.#fields(), this.handle),
+      "cublasMpMatrixDescriptorInit",
+    );
+  }
+
+  /** Free it. */
+  [Symbol.dispose](): void {
+    checkCublasMp(this.#symbols.cublasMpMatrixDescriptorDestroy(this.handle), "cublasMpMatrixDescriptorDestroy");
+  }
+
+  #fields() {
+    const { rows, columns, blockRows, blockColumns } = this.#given;
+    const [m, n, mb, nb] = [rows, columns, blockRows, blockColumns].map(BigInt);
+    return [m, n, mb, nb, 0n, 0n, BigInt(this.#leading), this.#dtype, this.#grid] as const;
+  }
+}

@@ -1,0 +1,169 @@
+/**
+ * A product in host memory: bring A, B and C where the strategy multiplies them (`preparation.ts`), multiply, move the
+ * product to D's distribution, apply the epilog, round to D's type.
+ *
+ * @module
+ */
+import { dtypeInfo, type Scalar } from "../../../dtype/dtype.ts";
+import { copyStrided } from "../../../array/layout.ts";
+import type { LocalArray } from "../../../array/local_array.ts";
+import { isZero } from "../../../blas/arguments.ts";
+import type { Runtime } from "../../../runtime/runtime.ts";
+import { type Epilog, type EpilogValues, isTrivial } from "../../matmul/epilog.ts";
+import { type LocalOperands, type MatmulProblem, matrixName } from "../../matmul/problem.ts";
+import type { AlgorithmReport, EnginePlan, EngineRequest, EngineValues } from "../engine.ts";
+import { applyScales, scalarOf } from "./block_scaling.ts";
+import { applyOnAllRanks } from "./epilog.ts";
+import { Delivery, Preparation } from "./preparation.ts";
+import { placeOf, type Strategy } from "./strategy.ts";
+
+/** Whether two local matrices are the same elements in memory. */
+function isSameMemory(one: LocalArray, other: LocalArray): boolean {
+  return one === other || one.data.buffer === other.data.buffer && one.data.byteOffset === other.data.byteOffset &&
+      one.offset === other.offset && one.strides.join() === other.strides.join();
+}
+
+/** What a plan does with matrices that lie as it wants them: d = alpha op(a) op(b) + beta d. */
+export interface Multiplier extends Disposable {
+  /** Bytes of buffers on this rank. */
+  readonly workspaceBytes: number;
+  /** Make what all ranks make together, before the first product. Collective. */
+  open(): void;
+  /** Allocate what a product of these parts needs. */
+  prepare(a: LocalArray, b: LocalArray, d: LocalArray): void;
+  /**
+   * d = alpha op(a) op(b) + beta d, where `a`, `b` and `d` are this rank's parts. The scalars are multiplied by their
+   * factors; a factor of 0 makes beta exactly 0. Collective.
+   */
+  multiply(
+    a: LocalArray,
+    b: LocalArray,
+    d: LocalArray,
+    alpha: Scalar,
+    alphaFactor: number,
+    beta: Scalar,
+    betaFactor: number,
+  ): void;
+}
+
+/** A strategy, and what its algorithm does, in words. */
+export interface DescribedStrategy extends Strategy {
+  /** For the report. */
+  readonly variant: string;
+}
+
+/** A product of matrices in the memory of the host: they are brought where they are multiplied, and D where it is wanted. */
+export class HostPlan implements EnginePlan {
+  readonly #engine: string;
+  readonly #problem: MatmulProblem;
+  readonly #strategy: DescribedStrategy;
+  readonly #epilog: Epilog;
+  readonly #runtime: Runtime;
+  readonly #multiplier: Multiplier;
+  readonly #a: Preparation;
+  readonly #b: Preparation;
+  readonly #c: Preparation | null;
+  readonly #d: Delivery;
+
+  /** Plan for an engine of this name. */
+  constructor(
+    engine: string,
+    runtime: Runtime,
+    { problem, epilog }: EngineRequest,
+    strategy: DescribedStrategy,
+    multiplier: Multiplier,
+  ) {
+    const { accumulator } = problem;
+    const to = (name: "a" | "b" | "c" | "d", conjugate = false) => ({
+      distribution: strategy[name === "c" ? "d" : name],
+      accumulator,
+      conjugate,
+      name: matrixName(problem, name),
+      place: placeOf(problem, strategy, name === "c" ? "d" : name),
+    });
+    const conjugatesAlone = ({ conjugate, transpose }: MatmulProblem["operationA"]) => conjugate && !transpose;
+    this.#engine = engine;
+    this.#problem = problem;
+    this.#strategy = strategy;
+    this.#epilog = epilog;
+    this.#runtime = runtime;
+    this.#a = new Preparation(runtime, problem.a, to("a", conjugatesAlone(problem.operationA)));
+    this.#b = new Preparation(runtime, problem.b, to("b", conjugatesAlone(problem.operationB)));
+    this.#c = problem.c && new Preparation(runtime, problem.c, to("c"));
+    this.#d = new Delivery(runtime, problem.d, to("d"));
+    this.#multiplier = multiplier;
+  }
+
+  get #stages(): (Preparation | Delivery)[] {
+    return [this.#a, this.#b, this.#c, this.#d].filter((stage) => stage !== null);
+  }
+
+  get workspaceBytes(): number {
+    return this.#stages.reduce((sum, { byteLength }) => sum + byteLength, this.#multiplier.workspaceBytes);
+  }
+
+  get report(): AlgorithmReport {
+    const { moved, traffic, algorithm, variant } = this.#strategy;
+    return {
+      engine: this.#engine,
+      algorithm,
+      variant,
+      workspaceBytes: this.workspaceBytes,
+      bytesMoved: moved + (algorithm === "pgemm" ? 0 : traffic),
+      copies: this.#stages.flatMap(({ copies }) => copies),
+      notes: [],
+    };
+  }
+
+  open(): void {
+    this.#multiplier.open();
+  }
+
+  prepare(operands: LocalOperands, values: EngineValues): () => EpilogValues {
+    const a = this.#a.prepare(operands.a);
+    const b = this.#b.prepare(operands.b);
+    const c = operands.c !== null && !isZero(values.beta) ? this.#c!.prepare(operands.c) : null;
+    const product = this.#d.product(operands.d);
+    const d = this.#d.prepare(operands.d);
+    this.#multiplier.prepare(a.local, b.local, product);
+    return () => {
+      a.bring();
+      b.bring();
+      c?.bring();
+      this.#multiply(a.local, b.local, c?.local ?? null, product, values);
+      d.bring();
+      const outputs = isTrivial(this.#epilog) ? NOTHING : this.#applyEpilog(a.local, b.local, d.local, values.epilog);
+      this.#d.round(operands.d, values.scales.d ?? 1);
+      return outputs;
+    };
+  }
+
+  [Symbol.dispose](): void {
+    this.#multiplier[Symbol.dispose]();
+  }
+
+  #multiply(
+    a: LocalArray,
+    b: LocalArray,
+    c: LocalArray | null,
+    product: LocalArray,
+    { alpha, beta, scales }: EngineValues,
+  ): void {
+    // 8-bit factors were widened, so that these are copies.
+    if (typeof scales.a === "object") applyScales(a, this.#strategy.a, scales.a);
+    if (typeof scales.b === "object") applyScales(b, this.#strategy.b, scales.b);
+    // C is where the product is added to it, or is copied there.
+    if (c && !isSameMemory(c, product)) copyStrided(c, product, c.shape, dtypeInfo(product.dtype).parts);
+    const factor = scalarOf(scales.a) * scalarOf(scales.b);
+    this.#multiplier.multiply(a, b, product, alpha, factor, beta, c ? scales.c ?? 1 : 0);
+  }
+
+  #applyEpilog(a: LocalArray, b: LocalArray, d: LocalArray, inputs: EpilogValues): EpilogValues {
+    return applyOnAllRanks(this.#runtime, this.#problem, this.#epilog, d, inputs, (name) => ({
+      local: name === "a" ? a : b,
+      distribution: this.#strategy[name],
+    }));
+  }
+}
+
+const NOTHING: EpilogValues = Object.freeze({});
