@@ -7,7 +7,7 @@
  */
 import { isAbsolute, resolve } from "node:path";
 import { fileURLToPath } from "node:url";
-import { readyLauncher } from "../scripts/launch/setup.ts";
+import { readyLauncher } from "../scripts/launch/ready_launcher.ts";
 import { CommandError, parseCommand } from "../scripts/terminal.ts";
 import { arrays } from "./arrays.ts";
 import { communicator } from "./communicator.ts";

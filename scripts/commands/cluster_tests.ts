@@ -4,7 +4,7 @@
  * @module
  */
 import { relative } from "node:path";
-import { runFiltered } from "../launch/boilerplate.ts";
+import { runFiltered } from "../launch/job_output.ts";
 import { runProgram } from "../launch/job.ts";
 import { describeLauncher, findLauncher, type Launcher, parseTag } from "../launch/launcher.ts";
 import { count, type FileResult, isSuccess, junit, listRanks, matches, mergeRanks, summary } from "../results/merge.ts";

@@ -7,7 +7,7 @@ import { demoDTypes, type DemoSettings } from "./demo_rank.ts";
 import { denoRun } from "../launch/job.ts";
 import { describeLauncher } from "../launch/launcher.ts";
 import { runVisibly } from "./run.ts";
-import { readyLauncher } from "../launch/setup.ts";
+import { readyLauncher } from "../launch/ready_launcher.ts";
 import { CommandError, parseCommand, parseCount, refuseArguments, scriptAddress } from "../terminal.ts";
 
 const help = `Run the worked example, D = 0.45 Aᵀ B + 0.67 C on slabs, and compare it with a serial computation.

@@ -9,7 +9,7 @@ import type { GpuLink, GpuReport } from "../../mod.ts";
 import { describeLauncher, findLaunchers, installHint, type Launcher, namedLauncher } from "../launch/launcher.ts";
 import { damageOf, readRecord, setFolder, toMend } from "../native/install.ts";
 import type { Probe } from "../launch/probe_rank.ts";
-import { probeGpus, probeLauncher } from "../launch/setup.ts";
+import { probeGpus, probeLauncher } from "../launch/probe.ts";
 import { formatBytes, oneLine, parseCommand, refuseArguments, style } from "../terminal.ts";
 
 const help = `Show what was found, what is missing and what to do about it. Exit code 0 if matmul can run, else 1.

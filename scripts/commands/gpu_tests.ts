@@ -4,9 +4,9 @@
  * @module
  */
 import { Device } from "../../mod.ts";
-import { runFiltered } from "../launch/boilerplate.ts";
+import { runFiltered } from "../launch/job_output.ts";
 import { printFile, runTestFile } from "./cluster_tests.ts";
-import { type GpuProbe, marker } from "../launch/gpu_probe_rank.ts";
+import { type GpuProbe, marker } from "./gpu_tests_rank.ts";
 import { type GpuRun, readRecord, type RecordHead, runOf, writeRecord } from "../results/gpu_record.ts";
 import { denoRun } from "../launch/job.ts";
 import { describeLauncher, findLauncher, type Launcher, parseTag } from "../launch/launcher.ts";
@@ -152,7 +152,7 @@ const lookSeconds = 120;
 
 /** What the machine has; ends the command if its GPUs cannot even multiply. */
 async function look(settings: Settings): Promise<GpuProbe> {
-  const script = scriptAddress("launch/gpu_probe_rank.ts");
+  const script = scriptAddress("commands/gpu_tests_rank.ts");
   const { code, lines } = await runScript(script, { ...settings, timeoutSeconds: lookSeconds });
   const line = lines.find((line) => line.includes(marker));
   if (code === 0 && line) return JSON.parse(line.slice(line.indexOf(marker) + marker.length));

@@ -8,10 +8,10 @@ import { basename, dirname, join } from "node:path";
 import { dtypeInfo, type NpyHeader, parseNpyHeader } from "../../mod.ts";
 import { denoRun } from "../launch/job.ts";
 import type { Launcher } from "../launch/launcher.ts";
-import { runFiltered } from "../launch/boilerplate.ts";
+import { runFiltered } from "../launch/job_output.ts";
 import { marker, type MatmulDType, matmulDTypes, type MatmulJob, type MatmulOutcome } from "./matmul_rank.ts";
 import { parsePlace } from "./run.ts";
-import { readyLauncher } from "../launch/setup.ts";
+import { readyLauncher } from "../launch/ready_launcher.ts";
 import {
   colorVariables,
   CommandError,

@@ -3,7 +3,7 @@
  *
  * @module
  */
-import { runFiltered } from "../launch/boilerplate.ts";
+import { runFiltered } from "../launch/job_output.ts";
 import { denoRun, type JobOptions, type JobResult } from "../launch/job.ts";
 import { findLauncher, type Launcher } from "../launch/launcher.ts";
 import {

@@ -8,7 +8,7 @@ import { printFile, runTestFile } from "./cluster_tests.ts";
 import { canShareCores, describeLauncher, findLaunchers, identifyLauncher, type Launcher } from "../launch/launcher.ts";
 import { count, type FileResult, isSuccess, type MergedTest, mergeRanks, summary } from "../results/merge.ts";
 import { installCpu } from "../native/install.ts";
-import { probeLauncher } from "../launch/setup.ts";
+import { probeLauncher } from "../launch/probe.ts";
 import { TapReader } from "../results/tap.ts";
 import { CommandError, oneLine, parseCommand, scriptAddress, style, withoutColors } from "../terminal.ts";
 

@@ -3,7 +3,7 @@
  *
  * @module
  */
-import { guardJob, removeAbandonedMemory } from "./guard.ts";
+import { guardJob, removeAbandonedMemory } from "./job_guard.ts";
 import { commandLine, type Launch, type Launcher } from "./launcher.ts";
 import { CommandError } from "../terminal.ts";
 

@@ -1,9 +1,9 @@
 import { assertEquals, assertThrows } from "@std/assert";
-import { parseDemo } from "../../../scripts/commands/demo.ts";
-import { type Input, parseDistribution, productShape } from "../../../scripts/commands/matmul.ts";
-import { main, usage } from "../../../scripts/main.ts";
-import { parsePlace, startScript } from "../../../scripts/commands/run.ts";
-import { CommandError } from "../../../scripts/terminal.ts";
+import { parseDemo } from "../../../../scripts/commands/demo.ts";
+import { type Input, parseDistribution, productShape } from "../../../../scripts/commands/matmul.ts";
+import { main, usage } from "../../../../scripts/main.ts";
+import { parsePlace, startScript } from "../../../../scripts/commands/run.ts";
+import { CommandError } from "../../../../scripts/terminal.ts";
 
 const input = (path: string, rows: number, columns: number, dtype: Input["dtype"] = "float32"): Input => ({
   path,

@@ -1,7 +1,13 @@
 import { assertEquals, assertThrows } from "@std/assert";
-import { type GpuRun, readRecord, type RecordHead, runOf, writeRecord } from "../../../scripts/results/gpu_record.ts";
-import type { FileResult, MergedTest } from "../../../scripts/results/merge.ts";
-import { CommandError } from "../../../scripts/terminal.ts";
+import {
+  type GpuRun,
+  readRecord,
+  type RecordHead,
+  runOf,
+  writeRecord,
+} from "../../../../scripts/results/gpu_record.ts";
+import type { FileResult, MergedTest } from "../../../../scripts/results/merge.ts";
+import { CommandError } from "../../../../scripts/terminal.ts";
 
 const made = { date: "2026-11-21", commit: "abc1234" };
 const head: RecordHead = { machine: "NVIDIA H200, 16 cores", driver: "580.1", versions: { Deno: "2.9.6" } };
@@ -78,7 +84,7 @@ Deno.test("a record grows run by run, and a run of the same file on as many GPUs
 });
 
 Deno.test("runOf() leaves out where the repository is", () => {
-  const { href } = new URL("../../../src/a.ts", import.meta.url);
+  const { href } = new URL("../../../../src/a.ts", import.meta.url);
   const run = runOf({ ...result, tests: [testOf("divides", "failed", `at divide (${href}:1:2)`)] }, made);
   assertEquals(run.failures![0].output, ["at divide (src/a.ts:1:2)"]);
 });

@@ -1,12 +1,11 @@
 /**
- * Finding an MPI with ScaLAPACK that works, installing one where there is none, and looking at GPUs.
+ * Trying out, in processes of their own, what a launcher's MPI can do, and what there is of GPUs.
  *
  * @module
  */
 import type { GpuReport } from "../../mod.ts";
 import { denoRun, runJob } from "./job.ts";
-import { findLauncher, findLaunchers, type Launcher, namedLauncher } from "./launcher.ts";
-import { cpuDamage, installCpu } from "../native/install.ts";
+import type { Launcher } from "./launcher.ts";
 import { gpuMarker } from "./probe_gpu.ts";
 import { marker, type Probe } from "./probe_rank.ts";
 import { CommandError, scriptAddress, withoutColors } from "../terminal.ts";
@@ -59,20 +58,4 @@ export async function probeGpus(): Promise<GpuReport> {
     missing: [],
     multicast,
   };
-}
-
-/**
- * A launcher whose MPI has a ScaLAPACK that works: the one that was named, else the first that does, else the one of
- * `native install cpu`, which is then run.
- */
-export async function readyLauncher(option?: string): Promise<Launcher> {
-  const named = await namedLauncher(option);
-  if (named) return named;
-  if (cpuDamage()) await installCpu();
-  for (const launcher of await findLaunchers()) {
-    // What native install brought has been tested with distmath; asking again would cost time at every start.
-    if (launcher.source === "native install" || (await probeLauncher(launcher)).canMultiply) return launcher;
-  }
-  await installCpu();
-  return await findLauncher();
 }

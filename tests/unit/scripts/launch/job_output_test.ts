@@ -1,7 +1,7 @@
 import { assertEquals } from "@std/assert";
-import { BoilerplateFilter } from "../../../scripts/launch/boilerplate.ts";
-import { JobEnd } from "../../../scripts/launch/job_end.ts";
-import type { LauncherKind } from "../../../scripts/launch/launcher.ts";
+import { BoilerplateFilter } from "../../../../scripts/launch/job_output.ts";
+import { JobEnd } from "../../../../scripts/launch/job_end.ts";
+import type { LauncherKind } from "../../../../scripts/launch/launcher.ts";
 
 function filtered(kind: LauncherKind, lines: string[]): { shown: string[]; signal: string | null } {
   const end = new JobEnd();

@@ -1,12 +1,12 @@
 import { assertEquals, assertStringIncludes } from "@std/assert";
-import type { GpuLink } from "../../../mod.ts";
+import type { GpuLink } from "../../../../mod.ts";
 import {
   describeLinks,
   describeMulticast,
   findGpuProblems,
   findProblems,
   type GpuFindings,
-} from "../../../scripts/commands/doctor.ts";
+} from "../../../../scripts/commands/doctor.ts";
 
 const launcher = { path: "/usr/bin/mpirun", kind: "open_mpi", version: "4.1.4", source: "PATH" } as const;
 const library = { name: "ScaLAPACK", version: "2.2 with OpenBLAS", path: "/l/libscalapack.so", source: "OS loader" };

