@@ -29,7 +29,7 @@ const layers = [
 ] as const;
 
 /** Layers side by side: neither may import the other. */
-const strangers: readonly (readonly [string, string])[] = [["src/fft", "src/linalg"]];
+const strangers: readonly (readonly [string, string])[] = [["src/mpi", "src/gpu"], ["src/fft", "src/linalg"]];
 
 /** What `scripts/` may import of the library: it has to run from a URL by the public API alone. */
 const openToScripts = ["mod.ts", "scripts"];

@@ -32,6 +32,7 @@ Deno.test("lint: imports point downward", () => {
     ["src/runtime/runtime.ts", "../array/layout.ts"],
     ["src/mpi/request.ts", "../runtime/agreement.ts"],
     ["src/gpu/stream.ts", "../runtime/runtime.ts"],
+    ["src/gpu/nccl.ts", "../mpi/communicator.ts"],
     ["src/blas/gemm.ts", "../linalg/mod.ts"],
     ["src/memory/host.ts", "../distribution/slab.ts"],
     ["src/dtype/dtype.ts", "../array/layout.ts"],
