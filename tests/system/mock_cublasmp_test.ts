@@ -20,6 +20,7 @@ const FILES = [
   "cluster/epilog_test.ts",
   "cluster/empty_test.ts",
   "cluster/quantization_test.ts",
+  "cluster/staged_product_test.ts",
   "cluster/symmetric_matmul_test.ts",
 ];
 

@@ -75,6 +75,7 @@ export class RedistributionPlan {
   /** Elements that leave a rank, over all ranks. */
   readonly elementsMoved: number;
   readonly #largest: number;
+  readonly #shapes: Readonly<Record<"source" | "target", readonly number[]>>;
 
   /** Plan the part of `rank`. */
   constructor(from: Parts, to: Parts, rank: number) {
@@ -100,6 +101,7 @@ export class RedistributionPlan {
     this.receives = receives;
     this.elementsMoved = moved;
     this.#largest = largestPart(from, to, shape, size);
+    this.#shapes = { source: mine.map(countOf), target: wanted.map(countOf) };
   }
 
   /** Bytes that leave a rank, over all ranks, for elements of this size. */
@@ -124,7 +126,7 @@ export class RedistributionPlan {
     }
     const { from, to, rank } = this;
     for (const [array, parts, what] of [[source, from, "source"], [target, to, "target"]] as const) {
-      const shape = parts.ranges(rank).map(countOf);
+      const shape = this.#shapes[what];
       if (array.shape.join() !== shape.join() && !(array.shape.includes(0) && shape.includes(0))) {
         throw new ShapeError(`The ${what} has shape [${array.shape}], but ${parts} gives rank ${rank} [${shape}].`);
       }

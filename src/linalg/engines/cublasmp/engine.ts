@@ -1,7 +1,7 @@
 /**
  * The GPU engine: cuBLASMp 0.8 and newer.
  *
- * The way of a product: choose a path (`cublasmp_paths.ts`), bring the matrices into its form (`cublasmp_staging.ts`), one
+ * The way of a product: choose a path (`paths.ts`), bring the matrices into its form (`staging.ts`), one
  * call of cublasMpMatmul on a stream, bring D back. Nothing waits for the GPU. The workspace is NCCL symmetric memory
  * registered with all grids, without which nothing overlaps, and which all plans share; which algorithm ran is read from
  * cuBLASMp's log once a plan.

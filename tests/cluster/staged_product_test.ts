@@ -1,0 +1,114 @@
+/** What a product whose matrices have to be redistributed does in its first execution only. */
+import { assert, assertEquals } from "@std/assert";
+import {
+  BlockCyclic,
+  Communicator,
+  type Distribution,
+  liveAllocations,
+  Matmul,
+  ProcessGrid,
+  type Runtime,
+  Slab,
+} from "../../mod.ts";
+import { openCudaRuntime } from "../../ffi/cuda/runtime.ts";
+import { Distribution as AnyDistribution } from "../../src/distribution/mod.ts";
+import { clusterTest } from "../../src/testing/mod.ts";
+import { assertMatrix, combine, distribute, integers, product } from "./matmul_oracle.ts";
+
+const SEVERAL = { ranks: [2, 3, 4] };
+
+/** What one execution did. */
+interface Counted {
+  /** Reductions over the ranks: each agreement is one. */
+  agreements: number;
+  /** Index maps that were looked at as a whole, which only planning does. */
+  planned: number;
+  /** Allocations on the GPU. */
+  allocated: number;
+  /** What was given to MPI_Alltoallv. */
+  readonly buffers: ArrayBufferLike[];
+}
+
+/** Count what happens in `body`. */
+function count({ stream }: Runtime, body: () => void): Counted {
+  const counted: Counted = { agreements: 0, planned: 0, allocated: 0, buffers: [] };
+  const [communicator, distribution] = [Communicator.prototype, AnyDistribution.prototype];
+  const { allReduce, allToAllV } = communicator;
+  const { ranges } = distribution;
+  const cuda = stream ? openCudaRuntime() : null;
+  const symbols = cuda?.symbols;
+  communicator.allReduce = function (this: Communicator, ...given: unknown[]) {
+    counted.agreements++;
+    return Reflect.apply(allReduce, this, given);
+  } as typeof allReduce;
+  communicator.allToAllV = function (this: Communicator, ...given: Parameters<typeof allToAllV>) {
+    counted.buffers.push((given[0] as Int8Array).buffer, (given[1].into as Int8Array).buffer);
+    return Reflect.apply(allToAllV, this, given);
+  } as typeof allToAllV;
+  distribution.ranges = function (rank) {
+    counted.planned++;
+    return ranges.call(this, rank);
+  };
+  if (cuda) {
+    cuda.symbols = {
+      ...symbols!,
+      cudaMallocAsync: (...given) => (counted.allocated++, symbols!.cudaMallocAsync(...given)),
+    };
+  }
+  try {
+    body();
+  } finally {
+    Object.assign(communicator, { allReduce, allToAllV });
+    distribution.ranges = ranges;
+    if (cuda) cuda.symbols = symbols!;
+  }
+  return counted;
+}
+
+const onDevice = () => liveAllocations().filter(({ kind }) => kind === "device").length;
+
+/** Distributions of A, B and C, of which some have to be moved. */
+function places({ size }: Runtime): (readonly [Distribution, Distribution, Distribution])[] {
+  const cyclic = new BlockCyclic(new ProcessGrid({ shape: [size, 1] }), [2, 3]);
+  const across = new BlockCyclic(new ProcessGrid({ shape: [1, size] }), [3, 2]);
+  return [[cyclic, across, Slab.X], [across, cyclic, cyclic], [Slab.Y, across, cyclic]];
+}
+
+for (const order of ["C", "F"] as const) {
+  for (const memory of ["usual", "host"] as const) {
+    const name = `a staged product in order ${order}, operands in ${memory} memory`;
+    clusterTest(`${name}: the second execution agrees once, plans and allocates nothing`, SEVERAL, (runtime) => {
+      const usual = runtime.stream ? "device" : "host";
+      const [a, b, c] = [integers(23, 17, 1), integers(17, 29, 2), integers(23, 29, 3)];
+      const ab = product(a, b);
+      for (const [at, bt, ct] of places(runtime)) {
+        const place = (matrix: typeof a, distribution: Distribution) =>
+          distribute(runtime, matrix, { distribution, dtype: "float32", order });
+        const [x, y] = [place(a, at), place(b, bt)]
+          .map((array) => array.to({ memory: memory === "usual" ? usual : "host" }));
+        const sum = place(c, ct);
+        const before = onDevice();
+        const object = new Matmul(x, y, { c: sum, beta: 1, inplace: true });
+        object.plan();
+        const { copies } = object.algorithm;
+        assert(copies.some((copy) => copy.includes("redistributed")), copies.join("; "));
+        const [first, second, third] = [1, 2, 3].map(() => {
+          const counted = count(runtime, () => void object.execute());
+          return { ...counted, bytes: object.algorithm.workspaceBytes };
+        });
+        const { agreements, planned, allocated } = second;
+        assertEquals(
+          { agreements, planned, allocated },
+          { agreements: 1, planned: 0, allocated: 0 },
+          copies.join("; "),
+        );
+        assertEquals(second.bytes, first.bytes);
+        assert(second.bytes > 0);
+        assert(second.buffers.every((buffer, i) => buffer === third.buffers[i]), "buffers of messages are kept");
+        assertMatrix(sum, combine(3, ab, 1, c), copies.join("; "));
+        object.free();
+        assertEquals(onDevice(), before, "free gives everything on the GPU back");
+      }
+    });
+  }
+}
