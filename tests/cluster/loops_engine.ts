@@ -2,25 +2,26 @@
  * An engine as simple as can be: every rank gathers all matrices, multiplies them by plain loops and keeps its part of D.
  * Importing this file registers it, for CPUs, as the cheapest of all.
  */
-import { DistributedArray, dtypeInfo, type LocalArray, type Runtime } from "../../mod.ts";
-import { agree } from "../../src/runtime/agreement.ts";
+import { dtypeInfo, type LocalArray, type Runtime } from "../../mod.ts";
 import type { EnginePlan, EngineRequest, EngineValues, MatmulEngine } from "../../src/linalg/engines/engine.ts";
 import { registerEngine } from "../../src/linalg/engines/registry.ts";
 import { isTrivial } from "../../src/linalg/matmul/epilog.ts";
 import type { LocalOperands, Matrix } from "../../src/linalg/matmul/problem.ts";
 import type { Operation } from "../../src/blas/operation.ts";
-import { apply, at, combine, type Complex, type Dense, dense, held, numbersOf, product } from "./matmul_oracle.ts";
+import { apply, at, combine, type Complex, type Dense, dense, held, product } from "./matmul_oracle.ts";
 
 /** The name of the engine. */
 export const LOOPS = "loops";
 
-function gathered(runtime: Runtime, { rows, columns, distribution }: Matrix, local: LocalArray): Dense {
-  const numbers = numbersOf(DistributedArray.wrap(runtime, local, distribution, "F"));
+function gathered({ communicator }: Runtime, { rows, columns, distribution }: Matrix, local: LocalArray): Dense {
   const { parts } = dtypeInfo(local.dtype);
-  return dense(rows, columns, (i, j) => {
-    const start = (i * columns + j) * parts;
-    return [numbers[start], parts === 2 ? numbers[start + 1] : 0];
-  });
+  const whole = new Map<number, Complex>();
+  for (const [rank, numbers] of communicator.allGatherObject(local.toNumbers()).entries()) {
+    const itsColumns = held(distribution, rank, 1);
+    const indices = held(distribution, rank, 0).flatMap((i) => itsColumns.map((j) => i * columns + j));
+    indices.forEach((index, at) => whole.set(index, [numbers[at * parts], parts === 2 ? numbers[at * parts + 1] : 0]));
+  }
+  return dense(rows, columns, (i, j) => whole.get(i * columns + j)!);
 }
 
 const qualifier = ({ transpose, conjugate }: Operation) => ({ isTranspose: transpose, isConjugate: conjugate });
@@ -34,12 +35,11 @@ function plan(runtime: Runtime, { problem }: EngineRequest): EnginePlan {
     const right = apply(gathered(runtime, b, operands.b), qualifier(operationB));
     const addend = c && Number(beta) !== 0 ? gathered(runtime, c, operands.c!) : null;
     const result = combine(scalar(alpha), product(left, right), scalar(beta), addend);
-    agree(runtime, "Matmul.execute", () => {
-      const [rows, columns] = [held(d.distribution, runtime.rank, 0), held(d.distribution, runtime.rank, 1)];
-      const elements = rows.flatMap((i) => columns.map((j) => at(result, i, j)));
-      if (elements.length === 0) return;
+    const columns = held(d.distribution, runtime.rank, 1);
+    const elements = held(d.distribution, runtime.rank, 0).flatMap((i) => columns.map((j) => at(result, i, j)));
+    if (elements.length > 0) {
       operands.d.set(dtypeInfo(d.dtype).isComplex ? elements.flat() : elements.map(([re]) => re));
-    });
+    }
     return {};
   };
   return {
