@@ -38,6 +38,10 @@ const commands: Record<string, Command> = {
     summary: "run test files on 1, 2, … ranks",
     load: async () => (await import("./commands/cluster_tests.ts")).clusterTests,
   },
+  soak: {
+    summary: "random operations on several ranks against a plain model",
+    load: async () => (await import("./commands/repository.ts")).soak,
+  },
   bench: {
     summary: "benchmarks against peers in the same run",
     load: async () => (await import("./commands/repository.ts")).bench,

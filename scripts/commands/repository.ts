@@ -1,5 +1,5 @@
 /**
- * Commands that need the repository, not only the published package: `bench`, `test:abi`.
+ * Commands that need the repository, not only the published package: `bench`, `soak`, `test:abi`.
  *
  * @module
  */
@@ -20,6 +20,11 @@ async function runFile(path: string, args: readonly string[]): Promise<number> {
 /** `bench`: benchmarks against peers in the same run; hands its arguments to `bench/main.ts`. */
 export async function bench(args: string[]): Promise<number> {
   return await runFile("bench/main.ts", args);
+}
+
+/** `soak`: random operations against a plain model; hands its arguments to `tests/soak/main.ts`. */
+export async function soak(args: string[]): Promise<number> {
+  return await runFile("tests/soak/main.ts", args);
 }
 
 const abiHelp =

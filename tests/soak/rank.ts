@@ -1,0 +1,121 @@
+/** One rank of the soak: operations one after the other, each drawn from the seed and its number. */
+import { initialize, type Runtime } from "../../mod.ts";
+import { Draw } from "./draw.ts";
+import { operations } from "./operations.ts";
+
+/** What the ranks are told, as JSON. */
+export interface Soak {
+  /** What everything follows from. */
+  seed: number;
+  /** The number of the first operation. */
+  first: number;
+  /** How many operations there are; null for as many as there is time for. */
+  operations: number | null;
+  /** How long it goes on; null until all operations are done. */
+  seconds: number | null;
+}
+
+/** What this process holds. */
+interface Holdings {
+  /** MiB that JavaScript's objects and their buffers take. */
+  heap: number;
+  /** MiB of memory in all. */
+  resident: number;
+  files: number;
+  shared: number;
+}
+
+/** After so many operations everything that is made once is there. */
+const WARM = 300;
+
+/** Growth that is no leak: pages that V8 and malloc fill up in the first ten thousand operations, what is made at first use. */
+const ALLOWED: Holdings = { heap: 8, resident: 256, files: 4, shared: 2 };
+
+/** How often the ranks look at the time, and rank 0 tells where they are. */
+const STRIDE = 25;
+
+function holdings(runtime: Runtime): Holdings {
+  runtime.collect();
+  (globalThis as { gc?: () => void }).gc?.();
+  const { rss, heapUsed, external } = Deno.memoryUsage();
+  const maps = Deno.readTextFileSync("/proc/self/maps").split("\n");
+  return {
+    heap: Math.round((heapUsed + external) / 2 ** 20),
+    resident: Math.round(rss / 2 ** 20),
+    files: [...Deno.readDirSync("/proc/self/fd")].length,
+    shared: new Set(maps.filter((line) => line.includes("/dev/shm/")).map((line) => line.split("/dev/shm/")[1])).size,
+  };
+}
+
+/** What grew by more than is allowed; null if nothing did. */
+export function growth(before: Holdings, after: Holdings): string | null {
+  const names = {
+    heap: "MiB of objects",
+    resident: "MiB of memory",
+    files: "open files",
+    shared: "mapped files of /dev/shm",
+  };
+  const grown = (Object.keys(names) as (keyof Holdings)[]).filter((key) => after[key] - before[key] > ALLOWED[key]);
+  return grown.length === 0 ? null : grown.map((key) => `${before[key]} to ${after[key]} ${names[key]}`).join(", ");
+}
+
+/** Run one operation on all ranks; returns what is wrong on any of them. */
+function step(runtime: Runtime, folder: string, seed: number, number: number): string | null {
+  const draw = new Draw(seed, number);
+  const [name, run] = draw.pick(operations);
+  const wrong: string[] = [];
+  try {
+    run({ runtime, draw, folder, report: (text) => text !== null && wrong.push(text) });
+  } catch (error) {
+    wrong.push(error instanceof Error ? error.stack ?? error.message : String(error));
+  }
+  const all = runtime.communicator.allGatherObject(wrong[0] ?? null);
+  const rank = all.findIndex((text) => text !== null);
+  return rank < 0 ? null : `operation ${number}, ${name}, on rank ${rank}: ${all[rank]}`;
+}
+
+async function soak({ seed, first, operations: count, seconds }: Soak): Promise<void> {
+  using runtime = initialize({ timeoutSeconds: 120 });
+  const { communicator, rank, size } = runtime;
+  const folder = communicator.broadcastObject(rank === 0 ? Deno.makeTempDirSync({ prefix: "distmath-soak-" }) : "");
+  const started = performance.now();
+  const say = (text: string) => rank === 0 && console.log(text);
+  const isTimeUp = () => communicator.broadcastObject(seconds !== null && performance.now() - started > 1000 * seconds);
+  let before: Holdings | null = null;
+  let wrong: string | null = null;
+  let done = 0;
+  try {
+    while (wrong === null && (count === null || done < count) && !(done % STRIDE === 0 && isTimeUp())) {
+      wrong = step(runtime, folder, seed, first + done);
+      done++;
+      // What weak references refer to stays until a turn of the event loop ends.
+      if (done % STRIDE === 0) await new Promise((resolve) => setTimeout(resolve));
+      if (done === WARM) before = holdings(runtime);
+      if (done % (40 * STRIDE) === 0) {
+        say(`${done} operations in ${Math.round((performance.now() - started) / 1000)} s`);
+      }
+    }
+    if (wrong === null && before !== null) {
+      const after = holdings(runtime);
+      const all = communicator.allGatherObject({ grown: growth(before, after), before, after });
+      all.forEach(({ before, after }, i) =>
+        say(
+          `rank ${i}: ${before.heap} to ${after.heap} MiB of objects, ${before.resident} to ${after.resident} MiB in all, ` +
+            `${before.files} to ${after.files} open files, ${before.shared} to ${after.shared} mapped files of /dev/shm`,
+        )
+      );
+      const grown = all.findIndex((one) => one.grown !== null);
+      if (grown >= 0) wrong = `rank ${grown} went from ${all[grown].grown} between operation ${WARM} and the last`;
+    }
+  } finally {
+    if (rank === 0) Deno.removeSync(folder, { recursive: true });
+  }
+  if (wrong === null) return void say(`${done} operations on ${size} ranks, 0 wrong`);
+  say(`wrong: ${wrong}`);
+  const isGrowth = wrong.startsWith("rank ");
+  const from = isGrowth ? `--operations ${done}` : `--first ${first + done - 1} --operations 1`;
+  say(`again: deno task soak -n ${size} --seed ${seed} ${from}`);
+  Deno.exitCode = 1;
+}
+
+if (import.meta.main) await soak(JSON.parse(Deno.args[0]));
