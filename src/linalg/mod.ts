@@ -14,25 +14,7 @@ export { inferDistribution } from "./matmul/inference.ts";
 export type { Logger } from "../runtime/logger.ts";
 export type { ExecuteOptions } from "../runtime/operation.ts";
 export type { Operation } from "../blas/operation.ts";
-export {
-  type AddendOptions,
-  type Diagonal,
-  geadd,
-  type GeaddOptions,
-  herk,
-  type RankKOptions,
-  type Side,
-  symm,
-  type SymmOptions,
-  syrk,
-  tradd,
-  type TraddOptions,
-  type Transposition,
-  type Triangle,
-  type TriangularOptions,
-  trmm,
-  trsm,
-} from "./pblas/routines.ts";
+export * from "./pblas/routines.ts";
 export {
   type MatrixQualifier,
   MatrixQualifierRecord,

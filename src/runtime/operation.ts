@@ -49,6 +49,8 @@ export interface OperationSettings {
 export interface CheckedOperation<Plan extends OperationPlan = OperationPlan> {
   /** What has to be the same on every rank. */
   readonly facts?: Facts;
+  /** The plan, if it follows from what was given. */
+  readonly plan?: Plan;
   /** How the operation runs. */
   readonly settings?: OperationSettings;
   /** What is done differently from what was asked for, whatever the plan. */
@@ -92,7 +94,7 @@ export function agreeOn<T extends { readonly facts?: Facts }>(
 export function runOnce<T, Plan extends OperationPlan>(
   runtime: Runtime,
   operation: string,
-  check: () => CheckedOperation<Plan> & Step<T> & { readonly plan?: Plan },
+  check: () => CheckedOperation<Plan> & Step<T>,
 ): T {
   const start = performance.now();
   const checked = agreeOn(runtime, operation, check);
@@ -130,7 +132,8 @@ export class CollectiveOperation<Operands, Plan extends OperationPlan> implement
     this.#settings = checked.settings ?? {};
     this.#operands = checked.operands;
     this.#account = new Account(runtime, checked);
-    this.#account.explain(null);
+    if (checked.plan) this.#open(checked.plan);
+    this.#account.explain(this.#plan);
   }
 
   /** Whether it was freed or disposed. */
@@ -175,13 +178,7 @@ export class CollectiveOperation<Operands, Plan extends OperationPlan> implement
     const { plan, operands, commit } = this.agree(method, () => make(this.#operands));
     this.#plan?.[Symbol.dispose]();
     this.#plan = null;
-    try {
-      plan.open?.();
-    } catch (error) {
-      plan[Symbol.dispose]();
-      throw error;
-    }
-    this.#plan = plan;
+    this.#open(plan);
     this.#operands = operands;
     commit?.();
     this.#account.planned(plan, start);
@@ -271,6 +268,16 @@ export class CollectiveOperation<Operands, Plan extends OperationPlan> implement
     this.release();
     this.#plan?.[Symbol.dispose]();
     this.#plan = null;
+  }
+
+  #open(plan: Plan): void {
+    try {
+      plan.open?.();
+    } catch (error) {
+      plan[Symbol.dispose]();
+      throw error;
+    }
+    this.#plan = plan;
   }
 
   #checkAlive(member: string): void {

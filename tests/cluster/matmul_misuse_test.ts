@@ -99,14 +99,14 @@ const EVERYWHERE: readonly Case[] = [
   ["alpha is null", (t) => t.run({ alpha: null }), TypeError, "alpha must be a number"],
   ["beta without c", (t) => t.run({ beta: 1 }), TypeError, "there is no c"],
   ["c null with beta", (t) => t.run({ c: null, beta: 1 }), TypeError, "there is no c"],
-  ["c null in place", (t) => t.run({ c: null, inplace: true }), TypeError, "inplace writes D into c"],
+  ["c null in place", (t) => t.run({ c: null, inplace: true }), TypeError, "inplace writes the result into c"],
   ["c is a number", (t) => t.run({ c: 0, beta: 1 }), TypeError, "c must be a DistributedArray; got 0"],
-  ["inplace without c", (t) => t.run({ inplace: true }), TypeError, "inplace writes D into c"],
+  ["inplace without c", (t) => t.run({ inplace: true }), TypeError, "inplace writes the result into c"],
   [
     "inplace into another distribution",
     (t) => t.run({ c: t.c, beta: 1, inplace: true, distribution: Slab.Y }),
     DistributionError,
-    "D is to be distributed as Slab.Y",
+    "the result is to be distributed as Slab.Y",
   ],
   [
     "inplace over a part of an operand",

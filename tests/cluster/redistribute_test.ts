@@ -177,7 +177,12 @@ clusterTest("Redistribution is planned once and executed often", (runtime) => {
   assertThrowsEverywhere(runtime, () => plan.execute(), StateError, "was freed");
   plan.free();
   plan.free();
-  assertThrowsEverywhere(runtime, () => plan.resetOperand(a), StateError, "This Redistribution was freed");
+  assertThrowsEverywhere(
+    runtime,
+    () => plan.resetOperand(a),
+    StateError,
+    "Redistribution.resetOperand() was used after free()",
+  );
   assertThrowsEverywhere(runtime, () => new Redistribution(a, Slab.Z), DistributionError, "Slab.Z");
 });
 

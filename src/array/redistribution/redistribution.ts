@@ -5,8 +5,9 @@
  */
 import { bindTo } from "../../distribution/distribution.ts";
 import type { Distribution } from "../../distribution/mod.ts";
-import { ShapeError, StateError } from "../../errors.ts";
+import { ShapeError } from "../../errors.ts";
 import { agree } from "../../runtime/agreement.ts";
+import { CollectiveOperation } from "../../runtime/operation.ts";
 import { checkArray, DistributedArray, runtimeOf } from "../distributed_array.ts";
 import { dtypeInfo } from "../../dtype/dtype.ts";
 import { LocalArray } from "../local_array.ts";
@@ -55,9 +56,7 @@ export function redistribute(array: DistributedArray, distribution: Distribution
 export class Redistribution implements Disposable {
   /** The distribution of the results. */
   readonly distribution: Distribution;
-  #array: DistributedArray;
-  readonly #redistributor: Redistributor;
-  #isFreed = false;
+  readonly #operation: CollectiveOperation<DistributedArray, Redistributor>;
 
   /**
    * Plan to move arrays like this one. Collective.
@@ -69,21 +68,23 @@ export class Redistribution implements Disposable {
   constructor(array: DistributedArray, distribution: Distribution) {
     const runtime = runtimeOf(array);
     let bound!: Distribution;
-    let redistributor!: Redistributor;
-    agree(runtime, "new Redistribution", () => {
+    this.#operation = new CollectiveOperation(runtime, "Redistribution", () => {
       checkArray(array, "new Redistribution: the array");
       bound = bindTo(distribution, array.shape, runtime.size);
-      redistributor = new Redistributor(runtime, array.distribution, bound);
-      return { array: String(array), distribution: String(bound) };
+      const plan = new Redistributor(runtime, array.distribution, bound);
+      return { operands: array, plan, facts: { array: String(array), distribution: String(bound) } };
     });
     this.distribution = bound;
-    this.#array = array;
-    this.#redistributor = redistributor;
   }
 
-  /** Bytes that leave a rank in one execution, over all ranks. */
+  /**
+   * Bytes that leave a rank in one execution, over all ranks.
+   *
+   * @throws {StateError} after `free`
+   */
   get bytesMoved(): number {
-    return this.#redistributor.bytesMoved(dtypeInfo(this.#array.dtype).itemSize);
+    const plan = this.#operation.planFor("bytesMoved");
+    return plan.bytesMoved(dtypeInfo(this.#operation.operands!.dtype).itemSize);
   }
 
   /**
@@ -92,20 +93,20 @@ export class Redistribution implements Disposable {
    * @throws {StateError} after `free`, or if the array was freed.
    */
   execute(): DistributedArray {
-    const array = this.#array;
-    const { runtime, dtype, order } = array;
-    let target!: LocalArray;
-    let move!: () => void;
-    agree(runtime, "Redistribution.execute", () => {
-      this.#use();
-      void array.local;
-      const stream = array.local.isOnDevice ? runtime.stream : null;
-      target = LocalArray.empty(dtype, this.distribution.localShape(runtime.rank), order, stream);
-      move = this.#redistributor.prepare(array.local, target, order);
-      return { array: String(array), distribution: String(this.distribution) };
+    const { distribution } = this;
+    return this.#operation.execute("execute", undefined, (redistributor, array) => {
+      const { runtime, dtype, order, local } = array;
+      const stream = local.isOnDevice ? runtime.stream : null;
+      const target = LocalArray.empty(dtype, distribution.localShape(runtime.rank), order, stream);
+      const move = redistributor.prepare(local, target, order);
+      return {
+        facts: { array: String(array), distribution: String(distribution) },
+        run() {
+          move();
+          return DistributedArray.wrap(runtime, target, distribution, order);
+        },
+      };
     });
-    move();
-    return DistributedArray.wrap(runtime, target, this.distribution, order);
   }
 
   /**
@@ -115,30 +116,24 @@ export class Redistribution implements Disposable {
    * @throws {StateError} after `free`.
    */
   resetOperand(array: DistributedArray): void {
-    agree(this.#array.runtime, "Redistribution.resetOperand", () => {
-      this.#use();
+    this.#operation.reset("resetOperand", (old) => {
+      const { shape, distribution } = old!;
       checkArray(array, "resetOperand: the array");
-      if (array.distribution.coincidesWith(this.#array.distribution)) return { array: String(array) };
+      if (array.distribution.coincidesWith(distribution)) return { operands: array, facts: { array: String(array) } };
       throw new ShapeError(
-        `This redistribution was planned for [${this.#array.shape}] in ${this.#array.distribution}, not for ` +
-          `[${array.shape}] in ${array.distribution}. Make a new one.`,
+        `This redistribution was planned for [${shape}] in ${distribution}, not for [${array.shape}] in ` +
+          `${array.distribution}. Make a new one.`,
       );
     });
-    this.#array = array;
   }
 
   /** Let go of the buffers. Freeing twice does nothing. */
   free(): void {
-    this.#isFreed = true;
-    this.#redistributor.free();
+    this.#operation[Symbol.dispose]();
   }
 
   /** As `free`. */
   [Symbol.dispose](): void {
     this.free();
-  }
-
-  #use(): void {
-    if (this.#isFreed) throw new StateError("This Redistribution was freed; make a new one.");
   }
 }

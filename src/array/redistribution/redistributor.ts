@@ -58,6 +58,11 @@ export class Redistributor {
     this.#gpu.free();
     this.#scratch.free();
   }
+
+  /** As `free`. */
+  [Symbol.dispose](): void {
+    this.free();
+  }
 }
 
 /** As {@linkcode Redistributor.prepare}, for moving the elements once: what returns lets go of everything in the end. */

@@ -4,20 +4,28 @@
  * @module
  */
 import { checkAlive, DistributedArray } from "../../array/distributed_array.ts";
-import { type DType, dtypeInfo, dtypes, type Scalar } from "../../dtype/dtype.ts";
-import { isPair } from "../../dtype/scalar.ts";
-import { leadingDimension } from "../../array/layout.ts";
-import { bindTo } from "../../distribution/distribution.ts";
-import { type Distribution, Replicated } from "../../distribution/mod.ts";
-import { ConfigurationError, DistributionError, DTypeError, ShapeError, StateError } from "../../errors.ts";
+import { dtypeInfo, dtypes, type Scalar } from "../../dtype/dtype.ts";
+import { Replicated } from "../../distribution/mod.ts";
+import { ConfigurationError, DistributionError, DTypeError, ShapeError } from "../../errors.ts";
 import { checkBoolean, checkName, describe, readOptions } from "../../options.ts";
 import type { Runtime } from "../../runtime/runtime.ts";
 import { checkStream } from "../../runtime/operation.ts";
-import { sharesElements } from "../aliasing.ts";
+import {
+  checkAddend,
+  checkAddendShape,
+  checkAliasing,
+  checkMatrix,
+  checkScalar,
+  type DescribedMatrix,
+  matrixFact,
+  resultDistribution,
+  scalarFact,
+  text,
+} from "../operands.ts";
 import { COMPUTE_TYPES, computeTypeNote, type ProductTypes, resolveTypes, SCALE_TYPES } from "./compute_type.ts";
 import { inferDistribution, inferOrder } from "./inference.ts";
 import { MATMUL_OPTION_KEYS, type MatmulOptions } from "./options.ts";
-import { canonicalProblem, type DescribedMatrix, type MatmulProblem } from "./problem.ts";
+import { canonicalProblem, type MatmulProblem } from "./problem.ts";
 import { type Operations, operationsOf } from "./qualifiers.ts";
 import {
   isQuantized,
@@ -121,13 +129,24 @@ export function checkProduct(
     );
   }
   const shape = resultShape(a, b, operations);
-  if (c !== null && c.shape.join() !== shape.join()) {
-    throw new ShapeError(`c has shape ${text(c.shape)}, but op(a) op(b) has ${text(shape)}. They must be equal.`);
-  }
+  if (c !== null) checkAddendShape(c, shape);
   const inferred = inferOrder({ a: a.order, b: b.order, c: c?.order ?? null }, options.order);
-  const distribution = resultDistribution(a, b, c, options, operations, shape, runtime.size);
-  const inplace = options.inplace ?? false;
-  if (inplace) checkInplace(a, b, c, distribution, types.d);
+  const { inplace = false, epilog } = options;
+  const distribution = resultDistribution(
+    options.distribution,
+    c,
+    inplace,
+    shape,
+    runtime.size,
+    () =>
+      epilog === "all_reduce"
+        ? Replicated
+        : inferDistribution(a.distribution, b.distribution, operations, shape, runtime.size),
+  );
+  if (inplace && c!.dtype !== types.d) {
+    throw new DTypeError(`inplace: D is ${types.d} and c is ${c!.dtype}. They must be equal; leave inplace out.`);
+  }
+  if (inplace) checkAliasing("c", c!, { a, b });
 
   const describeIn = (order: "C" | "F") => ({
     a: describeMatrix(a),
@@ -155,8 +174,8 @@ export function checkProduct(
     product: { runtime, ...described, operations, types, inplace, resultAmax, scaling, problem, notes },
     operands: { a, b, c },
     scalars: {
-      alpha: checkScalar("alpha", options.alpha === undefined ? 1 : options.alpha, types),
-      beta: checkScalar("beta", options.beta === undefined ? 0 : options.beta, types),
+      alpha: checkFactor("alpha", options.alpha === undefined ? 1 : options.alpha, types),
+      beta: checkFactor("beta", options.beta === undefined ? 0 : options.beta, types),
       scales,
     },
   };
@@ -200,16 +219,7 @@ export function productFacts(
 
 /** The numbers that all ranks must agree on. */
 export function scalarFacts({ alpha, beta, scales }: CheckedScalars): Record<string, unknown> {
-  return { alpha: exact(alpha), beta: exact(beta), quantizationScales: scaleFacts(scales) };
-}
-
-function matrixFact({ shape, dtype, distribution, order }: DescribedMatrix): string {
-  return `${dtype}, ${text(shape)}, ${distribution}, order ${order}`;
-}
-
-/** JSON knows no NaN, Infinity or -0. */
-function exact(value: Scalar): string {
-  return Array.isArray(value) ? value.map(exact).join() : Object.is(value, -0) ? "-0" : String(value);
+  return { alpha: scalarFact(alpha), beta: scalarFact(beta), quantizationScales: scaleFacts(scales) };
 }
 
 /** A new operand in place of one of the same kind. */
@@ -244,14 +254,8 @@ export function checkReplacement(
 }
 
 /** A factor that fits the accumulator. */
-export function checkScalar(name: string, value: unknown, types: ProductTypes): Scalar {
-  if (typeof value !== "number" && !isPair(value)) {
-    throw new TypeError(`${name} must be a number, or [re, im] for complex matrices; got ${describe(value)}.`);
-  }
-  if (isPair(value) && !dtypeInfo(types.accumulator).isComplex) {
-    throw new DTypeError(`${name} is complex, [${value}], but the product is ${types.d}. Pass a number.`);
-  }
-  return isPair(value) ? [value[0], value[1]] : value;
+export function checkFactor(name: string, value: unknown, { accumulator, d }: ProductTypes): Scalar {
+  return checkScalar(name, value, dtypeInfo(accumulator).isComplex ? null : `the result is ${d}`);
 }
 
 const RESET = "Pass an array that is alive to resetOperands().";
@@ -265,19 +269,6 @@ export function checkNotFreed({ a, b, c }: CheckedOperands): void {
   checkAlive("a", a, RESET);
   checkAlive("b", b, RESET);
   if (c !== null) checkAlive("c", c, RESET);
-}
-
-/**
- * Refuse a result that is written over what it is computed from.
- *
- * @throws {StateError} naming the operand.
- */
-export function checkAliasing(c: DistributedArray, a: DistributedArray, b: DistributedArray): void {
-  for (const [name, other] of [["a", a], ["b", b]] as const) {
-    if (sharesElements(c.local, other.local)) {
-      throw new StateError(`inplace: c shares memory with ${name}, which is read while D is written. Pass c.copy().`);
-    }
-  }
 }
 
 function checkSimpleOptions(options: MatmulOptions, runtime: Runtime): void {
@@ -318,41 +309,6 @@ function checkBlockScaling(format: MatmulOptions["blockScaling"], { device }: Ru
   );
 }
 
-function checkMatrix(name: string, array: unknown, runtime: Runtime): asserts array is DistributedArray {
-  if (!(array instanceof DistributedArray)) {
-    throw new TypeError(`${name} must be a DistributedArray; got ${describe(array)}.`);
-  }
-  checkAlive(name, array);
-  if (array.runtime !== runtime) {
-    throw new StateError(`${name} belongs to another runtime than a. All operands must come from one initialize().`);
-  }
-  if (array.shape.length !== 2) {
-    throw new ShapeError(
-      `${name} has shape ${text(array.shape)}; matmul takes matrices, of 2 dimensions. ` +
-        `Write a vector as a matrix of one column.`,
-    );
-  }
-  const { local, order } = array;
-  if (!local.shape.includes(0) && leadingDimension(local, order)?.order !== order) {
-    throw new ShapeError(
-      `${name} is in order "${order}", but its local strides are [${local.strides}]: neither rows nor columns are ` +
-        `dense. Pass ${name}.copy().`,
-    );
-  }
-}
-
-function checkAddend({ c = null, beta, inplace }: MatmulOptions): void {
-  if (c !== null && beta === undefined) {
-    throw new TypeError("c needs beta: D = alpha op(A) op(B) + beta C. Pass beta: 1 to add c as it is.");
-  }
-  if (c === null && beta !== undefined) {
-    throw new TypeError("beta scales c, and there is no c. Pass c, or leave beta out.");
-  }
-  if (c === null && inplace) {
-    throw new TypeError("inplace writes D into c, and there is no c. Pass c and beta (0 if c is only a buffer).");
-  }
-}
-
 function resultShape(a: DistributedArray, b: DistributedArray, operations: Operations): [number, number] {
   const [m, k] = operations.a.transpose ? a.shape.toReversed() : a.shape;
   const [inner, n] = operations.b.transpose ? b.shape.toReversed() : b.shape;
@@ -366,45 +322,6 @@ function resultShape(a: DistributedArray, b: DistributedArray, operations: Opera
   return [m, n];
 }
 
-function resultDistribution(
-  a: DistributedArray,
-  b: DistributedArray,
-  c: DistributedArray | null,
-  { distribution: asked, epilog }: MatmulOptions,
-  operations: Operations,
-  shape: [number, number],
-  size: number,
-): Distribution {
-  if (asked === undefined) {
-    if (c !== null) return c.distribution;
-    if (epilog === "all_reduce") return Replicated.bind(shape, size);
-    return inferDistribution(a.distribution, b.distribution, operations, shape, size);
-  }
-  return bindTo(asked, shape, size, "D");
-}
-
-function checkInplace(
-  a: DistributedArray,
-  b: DistributedArray,
-  c: DistributedArray | null,
-  distribution: Distribution,
-  dtype: DType,
-): void {
-  if (!c!.distribution.equals(distribution)) {
-    throw new DistributionError(
-      `inplace: D is to be distributed as ${distribution}, and c is ${c!.distribution}. Leave distribution out.`,
-    );
-  }
-  if (c!.dtype !== dtype) {
-    throw new DTypeError(`inplace: D is ${dtype} and c is ${c!.dtype}. They must be equal; leave inplace out.`);
-  }
-  checkAliasing(c!, a, b);
-}
-
 function describeMatrix({ shape, order, distribution, dtype }: DistributedArray): DescribedMatrix {
   return { shape: [shape[0], shape[1]], order, distribution, dtype };
-}
-
-function text(shape: readonly number[]): string {
-  return `[${shape.join(", ")}]`;
 }

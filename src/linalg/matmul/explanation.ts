@@ -6,7 +6,8 @@
 import type { Scalar } from "../../dtype/dtype.ts";
 import type { CheckedProduct, CheckedScalars } from "./checked_product.ts";
 import type { AlgorithmReport } from "../engines/engine.ts";
-import type { DescribedMatrix, Matrix } from "./problem.ts";
+import type { DescribedMatrix } from "../operands.ts";
+import type { Matrix } from "./problem.ts";
 import type { Operation } from "../../blas/operation.ts";
 
 /** What a product is, and how it is computed if that is planned. */

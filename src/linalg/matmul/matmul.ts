@@ -10,20 +10,20 @@ import type { Facts } from "../../runtime/agreement.ts";
 import { CollectiveOperation, type ExecuteOptions, type OperationSettings, runOnce } from "../../runtime/operation.ts";
 import type { Runtime } from "../../runtime/runtime.ts";
 import {
-  checkAliasing,
   type CheckedOperands,
   type CheckedProduct,
   type CheckedScalars,
+  checkFactor,
   checkNotFreed,
   checkProduct,
   checkReplacement,
-  checkScalar,
   dtypesOf,
   factorsOf,
   productFacts,
   readArguments,
   scalarFacts,
 } from "./checked_product.ts";
+import { checkAliasing } from "../operands.ts";
 import { chooseEngine, orderChoice, trials } from "../engines/choice.ts";
 import type { AlgorithmReport, MatmulEngine } from "../engines/engine.ts";
 import type { AlgorithmName, EngineName } from "../engines/registry.ts";
@@ -391,12 +391,12 @@ export class Matmul implements Disposable {
     const inputs = checkEpilogInputs(product, epilog, options.epilogInputs, this.#inputs);
     // Last: reading what was given may have taken memory away.
     checkNotFreed({ a, b, c });
-    if (product.inplace) checkAliasing(c!, a, b);
+    if (product.inplace) checkAliasing("c", c!, { a, b });
     return {
       operands: { a, b, c },
       scalars: {
-        alpha: checkScalar("alpha", alpha, product.types),
-        beta: checkScalar("beta", beta, product.types),
+        alpha: checkFactor("alpha", alpha, product.types),
+        beta: checkFactor("beta", beta, product.types),
         scales,
       },
       inputs,

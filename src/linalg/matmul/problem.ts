@@ -7,6 +7,7 @@
  *
  * @module
  */
+import type { DescribedMatrix } from "../operands.ts";
 import type { Operation } from "../../blas/operation.ts";
 import type { AccumulatorDType, DType } from "../../dtype/dtype.ts";
 import type { LocalArray } from "../../array/local_array.ts";
@@ -79,18 +80,6 @@ export function dimensionNames(problem: MatmulProblem, name: "a" | "b" | "d"): [
   names[summed(name, problem)] = "k";
   names[kept(name, problem)] = name === "a" ? m : n;
   return names;
-}
-
-/** A user's matrix as an array describes it, before it is made canonical. */
-export interface DescribedMatrix {
-  /** Global `[rows, columns]`. */
-  readonly shape: readonly [number, number];
-  /** The memory order of the local parts. */
-  readonly order: "C" | "F";
-  /** Who owns what; bound to `shape`. */
-  readonly distribution: Distribution;
-  /** The type of the elements. */
-  readonly dtype: DType;
 }
 
 /** A user's product before it is made canonical. */

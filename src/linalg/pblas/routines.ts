@@ -7,17 +7,25 @@
  *
  * @module
  */
-import { checkAlive, DistributedArray, runtimeOf } from "../../array/distributed_array.ts";
+import { DistributedArray, runtimeOf } from "../../array/distributed_array.ts";
 import { type DType, dtypeInfo, type Scalar } from "../../dtype/dtype.ts";
-import { isPair } from "../../dtype/scalar.ts";
-import { leadingDimension } from "../../array/layout.ts";
-import { bindTo } from "../../distribution/distribution.ts";
 import { BlockCyclic, type Distribution, type Range, Slab } from "../../distribution/mod.ts";
-import { DistributionError, DTypeError, ShapeError, StateError } from "../../errors.ts";
-import { checkBoolean, checkName, describe, readOptions } from "../../options.ts";
+import { DTypeError, ShapeError } from "../../errors.ts";
+import { checkBoolean, checkName, keysOf, readOptions } from "../../options.ts";
 import { agree } from "../../runtime/agreement.ts";
+import { runOnce } from "../../runtime/operation.ts";
 import type { Runtime } from "../../runtime/runtime.ts";
-import { sharesElements } from "../aliasing.ts";
+import {
+  checkAddend,
+  checkAddendShape,
+  checkAliasing,
+  checkMatrix,
+  checkScalar,
+  matrixFact,
+  resultDistribution,
+  scalarFact,
+  text,
+} from "../operands.ts";
 import { pblasEngineOf as engineOf } from "../engines/choice.ts";
 import { isInPlace } from "../partition.ts";
 import {
@@ -218,7 +226,7 @@ export function symm(a: DistributedArray, b: DistributedArray, options: SymmOpti
     routine: "symm",
     given: [a, b],
     options,
-    keys: [...ADDEND_KEYS, "side", "uplo"],
+    keys: SYMM_KEYS,
     describe: (options) => {
       const [m, n] = b.shape;
       checkSquare("a", a, options.side === "right" ? n : m);
@@ -273,7 +281,19 @@ export function tradd(a: DistributedArray, options: TraddOptions = {}): Distribu
   return add("tradd", a, options);
 }
 
-const ADDEND_KEYS: readonly (keyof AddendOptions)[] = ["c", "alpha", "beta", "inplace", "distribution"];
+const ADDEND_KEYS = { c: true, alpha: true, beta: true, inplace: true, distribution: true } as const;
+const TRIANGULAR_KEYS = keysOf<TriangularOptions>({
+  side: true,
+  uplo: true,
+  trans: true,
+  diag: true,
+  alpha: true,
+  inplace: true,
+});
+const RANK_K_KEYS = keysOf<RankKOptions>({ ...ADDEND_KEYS, uplo: true, trans: true });
+const SYMM_KEYS = keysOf<SymmOptions>({ ...ADDEND_KEYS, side: true, uplo: true });
+const GEADD_KEYS = keysOf<GeaddOptions>({ ...ADDEND_KEYS, trans: true });
+const TRADD_KEYS = keysOf<TraddOptions>({ ...ADDEND_KEYS, trans: true, uplo: true });
 const TRANSPOSITIONS: readonly Transposition[] = ["none", "transpose", "conjugate_transpose"];
 const DTYPES: readonly DType[] = ["float32", "float64", "complex64", "complex128"];
 
@@ -330,7 +350,7 @@ function triangular(
     routine,
     given: [a, b],
     options,
-    keys: ["side", "uplo", "trans", "diag", "alpha", "inplace"],
+    keys: TRIANGULAR_KEYS,
     describe: (options) => {
       const [m, n] = b.shape;
       checkSquare("a", a, options.side === "right" ? n : m);
@@ -344,7 +364,7 @@ function rankK(routine: "syrk" | "herk", a: DistributedArray, options: RankKOpti
     routine,
     given: [a],
     options,
-    keys: [...ADDEND_KEYS, "uplo", "trans"],
+    keys: RANK_K_KEYS,
     describe: (options) => {
       const isTransposed = (options.trans ?? "none") !== "none";
       const [n, k] = isTransposed ? a.shape.toReversed() : a.shape;
@@ -358,7 +378,7 @@ function add(routine: "geadd" | "tradd", a: DistributedArray, options: TraddOpti
     routine,
     given: [a],
     options,
-    keys: [...ADDEND_KEYS, "trans", ...routine === "tradd" ? ["uplo"] as const : []],
+    keys: routine === "tradd" ? TRADD_KEYS : GEADD_KEYS,
     describe: (options) => {
       const isTransposed = (options.trans ?? "none") !== "none";
       const [m, n] = isTransposed ? a.shape.toReversed() : a.shape;
@@ -377,16 +397,19 @@ function squareLike(a: Distribution, isTransposed: boolean): Distribution {
 
 function run(request: Request): DistributedArray {
   const runtime = runtimeOf(...request.given);
-  let checked: Checked;
-  agree(runtime, request.routine, () => {
-    checked = check(runtime, request);
-    return { ...factsOf(checked), library: engineOf(runtime).open?.(runtime) ?? "" };
+  return runOnce(runtime, request.routine, () => {
+    const checked = check(runtime, request);
+    const library = engineOf(runtime).open?.(runtime) ?? "";
+    return { facts: { ...factsOf(checked), library }, run: () => carryOut(runtime, request.routine, checked) };
   });
-  const [rows, columns] = checked!.shape;
-  if (rows === 0 || columns === 0) return withoutElements(runtime, checked!);
-  if (checked!.a.shape.includes(0)) return withoutSums(runtime, request.routine, checked!);
-  const inParts = rows !== columns && engineOf(runtime).squareOnly.includes(request.routine);
-  return inParts ? traddInParts(runtime, checked!) : execute(runtime, request.routine, checked!);
+}
+
+function carryOut(runtime: Runtime, routine: PblasRoutine, checked: Checked): DistributedArray {
+  const [rows, columns] = checked.shape;
+  if (rows === 0 || columns === 0) return withoutElements(runtime, checked);
+  if (checked.a.shape.includes(0)) return withoutSums(runtime, routine, checked);
+  const inParts = rows !== columns && engineOf(runtime).squareOnly.includes(routine);
+  return inParts ? traddInParts(runtime, checked) : execute(runtime, routine, checked);
 }
 
 function check(runtime: Runtime, { routine, given, options: asked, keys, describe }: Request): Checked {
@@ -404,21 +427,28 @@ function check(runtime: Runtime, { routine, given, options: asked, keys, describ
   const start = isTriangular ? described.like : c ?? null;
   const arrays = [...given, c].filter((array) => array !== undefined) as DistributedArray[];
   checkTypes(routine, arrays, trans);
-  if (!isTriangular) checkAddend(options, described.shape);
-  const distribution = resultDistribution(options, start, described, runtime.size);
+  if (!isTriangular) checkAddend(options);
+  if (c !== undefined) checkAddendShape(c, described.shape);
+  const { shape, pattern } = described;
+  const distribution = resultDistribution(options.distribution, start, inplace, shape, runtime.size, pattern);
   const { dtype } = described.a;
+  const realBecause = routine === "herk"
+    ? "herk keeps its result Hermitian with a real one"
+    : dtypeInfo(dtype).isComplex
+    ? null
+    : `the result is ${dtype}`;
   const checked: Checked = {
     ...described,
     letters: { side, uplo, trans: realTransposition(trans, dtype), diag },
-    alpha: checkScalar(routine, "alpha", options.alpha === undefined ? 1 : options.alpha, dtype),
-    beta: checkScalar(routine, "beta", options.beta === undefined ? 0 : options.beta, dtype),
+    alpha: checkScalar("alpha", options.alpha === undefined ? 1 : options.alpha, realBecause),
+    beta: checkScalar("beta", options.beta === undefined ? 0 : options.beta, realBecause),
     start,
     inplace,
     order: start?.order ?? described.like.order,
     distribution,
   };
   const { a, b } = described;
-  if (inplace) checkAliasing(start!, b ? [a, b] : [a], isTriangular ? "b" : "c");
+  if (inplace) checkAliasing(isTriangular ? "b" : "c", start!, { a, b });
   return checked;
 }
 
@@ -427,26 +457,9 @@ function realTransposition(trans: Transposition, dtype: DType): Transposition {
   return trans === "conjugate_transpose" && !dtypeInfo(dtype).isComplex ? "transpose" : trans;
 }
 
-function checkMatrix(name: string, array: unknown, runtime: Runtime): asserts array is DistributedArray {
-  if (!(array instanceof DistributedArray)) {
-    throw new TypeError(`${name} must be a DistributedArray; got ${array === null ? "null" : typeof array}.`);
-  }
-  checkAlive(name, array);
-  if (array.runtime !== runtime) {
-    throw new StateError(`${name} belongs to another runtime than a. All operands must come from one initialize().`);
-  }
-  if (array.shape.length !== 2) {
-    throw new ShapeError(`${name} has shape [${array.shape.join(", ")}]; it must be a matrix, of 2 dimensions.`);
-  }
-  const { local, order } = array;
-  if (local.size > 0 && leadingDimension(local, order)?.order !== order) {
-    throw new ShapeError(`${name} has local strides [${local.strides}]: neither rows nor columns are dense. Copy it.`);
-  }
-}
-
 function checkSquare(name: string, { shape: [rows, columns] }: DistributedArray, extent: number): void {
   if (rows === extent && columns === extent) return;
-  throw new ShapeError(`${name} has shape [${rows}, ${columns}], but must be ${extent} x ${extent}, to fit b.`);
+  throw new ShapeError(`${name} has shape ${text([rows, columns])}, but must be ${extent} x ${extent}, to fit b.`);
 }
 
 function checkTypes(routine: PblasRoutine, arrays: readonly DistributedArray[], trans: Transposition): void {
@@ -470,58 +483,17 @@ function checkTypes(routine: PblasRoutine, arrays: readonly DistributedArray[], 
   }
 }
 
-function checkAddend({ c, beta, inplace }: AnyOptions, [rows, columns]: readonly [number, number]): void {
-  if (c !== undefined && beta === undefined) throw new TypeError("c needs beta. Pass beta: 1 to add c as it is.");
-  if (c === undefined && beta !== undefined) throw new TypeError("beta scales c, and there is no c. Leave beta out.");
-  if (c === undefined && inplace) throw new TypeError("inplace writes into c, and there is no c. Pass c and beta.");
-  if (c && (c.shape[0] !== rows || c.shape[1] !== columns)) {
-    throw new ShapeError(`c has shape [${c.shape.join(", ")}], but the result is ${rows} x ${columns}.`);
-  }
-}
-
-function checkScalar(routine: PblasRoutine, name: string, value: unknown, dtype: DType): Scalar {
-  if (typeof value !== "number" && !isPair(value)) {
-    throw new TypeError(`${name} must be a number, or [re, im] for complex matrices; got ${describe(value)}.`);
-  }
-  if (isPair(value) && (!dtypeInfo(dtype).isComplex || routine === "herk")) {
-    const why = routine === "herk" ? "herk keeps its result Hermitian with a real one" : `the matrices are ${dtype}`;
-    throw new DTypeError(`${name} is complex, [${value}], but ${why}. Pass a number.`);
-  }
-  return isPair(value) ? [value[0], value[1]] : value;
-}
-
-function checkAliasing(written: DistributedArray, read: readonly DistributedArray[], name: string): void {
-  for (const other of read) {
-    if (other === written || sharesElements(other.local, written.local)) {
-      throw new StateError(`inplace: ${name} shares memory with a matrix that is read. Pass a copy().`);
-    }
-  }
-}
-
-function resultDistribution(
-  { distribution: asked, inplace }: AnyOptions,
-  start: DistributedArray | null,
-  { shape, pattern }: Described,
-  size: number,
-): Distribution {
-  if (asked === undefined) return (start?.distribution ?? pattern()).bind(shape, size);
-  const bound = bindTo(asked, shape, size, "the result");
-  if (inplace && !start!.distribution.coincidesWith(bound)) {
-    throw new DistributionError(`inplace: c is distributed as ${start!.distribution}. Leave distribution out.`);
-  }
-  return bound;
-}
-
 function factsOf(checked: Checked): Record<string, unknown> {
   const { a, b, start, letters, alpha, beta, inplace, distribution } = checked;
-  const text = (array: DistributedArray | null) => array === null ? "none" : `${array} in ${array.memory} memory`;
+  const fact = (array: DistributedArray | null) =>
+    array === null ? "none" : `${matrixFact(array)}, ${array.memory} memory`;
   return {
-    a: text(a),
-    b: text(b),
-    result: text(start),
+    a: fact(a),
+    b: fact(b),
+    result: fact(start),
     ...letters,
-    alpha: String(alpha),
-    beta: String(beta),
+    alpha: scalarFact(alpha),
+    beta: scalarFact(beta),
     inplace,
     distribution: String(distribution),
   };

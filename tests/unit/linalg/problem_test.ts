@@ -1,6 +1,7 @@
 import { assertEquals } from "@std/assert";
 import { Slab } from "../../../src/distribution/mod.ts";
-import { canonicalProblem, type DescribedMatrix } from "../../../src/linalg/matmul/problem.ts";
+import { canonicalProblem } from "../../../src/linalg/matmul/problem.ts";
+import type { DescribedMatrix } from "../../../src/linalg/operands.ts";
 
 type Complex = readonly [re: number, im: number];
 type Element = (row: number, column: number) => Complex;

@@ -1,0 +1,90 @@
+/** A collective operation of its own on the library's life of operations: y = alpha x + y. */
+import { assertEquals } from "@std/assert";
+import { CollectiveError, DistributedArray, ShapeError, Slab, StateError } from "../../mod.ts";
+import { checkAlive, checkArray, runtimeOf } from "../../src/array/distributed_array.ts";
+import { keysOf, readOptions } from "../../src/options.ts";
+import { CollectiveOperation, type OperationPlan } from "../../src/runtime/operation.ts";
+import { assertThrowsEverywhere, clusterTest } from "../../src/testing/mod.ts";
+
+// ---- the operation --------------------------------------------------------------------------------------------------
+interface Operands {
+  readonly x: DistributedArray;
+  readonly y: DistributedArray;
+}
+
+class Axpy implements Disposable {
+  readonly #operation: CollectiveOperation<Operands, OperationPlan & { readonly alpha: number }>;
+
+  constructor(x: DistributedArray, y: DistributedArray) {
+    this.#operation = new CollectiveOperation(runtimeOf(x, y), "Axpy", () => this.#check({ x, y }));
+  }
+  plan(options: { alpha: number }): void {
+    this.#operation.plan("plan", (operands) => {
+      const { alpha } = readOptions("the options of plan", options, keysOf<typeof options>({ alpha: true }));
+      return { plan: { alpha, [Symbol.dispose]() {} }, operands, facts: { alpha } };
+    });
+  }
+  execute(): DistributedArray {
+    return this.#operation.execute("execute", undefined, ({ alpha }, { x, y }) => {
+      for (const [name, array] of Object.entries({ x, y })) checkAlive(name, array);
+      const [from, to] = [x, y].map(({ local }) => local.toTypedArray() as Float64Array);
+      return { run: () => (y.local.set(to.map((value, i) => alpha * from[i] + value)), y) };
+    });
+  }
+  resetOperands = (operands: Operands) => this.#operation.reset("resetOperands", () => this.#check(operands));
+  releaseOperands = () => this.#operation.release();
+  free = () => this.#operation.free();
+  [Symbol.dispose] = () => this.#operation[Symbol.dispose]();
+
+  #check({ x, y }: Operands) {
+    for (const [name, array] of Object.entries({ x, y })) checkArray(array, name);
+    if (!x.distribution.coincidesWith(y.distribution)) throw new ShapeError(`x is ${x}, and y is ${y}.`);
+    return { operands: { x, y }, facts: { x: String(x), y: String(y) } };
+  }
+}
+// ---------------------------------------------------------------------------------------------------------------------
+
+clusterTest("an operation of 40 lines is checked, planned, executed, reset, released and freed", (runtime) => {
+  const filled = (value: number) => DistributedArray.full(runtime, [6, 4], Slab.X, value);
+  const y = filled(1);
+  const axpy = new Axpy(filled(2), y);
+  axpy.plan({ alpha: 10 });
+  assertEquals(axpy.execute().sum(), 24 * 21);
+  axpy.resetOperands({ x: filled(3), y });
+  axpy.plan({ alpha: 1 });
+  assertEquals(axpy.execute().sum(), 24 * 24);
+  axpy.releaseOperands();
+  axpy.resetOperands({ x: filled(1), y: filled(0) });
+  assertEquals(axpy.execute().sum(), 24);
+  axpy.free();
+  axpy.free();
+});
+
+clusterTest("such an operation fails on every rank or on none", { ranks: [2, 3] }, (runtime) => {
+  const filled = (value: number, slab = Slab.X) => DistributedArray.full(runtime, [6, 4], slab, value);
+  const isFirst = runtime.rank === 0;
+  const [x, y, freed] = [filled(2), filled(1), filled(0)];
+  freed.free();
+  const axpy = new Axpy(x, y);
+  const fails = (run: () => unknown, kind: typeof StateError | typeof TypeError, text: string) =>
+    assertThrowsEverywhere(runtime, run, kind as typeof Error, text);
+  fails(() => new Axpy(x, isFirst ? freed : y), StateError, "freed");
+  fails(() => new Axpy(x, isFirst ? filled(1, Slab.Y) : y), CollectiveError, "different operations");
+  fails(() => axpy.execute(), StateError, "Axpy.execute() was used before plan(). Call plan() first, once.");
+  fails(() => axpy.plan((isFirst ? { beta: 1 } : { alpha: 1 }) as never), TypeError, 'no key "beta"');
+  fails(() => axpy.plan({ alpha: runtime.rank }), CollectiveError, "Axpy.plan: the ranks disagree on alpha");
+  axpy.plan({ alpha: 1 });
+  fails(() => axpy.resetOperands({ x: isFirst ? freed : x, y }), StateError, "freed");
+  assertEquals(axpy.execute().sum(), 24 * 3);
+  const gone = filled(1);
+  axpy.resetOperands({ x: gone, y });
+  if (isFirst) gone.free();
+  fails(() => axpy.execute(), StateError, "x was freed");
+  axpy.releaseOperands();
+  fails(() => axpy.execute(), StateError, "Axpy.execute() was called after releaseOperands()");
+  axpy.free();
+  const message = "was used after free(). Make a new Axpy.";
+  fails(() => axpy.execute(), StateError, `Axpy.execute() ${message}`);
+  fails(() => axpy.plan({ alpha: 1 }), StateError, `Axpy.plan() ${message}`);
+  fails(() => axpy.resetOperands({ x, y }), StateError, `Axpy.resetOperands() ${message}`);
+});
