@@ -31,7 +31,7 @@ export interface LibraryAttempt {
   /** Why it was not taken. */
   reason: string;
   /**
-   * What that means: there is no such file; `--allow-ffi` does not have it; it is for another MPI or machine; it is there
+   * What that means: there is no such file; `--allow-ffi` does not have it; it is for another MPI or machine, or of another version; it is there
    * and cannot be loaded, which ends the search.
    */
   outcome: "absent" | "denied" | "refused" | "damaged";
@@ -254,8 +254,12 @@ function obstacle(request: LibraryRequest, path: string): Pick<LibraryAttempt, "
   return refusal === null ? null : { outcome: "refused", reason: refusal };
 }
 
-/** The outcome of a candidate that the loader could not open. The loader alone knows where it looked for a bare name. */
+/**
+ * The outcome of a candidate that could not be opened. One that lacks a function is whole, of another version; where the
+ * loader looked for a bare name, it alone knows.
+ */
 function outcomeOf(path: string, reason: string): LibraryAttempt["outcome"] {
+  if (reason.startsWith("Failed to register symbol")) return "refused";
   return !path.includes("/") && reason.includes("cannot open shared object file") ? "absent" : "damaged";
 }
 
