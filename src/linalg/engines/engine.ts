@@ -87,11 +87,12 @@ export interface EnginePlan extends Disposable {
   readonly report: AlgorithmReport;
   /** Bytes of buffers that the plan holds on this rank. */
   readonly workspaceBytes: number;
-  /** Make what all ranks make together, once, after all of them have planned. Collective. */
+  /** Make what all ranks make together, once, after all of them have planned, and before what was prepared runs. Collective. */
   open(): void;
   /**
-   * Allocate what a product needs, on a GPU's stream if there is one. Local. Returns what multiplies, which is collective
-   * and returns the extra outputs of the epilog.
+   * Allocate what a product needs, on a GPU's stream if there is one. Local, and possible before {@linkcode open}, since
+   * one agreement may stand for planning and executing. Returns what multiplies, which is collective and returns the extra
+   * outputs of the epilog.
    */
   prepare(operands: LocalOperands, values: EngineValues, stream?: Stream | null): () => EpilogValues;
   /** Let go of what executions were given, if the plan keeps any of it. */
