@@ -56,13 +56,17 @@ export abstract class ObjectMethods extends CollectiveMethods {
   }
 
   /**
-   * Give every rank everybody's value, in the order of the ranks. As with all methods that receive into new memory, a rank
-   * that has none for the values throws alone, while the others are in MPI: do not catch that, so that it ends the job.
+   * Give every rank everybody's value, in the order of the ranks. Where the values take more than a mebibyte together, the
+   * ranks agree, by one more reduction, that each has memory for them. Other methods that receive into new memory do not: a
+   * rank that has none throws alone, while the others are in MPI. Do not catch that, so that it ends the job.
+   *
+   * @throws {RangeError} on every rank, if one has no memory for the values.
    */
   allGatherObject<T>(value: T): T[] {
     if (arguments.length > 1) refuseExtra("allGatherObject", "value");
     const { bytes, counts } = this.#objectLengths("allGatherObject", value);
-    return decodeObjects<T>(counts, this.allGatherV(bytes, { counts }))!;
+    const into = this.#agreedRoom("allGatherObject", counts.reduce((sum, count) => sum + count, 0));
+    return decodeObjects<T>(counts, this.allGatherV(bytes, { counts, into }))!;
   }
 
   /** Give each rank one value of the root's list, which has as many as there are ranks; others pass `null`. */
@@ -194,7 +198,26 @@ export abstract class ObjectMethods extends CollectiveMethods {
     if (total > LARGEST_INT) refuseLong(method, "the values in bytes", total);
     return { bytes, counts: Int32Array.from(lengths) };
   }
+
+  /** New memory on every rank or on none; a little is taken to be there. */
+  #agreedRoom(method: string, bytes: number): Uint8Array<ArrayBuffer> {
+    if (bytes <= UNDOUBTED_BYTES) return new Uint8Array(bytes);
+    let room: Uint8Array<ArrayBuffer> | null = null;
+    try {
+      room = new Uint8Array(bytes);
+    } catch (error) {
+      if (!(error instanceof RangeError)) throw error;
+    }
+    const [without] = this.allReduce(Int32Array.of(room === null ? this.rank : -1), { op: "max" });
+    if (room !== null && without < 0) return room;
+    throw new RangeError(
+      `${method}: rank ${without} has no memory for the ${bytes} bytes of all values. Send smaller ones.`,
+    );
+  }
 }
+
+/** All ranks know how much it is, and thus whether they agree on it. */
+const UNDOUBTED_BYTES = 2 ** 20;
 
 /** Refuse what cannot combine two values. */
 function checkCombine(method: string, combine: unknown): void {
