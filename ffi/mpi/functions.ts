@@ -35,7 +35,9 @@ export const MPI_FUNCTIONS = {
   MPI_Comm_toint: ["handle" /* comm */],
   MPI_Comm_group: ["handle" /* comm */, "buffer" /* MPI_Group* group */],
   MPI_Group_translate_ranks: ["handle" /* group1 */, "int" /* n */, "buffer" /* int ranks1[] */, "handle" /* group2 */, "buffer" /* int ranks2[] */],
+  MPI_Group_incl: ["handle" /* group */, "int" /* n */, "buffer" /* int ranks[] */, "buffer" /* MPI_Group* newgroup */],
   MPI_Group_free: ["buffer" /* MPI_Group* group */],
+  MPI_Comm_create_group: ["handle" /* comm */, "handle" /* group */, "int" /* tag */, "buffer" /* MPI_Comm* newcomm */],
 
   MPI_Barrier: ["handle" /* comm */],
   MPI_Bcast: ["buffer" /* void* buffer */, "int" /* count */, "handle" /* datatype */, "int" /* root */, "handle" /* comm */],

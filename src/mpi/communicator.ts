@@ -13,6 +13,7 @@ import { freeHandle, refuseFreed } from "./communicator_handle.ts";
 import { refuseExtra } from "./communicator_options.ts";
 import { abortJob, startMpi } from "./init_finalize.ts";
 import { ObjectMethods } from "./object_methods.ts";
+import { ranksInWorld, withGroup } from "./rank_group.ts";
 
 /**
  * A group of ranks that communicate. Its methods check what can be checked locally, make the one MPI call that they name
@@ -35,8 +36,11 @@ export class Communicator extends ObjectMethods {
   #key: string | null;
   #isQueued = false;
   #made = 0;
+  /** Known from the end on: MPI forgets it with the handle. */
+  #worldRanks: readonly number[] | null = null;
   static #world: Communicator | undefined;
   static #self: Communicator | undefined;
+  static readonly #madeOfRanks = new Map<string, number>();
 
   private constructor(handle: Handle, key: string | null) {
     super(handle);
@@ -55,6 +59,11 @@ export class Communicator extends ObjectMethods {
   /** This process alone; starts MPI if it does not run yet. */
   static self(): Communicator {
     return this.#self ??= new Communicator(startMpi().constants.self, null);
+  }
+
+  /** Its ranks by their numbers in the world, in order; also after it was freed. Source: MPI_Group_translate_ranks. */
+  get worldRanks(): readonly number[] {
+    return this.#worldRanks ?? ranksInWorld(this.handle, this.size);
   }
 
   /** What tells it from the other communicators of the job; the same on all its ranks. */
@@ -100,7 +109,7 @@ export class Communicator extends ObjectMethods {
       ":shared",
       (out) => symbols.MPI_Comm_split_type(this.handle, sharedMemory, key | 0, nullInfo, out),
     )!;
-    made.#key += ` of ${firstInWorld(made)}`;
+    made.#key += ` of ${made.worldRanks[0]}`;
     return made;
   }
 
@@ -108,6 +117,22 @@ export class Communicator extends ObjectMethods {
   duplicate(): Communicator {
     const { symbols } = startMpi();
     return this.#make("duplicate", "MPI_Comm_dup", "", (out) => symbols.MPI_Comm_dup(this.handle, out))!;
+  }
+
+  /**
+   * A communicator of some ranks of the world, which alone call it, each with the same list. Others take no part.
+   * Source: MPI_Comm_create_group.
+   */
+  static ofWorldRanks(ranks: readonly number[]): Communicator {
+    const { symbols, constants: { world } } = startMpi();
+    const call = (group: Handle) =>
+      Communicator.#adopt("MPI_Comm_create_group", (out) => symbols.MPI_Comm_create_group(world, group, 0, out));
+    const made = withGroup(ranks, call)!;
+    // Counted by the list, which is the same on all of its ranks; what else these have made is not.
+    const count = this.#madeOfRanks.get(`${ranks}`) ?? 0;
+    this.#madeOfRanks.set(`${ranks}`, count + 1);
+    made.#key = `ranks ${ranks}/${count}`;
+    return made;
   }
 
   #make(
@@ -118,13 +143,20 @@ export class Communicator extends ObjectMethods {
   ): Communicator | null {
     refuseFreed(this, method);
     if (this.#isQueued) throw new StateError(`${method}: this communicator was freed by its using block.`);
-    const mpi = startMpi();
-    const out = mpi.handle === "i32" ? new Int32Array(1) : new BigUint64Array(1);
-    checkMpi(call(out), functionName);
+    const made = Communicator.#adopt(functionName, call);
     const key = `${this.name}/${this.#made++}${suffix}`;
-    if (out[0] === mpi.constants.nullCommunicator) return null;
-    checkMpi(mpi.symbols.MPI_Comm_set_errhandler(out[0], mpi.constants.errorsReturn), "MPI_Comm_set_errhandler");
-    return new Communicator(out[0], key);
+    if (made) made.#key = key;
+    return made;
+  }
+
+  /** What MPI makes; `null` for a rank that is not in it. Its key is still to be set. */
+  static #adopt(functionName: string, call: (out: Int32Array | BigUint64Array) => number): Communicator | null {
+    const { symbols, constants, handle } = startMpi();
+    const out = handle === "i32" ? new Int32Array(1) : new BigUint64Array(1);
+    checkMpi(call(out), functionName);
+    if (out[0] === constants.nullCommunicator) return null;
+    checkMpi(symbols.MPI_Comm_set_errhandler(out[0], constants.errorsReturn), "MPI_Comm_set_errhandler");
+    return new Communicator(out[0], null);
   }
 
   /**
@@ -137,6 +169,7 @@ export class Communicator extends ObjectMethods {
     if (this.#key === null) throw new StateError("free: world and self cannot be freed, MPI made them.");
     if (this.isFreed) return;
     forgetCollectiveFree(this.#key);
+    this.#worldRanks = this.worldRanks;
     freeHandle(this);
   }
 
@@ -164,19 +197,4 @@ function checkKey(method: string, key: number): void {
   if (isInt(key)) return;
   const kind = typeof key === "number" ? RangeError : TypeError;
   throw new kind(`${method}: key must be a 32-bit integer, not ${describe(key)}.`);
-}
-
-/** The first rank by its number in world. Not collective. Source: MPI_Group_translate_ranks. */
-function firstInWorld(communicator: Communicator): number {
-  const { symbols, constants, handle } = startMpi();
-  const [own, world] = [communicator.handle, constants.world].map((communicator) => {
-    const group = handle === "i32" ? new Int32Array(1) : new BigUint64Array(1);
-    checkMpi(symbols.MPI_Comm_group(communicator, group), "MPI_Comm_group");
-    return group;
-  });
-  const first = new Int32Array(1);
-  const code = symbols.MPI_Group_translate_ranks(own[0], 1, new Int32Array(1), world[0], first);
-  checkMpi(code, "MPI_Group_translate_ranks");
-  for (const group of [own, world]) checkMpi(symbols.MPI_Group_free(group), "MPI_Group_free");
-  return first[0];
 }

@@ -81,14 +81,21 @@ export function initialize(options: InitializeOptions = {}): Runtime {
   if (isMpiFinalized()) throw new StateError("initialize: MPI was finalized in this process and cannot start again.");
   const asked = communicatorOf(options);
   let given!: InitializeOptions;
-  agree({ communicator: meetingPlace(asked?.communicator), checks: "collective" }, "initialize", () => {
-    given = readOptions("initialize: options", options, INITIALIZE_OPTION_KEYS, asked);
-    const facts = checkOptions(given);
-    // Already here: ranks that pass communicators of different ranks wait for each other.
-    const limit = given.timeoutSeconds ?? null;
-    if (limit !== null) startWatchdog(Communicator.world().rank, limit);
-    return facts;
-  });
+  const place = meetingPlace(asked?.communicator);
+  const agreeThere = () =>
+    agree({ communicator: place, checks: "collective" }, "initialize", () => {
+      given = readOptions("initialize: options", options, INITIALIZE_OPTION_KEYS, asked);
+      const facts = checkOptions(given);
+      // Already here: ranks that pass communicators of different ranks wait for each other.
+      const limit = given.timeoutSeconds ?? null;
+      if (limit !== null) startWatchdog(Communicator.world().rank, limit);
+      return facts;
+    });
+  try {
+    agreeThere();
+  } finally {
+    if (place !== Communicator.world()) place.free();
+  }
   const { communicator = Communicator.world(), checks = "collective", timeoutSeconds = null } = given;
   const { localRank, localSize } = machineOf(communicator);
   const { device, stream } = chooseDevice(communicator, given.device ?? "auto", localRank);
@@ -119,12 +126,13 @@ function communicatorOf(options: InitializeOptions): Pick<InitializeOptions, "co
 }
 
 /**
- * Where the ranks agree on the options: the communicator that these name, unless it has all ranks of the job. Then, and if
- * they name none, it is the world, so that ranks which pass different communicators, or a freed one, learn of it.
+ * Where the ranks agree on the options: a communicator of their own for the ranks of the one that these name, which may be
+ * freed or another one than that of other ranks; the world if it has all ranks of the job, or they name none.
  */
 function meetingPlace(communicator: unknown): Communicator {
   const world = Communicator.world();
-  return communicator instanceof Communicator && communicator.size < world.size ? communicator : world;
+  if (!(communicator instanceof Communicator) || communicator.size === world.size) return world;
+  return Communicator.ofWorldRanks(communicator.worldRanks);
 }
 
 /** Refuse wrong options; the facts are those that all ranks have to share. */

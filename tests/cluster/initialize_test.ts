@@ -1,6 +1,6 @@
 /** initialize(), the runtime, and what they refuse. */
 import { totalmem } from "node:os";
-import { assert, assertEquals, assertStrictEquals, assertThrows } from "@std/assert";
+import { assert, assertEquals, assertStrictEquals, assertStringIncludes, assertThrows } from "@std/assert";
 import {
   CollectiveError,
   Communicator,
@@ -96,6 +96,34 @@ clusterTest("a runtime of a part of the ranks", (runtime) => {
   assertEquals(inner.threads, 1);
   inner[Symbol.dispose]();
   part.free();
+});
+
+clusterTest("a part of the ranks learns of communicators that differ or were freed", { ranks: [3, 4] }, (runtime) => {
+  runtime[Symbol.dispose]();
+  const { rank } = runtime;
+  const color = rank === 0 ? 1 : 0;
+  const [part, other, freed] = [0, 1, 2].map(() => runtime.communicator.split(color)!);
+  freed.free();
+  const told = (choose: () => Communicator) => {
+    try {
+      initialize({ communicator: choose(), threads: 1 });
+      return "nothing";
+    } catch (error) {
+      return error instanceof Error ? error.message : "";
+    }
+  };
+  // The ranks but the first form a part, whose last one passes something else.
+  const isLast = rank === runtime.size - 1;
+  if (rank > 0) {
+    assertStringIncludes(told(() => isLast ? other : part), "the ranks disagree on communicator");
+    assertStringIncludes(told(() => isLast ? freed : part), "freed) can have no runtime");
+    const inner = initialize({ communicator: part, threads: 1 });
+    assertEquals(inner.size, runtime.size - 1);
+    inner[Symbol.dispose]();
+  }
+  part.free();
+  other.free();
+  assertEquals(runtime.communicator.split(0)!.size, runtime.size);
 });
 
 clusterTest("onCollect() frees what every rank has queued, in order", (runtime) => {
