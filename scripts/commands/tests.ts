@@ -262,8 +262,8 @@ export async function test(args: string[]): Promise<number> {
     }
   }
   if (wants("system")) {
-    take(await runPlain("tests/faults", testFiles("tests/faults"), { seconds: 600 }));
-    take(await runPlain("tests/system", testFiles("tests/system"), { seconds: 900, isParallel: true }));
+    take(await runPlain("tests/faults", testFiles("tests/faults"), { seconds: 1500 }));
+    take(await runPlain("tests/system", testFiles("tests/system"), { seconds: 1800, isParallel: true }));
   }
 
   const failures = results.flatMap(({ file, ranks, tests }) =>
