@@ -45,14 +45,6 @@ export function underShell(kind: LauncherKind, program: readonly string[]): read
 
 /**
  * Gathers what is known of the rank that ended a job.
- *
- * @example
- * ```ts
- * import { JobEnd } from "./job_end.ts";
- * const end = new JobEnd();
- * end.note("MPI_ABORT was invoked on rank 1 in communicator MPI_COMM_WORLD with errorcode 3.");
- * console.assert(end.describe(3) === "rank 1 ended the job with exit code 3");
- * ```
  */
 export class JobEnd {
   readonly #words: LastWords[] = [];

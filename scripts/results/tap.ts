@@ -48,14 +48,6 @@ export const newsMarker = "# distmath test: ";
 /**
  * Reads TAP line by line. Other lines are the output of the test that began last: results come in another stream, and may
  * be late. Where it is not told that tests begin, they are the output of the test whose result follows.
- *
- * @example
- * ```ts
- * import { TapReader } from "./tap.ts";
- * const reader = new TapReader();
- * reader.push("ok 1 - adds");
- * console.assert(reader.results[0].name === "adds");
- * ```
  */
 export class TapReader {
   /** The tests of the file. */
