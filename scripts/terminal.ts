@@ -109,13 +109,15 @@ export function scriptAddress(name: string): string {
   return url.protocol === "file:" ? decodeURIComponent(url.pathname) : url.href;
 }
 
-/** Text in a style, where the terminal shows it and `NO_COLOR` does not forbid it. */
+/** Text in a style, where the terminal shows it or `FORCE_COLOR` asks for it, and `NO_COLOR` does not forbid it. */
 export function style(
   format: "bold" | "dim" | "green" | "red" | "yellow",
   text: string,
   stream: "stdout" | "stderr" = "stdout",
 ): string {
-  return styleText(format, text, { stream: process[stream], validateStream: true });
+  // Node takes an empty FORCE_COLOR for a wish, Deno for none.
+  const isUnasked = Deno.env.get("FORCE_COLOR") === "" && !process[stream].isTTY;
+  return isUnasked ? text : styleText(format, text, { stream: process[stream], validateStream: true });
 }
 
 /** Variables for ranks whose output is read by a command. */

@@ -170,7 +170,8 @@ async function runPip(python: string, staging: string, set: NativeSet): Promise<
     args: [
       ...["-m", "pip", "install", "--prefix", join(staging, "prefix"), "--requirement", file],
       ...["--require-hashes", "--no-deps", "--only-binary=:all:", "--ignore-installed", "--no-compile"],
-      ...["--no-cache-dir", "--no-warn-script-location", "--progress-bar", "off"],
+      // Without colours, whatever FORCE_COLOR says: its words are read.
+      ...["--no-cache-dir", "--no-warn-script-location", "--progress-bar", "off", "--no-color"],
     ],
     env: { ...pipEnvironment, TMPDIR: downloads },
     stdin: "null",

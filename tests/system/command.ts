@@ -12,7 +12,8 @@ export interface Ended {
 }
 
 /** Variables that an outer job or a developer's shell may have set. */
-const foreign = /^(OMPI_|PRTE_|PMI|PMIX_|HYDRA_|MPI_LOCAL|DISTMATH_MPIRUN$|DISTMATH_LIBRARY_PATH$|INIT_CWD$)/;
+const foreign =
+  /^(OMPI_|PRTE_|PMI|PMIX_|HYDRA_|MPI_LOCAL|DISTMATH_MPIRUN$|DISTMATH_LIBRARY_PATH$|INIT_CWD$|FORCE_COLOR$)/;
 
 function environment(extra: Record<string, string>): Record<string, string> {
   const own = Object.entries(Deno.env.toObject()).filter(([name]) => !foreign.test(name));

