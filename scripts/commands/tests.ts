@@ -25,9 +25,11 @@ PARTS are some of: check unit cluster system (all of them when none is named).
 
 const parts = ["check", "unit", "cluster", "system"] as const;
 
-/** Numbers of ranks under the newest MPI of each family, and under the others. */
-const allRanks = [1, 2, 3, 4];
-const fewRanks = [2, 3];
+/**
+ * Numbers of ranks: all under the best MPI; under the others those that show what differs between MPIs, which is the
+ * runtime rather than arithmetic.
+ */
+const rankCounts = { best: [1, 2, 3, 4], newest: [2, 4], runtime: [2, 3], older: [2] } as const;
 
 const clusterSeconds = 180;
 const checkSeconds = 300;
@@ -190,11 +192,12 @@ async function findStacks(): Promise<Stack[]> {
   return stacks;
 }
 
-/** The numbers of ranks to test with: all under the newest MPI of each family, few under the others. */
-function ranksFor(stack: Stack, stacks: readonly Stack[]): readonly number[] {
-  if (isNewest(stack, stacks)) return allRanks;
+/** The numbers of ranks to test a file with. */
+function ranksFor(file: string, stack: Stack, stacks: readonly Stack[]): readonly number[] {
+  if (stack === stacks[0]) return rankCounts.best;
+  if (isNewest(stack, stacks)) return rankCounts.newest;
   const most = canShareCores(stack.launcher) ? Infinity : Math.max(2, navigator.hardwareConcurrency);
-  return fewRanks.filter((ranks) => ranks <= most);
+  return rankCounts[runtimeTests.test(file) ? "runtime" : "older"].filter((ranks) => ranks <= most);
 }
 
 /** Whether a stack has the newest MPI of its family. */
@@ -257,7 +260,7 @@ export async function test(args: string[]): Promise<number> {
         file.includes(values.filter) && (stack.canMultiply || runtimeTests.test(file))
       );
       for (const file of files) {
-        for (const ranks of ranksFor(stack, stacks)) take(await runClusterTest(stack, file, ranks));
+        for (const ranks of ranksFor(file, stack, stacks)) take(await runClusterTest(stack, file, ranks));
       }
     }
   }
