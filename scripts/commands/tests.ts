@@ -194,10 +194,13 @@ async function findStacks(): Promise<Stack[]> {
 
 /** The numbers of ranks to test a file with. */
 function ranksFor(file: string, stack: Stack, stacks: readonly Stack[]): readonly number[] {
-  if (stack === stacks[0]) return rankCounts.best;
-  if (isNewest(stack, stacks)) return rankCounts.newest;
+  const counts = stack === stacks[0]
+    ? rankCounts.best
+    : isNewest(stack, stacks)
+    ? rankCounts.newest
+    : rankCounts[runtimeTests.test(file) ? "runtime" : "older"];
   const most = canShareCores(stack.launcher) ? Infinity : Math.max(2, navigator.hardwareConcurrency);
-  return rankCounts[runtimeTests.test(file) ? "runtime" : "older"].filter((ranks) => ranks <= most);
+  return counts.filter((ranks) => ranks <= most);
 }
 
 /** Whether a stack has the newest MPI of its family. */
