@@ -46,6 +46,9 @@ interface Stack {
 /** Cluster tests that need no ScaLAPACK. */
 const runtimeTests = /\/(communicator|agreement|initialize)_test\.ts$/;
 
+/** Cluster tests of what lies above every MPI and takes long: under the best MPI alone. */
+const arithmeticTests = /\/(registered_engine|quantization)_test\.ts$/;
+
 /** What the tests import is what it was: the packages' hashes are in the repository. */
 const locked = ["--lock=tests/deno.lock", "--frozen"];
 
@@ -196,6 +199,8 @@ async function findStacks(): Promise<Stack[]> {
 function ranksFor(file: string, stack: Stack, stacks: readonly Stack[]): readonly number[] {
   const counts = stack === stacks[0]
     ? rankCounts.best
+    : arithmeticTests.test(file)
+    ? []
     : isNewest(stack, stacks)
     ? rankCounts.newest
     : rankCounts[runtimeTests.test(file) ? "runtime" : "older"];
