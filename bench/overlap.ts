@@ -19,13 +19,8 @@ import { checkNccl, NcclDataType, NcclRedOp, openNccl } from "../ffi/cuda/nccl.t
 import { DeviceBuffer } from "../src/memory/device_buffer.ts";
 import { allocateSymmetric, freeSymmetric } from "../src/memory/symmetric_memory.ts";
 import { TILE_SHAPES } from "../src/overlap/executors/tile/configuration.ts";
-import {
-  exchangeLayout,
-  type TileOperands,
-  type TileProblem,
-  TileProduct,
-  type TileVariant,
-} from "../src/overlap/executors/tile/product.ts";
+import { exchangeLayout, type TileOperands, TileProduct } from "../src/overlap/executors/tile/product.ts";
+import type { TileProblem, TileVariant } from "../src/overlap/tile_order.ts";
 import { type Call, Contest, type Standing } from "./overlap/contest.ts";
 import { cublasLtCalls } from "./overlap/cublaslt.ts";
 import { fillNormal, randomNormal } from "./overlap/random.ts";

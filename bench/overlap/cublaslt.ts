@@ -14,7 +14,8 @@ import {
 } from "../../ffi/cuda/cublaslt.ts";
 import { CudaDataType } from "../../ffi/cuda/runtime.ts";
 import { DeviceBuffer } from "../../src/memory/device_buffer.ts";
-import type { DeviceMatrix, TileProblem } from "../../src/overlap/executors/tile/product.ts";
+import type { DeviceMatrix } from "../../src/overlap/executors/tile/product.ts";
+import type { TileProblem } from "../../src/overlap/tile_order.ts";
 import type { Stream } from "../../src/gpu/stream.ts";
 
 const WORKSPACE_BYTES = 32 * 2 ** 20;

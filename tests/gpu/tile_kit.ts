@@ -7,13 +7,9 @@ import { copyFromDevice, copyOnDevice, copyToDevice } from "../../src/memory/cop
 import { DeviceBuffer } from "../../src/memory/device_buffer.ts";
 import { allocateSymmetric, freeSymmetric } from "../../src/memory/symmetric_memory.ts";
 import { Program } from "../../src/gpu/kernels/program.ts";
-import {
-  exchangeLayout,
-  type TileProblem,
-  TileProduct,
-  type TileVariant,
-} from "../../src/overlap/executors/tile/product.ts";
-import { evenParts } from "../../src/overlap/executors/tile/order.ts";
+import { exchangeLayout, TileProduct } from "../../src/overlap/executors/tile/product.ts";
+import { evenParts } from "../../src/overlap/partition.ts";
+import type { TileProblem, TileVariant } from "../../src/overlap/tile_order.ts";
 import type { Runtime } from "../../src/runtime/runtime.ts";
 import { Stream } from "../../src/gpu/stream.ts";
 

@@ -2,17 +2,20 @@
 import { assert, assertEquals } from "@std/assert";
 import fc from "fast-check";
 import { TILE_SHAPES, type TileShape } from "../../../src/overlap/executors/tile/configuration.ts";
+import { tilePrograms } from "../../../src/overlap/actions.ts";
+import { type Action, check, type Finding, type Program } from "../../../src/overlap/check.ts";
 import {
-  evenParts,
-  findDeadlock,
   packTiles,
+  partsOf,
   plainOrder,
   reduceOrder,
   type Region,
   spotsOf,
   type Tile,
-} from "../../../src/overlap/executors/tile/order.ts";
-import { partsOf, tileOrder, type TileProblem, type TileVariant } from "../../../src/overlap/executors/tile/product.ts";
+  tileOrder,
+  type TileProblem,
+  type TileVariant,
+} from "../../../src/overlap/tile_order.ts";
 
 const shapes = fc.constantFrom<TileShape>(...Object.values(TILE_SHAPES));
 const kinds = fc.constantFrom<TileProblem["kind"]>("gather", "reduce", "all_reduce");
@@ -48,17 +51,6 @@ function ordersOf(given: Case): Tile[][] {
 function corners(tiles: readonly { row: number; column: number }[]): string[] {
   return tiles.map(({ row, column }) => `${row}/${column}`).sort();
 }
-
-Deno.test("parts of an extent follow each other, and differ by at most one", () => {
-  fc.assert(fc.property(fc.integer({ min: 0, max: 1000 }), fc.integer({ min: 1, max: 8 }), (extent, count) => {
-    const parts = evenParts(extent, count);
-    assertEquals([parts[0].start, parts.at(-1)!.end], [0, extent]);
-    for (const [i, { start, end }] of parts.entries()) {
-      if (i > 0) assertEquals(start, parts[i - 1].end);
-      assert(end - start === Math.floor(extent / count) || end - start === Math.ceil(extent / count));
-    }
-  }));
-});
 
 Deno.test("the spots of a region cover it once, whatever the band", () => {
   const region = fc.record({
@@ -147,33 +139,122 @@ Deno.test("what is added is what was sent: the same place, from every sender, on
   );
 });
 
-Deno.test("no rank waits for ever, whatever the number of clusters", () => {
-  fc.assert(fc.property(cases, (given) => assertEquals(findDeadlock(ordersOf(given), given.clusters), [])), {
-    numRuns: 200,
+/** The programs of all ranks, from their lists or from changed ones. */
+function programsOf(given: Case, orders = ordersOf(given)): Program[] {
+  const { kind, split, size, m, n, clusters } = given;
+  const problem = { dtype: "bfloat16", k: 64, isRowMajorA: true, isRowMajorB: false, rank: 0 } as const;
+  return tilePrograms({
+    problem: { ...problem, kind, split, size, m, n },
+    variant: variantOf(given),
+    clusters,
+    orders,
   });
+}
+
+/** What is wrong; a kernel's flags hold the call's number, in one word. */
+const findings = (programs: Program[]) => check([programs], { flagTurns: 1 });
+
+Deno.test("the lists of all ranks together are right, whatever the number of clusters", () => {
+  const small = { m: fc.integer({ min: 8, max: 1500 }), n: fc.integer({ min: 8, max: 1000 }) };
+  const fewer = cases.chain((given) =>
+    fc.record({ ...small, clusters: fc.integer({ min: 1, max: 8 }) }).map((change) => ({ ...given, ...change }))
+  );
+  fc.assert(fc.property(fewer, (given) => assertEquals(findings(programsOf(given)), [])), { numRuns: 150 });
 });
 
-Deno.test("an order in which ranks wait for each other is found", () => {
-  const given: Case = {
-    kind: "reduce",
-    split: "rows",
-    size: 3,
-    m: 2000,
-    n: 2000,
-    clusters: 4,
-    shape: TILE_SHAPES.wide,
-    band: 8,
-    lead: null,
-    isExchange: false,
-  };
+const example: Case = {
+  kind: "reduce",
+  split: "rows",
+  size: 3,
+  m: 2000,
+  n: 2000,
+  clusters: 4,
+  shape: TILE_SHAPES.wide,
+  band: 8,
+  lead: null,
+  isExchange: false,
+};
+
+/** Change one rank's list; the mistake has to be found as one of these. */
+function plant(given: Case, change: (order: Tile[]) => Tile[], kinds: readonly Finding["kind"][]): void {
   const orders = ordersOf(given);
-  assertEquals(findDeadlock(orders, 4), []);
-  // All own tiles first.
-  const ownFirst = orders.map((order) => [...order].sort((a, b) => b.senders.length - a.senders.length));
-  assertEquals(findDeadlock(ownFirst, 4), [0, 1, 2]);
-  // One tile is never sent.
-  const dropped = orders.with(1, orders[1].filter(({ receivers, number }) => !(receivers[0] === 2 && number === 3)));
-  assertEquals(findDeadlock(dropped, 4), [0, 1, 2]);
+  const found = findings(programsOf(given, orders.with(1, change(orders[1]))));
+  assert(found.some(({ kind }) => kinds.includes(kind)), JSON.stringify(found));
+}
+
+Deno.test("planted: all own tiles first, on all ranks", () => {
+  const ownFirst = ordersOf(example).map((order) => order.toSorted((a, b) => b.senders.length - a.senders.length));
+  const found = findings(programsOf(example, ownFirst));
+  assertEquals(new Set(found.map(({ kind }) => kind)), new Set(["deadlock"]));
+  assertEquals(new Set(found.map(({ rank }) => rank)), new Set([0, 1, 2]));
+});
+
+Deno.test("planted: a tile that is never sent, one that is sent twice, one with another's number", () => {
+  const isSent = ({ receivers, number }: Tile) => receivers[0] === 2 && number === 3;
+  plant(example, (order) => order.filter((tile) => !isSent(tile)), ["deadlock"]);
+  plant(example, (order) => [...order, order.find(isSent)!], ["flag"]);
+  const other = (tile: Tile) => ({ ...tile, number: 7 - tile.number });
+  const isOne = (tile: Tile) => tile.receivers[0] === 2 && (tile.number === 3 || tile.number === 4);
+  plant(example, (order) => order.map((tile) => isOne(tile) ? other(tile) : tile), ["content", "deadlock"]);
+});
+
+Deno.test("planted: a tile of another place, or for another rank", () => {
+  plant(
+    example,
+    (order) => order.map((tile, i) => i === 5 ? { ...tile, row: order[6].row, column: order[6].column } : tile),
+    [
+      "content",
+    ],
+  );
+  plant(example, (order) => order.map((tile, i) => i === 0 ? { ...tile, receivers: [0] } : tile), [
+    "deadlock",
+    "flag",
+    "content",
+  ]);
+});
+
+Deno.test("planted: what arrives is not added, or is added twice", () => {
+  const isOwn = ({ senders }: Tile) => senders.length > 0;
+  const change = (senders: number[]) => (order: Tile[]) => {
+    const first = order.findIndex(isOwn);
+    return order.map((tile, i) => i === first ? { ...tile, senders } : tile);
+  };
+  plant(example, change([0]), ["content", "flag"]);
+  plant(example, change([0, 2, 2]), ["content"]);
+});
+
+Deno.test("planted: a tile that does not wait for the part that it reads", () => {
+  const given = { ...example, kind: "gather" } as const;
+  plant(given, (order) => order.map((tile) => tile.awaits === null ? tile : { ...tile, awaits: null }), [
+    "race",
+    "content",
+  ]);
+  const other = (awaits: number | null) => awaits === null ? null : 2 - awaits;
+  plant(given, (order) => order.map((tile) => ({ ...tile, awaits: other(tile.awaits) })), ["race", "content"]);
+});
+
+Deno.test("planted: memory that does not take turns by the parity of the call, or is too small", () => {
+  for (const kind of ["gather", "reduce"] as const) {
+    // With a small lead, a rank that is a call ahead waits for the others before it comes to memory that they still read.
+    const programs = programsOf({ ...example, kind, lead: Infinity });
+    const found = findings(programs.map((program) => ({ ...program, turns: {} })));
+    assert(found.some((one) => one.kind === "race" || one.kind === "content"), kind);
+  }
+  const small = programsOf(example).map((program) => ({
+    ...program,
+    sizes: { ...program.sizes, "from 1": program.sizes["from 1"] - 1 },
+  }));
+  assert(findings(small).some(({ kind }) => kind === "bounds"));
+});
+
+Deno.test("planted: a kernel that ends before the others have stored into its D", () => {
+  const programs = programsOf({ ...example, kind: "all_reduce" });
+  const isLast = (action: Action) => action.kind === "wait" && action.flag >= 3 + 3 * programs[0].sizes["from 1"];
+  const hasty = programs.with(1, {
+    ...programs[1],
+    lanes: programs[1].lanes.map((lane) => lane.filter((action) => !isLast(action))),
+  });
+  assert(findings(hasty).some(({ kind }) => kind === "race" || kind === "content"));
 });
 
 Deno.test("tiles for others lead, then own ones alternate with them", () => {

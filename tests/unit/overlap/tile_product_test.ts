@@ -8,7 +8,8 @@ import {
   type TileShape,
 } from "../../../src/overlap/executors/tile/configuration.ts";
 import { TileKernel } from "../../../src/overlap/executors/tile/kernel.ts";
-import { exchangeLayout, type TileProblem, tileRefusal } from "../../../src/overlap/executors/tile/product.ts";
+import { exchangeLayout, tileRefusal } from "../../../src/overlap/executors/tile/product.ts";
+import type { TileProblem } from "../../../src/overlap/tile_order.ts";
 import { tileSource } from "../../../src/overlap/executors/tile/source.ts";
 import type { Device } from "../../../src/gpu/device.ts";
 

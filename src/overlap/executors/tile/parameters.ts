@@ -5,7 +5,7 @@
  */
 import { createStruct, type StructLayout, writeField } from "../../../../ffi/struct.ts";
 import { TILE_ROWS, type TileConfiguration } from "./configuration.ts";
-import type { Part } from "./order.ts";
+import type { Part } from "../../partition.ts";
 import { encodeTensorMap } from "./tensor_map.ts";
 
 /** The most ranks that a kernel knows. */

@@ -11,64 +11,11 @@ import { clearOnDevice, copyFromDevice, copyToDevice } from "../../../memory/cop
 import { DeviceBuffer } from "../../../memory/device_buffer.ts";
 import { Event } from "../../../gpu/event.ts";
 import { Stream } from "../../../gpu/stream.ts";
-import { CHUNK_BYTES, type TileConfiguration, type TileDType, type TileShape } from "./configuration.ts";
+import { CHUNK_BYTES, type TileConfiguration } from "./configuration.ts";
 import { TileKernel } from "./kernel.ts";
-import {
-  dealtSpots,
-  evenParts,
-  exchangeOrder,
-  gatherOrder,
-  packTiles,
-  type Part,
-  plainOrder,
-  reduceOrder,
-  type Spot,
-  spotsOf,
-  type Tile,
-} from "./order.ts";
+import type { Part } from "../../partition.ts";
+import { packTiles, partsOf, spotsByRank, tileOrder, type TileProblem, type TileVariant } from "../../tile_order.ts";
 import { MOST_RANKS, type Operand, packArguments, setCall } from "./parameters.ts";
-
-/**
- * What is multiplied, and what the ranks share: `gather`: each rank has a part of A's rows (or B's columns), and makes
- * all of D with its own other operand. `reduce`: each has a part of k, and gets a part of the sum's rows (or columns).
- * `all_reduce`: the same, and each gets all of the sum. `plain`: nothing is shared.
- */
-export interface TileProblem {
-  /** What the ranks share. */
-  readonly kind: "plain" | "gather" | "reduce" | "all_reduce";
-  /** The dtype of A, B and D. */
-  readonly dtype: TileDType;
-  /** Rows of D, of all parts together. */
-  readonly m: number;
-  /** Columns of D, of all parts together. */
-  readonly n: number;
-  /** What this rank sums over. */
-  readonly k: number;
-  /** Whether A (m x k) lies with its rows in sequence, or with its columns. */
-  readonly isRowMajorA: boolean;
-  /** Whether B (k x n) lies with its rows in sequence, or with its columns. D's rows always lie in sequence. */
-  readonly isRowMajorB: boolean;
-  /** What is in parts: rows of A and D, or columns of B and D. */
-  readonly split: "rows" | "columns";
-  /** This rank. */
-  readonly rank: number;
-  /** The number of ranks. */
-  readonly size: number;
-}
-
-/** How it is done. */
-export interface TileVariant {
-  /** The kernel's tiles. */
-  readonly shape: TileShape;
-  /** How many tiles one above the other are taken before the next column: what clusters read at a time stays in the cache. */
-  readonly band?: number;
-  /** For sums: how many tiles for others come before the first own one; one for each cluster when left out. */
-  readonly lead?: number;
-  /** For sums over all ranks: whether each rank sends all tiles to all others, in place of to one that adds them up. */
-  readonly isExchange?: boolean;
-  /** Bytes that a thread sends at a time: fewer keep the link from stalling the loads of A and B. */
-  readonly piece?: number;
-}
 
 /** A matrix in a GPU's memory. */
 export interface DeviceMatrix {
@@ -93,9 +40,6 @@ export interface TileOperands {
 /** How long other ranks are waited for when nothing else is said. */
 const PATIENCE_SECONDS = 5;
 
-/** Tiles one above the other that clusters work on at the same time. */
-const BAND = 8;
-
 /** For how many sets of operands the kernel's arguments are kept. */
 const MOST_PREPARED = 16;
 
@@ -119,47 +63,6 @@ export interface ExchangeLayout {
 }
 
 const align = (bytes: number) => Math.ceil(bytes / 256) * 256;
-
-/** The parts of the extent that is split, by rank. */
-export function partsOf({ m, n, split, size }: TileProblem): Part[] {
-  return evenParts(split === "rows" ? m : n, size);
-}
-
-/** Where the tiles of each rank's part lie; of all of D where it has no parts. */
-function spotsByRank(problem: TileProblem, variant: TileVariant): Spot[][] {
-  const { kind, m, n, split, size } = problem;
-  const { shape, isExchange } = variant;
-  // Where ranks' parts are worked on by turns, the bands of all of them share the cache.
-  const band = variant.band ?? (kind === "reduce" ? Math.max(2, BAND / size) : BAND);
-  const [rows, columns] = [{ start: 0, end: m }, { start: 0, end: n }];
-  const whole = () => spotsOf({ rows, columns }, shape, band);
-  if (kind === "plain") return [whole()];
-  if (kind === "all_reduce") return isExchange ? Array.from({ length: size }, whole) : dealtSpots(whole(), size);
-  return partsOf(problem).map((part) =>
-    spotsOf(split === "rows" ? { rows: part, columns } : { rows, columns: part }, shape, band)
-  );
-}
-
-/** A rank's list of tiles. */
-export function tileOrder(problem: TileProblem, variant: TileVariant, clusters: number): Tile[] {
-  const { kind, split, rank, size } = problem;
-  const spots = spotsByRank(problem, variant);
-  const partName = split === "rows" ? "partA" : "partB";
-  const lead = variant.lead ?? clusters;
-  switch (kind) {
-    case "plain":
-      return plainOrder(spots[0]);
-    case "gather":
-      return gatherOrder(spots, rank, partName);
-    case "reduce":
-      return reduceOrder(spots, rank, { lead, partName, targets: [rank] });
-    case "all_reduce": {
-      if (variant.isExchange) return exchangeOrder(spots[rank], rank, size);
-      const targets = Array.from({ length: size }, (_, target) => target);
-      return reduceOrder(spots, rank, { lead, partName: null, targets });
-    }
-  }
-}
 
 /** The layout of the memory that all ranks address: the same on all of them. */
 export function exchangeLayout(problem: TileProblem, variant: TileVariant): ExchangeLayout {

@@ -1,19 +1,54 @@
 /**
- * The order in which a kernel takes its tiles, for whom each is, and what it waits for: plain data.
+ * When, in tiles: the order in which a kernel takes its tiles, for whom each is, and what it waits for: plain data.
  *
  * A *spot* is where a tile lies, a *tile* is a spot and what is done there. The blocks of a cluster take one tile
  * together, one above the other; cluster c takes the tiles c, c + clusters, c + 2 clusters and so on of the list.
  *
  * @module
  */
-import { TILE_ROWS, type TileShape } from "./configuration.ts";
+import { TILE_ROWS, type TileDType, type TileShape } from "./executors/tile/configuration.ts";
+import { evenParts, others, type Part } from "./partition.ts";
 
-/** A part of an extent. */
-export interface Part {
-  /** The first index. */
-  readonly start: number;
-  /** The index after the last. */
-  readonly end: number;
+/**
+ * What is multiplied, and what the ranks share: `gather`: each rank has a part of A's rows (or B's columns), and makes
+ * all of D with its own other operand. `reduce`: each has a part of k, and gets a part of the sum's rows (or columns).
+ * `all_reduce`: the same, and each gets all of the sum. `plain`: nothing is shared.
+ */
+export interface TileProblem {
+  /** What the ranks share. */
+  readonly kind: "plain" | "gather" | "reduce" | "all_reduce";
+  /** The dtype of A, B and D. */
+  readonly dtype: TileDType;
+  /** Rows of D, of all parts together. */
+  readonly m: number;
+  /** Columns of D, of all parts together. */
+  readonly n: number;
+  /** What this rank sums over. */
+  readonly k: number;
+  /** Whether A (m x k) lies with its rows in sequence, or with its columns. */
+  readonly isRowMajorA: boolean;
+  /** Whether B (k x n) lies with its rows in sequence, or with its columns. D's rows always lie in sequence. */
+  readonly isRowMajorB: boolean;
+  /** What is in parts: rows of A and D, or columns of B and D. */
+  readonly split: "rows" | "columns";
+  /** This rank. */
+  readonly rank: number;
+  /** The number of ranks. */
+  readonly size: number;
+}
+
+/** How it is done. */
+export interface TileVariant {
+  /** The kernel's tiles. */
+  readonly shape: TileShape;
+  /** How many tiles one above the other are taken before the next column: what clusters read at a time stays in the cache. */
+  readonly band?: number;
+  /** For sums: how many tiles for others come before the first own one; one for each cluster when left out. */
+  readonly lead?: number;
+  /** For sums over all ranks: whether each rank sends all tiles to all others, in place of to one that adds them up. */
+  readonly isExchange?: boolean;
+  /** Bytes that a thread sends at a time: fewer keep the link from stalling the loads of A and B. */
+  readonly piece?: number;
 }
 
 /** A rectangle of D. */
@@ -48,20 +83,6 @@ export interface Tile extends Spot {
   readonly targets: readonly number[];
   /** Its number among the tiles of its receiver, or among those that the rank itself receives for. */
   readonly number: number;
-}
-
-/** The ranks after one, in the order in which they follow it. */
-function others(rank: number, size: number): number[] {
-  return Array.from({ length: size - 1 }, (_, i) => (rank + 1 + i) % size);
-}
-
-/** An extent in parts that differ by at most one: the first ones are larger. */
-export function evenParts(extent: number, count: number): Part[] {
-  const [least, more] = [Math.floor(extent / count), extent % count];
-  return Array.from({ length: count }, (_, i) => {
-    const start = i * least + Math.min(i, more);
-    return { start, end: start + least + (i < more ? 1 : 0) };
-  });
 }
 
 /**
@@ -164,32 +185,48 @@ export function dealtSpots(spots: readonly Spot[], size: number): Spot[][] {
   return Array.from({ length: size }, (_, rank) => spots.filter((_, i) => i % size === rank));
 }
 
-/**
- * The ranks that would wait for ever, by the lists of all ranks: a cluster ends a tile before it takes the next one, and
- * a tile that adds what arrives ends once its senders have ended theirs, or have sent it and wait themselves.
- */
-export function findDeadlock(orders: readonly (readonly Tile[])[], clusters: number): number[] {
-  const sent = new Set<string>();
-  const lanes = orders.flatMap((order, rank) =>
-    Array.from({ length: clusters }, (_, first) => ({ order, rank, position: first }))
+/** Tiles one above the other that clusters work on at the same time. */
+const BAND = 8;
+
+/** The parts of the extent that is split, by rank. */
+export function partsOf({ m, n, split, size }: TileProblem): Part[] {
+  return evenParts(split === "rows" ? m : n, size);
+}
+
+/** Where the tiles of each rank's part lie; of all of D where it has no parts. */
+export function spotsByRank(problem: TileProblem, variant: TileVariant): Spot[][] {
+  const { kind, m, n, split, size } = problem;
+  const { shape, isExchange } = variant;
+  // Where ranks' parts are worked on by turns, the bands of all of them share the cache.
+  const band = variant.band ?? (kind === "reduce" ? Math.max(2, BAND / size) : BAND);
+  const [rows, columns] = [{ start: 0, end: m }, { start: 0, end: n }];
+  const whole = () => spotsOf({ rows, columns }, shape, band);
+  if (kind === "plain") return [whole()];
+  if (kind === "all_reduce") return isExchange ? Array.from({ length: size }, whole) : dealtSpots(whole(), size);
+  return partsOf(problem).map((part) =>
+    spotsOf(split === "rows" ? { rows: part, columns } : { rows, columns: part }, shape, band)
   );
-  let hasMoved = true;
-  while (hasMoved) {
-    hasMoved = false;
-    for (const lane of lanes) {
-      for (; lane.position < lane.order.length; lane.position += clusters) {
-        const { receivers, senders, number } = lane.order[lane.position];
-        for (const receiver of receivers) {
-          const key = `${lane.rank}/${receiver}/${number}`;
-          if (!sent.has(key)) hasMoved = true;
-          sent.add(key);
-        }
-        if (!senders.every((sender) => sent.has(`${sender}/${lane.rank}/${number}`))) break;
-        hasMoved = true;
-      }
+}
+
+/** A rank's list of tiles. */
+export function tileOrder(problem: TileProblem, variant: TileVariant, clusters: number): Tile[] {
+  const { kind, split, rank, size } = problem;
+  const spots = spotsByRank(problem, variant);
+  const partName = split === "rows" ? "partA" : "partB";
+  const lead = variant.lead ?? clusters;
+  switch (kind) {
+    case "plain":
+      return plainOrder(spots[0]);
+    case "gather":
+      return gatherOrder(spots, rank, partName);
+    case "reduce":
+      return reduceOrder(spots, rank, { lead, partName, targets: [rank] });
+    case "all_reduce": {
+      if (variant.isExchange) return exchangeOrder(spots[rank], rank, size);
+      const targets = Array.from({ length: size }, (_, target) => target);
+      return reduceOrder(spots, rank, { lead, partName: null, targets });
     }
   }
-  return [...new Set(lanes.filter(({ order, position }) => position < order.length).map(({ rank }) => rank))];
 }
 
 function bits(ranks: readonly number[]): number {

@@ -1,0 +1,238 @@
+/**
+ * What ranks do, as `check.ts` understands it: both grains, stages and tiles, become waits, signals and puts.
+ *
+ * @module
+ */
+import type { Action, Program, Span, Wanted } from "./check.ts";
+import { lengthOf, type Part, type Partition } from "./partition.ts";
+import type { Place, Schedule, Step } from "./schedule.ts";
+import { spotsByRank, type Tile, type TileProblem, type TileVariant } from "./tile_order.ts";
+
+/** How a rank takes its steps: the streams side by side, or one step after the other in the order of the list. */
+export type Taking = "streams" | "list";
+
+/** One rank's schedule as actions. */
+export function stageProgram(schedule: Schedule, taking: Taking = "streams"): Program {
+  const { partition, rank, steps, windowLines, parities } = schedule;
+  const { kind, parts, extents, axis, size } = partition;
+  const laneOf = ({ stream }: Step) => taking === "list" ? 0 : stream;
+  const lanes: Action[][] = [[], []];
+  // Where each step stands among those of its lane.
+  const places = steps.map((step) => {
+    const lane = lanes[laneOf(step)];
+    lane.push(actionOf(schedule, step));
+    return [laneOf(step), lane.length - 1] as const;
+  });
+  steps.forEach(({ after }, number) => {
+    if (after.length === 0) return;
+    const [lane, position] = places[number];
+    lanes[lane][position] = { ...lanes[lane][position], after: after.map((earlier) => places[earlier]) };
+  });
+  const result = resultOf(partition, rank);
+  return {
+    lanes,
+    inputs: kind === "gather" ? [factorOf(partition, rank)] : [],
+    outputs: result,
+    sizes: {
+      factor: lengthOf(parts[rank]),
+      result: kind === "reduce" ? lengthOf(parts[rank]) : axis === "k" ? 1 : extents[axis],
+      window: windowLines,
+    },
+    turns: size > 1 ? { window: parities } : {},
+  };
+}
+
+/** The terms of all of a sum. */
+function allTerms(partition: Partition): bigint {
+  const { kind, axis, size, parts } = partition;
+  if (kind !== "gather") return (1n << BigInt(size)) - 1n;
+  return axis === "k" ? termsOf(parts) : 1n;
+}
+
+/** A term for each index of k. */
+function termsOf(ranges: readonly Part[]): bigint {
+  return ranges.reduce(
+    (terms, { start, end }) => terms | ((1n << BigInt(end)) - 1n) ^ ((1n << BigInt(start)) - 1n),
+    0n,
+  );
+}
+
+function factorOf({ parts }: Partition, rank: number): Wanted {
+  const { start, end } = parts[rank];
+  return { span: { rank, memory: "factor", start: 0, end: end - start }, base: start, terms: 0n };
+}
+
+function resultOf(partition: Partition, rank: number): Wanted[] {
+  const { kind, parts, extents, axis } = partition;
+  const [base, lines] = kind === "reduce"
+    ? [parts[rank].start, lengthOf(parts[rank])]
+    : [0, axis === "k" ? 1 : extents[axis]];
+  return [{ span: { rank, memory: "result", start: 0, end: lines }, base, terms: allTerms(partition) }];
+}
+
+function spanOf({ rank, memory, at, lines }: Place): Span {
+  return { rank, memory, start: at, end: at + lines };
+}
+
+function actionOf({ partition, rank }: Schedule, step: Step): Action {
+  const { kind, axis } = partition;
+  switch (step.kind) {
+    case "wait":
+      return { kind: "wait", flag: step.flag };
+    case "signal":
+      return { kind: "signal", rank: step.rank, flag: step.flag };
+    case "copy":
+      return {
+        kind: "put",
+        to: [spanOf(step.to)],
+        base: step.range.start,
+        term: 0n,
+        from: [spanOf(step.from)],
+        needs: [],
+      };
+    case "reduce": {
+      const from = [spanOf(step.to), ...step.from.map(spanOf)];
+      return { kind: "put", to: [spanOf(step.to)], base: step.range.start, term: 0n, from, needs: [] };
+    }
+    case "gemm": {
+      const isTerm = kind === "gather" && axis === "k";
+      const term = kind !== "gather" ? 1n << BigInt(rank) : isTerm ? termsOf([step.range]) : 1n;
+      const needs: Wanted[] = step.factor === null
+        ? []
+        : [{ span: spanOf(step.factor), base: step.range.start, terms: 0n }];
+      const to = spanOf(step.to);
+      const base = isTerm ? 0 : step.range.start;
+      return { kind: "put", to: [to], base, term, from: step.adds === "sum" ? [to] : [], needs };
+    }
+  }
+}
+
+/** What all ranks run, as tiles: their lists, and what is the same for all of them. */
+export interface TileRun {
+  /** The product; its rank does not count. */
+  readonly problem: TileProblem;
+  /** How it is done. */
+  readonly variant: TileVariant;
+  /** How many clusters of blocks take tiles. */
+  readonly clusters: number;
+  /** The lists, by rank. */
+  readonly orders: readonly (readonly Tile[])[];
+}
+
+/** Lists of tiles as actions: a lane for each cluster of blocks, and one for the copies of what is gathered. */
+export function tilePrograms(run: TileRun): Program[] {
+  const { problem, variant } = run;
+  const spots = spotsByRank(problem, variant);
+  const corners = [...new Set(spots.flat().map(cornerOf))].sort();
+  const units = new Map(corners.map((corner, unit) => [corner, unit]));
+  const most = Math.max(...spots.map(({ length }) => length));
+  return run.orders.map((_, rank) => new TileLowering(run, rank, units, most).program(spots));
+}
+
+const cornerOf = ({ row, column }: { row: number; column: number }) => `${row}/${column}`;
+
+class TileLowering {
+  readonly #run: TileRun;
+  readonly #rank: number;
+  readonly #units: ReadonlyMap<string, number>;
+  /** The most tiles that one rank sends to another. */
+  readonly #most: number;
+
+  constructor(run: TileRun, rank: number, units: ReadonlyMap<string, number>, most: number) {
+    this.#run = run;
+    this.#rank = rank;
+    this.#units = units;
+    this.#most = most;
+  }
+
+  program(spots: readonly (readonly { row: number; column: number }[])[]): Program {
+    const { problem: { kind, size }, variant } = this.#run;
+    const rank = this.#rank;
+    const isSum = kind === "reduce" || kind === "all_reduce";
+    const all = Array.from({ length: size }, (_, i) => i);
+    const terms = isSum ? (1n << BigInt(size)) - 1n : 1n;
+    const ofRank = kind === "reduce" ? spots[rank] : spots.flat();
+    const owned = new Set(ofRank.map((spot) => this.#unit(spot)));
+    const arrivals = Object.fromEntries(all.map((sender) => [`from ${sender}`, isSum ? this.#most : 0]));
+    const storesToPeers = kind === "all_reduce" && !variant.isExchange;
+    return {
+      lanes: [...this.#lanes(storesToPeers), kind === "gather" ? this.#copies() : []],
+      inputs: kind === "gather" ? [{ span: this.#span(rank, "factor", 0), base: rank, terms: 0n }] : [],
+      outputs: [...owned].map((unit) => ({ span: this.#span(rank, "result", unit), base: unit, terms })),
+      sizes: { factor: 1, gathered: kind === "gather" ? size : 0, result: this.#units.size, ...arrivals },
+      turns: { gathered: 2, ...Object.fromEntries(all.map((sender) => [`from ${sender}`, 2])) },
+    };
+  }
+
+  #lanes(storesToPeers: boolean): Action[][] {
+    const { clusters, orders, problem: { size } } = this.#run;
+    const rank = this.#rank;
+    const peers = orders.map((_, peer) => peer).filter((peer) => peer !== rank);
+    const flag = (sender: number, cluster: number) => size + size * this.#most + sender * clusters + cluster;
+    return Array.from({ length: clusters }, (_, first) => {
+      const lane = orders[rank].filter((_, i) => i % clusters === first).flatMap((tile) => this.#tile(tile));
+      if (!storesToPeers) return lane;
+      for (const peer of peers) lane.push({ kind: "signal", rank: peer, flag: flag(rank, first) });
+      if (first > 0) return lane;
+      for (const peer of peers) {
+        for (let cluster = 0; cluster < clusters; cluster++) lane.push({ kind: "wait", flag: flag(peer, cluster) });
+      }
+      return lane;
+    });
+  }
+
+  /** Copy engines push this rank's part to the others. */
+  #copies(): Action[] {
+    const { size } = this.#run.problem;
+    const rank = this.#rank;
+    return Array.from({ length: size - 1 }, (_, i) => (rank - 1 - i + size) % size).flatMap((peer): Action[] => [
+      {
+        kind: "put",
+        to: [this.#span(peer, "gathered", rank)],
+        base: rank,
+        term: 0n,
+        from: [this.#span(rank, "factor", 0)],
+        needs: [],
+      },
+      { kind: "signal", rank: peer, flag: rank },
+    ]);
+  }
+
+  #tile(tile: Tile): Action[] {
+    const { kind, split } = this.#run.problem;
+    const rank = this.#rank;
+    const base = this.#unit(tile);
+    const isSum = kind === "reduce" || kind === "all_reduce";
+    const own = isSum ? 1n << BigInt(rank) : 1n;
+    const part = split === "rows" ? tile.partA : tile.partB;
+    const factor = part === rank ? this.#span(rank, "factor", 0) : this.#span(rank, "gathered", part);
+    const needs = kind === "gather" ? [{ span: factor, base: part, terms: 0n }] : [];
+    const flagOf = (sender: number) => this.#run.problem.size + sender * this.#most + tile.number;
+    const actions: Action[] = tile.awaits === null ? [] : [{ kind: "wait", flag: tile.awaits }];
+    if (tile.receivers.length > 0) {
+      const to = tile.receivers.map((receiver) => this.#span(receiver, `from ${rank}`, tile.number));
+      actions.push({ kind: "put", to, base, term: own, from: [], needs });
+      for (const receiver of tile.receivers) actions.push({ kind: "signal", rank: receiver, flag: flagOf(rank) });
+    }
+    if (tile.targets.length === 0) return actions;
+    for (const sender of tile.senders) actions.push({ kind: "wait", flag: flagOf(sender) });
+    actions.push({
+      kind: "put",
+      // The targets of a gathered product are parts of the rank's own D.
+      to: (isSum ? tile.targets : [rank]).map((target) => this.#span(target, "result", base)),
+      base,
+      term: tile.senders.includes(rank) ? 0n : own,
+      from: tile.senders.map((sender) => this.#span(rank, `from ${sender}`, tile.number)),
+      needs,
+    });
+    return actions;
+  }
+
+  #unit(spot: { row: number; column: number }): number {
+    return this.#units.get(cornerOf(spot)) ?? -1;
+  }
+
+  #span(rank: number, memory: string, unit: number): Span {
+    return { rank, memory, start: unit, end: unit + 1 };
+  }
+}
