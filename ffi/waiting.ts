@@ -9,6 +9,20 @@ type NativeFunction = (...values: unknown[]) => unknown;
 /** Makes a function that does something before and after a native one, which has this name in C. */
 export type Around = (name: string, call: NativeFunction) => NativeFunction;
 
+/** The operation on arrays that the native functions are called for, as users know it; `null` outside of any. */
+export let operation: string | null = null;
+
+/** Run something that waits for other ranks as a part of an operation. */
+export function within<T>(name: string, call: () => T): T {
+  const outer = operation;
+  operation = name;
+  try {
+    return call();
+  } finally {
+    operation = outer;
+  }
+}
+
 type Table = Record<string, NativeFunction | null>;
 type Names = Readonly<Record<string, string>>;
 

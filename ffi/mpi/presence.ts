@@ -56,9 +56,20 @@ export const PRESENT = { NOWHERE: 0, HERE: 1, STARTING: 2, LEAVING: 3, LEFT_BEFO
 /** The words of the memory before the ranks' own: how many have come, and whether one has told of a hang. */
 const WORDS = { ARRIVED: 0, TOLD: 1 } as const;
 
-/** The words of a rank. */
-const WORDS_OF_RANK = 16;
-const FIELDS = { STATE: 0, RANK: 1, CALLS: 2, FUNCTION: 3, SCOPE: 4, TURN: 5, FIRST_PEER: 6, SECOND_PEER: 7 } as const;
+/** The words of a rank: these, and then the name of an operation in UTF-8. */
+const WORDS_OF_RANK = 32;
+const FIELDS = {
+  STATE: 0,
+  RANK: 1,
+  CALLS: 2,
+  FUNCTION: 3,
+  SCOPE: 4,
+  TURN: 5,
+  FIRST_PEER: 6,
+  SECOND_PEER: 7,
+  NAME_BYTES: 8,
+  NAME: 9,
+} as const;
 
 /** What a rank is doing, as another one reads it. */
 export interface PresentRank {
@@ -68,6 +79,8 @@ export interface PresentRank {
   state: number;
   /** The calls that it has begun and ended so far: odd while it waits in one. */
   calls: number;
+  /** The operation on arrays that it is in, as users know it; empty outside of any. */
+  operation: string;
   /** The hash of the name of the function that it waits in. */
   functionHash: number;
   /** Whose collective calls `turn` counts: a communicator, or 0 where that is not known. */
@@ -80,6 +93,8 @@ export interface PresentRank {
 
 /** A call that waits, as it is published. */
 export interface Wait {
+  /** See {@linkcode PresentRank}. */
+  operation: string;
   /** The hash of the function's name. */
   functionHash: number;
   /** See {@linkcode PresentRank}. */
@@ -101,6 +116,9 @@ export class Presence {
   readonly #own: number;
   readonly #localSize: number;
   readonly #path: Uint8Array<ArrayBuffer>;
+  /** Where the name of this rank's operation is; and which one it is. */
+  readonly #name: Uint8Array;
+  #operation = "";
   /** Whether all ranks of the job are on this machine. */
   readonly isWhole: boolean;
 
@@ -112,6 +130,7 @@ export class Presence {
   ) {
     this.#words = words;
     this.#own = (place.localRank + 1) * WORDS_OF_RANK;
+    this.#name = this.#nameAt(this.#own);
     this.#localSize = place.localSize;
     this.#path = path;
     this.isWhole = place.size === place.localSize;
@@ -127,14 +146,29 @@ export class Presence {
   }
 
   /** Tell that a call that waits begins. */
-  begin({ functionHash, scope, turn, firstPeer, secondPeer }: Wait): void {
+  begin({ operation, functionHash, scope, turn, firstPeer, secondPeer }: Wait): void {
     const [words, own] = [this.#words, this.#own];
+    if (operation !== this.#operation) this.#tell(operation);
     words[own + FIELDS.FUNCTION] = functionHash;
     words[own + FIELDS.SCOPE] = scope;
     words[own + FIELDS.TURN] = turn;
     words[own + FIELDS.FIRST_PEER] = firstPeer;
     words[own + FIELDS.SECOND_PEER] = secondPeer;
     words[own + FIELDS.CALLS]++;
+  }
+
+  #tell(operation: string): void {
+    this.#operation = operation;
+    this.#words[this.#own + FIELDS.NAME_BYTES] = new TextEncoder().encodeInto(operation, this.#name).written;
+  }
+
+  #nameAt(rank: number): Uint8Array {
+    const { buffer, byteOffset } = this.#words;
+    return new Uint8Array(
+      buffer,
+      byteOffset + (rank + FIELDS.NAME) * WORD_BYTES,
+      (WORDS_OF_RANK - FIELDS.NAME) * WORD_BYTES,
+    );
   }
 
   /** Tell that it has ended. */
@@ -154,6 +188,7 @@ export class Presence {
         rank: word(FIELDS.RANK),
         state,
         calls: word(FIELDS.CALLS),
+        operation: new TextDecoder().decode(this.#nameAt(at).subarray(0, word(FIELDS.NAME_BYTES))),
         functionHash: word(FIELDS.FUNCTION),
         scope: word(FIELDS.SCOPE),
         turn: word(FIELDS.TURN),

@@ -4,7 +4,7 @@
  *
  * @module
  */
-import { surroundWaiting } from "../waiting.ts";
+import { operation as currentOperation, surroundWaiting } from "../waiting.ts";
 import type { Handle } from "./abi.ts";
 import { MPI_FUNCTIONS, type MpiFunctionName } from "./functions.ts";
 import { NO_PEER, type Presence, type PresentRank } from "./presence.ts";
@@ -73,13 +73,14 @@ function addScope(handle: Handle | null, id: number, rank: number): Scope {
   return scope;
 }
 
-const wait = { functionHash: 0, scope: 0, turn: 0, firstPeer: NO_PEER, secondPeer: NO_PEER };
+const wait = { operation: "", functionHash: 0, scope: 0, turn: 0, firstPeer: NO_PEER, secondPeer: NO_PEER };
 
 /** Say that a call begins, with what it waits for. */
 function describe(functionHash: number, { communicator, peers }: Positions, values: readonly unknown[]): Scope | null {
   const argument = communicator === null ? null : values[communicator];
   const handle = ArrayBuffer.isView(argument) ? (argument as Int32Array)[0] : argument;
   const scope = byHandle.get(handle as Handle) ?? null;
+  wait.operation = currentOperation ?? "";
   wait.functionHash = functionHash;
   wait.scope = scope?.id ?? 0;
   wait.turn = scope !== null && peers === null ? ++scope.turns : 0;
@@ -120,7 +121,8 @@ export function publishWaits(
 function aroundOperation(presence: Presence, functionHash: number, call: (...values: unknown[]) => unknown) {
   return (...values: unknown[]) => {
     const [scope, turn] = [operation?.id ?? 0, operation?.turns ?? 0];
-    presence.begin({ functionHash, scope, turn, firstPeer: NO_PEER, secondPeer: NO_PEER });
+    const name = currentOperation ?? "";
+    presence.begin({ operation: name, functionHash, scope, turn, firstPeer: NO_PEER, secondPeer: NO_PEER });
     const result = call(...values);
     presence.end();
     return result;
@@ -148,4 +150,10 @@ export function waitsForThisRank({ calls, scope, turn, peers }: PresentRank): bo
 /** The function that another rank is in, if this one has it too. */
 export function functionOf({ functionHash }: PresentRank): string {
   return namesByHash.get(functionHash) ?? "a native function";
+}
+
+/** What another rank is in: a function, and the operation that it belongs to. */
+export function placeOf(other: PresentRank): string {
+  const name = functionOf(other);
+  return other.operation === "" ? name : `${other.operation} > ${name}`;
 }

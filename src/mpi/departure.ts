@@ -7,12 +7,13 @@
  *
  * @module
  */
+import { environment } from "../../ffi/library.ts";
 import type { Mpi } from "../../ffi/mpi/mod.ts";
 import { type Presence, PRESENT, type PresentRank } from "../../ffi/mpi/presence.ts";
-import { functionOf, waitsForThisRank } from "../../ffi/mpi/waits.ts";
+import { functionOf, placeOf, waitsForThisRank } from "../../ffi/mpi/waits.ts";
 
-/** A rank that waits as long in one call for one that has left waits in vain. */
-const PATIENCE_MILLISECONDS = 10_000;
+/** A rank that waits as long in one call for one that has left waits in vain. Tests set the variable. */
+const patienceSeconds = () => Number(environment("DISTMATH_PATIENCE_SECONDS")) || 10;
 
 const PAUSE_MILLISECONDS = 1;
 
@@ -33,15 +34,19 @@ const nothing = { flag: new Int32Array(1), status: new Int32Array(16) };
 export function waitForOthers(mpi: Mpi, rank: number, presence: Presence): string | null {
   presence.setState(PRESENT.LEAVING);
   const sightings = new Map<number, Sighting>();
+  const patience = patienceSeconds();
   while (true) {
     const others = presence.others();
     const working = others.filter(({ state }) => state !== PRESENT.LEAVING);
     if (working.length === 0) return null;
-    const stuck = working.filter((other) => isStuck(other, sightings));
+    const stuck = working.filter((other) => isStuck(other, sightings, patience));
     // Whom a rank waits for that takes a message from anyone is not known: then all have to be stuck.
     const areAllStuck = presence.isWhole && stuck.length === working.length && stuck.every(isInMpi);
     const victim = stuck.find((other) => waitsForThisRank(other)) ?? (areAllStuck ? stuck[0] : undefined);
-    if (victim !== undefined && presence.claimTelling()) return describe(victim, rank);
+    if (victim !== undefined && presence.claimTelling()) {
+      const alsoWaiting = working.filter((other) => other !== victim && (areAllStuck || waitsForThisRank(other)));
+      return describe(victim, alsoWaiting, rank, patience);
+    }
     const { anySource, anyTag, world } = mpi.constants;
     mpi.symbols.MPI_Iprobe(anySource, anyTag, world, nothing.flag, nothing.status);
     Atomics.wait(never, 0, 0, PAUSE_MILLISECONDS);
@@ -49,10 +54,10 @@ export function waitForOthers(mpi: Mpi, rank: number, presence: Presence): strin
 }
 
 /** Whether a rank has been in one call for too long. */
-function isStuck({ rank, calls }: PresentRank, sightings: Map<number, Sighting>): boolean {
+function isStuck({ rank, calls }: PresentRank, sightings: Map<number, Sighting>, patience: number): boolean {
   const now = performance.now();
   const seen = sightings.get(rank);
-  if (seen?.calls === calls) return calls % 2 === 1 && now - seen.since >= PATIENCE_MILLISECONDS;
+  if (seen?.calls === calls) return calls % 2 === 1 && now - seen.since >= patience * 1000;
   sightings.set(rank, { calls, since: now });
   return false;
 }
@@ -61,11 +66,16 @@ function isInMpi(other: PresentRank): boolean {
   return functionOf(other).startsWith("MPI_");
 }
 
-function describe(waiting: PresentRank, rank: number): string {
-  return `distmath: rank ${waiting.rank} has waited for more than ${PATIENCE_MILLISECONDS / 1000} s in ` +
-    `${
-      functionOf(waiting)
-    } for rank ${rank}, which has ended with exit code 0 or called finalize(); the others need it. ` +
+/** This rank speaks for those that wait: they are in native code, where none of their JavaScript runs. */
+function describe(
+  waiting: PresentRank,
+  alsoWaiting: readonly PresentRank[],
+  rank: number,
+  patience: number,
+): string {
+  const others = alsoWaiting.map((other) => `, rank ${other.rank} in ${placeOf(other)}`).join("");
+  return `distmath: rank ${waiting.rank} has waited for more than ${patience} s in ` +
+    `${placeOf(waiting)}${others} for rank ${rank}, which has ended with exit code 0 or called finalize(). ` +
     "The job ends with exit code 1.";
 }
 

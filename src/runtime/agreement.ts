@@ -17,6 +17,7 @@
  * @module
  */
 import { noteOperation } from "../../ffi/mpi/waits.ts";
+import { within } from "../../ffi/waiting.ts";
 import {
   CollectiveError,
   ConfigurationError,
@@ -280,7 +281,7 @@ function agreeAs(
   const own: Disposable[] = held = [];
   let isAgreed = false;
   try {
-    const communicator = agreeHolding(given, operation, check, checks);
+    const communicator = within(operation, () => agreeHolding(given, operation, check, checks));
     isAgreed = true;
     return communicator;
   } finally {

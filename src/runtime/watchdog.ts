@@ -11,7 +11,7 @@
 import { endAtOnce, lastWords } from "../../ffi/mpi/last_words.ts";
 import { LAST_WORDS } from "../../ffi/process.ts";
 import { startThread } from "../../ffi/thread.ts";
-import { surroundWaiting } from "../../ffi/waiting.ts";
+import { operation, surroundWaiting } from "../../ffi/waiting.ts";
 import { TIMED_OUT, type WatchedState, watchForEver } from "./watchdog_thread.ts";
 
 const LONGEST_START_MILLISECONDS = 30_000;
@@ -60,5 +60,7 @@ export function startWatchdog(rank: number, timeoutSeconds: number): void {
   // A thread that is still being started watches nothing.
   Atomics.wait(counters, 3, 0, LONGEST_START_MILLISECONDS);
   state = watched;
-  surroundWaiting((name, call) => (...values) => watch(name, () => call(...values)));
+  surroundWaiting((name, call) => (...values) =>
+    watch(operation === null ? name : `${operation} > ${name}`, () => call(...values))
+  );
 }
