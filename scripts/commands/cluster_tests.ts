@@ -5,10 +5,10 @@
  */
 import { relative } from "node:path";
 import { runFiltered } from "../launch/job_output.ts";
-import { runProgram } from "../launch/job.ts";
+import { denoTest, runProgram } from "../launch/job.ts";
 import { describeLauncher, findLauncher, type Launcher, parseTag } from "../launch/launcher.ts";
 import { count, type FileResult, isSuccess, junit, listRanks, matches, mergeRanks, summary } from "../results/merge.ts";
-import { parsePlace, type Place, scriptOfUser, testModule } from "./run.ts";
+import { parsePlace, type Place, scriptOfUser } from "./run.ts";
 import { TapReader } from "../results/tap.ts";
 import {
   CommandError,
@@ -67,7 +67,6 @@ export async function runTestFile(
   ranks: number,
   { hosts, timeoutSeconds, filter, env, denoFlags = [] }: TestSettings = {},
 ): Promise<FileResult> {
-  using module = testModule(file, hosts);
   const readers = Array.from({ length: ranks }, () => new TapReader());
   const output: string[] = [];
   const take = (line: string) => {
@@ -82,17 +81,12 @@ export async function runTestFile(
     tag: true,
     yieldsWhenIdle: true, // tests are right or wrong, not fast, and other jobs may run beside them
     env: { ...withoutColors, ...env },
-    program: [
-      Deno.execPath(),
-      "test",
-      "-A",
-      "--no-check",
+    program: denoTest(file, [], [
       "--reporter=tap",
       `--preload=${scriptAddress("results/test_output.ts")}`,
       ...denoFlags,
       ...filter === undefined ? [] : ["--filter", filter],
-      module.path,
-    ],
+    ]),
     onLine: (_stream, line) => take(line),
   });
   if (job.isInterrupted) throw new CommandError("interrupted", job.code);

@@ -4,7 +4,7 @@
  * @module
  */
 import { runFiltered } from "../launch/job_output.ts";
-import { denoRun, type JobOptions, type JobResult } from "../launch/job.ts";
+import { denoRun, denoTest, type JobOptions, type JobResult } from "../launch/job.ts";
 import { findLauncher, type Launcher } from "../launch/launcher.ts";
 import {
   colorVariables,
@@ -80,20 +80,7 @@ const isTest = (script: string) => /_test\.[cm]?[jt]sx?$/.test(script);
 
 /** The program that starts a script, or a test file, on a rank. */
 export function startScript(script: string, args: readonly string[]): string[] {
-  // Types are checked by "deno check", once and not on every rank.
-  return isTest(script)
-    ? [Deno.execPath(), "test", "-A", "--no-check", script, ...args.length > 0 ? ["--", ...args] : []]
-    : denoRun(script, args);
-}
-
-/** A test file as "deno test" takes it, which takes files only: for a URL one that imports it, and is removed in the end. */
-export function testModule(address: string, hosts: Place["hosts"]): { path: string } & Disposable {
-  if (!/^(https?|jsr|npm):/.test(address)) return { path: address, [Symbol.dispose]: () => {} };
-  if (hosts) throw new CommandError(`with --hosts, tests are started from a file that each host has, not ${address}`);
-  const folder = Deno.makeTempDirSync({ prefix: "distmath-" });
-  const path = `${folder}/url_test.ts`;
-  Deno.writeTextFileSync(path, `import ${JSON.stringify(address)};\n`);
-  return { path, [Symbol.dispose]: () => Deno.removeSync(folder, { recursive: true }) };
+  return isTest(script) ? denoTest(script, args) : denoRun(script, args);
 }
 
 /** The address of a script that the user named: a URL as it is, or the path of a file that exists. */
@@ -120,8 +107,7 @@ export async function run(args: string[]): Promise<number> {
   const ranks = parseCount(values.ranks, "-n");
   const place = parsePlace(values);
   const address = scriptOfUser(script);
-  using module = isTest(address) ? testModule(address, place.hosts) : undefined;
-  const program = startScript(module?.path ?? address, rest);
+  const program = startScript(address, rest);
   const launcher = await findLauncher(values.mpirun);
   const job = { ranks, ...place, program, cwd: userPath("."), isInteractive: true };
   const { code } = await runVisibly(launcher, job);

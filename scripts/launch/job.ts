@@ -190,3 +190,20 @@ export async function runProgram(program: string, args: readonly string[]): Prom
 export function denoRun(script: string, args: readonly string[] = [], flags: readonly string[] = []): string[] {
   return [Deno.execPath(), "run", "-A", ...flags, script, ...args];
 }
+
+/** The program and first arguments that run a file's tests on a rank, by its path or URL. */
+export function denoTest(file: string, args: readonly string[] = [], flags: readonly string[] = []): string[] {
+  // Types are checked by "deno check", once and not on every rank.
+  const command = [Deno.execPath(), "test", "-A", "--no-check", ...flags];
+  const rest = args.length > 0 ? ["--", ...args] : [];
+  if (!/^(https?|jsr|npm):/.test(file)) return [...command, file, ...rest];
+  // "deno test" takes files only: each rank makes one on its host, which removes itself when it is read.
+  const module = `Deno.removeSync(import.meta.dirname, { recursive: true }); await import(${JSON.stringify(file)});`;
+  const make = `folder=$(mktemp -d) && printf %s ${quote(module)} > "$folder/url_test.ts"`;
+  return ["sh", "-c", `${make} && exec ${command.map(quote).join(" ")} "$folder/url_test.ts" "$@"`, "sh", ...rest];
+}
+
+/** A text as a shell reads it. */
+function quote(text: string): string {
+  return `'${text.replaceAll("'", `'\\''`)}'`;
+}

@@ -43,7 +43,10 @@ testUnderEveryMpi("a rank that leaves while others wait for it ends the job", as
   await Promise.all(WAITS.map(async ([way, place]) => {
     const result = await run(mpi, 2, "leaves", way);
     if (result.output.includes("no ScaLAPACK exists for the MPI standard ABI")) return;
-    assertEnded(result, RegExp(`^distmath: rank 0 has waited for more than 2 s in ${place} for rank 1, which has`, "m"));
+    assertEnded(
+      result,
+      RegExp(`^distmath: rank 0 has waited for more than 2 s in ${place} for rank 1, which has`, "m"),
+    );
   }));
 });
 

@@ -1,7 +1,7 @@
 /** The library and the command line run from a URL, from a plain HTTP server. */
 import { assert, assertEquals, assertMatch, assertStringIncludes } from "@std/assert";
 import { mpiInstallations, runJob } from "../mpi_installations.ts";
-import { type Ended, finish, main, start, temporaryFolder } from "./command.ts";
+import { type Ended, finish, start, temporaryFolder } from "./command.ts";
 import { mockTest, mpi as firstMpi } from "./mock.ts";
 import { serve } from "./server.ts";
 
@@ -45,6 +45,13 @@ for (const mpi of mpiInstallations.filter(({ name }) => name !== "MPI standard A
       const { code, stdout, stderr } = await main("run", "--mpirun", mpi.mpirun, "-n", "2", file);
       assertEquals([code, stdout.split("1 passed").length - 1], [0, 2], stdout + stderr);
     }
+    const onHosts = ["--mpirun", mpi.mpirun, "--hosts", "localhost:2", url];
+    const tested = await main("cluster-test", "--ranks", "2", ...onHosts);
+    assertEquals([tested.code, tested.stdout.trim().split("\n").at(-1)], [0, "1 passed, 0 failed"], tested.stdout);
+    const { code, stdout, stderr } = await main("run", "-n", "2", ...onHosts);
+    assertEquals([code, stdout.split("1 passed").length - 1], [0, 2], stdout + stderr);
+    // One that cannot be loaded leaves nothing either.
+    assertEquals((await main("cluster-test", "--no-check", "--ranks", "2", `${origin}/none_test.ts`)).code, 1);
     assertEquals([...Deno.readDirSync(`${folder.path}/tmp`)].map(({ name }) => name), []);
   });
 }
@@ -87,15 +94,6 @@ Deno.test("without -A a host takes --allow-import, as README says; an import map
   assertStringIncludes(refused.stderr, "--allow-import");
   const { code, stdout, stderr } = await run(`--allow-import=${host}`);
   assertEquals([code, stdout], [0, "Slab.X\n"], stderr);
-});
-
-Deno.test("tests by URL are refused on other hosts, which would lack their file", async () => {
-  const url = "http://127.0.0.1/a_test.ts";
-  for (const command of [["run", "-n", "2"], ["cluster-test", "--no-check", "--ranks", "2"]]) {
-    const { code, stderr } = await main([...command, "--hosts", "localhost:2", url]);
-    assertEquals(code, 2);
-    assertStringIncludes(stderr, `tests are started from a file that each host has, not ${url}`);
-  }
 });
 
 Deno.test("scripts/main.ts runs from a URL: run, demo, matmul, doctor, native", async () => {
