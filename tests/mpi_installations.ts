@@ -4,6 +4,7 @@
  */
 import { existsSync, realpathSync } from "node:fs";
 import { nativePrefix } from "../ffi/library.ts";
+import { removeMemoryOfDead } from "../scripts/launch/job_guard.ts";
 
 /** An MPI that can start jobs here. */
 export interface MpiInstallation {
@@ -188,6 +189,7 @@ async function runProgram(
   args: readonly string[],
   { seconds = 60, environment = {} }: JobOptions,
 ): Promise<JobResult> {
+  const startedAt = Date.now();
   const child = new Deno.Command(program, {
     args: [...args],
     env: jobEnvironment({ ...mpi.environment, ...environment }),
@@ -209,6 +211,7 @@ async function runProgram(
   const timers = [setTimeout(end("SIGTERM"), limit), setTimeout(end("SIGKILL"), limit + 5000)];
   const { code, stdout, stderr } = await child.output();
   for (const timer of timers) clearTimeout(timer);
+  if (code !== 0) removeMemoryOfDead(startedAt);
   return { code: hasTimedOut ? 124 : code, output: decode(stdout) + decode(stderr), endedAt: Date.now() };
 }
 

@@ -3,7 +3,7 @@
  *
  * @module
  */
-import { guardJob, removeAbandonedMemory } from "./job_guard.ts";
+import { guardJob, removeAbandonedMemory, removeMemoryOfDead } from "./job_guard.ts";
 import { commandLine, type Launch, type Launcher } from "./launcher.ts";
 import { CommandError } from "../terminal.ts";
 
@@ -124,7 +124,7 @@ async function endJob(launcher: Deno.ChildProcess): Promise<void> {
 export async function runJob(launcher: Launcher, options: JobOptions): Promise<JobResult> {
   const { isInteractive = false, onLine, timeoutSeconds } = options;
   const { command, args, env } = commandLine(launcher, options);
-  const started = performance.now();
+  const [started, startedAt] = [performance.now(), Date.now()];
   removeAbandonedMemory();
   const child = new Deno.Command(command, {
     args,
@@ -152,6 +152,7 @@ export async function runJob(launcher: Launcher, options: JobOptions): Promise<J
     ]);
     await ending;
     const code = endedWith ?? status.code;
+    if (code !== 0) removeMemoryOfDead(startedAt);
     const isInterrupted = endedWith !== null && endedWith !== 124;
     return { code, isTimedOut: endedWith === 124, isInterrupted, seconds: (performance.now() - started) / 1000 };
   } catch (error) {

@@ -21,6 +21,53 @@ export function removeAbandonedMemory(): void {
   }
 }
 
+/** Names of the memory that ranks share while they run: of Open MPI 5 and 4, and of MPICH. */
+const mpiName = /^(sm|vader)_segment\.|^mpich_(shm|vci)_/;
+
+/**
+ * Remove the memory that ranks of MPI have shared since a time, in milliseconds since 1970, and that no process has any
+ * more: MPI itself leaves that of killed ranks. Memory that others are about to use is open or mapped in the process that
+ * made it, which is looked at after the name was read.
+ */
+export function removeMemoryOfDead(since: number): void {
+  try {
+    const names = Array.from(Deno.readDirSync(sharedFolder), ({ name }) => name).filter((name) => mpiName.test(name));
+    const left = new Set(names.map((name) => `${sharedFolder}/${name}`).filter((path) => isOwnSince(path, since)));
+    if (left.size === 0) return;
+    for (const { name: process } of Deno.readDirSync("/proc")) {
+      if (/^\d+$/.test(process)) filesOf(process).forEach((path) => left.delete(path));
+    }
+    for (const path of left) Deno.removeSync(path);
+  } catch {
+    // Another command has just removed it, or there is no such folder.
+  }
+}
+
+function isOwnSince(path: string, since: number): boolean {
+  const { mtime, uid } = Deno.statSync(path);
+  return uid === Deno.uid() && mtime !== null && mtime.getTime() >= since;
+}
+
+/** What a process has open or mapped in the folder of shared memory; nothing if it is another user's, or has ended. */
+function filesOf(process: string): string[] {
+  try {
+    // In this order: memory is mapped while it is open.
+    const open = Array.from(Deno.readDirSync(`/proc/${process}/fd`), ({ name }) => targetOf(process, name));
+    const maps = Deno.readTextFileSync(`/proc/${process}/maps`).match(/\/dev\/shm\/\S+/g) ?? [];
+    return [...open, ...maps];
+  } catch {
+    return [];
+  }
+}
+
+function targetOf(process: string, file: string): string {
+  try {
+    return Deno.readLinkSync(`/proc/${process}/fd/${file}`);
+  } catch {
+    return "";
+  }
+}
+
 /**
  * Waits for the end of its standard input, which the command holds open while it lives; then ends the launcher like
  * `endJob` does: asks it, and after a while kills it and all that it had started.

@@ -28,15 +28,22 @@ const ENDS: [way: string, code: number, words: RegExp][] = [
 ];
 
 for (const [way, expected, words] of ENDS) {
-  testUnderEach(`run tells which rank ended the job, how and with which code: ${way}`, async (mpi) => {
-    const { code, stdout, stderr } = await main(["run", "--mpirun", mpi.mpirun, "-n", "2", fixture("fails"), way]);
-    const seconds = (Date.now() - Number(/fault at (\d+)/.exec(stdout)?.[1])) / 1000;
-    assertEquals(code, expected, stderr);
-    assertMatch(stderr, words);
-    assertEquals(stderr.split(/^error: (?!Uncaught)/m).length - 1, 1, stderr);
-    assert(!stderr.includes("distmath-end"), stderr);
-    assert(seconds < LONGEST_END_SECONDS * slowdown(), `${seconds} s`);
-  });
+  testUnderEach(
+    `run tells which rank ended the job, how and with which code, and clears its memory: ${way}`,
+    async (mpi) => {
+      const { code, stdout, stderr } = await main(["run", "--mpirun", mpi.mpirun, "-n", "2", fixture("fails"), way]);
+      const seconds = (Date.now() - Number(/fault at (\d+)/.exec(stdout)?.[1])) / 1000;
+      assertEquals(code, expected, stderr);
+      assertMatch(stderr, words);
+      assertEquals(stderr.split(/^error: (?!Uncaught)/m).length - 1, 1, stderr);
+      assert(!stderr.includes("distmath-end"), stderr);
+      assert(seconds < LONGEST_END_SECONDS * slowdown(), `${seconds} s`);
+      // What MPI leaves of killed ranks.
+      const shared = Array.from(stdout.matchAll(/^shares (.*)$/gm), ([, names]) => names.split(" ")).flat();
+      assert(shared.length > 0, stdout);
+      assertEquals(shared.filter(existsSync), []);
+    },
+  );
 }
 
 testUnderEach("run tells of a rank that leaves while others wait for it", async (mpi) => {
