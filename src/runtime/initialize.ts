@@ -34,7 +34,9 @@ export interface InitializeOptions {
   communicator?: Communicator;
   /**
    * `"collective"` (the default): preconditions are exchanged once a call, and fail on every rank in the same way.
-   * `"local"`: each rank checks for itself, for hot loops.
+   * `"local"`: each rank checks for itself, for hot loops. What `using` has disposed of and all ranks have to free is then
+   * not freed by operations on arrays, which have nothing to ask each other by: call `runtime.collect()` now and then
+   * where a loop makes communicators or symmetric memory.
    */
   checks?: "collective" | "local";
   /**

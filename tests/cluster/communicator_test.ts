@@ -581,6 +581,26 @@ clusterTest("split() makes a communicator for each color", ({ communicator: worl
   part.free();
 });
 
+clusterTest("ofWorldRanks() takes a list of ranks, which alone call it, in the order of the list", (runtime) => {
+  const { communicator: world, rank, size } = runtime;
+  // All but the first, last to first; a rank alone where there is only one.
+  const list = size === 1 ? [0] : Array.from({ length: size - 1 }, (_, i) => size - 1 - i);
+  if (list.includes(rank)) {
+    const [first, second] = [0, 1].map(() => Communicator.ofWorldRanks(list));
+    assertEquals([first.size, first.rank, first.worldRanks], [list.length, list.indexOf(rank), list]);
+    assertEquals([first.name, second.name], [`ranks ${list}/0`, `ranks ${list}/1`]);
+    assertEquals(second.allGather(Int32Array.of(rank)), Int32Array.from(list));
+    // Their messages do not meet.
+    const sent = first.isend(Int32Array.of(1), first.rank);
+    assertEquals(second.probeNow(second.rank), null);
+    first.receive(new Int32Array(1), first.rank);
+    sent.wait();
+    for (const made of [first, second]) made.free();
+    assertThrows(() => first.barrier(), StateError, "freed");
+  }
+  world.barrier();
+});
+
 clusterTest("splitShared() and duplicate() hold the same ranks on one machine", ({ communicator: world }) => {
   const shared = world.splitShared();
   const copy = world.duplicate();

@@ -107,11 +107,13 @@ testUnderEveryMpi("a job that goes well ends with code 0", async (mpi) => {
   const { code, output } = await run(mpi, "ends");
   assertEquals(code, 0, output);
   assertEquals(occurrences(output, "is done"), 2, output);
+  assertEquals(occurrences(output, "frees what it has queued"), 2, output);
 });
 
 testUnderEveryMpi("finalize() ends MPI once and for all", async (mpi) => {
   const { code, output } = await run(mpi, "ends", "finalize");
   assertEquals(code, 0, output);
+  assertEquals(occurrences(output, "frees what it has queued"), 2, output);
   assertEquals(occurrences(output, "is done"), 2, output);
   assertEquals(occurrences(output, "then: StateError: MPI was finalized"), 2, output);
   assertEquals(occurrences(output, "collect: StateError: Runtime.collect: MPI was finalized"), 2, output);
