@@ -128,8 +128,9 @@ export const withoutColors = { NO_COLOR: "1", FORCE_COLOR: "" } as const;
  * where the output goes.
  */
 export function colorVariables(): Record<string, string> {
+  if (Deno.env.get("FORCE_COLOR")) return {};
   const isShown = Deno.stdout.isTerminal() && Deno.stderr.isTerminal();
-  return isShown || Deno.env.get("FORCE_COLOR") ? {} : { NO_COLOR: "1" };
+  return isShown && !Deno.noColor ? { FORCE_COLOR: "1" } : { NO_COLOR: "1" };
 }
 
 /** Bytes as people read them: `123 MB`. */

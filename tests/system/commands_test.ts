@@ -1,5 +1,7 @@
 /** What holds for all commands: extra arguments, colours, a full device, interruptions. */
 import { assert, assertEquals, assertMatch, assertStringIncludes } from "@std/assert";
+import { existsSync } from "node:fs";
+import { mpiInstallations } from "../mpi_installations.ts";
 import { finish, main, root, start, temporaryFolder } from "./command.ts";
 
 const fixtures = `${root}tests/system/fixtures`;
@@ -67,6 +69,33 @@ Deno.test("ranks use no colours where the output is no terminal, unless FORCE_CO
     if (name !== "run" && name !== "demo") assertStringIncludes(forced, "\x1b[31m");
   }
 });
+
+/** The output of a command that has a terminal, by script(1) of util-linux. */
+async function inTerminal(command: readonly string[], env: Record<string, string>): Promise<string> {
+  const words = [Deno.execPath(), "run", "-A", `${root}scripts/main.ts`, ...command].map((word) => `'${word}'`);
+  const { stdout } = await finish(start("script", ["-qec", words.join(" "), "/dev/null"], { env }));
+  return stdout;
+}
+
+const hasScript = (Deno.env.get("PATH") ?? "").split(":").some((folder) => existsSync(`${folder}/script`));
+
+for (const { name, mpirun } of mpiInstallations.filter(({ name }) => name !== "MPI standard ABI")) {
+  const title = "ranks use colours in a terminal, and none where NO_COLOR is set or the output is piped";
+  const where = hasScript ? name : `${name}: skipped, there is no script(1)`;
+  Deno.test({ name: `${title} [${where}]`, ignore: !hasScript }, async () => {
+    using folder = temporaryFolder();
+    const script = `${folder.path}/colors.ts`;
+    Deno.writeTextFileSync(script, "console.log({ a: 1 }); console.error({ b: 2 });");
+    const command = ["run", "--mpirun", mpirun, "-n", "2", script];
+    const lines = (text: string) => text.split(/\r?\n/).filter(Boolean).sort();
+    const plain = ["{ a: 1 }", "{ a: 1 }", "{ b: 2 }", "{ b: 2 }"];
+    const colored = plain.map((line) => line.replace(/\d/, "\x1b[33m$&\x1b[39m"));
+    assertEquals(lines(await inTerminal(command, { NO_COLOR: "" })), colored);
+    assertEquals(lines(await inTerminal(command, { NO_COLOR: "1" })), plain);
+    const { stdout, stderr } = await main(command, { env: { NO_COLOR: "" } });
+    assertEquals(lines(stdout + stderr), plain);
+  });
+}
 
 Deno.test("output to a full device ends in a line", async () => {
   using folder = temporaryFolder();

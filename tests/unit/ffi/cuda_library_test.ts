@@ -4,7 +4,13 @@ import { openCudaLibrary, requireEnvironment, settleMulticast } from "../../../f
 import { ConfigurationError } from "../../../ffi/errors.ts";
 import { LibraryNotFoundError, nativePrefix, searchFolders } from "../../../ffi/library.ts";
 import { createNcclConfig, NCCL_CONFIG, NCCL_UNIQUE_ID, requireNcclVersion } from "../../../ffi/cuda/nccl.ts";
-import { createNvshmemInitAttr, createNvshmemUniqueId, NVSHMEM_INIT_ATTR } from "../../../ffi/cuda/nvshmem.ts";
+import {
+  createNvshmemInitAttr,
+  createNvshmemUniqueId,
+  NVSHMEM_INIT_ATTR,
+  openNvshmem,
+} from "../../../ffi/cuda/nvshmem.ts";
+import { fileOfFunction, LIBC_CANDIDATES } from "../../../ffi/memory.ts";
 import { readField, type StructLayout } from "../../../ffi/struct.ts";
 
 /** What `fn` returns with some environment variables set, or unset where the value is null. */
@@ -69,6 +75,33 @@ Deno.test("a file that is no library ends the search: no other is taken in its p
     );
   } finally {
     Deno.removeSync(folder, { recursive: true });
+  }
+});
+
+Deno.test("an NCCL that was cut short is an error before NVSHMEM, which opens it by itself, is loaded", () => {
+  const native = Deno.makeTempDirSync();
+  try {
+    const libraries = `${native}/cuda/lib`;
+    Deno.mkdirSync(libraries, { recursive: true });
+    const [nccl, nvshmem] = ["libnccl.so.2", "libnvshmem_host.so.3"].map((name) => `${libraries}/${name}`);
+    for (const path of [nccl, nvshmem]) Deno.copyFileSync(fileOfFunction(LIBC_CANDIDATES.at(-1)!, "malloc")!, path);
+    const { size } = Deno.statSync(nccl);
+    Deno.truncateSync(nccl, size - 1);
+    const variables = {
+      DISTMATH_LIBRARY_PATH: null,
+      DISTMATH_NATIVE: native,
+      NCCL_NVLS_ENABLE: null,
+      NVSHMEM_DISABLE_NVLS: null,
+    };
+    const { isDamaged, message } = withEnvironment(
+      variables,
+      () => assertThrows(() => openNvshmem(), LibraryNotFoundError),
+    );
+    assert(isDamaged);
+    assertStringIncludes(message, `NCCL: ${nccl} (native install) is there, but cannot be loaded: it was cut short`);
+    assert(!Deno.readTextFileSync("/proc/self/maps").includes(libraries));
+  } finally {
+    Deno.removeSync(native, { recursive: true });
   }
 });
 

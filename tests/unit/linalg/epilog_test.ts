@@ -1,4 +1,4 @@
-import { assert, assertAlmostEquals, assertEquals } from "@std/assert";
+import { assert, assertAlmostEquals, assertEquals, assertStringIncludes } from "@std/assert";
 import { decode, encode } from "../../../src/dtype/narrow_floats.ts";
 import { LocalArray } from "../../../src/array/local_array.ts";
 import {
@@ -44,6 +44,35 @@ const [ROWS, COLUMNS] = [19, 5];
 
 /** x(i, j), of both signs and with zeros. */
 const value = (i: number, j: number) => ((7 * i + 11 * j) % 13 - 6) / 2;
+
+/** The error function, by its series. */
+function erf(x: number): number {
+  let [sum, term] = [x, x];
+  for (let n = 1; n < 100; n++) {
+    term *= -x * x / n;
+    sum += term / (2 * n + 1);
+  }
+  return 2 / Math.sqrt(Math.PI) * sum;
+}
+
+Deno.test("gelu is the form that its documentation tells, not the one with erf", () => {
+  const documents = ["src/linalg/matmul/epilog.ts", "src/linalg/matmul/options.ts", "README.md"].map((name) =>
+    Deno.readTextFileSync(new URL(`../../../${name}`, import.meta.url)).replaceAll(/\s+(\* )?/g, " ")
+  );
+  assertStringIncludes(
+    documents[0],
+    "`gelu` is the tanh form on every device, `0.5 x (1 + tanh(sqrt(2 / pi) (x + 0.044715 x^3)))`, and `dgelu` its " +
+      "derivative; the form with erf differs from it by up to 0.0005.",
+  );
+  assertStringIncludes(documents[1], "`gelu` is the tanh form");
+  assertStringIncludes(documents[2], "GELU is the tanh form");
+  let largest = 0;
+  for (let x = -6; x <= 6; x += 1 / 64) {
+    assertAlmostEquals(gelu(x), 0.5 * x * (1 + Math.tanh(Math.sqrt(2 / Math.PI) * (x + 0.044715 * x ** 3))), 1e-15);
+    largest = Math.max(largest, Math.abs(gelu(x) - 0.5 * x * (1 + erf(x / Math.SQRT2))));
+  }
+  assert(0.0004 < largest && largest < 0.0005, `${largest}`);
+});
 
 type Kind = typeof Float32Array | typeof Float64Array;
 
