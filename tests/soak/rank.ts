@@ -1,4 +1,5 @@
 /** One rank of the soak: operations one after the other, each drawn from the seed and its number. */
+import { libcFunctions } from "../../ffi/memory.ts";
 import { initialize, type Runtime } from "../../mod.ts";
 import { Draw } from "./draw.ts";
 import { operations } from "./operations.ts";
@@ -29,14 +30,20 @@ interface Holdings {
 const WARM = 300;
 
 /** Growth that is no leak: pages that V8 and malloc fill up in the first ten thousand operations, what is made at first use. */
-const ALLOWED: Holdings = { heap: 8, resident: 256, files: 4, shared: 2 };
+const ALLOWED: Holdings = { heap: 8, resident: 128, files: 4, shared: 2 };
 
 /** How often the ranks look at the time, and rank 0 tells where they are. */
 const STRIDE = 25;
 
-function holdings(runtime: Runtime): Holdings {
-  runtime.collect();
-  (globalThis as { gc?: () => void }).gc?.();
+/** What is still held after all that nobody refers to has gone, and what malloc keeps of it as well. */
+async function holdings(runtime: Runtime): Promise<Holdings> {
+  // What weak references refer to stays until a turn of the event loop ends, and buffers go beside the script.
+  for (let round = 0; round < 3; round++) {
+    runtime.collect();
+    (globalThis as { gc?: () => void }).gc?.();
+    await new Promise((resolve) => setTimeout(resolve, 100));
+  }
+  libcFunctions({ malloc_trim: { parameters: ["usize"], result: "i32" } }).malloc_trim(0n);
   const { rss, heapUsed, external } = Deno.memoryUsage();
   const maps = Deno.readTextFileSync("/proc/self/maps").split("\n");
   return {
@@ -90,13 +97,13 @@ async function soak({ seed, first, operations: count, seconds }: Soak): Promise<
       done++;
       // What weak references refer to stays until a turn of the event loop ends.
       if (done % STRIDE === 0) await new Promise((resolve) => setTimeout(resolve));
-      if (done === WARM) before = holdings(runtime);
+      if (done === WARM) before = await holdings(runtime);
       if (done % (40 * STRIDE) === 0) {
         say(`${done} operations in ${Math.round((performance.now() - started) / 1000)} s`);
       }
     }
     if (wrong === null && before !== null) {
-      const after = holdings(runtime);
+      const after = await holdings(runtime);
       const all = communicator.allGatherObject({ grown: growth(before, after), before, after });
       all.forEach(({ before, after }, i) =>
         say(
