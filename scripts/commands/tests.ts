@@ -79,12 +79,12 @@ interface DenoEnd {
 }
 
 /** Run Deno in the repository. */
-async function runDeno(args: readonly string[], seconds: number): Promise<DenoEnd> {
+async function runDeno(args: readonly string[], seconds: number, env: Record<string, string> = {}): Promise<DenoEnd> {
   const signal = AbortSignal.timeout(seconds * 1000);
   const child = new Deno.Command(Deno.execPath(), {
     args: [...args],
     cwd: root(),
-    env: { ...withoutColors, INIT_CWD: root() },
+    env: { ...withoutColors, INIT_CWD: root(), ...env },
     stdin: "null",
     stdout: "piped",
     stderr: "piped",
@@ -135,13 +135,14 @@ function testFiles(folder: string): string[] {
 async function runPlain(
   name: string,
   files: readonly string[],
-  { seconds = 300, isParallel = false } = {},
+  { seconds = 300, atOnce = 1 } = {},
 ): Promise<FileResult> {
   return await timed(name, 1, async () => {
     const preload = `--preload=${scriptAddress("results/test_output.ts")}`;
     const { code, isTimedOut, output } = await runDeno(
-      ["test", "-A", "--no-check", ...locked, "--reporter=tap", preload, ...isParallel ? ["--parallel"] : [], ...files],
+      ["test", "-A", "--no-check", ...locked, "--reporter=tap", preload, ...atOnce > 1 ? ["--parallel"] : [], ...files],
       seconds,
+      { DENO_JOBS: String(atOnce) },
     );
     const reader = new TapReader();
     output.forEach((line) => reader.push(line));
@@ -273,8 +274,10 @@ export async function test(args: string[]): Promise<number> {
     }
   }
   if (wants("system")) {
-    take(await runPlain("tests/faults", testFiles("tests/faults"), { seconds: 1500 }));
-    take(await runPlain("tests/system", testFiles("tests/system"), { seconds: 1800, isParallel: true }));
+    const cores = navigator.hardwareConcurrency;
+    // Most of these wait for jobs that wait for each other.
+    take(await runPlain("tests/faults", testFiles("tests/faults"), { seconds: 1500, atOnce: 2 * cores }));
+    take(await runPlain("tests/system", testFiles("tests/system"), { seconds: 1800, atOnce: cores }));
   }
 
   const failures = results.flatMap(({ file, ranks, tests }) =>

@@ -16,13 +16,13 @@ const run = (mpi: MpiInstallation, ranks: number, name: string, way: string) =>
     environment: { DISTMATH_PATIENCE_SECONDS: String(PATIENCE_SECONDS) },
   });
 
-function assertEnded({ code, output, endedAt }: JobResult, line: RegExp): void {
+async function assertEnded({ code, output, endedAt }: JobResult, line: RegExp): Promise<void> {
   assertEquals(code, 1, output);
   assertMatch(output, line);
   const seconds = (endedAt - Number(/fault at (\d+)/.exec(output)?.[1])) / 1000;
   const longest = PATIENCE_SECONDS + LONGEST_END_SECONDS * slowdown();
   assert(seconds > PATIENCE_SECONDS && seconds < longest, `${seconds} s:\n${output}`);
-  assertNoNames();
+  await assertNoNames();
 }
 
 const WAITS: [way: string, place: string][] = [
@@ -43,7 +43,7 @@ testUnderEveryMpi("a rank that leaves while others wait for it ends the job", as
   await Promise.all(WAITS.map(async ([way, place]) => {
     const result = await run(mpi, 2, "leaves", way);
     if (result.output.includes("no ScaLAPACK exists for the MPI standard ABI")) return;
-    assertEnded(
+    await assertEnded(
       result,
       RegExp(`^distmath: rank 0 has waited for more than 2 s in ${place} for rank 1, which has`, "m"),
     );
@@ -53,7 +53,7 @@ testUnderEveryMpi("a rank that leaves while others wait for it ends the job", as
 testUnderEveryMpi("all ranks that wait for one that has left are named", async (mpi) => {
   const place = "matmul > MPI_Allreduce";
   const words = `rank [02] has waited for more than 2 s in ${place}, rank [02] in ${place} for rank 1, which has ended`;
-  assertEnded(await run(mpi, 3, "leaves", "exits"), RegExp(`^distmath: ${words} with exit code 0`, "m"));
+  await assertEnded(await run(mpi, 3, "leaves", "exits"), RegExp(`^distmath: ${words} with exit code 0`, "m"));
 });
 
 for (const way of ["exits", "returns"]) {
@@ -63,14 +63,14 @@ for (const way of ["exits", "returns"]) {
     assertEquals(code, mpi.family === "mpich" ? 9 : 1, output);
     assertStringIncludes(output, "distmath: rank 0 waits in MPI_Init for rank 1, which has ended with exit code 0");
     assert(endedAt - Number(/fault at (\d+)/.exec(output)?.[1]) < LONGEST_END_SECONDS * 1000 * slowdown());
-    assertNoNames();
+    await assertNoNames();
   });
 
   testUnderEveryMpi(`MPI does not start without a rank that has left: ${way}`, async (mpi) => {
     const { code, output } = await run(mpi, 2, "leaves", `${way} before start`);
     assertEquals(code, mpi.family === "mpich" ? 9 : 1, output);
     assertStringIncludes(output, "StateError: MPI cannot start: rank 1 ended with exit code 0 before starting it");
-    assertNoNames();
+    await assertNoNames();
   });
 }
 
@@ -78,11 +78,11 @@ testUnderEveryMpi("ranks that leave early do not disturb others that work or wai
   const { code, output } = await run(mpi, 4, "leaves_in_peace", "");
   assertEquals(code, 0, output);
   assertEquals(output.match(/is done/g)?.length, 4, output);
-  assertNoNames();
+  await assertNoNames();
 });
 
 testUnderEveryMpi("a job in which no rank starts MPI ends well", async (mpi) => {
   const { code, output } = await run(mpi, 2, "leaves_in_peace", "without MPI");
   assertEquals([code, output], [0, ""]);
-  assertNoNames();
+  await assertNoNames();
 });
