@@ -317,6 +317,7 @@ export const CUBLASLT_MATMUL_HEURISTIC_RESULT = {
 } as const satisfies StructLayout;
 
 /** The functions of cuBLASLt. `alpha` and `beta` are host memory, as `CublasLtPointerMode.HOST` says. */
+// deno-fmt-ignore
 export const CUBLASLT_SYMBOLS = {
   // library
   cublasLtGetVersion: { parameters: [], result: "usize" },
@@ -333,219 +334,95 @@ export const CUBLASLT_SYMBOLS = {
   cublasLtHeuristicsCacheSetCapacity: { parameters: [/* capacity */ "usize"], result: "i32" },
 
   // descriptors
-  cublasLtMatmulDescCreate: {
-    parameters: [/* matmulDesc */ "buffer", /* computeType */ "i32", /* scaleType */ "i32"],
-    result: "i32",
-  },
+  cublasLtMatmulDescCreate: { result: "i32", parameters: [
+    /* matmulDesc */ "buffer", /* computeType */ "i32", /* scaleType */ "i32",
+  ] },
   cublasLtMatmulDescDestroy: { parameters: [/* matmulDesc */ "u64"], result: "i32" },
-  cublasLtMatmulDescSetAttribute: {
-    parameters: [/* matmulDesc */ "u64", /* attr */ "i32", /* buf */ "buffer", /* sizeInBytes */ "usize"],
-    result: "i32",
-  },
-  cublasLtMatmulDescGetAttribute: {
-    parameters: [
-      /* matmulDesc */ "u64",
-      /* attr */ "i32",
-      /* buf */ "buffer",
-      /* sizeInBytes */ "usize",
-      /* sizeWritten */ "buffer",
-    ],
-    result: "i32",
-  },
-  cublasLtMatrixLayoutCreate: {
-    parameters: [/* matLayout */ "buffer", /* type */ "i32", /* rows */ "u64", /* cols */ "u64", /* ld */ "i64"],
-    result: "i32",
-  },
+  cublasLtMatmulDescSetAttribute: { result: "i32", parameters: [
+    /* matmulDesc */ "u64", /* attr */ "i32", /* buf */ "buffer", /* sizeInBytes */ "usize",
+  ] },
+  cublasLtMatmulDescGetAttribute: { result: "i32", parameters: [
+    /* matmulDesc */ "u64", /* attr */ "i32", /* buf */ "buffer", /* sizeInBytes */ "usize", /* sizeWritten */ "buffer",
+  ] },
+  cublasLtMatrixLayoutCreate: { result: "i32", parameters: [
+    /* matLayout */ "buffer", /* type */ "i32", /* rows */ "u64", /* cols */ "u64", /* ld */ "i64",
+  ] },
   cublasLtMatrixLayoutDestroy: { parameters: [/* matLayout */ "u64"], result: "i32" },
-  cublasLtMatrixLayoutSetAttribute: {
-    parameters: [/* matLayout */ "u64", /* attr */ "i32", /* buf */ "buffer", /* sizeInBytes */ "usize"],
-    result: "i32",
-  },
-  cublasLtMatrixLayoutGetAttribute: {
-    parameters: [
-      /* matLayout */ "u64",
-      /* attr */ "i32",
-      /* buf */ "buffer",
-      /* sizeInBytes */ "usize",
-      /* sizeWritten */ "buffer",
-    ],
-    result: "i32",
-  },
+  cublasLtMatrixLayoutSetAttribute: { result: "i32", parameters: [
+    /* matLayout */ "u64", /* attr */ "i32", /* buf */ "buffer", /* sizeInBytes */ "usize",
+  ] },
+  cublasLtMatrixLayoutGetAttribute: { result: "i32", parameters: [
+    /* matLayout */ "u64", /* attr */ "i32", /* buf */ "buffer", /* sizeInBytes */ "usize", /* sizeWritten */ "buffer",
+  ] },
   cublasLtMatmulPreferenceCreate: { parameters: [/* pref */ "buffer"], result: "i32" },
   cublasLtMatmulPreferenceDestroy: { parameters: [/* pref */ "u64"], result: "i32" },
-  cublasLtMatmulPreferenceSetAttribute: {
-    parameters: [/* pref */ "u64", /* attr */ "i32", /* buf */ "buffer", /* sizeInBytes */ "usize"],
-    result: "i32",
-  },
-  cublasLtMatmulPreferenceGetAttribute: {
-    parameters: [
-      /* pref */ "u64",
-      /* attr */ "i32",
-      /* buf */ "buffer",
-      /* sizeInBytes */ "usize",
-      /* sizeWritten */ "buffer",
-    ],
-    result: "i32",
-  },
-  cublasLtMatrixTransformDescCreate: {
-    parameters: [/* transformDesc */ "buffer", /* scaleType */ "i32"],
-    result: "i32",
-  },
+  cublasLtMatmulPreferenceSetAttribute: { result: "i32", parameters: [
+    /* pref */ "u64", /* attr */ "i32", /* buf */ "buffer", /* sizeInBytes */ "usize",
+  ] },
+  cublasLtMatmulPreferenceGetAttribute: { result: "i32", parameters: [
+    /* pref */ "u64", /* attr */ "i32", /* buf */ "buffer", /* sizeInBytes */ "usize", /* sizeWritten */ "buffer",
+  ] },
+  cublasLtMatrixTransformDescCreate: { result: "i32", parameters: [
+    /* transformDesc */ "buffer", /* scaleType */ "i32",
+  ] },
   cublasLtMatrixTransformDescDestroy: { parameters: [/* transformDesc */ "u64"], result: "i32" },
-  cublasLtMatrixTransformDescSetAttribute: {
-    parameters: [/* transformDesc */ "u64", /* attr */ "i32", /* buf */ "buffer", /* sizeInBytes */ "usize"],
-    result: "i32",
-  },
-  cublasLtMatrixTransformDescGetAttribute: {
-    parameters: [
-      /* transformDesc */ "u64",
-      /* attr */ "i32",
-      /* buf */ "buffer",
-      /* sizeInBytes */ "usize",
-      /* sizeWritten */ "buffer",
-    ],
-    result: "i32",
-  },
+  cublasLtMatrixTransformDescSetAttribute: { result: "i32", parameters: [
+    /* transformDesc */ "u64", /* attr */ "i32", /* buf */ "buffer", /* sizeInBytes */ "usize",
+  ] },
+  cublasLtMatrixTransformDescGetAttribute: { result: "i32", parameters: [
+    /* transformDesc */ "u64", /* attr */ "i32", /* buf */ "buffer", /* sizeInBytes */ "usize",
+    /* sizeWritten */ "buffer",
+  ] },
   cublasLtEmulationDescCreate: { optional: true, parameters: [/* emulationDesc */ "buffer"], result: "i32" },
   cublasLtEmulationDescDestroy: { optional: true, parameters: [/* emulationDesc */ "u64"], result: "i32" },
-  cublasLtEmulationDescSetAttribute: {
-    optional: true,
-    parameters: [/* emulationDesc */ "u64", /* attr */ "i32", /* buf */ "buffer", /* sizeInBytes */ "usize"],
-    result: "i32",
-  },
-  cublasLtEmulationDescGetAttribute: {
-    optional: true,
-    parameters: [
-      /* emulationDesc */ "u64",
-      /* attr */ "i32",
-      /* buf */ "buffer",
-      /* sizeInBytes */ "usize",
-      /* sizeWritten */ "buffer",
-    ],
-    result: "i32",
-  },
+  cublasLtEmulationDescSetAttribute: { optional: true, result: "i32", parameters: [
+    /* emulationDesc */ "u64", /* attr */ "i32", /* buf */ "buffer", /* sizeInBytes */ "usize",
+  ] },
+  cublasLtEmulationDescGetAttribute: { optional: true, result: "i32", parameters: [
+    /* emulationDesc */ "u64", /* attr */ "i32", /* buf */ "buffer", /* sizeInBytes */ "usize",
+    /* sizeWritten */ "buffer",
+  ] },
 
   // algorithms
-  cublasLtMatmulAlgoGetHeuristic: {
-    parameters: [
-      /* lightHandle */ "u64",
-      /* operationDesc */ "u64",
-      /* Adesc */ "u64",
-      /* Bdesc */ "u64",
-      /* Cdesc */ "u64",
-      /* Ddesc */ "u64",
-      /* preference */ "u64",
-      /* requestedAlgoCount */ "i32",
-      /* heuristicResultsArray */ "buffer",
-      /* returnAlgoCount */ "buffer",
-    ],
-    result: "i32",
-  },
-  cublasLtMatmulAlgoGetIds: {
-    parameters: [
-      /* lightHandle */ "u64",
-      /* computeType */ "i32",
-      /* scaleType */ "i32",
-      /* Atype */ "i32",
-      /* Btype */ "i32",
-      /* Ctype */ "i32",
-      /* Dtype */ "i32",
-      /* requestedAlgoCount */ "i32",
-      /* algoIdsArray */ "buffer",
-      /* returnAlgoCount */ "buffer",
-    ],
-    result: "i32",
-  },
-  cublasLtMatmulAlgoInit: {
-    parameters: [
-      /* lightHandle */ "u64",
-      /* computeType */ "i32",
-      /* scaleType */ "i32",
-      /* Atype */ "i32",
-      /* Btype */ "i32",
-      /* Ctype */ "i32",
-      /* Dtype */ "i32",
-      /* algoId */ "i32",
-      /* algo */ "buffer",
-    ],
-    result: "i32",
-  },
-  cublasLtMatmulAlgoCheck: {
-    parameters: [
-      /* lightHandle */ "u64",
-      /* operationDesc */ "u64",
-      /* Adesc */ "u64",
-      /* Bdesc */ "u64",
-      /* Cdesc */ "u64",
-      /* Ddesc */ "u64",
-      /* algo */ "buffer",
-      /* result */ "buffer",
-    ],
-    result: "i32",
-  },
-  cublasLtMatmulAlgoCapGetAttribute: {
-    parameters: [
-      /* algo */ "buffer",
-      /* attr */ "i32",
-      /* buf */ "buffer",
-      /* sizeInBytes */ "usize",
-      /* sizeWritten */ "buffer",
-    ],
-    result: "i32",
-  },
-  cublasLtMatmulAlgoConfigSetAttribute: {
-    parameters: [/* algo */ "buffer", /* attr */ "i32", /* buf */ "buffer", /* sizeInBytes */ "usize"],
-    result: "i32",
-  },
-  cublasLtMatmulAlgoConfigGetAttribute: {
-    parameters: [
-      /* algo */ "buffer",
-      /* attr */ "i32",
-      /* buf */ "buffer",
-      /* sizeInBytes */ "usize",
-      /* sizeWritten */ "buffer",
-    ],
-    result: "i32",
-  },
+  cublasLtMatmulAlgoGetHeuristic: { result: "i32", parameters: [
+    /* lightHandle */ "u64", /* operationDesc */ "u64", /* Adesc */ "u64", /* Bdesc */ "u64", /* Cdesc */ "u64",
+    /* Ddesc */ "u64", /* preference */ "u64", /* requestedAlgoCount */ "i32", /* heuristicResultsArray */ "buffer",
+    /* returnAlgoCount */ "buffer",
+  ] },
+  cublasLtMatmulAlgoGetIds: { result: "i32", parameters: [
+    /* lightHandle */ "u64", /* computeType */ "i32", /* scaleType */ "i32", /* Atype */ "i32", /* Btype */ "i32",
+    /* Ctype */ "i32", /* Dtype */ "i32", /* requestedAlgoCount */ "i32", /* algoIdsArray */ "buffer",
+    /* returnAlgoCount */ "buffer",
+  ] },
+  cublasLtMatmulAlgoInit: { result: "i32", parameters: [
+    /* lightHandle */ "u64", /* computeType */ "i32", /* scaleType */ "i32", /* Atype */ "i32", /* Btype */ "i32",
+    /* Ctype */ "i32", /* Dtype */ "i32", /* algoId */ "i32", /* algo */ "buffer",
+  ] },
+  cublasLtMatmulAlgoCheck: { result: "i32", parameters: [
+    /* lightHandle */ "u64", /* operationDesc */ "u64", /* Adesc */ "u64", /* Bdesc */ "u64", /* Cdesc */ "u64",
+    /* Ddesc */ "u64", /* algo */ "buffer", /* result */ "buffer",
+  ] },
+  cublasLtMatmulAlgoCapGetAttribute: { result: "i32", parameters: [
+    /* algo */ "buffer", /* attr */ "i32", /* buf */ "buffer", /* sizeInBytes */ "usize", /* sizeWritten */ "buffer",
+  ] },
+  cublasLtMatmulAlgoConfigSetAttribute: { result: "i32", parameters: [
+    /* algo */ "buffer", /* attr */ "i32", /* buf */ "buffer", /* sizeInBytes */ "usize",
+  ] },
+  cublasLtMatmulAlgoConfigGetAttribute: { result: "i32", parameters: [
+    /* algo */ "buffer", /* attr */ "i32", /* buf */ "buffer", /* sizeInBytes */ "usize", /* sizeWritten */ "buffer",
+  ] },
 
   // computation
-  cublasLtMatmul: {
-    parameters: [
-      /* lightHandle */ "u64",
-      /* computeDesc */ "u64",
-      /* alpha */ "buffer",
-      /* A */ "u64",
-      /* Adesc */ "u64",
-      /* B */ "u64",
-      /* Bdesc */ "u64",
-      /* beta */ "buffer",
-      /* C */ "u64",
-      /* Cdesc */ "u64",
-      /* D */ "u64",
-      /* Ddesc */ "u64",
-      /* algo */ "buffer",
-      /* workspace */ "u64",
-      /* workspaceSizeInBytes */ "usize",
-      /* stream */ "u64",
-    ],
-    result: "i32",
-  },
-  cublasLtMatrixTransform: {
-    parameters: [
-      /* lightHandle */ "u64",
-      /* transformDesc */ "u64",
-      /* alpha */ "buffer",
-      /* A */ "u64",
-      /* Adesc */ "u64",
-      /* beta */ "buffer",
-      /* B */ "u64",
-      /* Bdesc */ "u64",
-      /* C */ "u64",
-      /* Cdesc */ "u64",
-      /* stream */ "u64",
-    ],
-    result: "i32",
-  },
+  cublasLtMatmul: { result: "i32", parameters: [
+    /* lightHandle */ "u64", /* computeDesc */ "u64", /* alpha */ "buffer", /* A */ "u64", /* Adesc */ "u64",
+    /* B */ "u64", /* Bdesc */ "u64", /* beta */ "buffer", /* C */ "u64", /* Cdesc */ "u64", /* D */ "u64",
+    /* Ddesc */ "u64", /* algo */ "buffer", /* workspace */ "u64", /* workspaceSizeInBytes */ "usize",
+    /* stream */ "u64",
+  ] },
+  cublasLtMatrixTransform: { result: "i32", parameters: [
+    /* lightHandle */ "u64", /* transformDesc */ "u64", /* alpha */ "buffer", /* A */ "u64", /* Adesc */ "u64",
+    /* beta */ "buffer", /* B */ "u64", /* Bdesc */ "u64", /* C */ "u64", /* Cdesc */ "u64", /* stream */ "u64",
+  ] },
 } as const satisfies Deno.ForeignLibraryInterface;
 
 /** cuBLAS itself is opened because cuBLASMp needs it; only its version is asked for. */

@@ -162,43 +162,34 @@ const MATMUL = [
   /* alpha */ "buffer", ...A, ...B, /* beta */ "buffer", ...C, ...D,
 ] as const;
 
-// What all versions have under the same name.
 /** The functions of cuBLASMp 0.8 and newer. */
+// deno-fmt-ignore
 export const CUBLASMP_SYMBOLS = {
   // library and handle
   cublasMpGetVersion: { parameters: [/* version */ "buffer"], result: "i32" },
   cublasMpCreate: { parameters: [/* handle */ "buffer", /* stream */ "u64"], result: "i32" },
   cublasMpDestroy: { parameters: [/* handle */ "u64"], result: "i32" },
-  cublasMpSetEmulationStrategy: {
-    optional: true,
-    parameters: [/* handle */ "u64", /* emulationStrategy */ "i32"],
-    result: "i32",
-  },
-  cublasMpGetEmulationStrategy: {
-    optional: true,
-    parameters: [/* handle */ "u64", /* emulationStrategy */ "buffer"],
-    result: "i32",
-  },
+  cublasMpSetEmulationStrategy: { optional: true, result: "i32", parameters: [
+    /* handle */ "u64", /* emulationStrategy */ "i32",
+  ] },
+  cublasMpGetEmulationStrategy: { optional: true, result: "i32", parameters: [
+    /* handle */ "u64", /* emulationStrategy */ "buffer",
+  ] },
 
   // process grids
-  cublasMpGridCreate: {
-    parameters: [/* nprow */ "i64", /* npcol */ "i64", /* layout */ "i32", /* comm */ "u64", /* grid */ "buffer"],
-    result: "i32",
-  },
+  cublasMpGridCreate: { result: "i32", parameters: [
+    /* nprow */ "i64", /* npcol */ "i64", /* layout */ "i32", /* comm */ "u64", /* grid */ "buffer",
+  ] },
   cublasMpGridDestroy: { parameters: [/* grid */ "u64"], result: "i32" },
-  cublasMpNumroc: {
-    parameters: [/* n */ "i64", /* nb */ "i64", /* iproc */ "u32", /* isrcproc */ "u32", /* nprocs */ "u32"],
-    result: "i64",
-  },
+  cublasMpNumroc: { result: "i64", parameters: [
+    /* n */ "i64", /* nb */ "i64", /* iproc */ "u32", /* isrcproc */ "u32", /* nprocs */ "u32",
+  ] },
 
   // descriptors
   cublasMpMatrixDescriptorCreate: { parameters: [...MATRIX_DESCRIPTOR, /* desc */ "buffer"], result: "i32" },
   cublasMpMatrixDescriptorInit: { parameters: [...MATRIX_DESCRIPTOR, /* desc */ "u64"], result: "i32" },
   cublasMpMatrixDescriptorDestroy: { parameters: [/* desc */ "u64"], result: "i32" },
-  cublasMpMatmulDescriptorCreate: {
-    parameters: [/* matmulDesc */ "buffer", /* computeType */ "i32"],
-    result: "i32",
-  },
+  cublasMpMatmulDescriptorCreate: { parameters: [/* matmulDesc */ "buffer", /* computeType */ "i32"], result: "i32" },
   cublasMpMatmulDescriptorInit: { parameters: [/* matmulDesc */ "u64", /* computeType */ "i32"], result: "i32" },
   cublasMpMatmulDescriptorDestroy: { parameters: [/* matmulDesc */ "u64"], result: "i32" },
 
@@ -214,24 +205,16 @@ export const CUBLASMP_SYMBOLS = {
   cublasMpLoggerSetMask: { parameters: [/* mask */ "i32"], result: "i32" },
   cublasMpLoggerForceDisable: { parameters: [], result: "i32" },
 
-  // what 0.7 does not have, or has under other names
+  // status and stream
   cublasMpGetStatusString: { parameters: [/* status */ "i32"], result: "u64" },
   cublasMpSetStream: { parameters: [/* handle */ "u64", /* stream */ "u64"], result: "i32" },
   cublasMpGetStream: { parameters: [/* handle */ "u64", /* stream */ "buffer"], result: "i32" },
-  cublasMpMatmulDescriptorSetAttribute: {
-    parameters: [/* matmulDesc */ "u64", /* attr */ "i32", /* buf */ "buffer", /* sizeInBytes */ "usize"],
-    result: "i32",
-  },
-  cublasMpMatmulDescriptorGetAttribute: {
-    parameters: [
-      /* matmulDesc */ "u64",
-      /* attr */ "i32",
-      /* buf */ "buffer",
-      /* sizeInBytes */ "usize",
-      /* sizeWritten */ "buffer",
-    ],
-    result: "i32",
-  },
+  cublasMpMatmulDescriptorSetAttribute: { result: "i32", parameters: [
+    /* matmulDesc */ "u64", /* attr */ "i32", /* buf */ "buffer", /* sizeInBytes */ "usize",
+  ] },
+  cublasMpMatmulDescriptorGetAttribute: { result: "i32", parameters: [
+    /* matmulDesc */ "u64", /* attr */ "i32", /* buf */ "buffer", /* sizeInBytes */ "usize", /* sizeWritten */ "buffer",
+  ] },
 
   // memory that the other ranks of a grid reach; collective
   cublasMpMalloc: { parameters: [/* grid */ "u64", /* ptr */ "buffer", /* size */ "usize"], result: "i32" },
@@ -241,57 +224,38 @@ export const CUBLASMP_SYMBOLS = {
 } as const satisfies Deno.ForeignLibraryInterface;
 
 /** How float64 products are emulated; from 0.9 on. */
+// deno-fmt-ignore
 export const CUBLASMP_EMULATION_SYMBOLS = {
-  cublasMpSetFixedPointEmulationMaxMantissaBitCount: {
-    optional: true,
-    parameters: [/* handle */ "u64", /* bitCount */ "i32"],
-    result: "i32",
-  },
-  cublasMpGetFixedPointEmulationMaxMantissaBitCount: {
-    optional: true,
-    parameters: [/* handle */ "u64", /* bitCount */ "buffer"],
-    result: "i32",
-  },
-  cublasMpSetFixedPointEmulationMantissaBitOffset: {
-    optional: true,
-    parameters: [/* handle */ "u64", /* bitOffset */ "i32"],
-    result: "i32",
-  },
-  cublasMpGetFixedPointEmulationMantissaBitOffset: {
-    optional: true,
-    parameters: [/* handle */ "u64", /* bitOffset */ "buffer"],
-    result: "i32",
-  },
-  cublasMpSetFixedPointEmulationMantissaBitCountPointer: {
-    optional: true,
-    parameters: [/* handle */ "u64", /* ptr */ "u64"],
-    result: "i32",
-  },
-  cublasMpGetFixedPointEmulationMantissaBitCountPointer: {
-    optional: true,
-    parameters: [/* handle */ "u64", /* ptr */ "buffer"],
-    result: "i32",
-  },
-  cublasMpSetFixedPointEmulationMantissaControl: {
-    optional: true,
-    parameters: [/* handle */ "u64", /* mantissaControl */ "i32"],
-    result: "i32",
-  },
-  cublasMpGetFixedPointEmulationMantissaControl: {
-    optional: true,
-    parameters: [/* handle */ "u64", /* mantissaControl */ "buffer"],
-    result: "i32",
-  },
-  cublasMpSetEmulationSpecialValuesSupport: {
-    optional: true,
-    parameters: [/* handle */ "u64", /* mask */ "i32"],
-    result: "i32",
-  },
-  cublasMpGetEmulationSpecialValuesSupport: {
-    optional: true,
-    parameters: [/* handle */ "u64", /* mask */ "buffer"],
-    result: "i32",
-  },
+  cublasMpSetFixedPointEmulationMaxMantissaBitCount: { optional: true, result: "i32", parameters: [
+    /* handle */ "u64", /* bitCount */ "i32",
+  ] },
+  cublasMpGetFixedPointEmulationMaxMantissaBitCount: { optional: true, result: "i32", parameters: [
+    /* handle */ "u64", /* bitCount */ "buffer",
+  ] },
+  cublasMpSetFixedPointEmulationMantissaBitOffset: { optional: true, result: "i32", parameters: [
+    /* handle */ "u64", /* bitOffset */ "i32",
+  ] },
+  cublasMpGetFixedPointEmulationMantissaBitOffset: { optional: true, result: "i32", parameters: [
+    /* handle */ "u64", /* bitOffset */ "buffer",
+  ] },
+  cublasMpSetFixedPointEmulationMantissaBitCountPointer: { optional: true, result: "i32", parameters: [
+    /* handle */ "u64", /* ptr */ "u64",
+  ] },
+  cublasMpGetFixedPointEmulationMantissaBitCountPointer: { optional: true, result: "i32", parameters: [
+    /* handle */ "u64", /* ptr */ "buffer",
+  ] },
+  cublasMpSetFixedPointEmulationMantissaControl: { optional: true, result: "i32", parameters: [
+    /* handle */ "u64", /* mantissaControl */ "i32",
+  ] },
+  cublasMpGetFixedPointEmulationMantissaControl: { optional: true, result: "i32", parameters: [
+    /* handle */ "u64", /* mantissaControl */ "buffer",
+  ] },
+  cublasMpSetEmulationSpecialValuesSupport: { optional: true, result: "i32", parameters: [
+    /* handle */ "u64", /* mask */ "i32",
+  ] },
+  cublasMpGetEmulationSpecialValuesSupport: { optional: true, result: "i32", parameters: [
+    /* handle */ "u64", /* mask */ "buffer",
+  ] },
 } as const satisfies Deno.ForeignLibraryInterface;
 
 // deno-fmt-ignore
@@ -335,14 +299,9 @@ const TRADD = [
   /* alpha */ "buffer", ...A, /* beta */ "buffer", ...C,
 ] as const;
 const GEMR2D = [/* handle */ "u64", /* m */ "i64", /* n */ "i64", ...A, ...B] as const;
+// deno-fmt-ignore
 const TRMR2D = [
-  /* handle */ "u64",
-  /* uplo */ "i32",
-  /* diag */ "i32",
-  /* m */ "i64",
-  /* n */ "i64",
-  ...A,
-  ...B,
+  /* handle */ "u64", /* uplo */ "i32", /* diag */ "i32", /* m */ "i64", /* n */ "i64", ...A, ...B,
 ] as const;
 
 /** The PBLAS routines of cuBLASMp 0.8 and newer; `null` where the library is too old for one. */

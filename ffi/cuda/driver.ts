@@ -298,6 +298,7 @@ export const CU_STREAM_BATCH_MEM_OP_PARAMS = {
 } as const satisfies StructLayout;
 
 /** The functions of the driver. `cuInit` comes first, unless the CUDA runtime has been used. */
+// deno-fmt-ignore
 export const CUDA_DRIVER_SYMBOLS = {
   // versions and errors
   cuInit: { parameters: [/* Flags */ "u32"], result: "i32" },
@@ -314,10 +315,9 @@ export const CUDA_DRIVER_SYMBOLS = {
   cuDeviceGetAttribute: { parameters: [/* pi */ "buffer", /* attrib */ "i32", /* dev */ "i32"], result: "i32" },
   cuDevicePrimaryCtxRetain: { parameters: [/* pctx */ "buffer", /* dev */ "i32"], result: "i32" },
   cuDevicePrimaryCtxRelease: { name: "cuDevicePrimaryCtxRelease_v2", parameters: [/* dev */ "i32"], result: "i32" },
-  cuDevicePrimaryCtxGetState: {
-    parameters: [/* dev */ "i32", /* flags */ "buffer", /* active */ "buffer"],
-    result: "i32",
-  },
+  cuDevicePrimaryCtxGetState: { result: "i32", parameters: [
+    /* dev */ "i32", /* flags */ "buffer", /* active */ "buffer",
+  ] },
   cuCtxGetCurrent: { parameters: [/* pctx */ "buffer"], result: "i32" },
   cuCtxSetCurrent: { parameters: [/* ctx */ "u64"], result: "i32" },
   cuCtxGetDevice: { parameters: [/* device */ "buffer"], result: "i32" },
@@ -325,144 +325,83 @@ export const CUDA_DRIVER_SYMBOLS = {
 
   // modules and kernels
   cuModuleLoadData: { parameters: [/* module */ "buffer", /* image */ "buffer"], result: "i32" },
-  cuModuleLoadDataEx: {
-    parameters: [
-      /* module */ "buffer",
-      /* image */ "buffer",
-      /* numOptions */ "u32",
-      /* options */ "buffer",
-      /* optionValues */ "buffer",
-    ],
-    result: "i32",
-  },
+  cuModuleLoadDataEx: { result: "i32", parameters: [
+    /* module */ "buffer", /* image */ "buffer", /* numOptions */ "u32", /* options */ "buffer",
+    /* optionValues */ "buffer",
+  ] },
   cuModuleUnload: { parameters: [/* hmod */ "u64"], result: "i32" },
   cuModuleGetFunction: { parameters: [/* hfunc */ "buffer", /* hmod */ "u64", /* name */ "buffer"], result: "i32" },
-  cuModuleGetGlobal: {
-    name: "cuModuleGetGlobal_v2",
-    parameters: [/* dptr */ "buffer", /* bytes */ "buffer", /* hmod */ "u64", /* name */ "buffer"],
-    result: "i32",
-  },
+  cuModuleGetGlobal: { name: "cuModuleGetGlobal_v2", result: "i32", parameters: [
+    /* dptr */ "buffer", /* bytes */ "buffer", /* hmod */ "u64", /* name */ "buffer",
+  ] },
   cuFuncGetAttribute: { parameters: [/* pi */ "buffer", /* attrib */ "i32", /* hfunc */ "u64"], result: "i32" },
   cuFuncSetAttribute: { parameters: [/* hfunc */ "u64", /* attrib */ "i32", /* value */ "i32"], result: "i32" },
-  cuOccupancyMaxActiveBlocksPerMultiprocessor: {
-    parameters: [/* numBlocks */ "buffer", /* func */ "u64", /* blockSize */ "i32", /* dynamicSMemSize */ "usize"],
-    result: "i32",
-  },
-  cuLaunchKernel: {
-    parameters: [
-      /* f */ "u64",
-      /* gridDimX */ "u32",
-      /* gridDimY */ "u32",
-      /* gridDimZ */ "u32",
-      /* blockDimX */ "u32",
-      /* blockDimY */ "u32",
-      /* blockDimZ */ "u32",
-      /* sharedMemBytes */ "u32",
-      /* hStream */ "u64",
-      /* kernelParams */ "buffer",
-      /* extra */ "buffer",
-    ],
-    result: "i32",
-  },
-  cuLaunchCooperativeKernel: {
-    parameters: [
-      /* f */ "u64",
-      /* gridDimX */ "u32",
-      /* gridDimY */ "u32",
-      /* gridDimZ */ "u32",
-      /* blockDimX */ "u32",
-      /* blockDimY */ "u32",
-      /* blockDimZ */ "u32",
-      /* sharedMemBytes */ "u32",
-      /* hStream */ "u64",
-      /* kernelParams */ "buffer",
-    ],
-    result: "i32",
-  },
+  cuOccupancyMaxActiveBlocksPerMultiprocessor: { result: "i32", parameters: [
+    /* numBlocks */ "buffer", /* func */ "u64", /* blockSize */ "i32", /* dynamicSMemSize */ "usize",
+  ] },
+  cuLaunchKernel: { result: "i32", parameters: [
+    /* f */ "u64", /* gridDimX */ "u32", /* gridDimY */ "u32", /* gridDimZ */ "u32", /* blockDimX */ "u32",
+    /* blockDimY */ "u32", /* blockDimZ */ "u32", /* sharedMemBytes */ "u32", /* hStream */ "u64",
+    /* kernelParams */ "buffer", /* extra */ "buffer",
+  ] },
+  cuLaunchCooperativeKernel: { result: "i32", parameters: [
+    /* f */ "u64", /* gridDimX */ "u32", /* gridDimY */ "u32", /* gridDimZ */ "u32", /* blockDimX */ "u32",
+    /* blockDimY */ "u32", /* blockDimZ */ "u32", /* sharedMemBytes */ "u32", /* hStream */ "u64",
+    /* kernelParams */ "buffer",
+  ] },
 
   // stream memory operations
-  cuStreamWaitValue32: {
-    name: "cuStreamWaitValue32_v2",
-    parameters: [/* stream */ "u64", /* addr */ "u64", /* value */ "u32", /* flags */ "u32"],
-    result: "i32",
-  },
-  cuStreamWaitValue64: {
-    name: "cuStreamWaitValue64_v2",
-    parameters: [/* stream */ "u64", /* addr */ "u64", /* value */ "u64", /* flags */ "u32"],
-    result: "i32",
-  },
-  cuStreamWriteValue32: {
-    name: "cuStreamWriteValue32_v2",
-    parameters: [/* stream */ "u64", /* addr */ "u64", /* value */ "u32", /* flags */ "u32"],
-    result: "i32",
-  },
-  cuStreamWriteValue64: {
-    name: "cuStreamWriteValue64_v2",
-    parameters: [/* stream */ "u64", /* addr */ "u64", /* value */ "u64", /* flags */ "u32"],
-    result: "i32",
-  },
-  cuStreamBatchMemOp: {
-    name: "cuStreamBatchMemOp_v2",
-    parameters: [/* stream */ "u64", /* count */ "u32", /* paramArray */ "buffer", /* flags */ "u32"],
-    result: "i32",
-  },
+  cuStreamWaitValue32: { name: "cuStreamWaitValue32_v2", result: "i32", parameters: [
+    /* stream */ "u64", /* addr */ "u64", /* value */ "u32", /* flags */ "u32",
+  ] },
+  cuStreamWaitValue64: { name: "cuStreamWaitValue64_v2", result: "i32", parameters: [
+    /* stream */ "u64", /* addr */ "u64", /* value */ "u64", /* flags */ "u32",
+  ] },
+  cuStreamWriteValue32: { name: "cuStreamWriteValue32_v2", result: "i32", parameters: [
+    /* stream */ "u64", /* addr */ "u64", /* value */ "u32", /* flags */ "u32",
+  ] },
+  cuStreamWriteValue64: { name: "cuStreamWriteValue64_v2", result: "i32", parameters: [
+    /* stream */ "u64", /* addr */ "u64", /* value */ "u64", /* flags */ "u32",
+  ] },
+  cuStreamBatchMemOp: { name: "cuStreamBatchMemOp_v2", result: "i32", parameters: [
+    /* stream */ "u64", /* count */ "u32", /* paramArray */ "buffer", /* flags */ "u32",
+  ] },
 
   // virtual memory management
-  cuMemGetAllocationGranularity: {
-    parameters: [/* granularity */ "buffer", /* prop */ "buffer", /* option */ "i32"],
-    result: "i32",
-  },
-  cuMemCreate: {
-    parameters: [/* handle */ "buffer", /* size */ "usize", /* prop */ "buffer", /* flags */ "u64"],
-    result: "i32",
-  },
+  cuMemGetAllocationGranularity: { result: "i32", parameters: [
+    /* granularity */ "buffer", /* prop */ "buffer", /* option */ "i32",
+  ] },
+  cuMemCreate: { result: "i32", parameters: [
+    /* handle */ "buffer", /* size */ "usize", /* prop */ "buffer", /* flags */ "u64",
+  ] },
   cuMemRelease: { parameters: [/* handle */ "u64"], result: "i32" },
-  cuMemAddressReserve: {
-    parameters: [/* ptr */ "buffer", /* size */ "usize", /* alignment */ "usize", /* addr */ "u64", /* flags */ "u64"],
-    result: "i32",
-  },
+  cuMemAddressReserve: { result: "i32", parameters: [
+    /* ptr */ "buffer", /* size */ "usize", /* alignment */ "usize", /* addr */ "u64", /* flags */ "u64",
+  ] },
   cuMemAddressFree: { parameters: [/* ptr */ "u64", /* size */ "usize"], result: "i32" },
-  cuMemMap: {
-    parameters: [/* ptr */ "u64", /* size */ "usize", /* offset */ "usize", /* handle */ "u64", /* flags */ "u64"],
-    result: "i32",
-  },
+  cuMemMap: { result: "i32", parameters: [
+    /* ptr */ "u64", /* size */ "usize", /* offset */ "usize", /* handle */ "u64", /* flags */ "u64",
+  ] },
   cuMemUnmap: { parameters: [/* ptr */ "u64", /* size */ "usize"], result: "i32" },
-  cuMemSetAccess: {
-    parameters: [/* ptr */ "u64", /* size */ "usize", /* desc */ "buffer", /* count */ "usize"],
-    result: "i32",
-  },
+  cuMemSetAccess: { result: "i32", parameters: [
+    /* ptr */ "u64", /* size */ "usize", /* desc */ "buffer", /* count */ "usize",
+  ] },
   cuMemGetAccess: { parameters: [/* flags */ "buffer", /* location */ "buffer", /* ptr */ "u64"], result: "i32" },
   cuMemRetainAllocationHandle: { parameters: [/* handle */ "buffer", /* addr */ "u64"], result: "i32" },
-  cuMemExportToShareableHandle: {
-    parameters: [/* shareableHandle */ "buffer", /* handle */ "u64", /* handleType */ "i32", /* flags */ "u64"],
-    result: "i32",
-  },
-  cuMemImportFromShareableHandle: {
-    parameters: [/* handle */ "buffer", /* osHandle */ "u64", /* shHandleType */ "i32"],
-    result: "i32",
-  },
-  cuMemGetAddressRange: {
-    name: "cuMemGetAddressRange_v2",
-    parameters: [/* pbase */ "buffer", /* psize */ "buffer", /* dptr */ "u64"],
-    result: "i32",
-  },
-  cuTensorMapEncodeTiled: {
-    parameters: [
-      /* tensorMap */ "buffer",
-      /* tensorDataType */ "i32",
-      /* tensorRank */ "u32",
-      /* globalAddress */ "u64",
-      /* globalDim */ "buffer",
-      /* globalStrides */ "buffer",
-      /* boxDim */ "buffer",
-      /* elementStrides */ "buffer",
-      /* interleave */ "i32",
-      /* swizzle */ "i32",
-      /* l2Promotion */ "i32",
-      /* oobFill */ "i32",
-    ],
-    result: "i32",
-  },
+  cuMemExportToShareableHandle: { result: "i32", parameters: [
+    /* shareableHandle */ "buffer", /* handle */ "u64", /* handleType */ "i32", /* flags */ "u64",
+  ] },
+  cuMemImportFromShareableHandle: { result: "i32", parameters: [
+    /* handle */ "buffer", /* osHandle */ "u64", /* shHandleType */ "i32",
+  ] },
+  cuMemGetAddressRange: { name: "cuMemGetAddressRange_v2", result: "i32", parameters: [
+    /* pbase */ "buffer", /* psize */ "buffer", /* dptr */ "u64",
+  ] },
+  cuTensorMapEncodeTiled: { result: "i32", parameters: [
+    /* tensorMap */ "buffer", /* tensorDataType */ "i32", /* tensorRank */ "u32", /* globalAddress */ "u64",
+    /* globalDim */ "buffer", /* globalStrides */ "buffer", /* boxDim */ "buffer", /* elementStrides */ "buffer",
+    /* interleave */ "i32", /* swizzle */ "i32", /* l2Promotion */ "i32", /* oobFill */ "i32",
+  ] },
   cuPointerGetAttribute: { parameters: [/* data */ "buffer", /* attribute */ "i32", /* ptr */ "u64"], result: "i32" },
 } as const satisfies Deno.ForeignLibraryInterface;
 

@@ -192,6 +192,7 @@ const UNIQUE_ID = {
 } as const;
 
 /** The functions of NCCL; `null` where the library is too old for one. */
+// deno-fmt-ignore
 export const NCCL_SYMBOLS = {
   // library
   ncclGetVersion: { parameters: [/* version */ "buffer"], result: "i32" },
@@ -200,36 +201,20 @@ export const NCCL_SYMBOLS = {
 
   // communicators
   ncclGetUniqueId: { parameters: [/* uniqueId */ "buffer"], result: "i32" },
-  ncclCommInitRank: {
-    parameters: [/* comm */ "buffer", /* nranks */ "i32", /* commId */ UNIQUE_ID, /* rank */ "i32"],
-    result: "i32",
-  },
-  ncclCommInitRankConfig: {
-    parameters: [
-      /* comm */ "buffer",
-      /* nranks */ "i32",
-      /* commId */ UNIQUE_ID,
-      /* rank */ "i32",
-      /* config */ "buffer",
-    ],
-    result: "i32",
-  },
-  ncclCommInitRankScalable: {
-    parameters: [
-      /* newcomm */ "buffer",
-      /* nranks */ "i32",
-      /* myrank */ "i32",
-      /* nId */ "i32",
-      /* commIds */ "buffer",
-      /* config */ "buffer",
-    ],
-    result: "i32",
-  },
+  ncclCommInitRank: { result: "i32", parameters: [
+    /* comm */ "buffer", /* nranks */ "i32", /* commId */ UNIQUE_ID, /* rank */ "i32",
+  ] },
+  ncclCommInitRankConfig: { result: "i32", parameters: [
+    /* comm */ "buffer", /* nranks */ "i32", /* commId */ UNIQUE_ID, /* rank */ "i32", /* config */ "buffer",
+  ] },
+  ncclCommInitRankScalable: { result: "i32", parameters: [
+    /* newcomm */ "buffer", /* nranks */ "i32", /* myrank */ "i32", /* nId */ "i32", /* commIds */ "buffer",
+    /* config */ "buffer",
+  ] },
   ncclCommInitAll: { parameters: [/* comm */ "buffer", /* ndev */ "i32", /* devlist */ "buffer"], result: "i32" },
-  ncclCommSplit: {
-    parameters: [/* comm */ "u64", /* color */ "i32", /* key */ "i32", /* newcomm */ "buffer", /* config */ "buffer"],
-    result: "i32",
-  },
+  ncclCommSplit: { result: "i32", parameters: [
+    /* comm */ "u64", /* color */ "i32", /* key */ "i32", /* newcomm */ "buffer", /* config */ "buffer",
+  ] },
   ncclCommFinalize: { parameters: [/* comm */ "u64"], result: "i32" },
   ncclCommDestroy: { parameters: [/* comm */ "u64"], result: "i32" },
   ncclCommAbort: { parameters: [/* comm */ "u64"], result: "i32" },
@@ -237,38 +222,20 @@ export const NCCL_SYMBOLS = {
   ncclCommCount: { parameters: [/* comm */ "u64", /* count */ "buffer"], result: "i32" },
   ncclCommCuDevice: { parameters: [/* comm */ "u64", /* device */ "buffer"], result: "i32" },
   ncclCommUserRank: { parameters: [/* comm */ "u64", /* rank */ "buffer"], result: "i32" },
-  ncclCommShrink: {
-    optional: true,
-    parameters: [
-      /* comm */ "u64",
-      /* excludeRanksList */ "buffer",
-      /* excludeRanksCount */ "i32",
-      /* newcomm */ "buffer",
-      /* config */ "buffer",
-      /* shrinkFlags */ "i32",
-    ],
-    result: "i32",
-  },
+  ncclCommShrink: { optional: true, result: "i32", parameters: [
+    /* comm */ "u64", /* excludeRanksList */ "buffer", /* excludeRanksCount */ "i32", /* newcomm */ "buffer",
+    /* config */ "buffer", /* shrinkFlags */ "i32",
+  ] },
   ncclCommRevoke: { optional: true, parameters: [/* comm */ "u64", /* revokeFlags */ "i32"], result: "i32" },
   ncclCommGetUniqueId: { optional: true, parameters: [/* comm */ "u64", /* uniqueId */ "buffer"], result: "i32" },
-  ncclCommGrow: {
-    optional: true,
-    parameters: [
-      /* comm */ "u64",
-      /* nRanks */ "i32",
-      /* uniqueId */ "buffer",
-      /* rank */ "i32",
-      /* newcomm */ "buffer",
-      /* config */ "buffer",
-    ],
-    result: "i32",
-  },
+  ncclCommGrow: { optional: true, result: "i32", parameters: [
+    /* comm */ "u64", /* nRanks */ "i32", /* uniqueId */ "buffer", /* rank */ "i32", /* newcomm */ "buffer",
+    /* config */ "buffer",
+  ] },
   ncclCommQueryProperties: { optional: true, parameters: [/* comm */ "u64", /* props */ "buffer"], result: "i32" },
-  ncclCommMemStats: {
-    optional: true,
-    parameters: [/* comm */ "u64", /* stat */ "i32", /* value */ "buffer"],
-    result: "i32",
-  },
+  ncclCommMemStats: { optional: true, result: "i32", parameters: [
+    /* comm */ "u64", /* stat */ "i32", /* value */ "buffer",
+  ] },
   ncclCommSuspend: { optional: true, parameters: [/* comm */ "u64", /* flags */ "i32"], result: "i32" },
   ncclCommResume: { optional: true, parameters: [/* comm */ "u64"], result: "i32" },
   // this rank's place among the ranks whose memory it can load and store: { nRanks, rank, stride }
@@ -277,218 +244,89 @@ export const NCCL_SYMBOLS = {
   // memory and registration
   ncclMemAlloc: { parameters: [/* ptr */ "buffer", /* size */ "usize"], result: "i32" },
   ncclMemFree: { parameters: [/* ptr */ "u64"], result: "i32" },
-  ncclCommRegister: {
-    parameters: [/* comm */ "u64", /* buff */ "u64", /* size */ "usize", /* handle */ "buffer"],
-    result: "i32",
-  },
+  ncclCommRegister: { result: "i32", parameters: [
+    /* comm */ "u64", /* buff */ "u64", /* size */ "usize", /* handle */ "buffer",
+  ] },
   ncclCommDeregister: { parameters: [/* comm */ "u64", /* handle */ "u64"], result: "i32" },
-  ncclCommWindowRegister: {
-    optional: true,
-    parameters: [/* comm */ "u64", /* buff */ "u64", /* size */ "usize", /* win */ "buffer", /* winFlags */ "i32"],
-    result: "i32",
-  },
+  ncclCommWindowRegister: { optional: true, result: "i32", parameters: [
+    /* comm */ "u64", /* buff */ "u64", /* size */ "usize", /* win */ "buffer", /* winFlags */ "i32",
+  ] },
   ncclCommWindowDeregister: { optional: true, parameters: [/* comm */ "u64", /* win */ "u64"], result: "i32" },
-  ncclWinGetUserPtr: {
-    optional: true,
-    parameters: [/* comm */ "u64", /* win */ "u64", /* outUserPtr */ "buffer"],
-    result: "i32",
-  },
-  ncclGetLsaDevicePointer: {
-    optional: true,
-    parameters: [/* window */ "u64", /* offset */ "usize", /* lsaRank */ "i32", /* outPtr */ "buffer"],
-    result: "i32",
-  },
-  ncclGetPeerDevicePointer: {
-    optional: true,
-    parameters: [/* window */ "u64", /* offset */ "usize", /* peer */ "i32", /* outPtr */ "buffer"],
-    result: "i32",
-  },
+  ncclWinGetUserPtr: { optional: true, result: "i32", parameters: [
+    /* comm */ "u64", /* win */ "u64", /* outUserPtr */ "buffer",
+  ] },
+  ncclGetLsaDevicePointer: { optional: true, result: "i32", parameters: [
+    /* window */ "u64", /* offset */ "usize", /* lsaRank */ "i32", /* outPtr */ "buffer",
+  ] },
+  ncclGetPeerDevicePointer: { optional: true, result: "i32", parameters: [
+    /* window */ "u64", /* offset */ "usize", /* peer */ "i32", /* outPtr */ "buffer",
+  ] },
 
   // collectives
-  ncclAllReduce: {
-    parameters: [
-      /* sendbuff */ "u64",
-      /* recvbuff */ "u64",
-      /* count */ "usize",
-      /* datatype */ "i32",
-      /* op */ "i32",
-      /* comm */ "u64",
-      /* stream */ "u64",
-    ],
-    result: "i32",
-  },
-  ncclReduce: {
-    parameters: [
-      /* sendbuff */ "u64",
-      /* recvbuff */ "u64",
-      /* count */ "usize",
-      /* datatype */ "i32",
-      /* op */ "i32",
-      /* root */ "i32",
-      /* comm */ "u64",
-      /* stream */ "u64",
-    ],
-    result: "i32",
-  },
-  ncclBroadcast: {
-    parameters: [
-      /* sendbuff */ "u64",
-      /* recvbuff */ "u64",
-      /* count */ "usize",
-      /* datatype */ "i32",
-      /* root */ "i32",
-      /* comm */ "u64",
-      /* stream */ "u64",
-    ],
-    result: "i32",
-  },
-  ncclBcast: {
-    parameters: [
-      /* buff */ "u64",
-      /* count */ "usize",
-      /* datatype */ "i32",
-      /* root */ "i32",
-      /* comm */ "u64",
-      /* stream */ "u64",
-    ],
-    result: "i32",
-  },
-  ncclReduceScatter: {
-    parameters: [
-      /* sendbuff */ "u64",
-      /* recvbuff */ "u64",
-      /* recvcount */ "usize",
-      /* datatype */ "i32",
-      /* op */ "i32",
-      /* comm */ "u64",
-      /* stream */ "u64",
-    ],
-    result: "i32",
-  },
-  ncclAllGather: {
-    parameters: [
-      /* sendbuff */ "u64",
-      /* recvbuff */ "u64",
-      /* sendcount */ "usize",
-      /* datatype */ "i32",
-      /* comm */ "u64",
-      /* stream */ "u64",
-    ],
-    result: "i32",
-  },
-  ncclAlltoAll: {
-    optional: true,
-    parameters: [
-      /* sendbuff */ "u64",
-      /* recvbuff */ "u64",
-      /* count */ "usize",
-      /* datatype */ "i32",
-      /* comm */ "u64",
-      /* stream */ "u64",
-    ],
-    result: "i32",
-  },
-  ncclGather: {
-    optional: true,
-    parameters: [
-      /* sendbuff */ "u64",
-      /* recvbuff */ "u64",
-      /* count */ "usize",
-      /* datatype */ "i32",
-      /* root */ "i32",
-      /* comm */ "u64",
-      /* stream */ "u64",
-    ],
-    result: "i32",
-  },
-  ncclScatter: {
-    optional: true,
-    parameters: [
-      /* sendbuff */ "u64",
-      /* recvbuff */ "u64",
-      /* count */ "usize",
-      /* datatype */ "i32",
-      /* root */ "i32",
-      /* comm */ "u64",
-      /* stream */ "u64",
-    ],
-    result: "i32",
-  },
+  ncclAllReduce: { result: "i32", parameters: [
+    /* sendbuff */ "u64", /* recvbuff */ "u64", /* count */ "usize", /* datatype */ "i32", /* op */ "i32",
+    /* comm */ "u64", /* stream */ "u64",
+  ] },
+  ncclReduce: { result: "i32", parameters: [
+    /* sendbuff */ "u64", /* recvbuff */ "u64", /* count */ "usize", /* datatype */ "i32", /* op */ "i32",
+    /* root */ "i32", /* comm */ "u64", /* stream */ "u64",
+  ] },
+  ncclBroadcast: { result: "i32", parameters: [
+    /* sendbuff */ "u64", /* recvbuff */ "u64", /* count */ "usize", /* datatype */ "i32", /* root */ "i32",
+    /* comm */ "u64", /* stream */ "u64",
+  ] },
+  ncclBcast: { result: "i32", parameters: [
+    /* buff */ "u64", /* count */ "usize", /* datatype */ "i32", /* root */ "i32", /* comm */ "u64", /* stream */ "u64",
+  ] },
+  ncclReduceScatter: { result: "i32", parameters: [
+    /* sendbuff */ "u64", /* recvbuff */ "u64", /* recvcount */ "usize", /* datatype */ "i32", /* op */ "i32",
+    /* comm */ "u64", /* stream */ "u64",
+  ] },
+  ncclAllGather: { result: "i32", parameters: [
+    /* sendbuff */ "u64", /* recvbuff */ "u64", /* sendcount */ "usize", /* datatype */ "i32", /* comm */ "u64",
+    /* stream */ "u64",
+  ] },
+  ncclAlltoAll: { optional: true, result: "i32", parameters: [
+    /* sendbuff */ "u64", /* recvbuff */ "u64", /* count */ "usize", /* datatype */ "i32", /* comm */ "u64",
+    /* stream */ "u64",
+  ] },
+  ncclGather: { optional: true, result: "i32", parameters: [
+    /* sendbuff */ "u64", /* recvbuff */ "u64", /* count */ "usize", /* datatype */ "i32", /* root */ "i32",
+    /* comm */ "u64", /* stream */ "u64",
+  ] },
+  ncclScatter: { optional: true, result: "i32", parameters: [
+    /* sendbuff */ "u64", /* recvbuff */ "u64", /* count */ "usize", /* datatype */ "i32", /* root */ "i32",
+    /* comm */ "u64", /* stream */ "u64",
+  ] },
   // a sum that scales each rank's values first
-  ncclRedOpCreatePreMulSum: {
-    parameters: [
-      /* op */ "buffer",
-      /* scalar */ "buffer",
-      /* datatype */ "i32",
-      /* residence */ "i32",
-      /* comm */ "u64",
-    ],
-    result: "i32",
-  },
-  ncclRedOpCreatePreMulSumFromDevice: {
-    name: "ncclRedOpCreatePreMulSum",
-    parameters: [/* op */ "buffer", /* scalar */ "u64", /* datatype */ "i32", /* residence */ "i32", /* comm */ "u64"],
-    result: "i32",
-  },
+  ncclRedOpCreatePreMulSum: { result: "i32", parameters: [
+    /* op */ "buffer", /* scalar */ "buffer", /* datatype */ "i32", /* residence */ "i32", /* comm */ "u64",
+  ] },
+  ncclRedOpCreatePreMulSumFromDevice: { name: "ncclRedOpCreatePreMulSum", result: "i32", parameters: [
+    /* op */ "buffer", /* scalar */ "u64", /* datatype */ "i32", /* residence */ "i32", /* comm */ "u64",
+  ] },
   ncclRedOpDestroy: { parameters: [/* op */ "i32", /* comm */ "u64"], result: "i32" },
 
   // point to point
-  ncclSend: {
-    parameters: [
-      /* sendbuff */ "u64",
-      /* count */ "usize",
-      /* datatype */ "i32",
-      /* peer */ "i32",
-      /* comm */ "u64",
-      /* stream */ "u64",
-    ],
-    result: "i32",
-  },
-  ncclRecv: {
-    parameters: [
-      /* recvbuff */ "u64",
-      /* count */ "usize",
-      /* datatype */ "i32",
-      /* peer */ "i32",
-      /* comm */ "u64",
-      /* stream */ "u64",
-    ],
-    result: "i32",
-  },
-  ncclPutSignal: {
-    optional: true,
-    parameters: [
-      /* localbuff */ "u64",
-      /* count */ "usize",
-      /* datatype */ "i32",
-      /* peer */ "i32",
-      /* peerWin */ "u64",
-      /* peerWinOffset */ "usize",
-      /* sigIdx */ "i32",
-      /* ctx */ "i32",
-      /* flags */ "u32",
-      /* comm */ "u64",
-      /* stream */ "u64",
-    ],
-    result: "i32",
-  },
-  ncclSignal: {
-    optional: true,
-    parameters: [
-      /* peer */ "i32",
-      /* sigIdx */ "i32",
-      /* ctx */ "i32",
-      /* flags */ "u32",
-      /* comm */ "u64",
-      /* stream */ "u64",
-    ],
-    result: "i32",
-  },
-  ncclWaitSignal: {
-    optional: true,
-    parameters: [/* nDesc */ "i32", /* signalDescs */ "buffer", /* comm */ "u64", /* stream */ "u64"],
-    result: "i32",
-  },
+  ncclSend: { result: "i32", parameters: [
+    /* sendbuff */ "u64", /* count */ "usize", /* datatype */ "i32", /* peer */ "i32", /* comm */ "u64",
+    /* stream */ "u64",
+  ] },
+  ncclRecv: { result: "i32", parameters: [
+    /* recvbuff */ "u64", /* count */ "usize", /* datatype */ "i32", /* peer */ "i32", /* comm */ "u64",
+    /* stream */ "u64",
+  ] },
+  ncclPutSignal: { optional: true, result: "i32", parameters: [
+    /* localbuff */ "u64", /* count */ "usize", /* datatype */ "i32", /* peer */ "i32", /* peerWin */ "u64",
+    /* peerWinOffset */ "usize", /* sigIdx */ "i32", /* ctx */ "i32", /* flags */ "u32", /* comm */ "u64",
+    /* stream */ "u64",
+  ] },
+  ncclSignal: { optional: true, result: "i32", parameters: [
+    /* peer */ "i32", /* sigIdx */ "i32", /* ctx */ "i32", /* flags */ "u32", /* comm */ "u64", /* stream */ "u64",
+  ] },
+  ncclWaitSignal: { optional: true, result: "i32", parameters: [
+    /* nDesc */ "i32", /* signalDescs */ "buffer", /* comm */ "u64", /* stream */ "u64",
+  ] },
 
   // groups
   ncclGroupStart: { parameters: [], result: "i32" },

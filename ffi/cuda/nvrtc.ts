@@ -35,6 +35,7 @@ export const NvrtcResult = {
 export type NvrtcResult = EnumValue<typeof NvrtcResult>;
 
 /** The functions of NVRTC. Lists of strings are buffers of addresses. */
+// deno-fmt-ignore
 export const NVRTC_SYMBOLS = {
   // library
   nvrtcVersion: { parameters: [/* major */ "buffer", /* minor */ "buffer"], result: "i32" },
@@ -43,29 +44,20 @@ export const NVRTC_SYMBOLS = {
   nvrtcGetSupportedArchs: { parameters: [/* supportedArchs */ "buffer"], result: "i32" },
 
   // programs
-  nvrtcCreateProgram: {
-    parameters: [
-      /* prog */ "buffer",
-      /* src */ "buffer",
-      /* name */ "buffer",
-      /* numHeaders */ "i32",
-      /* headers */ "buffer",
-      /* includeNames */ "buffer",
-    ],
-    result: "i32",
-  },
+  nvrtcCreateProgram: { result: "i32", parameters: [
+    /* prog */ "buffer", /* src */ "buffer", /* name */ "buffer", /* numHeaders */ "i32", /* headers */ "buffer",
+    /* includeNames */ "buffer",
+  ] },
   nvrtcDestroyProgram: { parameters: [/* prog */ "buffer"], result: "i32" },
-  nvrtcCompileProgram: {
-    parameters: [/* prog */ "u64", /* numOptions */ "i32", /* options */ "buffer"],
-    result: "i32",
-  },
+  nvrtcCompileProgram: { result: "i32", parameters: [
+    /* prog */ "u64", /* numOptions */ "i32", /* options */ "buffer",
+  ] },
   nvrtcGetProgramLogSize: { parameters: [/* prog */ "u64", /* logSizeRet */ "buffer"], result: "i32" },
   nvrtcGetProgramLog: { parameters: [/* prog */ "u64", /* log */ "buffer"], result: "i32" },
   nvrtcAddNameExpression: { parameters: [/* prog */ "u64", /* name_expression */ "buffer"], result: "i32" },
-  nvrtcGetLoweredName: {
-    parameters: [/* prog */ "u64", /* name_expression */ "buffer", /* lowered_name */ "buffer"],
-    result: "i32",
-  },
+  nvrtcGetLoweredName: { result: "i32", parameters: [
+    /* prog */ "u64", /* name_expression */ "buffer", /* lowered_name */ "buffer",
+  ] },
 
   // results
   nvrtcGetPTXSize: { parameters: [/* prog */ "u64", /* ptxSizeRet */ "buffer"], result: "i32" },

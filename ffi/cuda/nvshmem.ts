@@ -105,19 +105,18 @@ export const NVSHMEM_TEAM_CONFIG = {
 } as const satisfies StructLayout;
 
 /** The functions of NVSHMEM; addresses on the symmetric heap are `u64`. */
+// deno-fmt-ignore
 export const NVSHMEM_SYMBOLS = {
   // library and bootstrap
   nvshmem_info_get_version: { parameters: [/* major */ "buffer", /* minor */ "buffer"], result: "void" },
-  nvshmemx_vendor_get_version_info: {
-    parameters: [/* major */ "buffer", /* minor */ "buffer", /* patch */ "buffer"],
-    result: "void",
-  },
+  nvshmemx_vendor_get_version_info: { result: "void", parameters: [
+    /* major */ "buffer", /* minor */ "buffer", /* patch */ "buffer",
+  ] },
   nvshmemx_init_status: { parameters: [], result: "i32" },
   nvshmemx_get_uniqueid: { parameters: [/* uniqueid */ "buffer"], result: "i32" },
-  nvshmemx_set_attr_uniqueid_args: {
-    parameters: [/* myrank */ "i32", /* nranks */ "i32", /* uniqueid */ "buffer", /* attr */ "buffer"],
-    result: "i32",
-  },
+  nvshmemx_set_attr_uniqueid_args: { result: "i32", parameters: [
+    /* myrank */ "i32", /* nranks */ "i32", /* uniqueid */ "buffer", /* attr */ "buffer",
+  ] },
   nvshmemx_hostlib_init_attr: { parameters: [/* flags */ "u32", /* attr */ "buffer"], result: "i32" },
   nvshmemx_hostlib_finalize: { parameters: [], result: "void" },
   nvshmem_global_exit: { parameters: [/* status */ "i32"], result: "void" },
@@ -130,16 +129,12 @@ export const NVSHMEM_SYMBOLS = {
   nvshmem_align: { parameters: [/* alignment */ "usize", /* size */ "usize"], result: "u64" },
   nvshmem_free: { parameters: [/* ptr */ "u64"], result: "void" },
   nvshmem_ptr: { parameters: [/* ptr */ "u64", /* pe */ "i32"], result: "u64" },
-  nvshmemx_buffer_register_symmetric: {
-    optional: true,
-    parameters: [/* buf_ptr */ "u64", /* size */ "usize", /* flags */ "i32"],
-    result: "u64",
-  },
-  nvshmemx_buffer_unregister_symmetric: {
-    optional: true,
-    parameters: [/* mmap_ptr */ "u64", /* size */ "usize"],
-    result: "i32",
-  },
+  nvshmemx_buffer_register_symmetric: { optional: true, result: "u64", parameters: [
+    /* buf_ptr */ "u64", /* size */ "usize", /* flags */ "i32",
+  ] },
+  nvshmemx_buffer_unregister_symmetric: { optional: true, result: "i32", parameters: [
+    /* mmap_ptr */ "u64", /* size */ "usize",
+  ] },
   nvshmemx_buffer_register: { parameters: [/* addr */ "u64", /* length */ "usize"], result: "i32" },
   nvshmemx_buffer_unregister: { parameters: [/* addr */ "u64"], result: "i32" },
 
@@ -152,60 +147,35 @@ export const NVSHMEM_SYMBOLS = {
   nvshmem_fence: { parameters: [], result: "void" },
 
   // data movement, signals and barriers on a stream
-  nvshmemx_putmem_on_stream: {
-    parameters: [/* dest */ "u64", /* source */ "u64", /* bytes */ "usize", /* pe */ "i32", /* cstrm */ "u64"],
-    result: "void",
-  },
-  nvshmemx_putmem_nbi_on_stream: {
-    parameters: [/* dest */ "u64", /* source */ "u64", /* bytes */ "usize", /* pe */ "i32", /* cstrm */ "u64"],
-    result: "void",
-  },
-  nvshmemx_getmem_on_stream: {
-    parameters: [/* dest */ "u64", /* source */ "u64", /* bytes */ "usize", /* pe */ "i32", /* cstrm */ "u64"],
-    result: "void",
-  },
-  nvshmemx_getmem_nbi_on_stream: {
-    parameters: [/* dest */ "u64", /* source */ "u64", /* bytes */ "usize", /* pe */ "i32", /* cstrm */ "u64"],
-    result: "void",
-  },
-  nvshmemx_putmem_signal_on_stream: {
-    parameters: [
-      /* dest */ "u64",
-      /* source */ "u64",
-      /* bytes */ "usize",
-      /* sig_addr */ "u64",
-      /* signal */ "u64",
-      /* sig_op */ "i32",
-      /* pe */ "i32",
-      /* cstrm */ "u64",
-    ],
-    result: "void",
-  },
-  nvshmemx_putmem_signal_nbi_on_stream: {
-    parameters: [
-      /* dest */ "u64",
-      /* source */ "u64",
-      /* bytes */ "usize",
-      /* sig_addr */ "u64",
-      /* signal */ "u64",
-      /* sig_op */ "i32",
-      /* pe */ "i32",
-      /* cstrm */ "u64",
-    ],
-    result: "void",
-  },
-  nvshmemx_signal_op_on_stream: {
-    parameters: [/* sig_addr */ "u64", /* signal */ "u64", /* sig_op */ "i32", /* pe */ "i32", /* cstrm */ "u64"],
-    result: "void",
-  },
-  nvshmemx_signal_wait_until_on_stream: {
-    parameters: [/* sig_addr */ "u64", /* cmp */ "i32", /* cmp_value */ "u64", /* cstream */ "u64"],
-    result: "void",
-  },
-  nvshmemx_uint64_wait_until_on_stream: {
-    parameters: [/* ivar */ "u64", /* cmp */ "i32", /* cmp_value */ "u64", /* cstream */ "u64"],
-    result: "void",
-  },
+  nvshmemx_putmem_on_stream: { result: "void", parameters: [
+    /* dest */ "u64", /* source */ "u64", /* bytes */ "usize", /* pe */ "i32", /* cstrm */ "u64",
+  ] },
+  nvshmemx_putmem_nbi_on_stream: { result: "void", parameters: [
+    /* dest */ "u64", /* source */ "u64", /* bytes */ "usize", /* pe */ "i32", /* cstrm */ "u64",
+  ] },
+  nvshmemx_getmem_on_stream: { result: "void", parameters: [
+    /* dest */ "u64", /* source */ "u64", /* bytes */ "usize", /* pe */ "i32", /* cstrm */ "u64",
+  ] },
+  nvshmemx_getmem_nbi_on_stream: { result: "void", parameters: [
+    /* dest */ "u64", /* source */ "u64", /* bytes */ "usize", /* pe */ "i32", /* cstrm */ "u64",
+  ] },
+  nvshmemx_putmem_signal_on_stream: { result: "void", parameters: [
+    /* dest */ "u64", /* source */ "u64", /* bytes */ "usize", /* sig_addr */ "u64", /* signal */ "u64",
+    /* sig_op */ "i32", /* pe */ "i32", /* cstrm */ "u64",
+  ] },
+  nvshmemx_putmem_signal_nbi_on_stream: { result: "void", parameters: [
+    /* dest */ "u64", /* source */ "u64", /* bytes */ "usize", /* sig_addr */ "u64", /* signal */ "u64",
+    /* sig_op */ "i32", /* pe */ "i32", /* cstrm */ "u64",
+  ] },
+  nvshmemx_signal_op_on_stream: { result: "void", parameters: [
+    /* sig_addr */ "u64", /* signal */ "u64", /* sig_op */ "i32", /* pe */ "i32", /* cstrm */ "u64",
+  ] },
+  nvshmemx_signal_wait_until_on_stream: { result: "void", parameters: [
+    /* sig_addr */ "u64", /* cmp */ "i32", /* cmp_value */ "u64", /* cstream */ "u64",
+  ] },
+  nvshmemx_uint64_wait_until_on_stream: { result: "void", parameters: [
+    /* ivar */ "u64", /* cmp */ "i32", /* cmp_value */ "u64", /* cstream */ "u64",
+  ] },
   nvshmem_signal_fetch: { parameters: [/* sig_addr */ "u64"], result: "u64" },
   nvshmemx_barrier_on_stream: { parameters: [/* team */ "i32", /* stream */ "u64"], result: "i32" },
   nvshmemx_barrier_all_on_stream: { parameters: [/* cstrm */ "u64"], result: "void" },
@@ -213,70 +183,40 @@ export const NVSHMEM_SYMBOLS = {
   nvshmemx_sync_all_on_stream: { parameters: [/* cstrm */ "u64"], result: "void" },
   nvshmemx_quiet_on_stream: { parameters: [/* cstrm */ "u64"], result: "void" },
   // data movement on the host
-  nvshmem_putmem: {
-    parameters: [/* dest */ "u64", /* source */ "u64", /* bytes */ "usize", /* pe */ "i32"],
-    result: "void",
-  },
-  nvshmem_getmem: {
-    parameters: [/* dest */ "u64", /* source */ "u64", /* bytes */ "usize", /* pe */ "i32"],
-    result: "void",
-  },
+  nvshmem_putmem: { result: "void", parameters: [
+    /* dest */ "u64", /* source */ "u64", /* bytes */ "usize", /* pe */ "i32",
+  ] },
+  nvshmem_getmem: { result: "void", parameters: [
+    /* dest */ "u64", /* source */ "u64", /* bytes */ "usize", /* pe */ "i32",
+  ] },
 
   // teams
   nvshmem_team_my_pe: { parameters: [/* team */ "i32"], result: "i32" },
   nvshmem_team_n_pes: { parameters: [/* team */ "i32"], result: "i32" },
-  nvshmem_team_translate_pe: {
-    parameters: [/* src_team */ "i32", /* src_pe */ "i32", /* dest_team */ "i32"],
-    result: "i32",
-  },
+  nvshmem_team_translate_pe: { result: "i32", parameters: [
+    /* src_team */ "i32", /* src_pe */ "i32", /* dest_team */ "i32",
+  ] },
   nvshmem_team_get_config: { parameters: [/* team */ "i32", /* config */ "buffer"], result: "void" },
-  nvshmem_team_split_strided: {
-    parameters: [
-      /* parent_team */ "i32",
-      /* PE_start */ "i32",
-      /* PE_stride */ "i32",
-      /* PE_size */ "i32",
-      /* config */ "buffer",
-      /* config_mask */ "i64",
-      /* new_team */ "buffer",
-    ],
-    result: "i32",
-  },
-  nvshmem_team_split_2d: {
-    parameters: [
-      /* parent_team */ "i32",
-      /* xrange */ "i32",
-      /* xaxis_config */ "buffer",
-      /* xaxis_mask */ "i64",
-      /* xaxis_team */ "buffer",
-      /* yaxis_config */ "buffer",
-      /* yaxis_mask */ "i64",
-      /* yaxis_team */ "buffer",
-    ],
-    result: "i32",
-  },
+  nvshmem_team_split_strided: { result: "i32", parameters: [
+    /* parent_team */ "i32", /* PE_start */ "i32", /* PE_stride */ "i32", /* PE_size */ "i32", /* config */ "buffer",
+    /* config_mask */ "i64", /* new_team */ "buffer",
+  ] },
+  nvshmem_team_split_2d: { result: "i32", parameters: [
+    /* parent_team */ "i32", /* xrange */ "i32", /* xaxis_config */ "buffer", /* xaxis_mask */ "i64",
+    /* xaxis_team */ "buffer", /* yaxis_config */ "buffer", /* yaxis_mask */ "i64", /* yaxis_team */ "buffer",
+  ] },
   nvshmem_team_destroy: { parameters: [/* team */ "i32"], result: "void" },
 
   // collectives on a stream; reductions are in a table of their own
-  nvshmemx_fcollectmem_on_stream: {
-    parameters: [/* team */ "i32", /* dest */ "u64", /* src */ "u64", /* nelem */ "usize", /* stream */ "u64"],
-    result: "i32",
-  },
-  nvshmemx_alltoallmem_on_stream: {
-    parameters: [/* team */ "i32", /* dest */ "u64", /* src */ "u64", /* nelem */ "usize", /* stream */ "u64"],
-    result: "i32",
-  },
-  nvshmemx_broadcastmem_on_stream: {
-    parameters: [
-      /* team */ "i32",
-      /* dest */ "u64",
-      /* src */ "u64",
-      /* nelem */ "usize",
-      /* PE_root */ "i32",
-      /* stream */ "u64",
-    ],
-    result: "i32",
-  },
+  nvshmemx_fcollectmem_on_stream: { result: "i32", parameters: [
+    /* team */ "i32", /* dest */ "u64", /* src */ "u64", /* nelem */ "usize", /* stream */ "u64",
+  ] },
+  nvshmemx_alltoallmem_on_stream: { result: "i32", parameters: [
+    /* team */ "i32", /* dest */ "u64", /* src */ "u64", /* nelem */ "usize", /* stream */ "u64",
+  ] },
+  nvshmemx_broadcastmem_on_stream: { result: "i32", parameters: [
+    /* team */ "i32", /* dest */ "u64", /* src */ "u64", /* nelem */ "usize", /* PE_root */ "i32", /* stream */ "u64",
+  ] },
 } as const satisfies Deno.ForeignLibraryInterface;
 
 /** The element types of reductions, as NVSHMEM's functions name them. */

@@ -334,6 +334,7 @@ export const CUDA_GRAPH_EXEC_UPDATE_RESULT_INFO = {
 const IPC_HANDLE = { struct: ["u64", "u64", "u64", "u64", "u64", "u64", "u64", "u64"] } as const;
 
 /** The functions that every program with a GPU uses. `…FromBuffer` and `…ToBuffer` take host memory as a buffer. */
+// deno-fmt-ignore
 export const CUDA_RUNTIME_SYMBOLS = {
   // versions and errors
   cudaDriverGetVersion: { parameters: [/* driverVersion */ "buffer"], result: "i32" },
@@ -349,16 +350,14 @@ export const CUDA_RUNTIME_SYMBOLS = {
   cudaSetDevice: { parameters: [/* device */ "i32"], result: "i32" },
   cudaGetDevice: { parameters: [/* device */ "buffer"], result: "i32" },
   cudaDeviceGetAttribute: { parameters: [/* value */ "buffer", /* attr */ "i32", /* device */ "i32"], result: "i32" },
-  cudaDeviceGetP2PAttribute: {
-    parameters: [/* value */ "buffer", /* attr */ "i32", /* srcDevice */ "i32", /* dstDevice */ "i32"],
-    result: "i32",
-  },
+  cudaDeviceGetP2PAttribute: { result: "i32", parameters: [
+    /* value */ "buffer", /* attr */ "i32", /* srcDevice */ "i32", /* dstDevice */ "i32",
+  ] },
   cudaDeviceGetPCIBusId: { parameters: [/* pciBusId */ "buffer", /* len */ "i32", /* device */ "i32"], result: "i32" },
   cudaDeviceGetByPCIBusId: { parameters: [/* device */ "buffer", /* pciBusId */ "buffer"], result: "i32" },
-  cudaDeviceGetStreamPriorityRange: {
-    parameters: [/* leastPriority */ "buffer", /* greatestPriority */ "buffer"],
-    result: "i32",
-  },
+  cudaDeviceGetStreamPriorityRange: { result: "i32", parameters: [
+    /* leastPriority */ "buffer", /* greatestPriority */ "buffer",
+  ] },
   cudaDeviceSynchronize: { parameters: [], result: "i32" },
   cudaMemGetInfo: { parameters: [/* free */ "buffer", /* total */ "buffer"], result: "i32" },
 
@@ -369,18 +368,16 @@ export const CUDA_RUNTIME_SYMBOLS = {
   cudaFreeHost: { parameters: [/* ptr */ "u64"], result: "i32" },
   cudaHostRegister: { parameters: [/* ptr */ "u64", /* size */ "usize", /* flags */ "u32"], result: "i32" },
   cudaHostUnregister: { parameters: [/* ptr */ "u64"], result: "i32" },
-  cudaHostGetDevicePointer: {
-    parameters: [/* pDevice */ "buffer", /* pHost */ "u64", /* flags */ "u32"],
-    result: "i32",
-  },
+  cudaHostGetDevicePointer: { result: "i32", parameters: [
+    /* pDevice */ "buffer", /* pHost */ "u64", /* flags */ "u32",
+  ] },
   cudaPointerGetAttributes: { parameters: [/* attributes */ "buffer", /* ptr */ "u64"], result: "i32" },
   // stream-ordered allocation
   cudaMallocAsync: { parameters: [/* devPtr */ "buffer", /* size */ "usize", /* hStream */ "u64"], result: "i32" },
   cudaFreeAsync: { parameters: [/* devPtr */ "u64", /* hStream */ "u64"], result: "i32" },
-  cudaMallocFromPoolAsync: {
-    parameters: [/* ptr */ "buffer", /* size */ "usize", /* memPool */ "u64", /* stream */ "u64"],
-    result: "i32",
-  },
+  cudaMallocFromPoolAsync: { result: "i32", parameters: [
+    /* ptr */ "buffer", /* size */ "usize", /* memPool */ "u64", /* stream */ "u64",
+  ] },
   cudaDeviceGetDefaultMemPool: { parameters: [/* memPool */ "buffer", /* device */ "i32"], result: "i32" },
   cudaDeviceGetMemPool: { parameters: [/* memPool */ "buffer", /* device */ "i32"], result: "i32" },
   cudaDeviceSetMemPool: { parameters: [/* device */ "i32", /* memPool */ "u64"], result: "i32" },
@@ -389,85 +386,46 @@ export const CUDA_RUNTIME_SYMBOLS = {
   cudaMemPoolTrimTo: { parameters: [/* memPool */ "u64", /* minBytesToKeep */ "usize"], result: "i32" },
   cudaMemPoolGetAttribute: { parameters: [/* memPool */ "u64", /* attr */ "i32", /* value */ "buffer"], result: "i32" },
   cudaMemPoolSetAttribute: { parameters: [/* memPool */ "u64", /* attr */ "i32", /* value */ "buffer"], result: "i32" },
-  cudaMemPoolSetAccess: {
-    parameters: [/* memPool */ "u64", /* descList */ "buffer", /* count */ "usize"],
-    result: "i32",
-  },
+  cudaMemPoolSetAccess: { result: "i32", parameters: [
+    /* memPool */ "u64", /* descList */ "buffer", /* count */ "usize",
+  ] },
   // copies and fills
   cudaMemcpy: { parameters: [/* dst */ "u64", /* src */ "u64", /* count */ "usize", /* kind */ "i32"], result: "i32" },
-  cudaMemcpyFromBuffer: {
-    name: "cudaMemcpy",
-    parameters: [/* dst */ "u64", /* src */ "buffer", /* count */ "usize", /* kind */ "i32"],
-    result: "i32",
-  },
-  cudaMemcpyToBuffer: {
-    name: "cudaMemcpy",
-    parameters: [/* dst */ "buffer", /* src */ "u64", /* count */ "usize", /* kind */ "i32"],
-    result: "i32",
-  },
-  cudaMemcpyAsync: {
-    parameters: [/* dst */ "u64", /* src */ "u64", /* count */ "usize", /* kind */ "i32", /* stream */ "u64"],
-    result: "i32",
-  },
-  cudaMemcpyPeerAsync: {
-    parameters: [
-      /* dst */ "u64",
-      /* dstDevice */ "i32",
-      /* src */ "u64",
-      /* srcDevice */ "i32",
-      /* count */ "usize",
-      /* stream */ "u64",
-    ],
-    result: "i32",
-  },
-  cudaMemcpy2D: {
-    parameters: [
-      /* dst */ "u64",
-      /* dpitch */ "usize",
-      /* src */ "u64",
-      /* spitch */ "usize",
-      /* width */ "usize",
-      /* height */ "usize",
-      /* kind */ "i32",
-    ],
-    result: "i32",
-  },
-  cudaMemcpy2DAsync: {
-    parameters: [
-      /* dst */ "u64",
-      /* dpitch */ "usize",
-      /* src */ "u64",
-      /* spitch */ "usize",
-      /* width */ "usize",
-      /* height */ "usize",
-      /* kind */ "i32",
-      /* stream */ "u64",
-    ],
-    result: "i32",
-  },
+  cudaMemcpyFromBuffer: { name: "cudaMemcpy", result: "i32", parameters: [
+    /* dst */ "u64", /* src */ "buffer", /* count */ "usize", /* kind */ "i32",
+  ] },
+  cudaMemcpyToBuffer: { name: "cudaMemcpy", result: "i32", parameters: [
+    /* dst */ "buffer", /* src */ "u64", /* count */ "usize", /* kind */ "i32",
+  ] },
+  cudaMemcpyAsync: { result: "i32", parameters: [
+    /* dst */ "u64", /* src */ "u64", /* count */ "usize", /* kind */ "i32", /* stream */ "u64",
+  ] },
+  cudaMemcpyPeerAsync: { result: "i32", parameters: [
+    /* dst */ "u64", /* dstDevice */ "i32", /* src */ "u64", /* srcDevice */ "i32", /* count */ "usize",
+    /* stream */ "u64",
+  ] },
+  cudaMemcpy2D: { result: "i32", parameters: [
+    /* dst */ "u64", /* dpitch */ "usize", /* src */ "u64", /* spitch */ "usize", /* width */ "usize",
+    /* height */ "usize", /* kind */ "i32",
+  ] },
+  cudaMemcpy2DAsync: { result: "i32", parameters: [
+    /* dst */ "u64", /* dpitch */ "usize", /* src */ "u64", /* spitch */ "usize", /* width */ "usize",
+    /* height */ "usize", /* kind */ "i32", /* stream */ "u64",
+  ] },
   cudaMemset: { parameters: [/* devPtr */ "u64", /* value */ "i32", /* count */ "usize"], result: "i32" },
-  cudaMemsetAsync: {
-    parameters: [/* devPtr */ "u64", /* value */ "i32", /* count */ "usize", /* stream */ "u64"],
-    result: "i32",
-  },
-  cudaMemset2DAsync: {
-    parameters: [
-      /* devPtr */ "u64",
-      /* pitch */ "usize",
-      /* value */ "i32",
-      /* width */ "usize",
-      /* height */ "usize",
-      /* stream */ "u64",
-    ],
-    result: "i32",
-  },
+  cudaMemsetAsync: { result: "i32", parameters: [
+    /* devPtr */ "u64", /* value */ "i32", /* count */ "usize", /* stream */ "u64",
+  ] },
+  cudaMemset2DAsync: { result: "i32", parameters: [
+    /* devPtr */ "u64", /* pitch */ "usize", /* value */ "i32", /* width */ "usize", /* height */ "usize",
+    /* stream */ "u64",
+  ] },
 
   // streams and events
   cudaStreamCreateWithFlags: { parameters: [/* pStream */ "buffer", /* flags */ "u32"], result: "i32" },
-  cudaStreamCreateWithPriority: {
-    parameters: [/* pStream */ "buffer", /* flags */ "u32", /* priority */ "i32"],
-    result: "i32",
-  },
+  cudaStreamCreateWithPriority: { result: "i32", parameters: [
+    /* pStream */ "buffer", /* flags */ "u32", /* priority */ "i32",
+  ] },
   cudaStreamDestroy: { parameters: [/* stream */ "u64"], result: "i32" },
   cudaStreamSynchronize: { parameters: [/* stream */ "u64"], result: "i32" },
   cudaStreamQuery: { parameters: [/* stream */ "u64"], result: "i32" },
@@ -483,38 +441,35 @@ export const CUDA_RUNTIME_SYMBOLS = {
   cudaEventElapsedTime: { parameters: [/* ms */ "buffer", /* start */ "u64", /* end */ "u64"], result: "i32" },
 
   // peers and other processes
-  cudaDeviceCanAccessPeer: {
-    parameters: [/* canAccessPeer */ "buffer", /* device */ "i32", /* peerDevice */ "i32"],
-    result: "i32",
-  },
+  cudaDeviceCanAccessPeer: { result: "i32", parameters: [
+    /* canAccessPeer */ "buffer", /* device */ "i32", /* peerDevice */ "i32",
+  ] },
   cudaDeviceEnablePeerAccess: { parameters: [/* peerDevice */ "i32", /* flags */ "u32"], result: "i32" },
   cudaDeviceDisablePeerAccess: { parameters: [/* peerDevice */ "i32"], result: "i32" },
   cudaIpcGetMemHandle: { parameters: [/* handle */ "buffer", /* devPtr */ "u64"], result: "i32" },
-  cudaIpcOpenMemHandle: {
-    parameters: [/* devPtr */ "buffer", /* handle */ IPC_HANDLE, /* flags */ "u32"],
-    result: "i32",
-  },
+  cudaIpcOpenMemHandle: { result: "i32", parameters: [
+    /* devPtr */ "buffer", /* handle */ IPC_HANDLE, /* flags */ "u32",
+  ] },
   cudaIpcCloseMemHandle: { parameters: [/* devPtr */ "u64"], result: "i32" },
   cudaIpcGetEventHandle: { parameters: [/* handle */ "buffer", /* event */ "u64"], result: "i32" },
   cudaIpcOpenEventHandle: { parameters: [/* event */ "buffer", /* handle */ IPC_HANDLE], result: "i32" },
 } as const satisfies Deno.ForeignLibraryInterface;
 
 /** Stream capture and graphs. */
+// deno-fmt-ignore
 export const CUDA_GRAPH_SYMBOLS = {
   cudaStreamBeginCapture: { parameters: [/* stream */ "u64", /* mode */ "i32"], result: "i32" },
   cudaStreamEndCapture: { parameters: [/* stream */ "u64", /* pGraph */ "buffer"], result: "i32" },
   cudaStreamIsCapturing: { parameters: [/* stream */ "u64", /* pCaptureStatus */ "buffer"], result: "i32" },
   cudaThreadExchangeStreamCaptureMode: { parameters: [/* mode */ "buffer"], result: "i32" },
-  cudaGraphInstantiate: {
-    parameters: [/* pGraphExec */ "buffer", /* graph */ "u64", /* flags */ "u64"],
-    result: "i32",
-  },
+  cudaGraphInstantiate: { result: "i32", parameters: [
+    /* pGraphExec */ "buffer", /* graph */ "u64", /* flags */ "u64",
+  ] },
   cudaGraphUpload: { parameters: [/* graphExec */ "u64", /* stream */ "u64"], result: "i32" },
   cudaGraphLaunch: { parameters: [/* graphExec */ "u64", /* stream */ "u64"], result: "i32" },
-  cudaGraphExecUpdate: {
-    parameters: [/* hGraphExec */ "u64", /* hGraph */ "u64", /* resultInfo */ "buffer"],
-    result: "i32",
-  },
+  cudaGraphExecUpdate: { result: "i32", parameters: [
+    /* hGraphExec */ "u64", /* hGraph */ "u64", /* resultInfo */ "buffer",
+  ] },
   cudaGraphExecDestroy: { parameters: [/* graphExec */ "u64"], result: "i32" },
   cudaGraphGetNodes: { parameters: [/* graph */ "u64", /* nodes */ "buffer", /* numNodes */ "buffer"], result: "i32" },
   cudaGraphDestroy: { parameters: [/* graph */ "u64"], result: "i32" },
