@@ -4,7 +4,7 @@
  * @module
  */
 import type { ReduceOperation } from "../../ffi/mpi/mod.ts";
-import { checkKeys } from "../options.ts";
+import { checkKeys, keysOf } from "../options.ts";
 import type { Counts } from "./counts.ts";
 import type { ElementName, NumericArray } from "./elements.ts";
 
@@ -120,32 +120,36 @@ export type Source = number | "any" | null;
 /** The options of a method that is called without. */
 export const NO_OPTIONS: Readonly<Record<string, never>> = Object.freeze({});
 
-const keys = <O>(...names: (keyof O & string)[]): ReadonlySet<string> => new Set(names);
+/** As {@linkcode keysOf}, to be looked up. */
+const keys = <O extends object>(names: Readonly<Record<keyof O, true>>): ReadonlySet<string> =>
+  new Set(keysOf<O>(names));
+
+const [ELEMENT, ROOT, PARTS] = [{ dtype: true }, { root: true }, { counts: true, displacements: true }] as const;
+const INTO = { ...ELEMENT, into: true } as const;
+const REDUCE = { ...INTO, op: true } as const;
 
 /** The keys of each kind of options. */
 export const OptionKeys = {
-  element: keys<ElementOptions>("dtype"),
-  into: keys<IntoOptions<never>>("dtype", "into"),
-  root: keys<RootOptions<never>>("dtype", "into", "root"),
-  reduce: keys<ReduceOptions<never>>("dtype", "into", "op"),
-  reduceRoot: keys<ReduceRootOptions<never>>("dtype", "into", "op", "root"),
-  gatherV: keys<GatherVOptions<never>>("dtype", "into", "counts", "displacements"),
-  gatherVRoot: keys<GatherVRootOptions<never>>("dtype", "into", "root", "counts", "displacements"),
-  scatter: keys<ScatterOptions>("dtype", "root"),
-  scatterV: keys<ScatterVOptions>("dtype", "root", "counts", "displacements"),
-  allToAllV: keys<AllToAllVOptions<never>>(
-    "dtype",
-    "into",
-    "sendCounts",
-    "sendDisplacements",
-    "receiveCounts",
-    "receiveDisplacements",
-  ),
-  reduceScatter: keys<ReduceScatterOptions<never>>("dtype", "into", "op", "counts"),
-  object: keys<ObjectOptions>("root"),
-  send: keys<SendOptions>("dtype", "tag"),
-  receive: keys<ReceiveOptions>("dtype", "tag"),
-  sendReceive: keys<SendReceiveOptions>("dtype", "tag", "source", "receiveTag"),
+  into: keys<IntoOptions<never>>(INTO),
+  root: keys<RootOptions<never>>({ ...INTO, ...ROOT }),
+  reduce: keys<ReduceOptions<never>>(REDUCE),
+  reduceRoot: keys<ReduceRootOptions<never>>({ ...REDUCE, ...ROOT }),
+  gatherV: keys<GatherVOptions<never>>({ ...INTO, ...PARTS }),
+  gatherVRoot: keys<GatherVRootOptions<never>>({ ...INTO, ...ROOT, ...PARTS }),
+  scatter: keys<ScatterOptions>({ ...ELEMENT, ...ROOT }),
+  scatterV: keys<ScatterVOptions>({ ...ELEMENT, ...ROOT, ...PARTS }),
+  allToAllV: keys<AllToAllVOptions<never>>({
+    ...INTO,
+    sendCounts: true,
+    sendDisplacements: true,
+    receiveCounts: true,
+    receiveDisplacements: true,
+  }),
+  reduceScatter: keys<ReduceScatterOptions<never>>({ ...REDUCE, counts: true }),
+  object: keys<ObjectOptions>(ROOT),
+  send: keys<SendOptions>({ ...ELEMENT, tag: true }),
+  receive: keys<ReceiveOptions>({ ...ELEMENT, tag: true }),
+  sendReceive: keys<SendReceiveOptions>({ ...ELEMENT, tag: true, source: true, receiveTag: true }),
 } as const;
 
 /**

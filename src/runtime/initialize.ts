@@ -7,7 +7,7 @@ import { allowedCores, machineCores } from "../../ffi/machine.ts";
 import { keepFreedMemory } from "../../ffi/memory.ts";
 import { launcher } from "../../ffi/mpi/mod.ts";
 import { StateError } from "../errors.ts";
-import { describe, readOptions } from "../options.ts";
+import { describe, keysOf, readOptions } from "../options.ts";
 import { agree, alone } from "./agreement.ts";
 import { Communicator } from "../mpi/communicator.ts";
 import { hasCurrentRuntime, setCurrentRuntime } from "./current.ts";
@@ -52,13 +52,13 @@ export interface InitializeOptions {
   threads?: number;
 }
 
-const INITIALIZE_OPTION_KEYS: readonly (keyof InitializeOptions)[] = [
-  "device",
-  "communicator",
-  "checks",
-  "timeoutSeconds",
-  "threads",
-];
+const INITIALIZE_OPTION_KEYS = keysOf<InitializeOptions>({
+  device: true,
+  communicator: true,
+  checks: true,
+  timeoutSeconds: true,
+  threads: true,
+});
 
 /** Freed memory that a rank keeps for its next arrays. */
 const KEPT_BYTES = 2 ** 28;

@@ -594,12 +594,14 @@ clusterTest("every algorithm that is not refused gives the same; autotune takes 
     qualifiers: { b: { isTranspose: true } },
     logger: { debug: note, info: note, warn: note },
   });
-  object.plan();
+  object.plan({ communicationSmCount: 4 });
   const times = object.autotune({ repetitions: 2 });
   assert(
     times.length > 0 && times.every(({ seconds }, i) => seconds > 0 && (i === 0 || seconds >= times[i - 1].seconds)),
   );
   assertEquals(object.algorithm.algorithm, times[0].algorithm);
+  const notes = object.algorithm.notes.filter((line) => line.startsWith("communicationSmCount"));
+  assertEquals(notes.length, runtime.device.kind === "cpu" ? 1 : 0, "the options of plan count");
   assertMatrix(addend, c, "autotune leaves c alone");
   assertMatrix(object.execute(), combine(1, ab, 1, c), "after autotune");
   for (const { algorithm } of times) {

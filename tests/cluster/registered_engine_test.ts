@@ -60,6 +60,7 @@ clusterTest("autotune measures a registered engine beside the others and keeps t
   const { engine, algorithm } = object.algorithm;
   assertEquals(`${engine} ${algorithm}`, names[0]);
   assertMatrix(object.execute(), wanted, "after autotune");
+  assertEquals(object.autotune({ repetitions: 1 }).length, measured.length, "all engines again");
 
   using asked = matmulOf(runtime, { engine: LOOPS as EngineName });
   asked.plan();

@@ -11,7 +11,7 @@ import { ConfigurationError, DTypeError } from "../../errors.ts";
 import { checkBoolean, checkName } from "../../options.ts";
 import type { Runtime } from "../../runtime/runtime.ts";
 import type { CheckedProduct, OrderChoice } from "../matmul/checked_product.ts";
-import { isCheaper } from "./cublasmp/paths.ts";
+import { isCheaper } from "./cost.ts";
 import { planEmptyProduct } from "./host/empty_product.ts";
 import type { EnginePlan, EngineRequest, MatmulEngine, Refusal } from "./engine.ts";
 import { describeEpilog, type Epilog, epilogNamed } from "../matmul/epilog.ts";

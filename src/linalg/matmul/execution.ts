@@ -48,6 +48,8 @@ export interface MatmulPlan extends OperationPlan {
   readonly engine: EnginePlan;
   /** What follows the product. */
   readonly epilog: Epilog;
+  /** What was asked for. */
+  readonly options: PlanOptions;
   /** What runs. */
   readonly report: AlgorithmReport;
 }
@@ -72,13 +74,19 @@ export function planMatmul(
     : (["communicationSmCount", "communicationType"] as const).filter((name) => options[name] !== undefined)
       .map((name) => `${name} has no meaning on a CPU and was not used`);
   const planned = planProduct(engine, runtime, requestOf(product, epilog, options));
-  return { plan: withNotes(planned, epilog, notes), facts: { library } };
+  return { plan: withNotes(planned, epilog, options, notes), facts: { library } };
 }
 
-function withNotes(engine: EnginePlan, epilog: Epilog, notes: readonly string[]): MatmulPlan {
+function withNotes(
+  engine: EnginePlan,
+  epilog: Epilog,
+  options: PlanOptions,
+  notes: readonly string[],
+): MatmulPlan {
   return {
     engine,
     epilog,
+    options,
     get report() {
       const { report } = engine;
       return { ...report, notes: [...notes, ...report.notes] };

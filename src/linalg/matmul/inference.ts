@@ -6,7 +6,8 @@
 import { checkDistribution } from "../../distribution/distribution.ts";
 import { BlockCyclic, BlockNonCyclic, type Distribution, Replicated, Slab, Sliced } from "../../distribution/mod.ts";
 import { ShapeError } from "../../errors.ts";
-import { checkBoolean, checkKeys, describe } from "../../options.ts";
+import type { Operation } from "../../blas/operation.ts";
+import { checkBoolean, checkKeys, describe, keysOf } from "../../options.ts";
 import type { Operations } from "./qualifiers.ts";
 
 /** Which dimensions of a matrix are divided among ranks. */
@@ -62,18 +63,20 @@ export function inferDistribution(
   return patternOf(a, b, left, right).bind(shape, size);
 }
 
+const FACTORS = keysOf<Operations>({ a: true, b: true });
+const OPERATION_KEYS = keysOf<Operation>({ transpose: true, conjugate: true });
+
 /** Refuse what are no distributions of matrices, and no operations on them. */
 function checkFactors(factors: Readonly<Record<"a" | "b", Distribution>>, operations: Operations): void {
-  const names = ["a", "b"] as const;
-  checkKeys("The operations", operations ?? null, names);
-  for (const name of names) {
+  checkKeys("The operations", operations ?? null, FACTORS);
+  for (const name of FACTORS) {
     const distribution = factors[name];
     checkDistribution(distribution, `The distribution of ${name}`);
     const dimensions = distribution.globalShape?.length ?? distribution.dimensions ?? 2;
     if (dimensions !== 2) {
       throw new ShapeError(`${name} is distributed as ${distribution}, in ${dimensions} dimensions; matrices have 2.`);
     }
-    checkKeys(`operations.${name}`, operations[name] ?? null, ["transpose", "conjugate"]);
+    checkKeys(`operations.${name}`, operations[name] ?? null, OPERATION_KEYS);
     checkBoolean(`operations.${name}.transpose`, operations[name].transpose);
   }
 }

@@ -219,25 +219,27 @@ export class Matmul implements Disposable {
   /**
    * Try the algorithms of every engine that can run the product, keep the fastest (by the slowest rank's time), and
    * return the times, the fastest first; none where there is nothing to multiply. Collective; it takes a few executions
-   * of each, and leaves the operands as they are. The choice holds until the next `plan`.
+   * of each, with the other options of the last `plan`, and leaves the operands as they are. The choice holds until the
+   * next `plan`.
    *
    * @throws {StateError} before `plan`, after `releaseOperands` or `free`
    */
   autotune(options?: AutotuneOptions): Measurement[] {
     const operation = this.#operation;
-    const { product, given } = this.#checked;
-    const { repetitions, d, operands, epilog } = operation.agree("autotune", () => {
+    const { product } = this.#checked;
+    const { repetitions, d, operands, plan: { epilog, options: asked } } = operation.agree("autotune", () => {
       const { repetitions = 3 } = readOptions("the options of autotune", options, AUTOTUNE_OPTION_KEYS);
       if (!(Number.isInteger(repetitions) && repetitions >= 1)) {
         throw new RangeError(`repetitions must be a whole number from 1; got ${describe(repetitions)}.`);
       }
       const [plan, operands] = operation.ready("autotune");
       this.#checkOperands(plan, operands);
-      return { repetitions, d: allocateResult(product), operands, epilog: plan.epilog, facts: { repetitions } };
+      return { repetitions, d: allocateResult(product), operands, plan, facts: { repetitions } };
     });
     const { locals, values } = operands.bound!;
     const target = { ...locals, d: columnMajor(d, product.d.order) };
-    const measured = trials(product.runtime, product, epilog, given).map(({ engine, options }) => {
+    const { engine = "auto" } = this.#checked.given;
+    const measured = trials(product.runtime, product, epilog, { ...asked, engine }).map(({ engine, options }) => {
       const title = `autotune: ${engine.name}'s ${options.algorithm}`;
       const make = () => planMatmul(engine, product, epilog, options);
       const seconds = operation.measure(title, make, (plan) => plan.engine.prepare(target, values), repetitions);

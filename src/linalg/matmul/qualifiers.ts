@@ -5,7 +5,7 @@
  */
 import { DTypeError } from "../../errors.ts";
 import { type DType, dtypeInfo } from "../../dtype/dtype.ts";
-import { checkBoolean, describe, readOptions } from "../../options.ts";
+import { checkBoolean, describe, keysOf, readOptions } from "../../options.ts";
 import type { Operation } from "../../blas/operation.ts";
 
 /** What is done to one matrix before it is multiplied. */
@@ -146,6 +146,9 @@ export interface Operations {
   readonly b: Operation;
 }
 
+const QUALIFIER_KEYS = keysOf<Qualifiers>({ a: true, b: true, c: true });
+const FLAGS = keysOf<MatrixQualifier>({ isTranspose: true, isConjugate: true });
+
 /**
  * What qualifiers in either form ask for.
  *
@@ -168,7 +171,7 @@ export function operationsOf(
       }.`,
     );
   }
-  const given = readOptions<Qualifiers>("qualifiers", object, ["a", "b", "c"]);
+  const given = readOptions<Qualifiers>("qualifiers", object, QUALIFIER_KEYS);
   const c = operationOf("c", given.c);
   if (c.transpose || c.conjugate) {
     throw new TypeError("qualifiers.c must not transpose or conjugate: C is added as it is. Pass a transposed view.");
@@ -191,8 +194,8 @@ function operationOf(name: string, qualifier: MatrixQualifier | undefined): Oper
   if (typeof qualifier !== "object" || qualifier === null) {
     throw new TypeError(`qualifiers.${name} must be { isTranspose?, isConjugate? }; got ${describe(qualifier)}.`);
   }
-  const given = readOptions(`qualifiers.${name}`, qualifier, ["isTranspose", "isConjugate"]);
-  for (const key of ["isTranspose", "isConjugate"] as const) {
+  const given = readOptions(`qualifiers.${name}`, qualifier, FLAGS);
+  for (const key of FLAGS) {
     checkBoolean(`qualifiers.${name}.${key}`, given[key]);
   }
   return { transpose: given.isTranspose ?? false, conjugate: given.isConjugate ?? false };

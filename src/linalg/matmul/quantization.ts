@@ -15,7 +15,7 @@
 import { checkAlive, DistributedArray } from "../../array/distributed_array.ts";
 import { type DType, dtypeInfo } from "../../dtype/dtype.ts";
 import { DTypeError, ShapeError } from "../../errors.ts";
-import { readOptions } from "../../options.ts";
+import { keysOf, readOptions } from "../../options.ts";
 
 /** What shares a scale, see the module's table. */
 export type ScaleMode = "tensor" | "outer_vector" | "vector_128" | "block_128x128";
@@ -94,7 +94,7 @@ export interface ScaledFactors {
 export const SCALE_BLOCK = 128;
 
 /** The keys of {@linkcode QuantizationScales}: the matrices. */
-export const SCALE_KEYS = ["a", "b", "c", "d"] as const;
+export const SCALE_KEYS = keysOf<QuantizationScales>({ a: true, b: true, c: true, d: true });
 
 /** Whether a dtype is an 8-bit floating point type, whose operands need scales. */
 export function isQuantized(dtype: DType | null): boolean {

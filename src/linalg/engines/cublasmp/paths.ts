@@ -26,6 +26,7 @@ import type { Epilog } from "../../matmul/epilog.ts";
 import { kept, type MatmulProblem, type Matrix, summed } from "../../matmul/problem.ts";
 import type { Operation } from "../../../blas/operation.ts";
 import { isQuantized, SCALE_BLOCK, type Scaling } from "../../matmul/quantization.ts";
+import { isCheaper } from "../cost.ts";
 import {
   asBlocks,
   blockSizeOf,
@@ -585,12 +586,6 @@ function classOf({ path, moved, copied, isExchanged }: CublasMpCall): number {
 export function callCost(call: CublasMpCall): readonly number[] {
   const { traffic, moved, copied, isExchanged } = call;
   return [classOf(call), traffic + moved, copied, Number(isExchanged)];
-}
-
-/** Whether costs are lower. */
-export function isCheaper(one: readonly number[], other: readonly number[]): boolean {
-  const difference = one.findIndex((value, i) => value !== other[i]);
-  return difference >= 0 && one[difference] < other[difference];
 }
 
 /** The cheapest way to give a product to cuBLASMp, or null if there is none. */

@@ -27,6 +27,7 @@ import {
   slab,
   splitAlong,
 } from "../../partition.ts";
+import { isCheaper } from "../cost.ts";
 import { type Candidate, placeOf, type Strategy, withMoves } from "../host/strategy.ts";
 
 /** The algorithms of the CPU engine, in order of preference. */
@@ -193,7 +194,7 @@ function cheapest(problem: MatmulProblem, algorithm: ScalapackAlgorithm | undefi
     if (algorithm && candidate.algorithm !== algorithm) continue;
     if (!isCountable(problem, candidate)) continue;
     const strategy = withMoves(problem, candidate);
-    if (best === null || isCheaper(strategy, best)) best = strategy;
+    if (best === null || isCheaper(costOf(strategy), costOf(best))) best = strategy;
     if (strategy.algorithm === "local_gemm" && strategy.moves === 0) break;
   }
   return best;
@@ -204,14 +205,10 @@ function classOf({ moves, algorithm }: ScalapackStrategy): number {
   return moves > 0 ? 2 : algorithm === "pgemm" ? 1 : 0;
 }
 
-function isCheaper(a: ScalapackStrategy, b: ScalapackStrategy): boolean {
-  const [classA, classB] = [classOf(a), classOf(b)];
-  if (classA !== classB) return classA < classB;
-  const difference = a.moved + a.traffic - b.moved - b.traffic;
-  if (difference !== 0) return difference < 0;
-  if (a.moves !== b.moves) return a.moves < b.moves;
-  const rank = ({ algorithm }: ScalapackStrategy) => SCALAPACK_ALGORITHMS.findIndex((name) => name === algorithm);
-  return rank(a) < rank(b);
+/** The more important first: its class, bytes between ranks, matrices moved, the order of preference. */
+function costOf(strategy: ScalapackStrategy): readonly number[] {
+  const { moved, traffic, moves, algorithm } = strategy;
+  return [classOf(strategy), moved + traffic, moves, SCALAPACK_ALGORITHMS.indexOf(algorithm)];
 }
 
 /** What an algorithm does with the matrices. */
