@@ -3,10 +3,15 @@ import { assert, assertEquals } from "@std/assert";
 import {
   BlockCyclic,
   Communicator,
+  DistributedArray,
   type Distribution,
+  type DType,
+  geluAuxShape,
   liveAllocations,
+  LocalArray,
   Matmul,
   ProcessGrid,
+  reluAuxShape,
   type Runtime,
   Slab,
 } from "../../mod.ts";
@@ -112,3 +117,52 @@ for (const order of ["C", "F"] as const) {
     });
   }
 }
+
+/** The second execution of a product in place. */
+function second(runtime: Runtime, object: Matmul): Pick<Counted, "agreements" | "planned" | "allocated"> {
+  object.plan();
+  object.execute();
+  const { agreements, planned, allocated } = count(runtime, () => void object.execute());
+  return { agreements, planned, allocated };
+}
+
+clusterTest(
+  "an epilog that the host applies: the second execution agrees once, and allocates nothing",
+  SEVERAL,
+  (runtime) => {
+    const [a, b, c] = [integers(23, 1, 1), integers(1, 29, 2), integers(23, 29, 3)];
+    const place = (matrix: typeof a) => distribute(runtime, matrix, { distribution: Slab.X, dtype: "float32" });
+    for (const epilog of ["dgelu", "drelu"] as const) {
+      const addend = place(c);
+      const [rows, columns] = addend.distribution.localShape(runtime.rank);
+      using object = new Matmul(place(a), place(b), {
+        c: addend,
+        beta: 1,
+        inplace: true,
+        epilog,
+        epilogInputs: epilog === "dgelu"
+          ? { geluAux: LocalArray.zeros("float32", geluAuxShape(rows, columns), "F") }
+          : { reluAux: LocalArray.zeros("uint8", reluAuxShape(rows, columns), "F") },
+      });
+      assertEquals(second(runtime, object), { agreements: 1, planned: 0, allocated: 0 }, epilog);
+    }
+  },
+);
+
+clusterTest("arrays of scales: the second execution agrees once, and plans nothing", SEVERAL, (runtime) => {
+  if (runtime.device.kind === "gpu" && runtime.device.computeCapability[0] !== 9) return;
+  const place = (rows: number, columns: number, dtype: DType) =>
+    DistributedArray.full(runtime, [rows, columns], Slab.Y, 1, { dtype, order: "F" });
+  const [m, n, k] = [128, 144, 256];
+  const c = place(m, n, "float32");
+  using object = new Matmul(place(k, m, "float8_e4m3"), place(k, n, "float8_e4m3"), {
+    qualifiers: { a: { isTranspose: true } },
+    c,
+    beta: 0,
+    inplace: true,
+    quantizationScales: { a: place(k / 128, m, "float32"), b: place(k / 128, n, "float32") },
+  });
+  const { agreements, planned } = second(runtime, object);
+  assertEquals({ agreements, planned }, { agreements: 1, planned: 0 });
+  assertEquals(c.sum(), m * n * k);
+});

@@ -236,53 +236,73 @@ export function geluDerivative(x: number): number {
   return 0.5 * (1 + tanh + x * slope);
 }
 
-/**
- * Change this rank's part of D in place, from alpha op(A) op(B) + beta C to the epilog's result, and return what else
- * the epilog produces here: aux matrices, sums over the local columns, absolute maxima over the local elements.
- *
- * Sums and maxima over several ranks are the caller's business, and so are `bgrada` and `bgradb`, which do not depend
- * on D: see {@linkcode sums}. The order is that of cuBLASLt: bias, aux, activation; or derivative, bias gradient.
- */
-export function applyEpilog(epilog: Epilog, block: EpilogBlock, inputs: EpilogValues): EpilogValues {
-  const outputs: EpilogValues = {};
-  if (epilog.hasBias) addBias(block, toReal(inputs.bias!));
-  if (epilog.aux === "input") {
-    if (epilog.activation === "relu") multiplyByMask(block, inputs.reluAux!);
-    else multiplyByGeluDerivative(block, inputs.geluAux!);
-  } else if (epilog.activation === "relu") {
-    if (epilog.aux === "output") outputs.reluAux = positiveMask(block);
-    forEachColumn(block, (data, start, end, step) => {
-      for (let at = start; at !== end; at += step) if (data[at] < 0) data[at] = 0;
-    });
-  } else if (epilog.activation === "gelu") {
-    if (epilog.aux === "output") {
-      outputs.geluAux = scaledCopy(block, epilog.auxDType, inputs.auxQuantizationScale);
-      if (epilog.auxAmax) outputs.geluAuxAmax = single(absoluteMaximum(block));
-    }
-    forEachColumn(block, (data, start, end, step) => {
-      for (let at = start; at !== end; at += step) data[at] = gelu(data[at]);
-    });
-  }
-  if (epilog.biasGradient === "d") {
-    outputs[gradientName(epilog)] = vector(sums(block, "rows"));
-  }
-  if (epilog.resultAmax) outputs.resultAmax = single(absoluteMaximum(block));
-  return outputs;
+/** An epilog that is ready to be applied. */
+export interface PreparedEpilog {
+  /** What it produces besides D, once it was applied. */
+  readonly outputs: EpilogValues;
+  /** Apply it. Allocates nothing. */
+  readonly apply: () => void;
 }
 
-/** The sums of the rows or of the columns of a block, in its own precision (added up in float64). */
-export function sums(block: EpilogBlock, of: "rows" | "columns"): RealVector {
-  const { data, rows, columns, rowStride, columnStride } = block;
-  const [count, stride, length, step] = of === "rows"
-    ? [rows, rowStride, columns, columnStride]
-    : [columns, columnStride, rows, rowStride];
-  const result = data instanceof Float64Array ? new Float64Array(count) : new Float32Array(count);
-  for (let i = 0; i < count; i++) {
-    let sum = 0;
-    for (let j = 0, at = i * stride; j < length; j++, at += step) sum += data[at];
-    result[i] = sum;
+/**
+ * Get ready to change this rank's part of D in place, from alpha op(A) op(B) + beta C to the epilog's result, and to
+ * produce what else the epilog gives here: aux matrices, sums over the local columns, absolute maxima over the local
+ * elements.
+ *
+ * Sums and maxima over several ranks are the caller's business, and so are `bgrada` and `bgradb`, which do not depend
+ * on D: see {@linkcode rowSums}. The order is that of cuBLASLt: bias, aux, activation; or derivative, bias gradient.
+ */
+export function prepareEpilog(epilog: Epilog, block: EpilogBlock, inputs: EpilogValues): PreparedEpilog {
+  const outputs: EpilogValues = {};
+  const steps: (() => void)[] = [];
+  if (epilog.hasBias) {
+    const bias = toReal(inputs.bias!);
+    steps.push(() => addBias(block, bias));
   }
-  return result;
+  if (epilog.aux === "input") {
+    if (epilog.activation === "relu") {
+      steps.push(() => multiplyByMask(block, inputs.reluAux!));
+    } else {
+      const [given, [paddedRows]] = [toReal(inputs.geluAux!), inputs.geluAux!.shape];
+      steps.push(() => multiplyByGeluDerivative(block, given, paddedRows));
+    }
+  } else if (epilog.activation === "relu") {
+    if (epilog.aux === "output") {
+      const mask = outputs.reluAux = LocalArray.zeros("uint8", reluAuxShape(block.rows, block.columns), "F");
+      steps.push(() => markPositive(block, mask));
+    }
+    steps.push(() => applyRelu(block));
+  } else if (epilog.activation === "gelu") {
+    if (epilog.aux === "output") {
+      const { local, copy } = prepareScaledCopy(block, epilog.auxDType, inputs.auxQuantizationScale);
+      outputs.geluAux = local;
+      steps.push(copy);
+      if (epilog.auxAmax) steps.push(prepareMaximum(block, outputs, "geluAuxAmax"));
+    }
+    steps.push(() => applyGelu(block));
+  }
+  if (epilog.biasGradient === "d") {
+    const gradient = newVector(block.data, block.rows);
+    outputs[gradientName(epilog)] = vector(gradient);
+    steps.push(() => void rowSums(block, gradient));
+  }
+  if (epilog.resultAmax) steps.push(prepareMaximum(block, outputs, "resultAmax"));
+  return { outputs, apply: () => steps.forEach((step) => step()) };
+}
+
+/** Zeros of the same precision as other numbers. */
+export function newVector(like: RealVector | Float32Array | Float64Array, length: number): RealVector {
+  return like instanceof Float64Array ? new Float64Array(length) : new Float32Array(length);
+}
+
+/** The sums of the rows of a block, in its own precision (added up in float64). */
+export function rowSums({ data, rows, columns, rowStride, columnStride }: EpilogBlock, into: RealVector): RealVector {
+  for (let i = 0; i < rows; i++) {
+    let sum = 0;
+    for (let j = 0, at = i * rowStride; j < columns; j++, at += columnStride) sum += data[at];
+    into[i] = sum;
+  }
+  return into;
 }
 
 /** The largest absolute value in a block; 0 if it is empty, NaN if it holds one. */
@@ -314,16 +334,26 @@ function addBias(block: EpilogBlock, bias: Float32Array | Float64Array): void {
   });
 }
 
+function applyRelu(block: EpilogBlock): void {
+  forEachColumn(block, (data, start, end, step) => {
+    for (let at = start; at !== end; at += step) if (data[at] < 0) data[at] = 0;
+  });
+}
+
+function applyGelu(block: EpilogBlock): void {
+  forEachColumn(block, (data, start, end, step) => {
+    for (let at = start; at !== end; at += step) data[at] = gelu(data[at]);
+  });
+}
+
 /** One bit an element, the lowest first: whether it is positive. */
-function positiveMask(block: EpilogBlock): LocalArray {
-  const shape = reluAuxShape(block.rows, block.columns);
-  const mask = new Uint8Array(shape[0] * shape[1]);
+function markPositive(block: EpilogBlock, { data, strides }: LocalArray): void {
+  const mask = data as Uint8Array;
   forEachColumn(block, (data, start, end, step, column) => {
     for (let at = start, row = 0; at !== end; at += step, row++) {
-      if (data[at] > 0) mask[column * shape[0] + (row >> 3)] |= 1 << (row & 7);
+      if (data[at] > 0) mask[column * strides[1] + (row >> 3)] |= 1 << (row & 7);
     }
   });
-  return new LocalArray({ data: mask, dtype: "uint8", shape, strides: [1, shape[0]] });
 }
 
 function multiplyByMask(block: EpilogBlock, aux: LocalArray): void {
@@ -336,9 +366,7 @@ function multiplyByMask(block: EpilogBlock, aux: LocalArray): void {
   });
 }
 
-function multiplyByGeluDerivative(block: EpilogBlock, aux: LocalArray): void {
-  const given = toReal(aux);
-  const [paddedRows] = aux.shape;
+function multiplyByGeluDerivative(block: EpilogBlock, given: RealVector, paddedRows: number): void {
   forEachColumn(block, (data, start, end, step, column) => {
     for (let at = start, from = column * paddedRows; at !== end; at += step) {
       data[at] *= geluDerivative(given[from++]);
@@ -347,19 +375,27 @@ function multiplyByGeluDerivative(block: EpilogBlock, aux: LocalArray): void {
 }
 
 /** The block as a padded column-major matrix of another type, scaled before it is rounded if there is a scale. */
-function scaledCopy(block: EpilogBlock, dtype: DType, scale: LocalArray | undefined): LocalArray {
+function prepareScaledCopy(
+  block: EpilogBlock,
+  dtype: DType,
+  scale: LocalArray | undefined,
+): { local: LocalArray; copy: () => void } {
   const shape = geluAuxShape(block.rows, block.columns);
   const factor = scale ? toReal(scale)[0] : 1;
-  const wide = dtype === "float64" ? new Float64Array(shape[0] * shape[1]) : new Float32Array(shape[0] * shape[1]);
-  forEachColumn(block, (data, start, end, step, column) => {
-    for (let at = start, to = column * shape[0]; at !== end; at += step) wide[to++] = data[at] * factor;
-  });
-  const data = isNarrowFloat(dtype) ? encode(dtype, wide as Float32Array<ArrayBuffer>) : wide;
-  return new LocalArray({ data, dtype, shape, strides: [1, shape[0]] });
+  const local = LocalArray.zeros(dtype, shape, "F");
+  const isNarrow = isNarrowFloat(dtype);
+  const wide = isNarrow ? new Float32Array(local.size) : local.view() as RealVector;
+  const copy = () => {
+    forEachColumn(block, (data, start, end, step, column) => {
+      for (let at = start, to = column * shape[0]; at !== end; at += step) wide[to++] = data[at] * factor;
+    });
+    if (isNarrow) encode(dtype, wide as Float32Array<ArrayBuffer>, local.view());
+  };
+  return { local, copy };
 }
 
 /** The elements of a local array of real numbers as numbers, dense, in column-major order. */
-function toReal(local: LocalArray): Float32Array | Float64Array {
+function toReal(local: LocalArray): RealVector {
   const dense = local.toTypedArray("F");
   return dense instanceof Float32Array || dense instanceof Float64Array ? dense : decode(local.dtype, dense);
 }
@@ -369,6 +405,8 @@ export function vector(data: RealVector): LocalArray {
   return new LocalArray({ data, dtype: data instanceof Float64Array ? "float64" : "float32", shape: [data.length] });
 }
 
-function single(value: number): LocalArray {
-  return new LocalArray({ data: Float32Array.of(value), dtype: "float32", shape: [1] });
+function prepareMaximum(block: EpilogBlock, outputs: EpilogValues, name: "geluAuxAmax" | "resultAmax"): () => void {
+  const maximum = new Float32Array(1);
+  outputs[name] = vector(maximum);
+  return () => void (maximum[0] = absoluteMaximum(block));
 }

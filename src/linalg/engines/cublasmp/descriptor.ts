@@ -1,5 +1,5 @@
 /**
- * cuBLASMp's matrix descriptors.
+ * cuBLASMp's descriptors, of matrices and of products.
  *
  * @module
  */
@@ -7,6 +7,8 @@ import { checkCublasMp } from "../../../../ffi/cuda/cublasmp.ts";
 import { leadingDimension } from "../../../array/layout.ts";
 import type { LocalArray } from "../../../array/local_array.ts";
 import { type DType, dtypeInfo } from "../../../dtype/dtype.ts";
+import type { ComputeType } from "../../matmul/compute_type.ts";
+import { COMPUTE_CODES } from "./attributes.ts";
 import type { GivenMatrix } from "./paths.ts";
 import type { CublasMpResources } from "./resources.ts";
 
@@ -58,5 +60,48 @@ export class MatrixDescriptor implements Disposable {
     const { rows, columns, blockRows, blockColumns } = this.#given;
     const [m, n, mb, nb] = [rows, columns, blockRows, blockColumns].map(BigInt);
     return [m, n, mb, nb, 0n, 0n, BigInt(this.#leading), this.#dtype, this.#grid] as const;
+  }
+}
+
+/** What cuBLASMp is told of a product besides its matrices. */
+export class MatmulDescriptor implements Disposable {
+  /** cuBLASMp's handle. */
+  readonly handle: bigint;
+  readonly #symbols: CublasMpResources["symbols"];
+
+  /** Nothing is told yet but the precision that the product is computed in. */
+  constructor({ symbols }: CublasMpResources, computeType: ComputeType) {
+    const out = new BigUint64Array(1);
+    checkCublasMp(
+      symbols.cublasMpMatmulDescriptorCreate(out, COMPUTE_CODES[computeType]),
+      "cublasMpMatmulDescriptorCreate",
+    );
+    this.#symbols = symbols;
+    this.handle = out[0];
+  }
+
+  /** Set an attribute of 32 bits. */
+  setNumber(attribute: number, value: number): void {
+    this.#set(attribute, Int32Array.of(value));
+  }
+
+  /** Set an attribute of 64 bits: an address, or a leading dimension. */
+  setPointer(attribute: number, value: bigint): void {
+    this.#set(attribute, BigUint64Array.of(value));
+  }
+
+  /** Free it. */
+  [Symbol.dispose](): void {
+    checkCublasMp(this.#symbols.cublasMpMatmulDescriptorDestroy(this.handle), "cublasMpMatmulDescriptorDestroy");
+  }
+
+  #set(attribute: number, { buffer, byteLength }: Int32Array<ArrayBuffer> | BigUint64Array<ArrayBuffer>): void {
+    const code = this.#symbols.cublasMpMatmulDescriptorSetAttribute(
+      this.handle,
+      attribute,
+      new Uint8Array(buffer),
+      BigInt(byteLength),
+    );
+    checkCublasMp(code, "cublasMpMatmulDescriptorSetAttribute");
   }
 }

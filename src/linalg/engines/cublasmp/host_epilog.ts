@@ -7,13 +7,14 @@
 import type { DType } from "../../../dtype/dtype.ts";
 import { decode, encode } from "../../../dtype/narrow_floats.ts";
 import { LocalArray } from "../../../array/local_array.ts";
-import { agree } from "../../../runtime/agreement.ts";
+import { copyFromDevice, prepareCopies } from "../../../memory/copy.ts";
 import type { Runtime } from "../../../runtime/runtime.ts";
 import type { Stream } from "../../../gpu/stream.ts";
 import { describeEpilog, type Epilog, type EpilogValues, mapValues } from "../../matmul/epilog.ts";
 import type { LocalOperands, MatmulProblem } from "../../matmul/problem.ts";
-import { applyOnAllRanks } from "../host/epilog.ts";
+import { prepareOnAllRanks } from "../host/epilog.ts";
 import type { AlgorithmReport, EnginePlan, EngineRequest, EngineValues } from "../engine.ts";
+import { KeptArray } from "./staging.ts";
 
 /** The same product without its epilog, in the type in which it is summed. */
 export function withoutEpilog(request: EngineRequest): EngineRequest {
@@ -44,17 +45,36 @@ export class HostEpilogPlan implements EnginePlan {
   readonly #problem: MatmulProblem;
   readonly #epilog: Epilog;
   readonly #product: EnginePlan;
+  /** C in the type in which the product is summed, and D: there, then on the host, then rounded. */
+  readonly #c: KeptArray;
+  readonly #d: KeptArray;
+  readonly #block: LocalArray;
+  readonly #rounded: LocalArray;
+  /** For a D with gaps between its columns. */
+  readonly #dense: KeptArray;
 
   /** `product` is the plan of {@linkcode withoutEpilog}. */
   constructor(runtime: Runtime, { problem, epilog }: EngineRequest, product: EnginePlan) {
+    const { accumulator, d } = problem;
+    const shape = d.distribution.localShape(runtime.rank);
     this.#runtime = runtime;
     this.#problem = problem;
     this.#epilog = epilog;
     this.#product = product;
+    [this.#c, this.#d, this.#dense] = [1, 2, 3].map(() => new KeptArray(runtime.stream!));
+    this.#d.have(accumulator, shape, "F");
+    if (problem.c && problem.c.dtype !== accumulator) this.#c.have(accumulator, shape, "F");
+    this.#block = LocalArray.zeros(accumulator, shape, "F");
+    this.#rounded = d.dtype === accumulator ? this.#block : LocalArray.zeros(d.dtype, shape, "F");
+    prepareCopies(this.#block.byteLength);
   }
 
   get workspaceBytes(): number {
-    return this.#product.workspaceBytes;
+    const { byteLength } = this.#rounded;
+    return [this.#c, this.#d, this.#dense, this.#block].reduce(
+      (sum, memory) => sum + memory.byteLength,
+      this.#product.workspaceBytes + (this.#rounded === this.#block ? 0 : byteLength),
+    );
   }
 
   get report(): AlgorithmReport {
@@ -62,6 +82,7 @@ export class HostEpilogPlan implements EnginePlan {
     const { name } = this.#epilog;
     return {
       ...others,
+      workspaceBytes: this.workspaceBytes,
       copies: [...copies, `D copied to the host for the epilog ${name === "none" ? "resultAmax" : name}, and back`],
       notes: [...notes, "cuBLASMp does not have this epilog for these types and distributions: the CPU applies it"],
     };
@@ -74,18 +95,28 @@ export class HostEpilogPlan implements EnginePlan {
   prepare(operands: LocalOperands, values: EngineValues, stream: Stream | null = null): () => EpilogValues {
     const own = this.#runtime.stream!;
     const { accumulator } = this.#problem;
-    const d = LocalArray.empty(accumulator, operands.d.shape, "F", own);
+    const isElsewhere = stream !== null && stream !== own;
+    if (isElsewhere) own.wait(stream);
+    const d = this.#d.have(accumulator, operands.d.shape, "F");
     const c = operands.c && this.#widened(operands.c);
     const multiply = this.#product.prepare({ ...operands, c, d }, values, stream);
+    const inputs = mapValues(values.epilog, (input) => input.toHost("F"));
+    const epilog = prepareOnAllRanks(this.#runtime, this.#problem, this.#epilog, this.#block, inputs, (name) => ({
+      local: onHost(operands[name], accumulator),
+      distribution: this.#problem[name].distribution,
+    }));
+    const outputs = mapValues(epilog.outputs, ({ dtype, shape }) => LocalArray.empty(dtype, shape, "F", own));
+    const store = this.#prepareStore(operands.d);
     return () => {
-      try {
-        multiply();
-        if (stream !== null && stream !== own) own.wait(stream);
-        return this.#apply(d, operands, values);
-      } finally {
-        d.release();
-        if (c !== operands.c) c?.release();
+      multiply();
+      if (isElsewhere) own.wait(stream);
+      copyFromDevice(this.#block.view(), d.address, own);
+      epilog.apply();
+      for (const [name, output] of Object.entries(outputs)) {
+        (output as LocalArray).set(epilog.outputs[name as keyof EpilogValues]!);
       }
+      store(values.scales.d ?? 1);
+      return outputs;
     };
   }
 
@@ -95,44 +126,28 @@ export class HostEpilogPlan implements EnginePlan {
 
   [Symbol.dispose](): void {
     this.#product[Symbol.dispose]();
+    for (const memory of [this.#c, this.#d, this.#dense]) memory.free();
   }
 
   #widened(local: LocalArray): LocalArray {
     const { accumulator } = this.#problem;
     if (local.dtype === accumulator) return local;
-    const wide = LocalArray.empty(accumulator, local.shape, "F", this.#runtime.stream);
+    const wide = this.#c.have(accumulator, local.shape, "F");
     wide.set(local);
     return wide;
   }
 
-  /** Round to D's type, times a factor. */
-  #store(block: LocalArray, d: LocalArray, scale: number): void {
-    if (d.dtype === block.dtype) return d.set(block);
-    const data = block.data as Float32Array<ArrayBuffer>;
-    if (scale !== 1) { for (let i = 0; i < data.length; i++) data[i] *= scale; }
-    const { shape, strides } = block;
-    d.set(new LocalArray({ data: encode(d.dtype, data), dtype: d.dtype, shape, strides }));
-  }
-
-  /** Apply the epilog to the product on the host, and bring the results back; each step once all ranks have done it. */
-  #apply(product: LocalArray, operands: LocalOperands, { epilog, scales }: EngineValues): EpilogValues {
-    const runtime = this.#runtime;
-    const problem = this.#problem;
-    let block!: LocalArray;
-    let inputs!: EpilogValues;
-    agree(runtime, "Matmul.execute", () => {
-      block = onHost(product, problem.accumulator);
-      inputs = mapValues(epilog, (input) => input.toHost("F"));
-    });
-    const onHosts = applyOnAllRanks(runtime, problem, this.#epilog, block, inputs, (name) => ({
-      local: onHost(operands[name], problem.accumulator),
-      distribution: problem[name].distribution,
-    }));
-    let outputs!: EpilogValues;
-    agree(runtime, "Matmul.execute", () => {
-      outputs = mapValues(onHosts, (output) => output.toDevice(runtime.stream!, "F"));
-      this.#store(block, operands.d, scales.d ?? 1);
-    });
-    return outputs;
+  /** Get ready to round the result to D's type, times a factor, and to bring it there. */
+  #prepareStore(d: LocalArray): (scale: number) => void {
+    const near = !d.isOnDevice || d.isDense("F") ? d : this.#dense.have(d.dtype, d.shape, "F");
+    return (scale) => {
+      if (this.#rounded !== this.#block) {
+        const data = this.#block.view() as Float32Array<ArrayBuffer>;
+        if (scale !== 1) { for (let i = 0; i < data.length; i++) data[i] *= scale; }
+        encode(d.dtype, data, this.#rounded.view());
+      }
+      near.set(this.#rounded);
+      if (near !== d) d.set(near);
+    };
   }
 }

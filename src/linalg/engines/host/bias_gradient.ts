@@ -6,7 +6,7 @@
 import type { LocalArray } from "../../../array/local_array.ts";
 import type { Distribution, IndexSet } from "../../../distribution/mod.ts";
 import type { Communicator } from "../../../mpi/communicator.ts";
-import { type EpilogBlock, type RealVector, sums } from "../../matmul/epilog.ts";
+import { type EpilogBlock, newVector, type RealVector, rowSums } from "../../matmul/epilog.ts";
 
 /** A local matrix of real numbers as an epilog sees it: in the user's coordinates. */
 export function asBlock(local: LocalArray, isTransposed: boolean): EpilogBlock {
@@ -41,19 +41,17 @@ function scatter(local: RealVector, set: IndexSet, into: RealVector): void {
 }
 
 /** The elements of a global vector that an index set names. */
-export function take(global: RealVector, set: IndexSet): RealVector {
-  const local = global.slice(0, set.count);
+function take(global: RealVector, set: IndexSet, into: RealVector): void {
   let position = 0;
   for (const [start, end] of set.ranges()) {
-    local.set(global.subarray(start, end), position);
+    into.set(global.subarray(start, end), position);
     position += end - start;
   }
-  return local;
 }
 
 /**
- * What completes the sums of a matrix over one dimension, for all indices of the other dimension `along`, given this
- * rank's sums over what it holds: collective. The memory for it is there when this returns.
+ * What completes this rank's sums of a matrix over one dimension of what it holds to sums over all of it, for all indices
+ * of the other dimension `along`: collective. The memory for it is there when this returns.
  */
 function prepareSums(
   communicator: Communicator,
@@ -62,33 +60,53 @@ function prepareSums(
   local: RealVector,
 ): () => RealVector {
   if (distribution.isReplicated) return () => local;
-  const extent = distribution.globalShape![along];
-  const global = local instanceof Float64Array ? new Float64Array(extent) : new Float32Array(extent);
+  const global = newVector(local, distribution.globalShape![along]);
   const sets = distribution.indexSets(communicator.rank);
-  if (sets.every(({ count }) => count > 0)) scatter(local, sets[along], global);
-  return () => communicator.size === 1 ? global : communicator.allReduce(global, { into: global });
+  const hasElements = sets.every(({ count }) => count > 0);
+  return () => {
+    if (hasElements) scatter(local, sets[along], global);
+    return communicator.size === 1 ? global : communicator.allReduce(global, { into: global });
+  };
 }
 
-/** What gives the sums over the dimension other than `along` of a distributed matrix, for all indices. Collective. */
+/**
+ * What gives the sums over the dimension other than `along` of a distributed matrix, for all indices or those of a set.
+ * Collective.
+ */
 export function prepareGlobalSums(
   communicator: Communicator,
   local: LocalArray,
   distribution: Distribution,
   along: 0 | 1,
-): () => RealVector {
-  return prepareSums(communicator, distribution, along, sums(asBlock(local, along === 1), "rows"));
+  set: IndexSet | null,
+): { readonly sums: RealVector; readonly run: () => void } {
+  const block = asBlock(local, along === 1);
+  const own = newVector(block.data, block.rows);
+  const complete = prepareSums(communicator, distribution, along, own);
+  const sums = newVector(own, set?.count ?? distribution.globalShape![along]);
+  return {
+    sums,
+    run() {
+      rowSums(block, own);
+      const all = complete();
+      if (set) take(all, set, sums);
+      else sums.set(all);
+    },
+  };
 }
 
 /**
- * What completes this rank's sums over a part of D to sums over all of D, for the indices that the rank holds. Collective.
+ * What completes this rank's sums over a part of D to sums over all of D, in place, for the indices that the rank holds.
+ * Collective.
  */
 export function prepareLocalSums(
   communicator: Communicator,
   distribution: Distribution,
   along: 0 | 1,
   local: RealVector,
-): () => RealVector {
-  if (isWhole(distribution, along === 0 ? 1 : 0)) return () => local;
+): () => void {
+  if (isWhole(distribution, along === 0 ? 1 : 0)) return () => {};
   const complete = prepareSums(communicator, distribution, along, local);
-  return () => take(complete(), distribution.indexSets(communicator.rank)[along]);
+  const set = distribution.indexSets(communicator.rank)[along];
+  return () => take(complete(), set, local);
 }

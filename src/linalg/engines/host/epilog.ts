@@ -5,18 +5,18 @@
  */
 import type { LocalArray } from "../../../array/local_array.ts";
 import type { Distribution } from "../../../distribution/mod.ts";
-import { agree } from "../../../runtime/agreement.ts";
 import type { Runtime } from "../../../runtime/runtime.ts";
 import {
-  applyEpilog,
   type Epilog,
   type EpilogValues,
   gradientName,
+  type PreparedEpilog,
+  prepareEpilog,
   type RealVector,
   vector,
 } from "../../matmul/epilog.ts";
 import { kept, type MatmulProblem } from "../../matmul/problem.ts";
-import { asBlock, prepareGlobalSums, prepareLocalSums, take } from "./bias_gradient.ts";
+import { asBlock, prepareGlobalSums, prepareLocalSums } from "./bias_gradient.ts";
 
 /** A factor of the canonical problem in the type in which products are summed, as it is distributed. */
 export interface SummedFactor {
@@ -27,41 +27,39 @@ export interface SummedFactor {
 }
 
 /**
- * Change D in place from the product to the epilog's result, and return what else the epilog produces, sums over all
- * ranks included. `d` and the factors are in host memory; only gradients of factors ask for these. Collective.
+ * Get ready to change D in place from the product to the epilog's result, and to produce what else the epilog gives, sums
+ * over all ranks included. `d` and the factors are in host memory; only gradients of factors ask for these. Local; applying
+ * it is collective.
  */
-export function applyOnAllRanks(
-  runtime: Runtime,
+export function prepareOnAllRanks(
+  { communicator }: Runtime,
   problem: MatmulProblem,
   epilog: Epilog,
   d: LocalArray,
   inputs: EpilogValues,
   factor: (name: "a" | "b") => SummedFactor,
-): EpilogValues {
-  const { communicator } = runtime;
+): PreparedEpilog {
   const { transposed, d: { distribution } } = problem;
   const rows = transposed ? 1 : 0;
-  let outputs!: EpilogValues;
-  let complete: () => RealVector = () => new Float32Array(0);
-  agree(runtime, "Matmul.execute", () => {
-    outputs = applyEpilog(epilog, asBlock(d, transposed), inputs);
-    if (epilog.biasGradient === "none") return;
-    if (epilog.biasGradient === "d") {
-      const local = outputs[gradientName(epilog)]!.data as RealVector;
-      complete = prepareLocalSums(communicator, distribution, rows, local);
-      return;
-    }
-    // The sums over k of a factor of the user's product, for all indices of its other dimension.
-    const name = transposed ? epilog.biasGradient === "a" ? "b" : "a" : epilog.biasGradient;
-    const { local, distribution: ofFactor } = factor(name);
-    complete = prepareGlobalSums(communicator, local, ofFactor, kept(name, problem));
+  const { biasGradient } = epilog;
+  const { outputs, apply } = prepareEpilog(epilog, asBlock(d, transposed), inputs);
+  const then = (run: () => void) => ({
+    outputs,
+    apply() {
+      apply();
+      run();
+    },
   });
-  if (epilog.biasGradient === "d") {
-    outputs[gradientName(epilog)] = vector(complete());
-  } else if (epilog.biasGradient === "a") {
-    outputs.bgrada = vector(take(complete(), distribution.indexSets(communicator.rank)[rows]));
-  } else if (epilog.biasGradient === "b") {
-    outputs.bgradb = vector(complete());
+  if (biasGradient === "none") return { outputs, apply };
+  if (biasGradient === "d") {
+    const local = outputs[gradientName(epilog)]!.data as RealVector;
+    return then(prepareLocalSums(communicator, distribution, rows, local));
   }
-  return outputs;
+  // The sums over k of a factor of the user's product: for the rows of D here, or for all columns.
+  const name = transposed ? biasGradient === "a" ? "b" : "a" : biasGradient;
+  const { local, distribution: ofFactor } = factor(name);
+  const set = biasGradient === "a" ? distribution.indexSets(communicator.rank)[rows] : null;
+  const { sums, run } = prepareGlobalSums(communicator, local, ofFactor, kept(name, problem), set);
+  outputs[biasGradient === "a" ? "bgrada" : "bgradb"] = vector(sums);
+  return then(run);
 }

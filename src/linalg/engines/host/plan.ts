@@ -9,11 +9,11 @@ import { copyStrided } from "../../../array/layout.ts";
 import type { LocalArray } from "../../../array/local_array.ts";
 import { isZero } from "../../../blas/arguments.ts";
 import type { Runtime } from "../../../runtime/runtime.ts";
-import { type Epilog, type EpilogValues, isTrivial } from "../../matmul/epilog.ts";
+import { type Epilog, type EpilogValues, isTrivial, type PreparedEpilog } from "../../matmul/epilog.ts";
 import { type LocalOperands, type MatmulProblem, matrixName } from "../../matmul/problem.ts";
 import type { AlgorithmReport, EnginePlan, EngineRequest, EngineValues } from "../engine.ts";
-import { applyScales, scalarOf } from "./block_scaling.ts";
-import { applyOnAllRanks } from "./epilog.ts";
+import { FactorScaling, scalarOf } from "./block_scaling.ts";
+import { prepareOnAllRanks } from "./epilog.ts";
 import { Delivery, Preparation } from "./preparation.ts";
 import { placeOf, type Strategy } from "./strategy.ts";
 
@@ -64,6 +64,7 @@ export class HostPlan implements EnginePlan {
   readonly #b: Preparation;
   readonly #c: Preparation | null;
   readonly #d: Delivery;
+  readonly #scaling: { readonly a: FactorScaling; readonly b: FactorScaling };
 
   /** Plan for an engine of this name. */
   constructor(
@@ -91,6 +92,7 @@ export class HostPlan implements EnginePlan {
     this.#b = new Preparation(runtime, problem.b, to("b", conjugatesAlone(problem.operationB)));
     this.#c = problem.c && new Preparation(runtime, problem.c, to("c"));
     this.#d = new Delivery(runtime, problem.d, to("d"));
+    this.#scaling = { a: new FactorScaling(runtime, strategy.a), b: new FactorScaling(runtime, strategy.b) };
     this.#multiplier = multiplier;
   }
 
@@ -126,13 +128,16 @@ export class HostPlan implements EnginePlan {
     const product = this.#d.product(operands.d);
     const d = this.#d.prepare(operands.d);
     this.#multiplier.prepare(a.local, b.local, product);
+    const scalings = this.#prepareScaling(a.local, b.local, values);
+    const { outputs, apply } = this.#prepareEpilog(a.local, b.local, d.local, values.epilog);
     return () => {
       a.bring();
       b.bring();
       c?.bring();
+      for (const scale of scalings) scale();
       this.#multiply(a.local, b.local, c?.local ?? null, product, values);
       d.bring();
-      const outputs = isTrivial(this.#epilog) ? NOTHING : this.#applyEpilog(a.local, b.local, d.local, values.epilog);
+      apply();
       this.#d.round(operands.d, values.scales.d ?? 1);
       return outputs;
     };
@@ -142,6 +147,14 @@ export class HostPlan implements EnginePlan {
     this.#multiplier[Symbol.dispose]();
   }
 
+  /** 8-bit factors are widened, so that what is scaled are copies. */
+  #prepareScaling(a: LocalArray, b: LocalArray, { scales }: EngineValues): (() => void)[] {
+    return [
+      ...typeof scales.a === "object" ? [this.#scaling.a.prepare(a, scales.a)] : [],
+      ...typeof scales.b === "object" ? [this.#scaling.b.prepare(b, scales.b)] : [],
+    ];
+  }
+
   #multiply(
     a: LocalArray,
     b: LocalArray,
@@ -149,21 +162,19 @@ export class HostPlan implements EnginePlan {
     product: LocalArray,
     { alpha, beta, scales }: EngineValues,
   ): void {
-    // 8-bit factors were widened, so that these are copies.
-    if (typeof scales.a === "object") applyScales(a, this.#strategy.a, scales.a);
-    if (typeof scales.b === "object") applyScales(b, this.#strategy.b, scales.b);
     // C is where the product is added to it, or is copied there.
     if (c && !isSameMemory(c, product)) copyStrided(c, product, c.shape, dtypeInfo(product.dtype).parts);
     const factor = scalarOf(scales.a) * scalarOf(scales.b);
     this.#multiplier.multiply(a, b, product, alpha, factor, beta, c ? scales.c ?? 1 : 0);
   }
 
-  #applyEpilog(a: LocalArray, b: LocalArray, d: LocalArray, inputs: EpilogValues): EpilogValues {
-    return applyOnAllRanks(this.#runtime, this.#problem, this.#epilog, d, inputs, (name) => ({
+  #prepareEpilog(a: LocalArray, b: LocalArray, d: LocalArray, inputs: EpilogValues): PreparedEpilog {
+    if (isTrivial(this.#epilog)) return NOTHING_FOLLOWS;
+    return prepareOnAllRanks(this.#runtime, this.#problem, this.#epilog, d, inputs, (name) => ({
       local: name === "a" ? a : b,
       distribution: this.#strategy[name],
     }));
   }
 }
 
-const NOTHING: EpilogValues = Object.freeze({});
+const NOTHING_FOLLOWS: PreparedEpilog = { outputs: Object.freeze({}), apply() {} };
