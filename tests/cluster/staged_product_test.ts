@@ -14,6 +14,7 @@ import {
   reluAuxShape,
   type Runtime,
   Slab,
+  symm,
 } from "../../mod.ts";
 import { openCudaRuntime } from "../../ffi/cuda/runtime.ts";
 import { Distribution as AnyDistribution } from "../../src/distribution/mod.ts";
@@ -165,4 +166,15 @@ clusterTest("arrays of scales: the second execution agrees once, and plans nothi
   const { agreements, planned } = second(runtime, object);
   assertEquals({ agreements, planned }, { agreements: 1, planned: 0 });
   assertEquals(c.sum(), m * n * k);
+});
+
+clusterTest("a PBLAS routine with matrices that have to be moved agrees once", SEVERAL, (runtime) => {
+  const [a, b] = [integers(12, 12, 1), integers(12, 8, 2)];
+  const place = (matrix: typeof a, distribution: Distribution) => distribute(runtime, matrix, { distribution });
+  const [left, right, sum] = [place(a, Slab.X), place(b, Slab.Y), place(b, Slab.X)];
+  const call = () => symm(left, right, { c: sum, beta: 1, inplace: true }).dtype;
+  call();
+  const { agreements } = count(runtime, call);
+  // On a GPU the library is asked for its workspace once the matrices are described.
+  assertEquals(agreements, runtime.stream === null ? 1 : 2);
 });

@@ -8,38 +8,21 @@
  * @module
  */
 import { DistributedArray, runtimeOf } from "../../array/distributed_array.ts";
-import { type DType, dtypeInfo, type Scalar } from "../../dtype/dtype.ts";
 import { BlockCyclic, type Distribution, type Range, Slab } from "../../distribution/mod.ts";
-import { DTypeError, ShapeError } from "../../errors.ts";
-import { checkBoolean, checkName, keysOf, readOptions } from "../../options.ts";
-import { agree } from "../../runtime/agreement.ts";
+import type { Scalar } from "../../dtype/dtype.ts";
+import { keysOf } from "../../options.ts";
 import { runOnce } from "../../runtime/operation.ts";
 import type { Runtime } from "../../runtime/runtime.ts";
+import { pblasEngineOf } from "../engines/choice.ts";
+import type { Diagonal, Side, Transposition, Triangle } from "./call.ts";
 import {
-  checkAddend,
-  checkAddendShape,
-  checkAliasing,
-  checkMatrix,
-  checkScalar,
-  matrixFact,
-  resultDistribution,
-  scalarFact,
-  text,
-} from "../operands.ts";
-import { pblasEngineOf as engineOf } from "../engines/choice.ts";
-import { isInPlace } from "../partition.ts";
-import {
-  canonicalLetters,
-  chooseBlocks,
-  type Diagonal,
-  inBlocks,
-  type PblasRoutine,
-  type RoutineLetters,
-  type Side,
-  type Transposition,
-  type Triangle,
-} from "./call.ts";
-import type { AccumulatorDType } from "../../dtype/dtype.ts";
+  type CheckedRoutine,
+  checkRoutine,
+  checkSquare,
+  routineFacts,
+  type RoutineRequest,
+} from "./checked_routine.ts";
+import { prepareRoutine } from "./execution.ts";
 
 export type { Diagonal, Side, Transposition, Triangle } from "./call.ts";
 
@@ -294,51 +277,6 @@ const RANK_K_KEYS = keysOf<RankKOptions>({ ...ADDEND_KEYS, uplo: true, trans: tr
 const SYMM_KEYS = keysOf<SymmOptions>({ ...ADDEND_KEYS, side: true, uplo: true });
 const GEADD_KEYS = keysOf<GeaddOptions>({ ...ADDEND_KEYS, trans: true });
 const TRADD_KEYS = keysOf<TraddOptions>({ ...ADDEND_KEYS, trans: true, uplo: true });
-const TRANSPOSITIONS: readonly Transposition[] = ["none", "transpose", "conjugate_transpose"];
-const DTYPES: readonly DType[] = ["float32", "float64", "complex64", "complex128"];
-
-/** Every option that a routine may have. */
-type AnyOptions = TriangularOptions & AddendOptions;
-
-/** What follows from the arguments of a routine once they are known to be matrices. */
-interface Described {
-  /** The matrix that is only read. */
-  readonly a: DistributedArray;
-  /** The second factor of symm. */
-  readonly b: DistributedArray | null;
-  /** The shape of the result. */
-  readonly shape: readonly [number, number];
-  /** What syrk and herk sum over. */
-  readonly k: number;
-  /** A matrix that has the order of the result if there is no C. */
-  readonly like: DistributedArray;
-  /** The distribution of the result if there is no C and none is asked for. */
-  readonly pattern: () => Distribution;
-}
-
-/** A routine as its function passes it on. */
-interface Request {
-  readonly routine: PblasRoutine;
-  /** The matrices that the function takes by position. */
-  readonly given: readonly unknown[];
-  readonly options: AnyOptions;
-  readonly keys: readonly (keyof AnyOptions)[];
-  /** Check the shapes. */
-  readonly describe: (options: AnyOptions) => Described;
-}
-
-/** Everything about a call, checked. */
-interface Checked extends Described {
-  readonly letters: RoutineLetters;
-  readonly alpha: Scalar;
-  readonly beta: Scalar;
-  /** What the result starts from: C, or B of trsm and trmm; null for zeros. */
-  readonly start: DistributedArray | null;
-  /** Whether the result is written into `start`. */
-  readonly inplace: boolean;
-  readonly order: "C" | "F";
-  readonly distribution: Distribution;
-}
 
 function triangular(
   routine: "trsm" | "trmm",
@@ -395,141 +333,48 @@ function squareLike(a: Distribution, isTransposed: boolean): Distribution {
   return new BlockCyclic(a.grid, [blockSize, blockSize]);
 }
 
-function run(request: Request): DistributedArray {
+function run(request: RoutineRequest): DistributedArray {
   const runtime = runtimeOf(...request.given);
   return runOnce(runtime, request.routine, () => {
-    const checked = check(runtime, request);
-    const library = engineOf(runtime).open?.(runtime) ?? "";
-    return { facts: { ...factsOf(checked), library }, run: () => carryOut(runtime, request.routine, checked) };
+    const checked = checkRoutine(runtime, request);
+    const engine = pblasEngineOf(runtime);
+    const library = engine.open?.(runtime) ?? "";
+    const [rows, columns] = checked.shape;
+    const isEmpty = rows === 0 || columns === 0;
+    const inParts = rows !== columns && engine.squareOnly.includes(request.routine);
+    return {
+      facts: { ...routineFacts(checked), library },
+      run: isEmpty
+        ? () => newResult(runtime, checked)
+        : inParts
+        ? () => traddInParts(runtime, checked)
+        : prepareRoutine(runtime, request.routine, checked),
+    };
   });
 }
 
-function carryOut(runtime: Runtime, routine: PblasRoutine, checked: Checked): DistributedArray {
-  const [rows, columns] = checked.shape;
-  if (rows === 0 || columns === 0) return withoutElements(runtime, checked);
-  if (checked.a.shape.includes(0)) return withoutSums(runtime, routine, checked);
-  const inParts = rows !== columns && engineOf(runtime).squareOnly.includes(routine);
-  return inParts ? traddInParts(runtime, checked) : execute(runtime, routine, checked);
-}
-
-function check(runtime: Runtime, { routine, given, options: asked, keys, describe }: Request): Checked {
-  const options = readOptions(`the options of ${routine}`, asked, keys);
-  given.forEach((array, i) => checkMatrix("ab"[i], array, runtime));
-  const { c, side = "left", uplo = "lower", trans = "none", diag = "non_unit", inplace = false } = options;
-  checkName("side", side, ["left", "right"]);
-  checkName("uplo", uplo, ["lower", "upper"]);
-  checkName("trans", trans, TRANSPOSITIONS);
-  checkName("diag", diag, ["non_unit", "unit"]);
-  checkBoolean("inplace", inplace);
-  if (c !== undefined) checkMatrix("c", c, runtime);
-  const described = describe(options);
-  const isTriangular = routine === "trsm" || routine === "trmm";
-  const start = isTriangular ? described.like : c ?? null;
-  const arrays = [...given, c].filter((array) => array !== undefined) as DistributedArray[];
-  checkTypes(routine, arrays, trans);
-  if (!isTriangular) checkAddend(options);
-  if (c !== undefined) checkAddendShape(c, described.shape);
-  const { shape, pattern } = described;
-  const distribution = resultDistribution(options.distribution, start, inplace, shape, runtime.size, pattern);
-  const { dtype } = described.a;
-  const realBecause = routine === "herk"
-    ? "herk keeps its result Hermitian with a real one"
-    : dtypeInfo(dtype).isComplex
-    ? null
-    : `the result is ${dtype}`;
-  const checked: Checked = {
-    ...described,
-    letters: { side, uplo, trans: realTransposition(trans, dtype), diag },
-    alpha: checkScalar("alpha", options.alpha === undefined ? 1 : options.alpha, realBecause),
-    beta: checkScalar("beta", options.beta === undefined ? 0 : options.beta, realBecause),
-    start,
-    inplace,
-    order: start?.order ?? described.like.order,
-    distribution,
-  };
-  const { a, b } = described;
-  if (inplace) checkAliasing(isTriangular ? "b" : "c", start!, { a, b });
-  return checked;
-}
-
-/** A real matrix is its own conjugate. */
-function realTransposition(trans: Transposition, dtype: DType): Transposition {
-  return trans === "conjugate_transpose" && !dtypeInfo(dtype).isComplex ? "transpose" : trans;
-}
-
-function checkSquare(name: string, { shape: [rows, columns] }: DistributedArray, extent: number): void {
-  if (rows === extent && columns === extent) return;
-  throw new ShapeError(`${name} has shape ${text([rows, columns])}, but must be ${extent} x ${extent}, to fit b.`);
-}
-
-function checkTypes(routine: PblasRoutine, arrays: readonly DistributedArray[], trans: Transposition): void {
-  const [{ dtype }] = arrays;
-  if (arrays.some((array) => array.dtype !== dtype)) {
-    const given = arrays.map((array) => array.dtype).join(", ");
-    throw new DTypeError(`${routine} takes matrices of one dtype; got ${given}. Convert with to({ dtype }).`);
-  }
-  if (!DTYPES.includes(dtype)) {
-    throw new DTypeError(`${routine} takes ${DTYPES.join(", ")}; got ${dtype}. Convert with to({ dtype: "float32" }).`);
-  }
-  const { isComplex } = dtypeInfo(dtype);
-  if (routine === "herk" && !isComplex) {
-    throw new DTypeError(`herk is for complex matrices; got ${dtype}. Use syrk, which is the same for real ones.`);
-  }
-  if (routine === "herk" && trans === "transpose") {
-    throw new TypeError('herk takes trans "none" or "conjugate_transpose"; got "transpose". Use syrk for that.');
-  }
-  if (routine === "syrk" && isComplex && trans === "conjugate_transpose") {
-    throw new TypeError('syrk takes trans "none" or "transpose" for complex matrices. Use herk to conjugate.');
-  }
-}
-
-function factsOf(checked: Checked): Record<string, unknown> {
-  const { a, b, start, letters, alpha, beta, inplace, distribution } = checked;
-  const fact = (array: DistributedArray | null) =>
-    array === null ? "none" : `${matrixFact(array)}, ${array.memory} memory`;
-  return {
-    a: fact(a),
-    b: fact(b),
-    result: fact(start),
-    ...letters,
-    alpha: scalarFact(alpha),
-    beta: scalarFact(beta),
-    inplace,
-    distribution: String(distribution),
-  };
-}
-
-/** A result without elements: C itself, a copy of it, or a new one. */
-function withoutElements(
+/** Where a result is written that is computed in parts, or has no elements: C itself, a copy of it, or zeros. */
+function newResult(
   runtime: Runtime,
-  { a, start, inplace, shape, distribution, order }: Checked,
+  { a, start, inplace, shape, distribution, order }: CheckedRoutine,
 ): DistributedArray {
   if (inplace) return start!;
-  return start === null
-    ? DistributedArray.zeros(runtime, shape, distribution, like(a, order))
-    : moved(start, distribution);
-}
-
-/** The update of C by no columns at all: by one of zeros, whatever alpha is. */
-function withoutSums(runtime: Runtime, routine: PblasRoutine, checked: Checked): DistributedArray {
-  const { a, letters } = checked;
-  const extents = letters.trans === "none" ? [a.shape[0], 1] : [1, a.shape[1]];
-  using zeros = DistributedArray.zeros(runtime, extents, Slab.X, like(a, a.order));
-  return execute(runtime, routine, { ...checked, a: zeros, k: 1, alpha: 1 });
+  if (start === null) {
+    const memory = a.memory === "symmetric" ? { memory: a.memory } : {};
+    return DistributedArray.zeros(runtime, shape, distribution, { dtype: a.dtype, order, ...memory });
+  }
+  if (runtime.stream === null || start.memory !== "host") return start.redistribute(distribution);
+  using near = start.to({ memory: "device" });
+  return near.redistribute(distribution);
 }
 
 /**
  * tradd where the library takes square matrices only: the square at the top left by tradd, and what a lower trapezoid
  * has below it, or an upper one on its right, by geadd.
  */
-function traddInParts(runtime: Runtime, checked: Checked): DistributedArray {
-  const { a, start, inplace, order, distribution, letters: { uplo, trans }, alpha, beta } = checked;
-  const [rows, columns] = checked.shape;
-  const result = inplace
-    ? start!
-    : start === null
-    ? DistributedArray.zeros(runtime, [rows, columns], distribution, like(a, order))
-    : moved(start, distribution);
+function traddInParts(runtime: Runtime, checked: CheckedRoutine): DistributedArray {
+  const { a, letters: { uplo, trans }, alpha, beta, shape: [rows, columns] } = checked;
+  const result = newResult(runtime, checked);
   const square = Math.min(rows, columns);
   const add = (routine: typeof tradd, [r, c]: [Range, Range]) => {
     using part = result.slice([r, c]);
@@ -540,107 +385,4 @@ function traddInParts(runtime: Runtime, checked: Checked): DistributedArray {
   if (uplo === "lower" && rows > square) add(geadd, [[square, rows], [0, columns]]);
   if (uplo === "upper" && columns > square) add(geadd, [[0, rows], [square, columns]]);
   return result;
-}
-
-/** A copy in another distribution, where an engine can read it. */
-function moved(array: DistributedArray, distribution: Distribution): DistributedArray {
-  if (isReachable(array)) return array.redistribute(distribution);
-  using near = array.to({ memory: "device" });
-  return near.redistribute(distribution);
-}
-
-function execute(runtime: Runtime, routine: PblasRoutine, checked: Checked): DistributedArray {
-  const temporary: DistributedArray[] = [];
-  let finished: DistributedArray | null = null;
-  try {
-    finished = compute(runtime, routine, checked, (array) => {
-      temporary.push(array);
-      return array;
-    });
-    return finished;
-  } finally {
-    for (const array of temporary) if (array.local !== finished?.local) array.free();
-  }
-}
-
-/** Run a routine; `keep` is told of every array that it makes on its way. */
-function compute(
-  runtime: Runtime,
-  routine: PblasRoutine,
-  checked: Checked,
-  keep: (array: DistributedArray) => DistributedArray,
-): DistributedArray {
-  const { start, inplace, order, distribution, shape: [rows, columns], k, alpha, beta } = checked;
-  const reachable = (array: DistributedArray) => isReachable(array) ? array : keep(array.to({ memory: "device" }));
-  const inOrder = (array: DistributedArray) => array.order === order ? array : keep(array.to({ order }));
-  let a = reachable(checked.a);
-  let letters = canonicalLetters(routine, checked.letters, { a: a.order, result: order });
-  if (letters === null) {
-    a = inOrder(a);
-    letters = canonicalLetters(routine, checked.letters, { a: order, result: order })!;
-  }
-  const b = checked.b && inOrder(reachable(checked.b));
-
-  const engine = engineOf(runtime);
-  const wanted = columnMajor(distribution, order);
-  const stored = [start ? columnMajor(start.distribution, order) : wanted, columnMajor(a.distribution, a.order)];
-  if (b) stored.push(columnMajor(b.distribution, order));
-  const blocks = chooseBlocks(stored, (grid) => engine.accepts(runtime, grid, routine, letters!));
-  const place = (array: DistributedArray) => {
-    const there = inBlocks(blocks, columnMajor(array.distribution, array.order));
-    const target = columnMajor(there, array.order);
-    const placed = isInPlace(array.distribution, target) ? array : keep(array.redistribute(target));
-    const local = array.order === "F" ? placed.local : placed.local.transpose();
-    return { array: placed, matrix: { distribution: there, local } };
-  };
-  const first = start ?? keep(DistributedArray.zeros(runtime, [rows, columns], distribution, like(a, order)));
-  let result = place(reachable(first));
-  if (result.array === start && !inplace) result = place(keep(start.copy()));
-
-  const [m, n] = order === "F" ? [rows, columns] : [columns, rows];
-  engine.run(runtime, {
-    routine,
-    dtype: a.dtype as AccumulatorDType,
-    letters,
-    blocks,
-    m,
-    n,
-    k,
-    alpha,
-    beta: start === null ? 0 : beta,
-    a: place(a).matrix,
-    b: b && place(b).matrix,
-    result: result.matrix,
-  });
-  return deliver(runtime, result.array, checked);
-}
-
-/** Whether an engine can read an array: a GPU cannot read the memory of the host. */
-function isReachable({ runtime: { stream }, memory }: DistributedArray): boolean {
-  return stream === null || memory !== "host";
-}
-
-function like(array: DistributedArray, order: "C" | "F") {
-  return { dtype: array.dtype, memory: isReachable(array) ? array.memory : "device", order } as const;
-}
-
-/** A distribution seen column-major; the same function leads back. */
-function columnMajor(distribution: Distribution, order: "C" | "F"): Distribution {
-  return order === "F" ? distribution : distribution.transpose();
-}
-
-/** The result where it is wanted. */
-function deliver(runtime: Runtime, result: DistributedArray, checked: Checked): DistributedArray {
-  const { start, inplace, distribution, order } = checked;
-  if (inplace) {
-    if (result !== start) {
-      using back = result.redistribute(start!.distribution);
-      const { memory, local } = start!;
-      if (memory === back.memory) local.set(back.local);
-      else agree(runtime, "DistributedArray.to", () => local.set(back.local));
-    }
-    return start!;
-  }
-  if (!isInPlace(result.distribution, distribution)) return result.redistribute(distribution);
-  return DistributedArray.wrap(runtime, result.local, distribution, order);
 }

@@ -1,0 +1,168 @@
+/**
+ * The arguments of a PBLAS routine, checked on this rank, with everything that was left out filled in.
+ *
+ * @module
+ */
+import type { DistributedArray } from "../../array/distributed_array.ts";
+import type { Distribution } from "../../distribution/mod.ts";
+import { type DType, dtypeInfo, type Scalar } from "../../dtype/dtype.ts";
+import { DTypeError, ShapeError } from "../../errors.ts";
+import { checkBoolean, checkName, readOptions } from "../../options.ts";
+import type { Runtime } from "../../runtime/runtime.ts";
+import {
+  checkAddend,
+  checkAddendShape,
+  checkAliasing,
+  checkMatrix,
+  checkScalar,
+  matrixFact,
+  resultDistribution,
+  scalarFact,
+  text,
+} from "../operands.ts";
+import type { PblasRoutine, RoutineLetters, Transposition } from "./call.ts";
+
+/** Every option that a routine may have. */
+export interface AnyOptions extends Partial<RoutineLetters> {
+  readonly c?: DistributedArray;
+  readonly alpha?: Scalar;
+  readonly beta?: Scalar;
+  readonly inplace?: boolean;
+  readonly distribution?: Distribution;
+}
+
+/** What follows from the arguments of a routine once they are known to be matrices. */
+export interface Described {
+  /** The matrix that is only read. */
+  readonly a: DistributedArray;
+  /** The second factor of symm. */
+  readonly b: DistributedArray | null;
+  /** The shape of the result. */
+  readonly shape: readonly [number, number];
+  /** What syrk and herk sum over. */
+  readonly k: number;
+  /** A matrix that has the order of the result if there is no C. */
+  readonly like: DistributedArray;
+  /** The distribution of the result if there is no C and none is asked for. */
+  readonly pattern: () => Distribution;
+}
+
+/** A routine as its function passes it on. */
+export interface RoutineRequest {
+  readonly routine: PblasRoutine;
+  /** The matrices that the function takes by position. */
+  readonly given: readonly unknown[];
+  readonly options: AnyOptions;
+  readonly keys: readonly (keyof AnyOptions)[];
+  /** Check the shapes. */
+  readonly describe: (options: AnyOptions) => Described;
+}
+
+/** Everything about a call, checked. */
+export interface CheckedRoutine extends Described {
+  readonly letters: RoutineLetters;
+  readonly alpha: Scalar;
+  readonly beta: Scalar;
+  /** What the result starts from: C, or B of trsm and trmm; null for zeros. */
+  readonly start: DistributedArray | null;
+  /** Whether the result is written into `start`. */
+  readonly inplace: boolean;
+  readonly order: "C" | "F";
+  readonly distribution: Distribution;
+}
+
+const TRANSPOSITIONS: readonly Transposition[] = ["none", "transpose", "conjugate_transpose"];
+const DTYPES: readonly DType[] = ["float32", "float64", "complex64", "complex128"];
+
+/** Check a call. Local. */
+export function checkRoutine(
+  runtime: Runtime,
+  { routine, given, options: asked, keys, describe }: RoutineRequest,
+): CheckedRoutine {
+  const options = readOptions(`the options of ${routine}`, asked, keys);
+  given.forEach((array, i) => checkMatrix("ab"[i], array, runtime));
+  const { c, side = "left", uplo = "lower", trans = "none", diag = "non_unit", inplace = false } = options;
+  checkName("side", side, ["left", "right"]);
+  checkName("uplo", uplo, ["lower", "upper"]);
+  checkName("trans", trans, TRANSPOSITIONS);
+  checkName("diag", diag, ["non_unit", "unit"]);
+  checkBoolean("inplace", inplace);
+  if (c !== undefined) checkMatrix("c", c, runtime);
+  const described = describe(options);
+  const isTriangular = routine === "trsm" || routine === "trmm";
+  const start = isTriangular ? described.like : c ?? null;
+  const arrays = [...given, c].filter((array) => array !== undefined) as DistributedArray[];
+  checkTypes(routine, arrays, trans);
+  if (!isTriangular) checkAddend(options);
+  if (c !== undefined) checkAddendShape(c, described.shape);
+  const { shape, pattern } = described;
+  const distribution = resultDistribution(options.distribution, start, inplace, shape, runtime.size, pattern);
+  const { dtype } = described.a;
+  const realBecause = routine === "herk"
+    ? "herk keeps its result Hermitian with a real one"
+    : dtypeInfo(dtype).isComplex
+    ? null
+    : `the result is ${dtype}`;
+  const checked: CheckedRoutine = {
+    ...described,
+    letters: { side, uplo, trans: realTransposition(trans, dtype), diag },
+    alpha: checkScalar("alpha", options.alpha === undefined ? 1 : options.alpha, realBecause),
+    beta: checkScalar("beta", options.beta === undefined ? 0 : options.beta, realBecause),
+    start,
+    inplace,
+    order: start?.order ?? described.like.order,
+    distribution,
+  };
+  const { a, b } = described;
+  if (inplace) checkAliasing(isTriangular ? "b" : "c", start!, { a, b });
+  return checked;
+}
+
+/** A real matrix is its own conjugate. */
+function realTransposition(trans: Transposition, dtype: DType): Transposition {
+  return trans === "conjugate_transpose" && !dtypeInfo(dtype).isComplex ? "transpose" : trans;
+}
+
+/** Refuse a matrix that is not square and as large as B wants it. */
+export function checkSquare(name: string, { shape: [rows, columns] }: DistributedArray, extent: number): void {
+  if (rows === extent && columns === extent) return;
+  throw new ShapeError(`${name} has shape ${text([rows, columns])}, but must be ${extent} x ${extent}, to fit b.`);
+}
+
+function checkTypes(routine: PblasRoutine, arrays: readonly DistributedArray[], trans: Transposition): void {
+  const [{ dtype }] = arrays;
+  if (arrays.some((array) => array.dtype !== dtype)) {
+    const given = arrays.map((array) => array.dtype).join(", ");
+    throw new DTypeError(`${routine} takes matrices of one dtype; got ${given}. Convert with to({ dtype }).`);
+  }
+  if (!DTYPES.includes(dtype)) {
+    throw new DTypeError(`${routine} takes ${DTYPES.join(", ")}; got ${dtype}. Convert with to({ dtype: "float32" }).`);
+  }
+  const { isComplex } = dtypeInfo(dtype);
+  if (routine === "herk" && !isComplex) {
+    throw new DTypeError(`herk is for complex matrices; got ${dtype}. Use syrk, which is the same for real ones.`);
+  }
+  if (routine === "herk" && trans === "transpose") {
+    throw new TypeError('herk takes trans "none" or "conjugate_transpose"; got "transpose". Use syrk for that.');
+  }
+  if (routine === "syrk" && isComplex && trans === "conjugate_transpose") {
+    throw new TypeError('syrk takes trans "none" or "transpose" for complex matrices. Use herk to conjugate.');
+  }
+}
+
+/** What all ranks must agree on. */
+export function routineFacts(checked: CheckedRoutine): Record<string, unknown> {
+  const { a, b, start, letters, alpha, beta, inplace, distribution } = checked;
+  const fact = (array: DistributedArray | null) =>
+    array === null ? "none" : `${matrixFact(array)}, ${array.memory} memory`;
+  return {
+    a: fact(a),
+    b: fact(b),
+    result: fact(start),
+    ...letters,
+    alpha: scalarFact(alpha),
+    beta: scalarFact(beta),
+    inplace,
+    distribution: String(distribution),
+  };
+}

@@ -1,0 +1,196 @@
+/**
+ * How a checked PBLAS routine runs: its matrices are brought where an engine takes them, and the result where it is wanted.
+ *
+ * @module
+ */
+import { DistributedArray } from "../../array/distributed_array.ts";
+import type { Order } from "../../array/layout.ts";
+import { LocalArray } from "../../array/local_array.ts";
+import { prepareOnce } from "../../array/redistribution/redistributor.ts";
+import { type Distribution, Slab } from "../../distribution/mod.ts";
+import type { AccumulatorDType } from "../../dtype/dtype.ts";
+import { agree } from "../../runtime/agreement.ts";
+import type { Runtime } from "../../runtime/runtime.ts";
+import { pblasEngineOf } from "../engines/choice.ts";
+import { isInPlace } from "../partition.ts";
+import {
+  canonicalLetters,
+  chooseBlocks,
+  type CommonBlocks,
+  inBlocks,
+  type PblasMatrix,
+  type PblasRoutine,
+} from "./call.ts";
+import type { CheckedRoutine } from "./checked_routine.ts";
+
+/** A matrix, and this rank's part of it where an engine can read it. */
+interface Stored {
+  readonly distribution: Distribution;
+  readonly order: Order;
+  readonly local: LocalArray;
+}
+
+/** Gets the matrices of one call ready, all that one rank can fail at alone, and collects what the ranks then do together. */
+class Preparation {
+  readonly #runtime: Runtime;
+  readonly #dtype: AccumulatorDType;
+  readonly #steps: (() => void)[] = [];
+  readonly #own = new Set<LocalArray>();
+
+  constructor(runtime: Runtime, dtype: AccumulatorDType) {
+    this.#runtime = runtime;
+    this.#dtype = dtype;
+  }
+
+  /** Add what comes next. */
+  then(step: () => void): void {
+    this.#steps.push(step);
+  }
+
+  /** Do everything, and let go of what was made on the way, save for the result. Collective. */
+  run(result: LocalArray): void {
+    try {
+      for (const step of this.#steps) step();
+      this.#own.delete(result);
+    } finally {
+      for (const local of this.#own) local.release();
+    }
+  }
+
+  /** A matrix where an engine can read it, and in a memory order if one is wanted. */
+  stored(array: DistributedArray, order: Order = array.order): Stored {
+    const { distribution, local } = array;
+    const near = this.#isReachable(array) ? local : this.#keep(local.toDevice(this.#runtime.stream!, array.order));
+    return { distribution, order, local: array.order === order ? near : this.#keep(near.copy(order)) };
+  }
+
+  /** A matrix of zeros. */
+  zeros(distribution: Distribution, order: Order): Stored {
+    const { rank, stream } = this.#runtime;
+    const local = this.#keep(LocalArray.zeros(this.#dtype, distribution.localShape(rank), order, stream));
+    return { distribution, order, local };
+  }
+
+  /** A matrix in another distribution: as it is if it lies so, unless it must be a copy. */
+  moved(from: Stored, distribution: Distribution, isCopied = false): Stored {
+    if (!isCopied && isInPlace(from.distribution, distribution)) return { ...from, distribution };
+    const { rank, stream } = this.#runtime;
+    const local = this.#keep(LocalArray.empty(this.#dtype, distribution.localShape(rank), from.order, stream));
+    const to = { distribution, order: from.order, local };
+    this.#move(from, to);
+    return to;
+  }
+
+  #move(from: Stored, to: Stored): void {
+    this.then(
+      isInPlace(from.distribution, to.distribution)
+        ? () => to.local.set(from.local)
+        : prepareOnce(this.#runtime, from.distribution, to.distribution, from.local, to.local, from.order),
+    );
+  }
+
+  /** Bring elements to an array of the user's. */
+  write(from: Stored, array: DistributedArray): void {
+    if (this.#isReachable(array)) return this.#move(from, array);
+    const { local } = this.moved(from, array.distribution);
+    this.then(() => agree(this.#runtime, "DistributedArray.to", () => array.local.set(local)));
+  }
+
+  #keep(local: LocalArray): LocalArray {
+    this.#own.add(local);
+    return local;
+  }
+
+  /** Whether an engine can read an array: a GPU cannot read the memory of the host. */
+  #isReachable({ memory }: DistributedArray): boolean {
+    return this.#runtime.stream === null || memory !== "host";
+  }
+}
+
+/** A distribution seen column-major; the same function leads back. */
+function columnMajor(distribution: Distribution, order: Order): Distribution {
+  return order === "F" ? distribution : distribution.transpose();
+}
+
+/** The distribution that a stored matrix must have for an engine to find it in these blocks. */
+function storedInBlocks(blocks: CommonBlocks, { distribution, order }: Omit<Stored, "local">): Distribution {
+  return columnMajor(inBlocks(blocks, columnMajor(distribution, order)), order);
+}
+
+function asMatrix({ distribution, order, local }: Stored): PblasMatrix {
+  return { distribution: columnMajor(distribution, order), local: order === "F" ? local : local.transpose() };
+}
+
+/**
+ * Get ready to run a routine. Local; what it returns is collective. Where every operand is in symmetric memory, a new
+ * result is too.
+ */
+export function prepareRoutine(
+  runtime: Runtime,
+  routine: PblasRoutine,
+  checked: CheckedRoutine,
+): () => DistributedArray {
+  const { start, inplace, order, distribution, shape, alpha, beta } = checked;
+  const preparation = new Preparation(runtime, checked.a.dtype as AccumulatorDType);
+  const hasNoSums = checked.a.shape.includes(0);
+  const storedA = (order: Order) =>
+    hasNoSums ? columnOfZeros(preparation, checked, order, runtime.size) : preparation.stored(checked.a, order);
+  let a = storedA(checked.a.order);
+  let letters = canonicalLetters(routine, checked.letters, { a: a.order, result: order });
+  if (letters === null) {
+    a = storedA(order);
+    letters = canonicalLetters(routine, checked.letters, { a: order, result: order })!;
+  }
+  const b = checked.b && preparation.stored(checked.b, order);
+  const first = start && preparation.stored(start);
+
+  const engine = pblasEngineOf(runtime);
+  const wanted = { distribution: start?.distribution ?? distribution, order };
+  const stored = [wanted, a, ...b ? [b] : []].map(({ distribution, order }) => columnMajor(distribution, order));
+  const blocks = chooseBlocks(stored, (grid) => engine.accepts(runtime, grid, routine, letters!));
+  const there = storedInBlocks(blocks, wanted);
+  const isOwn = inplace || first !== null && first.local !== start!.local;
+  const result = first ? preparation.moved(first, there, !isOwn) : preparation.zeros(there, order);
+  const [placedA, placedB] = [a, b].map((matrix) =>
+    matrix && preparation.moved(matrix, storedInBlocks(blocks, matrix))
+  );
+
+  const [m, n] = order === "F" ? shape : shape.toReversed();
+  const call = {
+    routine,
+    dtype: checked.a.dtype as AccumulatorDType,
+    letters,
+    blocks,
+    m,
+    n,
+    k: hasNoSums ? 1 : checked.k,
+    alpha: hasNoSums ? 1 : alpha,
+    beta: start === null ? 0 : beta,
+    a: asMatrix(placedA!),
+    b: placedB && asMatrix(placedB),
+    result: asMatrix(result),
+  };
+  preparation.then(() => engine.run(runtime, call));
+  if (inplace) {
+    if (result.local !== start!.local) preparation.write(result, start!);
+    return () => {
+      preparation.run(start!.local);
+      return start!;
+    };
+  }
+  const { local } = preparation.moved(result, distribution);
+  const isSymmetric = [checked.a, checked.b, start].every((array) => array === null || array.memory === "symmetric");
+  return () => {
+    preparation.run(local);
+    const made = DistributedArray.wrap(runtime, local, distribution, order);
+    if (!isSymmetric) return made;
+    using usual = made;
+    return usual.to({ memory: "symmetric" });
+  };
+}
+
+/** In place of an A without columns, whose update adds nothing. */
+function columnOfZeros(preparation: Preparation, { a, letters }: CheckedRoutine, order: Order, size: number): Stored {
+  const extents = letters.trans === "none" ? [a.shape[0], 1] : [1, a.shape[1]];
+  return preparation.zeros(Slab.X.bind(extents, size), order);
+}
