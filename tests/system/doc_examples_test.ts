@@ -1,6 +1,6 @@
-/** Every example in the documentation comments runs: those that start MPI each in a process of its own. */
+/** Every example in the documentation comments runs: those that do not end what they start each in a process of its own. */
 import { assert, assertEquals } from "@std/assert";
-import { finish, root, start } from "./command.ts";
+import { finish, root, start, temporaryFolder } from "./command.ts";
 
 interface Example {
   file: string;
@@ -43,19 +43,48 @@ Deno.test("examples can be pasted: they import the package's entry points only",
 const needsProcess = ({ text }: Example) =>
   /\b(initialize|Communicator\.\w+|testRuntime|currentRuntime|open[A-Z]\w*)\(/.test(text);
 
-async function run(selected: readonly Example[]): Promise<void> {
-  const pattern = selected.map(({ file, place }) => `${file}${place}`.replaceAll(/[./]/g, "\\$&")).join("|");
-  const files = [...new Set(selected.map(({ file }) => file))];
-  const args = ["test", "-A", "--doc", "--no-check", "--reporter=tap", `--filter=/(${pattern})/`, ...files];
-  const { code, stdout, stderr } = await finish(start(Deno.execPath(), args), 120);
-  // A machine without a GPU has none of its libraries.
-  if (/LibraryNotFoundError/.test(stdout) && files.every((file) => /^ffi\/(cu|nv|nccl)/.test(file))) return;
-  assertEquals(code, 0, stdout + stderr);
-  assertEquals(stdout.match(/^ok \d+/gm)?.length, selected.length, stdout + stderr);
+async function runAlone({ file, place }: Example): Promise<void> {
+  const filter = `--filter=/${`${file}${place}`.replaceAll(/[./]/g, "\\$&")}/`;
+  await expectPassed(["--doc", filter, file], 1);
 }
 
-Deno.test("examples that open no library", () => run(examples.filter((example) => !needsProcess(example))));
+async function expectPassed(args: readonly string[], count: number): Promise<void> {
+  const all = ["test", "-A", "--no-check", "--reporter=tap", ...args];
+  const { code, stdout, stderr } = await finish(start(Deno.execPath(), all), 240);
+  assertEquals(code, 0, stdout + stderr);
+  assertEquals(stdout.match(/^ok \d+/gm)?.length, count, stdout + stderr);
+}
 
-for (const example of examples.filter(needsProcess)) {
-  Deno.test(`example at ${example.file}, line ${example.place.replaceAll(/\D/g, "")}`, () => run([example]));
+/** Whether it leaves nothing open, so that others can follow in the same process. */
+const isClosed = (example: Example) =>
+  !needsProcess(example) || /\busing runtime = initialize\(/.test(example.text) && !/\bfinalize\(/.test(example.text);
+
+/** An example as a module, whose function runs it. */
+function moduleOf({ text }: Example): string {
+  const imports = /^ *\* import [^;]*;\n/gm;
+  const lines = [...text.matchAll(imports)].map(([line]) => line).join("");
+  const here = (code: string) =>
+    code.replaceAll(/^ *\* ?/gm, "").replaceAll(/from "(\S+)"/g, (_, name) => {
+      const path = name.slice(packageName.length);
+      return `from "file://${root}${entryPoints[path === "" ? "." : `.${path}`].slice(2)}"`;
+    });
+  return `${here(lines)}\nexport async function run() {\n${here(text.replaceAll(imports, ""))}\n}\n`;
+}
+
+Deno.test("examples that leave nothing open, one after the other", async () => {
+  using folder = temporaryFolder();
+  const selected = examples.filter(isClosed);
+  const tests = selected.map((example, i) => {
+    Deno.writeTextFileSync(`${folder.path}/example_${i}.ts`, moduleOf(example));
+    return `Deno.test("${example.file}${example.place}", (await import("./example_${i}.ts")).run);\n`;
+  });
+  Deno.writeTextFileSync(`${folder.path}/all_test.ts`, tests.join(""));
+  await expectPassed([`${folder.path}/all_test.ts`], selected.length);
+});
+
+for (const example of examples.filter((example) => !isClosed(example))) {
+  Deno.test(
+    `example at ${example.file}, line ${example.place.replaceAll(/\D/g, "")}`,
+    () => runAlone(example),
+  );
 }
