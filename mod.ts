@@ -43,6 +43,9 @@ export * from "./src/array/mod.ts";
 // Linear algebra
 export * from "./src/linalg/mod.ts";
 
+// Fourier transforms
+export * from "./src/fft/mod.ts";
+
 // What was probably meant by an unknown name
 export { nearest } from "./src/options.ts";
 

@@ -15,6 +15,7 @@ export * from "./cuda/library.ts";
 export * from "./cuda/runtime.ts";
 export * from "./enums.ts";
 export * from "./errors.ts";
+export * from "./fft/fftw.ts";
 export * from "./library.ts";
 export * from "./machine.ts";
 export * from "./memory.ts";

@@ -11,7 +11,8 @@
  */
 import { type BlacsSymbols, openBlacs } from "./blacs.ts";
 import { type Blas, type BlasType, blasWarning, openBlas } from "./blas.ts";
-import { dependenciesOf, inspectLibrary, realPath } from "../elf.ts";
+import { loadMkl, loadWhole, type Mkl, neighbour } from "./mkl.ts";
+import { dependenciesOf, realPath } from "../elf.ts";
 import { ConfigurationError } from "../errors.ts";
 import {
   environment,
@@ -96,11 +97,6 @@ const INSTALL = {
   mpich: "deno task native install cpu   (or: apt-get install libscalapack-mpich2.2 libopenblas0-pthread)",
 };
 
-/** The file's neighbour in the same folder. */
-function neighbour(path: string, file: string): string {
-  return path.slice(0, path.lastIndexOf("/") + 1) + file;
-}
-
 function fileName(path: string): string {
   return path.slice(path.lastIndexOf("/") + 1);
 }
@@ -112,84 +108,24 @@ const MKL_CORE_SUFFIXES: Readonly<Record<string, readonly string[]>> = {
   "": [""],
 };
 
-/**
- * Load a library that others find the symbols of.
- *
- * @throws {Error} if it is missing or damaged.
- */
-function loadWhole(path: string): void {
-  const file = inspectLibrary(path);
-  if (file.state === "damaged") throw new Error(`${path}: ${file.reason}`);
-  loadGlobally(path);
-}
-
-/** The first of some files that is there, or the first of all. */
-function firstPresent(paths: readonly string[]): string {
-  return paths.find((path) => inspectLibrary(path).state !== "absent") ?? paths[0];
-}
-
-/** MKL's code for each kind of CPU, of which it loads one by itself. */
-const MKL_KERNELS = ["def", "mc3", "avx2", "avx512", "avx10"];
-
-/** What {@linkcode loadMkl} loaded. */
-interface MklParts {
-  /** The library with the BLAS in it. */
-  interface: string;
+/** What {@linkcode loadMklScalapack} loaded. */
+interface MklParts extends Mkl {
   /** The library with the BLACS in it. */
-  blacs: string;
-  /** What to tell the user. */
-  warnings: string[];
+  readonly blacs: string;
 }
 
-/**
- * Load MKL's threading layer, and return what to tell the user. GNU's is never taken: without libgomp beside it, it ends
- * the process.
- */
-function loadThreading(beside: (file: string) => string, version: string, threads: number): string[] {
-  const sequential = beside(`libmkl_sequential.so${version}`);
-  if (threads === 1) {
-    loadWhole(sequential);
-    return [];
-  }
-  try {
-    loadWhole(beside("libiomp5.so"));
-    loadWhole(beside(`libmkl_intel_thread.so${version}`));
-    return [];
-  } catch (error) {
-    loadWhole(sequential);
-    const reason = error instanceof Error ? error.message : String(error);
-    return [`${threads} threads were asked for, but MKL runs with one, since its OpenMP is missing: ${reason}`];
-  }
-}
-
-/**
- * Load all that MKL's ScaLAPACK needs. Its libraries name no dependencies, so that each must be loaded, with global
- * symbols, before the one that uses it.
- */
-function loadMkl(path: string, mpi: Mpi & { abi: keyof typeof MKL_BLACS }, threads: number): MklParts {
+/** Load all that MKL's ScaLAPACK needs. */
+function loadMklScalapack(path: string, mpi: Mpi & { abi: keyof typeof MKL_BLACS }, threads: number): MklParts {
   const suffix = fileName(path).slice(MKL_FILE.length);
-  const beside = (file: string): string => neighbour(path, file);
   loadGlobally(mpi.path);
-  const core = firstPresent(MKL_CORE_SUFFIXES[suffix].map((version) => beside(`libmkl_core.so${version}`)));
-  loadWhole(core);
-  const version = core.slice(core.lastIndexOf(".so") + 3);
-  for (const kernel of MKL_KERNELS) {
-    const library = beside(`libmkl_${kernel}.so${version}`);
-    const file = inspectLibrary(library);
-    if (file.state === "damaged") throw new Error(`${library}: ${file.reason}`);
-  }
-  const warnings = mpi.abi === "open_mpi" && version !== ".3"
+  const mkl = loadMkl(path, MKL_CORE_SUFFIXES[suffix], threads);
+  const warnings = mpi.abi === "open_mpi" && mkl.version !== ".3"
     ? [`${path} is older than MKL 2026; versions from 2020 crash under Open MPI, this one is not known to work`]
     : [];
-  warnings.push(...loadThreading(beside, version, threads));
-  const parts = {
-    interface: beside(`libmkl_intel_lp64.so${version}`),
-    blacs: beside(`libmkl_blacs_${MKL_BLACS[mpi.abi]}_lp64.so${suffix}`),
-  };
-  loadWhole(parts.interface);
-  loadWhole(parts.blacs);
+  const blacs = neighbour(path, `libmkl_blacs_${MKL_BLACS[mpi.abi]}_lp64.so${suffix}`);
+  loadWhole(blacs);
   loadWhole(path);
-  return { ...parts, warnings };
+  return { ...mkl, blacs, warnings: [...warnings, ...mkl.warnings] };
 }
 
 /** The names of MPI libraries, among those that a library needs. */
@@ -301,7 +237,7 @@ function findScalapack(mpi: Mpi, threads: number): Scalapack {
     folders: foldersFor(mpi),
     refuse: (path) => scalapackRefusal(path, mpi),
     prepare: (path) => {
-      if (fileName(path).startsWith(MKL_FILE)) mkl.parts = loadMkl(path, mpi, threads);
+      if (fileName(path).startsWith(MKL_FILE)) mkl.parts = loadMklScalapack(path, mpi, threads);
     },
   }, SCALAPACK_SYMBOLS);
   const { path, source, symbols } = library;

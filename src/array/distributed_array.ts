@@ -131,6 +131,13 @@ export class DistributedArray implements Disposable {
   }
 
   /**
+   * As {@linkcode wrap}, of memory that is another array's: freeing it frees nothing, and it ends with its owner.
+   */
+  static share(owner: DistributedArray, local: LocalArray, distribution: Distribution, order: Order): DistributedArray {
+    return owner.#view(local, distribution, order);
+  }
+
+  /**
    * An array of zeros. Collective.
    *
    * @throws {TypeError} if an option is not known.

@@ -184,18 +184,21 @@ export class CollectiveOperation<Operands, Plan extends OperationPlan> implement
     this.#account.planned(plan, start);
   }
 
-  /** What an execution needs; `prepare` allocates. Collective, and so is what it returns. */
-  execute<T>(
+  /**
+   * What an execution needs; `prepare` allocates. Collective, and so is what it returns. `keys` are those of the options.
+   */
+  execute<T, Options extends ExecuteOptions = ExecuteOptions>(
     method: string,
-    options: ExecuteOptions | undefined,
-    prepare: (plan: Plan, operands: Operands, stream: Stream | null) => Step<T>,
+    options: Options | undefined,
+    prepare: (plan: Plan, operands: Operands, stream: Stream | null, options: Options) => Step<T>,
+    keys: readonly (keyof Options & string)[] = EXECUTE_OPTION_KEYS,
   ): T {
     let stream: Stream | null = null;
     const { run } = agreeOn(this.#runtime, `${this.#name}.${method}`, () => {
-      const given = readOptions(`the options of ${method}`, options, EXECUTE_OPTION_KEYS);
+      const given = readOptions(`the options of ${method}`, options, keys);
       checkStream(given.stream, this.#runtime);
       stream = given.stream ?? this.#settings.stream ?? null;
-      return prepare(...this.ready(method), stream);
+      return prepare(...this.ready(method), stream, given);
     });
     return this.#account.run(stream, run);
   }

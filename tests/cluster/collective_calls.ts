@@ -1,20 +1,26 @@
 /** Every public call that all ranks make together, with arguments that are right. */
 import {
   agree,
+  allocateOperand,
   allocateSymmetricMemory,
   Box,
   DistributedArray,
   exchange,
+  FFT,
+  fft,
   freeSymmetricMemory,
   geadd,
   herk,
+  ifft,
   initialize,
+  irfft,
   loadNpy,
   LocalArray,
   Matmul,
   matmul,
   redistribute,
   Redistribution,
+  rfft,
   type Runtime,
   saveNpy,
   Slab,
@@ -110,6 +116,41 @@ function product(isPlanned: boolean, a: DistributedArray, b: DistributedArray): 
   const made = new Matmul(a, b);
   if (isPlanned) made.plan();
   return made;
+}
+
+const FFT_PLAN_KEYS = words("algorithm effort");
+const TRANSFORM_KEYS = [
+  ...FFT_PLAN_KEYS,
+  ...words("axes distribution redistribute norm inplace engine blocking stream logger"),
+];
+
+/** A function that transforms an array of this dtype. */
+function transform(run: (...given: Any[]) => unknown, make: (site: Site) => Any, ...keys: string[]): CollectiveCall {
+  return {
+    given: (site) => [make(site), {}],
+    call: (given) => run(...given),
+    options: [1, [...TRANSFORM_KEYS, ...keys]],
+  };
+}
+
+/** A method of a transform whose operand may have been lost; of one that is planned, or not. */
+function transformMethod(
+  isPlanned: boolean,
+  keys: readonly string[],
+  call: (made: FFT, options: Any) => unknown,
+): CollectiveCall {
+  return {
+    given: (site) => [array(site), ...keys.length > 0 ? [{}] : []],
+    call: ([replaced, options], site) => {
+      const lost = stand(site, replaced);
+      using made = new FFT(lost.array);
+      if (isPlanned) made.plan();
+      lost.end();
+      return call(made, options);
+    },
+    ...keys.length > 0 && { options: [1, keys] as const },
+    self: "array",
+  };
 }
 
 /** The calls by their names in mod.ts; a method's has a dot before it. */
@@ -286,6 +327,29 @@ export const COLLECTIVE_CALLS: Record<string, CollectiveCall> = {
     },
     self: "array",
   },
+  "fft": transform(fft, complex),
+  "ifft": transform(ifft, complex),
+  "rfft": transform(rfft, array),
+  "irfft": transform(irfft, complex, "lastAxisParity"),
+  "allocateOperand": {
+    given: ({ runtime }) => [runtime, [4, 4], Slab.X, {}],
+    call: (given) => (allocateOperand as Any)(...given),
+    options: [3, words("dtype order fftType axes resultDistribution redistribute lastAxisParity")],
+  },
+  "FFT": transform((operand, options) => new FFT(operand, options).free(), array, "lastAxisParity", "fftType"),
+  "FFT .plan": transformMethod(false, FFT_PLAN_KEYS, (made, options) => made.plan(options)),
+  "FFT .execute": transformMethod(true, words("direction stream"), (made, options) => made.execute(options)),
+  "FFT .autotune": transformMethod(true, ["repetitions"], (made, options) => made.autotune(options)),
+  "FFT .resetOperands": {
+    given: (site) => [array(site)],
+    call: ([operand], site) => {
+      using made = new FFT(array(site));
+      made.plan();
+      made.resetOperands(operand);
+      return made.execute();
+    },
+  },
+  "FFT .free": transformMethod(true, [], (made) => made.free()),
   "trsm": routine(trsm, 2, words("side uplo trans diag alpha inplace")),
   "trmm": routine(trmm, 2, words("side uplo trans diag alpha inplace")),
   "syrk": routine(syrk, 1, [...ADDEND_KEYS, "uplo", "trans"]),
@@ -323,11 +387,12 @@ export const LOCAL_CALLS = `
   dtypeInfo dtypeOf encode fromFloat32 isNarrowFloat toFloat32 parseNpyHeader geluAuxShape reluAuxShape inferDistribution
   matrixQualifiers nearest packQualifiers qualifiersObject environment nativePrefix openedLibraries searchFolders
   Runtime Runtime.versions Runtime.onCollect Runtime.warnOnce Runtime.isFinalized Runtime.isClosed
-  DistributedArray DistributedArray:wrap DistributedArray.local DistributedArray.isLost DistributedArray.size
+  DistributedArray DistributedArray:wrap DistributedArray:share DistributedArray.local DistributedArray.isLost DistributedArray.size
   DistributedArray.isFreed DistributedArray.isView DistributedArray.toString DistributedArray.transpose DistributedArray.free
   Redistribution.bytesMoved Redistribution.free
   Matmul.isFreed Matmul.auxiliary Matmul.algorithm Matmul.resetOperandsUnchecked Matmul.releaseOperands Matmul.explain
   Matmul.toString
+  FFT.isFreed FFT.algorithm FFT.resetOperandsUnchecked FFT.releaseOperands FFT.explain FFT.toString
   Box Box:from Box:ofSlice Box.bind Box.toString Box.hasParametersOf Box.permuted Box.sliced
   SymmetricArray SymmetricArray.symmetric SymmetricArray.backend SymmetricArray.isFreed SymmetricArray.isLost
   SymmetricArray.data SymmetricArray.address SymmetricArray.peerAddress SymmetricArray.peer SymmetricArray.release

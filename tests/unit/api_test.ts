@@ -8,7 +8,8 @@ const words = (text: string) => text.trim().split(/\s+/);
 
 const FUNCTIONS = words(`
   initialize currentRuntime matmul redistribute loadNpy saveNpy allocateSymmetricMemory freeSymmetricMemory
-  matrixQualifiers fromFloat32 toFloat32 inferDistribution numroc trsm trmm syrk herk symm geadd tradd`);
+  matrixQualifiers fromFloat32 toFloat32 inferDistribution numroc trsm trmm syrk herk symm geadd tradd
+  fft ifft rfft irfft allocateOperand`);
 
 const ERRORS = words(`
   DistmathError CollectiveError ConfigurationError ShapeError DistributionError DTypeError StateError NativeError MpiError
@@ -27,6 +28,7 @@ const METHODS: Record<string, string> = {
   LocalArray: "address byteLength view toTypedArray toNumbers set",
   SymmetricArray: "peerAddress",
   Matmul: `plan autotune execute resetOperands resetOperandsUnchecked releaseOperands free algorithm auxiliary explain`,
+  FFT: `plan autotune execute resetOperands resetOperandsUnchecked releaseOperands free algorithm explain`,
   Redistribution: "execute free",
   Slab: "static X static Y static Z",
   Box: "static fromLocal",

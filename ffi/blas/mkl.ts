@@ -1,0 +1,86 @@
+/**
+ * Loading Intel's MKL: its libraries name no dependencies, so that each must be loaded, with global symbols, before the
+ * one that uses it.
+ *
+ * Source: Intel's oneMKL link line advice.
+ *
+ * @module
+ */
+import { inspectLibrary } from "../elf.ts";
+import { loadGlobally } from "../memory.ts";
+
+/** MKL's code for each kind of CPU, of which it loads one by itself. */
+const MKL_KERNELS = ["def", "mc3", "avx2", "avx512", "avx10"];
+
+/** What {@linkcode loadMkl} loaded. */
+export interface Mkl {
+  /** The library with the BLAS and the FFTs in it. */
+  readonly interface: string;
+  /** What the names of its files end with after `.so`, such as `.3`. */
+  readonly version: string;
+  /** What to tell the user. */
+  readonly warnings: readonly string[];
+}
+
+/** The file's neighbour in the same folder. */
+export function neighbour(path: string, file: string): string {
+  return path.slice(0, path.lastIndexOf("/") + 1) + file;
+}
+
+/**
+ * Load a library that others find the symbols of.
+ *
+ * @throws {Error} if it is missing or damaged.
+ */
+export function loadWhole(path: string): void {
+  const file = inspectLibrary(path);
+  if (file.state === "damaged") throw new Error(`${path}: ${file.reason}`);
+  loadGlobally(path);
+}
+
+/** The first of some files that is there, or the first of all. */
+function firstPresent(paths: readonly string[]): string {
+  return paths.find((path) => inspectLibrary(path).state !== "absent") ?? paths[0];
+}
+
+/**
+ * Load MKL's threading layer, and return what to tell the user. GNU's is never taken: without libgomp beside it, it ends
+ * the process.
+ */
+function loadThreading(beside: (file: string) => string, version: string, threads: number): string[] {
+  const sequential = beside(`libmkl_sequential.so${version}`);
+  if (threads === 1) {
+    loadWhole(sequential);
+    return [];
+  }
+  try {
+    loadWhole(beside("libiomp5.so"));
+    loadWhole(beside(`libmkl_intel_thread.so${version}`));
+    return [];
+  } catch (error) {
+    loadWhole(sequential);
+    const reason = error instanceof Error ? error.message : String(error);
+    return [`${threads} threads were asked for, but MKL runs with one, since its OpenMP is missing: ${reason}`];
+  }
+}
+
+/**
+ * Load the core of the MKL that a file belongs to, of the first of some versions that is there.
+ *
+ * @throws {Error} with the loader's text if a part of it is missing or damaged.
+ */
+export function loadMkl(path: string, versions: readonly string[], threads: number): Mkl {
+  const beside = (file: string): string => neighbour(path, file);
+  const core = firstPresent(versions.map((version) => beside(`libmkl_core.so${version}`)));
+  loadWhole(core);
+  const version = core.slice(core.lastIndexOf(".so") + 3);
+  for (const kernel of MKL_KERNELS) {
+    const library = beside(`libmkl_${kernel}.so${version}`);
+    const file = inspectLibrary(library);
+    if (file.state === "damaged") throw new Error(`${library}: ${file.reason}`);
+  }
+  const warnings = loadThreading(beside, version, threads);
+  const interfaceFile = beside(`libmkl_intel_lp64.so${version}`);
+  loadWhole(interfaceFile);
+  return { interface: interfaceFile, version, warnings };
+}

@@ -1,0 +1,253 @@
+/**
+ * The FFTW3 interface: discrete Fourier transforms of local arrays, from Intel's MKL or from FFTW itself.
+ *
+ * Plans are made by the guru interface with 64-bit strides: one dimension after the other with its extent and the
+ * distances of neighbours in input and output, transformed ones first, then those that are looped over. MKL takes at
+ * most one loop, and pays no attention to planning flags.
+ *
+ * Sources: the FFTW 3.3 manual and `fftw3.h`; oneMKL's developer reference, "FFTW interface to Intel oneMKL".
+ *
+ * @module
+ */
+import { openBlas } from "../blas/blas.ts";
+import { loadMkl, neighbour } from "../blas/mkl.ts";
+import { NativeError } from "../errors.ts";
+import { openLibrary, setLibraryVersion } from "../library.ts";
+import { addressOfFunction, readCString } from "../memory.ts";
+
+// The dimensions are arrays of { ptrdiff_t n, is, os }.
+const PLAN_DFT = {
+  parameters: [
+    "i32", // int rank
+    "buffer", // const fftw_iodim64* dims
+    "i32", // int howmany_rank
+    "buffer", // const fftw_iodim64* howmany_dims
+    "u64", // fftw_complex* in
+    "u64", // fftw_complex* out: the same as `in` for a transform in place
+    "i32", // int sign: -1 or 1 in the exponent
+    "u32", // unsigned flags
+  ],
+  result: "u64", // fftw_plan: NULL if there is no such plan
+} as const satisfies Deno.ForeignFunction;
+
+/** From real to complex, or back: the last of the dimensions is halved in what is complex. */
+const PLAN_REAL = {
+  // deno-fmt-ignore
+  parameters: [
+    /* rank */ "i32", /* dims */ "buffer", /* howmany_rank */ "i32", /* howmany_dims */ "buffer",
+    /* in */ "u64", /* out */ "u64", /* flags */ "u32",
+  ],
+  result: "u64",
+} as const satisfies Deno.ForeignFunction;
+
+/** With a plan, on arrays that are laid out, and in place, as those that it was made for. */
+const EXECUTE = {
+  parameters: [/* plan */ "u64", /* in */ "u64", /* out */ "u64"],
+  result: "void",
+} as const satisfies Deno.ForeignFunction;
+
+const DESTROY = { parameters: [/* plan */ "u64"], result: "void" } as const satisfies Deno.ForeignFunction;
+
+/** Transforms of double precision. */
+export const FFTW_SYMBOLS = {
+  fftw_plan_guru64_dft: PLAN_DFT,
+  fftw_plan_guru64_dft_r2c: PLAN_REAL,
+  fftw_plan_guru64_dft_c2r: PLAN_REAL,
+  fftw_execute_dft: EXECUTE,
+  fftw_execute_dft_r2c: EXECUTE,
+  fftw_execute_dft_c2r: EXECUTE,
+  fftw_destroy_plan: DESTROY,
+} as const satisfies Deno.ForeignLibraryInterface;
+
+/** Transforms of single precision. */
+export const FFTWF_SYMBOLS = {
+  fftwf_plan_guru64_dft: PLAN_DFT,
+  fftwf_plan_guru64_dft_r2c: PLAN_REAL,
+  fftwf_plan_guru64_dft_c2r: PLAN_REAL,
+  fftwf_execute_dft: EXECUTE,
+  fftwf_execute_dft_r2c: EXECUTE,
+  fftwf_execute_dft_c2r: EXECUTE,
+  fftwf_destroy_plan: DESTROY,
+} as const satisfies Deno.ForeignLibraryInterface;
+
+const INIT_THREADS = { parameters: [], result: "i32" } as const satisfies Deno.ForeignFunction;
+const PLAN_WITH_NTHREADS = {
+  parameters: [/* nthreads */ "i32"],
+  result: "void",
+} as const satisfies Deno.ForeignFunction;
+
+/** Threads of double precision, in a library of their own where it is FFTW's. */
+export const FFTW_THREADS_SYMBOLS = {
+  fftw_init_threads: INIT_THREADS,
+  fftw_plan_with_nthreads: PLAN_WITH_NTHREADS,
+} as const satisfies Deno.ForeignLibraryInterface;
+
+/** Threads of single precision. */
+export const FFTWF_THREADS_SYMBOLS = {
+  fftwf_init_threads: INIT_THREADS,
+  fftwf_plan_with_nthreads: PLAN_WITH_NTHREADS,
+} as const satisfies Deno.ForeignLibraryInterface;
+
+/** The sign in the exponent. */
+export const FftwSign = { FORWARD: -1, BACKWARD: 1 } as const;
+
+/** How plans are made, and what they may do. */
+export const FftwFlags = {
+  MEASURE: 0,
+  DESTROY_INPUT: 1 << 0,
+  UNALIGNED: 1 << 1,
+  PRESERVE_INPUT: 1 << 4,
+  PATIENT: 1 << 5,
+  ESTIMATE: 1 << 6,
+} as const;
+
+/** A failed call of the FFTW3 interface. */
+export class FftwError extends NativeError {}
+
+/** The type of the real numbers, and of the parts of complex ones. */
+export type FftwPrecision = "float32" | "float64";
+
+type Functions = Deno.DynamicLibrary<typeof FFTW_SYMBOLS>["symbols"];
+
+/** The transforms of one precision. */
+export interface Fftw {
+  /** Whose they are. */
+  readonly vendor: "mkl" | "fftw";
+  /** The library's own words. */
+  readonly version: string;
+  /** The file. */
+  readonly path: string;
+  /** The most dimensions that a plan may loop over. */
+  readonly mostLoops: number;
+  /** Whether planning with other flags than `ESTIMATE` measures, and overwrites the arrays. */
+  readonly measures: boolean;
+  /** `fftw_plan_guru64_dft` */
+  readonly planComplex: Functions["fftw_plan_guru64_dft"];
+  /** `fftw_plan_guru64_dft_r2c` */
+  readonly planRealToComplex: Functions["fftw_plan_guru64_dft_r2c"];
+  /** `fftw_plan_guru64_dft_c2r` */
+  readonly planComplexToReal: Functions["fftw_plan_guru64_dft_c2r"];
+  /** `fftw_execute_dft` */
+  readonly executeComplex: Functions["fftw_execute_dft"];
+  /** `fftw_execute_dft_r2c` */
+  readonly executeRealToComplex: Functions["fftw_execute_dft_r2c"];
+  /** `fftw_execute_dft_c2r` */
+  readonly executeComplexToReal: Functions["fftw_execute_dft_c2r"];
+  /** `fftw_destroy_plan` */
+  readonly destroyPlan: Functions["fftw_destroy_plan"];
+  /** Set how many threads plans have that are made from now on. */
+  setThreads(threads: number): void;
+  /** What to tell the user about this choice. */
+  readonly warnings: readonly string[];
+}
+
+const MKL_FILE = "libmkl_intel_lp64.so";
+const MKL_SUFFIXES = [".3", ".2", ".1", ""];
+
+/** What differs between the precisions. */
+const PRECISIONS = {
+  float64: { name: "FFTW", file: "libfftw3", functions: openDouble, threads: openDoubleThreads },
+  float32: { name: "FFTW (float32)", file: "libfftw3f", functions: openSingle, threads: openSingleThreads },
+} as const;
+
+function openDouble(path: string): Functions {
+  return Deno.dlopen(path, FFTW_SYMBOLS).symbols;
+}
+
+function openSingle(path: string): Functions {
+  const symbols = Deno.dlopen(path, FFTWF_SYMBOLS).symbols;
+  return {
+    fftw_plan_guru64_dft: symbols.fftwf_plan_guru64_dft,
+    fftw_plan_guru64_dft_r2c: symbols.fftwf_plan_guru64_dft_r2c,
+    fftw_plan_guru64_dft_c2r: symbols.fftwf_plan_guru64_dft_c2r,
+    fftw_execute_dft: symbols.fftwf_execute_dft,
+    fftw_execute_dft_r2c: symbols.fftwf_execute_dft_r2c,
+    fftw_execute_dft_c2r: symbols.fftwf_execute_dft_c2r,
+    fftw_destroy_plan: symbols.fftwf_destroy_plan,
+  };
+}
+
+/** Start the threads; returns what sets their number. */
+function openDoubleThreads(path: string): (threads: number) => void {
+  const { fftw_init_threads, fftw_plan_with_nthreads } = Deno.dlopen(path, FFTW_THREADS_SYMBOLS).symbols;
+  fftw_init_threads();
+  return (threads) => fftw_plan_with_nthreads(threads);
+}
+
+function openSingleThreads(path: string): (threads: number) => void {
+  const { fftwf_init_threads, fftwf_plan_with_nthreads } = Deno.dlopen(path, FFTWF_THREADS_SYMBOLS).symbols;
+  fftwf_init_threads();
+  return (threads) => fftwf_plan_with_nthreads(threads);
+}
+
+const opened: Partial<Record<FftwPrecision, Fftw>> = {};
+
+/**
+ * The transforms of one precision: of the first folder that has any, MKL's before FFTW's. Found and opened at the first
+ * call. `threads` is the number of threads of plans that are made from now on.
+ *
+ * @throws {ConfigurationError} if there is no such library, listing what was tried.
+ */
+export function openFftw(precision: FftwPrecision, threads = 1): Fftw {
+  const fftw = opened[precision] ??= findFftw(precision, threads);
+  fftw.setThreads(threads);
+  return fftw;
+}
+
+function isMkl(path: string): boolean {
+  return path.slice(path.lastIndexOf("/") + 1).startsWith(MKL_FILE);
+}
+
+function findFftw(precision: FftwPrecision, threads: number): Fftw {
+  const { name, file, functions: functionsOf } = PRECISIONS[precision];
+  const warnings: string[] = [];
+  const { path } = openLibrary({
+    name,
+    files: [...MKL_SUFFIXES.map((suffix) => MKL_FILE + suffix), `${file}.so.3`],
+    install: "deno task native install cpu   (or: apt-get install libfftw3-double3 libfftw3-single3)",
+    prepare: (path) => {
+      if (isMkl(path)) warnings.push(...loadMkl(path, [path.slice(path.lastIndexOf(".so") + 3)], threads).warnings);
+    },
+  }, {});
+  const functions = functionsOf(path);
+  const vendor = isMkl(path) ? "mkl" : "fftw";
+  const version = vendor === "mkl"
+    ? openBlas(path).version
+    : readCString(addressOfFunction(path, precision === "float64" ? "fftw_version" : "fftwf_version"));
+  setLibraryVersion(name, version);
+  return {
+    vendor,
+    version,
+    path,
+    mostLoops: vendor === "mkl" ? 1 : Infinity,
+    measures: vendor === "fftw",
+    planComplex: functions.fftw_plan_guru64_dft,
+    planRealToComplex: functions.fftw_plan_guru64_dft_r2c,
+    planComplexToReal: functions.fftw_plan_guru64_dft_c2r,
+    executeComplex: functions.fftw_execute_dft,
+    executeRealToComplex: functions.fftw_execute_dft_r2c,
+    executeComplexToReal: functions.fftw_execute_dft_c2r,
+    destroyPlan: functions.fftw_destroy_plan,
+    setThreads: openThreads(precision, path, threads, warnings),
+    warnings,
+  };
+}
+
+/** What sets the number of threads: FFTW's own are in a library beside it, which may be missing. */
+function openThreads(
+  precision: FftwPrecision,
+  path: string,
+  threads: number,
+  warnings: string[],
+): (threads: number) => void {
+  const { file, threads: open } = PRECISIONS[precision];
+  if (isMkl(path)) return open(path);
+  const library = neighbour(path, `${file}_threads.so.3`);
+  try {
+    return open(library);
+  } catch (error) {
+    const reason = error instanceof Error ? error.message : String(error);
+    if (threads > 1) warnings.push(`${threads} threads were asked for, but FFTW runs with one: ${library}: ${reason}`);
+    return () => {};
+  }
+}

@@ -1,0 +1,246 @@
+/**
+ * The arguments of a transform, checked on this rank, with everything that was left out filled in.
+ *
+ * @module
+ */
+import { checkAlive, DistributedArray } from "../array/distributed_array.ts";
+import { bindTo } from "../distribution/distribution.ts";
+import type { Distribution } from "../distribution/mod.ts";
+import { type DType, dtypeInfo } from "../dtype/dtype.ts";
+import { DistributionError, DTypeError, ShapeError, StateError } from "../errors.ts";
+import { checkBoolean, checkName, describe } from "../options.ts";
+import type { Facts } from "../runtime/agreement.ts";
+import { checkStream } from "../runtime/operation.ts";
+import type { Runtime } from "../runtime/runtime.ts";
+import { FFT_EFFORTS, type FFTEngine } from "./engines/engine.ts";
+import { checkAlgorithm, chooseFFTEngine } from "./engines/registry.ts";
+import type { FFTOptions, FFTPlanOptions } from "./options.ts";
+import { inShape } from "./places.ts";
+import {
+  dtypesOf,
+  FFT_NORMS,
+  FFT_TYPES,
+  type FFTNorm,
+  type FFTProblem,
+  type FFTShape,
+  type FFTType,
+  PARITIES,
+  shapeOf,
+} from "./problem.ts";
+import { naturalDistribution } from "./route.ts";
+
+/** A transform with everything that the options say, checked. */
+export interface CheckedTransform {
+  /** The runtime of the operand. */
+  readonly runtime: Runtime;
+  /** What is transformed. */
+  readonly problem: FFTProblem;
+  /** How it is scaled. */
+  readonly norm: FFTNorm;
+  /** Whether the result is written into the operand's memory. */
+  readonly inplace: boolean;
+  /** What runs it. */
+  readonly engine: FFTEngine;
+  /** What has to be the same on every rank. */
+  readonly facts: Facts;
+}
+
+/** What the four functions ask for, of which the class leaves the type open. */
+export interface Asked {
+  /** The name for messages. */
+  readonly name: string;
+  /** The type, if it is not an option. */
+  readonly type?: FFTType;
+}
+
+/** The types of operands, and functions that take them. */
+const OPERANDS: Readonly<Record<FFTType, readonly DType[]>> = {
+  c2c: ["complex64", "complex128"],
+  r2c: ["float32", "float64"],
+  c2r: ["complex64", "complex128"],
+};
+
+/** Check a transform. Communicates nothing. */
+export function checkTransform(
+  runtime: Runtime,
+  asked: Asked,
+  operand: unknown,
+  options: FFTOptions,
+): CheckedTransform {
+  checkOperand(operand, runtime);
+  const { norm = "backward", inplace = false } = options;
+  checkName("norm", norm, FFT_NORMS);
+  checkBoolean("inplace", inplace);
+  if (options.blocking !== undefined && options.blocking !== true && options.blocking !== "auto") {
+    throw new TypeError(`blocking must be true or "auto"; got ${describe(options.blocking)}.`);
+  }
+  checkStream(options.stream, runtime);
+  checkLogger(options.logger);
+  const { dtype, shape, distribution, order } = operand;
+  const problem = describeProblem(asked, dtype, shape, distribution, order, options);
+  const engine = chooseFFTEngine(runtime, options.engine);
+  checkPlanOptions(engine, problem, options);
+  const library = engine.open(runtime, problem);
+  if (inplace) checkRoom(operand, problem, runtime);
+  const facts = {
+    operand: String(operand),
+    type: problem.type,
+    axes: problem.axes,
+    halved: problem.halved,
+    result: problem.result,
+    distribution: String(problem.to),
+    norm,
+    inplace,
+    engine: options.engine ?? "auto",
+    blocking: options.blocking ?? "auto",
+    library,
+    ...planFacts(options),
+  };
+  return { runtime, problem, norm, inplace, engine, facts };
+}
+
+/** What all ranks must plan alike. */
+export function planFacts({ algorithm, effort }: FFTPlanOptions): Facts {
+  return { algorithm: algorithm ?? "default", effort: effort ?? "default" };
+}
+
+/** Refuse plans that no engine makes. */
+export function checkPlanOptions(engine: FFTEngine, problem: FFTProblem, options: FFTPlanOptions): void {
+  checkAlgorithm(engine, problem, options.algorithm);
+  checkName("effort", options.effort, FFT_EFFORTS);
+}
+
+/** What an array of this kind is transformed to, and where that lies. */
+export function describeProblem(
+  asked: Asked,
+  dtype: DType,
+  shape: readonly number[],
+  from: Distribution,
+  order: "C" | "F",
+  options: Pick<FFTOptions, "fftType" | "axes" | "distribution" | "redistribute" | "lastAxisParity">,
+): FFTProblem {
+  const type = checkType(asked, dtype, options.fftType);
+  checkName("lastAxisParity", options.lastAxisParity, PARITIES);
+  if (options.lastAxisParity !== undefined && type !== "c2r") {
+    throw new TypeError(
+      `lastAxisParity is for transforms to real numbers (c2r), and this one is ${type}. Leave it out.`,
+    );
+  }
+  const precision = dtype === "float32" || dtype === "complex64" ? "float32" : "float64";
+  const transform = shapeOf(type, checkAxes(options.axes, shape.length), shape, options.lastAxisParity);
+  const to = resultDistribution(transform, from, options, dtypeInfo(precision).itemSize);
+  return { ...transform, precision, order, from, to };
+}
+
+/** Refuse what is no array of this runtime. */
+export function checkOperand(operand: unknown, runtime: Runtime): asserts operand is DistributedArray {
+  if (!(operand instanceof DistributedArray)) {
+    throw new TypeError(`The operand must be a DistributedArray; got ${describe(operand)}.`);
+  }
+  checkAlive("The operand", operand);
+  if (operand.runtime !== runtime) {
+    throw new StateError("The operand belongs to another runtime. Operands must come from the one that planned.");
+  }
+}
+
+function checkType({ name, type: fixed }: Asked, dtype: DType, given: FFTType | undefined): FFTType {
+  checkName("fftType", given, FFT_TYPES);
+  const isReal = OPERANDS.r2c.includes(dtype);
+  const type = fixed ?? given ?? (isReal ? "r2c" : "c2c");
+  if (OPERANDS[type].includes(dtype)) return type;
+  const other = isReal
+    ? `Use rfft, or class FFT without fftType, for real operands, or convert it: to({ dtype: "complex128" })`
+    : OPERANDS.c2c.includes(dtype)
+    ? "Use fft or ifft, or class FFT without fftType, for complex operands"
+    : `Convert it: to({ dtype: "${OPERANDS[type][0]}" })`;
+  throw new DTypeError(
+    `${name} (${type}) transforms ${OPERANDS[type].join(" and ")}; the operand is ${dtype}. ${other}.`,
+  );
+}
+
+function checkAxes(given: readonly number[] | undefined, dimensions: number): readonly number[] {
+  if (given === undefined) return Array.from({ length: dimensions }, (_, axis) => axis);
+  if (!Array.isArray(given) || given.length === 0) {
+    throw new TypeError(`axes must be a list of at least one axis, such as [0, 1]; got ${describe(given)}.`);
+  }
+  const axes = given.map((axis: unknown): number => {
+    if (!Number.isInteger(axis)) throw new TypeError(`An axis must be a whole number; got ${describe(axis)}.`);
+    const number = axis as number;
+    if (number >= -dimensions && number < dimensions) return number < 0 ? number + dimensions : number;
+    throw new RangeError(
+      `There is no axis ${number}: the operand has ${dimensions} dimensions, 0 to ${dimensions - 1}.`,
+    );
+  });
+  const twice = axes.find((axis, i) => axes.indexOf(axis) !== i);
+  if (twice !== undefined) throw new ShapeError(`axes names axis ${twice} twice: [${given.join(", ")}].`);
+  return axes;
+}
+
+function resultDistribution(
+  transform: FFTShape,
+  from: Distribution,
+  { distribution, redistribute }: Pick<FFTOptions, "distribution" | "redistribute">,
+  itemSize: number,
+): Distribution {
+  checkBoolean("redistribute", redistribute);
+  if (distribution !== undefined) {
+    if (redistribute) {
+      throw new TypeError("redistribute: true gives the result the operand's distribution. Leave out distribution.");
+    }
+    return bindTo(distribution, transform.result, from.size!, "the result");
+  }
+  if (!redistribute) return naturalDistribution(transform, from, itemSize);
+  const same = inShape(from, transform.result);
+  if (same !== null) return same;
+  throw new DistributionError(
+    `redistribute: ${from} of shape [${transform.operand.join(", ")}] has no counterpart for the result's shape ` +
+      `[${transform.result.join(", ")}]. Pass the result's distribution instead.`,
+  );
+}
+
+function checkLogger(logger: unknown): void {
+  if (logger === undefined) return;
+  const hasMethods = (value: object) =>
+    ["debug", "info", "warn"].every((name) => typeof Reflect.get(value, name) === "function");
+  if (typeof logger === "object" && logger !== null && hasMethods(logger)) return;
+  throw new TypeError(`logger must have the methods debug, info and warn, as console has; got ${describe(logger)}.`);
+}
+
+/** Bytes that operands were given beyond their elements, by the buffer. */
+const rooms = new WeakMap<ArrayBufferLike, number>();
+
+/** Note that all of a buffer may be written to by transforms in place. */
+export function noteRoom(buffer: ArrayBufferLike): void {
+  rooms.set(buffer, buffer.byteLength);
+}
+
+/** Bytes from the operand's first element on that belong to it, gaps between its elements included. */
+function roomOf({ local, isView }: DistributedArray): number {
+  const { itemSize } = dtypeInfo(local.dtype);
+  const { buffer, byteOffset, byteLength } = local.data;
+  const start = local.offset * itemSize;
+  const noted = isView ? undefined : rooms.get(buffer);
+  if (noted !== undefined) return noted - byteOffset - start;
+  const { shape, strides } = local;
+  const span = shape.reduce((most, extent, d) => Math.max(most, extent * strides[d]), 1);
+  return local.size === 0 ? 0 : Math.min(span * itemSize, byteLength - start);
+}
+
+/** Refuse to write a result over an operand that has no room for it, or whose neighbours are somebody else's. */
+export function checkRoom(operand: DistributedArray, problem: FFTProblem, { rank }: Runtime): void {
+  const shape = problem.to.localShape(rank);
+  const dtype = dtypesOf(problem).result;
+  const needed = dtypeInfo(dtype).itemSize * shape.reduce((product, extent) => product * extent, 1);
+  if (problem.type === "c2c" && shape.join() === operand.local.shape.join()) return;
+  if (operand.isView) {
+    throw new StateError(
+      "inplace: the operand is a view of another array, and the result's part has another shape. Pass operand.copy().",
+    );
+  }
+  const room = roomOf(operand);
+  if (needed <= room) return;
+  throw new ShapeError(
+    `inplace: this rank's part of the result takes ${needed} bytes, and the operand has room for ${room}. Make the ` +
+      `operand by allocateOperand(), with the options of the transform.`,
+  );
+}

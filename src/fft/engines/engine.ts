@@ -1,0 +1,82 @@
+/**
+ * What an engine of transforms is.
+ *
+ * @module
+ */
+import type { LocalArray } from "../../array/local_array.ts";
+import type { Runtime } from "../../runtime/runtime.ts";
+import type { FFTDirection, FFTProblem } from "../problem.ts";
+
+/** What runs, or will run. */
+export interface FFTReport {
+  /** The engine's name. */
+  readonly engine: string;
+  /** The algorithm: `local`, `transpose`, `four_step` or `gather`. */
+  readonly algorithm: string;
+  /** Where the array is on the way, and what is transformed there. */
+  readonly variant: string;
+  /** The library that transforms, in its own words. */
+  readonly library: string;
+  /** Bytes of buffers that the plan holds on this rank. */
+  readonly workspaceBytes: number;
+  /** Bytes that leave ranks, over all ranks, in one execution. */
+  readonly bytesMoved: number;
+  /** The steps of an execution, in words. */
+  readonly steps: readonly string[];
+  /** What was asked for and is done differently, in words. */
+  readonly notes: readonly string[];
+}
+
+/** How much time planning may take: `measure` and `patient` try out ways, where the library does. */
+export type FFTEffort = "estimate" | "measure" | "patient";
+
+/** The efforts. */
+export const FFT_EFFORTS: readonly FFTEffort[] = ["estimate", "measure", "patient"];
+
+/** What a plan depends on, besides the data. */
+export interface FFTRequest {
+  /** What is transformed. */
+  readonly problem: FFTProblem;
+  /** The directions in which it will be. */
+  readonly directions: readonly FFTDirection[];
+  /** The algorithm that was asked for, or `default`. */
+  readonly algorithm: string;
+  /** How much time planning may take. */
+  readonly effort: FFTEffort;
+  /** Whether results are written over the operands. */
+  readonly inplace: boolean;
+}
+
+/** A planned transform, in one direction or in both. */
+export interface FFTEnginePlan extends Disposable {
+  /** What an execution does. */
+  readonly report: FFTReport;
+  /**
+   * Have all that a transform needs. Local. Returns what transforms `source`, this rank's part of the operand, to `target`,
+   * that of the result, which shares memory with it if the request said so; it is collective. The result is multiplied by
+   * `scale`.
+   */
+  prepare(source: LocalArray, target: LocalArray, direction: FFTDirection, scale: number): () => void;
+  /** Let go of the arrays that executions were given. */
+  release(): void;
+}
+
+/** A way to run transforms. */
+export interface FFTEngine<Name extends string = string, Algorithm extends string = string> {
+  /** The name that `options.engine` takes. */
+  readonly name: Name;
+  /** The kind of device in whose memory it transforms. */
+  readonly device: "cpu" | "gpu";
+  /** The algorithms that `options.algorithm` takes. */
+  readonly algorithms: readonly Algorithm[];
+  /**
+   * Open the native libraries, unless they are open, and return which they are: a plan needs the same on all ranks.
+   *
+   * @throws {ConfigurationError} if they are missing on this rank
+   */
+  open(runtime: Runtime, problem: Pick<FFTProblem, "precision">): string;
+  /** The algorithms that can run a problem, the one that is taken by default first. The same on all ranks. */
+  algorithmsFor(problem: FFTProblem): readonly Algorithm[];
+  /** Choose how to transform, and allocate the plan's buffers. Local. */
+  plan(runtime: Runtime, request: FFTRequest): FFTEnginePlan;
+}

@@ -1,0 +1,33 @@
+/**
+ * Where the elements lie between the steps of a transform: as few buffers as possible, and no copy that a step could do
+ * without.
+ *
+ * @module
+ */
+import type { Step } from "../../steps.ts";
+
+/** The memory of the operand, that of the result, or one of two buffers. */
+export type Location = "operand" | "result" | 0 | 1;
+
+/** Whether a step can write its result over what it reads. */
+export function worksInPlace(step: Step): boolean {
+  return step.kind === "twiddle" || step.kind === "transform" && step.type === "c2c" && !step.isTransposed;
+}
+
+/**
+ * Where the elements are before the first step and after each one. The result's memory is the operand's if `inplace`; if
+ * the elements are not in it in the end, they have to be copied there. The operand is written to only then.
+ */
+export function locationsOf(steps: readonly Step[], inplace: boolean): Location[] {
+  const locations: Location[] = ["operand"];
+  for (const [i, step] of steps.entries()) {
+    const here = locations[i];
+    const canStay = worksInPlace(step);
+    const isShared = inplace && here === "operand";
+    const othersStay = steps.slice(i + 1).every(worksInPlace);
+    if (here === "result" || othersStay && (canStay || !isShared)) locations.push("result");
+    else if (canStay && (isShared || here !== "operand")) locations.push(here);
+    else locations.push(here === 0 ? 1 : 0);
+  }
+  return locations;
+}

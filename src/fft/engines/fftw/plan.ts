@@ -1,0 +1,232 @@
+/**
+ * A planned transform on CPUs: its steps with what each of them needs, and the buffers in between.
+ *
+ * @module
+ */
+import { type Fftw, openFftw } from "../../../../ffi/fft/fftw.ts";
+import { copyStrided, type Order, sizeOfShape, stridesOf } from "../../../array/layout.ts";
+import { LocalArray } from "../../../array/local_array.ts";
+import type { Parts } from "../../../array/redistribution/plan.ts";
+import { Redistributor } from "../../../array/redistribution/redistributor.ts";
+import { countOf } from "../../../array/traverse.ts";
+import { allocate, type DType, dtypeInfo, type TypedArray } from "../../../dtype/dtype.ts";
+import type { Runtime } from "../../../runtime/runtime.ts";
+import { complexOf, type FFTDirection } from "../../problem.ts";
+import { findRoutes } from "../../route.ts";
+import type { Route, Step } from "../../steps.ts";
+import type { FFTEnginePlan, FFTReport, FFTRequest } from "../engine.ts";
+import { LocalTransform } from "./local_transform.ts";
+import { type Location, locationsOf } from "./locations.ts";
+import { Roots } from "./twiddle.ts";
+
+/** A step, ready to be prepared for arrays. */
+interface Operation extends Disposable {
+  readonly step: Step;
+  /** The dtypes before and after it. */
+  readonly source: DType;
+  readonly target: DType;
+  prepare(source: LocalArray, target: LocalArray, direction: FFTDirection): () => void;
+}
+
+/** A step that was prepared for these arrays. */
+interface Prepared {
+  readonly source: LocalArray;
+  readonly target: LocalArray;
+  readonly run: () => void;
+}
+
+/** A transform by local transforms of the FFTW3 interface and this library's redistributions. */
+export class FftwPlan implements FFTEnginePlan {
+  readonly #rank: number;
+  readonly #order: Order;
+  readonly #route: Route;
+  readonly #fftw: Fftw;
+  readonly #operations: readonly Operation[];
+  readonly #locations: readonly Location[];
+  readonly #buffers: readonly TypedArray[];
+  readonly #views = new Map<string, LocalArray>();
+  readonly #prepared: Record<FFTDirection, (Prepared | null)[]> = { forward: [], inverse: [] };
+  readonly #inplace: boolean;
+  readonly #moves: readonly Redistributor[];
+  readonly #itemSizes: readonly number[];
+
+  /** Find the way, and allocate the buffers. Local. */
+  constructor(runtime: Runtime, request: FFTRequest) {
+    const { problem, algorithm, inplace } = request;
+    const { precision, order } = problem;
+    this.#rank = runtime.rank;
+    this.#inplace = inplace;
+    // What is one line in memory has either order; as a matrix it is taken row by row.
+    this.#order = problem.operand.length === 1 ? "C" : order;
+    this.#route = findRoutes(problem, algorithm)[0];
+    this.#fftw = openFftw(precision, runtime.threads);
+    const moves: Redistributor[] = [];
+    const itemSizes: number[] = [];
+    const complex = complexOf(precision);
+    this.#operations = this.#route.steps.map((step): Operation => {
+      if (step.kind === "move") {
+        const redistributor = new Redistributor(runtime, step.from, step.to);
+        const dtype = step.isReal ? precision : complex;
+        moves.push(redistributor);
+        itemSizes.push(dtypeInfo(dtype).itemSize);
+        return {
+          step,
+          source: dtype,
+          target: dtype,
+          prepare: (source, target) => redistributor.prepare(source, target, this.#order),
+          [Symbol.dispose]: () => redistributor.free(),
+        };
+      }
+      if (step.kind === "twiddle") {
+        const roots = new Roots(step.length);
+        const first = step.from.ranges(runtime.rank)[1][0]?.[0] ?? 0;
+        return {
+          step,
+          source: complex,
+          target: complex,
+          prepare: (array, _, direction) => () => roots.multiply(array, first, direction),
+          [Symbol.dispose]: () => {},
+        };
+      }
+      const { type, axes } = step;
+      const transformFor = (direction: FFTDirection) =>
+        new LocalTransform(this.#fftw, { type, axes, direction, effort: request.effort, threads: runtime.threads });
+      const transforms = { forward: transformFor("forward"), inverse: transformFor("inverse") };
+      return {
+        step,
+        source: type === "r2c" ? precision : complex,
+        target: type === "c2r" ? precision : complex,
+        prepare: (source, target, direction) => transforms[direction].prepare(source, target),
+        [Symbol.dispose]: () => Object.values(transforms).forEach((transform) => transform[Symbol.dispose]()),
+      };
+    });
+    [this.#moves, this.#itemSizes] = [moves, itemSizes];
+    this.#locations = locationsOf(this.#route.steps, inplace);
+    this.#buffers = this.#allocate(precision);
+    this.#prepareInside(request.directions);
+  }
+
+  /** See {@linkcode FFTEnginePlan}. */
+  get report(): FFTReport {
+    const { algorithm, variant } = this.#route;
+    const { version, warnings } = this.#fftw;
+    const bytes = this.#moves.map((move, i) => move.bytesMoved(this.#itemSizes[i]));
+    const held = this.#moves.reduce((sum, { byteLength }) => sum + byteLength, 0);
+    const counted = bytes.values();
+    const isCopied = this.#locations.at(-1) !== "result";
+    return {
+      engine: "fftw",
+      algorithm,
+      variant,
+      library: version,
+      workspaceBytes: this.#buffers.reduce((sum, { byteLength }) => sum + byteLength, held),
+      bytesMoved: bytes.reduce((sum, n) => sum + n, 0),
+      steps: [
+        ...this.#route.steps.map((step) => inWords(step, step.kind === "move" ? counted.next().value! : 0)),
+        ...isCopied ? ["copy into the operand's memory"] : [],
+      ],
+      notes: warnings,
+    };
+  }
+
+  /** See {@linkcode FFTEnginePlan}. */
+  prepare(operand: LocalArray, result: LocalArray, direction: FFTDirection, scale: number): () => void {
+    const runs = this.#operations.map((_, i) => this.#prepareStep(i, direction, operand, result));
+    const last = this.#operations.length - 1;
+    const isCopied = this.#locations[last + 1] !== "result";
+    const from = isCopied ? this.#at(last + 1, this.#operations[last].step.to, this.#operations[last].target) : result;
+    return () => {
+      for (const run of runs) run();
+      if (from !== result) copyStrided(from, result, result.shape, dtypeInfo(result.dtype).parts);
+      if (scale !== 1) multiply(result.view() as Float64Array, scale);
+    };
+  }
+
+  /** See {@linkcode FFTEnginePlan}. */
+  release(): void {
+    const isInside = (i: number) => [this.#locations[i], this.#locations[i + 1]].every((at) => typeof at === "number");
+    for (const prepared of Object.values(this.#prepared)) {
+      for (const i of prepared.keys()) if (!isInside(i)) prepared[i] = null;
+    }
+  }
+
+  /** Free plans and buffers. */
+  [Symbol.dispose](): void {
+    for (const operation of this.#operations) operation[Symbol.dispose]();
+    this.#views.clear();
+  }
+
+  /** What lies between operand and result is prepared at once. */
+  #prepareInside(directions: readonly FFTDirection[]): void {
+    for (const direction of directions) {
+      for (let i = 0; i < this.#operations.length; i++) {
+        const isInside = [this.#locations[i], this.#locations[i + 1]].every((at) => typeof at === "number");
+        if (isInside) this.#prepareStep(i, direction, null, null);
+      }
+    }
+  }
+
+  #prepareStep(i: number, direction: FFTDirection, operand: LocalArray | null, result: LocalArray | null): () => void {
+    const operation = this.#operations[i];
+    const { step } = operation;
+    const given = { operand, result };
+    const arrayAt = (value: number, parts: Parts, dtype: DType, isTransposed: boolean) => {
+      const at = this.#locations[value];
+      return typeof at === "string" ? given[at]! : this.#at(value, parts, dtype, isTransposed);
+    };
+    const source = arrayAt(i, step.from, operation.source, false);
+    const target = arrayAt(i + 1, step.to, operation.target, step.kind === "transform" && step.isTransposed === true);
+    const known = this.#prepared[direction][i];
+    if (known?.source === source && known.target === target) return known.run;
+    const run = operation.prepare(source, target, direction);
+    // What knows the result would keep it alive.
+    if (this.#inplace || this.#locations[i] !== "result" && this.#locations[i + 1] !== "result") {
+      this.#prepared[direction][i] = { source, target, run };
+    }
+    return run;
+  }
+
+  /** The elements between two steps, in one of the buffers. */
+  #at(value: number, parts: Parts, dtype: DType, isTransposed = false): LocalArray {
+    const shape = parts.ranges(this.#rank).map(countOf);
+    const key = `${value}:${shape}:${isTransposed}`;
+    const known = this.#views.get(key);
+    if (known) return known;
+    const buffer = this.#buffers[this.#locations[value] as number];
+    const data = buffer.subarray(0, sizeOfShape(shape) * dtypeInfo(dtype).parts);
+    const order = isTransposed ? "F" : this.#order;
+    const view = new LocalArray({ data, dtype, shape, strides: stridesOf(shape, order) });
+    this.#views.set(key, view);
+    return view;
+  }
+
+  /** Buffers that are large enough for everything that lies in them at any time. */
+  #allocate(precision: "float32" | "float64"): TypedArray[] {
+    const numbers = [0, 0];
+    this.#operations.forEach(({ step, target }, i) => {
+      const at = this.#locations[i + 1];
+      if (typeof at !== "number") return;
+      const elements = sizeOfShape(step.to.ranges(this.#rank).map(countOf));
+      numbers[at] = Math.max(numbers[at], elements * dtypeInfo(target).parts);
+    });
+    return numbers.map((count) => allocate(precision, count));
+  }
+}
+
+/** One step, in words. */
+function inWords(step: Step, bytes: number): string {
+  if (step.kind === "move") return `redistribute ${brief(step.from)} -> ${brief(step.to)}: ${bytes} bytes`;
+  if (step.kind === "twiddle") return `multiply by roots of unity of ${step.length}`;
+  const axes = `${step.axes.length > 1 ? "axes" : "axis"} ${step.axes.join(", ")}`;
+  return `transform ${axes} in ${brief(step.from)}, ${step.type}`;
+}
+
+/** A distribution in few letters: boxes are many. */
+function brief(parts: Parts): string {
+  const text = String(parts);
+  return text.length <= 80 ? text : `${text.slice(0, 78)} …`;
+}
+
+function multiply(numbers: Float64Array, factor: number): void {
+  for (let i = 0; i < numbers.length; i++) numbers[i] *= factor;
+}

@@ -1,0 +1,81 @@
+/**
+ * The engines of transforms that there are, and the choice among them.
+ *
+ * @module
+ */
+import { ConfigurationError } from "../../errors.ts";
+import { checkName } from "../../options.ts";
+import type { Runtime } from "../../runtime/runtime.ts";
+import type { FFTProblem } from "../problem.ts";
+import type { FFTEngine } from "./engine.ts";
+import { fftwEngine } from "./fftw/engine.ts";
+
+// The types below look at these through the module: the engines themselves are no part of the public API.
+
+/** The engines of this library: a new one is added here. */
+export const FFT_ENGINES = [fftwEngine] as const;
+
+/** Names that are kept for engines to come. */
+export const FFT_TO_COME = ["cufft", "cufftmp"] as const;
+
+/** The engines by name; `auto` takes one for the runtime's device. */
+export type FFTEngineName =
+  | "auto"
+  | (typeof import("./registry.ts"))["FFT_ENGINES"][number]["name"]
+  | (typeof import("./registry.ts"))["FFT_TO_COME"][number];
+
+/** The algorithms of all engines; `default` lets the engine choose. */
+export type FFTAlgorithmName =
+  | "default"
+  | (typeof import("./registry.ts"))["FFT_ENGINES"][number]["algorithms"][number];
+
+/** The engines as any of them. */
+const engines: readonly FFTEngine[] = FFT_ENGINES;
+
+/** What `options.engine` may be. */
+export const FFT_ENGINE_NAMES: readonly string[] = ["auto", ...engines.map(({ name }) => name), ...FFT_TO_COME];
+
+/** What `options.algorithm` may be. */
+export const FFT_ALGORITHM_NAMES: readonly string[] = [
+  "default",
+  ...new Set(engines.flatMap(({ algorithms }) => algorithms)),
+];
+
+/**
+ * The engine that was asked for, or the first for the runtime's device.
+ *
+ * @throws {TypeError} if there is no such engine
+ * @throws {ConfigurationError} if this runtime's device has none, or not that one
+ */
+export function chooseFFTEngine({ device }: Runtime, engine: string = "auto"): FFTEngine {
+  checkName("engine", engine, FFT_ENGINE_NAMES);
+  const own = engines.filter((candidate) => candidate.device === device.kind);
+  if (own.length === 0) {
+    throw new ConfigurationError(
+      `This version transforms on CPUs only, and this runtime's device is ${device.name} (${device.kind}). Use a ` +
+        `runtime of initialize({ device: "cpu" }), or start the script with DISTMATH_DEVICE=cpu.`,
+    );
+  }
+  const found = own.find(({ name }) => engine === "auto" || engine === name);
+  if (found) return found;
+  throw new ConfigurationError(
+    `engine ${engine} is not available: it is not part of this version. Leave engine out, or pass ` +
+      `${own.map(({ name }) => `"${name}"`).join(" or ")}.`,
+  );
+}
+
+/**
+ * Refuse an algorithm that cannot run a problem.
+ *
+ * @throws {TypeError} if there is no such algorithm
+ * @throws {ConfigurationError} naming those that can
+ */
+export function checkAlgorithm(engine: FFTEngine, problem: FFTProblem, algorithm: string = "default"): void {
+  checkName("algorithm", algorithm, FFT_ALGORITHM_NAMES);
+  const able = engine.algorithmsFor(problem);
+  if (algorithm === "default" || able.includes(algorithm)) return;
+  throw new ConfigurationError(
+    `algorithm ${algorithm} cannot bring shape [${problem.operand.join(", ")}] from ${problem.from} to ${problem.to} ` +
+      `with the axes ${problem.axes.join(", ")} transformed. Use default, or ${able.join(" or ")}.`,
+  );
+}

@@ -1,0 +1,129 @@
+/**
+ * A planned transform and its operands: what an execution needs, and what it makes.
+ *
+ * @module
+ */
+import { DistributedArray } from "../array/distributed_array.ts";
+import { stridesOf } from "../array/layout.ts";
+import { LocalArray } from "../array/local_array.ts";
+import { dtypeInfo } from "../dtype/dtype.ts";
+import type { OperationPlan, Step } from "../runtime/operation.ts";
+import type { CheckedTransform } from "./checked_transform.ts";
+import type { FFTEngine, FFTEnginePlan, FFTReport, FFTRequest } from "./engines/engine.ts";
+import type { FFTPlanOptions } from "./options.ts";
+import { dtypesOf, FFT_DIRECTIONS, type FFTDirection, type FFTProblem, scaleOf } from "./problem.ts";
+
+/** Which of its two distributions the operand has: the first one, or that of the results (`c2c` only). */
+export type Side = "from" | "to";
+
+/** An operand, and where its result goes if that is in its own memory. */
+export interface BoundOperand {
+  /** The operand. */
+  readonly array: DistributedArray;
+  /** Where it is. */
+  readonly side: Side;
+  /** The result of a transform in place; null for others. */
+  readonly result: DistributedArray | null;
+}
+
+/** A transform that is planned: for operands in the first distribution, and for those in that of the results. */
+export class FFTPlan implements OperationPlan {
+  readonly #checked: CheckedTransform;
+  readonly #engine: FFTEngine;
+  readonly #request: Omit<FFTRequest, "problem">;
+  readonly #plans: Partial<Record<Side, FFTEnginePlan>> = {};
+
+  /** Plan for operands on a side. Local. */
+  constructor(
+    checked: CheckedTransform,
+    { algorithm = "default", effort = "measure" }: FFTPlanOptions,
+    directions: readonly FFTDirection[],
+    side: Side = "from",
+    inplace = checked.inplace,
+  ) {
+    this.#checked = checked;
+    this.#engine = checked.engine;
+    this.#request = { algorithm, effort, directions, inplace };
+    this.on(side);
+  }
+
+  /** What an execution does. */
+  get report(): FFTReport {
+    return (this.#plans.from ?? this.#plans.to)!.report;
+  }
+
+  /** The plan for operands on a side, made at the first use. Local. */
+  on(side: Side): FFTEnginePlan {
+    return this.#plans[side] ??= this.#engine.plan(this.#checked.runtime, {
+      ...this.#request,
+      problem: problemOn(this.#checked.problem, side),
+    });
+  }
+
+  /** Let go of operands and results. */
+  release(): void {
+    for (const plan of Object.values(this.#plans)) plan.release();
+  }
+
+  /** Free plans and buffers. */
+  [Symbol.dispose](): void {
+    for (const plan of Object.values(this.#plans)) plan[Symbol.dispose]();
+  }
+}
+
+/** The transform of operands on a side. */
+export function problemOn(problem: FFTProblem, side: Side): FFTProblem {
+  return side === "from" ? problem : { ...problem, from: problem.to, to: problem.from };
+}
+
+/** The directions in which a transform can go, the usual one first. */
+export function directionsOf({ type }: Pick<FFTProblem, "type">): readonly FFTDirection[] {
+  return type === "c2c" ? FFT_DIRECTIONS : type === "r2c" ? ["forward"] : ["inverse"];
+}
+
+/** The operand with what stays the same for all of its executions. Local. */
+export function bindOperand(checked: CheckedTransform, array: DistributedArray, side: Side): BoundOperand {
+  return { array, side, result: checked.inplace ? resultInPlace(checked, array, side) : null };
+}
+
+/** The result in the memory of the operand; the operand itself if they are alike. */
+function resultInPlace({ problem, runtime }: CheckedTransform, array: DistributedArray, side: Side): DistributedArray {
+  const { to } = problemOn(problem, side);
+  const { local, order, distribution } = array;
+  if (problem.type === "c2c" && distribution.coincidesWith(to)) return array;
+  const dtype = dtypesOf(problem).result;
+  const { parts } = dtypeInfo(local.dtype);
+  const shape = to.localShape(runtime.rank);
+  const isSame = problem.type === "c2c" && shape.join() === local.shape.join();
+  const strides = isSame ? local.strides : stridesOf(shape, order);
+  const start = local.offset * parts;
+  const span = 1 + shape.reduce((sum, extent, d) => sum + (extent - 1) * strides[d], 0);
+  const count = shape.includes(0) ? 0 : span * dtypeInfo(dtype).parts;
+  const data = local.data.subarray(start, start + count);
+  return DistributedArray.share(array, new LocalArray({ data, dtype, shape, strides }), to, order);
+}
+
+/** What a transform needs. Local; what it returns is collective. */
+export function prepareTransform(
+  checked: CheckedTransform,
+  plan: FFTPlan,
+  { array, side, result: given }: BoundOperand,
+  direction: FFTDirection,
+): Step<DistributedArray> {
+  const { problem, runtime, norm } = checked;
+  const { to, order } = problemOn(problem, side);
+  const result = given ?? DistributedArray.wrap(
+    runtime,
+    LocalArray.empty(dtypesOf(problem).result, to.localShape(runtime.rank), order),
+    to,
+    order,
+  );
+  const run = plan.on(side).prepare(array.local, result.local, direction, scaleOf(problem, direction, norm));
+  return {
+    facts: { direction, side },
+    run: () => {
+      run();
+      return result;
+    },
+  };
+}

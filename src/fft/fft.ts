@@ -1,0 +1,378 @@
+/**
+ * Discrete Fourier transforms of distributed arrays: class `FFT`, checked once, planned once, executed often; and `fft`,
+ * `ifft`, `rfft`, `irfft`, all in one call.
+ *
+ * @module
+ */
+import { checkAlive, type DistributedArray, runtimeOf } from "../array/distributed_array.ts";
+import { LocalArray } from "../array/local_array.ts";
+import { DistributionError, DTypeError, ShapeError } from "../errors.ts";
+import { checkName, describe, readOptions } from "../options.ts";
+import { CollectiveOperation, runOnce } from "../runtime/operation.ts";
+import {
+  type Asked,
+  type CheckedTransform,
+  checkOperand,
+  checkPlanOptions,
+  checkRoom,
+  checkTransform,
+  planFacts,
+} from "./checked_transform.ts";
+import type { FFTReport } from "./engines/engine.ts";
+import type { FFTAlgorithmName, FFTEngineName } from "./engines/registry.ts";
+import {
+  bindOperand,
+  type BoundOperand,
+  directionsOf,
+  FFTPlan,
+  prepareTransform,
+  problemOn,
+  type Side,
+} from "./execution.ts";
+import { explainTransform } from "./explanation.ts";
+import {
+  FFT_AUTOTUNE_KEYS,
+  FFT_EXECUTE_KEYS,
+  FFT_OPTION_KEYS,
+  FFT_PLAN_KEYS,
+  type FFTAutotuneOptions,
+  type FFTExecuteOptions,
+  type FFTOptions,
+  type FFTPlanOptions,
+  REAL_TRANSFORM_KEYS,
+  type RealTransformOptions,
+  TRANSFORM_KEYS,
+  type TransformOptions,
+} from "./options.ts";
+import { dtypesOf, type FFTDirection } from "./problem.ts";
+
+/** What {@linkcode FFT.autotune} measured. */
+export interface FFTMeasurement {
+  /** The engine. */
+  readonly engine: FFTEngineName;
+  /** The algorithm. */
+  readonly algorithm: FFTAlgorithmName;
+  /** The time of an execution on the slowest rank, in seconds. */
+  readonly seconds: number;
+}
+
+const RESET = "Pass an array that is alive to resetOperands().";
+
+/**
+ * A discrete Fourier transform of a distributed array, as an object: checked at construction, planned once, executed as
+ * often as wanted, with other operands if they are alike.
+ *
+ * An axis is transformed where every rank has all of it, so that the array moves on the way. Without `distribution` and
+ * `redistribute` the result stays where that is natural: where the operand is, if all axes are whole there; of `Slab.X` in
+ * `Slab.Y`, of other slabs in the slab that takes the fewest moves; else where the cheapest way ends. `result.distribution`
+ * tells. `distribution` may be any, such as the second of a pair of pencils.
+ *
+ * All methods are collective unless they say otherwise, and fail on every rank or on none (with `checks: "local"`
+ * each rank only checks itself).
+ *
+ * @example
+ * ```ts
+ * import { DistributedArray, FFT, initialize, Slab } from "@distmath/distmath";
+ *
+ * using runtime = initialize({ device: "cpu" });
+ * using field = DistributedArray.random(runtime, [32, 24, 16], Slab.X, { dtype: "complex128" });
+ * using transform = new FFT(field);
+ * transform.plan();
+ * using spectrum = transform.execute(); // in Slab.Y
+ * transform.resetOperands(spectrum);
+ * using again = transform.execute({ direction: "inverse" }); // in Slab.X again
+ * console.log(transform.algorithm.variant, again.maxAbsDifference(field) < 1e-12);
+ * ```
+ */
+export class FFT implements Disposable {
+  readonly #operation: CollectiveOperation<BoundOperand, FFTPlan>;
+  #checked!: CheckedTransform;
+  #options!: FFTOptions;
+
+  /**
+   * Check everything that is known before planning. Collective.
+   *
+   * @throws {TypeError} if an option is unknown or of the wrong type
+   * @throws {ShapeError | DTypeError | DistributionError} if the operand does not fit the transform
+   * @throws {StateError} if the operand was freed
+   * @throws {ConfigurationError} if no engine on this machine can do what is asked
+   * @throws {CollectiveError} if ranks differ in what they ask for
+   */
+  constructor(operand: DistributedArray, options: FFTOptions = {}) {
+    const runtime = runtimeOf(operand);
+    this.#operation = new CollectiveOperation(runtime, "FFT", () => {
+      const given = this.#options = readOptions("the options of FFT", options, FFT_OPTION_KEYS);
+      const checked = this.#checked = checkTransform(runtime, { name: "FFT" }, operand, given);
+      return {
+        operands: bindOperand(checked, operand, "from"),
+        facts: checked.facts,
+        settings: given,
+        explain: (plan) => explainTransform(checked, plan?.report ?? null),
+      };
+    });
+  }
+
+  /** Whether {@linkcode free} was called, or the object was disposed. */
+  get isFreed(): boolean {
+    return this.#operation.isFreed;
+  }
+
+  /**
+   * Which algorithm runs, through which distributions, and what it moves. Local.
+   *
+   * @throws {StateError} before {@linkcode plan}
+   */
+  get algorithm(): FFTReport {
+    return this.#operation.planFor("algorithm").report;
+  }
+
+  /**
+   * Choose how to transform, and prepare it. Collective. Planning again replaces the earlier plan; what is left out is as
+   * the constructor was told.
+   *
+   * @throws {TypeError | ConfigurationError} if there is no such algorithm, or it cannot do what is asked
+   * @throws {StateError} after `free`
+   */
+  plan(options?: FFTPlanOptions): void {
+    this.#operation.plan("plan", (operands) => {
+      const given = { ...this.#options, ...readOptions("the options of plan", options, FFT_PLAN_KEYS) };
+      return this.#planned(given, operands);
+    });
+  }
+
+  /**
+   * Transform. Collective. Returns the result in new memory, or, if the transform is `inplace`, in that of the operand:
+   * then it is the operand itself, or a view of it where shape, dtype or distribution change.
+   *
+   * @throws {TypeError} if the type of the transform does not have that direction
+   * @throws {StateError} before `plan`, after `releaseOperands` or `free`, or if the operand was freed
+   */
+  execute(options?: FFTExecuteOptions): DistributedArray {
+    const { problem } = this.#checked;
+    return this.#operation.execute("execute", options, (plan, bound, _, { direction }) => {
+      checkAlive("The operand", bound.array, RESET);
+      const possible = directionsOf(problem);
+      checkName("direction", direction, ["forward", "inverse"]);
+      if (direction !== undefined && !possible.includes(direction)) {
+        throw new TypeError(
+          `A transform of type ${problem.type} is ${possible[0]}; direction was "${direction}". Leave direction out.`,
+        );
+      }
+      return prepareTransform(this.#checked, plan, bound, direction ?? possible[0]);
+    }, FFT_EXECUTE_KEYS);
+  }
+
+  /**
+   * Try the algorithms that can run the transform, keep the fastest (by the slowest rank's time), and return the times, the
+   * fastest first. Collective; it takes a few executions of each, and leaves the operand as it is. The choice holds until
+   * the next `plan`.
+   *
+   * @throws {StateError} before `plan`, after `releaseOperands` or `free`
+   */
+  autotune(options?: FFTAutotuneOptions): FFTMeasurement[] {
+    const operation = this.#operation;
+    const { problem, engine, runtime } = this.#checked;
+    const { repetitions, bound } = operation.agree("autotune", () => {
+      const { repetitions = 3 } = readOptions("the options of autotune", options, FFT_AUTOTUNE_KEYS);
+      if (!(Number.isInteger(repetitions) && repetitions >= 1)) {
+        throw new RangeError(`repetitions must be a whole number from 1; got ${describe(repetitions)}.`);
+      }
+      const [, bound] = operation.ready("autotune");
+      checkAlive("The operand", bound.array, RESET);
+      return { repetitions, bound, facts: { repetitions, side: bound.side } };
+    });
+    const asked = problemOn(problem, bound.side);
+    const directions = directionsOf(problem).slice(0, 1);
+    const measured = engine.algorithmsFor(asked).map((algorithm) => {
+      const name = algorithm as FFTAlgorithmName;
+      const make = () => ({
+        plan: new FFTPlan(this.#checked, { ...this.#options, algorithm: name }, directions, bound.side, false),
+      });
+      const prepare = (plan: FFTPlan) => {
+        const part = asked.to.localShape(runtime.rank);
+        const target = LocalArray.empty(dtypesOf(problem).result, part, asked.order);
+        const run = plan.on(bound.side).prepare(bound.array.local, target, directions[0], 1);
+        return () => {
+          run();
+          target.release();
+        };
+      };
+      const seconds = operation.measure(`autotune: ${engine.name}'s ${algorithm}`, make, prepare, repetitions);
+      return { engine: engine.name as FFTEngineName, algorithm: name, seconds };
+    });
+    measured.sort((one, other) => one.seconds - other.seconds);
+    const [{ algorithm }] = measured;
+    operation.plan("autotune", (operands) => this.#planned({ ...this.#options, algorithm }, operands));
+    return measured;
+  }
+
+  /**
+   * Take another operand of the same shape, dtype and order, in the same distribution. Collective. For `c2c` it may also be
+   * in the distribution of the results: then results have the first operand's.
+   *
+   * @throws {ShapeError | DTypeError | DistributionError} if it is unlike the one that it replaces
+   * @throws {StateError} after `free`, or if the operand was freed
+   */
+  resetOperands(operand: DistributedArray): void {
+    this.#operation.reset("resetOperands", () => {
+      const { problem, runtime, inplace } = this.#checked;
+      const side = this.#checkReplacement(operand);
+      if (inplace) checkRoom(operand, problemOn(problem, side), runtime);
+      // Whatever another side needs is planned now.
+      this.#operation.currentPlan?.on(side);
+      this.#operation.currentPlan?.release();
+      return { operands: bindOperand(this.#checked, operand, side), facts: { operand: String(operand), side } };
+    });
+  }
+
+  /**
+   * As {@linkcode resetOperands}, without a check of what is given. Local: the caller answers for an operand that is like
+   * the one that it replaces, on every rank.
+   */
+  resetOperandsUnchecked(operand: DistributedArray): void {
+    const { from } = this.#checked.problem;
+    const side = operand.distribution.coincidesWith(from) ? "from" : "to";
+    this.#operation.resetUnchecked(bindOperand(this.#checked, operand, side));
+  }
+
+  /** Let go of the operand, so that its memory can be used otherwise; the plan stays. Local. */
+  releaseOperands(): void {
+    this.#operation.release();
+  }
+
+  /** What will happen, in words: the transform, the algorithm, its steps and what they move. Local. */
+  explain(): string {
+    return explainTransform(this.#checked, this.#operation.currentPlan?.report ?? null);
+  }
+
+  /** The type, the shape, and what runs: `FFT(c2c, 256 x 256, complex128, transpose)`. Local. */
+  toString(): string {
+    const { problem } = this.#checked;
+    const state = this.isFreed ? "freed" : this.#operation.currentPlan?.report.algorithm ?? "not planned";
+    return `FFT(${problem.type}, ${problem.operand.join(" x ")}, ${dtypesOf(problem).operand}, ${state})`;
+  }
+
+  /** Free the plan and everything native that it holds. Collective; a second call does nothing. */
+  free(): void {
+    this.#operation.free();
+  }
+
+  /** As {@linkcode free}, but local. */
+  [Symbol.dispose](): void {
+    this.#operation[Symbol.dispose]();
+  }
+
+  #planned(options: FFTPlanOptions, operands: BoundOperand | null) {
+    const checked = this.#checked;
+    checkPlanOptions(checked.engine, checked.problem, options);
+    if (operands) checkAlive("The operand", operands.array, RESET);
+    const side = operands?.side ?? "from";
+    const plan = new FFTPlan(checked, options, directionsOf(checked.problem), side);
+    return { plan, operands, facts: { ...planFacts(options), side } };
+  }
+
+  #checkReplacement(operand: unknown): Side {
+    const { problem, runtime } = this.#checked;
+    checkOperand(operand, runtime);
+    const { dtype, shape, order, distribution } = operand;
+    const expected = dtypesOf(problem).operand;
+    if (dtype !== expected) throw new DTypeError(`The operand is ${dtype}; this FFT was made for ${expected}.`);
+    if (shape.join() !== problem.operand.join() || order !== problem.order) {
+      throw new ShapeError(
+        `The operand has shape [${shape.join(", ")}] and order "${order}"; this FFT was made for ` +
+          `[${problem.operand.join(", ")}] and "${problem.order}".`,
+      );
+    }
+    if (distribution.coincidesWith(problem.from)) return "from";
+    if (problem.type === "c2c" && distribution.coincidesWith(problem.to)) return "to";
+    const other = problem.type === "c2c" ? ` or ${problem.to}` : "";
+    throw new DistributionError(
+      `The operand is distributed as ${distribution}; this FFT was made for ${problem.from}${other}. Convert it with ` +
+        `redistribute().`,
+    );
+  }
+}
+
+/** A whole life in one call. */
+function transformOnce<Options extends TransformOptions>(
+  asked: Asked,
+  operand: DistributedArray,
+  options: Options,
+  keys: readonly (keyof Options & string)[],
+  direction: FFTDirection,
+): DistributedArray {
+  const runtime = runtimeOf(operand);
+  return runOnce(runtime, asked.name, () => {
+    const given = readOptions(`the options of ${asked.name}`, options, keys);
+    const checked = checkTransform(runtime, asked, operand, given);
+    const plan = new FFTPlan(checked, { effort: "estimate", ...given }, [direction]);
+    const { run } = prepareTransform(checked, plan, bindOperand(checked, operand, "from"), direction);
+    return {
+      facts: checked.facts,
+      settings: given,
+      plan,
+      run,
+      explain: () => explainTransform(checked, plan.report),
+    };
+  });
+}
+
+/**
+ * The discrete Fourier transform of an array of complex numbers, along all axes or those of `axes`. Collective.
+ *
+ * As making an {@linkcode FFT}, planning, executing and disposing it, but the ranks agree once. The class is the way to go
+ * when more than one such transform is needed.
+ *
+ * @example
+ * ```ts
+ * import { DistributedArray, fft, ifft, initialize, Slab } from "@distmath/distmath";
+ *
+ * using runtime = initialize({ device: "cpu" });
+ * using field = DistributedArray.random(runtime, [64, 48], Slab.X, { dtype: "complex64" });
+ * using spectrum = fft(field, { norm: "ortho" });
+ * console.log(spectrum.distribution.toString(), spectrum.norm() / field.norm()); // Slab.Y, 1
+ * using rows = fft(field, { axes: [1] }); // 64 transforms of 48, nothing moves
+ * using again = ifft(rows, { axes: [1] });
+ * ```
+ *
+ * @throws {TypeError} if an option is unknown or of the wrong type
+ * @throws {ShapeError | DTypeError | DistributionError} if the operand does not fit the transform
+ * @throws {StateError} if the operand was freed
+ * @throws {ConfigurationError} if no engine on this machine can do what is asked
+ * @throws {CollectiveError} if ranks differ in what they ask for
+ */
+export function fft(operand: DistributedArray, options: TransformOptions = {}): DistributedArray {
+  return transformOnce({ name: "fft", type: "c2c" }, operand, options, TRANSFORM_KEYS, "forward");
+}
+
+/** The inverse of {@linkcode fft}; with the norm `backward` it divides by the number of elements. Collective. */
+export function ifft(operand: DistributedArray, options: TransformOptions = {}): DistributedArray {
+  return transformOnce({ name: "ifft", type: "c2c" }, operand, options, TRANSFORM_KEYS, "inverse");
+}
+
+/**
+ * The transform of an array of real numbers: of its last axis, or the last of `axes`, only the first half is kept, floor(n
+ * / 2) + 1 elements, of which the others are conjugates. Collective; throws as {@linkcode fft} does.
+ *
+ * @example
+ * ```ts
+ * import { DistributedArray, initialize, irfft, rfft, Slab } from "@distmath/distmath";
+ *
+ * using runtime = initialize({ device: "cpu" });
+ * using field = DistributedArray.random(runtime, [64, 48], Slab.X, { dtype: "float64" });
+ * using spectrum = rfft(field);
+ * using again = irfft(spectrum);
+ * console.log(spectrum.shape, again.maxAbsDifference(field) < 1e-12); // [64, 25], true
+ * ```
+ */
+export function rfft(operand: DistributedArray, options: TransformOptions = {}): DistributedArray {
+  return transformOnce({ name: "rfft", type: "r2c" }, operand, options, TRANSFORM_KEYS, "forward");
+}
+
+/**
+ * The inverse of {@linkcode rfft}: real numbers from the first half of their spectrum. The last of the axes has an even
+ * number of them, unless `lastAxisParity` is `odd`. Collective; throws as {@linkcode fft} does.
+ */
+export function irfft(operand: DistributedArray, options: RealTransformOptions = {}): DistributedArray {
+  return transformOnce({ name: "irfft", type: "c2r" }, operand, options, REAL_TRANSFORM_KEYS, "inverse");
+}

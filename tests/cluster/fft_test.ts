@@ -1,0 +1,372 @@
+/** Transforms against their definition: types, shapes, axes, distributions, orders, norms, in place and not. */
+import { assert, assertEquals } from "@std/assert";
+import {
+  allocateOperand,
+  BlockCyclic,
+  Box,
+  DistributedArray,
+  type Distribution,
+  FFT,
+  type FFTOptions,
+  type FFTType,
+  LocalArray,
+  ProcessGrid,
+  Replicated,
+  type Runtime,
+  Slab,
+  type TypedArray,
+} from "../../mod.ts";
+import { clusterTest } from "../../src/testing/mod.ts";
+import { at, generate, transformed, type Whole } from "./fft_oracle.ts";
+
+type Precision = "float32" | "float64";
+
+/** One case: an operand, and what is asked for. */
+interface Case {
+  readonly shape: readonly number[];
+  readonly type: FFTType;
+  readonly from: Distribution;
+  readonly order?: "C" | "F";
+  readonly precision?: Precision;
+  readonly options?: FFTOptions;
+  readonly directions?: readonly ("forward" | "inverse")[];
+}
+
+/** Numbers in [-1, 1) that look random, the same everywhere. */
+function pseudo(index: readonly number[], salt: number): number {
+  let hash = 0x9e3779b9 ^ salt;
+  for (const i of index) hash = Math.imul(hash ^ (i + 0x7f4a7c15), 0x85ebca6b) ^ (hash >>> 13);
+  return (hash >>> 0) / 2 ** 31 - 1;
+}
+
+/** The spectrum of real numbers is conjugate-symmetric; only such is transformed back to real numbers. */
+function operandOf({ shape, type, options = {} }: Case): Whole {
+  const axes = axesOf(shape, options);
+  if (type === "c2c") return generate(shape, (index) => [pseudo(index, 1), pseudo(index, 2)]);
+  if (type === "r2c") return generate(shape, (index) => [pseudo(index, 1), 0]);
+  const last = axes[axes.length - 1];
+  const real = shape.with(last, 2 * (shape[last] - 1) + (options.lastAxisParity === "odd" ? 1 : 0));
+  const field = generate(real, (index) => [pseudo(index, 1), 0]);
+  return transformed(field, { type: "r2c", axes, direction: "forward" });
+}
+
+function axesOf(shape: readonly number[], { axes }: FFTOptions): readonly number[] {
+  return (axes ?? shape.map((_, d) => d)).map((axis) => axis < 0 ? axis + shape.length : axis);
+}
+
+/** The part of a whole array that a distributed one has here, as it should be, against what is there. */
+function worstError(array: DistributedArray, whole: Whole): number {
+  assertEquals([...array.shape], [...whole.shape]);
+  const { local, distribution, runtime } = array;
+  const numbers = local.toNumbers();
+  const isComplex = array.dtype.startsWith("complex");
+  const parts = isComplex ? 2 : 1;
+  let worst = 0;
+  const expected = generate(local.shape, (index) => at(whole, distribution.toGlobal(runtime.rank, index))).numbers;
+  for (let i = 0; i < expected.length / 2; i++) {
+    worst = Math.max(worst, Math.abs(numbers[parts * i] - expected[2 * i]));
+    if (isComplex) worst = Math.max(worst, Math.abs(numbers[2 * i + 1] - expected[2 * i + 1]));
+  }
+  return worst;
+}
+
+function fill(array: DistributedArray, whole: Whole): void {
+  const isComplex = array.dtype.startsWith("complex");
+  const { local, distribution, runtime } = array;
+  const { numbers } = generate(local.shape, (index) => at(whole, distribution.toGlobal(runtime.rank, index)));
+  local.set(isComplex ? numbers : numbers.filter((_, i) => i % 2 === 0));
+}
+
+function dtypeOf(type: FFTType, precision: Precision) {
+  return type === "r2c" ? precision : precision === "float32" ? "complex64" : "complex128" as const;
+}
+
+/** Transform, and compare with the definition; then once more, from the results back, if the type goes both ways. */
+function check(runtime: Runtime, each: Case): void {
+  const { shape, type, from, order = "C", precision = "float64", options = {} } = each;
+  const dtype = dtypeOf(type, precision);
+  const whole = operandOf(each);
+  const name = `${type} [${shape}] ${from} ${order} ${JSON.stringify(options)}`;
+  const { axes, redistribute, lastAxisParity, distribution } = options;
+  const operand = options.inplace
+    ? allocateOperand(runtime, shape, from, {
+      dtype,
+      order,
+      fftType: type,
+      ...axes && { axes },
+      ...redistribute !== undefined && { redistribute },
+      ...lastAxisParity && { lastAxisParity },
+      ...distribution && { resultDistribution: distribution },
+    })
+    : DistributedArray.zeros(runtime, shape, from, { dtype, order });
+  using transform = new FFT(operand, { fftType: type, ...options });
+  transform.plan({ effort: "estimate" });
+  for (const direction of each.directions ?? (type === "c2r" ? ["inverse"] : ["forward"] as const)) {
+    fill(operand, whole);
+    const before = operand.local.toTypedArray();
+    const result = transform.execute({ direction });
+    const expected = transformed(whole, {
+      type,
+      axes: axesOf(shape, options),
+      direction,
+      ...options.norm && { norm: options.norm },
+      isOdd: lastAxisParity === "odd",
+    });
+    const largest = expected.numbers.reduce((most, x) => Math.max(most, Math.abs(x)), 1e-300);
+    const error = worstError(result, expected) / largest;
+    assert(error < (precision === "float32" ? 3e-6 : 1e-14 * 10), `${name} ${direction}: the error is ${error}`);
+    assertEquals(result.order, order, name);
+    if (distribution) assert(result.distribution.coincidesWith(distribution.bind(result.shape, runtime.size)), name);
+    if (redistribute) assert(result.distribution.equals(from) || from instanceof Box, name);
+    if (!options.inplace) assertEquals(operand.local.toTypedArray(), before as TypedArray, `${name}: the operand`);
+    if (options.inplace) assert(result === operand || result.isView, name);
+  }
+  transform.free();
+}
+
+const SHAPES = [[8, 9], [9, 11, 8], [5, 4], [6, 3, 5], [12]];
+const TYPES: FFTType[] = ["c2c", "r2c", "c2r"];
+
+clusterTest("slabs of every kind, each type, both orders, with and without redistribution", (runtime) => {
+  for (const shape of SHAPES) {
+    for (const type of TYPES) {
+      for (const [d] of shape.entries()) {
+        for (const redistribute of [false, true]) {
+          const order = (d + Number(redistribute)) % 2 === 0 ? "C" : "F";
+          check(runtime, { shape, type, from: new Slab(d), order, options: { redistribute } });
+        }
+      }
+    }
+  }
+});
+
+clusterTest("axes: batches along local and divided ones, in any order, from the end", (runtime) => {
+  const shape = [4, 6, 5];
+  const lists = [[0], [1], [2], [0, 1], [0, 2], [1, 2], [2, 0], [-1], [1, -3]];
+  for (const [i, axes] of lists.entries()) {
+    for (const type of TYPES) {
+      for (const d of [0, 1, 2]) {
+        const order = (i + d) % 2 === 0 ? "C" : "F";
+        check(runtime, { shape, type, from: new Slab(d), order, options: { axes, redistribute: d === 1 } });
+      }
+    }
+  }
+  check(runtime, { shape: [2, 3, 2, 4, 3], type: "c2c", from: new Slab(3), options: { axes: [1, 3, 4] } });
+});
+
+clusterTest("norms and directions, parities, both precisions", (runtime) => {
+  for (const precision of ["float32", "float64"] as const) {
+    for (const norm of ["backward", "ortho", "forward", "none"] as const) {
+      const directions = ["forward", "inverse"] as const;
+      check(runtime, { shape: [8, 9], type: "c2c", from: Slab.X, precision, options: { norm }, directions });
+      check(runtime, { shape: [9, 8], type: "r2c", from: Slab.X, precision, options: { norm } });
+      for (const lastAxisParity of ["even", "odd"] as const) {
+        const options = { norm, lastAxisParity };
+        check(runtime, { shape: [8, 5], type: "c2r", from: Slab.Y, precision, options });
+        check(runtime, { shape: [4, 5, 3], type: "c2r", from: Slab.X, precision, options });
+      }
+    }
+  }
+});
+
+clusterTest("in place, with room for both, each type and slab", (runtime) => {
+  for (const shape of [[8, 9], [9, 11, 8], [5, 4], [31], [2, 7, 3]]) {
+    for (const type of TYPES) {
+      for (const [d] of shape.entries()) {
+        for (const redistribute of [false, true]) {
+          const order = (d + Number(redistribute)) % 2 === 0 ? "F" : "C";
+          const options = { redistribute, inplace: true };
+          check(runtime, {
+            shape,
+            type,
+            from: new Slab(d),
+            order,
+            options,
+            precision: d === 1 ? "float32" : "float64",
+          });
+        }
+      }
+    }
+  }
+});
+
+clusterTest("pairs of pencils", { ranks: [4] }, (runtime) => {
+  const grid = (shape: readonly number[], first: number, second: number) =>
+    new Box(Array.from({ length: 4 }, (_, rank) => {
+      const at = new Map([[first, rank >> 1], [second, rank & 1]]);
+      const bound = (d: number, i: number) => i === 0 ? 0 : i === 1 ? Math.ceil(shape[d] / 2) : shape[d];
+      const lower = shape.map((_, d) => bound(d, at.get(d) ?? 0));
+      return [lower, shape.map((extent, d) => at.has(d) ? bound(d, at.get(d)! + 1) : extent)];
+    }));
+  for (const shape of [[8, 8, 8], [9, 11, 8], [5, 4, 7]]) {
+    for (const inplace of [false, true]) {
+      const half = shape.with(2, Math.floor(shape[2] / 2) + 1);
+      const options = { inplace };
+      const from = grid(shape, 0, 1);
+      check(runtime, { shape, type: "c2c", from, options: { ...options, distribution: grid(shape, 1, 2) } });
+      check(runtime, { shape, type: "c2c", from, options: { ...options, redistribute: true } });
+      check(runtime, { shape, type: "c2c", from, options });
+      check(runtime, { shape, type: "r2c", from, options: { ...options, distribution: grid(half, 1, 2) }, order: "F" });
+      check(runtime, { shape, type: "r2c", from, options: { ...options, redistribute: true } });
+      const lastAxisParity = shape[2] % 2 === 0 ? "even" : "odd";
+      check(runtime, {
+        shape: half,
+        type: "c2r",
+        from: grid(half, 1, 2),
+        options: { ...options, distribution: grid(shape, 0, 1), lastAxisParity },
+      });
+    }
+  }
+});
+
+clusterTest("boxes of any sizes, empty ones too, block-cyclic, on one rank, replicated", (runtime) => {
+  const { size } = runtime;
+  const shape = [6, 8];
+  const rows = (extent: number) => {
+    // The last rank has nearly all, and those in the middle nothing.
+    const upper = Array.from({ length: size }, (_, rank) => rank === size - 1 ? shape[0] : 1);
+    return new Box(upper.map((end, rank) => [[rank === 0 ? 0 : upper[rank - 1], 0], [end, extent]]));
+  };
+  const onLast = new Box(
+    Array.from({ length: size }, (_, rank) => [[0, 0], rank === size - 1 ? shape : [0, 0]] as [number[], number[]]),
+  );
+  const cyclic = new BlockCyclic(new ProcessGrid({ shape: [1, size] }), [2, 1]);
+  const all: [Distribution, Distribution][] = [[rows(8), Slab.Y], [cyclic, Slab.X], [Slab.X, cyclic], [onLast, cyclic]];
+  all.push([Replicated, Replicated], [Slab.X, Replicated], [Replicated, Slab.Y], [cyclic, cyclic], [rows(8), onLast]);
+  for (const [from, distribution] of all) {
+    for (const order of ["C", "F"] as const) {
+      check(runtime, { shape, type: "c2c", from, order, options: { distribution } });
+      check(runtime, { shape, type: "c2c", from, order, options: { distribution, axes: [1], inplace: true } });
+      if (!(distribution instanceof Box)) {
+        check(runtime, { shape, type: "r2c", from, order, options: { distribution } });
+      }
+      if (!(distribution instanceof Box)) {
+        check(runtime, { shape, type: "c2r", from, order, options: { distribution } });
+      }
+    }
+    check(runtime, { shape, type: "c2c", from });
+    check(runtime, { shape, type: "c2r", from });
+  }
+});
+
+clusterTest("one vector: four steps, gathering, lengths with and without factors, each type", (runtime) => {
+  for (const length of [1, 2, 3, 4, 12, 13, 36, 97, 100, 1021]) {
+    for (const type of TYPES) {
+      if (type === "c2r" && length === 1) continue;
+      const directions = type === "c2c" ? ["forward", "inverse"] as const : undefined;
+      const given = { shape: [length], type, from: Slab.X, ...directions && { directions } };
+      check(runtime, given);
+      if (runtime.size > 1) check(runtime, { ...given, options: { algorithm: "gather", inplace: true } });
+      const hasFactors = [4, 12, 36, 100].includes(length);
+      if (runtime.size === 1 || type !== "c2c" || !hasFactors) continue;
+      for (const inplace of [false, true]) {
+        for (const precision of ["float32", "float64"] as const) {
+          const options = { algorithm: "four_step", norm: "ortho", inplace } as const;
+          check(runtime, { ...given, precision, options });
+        }
+      }
+    }
+  }
+});
+
+clusterTest("every algorithm can be asked for, and the fastest be found", { ranks: [2, 4] }, (runtime) => {
+  using vector = DistributedArray.random(runtime, [2 ** 12], Slab.X, { dtype: "complex128" });
+  using transform = new FFT(vector);
+  transform.plan({ algorithm: "four_step" });
+  assertEquals(transform.algorithm.algorithm, "four_step");
+  using result = transform.execute();
+  transform.plan({ algorithm: "gather" });
+  assertEquals(transform.algorithm.algorithm, "gather");
+  using other = transform.execute();
+  assert(result.maxAbsDifference(other) < 1e-10);
+  const measured = transform.autotune({ repetitions: 1 });
+  assertEquals(measured.map(({ algorithm }) => algorithm).sort(), ["four_step", "gather"]);
+  assertEquals(transform.algorithm.algorithm, measured[0].algorithm);
+  using third = transform.execute();
+  assert(result.maxAbsDifference(third) < 1e-10);
+});
+
+clusterTest("the natural distribution: what nvmath has for slabs, no move where none is needed", (runtime) => {
+  const natural = (shape: number[], from: Distribution, options: FFTOptions = {}) => {
+    const dtype = options.fftType === "r2c" ? "float64" : "complex128";
+    using operand = DistributedArray.zeros(runtime, shape, from, { dtype });
+    using transform = new FFT(operand, options);
+    transform.plan();
+    using result = transform.execute();
+    const { algorithm, steps } = transform.algorithm;
+    return [`${result.distribution}`, algorithm, steps.filter((step) => step.startsWith("redistribute")).length];
+  };
+  if (runtime.size === 1) return assertEquals(natural([8, 9], Slab.X), ["Slab.X", "local", 0]);
+  const [n2, n3] = [[8, 9], [9, 11, 8]];
+  assertEquals(natural(n2, Slab.X), ["Slab.Y", "transpose", 1]);
+  assertEquals(natural(n2, Slab.Y), ["Slab.X", "transpose", 1]);
+  assertEquals(natural(n3, Slab.X), ["Slab.Y", "transpose", 1]);
+  assertEquals(natural(n3, Slab.Y), ["Slab.X", "transpose", 1]);
+  assertEquals(natural(n3, Slab.Z), ["Slab.X", "transpose", 1]);
+  assertEquals(natural(n2, Slab.X, { fftType: "r2c" }), ["Slab.Y", "transpose", 1]);
+  assertEquals(natural(n3, Slab.X, { fftType: "r2c" }), ["Slab.Y", "transpose", 1]);
+  assertEquals(natural(n2, Slab.Y, { fftType: "c2r" }), ["Slab.X", "transpose", 1]);
+  assertEquals(natural(n3, Slab.Y, { fftType: "c2r" }), ["Slab.X", "transpose", 1]);
+  // What nvmath refuses.
+  assertEquals(natural(n2, Slab.Y, { fftType: "r2c" }), ["Slab.Y", "transpose", 2]);
+  assertEquals(natural(n2, Slab.X, { fftType: "c2r" }), ["Slab.X", "transpose", 2]);
+  assertEquals(natural(n2, Slab.X, { axes: [1] }), ["Slab.X", "local", 0]);
+  assertEquals(natural(n2, Slab.Y, { axes: [0] }), ["Slab.Y", "local", 0]);
+  assertEquals(natural(n3, Slab.Z, { axes: [0, 1] }), ["Slab.Z", "local", 0]);
+  assertEquals(natural(n2, Replicated), ["Replicated", "local", 0]);
+});
+
+clusterTest("views: slices and transposes are transformed as they lie", (runtime) => {
+  const whole = generate([10, 12], (index) => [pseudo(index, 1), pseudo(index, 2)]);
+  using array = DistributedArray.zeros(runtime, [10, 12], Slab.X, { dtype: "complex128" });
+  fill(array, whole);
+  const slice = array.slice([[1, 9], [2, 12]]);
+  const part = generate([8, 10], ([i, j]) => at(whole, [i + 1, j + 2]));
+  for (const axes of [[0, 1], [1]]) {
+    const expected = transformed(part, { type: "c2c", axes, direction: "forward" });
+    const flipped = generate([10, 8], ([i, j]) => at(expected, [j, i]));
+    using transform = new FFT(slice, { axes });
+    transform.plan();
+    using result = transform.execute();
+    assert(worstError(result, expected) < 1e-11);
+    using turned = new FFT(slice.transpose(), { axes: axes.map((axis) => 1 - axis) });
+    turned.plan();
+    using other = turned.execute();
+    assert(worstError(other, flipped) < 1e-11);
+  }
+  using rows = new FFT(slice, { axes: [1], inplace: true });
+  rows.plan();
+  assert(rows.execute() === slice);
+  assert(worstError(slice, transformed(part, { type: "c2c", axes: [1], direction: "forward" })) < 1e-11);
+  const around = array.slice([[0, 1], [0, 12]]);
+  assert(worstError(around, generate([1, 12], ([i, j]) => at(whole, [i, j]))) === 0, "elements around a slice stay");
+});
+
+clusterTest("nothing to transform on some ranks, or on all", (runtime) => {
+  for (const shape of [[1, 3], [3, 1], [1, 1], [2, 1, 3]]) {
+    for (const type of TYPES) {
+      const options = type === "c2r" ? { lastAxisParity: "odd" as const } : {};
+      for (const from of [Slab.X, Slab.Y]) check(runtime, { shape, type, from, options });
+    }
+  }
+  using none = DistributedArray.zeros(runtime, [0, 4], Slab.X, { dtype: "complex64" });
+  using transform = new FFT(none, { axes: [1] });
+  transform.plan();
+  using result = transform.execute();
+  assertEquals([...result.shape], [0, 4]);
+});
+
+clusterTest("rows that the user has padded", (runtime) => {
+  const shape = [6, 5];
+  const bound = Slab.X.bind(shape, runtime.size);
+  const localShape = bound.localShape(runtime.rank);
+  const data = new Float64Array(localShape[0] * 6);
+  const local = new LocalArray({ data, dtype: "float64", shape: localShape, strides: [6, 1] });
+  const operand = DistributedArray.fromLocal(runtime, local, Slab.X);
+  const whole = generate(shape, (index) => [pseudo(index, 1), 0]);
+  fill(operand, whole);
+  using transform = new FFT(operand, { inplace: true, redistribute: true });
+  transform.plan();
+  const expected = transformed(whole, { type: "r2c", axes: [0, 1], direction: "forward" });
+  assert(worstError(transform.execute(), expected) < 1e-12);
+});
