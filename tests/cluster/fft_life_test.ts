@@ -1,0 +1,289 @@
+/** The life of a transform: planned, executed, reset, released, freed; and everything that it refuses, on every rank. */
+import { assert, assertEquals, assertStringIncludes, assertThrows } from "@std/assert";
+import {
+  allocateOperand,
+  Box,
+  CollectiveError,
+  ConfigurationError,
+  DistributedArray,
+  DistributionError,
+  DTypeError,
+  FFT,
+  fft,
+  type FFTOptions,
+  ifft,
+  irfft,
+  rfft,
+  type Runtime,
+  ShapeError,
+  Slab,
+  StateError,
+} from "../../mod.ts";
+import { assertThrowsEverywhere, clusterTest } from "../../src/testing/mod.ts";
+
+const complex = (runtime: Runtime, shape: number[], seed: number, from = Slab.X) =>
+  DistributedArray.random(runtime, shape, from, { dtype: "complex128", seed });
+
+function planned(operand: DistributedArray, options: FFTOptions = {}): FFT {
+  const transform = new FFT(operand, options);
+  transform.plan();
+  return transform;
+}
+
+clusterTest("an FFT is planned once and executed often, on other operands, forward and back", (runtime) => {
+  const shape = [6, 7, 4];
+  const [one, two] = [complex(runtime, shape, 1), complex(runtime, shape, 2)];
+  using transform = planned(one);
+  const spectra = [transform.execute(), transform.execute()];
+  assertEquals(spectra[0].maxAbsDifference(spectra[1]), 0);
+  assert(spectra[0].maxAbsDifference(fft(one)) < 1e-12);
+  transform.resetOperands(two);
+  const other = transform.execute();
+  assert(other.maxAbsDifference(fft(two)) < 1e-12);
+  // From the results' distribution back to that of the operands.
+  transform.resetOperands(other);
+  const back = transform.execute({ direction: "inverse" });
+  assert(back.distribution.coincidesWith(two.distribution));
+  assert(back.maxAbsDifference(two) < 1e-13);
+  transform.resetOperandsUnchecked(one);
+  assert(transform.execute({ direction: "forward" }).maxAbsDifference(spectra[0]) === 0);
+  transform.releaseOperands();
+  assertThrowsEverywhere(runtime, () => transform.execute(), StateError, "after releaseOperands()");
+  transform.plan({ effort: "patient" });
+  transform.resetOperands(two);
+  assert(transform.execute().maxAbsDifference(other) < 1e-12);
+  transform.free();
+  transform.free();
+  assert(transform.isFreed);
+  assertThrowsEverywhere(runtime, () => transform.execute(), StateError, "Make a new FFT.");
+  assertThrowsEverywhere(runtime, () => transform.plan(), StateError, "Make a new FFT.");
+});
+
+clusterTest("pairs of boxes are exchanged by resetOperands", { ranks: [2] }, (runtime) => {
+  const boxes = (axis: number) =>
+    new Box([0, 1].map((rank) =>
+      [
+        [0, 0, 0].with(axis, rank * 3),
+        [6, 6, 6].with(axis, rank * 3 + 3),
+      ] as [number[], number[]]
+    ));
+  const field = DistributedArray.random(runtime, [6, 6, 6], boxes(0), { dtype: "complex128", seed: 1 });
+  using transform = planned(field, { distribution: boxes(2) });
+  const spectrum = transform.execute();
+  assert(spectrum.distribution.coincidesWith(boxes(2).bind([6, 6, 6], 2)));
+  transform.resetOperands(spectrum);
+  const back = transform.execute({ direction: "inverse" });
+  assert(back.distribution.coincidesWith(field.distribution));
+  assert(back.maxAbsDifference(field) < 1e-14);
+});
+
+clusterTest("in place: the operand itself, or a view of it; operands are replaced", (runtime) => {
+  const shape = [8, 6];
+  const values = complex(runtime, shape, 3);
+  const operand = allocateOperand(runtime, shape, Slab.X);
+  operand.local.set(values.local);
+  using same = planned(operand, { inplace: true, redistribute: true });
+  assert(same.execute() === operand);
+  assert(same.execute({ direction: "inverse" }) === operand);
+  assert(operand.maxAbsDifference(values) < 1e-14);
+  using natural = planned(operand, { inplace: true });
+  const spectrum = natural.execute();
+  assert(spectrum === operand || spectrum.isView);
+  assert(spectrum.maxAbsDifference(fft(values)) < 1e-12);
+  const copy = spectrum.copy();
+  const room = allocateOperand(runtime, shape, spectrum.distribution);
+  room.local.set(copy.local);
+  natural.resetOperands(room);
+  assert(natural.execute({ direction: "inverse" }).maxAbsDifference(values) < 1e-13);
+});
+
+clusterTest("real numbers there and back, in place in padded rows", (runtime) => {
+  const shape = [5, 8, 6];
+  const values = DistributedArray.random(runtime, shape, Slab.X, { dtype: "float64", seed: 4 });
+  const operand = allocateOperand(runtime, shape, Slab.X, { dtype: "float64" });
+  assertEquals(operand.local.strides, [64, 8, 1]);
+  operand.local.set(values.local);
+  const spectrum = rfft(operand, { inplace: true });
+  assert(spectrum.isView);
+  const expected = rfft(values);
+  assert(spectrum.maxAbsDifference(expected) < 1e-12);
+  assert(irfft(expected).maxAbsDifference(values) < 1e-13);
+  operand.free();
+  assertThrows(() => spectrum.local, StateError, "was freed");
+});
+
+clusterTest("explain, algorithm and toString tell what runs", (runtime) => {
+  const field = complex(runtime, [16, 8], 5);
+  using transform = new FFT(field, { norm: "ortho" });
+  assertStringIncludes(transform.explain(), "not planned yet");
+  assertEquals(String(transform), "FFT(c2c, 16 x 8, complex128, not planned)");
+  assertThrows(() => transform.algorithm, StateError, "FFT.algorithm was used before plan()");
+  transform.plan();
+  const { engine, algorithm, variant, bytesMoved, steps, library } = transform.algorithm;
+  assertEquals(engine, "fftw");
+  assert(library.length > 0);
+  if (runtime.size === 1) {
+    assertEquals([algorithm, variant, bytesMoved], ["local", "Slab.X (axes 0, 1)", 0]);
+    assertEquals(steps, ["transform axes 0, 1 in Slab.X, c2c"]);
+  } else {
+    assertEquals([algorithm, variant], ["transpose", "Slab.X (axis 1) -> Slab.Y (axis 0)"]);
+    const stays = Array.from({ length: runtime.size }, (_, rank) => {
+      const count = (extent: number) => Slab.X.bind([extent], runtime.size).localShape(rank)[0];
+      return count(16) * count(8);
+    });
+    assertEquals(bytesMoved, 16 * (128 - stays.reduce((sum, n) => sum + n, 0)));
+    assertEquals(steps.length, 3);
+  }
+  assertStringIncludes(transform.explain(), "c2c along axes 0, 1, norm ortho\n  operand 16 x 8, complex128, Slab.X");
+  const messages: string[] = [];
+  const logger = {
+    debug: (text: string) => messages.push(text),
+    info: (text: string) => messages.push(text),
+    warn() {},
+  };
+  fft(field, { logger });
+  assert(messages.some((text) => text.startsWith(`planned ${algorithm} on fftw in`)));
+});
+
+clusterTest("what is wrong is refused on every rank", (runtime) => {
+  const field = complex(runtime, [8, 6], 1);
+  const real = DistributedArray.zeros(runtime, [8, 6], Slab.X);
+  const whole = DistributedArray.zeros(runtime, [8, 6], Slab.X, { dtype: "int32" });
+  const half = DistributedArray.zeros(runtime, [8, 6], Slab.X, { dtype: "float16" });
+  // deno-lint-ignore no-explicit-any
+  type Any = any;
+  const bad = (options: Any) => () => new FFT(field, options);
+  const cases: [() => unknown, Any, string][] = [
+    [() => fft({} as never), TypeError, "The operand must be a DistributedArray; got an object"],
+    [() => fft(real), DTypeError, "fft (c2c) transforms complex64 and complex128; the operand is float64. Use rfft"],
+    [() => rfft(field), DTypeError, "rfft (r2c) transforms float32 and float64; the operand is complex128. Use fft"],
+    [() => irfft(real), DTypeError, "irfft (c2r) transforms complex64 and complex128; the operand is float64."],
+    [() => fft(whole), DTypeError, 'the operand is int32. Convert it: to({ dtype: "complex64" })'],
+    [() => new FFT(half), DTypeError, "the operand is float16"],
+    [bad({ axis: 1 }), TypeError, 'the options of FFT has no key "axis"; did you mean "axes"?'],
+    [bad({ fftType: "C2C" }), TypeError, "fftType must be one of c2c, r2c, c2r"],
+    [bad({ norm: "orthogonal" }), TypeError, "norm must be one of backward, ortho, forward, none"],
+    [bad({ axes: [] }), TypeError, "axes must be a list of at least one axis"],
+    [bad({ axes: 1 }), TypeError, "axes must be a list of at least one axis"],
+    [bad({ axes: [0.5] }), TypeError, "An axis must be a whole number; got 0.5"],
+    [bad({ axes: [2] }), RangeError, "There is no axis 2: the operand has 2 dimensions, 0 to 1."],
+    [bad({ axes: [1, -1] }), ShapeError, "axes names axis 1 twice: [1, -1]."],
+    [bad({ lastAxisParity: "odd" }), TypeError, "lastAxisParity is for transforms to real numbers (c2r)"],
+    [bad({ fftType: "c2r", lastAxisParity: "both" }), TypeError, "lastAxisParity must be one of even, odd"],
+    [bad({ redistribute: 1 }), TypeError, "redistribute must be true or false"],
+    [bad({ redistribute: true, distribution: Slab.X }), TypeError, "Leave out distribution."],
+    [bad({ distribution: "Slab.X" }), TypeError, "The distribution must be one such as Slab.X"],
+    [bad({ distribution: Slab.Z }), DistributionError, "Slab.Z divides dimension 2"],
+    [bad({ distribution: Slab.X.bind([8, 7], runtime.size) }), DistributionError, "but the result has [8, 6]"],
+    [bad({ inplace: "yes" }), TypeError, "inplace must be true or false"],
+    [bad({ blocking: false }), TypeError, 'blocking must be true or "auto"'],
+    [bad({ stream: {} }), ConfigurationError, "stream is for GPUs"],
+    [bad({ logger: {} }), TypeError, "logger must have the methods debug, info and warn"],
+    [bad({ engine: "fftx" }), TypeError, "engine must be one of auto, fftw, cufft, cufftmp"],
+    [
+      bad({ engine: "cufft" }),
+      ConfigurationError,
+      "engine cufft is not available: it is not part of this version. Leave",
+    ],
+    [bad({ algorithm: "fast" }), TypeError, "algorithm must be one of default, local, transpose, four_step, gather"],
+    [bad({ algorithm: "four_step" }), ConfigurationError, "algorithm four_step cannot bring shape [8, 6] from Slab.X"],
+    [bad({ effort: "none" }), TypeError, "effort must be one of estimate, measure, patient"],
+    [
+      () => new FFT(DistributedArray.zeros(runtime, [0, 2], Slab.X, { dtype: "complex64" })),
+      ShapeError,
+      "has no elements along axis 0",
+    ],
+    [() => irfft(complex(runtime, [3, 1], 1)), ShapeError, 'Pass lastAxisParity: "odd"'],
+    [() => rfft(real, { inplace: true, redistribute: true }), ShapeError, "Make the operand by allocateOperand()"],
+    [() => allocateOperand(runtime, [4, 4], Slab.X, { dtype: "int32" }), DTypeError, "the operand is int32"],
+    [() => allocateOperand(runtime, [4, 4], Slab.X, { dtype: "float32", fftType: "c2c" }), DTypeError, "float32"],
+    [
+      () => allocateOperand(runtime, [4, 4], Slab.X, { order: "A" as never }),
+      TypeError,
+      'The order must be "C" or "F"',
+    ],
+  ];
+  for (const [call, kind, message] of cases) assertThrowsEverywhere(runtime, call, kind, message);
+});
+
+clusterTest("operands of an FFT are replaced by others that are alike only", (runtime) => {
+  const field = complex(runtime, [8, 6], 1);
+  using transform = planned(field);
+  // deno-lint-ignore no-explicit-any
+  const fails = (operand: unknown, kind: any, message: string) =>
+    assertThrowsEverywhere(runtime, () => transform.resetOperands(operand as never), kind, message);
+  fails(null, TypeError, "The operand must be a DistributedArray; got null");
+  fails(field.to({ dtype: "complex64" }), DTypeError, "The operand is complex64; this FFT was made for complex128.");
+  fails(complex(runtime, [8, 7], 1), ShapeError, "The operand has shape [8, 7]");
+  fails(field.to({ order: "F" }), ShapeError, 'and order "F"; this FFT was made for [8, 6] and "C"');
+  const gone = complex(runtime, [8, 6], 2);
+  transform.resetOperands(gone);
+  gone.free();
+  assertThrowsEverywhere(
+    runtime,
+    () => transform.execute(),
+    StateError,
+    "The operand was freed. Pass an array that is",
+  );
+  fails(gone, StateError, "The operand was freed");
+  const direction = "forwards" as never;
+  transform.resetOperands(field);
+  assertThrowsEverywhere(runtime, () => transform.execute({ direction }), TypeError, "direction must be one of");
+  assertThrowsEverywhere(runtime, () => transform.autotune({ repetitions: 0 }), RangeError, "whole number from 1");
+  using real = planned(DistributedArray.zeros(runtime, [4, 4], Slab.X));
+  const back = () => real.execute({ direction: "inverse" });
+  assertThrowsEverywhere(runtime, back, TypeError, 'A transform of type r2c is forward; direction was "inverse".');
+  if (runtime.size === 1) return;
+  fails(
+    complex(runtime, [8, 6], 1, Slab.Y).redistribute(
+      new Box([
+        [[0, 0], [8, 6]],
+        ...Array.from({ length: runtime.size - 1 }, () => [[0, 0], [0, 0]] as [number[], number[]]),
+      ]),
+    ),
+    DistributionError,
+    "this FFT was made for Slab.X or Slab.Y. Convert it with redistribute().",
+  );
+  const view = allocateOperand(runtime, [6, 8], Slab.X).slice([[0, 6], [0, 7]]);
+  assertThrowsEverywhere(runtime, () => fft(view, { inplace: true }), StateError, "Pass operand.copy().");
+  const divided = new Box(Array.from({ length: runtime.size }, (_, rank) => {
+    const bound = (r: number) => Math.floor(6 * r / runtime.size);
+    return [[0, bound(rank)], [8, bound(rank + 1)]] as [number[], number[]];
+  }));
+  const boxed = DistributedArray.zeros(runtime, [8, 6], divided);
+  const same = () => rfft(boxed, { redistribute: true });
+  assertThrowsEverywhere(
+    runtime,
+    same,
+    DistributionError,
+    "has no counterpart for the result's shape [8, 4]. Pass the",
+  );
+});
+
+clusterTest("ranks that differ are told so", { ranks: [2, 3, 4] }, (runtime) => {
+  const isFirst = runtime.rank === 0;
+  const field = complex(runtime, [8, 6], 1);
+  const differ = (options: FFTOptions, fact: string) =>
+    assertThrowsEverywhere(
+      runtime,
+      () => new FFT(field, isFirst ? options : {}),
+      CollectiveError,
+      `new FFT: the ranks disagree on ${fact}`,
+    );
+  differ({ axes: [1] }, "axes");
+  differ({ norm: "ortho" }, "norm");
+  differ({ redistribute: true }, "distribution");
+  differ({ fftType: "c2r" }, "type");
+  differ({ inplace: true, redistribute: true }, "distribution");
+  differ({ effort: "patient" }, "effort");
+  using transform = planned(field);
+  const direction = isFirst ? "forward" : "inverse";
+  const message = "FFT.execute: the ranks disagree on direction";
+  assertThrowsEverywhere(runtime, () => transform.execute({ direction }), CollectiveError, message);
+  const call = () => isFirst ? fft(field) : ifft(field);
+  assertThrowsEverywhere(runtime, call, CollectiveError, "The ranks are in different operations");
+  const freed = complex(runtime, [8, 6], 1);
+  if (isFirst) freed.free();
+  assertThrowsEverywhere(runtime, () => fft(freed), StateError, "The operand was freed");
+  assert(transform.execute().maxAbsDifference(fft(field)) < 1e-12);
+});

@@ -1,0 +1,204 @@
+/**
+ * What nvmath-python's tests of distributed FFTs try, as generated tables, and what holds for transforms of any size:
+ * Parseval's theorem, inverses, single frequencies, shifted deltas.
+ */
+import { assert, assertEquals } from "@std/assert";
+import {
+  allocateOperand,
+  Box,
+  DistributedArray,
+  type Distribution,
+  FFT,
+  fft,
+  type FFTDirection,
+  type FFTOptions,
+  type FFTType,
+  ifft,
+  irfft,
+  type OperandOptions,
+  rfft,
+  type Runtime,
+  Slab,
+} from "../../mod.ts";
+import { clusterTest } from "../../src/testing/mod.ts";
+
+/** A case of the table: 8 shapes, 4 kinds, 3 ways to say where the result goes, 2 directions, and how it is run. */
+interface Row {
+  readonly shape: readonly number[];
+  readonly kind: "r2c" | "c2r even" | "c2r odd" | "c2c";
+  readonly place: "natural" | "redistribute" | "boxes";
+  readonly direction: FFTDirection;
+  readonly inplace: boolean;
+  readonly blocking: true | "auto";
+  readonly isChecked: boolean;
+}
+
+const SHAPES = [[8, 9], [8, 8], [9, 11, 8], [11, 9, 8], [31, 31, 31], [128, 32], [128, 32, 64], [32, 32, 32]];
+
+function table(): Row[] {
+  const rows: Row[] = [];
+  for (const shape of SHAPES) {
+    for (const kind of ["r2c", "c2r even", "c2r odd", "c2c"] as const) {
+      for (const place of ["natural", "redistribute", "boxes"] as const) {
+        for (const direction of kind === "c2c" ? ["forward", "inverse"] as const : ["forward"] as const) {
+          for (const inplace of [false, true]) {
+            for (const blocking of [true, "auto"] as const) {
+              for (const isChecked of [true, false]) {
+                rows.push({
+                  shape,
+                  kind,
+                  place,
+                  direction: kind.startsWith("c2r") ? "inverse" : direction,
+                  inplace,
+                  blocking,
+                  isChecked,
+                });
+              }
+            }
+          }
+        }
+      }
+    }
+  }
+  return rows;
+}
+
+const volume = (shape: readonly number[]) => shape.reduce((product, extent) => product * extent, 1);
+
+/** As many boxes as ranks, cut along an axis, unevenly. */
+function boxesAlong(axis: number, shape: readonly number[], size: number): Box {
+  const cut = (rank: number) => rank === size ? shape[axis] : Math.floor(shape[axis] * rank * rank / (size * size));
+  return new Box(Array.from({ length: size }, (_, rank) =>
+    [
+      shape.map((_, d) => d === axis ? cut(rank) : 0),
+      shape.map((extent, d) => d === axis ? cut(rank + 1) : extent),
+    ] as [number[], number[]]));
+}
+
+/**
+ * A plane wave: its spectrum is one number at its frequency. Of real numbers, a cosine has half of it there and half of it
+ * at the negated frequency.
+ */
+function wave(shape: readonly number[], frequency: readonly number[]) {
+  const angle = (index: readonly number[]) =>
+    2 * Math.PI * index.reduce((sum, i, d) => sum + (i * frequency[d] % shape[d]) / shape[d], 0);
+  return {
+    complex: (...index: number[]) => [Math.cos(angle(index)), Math.sin(angle(index))] as const,
+    real: (...index: number[]) => Math.cos(angle(index)),
+  };
+}
+
+/** Run a case twice, on other operands the second time, and compare with what is known of waves. */
+function tryRow(runtime: Runtime, row: Row): void {
+  const { kind, place, direction, inplace, blocking, isChecked } = row;
+  const type = kind.slice(0, 3) as FFTType;
+  const isOdd = kind === "c2r odd";
+  const real = type === "c2r" && row.shape.at(-1)! % 2 !== Number(isOdd)
+    ? row.shape.with(-1, row.shape.at(-1)! + 1)
+    : row.shape;
+  const half = real.with(-1, Math.floor(real.at(-1)! / 2) + 1);
+  const [before, after] = type === "c2c" ? [real, real] : type === "r2c" ? [real, half] : [half, real];
+  const from: Distribution = place === "boxes"
+    ? boxesAlong(type === "c2r" ? 1 : 0, before, runtime.size)
+    : type === "c2r"
+    ? Slab.Y
+    : Slab.X;
+  const to = place === "boxes" ? boxesAlong(type === "c2r" ? 0 : 1, after, runtime.size) : undefined;
+  const dtype = type === "r2c" ? "float64" : "complex128";
+  const options: FFTOptions = {
+    fftType: type,
+    blocking,
+    inplace,
+    norm: "none",
+    ...to && { distribution: to },
+    ...place === "redistribute" && { redistribute: true },
+    ...type === "c2r" && { lastAxisParity: isOdd ? "odd" : "even" },
+  };
+  const room: OperandOptions = {
+    dtype,
+    fftType: type,
+    ...to && { resultDistribution: to },
+    ...place === "redistribute" && { redistribute: true },
+    ...type === "c2r" && { lastAxisParity: isOdd ? "odd" : "even" },
+  };
+  const frequencies = [real.map((extent) => Math.floor(extent / 3)), real.map((_, d) => d + 1)];
+  const operands = frequencies.map((frequency) => {
+    const { complex, real: cosine } = wave(real, frequency);
+    const array = inplace
+      ? allocateOperand(runtime, before, from, room)
+      : DistributedArray.zeros(runtime, before, from, { dtype });
+    const peak = (...index: number[]) => Number(index.every((i, d) => i === frequency[d]));
+    const value = type === "c2c" ? complex : type === "r2c" ? cosine : peak;
+    using filled = DistributedArray.generate(runtime, before, from, value, { dtype });
+    array.local.set(filled.local);
+    return array;
+  });
+  const name = JSON.stringify(row);
+  using transform = new FFT(operands[0], options);
+  transform.plan({ effort: "estimate" });
+  for (const [i, frequency] of frequencies.entries()) {
+    if (i > 0 && isChecked) transform.resetOperands(operands[i]);
+    if (i > 0 && !isChecked) transform.resetOperandsUnchecked(operands[i]);
+    using result = transform.execute({ direction });
+    assertEquals([...result.shape], after, name);
+    const { cos, PI } = Math;
+    const opposite = frequency.map((f, d) => (real[d] - f) % real[d]);
+    const n = volume(real);
+    // From one number at a frequency come waves; two of them, conjugates, if it has an opposite.
+    const isOwn = frequency.at(-1) === 0 || 2 * frequency.at(-1)! === real.at(-1);
+    const expected = (...index: number[]) => {
+      if (type === "c2r") {
+        const angle = 2 * PI * index.reduce((sum, j, d) => sum + (j * frequency[d] % real[d]) / real[d], 0);
+        return (isOwn ? 1 : 2) * cos(angle);
+      }
+      const is = (where: readonly number[]) => Number(index.every((k, d) => k === where[d]));
+      if (type === "r2c") return n / 2 * (is(frequency) + is(opposite));
+      return n * is(direction === "forward" ? frequency : opposite);
+    };
+    const { dtype, distribution } = result;
+    using wanted = DistributedArray.generate(runtime, after, distribution, expected, { dtype });
+    let worst = 0;
+    const [mine, theirs] = [result.local.toNumbers(), wanted.local.toNumbers()];
+    for (let j = 0; j < mine.length; j++) worst = Math.max(worst, Math.abs(mine[j] - theirs[j]));
+    assert(worst < 1e-12 * n, `${name}: the error is ${worst}`);
+  }
+}
+
+clusterTest("nvmath's table of shapes, types, parities, directions, slabs and boxes, in place, resets", (runtime) => {
+  const rows = table();
+  assertEquals(rows.length, 8 * 3 * 5 * 8);
+  // A few of the large arrays, more of the small ones; each number of ranks takes its own.
+  const isAll = Deno.env.get("DISTMATH_CASES") === "all";
+  const share = (row: Row, i: number) => isAll || i % (volume(row.shape) > 5000 ? 127 : 13) === runtime.size;
+  const tried = rows.filter(share);
+  assert(tried.length > 30);
+  for (const row of tried) tryRow(runtime, row);
+});
+
+clusterTest("Parseval, inverses, shifts: what holds for large arrays", (runtime) => {
+  const shapes: [readonly number[], Distribution][] = [[[240, 270], Slab.Y], [[32, 25, 42], Slab.X], [[6000], Slab.X]];
+  for (const [shape, from] of shapes) {
+    using field = DistributedArray.random(runtime, shape, from, { dtype: "complex128", seed: 9 });
+    using spectrum = fft(field, { norm: "ortho" });
+    assert(Math.abs(spectrum.norm() / field.norm() - 1) < 1e-13, "Parseval");
+    using back = ifft(spectrum, { norm: "ortho" });
+    assert(back.maxAbsDifference(field) < 1e-13, "the inverse");
+    const shift = shape.map((extent) => Math.floor(extent / 3));
+    const isThere = (...index: number[]) => Number(index.every((i, d) => i === shift[d]));
+    using delta = DistributedArray.generate(runtime, shape, from, isThere, { dtype: "complex128" });
+    using shifted = fft(delta);
+    const { complex } = wave(shape, shift);
+    const conjugate = (...index: number[]) => {
+      const [re, im] = complex(...index);
+      return [re, -im] as const;
+    };
+    using expected = DistributedArray.generate(runtime, shape, shifted.distribution, conjugate, {
+      dtype: "complex128",
+    });
+    assert(shifted.maxAbsDifference(expected) < 1e-10, "a delta becomes a wave");
+    using real = DistributedArray.random(runtime, shape, from, { dtype: "float32", seed: 9 });
+    using half = rfft(real);
+    using again = irfft(half, { lastAxisParity: shape.at(-1)! % 2 === 0 ? "even" : "odd" });
+    assert(again.maxAbsDifference(real) < 1e-5, "real numbers");
+  }
+});

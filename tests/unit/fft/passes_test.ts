@@ -1,0 +1,82 @@
+import { assert, assertEquals } from "@std/assert";
+import fc from "fast-check";
+import { type Dimension, planPasses } from "../../../src/fft/engines/fftw/local_transform.ts";
+import { stridesOf } from "../../../src/array/layout.ts";
+import type { FFTType } from "../../../mod.ts";
+
+/** The places that some dimensions go through. */
+function places(dimensions: readonly Dimension[], side: "source" | "target"): number[] {
+  return dimensions.reduce<number[]>(
+    (all, dimension) =>
+      all.flatMap((at) => Array.from({ length: dimension.extent }, (_, i) => at + i * dimension[side])),
+    [0],
+  );
+}
+
+function elements(shape: readonly number[], strides: readonly number[]): number[] {
+  return places(shape.map((extent, d) => ({ extent, source: strides[d], target: strides[d] })), "source");
+}
+
+const sorted = (numbers: readonly number[]) => numbers.toSorted((a, b) => a - b);
+
+Deno.test("the passes of a transform take each axis once, and go through every element once", () => {
+  const cases = fc.record({
+    shape: fc.array(fc.integer({ min: 1, max: 4 }), { minLength: 1, maxLength: 5 }),
+    chosen: fc.array(fc.boolean(), { minLength: 5, maxLength: 5 }),
+    type: fc.constantFrom<FFTType>("c2c", "r2c", "c2r"),
+    orders: fc.tuple(fc.constantFrom("C", "F"), fc.constantFrom("C", "F")),
+    padding: fc.nat(2),
+    mostLoops: fc.constantFrom(1, 2, Infinity),
+  });
+  fc.assert(
+    fc.property(cases, ({ shape, chosen, type, orders, padding, mostLoops }) => {
+      const some = shape.flatMap((_, d) => chosen[d] ? [d] : []);
+      // From complex to real there is one axis, as the plan sees to it.
+      const axes = some.length === 0 ? [shape.length - 1] : type === "c2r" ? some.slice(-1) : some;
+      const last = axes[axes.length - 1];
+      const half = shape.with(last, Math.floor(shape[last] / 2) + 1);
+      const inner = orders[0] === "C" ? shape.length - 1 : 0;
+      const [from, to] = type === "r2c" ? [shape, half] : type === "c2r" ? [half, shape] : [shape, shape];
+      const source = { shape: from, strides: stridesOf(from.with(inner, from[inner] + padding), orders[0]) };
+      const target = { shape: to, strides: stridesOf(to, orders[1]) };
+      const passes = planPasses(type, axes, source, target, mostLoops);
+      assertEquals(passes.reduce((sum, { transformed }) => sum + transformed.length, 0), axes.length);
+      for (const [i, pass] of passes.entries()) {
+        assertEquals([pass.isInPlace, pass.type], [i > 0, i > 0 ? "c2c" : type]);
+        assert(pass.looped.length <= mostLoops);
+        const all = [...pass.transformed, ...pass.looped, ...pass.called];
+        if (pass.type === "c2c") {
+          const read = pass.isInPlace ? target : source;
+          assertEquals(sorted(places(all, "source")), sorted(elements(read.shape, read.strides)));
+          assertEquals(sorted(places(all, "target")), sorted(elements(target.shape, target.strides)));
+          continue;
+        }
+        // Extents are those of the real numbers; the complex ones have half of the last.
+        const halved = all.map((dimension, at) =>
+          at === pass.transformed.length - 1 ? { ...dimension, extent: half[last] } : dimension
+        );
+        const [read, written] = type === "r2c" ? [all, halved] : [halved, all];
+        assertEquals(sorted(places(read, "source")), sorted(elements(source.shape, source.strides)));
+        assertEquals(sorted(places(written, "target")), sorted(elements(target.shape, target.strides)));
+      }
+    }),
+    { numRuns: 500 },
+  );
+});
+
+Deno.test("axes that are neighbours in memory are transformed together, and neighbours are looped over by the library", () => {
+  const dense = (shape: number[]) => ({ shape, strides: stridesOf(shape, "C") });
+  const plan = (shape: number[], axes: number[]) => planPasses("c2c", axes, dense(shape), dense(shape), 1);
+  const [trailing] = plan([4, 8, 8], [1, 2]);
+  assertEquals([trailing.transformed.length, trailing.looped, trailing.called.length], [
+    2,
+    [{ extent: 4, source: 64, target: 64 }],
+    0,
+  ]);
+  const [middle] = plan([4, 8, 32], [1]);
+  assertEquals(middle.looped, [{ extent: 32, source: 1, target: 1 }]);
+  assertEquals(middle.called, [{ extent: 4, source: 256, target: 256 }]);
+  // Few neighbours: the longer loop is the library's.
+  assertEquals(plan([100, 8, 2], [1])[0].looped, [{ extent: 100, source: 16, target: 16 }]);
+  assertEquals(plan([4, 5, 6], [0, 2]).length, 2);
+});
