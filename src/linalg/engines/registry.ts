@@ -7,21 +7,18 @@
 import type { Runtime } from "../../runtime/runtime.ts";
 import { cublasMpEngine } from "./cublasmp/engine.ts";
 import type { MatmulEngine } from "./engine.ts";
+import { overlapHostEngine } from "./overlap/host_engine.ts";
 import { scalapackEngine } from "./scalapack/engine.ts";
 
 // The types below look at these through the module: the engines themselves are no part of the public API.
 
 /** The engines of this library: a new one is added here. */
-export const ENGINES = [scalapackEngine, cublasMpEngine] as const;
-
-/** Names that are kept for engines to come. */
-export const TO_COME = ["overlap"] as const;
+export const ENGINES = [scalapackEngine, cublasMpEngine, overlapHostEngine] as const;
 
 /** The engines by name; `auto` chooses among those for the runtime's device. */
 export type EngineName =
   | "auto"
-  | (typeof import("./registry.ts"))["ENGINES"][number]["name"]
-  | (typeof import("./registry.ts"))["TO_COME"][number];
+  | (typeof import("./registry.ts"))["ENGINES"][number]["name"];
 
 /** The algorithms of all engines; `default` lets the engine choose. An engine refuses what it does not have. */
 export type AlgorithmName =
@@ -42,7 +39,7 @@ export function enginesFor({ device }: Runtime): readonly MatmulEngine[] {
 
 /** What `options.engine` may be. */
 export function engineNames(): readonly string[] {
-  return ["auto", ...registered.map(({ name }) => name), ...TO_COME];
+  return [...new Set(["auto", ...registered.map(({ name }) => name)])];
 }
 
 /** What `options.algorithm` may be. */

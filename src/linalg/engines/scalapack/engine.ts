@@ -4,16 +4,15 @@
  * @module
  */
 import { openScalapack } from "../../../../ffi/blas/scalapack.ts";
-import { dtypeInfo, isNarrowFloat } from "../../../dtype/dtype.ts";
 import type { Runtime } from "../../../runtime/runtime.ts";
-import { needsRealNumbers } from "../../matmul/epilog.ts";
-import { isEmpty, type MatmulProblem, type Matrix } from "../../matmul/problem.ts";
+import { isEmpty } from "../../matmul/problem.ts";
 import type { EnginePlan, EngineRequest, MatmulEngine, Refusal } from "../engine.ts";
 import { HostPlan } from "../host/plan.ts";
+import { refuseOnHost } from "../host/refusal.ts";
 import type { Algorithm, AlgorithmContext } from "./algorithm.ts";
 import { AllGatherGemm } from "./all_gather_gemm.ts";
 import { GemmAllReduce, GemmReduceScatter } from "./gemm_reduce.ts";
-import { scalapackLibrary } from "./library.ts";
+import { scalapackLibrary } from "../host/library.ts";
 import { LocalGemm } from "./local_gemm.ts";
 import { scalapackPblas } from "./pblas.ts";
 import { Pgemm } from "./pgemm.ts";
@@ -24,37 +23,9 @@ const NAME = "scalapack";
 /** The algorithm that a request names; `undefined` for the engine's own choice. */
 const requested = (algorithm: string) => SCALAPACK_ALGORITHMS.find((name) => name === algorithm);
 
-/** BLAS and ScaLAPACK count rows and columns in 32 bits. */
-const LARGEST_EXTENT = 2 ** 31 - 1;
-
-function refuseMatrices({ a, b, c, d, m, n, k, accumulator }: MatmulProblem): Refusal | null {
-  for (const { dtype } of [a, b, c, d].filter((matrix): matrix is Matrix => matrix !== null)) {
-    if (dtypeInfo(dtype).isInteger) {
-      return { reason: `integers (${dtype}) cannot be multiplied`, instead: "Convert to float32 or float64." };
-    }
-    if (dtype !== accumulator && !(accumulator === "float32" && isNarrowFloat(dtype))) {
-      return {
-        reason: `${dtype} cannot be summed in ${accumulator}`,
-        instead: "Give all matrices one dtype; only 16-bit and 8-bit floats are widened, to float32.",
-      };
-    }
-  }
-  const largest = Math.max(m, n, k);
-  if (largest > LARGEST_EXTENT) {
-    return {
-      reason: `a matrix of extent ${largest} cannot be multiplied: BLAS counts in 32 bits, up to ${LARGEST_EXTENT}`,
-      instead: "Multiply it in slices.",
-    };
-  }
-  return null;
-}
-
 function refuse({ problem, epilog, algorithm }: EngineRequest): Refusal | null {
-  const refusal = refuseMatrices(problem);
+  const refusal = refuseOnHost(problem, epilog);
   if (refusal) return refusal;
-  if (needsRealNumbers(epilog) && dtypeInfo(problem.accumulator).isComplex) {
-    return { reason: `the epilog ${epilog.name} is for real numbers only`, instead: "Use a real dtype, or no epilog." };
-  }
   const wanted = requested(algorithm);
   if (!wanted || isEmpty(problem) || chooseStrategy(problem, wanted)) return null;
   return {

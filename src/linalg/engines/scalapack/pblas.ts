@@ -14,7 +14,7 @@ import { leadingDimensionOf } from "../../../blas/gemm.ts";
 import { integers, type NativeArgument, scalar, setScalar } from "../../../blas/arguments.ts";
 import { arrayDescriptor } from "./descriptor.ts";
 import { useGrid } from "./process_grids.ts";
-import { scalapackLibrary } from "./library.ts";
+import { scalapackLibrary } from "../host/library.ts";
 
 const LETTERS = {
   left: "L",

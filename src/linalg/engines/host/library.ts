@@ -1,5 +1,5 @@
 /**
- * The native library of the CPU engine.
+ * The native library of engines on CPUs.
  *
  * @module
  */

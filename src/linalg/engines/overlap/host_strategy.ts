@@ -1,0 +1,67 @@
+/**
+ * Which product of matrices that are divided along one dimension the overlap engine runs in host memory, and what each
+ * rank does in it. Pure functions of the problem, so that all ranks choose alike.
+ *
+ * @module
+ */
+import { evenParts, type Part, type Partition, partitionOf } from "../../../overlap/partition.ts";
+import type { Variant } from "../../../overlap/schedule.ts";
+import type { Range } from "../../../distribution/mod.ts";
+import { type MatmulProblem, summed } from "../../matmul/problem.ts";
+import { splitAlong } from "../../partition.ts";
+import { oneDimensionalCandidates, type OneDimensionalStrategy } from "../host/one_dimensional.ts";
+import { withMoves } from "../host/strategy.ts";
+
+/** The algorithms of the overlap engine. */
+export const OVERLAP_ALGORITHMS = ["all_gather_gemm", "gemm_reduce_scatter", "gemm_all_reduce"] as const;
+
+/** The name of an algorithm of the overlap engine. */
+export type OverlapAlgorithm = typeof OVERLAP_ALGORITHMS[number];
+
+const cost = ({ moved, traffic }: OneDimensionalStrategy) => moved + traffic;
+
+/** The strategy that moves the fewest bytes; null if nothing of the kind can be. */
+export function hostStrategy(problem: MatmulProblem, algorithm: string): OneDimensionalStrategy | null {
+  let best: OneDimensionalStrategy | null = null;
+  for (const candidate of oneDimensionalCandidates(problem)) {
+    if (candidate.algorithm === "local_gemm") continue;
+    if (algorithm !== "default" && candidate.algorithm !== algorithm) continue;
+    const strategy = withMoves(problem, candidate);
+    const isBetter = best === null || cost(strategy) < cost(best) ||
+      cost(strategy) === cost(best) && strategy.moves < best.moves;
+    if (isBetter) best = strategy;
+  }
+  return best;
+}
+
+const partsOf = (ranges: readonly Range[]): Part[] => ranges.map(([start, end]) => ({ start, end }));
+
+/** Where everything is. */
+export function hostPartition(problem: MatmulProblem, strategy: OneDimensionalStrategy): Partition {
+  const { m, n, k } = problem;
+  const { algorithm, gathered, a, d } = strategy;
+  const common = { extents: { m, n, k }, size: d.size! };
+  if (algorithm === "all_gather_gemm") {
+    const travels = gathered!;
+    const alongK = summed(travels, problem);
+    const kept = splitAlong(strategy[travels], alongK === 0 ? 1 : 0);
+    const parts = partsOf(kept ?? splitAlong(strategy[travels], alongK)!);
+    const axis = kept === null ? "k" : travels === "a" ? "m" : "n";
+    const fixedParts = partsOf(splitAlong(d, travels === "a" ? 1 : 0)!);
+    return partitionOf({ kind: "gather", ...common, travels, axis, parts, fixedParts });
+  }
+  const fixedParts = partsOf(splitAlong(a, summed("a", problem))!);
+  if (algorithm === "gemm_all_reduce") {
+    // Columns lie in sequence; few of them are no work for all ranks.
+    const axis = n >= d.size! || n >= m ? "n" : "m";
+    return partitionOf({ kind: "all_reduce", ...common, axis, parts: evenParts({ m, n }[axis], d.size!), fixedParts });
+  }
+  const rows = splitAlong(d, 0);
+  const parts = partsOf(rows ?? splitAlong(d, 1)!);
+  return partitionOf({ kind: "reduce", ...common, axis: rows ? "m" : "n", parts, fixedParts });
+}
+
+/** How it is done where ranks can use each other's memory as their own: nothing is copied that can be used where it is. */
+export function hostVariant({ kind }: Partition, hasAddend: boolean): Variant {
+  return { way: kind === "gather" ? "share" : "relay", hasAddend };
+}
