@@ -111,11 +111,11 @@ clusterTest("what a registered engine refuses is refused with its name on every 
     { engine: "scalapack", algorithm: "triple_loop" as "default" },
     "engine scalapack: there is no algorithm triple_loop on CPUs",
   );
-  refused({ engine: "cublasmp" }, 'Leave engine out, or pass "scalapack" or "loops".');
+  refused({ engine: "cublasmp" }, 'Leave engine out, or pass "scalapack" or "overlap" or "loops".');
   assertThrowsEverywhere(
     runtime,
     () => matmulOf(runtime, { engine: "loop" as EngineName }),
     TypeError,
-    'engine must be one of auto, scalapack, cublasmp, loops, overlap; got "loop". Did you mean "loops"?',
+    'engine must be one of auto, scalapack, cublasmp, overlap, loops; got "loop". Did you mean "loops"?',
   );
 });

@@ -32,10 +32,11 @@ function candidates(runtime: Runtime, { engine = "auto" }: MatmulOptions): reado
   if (engine === "auto") return own;
   const found = own.filter(({ name }) => name === engine);
   if (found.length > 0) return found;
-  const other = engines().find(({ name }) => name === engine);
-  const what = other ? `multiplies on ${devicesOf(other)}` : "is not part of this version";
+  const other = engines().find(({ name }) => name === engine)!;
   throw new ConfigurationError(
-    `engine ${engine} is not available: it ${what}, and this runtime's device is ${runtime.device.name} ` +
+    `engine ${engine} is not available: it multiplies on ${
+      devicesOf(other)
+    }, and this runtime's device is ${runtime.device.name} ` +
       `(${runtime.device.kind}). Leave engine out, or pass ${own.map(({ name }) => `"${name}"`).join(" or ")}.`,
   );
 }

@@ -31,17 +31,31 @@ export function sharedBytes(flags: number, windowBytes: number): number {
   return PARITIES * (flags * FLAG_WORDS * 4 + windowBytes);
 }
 
-const yieldCore = (() => {
-  let schedYield: (() => number) | undefined;
-  return () => void (schedYield ??= libcFunctions({ sched_yield: { parameters: [], result: "i32" } }).sched_yield)();
-})();
+/** From then on it is given away for longer: whoever is waited for may need it for a while. */
+const PATIENT_TURNS = 20_000;
+const PAUSE_MICROSECONDS = 50;
+
+const LIBC_SYMBOLS = {
+  /** `int sched_yield(void)` */
+  sched_yield: { parameters: [], result: "i32" },
+  /** `int usleep(useconds_t usec)` */
+  usleep: { parameters: ["u32"], result: "i32" },
+} as const satisfies Deno.ForeignLibraryInterface;
+
+let libc: Deno.DynamicLibrary<typeof LIBC_SYMBOLS>["symbols"] | undefined;
+
+function giveCoreAway(looks: number): void {
+  libc ??= libcFunctions(LIBC_SYMBOLS);
+  if (looks < PATIENT_LOOKS + PATIENT_TURNS) libc.sched_yield();
+  else libc.usleep(PAUSE_MICROSECONDS);
+}
 
 /** Time limits, and the words on who waits for whom, are put around it as around MPI's functions. */
 const waiting = {
   waitForFlag(flags: Int32Array, word: number, call: number, progress: () => void): void {
     for (let looks = 0; (Atomics.load(flags, word) - call | 0) < 0; looks++) {
       if (looks < PATIENT_LOOKS) continue;
-      yieldCore();
+      giveCoreAway(looks);
       if (looks % TURNS_BETWEEN_PROGRESS === 0) progress();
     }
   },
