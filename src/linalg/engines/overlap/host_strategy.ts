@@ -9,6 +9,7 @@ import type { Variant } from "../../../overlap/schedule.ts";
 import type { Range } from "../../../distribution/mod.ts";
 import { type MatmulProblem, summed } from "../../matmul/problem.ts";
 import { splitAlong } from "../../partition.ts";
+import { isCheaper } from "../cost.ts";
 import { oneDimensionalCandidates, type OneDimensionalStrategy } from "../host/one_dimensional.ts";
 import { withMoves } from "../host/strategy.ts";
 
@@ -18,7 +19,8 @@ export const OVERLAP_ALGORITHMS = ["all_gather_gemm", "gemm_reduce_scatter", "ge
 /** The name of an algorithm of the overlap engine. */
 export type OverlapAlgorithm = typeof OVERLAP_ALGORITHMS[number];
 
-const cost = ({ moved, traffic }: OneDimensionalStrategy) => moved + traffic;
+/** Bytes between ranks, then matrices moved. */
+const costOf = ({ moved, traffic, moves }: OneDimensionalStrategy) => [moved + traffic, moves];
 
 /** The strategy that moves the fewest bytes; null if nothing of the kind can be. */
 export function hostStrategy(problem: MatmulProblem, algorithm: string): OneDimensionalStrategy | null {
@@ -27,9 +29,7 @@ export function hostStrategy(problem: MatmulProblem, algorithm: string): OneDime
     if (candidate.algorithm === "local_gemm") continue;
     if (algorithm !== "default" && candidate.algorithm !== algorithm) continue;
     const strategy = withMoves(problem, candidate);
-    const isBetter = best === null || cost(strategy) < cost(best) ||
-      cost(strategy) === cost(best) && strategy.moves < best.moves;
-    if (isBetter) best = strategy;
+    if (best === null || isCheaper(costOf(strategy), costOf(best))) best = strategy;
   }
   return best;
 }
