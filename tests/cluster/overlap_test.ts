@@ -137,7 +137,7 @@ clusterTest(
     for (const partition of partitions(size)) {
       for (const way of partition.kind === "gather" ? GATHER_WAYS : REDUCE_WAYS) {
         for (const pieces of [1, 3]) {
-          cycle.next();
+          if (!isSampled(runtime, cycle.next())) continue;
           const [transposeA, transposeB] = [cycle.pick([false, true]), cycle.pick([false, true])];
           const variant: Variant = { way, pieces, hasAddend: cycle.pick([true, false]) };
           const schedule = scheduleOf(partition, rank, variant);
