@@ -5,7 +5,7 @@
  */
 import { checkDistribution } from "../distribution/distribution.ts";
 import { type Distribution, type Range, Replicated } from "../distribution/mod.ts";
-import { ShapeError, StateError } from "../errors.ts";
+import { ConfigurationError, DTypeError, ShapeError, StateError } from "../errors.ts";
 import { prepareCopies } from "../memory/copy.ts";
 import { describe, isObject, readOptions } from "../options.ts";
 import { agree, exchange, type Facts } from "../runtime/agreement.ts";
@@ -621,22 +621,31 @@ export class DistributedArray implements Disposable {
   }
 
   /**
-   * A new array with the same elements in another distribution. Collective.
+   * The elements in another distribution: in a new array, or in one that is given, which has the same shape and dtype.
+   * Returns that array. Collective.
    *
+   * @throws {TypeError} if the target is neither a distribution nor an array.
    * @throws {DistributionError} if the distribution does not fit the shape or the number of ranks.
+   * @throws {ShapeError | DTypeError} if the given array has another shape or dtype.
+   * @throws {ConfigurationError} if one array is in host memory, and the other on GPUs.
    * @throws {StateError} after `free`.
    */
-  redistribute(distribution: Distribution): DistributedArray {
+  redistribute(target: Distribution | DistributedArray): DistributedArray {
     const { runtime, dtype, order, shape } = this;
     let result!: DistributedArray;
     let move!: () => void;
     this.#agree("redistribute", () => {
-      const { bound } = planOf(runtime, shape, distribution, { dtype, order });
-      const stream = this.local.isOnDevice ? runtime.stream : null;
-      const local = LocalArray.empty(dtype, bound.localShape(runtime.rank), order, stream);
-      result = new DistributedArray(runtime, local, bound, order);
-      move = readyToMove(this, this.distribution, bound, this.local, local);
-      return { to: String(bound) };
+      if (target instanceof DistributedArray) {
+        checkTarget(this, target);
+        result = target;
+      } else {
+        const { bound } = planOf(runtime, shape, target, { dtype, order });
+        const stream = this.local.isOnDevice ? runtime.stream : null;
+        const local = LocalArray.empty(dtype, bound.localShape(runtime.rank), order, stream);
+        result = new DistributedArray(runtime, local, bound, order);
+      }
+      move = readyToMove(this, this.distribution, result.distribution, this.local, result.local);
+      return { to: target instanceof DistributedArray ? target.#facts() : String(result.distribution) };
     });
     move();
     return result;
@@ -836,6 +845,31 @@ export function checkAlive(name: string, array: DistributedArray, instead = "Pas
 export function checkArray(value: unknown, what: string): void {
   if (value instanceof DistributedArray) return void value.local;
   throw new TypeError(`${what} must be a DistributedArray, not ${describe(value)}.`);
+}
+
+/** Refuse an array that another one's elements cannot be moved into. */
+export function checkTarget(array: DistributedArray, target: DistributedArray): void {
+  void target.local;
+  if (target.runtime !== array.runtime) {
+    throw new StateError("The target belongs to another runtime. Make it with the runtime of the array.");
+  }
+  if (target.shape.join() !== array.shape.join()) {
+    throw new ShapeError(
+      `The elements of an array of shape [${array.shape}] do not fit into a target of [${target.shape}]. Pass an array ` +
+        `of the same shape, or slices of both.`,
+    );
+  }
+  if (target.dtype !== array.dtype) {
+    throw new DTypeError(
+      `A redistribution moves elements as they are, not from ${array.dtype} to ${target.dtype}. Convert the array ` +
+        `before: to({ dtype: "${target.dtype}" }).`,
+    );
+  }
+  if (target.local.isOnDevice === array.local.isOnDevice) return;
+  throw new ConfigurationError(
+    `The array is in ${array.memory} memory, the target in ${target.memory} memory. Bring them to the same: ` +
+      `to({ memory: "${target.memory}" }).`,
+  );
 }
 
 function checkRank(rank: unknown, size: number, what: string): number {

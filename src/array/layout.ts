@@ -141,17 +141,30 @@ export function copyStrided(source: Strided, target: Strided, shape: readonly nu
  * numbers an element. The memories must differ; both must have numbers of the same width.
  */
 export function copyRuns(source: Strided, target: Strided, runs: readonly (readonly Run[])[], parts: 1 | 2 = 1): void {
-  if (runs.some((list) => list.every((run) => run.length === 0))) return;
+  prepareCopy(source, target, runs, parts)();
+}
+
+/** Makes a copy; shifts, in elements, are added to where source and target begin. */
+export type Copy = (sourceShift?: number, targetShift?: number) => void;
+
+/** As {@linkcode copyRuns}, for copies that are made often: returns what makes one. */
+export function prepareCopy(
+  source: Strided,
+  target: Strided,
+  runs: readonly (readonly Run[])[],
+  parts: 1 | 2 = 1,
+): Copy {
+  if (runs.some((list) => list.every((run) => run.length === 0))) return () => {};
   if (parts === 2 && isPairOfWords(source.data) && isPairOfWords(target.data)) {
-    return copyRuns(
+    return prepareCopy(
       { offset: source.offset, strides: source.strides, data: pairs(source.data) },
       { offset: target.offset, strides: target.strides, data: pairs(target.data) },
       runs,
       1,
     );
   }
-  const from = { data: unitsOf(source.data), offset: source.offset * parts };
-  const to = { data: unitsOf(target.data), offset: target.offset * parts };
+  const [from, to] = [unitsOf(source.data), unitsOf(target.data)];
+  const [a, b] = [source.offset * parts, target.offset * parts];
   const axes = mergeAxes(
     runs.map((list, dimension) => ({
       runs: list,
@@ -162,12 +175,13 @@ export function copyRuns(source: Strided, target: Strided, runs: readonly (reado
   const inner = axes.pop() ?? { runs: [{ source: 0, target: 0, length: 1 }], source: parts, target: parts };
   const fastest = axes.reduce((best, axis, i) => axis.source < (axes[best]?.source ?? inner.source) ? i : best, -1);
   if (fastest < 0) {
-    walk(axes, from.offset, to.offset, (s, t) => copyLine(from.data, to.data, s, t, inner, parts));
-  } else {
-    const [across] = axes.splice(fastest, 1);
-    const [lines, columns] = [offsetsOf(across), offsetsOf(inner)];
-    walk(axes, from.offset, to.offset, (s, t) => copyAcross(from.data, to.data, s, t, lines, columns, parts));
+    const line: Visit = (s, t) => copyLine(from, to, s, t, inner, parts);
+    return (sourceShift = 0, targetShift = 0) => walk(axes, 0, a + sourceShift * parts, b + targetShift * parts, line);
   }
+  const [across] = axes.splice(fastest, 1);
+  const [lines, columns] = [offsetsOf(across), offsetsOf(inner)];
+  const plane: Visit = (s, t) => copyAcross(from, to, s, t, lines, columns, parts);
+  return (sourceShift = 0, targetShift = 0) => walk(axes, 0, a + sourceShift * parts, b + targetShift * parts, plane);
 }
 
 /** Whether complex elements can be copied as one 8-byte number each. */
@@ -237,14 +251,17 @@ function join(outer: Axis, inner: Axis): Axis {
   return { runs, source: inner.source, target: inner.target };
 }
 
-/** Call `visit` with the two offsets of every combination of indices. */
-function walk(axes: readonly Axis[], s: number, t: number, visit: (s: number, t: number) => void): void {
-  if (axes.length === 0) return visit(s, t);
-  const [axis, ...rest] = axes;
-  for (const run of axis.runs) {
-    for (let i = 0; i < run.length; i++) {
-      walk(rest, s + (run.source + i) * axis.source, t + (run.target + i) * axis.target, visit);
-    }
+/** Is given an offset in the source and one in the target. */
+type Visit = (s: number, t: number) => void;
+
+/** Call `visit` with the two offsets of every combination of indices of the axes from `depth` on. */
+function walk(axes: readonly Axis[], depth: number, s: number, t: number, visit: Visit): void {
+  if (depth === axes.length) return visit(s, t);
+  const { runs, source, target } = axes[depth];
+  for (const run of runs) {
+    let from = s + run.source * source;
+    let to = t + run.target * target;
+    for (let i = 0; i < run.length; i++, from += source, to += target) walk(axes, depth + 1, from, to, visit);
   }
 }
 
@@ -285,13 +302,17 @@ function copyLine(from: Units, to: Units, s: number, t: number, axis: Axis, part
 
 /** The offsets of all indices of one dimension, in both memories. */
 interface Offsets {
-  readonly source: Uint32Array;
-  readonly target: Uint32Array;
+  readonly source: Uint32Array | Float64Array;
+  readonly target: Uint32Array | Float64Array;
 }
 
 function offsetsOf({ runs, source, target }: Axis): Offsets {
   const count = lengthOf(runs);
-  const offsets = { source: new Uint32Array(count), target: new Uint32Array(count) };
+  const farthest = runs.reduce((most, run) => {
+    return Math.max(most, (run.source + run.length) * source, (run.target + run.length) * target);
+  }, 0);
+  const integers = farthest < 2 ** 32 ? Uint32Array : Float64Array;
+  const offsets = { source: new integers(count), target: new integers(count) };
   let at = 0;
   for (const run of runs) {
     for (let i = 0; i < run.length; i++, at++) {

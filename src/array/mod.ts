@@ -11,7 +11,14 @@ export { LocalArray, type LocalArrayOptions, type Memory } from "./local_array.t
 export { loadNpy, type LoadNpyOptions, saveNpy } from "./npy.ts";
 export { type NpyHeader, parseNpyHeader } from "./npy_header.ts";
 export type { RandomOptions } from "./random.ts";
-export { redistribute, Redistribution } from "./redistribution/redistribution.ts";
+export {
+  redistribute,
+  Redistribution,
+  type RedistributionOperands,
+  type RedistributionPlanOptions,
+  type RedistributionReport,
+} from "./redistribution/redistribution.ts";
+export type { RedistributionAlgorithm } from "./redistribution/redistributor.ts";
 export {
   allocateSymmetricMemory,
   freeSymmetricMemory,

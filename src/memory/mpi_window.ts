@@ -9,6 +9,7 @@ import { libcFunctions, toCString, viewOfAddress } from "../../ffi/memory.ts";
 import { ConfigurationError } from "../errors.ts";
 import { type Agreeing, exchange } from "../runtime/agreement.ts";
 import { startMpi } from "../mpi/init_finalize.ts";
+import type { Communicator } from "../mpi/communicator.ts";
 import type { Runtime } from "../runtime/runtime.ts";
 import type { SymmetricBlock, SymmetricHeap } from "./symmetric_heap.ts";
 
@@ -31,7 +32,7 @@ export function openMpiWindows(runtime: Runtime, subject: Agreeing): SymmetricHe
   return {
     prepare: (bytes) => {
       checkSpace(communicator.size, bytes);
-      return () => new MpiWindow(runtime, bytes);
+      return () => new MpiWindow(communicator, bytes);
     },
     close: () => {},
   };
@@ -53,20 +54,31 @@ const OPEN_MPI_RESERVE = 1.05;
  * die at the first access.
  */
 function checkSpace(ranks: number, bytes: number): void {
-  // One rank shares nothing.
-  if (ranks === 1) return;
-  const isOpenMpi = startMpi().vendor === "open_mpi";
-  const folder = (isOpenMpi && environment(OPEN_MPI_FOLDER)) || USUAL_FOLDER;
-  const available = freeBytes(folder);
-  const total = ranks * Math.ceil(bytes / PAGE_BYTES) * PAGE_BYTES + OVERHEAD_BYTES;
-  const needed = isOpenMpi ? Math.ceil(total * OPEN_MPI_RESERVE) : total;
-  if (available === null || needed <= available) return;
-  const elsewhere = isOpenMpi ? `, or set ${OPEN_MPI_FOLDER} to a folder in memory that has more` : "";
+  const { folder, needed, available } = spaceFor(ranks, bytes);
+  if (needed <= available) return;
+  const elsewhere = startMpi().vendor === "open_mpi"
+    ? `, or set ${OPEN_MPI_FOLDER} to a folder in memory that has more`
+    : "";
   throw new ConfigurationError(
     `allocateSymmetricMemory: ${bytes} bytes on each of ${ranks} ranks need ${needed} bytes of shared memory, but ` +
       `${folder} has ${available} left. Free arrays, make it larger (a container: --shm-size; else: mount -o ` +
       `remount,size=… ${folder})${elsewhere}.`,
   );
+}
+
+/** What a window of so many bytes a rank takes, and what there is; one rank shares nothing. */
+function spaceFor(ranks: number, bytes: number): { folder: string; needed: number; available: number } {
+  const isOpenMpi = startMpi().vendor === "open_mpi";
+  const folder = (isOpenMpi && environment(OPEN_MPI_FOLDER)) || USUAL_FOLDER;
+  const total = ranks * Math.ceil(bytes / PAGE_BYTES) * PAGE_BYTES + OVERHEAD_BYTES;
+  const needed = ranks === 1 ? 0 : isOpenMpi ? Math.ceil(total * OPEN_MPI_RESERVE) : total;
+  return { folder, needed, available: freeBytes(folder) ?? Infinity };
+}
+
+/** Whether there is room for a window of so many bytes on each rank. */
+export function hasSpaceFor(ranks: number, bytes: number): boolean {
+  const { needed, available } = spaceFor(ranks, bytes);
+  return needed <= available;
 }
 
 let statvfs: ((path: Uint8Array<ArrayBuffer>, out: BigUint64Array<ArrayBuffer>) => number) | undefined;
@@ -81,13 +93,14 @@ function freeBytes(folder: string): number | null {
 }
 
 /** Source: MPI_Win_allocate_shared. The window stays locked by all, so that loads and stores need no other call. */
-class MpiWindow implements SymmetricBlock {
+export class MpiWindow implements SymmetricBlock {
   readonly address: bigint;
   readonly host: ArrayBuffer;
-  readonly #runtime: Runtime;
+  readonly #communicator: Communicator;
   readonly #window: BigUint64Array | Int32Array;
 
-  constructor(runtime: Runtime, bytes: number) {
+  /** All ranks have to be on one machine, with room for it. The first `cleared` bytes are 0. Collective. */
+  constructor(communicator: Communicator, bytes: number, cleared = bytes) {
     const { symbols, constants, handle } = startMpi();
     const base = new BigUint64Array(1);
     const window = handle === "i32" ? new Int32Array(1) : new BigUint64Array(1);
@@ -95,18 +108,18 @@ class MpiWindow implements SymmetricBlock {
       BigInt(bytes),
       1,
       constants.nullInfo,
-      runtime.communicator.handle,
+      communicator.handle,
       base,
       window,
     );
     checkMpi(code, "MPI_Win_allocate_shared");
-    this.#runtime = runtime;
+    this.#communicator = communicator;
     this.#window = window;
     checkMpi(symbols.MPI_Win_set_errhandler(this.#handle, constants.errorsReturn), "MPI_Win_set_errhandler");
     checkMpi(symbols.MPI_Win_lock_all(0, this.#handle), "MPI_Win_lock_all");
     this.address = base[0];
     this.host = viewOfAddress(base[0], bytes);
-    new Uint8Array(this.host).fill(0);
+    new Uint8Array(this.host, 0, cleared).fill(0);
     this.synchronize();
   }
 
@@ -124,7 +137,7 @@ class MpiWindow implements SymmetricBlock {
   synchronize(): void {
     const { symbols } = startMpi();
     checkMpi(symbols.MPI_Win_sync(this.#handle), "MPI_Win_sync");
-    this.#runtime.communicator.barrier();
+    this.#communicator.barrier();
     checkMpi(symbols.MPI_Win_sync(this.#handle), "MPI_Win_sync");
   }
 

@@ -203,23 +203,31 @@ export const COLLECTIVE_CALLS: Record<string, CollectiveCall> = {
   "DistributedArray .copy": method("copy"),
   "DistributedArray .to": method("to", ARRAY_KEYS),
   "redistribute": { given: (site) => [array(site), Slab.Y], call: ([a, to]) => redistribute(a, to) },
-  "Redistribution": { given: (site) => [array(site), Slab.Y], call: ([a, to]) => new Redistribution(a, to) },
+  "Redistribution": { given: (site) => [array(site), array(site)], call: ([a, to]) => new Redistribution(a, to) },
+  "Redistribution .plan": {
+    given: () => [{}],
+    call: ([options], site) => {
+      using plan = new Redistribution(array(site), Slab.Y);
+      plan.plan(options);
+    },
+    options: [0, ["algorithm"]],
+  },
   "Redistribution .execute": {
     given: (site) => [array(site)],
     call: ([replaced], site) => {
       using plan = new Redistribution(array(site), Slab.Y);
       const lost = stand(site, replaced);
-      plan.resetOperand(lost.array);
+      plan.resetOperands({ array: lost.array });
       lost.end();
       return plan.execute();
     },
     self: "array",
   },
-  "Redistribution .resetOperand": {
+  "Redistribution .resetOperands": {
     given: (site) => [array(site)],
     call: ([replacement], site) => {
       using plan = new Redistribution(array(site), Slab.Y);
-      plan.resetOperand(replacement);
+      plan.resetOperands({ array: replacement });
     },
   },
   "loadNpy": {
@@ -389,7 +397,7 @@ export const LOCAL_CALLS = `
   Runtime Runtime.versions Runtime.onCollect Runtime.warnOnce Runtime.isFinalized Runtime.isClosed
   DistributedArray DistributedArray:wrap DistributedArray:share DistributedArray.local DistributedArray.isLost DistributedArray.size
   DistributedArray.isFreed DistributedArray.isView DistributedArray.toString DistributedArray.transpose DistributedArray.free
-  Redistribution.bytesMoved Redistribution.free
+  Redistribution.algorithm Redistribution.bytesMoved Redistribution.releaseOperands Redistribution.free
   Matmul.isFreed Matmul.auxiliary Matmul.algorithm Matmul.resetOperandsUnchecked Matmul.releaseOperands Matmul.explain
   Matmul.toString
   FFT.isFreed FFT.algorithm FFT.resetOperandsUnchecked FFT.releaseOperands FFT.explain FFT.toString

@@ -169,19 +169,19 @@ clusterTest("Redistribution is planned once and executed often", (runtime) => {
   a.local.fill(5);
   assertEquals(plan.execute().sum(), 5 * 96);
   const b = make(runtime, [12, 8], Slab.X, "float32", "C");
-  plan.resetOperand(b);
+  plan.resetOperands({ array: b });
   check(plan.execute());
   const other = make(runtime, [8, 12], Slab.X, "float32", "C");
-  assertThrowsEverywhere(runtime, () => plan.resetOperand(other), ShapeError, "planned for [12,8]");
+  assertThrowsEverywhere(runtime, () => plan.resetOperands({ array: other }), ShapeError, "planned for [12,8]");
   b.free();
   assertThrowsEverywhere(runtime, () => plan.execute(), StateError, "was freed");
   plan.free();
   plan.free();
   assertThrowsEverywhere(
     runtime,
-    () => plan.resetOperand(a),
+    () => plan.resetOperands({ array: a }),
     StateError,
-    "Redistribution.resetOperand() was used after free()",
+    "Redistribution.resetOperands() was used after free()",
   );
   assertThrowsEverywhere(runtime, () => new Redistribution(a, Slab.Z), DistributionError, "Slab.Z");
 });
@@ -216,7 +216,7 @@ clusterTest("what is no array or no distribution is an error on every rank, also
     throws(() => redistribute(array, Slab.Y));
     throws(() => new Redistribution(array, Slab.Y));
     using plan = new Redistribution(a, Slab.Y);
-    throws(() => plan.resetOperand(array));
+    throws(() => plan.resetOperands({ array: array }));
   }
   const target = isLast ? null as never : Slab.Y;
   assertThrowsEverywhere(runtime, () => redistribute(a, target), TypeError, "not null");

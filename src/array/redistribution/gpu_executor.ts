@@ -3,6 +3,7 @@
  *
  * @module
  */
+import { dtypeInfo } from "../../dtype/dtype.ts";
 import type { Stream } from "../../gpu/stream.ts";
 import { DeviceBuffer } from "../../memory/device_buffer.ts";
 import type { Runtime } from "../../runtime/runtime.ts";
@@ -76,7 +77,8 @@ export class GpuExecutor {
    */
   prepare(source: LocalArray, target: LocalArray, order: Order): () => void {
     const plan = this.#plan;
-    const { itemSize } = plan.check(source, target);
+    plan.check(source, target);
+    const { itemSize } = dtypeInfo(source.dtype);
     const stream = this.#runtime.stream!;
     const { stays, sends, receives } = plan;
     this.#prepareRuns(stays, target.buffer.stream);

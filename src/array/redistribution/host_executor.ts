@@ -1,11 +1,12 @@
 /**
- * Executing a redistribution between hosts: packed blocks travel by one `MPI_Alltoallv`.
+ * Executing a redistribution between hosts: packed blocks travel by `MPI_Alltoallv`.
  *
  * @module
  */
 import { allocate, dtypeInfo } from "../../dtype/dtype.ts";
-import { copyRuns, type Order, sizeOfShape, stridesOf } from "../layout.ts";
+import { type Order, prepareCopy, sizeOfShape, stridesOf } from "../layout.ts";
 import type { LocalArray } from "../local_array.ts";
+import { type Packed, piecesOf } from "./pieces.ts";
 import { type RedistributionPlan, startOfBlock, type Transfer } from "./plan.ts";
 
 /** What can exchange the packed blocks: a `Communicator`. */
@@ -23,22 +24,29 @@ export interface Exchanging {
       into: BigInt64Array<ArrayBuffer>;
     },
   ): unknown;
+  /** `MPI_Allreduce`. */
+  allReduce(send: Int32Array<ArrayBuffer>, options: { op: "max" }): Int32Array;
 }
 
-/** Blocks travel as 8-byte words, so that 2^31 counts of MPI reach as far as the largest buffer does. */
+/** Blocks travel as 8-byte words, so that counts of MPI reach further, and every element is aligned. */
 const WORD = 8;
+
+/** A rank sends at most this much at once: less than 2^31 bytes, which some MPIs do not send to one rank. */
+const MOST_BYTES = 2 ** 30;
 
 /** Moves elements in the memory of hosts. It keeps its buffers for the next time. */
 export class HostExecutor {
   readonly #plan: RedistributionPlan;
   readonly #communicator: Exchanging;
+  readonly #mostBytes: number;
   #sent: BigInt64Array<ArrayBuffer> = new BigInt64Array(0);
   #received: BigInt64Array<ArrayBuffer> = new BigInt64Array(0);
 
-  /** Buffers are allocated when they are needed. */
-  constructor(plan: RedistributionPlan, communicator: Exchanging) {
+  /** Buffers are allocated when they are needed. What is larger than `mostBytes` travels in several messages. */
+  constructor(plan: RedistributionPlan, communicator: Exchanging, mostBytes: number = MOST_BYTES) {
     this.#plan = plan;
     this.#communicator = communicator;
+    this.#mostBytes = mostBytes;
   }
 
   /** Bytes of the buffers that it keeps. */
@@ -47,43 +55,55 @@ export class HostExecutor {
   }
 
   /**
-   * Check the parts and have the buffers that moving them needs: all that one rank can fail at alone. Returns what moves
-   * the elements from `source`, this rank's part before, to `target`, that after. That is collective, with one
-   * `MPI_Alltoallv`, or none if nothing leaves a rank. `order`, the same on all ranks, is the order of the elements in
-   * messages: the source's is the fastest.
+   * Have the buffers that moving the elements needs: all that one rank can fail at alone. Returns what moves them from
+   * `source`, this rank's part before, to `target`, that after. That is collective, with one `MPI_Alltoallv`, none if
+   * nothing leaves a rank, or as many as the largest part of any rank takes. `order`, the same on all ranks, is the order of the elements in messages: the
+   * source's is the fastest.
    */
   prepare(source: LocalArray, target: LocalArray, order: Order): () => void {
     const plan = this.#plan;
-    const { itemSize, parts } = plan.check(source, target);
-    const { stays, distinctSends } = plan;
-    if (plan.elementsMoved === 0) return () => copyRuns(source, target, stays.runs, parts);
-
-    const sends = packingOf(plan.sends, plan.from.size!, itemSize, plan.to.isReplicated);
-    const receives = packingOf(plan.receives, plan.from.size!, itemSize, false);
+    const { itemSize, parts } = dtypeInfo(source.dtype);
+    const stay = prepareCopy(source, target, plan.stays.runs, parts);
+    if (plan.elementsMoved === 0) return stay;
+    const isOneRound = plan.largestPart * itemSize <= this.#mostBytes;
+    const most = isOneRound ? Infinity : Math.max(1, Math.floor(this.#mostBytes / plan.from.size! / itemSize));
+    const sends = roundsOf(plan.sends, most, order, "target");
+    const receives = roundsOf(plan.receives, most, order, "source");
+    const needed = Math.max(sends.length, receives.length, 1);
     // Blocks that lie in one piece in the array need no packing.
-    const whole = wholeBlocks(source, plan.sends, "source", order, sends);
-    const wanted = wholeBlocks(target, plan.receives, "target", order, receives);
-    if (whole === null) this.#sent = ensure(this.#sent, sends.total);
-    if (wanted === null) this.#received = ensure(this.#received, receives.total);
+    const wholes = isOneRound ? wholeBlocks(source, sends[0] ?? [], "source", order) : null;
+    const wanted = isOneRound ? wholeBlocks(target, receives[0] ?? [], "target", order) : null;
+    const outgoing = wholes ? [] : sends.map((round) => packingOf(round, itemSize, plan.to.isReplicated));
+    const incoming = wanted ? [] : receives.map((round) => packingOf(round, itemSize, false));
+    this.#sent = ensure(this.#sent, Math.max(0, ...outgoing.map(({ total }) => total)));
+    this.#received = ensure(this.#received, Math.max(0, ...incoming.map(({ total }) => total)));
+    const [sent, received] = [this.#sent, this.#received];
+
+    const pack = outgoing.map(({ distinct }) =>
+      distinct.map(([transfer, at]) =>
+        prepareCopy(source, blockIn(sent, at, source, transfer, order), transfer.runs, parts)
+      )
+    );
+    const unpack = incoming.map(({ distinct }) =>
+      distinct.map(([transfer, at]) =>
+        prepareCopy(blockIn(received, at, target, transfer, order), target, transfer.runs, parts)
+      )
+    );
+    const { size } = this.#communicator;
+    const messages = Array.from({ length: needed }, (_, round) => ({
+      ...countsOf("send", size, wholes ?? outgoing[round]),
+      ...countsOf("receive", size, wanted ?? incoming[round]),
+      into: wanted?.memory ?? received,
+    }));
+    const nothing = { ...countsOf("send", size), ...countsOf("receive", size), into: received };
+    let rounds = isOneRound ? 1 : 0;
     return () => {
-      copyRuns(source, target, stays.runs, parts);
-      if (whole === null) {
-        for (const transfer of distinctSends) {
-          const block = blockIn(this.#sent, sends.displacements[transfer.peer], source, transfer, order);
-          copyRuns(source, block, transfer.runs, parts);
-        }
-      }
-      this.#communicator.allToAllV(whole ?? this.#sent, {
-        sendCounts: sends.counts,
-        sendDisplacements: sends.displacements,
-        receiveCounts: receives.counts,
-        receiveDisplacements: receives.displacements,
-        into: wanted ?? this.#received,
-      });
-      if (wanted !== null) return;
-      for (const transfer of plan.receives) {
-        const block = blockIn(this.#received, receives.displacements[transfer.peer], target, transfer, order);
-        copyRuns(block, target, transfer.runs, parts);
+      rounds ||= this.#communicator.allReduce(Int32Array.of(needed), { op: "max" })[0];
+      stay();
+      for (let round = 0; round < rounds; round++) {
+        for (const copy of pack[round] ?? []) copy();
+        this.#communicator.allToAllV(wholes?.memory ?? sent, messages[round] ?? nothing);
+        for (const copy of unpack[round] ?? []) copy();
       }
     };
   }
@@ -95,22 +115,49 @@ export class HostExecutor {
   }
 }
 
-/** Where the blocks of all ranks lie in a buffer, in words. */
-interface Packing {
-  readonly counts: Int32Array;
-  readonly displacements: Int32Array;
-  readonly total: number;
+/** What travels in each message: the n-th piece to or from each rank. */
+function roundsOf(transfers: readonly Transfer[], most: number, order: Order, packed: Packed): Transfer[][] {
+  const pieces = transfers.map((transfer) => piecesOf(transfer, most, order, packed));
+  const rounds = Math.max(0, ...pieces.map(({ length }) => length));
+  return Array.from({ length: rounds }, (_, round) => pieces.flatMap((list) => list.slice(round, round + 1)));
 }
 
-function packingOf(transfers: readonly Transfer[], size: number, itemSize: number, isShared: boolean): Packing {
-  const [counts, displacements] = [new Int32Array(size), new Int32Array(size)];
+/** Where the blocks of all ranks lie, in words. */
+interface Packing {
+  readonly places: readonly { readonly peer: number; readonly count: number; readonly at: number }[];
+}
+
+function packingOf(transfers: readonly Transfer[], itemSize: number, isShared: boolean): Packing & {
+  readonly total: number;
+  /** The blocks that are different from each other, and where they lie. */
+  readonly distinct: readonly (readonly [Transfer, at: number])[];
+} {
   let total = 0;
-  for (const { peer, shape } of transfers) {
-    counts[peer] = Math.ceil(sizeOfShape(shape) * itemSize / WORD);
-    displacements[peer] = isShared ? 0 : total;
-    total = isShared ? counts[peer] : total + counts[peer];
+  const places = transfers.map(({ peer, shape }) => {
+    const count = Math.ceil(sizeOfShape(shape) * itemSize / WORD);
+    const at = isShared ? 0 : total;
+    total = at + count;
+    return { peer, count, at };
+  });
+  const distinct = transfers.map((transfer, i) => [transfer, places[i].at] as const);
+  return { places, total, distinct: isShared ? distinct.slice(0, 1) : distinct };
+}
+
+/** The counts and displacements that MPI takes; without a packing, of nothing. */
+function countsOf<Side extends "send" | "receive">(
+  side: Side,
+  size: number,
+  { places }: Packing = { places: [] },
+): Record<`${Side}Counts` | `${Side}Displacements`, Int32Array> {
+  const [counts, displacements] = [new Int32Array(size), new Int32Array(size)];
+  for (const { peer, count, at } of places) {
+    counts[peer] = count;
+    displacements[peer] = at;
   }
-  return { counts, displacements, total };
+  return { [`${side}Counts`]: counts, [`${side}Displacements`]: displacements } as Record<
+    `${Side}Counts` | `${Side}Displacements`,
+    Int32Array
+  >;
 }
 
 function ensure(buffer: BigInt64Array<ArrayBuffer>, words: number): BigInt64Array<ArrayBuffer> {
@@ -118,26 +165,24 @@ function ensure(buffer: BigInt64Array<ArrayBuffer>, words: number): BigInt64Arra
 }
 
 /**
- * The memory of an array as words, if each block lies in it in one piece, in the order of the messages and on whole
- * words; the displacements are set to where the blocks are. `null` if a block has to be packed.
+ * The memory of an array as words and where the blocks are in it, if each lies there in one piece, in the order of the
+ * messages and on whole words. `null` if a block has to be packed.
  */
 function wholeBlocks(
   array: LocalArray,
   transfers: readonly Transfer[],
   side: "source" | "target",
   order: Order,
-  { displacements }: Packing,
-): BigInt64Array<ArrayBuffer> | null {
+): Packing & { readonly memory: BigInt64Array<ArrayBuffer> } | null {
   const { itemSize } = dtypeInfo(array.dtype);
   const { buffer, byteOffset } = array.data;
-  const starts = transfers.map((transfer) => {
+  const places = transfers.map((transfer) => {
     const start = startOfBlock(array, transfer, side, order);
-    const isWhole = start !== null && sizeOfShape(transfer.shape) * itemSize % WORD === 0;
-    return isWhole ? byteOffset + itemSize * start : NaN;
+    const count = sizeOfShape(transfer.shape) * itemSize / WORD;
+    return { peer: transfer.peer, count, at: start === null ? NaN : (byteOffset + itemSize * start) / WORD };
   });
-  if (!starts.every((start) => start % WORD === 0)) return null;
-  transfers.forEach(({ peer }, i) => displacements[peer] = starts[i] / WORD);
-  return new BigInt64Array(buffer, 0, Math.floor(buffer.byteLength / WORD));
+  if (!places.every(({ at, count }) => Number.isInteger(at) && Number.isInteger(count))) return null;
+  return { places, memory: new BigInt64Array(buffer, 0, Math.floor(buffer.byteLength / WORD)) };
 }
 
 /** A packed block as an array of the same kind as `like`. */

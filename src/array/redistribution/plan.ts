@@ -6,7 +6,6 @@
  */
 import { DistributionError, DTypeError, ShapeError } from "../../errors.ts";
 import type { Range } from "../../distribution/mod.ts";
-import { dtypeInfo } from "../../dtype/dtype.ts";
 import { isDense, lengthOf, type Order, type Run, sizeOfShape } from "../layout.ts";
 import type { LocalArray } from "../local_array.ts";
 import { countOf } from "../traverse.ts";
@@ -46,9 +45,6 @@ export interface Transfer {
   readonly runs: readonly (readonly Run[])[];
 }
 
-/** A rank moves at most this much at once: 2^31 counts of MPI, of 8-byte words. */
-const MAXIMUM_BYTES = 2 ** 34 - 2 ** 20;
-
 /**
  * Plan how one rank takes part in moving an array from one distribution to another. Pure: no communication.
  *
@@ -74,7 +70,8 @@ export class RedistributionPlan {
   readonly receives: readonly Transfer[];
   /** Elements that leave a rank, over all ranks. */
   readonly elementsMoved: number;
-  readonly #largest: number;
+  /** Elements of the largest part that any rank has before or after. */
+  readonly largestPart: number;
   readonly #shapes: Readonly<Record<"source" | "target", readonly number[]>>;
 
   /** Plan the part of `rank`. */
@@ -100,7 +97,7 @@ export class RedistributionPlan {
     this.sends = sends;
     this.receives = receives;
     this.elementsMoved = moved;
-    this.#largest = largestPart(from, to, shape, size);
+    this.largestPart = largestPart(from, to, shape, size);
     this.#shapes = { source: mine.map(countOf), target: wanted.map(countOf) };
   }
 
@@ -115,12 +112,12 @@ export class RedistributionPlan {
   }
 
   /**
-   * Refuse parts that are not what was planned for; returns what elements consist of.
+   * Refuse parts that are not what was planned for.
    *
    * @throws {DTypeError} if the dtypes differ.
-   * @throws {ShapeError} if a part has not the shape that the plan says, or one part is larger than 16 GiB.
+   * @throws {ShapeError} if a part has not the shape that the plan says.
    */
-  check(source: LocalArray, target: LocalArray): { itemSize: number; parts: 1 | 2 } {
+  check(source: LocalArray, target: LocalArray): void {
     if (source.dtype !== target.dtype) {
       throw new DTypeError(`A redistribution moves elements as they are, not from ${source.dtype} to ${target.dtype}.`);
     }
@@ -131,14 +128,6 @@ export class RedistributionPlan {
         throw new ShapeError(`The ${what} has shape [${array.shape}], but ${parts} gives rank ${rank} [${shape}].`);
       }
     }
-    const info = dtypeInfo(source.dtype);
-    if (this.#largest * info.itemSize > MAXIMUM_BYTES) {
-      throw new ShapeError(
-        `A part of ${this.#largest} elements of ${source.dtype} is too large to move: a rank moves at most 16 GiB at ` +
-          `once. Use more ranks.`,
-      );
-    }
-    return info;
   }
 }
 

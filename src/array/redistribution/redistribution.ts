@@ -5,21 +5,27 @@
  */
 import { bindTo } from "../../distribution/distribution.ts";
 import type { Distribution } from "../../distribution/mod.ts";
-import { ShapeError } from "../../errors.ts";
+import { dtypeInfo } from "../../dtype/dtype.ts";
+import { ConfigurationError, ShapeError, StateError } from "../../errors.ts";
+import { describe, keysOf, readOptions } from "../../options.ts";
 import { agree } from "../../runtime/agreement.ts";
 import { CollectiveOperation } from "../../runtime/operation.ts";
-import { checkArray, DistributedArray, runtimeOf } from "../distributed_array.ts";
-import { dtypeInfo } from "../../dtype/dtype.ts";
+import { checkArray, checkTarget, DistributedArray, runtimeOf } from "../distributed_array.ts";
 import { LocalArray } from "../local_array.ts";
-import { Redistributor } from "./redistributor.ts";
+import { type RedistributionAlgorithm, Redistributor } from "./redistributor.ts";
 
 /**
- * A new array with the same elements in another distribution: any to any. Collective; the same as
- * `array.redistribute(distribution)`.
+ * The elements of an array in another distribution, in a new array or in one that is given: any distribution to any.
+ * Collective; the same as `array.redistribute(target)`.
  *
- * @throws {TypeError} if it is no array, or no distribution.
+ * A given array has the same shape and dtype, and any distribution and order. Either may be a slice, so that windows of
+ * arrays move into windows of others. Where both share memory, the elements arrive as they were before.
+ *
+ * @throws {TypeError} if it is no array, or the target neither a distribution nor an array.
  * @throws {DistributionError} if the distribution does not fit the shape or the number of ranks.
- * @throws {StateError} if the array was freed.
+ * @throws {ShapeError | DTypeError} if the given array has another shape or dtype.
+ * @throws {ConfigurationError} if one array is in host memory, and the other on GPUs.
+ * @throws {StateError} if an array was freed.
  *
  * @example
  * ```ts
@@ -29,14 +35,54 @@ import { Redistributor } from "./redistributor.ts";
  * using rows = DistributedArray.random(runtime, [64, 48], Slab.X);
  * using columns = redistribute(rows, Slab.Y);
  * console.log(columns.local.shape); // [64, 48 / size]
+ *
+ * using whole = DistributedArray.zeros(runtime, [100, 100], Slab.Y, { order: "F" });
+ * redistribute(rows.slice([[0, 32], [0, 48]]), whole.slice([[10, 42], [50, 98]]));
  * ```
  */
-export function redistribute(array: DistributedArray, distribution: Distribution): DistributedArray {
+export function redistribute(array: DistributedArray, target: Distribution | DistributedArray): DistributedArray {
   if (!(array instanceof DistributedArray)) {
     // The name is the method's: that is what the other ranks are in if it is an array on theirs.
     agree(runtimeOf(array), "DistributedArray.redistribute", () => checkArray(array, "redistribute: the array"));
   }
-  return array.redistribute(distribution);
+  return array.redistribute(target);
+}
+
+/** Options of {@linkcode Redistribution.plan}. */
+export interface RedistributionPlanOptions {
+  /**
+   * How elements travel between ranks. "auto", the default, is the fastest that there is: on GPUs "packed_nccl"; in host
+   * memory "shared_window" if all ranks are on one machine, else "packed_alltoallv".
+   */
+  algorithm?: "auto" | Exclude<RedistributionAlgorithm, "local_copy">;
+}
+
+const PLAN_OPTION_KEYS = keysOf<RedistributionPlanOptions>({ algorithm: true });
+
+/** What {@linkcode Redistribution.resetOperands} takes. */
+export interface RedistributionOperands {
+  /** The array whose elements move. */
+  array?: DistributedArray;
+  /** The array that they move into, if it was made with one. */
+  target?: DistributedArray;
+}
+
+const OPERAND_KEYS = keysOf<RedistributionOperands>({ array: true, target: true });
+
+/** How a redistribution runs. */
+export interface RedistributionReport {
+  /** How elements travel; "local_copy" if none leaves its rank. */
+  readonly algorithm: RedistributionAlgorithm;
+  /** Bytes that leave a rank in one execution, over all ranks. */
+  readonly bytesMoved: number;
+  /** Bytes of buffers that this rank keeps for the next execution, besides those that all redistributions share. */
+  readonly workspaceBytes: number;
+}
+
+/** What it works on; `target` is `null` if each execution makes a new array. */
+interface Operands {
+  readonly array: DistributedArray;
+  readonly target: DistributedArray | null;
 }
 
 /**
@@ -48,33 +94,63 @@ export function redistribute(array: DistributedArray, distribution: Distribution
  *
  * using runtime = initialize();
  * using rows = DistributedArray.random(runtime, [64, 48], Slab.X);
- * using toColumns = new Redistribution(rows, Slab.Y);
- * using columns = toColumns.execute();
- * console.log(toColumns.bytesMoved, columns.norm() - rows.norm());
+ * using columns = DistributedArray.zeros(runtime, [64, 48], Slab.Y);
+ * using toColumns = new Redistribution(rows, columns);
+ * toColumns.execute();
+ * console.log(toColumns.algorithm.algorithm, toColumns.bytesMoved, columns.norm() - rows.norm());
  * ```
  */
 export class Redistribution implements Disposable {
   /** The distribution of the results. */
   readonly distribution: Distribution;
-  readonly #operation: CollectiveOperation<DistributedArray, Redistributor>;
+  readonly #operation: CollectiveOperation<Operands, Redistributor>;
+  readonly #source: Distribution;
+  readonly #hasTarget: boolean;
 
   /**
-   * Plan to move arrays like this one. Collective.
+   * Plan to move arrays like this one, into new arrays of a distribution or into a given one. Collective.
    *
-   * @throws {TypeError} if it is no array, or no distribution.
+   * @throws {TypeError} if it is no array, or the target neither a distribution nor an array.
    * @throws {DistributionError} if the distribution does not fit the shape or the number of ranks.
+   * @throws {ShapeError | DTypeError} if the given array has another shape or dtype.
+   * @throws {ConfigurationError} if one array is in host memory, and the other on GPUs.
    * @throws {CollectiveError} if ranks ask for different redistributions.
    */
-  constructor(array: DistributedArray, distribution: Distribution) {
-    const runtime = runtimeOf(array);
+  constructor(array: DistributedArray, target: Distribution | DistributedArray) {
+    const runtime = runtimeOf(array, target);
     let bound!: Distribution;
     this.#operation = new CollectiveOperation(runtime, "Redistribution", () => {
       checkArray(array, "new Redistribution: the array");
-      bound = bindTo(distribution, array.shape, runtime.size);
+      const given = target instanceof DistributedArray ? target : null;
+      if (given) checkTarget(array, given);
+      bound = given?.distribution ?? bindTo(target as Distribution, array.shape, runtime.size);
       const plan = new Redistributor(runtime, array.distribution, bound);
-      return { operands: array, plan, facts: { array: String(array), distribution: String(bound) } };
+      const facts = { array: String(array), distribution: String(bound), target: given && String(given) };
+      return { operands: { array, target: given }, plan, facts };
     });
     this.distribution = bound;
+    this.#source = array.distribution;
+    this.#hasTarget = target instanceof DistributedArray;
+  }
+
+  /**
+   * Plan again, by another algorithm than the one that is chosen otherwise. Collective.
+   *
+   * @throws {TypeError} if there is no such algorithm.
+   * @throws {ConfigurationError} if it does not move elements in this memory, or between these ranks.
+   * @throws {StateError} after `free`, or if there is no array.
+   */
+  plan(options: RedistributionPlanOptions = {}): void {
+    this.#operation.plan("plan", (operands) => {
+      const { algorithm = "auto" } = readOptions("the options of plan", options, PLAN_OPTION_KEYS);
+      if (operands === null) throw new StateError("There is no array to plan for. Pass one to resetOperands() before.");
+      const { runtime, local } = operands.array;
+      const current = this.#operation.planFor("plan()");
+      const mayShare = algorithm !== "packed_alltoallv";
+      const plan = new Redistributor(runtime, this.#source, this.distribution, { mayShare });
+      checkAlgorithm(algorithm, current.algorithmsFor(local));
+      return { plan, operands, facts: { algorithm } };
+    });
   }
 
   /**
@@ -83,51 +159,88 @@ export class Redistribution implements Disposable {
    * @throws {StateError} after `free`
    */
   get bytesMoved(): number {
-    const plan = this.#operation.planFor("bytesMoved");
-    return plan.bytesMoved(dtypeInfo(this.#operation.operands!.dtype).itemSize);
+    return this.algorithm.bytesMoved;
   }
 
   /**
-   * A new array with the elements in the new distribution. Collective.
+   * How it runs.
    *
-   * @throws {StateError} after `free`, or if the array was freed.
+   * @throws {StateError} after `free`, or without an array.
+   */
+  get algorithm(): RedistributionReport {
+    const plan = this.#operation.planFor("algorithm");
+    const { operands } = this.#operation;
+    if (operands === null) throw new StateError("After releaseOperands() nothing runs. Call resetOperands() before.");
+    const { local, dtype } = operands.array;
+    return {
+      algorithm: plan.algorithmFor(local),
+      bytesMoved: plan.bytesMoved(dtypeInfo(dtype).itemSize),
+      workspaceBytes: plan.byteLength,
+    };
+  }
+
+  /**
+   * Move the elements: into the array that was given, which is returned, or else into a new one. Collective.
+   *
+   * @throws {StateError} after `free`, or if an array was freed.
    */
   execute(): DistributedArray {
     const { distribution } = this;
-    return this.#operation.execute("execute", undefined, (redistributor, array) => {
+    return this.#operation.execute("execute", undefined, (redistributor, { array, target }) => {
       const { runtime, dtype, order, local } = array;
       const stream = local.isOnDevice ? runtime.stream : null;
-      const target = LocalArray.empty(dtype, distribution.localShape(runtime.rank), order, stream);
-      const move = redistributor.prepare(local, target, order);
+      const into = target?.local ?? LocalArray.empty(dtype, distribution.localShape(runtime.rank), order, stream);
+      const move = redistributor.prepare(local, into, order);
       return {
         facts: { array: String(array), distribution: String(distribution) },
         run() {
           move();
-          return DistributedArray.wrap(runtime, target, distribution, order);
+          return target ?? DistributedArray.wrap(runtime, into, distribution, order);
         },
       };
     });
   }
 
   /**
-   * Take another array in place of the first one, with the same shape and distribution. Collective.
+   * Take other arrays in place of those that there are, with the same shape and distribution; what is left out stays.
+   * Collective. After `releaseOperands` all of them are needed again.
    *
+   * @throws {TypeError} if nothing is given, or a target where none was planned for.
    * @throws {ShapeError} if shape or distribution differ from those that were planned for.
-   * @throws {StateError} after `free`.
+   * @throws {StateError} after `free`, or if an array is missing after `releaseOperands`.
    */
-  resetOperand(array: DistributedArray): void {
-    this.#operation.reset("resetOperand", (old) => {
-      const { shape, distribution } = old!;
-      checkArray(array, "resetOperand: the array");
-      if (array.distribution.coincidesWith(distribution)) return { operands: array, facts: { array: String(array) } };
-      throw new ShapeError(
-        `This redistribution was planned for [${shape}] in ${distribution}, not for [${array.shape}] in ` +
-          `${array.distribution}. Make a new one.`,
-      );
+  resetOperands(options: RedistributionOperands): void {
+    this.#operation.reset("resetOperands", (old) => {
+      const given = readOptions("the options of resetOperands", options ?? null, OPERAND_KEYS);
+      const { array = old?.array, target = old?.target ?? null } = given;
+      if (Object.keys(given).length === 0) {
+        throw new TypeError("resetOperands was given nothing; pass at least one of array, target.");
+      }
+      if (given.target !== undefined && !this.#hasTarget) {
+        throw new TypeError("This redistribution makes new arrays. Make one with a target: new Redistribution(a, b).");
+      }
+      if (array === undefined || this.#hasTarget && target === null) {
+        const missing = array === undefined ? "array" : "target";
+        throw new StateError(`resetOperands needs ${missing} too, since the operands were released.`);
+      }
+      checkArray(array, "resetOperands: array");
+      checkLike(array, this.#source);
+      if (target !== null) {
+        checkArray(target, "resetOperands: target");
+        checkLike(target, this.distribution);
+        checkTarget(array, target);
+      }
+      const facts = { array: String(array), target: target && String(target), given: Object.keys(given).sort() };
+      return { operands: { array, target }, facts };
     });
   }
 
-  /** Let go of the buffers. Freeing twice does nothing. */
+  /** Let go of the arrays, so that their memory can be used otherwise; the plan stays. Local. */
+  releaseOperands(): void {
+    this.#operation.release();
+  }
+
+  /** Let go of everything. Freeing twice does nothing. */
   free(): void {
     this.#operation[Symbol.dispose]();
   }
@@ -136,4 +249,23 @@ export class Redistribution implements Disposable {
   [Symbol.dispose](): void {
     this.free();
   }
+}
+
+function checkLike({ shape, distribution }: DistributedArray, planned: Distribution): void {
+  if (distribution.coincidesWith(planned)) return;
+  throw new ShapeError(
+    `This redistribution was planned for [${planned.globalShape}] in ${planned}, not for [${shape}] in ` +
+      `${distribution}. Make a new one.`,
+  );
+}
+
+const ALGORITHMS: readonly string[] = ["auto", "shared_window", "packed_alltoallv", "packed_nccl"];
+
+function checkAlgorithm(algorithm: string, possible: readonly string[]): void {
+  if (algorithm === "auto" || possible.includes(algorithm)) return;
+  const choice = ["auto", ...possible].map((name) => `"${name}"`).join(" or ");
+  if (ALGORITHMS.includes(algorithm)) {
+    throw new ConfigurationError(`algorithm "${algorithm}" does not serve these arrays on these ranks. Use ${choice}.`);
+  }
+  throw new TypeError(`algorithm must be ${choice}, not ${describe(algorithm)}.`);
 }

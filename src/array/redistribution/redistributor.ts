@@ -3,19 +3,31 @@
  *
  * @module
  */
+import { dtypeInfo } from "../../dtype/dtype.ts";
+import { openChannels, openedChannels, type PeerChannels } from "../../memory/peer_channels.ts";
+import { agreeStrictly } from "../../runtime/agreement.ts";
 import type { Runtime } from "../../runtime/runtime.ts";
-import type { Order } from "../layout.ts";
+import { type Order, prepareCopy } from "../layout.ts";
 import type { LocalArray } from "../local_array.ts";
 import { GpuExecutor, Scratch } from "./gpu_executor.ts";
 import { HostExecutor } from "./host_executor.ts";
 import { type Parts, planRedistribution, type RedistributionPlan } from "./plan.ts";
+import { prepareThroughWindow } from "./window_executor.ts";
+
+/**
+ * How elements travel: not at all, through memory that the ranks of one machine share, packed by `MPI_Alltoallv`, or
+ * packed by NCCL.
+ */
+export type RedistributionAlgorithm = "local_copy" | "shared_window" | "packed_alltoallv" | "packed_nccl";
 
 /** Moves local parts from one distribution to another, and keeps for the next time what it allocates for that. */
 export class Redistributor {
+  readonly #runtime: Runtime;
   readonly #plan: RedistributionPlan;
   readonly #host: HostExecutor;
   readonly #gpu: GpuExecutor;
   readonly #scratch: Scratch;
+  readonly #mayShare: boolean;
 
   /**
    * Plan this rank's part. Local. Redistributions of one owner may share the memory for packed blocks on the GPU; it is
@@ -23,11 +35,23 @@ export class Redistributor {
    *
    * @throws {DistributionError} if the distributions are not bound to the same shape and number of ranks.
    */
-  constructor(runtime: Runtime, from: Parts, to: Parts, scratch: Scratch = new Scratch()) {
+  constructor(
+    runtime: Runtime,
+    from: Parts,
+    to: Parts,
+    { scratch = new Scratch(), mayShare = true }: {
+      /** Memory for packed blocks on the GPU. */
+      readonly scratch?: Scratch;
+      /** Whether ranks of one machine use memory that they share, which is faster than MPI's messages. */
+      readonly mayShare?: boolean;
+    } = {},
+  ) {
+    this.#runtime = runtime;
     this.#plan = planRedistribution(from, to, runtime.rank);
     this.#host = new HostExecutor(this.#plan, runtime.communicator);
     this.#gpu = new GpuExecutor(this.#plan, runtime, scratch);
     this.#scratch = scratch;
+    this.#mayShare = mayShare;
   }
 
   /** Bytes that leave a rank, over all ranks, for elements of this size. */
@@ -40,16 +64,75 @@ export class Redistributor {
     return this.#host.byteLength + this.#gpu.byteLength;
   }
 
+  /** How the elements of such a part travel, once {@linkcode open} was called. */
+  algorithmFor({ isOnDevice }: LocalArray): RedistributionAlgorithm {
+    if (this.#plan.elementsMoved === 0) return "local_copy";
+    if (isOnDevice) return "packed_nccl";
+    return this.#channels() ? "shared_window" : "packed_alltoallv";
+  }
+
+  /** How the elements of such a part can travel, once {@linkcode open} was called. */
+  algorithmsFor({ isOnDevice }: LocalArray): RedistributionAlgorithm[] {
+    if (isOnDevice) return ["packed_nccl"];
+    const mayShare = this.#plan.elementsMoved === 0 || openedChannels(this.#runtime.communicator);
+    return mayShare ? ["shared_window", "packed_alltoallv"] : ["packed_alltoallv"];
+  }
+
+  /**
+   * Make what the ranks use together, unless it was made before: the first move does so otherwise. Collective.
+   */
+  open(): void {
+    if (this.#mayShare && this.#plan.elementsMoved > 0) openChannels(this.#runtime.communicator);
+  }
+
   /**
    * Check the parts, which are both in host memory or both on GPUs, and allocate what moving them needs and is not there
-   * yet. Local. Returns what moves the elements, which is collective, for when all ranks have agreed that they are ready.
+   * yet. Local. Returns what moves the elements, which is collective, for when all ranks have agreed that they are ready,
+   * and can be called again as long as the parts' memory is there.
    * `order`, the same on all ranks, is the order of the elements in messages: the source's is the fastest.
    *
    * @throws {DTypeError} if the dtypes differ.
-   * @throws {ShapeError} if a part has not the planned shape, or is larger than 16 GiB.
+   * @throws {ShapeError} if a part has not the planned shape.
    */
   prepare(source: LocalArray, target: LocalArray, order: Order): () => void {
-    return (source.isOnDevice ? this.#gpu : this.#host).prepare(source, target, order);
+    const plan = this.#plan;
+    plan.check(source, target);
+    if (overlap(source, target)) return this.#prepareFromCopy(source, target, order);
+    if (source.isOnDevice) return this.#gpu.prepare(source, target, order);
+    if (plan.elementsMoved === 0) return prepareCopy(source, target, plan.stays.runs, dtypeInfo(source.dtype).parts);
+    const channels = this.#channels();
+    if (channels !== undefined) return this.#prepareOnHost(channels, source, target, order);
+    // Whether there are channels, which takes no buffers, only all ranks together find out.
+    let move: (() => void) | undefined;
+    return () => {
+      if (move === undefined) {
+        this.open();
+        agreeStrictly(this.#runtime, "redistribute", () => {
+          move = this.#prepareOnHost(this.#channels()!, source, target, order);
+        });
+      }
+      move!();
+    };
+  }
+
+  /** For parts that share memory, from which nothing may be read after it was written to. */
+  #prepareFromCopy(source: LocalArray, target: LocalArray, order: Order): () => void {
+    const copy = source.copy(order);
+    const move = this.prepare(copy, target, order);
+    return () => {
+      copy.set(source);
+      move();
+    };
+  }
+
+  /** `undefined` if it is not known yet whether there are any. */
+  #channels(): PeerChannels | null | undefined {
+    return this.#mayShare ? openedChannels(this.#runtime.communicator) : null;
+  }
+
+  #prepareOnHost(channels: PeerChannels | null, source: LocalArray, target: LocalArray, order: Order): () => void {
+    if (channels === null) return this.#host.prepare(source, target, order);
+    return prepareThroughWindow(this.#plan, channels, source, target, order);
   }
 
   /** Let go of what it keeps. */
@@ -63,6 +146,22 @@ export class Redistributor {
   [Symbol.dispose](): void {
     this.free();
   }
+}
+
+/** Whether elements of one part may lie between those of another. */
+function overlap(a: LocalArray, b: LocalArray): boolean {
+  if (a.size === 0 || b.size === 0 || a.isOnDevice !== b.isOnDevice) return false;
+  const [[aStart, aEnd], [bStart, bEnd]] = [spanOf(a), spanOf(b)];
+  const isSameMemory = a.isOnDevice ? a.buffer === b.buffer : a.data.buffer === b.data.buffer;
+  return isSameMemory && aStart < bEnd && bStart < aEnd;
+}
+
+/** The bytes of its memory from the first element of a part to the last. */
+function spanOf(array: LocalArray): [start: number, end: number] {
+  const { itemSize } = dtypeInfo(array.dtype);
+  const start = (array.isOnDevice ? 0 : array.data.byteOffset) + array.offset * itemSize;
+  const last = array.shape.reduce((sum, extent, dimension) => sum + (extent - 1) * array.strides[dimension], 0);
+  return [start, start + (last + 1) * itemSize];
 }
 
 /** As {@linkcode Redistributor.prepare}, for moving the elements once: what returns lets go of everything in the end. */

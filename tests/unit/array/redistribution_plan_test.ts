@@ -5,7 +5,12 @@ import { loadScalar, storeScalar } from "../../../src/dtype/scalar.ts";
 import { type Order, sizeOfShape } from "../../../src/array/layout.ts";
 import { LocalArray } from "../../../src/array/local_array.ts";
 import { type Exchanging, HostExecutor } from "../../../src/array/redistribution/host_executor.ts";
-import { onRoot, type Parts, planRedistribution } from "../../../src/array/redistribution/plan.ts";
+import {
+  onRoot,
+  type Parts,
+  planRedistribution,
+  type RedistributionPlan,
+} from "../../../src/array/redistribution/plan.ts";
 import {
   BlockCyclic,
   BlockNonCyclic,
@@ -27,11 +32,17 @@ type Exchange = (send: BigInt64Array, options: Options) => void;
 
 /** A rank without MPI: what it does in an exchange can be changed. */
 class Rank implements Exchanging {
+  readonly plan: RedistributionPlan;
   readonly executor: HostExecutor;
   exchange: Exchange = () => {};
 
   constructor(from: Parts, to: Parts, rank: number, readonly size = from.size!) {
-    this.executor = new HostExecutor(planRedistribution(from, to, rank), this);
+    this.plan = planRedistribution(from, to, rank);
+    this.executor = new HostExecutor(this.plan, this);
+  }
+
+  allReduce(): Int32Array {
+    throw new Error("Parts are small: all ranks know that there is one message.");
   }
 
   allToAllV(send: BigInt64Array<ArrayBuffer>, options: Options): void {
@@ -39,6 +50,7 @@ class Rank implements Exchanging {
   }
 
   execute(source: LocalArray, target: LocalArray, order: Order = "C"): void {
+    this.plan.check(source, target);
     this.executor.prepare(source, target, order)();
   }
 }

@@ -155,7 +155,7 @@ export class ScaleTensor {
   #redistributorFrom(distribution: Distribution): Redistributor {
     if (this.#source === null || !isInPlace(this.#source, distribution)) {
       this.#redistributor?.free();
-      this.#redistributor = new Redistributor(this.#runtime, distribution, this.#target, this.#scratch);
+      this.#redistributor = new Redistributor(this.#runtime, distribution, this.#target, { scratch: this.#scratch });
       this.#source = distribution;
     }
     return this.#redistributor!;

@@ -103,7 +103,7 @@ export class Stage {
     const ends: [Distribution, Distribution] = options.isResult
       ? [given.distribution, stored]
       : [stored, given.distribution];
-    this.#redistributor = given.isMoved ? new Redistributor(runtime, ...ends, options.scratch) : null;
+    this.#redistributor = given.isMoved ? new Redistributor(runtime, ...ends, { scratch: options.scratch }) : null;
     if (!this.#isDirect) this.#place();
   }
 

@@ -1,0 +1,55 @@
+/**
+ * Cutting what travels into pieces of bounded size: each is packed, moved and unpacked while it is in the caches, and no
+ * message, and no buffer, becomes too large.
+ *
+ * @module
+ */
+import { type Order, type Run, sizeOfShape } from "../layout.ts";
+import type { Transfer } from "./plan.ts";
+
+/** What the positions of a transfer's runs count in the packed block: those of the target, of the source, or neither. */
+export type Packed = "source" | "target" | null;
+
+/**
+ * A block in pieces of at most `most` elements, each with its place in the arrays and packed by itself. Both ranks cut it
+ * alike: the outermost dimension of `order` first.
+ */
+export function piecesOf(transfer: Transfer, most: number, order: Order, packed: Packed): Transfer[] {
+  const dimensions = transfer.shape.map((_, dimension) => dimension);
+  return cut(transfer, most, order === "C" ? dimensions : dimensions.reverse(), packed);
+}
+
+function cut(transfer: Transfer, most: number, [outer, ...rest]: readonly number[], packed: Packed): Transfer[] {
+  const { peer, shape, runs } = transfer;
+  const size = sizeOfShape(shape);
+  if (size <= most || outer === undefined) return size === 0 ? [] : [transfer];
+  const length = Math.max(1, Math.floor(most / (size / shape[outer])));
+  return chunksOf(runs[outer], length, packed).flatMap((chunk, i) => {
+    const extent = Math.min(length, shape[outer] - i * length);
+    return cut({ peer, shape: shape.with(outer, extent), runs: runs.with(outer, chunk) }, most, rest, packed);
+  });
+}
+
+/** A list of runs in chunks of so many indices; the positions in a packed block begin again in each of them. */
+function chunksOf(runs: readonly Run[], length: number, packed: Packed): Run[][] {
+  const chunks: Run[][] = [];
+  let chunk: Run[] = [];
+  let filled = 0;
+  for (const run of runs) {
+    for (let done = 0; done < run.length;) {
+      const taken = Math.min(run.length - done, length - filled);
+      chunk.push({
+        source: packed === "source" ? filled : run.source + done,
+        target: packed === "target" ? filled : run.target + done,
+        length: taken,
+      });
+      done += taken;
+      filled += taken;
+      if (filled < length) continue;
+      chunks.push(chunk);
+      [chunk, filled] = [[], 0];
+    }
+  }
+  if (filled > 0) chunks.push(chunk);
+  return chunks;
+}

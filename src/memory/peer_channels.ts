@@ -1,0 +1,216 @@
+/**
+ * Channels between the ranks of one machine: memory that both ends address, through which one end passes pieces to the
+ * other, each written once and read once while it is in the caches.
+ *
+ * Each rank has a part of one window, with a channel to every other rank: a ring of slots, and how many pieces it has
+ * passed to that rank and taken from it. The counts only grow, so that no channel is ever set back.
+ *
+ * @module
+ */
+import { libcFunctions, mayViewAddresses, viewOfAddress } from "../../ffi/memory.ts";
+import { noteWaiting } from "../../ffi/waiting.ts";
+import type { Communicator } from "../mpi/communicator.ts";
+import { beforeMpiEnds, startMpi } from "../mpi/init_finalize.ts";
+import { hasSpaceFor, MpiWindow } from "./mpi_window.ts";
+
+/** A rank that has to wait for its core lets the others go on for so many pieces; a power of two. */
+const SLOTS = 16;
+
+/**
+ * Bytes of all slots of a rank, if there is so much room. Where two cores share no cache, writing again to what the other
+ * one has just read takes 4 times as long; after 16 MiB it is out of the caches.
+ */
+const MOST_BYTES = 2 ** 24;
+const LEAST_BYTES = 2 ** 20;
+const LEAST_SLOT_BYTES = 2 ** 12;
+const PAGE_BYTES = 2 ** 12;
+
+/** The counts of a channel, in a cache line each: what was passed to that rank, and what was taken from it. */
+const WORDS_OF_PEER = 32;
+const PASSED = 0;
+const TAKEN = 16;
+
+/** The part of the window that belongs to one rank, as this rank sees it. */
+interface Part {
+  readonly memory: ArrayBuffer;
+  readonly counts: Int32Array<ArrayBuffer>;
+}
+
+/** One direction of a channel, on the rank that writes. */
+export interface Outgoing {
+  /** The memory that has the slots, of which the first begins at this byte. */
+  readonly memory: ArrayBuffer;
+  readonly start: number;
+  /** The slot to write next, or -1 while the other rank has not taken what is in it. */
+  free(): number;
+  /** Pass on what was written. */
+  pass(): void;
+}
+
+/** The other direction, on the rank that reads. */
+export interface Incoming {
+  /** The memory that has the slots, of which the first begins at this byte. */
+  readonly memory: ArrayBuffer;
+  readonly start: number;
+  /** The slot to read next, or -1 while nothing was passed on. */
+  filled(): number;
+  /** It was read. */
+  take(): void;
+}
+
+/** The channels of a rank. */
+export class PeerChannels {
+  /** The bytes of a piece at most. */
+  readonly slotBytes: number;
+  /** The slots of a channel. */
+  readonly slots = SLOTS;
+  readonly #rank: number;
+  readonly #parts: readonly Part[];
+  readonly #outgoing: Outgoing[] = [];
+  readonly #incoming: Incoming[] = [];
+
+  /** On memory that all ranks address, with one part a rank. */
+  constructor(rank: number, slotBytes: number, memories: readonly ArrayBuffer[]) {
+    this.#rank = rank;
+    this.slotBytes = slotBytes;
+    this.#parts = memories.map((memory) => ({
+      memory,
+      counts: new Int32Array(memory, 0, memories.length * WORDS_OF_PEER),
+    }));
+  }
+
+  /** The way to another rank. */
+  to(peer: number): Outgoing {
+    return this.#outgoing[peer] ??= this.#open(peer);
+  }
+
+  /** The way from another rank. */
+  from(peer: number): Incoming {
+    return this.#incoming[peer] ??= this.#openFrom(peer);
+  }
+
+  #open(peer: number): Outgoing {
+    const { memory, counts } = this.#parts[this.#rank];
+    const taken = this.#parts[peer].counts;
+    const [passedAt, takenAt] = [peer * WORDS_OF_PEER + PASSED, this.#rank * WORDS_OF_PEER + TAKEN];
+    let count = counts[passedAt];
+    return {
+      memory,
+      start: this.#startOf(peer),
+      free: () => (count - Atomics.load(taken, takenAt) | 0) < SLOTS ? count & SLOTS - 1 : -1,
+      pass: () => void Atomics.store(counts, passedAt, count = count + 1 | 0),
+    };
+  }
+
+  #openFrom(peer: number): Incoming {
+    const { memory, counts: passed } = this.#parts[peer];
+    const { counts } = this.#parts[this.#rank];
+    const [passedAt, takenAt] = [this.#rank * WORDS_OF_PEER + PASSED, peer * WORDS_OF_PEER + TAKEN];
+    let count = counts[takenAt];
+    return {
+      memory,
+      start: this.#startOf(this.#rank),
+      filled: () => Atomics.load(passed, passedAt) !== count ? count & SLOTS - 1 : -1,
+      take: () => void Atomics.store(counts, takenAt, count = count + 1 | 0),
+    };
+  }
+
+  #startOf(peer: number): number {
+    return headerBytes(this.#parts.length) + peer * SLOTS * this.slotBytes;
+  }
+}
+
+function headerBytes(ranks: number): number {
+  return Math.ceil(ranks * WORDS_OF_PEER * 4 / PAGE_BYTES) * PAGE_BYTES;
+}
+
+/** The bytes of a slot if all slots of a rank have about so many. */
+function slotBytesFor(ranks: number, bytes: number): number {
+  const perSlot = bytes / (SLOTS * Math.max(1, ranks - 1));
+  return Math.max(LEAST_SLOT_BYTES, Math.floor(perSlot / PAGE_BYTES) * PAGE_BYTES);
+}
+
+/** All that a rank needs. Its part of the window need not begin at a page. */
+function partBytesFor(ranks: number, slotBytes: number): number {
+  return headerBytes(ranks) + ranks * SLOTS * slotBytes + PAGE_BYTES;
+}
+
+/** The bytes of a slot for which there is twice the room that they need; 0 if there is none. */
+function roomForSlots(ranks: number): number {
+  for (let bytes = MOST_BYTES; bytes >= LEAST_BYTES; bytes /= 2) {
+    const slotBytes = slotBytesFor(ranks, bytes);
+    if (hasSpaceFor(ranks, 2 * partBytesFor(ranks, slotBytes))) return slotBytes;
+  }
+  return 0;
+}
+
+const opened = new WeakMap<Communicator, PeerChannels | null>();
+
+/** The channels of a communicator if they were opened, or `null` if there can be none; else `undefined`. Local. */
+export function openedChannels(communicator: Communicator): PeerChannels | null | undefined {
+  return opened.get(communicator);
+}
+
+/**
+ * The channels of a communicator, made by the first call; `null` on all ranks where these are on several machines, may not
+ * look at each other's memory, or have no room for it. Collective.
+ */
+export function openChannels(communicator: Communicator): PeerChannels | null {
+  const known = opened.get(communicator);
+  if (known !== undefined) return known;
+  const channels = makeChannels(communicator);
+  opened.set(communicator, channels);
+  return channels;
+}
+
+function makeChannels(communicator: Communicator): PeerChannels | null {
+  const { rank, size } = communicator;
+  const shared = communicator.splitShared();
+  const mayShare = shared.size === size && mayViewAddresses();
+  shared.free();
+  const [slotBytes] = communicator.allReduce(Int32Array.of(mayShare ? roomForSlots(size) : 0), { op: "min" });
+  if (slotBytes === 0) return null;
+  const partBytes = partBytesFor(size, slotBytes);
+  const window = new MpiWindow(communicator, partBytes, headerBytes(size) + PAGE_BYTES);
+  // Open MPI's parts begin between cache lines: copies to such places take longer.
+  const memories = Array.from({ length: size }, (_, peer) => {
+    const address = peer === rank ? window.address : window.peerAddress(peer);
+    return viewOfAddress(atPage(address), partBytes - PAGE_BYTES);
+  });
+  beforeMpiEnds(() => {
+    for (const memory of memories) memory.transfer();
+    window.free();
+  });
+  return new PeerChannels(rank, slotBytes, memories);
+}
+
+function atPage(address: bigint): bigint {
+  const page = BigInt(PAGE_BYTES);
+  return (address + page - 1n) / page * page;
+}
+
+const waits = { forPeers };
+noteWaiting(waits, { forPeers: "a redistribution through shared memory" });
+
+const LOOKS_BETWEEN_MESSAGES = 64;
+let sched: { sched_yield: () => number } | undefined;
+const nothing = { flag: new Int32Array(1), status: new Int32Array(16) };
+
+/** Let other processes work until another rank has; MPI goes on as well: what it still has to send, a peer may wait for. */
+function forPeers(isReady: () => boolean): void {
+  const { sched_yield } = sched ??= libcFunctions({ sched_yield: { parameters: [], result: "i32" } });
+  const { symbols, constants: { anySource, anyTag, self } } = startMpi();
+  for (let looks = 1; !isReady(); looks++) {
+    sched_yield();
+    if (looks % LOOKS_BETWEEN_MESSAGES === 0) symbols.MPI_Iprobe(anySource, anyTag, self, nothing.flag, nothing.status);
+  }
+}
+
+/** How often it is looked without giving the core to others. */
+const LOOKS = 1_000;
+
+/** Wait until `isReady`. Other ranks make it so. */
+export function waitForPeers(isReady: () => boolean): void {
+  for (let looks = 0; looks < LOOKS; looks++) if (isReady()) return;
+  waits.forPeers(isReady);
+}
