@@ -5,10 +5,12 @@ import {
   BlockNonCyclic,
   Box,
   CollectiveError,
+  ConfigurationError,
   DistributedArray,
   type Distribution,
   DistributionError,
   type DType,
+  DTypeError,
   dtypeInfo,
   LocalArray,
   type Order,
@@ -21,6 +23,12 @@ import {
   Slab,
   StateError,
 } from "../../mod.ts";
+import { viewOfAddress } from "../../ffi/memory.ts";
+import { HostExecutor } from "../../src/array/redistribution/host_executor.ts";
+import { planRedistribution } from "../../src/array/redistribution/plan.ts";
+import { prepareThroughWindow } from "../../src/array/redistribution/window_executor.ts";
+import { MpiWindow } from "../../src/memory/mpi_window.ts";
+import { PeerChannels } from "../../src/memory/peer_channels.ts";
 import { Redistributor } from "../../src/array/redistribution/redistributor.ts";
 import { assertThrowsEverywhere, clusterTest } from "../../src/testing/mod.ts";
 
@@ -238,4 +246,163 @@ clusterTest("a megabyte of single elements, block-cyclic by 1", (runtime) => {
   const a = DistributedArray.random(runtime, [400, 320], Slab.X, { seed: 1 });
   const b = a.redistribute(new BlockCyclic(grid, [1, 1])).redistribute(Slab.Y);
   assertEquals(b.maxAbsDifference(DistributedArray.random(runtime, [400, 320], Slab.Y, { seed: 1 })), 0);
+});
+
+/** Distributions of the most different kinds. */
+function few(size: number, dimensions: number): Distribution[] {
+  const shape = new Array<number>(dimensions).fill(1).with(-1, size);
+  const onLast = (global: readonly number[]) =>
+    new Box(Array.from({ length: size }, (_, rank) => {
+      const empty = global.map(() => 0);
+      return [empty, rank === size - 1 ? [...global] : empty] as const;
+    }));
+  const global = Array.from({ length: dimensions }, (_, d) => 2 + d % 2);
+  return [new Slab(0), new BlockCyclic(new ProcessGrid({ shape }), shape.map(() => 1)), onLast(global), Replicated];
+}
+
+for (const dimensions of [1, 2, 5, 8]) {
+  clusterTest(`${dimensions} dimensions, from order C into arrays of order F and back`, (runtime) => {
+    const shape = Array.from({ length: dimensions }, (_, d) => 2 + d % 2);
+    const dtypes: DType[] = ["float64", "complex128", "int8", "bfloat16"];
+    for (const [i, from] of few(runtime.size, dimensions).entries()) {
+      const to = few(runtime.size, dimensions)[(i + dimensions) % 4];
+      const a = make(runtime, shape, from, dtypes[i], "C");
+      const b = DistributedArray.zeros(runtime, shape, to, { dtype: dtypes[i], order: "F" });
+      assert(redistribute(a, b) === b);
+      check(b);
+      a.local.fill(0);
+      b.redistribute(a);
+      check(a);
+    }
+  });
+}
+
+clusterTest("every dtype", (runtime) => {
+  const dtypes = ["float16", "bfloat16", "float32", "float64", "complex64", "complex128"] as const;
+  for (const dtype of [...dtypes, "float8_e4m3", "int8", "uint8", "int32"] as DType[]) {
+    const grid = new ProcessGrid({ shape: [1, runtime.size] });
+    check(make(runtime, [5, 7], Slab.X, dtype, "C").redistribute(new BlockCyclic(grid, [2, 1])).redistribute(Slab.Y));
+  }
+});
+
+clusterTest("windows move into windows of other arrays, and nothing else changes", (runtime) => {
+  const grid = new ProcessGrid({ shape: [runtime.size, 1] });
+  for (const [from, to, order] of [[Slab.X, new BlockCyclic(grid, [2, 3]), "C"], [Slab.Y, Slab.X, "F"]] as const) {
+    const whole = DistributedArray.generate(runtime, [9, 11], from, (i, j) => 100 * i + j);
+    const target = DistributedArray.full(runtime, [12, 10], to, -1, { order });
+    redistribute(whole.slice([[2, 8], [3, 10]]), target.slice([[5, 11], [1, 8]]));
+    const wanted = DistributedArray.generate(runtime, [12, 10], to, (i, j) => {
+      return i >= 5 && i < 11 && j >= 1 && j < 8 ? 100 * (i - 3) + j + 2 : -1;
+    });
+    assertEquals(target.maxAbsDifference(wanted), 0);
+  }
+});
+
+clusterTest("windows of one array may overlap", (runtime) => {
+  const value = (i: number, j: number) => 100 * i + j;
+  for (const distribution of [Slab.X, Slab.Y]) {
+    const a = DistributedArray.generate(runtime, [8, 8], distribution, value);
+    redistribute(a.slice([[0, 6], [0, 7]]), a.slice([[2, 8], [1, 8]]));
+    const wanted = DistributedArray.generate(runtime, [8, 8], distribution, (i, j) => {
+      return i >= 2 && j >= 1 ? value(i - 2, j - 1) : value(i, j);
+    });
+    assertEquals(a.maxAbsDifference(wanted), 0);
+    redistribute(a, a);
+    assertEquals(a.maxAbsDifference(wanted), 0);
+  }
+});
+
+clusterTest("Redistribution into a given array: other operands, released ones, other algorithms", (runtime) => {
+  const [a, b] = [make(runtime, [9, 8], Slab.X, "float32", "C"), make(runtime, [9, 8], Slab.X, "float32", "F")];
+  const [c, d] = [Slab.Y, Slab.Y].map((to) => DistributedArray.zeros(runtime, [9, 8], to, { dtype: "float32" }));
+  using plan = new Redistribution(a, c);
+  const isAlone = runtime.size === 1;
+  const { algorithm, workspaceBytes } = plan.algorithm;
+  assertEquals([algorithm, workspaceBytes], [isAlone ? "local_copy" : "shared_window", 0]);
+  assert(plan.execute() === c);
+  check(c);
+  for (const algorithm of ["packed_alltoallv", "shared_window", "auto"] as const) {
+    plan.plan({ algorithm });
+    const wanted = algorithm === "auto" ? "shared_window" : algorithm;
+    assertEquals(plan.algorithm.algorithm, isAlone ? "local_copy" : wanted);
+    d.local.fill(0);
+    plan.resetOperands({ array: b, target: d });
+    check(plan.execute());
+    plan.resetOperands({ target: c });
+    c.local.fill(0);
+    assert(plan.execute() === c);
+    check(c);
+  }
+  const throws = (options: object, kind: new (message: string) => Error, text: string) =>
+    assertThrowsEverywhere(runtime, () => plan.resetOperands(options), kind, text);
+  throws({}, TypeError, "pass at least one of array, target");
+  const turned = make(runtime, [8, 9], Slab.Y, "float32", "C");
+  throws({ target: turned }, ShapeError, "planned for [9,8] in Slab.Y, not for [8,9] in Slab.Y");
+  throws({ target: make(runtime, [9, 8], Slab.Y, "float64", "C") }, DTypeError, "not from float32 to float64");
+  plan.releaseOperands();
+  assertThrowsEverywhere(runtime, () => plan.execute(), StateError, "after releaseOperands()");
+  assertThrowsEverywhere(runtime, () => plan.plan(), StateError, "There is no array to plan for");
+  assertThrowsEverywhere(runtime, () => plan.algorithm, StateError, "After releaseOperands() nothing runs");
+  throws({ target: d }, StateError, "resetOperands needs array too");
+  throws({ array: a }, StateError, "resetOperands needs target too");
+  plan.resetOperands({ array: a, target: d });
+  check(plan.execute());
+  using other = new Redistribution(a, Slab.Y);
+  const resetTarget = () => other.resetOperands({ target: c });
+  assertThrowsEverywhere(runtime, resetTarget, TypeError, "This redistribution makes new arrays");
+  const nccl = () => other.plan({ algorithm: "packed_nccl" });
+  assertThrowsEverywhere(runtime, nccl, ConfigurationError, 'Use "auto" or "shared_window" or "packed_alltoallv"');
+  const wrong = () => other.plan({ algorithm: "fast" as never });
+  assertThrowsEverywhere(runtime, wrong, TypeError, 'algorithm must be "auto" or "shared_window"');
+});
+
+clusterTest("a target that the elements do not fit into is refused", (runtime) => {
+  const a = make(runtime, [4, 4], Slab.X, "float32", "C");
+  const refused = (target: DistributedArray, kind: new (message: string) => Error, text: string) => {
+    assertThrowsEverywhere(runtime, () => redistribute(a, target), kind, text);
+    assertThrowsEverywhere(runtime, () => new Redistribution(a, target), kind, text);
+  };
+  refused(make(runtime, [4, 5], Slab.Y, "float32", "C"), ShapeError, "do not fit into a target of [4,5]");
+  refused(
+    make(runtime, [4, 4], Slab.Y, "float64", "C"),
+    DTypeError,
+    'Convert the array before: to({ dtype: "float64" })',
+  );
+  const freed = make(runtime, [4, 4], Slab.Y, "float32", "C");
+  freed.free();
+  refused(freed, StateError, "freed");
+});
+
+clusterTest("pieces go round in small rings, in both orders", { ranks: [2, 3, 4] }, (runtime) => {
+  const { communicator, rank, size } = runtime;
+  const slotBytes = 64;
+  const partBytes = 4096 + size * 16 * slotBytes;
+  const window = new MpiWindow(communicator, partBytes);
+  const memories = Array.from({ length: size }, (_, peer) => viewOfAddress(window.peerAddress(peer), partBytes));
+  const channels = new PeerChannels(rank, slotBytes, memories);
+  const grid = new ProcessGrid({ shape: [1, size] });
+  for (const dtype of ["complex128", "float32", "int8"] as const) {
+    const shape = [37, 41];
+    const places = [Slab.X, new BlockCyclic(grid, [1, 3]), Replicated, Slab.Y].map((to) => to.bind(shape, size));
+    for (const [i, from] of places.slice(0, -1).entries()) {
+      const [a, b] = [make(runtime, shape, from, dtype, "C"), make(runtime, shape, places[i + 1], dtype, "F")];
+      b.local.fill(0);
+      const plan = planRedistribution(from, places[i + 1], rank);
+      const move = prepareThroughWindow(plan, channels, a.local, b.local, i % 2 === 0 ? "C" : "F");
+      for (let round = 0; round < 2; round++) move();
+      check(b);
+    }
+  }
+  communicator.barrier();
+  for (const memory of memories) memory.transfer();
+  window.free();
+});
+
+clusterTest("messages in many parts, by MPI", (runtime) => {
+  const { communicator, rank, size } = runtime;
+  const [from, to] = [Slab.X, Slab.Y].map((slab) => slab.bind([23, 19], size));
+  const [a, b] = [make(runtime, [23, 19], Slab.X, "float32", "C"), make(runtime, [23, 19], Slab.Y, "float32", "F")];
+  b.local.fill(0);
+  new HostExecutor(planRedistribution(from, to, rank), communicator, 100).prepare(a.local, b.local, "C")();
+  check(b);
 });

@@ -5,11 +5,13 @@ import { loadScalar, storeScalar } from "../../../src/dtype/scalar.ts";
 import { type Order, sizeOfShape } from "../../../src/array/layout.ts";
 import { LocalArray } from "../../../src/array/local_array.ts";
 import { type Exchanging, HostExecutor } from "../../../src/array/redistribution/host_executor.ts";
+import { piecesOf } from "../../../src/array/redistribution/pieces.ts";
 import {
   onRoot,
   type Parts,
   planRedistribution,
   type RedistributionPlan,
+  type Transfer,
 } from "../../../src/array/redistribution/plan.ts";
 import {
   BlockCyclic,
@@ -24,8 +26,8 @@ import { DistributionError, DTypeError, ShapeError } from "../../../src/errors.t
 
 type Options = Parameters<Exchanging["allToAllV"]>[1];
 
-/** Thrown by the first pass of a simulated exchange, when a rank has packed what it sends. */
-class Packed extends Error {}
+/** Thrown when a simulated rank has said how many messages it needs. */
+class Asked extends Error {}
 
 /** What a rank hands to MPI. */
 type Exchange = (send: BigInt64Array, options: Options) => void;
@@ -35,14 +37,17 @@ class Rank implements Exchanging {
   readonly plan: RedistributionPlan;
   readonly executor: HostExecutor;
   exchange: Exchange = () => {};
+  agree: (rounds: number) => number = () => {
+    throw new Error("Parts are small: all ranks know that there is one message.");
+  };
 
-  constructor(from: Parts, to: Parts, rank: number, readonly size = from.size!) {
+  constructor(from: Parts, to: Parts, rank: number, mostBytes?: number, readonly size = from.size!) {
     this.plan = planRedistribution(from, to, rank);
-    this.executor = new HostExecutor(this.plan, this);
+    this.executor = new HostExecutor(this.plan, this, mostBytes);
   }
 
-  allReduce(): Int32Array {
-    throw new Error("Parts are small: all ranks know that there is one message.");
+  allReduce(rounds: Int32Array<ArrayBuffer>): Int32Array {
+    return Int32Array.of(this.agree(rounds[0]));
   }
 
   allToAllV(send: BigInt64Array<ArrayBuffer>, options: Options): void {
@@ -55,6 +60,29 @@ class Rank implements Exchanging {
   }
 }
 
+/** The most messages that any rank needs, where they have to find out. */
+function agreeOnRounds(
+  ranks: readonly Rank[],
+  sources: readonly LocalArray[],
+  targets: readonly LocalArray[],
+  order: Order,
+): void {
+  let rounds = 0;
+  ranks.forEach((rank, i) => {
+    rank.exchange = () => {};
+    rank.agree = (needed) => {
+      rounds = Math.max(rounds, needed);
+      throw new Asked();
+    };
+    try {
+      rank.execute(sources[i], targets[i], order);
+    } catch (error) {
+      if (!(error instanceof Asked)) throw error;
+    }
+  });
+  for (const rank of ranks) rank.agree = () => rounds;
+}
+
 /**
  * Execute the plans of all ranks without MPI: a first pass records what each rank sends, a second one delivers it.
  */
@@ -65,33 +93,28 @@ function executeOnAll(
   order: Order,
 ): number {
   const size = ranks.length;
+  agreeOnRounds(ranks, sources, targets, order);
   const sent = ranks.map((rank, i) => {
-    let record: { data: BigInt64Array; options: Options } | null = null;
-    rank.exchange = (send, options) => {
-      record = { data: send.slice(), options };
-      throw new Packed();
-    };
-    try {
-      rank.execute(sources[i], targets[i], order);
-    } catch (error) {
-      if (!(error instanceof Packed)) throw error;
-    }
-    return record as { data: BigInt64Array; options: Options } | null;
+    const records: { data: BigInt64Array; options: Options }[] = [];
+    rank.exchange = (send, options) => void records.push({ data: send.slice(), options });
+    rank.execute(sources[i], targets[i], order);
+    return records;
   });
-  // One MPI_Alltoallv on all ranks, or on none.
-  assert(sent.every((record) => (record === null) === (sent[0] === null)));
-  if (sent[0] === null) return 0;
+  // As many MPI_Alltoallv on all ranks.
+  assertEquals(sent.map(({ length }) => length), sent.map(() => sent[0].length));
   let words = 0;
   ranks.forEach((rank, i) => {
+    let round = 0;
     rank.exchange = (_, { receiveCounts, receiveDisplacements, into }) => {
       for (let peer = 0; peer < size; peer++) {
-        const { data, options } = sent[peer]!;
+        const { data, options } = sent[peer][round];
         const { sendCounts, sendDisplacements } = options;
         assertEquals(sendCounts[i], receiveCounts[peer], `words from ${peer} to ${i}`);
         const [start, count] = [sendDisplacements[i], sendCounts[i]];
         into.set(data.subarray(start, start + count), receiveDisplacements[peer]);
         words += count;
       }
+      round++;
     };
     rank.execute(sources[i], targets[i], order);
   });
@@ -133,11 +156,17 @@ function get(array: LocalArray, index: readonly number[]): number {
   return value[0];
 }
 
-function checkMove(from: Parts, to: Parts, dtype: DType, orders: readonly [Order, Order, Order]): void {
+function checkMove(
+  from: Parts,
+  to: Parts,
+  dtype: DType,
+  orders: readonly [Order, Order, Order],
+  mostBytes?: number,
+): void {
   const [shape, size] = [from.globalShape!, from.size!];
   const ranks = Array.from({ length: size }, (_, rank) => rank);
   const plans = ranks.map((rank) => planRedistribution(from, to, rank));
-  const executors = ranks.map((rank) => new Rank(from, to, rank));
+  const executors = ranks.map((rank) => new Rank(from, to, rank, mostBytes));
   const sources = ranks.map((rank) => partOf(from, rank, dtype, orders[0]));
   for (const rank of ranks) {
     for (const local of indices(sources[rank].shape)) {
@@ -165,6 +194,25 @@ function checkMove(from: Parts, to: Parts, dtype: DType, orders: readonly [Order
   assertEquals(plans[0].bytesMoved(dtypeInfo(dtype).itemSize), moved * dtypeInfo(dtype).itemSize);
 }
 
+/** The array cut into boxes anywhere, again and again, empty ones included. */
+function tilings(shape: readonly number[], size: number): fc.Arbitrary<Box> {
+  const cut = fc.record({
+    box: fc.nat(),
+    dimension: fc.nat(shape.length - 1),
+    at: fc.double({ min: 0, max: 1, noNaN: true }),
+  });
+  return fc.array(cut, { minLength: size - 1, maxLength: size - 1 }).map((cuts) => {
+    const boxes: [number[], number[]][] = [[shape.map(() => 0), [...shape]]];
+    for (const { box, dimension, at } of cuts) {
+      const [lower, upper] = boxes[box % boxes.length];
+      const middle = Math.round(lower[dimension] + at * (upper[dimension] - lower[dimension]));
+      boxes[box % boxes.length] = [lower, upper.with(dimension, middle)];
+      boxes.push([lower.with(dimension, middle), upper]);
+    }
+    return new Box(boxes).bind(shape, size);
+  });
+}
+
 /** Any distribution of a shape on a number of ranks. */
 function distributions(shape: readonly number[], size: number): fc.Arbitrary<Parts> {
   const dimensions = shape.length;
@@ -190,16 +238,7 @@ function distributions(shape: readonly number[], size: number): fc.Arbitrary<Par
     fc.nat(size - 1).map((root) => onRoot(shape, size, root)),
     fc.tuple(grid, blocks).map(([grid, blocks]) => new BlockCyclic(grid, blocks).bind(shape, size)),
     grid.map((grid) => new BlockNonCyclic(grid).bind(shape, size)),
-    // Boxes: cuts of the first dimension at random places, empty ones included.
-    fc.array(fc.nat(shape[0]), { minLength: size - 1, maxLength: size - 1 }).map((cuts) => {
-      const edges = [0, ...cuts.sort((a, b) => a - b), shape[0]];
-      const corners = Array.from({ length: size }, (_, rank) =>
-        [
-          [edges[rank], ...shape.slice(1).map(() => 0)],
-          [edges[rank + 1], ...shape.slice(1)],
-        ] as const);
-      return new Box(corners).bind(shape, size);
-    }),
+    tilings(shape, size),
   ];
   return fc.oneof(...options);
 }
@@ -214,12 +253,89 @@ Deno.test("any distribution to any other: every element arrives, on every rank, 
       to: distributions(shape, size),
       dtype: fc.constantFrom<DType>("float8_e4m3", "float16", "float32", "complex64", "complex128", "int64", "int8"),
       orders: fc.tuple(...[0, 1, 2].map(() => fc.constantFrom<Order>("C", "F"))) as fc.Arbitrary<[Order, Order, Order]>,
+      mostBytes: fc.constantFrom(undefined, 16, 100, 500),
     })
   );
   fc.assert(
-    fc.property(cases, ({ from, to, dtype, orders }) => checkMove(from, to, dtype, orders)),
+    fc.property(cases, ({ from, to, dtype, orders, mostBytes }) => checkMove(from, to, dtype, orders, mostBytes)),
     { numRuns: 300 },
   );
+});
+
+/** The elements at the indices of runs, by their numbers in the whole array, in the order of the packed block. */
+function numbersOf(transfer: Transfer, side: "source" | "target", parts: Parts, rank: number, order: Order): number[] {
+  const shape = parts.globalShape!;
+  const held = parts.ranges(rank).map((ranges) =>
+    ranges.flatMap(([start, end]) => Array.from({ length: end - start }, (_, i) => start + i))
+  );
+  const lists = transfer.runs.map((runs, d) =>
+    runs.flatMap((run) => Array.from({ length: run.length }, (_, i) => held[d][run[side] + i]))
+  );
+  assertEquals(lists.map(({ length }) => length), [...transfer.shape]);
+  let numbers = [0];
+  const dimensions = shape.map((_, d) => d);
+  for (const d of order === "C" ? dimensions : dimensions.toReversed()) {
+    const stride = sizeOfShape(shape.slice(d + 1));
+    numbers = numbers.flatMap((number) => lists[d].map((i) => number + i * stride));
+  }
+  return numbers;
+}
+
+Deno.test("every element is sent once and received once, in the same order, whatever the pieces", () => {
+  const cases = fc.record({
+    shape: fc.array(fc.integer({ min: 0, max: 5 }), { minLength: 1, maxLength: 8 })
+      .filter((shape) => sizeOfShape(shape) <= 200),
+    size: fc.integer({ min: 1, max: 5 }),
+  }).chain(({ shape, size }) =>
+    fc.record({
+      from: distributions(shape, size),
+      to: distributions(shape, size),
+      order: fc.constantFrom<Order>("C", "F"),
+      most: fc.constantFrom(1, 3, 7, 1000),
+    })
+  );
+  const check = ({ from, to, order, most }: { from: Parts; to: Parts; order: Order; most: number }): void => {
+    const plans = Array.from({ length: from.size! }, (_, rank) => planRedistribution(from, to, rank));
+    for (const [rank, { receives, stays }] of plans.entries()) {
+      const arrived = numbersOf(stays, "target", to, rank, order);
+      assertEquals(numbersOf(stays, "source", from, rank, order), arrived);
+      for (const receive of receives) {
+        const send = plans[receive.peer].sends.find(({ peer }) => peer === rank)!;
+        const [sent, received] = [piecesOf(send, most, order, "target"), piecesOf(receive, most, order, "source")];
+        assertEquals(sent.map(({ shape }) => shape), received.map(({ shape }) => shape));
+        for (const [i, piece] of received.entries()) {
+          assert(sizeOfShape(piece.shape) <= most);
+          const numbers = numbersOf(piece, "target", to, rank, order);
+          assertEquals(numbersOf(sent[i], "source", from, receive.peer, order), numbers);
+          arrived.push(...numbers);
+          for (const [packed, { runs }] of [["target", sent[i]], ["source", piece]] as const) {
+            // In the packed piece the positions of each dimension are 0, 1, 2, …
+            for (const list of runs) {
+              list.reduce((at, run) => (assertEquals(run[packed], at), at + run.length), 0);
+            }
+          }
+        }
+      }
+      const wanted = numbersOf(planRedistribution(to, to, rank).stays, "target", to, rank, order);
+      assertEquals(arrived.sort((a, b) => a - b), wanted.sort((a, b) => a - b));
+      const sends = plans.flatMap(({ receives }) => receives.filter(({ peer }) => peer === rank));
+      assertEquals(plans[rank].sends.length, sends.length);
+    }
+  };
+  fc.assert(fc.property(cases, check), { numRuns: 2000 });
+});
+
+Deno.test("large cyclic distributions are planned without looking at single elements", () => {
+  const shape = [2 ** 40, 3];
+  const [from, to] = [Slab.X, Slab.Y].map((slab) => slab.bind(shape, 3));
+  assertEquals(planRedistribution(from, to, 1).sends.map(({ runs }) => runs.map(({ length }) => length)), [[1, 1], [
+    1,
+    1,
+  ]]);
+  const blocks = new BlockCyclic(new ProcessGrid({ shape: [2, 2] }), [1, 64]).bind([16384, 16384], 4);
+  const plan = planRedistribution(Slab.X.bind([16384, 16384], 4), blocks, 0);
+  assertEquals(plan.sends.map(({ shape }) => shape), [[2048, 8192], [2048, 8192], [2048, 8192]]);
+  assertEquals(plan.sends.map(({ runs }) => runs.map(({ length }) => length)), [[2048, 128], [2048, 128], [2048, 128]]);
 });
 
 Deno.test("a slice of a distribution, and a transposed one, can be redistributed like any other", () => {
