@@ -11,6 +11,7 @@ import { readyLauncher } from "../scripts/launch/ready_launcher.ts";
 import { CommandError, parseCommand } from "../scripts/terminal.ts";
 import { arrays } from "./arrays.ts";
 import { communicator } from "./communicator.ts";
+import { fft } from "./fft.ts";
 import { Bench, type Group, threadsPerRank } from "./harness/bench.ts";
 import { chart } from "./harness/chart.ts";
 import { findLibraries, type Libraries } from "./harness/libraries.ts";
@@ -23,7 +24,7 @@ import { pgemm } from "./pgemm.ts";
 import { scaling } from "./scaling.ts";
 import { startup } from "./startup.ts";
 
-const groups: readonly Group[] = [pgemm, scaling, overhead, communicator, startup, arrays];
+const groups: readonly Group[] = [pgemm, scaling, overhead, communicator, startup, arrays, fft];
 
 const usage = `Usage: deno task bench [group …] [--ranks N] [--json FILE] [--pause MS]
 

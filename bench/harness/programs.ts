@@ -43,6 +43,8 @@ async function mpiInclude(mpi: string): Promise<string> {
     ...basename(mpi).startsWith("libmpich")
       ? [`${dirname(mpi).replace("/lib/", "/include/")}/mpich`]
       : [`${dirname(mpi)}/openmpi/include`, `${dirname(mpi).replace("/lib/", "/include/")}/openmpi`],
+    // All releases of Open MPI from 3 on have one binary interface, and wheels bring no headers.
+    ...basename(mpi) === "libmpi.so.40" ? [`/usr/lib/${Deno.build.arch}-linux-gnu/openmpi/include`] : [],
   ];
   for (const folder of candidates) {
     if (await Deno.stat(`${folder}/mpi.h`).then(() => true, () => false)) return folder;

@@ -164,11 +164,13 @@ function tryRow(runtime: Runtime, row: Row): void {
   }
 }
 
-clusterTest("nvmath's table of shapes, types, parities, directions, slabs and boxes, in place, resets", (runtime) => {
+const isAll = Deno.env.get("DISTMATH_CASES") === "all";
+const limit = { timeoutSeconds: isAll ? 1800 : 60 };
+
+clusterTest("nvmath's table: shapes, types, parities, directions, slabs, boxes, in place, resets", limit, (runtime) => {
   const rows = table();
   assertEquals(rows.length, 8 * 3 * 5 * 8);
   // A few of the large arrays, more of the small ones; each number of ranks takes its own.
-  const isAll = Deno.env.get("DISTMATH_CASES") === "all";
   const share = (row: Row, i: number) => isAll || i % (volume(row.shape) > 5000 ? 127 : 13) === runtime.size;
   const tried = rows.filter(share);
   assert(tried.length > 30);

@@ -1,0 +1,105 @@
+/**
+ * Group `fft`: `FFT.execute` against FFTW-MPI with measured plans and MKL's cluster FFT, both called from C.
+ *
+ * Started as a program it is our side of the comparison, on each rank.
+ *
+ * @module
+ */
+import { DistributedArray, FFT, initialize, Slab } from "../mod.ts";
+import { type Group, ours, turn } from "./harness/bench.ts";
+import { c, deno } from "./harness/programs.ts";
+import { serve, timeEach } from "./harness/worker.ts";
+
+/** What is transformed: extents, calls a round, and rounds. */
+const sizes: [extents: readonly number[], repeats: number, rounds: number][] = [
+  [[256, 256, 256], 1, 9],
+  [[4096, 4096], 1, 9],
+  [[128, 128, 128], 4, 11],
+];
+
+/** The batch: as many transforms as its first extent, of its second. */
+const batch = [4096, 4096];
+
+/** The group. */
+export const fft: Group = {
+  name: "fft",
+  description: "FFT.execute, complex128, on slabs, against FFTW-MPI (measured plans) and MKL's cluster FFT in C",
+  async run(bench) {
+    const { libraries } = bench;
+    await using jobs = await bench.start({
+      [ours]: deno("fft.ts"),
+      "FFTW-MPI": c("fft", libraries, { files: ["fftw"] }),
+      "MKL cluster FFT": c("fft", libraries, { files: ["cluster", ...libraries.scalapack] }),
+      "mpi4py-fft": new Promise<never>((_, reject) => reject(new Error("It has no wheel, and is not built here."))),
+    });
+    for (const [extents, repeats, rounds] of sizes) {
+      for (const isNatural of [true, false]) {
+        const order = `transform ${isNatural} ${repeats} ${extents.join(" ")}`;
+        await bench.row({
+          title: `${extents.join(" x ")}, ${isNatural ? "Slab.X -> Slab.Y" : "Slab.X -> Slab.X"}`,
+          // As everybody counts them for Fourier transforms.
+          operations: 5 * extents.reduce((n, extent) => n * extent, 1) *
+            Math.log2(extents.reduce((n, extent) => n * extent, 1)),
+          rounds,
+          turns: {
+            [ours]: turn(jobs[ours], order),
+            "FFTW-MPI": turn(jobs["FFTW-MPI"], order),
+            "MKL cluster FFT": isNatural
+              ? new Error("It gives back the operand's distribution only.")
+              : turn(jobs["MKL cluster FFT"], order),
+            "mpi4py-fft": turn(jobs["mpi4py-fft"], order),
+          },
+          comparisons: [
+            { quantity: "speed", against: "FFTW-MPI", bound: 1 },
+            ...isNatural ? [] : [{ quantity: "speed", against: "MKL cluster FFT", bound: 1 } as const],
+          ],
+        });
+      }
+    }
+    const order = `batch 1 ${batch.join(" ")}`;
+    await bench.row({
+      title: `${batch[0]} transforms of ${batch[1]}, Slab.X`,
+      operations: 5 * batch[0] * batch[1] * Math.log2(batch[1]),
+      rounds: 9,
+      turns: { [ours]: turn(jobs[ours], order), "FFTW-MPI": turn(jobs["FFTW-MPI"], order) },
+      comparisons: [{ quantity: "speed", against: "FFTW-MPI", bound: 1 }],
+    });
+  },
+};
+
+if (import.meta.main) {
+  using runtime = initialize({ device: "cpu", checks: "local" });
+
+  /** The transform of the last order; it serves all rounds, as in a program that transforms again and again. */
+  let last: { key: string; field: DistributedArray; transform: FFT } | null = null;
+
+  const measure = (
+    key: string,
+    repeats: string,
+    shape: readonly number[],
+    options: ConstructorParameters<typeof FFT>[1],
+  ) => {
+    if (last?.key !== key) {
+      last?.transform.free();
+      last?.field.free();
+      const field = DistributedArray.random(runtime, shape, Slab.X, { dtype: "complex128", seed: 1 });
+      const transform = new FFT(field, options);
+      transform.plan();
+      last = { key, field, transform };
+    }
+    const { transform } = last;
+    const run = () => transform.execute()[Symbol.dispose]();
+    run();
+    return timeEach(Number(repeats), run, () => runtime.communicator.barrier());
+  };
+
+  await serve(runtime.rank, {
+    transform(isNatural, repeats, ...extents) {
+      const options = isNatural === "true" ? {} : { redistribute: true };
+      return measure([isNatural, ...extents].join(), repeats, extents.map(Number), options);
+    },
+    batch(repeats, ...extents) {
+      return measure(["batch", ...extents].join(), repeats, extents.map(Number), { axes: [1] });
+    },
+  });
+}
