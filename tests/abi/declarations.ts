@@ -1,5 +1,6 @@
 /**
- * Everything that `ffi/` declares of NVIDIA's libraries, with the C headers that it is checked against.
+ * Everything that `ffi/` declares of NVIDIA's libraries, and of the FFTW3 interface, with the C headers that it is checked
+ * against.
  *
  * @module
  */
@@ -10,6 +11,7 @@ import * as runtime from "../../ffi/cuda/runtime.ts";
 import * as nccl from "../../ffi/cuda/nccl.ts";
 import * as nvrtc from "../../ffi/cuda/nvrtc.ts";
 import * as nvshmem from "../../ffi/cuda/nvshmem.ts";
+import * as fftw from "../../ffi/fft/fftw.ts";
 import type { StructLayout } from "../../ffi/struct.ts";
 
 /** The declarations of one library. */
@@ -18,7 +20,7 @@ export interface LibraryDeclaration {
   name: string;
   /** The headers to include. */
   headers: readonly string[];
-  /** The shipped library inside the wheels; `null` for the driver, which no wheel carries. */
+  /** The shipped library inside the wheels; `null` for the driver, which no wheel carries, and for MKL, which is large. */
   library: string | null;
   /** The symbol tables. */
   tables: Record<string, Deno.ForeignLibraryInterface>;
@@ -208,6 +210,19 @@ export const DECLARATIONS: readonly LibraryDeclaration[] = [
       ["CUBLASMP_EMULATION_STRATEGY_", cublasmp.CublasMpEmulationStrategy],
       ["CUBLASMP_RESULT_SCHEME_", cublasmp.CublasMpResultScheme],
     ],
+    structs: [],
+  },
+  {
+    name: "fftw",
+    headers: ["fftw3.h"],
+    library: null,
+    tables: {
+      FFTW_SYMBOLS: fftw.FFTW_SYMBOLS,
+      FFTWF_SYMBOLS: fftw.FFTWF_SYMBOLS,
+      FFTW_THREADS_SYMBOLS: fftw.FFTW_THREADS_SYMBOLS,
+      FFTWF_THREADS_SYMBOLS: fftw.FFTWF_THREADS_SYMBOLS,
+    },
+    enums: [["FFTW_", fftw.FftwSign], ["FFTW_", fftw.FftwFlags]],
     structs: [],
   },
 ];

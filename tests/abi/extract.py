@@ -34,7 +34,7 @@ def compiler_headers():
 def parse(source, folders):
     from clang import cindex
 
-    layouts = ("nvidia/*/include", "nvidia/*/cu13/include")
+    layouts = ("nvidia/*/include", "nvidia/*/cu13/include", "mkl_include-*.data/data/include/fftw")
     includes = [f"-I{path}" for folder in folders for layout in layouts for path in pathlib.Path(folder).glob(layout)]
     arguments = ["-x", "c++", "-std=c++17", "-isystem", compiler_headers(), *includes]
     unit = cindex.Index.create().parse("facts.cpp", args=arguments, unsaved_files=[("facts.cpp", source)])

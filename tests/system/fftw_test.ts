@@ -1,0 +1,63 @@
+/** Where the FFTW3 interface is found: MKL's first, then FFTW's own, then a refusal that says what to install. */
+import { assert, assertMatch, assertStringIncludes } from "@std/assert";
+
+const module = new URL("../../ffi/fft/fftw.ts", import.meta.url).href;
+
+/** What a process prints that transforms a few numbers by the first library in some folders. */
+async function transformed(folders: { native: string; path?: string }, precision: string, only?: string) {
+  const code = `
+    import { openFftw } from "${module}";
+    import { addressOf } from "${new URL("../../ffi/memory.ts", import.meta.url).href}";
+    const fftw = openFftw("${precision}", 2);
+    const numbers = new ${precision === "float32" ? "Float32Array" : "Float64Array"}([1, 0, 2, 0, 3, 0, 4, 0]);
+    const address = addressOf(numbers);
+    const plan = fftw.planComplex(1, BigInt64Array.of(4n, 1n, 1n), 0, new BigInt64Array(0), address, address, -1, 64);
+    fftw.executeComplex(plan, address, address);
+    fftw.destroyPlan(plan);
+    console.log(fftw.vendor, [...numbers].map((x) => Math.round(x)).join());`;
+  const allow = only === undefined ? "-A" : `--allow-ffi=${only}`;
+  const { stdout, stderr } = await new Deno.Command(Deno.execPath(), {
+    args: [
+      "run",
+      allow,
+      ...only === undefined ? [] : ["--allow-env"],
+      `data:application/typescript,${encodeURIComponent(code)}`,
+    ],
+    env: { DISTMATH_NATIVE: folders.native, DISTMATH_LIBRARY_PATH: folders.path ?? "", NO_COLOR: "1" },
+  }).output();
+  const decoder = new TextDecoder();
+  return decoder.decode(stdout).trim() || decoder.decode(stderr);
+}
+
+const folders = ["/usr/lib/x86_64-linux-gnu", "/usr/lib/aarch64-linux-gnu", "/usr/lib64"];
+const system = folders.find((folder) => {
+  try {
+    return Deno.statSync(`${folder}/libfftw3.so.3`).isFile && Deno.statSync(`${folder}/libfftw3f.so.3`).isFile;
+  } catch {
+    return false;
+  }
+});
+
+Deno.test({
+  name: `FFTW of the system transforms where there is no MKL${system ? "" : " (skipped: it has none)"}`,
+  ignore: system === undefined,
+  async fn() {
+    const native = Deno.makeTempDirSync();
+    for (const precision of ["float64", "float32"]) {
+      const found = await transformed({ native, path: system! }, precision);
+      // A system may have MKL in the same folder.
+      assertMatch(found, /^(fftw|mkl) 10,0,-2,2,-2,0,-2,-2$/);
+    }
+  },
+});
+
+Deno.test("without any library the message names what was tried, and the commands that install one", async () => {
+  const native = Deno.makeTempDirSync();
+  const libc = Deno.build.arch === "aarch64" ? "/lib/aarch64-linux-gnu/libc.so.6" : "/lib/x86_64-linux-gnu/libc.so.6";
+  const message = await transformed({ native }, "float64", libc);
+  assertStringIncludes(message, "FFTW was not found");
+  assert(
+    message.includes("apt-get install libfftw3-double3 libfftw3-single3") || message.includes("--allow-ffi"),
+    message,
+  );
+});
