@@ -27,6 +27,8 @@ export interface JobResult {
   isTimedOut: boolean;
   /** Whether Ctrl-C, SIGTERM or SIGHUP ended it: what comes after the job must not begin. */
   isInterrupted: boolean;
+  /** The signal that ended the launcher itself, without its ranks. */
+  launcherSignal: Deno.Signal | null;
   /** How long it ran. */
   seconds: number;
 }
@@ -120,15 +122,33 @@ async function endJob(launcher: Deno.ChildProcess): Promise<void> {
   killRanks();
 }
 
+/** The variable by which the processes of a job are known when their launcher is no more. */
+const jobVariable = "DISTMATH_JOB";
+
+/** Kill all processes of a job. */
+function killJob(job: string): void {
+  for (const { name } of Deno.readDirSync("/proc")) {
+    if (/^\d+$/.test(name) && environmentOf(name).includes(`${jobVariable}=${job}\0`)) send(Number(name), "SIGKILL");
+  }
+}
+
+function environmentOf(process: string): string {
+  try {
+    return Deno.readTextFileSync(`/proc/${process}/environ`);
+  } catch {
+    return ""; // It is another user's, or has ended.
+  }
+}
+
 /** Start a job and wait for its end. Ctrl-C, SIGTERM and what `onLine` throws end the job first. */
 export async function runJob(launcher: Launcher, options: JobOptions): Promise<JobResult> {
   const { isInteractive = false, onLine, timeoutSeconds } = options;
   const { command, args, env } = commandLine(launcher, options);
-  const [started, startedAt] = [performance.now(), Date.now()];
+  const [started, startedAt, job] = [performance.now(), Date.now(), crypto.randomUUID()];
   removeAbandonedMemory();
   const child = new Deno.Command(command, {
     args,
-    env,
+    env: { ...env, [jobVariable]: job },
     ...options.cwd !== undefined && { cwd: options.cwd },
     stdin: isInteractive ? "inherit" : "null",
     stdout: "piped",
@@ -146,7 +166,10 @@ export async function runJob(launcher: Launcher, options: JobOptions): Promise<J
   const timer = timeoutSeconds === undefined ? undefined : setTimeout(end(124), timeoutSeconds * 1000);
   try {
     const [status] = await Promise.all([
-      child.status,
+      child.status.then((status) => {
+        if (status.signal !== null && ending === undefined) killJob(job);
+        return status;
+      }),
       readLines(child.stdout, isInteractive, (line, isComplete) => onLine("stdout", line, isComplete)),
       readLines(child.stderr, isInteractive, (line, isComplete) => onLine("stderr", line, isComplete)),
     ]);
@@ -154,7 +177,9 @@ export async function runJob(launcher: Launcher, options: JobOptions): Promise<J
     const code = endedWith ?? status.code;
     if (code !== 0) removeMemoryOfDead(startedAt);
     const isInterrupted = endedWith !== null && endedWith !== 124;
-    return { code, isTimedOut: endedWith === 124, isInterrupted, seconds: (performance.now() - started) / 1000 };
+    const launcherSignal = endedWith === null ? status.signal : null;
+    const seconds = (performance.now() - started) / 1000;
+    return { code, isTimedOut: endedWith === 124, isInterrupted, launcherSignal, seconds };
   } catch (error) {
     await endJob(child);
     throw error;

@@ -134,5 +134,9 @@ export async function runFiltered(launcher: Launcher, options: JobOptions): Prom
     for (const held of filters[stream].end()) onLine(stream, held, true);
   }
   if (result.code === 0 || result.isTimedOut || result.isInterrupted) return { ...result, signal: null, failure: null };
+  if (result.launcherSignal !== null) {
+    const failure = `the launcher was ended by ${result.launcherSignal}, and the job with exit code ${result.code}`;
+    return { ...result, signal: null, failure };
+  }
   return { ...result, code: end.code(result.code), signal: end.signal, failure: end.describe(result.code) };
 }

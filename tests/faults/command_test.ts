@@ -59,7 +59,8 @@ const pause = (milliseconds: number) => new Promise((resolve) => setTimeout(reso
 
 /** Wait until something holds. */
 async function until(holds: () => boolean, seconds: number, what: string): Promise<void> {
-  const end = Date.now() + seconds * 1000 * slowdown();
+  // The ranks that wait do so for a minute.
+  const end = Date.now() + Math.min(45, seconds * slowdown()) * 1000;
   while (!holds()) {
     assert(Date.now() < end, what);
     await pause(50);
@@ -77,8 +78,8 @@ function processesWith(text: string): string[] {
   });
 }
 
-testUnderEach("the launcher and the ranks end when run is killed", async (mpi) => {
-  using folder = temporaryFolder();
+/** Starts `run` with two ranks that wait, and have the folder among their arguments. */
+async function startWaiting(mpi: MpiInstallation, folder: string): Promise<Deno.ChildProcess> {
   const script = `${root}tests/system/fixtures/waits.ts`;
   const command = [
     "run",
@@ -90,10 +91,29 @@ testUnderEach("the launcher and the ranks end when run is killed", async (mpi) =
     "-n",
     "2",
     script,
-    folder.path,
+    folder,
   ];
   const child = start(Deno.execPath(), command);
-  await until(() => [...Deno.readDirSync(folder.path)].length === 2, 30, "the ranks did not start");
+  await until(() => [...Deno.readDirSync(folder)].length === 2, 30, "the ranks did not start");
+  return child;
+}
+
+testUnderEach("the ranks end when the launcher is killed, and run says so", async (mpi) => {
+  using folder = temporaryFolder();
+  const child = await startWaiting(mpi, folder.path);
+  const isLauncher = (process: string) =>
+    Deno.readTextFileSync(`/proc/${process}/status`).includes(`PPid:\t${child.pid}\n`);
+  const [launcher] = processesWith(folder.path).filter(isLauncher);
+  Deno.kill(Number(launcher), "SIGKILL");
+  const { code, stderr } = await finish(child);
+  assertEquals(code, 137, stderr);
+  assertStringIncludes(stderr, "error: the launcher was ended by SIGKILL, and the job with exit code 137");
+  await until(() => processesWith(folder.path).length === 0, LONGEST_END_SECONDS, "ranks are left");
+});
+
+testUnderEach("the launcher and the ranks end when run is killed", async (mpi) => {
+  using folder = temporaryFolder();
+  const child = await startWaiting(mpi, folder.path);
   child.kill("SIGKILL");
   await Promise.all([child.status, child.stdout.cancel(), child.stderr.cancel()]);
   // The launcher, its helpers and the ranks all have the folder among their arguments, or wait for those that do.
