@@ -92,6 +92,9 @@ export function findProblems(
         "deno task native install cpu",
     );
   }
+  if (working && working.transformError !== null) {
+    problems.push(`fft does not work: ${oneLine(working.transformError)}`);
+  }
   const slow = working?.libraries.find(({ version }) => /reference BLAS/.test(version));
   if (slow) {
     problems.push(
@@ -180,7 +183,7 @@ export function describeMulticast({ multicast, devices }: Pick<GpuReport, "multi
     : `off: distmath sets ${settings}, where the environment has ${found} (${hardware})`;
 }
 
-const row = (name: string, text: string) => console.log(`${style("bold", name.padEnd(16))}${text}`);
+const row = (name: string, text: string) => console.log(`${style("bold", name.padEnd(18))}${text}`);
 
 function verdict({ canMultiply, error }: Pick<Probe, "canMultiply" | "error">): string {
   const text = canMultiply ? style("green", "works") : style("red", "does not work");
@@ -229,6 +232,7 @@ function print({ deno, machine, numpy, native, launchers, gpus, problems }: Find
     }
     if (launcher.threads !== null) row("  threads", `${launcher.threads} of BLAS on one rank`);
     row("  matmul", verdict(launcher));
+    row("  fft", verdict({ canMultiply: launcher.transformError === null, error: launcher.transformError }));
   }
   printGpus(gpus);
   console.log();

@@ -41,10 +41,15 @@ interface Stack {
   env: Record<string, string>;
   /** Whether it can run all tests; without ScaLAPACK, only those of the runtime. */
   canMultiply: boolean;
+  /** Whether it has a library for transforms; without, those of `fft` are left out. */
+  canTransform: boolean;
 }
 
 /** Cluster tests that need no ScaLAPACK. */
 const runtimeTests = /\/(communicator|agreement|initialize)_test\.ts$/;
+
+/** Cluster tests that need a library for transforms. */
+const transformTests = /\/(fft\w*|collective_arguments)_test\.ts$/;
 
 /** Cluster tests of what lies above every MPI and takes long: under the best MPI alone. */
 const arithmeticTests = /\/(registered_engine|quantization)_test\.ts$/;
@@ -163,9 +168,14 @@ async function launchersToTest(): Promise<Launcher[]> {
 async function findStack(launcher: Launcher, settings: readonly Record<string, string>[]): Promise<Stack | null> {
   let reason = "";
   for (const env of settings) {
-    const { canMultiply, libraries, error } = await probeLauncher(launcher, env);
+    const { canMultiply, libraries, error, transformError } = await probeLauncher(launcher, env);
     const scalapack = libraries.find(({ name }) => name === "ScaLAPACK")?.version ?? "";
-    if (canMultiply) return { launcher, env, name: `${describeLauncher(launcher)}, ${scalapack}`, canMultiply };
+    const name = `${describeLauncher(launcher)}, ${scalapack}`;
+    const canTransform = transformError === null;
+    if (canMultiply && !canTransform) {
+      console.log(`${style("yellow", "left out")}: fft with ${name}: ${oneLine(transformError)}`);
+    }
+    if (canMultiply) return { launcher, env, name, canMultiply, canTransform };
     reason = error ?? "";
   }
   console.log(`${style("yellow", "left out")}: ${describeLauncher(launcher)}: ${oneLine(reason)}`);
@@ -181,7 +191,7 @@ function standardAbi({ launcher }: Stack): Stack[] {
     return [];
   }
   const name = `${describeLauncher(launcher)}, its standard ABI, without ScaLAPACK`;
-  return [{ launcher, name, env: { DISTMATH_MPI: library }, canMultiply: false }];
+  return [{ launcher, name, env: { DISTMATH_MPI: library }, canMultiply: false, canTransform: false }];
 }
 
 /** Every MPI to test under, best first, with the ScaLAPACK that comes with it where there is one. */
@@ -266,7 +276,8 @@ export async function test(args: string[]): Promise<number> {
     console.log(`tested under:\n${stacks.map(({ name }) => `  ${name}`).join("\n")}`);
     for (const stack of stacks) {
       const files = testFiles("tests/cluster").filter((file) =>
-        file.includes(values.filter) && (stack.canMultiply || runtimeTests.test(file))
+        file.includes(values.filter) && (stack.canMultiply || runtimeTests.test(file)) &&
+        (stack.canTransform || !transformTests.test(file))
       );
       for (const file of files) {
         for (const ranks of ranksFor(file, stack, stacks)) take(await runClusterTest(stack, file, ranks));

@@ -34,7 +34,7 @@ export async function probeLauncher(
   const error = isTimedOut
     ? `it did not answer within ${timeoutSeconds} s`
     : `it ended with exit code ${code}: ${lines.find((line) => /error/i.test(line)) ?? lines[0] ?? "no output"}`;
-  return { libraries: [], threads: null, canMultiply: false, error };
+  return { libraries: [], threads: null, canMultiply: false, error, transformError: error };
 }
 
 /** What a process of its own sees of GPUs; one that does not come to its end is a fault. */

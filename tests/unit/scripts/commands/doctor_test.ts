@@ -10,8 +10,9 @@ import {
 
 const launcher = { path: "/usr/bin/mpirun", kind: "open_mpi", version: "4.1.4", source: "PATH" } as const;
 const library = { name: "ScaLAPACK", version: "2.2 with OpenBLAS", path: "/l/libscalapack.so", source: "OS loader" };
-const working = { ...launcher, libraries: [library], threads: 2, canMultiply: true, error: null };
-const broken = { ...launcher, libraries: [], threads: null, canMultiply: false, error: "ScaLAPACK was not found" };
+const working = { ...launcher, libraries: [library], threads: 2, canMultiply: true, error: null, transformError: null };
+const absent = { error: "ScaLAPACK was not found", transformError: "FFTW was not found" };
+const broken = { ...launcher, libraries: [], threads: null, canMultiply: false, ...absent };
 
 Deno.test("findProblems() is silent where all is well", () => {
   assertEquals(findProblems([working, broken], []), []);
@@ -22,6 +23,11 @@ Deno.test("findProblems() says what to do", () => {
     [[], [], "no MPI launcher (mpirun) was found; to install one: deno task native install cpu"],
     [[broken], [], "no MPI here has a ScaLAPACK that works; to install one"],
     [[broken, { ...working, path: "/n/mpirun" }], [], "set DISTMATH_MPIRUN=/n/mpirun"],
+    [
+      [{ ...working, transformError: "FFTW was not found.\nTo install it: apt-get" }],
+      [],
+      "fft does not work: FFTW was not found. To install it: apt-get",
+    ],
     [[working], ["ffi", "run"], "lacks permissions (ffi, run): start it with -A"],
     [
       [{ ...working, libraries: [{ ...library, version: "2.2 with reference BLAS" }] }],
