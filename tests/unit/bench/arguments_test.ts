@@ -10,6 +10,7 @@ Deno.test("bench: without names all groups run, on 2 ranks", () => {
     "communicator",
     "startup",
     "arrays",
+    "fft",
   ]);
   assertEquals([ranks, json, pause], [2, null, 0]);
 });
