@@ -5,18 +5,18 @@
  */
 import { checkDistribution } from "../distribution/distribution.ts";
 import { type Distribution, type Range, Replicated } from "../distribution/mod.ts";
-import { ConfigurationError, DTypeError, ShapeError, StateError } from "../errors.ts";
+import { ShapeError } from "../errors.ts";
 import { prepareCopies } from "../memory/copy.ts";
-import { describe, isObject, readOptions } from "../options.ts";
+import { describe, readOptions } from "../options.ts";
 import { agree, exchange, type Facts } from "../runtime/agreement.ts";
-import { lastRuntime } from "../runtime/current.ts";
 import { checkRuntime, type Runtime } from "../runtime/runtime.ts";
+import { BaseArray, checkArray, checkTarget, type Held } from "./base_array.ts";
 import { checkConvertible } from "../dtype/conversion.ts";
 import { type DType, dtypeInfo, elementCount, type Scalar, type TypedArray } from "../dtype/dtype.ts";
 import { checkExact } from "../dtype/scalar.ts";
 import { fillLinearOnDevice, fillRandomOnDevice } from "./device_elements.ts";
 import { bindToParts } from "./global_shape.ts";
-import { flipOrder, type Order, sizeOfShape, stridesOf } from "./layout.ts";
+import { flipOrder, type Order, stridesOf } from "./layout.ts";
 import { exactArray, LocalArray, type Memory } from "./local_array.ts";
 import { fillRandom, type RandomOptions, randomSource } from "./random.ts";
 import { onRoot, type Parts } from "./redistribution/plan.ts";
@@ -28,7 +28,6 @@ import {
   type FromLocalOptions,
   isOrdered,
   localPart,
-  LOST,
   nothing,
   wholeArray,
 } from "./given_data.ts";
@@ -77,47 +76,9 @@ const randomCalls = new WeakMap<Runtime, number>();
  * console.log(runtime.rank, squares.local.shape, squares.sum()); // …, 36
  * ```
  */
-export class DistributedArray implements Disposable {
-  /** The ranks that hold the array. */
-  readonly runtime: Runtime;
-  /** The global shape. */
-  readonly shape: readonly number[];
-  /** The type of the elements. */
-  readonly dtype: DType;
-  /** Who owns what; bound to `shape`. */
-  readonly distribution: Distribution;
-  /** The memory order of the local parts. */
-  readonly order: Order;
-  /** Where the elements are. */
-  readonly memory: Memory;
-  /** Null after `free`, so that the memory can be collected. */
-  #local: LocalArray | null;
-  readonly #owner: DistributedArray | null;
-  /** Whether the memory ends with this array: not that of parts which the user has made. */
-  readonly #ownsMemory: boolean;
-
-  /** Only what the constructor made is one: no Proxy, and nothing that merely has the prototype. */
-  static [Symbol.hasInstance](value: unknown): boolean {
-    return isObject(value) && #local in value;
-  }
-
-  private constructor(
-    runtime: Runtime,
-    local: LocalArray,
-    distribution: Distribution,
-    order: Order,
-    owner: DistributedArray | null = null,
-    ownsMemory = owner === null,
-  ) {
-    this.runtime = runtime;
-    this.shape = Object.freeze([...distribution.globalShape!]);
-    this.dtype = local.dtype;
-    this.distribution = distribution;
-    this.order = order;
-    this.memory = local.memory;
-    this.#local = local;
-    this.#owner = owner;
-    this.#ownsMemory = ownsMemory;
+export class DistributedArray extends BaseArray {
+  private constructor(held: Held, owner: BaseArray | null = null, ownsMemory = owner === null) {
+    super(held, owner, ownsMemory);
   }
 
   // ---- making arrays ------------------------------------------------------------------------------------------------
@@ -127,7 +88,7 @@ export class DistributedArray implements Disposable {
    * distribution gives this rank. For code that has agreed on all of it already; others use {@linkcode fromLocal}.
    */
   static wrap(runtime: Runtime, local: LocalArray, distribution: Distribution, order: Order): DistributedArray {
-    return new DistributedArray(runtime, local, distribution, order);
+    return new DistributedArray({ runtime, local, distribution, order });
   }
 
   /**
@@ -314,11 +275,11 @@ export class DistributedArray implements Disposable {
     const shape = bound.localShape(runtime.rank);
     const fitting = part.shape.join() === shape.join() ? part : LocalArray.zeros(part.dtype, shape, order);
     if (offers.every((offer) => offer.memory === memory)) {
-      return new DistributedArray(runtime, fitting, bound, order, null, fitting !== part);
+      return new DistributedArray({ runtime, local: fitting, distribution: bound, order }, null, fitting !== part);
     }
     const plan = { dtype: part.dtype, shape, order, memory, facts: {} };
     const copy = newPart(runtime, (check) => agree(runtime, operation, check), () => plan, (to) => to.set(fitting));
-    return new DistributedArray(runtime, copy, bound, order);
+    return new DistributedArray({ runtime, local: copy, distribution: bound, order });
   }
 
   /**
@@ -372,50 +333,6 @@ export class DistributedArray implements Disposable {
     return array;
   }
 
-  // ---- properties ---------------------------------------------------------------------------------------------------
-
-  /**
-   * The part that this rank holds.
-   *
-   * @throws {StateError} after `free`, or if its memory was taken away.
-   */
-  get local(): LocalArray {
-    if (this.isFreed) {
-      const what = this.#local === null ? "This array was freed" : "The array that this is a view of was freed";
-      throw new StateError(`${what}: ${this}. Use it before free() or the end of its using block, or take a copy().`);
-    }
-    if (this.isLost) throw new StateError(`The memory of this array ${LOST}: ${this}. Take a copy() before.`);
-    return this.#local!;
-  }
-
-  /**
-   * Whether the memory of this rank's part is gone, though the array was not freed: symmetric memory that was freed, or a
-   * buffer that was transferred away.
-   */
-  get isLost(): boolean {
-    return (this.#local?.isLost ?? false) || (this.#owner?.isLost ?? false);
-  }
-
-  /** The global number of elements. */
-  get size(): number {
-    return sizeOfShape(this.shape);
-  }
-
-  /** Whether the array, or the array that it is a view of, was freed. */
-  get isFreed(): boolean {
-    return this.#local === null || (this.#owner?.isFreed ?? false);
-  }
-
-  /** Whether the memory is another array's. */
-  get isView(): boolean {
-    return this.#owner !== null;
-  }
-
-  /** Such as `DistributedArray(float32, [128, 64], Slab.X, C)`. */
-  toString(): string {
-    return `DistributedArray(${this.dtype}, [${this.shape.join(", ")}], ${this.distribution}, ${this.order})`;
-  }
-
   // ---- whole arrays -------------------------------------------------------------------------------------------------
 
   /**
@@ -441,12 +358,12 @@ export class DistributedArray implements Disposable {
     let to!: number;
     let target!: LocalArray;
     let move!: () => void;
-    this.#agree("gather", () => {
+    this.agree("gather", () => {
       const options = typeof root === "object" ? root : { root };
       const given = readOptions<GatherOptions>("the options of gather", options, ["root", "into"]);
       to = checkRank(given.root === undefined ? 0 : given.root, runtime.size, "root");
       target = runtime.rank === to ? this.#whole("gather", given.into) : nothing(dtype, shape);
-      move = readyToMove(this, this.distribution, onRoot(shape, runtime.size, to), this.#hostPart(), target);
+      move = readyToMove(this, this.distribution, onRoot(shape, runtime.size, to), this.hostPart(), target);
       return { root: to };
     });
     move();
@@ -461,10 +378,10 @@ export class DistributedArray implements Disposable {
     const { runtime, shape } = this;
     let target!: LocalArray;
     let move!: () => void;
-    this.#agree("allGather", () => {
+    this.agree("allGather", () => {
       const { into } = readOptions("the options of allGather", options, ["into"]);
       target = this.#whole("allGather", into);
-      move = readyToMove(this, this.distribution, Replicated.bind(shape, runtime.size), this.#hostPart(), target);
+      move = readyToMove(this, this.distribution, Replicated.bind(shape, runtime.size), this.hostPart(), target);
       return {};
     });
     move();
@@ -497,7 +414,7 @@ export class DistributedArray implements Disposable {
   ): DistributedArray {
     const { runtime, distribution, order } = this;
     let result!: LocalArray;
-    this.#agree("map", () => {
+    this.agree("map", () => {
       const { dtype: target = this.dtype } = readOptions("the options of map", options, ["dtype"]);
       if (typeof change !== "function") {
         throw new TypeError(`map takes a function (value, i, j) => value, not ${describe(change)}.`);
@@ -511,10 +428,10 @@ export class DistributedArray implements Disposable {
         order,
         (...index) => change(next(), ...index),
       );
-      result = this.#besides(result);
+      result = this.besides(result);
       return { target };
     });
-    return new DistributedArray(runtime, result, distribution, order);
+    return new DistributedArray({ runtime, local: result, distribution, order });
   }
 
   /**
@@ -526,7 +443,7 @@ export class DistributedArray implements Disposable {
   sum(): Scalar {
     const { runtime, dtype } = this;
     let partial!: bigint | Float64Array<ArrayBuffer>;
-    this.#agree("sum", () => {
+    this.agree("sum", () => {
       partial = dtype === "int64" ? reduction.bigSum(this.local) : reduction.sum(this.local);
       return {};
     });
@@ -565,7 +482,7 @@ export class DistributedArray implements Disposable {
   maxAbsDifference(other: DistributedArray): number {
     let difference!: number;
     const compare = (local: LocalArray) => difference = reduction.largestDifference(this.local, local);
-    this.#agree("maxAbsDifference", () => {
+    this.agree("maxAbsDifference", () => {
       checkArray(other, "other");
       if (other.shape.join() !== this.shape.join()) {
         throw new ShapeError(
@@ -573,7 +490,7 @@ export class DistributedArray implements Disposable {
         );
       }
       if (this.distribution.coincidesWith(other.distribution)) compare(other.local);
-      return { other: other.#facts() };
+      return { other: other.facts() };
     });
     if (!this.distribution.coincidesWith(other.distribution)) {
       using moved = other.redistribute(this.distribution);
@@ -604,7 +521,7 @@ export class DistributedArray implements Disposable {
    */
   slice(ranges: readonly Range[]): DistributedArray {
     let view!: DistributedArray;
-    this.#agree("slice", () => {
+    this.agree("slice", () => {
       const given = copyOfRanges(ranges);
       const sliced = this.distribution.slice(given);
       const own = this.distribution.localRanges(this.runtime.rank, given);
@@ -634,7 +551,7 @@ export class DistributedArray implements Disposable {
     const { runtime, dtype, order, shape } = this;
     let result!: DistributedArray;
     let move!: () => void;
-    this.#agree("redistribute", () => {
+    this.agree("redistribute", () => {
       if (target instanceof DistributedArray) {
         checkTarget(this, target);
         result = target;
@@ -642,10 +559,10 @@ export class DistributedArray implements Disposable {
         const { bound } = planOf(runtime, shape, target, { dtype, order });
         const stream = this.local.isOnDevice ? runtime.stream : null;
         const local = LocalArray.empty(dtype, bound.localShape(runtime.rank), order, stream);
-        result = new DistributedArray(runtime, local, bound, order);
+        result = new DistributedArray({ runtime, local, distribution: bound, order });
       }
       move = readyToMove(this, this.distribution, result.distribution, this.local, result.local);
-      return { to: target instanceof DistributedArray ? target.#facts() : String(result.distribution) };
+      return { to: target instanceof DistributedArray ? target.facts() : String(result.distribution) };
     });
     move();
     return result;
@@ -685,27 +602,8 @@ export class DistributedArray implements Disposable {
       checkConvertible(this.dtype, dtype);
       return { ...target, shape: this.local.shape, facts: { target } };
     };
-    const local = newPart(runtime, (check) => this.#agree(method, check), plan, (part) => part.set(this.local));
-    return new DistributedArray(runtime, local, this.distribution, order);
-  }
-
-  // ---- the end ------------------------------------------------------------------------------------------------------
-
-  /**
-   * Let go of the memory; any later use is a StateError, and a `local.view()` that a script still has may be empty: large
-   * host memory, up to 256 MiB a rank, is kept for the next arrays. Freeing twice does nothing, freeing a view leaves its
-   * owner, and the memory of parts that were given to `fromLocal` stays theirs. Symmetric memory is queued: it is freed when all
-   * ranks have let go of it, by `freeSymmetricMemory` at once.
-   */
-  free(): void {
-    const local = this.#local;
-    this.#local = null;
-    if (this.#ownsMemory) local?.release();
-  }
-
-  /** As `free`: `using` does it at the end of the block. */
-  [Symbol.dispose](): void {
-    this.free();
+    const local = newPart(runtime, (check) => this.agree(method, check), plan, (part) => part.set(this.local));
+    return new DistributedArray({ runtime, local, distribution: this.distribution, order });
   }
 
   // ---- helpers ------------------------------------------------------------------------------------------------------
@@ -722,39 +620,13 @@ export class DistributedArray implements Disposable {
   }
 
   #view(local: LocalArray, distribution: Distribution, order: Order): DistributedArray {
-    return new DistributedArray(this.runtime, local, distribution, order, this.#owner ?? this);
-  }
-
-  /** The local part in host memory, for communication by MPI. */
-  #hostPart(): LocalArray {
-    return this.local.isOnDevice ? this.local.toHost(this.order) : this.local;
-  }
-
-  /** A part in host memory, brought to the GPU if this array is there. */
-  #besides(part: LocalArray): LocalArray {
-    return this.local.isOnDevice ? part.toDevice(this.runtime.stream!, this.order) : part;
-  }
-
-  #facts(): Facts {
-    const { shape, dtype, distribution, order, memory } = this;
-    return { shape, dtype, distribution: String(distribution), order, memory };
-  }
-
-  /** Agree that all ranks call the same method of the same array, still there, and on what `check` returns. */
-  #agree(method: string, check: () => Facts | void): void {
-    agree(this.runtime, `DistributedArray.${method}`, () => {
-      void this.local;
-      const facts = { ...this.#facts(), ...check() };
-      // Once more: what the user gave was run meanwhile, and may have taken the memory away.
-      void this.local;
-      return facts;
-    });
+    return new DistributedArray({ runtime: this.runtime, local, distribution, order }, this.owner);
   }
 
   /** What a function makes of this rank's part, once it has on every rank. Collective. */
   #reduced<T>(method: string, reduce: (local: LocalArray) => T): T {
     let partial!: T;
-    this.#agree(method, () => {
+    this.agree(method, () => {
       partial = reduce(this.local);
       return {};
     });
@@ -819,57 +691,6 @@ export function agreeWith(runtime: Runtime, operation: string, check: () => Fact
     checkRuntime(operation, runtime);
     return check();
   });
-}
-
-/** The runtime of the first array among these, or else the last one, so that all ranks learn of the mistake. */
-export function runtimeOf(...candidates: readonly unknown[]): Runtime {
-  return candidates.find((candidate) => candidate instanceof DistributedArray)?.runtime ?? lastRuntime();
-}
-
-/**
- * Refuse an array that was freed, or whose memory is gone.
- *
- * @throws {StateError} naming it.
- */
-export function checkAlive(name: string, array: DistributedArray, instead = "Pass an array that is alive."): void {
-  if (array.isFreed) throw new StateError(`${name} was freed. ${instead}`);
-  if (array.isLost) throw new StateError(`The memory of ${name} ${LOST}. ${instead}`);
-}
-
-/**
- * Refuse what is not an array that is still there.
- *
- * @throws {TypeError} if it is none.
- * @throws {StateError} if it was freed.
- */
-export function checkArray(value: unknown, what: string): void {
-  if (value instanceof DistributedArray) return void value.local;
-  throw new TypeError(`${what} must be a DistributedArray, not ${describe(value)}.`);
-}
-
-/** Refuse an array that another one's elements cannot be moved into. */
-export function checkTarget(array: DistributedArray, target: DistributedArray): void {
-  void target.local;
-  if (target.runtime !== array.runtime) {
-    throw new StateError("The target belongs to another runtime. Make it with the runtime of the array.");
-  }
-  if (target.shape.join() !== array.shape.join()) {
-    throw new ShapeError(
-      `The elements of an array of shape [${array.shape}] do not fit into a target of [${target.shape}]. Pass an array ` +
-        `of the same shape, or slices of both.`,
-    );
-  }
-  if (target.dtype !== array.dtype) {
-    throw new DTypeError(
-      `A redistribution moves elements as they are, not from ${array.dtype} to ${target.dtype}. Convert the array ` +
-        `before: to({ dtype: "${target.dtype}" }).`,
-    );
-  }
-  if (target.local.isOnDevice === array.local.isOnDevice) return;
-  throw new ConfigurationError(
-    `The array is in ${array.memory} memory, the target in ${target.memory} memory. Bring them to the same: ` +
-      `to({ memory: "${target.memory}" }).`,
-  );
 }
 
 function checkRank(rank: unknown, size: number, what: string): number {

@@ -1,7 +1,7 @@
 /** A collective operation of its own on the library's life of operations: y = alpha x + y. */
 import { assertEquals } from "@std/assert";
 import { CollectiveError, DistributedArray, ShapeError, Slab, StateError } from "../../mod.ts";
-import { checkAlive, checkArray, runtimeOf } from "../../src/array/distributed_array.ts";
+import { checkAlive, checkArray, runtimeOf } from "../../src/array/base_array.ts";
 import { keysOf, readOptions } from "../../src/options.ts";
 import { CollectiveOperation, type OperationPlan } from "../../src/runtime/operation.ts";
 import { assertThrowsEverywhere, clusterTest } from "../../src/testing/mod.ts";

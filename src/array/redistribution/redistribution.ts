@@ -10,7 +10,8 @@ import { ConfigurationError, ShapeError, StateError } from "../../errors.ts";
 import { describe, keysOf, readOptions } from "../../options.ts";
 import { agree } from "../../runtime/agreement.ts";
 import { CollectiveOperation } from "../../runtime/operation.ts";
-import { checkArray, checkTarget, DistributedArray, runtimeOf } from "../distributed_array.ts";
+import { checkArray, checkTarget, runtimeOf } from "../base_array.ts";
+import { DistributedArray } from "../distributed_array.ts";
 import { LocalArray } from "../local_array.ts";
 import { type RedistributionAlgorithm, Redistributor } from "./redistributor.ts";
 

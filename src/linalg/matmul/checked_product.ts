@@ -3,7 +3,8 @@
  *
  * @module
  */
-import { checkAlive, DistributedArray } from "../../array/distributed_array.ts";
+import { checkAlive } from "../../array/base_array.ts";
+import { DistributedArray } from "../../array/distributed_array.ts";
 import { dtypeInfo, dtypes, type Scalar } from "../../dtype/dtype.ts";
 import { Replicated } from "../../distribution/mod.ts";
 import { ConfigurationError, DistributionError, DTypeError, ShapeError } from "../../errors.ts";

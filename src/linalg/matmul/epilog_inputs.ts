@@ -3,7 +3,8 @@
  *
  * @module
  */
-import { checkAlive, DistributedArray } from "../../array/distributed_array.ts";
+import { checkAlive } from "../../array/base_array.ts";
+import { DistributedArray } from "../../array/distributed_array.ts";
 import { type DType, dtypeInfo, dtypeOf, dtypes, type TypedArray } from "../../dtype/dtype.ts";
 import { LocalArray } from "../../array/local_array.ts";
 import { sameSet } from "../../distribution/index_map.ts";

@@ -3,7 +3,8 @@
  *
  * @module
  */
-import { type DistributedArray, runtimeOf } from "../../array/distributed_array.ts";
+import { runtimeOf } from "../../array/base_array.ts";
+import type { DistributedArray } from "../../array/distributed_array.ts";
 import { describe, keysOf, readOptions } from "../../options.ts";
 import { StateError } from "../../errors.ts";
 import type { Facts } from "../../runtime/agreement.ts";

@@ -12,7 +12,8 @@
  *
  * @module
  */
-import { checkAlive, DistributedArray } from "../../array/distributed_array.ts";
+import { checkAlive } from "../../array/base_array.ts";
+import { DistributedArray } from "../../array/distributed_array.ts";
 import { type DType, dtypeInfo } from "../../dtype/dtype.ts";
 import { DTypeError, ShapeError } from "../../errors.ts";
 import { keysOf, readOptions } from "../../options.ts";

@@ -7,7 +7,8 @@
  *
  * @module
  */
-import { DistributedArray, runtimeOf } from "../../array/distributed_array.ts";
+import { runtimeOf } from "../../array/base_array.ts";
+import { DistributedArray } from "../../array/distributed_array.ts";
 import { BlockCyclic, type Distribution, type Range, Slab } from "../../distribution/mod.ts";
 import type { Scalar } from "../../dtype/dtype.ts";
 import { keysOf } from "../../options.ts";
