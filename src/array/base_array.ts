@@ -30,7 +30,7 @@ export interface Held {
  * The properties and the life of a `DistributedArray`, which is the only class that extends it: what computes with arrays
  * and lies below that class knows them as this one.
  */
-export abstract class BaseArray implements Disposable, Held {
+export abstract class BaseArray implements Disposable {
   /** The ranks that hold the array. */
   readonly runtime: Runtime;
   /** The global shape. */
@@ -141,6 +141,7 @@ export abstract class BaseArray implements Disposable, Held {
     return this.local.isOnDevice ? part.toDevice(this.runtime.stream!, this.order) : part;
   }
 
+  /** What has to be the same on all ranks. */
   protected facts(): Facts {
     const { shape, dtype, distribution, order, memory } = this;
     return { shape, dtype, distribution: String(distribution), order, memory };

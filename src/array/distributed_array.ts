@@ -14,6 +14,9 @@ import { BaseArray, checkArray, checkTarget, type Held } from "./base_array.ts";
 import { checkConvertible } from "../dtype/conversion.ts";
 import { type DType, dtypeInfo, elementCount, type Scalar, type TypedArray } from "../dtype/dtype.ts";
 import { checkExact } from "../dtype/scalar.ts";
+import { elementwise, type Made, type TargetOptions } from "./elementwise/elementwise.ts";
+import { applied } from "./elementwise/expression.ts";
+import { zip } from "./elementwise/zip.ts";
 import { fillLinearOnDevice, fillRandomOnDevice } from "./device_elements.ts";
 import { bindToParts } from "./global_shape.ts";
 import { flipOrder, type Order, stridesOf } from "./layout.ts";
@@ -89,6 +92,11 @@ export class DistributedArray extends BaseArray {
    */
   static wrap(runtime: Runtime, local: LocalArray, distribution: Distribution, order: Order): DistributedArray {
     return new DistributedArray({ runtime, local, distribution, order });
+  }
+
+  /** What an operation has made: a new array, or the one that it wrote into. Local; for code inside of the library. */
+  static of(made: Made<DistributedArray>): DistributedArray {
+    return "into" in made ? made.into : new DistributedArray(made.held);
   }
 
   /**
@@ -432,6 +440,49 @@ export class DistributedArray extends BaseArray {
       return { target };
     });
     return new DistributedArray({ runtime, local: result, distribution, order });
+  }
+
+  /**
+   * A new array of what a function makes of each value, the one of another array beside it, and the global index; the other
+   * one is repeated where it is smaller, as by {@linkcode add}. Collective; throws as {@linkcode map} and `add` do.
+   *
+   * @example
+   * ```ts
+   * import { DistributedArray, initialize, Slab } from "@distmath/distmath";
+   *
+   * using runtime = initialize();
+   * using a = DistributedArray.generate(runtime, [6], Slab.X, (i) => i);
+   * using b = DistributedArray.full(runtime, [6], Slab.X, 2);
+   * using larger = a.zip(b, (x, y) => x > y ? x : y);
+   * console.log(larger.sum()); // 2 + 2 + 2 + 3 + 4 + 5
+   * ```
+   */
+  zip(
+    other: DistributedArray | Scalar,
+    combine: (value: Scalar, other: Scalar, ...index: number[]) => Scalar,
+    options: { dtype?: DType } = {},
+  ): DistributedArray {
+    return new DistributedArray(zip(this, other, combine, options));
+  }
+
+  /** This array plus another one, or a number: the function {@linkcode add}. Collective. */
+  add(other: DistributedArray | Scalar, options?: TargetOptions<DistributedArray>): DistributedArray {
+    return DistributedArray.of(elementwise("add", applied("add"), [this, other], options));
+  }
+
+  /** This array minus another one, or a number: the function {@linkcode subtract}. Collective. */
+  subtract(other: DistributedArray | Scalar, options?: TargetOptions<DistributedArray>): DistributedArray {
+    return DistributedArray.of(elementwise("subtract", applied("subtract"), [this, other], options));
+  }
+
+  /** This array times another one, or a number, element by element: the function {@linkcode multiply}. Collective. */
+  multiply(other: DistributedArray | Scalar, options?: TargetOptions<DistributedArray>): DistributedArray {
+    return DistributedArray.of(elementwise("multiply", applied("multiply"), [this, other], options));
+  }
+
+  /** This array divided by another one, or a number, element by element: the function {@linkcode divide}. Collective. */
+  divide(other: DistributedArray | Scalar, options?: TargetOptions<DistributedArray>): DistributedArray {
+    return DistributedArray.of(elementwise("divide", applied("divide"), [this, other], options));
   }
 
   /**

@@ -17,3 +17,4 @@ export {
   type TypedArrayConstructor,
 } from "./dtype.ts";
 export { decode, encode, fromFloat32, toFloat32 } from "./narrow_floats.ts";
+export { promote } from "./promotion.ts";

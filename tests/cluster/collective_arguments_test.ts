@@ -170,6 +170,13 @@ for (const [name, call] of Object.entries(COLLECTIVE_CALLS)) {
   });
 }
 
+/** The members of a class, with those of bases that nobody can name. */
+function membersOf(prototype: object, named: ReadonlySet<unknown>): string[] {
+  const base = Object.getPrototypeOf(prototype);
+  const isHidden = base !== null && base !== Object.prototype && !named.has(base.constructor);
+  return [...Object.getOwnPropertyNames(prototype), ...isHidden ? membersOf(base, named) : []];
+}
+
 /** The names of what a module exports: functions, classes, and members of classes that are not in `others`. */
 function callsOf(module: Record<string, unknown>, others: ReadonlySet<string>): string[] {
   return Object.entries(module).flatMap(([name, value]) => {
@@ -177,7 +184,7 @@ function callsOf(module: Record<string, unknown>, others: ReadonlySet<string>): 
     const prototype = value.prototype as object | undefined;
     if (prototype === undefined || Object.getOwnPropertyDescriptor(value, "prototype")!.writable) return [name];
     const statics = Object.getOwnPropertyNames(value).filter((key) => !["length", "name", "prototype"].includes(key));
-    const members = Object.getOwnPropertyNames(prototype).filter((key) => key !== "constructor");
+    const members = membersOf(prototype!, new Set(Object.values(module))).filter((key) => key !== "constructor");
     return [name, ...statics.map((key) => `${name}:${key}`), ...members.map((key) => `${name}.${key}`)];
   });
 }

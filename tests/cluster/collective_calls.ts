@@ -1,11 +1,14 @@
 /** Every public call that all ranks make together, with arguments that are right. */
 import {
+  add,
   agree,
   allocateOperand,
   allocateSymmetricMemory,
   Box,
+  clip,
   DistributedArray,
   exchange,
+  exp,
   FFT,
   fft,
   freeSymmetricMemory,
@@ -29,6 +32,7 @@ import {
   tradd,
   trmm,
   trsm,
+  where,
 } from "../../mod.ts";
 import { matrixIn } from "./bad_values.ts";
 
@@ -99,6 +103,15 @@ function routine(
     given: (site) => [...Array.from({ length: matrices }, () => make(site)), {}],
     call: (given) => run(...given),
     options: [matrices, keys],
+  };
+}
+
+/** An elementwise function of so many arrays and numbers, which may be written into another array. */
+function elementwise(run: (...given: Any[]) => unknown, arrays: number, ...numbers: number[]): CollectiveCall {
+  return {
+    given: (site) => [...Array.from({ length: arrays }, () => array(site)), ...numbers, { into: array(site) }],
+    call: ([...given]) => void run(...given),
+    options: [arrays + numbers.length, ["into"]],
   };
 }
 
@@ -202,6 +215,22 @@ export const COLLECTIVE_CALLS: Record<string, CollectiveCall> = {
   "DistributedArray .redistribute": method("redistribute", [], Slab.Y),
   "DistributedArray .copy": method("copy"),
   "DistributedArray .to": method("to", ARRAY_KEYS),
+  "DistributedArray .zip": {
+    given: (site) => [array(site), array(site), (x: number, y: number) => x + y, {}],
+    call: ([self, ...others]) => self.zip(...others),
+    options: [3, ["dtype"]],
+    self: "array",
+  },
+  "DistributedArray .add": {
+    given: (site) => [array(site), array(site), {}],
+    call: ([self, ...others]) => self.add(...others),
+    options: [2, ["into"]],
+    self: "array",
+  },
+  "add": elementwise(add, 1, 2),
+  "exp": elementwise(exp, 1),
+  "where": elementwise(where, 3),
+  "clip": elementwise(clip, 1, -1, 1),
   "redistribute": { given: (site) => [array(site), Slab.Y], call: ([a, to]) => redistribute(a, to) },
   "Redistribution": { given: (site) => [array(site), array(site)], call: ([a, to]) => new Redistribution(a, to) },
   "Redistribution .plan": {
@@ -391,11 +420,12 @@ export const OTHER_CLASSES: Record<string, string> = {
 
 /** Functions that are local, and members of the other classes. */
 export const LOCAL_CALLS = `
-  currentRuntime findGpuDriver inspectGpus launcher copyFromDevice copyToDevice liveAllocations numroc allocate decode
+  currentRuntime findGpuDriver inspectGpus launcher copyFromDevice copyToDevice liveAllocations numroc allocate decode promote
   dtypeInfo dtypeOf encode fromFloat32 isNarrowFloat toFloat32 parseNpyHeader geluAuxShape reluAuxShape inferDistribution
   matrixQualifiers nearest packQualifiers qualifiersObject environment nativePrefix openedLibraries searchFolders
   Runtime Runtime.versions Runtime.onCollect Runtime.warnOnce Runtime.isFinalized Runtime.isClosed
-  DistributedArray DistributedArray:wrap DistributedArray:share DistributedArray.local DistributedArray.isLost DistributedArray.size
+  DistributedArray DistributedArray:wrap DistributedArray:of DistributedArray:share DistributedArray.local DistributedArray.isLost DistributedArray.size
+  DistributedArray.owner DistributedArray.hostPart DistributedArray.besides DistributedArray.facts DistributedArray.agree
   DistributedArray.isFreed DistributedArray.isView DistributedArray.toString DistributedArray.transpose DistributedArray.free
   Redistribution.algorithm Redistribution.bytesMoved Redistribution.releaseOperands Redistribution.free
   Matmul.isFreed Matmul.auxiliary Matmul.algorithm Matmul.resetOperandsUnchecked Matmul.releaseOperands Matmul.explain
@@ -407,5 +437,13 @@ export const LOCAL_CALLS = `
   SymmetricBuffer SymmetricBuffer.isFreed SymmetricBuffer.isGone SymmetricBuffer.address SymmetricBuffer.host
   SymmetricBuffer.stream SymmetricBuffer.peerHost SymmetricBuffer.peerMemory SymmetricBuffer.peerAddress SymmetricBuffer.beforeEnd`;
 
-/** Collective, but tested elsewhere: it ends MPI, or is called when all ranks have agreed already. */
-export const TESTED_ELSEWHERE = "Runtime.finalize SymmetricBuffer.end";
+/**
+ * Collective, but tested elsewhere: it ends MPI, is called when all ranks have agreed already, or is another name of what is
+ * in the table.
+ */
+export const TESTED_ELSEWHERE = `
+  Runtime.finalize SymmetricBuffer.end
+  DistributedArray.subtract DistributedArray.multiply DistributedArray.divide
+  abs acos asin atan atan2 ceil conj cos cosh divide equal expm1 floor greater greaterEqual imag isFinite isNaN less lessEqual
+  log log10 log1p log2 logicalAnd logicalNot logicalOr logicalXor maximum minimum multiply negative notEqual positive power
+  real round sign sin sinh sqrt square subtract tan tanh trunc`;

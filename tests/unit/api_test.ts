@@ -9,7 +9,10 @@ const words = (text: string) => text.trim().split(/\s+/);
 const FUNCTIONS = words(`
   initialize currentRuntime matmul redistribute loadNpy saveNpy allocateSymmetricMemory freeSymmetricMemory
   matrixQualifiers fromFloat32 toFloat32 inferDistribution numroc trsm trmm syrk herk symm geadd tradd
-  fft ifft rfft irfft allocateOperand`);
+  fft ifft rfft irfft allocateOperand
+  abs acos add asin atan atan2 ceil clip conj cos cosh divide equal exp expm1 floor greater greaterEqual imag isFinite isNaN
+  less lessEqual log log10 log1p log2 logicalAnd logicalNot logicalOr logicalXor maximum minimum multiply negative notEqual
+  positive power promote real round sign sin sinh sqrt square subtract tan tanh trunc where`);
 
 const ERRORS = words(`
   DistmathError CollectiveError ConfigurationError ShapeError DistributionError DTypeError StateError NativeError MpiError
@@ -24,7 +27,7 @@ const METHODS: Record<string, string> = {
     free abort broadcastObject gatherObject scatterObject allGatherObject allToAllObject reduceObject allReduceObject
     scanObject exclusiveScanObject sendObject receiveObject sendReceiveObject isendObject ireceiveObject`,
   DistributedArray: `static zeros static full static random static generate static fromLocal static scatter
-    local gather allGather map sum norm maxAbsDifference slice redistribute transpose copy to free`,
+    local gather allGather map zip add subtract multiply divide sum norm maxAbsDifference slice redistribute transpose copy to free`,
   LocalArray: "address byteLength view toTypedArray toNumbers set",
   SymmetricArray: "peerAddress",
   Matmul: `plan autotune execute resetOperands resetOperandsUnchecked releaseOperands free algorithm auxiliary explain`,

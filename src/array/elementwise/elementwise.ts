@@ -1,0 +1,221 @@
+/**
+ * Elementwise operations on arrays of several ranks: all ranks agree on the operands, and each computes its part. No
+ * element travels.
+ *
+ * @module
+ */
+import type { Distribution } from "../../distribution/mod.ts";
+import { type DType, dtypeInfo, type Scalar } from "../../dtype/dtype.ts";
+import { promote } from "../../dtype/promotion.ts";
+import { isPair } from "../../dtype/scalar.ts";
+import { DTypeError, ShapeError, StateError } from "../../errors.ts";
+import { describe, readOptions } from "../../options.ts";
+import { agree, type Facts } from "../../runtime/agreement.ts";
+import type { Runtime } from "../../runtime/runtime.ts";
+import { BaseArray, checkAlive, type Held, runtimeOf } from "../base_array.ts";
+import type { Order } from "../layout.ts";
+import { LocalArray } from "../local_array.ts";
+import { broadcastShapes, operandPart, resultDistribution } from "./broadcast.ts";
+import { compile, type Expression, type OperandType, type Program } from "./expression.ts";
+import { compute, type Elements, isBits } from "./kernel.ts";
+
+/** What an operation takes: an array, or a number, a bigint or `[re, im]` that stands beside each element. */
+export type AnyOperand = BaseArray | Scalar;
+
+/** Where a result goes. */
+export interface TargetOptions<A extends BaseArray = BaseArray> {
+  /**
+   * An array that the result is written into, and that is returned; one of the operands, to compute in place. It has the
+   * shape of the result, each rank's part of it decides where elements are computed, and its dtype holds the result's,
+   * rounded if need be.
+   */
+  into?: A;
+}
+
+/** What came of an operation: a new array's parts, or the array that it was written into. */
+export type Made<A extends BaseArray> = { readonly held: Held } | { readonly into: A };
+
+/** An operand of this rank: its elements, or a number. */
+type Part = Elements | { readonly scalar: Scalar };
+
+/** Operands that fit together, on this rank. */
+export interface Aligned {
+  /** The global shape of the result. */
+  readonly shape: readonly number[];
+  /** The distribution of the result. */
+  readonly distribution: Distribution;
+  /** The memory order of the result. */
+  readonly order: Order;
+  /** The shape of this rank's part of the result. */
+  readonly localShape: readonly number[];
+  /** The operands, in their order. */
+  readonly parts: readonly Part[];
+  /** What all ranks must share. */
+  readonly facts: Facts;
+}
+
+/**
+ * Compute an expression of operands, element by element. Collective.
+ *
+ * @throws {TypeError} if an operand is neither an array nor a number, or none is an array.
+ * @throws {StateError} if one was freed, belongs to another runtime, or is in the memory of a GPU.
+ * @throws {ShapeError | DTypeError | DistributionError} if they do not fit together, or the result does not fit `into`.
+ */
+export function elementwise<A extends BaseArray>(
+  name: string,
+  expression: Expression,
+  operands: readonly AnyOperand[],
+  options: TargetOptions<A> | undefined,
+): Made<A> {
+  const runtime = runtimeOf(...operands);
+  let held!: Held;
+  let into: A | undefined;
+  let finish = (): void => {};
+  agree(runtime, name, () => {
+    ({ into } = readOptions<TargetOptions<A>>(`the options of ${name}`, options, ["into"]));
+    const aligned = alignOperands(name, runtime, operands, into);
+    const program = compile(expression, operands.map(typeOf));
+    const { distribution, order, localShape } = aligned;
+    if (into === undefined) {
+      const local = LocalArray.empty(program.dtype, localShape, order);
+      compute(program, aligned.parts, local);
+      held = { runtime, local, distribution, order };
+    } else {
+      checkInto(name, into, program.dtype);
+      finish = writer(program, aligned, into.local);
+    }
+    return aligned.facts;
+  });
+  finish();
+  return into === undefined ? { held } : { into };
+}
+
+function typeOf(operand: AnyOperand): OperandType {
+  return operand instanceof BaseArray ? { dtype: operand.dtype } : { scalar: operand };
+}
+
+/** What an operand is to the other ranks. */
+function factOf(operand: AnyOperand): unknown {
+  if (!(operand instanceof BaseArray)) return String(operand);
+  const { shape, dtype, distribution, order } = operand;
+  return { shape, dtype, distribution: String(distribution), order };
+}
+
+/** Check what a user gave as operands of an elementwise operation, and bring this rank's parts together. Local. */
+export function alignOperands(
+  name: string,
+  runtime: Runtime,
+  operands: readonly AnyOperand[],
+  into?: BaseArray,
+): Aligned {
+  operands.forEach((operand, i) => checkOperand(name, `operand ${i + 1}`, operand, runtime));
+  const arrays = operands.filter((operand): operand is BaseArray => operand instanceof BaseArray);
+  if (arrays.length === 0) throw new TypeError(`${name} needs at least one DistributedArray among its operands.`);
+  if (into !== undefined) checkTarget(name, into, runtime);
+  const shape = broadcastShapes(name, arrays.map((array) => array.shape));
+  if (into !== undefined && into.shape.join() !== shape.join()) {
+    throw new ShapeError(`${name}: into has shape [${into.shape}], but the result has [${shape}].`);
+  }
+  const distribution = into?.distribution ??
+    resultDistribution(shape, arrays.map((array) => array.distribution), runtime.size);
+  const model = into ??
+    arrays.find((array) => array.shape.length === shape.length && !array.distribution.isReplicated) ??
+    arrays.find((array) => array.shape.length === shape.length);
+  const parts = operands.map((operand): Part =>
+    operand instanceof BaseArray
+      ? operandPart(name, operand.local, operand.distribution, distribution, runtime.rank)
+      : { scalar: isPair(operand) ? [operand[0], operand[1]] : operand }
+  );
+  return {
+    shape,
+    distribution,
+    order: model!.order,
+    localShape: distribution.localShape(runtime.rank),
+    parts,
+    facts: { operands: operands.map(factOf), into: into === undefined ? null : factOf(into) },
+  };
+}
+
+/**
+ * Refuse what is no operand.
+ *
+ * @throws {TypeError | StateError} saying why.
+ */
+function checkOperand(name: string, what: string, operand: unknown, runtime: Runtime): void {
+  if (operand instanceof BaseArray) return checkHostArray(name, what, operand, runtime);
+  if (typeof operand === "number" || typeof operand === "bigint" || isPair(operand)) return;
+  throw new TypeError(
+    `${name}: ${what} must be a DistributedArray, a number, a bigint or [re, im], not ${describe(operand)}.`,
+  );
+}
+
+/**
+ * Refuse an array that is gone, is another runtime's, or cannot be computed with on the CPU.
+ *
+ * @throws {StateError} saying why.
+ */
+export function checkHostArray(name: string, what: string, array: BaseArray, runtime: Runtime): void {
+  checkAlive(`${name}: ${what}`, array);
+  if (array.runtime !== runtime) {
+    throw new StateError(`${name}: ${what} belongs to another runtime. All arrays must come from one initialize().`);
+  }
+  if (!array.local.isOnDevice) return;
+  throw new StateError(
+    `${name}: ${what} is in the memory of a GPU, and ${name} runs on CPUs so far. Bring it there with ` +
+      `to({ memory: "host" }), or make it there with { memory: "host" }.`,
+  );
+}
+
+function checkTarget(name: string, into: unknown, runtime: Runtime): void {
+  if (!(into instanceof BaseArray)) {
+    throw new TypeError(`${name}: into must be a DistributedArray, not ${describe(into)}.`);
+  }
+  checkHostArray(name, "into", into, runtime);
+}
+
+/**
+ * Refuse a target whose dtype does not take a result: a complex one for a real dtype, a float for an integer one, an integer
+ * for a narrower one. Floats are rounded.
+ */
+export function checkInto(name: string, into: BaseArray, result: DType): void {
+  const [from, to] = [dtypeInfo(result), dtypeInfo(into.dtype)];
+  const isFloat = !from.isInteger && !to.isInteger;
+  if (isFloat ? to.isComplex || !from.isComplex : promote(result, into.dtype) === into.dtype) return;
+  throw new DTypeError(
+    `${name}: the result is of dtype ${result}, which into, of dtype ${into.dtype}, does not hold. Leave into out, and ` +
+      `convert the result with to({ dtype: "${into.dtype}" })${from.isComplex ? " after real() or abs()" : ""}.`,
+  );
+}
+
+/** Get ready to compute into a user's array; returns what writes it, and cannot fail. */
+function writer(program: Program, aligned: Aligned, target: LocalArray): () => void {
+  const { parts, localShape } = aligned;
+  const isSafe = parts.every((part) => "scalar" in part || !overlaps(part, target, localShape));
+  if (isSafe && !program.mayThrow && !isBits(target.dtype)) {
+    return () => compute(program, parts, target);
+  }
+  const result = LocalArray.empty(target.dtype, localShape, aligned.order);
+  compute(program, parts, result);
+  return () => {
+    target.set(result);
+    result.release();
+  };
+}
+
+/** Whether writing to `target` may change elements of an operand that are read later. */
+function overlaps(part: Elements, target: LocalArray, shape: readonly number[]): boolean {
+  const data = target.data;
+  if (part.data.buffer !== data.buffer || shape.includes(0)) return false;
+  const span = ({ data, dtype, offset, strides }: Elements): readonly [start: number, end: number] => {
+    const { itemSize } = dtypeInfo(dtype);
+    const last = shape.reduce((sum, extent, d) => sum + (extent - 1) * strides[d], 0);
+    const start = data.byteOffset + offset * itemSize;
+    return [start, start + (last + 1) * itemSize];
+  };
+  const own = { data, dtype: target.dtype, offset: target.offset, strides: target.strides };
+  const [[start, end], [from, to]] = [span(part), span(own)];
+  if (end <= from || to <= start) return false;
+  const isSame = part.dtype === target.dtype && start === from &&
+    shape.every((extent, d) => extent === 1 || part.strides[d] === target.strides[d]);
+  return !isSame;
+}

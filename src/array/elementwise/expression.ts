@@ -1,0 +1,201 @@
+/**
+ * Expressions of elementwise operations: which dtypes they have, and the JavaScript that computes one element.
+ *
+ * @module
+ */
+import { type DType, dtypeInfo, type Scalar } from "../../dtype/dtype.ts";
+import { dtypeOfScalar, promote, promoteScalar } from "../../dtype/promotion.ts";
+import { DTypeError } from "../../errors.ts";
+import { type Operation, type OperationName, operationOf, OPERATIONS } from "./operations.ts";
+
+/** A tree of operations, whose leaves are operands by their number. */
+export type Expression =
+  | { readonly kind: "operand"; readonly index: number }
+  | { readonly kind: "apply"; readonly name: OperationName; readonly of: readonly Expression[] };
+
+/** What an operand is for the types: elements of a dtype, or a number of the script, which takes the dtype of others. */
+export type OperandType = { readonly dtype: DType } | { readonly scalar: Scalar };
+
+/** An operation applied to operands 0, 1, … */
+export function applied(name: OperationName): Expression {
+  const { arity } = operationOf(name);
+  return { kind: "apply", name, of: Array.from({ length: arity }, (_, index) => ({ kind: "operand", index })) };
+}
+
+/** A number of the script in the dtype in which it is used. */
+export interface Parameter {
+  /** Which operand it is. */
+  readonly index: number;
+  /** Its dtype where it is used. */
+  readonly dtype: DType;
+}
+
+/** The code that computes one element. */
+export interface Program {
+  /** The dtype of the result. */
+  readonly dtype: DType;
+  /** Statements that compute it from variables `x0`, `x1` … of arrays (`x0r`, `x0i` of complex ones) and `s0` … of numbers. */
+  readonly statements: readonly string[];
+  /** The result: one expression, or the two parts of a complex number. */
+  readonly result: readonly string[];
+  /** The numbers of the script, `s0` … in this order. */
+  readonly parameters: readonly Parameter[];
+  /** Whether it refuses some values. */
+  readonly mayThrow: boolean;
+}
+
+/** A value in the code. */
+interface Value {
+  readonly dtype: DType;
+  /** One expression, or two for a complex number. */
+  readonly parts: readonly string[];
+}
+
+type Typed = Value | { readonly index: number; readonly scalar: Scalar };
+
+/**
+ * The dtype of an expression, and the code for one element.
+ *
+ * @throws {DTypeError} if an operation has no meaning for its operands.
+ * @throws {RangeError} if a number of the script lies outside the range of the integers beside it.
+ */
+export function compile(expression: Expression, operands: readonly OperandType[]): Program {
+  const statements: string[] = [];
+  const parameters: Parameter[] = [];
+  let mayThrow = false;
+
+  const store = (code: string): string => {
+    const name = `v${statements.length}`;
+    statements.push(`const ${name} = ${code};`);
+    return name;
+  };
+
+  const parameter = (index: number, dtype: DType): Value => {
+    let at = parameters.findIndex((other) => other.index === index && other.dtype === dtype);
+    if (at < 0) at = parameters.push({ index, dtype }) - 1;
+    return { dtype, parts: dtypeInfo(dtype).isComplex ? [`s${at}r`, `s${at}i`] : [`s${at}`] };
+  };
+
+  const value = (typed: Typed, dtype: DType): Value =>
+    "scalar" in typed ? parameter(typed.index, dtype) : { dtype, parts: cast(typed, dtype) };
+
+  const apply = (name: OperationName, given: readonly Typed[]): Value => {
+    const operation = operationOf(name);
+    const { conditions = 0 } = operation;
+    const common = commonDType(name, conditions === operation.arity ? given : given.slice(conditions));
+    const { compute, result } = operation.types(common);
+    const truths = given.slice(0, conditions).map((typed) => truthOf(value(typed, ownDType(typed))));
+    const values = given.slice(conditions).map((typed) => value(typed, compute).parts);
+    mayThrow ||= operation.mayThrow === true && dtypeInfo(compute).isInteger;
+    const formulas = formulasOf(name, operation, conditions === operation.arity ? "uint8" : compute);
+    const names = namesOf([...truths.map((truth) => [truth]), ...values]);
+    const parts = formulas.map((formula) => {
+      const code = formula.replace(/\b[abc][ri]?\b/g, (letter) => names.get(letter) ?? letter);
+      return store(wrapped(code, result));
+    });
+    return { dtype: result, parts };
+  };
+
+  const visit = (node: Expression): Typed => {
+    if (node.kind === "apply") return apply(node.name, node.of.map(visit));
+    const operand = operands[node.index];
+    if ("scalar" in operand) return { index: node.index, scalar: operand.scalar };
+    const x = `x${node.index}`;
+    return { dtype: operand.dtype, parts: dtypeInfo(operand.dtype).isComplex ? [`${x}r`, `${x}i`] : [x] };
+  };
+
+  const typed = visit(expression);
+  const { dtype, parts } = value(typed, ownDType(typed));
+  return { dtype, statements, result: parts, parameters, mayThrow };
+}
+
+function ownDType(typed: Typed): DType {
+  return "scalar" in typed ? dtypeOfScalar(typed.scalar) : typed.dtype;
+}
+
+/** The dtype that all operands are brought into; numbers of the script take that of the others. */
+function commonDType(name: OperationName, given: readonly Typed[]): DType {
+  const dtypes = given.flatMap((typed) => "scalar" in typed ? [] : [typed.dtype]);
+  if (dtypes.length === 0) return given.map(ownDType).reduce(promote);
+  try {
+    return given.reduce(
+      (dtype, typed) => "scalar" in typed ? promoteScalar(dtype, typed.scalar) : dtype,
+      dtypes.reduce(promote),
+    );
+  } catch (error) {
+    throw withTitle(error, name);
+  }
+}
+
+function withTitle(error: unknown, name: OperationName): unknown {
+  if (error instanceof RangeError) return new RangeError(`${name}: ${error.message}`);
+  return error instanceof DTypeError ? new DTypeError(`${name}: ${error.message}`) : error;
+}
+
+/** The formulas of an operation for a dtype: one for each part of the result. */
+function formulasOf(name: OperationName, operation: Operation, dtype: DType): readonly string[] {
+  const { isComplex, isInteger } = dtypeInfo(dtype);
+  const formula = isComplex
+    ? operation.complex
+    : dtype === "int64"
+    ? operation.bigint
+    : isInteger
+    ? operation.integer ?? operation.number
+    : operation.number;
+  if (formula !== undefined && formula !== null) return typeof formula === "string" ? [formula] : formula;
+  const able = isComplex
+    ? Object.entries(OPERATIONS).filter(([, other]) => "complex" in other).map(([other]) => other)
+    : [];
+  throw new DTypeError(
+    `${name} has no meaning for ${dtype} here. ` +
+      (isComplex
+        ? `Take real(), imag() or abs() first; complex numbers have ${able.join(", ")}.`
+        : `Convert with to({ dtype: "float64" }).`),
+  );
+}
+
+/** The names of the operands in a formula: a, b, c, and with r and i behind them the parts of complex ones. */
+function namesOf(values: readonly (readonly string[])[]): Map<string, string> {
+  const names = new Map<string, string>();
+  values.forEach((parts, position) => {
+    const letter = "abc"[position];
+    if (parts.length === 1) names.set(letter, parts[0]);
+    parts.forEach((part, i) => names.set(letter + "ri"[i], part));
+  });
+  return names;
+}
+
+/** Whether a value is not 0, as code. */
+function truthOf({ dtype, parts }: Value): string {
+  const zero = dtype === "int64" ? "0n" : "0";
+  return `(${parts.map((part) => `${part} !== ${zero}`).join(" || ")})`;
+}
+
+/** A value as one of a wider dtype. */
+function cast({ dtype, parts }: Value, to: DType): readonly string[] {
+  if (dtype === to) return parts;
+  const real = dtypeInfo(to).real;
+  const converted = parts.map((part) => castReal(part, dtypeInfo(dtype).real, real));
+  return dtypeInfo(to).isComplex && parts.length === 1 ? [...converted, "0"] : converted;
+}
+
+function castReal(code: string, from: DType, to: DType): string {
+  if (from === "int64" && to !== "int64") return `Number(${code})`;
+  return from !== "int64" && to === "int64" ? `BigInt(${code})` : code;
+}
+
+/** A result of integers as it is stored. */
+function wrapped(code: string, dtype: DType): string {
+  switch (dtype) {
+    case "int8":
+      return `(${code}) << 24 >> 24`;
+    case "uint8":
+      return `(${code}) & 255`;
+    case "int32":
+      return `(${code}) | 0`;
+    case "int64":
+      return `BigInt.asIntN(64, ${code})`;
+    default:
+      return code;
+  }
+}

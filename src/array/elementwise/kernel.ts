@@ -1,0 +1,212 @@
+/**
+ * Loops over elements, made for an expression, the kinds of memory that it reads and writes, and the way that these lie.
+ *
+ * A loop of its own for each of these is what makes them fast: V8 compiles one that has seen two kinds of typed arrays, or
+ * calls one of several functions, to code that takes ten times as long.
+ *
+ * @module
+ */
+import { allocate, type DType, dtypeInfo, isNarrowFloat, type Scalar, type TypedArray } from "../../dtype/dtype.ts";
+import { decode } from "../../dtype/narrow_floats.ts";
+import { complexParts, loadScalar, storeScalar, toBigInt } from "../../dtype/scalar.ts";
+import type { Strided } from "../layout.ts";
+import { LocalArray } from "../local_array.ts";
+import type { Program } from "./expression.ts";
+import { helpers } from "./helpers.ts";
+
+/** An array in memory, with the dtype of its elements. */
+export interface Elements extends Strided {
+  /** The type of the elements. */
+  readonly dtype: DType;
+}
+
+/** How the inner loop goes through an array: neighbour by neighbour, always the same element, or with a stride. */
+type Step = "next" | "same" | "stride";
+
+/** A loop: `n` elements in each of `m` lines; `p`, `i`, `j` are offsets, inner and outer strides of all arrays, in elements. */
+type Kernel = (
+  arrays: readonly TypedArray[],
+  numbers: readonly (number | bigint)[],
+  p: readonly number[],
+  i: readonly number[],
+  j: readonly number[],
+  n: number,
+  m: number,
+) => void;
+
+const kernels = new Map<string, Kernel>();
+
+/** Where formulas put two numbers to choose one. */
+const words = new Float64Array(2);
+
+/** bfloat16 and float8 by their bits; float16 has a typed array. */
+const tables = new Map<DType, Float32Array>();
+
+/** Whether elements are bits that only a table can read. */
+export function isBits(dtype: DType): boolean {
+  return isNarrowFloat(dtype) && dtype !== "float16";
+}
+
+function tableOf(dtype: DType): Float32Array {
+  let table = tables.get(dtype);
+  if (table === undefined) {
+    const bits = allocate(dtype, 2 ** (8 * dtypeInfo(dtype).itemSize));
+    for (let i = 0; i < bits.length; i++) bits[i] = i;
+    table = new Float32Array(bits.length);
+    if (isNarrowFloat(dtype)) decode(dtype, bits, table as Float32Array<ArrayBuffer>);
+    tables.set(dtype, table);
+  }
+  return table;
+}
+
+/** How an element of array `at` is read: one expression, or two for a complex number. */
+function load(dtype: DType, at: number, place: string): string[] {
+  if (dtypeInfo(dtype).isComplex) return [`A${at}[2 * (${place})]`, `A${at}[2 * (${place}) + 1]`];
+  return [isBits(dtype) ? `T${at}[A${at}[${place}]]` : `A${at}[${place}]`];
+}
+
+/** The statements that write the result. */
+function store(dtype: DType, result: Program, place: string): string {
+  const isBig = dtype === "int64" && result.dtype !== "int64";
+  const isNumber = dtype !== "int64" && result.dtype === "int64";
+  const parts = result.result.map((part) => isBig ? `BigInt(${part})` : isNumber ? `Number(${part})` : part);
+  if (!dtypeInfo(dtype).isComplex) return `O[${place}] = ${parts[0]};`;
+  return `O[2 * (${place})] = ${parts[0]}; O[2 * (${place}) + 1] = ${parts[1] ?? "0"};`;
+}
+
+/** The loop as source: `dtypes` and `steps` are those of the operands, and of the result at their end. */
+function sourceOf(program: Program, dtypes: readonly (DType | null)[], steps: readonly (Step | null)[]): string {
+  const last = dtypes.length - 1;
+  const used = dtypes.flatMap((dtype, at) => dtype === null || at === last ? [] : [at]);
+  const place = (at: number) =>
+    steps[at] === "next" ? `p${at} + k` : steps[at] === "same" ? `p${at}` : `p${at} + k * i${at}`;
+  const reading = (at: number) => {
+    const parts = load(dtypes[at]!, at, place(at));
+    const names = parts.length === 1 ? [`x${at}`] : [`x${at}r`, `x${at}i`];
+    return names.map((name, i) => `const ${name} = ${parts[i]};`).join(" ");
+  };
+  const all = [...used, last];
+  let count = 0;
+  const numbers = program.parameters.flatMap(({ dtype }, at) =>
+    (dtypeInfo(dtype).isComplex ? [`s${at}r`, `s${at}i`] : [`s${at}`]).map((name) => `const ${name} = S[${count++}];`)
+  );
+  return [
+    // Named, since V8 shares what it has learned among functions of the same text.
+    `// ${dtypes.join(" ")}`,
+    ...used.map((at) => `const A${at} = arrays[${at}];`),
+    `const O = arrays[${last}];`,
+    ...numbers,
+    ...all.map((at) => `let p${at} = p[${at}]; const i${at} = i[${at}], j${at} = j[${at}];`),
+    `for (let line = 0; line < m; line++) {`,
+    ...used.filter((at) => steps[at] === "same").map(reading),
+    `for (let k = 0; k < n; k++) {`,
+    ...used.filter((at) => steps[at] !== "same").map(reading),
+    ...program.statements,
+    store(dtypes[last]!, program, place(last)),
+    `}`,
+    ...all.map((at) => `p${at} += j${at};`),
+    `}`,
+  ].join("\n");
+}
+
+function kernelFor(program: Program, dtypes: readonly (DType | null)[], steps: readonly (Step | null)[]): Kernel {
+  const source = sourceOf(program, dtypes, steps);
+  let kernel = kernels.get(source);
+  if (kernel === undefined) {
+    const bits = dtypes.flatMap((dtype, at) =>
+      dtype !== null && isBits(dtype) ? [[`T${at}`, tableOf(dtype)] as const] : []
+    );
+    const names = bits.map(([name]) => name);
+    const make = new Function("H", "W", ...names, `return function (arrays, S, p, i, j, n, m) {\n${source}\n};`);
+    kernel = make(helpers, words, ...bits.map(([, table]) => table)) as Kernel;
+    kernels.set(source, kernel);
+  }
+  return kernel;
+}
+
+/** A dimension of the loops: how many indices, and the stride of each array. */
+interface Loop {
+  readonly extent: number;
+  readonly strides: readonly number[];
+}
+
+/** The dimensions, outermost in the result first, without those of one index; neighbours that make one loop are joined. */
+function loopsOf(shape: readonly number[], arrays: readonly (Strided | null)[]): Loop[] {
+  const loops = shape
+    .map((extent, d): Loop => ({ extent, strides: arrays.map((array) => array?.strides[d] ?? 0) }))
+    .filter(({ extent }) => extent > 1)
+    .map((loop, d) => ({ loop, d }))
+    .sort((a, b) => b.loop.strides.at(-1)! - a.loop.strides.at(-1)! || a.d - b.d)
+    .map(({ loop }) => loop);
+  const joined: Loop[] = [];
+  for (const loop of loops) {
+    const outer = joined.at(-1);
+    const isOne = outer?.strides.every((stride, at) => stride === loop.strides[at] * loop.extent);
+    if (isOne) joined[joined.length - 1] = { extent: outer!.extent * loop.extent, strides: loop.strides };
+    else joined.push(loop);
+  }
+  return joined;
+}
+
+/** The numbers of the script as the loop takes them: rounded to the dtype in which they are used. */
+function numbersOf(program: Program, scalars: readonly (Scalar | null)[]): (number | bigint)[] {
+  return program.parameters.flatMap(({ index, dtype }): (number | bigint)[] => {
+    const value = scalars[index]!;
+    if (dtype === "int64") return [toBigInt(value)];
+    const one = allocate(dtype, 1);
+    storeScalar(dtype, one, 0, typeof value === "bigint" ? Number(value) : value);
+    const stored = loadScalar(dtype, one, 0);
+    return dtypeInfo(dtype).isComplex ? [...complexParts(dtype, stored)] : [stored as number];
+  });
+}
+
+/**
+ * Compute all elements of `target`. `operands` are arrays whose strides are 0 along dimensions that they lack, or numbers of
+ * the script.
+ */
+export function compute(
+  program: Program,
+  operands: readonly (Elements | { readonly scalar: Scalar })[],
+  target: LocalArray,
+): void {
+  const { dtype, shape } = target;
+  if (!isBits(dtype)) return runLoops(program, operands, target, shape);
+  // Numbers as bits are rounded all at once.
+  const numbers = LocalArray.empty("float64", shape, target.isDense("F") ? "F" : "C");
+  runLoops(program, operands, numbers, shape);
+  target.set(numbers);
+  numbers.release();
+}
+
+/** As {@linkcode compute}, where elements are no bits. */
+export function runLoops(
+  program: Program,
+  operands: readonly (Elements | { readonly scalar: Scalar })[],
+  target: Elements,
+  shape: readonly number[],
+): void {
+  if (shape.includes(0)) return;
+  const arrays = [...operands.map((operand) => "scalar" in operand ? null : operand), target];
+  const scalars = operands.map((operand) => "scalar" in operand ? operand.scalar : null);
+  const numbers = numbersOf(program, scalars);
+  const loops = loopsOf(shape, arrays);
+  const still = arrays.map(() => 0);
+  const inner = loops.pop() ?? { extent: 1, strides: still };
+  const outer = loops.pop() ?? { extent: 1, strides: still };
+  const steps = arrays.map((array, at): Step | null => {
+    if (array === null) return null;
+    const stride = inner.strides[at];
+    return stride === 1 ? "next" : stride === 0 && array !== target ? "same" : "stride";
+  });
+  const kernel = kernelFor(program, arrays.map((array) => array?.dtype ?? null), steps);
+  const data = arrays.map((array) => array?.data ?? target.data);
+  const places = arrays.map((array) => array?.offset ?? 0);
+  const walk = (depth: number, at: readonly number[]): void => {
+    if (depth === loops.length) {
+      return kernel(data, numbers, at, inner.strides, outer.strides, inner.extent, outer.extent);
+    }
+    const { extent, strides } = loops[depth];
+    for (let k = 0; k < extent; k++) walk(depth + 1, at.map((place, i) => place + k * strides[i]));
+  };
+  walk(0, places);
+}

@@ -1,0 +1,54 @@
+/**
+ * Functions of the script on pairs of elements.
+ *
+ * @module
+ */
+import { type DType, dtypeInfo, type Scalar } from "../../dtype/dtype.ts";
+import { promote, promoteScalar } from "../../dtype/promotion.ts";
+import { loadScalar } from "../../dtype/scalar.ts";
+import { describe, readOptions } from "../../options.ts";
+import { agree } from "../../runtime/agreement.ts";
+import { BaseArray, type Held, runtimeOf } from "../base_array.ts";
+import { copyStrided, stridesOf } from "../layout.ts";
+import { LocalArray } from "../local_array.ts";
+import { fillByFunction } from "../traverse.ts";
+import { alignOperands } from "./elementwise.ts";
+import type { Elements } from "./kernel.ts";
+
+/** What a function makes of each pair of values and its global index. Collective. */
+export function zip(
+  one: BaseArray,
+  other: BaseArray | Scalar,
+  combine: (value: Scalar, other: Scalar, ...index: number[]) => Scalar,
+  options: { dtype?: DType },
+): Held {
+  const runtime = runtimeOf(one);
+  let held!: Held;
+  agree(runtime, "DistributedArray.zip", () => {
+    const { dtype } = readOptions("the options of zip", options, ["dtype"]);
+    if (typeof combine !== "function") {
+      throw new TypeError(`zip takes a function (value, other, i, j) => value, not ${describe(combine)}.`);
+    }
+    const { distribution, order, localShape, parts, facts } = alignOperands("zip", runtime, [one, other]);
+    const common = other instanceof BaseArray ? promote(one.dtype, other.dtype) : promoteScalar(one.dtype, other);
+    const target = dtype ?? common;
+    const local = LocalArray.empty(target, localShape, order);
+    const [first, second] = parts.map((part) =>
+      "scalar" in part ? () => part.scalar : valuesOf(part, localShape, order)
+    );
+    const element = (...index: number[]) => combine(first(), second(), ...index);
+    fillByFunction(target, local.data, distribution.ranges(runtime.rank), order, element);
+    held = { runtime, local, distribution, order };
+    return { ...facts, dtype: target };
+  });
+  return held;
+}
+
+/** A function that returns one value after the other, in memory order. */
+function valuesOf(part: Elements, shape: readonly number[], order: "C" | "F"): () => Scalar {
+  const { dtype } = part;
+  const dense = LocalArray.empty(dtype, shape, order);
+  copyStrided(part, { data: dense.data, offset: 0, strides: stridesOf(shape, order) }, shape, dtypeInfo(dtype).parts);
+  let at = 0;
+  return () => loadScalar(dtype, dense.data, at++);
+}

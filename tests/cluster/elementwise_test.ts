@@ -1,0 +1,184 @@
+/** Elementwise functions over distributions: what each rank computes is what plain loops over whole arrays give. */
+import { assertEquals, assertStrictEquals } from "@std/assert";
+import {
+  add,
+  BlockCyclic,
+  Box,
+  clip,
+  conj,
+  DistributedArray,
+  type Distribution,
+  DistributionError,
+  divide,
+  DTypeError,
+  equal,
+  exp,
+  greater,
+  imag,
+  initialize,
+  LocalArray,
+  multiply,
+  power,
+  ProcessGrid,
+  real,
+  Replicated,
+  type Runtime,
+  ShapeError,
+  Slab,
+  StateError,
+  subtract,
+  where,
+} from "../../mod.ts";
+import { assertThrowsEverywhere, clusterTest, type ErrorClass } from "../../src/testing/mod.ts";
+
+/** All elements, decoded, in C order. */
+function whole(array: DistributedArray): number[] {
+  const flat = array.to({ order: "C" }).allGather();
+  return new LocalArray({ data: flat, dtype: array.dtype, shape: array.shape }).toNumbers();
+}
+
+/** The values of a function of the index, in C order. */
+function table(m: number, n: number, value: (i: number, j: number) => number): number[] {
+  return Array.from({ length: m * n }, (_, k) => value(Math.floor(k / n), k % n));
+}
+
+function distributions(size: number): Distribution[] {
+  const columns = Array.from({ length: size + 1 }, (_, rank) => Math.floor(5 * rank * rank / (size * size)));
+  return [
+    Slab.X,
+    Slab.Y,
+    new BlockCyclic(new ProcessGrid({ shape: size === 4 ? [2, 2] : [size, 1] }), [2, 3]),
+    new Box(Array.from({ length: size }, (_, rank) => [[0, columns[rank]], [7, columns[rank + 1]]] as const)),
+    Replicated,
+  ];
+}
+
+const memory = "host";
+
+clusterTest("operands of one distribution, replicated ones, rows, columns and numbers", (runtime) => {
+  for (const distribution of distributions(runtime.size)) {
+    for (const order of ["C", "F"] as const) {
+      using a = DistributedArray.generate(runtime, [7, 5], distribution, (i, j) => i - j, { order, memory });
+      using b = DistributedArray.generate(runtime, [7, 5], distribution, (i, j) => i * j, { dtype: "int32", memory });
+      using all = DistributedArray.generate(runtime, [7, 5], Replicated, (i, j) => i + 10 * j, { memory });
+      using row = DistributedArray.generate(runtime, [5], Replicated, (j) => j, { dtype: "float32", memory });
+      using column = DistributedArray.generate(runtime, [7, 1], Replicated, (i) => 2 * i, { memory });
+      using sum = add(a, b);
+      assertEquals([sum.dtype, sum.order, sum.memory, sum.isView], ["float64", order, "host", false]);
+      assertEquals(sum.distribution.toString(), a.distribution.toString());
+      assertEquals(whole(sum), table(7, 5, (i, j) => i - j + i * j), `${a}`);
+      assertEquals(whole(add(all, b)), table(7, 5, (i, j) => i + 10 * j + i * j), `${a}`);
+      assertEquals(whole(multiply(a, row)), table(7, 5, (i, j) => (i - j) * j), `${a}`);
+      assertEquals(whole(subtract(column, a)), table(7, 5, (i, j) => i + j), `${a}`);
+      assertEquals(whole(divide(a, 2)), table(7, 5, (i, j) => (i - j) / 2));
+      assertEquals(whole(power(2, b)), table(7, 5, (i, j) => 2 ** (i * j)));
+      const positive = greater(a, 0);
+      assertEquals(positive.dtype, "uint8");
+      assertEquals(whole(where(positive, a, column)), table(7, 5, (i, j) => i > j ? i - j : 2 * i));
+      assertEquals(whole(clip(a, -2, row)), table(7, 5, (i, j) => Math.min(Math.max(i - j, -2), j)));
+    }
+  }
+});
+
+clusterTest("a divided column stands beside each column, without moving", (runtime) => {
+  using a = DistributedArray.generate(runtime, [7, 5], Slab.X, (i, j) => i * j, { memory });
+  using column = DistributedArray.generate(runtime, [7, 1], Slab.X, (i) => i, { memory });
+  using row = DistributedArray.generate(runtime, [1, 5], Replicated, (_, j) => 100 * j, { memory });
+  assertEquals(whole(subtract(a, column)), table(7, 5, (i, j) => i * j - i));
+  using outer = add(column, row);
+  assertEquals([outer.distribution.toString(), ...outer.shape], ["Slab.X", 7, 5]);
+  assertEquals(whole(outer), table(7, 5, (i, j) => i + 100 * j));
+  using vector = DistributedArray.generate(runtime, [5], Slab.X, (j) => j, { memory });
+  using wide = add(vector, DistributedArray.zeros(runtime, [7, 1], Replicated, { memory }));
+  assertEquals([wide.distribution.toString(), ...whole(wide)], ["Slab.Y", ...table(7, 5, (_, j) => j)]);
+});
+
+clusterTest("results go into arrays that are there, in place too", (runtime) => {
+  using a = DistributedArray.generate(runtime, [6, 4], Slab.X, (i, j) => i + j, { dtype: "float32", memory });
+  assertStrictEquals(add(a, a, { into: a }), a);
+  assertStrictEquals(a.multiply(a, { into: a }), a);
+  assertEquals(whole(a), table(6, 4, (i, j) => 4 * (i + j) ** 2));
+  // Into a slice of the operand itself, one further: the elements are read before they are overwritten.
+  using line = DistributedArray.generate(runtime, [8 * runtime.size], Replicated, (i) => i, { memory });
+  const length = line.size;
+  const [from, to] = [line.slice([[0, length - 1]]), line.slice([[1, length]])];
+  add(from, 1, { into: to });
+  assertEquals(whole(line), Array.from({ length }, (_, i) => i === 0 ? 0 : i));
+  // Replicated operands and a divided target: each rank computes its part.
+  using target = DistributedArray.zeros(runtime, [6, 4], Slab.Y, { dtype: "bfloat16", order: "F", memory });
+  using all = DistributedArray.generate(runtime, [6, 4], Replicated, (i, j) => i * j, { memory });
+  exp(multiply(all, 0), { into: target });
+  assertEquals(whole(target), table(6, 4, () => 1));
+  const symmetric = DistributedArray.zeros(runtime, [6, 4], Slab.X, { memory: "symmetric" });
+  add(a, 1, { into: symmetric.to({ dtype: "float32" }) }).free();
+});
+
+clusterTest("complex arrays and maps of two arrays", (runtime) => {
+  using z = DistributedArray.generate(runtime, [5, 3], Slab.X, (i, j) => [i, j], { dtype: "complex64", memory });
+  assertEquals(whole(conj(z)), table(5, 3, (i) => i).flatMap((i, k) => [i, -(k % 3)]).map((x) => x === 0 ? 0 : x));
+  assertEquals([real(z).dtype, ...whole(imag(z))], ["float32", ...table(5, 3, (_, j) => j)]);
+  assertEquals([multiply(z, [0, 1]).dtype, ...whole(real(multiply(z, [0, 1])))], [
+    "complex64",
+    ...table(5, 3, (_, j) => 0 - j),
+  ]);
+  using a = DistributedArray.generate(runtime, [5, 3], Slab.X, (i, j) => i + j, { dtype: "int8", memory });
+  using row = DistributedArray.generate(runtime, [3], Replicated, (j) => j / 2, { memory });
+  using zipped = a.zip(row, (x, y, i, j) => Number(x) * Number(y) + 100 * i + j);
+  assertEquals([zipped.dtype, ...whole(zipped)], ["float64", ...table(5, 3, (i, j) => (i + j) * j / 2 + 100 * i + j)]);
+  assertEquals(whole(a.zip(1, (x, y) => Number(x) + Number(y))), table(5, 3, (i, j) => i + j + 1));
+});
+
+clusterTest("what does not fit is an error that says what to do", (runtime) => {
+  using a = DistributedArray.zeros(runtime, [6, 4], Slab.X, { memory });
+  using b = DistributedArray.zeros(runtime, [6, 4], Slab.Y, { memory });
+  using wrong = DistributedArray.zeros(runtime, [5, 4], Slab.X, { memory });
+  using complex = DistributedArray.zeros(runtime, [6, 4], Slab.X, { dtype: "complex64", memory });
+  using integers = DistributedArray.zeros(runtime, [6, 4], Slab.X, { dtype: "int32", memory });
+  const fails = (action: () => unknown, type: ErrorClass<Error>, message: string) =>
+    assertThrowsEverywhere(runtime, action, type, message);
+  if (runtime.size > 1) {
+    fails(
+      () => add(a, b),
+      DistributionError,
+      "add: the operands are distributed differently, Slab.X of shape [6,4] and Slab.Y",
+    );
+    fails(() => add(a, b), DistributionError, "redistribute()");
+    fails(() => a.zip(b, (x) => x), DistributionError, "zip: the operands are distributed differently");
+    fails(() => add(a, a, { into: b }), DistributionError, "redistribute()");
+  }
+  fails(() => add(a, wrong), ShapeError, "add: shapes [6,4] and [5,4] do not fit together");
+  fails(() => add(a, 1, { into: wrong }), ShapeError, "into has shape [5,4], but the result has [6,4]");
+  fails(() => add(a, "1" as unknown as number), TypeError, "add: operand 2 must be a DistributedArray, a number");
+  fails(() => add(1, 2), TypeError, "add needs at least one DistributedArray");
+  fails(
+    () => add(a, 1, { into: 3 as unknown as DistributedArray }),
+    TypeError,
+    "into must be a DistributedArray, not 3",
+  );
+  fails(
+    () => add(a, complex, { into: a }),
+    DTypeError,
+    "the result is of dtype complex128, which into, of dtype float64, does not",
+  );
+  fails(() => add(a, 1, { into: integers }), DTypeError, "does not hold");
+  fails(() => equal(a, 1, { into: integers }).add(a, { into: integers }), DTypeError, 'to({ dtype: "int32" })');
+  fails(() => power(integers, -1), RangeError, "integers have no negative powers");
+  fails(() => a.zip(b, 1 as unknown as () => number), TypeError, "zip takes a function");
+  const freed = a.copy();
+  freed.free();
+  fails(() => add(a, freed), StateError, "add: operand 2 was freed");
+});
+
+clusterTest("ranks that pass different operands are told so", (runtime) => {
+  if (runtime.size === 1) return;
+  using a = DistributedArray.zeros(runtime, [6, 4], Slab.X, { memory });
+  assertThrowsEverywhere(runtime, () => add(a, runtime.rank), Error, "add: the ranks disagree on operands");
+});
+
+clusterTest("an array of another runtime is refused", (runtime) => {
+  using a = DistributedArray.zeros(runtime, [6, 4], Slab.X, { memory });
+  runtime[Symbol.dispose]();
+  using other = initialize({ device: "cpu" });
+  using b = DistributedArray.zeros(other, [6, 4], Slab.X, { memory });
+  assertThrowsEverywhere(other, () => add(b, a), StateError, "add: operand 2 belongs to another runtime");
+});

@@ -1,0 +1,234 @@
+/** Elementwise loops on one part, against NumPy's results and plain loops over random layouts. */
+import { assert, assertEquals, assertThrows } from "@std/assert";
+import fc from "fast-check";
+import { broadcastShapes } from "../../../src/array/elementwise/broadcast.ts";
+import { applied, compile, type OperandType } from "../../../src/array/elementwise/expression.ts";
+import { compute, type Elements, runLoops } from "../../../src/array/elementwise/kernel.ts";
+import { type OperationName, operationOf, OPERATIONS } from "../../../src/array/elementwise/operations.ts";
+import { LocalArray } from "../../../src/array/local_array.ts";
+import { type DType, dtypeInfo, dtypes, type Scalar } from "../../../src/dtype/mod.ts";
+import { DTypeError, ShapeError } from "../../../src/errors.ts";
+import fixtures from "./numpy/fixtures.json" with { type: "json" };
+
+type Fixture = readonly (number | string)[];
+
+const numbers = (list: Fixture): number[] => list.map(Number);
+
+/** The result of an operation on whole parts, or numbers, of one shape. */
+function run(name: OperationName, operands: readonly (LocalArray | { readonly scalar: Scalar })[]): LocalArray {
+  const types = operands.map((operand): OperandType =>
+    operand instanceof LocalArray ? { dtype: operand.dtype } : operand
+  );
+  const program = compile(applied(name), types);
+  const { shape } = operands.find((operand) => operand instanceof LocalArray)!;
+  const target = LocalArray.zeros(program.dtype, shape);
+  compute(program, operands, target);
+  return target;
+}
+
+function vector(dtype: DType, values: readonly number[]): LocalArray {
+  const local = LocalArray.zeros(dtype, [values.length / dtypeInfo(dtype).parts]);
+  local.set(values as number[]);
+  return local;
+}
+
+/** All pairs of the elements of a list, which may be pairs of numbers themselves. */
+function pairs(dtype: DType, values: readonly number[]): [LocalArray, LocalArray] {
+  const { parts } = dtypeInfo(dtype);
+  const elements = Array.from({ length: values.length / parts }, (_, i) => values.slice(i * parts, (i + 1) * parts));
+  return [
+    vector(dtype, elements.flatMap((a) => elements.flatMap(() => a))),
+    vector(dtype, elements.flatMap(() => elements.flat())),
+  ];
+}
+
+/** Equal, or as close as two libraries of mathematical functions are; the sign of a zero counts where it is exact. */
+function assertClose(actual: readonly number[], wanted: readonly number[], tolerance: number, message: string): void {
+  assertEquals(actual.length, wanted.length, message);
+  actual.forEach((value, i) => {
+    const isEqual = Object.is(value, wanted[i]) || value === wanted[i] ||
+      Math.abs(value - wanted[i]) <= tolerance * Math.abs(wanted[i]);
+    assert(isEqual, `${message} at ${i}: ${value}, but NumPy ${wanted[i]}`);
+  });
+}
+
+Deno.test("every operation on special float64 values gives what NumPy gives", () => {
+  const special = numbers(fixtures.special);
+  for (const [name, wanted] of Object.entries(fixtures.float64) as [OperationName, Fixture][]) {
+    const operands = operationOf(name).arity === 1 ? [vector("float64", special)] : pairs("float64", special);
+    assertClose(run(name, operands).toNumbers(), numbers(wanted), 1e-15, name);
+  }
+});
+
+Deno.test("float32 is rounded as NumPy rounds it, to the last bit", () => {
+  const operands = pairs("float32", numbers(fixtures.special));
+  for (const [name, wanted] of Object.entries(fixtures.float32) as [OperationName, Fixture][]) {
+    assertClose(run(name, operands).toNumbers(), numbers(wanted), 0, name);
+  }
+});
+
+Deno.test("integers wrap around as NumPy's do", () => {
+  for (const [name, wanted] of Object.entries(fixtures.int8) as [OperationName, Fixture][]) {
+    const isOne = operationOf(name).arity === 1;
+    const operands = isOne ? [vector("int8", fixtures.integers)] : pairs("int8", fixtures.integers);
+    assertClose(run(name, operands).toNumbers(), numbers(wanted), 0, name);
+  }
+  const large = vector("int32", [2 ** 31 - 1, -(2 ** 31), 65537, -3]);
+  assertEquals(run("multiply", [large, large]).toNumbers(), [1, 0, 131073, 9]);
+  assertEquals(run("add", [large, { scalar: 1 }]).toNumbers(), [-(2 ** 31), 1 - 2 ** 31, 65538, -2]);
+  assertEquals(run("power", [large, { scalar: 3 }]).toNumbers(), [2 ** 31 - 1, 0, 196609, -27]);
+  const big = vector("int64", [3, -2]);
+  assertEquals([...run("power", [big, { scalar: 62 }]).view()], [BigInt.asIntN(64, 3n ** 62n), 2n ** 62n]);
+  assertEquals([...run("multiply", [run("power", [big, { scalar: 62 }]), { scalar: 2 }]).view()], [
+    BigInt.asIntN(64, 2n * 3n ** 62n),
+    -(2n ** 63n),
+  ]);
+});
+
+Deno.test("complex results are NumPy's", () => {
+  const values = numbers(fixtures.complex);
+  for (const [name, wanted] of Object.entries(fixtures.complex128) as [OperationName, Fixture][]) {
+    // What overflows in between is left out: libraries differ in where they give NaN.
+    const isOne = operationOf(name).arity === 1;
+    const some = ["add", "subtract", "equal", "notEqual", "negative", "abs", "conj", "real", "imag", "sqrt", "log"]
+      .includes(name);
+    const list = some ? values : values.slice(0, -2);
+    const { parts } = dtypeInfo(run(name, isOne ? [vector("complex128", [1, 0])] : pairs("complex128", [1, 0])).dtype);
+    const results = isOne ? run(name, [vector("complex128", list)]) : run(name, pairs("complex128", list));
+    const count = values.length / 2;
+    const kept = numbers(wanted).filter((_, i) => {
+      const element = Math.floor(i / parts);
+      const indices = isOne ? [element] : [Math.floor(element / count), element % count];
+      return some || indices.every((index) => index < count - 1);
+    });
+    const actual = results.toNumbers();
+    kept.forEach((value, i) => {
+      // Cancellation: parts are compared with the size of the whole.
+      const scale = Math.max(Math.abs(value), parts === 2 ? Math.abs(kept[i ^ 1]) : 0);
+      const isEqual = Object.is(actual[i], value) || actual[i] === value ||
+        Math.abs(actual[i] - value) <= 4e-15 * scale ||
+        Number.isNaN(value) || !Number.isFinite(value);
+      assert(isEqual, `${name} at ${i}: ${actual[i]}, but NumPy ${value}`);
+    });
+  }
+});
+
+Deno.test("narrow floats are computed in float64 and rounded once", () => {
+  const a = vector("bfloat16", [1, 3, 256]);
+  const b = vector("bfloat16", [2 ** -9, 2 ** -8, 1]);
+  // bfloat16 has 8 bits: 1 + 2^-9 rounds down, 3 + 2^-8 too, 257 to even.
+  assertEquals(run("add", [a, b]).toNumbers(), [1, 3, 256]);
+  assertEquals(run("add", [a, vector("float16", [2 ** -9, 2 ** -8, 1])]).toNumbers(), [1 + 2 ** -9, 3 + 2 ** -8, 257]);
+  assertEquals(run("multiply", [vector("float8_e4m3", [448, 1.125]), { scalar: 2 }]).toNumbers(), [448, 2.25]);
+});
+
+Deno.test("numbers of the script are rounded to the dtype beside them, as NumPy's scalars", () => {
+  const tenth = vector("float32", [0.1, 0.2]);
+  assertEquals(run("equal", [tenth, { scalar: 0.1 }]).toNumbers(), [1, 0]);
+  assertEquals(run("where", [vector("float64", [0, NaN]), { scalar: 1 }, tenth]).toNumbers(), [Math.fround(0.1), 1]);
+  assertEquals(run("divide", [{ scalar: 1 }, vector("int32", [4, 0])]).dtype, "float64");
+});
+
+const someDTypes = fc.constantFrom<DType>(...dtypes);
+
+/** Strides of a layout with permuted dimensions and gaps; 0 along some. */
+function layout(
+  shape: readonly number[],
+  order: readonly number[],
+  gap: number,
+  repeated: readonly boolean[],
+): number[] {
+  const strides = shape.map(() => 0);
+  let stride = gap;
+  for (const d of order) {
+    if (repeated[d]) continue;
+    strides[d] = stride;
+    stride *= shape[d] + (gap > 1 ? 1 : 0);
+  }
+  return strides;
+}
+
+Deno.test("loops reach every element, whatever the layouts and dtypes", () => {
+  const layouts = fc.record({
+    order: fc.shuffledSubarray([0, 1, 2], { minLength: 3, maxLength: 3 }),
+    gap: fc.integer({ min: 1, max: 2 }),
+    repeated: fc.tuple(fc.boolean(), fc.boolean(), fc.boolean()),
+    offset: fc.integer({ min: 0, max: 3 }),
+    dtype: someDTypes,
+  });
+  const shapes = fc.tuple(...[1, 2, 3].map(() => fc.integer({ min: 0, max: 4 })));
+  fc.assert(
+    fc.property(shapes, layouts, layouts, layouts, (shape, one, other, to) => {
+      const [a, b] = [one, other].map(({ dtype, order, gap, repeated, offset }, k): Elements => {
+        const strides = layout(shape, order, gap, repeated);
+        const memory = LocalArray.zeros(dtype, [200]);
+        const { parts } = dtypeInfo(dtype);
+        memory.set(Array.from({ length: 200 * parts }, (_, i) => (i * (k + 2)) % 5));
+        return { data: memory.data, dtype, offset, strides };
+      });
+      const program = compile(applied("add"), [a, b]);
+      const strides = layout(shape, to.order, to.gap, [false, false, false]);
+      const memory = LocalArray.zeros(
+        ["bfloat16", "float8_e4m3", "float8_e5m2"].includes(program.dtype) ? "float64" : program.dtype,
+        [200],
+      );
+      const target = { data: memory.data, dtype: memory.dtype, offset: to.offset, strides };
+      runLoops(program, [a, b], target, shape);
+      const at = ({ data, dtype, offset, strides }: Elements, index: number[]) => {
+        const place = index.reduce((sum, i, d) => sum + i * strides[d], offset);
+        return new LocalArray({ data, dtype, shape: [1], offset: place }).toNumbers();
+      };
+      let count = 0;
+      for (let i = 0; i < shape[0]; i++) {
+        for (let j = 0; j < shape[1]; j++) {
+          for (let k = 0; k < shape[2]; k++, count++) {
+            const [[ar, ai = 0], [br, bi = 0]] = [at(a, [i, j, k]), at(b, [i, j, k])];
+            const [re, im = 0] = at(target, [i, j, k]);
+            assertEquals([re, im], [ar + br, ai + bi]);
+          }
+        }
+      }
+      if (count === 0) assertEquals(memory.toNumbers().every((value) => value === 0), true);
+    }),
+    { numRuns: 300 },
+  );
+});
+
+Deno.test("operations that have no meaning for a dtype say so", () => {
+  const complex = vector("complex64", [1, 2]);
+  assertThrows(
+    () => run("less", [complex, complex]),
+    DTypeError,
+    "less has no meaning for complex64 here. Take real(), imag()",
+  );
+  assertThrows(() => run("floor", [complex]), DTypeError, "complex numbers have positive, negative, add");
+  assertThrows(() => run("add", [vector("uint8", [1]), { scalar: 256 }]), RangeError, "add: uint8 takes whole numbers");
+  assertThrows(() => run("add", [complex, { scalar: 2n ** 60n + 1n }]), DTypeError, "add: ");
+  assertThrows(
+    () => run("power", [vector("int32", [2]), { scalar: -1 }]),
+    RangeError,
+    "integers have no negative powers, and an exponent is -1",
+  );
+  assertThrows(
+    () => run("power", [vector("int64", [2]), { scalar: -1 }]),
+    RangeError,
+    "integers have no negative powers",
+  );
+});
+
+Deno.test("every operation has a formula for int64, or refuses it", () => {
+  for (const name of Object.keys(OPERATIONS) as OperationName[]) {
+    const operands = Array.from({ length: operationOf(name).arity }, () => vector("int64", [2, 0]));
+    assertEquals(run(name, operands).size, 2, name);
+  }
+});
+
+Deno.test("shapes broadcast as NumPy's", () => {
+  assertEquals(broadcastShapes("add", [[4, 1, 3], [5, 1]]), [4, 5, 3]);
+  assertEquals(broadcastShapes("add", [[0], [1]]), [0]);
+  assertThrows(
+    () => broadcastShapes("add", [[2, 3], [2]]),
+    ShapeError,
+    "add: shapes [2,3] and [2] do not fit together.",
+  );
+});

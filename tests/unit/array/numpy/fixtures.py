@@ -1,0 +1,72 @@
+"""What NumPy makes of some values, for the tests to compare with: python3 fixtures.py > fixtures.json"""
+
+import json
+import numpy as np
+
+np.seterr(all="ignore")
+
+SPECIAL = [-np.inf, -2.5, -1.0, -0.5, -0.0, 0.0, 0.25, 1.0, 1.5, 2.0, 3.0, np.inf, np.nan]
+INTEGERS = [-128, -7, -1, 0, 1, 2, 3, 100, 127]
+COMPLEX = [0, 1, -1, 1j, 3 - 4j, -0.5 + 2j, 1e200 + 1e200j]
+NAMES = {
+    "negative": "negative", "abs": "abs", "sign": "sign", "square": "square", "sqrt": "sqrt", "exp": "exp", "expm1": "expm1",
+    "log": "log", "log1p": "log1p", "log2": "log2", "log10": "log10", "sin": "sin", "cos": "cos", "tan": "tan",
+    "asin": "arcsin", "acos": "arccos", "atan": "arctan", "sinh": "sinh", "cosh": "cosh", "tanh": "tanh", "floor": "floor",
+    "ceil": "ceil", "trunc": "trunc", "round": "rint", "isNaN": "isnan", "isFinite": "isfinite",
+    "logicalNot": "logical_not", "conj": "conj", "real": "real", "imag": "imag",
+}
+PAIRS = {
+    "add": "add", "subtract": "subtract", "multiply": "multiply", "divide": "divide", "power": "power",
+    "minimum": "minimum", "maximum": "maximum", "atan2": "arctan2", "equal": "equal", "notEqual": "not_equal",
+    "less": "less", "lessEqual": "less_equal", "greater": "greater", "greaterEqual": "greater_equal",
+    "logicalAnd": "logical_and", "logicalOr": "logical_or", "logicalXor": "logical_xor",
+}
+OF_INTEGERS = ["negative", "abs", "sign", "square", "conj", "logicalNot"]
+OF_INTEGER_PAIRS = ["add", "subtract", "multiply", "minimum", "maximum", "equal", "less", "logicalAnd", "logicalXor"]
+OF_COMPLEX = ["negative", "abs", "square", "sqrt", "exp", "log", "sin", "cos", "sinh", "cosh", "tanh", "conj", "real", "imag"]
+OF_COMPLEX_PAIRS = ["add", "subtract", "multiply", "divide", "power", "equal", "notEqual"]
+DTYPES = ["int8", "uint8", "int32", "int64", "float16", "float32", "float64", "complex64", "complex128"]
+
+
+def number(x):
+    """A number as JSON has it; text for what JSON has not."""
+    x = float(x)
+    if np.isnan(x):
+        return "NaN"
+    if np.isinf(x):
+        return "Infinity" if x > 0 else "-Infinity"
+    return "-0" if x == 0 and np.signbit(x) else x
+
+
+def flat(values):
+    values = np.asarray(values)
+    if values.dtype.kind == "c":
+        values = np.stack([values.real, values.imag], axis=-1)
+    return [number(x) for x in values.ravel()]
+
+
+def pairs(values, dtype):
+    a = np.array(values, dtype=dtype)
+    return np.repeat(a, len(a)), np.tile(a, len(a))
+
+
+fixtures = {
+    "promotion": {a: {b: np.promote_types(a, b).name for b in DTYPES} for a in DTYPES},
+    "special": [number(x) for x in SPECIAL],
+    "integers": INTEGERS,
+    "complex": flat(np.array(COMPLEX)),
+    "float64": {
+        **{js: flat(getattr(np, f)(np.array(SPECIAL))) for js, f in NAMES.items()},
+        **{js: flat(getattr(np, f)(*pairs(SPECIAL, float))) for js, f in PAIRS.items()},
+    },
+    "float32": {js: flat(getattr(np, f)(*pairs(SPECIAL, np.float32))) for js, f in PAIRS.items() if js not in ("power", "atan2")},
+    "int8": {
+        **{js: flat(getattr(np, NAMES[js])(np.array(INTEGERS, dtype=np.int8))) for js in OF_INTEGERS},
+        **{js: flat(getattr(np, PAIRS[js])(*pairs(INTEGERS, np.int8))) for js in OF_INTEGER_PAIRS},
+    },
+    "complex128": {
+        **{js: flat(getattr(np, NAMES[js])(np.array(COMPLEX))) for js in OF_COMPLEX},
+        **{js: flat(getattr(np, PAIRS[js])(*pairs(COMPLEX, complex))) for js in OF_COMPLEX_PAIRS},
+    },
+}
+print(json.dumps(fixtures, separators=(",", ":")).replace('},"', '},\n"'))
