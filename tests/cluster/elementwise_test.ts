@@ -22,7 +22,6 @@ import {
   ProcessGrid,
   real,
   Replicated,
-  type Runtime,
   ShapeError,
   Slab,
   StateError,
