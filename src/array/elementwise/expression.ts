@@ -11,6 +11,7 @@ import { type Operation, type OperationName, operationOf, OPERATIONS } from "./o
 /** A tree of operations, whose leaves are operands by their number. */
 export type Expression =
   | { readonly kind: "operand"; readonly index: number }
+  | { readonly kind: "cast"; readonly dtype: DType; readonly of: Expression }
   | { readonly kind: "apply"; readonly name: OperationName; readonly of: readonly Expression[] };
 
 /** What an operand is for the types: elements of a dtype, or a number of the script, which takes the dtype of others. */
@@ -19,7 +20,22 @@ export type OperandType = { readonly dtype: DType } | { readonly scalar: Scalar 
 /** An operation applied to operands 0, 1, … */
 export function applied(name: OperationName): Expression {
   const { arity } = operationOf(name);
-  return { kind: "apply", name, of: Array.from({ length: arity }, (_, index) => ({ kind: "operand", index })) };
+  return apply(name, ...Array.from({ length: arity }, (_, index) => operand(index)));
+}
+
+/** An operand by its number. */
+export function operand(index: number): Expression {
+  return { kind: "operand", index };
+}
+
+/** An operation of expressions. */
+export function apply(name: OperationName, ...of: readonly Expression[]): Expression {
+  return { kind: "apply", name, of };
+}
+
+/** An expression in a wider dtype. */
+export function cast(dtype: DType, of: Expression): Expression {
+  return { kind: "cast", dtype, of };
 }
 
 /** A number of the script in the dtype in which it is used. */
@@ -77,9 +93,9 @@ export function compile(expression: Expression, operands: readonly OperandType[]
   };
 
   const value = (typed: Typed, dtype: DType): Value =>
-    "scalar" in typed ? parameter(typed.index, dtype) : { dtype, parts: cast(typed, dtype) };
+    "scalar" in typed ? parameter(typed.index, dtype) : { dtype, parts: widened(typed, dtype) };
 
-  const apply = (name: OperationName, given: readonly Typed[]): Value => {
+  const applyTo = (name: OperationName, given: readonly Typed[]): Value => {
     const operation = operationOf(name);
     const { conditions = 0 } = operation;
     const common = commonDType(name, conditions === operation.arity ? given : given.slice(conditions));
@@ -97,7 +113,8 @@ export function compile(expression: Expression, operands: readonly OperandType[]
   };
 
   const visit = (node: Expression): Typed => {
-    if (node.kind === "apply") return apply(node.name, node.of.map(visit));
+    if (node.kind === "apply") return applyTo(node.name, node.of.map(visit));
+    if (node.kind === "cast") return value(visit(node.of), node.dtype);
     const operand = operands[node.index];
     if ("scalar" in operand) return { index: node.index, scalar: operand.scalar };
     const x = `x${node.index}`;
@@ -172,7 +189,7 @@ function truthOf({ dtype, parts }: Value): string {
 }
 
 /** A value as one of a wider dtype. */
-function cast({ dtype, parts }: Value, to: DType): readonly string[] {
+function widened({ dtype, parts }: Value, to: DType): readonly string[] {
   if (dtype === to) return parts;
   const real = dtypeInfo(to).real;
   const converted = parts.map((part) => castReal(part, dtypeInfo(dtype).real, real));

@@ -7,7 +7,7 @@
 import type { Scalar } from "../../dtype/dtype.ts";
 import { DistributedArray } from "../distributed_array.ts";
 import { elementwise, type TargetOptions } from "./elementwise.ts";
-import { applied, type Expression } from "./expression.ts";
+import { applied, apply, type Expression, operand } from "./expression.ts";
 import type { OperationName } from "./operations.ts";
 
 /** What elementwise functions take: an array, or a number, a bigint or `[re, im]`. At least one is an array. */
@@ -16,7 +16,7 @@ export type Operand = DistributedArray | Scalar;
 /** Where the result of an elementwise function goes. */
 export type ElementwiseOptions = TargetOptions<DistributedArray>;
 
-function apply(
+function evaluate(
   name: string,
   expression: Expression,
   operands: readonly Operand[],
@@ -26,7 +26,7 @@ function apply(
 }
 
 function call(name: OperationName, operands: readonly Operand[], options?: ElementwiseOptions): DistributedArray {
-  return apply(name, applied(name), operands, options);
+  return evaluate(name, applied(name), operands, options);
 }
 
 /**
@@ -405,16 +405,10 @@ export function where(condition: Operand, b: Operand, c: Operand, options?: Elem
   return call("where", [condition, b, c], options);
 }
 
-const operand = (index: number): Expression => ({ kind: "operand", index });
-
 /** Elements kept within [low, high]: those outside become the nearer bound, NaN stays. */
-const CLIP: Expression = {
-  kind: "apply",
-  name: "minimum",
-  of: [{ kind: "apply", name: "maximum", of: [operand(0), operand(1)] }, operand(2)],
-};
+const CLIP = apply("minimum", apply("maximum", operand(0), operand(1)), operand(2));
 
 /** Each element, or the bound that it lies beyond; NaN stays. Bounds may be arrays, or infinite for none. Collective. */
 export function clip(a: Operand, low: Operand, high: Operand, options?: ElementwiseOptions): DistributedArray {
-  return apply("clip", CLIP, [a, low, high], options);
+  return evaluate("clip", CLIP, [a, low, high], options);
 }

@@ -66,18 +66,35 @@ function load(dtype: DType, at: number, place: string): string[] {
 }
 
 /** The statements that write the result. */
-function store(dtype: DType, result: Program, place: string): string {
+function store(dtype: DType, result: Program, at: number, place: string): string {
   const isBig = dtype === "int64" && result.dtype !== "int64";
   const isNumber = dtype !== "int64" && result.dtype === "int64";
   const parts = result.result.map((part) => isBig ? `BigInt(${part})` : isNumber ? `Number(${part})` : part);
-  if (!dtypeInfo(dtype).isComplex) return `O[${place}] = ${parts[0]};`;
-  return `O[2 * (${place})] = ${parts[0]}; O[2 * (${place}) + 1] = ${parts[1] ?? "0"};`;
+  if (!dtypeInfo(dtype).isComplex) return `A${at}[${place}] = ${parts[0]};`;
+  return `A${at}[2 * (${place})] = ${parts[0]}; A${at}[2 * (${place}) + 1] = ${parts[1] ?? "0"};`;
 }
 
-/** The loop as source: `dtypes` and `steps` are those of the operands, and of the result at their end. */
-function sourceOf(program: Program, dtypes: readonly (DType | null)[], steps: readonly (Step | null)[]): string {
-  const last = dtypes.length - 1;
-  const used = dtypes.flatMap((dtype, at) => dtype === null || at === last ? [] : [at]);
+/**
+ * What becomes of each value instead of being stored: accumulators `a0`, `a1` … take it in, one for each target. The code is a
+ * function of the value, one name or two for a complex number; it may name further operands as `x` and their number.
+ */
+export type Accumulation = (value: readonly string[]) => string;
+
+/** Operands, results and what happens between them, from which a loop is made. */
+interface Plan {
+  readonly program: Program;
+  /** The dtypes of all arrays: operands, null for numbers, and targets. */
+  readonly dtypes: readonly (DType | null)[];
+  readonly steps: readonly (Step | null)[];
+  /** How many of them are operands. */
+  readonly operands: number;
+  readonly accumulate: Accumulation | null;
+}
+
+/** The loop as source. */
+function sourceOf({ program, dtypes, steps, operands, accumulate }: Plan): string {
+  const there = [...dtypes.keys()].filter((at) => dtypes[at] !== null);
+  const [used, targets] = [there.filter((at) => at < operands), there.filter((at) => at >= operands)];
   const place = (at: number) =>
     steps[at] === "next" ? `p${at} + k` : steps[at] === "same" ? `p${at}` : `p${at} + k * i${at}`;
   const reading = (at: number) => {
@@ -85,7 +102,11 @@ function sourceOf(program: Program, dtypes: readonly (DType | null)[], steps: re
     const names = parts.length === 1 ? [`x${at}`] : [`x${at}r`, `x${at}i`];
     return names.map((name, i) => `const ${name} = ${parts[i]};`).join(" ");
   };
-  const all = [...used, last];
+  const taking = (at: number) => `let a${at - operands} = A${at}[${place(at)}];`;
+  const giving = (at: number) => `A${at}[${place(at)}] = a${at - operands};`;
+  const isSame = (at: number) => steps[at] === "same";
+  const isOther = (at: number) => !isSame(at);
+  const accumulators = accumulate === null ? [] : targets;
   let count = 0;
   const numbers = program.parameters.flatMap(({ dtype }, at) =>
     (dtypeInfo(dtype).isComplex ? [`s${at}r`, `s${at}i`] : [`s${at}`]).map((name) => `const ${name} = S[${count++}];`)
@@ -93,24 +114,28 @@ function sourceOf(program: Program, dtypes: readonly (DType | null)[], steps: re
   return [
     // Named, since V8 shares what it has learned among functions of the same text.
     `// ${dtypes.join(" ")}`,
-    ...used.map((at) => `const A${at} = arrays[${at}];`),
-    `const O = arrays[${last}];`,
+    ...there.map((at) => `const A${at} = arrays[${at}];`),
     ...numbers,
-    ...all.map((at) => `let p${at} = p[${at}]; const i${at} = i[${at}], j${at} = j[${at}];`),
+    ...there.map((at) => `let p${at} = p[${at}]; const i${at} = i[${at}], j${at} = j[${at}];`),
     `for (let line = 0; line < m; line++) {`,
-    ...used.filter((at) => steps[at] === "same").map(reading),
+    ...used.filter(isSame).map(reading),
+    ...accumulators.filter(isSame).map(taking),
     `for (let k = 0; k < n; k++) {`,
-    ...used.filter((at) => steps[at] !== "same").map(reading),
+    ...used.filter(isOther).map(reading),
     ...program.statements,
-    store(dtypes[last]!, program, place(last)),
+    ...accumulators.filter(isOther).map(taking),
+    accumulate?.(program.result) ?? store(dtypes[operands]!, program, operands, place(operands)),
+    ...accumulators.filter(isOther).map(giving),
     `}`,
-    ...all.map((at) => `p${at} += j${at};`),
+    ...accumulators.filter(isSame).map(giving),
+    ...there.map((at) => `p${at} += j${at};`),
     `}`,
   ].join("\n");
 }
 
-function kernelFor(program: Program, dtypes: readonly (DType | null)[], steps: readonly (Step | null)[]): Kernel {
-  const source = sourceOf(program, dtypes, steps);
+function kernelFor(plan: Plan): Kernel {
+  const source = sourceOf(plan);
+  const { dtypes } = plan;
   let kernel = kernels.get(source);
   if (kernel === undefined) {
     const bits = dtypes.flatMap((dtype, at) =>
@@ -130,13 +155,15 @@ interface Loop {
   readonly strides: readonly number[];
 }
 
-/** The dimensions, outermost in the result first, without those of one index; neighbours that make one loop are joined. */
-function loopsOf(shape: readonly number[], arrays: readonly (Strided | null)[]): Loop[] {
+/**
+ * The dimensions, outermost in the array `leading` first, without those of one index; neighbours that make one loop are joined.
+ */
+function loopsOf(shape: readonly number[], arrays: readonly (Strided | null)[], leading: number): Loop[] {
   const loops = shape
     .map((extent, d): Loop => ({ extent, strides: arrays.map((array) => array?.strides[d] ?? 0) }))
     .filter(({ extent }) => extent > 1)
     .map((loop, d) => ({ loop, d }))
-    .sort((a, b) => b.loop.strides.at(-1)! - a.loop.strides.at(-1)! || a.d - b.d)
+    .sort((a, b) => b.loop.strides[leading] - a.loop.strides[leading] || a.d - b.d)
     .map(({ loop }) => loop);
   const joined: Loop[] = [];
   for (const loop of loops) {
@@ -185,22 +212,47 @@ export function runLoops(
   target: Elements,
   shape: readonly number[],
 ): void {
+  loop(program, operands, [target], shape, null, operands.length);
+}
+
+/**
+ * Have accumulators take in every value of a program: targets whose strides are 0 along the dimensions that are reduced. The
+ * elements are visited in the order of the first operand.
+ */
+export function accumulate(
+  program: Program,
+  operands: readonly (Elements | { readonly scalar: Scalar })[],
+  targets: readonly Elements[],
+  shape: readonly number[],
+  accumulation: Accumulation,
+): void {
+  loop(program, operands, targets, shape, accumulation, operands.findIndex((operand) => !("scalar" in operand)));
+}
+
+function loop(
+  program: Program,
+  operands: readonly (Elements | { readonly scalar: Scalar })[],
+  targets: readonly Elements[],
+  shape: readonly number[],
+  accumulate: Accumulation | null,
+  leading: number,
+): void {
   if (shape.includes(0)) return;
-  const arrays = [...operands.map((operand) => "scalar" in operand ? null : operand), target];
+  const arrays = [...operands.map((operand) => "scalar" in operand ? null : operand), ...targets];
   const scalars = operands.map((operand) => "scalar" in operand ? operand.scalar : null);
   const numbers = numbersOf(program, scalars);
-  const loops = loopsOf(shape, arrays);
+  const loops = loopsOf(shape, arrays, leading);
   const still = arrays.map(() => 0);
   const inner = loops.pop() ?? { extent: 1, strides: still };
   const outer = loops.pop() ?? { extent: 1, strides: still };
   const steps = arrays.map((array, at): Step | null => {
     if (array === null) return null;
     const stride = inner.strides[at];
-    return stride === 1 ? "next" : stride === 0 && array !== target ? "same" : "stride";
+    return stride === 1 ? "next" : stride === 0 ? "same" : "stride";
   });
-  const kernel = kernelFor(program, arrays.map((array) => array?.dtype ?? null), steps);
-  const data = arrays.map((array) => array?.data ?? target.data);
-  const places = arrays.map((array) => array?.offset ?? 0);
+  const dtypes = arrays.map((array) => array?.dtype ?? null);
+  const kernel = kernelFor({ program, dtypes, steps, operands: operands.length, accumulate });
+  const data = arrays.map((array) => array?.data ?? targets[0].data);
   const walk = (depth: number, at: readonly number[]): void => {
     if (depth === loops.length) {
       return kernel(data, numbers, at, inner.strides, outer.strides, inner.extent, outer.extent);
@@ -208,5 +260,5 @@ export function runLoops(
     const { extent, strides } = loops[depth];
     for (let k = 0; k < extent; k++) walk(depth + 1, at.map((place, i) => place + k * strides[i]));
   };
-  walk(0, places);
+  walk(0, arrays.map((array) => array?.offset ?? 0));
 }

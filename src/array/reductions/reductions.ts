@@ -1,0 +1,415 @@
+/**
+ * Reductions of arrays: to one number, or along dimensions to a smaller array.
+ *
+ * All that may fail on one rank, memory too, comes inside the agreement of all ranks; what follows only computes and
+ * communicates.
+ *
+ * @module
+ */
+import { fromFloat64 } from "../../dtype/conversion.ts";
+import { type DType, dtypeInfo, type Scalar } from "../../dtype/dtype.ts";
+import { floatOf } from "../../dtype/promotion.ts";
+import { DTypeError, ShapeError } from "../../errors.ts";
+import { describe, readOptions } from "../../options.ts";
+import { agree, exchange, type Facts } from "../../runtime/agreement.ts";
+import { type BaseArray, type Held, runtimeOf } from "../base_array.ts";
+import { checkHostArray } from "../elementwise/elementwise.ts";
+import { apply, cast, compile, type Expression, operand } from "../elementwise/expression.ts";
+import { accumulate, type Accumulation, type Elements } from "../elementwise/kernel.ts";
+import { LocalArray } from "../local_array.ts";
+import {
+  AXIS_KEYS,
+  type AxisOptions,
+  elementsOf,
+  ownPart,
+  planReduction,
+  type ReductionPlan,
+  resultOf,
+  together,
+} from "./plan.ts";
+import { extremes, extremesOfAll, type Part, powerAbove, type SumMemory, sumMemory, sumOf } from "./sums.ts";
+
+/** What came of a reduction: a number if no dimension was named, else the parts of an array. */
+export type Reduced<T> = T | Held;
+
+/** What is made of results: numbers, as many as there are, of one or two parts. */
+interface Results {
+  readonly dtype: DType;
+  readonly parts: readonly Float64Array<ArrayBuffer>[];
+}
+
+/** A reduction whose ranks have agreed: what is left is to compute. */
+interface Prepared {
+  readonly plan: ReductionPlan;
+  readonly local: LocalArray;
+  readonly shape: readonly number[];
+}
+
+/** Agree on a reduction of an array, which must be there, in host memory. `prepare` allocates what it needs. */
+function agreed<Options extends Partial<AxisOptions>, T>(
+  method: string,
+  array: BaseArray,
+  options: Options | undefined,
+  keys: readonly (keyof Options & string)[],
+  prepare: (prepared: Prepared, options: Options) => T,
+): Prepared & { readonly made: T } {
+  const runtime = runtimeOf(array);
+  const name = `DistributedArray.${method}`;
+  let prepared!: Prepared;
+  let made!: T;
+  agree(runtime, name, (): Facts => {
+    checkHostArray(method, "the array", array, runtime);
+    const given = readOptions<Options>(`the options of ${method}`, options, [...AXIS_KEYS, ...keys] as typeof keys);
+    const { axis, keepDims } = given;
+    if (axis === undefined && keepDims !== undefined) {
+      throw new TypeError(`keepDims goes with axis. Pass the dimensions too, or leave keepDims out for a number.`);
+    }
+    const plan = planReduction(
+      array,
+      axis === undefined ? null : { axis, ...keepDims === undefined ? {} : { keepDims } },
+    );
+    prepared = { plan, local: array.local, shape: array.local.shape };
+    made = prepare(prepared, given);
+    const { shape, dtype, distribution } = array;
+    const result = plan.result === null ? null : plan.result.shape;
+    const others = Object.fromEntries(keys.map((key) => [key, given[key] ?? null]));
+    return { shape, dtype, distribution: String(distribution), result, ...others };
+  });
+  return { ...prepared, made };
+}
+
+/** The results as a number, or as an array rounded to the dtype. */
+function finished({ plan }: Prepared, { dtype, parts }: Results): Reduced<Scalar> {
+  if (plan.result === null) return parts.length === 1 ? parts[0][0] : [parts[0][0], parts[1][0]];
+  return resultOf(plan, dtype, (target) => {
+    if (parts.length === 1) return fromFloat64(dtype, parts[0], target.data);
+    parts.forEach((part, i) => part.forEach((value, k) => target.data[2 * k + i] = value));
+  });
+}
+
+/** The parts of an expression of complex elements, or itself. */
+function realParts(dtype: DType, expression: Expression): Expression[] {
+  return dtypeInfo(dtype).isComplex ? [apply("real", expression), apply("imag", expression)] : [expression];
+}
+
+const X = operand(0);
+
+// ---- sums -----------------------------------------------------------------------------------------------------------
+
+/** The dtype of sums along dimensions: integers make int64. */
+function sumDType(dtype: DType): DType {
+  return dtypeInfo(dtype).isInteger ? "int64" : dtype;
+}
+
+/** The sum of all elements, or along dimensions. Collective. */
+export function sum(array: BaseArray, options?: AxisOptions): Reduced<Scalar> {
+  const prepared = agreed("sum", array, options, [], ({ plan }, { axis }) => {
+    if (array.dtype === "int64") return { big: axis === undefined ? null : bigMemory(plan), sums: [] };
+    return { big: null, sums: realParts(array.dtype, X).map(() => sumMemory(plan)) };
+  });
+  const { plan, local, shape, made: { big, sums } } = prepared;
+  if (big !== null) return bigSums(prepared, big);
+  if (array.dtype === "int64") return bigTotal(array);
+  const parts = realParts(array.dtype, X).map((part, i) => sumOf(plan, part, [local], shape, sums[i]));
+  return finished(prepared, { dtype: sumDType(array.dtype), parts });
+}
+
+interface BigMemory {
+  readonly own: BigInt64Array<ArrayBuffer>;
+  readonly whole: BigInt64Array<ArrayBuffer>;
+}
+
+function bigMemory({ size, isLocal, all }: ReductionPlan): BigMemory {
+  return { own: new BigInt64Array(size), whole: new BigInt64Array(isLocal ? 0 : all.size) };
+}
+
+/** Sums of int64 along dimensions, which wrap around. */
+function bigSums({ plan, local, shape }: Prepared, { own, whole }: BigMemory): Held {
+  const program = compile(X, [{ dtype: "int64" }]);
+  const add: Accumulation = ([value]) => `a0 = BigInt.asIntN(64, a0 + ${value});`;
+  accumulate(program, [local], [elementsOf(plan, own, "int64")], shape, add);
+  const sums = together(plan, own, whole, (all) => void plan.runtime.communicator.allReduce(all, { into: all }));
+  return resultOf(plan, "int64", (target) => void (target.data as BigInt64Array).set(sums));
+}
+
+/** The exact sum of all int64 elements. */
+function bigTotal(array: BaseArray): bigint {
+  let sum = 0n;
+  const add = () => {
+    const { local } = array;
+    const data = local.isDense("C") || local.isDense("F") ? local.view() : local.copy().data;
+    for (const value of data as BigInt64Array) sum += value;
+    return String(sum);
+  };
+  const partials = exchange(array.runtime, "DistributedArray.sum", add);
+  return array.distribution.isReplicated ? sum : partials.reduce((total, part) => total + BigInt(part), 0n);
+}
+
+/** The mean of all elements, or along dimensions. Collective. */
+export function mean(array: BaseArray, options?: AxisOptions): Reduced<Scalar> {
+  const prepared = agreed(
+    "mean",
+    array,
+    options,
+    [],
+    ({ plan }) => realParts(array.dtype, X).map(() => sumMemory(plan)),
+  );
+  const { plan, local, shape, made } = prepared;
+  const parts = realParts(array.dtype, X).map((part, i) => sumOf(plan, part, [local], shape, made[i]));
+  for (const part of parts) for (let i = 0; i < part.length; i++) part[i] /= plan.count;
+  return finished(prepared, { dtype: floatOf(array.dtype), parts });
+}
+
+/** Options of variances and standard deviations. */
+export interface VarianceOptions extends Partial<AxisOptions> {
+  /** What is taken off the number of elements that the sum of squares is divided by: 0, or 1 for a sample. */
+  correction?: number;
+}
+
+/** The variance of all elements, or along dimensions. Collective. */
+export function variance(method: "var" | "std", array: BaseArray, options?: VarianceOptions): Reduced<Scalar> {
+  const prepared = agreed<
+    VarianceOptions,
+    { sums: SumMemory[]; means: Float64Array<ArrayBuffer>[]; correction: number }
+  >(
+    method,
+    array,
+    options,
+    ["correction"],
+    ({ plan }, { correction = 0 }) => {
+      if (typeof correction !== "number" || !(correction >= 0)) {
+        throw new RangeError(`correction must be a number of at least 0, not ${describe(correction)}.`);
+      }
+      const parts = realParts(array.dtype, X);
+      const means = parts.map(() => new Float64Array(plan.size));
+      return { sums: [...parts, X].map(() => sumMemory(plan)), means, correction };
+    },
+  );
+  const { plan, local, shape, made: { sums, means, correction } } = prepared;
+  const parts = realParts(array.dtype, X);
+  const squares = parts.map((part, i) => {
+    const totals = sumOf(plan, part, [local], shape, sums[i]);
+    for (let k = 0; k < totals.length; k++) totals[k] /= plan.count;
+    if (plan.isLocal) means[i].set(totals);
+    else ownPart(plan, totals, means[i]);
+    return apply("square", apply("subtract", cast("float64", part), operand(i + 1)));
+  });
+  const deviations = squares.length === 1 ? squares[0] : apply("add", squares[0], squares[1]);
+  const operands = [local, ...means.map((mean) => elementsOf(plan, mean))];
+  const total = sumOf(plan, deviations, operands, shape, sums.at(-1)!);
+  const divisor = Math.max(0, plan.count - correction);
+  for (let k = 0; k < total.length; k++) {
+    total[k] /= divisor;
+    if (method === "std") total[k] = Math.sqrt(total[k]);
+  }
+  return finished(prepared, { dtype: dtypeInfo(floatOf(array.dtype)).real, parts: [total] });
+}
+
+/** Options of norms. */
+export interface NormOptions extends Partial<AxisOptions> {
+  /** 2 (the default): the root of the sum of squares, of a matrix Frobenius'; 1: the sum, Infinity: the largest of magnitudes. */
+  ord?: 1 | 2 | number;
+}
+
+/** The norm of all elements as one vector, or along dimensions. Collective. */
+export function norm(array: BaseArray, options?: NormOptions): Reduced<number> {
+  const prepared = agreed<NormOptions, { ord: number; sums: SumMemory; units: Float64Array<ArrayBuffer>[] }>(
+    "norm",
+    array,
+    options,
+    ["ord"],
+    ({ plan }, { ord = 2 }) => {
+      if (ord !== 1 && ord !== 2 && ord !== Infinity) {
+        throw new RangeError(`ord must be 1, 2 or Infinity, not ${describe(ord)}.`);
+      }
+      const units = ord === 2 ? [new Float64Array(plan.size), new Float64Array(plan.isLocal ? 0 : plan.all.size)] : [];
+      return { ord, sums: sumMemory(plan), units };
+    },
+  );
+  const { plan, local, shape, made: { ord, sums, units } } = prepared;
+  const dtype = dtypeInfo(floatOf(array.dtype)).real;
+  const magnitude = apply("abs", cast(floatOf(array.dtype), X));
+  if (ord === 1) {
+    return finished(prepared, { dtype, parts: [sumOf(plan, magnitude, [local], shape, sums)] }) as Reduced<number>;
+  }
+  extremes(plan, magnitude, [local], shape, "max", sums.own[1]);
+  const largest = Float64Array.from(
+    extremesOfAll(plan, "max", sums.own[1], sums.whole[1]),
+    (x) => x === -Infinity ? 0 : x,
+  );
+  if (ord === Infinity) return finished(prepared, { dtype, parts: [largest] }) as Reduced<number>;
+  // Squares are taken in units of the largest magnitude, so that they neither overflow nor underflow.
+  const [own, whole] = units;
+  const all = plan.isLocal ? own : whole;
+  for (let i = 0; i < all.length; i++) {
+    all[i] = largest[i] > 0 && largest[i] < Infinity ? Math.min(1 / powerAbove(largest[i]), 2 ** 1000) : 1;
+  }
+  const factors = ownPart(plan, all, own);
+  const isFinite = largest.every((value) => value < Infinity);
+  const scaled = apply("square", apply("multiply", cast("float64", magnitude), operand(1)));
+  const squares = sumOf(plan, scaled, [local, elementsOf(plan, factors)], shape, sums, isFinite ? 1 : undefined);
+  for (let i = 0; i < squares.length; i++) squares[i] = Math.sqrt(squares[i]) / all[i];
+  return finished(prepared, { dtype, parts: [squares] }) as Reduced<number>;
+}
+
+// ---- products -------------------------------------------------------------------------------------------------------
+
+const MULTIPLY: Accumulation = ([value]) => `a0 *= ${value};`;
+const MULTIPLY_BIG: Accumulation = ([value]) => `a0 = BigInt.asIntN(64, a0 * ${value});`;
+const MULTIPLY_COMPLEX: Accumulation = ([re, im]) =>
+  `const t = a0 * ${re} - a1 * ${im}; a1 = a0 * ${im} + a1 * ${re}; a0 = t;`;
+
+/** The product of all elements, or along dimensions. Collective. */
+export function prod(array: BaseArray, options?: AxisOptions): Reduced<Scalar> {
+  const { dtype } = array;
+  const { isComplex, isInteger } = dtypeInfo(dtype);
+  const isBig = (plan: ReductionPlan) => dtype === "int64" || isInteger && plan.result !== null;
+  const prepared = agreed("prod", array, options, [], ({ plan }) => {
+    const make = (length: number) =>
+      isBig(plan) ? [new BigInt64Array(length)] : (isComplex ? [0, 1] : [0]).map(() => new Float64Array(length));
+    return { own: make(plan.size), whole: make(plan.isLocal ? 0 : plan.all.size) };
+  });
+  const { plan, local, shape, made: { own, whole } } = prepared;
+  const start = (part: number) => part === 0 ? 1 : 0;
+  if (isBig(plan)) {
+    const [products] = own as BigInt64Array<ArrayBuffer>[];
+    products.fill(1n);
+    const program = compile(cast("int64", X), [{ dtype }]);
+    accumulate(program, [local], [elementsOf(plan, products, "int64")], shape, MULTIPLY_BIG);
+    const combine = (all: BigInt64Array<ArrayBuffer>) =>
+      void plan.runtime.communicator.allReduce(all, { op: "prod", into: all });
+    const total = together(plan, products, (whole[0] as BigInt64Array<ArrayBuffer>).fill(1n), combine);
+    return plan.result === null
+      ? total[0]
+      : resultOf(plan, "int64", (to) => void (to.data as BigInt64Array).set(total));
+  }
+  const [factors, wholes] = [own, whole] as Float64Array<ArrayBuffer>[][];
+  factors.forEach((part, i) => part.fill(start(i)));
+  const program = compile(cast(isComplex ? "complex128" : "float64", X), [{ dtype }]);
+  const targets = factors.map((part) => elementsOf(plan, part));
+  accumulate(program, [local], targets, shape, isComplex ? MULTIPLY_COMPLEX : MULTIPLY);
+  const parts = factors.map((part, i) => together(plan, part, wholes[i].fill(start(i)), () => {}));
+  if (!plan.isLocal) multiplyAll(plan, parts);
+  return finished(prepared, { dtype, parts });
+}
+
+/** Multiply what all ranks have, in the order of the ranks: complex numbers cannot be multiplied by MPI. Collective. */
+function multiplyAll({ runtime }: ReductionPlan, parts: readonly Float64Array<ArrayBuffer>[]): void {
+  const gathered = parts.map((part) => runtime.communicator.allGather(part));
+  const { length } = parts[0];
+  const [re, im] = parts;
+  for (let i = 0; i < length; i++) {
+    let [x, y] = [1, 0];
+    for (let rank = 0; rank < runtime.size; rank++) {
+      const u = gathered[0][rank * length + i];
+      const v = gathered[1]?.[rank * length + i] ?? 0;
+      [x, y] = im === undefined ? [x * u, 0] : [x * u - y * v, x * v + y * u];
+    }
+    re[i] = x;
+    if (im !== undefined) im[i] = y;
+  }
+}
+
+// ---- extremes -------------------------------------------------------------------------------------------------------
+
+function checkOrdered(method: string, { dtype, shape }: BaseArray, { count }: ReductionPlan): void {
+  if (dtypeInfo(dtype).isComplex) {
+    throw new DTypeError(`${method}: complex numbers have no order. Take abs(), real() or imag() first.`);
+  }
+  if (count > 0) return;
+  throw new ShapeError(
+    `${method}: an array of shape [${shape}] has no elements along these dimensions, and so no ${method}.`,
+  );
+}
+
+/** The largest or smallest of all elements, or along dimensions; NaN if one is. Collective. */
+export function extreme(method: "max" | "min", array: BaseArray, options?: AxisOptions): Reduced<number | bigint> {
+  const prepared = agreed(method, array, options, [], ({ plan }) => {
+    checkOrdered(method, array, plan);
+    return array.dtype === "int64"
+      ? { big: bigMemory(plan), own: null, whole: null }
+      : { big: null, own: new Float64Array(plan.size), whole: new Float64Array(plan.isLocal ? 0 : plan.all.size) };
+  });
+  const { plan, local, shape, made } = prepared;
+  if (made.big === null) {
+    extremes(plan, X, [local], shape, method, made.own);
+    const parts = [extremesOfAll(plan, method, made.own, made.whole)];
+    return finished(prepared, { dtype: array.dtype, parts }) as Reduced<number>;
+  }
+  const { own, whole } = made.big;
+  const worst = method === "max" ? -(2n ** 63n) : 2n ** 63n - 1n;
+  const operator = method === "max" ? ">" : "<";
+  own.fill(worst);
+  const better: Accumulation = ([value]) => `if (${value} ${operator} a0) a0 = ${value};`;
+  accumulate(compile(X, [{ dtype: "int64" }]), [local], [elementsOf(plan, own, "int64")], shape, better);
+  const total = together(
+    plan,
+    own,
+    whole.fill(worst),
+    (all) => void plan.runtime.communicator.allReduce(all, { op: method, into: all }),
+  );
+  return plan.result === null ? total[0] : resultOf(plan, "int64", (to) => void (to.data as BigInt64Array).set(total));
+}
+
+/**
+ * Where the largest or smallest element is, the first one of several; NaN counts as one. Over all elements it is the index in C
+ * order, along a dimension that along it. Collective.
+ */
+export function argumentOfExtreme(
+  method: "argmax" | "argmin",
+  array: BaseArray,
+  options?: AxisOptions,
+): Reduced<number> {
+  const op = method === "argmax" ? "max" : "min";
+  const prepared = agreed(method, array, options, [], ({ plan }, { axis }) => {
+    checkOrdered(method, array, plan);
+    if (Array.isArray(axis)) throw new TypeError(`${method} goes along one axis, a number, or over all: leave it out.`);
+    const [own, whole] = [plan.size, plan.isLocal ? 0 : plan.all.size];
+    return {
+      values: [new Float64Array(own), new Float64Array(whole)],
+      places: [new Float64Array(own), new Float64Array(whole)],
+      indices: indicesAlong(array, plan),
+    };
+  });
+  const { plan, local, shape, made: { values, places, indices } } = prepared;
+  // int64 is compared as float64 first, then exactly among those that are alike.
+  extremes(plan, X, [local], shape, op, values[0]);
+  const best = ownPart(plan, extremesOfAll(plan, op, values[0], values[1]), values[0]);
+  const parts: Part[] = [local, elementsOf(plan, best), ...indices, { scalar: Infinity }];
+  const isBest = apply("logicalOr", apply("equal", cast("float64", X), operand(1)), apply("isNaN", X));
+  const place = indices.map((_, i) => operand(i + 2)).reduce((sum, index) => apply("add", sum, index));
+  const where = apply("where", isBest, place, operand(parts.length - 1));
+  extremes(plan, where, parts, shape, "min", places[0]);
+  const found = extremesOfAll(plan, "min", places[0], places[1]);
+  return finished(prepared, { dtype: "int32", parts: [found] }) as Reduced<number>;
+}
+
+/** The contributions of the indices of the reduced dimensions to a place, each an array along its dimension. */
+function indicesAlong(array: BaseArray, plan: ReductionPlan): Elements[] {
+  const { shape, distribution, runtime } = array;
+  const sets = distribution.indexSets(runtime.rank);
+  const reduced = [...shape.keys()].filter((d) => plan.axes.includes(d));
+  let factor = 1;
+  return reduced.toReversed().map((d): Elements => {
+    const data = Float64Array.from({ length: sets[d].count }, (_, i) => sets[d].at(i) * factor);
+    factor *= shape[d];
+    return { data, dtype: "float64", offset: 0, strides: shape.map((_, other) => other === d ? 1 : 0) };
+  });
+}
+
+// ---- truth ----------------------------------------------------------------------------------------------------------
+
+/** Whether all elements are not 0, or any is; or along dimensions. Collective. */
+export function truth(method: "all" | "any", array: BaseArray, options?: AxisOptions): Reduced<boolean> {
+  const prepared = agreed(method, array, options, [], ({ plan }) => [
+    new Float64Array(plan.size),
+    new Float64Array(plan.isLocal ? 0 : plan.all.size),
+  ]);
+  const { plan, local, shape, made: [own, whole] } = prepared;
+  const op = method === "all" ? "min" : "max";
+  const isTrue = apply("logicalNot", apply("logicalNot", X));
+  extremes(plan, isTrue, [local], shape, op, own);
+  const parts = [extremesOfAll(plan, op, own, whole).map((value) => Number(value > 0))];
+  const result = finished(prepared, { dtype: "uint8", parts });
+  return typeof result === "number" ? result === 1 : result as Held;
+}
