@@ -17,7 +17,27 @@ import { checkExact } from "../dtype/scalar.ts";
 import { elementwise, type Made, type TargetOptions } from "./elementwise/elementwise.ts";
 import { applied } from "./elementwise/expression.ts";
 import { zip } from "./elementwise/zip.ts";
-import { fillLinearOnDevice, fillRandomOnDevice } from "./device_elements.ts";
+import {
+  bigSumOnDevice,
+  fillLinearOnDevice,
+  fillRandomOnDevice,
+  largestOnDevice,
+  squaresOnDevice,
+  sumOnDevice,
+} from "./device_elements.ts";
+import type { AxisOptions } from "./reductions/plan.ts";
+import {
+  argumentOfExtreme,
+  extreme,
+  mean,
+  norm,
+  type NormOptions,
+  prod,
+  sum,
+  truth,
+  variance,
+  type VarianceOptions,
+} from "./reductions/reductions.ts";
 import { bindToParts } from "./global_shape.ts";
 import { flipOrder, type Order, stridesOf } from "./layout.ts";
 import { exactArray, LocalArray, type Memory } from "./local_array.ts";
@@ -486,40 +506,132 @@ export class DistributedArray extends BaseArray {
   }
 
   /**
-   * The sum of all elements, added in float64; exact for integers up to 2^53, and always for int64, which gives a
-   * bigint. Complex numbers give `[re, im]`. Collective.
+   * The sum of all elements, or of those along dimensions. Collective.
    *
+   * Floats are added without rounding but for the last bits, so that the sum is the same for any number of ranks (not on
+   * GPUs). Over all elements integers give a number, exact up to 2^53, int64 an exact bigint, complex numbers `[re, im]`.
+   * Along dimensions integers give int64, which wraps around; results over a dimension that is divided among ranks are
+   * Replicated, others stay where they are.
+   *
+   * @throws {RangeError} if there is no such dimension.
+   * @throws {ShapeError} if no dimension would be left.
    * @throws {StateError} after `free`.
+   *
+   * @example
+   * ```ts
+   * import { DistributedArray, exp, initialize, Slab } from "@distmath/distmath";
+   *
+   * using runtime = initialize();
+   * using x = DistributedArray.random(runtime, [100, 10], Slab.X);
+   * using e = exp(x);
+   * using rows = e.sum({ axis: 1, keepDims: true });
+   * using softmax = e.divide(rows);
+   * console.log(softmax.sum()); // 100, or close to it
+   * ```
    */
-  sum(): Scalar {
-    const { runtime, dtype } = this;
-    let partial!: bigint | Float64Array<ArrayBuffer>;
-    this.agree("sum", () => {
-      partial = dtype === "int64" ? reduction.bigSum(this.local) : reduction.sum(this.local);
-      return {};
-    });
-    if (typeof partial === "bigint") {
-      if (this.distribution.isReplicated) return partial;
-      const partials = exchange(runtime, "sum", () => String(partial));
-      return partials.reduce((sum, part) => sum + BigInt(part), 0n);
-    }
-    const total = this.#total(partial);
-    return dtypeInfo(dtype).isComplex ? [total[0], total[1]] : total[0];
+  sum(): Scalar;
+  /** The sums along dimensions. */
+  sum(options: AxisOptions): DistributedArray;
+  sum(options?: AxisOptions): Scalar | DistributedArray {
+    return this.#finish(options === undefined && this.#isOnDevice ? this.#sumOnDevice() : sum(this, options));
+  }
+
+  /** The product of all elements, or along dimensions, in float64; that of int64, and of integers along dimensions, in int64, which wraps around. Collective. */
+  prod(): Scalar;
+  /** As above, along dimensions. */
+  prod(options: AxisOptions): DistributedArray;
+  prod(options?: AxisOptions): Scalar | DistributedArray {
+    return this.#finish(prod(this, options));
+  }
+
+  /** The mean of all elements, or along dimensions: sums as {@linkcode sum} has them, divided once; integers give float64. Collective. */
+  mean(): Scalar;
+  /** As above, along dimensions. */
+  mean(options: AxisOptions): DistributedArray;
+  mean(options?: AxisOptions): Scalar | DistributedArray {
+    return this.#finish(mean(this, options));
+  }
+
+  /** The variance of all elements, or along dimensions: the mean of the squared distances to the mean, `correction` elements less. Collective. */
+  var(options?: { correction?: number }): number;
+  /** As above, along dimensions. */
+  var(options: AxisOptions & { correction?: number }): DistributedArray;
+  var(options?: VarianceOptions): number | DistributedArray {
+    return this.#finish(variance("var", this, options)) as number | DistributedArray;
+  }
+
+  /** The standard deviation: the square root of the variance, {@linkcode var}. Collective. */
+  std(options?: { correction?: number }): number;
+  /** As above, along dimensions. */
+  std(options: AxisOptions & { correction?: number }): DistributedArray;
+  std(options?: VarianceOptions): number | DistributedArray {
+    return this.#finish(variance("std", this, options)) as number | DistributedArray;
+  }
+
+  /** The smallest of all elements, or along dimensions; NaN if there is one. Collective. */
+  min(): number | bigint;
+  /** As above, along dimensions. */
+  min(options: AxisOptions): DistributedArray;
+  min(options?: AxisOptions): number | bigint | DistributedArray {
+    return this.#finish(extreme("min", this, options));
+  }
+
+  /** The largest of all elements, or along dimensions; NaN if there is one. Collective. */
+  max(): number | bigint;
+  /** As above, along dimensions. */
+  max(options: AxisOptions): DistributedArray;
+  max(options?: AxisOptions): number | bigint | DistributedArray {
+    return this.#finish(extreme("max", this, options));
   }
 
   /**
-   * The square root of the sum of all squared magnitudes (the 2-norm of a vector, the Frobenius norm of a matrix), in
-   * float64. Collective.
+   * The index of the smallest element, the first of several, in C order: `Math.floor(index / columns)` is a matrix's row.
+   * Along one dimension its indices along it, int32. NaN counts as the smallest. Collective.
+   */
+  argmin(): number;
+  /** As above, along one dimension. */
+  argmin(options: AxisOptions & { axis: number }): DistributedArray;
+  argmin(options?: AxisOptions): number | DistributedArray {
+    return this.#finish(argumentOfExtreme("argmin", this, options));
+  }
+
+  /** The index of the largest element, as {@linkcode argmin} has it. Collective. */
+  argmax(): number;
+  /** As above, along one dimension. */
+  argmax(options: AxisOptions & { axis: number }): DistributedArray;
+  argmax(options?: AxisOptions): number | DistributedArray {
+    return this.#finish(argumentOfExtreme("argmax", this, options));
+  }
+
+  /** Whether no element is 0, or along dimensions, as 1 and 0. Collective. */
+  all(): boolean;
+  /** As above, along dimensions. */
+  all(options: AxisOptions): DistributedArray;
+  all(options?: AxisOptions): boolean | DistributedArray {
+    return this.#finish(truth("all", this, options));
+  }
+
+  /** Whether an element is not 0, or along dimensions, as 1 and 0. Collective. */
+  any(): boolean;
+  /** As above, along dimensions. */
+  any(options: AxisOptions): DistributedArray;
+  any(options?: AxisOptions): boolean | DistributedArray {
+    return this.#finish(truth("any", this, options));
+  }
+
+  /**
+   * The norm of all elements as one vector, or along dimensions: by default the square root of the sum of all squared
+   * magnitudes (the 2-norm of a vector, the Frobenius norm of a matrix); with `ord: 1` the sum of magnitudes, with
+   * `ord: Infinity` the largest. It neither overflows nor underflows between. Collective.
    *
+   * @throws {RangeError} for another `ord`.
    * @throws {StateError} after `free`.
    */
-  norm(): number {
-    const [squares] = this.#total(this.#reduced("norm", (local) => reduction.squares(local, 1)));
-    if (squares > 1e-280 && squares < Infinity) return Math.sqrt(squares);
-    // Squares went beyond the range of float64, or there is nothing but zeros: measure in units of the largest value.
-    const largest = reduction.largestOfAll(this.runtime.communicator, this.#reduced("norm", reduction.largest));
-    if (largest === 0 || !Number.isFinite(largest)) return largest;
-    return largest * Math.sqrt(this.#total(this.#reduced("norm", (local) => reduction.squares(local, largest)))[0]);
+  norm(options?: { ord?: number }): number;
+  /** As above, along dimensions. */
+  norm(options: AxisOptions & { ord?: number }): DistributedArray;
+  norm(options?: NormOptions): number | DistributedArray {
+    return this.#finish(options === undefined && this.#isOnDevice ? this.#normOnDevice() : norm(this, options));
   }
 
   /**
@@ -672,6 +784,38 @@ export class DistributedArray extends BaseArray {
 
   #view(local: LocalArray, distribution: Distribution, order: Order): DistributedArray {
     return new DistributedArray({ runtime: this.runtime, local, distribution, order }, this.owner);
+  }
+
+  /** A number as it is, parts as an array. */
+  #finish<T>(made: T | Held): T | DistributedArray {
+    const isHeld = typeof made === "object" && made !== null && "local" in made;
+    return isHeld ? new DistributedArray(made as Held) : made as T;
+  }
+
+  /** Known also when the memory is gone. */
+  get #isOnDevice(): boolean {
+    return this.memory === "device" || this.memory === "symmetric" && this.runtime.stream !== null;
+  }
+
+  #sumOnDevice(): Scalar {
+    const { runtime, dtype } = this;
+    if (dtype === "int64") {
+      const partial = this.#reduced("sum", bigSumOnDevice);
+      if (this.distribution.isReplicated) return partial;
+      const partials = exchange(runtime, "sum", () => String(partial));
+      return partials.reduce((sum, part) => sum + BigInt(part), 0n);
+    }
+    const total = this.#total(this.#reduced("sum", sumOnDevice));
+    return dtypeInfo(dtype).isComplex ? [total[0], total[1]] : total[0];
+  }
+
+  #normOnDevice(): number {
+    const [squares] = this.#total(this.#reduced("norm", (local) => squaresOnDevice(local, 1)));
+    if (squares > 1e-280 && squares < Infinity) return Math.sqrt(squares);
+    // Squares went beyond the range of float64, or there is nothing but zeros: measure in units of the largest value.
+    const largest = reduction.largestOfAll(this.runtime.communicator, this.#reduced("norm", largestOnDevice));
+    if (largest === 0 || !Number.isFinite(largest)) return largest;
+    return largest * Math.sqrt(this.#total(this.#reduced("norm", (local) => squaresOnDevice(local, largest)))[0]);
   }
 
   /** What a function makes of this rank's part, once it has on every rank. Collective. */

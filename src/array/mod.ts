@@ -83,3 +83,5 @@ export {
 } from "./elementwise/functions.ts";
 export type { TargetOptions } from "./elementwise/elementwise.ts";
 export type { BaseArray } from "./base_array.ts";
+export type { AxisOptions } from "./reductions/plan.ts";
+export type { NormOptions, VarianceOptions } from "./reductions/reductions.ts";

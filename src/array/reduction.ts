@@ -1,15 +1,9 @@
 /**
- * Sums and maxima of one rank's part, in float64; on a GPU if the part is there.
+ * The largest number of a part, and the largest difference of two, in float64; on a GPU if the parts are there.
  *
  * @module
  */
-import {
-  bigSumOnDevice,
-  largestDifferenceOnDevice,
-  largestOnDevice,
-  squaresOnDevice,
-  sumOnDevice,
-} from "./device_elements.ts";
+import { largestDifferenceOnDevice, largestOnDevice } from "./device_elements.ts";
 import { toFloat64 } from "../dtype/conversion.ts";
 import { dtypeInfo, type Scalar, type TypedArray } from "../dtype/dtype.ts";
 import { loadScalar } from "../dtype/scalar.ts";
@@ -17,17 +11,12 @@ import type { Communicator } from "../mpi/communicator.ts";
 import type { Order } from "./layout.ts";
 import type { LocalArray } from "./local_array.ts";
 
-/** Elements are decoded, and added, in blocks of so many numbers; block by block rounding errors grow more slowly. */
+/** Elements are decoded in blocks of so many numbers. */
 const BLOCK = 4096;
 
 /** The elements in one of the two orders, without a copy if they lie so. */
 function denseData(local: LocalArray, order: Order): TypedArray {
   return local.isDense(order) ? local.view() : local.copy(order).data;
-}
-
-/** The elements in whatever order they lie. */
-function anyOrder(local: LocalArray): TypedArray {
-  return denseData(local, local.isDense("F") ? "F" : "C");
 }
 
 /** Call `visit` with all numbers as float64, in blocks. */
@@ -57,51 +46,12 @@ export function valuesOf(local: LocalArray, order: Order): () => Scalar {
   return () => loadScalar(dtype, data, at++);
 }
 
-/** The sum: one number, two for complex elements. */
-export function sum(local: LocalArray): Float64Array<ArrayBuffer> {
-  if (local.isOnDevice) return sumOnDevice(local);
-  const { parts } = dtypeInfo(local.dtype);
-  const total = new Float64Array(parts);
-  forEachBlock(local, anyOrder(local), (numbers) => {
-    for (let part = 0; part < parts; part++) total[part] += sumOf(numbers, part, parts);
-  });
-  return total;
-}
-
-function sumOf(numbers: Float64Array, start: number, step: number): number {
-  let sum = 0;
-  for (let i = start; i < numbers.length; i += step) sum += numbers[i];
-  return sum;
-}
-
-/** The exact sum of int64 elements. */
-export function bigSum(local: LocalArray): bigint {
-  if (local.isOnDevice) return bigSumOnDevice(local);
-  let sum = 0n;
-  for (const value of anyOrder(local) as BigInt64Array) sum += value;
-  return sum;
-}
-
-/** The sum of (x / unit)^2 over all numbers x. */
-export function squares(local: LocalArray, unit: number): Float64Array<ArrayBuffer> {
-  if (local.isOnDevice) return squaresOnDevice(local, unit);
-  const total = new Float64Array(1);
-  forEachBlock(local, anyOrder(local), (numbers) => {
-    let sum = 0;
-    for (let i = 0; i < numbers.length; i++) {
-      const x = numbers[i] / unit;
-      sum += x * x;
-    }
-    total[0] += sum;
-  });
-  return total;
-}
-
 /** The largest magnitude of a number (of a part of complex ones); NaN if there is a NaN. */
 export function largest(local: LocalArray): number {
   if (local.isOnDevice) return largestOnDevice(local);
+  const order = local.isDense("F") ? "F" : "C";
   let largest = 0;
-  forEachBlock(local, anyOrder(local), (numbers) => {
+  forEachBlock(local, denseData(local, order), (numbers) => {
     for (let i = 0; i < numbers.length; i++) {
       const magnitude = Math.abs(numbers[i]);
       if (!(magnitude <= largest)) largest = Number.isNaN(largest) ? NaN : magnitude;

@@ -145,7 +145,11 @@ export function together<T extends Float64Array<ArrayBuffer> | BigInt64Array<Arr
 }
 
 /** This rank's part of what all ranks have together, for another round. */
-export function ownPart<T extends Float64Array<ArrayBuffer>>(plan: ReductionPlan, whole: T, own: T): T {
+export function ownPart<T extends Float64Array<ArrayBuffer> | BigInt64Array<ArrayBuffer>>(
+  plan: ReductionPlan,
+  whole: T,
+  own: T,
+): T {
   if (plan.isLocal) return whole;
   const { strides, runs } = plan.all;
   const back = runs.map((list) =>

@@ -263,15 +263,15 @@ const MULTIPLY_COMPLEX: Accumulation = ([re, im]) =>
 export function prod(array: BaseArray, options?: AxisOptions): Reduced<Scalar> {
   const { dtype } = array;
   const { isComplex, isInteger } = dtypeInfo(dtype);
-  const isBig = (plan: ReductionPlan) => dtype === "int64" || isInteger && plan.result !== null;
+  const isExact = (plan: ReductionPlan) => dtype === "int64" || isInteger && plan.result !== null;
   const prepared = agreed("prod", array, options, [], ({ plan }) => {
     const make = (length: number) =>
-      isBig(plan) ? [new BigInt64Array(length)] : (isComplex ? [0, 1] : [0]).map(() => new Float64Array(length));
+      isExact(plan) ? [new BigInt64Array(length)] : (isComplex ? [0, 1] : [0]).map(() => new Float64Array(length));
     return { own: make(plan.size), whole: make(plan.isLocal ? 0 : plan.all.size) };
   });
   const { plan, local, shape, made: { own, whole } } = prepared;
   const start = (part: number) => part === 0 ? 1 : 0;
-  if (isBig(plan)) {
+  if (isExact(plan)) {
     const [products] = own as BigInt64Array<ArrayBuffer>[];
     products.fill(1n);
     const program = compile(cast("int64", X), [{ dtype }]);
@@ -322,33 +322,45 @@ function checkOrdered(method: string, { dtype, shape }: BaseArray, { count }: Re
   );
 }
 
-/** The largest or smallest of all elements, or along dimensions; NaN if one is. Collective. */
-export function extreme(method: "max" | "min", array: BaseArray, options?: AxisOptions): Reduced<number | bigint> {
-  const prepared = agreed(method, array, options, [], ({ plan }) => {
-    checkOrdered(method, array, plan);
-    return array.dtype === "int64"
-      ? { big: bigMemory(plan), own: null, whole: null }
-      : { big: null, own: new Float64Array(plan.size), whole: new Float64Array(plan.isLocal ? 0 : plan.all.size) };
-  });
-  const { plan, local, shape, made } = prepared;
-  if (made.big === null) {
-    extremes(plan, X, [local], shape, method, made.own);
-    const parts = [extremesOfAll(plan, method, made.own, made.whole)];
-    return finished(prepared, { dtype: array.dtype, parts }) as Reduced<number>;
+/** Memory for extremes: int64 is compared as it is, everything else as float64. */
+function extremeMemory(dtype: DType, plan: ReductionPlan): BigMemory | FloatMemory {
+  if (dtype === "int64") return bigMemory(plan);
+  return { own: new Float64Array(plan.size), whole: new Float64Array(plan.isLocal ? 0 : plan.all.size) };
+}
+
+interface FloatMemory {
+  readonly own: Float64Array<ArrayBuffer>;
+  readonly whole: Float64Array<ArrayBuffer>;
+}
+
+const isBig = (memory: BigMemory | FloatMemory): memory is BigMemory => memory.own instanceof BigInt64Array;
+
+/** The extremes of an array's elements: all that this rank needs. Collective, unless each rank has all. */
+function extremesOf({ plan, local, shape }: Prepared, op: "max" | "min", memory: BigMemory | FloatMemory) {
+  if (!isBig(memory)) {
+    extremes(plan, X, [local], shape, op, memory.own);
+    return extremesOfAll(plan, op, memory.own, memory.whole);
   }
-  const { own, whole } = made.big;
-  const worst = method === "max" ? -(2n ** 63n) : 2n ** 63n - 1n;
-  const operator = method === "max" ? ">" : "<";
-  own.fill(worst);
-  const better: Accumulation = ([value]) => `if (${value} ${operator} a0) a0 = ${value};`;
-  accumulate(compile(X, [{ dtype: "int64" }]), [local], [elementsOf(plan, own, "int64")], shape, better);
-  const total = together(
-    plan,
-    own,
-    whole.fill(worst),
-    (all) => void plan.runtime.communicator.allReduce(all, { op: method, into: all }),
-  );
-  return plan.result === null ? total[0] : resultOf(plan, "int64", (to) => void (to.data as BigInt64Array).set(total));
+  const { own, whole } = memory;
+  const worst = op === "max" ? -(2n ** 63n) : 2n ** 63n - 1n;
+  const better: Accumulation = ([value]) => `if (${value} ${op === "max" ? ">" : "<"} a0) a0 = ${value};`;
+  accumulate(compile(X, [{ dtype: "int64" }]), [local], [elementsOf(plan, own.fill(worst), "int64")], shape, better);
+  const { communicator } = plan.runtime;
+  return together(plan, own, whole.fill(worst), (all) => void communicator.allReduce(all, { op, into: all }));
+}
+
+/** The largest or smallest of all elements, or along dimensions; NaN if one is. Collective. */
+export function extreme(op: "max" | "min", array: BaseArray, options?: AxisOptions): Reduced<number | bigint> {
+  const prepared = agreed(op, array, options, [], ({ plan }) => {
+    checkOrdered(op, array, plan);
+    return extremeMemory(array.dtype, plan);
+  });
+  const { plan, made } = prepared;
+  const found = extremesOf(prepared, op, made);
+  if (found instanceof Float64Array) {
+    return finished(prepared, { dtype: array.dtype, parts: [found] }) as Reduced<number>;
+  }
+  return plan.result === null ? found[0] : resultOf(plan, "int64", (to) => void (to.data as BigInt64Array).set(found));
 }
 
 /**
@@ -364,23 +376,19 @@ export function argumentOfExtreme(
   const prepared = agreed(method, array, options, [], ({ plan }, { axis }) => {
     checkOrdered(method, array, plan);
     if (Array.isArray(axis)) throw new TypeError(`${method} goes along one axis, a number, or over all: leave it out.`);
-    const [own, whole] = [plan.size, plan.isLocal ? 0 : plan.all.size];
-    return {
-      values: [new Float64Array(own), new Float64Array(whole)],
-      places: [new Float64Array(own), new Float64Array(whole)],
-      indices: indicesAlong(array, plan),
-    };
+    const places = extremeMemory("float64", plan) as FloatMemory;
+    return { values: extremeMemory(array.dtype, plan), places, indices: indicesAlong(array, plan) };
   });
   const { plan, local, shape, made: { values, places, indices } } = prepared;
-  // int64 is compared as float64 first, then exactly among those that are alike.
-  extremes(plan, X, [local], shape, op, values[0]);
-  const best = ownPart(plan, extremesOfAll(plan, op, values[0], values[1]), values[0]);
-  const parts: Part[] = [local, elementsOf(plan, best), ...indices, { scalar: Infinity }];
-  const isBest = apply("logicalOr", apply("equal", cast("float64", X), operand(1)), apply("isNaN", X));
+  const best = ownPart(plan, extremesOf(prepared, op, values), values.own);
+  const parts: Part[] = [local, elementsOf(plan, best, isBig(values) ? "int64" : "float64"), ...indices, {
+    scalar: Infinity,
+  }];
+  const isBest = apply("logicalOr", apply("equal", X, operand(1)), apply("isNaN", X));
   const place = indices.map((_, i) => operand(i + 2)).reduce((sum, index) => apply("add", sum, index));
   const where = apply("where", isBest, place, operand(parts.length - 1));
-  extremes(plan, where, parts, shape, "min", places[0]);
-  const found = extremesOfAll(plan, "min", places[0], places[1]);
+  extremes(plan, where, parts, shape, "min", places.own);
+  const found = extremesOfAll(plan, "min", places.own, places.whole);
   return finished(prepared, { dtype: "int32", parts: [found] }) as Reduced<number>;
 }
 
