@@ -44,6 +44,8 @@ export function withDimensions(
     const blocks = onGrid(source, shape, sources);
     if (blocks !== null) return blocks.bind(shape, size);
   }
+  // What one rank holds alone, all hold.
+  if (size === 1) return Replicated.bind(shape, size);
   return new Box(boxesOf(source, shape, sources)).bind(shape, size);
 }
 

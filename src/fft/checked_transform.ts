@@ -3,7 +3,8 @@
  *
  * @module
  */
-import { checkAlive, DistributedArray } from "../array/distributed_array.ts";
+import { checkAlive } from "../array/base_array.ts";
+import { DistributedArray } from "../array/distributed_array.ts";
 import { bindTo } from "../distribution/distribution.ts";
 import type { Distribution } from "../distribution/mod.ts";
 import { type DType, dtypeInfo } from "../dtype/dtype.ts";

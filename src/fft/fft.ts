@@ -4,7 +4,8 @@
  *
  * @module
  */
-import { checkAlive, type DistributedArray, runtimeOf } from "../array/distributed_array.ts";
+import { checkAlive, runtimeOf } from "../array/base_array.ts";
+import type { DistributedArray } from "../array/distributed_array.ts";
 import { LocalArray } from "../array/local_array.ts";
 import { DistributionError, DTypeError, ShapeError } from "../errors.ts";
 import { checkName, describe, readOptions } from "../options.ts";

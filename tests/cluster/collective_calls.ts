@@ -204,8 +204,10 @@ export const COLLECTIVE_CALLS: Record<string, CollectiveCall> = {
   "DistributedArray .gather": method("gather", ["root", "into"]),
   "DistributedArray .allGather": method("allGather", ["into"]),
   "DistributedArray .map": method("map", ["dtype"], (x: number) => x + 1),
-  "DistributedArray .sum": method("sum"),
-  "DistributedArray .norm": method("norm"),
+  "DistributedArray .sum": method("sum", words("axis keepDims")),
+  "DistributedArray .norm": method("norm", words("axis keepDims ord")),
+  "DistributedArray .var": method("var", words("axis keepDims correction")),
+  "DistributedArray .argmax": method("argmax", words("axis keepDims")),
   "DistributedArray .maxAbsDifference": {
     given: (site) => [array(site), array(site)],
     call: ([self, other]) => self.maxAbsDifference(other),
@@ -443,7 +445,9 @@ export const LOCAL_CALLS = `
  */
 export const TESTED_ELSEWHERE = `
   Runtime.finalize SymmetricBuffer.end
-  DistributedArray.subtract DistributedArray.multiply DistributedArray.divide
+  DistributedArray.subtract DistributedArray.multiply DistributedArray.divide DistributedArray.prod DistributedArray.mean
+  DistributedArray.std DistributedArray.min DistributedArray.max DistributedArray.argmin DistributedArray.all
+  DistributedArray.any
   abs acos asin atan atan2 ceil conj cos cosh divide equal expm1 floor greater greaterEqual imag isFinite isNaN less lessEqual
   log log10 log1p log2 logicalAnd logicalNot logicalOr logicalXor maximum minimum multiply negative notEqual positive power
   real round sign sin sinh sqrt square subtract tan tanh trunc`;

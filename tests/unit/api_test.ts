@@ -27,7 +27,8 @@ const METHODS: Record<string, string> = {
     free abort broadcastObject gatherObject scatterObject allGatherObject allToAllObject reduceObject allReduceObject
     scanObject exclusiveScanObject sendObject receiveObject sendReceiveObject isendObject ireceiveObject`,
   DistributedArray: `static zeros static full static random static generate static fromLocal static scatter
-    local gather allGather map zip add subtract multiply divide sum norm maxAbsDifference slice redistribute transpose copy to free`,
+    local gather allGather map zip add subtract multiply divide sum prod mean var std min max argmin argmax all
+    any norm maxAbsDifference slice redistribute transpose copy to free`,
   LocalArray: "address byteLength view toTypedArray toNumbers set",
   SymmetricArray: "peerAddress",
   Matmul: `plan autotune execute resetOperands resetOperandsUnchecked releaseOperands free algorithm auxiliary explain`,

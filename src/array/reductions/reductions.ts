@@ -399,7 +399,9 @@ function indicesAlong(array: BaseArray, plan: ReductionPlan): Elements[] {
   const reduced = [...shape.keys()].filter((d) => plan.axes.includes(d));
   let factor = 1;
   return reduced.toReversed().map((d): Elements => {
-    const data = Float64Array.from({ length: sets[d].count }, (_, i) => sets[d].at(i) * factor);
+    const data = new Float64Array(sets[d].count);
+    let at = 0;
+    for (const [start, end] of sets[d].ranges()) for (let i = start; i < end; i++) data[at++] = i * factor;
     factor *= shape[d];
     return { data, dtype: "float64", offset: 0, strides: shape.map((_, other) => other === d ? 1 : 0) };
   });

@@ -69,4 +69,13 @@ fixtures = {
         **{js: flat(getattr(np, PAIRS[js])(*pairs(COMPLEX, complex))) for js in OF_COMPLEX_PAIRS},
     },
 }
+GRID = np.array([[(3 * i + 5 * j) % 7 - 2.5 for j in range(5)] for i in range(7)])
+REDUCTIONS = ["sum", "prod", "mean", "var", "std", "min", "max", "argmin", "argmax", "all", "any"]
+fixtures["grid"] = flat(GRID)
+fixtures["reductions"] = {
+    name: {str(axis): flat(getattr(np, name)(GRID, axis=axis)) for axis in (None, 0, 1)} for name in REDUCTIONS
+}
+fixtures["reductions"]["norm1"] = {str(axis): flat(np.sum(np.abs(GRID), axis=axis)) for axis in (None, 0, 1)}
+fixtures["reductions"]["norm2"] = {str(axis): flat(np.linalg.norm(GRID.ravel() if axis is None else GRID, axis=axis)) for axis in (None, 0, 1)}
+fixtures["reductions"]["normInfinity"] = {str(axis): flat(np.max(np.abs(GRID), axis=axis)) for axis in (None, 0, 1)}
 print(json.dumps(fixtures, separators=(",", ":")).replace('},"', '},\n"'))

@@ -1,0 +1,170 @@
+/** Reductions over distributions and dimensions, against NumPy's numbers and plain loops. */
+import { assert, assertEquals } from "@std/assert";
+import {
+  type AxisOptions,
+  BlockCyclic,
+  DistributedArray,
+  type Distribution,
+  type DType,
+  DTypeError,
+  LocalArray,
+  ProcessGrid,
+  Replicated,
+  type Scalar,
+  ShapeError,
+  Slab,
+  StateError,
+} from "../../mod.ts";
+import { assertThrowsEverywhere, clusterTest, type ErrorClass } from "../../src/testing/mod.ts";
+import fixtures from "../unit/array/numpy/fixtures.json" with { type: "json" };
+
+const memory = "host";
+
+/** All elements, decoded, in C order. */
+function whole(array: DistributedArray): number[] {
+  const flat = array.to({ order: "C" }).allGather();
+  return new LocalArray({ data: flat, dtype: array.dtype, shape: array.shape }).toNumbers();
+}
+
+function distributions(size: number): Distribution[] {
+  const grid = new ProcessGrid({ shape: size === 4 ? [2, 2] : [size, 1] });
+  return [Slab.X, Slab.Y, new BlockCyclic(grid, [2, 3]), Replicated];
+}
+
+// deno-lint-ignore no-explicit-any
+type Any = any;
+
+/** What each reduction of the fixtures calls. */
+function call(a: DistributedArray, name: string, options?: AxisOptions): Scalar | boolean | DistributedArray {
+  if (!name.startsWith("norm")) return (a as Any)[name](...options === undefined ? [] : [options]);
+  const ord = { norm1: 1, norm2: 2, normInfinity: Infinity }[name]!;
+  return options === undefined ? a.norm({ ord }) : a.norm({ ...options, ord });
+}
+
+function close(actual: readonly number[], wanted: readonly number[], message: string): void {
+  assertEquals(actual.length, wanted.length, message);
+  actual.forEach((value, i) => {
+    assert(Math.abs(value - wanted[i]) <= 1e-14 * Math.abs(wanted[i]), `${message}: ${value}, but NumPy ${wanted[i]}`);
+  });
+}
+
+clusterTest("reductions over all, rows and columns are NumPy's, in every distribution", (runtime) => {
+  const grid = fixtures.grid as number[];
+  distributions(runtime.size).forEach((distribution, k) => {
+    const order = k % 2 === 0 ? "C" : "F";
+    const value = (i: number, j: number) => grid[5 * i + j];
+    using a = DistributedArray.generate(runtime, [7, 5], distribution, value, { order, memory });
+    for (const [name, wanted] of Object.entries(fixtures.reductions) as [string, Record<string, number[]>][]) {
+      const message = `${name} ${a}`;
+      close([Number(call(a, name))], wanted.None, message);
+      for (const axis of [0, 1]) {
+        using result = call(a, name, { axis }) as DistributedArray;
+        assertEquals([...result.shape], [axis === 0 ? 5 : 7], message);
+        close(whole(result), wanted[axis], `${message} along ${axis}`);
+        using kept = call(a, name, { axis: axis - 2, keepDims: true }) as DistributedArray;
+        assertEquals([...kept.shape], axis === 0 ? [1, 5] : [7, 1], message);
+        close(whole(kept), wanted[axis], `${message} along ${axis}, kept`);
+      }
+    }
+  });
+});
+
+clusterTest("results stay divided where no rank needs another, and are replicated otherwise", (runtime) => {
+  using a = DistributedArray.generate(runtime, [6, 4, 5], Slab.X, (i, j, k) => i + 10 * j + 100 * k, { memory });
+  const rows = a.sum({ axis: [1, 2] });
+  assertEquals([String(rows.distribution), ...whole(rows)], [
+    "Slab.X",
+    ...[0, 1, 2, 3, 4, 5].map((i) => 20 * i + 4300),
+  ]);
+  assertEquals(String(a.max({ axis: 0 }).distribution), "Replicated");
+  assertEquals(String(a.mean({ axis: -1, keepDims: true }).distribution), "Slab.X");
+  const middle = a.transpose().sum({ axis: [0, 2] });
+  assertEquals(whole(middle), [0, 1, 2, 3].map((j) => 5 * 15 + 30 * 10 * j + 6 * 1000));
+  assertEquals(whole(a.slice([[1, 3], [2, 4], [0, 1]]).sum({ axis: 0 })), [43, 63]);
+});
+
+clusterTest("sums are the same bits for any number of ranks and distribution", (runtime) => {
+  const shape = [41, 27];
+  const value = (i: number, j: number) => Math.sin(i * 7919 + j) * 10 ** ((i * 5 + j * 3) % 30 - 15);
+  const results = distributions(runtime.size).map((distribution) => {
+    using a = DistributedArray.generate(runtime, shape, distribution, value, { memory });
+    return [a.sum(), a.mean(), a.var(), a.norm(), ...whole(a.sum({ axis: 0 })), ...whole(a.sum({ axis: 1 }))];
+  });
+  for (const result of results) assertEquals(result, results[0]);
+  // What one rank computes.
+  using single = DistributedArray.generate(runtime, shape, Replicated, value, { memory });
+  assertEquals(single.sum(), results[0][0]);
+});
+
+clusterTest("sums lose nothing: cancellation, large and tiny numbers, infinities", (runtime) => {
+  const n = 4 * runtime.size;
+  const sum = (value: (i: number) => number, options: { dtype?: DType } = {}) =>
+    DistributedArray.generate(runtime, [n], Slab.X, value, { ...options, memory }).sum();
+  assertEquals(sum((i) => [1e16, 1, -1e16, 1][i % 4]), 2 * runtime.size);
+  assertEquals(sum((i) => [1e308, 1e308, -1e308, -1e308][i % 4]), 0);
+  assertEquals(sum((i) => [1e308, -1e308, 1e292, 0][i % 4]), runtime.size * 1e292);
+  assertEquals(sum(() => 5e-324), n * 5e-324);
+  assertEquals(sum((i) => i === 1 ? Infinity : -1e308), Infinity);
+  assertEquals(sum((i) => i === 1 ? Infinity : i === n - 1 ? -Infinity : 1), NaN);
+  assertEquals(sum((i) => i === n - 1 ? NaN : Infinity), NaN);
+  assertEquals(sum(() => 0), 0);
+  assertEquals(sum(() => 65504, { dtype: "float16" }), n * 65504);
+});
+
+clusterTest("dtypes: integers, masks, narrow floats and complex numbers", (runtime) => {
+  const n = 3 * runtime.size;
+  using bytes = DistributedArray.full(runtime, [n, 2], Slab.X, 127, { dtype: "int8", memory });
+  const along = bytes.sum({ axis: 0 });
+  assertEquals([bytes.sum(), along.dtype, along.local.at(0)], [254 * n, "int64", BigInt(127 * n)]);
+  assertEquals([bytes.mean(), bytes.var(), bytes.max()], [127, 0, 127]);
+  assertEquals(bytes.prod({ axis: 1 }).local.view()[0] ?? 16129n, 16129n);
+  using big = DistributedArray.generate(runtime, [n], Slab.X, (i) => 2n ** 62n + BigInt(i), { dtype: "int64", memory });
+  assertEquals([big.max(), big.min(), big.argmax(), big.argmin()], [2n ** 62n + BigInt(n - 1), 2n ** 62n, n - 1, 0]);
+  assertEquals(big.sum(), BigInt(n) * 2n ** 62n + BigInt(n * (n - 1) / 2));
+  using z = DistributedArray.generate(runtime, [n], Slab.X, (i) => [i % 2 === 0 ? 1 : -1, 1], {
+    dtype: "complex64",
+    memory,
+  });
+  assertEquals(z.sum(), [n % 2, n]);
+  assert(Math.abs(z.var() - (1 - (n % 2 / n) ** 2)) < 1e-15 && Math.abs(z.norm({ ord: 1 }) - Math.SQRT2 * n) < 1e-12);
+  using roots = DistributedArray.full(runtime, [4], Slab.X, [0, 1], { dtype: "complex128", memory });
+  assertEquals(roots.prod(), [1, 0]);
+  using mask = DistributedArray.generate(runtime, [n, 3], Slab.X, (i, j) => i === j ? 1 : 0, {
+    dtype: "uint8",
+    memory,
+  });
+  assertEquals([mask.all(), mask.any(), ...whole(mask.any({ axis: 0 }))], [false, true, 1, 1, 1]);
+  using narrow = DistributedArray.generate(runtime, [n], Slab.X, (i) => i, { dtype: "bfloat16", memory });
+  assertEquals([narrow.max({ axis: 0, keepDims: true }).dtype, narrow.max()], ["bfloat16", n - 1]);
+});
+
+clusterTest("NaN counts as extreme, the first one of equals is found, nothing has no extreme", (runtime) => {
+  const n = 3 * runtime.size;
+  using a = DistributedArray.generate(runtime, [n], Slab.X, (i) => i === n - 2 ? NaN : i, { memory });
+  assertEquals([a.max(), a.min(), a.argmax(), a.argmin()], [NaN, NaN, n - 2, n - 2]);
+  using equal = DistributedArray.full(runtime, [2, n], Slab.Y, 1, { memory });
+  assertEquals([equal.argmax(), ...whole(equal.argmin({ axis: 1 }))], [0, 0, 0]);
+  using empty = DistributedArray.zeros(runtime, [0, 3], Slab.X, { memory });
+  assertEquals([empty.sum(), empty.prod(), empty.mean(), empty.all(), empty.any()], [0, 1, NaN, true, false]);
+  assertEquals(whole(empty.sum({ axis: 0 })), [0, 0, 0]);
+  assertThrowsEverywhere(runtime, () => empty.max(), ShapeError, "max: an array of shape [0,3] has no elements");
+});
+
+clusterTest("wrong options say what is right", (runtime) => {
+  using a = DistributedArray.zeros(runtime, [3, 4], Slab.X, { memory });
+  const fails = (action: (a: Any) => unknown, type: ErrorClass<Error>, message: string) =>
+    assertThrowsEverywhere(runtime, () => action(a), type, message);
+  fails((a) => a.sum({ axis: 2 }), RangeError, "The axis must be a whole number from -2 to 1, not 2");
+  fails((a) => a.sum({ axis: [0, -2] }), RangeError, "axis must name one or more dimensions, each once");
+  fails((a) => a.sum({ axis: [0, 1] }), ShapeError, "Leave axis out for a number, or pass keepDims: true");
+  fails((a) => a.sum({ keepDims: true }), TypeError, "keepDims goes with axis");
+  fails((a) => a.sum({ axis: 0, keepDims: 1 }), TypeError, "keepDims must be true or false");
+  fails((a) => a.argmax({ axis: [0, 1], keepDims: true }), TypeError, "argmax goes along one axis");
+  fails((a) => a.var({ correction: -1 }), RangeError, "correction must be a number of at least 0, not -1");
+  fails((a) => a.norm({ ord: 3 }), RangeError, "ord must be 1, 2 or Infinity, not 3");
+  using z = DistributedArray.zeros(runtime, [3], Slab.X, { dtype: "complex64", memory });
+  assertThrowsEverywhere(runtime, () => z.min(), DTypeError, "min: complex numbers have no order");
+  const freed = a.copy();
+  freed.free();
+  assertThrowsEverywhere(runtime, () => freed.mean(), StateError, "freed");
+});
