@@ -16,7 +16,7 @@ import { type BaseArray, type Held, runtimeOf } from "../base_array.ts";
 import { checkHostArray } from "../elementwise/elementwise.ts";
 import { apply, cast, compile, type Expression, operand } from "../elementwise/expression.ts";
 import { accumulate, type Accumulation, type Elements } from "../elementwise/kernel.ts";
-import { LocalArray } from "../local_array.ts";
+import type { LocalArray } from "../local_array.ts";
 import {
   AXIS_KEYS,
   type AxisOptions,

@@ -78,4 +78,39 @@ fixtures["reductions"] = {
 fixtures["reductions"]["norm1"] = {str(axis): flat(np.sum(np.abs(GRID), axis=axis)) for axis in (None, 0, 1)}
 fixtures["reductions"]["norm2"] = {str(axis): flat(np.linalg.norm(GRID.ravel() if axis is None else GRID, axis=axis)) for axis in (None, 0, 1)}
 fixtures["reductions"]["normInfinity"] = {str(axis): flat(np.max(np.abs(GRID), axis=axis)) for axis in (None, 0, 1)}
+TEXTS = [
+    ("float64", [3], [1.0, 2.5, -3.0]),
+    ("float64", [3], [0.1, 1 / 3, 100.0]),
+    ("float64", [4], [1e-5, 1.0, 2.0, 3.0]),
+    ("float64", [3], [1e10, -1.5, 123456789.123456789]),
+    ("float64", [2], [1e300, 1e-300]),
+    ("float64", [4], [0.0, -0.0, 0.5, 999.0]),
+    ("float64", [4], [np.nan, np.inf, -np.inf, 1.25]),
+    ("float64", [2], [np.nan, np.nan]),
+    ("float64", [2], [np.inf, -np.inf]),
+    ("float64", [3], [np.nan, 1e20, -1e-20]),
+    ("float64", [2], [1e7, 12345.678]),
+    ("float64", [2], [0.123456785, 0.1]),
+    ("float32", [3], [0.1, 1 / 3, 1e-3]),
+    ("float32", [2], [16777216.0, 3.1]),
+    ("float16", [3], [0.1, 1000.0, -3.14]),
+    ("int32", [2, 3], [1, -20, 300, 4, 5, 6]),
+    ("uint8", [3], [0, 1, 255]),
+    ("int64", [2], [2**62, -1]),
+    ("complex128", [3], [1 + 2j, -0.5 - 1.25j, 1e-3]),
+    ("complex64", [2], [0.1 + 1j, -3j]),
+    ("complex128", [2], [complex(np.nan, 1), complex(1, -np.inf)]),
+    ("float64", [2, 2, 2], [1, 2, 3, 4, 5, 6, 7, 8]),
+    ("float64", [2, 0], []),
+    ("int32", [30], list(range(1000, 1030))),
+    ("float64", [4, 12], [i / 7 for i in range(48)]),
+    ("int32", [2000], list(range(2000))),
+    ("float64", [40, 40], [i * 0.5 for i in range(1600)]),
+    ("float64", [3, 400], [i * 1.0 for i in range(1200)]),
+    ("int32", [9, 9, 20], list(range(1620))),
+]
+fixtures["texts"] = [
+    {"dtype": t, "shape": shape, "values": flat(np.array(v, dtype=t)), "text": str(np.array(v, dtype=t).reshape(shape))}
+    for t, shape, v in TEXTS
+]
 print(json.dumps(fixtures, separators=(",", ":")).replace('},"', '},\n"'))
