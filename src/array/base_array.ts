@@ -109,6 +109,11 @@ export abstract class BaseArray implements Disposable {
     return `DistributedArray(${this.dtype}, [${this.shape.join(", ")}], ${this.distribution}, ${this.order})`;
   }
 
+  /** What `console.log` shows: {@linkcode toString}, and whether the memory is still there. */
+  [Symbol.for("Deno.customInspect")](): string {
+    return `${this}${this.isFreed ? ", freed" : this.isLost ? ", its memory gone" : ""}`;
+  }
+
   /**
    * Let go of the memory; any later use is a StateError, and a `local.view()` that a script still has may be empty: large
    * host memory, up to 256 MiB a rank, is kept for the next arrays. Freeing twice does nothing, freeing a view leaves its

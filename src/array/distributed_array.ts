@@ -38,6 +38,8 @@ import {
   variance,
   type VarianceOptions,
 } from "./reductions/reductions.ts";
+import { checkFormat, formatElements, type FormatOptions, type FullFormat, shownIndices } from "./format.ts";
+import { prepareElements } from "./gathered_elements.ts";
 import { bindToParts } from "./global_shape.ts";
 import { flipOrder, type Order, stridesOf } from "./layout.ts";
 import { exactArray, LocalArray, type Memory } from "./local_array.ts";
@@ -662,6 +664,113 @@ export class DistributedArray extends BaseArray {
     return reduction.largestOfAll(this.runtime.communicator, difference);
   }
 
+  /**
+   * The values as text, as NumPy prints them: of large arrays the edges, which alone travel. On every rank. Collective.
+   *
+   * @throws {RangeError | TypeError} if an option is no whole number.
+   * @throws {StateError} after `free`.
+   *
+   * @example
+   * ```ts
+   * import { DistributedArray, initialize, Slab } from "@distmath/distmath";
+   *
+   * using runtime = initialize();
+   * using a = DistributedArray.generate(runtime, [2, 3], Slab.X, (i, j) => i + j / 2);
+   * console.assert(a.format() === "[[0.  0.5 1. ]\n [1.  1.5 2. ]]");
+   * ```
+   */
+  format(options: FormatOptions = {}): string {
+    const { shape, dtype } = this;
+    let full!: FullFormat;
+    let collect!: () => Scalar[];
+    this.agree("format", () => {
+      full = checkFormat(options);
+      collect = prepareElements(this, shownIndices(shape, full));
+      return { ...full };
+    });
+    return formatElements(dtype, shape, collect(), full);
+  }
+
+  /** Print the array and its values, {@linkcode format}, on rank 0. Collective. */
+  show(options: FormatOptions = {}): void {
+    const text = this.format(options);
+    if (this.runtime.rank === 0) console.log(`${this}\n${text}`);
+  }
+
+  /**
+   * The element at an index; negative ones count from the end. It travels to every rank: all ranks call it, with the same
+   * index. Elements of one's own are in {@linkcode local} and {@linkcode entries}. Collective.
+   *
+   * @throws {RangeError} if there is no such element.
+   *
+   * @example
+   * ```ts
+   * import { DistributedArray, initialize, Slab } from "@distmath/distmath";
+   *
+   * using runtime = initialize();
+   * using a = DistributedArray.generate(runtime, [5, 3], Slab.X, (i, j) => 10 * i + j);
+   * a.set([0, 0], 7);
+   * console.log(a.at(0, 0), a.at(-1, 2)); // 7 42
+   * ```
+   */
+  at(...index: number[]): Scalar {
+    let collect!: () => Scalar[];
+    this.agree("at", () => {
+      const checked = checkIndex(index, this.shape);
+      collect = prepareElements(this, checked.map((i) => [i]));
+      return { index: checked };
+    });
+    return collect()[0];
+  }
+
+  /**
+   * Overwrite the element at an index, as {@linkcode at} has it, on the rank that has it. Collective.
+   *
+   * @throws {RangeError} if there is no such element, or the value lies outside the range of an integer dtype.
+   * @throws {DTypeError} if the dtype does not take the value.
+   */
+  set(index: readonly number[], value: Scalar): void {
+    let write = (): void => {};
+    this.agree("set", () => {
+      const checked = checkIndex(index, this.shape);
+      checkExact(this.dtype, value);
+      const one = LocalArray.empty(this.dtype, [1]);
+      one.fill(value);
+      const sets = this.distribution.indexSets(this.runtime.rank);
+      const isOwn = checked.every((i, d) => sets[d].before(i + 1) > sets[d].before(i));
+      const place = checked.map((i, d) => sets[d].before(i));
+      const target = isOwn ? this.local.slice(place, place.map(() => 1)) : null;
+      write = () => target?.fill(value);
+      return { index: checked, value: String(value) };
+    });
+    write();
+  }
+
+  /**
+   * The elements that this rank holds, in C order, each with its global index. Local; not collective.
+   *
+   * @example
+   * ```ts
+   * import { DistributedArray, initialize, Slab } from "@distmath/distmath";
+   *
+   * using runtime = initialize();
+   * using a = DistributedArray.generate(runtime, [4, 4], Slab.X, (i, j) => i * j);
+   * for (const [[i, j], value] of a.entries()) console.assert(value === i * j);
+   * ```
+   */
+  *entries(): Generator<[index: number[], value: Scalar]> {
+    const { local } = this;
+    const lists = this.distribution.ranges(this.runtime.rank).map((ranges) =>
+      ranges.flatMap(([start, end]) => Array.from({ length: end - start }, (_, i) => start + i))
+    );
+    const next = reduction.valuesOf(local, "C");
+    const visit = function* (index: number[]): Generator<[number[], Scalar]> {
+      if (index.length === lists.length) yield [index, next()];
+      else for (const i of lists[index.length]) yield* visit([...index, i]);
+    };
+    if (local.size > 0) yield* visit([]);
+  }
+
   // ---- other shapes, distributions, types ---------------------------------------------------------------------------
 
   /**
@@ -892,6 +1001,20 @@ function checkRank(rank: unknown, size: number, what: string): number {
   if (Number.isInteger(rank) && rank as number >= 0 && rank as number < size) return rank as number;
   const kind = typeof rank === "number" ? RangeError : TypeError;
   throw new kind(`The ${what} must be a rank from 0 to ${size - 1}, not ${describe(rank)}.`);
+}
+
+/** An index, read once, without what is negative. */
+function checkIndex(given: readonly number[], shape: readonly number[]): number[] {
+  const index = Array.isArray(given) ? [...given] : [];
+  const isInside = (i: unknown, d: number) => Number.isInteger(i) && i as number >= -shape[d] && i as number < shape[d];
+  if (Array.isArray(given) && index.length === shape.length && index.every(isInside)) {
+    return index.map((i, d) => i < 0 ? i + shape[d] : i);
+  }
+  const kind = Array.isArray(given) ? RangeError : TypeError;
+  throw new kind(
+    `An index of an array of shape [${shape}] is a list of ${shape.length} whole numbers inside of it, not ` +
+      `${describe(given)}.`,
+  );
 }
 
 /** Ranges, read once; what is none is left to their check. */

@@ -23,6 +23,7 @@ import {
   type TypedArray,
 } from "../dtype/dtype.ts";
 import { loadScalar, storeScalar } from "../dtype/scalar.ts";
+import { checkFormat, formatElements, type FormatOptions, shownIndices } from "./format.ts";
 import { checkShape, copyStrided, isDense, type Order, sizeOfShape, type Strided, stridesOf } from "./layout.ts";
 
 /** Where an array's elements are: in the memory of the process, of its GPU, or in memory that all ranks address. */
@@ -272,6 +273,29 @@ export class LocalArray implements Strided {
     if (!this.isOnDevice) return loadScalar(this.dtype, this.data, position);
     const element = this.slice(index, index.map(() => 1));
     return loadScalar(this.dtype, element.toTypedArray(), 0);
+  }
+
+  /** Such as `LocalArray(float32, [64, 64])`. */
+  toString(): string {
+    return `LocalArray(${this.dtype}, [${this.shape.join(", ")}])`;
+  }
+
+  /** What `console.log` shows: {@linkcode toString}, and the values. */
+  [Symbol.for("Deno.customInspect")](): string {
+    return this.isLost ? `${this}, its memory gone` : `${this}\n${this.format()}`;
+  }
+
+  /** The values as text, as NumPy prints them: of large arrays the edges. */
+  format(options: FormatOptions = {}): string {
+    const full = checkFormat(options);
+    const indices = shownIndices(this.shape, full);
+    const values: Scalar[] = [];
+    const visit = (index: number[]): void => {
+      if (index.length === indices.length) values.push(this.at(...index));
+      else for (const i of indices[index.length]) visit([...index, i]);
+    };
+    if (this.size > 0) visit([]);
+    return formatElements(this.dtype, this.shape, values, full);
   }
 
   /** A dense copy in its own memory, of the host or of the same GPU. */

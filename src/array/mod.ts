@@ -85,3 +85,4 @@ export type { TargetOptions } from "./elementwise/elementwise.ts";
 export type { BaseArray } from "./base_array.ts";
 export type { AxisOptions } from "./reductions/plan.ts";
 export type { NormOptions, VarianceOptions } from "./reductions/reductions.ts";
+export type { FormatOptions } from "./format.ts";

@@ -213,6 +213,9 @@ export const COLLECTIVE_CALLS: Record<string, CollectiveCall> = {
     call: ([self, other]) => self.maxAbsDifference(other),
     self: "array",
   },
+  "DistributedArray .format": method("format", words("precision threshold edgeItems lineWidth")),
+  "DistributedArray .at": method("at", [], 1, 2),
+  "DistributedArray .set": method("set", [], [1, 2], 3),
   "DistributedArray .slice": method("slice", [], [[0, 2], [1, 4]]),
   "DistributedArray .redistribute": method("redistribute", [], Slab.Y),
   "DistributedArray .copy": method("copy"),
@@ -427,7 +430,7 @@ export const LOCAL_CALLS = `
   matrixQualifiers nearest packQualifiers qualifiersObject environment nativePrefix openedLibraries searchFolders
   Runtime Runtime.versions Runtime.onCollect Runtime.warnOnce Runtime.isFinalized Runtime.isClosed
   DistributedArray DistributedArray:wrap DistributedArray:of DistributedArray:share DistributedArray.local DistributedArray.isLost DistributedArray.size
-  DistributedArray.owner DistributedArray.hostPart DistributedArray.besides DistributedArray.facts DistributedArray.agree
+  DistributedArray.entries DistributedArray.owner DistributedArray.hostPart DistributedArray.besides DistributedArray.facts DistributedArray.agree
   DistributedArray.isFreed DistributedArray.isView DistributedArray.toString DistributedArray.transpose DistributedArray.free
   Redistribution.algorithm Redistribution.bytesMoved Redistribution.releaseOperands Redistribution.free
   Matmul.isFreed Matmul.auxiliary Matmul.algorithm Matmul.resetOperandsUnchecked Matmul.releaseOperands Matmul.explain
@@ -445,7 +448,7 @@ export const LOCAL_CALLS = `
  */
 export const TESTED_ELSEWHERE = `
   Runtime.finalize SymmetricBuffer.end
-  DistributedArray.subtract DistributedArray.multiply DistributedArray.divide DistributedArray.prod DistributedArray.mean
+  DistributedArray.show DistributedArray.subtract DistributedArray.multiply DistributedArray.divide DistributedArray.prod DistributedArray.mean
   DistributedArray.std DistributedArray.min DistributedArray.max DistributedArray.argmin DistributedArray.all
   DistributedArray.any
   abs acos asin atan atan2 ceil conj cos cosh divide equal expm1 floor greater greaterEqual imag isFinite isNaN less lessEqual

@@ -28,8 +28,8 @@ const METHODS: Record<string, string> = {
     scanObject exclusiveScanObject sendObject receiveObject sendReceiveObject isendObject ireceiveObject`,
   DistributedArray: `static zeros static full static random static generate static fromLocal static scatter
     local gather allGather map zip add subtract multiply divide sum prod mean var std min max argmin argmax all
-    any norm maxAbsDifference slice redistribute transpose copy to free`,
-  LocalArray: "address byteLength view toTypedArray toNumbers set",
+    any norm format show at set entries maxAbsDifference slice redistribute transpose copy to free`,
+  LocalArray: "format toString address byteLength view toTypedArray toNumbers set",
   SymmetricArray: "peerAddress",
   Matmul: `plan autotune execute resetOperands resetOperandsUnchecked releaseOperands free algorithm auxiliary explain`,
   FFT: `plan autotune execute resetOperands resetOperandsUnchecked releaseOperands free algorithm explain`,
