@@ -213,7 +213,7 @@ export const COLLECTIVE_CALLS: Record<string, CollectiveCall> = {
     call: ([self, other]) => self.maxAbsDifference(other),
     self: "array",
   },
-  "DistributedArray .format": method("format", words("precision threshold edgeItems lineWidth")),
+  "DistributedArray .format": method("format", ["precision"]),
   "DistributedArray .at": method("at", [], 1, 2),
   "DistributedArray .set": method("set", [], [1, 2], 3),
   "DistributedArray .slice": method("slice", [], [[0, 2], [1, 4]]),
