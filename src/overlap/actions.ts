@@ -89,10 +89,12 @@ function actionOf({ partition, rank }: Schedule, step: Step): Action {
         term: 0n,
         from: [spanOf(step.from)],
         needs: [],
+        amount: lengthOf(step.range),
       };
     case "reduce": {
       const from = [spanOf(step.to), ...step.from.map(spanOf)];
-      return { kind: "put", to: [spanOf(step.to)], base: step.range.start, term: 0n, from, needs: [] };
+      const amount = lengthOf(step.range);
+      return { kind: "put", to: [spanOf(step.to)], base: step.range.start, term: 0n, from, needs: [], amount };
     }
     case "gemm": {
       const isTerm = kind === "gather" && axis === "k";
@@ -102,7 +104,15 @@ function actionOf({ partition, rank }: Schedule, step: Step): Action {
         : [{ span: spanOf(step.factor), base: step.range.start, terms: 0n }];
       const to = spanOf(step.to);
       const base = isTerm ? 0 : step.range.start;
-      return { kind: "put", to: [to], base, term, from: step.adds === "sum" ? [to] : [], needs };
+      return {
+        kind: "put",
+        to: [to],
+        base,
+        term,
+        from: step.adds === "sum" ? [to] : [],
+        needs,
+        amount: lengthOf(step.range),
+      };
     }
   }
 }
@@ -193,6 +203,7 @@ class TileLowering {
         term: 0n,
         from: [this.#span(rank, "factor", 0)],
         needs: [],
+        amount: 1,
       },
       { kind: "signal", rank: peer, flag: rank },
     ]);
@@ -211,7 +222,7 @@ class TileLowering {
     const actions: Action[] = tile.awaits === null ? [] : [{ kind: "wait", flag: tile.awaits }];
     if (tile.receivers.length > 0) {
       const to = tile.receivers.map((receiver) => this.#span(receiver, `from ${rank}`, tile.number));
-      actions.push({ kind: "put", to, base, term: own, from: [], needs });
+      actions.push({ kind: "put", to, base, term: own, from: [], needs, amount: 1 });
       for (const receiver of tile.receivers) actions.push({ kind: "signal", rank: receiver, flag: flagOf(rank) });
     }
     if (tile.targets.length === 0) return actions;
@@ -224,6 +235,8 @@ class TileLowering {
       term: tile.senders.includes(rank) ? 0n : own,
       from: tile.senders.map((sender) => this.#span(rank, `from ${sender}`, tile.number)),
       needs,
+      // A tile that was sent to others is multiplied once.
+      amount: tile.receivers.length > 0 ? 0 : 1,
     });
     return actions;
   }

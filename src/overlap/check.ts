@@ -71,6 +71,8 @@ export type Action =
     readonly from: readonly Span[];
     /** What is read besides. */
     readonly needs: readonly Wanted[];
+    /** How many lines or tiles that is, for predictions. */
+    readonly amount: number;
     /** As above. */
     readonly after?: readonly (readonly [lane: number, position: number])[];
   };

@@ -98,6 +98,21 @@ clusterTest("of engines that cost the same, the first; one without costs after t
   assert(!engineNames().includes("twin"), "no longer registered");
 });
 
+clusterTest("an engine that is taken only by name is no choice of auto, nor of autotune", (runtime) => {
+  if (!isOnCpu(runtime)) return;
+  const { cost: _, ...others } = loopsEngine;
+  const name = "shy" as EngineName;
+  const engine = { ...others, name, cost: () => -5, isOnlyByName: true };
+  using _registered = registerEngine(engine);
+  using object = matmulOf(runtime);
+  object.plan();
+  assertEquals(object.algorithm.engine, LOOPS);
+  assert(!object.autotune({ repetitions: 1 }).some(({ engine }) => engine === name));
+  using asked = matmulOf(runtime, { engine: name });
+  asked.plan();
+  assertMatrix(asked.execute(), wanted, "by name");
+});
+
 clusterTest("what a registered engine refuses is refused with its name on every rank", (runtime) => {
   if (!isOnCpu(runtime)) return;
   const refused = (options: MatmulOptions, message: string) =>

@@ -29,7 +29,7 @@ import { type AlgorithmName, algorithmNames, type EngineName, engineNames, engin
 function candidates(runtime: Runtime, { engine = "auto" }: MatmulOptions): readonly MatmulEngine[] {
   checkName("engine", engine, engineNames());
   const own = enginesFor(runtime);
-  if (engine === "auto") return own;
+  if (engine === "auto") return own.filter(({ isOnlyByName }) => !isOnlyByName);
   const found = own.filter(({ name }) => name === engine);
   if (found.length > 0) return found;
   const other = engines().find(({ name }) => name === engine)!;

@@ -105,6 +105,8 @@ export interface MatmulEngine<Name extends string = string, Algorithm extends st
   readonly name: Name;
   /** The kind of device whose memory it multiplies in. */
   readonly device: "cpu" | "gpu";
+  /** Whether it is taken only when it is asked for: neither `auto` nor `autotune` look at it. */
+  readonly isOnlyByName?: boolean;
   /** The algorithms that `options.algorithm` takes. */
   readonly algorithms: readonly Algorithm[];
   /** The algorithms that are worth measuring; all when left out. */

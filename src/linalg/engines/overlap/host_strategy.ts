@@ -22,13 +22,18 @@ export type OverlapAlgorithm = typeof OVERLAP_ALGORITHMS[number];
 /** Bytes between ranks, then matrices moved. */
 const costOf = ({ moved, traffic, moves }: OneDimensionalStrategy) => [moved + traffic, moves];
 
-/** The strategy that moves the fewest bytes; null if nothing of the kind can be. */
-export function hostStrategy(problem: MatmulProblem, algorithm: string): OneDimensionalStrategy | null {
+/** The strategy that moves the fewest bytes, of those that are accepted; null if nothing of the kind can be. */
+export function hostStrategy(
+  problem: MatmulProblem,
+  algorithm: string,
+  isAccepted: (strategy: OneDimensionalStrategy) => boolean = () => true,
+): OneDimensionalStrategy | null {
   let best: OneDimensionalStrategy | null = null;
   for (const candidate of oneDimensionalCandidates(problem)) {
     if (candidate.algorithm === "local_gemm") continue;
     if (algorithm !== "default" && candidate.algorithm !== algorithm) continue;
     const strategy = withMoves(problem, candidate);
+    if (!isAccepted(strategy)) continue;
     if (best === null || isCheaper(costOf(strategy), costOf(best))) best = strategy;
   }
   return best;

@@ -32,7 +32,7 @@ export function sharedBytes(flags: number, windowBytes: number): number {
 }
 
 /** From then on it is given away for longer: whoever is waited for may need it for a while. */
-const PATIENT_TURNS = 20_000;
+const PATIENT_TURNS = 1_000;
 const PAUSE_MICROSECONDS = 50;
 
 const LIBC_SYMBOLS = {

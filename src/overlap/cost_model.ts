@@ -1,0 +1,319 @@
+/**
+ * How long schedules would take, by what a machine can do, and which ones are worth measuring. Pure functions.
+ *
+ * What ranks do is followed in time: each lane takes its actions one after the other, and each rank's link carries one
+ * thing at a time in either direction.
+ *
+ * @module
+ */
+import { stageProgram, type Taking, tilePrograms } from "./actions.ts";
+import type { Action, Program } from "./check.ts";
+import { TILE_ROWS, TILE_SHAPES, type TileShapeName } from "./executors/tile/configuration.ts";
+import { lengthOf, lineElements, type Partition, travelling } from "./partition.ts";
+import { type GatherWay, type ReduceWay, schedulesOf, type Variant } from "./schedule.ts";
+import { tileOrder, type TileProblem, type TileVariant } from "./tile_order.ts";
+import type { Interval } from "./timeline.ts";
+
+/** What a machine can do. Times are microseconds. */
+export interface Rates {
+  /** Operations a microsecond of one rank's products: multiplications and additions. */
+  readonly flops: number;
+  /** Bytes a microsecond that copies send to another rank. */
+  readonly link: number;
+  /** Bytes a microsecond that a kernel's own stores send. */
+  readonly stores: number;
+  /** Bytes a microsecond that sums and copies within a rank read and write. */
+  readonly memory: number;
+  /** What each product takes besides: to start, fill and drain. */
+  readonly gemmStart: number;
+  /** What each copy takes besides. */
+  readonly copyStart: number;
+  /** From a signal until it is seen. */
+  readonly flag: number;
+  /** The speed of a tile kernel's products over that of other products, by the shape of its tiles. */
+  readonly tiles: Readonly<Record<TileShapeName, number>>;
+}
+
+/** Two and four H200 with NVLink, bfloat16: half duty, by stages of cuBLASLt and copy engines, and by tile kernels. */
+export const H200_RATES: Rates = {
+  flops: 790e6,
+  link: 384e3,
+  stores: 332e3,
+  memory: 4.05e6,
+  gemmStart: 3.5,
+  copyStart: 3,
+  flag: 1.5,
+  // Of flat ones alone no measurement is at hand: as tiles of 128 columns without clusters, the nearest.
+  tiles: { wide: 0.99, roomy: 0.98, medium: 0.98, narrow: 0.93, flat: 0.72 },
+};
+
+/** What an action takes. */
+interface Task {
+  readonly kind: Interval["kind"];
+  readonly time: number;
+  /** Who sends to whom, if the link is used. */
+  readonly link?: readonly [from: number, to: number];
+}
+
+/** A lane on its way. */
+interface Lane {
+  readonly rank: number;
+  readonly lane: number;
+  readonly actions: readonly Action[];
+  readonly ends: number[];
+  time: number;
+}
+
+/** What is to come, the earliest first: a binary heap. */
+class Agenda {
+  readonly #entries: (readonly [time: number, lane: Lane])[] = [];
+
+  add(time: number, lane: Lane): void {
+    const entries = this.#entries;
+    let at = entries.push([time, lane]) - 1;
+    for (let parent = at - 1 >> 1; at > 0 && entries[parent][0] > time; at = parent, parent = at - 1 >> 1) {
+      [entries[at], entries[parent]] = [entries[parent], entries[at]];
+    }
+  }
+
+  take(): readonly [time: number, lane: Lane] | undefined {
+    const entries = this.#entries;
+    const [first, last] = [entries[0], entries.pop()];
+    if (entries.length === 0 || last === undefined) return first;
+    entries[0] = last;
+    for (let at = 0;;) {
+      const [left, right] = [2 * at + 1, 2 * at + 2];
+      let least = left < entries.length && entries[left][0] < entries[at][0] ? left : at;
+      if (right < entries.length && entries[right][0] < entries[least][0]) least = right;
+      if (least === at) return first;
+      [entries[at], entries[least]] = [entries[least], entries[at]];
+      at = least;
+    }
+  }
+}
+
+/** What ranks do and when, if actions take so long; waits only where they last. */
+function simulate(
+  programs: readonly Program[],
+  taskOf: (rank: number, action: Action & { kind: "put" }) => Task,
+  flag: number,
+): Interval[] {
+  const intervals: Interval[] = [];
+  /** When flags were signalled, and who waits for those that were not; the same of actions' ends. */
+  const [known, waiting] = [new Map<string, number>(), new Map<string, Lane[]>()];
+  const [sending, receiving] = [programs.map(() => 0), programs.map(() => 0)];
+  const agenda = new Agenda();
+  const lanes = programs.map(({ lanes }, rank) =>
+    lanes.map((actions, lane): Lane => ({ rank, lane, actions, ends: [], time: 0 }))
+  );
+  const schedule = (one: Lane): void => {
+    const { rank, actions, ends, time } = one;
+    const action = actions[ends.length];
+    if (action === undefined) return;
+    let ready = time;
+    const needs = (action.after ?? []).map(([lane, position]): [string, number] => [`${rank} ${lane} ${position}`, 0]);
+    if (action.kind === "wait") needs.push([`${rank}/${action.flag}`, flag]);
+    for (const [key, delay] of needs) {
+      const at = known.get(key);
+      if (at === undefined) {
+        const others = waiting.get(key);
+        if (others) others.push(one);
+        else waiting.set(key, [one]);
+        return;
+      }
+      ready = Math.max(ready, at + delay);
+    }
+    agenda.add(ready, one);
+  };
+  const note = (key: string, time: number) => {
+    known.set(key, time);
+    const others = waiting.get(key);
+    if (others === undefined) return;
+    waiting.delete(key);
+    others.forEach(schedule);
+  };
+  lanes.flat().forEach(schedule);
+  for (let entry = agenda.take(); entry !== undefined; entry = agenda.take()) {
+    const one = entry[1];
+    let start = entry[0];
+    const { rank, lane, actions, ends } = one;
+    const action = actions[ends.length];
+    let end = start;
+    if (action.kind === "wait" && start > one.time) {
+      intervals.push({ rank, lane, kind: "wait", label: `flag ${action.flag}`, start: one.time, end: start });
+    } else if (action.kind === "put") {
+      const { kind, time, link } = taskOf(rank, action);
+      if (link) start = Math.max(start, sending[link[0]], receiving[link[1]]);
+      end = start + time;
+      if (link) sending[link[0]] = receiving[link[1]] = end;
+      if (time > 0) intervals.push({ rank, lane, kind, label: labelOf(kind, action), start, end });
+    }
+    one.time = end;
+    ends.push(end);
+    if (action.kind === "signal") note(`${action.rank}/${action.flag}`, end);
+    note(`${rank} ${lane} ${ends.length - 1}`, end);
+    schedule(one);
+  }
+  return intervals;
+}
+
+function labelOf(kind: Interval["kind"], { to, base, amount }: Action & { kind: "put" }): string {
+  const ranks = [...new Set(to.map(({ rank }) => rank))].join(", ");
+  return `${kind} ${base}..${base + amount}, ${to[0].memory} of rank ${ranks}`;
+}
+
+/** When everything has ended. */
+export function durationOf(timeline: readonly Interval[]): number {
+  return timeline.reduce((last, { end }) => Math.max(last, end), 0);
+}
+
+/** What a stage schedule of all ranks would look like. */
+export function predictStages(
+  partition: Partition,
+  variant: Variant,
+  rates: Rates,
+  itemSize: number,
+  taking: Taking = "streams",
+): Interval[] {
+  const { extents: { m, n, k }, extents, axis, fixedAxis, fixedParts } = partition;
+  const bytes = (lines: number) => lines * lineElements(partition) * itemSize;
+  const flopsOfLine = (rank: number) =>
+    2 * m * n * k / extents[axis] * lengthOf(fixedParts[rank]) / Math.max(1, extents[fixedAxis]);
+  const taskOf = (rank: number, action: Action & { kind: "put" }): Task => {
+    const { amount, term, from, to: [to] } = action;
+    if (term !== 0n) {
+      const added = from.length > 0 ? bytes(amount) / rates.memory : 0;
+      return { kind: "gemm", time: amount * flopsOfLine(rank) / rates.flops + rates.gemmStart + added };
+    }
+    if (from.length > 1) return { kind: "reduce", time: (from.length + 1) * bytes(amount) / rates.memory };
+    const sender = from[0].rank;
+    if (sender === to.rank) return { kind: "copy", time: bytes(amount) / rates.memory + rates.copyStart };
+    return { kind: "copy", time: bytes(amount) / rates.link + rates.copyStart, link: [sender, to.rank] };
+  };
+  const programs = schedulesOf(partition, variant).map((schedule) => stageProgram(schedule, taking));
+  return simulate(programs, taskOf, rates.flag);
+}
+
+/** What the tiles of a kernel on all ranks would look like, if so many clusters of blocks take them. */
+export function predictTiles(
+  problem: Omit<TileProblem, "rank">,
+  variant: TileVariant,
+  clusters: number,
+  rates: Rates,
+): Interval[] {
+  const { shape: { columns, cluster } } = variant;
+  const [rows, itemSize] = [TILE_ROWS * cluster, 2];
+  const tileBytes = rows * columns * itemSize;
+  const name = Object.entries(TILE_SHAPES).find(([, shape]) => shape === variant.shape)?.[0] as
+    | TileShapeName
+    | undefined;
+  const multiply = 2 * rows * columns * problem.k * clusters / (rates.flops * (name ? rates.tiles[name] : 1));
+  const factorBytes = problem.kind === "gather"
+    ? Math.ceil((problem.split === "rows" ? problem.m : problem.n) / problem.size) * problem.k * itemSize
+    : 0;
+  const taskOf = (rank: number, { amount, term, from, to }: Action & { kind: "put" }): Task => {
+    if (term === 0n && problem.kind === "gather") {
+      return { kind: "copy", time: factorBytes / rates.link + rates.copyStart, link: [rank, to[0].rank] };
+    }
+    const arrivals = from.length * tileBytes * clusters / rates.memory;
+    const peers = to.filter((span) => span.rank !== rank).length;
+    const sent = peers * tileBytes / rates.stores;
+    // Stores leave while other clusters multiply: they only count where the link is what lasts.
+    return { kind: "gemm", time: Math.max(amount * multiply + arrivals, sent * clusters) };
+  };
+  const orders = Array.from(
+    { length: problem.size },
+    (_, rank) => tileOrder({ ...problem, rank }, variant, clusters),
+  );
+  return simulate(tilePrograms({ problem: { ...problem, rank: 0 }, variant, clusters, orders }), taskOf, rates.flag);
+}
+
+/** What no schedule can be faster than: the product alone, or what has to travel. */
+export function limitOf(partition: Partition, rates: Rates, itemSize: number): number {
+  const { extents: { m, n, k }, extents, fixedAxis, fixedParts } = partition;
+  const most = Math.max(...fixedParts.map(lengthOf)) / Math.max(1, extents[fixedAxis]);
+  return Math.max(2 * m * n * k * most / rates.flops, travelling(partition) * itemSize / rates.link);
+}
+
+/** Something that is worth measuring. */
+export type Candidate =
+  | {
+    /** Products and copies on streams. */
+    readonly grain: "stages";
+    /** Which schedule. */
+    readonly variant: Variant;
+    /** What the model says, in microseconds. */
+    readonly predicted: number;
+  }
+  | {
+    /** One kernel. */
+    readonly grain: "tiles";
+    /** The name of its tiles' shape. */
+    readonly shape: TileShapeName;
+    /** How it takes them. */
+    readonly variant: TileVariant;
+    /** What the model says, in microseconds. */
+    readonly predicted: number;
+  };
+
+const GPU_WAYS: Readonly<Record<Partition["kind"], readonly (GatherWay | ReduceWay)[]>> = {
+  gather: ["push", "pull"],
+  reduce: ["ring", "scatter"],
+  all_reduce: ["ring", "scatter"],
+};
+
+/** Rows up to which a kernel that sends each tile to all is tried for sums on all ranks. */
+const FEW_ROWS = 1024;
+
+/**
+ * The few schedules that the model finds fastest, the fastest first: by stages, and, given a problem of tiles and the
+ * multiprocessors, by tiles.
+ */
+export function propose(
+  partition: Partition,
+  rates: Rates,
+  itemSize: number,
+  options: { readonly most?: number; readonly tiles?: Omit<TileProblem, "rank">; readonly multiprocessors?: number } =
+    {},
+): Candidate[] {
+  const { most = 4, tiles, multiprocessors = 132 } = options;
+  const stages = GPU_WAYS[partition.kind].flatMap((way) =>
+    [1, 2].map((pieces): Candidate => {
+      const variant = { way, pieces };
+      return { grain: "stages", variant, predicted: durationOf(predictStages(partition, variant, rates, itemSize)) };
+    })
+  );
+  const byTiles = tiles === undefined ? [] : tileVariants(tiles).map(([shape, variant]): Candidate => {
+    const clusters = Math.floor(multiprocessors / variant.shape.cluster);
+    return { grain: "tiles", shape, variant, predicted: durationOf(predictTiles(tiles, variant, clusters, rates)) };
+  });
+  const fastest = (candidates: readonly Candidate[], count: number) =>
+    candidates.toSorted((one, other) => one.predicted - other.predicted).slice(0, count);
+  // Some of either grain: the model is not so good that it could tell which of them is faster.
+  const some = byTiles.length === 0 ? stages : [...fastest(stages, most >> 1), ...fastest(byTiles, most - (most >> 1))];
+  return fastest(some, most);
+}
+
+/** The kernels that were the best ones somewhere: shapes of tiles, and for sums the peers' tiles a wave ahead or all first. */
+function tileVariants({ kind, m }: Omit<TileProblem, "rank">): [TileShapeName, TileVariant][] {
+  const names = Object.keys(TILE_SHAPES) as TileShapeName[];
+  return names.filter((name) => name !== "flat" || m <= FEW_ROWS).flatMap((name): [TileShapeName, TileVariant][] => {
+    const shape = TILE_SHAPES[name];
+    if (kind === "plain" || kind === "gather") return [[name, { shape }]];
+    const ahead: [TileShapeName, TileVariant][] = [[name, { shape }], [name, { shape, lead: Infinity }]];
+    return kind === "all_reduce" && m <= FEW_ROWS ? [...ahead, [name, { shape, isExchange: true }]] : ahead;
+  });
+}
+
+/** A candidate in words: what it is, what it should take, the limit and its share of it, and the time that was measured. */
+export function describeCandidate(candidate: Candidate, limit: number, measured?: number): string {
+  const name = candidate.grain === "stages"
+    ? `stages, ${candidate.variant.way}, ${candidate.variant.pieces ?? 1} a part`
+    : `tiles ${candidate.shape}${candidate.variant.lead === Infinity ? ", peers first" : ""}${
+      candidate.variant.isExchange ? ", exchange" : ""
+    }`;
+  const share = (time: number) => `${(100 * limit / time).toFixed(0)} % of the limit`;
+  const { predicted } = candidate;
+  const seen = measured === undefined ? "not measured" : `measured ${measured.toFixed(1)} us, ${share(measured)}`;
+  return `${name}: predicted ${predicted.toFixed(1)} us, ${share(predicted)} (${limit.toFixed(1)} us); ${seen}`;
+}

@@ -1,0 +1,222 @@
+/** What the overlap engine plans for tile kernels: no GPU is needed, and none has ever run it. */
+import { assert, assertEquals, assertStringIncludes } from "@std/assert";
+import { BlockCyclic, type Distribution, ProcessGrid, Replicated, Slab } from "../../../../src/distribution/mod.ts";
+import type { EngineRequest } from "../../../../src/linalg/engines/engine.ts";
+import { refuseTiles } from "../../../../src/linalg/engines/overlap/tile_engine.ts";
+import {
+  type TileStrategy,
+  tileStrategy,
+  tileVariantFor,
+} from "../../../../src/linalg/engines/overlap/tile_strategy.ts";
+import { describeEpilog } from "../../../../src/linalg/matmul/epilog.ts";
+import { canonicalProblem, type MatmulProblem, type Matrix } from "../../../../src/linalg/matmul/problem.ts";
+import type { DType } from "../../../../src/dtype/dtype.ts";
+import { partsOf, type TileProblem } from "../../../../src/overlap/tile_order.ts";
+import type { Runtime } from "../../../../src/runtime/runtime.ts";
+
+const SIZE = 3;
+const [M, N, K] = [24, 48, 24];
+
+interface Case {
+  orders?: readonly ["C" | "F", "C" | "F", "C" | "F"];
+  places: readonly [Distribution, Distribution, Distribution];
+  transposes?: readonly [boolean, boolean];
+  dtype?: DType;
+  shape?: readonly [number, number, number];
+}
+
+const PLACES: readonly (readonly [Distribution, Distribution, Distribution, string])[] = [
+  [Slab.X, Slab.Y, Slab.Y, "gather"],
+  [Slab.X, Slab.Y, Slab.X, "gather"],
+  [Slab.Y, Slab.X, Slab.X, "reduce"],
+  [Slab.Y, Slab.X, Slab.Y, "reduce"],
+  [Slab.Y, Slab.X, Replicated, "all_reduce"],
+];
+
+const flip = (place: Distribution, isFlipped: boolean) =>
+  !isFlipped ? place : place === Slab.X ? Slab.Y : place === Slab.Y ? Slab.X : place;
+
+function requestOf(given: Case, algorithm = "default"): EngineRequest {
+  const { orders = ["C", "C", "C"], places, transposes = [false, false], dtype = "bfloat16", shape = [M, N, K] } =
+    given;
+  const [m, n, k] = shape;
+  const matrix = (i: 0 | 1 | 2, rows: number, columns: number, isTransposed: boolean) => {
+    const stored: [number, number] = isTransposed ? [columns, rows] : [rows, columns];
+    return { shape: stored, order: orders[i], dtype, distribution: flip(places[i], isTransposed).bind(stored, SIZE) };
+  };
+  const problem = canonicalProblem({
+    a: matrix(0, m, k, transposes[0]),
+    b: matrix(1, k, n, transposes[1]),
+    c: null,
+    d: matrix(2, m, n, false),
+    operationA: { transpose: transposes[0], conjugate: false },
+    operationB: { transpose: transposes[1], conjugate: false },
+    accumulator: "float32",
+  });
+  return { problem, epilog: describeEpilog("none", { auxDType: "float32", resultAmax: false }), algorithm };
+}
+
+function planned(request: EngineRequest): TileStrategy {
+  const found = tileStrategy(request);
+  if ("reason" in found) throw new Error(found.reason);
+  return found;
+}
+
+/** Elements of a factor, in the problem's own coordinates after the operation: rows of op(A), columns of op(B) and k. */
+const element = (seed: number, i: number, j: number) => (7 * i + 3 * j + seed * (i ^ j)) % 5 - 2;
+
+/** A rank's stored part of a factor, column by column, as numbers. */
+function stored(matrix: Matrix, rank: number, at: (row: number, column: number) => number): number[] {
+  const [rows, columns] = matrix.distribution.localShape(rank);
+  const numbers: number[] = [];
+  for (let j = 0; j < columns; j++) {
+    for (let i = 0; i < rows; i++) {
+      const [row, column] = matrix.distribution.toGlobal(rank, [i, j]);
+      numbers.push(at(row, column));
+    }
+  }
+  return numbers;
+}
+
+/** What kernels would make of the ranks' memory: D of each rank, row by row as they store it. */
+function emulate(problem: MatmulProblem, tiles: readonly TileProblem[]): number[][] {
+  const { operationA, operationB } = problem;
+  const left = (row: number, column: number) =>
+    operationA.transpose ? element(1, column, row) : element(1, row, column);
+  const right = (row: number, column: number) =>
+    operationB.transpose ? element(2, column, row) : element(2, row, column);
+  const memory = tiles.map((_, rank) => ({ a: stored(problem.b, rank, right), b: stored(problem.a, rank, left) }));
+  /** The kernel's A or B on a rank, of so many rows and columns. */
+  const read = (data: number[], isRowMajor: boolean, rows: number, columns: number) => (i: number, j: number) =>
+    data.length === rows * columns ? isRowMajor ? data[i * columns + j] : data[i + j * rows] : NaN;
+  const terms = tiles.map((tile, rank) => {
+    const { kind, m, n, k, split, isRowMajorA, isRowMajorB } = tile;
+    const parts = partsOf(tile);
+    const isParted = (name: "rows" | "columns") => kind === "gather" && split === name;
+    const length = (part: number) => parts[part].end - parts[part].start;
+    const a = (i: number, j: number) => {
+      if (!isParted("rows")) return read(memory[rank].a, isRowMajorA, m, k)(i, j);
+      const part = parts.findIndex(({ end }) => i < end);
+      return read(memory[part].a, isRowMajorA, length(part), k)(i - parts[part].start, j);
+    };
+    const b = (i: number, j: number) => {
+      if (!isParted("columns")) return read(memory[rank].b, isRowMajorB, k, n)(i, j);
+      const part = parts.findIndex(({ end }) => j < end);
+      return read(memory[part].b, isRowMajorB, k, length(part))(i, j - parts[part].start);
+    };
+    return Array.from({ length: m }, (_, i) =>
+      Array.from({ length: n }, (_, j) => {
+        let sum = 0;
+        for (let p = 0; p < k; p++) sum += a(i, p) * b(p, j);
+        return sum;
+      }));
+  });
+  return tiles.map((tile, rank) => {
+    const { kind, split } = tile;
+    if (kind === "gather") return terms[rank].flat();
+    const sums = terms[0].map((row, i) => row.map((_, j) => terms.reduce((sum, term) => sum + term[i][j], 0)));
+    if (kind === "all_reduce") return sums.flat();
+    const { start, end } = partsOf(tile)[rank];
+    return (split === "rows" ? sums.slice(start, end) : sums.map((row) => row.slice(start, end))).flat();
+  });
+}
+
+/** D of a rank, column by column. */
+function wanted({ d, k }: MatmulProblem, rank: number): number[] {
+  return stored(d, rank, (row, column) => {
+    let sum = 0;
+    for (let p = 0; p < k; p++) sum += element(1, row, p) * element(2, p, column);
+    return sum;
+  });
+}
+
+Deno.test("a kernel multiplies what lies in memory, in any order and transposed or not", () => {
+  for (const [a, b, d, kind] of PLACES) {
+    for (const orders of ["CCC", "CFC", "FCF", "FFF", "CCF"] as const) {
+      for (const transposes of [[false, false], [true, false], [false, true], [true, true]] as const) {
+        const given: Case = { places: [a, b, d], transposes, orders: [...orders] as never };
+        const request = requestOf(
+          given,
+          { gather: "all_gather_gemm", reduce: "gemm_reduce_scatter" }[kind] ?? "default",
+        );
+        const { problemOf } = planned(request);
+        const tiles = Array.from({ length: SIZE }, (_, rank) => problemOf(rank));
+        assertEquals(tiles[0].kind, kind);
+        const results = emulate(request.problem, tiles);
+        results.forEach((result, rank) =>
+          assertEquals(result, wanted(request.problem, rank), `${kind} ${orders} ${transposes} rank ${rank}`)
+        );
+      }
+    }
+  }
+});
+
+interface Row {
+  kind: "ag" | "rs" | "ar";
+  shape: [number, number, number];
+  variants: Record<string, number>;
+}
+
+Deno.test("the rule for the kernel picks one that measured within 3 % of the best, on every recorded row", async () => {
+  const file = new URL("../../../../bench/results/overlap_h200.json", import.meta.url);
+  const rows: (Row & { size: number })[] = [];
+  const collect = (value: unknown, size: number): void => {
+    if (typeof value !== "object" || value === null) return;
+    const found = value as { geometry?: string | number | null; variants?: object; shape?: unknown };
+    const own = found.geometry ? Number(found.geometry) : size;
+    if (found.variants && found.shape) rows.push({ ...found as Row, size: own });
+    else for (const inner of Object.values(value)) collect(inner, own);
+  };
+  collect(JSON.parse(await Deno.readTextFile(file)), 2);
+  assert(rows.length >= 29);
+  const kinds = { ag: "gather", rs: "reduce", ar: "all_reduce" } as const;
+  for (const { kind, shape: [m, n, k], variants, size } of rows) {
+    const { shape, variant } = tileVariantFor(kinds[kind], { m, n, k, size });
+    const name = `${shape}${variant.isExchange ? ", exchange" : variant.lead === Infinity ? ", peers first" : ""}`;
+    const best = Math.min(...Object.values(variants));
+    assert(variants[name] <= 1.03 * best, `${kind} ${m},${n},${k} on ${size}: ${name} ${variants[name]}, best ${best}`);
+  }
+});
+
+const runtime = (change: object = {}) =>
+  ({
+    size: SIZE,
+    localSize: SIZE,
+    device: { kind: "gpu", name: "NVIDIA H200", computeCapability: [9, 0] },
+    ...change,
+  }) as unknown as Runtime;
+
+Deno.test("what tile kernels have is not refused", () => {
+  for (const [a, b, d] of PLACES) assertEquals(refuseTiles(requestOf({ places: [a, b, d] }), runtime()), null);
+});
+
+Deno.test("what the engine does not have on GPUs is refused with a reason, and who takes it", () => {
+  const [a, b, d] = PLACES[0];
+  const refuse = (
+    message: string,
+    given: Partial<Case> = {},
+    change: object = {},
+    more: Partial<EngineRequest> = {},
+  ) => {
+    const request = { ...requestOf({ places: [a, b, d], ...given }), ...more };
+    const refusal = refuseTiles(request, runtime(change));
+    assertStringIncludes(refusal?.reason ?? "nothing", message);
+    assertEquals(refusal!.instead, "Leave engine out: cublasmp takes the product.");
+  };
+  const device = { kind: "gpu", name: "NVIDIA A100", computeCapability: [8, 0] };
+  refuse("compute capability 9.0 (H100, H200), and NVIDIA A100 has 8.0", {}, { device });
+  refuse("3 ranks are on several machines", {}, { localSize: 2 });
+  refuse("one GPU has nothing to exchange", {}, { size: 1, localSize: 1 });
+  refuse("take bfloat16 or float16, the same for all matrices, not float32, float32, float32", { dtype: "float32" });
+  const epilog = describeEpilog("relu", { auxDType: "float32", resultAmax: false });
+  refuse("tile kernels have no epilog relu", {}, {}, { epilog });
+  const { problem } = requestOf({ places: [a, b, d] });
+  refuse("tile kernels add no C", {}, {}, { problem: { ...problem, c: problem.d } });
+  refuse("sum in float32, not in float64", {}, {}, { problem: { ...problem, accumulator: "float64" } });
+  const cyclic = new BlockCyclic(new ProcessGrid({ shape: [1, SIZE] }), [2, 2]);
+  refuse("these distributions would have to be changed", { places: [cyclic, b, d] });
+  refuse("gather factors along m or n", { places: [Slab.X, Slab.X, Slab.X] }, {}, {
+    algorithm: "all_gather_gemm",
+  });
+  refuse("have to begin at multiples of 16 bytes, and B has one every 25 elements", { shape: [M, 75, K] });
+});

@@ -1,0 +1,138 @@
+/** Predictions by rates that make the right times plain, proposals, and pictures of timelines. */
+import { assert, assertAlmostEquals, assertEquals, assertStringIncludes } from "@std/assert";
+import {
+  describeCandidate,
+  durationOf,
+  H200_RATES,
+  limitOf,
+  predictStages,
+  predictTiles,
+  propose,
+  type Rates,
+} from "../../../src/overlap/cost_model.ts";
+import { TILE_SHAPES } from "../../../src/overlap/executors/tile/configuration.ts";
+import { partitionOf } from "../../../src/overlap/partition.ts";
+import { chromeTrace, type Interval, timelineSVG } from "../../../src/overlap/timeline.ts";
+
+/** A line of the matrix that travels is multiplied, and sent, in a microsecond; nothing else takes time. */
+const SIMPLE: Rates = {
+  ...H200_RATES,
+  flops: 2 * 10 * 10,
+  link: 10,
+  memory: Infinity,
+  gemmStart: 0,
+  copyStart: 0,
+  flag: 0,
+};
+const gather = partitionOf({ kind: "gather", extents: { m: 40, n: 20, k: 10 }, size: 2 });
+const reduce = partitionOf({ kind: "reduce", extents: { m: 40, n: 10, k: 20 }, size: 2 });
+
+const at = (timeline: readonly Interval[], rank: number, kind: Interval["kind"]) =>
+  timeline.filter((interval) => interval.rank === rank && interval.kind === kind).map(({ start, end }) => [start, end]);
+
+Deno.test("a part travels while the rank's own one is multiplied", () => {
+  const timeline = predictStages(gather, { way: "push" }, SIMPLE, 1);
+  assertEquals(at(timeline, 0, "gemm"), [[0, 20], [20, 40]]);
+  assertEquals(at(timeline, 1, "copy"), [[0, 20]]);
+  assertEquals(at(timeline, 0, "wait"), []);
+  assertEquals(durationOf(timeline), 40);
+});
+
+Deno.test("what takes longer to travel is waited for, and is the limit", () => {
+  const slow = { ...SIMPLE, link: 2 };
+  const timeline = predictStages(gather, { way: "push" }, slow, 1);
+  assertEquals(at(timeline, 0, "wait"), [[20, 100]]);
+  assertEquals(durationOf(timeline), 120);
+  assertEquals(limitOf(gather, slow, 1), 100);
+  assertEquals(limitOf(gather, SIMPLE, 1), 40);
+  // In pieces, the first is multiplied while the second one comes.
+  assertEquals(durationOf(predictStages(gather, { way: "push", pieces: 2 }, slow, 1)), 110);
+});
+
+Deno.test("a rank that does one thing at a time hides nothing", () => {
+  assertEquals(durationOf(predictStages(gather, { way: "push" }, SIMPLE, 1, "list")), 60);
+});
+
+Deno.test("starts, flags and sums count", () => {
+  const costly = { ...SIMPLE, gemmStart: 3, copyStart: 2, flag: 1, memory: 100 };
+  // 3 + 20, sent in 2 + 20, seen 1 later; added by reading and writing 3 x 20 x 10 bytes.
+  const timeline = predictStages(reduce, { way: "scatter" }, costly, 1);
+  assertEquals(at(timeline, 0, "gemm"), [[0, 23], [23, 46]]);
+  assertEquals(at(timeline, 0, "copy"), [[23, 45]]);
+  assertEquals(at(timeline, 0, "reduce"), [[46, 52]]);
+});
+
+Deno.test("a link carries one thing at a time, in either direction", () => {
+  const partition = partitionOf({ kind: "gather", extents: { m: 30, n: 30, k: 10 }, size: 3 });
+  const timeline = predictStages(partition, { way: "push" }, SIMPLE, 1);
+  for (const rank of [0, 1, 2]) assertEquals(at(timeline, rank, "copy"), [[0, 10], [10, 20]]);
+});
+
+Deno.test("tiles come in waves of as many as there are clusters, and wait for parts that travel", () => {
+  const problem = {
+    kind: "gather",
+    dtype: "bfloat16",
+    m: 1024,
+    n: 256,
+    k: 64,
+    isRowMajorA: true,
+    isRowMajorB: false,
+    split: "rows",
+    size: 2,
+  } as const;
+  const shape = TILE_SHAPES.wide;
+  const tile = 2 * 256 * 256 * 64;
+  const rates = { ...SIMPLE, flops: tile, link: Infinity, stores: Infinity, tiles: { ...H200_RATES.tiles, wide: 1 } };
+  // Four tiles on two clusters, each of which takes twice as long as one on all.
+  assertEquals(durationOf(predictTiles(problem, { shape }, 2, rates)), 4);
+  const late = predictTiles(problem, { shape }, 2, { ...rates, link: 512 * 64 * 2 / 10 });
+  assertEquals(durationOf(late), 12);
+  assert(late.some(({ kind, start, end }) => kind === "wait" && start === 2 && end === 10));
+});
+
+Deno.test("a few candidates of either grain are proposed, the fastest first", () => {
+  const partition = partitionOf({ kind: "gather", extents: { m: 2048, n: 8192, k: 8192 }, size: 2 });
+  const { m, n, k } = partition.extents;
+  const tiles = {
+    ...{ kind: "gather", dtype: "bfloat16", split: "rows" } as const,
+    isRowMajorA: true,
+    isRowMajorB: false,
+  };
+  const candidates = propose(partition, H200_RATES, 2, { tiles: { ...tiles, m, n: n / 2, k, size: 2 }, most: 4 });
+  assertEquals(candidates.map(({ grain }) => grain).sort(), ["stages", "stages", "tiles", "tiles"]);
+  const times = candidates.map(({ predicted }) => predicted);
+  assertEquals(times, times.toSorted((one, other) => one - other));
+  const limit = limitOf(partition, H200_RATES, 2);
+  assertAlmostEquals(limit, 2 * m * n * k / 2 / 790e6, 1e-6);
+  assert(times.every((time) => time >= limit && time < 2 * limit), times.join());
+  assertEquals(propose(partition, H200_RATES, 2).every(({ grain }) => grain === "stages"), true);
+});
+
+Deno.test("a candidate in words has its prediction, the limit, and what was measured", () => {
+  const candidate = { grain: "stages", variant: { way: "push" }, predicted: 50 } as const;
+  assertEquals(
+    describeCandidate(candidate, 40),
+    "stages, push, 1 a part: predicted 50.0 us, 80 % of the limit (40.0 us); not measured",
+  );
+  assertStringIncludes(describeCandidate(candidate, 40, 100), "measured 100.0 us, 40 % of the limit");
+  const variant = { shape: TILE_SHAPES.roomy, lead: Infinity };
+  assertStringIncludes(
+    describeCandidate({ grain: "tiles", shape: "roomy", variant, predicted: 50 }, 40),
+    "tiles roomy, peers first: predicted",
+  );
+});
+
+Deno.test("a timeline is a picture with a bar for each interval, and a trace", () => {
+  const timeline = predictStages(gather, { way: "push" }, { ...SIMPLE, link: 2 }, 1);
+  const picture = timelineSVG(timeline, "gather <push>");
+  assertEquals(picture.match(/<title>/g)!.length, timeline.length);
+  assertStringIncludes(picture, "gather &lt;push&gt; (120.0 us)");
+  assertStringIncludes(picture, ">rank 1, lane 1</text>");
+  const { traceEvents } = JSON.parse(chromeTrace(timeline));
+  const events = traceEvents.filter(({ ph }: { ph: string }) => ph === "X");
+  assertEquals(events.length, timeline.length);
+  const wait = events.find(({ cat, pid }: { cat: string; pid: number }) => cat === "wait" && pid === 0);
+  assertEquals([wait.ts, wait.dur, wait.tid], [20, 80, 0]);
+  assertEquals(traceEvents.filter(({ ph }: { ph: string }) => ph === "M").length, 2);
+  assertStringIncludes(timelineSVG([]), "</svg>");
+});
