@@ -141,7 +141,6 @@ function checkFilter(filter: string | undefined): void {
   }
 }
 
-/** The command. */
 export async function clusterTests(args: string[]): Promise<number> {
   const { values, positionals } = parseCommand(args, options);
   if (values.help) {

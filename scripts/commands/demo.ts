@@ -30,7 +30,6 @@ export function parseDemo(shape: string, dtype: string): DemoSettings {
   return { m: sizes[0], n: sizes[1], k: sizes[2], dtype: found };
 }
 
-/** The command. */
 export async function demo(args: string[]): Promise<number> {
   const { values, positionals } = parseCommand(args, {
     ranks: { type: "string", short: "n", default: "2" },

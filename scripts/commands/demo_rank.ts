@@ -16,7 +16,6 @@ import {
 /** The dtypes that the demo takes. */
 export const demoDTypes = ["float32", "float64", "float16", "bfloat16", "complex64", "complex128"] as const;
 
-/** What to compute. */
 export interface DemoSettings {
   /** Rows of D. */
   m: number;
@@ -24,7 +23,6 @@ export interface DemoSettings {
   n: number;
   /** Terms of each sum. */
   k: number;
-  /** The dtype of all matrices. */
   dtype: (typeof demoDTypes)[number];
 }
 

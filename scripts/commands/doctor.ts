@@ -30,7 +30,6 @@ export interface GpuFindings extends GpuReport {
 export interface Findings {
   /** Deno's version, its program and the permissions that this process lacks. */
   deno: { version: string; path: string; missingPermissions: string[] };
-  /** Cores and memory. */
   machine: { target: string; cores: number; memoryBytes: number };
   /** NumPy's version, or `null`; only tests and benchmarks use it. */
   numpy: string | null;
@@ -240,7 +239,6 @@ function print({ deno, machine, numpy, native, launchers, gpus, problems }: Find
   for (const problem of problems) console.log(`${style("yellow", "to do")}: ${problem}`);
 }
 
-/** The command. */
 export async function doctor(args: string[]): Promise<number> {
   const { values, positionals } = parseCommand(args, {
     json: { type: "boolean", default: false },

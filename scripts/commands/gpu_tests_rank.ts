@@ -14,9 +14,7 @@ import {
   Slab,
 } from "../../mod.ts";
 
-/** GPUs and libraries. */
 export interface GpuProbe {
-  /** The GPU of each rank. */
   readonly gpus: readonly string[];
   /** The libraries' versions, by name. */
   readonly versions: Readonly<Record<string, string>>;

@@ -48,9 +48,7 @@ const longestHeader = 2 ** 20 + 12;
 
 /** A file that was looked at. */
 export interface Input {
-  /** The file. */
   path: string;
-  /** The dtype of the matrix. */
   dtype: MatmulDType;
   /** Its rows and columns. */
   shape: readonly number[];
@@ -226,7 +224,6 @@ async function multiply(
   throw new CommandError(`the multiplication failed: ${reason}; nothing was written`, isTold ? 1 : code);
 }
 
-/** The command. */
 export async function matmulFiles(args: string[]): Promise<number> {
   const { values, positionals } = parseCommand(args, {
     out: { type: "string" },

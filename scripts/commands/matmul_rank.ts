@@ -19,20 +19,14 @@ import {
 /** The dtypes that NumPy saves and matmul takes. */
 export const matmulDTypes = ["float16", "float32", "float64", "complex64", "complex128"] as const;
 
-/** One of them. */
 export type MatmulDType = (typeof matmulDTypes)[number];
 
-/** What to multiply, and how. */
 export interface MatmulJob {
-  /** The file of A. */
   a: string;
-  /** The file of B. */
   b: string;
   /** The file to write. */
   out: string;
-  /** Which of A and B to transpose. */
   isTransposed: { a: boolean; b: boolean };
-  /** A factor. */
   alpha: number;
   /** The distribution of all three matrices. */
   distribution: { kind: "slab-x" | "slab-y" } | { kind: "block-cyclic"; blockSizes: [number, number] };
@@ -46,7 +40,6 @@ export interface MatmulOutcome {
   seconds: number;
   /** Floating-point operations a second, in 10⁹. */
   gflops: number;
-  /** What ran. */
   algorithm: AlgorithmReport;
 }
 

@@ -45,7 +45,6 @@ function namedSet(name: string): NativeSet {
   return set;
 }
 
-/** The command. */
 export async function native(args: string[]): Promise<number> {
   const { values, positionals: [action, name, ...more] } = parseCommand(args, {
     help: { type: "boolean", short: "h", default: false },

@@ -95,7 +95,6 @@ export function scriptOfUser(name: string): string {
   throw new CommandError(`${path} is no file`);
 }
 
-/** The command. */
 export async function run(args: string[]): Promise<number> {
   const [own, [script, ...rest]] = splitAtPositional(args, options);
   const { values } = parseCommand(own, options);

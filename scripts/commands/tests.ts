@@ -206,7 +206,6 @@ async function findStacks(): Promise<Stack[]> {
   return stacks;
 }
 
-/** The numbers of ranks to test a file with. */
 function ranksFor(file: string, stack: Stack, stacks: readonly Stack[]): readonly number[] {
   const counts = stack === stacks[0]
     ? rankCounts.best
@@ -244,7 +243,6 @@ async function setUp(): Promise<void> {
   }
 }
 
-/** The command. */
 export async function test(args: string[]): Promise<number> {
   const { values, positionals } = parseCommand(args, {
     filter: { type: "string", default: "" },

@@ -7,7 +7,6 @@ import { guardJob, removeAbandonedMemory, removeMemoryOfDead } from "./job_guard
 import { commandLine, type Launch, type Launcher } from "./launcher.ts";
 import { CommandError } from "../terminal.ts";
 
-/** How to run a job. */
 export interface JobOptions extends Launch {
   /** The job is ended after this many seconds. */
   timeoutSeconds?: number;
@@ -19,7 +18,6 @@ export interface JobOptions extends Launch {
   onLine: (stream: "stdout" | "stderr", line: string, isComplete: boolean) => void;
 }
 
-/** How a job ended. */
 export interface JobResult {
   /** The launcher's exit code; 124 if the time was up, 128 + n if signal n ended it. */
   code: number;

@@ -12,7 +12,6 @@ interface RankEnd {
   rank: number | null;
   /** Its exit code, if it was not ended by a signal. */
   code: number | null;
-  /** The signal that ended it: number and name. */
   signal: { number: number; name: string } | null;
 }
 

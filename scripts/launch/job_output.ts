@@ -105,7 +105,6 @@ export class BoilerplateFilter {
   }
 }
 
-/** How a job ended. */
 export interface FilteredResult extends JobResult {
   /** The launcher's words on a rank that a signal ended, or `null`. */
   signal: string | null;

@@ -11,15 +11,12 @@ import { CommandError, userPath } from "../terminal.ts";
 /** Which family of launchers: Open MPI's `mpirun`, or MPICH's Hydra (also Intel MPI's). */
 export type LauncherKind = "open_mpi" | "mpich";
 
-/** A launcher that answers. */
 export interface Launcher {
   /** The program, by absolute path. */
   path: string;
-  /** The family. */
   kind: LauncherKind;
   /** The version it gives of itself, such as `5.0.11`. */
   version: string;
-  /** How it was found. */
   source: string;
 }
 
@@ -31,7 +28,6 @@ interface Candidate {
 
 /** What to start on the ranks. */
 export interface Launch {
-  /** How many ranks. */
   ranks: number;
   /** Hosts with their slots, such as `["a:2", "b:2"]`; this host alone when left out. */
   hosts?: readonly string[];
@@ -41,15 +37,12 @@ export interface Launch {
   yieldsWhenIdle?: boolean;
   /** More variables for the ranks. */
   env?: Record<string, string>;
-  /** The program and its arguments. */
   program: readonly string[];
 }
 
 /** A command line, and the variables to add to the environment. */
 export interface CommandLine {
-  /** The program. */
   command: string;
-  /** Its arguments. */
   args: string[];
   /** Variables to set: those of the launch, and the launcher's where the user has not set them. */
   env: Record<string, string>;

@@ -18,7 +18,6 @@ import {
 
 /** What a launcher's MPI can do. */
 export interface Probe {
-  /** The libraries that were opened. */
   libraries: LibraryVersion[];
   /** Threads of BLAS a rank. */
   threads: number | null;

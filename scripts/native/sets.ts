@@ -16,13 +16,11 @@ export interface Wheel {
   bytes: number;
 }
 
-/** A set of native libraries. */
 export interface NativeSet {
   /** What the user calls it. */
   name: "cpu" | "cuda12" | "cuda13";
   /** Its folder below the prefix. Sets with the same folder replace each other. */
   folder: "cpu" | "cuda";
-  /** What it is for. */
   purpose: string;
   /** The pins with their hashes, as pip takes them. */
   requirements: string;
@@ -130,10 +128,8 @@ const cuda12: NativeSet = {
   bytesNeeded: 3_800_000_000,
 };
 
-/** All sets by name. */
 export const sets = { cpu, cuda12, cuda13 } as const;
 
-/** The size of all downloads of a set. */
 export function downloadBytes({ wheels }: NativeSet): number {
   return Object.values(wheels).reduce((sum, { bytes }) => sum + bytes, 0);
 }

@@ -18,7 +18,6 @@ export interface RecordHead {
 
 /** A test that failed. */
 export interface GpuFailure {
-  /** Its name. */
   readonly test: string;
   /** Where it failed, such as `rank 1`; left out if that is not known. */
   readonly on?: string;
@@ -28,11 +27,8 @@ export interface GpuFailure {
 
 /** One file on a number of GPUs. */
 export interface GpuRun {
-  /** When. */
   readonly date: string;
-  /** Of what. */
   readonly commit: string;
-  /** The number of GPUs, and of ranks. */
   readonly gpus: number;
   /** The test file or the example, by path in the repository. */
   readonly file: string;
@@ -58,7 +54,6 @@ export interface GpuRun {
 export interface GpuRecord extends RecordHead {
   /** Test files that do not run on GPUs, with the reason. */
   readonly leftOut: Readonly<Record<string, string>>;
-  /** The runs. */
   readonly runs: readonly GpuRun[];
 }
 

@@ -8,13 +8,11 @@ import type { Outcome, Registration, TapReader, TestResult } from "./tap.ts";
 /** How a test went on all ranks together; no test is left untold. */
 export type MergedOutcome = Outcome | "not run" | "filtered out";
 
-/** One test on all ranks. */
 export interface MergedTest {
   /** The test's name. */
   name: string;
   /** Failed if it failed on any rank, or had not ended when the job did. */
   outcome: MergedOutcome;
-  /** The ranks on which it failed. */
   failedRanks: number[];
   /** The error and the output of the first rank that failed; or why it was skipped or not run. */
   details: string;
@@ -22,9 +20,7 @@ export interface MergedTest {
 
 /** The tests of one file on one number of ranks. */
 export interface FileResult {
-  /** The file, as it was named. */
   file: string;
-  /** The number of ranks. */
   ranks: number;
   /** The tests; one that stands for the job itself where the job ended wrongly, in none of the tests. */
   tests: MergedTest[];
@@ -118,7 +114,6 @@ interface Job extends Pick<JobEnd, "filter"> {
   isTold: boolean;
   /** The ranks to blame for a test that had not ended on some. */
   guilty: (test: Reported) => number[];
-  /** Where a rank was in the end. */
   place: (rank: number) => string;
   /** What ranks, and the launcher, printed last. */
   lastWords: (ranks: Iterable<number>) => string[];
@@ -230,7 +225,6 @@ export function listRanks(ranks: readonly number[]): string {
 /** How many tests had each outcome. */
 export type Counts = Record<MergedOutcome, number>;
 
-/** Count outcomes. */
 export function count(tests: Iterable<{ outcome: MergedOutcome }>): Counts {
   const counts: Counts = { passed: 0, failed: 0, skipped: 0, "not run": 0, "filtered out": 0 };
   for (const { outcome } of tests) counts[outcome]++;

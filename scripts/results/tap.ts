@@ -7,11 +7,9 @@
 /** How a test went. */
 export type Outcome = "passed" | "failed" | "skipped";
 
-/** One test's result. */
 export interface TestResult {
   /** The test's name. */
   name: string;
-  /** How it went. */
   outcome: Outcome;
   /** The error of a failed one, with those of its steps. */
   message: string;
@@ -31,7 +29,6 @@ export interface Start {
 
 /** A test that a file has registered. */
 export interface Registration {
-  /** Its name, as it is in the results. */
   name: string;
   /** Whether it is marked to be left out. */
   isIgnored: boolean;
@@ -66,7 +63,6 @@ export class TapReader {
     return this.started.at(-1)?.output ?? this.#output;
   }
 
-  /** Take a line. */
   push(line: string): void {
     if (line.startsWith(newsMarker)) {
       this.#take(line.slice(newsMarker.length));

@@ -11,7 +11,6 @@ import type { AccumulatorDType } from "../dtype/dtype.ts";
 export interface NativeArgument<T extends TypedArray> {
   /** The numbers; to be changed before a call. */
   readonly values: T;
-  /** Where they are. */
   readonly address: bigint;
 }
 
@@ -27,7 +26,6 @@ export function integers(...values: number[]): NativeArgument<Int32Array<ArrayBu
 /** How BLAS names what is done to a matrix before it is multiplied: nothing, transpose, conjugate transpose. */
 export type TransposeCode = "N" | "T" | "C";
 
-/** One ASCII character. */
 export function character(code: TransposeCode): NativeArgument<Uint8Array<ArrayBuffer>> {
   return argument(Uint8Array.of(code.charCodeAt(0)));
 }

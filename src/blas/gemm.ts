@@ -100,7 +100,6 @@ export class GemmCall {
     this.#isEmpty = m === 0 || n === 0;
   }
 
-  /** Say where the matrices are. */
   setMatrices(a: MatrixInMemory, b: MatrixInMemory, d: MatrixInMemory): void {
     this.#a = a.address;
     this.#b = b.address;

@@ -8,7 +8,6 @@ import type { LocalArray } from "../array/local_array.ts";
 
 /** A local matrix in memory: lines of neighbours, at equal distances. */
 interface Lines {
-  /** The number of lines. */
   readonly count: number;
   /** The elements of a line. */
   readonly length: number;

@@ -23,15 +23,12 @@ export interface DescribedMatrix {
   readonly order: "C" | "F";
   /** Who owns what; bound to `shape`. */
   readonly distribution: Distribution;
-  /** The type of the elements. */
   readonly dtype: DType;
 }
 
 /** The options of an addend C. */
 export interface Addend {
-  /** The matrix. */
   readonly c?: DistributedArray | null;
-  /** What scales it. */
   readonly beta?: Scalar;
   /** Whether the result is written into it. */
   readonly inplace?: boolean;
@@ -144,7 +141,6 @@ export function scalarFact(value: Scalar): string {
   return Array.isArray(value) ? value.map(scalarFact).join() : Object.is(value, -0) ? "-0" : String(value);
 }
 
-/** A shape in a message. */
 export function text(shape: readonly number[]): string {
   return `[${shape.join(", ")}]`;
 }

@@ -45,7 +45,6 @@ class Entry implements Allocation {
   }
 }
 
-/** The key of an allocation in the registry. */
 export type AllocationKey = object;
 
 const live = new Set<AllocationKey & Allocation>();
@@ -62,7 +61,6 @@ export function noteAllocation(kind: MemoryKind, bytes: number, origin: Origin):
   return entry;
 }
 
-/** Note that an allocation has ended. */
 export function noteFree(key: AllocationKey): void {
   live.delete(key as Entry);
 }

@@ -35,7 +35,6 @@ export interface CrewState {
 
 /** What a thread is given. */
 export interface CrewMember {
-  /** What all share. */
   state: CrewState;
   /** Its number, from 0 on. */
   member: number;

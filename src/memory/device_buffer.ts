@@ -81,7 +81,6 @@ export class DeviceBuffer implements DeviceMemory, Disposable {
     return this.#address;
   }
 
-  /** Whether it was freed. */
   get isFreed(): boolean {
     return this.#address === null;
   }

@@ -191,7 +191,6 @@ export class SymmetricBuffer {
 export interface SymmetricRequest<T> {
   /** Bytes that this rank needs. */
   bytes: number;
-  /** What makes it symmetric. */
   backend: SymmetricBackend;
   /** Whether ranks that need less get as much as the one that needs most. */
   makeSymmetric: boolean;

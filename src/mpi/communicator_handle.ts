@@ -72,7 +72,6 @@ export abstract class CommunicatorHandle {
   }
 }
 
-/** Refuse a communicator that was freed. */
 export function refuseFreed(communicator: CommunicatorHandle, method: string): void {
   if (communicator.isFreed) throw new StateError(`${method}: this communicator was freed.`);
 }

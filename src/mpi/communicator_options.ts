@@ -128,7 +128,6 @@ const [ELEMENT, ROOT, PARTS] = [{ dtype: true }, { root: true }, { counts: true,
 const INTO = { ...ELEMENT, into: true } as const;
 const REDUCE = { ...INTO, op: true } as const;
 
-/** The keys of each kind of options. */
 export const OptionKeys = {
   into: keys<IntoOptions<never>>(INTO),
   root: keys<RootOptions<never>>({ ...INTO, ...ROOT }),

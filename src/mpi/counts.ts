@@ -64,7 +64,6 @@ export function extent(method: string, counts: Int32Array, displacements: Int32A
   return end;
 }
 
-/** The sum of all counts. */
 export function sumOf(counts: Int32Array): number {
   let sum = 0;
   for (const count of counts) sum += count;
@@ -75,7 +74,6 @@ export function sumOf(counts: Int32Array): number {
 export interface Parts {
   /** Their lengths. */
   counts: Int32Array;
-  /** Where they begin. */
   displacements: Int32Array;
   /** The length that the array needs. */
   extent: number;

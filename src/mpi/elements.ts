@@ -35,7 +35,6 @@ export type ElementName =
 
 /** How a kind of element travels and reduces. */
 export interface Element {
-  /** Its name. */
   name: ElementName;
   /** The class of array that holds it. */
   arrayName: string;

@@ -12,13 +12,11 @@ import { sumOf } from "./counts.ts";
 
 /** The bytes of values, one after the other. */
 export interface EncodedObjects {
-  /** All of them. */
   bytes: Uint8Array<ArrayBuffer>;
   /** The number of bytes of each. */
   counts: Int32Array;
 }
 
-/** The bytes of a value. */
 export function encodeObject(method: string, value: unknown): Uint8Array<ArrayBuffer> {
   try {
     const bytes = serialize(value);

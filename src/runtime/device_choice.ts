@@ -15,7 +15,6 @@ import { Stream } from "../gpu/stream.ts";
 
 /** A device, ready to compute on. */
 export interface ChosenDevice {
-  /** What it is. */
   device: DeviceDescription;
   /** Where a GPU's work is queued; `null` on a CPU. */
   stream: Stream | null;
@@ -29,7 +28,6 @@ interface Wish {
 
 const CPU_HINT = `or compute on CPUs: initialize({ device: "cpu" }) or DISTMATH_DEVICE=cpu`;
 
-/** The CPU as a device. */
 function describeCpu(): CpuDescription {
   return {
     kind: "cpu",

@@ -51,7 +51,6 @@ export interface CheckedOperation<Plan extends OperationPlan = OperationPlan> {
   readonly facts?: Facts;
   /** The plan, if it follows from what was given. */
   readonly plan?: Plan;
-  /** How the operation runs. */
   readonly settings?: OperationSettings;
   /** What is done differently from what was asked for, whatever the plan. */
   readonly notes?: readonly string[];
@@ -67,7 +66,6 @@ export interface Step<T> {
   readonly run: () => T;
 }
 
-/** A change of what an operation has. */
 export interface Change {
   /** What has to be the same on every rank. */
   readonly facts?: Facts;
@@ -159,7 +157,6 @@ export class CollectiveOperation<Operands, Plan extends OperationPlan> implement
     });
   }
 
-  /** The plan, for a member that needs one. */
   planFor(member: string): Plan {
     if (this.#plan !== null) return this.#plan;
     this.#checkAlive(member);

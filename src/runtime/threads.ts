@@ -8,7 +8,6 @@
 export interface Placement {
   /** For each rank the cores that it may run on, as text; the same text for the same cores. */
   masks: readonly string[];
-  /** This rank. */
   rank: number;
   /** The number of ranks on this machine. */
   localSize: number;

@@ -15,7 +15,6 @@ export interface WatchedState {
   counters: Int32Array<SharedArrayBuffer>;
   /** What is going on, in UTF-8. */
   text: Uint8Array<SharedArrayBuffer>;
-  /** Who is watched. */
   rank: number;
   /** The exit code of a rank that has waited for too long. */
   code: number;

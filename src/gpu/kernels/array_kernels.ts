@@ -23,7 +23,6 @@ export const ELEMENT_TYPES = {
 /** The most dimensions that a kernel takes. */
 export const MOST_AXES = 8;
 
-/** What a reduction computes. */
 export const REDUCTIONS = { sum: 0n, squares: 1n, largest: 2n, difference: 3n, complexDifference: 4n } as const;
 
 /** The blocks of a reduction: each leaves two partial results. */

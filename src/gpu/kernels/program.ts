@@ -28,7 +28,6 @@ export interface ProgramOptions {
  * A program of kernels, each `extern "C" __global__ void name(const Parameters p)` with one struct of 8-byte fields.
  */
 export class Program {
-  /** The name, for messages. */
   readonly name: string;
   readonly #source: string;
   readonly #isSpecific: boolean;

@@ -116,7 +116,6 @@ export function planProduct(engine: MatmulEngine, runtime: Runtime, request: Eng
 
 /** An engine, by one of its algorithms. */
 export interface Trial {
-  /** The engine. */
   readonly engine: MatmulEngine;
   /** The options that ask for both. */
   readonly options: PlanOptions & { readonly engine: EngineName; readonly algorithm: AlgorithmName };

@@ -21,7 +21,6 @@ let made = 0;
 
 /** A plan's use of what it shares. */
 export interface Use<T> extends Disposable {
-  /** What is shared. */
   readonly value: T;
 }
 

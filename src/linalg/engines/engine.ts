@@ -52,7 +52,6 @@ export interface GpuSettings {
 
 /** Everything that a plan depends on, besides the data. */
 export interface EngineRequest {
-  /** The canonical problem. */
   readonly problem: MatmulProblem;
   /** What follows the product. */
   readonly epilog: Epilog;
@@ -64,7 +63,6 @@ export interface EngineRequest {
   readonly settings?: GpuSettings;
 }
 
-/** The values of one execution. */
 export interface EngineValues {
   /** Scales op(A) op(B). */
   readonly alpha: Scalar;
@@ -83,7 +81,6 @@ export interface EngineValues {
  * between.
  */
 export interface EnginePlan extends Disposable {
-  /** What an execution does. */
   readonly report: AlgorithmReport;
   /** Bytes of buffers that the plan holds on this rank. */
   readonly workspaceBytes: number;

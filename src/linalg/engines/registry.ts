@@ -33,7 +33,6 @@ export function engines(): readonly MatmulEngine[] {
   return registered;
 }
 
-/** The engines for the device of a runtime. */
 export function enginesFor({ device }: Runtime): readonly MatmulEngine[] {
   return registered.filter((engine) => engine.device === device.kind);
 }

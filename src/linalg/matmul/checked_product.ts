@@ -41,7 +41,6 @@ import {
 
 /** What a matmul computes, apart from its epilog: fixed from construction on. */
 export interface CheckedProduct {
-  /** The runtime of all operands. */
   readonly runtime: Runtime;
   /** A as the user sees it. */
   readonly a: DescribedMatrix;
@@ -53,7 +52,6 @@ export interface CheckedProduct {
   readonly d: DescribedMatrix;
   /** What is done to A and B. */
   readonly operations: Operations;
-  /** All types. */
   readonly types: ProductTypes;
   /** Whether D is written into C. */
   readonly inplace: boolean;
@@ -190,7 +188,6 @@ export function factorsOf({ a, b, operations }: Pick<CheckedProduct, "a" | "b" |
   };
 }
 
-/** The dtypes of all matrices. */
 export function dtypesOf({ a, b, c, d }: Pick<CheckedProduct, "a" | "b" | "c" | "d">): OperandTypes {
   return { a: a.dtype, b: b.dtype, c: c?.dtype ?? null, d: d.dtype };
 }
@@ -254,7 +251,6 @@ export function checkReplacement(
   return array;
 }
 
-/** A factor that fits the accumulator. */
 export function checkFactor(name: string, value: unknown, { accumulator, d }: ProductTypes): Scalar {
   return checkScalar(name, value, dtypeInfo(accumulator).isComplex ? null : `the result is ${d}`);
 }

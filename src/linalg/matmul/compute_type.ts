@@ -26,7 +26,6 @@ export type ComputeType =
 /** The type of alpha and beta. */
 export type ScaleType = "float16" | "float32" | "float64" | "complex64" | "complex128";
 
-/** All compute types. */
 export const COMPUTE_TYPES: readonly ComputeType[] = [
   "float16",
   "float16_pedantic",
@@ -43,7 +42,6 @@ export const COMPUTE_TYPES: readonly ComputeType[] = [
   "int32_pedantic",
 ];
 
-/** All scale types. */
 export const SCALE_TYPES: readonly ScaleType[] = ["float16", "float32", "float64", "complex64", "complex128"];
 
 /** The row of the table for a pair of factor dtypes. */
@@ -84,27 +82,19 @@ const RULES: Readonly<Record<string, Rule>> = {
 
 const PAIRS = Object.keys(RULES).map((pair) => pair.replace(",", " x ")).join(", ");
 
-/** What is given of the types of a product. */
 export interface GivenTypes {
-  /** The dtype of A. */
   a: DType;
-  /** The dtype of B. */
   b: DType;
   /** The dtype of C, or null. */
   c: DType | null;
   /** The dtype of D that was asked for. */
   resultType?: DType | undefined;
-  /** The compute type that was asked for. */
   computeType?: ComputeType | undefined;
-  /** The scale type that was asked for. */
   scaleType?: ScaleType | undefined;
 }
 
-/** All types of a product. */
 export interface ProductTypes {
-  /** The dtype of D. */
   readonly d: DType;
-  /** The compute type. */
   readonly computeType: ComputeType;
   /** The type of alpha and beta. */
   readonly scaleType: ScaleType;

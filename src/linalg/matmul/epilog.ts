@@ -97,7 +97,6 @@ export type RealVector = Float32Array<ArrayBuffer> | Float64Array<ArrayBuffer>;
 
 /** This rank's part of D in accumulator precision, in the user's coordinates. */
 export interface EpilogBlock {
-  /** Its elements. */
   readonly data: Float32Array | Float64Array;
   /** Local rows of the user's D. */
   readonly rows: number;

@@ -48,15 +48,12 @@ export interface MatmulPlan extends OperationPlan {
   readonly engine: EnginePlan;
   /** What follows the product. */
   readonly epilog: Epilog;
-  /** What was asked for. */
   readonly options: PlanOptions;
-  /** What runs. */
   readonly report: AlgorithmReport;
 }
 
 /** Matrices, and what executions pass on for them: there once the product is planned. */
 export interface BoundOperands extends CheckedOperands {
-  /** What engines see. */
   readonly bound: { readonly locals: LocalOperands; readonly values: EngineValues } | null;
 }
 

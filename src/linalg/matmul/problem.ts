@@ -21,7 +21,6 @@ export interface Matrix {
   readonly columns: number;
   /** Who owns what; bound to `[rows, columns]`. */
   readonly distribution: Distribution;
-  /** The type of the elements. */
   readonly dtype: DType;
 }
 
@@ -41,9 +40,7 @@ export interface MatmulProblem {
   readonly c: Matrix | null;
   /** The result, m x n. */
   readonly d: Matrix;
-  /** What is done to A. */
   readonly operationA: Operation;
-  /** What is done to B. */
   readonly operationB: Operation;
   /** What products are summed in. */
   readonly accumulator: AccumulatorDType;
@@ -90,11 +87,8 @@ export interface DescribedProduct {
   readonly b: DescribedMatrix;
   /** The addend, or null. */
   readonly c: DescribedMatrix | null;
-  /** The result. */
   readonly d: DescribedMatrix;
-  /** What is done to A. */
   readonly operationA: Operation;
-  /** What is done to B. */
   readonly operationB: Operation;
   /** What products are summed in. */
   readonly accumulator: AccumulatorDType;

@@ -45,33 +45,24 @@ export interface QuantizationScales {
 
 /** Scales as plain numbers, or arrays of them; a matrix without one is not scaled. */
 export interface QuantizationValues {
-  /** The scale of A. */
   readonly a?: number | DistributedArray;
-  /** The scale of B. */
   readonly b?: number | DistributedArray;
-  /** The scale of C. */
   readonly c?: number;
-  /** The scale of D. */
   readonly d?: number;
 }
 
 /** What shares a scale in each factor. */
 export interface Scaling {
-  /** In A. */
   readonly a: ScaleMode;
-  /** In B. */
   readonly b: ScaleMode;
 }
 
 /** The dtypes of the matrices of a product. */
 export interface OperandTypes {
-  /** The type of A. */
   readonly a: DType;
-  /** The type of B. */
   readonly b: DType;
   /** The type of C, or null. */
   readonly c: DType | null;
-  /** The type of D. */
   readonly d: DType;
 }
 
@@ -83,11 +74,8 @@ export interface ScaledFactor {
   readonly summed: 0 | 1;
 }
 
-/** The factors of a product. */
 export interface ScaledFactors {
-  /** A. */
   readonly a: ScaledFactor;
-  /** B. */
   readonly b: ScaledFactor;
 }
 
@@ -239,7 +227,6 @@ export function scaleFacts(values: QuantizationValues): Record<string, unknown> 
   );
 }
 
-/** One scale as a number. */
 export function scaleOf(name: string, scale: QuantizationScale): number {
   const value = typeof scale === "number" ? scale : scale?.length === 1 ? scale[0] : undefined;
   if (typeof value !== "number") {

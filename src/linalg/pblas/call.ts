@@ -30,21 +30,15 @@ export type Diagonal = "non_unit" | "unit";
 
 /** The letters of a routine. Those that it does not have are there all the same, and mean nothing. */
 export interface RoutineLetters {
-  /** On which side A stands. */
   readonly side: Side;
-  /** Which triangle. */
   readonly uplo: Triangle;
-  /** What is done to A. */
   readonly trans: Transposition;
-  /** What the diagonal is. */
   readonly diag: Diagonal;
 }
 
 /** The memory orders of A, and of the matrix that is written, which B shares. */
 export interface PblasOrders {
-  /** The order of A. */
   readonly a: "C" | "F";
-  /** The order of the result. */
   readonly result: "C" | "F";
 }
 
@@ -91,7 +85,6 @@ export function canonicalLetters(
 
 /** How all matrices of a routine are distributed while it runs. */
 export interface CommonBlocks {
-  /** The grid of processes. */
   readonly grid: ProcessGrid;
   /** Rows and columns of a block. */
   readonly blockSize: number;
@@ -169,9 +162,7 @@ export interface PblasMatrix {
 
 /** A call of a routine; all matrices have the same dtype. */
 export interface PblasCall {
-  /** The routine. */
   readonly routine: PblasRoutine;
-  /** The type of all elements. */
   readonly dtype: AccumulatorDType;
   /** The letters, for the column-major matrices. */
   readonly letters: RoutineLetters;

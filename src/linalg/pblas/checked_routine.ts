@@ -37,7 +37,6 @@ export interface Described {
   readonly a: DistributedArray;
   /** The second factor of symm. */
   readonly b: DistributedArray | null;
-  /** The shape of the result. */
   readonly shape: readonly [number, number];
   /** What syrk and herk sum over. */
   readonly k: number;

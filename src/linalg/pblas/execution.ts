@@ -64,7 +64,6 @@ class Preparation {
     return { distribution, order, local: array.order === order ? near : this.#keep(near.copy(order)) };
   }
 
-  /** A matrix of zeros. */
   zeros(distribution: Distribution, order: Order): Stored {
     const { rank, stream } = this.#runtime;
     const local = this.#keep(LocalArray.zeros(this.#dtype, distribution.localShape(rank), order, stream));

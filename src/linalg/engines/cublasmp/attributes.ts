@@ -59,7 +59,6 @@ export const ALGORITHM_CODES = {
   fused: CublasMpMatmulAlgoType.FUSED,
 } as const;
 
-/** An algorithm of cuBLASMp. */
 export type CublasMpAlgorithm = keyof typeof ALGORITHM_CODES;
 
 /** Those that use NVLink multicast. */

@@ -51,7 +51,6 @@ export class MatrixDescriptor implements Disposable {
     );
   }
 
-  /** Free it. */
   [Symbol.dispose](): void {
     checkCublasMp(this.#symbols.cublasMpMatrixDescriptorDestroy(this.handle), "cublasMpMatrixDescriptorDestroy");
   }
@@ -90,7 +89,6 @@ export class MatmulDescriptor implements Disposable {
     this.#set(attribute, BigUint64Array.of(value));
   }
 
-  /** Free it. */
   [Symbol.dispose](): void {
     checkCublasMp(this.#symbols.cublasMpMatmulDescriptorDestroy(this.handle), "cublasMpMatmulDescriptorDestroy");
   }

@@ -42,7 +42,6 @@ interface Output {
 
 /** What an execution writes besides D. */
 export interface Outputs {
-  /** By the epilog. */
   readonly arrays: readonly Output[];
   /** Maxima that the library finds. */
   readonly maxima: Readonly<EpilogValues>;
@@ -59,7 +58,6 @@ export class EpilogArrays {
   readonly #inner: readonly [rows: number, columns: number];
   #input: AdaptedInput | null = null;
 
-  /** For the epilog of a request. */
   constructor(runtime: Runtime, request: EngineRequest, call: CublasMpCall, scales: ProductScales) {
     const [rows, columns] = call.d.distribution.localShape(runtime.rank);
     this.#runtime = runtime;
@@ -198,7 +196,6 @@ export class EpilogArrays {
   }
 }
 
-/** A column as a vector. */
 function asVector(local: LocalArray): LocalArray {
   if (local.shape.length === 1) return local;
   const { shape: [length], strides: [stride], offset, dtype, memory } = local;

@@ -39,7 +39,6 @@ function onHost(local: LocalArray, dtype: DType): LocalArray {
   return wide;
 }
 
-/** A plan for the product, and an epilog on the host. */
 export class HostEpilogPlan implements EnginePlan {
   readonly #runtime: Runtime;
   readonly #problem: MatmulProblem;

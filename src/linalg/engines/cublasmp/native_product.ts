@@ -106,7 +106,6 @@ export class NativeProduct implements Disposable {
     this.workspace = resources.workspace(bytes, [...new Set([gridD, gridA, gridB])]);
   }
 
-  /** Set alpha and beta. */
   setScalars(alpha: Scalar, beta: Scalar): void {
     setCell(this.#alpha, alpha);
     setCell(this.#beta, beta);
@@ -117,7 +116,6 @@ export class NativeProduct implements Disposable {
     this.#resources.share(b, this.#gridB);
   }
 
-  /** Multiply, on a stream. */
   multiply(given: GivenOperands, stream: Stream): void {
     const { a, b, c, d } = this.#matrices;
     a.describe(given.a);

@@ -39,7 +39,6 @@ import {
   splitAlong,
 } from "../../partition.ts";
 
-/** What cuBLASMp does. */
 export type CublasMpPath = "local" | "all_gather" | "reduce_scatter" | "all_reduce" | "generic" | "fallback";
 
 /** The words for a path in cuBLASMp's log. */
@@ -54,25 +53,19 @@ export const PATH_NAMES: Readonly<Record<CublasMpPath, string>> = {
 
 /** A process grid of cuBLASMp, made of all ranks in order. */
 export interface GridShape {
-  /** Rows of processes. */
   readonly rows: number;
-  /** Columns of processes. */
   readonly columns: number;
   /** Whether ranks go down the columns first. */
   readonly layout: "column-major" | "row-major";
 }
 
-/** A matrix as it is given to cuBLASMp. */
 export interface GivenMatrix {
   /** Rows of its descriptor, padding included. */
   readonly rows: number;
   /** Columns of its descriptor, padding included. */
   readonly columns: number;
-  /** Rows of a block. */
   readonly blockRows: number;
-  /** Columns of a block. */
   readonly blockColumns: number;
-  /** The grid. */
   readonly grid: GridShape;
   /** Who owns what while it is multiplied, without padding; rows and columns are those of the descriptor. */
   readonly distribution: Distribution;
@@ -96,9 +89,7 @@ export interface CublasMpCall {
   readonly n: number;
   /** What is summed over, padding included. */
   readonly k: number;
-  /** What cuBLASMp does to its A. */
   readonly operationA: Operation;
-  /** What cuBLASMp does to its B. */
   readonly operationB: Operation;
   /** cuBLASMp's A. */
   readonly a: GivenMatrix;
@@ -118,7 +109,6 @@ export interface CublasMpCall {
 
 /** What decides on a call. */
 export interface PathRequest {
-  /** The canonical problem. */
   readonly problem: MatmulProblem;
   /** What follows the product. */
   readonly epilog: Epilog;
@@ -237,7 +227,6 @@ function roundUp(value: number, unit: number): number {
   return Math.ceil(value / unit) * unit;
 }
 
-/** The ranges of blocks of one size, one a rank. */
 function evenRanges(extent: number, blockSize: number, size: number): Range[] {
   return Array.from(
     { length: size },

@@ -19,7 +19,6 @@ import type { GridShape } from "./paths.ts";
 
 /** A plan's use of memory that cuBLASMp reaches on all ranks. */
 export interface Workspace {
-  /** Where it lies. */
   readonly address: bigint;
   /** The bytes that were asked for, by the rank that asked for the most. */
   readonly byteLength: number;
@@ -27,7 +26,6 @@ export interface Workspace {
 
 /** Workspace of NCCL symmetric memory, registered with every grid that uses it. */
 interface RegisteredWorkspace {
-  /** Where it lies. */
   readonly address: bigint;
   /** Its size, the same on all ranks. */
   readonly byteLength: number;

@@ -52,9 +52,7 @@ function countOf(extent: number, shared: number | null): number {
 
 /** Where the scales of a rank's part lie. */
 export interface ScaleLayout {
-  /** Rows of a piece. */
   readonly rows: number;
-  /** Columns of a piece. */
   readonly columns: number;
   /** The distance of neighbouring rows and columns of a piece, in scales. */
   readonly strides: readonly [number, number];
@@ -124,7 +122,6 @@ export class ScaleTensor {
     );
   }
 
-  /** Where they lie. */
   get address(): bigint {
     return this.#memory.address;
   }

@@ -26,7 +26,6 @@ export class KeptArray {
     this.#stream = stream;
   }
 
-  /** Bytes that it keeps. */
   get byteLength(): number {
     return this.#local?.byteLength ?? 0;
   }
@@ -71,7 +70,6 @@ export interface StageOptions {
   readonly name: string;
   /** Whether its columns must follow each other without gaps. */
   readonly isDense: boolean;
-  /** Whether it is the result. */
   readonly isResult: boolean;
   /** Memory for packed blocks, which the stages of a product share. */
   readonly scratch: Scratch;

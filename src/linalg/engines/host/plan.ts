@@ -48,7 +48,6 @@ export interface Multiplier extends Disposable {
 
 /** A strategy, and what its algorithm does, in words. */
 export interface DescribedStrategy extends Strategy {
-  /** For the report. */
   readonly variant: string;
 }
 

@@ -27,7 +27,6 @@ export interface Prepared {
 interface Step {
   /** Allocate what it needs. */
   prepare(local: LocalArray): Prepared;
-  /** Bytes of its buffers. */
   readonly byteLength: number;
   /** For the report, or null if nothing is copied. */
   readonly description: string | null;
@@ -37,7 +36,6 @@ interface Step {
 export class DenseCopy {
   #buffer: LocalArray | null = null;
 
-  /** Bytes that it holds. */
   get byteLength(): number {
     return this.#buffer?.byteLength ?? 0;
   }
@@ -116,7 +114,6 @@ class Widen implements Step {
   }
 }
 
-/** Conjugate a copy. */
 class Conjugate implements Step {
   readonly #target: LocalArray;
 
@@ -140,9 +137,7 @@ class Conjugate implements Step {
 
 /** Where a matrix is to be brought, and what it is called in reports. */
 export interface Destination {
-  /** The distribution. */
   readonly distribution: Distribution;
-  /** The type. */
   readonly accumulator: AccumulatorDType;
   /** Whether it is conjugated, which real numbers are anyway. */
   readonly conjugate: boolean;

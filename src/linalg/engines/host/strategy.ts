@@ -26,7 +26,6 @@ export interface Candidate<Algorithm extends string = string> {
   readonly traffic: number;
 }
 
-/** A candidate and what it costs. */
 export interface Strategy<Algorithm extends string = string> extends Candidate<Algorithm> {
   /** Bytes that leave ranks to move A, B and C where they are multiplied, and D to where it is wanted. */
   readonly moved: number;

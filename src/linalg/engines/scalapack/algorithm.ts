@@ -14,13 +14,11 @@ import { scalar, type ScalarArgument, setScalar } from "../../../blas/arguments.
 import type { Multiplier } from "../host/plan.ts";
 import type { Strategy } from "../host/strategy.ts";
 
-/** What an algorithm is made for. */
 export interface AlgorithmContext {
   /** The problem; what its distributions say does not count here. */
   readonly problem: MatmulProblem;
   /** The algorithm, and the distributions that count. */
   readonly strategy: Strategy;
-  /** The ranks. */
   readonly communicator: Communicator;
   /** The native library. */
   readonly scalapack: Scalapack;
@@ -28,21 +26,16 @@ export interface AlgorithmContext {
 
 /** This rank's part of a product by one algorithm. All matrices are of the accumulator's type. */
 export abstract class Algorithm implements Multiplier {
-  /** The problem. */
   protected readonly problem: MatmulProblem;
   /** The algorithm and the distributions. */
   protected readonly strategy: Strategy;
-  /** The ranks. */
   protected readonly communicator: Communicator;
-  /** This rank. */
   protected readonly rank: number;
   /** Bytes of one element. */
   protected readonly itemSize: number;
   /** Numbers of one element. */
   protected readonly parts: 1 | 2;
-  /** alpha, in memory. */
   protected readonly alpha: ScalarArgument;
-  /** beta, in memory. */
   protected readonly beta: ScalarArgument;
   readonly #scalapack: Scalapack;
 
@@ -100,7 +93,6 @@ export abstract class Algorithm implements Multiplier {
   /** Take the addresses of other matrices. */
   protected abstract bind(a: MatrixInMemory, b: MatrixInMemory, d: MatrixInMemory): void;
 
-  /** Multiply. */
   protected abstract run(a: LocalArray, b: LocalArray, d: LocalArray): void;
 
   /** A local product with the problem's operations. */

@@ -20,13 +20,11 @@ import { summed } from "../../matmul/problem.ts";
 
 /** One rank's block of the travelling factor, and the product that it takes part in here. */
 interface Block {
-  /** Whose it is. */
   readonly rank: number;
   /** Where it begins along the dimension that is divided. */
   readonly start: number;
   /** Where it is received; null for this rank's own. */
   readonly buffer: LocalArray | null;
-  /** The product. */
   readonly call: GemmCall;
 }
 
@@ -104,7 +102,6 @@ export class AllGatherGemm extends Algorithm {
     }
   }
 
-  /** Multiply. */
   protected override run(a: LocalArray, b: LocalArray): void {
     const receives = this.#blocks.map(({ buffer, rank }) => buffer && this.#own!.value.ireceive(buffer.data, rank));
     const sends = this.#send(this.#travelling === "a" ? a : b);

@@ -25,9 +25,7 @@ import { summed } from "../../matmul/problem.ts";
 interface Part {
   /** Where it begins along the dimension that is divided. */
   readonly start: number;
-  /** Its rows. */
   readonly rows: number;
-  /** How many numbers it has. */
   readonly count: number;
   /** The product that gives this rank's term. */
   readonly call: GemmCall;
@@ -99,7 +97,6 @@ export class GemmReduceScatter extends Algorithm {
     }
   }
 
-  /** Multiply. */
   protected override run(_a: LocalArray, _b: LocalArray, d: LocalArray): void {
     const { rank } = this;
     const { size } = this.communicator;
@@ -165,7 +162,6 @@ export class GemmAllReduce extends Algorithm {
   #b!: MatrixInMemory;
   readonly #dense = new DenseCopy();
 
-  /** One product. */
   constructor(context: AlgorithmContext) {
     super(context);
     const { problem: { m, n }, strategy: { a }, rank } = this;
@@ -187,7 +183,6 @@ export class GemmAllReduce extends Algorithm {
     [this.#a, this.#b] = [a, b];
   }
 
-  /** Multiply. */
   protected override run(_a: LocalArray, _b: LocalArray, d: LocalArray): void {
     const term = d.isDense("F") ? d : this.#dense.reserve(d)!;
     // beta D is the same on all ranks, and a part of the first one's term.

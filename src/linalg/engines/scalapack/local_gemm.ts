@@ -22,7 +22,6 @@ export class LocalGemm extends Algorithm {
     this.#call.setMatrices(a, b, d);
   }
 
-  /** Multiply. */
   protected override run(): void {
     this.#call.run(this.alpha.address, this.beta.address);
   }

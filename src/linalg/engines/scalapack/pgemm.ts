@@ -16,7 +16,6 @@ import { asBlocks } from "../../partition.ts";
 
 /** What ScaLAPACK is told about a matrix. */
 interface Description {
-  /** Its array descriptor. */
   readonly descriptor: NativeArgument<Int32Array<ArrayBuffer>>;
   /** The least LLD_ that it accepts, also where this rank has no columns. */
   readonly localRows: number;
@@ -80,7 +79,6 @@ export class Pgemm extends Algorithm {
     );
   }
 
-  /** Multiply. */
   protected override run(): void {
     // Ranks outside the grid take no part.
     if (this.#grid!.value >= 0) this.#call();

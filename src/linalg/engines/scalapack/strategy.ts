@@ -87,7 +87,6 @@ function* candidates(problem: MatmulProblem): Generator<ScalapackCandidate> {
   yield* gridCandidates(problem);
 }
 
-/** What was chosen for a problem, by the algorithm that was asked for. */
 const chosen = new WeakMap<MatmulProblem, Map<ScalapackAlgorithm | undefined, ScalapackStrategy | null>>();
 
 /** The cheapest way to compute a product that is not empty, or null if there is none; by the given algorithm, if one is given. */
