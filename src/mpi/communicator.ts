@@ -24,6 +24,17 @@ import { ranksInWorld, withGroup } from "./rank_group.ts";
  * Counts and displacements are in entries of the typed array, also for complex numbers. Reductions of float16 and
  * bfloat16 are computed in float32 and rounded once; complex numbers can be summed; float8 cannot be reduced.
  *
+ * Beside what is below, it has the members of the classes that it extends, each a chapter of its own:
+ *
+ * - {@linkcode MessageMethods}: send, receive, sendReceive, probe, probeNow, isend, ireceive
+ * - {@linkcode ReductionMethods}: allReduce, reduce, scan, exclusiveScan, reduceScatter
+ * - {@linkcode CollectiveMethods}: barrier, broadcast, gather, gatherV, allGather, allGatherV, scatter, scatterV, allToAll,
+ *   allToAllV, iallGatherV, ibarrier
+ * - {@linkcode ObjectMethods}, for values: broadcastObject, gatherObject, allGatherObject, scatterObject, allToAllObject,
+ *   reduceObject, allReduceObject, scanObject, exclusiveScanObject, sendObject, receiveObject, sendReceiveObject,
+ *   isendObject, ireceiveObject
+ * - {@linkcode CommunicatorHandle}: rank, size, handle, handleType, isFreed, fortranHandle
+ *
  * @example
  * ```ts
  * import { Communicator } from "@distmath/distmath";

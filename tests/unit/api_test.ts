@@ -63,6 +63,21 @@ Deno.test("the classes have the methods", () => {
   }
 });
 
+Deno.test("the documentation of Communicator names the members of its chapters", () => {
+  const text = Deno.readTextFileSync(new URL("../../src/mpi/communicator.ts", import.meta.url)).replaceAll("\n *", "");
+  for (
+    let chapter = Object.getPrototypeOf(api.Communicator);
+    chapter.name !== "";
+    chapter = Object.getPrototypeOf(chapter)
+  ) {
+    const [, named] = text.match(`\\{@linkcode ${chapter.name}\\}[^:]*:([\\w, ]+)`) ?? [];
+    assert(named !== undefined, `${chapter.name} is named`);
+    const members = Object.getOwnPropertyNames(chapter.prototype).filter((name) => name !== "constructor");
+    if (chapter.name === "CommunicatorHandle") members.push("rank", "size");
+    assertEquals(named.split(",").map((name) => name.trim()).sort(), members.sort(), chapter.name);
+  }
+});
+
 Deno.test("matmul has the options", () => {
   const expected = words(`
     allowMulticast algorithm alpha auxAmax auxType beta blockScaling blocking c communicationSmCount communicationType
