@@ -111,6 +111,14 @@ function discover(): MpiInstallation[] {
 /** What was found, one of each kind. */
 export const mpiInstallations: readonly MpiInstallation[] = discover();
 
+/** One for each launcher: programs for the standard ABI are started by MPICH's. */
+export const launchers: readonly MpiInstallation[] = mpiInstallations.filter(({ name }) => name !== "MPI standard ABI");
+
+/** The newest of each family, for what differs between launchers little if at all. */
+export const newestLaunchers: readonly MpiInstallation[] = launchers.filter(({ family, release }) =>
+  !launchers.some((other) => other.family === family && other.release > release)
+);
+
 /** What is missing, and why. */
 export const missingMpis: readonly { name: string; reason: string }[] = EXPECTED
   .filter((name) => !mpiInstallations.some((installation) => installation.name === name))

@@ -1,7 +1,7 @@
 /** What holds for all commands: extra arguments, colours, a full device, interruptions. */
 import { assert, assertEquals, assertMatch, assertStringIncludes } from "@std/assert";
 import { existsSync } from "node:fs";
-import { mpiInstallations } from "../mpi_installations.ts";
+import { launchers } from "../mpi_installations.ts";
 import { finish, main, root, start, temporaryFolder } from "./command.ts";
 
 const fixtures = `${root}tests/system/fixtures`;
@@ -79,7 +79,7 @@ async function inTerminal(command: readonly string[], env: Record<string, string
 
 const hasScript = (Deno.env.get("PATH") ?? "").split(":").some((folder) => existsSync(`${folder}/script`));
 
-for (const { name, mpirun } of mpiInstallations.filter(({ name }) => name !== "MPI standard ABI")) {
+for (const { name, mpirun } of launchers) {
   const title = "ranks use colours in a terminal, and none where NO_COLOR is set or the output is piped";
   const where = hasScript ? name : `${name}: skipped, there is no script(1)`;
   Deno.test({ name: `${title} [${where}]`, ignore: !hasScript }, async () => {

@@ -2,7 +2,7 @@
 import { assertEquals, assertStringIncludes } from "@std/assert";
 import { existsSync } from "node:fs";
 import { nativePrefix } from "../../mod.ts";
-import { mpiInstallations, runAlone, runJob } from "../mpi_installations.ts";
+import { launchers, mpiInstallations, runAlone, runJob } from "../mpi_installations.ts";
 import { main, root, temporaryFolder } from "./command.ts";
 
 const script = `${root}tests/system/fixtures/multiplies.ts`;
@@ -10,7 +10,6 @@ const lib = `${nativePrefix()}/cpu/lib`;
 /** Without `native install cpu` there is nothing to damage: its tests are counted as skipped. */
 const ignore = !existsSync(lib);
 const why = ignore ? " (skipped, native install cpu is not there)" : "";
-const cluster = mpiInstallations.filter(({ name }) => name !== "MPI standard ABI");
 
 /** Links in `folder` to the libraries that `native install` brought, but for some; `copied` is a copy. */
 function linkLibraries(folder: string, isLeftOut: (name: string) => boolean, copied?: string): void {
@@ -26,7 +25,7 @@ function cut(path: string): void {
 
 const isMpi = (name: string) => /^(libmpi|libopen-pal|libuc|libfabric|libpmix|openmpi)/.test(name);
 
-for (const mpi of cluster) {
+for (const mpi of launchers) {
   for (const file of ["libmkl_scalapack_lp64.so.2", "libmkl_core.so.3", "libmkl_avx2.so.3"]) {
     Deno.test(`of MKL, ${file} that was cut short is an error, not a signal or another ScaLAPACK [${mpi.name}]${why}`, {
       ignore,

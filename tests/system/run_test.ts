@@ -1,11 +1,10 @@
 /** `run`: paths, arguments, exit codes, errors printed once, time limits, signals; under every MPI. */
 import { assert, assertEquals, assertMatch, assertStringIncludes } from "@std/assert";
-import { type MpiInstallation, mpiInstallations } from "../mpi_installations.ts";
+import { launchers, type MpiInstallation, mpiInstallations } from "../mpi_installations.ts";
 import { finish, main, root, start, temporaryFolder } from "./command.ts";
 
 const fixtures = `${root}tests/system/fixtures`;
 const [firstMpi] = mpiInstallations;
-const launchers = mpiInstallations.filter(({ name }) => name !== "MPI standard ABI");
 
 function testUnderEach(name: string, body: (mpi: MpiInstallation) => Promise<void>): void {
   for (const mpi of launchers) Deno.test(`${name} [${mpi.name}]`, () => body(mpi));

@@ -1,11 +1,11 @@
 /** The library and the command line run from a URL, from a plain HTTP server. */
 import { assert, assertEquals, assertMatch, assertStringIncludes } from "@std/assert";
-import { mpiInstallations, runJob } from "../mpi_installations.ts";
+import { launchers, newestLaunchers, runJob } from "../mpi_installations.ts";
 import { type Ended, finish, start, temporaryFolder } from "./command.ts";
 import { mockTest, mpi as firstMpi } from "./mock.ts";
 import { serve } from "./server.ts";
 
-for (const mpi of mpiInstallations.filter(({ name }) => name !== "MPI standard ABI")) {
+for (const mpi of launchers) {
   Deno.test(`a script served by HTTP imports mod.ts by URL and runs on 2 ranks [${mpi.name}]`, async () => {
     await using server = serve();
     using cache = temporaryFolder();
@@ -17,6 +17,7 @@ for (const mpi of mpiInstallations.filter(({ name }) => name !== "MPI standard A
     assert(server.requested.includes("/mod.ts"));
   });
 
+  if (!newestLaunchers.includes(mpi)) continue;
   Deno.test(`timeoutSeconds ends a job whose modules come by HTTP, or from the cache alone [${mpi.name}]`, async () => {
     await using server = serve();
     using cache = temporaryFolder();
