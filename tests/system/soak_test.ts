@@ -13,7 +13,8 @@ for (const mpi of launchers) {
     const { code, stdout, stderr } = await soak(["--seed", "2026", "--operations", count, "--mpirun", mpi.mpirun]);
     assertEquals(code, 0, stdout + stderr);
     assertStringIncludes(stdout, "seed 2026, 2 ranks");
-    assertMatch(stdout, /rank 1: \d+ to \d+ MiB of objects/);
+    // A shorter one does not measure what grows.
+    if (count === "400") assertMatch(stdout, /rank 1: \d+ to \d+ MiB of objects/);
     assertStringIncludes(stdout, `${count} operations on 2 ranks, 0 wrong`);
   });
 }
