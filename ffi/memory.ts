@@ -29,7 +29,6 @@ const LIBC_SYMBOLS = {
   addressOf: { name: "memcpy", parameters: ["buffer", "buffer", "usize"], result: "u64" },
   addressOfPointer: { name: "memcpy", parameters: ["pointer", "pointer", "usize"], result: "u64" },
   copyFrom: { name: "memcpy", parameters: ["buffer", "u64", "usize"], result: "u64" },
-  copyBetween: { name: "memcpy", parameters: ["u64", "u64", "usize"], result: "u64" },
   pointerOf: { name: "memcpy", parameters: ["u64", "u64", "usize"], result: "pointer" },
   strlen: { parameters: ["u64"], result: "usize" },
   dlopen: { parameters: ["buffer", "i32"], result: "u64" },
@@ -93,11 +92,6 @@ export function addressOfPointer(pointer: Deno.PointerValue): bigint {
 /** Copy bytes from foreign memory into a typed array; as many as the array holds, or `bytes`. */
 export function copyFromAddress(target: ArrayBufferView<ArrayBuffer>, source: bigint, bytes = target.byteLength): void {
   (libc ?? openLibc()).copyFrom(target, source, BigInt(bytes));
-}
-
-/** Copy bytes from one place in foreign memory to another; the places must not overlap. */
-export function copyBetweenAddresses(target: bigint, source: bigint, bytes: number): void {
-  (libc ?? openLibc()).copyBetween(target, source, BigInt(bytes));
 }
 
 /**

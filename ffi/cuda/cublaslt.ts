@@ -27,7 +27,6 @@ export const CublasStatus = {
   NOT_SUPPORTED: 15,
   LICENSE_ERROR: 16,
 } as const;
-export type CublasStatus = EnumValue<typeof CublasStatus>;
 
 /** What is done to a matrix before it is multiplied (`cublasOperation_t`, without `CUBLAS_OP_`). */
 export const CublasOperation = {
@@ -36,7 +35,6 @@ export const CublasOperation = {
   C: 2,
   CONJG: 3,
 } as const;
-export type CublasOperation = EnumValue<typeof CublasOperation>;
 
 /** The triangle of a matrix that is used (`cublasFillMode_t`, without `CUBLAS_FILL_MODE_`). */
 export const CublasFillMode = {
@@ -44,21 +42,18 @@ export const CublasFillMode = {
   UPPER: 1,
   FULL: 2,
 } as const;
-export type CublasFillMode = EnumValue<typeof CublasFillMode>;
 
 /** The side on which a triangular or symmetric matrix stands (`cublasSideMode_t`, without `CUBLAS_SIDE_`). */
 export const CublasSideMode = {
   LEFT: 0,
   RIGHT: 1,
 } as const;
-export type CublasSideMode = EnumValue<typeof CublasSideMode>;
 
 /** Whether a triangular matrix has ones on its diagonal (`cublasDiagType_t`, without `CUBLAS_DIAG_`). */
 export const CublasDiagType = {
   NON_UNIT: 0,
   UNIT: 1,
 } as const;
-export type CublasDiagType = EnumValue<typeof CublasDiagType>;
 
 /** The precision that products are computed in (`cublasComputeType_t`, without `CUBLAS_COMPUTE_`). */
 export const CublasComputeType = {
@@ -76,7 +71,6 @@ export const CublasComputeType = {
   "32F_EMULATED_16BFX9": 78,
   "64F_EMULATED_FIXEDPOINT": 79,
 } as const;
-export type CublasComputeType = EnumValue<typeof CublasComputeType>;
 
 /** When cuBLAS emulates a precision (`cublasEmulationStrategy_t`, without `CUBLAS_EMULATION_STRATEGY_`). */
 export const CublasEmulationStrategy = {
@@ -84,7 +78,6 @@ export const CublasEmulationStrategy = {
   PERFORMANT: 1,
   EAGER: 2,
 } as const;
-export type CublasEmulationStrategy = EnumValue<typeof CublasEmulationStrategy>;
 
 /** The attributes of a product (`cublasLtMatmulDescAttributes_t`, without `CUBLASLT_MATMUL_DESC_`). */
 export const CublasLtMatmulDescAttribute = {
@@ -136,8 +129,6 @@ export const CublasLtMatrixLayoutAttribute = {
   PLANE_OFFSET: 7,
   BATCH_MODE: 8,
 } as const;
-export type CublasLtMatrixLayoutAttribute =
-  typeof CublasLtMatrixLayoutAttribute[keyof typeof CublasLtMatrixLayoutAttribute];
 
 /** What a search for algorithms respects (`cublasLtMatmulPreferenceAttributes_t`, without `CUBLASLT_MATMUL_PREF_`). */
 export const CublasLtMatmulPreferenceAttribute = {
@@ -151,8 +142,6 @@ export const CublasLtMatmulPreferenceAttribute = {
   MAX_WAVES_COUNT: 9,
   IMPL_MASK: 12,
 } as const;
-export type CublasLtMatmulPreferenceAttribute =
-  typeof CublasLtMatmulPreferenceAttribute[keyof typeof CublasLtMatmulPreferenceAttribute];
 
 /** The attributes of a matrix transformation (`cublasLtMatrixTransformDescAttributes_t`, without `CUBLASLT_MATRIX_TRANSFORM_DESC_`). */
 export const CublasLtMatrixTransformDescAttribute = {
@@ -161,8 +150,6 @@ export const CublasLtMatrixTransformDescAttribute = {
   TRANSA: 2,
   TRANSB: 3,
 } as const;
-export type CublasLtMatrixTransformDescAttribute =
-  typeof CublasLtMatrixTransformDescAttribute[keyof typeof CublasLtMatrixTransformDescAttribute];
 
 /** The attributes of an emulation (`cublasLtEmulationDescAttributes_t`, without `CUBLASLT_EMULATION_DESC_`). */
 export const CublasLtEmulationDescAttribute = {
@@ -173,22 +160,18 @@ export const CublasLtEmulationDescAttribute = {
   FIXEDPOINT_MANTISSA_BIT_OFFSET: 4,
   FIXEDPOINT_MANTISSA_BIT_COUNT_POINTER: 5,
 } as const;
-export type CublasLtEmulationDescAttribute =
-  typeof CublasLtEmulationDescAttribute[keyof typeof CublasLtEmulationDescAttribute];
 
 /** The order of a matrix in memory (`cublasLtOrder_t`, without `CUBLASLT_ORDER_`). */
 export const CublasLtOrder = {
   COL: 0,
   ROW: 1,
 } as const;
-export type CublasLtOrder = EnumValue<typeof CublasLtOrder>;
 
 /** How the matrices of a batch are found (`cublasLtBatchMode_t`, without `CUBLASLT_BATCH_MODE_`). */
 export const CublasLtBatchMode = {
   STRIDED: 0,
   POINTER_ARRAY: 1,
 } as const;
-export type CublasLtBatchMode = EnumValue<typeof CublasLtBatchMode>;
 
 /** What is done to a product before it is written (`cublasLtEpilogue_t`, without `CUBLASLT_EPILOGUE_`). */
 export const CublasLtEpilogue = {
@@ -209,7 +192,6 @@ export const CublasLtEpilogue = {
   BGRADA: 256,
   BGRADB: 512,
 } as const;
-export type CublasLtEpilogue = EnumValue<typeof CublasLtEpilogue>;
 
 /** Where alpha and beta lie (`cublasLtPointerMode_t`, without `CUBLASLT_POINTER_MODE_`). */
 export const CublasLtPointerMode = {
@@ -219,7 +201,6 @@ export const CublasLtPointerMode = {
   ALPHA_DEVICE_VECTOR_BETA_ZERO: 3,
   ALPHA_DEVICE_VECTOR_BETA_HOST: 4,
 } as const;
-export type CublasLtPointerMode = EnumValue<typeof CublasLtPointerMode>;
 
 /** How the scales of a matrix are laid out (`cublasLtMatmulMatrixScale_t`, without `CUBLASLT_MATMUL_MATRIX_SCALE_`). */
 export const CublasLtMatmulMatrixScale = {
@@ -230,7 +211,6 @@ export const CublasLtMatmulMatrixScale = {
   VEC128_32F: 4,
   BLK128x128_32F: 5,
 } as const;
-export type CublasLtMatmulMatrixScale = EnumValue<typeof CublasLtMatmulMatrixScale>;
 
 /** How the parts of a split product are summed; bits (`cublasLtReductionScheme_t`, without `CUBLASLT_REDUCTION_SCHEME_`). */
 export const CublasLtReductionScheme = {
@@ -240,14 +220,12 @@ export const CublasLtReductionScheme = {
   OUTPUT_TYPE: 4,
   MASK: 7,
 } as const;
-export type CublasLtReductionScheme = EnumValue<typeof CublasLtReductionScheme>;
 
 /** How algorithms are searched for (`cublasLtMatmulSearch_t`, without `CUBLASLT_SEARCH_`). */
 export const CublasLtMatmulSearch = {
   BEST_FIT: 0,
   LIMITED_BY_ALGO_ID: 1,
 } as const;
-export type CublasLtMatmulSearch = EnumValue<typeof CublasLtMatmulSearch>;
 
 /** The settings of an algorithm (`cublasLtMatmulAlgoConfigAttributes_t`, without `CUBLASLT_ALGO_CONFIG_`). */
 export const CublasLtMatmulAlgoConfigAttribute = {
@@ -261,8 +239,6 @@ export const CublasLtMatmulAlgoConfigAttribute = {
   INNER_SHAPE_ID: 7,
   CLUSTER_SHAPE_ID: 8,
 } as const;
-export type CublasLtMatmulAlgoConfigAttribute =
-  typeof CublasLtMatmulAlgoConfigAttribute[keyof typeof CublasLtMatmulAlgoConfigAttribute];
 
 /** What an algorithm can do (`cublasLtMatmulAlgoCapAttributes_t`, without `CUBLASLT_ALGO_CAP_`). */
 export const CublasLtMatmulAlgoCapAttribute = {
@@ -287,8 +263,6 @@ export const CublasLtMatmulAlgoCapAttribute = {
   POINTER_ARRAY_BATCH_SUPPORT: 21,
   FLOATING_POINT_EMULATION_SUPPORT: 22,
 } as const;
-export type CublasLtMatmulAlgoCapAttribute =
-  typeof CublasLtMatmulAlgoCapAttribute[keyof typeof CublasLtMatmulAlgoCapAttribute];
 
 /** The parts of a library's version (`libraryPropertyType`). */
 export const LibraryProperty = {

@@ -30,14 +30,12 @@ export const CublasMpStatus = {
   INTERNAL_ERROR: 6,
   NOT_SUPPORTED: 7,
 } as const;
-export type CublasMpStatus = EnumValue<typeof CublasMpStatus>;
 
 /** The order of the ranks in a process grid (`cublasMpGridLayout_t`, without `CUBLASMP_GRID_LAYOUT_`). */
 export const CublasMpGridLayout = {
   COL_MAJOR: 0,
   ROW_MAJOR: 1,
 } as const;
-export type CublasMpGridLayout = EnumValue<typeof CublasMpGridLayout>;
 
 /** The attributes of a product (`cublasMpMatmulDescriptorAttribute_t`, without `CUBLASMP_MATMUL_DESCRIPTOR_ATTRIBUTE_`). */
 export const CublasMpMatmulDescriptorAttribute = {
@@ -84,7 +82,6 @@ export const CublasMpMatmulAlgoType = {
   NO_OVERLAP: 5,
   FUSED: 6,
 } as const;
-export type CublasMpMatmulAlgoType = EnumValue<typeof CublasMpMatmulAlgoType>;
 
 /** What is done to a product before it is written; ALLREDUCE may be combined with others by OR (`cublasMpMatmulEpilogue_t`, without `CUBLASMP_MATMUL_EPILOGUE_`). */
 export const CublasMpMatmulEpilogue = {
@@ -106,7 +103,6 @@ export const CublasMpMatmulEpilogue = {
   BGRADA: 256,
   BGRADB: 512,
 } as const;
-export type CublasMpMatmulEpilogue = EnumValue<typeof CublasMpMatmulEpilogue>;
 
 /** How the scales of a matrix are laid out (`cublasMpMatmulMatrixScale_t`, without `CUBLASMP_MATMUL_MATRIX_SCALE_`). */
 export const CublasMpMatmulMatrixScale = {
@@ -117,7 +113,6 @@ export const CublasMpMatmulMatrixScale = {
   VEC128_FP32: 4,
   BLK128x128_FP32: 5,
 } as const;
-export type CublasMpMatmulMatrixScale = EnumValue<typeof CublasMpMatmulMatrixScale>;
 
 /** When cuBLASMp emulates a precision (`cublasMpEmulationStrategy_t`, without `CUBLASMP_EMULATION_STRATEGY_`). */
 export const CublasMpEmulationStrategy = {
@@ -125,7 +120,6 @@ export const CublasMpEmulationStrategy = {
   PERFORMANT: 1,
   EAGER: 2,
 } as const;
-export type CublasMpEmulationStrategy = EnumValue<typeof CublasMpEmulationStrategy>;
 
 /** Whether each rank keeps its part of a gradient or gets the sum (`cublasMpResultScheme_t`, without `CUBLASMP_RESULT_SCHEME_`). */
 export const CublasMpResultScheme = {
@@ -133,7 +127,6 @@ export const CublasMpResultScheme = {
   PARTIAL: 1,
   FULL: 2,
 } as const;
-export type CublasMpResultScheme = EnumValue<typeof CublasMpResultScheme>;
 
 // One distributed matrix as an argument: local memory, first row and column (from 1), descriptor.
 const A = [/* a */ "u64", /* ia */ "i64", /* ja */ "i64", /* descA */ "u64"] as const;

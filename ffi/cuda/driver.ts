@@ -40,7 +40,6 @@ export const CuResult = {
   ERROR_STREAM_CAPTURE_INVALIDATED: 901,
   ERROR_UNKNOWN: 999,
 } as const;
-export type CuResult = EnumValue<typeof CuResult>;
 
 /** What a device can be asked (`CUdevice_attribute`, without `CU_DEVICE_ATTRIBUTE_`). */
 export const CuDeviceAttribute = {
@@ -65,7 +64,6 @@ export const CuDeviceAttribute = {
   HANDLE_TYPE_FABRIC_SUPPORTED: 128,
   MULTICAST_SUPPORTED: 132,
 } as const;
-export type CuDeviceAttribute = EnumValue<typeof CuDeviceAttribute>;
 
 /** What a kernel can be asked, and some of it set (`CUfunction_attribute`, without `CU_FUNC_ATTRIBUTE_`). */
 export const CuFunctionAttribute = {
@@ -86,7 +84,6 @@ export const CuFunctionAttribute = {
   NON_PORTABLE_CLUSTER_SIZE_ALLOWED: 14,
   CLUSTER_SCHEDULING_POLICY_PREFERENCE: 15,
 } as const;
-export type CuFunctionAttribute = EnumValue<typeof CuFunctionAttribute>;
 
 /** How a stream compares the value it waits for (`CUstreamWaitValue_flags`, without `CU_STREAM_WAIT_VALUE_`). */
 export const CuStreamWaitValueFlags = {
@@ -96,14 +93,12 @@ export const CuStreamWaitValueFlags = {
   NOR: 3,
   FLUSH: 1073741824,
 } as const;
-export type CuStreamWaitValueFlags = EnumValue<typeof CuStreamWaitValueFlags>;
 
 /** Whether a write is ordered after the stream's earlier writes (`CUstreamWriteValue_flags`, without `CU_STREAM_WRITE_VALUE_`). */
 export const CuStreamWriteValueFlags = {
   DEFAULT: 0,
   NO_MEMORY_BARRIER: 1,
 } as const;
-export type CuStreamWriteValueFlags = EnumValue<typeof CuStreamWriteValueFlags>;
 
 /** One operation of a batch (`CUstreamBatchMemOpType`, without `CU_STREAM_MEM_OP_`). */
 export const CuStreamBatchMemOpType = {
@@ -114,7 +109,6 @@ export const CuStreamBatchMemOpType = {
   WRITE_VALUE_64: 5,
   BARRIER: 6,
 } as const;
-export type CuStreamBatchMemOpType = EnumValue<typeof CuStreamBatchMemOpType>;
 
 /** How an allocation is shared with other processes (`CUmemAllocationHandleType`, without `CU_MEM_HANDLE_TYPE_`). */
 export const CuMemAllocationHandleType = {
@@ -122,14 +116,12 @@ export const CuMemAllocationHandleType = {
   POSIX_FILE_DESCRIPTOR: 1,
   FABRIC: 8,
 } as const;
-export type CuMemAllocationHandleType = EnumValue<typeof CuMemAllocationHandleType>;
 
 /** The kind of an allocation (`CUmemAllocationType`, without `CU_MEM_ALLOCATION_TYPE_`). */
 export const CuMemAllocationType = {
   INVALID: 0,
   PINNED: 1,
 } as const;
-export type CuMemAllocationType = EnumValue<typeof CuMemAllocationType>;
 
 /** Where memory lies (`CUmemLocationType`, without `CU_MEM_LOCATION_TYPE_`). */
 export const CuMemLocationType = {
@@ -139,7 +131,6 @@ export const CuMemLocationType = {
   HOST_NUMA: 3,
   HOST_NUMA_CURRENT: 4,
 } as const;
-export type CuMemLocationType = EnumValue<typeof CuMemLocationType>;
 
 /** What a location may do with mapped memory (`CUmemAccess_flags`, without `CU_MEM_ACCESS_FLAGS_PROT_`). */
 export const CuMemAccessFlags = {
@@ -147,14 +138,12 @@ export const CuMemAccessFlags = {
   READ: 1,
   READWRITE: 3,
 } as const;
-export type CuMemAccessFlags = EnumValue<typeof CuMemAccessFlags>;
 
 /** Which granularity is asked for (`CUmemAllocationGranularity_flags`, without `CU_MEM_ALLOC_GRANULARITY_`). */
 export const CuMemAllocationGranularity = {
   MINIMUM: 0,
   RECOMMENDED: 1,
 } as const;
-export type CuMemAllocationGranularity = EnumValue<typeof CuMemAllocationGranularity>;
 
 /** Options of `cuModuleLoadDataEx` (`CUjit_option`, without `CU_JIT_`). */
 export const CuJitOption = {
@@ -166,7 +155,6 @@ export const CuJitOption = {
   OPTIMIZATION_LEVEL: 7,
   LOG_VERBOSE: 12,
 } as const;
-export type CuJitOption = EnumValue<typeof CuJitOption>;
 
 /** What an address can be asked (`CUpointer_attribute`, without `CU_POINTER_ATTRIBUTE_`). */
 export const CuPointerAttribute = {
@@ -183,7 +171,6 @@ export const CuPointerAttribute = {
   MAPPED: 13,
   ALLOWED_HANDLE_TYPES: 14,
 } as const;
-export type CuPointerAttribute = EnumValue<typeof CuPointerAttribute>;
 
 /** The elements of a tensor that the hardware copies in boxes (`CUtensorMapDataType`, without `CU_TENSOR_MAP_DATA_TYPE_`). */
 export const CuTensorMapDataType = {

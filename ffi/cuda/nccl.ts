@@ -26,7 +26,6 @@ export const NcclResult = {
   InProgress: 7,
   Timeout: 8,
 } as const;
-export type NcclResult = EnumValue<typeof NcclResult>;
 
 /** The type of an element (`ncclDataType_t`, without `nccl`). */
 export const NcclDataType = {
@@ -53,14 +52,12 @@ export const NcclRedOp = {
   Min: 3,
   Avg: 4,
 } as const;
-export type NcclRedOp = EnumValue<typeof NcclRedOp>;
 
 /** Where the factor of a user-defined reduction lies (`ncclScalarResidence_t`, without `ncclScalar`). */
 export const NcclScalarResidence = {
   Device: 0,
   HostImmediate: 1,
 } as const;
-export type NcclScalarResidence = EnumValue<typeof NcclScalarResidence>;
 
 /** What `ncclCommMemStats` counts (`ncclCommMemStat_t`, without `ncclStat`). */
 export const NcclCommMemStat = {
@@ -69,7 +66,6 @@ export const NcclCommMemStat = {
   GpuMemPersist: 2,
   GpuMemTotal: 3,
 } as const;
-export type NcclCommMemStat = EnumValue<typeof NcclCommMemStat>;
 
 /** Flags of `ncclCommWindowRegister` (without `NCCL_WIN_`). */
 export const NcclWindowFlags = {

@@ -32,7 +32,6 @@ export const NvrtcResult = {
   ERROR_CANCELLED: 16,
   ERROR_TIME_TRACE_FILE_WRITE_FAILED: 17,
 } as const;
-export type NvrtcResult = EnumValue<typeof NvrtcResult>;
 
 /** The functions of NVRTC. Lists of strings are buffers of addresses. */
 // deno-fmt-ignore

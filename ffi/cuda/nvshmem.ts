@@ -27,7 +27,6 @@ export const NvshmemStatus = {
   ERROR_COLLECTIVE_LAUNCH_FAILED: 6,
   ERROR_INTERNAL: 7,
 } as const;
-export type NvshmemStatus = EnumValue<typeof NvshmemStatus>;
 
 /** How far NVSHMEM's initialization is (`nvshmemx_init_status_t`, without `NVSHMEM_STATUS_`). */
 export const NvshmemInitStatus = {
@@ -37,7 +36,6 @@ export const NvshmemInitStatus = {
   LIMITED_MPG: 3,
   FULL_MPG: 4,
 } as const;
-export type NvshmemInitStatus = EnumValue<typeof NvshmemInitStatus>;
 
 /** How NVSHMEM finds the other processes (without `NVSHMEMX_INIT_`). */
 export const NvshmemInitFlags = {
@@ -61,7 +59,6 @@ export const NvshmemSignalOp = {
   SET: 9,
   ADD: 10,
 } as const;
-export type NvshmemSignalOp = EnumValue<typeof NvshmemSignalOp>;
 
 /** What a wait compares with (`nvshmemi_cmp_type`, without `NVSHMEM_CMP_`). */
 export const NvshmemCompare = {
@@ -72,7 +69,6 @@ export const NvshmemCompare = {
   LT: 4,
   GE: 5,
 } as const;
-export type NvshmemCompare = EnumValue<typeof NvshmemCompare>;
 
 /** What tells the processes of a job from those of another: made on one rank, passed to all. */
 export const NVSHMEM_UNIQUE_ID = {

@@ -42,7 +42,6 @@ export const CudaStatus = {
   ErrorGraphExecUpdateFailure: 910,
   ErrorUnknown: 999,
 } as const;
-export type CudaStatus = EnumValue<typeof CudaStatus>;
 
 /** The direction of a copy (`cudaMemcpyKind`, without `cudaMemcpy`). */
 export const CudaMemcpyKind = {
@@ -89,7 +88,6 @@ export const CudaDeviceP2PAttribute = {
   NativeAtomicSupported: 3,
   CudaArrayAccessSupported: 4,
 } as const;
-export type CudaDeviceP2PAttribute = EnumValue<typeof CudaDeviceP2PAttribute>;
 
 /** What an address points to (`cudaMemoryType`, without `cudaMemoryType`). */
 export const CudaMemoryType = {
@@ -98,7 +96,6 @@ export const CudaMemoryType = {
   Device: 2,
   Managed: 3,
 } as const;
-export type CudaMemoryType = EnumValue<typeof CudaMemoryType>;
 
 /** Settings and counters of a memory pool (`cudaMemPoolAttr`, without `cudaMemPool`). */
 export const CudaMemPoolAttribute = {
@@ -118,7 +115,6 @@ export const CudaMemAllocationType = {
   Invalid: 0,
   Pinned: 1,
 } as const;
-export type CudaMemAllocationType = EnumValue<typeof CudaMemAllocationType>;
 
 /** How an allocation is shared with other processes (`cudaMemAllocationHandleType`, without `cudaMemHandleType`). */
 export const CudaMemAllocationHandleType = {
@@ -126,7 +122,6 @@ export const CudaMemAllocationHandleType = {
   PosixFileDescriptor: 1,
   Fabric: 8,
 } as const;
-export type CudaMemAllocationHandleType = EnumValue<typeof CudaMemAllocationHandleType>;
 
 /** Where memory lies (`cudaMemLocationType`, without `cudaMemLocationType`). */
 export const CudaMemLocationType = {
@@ -136,7 +131,6 @@ export const CudaMemLocationType = {
   HostNuma: 3,
   HostNumaCurrent: 4,
 } as const;
-export type CudaMemLocationType = EnumValue<typeof CudaMemLocationType>;
 
 /** What a location may do with memory (`cudaMemAccessFlags`, without `cudaMemAccessFlags`). */
 export const CudaMemAccessFlags = {
@@ -144,7 +138,6 @@ export const CudaMemAccessFlags = {
   ProtRead: 1,
   ProtReadWrite: 3,
 } as const;
-export type CudaMemAccessFlags = EnumValue<typeof CudaMemAccessFlags>;
 
 /** Which calls of other threads a capture forbids (`cudaStreamCaptureMode`, without `cudaStreamCaptureMode`). */
 export const CudaStreamCaptureMode = {
@@ -152,7 +145,6 @@ export const CudaStreamCaptureMode = {
   ThreadLocal: 1,
   Relaxed: 2,
 } as const;
-export type CudaStreamCaptureMode = EnumValue<typeof CudaStreamCaptureMode>;
 
 /** Whether a stream is being captured (`cudaStreamCaptureStatus`, without `cudaStreamCaptureStatus`). */
 export const CudaStreamCaptureStatus = {
@@ -160,7 +152,6 @@ export const CudaStreamCaptureStatus = {
   Active: 1,
   Invalidated: 2,
 } as const;
-export type CudaStreamCaptureStatus = EnumValue<typeof CudaStreamCaptureStatus>;
 
 /** How an update of an executable graph ended (`cudaGraphExecUpdateResult`, without `cudaGraphExecUpdate`). */
 export const CudaGraphExecUpdateResult = {
@@ -174,7 +165,6 @@ export const CudaGraphExecUpdateResult = {
   ErrorUnsupportedFunctionChange: 7,
   ErrorAttributesChanged: 8,
 } as const;
-export type CudaGraphExecUpdateResult = EnumValue<typeof CudaGraphExecUpdateResult>;
 
 /** The type of a matrix element, for all libraries (`cudaDataType_t`, without `CUDA_`). */
 export const CudaDataType = {
@@ -221,8 +211,6 @@ export const CudaEmulationMantissaControl = {
   DYNAMIC: 0,
   FIXED: 1,
 } as const;
-export type CudaEmulationMantissaControl =
-  typeof CudaEmulationMantissaControl[keyof typeof CudaEmulationMantissaControl];
 
 /** Special values that emulation honours; bits (`cudaEmulationSpecialValuesSupport_t`, without `CUDA_EMULATION_SPECIAL_VALUES_SUPPORT_`). */
 export const CudaEmulationSpecialValuesSupport = {
@@ -231,8 +219,6 @@ export const CudaEmulationSpecialValuesSupport = {
   NAN: 2,
   DEFAULT: 65535,
 } as const;
-export type CudaEmulationSpecialValuesSupport =
-  typeof CudaEmulationSpecialValuesSupport[keyof typeof CudaEmulationSpecialValuesSupport];
 
 /** Flags of streams (without `cudaStream`). */
 export const CudaStreamFlags = {
