@@ -12,7 +12,7 @@
 import { openCublas } from "./cublaslt.ts";
 import { type MulticastOptions, noteVersion, openCudaLibrary, openGroup, versionParts } from "./library.ts";
 import { openCudaRuntime } from "./runtime.ts";
-import { enumName, type EnumValue } from "../enums.ts";
+import { enumName } from "../enums.ts";
 import { ConfigurationError, NativeError } from "../errors.ts";
 import { type Library, LibraryNotFoundError } from "../library.ts";
 import { keepLoaded, readCString } from "../memory.ts";

@@ -7,7 +7,6 @@
  *
  * @module
  */
-import type { EnumValue } from "../enums.ts";
 import { noteVersion } from "./library.ts";
 import { NativeError } from "../errors.ts";
 import { type Library, openLibrary, searchFolders } from "../library.ts";

@@ -6,7 +6,7 @@
  * @module
  */
 import { noteVersion, openCudaLibrary } from "./library.ts";
-import { enumName, type EnumValue } from "../enums.ts";
+import { enumName } from "../enums.ts";
 import { NativeError } from "../errors.ts";
 import type { Library } from "../library.ts";
 import { readCString } from "../memory.ts";

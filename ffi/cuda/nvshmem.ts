@@ -9,7 +9,7 @@
  * @module
  */
 import { type MulticastOptions, noteVersion, openCudaLibrary, openGroup, settleMulticast } from "./library.ts";
-import { enumName, type EnumValue } from "../enums.ts";
+import { enumName } from "../enums.ts";
 import { NativeError } from "../errors.ts";
 import { type Library, LibraryNotFoundError } from "../library.ts";
 import { openNccl } from "./nccl.ts";
