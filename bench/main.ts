@@ -20,18 +20,22 @@ import { cleanUp } from "./harness/programs.ts";
 import { type GroupRecord, merged, type RunRecord } from "./harness/record.ts";
 import { formatRow } from "./harness/table.ts";
 import { overhead } from "./overhead.ts";
+import { benchOverlap } from "./overlap/command.ts";
 import { pgemm } from "./pgemm.ts";
 import { scaling } from "./scaling.ts";
+import { shared } from "./shared.ts";
 import { startup } from "./startup.ts";
 
-const groups: readonly Group[] = [pgemm, scaling, overhead, communicator, startup, arrays, fft];
+const groups: readonly Group[] = [pgemm, scaling, overhead, communicator, startup, arrays, fft, shared];
 
 const usage = `Usage: deno task bench [group …] [--ranks N] [--json FILE] [--pause MS]
 
 --pause waits before each turn, on a machine that is shared with others.
 
 Groups (all, if none is named):
-${groups.map(({ name, description }) => `  ${name.padEnd(14)}${description}`).join("\n")}`;
+${groups.map(({ name, description }) => `  ${name.padEnd(14)}${description}`).join("\n")}
+
+On GPUs, with options of its own: deno task bench overlap [--kinds ag,rs,ar] [--shapes M,N,K;…] …`;
 
 /** Printed for `--help`. */
 class Help extends Error {}
@@ -96,7 +100,16 @@ function userPath(path: string): string {
   return isAbsolute(path) ? path : resolve(Deno.env.get("INIT_CWD") ?? Deno.cwd(), path);
 }
 
+/** The arguments with the file of `--json` as the user means it. */
+export function withUserPath(args: readonly string[]): string[] {
+  return args.map((arg, i) =>
+    args[i - 1] === "--json" ? userPath(arg) : arg.replace(/^--json=(.+)/, (_, path) => `--json=${userPath(path)}`)
+  );
+}
+
 async function main(args: string[]): Promise<void> {
+  // It has options and a record of its own, and runs on GPUs.
+  if (args[0] === "overlap") return await benchOverlap(withUserPath(args.slice(1)));
   const { groups, ranks, json, pause } = parseArguments(args);
   await readyLauncher();
   const machine = describeMachine();

@@ -7,12 +7,11 @@
  * B lies with its columns in sequence. Times are microseconds of the slowest rank, at half duty: see bench/overlap/.
  *
  * usage: mpirun --bind-to none -n 2 deno run -A bench/overlap.ts [--kinds ag,rs,ar] [--shapes M,N,K;…] [--rounds N]
- *   [--geometry P] [--steady] [--without cublasmp,nccl] [--json FILE]
+ *   [--geometry P] [--steady] [--without cublasmp,nccl] [--json FILE]; or deno task bench overlap, with the same options
  * With --geometry each rank does what one of P ranks would, all of whose peers are on the other GPU.
  *
  * @module
  */
-import { parseArgs } from "node:util";
 import { DistributedArray, initialize, Matmul, Replicated, type Runtime, Slab } from "../mod.ts";
 import { CudaMemcpyKind, openCudaRuntime } from "../ffi/cuda/runtime.ts";
 import { checkNccl, NcclDataType, NcclRedOp, openNccl } from "../ffi/cuda/nccl.ts";
@@ -21,12 +20,10 @@ import { allocateSymmetric, freeSymmetric } from "../src/memory/symmetric_memory
 import { TILE_SHAPES } from "../src/overlap/executors/tile/configuration.ts";
 import { exchangeLayout, type TileOperands, TileProduct } from "../src/overlap/executors/tile/product.ts";
 import type { TileProblem, TileVariant } from "../src/overlap/tile_order.ts";
+import { type Kind, parseOverlapArguments, type Shape } from "./overlap/arguments.ts";
 import { type Call, Contest, type Standing } from "./overlap/contest.ts";
 import { cublasLtCalls } from "./overlap/cublaslt.ts";
 import { fillNormal, randomNormal } from "./overlap/random.ts";
-
-type Kind = "ag" | "rs" | "ar";
-type Shape = readonly [m: number, n: number, k: number];
 
 const LINK = 390e3; // bytes a microsecond
 const COMMON: readonly Shape[] = [
@@ -46,20 +43,8 @@ const SHAPES: Record<Kind, readonly Shape[]> = {
   ar: [...COMMON, ...LONG, ...FEW],
 };
 
-const { values: options } = parseArgs({
-  options: {
-    kinds: { type: "string", default: "ag,rs,ar" },
-    shapes: { type: "string" },
-    rounds: { type: "string", default: "4" },
-    geometry: { type: "string" },
-    steady: { type: "boolean", default: false },
-    without: { type: "string", default: "" },
-    json: { type: "string" },
-  },
-});
-const kinds = options.kinds.split(",") as Kind[];
-const rounds = Number(options.rounds);
-const without = options.without.split(",");
+const options = parseOverlapArguments(Deno.args);
+const { kinds, rounds, without } = options;
 
 /** The variants that are tried for a row. */
 function variantsFor(kind: Kind, [m]: Shape): Record<string, TileVariant> {
@@ -183,7 +168,7 @@ interface Row {
 function measure(runtime: Runtime, contest: Contest, kind: Kind, shape: Shape): Row {
   const stream = runtime.stream!;
   const [m, n, k] = shape;
-  const size = options.geometry === undefined ? runtime.size : Number(options.geometry);
+  const size = options.geometry ?? runtime.size;
   const isEmulated = size !== runtime.size;
   const rank = isEmulated ? 0 : runtime.rank;
   const problem = problemOf(kind, shape, rank, size);
@@ -316,15 +301,14 @@ function describe({ kind, shape, limit, gemm, variant, standings, variants, copi
 }
 
 function record(): string {
-  return JSON.stringify({ program: "distmath", ranks: runtime.size, geometry: options.geometry ?? null, rows });
+  return JSON.stringify({ program: "distmath", ranks: runtime.size, geometry: options.geometry, rows });
 }
 
 using runtime = initialize({ checks: "local" });
 using contest = new Contest(runtime);
 const rows: Row[] = [];
 for (const kind of kinds) {
-  const shapes = options.shapes?.split(";").map((text) => text.split(",").map(Number) as unknown as Shape) ??
-    SHAPES[kind];
+  const shapes = options.shapes ?? SHAPES[kind];
   for (const shape of shapes) {
     const row = measure(runtime, contest, kind, shape);
     rows.push(row);
