@@ -4,7 +4,7 @@
  * @module
  */
 import { checkDistribution } from "../distribution/distribution.ts";
-import { type Distribution, type Range, Replicated } from "../distribution/mod.ts";
+import { type Distribution, Replicated } from "../distribution/mod.ts";
 import { ShapeError } from "../errors.ts";
 import { prepareCopies } from "../memory/copy.ts";
 import { describe, readOptions } from "../options.ts";
@@ -38,6 +38,7 @@ import {
   variance,
   type VarianceOptions,
 } from "./reductions/reductions.ts";
+import { fullRanges, type SliceRange } from "./shaping/slices.ts";
 import { checkFormat, formatElements, type FormatOptions, type FullFormat, shownIndices } from "./format.ts";
 import { prepareElements } from "./gathered_elements.ts";
 import { bindToParts } from "./global_shape.ts";
@@ -774,10 +775,11 @@ export class DistributedArray extends BaseArray {
   // ---- other shapes, distributions, types ---------------------------------------------------------------------------
 
   /**
-   * A part of the array: one half-open range of global indices for each dimension. It is a view: it shares memory, and
-   * each rank keeps what it has. Collective.
+   * A part of the array: a half-open range of global indices for each dimension. Negative numbers count from the end, null
+   * stands for the first index, the end, or a whole dimension, and dimensions without a range are whole. It is a view: it
+   * shares memory, and each rank keeps what it has; {@linkcode assign} overwrites the part in the array. Collective.
    *
-   * @throws {ShapeError} if there is not one range a dimension.
+   * @throws {ShapeError} if there are more ranges than dimensions.
    * @throws {RangeError} if a range is inverted or lies outside.
    * @throws {StateError} after `free`.
    *
@@ -787,14 +789,16 @@ export class DistributedArray extends BaseArray {
    *
    * using runtime = initialize();
    * using a = DistributedArray.random(runtime, [100, 80], Slab.X);
-   * const middle = a.slice([[25, 75], [0, 80]]);
+   * const middle = a.slice([[25, 75]]);
+   * const lastColumn = a.slice([null, [-1, null]]);
+   * lastColumn.assign(0);
    * console.log(middle.shape, middle.norm());
    * ```
    */
-  slice(ranges: readonly Range[]): DistributedArray {
+  slice(ranges: readonly SliceRange[]): DistributedArray {
     let view!: DistributedArray;
     this.agree("slice", () => {
-      const given = copyOfRanges(ranges);
+      const given = fullRanges(ranges, this.shape);
       const sliced = this.distribution.slice(given);
       const own = this.distribution.localRanges(this.runtime.rank, given);
       const local = this.local.slice(own.map(([start]) => start), own.map(([start, end]) => end - start));
@@ -802,6 +806,52 @@ export class DistributedArray extends BaseArray {
       return { ranges: given };
     });
     return view;
+  }
+
+  /**
+   * Overwrite all elements: with a number, or with those of another array, which is repeated where it is smaller, rounded to
+   * this dtype, and moved if it is distributed differently. Of a slice it overwrites the part in its array. Returns the
+   * array. Collective.
+   *
+   * @throws {ShapeError} if the shapes do not fit.
+   * @throws {DTypeError} if the dtype does not hold the values.
+   *
+   * @example
+   * ```ts
+   * import { DistributedArray, initialize, Slab } from "@distmath/distmath";
+   *
+   * using runtime = initialize();
+   * using a = DistributedArray.zeros(runtime, [8, 8], Slab.X);
+   * a.slice([[2, 6], [2, 6]]).assign(1);
+   * console.log(a.sum()); // 16
+   * ```
+   */
+  assign(values: DistributedArray | Scalar): this {
+    if (values instanceof DistributedArray) {
+      if (this.#isElsewhere(values)) {
+        const converted = values.dtype === this.dtype ? values : values.to({ dtype: this.dtype });
+        converted.redistribute(this);
+        if (converted !== values) converted.free();
+      } else {
+        elementwise("DistributedArray.assign", applied("positive"), [values], { into: this });
+      }
+      return this;
+    }
+    let fill = (): void => {};
+    this.agree("assign", () => {
+      checkExact(this.dtype, values);
+      LocalArray.empty(this.dtype, [1]).fill(values);
+      fill = () => this.local.fill(values);
+      return { values: String(values) };
+    });
+    fill();
+    return this;
+  }
+
+  /** Whether another array of the same shape has its elements on other ranks. */
+  #isElsewhere(other: DistributedArray): boolean {
+    const isAlike = other.shape.join() === this.shape.join() && !other.isFreed && !other.isLost;
+    return isAlike && !other.distribution.isReplicated && !other.distribution.coincidesWith(this.distribution);
   }
 
   /** The array with its dimensions in reverse order: a view, of flipped distribution and memory order. Local. */
@@ -1015,10 +1065,4 @@ function checkIndex(given: readonly number[], shape: readonly number[]): number[
     `An index of an array of shape [${shape}] is a list of ${shape.length} whole numbers inside of it, not ` +
       `${describe(given)}.`,
   );
-}
-
-/** Ranges, read once; what is none is left to their check. */
-function copyOfRanges(ranges: readonly Range[]): readonly Range[] {
-  if (!Array.isArray(ranges)) return ranges;
-  return ranges.map((range): Range => Array.isArray(range) ? [...range] as unknown as Range : range);
 }

@@ -392,6 +392,11 @@ export class LocalArray implements Strided {
     return new LocalArray({ data: this.#host ?? this.buffer, dtype: this.dtype, memory: this.memory, ...layout });
   }
 
+  /** The same memory with other extents and strides: for code that knows them to fit. */
+  reshaped(shape: readonly number[], strides: readonly number[]): LocalArray {
+    return this.#with({ shape, strides, offset: this.offset });
+  }
+
   /** The same memory with the dimensions in reverse order. */
   transpose(): LocalArray {
     return this.#with({

@@ -86,3 +86,16 @@ export type { BaseArray } from "./base_array.ts";
 export type { AxisOptions } from "./reductions/plan.ts";
 export type { NormOptions, VarianceOptions } from "./reductions/reductions.ts";
 export type { FormatOptions } from "./format.ts";
+export type { SliceRange } from "./shaping/slices.ts";
+export {
+  broadcastTo,
+  concatenate,
+  expandDims,
+  type JoinOptions,
+  type PlacedOptions,
+  reshape,
+  roll,
+  squeeze,
+  stack,
+} from "./shaping/shaping.ts";
+export { arange, eye, linspace } from "./shaping/making.ts";

@@ -749,7 +749,12 @@ const misuses: Misuse[] = [
   ],
   ["comparing with nothing", (r) => generate(r, [4, 4], Slab.X).maxAbsDifference(null as never), TypeError, "not null"],
   ["slicing too far", (r) => generate(r, [4, 4], Slab.X).slice([[0, 5], [0, 4]]), RangeError, ""],
-  ["slicing too few dimensions", (r) => generate(r, [4, 4], Slab.X).slice([[0, 4]]), ShapeError, ""],
+  [
+    "slicing too many dimensions",
+    (r) => generate(r, [4, 4], Slab.X).slice([null, null, [0, 4]]),
+    ShapeError,
+    "3 ranges",
+  ],
   ["slicing backwards", (r) => generate(r, [4, 4], Slab.X).slice([[3, 2], [0, 4]]), RangeError, ""],
   [
     "complex to real",

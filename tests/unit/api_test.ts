@@ -12,7 +12,8 @@ const FUNCTIONS = words(`
   fft ifft rfft irfft allocateOperand
   abs acos add asin atan atan2 ceil clip conj cos cosh divide equal exp expm1 floor greater greaterEqual imag isFinite isNaN
   less lessEqual log log10 log1p log2 logicalAnd logicalNot logicalOr logicalXor maximum minimum multiply negative notEqual
-  positive power promote real round sign sin sinh sqrt square subtract tan tanh trunc where`);
+  positive power promote real round sign sin sinh sqrt square subtract tan tanh trunc where
+  arange broadcastTo concatenate expandDims eye linspace reshape roll squeeze stack`);
 
 const ERRORS = words(`
   DistmathError CollectiveError ConfigurationError ShapeError DistributionError DTypeError StateError NativeError MpiError
@@ -28,7 +29,7 @@ const METHODS: Record<string, string> = {
     scanObject exclusiveScanObject sendObject receiveObject sendReceiveObject isendObject ireceiveObject`,
   DistributedArray: `static zeros static full static random static generate static fromLocal static scatter
     local gather allGather map zip add subtract multiply divide sum prod mean var std min max argmin argmax all
-    any norm format show at set entries maxAbsDifference slice redistribute transpose copy to free`,
+    any norm format show at set assign entries maxAbsDifference slice redistribute transpose copy to free`,
   LocalArray: "format toString address byteLength view toTypedArray toNumbers set",
   SymmetricArray: "peerAddress",
   Matmul: `plan autotune execute resetOperands resetOperandsUnchecked releaseOperands free algorithm auxiliary explain`,

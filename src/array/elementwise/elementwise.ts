@@ -112,7 +112,7 @@ export function alignOperands(
   const arrays = operands.filter((operand): operand is BaseArray => operand instanceof BaseArray);
   if (arrays.length === 0) throw new TypeError(`${name} needs at least one DistributedArray among its operands.`);
   if (into !== undefined) checkTarget(name, into, runtime);
-  const shape = broadcastShapes(name, arrays.map((array) => array.shape));
+  const shape = broadcastShapes(name, [...arrays, ...into === undefined ? [] : [into]].map((array) => array.shape));
   if (into !== undefined && into.shape.join() !== shape.join()) {
     throw new ShapeError(`${name}: into has shape [${into.shape}], but the result has [${shape}].`);
   }

@@ -58,6 +58,7 @@ function agreed<Options extends Partial<AxisOptions>, T>(
   let prepared!: Prepared;
   let made!: T;
   agree(runtime, name, (): Facts => {
+    void array.local;
     checkHostArray(method, "the array", array, runtime);
     const given = readOptions<Options>(`the options of ${method}`, options, [...AXIS_KEYS, ...keys] as typeof keys);
     const { axis, keepDims } = given;

@@ -1,0 +1,91 @@
+/**
+ * Arrays made by rule: ones on a diagonal, equal steps.
+ *
+ * @module
+ */
+import { ShapeError } from "../../errors.ts";
+import type { Distribution } from "../../distribution/mod.ts";
+import { describe } from "../../options.ts";
+import type { Runtime } from "../../runtime/runtime.ts";
+import { agreeWith, DistributedArray } from "../distributed_array.ts";
+import type { ArrayOptions } from "../new_part.ts";
+
+/**
+ * A matrix of ones on the diagonal and zeros elsewhere, square if its extent is one number. Collective; throws as
+ * `DistributedArray.zeros` does.
+ *
+ * @example
+ * ```ts
+ * import { eye, initialize, Slab } from "@distmath/distmath";
+ *
+ * using runtime = initialize();
+ * using identity = eye(runtime, 4, Slab.X, { dtype: "float32" });
+ * console.log(identity.sum()); // 4
+ * ```
+ */
+export function eye(
+  runtime: Runtime,
+  extent: number | readonly [rows: number, columns: number],
+  distribution: Distribution,
+  options: ArrayOptions = {},
+): DistributedArray {
+  const shape = typeof extent === "number" ? [extent, extent] : extent;
+  return DistributedArray.generate(runtime, shape, distribution, (i, j) => i === j ? 1 : 0, options);
+}
+
+function checkNumbers(numbers: Record<string, unknown>): void {
+  for (const [name, value] of Object.entries(numbers)) {
+    if (typeof value === "number" && Number.isFinite(value)) continue;
+    throw new TypeError(`${name} must be a finite number, not ${describe(value)}.`);
+  }
+}
+
+/**
+ * The numbers from `start` up to, but not with, `stop`, in steps of `step`. Collective; throws as `DistributedArray.zeros`
+ * does, TypeError for what is no number, and ShapeError for a step of 0.
+ *
+ * @example
+ * ```ts
+ * import { arange, initialize, Slab } from "@distmath/distmath";
+ *
+ * using runtime = initialize();
+ * using a = arange(runtime, 0, 10, 2, Slab.X, { dtype: "int32" });
+ * console.log(a.format()); // [0 2 4 6 8]
+ * ```
+ */
+export function arange(
+  runtime: Runtime,
+  start: number,
+  stop: number,
+  step: number,
+  distribution: Distribution,
+  options: ArrayOptions = {},
+): DistributedArray {
+  agreeWith(runtime, "arange", () => {
+    checkNumbers({ start, stop, step });
+    if (step === 0) throw new ShapeError("arange: a step of 0 never arrives.");
+    return { start, stop, step };
+  });
+  const count = Math.max(0, Math.ceil((stop - start) / step));
+  return DistributedArray.generate(runtime, [count], distribution, { factors: [step], offset: start }, options);
+}
+
+/**
+ * `count` numbers at equal distances, from `start` to `stop`, which is the last. Collective; throws as
+ * `DistributedArray.zeros` does, and TypeError for what is no number.
+ */
+export function linspace(
+  runtime: Runtime,
+  start: number,
+  stop: number,
+  count: number,
+  distribution: Distribution,
+  options: ArrayOptions = {},
+): DistributedArray {
+  agreeWith(runtime, "linspace", () => {
+    checkNumbers({ start, stop, count });
+    return { start, stop, count };
+  });
+  const value = (i: number) => i === count - 1 && count > 1 ? stop : start + i * ((stop - start) / (count - 1 || 1));
+  return DistributedArray.generate(runtime, [count], distribution, value, options);
+}

@@ -1,0 +1,318 @@
+/**
+ * Arrays of other shapes, and arrays put together.
+ *
+ * @module
+ */
+import { withDimensions } from "../../distribution/dimensions.ts";
+import { checkDistribution } from "../../distribution/distribution.ts";
+import { Box, type Corners, type Distribution, Replicated, Slab, Sliced } from "../../distribution/mod.ts";
+import type { DType } from "../../dtype/dtype.ts";
+import { promote } from "../../dtype/promotion.ts";
+import { ShapeError } from "../../errors.ts";
+import { describe, readOptions } from "../../options.ts";
+import { agree } from "../../runtime/agreement.ts";
+import { checkArray, runtimeOf } from "../base_array.ts";
+import { DistributedArray } from "../distributed_array.ts";
+import { broadcastShapes, resultDistribution } from "../elementwise/broadcast.ts";
+import { positive } from "../elementwise/functions.ts";
+import { checkShape, sizeOfShape, stridesOf } from "../layout.ts";
+import { checkAxes, checkAxis } from "../reductions/plan.ts";
+
+/** Where the result of a function that moves elements shall be. */
+export interface PlacedOptions {
+  /** The distribution of the result. */
+  distribution?: Distribution;
+}
+
+/** Options of {@linkcode concatenate} and {@linkcode stack}. */
+export interface JoinOptions extends PlacedOptions {
+  /** The dimension along which arrays are put together; 0 by default. */
+  axis?: number;
+}
+
+/** Agree on a call about an array, by what `check` returns. */
+function agreeOn(name: string, array: DistributedArray, check: () => Record<string, unknown>): void {
+  agree(runtimeOf(array), name, () => {
+    checkArray(array, "The array");
+    const { shape, dtype, distribution, order } = array;
+    return { shape, dtype, distribution: String(distribution), order, ...check() };
+  });
+}
+
+/** A view with other dimensions: dimension d is dimension `sources[d]` of the array, or a new one of extent 1. */
+function withAxes(array: DistributedArray, sources: readonly (number | null)[]): DistributedArray {
+  const { local, distribution, shape, order } = array;
+  const to = withDimensions(distribution, sources.map((from) => from === null ? 1 : shape[from]), sources);
+  const extents = sources.map((from) => from === null ? 1 : local.shape[from]);
+  const strides = sources.map((from) => from === null ? 1 : local.strides[from]);
+  const own = to.localShape(array.runtime.rank);
+  return DistributedArray.share(array, local.reshaped(extents.includes(0) ? own : extents, strides), to, order);
+}
+
+/**
+ * The array with a new dimension of extent 1, at position `axis` of the result: a view. Collective.
+ *
+ * @throws {RangeError} if there is no such position.
+ *
+ * @example
+ * ```ts
+ * import { DistributedArray, expandDims, initialize, multiply, Replicated, Slab } from "@distmath/distmath";
+ *
+ * using runtime = initialize();
+ * using a = DistributedArray.generate(runtime, [4], Slab.X, (i) => i);
+ * using b = DistributedArray.generate(runtime, [3], Replicated, (j) => j);
+ * using products = multiply(expandDims(a, 1), b);
+ * console.log(products.shape, products.sum()); // [4, 3] 18
+ * ```
+ */
+export function expandDims(array: DistributedArray, axis: number): DistributedArray {
+  let view!: DistributedArray;
+  agreeOn("expandDims", array, () => {
+    const at = checkAxis(axis, array.shape.length + 1);
+    view = withAxes(array, [...array.shape.keys() as Iterable<number | null>].toSpliced(at, 0, null));
+    return { axis: at };
+  });
+  return view;
+}
+
+/**
+ * The array without dimensions of extent 1: a view. Collective.
+ *
+ * @throws {ShapeError} if an extent is not 1, or no dimension would be left.
+ */
+export function squeeze(array: DistributedArray, axis: number | readonly number[]): DistributedArray {
+  let view!: DistributedArray;
+  agreeOn("squeeze", array, () => {
+    const { shape } = array;
+    const axes = checkAxes(axis, shape.length);
+    if (axes.some((d) => shape[d] !== 1) || axes.length === shape.length) {
+      throw new ShapeError(
+        `squeeze takes away dimensions of extent 1, and leaves one at least; of shape [${shape}] it was to take ` +
+          `${axes.join(", ")}.`,
+      );
+    }
+    view = withAxes(array, [...shape.keys()].filter((d) => !axes.includes(d)));
+    return { axes };
+  });
+  return view;
+}
+
+/**
+ * A new array of a larger shape, in which the array is repeated along dimensions that it lacks, or where its extent is 1.
+ * Collective.
+ *
+ * @throws {ShapeError} if the array does not fit the shape.
+ */
+export function broadcastTo(array: DistributedArray, shape: readonly number[]): DistributedArray {
+  let extents!: readonly number[];
+  let distribution!: Distribution;
+  agreeOn("broadcastTo", array, () => {
+    extents = checkShape(shape);
+    if (broadcastShapes("broadcastTo", [array.shape, extents]).join() !== extents.join()) {
+      throw new ShapeError(`broadcastTo: an array of shape [${array.shape}] does not fit into [${extents}].`);
+    }
+    distribution = resultDistribution(extents, [array.distribution], array.runtime.size);
+    return { to: extents };
+  });
+  const { runtime, dtype, order } = array;
+  return positive(array, {
+    into: DistributedArray.zeros(runtime, extents, distribution, { dtype, order, memory: "host" }),
+  });
+}
+
+/**
+ * A new array of the same elements, in C order, in another shape; one extent may be -1, for what is left. It is divided along
+ * dimension 0, or Replicated if the array is, unless a distribution is named. Elements move. Collective.
+ *
+ * @throws {ShapeError} if the shape has not as many elements.
+ *
+ * @example
+ * ```ts
+ * import { DistributedArray, initialize, reshape, Slab } from "@distmath/distmath";
+ *
+ * using runtime = initialize();
+ * using a = DistributedArray.generate(runtime, [12], Slab.X, (i) => i);
+ * using matrix = reshape(a, [3, -1]);
+ * console.log(matrix.format());
+ * ```
+ */
+export function reshape(
+  array: DistributedArray,
+  shape: readonly number[],
+  options: PlacedOptions = {},
+): DistributedArray {
+  let extents!: readonly number[];
+  let to!: Distribution;
+  agreeOn("reshape", array, () => {
+    const { distribution = array.distribution.isReplicated ? Replicated : Slab.X } = readOptions(
+      "the options of reshape",
+      options,
+      ["distribution"],
+    );
+    extents = fullShape(shape, array.size);
+    checkDistribution(distribution);
+    to = distribution.bind(extents, array.runtime.size);
+    return { to: extents, distribution: String(to) };
+  });
+  const { runtime, dtype } = array;
+  if (array.size === 0) return DistributedArray.zeros(runtime, extents, to, { dtype, memory: "host" });
+  using ordered = array.to({ order: "C" });
+  using rows = ordered.redistribute(array.distribution.isReplicated ? Replicated : Slab.X);
+  // Rows of an array in C order are one piece of it; pieces move to the ranks that have them in rows of the new shape.
+  const isWhole = array.distribution.isReplicated;
+  const slab = (isWhole ? Replicated : Slab.X).bind(extents, runtime.size);
+  using flat = DistributedArray.share(rows, asLine(rows), linesOf(rows.distribution), "C");
+  const moved = flat.redistribute(linesOf(slab));
+  const own = slab.localShape(runtime.rank);
+  const isThere = slab.coincidesWith(to);
+  const local = moved.local.reshaped(own, stridesOf(own, "C"));
+  const result = DistributedArray.wrap(runtime, local, isThere ? to : slab, "C");
+  if (isThere) return result;
+  const placed = result.redistribute(to);
+  result.free();
+  return placed;
+}
+
+function asLine({ local }: DistributedArray) {
+  return local.reshaped([local.size], [1]);
+}
+
+/** The distribution of the elements one after the other, of an array that is divided along dimension 0, or not. */
+function linesOf(distribution: Distribution): Distribution {
+  const { globalShape, size } = distribution;
+  const total = sizeOfShape(globalShape!);
+  if (distribution.isReplicated) return Replicated.bind([total], size!);
+  const row = total / globalShape![0];
+  const boxes = Array.from({ length: size! }, (_, rank): Corners => {
+    const [[start, end] = [0, 0]] = distribution.ranges(rank)[0];
+    return [[start * row], [end * row]];
+  });
+  return new Box(boxes).bind([total], size!);
+}
+
+/** A shape of so many elements, with what -1 stands for. */
+function fullShape(given: readonly number[], size: number): readonly number[] {
+  const open = Array.isArray(given) ? given.filter((extent) => extent === -1).length : 0;
+  const known = open === 1 ? sizeOfShape(given.filter((extent) => extent !== -1)) : 0;
+  const shape = checkShape(
+    open === 1 && known > 0 ? given.map((extent) => extent === -1 ? size / known : extent) : given,
+  );
+  if (sizeOfShape(shape) === size) return shape;
+  throw new ShapeError(`reshape: ${size} elements do not make an array of shape ${describe(given)}.`);
+}
+
+/** Agree on arrays that are put together. */
+function agreeOnAll(
+  name: string,
+  arrays: readonly DistributedArray[],
+  options: JoinOptions | undefined,
+  check: (given: JoinOptions) => Record<string, unknown>,
+): readonly DistributedArray[] {
+  let all: DistributedArray[] = [];
+  const runtime = Array.isArray(arrays) ? runtimeOf(...arrays) : runtimeOf();
+  agree(runtime, name, () => {
+    if (!Array.isArray(arrays) || arrays.length === 0) {
+      throw new TypeError(`${name} takes a list of arrays, one at least, not ${describe(arrays)}.`);
+    }
+    all = [...arrays];
+    all.forEach((array, i) => checkArray(array, `Array ${i}`));
+    const given = readOptions<JoinOptions>(`the options of ${name}`, options, ["axis", "distribution"]);
+    const facts = all.map(({ shape, dtype, distribution }) => ({ shape, dtype, distribution: String(distribution) }));
+    return { arrays: facts, ...check(given) };
+  });
+  return all;
+}
+
+/**
+ * A new array of arrays one after the other along a dimension. It has the distribution of the first one, for its own shape,
+ * unless one is named (`Slab.X` where that is a Box or that of a slice), and their common dtype. Elements move. Collective.
+ *
+ * @throws {ShapeError} if the arrays differ in another dimension.
+ *
+ * @example
+ * ```ts
+ * import { concatenate, DistributedArray, initialize, Slab } from "@distmath/distmath";
+ *
+ * using runtime = initialize();
+ * using a = DistributedArray.full(runtime, [2, 3], Slab.X, 1);
+ * using b = DistributedArray.full(runtime, [4, 3], Slab.X, 2);
+ * using c = concatenate([a, b]);
+ * console.log(c.shape, c.sum()); // [6, 3] 30
+ * ```
+ */
+export function concatenate(arrays: readonly DistributedArray[], options?: JoinOptions): DistributedArray {
+  let axis!: number;
+  let shape!: readonly number[];
+  let dtype!: DType;
+  let to!: Distribution;
+  const all = agreeOnAll("concatenate", arrays, options, (given) => {
+    const [first] = arrays;
+    axis = checkAxis(given.axis === undefined ? 0 : given.axis, first.shape.length);
+    for (const other of arrays) {
+      const isAlike = other.shape.length === first.shape.length &&
+        other.shape.every((extent, d) => d === axis || extent === first.shape[d]);
+      if (isAlike) continue;
+      throw new ShapeError(
+        `concatenate: arrays of shapes [${first.shape}] and [${other.shape}] differ beside dimension ${axis}.`,
+      );
+    }
+    shape = first.shape.with(axis, arrays.reduce((sum, other) => sum + other.shape[axis], 0));
+    dtype = arrays.map((array) => array.dtype).reduce(promote);
+    const own = first.distribution instanceof Box || first.distribution instanceof Sliced ? Slab.X : first.distribution;
+    const { distribution = own } = given;
+    checkDistribution(distribution);
+    to = distribution.bind(shape, first.runtime.size);
+    return { axis, to: String(to) };
+  });
+  const [{ runtime, order, memory }] = all;
+  const result = DistributedArray.zeros(runtime, shape, to, { dtype, order, memory });
+  let start = 0;
+  for (const array of all) {
+    const end = start + array.shape[axis];
+    result.slice(shape.map((_, d) => d === axis ? [start, end] : null)).assign(array);
+    start = end;
+  }
+  return result;
+}
+
+/**
+ * A new array of arrays of one shape, side by side along a new dimension, `axis` of the result. Collective; throws as
+ * {@linkcode concatenate} does, whose options it takes.
+ */
+export function stack(arrays: readonly DistributedArray[], options?: JoinOptions): DistributedArray {
+  let axis!: number;
+  const all = agreeOnAll("stack", arrays, options, (given) => {
+    axis = checkAxis(given.axis === undefined ? 0 : given.axis, arrays[0].shape.length + 1);
+    return { axis };
+  });
+  return concatenate(all.map((array) => expandDims(array, axis)), { ...options, axis });
+}
+
+/**
+ * A new array whose elements stand `shift` places further along a dimension; those that leave it at one end come in at the
+ * other. Elements move. Collective.
+ *
+ * @throws {RangeError} if the shift is no whole number, or there is no such dimension.
+ */
+export function roll(array: DistributedArray, shift: number, axis: number): DistributedArray {
+  let along!: number;
+  let by!: number;
+  agreeOn("roll", array, () => {
+    along = checkAxis(axis, array.shape.length);
+    if (!Number.isSafeInteger(shift)) {
+      const kind = typeof shift === "number" ? RangeError : TypeError;
+      throw new kind(`The shift must be a whole number, not ${describe(shift)}.`);
+    }
+    const extent = Math.max(1, array.shape[along]);
+    by = ((shift % extent) + extent) % extent;
+    return { axis: along, shift: by };
+  });
+  const { runtime, shape, distribution, dtype, order, memory } = array;
+  const result = DistributedArray.zeros(runtime, shape, distribution, { dtype, order, memory });
+  const part = (from: DistributedArray, start: number, end: number) =>
+    from.slice(shape.map((_, d) => d === along ? [start, end] : null));
+  const extent = shape[along];
+  part(result, by, extent).assign(part(array, 0, extent - by));
+  if (by > 0) part(result, 0, by).assign(part(array, extent - by, extent));
+  return result;
+}

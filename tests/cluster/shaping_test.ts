@@ -1,0 +1,150 @@
+/** Arrays of other shapes, slices that are overwritten, arrays put together: against plain loops over indices. */
+import { assert, assertEquals, assertStrictEquals } from "@std/assert";
+import {
+  arange,
+  BlockCyclic,
+  broadcastTo,
+  concatenate,
+  DistributedArray,
+  type Distribution,
+  DTypeError,
+  expandDims,
+  eye,
+  linspace,
+  LocalArray,
+  ProcessGrid,
+  Replicated,
+  reshape,
+  roll,
+  ShapeError,
+  Slab,
+  squeeze,
+  stack,
+} from "../../mod.ts";
+import { assertThrowsEverywhere, clusterTest, type ErrorClass } from "../../src/testing/mod.ts";
+
+const memory = "host";
+
+/** All elements, decoded, in C order. */
+function whole(array: DistributedArray): number[] {
+  using ordered = array.to({ order: "C" });
+  return new LocalArray({ data: ordered.allGather(), dtype: array.dtype, shape: array.shape }).toNumbers();
+}
+
+function table(m: number, n: number, value: (i: number, j: number) => number): number[] {
+  return Array.from({ length: m * n }, (_, k) => value(Math.floor(k / n), k % n));
+}
+
+function distributions(size: number): Distribution[] {
+  const grid = new ProcessGrid({ shape: size === 4 ? [2, 2] : [1, size] });
+  return [Slab.X, Slab.Y, new BlockCyclic(grid, [2, 1]), Replicated];
+}
+
+clusterTest("slices count from the end, may leave out dimensions, and can be overwritten", (runtime) => {
+  for (const distribution of distributions(runtime.size)) {
+    using a = DistributedArray.generate(runtime, [7, 5], distribution, (i, j) => 10 * i + j, { memory });
+    assertEquals([...a.slice([[-3, -1]]).shape], [2, 5]);
+    assertEquals(whole(a.slice([null, [-2, null]])), table(7, 2, (i, j) => 10 * i + 3 + j));
+    assertEquals(whole(a.slice([[null, 2], [1, -1]])), table(2, 3, (i, j) => 10 * i + j + 1));
+    a.slice([[1, 3]]).assign(-1);
+    using row = DistributedArray.generate(runtime, [5], Replicated, (j) => j, { dtype: "float32", memory });
+    assertStrictEquals(a.assign(a), a);
+    a.slice([[-1, null]]).assign(row);
+    // Elements of another distribution and dtype move.
+    using other = DistributedArray.generate(runtime, [2, 2], Slab.Y, (i, j) => 50 + i + j, { dtype: "int32", memory });
+    a.slice([[4, 6], [0, 2]]).assign(other);
+    const wanted = (i: number, j: number) =>
+      i === 6 ? j : i === 1 || i === 2 ? -1 : (i === 4 || i === 5) && j < 2 ? 50 + i - 4 + j : 10 * i + j;
+    assertEquals(whole(a), table(7, 5, wanted), `${a}`);
+  }
+});
+
+clusterTest("expandDims, squeeze and broadcastTo", (runtime) => {
+  for (const distribution of distributions(runtime.size)) {
+    for (const order of ["C", "F"] as const) {
+      using a = DistributedArray.generate(runtime, [4, 3], distribution, (i, j) => 10 * i + j, { order, memory });
+      const wider = expandDims(a, 1);
+      assertEquals([[...wider.shape], wider.isView], [[4, 1, 3], true]);
+      assertEquals(whole(wider), whole(a));
+      assertEquals(whole(expandDims(a, -1)), whole(a));
+      assertEquals([[...squeeze(wider, 1).shape], ...whole(squeeze(wider, -2))], [[4, 3], ...whole(a)]);
+      wider.assign(5);
+      assertEquals(a.sum(), 60);
+    }
+  }
+  using column = DistributedArray.generate(runtime, [4, 1], Slab.X, (i) => i, { memory });
+  using full = broadcastTo(column, [2, 4, 3]);
+  assertEquals([String(full.distribution), ...whole(full)], ["Slab.Y", ...table(8, 3, (i) => i % 4)]);
+});
+
+clusterTest("reshape keeps the elements in C order", (runtime) => {
+  distributions(runtime.size).forEach((distribution, k) => {
+    const order = k % 2 === 0 ? "C" : "F";
+    using a = DistributedArray.generate(runtime, [6, 4], distribution, (i, j) => 4 * i + j, { order, memory });
+    for (const shape of [[24], [3, 8], [2, -1, 3], [1, 24], [24, 1]]) {
+      using b = reshape(a, shape);
+      assertEquals(b.size, 24);
+      assertEquals(whole(b), Array.from({ length: 24 }, (_, i) => i), `${a} to ${b}`);
+      assertEquals(String(b.distribution), distribution === Replicated ? "Replicated" : "Slab.X");
+    }
+    using c = reshape(a, [2, 12], { distribution: Slab.Y });
+    assertEquals([String(c.distribution), ...whole(c)], ["Slab.Y", ...Array.from({ length: 24 }, (_, i) => i)]);
+  });
+  using empty = DistributedArray.zeros(runtime, [0, 4], Slab.X, { memory });
+  assertEquals([...reshape(empty, [2, 0]).shape], [2, 0]);
+});
+
+clusterTest("concatenate and stack", (runtime) => {
+  for (const distribution of distributions(runtime.size)) {
+    using a = DistributedArray.generate(runtime, [4, 3], distribution, (i, j) => 10 * i + j, { dtype: "int8", memory });
+    using b = DistributedArray.generate(runtime, [2, 3], Slab.Y, (i, j) => -10 * i - j, { dtype: "float32", memory });
+    using rows = concatenate([a, b]);
+    assertEquals([rows.dtype, [...rows.shape], String(rows.distribution)], ["float32", [6, 3], String(distribution)]);
+    assertEquals(whole(rows), [...whole(a), ...whole(b)]);
+    using columns = concatenate([a, a.slice([null, [1, 2]])], { axis: -1, distribution: Slab.X });
+    assertEquals(whole(columns), table(4, 4, (i, j) => j < 3 ? 10 * i + j : 10 * i + 1));
+    using pair = stack([a, a], { axis: 1 });
+    assertEquals([[...pair.shape], ...whole(pair)], [[4, 2, 3], ...table(8, 3, (k, j) => 10 * Math.floor(k / 2) + j)]);
+  }
+});
+
+clusterTest("roll", (runtime) => {
+  for (const distribution of distributions(runtime.size)) {
+    using a = DistributedArray.generate(runtime, [5, 3], distribution, (i, j) => 10 * i + j, { memory });
+    assertEquals(whole(roll(a, 2, 0)), table(5, 3, (i, j) => 10 * ((i + 3) % 5) + j));
+    assertEquals(whole(roll(a, -1, 1)), table(5, 3, (i, j) => 10 * i + (j + 1) % 3));
+    assertEquals(whole(roll(a, 5, 0)), whole(a));
+  }
+});
+
+clusterTest("eye, arange, linspace", (runtime) => {
+  assertEquals(whole(eye(runtime, [2, 3], Slab.Y, { dtype: "int64", memory })), [1, 0, 0, 0, 1, 0]);
+  assertEquals(whole(arange(runtime, 5, 0, -2, Slab.X, { dtype: "int32", memory })), [5, 3, 1]);
+  assertEquals(whole(arange(runtime, 0, 1, 0.25, Slab.X, { memory })), [0, 0.25, 0.5, 0.75]);
+  assertEquals(arange(runtime, 1, 0, 1, Slab.X, { memory }).size, 0);
+  assertEquals(whole(linspace(runtime, 0, 0.3, 4, Slab.X, { memory })).at(-1), 0.3);
+  assertEquals(whole(linspace(runtime, 2, 8, 1, Slab.X, { memory })), [2]);
+});
+
+clusterTest("what does not fit says what would", (runtime) => {
+  using a = DistributedArray.zeros(runtime, [4, 3], Slab.X, { memory });
+  const fails = (action: () => unknown, type: ErrorClass<Error>, message: string) =>
+    assertThrowsEverywhere(runtime, action, type, message);
+  fails(() => a.slice([null, null, null]), ShapeError, "slice was given 3 ranges, but an array of shape [4,3] has 2");
+  fails(() => a.slice([[-5, 2]]), RangeError, "Range 0 begins or ends at -5, before the first of 4 indices");
+  fails(() => a.slice([[0, 4, 2] as unknown as [number, number]]), TypeError, "range 0 must be [start, end]");
+  fails(() => a.assign([1, 2]), DTypeError, "float64 takes a number");
+  fails(() => a.assign(DistributedArray.zeros(runtime, [4, 2], Slab.X, { memory })), ShapeError, "do not fit together");
+  fails(() => expandDims(a, 4), RangeError, "The axis must be a whole number from -3 to 2, not 4");
+  fails(() => squeeze(a, 0), ShapeError, "squeeze takes away dimensions of extent 1");
+  fails(() => broadcastTo(a, [4, 1]), ShapeError, "broadcastTo: ");
+  fails(() => reshape(a, [5, 3]), ShapeError, "reshape: 12 elements do not make an array of shape [5, 3]");
+  fails(() => reshape(a, [-1, 5]), ShapeError, "The shape");
+  fails(() => concatenate([]), TypeError, "concatenate takes a list of arrays, one at least, not []");
+  fails(() => concatenate([a, a.transpose()]), ShapeError, "differ beside dimension 0");
+  fails(() => stack([a], { axis: 3 }), RangeError, "The axis must be");
+  fails(() => roll(a, 0.5, 0), RangeError, "The shift must be a whole number, not 0.5");
+  fails(() => arange(runtime, 0, NaN, 1, Slab.X), TypeError, "stop must be a finite number, not NaN");
+  fails(() => arange(runtime, 0, 1, 0, Slab.X), ShapeError, "a step of 0 never arrives");
+  assert(a.sum() === 0);
+});
