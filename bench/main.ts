@@ -23,10 +23,11 @@ import { overhead } from "./overhead.ts";
 import { benchOverlap } from "./overlap/command.ts";
 import { pgemm } from "./pgemm.ts";
 import { scaling } from "./scaling.ts";
+import { redistribution } from "./redistribution.ts";
 import { shared } from "./shared.ts";
 import { startup } from "./startup.ts";
 
-const groups: readonly Group[] = [pgemm, scaling, overhead, communicator, startup, arrays, fft, shared];
+const groups: readonly Group[] = [pgemm, scaling, overhead, communicator, startup, arrays, redistribution, fft, shared];
 
 const usage = `Usage: deno task bench [group …] [--ranks N] [--json FILE] [--pause MS]
 

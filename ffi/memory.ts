@@ -94,6 +94,28 @@ export function copyFromAddress(target: ArrayBufferView<ArrayBuffer>, source: bi
   (libc ?? openLibc()).copyFrom(target, source, BigInt(bytes));
 }
 
+/** Copies bytes between places that do not overlap: target, source, how many. */
+export type CopyMemory = (target: bigint, source: bigint, bytes: bigint) => void;
+
+const COPY_SYMBOLS = {
+  memcpy: { parameters: ["u64", "u64", "usize"], result: "void" },
+} as const satisfies Deno.ForeignLibraryInterface;
+
+let copyMemory: CopyMemory | null | undefined;
+
+/**
+ * `memcpy`, whose call takes 6 ns where `set` of a subarray takes 40; `null` for a process that may not call it and has not
+ * been asked.
+ */
+export function fastCopy(): CopyMemory | null {
+  if (copyMemory === undefined) copyMemory = mayOpenUnasked() ? libcFunctions(COPY_SYMBOLS).memcpy : null;
+  return copyMemory;
+}
+
+function mayOpenUnasked(): boolean {
+  return LIBC_CANDIDATES.some((path) => Deno.permissions.querySync({ name: "ffi", path }).state === "granted");
+}
+
 /**
  * Foreign memory as an ArrayBuffer, without a copy. It keeps nothing alive, and becomes invalid with the memory: detach it
  * then by its `transfer()`. Refused under `--allow-ffi=<folders>`: {@linkcode mayViewAddresses} tells.

@@ -5,7 +5,8 @@
  *
  * @module
  */
-import { ShapeError } from "../errors.ts";
+import { addressOf, type CopyMemory, fastCopy } from "../../ffi/memory.ts";
+import { ShapeError, StateError } from "../errors.ts";
 import { describe } from "../options.ts";
 import type { TypedArray } from "../dtype/dtype.ts";
 
@@ -175,6 +176,10 @@ export function prepareCopy(
   const inner = axes.pop() ?? { runs: [{ source: 0, target: 0, length: 1 }], source: parts, target: parts };
   const fastest = axes.reduce((best, axis, i) => axis.source < (axes[best]?.source ?? inner.source) ? i : best, -1);
   if (fastest < 0) {
+    const native = prepareNativeCopy(from, to, [...axes, inner], parts);
+    if (native !== null) {
+      return (sourceShift = 0, targetShift = 0) => native(a + sourceShift * parts, b + targetShift * parts);
+    }
     const line: Visit = (s, t) => copyLine(from, to, s, t, inner, parts);
     return (sourceShift = 0, targetShift = 0) => walk(axes, 0, a + sourceShift * parts, b + targetShift * parts, line);
   }
@@ -263,6 +268,100 @@ function walk(axes: readonly Axis[], depth: number, s: number, t: number, visit:
     let to = t + run.target * target;
     for (let i = 0; i < run.length; i++, from += source, to += target) walk(axes, depth + 1, from, to, visit);
   }
+}
+
+/** Below this many bytes in a run a loop in JavaScript is as fast as calls of `memcpy`. */
+const LEAST_NATIVE_BYTES = 64;
+
+/** An axis in bytes, as 64-bit integers: the start, the end and the place in the target of each run. */
+interface ByteAxis {
+  readonly runs: readonly {
+    readonly source: bigint;
+    readonly target: bigint;
+    readonly length: number;
+    readonly bytes: bigint;
+  }[];
+  readonly source: bigint;
+  readonly target: bigint;
+}
+
+/** Copies lines by `memcpy`, given the first numbers of source and target; `null` if lines are short, or not dense, or it may not be called. */
+function prepareNativeCopy(
+  from: Units,
+  to: Units,
+  axes: readonly Axis[],
+  parts: 1 | 2,
+): ((s: number, t: number) => void) | null {
+  const inner = axes.at(-1)!;
+  const width = from.BYTES_PER_ELEMENT;
+  const isDenseLine = inner.source === parts && inner.target === parts;
+  const bytes = lengthOf(inner.runs) * parts * width / inner.runs.length;
+  const isShared = [from, to].some(({ buffer }) => !(buffer instanceof ArrayBuffer));
+  const memcpy = isDenseLine && bytes >= LEAST_NATIVE_BYTES && !isShared ? fastCopy() : null;
+  if (memcpy === null) return null;
+  const inBytes = axes.map((axis): ByteAxis => {
+    const [source, target] = [axis.source * width, axis.target * width];
+    const runs = axis === inner ? shortened(axis.runs, PIECE_BYTES / (parts * width)) : axis.runs;
+    return {
+      runs: runs.map((run) => ({
+        source: BigInt(run.source * source),
+        target: BigInt(run.target * target),
+        length: run.length,
+        bytes: BigInt(run.length * parts * width),
+      })),
+      source: BigInt(source),
+      target: BigInt(target),
+    };
+  });
+  const [sourceAddress, targetAddress] = [addressOf(from as BufferSource), addressOf(to as BufferSource)];
+  const [sourceSpan, targetSpan] = [spanOf(axes, "source", parts), spanOf(axes, "target", parts)];
+  return (s, t) => {
+    // memcpy itself looks at nothing.
+    if (!(s >= 0 && s + sourceSpan <= from.length && t >= 0 && t + targetSpan <= to.length)) {
+      throw new StateError("The memory of an array is gone, or too short, that elements move between.");
+    }
+    copyLines(memcpy, inBytes, 0, sourceAddress + BigInt(s * width), targetAddress + BigInt(t * width));
+  };
+}
+
+/** Numbers from the first to behind the last that a copy reads or writes. */
+function spanOf(axes: readonly Axis[], side: "source" | "target", parts: 1 | 2): number {
+  return axes.reduce<number>((last, axis) => {
+    const ends = axis.runs.map((run) => run.length === 0 ? 0 : (run[side] + run.length - 1) * axis[side]);
+    return last + ends.reduce((most, end) => Math.max(most, end), 0);
+  }, parts);
+}
+
+function copyLines(memcpy: CopyMemory, axes: readonly ByteAxis[], depth: number, s: bigint, t: bigint): void {
+  const { runs, source, target } = axes[depth];
+  if (depth === axes.length - 1) {
+    for (let i = 0; i < runs.length; i++) {
+      const run = runs[i];
+      memcpy(BigInt.asUintN(64, t + run.target), BigInt.asUintN(64, s + run.source), run.bytes);
+    }
+    return;
+  }
+  for (const run of runs) {
+    let from = s + run.source;
+    let to = t + run.target;
+    for (let i = 0; i < run.length; i++) {
+      copyLines(memcpy, axes, depth + 1, from, to);
+      from += source;
+      to += target;
+    }
+  }
+}
+
+/** The same runs, none longer than `most`. */
+function shortened(runs: readonly Run[], most: number): readonly Run[] {
+  if (runs.every(({ length }) => length <= most)) return runs;
+  return runs.flatMap(({ source, target, length }) =>
+    Array.from({ length: Math.ceil(length / most) }, (_, i) => ({
+      source: source + i * most,
+      target: target + i * most,
+      length: Math.min(most, length - i * most),
+    }))
+  );
 }
 
 /** Below this many numbers a loop is faster than the call of `set`. */

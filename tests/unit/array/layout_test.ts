@@ -7,12 +7,13 @@ import {
   copyStrided,
   isDense,
   leadingDimension,
+  prepareCopy,
   type Run,
   sizeOfShape,
   type Strided,
   stridesOf,
 } from "../../../src/array/layout.ts";
-import { ShapeError } from "../../../src/errors.ts";
+import { ShapeError, StateError } from "../../../src/errors.ts";
 
 /** All index tuples of a shape, the last one fastest. */
 function* indices(shape: readonly number[]): Generator<number[]> {
@@ -195,4 +196,46 @@ Deno.test("what is no shape is refused", () => {
   assertThrows(() => checkShape([2 ** 30, 2 ** 30]), ShapeError, "more than 2^53");
   assertThrows(() => checkShape("4" as unknown as number[]), TypeError, 'not "4"');
   assertThrows(() => checkShape(["4"] as unknown as number[]), TypeError, "array of numbers");
+});
+
+Deno.test("copies of short, long and many runs are those of a plain loop, again and again, with shifts", () => {
+  const run = (source: number, target: number, length: number) => ({ source, target, length });
+  const lines = {
+    short: [run(1, 0, 2), run(5, 2, 3)],
+    long: [run(0, 3, 20), run(30, 23, 9)],
+    huge: [run(2, 1, 70_001)],
+  };
+  for (const [length, columns] of Object.entries(lines)) {
+    for (const array of [Uint8Array, Uint16Array, Float32Array, Float64Array]) {
+      const width = length === "huge" ? 70_100 : 60;
+      const rows = [run(0, 1, 2), run(3, 3, 1)];
+      const source = { data: new array(5 * width).map((_, i) => i % 251), offset: 3, strides: [width, 1] };
+      const target = { data: new array(5 * width), offset: 0, strides: [width, 1] };
+      const copy = prepareCopy(source, target, [rows, columns]);
+      for (const [from, to] of [[0, 0], [2, 7]]) {
+        target.data.fill(255);
+        copy(from, to);
+        const wanted = new array(5 * width).fill(255);
+        for (const row of rows) {
+          for (let i = 0; i < row.length; i++) {
+            for (const column of columns) {
+              for (let j = 0; j < column.length; j++) {
+                const s = 3 + from + (row.source + i) * width + column.source + j;
+                wanted[to + (row.target + i) * width + column.target + j] = source.data[s];
+              }
+            }
+          }
+        }
+        assert(target.data.every((value, i) => value === wanted[i]), `${array.name}, ${length} runs`);
+      }
+    }
+  }
+});
+
+Deno.test("a copy that was prepared refuses memory that has gone since", () => {
+  const [source, target] = [0, 1].map(() => ({ data: new Float64Array(100), offset: 0, strides: [1] }));
+  const copy = prepareCopy(source, target, [[{ source: 0, target: 0, length: 100 }]]);
+  copy();
+  source.data.buffer.transfer();
+  assertThrows(() => copy(), StateError, "The memory of an array is gone");
 });
