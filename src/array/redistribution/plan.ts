@@ -85,7 +85,7 @@ export class RedistributionPlan {
     let moved = 0;
     for (let peer = 0; peer < size; peer++) {
       const [theirs, theirWish] = [from.ranges(peer), to.ranges(peer)];
-      moved += countOfProduct(theirWish) - sizeOfShape(transfer(peer, theirs, theirWish, "both").shape);
+      moved += countOfProduct(theirWish) - sizeOfShape(theirs.map((ranges, d) => countInBoth(ranges, theirWish[d])));
       if (peer === rank || from.isReplicated) continue;
       // What a rank has already, which only a replicated source makes possible, nobody sends to it.
       const send = transfer(peer, mine, theirWish, "pack");
@@ -178,34 +178,48 @@ function transfer(
 
 /** The indices in both of two ascending lists of ranges, as runs between positions in them. */
 function intersect(has: readonly Range[], wants: readonly Range[], kind: "pack" | "unpack" | "both"): Run[] {
-  const runs: Run[] = [];
-  // Positions of the current ranges in the owner's part, in the receiver's, and of the next run in the packed block.
-  let [a, b, owned, received, packed] = [0, 0, 0, 0, 0];
-  while (a < has.length && b < wants.length) {
-    const [start, end] = [Math.max(has[a][0], wants[b][0]), Math.min(has[a][1], wants[b][1])];
-    if (start < end) {
-      const source = owned + start - has[a][0];
-      const target = received + start - wants[b][0];
-      append(runs, {
-        source: kind === "unpack" ? packed : source,
-        target: kind === "pack" ? packed : target,
-        length: end - start,
-      });
-      packed += end - start;
-    }
-    if (has[a][1] <= wants[b][1]) owned += has[a][1] - has[a++][0];
-    else received += wants[b][1] - wants[b++][0];
-  }
+  const runs: { source: number; target: number; length: number }[] = [];
+  // Where the next run begins in the packed block, and where the last one ends.
+  let [packed, sourceEnd, targetEnd] = [0, -1, -1];
+  forEachInBoth(has, wants, (length, owned, received) => {
+    const source = kind === "unpack" ? packed : owned;
+    const target = kind === "pack" ? packed : received;
+    // What goes on there on both sides lengthens the last run.
+    if (source === sourceEnd && target === targetEnd) runs[runs.length - 1].length += length;
+    else runs.push({ source, target, length });
+    packed += length;
+    [sourceEnd, targetEnd] = [source + length, target + length];
+  });
   return runs;
 }
 
-/** Add a run, or lengthen the last one if it goes on there on both sides. */
-function append(runs: Run[], run: Run): void {
-  const last = runs.at(-1);
-  if (last && last.source + last.length === run.source && last.target + last.length === run.target) {
-    runs[runs.length - 1] = { ...last, length: last.length + run.length };
-  } else {
-    runs.push(run);
+/** How many indices are in both of two ascending lists of ranges. */
+function countInBoth(has: readonly Range[], wants: readonly Range[]): number {
+  let count = 0;
+  forEachInBoth(has, wants, (length) => count += length);
+  return count;
+}
+
+/** Visit what is in both of two ascending lists of ranges: how many neighbours, and their positions in the lists. */
+function forEachInBoth(
+  has: readonly Range[],
+  wants: readonly Range[],
+  visit: (length: number, owned: number, received: number) => void,
+): void {
+  let [a, b, owned, received] = [0, 0, 0, 0];
+  while (a < has.length && b < wants.length) {
+    const [hasStart, hasEnd] = has[a];
+    const [wantsStart, wantsEnd] = wants[b];
+    const start = Math.max(hasStart, wantsStart);
+    const end = Math.min(hasEnd, wantsEnd);
+    if (start < end) visit(end - start, owned + start - hasStart, received + start - wantsStart);
+    if (hasEnd <= wantsEnd) {
+      owned += hasEnd - hasStart;
+      a++;
+    } else {
+      received += wantsEnd - wantsStart;
+      b++;
+    }
   }
 }
 
