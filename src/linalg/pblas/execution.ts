@@ -131,22 +131,21 @@ export function prepareRoutine(
 ): () => DistributedArray {
   const { start, inplace, order, distribution, shape, alpha, beta } = checked;
   const preparation = new Preparation(runtime, checked.a.dtype as AccumulatorDType);
+  const lettersFor = (orderOfA: Order) => canonicalLetters(routine, checked.letters, { a: orderOfA, result: order });
+  const usual = lettersFor(checked.a.order);
+  const letters = usual ?? lettersFor(order)!;
+  const orderOfA = usual ? checked.a.order : order;
   const hasNoSums = checked.a.shape.includes(0);
-  const storedA = (order: Order) =>
-    hasNoSums ? columnOfZeros(preparation, checked, order, runtime.size) : preparation.stored(checked.a, order);
-  let a = storedA(checked.a.order);
-  let letters = canonicalLetters(routine, checked.letters, { a: a.order, result: order });
-  if (letters === null) {
-    a = storedA(order);
-    letters = canonicalLetters(routine, checked.letters, { a: order, result: order })!;
-  }
+  const a = hasNoSums
+    ? columnOfZeros(preparation, checked, orderOfA, runtime.size)
+    : preparation.stored(checked.a, orderOfA);
   const b = checked.b && preparation.stored(checked.b, order);
   const first = start && preparation.stored(start);
 
   const engine = pblasEngineOf(runtime);
   const wanted = { distribution: start?.distribution ?? distribution, order };
   const stored = [wanted, a, ...b ? [b] : []].map(({ distribution, order }) => columnMajor(distribution, order));
-  const blocks = chooseBlocks(stored, (grid) => engine.accepts(runtime, grid, routine, letters!));
+  const blocks = chooseBlocks(stored, (grid) => engine.accepts(runtime, grid, routine, letters));
   const there = storedInBlocks(blocks, wanted);
   const isOwn = inplace || first !== null && first.local !== start!.local;
   const result = first ? preparation.moved(first, there, !isOwn) : preparation.zeros(there, order);
@@ -170,15 +169,27 @@ export function prepareRoutine(
     result: asMatrix(result),
   };
   preparation.then(() => engine.run(runtime, call));
-  if (inplace) {
-    if (result.local !== start!.local) preparation.write(result, start!);
-    return () => {
-      preparation.run(start!.local);
-      return start!;
-    };
-  }
+  return inplace ? writeBack(preparation, result, start!) : makeResult(runtime, preparation, result, checked);
+}
+
+/** The result in the array that it overwrites. */
+function writeBack(preparation: Preparation, result: Stored, target: DistributedArray): () => DistributedArray {
+  if (result.local !== target.local) preparation.write(result, target);
+  return () => {
+    preparation.run(target.local);
+    return target;
+  };
+}
+
+/** The result as an array of its own. */
+function makeResult(
+  runtime: Runtime,
+  preparation: Preparation,
+  result: Stored,
+  { a, b, start, distribution, order }: CheckedRoutine,
+): () => DistributedArray {
   const { local } = preparation.moved(result, distribution);
-  const isSymmetric = [checked.a, checked.b, start].every((array) => array === null || array.memory === "symmetric");
+  const isSymmetric = [a, b, start].every((array) => array === null || array.memory === "symmetric");
   return () => {
     preparation.run(local);
     const made = DistributedArray.wrap(runtime, local, distribution, order);
