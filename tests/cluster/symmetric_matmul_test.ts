@@ -3,7 +3,7 @@ import { assert, assertEquals, assertStrictEquals } from "@std/assert";
 import { DistributedArray } from "../../src/array/distributed_array.ts";
 import { allocateSymmetricMemory, freeSymmetricMemory, SymmetricArray } from "../../src/array/symmetric_array.ts";
 import { Slab } from "../../src/distribution/mod.ts";
-import { Matmul, matmul } from "../../src/linalg/mod.ts";
+import { geadd, Matmul, matmul } from "../../src/linalg/mod.ts";
 import { clusterTest } from "../../src/testing/mod.ts";
 import { assertMatrix, combine, type Dense, distribute, integers, product } from "./matmul_oracle.ts";
 
@@ -34,6 +34,11 @@ clusterTest("the result is symmetric when all operands are", (runtime) => {
     if (isSymmetric) freeSymmetricMemory(...results);
     freeSymmetricMemory(left, right, ...sum !== null && isSymmetric ? [sum] : []);
   }
+  const summand = place(c, Slab.Y, true);
+  const sum = geadd(summand, { distribution: Slab.X });
+  assertEquals(sum.memory, "symmetric");
+  assertMatrix(sum, c, "geadd");
+  freeSymmetricMemory(summand, sum);
   const mixed = matmul(place(a, Slab.X, false), place(b, Slab.Y, false), { distribution: Slab.X });
   assert(mixed.memory !== "symmetric");
   const [left, right, into] = [place(a, Slab.X, true), place(b, Slab.Y, true), place(c, Slab.X, true)];
