@@ -192,16 +192,25 @@ function atPage(address: bigint): bigint {
 const waits = { forPeers };
 noteWaiting(waits, { forPeers: "a redistribution through shared memory" });
 
-const LOOKS_BETWEEN_MESSAGES = 64;
+/** How often the core is only offered to others; after that this process sleeps between its looks. */
+const YIELDS = 100;
+const SLEEP_MILLISECONDS = 0.1;
+const LOOKS_BETWEEN_MESSAGES = 16;
 let sched: { sched_yield: () => number } | undefined;
+const never = new Int32Array(new SharedArrayBuffer(4));
 const nothing = { flag: new Int32Array(1), status: new Int32Array(16) };
 
-/** Let other processes work until another rank has; MPI goes on as well: what it still has to send, a peer may wait for. */
+/**
+ * Let other processes work until another rank has. Where more of them want to work than there are cores, one that sleeps
+ * comes back sooner than one that has used up its share by looking. MPI goes on as well: what it still has to send, a peer
+ * may wait for.
+ */
 function forPeers(isReady: () => boolean): void {
   const { sched_yield } = sched ??= libcFunctions({ sched_yield: { parameters: [], result: "i32" } });
   const { symbols, constants: { anySource, anyTag, self } } = startMpi();
   for (let looks = 1; !isReady(); looks++) {
-    sched_yield();
+    if (looks < YIELDS) sched_yield();
+    else Atomics.wait(never, 0, 0, SLEEP_MILLISECONDS);
     if (looks % LOOKS_BETWEEN_MESSAGES === 0) symbols.MPI_Iprobe(anySource, anyTag, self, nothing.flag, nothing.status);
   }
 }
