@@ -31,7 +31,8 @@ const LIBC_SYMBOLS = {
 
 const MSG_NOSIGNAL = 0x4000;
 const POLLIN = 1;
-const ANSWER_MILLISECONDS = 1000;
+/** Hydra fails if it cannot answer. */
+const ANSWER_MILLISECONDS = 10_000;
 /** For the others to connect to the launcher, or to print their own errors. */
 const LINGER_MICROSECONDS = 500_000n;
 /** For Hydra to see the socket before the process: Hydra 5 overlooks that a socket is closed if its process has ended. */

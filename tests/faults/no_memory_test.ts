@@ -7,7 +7,15 @@ import { mockTest, mpi as mockMpi } from "../system/mock.ts";
 
 const pathOf = (name: string) => fileURLToPath(new URL(`./fixtures/${name}.ts`, import.meta.url));
 const config = fileURLToPath(new URL("../../deno.json", import.meta.url));
-const script = (name: string) => ["run", "-A", "--no-check", "--config", config, pathOf(name)];
+const script = (name: string) => [
+  "run",
+  "-A",
+  "--no-check",
+  "--v8-flags=--expose-gc",
+  "--config",
+  config,
+  pathOf(name),
+];
 
 testUnderEveryMpi("no operation fails alone for want of memory, whichever allocation it is", async (mpi) => {
   const { code, output } = await runJob(mpi, 2, script("no_memory"), { seconds: 180 });
