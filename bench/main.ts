@@ -11,6 +11,7 @@ import { readyLauncher } from "../scripts/launch/ready_launcher.ts";
 import { CommandError, parseCommand } from "../scripts/terminal.ts";
 import { arrays } from "./arrays.ts";
 import { communicator } from "./communicator.ts";
+import { elementwise } from "./elementwise.ts";
 import { fft } from "./fft.ts";
 import { Bench, type Group, threadsPerRank } from "./harness/bench.ts";
 import { chart } from "./harness/chart.ts";
@@ -27,7 +28,18 @@ import { redistribution } from "./redistribution.ts";
 import { shared } from "./shared.ts";
 import { startup } from "./startup.ts";
 
-const groups: readonly Group[] = [pgemm, scaling, overhead, communicator, startup, arrays, redistribution, fft, shared];
+const groups: readonly Group[] = [
+  pgemm,
+  scaling,
+  overhead,
+  communicator,
+  startup,
+  arrays,
+  elementwise,
+  redistribution,
+  fft,
+  shared,
+];
 
 const usage = `Usage: deno task bench [group …] [--ranks N] [--json FILE] [--pause MS]
 

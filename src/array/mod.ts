@@ -99,3 +99,4 @@ export {
   stack,
 } from "./shaping/shaping.ts";
 export { arange, eye, linspace } from "./shaping/making.ts";
+export { axpy, diagonal, dot, outer, scale, trace, vdot } from "./reductions/products.ts";

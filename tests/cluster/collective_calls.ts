@@ -5,11 +5,14 @@ import {
   allocateOperand,
   allocateSymmetricMemory,
   arange,
+  axpy,
   Box,
   broadcastTo,
   clip,
   concatenate,
+  diagonal,
   DistributedArray,
+  dot,
   exchange,
   exp,
   expandDims,
@@ -27,13 +30,16 @@ import {
   LocalArray,
   Matmul,
   matmul,
+  outer,
   redistribute,
   Redistribution,
+  Replicated,
   reshape,
   rfft,
   roll,
   type Runtime,
   saveNpy,
+  scale,
   Slab,
   squeeze,
   stack,
@@ -280,6 +286,14 @@ export const COLLECTIVE_CALLS: Record<string, CollectiveCall> = {
     call: (given) => (linspace as Any)(...given),
     options: [5, ["dtype"]],
   },
+  "dot": { given: (site) => [array(site), array(site)], call: ([a, b]) => dot(a, b) },
+  "axpy": { given: (site) => [2, array(site), array(site)], call: ([alpha, x, y]) => void axpy(alpha, x, y) },
+  "scale": { given: (site) => [array(site), 2], call: ([a, factor]) => void scale(a, factor) },
+  "outer": {
+    given: ({ runtime }) => [0, 0].map(() => arange(runtime, 0, 3, 1, Replicated)),
+    call: ([a, b]) => outer(a, b),
+  },
+  "diagonal": { given: (site) => [array(site)], call: ([a]) => diagonal(a) },
   "add": elementwise(add, 1, 2),
   "exp": elementwise(exp, 1),
   "where": elementwise(where, 3),
@@ -501,4 +515,4 @@ export const TESTED_ELSEWHERE = `
   DistributedArray.any
   abs acos asin atan atan2 ceil conj cos cosh divide equal expm1 floor greater greaterEqual imag isFinite isNaN less lessEqual
   log log10 log1p log2 logicalAnd logicalNot logicalOr logicalXor maximum minimum multiply negative notEqual positive power
-  real round sign sin sinh sqrt square subtract tan tanh trunc`;
+  real round sign sin sinh sqrt square subtract tan tanh trace trunc vdot`;

@@ -13,7 +13,8 @@ const FUNCTIONS = words(`
   abs acos add asin atan atan2 ceil clip conj cos cosh divide equal exp expm1 floor greater greaterEqual imag isFinite isNaN
   less lessEqual log log10 log1p log2 logicalAnd logicalNot logicalOr logicalXor maximum minimum multiply negative notEqual
   positive power promote real round sign sin sinh sqrt square subtract tan tanh trunc where
-  arange broadcastTo concatenate expandDims eye linspace reshape roll squeeze stack`);
+  arange broadcastTo concatenate expandDims eye linspace reshape roll squeeze stack
+  axpy diagonal dot outer scale trace vdot`);
 
 const ERRORS = words(`
   DistmathError CollectiveError ConfigurationError ShapeError DistributionError DTypeError StateError NativeError MpiError

@@ -12,6 +12,7 @@ Deno.test("bench: without names all groups run, on 2 ranks", () => {
     "communicator",
     "startup",
     "arrays",
+    "elementwise",
     "redistribution",
     "fft",
     "shared",

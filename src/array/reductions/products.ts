@@ -1,0 +1,134 @@
+/**
+ * Products of vectors, and what lies on a matrix's diagonal.
+ *
+ * @module
+ */
+import { Replicated } from "../../distribution/mod.ts";
+import { dtypeInfo, type Scalar } from "../../dtype/dtype.ts";
+import { ShapeError } from "../../errors.ts";
+import { describe } from "../../options.ts";
+import { agree } from "../../runtime/agreement.ts";
+import { checkArray, runtimeOf } from "../base_array.ts";
+import { DistributedArray } from "../distributed_array.ts";
+import { checkHostArray, elementwise } from "../elementwise/elementwise.ts";
+import { apply, type Expression, operand } from "../elementwise/expression.ts";
+import { multiply, type Operand } from "../elementwise/functions.ts";
+import { LocalArray } from "../local_array.ts";
+import { expandDims } from "../shaping/shaping.ts";
+
+/** The sum of an expression of two arrays of one shape. */
+function sumOfPairs(name: string, expression: Expression, a: DistributedArray, b: DistributedArray): Scalar {
+  agree(runtimeOf(a, b), name, () => {
+    checkArray(a, `${name}: a`);
+    checkArray(b, `${name}: b`);
+    if (a.shape.join() === b.shape.join()) return { shape: a.shape };
+    throw new ShapeError(`${name} takes arrays of one shape, not of [${a.shape}] and [${b.shape}].`);
+  });
+  using products = DistributedArray.of(elementwise<DistributedArray>(name, expression, [a, b], {}));
+  return products.sum();
+}
+
+/**
+ * The sum of the products of the elements of two arrays of one shape, as `sum()` adds them; nothing is conjugated. Collective.
+ *
+ * @throws {ShapeError} if the shapes differ.
+ * @throws {DistributionError} if they are distributed differently.
+ *
+ * @example
+ * ```ts
+ * import { DistributedArray, dot, initialize, Slab } from "@distmath/distmath";
+ *
+ * using runtime = initialize();
+ * using r = DistributedArray.full(runtime, [10], Slab.X, 3);
+ * console.log(dot(r, r)); // 90
+ * ```
+ */
+export function dot(a: DistributedArray, b: DistributedArray): Scalar {
+  return sumOfPairs("dot", apply("multiply", operand(0), operand(1)), a, b);
+}
+
+/** As {@linkcode dot}, with the elements of `a` conjugated. Collective. */
+export function vdot(a: DistributedArray, b: DistributedArray): Scalar {
+  return sumOfPairs("vdot", apply("multiply", apply("conj", operand(0)), operand(1)), a, b);
+}
+
+/**
+ * y + alpha x, written into y, in one pass. Returns y. Collective.
+ *
+ * @throws {DTypeError | ShapeError | DistributionError} as `add(multiply(alpha, x), y, { into: y })` does.
+ *
+ * @example
+ * ```ts
+ * import { axpy, DistributedArray, initialize, Slab } from "@distmath/distmath";
+ *
+ * using runtime = initialize();
+ * using x = DistributedArray.full(runtime, [10], Slab.X, 1);
+ * using y = DistributedArray.full(runtime, [10], Slab.X, 2);
+ * console.log(axpy(-0.5, x, y).sum()); // 15
+ * ```
+ */
+export function axpy(alpha: Operand, x: DistributedArray, y: DistributedArray): DistributedArray {
+  const expression = apply("add", apply("multiply", operand(0), operand(1)), operand(2));
+  agree(runtimeOf(x, y), "axpy", () => checkArray(y, "axpy: y"));
+  return DistributedArray.of(elementwise("axpy", expression, [alpha, x, y], { into: y }));
+}
+
+/** An array times a number, written into the array, which is returned. Collective. */
+export function scale(array: DistributedArray, factor: Operand): DistributedArray {
+  agree(runtimeOf(array), "scale", () => checkArray(array, "scale: the array"));
+  return multiply(array, factor, { into: array });
+}
+
+/**
+ * The products of all pairs of elements of two vectors: a matrix that is divided as `a` is; `b` is Replicated. Collective.
+ *
+ * @throws {DistributionError} if ranks lack elements of `b`.
+ */
+export function outer(a: DistributedArray, b: DistributedArray): DistributedArray {
+  return multiply(expandDims(a, 1), expandDims(b, 0));
+}
+
+/**
+ * The elements on the diagonal of a matrix, a Replicated vector. Collective.
+ *
+ * @throws {ShapeError} if it is no matrix.
+ */
+export function diagonal(matrix: DistributedArray): DistributedArray {
+  const runtime = runtimeOf(matrix);
+  let local!: LocalArray;
+  let words!: Int32Array<ArrayBuffer>;
+  agree(runtime, "diagonal", () => {
+    checkArray(matrix, "diagonal: the matrix");
+    checkHostArray("diagonal", "the matrix", matrix, runtime);
+    const { shape, dtype, distribution } = matrix;
+    if (shape.length !== 2) throw new ShapeError(`diagonal takes a matrix, not an array of shape ${describe(shape)}.`);
+    const { itemSize } = dtypeInfo(dtype);
+    const count = Math.min(shape[0], shape[1]);
+    const memory = LocalArray.zeros(dtype, [Math.ceil(count * itemSize / 8) * 8 / itemSize]);
+    const { data } = memory;
+    words = new Int32Array(data.buffer, data.byteOffset, data.byteLength / 4);
+    local = memory.slice([0], [count]);
+    const [rows, columns] = distribution.indexSets(runtime.rank);
+    for (const [start, end] of rows.ranges(0, count)) {
+      for (const [first, last] of columns.ranges(start, end)) {
+        const size = last - first;
+        const block = matrix.local.slice([rows.before(first), columns.before(first)], [size, size]);
+        local.slice([first], [size]).set(block.reshaped([size], [block.strides[0] + block.strides[1]]));
+      }
+    }
+    return { shape, dtype, distribution: String(distribution) };
+  });
+  // One rank has each element, and zeros are everywhere else: the bits add up to themselves.
+  if (!matrix.distribution.isReplicated) runtime.communicator.allReduce(words, { into: words });
+  return DistributedArray.wrap(runtime, local, Replicated.bind([local.size], runtime.size), "C");
+}
+
+/**
+ * The sum of the elements on the diagonal of a matrix. Collective.
+ *
+ * @throws {ShapeError} if it is no matrix.
+ */
+export function trace(matrix: DistributedArray): Scalar {
+  using elements = diagonal(matrix);
+  return elements.sum();
+}

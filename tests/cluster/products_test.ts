@@ -1,0 +1,60 @@
+/** Products of vectors and diagonals, against plain loops. */
+import { assertEquals, assertStrictEquals } from "@std/assert";
+import {
+  axpy,
+  BlockCyclic,
+  diagonal,
+  DistributedArray,
+  dot,
+  outer,
+  ProcessGrid,
+  Replicated,
+  scale,
+  ShapeError,
+  Slab,
+  trace,
+  vdot,
+} from "../../mod.ts";
+import { assertThrowsEverywhere, clusterTest } from "../../src/testing/mod.ts";
+
+const memory = "host";
+
+clusterTest("dot, vdot, axpy, scale, outer", (runtime) => {
+  using a = DistributedArray.generate(runtime, [7], Slab.X, (i) => i, { memory });
+  using b = DistributedArray.generate(runtime, [7], Slab.X, (i) => 2 * i - 1, { memory });
+  assertEquals(dot(a, b), 2 * 91 - 21);
+  using z = DistributedArray.full(runtime, [7], Slab.X, [1, 2], { dtype: "complex128", memory });
+  assertEquals([dot(z, z), vdot(z, z)], [[-21, 28], [35, 0]]);
+  assertStrictEquals(axpy(3, a, b), b);
+  assertEquals([...b.allGather()], [0, 1, 2, 3, 4, 5, 6].map((i) => 5 * i - 1));
+  assertEquals(scale(b, 2).sum(), 2 * (5 * 21 - 7));
+  using row = DistributedArray.generate(runtime, [3], Replicated, (j) => j + 1, { memory });
+  using product = outer(a, row);
+  assertEquals([String(product.distribution), [...product.shape], product.sum()], ["Slab.X", [7, 3], 21 * 6]);
+  assertThrowsEverywhere(runtime, () => dot(a, row), ShapeError, "dot takes arrays of one shape, not of [7] and [3]");
+});
+
+clusterTest("diagonal and trace", (runtime) => {
+  const grid = new ProcessGrid({ shape: runtime.size === 4 ? [2, 2] : [runtime.size, 1] });
+  for (const distribution of [Slab.X, Slab.Y, new BlockCyclic(grid, [2, 1]), Replicated]) {
+    for (const dtype of ["float64", "int8", "complex64"] as const) {
+      using a = DistributedArray.generate(runtime, [5, 7], distribution, (i, j) => 10 * i - j, {
+        dtype,
+        order: "F",
+        memory,
+      });
+      using elements = diagonal(a);
+      assertEquals(String(elements.distribution), "Replicated");
+      const wanted = [0, 9, 18, 27, 36];
+      assertEquals(elements.local.toNumbers(), dtype === "complex64" ? wanted.flatMap((x) => [x, 0]) : wanted);
+      assertEquals(trace(a.transpose()), dtype === "complex64" ? [90, 0] : 90);
+    }
+  }
+  using vector = DistributedArray.zeros(runtime, [3], Slab.X, { memory });
+  assertThrowsEverywhere(
+    runtime,
+    () => trace(vector),
+    ShapeError,
+    "diagonal takes a matrix, not an array of shape [3]",
+  );
+});
