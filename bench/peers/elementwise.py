@@ -3,10 +3,13 @@
 Results go into an array that is there, but those of `new`, which adds into new memory.
 """
 
+import functools
+
 import numpy
 from worker import serve, time_each
 
 
+@functools.cache
 def arrays(dtype, n):
     generator = numpy.random.default_rng(1)
     half = numpy.array(0.5, dtype=dtype)
