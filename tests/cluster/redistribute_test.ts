@@ -13,6 +13,7 @@ import {
   DTypeError,
   dtypeInfo,
   LocalArray,
+  type Memory,
   type Order,
   ProcessGrid,
   redistribute,
@@ -69,8 +70,10 @@ function make(
   distribution: Distribution,
   dtype: DType,
   order: Order,
+  memory?: Memory,
 ): DistributedArray {
-  return DistributedArray.generate(runtime, shape, distribution, (...index) => valueOf(index), { dtype, order });
+  const options = { dtype, order, ...memory && { memory } };
+  return DistributedArray.generate(runtime, shape, distribution, (...index) => valueOf(index), options);
 }
 
 /** The local part, element by element, against the formula at the global index of each. */
@@ -313,8 +316,13 @@ clusterTest("windows of one array may overlap", (runtime) => {
 });
 
 clusterTest("Redistribution into a given array: other operands, released ones, other algorithms", (runtime) => {
-  const [a, b] = [make(runtime, [9, 8], Slab.X, "float32", "C"), make(runtime, [9, 8], Slab.X, "float32", "F")];
-  const [c, d] = [Slab.Y, Slab.Y].map((to) => DistributedArray.zeros(runtime, [9, 8], to, { dtype: "float32" }));
+  const [a, b] = [
+    make(runtime, [9, 8], Slab.X, "float32", "C", "host"),
+    make(runtime, [9, 8], Slab.X, "float32", "F", "host"),
+  ];
+  const [c, d] = [Slab.Y, Slab.Y].map((to) =>
+    DistributedArray.zeros(runtime, [9, 8], to, { dtype: "float32", memory: "host" })
+  );
   using plan = new Redistribution(a, c);
   const isAlone = runtime.size === 1;
   const { algorithm, workspaceBytes } = plan.algorithm;
@@ -336,9 +344,9 @@ clusterTest("Redistribution into a given array: other operands, released ones, o
   const throws = (options: object, kind: new (message: string) => Error, text: string) =>
     assertThrowsEverywhere(runtime, () => plan.resetOperands(options), kind, text);
   throws({}, TypeError, "pass at least one of array, target");
-  const turned = make(runtime, [8, 9], Slab.Y, "float32", "C");
+  const turned = make(runtime, [8, 9], Slab.Y, "float32", "C", "host");
   throws({ target: turned }, ShapeError, "planned for [9,8] in Slab.Y, not for [8,9] in Slab.Y");
-  throws({ target: make(runtime, [9, 8], Slab.Y, "float64", "C") }, DTypeError, "not from float32 to float64");
+  throws({ target: make(runtime, [9, 8], Slab.Y, "float64", "C", "host") }, DTypeError, "not from float32 to float64");
   plan.releaseOperands();
   assertThrowsEverywhere(runtime, () => plan.execute(), StateError, "after releaseOperands()");
   assertThrowsEverywhere(runtime, () => plan.plan(), StateError, "There is no array to plan for");
@@ -385,7 +393,10 @@ clusterTest("pieces go round in small rings, in both orders", { ranks: [2, 3, 4]
     const shape = [37, 41];
     const places = [Slab.X, new BlockCyclic(grid, [1, 3]), Replicated, Slab.Y].map((to) => to.bind(shape, size));
     for (const [i, from] of places.slice(0, -1).entries()) {
-      const [a, b] = [make(runtime, shape, from, dtype, "C"), make(runtime, shape, places[i + 1], dtype, "F")];
+      const [a, b] = [
+        make(runtime, shape, from, dtype, "C", "host"),
+        make(runtime, shape, places[i + 1], dtype, "F", "host"),
+      ];
       b.local.fill(0);
       const plan = planRedistribution(from, places[i + 1], rank);
       const move = prepareThroughWindow(plan, channels, a.local, b.local, i % 2 === 0 ? "C" : "F");
@@ -401,7 +412,10 @@ clusterTest("pieces go round in small rings, in both orders", { ranks: [2, 3, 4]
 clusterTest("messages in many parts, by MPI", (runtime) => {
   const { communicator, rank, size } = runtime;
   const [from, to] = [Slab.X, Slab.Y].map((slab) => slab.bind([23, 19], size));
-  const [a, b] = [make(runtime, [23, 19], Slab.X, "float32", "C"), make(runtime, [23, 19], Slab.Y, "float32", "F")];
+  const [a, b] = [
+    make(runtime, [23, 19], Slab.X, "float32", "C", "host"),
+    make(runtime, [23, 19], Slab.Y, "float32", "F", "host"),
+  ];
   b.local.fill(0);
   new HostExecutor(planRedistribution(from, to, rank), communicator, 100).prepare(a.local, b.local, "C")();
   check(b);
