@@ -81,6 +81,12 @@ clusterTest("results stay divided where no rank needs another, and are replicate
   const middle = a.transpose().sum({ axis: [0, 2] });
   assertEquals(whole(middle), [0, 1, 2, 3].map((j) => 5 * 15 + 30 * 10 * j + 6 * 1000));
   assertEquals(whole(a.slice([[1, 3], [2, 4], [0, 1]]).sum({ axis: 0 })), [43, 63]);
+  // The last row is one rank's: the others have no part in its results.
+  const last = a.slice([[-1, null]]);
+  for (const result of [last.sum({ axis: 0 }), last.max({ axis: 0 }), last.prod({ axis: 0 }), last.norm({ axis: 0 })]) {
+    assertEquals(whole(result), whole(last));
+  }
+  assertEquals(whole(last.var({ axis: [0, 1] })), [125, 125, 125, 125, 125]);
 });
 
 clusterTest("sums are the same bits for any number of ranks and distribution", (runtime) => {

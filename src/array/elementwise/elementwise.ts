@@ -112,10 +112,11 @@ export function alignOperands(
   const arrays = operands.filter((operand): operand is BaseArray => operand instanceof BaseArray);
   if (arrays.length === 0) throw new TypeError(`${name} needs at least one DistributedArray among its operands.`);
   if (into !== undefined) checkTarget(name, into, runtime);
-  const shape = broadcastShapes(name, [...arrays, ...into === undefined ? [] : [into]].map((array) => array.shape));
-  if (into !== undefined && into.shape.join() !== shape.join()) {
-    throw new ShapeError(`${name}: into has shape [${into.shape}], but the result has [${shape}].`);
+  const own = broadcastShapes(name, arrays.map((array) => array.shape));
+  if (into !== undefined && !fitsInto(own, into.shape)) {
+    throw new ShapeError(`${name}: into has shape [${into.shape}], but the result has [${own}].`);
   }
+  const shape = into?.shape ?? own;
   const distribution = into?.distribution ??
     resultDistribution(shape, arrays.map((array) => array.distribution), runtime.size);
   const model = into ??
@@ -134,6 +135,12 @@ export function alignOperands(
     parts,
     facts: { operands: operands.map(factOf), into: into === undefined ? null : factOf(into) },
   };
+}
+
+/** Whether a result may be repeated to a shape. */
+function fitsInto(shape: readonly number[], target: readonly number[]): boolean {
+  const shift = target.length - shape.length;
+  return shift >= 0 && shape.every((extent, d) => extent === 1 || extent === target[d + shift]);
 }
 
 /**

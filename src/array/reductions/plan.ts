@@ -111,7 +111,8 @@ export function planReduction(array: BaseArray, options: AxisOptions | null): Re
     runtime,
     axes,
     count,
-    size: sizeOfShape(own),
+    // A rank without elements has no results either, unless all ranks have all of them.
+    size: isLocal && !isEverywhere && array.local.size === 0 ? 0 : sizeOfShape(own),
     strides: masked(stridesOf(own, order), isReduced),
     isLocal,
     all: { size: sizeOfShape(all), strides: stridesOf(all, order), runs },
