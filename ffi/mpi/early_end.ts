@@ -1,6 +1,5 @@
 /**
- * What launchers need of a process that ends with an error, to end the others: before MPI has started in it, while others
- * wait in MPI_Init, and later.
+ * What launchers need of a process that ends with an error before MPI has started in it, while others wait in MPI_Init.
  *
  * MPICH's Hydra ends the job when a process dies that has spoken to it, as MPI_Init does first of all; one that dies
  * earlier it does not miss. Open MPI 5's prterun hangs if it has to end processes that are just connecting to it.
@@ -48,40 +47,22 @@ export function prepareEarlyEnd(): void {
   const starter = launcher();
   if (starter === null || isPrepared) return;
   isPrepared = true;
+  const { close, usleep, __cxa_atexit } = libcFunctions(LIBC_SYMBOLS);
+  const atExit = (call: Deno.PointerValue, argument: bigint) => __cxa_atexit(addressOfPointer(call), argument, 0n);
   const socket = starter.kind === "mpich" ? greetHydra() : null;
-  if (socket !== null) closeBeforeEnd(socket);
+  // What is asked for last is done first.
+  if (socket !== null) {
+    atExit(usleep, LOOKING_MICROSECONDS);
+    atExit(close, BigInt(socket));
+  }
   joinPresence()?.removeNameAtExit();
-  atExit("usleep", LINGER_MICROSECONDS);
-}
-
-/** As `prepareEarlyEnd`, where MPI has started: only Hydra needs it, which MPI has spoken to. */
-export function prepareEnd(): void {
-  if (launcher()?.kind !== "mpich" || isPrepared) return;
-  isPrepared = true;
-  const socket = hydraSocket();
-  if (socket !== null) closeBeforeEnd(socket);
-}
-
-/** Have a function called when the process ends; what is asked for last is done first. */
-function atExit(name: "close" | "usleep", argument: bigint): void {
-  const { [name]: call, __cxa_atexit } = libcFunctions(LIBC_SYMBOLS);
-  __cxa_atexit(addressOfPointer(call), argument, 0n);
-}
-
-function closeBeforeEnd(socket: number): void {
-  atExit("usleep", LOOKING_MICROSECONDS);
-  atExit("close", BigInt(socket));
-}
-
-function hydraSocket(): number | null {
-  const socket = Number(environment("PMI_FD"));
-  return socket > 0 ? socket : null;
+  atExit(usleep, LINGER_MICROSECONDS);
 }
 
 /** Speak to Hydra as MPI_Init does; returns the socket, or `null` if there is none. */
 function greetHydra(): number | null {
-  const socket = hydraSocket();
-  if (socket === null) return null;
+  const socket = Number(environment("PMI_FD"));
+  if (!(socket > 0)) return null;
   const { send, recv, poll } = libcFunctions(LIBC_SYMBOLS);
   const greeting = new TextEncoder().encode("cmd=init pmi_version=1 pmi_subversion=1\n");
   if (send(socket, greeting, BigInt(greeting.length), MSG_NOSIGNAL) !== BigInt(greeting.length)) return null;

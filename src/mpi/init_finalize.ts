@@ -4,13 +4,13 @@
  * MPI starts once, at the first `Communicator.world()` or `initialize()`, and ends once: by `finalizeMpi()`, or when the
  * process ends normally ("unload"). With an exit code other than 0 the whole job is aborted instead, since a rank that
  * waits in MPI_Finalize for ranks that wait elsewhere hangs for ever. All this happens in one thread, and not in a Worker:
- * no event tells a worker that the process ends. At an uncaught error "unload" does not fire, the process exits with
- * code 1, and the launcher ends the other ranks; before MPI starts launchers need help with that, and Hydra always.
+ * no event tells a worker that the process ends. An uncaught error needs nothing: "unload" does not
+ * fire, the process exits with code 1, and the launcher ends the other ranks. Only before MPI starts launchers need help.
  * A rank that ends well while others wait for it ends the job as well.
  *
  * @module
  */
-import { prepareEarlyEnd, prepareEnd } from "../../ffi/mpi/early_end.ts";
+import { prepareEarlyEnd } from "../../ffi/mpi/early_end.ts";
 import { tellEnd } from "../../ffi/mpi/last_words.ts";
 import {
   checkMpi,
@@ -41,18 +41,15 @@ if (!isWorker) {
   for (const event of ["error", "unhandledrejection"]) {
     globalThis.addEventListener(event, () => tellEnd(1, "an uncaught error"));
   }
-  for (const event of ["error", "unhandledrejection", "unload"]) globalThis.addEventListener(event, prepareToEnd);
+  for (const event of ["error", "unhandledrejection", "unload"]) globalThis.addEventListener(event, endBeforeStart);
 }
 
 /** See to it that the job ends when this process, which the launcher may not know yet, fails, or leaves others waiting. */
-function prepareToEnd({ type }: globalThis.Event): void {
-  if (started !== undefined) {
-    if (type !== "unload") helpLauncher(prepareEnd);
-    return;
-  }
+function endBeforeStart({ type }: globalThis.Event): void {
+  if (started !== undefined) return;
   if (type === "unload" && Deno.exitCode === 0) return leaveWithoutStart();
   if (type === "unload") tellEnd(processCode(Deno.exitCode), EXIT);
-  helpLauncher(prepareEarlyEnd);
+  helpLauncher();
 }
 
 function leaveWithoutStart(): void {
@@ -67,13 +64,13 @@ function leaveWithoutStart(): void {
   if (line === null) return;
   writeImmediately(line);
   tellEnd(1, "it left while others waited for it");
-  helpLauncher(prepareEarlyEnd);
+  helpLauncher();
   Deno.exit(1);
 }
 
-function helpLauncher(prepare: () => void): void {
+function helpLauncher(): void {
   try {
-    prepare();
+    prepareEarlyEnd();
   } catch {
     // Without --allow-ffi there is no MPI either. The error to see is the one that brought us here.
   }

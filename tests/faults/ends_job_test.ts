@@ -11,7 +11,6 @@ import {
   slowdown,
   testUnderEveryMpi,
 } from "../mpi_installations.ts";
-import { finish, start, temporaryFolder } from "../system/command.ts";
 
 const LONGEST_END_SECONDS = 5;
 
@@ -43,21 +42,6 @@ testUnderEveryMpi("an uncaught error on one rank ends the job and is printed onc
   const result = await run(mpi, "throws");
   assertEndedSoon(result);
   assertEquals(occurrences(result.output, "Error: broken on purpose"), 1, result.output);
-});
-
-Deno.test("Hydra, which overlooks a socket that closes with its process, sees that of a failing one before", async () => {
-  using folder = temporaryFolder();
-  const file = `${folder.path}/process`;
-  // A pipe stands for the socket; it is read to its end, and then the process has to be there, asleep.
-  const command = `${Deno.execPath()} run -A --no-check ${fixture("throws_alone")} ${file} 7>&1 >/dev/null 2>&1`;
-  const script = `${command} | { cat >/dev/null; grep State: /proc/$(cat ${file})/status; }`;
-  const variables = { DISTMATH_MPI: libraryFile(mpiInstallations[0]) };
-  let seen = "";
-  // A busy machine may read too late.
-  for (let tries = 0; tries < 3 && !seen.includes("S (sleeping)"); tries++) {
-    seen = (await finish(start("sh", ["-c", script], { env: variables }))).stdout;
-  }
-  assertStringIncludes(seen, "S (sleeping)");
 });
 
 testUnderEveryMpi("an unhandled rejection on one rank ends the job and is printed once", async (mpi) => {
