@@ -219,8 +219,9 @@ async function runProgram(
   const timers = [setTimeout(end("SIGTERM"), limit), setTimeout(end("SIGKILL"), limit + 5000)];
   const { code, stdout, stderr } = await child.output();
   for (const timer of timers) clearTimeout(timer);
-  if (code !== 0) removeMemoryOfDead(startedAt);
-  return { code: hasTimedOut ? 124 : code, output: decode(stdout) + decode(stderr), endedAt: Date.now() };
+  const endedAt = Date.now();
+  if (code !== 0) await removeMemoryOfDead(startedAt);
+  return { code: hasTimedOut ? 124 : code, output: decode(stdout) + decode(stderr), endedAt };
 }
 
 /** Register a test for each MPI. One that this machine lacks is an ignored test whose name says why, so that it is counted. */

@@ -173,7 +173,7 @@ export async function runJob(launcher: Launcher, options: JobOptions): Promise<J
     ]);
     await ending;
     const code = endedWith ?? status.code;
-    if (code !== 0) removeMemoryOfDead(startedAt);
+    if (code !== 0) await removeMemoryOfDead(startedAt);
     const isInterrupted = endedWith !== null && endedWith !== 124;
     const launcherSignal = endedWith === null ? status.signal : null;
     const seconds = (performance.now() - started) / 1000;

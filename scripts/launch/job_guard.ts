@@ -27,19 +27,30 @@ const mpiName = /^(sm|vader)_segment\.|^mpich_(shm|vci)_/;
 /**
  * Remove the memory that ranks of MPI have shared since a time, in milliseconds since 1970, and that no process has any
  * more: MPI itself leaves that of killed ranks. Memory that others are about to use is open or mapped in the process that
- * made it, which is looked at after the name was read.
+ * made it, which is looked at after the name was read. What is in use is looked at again for half a second: launchers may
+ * end before the ranks that they have killed.
  */
-export function removeMemoryOfDead(since: number): void {
+export async function removeMemoryOfDead(since: number): Promise<void> {
+  for (let look = 0; look < 6 && isInUseAfterRemoval(since); look++) {
+    await new Promise((resolve) => setTimeout(resolve, 100));
+  }
+}
+
+/** Remove what no process has; returns whether there is more. */
+function isInUseAfterRemoval(since: number): boolean {
   try {
     const names = Array.from(Deno.readDirSync(sharedFolder), ({ name }) => name).filter((name) => mpiName.test(name));
     const left = new Set(names.map((name) => `${sharedFolder}/${name}`).filter((path) => isOwnSince(path, since)));
-    if (left.size === 0) return;
+    const count = left.size;
+    if (count === 0) return false;
     for (const { name: process } of Deno.readDirSync("/proc")) {
       if (/^\d+$/.test(process)) filesOf(process).forEach((path) => left.delete(path));
     }
     for (const path of left) Deno.removeSync(path);
+    return left.size < count;
   } catch {
     // Another command has just removed it, or there is no such folder.
+    return false;
   }
 }
 
