@@ -224,11 +224,6 @@ async function runProgram(
   return { code: hasTimedOut ? 124 : code, output: decode(stdout) + decode(stderr), endedAt };
 }
 
-/** Codes of a job all of whose ranks fail: under Hydra also that of one which is killed while it ends, after another. */
-export function codesOfFailure({ name }: MpiInstallation): number[] {
-  return name.startsWith("MPICH") ? [1, 9] : [1];
-}
-
 /** Register a test for each MPI. One that this machine lacks is an ignored test whose name says why, so that it is counted. */
 export function testUnderEveryMpi(name: string, body: (mpi: MpiInstallation) => Promise<void>): void {
   for (const mpi of mpiInstallations) Deno.test(`${name} [${mpi.name}]`, () => body(mpi));
