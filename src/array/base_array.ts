@@ -24,6 +24,8 @@ export interface Held {
   readonly distribution: Distribution;
   /** The memory order of the parts. */
   readonly order: Order;
+  /** Whether the part's memory is not the array's to free: it is the user's. */
+  readonly isBorrowed?: boolean;
 }
 
 /**
@@ -55,7 +57,7 @@ export abstract class BaseArray implements Disposable {
   }
 
   /** An array of a part that fits the bound distribution: a view of `owner`, if there is one. */
-  protected constructor({ runtime, local, distribution, order }: Held, owner: BaseArray | null, ownsMemory: boolean) {
+  protected constructor({ runtime, local, distribution, order, isBorrowed = false }: Held, owner: BaseArray | null) {
     this.runtime = runtime;
     this.shape = Object.freeze([...distribution.globalShape!]);
     this.dtype = local.dtype;
@@ -64,7 +66,7 @@ export abstract class BaseArray implements Disposable {
     this.memory = local.memory;
     this.#local = local;
     this.#owner = owner;
-    this.#ownsMemory = ownsMemory;
+    this.#ownsMemory = owner === null && !isBorrowed;
   }
 
   /**
@@ -145,23 +147,22 @@ export abstract class BaseArray implements Disposable {
   protected besides(part: LocalArray): LocalArray {
     return this.local.isOnDevice ? part.toDevice(this.runtime.stream!, this.order) : part;
   }
+}
 
-  /** What has to be the same on all ranks. */
-  protected facts(): Facts {
-    const { shape, dtype, distribution, order, memory } = this;
-    return { shape, dtype, distribution: String(distribution), order, memory };
-  }
+/** What has to be the same on all ranks. */
+export function factsOf({ shape, dtype, distribution, order, memory }: BaseArray): Facts {
+  return { shape, dtype, distribution: String(distribution), order, memory };
+}
 
-  /** Agree that all ranks call the same method of the same array, still there, and on what `check` returns. */
-  protected agree(method: string, check: () => Facts | void): void {
-    agree(this.runtime, `DistributedArray.${method}`, () => {
-      void this.local;
-      const facts = { ...this.facts(), ...check() };
-      // Once more: what the user gave was run meanwhile, and may have taken the memory away.
-      void this.local;
-      return facts;
-    });
-  }
+/** Agree that all ranks call the same method of the same array, still there, and on what `check` returns. */
+export function agreeOn(array: BaseArray, method: string, check: () => Facts | void): void {
+  agree(array.runtime, `DistributedArray.${method}`, () => {
+    void array.local;
+    const facts = { ...factsOf(array), ...check() };
+    // Once more: what the user gave was run meanwhile, and may have taken the memory away.
+    void array.local;
+    return facts;
+  });
 }
 
 /** The runtime of the first array among these, or else the last one, so that all ranks learn of the mistake. */

@@ -3,28 +3,27 @@
  *
  * @module
  */
-import { checkDistribution } from "../distribution/distribution.ts";
-import { type Distribution, Replicated } from "../distribution/mod.ts";
-import { ShapeError } from "../errors.ts";
-import { prepareCopies } from "../memory/copy.ts";
-import { describe, readOptions } from "../options.ts";
-import { agree, exchange, type Facts } from "../runtime/agreement.ts";
-import { checkRuntime, type Runtime } from "../runtime/runtime.ts";
-import { BaseArray, checkArray, checkTarget, type Held } from "./base_array.ts";
 import { checkConvertible } from "../dtype/conversion.ts";
-import { type DType, dtypeInfo, elementCount, type Scalar, type TypedArray } from "../dtype/dtype.ts";
+import type { Distribution } from "../distribution/mod.ts";
+import type { DType, Scalar, TypedArray } from "../dtype/dtype.ts";
 import { checkExact } from "../dtype/scalar.ts";
+import { ShapeError } from "../errors.ts";
+import { describe, readOptions } from "../options.ts";
+import { agree } from "../runtime/agreement.ts";
+import type { Runtime } from "../runtime/runtime.ts";
+import { agreeOn, type BaseArray, checkArray, checkTarget, factsOf, type Held } from "./base_array.ts";
+import { ElementAccess } from "./element_access.ts";
 import { elementwise, type Made, type TargetOptions } from "./elementwise/elementwise.ts";
 import { applied } from "./elementwise/expression.ts";
 import { zip } from "./elementwise/zip.ts";
-import {
-  bigSumOnDevice,
-  fillLinearOnDevice,
-  fillRandomOnDevice,
-  largestOnDevice,
-  squaresOnDevice,
-  sumOnDevice,
-} from "./device_elements.ts";
+import type { FromLocalOptions } from "./given_data.ts";
+import { flipOrder, type Order } from "./layout.ts";
+import { LocalArray } from "./local_array.ts";
+import { fromLocal, full, generate, newArray, random, scatter, type ScatterArrayOptions } from "./new_array.ts";
+import { ARRAY_KEYS, type ArrayOptions, checkStorage, newPart, type PartPlan, planOf } from "./new_part.ts";
+import type { RandomOptions } from "./random.ts";
+import { prepareOnce } from "./redistribution/redistributor.ts";
+import * as reduction from "./reduction.ts";
 import type { AxisOptions } from "./reductions/plan.ts";
 import {
   argumentOfExtreme,
@@ -39,59 +38,19 @@ import {
   type VarianceOptions,
 } from "./reductions/reductions.ts";
 import { fullRanges, type SliceRange } from "./shaping/slices.ts";
-import { checkFormat, formatElements, type FormatOptions, type FullFormat, shownIndices } from "./format.ts";
-import { prepareElements } from "./gathered_elements.ts";
-import { bindToParts } from "./global_shape.ts";
-import { flipOrder, type Order, stridesOf } from "./layout.ts";
-import { exactArray, LocalArray, type Memory } from "./local_array.ts";
-import { fillRandom, type RandomOptions, randomSource } from "./random.ts";
-import { onRoot, type Parts } from "./redistribution/plan.ts";
-import { prepareOnce } from "./redistribution/redistributor.ts";
-import * as reduction from "./reduction.ts";
-import {
-  commonOrder,
-  dtypeOfWhole,
-  type FromLocalOptions,
-  isOrdered,
-  localPart,
-  nothing,
-  wholeArray,
-} from "./given_data.ts";
-import {
-  ARRAY_KEYS,
-  type ArrayOptions,
-  checkStorage,
-  newPart,
-  type PartPlan,
-  planOf,
-  usualMemory,
-} from "./new_part.ts";
-import { checkLinearForm, type ElementFunction, fillByFunction, type LinearForm, linearFunction } from "./traverse.ts";
-
-/** Options of {@linkcode DistributedArray.gather}. */
-export interface GatherOptions {
-  /** The rank that gets the elements; 0 by default. */
-  root?: number;
-  /** Where they go on that rank; a new typed array by default. */
-  into?: TypedArray;
-}
-
-/** Options of {@linkcode DistributedArray.scatter}. */
-export interface ScatterArrayOptions extends ArrayOptions {
-  /** The type of the elements; by default the usual one of the root's typed array. */
-  dtype?: DType;
-  /** The rank that has the data; 0 by default. */
-  root?: number;
-}
-
-/** How many arrays of random numbers were made without a seed. */
-const randomCalls = new WeakMap<Runtime, number>();
+import { type ElementFunction, fillByFunction, type LinearForm } from "./traverse.ts";
 
 /**
  * An array spread over all ranks: each one holds the part that the distribution gives it, as `local`.
  *
  * All ranks call the constructors and methods together, with the same arguments; only `wrap`, `transpose`, `free` and
  * the properties are local. A mistake is an error on every rank, the same one.
+ *
+ * Beside what is below, it has the members of the classes that it extends:
+ *
+ * - {@linkcode ElementAccess}: gather, allGather, format, show, at, set, entries
+ * - {@linkcode BaseArray}: runtime, shape, dtype, distribution, order, memory, local, size, isLost, isFreed, isView, toString,
+ *   free
  *
  * @example
  * ```ts
@@ -102,9 +61,9 @@ const randomCalls = new WeakMap<Runtime, number>();
  * console.log(runtime.rank, squares.local.shape, squares.sum()); // …, 36
  * ```
  */
-export class DistributedArray extends BaseArray {
-  private constructor(held: Held, owner: BaseArray | null = null, ownsMemory = owner === null) {
-    super(held, owner, ownsMemory);
+export class DistributedArray extends ElementAccess {
+  private constructor(held: Held, owner: BaseArray | null = null) {
+    super(held, owner);
   }
 
   // ---- making arrays ------------------------------------------------------------------------------------------------
@@ -145,7 +104,7 @@ export class DistributedArray extends BaseArray {
     distribution: Distribution,
     options: ArrayOptions = {},
   ): DistributedArray {
-    return make(runtime, "DistributedArray.zeros", shape, distribution, options, null);
+    return new DistributedArray(newArray(runtime, "DistributedArray.zeros", shape, distribution, options, null));
   }
 
   /**
@@ -168,11 +127,7 @@ export class DistributedArray extends BaseArray {
     value: Scalar,
     options: ArrayOptions = {},
   ): DistributedArray {
-    return make(runtime, "DistributedArray.full", shape, distribution, options, ({ dtype, local }) => {
-      checkExact(dtype, value);
-      local.fill(value);
-      return { value: String(value) };
-    });
+    return new DistributedArray(full(runtime, shape, distribution, value, options));
   }
 
   /**
@@ -196,21 +151,7 @@ export class DistributedArray extends BaseArray {
     distribution: Distribution,
     options: ArrayOptions & RandomOptions = {},
   ): DistributedArray {
-    const calls = randomCalls.get(runtime) ?? 0;
-    let isNumbered = false;
-    const fill: Fill<ArrayOptions & RandomOptions> = ({ shape, dtype, order, local, distribution }, given) => {
-      const source = randomSource(dtype, given, calls);
-      isNumbered = given.seed === undefined;
-      const ranges = distribution.ranges(runtime.rank);
-      if (local.isOnDevice) fillRandomOnDevice(local, ranges, order, shape, source);
-      else fillRandom(dtype, local.data, ranges, order, shape, source);
-      return { ...source };
-    };
-    const keys = [...ARRAY_KEYS, "seed", "low", "high"] as const;
-    const result = make(runtime, "DistributedArray.random", shape, distribution, options, fill, keys);
-    // Only now: the ranks must go on counting alike if they failed.
-    if (isNumbered) randomCalls.set(runtime, calls + 1);
-    return result;
+    return new DistributedArray(random(runtime, shape, distribution, options));
   }
 
   /**
@@ -237,20 +178,7 @@ export class DistributedArray extends BaseArray {
     value: ElementFunction | LinearForm,
     options: ArrayOptions = {},
   ): DistributedArray {
-    return make(runtime, "DistributedArray.generate", shape, distribution, options, (array) => {
-      const form = typeof value === "function" ? null : checkLinearForm(value, array.shape.length);
-      const { dtype, local, order } = array;
-      const ranges = array.distribution.ranges(runtime.rank);
-      if (form !== null && local.isOnDevice) {
-        fillLinearOnDevice(local, ranges, order, form);
-        return { form };
-      }
-      const element = form === null ? value as ElementFunction : linearFunction(form);
-      const target = local.isOnDevice ? LocalArray.empty(dtype, local.shape, order) : local;
-      fillByFunction(dtype, target.data, ranges, order, element);
-      if (target !== local) local.set(target);
-      return { form };
-    });
+    return new DistributedArray(generate(runtime, shape, distribution, value, options));
   }
 
   /**
@@ -280,37 +208,7 @@ export class DistributedArray extends BaseArray {
     distribution: Distribution,
     options: FromLocalOptions = {},
   ): DistributedArray {
-    const operation = "DistributedArray.fromLocal";
-    let part!: LocalArray;
-    let memory!: Memory;
-    let wanted: Order | undefined;
-    agreeWith(runtime, operation, () => {
-      const given = readOptions(`the options of ${operation}`, options, [...ARRAY_KEYS, "localShape"]);
-      checkDistribution(distribution);
-      part = localPart(local, given);
-      wanted = given.order;
-      ({ memory = part.memory === "symmetric" ? part.memory : usualMemory(runtime) } = given);
-      checkStorage(runtime, { dtype: part.dtype, memory });
-      const { globalShape, size } = distribution;
-      const boundTo = globalShape && { shape: globalShape, size };
-      return { dtype: part.dtype, distribution: String(distribution), boundTo, order: wanted ?? null, memory };
-    });
-    const offers = exchange(runtime, operation, () => ({
-      shape: part.shape,
-      memory: part.memory,
-      orders: (["C", "F"] as const).filter((order) => isOrdered(part, order)),
-    }));
-    // From here on all ranks compute the same from the same data, so that they fail together.
-    const order = commonOrder(offers.map((offer) => offer.orders), wanted);
-    const bound = bindToParts(distribution, offers.map((offer) => offer.shape));
-    const shape = bound.localShape(runtime.rank);
-    const fitting = part.shape.join() === shape.join() ? part : LocalArray.zeros(part.dtype, shape, order);
-    if (offers.every((offer) => offer.memory === memory)) {
-      return new DistributedArray({ runtime, local: fitting, distribution: bound, order }, null, fitting !== part);
-    }
-    const plan = { dtype: part.dtype, shape, order, memory, facts: {} };
-    const copy = newPart(runtime, (check) => agree(runtime, operation, check), () => plan, (to) => to.set(fitting));
-    return new DistributedArray({ runtime, local: copy, distribution: bound, order });
+    return new DistributedArray(fromLocal(runtime, local, distribution, options));
   }
 
   /**
@@ -335,88 +233,7 @@ export class DistributedArray extends BaseArray {
     distribution: Distribution,
     options: ScatterArrayOptions = {},
   ): DistributedArray {
-    const operation = "DistributedArray.scatter";
-    let root!: number;
-    let given!: ScatterArrayOptions;
-    agreeWith(runtime, operation, () => {
-      given = readOptions(`the options of ${operation}`, options, [...ARRAY_KEYS, "root"]);
-      root = checkRank(given.root === undefined ? 0 : given.root, runtime.size, "root");
-      if (given.dtype !== undefined) dtypeInfo(given.dtype);
-      return { root, dtype: given.dtype ?? null };
-    });
-    const isRoot = runtime.rank === root;
-    const dtype = given.dtype ?? exchange(runtime, operation, () => isRoot ? dtypeOfWhole(data) : null)[root]!;
-    const { order = "C", memory = usualMemory(runtime) } = given;
-    let move!: () => void;
-    const array = make(runtime, operation, shape, distribution, { dtype, order, memory }, (array) => {
-      const { local, shape } = array;
-      const source = isRoot ? wholeArray(data, dtype, shape, order) : nothing(dtype, shape);
-      const target = local.isOnDevice ? LocalArray.empty(dtype, local.shape, order) : local;
-      const bring = readyToMove(array, onRoot(shape, runtime.size, root), array.distribution, source, target);
-      if (target !== local) prepareCopies(local.byteLength);
-      move = () => {
-        bring();
-        if (target !== local) local.set(target);
-      };
-      return {};
-    });
-    move();
-    return array;
-  }
-
-  // ---- whole arrays -------------------------------------------------------------------------------------------------
-
-  /**
-   * All elements on one rank, flat in the array's order; `null` on the others. Collective.
-   *
-   * @param root that rank, as a number or as `{ root, into }`; into `into` on that rank, which saves the time of new memory
-   * @throws {RangeError} if there is no such rank.
-   * @throws {DTypeError} if `into` is not the kind of typed array that holds the dtype.
-   * @throws {ShapeError} if `into` is too short, or the array's own memory.
-   * @throws {StateError} after `free`.
-   *
-   * @example
-   * ```ts
-   * import { DistributedArray, initialize, Slab } from "@distmath/distmath";
-   *
-   * using runtime = initialize();
-   * const a = DistributedArray.generate(runtime, [6], Slab.X, (i) => i);
-   * console.log(a.gather()); // 0, 1, 2, 3, 4, 5 on rank 0, null on the others
-   * ```
-   */
-  gather(root: number | GatherOptions = 0): TypedArray | null {
-    const { runtime, dtype, shape } = this;
-    let to!: number;
-    let target!: LocalArray;
-    let move!: () => void;
-    this.agree("gather", () => {
-      const options = typeof root === "object" ? root : { root };
-      const given = readOptions<GatherOptions>("the options of gather", options, ["root", "into"]);
-      to = checkRank(given.root === undefined ? 0 : given.root, runtime.size, "root");
-      target = runtime.rank === to ? this.#whole("gather", given.into) : nothing(dtype, shape);
-      move = readyToMove(this, this.distribution, onRoot(shape, runtime.size, to), this.hostPart(), target);
-      return { root: to };
-    });
-    move();
-    return runtime.rank === to ? target.data : null;
-  }
-
-  /**
-   * All elements on every rank, flat in the array's order, into `into` if it is given. Collective; throws as
-   * {@linkcode gather} does.
-   */
-  allGather(options: { into?: TypedArray } = {}): TypedArray {
-    const { runtime, shape } = this;
-    let target!: LocalArray;
-    let move!: () => void;
-    this.agree("allGather", () => {
-      const { into } = readOptions("the options of allGather", options, ["into"]);
-      target = this.#whole("allGather", into);
-      move = readyToMove(this, this.distribution, Replicated.bind(shape, runtime.size), this.hostPart(), target);
-      return {};
-    });
-    move();
-    return target.data;
+    return new DistributedArray(scatter(runtime, data, shape, distribution, options));
   }
 
   // ---- values -------------------------------------------------------------------------------------------------------
@@ -445,7 +262,7 @@ export class DistributedArray extends BaseArray {
   ): DistributedArray {
     const { runtime, distribution, order } = this;
     let result!: LocalArray;
-    this.agree("map", () => {
+    agreeOn(this, "map", () => {
       const { dtype: target = this.dtype } = readOptions("the options of map", options, ["dtype"]);
       if (typeof change !== "function") {
         throw new TypeError(`map takes a function (value, i, j) => value, not ${describe(change)}.`);
@@ -536,7 +353,7 @@ export class DistributedArray extends BaseArray {
   /** The sums along dimensions. */
   sum(options: AxisOptions): DistributedArray;
   sum(options?: AxisOptions): Scalar | DistributedArray {
-    return this.#finish(options === undefined && this.#isOnDevice ? this.#sumOnDevice() : sum(this, options));
+    return this.#finish(sum(this, options));
   }
 
   /** The product of all elements, or along dimensions, in float64; that of int64, and of integers along dimensions, in int64, which wraps around. Collective. */
@@ -634,7 +451,7 @@ export class DistributedArray extends BaseArray {
   /** As above, along dimensions. */
   norm(options: AxisOptions & { ord?: number }): DistributedArray;
   norm(options?: NormOptions): number | DistributedArray {
-    return this.#finish(options === undefined && this.#isOnDevice ? this.#normOnDevice() : norm(this, options));
+    return this.#finish(norm(this, options));
   }
 
   /**
@@ -648,7 +465,7 @@ export class DistributedArray extends BaseArray {
   maxAbsDifference(other: DistributedArray): number {
     let difference!: number;
     const compare = (local: LocalArray) => difference = reduction.largestDifference(this.local, local);
-    this.agree("maxAbsDifference", () => {
+    agreeOn(this, "maxAbsDifference", () => {
       checkArray(other, "other");
       if (other.shape.join() !== this.shape.join()) {
         throw new ShapeError(
@@ -656,120 +473,13 @@ export class DistributedArray extends BaseArray {
         );
       }
       if (this.distribution.coincidesWith(other.distribution)) compare(other.local);
-      return { other: other.facts() };
+      return { other: factsOf(other) };
     });
     if (!this.distribution.coincidesWith(other.distribution)) {
       using moved = other.redistribute(this.distribution);
       agree(this.runtime, "DistributedArray.maxAbsDifference", () => void compare(moved.local));
     }
     return reduction.largestOfAll(this.runtime.communicator, difference);
-  }
-
-  /**
-   * The values as text, as NumPy prints them: of large arrays the edges, which alone travel. On every rank. Collective.
-   *
-   * @throws {RangeError | TypeError} if an option is no whole number.
-   * @throws {StateError} after `free`.
-   *
-   * @example
-   * ```ts
-   * import { DistributedArray, initialize, Slab } from "@distmath/distmath";
-   *
-   * using runtime = initialize();
-   * using a = DistributedArray.generate(runtime, [2, 3], Slab.X, (i, j) => i + j / 2);
-   * console.assert(a.format() === "[[0.  0.5 1. ]\n [1.  1.5 2. ]]");
-   * ```
-   */
-  format(options: FormatOptions = {}): string {
-    const { shape, dtype } = this;
-    let full!: FullFormat;
-    let collect!: () => Scalar[];
-    this.agree("format", () => {
-      full = checkFormat(options);
-      collect = prepareElements(this, shownIndices(shape, full));
-      return { ...full };
-    });
-    return formatElements(dtype, shape, collect(), full);
-  }
-
-  /** Print the array and its values, {@linkcode format}, on rank 0. Collective. */
-  show(options: FormatOptions = {}): void {
-    const text = this.format(options);
-    if (this.runtime.rank === 0) console.log(`${this}\n${text}`);
-  }
-
-  /**
-   * The element at an index; negative ones count from the end. It travels to every rank: all ranks call it, with the same
-   * index. Elements of one's own are in {@linkcode local} and {@linkcode entries}. Collective.
-   *
-   * @throws {RangeError} if there is no such element.
-   *
-   * @example
-   * ```ts
-   * import { DistributedArray, initialize, Slab } from "@distmath/distmath";
-   *
-   * using runtime = initialize();
-   * using a = DistributedArray.generate(runtime, [5, 3], Slab.X, (i, j) => 10 * i + j);
-   * a.set([0, 0], 7);
-   * console.log(a.at(0, 0), a.at(-1, 2)); // 7 42
-   * ```
-   */
-  at(...index: number[]): Scalar {
-    let collect!: () => Scalar[];
-    this.agree("at", () => {
-      const checked = checkIndex(index, this.shape);
-      collect = prepareElements(this, checked.map((i) => [i]));
-      return { index: checked };
-    });
-    return collect()[0];
-  }
-
-  /**
-   * Overwrite the element at an index, as {@linkcode at} has it, on the rank that has it. Collective.
-   *
-   * @throws {RangeError} if there is no such element, or the value lies outside the range of an integer dtype.
-   * @throws {DTypeError} if the dtype does not take the value.
-   */
-  set(index: readonly number[], value: Scalar): void {
-    let write = (): void => {};
-    this.agree("set", () => {
-      const checked = checkIndex(index, this.shape);
-      checkExact(this.dtype, value);
-      const one = LocalArray.empty(this.dtype, [1]);
-      one.fill(value);
-      const sets = this.distribution.indexSets(this.runtime.rank);
-      const isOwn = checked.every((i, d) => sets[d].before(i + 1) > sets[d].before(i));
-      const place = checked.map((i, d) => sets[d].before(i));
-      const target = isOwn ? this.local.slice(place, place.map(() => 1)) : null;
-      write = () => target?.fill(value);
-      return { index: checked, value: String(value) };
-    });
-    write();
-  }
-
-  /**
-   * The elements that this rank holds, in C order, each with its global index. Local; not collective.
-   *
-   * @example
-   * ```ts
-   * import { DistributedArray, initialize, Slab } from "@distmath/distmath";
-   *
-   * using runtime = initialize();
-   * using a = DistributedArray.generate(runtime, [4, 4], Slab.X, (i, j) => i * j);
-   * for (const [[i, j], value] of a.entries()) console.assert(value === i * j);
-   * ```
-   */
-  *entries(): Generator<[index: number[], value: Scalar]> {
-    const { local } = this;
-    const lists = this.distribution.ranges(this.runtime.rank).map((ranges) =>
-      ranges.flatMap(([start, end]) => Array.from({ length: end - start }, (_, i) => start + i))
-    );
-    const next = reduction.valuesOf(local, "C");
-    const visit = function* (index: number[]): Generator<[number[], Scalar]> {
-      if (index.length === lists.length) yield [index, next()];
-      else for (const i of lists[index.length]) yield* visit([...index, i]);
-    };
-    if (local.size > 0) yield* visit([]);
   }
 
   // ---- other shapes, distributions, types ---------------------------------------------------------------------------
@@ -797,7 +507,7 @@ export class DistributedArray extends BaseArray {
    */
   slice(ranges: readonly SliceRange[]): DistributedArray {
     let view!: DistributedArray;
-    this.agree("slice", () => {
+    agreeOn(this, "slice", () => {
       const given = fullRanges(ranges, this.shape);
       const sliced = this.distribution.slice(given);
       const own = this.distribution.localRanges(this.runtime.rank, given);
@@ -838,7 +548,7 @@ export class DistributedArray extends BaseArray {
       return this;
     }
     let fill = (): void => {};
-    this.agree("assign", () => {
+    agreeOn(this, "assign", () => {
       checkExact(this.dtype, values);
       LocalArray.empty(this.dtype, [1]).fill(values);
       fill = () => this.local.fill(values);
@@ -873,7 +583,7 @@ export class DistributedArray extends BaseArray {
     const { runtime, dtype, order, shape } = this;
     let result!: DistributedArray;
     let move!: () => void;
-    this.agree("redistribute", () => {
+    agreeOn(this, "redistribute", () => {
       if (target instanceof DistributedArray) {
         checkTarget(this, target);
         result = target;
@@ -883,8 +593,8 @@ export class DistributedArray extends BaseArray {
         const local = LocalArray.empty(dtype, bound.localShape(runtime.rank), order, stream);
         result = new DistributedArray({ runtime, local, distribution: bound, order });
       }
-      move = readyToMove(this, this.distribution, result.distribution, this.local, result.local);
-      return { to: target instanceof DistributedArray ? target.facts() : String(result.distribution) };
+      move = prepareOnce(runtime, this.distribution, result.distribution, this.local, result.local, order);
+      return { to: target instanceof DistributedArray ? factsOf(target) : String(result.distribution) };
     });
     move();
     return result;
@@ -924,22 +634,11 @@ export class DistributedArray extends BaseArray {
       checkConvertible(this.dtype, dtype);
       return { ...target, shape: this.local.shape, facts: { target } };
     };
-    const local = newPart(runtime, (check) => this.agree(method, check), plan, (part) => part.set(this.local));
+    const local = newPart(runtime, (check) => agreeOn(this, method, check), plan, (part) => part.set(this.local));
     return new DistributedArray({ runtime, local, distribution: this.distribution, order });
   }
 
   // ---- helpers ------------------------------------------------------------------------------------------------------
-
-  /** Memory for all elements. */
-  #whole(operation: string, into?: TypedArray): LocalArray {
-    const { dtype, order, shape } = this;
-    if (into === undefined) return exactArray(dtype, shape, order);
-    elementCount(dtype, into);
-    if (!this.local.isOnDevice && this.local.data.buffer === into.buffer) {
-      throw new ShapeError(`${operation}: into is memory of the array itself. Give other memory.`);
-    }
-    return new LocalArray({ data: into, dtype, shape, strides: stridesOf(shape, order) });
-  }
 
   #view(local: LocalArray, distribution: Distribution, order: Order): DistributedArray {
     return new DistributedArray({ runtime: this.runtime, local, distribution, order }, this.owner);
@@ -950,119 +649,4 @@ export class DistributedArray extends BaseArray {
     const isHeld = typeof made === "object" && made !== null && "local" in made;
     return isHeld ? new DistributedArray(made as Held) : made as T;
   }
-
-  /** Known also when the memory is gone. */
-  get #isOnDevice(): boolean {
-    return this.memory === "device" || this.memory === "symmetric" && this.runtime.stream !== null;
-  }
-
-  #sumOnDevice(): Scalar {
-    const { runtime, dtype } = this;
-    if (dtype === "int64") {
-      const partial = this.#reduced("sum", bigSumOnDevice);
-      if (this.distribution.isReplicated) return partial;
-      const partials = exchange(runtime, "sum", () => String(partial));
-      return partials.reduce((sum, part) => sum + BigInt(part), 0n);
-    }
-    const total = this.#total(this.#reduced("sum", sumOnDevice));
-    return dtypeInfo(dtype).isComplex ? [total[0], total[1]] : total[0];
-  }
-
-  #normOnDevice(): number {
-    const [squares] = this.#total(this.#reduced("norm", (local) => squaresOnDevice(local, 1)));
-    if (squares > 1e-280 && squares < Infinity) return Math.sqrt(squares);
-    // Squares went beyond the range of float64, or there is nothing but zeros: measure in units of the largest value.
-    const largest = reduction.largestOfAll(this.runtime.communicator, this.#reduced("norm", largestOnDevice));
-    if (largest === 0 || !Number.isFinite(largest)) return largest;
-    return largest * Math.sqrt(this.#total(this.#reduced("norm", (local) => squaresOnDevice(local, largest)))[0]);
-  }
-
-  /** What a function makes of this rank's part, once it has on every rank. Collective. */
-  #reduced<T>(method: string, reduce: (local: LocalArray) => T): T {
-    let partial!: T;
-    this.agree(method, () => {
-      partial = reduce(this.local);
-      return {};
-    });
-    return partial;
-  }
-
-  /** Sum float64 numbers over the ranks; what every rank has anyway counts once. */
-  #total(partial: Float64Array<ArrayBuffer>): Float64Array {
-    if (this.distribution.isReplicated) return partial;
-    return this.runtime.communicator.allReduce(partial, { op: "sum" });
-  }
-}
-
-/** Gives a new array its elements, as the options ask; returns what else all ranks must share. */
-type Fill<Options> = (array: DistributedArray, given: Options) => Facts;
-
-/** Agree on a new array, make it, and fill it, with zeros or by `fill`. */
-function make<Options extends ArrayOptions>(
-  runtime: Runtime,
-  operation: string,
-  shape: readonly number[],
-  distribution: Distribution,
-  options: Options,
-  fill: Fill<Options> | null,
-  keys: readonly (keyof Options & string)[] = ARRAY_KEYS,
-): DistributedArray {
-  let array!: DistributedArray;
-  let bound!: Distribution;
-  let given!: Options;
-  const plan = (): PartPlan => {
-    given = readOptions(`the options of ${operation}`, options, keys);
-    const { dtype, order, memory, ...planned } = planOf(runtime, shape, distribution, given);
-    bound = planned.bound;
-    const facts = { shape: bound.globalShape, dtype, distribution: String(bound), order, memory };
-    return { dtype, order, memory, shape: bound.localShape(runtime.rank), facts, isCleared: fill === null };
-  };
-  newPart(runtime, (check) => agreeWith(runtime, operation, check), plan, (part, { order }) => {
-    array = DistributedArray.wrap(runtime, part, bound, order);
-    return fill?.(array, given);
-  });
-  return array;
-}
-
-/** Get ready to move all elements from one rank's part to another; both in the order of `array`. */
-function readyToMove(
-  { runtime, order }: DistributedArray,
-  from: Parts,
-  to: Parts,
-  source: LocalArray,
-  target: LocalArray,
-): () => void {
-  return prepareOnce(runtime, from, to, source, target, order);
-}
-
-/**
- * As `agree`, on a call that was given this runtime: what is none is an error on all ranks of the current one.
- *
- * @throws {TypeError} if it is no runtime.
- */
-export function agreeWith(runtime: Runtime, operation: string, check: () => Facts | void): void {
-  agree(runtime, operation, () => {
-    checkRuntime(operation, runtime);
-    return check();
-  });
-}
-
-function checkRank(rank: unknown, size: number, what: string): number {
-  if (Number.isInteger(rank) && rank as number >= 0 && rank as number < size) return rank as number;
-  const kind = typeof rank === "number" ? RangeError : TypeError;
-  throw new kind(`The ${what} must be a rank from 0 to ${size - 1}, not ${describe(rank)}.`);
-}
-
-/** An index, read once, without what is negative. */
-function checkIndex(given: readonly number[], shape: readonly number[]): number[] {
-  const index = Array.isArray(given) ? [...given] : [];
-  const isInside = (i: unknown, d: number) => Number.isInteger(i) && i as number >= -shape[d] && i as number < shape[d];
-  if (Array.isArray(given) && index.length === shape.length && index.every(isInside)) {
-    return index.map((i, d) => i < 0 ? i + shape[d] : i);
-  }
-  const kind = Array.isArray(given) ? RangeError : TypeError;
-  throw new kind(
-    `An index of an array of shape [${shape}] is a list of ${shape.length} whole numbers inside of it, not ` +
-      `${describe(given)}.`,
-  );
 }

@@ -120,3 +120,10 @@ export function commonOrder(offers: readonly (readonly Order[])[], wanted: Order
     { ranks },
   );
 }
+
+/** A rank that a script has named. */
+export function checkRank(rank: unknown, size: number, what: string): number {
+  if (Number.isInteger(rank) && rank as number >= 0 && rank as number < size) return rank as number;
+  const kind = typeof rank === "number" ? RangeError : TypeError;
+  throw new kind(`The ${what} must be a rank from 0 to ${size - 1}, not ${describe(rank)}.`);
+}

@@ -5,7 +5,9 @@
  */
 export type { FromLocalOptions } from "./given_data.ts";
 export type { ArrayOptions } from "./new_part.ts";
-export { DistributedArray, type GatherOptions, type ScatterArrayOptions } from "./distributed_array.ts";
+export { DistributedArray } from "./distributed_array.ts";
+export type { ElementAccess, GatherOptions } from "./element_access.ts";
+export type { ScatterArrayOptions } from "./new_array.ts";
 export type { Order, Strided } from "./layout.ts";
 export { LocalArray, type LocalArrayOptions, type Memory } from "./local_array.ts";
 export { loadNpy, type LoadNpyOptions, saveNpy } from "./npy.ts";

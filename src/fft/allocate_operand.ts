@@ -3,14 +3,14 @@
  *
  * @module
  */
-import { agreeWith, DistributedArray } from "../array/distributed_array.ts";
+import { DistributedArray } from "../array/distributed_array.ts";
 import { checkOrder, checkShape, type Order, sizeOfShape, stridesOf } from "../array/layout.ts";
 import { LocalArray } from "../array/local_array.ts";
 import { bindTo } from "../distribution/distribution.ts";
 import type { Distribution } from "../distribution/mod.ts";
 import { dtypeInfo } from "../dtype/dtype.ts";
 import { readOptions } from "../options.ts";
-import type { Runtime } from "../runtime/runtime.ts";
+import { agreeWith, type Runtime } from "../runtime/runtime.ts";
 import { describeProblem, noteRoom } from "./checked_transform.ts";
 import { chooseFFTEngine } from "./engines/registry.ts";
 import { OPERAND_KEYS, type OperandOptions } from "./options.ts";

@@ -5,7 +5,7 @@
  */
 import { type LibraryVersion, openedLibraries } from "../../ffi/library.ts";
 import { describe, isObject } from "../options.ts";
-import { agreeStrictly, noRuntime } from "./agreement.ts";
+import { agree, agreeStrictly, type Facts, noRuntime } from "./agreement.ts";
 import type { Communicator } from "../mpi/communicator.ts";
 import { freeQueued, queueCollectiveFree } from "../mpi/collective_free.ts";
 import { finalizeMpi, isMpiFinalized } from "../mpi/init_finalize.ts";
@@ -211,4 +211,16 @@ export class Runtime implements Disposable {
  */
 export function checkRuntime(operation: string, runtime: unknown): asserts runtime is Runtime {
   if (!(runtime instanceof Runtime)) throw noRuntime(operation, runtime);
+}
+
+/**
+ * As `agree`, on a call that was given this runtime: what is none is an error on all ranks of the current one.
+ *
+ * @throws {TypeError} if it is no runtime.
+ */
+export function agreeWith(runtime: Runtime, operation: string, check: () => Facts | void): void {
+  agree(runtime, operation, () => {
+    checkRuntime(operation, runtime);
+    return check();
+  });
 }

@@ -492,7 +492,7 @@ export const LOCAL_CALLS = `
   matrixQualifiers nearest packQualifiers qualifiersObject environment nativePrefix openedLibraries searchFolders
   Runtime Runtime.versions Runtime.onCollect Runtime.warnOnce Runtime.isFinalized Runtime.isClosed
   DistributedArray DistributedArray:wrap DistributedArray:of DistributedArray:share DistributedArray.local DistributedArray.isLost DistributedArray.size
-  DistributedArray.entries DistributedArray.owner DistributedArray.hostPart DistributedArray.besides DistributedArray.facts DistributedArray.agree
+  DistributedArray.entries DistributedArray.owner DistributedArray.hostPart DistributedArray.besides
   DistributedArray.isFreed DistributedArray.isView DistributedArray.toString DistributedArray.transpose DistributedArray.free
   Redistribution.algorithm Redistribution.bytesMoved Redistribution.releaseOperands Redistribution.free
   Matmul.isFreed Matmul.auxiliary Matmul.algorithm Matmul.resetOperandsUnchecked Matmul.releaseOperands Matmul.explain

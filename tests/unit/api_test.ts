@@ -65,20 +65,30 @@ Deno.test("the classes have the methods", () => {
   }
 });
 
-Deno.test("the documentation of Communicator names the members of its chapters", () => {
-  const text = Deno.readTextFileSync(new URL("../../src/mpi/communicator.ts", import.meta.url)).replaceAll("\n *", "");
-  for (
-    let chapter = Object.getPrototypeOf(api.Communicator);
-    chapter.name !== "";
-    chapter = Object.getPrototypeOf(chapter)
-  ) {
-    const [, named] = text.match(`\\{@linkcode ${chapter.name}\\}[^:]*:([\\w, ]+)`) ?? [];
-    assert(named !== undefined, `${chapter.name} is named`);
-    const members = Object.getOwnPropertyNames(chapter.prototype).filter((name) => name !== "constructor");
-    if (chapter.name === "CommunicatorHandle") members.push("rank", "size");
-    assertEquals(named.split(",").map((name) => name.trim()).sort(), members.sort(), chapter.name);
-  }
-});
+/** Members that only the constructor makes. */
+const FIELDS: Record<string, string[]> = {
+  CommunicatorHandle: ["rank", "size"],
+  BaseArray: ["runtime", "shape", "dtype", "distribution", "order", "memory"],
+};
+
+for (
+  const [theClass, file] of [
+    [api.Communicator, "src/mpi/communicator.ts"],
+    [api.DistributedArray, "src/array/distributed_array.ts"],
+  ] as const
+) {
+  Deno.test(`the documentation of ${theClass.name} names the members of its chapters`, () => {
+    const text = Deno.readTextFileSync(new URL(`../../${file}`, import.meta.url)).replaceAll("\n *", "");
+    for (let chapter = Object.getPrototypeOf(theClass); chapter.name !== ""; chapter = Object.getPrototypeOf(chapter)) {
+      const [, named] = text.match(`\\{@linkcode ${chapter.name}\\}[^:]*:([\\w, ]+)`) ?? [];
+      assert(named !== undefined, `${chapter.name} is named`);
+      const isInternal = (name: string) => ["constructor", "owner", "hostPart", "besides"].includes(name);
+      const members = Object.getOwnPropertyNames(chapter.prototype).filter((name) => !isInternal(name));
+      members.push(...FIELDS[chapter.name] ?? []);
+      assertEquals(named.split(",").map((name) => name.trim()).sort(), members.sort(), chapter.name);
+    }
+  });
+}
 
 Deno.test("matmul has the options", () => {
   const expected = words(`

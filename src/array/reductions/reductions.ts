@@ -17,6 +17,7 @@ import { checkHostArray } from "../elementwise/elementwise.ts";
 import { apply, cast, compile, type Expression, operand } from "../elementwise/expression.ts";
 import { accumulate, type Accumulation, type Elements } from "../elementwise/kernel.ts";
 import type { LocalArray } from "../local_array.ts";
+import { isOnDevice, normOnDevice, totalOnDevice } from "./on_device.ts";
 import {
   AXIS_KEYS,
   type AxisOptions,
@@ -104,6 +105,7 @@ function sumDType(dtype: DType): DType {
 
 /** The sum of all elements, or along dimensions. Collective. */
 export function sum(array: BaseArray, options?: AxisOptions): Reduced<Scalar> {
+  if (options === undefined && isOnDevice(array)) return totalOnDevice(array);
   const prepared = agreed("sum", array, options, [], ({ plan }, { axis }) => {
     if (array.dtype === "int64") return { big: axis === undefined ? null : bigMemory(plan), sums: [] };
     return { big: null, sums: realParts(array.dtype, X).map(() => sumMemory(plan)) };
@@ -214,6 +216,7 @@ export interface NormOptions extends Partial<AxisOptions> {
 
 /** The norm of all elements as one vector, or along dimensions. Collective. */
 export function norm(array: BaseArray, options?: NormOptions): Reduced<number> {
+  if (options === undefined && isOnDevice(array)) return normOnDevice(array);
   const prepared = agreed<NormOptions, { ord: number; sums: SumMemory; units: Float64Array<ArrayBuffer>[] }>(
     "norm",
     array,

@@ -6,8 +6,8 @@
 import { ShapeError } from "../../errors.ts";
 import type { Distribution } from "../../distribution/mod.ts";
 import { describe } from "../../options.ts";
-import type { Runtime } from "../../runtime/runtime.ts";
-import { agreeWith, DistributedArray } from "../distributed_array.ts";
+import { agreeWith, type Runtime } from "../../runtime/runtime.ts";
+import { DistributedArray } from "../distributed_array.ts";
 import type { ArrayOptions } from "../new_part.ts";
 
 /**
