@@ -50,17 +50,7 @@ export * from "./src/fft/mod.ts";
 export { nearest } from "./src/options.ts";
 
 // Errors
-export {
-  CollectiveError,
-  ConfigurationError,
-  DistmathError,
-  type DistmathErrorOptions,
-  DistributionError,
-  DTypeError,
-  NativeError,
-  ShapeError,
-  StateError,
-} from "./src/errors.ts";
+export * from "./src/errors.ts";
 export type { NativeFailure } from "./ffi/errors.ts";
 
 // Native libraries: where they are looked for, and which are in use

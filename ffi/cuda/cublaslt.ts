@@ -72,13 +72,6 @@ export const CublasComputeType = {
   "64F_EMULATED_FIXEDPOINT": 79,
 } as const;
 
-/** When cuBLAS emulates a precision (`cublasEmulationStrategy_t`, without `CUBLAS_EMULATION_STRATEGY_`). */
-export const CublasEmulationStrategy = {
-  DEFAULT: 0,
-  PERFORMANT: 1,
-  EAGER: 2,
-} as const;
-
 /** The attributes of a product (`cublasLtMatmulDescAttributes_t`, without `CUBLASLT_MATMUL_DESC_`). */
 export const CublasLtMatmulDescAttribute = {
   COMPUTE_TYPE: 0,
@@ -143,34 +136,10 @@ export const CublasLtMatmulPreferenceAttribute = {
   IMPL_MASK: 12,
 } as const;
 
-/** The attributes of a matrix transformation (`cublasLtMatrixTransformDescAttributes_t`, without `CUBLASLT_MATRIX_TRANSFORM_DESC_`). */
-export const CublasLtMatrixTransformDescAttribute = {
-  SCALE_TYPE: 0,
-  POINTER_MODE: 1,
-  TRANSA: 2,
-  TRANSB: 3,
-} as const;
-
-/** The attributes of an emulation (`cublasLtEmulationDescAttributes_t`, without `CUBLASLT_EMULATION_DESC_`). */
-export const CublasLtEmulationDescAttribute = {
-  STRATEGY: 0,
-  SPECIAL_VALUES_SUPPORT: 1,
-  FIXEDPOINT_MANTISSA_CONTROL: 2,
-  FIXEDPOINT_MAX_MANTISSA_BIT_COUNT: 3,
-  FIXEDPOINT_MANTISSA_BIT_OFFSET: 4,
-  FIXEDPOINT_MANTISSA_BIT_COUNT_POINTER: 5,
-} as const;
-
 /** The order of a matrix in memory (`cublasLtOrder_t`, without `CUBLASLT_ORDER_`). */
 export const CublasLtOrder = {
   COL: 0,
   ROW: 1,
-} as const;
-
-/** How the matrices of a batch are found (`cublasLtBatchMode_t`, without `CUBLASLT_BATCH_MODE_`). */
-export const CublasLtBatchMode = {
-  STRIDED: 0,
-  POINTER_ARRAY: 1,
 } as const;
 
 /** What is done to a product before it is written (`cublasLtEpilogue_t`, without `CUBLASLT_EPILOGUE_`). */
@@ -212,58 +181,6 @@ export const CublasLtMatmulMatrixScale = {
   BLK128x128_32F: 5,
 } as const;
 
-/** How the parts of a split product are summed; bits (`cublasLtReductionScheme_t`, without `CUBLASLT_REDUCTION_SCHEME_`). */
-export const CublasLtReductionScheme = {
-  NONE: 0,
-  INPLACE: 1,
-  COMPUTE_TYPE: 2,
-  OUTPUT_TYPE: 4,
-  MASK: 7,
-} as const;
-
-/** How algorithms are searched for (`cublasLtMatmulSearch_t`, without `CUBLASLT_SEARCH_`). */
-export const CublasLtMatmulSearch = {
-  BEST_FIT: 0,
-  LIMITED_BY_ALGO_ID: 1,
-} as const;
-
-/** The settings of an algorithm (`cublasLtMatmulAlgoConfigAttributes_t`, without `CUBLASLT_ALGO_CONFIG_`). */
-export const CublasLtMatmulAlgoConfigAttribute = {
-  ID: 0,
-  TILE_ID: 1,
-  SPLITK_NUM: 2,
-  REDUCTION_SCHEME: 3,
-  CTA_SWIZZLING: 4,
-  CUSTOM_OPTION: 5,
-  STAGES_ID: 6,
-  INNER_SHAPE_ID: 7,
-  CLUSTER_SHAPE_ID: 8,
-} as const;
-
-/** What an algorithm can do (`cublasLtMatmulAlgoCapAttributes_t`, without `CUBLASLT_ALGO_CAP_`). */
-export const CublasLtMatmulAlgoCapAttribute = {
-  SPLITK_SUPPORT: 0,
-  REDUCTION_SCHEME_MASK: 1,
-  CTA_SWIZZLING_SUPPORT: 2,
-  STRIDED_BATCH_SUPPORT: 3,
-  OUT_OF_PLACE_RESULT_SUPPORT: 4,
-  UPLO_SUPPORT: 5,
-  TILE_IDS: 6,
-  CUSTOM_OPTION_MAX: 7,
-  CUSTOM_MEMORY_ORDER: 10,
-  POINTER_MODE_MASK: 11,
-  EPILOGUE_MASK: 12,
-  STAGES_IDS: 13,
-  LD_NEGATIVE: 14,
-  NUMERICAL_IMPL_FLAGS: 15,
-  MIN_ALIGNMENT_A_BYTES: 16,
-  MIN_ALIGNMENT_B_BYTES: 17,
-  MIN_ALIGNMENT_C_BYTES: 18,
-  MIN_ALIGNMENT_D_BYTES: 19,
-  POINTER_ARRAY_BATCH_SUPPORT: 21,
-  FLOATING_POINT_EMULATION_SUPPORT: 22,
-} as const;
-
 /** The parts of a library's version (`libraryPropertyType`). */
 export const LibraryProperty = {
   MAJOR_VERSION: 0,
@@ -295,17 +212,10 @@ export const CUBLASLT_MATMUL_HEURISTIC_RESULT = {
 export const CUBLASLT_SYMBOLS = {
   // library
   cublasLtGetVersion: { parameters: [], result: "usize" },
-  cublasLtGetCudartVersion: { parameters: [], result: "usize" },
   cublasLtGetStatusName: { parameters: [/* status */ "i32"], result: "u64" },
   cublasLtGetStatusString: { parameters: [/* status */ "i32"], result: "u64" },
   cublasLtCreate: { parameters: [/* lightHandle */ "buffer"], result: "i32" },
   cublasLtDestroy: { parameters: [/* lightHandle */ "u64"], result: "i32" },
-  cublasLtLoggerOpenFile: { parameters: [/* logFile */ "buffer"], result: "i32" },
-  cublasLtLoggerSetLevel: { parameters: [/* level */ "i32"], result: "i32" },
-  cublasLtLoggerSetMask: { parameters: [/* mask */ "i32"], result: "i32" },
-  cublasLtLoggerForceDisable: { parameters: [], result: "i32" },
-  cublasLtHeuristicsCacheGetCapacity: { parameters: [/* capacity */ "buffer"], result: "i32" },
-  cublasLtHeuristicsCacheSetCapacity: { parameters: [/* capacity */ "usize"], result: "i32" },
 
   // descriptors
   cublasLtMatmulDescCreate: { result: "i32", parameters: [
@@ -315,9 +225,6 @@ export const CUBLASLT_SYMBOLS = {
   cublasLtMatmulDescSetAttribute: { result: "i32", parameters: [
     /* matmulDesc */ "u64", /* attr */ "i32", /* buf */ "buffer", /* sizeInBytes */ "usize",
   ] },
-  cublasLtMatmulDescGetAttribute: { result: "i32", parameters: [
-    /* matmulDesc */ "u64", /* attr */ "i32", /* buf */ "buffer", /* sizeInBytes */ "usize", /* sizeWritten */ "buffer",
-  ] },
   cublasLtMatrixLayoutCreate: { result: "i32", parameters: [
     /* matLayout */ "buffer", /* type */ "i32", /* rows */ "u64", /* cols */ "u64", /* ld */ "i64",
   ] },
@@ -325,36 +232,10 @@ export const CUBLASLT_SYMBOLS = {
   cublasLtMatrixLayoutSetAttribute: { result: "i32", parameters: [
     /* matLayout */ "u64", /* attr */ "i32", /* buf */ "buffer", /* sizeInBytes */ "usize",
   ] },
-  cublasLtMatrixLayoutGetAttribute: { result: "i32", parameters: [
-    /* matLayout */ "u64", /* attr */ "i32", /* buf */ "buffer", /* sizeInBytes */ "usize", /* sizeWritten */ "buffer",
-  ] },
   cublasLtMatmulPreferenceCreate: { parameters: [/* pref */ "buffer"], result: "i32" },
   cublasLtMatmulPreferenceDestroy: { parameters: [/* pref */ "u64"], result: "i32" },
   cublasLtMatmulPreferenceSetAttribute: { result: "i32", parameters: [
     /* pref */ "u64", /* attr */ "i32", /* buf */ "buffer", /* sizeInBytes */ "usize",
-  ] },
-  cublasLtMatmulPreferenceGetAttribute: { result: "i32", parameters: [
-    /* pref */ "u64", /* attr */ "i32", /* buf */ "buffer", /* sizeInBytes */ "usize", /* sizeWritten */ "buffer",
-  ] },
-  cublasLtMatrixTransformDescCreate: { result: "i32", parameters: [
-    /* transformDesc */ "buffer", /* scaleType */ "i32",
-  ] },
-  cublasLtMatrixTransformDescDestroy: { parameters: [/* transformDesc */ "u64"], result: "i32" },
-  cublasLtMatrixTransformDescSetAttribute: { result: "i32", parameters: [
-    /* transformDesc */ "u64", /* attr */ "i32", /* buf */ "buffer", /* sizeInBytes */ "usize",
-  ] },
-  cublasLtMatrixTransformDescGetAttribute: { result: "i32", parameters: [
-    /* transformDesc */ "u64", /* attr */ "i32", /* buf */ "buffer", /* sizeInBytes */ "usize",
-    /* sizeWritten */ "buffer",
-  ] },
-  cublasLtEmulationDescCreate: { optional: true, parameters: [/* emulationDesc */ "buffer"], result: "i32" },
-  cublasLtEmulationDescDestroy: { optional: true, parameters: [/* emulationDesc */ "u64"], result: "i32" },
-  cublasLtEmulationDescSetAttribute: { optional: true, result: "i32", parameters: [
-    /* emulationDesc */ "u64", /* attr */ "i32", /* buf */ "buffer", /* sizeInBytes */ "usize",
-  ] },
-  cublasLtEmulationDescGetAttribute: { optional: true, result: "i32", parameters: [
-    /* emulationDesc */ "u64", /* attr */ "i32", /* buf */ "buffer", /* sizeInBytes */ "usize",
-    /* sizeWritten */ "buffer",
   ] },
 
   // algorithms
@@ -363,28 +244,6 @@ export const CUBLASLT_SYMBOLS = {
     /* Ddesc */ "u64", /* preference */ "u64", /* requestedAlgoCount */ "i32", /* heuristicResultsArray */ "buffer",
     /* returnAlgoCount */ "buffer",
   ] },
-  cublasLtMatmulAlgoGetIds: { result: "i32", parameters: [
-    /* lightHandle */ "u64", /* computeType */ "i32", /* scaleType */ "i32", /* Atype */ "i32", /* Btype */ "i32",
-    /* Ctype */ "i32", /* Dtype */ "i32", /* requestedAlgoCount */ "i32", /* algoIdsArray */ "buffer",
-    /* returnAlgoCount */ "buffer",
-  ] },
-  cublasLtMatmulAlgoInit: { result: "i32", parameters: [
-    /* lightHandle */ "u64", /* computeType */ "i32", /* scaleType */ "i32", /* Atype */ "i32", /* Btype */ "i32",
-    /* Ctype */ "i32", /* Dtype */ "i32", /* algoId */ "i32", /* algo */ "buffer",
-  ] },
-  cublasLtMatmulAlgoCheck: { result: "i32", parameters: [
-    /* lightHandle */ "u64", /* operationDesc */ "u64", /* Adesc */ "u64", /* Bdesc */ "u64", /* Cdesc */ "u64",
-    /* Ddesc */ "u64", /* algo */ "buffer", /* result */ "buffer",
-  ] },
-  cublasLtMatmulAlgoCapGetAttribute: { result: "i32", parameters: [
-    /* algo */ "buffer", /* attr */ "i32", /* buf */ "buffer", /* sizeInBytes */ "usize", /* sizeWritten */ "buffer",
-  ] },
-  cublasLtMatmulAlgoConfigSetAttribute: { result: "i32", parameters: [
-    /* algo */ "buffer", /* attr */ "i32", /* buf */ "buffer", /* sizeInBytes */ "usize",
-  ] },
-  cublasLtMatmulAlgoConfigGetAttribute: { result: "i32", parameters: [
-    /* algo */ "buffer", /* attr */ "i32", /* buf */ "buffer", /* sizeInBytes */ "usize", /* sizeWritten */ "buffer",
-  ] },
 
   // computation
   cublasLtMatmul: { result: "i32", parameters: [
@@ -392,10 +251,6 @@ export const CUBLASLT_SYMBOLS = {
     /* B */ "u64", /* Bdesc */ "u64", /* beta */ "buffer", /* C */ "u64", /* Cdesc */ "u64", /* D */ "u64",
     /* Ddesc */ "u64", /* algo */ "buffer", /* workspace */ "u64", /* workspaceSizeInBytes */ "usize",
     /* stream */ "u64",
-  ] },
-  cublasLtMatrixTransform: { result: "i32", parameters: [
-    /* lightHandle */ "u64", /* transformDesc */ "u64", /* alpha */ "buffer", /* A */ "u64", /* Adesc */ "u64",
-    /* beta */ "buffer", /* B */ "u64", /* Bdesc */ "u64", /* C */ "u64", /* Cdesc */ "u64", /* stream */ "u64",
   ] },
 } as const satisfies Deno.ForeignLibraryInterface;
 

@@ -1,5 +1,5 @@
 /**
- * The CUDA driver: device names and UUIDs, modules and kernels, stream memory operations, virtual memory.
+ * The CUDA driver: device names and UUIDs, modules and kernels, stream memory operations.
  *
  * Source: `cuda.h` of CUDA 13.0; what is declared here exists in drivers for CUDA 12 as well. The keys are the names
  * that C programs write; where the header maps such a name to a versioned symbol, `name` is that symbol. The multicast
@@ -109,41 +109,6 @@ export const CuStreamBatchMemOpType = {
   BARRIER: 6,
 } as const;
 
-/** How an allocation is shared with other processes (`CUmemAllocationHandleType`, without `CU_MEM_HANDLE_TYPE_`). */
-export const CuMemAllocationHandleType = {
-  NONE: 0,
-  POSIX_FILE_DESCRIPTOR: 1,
-  FABRIC: 8,
-} as const;
-
-/** The kind of an allocation (`CUmemAllocationType`, without `CU_MEM_ALLOCATION_TYPE_`). */
-export const CuMemAllocationType = {
-  INVALID: 0,
-  PINNED: 1,
-} as const;
-
-/** Where memory lies (`CUmemLocationType`, without `CU_MEM_LOCATION_TYPE_`). */
-export const CuMemLocationType = {
-  INVALID: 0,
-  DEVICE: 1,
-  HOST: 2,
-  HOST_NUMA: 3,
-  HOST_NUMA_CURRENT: 4,
-} as const;
-
-/** What a location may do with mapped memory (`CUmemAccess_flags`, without `CU_MEM_ACCESS_FLAGS_PROT_`). */
-export const CuMemAccessFlags = {
-  NONE: 0,
-  READ: 1,
-  READWRITE: 3,
-} as const;
-
-/** Which granularity is asked for (`CUmemAllocationGranularity_flags`, without `CU_MEM_ALLOC_GRANULARITY_`). */
-export const CuMemAllocationGranularity = {
-  MINIMUM: 0,
-  RECOMMENDED: 1,
-} as const;
-
 /** Options of `cuModuleLoadDataEx` (`CUjit_option`, without `CU_JIT_`). */
 export const CuJitOption = {
   MAX_REGISTERS: 0,
@@ -153,22 +118,6 @@ export const CuJitOption = {
   ERROR_LOG_BUFFER_SIZE_BYTES: 6,
   OPTIMIZATION_LEVEL: 7,
   LOG_VERBOSE: 12,
-} as const;
-
-/** What an address can be asked (`CUpointer_attribute`, without `CU_POINTER_ATTRIBUTE_`). */
-export const CuPointerAttribute = {
-  CONTEXT: 1,
-  MEMORY_TYPE: 2,
-  DEVICE_POINTER: 3,
-  HOST_POINTER: 4,
-  SYNC_MEMOPS: 6,
-  BUFFER_ID: 7,
-  IS_MANAGED: 8,
-  DEVICE_ORDINAL: 9,
-  RANGE_START_ADDR: 11,
-  RANGE_SIZE: 12,
-  MAPPED: 13,
-  ALLOWED_HANDLE_TYPES: 14,
 } as const;
 
 /** The elements of a tensor that the hardware copies in boxes (`CUtensorMapDataType`, without `CU_TENSOR_MAP_DATA_TYPE_`). */
@@ -225,47 +174,6 @@ export const CU_TENSOR_MAP = {
   fields: { opaque: [0, 128] },
 } as const satisfies StructLayout;
 
-/** A device's UUID. */
-export const CU_UUID = {
-  name: "CUuuid",
-  size: 16,
-  fields: { bytes: [0, 16] },
-} as const satisfies StructLayout;
-
-/** What `cuMemCreate` allocates. */
-export const CU_MEM_ALLOCATION_PROP = {
-  name: "CUmemAllocationProp",
-  size: 32,
-  fields: {
-    type: [0, "i32"],
-    requestedHandleTypes: [4, "i32"],
-    "location.type": [8, "i32"],
-    "location.id": [12, "i32"],
-    win32HandleMetaData: [16, "u64"],
-    "allocFlags.compressionType": [24, "u8"],
-    "allocFlags.gpuDirectRDMACapable": [25, "u8"],
-    "allocFlags.usage": [26, "u16"],
-  },
-} as const satisfies StructLayout;
-
-/** Where memory lies. */
-export const CU_MEM_LOCATION = {
-  name: "CUmemLocation",
-  size: 8,
-  fields: { type: [0, "i32"], id: [4, "i32"] },
-} as const satisfies StructLayout;
-
-/** Who may do what with mapped memory. */
-export const CU_MEM_ACCESS_DESC = {
-  name: "CUmemAccessDesc",
-  size: 12,
-  fields: {
-    "location.type": [0, "i32"],
-    "location.id": [4, "i32"],
-    flags: [8, "i32"],
-  },
-} as const satisfies StructLayout;
-
 /** One operation of `cuStreamBatchMemOp`; waits and writes have the same layout. */
 export const CU_STREAM_BATCH_MEM_OP_PARAMS = {
   name: "CUstreamBatchMemOpParams",
@@ -299,15 +207,6 @@ export const CUDA_DRIVER_SYMBOLS = {
   cuDeviceGetUuid: { name: "cuDeviceGetUuid_v2", parameters: [/* uuid */ "buffer", /* dev */ "i32"], result: "i32" },
   cuDeviceTotalMem: { name: "cuDeviceTotalMem_v2", parameters: [/* bytes */ "buffer", /* dev */ "i32"], result: "i32" },
   cuDeviceGetAttribute: { parameters: [/* pi */ "buffer", /* attrib */ "i32", /* dev */ "i32"], result: "i32" },
-  cuDevicePrimaryCtxRetain: { parameters: [/* pctx */ "buffer", /* dev */ "i32"], result: "i32" },
-  cuDevicePrimaryCtxRelease: { name: "cuDevicePrimaryCtxRelease_v2", parameters: [/* dev */ "i32"], result: "i32" },
-  cuDevicePrimaryCtxGetState: { result: "i32", parameters: [
-    /* dev */ "i32", /* flags */ "buffer", /* active */ "buffer",
-  ] },
-  cuCtxGetCurrent: { parameters: [/* pctx */ "buffer"], result: "i32" },
-  cuCtxSetCurrent: { parameters: [/* ctx */ "u64"], result: "i32" },
-  cuCtxGetDevice: { parameters: [/* device */ "buffer"], result: "i32" },
-  cuCtxSynchronize: { parameters: [], result: "i32" },
 
   // modules and kernels
   cuModuleLoadData: { parameters: [/* module */ "buffer", /* image */ "buffer"], result: "i32" },
@@ -317,9 +216,6 @@ export const CUDA_DRIVER_SYMBOLS = {
   ] },
   cuModuleUnload: { parameters: [/* hmod */ "u64"], result: "i32" },
   cuModuleGetFunction: { parameters: [/* hfunc */ "buffer", /* hmod */ "u64", /* name */ "buffer"], result: "i32" },
-  cuModuleGetGlobal: { name: "cuModuleGetGlobal_v2", result: "i32", parameters: [
-    /* dptr */ "buffer", /* bytes */ "buffer", /* hmod */ "u64", /* name */ "buffer",
-  ] },
   cuFuncGetAttribute: { parameters: [/* pi */ "buffer", /* attrib */ "i32", /* hfunc */ "u64"], result: "i32" },
   cuFuncSetAttribute: { parameters: [/* hfunc */ "u64", /* attrib */ "i32", /* value */ "i32"], result: "i32" },
   cuOccupancyMaxActiveBlocksPerMultiprocessor: { result: "i32", parameters: [
@@ -354,32 +250,6 @@ export const CUDA_DRIVER_SYMBOLS = {
   ] },
 
   // virtual memory management
-  cuMemGetAllocationGranularity: { result: "i32", parameters: [
-    /* granularity */ "buffer", /* prop */ "buffer", /* option */ "i32",
-  ] },
-  cuMemCreate: { result: "i32", parameters: [
-    /* handle */ "buffer", /* size */ "usize", /* prop */ "buffer", /* flags */ "u64",
-  ] },
-  cuMemRelease: { parameters: [/* handle */ "u64"], result: "i32" },
-  cuMemAddressReserve: { result: "i32", parameters: [
-    /* ptr */ "buffer", /* size */ "usize", /* alignment */ "usize", /* addr */ "u64", /* flags */ "u64",
-  ] },
-  cuMemAddressFree: { parameters: [/* ptr */ "u64", /* size */ "usize"], result: "i32" },
-  cuMemMap: { result: "i32", parameters: [
-    /* ptr */ "u64", /* size */ "usize", /* offset */ "usize", /* handle */ "u64", /* flags */ "u64",
-  ] },
-  cuMemUnmap: { parameters: [/* ptr */ "u64", /* size */ "usize"], result: "i32" },
-  cuMemSetAccess: { result: "i32", parameters: [
-    /* ptr */ "u64", /* size */ "usize", /* desc */ "buffer", /* count */ "usize",
-  ] },
-  cuMemGetAccess: { parameters: [/* flags */ "buffer", /* location */ "buffer", /* ptr */ "u64"], result: "i32" },
-  cuMemRetainAllocationHandle: { parameters: [/* handle */ "buffer", /* addr */ "u64"], result: "i32" },
-  cuMemExportToShareableHandle: { result: "i32", parameters: [
-    /* shareableHandle */ "buffer", /* handle */ "u64", /* handleType */ "i32", /* flags */ "u64",
-  ] },
-  cuMemImportFromShareableHandle: { result: "i32", parameters: [
-    /* handle */ "buffer", /* osHandle */ "u64", /* shHandleType */ "i32",
-  ] },
   cuMemGetAddressRange: { name: "cuMemGetAddressRange_v2", result: "i32", parameters: [
     /* pbase */ "buffer", /* psize */ "buffer", /* dptr */ "u64",
   ] },
@@ -388,7 +258,6 @@ export const CUDA_DRIVER_SYMBOLS = {
     /* globalDim */ "buffer", /* globalStrides */ "buffer", /* boxDim */ "buffer", /* elementStrides */ "buffer",
     /* interleave */ "i32", /* swizzle */ "i32", /* l2Promotion */ "i32", /* oobFill */ "i32",
   ] },
-  cuPointerGetAttribute: { parameters: [/* data */ "buffer", /* attribute */ "i32", /* ptr */ "u64"], result: "i32" },
 } as const satisfies Deno.ForeignLibraryInterface;
 
 export class CudaDriverError extends NativeError {}

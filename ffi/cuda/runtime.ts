@@ -110,35 +110,6 @@ export const CudaMemPoolAttribute = {
 } as const;
 export type CudaMemPoolAttribute = EnumValue<typeof CudaMemPoolAttribute>;
 
-/** How memory of a pool is allocated (`cudaMemAllocationType`, without `cudaMemAllocationType`). */
-export const CudaMemAllocationType = {
-  Invalid: 0,
-  Pinned: 1,
-} as const;
-
-/** How an allocation is shared with other processes (`cudaMemAllocationHandleType`, without `cudaMemHandleType`). */
-export const CudaMemAllocationHandleType = {
-  None: 0,
-  PosixFileDescriptor: 1,
-  Fabric: 8,
-} as const;
-
-/** Where memory lies (`cudaMemLocationType`, without `cudaMemLocationType`). */
-export const CudaMemLocationType = {
-  Invalid: 0,
-  Device: 1,
-  Host: 2,
-  HostNuma: 3,
-  HostNumaCurrent: 4,
-} as const;
-
-/** What a location may do with memory (`cudaMemAccessFlags`, without `cudaMemAccessFlags`). */
-export const CudaMemAccessFlags = {
-  ProtNone: 0,
-  ProtRead: 1,
-  ProtReadWrite: 3,
-} as const;
-
 /** Which calls of other threads a capture forbids (`cudaStreamCaptureMode`, without `cudaStreamCaptureMode`). */
 export const CudaStreamCaptureMode = {
   Global: 0,
@@ -206,20 +177,6 @@ export const CudaDataType = {
 } as const;
 export type CudaDataType = EnumValue<typeof CudaDataType>;
 
-/** How many bits an emulated float64 product keeps (`cudaEmulationMantissaControl_t`, without `CUDA_EMULATION_MANTISSA_CONTROL_`). */
-export const CudaEmulationMantissaControl = {
-  DYNAMIC: 0,
-  FIXED: 1,
-} as const;
-
-/** Special values that emulation honours; bits (`cudaEmulationSpecialValuesSupport_t`, without `CUDA_EMULATION_SPECIAL_VALUES_SUPPORT_`). */
-export const CudaEmulationSpecialValuesSupport = {
-  NONE: 0,
-  INFINITY: 1,
-  NAN: 2,
-  DEFAULT: 65535,
-} as const;
-
 /** Flags of streams (without `cudaStream`). */
 export const CudaStreamFlags = {
   Default: 0,
@@ -265,32 +222,6 @@ export const CUDA_POINTER_ATTRIBUTES = {
   },
 } as const satisfies StructLayout;
 
-/** What a memory pool is made of. */
-export const CUDA_MEM_POOL_PROPS = {
-  name: "cudaMemPoolProps",
-  size: 88,
-  fields: {
-    allocType: [0, "i32"],
-    handleTypes: [4, "i32"],
-    "location.type": [8, "i32"],
-    "location.id": [12, "i32"],
-    win32SecurityAttributes: [16, "u64"],
-    maxSize: [24, "u64"],
-    usage: [32, "u16"],
-  },
-} as const satisfies StructLayout;
-
-/** Who may do what with the memory of a pool. */
-export const CUDA_MEM_ACCESS_DESC = {
-  name: "cudaMemAccessDesc",
-  size: 12,
-  fields: {
-    "location.type": [0, "i32"],
-    "location.id": [4, "i32"],
-    flags: [8, "i32"],
-  },
-} as const satisfies StructLayout;
-
 /** Device memory of this process, as another process of the host opens it. */
 export const CUDA_IPC_MEM_HANDLE = {
   name: "cudaIpcMemHandle_t",
@@ -328,21 +259,13 @@ export const CUDA_RUNTIME_SYMBOLS = {
   cudaGetErrorName: { parameters: [/* error */ "i32"], result: "u64" },
   cudaGetErrorString: { parameters: [/* error */ "i32"], result: "u64" },
   cudaGetLastError: { parameters: [], result: "i32" },
-  cudaPeekAtLastError: { parameters: [], result: "i32" },
 
   // devices
   cudaGetDeviceCount: { parameters: [/* count */ "buffer"], result: "i32" },
-  cudaInitDevice: { parameters: [/* device */ "i32", /* deviceFlags */ "u32", /* flags */ "u32"], result: "i32" },
   cudaSetDevice: { parameters: [/* device */ "i32"], result: "i32" },
-  cudaGetDevice: { parameters: [/* device */ "buffer"], result: "i32" },
   cudaDeviceGetAttribute: { parameters: [/* value */ "buffer", /* attr */ "i32", /* device */ "i32"], result: "i32" },
   cudaDeviceGetP2PAttribute: { result: "i32", parameters: [
     /* value */ "buffer", /* attr */ "i32", /* srcDevice */ "i32", /* dstDevice */ "i32",
-  ] },
-  cudaDeviceGetPCIBusId: { parameters: [/* pciBusId */ "buffer", /* len */ "i32", /* device */ "i32"], result: "i32" },
-  cudaDeviceGetByPCIBusId: { parameters: [/* device */ "buffer", /* pciBusId */ "buffer"], result: "i32" },
-  cudaDeviceGetStreamPriorityRange: { result: "i32", parameters: [
-    /* leastPriority */ "buffer", /* greatestPriority */ "buffer",
   ] },
   cudaDeviceSynchronize: { parameters: [], result: "i32" },
   cudaMemGetInfo: { parameters: [/* free */ "buffer", /* total */ "buffer"], result: "i32" },
@@ -352,37 +275,16 @@ export const CUDA_RUNTIME_SYMBOLS = {
   cudaFree: { parameters: [/* devPtr */ "u64"], result: "i32" },
   cudaHostAlloc: { parameters: [/* pHost */ "buffer", /* size */ "usize", /* flags */ "u32"], result: "i32" },
   cudaFreeHost: { parameters: [/* ptr */ "u64"], result: "i32" },
-  cudaHostRegister: { parameters: [/* ptr */ "u64", /* size */ "usize", /* flags */ "u32"], result: "i32" },
-  cudaHostUnregister: { parameters: [/* ptr */ "u64"], result: "i32" },
-  cudaHostGetDevicePointer: { result: "i32", parameters: [
-    /* pDevice */ "buffer", /* pHost */ "u64", /* flags */ "u32",
-  ] },
   cudaPointerGetAttributes: { parameters: [/* attributes */ "buffer", /* ptr */ "u64"], result: "i32" },
   // stream-ordered allocation
   cudaMallocAsync: { parameters: [/* devPtr */ "buffer", /* size */ "usize", /* hStream */ "u64"], result: "i32" },
   cudaFreeAsync: { parameters: [/* devPtr */ "u64", /* hStream */ "u64"], result: "i32" },
-  cudaMallocFromPoolAsync: { result: "i32", parameters: [
-    /* ptr */ "buffer", /* size */ "usize", /* memPool */ "u64", /* stream */ "u64",
-  ] },
   cudaDeviceGetDefaultMemPool: { parameters: [/* memPool */ "buffer", /* device */ "i32"], result: "i32" },
-  cudaDeviceGetMemPool: { parameters: [/* memPool */ "buffer", /* device */ "i32"], result: "i32" },
-  cudaDeviceSetMemPool: { parameters: [/* device */ "i32", /* memPool */ "u64"], result: "i32" },
-  cudaMemPoolCreate: { parameters: [/* memPool */ "buffer", /* poolProps */ "buffer"], result: "i32" },
-  cudaMemPoolDestroy: { parameters: [/* memPool */ "u64"], result: "i32" },
   cudaMemPoolTrimTo: { parameters: [/* memPool */ "u64", /* minBytesToKeep */ "usize"], result: "i32" },
   cudaMemPoolGetAttribute: { parameters: [/* memPool */ "u64", /* attr */ "i32", /* value */ "buffer"], result: "i32" },
   cudaMemPoolSetAttribute: { parameters: [/* memPool */ "u64", /* attr */ "i32", /* value */ "buffer"], result: "i32" },
-  cudaMemPoolSetAccess: { result: "i32", parameters: [
-    /* memPool */ "u64", /* descList */ "buffer", /* count */ "usize",
-  ] },
   // copies and fills
   cudaMemcpy: { parameters: [/* dst */ "u64", /* src */ "u64", /* count */ "usize", /* kind */ "i32"], result: "i32" },
-  cudaMemcpyFromBuffer: { name: "cudaMemcpy", result: "i32", parameters: [
-    /* dst */ "u64", /* src */ "buffer", /* count */ "usize", /* kind */ "i32",
-  ] },
-  cudaMemcpyToBuffer: { name: "cudaMemcpy", result: "i32", parameters: [
-    /* dst */ "buffer", /* src */ "u64", /* count */ "usize", /* kind */ "i32",
-  ] },
   cudaMemcpyAsync: { result: "i32", parameters: [
     /* dst */ "u64", /* src */ "u64", /* count */ "usize", /* kind */ "i32", /* stream */ "u64",
   ] },
@@ -398,7 +300,6 @@ export const CUDA_RUNTIME_SYMBOLS = {
     /* dst */ "u64", /* dpitch */ "usize", /* src */ "u64", /* spitch */ "usize", /* width */ "usize",
     /* height */ "usize", /* kind */ "i32", /* stream */ "u64",
   ] },
-  cudaMemset: { parameters: [/* devPtr */ "u64", /* value */ "i32", /* count */ "usize"], result: "i32" },
   cudaMemsetAsync: { result: "i32", parameters: [
     /* devPtr */ "u64", /* value */ "i32", /* count */ "usize", /* stream */ "u64",
   ] },
@@ -416,12 +317,9 @@ export const CUDA_RUNTIME_SYMBOLS = {
   cudaStreamSynchronize: { parameters: [/* stream */ "u64"], result: "i32" },
   cudaStreamQuery: { parameters: [/* stream */ "u64"], result: "i32" },
   cudaStreamWaitEvent: { parameters: [/* stream */ "u64", /* event */ "u64", /* flags */ "u32"], result: "i32" },
-  cudaStreamGetFlags: { parameters: [/* hStream */ "u64", /* flags */ "buffer"], result: "i32" },
-  cudaStreamGetPriority: { parameters: [/* hStream */ "u64", /* priority */ "buffer"], result: "i32" },
   cudaEventCreateWithFlags: { parameters: [/* event */ "buffer", /* flags */ "u32"], result: "i32" },
   cudaEventDestroy: { parameters: [/* event */ "u64"], result: "i32" },
   cudaEventRecord: { parameters: [/* event */ "u64", /* stream */ "u64"], result: "i32" },
-  cudaEventRecordWithFlags: { parameters: [/* event */ "u64", /* stream */ "u64", /* flags */ "u32"], result: "i32" },
   cudaEventQuery: { parameters: [/* event */ "u64"], result: "i32" },
   cudaEventSynchronize: { parameters: [/* event */ "u64"], result: "i32" },
   cudaEventElapsedTime: { parameters: [/* ms */ "buffer", /* start */ "u64", /* end */ "u64"], result: "i32" },
@@ -447,19 +345,15 @@ export const CUDA_GRAPH_SYMBOLS = {
   cudaStreamBeginCapture: { parameters: [/* stream */ "u64", /* mode */ "i32"], result: "i32" },
   cudaStreamEndCapture: { parameters: [/* stream */ "u64", /* pGraph */ "buffer"], result: "i32" },
   cudaStreamIsCapturing: { parameters: [/* stream */ "u64", /* pCaptureStatus */ "buffer"], result: "i32" },
-  cudaThreadExchangeStreamCaptureMode: { parameters: [/* mode */ "buffer"], result: "i32" },
   cudaGraphInstantiate: { result: "i32", parameters: [
     /* pGraphExec */ "buffer", /* graph */ "u64", /* flags */ "u64",
   ] },
-  cudaGraphUpload: { parameters: [/* graphExec */ "u64", /* stream */ "u64"], result: "i32" },
   cudaGraphLaunch: { parameters: [/* graphExec */ "u64", /* stream */ "u64"], result: "i32" },
   cudaGraphExecUpdate: { result: "i32", parameters: [
     /* hGraphExec */ "u64", /* hGraph */ "u64", /* resultInfo */ "buffer",
   ] },
   cudaGraphExecDestroy: { parameters: [/* graphExec */ "u64"], result: "i32" },
-  cudaGraphGetNodes: { parameters: [/* graph */ "u64", /* nodes */ "buffer", /* numNodes */ "buffer"], result: "i32" },
   cudaGraphDestroy: { parameters: [/* graph */ "u64"], result: "i32" },
-  cudaGraphDebugDotPrint: { parameters: [/* graph */ "u64", /* path */ "buffer", /* flags */ "u32"], result: "i32" },
 } as const satisfies Deno.ForeignLibraryInterface;
 
 export class CudaError extends NativeError {}

@@ -85,9 +85,9 @@ Deno.test("a changed parameter is found", async (test) => {
   });
   await test.step("host memory where C has a device address as an integer", () => {
     const faults = faultsAfter("cuda_driver", (library) => {
-      functionOf(library, "CUDA_DRIVER_SYMBOLS", "cuMemMap").parameters[0] = "buffer";
+      functionOf(library, "CUDA_DRIVER_SYMBOLS", "cuStreamWriteValue32").parameters[1] = "buffer";
     });
-    assertEquals(faults, ["cuda_driver: cuMemMap: parameter 1 is buffer, but C has u64"]);
+    assertEquals(faults, ["cuda_driver: cuStreamWriteValue32: parameter 2 is buffer, but C has u64"]);
   });
   await test.step("a number where C has a pointer", () => {
     const faults = faultsAfter("nvrtc", (library) => {

@@ -6,6 +6,7 @@ import {
   DistributedArray,
   type Distribution,
   type DType,
+  geadd,
   geluAuxShape,
   liveAllocations,
   LocalArray,
@@ -15,6 +16,7 @@ import {
   type Runtime,
   Slab,
   symm,
+  tradd,
 } from "../../mod.ts";
 import { openCudaRuntime } from "../../ffi/cuda/runtime.ts";
 import { Distribution as AnyDistribution } from "../../src/distribution/mod.ts";
@@ -108,6 +110,8 @@ for (const order of ["C", "F"] as const) {
           { agreements: 1, planned: 0, allocated: 0 },
           copies.join("; "),
         );
+        // Memory for packed blocks comes with the plan; parts in host memory get a copy on the GPU when there are any.
+        if (memory === "usual") assertEquals(first.allocated, 0, "the first execution allocates nothing");
         assertEquals(second.bytes, first.bytes);
         assert(second.bytes > 0);
         assert(second.buffers.every((buffer, i) => buffer === third.buffers[i]), "buffers of messages are kept");
@@ -177,4 +181,22 @@ clusterTest("a PBLAS routine with matrices that have to be moved agrees once", S
   const { agreements } = count(runtime, call);
   // On a GPU the library is asked for its workspace once the matrices are described.
   assertEquals(agreements, runtime.stream === null ? 1 : 2);
+});
+
+clusterTest("PBLAS results that are empty, or made in parts, take one agreement", SEVERAL, (runtime) => {
+  const array = (m: number, n: number, distribution: Distribution) =>
+    distribute(runtime, integers(m, n, 1), { distribution });
+  const [none, start] = [array(0, 5, Slab.X), array(0, 5, Slab.Y)];
+  const [tall, target] = [array(13, 5, Slab.X), array(13, 5, Slab.Y)];
+  const agreementsOf = (call: () => DistributedArray) => {
+    call();
+    return count(runtime, () => void call().dtype).agreements;
+  };
+  assertEquals(agreementsOf(() => geadd(none)), 1);
+  assertEquals(agreementsOf(() => geadd(none, { c: start, beta: 1, distribution: Slab.X })), 1);
+  // On a GPU the library is asked for the workspace of each part.
+  const expected = runtime.stream === null ? 1 : 3;
+  assertEquals(agreementsOf(() => tradd(tall)), expected);
+  assertEquals(agreementsOf(() => tradd(tall, { c: target, beta: 1 })), expected);
+  assertEquals(agreementsOf(() => tradd(tall, { c: target, beta: 1, inplace: true })), expected);
 });

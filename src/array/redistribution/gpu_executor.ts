@@ -51,6 +51,9 @@ interface Block {
   readonly at: number;
 }
 
+/** How a part lies in memory. */
+export type Laid = Pick<LocalArray, "dtype" | "strides" | "offset">;
+
 /** Moves elements in the memory of GPUs. It keeps its index lists for the next time, and scratch memory for packed blocks. */
 export class GpuExecutor {
   readonly #plan: RedistributionPlan;
@@ -80,23 +83,9 @@ export class GpuExecutor {
     plan.check(source, target);
     const { itemSize } = dtypeInfo(source.dtype);
     const stream = this.#runtime.stream!;
-    const { stays, sends, receives } = plan;
-    this.#prepareRuns(stays, target.buffer.stream);
+    const { stays, sends } = plan;
+    const { outgoing, incoming } = this.reserve(source, target, order, target.buffer.stream);
     if (plan.elementsMoved === 0) return () => copyRunsOnDevice(source, target, stays.runs);
-
-    let packedBytes = 0;
-    const blockOf = (transfer: Transfer, array: LocalArray, side: "source" | "target"): Block => {
-      const start = startOfBlock(array, transfer, side, order);
-      const at = packedBytes;
-      if (start === null) {
-        packedBytes += Math.ceil(sizeOfShape(transfer.shape) * itemSize / ALIGNMENT) * ALIGNMENT;
-        this.#prepareRuns(transfer, side === "source" ? stream : target.buffer.stream);
-      }
-      return { transfer, start, at };
-    };
-    const outgoing = plan.distinctSends.map((transfer) => blockOf(transfer, source, "source"));
-    const incoming = receives.map((transfer) => blockOf(transfer, target, "target"));
-    this.#scratch.reserve(stream, packedBytes);
     return () => {
       const { buffer } = this.#scratch;
       const { dtype } = source;
@@ -129,6 +118,33 @@ export class GpuExecutor {
       // What is packed next, or freed, comes after the unpacking.
       stream.wait(target.buffer.stream);
     };
+  }
+
+  /** Have the memory that moving parts which lie so needs: index lists, and room for blocks that are packed. Local. */
+  reserve(
+    source: Laid,
+    target: Laid,
+    order: Order,
+    targetStream: Stream,
+  ): { readonly outgoing: readonly Block[]; readonly incoming: readonly Block[] } {
+    const { stays, distinctSends, receives } = this.#plan;
+    const { itemSize } = dtypeInfo(source.dtype);
+    const stream = this.#runtime.stream!;
+    let packedBytes = 0;
+    const blockOf = (transfer: Transfer, array: Laid, side: "source" | "target"): Block => {
+      const start = startOfBlock(array, transfer, side, order);
+      const at = packedBytes;
+      if (start === null) {
+        packedBytes += Math.ceil(sizeOfShape(transfer.shape) * itemSize / ALIGNMENT) * ALIGNMENT;
+        this.#prepareRuns(transfer, side === "source" ? stream : targetStream);
+      }
+      return { transfer, start, at };
+    };
+    this.#prepareRuns(stays, targetStream);
+    const outgoing = distinctSends.map((transfer) => blockOf(transfer, source, "source"));
+    const incoming = receives.map((transfer) => blockOf(transfer, target, "target"));
+    if (packedBytes > 0) this.#scratch.reserve(stream, packedBytes);
+    return { outgoing, incoming };
   }
 
   /** Give the index lists back; the scratch memory is its owner's. */

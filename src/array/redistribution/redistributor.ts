@@ -9,7 +9,7 @@ import { agreeStrictly } from "../../runtime/agreement.ts";
 import type { Runtime } from "../../runtime/runtime.ts";
 import { type Order, prepareCopy } from "../layout.ts";
 import type { LocalArray } from "../local_array.ts";
-import { GpuExecutor, Scratch } from "./gpu_executor.ts";
+import { GpuExecutor, type Laid, Scratch } from "./gpu_executor.ts";
 import { HostExecutor } from "./host_executor.ts";
 import { type Parts, planRedistribution, type RedistributionPlan } from "./plan.ts";
 import { prepareThroughWindow } from "./window_executor.ts";
@@ -83,6 +83,11 @@ export class Redistributor {
    */
   open(): void {
     if (this.#mayShare && this.#plan.elementsMoved > 0) openChannels(this.#runtime.communicator);
+  }
+
+  /** Have what moving parts needs that will lie so in the memory of GPUs, before there are any. Local. */
+  reserveOnDevice(source: Laid, target: Laid, order: Order): void {
+    this.#gpu.reserve(source, target, order, this.#runtime.stream!);
   }
 
   /**

@@ -7,7 +7,7 @@ import { DistributedArray } from "../../array/distributed_array.ts";
 import type { Order } from "../../array/layout.ts";
 import { LocalArray } from "../../array/local_array.ts";
 import { prepareOnce } from "../../array/redistribution/redistributor.ts";
-import { type Distribution, Slab } from "../../distribution/mod.ts";
+import { type Distribution, type Range, Slab } from "../../distribution/mod.ts";
 import type { AccumulatorDType } from "../../dtype/dtype.ts";
 import { agree } from "../../runtime/agreement.ts";
 import type { Runtime } from "../../runtime/runtime.ts";
@@ -203,4 +203,55 @@ function makeResult(
 function columnOfZeros(preparation: Preparation, { a, letters }: CheckedRoutine, order: Order, size: number): Stored {
   const extents = letters.trans === "none" ? [a.shape[0], 1] : [1, a.shape[1]];
   return preparation.zeros(Slab.X.bind(extents, size), order);
+}
+
+/** Get ready for a result without elements: C itself, or zeros. Local; what it returns is collective. */
+export function prepareEmptyResult(runtime: Runtime, checked: CheckedRoutine): () => DistributedArray {
+  if (checked.inplace) return () => checked.start!;
+  const preparation = new Preparation(runtime, checked.a.dtype as AccumulatorDType);
+  return makeResult(runtime, preparation, preparation.zeros(checked.distribution, checked.order), checked);
+}
+
+/**
+ * Get ready to run tradd where the library takes square matrices only: the square at the top left by tradd, and what a
+ * lower trapezoid has below it, or an upper one on its right, by geadd. Local; what it returns is collective.
+ */
+export function prepareTraddInParts(runtime: Runtime, checked: CheckedRoutine): () => DistributedArray {
+  const { a, start, inplace, distribution, letters: { uplo, trans }, shape: [rows, columns] } = checked;
+  const preparation = new Preparation(runtime, a.dtype as AccumulatorDType);
+  const from = inplace
+    ? start!
+    : start === null
+    ? preparation.zeros(distribution, checked.order)
+    : preparation.moved(preparation.stored(start), distribution, true);
+  const target = inplace ? start! : DistributedArray.wrap(runtime, from.local, distribution, from.order);
+  const square = Math.min(rows, columns);
+  const parts: [PblasRoutine, Range, Range][] = [["tradd", [0, square], [0, square]]];
+  if (uplo === "lower" && rows > square) parts.push(["geadd", [square, rows], [0, columns]]);
+  if (uplo === "upper" && columns > square) parts.push(["geadd", [0, rows], [square, columns]]);
+  for (const [routine, r, c] of parts) {
+    const part = partOf(target, [r, c]);
+    const step = prepareRoutine(runtime, routine, {
+      ...checked,
+      a: partOf(a, trans === "none" ? [r, c] : [c, r]),
+      start: part,
+      shape: [r[1] - r[0], c[1] - c[0]],
+      distribution: part.distribution,
+      beta: start === null ? 0 : checked.beta,
+      inplace: true,
+    });
+    preparation.then(() => void step());
+  }
+  if (!inplace) return makeResult(runtime, preparation, from, checked);
+  return () => {
+    preparation.run(target.local);
+    return target;
+  };
+}
+
+/** The same elements as `slice` has, without an agreement. */
+function partOf(array: DistributedArray, ranges: readonly Range[]): DistributedArray {
+  const own = array.distribution.localRanges(array.runtime.rank, ranges);
+  const local = array.local.slice(own.map(([start]) => start), own.map(([start, end]) => end - start));
+  return DistributedArray.share(array, local, array.distribution.slice(ranges), array.order);
 }

@@ -8,22 +8,15 @@
  * @module
  */
 import { runtimeOf } from "../../array/base_array.ts";
-import { DistributedArray } from "../../array/distributed_array.ts";
-import { BlockCyclic, type Distribution, type Range, Slab } from "../../distribution/mod.ts";
+import type { DistributedArray } from "../../array/distributed_array.ts";
+import { BlockCyclic, type Distribution, Slab } from "../../distribution/mod.ts";
 import type { Scalar } from "../../dtype/dtype.ts";
 import { keysOf } from "../../options.ts";
 import { runOnce } from "../../runtime/operation.ts";
-import type { Runtime } from "../../runtime/runtime.ts";
 import { pblasEngineOf } from "../engines/choice.ts";
 import type { Diagonal, Side, Transposition, Triangle } from "./call.ts";
-import {
-  type CheckedRoutine,
-  checkRoutine,
-  checkSquare,
-  routineFacts,
-  type RoutineRequest,
-} from "./checked_routine.ts";
-import { prepareRoutine } from "./execution.ts";
+import { checkRoutine, checkSquare, routineFacts, type RoutineRequest } from "./checked_routine.ts";
+import { prepareEmptyResult, prepareRoutine, prepareTraddInParts } from "./execution.ts";
 
 export type { Diagonal, Side, Transposition, Triangle } from "./call.ts";
 
@@ -346,44 +339,10 @@ function run(request: RoutineRequest): DistributedArray {
     return {
       facts: { ...routineFacts(checked), library },
       run: isEmpty
-        ? () => newResult(runtime, checked)
+        ? prepareEmptyResult(runtime, checked)
         : inParts
-        ? () => traddInParts(runtime, checked)
+        ? prepareTraddInParts(runtime, checked)
         : prepareRoutine(runtime, request.routine, checked),
     };
   });
-}
-
-/** Where a result is written that is computed in parts, or has no elements: C itself, a copy of it, or zeros. */
-function newResult(
-  runtime: Runtime,
-  { a, start, inplace, shape, distribution, order }: CheckedRoutine,
-): DistributedArray {
-  if (inplace) return start!;
-  if (start === null) {
-    const memory = a.memory === "symmetric" ? { memory: a.memory } : {};
-    return DistributedArray.zeros(runtime, shape, distribution, { dtype: a.dtype, order, ...memory });
-  }
-  if (runtime.stream === null || start.memory !== "host") return start.redistribute(distribution);
-  using near = start.to({ memory: "device" });
-  return near.redistribute(distribution);
-}
-
-/**
- * tradd where the library takes square matrices only: the square at the top left by tradd, and what a lower trapezoid
- * has below it, or an upper one on its right, by geadd.
- */
-function traddInParts(runtime: Runtime, checked: CheckedRoutine): DistributedArray {
-  const { a, letters: { uplo, trans }, alpha, beta, shape: [rows, columns] } = checked;
-  const result = newResult(runtime, checked);
-  const square = Math.min(rows, columns);
-  const add = (routine: typeof tradd, [r, c]: [Range, Range]) => {
-    using part = result.slice([r, c]);
-    using given = a.slice(trans === "none" ? [r, c] : [c, r]);
-    routine(given, { ...routine === tradd && { uplo }, trans, alpha, c: part, beta, inplace: true });
-  };
-  add(tradd, [[0, square], [0, square]]);
-  if (uplo === "lower" && rows > square) add(geadd, [[square, rows], [0, columns]]);
-  if (uplo === "upper" && columns > square) add(geadd, [[0, rows], [square, columns]]);
-  return result;
 }

@@ -103,6 +103,7 @@ export class Stage {
       : [stored, given.distribution];
     this.#redistributor = given.isMoved ? new Redistributor(runtime, ...ends, { scratch: options.scratch }) : null;
     if (!this.#isDirect) this.#place();
+    this.#reserve();
   }
 
   /** What is copied in an execution, in words. */
@@ -166,6 +167,16 @@ export class Stage {
       bring();
       agree(this.#runtime, "Matmul.execute", () => stored.set(near));
     };
+  }
+
+  /** Have the memory for moving a stored part without gaps; one with gaps may need more. */
+  #reserve(): void {
+    const { dtype, distribution } = this.#matrix;
+    const rows = distribution.localShape(this.#runtime.rank)[0];
+    const { isTransposed } = this.#given;
+    const stored = { dtype, offset: 0, strides: isTransposed ? [rows, 1] : [1, rows] };
+    if (this.#options.isResult) this.#redistributor?.reserveOnDevice(this.#inner(), stored, "F");
+    else this.#redistributor?.reserveOnDevice(stored, this.#inner(), isTransposed ? "C" : "F");
   }
 
   #mover(source: LocalArray, target: LocalArray, order: "C" | "F"): () => void {
