@@ -66,10 +66,11 @@ const purposes = {
   runtime: "which is CUDA's runtime",
   cublas: "which has matrix products on one GPU",
   nvrtc: "which compiles kernels",
-  nvjitlink: "which links kernels for cuFFTMp",
+  nvjitlink: "which links kernels for cuFFT",
   nccl: "which carries data between GPUs",
   nvshmem: "which has symmetric memory",
   cublasmp: "which has matrix products on several GPUs",
+  cufft: "which has FFTs on one GPU",
   cufftmp: "which has FFTs on several GPUs",
 };
 
@@ -85,7 +86,7 @@ const cudaCommon = {
     // NVSHMEM loads the rest by name: how its processes meet, and how it reaches other hosts unless told otherwise.
     /^libnvshmem_host\.so\.\d+$/,
     /^nvshmem_(bootstrap_uid|transport_ibrc)\.so\.\d+$/,
-    /^libcufftMp\.so\.\d+$/,
+    /^libcufft(Mp)?\.so\.\d+$/,
   ],
   folders: [],
   otherwise: "install CUDA 12 or 13, NCCL 2.30, NVSHMEM 3.4 and cuBLASMp 0.10 by other means, and let " +
@@ -105,9 +106,10 @@ const cuda13: NativeSet = {
     "nvidia-nccl-cu13": { purpose: purposes.nccl, bytes: 215_965_170 },
     "nvidia-nvshmem-cu13": { purpose: purposes.nvshmem, bytes: 60_412_546 },
     "nvidia-cublasmp-cu13": { purpose: purposes.cublasmp, bytes: 12_305_376 },
+    "nvidia-cufft": { purpose: purposes.cufft, bytes: 214_085_489 },
     "nvidia-cufftmp-cu13": { purpose: purposes.cufftmp, bytes: 205_560_200 },
   },
-  bytesNeeded: 2_800_000_000,
+  bytesNeeded: 3_300_000_000,
 };
 
 const cuda12: NativeSet = {
@@ -123,9 +125,10 @@ const cuda12: NativeSet = {
     "nvidia-nccl-cu12": { purpose: purposes.nccl, bytes: 303_361_239 },
     "nvidia-nvshmem-cu12": { purpose: purposes.nvshmem, bytes: 139_103_095 },
     "nvidia-cublasmp-cu12": { purpose: purposes.cublasmp, bytes: 35_533_979 },
+    "nvidia-cufft-cu12": { purpose: purposes.cufft, bytes: 200_877_592 },
     "nvidia-cufftmp-cu12": { purpose: purposes.cufftmp, bytes: 207_051_316 },
   },
-  bytesNeeded: 3_800_000_000,
+  bytesNeeded: 4_300_000_000,
 };
 
 export const sets = { cpu, cuda12, cuda13 } as const;

@@ -17,7 +17,7 @@ import { OPERAND_KEYS, type OperandOptions } from "./options.ts";
 import { dtypesOf, type FFTProblem } from "./problem.ts";
 
 /**
- * An array of zeros in host memory that a transform with these options can write its result over (`inplace`): its memory
+ * An array of zeros in the memory of the runtime's device that a transform with these options can write its result over (`inplace`): its memory
  * is large enough for both. For `r2c` rows are padded to whole complex numbers, so that a row of the result takes the place
  * of one of the operand. Collective.
  *
@@ -55,14 +55,14 @@ export function allocateOperand(
       ...given,
       ...resultDistribution && { distribution: resultDistribution },
     });
-    const local = operandPart(problem, runtime.rank);
+    const local = operandPart(problem, runtime);
     array = DistributedArray.wrap(runtime, local, bound, order);
     return { operand: String(array), type: problem.type, result: problem.result, distribution: String(problem.to) };
   });
   return array;
 }
 
-function operandPart(problem: FFTProblem, rank: number): LocalArray {
+function operandPart(problem: FFTProblem, { rank, stream }: Runtime): LocalArray {
   const dtypes = dtypesOf(problem);
   const shape = problem.from.localShape(rank);
   const bytes = (dtype: typeof dtypes.operand, shape: readonly number[]) =>
@@ -74,8 +74,9 @@ function operandPart(problem: FFTProblem, rank: number): LocalArray {
     bytes(dtypes.result, problem.to.localShape(rank)),
   );
   const { itemSize } = dtypeInfo(dtypes.operand);
-  const { data } = LocalArray.zeros(dtypes.operand, [Math.ceil(needed / itemSize)]);
-  noteRoom(data.buffer);
+  const room = LocalArray.zeros(dtypes.operand, [Math.ceil(needed / itemSize)], "C", stream);
+  const data = room.isOnDevice ? room.buffer : room.data;
+  noteRoom(ArrayBuffer.isView(data) ? data.buffer : data);
   return new LocalArray({ data, dtype: dtypes.operand, shape, strides });
 }
 

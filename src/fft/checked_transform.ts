@@ -8,11 +8,12 @@ import { DistributedArray } from "../array/distributed_array.ts";
 import { bindTo } from "../distribution/distribution.ts";
 import type { Distribution } from "../distribution/mod.ts";
 import { type DType, dtypeInfo } from "../dtype/dtype.ts";
-import { DistributionError, DTypeError, ShapeError, StateError } from "../errors.ts";
+import { ConfigurationError, DistributionError, DTypeError, ShapeError, StateError } from "../errors.ts";
 import { checkBoolean, checkName, describe } from "../options.ts";
 import type { Facts } from "../runtime/agreement.ts";
 import { checkStream } from "../runtime/operation.ts";
 import type { Runtime } from "../runtime/runtime.ts";
+import type { DeviceMemory } from "../memory/device_buffer.ts";
 import { FFT_EFFORTS, type FFTEngine } from "./engines/engine.ts";
 import { checkAlgorithm, chooseFFTEngine } from "./engines/registry.ts";
 import type { FFTOptions, FFTPlanOptions } from "./options.ts";
@@ -142,6 +143,12 @@ export function checkOperand(operand: unknown, runtime: Runtime): asserts operan
   if (operand.runtime !== runtime) {
     throw new StateError("The operand belongs to another runtime. Operands must come from the one that planned.");
   }
+  if (!operand.local.isOnDevice && runtime.stream !== null) {
+    throw new ConfigurationError(
+      'The operand is in host memory, and this runtime transforms on GPUs. Move it there: to({ memory: "device" }), or use ' +
+        'a runtime of initialize({ device: "cpu" }).',
+    );
+  }
 }
 
 function checkType({ name, type: fixed }: Asked, dtype: DType, given: FFTType | undefined): FFTType {
@@ -208,17 +215,19 @@ function checkLogger(logger: unknown): void {
 }
 
 /** Bytes that operands were given beyond their elements, by the buffer. */
-const rooms = new WeakMap<ArrayBufferLike, number>();
+const rooms = new WeakMap<ArrayBufferLike | DeviceMemory, number>();
 
 /** Note that all of a buffer may be written to by transforms in place. */
-export function noteRoom(buffer: ArrayBufferLike): void {
+export function noteRoom(buffer: ArrayBufferLike | DeviceMemory): void {
   rooms.set(buffer, buffer.byteLength);
 }
 
 /** Bytes from the operand's first element on that belong to it, gaps between its elements included. */
 function roomOf({ local, isView }: DistributedArray): number {
   const { itemSize } = dtypeInfo(local.dtype);
-  const { buffer, byteOffset, byteLength } = local.data;
+  const { buffer, byteOffset, byteLength } = local.isOnDevice
+    ? { buffer: local.buffer, byteOffset: 0, byteLength: local.buffer.byteLength }
+    : local.data;
   const start = local.offset * itemSize;
   const noted = isView ? undefined : rooms.get(buffer);
   if (noted !== undefined) return noted - byteOffset - start;
@@ -230,8 +239,8 @@ function roomOf({ local, isView }: DistributedArray): number {
 /** Refuse to write a result over an operand that has no room for it, or whose neighbours are somebody else's. */
 export function checkRoom(operand: DistributedArray, problem: FFTProblem, { rank }: Runtime): void {
   const shape = problem.to.localShape(rank);
-  const dtype = dtypesOf(problem).result;
-  const needed = dtypeInfo(dtype).itemSize * shape.reduce((product, extent) => product * extent, 1);
+  const { itemSize } = dtypeInfo(dtypesOf(problem).result);
+  const needed = itemSize * shape.reduce((product, extent) => product * extent, 1);
   if (problem.type === "c2c" && shape.join() === operand.local.shape.join()) return;
   if (operand.isView) {
     throw new StateError(

@@ -5,8 +5,9 @@
  */
 import { DistributedArray } from "../array/distributed_array.ts";
 import { stridesOf } from "../array/layout.ts";
-import { LocalArray } from "../array/local_array.ts";
-import { dtypeInfo } from "../dtype/dtype.ts";
+import { LocalArray, type LocalArrayOptions } from "../array/local_array.ts";
+import { type DType, dtypeInfo } from "../dtype/dtype.ts";
+import type { Stream } from "../gpu/stream.ts";
 import type { OperationPlan, Step } from "../runtime/operation.ts";
 import type { CheckedTransform } from "./checked_transform.ts";
 import type { FFTEngine, FFTEnginePlan, FFTReport, FFTRequest } from "./engines/engine.ts";
@@ -92,15 +93,26 @@ function resultInPlace({ problem, runtime }: CheckedTransform, array: Distribute
   const { local, order, distribution } = array;
   if (problem.type === "c2c" && distribution.coincidesWith(to)) return array;
   const dtype = dtypesOf(problem).result;
-  const { parts } = dtypeInfo(local.dtype);
   const shape = to.localShape(runtime.rank);
   const isSame = problem.type === "c2c" && shape.join() === local.shape.join();
   const strides = isSame ? local.strides : stridesOf(shape, order);
-  const start = local.offset * parts;
-  const span = 1 + shape.reduce((sum, extent, d) => sum + (extent - 1) * strides[d], 0);
-  const count = shape.includes(0) ? 0 : span * dtypeInfo(dtype).parts;
-  const data = local.data.subarray(start, start + count);
-  return DistributedArray.share(array, new LocalArray({ data, dtype, shape, strides }), to, order);
+  return DistributedArray.share(
+    array,
+    new LocalArray({ ...memoryFor(dtype, local), dtype, shape, strides }),
+    to,
+    order,
+  );
+}
+
+/** The memory from an array's first element on, for elements of another type. */
+function memoryFor(dtype: DType, local: LocalArray): Pick<LocalArrayOptions, "data" | "offset" | "memory"> {
+  const start = local.offset * dtypeInfo(local.dtype).itemSize;
+  if (!local.isOnDevice) {
+    const { buffer, byteOffset, byteLength } = local.data;
+    const { array, itemSize, parts } = dtypeInfo(dtype);
+    return { data: new array(buffer, byteOffset + start, Math.floor((byteLength - start) / itemSize) * parts) };
+  }
+  return { data: local.buffer, offset: start / dtypeInfo(dtype).itemSize, memory: local.memory };
 }
 
 /** What a transform needs. Local; what it returns is collective. */
@@ -109,12 +121,13 @@ export function prepareTransform(
   plan: FFTPlan,
   { array, side, result: given }: BoundOperand,
   direction: FFTDirection,
+  stream: Stream | null = null,
 ): Step<DistributedArray> {
   const { problem, runtime, norm } = checked;
   const { to, order } = problemOn(problem, side);
   const result = given ?? DistributedArray.wrap(
     runtime,
-    LocalArray.empty(dtypesOf(problem).result, to.localShape(runtime.rank), order),
+    LocalArray.empty(dtypesOf(problem).result, to.localShape(runtime.rank), order, runtime.stream),
     to,
     order,
   );
@@ -122,7 +135,9 @@ export function prepareTransform(
   return {
     facts: { direction, side },
     run: () => {
+      if (stream !== null) runtime.stream!.wait(stream);
       run();
+      if (stream !== null) stream.wait(runtime.stream!);
       return result;
     },
   };

@@ -150,7 +150,7 @@ export class FFT implements Disposable {
    */
   execute(options?: FFTExecuteOptions): DistributedArray {
     const { problem } = this.#checked;
-    return this.#operation.execute("execute", options, (plan, bound, _, { direction }) => {
+    return this.#operation.execute("execute", options, (plan, bound, stream, { direction }) => {
       checkAlive("The operand", bound.array, RESET);
       const possible = directionsOf(problem);
       checkName("direction", direction, ["forward", "inverse"]);
@@ -159,7 +159,7 @@ export class FFT implements Disposable {
           `A transform of type ${problem.type} is ${possible[0]}; direction was "${direction}". Leave direction out.`,
         );
       }
-      return prepareTransform(this.#checked, plan, bound, direction ?? possible[0]);
+      return prepareTransform(this.#checked, plan, bound, direction ?? possible[0], stream);
     }, FFT_EXECUTE_KEYS);
   }
 
@@ -191,7 +191,7 @@ export class FFT implements Disposable {
       });
       const prepare = (plan: FFTPlan) => {
         const part = asked.to.localShape(runtime.rank);
-        const target = LocalArray.empty(dtypesOf(problem).result, part, asked.order);
+        const target = LocalArray.empty(dtypesOf(problem).result, part, asked.order, runtime.stream);
         const run = plan.on(bound.side).prepare(bound.array.local, target, directions[0], 1);
         return () => {
           run();
@@ -307,7 +307,7 @@ function transformOnce<Options extends TransformOptions>(
     const given = readOptions(`the options of ${asked.name}`, options, keys);
     const checked = checkTransform(runtime, asked, operand, given);
     const plan = new FFTPlan(checked, { effort: "estimate", ...given }, [direction]);
-    const { run } = prepareTransform(checked, plan, bindOperand(checked, operand, "from"), direction);
+    const { run } = prepareTransform(checked, plan, bindOperand(checked, operand, "from"), direction, given.stream);
     return {
       facts: checked.facts,
       settings: given,

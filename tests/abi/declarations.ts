@@ -6,6 +6,7 @@
  */
 import * as cublaslt from "../../ffi/cuda/cublaslt.ts";
 import * as cublasmp from "../../ffi/cuda/cublasmp.ts";
+import * as cufft from "../../ffi/cuda/cufft.ts";
 import * as driver from "../../ffi/cuda/driver.ts";
 import * as runtime from "../../ffi/cuda/runtime.ts";
 import * as nccl from "../../ffi/cuda/nccl.ts";
@@ -184,6 +185,14 @@ export const DECLARATIONS: readonly LibraryDeclaration[] = [
       ["CUBLASMP_EMULATION_STRATEGY_", cublasmp.CublasMpEmulationStrategy],
       ["CUBLASMP_RESULT_SCHEME_", cublasmp.CublasMpResultScheme],
     ],
+    structs: [],
+  },
+  {
+    name: "cufft",
+    headers: ["cufft.h", "cufftXt.h"],
+    library: "nvidia/cu13/lib/libcufft.so.12",
+    tables: { CUFFT_SYMBOLS: cufft.CUFFT_SYMBOLS },
+    enums: [["CUFFT_", cufft.CufftResult], ["CUFFT_", cufft.CufftType], ["CUFFT_", cufft.CufftDirection]],
     structs: [],
   },
   {

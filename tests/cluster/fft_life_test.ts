@@ -77,6 +77,16 @@ clusterTest("pairs of boxes are exchanged by resetOperands", { ranks: [2] }, (ru
   assert(back.maxAbsDifference(field) < 1e-14);
 });
 
+clusterTest("a transform in place of a view leaves alone what lies between its elements", (runtime) => {
+  const whole = DistributedArray.full(runtime, [4, 8], Slab.X, 1, { dtype: "complex128" });
+  const view = whole.slice([[0, 4], [0, 4]]);
+  ifft(view, { axes: [1], inplace: true });
+  const expected = DistributedArray.generate(runtime, [4, 8], Slab.X, (_, j) => j === 0 || j >= 4 ? 1 : 0, {
+    dtype: "complex128",
+  });
+  assert(whole.maxAbsDifference(expected) < 1e-15);
+});
+
 clusterTest("in place: the operand itself, or a view of it; operands are replaced", (runtime) => {
   const shape = [8, 6];
   const values = complex(runtime, shape, 3);
@@ -120,7 +130,7 @@ clusterTest("explain, algorithm and toString tell what runs", (runtime) => {
   assertThrows(() => transform.algorithm, StateError, "FFT.algorithm was used before plan()");
   transform.plan();
   const { engine, algorithm, variant, bytesMoved, steps, library } = transform.algorithm;
-  assertEquals(engine, "fftw");
+  assertEquals(engine, runtime.stream ? "cufft" : "fftw");
   assert(library.length > 0);
   if (runtime.size === 1) {
     assertEquals([algorithm, variant, bytesMoved], ["local", "Slab.X (axes 0, 1)", 0]);
@@ -142,7 +152,7 @@ clusterTest("explain, algorithm and toString tell what runs", (runtime) => {
     warn() {},
   };
   fft(field, { logger });
-  assert(messages.some((text) => text.startsWith(`planned ${algorithm} on fftw in`)));
+  assert(messages.some((text) => text.startsWith(`planned ${algorithm} on ${engine} in`)));
 });
 
 clusterTest("what is wrong is refused on every rank", (runtime) => {
@@ -177,13 +187,20 @@ clusterTest("what is wrong is refused on every rank", (runtime) => {
     [bad({ distribution: Slab.X.bind([8, 7], runtime.size) }), DistributionError, "but the result has [8, 6]"],
     [bad({ inplace: "yes" }), TypeError, "inplace must be true or false"],
     [bad({ blocking: false }), TypeError, 'blocking must be true or "auto"'],
-    [bad({ stream: {} }), ConfigurationError, "stream is for GPUs"],
+    ...runtime.stream
+      ? [[bad({ stream: {} }), TypeError, "stream must be a Stream"] as typeof cases[number]]
+      : [[bad({ stream: {} }), ConfigurationError, "stream is for GPUs"] as typeof cases[number]],
     [bad({ logger: {} }), TypeError, "logger must have the methods debug, info and warn"],
     [bad({ engine: "fftx" }), TypeError, "engine must be one of auto, fftw, cufft, cufftmp"],
     [
-      bad({ engine: "cufft" }),
+      bad({ engine: "cufftmp" }),
       ConfigurationError,
-      "engine cufft is not available: it is not part of this version. Leave",
+      "engine cufftmp is not available: it is not part of this version. Leave",
+    ],
+    [
+      bad({ engine: runtime.stream ? "fftw" : "cufft" }),
+      ConfigurationError,
+      `transforms on ${runtime.stream ? "CPUs" : "GPUs"}, and this runtime's device is ${runtime.device.name}`,
     ],
     [bad({ algorithm: "fast" }), TypeError, "algorithm must be one of default, local, transpose, four_step, gather"],
     [bad({ algorithm: "four_step" }), ConfigurationError, "algorithm four_step cannot bring shape [8, 6] from Slab.X"],

@@ -4,6 +4,7 @@ import {
   allocateOperand,
   BlockCyclic,
   Box,
+  DeviceBuffer,
   DistributedArray,
   type Distribution,
   FFT,
@@ -378,7 +379,8 @@ clusterTest("rows that the user has padded", (runtime) => {
   const shape = [6, 5];
   const bound = Slab.X.bind(shape, runtime.size);
   const localShape = bound.localShape(runtime.rank);
-  const data = new Float64Array(localShape[0] * 6);
+  const { stream } = runtime;
+  const data = stream ? new DeviceBuffer(stream, localShape[0] * 48) : new Float64Array(localShape[0] * 6);
   const local = new LocalArray({ data, dtype: "float64", shape: localShape, strides: [6, 1] });
   const operand = DistributedArray.fromLocal(runtime, local, Slab.X);
   const whole = generate(shape, (index) => [pseudo(index, 1), 0]);

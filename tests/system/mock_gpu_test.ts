@@ -4,7 +4,14 @@ import { fileURLToPath } from "node:url";
 import { runJob } from "../mpi_installations.ts";
 import { mockTest, mpi } from "./mock.ts";
 
-const FILES = ["gpu/memory_test.ts", "gpu/arrays_test.ts", "cluster/arrays_test.ts", "cluster/redistribute_test.ts"];
+const FILES = [
+  "gpu/memory_test.ts",
+  "gpu/arrays_test.ts",
+  "cluster/arrays_test.ts",
+  "cluster/redistribute_test.ts",
+  "cluster/fft_test.ts",
+  "cluster/fft_life_test.ts",
+];
 
 mockTest("arrays on mock GPUs behave as on CPUs", async (environment) => {
   for (const file of FILES) {

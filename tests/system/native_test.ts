@@ -145,11 +145,13 @@ const nvidia13: Record<string, string[]> = {
     ...["nvshmem/lib/nvshmem_transport_ibrc.so.3", "nvshmem/lib/nvshmem_transport_ucx.so.3"],
   ],
   "nvidia-cublasmp-cu13": ["cublasmp/cu13/lib/libcublasmp.so.0"],
+  "nvidia-cufft": ["cu13/lib/libcufft.so.12", "cu13/lib/libcufftw.so.12"],
   "nvidia-cufftmp-cu13": ["cufftmp/cu13/lib/libcufftMp.so.12", "cufftmp/cu13/lib/libcufftw.so.12"],
 };
 
 const kept13 = [
-  ...["libcublas.so.13", "libcublasLt.so.13", "libcublasmp.so.0", "libcudart.so.13", "libcufftMp.so.12"],
+  ...["libcublas.so.13", "libcublasLt.so.13", "libcublasmp.so.0", "libcudart.so.13"],
+  ...["libcufft.so.12", "libcufftMp.so.12"],
   ...["libnccl.so.2", "libnvJitLink.so.13", "libnvrtc-builtins.so.13.0", "libnvrtc.so.13", "libnvshmem_host.so.3"],
   ...["nvshmem_bootstrap_uid.so.3", "nvshmem_transport_ibrc.so.3"],
 ];
@@ -205,7 +207,7 @@ Deno.test("native install cuda13 and cuda12 keep what is loaded, side by side, o
   const first = await run("install", "cuda13");
   assertEquals(first.code, 0, first.stderr);
   const [head, ...sizes] = first.stderr.split("\n");
-  assertStringIncludes(head, `for GPUs (CUDA 13) into ${native}/cuda: a download of 1.1 GB, and 2.8 GB of the disk`);
+  assertStringIncludes(head, `for GPUs (CUDA 13) into ${native}/cuda: a download of 1.3 GB, and 3.3 GB of the disk`);
   assertEquals(sizes[1], "  nvidia-cublas, which has matrix products on one GPU: 423 MB");
   assertEquals(first.stderr.includes("no NVIDIA driver (libcuda.so.1) was found"), findGpuDriver() === null);
   assertEquals(withoutLock(native), ["cuda"]);

@@ -27,12 +27,12 @@ export class Scratch {
 
   /** The memory that was reserved. */
   get buffer(): DeviceBuffer {
-    return this.#buffers.at(-1)!;
+    // Ranks that did not agree have freed what they had allocated.
+    return this.#buffers.findLast(({ isFreed }) => !isFreed)!;
   }
 
   /** Have at least so many bytes. */
   reserve(stream: Stream, bytes: number): void {
-    // Ranks that did not agree have freed what they had allocated.
     this.#buffers = this.#buffers.filter(({ isFreed }) => !isFreed);
     if (bytes > (this.#buffers.at(-1)?.byteLength ?? -1)) this.#buffers.push(new DeviceBuffer(stream, bytes));
   }

@@ -8,15 +8,16 @@ import { checkName } from "../../options.ts";
 import type { Runtime } from "../../runtime/runtime.ts";
 import type { FFTProblem } from "../problem.ts";
 import type { FFTEngine } from "./engine.ts";
+import { cufftEngine } from "./cufft/engine.ts";
 import { fftwEngine } from "./fftw/engine.ts";
 
 // The types below look at these through the module: the engines themselves are no part of the public API.
 
 /** The engines of this library: a new one is added here. */
-export const FFT_ENGINES = [fftwEngine] as const;
+export const FFT_ENGINES = [fftwEngine, cufftEngine] as const;
 
 /** Names that are kept for engines to come. */
-export const FFT_TO_COME = ["cufft", "cufftmp"] as const;
+export const FFT_TO_COME = ["cufftmp"] as const;
 
 /** The engines by name; `auto` takes one for the runtime's device. */
 export type FFTEngineName =
@@ -45,21 +46,19 @@ export const FFT_ALGORITHM_NAMES: readonly string[] = [
  * The engine that was asked for, or the first for the runtime's device.
  *
  * @throws {TypeError} if there is no such engine
- * @throws {ConfigurationError} if this runtime's device has none, or not that one
+ * @throws {ConfigurationError} if this runtime's device has not that one
  */
 export function chooseFFTEngine({ device }: Runtime, engine: string = "auto"): FFTEngine {
   checkName("engine", engine, FFT_ENGINE_NAMES);
   const own = engines.filter((candidate) => candidate.device === device.kind);
-  if (own.length === 0) {
-    throw new ConfigurationError(
-      `This version transforms on CPUs only, and this runtime's device is ${device.name} (${device.kind}). Use a ` +
-        `runtime of initialize({ device: "cpu" }), or start the script with DISTMATH_DEVICE=cpu.`,
-    );
-  }
   const found = own.find(({ name }) => engine === "auto" || engine === name);
   if (found) return found;
+  const other = engines.find(({ name }) => name === engine);
+  const reason = other === undefined
+    ? "is not part of this version"
+    : `transforms on ${other.device.toUpperCase()}s, and this runtime's device is ${device.name} (${device.kind})`;
   throw new ConfigurationError(
-    `engine ${engine} is not available: it is not part of this version. Leave engine out, or pass ` +
+    `engine ${engine} is not available: it ${reason}. Leave engine out, or pass ` +
       `${own.map(({ name }) => `"${name}"`).join(" or ")}.`,
   );
 }

@@ -5,6 +5,7 @@
  *
  * @module
  */
+import { CUFFT_SYMBOLS, CufftResult } from "../../../ffi/cuda/cufft.ts";
 import { CUDA_DRIVER_SYMBOLS } from "../../../ffi/cuda/driver.ts";
 import { CUDA_GRAPH_SYMBOLS, CUDA_RUNTIME_SYMBOLS } from "../../../ffi/cuda/runtime.ts";
 import { NCCL_SYMBOLS } from "../../../ffi/cuda/nccl.ts";
@@ -31,6 +32,13 @@ export function buildMockGpu(folder: string): void {
     ],
     notSupported: NOT_SUPPORTED,
     flags: ["-ldl"],
+  });
+  compileMock({
+    path: `${folder}/libcufft.so.12`,
+    source: "mock_cufft.cpp",
+    tables: [CUFFT_SYMBOLS],
+    notSupported: CufftResult.NOT_SUPPORTED,
+    flags: [],
   });
   for (const name of ["libcuda.so.1", "libcudart.so.13", "libnvrtc.so.13", "libnccl.so.2", "libnvshmem_host.so.3"]) {
     Deno.copyFileSync(library, `${folder}/${name}`);

@@ -219,6 +219,7 @@ extern "C" { Index threadIdx, blockIdx, gridDim, blockDim; void (*mock_sync)(); 
 #define fabs __builtin_fabs
 #define floor __builtin_floor
 #define hypot __builtin_hypot
+#define sincospi(x, s, c) __builtin_sincos(3.14159265358979323846 * (x), s, c)
 template <typename T, typename F> T mock_bits(F from) { T to; __builtin_memcpy(&to, &from, sizeof to); return to; }
 #define __longlong_as_double(x) mock_bits<double>((long long)(x))
 #define __double_as_longlong(x) mock_bits<long long>((double)(x))

@@ -11,13 +11,25 @@ Deno.test("the engine for CPUs is taken by itself or by name", () => {
   assertEquals(FFT_ALGORITHM_NAMES, ["default", "local", "transpose", "four_step", "gather"]);
 });
 
-Deno.test("on GPUs the message says how to transform on CPUs", () => {
-  for (const engine of [undefined, "fftw", "cufftmp"]) {
-    assertThrows(
-      () => chooseFFTEngine(runtimeOn("gpu"), engine),
-      ConfigurationError,
-      "This version transforms on CPUs only, and this runtime's device is a device (gpu). Use a runtime of " +
-        'initialize({ device: "cpu" }), or start the script with DISTMATH_DEVICE=cpu.',
-    );
-  }
+Deno.test("so is the one for GPUs; an engine for other devices, or for a later version, is refused", () => {
+  assertEquals(chooseFFTEngine(runtimeOn("gpu")).name, "cufft");
+  assertEquals(chooseFFTEngine(runtimeOn("gpu"), "cufft").name, "cufft");
+  const refused = (kind: "cpu" | "gpu", engine: string, message: string) =>
+    assertThrows(() => chooseFFTEngine(runtimeOn(kind), engine), ConfigurationError, message);
+  refused(
+    "gpu",
+    "fftw",
+    "engine fftw is not available: it transforms on CPUs, and this runtime's device is a device (gpu). Leave engine out, " +
+      'or pass "cufft".',
+  );
+  refused(
+    "cpu",
+    "cufft",
+    'it transforms on GPUs, and this runtime\'s device is a device (cpu). Leave engine out, or pass "fftw".',
+  );
+  refused(
+    "gpu",
+    "cufftmp",
+    'engine cufftmp is not available: it is not part of this version. Leave engine out, or pass "cufft".',
+  );
 });

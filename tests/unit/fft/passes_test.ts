@@ -1,6 +1,6 @@
 import { assert, assertEquals } from "@std/assert";
 import fc from "fast-check";
-import { type Dimension, planPasses } from "../../../src/fft/engines/fftw/local_transform.ts";
+import { type Dimension, type Pass, planPasses } from "../../../src/fft/engines/staged/passes.ts";
 import { stridesOf } from "../../../src/array/layout.ts";
 import type { FFTType } from "../../../mod.ts";
 
@@ -19,6 +19,19 @@ function elements(shape: readonly number[], strides: readonly number[]): number[
 
 const sorted = (numbers: readonly number[]) => numbers.toSorted((a, b) => a - b);
 
+/** Each transformed dimension steps over the next one, with what lies between. */
+function assertNested({ type, transformed }: Pass, half: number): void {
+  for (const [i, outer] of transformed.slice(0, -1).entries()) {
+    const inner = transformed[i + 1];
+    const isHalved = i + 2 === transformed.length;
+    for (const side of ["source", "target"] as const) {
+      const isHalf = isHalved && (type === "r2c" && side === "target" || type === "c2r" && side === "source");
+      const extent = isHalf ? half : inner.extent;
+      assert(outer[side] % inner[side] === 0 && outer[side] >= extent * inner[side]);
+    }
+  }
+}
+
 Deno.test("the passes of a transform take each axis once, and go through every element once", () => {
   const cases = fc.record({
     shape: fc.array(fc.integer({ min: 1, max: 4 }), { minLength: 1, maxLength: 5 }),
@@ -26,10 +39,14 @@ Deno.test("the passes of a transform take each axis once, and go through every e
     type: fc.constantFrom<FFTType>("c2c", "r2c", "c2r"),
     orders: fc.tuple(fc.constantFrom("C", "F"), fc.constantFrom("C", "F")),
     padding: fc.nat(2),
-    mostLoops: fc.constantFrom(1, 2, Infinity),
+    limits: fc.record({
+      dimensions: fc.constantFrom(1, 3, 7),
+      loops: fc.constantFrom(1, 2, Infinity),
+      isNested: fc.boolean(),
+    }),
   });
   fc.assert(
-    fc.property(cases, ({ shape, chosen, type, orders, padding, mostLoops }) => {
+    fc.property(cases, ({ shape, chosen, type, orders, padding, limits }) => {
       const some = shape.flatMap((_, d) => chosen[d] ? [d] : []);
       // From complex to real there is one axis, as the plan sees to it.
       const axes = some.length === 0 ? [shape.length - 1] : type === "c2r" ? some.slice(-1) : some;
@@ -39,11 +56,12 @@ Deno.test("the passes of a transform take each axis once, and go through every e
       const [from, to] = type === "r2c" ? [shape, half] : type === "c2r" ? [half, shape] : [shape, shape];
       const source = { shape: from, strides: stridesOf(from.with(inner, from[inner] + padding), orders[0]) };
       const target = { shape: to, strides: stridesOf(to, orders[1]) };
-      const passes = planPasses(type, axes, source, target, mostLoops);
+      const passes = planPasses(type, axes, source, target, limits);
       assertEquals(passes.reduce((sum, { transformed }) => sum + transformed.length, 0), axes.length);
       for (const [i, pass] of passes.entries()) {
         assertEquals([pass.isInPlace, pass.type], [i > 0, i > 0 ? "c2c" : type]);
-        assert(pass.looped.length <= mostLoops);
+        if (limits.isNested) assertNested(pass, half[last]);
+        assert(pass.looped.length <= limits.loops && pass.transformed.length <= limits.dimensions);
         const all = [...pass.transformed, ...pass.looped, ...pass.called];
         if (pass.type === "c2c") {
           const read = pass.isInPlace ? target : source;
@@ -66,7 +84,8 @@ Deno.test("the passes of a transform take each axis once, and go through every e
 
 Deno.test("axes that are neighbours in memory are transformed together, and neighbours are looped over by the library", () => {
   const dense = (shape: number[]) => ({ shape, strides: stridesOf(shape, "C") });
-  const plan = (shape: number[], axes: number[]) => planPasses("c2c", axes, dense(shape), dense(shape), 1);
+  const plan = (shape: number[], axes: number[]) =>
+    planPasses("c2c", axes, dense(shape), dense(shape), { dimensions: 7, loops: 1, isNested: false });
   const [trailing] = plan([4, 8, 8], [1, 2]);
   assertEquals([trailing.transformed.length, trailing.looped, trailing.called.length], [
     2,
@@ -79,4 +98,16 @@ Deno.test("axes that are neighbours in memory are transformed together, and neig
   // Few neighbours: the longer loop is the library's.
   assertEquals(plan([100, 8, 2], [1])[0].looped, [{ extent: 100, source: 16, target: 16 }]);
   assertEquals(plan([4, 5, 6], [0, 2]).length, 2);
+});
+
+Deno.test("where a library takes nested dimensions only, others are transformed one after the other", () => {
+  const limits = { dimensions: 3, loops: 1, isNested: true };
+  const plan = (source: number[], target: number[]) =>
+    planPasses("c2c", [0, 1], { shape: [4, 6], strides: source }, { shape: [4, 6], strides: target }, limits).length;
+  assertEquals(plan([6, 1], [6, 1]), 1);
+  assertEquals(plan([9, 1], [6, 1]), 1);
+  // Every second element of rows of 15: rows do not begin at multiples of 2.
+  assertEquals(plan([15, 2], [6, 1]), 2);
+  // Transposed on the way.
+  assertEquals(plan([1, 4], [6, 1]), 2);
 });

@@ -1,7 +1,7 @@
 import { assert, assertEquals } from "@std/assert";
 import fc from "fast-check";
 import { BlockCyclic, Box, type Corners, type Distribution, ProcessGrid, Replicated, Slab } from "../../../mod.ts";
-import { locationsOf, worksInPlace } from "../../../src/fft/engines/fftw/locations.ts";
+import { locationsOf, worksInPlace } from "../../../src/fft/engines/staged/locations.ts";
 import { columnsOf, squarestFactors } from "../../../src/fft/four_step.ts";
 import { gridOf, inShape, isWhole, pencils, squarest } from "../../../src/fft/places.ts";
 import { type FFTProblem, type FFTType, shapeOf } from "../../../src/fft/problem.ts";

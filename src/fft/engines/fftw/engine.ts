@@ -6,16 +6,15 @@
 import { openFftw } from "../../../../ffi/fft/fftw.ts";
 import { findRoutes } from "../../route.ts";
 import type { FFTEngine } from "../engine.ts";
-import { FftwPlan } from "./plan.ts";
-
-const ALGORITHMS = ["local", "transpose", "four_step", "gather"] as const;
+import { STAGED_ALGORITHMS, StagedPlan } from "../staged/plan.ts";
+import { fftwTransformer } from "./transformer.ts";
 
 /** The engine for CPUs. */
-export const fftwEngine: FFTEngine<"fftw", typeof ALGORITHMS[number]> = {
+export const fftwEngine: FFTEngine<"fftw", typeof STAGED_ALGORITHMS[number]> = {
   name: "fftw",
   device: "cpu",
-  algorithms: ALGORITHMS,
+  algorithms: STAGED_ALGORITHMS,
   open: ({ threads }, { precision }) => openFftw(precision, threads).version,
   algorithmsFor: (problem) => findRoutes(problem).map(({ algorithm }) => algorithm),
-  plan: (runtime, request) => new FftwPlan(runtime, request),
+  plan: (runtime, request) => new StagedPlan(runtime, request, fftwTransformer(runtime, request)),
 };

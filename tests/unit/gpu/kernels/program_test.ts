@@ -4,6 +4,7 @@ import { ConfigurationError } from "../../../../ffi/errors.ts";
 import { LibraryNotFoundError } from "../../../../ffi/library.ts";
 import { NvrtcError, openNvrtc } from "../../../../ffi/cuda/nvrtc.ts";
 import { kernelSources } from "../../../../src/gpu/kernels/array_kernels.ts";
+import { fftKernelSource } from "../../../../src/gpu/kernels/fft_kernels.ts";
 import { compile, packWords } from "../../../../src/gpu/kernels/program.ts";
 
 function hasNvrtc(): boolean {
@@ -19,7 +20,7 @@ function hasNvrtc(): boolean {
 const ignore = !hasNvrtc();
 const reason = ignore ? " (skipped: no NVRTC)" : "";
 
-for (const [name, source] of Object.entries(kernelSources)) {
+for (const [name, source] of Object.entries({ ...kernelSources, transforms: fftKernelSource })) {
   Deno.test({
     name: `the kernels of ${name} compile${reason}`,
     ignore,

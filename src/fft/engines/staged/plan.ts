@@ -1,23 +1,54 @@
 /**
- * A planned transform on CPUs: its steps with what each of them needs, and the buffers in between.
+ * A planned transform: its steps with what each of them needs, and the buffers in between. Everything but what transforms
+ * one rank's part is the same for all engines.
  *
  * @module
  */
-import { type Fftw, openFftw } from "../../../../ffi/fft/fftw.ts";
-import { copyStrided, type Order, sizeOfShape, stridesOf } from "../../../array/layout.ts";
+import { type Order, sizeOfShape, stridesOf } from "../../../array/layout.ts";
 import { LocalArray } from "../../../array/local_array.ts";
 import type { Parts } from "../../../array/redistribution/plan.ts";
+import { Scratch } from "../../../array/redistribution/gpu_executor.ts";
 import { Redistributor } from "../../../array/redistribution/redistributor.ts";
 import { countOf } from "../../../array/traverse.ts";
-import { allocate, type DType, dtypeInfo, type TypedArray } from "../../../dtype/dtype.ts";
+import { type DType, dtypeInfo, type TypedArray } from "../../../dtype/dtype.ts";
+import type { DeviceMemory } from "../../../memory/device_buffer.ts";
 import type { Runtime } from "../../../runtime/runtime.ts";
 import { complexOf, type FFTDirection } from "../../problem.ts";
 import { findRoutes } from "../../route.ts";
 import type { Route, Step } from "../../steps.ts";
 import type { FFTEnginePlan, FFTReport, FFTRequest } from "../engine.ts";
-import { LocalTransform } from "./local_transform.ts";
+import { LocalTransform, type PassLibrary } from "./local_transform.ts";
 import { type Location, locationsOf } from "./locations.ts";
-import { Roots } from "./twiddle.ts";
+
+/** The algorithms of engines that plan by stages. */
+export const STAGED_ALGORITHMS = ["local", "transpose", "four_step", "gather"] as const;
+
+/** What transforms the part of one rank, and does what else a plan asks for with memory of its kind. */
+export interface Transformer extends Disposable {
+  /** The engine's name. */
+  readonly engine: string;
+  /** The library, in its own words. */
+  readonly library: string;
+  /** What it does differently from what was asked for. */
+  readonly notes: readonly string[];
+  /** What transforms. */
+  readonly passes: PassLibrary;
+  /** Bytes that the library works in. */
+  readonly workspaceBytes: number;
+  /** Memory for so many real numbers. */
+  allocate(precision: "float32" | "float64", count: number): TypedArray | DeviceMemory;
+  /**
+   * What multiplies element (i, j) of a matrix, row by row in memory, by exp(-2 pi i (i (first + j)) / n), or in the inverse
+   * by its conjugate.
+   */
+  roots(n: number): (matrix: LocalArray, first: number, direction: FFTDirection) => void;
+  /** Copy elements to an array of the same shape. */
+  copy(source: LocalArray, target: LocalArray): void;
+  /** Multiply all elements by a number. */
+  scale(array: LocalArray, factor: number): void;
+  /** Have all that an execution needs, and surround it by what keeps the order with other work on operand and result. */
+  inOrder(run: () => void, operand: LocalArray, result: LocalArray): () => void;
+}
 
 /** A step, ready to be prepared for arrays. */
 interface Operation extends Disposable {
@@ -35,15 +66,15 @@ interface Prepared {
   readonly run: () => void;
 }
 
-/** A transform by local transforms of the FFTW3 interface and this library's redistributions. */
-export class FftwPlan implements FFTEnginePlan {
+/** A transform by local transforms and this library's redistributions. */
+export class StagedPlan implements FFTEnginePlan {
   readonly #rank: number;
   readonly #order: Order;
   readonly #route: Route;
-  readonly #fftw: Fftw;
+  readonly #transformer: Transformer;
   readonly #operations: readonly Operation[];
   readonly #locations: readonly Location[];
-  readonly #buffers: readonly TypedArray[];
+  readonly #buffers: readonly (TypedArray | DeviceMemory)[];
   readonly #views = new Map<string, LocalArray>();
   readonly #prepared: Record<FFTDirection, (Prepared | null)[]> = { forward: [], inverse: [] };
   readonly #inplace: boolean;
@@ -51,7 +82,7 @@ export class FftwPlan implements FFTEnginePlan {
   readonly #itemSizes: readonly number[];
 
   /** Find the way, and allocate the buffers. Local. */
-  constructor(runtime: Runtime, request: FFTRequest) {
+  constructor(runtime: Runtime, request: FFTRequest, transformer: Transformer) {
     const { problem, algorithm, inplace } = request;
     const { precision, order } = problem;
     this.#rank = runtime.rank;
@@ -59,13 +90,14 @@ export class FftwPlan implements FFTEnginePlan {
     // What is one line in memory has either order; as a matrix it is taken row by row.
     this.#order = problem.operand.length === 1 ? "C" : order;
     this.#route = findRoutes(problem, algorithm)[0];
-    this.#fftw = openFftw(precision, runtime.threads);
+    this.#transformer = transformer;
+    const scratch = new Scratch();
     const moves: Redistributor[] = [];
     const itemSizes: number[] = [];
     const complex = complexOf(precision);
     this.#operations = this.#route.steps.map((step): Operation => {
       if (step.kind === "move") {
-        const redistributor = new Redistributor(runtime, step.from, step.to);
+        const redistributor = new Redistributor(runtime, step.from, step.to, { scratch });
         const dtype = step.isReal ? precision : complex;
         moves.push(redistributor);
         itemSizes.push(dtypeInfo(dtype).itemSize);
@@ -78,19 +110,18 @@ export class FftwPlan implements FFTEnginePlan {
         };
       }
       if (step.kind === "twiddle") {
-        const roots = new Roots(step.length);
+        const multiply = transformer.roots(step.length);
         const first = step.from.ranges(runtime.rank)[1][0]?.[0] ?? 0;
         return {
           step,
           source: complex,
           target: complex,
-          prepare: (array, _, direction) => () => roots.multiply(array, first, direction),
+          prepare: (array, _, direction) => () => multiply(array, first, direction),
           [Symbol.dispose]: () => {},
         };
       }
       const { type, axes } = step;
-      const transformFor = (direction: FFTDirection) =>
-        new LocalTransform(this.#fftw, { type, axes, direction, effort: request.effort, threads: runtime.threads });
+      const transformFor = (direction: FFTDirection) => new LocalTransform(transformer.passes, type, axes, direction);
       const transforms = { forward: transformFor("forward"), inverse: transformFor("inverse") };
       return {
         step,
@@ -109,23 +140,23 @@ export class FftwPlan implements FFTEnginePlan {
   /** See {@linkcode FFTEnginePlan}. */
   get report(): FFTReport {
     const { algorithm, variant } = this.#route;
-    const { version, warnings } = this.#fftw;
+    const { engine, library, notes, workspaceBytes } = this.#transformer;
     const bytes = this.#moves.map((move, i) => move.bytesMoved(this.#itemSizes[i]));
     const held = this.#moves.reduce((sum, { byteLength }) => sum + byteLength, 0);
     const counted = bytes.values();
     const isCopied = this.#locations.at(-1) !== "result";
     return {
-      engine: "fftw",
+      engine,
       algorithm,
       variant,
-      library: version,
-      workspaceBytes: this.#buffers.reduce((sum, { byteLength }) => sum + byteLength, held),
+      library,
+      workspaceBytes: this.#buffers.reduce((sum, { byteLength }) => sum + byteLength, held + workspaceBytes),
       bytesMoved: bytes.reduce((sum, n) => sum + n, 0),
       steps: [
         ...this.#route.steps.map((step) => inWords(step, step.kind === "move" ? counted.next().value! : 0)),
         ...isCopied ? ["copy into the operand's memory"] : [],
       ],
-      notes: warnings,
+      notes,
     };
   }
 
@@ -135,11 +166,16 @@ export class FftwPlan implements FFTEnginePlan {
     const last = this.#operations.length - 1;
     const isCopied = this.#locations[last + 1] !== "result";
     const from = isCopied ? this.#at(last + 1, this.#operations[last].step.to, this.#operations[last].target) : result;
-    return () => {
-      for (const run of runs) run();
-      if (from !== result) copyStrided(from, result, result.shape, dtypeInfo(result.dtype).parts);
-      if (scale !== 1) multiply(result.view() as Float64Array, scale);
-    };
+    const transformer = this.#transformer;
+    return transformer.inOrder(
+      () => {
+        for (const run of runs) run();
+        if (from !== result) transformer.copy(from, result);
+        if (scale !== 1) transformer.scale(result, scale);
+      },
+      operand,
+      result,
+    );
   }
 
   /** See {@linkcode FFTEnginePlan}. */
@@ -153,6 +189,7 @@ export class FftwPlan implements FFTEnginePlan {
   /** Free plans and buffers. */
   [Symbol.dispose](): void {
     for (const operation of this.#operations) operation[Symbol.dispose]();
+    this.#transformer[Symbol.dispose]();
     this.#views.clear();
   }
 
@@ -192,8 +229,7 @@ export class FftwPlan implements FFTEnginePlan {
     const key = `${value}:${shape}:${isTransposed}`;
     const known = this.#views.get(key);
     if (known) return known;
-    const buffer = this.#buffers[this.#locations[value] as number];
-    const data = buffer.subarray(0, sizeOfShape(shape) * dtypeInfo(dtype).parts);
+    const data = this.#buffers[this.#locations[value] as number];
     const order = isTransposed ? "F" : this.#order;
     const view = new LocalArray({ data, dtype, shape, strides: stridesOf(shape, order) });
     this.#views.set(key, view);
@@ -201,7 +237,7 @@ export class FftwPlan implements FFTEnginePlan {
   }
 
   /** Buffers that are large enough for everything that lies in them at any time. */
-  #allocate(precision: "float32" | "float64"): TypedArray[] {
+  #allocate(precision: "float32" | "float64"): (TypedArray | DeviceMemory)[] {
     const numbers = [0, 0];
     this.#operations.forEach(({ step, target }, i) => {
       const at = this.#locations[i + 1];
@@ -209,7 +245,8 @@ export class FftwPlan implements FFTEnginePlan {
       const elements = sizeOfShape(step.to.ranges(this.#rank).map(countOf));
       numbers[at] = Math.max(numbers[at], elements * dtypeInfo(target).parts);
     });
-    return numbers.map((count) => allocate(precision, count));
+    // Real and complex numbers may lie in the same buffer by turns.
+    return numbers.map((count) => this.#transformer.allocate(precision, count + count % 2));
   }
 }
 
@@ -225,8 +262,4 @@ function inWords(step: Step, bytes: number): string {
 function brief(parts: Parts): string {
   const text = String(parts);
   return text.length <= 80 ? text : `${text.slice(0, 78)} …`;
-}
-
-function multiply(numbers: Float64Array, factor: number): void {
-  for (let i = 0; i < numbers.length; i++) numbers[i] *= factor;
 }

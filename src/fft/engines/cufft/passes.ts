@@ -1,0 +1,142 @@
+/**
+ * Passes by cuFFT. All plans of a transform work in the same memory, one after the other.
+ *
+ * @module
+ */
+import { checkCufft, type Cufft, CufftDirection, CufftType } from "../../../../ffi/cuda/cufft.ts";
+import type { Stream } from "../../../gpu/stream.ts";
+import { DeviceBuffer } from "../../../memory/device_buffer.ts";
+import type { FFTDirection } from "../../problem.ts";
+import type { PassLibrary, PassPlan } from "../staged/local_transform.ts";
+import type { Dimension, Pass } from "../staged/passes.ts";
+
+/** What plans of cuFFT work in, as large as the largest of them needs. */
+export class WorkArea implements Disposable {
+  /** Bytes that it holds once it was allocated. */
+  byteLength = 0;
+  readonly #stream: Stream;
+  #buffer: DeviceBuffer | null = null;
+
+  /** Nothing is allocated yet. */
+  constructor(stream: Stream) {
+    this.#stream = stream;
+  }
+
+  /** Where it lies; 0 if nobody needs any. */
+  get address(): bigint {
+    return this.#buffer?.address ?? 0n;
+  }
+
+  /** Plan for at least so many bytes. */
+  reserve(bytes: number): void {
+    this.byteLength = Math.max(this.byteLength, bytes);
+  }
+
+  /** Have what was planned for. */
+  allocate(): void {
+    // Ranks that did not agree have freed what they had allocated.
+    if (this.#buffer?.isFreed) this.#buffer = null;
+    if (this.byteLength <= (this.#buffer?.byteLength ?? 0)) return;
+    this.#buffer?.free();
+    this.#buffer = new DeviceBuffer(this.#stream, this.byteLength);
+  }
+
+  /** Free it. */
+  [Symbol.dispose](): void {
+    this.#buffer?.free();
+    this.#buffer = null;
+  }
+}
+
+/** Plans of cuFFT on a stream. */
+export function cufftPasses(
+  cufft: Cufft,
+  precision: "float32" | "float64",
+  stream: Stream,
+  workArea: WorkArea,
+): PassLibrary {
+  return {
+    limits: { dimensions: 3, loops: 1, isNested: true },
+    plan(passes, _source, _target, direction) {
+      const plans: PassPlan[] = [];
+      try {
+        for (const pass of passes) plans.push(create(cufft, precision, stream, workArea, pass, direction));
+      } catch (error) {
+        for (const plan of plans) plan[Symbol.dispose]();
+        throw error;
+      }
+      return plans;
+    },
+  };
+}
+
+/** The types of plans, by what they transform. */
+const TYPES = {
+  float32: { c2c: CufftType.C2C, r2c: CufftType.R2C, c2r: CufftType.C2R },
+  float64: { c2c: CufftType.Z2Z, r2c: CufftType.D2Z, c2r: CufftType.Z2D },
+} as const;
+
+function create(
+  cufft: Cufft,
+  precision: "float32" | "float64",
+  stream: Stream,
+  workArea: WorkArea,
+  { type, transformed, looped }: Pass,
+  direction: FFTDirection,
+): PassPlan {
+  const { symbols } = cufft;
+  const out = new Int32Array(1);
+  checkCufft(symbols.cufftCreate(out), "cufftCreate");
+  const [plan] = out;
+  const destroy = () => void symbols.cufftDestroy(plan);
+  const [loop] = looped;
+  const workBytes = new BigUint64Array(1);
+  try {
+    checkCufft(symbols.cufftSetAutoAllocation(plan, 0), "cufftSetAutoAllocation");
+    const code = symbols.cufftMakePlanMany64(
+      plan,
+      transformed.length,
+      BigInt64Array.from(transformed, ({ extent }) => BigInt(extent)),
+      embedding(transformed, "source"),
+      distance(transformed.at(-1), "source"),
+      distance(loop, "source"),
+      embedding(transformed, "target"),
+      distance(transformed.at(-1), "target"),
+      distance(loop, "target"),
+      TYPES[precision][type],
+      BigInt(loop?.extent ?? 1),
+      workBytes,
+    );
+    checkCufft(code, "cufftMakePlanMany64");
+    checkCufft(symbols.cufftSetStream(plan, stream.handle), "cufftSetStream");
+    workArea.reserve(Number(workBytes[0]));
+  } catch (error) {
+    destroy();
+    throw error;
+  }
+  const sign = direction === "forward" ? CufftDirection.FORWARD : CufftDirection.INVERSE;
+  let worksAt: bigint | null = null;
+  return {
+    execute(from, to) {
+      if (worksAt !== workArea.address && workBytes[0] > 0n) {
+        worksAt = workArea.address;
+        checkCufft(symbols.cufftSetWorkArea(plan, worksAt), "cufftSetWorkArea");
+      }
+      checkCufft(symbols.cufftXtExec(plan, from, to, sign), "cufftXtExec");
+    },
+    [Symbol.dispose]: destroy,
+  };
+}
+
+/** The extents of the array that the transformed dimensions are cut out of. The first is not looked at. */
+function embedding(dimensions: readonly Dimension[], side: "source" | "target"): BigInt64Array<ArrayBuffer> {
+  return BigInt64Array.from(dimensions, (dimension, i) => {
+    const outer = dimensions[i - 1];
+    return BigInt(outer === undefined ? dimension.extent : Math.max(1, outer[side] / dimension[side]));
+  });
+}
+
+/** From one element to the next. Of one element there is no next. */
+function distance(dimension: Dimension | undefined, side: "source" | "target"): bigint {
+  return BigInt(Math.max(1, dimension?.[side] ?? 1));
+}

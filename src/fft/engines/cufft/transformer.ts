@@ -1,0 +1,86 @@
+/**
+ * What transforms parts in the memory of GPUs: cuFFT, and a few kernels.
+ *
+ * @module
+ */
+import { openCufft } from "../../../../ffi/cuda/cufft.ts";
+import { copyStridedOnDevice } from "../../../array/device_elements.ts";
+import { mergeAxes, sizeOfShape } from "../../../array/layout.ts";
+import type { LocalArray } from "../../../array/local_array.ts";
+import { dtypeInfo } from "../../../dtype/dtype.ts";
+import { fftKernels, MOST_NUMBER_AXES } from "../../../gpu/kernels/fft_kernels.ts";
+import { blocksFor } from "../../../gpu/kernels/program.ts";
+import type { Stream } from "../../../gpu/stream.ts";
+import { DeviceBuffer } from "../../../memory/device_buffer.ts";
+import type { Runtime } from "../../../runtime/runtime.ts";
+import type { FFTRequest } from "../engine.ts";
+import type { Transformer } from "../staged/plan.ts";
+import { cufftPasses, WorkArea } from "./passes.ts";
+
+/** cuFFT's name and version, for people. */
+export function cufftVersion(): string {
+  const { version } = openCufft();
+  return `cuFFT ${Math.floor(version / 1000)}.${Math.floor(version % 1000 / 100)}.${version % 100}`;
+}
+
+/** cuFFT, for a plan. Everything is put on the runtime's stream. */
+export function cufftTransformer(runtime: Runtime, { problem }: FFTRequest): Transformer {
+  const stream = runtime.stream!;
+  const workArea = new WorkArea(stream);
+  const buffers: DeviceBuffer[] = [];
+  return {
+    engine: "cufft",
+    library: cufftVersion(),
+    notes: [],
+    passes: cufftPasses(openCufft(), problem.precision, stream, workArea),
+    get workspaceBytes() {
+      return workArea.byteLength;
+    },
+    allocate(precision, count) {
+      const buffer = new DeviceBuffer(stream, count * dtypeInfo(precision).itemSize);
+      buffers.push(buffer);
+      return buffer;
+    },
+    roots: (n) => (matrix, first, direction) => {
+      const [rows, columns] = matrix.shape;
+      if (rows * columns === 0) return;
+      const sign = direction === "forward" ? -1 : 1;
+      const numbers = [isDouble(matrix), rows, columns, first, n, sign].map(BigInt);
+      fftKernels.launch("multiply_by_roots", stream, blocksFor(rows * columns), [matrix.address, ...numbers]);
+    },
+    copy: (source, target) => copyStridedOnDevice(source, target),
+    scale: (array, factor) => scale(array, factor, stream),
+    inOrder(run, operand, result) {
+      workArea.allocate();
+      return () => {
+        for (const { buffer } of [operand, result]) stream.wait(buffer.stream);
+        run();
+        for (const { buffer } of [operand, result]) buffer.stream.wait(stream);
+      };
+    },
+    [Symbol.dispose]() {
+      workArea[Symbol.dispose]();
+      for (const buffer of buffers) buffer.free();
+    },
+  };
+}
+
+function isDouble({ dtype }: LocalArray): number {
+  return dtypeInfo(dtype).real === "float64" ? 1 : 0;
+}
+
+function scale(array: LocalArray, factor: number, stream: Stream): void {
+  const { address, dtype, shape, strides } = array;
+  const { parts } = dtypeInfo(dtype);
+  const [extents, distances] = [[...shape, parts], [...strides.map((stride) => stride * parts), 1]];
+  const axes = mergeAxes(extents.map((length, d) => {
+    const stride = distances[d];
+    return { runs: [{ source: 0, target: 0, length }], source: stride, target: stride };
+  }));
+  const count = sizeOfShape(extents);
+  if (count === 0) return;
+  const words = axes.reverse().flatMap(({ runs, target }) => [runs[0].length, target]);
+  const padding = new Array<number>(2 * MOST_NUMBER_AXES - words.length).fill(0);
+  const integers = [isDouble(array), count, axes.length, ...words, ...padding].map(BigInt);
+  fftKernels.launch("scale", stream, blocksFor(count), [address, ...integers, factor]);
+}

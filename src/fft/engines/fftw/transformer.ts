@@ -1,0 +1,55 @@
+/**
+ * What transforms parts in host memory: the FFTW3 interface.
+ *
+ * @module
+ */
+import { openFftw } from "../../../../ffi/fft/fftw.ts";
+import { copyStrided, mergeAxes } from "../../../array/layout.ts";
+import type { LocalArray } from "../../../array/local_array.ts";
+import { allocate, dtypeInfo } from "../../../dtype/dtype.ts";
+import type { Runtime } from "../../../runtime/runtime.ts";
+import type { FFTRequest } from "../engine.ts";
+import type { Transformer } from "../staged/plan.ts";
+import { fftwPasses } from "./passes.ts";
+import { Roots } from "./twiddle.ts";
+
+/** The FFTW3 interface, for a plan. */
+export function fftwTransformer({ threads }: Runtime, { problem, effort }: FFTRequest): Transformer {
+  const fftw = openFftw(problem.precision, threads);
+  return {
+    engine: "fftw",
+    library: fftw.version,
+    notes: fftw.warnings,
+    passes: fftwPasses(fftw, effort, threads),
+    workspaceBytes: 0,
+    allocate,
+    roots: (n) => {
+      const roots = new Roots(n);
+      return (matrix, first, direction) => roots.multiply(matrix, first, direction);
+    },
+    copy: (source, target) => copyStrided(source, target, target.shape, dtypeInfo(target.dtype).parts),
+    scale: multiply,
+    inOrder: (run) => run,
+    [Symbol.dispose]: () => {},
+  };
+}
+
+/** Elements between those of a view are somebody else's. */
+function multiply({ data, dtype, offset, shape, strides }: LocalArray, factor: number): void {
+  const { parts } = dtypeInfo(dtype);
+  const numbers = data as Float64Array;
+  const lines = mergeAxes(shape.map((length, d) => (
+    { runs: [{ source: 0, target: 0, length }], source: strides[d] * parts, target: strides[d] * parts }
+  )));
+  const isLine = lines.at(-1)?.target === parts;
+  const [count] = isLine ? lines.pop()!.runs.map(({ length }) => length * parts) : [parts];
+  const visit = (depth: number, start: number): void => {
+    if (depth === lines.length) {
+      for (let i = start; i < start + count; i++) numbers[i] *= factor;
+      return;
+    }
+    const { runs: [{ length }], target } = lines[depth];
+    for (let i = 0; i < length; i++) visit(depth + 1, start + i * target);
+  };
+  if (!shape.includes(0)) visit(0, offset * parts);
+}

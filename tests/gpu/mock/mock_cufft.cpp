@@ -1,0 +1,124 @@
+// cuFFT for machines without a GPU: the functions that distmath's engine calls, on host memory, by the definition of the
+// transform, in double precision. Like cuFFT it works in memory that it is given, which it fills with something else, and
+// refuses what that does: a plan without its memory, and more than three dimensions.
+#include <cmath>
+#include <complex>
+#include <cstring>
+#include <map>
+#include <vector>
+
+using i64 = long long;
+using Number = std::complex<double>;
+#define API extern "C" __attribute__((visibility("default")))
+
+enum { OK = 0, INVALID_PLAN = 1, INVALID_TYPE = 3, INVALID_VALUE = 4, INVALID_SIZE = 8, NO_WORKSPACE = 13 };
+enum { R2C = 0x2a, C2R = 0x2c, C2C = 0x29, D2Z = 0x6a, Z2D = 0x6c, Z2Z = 0x69 };
+
+struct Side { std::vector<i64> embed; i64 stride, distance; };
+struct Plan { std::vector<i64> n; Side in, out; int type; i64 batch, bytes; void* work; bool allocates; };
+static std::map<int, Plan> plans;
+static int made = 0;
+
+static bool isDouble(int type) { return type >= 0x60; }
+static bool isHalf(int type, bool isInput) {
+  return isInput ? type == C2R || type == Z2D : type == R2C || type == D2Z;
+}
+static bool isReal(int type, bool isInput) {
+  return isInput ? type == R2C || type == D2Z : type == C2R || type == Z2D;
+}
+
+API int cufftGetVersion(int* version) { return *version = 12000, OK; }
+API int cufftCreate(int* plan) { return plans[*plan = ++made] = {{}, {}, {}, 0, 0, 0, nullptr, true}, OK; }
+API int cufftDestroy(int plan) { return plans.erase(plan) == 1 ? OK : INVALID_PLAN; }
+API int cufftSetAutoAllocation(int plan, int isAutomatic) { return plans.at(plan).allocates = isAutomatic, OK; }
+API int cufftSetStream(int plan, void*) { return plans.count(plan) ? OK : INVALID_PLAN; }
+API int cufftSetWorkArea(int plan, void* work) { return plans.at(plan).work = work, OK; }
+API int cufftMakePlanMany64(int plan, int rank, i64* n, i64* inembed, i64 istride, i64 idist, i64* onembed, i64 ostride,
+                            i64 odist, int type, i64 batch, size_t* bytes) {
+  if (!plans.count(plan)) return INVALID_PLAN;
+  if (rank < 1 || rank > 3 || istride < 1 || ostride < 1 || batch < 1) return INVALID_VALUE;
+  for (int i = 0; i < rank; i++) {
+    if (n[i] < 1) return INVALID_SIZE;
+    bool isLast = i == rank - 1;
+    if (i == 0) continue;
+    if (inembed[i] < (isLast && isHalf(type, true) ? n[i] / 2 + 1 : n[i])) return INVALID_VALUE;
+    if (onembed[i] < (isLast && isHalf(type, false) ? n[i] / 2 + 1 : n[i])) return INVALID_VALUE;
+  }
+  Plan& p = plans[plan];
+  p.n.assign(n, n + rank);
+  p.in = {{inembed, inembed + rank}, istride, idist};
+  p.out = {{onembed, onembed + rank}, ostride, odist};
+  p.type = type;
+  p.batch = batch;
+  *bytes = p.bytes = 64 * rank;
+  return OK;
+}
+
+// Where element (indices) of a batch lies.
+static i64 place(const Side& side, const std::vector<i64>& index, i64 batch) {
+  i64 at = index[0];
+  for (size_t d = 1; d < index.size(); d++) at = at * side.embed[d] + index[d];
+  return at * side.stride + batch * side.distance;
+}
+static Number load(const void* data, int type, bool isInput, i64 at) {
+  if (isReal(type, isInput)) return isDouble(type) ? ((double*)data)[at] : ((float*)data)[at];
+  if (isDouble(type)) return ((Number*)data)[at];
+  return Number(((std::complex<float>*)data)[at]);
+}
+static void store(void* data, int type, i64 at, Number value) {
+  if (isReal(type, false)) {
+    if (isDouble(type)) ((double*)data)[at] = value.real();
+    else ((float*)data)[at] = (float)value.real();
+  } else if (isDouble(type)) ((Number*)data)[at] = value;
+  else ((std::complex<float>*)data)[at] = std::complex<float>(value);
+}
+
+API int cufftXtExec(int plan, void* input, void* output, int direction) {
+  if (!plans.count(plan)) return INVALID_PLAN;
+  const Plan& p = plans[plan];
+  if (!p.allocates && p.work == nullptr) return NO_WORKSPACE;
+  if (p.work) memset(p.work, 0x77, p.bytes);
+  if (p.type == R2C || p.type == D2Z) direction = -1;
+  if (p.type == C2R || p.type == Z2D) direction = 1;
+  i64 rank = p.n.size(), total = 1;
+  for (i64 n : p.n) total *= n;
+  std::vector<std::vector<Number>> wholes;
+  for (i64 b = 0; b < p.batch; b++) {
+    std::vector<Number> whole(total);
+    std::vector<i64> index(rank);
+    for (i64 i = 0; i < total; i++) {
+      i64 rest = i;
+      for (i64 d = rank - 1; d >= 0; d--) index[d] = rest % p.n[d], rest /= p.n[d];
+      bool isMirrored = isHalf(p.type, true) && index[rank - 1] > p.n[rank - 1] / 2;
+      if (isMirrored) for (i64 d = 0; d < rank; d++) index[d] = (p.n[d] - index[d]) % p.n[d];
+      Number value = load(input, p.type, true, place(p.in, index, b));
+      whole[i] = isMirrored ? std::conj(value) : value;
+    }
+    i64 inner = 1;
+    for (i64 d = rank - 1; d >= 0; d--) {
+      i64 n = p.n[d];
+      std::vector<Number> roots(n), line(n);
+      for (i64 k = 0; k < n; k++) roots[k] = std::polar(1.0, direction * 2 * M_PI * k / n);
+      for (i64 start = 0; start < total; start++) {
+        if (start / inner % n != 0) continue;
+        for (i64 k = 0; k < n; k++) {
+          line[k] = 0;
+          for (i64 j = 0; j < n; j++) line[k] += whole[start + j * inner] * roots[j * k % n];
+        }
+        for (i64 k = 0; k < n; k++) whole[start + k * inner] = line[k];
+      }
+      inner *= n;
+    }
+    wholes.push_back(whole);
+  }
+  for (i64 b = 0; b < p.batch; b++) {
+    std::vector<i64> index(rank);
+    for (i64 i = 0; i < total; i++) {
+      i64 rest = i;
+      for (i64 d = rank - 1; d >= 0; d--) index[d] = rest % p.n[d], rest /= p.n[d];
+      if (isHalf(p.type, false) && index[rank - 1] > p.n[rank - 1] / 2) continue;
+      store(output, p.type, place(p.out, index, b), wholes[b][i]);
+    }
+  }
+  return OK;
+}
