@@ -1,5 +1,5 @@
 /**
- * What happens to the elements of arrays on a GPU: copies, conversions, filling, reductions. All of it is put on the
+ * What happens to the elements of arrays on a GPU: copies, conversions, filling, differences. All of it is put on the
  * stream of the array that is written; only what returns numbers waits for it.
  *
  * @module
@@ -12,7 +12,6 @@ import {
   MOST_AXES,
   REDUCTION_BLOCKS,
   reductionKernels,
-  REDUCTIONS,
 } from "../gpu/kernels/array_kernels.ts";
 import { blocksFor, type Words } from "../gpu/kernels/program.ts";
 import { copyFromDevice, copyOnDevice, copyToDevice } from "../memory/copy.ts";
@@ -284,7 +283,7 @@ function anyDense(array: DeviceArray): { array: DeviceArray; free: () => void } 
   return dense(array, isDense(array.shape, array.strides, "F") ? "F" : "C");
 }
 
-/** The partial results of a reduction kernel: one for the threads of even number, one for the others, per block. */
+/** The partial results of a reduction kernel: two a block. */
 function partials(
   kernel: string,
   stream: Stream,
@@ -299,42 +298,7 @@ function partials(
   return results;
 }
 
-function reduce(local: DeviceArray, operation: "sum" | "squares" | "largest", unit: number): Float64Array {
-  const { array, free } = anyDense(local);
-  const count = sizeOf(array) * dtypeInfo(array.dtype).parts;
-  const results = partials("reduce", array.buffer.stream, count, (address) => [
-    addressOf(array),
-    typeOf(array.dtype),
-    BigInt(count),
-    REDUCTIONS[operation],
-    0n,
-    0n,
-    address,
-    unit,
-  ]);
-  free();
-  return results;
-}
-
 const largestOf = (values: Float64Array): number => values.some(Number.isNaN) ? NaN : Math.max(0, ...values);
-
-/** The sum: one number, two for complex elements. */
-export function sumOnDevice(local: DeviceArray): Float64Array<ArrayBuffer> {
-  const { parts } = dtypeInfo(local.dtype);
-  const total = new Float64Array(parts);
-  reduce(local, "sum", 1).forEach((partial, i) => total[i % parts] += partial);
-  return total;
-}
-
-/** The sum of (x / unit)^2 over all numbers x. */
-export function squaresOnDevice(local: DeviceArray, unit: number): Float64Array<ArrayBuffer> {
-  return Float64Array.of(reduce(local, "squares", unit).reduce((sum, partial) => sum + partial, 0));
-}
-
-/** The largest magnitude of a number; NaN if there is a NaN. */
-export function largestOnDevice(local: DeviceArray): number {
-  return largestOf(reduce(local, "largest", 1));
-}
 
 /** The exact sum of int64 elements. */
 export function bigSumOnDevice(local: DeviceArray): bigint {
@@ -360,15 +324,14 @@ export function largestDifferenceOnDevice(one: DeviceArray, other: DeviceArray):
   const count = sizeOf(one);
   const difference = one.dtype === "int64" && other.dtype === "int64"
     ? largestBigDifference(left.array, right.array, stream, count)
-    : largestOf(partials("reduce", stream, count, (address) => [
+    : largestOf(partials("difference", stream, count, (address) => [
       addressOf(left.array),
       typeOf(left.array.dtype),
       BigInt(count),
-      isComplex ? REDUCTIONS.complexDifference : REDUCTIONS.difference,
+      isComplex ? 1n : 0n,
       addressOf(right.array),
       typeOf(right.array.dtype),
       address,
-      1,
     ]));
   for (const { free } of [a, b, left, right]) free();
   return difference;

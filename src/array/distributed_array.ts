@@ -328,8 +328,8 @@ export class DistributedArray extends ElementAccess {
   /**
    * The sum of all elements, or of those along dimensions. Collective.
    *
-   * Floats are added without rounding but for the last bits, so that the sum is the same for any number of ranks (not on
-   * GPUs). Over all elements integers give a number, exact up to 2^53, int64 an exact bigint, complex numbers `[re, im]`.
+   * Floats are added without rounding but for the last bits, so that the sum is the same for any number of ranks, on GPUs
+   * too. Over all elements integers give a number, exact up to 2^53, int64 an exact bigint, complex numbers `[re, im]`.
    * Along dimensions integers give int64, which wraps around; results over a dimension that is divided among ranks are
    * Replicated, others stay where they are.
    *

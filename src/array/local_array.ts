@@ -172,6 +172,11 @@ export class LocalArray implements Strided {
     throw new StateError(`These elements are in host memory. Move them to a GPU: an array's to({ memory: "device" }).`);
   }
 
+  /** The memory, of the host or of a GPU: `data` or `buffer`. */
+  get storage(): TypedArray | DeviceMemory {
+    return this.isOnDevice ? this.buffer : this.data;
+  }
+
   /** Whether the memory is gone: freed, or the buffer was transferred away by `transfer()`, `postMessage()` and the like. */
   get isLost(): boolean {
     return this.#host !== null ? isDetached(this.#host) : this.buffer.isFreed ?? false;

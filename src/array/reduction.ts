@@ -1,9 +1,9 @@
 /**
- * The largest number of a part, and the largest difference of two, in float64; on a GPU if the parts are there.
+ * The largest difference of two parts, in float64; on a GPU if the parts are there.
  *
  * @module
  */
-import { largestDifferenceOnDevice, largestOnDevice } from "./device_elements.ts";
+import { largestDifferenceOnDevice } from "./device_elements.ts";
 import { toFloat64 } from "../dtype/conversion.ts";
 import { dtypeInfo, type Scalar, type TypedArray } from "../dtype/dtype.ts";
 import { loadScalar } from "../dtype/scalar.ts";
@@ -44,20 +44,6 @@ export function valuesOf(local: LocalArray, order: Order): () => Scalar {
   const { dtype } = local;
   let at = 0;
   return () => loadScalar(dtype, data, at++);
-}
-
-/** The largest magnitude of a number (of a part of complex ones); NaN if there is a NaN. */
-export function largest(local: LocalArray): number {
-  if (local.isOnDevice) return largestOnDevice(local);
-  const order = local.isDense("F") ? "F" : "C";
-  let largest = 0;
-  forEachBlock(local, denseData(local, order), (numbers) => {
-    for (let i = 0; i < numbers.length; i++) {
-      const magnitude = Math.abs(numbers[i]);
-      if (!(magnitude <= largest)) largest = Number.isNaN(largest) ? NaN : magnitude;
-    }
-  });
-  return largest;
 }
 
 /** The largest of these magnitudes, one a rank; NaN if any is, which MPI_MAX does not promise. Collective. */

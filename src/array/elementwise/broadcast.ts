@@ -11,8 +11,9 @@ import { sameSet } from "../../distribution/index_map.ts";
 import { dtypeInfo } from "../../dtype/dtype.ts";
 import { DistributionError, ShapeError } from "../../errors.ts";
 import { copyRuns, type Run, stridesOf } from "../layout.ts";
+import { copyRunsOnDevice } from "../device_elements.ts";
 import { LocalArray } from "../local_array.ts";
-import type { Elements } from "./kernel.ts";
+import type { Elements } from "./elements.ts";
 
 /**
  * The shape that operands make together: dimensions are aligned at the last one, and an extent of 1 stands for any.
@@ -85,7 +86,7 @@ export function operandPart(
   }
   const needed = result.indexSets(rank);
   if (needed.some(({ count }) => count === 0)) {
-    return { data: local.data, dtype: local.dtype, offset: 0, strides: needed.map(() => 0) };
+    return { storage: local.storage, dtype: local.dtype, offset: 0, strides: needed.map(() => 0) };
   }
   const there = own.indexSets(rank);
   const runs = there.map((set, d): Run[] => {
@@ -102,14 +103,20 @@ export function operandPart(
   const from = isOnePiece ? local : gathered(local, runs);
   const strides = needed.map((_, d) => isRepeated(d) ? 0 : from.strides[d - shift]);
   const skipped = isOnePiece ? runs.reduce((sum, [run], d) => sum + run.source * local.strides[d], 0) : 0;
-  return { data: from.data, dtype: local.dtype, offset: from.offset + skipped, strides };
+  return { storage: from.storage, dtype: local.dtype, offset: from.offset + skipped, strides };
 }
 
 /** The pieces of a replicated operand, side by side. */
 function gathered(local: LocalArray, runs: readonly (readonly Run[])[]): LocalArray {
   const shape = runs.map((list) => list.reduce((sum, { length }) => sum + length, 0));
-  const copy = LocalArray.empty(local.dtype, shape);
-  copyRuns(local, { data: copy.data, offset: 0, strides: stridesOf(shape, "C") }, runs, dtypeInfo(local.dtype).parts);
+  const copy = LocalArray.empty(local.dtype, shape, "C", local.isOnDevice ? local.buffer.stream : null);
+  if (local.isOnDevice) copyRunsOnDevice(local, copy, runs);
+  else {copyRuns(
+      local,
+      { data: copy.data, offset: 0, strides: stridesOf(shape, "C") },
+      runs,
+      dtypeInfo(local.dtype).parts,
+    );}
   return copy;
 }
 

@@ -12,12 +12,15 @@ import { DTypeError, ShapeError, StateError } from "../../errors.ts";
 import { describe, readOptions } from "../../options.ts";
 import { agree, type Facts } from "../../runtime/agreement.ts";
 import type { Runtime } from "../../runtime/runtime.ts";
+import type { Stream } from "../../gpu/stream.ts";
 import { BaseArray, checkAlive, type Held, runtimeOf } from "../base_array.ts";
 import type { Order } from "../layout.ts";
 import { LocalArray } from "../local_array.ts";
 import { broadcastShapes, operandPart, resultDistribution } from "./broadcast.ts";
-import { compile, type Expression, type OperandType, type Program } from "./expression.ts";
-import { compute, type Elements, isBits } from "./kernel.ts";
+import { type Elements, type Part, typeOf } from "./elements.ts";
+import { compute, languageOf } from "./execution.ts";
+import { compile, type Expression, type Program } from "./expression.ts";
+import { isBits } from "./kernel.ts";
 
 /** What an operation takes: an array, or a number, a bigint or `[re, im]` that stands beside each element. */
 export type AnyOperand = BaseArray | Scalar;
@@ -35,9 +38,6 @@ export interface TargetOptions<A extends BaseArray = BaseArray> {
 /** What came of an operation: a new array's parts, or the array that it was written into. */
 export type Made<A extends BaseArray> = { readonly held: Held } | { readonly into: A };
 
-/** An operand of this rank: its elements, or a number. */
-type Part = Elements | { readonly scalar: Scalar };
-
 /** Operands that fit together, on this rank. */
 export interface Aligned {
   /** The global shape of the result. */
@@ -50,6 +50,8 @@ export interface Aligned {
   readonly localShape: readonly number[];
   /** The operands, in their order. */
   readonly parts: readonly Part[];
+  /** The stream of the GPU on which it is computed; null on a CPU. */
+  readonly stream: Stream | null;
   /** What all ranks must share. */
   readonly facts: Facts;
 }
@@ -58,7 +60,7 @@ export interface Aligned {
  * Compute an expression of operands, element by element. Collective.
  *
  * @throws {TypeError} if an operand is neither an array nor a number, or none is an array.
- * @throws {StateError} if one was freed, belongs to another runtime, or is in the memory of a GPU.
+ * @throws {StateError} if one was freed, belongs to another runtime.
  * @throws {ShapeError | DTypeError | DistributionError} if they do not fit together, or the result does not fit `into`.
  */
 export function elementwise<A extends BaseArray>(
@@ -74,10 +76,10 @@ export function elementwise<A extends BaseArray>(
   agree(runtime, name, () => {
     ({ into } = readOptions<TargetOptions<A>>(`the options of ${name}`, options, ["into"]));
     const aligned = alignOperands(name, runtime, operands, into);
-    const program = compile(expression, operands.map(typeOf));
-    const { distribution, order, localShape } = aligned;
+    const { distribution, order, localShape, stream } = aligned;
+    const program = compile(expression, aligned.parts.map(typeOf), languageOf(stream));
     if (into === undefined) {
-      const local = LocalArray.empty(program.dtype, localShape, order);
+      const local = LocalArray.empty(program.dtype, localShape, order, stream);
       compute(program, aligned.parts, local);
       held = { runtime, local, distribution, order };
     } else {
@@ -90,15 +92,11 @@ export function elementwise<A extends BaseArray>(
   return into === undefined ? { held } : { into };
 }
 
-function typeOf(operand: AnyOperand): OperandType {
-  return operand instanceof BaseArray ? { dtype: operand.dtype } : { scalar: operand };
-}
-
 /** What an operand is to the other ranks. */
 function factOf(operand: AnyOperand): unknown {
   if (!(operand instanceof BaseArray)) return String(operand);
-  const { shape, dtype, distribution, order } = operand;
-  return { shape, dtype, distribution: String(distribution), order };
+  const { shape, dtype, distribution, order, memory } = operand;
+  return { shape, dtype, distribution: String(distribution), order, memory };
 }
 
 /** Check what a user gave as operands of an elementwise operation, and bring this rank's parts together. Local. */
@@ -112,6 +110,7 @@ export function alignOperands(
   const arrays = operands.filter((operand): operand is BaseArray => operand instanceof BaseArray);
   if (arrays.length === 0) throw new TypeError(`${name} needs at least one DistributedArray among its operands.`);
   if (into !== undefined) checkTarget(name, into, runtime);
+  checkTogether(name, into === undefined ? arrays : [...arrays, into]);
   const own = broadcastShapes(name, arrays.map((array) => array.shape));
   if (into !== undefined && !fitsInto(own, into.shape)) {
     throw new ShapeError(`${name}: into has shape [${into.shape}], but the result has [${own}].`);
@@ -133,6 +132,7 @@ export function alignOperands(
     order: model!.order,
     localShape: distribution.localShape(runtime.rank),
     parts,
+    stream: arrays[0].local.isOnDevice ? runtime.stream : null,
     facts: { operands: operands.map(factOf), into: into === undefined ? null : factOf(into) },
   };
 }
@@ -149,7 +149,7 @@ function fitsInto(shape: readonly number[], target: readonly number[]): boolean 
  * @throws {TypeError | StateError} saying why.
  */
 function checkOperand(name: string, what: string, operand: unknown, runtime: Runtime): void {
-  if (operand instanceof BaseArray) return checkHostArray(name, what, operand, runtime);
+  if (operand instanceof BaseArray) return checkOwnArray(name, what, operand, runtime);
   if (typeof operand === "number" || typeof operand === "bigint" || isPair(operand)) return;
   throw new TypeError(
     `${name}: ${what} must be a DistributedArray, a number, a bigint or [re, im], not ${describe(operand)}.`,
@@ -157,19 +157,24 @@ function checkOperand(name: string, what: string, operand: unknown, runtime: Run
 }
 
 /**
- * Refuse an array that is gone, is another runtime's, or cannot be computed with on the CPU.
+ * Refuse an array that is gone, or is another runtime's.
  *
  * @throws {StateError} saying why.
  */
-export function checkHostArray(name: string, what: string, array: BaseArray, runtime: Runtime): void {
+export function checkOwnArray(name: string, what: string, array: BaseArray, runtime: Runtime): void {
   checkAlive(`${name}: ${what}`, array);
-  if (array.runtime !== runtime) {
-    throw new StateError(`${name}: ${what} belongs to another runtime. All arrays must come from one initialize().`);
-  }
-  if (!array.local.isOnDevice) return;
+  if (array.runtime === runtime) return;
+  throw new StateError(`${name}: ${what} belongs to another runtime. All arrays must come from one initialize().`);
+}
+
+/** Refuse arrays some of which are in host memory, and some on GPUs: what travels between is said by the script. */
+function checkTogether(name: string, arrays: readonly BaseArray[]): void {
+  const [first, ...others] = arrays;
+  const other = others.find(({ local }) => local.isOnDevice !== first.local.isOnDevice);
+  if (other === undefined) return;
   throw new StateError(
-    `${name}: ${what} is in the memory of a GPU, and ${name} runs on CPUs so far. Bring it there with ` +
-      `to({ memory: "host" }), or make it there with { memory: "host" }.`,
+    `${name}: one array is in ${first.memory} memory, another in ${other.memory} memory. Bring them to the same: ` +
+      `to({ memory: "${first.memory === "symmetric" ? other.memory : first.memory}" }).`,
   );
 }
 
@@ -177,7 +182,7 @@ function checkTarget(name: string, into: unknown, runtime: Runtime): void {
   if (!(into instanceof BaseArray)) {
     throw new TypeError(`${name}: into must be a DistributedArray, not ${describe(into)}.`);
   }
-  checkHostArray(name, "into", into, runtime);
+  checkOwnArray(name, "into", into, runtime);
 }
 
 /**
@@ -195,13 +200,12 @@ export function checkInto(name: string, into: BaseArray, result: DType): void {
 }
 
 /** Get ready to compute into a user's array; returns what writes it, and cannot fail. */
-function writer(program: Program, aligned: Aligned, target: LocalArray): () => void {
-  const { parts, localShape } = aligned;
+function writer(program: Program, { parts, localShape, order, stream }: Aligned, target: LocalArray): () => void {
   const isSafe = parts.every((part) => "scalar" in part || !overlaps(part, target, localShape));
-  if (isSafe && !program.mayThrow && !isBits(target.dtype)) {
+  if (isSafe && !program.mayThrow && (target.isOnDevice || !isBits(target.dtype))) {
     return () => compute(program, parts, target);
   }
-  const result = LocalArray.empty(target.dtype, localShape, aligned.order);
+  const result = LocalArray.empty(target.dtype, localShape, order, stream);
   compute(program, parts, result);
   return () => {
     target.set(result);
@@ -210,19 +214,20 @@ function writer(program: Program, aligned: Aligned, target: LocalArray): () => v
 }
 
 /** Whether writing to `target` may change elements of an operand that are read later. */
-function overlaps(part: Elements, target: LocalArray, shape: readonly number[]): boolean {
-  const data = target.data;
-  if (part.data.buffer !== data.buffer || shape.includes(0)) return false;
-  const span = ({ data, dtype, offset, strides }: Elements): readonly [start: number, end: number] => {
-    const { itemSize } = dtypeInfo(dtype);
-    const last = shape.reduce((sum, extent, d) => sum + (extent - 1) * strides[d], 0);
-    const start = data.byteOffset + offset * itemSize;
-    return [start, start + (last + 1) * itemSize];
-  };
-  const own = { data, dtype: target.dtype, offset: target.offset, strides: target.strides };
-  const [[start, end], [from, to]] = [span(part), span(own)];
-  if (end <= from || to <= start) return false;
-  const isSame = part.dtype === target.dtype && start === from &&
+function overlaps(part: Elements, target: Elements, shape: readonly number[]): boolean {
+  if (shape.includes(0)) return false;
+  const [one, other] = [part, target].map((elements) => spanOf(elements, shape));
+  if (one.memory !== other.memory || one.end <= other.start || other.end <= one.start) return false;
+  const isSame = part.dtype === target.dtype && one.start === other.start &&
     shape.every((extent, d) => extent === 1 || part.strides[d] === target.strides[d]);
   return !isSame;
+}
+
+/** Where elements begin and end, in bytes from the start of a memory: a buffer, or all that a GPU has. */
+function spanOf({ storage, dtype, offset, strides }: Elements, shape: readonly number[]) {
+  const { itemSize } = dtypeInfo(dtype);
+  const last = shape.reduce((sum, extent, d) => sum + (extent - 1) * strides[d], 0);
+  const isHost = ArrayBuffer.isView(storage);
+  const start = (isHost ? storage.byteOffset : Number(storage.address)) + offset * itemSize;
+  return { memory: isHost ? storage.buffer : null, start, end: start + (last + 1) * itemSize };
 }

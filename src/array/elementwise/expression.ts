@@ -1,5 +1,5 @@
 /**
- * Expressions of elementwise operations: which dtypes they have, and the JavaScript that computes one element.
+ * Expressions of elementwise operations: which dtypes they have, and the code that computes one element.
  *
  * @module
  */
@@ -46,8 +46,46 @@ export interface Parameter {
   readonly dtype: DType;
 }
 
+/**
+ * A language in which programs are written. Formulas are JavaScript, most of which is C++ as well, given objects of the
+ * names that it uses.
+ */
+export interface Language {
+  /** A formula, or statements, in this language. */
+  readonly translate: (code: string) => string;
+  /** Code of a real number, in the form that another dtype is computed in. */
+  readonly cast: (code: string, from: DType, to: DType) => string;
+  /** A result as it is stored in its dtype: integers wrap around. */
+  readonly wrap: (code: string, dtype: DType) => string;
+}
+
+/** What runs on the CPU. */
+export const JAVASCRIPT: Language = {
+  translate: (code) => code,
+  cast: (code, from, to) => {
+    if (from === "int64" && to !== "int64") return `Number(${code})`;
+    return from !== "int64" && to === "int64" ? `BigInt(${code})` : code;
+  },
+  wrap: (code, dtype) => {
+    switch (dtype) {
+      case "int8":
+        return `(${code}) << 24 >> 24`;
+      case "uint8":
+        return `(${code}) & 255`;
+      case "int32":
+        return `(${code}) | 0`;
+      case "int64":
+        return `BigInt.asIntN(64, ${code})`;
+      default:
+        return code;
+    }
+  },
+};
+
 /** The code that computes one element. */
 export interface Program {
+  /** What it is written in. */
+  readonly language: Language;
   /** The dtype of the result. */
   readonly dtype: DType;
   /** Statements that compute it from variables `x0`, `x1` … of arrays (`x0r`, `x0i` of complex ones) and `s0` … of numbers. */
@@ -75,14 +113,18 @@ type Typed = Value | { readonly index: number; readonly scalar: Scalar };
  * @throws {DTypeError} if an operation has no meaning for its operands.
  * @throws {RangeError} if a number of the script lies outside the range of the integers beside it.
  */
-export function compile(expression: Expression, operands: readonly OperandType[]): Program {
+export function compile(
+  expression: Expression,
+  operands: readonly OperandType[],
+  language: Language = JAVASCRIPT,
+): Program {
   const statements: string[] = [];
   const parameters: Parameter[] = [];
   let mayThrow = false;
 
   const store = (code: string): string => {
     const name = `v${statements.length}`;
-    statements.push(`const ${name} = ${code};`);
+    statements.push(language.translate(`const ${name} = ${code};`));
     return name;
   };
 
@@ -93,7 +135,7 @@ export function compile(expression: Expression, operands: readonly OperandType[]
   };
 
   const value = (typed: Typed, dtype: DType): Value =>
-    "scalar" in typed ? parameter(typed.index, dtype) : { dtype, parts: widened(typed, dtype) };
+    "scalar" in typed ? parameter(typed.index, dtype) : { dtype, parts: widened(language, typed, dtype) };
 
   const applyTo = (name: OperationName, given: readonly Typed[]): Value => {
     const operation = operationOf(name);
@@ -107,7 +149,7 @@ export function compile(expression: Expression, operands: readonly OperandType[]
     const names = namesOf([...truths.map((truth) => [truth]), ...values]);
     const parts = formulas.map((formula) => {
       const code = formula.replace(/\b[abc][ri]?\b/g, (letter) => names.get(letter) ?? letter);
-      return store(wrapped(code, result));
+      return store(language.wrap(code, result));
     });
     return { dtype: result, parts };
   };
@@ -123,7 +165,7 @@ export function compile(expression: Expression, operands: readonly OperandType[]
 
   const typed = visit(expression);
   const { dtype, parts } = value(typed, ownDType(typed));
-  return { dtype, statements, result: parts, parameters, mayThrow };
+  return { language, dtype, statements, result: parts, parameters, mayThrow };
 }
 
 function ownDType(typed: Typed): DType {
@@ -189,30 +231,9 @@ function truthOf({ dtype, parts }: Value): string {
 }
 
 /** A value as one of a wider dtype. */
-function widened({ dtype, parts }: Value, to: DType): readonly string[] {
+function widened(language: Language, { dtype, parts }: Value, to: DType): readonly string[] {
   if (dtype === to) return parts;
   const real = dtypeInfo(to).real;
-  const converted = parts.map((part) => castReal(part, dtypeInfo(dtype).real, real));
+  const converted = parts.map((part) => language.cast(part, dtypeInfo(dtype).real, real));
   return dtypeInfo(to).isComplex && parts.length === 1 ? [...converted, "0"] : converted;
-}
-
-function castReal(code: string, from: DType, to: DType): string {
-  if (from === "int64" && to !== "int64") return `Number(${code})`;
-  return from !== "int64" && to === "int64" ? `BigInt(${code})` : code;
-}
-
-/** A result of integers as it is stored. */
-function wrapped(code: string, dtype: DType): string {
-  switch (dtype) {
-    case "int8":
-      return `(${code}) << 24 >> 24`;
-    case "uint8":
-      return `(${code}) & 255`;
-    case "int32":
-      return `(${code}) | 0`;
-    case "int64":
-      return `BigInt.asIntN(64, ${code})`;
-    default:
-      return code;
-  }
 }

@@ -4,7 +4,8 @@
  * @module
  */
 
-function refuseNegative(exponent: number | bigint): never {
+/** Refuse a negative power of integers. */
+export function refuseNegative(exponent: number | bigint): never {
   throw new RangeError(
     `power: integers have no negative powers, and an exponent is ${exponent}. Convert to floats: to({ dtype: "float64" }).`,
   );

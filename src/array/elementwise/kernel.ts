@@ -6,19 +6,12 @@
  *
  * @module
  */
-import { allocate, type DType, dtypeInfo, isNarrowFloat, type Scalar, type TypedArray } from "../../dtype/dtype.ts";
+import { allocate, type DType, dtypeInfo, isNarrowFloat, type TypedArray } from "../../dtype/dtype.ts";
 import { decode } from "../../dtype/narrow_floats.ts";
-import { complexParts, loadScalar, storeScalar, toBigInt } from "../../dtype/scalar.ts";
-import type { Strided } from "../layout.ts";
 import { LocalArray } from "../local_array.ts";
+import { type Accumulation, type Elements, loopsOf, numbersOf, type Part } from "./elements.ts";
 import type { Program } from "./expression.ts";
 import { helpers } from "./helpers.ts";
-
-/** An array in memory, with the dtype of its elements. */
-export interface Elements extends Strided {
-  /** The type of the elements. */
-  readonly dtype: DType;
-}
 
 /** How the inner loop goes through an array: neighbour by neighbour, always the same element, or with a stride. */
 type Step = "next" | "same" | "stride";
@@ -74,12 +67,6 @@ function store(dtype: DType, result: Program, at: number, place: string): string
   return `A${at}[2 * (${place})] = ${parts[0]}; A${at}[2 * (${place}) + 1] = ${parts[1] ?? "0"};`;
 }
 
-/**
- * What becomes of each value instead of being stored: accumulators `a0`, `a1` … take it in, one for each target. The code is a
- * function of the value, one name or two for a complex number; it may name further operands as `x` and their number.
- */
-export type Accumulation = (value: readonly string[]) => string;
-
 /** Operands, results and what happens between them, from which a loop is made. */
 interface Plan {
   readonly program: Program;
@@ -124,7 +111,7 @@ function sourceOf({ program, dtypes, steps, operands, accumulate }: Plan): strin
     ...used.filter(isOther).map(reading),
     ...program.statements,
     ...accumulators.filter(isOther).map(taking),
-    accumulate?.(program.result) ?? store(dtypes[operands]!, program, operands, place(operands)),
+    accumulate?.take(program.result) ?? store(dtypes[operands]!, program, operands, place(operands)),
     ...accumulators.filter(isOther).map(giving),
     `}`,
     ...accumulators.filter(isSame).map(giving),
@@ -149,51 +136,13 @@ function kernelFor(plan: Plan): Kernel {
   return kernel;
 }
 
-/** A dimension of the loops: how many indices, and the stride of each array. */
-interface Loop {
-  readonly extent: number;
-  readonly strides: readonly number[];
-}
-
-/**
- * The dimensions, outermost in the array `leading` first, without those of one index; neighbours that make one loop are joined.
- */
-function loopsOf(shape: readonly number[], arrays: readonly (Strided | null)[], leading: number): Loop[] {
-  const loops = shape
-    .map((extent, d): Loop => ({ extent, strides: arrays.map((array) => array?.strides[d] ?? 0) }))
-    .filter(({ extent }) => extent > 1)
-    .map((loop, d) => ({ loop, d }))
-    .sort((a, b) => b.loop.strides[leading] - a.loop.strides[leading] || a.d - b.d)
-    .map(({ loop }) => loop);
-  const joined: Loop[] = [];
-  for (const loop of loops) {
-    const outer = joined.at(-1);
-    const isOne = outer?.strides.every((stride, at) => stride === loop.strides[at] * loop.extent);
-    if (isOne) joined[joined.length - 1] = { extent: outer!.extent * loop.extent, strides: loop.strides };
-    else joined.push(loop);
-  }
-  return joined;
-}
-
-/** The numbers of the script as the loop takes them: rounded to the dtype in which they are used. */
-function numbersOf(program: Program, scalars: readonly (Scalar | null)[]): (number | bigint)[] {
-  return program.parameters.flatMap(({ index, dtype }): (number | bigint)[] => {
-    const value = scalars[index]!;
-    if (dtype === "int64") return [toBigInt(value)];
-    const one = allocate(dtype, 1);
-    storeScalar(dtype, one, 0, typeof value === "bigint" ? Number(value) : value);
-    const stored = loadScalar(dtype, one, 0);
-    return dtypeInfo(dtype).isComplex ? [...complexParts(dtype, stored)] : [stored as number];
-  });
-}
-
 /**
  * Compute all elements of `target`. `operands` are arrays whose strides are 0 along dimensions that they lack, or numbers of
  * the script.
  */
 export function compute(
   program: Program,
-  operands: readonly (Elements | { readonly scalar: Scalar })[],
+  operands: readonly Part[],
   target: LocalArray,
 ): void {
   const { dtype, shape } = target;
@@ -208,7 +157,7 @@ export function compute(
 /** As {@linkcode compute}, where elements are no bits. */
 export function runLoops(
   program: Program,
-  operands: readonly (Elements | { readonly scalar: Scalar })[],
+  operands: readonly Part[],
   target: Elements,
   shape: readonly number[],
 ): void {
@@ -221,17 +170,18 @@ export function runLoops(
  */
 export function accumulate(
   program: Program,
-  operands: readonly (Elements | { readonly scalar: Scalar })[],
+  operands: readonly Part[],
   targets: readonly Elements[],
   shape: readonly number[],
   accumulation: Accumulation,
 ): void {
+  targets.forEach(({ storage }, i) => (storage as Float64Array).fill(accumulation.start[i] as number));
   loop(program, operands, targets, shape, accumulation, operands.findIndex((operand) => !("scalar" in operand)));
 }
 
 function loop(
   program: Program,
-  operands: readonly (Elements | { readonly scalar: Scalar })[],
+  operands: readonly Part[],
   targets: readonly Elements[],
   shape: readonly number[],
   accumulate: Accumulation | null,
@@ -252,7 +202,7 @@ function loop(
   });
   const dtypes = arrays.map((array) => array?.dtype ?? null);
   const kernel = kernelFor({ program, dtypes, steps, operands: operands.length, accumulate });
-  const data = arrays.map((array) => array?.data ?? targets[0].data);
+  const data = arrays.map((array) => (array ?? targets[0]).storage as TypedArray);
   const walk = (depth: number, at: readonly number[]): void => {
     if (depth === loops.length) {
       return kernel(data, numbers, at, inner.strides, outer.strides, inner.extent, outer.extent);

@@ -3,17 +3,16 @@
  *
  * @module
  */
-import { type DType, dtypeInfo, type Scalar } from "../../dtype/dtype.ts";
+import type { DType, Scalar } from "../../dtype/dtype.ts";
 import { promote, promoteScalar } from "../../dtype/promotion.ts";
 import { loadScalar } from "../../dtype/scalar.ts";
 import { describe, readOptions } from "../../options.ts";
 import { agree } from "../../runtime/agreement.ts";
 import { BaseArray, type Held, runtimeOf } from "../base_array.ts";
-import { copyStrided, stridesOf } from "../layout.ts";
 import { LocalArray } from "../local_array.ts";
 import { fillByFunction } from "../traverse.ts";
 import { alignOperands } from "./elementwise.ts";
-import type { Elements } from "./kernel.ts";
+import type { Elements } from "./elements.ts";
 
 /** What a function makes of each pair of values and its global index. Collective. */
 export function zip(
@@ -29,7 +28,7 @@ export function zip(
     if (typeof combine !== "function") {
       throw new TypeError(`zip takes a function (value, other, i, j) => value, not ${describe(combine)}.`);
     }
-    const { distribution, order, localShape, parts, facts } = alignOperands("zip", runtime, [one, other]);
+    const { distribution, order, localShape, parts, stream, facts } = alignOperands("zip", runtime, [one, other]);
     const common = other instanceof BaseArray ? promote(one.dtype, other.dtype) : promoteScalar(one.dtype, other);
     const target = dtype ?? common;
     const local = LocalArray.empty(target, localShape, order);
@@ -38,17 +37,15 @@ export function zip(
     );
     const element = (...index: number[]) => combine(first(), second(), ...index);
     fillByFunction(target, local.data, distribution.ranges(runtime.rank), order, element);
-    held = { runtime, local, distribution, order };
+    held = { runtime, local: stream === null ? local : local.toDevice(stream, order), distribution, order };
     return { ...facts, dtype: target };
   });
   return held;
 }
 
 /** A function that returns one value after the other, in memory order. */
-function valuesOf(part: Elements, shape: readonly number[], order: "C" | "F"): () => Scalar {
-  const { dtype } = part;
-  const dense = LocalArray.empty(dtype, shape, order);
-  copyStrided(part, { data: dense.data, offset: 0, strides: stridesOf(shape, order) }, shape, dtypeInfo(dtype).parts);
+function valuesOf({ storage, ...layout }: Elements, shape: readonly number[], order: "C" | "F"): () => Scalar {
+  const { dtype, data } = new LocalArray({ data: storage, shape, ...layout }).toHost(order);
   let at = 0;
-  return () => loadScalar(dtype, dense.data, at++);
+  return () => loadScalar(dtype, data, at++);
 }

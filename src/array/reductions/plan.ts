@@ -12,9 +12,10 @@ import { type Distribution, Replicated } from "../../distribution/mod.ts";
 import type { DType, TypedArray } from "../../dtype/dtype.ts";
 import { ShapeError } from "../../errors.ts";
 import { checkBoolean, describe } from "../../options.ts";
+import type { Stream } from "../../gpu/stream.ts";
 import type { Runtime } from "../../runtime/runtime.ts";
 import type { BaseArray, Held } from "../base_array.ts";
-import type { Elements } from "../elementwise/kernel.ts";
+import type { Elements } from "../elementwise/elements.ts";
 import { copyRuns, type Order, type Run, sizeOfShape, stridesOf } from "../layout.ts";
 import { LocalArray } from "../local_array.ts";
 
@@ -32,6 +33,8 @@ export const AXIS_KEYS: readonly (keyof AxisOptions)[] = ["axis", "keepDims"];
 /** A reduction of an array, planned on this rank. */
 export interface ReductionPlan {
   readonly runtime: Runtime;
+  /** The stream of the GPU where the array is; null for an array in host memory. */
+  readonly stream: Stream | null;
   /** The dimensions that are reduced. */
   readonly axes: readonly number[];
   /** How many elements make one result, over all ranks. */
@@ -109,6 +112,7 @@ export function planReduction(array: BaseArray, options: AxisOptions | null): Re
   });
   return {
     runtime,
+    stream: array.local.isOnDevice ? runtime.stream : null,
     axes,
     count,
     // A rank without elements has no results either, unless all ranks have all of them.
@@ -128,7 +132,7 @@ function masked(strides: readonly number[], isReduced: (d: number) => boolean): 
 
 /** Results as an array of the loops. */
 export function elementsOf(plan: ReductionPlan, data: TypedArray, dtype: DType = "float64"): Elements {
-  return { data, dtype, offset: 0, strides: plan.strides };
+  return { storage: data, dtype, offset: 0, strides: plan.strides };
 }
 
 /** What the ranks have of each result, brought together: `combine` is collective and gets what each rank has, or `empty`. */
@@ -162,9 +166,9 @@ export function ownPart<T extends Float64Array<ArrayBuffer> | BigInt64Array<Arra
 
 /** The results as the parts of an array. */
 export function resultOf(plan: ReductionPlan, dtype: DType, fill: (target: LocalArray) => void): Held {
-  const { runtime } = plan;
+  const { runtime, stream } = plan;
   const { distribution, order } = plan.result!;
   const local = LocalArray.empty(dtype, distribution.localShape(runtime.rank), order);
   fill(local);
-  return { runtime, local, distribution, order };
+  return { runtime, local: stream === null ? local : local.toDevice(stream, order), distribution, order };
 }

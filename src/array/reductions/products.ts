@@ -10,7 +10,7 @@ import { describe } from "../../options.ts";
 import { agree } from "../../runtime/agreement.ts";
 import { checkArray, runtimeOf } from "../base_array.ts";
 import { DistributedArray } from "../distributed_array.ts";
-import { checkHostArray, elementwise } from "../elementwise/elementwise.ts";
+import { checkOwnArray, elementwise } from "../elementwise/elementwise.ts";
 import { apply, type Expression, operand } from "../elementwise/expression.ts";
 import { multiply, type Operand } from "../elementwise/functions.ts";
 import { LocalArray } from "../local_array.ts";
@@ -99,7 +99,7 @@ export function diagonal(matrix: DistributedArray): DistributedArray {
   let words!: Int32Array<ArrayBuffer>;
   agree(runtime, "diagonal", () => {
     checkArray(matrix, "diagonal: the matrix");
-    checkHostArray("diagonal", "the matrix", matrix, runtime);
+    checkOwnArray("diagonal", "the matrix", matrix, runtime);
     const { shape, dtype, distribution } = matrix;
     if (shape.length !== 2) throw new ShapeError(`diagonal takes a matrix, not an array of shape ${describe(shape)}.`);
     const { itemSize } = dtypeInfo(dtype);
@@ -120,7 +120,8 @@ export function diagonal(matrix: DistributedArray): DistributedArray {
   });
   // One rank has each element, and zeros are everywhere else: the bits add up to themselves.
   if (!matrix.distribution.isReplicated) runtime.communicator.allReduce(words, { into: words });
-  return DistributedArray.wrap(runtime, local, Replicated.bind([local.size], runtime.size), "C");
+  const part = matrix.local.isOnDevice ? local.toDevice(runtime.stream!) : local;
+  return DistributedArray.wrap(runtime, part, Replicated.bind([local.size], runtime.size), "C");
 }
 
 /**

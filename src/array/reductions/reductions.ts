@@ -13,11 +13,12 @@ import { DTypeError, ShapeError } from "../../errors.ts";
 import { describe, readOptions } from "../../options.ts";
 import { agree, exchange, type Facts } from "../../runtime/agreement.ts";
 import { type BaseArray, type Held, runtimeOf } from "../base_array.ts";
-import { checkHostArray } from "../elementwise/elementwise.ts";
-import { apply, cast, compile, type Expression, operand } from "../elementwise/expression.ts";
-import { accumulate, type Accumulation, type Elements } from "../elementwise/kernel.ts";
+import { bigSumOnDevice } from "../device_elements.ts";
+import type { Accumulation, Elements, Part } from "../elementwise/elements.ts";
+import { checkOwnArray } from "../elementwise/elementwise.ts";
+import { accumulate } from "../elementwise/execution.ts";
+import { apply, cast, type Expression, operand } from "../elementwise/expression.ts";
 import type { LocalArray } from "../local_array.ts";
-import { isOnDevice, normOnDevice, totalOnDevice } from "./on_device.ts";
 import {
   AXIS_KEYS,
   type AxisOptions,
@@ -28,7 +29,7 @@ import {
   resultOf,
   together,
 } from "./plan.ts";
-import { extremes, extremesOfAll, type Part, powerAbove, type SumMemory, sumMemory, sumOf } from "./sums.ts";
+import { extremes, extremesOfAll, powerAbove, type SumMemory, sumMemory, sumOf } from "./sums.ts";
 
 /** What came of a reduction: a number if no dimension was named, else the parts of an array. */
 export type Reduced<T> = T | Held;
@@ -60,7 +61,7 @@ function agreed<Options extends Partial<AxisOptions>, T>(
   let made!: T;
   agree(runtime, name, (): Facts => {
     void array.local;
-    checkHostArray(method, "the array", array, runtime);
+    checkOwnArray(method, "the array", array, runtime);
     const given = readOptions<Options>(`the options of ${method}`, options, [...AXIS_KEYS, ...keys] as typeof keys);
     const { axis, keepDims } = given;
     if (axis === undefined && keepDims !== undefined) {
@@ -96,6 +97,11 @@ function realParts(dtype: DType, expression: Expression): Expression[] {
 
 const X = operand(0);
 
+/** An accumulation that takes in other accumulators as it does values. */
+function both(start: number | bigint, take: Accumulation["take"]): Accumulation {
+  return { start: [start], take, merge: take };
+}
+
 // ---- sums -----------------------------------------------------------------------------------------------------------
 
 /** The dtype of sums along dimensions: integers make int64. */
@@ -105,7 +111,6 @@ function sumDType(dtype: DType): DType {
 
 /** The sum of all elements, or along dimensions. Collective. */
 export function sum(array: BaseArray, options?: AxisOptions): Reduced<Scalar> {
-  if (options === undefined && isOnDevice(array)) return totalOnDevice(array);
   const prepared = agreed("sum", array, options, [], ({ plan }, { axis }) => {
     if (array.dtype === "int64") return { big: axis === undefined ? null : bigMemory(plan), sums: [] };
     return { big: null, sums: realParts(array.dtype, X).map(() => sumMemory(plan)) };
@@ -126,11 +131,11 @@ function bigMemory({ size, isLocal, all }: ReductionPlan): BigMemory {
   return { own: new BigInt64Array(size), whole: new BigInt64Array(isLocal ? 0 : all.size) };
 }
 
+const ADD_BIG = both(0n, ([value]) => `a0 = BigInt.asIntN(64, a0 + ${value});`);
+
 /** Sums of int64 along dimensions, which wrap around. */
 function bigSums({ plan, local, shape }: Prepared, { own, whole }: BigMemory): Held {
-  const program = compile(X, [{ dtype: "int64" }]);
-  const add: Accumulation = ([value]) => `a0 = BigInt.asIntN(64, a0 + ${value});`;
-  accumulate(program, [local], [elementsOf(plan, own, "int64")], shape, add);
+  accumulate(X, [local], [elementsOf(plan, own, "int64")], shape, ADD_BIG);
   const sums = together(plan, own, whole, (all) => void plan.runtime.communicator.allReduce(all, { into: all }));
   return resultOf(plan, "int64", (target) => void (target.data as BigInt64Array).set(sums));
 }
@@ -140,6 +145,7 @@ function bigTotal(array: BaseArray): bigint {
   let sum = 0n;
   const add = () => {
     const { local } = array;
+    if (local.isOnDevice) return String(sum = bigSumOnDevice(local));
     const data = local.isDense("C") || local.isDense("F") ? local.view() : local.copy().data;
     for (const value of data as BigInt64Array) sum += value;
     return String(sum);
@@ -216,7 +222,6 @@ export interface NormOptions extends Partial<AxisOptions> {
 
 /** The norm of all elements as one vector, or along dimensions. Collective. */
 export function norm(array: BaseArray, options?: NormOptions): Reduced<number> {
-  if (options === undefined && isOnDevice(array)) return normOnDevice(array);
   const prepared = agreed<NormOptions, { ord: number; sums: SumMemory; units: Float64Array<ArrayBuffer>[] }>(
     "norm",
     array,
@@ -258,10 +263,12 @@ export function norm(array: BaseArray, options?: NormOptions): Reduced<number> {
 
 // ---- products -------------------------------------------------------------------------------------------------------
 
-const MULTIPLY: Accumulation = ([value]) => `a0 *= ${value};`;
-const MULTIPLY_BIG: Accumulation = ([value]) => `a0 = BigInt.asIntN(64, a0 * ${value});`;
-const MULTIPLY_COMPLEX: Accumulation = ([re, im]) =>
-  `const t = a0 * ${re} - a1 * ${im}; a1 = a0 * ${im} + a1 * ${re}; a0 = t;`;
+const MULTIPLY = both(1, ([value]) => `a0 *= ${value};`);
+const MULTIPLY_BIG = both(1n, ([value]) => `a0 = BigInt.asIntN(64, a0 * ${value});`);
+const MULTIPLY_COMPLEX: Accumulation = {
+  ...both(1, ([re, im]) => `const t = a0 * ${re} - a1 * ${im}; a1 = a0 * ${im} + a1 * ${re}; a0 = t;`),
+  start: [1, 0],
+};
 
 /** The product of all elements, or along dimensions. Collective. */
 export function prod(array: BaseArray, options?: AxisOptions): Reduced<Scalar> {
@@ -277,9 +284,7 @@ export function prod(array: BaseArray, options?: AxisOptions): Reduced<Scalar> {
   const start = (part: number) => part === 0 ? 1 : 0;
   if (isExact(plan)) {
     const [products] = own as BigInt64Array<ArrayBuffer>[];
-    products.fill(1n);
-    const program = compile(cast("int64", X), [{ dtype }]);
-    accumulate(program, [local], [elementsOf(plan, products, "int64")], shape, MULTIPLY_BIG);
+    accumulate(cast("int64", X), [local], [elementsOf(plan, products, "int64")], shape, MULTIPLY_BIG);
     const combine = (all: BigInt64Array<ArrayBuffer>) =>
       void plan.runtime.communicator.allReduce(all, { op: "prod", into: all });
     const total = together(plan, products, (whole[0] as BigInt64Array<ArrayBuffer>).fill(1n), combine);
@@ -288,10 +293,9 @@ export function prod(array: BaseArray, options?: AxisOptions): Reduced<Scalar> {
       : resultOf(plan, "int64", (to) => void (to.data as BigInt64Array).set(total));
   }
   const [factors, wholes] = [own, whole] as Float64Array<ArrayBuffer>[][];
-  factors.forEach((part, i) => part.fill(start(i)));
-  const program = compile(cast(isComplex ? "complex128" : "float64", X), [{ dtype }]);
+  const wide = cast(isComplex ? "complex128" : "float64", X);
   const targets = factors.map((part) => elementsOf(plan, part));
-  accumulate(program, [local], targets, shape, isComplex ? MULTIPLY_COMPLEX : MULTIPLY);
+  accumulate(wide, [local], targets, shape, isComplex ? MULTIPLY_COMPLEX : MULTIPLY);
   const parts = factors.map((part, i) => together(plan, part, wholes[i].fill(start(i)), () => {}));
   if (!plan.isLocal) multiplyAll(plan, parts);
   return finished(prepared, { dtype, parts });
@@ -347,8 +351,8 @@ function extremesOf({ plan, local, shape }: Prepared, op: "max" | "min", memory:
   }
   const { own, whole } = memory;
   const worst = op === "max" ? -(2n ** 63n) : 2n ** 63n - 1n;
-  const better: Accumulation = ([value]) => `if (${value} ${op === "max" ? ">" : "<"} a0) a0 = ${value};`;
-  accumulate(compile(X, [{ dtype: "int64" }]), [local], [elementsOf(plan, own.fill(worst), "int64")], shape, better);
+  const better = both(worst, ([value]) => `if (${value} ${op === "max" ? ">" : "<"} a0) a0 = ${value};`);
+  accumulate(X, [local], [elementsOf(plan, own, "int64")], shape, better);
   const { communicator } = plan.runtime;
   return together(plan, own, whole.fill(worst), (all) => void communicator.allReduce(all, { op, into: all }));
 }
@@ -407,7 +411,7 @@ function indicesAlong(array: BaseArray, plan: ReductionPlan): Elements[] {
     let at = 0;
     for (const [start, end] of sets[d].ranges()) for (let i = start; i < end; i++) data[at++] = i * factor;
     factor *= shape[d];
-    return { data, dtype: "float64", offset: 0, strides: shape.map((_, other) => other === d ? 1 : 0) };
+    return { storage: data, dtype: "float64", offset: 0, strides: shape.map((_, other) => other === d ? 1 : 0) };
   });
 }
 

@@ -7,13 +7,10 @@
  *
  * @module
  */
-import type { Scalar } from "../../dtype/dtype.ts";
-import { accumulate, type Accumulation, type Elements } from "../elementwise/kernel.ts";
-import { apply, compile, type Expression, type OperandType } from "../elementwise/expression.ts";
+import type { Accumulation, Part } from "../elementwise/elements.ts";
+import { accumulate } from "../elementwise/execution.ts";
+import { apply, type Expression } from "../elementwise/expression.ts";
 import { elementsOf, ownPart, type ReductionPlan, together } from "./plan.ts";
-
-/** What an expression is computed from: arrays, and numbers. */
-export type Part = Elements | { readonly scalar: Scalar };
 
 /** Bits of a float64's significand. */
 const BITS = 53;
@@ -42,10 +39,12 @@ export function sumMemory({ size, isLocal, all }: ReductionPlan): SumMemory {
   return { own: make(size), whole: make(isLocal ? 0 : all.size) };
 }
 
-const typeOf = (part: Part): OperandType => "scalar" in part ? { scalar: part.scalar } : { dtype: part.dtype };
-
-const LARGEST: Accumulation = ([value]) => `if (!(${value} <= a0)) a0 = a0 !== a0 ? a0 : ${value};`;
-const LEAST: Accumulation = ([value]) => `if (!(${value} >= a0)) a0 = a0 !== a0 ? a0 : ${value};`;
+/** Keeps the better of two values; NaN stays. */
+function better(op: "max" | "min"): Accumulation {
+  const take = ([value]: readonly string[]) =>
+    `if (!(${value} ${op === "max" ? "<=" : ">="} a0)) a0 = a0 !== a0 ? a0 : ${value};`;
+  return { start: [op === "max" ? -Infinity : Infinity], take, merge: take };
+}
 
 /** Take the extreme of an expression's values on this rank; NaN if any is. Local. */
 export function extremes(
@@ -56,9 +55,7 @@ export function extremes(
   op: "max" | "min",
   into: Float64Array<ArrayBuffer>,
 ): void {
-  into.fill(op === "max" ? -Infinity : Infinity);
-  const program = compile(expression, parts.map(typeOf));
-  accumulate(program, parts, [elementsOf(plan, into)], shape, op === "max" ? LARGEST : LEAST);
+  accumulate(expression, parts, [elementsOf(plan, into)], shape, better(op));
 }
 
 /** What all ranks have of extremes. Collective, unless each rank has all. */
@@ -116,11 +113,9 @@ export function sumOf(
     const value = cuts[i];
     cuts[i] = value > 0 && value < Infinity ? powerAbove(value * scale) * 2 ** bits : 0;
   }
-  const program = compile(real, parts.map(typeOf));
-  for (const slice of slices) slice.fill(0);
   const own = [...parts, elementsOf(plan, cuts)];
   const accumulators = slices.map((slice) => elementsOf(plan, slice));
-  accumulate(program, own, accumulators, shape, cutting(own.length - 1, 2 ** (bits - BITS), scale));
+  accumulate(real, own, accumulators, shape, cutting(own.length - 1, 2 ** (bits - BITS), scale));
   const totals = slices.map((slice, i) =>
     together(plan, slice, wholeSlices[i].fill(0), (all) => void plan.runtime.communicator.allReduce(all, { into: all }))
   );
@@ -134,11 +129,15 @@ export function sumOf(
 
 /** Cuts a value into three slices: what adding the cut, operand `at`, leaves of it; then the same of the rest. */
 function cutting(at: number, next: number, scale: number): Accumulation {
-  return ([value]) => `
+  return {
+    start: [0, 0, 0],
+    take: ([value]) => `
     const y0 = ${scale === 1 ? value : `${value} * ${scale}`};
     const q0 = (x${at} + y0) - x${at}; a0 += q0;
     const y1 = y0 - q0, c1 = x${at} * ${next}, q1 = (c1 + y1) - c1; a1 += q1;
-    const y2 = y1 - q1, c2 = c1 * ${next}, q2 = (c2 + y2) - c2; a2 += q2;`;
+    const y2 = y1 - q1, c2 = c1 * ${next}, q2 = (c2 + y2) - c2; a2 += q2;`,
+    merge: (others) => others.map((other, i) => `a${i} += ${other};`).join(" "),
+  };
 }
 
 /** What sums with infinite or undefined values are; 0 for the others. */

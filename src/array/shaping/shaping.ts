@@ -114,10 +114,9 @@ export function broadcastTo(array: DistributedArray, shape: readonly number[]): 
     distribution = resultDistribution(extents, [array.distribution], array.runtime.size);
     return { to: extents };
   });
-  const { runtime, dtype, order } = array;
-  return positive(array, {
-    into: DistributedArray.zeros(runtime, extents, distribution, { dtype, order, memory: "host" }),
-  });
+  const { runtime, dtype, order, local: { isOnDevice } } = array;
+  const memory = isOnDevice ? "device" : "host";
+  return positive(array, { into: DistributedArray.zeros(runtime, extents, distribution, { dtype, order, memory }) });
 }
 
 /**
@@ -154,8 +153,10 @@ export function reshape(
     to = distribution.bind(extents, array.runtime.size);
     return { to: extents, distribution: String(to) };
   });
-  const { runtime, dtype } = array;
-  if (array.size === 0) return DistributedArray.zeros(runtime, extents, to, { dtype, memory: "host" });
+  const { runtime, dtype, local: { isOnDevice } } = array;
+  if (array.size === 0) {
+    return DistributedArray.zeros(runtime, extents, to, { dtype, memory: isOnDevice ? "device" : "host" });
+  }
   using ordered = array.to({ order: "C" });
   using rows = ordered.redistribute(array.distribution.isReplicated ? Replicated : Slab.X);
   // Rows of an array in C order are one piece of it; pieces move to the ranks that have them in rows of the new shape.

@@ -1,6 +1,6 @@
 /**
- * Kernels on the elements of arrays: copies between layouts, conversions, random numbers, closed forms, reductions. They
- * give the same bits as the loops on the CPU, but for the order of sums.
+ * Kernels on the elements of arrays: copies between layouts, conversions, random numbers, closed forms, differences.
+ * They give the same bits as the loops on the CPU.
  *
  * @module
  */
@@ -23,18 +23,19 @@ export const ELEMENT_TYPES = {
 /** The most dimensions that a kernel takes. */
 export const MOST_AXES = 8;
 
-export const REDUCTIONS = { sum: 0n, squares: 1n, largest: 2n, difference: 3n, complexDifference: 4n } as const;
-
 /** The blocks of a reduction: each leaves two partial results. */
 export const REDUCTION_BLOCKS = 512;
 
 /** Types, and loading and storing an element of a type that is known at run time, as a double. */
-const LOAD_AND_STORE = `
+export const elementAccess = `
 typedef unsigned char u8;
 typedef unsigned short u16;
 typedef unsigned int u32;
 typedef unsigned long long u64;
 typedef long long i64;
+
+#define INFINITE __longlong_as_double(0x7ff0000000000000LL)
+#define NOT_A_NUMBER __longlong_as_double(0x7ff8000000000000LL)
 
 enum Type { FLOAT16, BFLOAT16, FLOAT32, FLOAT64, E4M3, E5M2, INT8, UINT8, INT32, INT64 };
 
@@ -56,8 +57,7 @@ __device__ double decode(int code, Format f) {
   int magnitude = code & (f.signBit - 1);
   double sign = code & f.signBit ? -1.0 : 1.0;
   if (magnitude > f.largest) {
-    return magnitude == f.infinity ? sign * __longlong_as_double(0x7ff0000000000000LL)
-                                   : __longlong_as_double(0x7ff8000000000000LL);
+    return magnitude == f.infinity ? sign * INFINITE : NOT_A_NUMBER;
   }
   int exponent = magnitude >> f.mantissaBits;
   int mantissa = magnitude & ((1 << f.mantissaBits) - 1);
@@ -307,38 +307,28 @@ extern "C" __global__ void copy_across(const Copy p) {
 `;
 
 const REDUCE = `
-struct Reduction { i64 data, type, count, operation, other, otherType, partials; double unit; };
-
-enum Operation { SUM, SQUARES, LARGEST, DIFFERENCE, COMPLEX_DIFFERENCE };
+struct Difference { i64 data, type, count, isComplex, other, otherType, partials; };
 
 __device__ double larger(double a, double b) { return isnan(a) ? a : isnan(b) ? b : a > b ? a : b; }
 
-// Threads of even and of odd number keep apart, so that the two parts of complex numbers are summed each.
-extern "C" __global__ void reduce(const Reduction p) {
+// The largest magnitude of a difference.
+extern "C" __global__ void difference(const Difference p) {
   __shared__ double partial[256];
   i64 step = (i64)gridDim.x * blockDim.x;
-  bool isMaximum = p.operation >= LARGEST;
-  double total = 0.0;
+  double most = 0.0;
   for (i64 i = (i64)blockIdx.x * blockDim.x + threadIdx.x; i < p.count; i += step) {
-    if (p.operation == COMPLEX_DIFFERENCE) {
+    if (p.isComplex) {
       double re = load(p.data, (int)p.type, 2 * i) - load(p.other, (int)p.otherType, 2 * i);
       double im = load(p.data, (int)p.type, 2 * i + 1) - load(p.other, (int)p.otherType, 2 * i + 1);
-      total = larger(total, isnan(re) || isnan(im) ? re + im : hypot(re, im));
-      continue;
+      most = larger(most, isnan(re) || isnan(im) ? re + im : hypot(re, im));
+    } else {
+      most = larger(most, fabs(load(p.data, (int)p.type, i) - load(p.other, (int)p.otherType, i)));
     }
-    double value = load(p.data, (int)p.type, i);
-    if (p.operation == SUM) total += value;
-    else if (p.operation == SQUARES) total += value / p.unit * (value / p.unit);
-    else if (p.operation == LARGEST) total = larger(total, fabs(value));
-    else total = larger(total, fabs(value - load(p.other, (int)p.otherType, i)));
   }
-  partial[threadIdx.x] = total;
+  partial[threadIdx.x] = most;
   __syncthreads();
   for (int half = blockDim.x / 2; half >= 2; half /= 2) {
-    if (threadIdx.x < half) {
-      double a = partial[threadIdx.x], b = partial[threadIdx.x + half];
-      partial[threadIdx.x] = isMaximum ? larger(a, b) : a + b;
-    }
+    if (threadIdx.x < half) partial[threadIdx.x] = larger(partial[threadIdx.x], partial[threadIdx.x + half]);
     __syncthreads();
   }
   if (threadIdx.x < 2) ((double*)p.partials)[2 * blockIdx.x + threadIdx.x] = partial[threadIdx.x];
@@ -398,8 +388,8 @@ extern "C" __global__ void difference_int64(const IntegerReduction p) {
 }
 `;
 
-const elementSource = LOAD_AND_STORE + CONVERT + RANDOM;
-const reductionSource = LOAD_AND_STORE + REDUCE;
+const elementSource = elementAccess + CONVERT + RANDOM;
+const reductionSource = elementAccess + REDUCE;
 
 /** Conversions, random numbers and closed forms: kernels `convert`, `random`, `linear`. */
 export const elementKernels: Program = new Program("elements", elementSource);
@@ -430,7 +420,7 @@ export function copyKernels(itemSize: number): Program {
   return program;
 }
 
-/** Sums and maxima: kernels `reduce`, `sum_int64` and `difference_int64`. */
+/** Exact sums and largest differences: kernels `difference`, `sum_int64` and `difference_int64`. */
 export const reductionKernels: Program = new Program("reductions", reductionSource);
 
 /** The sources, by name, for tests that compile them without a GPU. */

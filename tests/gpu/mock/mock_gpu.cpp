@@ -206,19 +206,22 @@ API int cudaEventElapsedTime(float* milliseconds, void*, void*) { return *millis
 // ---- NVRTC: g++; the machine code is the path of a shared library ---------------------------------------------------
 
 static const char* PREAMBLE = R"(
+extern "C" {
+double fabs(double); double floor(double); double ceil(double); double trunc(double); double rint(double);
+double sqrt(double); double exp(double); double expm1(double); double log(double); double log1p(double);
+double log2(double); double log10(double); double pow(double, double); double hypot(double, double);
+double sin(double); double cos(double); double tan(double); double asin(double); double acos(double);
+double atan(double); double atan2(double, double); double sinh(double); double cosh(double); double tanh(double);
+}
+#define isnan __builtin_isnan
+#define isinf __builtin_isinf
 struct Index { unsigned x, y, z; };
 struct ulonglong2 { unsigned long long x, y; };
 extern "C" { Index threadIdx, blockIdx, gridDim, blockDim; void (*mock_sync)(); }
-#define __device__ static
+#define __device__ inline
 #define __global__
 #define __shared__ static
 #define __syncthreads() mock_sync()
-#define isnan __builtin_isnan
-#define isinf __builtin_isinf
-#define rint __builtin_rint
-#define fabs __builtin_fabs
-#define floor __builtin_floor
-#define hypot __builtin_hypot
 #define sincospi(x, s, c) __builtin_sincos(3.14159265358979323846 * (x), s, c)
 template <typename T, typename F> T mock_bits(F from) { T to; __builtin_memcpy(&to, &from, sizeof to); return to; }
 #define __longlong_as_double(x) mock_bits<double>((long long)(x))

@@ -3,7 +3,8 @@ import { assert, assertEquals, assertThrows } from "@std/assert";
 import fc from "fast-check";
 import { broadcastShapes } from "../../../src/array/elementwise/broadcast.ts";
 import { applied, compile, type OperandType } from "../../../src/array/elementwise/expression.ts";
-import { compute, type Elements, runLoops } from "../../../src/array/elementwise/kernel.ts";
+import type { Elements } from "../../../src/array/elementwise/elements.ts";
+import { compute, runLoops } from "../../../src/array/elementwise/kernel.ts";
 import { type OperationName, operationOf, OPERATIONS } from "../../../src/array/elementwise/operations.ts";
 import { LocalArray } from "../../../src/array/local_array.ts";
 import { type DType, dtypeInfo, dtypes, type Scalar } from "../../../src/dtype/mod.ts";
@@ -164,7 +165,7 @@ Deno.test("loops reach every element, whatever the layouts and dtypes", () => {
         const memory = LocalArray.zeros(dtype, [200]);
         const { parts } = dtypeInfo(dtype);
         memory.set(Array.from({ length: 200 * parts }, (_, i) => (i * (k + 2)) % 5));
-        return { data: memory.data, dtype, offset, strides };
+        return { storage: memory.data, dtype, offset, strides };
       });
       const program = compile(applied("add"), [a, b]);
       const strides = layout(shape, to.order, to.gap, [false, false, false]);
@@ -172,7 +173,7 @@ Deno.test("loops reach every element, whatever the layouts and dtypes", () => {
         ["bfloat16", "float8_e4m3", "float8_e5m2"].includes(program.dtype) ? "float64" : program.dtype,
         [200],
       );
-      const target = { data: memory.data, dtype: memory.dtype, offset: to.offset, strides };
+      const target = { storage: memory.data, dtype: memory.dtype, offset: to.offset, strides };
       runLoops(program, [a, b], target, shape);
       const at = ({ data, dtype, offset, strides }: Elements, index: number[]) => {
         const place = index.reduce((sum, i, d) => sum + i * strides[d], offset);
