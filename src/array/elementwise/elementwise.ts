@@ -60,7 +60,7 @@ export interface Aligned {
  * Compute an expression of operands, element by element. Collective.
  *
  * @throws {TypeError} if an operand is neither an array nor a number, or none is an array.
- * @throws {StateError} if one was freed, belongs to another runtime.
+ * @throws {StateError} if one was freed, belongs to another runtime, or they are in different memories.
  * @throws {ShapeError | DTypeError | DistributionError} if they do not fit together, or the result does not fit `into`.
  */
 export function elementwise<A extends BaseArray>(
@@ -69,13 +69,24 @@ export function elementwise<A extends BaseArray>(
   operands: readonly AnyOperand[],
   options: TargetOptions<A> | undefined,
 ): Made<A> {
+  return expressed(name, operands, options, () => ({ expression, numbers: [] }));
+}
+
+/** As {@linkcode elementwise}, of an expression, and further numbers as operands, that `express` finds in the agreement. */
+export function expressed<A extends BaseArray>(
+  name: string,
+  operands: readonly AnyOperand[],
+  options: TargetOptions<A> | undefined,
+  express: () => { readonly expression: Expression; readonly numbers: readonly Scalar[] },
+): Made<A> {
   const runtime = runtimeOf(...operands);
   let held!: Held;
   let into: A | undefined;
   let finish = (): void => {};
   agree(runtime, name, () => {
     ({ into } = readOptions<TargetOptions<A>>(`the options of ${name}`, options, ["into"]));
-    const aligned = alignOperands(name, runtime, operands, into);
+    const { expression, numbers } = express();
+    const aligned = alignOperands(name, runtime, [...operands, ...numbers], into);
     const { distribution, order, localShape, stream } = aligned;
     const program = compile(expression, aligned.parts.map(typeOf), languageOf(stream));
     if (into === undefined) {
@@ -86,7 +97,7 @@ export function elementwise<A extends BaseArray>(
       checkInto(name, into, program.dtype);
       finish = writer(program, aligned, into.local);
     }
-    return aligned.facts;
+    return { ...aligned.facts, program: [...program.statements, ...program.result].join() };
   });
   finish();
   return into === undefined ? { held } : { into };

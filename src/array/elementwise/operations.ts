@@ -89,8 +89,60 @@ function both(name: string, operands: string): readonly [string, string] {
 const ONE = "ar, ai";
 const TWO = "ar, ai, br, bi";
 
-/** The operations by their names, those of the Array API standard in camel case. */
-export const OPERATIONS = {
+/** The name of an elementwise operation: that of the Array API standard, in camel case. */
+export type OperationName =
+  | "positive"
+  | "negative"
+  | "add"
+  | "subtract"
+  | "multiply"
+  | "divide"
+  | "power"
+  | "square"
+  | "minimum"
+  | "maximum"
+  | "abs"
+  | "sign"
+  | "sqrt"
+  | "exp"
+  | "expm1"
+  | "log"
+  | "log1p"
+  | "log2"
+  | "log10"
+  | "sin"
+  | "cos"
+  | "tan"
+  | "asin"
+  | "acos"
+  | "atan"
+  | "sinh"
+  | "cosh"
+  | "tanh"
+  | "atan2"
+  | "floor"
+  | "ceil"
+  | "trunc"
+  | "round"
+  | "equal"
+  | "notEqual"
+  | "less"
+  | "lessEqual"
+  | "greater"
+  | "greaterEqual"
+  | "logicalAnd"
+  | "logicalOr"
+  | "logicalXor"
+  | "logicalNot"
+  | "isNaN"
+  | "isFinite"
+  | "conj"
+  | "real"
+  | "imag"
+  | "where";
+
+/** The operations by their names. */
+export const OPERATIONS: Readonly<Record<OperationName, Operation>> = {
   positive: arithmetic(1, "a", { complex: ["ar", "ai"] }),
   negative: arithmetic(1, "-a", { complex: ["-ar", "-ai"] }),
   add: arithmetic(2, "a + b", { complex: ["ar + br", "ai + bi"] }),
@@ -158,10 +210,7 @@ export const OPERATIONS = {
     bigint: "(a ? b : c)",
     complex: ["(a ? br : cr)", "(a ? bi : ci)"],
   },
-} as const satisfies Record<string, Operation>;
-
-/** The name of an elementwise operation. */
-export type OperationName = keyof typeof OPERATIONS;
+};
 
 /** An operation by its name. */
 export function operationOf(name: OperationName): Operation {

@@ -9,7 +9,8 @@
  */
 import type { Accumulation, Part } from "../elementwise/elements.ts";
 import { accumulate } from "../elementwise/execution.ts";
-import { apply, type Expression } from "../elementwise/expression.ts";
+import { apply, type Expression, operand } from "../elementwise/expression.ts";
+import type { LocalArray } from "../local_array.ts";
 import { elementsOf, ownPart, type ReductionPlan, together } from "./plan.ts";
 
 /** Bits of a float64's significand. */
@@ -56,6 +57,14 @@ export function extremes(
   into: Float64Array<ArrayBuffer>,
 ): void {
   accumulate(expression, parts, [elementsOf(plan, into)], shape, better(op));
+}
+
+/** The largest magnitude of a part's elements; NaN if one is. Local. */
+export function largest(local: LocalArray): number {
+  const most = new Float64Array(1);
+  const target = { storage: most, dtype: "float64", offset: 0, strides: local.shape.map(() => 0) } as const;
+  accumulate(apply("abs", operand(0)), [local], [target], local.shape, better("max"));
+  return Math.max(0, most[0]);
 }
 
 /** What all ranks have of extremes. Collective, unless each rank has all. */

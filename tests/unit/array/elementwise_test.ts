@@ -175,9 +175,9 @@ Deno.test("loops reach every element, whatever the layouts and dtypes", () => {
       );
       const target = { storage: memory.data, dtype: memory.dtype, offset: to.offset, strides };
       runLoops(program, [a, b], target, shape);
-      const at = ({ data, dtype, offset, strides }: Elements, index: number[]) => {
+      const at = ({ storage, dtype, offset, strides }: Elements, index: number[]) => {
         const place = index.reduce((sum, i, d) => sum + i * strides[d], offset);
-        return new LocalArray({ data, dtype, shape: [1], offset: place }).toNumbers();
+        return new LocalArray({ data: storage, dtype, shape: [1], offset: place }).toNumbers();
       };
       let count = 0;
       for (let i = 0; i < shape[0]; i++) {

@@ -5,7 +5,7 @@
  */
 import { CublasMpMatmulDescriptorAttribute as Attribute } from "../../../../ffi/cuda/cublasmp.ts";
 import { LocalArray } from "../../../array/local_array.ts";
-import { largest } from "../../../array/reduction.ts";
+import { largest } from "../../../array/reductions/sums.ts";
 import { type DType, dtypeInfo } from "../../../dtype/dtype.ts";
 import { agree } from "../../../runtime/agreement.ts";
 import type { Runtime } from "../../../runtime/runtime.ts";

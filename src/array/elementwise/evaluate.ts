@@ -1,0 +1,93 @@
+/**
+ * Several elementwise operations at once: the elements are read and written once, on a GPU by one kernel.
+ *
+ * @module
+ */
+import type { Scalar } from "../../dtype/dtype.ts";
+import { isPair } from "../../dtype/scalar.ts";
+import { describe, isObject } from "../../options.ts";
+import { DistributedArray } from "../distributed_array.ts";
+import { expressed } from "./elementwise.ts";
+import { apply, type Expression, operand } from "./expression.ts";
+import type { ElementwiseOptions, Operand } from "./functions.ts";
+import { type OperationName, operationOf, OPERATIONS } from "./operations.ts";
+
+/**
+ * What stands for the elements of an array in {@linkcode evaluate}: its methods are the elementwise functions, and take other
+ * terms or numbers.
+ */
+export type Term = { readonly [Name in OperationName]: (...others: readonly (Term | Scalar)[]) => Term };
+
+/** The expression of a term, and where numbers of the script are collected that stand in it. */
+interface Meaning {
+  readonly expression: Expression;
+  readonly numbers: Scalar[];
+  readonly first: number;
+}
+
+const meanings = new WeakMap<object, Meaning>();
+
+function expressionOf(name: string, value: unknown, { numbers, first }: Meaning): Expression {
+  const known = isObject(value) ? meanings.get(value) : undefined;
+  if (known !== undefined && known.numbers === numbers) return known.expression;
+  if (typeof value === "number" || typeof value === "bigint" || isPair(value)) {
+    return operand(first + numbers.push(value) - 1);
+  }
+  throw new TypeError(`evaluate: ${name} takes terms of the same evaluate() and numbers, not ${describe(value)}.`);
+}
+
+const methods = Object.fromEntries(
+  (Object.keys(OPERATIONS) as OperationName[]).map((name) => [name, function (this: Term, ...others: unknown[]): Term {
+    const own = meanings.get(this)!;
+    const { arity } = operationOf(name);
+    if (others.length !== arity - 1) {
+      throw new TypeError(`evaluate: ${name} takes ${arity - 1} operands beside its own, not ${others.length}.`);
+    }
+    return term({
+      ...own,
+      expression: apply(name, own.expression, ...others.map((other) => expressionOf(name, other, own))),
+    });
+  }]),
+);
+
+function term(meaning: Meaning): Term {
+  const made = Object.create(methods) as Term;
+  meanings.set(made, meaning);
+  return made;
+}
+
+/**
+ * Compute an expression of several elementwise operations in one pass: the function gets a {@linkcode Term} for each operand,
+ * and returns the result's. What stands between is kept in float64 (complex numbers in two), and rounded once, in the end; on
+ * a GPU the whole expression is one kernel, compiled at its first use and kept on disk. Collective; throws as the single
+ * functions do, and TypeError if the function returns no term.
+ *
+ * @example
+ * ```ts
+ * import { DistributedArray, evaluate, initialize, Slab } from "@distmath/distmath";
+ *
+ * using runtime = initialize();
+ * using x = DistributedArray.random(runtime, [100], Slab.X);
+ * using y = DistributedArray.random(runtime, [100], Slab.X);
+ * using swish = evaluate((x, y) => x.multiply(y).divide(x.negative().exp().add(1)), [x, y]);
+ * console.log(swish.shape);
+ * ```
+ */
+export function evaluate(
+  make: (...terms: Term[]) => Term,
+  operands: readonly Operand[],
+  options?: ElementwiseOptions,
+): DistributedArray {
+  const given = Array.isArray(operands) ? [...operands] as Operand[] : [];
+  return DistributedArray.of(expressed("evaluate", given, options, () => {
+    if (typeof make !== "function" || !Array.isArray(operands)) {
+      throw new TypeError(
+        `evaluate takes a function of terms and a list of operands, such as evaluate((a, b) => a.add(b), [x, y]).`,
+      );
+    }
+    const numbers: Scalar[] = [];
+    const meaning = (index: number): Meaning => ({ expression: operand(index), numbers, first: given.length });
+    const expression = expressionOf("the result", make(...given.map((_, i) => term(meaning(i)))), meaning(0));
+    return { expression, numbers };
+  }));
+}
