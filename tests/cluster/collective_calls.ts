@@ -13,6 +13,7 @@ import {
   diagonal,
   DistributedArray,
   dot,
+  evaluate,
   exchange,
   exp,
   expandDims,
@@ -298,6 +299,11 @@ export const COLLECTIVE_CALLS: Record<string, CollectiveCall> = {
   "exp": elementwise(exp, 1),
   "where": elementwise(where, 3),
   "clip": elementwise(clip, 1, -1, 1),
+  "evaluate": {
+    given: (site) => [(a: Any, b: Any) => a.multiply(b).add(1), [array(site), array(site)], {}],
+    call: ([make, operands, options]) => evaluate(make, operands, options),
+    options: [2, ["into"]],
+  },
   "redistribute": { given: (site) => [array(site), Slab.Y], call: ([a, to]) => redistribute(a, to) },
   "Redistribution": { given: (site) => [array(site), array(site)], call: ([a, to]) => new Redistribution(a, to) },
   "Redistribution .plan": {

@@ -5,6 +5,7 @@ import {
   BlockCyclic,
   Box,
   clip,
+  CollectiveError,
   conj,
   DistributedArray,
   type Distribution,
@@ -12,6 +13,7 @@ import {
   divide,
   DTypeError,
   equal,
+  evaluate,
   exp,
   greater,
   imag,
@@ -110,6 +112,29 @@ clusterTest("results go into arrays that are there, in place too", (runtime) => 
   assertEquals(whole(target), table(6, 4, () => 1));
   const symmetric = DistributedArray.zeros(runtime, [6, 4], Slab.X, { memory: "symmetric" });
   add(a, 1, { into: symmetric.to({ dtype: "float32" }) }).free();
+});
+
+clusterTest("an expression is computed in one pass, and rounded once", (runtime) => {
+  using a = DistributedArray.generate(runtime, [7, 5], Slab.X, (i, j) => i + j, { dtype: "float32", memory });
+  using row = DistributedArray.generate(runtime, [5], Replicated, (j) => j, { dtype: "int32", memory });
+  const result = evaluate((a, j) => a.greater(3).where(a.multiply(j).subtract(0.5), a.negative()), [a, row]);
+  assertEquals(result.dtype, "float64");
+  assertEquals(whole(result), table(7, 5, (i, j) => i + j > 3 ? (i + j) * j - 0.5 : i + j === 0 ? -0 : -(i + j)));
+  // 2^24 + 1 is no float32, but it is exact between.
+  using large = DistributedArray.full(runtime, [4], Slab.X, 2 ** 24, { dtype: "float32", memory });
+  assertEquals(whole(evaluate((x) => x.add(1).subtract(2 ** 24), [large])), [1, 1, 1, 1]);
+  assertStrictEquals(evaluate((x, f) => x.multiply(f), [large, 0.5], { into: large }), large);
+  assertEquals(large.sum(), 2 ** 25);
+  const fails = (action: () => unknown, message: string) => assertThrowsEverywhere(runtime, action, TypeError, message);
+  // deno-lint-ignore no-explicit-any
+  const wrong = evaluate as any;
+  fails(() => wrong([a], (x: unknown) => x), "evaluate takes a function of terms and a list of operands");
+  fails(() => evaluate((x) => x.add(), [a]), "evaluate: add takes 1 operands beside its own, not 0.");
+  fails(() => wrong(() => "x", [a]), "evaluate: the result takes terms of the same evaluate() and numbers, not");
+  if (runtime.size > 1) {
+    const unlike = () => evaluate((x) => runtime.rank === 0 ? x.exp() : x.log(), [a]);
+    assertThrowsEverywhere(runtime, unlike, CollectiveError, "evaluate");
+  }
 });
 
 clusterTest("complex arrays and maps of two arrays", (runtime) => {

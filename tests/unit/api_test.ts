@@ -10,7 +10,7 @@ const FUNCTIONS = words(`
   initialize currentRuntime matmul redistribute loadNpy saveNpy allocateSymmetricMemory freeSymmetricMemory
   matrixQualifiers fromFloat32 toFloat32 inferDistribution numroc trsm trmm syrk herk symm geadd tradd
   fft ifft rfft irfft allocateOperand
-  abs acos add asin atan atan2 ceil clip conj cos cosh divide equal exp expm1 floor greater greaterEqual imag isFinite isNaN
+  abs acos add asin atan atan2 ceil clip conj cos cosh divide equal evaluate exp expm1 floor greater greaterEqual imag isFinite isNaN
   less lessEqual log log10 log1p log2 logicalAnd logicalNot logicalOr logicalXor maximum minimum multiply negative notEqual
   positive power promote real round sign sin sinh sqrt square subtract tan tanh trunc where
   arange broadcastTo concatenate expandDims eye linspace reshape roll squeeze stack
