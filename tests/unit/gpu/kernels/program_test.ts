@@ -3,6 +3,10 @@ import { assert, assertEquals, assertThrows } from "@std/assert";
 import { ConfigurationError } from "../../../../ffi/errors.ts";
 import { LibraryNotFoundError } from "../../../../ffi/library.ts";
 import { NvrtcError, openNvrtc } from "../../../../ffi/cuda/nvrtc.ts";
+import { CUDA } from "../../../../src/array/elementwise/cuda.ts";
+import { elementwiseSource, type Nest, reductionSource } from "../../../../src/array/elementwise/device_source.ts";
+import { apply, compile as compileExpression, operand } from "../../../../src/array/elementwise/expression.ts";
+import { dtypeInfo } from "../../../../src/dtype/dtype.ts";
 import { kernelSources } from "../../../../src/gpu/kernels/array_kernels.ts";
 import { fftKernelSource } from "../../../../src/gpu/kernels/fft_kernels.ts";
 import { compile, packWords } from "../../../../src/gpu/kernels/program.ts";
@@ -30,6 +34,43 @@ for (const [name, source] of Object.entries({ ...kernelSources, transforms: fftK
     },
   });
 }
+
+const nest = (name: string, extent: number, strides: readonly number[]): Nest => ({
+  loops: [{ extent, strides }],
+  name,
+});
+
+Deno.test({
+  name: `kernels of expressions compile, for floats, integers and complex numbers${reason}`,
+  ignore,
+  fn: () => {
+    const [a, b] = [operand(0), operand(1)];
+    const expression = apply("where", apply("less", apply("real", a), b), apply("power", a, b), apply("divide", a, b));
+    for (const dtype of ["bfloat16", "int8", "int64", "complex64"] as const) {
+      const types = [{ dtype }, { dtype: dtypeInfo(dtype).real }, { scalar: 2 }];
+      const program = compileExpression(expression, types, CUDA);
+      const dtypes = [dtype, dtypeInfo(dtype).real, null, program.dtype];
+      const image = compile("expression", elementwiseSource({ program, dtypes, nest: nest("k", 9, [1, 0, 0, 2]) }), [
+        9,
+        0,
+      ]);
+      assertEquals(new TextDecoder().decode(image.subarray(1, 4)), "ELF", dtype);
+    }
+    for (const start of [1, 1n]) {
+      const dtype = typeof start === "bigint" ? "int64" : "float64";
+      const take = ([value]: readonly string[]) => `a0 = a0 * ${value};`;
+      const source = reductionSource({
+        program: compileExpression(a, [{ dtype }], CUDA),
+        dtypes: [dtype, dtype],
+        kept: nest("k", 300, [7, 1]),
+        reduced: nest("r", 7, [1, 0]),
+        width: 32,
+        accumulation: { start: [start], take, merge: take },
+      });
+      assertEquals(new TextDecoder().decode(compile("expression", source, [9, 0]).subarray(1, 4)), "ELF");
+    }
+  },
+});
 
 Deno.test({
   name: `a GPU that is newer than NVRTC gets PTX, and a broken kernel an error with the compiler's text${reason}`,
