@@ -46,22 +46,8 @@ export * from "./src/linalg/mod.ts";
 // Fourier transforms
 export * from "./src/fft/mod.ts";
 
-// What was probably meant by an unknown name
-export { nearest } from "./src/options.ts";
-
 // Errors
 export * from "./src/errors.ts";
-export type { NativeFailure } from "./ffi/errors.ts";
 
-// Native libraries: where they are looked for, and which are in use
-export {
-  environment,
-  type LibraryAttempt,
-  LibraryNotFoundError,
-  type LibraryRequest,
-  type LibraryVersion,
-  nativePrefix,
-  openedLibraries,
-  type SearchFolder,
-  searchFolders,
-} from "./ffi/library.ts";
+// Native libraries
+export { LibraryNotFoundError, type LibraryVersion } from "./ffi/library.ts";

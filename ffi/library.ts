@@ -160,7 +160,7 @@ const opened = new Map<string, LibraryVersion>();
  *
  * @example
  * ```ts
- * import { environment } from "@distmath/distmath";
+ * import { environment } from "@distmath/distmath/internals";
  * console.assert(environment("A_NAME_THAT_NOBODY_SETS") === undefined);
  * ```
  */

@@ -3,7 +3,7 @@
  *
  * @module
  */
-import { nearest } from "../mod.ts";
+import { nearest } from "../internals.ts";
 import { CommandError, oneLine, style, userPath } from "./terminal.ts";
 
 /** One command: what it does, in a line, and how it is loaded. */

@@ -6,7 +6,7 @@
 import { resolve } from "node:path";
 import process from "node:process";
 import { parseArgs, type ParseArgsConfig, styleText } from "node:util";
-import { nearest } from "../mod.ts";
+import { nearest } from "../internals.ts";
 
 /** Ends a command with a message on one line and an exit code; 2 means that it was called wrongly. */
 export class CommandError extends Error {

@@ -125,7 +125,7 @@ function isClass(value: object): boolean {
  *
  * @example
  * ```ts
- * import { nearest } from "@distmath/distmath";
+ * import { nearest } from "@distmath/distmath/internals";
  * console.assert(nearest("layuot", ["layout", "dtype"]) === "layout");
  * console.assert(nearest("silu", ["relu", "gelu"]) === null);
  * ```

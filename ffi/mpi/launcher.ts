@@ -44,7 +44,7 @@ const VARIABLES: readonly (readonly [Launcher["kind"], string, string, string, s
  *
  * @example
  * ```ts
- * import { launcher } from "@distmath/distmath";
+ * import { launcher } from "@distmath/distmath/internals";
  * console.log(launcher()?.size ?? "started without mpirun");
  * ```
  */

@@ -5,7 +5,7 @@
  */
 import { totalmem } from "node:os";
 import { basename } from "node:path";
-import type { GpuLink, GpuReport } from "../../mod.ts";
+import type { GpuLink, GpuReport } from "../../internals.ts";
 import { describeLauncher, findLaunchers, installHint, type Launcher, namedLauncher } from "../launch/launcher.ts";
 import { damageOf, readRecord, setFolder, toMend } from "../native/install.ts";
 import type { Probe } from "../launch/probe_rank.ts";

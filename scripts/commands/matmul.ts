@@ -5,7 +5,8 @@
  */
 import { existsSync, statfsSync } from "node:fs";
 import { basename, dirname, join } from "node:path";
-import { dtypeInfo, type NpyHeader, parseNpyHeader } from "../../mod.ts";
+import { type NpyHeader, parseNpyHeader } from "../../internals.ts";
+import { dtypeInfo } from "../../mod.ts";
 import { denoRun } from "../launch/job.ts";
 import type { Launcher } from "../launch/launcher.ts";
 import { runFiltered } from "../launch/job_output.ts";

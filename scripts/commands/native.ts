@@ -3,7 +3,7 @@
  *
  * @module
  */
-import { findGpuDriver } from "../../mod.ts";
+import { findGpuDriver } from "../../internals.ts";
 import { damageOf, install, isInstalled, readRecord, remove, setFolder, toMend } from "../native/install.ts";
 import { cudaSetFor, downloadBytes, type NativeSet, pinnedPackages, sets } from "../native/sets.ts";
 import { CommandError, formatBytes, parseCommand } from "../terminal.ts";

@@ -4,7 +4,7 @@
  * @module
  */
 import { delimiter, dirname, join } from "node:path";
-import { searchFolders } from "../../mod.ts";
+import { searchFolders } from "../../internals.ts";
 import { cpuDamage, toMend } from "../native/install.ts";
 import { CommandError, userPath } from "../terminal.ts";
 

@@ -3,7 +3,7 @@
  *
  * @module
  */
-import type { GpuReport } from "../../mod.ts";
+import type { GpuReport } from "../../internals.ts";
 import { denoRun, runJob } from "./job.ts";
 import type { Launcher } from "./launcher.ts";
 import { gpuMarker } from "./probe_gpu.ts";

@@ -4,7 +4,7 @@
  *
  * @module
  */
-import { inspectGpus } from "../../mod.ts";
+import { inspectGpus } from "../../internals.ts";
 
 /** Begins the line with the result, among whatever else is printed. */
 export const gpuMarker = "distmath GPU report: ";

@@ -5,7 +5,7 @@
  */
 import { statfsSync } from "node:fs";
 import { basename, dirname, join } from "node:path";
-import { nativePrefix } from "../../mod.ts";
+import { nativePrefix } from "../../internals.ts";
 import { CommandError, formatBytes, ProgressBar } from "../terminal.ts";
 import { findPip } from "./python.ts";
 import { downloadBytes, type NativeSet, pinnedPackages, sets } from "./sets.ts";

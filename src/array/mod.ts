@@ -11,7 +11,6 @@ export type { ScatterArrayOptions } from "./new_array.ts";
 export type { Order, Strided } from "./layout.ts";
 export { LocalArray, type LocalArrayOptions, type Memory } from "./local_array.ts";
 export * from "./npy.ts";
-export { type NpyHeader, parseNpyHeader } from "./npy_header.ts";
 export type { RandomOptions } from "./random.ts";
 export * from "./redistribution/redistribution.ts";
 export type { RedistributionAlgorithm } from "./redistribution/redistributor.ts";

@@ -59,7 +59,7 @@ export function npyDataOffset(prefix: Uint8Array): number {
  *
  * @example
  * ```ts
- * import { parseNpyHeader } from "@distmath/distmath";
+ * import { parseNpyHeader } from "@distmath/distmath/internals";
  * const text = "{'descr': '<f4', 'fortran_order': True, 'shape': (2, 3), }\n";
  * const start = `NUMPY\x01\x00${String.fromCharCode(text.length)}\0`; // after byte 0x93: version 1.0, the text's length
  * const header = parseNpyHeader(Uint8Array.of(0x93, ...new TextEncoder().encode(start + text)));

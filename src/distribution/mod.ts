@@ -16,7 +16,7 @@
  */
 export { BlockCyclic, type BlockDistribution, BlockNonCyclic, type BlockOptions } from "./block_cyclic.ts";
 export { Box, type Corners } from "./box.ts";
-export { Distribution, type DistributionClass, type Ownership } from "./distribution.ts";
+export { Distribution } from "./distribution.ts";
 export { type IndexSet, numroc, type Range } from "./index_map.ts";
 export type { PictureOptions } from "./picture.ts";
 export { type GridLayout, ProcessGrid, type ProcessGridOptions } from "./process_grid.ts";

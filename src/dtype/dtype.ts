@@ -163,7 +163,7 @@ export function dtypeInfo(dtype: DType): DTypeInfo {
  *
  * @example
  * ```ts
- * import { isNarrowFloat } from "@distmath/distmath";
+ * import { isNarrowFloat } from "@distmath/distmath/internals";
  * console.assert(isNarrowFloat("bfloat16") && !isNarrowFloat("float32"));
  * ```
  */
@@ -192,7 +192,7 @@ function hintHugePages(data: TypedArray): void {
  *
  * @example
  * ```ts
- * import { allocate } from "@distmath/distmath";
+ * import { allocate } from "@distmath/distmath/internals";
  * console.assert(allocate("complex64", 3).length === 6);
  * ```
  */
@@ -222,7 +222,7 @@ export function allocate(dtype: DType, elements: number): TypedArray {
  *
  * @example
  * ```ts
- * import { dtypeOf } from "@distmath/distmath";
+ * import { dtypeOf } from "@distmath/distmath/internals";
  * console.assert(dtypeOf(new Float32Array(2)) === "float32");
  * ```
  */

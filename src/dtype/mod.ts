@@ -3,18 +3,6 @@
  *
  * @module
  */
-export {
-  allocate,
-  type DType,
-  type DTypeInfo,
-  dtypeInfo,
-  dtypeOf,
-  dtypes,
-  isNarrowFloat,
-  type NarrowFloat,
-  type Scalar,
-  type TypedArray,
-  type TypedArrayConstructor,
-} from "./dtype.ts";
+export { type DType, type DTypeInfo, dtypeInfo, dtypes, type Scalar, type TypedArray } from "./dtype.ts";
 export { decode, encode, fromFloat32, toFloat32 } from "./narrow_floats.ts";
 export { promote } from "./promotion.ts";

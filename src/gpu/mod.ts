@@ -4,8 +4,6 @@
  * @module
  */
 export { Device } from "./device.ts";
-export { findGpuDriver, type GpuDriver, type GpuFacts, type GpuLink, type GpuReport, inspectGpus } from "./report.ts";
 export { Graph } from "./graph.ts";
 export { Event, type EventOptions } from "./event.ts";
-export { NcclCommunicator } from "./nccl.ts";
 export { Stream, type StreamOptions } from "./stream.ts";

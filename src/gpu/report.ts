@@ -111,7 +111,7 @@ function moduleVersion(): string | null {
  *
  * @example
  * ```ts
- * import { findGpuDriver } from "@distmath/distmath";
+ * import { findGpuDriver } from "@distmath/distmath/internals";
  * console.log(findGpuDriver()?.cuda ?? "no driver");
  * ```
  */
@@ -185,7 +185,7 @@ function reasonOf(error: unknown): string {
  *
  * @example
  * ```ts
- * import { inspectGpus } from "@distmath/distmath";
+ * import { inspectGpus } from "@distmath/distmath/internals";
  * const { devices, links, libraries } = inspectGpus();
  * for (const { name, version } of libraries) console.log(name, version);
  * console.log(devices.length, links.every(({ kind }) => kind === "nvlink"));

@@ -9,7 +9,7 @@ export type { EpilogInput, EpilogInputs, MatmulOptions, PlanOptions, ResetOption
 export type { ComputeType, ScaleType } from "./matmul/compute_type.ts";
 export type { AlgorithmReport } from "./engines/engine.ts";
 export type { AlgorithmName, EngineName } from "./engines/registry.ts";
-export { EPILOG_NAMES, type EpilogName, geluAuxShape, reluAuxShape } from "./matmul/epilog.ts";
+export { type EpilogName, geluAuxShape, reluAuxShape } from "./matmul/epilog.ts";
 export { inferDistribution } from "./matmul/inference.ts";
 export type { Logger } from "../runtime/logger.ts";
 export type { ExecuteOptions } from "../runtime/operation.ts";
@@ -20,9 +20,6 @@ export {
   MatrixQualifierRecord,
   MatrixQualifiers,
   matrixQualifiers,
-  type Operations,
-  packQualifiers,
   type Qualifiers,
-  qualifiersObject,
 } from "./matmul/qualifiers.ts";
 export type { QuantizationScale, QuantizationScales } from "./matmul/quantization.ts";

@@ -70,7 +70,7 @@ export function noteFree(key: AllocationKey): void {
  *
  * @example
  * ```ts
- * import { liveAllocations } from "@distmath/distmath";
+ * import { liveAllocations } from "@distmath/distmath/internals";
  * for (const { kind, bytes, place } of liveAllocations()) console.log(kind, bytes, place);
  * ```
  */

@@ -4,9 +4,8 @@
  * @module
  */
 export { copyFromDevice, copyToDevice } from "./copy.ts";
-export { type Allocation, liveAllocations, type MemoryKind } from "./allocations.ts";
-export { DeviceBuffer, type DeviceMemory } from "./device_buffer.ts";
+export { DeviceBuffer } from "./device_buffer.ts";
 export { MemoryPool } from "./memory_pool.ts";
 export { PinnedBuffer } from "./pinned.ts";
-export type { SymmetricBackend, SymmetricBlock } from "./symmetric_heap.ts";
+export type { SymmetricBackend } from "./symmetric_heap.ts";
 export { SymmetricBuffer } from "./symmetric_memory.ts";

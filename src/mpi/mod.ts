@@ -3,14 +3,7 @@
  *
  * @module
  */
-export {
-  type ElementType,
-  type Handle,
-  type Launcher,
-  launcher,
-  MpiError,
-  type ReduceOperation,
-} from "../../ffi/mpi/mod.ts";
+export { MpiError, type ReduceOperation } from "../../ffi/mpi/mod.ts";
 export type { CollectiveMethods } from "./collective_methods.ts";
 export { Communicator } from "./communicator.ts";
 export type { CommunicatorHandle } from "./communicator_handle.ts";

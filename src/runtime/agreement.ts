@@ -245,7 +245,8 @@ export function alone<T>(operation: string, body: () => T): T {
  *
  * @example
  * ```ts
- * import { agree, Communicator } from "@distmath/distmath";
+ * import { agree } from "@distmath/distmath/internals";
+ * import { Communicator } from "@distmath/distmath";
  * const subject = { communicator: Communicator.world(), checks: "collective" } as const;
  * agree(subject, "scale", () => ({ factor: 2 }));
  * ```
@@ -380,7 +381,8 @@ function compare(
  *
  * @example
  * ```ts
- * import { Communicator, exchange } from "@distmath/distmath";
+ * import { exchange } from "@distmath/distmath/internals";
+ * import { Communicator } from "@distmath/distmath";
  * const subject = { communicator: Communicator.world(), checks: "collective" } as const;
  * const hosts = exchange(subject, "hosts", () => Deno.build.arch);
  * console.assert(hosts.length === subject.communicator.size);

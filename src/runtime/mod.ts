@@ -3,13 +3,6 @@
  *
  * @module
  */
-export { agree, type Agreeing, exchange, type Facts } from "./agreement.ts";
 export { currentRuntime } from "./current.ts";
 export { initialize, type InitializeOptions } from "./initialize.ts";
-export {
-  type CpuDescription,
-  type DeviceDescription,
-  type GpuDescription,
-  Runtime,
-  type RuntimeFields,
-} from "./runtime.ts";
+export { type CpuDescription, type DeviceDescription, type GpuDescription, Runtime } from "./runtime.ts";

@@ -1,7 +1,7 @@
 /** Agreement: the same error on every rank, or none. */
 import { assert, assertEquals, assertStringIncludes, assertThrows } from "@std/assert";
+import { agree, exchange } from "../../internals.ts";
 import {
-  agree,
   allocateSymmetricMemory,
   Box,
   CollectiveError,
@@ -10,7 +10,6 @@ import {
   DistributedArray,
   DistributionError,
   DTypeError,
-  exchange,
   initialize,
   LibraryNotFoundError,
   type Runtime,

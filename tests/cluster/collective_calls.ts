@@ -1,7 +1,7 @@
 /** Every public call that all ranks make together, with arguments that are right. */
+import { agree, exchange } from "../../internals.ts";
 import {
   add,
-  agree,
   allocateOperand,
   allocateSymmetricMemory,
   arange,
@@ -14,7 +14,6 @@ import {
   DistributedArray,
   dot,
   evaluate,
-  exchange,
   exp,
   expandDims,
   eye,

@@ -3,7 +3,8 @@ import { setFlagsFromString } from "node:v8";
 import { runInNewContext } from "node:vm";
 import { assert } from "@std/assert";
 import { libcFunctions } from "../../ffi/memory.ts";
-import { liveAllocations, MemoryPool, type Runtime } from "../../mod.ts";
+import { liveAllocations } from "../../internals.ts";
+import { MemoryPool, type Runtime } from "../../mod.ts";
 
 /** Each round uses about this much on each rank. */
 export const ROUND_BYTES = 2 ** 18;

@@ -1,5 +1,6 @@
 /** What a product whose matrices have to be redistributed does in its first execution only. */
 import { assert, assertEquals } from "@std/assert";
+import { liveAllocations } from "../../internals.ts";
 import {
   BlockCyclic,
   Communicator,
@@ -8,7 +9,6 @@ import {
   type DType,
   geadd,
   geluAuxShape,
-  liveAllocations,
   LocalArray,
   Matmul,
   ProcessGrid,

@@ -1,5 +1,6 @@
 /** Symmetric memory: what it does, and every misuse, on CPUs (MPI's shared windows) and on GPUs. */
 import { assert, assertEquals, assertNotEquals, assertThrows } from "@std/assert";
+import { liveAllocations } from "../../internals.ts";
 import {
   allocateSymmetricMemory,
   CollectiveError,
@@ -8,7 +9,6 @@ import {
   type DType,
   DTypeError,
   freeSymmetricMemory,
-  liveAllocations,
   LocalArray,
   Replicated,
   type Runtime,

@@ -1,5 +1,6 @@
 /** Devices, streams, events, buffers, pools, copies and the kernel cache. */
 import { assert, assertEquals, assertNotEquals, assertStringIncludes, assertThrows } from "@std/assert";
+import { liveAllocations } from "../../internals.ts";
 import {
   ConfigurationError,
   copyFromDevice,
@@ -9,7 +10,6 @@ import {
   DistributedArray,
   Event,
   initialize,
-  liveAllocations,
   LocalArray,
   MemoryPool,
   PinnedBuffer,

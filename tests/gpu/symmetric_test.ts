@@ -1,5 +1,6 @@
 /** Symmetric memory of GPUs: both backends at once, large copies between peers; tests/cluster/symmetric_test.ts has the rest. */
 import { assert, assertEquals } from "@std/assert";
+import { liveAllocations } from "../../internals.ts";
 import {
   allocateSymmetricMemory,
   CollectiveError,
@@ -7,7 +8,6 @@ import {
   copyToDevice,
   DistributedArray,
   freeSymmetricMemory,
-  liveAllocations,
   LocalArray,
   ShapeError,
   Slab,

@@ -24,7 +24,7 @@ function examplesIn(file: string): Example[] {
   });
 }
 
-const examples = ["mod.ts", ...["ffi", "src", "scripts"].flatMap((folder) => [...sourceFiles(folder)])]
+const examples = ["mod.ts", "internals.ts", ...["ffi", "src", "scripts"].flatMap((folder) => [...sourceFiles(folder)])]
   .flatMap(examplesIn);
 
 const { name: packageName, exports: entryPoints } = JSON.parse(Deno.readTextFileSync(`${root}deno.json`));

@@ -1,6 +1,6 @@
 /** What `doctor` tells of GPUs: of mock GPUs, of libraries that do not fit, of a machine without any. */
 import { assertEquals, assertMatch, assertStringIncludes } from "@std/assert";
-import { findGpuDriver, type GpuLink } from "../../mod.ts";
+import { findGpuDriver, type GpuLink } from "../../internals.ts";
 import type { Findings } from "../../scripts/commands/doctor.ts";
 import { main, temporaryFolder } from "./command.ts";
 import { mockLibraries, mpi, reason } from "./mock.ts";

@@ -1,7 +1,7 @@
 /** Every command and code block of the documents is run, or checked where running it would be the test itself. */
 import { fileURLToPath } from "node:url";
 import { assert, assertEquals } from "@std/assert";
-import { nativePrefix } from "../../mod.ts";
+import { nativePrefix } from "../../internals.ts";
 import { downloadBytes, sets } from "../../scripts/native/sets.ts";
 import { formatBytes } from "../../scripts/terminal.ts";
 import { mpiInstallations } from "../mpi_installations.ts";

@@ -1,7 +1,7 @@
 /** Libraries that are damaged, or for another MPI: a job says so, and takes no other in their place. */
 import { assertEquals, assertStringIncludes } from "@std/assert";
 import { existsSync } from "node:fs";
-import { nativePrefix } from "../../mod.ts";
+import { nativePrefix } from "../../internals.ts";
 import { launchers, mpiInstallations, runAlone, runJob } from "../mpi_installations.ts";
 import { main, root, temporaryFolder } from "./command.ts";
 

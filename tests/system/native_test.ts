@@ -3,7 +3,7 @@
  * small wheels that are laid out as NVIDIA's, without an index.
  */
 import { assert, assertEquals, assertMatch, assertStringIncludes } from "@std/assert";
-import { findGpuDriver } from "../../mod.ts";
+import { findGpuDriver } from "../../internals.ts";
 import { type NativeSet, sets } from "../../scripts/native/sets.ts";
 import { finish, main, root, start, temporaryFolder } from "./command.ts";
 import { pinsOf, type WheelFiles, writeWheel } from "./wheels.ts";

@@ -1,5 +1,6 @@
-/** The names that users rely on: what mod.ts exports, the methods of its classes, the options of matmul. */
+/** The names that users rely on: what mod.ts and internals.ts export, the methods of classes, the options of matmul. */
 import { assert, assertEquals } from "@std/assert";
+import * as internals from "../../internals.ts";
 import * as api from "../../mod.ts";
 import { EPILOG_INPUT_KEYS, MATMUL_OPTION_KEYS, RESET_OPTION_KEYS } from "../../src/linalg/matmul/options.ts";
 import { EXECUTE_OPTION_KEYS } from "../../src/runtime/operation.ts";
@@ -15,6 +16,11 @@ const FUNCTIONS = words(`
   positive power promote real round sign sin sinh sqrt square subtract tan tanh trunc where
   arange broadcastTo concatenate expandDims eye linspace reshape roll squeeze stack
   axpy diagonal dot outer scale trace vdot`);
+
+/** What only tools need. */
+const INTERNALS = words(`
+  agree exchange environment nativePrefix openedLibraries searchFolders launcher findGpuDriver inspectGpus NcclCommunicator
+  liveAllocations allocate dtypeOf isNarrowFloat parseNpyHeader EPILOG_NAMES packQualifiers qualifiersObject nearest`);
 
 const ERRORS = words(`
   DistmathError CollectiveError ConfigurationError ShapeError DistributionError DTypeError StateError NativeError MpiError
@@ -49,6 +55,11 @@ Deno.test("mod.ts exports the functions and errors by their names", () => {
   for (const name of FUNCTIONS) assertEquals(typeof Reflect.get(api, name), "function", name);
   for (const name of ERRORS) assert(Reflect.get(api, name)?.prototype instanceof Error, name);
   assert(api.Replicated instanceof api.Distribution);
+});
+
+Deno.test("internals.ts exports what only tools need, and mod.ts none of it", () => {
+  assertEquals(Object.keys(internals).toSorted(), INTERNALS.toSorted());
+  assertEquals(INTERNALS.filter((name) => name in api), []);
 });
 
 Deno.test("the classes have the methods", () => {

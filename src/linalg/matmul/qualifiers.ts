@@ -107,7 +107,8 @@ export function matrixQualifiers(length = 3): MatrixQualifiers {
  *
  * @example
  * ```ts
- * import { matrixQualifiers, qualifiersObject } from "@distmath/distmath";
+ * import { qualifiersObject } from "@distmath/distmath/internals";
+ * import { matrixQualifiers } from "@distmath/distmath";
  * console.assert(qualifiersObject(matrixQualifiers(2)).a?.isTranspose === false);
  * ```
  */
@@ -125,7 +126,7 @@ export function qualifiersObject(packed: MatrixQualifiers): Qualifiers {
  *
  * @example
  * ```ts
- * import { packQualifiers } from "@distmath/distmath";
+ * import { packQualifiers } from "@distmath/distmath/internals";
  * console.assert(packQualifiers({ b: { isTranspose: true } })[1].isTranspose);
  * ```
  */

@@ -2,12 +2,12 @@
 import { assert, assertEquals, assertThrows } from "@std/assert";
 import fc from "fast-check";
 import { DistributionError } from "../../../src/errors.ts";
+import type { DistributionClass } from "../../../src/distribution/distribution.ts";
 import {
   BlockCyclic,
   BlockNonCyclic,
   Box,
   type Distribution,
-  type DistributionClass,
   numroc,
   ProcessGrid,
   Replicated,

@@ -19,6 +19,7 @@ Deno.test("lint: imports point downward", () => {
     ["src/runtime/runtime.ts", "./agreement.ts"],
     ["src/testing/mod.ts", "../linalg/mod.ts"],
     ["scripts/commands/demo.ts", "../../mod.ts"],
+    ["scripts/commands/demo.ts", "../../internals.ts"],
     ["scripts/commands/demo.ts", "node:util"],
     ["scripts/native/install.ts", "../progress.ts"],
     ["tests/unit/a_test.ts", "@std/assert"],

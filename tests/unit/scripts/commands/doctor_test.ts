@@ -1,5 +1,5 @@
 import { assertEquals, assertStringIncludes } from "@std/assert";
-import type { GpuLink } from "../../../../mod.ts";
+import type { GpuLink } from "../../../../internals.ts";
 import {
   describeLinks,
   describeMulticast,
