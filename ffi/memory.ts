@@ -29,6 +29,7 @@ const LIBC_SYMBOLS = {
   addressOf: { name: "memcpy", parameters: ["buffer", "buffer", "usize"], result: "u64" },
   addressOfPointer: { name: "memcpy", parameters: ["pointer", "pointer", "usize"], result: "u64" },
   copyFrom: { name: "memcpy", parameters: ["buffer", "u64", "usize"], result: "u64" },
+  copyTo: { name: "memcpy", parameters: ["u64", "buffer", "usize"], result: "u64" },
   pointerOf: { name: "memcpy", parameters: ["u64", "u64", "usize"], result: "pointer" },
   strlen: { parameters: ["u64"], result: "usize" },
   dlopen: { parameters: ["buffer", "i32"], result: "u64" },
@@ -92,6 +93,11 @@ export function addressOfPointer(pointer: Deno.PointerValue): bigint {
 /** Copy bytes from foreign memory into a typed array; as many as the array holds, or `bytes`. */
 export function copyFromAddress(target: ArrayBufferView<ArrayBuffer>, source: bigint, bytes = target.byteLength): void {
   (libc ?? openLibc()).copyFrom(target, source, BigInt(bytes));
+}
+
+/** Copy a typed array into foreign memory. */
+export function copyToAddress(target: bigint, source: ArrayBufferView<ArrayBuffer>): void {
+  (libc ?? openLibc()).copyTo(target, source, BigInt(source.byteLength));
 }
 
 /** Copies bytes between places that do not overlap: target, source, how many. */

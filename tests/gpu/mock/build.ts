@@ -5,6 +5,7 @@
  *
  * @module
  */
+import { fileURLToPath } from "node:url";
 import { CUFFT_SYMBOLS, CufftResult } from "../../../ffi/cuda/cufft.ts";
 import { CUDA_DRIVER_SYMBOLS } from "../../../ffi/cuda/driver.ts";
 import { CUDA_GRAPH_SYMBOLS, CUDA_RUNTIME_SYMBOLS } from "../../../ffi/cuda/runtime.ts";
@@ -31,7 +32,7 @@ export function buildMockGpu(folder: string): void {
       NVSHMEM_SYMBOLS,
     ],
     notSupported: NOT_SUPPORTED,
-    flags: ["-ldl"],
+    flags: [`-DMOCK_FOLDER="${fileURLToPath(new URL(".", import.meta.url)).replace(/\/$/, "")}"`, "-ldl"],
   });
   compileMock({
     path: `${folder}/libcufft.so.12`,

@@ -14,6 +14,7 @@
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
+#include <fstream>
 #include <functional>
 #include <map>
 #include <regex>
@@ -104,7 +105,10 @@ API int cuDeviceGetUuid_v2(unsigned char* uuid, int device) {
   return 0;
 }
 API int cuDeviceTotalMem_v2(u64* bytes, int) { return *bytes = 1ull << 34, 0; }
-API int cuDeviceGetAttribute(int* value, int attribute, int) { return *value = attribute == 75 ? 9 : 0, 0; }
+// Compute capability 9.0, 4 multiprocessors.
+API int cuDeviceGetAttribute(int* value, int attribute, int) {
+  return *value = attribute == 75 ? 9 : attribute == 16 ? 4 : 0, 0;
+}
 API int cuModuleLoadData(void** module, const char* path) {
   *module = dlopen(path, RTLD_NOW);
   if (!*module) fprintf(stderr, "mock: %s\n", dlerror());
@@ -136,6 +140,23 @@ API int cuLaunchKernel(Kernel* kernel, unsigned blocks, unsigned, unsigned, unsi
   return 0;
 }
 
+API int cuLaunchCooperativeKernel(Kernel* kernel, unsigned blocks, unsigned, unsigned, unsigned threads, unsigned, unsigned,
+                                  unsigned, void*, void** parameters) {
+  return cuLaunchKernel(kernel, blocks, 1, 1, threads, 1, 1, 0, nullptr, parameters, nullptr);
+}
+API int cuFuncSetAttribute(void*, int, int) { return 0; }
+API int cuStreamWriteValue32_v2(void*, unsigned* address, unsigned value, unsigned) {
+  return __atomic_store_n(address, value, __ATOMIC_RELEASE), 0;
+}
+// A box, as tiles.h reads it.
+API int cuTensorMapEncodeTiled(u64* map, int, unsigned, u64 address, const u64* extents, const u64* strides,
+                               const unsigned* box, const unsigned*, int, int, int, int) {
+  const u64 words[] = {address, extents[0], extents[1], strides[0], box[0], box[1]};
+  // What the hardware does not take.
+  if (address % 16 || strides[0] % 16 || extents[0] == 0 || extents[1] == 0) return 1;
+  return memcpy(map, words, sizeof words), 0;
+}
+
 // ---- runtime --------------------------------------------------------------------------------------------------------
 
 static u64 used = 0;
@@ -164,6 +185,9 @@ API int cudaGetLastError() { return 0; }
 API int cudaGetDeviceCount(int* count) { return *count = gpus(), 0; }
 API int cudaDeviceCanAccessPeer(int* can, int device, int peer) { return *can = device != peer, 0; }
 API int cudaDeviceGetP2PAttribute(int* value, int attribute, int, int) { return *value = attribute == 3, 0; }
+API int cudaDeviceGetAttribute(int* value, int attribute, int device) {
+  return attribute == 16 ? cuDeviceGetAttribute(value, attribute, device) : 801;
+}
 API int cudaSetDevice(int) { return 0; }
 API int cudaDeviceSynchronize() { return 0; }
 API int cudaMemGetInfo(u64* available, u64* total) { return *total = 1ull << 34, *available = *total - used, 0; }
@@ -230,13 +254,26 @@ template <typename T, typename F> T mock_bits(F from) { T to; __builtin_memcpy(&
 #define __uint_as_float(x) mock_bits<float>((unsigned)(x))
 )";
 
+// Tile kernels are written in the GPU's own instructions: of these, tiles.h does what they do.
+static std::string tiles_of(const std::string& text) {
+  auto part = [&](const char* from, const char* to) {
+    size_t start = text.find(from);
+    return text.substr(start, text.find(to) - start);
+  };
+  std::ifstream file(MOCK_FOLDER "/tiles.h");
+  std::string emulation((std::istreambuf_iterator<char>(file)), {});
+  return "#define __forceinline__ inline\n#define alignas(x)\nstruct uint4 { unsigned x, y, z, w; };\n" +
+    text.substr(0, text.find("typedef")) + part("typedef unsigned int u32;", "// ---- barriers") + emulation;
+}
+
 struct Source { std::string text, image, log; };
 API int nvrtcVersion(int* major, int* minor) { return *major = 13, *minor = 99, 0; }
 API const char* nvrtcGetErrorString(int) { return "an error of the mock"; }
 API int nvrtcGetNumSupportedArchs(int* count) { return *count = 1, 0; }
 API int nvrtcGetSupportedArchs(int* archs) { return *archs = 90, 0; }
 API int nvrtcCreateProgram(Source** program, const char* text, const char*, int, void*, void*) {
-  return *program = new Source{text, "", ""}, 0;
+  std::string source = text;
+  return *program = new Source{source.find("multiply_tiles") == std::string::npos ? source : tiles_of(source), "", ""}, 0;
 }
 API int nvrtcDestroyProgram(Source** program) { return delete *program, 0; }
 API int nvrtcCompileProgram(Source* program, int, void*) {

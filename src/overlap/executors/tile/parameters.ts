@@ -14,34 +14,43 @@ export const MOST_RANKS = 8;
 /** `Parameters` of the kernel's source; what is an array there begins here. */
 export const TILE_PARAMETERS = {
   name: "Parameters",
-  size: 3776,
+  size: 3904,
   fields: {
     a: [0, 1024],
     b: [1024, 1024],
     d: [2048, 1024],
-    tiles: [3072, "u64"],
-    send: [3080, 64],
-    raise: [3144, 64],
-    arrive: [3208, 64],
-    expect: [3272, 64],
-    finish: [3336, 64],
-    finished: [3400, 64],
-    gathered: [3464, 64],
-    error: [3528, "u64"],
-    patience: [3536, "u64"],
-    rows: [3544, 32],
-    firstA: [3576, 32],
-    firstB: [3608, 32],
-    firstRow: [3640, 32],
-    firstColumn: [3672, 32],
-    count: [3704, "u32"],
-    steps: [3708, "u32"],
-    rank: [3712, "u32"],
-    call: [3716, "u32"],
-    bytesA: [3720, "u32"],
-    piece: [3724, "u32"],
-    finishMask: [3728, "u32"],
-    finishCount: [3732, "u32"],
+    c: [3072, 128],
+    tiles: [3200, "u64"],
+    send: [3208, 64],
+    raise: [3272, 64],
+    arrive: [3336, 64],
+    expect: [3400, 64],
+    finish: [3464, 64],
+    finished: [3528, 64],
+    gathered: [3592, 64],
+    error: [3656, "u64"],
+    report: [3664, "u64"],
+    patience: [3672, "u64"],
+    bias: [3680, "u64"],
+    rows: [3688, 32],
+    firstA: [3720, 32],
+    firstB: [3752, 32],
+    firstRow: [3784, 32],
+    firstColumn: [3816, 32],
+    count: [3848, "u32"],
+    steps: [3852, "u32"],
+    rank: [3856, "u32"],
+    call: [3860, "u32"],
+    bytesA: [3864, "u32"],
+    piece: [3868, "u32"],
+    finishMask: [3872, "u32"],
+    finishCount: [3876, "u32"],
+    alpha: [3880, "f32"],
+    beta: [3884, "f32"],
+    hasAddend: [3888, "u32"],
+    biasCount: [3892, "u32"],
+    isBiasOfRows: [3896, "u32"],
+    activation: [3900, "u32"],
   },
 } as const satisfies StructLayout;
 
@@ -59,6 +68,17 @@ export interface Operand {
 
 /** Addresses by rank; 0 where there is none. */
 export type ByRank = readonly bigint[];
+
+/** What follows the product, before it is rounded. */
+export interface TileEpilog {
+  /** What is added to each row, or to each column: float32. */
+  readonly bias?: { readonly address: bigint; readonly count: number; readonly isOfRows: boolean };
+  /** What is applied to each element then; gelu in its tanh form. */
+  readonly activation?: "none" | "relu" | "gelu";
+}
+
+/** `Activation` of the kernel's source. */
+const ACTIVATIONS = { none: 0, relu: 1, gelu: 2 } as const;
 
 /** What a kernel is told. */
 export interface TileArguments {
@@ -92,8 +112,14 @@ export interface TileArguments {
   readonly finishCount: number;
   /** Flags of the parts of the gathered operand. */
   readonly gathered: ByRank;
-  /** Where the first error is noted. */
+  /** What is added to the result, which lies as the first target does; `null` for nothing. */
+  readonly c: Operand | null;
+  /** Where the first error is noted on the GPU. */
   readonly error: bigint;
+  /** Where it is noted for the host. */
+  readonly report: bigint;
+  /** What follows the product. */
+  readonly epilog: TileEpilog;
   /** How long other ranks are waited for. */
   readonly patienceSeconds: number;
   /** Bytes that are sent at a time. */
@@ -110,11 +136,12 @@ function indices<T>(parts: readonly T[], index: (part: T) => number): Uint8Array
   return new Uint8Array(Int32Array.from(parts, index).buffer);
 }
 
-/** The bytes of the kernel's argument; `call` is still to be set. */
+/** The bytes of the kernel's argument; the call's number and scalars are still to be set. */
 export function packArguments(configuration: TileConfiguration, given: TileArguments): Uint8Array<ArrayBuffer> {
   const { dtype, isRowMajorA, isRowMajorB, columns, cluster } = configuration;
   const boxRows = isRowMajorA ? boxRowsOf(given.a) : 64;
   const boxRowsB = isRowMajorB ? 64 / cluster : columns / cluster;
+  const { bias, activation = "none" } = given.epilog;
   const words = (addresses: ByRank) => new Uint8Array(BigUint64Array.from(addresses).buffer);
   const bytes = createStruct(TILE_PARAMETERS, {
     tiles: given.tiles,
@@ -126,6 +153,12 @@ export function packArguments(configuration: TileConfiguration, given: TileArgum
     finished: words(given.finished),
     gathered: words(given.gathered),
     error: given.error,
+    report: given.report,
+    bias: bias?.address ?? 0n,
+    biasCount: bias?.count ?? 0,
+    isBiasOfRows: Number(bias?.isOfRows ?? false),
+    activation: ACTIVATIONS[activation],
+    hasAddend: Number(given.c !== null),
     patience: BigInt(Math.round(given.patienceSeconds * 1e9)),
     rows: indices(given.a, ({ rows }) => rows.end),
     firstA: indices(given.a, ({ rows }) => rows.start),
@@ -140,7 +173,7 @@ export function packArguments(configuration: TileConfiguration, given: TileArgum
     finishMask: given.finish.reduce((mask, address, rank) => address === 0n ? mask : mask | 1 << rank, 0),
     finishCount: given.finishCount,
   });
-  const write = (field: "a" | "b" | "d", index: number, part: Operand, isRowMajor: boolean, rowsOfBox: number) => {
+  const write = (field: "a" | "b" | "c" | "d", index: number, part: Operand, isRowMajor: boolean, rowsOfBox: number) => {
     const [outer, inner] = isRowMajor ? [part.rows, part.columns] : [part.columns, part.rows];
     const { address, leading } = part;
     const [rows, inRow] = [outer, inner].map(({ start, end }) => end - start);
@@ -150,10 +183,13 @@ export function packArguments(configuration: TileConfiguration, given: TileArgum
   given.a.forEach((part, i) => write("a", i, part, isRowMajorA, boxRows));
   given.b.forEach((part, i) => write("b", i, part, isRowMajorB, boxRowsB));
   given.d.forEach((part, i) => part && write("d", i, part, true, 64));
+  if (given.c) write("c", 0, given.c, true, 64);
   return bytes;
 }
 
-/** Set the number of the call. */
-export function setCall(bytes: Uint8Array, call: number): void {
+/** Set the number of the call, and what the product and C are multiplied by. */
+export function setCall(bytes: Uint8Array, call: number, alpha: number, beta: number): void {
   writeField(TILE_PARAMETERS, bytes, "call", call);
+  writeField(TILE_PARAMETERS, bytes, "alpha", alpha);
+  writeField(TILE_PARAMETERS, bytes, "beta", beta);
 }

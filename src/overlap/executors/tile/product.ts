@@ -7,15 +7,17 @@
 import { checkCudaDriver, CuStreamWriteValueFlags, openCudaDriver } from "../../../../ffi/cuda/driver.ts";
 import { checkCuda, CudaMemcpyKind, openCudaRuntime } from "../../../../ffi/cuda/runtime.ts";
 import { CollectiveError, ShapeError } from "../../../errors.ts";
-import { clearOnDevice, copyFromDevice, copyToDevice } from "../../../memory/copy.ts";
+import { copyFromAddress, copyToAddress } from "../../../../ffi/memory.ts";
+import { clearOnDevice, copyToDevice } from "../../../memory/copy.ts";
 import { DeviceBuffer } from "../../../memory/device_buffer.ts";
+import { PinnedBuffer } from "../../../memory/pinned.ts";
 import { Event } from "../../../gpu/event.ts";
 import { Stream } from "../../../gpu/stream.ts";
 import { CHUNK_BYTES, type TileConfiguration } from "./configuration.ts";
 import { TileKernel } from "./kernel.ts";
 import type { Part } from "../../partition.ts";
 import { packTiles, partsOf, spotsByRank, tileOrder, type TileProblem, type TileVariant } from "../../tile_order.ts";
-import { MOST_RANKS, type Operand, packArguments, setCall } from "./parameters.ts";
+import { MOST_RANKS, type Operand, packArguments, setCall, type TileEpilog } from "./parameters.ts";
 
 /** A matrix in a GPU's memory. */
 export interface DeviceMatrix {
@@ -35,6 +37,14 @@ export interface TileOperands {
   readonly d: DeviceMatrix;
   /** For sums that their owners store into every rank's D: where those of the other ranks lie, by rank. */
   readonly peersOfD?: readonly bigint[];
+  /** What is added: it lies as D does, and may be D. */
+  readonly c?: DeviceMatrix | null;
+  /** What the product is multiplied by; 1 if left out. */
+  readonly alpha?: number;
+  /** What C is multiplied by; 1 if left out. */
+  readonly beta?: number;
+  /** What follows, before the result is rounded. */
+  readonly epilog?: TileEpilog;
 }
 
 /** How long other ranks are waited for when nothing else is said. */
@@ -139,8 +149,11 @@ export class TileProduct implements Disposable {
   readonly #peers: readonly bigint[];
   readonly #count: number;
   readonly #memory: DeviceBuffer;
+  /** Where a kernel that has waited too long says so. */
+  readonly #report = new PinnedBuffer(FLAG_BYTES);
   readonly #copies: { stream: Stream; begun: Event; ended: Event } | null;
   readonly #prepared = new Map<string, readonly Uint8Array<ArrayBuffer>[]>();
+  readonly #word = new BigUint64Array(1);
   #calls = 0;
 
   /**
@@ -173,6 +186,7 @@ export class TileProduct implements Disposable {
     const words = packTiles(order, cluster);
     this.#memory = new DeviceBuffer(stream, FLAG_BYTES + words.byteLength);
     clearOnDevice(this.#memory.address, FLAG_BYTES, stream);
+    copyToAddress(this.#report.address, this.#word);
     copyToDevice(this.#memory.address + BigInt(FLAG_BYTES), words, stream);
     this.#copies = kind === "gather"
       ? { stream: new Stream(stream.device), begun: new Event(), ended: new Event() }
@@ -185,8 +199,9 @@ export class TileProduct implements Disposable {
    * @throws {ShapeError} if a tile kernel cannot do it.
    */
   execute(operands: TileOperands): void {
-    const { a, b, d, peersOfD = [] } = operands;
-    const key = [a, b, d].map(({ address, leading }) => `${address}/${leading}`).join() + peersOfD.join();
+    const { a, b, d, c = null, peersOfD = [], epilog: { bias, activation } = {}, alpha = 1, beta = 1 } = operands;
+    const matrices = [a, b, d, c].map((matrix) => matrix === null ? "" : `${matrix.address}/${matrix.leading}`);
+    const key = [matrices, peersOfD, bias?.address, bias?.isOfRows, activation].join();
     let prepared = this.#prepared.get(key);
     if (prepared === undefined) {
       const refusal = tileRefusal(this.problem, { a: a.leading, b: b.leading, d: d.leading });
@@ -197,7 +212,7 @@ export class TileProduct implements Disposable {
     }
     const call = ++this.#calls;
     const parameters = prepared[call % 2];
-    setCall(parameters, call);
+    setCall(parameters, call, alpha, beta);
     if (this.#copies) this.#push(this.problem.split === "rows" ? a : b, call);
     this.#kernel.launch(this.#stream, this.blocks, parameters, this.#isSum);
     // What is pushed has to stay as it is until then.
@@ -210,8 +225,18 @@ export class TileProduct implements Disposable {
    * @throws {CollectiveError} if one of them has waited too long for another rank; results since then are wrong.
    */
   check(): void {
-    const word = new BigUint64Array(1);
-    copyFromDevice(word, this.#memory.address, this.#stream);
+    this.#stream.synchronize();
+    this.checkEnded();
+  }
+
+  /**
+   * As {@linkcode check}, for runs that have ended already.
+   *
+   * @throws {CollectiveError} if one of them has waited too long for another rank.
+   */
+  checkEnded(): void {
+    const word = this.#word;
+    copyFromAddress(word, this.#report.address);
     if (word[0] === 0n) return;
     const [call, peer, what] = [
       Number(word[0] & 0xffffffffn),
@@ -229,6 +254,9 @@ export class TileProduct implements Disposable {
   /** Free it after what is on the stream. Does not communicate. */
   [Symbol.dispose](): void {
     this.#memory.free();
+    // What is on the stream may still write there.
+    this.#stream.synchronize();
+    this.#report.free();
     this.#copies?.begun[Symbol.dispose]();
     this.#copies?.ended[Symbol.dispose]();
     this.#copies?.stream[Symbol.dispose]();
@@ -270,15 +298,17 @@ export class TileProduct implements Disposable {
     return Array.from({ length: size }, (_, rank) => isUsed && (isOfItself || rank !== self) ? address(rank) : 0n);
   }
 
-  #arguments({ a, b, d, peersOfD }: TileOperands, parity: number): Uint8Array<ArrayBuffer> {
+  #arguments({ a, b, d, c, peersOfD, epilog = {} }: TileOperands, parity: number): Uint8Array<ArrayBuffer> {
     const { kind, m, k, rank } = this.problem;
+    const targets = this.#targets(d, peersOfD);
     const { isExchange = false } = this.#variant;
     const isSum = this.#isSum;
     const stores = kind === "all_reduce" && !isExchange;
     return packArguments(this.#kernel.configuration, {
       a: this.#operands(a, "rows", parity),
       b: this.#operands(b, "columns", parity),
-      d: this.#targets(d, peersOfD),
+      d: targets,
+      c: c ? this.#addend(c) : null,
       tiles: this.#memory.address + BigInt(FLAG_BYTES),
       count: this.#count,
       k,
@@ -292,6 +322,8 @@ export class TileProduct implements Disposable {
       finishCount: 2 * this.blocks,
       gathered: this.#byRank((peer) => this.#wordOf(peer, rank, 0), kind === "gather"),
       error: this.#memory.address,
+      report: this.#report.address,
+      epilog,
       patienceSeconds: this.patienceSeconds,
       piece: this.#variant.piece ?? (isExchange ? CHUNK_BYTES : m <= 2048 ? CHUNK_BYTES / 4 : CHUNK_BYTES / 2),
     });
@@ -336,6 +368,13 @@ export class TileProduct implements Disposable {
           return peersOfD[i] === undefined ? null : { ...whole, address: peersOfD[i] };
         });
     }
+  }
+
+  /** C, whose rows and columns are those of this rank's D. */
+  #addend(c: DeviceMatrix): Operand {
+    const { kind, m, n, split, rank } = this.problem;
+    const whole = { ...c, rows: { start: 0, end: m }, columns: { start: 0, end: n } };
+    return kind === "reduce" ? { ...whole, [split]: partsOf(this.problem)[rank] } : whole;
   }
 
   /** Send this rank's part to the others, to the one first that needs it first. */

@@ -45,18 +45,26 @@ struct alignas(64) TensorMap { u64 words[16]; };
 
 struct Parameters {
   TensorMap a[8], b[8], d[8];  // by part of A, part of B, and by target
+  TensorMap c;                 // what is added to the result, where D is
   const uint4* tiles;
   // By rank: where its partial sums go, and their flags; where partial sums from it arrive, and their flags.
   u64 send[8], raise[8], arrive[8], expect[8];
   u64 finish[8], finished[8];  // by rank: where to count blocks that have stored all, and where it counts its own here
   u64 gathered[8];             // by rank: the call whose part of the gathered operand is here
   u64* error;
+  u64* report;                 // the same word where the host sees it
   u64 patience;                // in nanoseconds
+  const float* bias;           // a number for each row of D, or for each column; or 0
   u32 rows[8];                 // by part of A: the row after its last
   int first_a[8], first_b[8];  // by part: the row of D where A begins, the column where B begins
   int first_row[8], first_column[8];  // by target: the row and column of D where it begins
   u32 count, steps, rank, call, bytesA, piece, finishMask, finishCount;
+  float alpha, beta;
+  u32 hasAddend, biasCount, isBiasOfRows, activation;
 };
+
+// What follows the product and the bias.
+enum Activation { NONE, RELU, GELU };
 
 // A tile of the list. x, y: its first row and column. z: its number in the receiver's list, and << 24 the targets.
 // w: the part of A, << 4 the part of B, << 8 the rank whose part it waits for and one more,
@@ -165,7 +173,8 @@ struct Patience {
   __device__ __forceinline__ bool ends(const Parameters& p, u32 what, u32 rank) {
     if (!is_over && (++polls & 63) == 0 && now() > end) {
       is_over = true;
-      atomicCAS(p.error, 0ull, (u64)what << 40 | (u64)(rank + 1) << 32 | p.call);
+      u64 word = (u64)what << 40 | (u64)(rank + 1) << 32 | p.call;
+      if (atomicCAS(p.error, 0ull, word) == 0) *(volatile u64*)p.report = word;
     }
     return is_over;
   }
@@ -259,9 +268,9 @@ __device__ __forceinline__ void load(const Parameters& p, u32 stages, u32 full, 
   }
 }
 
-// The uses of the slots in their order, as both sides of a slot go through them. A tile has up to three phases: its
-// partial sums are sent, chunk by chunk; those of each sender are added, chunk by chunk; the result is stored likewise.
-enum Phase { SEND, ADD, STORE };
+// The uses of the slots in their order, as both sides of a slot go through them. A tile has up to four phases: its
+// partial sums are sent, chunk by chunk; those of each sender are added, chunk by chunk; then C is; the result is stored.
+enum Phase { SEND, ADD, ADD_C, STORE };
 struct Cursor {
   u32 position, use, chunk, senders;
   Phase phase;
@@ -271,7 +280,7 @@ struct Cursor {
     tile = p.tiles[position];
     chunk = 0;
     senders = senders_of(tile.w);
-    phase = receivers_of(tile.w) != 0 ? SEND : senders != 0 ? ADD : STORE;
+    phase = receivers_of(tile.w) != 0 ? SEND : senders != 0 ? ADD : p.hasAddend ? ADD_C : STORE;
   }
   __device__ __forceinline__ Cursor(const Parameters& p, u32 first) : position(first), use(0) { open(p); }
   __device__ __forceinline__ void advance(const Parameters& p, u32 stride) {
@@ -279,8 +288,8 @@ struct Cursor {
     if (++chunk < CHUNKS) return;
     chunk = 0;
     if (phase == ADD) senders &= senders - 1;
-    if (phase != STORE && senders != 0) phase = ADD;
-    else if (phase != STORE && targets_of(tile) != 0) phase = STORE;
+    if (phase < ADD_C && senders != 0) phase = ADD;
+    else if (phase != STORE && targets_of(tile) != 0) phase = phase < ADD_C && p.hasAddend ? ADD_C : STORE;
     else {
       position += stride;
       open(p);
@@ -314,6 +323,11 @@ __device__ __forceinline__ void carry(
           barrier_expect(barrier, valid * 128);
           load_bytes(slots + slot * CHUNK_BYTES, p.arrive[sender] + (number * CHUNKS + in.chunk) * CHUNK_BYTES, valid * 128, barrier);
         }
+      } else if (in.phase == ADD_C) {
+        u32 target = __ffs(targets_of(in.tile)) - 1;
+        int column = in.tile.y + in.chunk * 64;
+        barrier_expect(barrier, CHUNK_BYTES);
+        load_box(slots + slot * CHUNK_BYTES, &p.c, column - p.first_column[target], row - p.first_row[target], barrier);
       } else {
         barrier_arrive(barrier);
       }
@@ -407,18 +421,52 @@ __device__ __forceinline__ void read_chunk(u32* words, u32 unit) {
   }
 }
 
-__device__ __forceinline__ void add_chunk(float* sum, const u32* words) {
+__device__ __forceinline__ void add_chunk(float* sum, const u32* words, float factor = 1) {
 #pragma unroll
   for (u32 i = 0; i < 16; i++) {
-    sum[i * 2] += low_of(words[i]);
-    sum[i * 2 + 1] += high_of(words[i]);
+    sum[i * 2] = __fmaf_rn(factor, low_of(words[i]), sum[i * 2]);
+    sum[i * 2 + 1] = __fmaf_rn(factor, high_of(words[i]), sum[i * 2 + 1]);
+  }
+}
+
+// gelu in its tanh form: 1 + tanh(u) is 2 / (1 + exp(-2u)).
+__device__ __forceinline__ float gelu(float x) {
+  return __fdividef(x, 1 + __expf(-1.5957691216057308f * __fmaf_rn(0.044715f * x * x, x, x)));
+}
+
+// Bias and activation. A thread has, of each 8 columns, two neighbours in one row and in the row 8 below.
+__device__ __forceinline__ void finish(const Parameters& p, float (&sum)[COLUMNS / 2], uint4 tile, u32 top) {
+  const u32 target = __ffs(targets_of(tile)) - 1, lane = threadIdx.x & 31;
+  if (p.bias != nullptr) {
+    const u32 row = tile.x + top + (threadIdx.x >> 5 & 3) * 16 + (lane >> 2) - p.first_row[target];
+    const u32 column = tile.y + (lane & 3) * 2 - p.first_column[target];
+    auto bias = [&](u32 i) { return i < p.biasCount ? p.bias[i] : 0; };
+    if (p.isBiasOfRows) {
+      const float upper = bias(row), lower = bias(row + 8);
+#pragma unroll
+      for (u32 i = 0; i < COLUMNS / 2; i++) sum[i] += i & 2 ? lower : upper;
+    } else {
+#pragma unroll
+      for (u32 i = 0; i < COLUMNS / 2; i += 4) {
+        const float left = bias(column + i * 2), right = bias(column + i * 2 + 1);
+        sum[i] += left, sum[i + 1] += right, sum[i + 2] += left, sum[i + 3] += right;
+      }
+    }
+  }
+  if (p.activation == RELU) {
+#pragma unroll
+    for (u32 i = 0; i < COLUMNS / 2; i++) sum[i] = sum[i] < 0 ? 0 : sum[i];
+  } else if (p.activation == GELU) {
+#pragma unroll
+    for (u32 i = 0; i < COLUMNS / 2; i++) sum[i] = gelu(sum[i]);
   }
 }
 
 // Multiply, tile after tile, and hand the results over in chunks: while the first steps of the next tile are multiplied,
 // since all blocks would pause at the same time otherwise.
 __device__ __forceinline__ void compute(
-  const Parameters& p, u32 stages, u32 slots, u32 full, u32 empty, u32 ready, u32 filled, u32 half, u32 first, u32 stride
+  const Parameters& p, u32 stages, u32 slots, u32 full, u32 empty, u32 ready, u32 filled, u32 block, u32 half, u32 first,
+  u32 stride
 ) {
   const u32 thread = threadIdx.x & 127;
   u32 stage = 0, phase = 0, use = 0;
@@ -466,8 +514,9 @@ __device__ __forceinline__ void compute(
 
   u32 position = first;
   for (; position < p.count; position += stride) {
-    const u32 ranks = p.tiles[position].w, senders = senders_of(ranks);
-    const bool is_sent = receivers_of(ranks) != 0;
+    const uint4 tile = p.tiles[position];
+    const u32 senders = senders_of(tile.w);
+    const bool is_sent = receivers_of(tile.w) != 0, is_result = targets_of(tile) != 0;
     const bool is_holding = position >= stride;
     u32 step = 0;
 #pragma unroll
@@ -481,8 +530,8 @@ __device__ __forceinline__ void compute(
       begin_step(step);
       end_step(step);
     }
-    // What the others send for this tile alone is fetched meanwhile.
-    const bool is_fetched = senders != 0 && !is_sent;
+    // What is added to this tile first is fetched meanwhile.
+    const bool is_fetched = !is_sent && (senders != 0 || p.hasAddend);
 #pragma unroll
     for (u32 chunk = 0; chunk < CHUNKS; chunk += 2) {
       if (step < p.steps) begin_step(step);
@@ -493,6 +542,10 @@ __device__ __forceinline__ void compute(
     asm volatile("wgmma.wait_group.sync.aligned 0;" ::: "memory");
     release();
 
+    if (p.alpha != 1) {
+#pragma unroll
+      for (u32 i = 0; i < COLUMNS / 2; i++) sum[i] = p.alpha == 0 ? 0 : sum[i] * p.alpha;
+    }
     if (is_sent && senders != 0) {
       // The others wait for it. What they get is rounded, so it is what is added here, too; or it comes back from here.
       const bool comes_back = senders >> p.rank & 1;
@@ -507,8 +560,9 @@ __device__ __forceinline__ void compute(
       }
     }
     if (is_fetched) {
+      const float factor = senders != 0 ? 1 : p.beta;
 #pragma unroll
-      for (u32 chunk = 0; chunk < CHUNKS; chunk++) add_chunk(sum + chunk * 32, held + chunk * 16);
+      for (u32 chunk = 0; chunk < CHUNKS; chunk++) add_chunk(sum + chunk * 32, held + chunk * 16, factor);
     }
     for (u32 left = is_fetched ? senders & senders - 1 : senders; left; left &= left - 1) {
 #pragma unroll
@@ -518,6 +572,15 @@ __device__ __forceinline__ void compute(
         add_chunk(sum + chunk * 32, words);
       }
     }
+    if (is_result && senders != 0 && p.hasAddend) {
+#pragma unroll
+      for (u32 chunk = 0; chunk < CHUNKS; chunk++) {
+        u32 words[16];
+        take(words);
+        add_chunk(sum + chunk * 32, words, p.beta);
+      }
+    }
+    if (is_result && (p.bias != nullptr || p.activation != NONE)) finish(p, sum, tile, block * 128 + half * 64);
 #pragma unroll
     for (u32 chunk = 0; chunk < CHUNKS; chunk++) round_chunk(held + chunk * 16, sum + chunk * 32);
   }
@@ -567,7 +630,7 @@ __launch_bounds__(384, 1) multiply_tiles(const __grid_constant__ Parameters p) {
   } else {
     asm volatile("setmaxnreg.inc.sync.aligned.u32 224;");
     u32 half = group - 1, of_half = half * SLOTS;
-    compute(p, stages, slots + of_half * CHUNK_BYTES, full, empty, ready + of_half * 8, filled + of_half * 8, half, first, stride);
+    compute(p, stages, slots + of_half * CHUNK_BYTES, full, empty, ready + of_half * 8, filled + of_half * 8, block, half, first, stride);
   }
 #if CLUSTER > 1
   // The other block may still copy into this one's memory, and arrive at its barriers.

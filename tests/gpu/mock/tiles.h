@@ -1,0 +1,139 @@
+// What a tile kernel does, tile after tile, on one thread. The text of the kernel gives the macros and the parameters; see
+// src/overlap/executors/tile/source.ts. Waiting works between processes, since symmetric memory is files that all map.
+
+struct Box { char* address; u64 inner, outer, stride, boxInner, boxOuter; };
+static const Box& box_of(const TensorMap& map) { return *(const Box*)&map; }
+
+static float to_float(unsigned short bits) {
+#if IS_BFLOAT16
+  return mock_bits<float>((u32)bits << 16);
+#else
+  return (float)mock_bits<_Float16>(bits);
+#endif
+}
+static unsigned short rounded(float value) {
+#if IS_BFLOAT16
+  u32 bits = mock_bits<u32>(value);
+  if (value != value) return 0x7fff;
+  return (unsigned short)(bits + 0x7fff + (bits >> 16 & 1) >> 16);
+#else
+  return mock_bits<unsigned short>((_Float16)value);
+#endif
+}
+static unsigned short* element(const TensorMap& map, long inner, long outer) {
+  const Box& box = box_of(map);
+  if (inner < 0 || outer < 0 || inner >= (long)box.inner || outer >= (long)box.outer) return nullptr;
+  return (unsigned short*)(box.address + outer * box.stride) + inner;
+}
+static float read(const TensorMap& map, long inner, long outer) {
+  unsigned short* found = element(map, inner, outer);
+  return found ? to_float(*found) : 0.0f;
+}
+
+extern "C" int usleep(unsigned);
+extern "C" int clock_gettime(int, void*);
+static u64 now() {
+  long time[2];
+  clock_gettime(1, time);
+  return time[0] * 1000000000ull + time[1];
+}
+
+static bool has_reached(u64 flag, u32 value) { return (int)(__atomic_load_n((u32*)flag, __ATOMIC_ACQUIRE) - value) >= 0; }
+
+static bool is_over;
+static u64 end_of_patience;
+static void await(const Parameters& p, u64 flag, u32 value, u32 what, u32 rank) {
+  while (!is_over && !has_reached(flag, value)) {
+    usleep(20);
+    if (now() < end_of_patience) continue;
+    is_over = true;
+    *p.error = *p.report = (u64)what << 40 | (u64)(rank + 1) << 32 | p.call;
+  }
+}
+
+extern "C" __global__ void multiply_tiles(const Parameters p) {
+  if (blockIdx.x != 0 || threadIdx.x != 0) return;
+  static float sum[CLUSTER * 128][COLUMNS];
+  is_over = *p.error != 0;
+  end_of_patience = now() + p.patience;
+  for (u32 position = 0; position < p.count; position++) {
+    uint4 tile = p.tiles[position];
+    u32 flag = flag_of(tile);
+    if (flag != 0) await(p, p.gathered[flag - 1], p.call, 1, flag - 1);
+    const TensorMap &a = p.a[part_of_a(tile)], &b = p.b[part_of_b(tile)];
+    long row = (long)(int)tile.x - p.first_a[part_of_a(tile)], column = (long)(int)tile.y - p.first_b[part_of_b(tile)];
+    // Rows beyond the part, which another part has, are loaded like others, and not stored.
+    for (long i = 0; i < CLUSTER * 128; i++) {
+      for (long j = 0; j < COLUMNS; j++) sum[i][j] = 0;
+      for (long l = 0; l < (long)p.steps * 64; l++) {
+        float left = IS_ROW_MAJOR_A ? read(a, l, row + i) : read(a, row + i, l);
+        if (left == 0) continue;
+        for (long j = 0; j < COLUMNS; j++) {
+          sum[i][j] += left * (IS_ROW_MAJOR_B ? read(b, column + j, l) : read(b, l, column + j));
+        }
+      }
+      if (p.alpha != 1) {
+        for (long j = 0; j < COLUMNS; j++) sum[i][j] = p.alpha == 0 ? 0 : sum[i][j] * p.alpha;
+      }
+    }
+    u32 receivers = receivers_of(tile.w), senders = senders_of(tile.w), targets = targets_of(tile);
+    u32 rows = p.rows[part_of_a(tile)];
+    // A rank's own sums come back from it, if it sends them to itself.
+    bool comes_back = senders >> p.rank & 1;
+    for (u32 half = 0; half < 2 * CLUSTER; half++) {
+      u32 top = tile.x + half * 64, valid = top < rows ? (rows - top < 64 ? rows - top : 64) : 0;
+      u64 number = (u64)number_of(tile) * 2 + half;
+      if (receivers != 0) {
+        for (u32 rank = 0; rank < 8; rank++) {
+          if (!(receivers >> rank & 1) || valid == 0 || is_over) continue;
+          unsigned short* to = (unsigned short*)(p.send[rank] + number * CHUNKS * CHUNK_BYTES);
+          for (u32 i = 0; i < valid; i++) {
+            for (u32 j = 0; j < COLUMNS; j++) to[j / 64 * 4096 + i * 64 + j % 64] = rounded(sum[half * 64 + i][j]);
+          }
+          __atomic_store_n((u32*)(p.raise[rank] + number * 4), p.call, __ATOMIC_RELEASE);
+        }
+        for (u32 i = 0; i < 64; i++) {
+          for (u32 j = 0; j < COLUMNS; j++) {
+            float& mine = sum[half * 64 + i][j];
+            mine = comes_back ? 0 : to_float(rounded(mine));
+          }
+        }
+      }
+      for (u32 rank = 0; rank < 8; rank++) {
+        if (!(senders >> rank & 1) || valid == 0) continue;
+        await(p, p.expect[rank] + number * 4, p.call, 2, rank);
+        const unsigned short* from = (unsigned short*)(p.arrive[rank] + number * CHUNKS * CHUNK_BYTES);
+        for (u32 i = 0; i < valid; i++) {
+          for (u32 j = 0; j < COLUMNS; j++) sum[half * 64 + i][j] += to_float(from[j / 64 * 4096 + i * 64 + j % 64]);
+        }
+      }
+    }
+    if (targets == 0) continue;
+    u32 first = __builtin_ctz(targets);
+    long top = (long)(int)tile.x - p.first_row[first], left = (long)(int)tile.y - p.first_column[first];
+    for (long i = 0; i < CLUSTER * 128 && tile.x + i < rows; i++) {
+      for (long j = 0; j < COLUMNS; j++) {
+        float& value = sum[i][j];
+        if (p.hasAddend) value += p.beta * read(p.c, left + j, top + i);
+        if (p.bias) {
+          long at = p.isBiasOfRows ? top + i : left + j;
+          if (at < p.biasCount) value += to_float(((const unsigned short*)p.bias)[at]);
+        }
+        if (p.activation == 1) value = value < 0 ? 0 : value;
+        if (p.activation == 2) {
+          value = value / (1 + __builtin_expf(-1.5957691216f * (value + 0.044715f * value * value * value)));
+        }
+        for (u32 target = 0; target < 8; target++) {
+          unsigned short* to = targets >> target & 1 ? element(p.d[target], left + j, top + i) : nullptr;
+          if (to) *to = rounded(value);
+        }
+      }
+    }
+  }
+  for (u32 rank = 0; rank < 8; rank++) {
+    if (p.finishMask >> rank & 1 && !is_over) __atomic_fetch_add((u32*)p.finish[rank], p.finishCount, __ATOMIC_RELEASE);
+  }
+  for (u32 rank = 0; rank < 8; rank++) {
+    if (p.finishMask >> rank & 1) await(p, p.finished[rank], p.call * p.finishCount, 3, rank);
+  }
+}
