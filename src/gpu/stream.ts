@@ -7,6 +7,7 @@ import { checkCuda, CudaStreamFlags, openCudaRuntime } from "../../ffi/cuda/runt
 import { StateError } from "../errors.ts";
 import type { Device } from "./device.ts";
 import { Event, isReady } from "./event.ts";
+import { checkWatches } from "./watch.ts";
 
 /** Options of a {@linkcode Stream}. */
 export interface StreamOptions {
@@ -57,6 +58,7 @@ export class Stream implements Disposable {
   /** Wait until all that was put on the stream has been done. Source: cudaStreamSynchronize. */
   synchronize(): void {
     checkCuda(openCudaRuntime().symbols.cudaStreamSynchronize(this.handle), "cudaStreamSynchronize");
+    checkWatches();
   }
 
   /** Whether all that was put on the stream has been done. Source: cudaStreamQuery. */

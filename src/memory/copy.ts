@@ -9,6 +9,7 @@ import { addressOf } from "../../ffi/memory.ts";
 import { beforeMpiEnds } from "../mpi/init_finalize.ts";
 import { Event } from "../gpu/event.ts";
 import type { Stream } from "../gpu/stream.ts";
+import { checkWatches } from "../gpu/watch.ts";
 import { CHUNK_BYTES, CopyCrew, SLOTS } from "./copy_crew.ts";
 import { PinnedBuffer } from "./pinned.ts";
 
@@ -124,6 +125,7 @@ export function copyFromDevice(target: ArrayBufferView<ArrayBuffer>, source: big
       crew.help();
     }
   }
+  checkWatches();
 }
 
 /** Copy memory of the GPU to other memory of it, in the order of the stream. */

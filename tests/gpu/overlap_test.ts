@@ -1,21 +1,32 @@
 /** Engine "overlap" on GPUs: what matmul and Matmul make of tile kernels, exact on small integers. */
 import { assert, assertEquals, assertStrictEquals } from "@std/assert";
 import {
+  allocateSymmetricMemory,
+  DistributedArray,
   type Distribution,
   type DType,
+  freeSymmetricMemory,
+  geluAuxShape,
+  LocalArray,
   Matmul,
   type MatmulOptions,
+  reluAuxShape,
   Replicated,
   type Runtime,
   Slab,
+  Stream,
 } from "../../mod.ts";
+import { gelu, geluDerivative } from "../../src/linalg/matmul/epilog.ts";
 import {
   apply,
   assertMatrix,
+  at,
   combine,
   Cycle,
   type Dense,
+  dense,
   distribute,
+  held,
   product,
   ternary,
 } from "../cluster/matmul_oracle.ts";
@@ -121,4 +132,214 @@ gpuTest("large products by engine overlap, with the tiles that are chosen for th
       run(runtime, { places: [a, b, d], shape, runs: 3 });
     }
   }
+});
+
+/** Extents that divide neither by the ranks, nor by what is moved at a time, nor by a tile. */
+const UNEVEN = [[61, 83, 45], [130, 21, 7], [9, 300, 131]] as const;
+
+gpuTest("uneven shapes, with alpha, and C beside D or in its place", (runtime) => {
+  const cycle = new Cycle();
+  for (const [a, b, d, algorithm] of PLACES) {
+    for (const shape of UNEVEN) {
+      for (const addend of ["none", "copied", "inplace"] as const) {
+        for (const orders of ["CCC", "CFF", "FFF"]) {
+          cycle.next();
+          run(runtime, {
+            places: [a, b, d],
+            shape,
+            addend,
+            alpha: cycle.pick([1, 2, -1, 0]),
+            orders: [...orders] as never,
+            dtype: cycle.pick(["float16", "bfloat16"] as const),
+            options: { algorithm: algorithm as "all_gather_gemm" },
+          });
+        }
+      }
+    }
+  }
+});
+
+gpuTest("what lies as kernels take it is used where it is, the rest is copied and reported", (runtime) => {
+  const { size } = runtime;
+  const even = [16 * size, 24 * size, 8 * size] as const;
+  for (const [a, b, d] of PLACES.slice(0, 4)) {
+    for (const addend of ["none", "copied", "inplace"] as const) {
+      assertEquals(run(runtime, { places: [a, b, d], shape: even, addend }).copies, []);
+    }
+  }
+  const { copies } = run(runtime, { places: [X, Y, Y], shape: [16 * size, 24 * size, 8 * size + 1] });
+  const why = "copied on each rank, since 16 bytes are moved at a time";
+  assertEquals(copies, [`A ${why}`]);
+});
+
+const EPILOGS = [
+  "bias",
+  "relu",
+  "relu_bias",
+  "relu_aux",
+  "relu_aux_bias",
+  "gelu",
+  "gelu_bias",
+  "gelu_aux",
+  "gelu_aux_bias",
+  "drelu",
+  "dgelu",
+] as const;
+
+/** A rank's part of a matrix as numbers, row by row. */
+function partOf(matrix: Dense, distribution: Distribution, rank: number): Dense {
+  const [rows, columns] = [held(distribution, rank, 0), held(distribution, rank, 1)];
+  return dense(rows.length, columns.length, (i, j) => at(matrix, rows[i], columns[j]));
+}
+
+const forward = (kind: "relu" | "gelu", x: number) => kind === "relu" ? Math.max(0, x) : gelu(x);
+
+/** One product with an epilog, beside the same arithmetic on the host. */
+function runEpilog(
+  runtime: Runtime,
+  name: typeof EPILOGS[number],
+  places: Case["places"],
+  order: "C" | "F",
+  dtype: "bfloat16" | "float16",
+): void {
+  const [m, n, k] = [61, 43, 24];
+  const [denseA, denseB] = [ternary(m, k, 1), ternary(k, n, 2)];
+  const place = (matrix: Dense, which: 0 | 1) => distribute(runtime, matrix, { distribution: places[which], dtype });
+  const distribution = places[2].bind([m, n], runtime.size);
+  const expected = partOf(productOf(denseA, denseB), distribution, runtime.rank);
+  const { rows, columns } = expected;
+  const kind = name.includes("relu") ? "relu" : name.includes("gelu") ? "gelu" : null;
+  const isDerivative = name.startsWith("d");
+  const bias = Float32Array.from(held(distribution, runtime.rank, 0), (row) => row % 5 - 2);
+  const [geluShape, reluShape] = [geluAuxShape(rows, columns), reluAuxShape(rows, columns)];
+  const given = (i: number, j: number) => (3 * i + 5 * j) % 7 / 2 - 1.5;
+  const geluAux = LocalArray.zeros(dtype, geluShape, "F");
+  const reluAux = LocalArray.zeros("uint8", reluShape, "F");
+  const mask = reluAux.view() as Uint8Array;
+  const numbers = new Float64Array(geluShape[0] * geluShape[1]);
+  for (let j = 0; j < columns; j++) {
+    for (let i = 0; i < rows; i++) {
+      numbers[i * columns + j] = given(i, j);
+      if (given(i, j) > 0) mask[j * reluShape[0] + (i >> 3)] |= 1 << (i & 7);
+    }
+  }
+  if (geluAux.size > 0) geluAux.set(numbers);
+  const epilogInputs = {
+    ...name.endsWith("bias") && { bias },
+    ...isDerivative && (kind === "relu" ? { reluAux } : { geluAux }),
+  };
+  using object = new Matmul(place(denseA, 0), place(denseB, 1), {
+    engine: "overlap",
+    distribution: places[2],
+    order,
+    epilog: name,
+    epilogInputs,
+  });
+  object.plan();
+  for (let turn = 0; turn < 2; turn++) {
+    const d = object.execute();
+    const found = d.local.toNumbers();
+    const what = `${name} ${places.map(String)} ${order} ${dtype}`;
+    const close = (value: number, wanted: number, where: string) =>
+      assert(
+        Math.abs(value - wanted) <= 0.01 * Math.max(1, Math.abs(wanted)),
+        `${what} ${where}: ${value}, not ${wanted}`,
+      );
+    const { auxiliary } = object;
+    const written = auxiliary.reluAux?.toHost("F").view() as Uint8Array | undefined;
+    const before = auxiliary.geluAux?.toNumbers();
+    for (let i = 0; i < rows; i++) {
+      for (let j = 0; j < columns; j++) {
+        const x = at(expected, i, j)[0] + (name.endsWith("bias") ? bias[i] : 0);
+        const wanted = isDerivative
+          ? x * (kind === "relu" ? Number(given(i, j) > 0) : geluDerivative(given(i, j)))
+          : kind === null
+          ? x
+          : forward(kind, x);
+        close(found[i * columns + j], wanted, `${i}, ${j}`);
+        if (written) assertEquals(written[j * reluShape[0] + (i >> 3)] >> (i & 7) & 1, Number(x > 0), what);
+        if (before) close(before[i * columns + j], x, `aux ${i}, ${j}`);
+      }
+    }
+    assertEquals([written !== undefined, before !== undefined], [
+      name.startsWith("relu_aux"),
+      name.startsWith("gelu_aux"),
+    ]);
+    d.free();
+  }
+}
+
+gpuTest("epilogs in the kernel, and auxiliary matrices after it", (runtime) => {
+  const cycle = new Cycle();
+  for (const name of EPILOGS) {
+    for (const [a, b, d] of PLACES) {
+      cycle.next();
+      runEpilog(
+        runtime,
+        name,
+        [a, b, d],
+        cycle.pick(["C", "F"] as const),
+        cycle.pick(["bfloat16", "float16"] as const),
+      );
+    }
+  }
+});
+
+gpuTest("several plans, operands that change, and other streams", (runtime) => {
+  const { size, stream } = runtime;
+  const [m, n, k] = [24 * size, 16 * size, 8 * size + 3];
+  using other = new Stream(stream!.device);
+  const sets = [0, 1, 2].map((seed) => [ternary(m, k, seed), ternary(k, n, seed + 3)] as const);
+  const sums = sets.map(([a, b]) => product(a, b));
+  const objects = PLACES.map(([atA, atB, atD]) => {
+    const pairs = sets.map(([a, b]) =>
+      [
+        distribute(runtime, a, { distribution: atA, dtype: "bfloat16" }),
+        distribute(runtime, b, { distribution: atB, dtype: "bfloat16" }),
+      ] as const
+    );
+    // Twice: two plans of one product take turns on what they share.
+    return [0, 1].map(() => {
+      const object = new Matmul(...pairs[0], { engine: "overlap", distribution: atD });
+      object.plan();
+      return { object, pairs };
+    });
+  });
+  for (let run = 0; run < 6; run++) {
+    const results = objects.flatMap((both) =>
+      both.map(({ object, pairs }, i) => {
+        const [a, b] = pairs[(run + i) % 3];
+        object.resetOperands({ a, b });
+        return { d: object.execute({ stream: (run + i) % 2 === 0 ? null : other }), sum: sums[(run + i) % 3] };
+      })
+    );
+    stream!.wait(other);
+    for (const { d, sum } of results) assertMatrix(d, sum, `run ${run}`);
+    for (const { d } of results) d.free();
+  }
+  for (const both of objects) for (const { object } of both) object.free();
+});
+
+gpuTest("a sum goes straight into symmetric memory that all ranks address", (runtime) => {
+  const { size } = runtime;
+  const [m, n, k] = [160, 200, 8 * size];
+  const [a, b] = [ternary(m, k, 1), ternary(k, n, 2)];
+  const left = allocateSymmetricMemory(runtime, Y.bind([m, k], size).localShape(runtime.rank), { dtype: "bfloat16" });
+  const right = allocateSymmetricMemory(runtime, X.bind([k, n], size).localShape(runtime.rank), { dtype: "bfloat16" });
+  left.set(distribute(runtime, a, { distribution: Y, dtype: "bfloat16" }).local);
+  right.set(distribute(runtime, b, { distribution: X, dtype: "bfloat16" }).local);
+  const [arrayA, arrayB] = [
+    DistributedArray.fromLocal(runtime, left, Y),
+    DistributedArray.fromLocal(runtime, right, X),
+  ];
+  using object = new Matmul(arrayA, arrayB, { engine: "overlap", distribution: Replicated });
+  object.plan();
+  for (let run = 0; run < 2; run++) {
+    const d = object.execute();
+    assertEquals([d.memory, object.algorithm.copies], ["symmetric", []]);
+    assertMatrix(d, product(a, b), "symmetric");
+    d.free();
+  }
+  object.free();
+  freeSymmetricMemory(left, right);
 });

@@ -7,7 +7,7 @@ import { copyFromDevice, copyOnDevice, copyToDevice } from "../../src/memory/cop
 import { DeviceBuffer } from "../../src/memory/device_buffer.ts";
 import { allocateSymmetric, freeSymmetric } from "../../src/memory/symmetric_memory.ts";
 import { Program } from "../../src/gpu/kernels/program.ts";
-import { exchangeLayout, TileProduct } from "../../src/overlap/executors/tile/product.ts";
+import { exchangeLayout, padded, TileProduct } from "../../src/overlap/executors/tile/product.ts";
 import { evenParts } from "../../src/overlap/partition.ts";
 import type { TileProblem, TileVariant } from "../../src/overlap/tile_order.ts";
 import type { Runtime } from "../../src/runtime/runtime.ts";
@@ -89,7 +89,7 @@ function layOut(
 ): { values: Float32Array; leading: number } {
   const [rows, width] = [bottom - top, right - left];
   const inner = isRowMajor ? width : rows;
-  const leading = isDense ? inner : Math.ceil(inner / 8) * 8 + 8;
+  const leading = isDense ? padded(inner) : Math.ceil(inner / 8) * 8 + 8;
   // What lies between rows is not a number, and must not get into sums.
   const values = new Float32Array((isRowMajor ? rows : width) * leading).fill(NaN);
   for (let i = 0; i < rows; i++) {

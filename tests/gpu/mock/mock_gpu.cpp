@@ -252,6 +252,13 @@ template <typename T, typename F> T mock_bits(F from) { T to; __builtin_memcpy(&
 #define __double_as_longlong(x) mock_bits<long long>((double)(x))
 #define __float_as_uint(x) mock_bits<unsigned>((float)(x))
 #define __uint_as_float(x) mock_bits<float>((unsigned)(x))
+#define expf __builtin_expf
+static float half_to_float(unsigned short bits) { return (float)mock_bits<_Float16>(bits); }
+static unsigned short float_to_half(float value) { return mock_bits<unsigned short>((_Float16)value); }
+static unsigned short float_to_bfloat16(float value) {
+  unsigned bits = mock_bits<unsigned>(value);
+  return value != value ? 0x7fff : (unsigned short)(bits + 0x7fff + (bits >> 16 & 1) >> 16);
+}
 )";
 
 // Tile kernels are written in the GPU's own instructions: of these, tiles.h does what they do.

@@ -4,22 +4,13 @@
 struct Box { char* address; u64 inner, outer, stride, boxInner, boxOuter; };
 static const Box& box_of(const TensorMap& map) { return *(const Box*)&map; }
 
-static float to_float(unsigned short bits) {
 #if IS_BFLOAT16
-  return mock_bits<float>((u32)bits << 16);
+static float to_float(unsigned short bits) { return mock_bits<float>((u32)bits << 16); }
+static unsigned short rounded(float value) { return float_to_bfloat16(value); }
 #else
-  return (float)mock_bits<_Float16>(bits);
+static float to_float(unsigned short bits) { return half_to_float(bits); }
+static unsigned short rounded(float value) { return float_to_half(value); }
 #endif
-}
-static unsigned short rounded(float value) {
-#if IS_BFLOAT16
-  u32 bits = mock_bits<u32>(value);
-  if (value != value) return 0x7fff;
-  return (unsigned short)(bits + 0x7fff + (bits >> 16 & 1) >> 16);
-#else
-  return mock_bits<unsigned short>((_Float16)value);
-#endif
-}
 static unsigned short* element(const TensorMap& map, long inner, long outer) {
   const Box& box = box_of(map);
   if (inner < 0 || outer < 0 || inner >= (long)box.inner || outer >= (long)box.outer) return nullptr;
@@ -63,14 +54,19 @@ extern "C" __global__ void multiply_tiles(const Parameters p) {
     const TensorMap &a = p.a[part_of_a(tile)], &b = p.b[part_of_b(tile)];
     long row = (long)(int)tile.x - p.first_a[part_of_a(tile)], column = (long)(int)tile.y - p.first_b[part_of_b(tile)];
     // Rows beyond the part, which another part has, are loaded like others, and not stored.
+    const Box& of_b = box_of(b);
+    long columns = (long)(IS_ROW_MAJOR_B ? of_b.inner : of_b.outer) - column;
+    if (columns > COLUMNS) columns = COLUMNS;
+    long terms = (long)(IS_ROW_MAJOR_B ? of_b.outer : of_b.inner);
+    if (terms > (long)p.steps * 64) terms = (long)p.steps * 64;
+    u64 across = IS_ROW_MAJOR_B ? 2 : of_b.stride, down = IS_ROW_MAJOR_B ? of_b.stride : 2;
     for (long i = 0; i < CLUSTER * 128; i++) {
       for (long j = 0; j < COLUMNS; j++) sum[i][j] = 0;
-      for (long l = 0; l < (long)p.steps * 64; l++) {
+      for (long l = 0; l < terms; l++) {
         float left = IS_ROW_MAJOR_A ? read(a, l, row + i) : read(a, row + i, l);
         if (left == 0) continue;
-        for (long j = 0; j < COLUMNS; j++) {
-          sum[i][j] += left * (IS_ROW_MAJOR_B ? read(b, column + j, l) : read(b, l, column + j));
-        }
+        const char* right = of_b.address + column * across + l * down;
+        for (long j = 0; j < columns; j++) sum[i][j] += left * to_float(*(const unsigned short*)(right + j * across));
       }
       if (p.alpha != 1) {
         for (long j = 0; j < COLUMNS; j++) sum[i][j] = p.alpha == 0 ? 0 : sum[i][j] * p.alpha;
@@ -109,22 +105,22 @@ extern "C" __global__ void multiply_tiles(const Parameters p) {
       }
     }
     if (targets == 0) continue;
-    u32 first = __builtin_ctz(targets);
-    long top = (long)(int)tile.x - p.first_row[first], left = (long)(int)tile.y - p.first_column[first];
+    long top = (long)(int)tile.x, left = (long)(int)tile.y;
     for (long i = 0; i < CLUSTER * 128 && tile.x + i < rows; i++) {
       for (long j = 0; j < COLUMNS; j++) {
         float& value = sum[i][j];
-        if (p.hasAddend) value += p.beta * read(p.c, left + j, top + i);
+        if (p.hasAddend) value += p.beta * read(p.c, left + j - p.originColumn, top + i - p.originRow);
         if (p.bias) {
-          long at = p.isBiasOfRows ? top + i : left + j;
-          if (at < p.biasCount) value += to_float(((const unsigned short*)p.bias)[at]);
+          long at = p.isBiasOfRows ? top + i - p.originRow : left + j - p.originColumn;
+          if (at < p.biasCount) value += p.bias[at];
         }
         if (p.activation == 1) value = value < 0 ? 0 : value;
         if (p.activation == 2) {
           value = value / (1 + __builtin_expf(-1.5957691216f * (value + 0.044715f * value * value * value)));
         }
         for (u32 target = 0; target < 8; target++) {
-          unsigned short* to = targets >> target & 1 ? element(p.d[target], left + j, top + i) : nullptr;
+          if (!(targets >> target & 1)) continue;
+          unsigned short* to = element(p.d[target], left + j - p.first_column[target], top + i - p.first_row[target]);
           if (to) *to = rounded(value);
         }
       }

@@ -14,7 +14,7 @@ import { describeEpilog, type Epilog, type EpilogValues, mapValues } from "../..
 import type { LocalOperands, MatmulProblem } from "../../matmul/problem.ts";
 import { prepareOnAllRanks } from "../host/epilog.ts";
 import type { AlgorithmReport, EnginePlan, EngineRequest, EngineValues } from "../engine.ts";
-import { KeptArray } from "./staging.ts";
+import { KeptArray } from "../kept_array.ts";
 
 /** The same product without its epilog, in the type in which it is summed. */
 export function withoutEpilog(request: EngineRequest): EngineRequest {

@@ -25,7 +25,7 @@ import { CublasMpMatmulMatrixScale } from "../../../../ffi/cuda/cublasmp.ts";
 import type { Runtime } from "../../../runtime/runtime.ts";
 import { SCALE_BLOCK, type ScaleMode } from "../../matmul/quantization.ts";
 import type { GivenMatrix } from "./paths.ts";
-import { KeptArray } from "./staging.ts";
+import { KeptArray } from "../kept_array.ts";
 import { divided, isInPlace, splitAlong } from "../../partition.ts";
 
 /** `cublasMpMatmulMatrixScale_t` of each mode. */

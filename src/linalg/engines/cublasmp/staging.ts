@@ -4,57 +4,15 @@
  *
  * @module
  */
-import type { Order } from "../../../array/layout.ts";
-import { LocalArray } from "../../../array/local_array.ts";
+import type { LocalArray } from "../../../array/local_array.ts";
 import type { Scratch } from "../../../array/redistribution/gpu_executor.ts";
 import { Redistributor } from "../../../array/redistribution/redistributor.ts";
 import type { Distribution } from "../../../distribution/mod.ts";
-import type { DType } from "../../../dtype/dtype.ts";
-import type { Stream } from "../../../gpu/stream.ts";
 import { agree } from "../../../runtime/agreement.ts";
 import type { Runtime } from "../../../runtime/runtime.ts";
 import type { Matrix } from "../../matmul/problem.ts";
+import { KeptArray } from "../kept_array.ts";
 import type { GivenMatrix } from "./paths.ts";
-
-/** An array on the GPU that is made when it is needed first, and kept. */
-export class KeptArray {
-  readonly #stream: Stream;
-  #local: LocalArray | null = null;
-
-  /** Its memory is used in the order of this stream. */
-  constructor(stream: Stream) {
-    this.#stream = stream;
-  }
-
-  get byteLength(): number {
-    return this.#local?.byteLength ?? 0;
-  }
-
-  /** The array, zeros if it is new. Ranks that did not agree have freed what was new. */
-  have(dtype: DType, shape: readonly number[], order: Order): LocalArray {
-    const known = this.#local;
-    if (
-      known && !known.isLost && known.dtype === dtype && known.shape.join() === shape.join() && known.isDense(order)
-    ) {
-      return known;
-    }
-    this.free();
-    return this.#local = LocalArray.zeros(dtype, shape, order, this.#stream);
-  }
-
-  /** The array with the elements of one in host memory. */
-  of(host: LocalArray, order: Order): LocalArray {
-    const local = this.have(host.dtype, host.shape, order);
-    local.set(host);
-    return local;
-  }
-
-  /** Give the memory back. */
-  free(): void {
-    this.#local?.release();
-    this.#local = null;
-  }
-}
 
 /** What becomes of a local part: where cuBLASMp finds or puts it, and what has to be done before or after that. */
 export interface Staged {

@@ -1,33 +1,29 @@
 /**
  * The overlap engine on GPUs of compute capability 9.0: tile kernels between GPUs that address each other's memory.
  *
- * The kernels ran on one and two GPUs (`tests/gpu/tile_test.ts`, `bench/results/overlap_h200.json`). This engine around
- * them has never run on a GPU: what it plans is tested without one, and what it executes is not tested at all. So it is
- * taken only when it is asked for by name, and neither `engine: "auto"` nor `autotune` look at it.
- *
  * @module
  */
+import { checkCuda, CudaStreamCaptureStatus, openCudaGraphs } from "../../../../ffi/cuda/runtime.ts";
 import { openNvrtc } from "../../../../ffi/cuda/nvrtc.ts";
 import type { LocalArray } from "../../../array/local_array.ts";
-import { inMemory } from "../../../blas/gemm.ts";
-import { isOne } from "../../../blas/arguments.ts";
-import { ConfigurationError } from "../../../errors.ts";
-import { copyOnDevice } from "../../../memory/copy.ts";
-import { allocateSymmetric, type SymmetricBuffer } from "../../../memory/symmetric_memory.ts";
+import { isZero } from "../../../blas/arguments.ts";
+import { ConfigurationError, StateError } from "../../../errors.ts";
+import type { Stream } from "../../../gpu/stream.ts";
+import { SymmetricBuffer } from "../../../memory/symmetric_memory.ts";
 import { TileKernel } from "../../../overlap/executors/tile/kernel.ts";
-import {
-  type DeviceMatrix,
-  exchangeLayout,
-  TileProduct,
-  tileRefusal,
-} from "../../../overlap/executors/tile/product.ts";
-import type { TileProblem } from "../../../overlap/tile_order.ts";
+import { padded, type TileOperands, tileRefusal } from "../../../overlap/executors/tile/product.ts";
+import { partsOf, type TileProblem } from "../../../overlap/tile_order.ts";
 import type { Runtime } from "../../../runtime/runtime.ts";
 import type { EpilogValues } from "../../matmul/epilog.ts";
-import { isEmpty, type LocalOperands } from "../../matmul/problem.ts";
+import { isEmpty, type LocalOperands, matrixName } from "../../matmul/problem.ts";
+import type { Use } from "../communicator_resources.ts";
 import type { AlgorithmReport, EnginePlan, EngineRequest, EngineValues, MatmulEngine, Refusal } from "../engine.ts";
 import { describeOneDimensional } from "../host/one_dimensional.ts";
+import { KeptArray } from "../kept_array.ts";
 import { OVERLAP_ALGORITHMS, type OverlapAlgorithm } from "./host_strategy.ts";
+import { applyAuxiliary, auxiliaryFor, auxiliaryName, kernelEpilog, prepareAuxiliary } from "./tile_epilog.ts";
+import { matrixOf, type Placed, TileOperand } from "./tile_operands.ts";
+import { type SharedProduct, useTileProduct } from "./tile_products.ts";
 import { type TileStrategy, tileStrategy, tileTraffic } from "./tile_strategy.ts";
 
 const NAME = "overlap";
@@ -53,23 +49,42 @@ export function refuseTiles(request: EngineRequest, { device, size, localSize }:
   if ("reason" in found) return found;
   for (let rank = 0; rank < size; rank++) {
     const problem = found.problemOf(rank);
-    const reason = tileRefusal(problem, denseLeading(problem));
+    const reason = tileRefusal(problem, stagedLeading(problem), true);
     if (reason !== null) return { reason, instead: CHANGE };
   }
   return null;
 }
 
-/** The leading dimensions of matrices without gaps. */
-function denseLeading({ kind, m, n, k, split, rank, size, isRowMajorA, isRowMajorB }: TileProblem) {
+/** The leading dimensions of matrices that are copied. */
+function stagedLeading(problem: TileProblem): Record<"a" | "b" | "d", number> {
+  const { kind, m, n, k, split, rank, isRowMajorA, isRowMajorB } = problem;
+  const { start, end } = partsOf(problem)[rank];
   const part = (extent: number, name: "rows" | "columns", isParted: boolean) =>
-    isParted && split === name ? Math.floor(extent / size) + (rank < extent % size ? 1 : 0) : extent;
-  const rowsOfA = part(m, "rows", kind === "gather");
-  const columnsOfB = part(n, "columns", kind === "gather");
+    isParted && split === name ? end - start : extent;
   return {
-    a: isRowMajorA ? k : rowsOfA,
-    b: isRowMajorB ? columnsOfB : k,
-    d: part(n, "columns", kind === "reduce"),
+    a: padded(isRowMajorA ? k : part(m, "rows", kind === "gather")),
+    b: padded(isRowMajorB ? part(n, "columns", kind === "gather") : k),
+    d: padded(part(n, "columns", kind === "reduce")),
   };
+}
+
+/** Where a kernel leaves D. */
+interface Target extends Pick<TileOperands, "d" | "partsOfD" | "peersOfD"> {
+  /** All of it, if it is one matrix there. */
+  readonly local: LocalArray | null;
+  /** What brings it to where it is wanted; null if it is there. */
+  readonly bring: (() => void) | null;
+}
+
+/** What an execution has prepared. */
+interface Ready {
+  readonly operands: Omit<TileOperands, "d">;
+  /** What is copied before the kernel. */
+  readonly before: readonly (() => void)[];
+  /** Null where all ranks store into memory that they make together. */
+  readonly target: Target | null;
+  /** The auxiliary matrix, given or made. */
+  readonly auxiliary: LocalArray | null;
 }
 
 /** A product by a tile kernel. */
@@ -78,110 +93,199 @@ class TilePlan implements EnginePlan {
   readonly #request: EngineRequest;
   readonly #tiles: TileStrategy;
   readonly #problem: TileProblem;
-  #exchange: SymmetricBuffer | null = null;
-  /** Where all ranks store into, if they store into each other's result. */
-  #result: SymmetricBuffer | null = null;
-  #product: TileProduct | null = null;
+  readonly #matrices: Readonly<Record<"a" | "b" | "c" | "d", TileOperand>>;
+  readonly #bias: KeptArray;
+  readonly #given: KeptArray;
+  #shared: Use<SharedProduct> | null = null;
+  /** Whether a sum that all ranks have was copied to D. */
+  #isCopied = false;
 
   constructor(runtime: Runtime, request: EngineRequest, tiles: TileStrategy) {
     this.#runtime = runtime;
     this.#request = request;
     this.#tiles = tiles;
-    this.#problem = tiles.problemOf(runtime.rank);
-    const { dtype, isRowMajorA, isRowMajorB } = this.#problem;
+    const problem = this.#problem = tiles.problemOf(runtime.rank);
+    const { dtype, isRowMajorA, isRowMajorB, kind, split } = problem;
+    const stream = runtime.stream!;
+    const isGathered = (name: "rows" | "columns") => kind === "gather" && split === name;
+    // The problem's B is the kernel's A.
+    this.#matrices = {
+      a: new TileOperand(dtype, stream, isGathered("columns")),
+      b: new TileOperand(dtype, stream, isGathered("rows")),
+      c: new TileOperand(dtype, stream),
+      d: new TileOperand(dtype, stream),
+    };
+    this.#bias = new KeptArray(stream);
+    this.#given = new KeptArray(stream);
     // What one rank may fail at alone: to compile.
-    TileKernel.of({ ...tiles.variant.shape, dtype, isRowMajorA, isRowMajorB }).prepare(runtime.stream!.device);
+    TileKernel.of({ ...tiles.variant.shape, dtype, isRowMajorA, isRowMajorB }).prepare(stream.device);
+    if (auxiliaryName(request.epilog) !== null) prepareAuxiliary(stream);
   }
 
   get workspaceBytes(): number {
-    return exchangeLayout(this.#problem, this.#tiles.variant).bytes + this.#resultBytes;
+    const held = [...Object.values(this.#matrices), this.#bias, this.#given];
+    return held.reduce((sum, { byteLength }) => sum + byteLength, this.#shared?.value.byteLength ?? 0);
   }
 
   get report(): AlgorithmReport {
+    const { problem, epilog } = this.#request;
     const { strategy, shape, variant } = this.#tiles;
     const order = variant.isExchange ? ", exchanged" : variant.lead === Infinity ? ", peers first" : "";
+    const copied = (["a", "b", "c", "d"] as const).filter((name) => this.#matrices[name].byteLength > 0);
     return {
       engine: NAME,
       algorithm: strategy.algorithm,
-      variant: `${describeOneDimensional(this.#request.problem, strategy)}; ${shape} tiles${order}`,
+      variant: `${describeOneDimensional(problem, strategy)}; ${shape} tiles${order}`,
       workspaceBytes: this.workspaceBytes,
-      bytesMoved: tileTraffic(this.#tiles, this.#request.problem),
-      copies: this.#resultBytes > 0 ? ["D copied from memory that all ranks store into"] : [],
-      notes: ["engine overlap has never run on a GPU: compare its results with engine cublasmp's"],
+      bytesMoved: tileTraffic(this.#tiles, problem),
+      copies: [
+        ...copied.map((name) => `${matrixName(problem, name)} copied on each rank, since 16 bytes are moved at a time`),
+        ...this.#isCopied ? ["D copied from memory that all ranks store into"] : [],
+      ],
+      notes: auxiliaryName(epilog) === null
+        ? []
+        : [`the epilog ${epilog.name} reads the product after it was rounded to ${problem.d.dtype}`],
     };
   }
 
   open(): void {
-    const symmetric = (bytes: number) =>
-      allocateSymmetric(
-        this.#runtime,
-        () => ({ bytes, backend: "nvshmem", makeSymmetric: true, facts: {}, offer: null }),
-      ).buffer;
-    const { size, stream } = this.#runtime;
-    const { variant } = this.#tiles;
-    const exchange = this.#exchange = symmetric(exchangeLayout(this.#problem, variant).bytes);
-    if (this.#resultBytes > 0) this.#result = symmetric(this.#resultBytes);
-    const peers = Array.from({ length: size }, (_, rank) => exchange.peerAddress(rank));
-    this.#product = new TileProduct(stream!, this.#problem, variant, peers);
-    // Nobody writes into flags that are not zero yet.
-    stream!.synchronize();
-    exchange.synchronize();
+    this.#shared = useTileProduct(this.#runtime, this.#tiles);
   }
 
-  prepare({ a, b, d }: LocalOperands, { alpha }: EngineValues): () => EpilogValues {
-    if (!isOne(alpha)) {
-      throw new ConfigurationError(`engine overlap: tile kernels have no alpha but 1, on GPUs. ${CHANGE}`);
-    }
-    const matrix = (local: LocalArray): DeviceMatrix => {
-      const { address, leadingDimension } = inMemory(local);
-      return { address, leading: leadingDimension };
-    };
-    // The transpose, with the factors exchanged.
-    const operands = { a: matrix(b), b: matrix(a), d: matrix(d) };
-    const reason = tileRefusal(this.#problem, {
-      a: operands.a.leading,
-      b: operands.b.leading,
-      d: operands.d.leading,
-    });
-    if (reason !== null) throw new ConfigurationError(`engine overlap: ${reason}. ${CHANGE}`);
-    return () => {
-      this.#multiply(operands);
-      return NOTHING;
-    };
+  prepare(operands: LocalOperands, values: EngineValues, stream: Stream | null = null): () => EpilogValues {
+    const own = this.#runtime.stream!;
+    const on = stream ?? own;
+    refuseCapture(on);
+    this.#shared?.value.product.checkEnded();
+    const ready = this.#ready(operands, values);
+    return () => this.#execute(operands.d, ready, on);
   }
 
   [Symbol.dispose](): void {
-    this.#product?.[Symbol.dispose]();
-    this.#exchange?.[Symbol.dispose]();
-    this.#result?.[Symbol.dispose]();
+    this.#shared?.value.product.settle();
+    this.#shared?.[Symbol.dispose]();
+    this.#shared = null;
+    for (const memory of [...Object.values(this.#matrices), this.#bias, this.#given]) memory.free();
   }
 
-  /** Bytes of a result that the others store into; 0 if they do not. */
-  get #resultBytes(): number {
-    const { kind, m, n } = this.#problem;
-    return kind === "all_reduce" && !this.#tiles.variant.isExchange ? m * n * 2 : 0;
-  }
-
-  #multiply(operands: { a: DeviceMatrix; b: DeviceMatrix; d: DeviceMatrix }): void {
-    const product = this.#product!;
-    if (this.#result === null) product.execute(operands);
-    else this.#multiplyInto(this.#result, operands);
-    // A rank that did not come is an error here, and never a wrong result.
-    product.check();
-  }
-
-  /** All ranks store into memory that all address; from there it goes to D. */
-  #multiplyInto(result: SymmetricBuffer, operands: { a: DeviceMatrix; b: DeviceMatrix; d: DeviceMatrix }): void {
-    const { size, stream } = this.#runtime;
-    const { m, n } = this.#problem;
-    const { address, leading } = operands.d;
-    const peersOfD = Array.from({ length: size }, (_, rank) => result.peerAddress(rank));
-    this.#product!.execute({ ...operands, d: { address: result.address, leading: n }, peersOfD });
-    const [runs, bytes] = leading === n ? [1, 2 * m * n] : [m, 2 * n];
-    for (let run = 0; run < runs; run++) {
-      copyOnDevice(address + BigInt(2 * run * leading), result.address + BigInt(2 * run * n), bytes, stream!);
+  #execute(d: LocalArray, { operands, before, target: prepared, auxiliary }: Ready, on: Stream): EpilogValues {
+    const own = this.#runtime.stream!;
+    const { epilog, problem: { transposed } } = this.#request;
+    const { product } = this.#shared!.value;
+    const target = prepared ?? this.#commonTarget(d);
+    const { local, bring, ...places } = target;
+    const isStaged = before.length > 0 || bring !== null;
+    // Elements are copied on the runtime's stream, between what is on the other one before and after.
+    if (isStaged && on !== own) own.wait(on);
+    if (isStaged) product.settle();
+    for (const copy of before) copy();
+    product.execute({ ...operands, ...places }, on);
+    const apply = (to: LocalArray, stream: Stream) =>
+      auxiliary && applyAuxiliary(epilog, transposed ? to.transpose() : to, auxiliary, stream);
+    if (local !== null) apply(local, on);
+    if (bring !== null) {
+      if (on !== own) own.wait(on);
+      bring();
+      if (local === null) apply(d, own);
     }
+    if (isStaged && on !== own) on.wait(own);
+    return auxiliary && epilog.aux === "output" ? { [auxiliaryName(epilog)!]: auxiliary } : NOTHING;
   }
+
+  #ready({ a, b, c, d }: LocalOperands, { alpha, beta, epilog: inputs }: EngineValues): Ready {
+    const { epilog, problem: { transposed } } = this.#request;
+    const matrices = this.#matrices;
+    const before: (() => void)[] = [];
+    const read = ({ matrix, bring }: Placed) => {
+      if (bring) before.push(bring);
+      return matrix;
+    };
+    const bias = inputs.bias ? this.#biasOf(inputs.bias, before) : null;
+    return {
+      operands: {
+        a: read(matrices.b.read(b)),
+        b: read(matrices.a.read(a)),
+        c: c !== null && !isZero(beta) ? read(matrices.c.read(c)) : null,
+        alpha: Number(alpha),
+        beta: Number(beta),
+        epilog: kernelEpilog(epilog, bias, transposed),
+      },
+      before,
+      target: this.#isCommon ? null : this.#ownTarget(d),
+      auxiliary: this.#auxiliary(d, inputs, before),
+    };
+  }
+
+  /** Whether all ranks store into each other's D. */
+  get #isCommon(): boolean {
+    return this.#problem.kind === "all_reduce" && !this.#tiles.variant.isExchange;
+  }
+
+  #ownTarget(d: LocalArray): Target {
+    const { kind, split } = this.#problem;
+    const parts = partsOf(this.#problem);
+    const { d: place } = this.#matrices;
+    if (kind !== "gather" || split !== "columns" || parts.every(({ start }) => start % 8 === 0)) {
+      const { matrix, bring, local } = place.write(d);
+      return { d: matrix, bring, local };
+    }
+    const { matrix, bring, parts: partsOfD } = place.writeParts(d, parts);
+    return { d: matrix, partsOfD, bring, local: null };
+  }
+
+  /** D itself if all ranks address it; or memory that is copied to D. */
+  #commonTarget(d: LocalArray): Target {
+    const { buffer, local } = this.#shared!.value.result!;
+    const addresses = (of: SymmetricBuffer, offset: bigint) =>
+      Array.from({ length: this.#runtime.size }, (_, rank) => of.peerAddress(rank) + offset);
+    if (this.#matrices.d.takes(d) && d.buffer instanceof SymmetricBuffer) {
+      const offset = d.address - d.buffer.address;
+      return { d: matrixOf(d), peersOfD: addresses(d.buffer, offset), bring: null, local: d };
+    }
+    this.#isCopied = true;
+    return { d: matrixOf(local), peersOfD: addresses(buffer, 0n), bring: () => d.set(local), local };
+  }
+
+  /** The auxiliary matrix: memory for it, or the one that is given. */
+  #auxiliary(d: LocalArray, inputs: EpilogValues, before: (() => void)[]): LocalArray | null {
+    const { epilog, problem: { transposed } } = this.#request;
+    const name = auxiliaryName(epilog);
+    if (name === null) return null;
+    const { dtype } = this.#problem;
+    if (epilog.aux === "output") {
+      return auxiliaryFor(epilog, dtype, transposed ? d.transpose() : d, this.#runtime.stream!);
+    }
+    return this.#auxiliaryOf(inputs[name]!, before);
+  }
+
+  /** The bias in the type in which it is added. */
+  #biasOf(bias: LocalArray, before: (() => void)[]): LocalArray {
+    const isDense = bias.isOnDevice && bias.dtype === "float32" && bias.isDense("F");
+    if (isDense) return bias;
+    const kept = this.#bias.have("float32", bias.shape, "F");
+    before.push(() => kept.set(bias));
+    return kept;
+  }
+
+  /** An auxiliary matrix that is read, in D's type. */
+  #auxiliaryOf(given: LocalArray, before: (() => void)[]): LocalArray {
+    const dtype = given.dtype === "uint8" ? "uint8" : this.#problem.dtype;
+    if (given.isOnDevice && given.dtype === dtype && given.strides[0] === 1) return given;
+    const kept = this.#given.have(dtype, given.shape, "F");
+    before.push(() => kept.set(given));
+    return kept;
+  }
+}
+
+/** Calls are numbered, which a graph would repeat. */
+function refuseCapture({ handle }: Stream): void {
+  const status = new Int32Array(1);
+  checkCuda(openCudaGraphs().cudaStreamIsCapturing(handle, status), "cudaStreamIsCapturing");
+  if (status[0] === CudaStreamCaptureStatus.None) return;
+  throw new StateError(
+    "engine overlap: its products cannot be captured in a CUDA graph, which would repeat the number of a call. Pass " +
+      'engine: "cublasmp", or call it before or after Graph.capture.',
+  );
 }
 
 /** The overlap engine for runtimes on GPUs. */

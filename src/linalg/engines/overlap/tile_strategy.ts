@@ -10,7 +10,6 @@ import { dtypeInfo } from "../../../dtype/dtype.ts";
 import { TILE_SHAPES, type TileDType, type TileShapeName } from "../../../overlap/executors/tile/configuration.ts";
 import { evenParts, lengthOf, type Part, type Partition } from "../../../overlap/partition.ts";
 import type { TileProblem, TileVariant } from "../../../overlap/tile_order.ts";
-import { isTrivial } from "../../matmul/epilog.ts";
 import type { MatmulProblem } from "../../matmul/problem.ts";
 import type { EngineRequest, Refusal } from "../engine.ts";
 import type { OneDimensionalStrategy } from "../host/one_dimensional.ts";
@@ -48,8 +47,12 @@ export function tileStrategy(request: EngineRequest): TileStrategy | Refusal {
     return refuse(`tile kernels take bfloat16 or float16, the same for all matrices, not ${given}`);
   }
   if (accumulator !== "float32") return refuse(`tile kernels sum in float32, not in ${accumulator}`);
-  if (!isTrivial(epilog) && epilog.name !== "all_reduce") return refuse(`tile kernels have no epilog ${epilog.name}`);
-  if (c !== null) return refuse("tile kernels add no C");
+  if (epilog.biasGradient !== "none") return refuse(`tile kernels sum no gradient of a bias (epilog ${epilog.name})`);
+  if (epilog.resultAmax || epilog.auxAmax) return refuse("tile kernels look for no largest value");
+  if (epilog.activation === "gelu" && epilog.aux === "output" && epilog.auxDType !== dtype) {
+    return refuse(`tile kernels write gelu's aux matrix in D's type, not in ${epilog.auxDType}`);
+  }
+  if (c !== null && c.dtype !== dtype) return refuse(`tile kernels add a C of D's type, not of ${c.dtype}`);
   if (scaling) return refuse("tile kernels have no scales");
   const strategy = hostStrategy(
     problem,

@@ -6,6 +6,7 @@
 import { createStruct, type StructLayout, writeField } from "../../../../ffi/struct.ts";
 import { TILE_ROWS, type TileConfiguration } from "./configuration.ts";
 import type { Part } from "../../partition.ts";
+import type { Spot } from "../../tile_order.ts";
 import { encodeTensorMap } from "./tensor_map.ts";
 
 /** The most ranks that a kernel knows. */
@@ -14,7 +15,7 @@ export const MOST_RANKS = 8;
 /** `Parameters` of the kernel's source; what is an array there begins here. */
 export const TILE_PARAMETERS = {
   name: "Parameters",
-  size: 3904,
+  size: 3968,
   fields: {
     a: [0, 1024],
     b: [1024, 1024],
@@ -51,6 +52,8 @@ export const TILE_PARAMETERS = {
     biasCount: [3892, "u32"],
     isBiasOfRows: [3896, "u32"],
     activation: [3900, "u32"],
+    originRow: [3904, "i32"],
+    originColumn: [3908, "i32"],
   },
 } as const satisfies StructLayout;
 
@@ -112,8 +115,10 @@ export interface TileArguments {
   readonly finishCount: number;
   /** Flags of the parts of the gathered operand. */
   readonly gathered: ByRank;
-  /** What is added to the result, which lies as the first target does; `null` for nothing. */
+  /** What is added to the result; `null` for nothing. */
   readonly c: Operand | null;
+  /** The row and column of the whole product where this rank's D begins, and so do C and the bias. */
+  readonly origin: Spot;
   /** Where the first error is noted on the GPU. */
   readonly error: bigint;
   /** Where it is noted for the host. */
@@ -159,6 +164,8 @@ export function packArguments(configuration: TileConfiguration, given: TileArgum
     isBiasOfRows: Number(bias?.isOfRows ?? false),
     activation: ACTIVATIONS[activation],
     hasAddend: Number(given.c !== null),
+    originRow: given.origin.row,
+    originColumn: given.origin.column,
     patience: BigInt(Math.round(given.patienceSeconds * 1e9)),
     rows: indices(given.a, ({ rows }) => rows.end),
     firstA: indices(given.a, ({ rows }) => rows.start),
@@ -173,7 +180,13 @@ export function packArguments(configuration: TileConfiguration, given: TileArgum
     finishMask: given.finish.reduce((mask, address, rank) => address === 0n ? mask : mask | 1 << rank, 0),
     finishCount: given.finishCount,
   });
-  const write = (field: "a" | "b" | "c" | "d", index: number, part: Operand, isRowMajor: boolean, rowsOfBox: number) => {
+  const write = (
+    field: "a" | "b" | "c" | "d",
+    index: number,
+    part: Operand,
+    isRowMajor: boolean,
+    rowsOfBox: number,
+  ) => {
     const [outer, inner] = isRowMajor ? [part.rows, part.columns] : [part.columns, part.rows];
     const { address, leading } = part;
     const [rows, inRow] = [outer, inner].map(({ start, end }) => end - start);

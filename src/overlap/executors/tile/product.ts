@@ -13,10 +13,19 @@ import { DeviceBuffer } from "../../../memory/device_buffer.ts";
 import { PinnedBuffer } from "../../../memory/pinned.ts";
 import { Event } from "../../../gpu/event.ts";
 import { Stream } from "../../../gpu/stream.ts";
+import { watch } from "../../../gpu/watch.ts";
 import { CHUNK_BYTES, type TileConfiguration } from "./configuration.ts";
 import { TileKernel } from "./kernel.ts";
 import type { Part } from "../../partition.ts";
-import { packTiles, partsOf, spotsByRank, tileOrder, type TileProblem, type TileVariant } from "../../tile_order.ts";
+import {
+  packTiles,
+  partsOf,
+  type Region,
+  spotsByRank,
+  tileOrder,
+  type TileProblem,
+  type TileVariant,
+} from "../../tile_order.ts";
 import { MOST_RANKS, type Operand, packArguments, setCall, type TileEpilog } from "./parameters.ts";
 
 /** A matrix in a GPU's memory. */
@@ -37,7 +46,9 @@ export interface TileOperands {
   readonly d: DeviceMatrix;
   /** For sums that their owners store into every rank's D: where those of the other ranks lie, by rank. */
   readonly peersOfD?: readonly bigint[];
-  /** What is added: it lies as D does, and may be D. */
+  /** Where the parts of D lie that come from parts of a gathered B, if they are apart; the stride is D's. */
+  readonly partsOfD?: readonly bigint[];
+  /** What is added: of D's shape, perhaps D itself. */
   readonly c?: DeviceMatrix | null;
   /** What the product is multiplied by; 1 if left out. */
   readonly alpha?: number;
@@ -48,7 +59,7 @@ export interface TileOperands {
 }
 
 /** How long other ranks are waited for when nothing else is said. */
-const PATIENCE_SECONDS = 5;
+const PATIENCE_SECONDS = 8;
 
 /** For how many sets of operands the kernel's arguments are kept. */
 const MOST_PREPARED = 16;
@@ -74,15 +85,32 @@ export interface ExchangeLayout {
 
 const align = (bytes: number) => Math.ceil(bytes / 256) * 256;
 
+/** Elements from a row or column to the next where it has so many: the hardware takes multiples of 16 bytes. */
+export function padded(elements: number): number {
+  return Math.ceil(elements / 8) * 8;
+}
+
+/** A part of the operand that is gathered: how many rows or columns of it lie in sequence, and how many follow each other. */
+export function gatheredPart(
+  { k, split, isRowMajorA, isRowMajorB }: TileProblem,
+  { start, end }: Part,
+): { inner: number; outer: number } {
+  const isInSequence = split === "rows" ? !isRowMajorA : isRowMajorB;
+  return isInSequence ? { inner: end - start, outer: k } : { inner: k, outer: end - start };
+}
+
 /** The layout of the memory that all ranks address: the same on all of them. */
 export function exchangeLayout(problem: TileProblem, variant: TileVariant): ExchangeLayout {
-  const { kind, k, size } = problem;
+  const { kind, size } = problem;
   const { cluster, columns } = variant.shape;
   const tiles = Math.max(...spotsByRank(problem, variant).map(({ length }) => length)) * cluster;
   const isSum = kind === "reduce" || kind === "all_reduce";
   const flagBytes = isSum ? align(tiles * 2 * 4) : 0;
-  const rows = Math.max(...partsOf(problem).map(({ start, end }) => end - start));
-  const dataBytes = kind === "gather" ? align(rows * k * 2) : isSum ? tiles * 2 * (columns / 64) * CHUNK_BYTES : 0;
+  const gathered = () =>
+    Math.max(
+      ...partsOf(problem).map((part) => gatheredPart(problem, part)).map(({ inner, outer }) => outer * padded(inner)),
+    );
+  const dataBytes = kind === "gather" ? align(gathered() * 2) : isSum ? tiles * 2 * (columns / 64) * CHUNK_BYTES : 0;
   const tileFlags = 2 * FLAG_BYTES;
   const data = tileFlags + size * flagBytes;
   // A rank sends to itself where all have to add in the same order.
@@ -91,10 +119,15 @@ export function exchangeLayout(problem: TileProblem, variant: TileVariant): Exch
 }
 
 /**
- * Why a tile kernel cannot do this, or `null` if it can. The leading dimensions are those of {@linkcode TileOperands}.
+ * Why a tile kernel cannot do this, or `null` if it can. The leading dimensions are those of {@linkcode TileOperands}; what
+ * pads rows of D to a multiple of 16 bytes may be overwritten.
  */
-export function tileRefusal(problem: TileProblem, leading: Record<"a" | "b" | "d", number>): string | null {
-  const { kind, m, n, k, split, rank, size, isRowMajorA, isRowMajorB } = problem;
+export function tileRefusal(
+  problem: TileProblem,
+  leading: Record<"a" | "b" | "d", number>,
+  arePartsApart = false,
+): string | null {
+  const { kind, m, n, k, split, rank, size } = problem;
   if (size > MOST_RANKS) return `tile kernels know at most ${MOST_RANKS} ranks, not ${size}`;
   if (Math.min(m, n, k) < 1) return `tile kernels multiply no empty matrices, and m, n, k are ${m}, ${n}, ${k}`;
   for (const [name, value] of Object.entries(leading)) {
@@ -102,27 +135,23 @@ export function tileRefusal(problem: TileProblem, leading: Record<"a" | "b" | "d
       return `rows and columns have to begin at multiples of 16 bytes, and ${name.toUpperCase()} has one every ${value} elements`;
     }
   }
+  const parts = partsOf(problem);
+  const columns = kind === "reduce" && split === "columns" ? parts[rank].end - parts[rank].start : n;
   // The hardware stores 16 bytes at a time, also where a row of D ends.
-  if (n % 8 !== 0) return `the columns of D have to be a multiple of 8, and there are ${n}`;
+  if (leading.d < padded(columns)) {
+    return `rows of D need room for a multiple of 8 elements, and ${columns} lie ${leading.d} apart`;
+  }
   if (kind === "plain" || kind === "all_reduce") return null;
   const extent = split === "rows" ? m : n;
   if (extent < size) return `each rank needs a part of the ${split}, and ${size} ranks share ${extent}`;
-  // The hardware reads and stores what lies in sequence 16 bytes at a time.
-  const parts = partsOf(problem);
-  const isInSequence = split === "columns" || !isRowMajorA;
-  const isAligned = ({ start, end }: Part) => start % 8 === 0 && (kind === "reduce" || end % 8 === 0);
-  if (isInSequence && !parts.every(isAligned)) {
-    return `parts of the ${split} have to begin and end at multiples of 8, and ${size} ranks share ${extent}`;
+  if (kind === "reduce") return null;
+  if (split === "columns" && !arePartsApart && !parts.every(({ start }) => start % 8 === 0)) {
+    return `parts of the columns of D have to begin at multiples of 8, or lie apart, and ${size} ranks share ${extent}`;
   }
-  if (kind === "gather") {
-    const [name, given, isRowMajor] = split === "rows"
-      ? ["A", leading.a, isRowMajorA] as const
-      : ["B", leading.b, !isRowMajorB] as const;
-    const { start, end } = parts[rank];
-    const dense = isRowMajor ? k : end - start;
-    if (given !== dense) {
-      return `the part of ${name} that is gathered has to be dense: a stride of ${dense}, not ${given}`;
-    }
+  const [name, given] = split === "rows" ? ["A", leading.a] : ["B", leading.b];
+  const dense = padded(gatheredPart(problem, parts[rank]).inner);
+  if (given !== dense) {
+    return `the part of ${name} that is gathered has to be dense: a stride of ${dense}, not ${given}`;
   }
   return null;
 }
@@ -154,7 +183,13 @@ export class TileProduct implements Disposable {
   readonly #copies: { stream: Stream; begun: Event; ended: Event } | null;
   readonly #prepared = new Map<string, readonly Uint8Array<ArrayBuffer>[]>();
   readonly #word = new BigUint64Array(1);
+  /** Whoever waits for the GPU next learns what went wrong. */
+  readonly #watch: Disposable;
   #calls = 0;
+  #isTold = false;
+  /** The last run, if it was on another stream than the product's. */
+  #elsewhere: { readonly stream: Stream; readonly event: Event } | null = null;
+  #event: Event | null = null;
 
   /**
    * Prepare it: the kernel is compiled, the list of tiles goes to the GPU. `peers` are the addresses of the ranks' parts of
@@ -188,6 +223,7 @@ export class TileProduct implements Disposable {
     clearOnDevice(this.#memory.address, FLAG_BYTES, stream);
     copyToAddress(this.#report.address, this.#word);
     copyToDevice(this.#memory.address + BigInt(FLAG_BYTES), words, stream);
+    this.#watch = watch(() => this.#tell());
     this.#copies = kind === "gather"
       ? { stream: new Stream(stream.device), begun: new Event(), ended: new Event() }
       : null;
@@ -198,25 +234,33 @@ export class TileProduct implements Disposable {
    *
    * @throws {ShapeError} if a tile kernel cannot do it.
    */
-  execute(operands: TileOperands): void {
-    const { a, b, d, c = null, peersOfD = [], epilog: { bias, activation } = {}, alpha = 1, beta = 1 } = operands;
+  execute(operands: TileOperands, stream: Stream = this.#stream): void {
+    const { a, b, d, c = null, peersOfD = [], partsOfD = [], epilog: { bias, activation } = {}, alpha = 1, beta = 1 } =
+      operands;
     const matrices = [a, b, d, c].map((matrix) => matrix === null ? "" : `${matrix.address}/${matrix.leading}`);
-    const key = [matrices, peersOfD, bias?.address, bias?.isOfRows, activation].join();
+    const key = [matrices, peersOfD, partsOfD, bias?.address, bias?.isOfRows, activation].join();
     let prepared = this.#prepared.get(key);
     if (prepared === undefined) {
-      const refusal = tileRefusal(this.problem, { a: a.leading, b: b.leading, d: d.leading });
+      const refusal = tileRefusal(this.problem, { a: a.leading, b: b.leading, d: d.leading }, partsOfD.length > 0);
       if (refusal) throw new ShapeError(`This product is not for tile kernels: ${refusal}.`);
       prepared = [0, 1].map((parity) => this.#arguments(operands, parity));
       if (this.#prepared.size >= MOST_PREPARED) this.#prepared.clear();
       this.#prepared.set(key, prepared);
     }
     const call = ++this.#calls;
+    this.#begin(stream);
     const parameters = prepared[call % 2];
     setCall(parameters, call, alpha, beta);
-    if (this.#copies) this.#push(this.problem.split === "rows" ? a : b, call);
-    this.#kernel.launch(this.#stream, this.blocks, parameters, this.#isSum);
+    if (this.#copies) this.#push(this.problem.split === "rows" ? a : b, call, stream);
+    this.#kernel.launch(stream, this.blocks, parameters, this.#isSum);
     // What is pushed has to stay as it is until then.
-    if (this.#copies) this.#stream.wait(this.#copies.ended);
+    if (this.#copies) stream.wait(this.#copies.ended);
+    this.#end(stream);
+  }
+
+  /** Have the product's own stream wait for runs on others. */
+  settle(): void {
+    this.#begin(this.#stream);
   }
 
   /**
@@ -253,13 +297,45 @@ export class TileProduct implements Disposable {
 
   /** Free it after what is on the stream. Does not communicate. */
   [Symbol.dispose](): void {
+    this.#watch[Symbol.dispose]();
+    this.settle();
     this.#memory.free();
     // What is on the stream may still write there.
     this.#stream.synchronize();
+    this.#event?.[Symbol.dispose]();
     this.#report.free();
     this.#copies?.begun[Symbol.dispose]();
     this.#copies?.ended[Symbol.dispose]();
     this.#copies?.stream[Symbol.dispose]();
+  }
+
+  /** Throw what went wrong, once. */
+  #tell(): void {
+    if (this.#isTold) return;
+    try {
+      this.checkEnded();
+    } catch (error) {
+      this.#isTold = true;
+      throw error;
+    }
+  }
+
+  /** Runs follow each other, whatever stream they are on. */
+  #begin(stream: Stream): void {
+    const last = this.#elsewhere;
+    if (last === null) {
+      if (stream !== this.#stream) stream.wait(this.#stream);
+    } else if (last.stream !== stream) {
+      stream.wait(last.event);
+    }
+    if (stream === this.#stream) this.#elsewhere = null;
+  }
+
+  #end(stream: Stream): void {
+    if (stream === this.#stream) return;
+    this.#event ??= new Event();
+    this.#event.record(stream);
+    this.#elsewhere = { stream, event: this.#event };
   }
 
   /** Whether ranks add up what others send. */
@@ -298,9 +374,9 @@ export class TileProduct implements Disposable {
     return Array.from({ length: size }, (_, rank) => isUsed && (isOfItself || rank !== self) ? address(rank) : 0n);
   }
 
-  #arguments({ a, b, d, c, peersOfD, epilog = {} }: TileOperands, parity: number): Uint8Array<ArrayBuffer> {
+  #arguments({ a, b, d, c, peersOfD, partsOfD, epilog = {} }: TileOperands, parity: number): Uint8Array<ArrayBuffer> {
     const { kind, m, k, rank } = this.problem;
-    const targets = this.#targets(d, peersOfD);
+    const targets = this.#targets(d, peersOfD, partsOfD);
     const { isExchange = false } = this.#variant;
     const isSum = this.#isSum;
     const stores = kind === "all_reduce" && !isExchange;
@@ -308,7 +384,8 @@ export class TileProduct implements Disposable {
       a: this.#operands(a, "rows", parity),
       b: this.#operands(b, "columns", parity),
       d: targets,
-      c: c ? this.#addend(c) : null,
+      c: c ? { ...c, ...this.#own } : null,
+      origin: { row: this.#own.rows.start, column: this.#own.columns.start },
       tiles: this.#memory.address + BigInt(FLAG_BYTES),
       count: this.#count,
       k,
@@ -339,29 +416,35 @@ export class TileProduct implements Disposable {
     const whole = { start: 0, end: extent === "rows" ? m : n };
     if (extent !== split || kind === "plain" || kind === "all_reduce") return [operand(own, whole)];
     return partsOf(this.problem).map((part, index) => {
-      const { start, end } = part;
+      const { end } = part;
       // All of it is here: a tile of a part may read on, and what it gets there is not stored.
       if (kind === "reduce") return operand(own, { ...whole, end });
       if (index === rank) return operand(own, part);
-      return operand({ address: this.#dataOf(index, rank, parity), leading: isInSequence ? end - start : k }, part);
+      const leading = padded(gatheredPart(this.problem, part).inner);
+      return operand({ address: this.#dataOf(index, rank, parity), leading }, part);
     });
   }
 
   /** The matrices that results are stored into. */
-  #targets(d: DeviceMatrix, peersOfD: readonly bigint[] = []): (Operand | null)[] {
-    const { kind, m, n, split, rank, size } = this.problem;
-    const whole = { ...d, rows: { start: 0, end: m }, columns: { start: 0, end: n } };
+  #targets(
+    d: DeviceMatrix,
+    peersOfD: readonly bigint[] = [],
+    partsOfD: readonly bigint[] = [],
+  ): (Operand | null)[] {
+    const { kind, split, rank, size } = this.problem;
+    const whole = { ...d, ...this.#own };
     switch (kind) {
       case "plain":
         return [whole];
       case "gather":
         // A tile stores no further than its part.
-        return partsOf(this.problem).map(({ end }) => ({ ...whole, [split]: { start: 0, end } }));
-      case "reduce":
-        return Array.from(
-          { length: rank + 1 },
-          (_, i) => i < rank ? null : { ...whole, [split]: partsOf(this.problem)[rank] },
+        return partsOf(this.problem).map(({ start, end }, part) =>
+          partsOfD.length > 0
+            ? { ...whole, address: partsOfD[part], [split]: { start, end } }
+            : { ...whole, [split]: { start: 0, end } }
         );
+      case "reduce":
+        return Array.from({ length: rank + 1 }, (_, i) => i < rank ? null : whole);
       case "all_reduce":
         return Array.from({ length: size }, (_, i) => {
           if (i === rank) return whole;
@@ -370,20 +453,20 @@ export class TileProduct implements Disposable {
     }
   }
 
-  /** C, whose rows and columns are those of this rank's D. */
-  #addend(c: DeviceMatrix): Operand {
+  /** The rows and columns of D that this rank has. */
+  get #own(): Region {
     const { kind, m, n, split, rank } = this.problem;
-    const whole = { ...c, rows: { start: 0, end: m }, columns: { start: 0, end: n } };
+    const whole = { rows: { start: 0, end: m }, columns: { start: 0, end: n } };
     return kind === "reduce" ? { ...whole, [split]: partsOf(this.problem)[rank] } : whole;
   }
 
   /** Send this rank's part to the others, to the one first that needs it first. */
-  #push(own: DeviceMatrix, call: number): void {
-    const { k, rank, size } = this.problem;
+  #push(own: DeviceMatrix, call: number, on: Stream): void {
+    const { rank, size } = this.problem;
     const { stream, begun, ended } = this.#copies!;
-    const { start, end } = partsOf(this.problem)[rank];
-    const bytes = BigInt((end - start) * k * 2);
-    begun.record(this.#stream);
+    const { inner, outer } = gatheredPart(this.problem, partsOf(this.problem)[rank]);
+    const bytes = BigInt(((outer - 1) * padded(inner) + inner) * 2);
+    begun.record(on);
     stream.wait(begun);
     for (let i = 1; i < size; i++) {
       const peer = (rank - i + size) % size;

@@ -45,7 +45,7 @@ struct alignas(64) TensorMap { u64 words[16]; };
 
 struct Parameters {
   TensorMap a[8], b[8], d[8];  // by part of A, part of B, and by target
-  TensorMap c;                 // what is added to the result, where D is
+  TensorMap c;                 // what is added to the result
   const uint4* tiles;
   // By rank: where its partial sums go, and their flags; where partial sums from it arrive, and their flags.
   u64 send[8], raise[8], arrive[8], expect[8];
@@ -61,6 +61,7 @@ struct Parameters {
   u32 count, steps, rank, call, bytesA, piece, finishMask, finishCount;
   float alpha, beta;
   u32 hasAddend, biasCount, isBiasOfRows, activation;
+  int originRow, originColumn;  // where this rank's D begins
 };
 
 // What follows the product and the bias.
@@ -324,10 +325,9 @@ __device__ __forceinline__ void carry(
           load_bytes(slots + slot * CHUNK_BYTES, p.arrive[sender] + (number * CHUNKS + in.chunk) * CHUNK_BYTES, valid * 128, barrier);
         }
       } else if (in.phase == ADD_C) {
-        u32 target = __ffs(targets_of(in.tile)) - 1;
-        int column = in.tile.y + in.chunk * 64;
         barrier_expect(barrier, CHUNK_BYTES);
-        load_box(slots + slot * CHUNK_BYTES, &p.c, column - p.first_column[target], row - p.first_row[target], barrier);
+        int column = in.tile.y + in.chunk * 64 - p.originColumn;
+        load_box(slots + slot * CHUNK_BYTES, &p.c, column, (int)row - p.originRow, barrier);
       } else {
         barrier_arrive(barrier);
       }
@@ -436,10 +436,10 @@ __device__ __forceinline__ float gelu(float x) {
 
 // Bias and activation. A thread has, of each 8 columns, two neighbours in one row and in the row 8 below.
 __device__ __forceinline__ void finish(const Parameters& p, float (&sum)[COLUMNS / 2], uint4 tile, u32 top) {
-  const u32 target = __ffs(targets_of(tile)) - 1, lane = threadIdx.x & 31;
+  const u32 lane = threadIdx.x & 31;
   if (p.bias != nullptr) {
-    const u32 row = tile.x + top + (threadIdx.x >> 5 & 3) * 16 + (lane >> 2) - p.first_row[target];
-    const u32 column = tile.y + (lane & 3) * 2 - p.first_column[target];
+    const u32 row = tile.x + top + (threadIdx.x >> 5 & 3) * 16 + (lane >> 2) - p.originRow;
+    const u32 column = tile.y + (lane & 3) * 2 - p.originColumn;
     auto bias = [&](u32 i) { return i < p.biasCount ? p.bias[i] : 0; };
     if (p.isBiasOfRows) {
       const float upper = bias(row), lower = bias(row + 8);

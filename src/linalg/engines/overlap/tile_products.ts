@@ -1,0 +1,73 @@
+/**
+ * Tile products and the memory between their ranks: made once by all ranks together, and shared by plans of the same
+ * product, so that one after the other neither allocates nor compiles.
+ *
+ * @module
+ */
+import { LocalArray } from "../../../array/local_array.ts";
+import { allocateSymmetric, type SymmetricBuffer } from "../../../memory/symmetric_memory.ts";
+import { exchangeLayout, padded, TileProduct } from "../../../overlap/executors/tile/product.ts";
+import type { Runtime } from "../../../runtime/runtime.ts";
+import { type Use, useShared } from "../communicator_resources.ts";
+import type { TileStrategy } from "./tile_strategy.ts";
+
+/** Memory that all ranks store their parts of a sum into. */
+export interface SymmetricResult {
+  readonly buffer: SymmetricBuffer;
+  /** This rank's, column-major. */
+  readonly local: LocalArray;
+}
+
+/** What plans share. */
+export interface SharedProduct {
+  readonly product: TileProduct;
+  readonly exchange: SymmetricBuffer;
+  /** Where all ranks have the sum, if they store into each other's. */
+  readonly result: SymmetricResult | null;
+  /** Bytes of all of it on this rank. */
+  readonly byteLength: number;
+}
+
+/** What a strategy is told apart by: the same on all ranks. */
+function keyOf({ partition, problemOf, variant }: TileStrategy): string {
+  const { dtype, isRowMajorA, isRowMajorB } = problemOf(0);
+  return `tile product ${
+    JSON.stringify([partition, dtype, isRowMajorA, isRowMajorB, { ...variant, lead: String(variant.lead) }])
+  }`;
+}
+
+/** The product of a strategy. Collective. */
+export function useTileProduct(runtime: Runtime, strategy: TileStrategy): Use<SharedProduct> {
+  const { communicator } = runtime;
+  return useShared(communicator, keyOf(strategy), () => makeProduct(runtime, strategy), (made) => {
+    const { product, exchange, result } = made;
+    product[Symbol.dispose]();
+    exchange.end();
+    result?.buffer.end();
+  });
+}
+
+function makeProduct(runtime: Runtime, { problemOf, variant }: TileStrategy): SharedProduct {
+  const { size, rank } = runtime;
+  const stream = runtime.stream!;
+  const problem = problemOf(rank);
+  const symmetric = (bytes: number) =>
+    allocateSymmetric(runtime, () => ({ bytes, backend: "nvshmem", makeSymmetric: true, facts: {}, offer: null }))
+      .buffer;
+  const exchange = symmetric(exchangeLayout(problem, variant).bytes);
+  const { kind, m, n, dtype } = problem;
+  const leading = padded(n);
+  const buffer = kind === "all_reduce" && !variant.isExchange ? symmetric(m * leading * 2) : null;
+  const local = buffer && new LocalArray({ data: buffer, dtype, shape: [n, m], strides: [1, leading] });
+  const peers = Array.from({ length: size }, (_, peer) => exchange.peerAddress(peer));
+  const product = new TileProduct(stream, problem, variant, peers);
+  // Nobody writes into flags that are not zero yet.
+  stream.synchronize();
+  exchange.synchronize();
+  return {
+    product,
+    exchange,
+    result: buffer && { buffer, local: local! },
+    byteLength: exchange.byteLength + (buffer?.byteLength ?? 0),
+  };
+}
