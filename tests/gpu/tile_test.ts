@@ -113,6 +113,9 @@ clusterTest(
           d: { address: d.address, leading: 512 },
         });
       for (let i = 0; i < 3; i++) run();
+      // Whoever waits for the GPU is told, once; who asks is told again.
+      assertThrows(() => stream.synchronize(), CollectiveError, "waited 0.2 s for its partial sums from rank 1");
+      stream.synchronize();
       const error = assertThrows(() => product.check(), CollectiveError);
       assertEquals(
         error.message,

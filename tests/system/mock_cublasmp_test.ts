@@ -16,6 +16,7 @@ async function runTests(files: readonly string[], environment: Record<string, st
 
 const FILES = [
   "gpu/matmul_test.ts",
+  "gpu/overlap_test.ts",
   "cluster/pblas_test.ts",
   "cluster/epilog_test.ts",
   "cluster/empty_test.ts",

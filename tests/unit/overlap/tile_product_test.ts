@@ -50,6 +50,9 @@ Deno.test("a shape that cannot be built is refused, with what is possible", () =
 Deno.test("what tile kernels have is not refused", () => {
   assertEquals(tileRefusal(problem, leading), null);
   assertEquals(tileRefusal({ ...problem, m: 1001 }, leading), null);
+  assertEquals(tileRefusal({ ...problem, n: 509 }, leading), null);
+  assertEquals(tileRefusal({ ...problem, split: "columns" }, leading, true), null);
+  assertEquals(tileRefusal({ ...problem, isRowMajorA: false }, { ...leading, a: 336 }), null);
   for (const kind of ["plain", "reduce", "all_reduce"] as const) {
     assertEquals(tileRefusal({ ...problem, kind }, leading), null);
   }
@@ -61,11 +64,12 @@ Deno.test("what they do not have is refused, with the reason", () => {
   refuse({ size: 9 }, "tile kernels know at most 8 ranks, not 9");
   refuse({ k: 0 }, "multiply no empty matrices, and m, n, k are 1000, 512, 0");
   refuse({}, "have to begin at multiples of 16 bytes, and B has one every 257 elements", { ...leading, b: 257 });
-  refuse({ n: 509 }, "the columns of D have to be a multiple of 8, and there are 509");
+  refuse({ n: 515 }, "rows of D need room for a multiple of 8 elements, and 515 lie 512 apart");
   refuse({ m: 2 }, "each rank needs a part of the rows, and 3 ranks share 2");
-  refuse({ split: "columns" }, "parts of the columns have to begin and end at multiples of 8, and 3 ranks share 512");
-  refuse({ isRowMajorA: false }, "parts of the rows have to begin and end at multiples of 8, and 3 ranks share 1000");
-  refuse({ kind: "reduce", isRowMajorA: false }, "begin and end at multiples of 8, and 3 ranks share 1000");
+  refuse(
+    { split: "columns" },
+    "parts of the columns of D have to begin at multiples of 8, or lie apart, and 3 ranks share 512",
+  );
   refuse({}, "the part of A that is gathered has to be dense: a stride of 256, not 264", { ...leading, a: 264 });
   refuse({ split: "columns", n: 24 }, "the part of B that is gathered has to be dense: a stride of 256, not 264", {
     ...leading,

@@ -1,4 +1,4 @@
-/** What the overlap engine plans for tile kernels: no GPU is needed, and none has ever run it. */
+/** What the overlap engine plans for tile kernels: no GPU is needed. */
 import { assert, assertEquals, assertStringIncludes } from "@std/assert";
 import { BlockCyclic, type Distribution, ProcessGrid, Replicated, Slab } from "../../../../src/distribution/mod.ts";
 import type { EngineRequest } from "../../../../src/linalg/engines/engine.ts";
@@ -208,15 +208,18 @@ Deno.test("what the engine does not have on GPUs is refused with a reason, and w
   refuse("3 ranks are on several machines", {}, { localSize: 2 });
   refuse("one GPU has nothing to exchange", {}, { size: 1, localSize: 1 });
   refuse("take bfloat16 or float16, the same for all matrices, not float32, float32, float32", { dtype: "float32" });
-  const epilog = describeEpilog("relu", { auxDType: "float32", resultAmax: false });
-  refuse("tile kernels have no epilog relu", {}, {}, { epilog });
+  const after = (...[name, choices]: Parameters<typeof describeEpilog>) => ({ epilog: describeEpilog(name, choices) });
+  refuse("sum no gradient of a bias (epilog bgrada)", {}, {}, after("bgrada", { auxDType: "bfloat16" }));
+  refuse("look for no largest value", {}, {}, after("gelu_aux", { auxDType: "bfloat16", auxAmax: true }));
+  refuse("gelu's aux matrix in D's type, not in float32", {}, {}, after("gelu_aux", { auxDType: "float32" }));
   const { problem } = requestOf({ places: [a, b, d] });
-  refuse("tile kernels add no C", {}, {}, { problem: { ...problem, c: problem.d } });
+  const c = { ...problem.d, dtype: "float32" as const };
+  refuse("tile kernels add a C of D's type, not of float32", {}, {}, { problem: { ...problem, c } });
   refuse("sum in float32, not in float64", {}, {}, { problem: { ...problem, accumulator: "float64" } });
   const cyclic = new BlockCyclic(new ProcessGrid({ shape: [1, SIZE] }), [2, 2]);
   refuse("these distributions would have to be changed", { places: [cyclic, b, d] });
   refuse("gather factors along m or n", { places: [Slab.X, Slab.X, Slab.X] }, {}, {
     algorithm: "all_gather_gemm",
   });
-  refuse("have to begin at multiples of 16 bytes, and B has one every 25 elements", { shape: [M, 75, K] });
+  refuse("each rank needs a part of the rows, and 3 ranks share 2", { shape: [2, N, K] });
 });
