@@ -408,11 +408,10 @@ export class TileProduct implements Disposable {
 
   /** The parts of A, whose rows may be split, or of B, whose columns may be. */
   #operands(own: DeviceMatrix, extent: "rows" | "columns", parity: number): Operand[] {
-    const { kind, m, n, k, split, rank, isRowMajorA, isRowMajorB } = this.problem;
+    const { kind, m, n, k, split, rank } = this.problem;
     const sums = { start: 0, end: k };
     const operand = (matrix: DeviceMatrix, part: Part): Operand =>
       extent === "rows" ? { ...matrix, rows: part, columns: sums } : { ...matrix, rows: sums, columns: part };
-    const isInSequence = extent === "rows" ? !isRowMajorA : isRowMajorB;
     const whole = { start: 0, end: extent === "rows" ? m : n };
     if (extent !== split || kind === "plain" || kind === "all_reduce") return [operand(own, whole)];
     return partsOf(this.problem).map((part, index) => {
