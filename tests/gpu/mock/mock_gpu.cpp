@@ -269,7 +269,7 @@ static std::string tiles_of(const std::string& text) {
   };
   std::ifstream file(MOCK_FOLDER "/tiles.h");
   std::string emulation((std::istreambuf_iterator<char>(file)), {});
-  return "#define __forceinline__ inline\n#define alignas(x)\nstruct uint4 { unsigned x, y, z, w; };\n" +
+  return "#define __forceinline__\n#define alignas(x)\nstruct uint4 { unsigned x, y, z, w; };\n" +
     text.substr(0, text.find("typedef")) + part("typedef unsigned int u32;", "// ---- barriers") + emulation;
 }
 
