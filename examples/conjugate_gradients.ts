@@ -10,7 +10,7 @@ const a = DistributedArray.generate(runtime, [n, n], Slab.X, entry);
 const b = DistributedArray.full(runtime, [n], Slab.X, 1 / (n + 1) ** 2);
 
 /** Each rank multiplies its rows with the whole vector. */
-function product(vector: DistributedArray): DistributedArray {
+function product(vector: DistributedArray<"float64">): DistributedArray<"float64"> {
   using whole = vector.redistribute(Replicated);
   using terms = multiply(a, whole);
   return terms.sum({ axis: 1 });
@@ -19,14 +19,14 @@ function product(vector: DistributedArray): DistributedArray {
 const x = DistributedArray.zeros(runtime, [n], Slab.X);
 const r = b.copy();
 const p = b.copy();
-let squares = Number(dot(r, r));
+let squares = dot(r, r);
 let steps = 0;
 while (squares > 1e-24) {
   using q = product(p);
-  const alpha = squares / Number(dot(p, q));
+  const alpha = squares / dot(p, q);
   axpy(alpha, p, x);
   axpy(-alpha, q, r);
-  const next = Number(dot(r, r));
+  const next = dot(r, r);
   p.multiply(next / squares, { into: p }).add(r, { into: p });
   squares = next;
   steps++;
@@ -34,7 +34,7 @@ while (squares > 1e-24) {
 
 // The solution is t (1 - t) / 2 at the points between 0 and 1, exactly.
 const t = linspace(runtime, 1 / (n + 1), n / (n + 1), n, Slab.X);
-using exact = t.map((value) => Number(value) * (1 - Number(value)) / 2);
+using exact = t.map((value) => value * (1 - value) / 2);
 const error = x.maxAbsDifference(exact);
 x.show({ precision: 4, threshold: 10 });
 if (runtime.rank === 0) console.log(`${steps} steps, largest error ${error.toExponential(1)}`);

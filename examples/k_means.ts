@@ -8,7 +8,7 @@ const [count, clusters] = [300, 3];
 
 // Three clouds around (0, 0), (10, 0) and (20, 0), and the first guess of their centres.
 using noise = DistributedArray.random(runtime, [count, 2], Slab.X, { seed: 7, low: -1, high: 1 });
-using points = noise.map((value, i, j) => Number(value) + (j === 0 ? 10 * (i % clusters) : 0));
+using points = noise.map((value, i, j) => value + (j === 0 ? 10 * (i % clusters) : 0));
 using centres = DistributedArray.generate(runtime, [clusters, 2], Replicated, (k, j) => j === 0 ? 1 + 6 * k : 0.5);
 
 let inertia = Infinity;
@@ -18,12 +18,12 @@ for (let round = 0; round < 10; round++) {
   using distances = squares.sum({ axis: 2 });
   using nearest = distances.argmin({ axis: 1 });
   using least = distances.min({ axis: 1 });
-  inertia = Number(least.sum());
+  inertia = least.sum();
   for (let k = 0; k < clusters; k++) {
     using members = equal(nearest, k);
     using chosen = expandDims(members, 1).multiply(points);
     using total = chosen.sum({ axis: 0 });
-    centres.slice([[k, k + 1]]).assign(total.divide(Number(members.sum())));
+    centres.slice([[k, k + 1]]).assign(total.divide(members.sum()));
   }
 }
 

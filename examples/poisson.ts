@@ -16,8 +16,7 @@ using expected = DistributedArray.generate(runtime, [n, n], Slab.X, solution);
 
 // Each frequency is divided by its square. Frequencies above n / 2 are negative ones.
 using spectrum = rfft(f);
-using divided = spectrum.map((value, row, column) => {
-  const [re, im] = value as readonly [number, number];
+using divided = spectrum.map(([re, im], row, column) => {
   const k = row <= n / 2 ? row : row - n;
   const square = k * k + column * column;
   return square === 0 ? [0, 0] : [re / square, im / square];

@@ -15,11 +15,11 @@ import { type Order, sizeOfShape } from "./layout.ts";
 import type { LocalArray, Memory } from "./local_array.ts";
 
 /** What an array consists of: this rank's part, who owns what, and the order of all parts. */
-export interface Held {
+export interface Held<D extends DType = DType> {
   /** The ranks that hold it. */
   readonly runtime: Runtime;
   /** This rank's part. */
-  readonly local: LocalArray;
+  readonly local: LocalArray<D>;
   /** Who owns what; bound. */
   readonly distribution: Distribution;
   /** The memory order of the parts. */
@@ -32,13 +32,13 @@ export interface Held {
  * The properties and the life of a `DistributedArray`, which is the only class that extends it: what computes with arrays
  * and lies below that class knows them as this one.
  */
-export abstract class BaseArray implements Disposable {
+export abstract class BaseArray<D extends DType = DType> implements Disposable {
   /** The ranks that hold the array. */
   readonly runtime: Runtime;
   /** The global shape. */
   readonly shape: readonly number[];
   /** The type of the elements. */
-  readonly dtype: DType;
+  readonly dtype: D;
   /** Who owns what; bound to `shape`. */
   readonly distribution: Distribution;
   /** The memory order of the local parts. */
@@ -46,7 +46,7 @@ export abstract class BaseArray implements Disposable {
   /** Where the elements are. */
   readonly memory: Memory;
   /** Null after `free`, so that the memory can be collected. */
-  #local: LocalArray | null;
+  #local: LocalArray<D> | null;
   readonly #owner: BaseArray | null;
   /** Whether the memory ends with this array: not that of parts which the user has made. */
   readonly #ownsMemory: boolean;
@@ -57,7 +57,7 @@ export abstract class BaseArray implements Disposable {
   }
 
   /** An array of a part that fits the bound distribution: a view of `owner`, if there is one. */
-  protected constructor({ runtime, local, distribution, order, isBorrowed = false }: Held, owner: BaseArray | null) {
+  protected constructor({ runtime, local, distribution, order, isBorrowed = false }: Held<D>, owner: BaseArray | null) {
     this.runtime = runtime;
     this.shape = Object.freeze([...distribution.globalShape!]);
     this.dtype = local.dtype;
@@ -74,7 +74,7 @@ export abstract class BaseArray implements Disposable {
    *
    * @throws {StateError} after `free`, or if its memory was taken away.
    */
-  get local(): LocalArray {
+  get local(): LocalArray<D> {
     if (this.isFreed) {
       const what = this.#local === null ? "This array was freed" : "The array that this is a view of was freed";
       throw new StateError(`${what}: ${this}. Use it before free() or the end of its using block, or take a copy().`);

@@ -6,6 +6,16 @@
 import { checkConvertible } from "../dtype/conversion.ts";
 import type { Distribution } from "../distribution/mod.ts";
 import type { DType, Scalar, TypedArray } from "../dtype/dtype.ts";
+import type {
+  DTypeOfData,
+  DTypeOfPart,
+  ElementOf,
+  FloatOf,
+  PromotedWith,
+  RealOf,
+  SumOf,
+  ValueOf,
+} from "../dtype/element_types.ts";
 import { checkExact } from "../dtype/scalar.ts";
 import { ShapeError } from "../errors.ts";
 import { describe, readOptions } from "../options.ts";
@@ -61,9 +71,9 @@ import { type ElementFunction, fillByFunction, type LinearForm } from "./travers
  * console.log(runtime.rank, squares.local.shape, squares.sum()); // …, 36
  * ```
  */
-export class DistributedArray extends ElementAccess {
+export class DistributedArray<D extends DType = DType> extends ElementAccess<D> {
   private constructor(held: Held, owner: BaseArray | null = null) {
-    super(held, owner);
+    super(held as Held<D>, owner);
   }
 
   // ---- making arrays ------------------------------------------------------------------------------------------------
@@ -72,19 +82,29 @@ export class DistributedArray extends ElementAccess {
    * An array of existing parts, without a check or communication: `local` must have the shape that the bound
    * distribution gives this rank. For code that has agreed on all of it already; others use {@linkcode fromLocal}.
    */
-  static wrap(runtime: Runtime, local: LocalArray, distribution: Distribution, order: Order): DistributedArray {
+  static wrap<D extends DType>(
+    runtime: Runtime,
+    local: LocalArray<D>,
+    distribution: Distribution,
+    order: Order,
+  ): DistributedArray<D> {
     return new DistributedArray({ runtime, local, distribution, order });
   }
 
   /** What an operation has made: a new array, or the one that it wrote into. Local; for code inside of the library. */
-  static of(made: Made<DistributedArray>): DistributedArray {
+  static of<D extends DType = DType>(made: Made<DistributedArray<D>>): DistributedArray<D> {
     return "into" in made ? made.into : new DistributedArray(made.held);
   }
 
   /**
    * As {@linkcode wrap}, of memory that is another array's: freeing it frees nothing, and it ends with its owner.
    */
-  static share(owner: DistributedArray, local: LocalArray, distribution: Distribution, order: Order): DistributedArray {
+  static share<D extends DType>(
+    owner: DistributedArray<D>,
+    local: LocalArray<D>,
+    distribution: Distribution,
+    order: Order,
+  ): DistributedArray<D> {
     return owner.#view(local, distribution, order);
   }
 
@@ -98,12 +118,12 @@ export class DistributedArray extends ElementAccess {
    * @throws {DTypeError} if there is no such dtype.
    * @throws {ConfigurationError} for memory "device" on a runtime without GPUs.
    */
-  static zeros(
+  static zeros<D extends DType = "float64">(
     runtime: Runtime,
     shape: readonly number[],
     distribution: Distribution,
-    options: ArrayOptions = {},
-  ): DistributedArray {
+    options: ArrayOptions<D> = {},
+  ): DistributedArray<D> {
     return new DistributedArray(newArray(runtime, "DistributedArray.zeros", shape, distribution, options, null));
   }
 
@@ -120,13 +140,13 @@ export class DistributedArray extends ElementAccess {
    * console.log(ones.sum()); // 16
    * ```
    */
-  static full(
+  static full<D extends DType = "float64">(
     runtime: Runtime,
     shape: readonly number[],
     distribution: Distribution,
-    value: Scalar,
-    options: ArrayOptions = {},
-  ): DistributedArray {
+    value: ElementOf<D> | number,
+    options: ArrayOptions<D> = {},
+  ): DistributedArray<D> {
     return new DistributedArray(full(runtime, shape, distribution, value, options));
   }
 
@@ -145,12 +165,12 @@ export class DistributedArray extends ElementAccess {
    * console.log(dice.sum());
    * ```
    */
-  static random(
+  static random<D extends DType = "float64">(
     runtime: Runtime,
     shape: readonly number[],
     distribution: Distribution,
-    options: ArrayOptions & RandomOptions = {},
-  ): DistributedArray {
+    options: ArrayOptions<D> & RandomOptions = {},
+  ): DistributedArray<D> {
     return new DistributedArray(random(runtime, shape, distribution, options));
   }
 
@@ -171,13 +191,13 @@ export class DistributedArray extends ElementAccess {
    * console.log(identity.norm() ** 2); // 8
    * ```
    */
-  static generate(
+  static generate<D extends DType = "float64">(
     runtime: Runtime,
     shape: readonly number[],
     distribution: Distribution,
     value: ElementFunction | LinearForm,
-    options: ArrayOptions = {},
-  ): DistributedArray {
+    options: ArrayOptions<D> = {},
+  ): DistributedArray<D> {
     return new DistributedArray(generate(runtime, shape, distribution, value, options));
   }
 
@@ -202,12 +222,12 @@ export class DistributedArray extends ElementAccess {
    * console.log(a.shape); // [2 * size, 2]
    * ```
    */
-  static fromLocal(
+  static fromLocal<L extends TypedArray | LocalArray, D extends DType = DTypeOfPart<L>>(
     runtime: Runtime,
-    local: TypedArray | LocalArray,
+    local: L,
     distribution: Distribution,
-    options: FromLocalOptions = {},
-  ): DistributedArray {
+    options: FromLocalOptions<D> = {},
+  ): DistributedArray<D> {
     return new DistributedArray(fromLocal(runtime, local, distribution, options));
   }
 
@@ -226,13 +246,13 @@ export class DistributedArray extends ElementAccess {
    * console.log(a.dtype, a.sum()); // float32 21
    * ```
    */
-  static scatter(
+  static scatter<T extends TypedArray, D extends DType = DTypeOfData<T>>(
     runtime: Runtime,
-    data: TypedArray | null,
+    data: T | null,
     shape: readonly number[],
     distribution: Distribution,
-    options: ScatterArrayOptions = {},
-  ): DistributedArray {
+    options: ScatterArrayOptions<D> = {},
+  ): DistributedArray<D> {
     return new DistributedArray(scatter(runtime, data, shape, distribution, options));
   }
 
@@ -256,14 +276,14 @@ export class DistributedArray extends ElementAccess {
    * console.log(upper.sum()); // 30
    * ```
    */
-  map(
-    change: (value: Scalar, ...index: number[]) => Scalar,
-    options: { dtype?: DType } = {},
-  ): DistributedArray {
+  map<T extends DType = D>(
+    change: (value: ElementOf<D>, ...index: number[]) => ElementOf<T> | number,
+    options: { dtype?: T } = {},
+  ): DistributedArray<T> {
     const { runtime, distribution, order } = this;
     let result!: LocalArray;
     agreeOn(this, "map", () => {
-      const { dtype: target = this.dtype } = readOptions("the options of map", options, ["dtype"]);
+      const { dtype: target = this.dtype } = readOptions<{ dtype?: DType }>("the options of map", options, ["dtype"]);
       if (typeof change !== "function") {
         throw new TypeError(`map takes a function (value, i, j) => value, not ${describe(change)}.`);
       }
@@ -274,7 +294,7 @@ export class DistributedArray extends ElementAccess {
         result.data,
         distribution.ranges(runtime.rank),
         order,
-        (...index) => change(next(), ...index),
+        (...index) => change(next() as ElementOf<D>, ...index),
       );
       result = this.besides(result);
       return { target };
@@ -297,31 +317,43 @@ export class DistributedArray extends ElementAccess {
    * console.log(larger.sum()); // 2 + 2 + 2 + 3 + 4 + 5
    * ```
    */
-  zip(
-    other: DistributedArray | Scalar,
-    combine: (value: Scalar, other: Scalar, ...index: number[]) => Scalar,
-    options: { dtype?: DType } = {},
-  ): DistributedArray {
-    return new DistributedArray(zip(this, other, combine, options));
+  zip<O extends DistributedArray | Scalar, T extends DType = PromotedWith<D, O>>(
+    other: O,
+    combine: (value: ElementOf<D>, other: ValueOf<O>, ...index: number[]) => ElementOf<T> | number,
+    options: { dtype?: T } = {},
+  ): DistributedArray<T> {
+    return new DistributedArray(zip(this, other, combine as Parameters<typeof zip>[2], options));
   }
 
   /** This array plus another one, or a number: the function {@linkcode add}. Collective. */
-  add(other: DistributedArray | Scalar, options?: TargetOptions<DistributedArray>): DistributedArray {
+  add<O extends DistributedArray | Scalar, T extends DType = PromotedWith<D, O>>(
+    other: O,
+    options?: TargetOptions<DistributedArray<T>>,
+  ): DistributedArray<T> {
     return DistributedArray.of(elementwise("add", applied("add"), [this, other], options));
   }
 
   /** This array minus another one, or a number: the function {@linkcode subtract}. Collective. */
-  subtract(other: DistributedArray | Scalar, options?: TargetOptions<DistributedArray>): DistributedArray {
+  subtract<O extends DistributedArray | Scalar, T extends DType = PromotedWith<D, O>>(
+    other: O,
+    options?: TargetOptions<DistributedArray<T>>,
+  ): DistributedArray<T> {
     return DistributedArray.of(elementwise("subtract", applied("subtract"), [this, other], options));
   }
 
   /** This array times another one, or a number, element by element: the function {@linkcode multiply}. Collective. */
-  multiply(other: DistributedArray | Scalar, options?: TargetOptions<DistributedArray>): DistributedArray {
+  multiply<O extends DistributedArray | Scalar, T extends DType = PromotedWith<D, O>>(
+    other: O,
+    options?: TargetOptions<DistributedArray<T>>,
+  ): DistributedArray<T> {
     return DistributedArray.of(elementwise("multiply", applied("multiply"), [this, other], options));
   }
 
   /** This array divided by another one, or a number, element by element: the function {@linkcode divide}. Collective. */
-  divide(other: DistributedArray | Scalar, options?: TargetOptions<DistributedArray>): DistributedArray {
+  divide<O extends DistributedArray | Scalar, T extends DType = FloatOf<PromotedWith<D, O>>>(
+    other: O,
+    options?: TargetOptions<DistributedArray<T>>,
+  ): DistributedArray<T> {
     return DistributedArray.of(elementwise("divide", applied("divide"), [this, other], options));
   }
 
@@ -349,25 +381,25 @@ export class DistributedArray extends ElementAccess {
    * console.log(softmax.sum()); // 100, or close to it
    * ```
    */
-  sum(): Scalar;
+  sum(): ElementOf<D>;
   /** The sums along dimensions. */
-  sum(options: AxisOptions): DistributedArray;
+  sum(options: AxisOptions): DistributedArray<SumOf<D>>;
   sum(options?: AxisOptions): Scalar | DistributedArray {
     return this.#finish(sum(this, options));
   }
 
   /** The product of all elements, or along dimensions, in float64; that of int64, and of integers along dimensions, in int64, which wraps around. Collective. */
-  prod(): Scalar;
+  prod(): ElementOf<D>;
   /** As above, along dimensions. */
-  prod(options: AxisOptions): DistributedArray;
+  prod(options: AxisOptions): DistributedArray<SumOf<D>>;
   prod(options?: AxisOptions): Scalar | DistributedArray {
     return this.#finish(prod(this, options));
   }
 
   /** The mean of all elements, or along dimensions: sums as {@linkcode sum} has them, divided once; integers give float64. Collective. */
-  mean(): Scalar;
+  mean(): ElementOf<FloatOf<D>>;
   /** As above, along dimensions. */
-  mean(options: AxisOptions): DistributedArray;
+  mean(options: AxisOptions): DistributedArray<FloatOf<D>>;
   mean(options?: AxisOptions): Scalar | DistributedArray {
     return this.#finish(mean(this, options));
   }
@@ -375,32 +407,32 @@ export class DistributedArray extends ElementAccess {
   /** The variance of all elements, or along dimensions: the mean of the squared distances to the mean, `correction` elements less. Collective. */
   var(options?: { correction?: number }): number;
   /** As above, along dimensions. */
-  var(options: AxisOptions & { correction?: number }): DistributedArray;
+  var(options: AxisOptions & { correction?: number }): DistributedArray<RealOf<FloatOf<D>>>;
   var(options?: VarianceOptions): number | DistributedArray {
-    return this.#finish(variance("var", this, options)) as number | DistributedArray;
+    return this.#finish(variance("var", this, options));
   }
 
   /** The standard deviation: the square root of the variance, {@linkcode var}. Collective. */
   std(options?: { correction?: number }): number;
   /** As above, along dimensions. */
-  std(options: AxisOptions & { correction?: number }): DistributedArray;
+  std(options: AxisOptions & { correction?: number }): DistributedArray<RealOf<FloatOf<D>>>;
   std(options?: VarianceOptions): number | DistributedArray {
-    return this.#finish(variance("std", this, options)) as number | DistributedArray;
+    return this.#finish(variance("std", this, options));
   }
 
   /** The smallest of all elements, or along dimensions; NaN if there is one. Collective. */
-  min(): number | bigint;
+  min(): ElementOf<D>;
   /** As above, along dimensions. */
-  min(options: AxisOptions): DistributedArray;
-  min(options?: AxisOptions): number | bigint | DistributedArray {
+  min(options: AxisOptions): DistributedArray<D>;
+  min(options?: AxisOptions): Scalar | DistributedArray {
     return this.#finish(extreme("min", this, options));
   }
 
   /** The largest of all elements, or along dimensions; NaN if there is one. Collective. */
-  max(): number | bigint;
+  max(): ElementOf<D>;
   /** As above, along dimensions. */
-  max(options: AxisOptions): DistributedArray;
-  max(options?: AxisOptions): number | bigint | DistributedArray {
+  max(options: AxisOptions): DistributedArray<D>;
+  max(options?: AxisOptions): Scalar | DistributedArray {
     return this.#finish(extreme("max", this, options));
   }
 
@@ -410,7 +442,7 @@ export class DistributedArray extends ElementAccess {
    */
   argmin(): number;
   /** As above, along one dimension. */
-  argmin(options: AxisOptions & { axis: number }): DistributedArray;
+  argmin(options: AxisOptions & { axis: number }): DistributedArray<"int32">;
   argmin(options?: AxisOptions): number | DistributedArray {
     return this.#finish(argumentOfExtreme("argmin", this, options));
   }
@@ -418,7 +450,7 @@ export class DistributedArray extends ElementAccess {
   /** The index of the largest element, as {@linkcode argmin} has it. Collective. */
   argmax(): number;
   /** As above, along one dimension. */
-  argmax(options: AxisOptions & { axis: number }): DistributedArray;
+  argmax(options: AxisOptions & { axis: number }): DistributedArray<"int32">;
   argmax(options?: AxisOptions): number | DistributedArray {
     return this.#finish(argumentOfExtreme("argmax", this, options));
   }
@@ -426,7 +458,7 @@ export class DistributedArray extends ElementAccess {
   /** Whether no element is 0, or along dimensions, as 1 and 0. Collective. */
   all(): boolean;
   /** As above, along dimensions. */
-  all(options: AxisOptions): DistributedArray;
+  all(options: AxisOptions): DistributedArray<"uint8">;
   all(options?: AxisOptions): boolean | DistributedArray {
     return this.#finish(truth("all", this, options));
   }
@@ -434,7 +466,7 @@ export class DistributedArray extends ElementAccess {
   /** Whether an element is not 0, or along dimensions, as 1 and 0. Collective. */
   any(): boolean;
   /** As above, along dimensions. */
-  any(options: AxisOptions): DistributedArray;
+  any(options: AxisOptions): DistributedArray<"uint8">;
   any(options?: AxisOptions): boolean | DistributedArray {
     return this.#finish(truth("any", this, options));
   }
@@ -449,7 +481,7 @@ export class DistributedArray extends ElementAccess {
    */
   norm(options?: { ord?: number }): number;
   /** As above, along dimensions. */
-  norm(options: AxisOptions & { ord?: number }): DistributedArray;
+  norm(options: AxisOptions & { ord?: number }): DistributedArray<RealOf<FloatOf<D>>>;
   norm(options?: NormOptions): number | DistributedArray {
     return this.#finish(norm(this, options));
   }
@@ -505,8 +537,8 @@ export class DistributedArray extends ElementAccess {
    * console.log(middle.shape, middle.norm());
    * ```
    */
-  slice(ranges: readonly SliceRange[]): DistributedArray {
-    let view!: DistributedArray;
+  slice(ranges: readonly SliceRange[]): DistributedArray<D> {
+    let view!: DistributedArray<D>;
     agreeOn(this, "slice", () => {
       const given = fullRanges(ranges, this.shape);
       const sliced = this.distribution.slice(given);
@@ -536,7 +568,7 @@ export class DistributedArray extends ElementAccess {
    * console.log(a.sum()); // 16
    * ```
    */
-  assign(values: DistributedArray | Scalar): this {
+  assign(values: DistributedArray | ElementOf<D> | number): this {
     if (values instanceof DistributedArray) {
       if (this.#isElsewhere(values)) {
         const converted = values.dtype === this.dtype ? values : values.to({ dtype: this.dtype });
@@ -565,7 +597,7 @@ export class DistributedArray extends ElementAccess {
   }
 
   /** The array with its dimensions in reverse order: a view, of flipped distribution and memory order. Local. */
-  transpose(): DistributedArray {
+  transpose(): DistributedArray<D> {
     return this.#view(this.local.transpose(), this.distribution.transpose(), flipOrder(this.order));
   }
 
@@ -579,9 +611,9 @@ export class DistributedArray extends ElementAccess {
    * @throws {ConfigurationError} if one array is in host memory, and the other on GPUs.
    * @throws {StateError} after `free`.
    */
-  redistribute(target: Distribution | DistributedArray): DistributedArray {
+  redistribute(target: Distribution | DistributedArray<D>): DistributedArray<D> {
     const { runtime, dtype, order, shape } = this;
-    let result!: DistributedArray;
+    let result!: DistributedArray<D>;
     let move!: () => void;
     agreeOn(this, "redistribute", () => {
       if (target instanceof DistributedArray) {
@@ -605,7 +637,7 @@ export class DistributedArray extends ElementAccess {
    *
    * @throws {StateError} after `free`.
    */
-  copy(): DistributedArray {
+  copy(): DistributedArray<D> {
     return this.#converted("copy", {});
   }
 
@@ -618,15 +650,15 @@ export class DistributedArray extends ElementAccess {
    * @throws {ConfigurationError} for memory "device" on a runtime without GPUs.
    * @throws {StateError} after `free`.
    */
-  to(options: ArrayOptions = {}): DistributedArray {
+  to<T extends DType = D>(options: ArrayOptions<T> = {}): DistributedArray<T> {
     return this.#converted("to", options);
   }
 
-  #converted(method: string, options: ArrayOptions): DistributedArray {
+  #converted<T extends DType>(method: string, options: ArrayOptions<T>): DistributedArray<T> {
     const { runtime } = this;
     let order!: Order;
     const plan = (): PartPlan => {
-      const given = readOptions(`the options of ${method}`, options, ARRAY_KEYS);
+      const given = readOptions<ArrayOptions>(`the options of ${method}`, options, ARRAY_KEYS);
       const { dtype = this.dtype, memory = this.memory } = given;
       ({ order = this.order } = given);
       const target = { dtype, order, memory };
@@ -640,13 +672,14 @@ export class DistributedArray extends ElementAccess {
 
   // ---- helpers ------------------------------------------------------------------------------------------------------
 
-  #view(local: LocalArray, distribution: Distribution, order: Order): DistributedArray {
+  #view(local: LocalArray, distribution: Distribution, order: Order): DistributedArray<D> {
     return new DistributedArray({ runtime: this.runtime, local, distribution, order }, this.owner);
   }
 
   /** A number as it is, parts as an array. */
-  #finish<T>(made: T | Held): T | DistributedArray {
+  // deno-lint-ignore no-explicit-any -- the overloads say of which dtype it is
+  #finish(made: unknown): any {
     const isHeld = typeof made === "object" && made !== null && "local" in made;
-    return isHeld ? new DistributedArray(made as Held) : made as T;
+    return isHeld ? new DistributedArray(made as Held) : made;
   }
 }

@@ -4,7 +4,8 @@
  * @module
  */
 import { Replicated } from "../distribution/mod.ts";
-import { elementCount, type Scalar, type TypedArray } from "../dtype/dtype.ts";
+import { type DType, elementCount, type Scalar, type TypedArray } from "../dtype/dtype.ts";
+import type { DataOf, ElementOf } from "../dtype/element_types.ts";
 import { checkExact } from "../dtype/scalar.ts";
 import { ShapeError } from "../errors.ts";
 import { describe, readOptions } from "../options.ts";
@@ -27,7 +28,7 @@ export interface GatherOptions {
 }
 
 /** The methods of a `DistributedArray` by which scripts get, show and set its elements; none makes an array. */
-export abstract class ElementAccess extends BaseArray {
+export abstract class ElementAccess<D extends DType = DType> extends BaseArray<D> {
   /**
    * All elements on one rank, flat in the array's order; `null` on the others. Collective.
    *
@@ -46,7 +47,7 @@ export abstract class ElementAccess extends BaseArray {
    * console.log(a.gather()); // 0, 1, 2, 3, 4, 5 on rank 0, null on the others
    * ```
    */
-  gather(root: number | GatherOptions = 0): TypedArray | null {
+  gather(root: number | GatherOptions = 0): DataOf<D> | null {
     const { runtime, dtype, shape, order } = this;
     let to!: number;
     let target!: LocalArray;
@@ -60,14 +61,14 @@ export abstract class ElementAccess extends BaseArray {
       return { root: to };
     });
     move();
-    return runtime.rank === to ? target.data : null;
+    return runtime.rank === to ? target.data as DataOf<D> : null;
   }
 
   /**
    * All elements on every rank, flat in the array's order, into `into` if it is given. Collective; throws as
    * {@linkcode gather} does.
    */
-  allGather(options: { into?: TypedArray } = {}): TypedArray {
+  allGather(options: { into?: TypedArray } = {}): DataOf<D> {
     const { runtime, shape, order } = this;
     let target!: LocalArray;
     let move!: () => void;
@@ -85,7 +86,7 @@ export abstract class ElementAccess extends BaseArray {
       return {};
     });
     move();
-    return target.data;
+    return target.data as DataOf<D>;
   }
 
   /**
@@ -137,14 +138,14 @@ export abstract class ElementAccess extends BaseArray {
    * console.log(a.at(0, 0), a.at(-1, 2)); // 7 42
    * ```
    */
-  at(...index: number[]): Scalar {
+  at(...index: number[]): ElementOf<D> {
     let collect!: () => Scalar[];
     agreeOn(this, "at", () => {
       const checked = checkIndex(index, this.shape);
       collect = prepareElements(this, checked.map((i) => [i]));
       return { index: checked };
     });
-    return collect()[0];
+    return collect()[0] as ElementOf<D>;
   }
 
   /**
@@ -153,7 +154,7 @@ export abstract class ElementAccess extends BaseArray {
    * @throws {RangeError} if there is no such element, or the value lies outside the range of an integer dtype.
    * @throws {DTypeError} if the dtype does not take the value.
    */
-  set(index: readonly number[], value: Scalar): void {
+  set(index: readonly number[], value: ElementOf<D> | number): void {
     let write = (): void => {};
     agreeOn(this, "set", () => {
       const checked = checkIndex(index, this.shape);
@@ -182,14 +183,14 @@ export abstract class ElementAccess extends BaseArray {
    * for (const [[i, j], value] of a.entries()) console.assert(value === i * j);
    * ```
    */
-  *entries(): Generator<[index: number[], value: Scalar]> {
+  *entries(): Generator<[index: number[], value: ElementOf<D>]> {
     const { local } = this;
     const lists = this.distribution.ranges(this.runtime.rank).map((ranges) =>
       ranges.flatMap(([start, end]) => Array.from({ length: end - start }, (_, i) => start + i))
     );
     const next = valuesOf(local, "C");
-    const visit = function* (index: number[]): Generator<[number[], Scalar]> {
-      if (index.length === lists.length) yield [index, next()];
+    const visit = function* (index: number[]): Generator<[number[], ElementOf<D>]> {
+      if (index.length === lists.length) yield [index, next() as ElementOf<D>];
       else for (const i of lists[index.length]) yield* visit([...index, i]);
     };
     if (local.size > 0) yield* visit([]);

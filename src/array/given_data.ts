@@ -10,9 +10,9 @@ import { checkOrder, checkShape, type Order, sizeOfShape, stridesOf } from "./la
 import { LocalArray, type Memory } from "./local_array.ts";
 
 /** Options of {@linkcode DistributedArray.fromLocal}. */
-export interface FromLocalOptions {
+export interface FromLocalOptions<D extends DType = DType> {
   /** The type of the elements; by default that of the LocalArray, or the usual one of the typed array. */
-  dtype?: DType;
+  dtype?: D;
   /** The shape of this rank's part; required for a bare typed array. */
   localShape?: readonly number[];
   /** The memory order; by default that of the LocalArray's strides, "C" for a bare typed array. */

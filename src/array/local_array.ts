@@ -22,6 +22,7 @@ import {
   type Scalar,
   type TypedArray,
 } from "../dtype/dtype.ts";
+import type { DataOf, ElementOf } from "../dtype/element_types.ts";
 import { loadScalar, storeScalar } from "../dtype/scalar.ts";
 import { checkFormat, formatElements, type FormatOptions, shownIndices } from "./format.ts";
 import { checkShape, copyStrided, isDense, type Order, sizeOfShape, type Strided, stridesOf } from "./layout.ts";
@@ -30,11 +31,11 @@ import { checkShape, copyStrided, isDense, type Order, sizeOfShape, type Strided
 export type Memory = "host" | "device" | "symmetric";
 
 /** What a {@linkcode LocalArray} is made of. */
-export interface LocalArrayOptions {
+export interface LocalArrayOptions<D extends DType = DType> {
   /** The memory, of the process or of a GPU. It is shared, not copied. */
   data: TypedArray | DeviceMemory;
   /** The type of the elements. */
-  dtype: DType;
+  dtype: D;
   /** The extents. */
   shape: readonly number[];
   /** The distance of neighbours along each dimension, in elements; those of a dense array in C order if left out. */
@@ -64,9 +65,9 @@ const LOCAL_ARRAY_KEYS: readonly (keyof LocalArrayOptions)[] = [
  * console.assert(matrix.transpose().toNumbers().join() === "1,4,2,5,3,6");
  * ```
  */
-export class LocalArray implements Strided {
+export class LocalArray<D extends DType = DType> implements Strided {
   /** The type of the elements. */
-  readonly dtype: DType;
+  readonly dtype: D;
   /** The extents. */
   readonly shape: readonly number[];
   /** The distance of neighbours along each dimension, in elements. */
@@ -91,7 +92,7 @@ export class LocalArray implements Strided {
    * @throws {DTypeError} if `data` is not the kind of typed array that holds the dtype.
    * @throws {ShapeError} if strides do not fit the shape, or `data` is too short.
    */
-  constructor(options: LocalArrayOptions) {
+  constructor(options: LocalArrayOptions<D>) {
     const given = readOptions("the options of LocalArray", options ?? null, LOCAL_ARRAY_KEYS);
     const { data, dtype, offset = 0, memory } = given;
     const shape = checkShape(given.shape, "The local shape");
@@ -121,24 +122,24 @@ export class LocalArray implements Strided {
   }
 
   /** A dense array of zeros: in host memory, or given a stream in the memory of its GPU. */
-  static zeros(
-    dtype: DType,
+  static zeros<D extends DType>(
+    dtype: D,
     shape: readonly number[],
     order: Order = "C",
     stream: Stream | null = null,
-  ): LocalArray {
+  ): LocalArray<D> {
     const array = make(dtype, shape, order, stream, true);
     if (stream) clearOnDevice(array.address, array.byteLength, stream);
     return array;
   }
 
   /** As {@linkcode zeros}, but with whatever was in the memory. */
-  static empty(
-    dtype: DType,
+  static empty<D extends DType>(
+    dtype: D,
     shape: readonly number[],
     order: Order = "C",
     stream: Stream | null = null,
-  ): LocalArray {
+  ): LocalArray<D> {
     return make(dtype, shape, order, stream, false);
   }
 
@@ -147,9 +148,9 @@ export class LocalArray implements Strided {
    *
    * @throws {StateError} if it is the memory of a GPU, or that of an array that was freed.
    */
-  get data(): TypedArray {
+  get data(): DataOf<D> {
     const host = this.#host;
-    if (host !== null && !isDetached(host)) return host;
+    if (host !== null && !isDetached(host)) return host as DataOf<D>;
     if (host !== null) {
       throw new StateError(
         "These elements were in the memory of an array that was freed, or in a buffer that was transferred away. " +
@@ -212,15 +213,15 @@ export class LocalArray implements Strided {
    * The elements as they lie in memory, without a copy: from the first to the last one, in the array's own order, and
    * with the gaps of an array that is not dense. Not to be used after the array was freed.
    */
-  view(): TypedArray {
+  view(): DataOf<D> {
     const { parts } = dtypeInfo(this.dtype);
     const last = this.shape.reduce((sum, extent, dimension) => sum + (extent - 1) * this.strides[dimension], 0);
     const span = this.size === 0 ? 0 : last + 1;
-    return this.data.subarray(this.offset * parts, (this.offset + span) * parts);
+    return this.data.subarray(this.offset * parts, (this.offset + span) * parts) as DataOf<D>;
   }
 
   /** A dense copy of the elements; `order` "C" has the last index run fastest, "F" the first. */
-  toTypedArray(order: Order = "C"): TypedArray {
+  toTypedArray(order: Order = "C"): DataOf<D> {
     const target = exactArray(this.dtype, this.shape, order);
     if (this.isOnDevice) this.#bringTo(target, order);
     else copyStrided(this, target, this.shape, dtypeInfo(this.dtype).parts);
@@ -228,7 +229,7 @@ export class LocalArray implements Strided {
   }
 
   /** A dense copy in host memory, from a GPU too. */
-  toHost(order: Order = "C"): LocalArray {
+  toHost(order: Order = "C"): LocalArray<D> {
     if (!this.isOnDevice) return this.copy(order);
     const host = LocalArray.empty(this.dtype, this.shape, order);
     this.#bringTo(host, order);
@@ -243,7 +244,7 @@ export class LocalArray implements Strided {
   }
 
   /** A dense copy in the memory of a stream's GPU, in the order of the stream. */
-  toDevice(stream: Stream, order: Order = "C"): LocalArray {
+  toDevice(stream: Stream, order: Order = "C"): LocalArray<D> {
     const device = LocalArray.empty(this.dtype, this.shape, order, stream);
     if (this.isOnDevice) copyStridedOnDevice(this, device);
     else copyToDevice(device.address, this.isDense(order) ? this.view() : this.copy(order).data, stream);
@@ -273,11 +274,11 @@ export class LocalArray implements Strided {
   }
 
   /** The value at an index. */
-  at(...index: number[]): Scalar {
+  at(...index: number[]): ElementOf<D> {
     const position = this.#position(index);
-    if (!this.isOnDevice) return loadScalar(this.dtype, this.data, position);
+    if (!this.isOnDevice) return loadScalar(this.dtype, this.data, position) as ElementOf<D>;
     const element = this.slice(index, index.map(() => 1));
-    return loadScalar(this.dtype, element.toTypedArray(), 0);
+    return loadScalar(this.dtype, element.toTypedArray(), 0) as ElementOf<D>;
   }
 
   /** Such as `LocalArray(float32, [64, 64])`. */
@@ -304,7 +305,7 @@ export class LocalArray implements Strided {
   }
 
   /** A dense copy in its own memory, of the host or of the same GPU. */
-  copy(order: Order = "C"): LocalArray {
+  copy(order: Order = "C"): LocalArray<D> {
     if (this.isOnDevice) return this.toDevice(this.buffer.stream, order);
     const copy = LocalArray.empty(this.dtype, this.shape, order);
     copyStrided(this, copy, this.shape, dtypeInfo(this.dtype).parts);
@@ -393,17 +394,17 @@ export class LocalArray implements Strided {
     if (moved !== values) moved.release();
   }
 
-  #with(layout: Pick<LocalArrayOptions, "shape" | "strides" | "offset">): LocalArray {
+  #with(layout: Pick<LocalArrayOptions, "shape" | "strides" | "offset">): LocalArray<D> {
     return new LocalArray({ data: this.#host ?? this.buffer, dtype: this.dtype, memory: this.memory, ...layout });
   }
 
   /** The same memory with other extents and strides: for code that knows them to fit. */
-  reshaped(shape: readonly number[], strides: readonly number[]): LocalArray {
+  reshaped(shape: readonly number[], strides: readonly number[]): LocalArray<D> {
     return this.#with({ shape, strides, offset: this.offset });
   }
 
   /** The same memory with the dimensions in reverse order. */
-  transpose(): LocalArray {
+  transpose(): LocalArray<D> {
     return this.#with({
       shape: this.shape.toReversed(),
       strides: this.strides.toReversed(),
@@ -416,7 +417,7 @@ export class LocalArray implements Strided {
    *
    * @throws {ShapeError} if that reaches beyond the array.
    */
-  slice(starts: readonly number[], shape: readonly number[]): LocalArray {
+  slice(starts: readonly number[], shape: readonly number[]): LocalArray<D> {
     checkShape(shape, "The shape of a slice");
     if (
       starts.length !== this.shape.length || shape.length !== this.shape.length ||
@@ -464,18 +465,18 @@ function checkFixed(data: TypedArray): void {
 }
 
 /** A dense array in host memory that holds nothing else, for scripts that look at a typed array's buffer. */
-export function exactArray(dtype: DType, shape: readonly number[], order: Order): LocalArray {
+export function exactArray<D extends DType>(dtype: D, shape: readonly number[], order: Order): LocalArray<D> {
   const data = allocate(dtype, sizeOfShape(shape));
   return new LocalArray({ data, dtype, shape, strides: stridesOf(shape, order) });
 }
 
-function make(
-  dtype: DType,
+function make<D extends DType>(
+  dtype: D,
   shape: readonly number[],
   order: Order,
   stream: Stream | null,
   isCleared: boolean,
-): LocalArray {
+): LocalArray<D> {
   checkShape(shape, "The local shape");
   const size = sizeOfShape(shape);
   const data = stream ? new DeviceBuffer(stream, size * dtypeInfo(dtype).itemSize) : hostMemory(dtype, size, isCleared);

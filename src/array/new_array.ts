@@ -41,9 +41,9 @@ import { prepareOnce } from "./redistribution/redistributor.ts";
 import { checkLinearForm, type ElementFunction, fillByFunction, type LinearForm, linearFunction } from "./traverse.ts";
 
 /** Options of {@linkcode DistributedArray.scatter}. */
-export interface ScatterArrayOptions extends ArrayOptions {
+export interface ScatterArrayOptions<D extends DType = DType> extends ArrayOptions<D> {
   /** The type of the elements; by default the usual one of the root's typed array. */
-  dtype?: DType;
+  dtype?: D;
   /** The rank that has the data; 0 by default. */
   root?: number;
 }

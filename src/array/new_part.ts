@@ -15,9 +15,9 @@ import { LocalArray, type Memory } from "./local_array.ts";
 import { allocateSymmetricMemory } from "./symmetric_array.ts";
 
 /** How an array is stored. */
-export interface ArrayOptions {
+export interface ArrayOptions<D extends DType = DType> {
   /** The type of the elements; "float64" by default. */
-  dtype?: DType;
+  dtype?: D;
   /** The memory order of the local parts; "C" (row-major) by default. */
   order?: Order;
   /** Where the elements are; by default "device" if the runtime computes on GPUs, else "host". */

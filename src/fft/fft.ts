@@ -7,6 +7,8 @@
 import { checkAlive, runtimeOf } from "../array/base_array.ts";
 import type { DistributedArray } from "../array/distributed_array.ts";
 import { LocalArray } from "../array/local_array.ts";
+import type { DType } from "../dtype/dtype.ts";
+import type { ComplexOf, RealOf } from "../dtype/element_types.ts";
 import { DistributionError, DTypeError, ShapeError } from "../errors.ts";
 import { checkName, describe, readOptions } from "../options.ts";
 import { CollectiveOperation, runOnce } from "../runtime/operation.ts";
@@ -342,13 +344,23 @@ function transformOnce<Options extends TransformOptions>(
  * @throws {ConfigurationError} if no engine on this machine can do what is asked
  * @throws {CollectiveError} if ranks differ in what they ask for
  */
-export function fft(operand: DistributedArray, options: TransformOptions = {}): DistributedArray {
-  return transformOnce({ name: "fft", type: "c2c" }, operand, options, TRANSFORM_KEYS, "forward");
+export function fft<D extends DType>(
+  operand: DistributedArray<D>,
+  options: TransformOptions = {},
+): DistributedArray<ComplexOf<D>> {
+  return transformOnce({ name: "fft", type: "c2c" }, operand, options, TRANSFORM_KEYS, "forward") as DistributedArray<
+    ComplexOf<D>
+  >;
 }
 
 /** The inverse of {@linkcode fft}; with the norm `backward` it divides by the number of elements. Collective. */
-export function ifft(operand: DistributedArray, options: TransformOptions = {}): DistributedArray {
-  return transformOnce({ name: "ifft", type: "c2c" }, operand, options, TRANSFORM_KEYS, "inverse");
+export function ifft<D extends DType>(
+  operand: DistributedArray<D>,
+  options: TransformOptions = {},
+): DistributedArray<ComplexOf<D>> {
+  return transformOnce({ name: "ifft", type: "c2c" }, operand, options, TRANSFORM_KEYS, "inverse") as DistributedArray<
+    ComplexOf<D>
+  >;
 }
 
 /**
@@ -366,14 +378,28 @@ export function ifft(operand: DistributedArray, options: TransformOptions = {}):
  * console.log(spectrum.shape, again.maxAbsDifference(field) < 1e-12); // [64, 25], true
  * ```
  */
-export function rfft(operand: DistributedArray, options: TransformOptions = {}): DistributedArray {
-  return transformOnce({ name: "rfft", type: "r2c" }, operand, options, TRANSFORM_KEYS, "forward");
+export function rfft<D extends DType>(
+  operand: DistributedArray<D>,
+  options: TransformOptions = {},
+): DistributedArray<ComplexOf<D>> {
+  return transformOnce({ name: "rfft", type: "r2c" }, operand, options, TRANSFORM_KEYS, "forward") as DistributedArray<
+    ComplexOf<D>
+  >;
 }
 
 /**
  * The inverse of {@linkcode rfft}: real numbers from the first half of their spectrum. The last of the axes has an even
  * number of them, unless `lastAxisParity` is `odd`. Collective; throws as {@linkcode fft} does.
  */
-export function irfft(operand: DistributedArray, options: RealTransformOptions = {}): DistributedArray {
-  return transformOnce({ name: "irfft", type: "c2r" }, operand, options, REAL_TRANSFORM_KEYS, "inverse");
+export function irfft<D extends DType>(
+  operand: DistributedArray<D>,
+  options: RealTransformOptions = {},
+): DistributedArray<RealOf<D>> {
+  return transformOnce(
+    { name: "irfft", type: "c2r" },
+    operand,
+    options,
+    REAL_TRANSFORM_KEYS,
+    "inverse",
+  ) as DistributedArray<RealOf<D>>;
 }

@@ -648,7 +648,7 @@ const misuses: Misuse[] = [
   ],
   [
     "a complex value for a real dtype",
-    (r) => DistributedArray.full(r, [3], Slab.X, [1, 2]),
+    (r) => DistributedArray.full(r, [3], Slab.X, [1, 2] as unknown as number),
     DTypeError,
     "float64 takes",
   ],

@@ -133,7 +133,7 @@ clusterTest("what does not fit says what would", (runtime) => {
   fails(() => a.slice([null, null, null]), ShapeError, "slice was given 3 ranges, but an array of shape [4,3] has 2");
   fails(() => a.slice([[-5, 2]]), RangeError, "Range 0 begins or ends at -5, before the first of 4 indices");
   fails(() => a.slice([[0, 4, 2] as unknown as [number, number]]), TypeError, "range 0 must be [start, end]");
-  fails(() => a.assign([1, 2]), DTypeError, "float64 takes a number");
+  fails(() => a.assign([1, 2] as unknown as number), DTypeError, "float64 takes a number");
   fails(
     () => a.assign(DistributedArray.zeros(runtime, [4, 2], Slab.X, { memory })),
     ShapeError,

@@ -121,7 +121,12 @@ gpuTest("every operation and every dtype is the CPU's", (runtime) => {
       if (name === "power" && isInteger) operands[1] = exponents(runtime);
       const [host, device] = [0, 1].map((side) => call(name, operands.map((both) => both[side])));
       const isRounded = !EXACT.has(name) || isComplex && /divide|sign|sqrt|abs/.test(name);
-      assertClose(device, host, isRounded && !isInteger ? tolerance(host.dtype) : 0, `${name} of ${dtype}`);
+      assertClose(
+        device,
+        host,
+        isRounded && !(isInteger && name === "power") ? tolerance(host.dtype) : 0,
+        `${name} of ${dtype}`,
+      );
       host.free();
       device.free();
     }

@@ -9,7 +9,7 @@ import { Program as KernelProgram } from "../../gpu/kernels/program.ts";
 import type { Stream } from "../../gpu/stream.ts";
 import { copyFromDevice, copyToDevice } from "../../memory/copy.ts";
 import { DeviceBuffer } from "../../memory/device_buffer.ts";
-import { elementwiseSource, type Nest, reductionSource, sizeOfNest, THREADS, UNROLL } from "./device_source.ts";
+import { elementwiseSource, type Nest, reductionSource, sizeOfNest, THREADS, unrollOf } from "./device_source.ts";
 import { type Accumulation, type Elements, isOnDevice, type Loop, loopsOf, numbersOf, type Part } from "./elements.ts";
 import type { Program } from "./expression.ts";
 import { refuseNegative } from "./helpers.ts";
@@ -87,11 +87,12 @@ export function computeOnDevice(
   const arrays = [...arraysOf(operands), target];
   const nest: Nest = { loops: loopsOf(shape, arrays, operands.length).reverse(), name: "k" };
   const count = sizeOfNest(nest);
-  const source = elementwiseSource({ program, dtypes: arrays.map((array) => array?.dtype ?? null), nest });
+  const dtypes = arrays.map((array) => array?.dtype ?? null);
+  const source = elementwiseSource({ program, dtypes, nest });
   const { addresses, free } = onDevice(arrays, stream);
   withRefusal(program, stream, (refused) => {
     const argument = [BigInt(count), refused, ...addresses, ...wordsOf(nest), ...numberWords(program, operands)];
-    const blocks = Math.min(MOST_BLOCKS, Math.ceil(count / (THREADS * UNROLL)));
+    const blocks = Math.min(MOST_BLOCKS, Math.ceil(count / (THREADS * unrollOf(dtypes))));
     programOf(source).launch("elementwise", stream, blocks, argument, THREADS);
   });
   free();

@@ -13,8 +13,43 @@ import type { Program } from "./expression.ts";
 /** Threads of a block. */
 export const THREADS = 256;
 
-/** Elements that a thread reads before it computes: so many reads are under way at a time. */
-export const UNROLL = 4;
+/** Elements that a thread reads before it computes, so that reads are under way together: more of them if they are narrow. */
+export function unrollOf(dtypes: readonly (DType | null)[]): number {
+  return dtypes.some((dtype) => dtype !== null && dtypeInfo(dtype).itemSize <= 2) ? 8 : 4;
+}
+
+/** A variable that the statements of a program know, and how it is read. */
+interface Variable {
+  readonly name: string;
+  readonly type: string;
+  readonly code: string;
+}
+
+/**
+ * A loop over `i`, from `first` to `end` by `step`: the variables of some elements are read, then each element has its turn.
+ * `indices` names what both need.
+ */
+function loopOver(
+  { first, end, step, unroll }: { first: string; end: string; step: string; unroll: number },
+  named: readonly Variable[],
+  indices: string,
+  turn: string,
+): string {
+  const each = (what: string) => `
+    #pragma unroll
+    for (int u = 0; u < ${unroll}; u++) {
+      const Count i = next + u * (${step});
+      if (i < ${end}) {
+        ${indices}
+        ${what}
+      }
+    }`;
+  return `for (Count next = ${first}; next < ${end}; next += ${unroll} * (${step})) {
+    ${named.map(({ name, type }) => `${type} ${name}_[${unroll}];`).join(" ")}${
+    each(named.map(({ name, code }) => `${name}_[u] = ${code};`).join("\n        "))
+  }${each(`${named.map(({ name, type }) => `const ${type} ${name} = ${name}_[u];`).join(" ")}\n        ${turn}`)}
+  }`;
+}
 
 // ---- code that both kinds of kernels share ----------------------------------------------------------------------------
 
@@ -34,6 +69,14 @@ function read(dtype: DType, at: number, place: string): string[] {
       ? `(i64)((const ${INTEGERS_IN_CUDA[real as keyof typeof INTEGERS_IN_CUDA]}*)${address})[${where}]`
       : `load(${address}, ${ELEMENT_TYPES[real as keyof typeof ELEMENT_TYPES]}, ${where})`;
   });
+}
+
+/** The variables of an operand, and how they are read; none of a number. */
+function reading(dtype: DType | null, at: number, place: string): Variable[] {
+  if (dtype === null) return [];
+  const codes = read(dtype, at, place);
+  const type = typeInCuda(dtypeInfo(dtype).real);
+  return variables(dtype, at).map((name, part) => ({ name, type, code: codes[part] }));
 }
 
 /** The statements that write the result. */
@@ -133,12 +176,15 @@ export interface ElementwiseShape {
 export function elementwiseSource({ program, dtypes, nest }: ElementwiseShape): string {
   const arrays = dtypes.length;
   const own = arrays - 1;
-  const named = dtypes.slice(0, own).flatMap((dtype, at) => {
-    if (dtype === null) return [];
-    const codes = read(dtype, at, place(nest, at, arrays));
-    const type = typeInCuda(dtypeInfo(dtype).real);
-    return variables(dtype, at).map((name, part) => ({ name, type, code: codes[part] }));
-  });
+  const named = dtypes.slice(0, own).flatMap((dtype, at) => reading(dtype, at, place(nest, at, arrays)));
+  const loop = {
+    first: "blockIdx.x * blockDim.x + threadIdx.x",
+    end: "p.count",
+    step: "step",
+    unroll: unrollOf(dtypes),
+  };
+  const turn = `${program.statements.join("\n        ")}
+        ${write(dtypes[own]!, program, own, place(nest, own, arrays))}`;
   return `${PRELUDE}
 ${countType(sizeOfNest(nest))}
 struct Elementwise {
@@ -150,27 +196,7 @@ extern "C" __global__ void elementwise(const Elementwise p) {
   ${OBJECTS}
   ${parameters(program)}
   const Count step = gridDim.x * blockDim.x;
-  for (Count first = blockIdx.x * blockDim.x + threadIdx.x; first < p.count; first += ${UNROLL} * step) {
-    ${named.map(({ name, type }) => `${type} ${name}_[${UNROLL}];`).join(" ")}
-    #pragma unroll
-    for (int u = 0; u < ${UNROLL}; u++) {
-      const Count i = first + u * step;
-      if (i < p.count) {
-        ${indices(nest, "i")}
-        ${named.map(({ name, code }) => `${name}_[u] = ${code};`).join("\n        ")}
-      }
-    }
-    #pragma unroll
-    for (int u = 0; u < ${UNROLL}; u++) {
-      const Count i = first + u * step;
-      if (i < p.count) {
-        ${indices(nest, "i")}
-        ${named.map(({ name, type }) => `const ${type} ${name} = ${name}_[u];`).join(" ")}
-        ${program.statements.join("\n        ")}
-        ${write(dtypes[own]!, program, own, place(nest, own, arrays))}
-      }
-    }
-  }
+  ${loopOver(loop, named, indices(nest, "i"), turn)}
 }
 `;
 }
@@ -207,14 +233,19 @@ export function reductionSource({ program, dtypes, kept, reduced, width, accumul
   const merging = CUDA.translate(merge(all.map((i) => `b${i}`)));
   const sharing = all.map((i) => `shared[${i}][threadIdx.x] = a${i};`).join(" ");
   const partial = (i: number, at: string) => `((${type}*)p.partials[${i}])[${at}]`;
-  const reading = dtypes.slice(0, own).flatMap((dtype, at) => {
-    if (dtype === null) return [];
-    const codes = read(dtype, at, `${place(kept, at, arrays)} + ${place(reduced, at, arrays)}`);
-    const real = typeInCuda(dtypeInfo(dtype).real);
-    return variables(dtype, at).map((name, part) => `const ${real} ${name} = ${codes[part]};`);
-  });
+  const named = dtypes.slice(0, own).flatMap((dtype, at) =>
+    reading(dtype, at, `${place(kept, at, arrays)} + ${place(reduced, at, arrays)}`)
+  );
+  const loop = {
+    first: `split * ${rows} + y`,
+    end: "p.length",
+    step: `(Count)p.splits * ${rows}`,
+    unroll: unrollOf(dtypes),
+  };
+  const turn = `${program.statements.join("\n        ")}
+        ${CUDA.translate(take(program.result))}`;
   return `${PRELUDE}
-${countType(2 * Math.max(sizeOfNest(kept) + THREADS, sizeOfNest(reduced) + THREADS))}
+${countType(2 * Math.max(sizeOfNest(kept), sizeOfNest(reduced)))}
 struct Reduction {
   i64 results, length, splits, size, refused, address[${arrays}], partials[${all.length}], start[${all.length}];
   ${fieldsOf(kept, arrays)} ${fieldsOf(reduced, arrays)}
@@ -231,12 +262,7 @@ extern "C" __global__ void reduce(const Reduction p) {
     ${all.map((i) => `${type} a${i} = ${begin(i)};`).join(" ")}
     ${indices(kept, "result")}
     if (result < p.results) {
-      for (Count i = split * ${rows} + y; i < p.length; i += (Count)p.splits * ${rows}) {
-        ${indices(reduced, "i")}
-        ${reading.join("\n        ")}
-        ${program.statements.join("\n        ")}
-        ${CUDA.translate(take(program.result))}
-      }
+      ${loopOver(loop, named, indices(reduced, "i"), turn)}
     }
     ${sharing}
     __syncthreads();

@@ -3,7 +3,7 @@
  *
  * @module
  */
-import type { Scalar } from "../../dtype/dtype.ts";
+import type { DType, Scalar } from "../../dtype/dtype.ts";
 import { isPair } from "../../dtype/scalar.ts";
 import { describe, isObject } from "../../options.ts";
 import { DistributedArray } from "../distributed_array.ts";
@@ -73,11 +73,11 @@ function term(meaning: Meaning): Term {
  * console.log(swish.shape);
  * ```
  */
-export function evaluate(
+export function evaluate<T extends DType = DType>(
   make: (...terms: Term[]) => Term,
   operands: readonly Operand[],
-  options?: ElementwiseOptions,
-): DistributedArray {
+  options?: ElementwiseOptions<T>,
+): DistributedArray<T> {
   const given = Array.isArray(operands) ? [...operands] as Operand[] : [];
   return DistributedArray.of(expressed("evaluate", given, options, () => {
     if (typeof make !== "function" || !Array.isArray(operands)) {

@@ -4,7 +4,8 @@
  * @module
  */
 import { Replicated } from "../../distribution/mod.ts";
-import { dtypeInfo, type Scalar } from "../../dtype/dtype.ts";
+import { type DType, dtypeInfo } from "../../dtype/dtype.ts";
+import type { ElementOf, Promoted } from "../../dtype/element_types.ts";
 import { ShapeError } from "../../errors.ts";
 import { describe } from "../../options.ts";
 import { agree } from "../../runtime/agreement.ts";
@@ -17,14 +18,19 @@ import { LocalArray } from "../local_array.ts";
 import { expandDims } from "../shaping/shaping.ts";
 
 /** The sum of an expression of two arrays of one shape. */
-function sumOfPairs(name: string, expression: Expression, a: DistributedArray, b: DistributedArray): Scalar {
+function sumOfPairs<A extends DType, B extends DType>(
+  name: string,
+  expression: Expression,
+  a: DistributedArray<A>,
+  b: DistributedArray<B>,
+): ElementOf<Promoted<A, B>> {
   agree(runtimeOf(a, b), name, () => {
     checkArray(a, `${name}: a`);
     checkArray(b, `${name}: b`);
     if (a.shape.join() === b.shape.join()) return { shape: a.shape };
     throw new ShapeError(`${name} takes arrays of one shape, not of [${a.shape}] and [${b.shape}].`);
   });
-  using products = DistributedArray.of(elementwise<DistributedArray>(name, expression, [a, b], {}));
+  using products = DistributedArray.of(elementwise<DistributedArray<Promoted<A, B>>>(name, expression, [a, b], {}));
   return products.sum();
 }
 
@@ -43,12 +49,18 @@ function sumOfPairs(name: string, expression: Expression, a: DistributedArray, b
  * console.log(dot(r, r)); // 90
  * ```
  */
-export function dot(a: DistributedArray, b: DistributedArray): Scalar {
+export function dot<A extends DType, B extends DType>(
+  a: DistributedArray<A>,
+  b: DistributedArray<B>,
+): ElementOf<Promoted<A, B>> {
   return sumOfPairs("dot", apply("multiply", operand(0), operand(1)), a, b);
 }
 
 /** As {@linkcode dot}, with the elements of `a` conjugated. Collective. */
-export function vdot(a: DistributedArray, b: DistributedArray): Scalar {
+export function vdot<A extends DType, B extends DType>(
+  a: DistributedArray<A>,
+  b: DistributedArray<B>,
+): ElementOf<Promoted<A, B>> {
   return sumOfPairs("vdot", apply("multiply", apply("conj", operand(0)), operand(1)), a, b);
 }
 
@@ -67,14 +79,18 @@ export function vdot(a: DistributedArray, b: DistributedArray): Scalar {
  * console.log(axpy(-0.5, x, y).sum()); // 15
  * ```
  */
-export function axpy(alpha: Operand, x: DistributedArray, y: DistributedArray): DistributedArray {
+export function axpy<D extends DType>(
+  alpha: Operand,
+  x: DistributedArray,
+  y: DistributedArray<D>,
+): DistributedArray<D> {
   const expression = apply("add", apply("multiply", operand(0), operand(1)), operand(2));
   agree(runtimeOf(x, y), "axpy", () => checkArray(y, "axpy: y"));
   return DistributedArray.of(elementwise("axpy", expression, [alpha, x, y], { into: y }));
 }
 
 /** An array times a number, written into the array, which is returned. Collective. */
-export function scale(array: DistributedArray, factor: Operand): DistributedArray {
+export function scale<D extends DType>(array: DistributedArray<D>, factor: Operand): DistributedArray<D> {
   agree(runtimeOf(array), "scale", () => checkArray(array, "scale: the array"));
   return multiply(array, factor, { into: array });
 }
@@ -84,7 +100,10 @@ export function scale(array: DistributedArray, factor: Operand): DistributedArra
  *
  * @throws {DistributionError} if ranks lack elements of `b`.
  */
-export function outer(a: DistributedArray, b: DistributedArray): DistributedArray {
+export function outer<A extends DType, B extends DType>(
+  a: DistributedArray<A>,
+  b: DistributedArray<B>,
+): DistributedArray<Promoted<A, B>> {
   return multiply(expandDims(a, 1), expandDims(b, 0));
 }
 
@@ -93,9 +112,9 @@ export function outer(a: DistributedArray, b: DistributedArray): DistributedArra
  *
  * @throws {ShapeError} if it is no matrix.
  */
-export function diagonal(matrix: DistributedArray): DistributedArray {
+export function diagonal<D extends DType>(matrix: DistributedArray<D>): DistributedArray<D> {
   const runtime = runtimeOf(matrix);
-  let local!: LocalArray;
+  let local!: LocalArray<D>;
   let words!: Int32Array<ArrayBuffer>;
   agree(runtime, "diagonal", () => {
     checkArray(matrix, "diagonal: the matrix");
@@ -129,7 +148,7 @@ export function diagonal(matrix: DistributedArray): DistributedArray {
  *
  * @throws {ShapeError} if it is no matrix.
  */
-export function trace(matrix: DistributedArray): Scalar {
+export function trace<D extends DType>(matrix: DistributedArray<D>): ElementOf<D> {
   using elements = diagonal(matrix);
   return elements.sum();
 }

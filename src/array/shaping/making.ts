@@ -5,6 +5,7 @@
  */
 import { ShapeError } from "../../errors.ts";
 import type { Distribution } from "../../distribution/mod.ts";
+import type { DType } from "../../dtype/dtype.ts";
 import { describe } from "../../options.ts";
 import { agreeWith, type Runtime } from "../../runtime/runtime.ts";
 import { DistributedArray } from "../distributed_array.ts";
@@ -23,12 +24,12 @@ import type { ArrayOptions } from "../new_part.ts";
  * console.log(identity.sum()); // 4
  * ```
  */
-export function eye(
+export function eye<D extends DType = "float64">(
   runtime: Runtime,
   extent: number | readonly [rows: number, columns: number],
   distribution: Distribution,
-  options: ArrayOptions = {},
-): DistributedArray {
+  options: ArrayOptions<D> = {},
+): DistributedArray<D> {
   const shape = typeof extent === "number" ? [extent, extent] : extent;
   return DistributedArray.generate(runtime, shape, distribution, (i, j) => i === j ? 1 : 0, options);
 }
@@ -53,14 +54,14 @@ function checkNumbers(numbers: Record<string, unknown>): void {
  * console.log(a.format()); // [0 2 4 6 8]
  * ```
  */
-export function arange(
+export function arange<D extends DType = "float64">(
   runtime: Runtime,
   start: number,
   stop: number,
   step: number,
   distribution: Distribution,
-  options: ArrayOptions = {},
-): DistributedArray {
+  options: ArrayOptions<D> = {},
+): DistributedArray<D> {
   agreeWith(runtime, "arange", () => {
     checkNumbers({ start, stop, step });
     if (step === 0) throw new ShapeError("arange: a step of 0 never arrives.");
@@ -74,14 +75,14 @@ export function arange(
  * `count` numbers at equal distances, from `start` to `stop`, which is the last. Collective; throws as
  * `DistributedArray.zeros` does, and TypeError for what is no number.
  */
-export function linspace(
+export function linspace<D extends DType = "float64">(
   runtime: Runtime,
   start: number,
   stop: number,
   count: number,
   distribution: Distribution,
-  options: ArrayOptions = {},
-): DistributedArray {
+  options: ArrayOptions<D> = {},
+): DistributedArray<D> {
   agreeWith(runtime, "linspace", () => {
     checkNumbers({ start, stop, count });
     return { start, stop, count };

@@ -7,6 +7,7 @@ import { withDimensions } from "../../distribution/dimensions.ts";
 import { checkDistribution } from "../../distribution/distribution.ts";
 import { Box, type Corners, type Distribution, Replicated, Slab, Sliced } from "../../distribution/mod.ts";
 import type { DType } from "../../dtype/dtype.ts";
+import type { Promoted } from "../../dtype/element_types.ts";
 import { promote } from "../../dtype/promotion.ts";
 import { ShapeError } from "../../errors.ts";
 import { describe, readOptions } from "../../options.ts";
@@ -40,7 +41,10 @@ function agreeOn(name: string, array: DistributedArray, check: () => Record<stri
 }
 
 /** A view with other dimensions: dimension d is dimension `sources[d]` of the array, or a new one of extent 1. */
-function withAxes(array: DistributedArray, sources: readonly (number | null)[]): DistributedArray {
+function withAxes<D extends DType>(
+  array: DistributedArray<D>,
+  sources: readonly (number | null)[],
+): DistributedArray<D> {
   const { local, distribution, shape, order } = array;
   const to = withDimensions(distribution, sources.map((from) => from === null ? 1 : shape[from]), sources);
   const extents = sources.map((from) => from === null ? 1 : local.shape[from]);
@@ -65,8 +69,8 @@ function withAxes(array: DistributedArray, sources: readonly (number | null)[]):
  * console.log(products.shape, products.sum()); // [4, 3] 18
  * ```
  */
-export function expandDims(array: DistributedArray, axis: number): DistributedArray {
-  let view!: DistributedArray;
+export function expandDims<D extends DType>(array: DistributedArray<D>, axis: number): DistributedArray<D> {
+  let view!: DistributedArray<D>;
   agreeOn("expandDims", array, () => {
     const at = checkAxis(axis, array.shape.length + 1);
     view = withAxes(array, [...array.shape.keys() as Iterable<number | null>].toSpliced(at, 0, null));
@@ -80,8 +84,11 @@ export function expandDims(array: DistributedArray, axis: number): DistributedAr
  *
  * @throws {ShapeError} if an extent is not 1, or no dimension would be left.
  */
-export function squeeze(array: DistributedArray, axis: number | readonly number[]): DistributedArray {
-  let view!: DistributedArray;
+export function squeeze<D extends DType>(
+  array: DistributedArray<D>,
+  axis: number | readonly number[],
+): DistributedArray<D> {
+  let view!: DistributedArray<D>;
   agreeOn("squeeze", array, () => {
     const { shape } = array;
     const axes = checkAxes(axis, shape.length);
@@ -103,7 +110,10 @@ export function squeeze(array: DistributedArray, axis: number | readonly number[
  *
  * @throws {ShapeError} if the array does not fit the shape.
  */
-export function broadcastTo(array: DistributedArray, shape: readonly number[]): DistributedArray {
+export function broadcastTo<D extends DType>(
+  array: DistributedArray<D>,
+  shape: readonly number[],
+): DistributedArray<D> {
   let extents!: readonly number[];
   let distribution!: Distribution;
   agreeOn("broadcastTo", array, () => {
@@ -135,11 +145,11 @@ export function broadcastTo(array: DistributedArray, shape: readonly number[]): 
  * console.log(matrix.format());
  * ```
  */
-export function reshape(
-  array: DistributedArray,
+export function reshape<D extends DType>(
+  array: DistributedArray<D>,
   shape: readonly number[],
   options: PlacedOptions = {},
-): DistributedArray {
+): DistributedArray<D> {
   let extents!: readonly number[];
   let to!: Distribution;
   agreeOn("reshape", array, () => {
@@ -174,7 +184,7 @@ export function reshape(
   return placed;
 }
 
-function asLine({ local }: DistributedArray) {
+function asLine<D extends DType>({ local }: DistributedArray<D>) {
   return local.reshaped([local.size], [1]);
 }
 
@@ -241,10 +251,13 @@ function agreeOnAll(
  * console.log(c.shape, c.sum()); // [6, 3] 30
  * ```
  */
-export function concatenate(arrays: readonly DistributedArray[], options?: JoinOptions): DistributedArray {
+export function concatenate<D extends DType>(
+  arrays: readonly DistributedArray<D>[],
+  options?: JoinOptions,
+): DistributedArray<Promoted<D, D>> {
   let axis!: number;
   let shape!: readonly number[];
-  let dtype!: DType;
+  let dtype!: Promoted<D, D>;
   let to!: Distribution;
   const all = agreeOnAll("concatenate", arrays, options, (given) => {
     const [first] = arrays;
@@ -258,7 +271,7 @@ export function concatenate(arrays: readonly DistributedArray[], options?: JoinO
       );
     }
     shape = first.shape.with(axis, arrays.reduce((sum, other) => sum + other.shape[axis], 0));
-    dtype = arrays.map((array) => array.dtype).reduce(promote);
+    dtype = arrays.map((array): DType => array.dtype).reduce(promote) as typeof dtype;
     const own = first.distribution instanceof Box || first.distribution instanceof Sliced ? Slab.X : first.distribution;
     const { distribution = own } = given;
     checkDistribution(distribution);
@@ -280,13 +293,16 @@ export function concatenate(arrays: readonly DistributedArray[], options?: JoinO
  * A new array of arrays of one shape, side by side along a new dimension, `axis` of the result. Collective; throws as
  * {@linkcode concatenate} does, whose options it takes.
  */
-export function stack(arrays: readonly DistributedArray[], options?: JoinOptions): DistributedArray {
+export function stack<D extends DType>(
+  arrays: readonly DistributedArray<D>[],
+  options?: JoinOptions,
+): DistributedArray<Promoted<D, D>> {
   let axis!: number;
   const all = agreeOnAll("stack", arrays, options, (given) => {
     axis = checkAxis(given.axis === undefined ? 0 : given.axis, arrays[0].shape.length + 1);
     return { axis };
   });
-  return concatenate(all.map((array) => expandDims(array, axis)), { ...options, axis });
+  return concatenate(all.map((array) => expandDims(array as DistributedArray<D>, axis)), { ...options, axis });
 }
 
 /**
@@ -295,7 +311,7 @@ export function stack(arrays: readonly DistributedArray[], options?: JoinOptions
  *
  * @throws {RangeError} if the shift is no whole number, or there is no such dimension.
  */
-export function roll(array: DistributedArray, shift: number, axis: number): DistributedArray {
+export function roll<D extends DType>(array: DistributedArray<D>, shift: number, axis: number): DistributedArray<D> {
   let along!: number;
   let by!: number;
   agreeOn("roll", array, () => {

@@ -5,6 +5,7 @@
  */
 import { runtimeOf } from "../../array/base_array.ts";
 import type { DistributedArray } from "../../array/distributed_array.ts";
+import type { DType } from "../../dtype/dtype.ts";
 import { describe, keysOf, readOptions } from "../../options.ts";
 import { StateError } from "../../errors.ts";
 import type { Facts } from "../../runtime/agreement.ts";
@@ -433,6 +434,25 @@ export class Matmul implements Disposable {
  * @throws {ConfigurationError} if no engine on this machine can do what is asked
  * @throws {CollectiveError} if ranks differ in what they ask for
  */
+export function matmul<D extends DType>(
+  a: DistributedArray<D>,
+  b: DistributedArray,
+  options?: MatmulOptions & { resultType?: undefined; c?: undefined },
+): DistributedArray<D>;
+/** As above; the result is of dtype `resultType`. */
+export function matmul<D extends DType>(
+  a: DistributedArray,
+  b: DistributedArray,
+  options: MatmulOptions & { resultType: D },
+): DistributedArray<D>;
+/** As above; the result is of C's dtype. */
+export function matmul<D extends DType>(
+  a: DistributedArray,
+  b: DistributedArray,
+  options: MatmulOptions & { resultType?: undefined; c: DistributedArray<D> },
+): DistributedArray<D>;
+/** As above, with options of which nothing is known. */
+export function matmul(a: DistributedArray, b: DistributedArray, options?: MatmulOptions): DistributedArray;
 export function matmul(a: DistributedArray, b: DistributedArray, options: MatmulOptions = {}): DistributedArray {
   const count = arguments.length;
   const runtime = runtimeOf(a, b);

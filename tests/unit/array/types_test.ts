@@ -1,0 +1,102 @@
+/** What TypeScript knows of arrays: element types by dtype. Nothing runs here but the check that it compiles. */
+import {
+  add,
+  concatenate,
+  DistributedArray,
+  dot,
+  type DType,
+  equal,
+  evaluate,
+  exp,
+  type fft,
+  type irfft,
+  LocalArray,
+  matmul,
+  multiply,
+  promote,
+  rfft,
+  type Runtime,
+  Slab,
+  where,
+} from "../../../mod.ts";
+
+/** An error where two types differ. */
+type Same<A, B> = (<T>() => T extends A ? 1 : 2) extends (<T>() => T extends B ? 1 : 2) ? true : false;
+const same = <A, B>(_: Same<A, B>): void => {};
+
+type Pair = readonly [re: number, im: number];
+
+/** Only checked, never called: there are no ranks here. */
+export function elements(runtime: Runtime): void {
+  const a = DistributedArray.zeros(runtime, [4], Slab.X);
+  const f = DistributedArray.random(runtime, [4], Slab.X, { dtype: "float32", low: 1 });
+  const i = DistributedArray.full(runtime, [4], Slab.X, 1, { dtype: "int32" });
+  const b = DistributedArray.full(runtime, [4], Slab.X, 1n, { dtype: "int64" });
+  const z = DistributedArray.zeros(runtime, [4], Slab.X, { dtype: "complex64" });
+  const any: DistributedArray = f;
+
+  const total: number = a.sum();
+  const big: bigint = b.sum();
+  const [re, im] = z.sum();
+
+  same<typeof f, DistributedArray<"float32">>(true);
+  same<ReturnType<typeof z.at>, Pair>(true);
+  const middle: number = b.mean();
+  void [total, big, re, im, any, middle];
+  const doubled = a.map((v) => v * 2);
+  same<typeof doubled, DistributedArray<"float64">>(true);
+  const magnitudes = z.map(([x, y]) => Math.hypot(x, y), { dtype: "float32" });
+  same<typeof magnitudes, DistributedArray<"float32">>(true);
+  const rows = i.sum({ axis: 0 });
+  same<typeof rows, DistributedArray<"int64">>(true);
+  const flat: Float32Array = f.allGather();
+  const part: Float32Array = f.local.view();
+  void [flat, part];
+
+  // Promotion: the same dtype, floats of two widths, integers beside a number, complex numbers.
+  same<ReturnType<typeof f.add<typeof f>>, DistributedArray<"float32">>(true);
+  const halves: number = multiply(i, 0.5).sum();
+  const wide: number = add(f, i).max();
+  const turned: Pair = multiply(f, [0, 1]).sum();
+  const mask = equal(i, 1);
+  same<typeof mask, DistributedArray<"uint8">>(true);
+  const chosen: number = where(mask, f, 0).sum();
+  const e = exp(i);
+  same<typeof e, DistributedArray<"float64">>(true);
+  const product: number = dot(f, f);
+  const inPlace = add(i, 1, { into: f });
+  same<typeof inPlace, DistributedArray<"float32">>(true);
+  const both: number = a.zip(i, (x, y) => x + y).sum();
+  const joined: number = concatenate([f, a]).sum();
+  const written = evaluate((x) => x.add(1), [i], { into: a });
+  void [halves, wide, turned, chosen, product, both, joined, written.sum() + 1];
+
+  // Products and transforms.
+  const d = matmul(f, f);
+  same<typeof d, DistributedArray<"float32">>(true);
+  const narrow = matmul(f, f, { resultType: "bfloat16" });
+  same<typeof narrow, DistributedArray<"bfloat16">>(true);
+  const spectrum = rfft(f);
+  same<typeof spectrum, DistributedArray<"complex64">>(true);
+  same<ReturnType<typeof irfft<"complex128">>, DistributedArray<"float64">>(true);
+  same<ReturnType<typeof fft<"complex64">>, DistributedArray<"complex64">>(true);
+
+  // Mistakes do not compile.
+  // @ts-expect-error: there is no such dtype
+  DistributedArray.zeros(runtime, [4], Slab.X, { dtype: "float" });
+  // @ts-expect-error: a pair is no element of float64
+  a.set([0], [1, 2]);
+  // @ts-expect-error: int64 elements are bigints
+  b.map((v) => v * 2);
+  // @ts-expect-error: complex elements are pairs
+  const wrong: number = z.sum();
+  void wrong;
+}
+
+Deno.test("the dtypes that TypeScript knows are those that arrays get", () => {
+  const local = new LocalArray({ data: Float32Array.of(1, 2), dtype: "float32", shape: [2] });
+  const data: Float32Array = local.data;
+  const value: number = local.at(1);
+  const dtype: DType = promote(local.dtype, "int8");
+  if (data.length !== 2 || value !== 2 || dtype !== "float32") throw new Error("not as typed");
+});
