@@ -4,33 +4,31 @@
  *
  * @module
  */
+import { pauseAtExit, TextAtExit } from "../at_exit.ts";
 import { environment } from "../library.ts";
 import { libcFunctions } from "../memory.ts";
 import { LAST_WORDS, writeImmediately } from "../process.ts";
+import { abortRequest, hydraSocket } from "./hydra.ts";
 import { launcher } from "./launcher.ts";
 
 /** What the launcher and the command want to know of this rank's end. */
 export interface LastWords {
   /** The line for the command, or nothing. */
-  words: Uint8Array;
+  words: string;
   /** Hydra's socket; 0 if there is none. */
   socket: number;
-  /** What MPI_Abort writes to it. */
-  request: Uint8Array;
+  /** What is written to it. */
+  request: string;
 }
 
-/**
- * The last words of a rank that ends with this code, by what. Hydra is asked to end the job: it sees the socket of a process
- * that just exits close, ends the others, and then takes the exit code of one of these. Source: MPICH, PMI-1.
- */
+/** The last words of a rank that ends with this code, by what. */
 export function lastWords(code: number, how: string): LastWords {
   const starter = launcher();
-  const encoder = new TextEncoder();
   const isAsked = starter !== null && environment("DISTMATH_TELL_END") !== undefined;
   return {
-    words: encoder.encode(isAsked ? `distmath-end: ${JSON.stringify({ rank: starter.rank, code, how })}\n` : ""),
-    socket: starter?.kind === "mpich" ? Number(environment("PMI_FD") ?? 0) : 0,
-    request: encoder.encode(`cmd=abort exitcode=${code}\n`),
+    words: isAsked ? `distmath-end: ${JSON.stringify({ rank: starter.rank, code, how })}\n` : "",
+    socket: hydraSocket() ?? 0,
+    request: abortRequest(code),
   };
 }
 
@@ -39,10 +37,39 @@ export function tellEnd(code: number, how: string): void {
   const { words } = lastWords(code, how);
   if (words.length === 0) return;
   try {
-    writeImmediately(new TextDecoder().decode(words).trimEnd());
+    writeImmediately(words.trimEnd());
   } catch {
     // Without --allow-ffi the launcher's words have to do.
   }
+}
+
+/** For Hydra to read what a rank has printed: it stops when it is asked to end the job. */
+const READ_MICROSECONDS = 100_000n;
+const STANDARD_ERROR = 2;
+
+let atExit: { words: TextAtExit; request: TextAtExit | null } | undefined;
+
+/**
+ * Have the last words said if this process ends by itself before they are withdrawn: when an error is thrown, it is not
+ * known yet whether the script handles it. After MPI_Finalize a launcher expects nothing more, and its socket is closed.
+ */
+export function sayAtExit(code: number, how: string, isMpiFinalized: boolean): void {
+  const { words, socket, request } = lastWords(code, how);
+  atExit ??= prepareTexts(isMpiFinalized ? 0 : socket);
+  atExit.words.set(words);
+  atExit.request?.set(isMpiFinalized ? "" : request);
+}
+
+function prepareTexts(socket: number): { words: TextAtExit; request: TextAtExit | null } {
+  const request = socket > 0 ? new TextAtExit(socket) : null;
+  if (request !== null) pauseAtExit(READ_MICROSECONDS);
+  return { request, words: new TextAtExit(STANDARD_ERROR) };
+}
+
+/** The process goes on, or ends in another way. */
+export function withdrawWords(): void {
+  atExit?.words.set("");
+  atExit?.request?.set("");
 }
 
 /**
@@ -61,12 +88,14 @@ export function endAtOnce(
   /** For Hydra to end all processes, this one among them. */
   const abortMilliseconds = 1000;
   const pause = (milliseconds: number) => Atomics.wait(new Int32Array(new SharedArrayBuffer(4)), 0, 0, milliseconds);
-  const text = new TextEncoder().encode(`${line}\n`);
-  write(standardError, text, BigInt(text.length));
-  write(standardError, words.slice(), BigInt(words.length));
+  const writeText = (file: number, text: string) => {
+    const bytes = new TextEncoder().encode(text);
+    write(file, bytes, BigInt(bytes.length));
+  };
+  writeText(standardError, `${line}\n${words}`);
   if (socket > 0) {
     pause(readMilliseconds);
-    write(socket, request.slice(), BigInt(request.length));
+    writeText(socket, request);
     pause(abortMilliseconds);
   }
   _exit(code);

@@ -33,12 +33,13 @@ const LAST_WORDS_SECONDS = 0.1;
 
 /**
  * The program of a rank under a shell that tells of an end that is not well. Hydra names no ranks, only processes, and
- * sometimes one that it ended itself after another had gone.
+ * sometimes one that it ended itself after another had gone. It may also overlook a process that exits (`ffi/mpi/hydra.ts`),
+ * but none that a signal ends.
  */
 export function underShell(kind: LauncherKind, program: readonly string[]): readonly string[] {
   if (kind !== "mpich") return program;
   const words = `${LAST_WORDS}{\\"rank\\":$PMI_RANK,\\"code\\":$code}`;
-  const script = `"$@"; code=$?; [ $code = 0 ] || { echo "${words}" >&2; sleep ${LAST_WORDS_SECONDS}; }; exit $code`;
+  const script = `"$@"; code=$?; [ $code = 0 ] || { echo "${words}" >&2; sleep ${LAST_WORDS_SECONDS}; kill -KILL $$; }`;
   return ["sh", "-c", script, "sh", ...program];
 }
 
@@ -63,7 +64,7 @@ export class JobEnd {
   note(text: string): void {
     const openMpiSignal = /process rank (\d+) .*exited on\s+signal (\d+) \(([^)]*)\)/.exec(text);
     const openMpiAbort = /MPI_ABORT was invoked on rank (\d+) .*error ?code:?\s+(-?\d+)/is.exec(text);
-    const openMpiExit = /Process name: \[\[\d+,\d+\],(\d+)\]\s+Exit code:\s+(\d+)/.exec(text);
+    const openMpiExit = /Process name: \[(?:\[\d+,\d+\]|\S+@\d+),(\d+)\]\s+Exit code:\s+(\d+)/.exec(text);
     const mpichAbort = /^Abort\((-?\d+)\) on node \d+ \(rank (\d+) in comm 0\)/.exec(text);
     const hydraExit = /PID \d+ RUNNING AT .*EXIT CODE: (\d+)/s.exec(text);
     const hydraSignal = /EXIT STRING: (.*) \(signal (\d+)\)/.exec(text);
@@ -74,7 +75,7 @@ export class JobEnd {
     else if (openMpiExit) this.#set({ rank: Number(openMpiExit[1]), code: Number(openMpiExit[2]), signal: null });
     else if (mpichAbort) this.#set({ rank: Number(mpichAbort[2]), code: Number(mpichAbort[1]), signal: null });
     else if (hydraExit) this.#set({ rank: null, code: Number(hydraExit[1]), signal: null });
-    else if (hydraSignal) {
+    else if (hydraSignal && this.#words.length === 0) {
       const signal = { number: Number(hydraSignal[2]), name: hydraSignal[1] };
       // It tells of the same process as the words before, whose code was the signal.
       if (this.#end?.code === signal.number) this.#end = null;

@@ -4,14 +4,14 @@
  * MPI starts once, at the first `Communicator.world()` or `initialize()`, and ends once: by `finalizeMpi()`, or when the
  * process ends normally ("unload"). With an exit code other than 0 the whole job is aborted instead, since a rank that
  * waits in MPI_Finalize for ranks that wait elsewhere hangs for ever. All this happens in one thread, and not in a Worker:
- * no event tells a worker that the process ends. An uncaught error needs nothing: "unload" does not
- * fire, the process exits with code 1, and the launcher ends the other ranks. Only before MPI starts launchers need help.
+ * no event tells a worker that the process ends. At an uncaught error "unload" does not fire: the process exits with
+ * code 1, and the launcher ends the other ranks; Hydra is asked to, and before MPI starts other launchers need help, too.
  * A rank that ends well while others wait for it ends the job as well.
  *
  * @module
  */
 import { prepareEarlyEnd } from "../../ffi/mpi/early_end.ts";
-import { tellEnd } from "../../ffi/mpi/last_words.ts";
+import { sayAtExit, tellEnd, withdrawWords } from "../../ffi/mpi/last_words.ts";
 import {
   checkMpi,
   type Handle,
@@ -39,20 +39,30 @@ const isWorker = "DedicatedWorkerGlobalScope" in globalThis;
 // A worker's failures are reported to the main thread.
 if (!isWorker) {
   for (const event of ["error", "unhandledrejection"]) {
-    globalThis.addEventListener(event, () => tellEnd(1, "an uncaught error"));
+    globalThis.addEventListener(event, () => prepareFailure(1, "an uncaught error"));
   }
-  for (const event of ["error", "unhandledrejection", "unload"]) globalThis.addEventListener(event, endBeforeStart);
+  globalThis.addEventListener("unload", endBeforeStart);
+}
+
+/** See to it that the job ends when this process does, by what and with which code: the script may still handle an error. */
+function prepareFailure(code: number, how: string): void {
+  try {
+    sayAtExit(code, how, isFinalized);
+    if (started === undefined) prepareEarlyEnd();
+  } catch {
+    // Without --allow-ffi there is no MPI either. The error to see is the one that brought us here.
+  }
 }
 
 /** See to it that the job ends when this process, which the launcher may not know yet, fails, or leaves others waiting. */
-function endBeforeStart({ type }: globalThis.Event): void {
+function endBeforeStart(): void {
   if (started !== undefined) return;
-  if (type === "unload" && Deno.exitCode === 0) return leaveWithoutStart();
-  if (type === "unload") tellEnd(processCode(Deno.exitCode), EXIT);
-  helpLauncher();
+  if (Deno.exitCode === 0) return leaveWithoutStart();
+  prepareFailure(processCode(Deno.exitCode), EXIT);
 }
 
 function leaveWithoutStart(): void {
+  withdrawWords();
   if ((launcher()?.size ?? 1) === 1) return;
   try {
     if (!isMainThread()) return;
@@ -63,17 +73,8 @@ function leaveWithoutStart(): void {
   const line = presence && leaveBeforeStart(launcher()!.rank, presence);
   if (line === null) return;
   writeImmediately(line);
-  tellEnd(1, "it left while others waited for it");
-  helpLauncher();
+  prepareFailure(1, "it left while others waited for it");
   Deno.exit(1);
-}
-
-function helpLauncher(): void {
-  try {
-    prepareEarlyEnd();
-  } catch {
-    // Without --allow-ffi there is no MPI either. The error to see is the one that brought us here.
-  }
 }
 
 /** The MPI of this process, started at the first call. */
@@ -179,6 +180,7 @@ export function finalizeMpi(): void {
   waitToLeave(started);
   for (const action of [...beforeEnd.then, ...beforeEnd.first].reverse()) action();
   isFinalized = true;
+  withdrawWords();
   const code = started.symbols.MPI_Finalize();
   for (const name of MPI_FUNCTION_NAMES) {
     started.symbols[name] = () => {
@@ -224,6 +226,7 @@ function processCode(code: number): number {
 }
 
 function abort(code: number): void {
+  withdrawWords();
   Atomics.wait(new Int32Array(new SharedArrayBuffer(4)), 0, 0, LAST_WORDS_MILLISECONDS);
   const { symbols, constants } = openMpi();
   symbols.MPI_Abort(constants.world, code);

@@ -55,6 +55,25 @@ testUnderEach("run tells of a rank that leaves while others wait for it", async 
   assertStringIncludes(stderr, "error: rank 1 ended the job with exit code 1: it left while others waited for it");
 });
 
+testUnderEach("run ends the job of a rank that fails before it has loaded distmath, and tells which", async (mpi) => {
+  const script = fixture("fails_without_distmath");
+  const { code, stdout, stderr } = await main(["run", "--mpirun", mpi.mpirun, "-n", "2", script], { seconds: 60 });
+  const seconds = (Date.now() - Number(/fault at (\d+)/.exec(stdout)?.[1])) / 1000;
+  assertEquals(code, 1, stderr);
+  assertStringIncludes(stderr, "Error: broken on purpose");
+  assertMatch(stderr, /^error: rank 1 ended the job with exit code 1$/m);
+  assert(seconds < LONGEST_END_SECONDS * slowdown(), `${seconds} s`);
+});
+
+testUnderEach("an error that a rank handles ends no job, and is not taken for what did", async (mpi) => {
+  const handles = [fixture("handles"), "exits"];
+  const { code, stderr } = await main(["run", "--mpirun", mpi.mpirun, "-n", "2", ...handles]);
+  assertEquals(code, 3, stderr);
+  assertMatch(stderr, /^error: rank 1 ended the job with exit code 3: Deno.exit or Deno.exitCode$/m);
+  const good = await main(["run", "--mpirun", mpi.mpirun, "-n", "2", fixture("handles")]);
+  assertEquals([good.code, good.stderr], [0, ""]);
+});
+
 const pause = (milliseconds: number) => new Promise((resolve) => setTimeout(resolve, milliseconds));
 
 /** Wait until something holds. */

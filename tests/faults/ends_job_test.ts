@@ -11,6 +11,7 @@ import {
   slowdown,
   testUnderEveryMpi,
 } from "../mpi_installations.ts";
+import { finish, start } from "../system/command.ts";
 
 const LONGEST_END_SECONDS = 5;
 
@@ -41,8 +42,45 @@ function occurrences(text: string, part: string): number {
 testUnderEveryMpi("an uncaught error on one rank ends the job and is printed once", async (mpi) => {
   const result = await run(mpi, "throws");
   assertEndedSoon(result);
-  assertEquals(occurrences(result.output, "Error: broken on purpose"), 1, result.output);
+  assertEquals([result.code, occurrences(result.output, "Error: broken on purpose")], [1, 1], result.output);
 });
+
+testUnderEveryMpi("an uncaught error beside output of another rank ends the job with code 1", async (mpi) => {
+  const result = await run(mpi, "throws_beside_output");
+  assertEndedSoon(result);
+  assertEquals(result.code, 1);
+});
+
+const REQUEST = /^distmath-end: (?<words>.*)\ncmd=abort exitcode=(?<code>\d+)\n$/m;
+
+for (
+  const [when, way, code] of [
+    ["early", "throws", 1],
+    ["early", "exits", 3],
+    ["early", "handles", null],
+    ["late", "throws", 1],
+    ["late", "handles", null],
+  ]
+) {
+  Deno.test(`Hydra is asked to end the job of a rank that fails, after all that it prints: ${when}, ${way}`, async () => {
+    // A pipe stands for Hydra's socket.
+    const command = ["-c", 'exec "$@" 2>&1 7>&1', "sh", Deno.execPath(), "run", "-A", "--no-check"];
+    const env = { DISTMATH_MPI: libraryFile(mpiInstallations[0]) };
+    const { stdout } = await finish(
+      start("sh", [...command, fixture("asks_hydra"), String(when), String(way)], { env }),
+    );
+    const asked = REQUEST.exec(stdout)?.groups;
+    assertEquals([asked && Number(asked.code), asked && JSON.parse(asked.words).code], [
+      code ?? undefined,
+      code ?? undefined,
+    ]);
+    assertEquals(
+      stdout.slice(0, stdout.search(REQUEST)).includes("Error: broken on purpose"),
+      way === "throws",
+      stdout,
+    );
+  });
+}
 
 testUnderEveryMpi("an unhandled rejection on one rank ends the job and is printed once", async (mpi) => {
   const result = await run(mpi, "rejects");
@@ -64,6 +102,7 @@ for (const way of ["throws", "rejects", "exits", "library"]) {
   testUnderEveryMpi(`a rank that fails before MPI starts ends the job: ${way}`, async (mpi) => {
     const result = await run(mpi, "fails_early", way);
     assertEndedSoon(result);
+    assertEquals(result.code, way === "exits" ? 3 : 1, result.output);
     const text = { library: "LibraryNotFoundError: ", exits: "" }[way] ?? "Error: broken on purpose";
     if (text !== "") assertEquals(occurrences(result.output, text), 1, result.output);
   });
