@@ -4,7 +4,7 @@
  */
 import { existsSync, realpathSync } from "node:fs";
 import { nativePrefix } from "../ffi/library.ts";
-import { removeMemoryOfDead } from "../scripts/launch/job_guard.ts";
+import { removeMemoryOfDead } from "../scripts/launch/abandoned_memory.ts";
 
 /** An MPI that can start jobs here. */
 export interface MpiInstallation {

@@ -3,7 +3,8 @@
  *
  * @module
  */
-import { guardJob, removeAbandonedMemory, removeMemoryOfDead } from "./job_guard.ts";
+import { removeAbandonedMemory, removeMemoryOfDead } from "./abandoned_memory.ts";
+import { guardJob } from "./job_guard.ts";
 import { commandLine, type Launch, type Launcher } from "./launcher.ts";
 import { CommandError } from "../terminal.ts";
 
@@ -14,6 +15,8 @@ export interface JobOptions extends Launch {
   cwd?: string;
   /** Rank 0 reads this process's standard input, and a line is shown before it is complete if its end is long in coming. */
   isInteractive?: boolean;
+  /** The job is ended when this aborts. */
+  signal?: AbortSignal;
   /** Called for each line of output; for a part of one with `isComplete` false. */
   onLine: (stream: "stdout" | "stderr", line: string, isComplete: boolean) => void;
 }
@@ -159,6 +162,7 @@ export async function runJob(launcher: Launcher, options: JobOptions): Promise<J
     endedWith ??= code;
     ending ??= endJob(child);
   };
+  options.signal?.addEventListener("abort", () => ending ??= endJob(child));
   const handlers = Object.entries(signalCodes).map(([signal, code]) => [signal as Deno.Signal, end(code)] as const);
   for (const [signal, handler] of handlers) Deno.addSignalListener(signal, handler);
   const timer = timeoutSeconds === undefined ? undefined : setTimeout(end(124), timeoutSeconds * 1000);
@@ -175,7 +179,7 @@ export async function runJob(launcher: Launcher, options: JobOptions): Promise<J
     const code = endedWith ?? status.code;
     if (code !== 0) await removeMemoryOfDead(startedAt);
     const isInterrupted = endedWith !== null && endedWith !== 124;
-    const launcherSignal = endedWith === null ? status.signal : null;
+    const launcherSignal = ending === undefined ? status.signal : null;
     const seconds = (performance.now() - started) / 1000;
     return { code, isTimedOut: endedWith === 124, isInterrupted, launcherSignal, seconds };
   } catch (error) {

@@ -88,6 +88,11 @@ export class JobEnd {
     if (end.signal !== null) this.#signalled = end;
   }
 
+  /** Whether a rank has ended otherwise than well, so that its launcher is about to end the others. */
+  get isCertain(): boolean {
+    return this.#end !== null || this.#words.some(({ how }) => how === undefined);
+  }
+
   /** The rank that was the first to end; `null` if nothing is known. */
   #first(): RankEnd & { how?: string | undefined } | null {
     const rank = this.#end?.rank ?? null;

@@ -112,6 +112,12 @@ export interface FilteredResult extends JobResult {
   failure: string | null;
 }
 
+/**
+ * How long a launcher may take to end after a rank did: some hang, as Open MPI 5's does at times when a rank fails while
+ * others start MPI. Tests set the variable.
+ */
+const patienceSeconds = () => Number(Deno.env.get("DISTMATH_PATIENCE_SECONDS")) || 10;
+
 /** {@linkcode runJob} with its output less what the launcher adds; parts of lines pass as they come. */
 export async function runFiltered(launcher: Launcher, options: JobOptions): Promise<FilteredResult> {
   const end = new JobEnd();
@@ -120,15 +126,19 @@ export async function runFiltered(launcher: Launcher, options: JobOptions): Prom
     stderr: new BoilerplateFilter(launcher.kind, end),
   };
   const { onLine } = options;
+  const hanging = new AbortController();
+  let timer: ReturnType<typeof setTimeout> | undefined;
   const result = await runJob(launcher, {
     ...options,
+    signal: hanging.signal,
     program: underShell(launcher.kind, options.program),
     env: { ...tellEnd, ...options.env },
     onLine(stream, line, isComplete) {
       if (!isComplete) return onLine(stream, line, false);
       for (const kept of filters[stream].push(line)) onLine(stream, kept, true);
+      if (end.isCertain) timer ??= setTimeout(() => hanging.abort(), patienceSeconds() * 1000);
     },
-  });
+  }).finally(() => clearTimeout(timer));
   for (const stream of ["stdout", "stderr"] as const) {
     for (const held of filters[stream].end()) onLine(stream, held, true);
   }

@@ -1,0 +1,107 @@
+/**
+ * Removing the shared memory that killed processes have left. Only what belongs to this user, and to no process any more.
+ *
+ * @module
+ */
+const sharedFolder = "/dev/shm";
+
+/**
+ * Names with the number of a process, at whose end they lose their sense: the launcher, of what ranks share while they
+ * start (`ffi/mpi/presence.ts`); that in which Intel's OpenMP has noted that it runs.
+ */
+const nameOfProcess = /^(?:distmath\.|__KMP_REGISTERED_LIB_)(\d+)[._]/;
+
+/** Names of the memory that ranks share while they run: of Open MPI 5 and 4, and of MPICH. */
+const nameOfMpi = /^(sm|vader)_segment\.|^mpich_(shm|vci)_|^mpich_shar_tmp/;
+
+/**
+ * What nobody has for as long was left by a job that was not started by a command, or whose command was killed. Ranks find
+ * each other's memory by its name while they start: a job that is hidden from us works on without it.
+ */
+const abandonedMilliseconds = 60_000;
+
+/** Remove what earlier jobs have left. */
+export function removeAbandonedMemory(): void {
+  removeNamesOfDead(0);
+  removeUnused(0, Date.now() - abandonedMilliseconds);
+}
+
+/**
+ * Remove what a job has left that began at this time, in milliseconds since 1970: MPI itself leaves the memory of killed
+ * ranks. What is in use is looked at again for half a second: launchers may end before the ranks that they have killed.
+ */
+export async function removeMemoryOfDead(since: number): Promise<void> {
+  for (let look = 0; look < 6; look++) {
+    const isMore = [removeNamesOfDead(since), removeUnused(since, Infinity)];
+    if (!isMore.includes(true)) return;
+    await new Promise((resolve) => setTimeout(resolve, 100));
+  }
+}
+
+/** Remove names of processes that are no more; returns whether there are others. */
+function removeNamesOfDead(since: number): boolean {
+  const left = [...own(nameOfProcess, since, Infinity)];
+  const ofDead = left.filter(([, [, process]]) => !isAlive(process));
+  for (const [path] of ofDead) remove(path);
+  return ofDead.length < left.length;
+}
+
+/** Whether a process is there, and has not ended without that its parent has taken notice. */
+function isAlive(process: string): boolean {
+  const status = attempt(() => Deno.readTextFileSync(`/proc/${process}/status`));
+  return status !== null && !/^State:\s+Z/m.test(status);
+}
+
+/**
+ * Remove MPI's memory of a time that no process has; returns whether there is more. Memory that others are about to use is
+ * open or mapped in the process that made it, which is looked at after the name was read.
+ */
+function removeUnused(from: number, to: number): boolean {
+  const left = new Set(own(nameOfMpi, from, to).keys());
+  const count = left.size;
+  if (count === 0) return false;
+  for (const process of names("/proc").filter((name) => /^\d+$/.test(name))) {
+    filesOf(process).forEach((path) => left.delete(path));
+  }
+  left.forEach(remove);
+  return left.size < count;
+}
+
+/** This user's files in the folder of shared memory of these names, last changed in these times. */
+function own(name: RegExp, from: number, to: number): Map<string, RegExpExecArray> {
+  const found = new Map<string, RegExpExecArray>();
+  for (const match of names(sharedFolder).map((file) => name.exec(file))) {
+    if (match === null) continue;
+    const path = `${sharedFolder}/${match.input}`;
+    const { uid, mtime } = attempt(() => Deno.lstatSync(path)) ?? { uid: null, mtime: null };
+    const time = mtime?.getTime() ?? 0;
+    if (uid === Deno.uid() && time >= from && time < to) found.set(path, match);
+  }
+  return found;
+}
+
+/** What a process has open, or mapped in the folder of shared memory; nothing if it has ended, or is hidden from us. */
+function filesOf(process: string): string[] {
+  // In this order: memory is mapped while it is open.
+  const open = names(`/proc/${process}/fd`);
+  const targets = open.map((file) => attempt(() => Deno.readLinkSync(`/proc/${process}/fd/${file}`)) ?? "");
+  const maps = attempt(() => Deno.readTextFileSync(`/proc/${process}/maps`)) ?? "";
+  return [...targets, ...maps.match(/\/dev\/shm\/\S+/g) ?? []];
+}
+
+function names(folder: string): string[] {
+  return attempt(() => Array.from(Deno.readDirSync(folder), ({ name }) => name)) ?? [];
+}
+
+function remove(path: string): void {
+  attempt(() => Deno.removeSync(path));
+}
+
+/** The result of something that fails if another process has come first, or does not let us; `null` then. */
+function attempt<T>(action: () => T): T | null {
+  try {
+    return action();
+  } catch {
+    return null;
+  }
+}
