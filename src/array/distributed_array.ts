@@ -47,7 +47,7 @@ import {
   variance,
   type VarianceOptions,
 } from "./reductions/reductions.ts";
-import { fullRanges, type SliceRange } from "./shaping/slices.ts";
+import { fullSlice, type SliceRange, steppedDistribution, steppedPart } from "./shaping/slices.ts";
 import { type ElementFunction, fillByFunction, type LinearForm } from "./traverse.ts";
 
 /**
@@ -518,11 +518,12 @@ export class DistributedArray<D extends DType = DType> extends ElementAccess<D> 
 
   /**
    * A part of the array: a half-open range of global indices for each dimension. Negative numbers count from the end, null
-   * stands for the first index, the end, or a whole dimension, and dimensions without a range are whole. It is a view: it
-   * shares memory, and each rank keeps what it has; {@linkcode assign} overwrites the part in the array. Collective.
+   * stands for the first index, the end, or a whole dimension, and dimensions without a range are whole; `[0, 100, 2]` takes
+   * every second index. It is a view: it shares memory, and each rank keeps what it has; {@linkcode assign} overwrites the part in the array. Collective.
    *
    * @throws {ShapeError} if there are more ranges than dimensions.
-   * @throws {RangeError} if a range is inverted or lies outside.
+   * @throws {RangeError} if a range is inverted or lies outside, or a step is below 1.
+   * @throws {DistributionError} if a step does not divide the blocks of a block-cyclic distribution.
    * @throws {StateError} after `free`.
    *
    * @example
@@ -540,12 +541,14 @@ export class DistributedArray<D extends DType = DType> extends ElementAccess<D> 
   slice(ranges: readonly SliceRange[]): DistributedArray<D> {
     let view!: DistributedArray<D>;
     agreeOn(this, "slice", () => {
-      const given = fullRanges(ranges, this.shape);
-      const sliced = this.distribution.slice(given);
+      const { ranges: given, steps } = fullSlice(ranges, this.shape);
+      const part = this.distribution.slice(given);
       const own = this.distribution.localRanges(this.runtime.rank, given);
       const local = this.local.slice(own.map(([start]) => start), own.map(([start, end]) => end - start));
-      view = this.#view(local, sliced, this.order);
-      return { ranges: given };
+      view = steps.every((step) => step === 1)
+        ? this.#view(local, part, this.order)
+        : this.#view(steppedPart(local, part, steps, this.runtime.rank), steppedDistribution(part, steps), this.order);
+      return { ranges: given, steps };
     });
     return view;
   }

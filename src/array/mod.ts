@@ -27,4 +27,6 @@ export type { FormatOptions } from "./format.ts";
 export type { SliceRange } from "./shaping/slices.ts";
 export * from "./shaping/shaping.ts";
 export * from "./shaping/making.ts";
+export * from "./shaping/flip.ts";
 export * from "./reductions/products.ts";
+export * from "./reductions/cumulative.ts";

@@ -137,6 +137,59 @@ export function sliceSet(set: IndexSet, [start, end]: Range): IndexSet {
   };
 }
 
+/** The multiples of `step` among a set, counted from 0 on: 0, 1, 2 for 0, step, 2 step. */
+export function everyNth(set: IndexSet, step: number): IndexSet {
+  if (step === 1) return set;
+  const multiples = (below: number) => Math.ceil(below / step);
+  const runs = set.ranges().map(([start, end]): Range => [multiples(start), multiples(end)]).filter(([a, b]) => a < b);
+  const starts: number[] = [];
+  let count = 0;
+  for (const [start, end] of runs) {
+    starts.push(count);
+    count += end - start;
+  }
+  /** The last run whose key is not above a number. */
+  const find = (keys: (run: number) => number, number: number): number => {
+    let [low, high] = [0, runs.length];
+    while (low < high) {
+      const middle = (low + high) >> 1;
+      if (keys(middle) <= number) low = middle + 1;
+      else high = middle;
+    }
+    return low - 1;
+  };
+  return {
+    count,
+    before: (index) => {
+      const run = find((i) => runs[i][0], index);
+      return run < 0 ? 0 : starts[run] + Math.min(index, runs[run][1]) - runs[run][0];
+    },
+    at: (local) => {
+      const run = find((i) => starts[i], local);
+      return runs[run][0] + local - starts[run];
+    },
+    ranges: (from = 0, to = Infinity) =>
+      runs.map(([start, end]): Range => [Math.max(start, from), Math.min(end, to)]).filter(([a, b]) => a < b),
+  };
+}
+
+/**
+ * The local indices of the multiples of `step` among a set, as the first of them, if their distance is `step`; null if they lie
+ * otherwise, as where blocks that `step` does not divide are dealt in turn.
+ */
+export function firstOfEven(set: IndexSet, step: number): number | null {
+  let [first, next] = [0, -1];
+  for (const [start, end] of set.ranges()) {
+    const multiple = Math.ceil(start / step) * step;
+    if (multiple >= end) continue;
+    const local = set.before(start) + multiple - start;
+    if (next < 0) first = local;
+    else if (local !== next) return null;
+    next = local + Math.ceil((end - multiple) / step) * step;
+  }
+  return first;
+}
+
 /** Whether a set is one run of neighbours, or empty. */
 export function isContiguous(set: IndexSet): boolean {
   return set.count === 0 || set.at(set.count - 1) - set.at(0) === set.count - 1;

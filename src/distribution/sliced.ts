@@ -6,7 +6,7 @@
 import { DistributionError } from "../errors.ts";
 import { list } from "./check.ts";
 import { conversionError, Distribution } from "./distribution.ts";
-import { type Range, sliceSet } from "./index_map.ts";
+import { everyNth, type Range, sliceSet } from "./index_map.ts";
 import type { ProcessGrid } from "./process_grid.ts";
 
 /**
@@ -27,21 +27,33 @@ export class Sliced extends Distribution {
   readonly source: Distribution;
   /** The part, one half-open range of the whole array for each dimension. */
   readonly sourceRanges: readonly Range[];
+  /** The distance of neighbours in the whole array, one number for each dimension. */
+  readonly steps: readonly number[];
   /** The grid of the whole array. */
   override readonly grid: ProcessGrid | null;
   /** The number of dimensions of the array. */
   override readonly dimensions: number;
 
-  /** The part `sourceRanges` of an array distributed as `source`, which is bound; `slice` checks the ranges. */
-  constructor(source: Distribution, sourceRanges: readonly Range[]) {
+  /**
+   * The part `sourceRanges` of an array distributed as `source`, which is bound; of each range every element, or those at
+   * multiples of a step from its start. `slice` checks the ranges.
+   */
+  constructor(
+    source: Distribution,
+    sourceRanges: readonly Range[],
+    steps: readonly number[] = sourceRanges.map(() => 1),
+  ) {
     super();
     this.source = source;
     this.sourceRanges = sourceRanges.map(([start, end]): Range => [start, end]);
+    this.steps = [...steps];
     this.grid = source.grid;
     this.dimensions = sourceRanges.length;
-    this.attach(sourceRanges.map(([start, end]) => end - start), source.size!, {
-      sets: (rank) => source.indexSets(rank).map((set, dimension) => sliceSet(set, this.sourceRanges[dimension])),
-      owner: (index) => source.owner(index.map((coordinate, d) => coordinate + this.sourceRanges[d][0])),
+    this.attach(sourceRanges.map(([start, end], d) => Math.ceil((end - start) / steps[d])), source.size!, {
+      sets: (rank) =>
+        source.indexSets(rank).map((set, d) => everyNth(sliceSet(set, this.sourceRanges[d]), this.steps[d])),
+      owner: (index) =>
+        source.owner(index.map((coordinate, d) => coordinate * this.steps[d] + this.sourceRanges[d][0])),
     });
   }
 
@@ -60,7 +72,8 @@ export class Sliced extends Distribution {
 
   /** The whole array's distribution with the ranges of the part: `BlockCyclic(2, blocks 2)[1:6]`. */
   override toString(): string {
-    return `${this.source}[${this.sourceRanges.map(([start, end]) => `${start}:${end}`).join(", ")}]`;
+    const show = ([start, end]: Range, d: number) => `${start}:${end}${this.steps[d] === 1 ? "" : `:${this.steps[d]}`}`;
+    return `${this.source}[${this.sourceRanges.map(show).join(", ")}]`;
   }
 
   /**
@@ -75,16 +88,22 @@ export class Sliced extends Distribution {
 
   /** See {@linkcode Distribution.equals}. */
   protected override hasParametersOf(other: this): boolean {
-    return this.source.equals(other.source) && this.sourceRanges.join() === other.sourceRanges.join();
+    return this.source.equals(other.source) && this.sourceRanges.join() === other.sourceRanges.join() &&
+      this.steps.join() === other.steps.join();
   }
 
   /** See {@linkcode Distribution.transpose}. */
   protected override permuted(axes: readonly number[]): Distribution {
-    return new Sliced(this.source.transpose(axes), axes.map((axis) => this.sourceRanges[axis]));
+    return new Sliced(
+      this.source.transpose(axes),
+      axes.map((axis) => this.sourceRanges[axis]),
+      axes.map((axis) => this.steps[axis]),
+    );
   }
 
   /** See {@linkcode Distribution.slice}. */
   protected override sliced(ranges: readonly Range[]): Distribution {
+    if (this.steps.some((step) => step > 1)) return new Sliced(this, ranges);
     return this.source.slice(ranges.map(([start, end], dimension): Range => {
       const offset = this.sourceRanges[dimension][0];
       return [offset + start, offset + end];

@@ -10,6 +10,7 @@ import {
   broadcastTo,
   clip,
   concatenate,
+  cumulativeSum,
   diagonal,
   DistributedArray,
   dot,
@@ -19,12 +20,14 @@ import {
   eye,
   FFT,
   fft,
+  flip,
   freeSymmetricMemory,
   geadd,
   herk,
   ifft,
   initialize,
   irfft,
+  kron,
   linspace,
   loadNpy,
   LocalArray,
@@ -48,6 +51,7 @@ import {
   tradd,
   trmm,
   trsm,
+  vecdot,
   where,
 } from "../../mod.ts";
 import { matrixIn } from "./bad_values.ts";
@@ -292,6 +296,21 @@ export const COLLECTIVE_CALLS: Record<string, CollectiveCall> = {
   "outer": {
     given: ({ runtime }) => [0, 0].map(() => arange(runtime, 0, 3, 1, Replicated)),
     call: ([a, b]) => outer(a, b),
+  },
+  "kron": {
+    given: (site) => [array(site), DistributedArray.full(site.runtime, [2, 2], Replicated, 1)],
+    call: ([a, b]) => kron(a, b),
+  },
+  "vecdot": {
+    given: (site) => [array(site), array(site), {}],
+    call: ([a, b, options]) => vecdot(a, b, options),
+    options: [2, ["axis"]],
+  },
+  "flip": { given: (site) => [array(site), 0], call: ([a, axis]) => flip(a, axis) },
+  "cumulativeSum": {
+    given: (site) => [array(site), { axis: 0 }],
+    call: ([a, options]) => cumulativeSum(a, options),
+    options: [1, ["axis"]],
   },
   "diagonal": { given: (site) => [array(site)], call: ([a]) => diagonal(a) },
   "add": elementwise(add, 1, 2),

@@ -5,11 +5,15 @@ import {
   BlockCyclic,
   broadcastTo,
   concatenate,
+  cumulativeSum,
   DistributedArray,
   type Distribution,
+  DistributionError,
   DTypeError,
   expandDims,
   eye,
+  flip,
+  kron,
   linspace,
   LocalArray,
   ProcessGrid,
@@ -20,6 +24,7 @@ import {
   Slab,
   squeeze,
   stack,
+  vecdot,
 } from "../../mod.ts";
 import { assertThrowsEverywhere, clusterTest, type ErrorClass } from "../../src/testing/mod.ts";
 
@@ -132,7 +137,8 @@ clusterTest("what does not fit says what would", (runtime) => {
     assertThrowsEverywhere(runtime, action, type, message);
   fails(() => a.slice([null, null, null]), ShapeError, "slice was given 3 ranges, but an array of shape [4,3] has 2");
   fails(() => a.slice([[-5, 2]]), RangeError, "Range 0 begins or ends at -5, before the first of 4 indices");
-  fails(() => a.slice([[0, 4, 2] as unknown as [number, number]]), TypeError, "range 0 must be [start, end]");
+  fails(() => a.slice([[0, 4, -1]]), RangeError, "from 1, not -1. Views do not run backwards: take flip(array, 0)");
+  fails(() => a.slice([[0, 4, "2" as unknown as number]]), TypeError, "The step of range 0 must be a whole number");
   fails(() => a.assign([1, 2] as unknown as number), DTypeError, "float64 takes a number");
   fails(
     () => a.assign(DistributedArray.zeros(runtime, [4, 2], Slab.X, { memory })),
@@ -151,4 +157,66 @@ clusterTest("what does not fit says what would", (runtime) => {
   fails(() => arange(runtime, 0, NaN, 1, Slab.X), TypeError, "stop must be a finite number, not NaN");
   fails(() => arange(runtime, 0, 1, 0, Slab.X), ShapeError, "a step of 0 never arrives");
   assert(a.sum() === 0);
+});
+
+clusterTest("stepped slices are views, wherever each rank has every so manieth element", (runtime) => {
+  const { size } = runtime;
+  const value = (i: number, j: number) => 10 * i + j;
+  const grid = new ProcessGrid({ shape: [size, 1] });
+  const slices = [[0, 11, 2], [1, 10, 2], [2, 8, 4]] as const;
+  [Slab.X, Slab.Y, Replicated, new BlockCyclic(grid, [2, 3])].forEach((distribution, k) => {
+    const order = k % 2 === 0 ? "C" : "F";
+    using a = DistributedArray.generate(runtime, [11, 7], distribution, value, { order, memory });
+    // Steps over blocks have to divide them.
+    for (const [from, to, step] of k === 3 ? slices.slice(0, 2) : slices) {
+      const part = a.slice([[from, to, step], [-6, null]]);
+      const rows = Array.from({ length: Math.ceil((to - from) / step) }, (_, k) => from + k * step);
+      assertEquals([part.isView, ...part.shape], [true, rows.length, 6]);
+      const wanted = rows.flatMap((i) => [1, 2, 3, 4, 5, 6].map((j) => value(i, j)));
+      assertEquals(whole(part), wanted, `${part}`);
+      assertEquals(part.sum(), wanted.reduce((sum, x) => sum + x, 0));
+    }
+    if (k === 3) return;
+    const columns = a.slice([null, [0, 7, 3]]);
+    columns.assign(columns.add(1));
+    assertEquals(whole(a), table(11, 7, (i, j) => value(i, j) + (j % 3 === 0 ? 1 : 0)));
+    assertEquals(whole(columns.slice([[1, 3], [1, 3]])), [14, 17, 24, 27]);
+    assertEquals(whole(columns.transpose().redistribute(Slab.X)).slice(0, 3), [1, 11, 21]);
+  });
+  if (size !== 2) return;
+  using cyclic = DistributedArray.zeros(runtime, [12, 2], new BlockCyclic(grid, [3, 1]), { memory });
+  assertThrowsEverywhere(runtime, () => cyclic.slice([[0, 12, 2]]), DistributionError, "Redistribute the array before");
+});
+
+clusterTest("flip, cumulativeSum, kron, vecdot", (runtime) => {
+  const grid = new ProcessGrid({ shape: [runtime.size, 1] });
+  for (const distribution of [Slab.X, Slab.Y, new BlockCyclic(grid, [2, 3]), Replicated]) {
+    using a = DistributedArray.generate(runtime, [7, 5], distribution, (i, j) => i - 2 * j, { dtype: "int32", memory });
+    const [down, right] = [flip(a, 0), flip(a, -1)];
+    assertEquals(String(down.distribution), String(a.distribution));
+    assertEquals(whole(down), table(7, 5, (i, j) => 6 - i - 2 * j));
+    assertEquals(whole(right), table(7, 5, (i, j) => i - 2 * (4 - j)));
+    const sums = cumulativeSum(a, { axis: 0 });
+    assertEquals([sums.dtype, String(sums.distribution)], ["int64", String(a.distribution)]);
+    assertEquals(whole(sums), table(7, 5, (i, j) => i * (i + 1) / 2 - 2 * j * (i + 1)));
+    using z = DistributedArray.generate(runtime, [7, 5], distribution, (i, j) => [i, j], {
+      dtype: "complex64",
+      memory,
+    });
+    const parts = whole(cumulativeSum(z, { axis: 1 }));
+    assertEquals(parts, table(7, 5, (i, j) => i * (j + 1)).flatMap((re, k) => [re, (k % 5) * (k % 5 + 1) / 2]));
+    using f = DistributedArray.random(runtime, [7, 5], distribution, { seed: 3, dtype: "float64", memory });
+    using alone = f.redistribute(Replicated);
+    for (const axis of [0, 1]) assertEquals(whole(cumulativeSum(f, { axis })), whole(cumulativeSum(alone, { axis })));
+    assertEquals(whole(vecdot(z, z)).filter((_, k) => k % 2 === 0), [0, 1, 2, 3, 4, 5, 6].map((i) => 5 * i * i + 30));
+  }
+  using small = DistributedArray.generate(runtime, [3, 2], Slab.X, (i, j) => 1 + i + 10 * j, { memory });
+  using b = DistributedArray.generate(runtime, [2, 2], Replicated, (i, j) => i + 2 * j, { memory });
+  const product = kron(small, b);
+  const element = (i: number, j: number) => (1 + (i >> 1) + 10 * (j >> 1)) * (i % 2 + 2 * (j % 2));
+  assertEquals([[...product.shape], whole(product)], [[6, 4], table(6, 4, element)]);
+  const fails = (action: () => unknown, type: ErrorClass<Error>, message: string) =>
+    assertThrowsEverywhere(runtime, action, type, message);
+  fails(() => kron(small, b.slice([[0, 1]]).sum({ axis: 0 })), ShapeError, "kron takes arrays of as many dimensions");
+  fails(() => flip(small, 2), RangeError, "from -2 to 1");
 });

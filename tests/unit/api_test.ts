@@ -14,8 +14,8 @@ const FUNCTIONS = words(`
   abs acos add asin atan atan2 ceil clip conj cos cosh divide equal evaluate exp expm1 floor greater greaterEqual imag isFinite isNaN
   less lessEqual log log10 log1p log2 logicalAnd logicalNot logicalOr logicalXor maximum minimum multiply negative notEqual
   positive power promote real round sign sin sinh sqrt square subtract tan tanh trunc where
-  arange broadcastTo concatenate expandDims eye linspace reshape roll squeeze stack
-  axpy diagonal dot outer scale trace vdot`);
+  arange broadcastTo concatenate expandDims eye linspace reshape roll squeeze stack flip
+  axpy cumulativeSum diagonal dot kron outer scale trace vdot vecdot`);
 
 /** What only tools need. */
 const INTERNALS = words(`

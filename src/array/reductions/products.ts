@@ -5,17 +5,19 @@
  */
 import { Replicated } from "../../distribution/mod.ts";
 import { type DType, dtypeInfo } from "../../dtype/dtype.ts";
-import type { ElementOf, Promoted } from "../../dtype/element_types.ts";
+import type { ElementOf, Promoted, SumOf } from "../../dtype/element_types.ts";
 import { ShapeError } from "../../errors.ts";
-import { describe } from "../../options.ts";
+import { describe, readOptions } from "../../options.ts";
 import { agree } from "../../runtime/agreement.ts";
 import { checkArray, runtimeOf } from "../base_array.ts";
 import { DistributedArray } from "../distributed_array.ts";
 import { checkOwnArray, elementwise } from "../elementwise/elementwise.ts";
 import { apply, type Expression, operand } from "../elementwise/expression.ts";
 import { multiply, type Operand } from "../elementwise/functions.ts";
+import { evaluate } from "../elementwise/evaluate.ts";
 import { LocalArray } from "../local_array.ts";
-import { expandDims } from "../shaping/shaping.ts";
+import { checkAxis } from "./plan.ts";
+import { expandDims, reshape } from "../shaping/shaping.ts";
 
 /** The sum of an expression of two arrays of one shape. */
 function sumOfPairs<A extends DType, B extends DType>(
@@ -105,6 +107,69 @@ export function outer<A extends DType, B extends DType>(
   b: DistributedArray<B>,
 ): DistributedArray<Promoted<A, B>> {
   return multiply(expandDims(a, 1), expandDims(b, 0));
+}
+
+/**
+ * The sums of the products of two arrays' elements along a dimension, the last one by default, with those of `a` conjugated.
+ * Collective; throws as {@linkcode multiply} and `sum` do.
+ *
+ * @example
+ * ```ts
+ * import { DistributedArray, initialize, Slab, vecdot } from "@distmath/distmath";
+ *
+ * using runtime = initialize();
+ * using a = DistributedArray.full(runtime, [4, 3], Slab.X, 2);
+ * console.log(vecdot(a, a).format()); // [12. 12. 12. 12.]
+ * ```
+ */
+export function vecdot<A extends DType, B extends DType>(
+  a: DistributedArray<A>,
+  b: DistributedArray<B>,
+  options: { axis?: number } = {},
+): DistributedArray<SumOf<Promoted<A, B>>> {
+  let axis!: number;
+  agree(runtimeOf(a, b), "vecdot", () => {
+    checkArray(a, "vecdot: a");
+    checkArray(b, "vecdot: b");
+    ({ axis = -1 } = readOptions("the options of vecdot", options, ["axis"]));
+    return { axis: checkAxis(axis, Math.max(a.shape.length, b.shape.length)) };
+  });
+  using products = evaluate<Promoted<A, B>>((x, y) => x.conj().multiply(y), [a, b]);
+  return products.sum({ axis });
+}
+
+/**
+ * The Kronecker product of two arrays of as many dimensions: each element of `a` times all of `b`, block by block. It is
+ * divided along dimension 0, if `a` is divided along it; `b` is Replicated. Elements move. Collective.
+ *
+ * @throws {ShapeError} if the numbers of dimensions differ.
+ * @throws {DistributionError} if ranks lack elements of `b`.
+ *
+ * @example
+ * ```ts
+ * import { DistributedArray, eye, initialize, kron, Replicated, Slab } from "@distmath/distmath";
+ *
+ * using runtime = initialize();
+ * using ones = DistributedArray.full(runtime, [2, 2], Replicated, 1);
+ * console.log(kron(eye(runtime, 3, Slab.X), ones).sum()); // 12
+ * ```
+ */
+export function kron<A extends DType, B extends DType>(
+  a: DistributedArray<A>,
+  b: DistributedArray<B>,
+): DistributedArray<Promoted<A, B>> {
+  agree(runtimeOf(a, b), "kron", () => {
+    checkArray(a, "kron: a");
+    checkArray(b, "kron: b");
+    if (a.shape.length === b.shape.length) return { a: a.shape, b: b.shape };
+    throw new ShapeError(
+      `kron takes arrays of as many dimensions, not of shapes [${a.shape}] and [${b.shape}]. Use expandDims.`,
+    );
+  });
+  const spread = <D extends DType>(array: DistributedArray<D>, first: 0 | 1) =>
+    array.shape.reduce((wide, _, d) => expandDims(wide, 2 * d + first), array);
+  using products = multiply(spread(a, 1), spread(b, 0));
+  return reshape(products, a.shape.map((extent, d) => extent * b.shape[d]));
 }
 
 /**
