@@ -111,7 +111,7 @@ export function scriptAddress(name: string): string {
 
 /** Text in a style, where the terminal shows it or `FORCE_COLOR` asks for it, and `NO_COLOR` does not forbid it. */
 export function style(
-  format: "bold" | "dim" | "green" | "red" | "yellow",
+  format: "bold" | "dim" | "green" | "red" | "yellow" | "blue" | "magenta" | "cyan",
   text: string,
   stream: "stdout" | "stderr" = "stdout",
 ): string {

@@ -172,6 +172,11 @@ const FAMILY_NAMES = { open_mpi: "Open MPI's mpirun", mpich: "MPICH's mpirun", s
 
 /** What to do when the library and the launcher do not belong together. */
 export function howToStart(mpi: Mpi): string {
+  if (launcher()?.kind === "slurm") {
+    const plugin = mpi.vendor === "open_mpi" ? "pmix" : "pmi2";
+    return `Start the script by srun --mpi=${plugin}, where srun --mpi=list names that, or by the mpirun of ${mpi.path} ` +
+      `(deno task run -n 4 script.ts finds it).`;
+  }
   return `Start the script by the mpirun of ${mpi.path} (deno task run -n 4 script.ts finds it), ` +
     `or set DISTMATH_MPI to the library file of the launcher's MPI.`;
 }

@@ -8,7 +8,8 @@ import { runFiltered } from "../launch/job_output.ts";
 import { denoTest, runProgram } from "../launch/job.ts";
 import { describeLauncher, findLauncher, type Launcher, parseTag } from "../launch/launcher.ts";
 import { count, type FileResult, isSuccess, junit, listRanks, matches, mergeRanks, summary } from "../results/merge.ts";
-import { parsePlace, type Place, scriptOfUser } from "./run.ts";
+import { parsePlace, type Place, placeHelp, placeOptions } from "../launch/place.ts";
+import { scriptOfUser } from "./run.ts";
 import { TapReader } from "../results/tap.ts";
 import {
   CommandError,
@@ -31,7 +32,7 @@ Every test of a file is told of: one that hangs or dies has failed, and those th
 The exit code is 1 if a test failed or was not run, a file has no tests, or --filter matches none.
 
   --ranks 1,2,4      numbers of ranks (1,2,4)
-  --hosts A:2,B:2    hosts with their slots; this host alone when left out
+${placeHelp}
   --timeout SECONDS  time limit of a job (120); a job that takes longer is ended and has failed
   --junit FILE       write the results as JUnit XML
   --filter TEXT      only tests whose name contains it, or matches it as /TEXT/
@@ -41,7 +42,7 @@ The exit code is 1 if a test failed or was not run, a file has no tests, or --fi
 
 const options = {
   ranks: { type: "string", default: "1,2,4" },
-  hosts: { type: "string" },
+  ...placeOptions,
   timeout: { type: "string", default: "120" },
   junit: { type: "string" },
   filter: { type: "string" },
@@ -65,7 +66,7 @@ export async function runTestFile(
   launcher: Launcher,
   file: string,
   ranks: number,
-  { hosts, timeoutSeconds, filter, env, denoFlags = [] }: TestSettings = {},
+  { filter, env, denoFlags = [], ...place }: TestSettings = {},
 ): Promise<FileResult> {
   const readers = Array.from({ length: ranks }, () => new TapReader());
   const output: string[] = [];
@@ -76,8 +77,7 @@ export async function runTestFile(
   };
   const job = await runFiltered(launcher, {
     ranks,
-    ...hosts && { hosts },
-    ...timeoutSeconds !== undefined && { timeoutSeconds },
+    ...place,
     tag: true,
     yieldsWhenIdle: true, // tests are right or wrong, not fast, and other jobs may run beside them
     env: { ...withoutColors, ...env },
@@ -90,7 +90,7 @@ export async function runTestFile(
     onLine: (_stream, line) => take(line),
   });
   if (job.isInterrupted) throw new CommandError("interrupted", job.code);
-  const tests = mergeRanks(readers, { ...job, timeoutSeconds, output, filter });
+  const tests = mergeRanks(readers, { ...job, timeoutSeconds: place.timeoutSeconds, output, filter });
   const isCut = readers.some(({ isFinished }) => !isFinished);
   const printed = readers[0].results.flatMap(({ outcome, output }) => outcome === "passed" ? output : []);
   return { file: shortName(file), ranks, tests, seconds: job.seconds, isCut, printed };

@@ -6,7 +6,7 @@
 import { demoDTypes, type DemoSettings } from "./demo_rank.ts";
 import { denoRun } from "../launch/job.ts";
 import { describeLauncher } from "../launch/launcher.ts";
-import { runVisibly } from "./run.ts";
+import { runVisibly } from "../launch/visible_job.ts";
 import { readyLauncher } from "../launch/ready_launcher.ts";
 import { CommandError, parseCommand, parseCount, refuseArguments, scriptAddress } from "../terminal.ts";
 

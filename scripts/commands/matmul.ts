@@ -11,7 +11,7 @@ import { denoRun } from "../launch/job.ts";
 import type { Launcher } from "../launch/launcher.ts";
 import { runFiltered } from "../launch/job_output.ts";
 import { marker, type MatmulDType, matmulDTypes, type MatmulJob, type MatmulOutcome } from "./matmul_rank.ts";
-import { parsePlace } from "./run.ts";
+import { parsePlace, type Place, placeOptions } from "../launch/place.ts";
 import { readyLauncher } from "../launch/ready_launcher.ts";
 import {
   colorVariables,
@@ -36,7 +36,8 @@ Usage: matmul A.npy B.npy --out D.npy [options]
   --distribution D         slab-x, slab-y or block-cyclic:MBxNB, for all three matrices (slab-x)
   --order c|f              memory order of the product (c)
   --json                   print what was done as JSON
-  --hosts A:2,B:2          hosts with their slots; this host alone when left out
+  --hosts A:2,B:2          hosts with their slots; the allocation's, or this host alone, when left out
+  --hostfile FILE          a file with a line for each host: "a", "a:2" or "a slots=2"
   --timeout SECONDS        give up after this time
   --mpirun PATH            the launcher to use (also DISTMATH_MPIRUN)
 
@@ -202,7 +203,7 @@ function checkSpace(target: string, [m, n]: readonly number[], dtype: MatmulDTyp
 async function multiply(
   launcher: Launcher,
   ranks: number,
-  place: ReturnType<typeof parsePlace>,
+  place: Place,
   job: MatmulJob,
 ): Promise<MatmulOutcome> {
   const lines: string[] = [];
@@ -235,8 +236,7 @@ export async function matmulFiles(args: string[]): Promise<number> {
     distribution: { type: "string", default: "slab-x" },
     order: { type: "string", default: "c" },
     json: { type: "boolean", default: false },
-    hosts: { type: "string" },
-    timeout: { type: "string" },
+    ...placeOptions,
     mpirun: { type: "string" },
     help: { type: "boolean", short: "h", default: false },
   });

@@ -3,84 +3,70 @@
  *
  * @module
  */
-import { runFiltered } from "../launch/job_output.ts";
-import { denoRun, denoTest, type JobOptions, type JobResult } from "../launch/job.ts";
-import { findLauncher, type Launcher } from "../launch/launcher.ts";
-import {
-  colorVariables,
-  CommandError,
-  type Options,
-  parseCommand,
-  parseCount,
-  parseSeconds,
-  splitAtPositional,
-  userPath,
-} from "../terminal.ts";
+import { basename } from "node:path";
+import { batchFile, type BatchJob, type BatchSystem, batchSystems } from "../launch/batch_file.ts";
+import { denoFlagsWithValue, splitDenoFlags } from "../launch/deno_flags.ts";
+import { denoRun, denoTest, perRank, quote } from "../launch/job.ts";
+import { commandLine, findLauncher, type Launcher } from "../launch/launcher.ts";
+import { localModules, nextChange, warmCache } from "../launch/modules.ts";
+import { parsePlace, parseRanks, placeHelp, placeOptions } from "../launch/place.ts";
+import { clearProfiles, profileFlags, writeMergedProfile } from "../launch/profile.ts";
+import { runVisibly, type VisibleJob } from "../launch/visible_job.ts";
+import { CommandError, type Options, parseCommand, scriptAddress, splitAtPositional, userPath } from "../terminal.ts";
 
 const help = `Start a script on several ranks.
 
 Usage: run [options] SCRIPT [arguments of the script]
 
 SCRIPT is a file or a URL, and runs in the folder where you are. A file that ends in _test.ts is started with
-"deno test", all others with "deno run".
-The launcher is the mpirun that belongs to the MPI in use; its own text about a job that failed is left out.
+"deno test", all others with "deno run". Flags of Deno, such as --allow-ffi or --config, are passed on; -A is one of
+them unless others say what is permitted.
+The launcher is the mpirun that belongs to the MPI in use, or in an allocation of Slurm's srun; its own text about a job
+that failed is left out. Inside an allocation of Slurm, PBS or an MPIJob the ranks start on its hosts.
 Ranks use colours if the output goes to a terminal, or FORCE_COLOR is set.
 
-  -n, --ranks N      number of ranks (1)
-  --hosts A:2,B:2    hosts with their slots; this host alone when left out
+  -n, --ranks N      number of ranks (1; the slots of the allocation)
+${placeHelp}
+  --cpu              compute on CPUs, though there are GPUs
+  --gpus 0,2         the GPUs of each host to compute on, by number
+  --env NAME=VALUE   set a variable on the ranks; NAME alone takes its value here; can be repeated
   --timeout SECONDS  end the job after this time; the exit code is then 124
+  --tag-output       begin each line with the rank that wrote it
+  --inspect RANK     have this rank wait for a debugger, at 127.0.0.1:9229
+  --profile FOLDER   write a CPU profile of each rank, and trace.json with all of them side by side
+  --watch            start the job again when a file of the script has changed
+  --dry-run          print the command instead of running it
+  --sbatch FILE      write a job file for Slurm instead; "-" prints it
+  --pbs FILE         write one for PBS
+  --mpijob FILE      write one for Kubeflow's MPI operator
+  --image NAME       the container image of an MPIJob (distmath)
   --mpirun PATH      the launcher to use (also DISTMATH_MPIRUN)
 `;
 
 const options = {
-  ranks: { type: "string", short: "n", default: "1" },
-  hosts: { type: "string" },
-  timeout: { type: "string" },
+  ranks: { type: "string", short: "n" },
+  ...placeOptions,
+  cpu: { type: "boolean", default: false },
+  gpus: { type: "string" },
+  env: { type: "string", multiple: true, default: [] },
+  "tag-output": { type: "boolean", default: false },
+  inspect: { type: "string" },
+  profile: { type: "string" },
+  watch: { type: "boolean", default: false },
+  "dry-run": { type: "boolean", default: false },
+  sbatch: { type: "string" },
+  pbs: { type: "string" },
+  mpijob: { type: "string" },
+  image: { type: "string" },
   mpirun: { type: "string" },
   help: { type: "boolean", short: "h", default: false },
 } as const satisfies Options;
 
-/** The options that say where a job runs, as every command that starts one takes them. */
-export interface Place {
-  /** Hosts with their slots. */
-  hosts?: string[];
-  /** The time limit. */
-  timeoutSeconds?: number;
-}
-
-/** Read `--hosts` and `--timeout`. */
-export function parsePlace(values: { hosts?: string | undefined; timeout?: string | undefined }): Place {
-  const place: Place = {};
-  if (values.hosts !== undefined) {
-    place.hosts = values.hosts.split(",").map((host) => host.trim()).filter(Boolean);
-    if (place.hosts.length === 0) throw new CommandError("--hosts takes a list such as a:2,b:2");
-  }
-  if (values.timeout !== undefined) place.timeoutSeconds = parseSeconds(values.timeout, "--timeout");
-  return place;
-}
-
-/** Run a job with its output passed on, less what the launcher adds; returns how it ended. */
-export async function runVisibly(launcher: Launcher, job: Omit<JobOptions, "onLine">): Promise<JobResult> {
-  const encoder = new TextEncoder();
-  const { failure, signal: _, ...result } = await runFiltered(launcher, {
-    ...job,
-    env: { ...colorVariables(), ...job.env },
-    onLine(stream, line, isComplete) {
-      if (!isComplete && line.trim() === "") return;
-      let bytes = encoder.encode(isComplete ? `${line}\n` : line);
-      while (bytes.length > 0) bytes = bytes.subarray(Deno[stream].writeSync(bytes));
-    },
-  });
-  if (result.isTimedOut) console.error(`error: the job did not end within ${job.timeoutSeconds} s and was ended`);
-  else if (failure !== null) console.error(`error: ${failure}`);
-  return result;
-}
-
 const isTest = (script: string) => /_test\.[cm]?[jt]sx?$/.test(script);
 
 /** The program that starts a script, or a test file, on a rank. */
-export function startScript(script: string, args: readonly string[]): string[] {
-  return isTest(script) ? denoTest(script, args) : denoRun(script, args);
+export function startScript(script: string, args: readonly string[], flags: readonly string[] = []): string[] {
+  return isTest(script) ? denoTest(script, args, flags) : denoRun(script, args, flags);
 }
 
 /** The address of a script that the user named: a URL as it is, or the path of a file that exists. */
@@ -95,20 +81,148 @@ export function scriptOfUser(name: string): string {
   throw new CommandError(`${path} is no file`);
 }
 
+/** The variables that `--env`, `--cpu` and `--gpus` set. */
+export function parseVariables(
+  { env, cpu, gpus }: { env: readonly string[]; cpu: boolean; gpus?: string | undefined },
+  environment: Record<string, string> = Deno.env.toObject(),
+): Record<string, string> {
+  if (cpu && gpus !== undefined) throw new CommandError("take --cpu or --gpus, not both");
+  if (gpus !== undefined && !/^\d+(,\d+)*$/.test(gpus)) {
+    throw new CommandError(`--gpus takes numbers of GPUs such as 0,2, not "${gpus}"`);
+  }
+  const variables: Record<string, string> = {};
+  if (cpu) variables.DISTMATH_DEVICE = "cpu";
+  if (gpus !== undefined) variables.CUDA_VISIBLE_DEVICES = gpus;
+  for (const text of env) {
+    const [, name, value] = /^([A-Za-z_]\w*)(?:=(.*))?$/s.exec(text) ?? [];
+    if (name === undefined) throw new CommandError(`--env takes NAME=VALUE or NAME, not "${text}"`);
+    if (value === undefined && environment[name] === undefined) {
+      throw new CommandError(`--env ${name}: there is no variable of this name here; --env ${name}=VALUE gives it one`);
+    }
+    variables[name] = value ?? environment[name];
+  }
+  return variables;
+}
+
+/** The rank that `--inspect` names. */
+function parseRank(text: string, ranks: number): number {
+  const rank = Number(text);
+  if (/^\d+$/.test(text) && rank < ranks) return rank;
+  throw new CommandError(`--inspect takes a rank from 0 to ${ranks - 1}, not "${text}"`);
+}
+
+/** The command that starts a job, as a shell takes it. */
+function describeCommand(launcher: Launcher, job: VisibleJob): string {
+  const { command, args, env } = commandLine(launcher, job);
+  const variables = Object.entries(env).map(([name, value]) => `${name}=${quote(value)}`);
+  return ["env", ...variables, ...[command, ...args].map(quote)].join(" ");
+}
+
+/** Run a job again and again, whenever a file of its script has changed, until it is interrupted. */
+async function runWatched(launcher: Launcher, job: VisibleJob, script: string): Promise<number> {
+  while (true) {
+    const files = await localModules(script);
+    const ended = new AbortController();
+    using change = nextChange(files, () => ended.abort());
+    const { isInterrupted, code } = await runVisibly(launcher, { ...job, signal: ended.signal });
+    if (isInterrupted && !ended.signal.aborted) return code;
+    if (!ended.signal.aborted) console.error(`the job ended with exit code ${code}; it starts again after a change`);
+    await change.happened;
+    console.error("a file has changed; the job starts again");
+  }
+}
+
+/** What remains of the options in a job file: how the ranks run, not where. */
+function argumentsOf(values: RunValues, flags: readonly string[]): string[] {
+  return [
+    ...values.cpu ? ["--cpu"] : [],
+    ...values.gpus === undefined ? [] : ["--gpus", values.gpus],
+    ...values.env.flatMap((text) => ["--env", text]),
+    ...values["tag-output"] ? ["--tag-output"] : [],
+    ...values.profile === undefined ? [] : ["--profile", values.profile],
+    ...values.mpirun === undefined ? [] : ["--mpirun", values.mpirun],
+    ...flags,
+  ];
+}
+
+/** Write the job file that an option asks for. */
+function writeBatchFile(
+  system: BatchSystem,
+  file: string,
+  script: string,
+  job: Omit<BatchJob, "name" | "folder">,
+): void {
+  const name = basename(script).replace(/\.[cm]?[jt]sx?$/, "").replaceAll(/[^\w.-]/g, "-").replace(
+    /^[^A-Za-z]/,
+    "job-$&",
+  );
+  const text = batchFile(system, { ...job, name, folder: userPath(".") });
+  if (file === "-") return console.log(text.trimEnd());
+  const path = userPath(file);
+  Deno.writeTextFileSync(path, text);
+  const start = { sbatch: "sbatch", pbs: "qsub", mpijob: "kubectl create -f" }[system];
+  console.log(`wrote ${path}; to start it: ${start} ${quote(file)}`);
+}
+
+type RunValues = ReturnType<typeof parseCommand<typeof options>>["values"];
+
+/** Run the job as the options have it. */
+async function runJobOf(values: RunValues, launcher: Launcher, script: string, job: VisibleJob): Promise<number> {
+  if (values.watch) return await runWatched(launcher, job, script);
+  if (values.profile === undefined) return (await runVisibly(launcher, job)).code;
+  const folder = userPath(values.profile);
+  clearProfiles(folder, job.ranks);
+  const { code } = await runVisibly(launcher, job);
+  console.error(writeMergedProfile(folder, job.ranks));
+  return code;
+}
+
 export async function run(args: string[]): Promise<number> {
-  const [own, [script, ...rest]] = splitAtPositional(args, options);
+  const [all, [script, ...rest]] = splitAtPositional(args, { ...denoFlagsWithValue, ...options });
+  const { flags, rest: own } = splitDenoFlags(all);
   const { values } = parseCommand(own, options);
   if (values.help) {
     console.log(help);
     return 0;
   }
   if (script === undefined) throw new CommandError(`run needs a script; see "run --help"`);
-  const ranks = parseCount(values.ranks, "-n");
+  const ranks = parseRanks(values.ranks);
   const place = parsePlace(values);
+  const variables = parseVariables(values);
+  const inspected = values.inspect === undefined ? null : parseRank(values.inspect, ranks);
   const address = scriptOfUser(script);
-  const program = startScript(address, rest);
+  if (values.profile !== undefined && isTest(address)) throw new CommandError("--profile takes a script, not tests");
+  const system = batchSystems.find((name) => values[name] !== undefined);
+  if (system !== undefined) {
+    const again = ["-n", String(ranks), ...argumentsOf(values, flags), address, ...rest];
+    writeBatchFile(system, values[system]!, address, {
+      ranks,
+      hosts: place.hosts ?? [],
+      timeoutSeconds: place.timeoutSeconds ?? null,
+      gpus: values.gpus?.split(",").length ?? 0,
+      command: ["deno", "run", "-A", scriptAddress("main.ts"), "run", ...again],
+      image: values.image ?? "distmath",
+    });
+    return 0;
+  }
+  const program = perRank((more) => startScript(address, rest, [...flags, ...more]), {
+    flags: values.profile === undefined ? [] : profileFlags(userPath(values.profile)),
+    only: inspected === null ? undefined : { rank: inspected, flags: ["--inspect-wait=127.0.0.1:9229"] },
+  });
   const launcher = await findLauncher(values.mpirun);
-  const job = { ranks, ...place, program, cwd: userPath("."), isInteractive: true };
-  const { code } = await runVisibly(launcher, job);
-  return code;
+  const job = {
+    ranks,
+    ...place,
+    program,
+    env: variables,
+    cwd: userPath("."),
+    isInteractive: true,
+    tag: values["tag-output"],
+  };
+  if (values["dry-run"]) {
+    console.log(describeCommand(launcher, job));
+    return 0;
+  }
+  if (ranks > 1) await warmCache(address, flags);
+  return await runJobOf(values, launcher, address, job);
 }

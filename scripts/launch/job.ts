@@ -7,13 +7,17 @@ import { removeAbandonedMemory, removeMemoryOfDead } from "./abandoned_memory.ts
 import { guardJob } from "./job_guard.ts";
 import { commandLine, type Launch, type Launcher } from "./launcher.ts";
 import { CommandError } from "../terminal.ts";
+import { withPermissions } from "./deno_flags.ts";
 
 export interface JobOptions extends Launch {
   /** The job is ended after this many seconds. */
   timeoutSeconds?: number;
   /** The ranks' working directory; this process's when left out. */
   cwd?: string;
-  /** Rank 0 reads this process's standard input, and a line is shown before it is complete if its end is long in coming. */
+  /**
+   * Rank 0 reads this process's standard input, and a line is shown before it is complete if its end is long in coming,
+   * unless lines begin with ranks.
+   */
   isInteractive?: boolean;
   /** The job is ended when this aborts. */
   signal?: AbortSignal;
@@ -143,7 +147,8 @@ function environmentOf(process: string): string {
 
 /** Start a job and wait for its end. Ctrl-C, SIGTERM and what `onLine` throws end the job first. */
 export async function runJob(launcher: Launcher, options: JobOptions): Promise<JobResult> {
-  const { isInteractive = false, onLine, timeoutSeconds } = options;
+  const { isInteractive = false, tag = false, onLine, timeoutSeconds } = options;
+  const showParts = isInteractive && !tag;
   const { command, args, env } = commandLine(launcher, options);
   const [started, startedAt, job] = [performance.now(), Date.now(), crypto.randomUUID()];
   removeAbandonedMemory();
@@ -172,8 +177,8 @@ export async function runJob(launcher: Launcher, options: JobOptions): Promise<J
         if (status.signal !== null && ending === undefined) killJob(job);
         return status;
       }),
-      readLines(child.stdout, isInteractive, (line, isComplete) => onLine("stdout", line, isComplete)),
-      readLines(child.stderr, isInteractive, (line, isComplete) => onLine("stderr", line, isComplete)),
+      readLines(child.stdout, showParts, (line, isComplete) => onLine("stdout", line, isComplete)),
+      readLines(child.stderr, showParts, (line, isComplete) => onLine("stderr", line, isComplete)),
     ]);
     await ending;
     const code = endedWith ?? status.code;
@@ -216,13 +221,13 @@ export async function runProgram(program: string, args: readonly string[]): Prom
 
 /** The program and first arguments that start a script on a rank; `flags` are Deno's own. */
 export function denoRun(script: string, args: readonly string[] = [], flags: readonly string[] = []): string[] {
-  return [Deno.execPath(), "run", "-A", ...flags, script, ...args];
+  return [Deno.execPath(), "run", ...withPermissions(flags), script, ...args];
 }
 
 /** The program and first arguments that run a file's tests on a rank, by its path or URL. */
 export function denoTest(file: string, args: readonly string[] = [], flags: readonly string[] = []): string[] {
   // Types are checked by "deno check", once and not on every rank.
-  const command = [Deno.execPath(), "test", "-A", "--no-check", ...flags];
+  const command = [Deno.execPath(), "test", ...withPermissions(["--no-check", ...flags])];
   const rest = args.length > 0 ? ["--", ...args] : [];
   if (!/^(https?|jsr|npm):/.test(file)) return [...command, file, ...rest];
   // "deno test" takes files only: each rank makes one on its host, which removes itself when it is read.
@@ -231,7 +236,28 @@ export function denoTest(file: string, args: readonly string[] = [], flags: read
   return ["sh", "-c", `${make} && exec ${command.map(quote).join(" ")} "$folder/url_test.ts" "$@"`, "sh", ...rest];
 }
 
+/** Stands for the rank's number in the flags of {@linkcode perRank}. */
+export const RANK = "{rank}";
+
+/** A program that starts a rank, by its flags: those of one rank, and those of all others; both may name {@linkcode RANK}. */
+export function perRank(
+  start: (flags: readonly string[]) => readonly string[],
+  { flags = [], only }: { flags?: readonly string[]; only?: { rank: number; flags: readonly string[] } | undefined },
+): readonly string[] {
+  const own = only?.flags ?? [];
+  if ([...flags, ...own].every((flag) => !flag.includes(RANK)) && only === undefined) return start(flags);
+  const command = (flags: readonly string[]) =>
+    start(flags).map((word) => flags.includes(word) ? quote(word).replaceAll(RANK, `'"$rank"'`) : quote(word)).join(
+      " ",
+    );
+  const others = `exec ${command(flags)}`;
+  const script = only === undefined
+    ? others
+    : `if [ "$rank" = ${only.rank} ]; then exec ${command([...flags, ...own])}; fi; ${others}`;
+  return ["sh", "-c", `rank=\${OMPI_COMM_WORLD_RANK-\${PMI_RANK-$SLURM_PROCID}}; ${script}`];
+}
+
 /** A text as a shell reads it. */
-function quote(text: string): string {
-  return `'${text.replaceAll("'", `'\\''`)}'`;
+export function quote(text: string): string {
+  return /^[\w@%+=:,./-]+$/.test(text) ? text : `'${text.replaceAll("'", `'\\''`)}'`;
 }

@@ -50,6 +50,8 @@ export class JobEnd {
   readonly #words: LastWords[] = [];
   #end: RankEnd | null = null;
   #signalled: RankEnd | null = null;
+  /** A host that the launcher lost: its name, if that is known. */
+  #lost: { host: string | null } | null = null;
 
   /** Take a rank's own words out of a line; returns the rest, or `null` if nothing is left. */
   take(line: string): string | null {
@@ -68,13 +70,25 @@ export class JobEnd {
     const mpichAbort = /^Abort\((-?\d+)\) on node \d+ \(rank (\d+) in comm 0\)/.exec(text);
     const hydraExit = /PID \d+ RUNNING AT .*EXIT CODE: (\d+)/s.exec(text);
     const hydraSignal = /EXIT STRING: (.*) \(signal (\d+)\)/.exec(text);
+    const slurmExit = /^srun: error: \S+: tasks? (\d+)[\d,-]*: Exited with exit code (\d+)/.exec(text);
+    const slurmSignal = /^srun: error: \S+: tasks? (\d+)[\d,-]*: ([A-Z][\w ]*\w)/.exec(text);
+    const lostDaemon = /(?:ORTE|PRTE) has lost communication with a remote daemon.*Remote daemon: \S+ on node (\S+)/
+      .exec(text);
+    const isLost = /ORTE was unable to reliably start one or more daemons|^\[mpiexec@\S+\] control_cb .*assert/.test(
+      text,
+    );
+    if (lostDaemon || isLost) this.#lost ??= { host: lostDaemon?.[1] ?? null };
     if (openMpiSignal) {
       const [, rank, number, name] = openMpiSignal;
       this.#set({ rank: Number(rank), code: null, signal: { number: Number(number), name } });
     } else if (openMpiAbort) this.#set({ rank: Number(openMpiAbort[1]), code: Number(openMpiAbort[2]), signal: null });
     else if (openMpiExit) this.#set({ rank: Number(openMpiExit[1]), code: Number(openMpiExit[2]), signal: null });
     else if (mpichAbort) this.#set({ rank: Number(mpichAbort[2]), code: Number(mpichAbort[1]), signal: null });
-    else if (hydraExit) this.#set({ rank: null, code: Number(hydraExit[1]), signal: null });
+    else if (slurmExit) this.#set({ rank: Number(slurmExit[1]), code: Number(slurmExit[2]), signal: null });
+    else if (slurmSignal && signalTexts.has(slurmSignal[2])) {
+      const [, rank, name] = slurmSignal;
+      this.#set({ rank: Number(rank), code: null, signal: { number: signalTexts.get(name)!, name } });
+    } else if (hydraExit) this.#set({ rank: null, code: Number(hydraExit[1]), signal: null });
     else if (hydraSignal && this.#words.length === 0) {
       const signal = { number: Number(hydraSignal[2]), name: hydraSignal[1] };
       // It tells of the same process as the words before, whose code was the signal.
@@ -111,7 +125,9 @@ export class JobEnd {
 
   /** The exit code of the job: the rank's own where the launcher's is another one; 128 + n if signal n ended it. */
   code(launcherCode: number): number {
-    const end = launcherCode === 0 ? null : this.#first();
+    // Open MPI 5 takes a lost host for a success.
+    if (launcherCode === 0) return this.#lost ? 1 : 0;
+    const end = this.#first();
     if (end?.signal) return 128 + end.signal.number;
     return end?.code || launcherCode;
   }
@@ -120,6 +136,11 @@ export class JobEnd {
   describe(launcherCode: number): string {
     const code = this.code(launcherCode);
     const end = this.#first();
+    if (end === null && this.#lost) {
+      return `the connection to ${
+        this.#lost.host ?? "another host"
+      } was lost, and the job ended with exit code ${code}`;
+    }
     if (end === null) return `a rank failed, and the job ended with exit code ${code}`;
     if (end.signal !== null) return `${describeSignal(end)}, and the job with exit code ${code}`;
     return `${nameRank(end)} ended the job with exit code ${code}${end.how === undefined ? "" : `: ${end.how}`}`;
@@ -128,6 +149,22 @@ export class JobEnd {
 
 /** The names of signals: `SIGKILL` by 9. */
 const signalNames = new Map(Object.entries(constants.signals).reverse().map(([name, number]) => [number, name]));
+
+/** The numbers of signals by what Slurm calls them. */
+const signalTexts = new Map<string, number>(
+  ([
+    ["Hangup", "SIGHUP"],
+    ["Interrupt", "SIGINT"],
+    ["Illegal instruction", "SIGILL"],
+    ["Aborted", "SIGABRT"],
+    ["Bus error", "SIGBUS"],
+    ["Floating point exception", "SIGFPE"],
+    ["Killed", "SIGKILL"],
+    ["Out Of Memory", "SIGKILL"],
+    ["Segmentation fault", "SIGSEGV"],
+    ["Terminated", "SIGTERM"],
+  ] as const).map(([text, name]) => [text, constants.signals[name]]),
+);
 
 function nameRank({ rank }: RankEnd): string {
   return rank === null ? "a rank" : `rank ${rank}`;

@@ -18,6 +18,8 @@ const known: Record<LauncherKind, { fence: RegExp; block: RegExp; line: RegExp }
         "noticed that process rank \\d+",
         "has exited due to process rank \\d+",
         "MPI_ABORT was invoked on rank \\d+",
+        "(ORTE|PRTE) has lost communication with a remote daemon",
+        "ORTE was unable to reliably start one or more daemons",
       ].join("|"),
     ),
     line:
@@ -28,6 +30,12 @@ const known: Record<LauncherKind, { fence: RegExp; block: RegExp; line: RegExp }
     block: /BAD TERMINATION OF ONE OF YOUR APPLICATION PROCESSES/,
     line:
       /^Abort\(-?\d+\) on node \d+ .*application called MPI_Abort|^\[(proxy:\S+|mpiexec)@[^\]]*\] |^YOUR APPLICATION TERMINATED WITH THE EXIT STRING|^This typically refers to a problem with your application|^Please see the FAQ page for debugging suggestions/,
+  },
+  slurm: {
+    fence: /^(?!)/,
+    block: /^(?!)/,
+    line:
+      /^srun: error: \S+: tasks? [\d,-]+: |^srun: (Job step aborted|Terminating |launch\/slurm: |First task exited|StepId)|^slurmstepd: error: \*\*\* STEP /,
   },
 };
 
@@ -142,7 +150,8 @@ export async function runFiltered(launcher: Launcher, options: JobOptions): Prom
   for (const stream of ["stdout", "stderr"] as const) {
     for (const held of filters[stream].end()) onLine(stream, held, true);
   }
-  if (result.code === 0 || result.isTimedOut || result.isInterrupted) return { ...result, signal: null, failure: null };
+  const isGood = end.code(result.code) === 0;
+  if (isGood || result.isTimedOut || result.isInterrupted) return { ...result, signal: null, failure: null };
   if (result.launcherSignal !== null) {
     const failure = `the launcher was ended by ${result.launcherSignal}, and the job with exit code ${result.code}`;
     return { ...result, signal: null, failure };

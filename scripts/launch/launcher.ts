@@ -7,9 +7,10 @@ import { delimiter, dirname, join } from "node:path";
 import { searchFolders } from "../../internals.ts";
 import { cpuDamage, toMend } from "../native/install.ts";
 import { CommandError, userPath } from "../terminal.ts";
+import { evenSlots, findAllocation, nameOf } from "./allocation.ts";
 
-/** Which family of launchers: Open MPI's `mpirun`, or MPICH's Hydra (also Intel MPI's). */
-export type LauncherKind = "open_mpi" | "mpich";
+/** Which family of launchers: Open MPI's `mpirun`, MPICH's Hydra (also Intel MPI's), or Slurm's `srun`. */
+export type LauncherKind = "open_mpi" | "mpich" | "slurm";
 
 export interface Launcher {
   /** The program, by absolute path. */
@@ -18,6 +19,10 @@ export interface Launcher {
   /** The version it gives of itself, such as `5.0.11`. */
   version: string;
   source: string;
+  /** Whether it is Intel MPI's Hydra, which takes hosts in another way. */
+  isIntel?: boolean;
+  /** How ranks that `srun` starts find each other: what their MPI speaks. */
+  pmi?: "pmix" | "pmi2";
 }
 
 /** A place where a launcher may be. */
@@ -31,6 +36,8 @@ export interface Launch {
   ranks: number;
   /** Hosts with their slots, such as `["a:2", "b:2"]`; this host alone when left out. */
   hosts?: readonly string[];
+  /** Whether these are the hosts of the allocation, which `srun` knows by itself. */
+  isAllocated?: boolean;
   /** Begin each line of output with its rank. */
   tag?: boolean;
   /** Let waiting ranks give way to others; always so where there are more ranks than cores. */
@@ -54,13 +61,16 @@ const names = ["mpirun", "mpiexec", "mpirun.openmpi", "mpirun.mpich"];
 export const installHint = "to install one: deno task native install cpu";
 
 /**
- * Read a launcher's family and version from what `--version` prints; `null` if it is neither Open MPI nor Hydra.
+ * Read a launcher's family and version from what `--version` prints; `null` if it is none of those that are known.
  */
-export function parseLauncherVersion(text: string): { kind: LauncherKind; version: string } | null {
+export function parseLauncherVersion(text: string): Pick<Launcher, "kind" | "version" | "isIntel"> | null {
   const openMpi = /\((?:Open MPI|OpenRTE)\) (\d[\w.]*)/.exec(text);
   if (openMpi) return { kind: "open_mpi", version: openMpi[1] };
-  const hydra = /HYDRA build details:\s+Version:\s+(\d[\w.]*)/.exec(text) ??
-    /Intel\(R\) MPI Library.*Version (\d[\w.]*)/.exec(text);
+  const slurm = /^slurm(?:-wlm)? (\d[\w.]*)/m.exec(text);
+  if (slurm) return { kind: "slurm", version: slurm[1] };
+  const intel = /Intel\(R\) MPI Library.*Version (\d[\w.]*)/.exec(text);
+  if (intel) return { kind: "mpich", version: intel[1], isIntel: true };
+  const hydra = /HYDRA build details:\s+Version:\s+(\d[\w.]*)/.exec(text);
   return hydra && { kind: "mpich", version: hydra[1] };
 }
 
@@ -70,7 +80,7 @@ export async function identifyLauncher({ path, source }: Candidate): Promise<Lau
     const { stdout, stderr } = await new Deno.Command(path, { args: ["--version"], stdin: "null" }).output();
     const text = new TextDecoder().decode(stdout) + new TextDecoder().decode(stderr);
     const found = parseLauncherVersion(text);
-    return found ? { path, source, ...found } : "it is neither Open MPI's nor MPICH's launcher";
+    return found ? { path, source, ...found } : "it is none of Open MPI's, MPICH's and Slurm's launchers";
   } catch (error) {
     return error instanceof Deno.errors.NotFound ? "there is no such file" : (error as Error).message;
   }
@@ -125,11 +135,36 @@ export async function namedLauncher(option?: string): Promise<Launcher | null> {
   const path = named ?? (name.includes("/") ? userPath(name) : name);
   const answer = await identifyLauncher({ path, source });
   if (typeof answer === "string") throw new CommandError(`${source} names ${name}, but ${answer}`);
-  return answer;
+  if (answer.kind !== "slurm") return answer;
+  const [mpi] = await findLaunchers();
+  if (!mpi) throw new CommandError(`srun starts ranks, but no MPI was found for them; ${installHint}`, 1);
+  const srun = await connectSrun(answer, mpi);
+  if (typeof srun === "string") throw new CommandError(srun, 1);
+  return srun;
+}
+
+/** `srun` with the plugin by which ranks of an MPI find each other; a reason, as text, if it has none. */
+async function connectSrun(srun: Launcher, mpi: Launcher): Promise<Launcher | string> {
+  const pmi = mpi.kind === "open_mpi" ? "pmix" : "pmi2";
+  const { stdout, stderr } = await new Deno.Command(srun.path, { args: ["--mpi=list"], stdin: "null" }).output();
+  const plugins = [stdout, stderr].map((bytes) => new TextDecoder().decode(bytes)).join("\n");
+  if (RegExp(`\\b${pmi}\\b`).test(plugins)) return { ...srun, pmi };
+  return `${srun.path} has no plugin "${pmi}", by which the ranks of ${describeLauncher(mpi)} would find each other; ` +
+    `--mpirun ${mpi.path} starts them in another way`;
+}
+
+/** The `srun` of the Slurm allocation that this process runs in, if it can start the ranks of an MPI. */
+async function srunOfAllocation(mpi: Launcher): Promise<Launcher | null> {
+  if (findAllocation(Deno.env.toObject())?.system !== "Slurm") return null;
+  const answer = await identifyLauncher({ path: "srun", source: "PATH" });
+  if (typeof answer === "string" || answer.kind !== "slurm") return null;
+  const srun = await connectSrun(answer, mpi);
+  return typeof srun === "string" ? null : srun;
 }
 
 /**
- * The launcher to use: the one that was named, else the first that is found.
+ * The launcher to use: the one that was named, else the first that is found; in an allocation of Slurm's `srun`, if it can
+ * start the ranks of that one's MPI.
  *
  * @throws {CommandError} when there is none, or what `native install` brought is damaged.
  */
@@ -140,12 +175,13 @@ export async function findLauncher(option?: string): Promise<Launcher> {
   if (damage) throw new CommandError(`${damage}; ${toMend("cpu")}`, 1);
   const launcher = named ?? (await findLaunchers())[0];
   if (!launcher) throw new CommandError(`no MPI launcher (mpirun) was found; ${installHint}`, 1);
-  return launcher;
+  return named ? launcher : await srunOfAllocation(launcher) ?? launcher;
 }
 
 /** A launcher for people: `Open MPI 5.0.11 (/…/bin/mpirun)`. */
-export function describeLauncher({ kind, version, path }: Launcher): string {
-  return `${kind === "open_mpi" ? "Open MPI" : "MPICH"} ${version} (${path})`;
+export function describeLauncher({ kind, version, path, isIntel }: Launcher): string {
+  const name = isIntel ? "Intel MPI" : { open_mpi: "Open MPI", mpich: "MPICH", slurm: "Slurm" }[kind];
+  return `${name} ${version} (${path})`;
 }
 
 /** Variables that ranks on other hosts need, when they are set here. Hydra passes all of them on by itself. */
@@ -157,44 +193,90 @@ const forwarded = /^(DISTMATH_|DENO_|OMP_|MKL_|OPENBLAS_|NO_COLOR$|FORCE_COLOR$|
 export function commandLine(
   launcher: Launcher,
   launch: Launch,
-  machine: { cores: number; isRoot: boolean; environment: Record<string, string> } = thisMachine(),
+  machine: Machine = thisMachine(),
 ): CommandLine {
-  const { ranks, hosts = [], tag = false, program } = launch;
-  const yieldsWhenIdle = launch.yieldsWhenIdle || ranks > machine.cores;
-  const env: Record<string, string> = { DENO_NO_UPDATE_CHECK: "1" };
-  const args: string[] = [];
-  if (launcher.kind === "open_mpi") {
-    const isOld = isBeforeFive(launcher);
-    if (machine.isRoot) Object.assign(env, { OMPI_ALLOW_RUN_AS_ROOT: "1", OMPI_ALLOW_RUN_AS_ROOT_CONFIRM: "1" });
-    if (isOld) env.OMPI_MCA_rmaps_base_oversubscribe = "1";
-    else env.PRTE_MCA_rmaps_default_mapping_policy = ":oversubscribe";
-    if (yieldsWhenIdle) env.OMPI_MCA_mpi_yield_when_idle = "1";
-    // On one host, looking for networks costs a second at every start.
-    if (hosts.length === 0) Object.assign(env, { OMPI_MCA_pml: "ob1", OMPI_MCA_btl: isOld ? "self,vader" : "self,sm" });
-    // Threads of BLAS share one core if a rank is bound to it.
-    args.push("--bind-to", "none");
-    if (tag) args.push(...(isOld ? ["--tag-output"] : ["--output", "tag"]));
-    if (hosts.length > 0) {
-      args.push("--host", hosts.join(","));
-      const set = Object.keys({ ...env, ...machine.environment, ...launch.env }).filter((name) => forwarded.test(name));
-      args.push(...set.flatMap((name) => ["-x", name]));
-    }
-  } else {
-    // Ranks that wait for each other would use up their time slices.
-    if (yieldsWhenIdle) {
-      env.MPIR_CVAR_ENABLE_HEAVY_YIELD = "1";
-      env.MPIR_CVAR_CH4_PROGRESS_THROTTLE = "1";
-      env.MPIR_CVAR_CH4_PROGRESS_THROTTLE_NO_PROGRESS_COUNT = "100";
-    }
-    if (tag) args.push("-prepend-rank");
-    if (hosts.length > 0) args.push("-hosts", hosts.join(","));
-  }
-  args.push("-n", String(ranks), ...program);
-  const unset = Object.entries(env).filter(([name]) => !(name in machine.environment));
-  return { command: launcher.path, args, env: { ...Object.fromEntries(unset), ...launch.env } };
+  const { ranks, program } = launch;
+  const { args, env } = { open_mpi: forOpenMpi, mpich: forHydra, slurm: forSrun }[launcher.kind](
+    launcher,
+    launch,
+    machine,
+  );
+  const unset = Object.entries({ DENO_NO_UPDATE_CHECK: "1", ...env }).filter(([name]) =>
+    !(name in machine.environment)
+  );
+  return {
+    command: launcher.path,
+    args: [...args, "-n", String(ranks), ...program],
+    env: { ...Object.fromEntries(unset), ...launch.env },
+  };
 }
 
-function thisMachine(): { cores: number; isRoot: boolean; environment: Record<string, string> } {
+/** What is known of the machine that jobs are started on. */
+interface Machine {
+  cores: number;
+  isRoot: boolean;
+  environment: Record<string, string>;
+}
+
+type Flags = Pick<CommandLine, "args" | "env">;
+
+const yields = ({ ranks, yieldsWhenIdle }: Launch, { cores }: Machine) => yieldsWhenIdle || ranks > cores;
+
+function forOpenMpi(launcher: Launcher, launch: Launch, machine: Machine): Flags {
+  const { hosts = [], tag } = launch;
+  const isOld = isBeforeFive(launcher);
+  const env: Record<string, string> = {};
+  if (machine.isRoot) Object.assign(env, { OMPI_ALLOW_RUN_AS_ROOT: "1", OMPI_ALLOW_RUN_AS_ROOT_CONFIRM: "1" });
+  if (isOld) env.OMPI_MCA_rmaps_base_oversubscribe = "1";
+  else env.PRTE_MCA_rmaps_default_mapping_policy = ":oversubscribe";
+  if (yields(launch, machine)) env.OMPI_MCA_mpi_yield_when_idle = "1";
+  // On one host, looking for networks costs a second at every start.
+  if (hosts.length === 0) Object.assign(env, { OMPI_MCA_pml: "ob1", OMPI_MCA_btl: isOld ? "self,vader" : "self,sm" });
+  // Threads of BLAS share one core if a rank is bound to it.
+  const args = ["--bind-to", "none"];
+  if (tag) args.push(...(isOld ? ["--tag-output"] : ["--output", "tag"]));
+  if (hosts.length === 0) return { args, env };
+  // A host that is cut off is missed after 9 seconds, not after 8 minutes.
+  const prefix = `${isOld ? "OMPI" : "PRTE"}_MCA_oob_tcp_keepalive`;
+  Object.assign(env, { [`${prefix}_time`]: "5", [`${prefix}_intvl`]: "1", [`${prefix}_probes`]: "4" });
+  const names = Object.keys({ DENO_NO_UPDATE_CHECK: "1", ...env, ...machine.environment })
+    .filter((name) => forwarded.test(name));
+  const set = new Set([...names, ...Object.keys(launch.env ?? {})]);
+  return { args: [...args, "--host", hosts.join(","), ...[...set].flatMap((name) => ["-x", name])], env };
+}
+
+function forHydra({ isIntel }: Launcher, launch: Launch, machine: Machine): Flags {
+  const { hosts = [], tag } = launch;
+  const args = tag ? ["-prepend-rank"] : [];
+  if (hosts.length > 0) args.push("-hosts", (isIntel ? hosts.map(nameOf) : hosts).join(","));
+  // Intel MPI takes no slots.
+  if (hosts.length > 0 && isIntel) args.push("-ppn", String(needEvenSlots(hosts, "Intel MPI")));
+  if (!yields(launch, machine)) return { args, env: {} };
+  // Ranks that wait for each other would use up their time slices.
+  const env = {
+    MPIR_CVAR_ENABLE_HEAVY_YIELD: "1",
+    MPIR_CVAR_CH4_PROGRESS_THROTTLE: "1",
+    MPIR_CVAR_CH4_PROGRESS_THROTTLE_NO_PROGRESS_COUNT: "100",
+  };
+  return { args, env };
+}
+
+function forSrun({ pmi }: Launcher, { hosts = [], isAllocated = false, tag }: Launch): Flags {
+  const args = [`--mpi=${pmi}`, "--cpu-bind=none", "--kill-on-bad-exit=1"];
+  if (tag) args.push("--label");
+  if (hosts.length > 0 && !isAllocated) {
+    args.push(`--nodelist=${hosts.map(nameOf).join(",")}`, `--ntasks-per-node=${needEvenSlots(hosts, "srun")}`);
+  }
+  return { args, env: {} };
+}
+
+function needEvenSlots(hosts: readonly string[], who: string): number {
+  const slots = evenSlots(hosts);
+  if (slots !== null) return slots;
+  throw new CommandError(`${who} takes the same number of slots on each host, not ${hosts.join(",")}`);
+}
+
+function thisMachine(): Machine {
   return { cores: navigator.hardwareConcurrency, isRoot: Deno.uid() === 0, environment: Deno.env.toObject() };
 }
 
@@ -205,6 +287,10 @@ export function parseTag(line: string, launcher: Launcher): { rank: number; text
   if (launcher.kind === "mpich") {
     const hydra = /^\[(\d+)\] ?(.*)$/.exec(line);
     return hydra && { rank: Number(hydra[1]), text: hydra[2] };
+  }
+  if (launcher.kind === "slurm") {
+    const slurm = /^ *(\d+): ?(.*)$/.exec(line);
+    return slurm && { rank: Number(slurm[1]), text: slurm[2] };
   }
   // Open MPI 4.1 writes "[1,0]<stdout>:text", 5.0 "[1,0]<stdout>: text"; it repeats the tag in a line that comes in parts.
   const tag = isBeforeFive(launcher)
@@ -220,5 +306,5 @@ function isBeforeFive({ version }: Launcher): boolean {
 
 /** Whether ranks can share a core in reasonable time; those of MPICH 4.0 use up their time slices while they wait. */
 export function canShareCores({ kind, version }: Launcher): boolean {
-  return kind === "open_mpi" || Number.parseFloat(version) > 4.0;
+  return kind !== "mpich" || Number.parseFloat(version) > 4.0;
 }

@@ -115,6 +115,12 @@ export function initialize(options: InitializeOptions = {}): Runtime {
   setCurrentRuntime(runtime);
   const warning = bindingWarning(placement, machineCores(), launcher()?.kind === "open_mpi");
   if (warning !== null && given.threads === undefined) runtime.warnOnce("binding", warning);
+  if (launcher() === null) {
+    runtime.warnOnce(
+      "alone",
+      "no launcher started this process: it is the only rank. For 4: deno task run -n 4 script.ts",
+    );
+  }
   return runtime;
 }
 

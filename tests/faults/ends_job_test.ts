@@ -192,7 +192,10 @@ testUnderEveryMpi("a launcher that MPI does not know is told of, and how to star
   assertStringIncludes(output, "ConfigurationError: The launcher started 2 ranks, but MPI (");
   assertStringIncludes(
     output,
-    " sees only 1, so that every process would be alone. Start the script by the mpirun of ",
+    " sees only 1, so that every process would be alone. Start the script by " +
+      (mpi.family === "mpich"
+        ? "srun --mpi=pmi2, where srun --mpi=list names that, or by the mpirun of "
+        : "the mpirun of "),
   );
   assertStringIncludes(output, "deno task run -n 4 script.ts");
 });

@@ -1,6 +1,6 @@
 /** `deno task soak`: random operations on several ranks against a plain model, by a seed that is printed. */
 import { describeLauncher, findLauncher } from "../../scripts/launch/launcher.ts";
-import { runVisibly } from "../../scripts/commands/run.ts";
+import { runVisibly } from "../../scripts/launch/visible_job.ts";
 import { CommandError, parseCommand, parseCount, parseSeconds, refuseArguments } from "../../scripts/terminal.ts";
 import type { Soak } from "./rank.ts";
 

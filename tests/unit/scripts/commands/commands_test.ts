@@ -2,7 +2,8 @@ import { assertEquals, assertThrows } from "@std/assert";
 import { parseDemo } from "../../../../scripts/commands/demo.ts";
 import { type Input, parseDistribution, productShape } from "../../../../scripts/commands/matmul.ts";
 import { main, usage } from "../../../../scripts/main.ts";
-import { parsePlace, startScript } from "../../../../scripts/commands/run.ts";
+import { startScript } from "../../../../scripts/commands/run.ts";
+import { parsePlace } from "../../../../scripts/launch/place.ts";
 import { CommandError } from "../../../../scripts/terminal.ts";
 
 const input = (path: string, rows: number, columns: number, dtype: Input["dtype"] = "float32"): Input => ({
@@ -48,7 +49,7 @@ Deno.test("startScript() takes deno test for test files", () => {
 });
 
 Deno.test("parsePlace() reads hosts and the time limit", () => {
-  assertEquals(parsePlace({}), {});
+  assertEquals(parsePlace({}, {}), {});
   assertEquals(parsePlace({ hosts: "a:2, b:2", timeout: "1.5" }), { hosts: ["a:2", "b:2"], timeoutSeconds: 1.5 });
 });
 

@@ -81,6 +81,50 @@ Deno.test("BoilerplateFilter drops what Hydra adds and keeps the signal", () => 
   assertEquals(signal, "a rank was ended by signal 9 (Killed)");
 });
 
+Deno.test("BoilerplateFilter drops what Slurm adds, and JobEnd reads it", () => {
+  const ends = (text: string, code: number) => {
+    const end = new JobEnd();
+    const filter = new BoilerplateFilter("slurm", end);
+    const added = [
+      "slurmstepd: error: *** STEP 12.0 ON n1 CANCELLED AT 2026-01-01T00:00:00 ***",
+      "srun: Job step aborted:",
+    ];
+    assertEquals([text, "mine", ...added].flatMap((line) => filter.push(line)), ["mine"]);
+    return end.describe(code);
+  };
+  assertEquals(ends("srun: error: n1: task 3: Exited with exit code 5", 5), "rank 3 ended the job with exit code 5");
+  const killed = "rank 1 was ended by signal 9 (Killed), and the job with exit code 137";
+  assertEquals(ends("srun: error: n1: task 1: Killed", 137), killed);
+  const crashed = "rank 0 was ended by signal 11 (Segmentation fault), and the job with exit code 139";
+  assertEquals(ends("srun: error: n1: tasks 0-1: Segmentation fault (core dumped)", 139), crashed);
+});
+
+Deno.test("JobEnd tells of a lost host, also where the launcher takes it for a success", () => {
+  const describe = (kind: LauncherKind, lines: string[], code: number) => {
+    const end = new JobEnd();
+    const filter = new BoilerplateFilter(kind, end);
+    assertEquals([...lines.flatMap((line) => filter.push(line)), ...filter.end()], []);
+    return [end.code(code), end.describe(code)];
+  };
+  const lost = [
+    dashes,
+    "PRTE has lost communication with a remote daemon.",
+    "",
+    "  HNP daemon   : [prterun-host1-21617@0,0] on node host1",
+    "  Remote daemon: [prterun-host1-21617@0,1] on node host2",
+    dashes,
+  ];
+  assertEquals(describe("open_mpi", lost, 0), [
+    1,
+    "the connection to host2 was lost, and the job ended with exit code 1",
+  ]);
+  const unreachable = "another host cannot be reached, and the job ended with exit code";
+  const unstarted = [dashes, "ORTE was unable to reliably start one or more daemons.", dashes];
+  assertEquals(describe("open_mpi", unstarted, 9), [9, `${unreachable} 9`]);
+  const hydra = ["[mpiexec@host1] control_cb (pm/pmiserv/pmiserv_cb.c:208): assert (!closed) failed"];
+  assertEquals(describe("mpich", hydra, 255), [255, `${unreachable} 255`]);
+});
+
 Deno.test("BoilerplateFilter shows an error that all ranks raise once", () => {
   for (const kind of ["open_mpi", "mpich"] as const) {
     assertEquals(filtered(kind, [...error, ...error, "tail", ...error]).shown, [...error, "tail"]);

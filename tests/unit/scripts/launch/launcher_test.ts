@@ -1,4 +1,4 @@
-import { assertEquals, assertRejects } from "@std/assert";
+import { assertEquals, assertRejects, assertThrows } from "@std/assert";
 import {
   commandLine,
   findLauncher,
@@ -12,6 +12,8 @@ import { CommandError } from "../../../../scripts/terminal.ts";
 const openMpi4: Launcher = { path: "/usr/bin/mpirun", kind: "open_mpi", version: "4.1.4", source: "PATH" };
 const openMpi5: Launcher = { path: "/n/bin/mpirun", kind: "open_mpi", version: "5.0.11", source: "native install" };
 const mpich: Launcher = { path: "/usr/bin/mpirun.mpich", kind: "mpich", version: "4.0.2", source: "PATH" };
+const intelMpi: Launcher = { path: "/i/mpirun", kind: "mpich", version: "2021.13", source: "PATH", isIntel: true };
+const srun: Launcher = { path: "/usr/bin/srun", kind: "slurm", version: "23.11.4", source: "PATH", pmi: "pmix" };
 const machine = { cores: 2, isRoot: false, environment: {} };
 const program = ["deno", "run", "-A", "a.ts"];
 
@@ -24,7 +26,9 @@ Deno.test("parseLauncherVersion() knows the launchers by what --version prints",
   const hydra = "HYDRA build details:\n    Version:                                 5.0.2\n    Release Date: …";
   assertEquals(parseLauncherVersion(hydra), { kind: "mpich", version: "5.0.2" });
   const intel = "Intel(R) MPI Library for Linux* OS, Version 2021.13 Build 20240701";
-  assertEquals(parseLauncherVersion(intel), { kind: "mpich", version: "2021.13" });
+  assertEquals(parseLauncherVersion(intel), { kind: "mpich", version: "2021.13", isIntel: true });
+  assertEquals(parseLauncherVersion("slurm 23.11.4"), { kind: "slurm", version: "23.11.4" });
+  assertEquals(parseLauncherVersion("slurm-wlm 22.05.8"), { kind: "slurm", version: "22.05.8" });
   assertEquals(parseLauncherVersion("GNU bash, version 5.2"), null);
 });
 
@@ -76,6 +80,21 @@ Deno.test("commandLine() names hosts as each launcher wants it, without the sett
   assertEquals(commandLine(mpich, launch, machine).args, ["-hosts", "a:2,b:2", "-n", "4", ...program]);
 });
 
+Deno.test("commandLine() gives Intel MPI and srun hosts as they take them", () => {
+  const launch = { ranks: 4, hosts: ["a:2", "b:2"], program };
+  assertEquals(commandLine(intelMpi, launch, machine).args, ["-hosts", "a,b", "-ppn", "2", "-n", "4", ...program]);
+  const own = ["--mpi=pmix", "--cpu-bind=none", "--kill-on-bad-exit=1"];
+  const place = ["--nodelist=a,b", "--ntasks-per-node=2"];
+  assertEquals(commandLine(srun, launch, machine).args, [...own, ...place, "-n", "4", ...program]);
+  const tagged = commandLine(srun, { ...launch, isAllocated: true, tag: true }, machine).args;
+  assertEquals(tagged, [...own, "--label", "-n", "4", ...program]);
+  for (const [launcher, who] of [[intelMpi, "Intel MPI"], [srun, "srun"]] as const) {
+    const uneven = { ...launch, hosts: ["a:1", "b:3"] };
+    const message = `${who} takes the same number of slots on each host, not a:1,b:3`;
+    assertThrows(() => commandLine(launcher, uneven, machine), CommandError, message);
+  }
+});
+
 Deno.test("commandLine() sets a launch's own variables, on other hosts too", () => {
   const launcher = { path: "/m/mpirun", kind: "open_mpi", version: "5.0.11", source: "PATH" } as const;
   const launch = { ranks: 2, program: ["p"], env: { NO_COLOR: "1" } };
@@ -96,14 +115,15 @@ Deno.test("commandLine() asks for tagged output, and parseTag() reads it", () =>
   assertEquals(parseTag("[1,1]<stdout>: ok 1[1,1]<stdout>:  - a", openMpi5), { rank: 1, text: "ok 1 - a" });
   assertEquals(parseTag("[3]   {}", mpich), { rank: 3, text: "  {}" });
   assertEquals(parseTag("[3]", mpich), { rank: 3, text: "" });
-  for (const launcher of [openMpi4, openMpi5, mpich]) assertEquals(parseTag("prterun noticed", launcher), null);
+  assertEquals(parseTag(" 3:   {}", srun), { rank: 3, text: "  {}" });
+  for (const launcher of [openMpi4, openMpi5, mpich, srun]) assertEquals(parseTag("prterun noticed", launcher), null);
 });
 
 Deno.test("identifyLauncher() gives a reason for what is no launcher", async () => {
   assertEquals(await identifyLauncher({ path: "/nonexistent/mpirun", source: "PATH" }), "there is no such file");
   assertEquals(
     await identifyLauncher({ path: Deno.execPath(), source: "PATH" }),
-    "it is neither Open MPI's nor MPICH's launcher",
+    "it is none of Open MPI's, MPICH's and Slurm's launchers",
   );
 });
 

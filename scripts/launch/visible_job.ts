@@ -1,0 +1,43 @@
+/**
+ * A job whose output is passed on to people.
+ *
+ * @module
+ */
+import { colorVariables, style } from "../terminal.ts";
+import type { JobOptions, JobResult } from "./job.ts";
+import { runFiltered } from "./job_output.ts";
+import { type Launcher, parseTag } from "./launcher.ts";
+
+const rankColors = ["cyan", "magenta", "yellow", "green", "blue"] as const;
+
+/** What begins the lines of a rank. */
+function prefix(rank: number, ranks: number, stream: "stdout" | "stderr"): string {
+  const number = String(rank).padStart(String(ranks - 1).length);
+  return style(rankColors[rank % rankColors.length], `[${number}]`, stream);
+}
+
+/** A job, but for what becomes of its output. */
+export type VisibleJob = Omit<JobOptions, "onLine">;
+
+/** Run a job with its output passed on, less what the launcher adds; returns how it ended. */
+export async function runVisibly(launcher: Launcher, job: VisibleJob): Promise<JobResult> {
+  const encoder = new TextEncoder();
+  const write = (stream: "stdout" | "stderr", text: string) => {
+    let bytes = encoder.encode(text);
+    while (bytes.length > 0) bytes = bytes.subarray(Deno[stream].writeSync(bytes));
+  };
+  const { failure, signal: _, ...result } = await runFiltered(launcher, {
+    ...job,
+    env: { ...colorVariables(), ...job.env },
+    onLine(stream, line, isComplete) {
+      if (!isComplete && line.trim() === "") return;
+      const tagged = job.tag ? parseTag(line, launcher) : null;
+      const text = tagged ? `${prefix(tagged.rank, job.ranks, stream)} ${tagged.text}` : line;
+      write(stream, isComplete || job.tag ? `${text}\n` : text);
+    },
+  });
+  if (job.signal?.aborted) return result;
+  if (result.isTimedOut) console.error(`error: the job did not end within ${job.timeoutSeconds} s and was ended`);
+  else if (failure !== null) console.error(`error: ${failure}`);
+  return result;
+}

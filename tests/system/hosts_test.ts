@@ -1,0 +1,79 @@
+/** Ranks on two hosts, two on each, over TCP: products, redistributions, cluster tests, and a host that disappears. */
+import { assert, assertEquals, assertMatch, assertNotEquals, assertStringIncludes } from "@std/assert";
+import { launchers, type MpiInstallation, newestLaunchers } from "../mpi_installations.ts";
+import { finish, root, start } from "./command.ts";
+import { type Hosts, makeHosts, whyNoHosts } from "./hosts.ts";
+
+const reason = whyNoHosts();
+
+function testOnHosts(
+  name: string,
+  mpis: readonly MpiInstallation[],
+  body: (mpi: MpiInstallation) => Promise<void>,
+): void {
+  for (const mpi of mpis) {
+    const skipped = reason === null ? "" : `: skipped, ${reason}`;
+    Deno.test({ name: `${name} [${mpi.name}${skipped}]`, ignore: reason !== null, fn: () => body(mpi) });
+  }
+}
+
+/** Starts a command of scripts/main.ts on the first host. */
+function startOn(hosts: Hosts, mpi: MpiInstallation, [name, ...args]: string[]): Deno.ChildProcess {
+  const command = [Deno.execPath(), "run", "-A", `${root}scripts/main.ts`, name, "--mpirun", mpi.mpirun];
+  const [program, ...place] = hosts.first;
+  const words = [...command, "--hosts", hosts.list, ...args].join(" ");
+  return start(program, [...place, words], { cwd: `${root}tests/system/fixtures`, env: hosts.environment });
+}
+
+const pause = (milliseconds: number) => new Promise((resolve) => setTimeout(resolve, milliseconds));
+
+/** Has ranks compute and then wait for each other, when something happens to a host; returns how the job ended. */
+async function disturb(mpi: MpiInstallation, fault: (hosts: Hosts) => void) {
+  using hosts = makeHosts();
+  const child = startOn(hosts, mpi, ["run", "-n", "4", "hosts.ts", "waits"]);
+  const stderr = new Response(child.stderr).text();
+  let stdout = "";
+  let faultAt = 0;
+  for await (const text of child.stdout.pipeThrough(new TextDecoderStream())) {
+    stdout += text;
+    if (faultAt > 0 || stdout.split("all are here").length < 5) continue;
+    faultAt = performance.now();
+    fault(hosts);
+  }
+  const { code } = await child.status;
+  const seconds = (performance.now() - faultAt) / 1000;
+  for (let i = 0; i < 40 && hosts.processes() > 0; i++) await pause(50);
+  return { code, stdout, stderr: await stderr, seconds, left: hosts.processes() };
+}
+
+testOnHosts("ranks of two hosts compute; one host that dies ends the job on the other", launchers, async (mpi) => {
+  const { code, stdout, stderr, seconds, left } = await disturb(mpi, (hosts) => hosts.kill());
+  assertEquals(stdout.split("\n").filter((line) => line.startsWith("rank")).sort(), [
+    "rank 0 of 4, 0 on host1: right",
+    "rank 1 of 4, 1 on host1: right",
+    "rank 2 of 4, 0 on host2: right",
+    "rank 3 of 4, 1 on host2: right",
+  ], stdout + stderr);
+  assertNotEquals(code, 0);
+  assertMatch(stderr, /^error: (the connection to \S+ was lost|another host cannot be reached), and the job ended/m);
+  assert(seconds < 10, `${seconds} s`);
+  assertEquals(left, 0);
+});
+
+const openMpi = newestLaunchers.filter(({ family }) => family === "open_mpi");
+
+testOnHosts("a host that is cut off ends the job", openMpi, async (mpi) => {
+  const { code, stderr, seconds } = await disturb(mpi, (hosts) => hosts.cut());
+  assertEquals(code, 1, stderr);
+  assertMatch(stderr, /^error: the connection to host2 was lost, and the job ended with exit code 1$/m);
+  assert(seconds < 20, `${seconds} s`);
+});
+
+testOnHosts("cluster-test runs on two hosts", newestLaunchers, async (mpi) => {
+  using hosts = makeHosts();
+  const args = ["cluster-test", "--no-check", "--ranks", "4", "passing_test.ts"];
+  const { code, stdout, stderr } = await finish(startOn(hosts, mpi, args));
+  assertEquals(code, 0, stdout + stderr);
+  assertStringIncludes(stdout, "passing_test.ts on 4 ranks");
+  assertEquals(stdout.trim().split("\n").at(-1), "1 passed, 0 failed");
+});

@@ -1,0 +1,191 @@
+/** `run`: options on how ranks run; batch systems; Slurm's srun, for which a stand-in starts the tasks. */
+import { assert, assertEquals, assertMatch, assertStringIncludes } from "@std/assert";
+import { hostname } from "node:os";
+import { launchers, mpiInstallations } from "../mpi_installations.ts";
+import { finish, main, root, start, temporaryFolder } from "./command.ts";
+
+const fixtures = `${root}tests/system/fixtures`;
+const [{ mpirun }] = mpiInstallations;
+
+const run = (args: string[], env: Record<string, string> = {}) => main(["run", ...args], { cwd: fixtures, env });
+const lines = (text: string) => text.trim().split("\n").sort();
+
+for (const mpi of launchers) {
+  Deno.test(`run --tag-output names the rank of each line, and --env sets variables [${mpi.name}]`, async () => {
+    using folder = temporaryFolder();
+    const script = `${folder.path}/says.ts`;
+    Deno.writeTextFileSync(script, 'for (const name of ["A", "B"]) console.log(Deno.env.get(name));');
+    const args = ["--mpirun", mpi.mpirun, "-n", "2", "--tag-output", "--env", "A=a b", "--env", "B", script];
+    const { code, stdout, stderr } = await run(args, { B: "c" });
+    assertEquals([code, lines(stdout), stderr], [0, ["[0] a b", "[0] c", "[1] a b", "[1] c"], ""]);
+    const failed = await run(["--mpirun", mpi.mpirun, "-n", "2", "--tag-output", "throws.ts", "1"]);
+    assertEquals(failed.code, 1);
+    assertMatch(failed.stderr, /^\[1\] error: Uncaught .*broken on purpose$/m);
+    assertMatch(failed.stderr, /^error: rank 1 ended the job with exit code 1: an uncaught error$/m);
+  });
+}
+
+Deno.test("run --dry-run prints a command that does the same", async () => {
+  const { code, stdout } = await run(["--mpirun", mpirun, "-n", "2", "--cpu", "--dry-run", "ranks.ts", "it's"]);
+  assertEquals(code, 0);
+  assertStringIncludes(stdout, "DISTMATH_DEVICE=cpu");
+  const ended = await finish(start("sh", ["-c", stdout], { cwd: fixtures }));
+  assertEquals(lines(ended.stdout), ["rank 0 of 2: it's", "rank 1 of 2: it's"]);
+});
+
+Deno.test("run passes Deno's flags on, and permits no more than they say", async () => {
+  using folder = temporaryFolder();
+  const script = `${folder.path}/says.ts`;
+  Deno.writeTextFileSync(
+    script,
+    'for (const name of ["net", "ffi"] as const) console.log(Deno.permissions.querySync({ name }).state);',
+  );
+  const states = async (...flags: string[]) => lines((await run(["--mpirun", mpirun, ...flags, script])).stdout);
+  assertEquals(await states(), ["granted", "granted"]);
+  assertEquals(await states("--allow-net", "--no-prompt"), ["granted", "prompt"]);
+  assertEquals(await states("--config", "/nonexistent"), [""]);
+});
+
+Deno.test("run --profile writes a profile of each rank, and all side by side", async () => {
+  using folder = temporaryFolder();
+  const { code, stderr } = await run(["--mpirun", mpirun, "-n", "2", "--profile", folder.path, "hosts.ts"]);
+  assertEquals([code, stderr.split(":")[0]], [0, "profiles of the ranks, side by side"]);
+  assertEquals([...Deno.readDirSync(folder.path)].map(({ name }) => name).sort(), [
+    "rank-0.cpuprofile",
+    "rank-1.cpuprofile",
+    "trace.json",
+  ]);
+  const { traceEvents } = JSON.parse(Deno.readTextFileSync(`${folder.path}/trace.json`));
+  for (const rank of [0, 1]) {
+    const found = traceEvents.some((event: { name: string; pid: number; args: { source?: string } }) =>
+      event.pid === rank && event.name === "initialize" && event.args.source?.includes("src/runtime/initialize.ts")
+    );
+    assert(found, `rank ${rank} has no call of initialize()`);
+  }
+});
+
+Deno.test("run --inspect has one rank wait for a debugger", async () => {
+  const args = [
+    "run",
+    "-A",
+    `${root}scripts/main.ts`,
+    "run",
+    "--mpirun",
+    mpirun,
+    "-n",
+    "2",
+    "--inspect",
+    "1",
+    "ranks.ts",
+  ];
+  const child = start(Deno.execPath(), args, { cwd: fixtures });
+  const errors = child.stderr.pipeThrough(new TextDecoderStream()).getReader();
+  let text = "";
+  while (!text.includes("ws://127.0.0.1:9229/")) {
+    const { done, value } = await errors.read();
+    assert(!done, text);
+    text += value;
+  }
+  const socket = new WebSocket(/ws:\S+/.exec(text)![0]);
+  socket.onopen = () => socket.send(JSON.stringify({ id: 1, method: "Runtime.runIfWaitingForDebugger" }));
+  const stdout = new Response(child.stdout).text();
+  assertEquals((await child.status).code, 0);
+  socket.close();
+  await errors.cancel();
+  assertEquals(lines(await stdout), ["rank 0 of 2: ", "rank 1 of 2: "]);
+});
+
+Deno.test("run --watch starts the job again when a module has changed", async () => {
+  using folder = temporaryFolder();
+  const write = (value: string) =>
+    Deno.writeTextFileSync(`${folder.path}/value.ts`, `export const value = "${value}";`);
+  write("first");
+  Deno.writeTextFileSync(`${folder.path}/a.ts`, 'import { value } from "./value.ts"; console.log(`it is ${value}`);');
+  const args = ["run", "-A", `${root}scripts/main.ts`, "run", "--mpirun", mpirun, "-n", "2", "--watch", "a.ts"];
+  const child = start(Deno.execPath(), args, { cwd: folder.path });
+  const stderr = new Response(child.stderr).text();
+  let stdout = "";
+  for await (const text of child.stdout.pipeThrough(new TextDecoderStream())) {
+    const before = stdout;
+    stdout += text;
+    const has = (words: string) => stdout.split(words).length === 3 && before.split(words).length < 3;
+    if (has("it is first")) write("second");
+    if (has("it is second")) child.kill("SIGINT");
+  }
+  assertEquals((await child.status).code, 130, await stderr);
+});
+
+Deno.test("run writes job files that start it again, and prints them for -", async () => {
+  using folder = temporaryFolder();
+  const options = ["-n", "2", "--timeout", "60", "--mpirun", mpirun, "--tag-output", "ranks.ts", "a b"];
+  const written = await run(["--sbatch", `${folder.path}/job.sh`, ...options]);
+  assertStringIncludes(written.stdout, `wrote ${folder.path}/job.sh; to start it: sbatch `);
+  const ended = await finish(start("sh", [`${folder.path}/job.sh`]));
+  assertEquals(lines(ended.stdout), ["[0] rank 0 of 2: a b", "[1] rank 1 of 2: a b"], ended.stderr);
+  const { stdout } = await run(["--pbs", "-", ...options]);
+  assertStringIncludes(stdout, "#PBS -l select=2:ncpus=1:mpiprocs=1\n#PBS -l walltime=0:01:00\n");
+});
+
+Deno.test("run takes srun in an allocation of Slurm's, with as many ranks as it has slots", async () => {
+  const allocation = { SLURM_JOB_ID: "1", SLURM_JOB_NODELIST: hostname(), SLURM_TASKS_PER_NODE: "3" };
+  const env = { ...allocation, PATH: `${fixtures}:${Deno.env.get("PATH")}` };
+  const { code, stdout, stderr } = await run(["--tag-output", "ranks.ts"], env);
+  assertEquals([code, stderr], [0, ""]);
+  assertEquals(lines(stdout), ["[0] rank 0 of 3: ", "[1] rank 1 of 3: ", "[2] rank 2 of 3: "]);
+  const { stdout: command } = await run(["--dry-run", "ranks.ts"], env);
+  assertMatch(command, /^env .* srun --mpi=(pmix|pmi2) --cpu-bind=none --kill-on-bad-exit=1 -n 3 /);
+});
+
+Deno.test("ranks that srun starts alone are told of, with what to do", async () => {
+  const { code, stderr } = await run(["--mpirun", "./srun", "-n", "2", "throws.ts"]);
+  assertEquals(code, 1, stderr);
+  assertMatch(
+    stderr,
+    /The launcher started 2 ranks, but MPI .* sees only 1, .* Start the script by srun --mpi=(pmix|pmi2),/,
+  );
+  assertMatch(stderr, /^error: rank \d ended the job with exit code 1: an uncaught error$/m);
+});
+
+Deno.test("cluster-test runs under srun", async () => {
+  using folder = temporaryFolder();
+  const file = `${folder.path}/a_test.ts`;
+  Deno.writeTextFileSync(
+    file,
+    'Deno.test("fails on rank 1", () => { if (Deno.env.get("SLURM_PROCID") === "1") throw 1; });',
+  );
+  const { code, stdout } = await main([
+    "cluster-test",
+    "--no-check",
+    "--mpirun",
+    `${fixtures}/srun`,
+    "--ranks",
+    "2",
+    file,
+  ]);
+  assertEquals(code, 1);
+  assertStringIncludes(stdout, "fails on rank 1 … FAILED on rank 1");
+});
+
+Deno.test("a script without a launcher says once that it is the only rank", async () => {
+  const args = ["run", "-A", `${root}examples/slab.ts`];
+  const { code, stderr } = await finish(start(Deno.execPath(), args, { env: { DISTMATH_DEVICE: "cpu" } }));
+  const line = "distmath: no launcher started this process: it is the only rank. For 4: deno task run -n 4 script.ts\n";
+  assertEquals([code, stderr], [0, line]);
+});
+
+Deno.test("run refuses options that it cannot follow, with exit code 2 and a line", async () => {
+  const cases: [args: string[], message: string][] = [
+    [["--env", "A B", "ranks.ts"], '--env takes NAME=VALUE or NAME, not "A B"'],
+    [["--env", "NOBODY_SETS_IT", "ranks.ts"], "there is no variable of this name here; --env NOBODY_SETS_IT=VALUE"],
+    [["--cpu", "--gpus", "0", "ranks.ts"], "take --cpu or --gpus, not both"],
+    [["--gpus", "all", "ranks.ts"], '--gpus takes numbers of GPUs such as 0,2, not "all"'],
+    [["-n", "2", "--inspect", "2", "ranks.ts"], '--inspect takes a rank from 0 to 1, not "2"'],
+    [["--profile", "p", "passing_test.ts"], "--profile takes a script, not tests"],
+    [["--hostfile", "/nonexistent", "ranks.ts"], "the file of hosts /nonexistent cannot be read"],
+  ];
+  for (const [args, message] of cases) {
+    const { code, stdout, stderr } = await run(args);
+    assertEquals([code, stdout], [2, ""], stderr);
+    assertStringIncludes(stderr, message);
+  }
+});

@@ -1,0 +1,67 @@
+import { assertEquals, assertThrows } from "@std/assert";
+import { hostname } from "node:os";
+import { findAllocation, hostsOf, parseHostfile, slurmHosts } from "../../../../scripts/launch/allocation.ts";
+import { parsePlace, parseRanks } from "../../../../scripts/launch/place.ts";
+import { CommandError } from "../../../../scripts/terminal.ts";
+
+Deno.test("slurmHosts() expands Slurm's short forms", () => {
+  assertEquals(slurmHosts("gpu[01-03,7],login", "2(x3),1(x2)"), ["gpu01:2", "gpu02:2", "gpu03:2", "gpu7:1", "login:1"]);
+  assertEquals(slurmHosts("a[1-2]b[08-10]", "4(x6)").map((host) => host.split(":")[0]), [
+    "a1b08",
+    "a1b09",
+    "a1b10",
+    "a2b08",
+    "a2b09",
+    "a2b10",
+  ]);
+  assertEquals(slurmHosts("one", "8"), ["one:8"]);
+});
+
+Deno.test("parseHostfile() reads what Open MPI, MPICH and PBS write", () => {
+  assertEquals(parseHostfile("a slots=2\n# none\nb slots = 4 max_slots=4\n", "f"), ["a:2", "b:4"]);
+  assertEquals(parseHostfile("a:2\nb\n", "f"), ["a:2", "b:1"]);
+  assertEquals(parseHostfile("a\na\nb\nb\n", "f"), ["a:2", "b:2"]);
+  assertThrows(() => parseHostfile("a two\n", "f"), CommandError, 'f: "a two" names no host; a line is "a", "a:2"');
+  assertThrows(() => parseHostfile("\n", "f"), CommandError, "f names no hosts");
+});
+
+Deno.test("findAllocation() knows Slurm, PBS and MPIJobs by their variables", () => {
+  const slurm = { SLURM_JOB_ID: "7", SLURM_JOB_NODELIST: "n[1-2]", SLURM_TASKS_PER_NODE: "3(x2)" };
+  assertEquals(findAllocation(slurm), { system: "Slurm", hosts: ["n1:3", "n2:3"] });
+  const read = (path: string) => path === "/nodes" ? "a\na\nb\n" : "w-0.job slots=2\nw-1.job slots=2\n";
+  assertEquals(findAllocation({ PBS_NODEFILE: "/nodes" }, read), { system: "PBS", hosts: ["a:2", "b:1"] });
+  assertEquals(findAllocation({ OMPI_MCA_orte_default_hostfile: "/etc/mpi/hostfile" }, read), {
+    system: "MPIJob",
+    hosts: ["w-0.job:2", "w-1.job:2"],
+  });
+  assertEquals(findAllocation({ SLURM_PROCID: "0", HOME: "/h" }), null);
+});
+
+Deno.test("an allocation of this host alone is no other host", () => {
+  const hosts = [`${hostname().split(".")[0]}.domain:4`];
+  assertEquals(hostsOf({ system: "PBS", hosts }), []);
+  assertEquals(hostsOf({ system: "PBS", hosts: ["elsewhere:4"] }), ["elsewhere:4"]);
+  const environment = { SLURM_JOB_ID: "1", SLURM_JOB_NODELIST: hostname(), SLURM_TASKS_PER_NODE: "4" };
+  assertEquals([parsePlace({}, environment), parseRanks(undefined, environment)], [{}, 4]);
+});
+
+Deno.test("jobs start in the allocation without being told, unless hosts are named", () => {
+  const environment = { SLURM_JOB_ID: "1", SLURM_JOB_NODELIST: "n[1-2]", SLURM_TASKS_PER_NODE: "2(x2)" };
+  assertEquals(parsePlace({ timeout: "5" }, environment), {
+    hosts: ["n1:2", "n2:2"],
+    isAllocated: true,
+    timeoutSeconds: 5,
+  });
+  assertEquals(parsePlace({ hosts: "a:2" }, environment), { hosts: ["a:2"] });
+  assertEquals([parseRanks(undefined, environment), parseRanks("3", environment), parseRanks(undefined, {})], [
+    4,
+    3,
+    1,
+  ]);
+  assertThrows(() => parsePlace({ hosts: "a", hostfile: "f" }), CommandError, "take --hosts or --hostfile, not both");
+  assertThrows(
+    () => parsePlace({ hostfile: "/nonexistent" }),
+    CommandError,
+    "the file of hosts /nonexistent cannot be",
+  );
+});

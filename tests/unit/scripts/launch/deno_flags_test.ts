@@ -1,0 +1,37 @@
+import { assertEquals, assertThrows } from "@std/assert";
+import { splitDenoFlags, withPermissions } from "../../../../scripts/launch/deno_flags.ts";
+import { perRank, RANK } from "../../../../scripts/launch/job.ts";
+import { CommandError } from "../../../../scripts/terminal.ts";
+
+Deno.test("splitDenoFlags() takes Deno's flags out, with their values", () => {
+  const own = ["-n", "2", "--timeout", "5"];
+  const flags = ["--config", "a.json", "--allow-ffi=/lib", "-A", "--unstable-ffi", "--v8-flags=--prof", "-c=b.json"];
+  assertEquals(splitDenoFlags([...own, ...flags]), { flags, rest: own });
+  assertEquals(splitDenoFlags(["--alow-ffi", "--n"]), { flags: [], rest: ["--alow-ffi", "--n"] });
+  assertThrows(() => splitDenoFlags(["--config"]), CommandError, "--config takes a value: --config=VALUE");
+});
+
+Deno.test("withPermissions() permits all, unless flags say what is permitted", () => {
+  assertEquals(withPermissions(["--no-check"]), ["-A", "--no-check"]);
+  for (const flag of ["--allow-ffi=/lib", "-R", "--permission-set=x", "-A"]) {
+    assertEquals(withPermissions([flag]), [flag]);
+  }
+  assertEquals(withPermissions(["--allow-scripts=npm:x"])[0], "-A");
+});
+
+Deno.test("perRank() gives ranks their own flags", async () => {
+  const start = (flags: readonly string[]) => ["echo", ...flags, "it's", RANK];
+  assertEquals(perRank(start, { flags: ["-x"] }), ["echo", "-x", "it's", RANK]);
+  const program = perRank(start, { flags: [`--file=a b ${RANK}`], only: { rank: 1, flags: ["--only"] } });
+  for (
+    const [variable, rank, words] of [
+      ["OMPI_COMM_WORLD_RANK", "0", "--file=a b 0 it's {rank}\n"],
+      ["PMI_RANK", "1", "--file=a b 1 --only it's {rank}\n"],
+      ["SLURM_PROCID", "2", "--file=a b 2 it's {rank}\n"],
+    ]
+  ) {
+    const { stdout } = await new Deno.Command(program[0], { args: program.slice(1), env: { [variable]: rank } })
+      .output();
+    assertEquals(new TextDecoder().decode(stdout), words);
+  }
+});
