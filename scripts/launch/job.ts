@@ -57,7 +57,8 @@ async function readLines(
   let timer: ReturnType<typeof setTimeout> | undefined;
   const flush = () => {
     // Open MPI 5 ends its text about a failed job with the NUL that ends strings in C.
-    if (rest !== "" && rest !== "\0") onLine(rest, false);
+    rest = rest.replaceAll("\0", "");
+    if (rest.trim() !== "") onLine(rest, false);
     rest = "";
   };
   for await (const chunk of stream) {

@@ -50,8 +50,8 @@ export class JobEnd {
   readonly #words: LastWords[] = [];
   #end: RankEnd | null = null;
   #signalled: RankEnd | null = null;
-  /** A host that the launcher lost: its name, if that is known. */
-  #lost: { host: string | null } | null = null;
+  /** A host that the launcher lost, in words. */
+  #lost: string | null = null;
 
   /** Take a rank's own words out of a line; returns the rest, or `null` if nothing is left. */
   take(line: string): string | null {
@@ -72,12 +72,7 @@ export class JobEnd {
     const hydraSignal = /EXIT STRING: (.*) \(signal (\d+)\)/.exec(text);
     const slurmExit = /^srun: error: \S+: tasks? (\d+)[\d,-]*: Exited with exit code (\d+)/.exec(text);
     const slurmSignal = /^srun: error: \S+: tasks? (\d+)[\d,-]*: ([A-Z][\w ]*\w)/.exec(text);
-    const lostDaemon = /(?:ORTE|PRTE) has lost communication with a remote daemon.*Remote daemon: \S+ on node (\S+)/
-      .exec(text);
-    const isLost = /ORTE was unable to reliably start one or more daemons|^\[mpiexec@\S+\] control_cb .*assert/.test(
-      text,
-    );
-    if (lostDaemon || isLost) this.#lost ??= { host: lostDaemon?.[1] ?? null };
+    this.#lost ??= describeLostHost(text);
     if (openMpiSignal) {
       const [, rank, number, name] = openMpiSignal;
       this.#set({ rank: Number(rank), code: null, signal: { number: Number(number), name } });
@@ -126,7 +121,7 @@ export class JobEnd {
   /** The exit code of the job: the rank's own where the launcher's is another one; 128 + n if signal n ended it. */
   code(launcherCode: number): number {
     // Open MPI 5 takes a lost host for a success.
-    if (launcherCode === 0) return this.#lost ? 1 : 0;
+    if (launcherCode === 0) return this.#lost === null ? 0 : 1;
     const end = this.#first();
     if (end?.signal) return 128 + end.signal.number;
     return end?.code || launcherCode;
@@ -136,15 +131,23 @@ export class JobEnd {
   describe(launcherCode: number): string {
     const code = this.code(launcherCode);
     const end = this.#first();
-    if (end === null && this.#lost) {
-      return `the connection to ${
-        this.#lost.host ?? "another host"
-      } was lost, and the job ended with exit code ${code}`;
-    }
+    if (end === null && this.#lost !== null) return `${this.#lost}, and the job ended with exit code ${code}`;
     if (end === null) return `a rank failed, and the job ended with exit code ${code}`;
     if (end.signal !== null) return `${describeSignal(end)}, and the job with exit code ${code}`;
     return `${nameRank(end)} ended the job with exit code ${code}${end.how === undefined ? "" : `: ${end.how}`}`;
   }
+}
+
+/** What a launcher's words say of another host that it has lost; `null` if they are about something else. */
+function describeLostHost(text: string): string | null {
+  const lost = /(?:ORTE|PRTE) has lost communication with a remote daemon.*Remote daemon: \S+ on node (\S+)/.exec(text);
+  if (lost) return `the connection to ${lost[1]} was lost`;
+  const silent = /A daemon failed to report back after being spawned.*Remote host: +(\S+)/.exec(text);
+  if (silent) return `${silent[1]} cannot be reached`;
+  const isLost = /ORTE was unable to reliably start one or more daemons|^\[mpiexec@\S+\] control_cb .*assert/.test(
+    text,
+  );
+  return isLost ? "another host cannot be reached" : null;
 }
 
 /** The names of signals: `SIGKILL` by 9. */

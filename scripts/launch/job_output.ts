@@ -10,7 +10,7 @@ import type { Launcher, LauncherKind } from "./launcher.ts";
 /** What a launcher writes about a job that did not end well; each is one of its blocks or lines. */
 const known: Record<LauncherKind, { fence: RegExp; block: RegExp; line: RegExp }> = {
   open_mpi: {
-    fence: /^-{74}\s*$/,
+    fence: /^(-{60}|-{74})\s*$/,
     block: new RegExp(
       [
         "Primary job\\s+terminated normally, but \\d+ process(es)? returned",
@@ -20,6 +20,7 @@ const known: Record<LauncherKind, { fence: RegExp; block: RegExp; line: RegExp }
         "MPI_ABORT was invoked on rank \\d+",
         "(ORTE|PRTE) has lost communication with a remote daemon",
         "ORTE was unable to reliably start one or more daemons",
+        "A daemon failed to report back after being spawned",
       ].join("|"),
     ),
     line:

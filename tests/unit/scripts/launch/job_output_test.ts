@@ -121,6 +121,9 @@ Deno.test("JobEnd tells of a lost host, also where the launcher takes it for a s
   const unreachable = "another host cannot be reached, and the job ended with exit code";
   const unstarted = [dashes, "ORTE was unable to reliably start one or more daemons.", dashes];
   assertEquals(describe("open_mpi", unstarted, 9), [9, `${unreachable} 9`]);
+  const short = "-".repeat(60);
+  const silent = [short, "A daemon failed to report back after being spawned.", "  Remote host:   host2", short];
+  assertEquals(describe("open_mpi", silent, 0), [1, "host2 cannot be reached, and the job ended with exit code 1"]);
   const hydra = ["[mpiexec@host1] control_cb (pm/pmiserv/pmiserv_cb.c:208): assert (!closed) failed"];
   assertEquals(describe("mpich", hydra, 255), [255, `${unreachable} 255`]);
 });
