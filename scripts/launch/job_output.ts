@@ -139,7 +139,7 @@ export async function runFiltered(launcher: Launcher, options: JobOptions): Prom
   let timer: ReturnType<typeof setTimeout> | undefined;
   const result = await runJob(launcher, {
     ...options,
-    signal: hanging.signal,
+    signal: AbortSignal.any([hanging.signal, ...options.signal ? [options.signal] : []]),
     program: underShell(launcher.kind, options.program),
     env: { ...tellEnd, ...options.env },
     onLine(stream, line, isComplete) {

@@ -99,12 +99,15 @@ Deno.test("run --inspect has one rank wait for a debugger", async () => {
   assertEquals(lines(await stdout), ["rank 0 of 2: ", "rank 1 of 2: "]);
 });
 
-Deno.test("run --watch starts the job again when a module has changed", async () => {
+Deno.test("run --watch starts the job again when a module changes, while it runs", async () => {
   using folder = temporaryFolder();
   const write = (value: string) =>
     Deno.writeTextFileSync(`${folder.path}/value.ts`, `export const value = "${value}";`);
   write("first");
-  Deno.writeTextFileSync(`${folder.path}/a.ts`, 'import { value } from "./value.ts"; console.log(`it is ${value}`);');
+  Deno.writeTextFileSync(
+    `${folder.path}/a.ts`,
+    'import { value } from "./value.ts"; console.log(`it is ${value}`); setTimeout(() => {}, 60_000);',
+  );
   const args = ["run", "-A", `${root}scripts/main.ts`, "run", "--mpirun", mpirun, "-n", "2", "--watch", "a.ts"];
   const child = start(Deno.execPath(), args, { cwd: folder.path });
   const stderr = new Response(child.stderr).text();
