@@ -14,7 +14,7 @@ import {
   reductionKernels,
 } from "../gpu/kernels/array_kernels.ts";
 import { blocksFor, type Words } from "../gpu/kernels/program.ts";
-import { copyFromDevice, copyOnDevice, copyToDevice } from "../memory/copy.ts";
+import { copyFromDevice, copyOnDevice, copyPlaneOnDevice, copyToDevice, type Plane } from "../memory/copy.ts";
 import { DeviceBuffer, type DeviceMemory } from "../memory/device_buffer.ts";
 import type { Stream } from "../gpu/stream.ts";
 import { type DType, dtypeInfo } from "../dtype/dtype.ts";
@@ -62,44 +62,145 @@ export function copyRunsOnDevice(
   target: DeviceArray,
   runs: readonly (readonly Run[])[],
 ): void {
-  const count = sizeOfShape(runs.map(lengthOf));
-  if (count === 0) return;
+  if (runs.some((list) => lengthOf(list) === 0)) return;
   const { stream } = target.buffer;
   stream.wait(source.buffer.stream);
+  prepareDeviceCopy(source, target, runs, stream).put(stream);
+}
+
+/** A copy that is ready to be put on streams, whose order somebody else keeps. */
+export interface DeviceCopy {
+  /** Put it on a stream; both ends may begin some bytes, a multiple of 16, further on. */
+  put(stream: Stream, sourceShift?: bigint, targetShift?: bigint): void;
+  /** The index lists that it needs on the GPU. */
+  readonly tables: readonly DeviceBuffer[];
+}
+
+/**
+ * Prepare what {@linkcode copyRunsOnDevice} does: index lists go to the GPU on `stream`. Between two GPUs (`isRemote`) copy
+ * engines take blocks of long rows: they fill a link, which kernels do not.
+ */
+export function prepareDeviceCopy(
+  source: DeviceArray,
+  target: DeviceArray,
+  runs: readonly (readonly Run[])[],
+  stream: Stream,
+  isRemote = false,
+): DeviceCopy {
+  const count = sizeOfShape(runs.map(lengthOf));
+  if (count === 0) return { put: () => {}, tables: [] };
   const { itemSize } = dtypeInfo(source.dtype);
+  const tables = prepareRuns(runs, stream);
   const axes = axesOf(source, target, runs);
   if (axes.length > MOST_AXES) {
     throw new ShapeError(`A GPU copies arrays of at most ${MOST_AXES} dimensions, not of ${axes.length}.`);
   }
-  let [from, to] = [addressOf(source), addressOf(target)];
-  const words: bigint[] = [];
   const isAcross = bringSourceInnermostSecond(axes);
-  for (const axis of axes) {
-    const { runs: list, source: s, target: t } = axis;
-    if (list.length === 1) {
-      from += BigInt(list[0].source * s * itemSize);
-      to += BigInt(list[0].target * t * itemSize);
-    }
+  const [from, to] = [startOf(source, axes, "source", itemSize), startOf(target, axes, "target", itemSize)];
+  if (isLine(axes)) {
+    return {
+      put: (stream, sourceShift = 0n, targetShift = 0n) =>
+        copyOnDevice(to + targetShift, from + sourceShift, count * itemSize, stream),
+      tables,
+    };
+  }
+  const planes = isRemote ? planesOf(axes, itemSize) : null;
+  if (planes !== null) {
+    return {
+      put: (stream, sourceShift = 0n, targetShift = 0n) => {
+        for (const [s, t] of planes.starts) {
+          copyPlaneOnDevice(to + targetShift + t, from + sourceShift + s, planes, stream);
+        }
+      },
+      tables,
+    };
+  }
+  const factor = widening(axes, from, to, itemSize);
+  const words = axes.flatMap(({ runs: list, source: s, target: t }, i) => {
     const table = list.length === 1 ? 0n : tableOf(list, stream).address;
-    words.push(BigInt(extentOf(axis)), BigInt(s), BigInt(t), table);
-  }
-  if (axes.length === 1 && axes[0].runs.length === 1 && axes[0].source === 1 && axes[0].target === 1) {
-    return copyOnDevice(to, from, count * itemSize, stream);
-  }
-  const row = axes.length === 0 ? 1 : extentOf(axes[0]);
-  const isByRows = !isAcross && row >= WORTH_ROWS && count / row >= WORTH_ROWS;
-  const kernel = isAcross ? "copy_across" : isByRows ? "copy_rows" : "copy_along";
-  const blocks = isByRows ? Math.min(65536, count / row) : blocksFor(count);
+    const [extent, sourceStride, targetStride] = i === 0
+      ? [lengthOf(list) / factor, s, t]
+      : [lengthOf(list), s / factor, t / factor];
+    return [BigInt(extent), BigInt(sourceStride), BigInt(targetStride), table];
+  });
   const padding = new Array<bigint>(4 * (MOST_AXES - axes.length)).fill(0n);
-  copyKernels(itemSize).launch(kernel, stream, blocks, [
-    from,
-    to,
-    BigInt(count),
-    BigInt(axes.length),
-    ...words,
-    ...padding,
-  ]);
+  const units = count / factor;
+  const row = axes.length === 0 ? 1 : extentOf(axes[0]) / factor;
+  const isByRows = !isAcross && row >= WORTH_ROWS && units / row >= WORTH_ROWS;
+  const kernel = isAcross ? "copy_across" : isByRows ? "copy_rows" : "copy_along";
+  const blocks = isByRows ? Math.min(65536, units / row) : blocksFor(units);
+  const program = copyKernels(itemSize * factor);
+  const rest = [BigInt(units), BigInt(axes.length), ...words, ...padding];
+  return {
+    put: (stream, sourceShift = 0n, targetShift = 0n) =>
+      program.launch(kernel, stream, blocks, [from + sourceShift, to + targetShift, ...rest]),
+    tables,
+  };
 }
+
+/** Where a copy begins: single runs have no index list. */
+function startOf(array: DeviceArray, axes: readonly Axis[], side: "source" | "target", itemSize: number): bigint {
+  const skipped = axes.reduce(
+    (sum, { runs, ...strides }) => runs.length === 1 ? sum + runs[0][side] * strides[side] : sum,
+    0,
+  );
+  return addressOf(array) + BigInt(skipped * itemSize);
+}
+
+/** Whether the elements lie one after the other on both sides. */
+function isLine(axes: readonly Axis[]): boolean {
+  return axes.length === 1 && axes[0].runs.length === 1 && axes[0].source === 1 && axes[0].target === 1;
+}
+
+/** From this many bytes a row, and a copy, copy engines are worth it. */
+const WORTH_ENGINE_ROW = 512;
+const WORTH_ENGINE_COPY = 2 ** 22;
+const MOST_PITCH = 2 ** 31;
+
+/** Blocks of rows that all have the same shape, and where each begins, in bytes. */
+interface Planes extends Plane {
+  readonly starts: readonly (readonly [source: bigint, target: bigint])[];
+}
+
+/** A copy as a few blocks of rows; null if these are short, or many, or there are index lists. */
+function planesOf(axes: readonly Axis[], itemSize: number): Planes | null {
+  const [inner, ...others] = axes;
+  if (inner === undefined || inner.source !== 1 || inner.target !== 1) return null;
+  if (axes.some(({ runs }) => runs.length > 1)) return null;
+  const longest = others.reduce((best, axis, i) => extentOf(axis) > extentOf(others[best]) ? i : best, 0);
+  const [rows] = others.splice(longest, 1);
+  const [width, height] = [extentOf(inner) * itemSize, extentOf(rows)];
+  const copies = sizeOfShape(others.map(extentOf));
+  const pitches = [rows.source * itemSize, rows.target * itemSize];
+  if (width < WORTH_ENGINE_ROW || copies > 1 && width * height < WORTH_ENGINE_COPY) return null;
+  if (pitches.some((pitch) => pitch < width || pitch >= MOST_PITCH)) return null;
+  const starts = others.reduce<(readonly [bigint, bigint])[]>(
+    (all, axis) =>
+      all.flatMap(([s, t]) =>
+        Array.from(
+          { length: extentOf(axis) },
+          (_, i) => [s + BigInt(i * axis.source * itemSize), t + BigInt(i * axis.target * itemSize)] as const,
+        )
+      ),
+    [[0n, 0n]],
+  );
+  return { width, height, sourcePitch: pitches[0], targetPitch: pitches[1], starts };
+}
+
+/** How many neighbours a thread may copy at once: together they have as many bytes as a GPU moves with one instruction. */
+function widening(axes: readonly Axis[], from: bigint, to: bigint, itemSize: number): number {
+  const [inner, ...others] = axes;
+  if (inner === undefined || inner.runs.length > 1 || inner.source !== 1 || inner.target !== 1) return 1;
+  const isMultiple = (factor: number) =>
+    (from | to) % BigInt(factor * itemSize) === 0n &&
+    inner.runs[0].length % factor === 0 &&
+    others.every(({ source, target }) => source % factor === 0 && target % factor === 0);
+  for (let factor = MOST_UNIT / itemSize; factor > 1; factor /= 2) if (isMultiple(factor)) return factor;
+  return 1;
+}
+
+/** Bytes of the largest load. */
+const MOST_UNIT = 16;
 
 /** The innermost of the target first. Where there are index tables, joined dimensions would only make them longer. */
 function axesOf(source: DeviceArray, target: DeviceArray, runs: readonly (readonly Run[])[]): Axis[] {
@@ -135,7 +236,7 @@ function extentOf({ runs }: Axis): number {
 /** Index tables on the GPU live as long as the plan whose runs they are, unless it frees them. */
 const tables = new WeakMap<readonly Run[], DeviceBuffer>();
 
-/** Bring the index tables that {@linkcode copyRunsOnDevice} needs to the GPU, so that it allocates nothing; returns them. */
+/** Bring the index tables that copies of such runs need to the GPU, so that they allocate nothing; returns them. */
 export function prepareRuns(runs: readonly (readonly Run[])[], stream: Stream): DeviceBuffer[] {
   if (runs.some((list) => lengthOf(list) === 0)) return [];
   return runs.filter((list) => list.length > 1).map((list) => tableOf(list, stream));

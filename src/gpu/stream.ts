@@ -3,7 +3,13 @@
  *
  * @module
  */
-import { checkCuda, CudaStreamFlags, openCudaRuntime } from "../../ffi/cuda/runtime.ts";
+import {
+  checkCuda,
+  CudaStreamCaptureStatus,
+  CudaStreamFlags,
+  openCudaGraphs,
+  openCudaRuntime,
+} from "../../ffi/cuda/runtime.ts";
 import { StateError } from "../errors.ts";
 import type { Device } from "./device.ts";
 import { Event, isReady } from "./event.ts";
@@ -64,6 +70,13 @@ export class Stream implements Disposable {
   /** Whether all that was put on the stream has been done. Source: cudaStreamQuery. */
   get isDone(): boolean {
     return isReady(openCudaRuntime().symbols.cudaStreamQuery(this.handle), "cudaStreamQuery");
+  }
+
+  /** Whether what is put on the stream becomes part of a graph. Source: cudaStreamIsCapturing. */
+  get isCapturing(): boolean {
+    const status = new Int32Array(1);
+    checkCuda(openCudaGraphs().cudaStreamIsCapturing(this.handle, status), "cudaStreamIsCapturing");
+    return status[0] !== CudaStreamCaptureStatus.None;
   }
 
   /** Put an event on the stream: it happens once all before it has been done. A new event is made when left out. */

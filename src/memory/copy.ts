@@ -133,6 +133,30 @@ export function copyOnDevice(target: bigint, source: bigint, bytes: number, stre
   if (bytes > 0) copyAsync(target, source, bytes, CudaMemcpyKind.DeviceToDevice, stream);
 }
 
+/** Rows of bytes: how long they are, how many, and from one to the next. */
+export interface Plane {
+  readonly width: number;
+  readonly height: number;
+  readonly sourcePitch: number;
+  readonly targetPitch: number;
+}
+
+/** Copy rows in the memory of GPUs by a copy engine, in the order of the stream. */
+export function copyPlaneOnDevice(target: bigint, source: bigint, plane: Plane, stream: Stream): void {
+  const { width, height, sourcePitch, targetPitch } = plane;
+  const code = openCudaRuntime().symbols.cudaMemcpy2DAsync(
+    target,
+    BigInt(targetPitch),
+    source,
+    BigInt(sourcePitch),
+    BigInt(width),
+    BigInt(height),
+    CudaMemcpyKind.DeviceToDevice,
+    stream.handle,
+  );
+  checkCuda(code, "cudaMemcpy2DAsync");
+}
+
 /** Set bytes of a GPU's memory to zero, in the order of the stream. */
 export function clearOnDevice(target: bigint, bytes: number, stream: Stream): void {
   if (bytes === 0) return;

@@ -68,6 +68,7 @@ export class RedistributionPlan {
   readonly sends: readonly Transfer[];
   /** What it receives: from the packed block to the target. */
   readonly receives: readonly Transfer[];
+  #directSends: readonly Transfer[] | null = null;
   /** Elements that leave a rank, over all ranks. */
   readonly elementsMoved: number;
   /** Elements of the largest part that any rank has before or after. */
@@ -104,6 +105,13 @@ export class RedistributionPlan {
   /** Bytes that leave a rank, over all ranks, for elements of this size. */
   bytesMoved(itemSize: number): number {
     return this.elementsMoved * itemSize;
+  }
+
+  /** What this rank sends, from its source to the targets of the others. */
+  get directSends(): readonly Transfer[] {
+    const { from, to, rank } = this;
+    const mine = from.ranges(rank);
+    return this.#directSends ??= this.sends.map(({ peer }) => transfer(peer, mine, to.ranges(peer), "both"));
   }
 
   /** What this rank sends, but once only what is the same for everybody, as it is to a replicated target. */

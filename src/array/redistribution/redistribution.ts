@@ -13,7 +13,7 @@ import { CollectiveOperation } from "../../runtime/operation.ts";
 import { checkArray, checkTarget, runtimeOf } from "../base_array.ts";
 import { DistributedArray } from "../distributed_array.ts";
 import { LocalArray } from "../local_array.ts";
-import { type RedistributionAlgorithm, Redistributor } from "./redistributor.ts";
+import { type AskedAlgorithm, type RedistributionAlgorithm, Redistributor } from "./redistributor.ts";
 
 /**
  * The elements of an array in another distribution, in a new array or in one that is given: any distribution to any.
@@ -52,10 +52,12 @@ export function redistribute(array: DistributedArray, target: Distribution | Dis
 /** Options of {@linkcode Redistribution.plan}. */
 export interface RedistributionPlanOptions {
   /**
-   * How elements travel between ranks. "auto", the default, is the fastest that there is: on GPUs "packed_nccl"; in host
-   * memory "shared_window" if all ranks are on one machine, else "packed_alltoallv".
+   * How elements travel between ranks. "auto", the default, is the fastest that there is. In host memory that is
+   * "shared_window" if all ranks are on one machine, else "packed_alltoallv". Between GPUs of one machine that address each
+   * other's memory it is "direct_copies", straight into the target, if that is an array in symmetric memory (no slice of
+   * one), else "peer_copies", through slots in such memory; between others it is "packed_nccl".
    */
-  algorithm?: "auto" | Exclude<RedistributionAlgorithm, "local_copy">;
+  algorithm?: AskedAlgorithm;
 }
 
 const PLAN_OPTION_KEYS = keysOf<RedistributionPlanOptions>({ algorithm: true });
@@ -125,7 +127,7 @@ export class Redistribution implements Disposable {
       const given = target instanceof DistributedArray ? target : null;
       if (given) checkTarget(array, given);
       bound = given?.distribution ?? bindTo(target as Distribution, array.shape, runtime.size);
-      const plan = new Redistributor(runtime, array.distribution, bound);
+      const plan = new Redistributor(runtime, array.distribution, bound, { isOnDevice: array.local.isOnDevice });
       const facts = { array: String(array), distribution: String(bound), target: given && String(given) };
       return { operands: { array, target: given }, plan, facts };
     });
@@ -147,9 +149,11 @@ export class Redistribution implements Disposable {
       if (operands === null) throw new StateError("There is no array to plan for. Pass one to resetOperands() before.");
       const { runtime, local } = operands.array;
       const current = this.#operation.planFor("plan()");
-      const mayShare = algorithm !== "packed_alltoallv";
-      const plan = new Redistributor(runtime, this.#source, this.distribution, { mayShare });
-      checkAlgorithm(algorithm, current.algorithmsFor(local));
+      checkAlgorithm(algorithm, current.algorithmsFor(local, operands.target?.local ?? null));
+      const plan = new Redistributor(runtime, this.#source, this.distribution, {
+        algorithm,
+        isOnDevice: local.isOnDevice,
+      });
       return { plan, operands, facts: { algorithm } };
     });
   }
@@ -174,7 +178,7 @@ export class Redistribution implements Disposable {
     if (operands === null) throw new StateError("After releaseOperands() nothing runs. Call resetOperands() before.");
     const { local, dtype } = operands.array;
     return {
-      algorithm: plan.algorithmFor(local),
+      algorithm: plan.algorithmFor(local, operands.target?.local ?? null),
       bytesMoved: plan.bytesMoved(dtypeInfo(dtype).itemSize),
       workspaceBytes: plan.byteLength,
     };
@@ -193,7 +197,7 @@ export class Redistribution implements Disposable {
       const into = target?.local ?? LocalArray.empty(dtype, distribution.localShape(runtime.rank), order, stream);
       const move = redistributor.prepare(local, into, order);
       return {
-        facts: { array: String(array), distribution: String(distribution) },
+        facts: { array: String(array), distribution: String(distribution), memory: into.memory },
         run() {
           move();
           return target ?? DistributedArray.wrap(runtime, into, distribution, order);
@@ -260,7 +264,14 @@ function checkLike({ shape, distribution }: DistributedArray, planned: Distribut
   );
 }
 
-const ALGORITHMS: readonly string[] = ["auto", "shared_window", "packed_alltoallv", "packed_nccl"];
+const ALGORITHMS: readonly string[] = [
+  "auto",
+  "shared_window",
+  "packed_alltoallv",
+  "direct_copies",
+  "peer_copies",
+  "packed_nccl",
+];
 
 function checkAlgorithm(algorithm: string, possible: readonly string[]): void {
   if (algorithm === "auto" || possible.includes(algorithm)) return;

@@ -4,21 +4,34 @@
  * @module
  */
 import { dtypeInfo } from "../../dtype/dtype.ts";
+import { type DeviceChannels, openDeviceChannels, openedDeviceChannels } from "../../memory/device_channels.ts";
 import { openChannels, openedChannels, type PeerChannels } from "../../memory/peer_channels.ts";
 import { agreeStrictly } from "../../runtime/agreement.ts";
 import type { Runtime } from "../../runtime/runtime.ts";
 import { type Order, prepareCopy } from "../layout.ts";
 import type { LocalArray } from "../local_array.ts";
+import { SymmetricArray } from "../symmetric_array.ts";
 import { GpuExecutor, type Laid, Scratch } from "./gpu_executor.ts";
 import { HostExecutor } from "./host_executor.ts";
+import { PeerExecutor } from "./peer_executor.ts";
 import { type Parts, planRedistribution, type RedistributionPlan } from "./plan.ts";
 import { prepareThroughWindow } from "./window_executor.ts";
 
 /**
- * How elements travel: not at all, through memory that the ranks of one machine share, packed by `MPI_Alltoallv`, or
- * packed by NCCL.
+ * How elements travel: not at all; in host memory through memory that the ranks of one machine share, or packed by
+ * `MPI_Alltoallv`; between GPUs of one machine straight into a target in symmetric memory, or through slots in such memory;
+ * between others packed by NCCL.
  */
-export type RedistributionAlgorithm = "local_copy" | "shared_window" | "packed_alltoallv" | "packed_nccl";
+export type RedistributionAlgorithm =
+  | "local_copy"
+  | "shared_window"
+  | "packed_alltoallv"
+  | "direct_copies"
+  | "peer_copies"
+  | "packed_nccl";
+
+/** How elements are asked to travel; "auto" is the fastest way that there is. */
+export type AskedAlgorithm = "auto" | Exclude<RedistributionAlgorithm, "local_copy">;
 
 /** Moves local parts from one distribution to another, and keeps for the next time what it allocates for that. */
 export class Redistributor {
@@ -26,8 +39,10 @@ export class Redistributor {
   readonly #plan: RedistributionPlan;
   readonly #host: HostExecutor;
   readonly #gpu: GpuExecutor;
+  readonly #peers: PeerExecutor | null;
   readonly #scratch: Scratch;
-  readonly #mayShare: boolean;
+  readonly #asked: AskedAlgorithm;
+  readonly #isOnDevice: boolean;
 
   /**
    * Plan this rank's part. Local. Redistributions of one owner may share the memory for packed blocks on the GPU; it is
@@ -39,19 +54,23 @@ export class Redistributor {
     runtime: Runtime,
     from: Parts,
     to: Parts,
-    { scratch = new Scratch(), mayShare = true }: {
+    { scratch = new Scratch(), algorithm = "auto", isOnDevice = runtime.stream !== null }: {
       /** Memory for packed blocks on the GPU. */
       readonly scratch?: Scratch;
-      /** Whether ranks of one machine use memory that they share, which is faster than MPI's messages. */
-      readonly mayShare?: boolean;
+      /** How elements travel. */
+      readonly algorithm?: AskedAlgorithm;
+      /** Whether they are on GPUs. */
+      readonly isOnDevice?: boolean;
     } = {},
   ) {
     this.#runtime = runtime;
     this.#plan = planRedistribution(from, to, runtime.rank);
     this.#host = new HostExecutor(this.#plan, runtime.communicator);
     this.#gpu = new GpuExecutor(this.#plan, runtime, scratch);
+    this.#peers = runtime.stream && new PeerExecutor(this.#plan, runtime.stream);
     this.#scratch = scratch;
-    this.#mayShare = mayShare;
+    this.#asked = algorithm;
+    this.#isOnDevice = isOnDevice;
   }
 
   /** Bytes that leave a rank, over all ranks, for elements of this size. */
@@ -61,20 +80,30 @@ export class Redistributor {
 
   /** Bytes that it keeps, without the scratch memory. */
   get byteLength(): number {
-    return this.#host.byteLength + this.#gpu.byteLength;
+    return this.#host.byteLength + this.#gpu.byteLength + (this.#peers?.byteLength ?? 0);
   }
 
-  /** How the elements of such a part travel, once {@linkcode open} was called. */
-  algorithmFor({ isOnDevice }: LocalArray): RedistributionAlgorithm {
+  /** How the elements of such parts travel, once {@linkcode open} was called; a new target is `null`. */
+  algorithmFor(source: LocalArray, target: LocalArray | null): RedistributionAlgorithm {
     if (this.#plan.elementsMoved === 0) return "local_copy";
-    if (isOnDevice) return "packed_nccl";
-    return this.#channels() ? "shared_window" : "packed_alltoallv";
+    if (!source.isOnDevice) return this.#channels() ? "shared_window" : "packed_alltoallv";
+    if (!this.#deviceChannels()) return "packed_nccl";
+    return this.#isDirect(target) ? "direct_copies" : "peer_copies";
   }
 
-  /** How the elements of such a part can travel, once {@linkcode open} was called. */
-  algorithmsFor({ isOnDevice }: LocalArray): RedistributionAlgorithm[] {
-    if (isOnDevice) return ["packed_nccl"];
-    const mayShare = this.#plan.elementsMoved === 0 || openedChannels(this.#runtime.communicator);
+  /** How they can travel, once {@linkcode open} was called. */
+  algorithmsFor(source: LocalArray, target: LocalArray | null): AskedAlgorithm[] {
+    const isLocal = this.#plan.elementsMoved === 0;
+    if (source.isOnDevice) {
+      const mayShare = isLocal || openedDeviceChannels(this.#runtime);
+      const isSymmetric = isLocal || target instanceof SymmetricArray;
+      return [
+        ...mayShare && isSymmetric ? ["direct_copies" as const] : [],
+        ...mayShare ? ["peer_copies" as const] : [],
+        "packed_nccl",
+      ];
+    }
+    const mayShare = isLocal || openedChannels(this.#runtime.communicator);
     return mayShare ? ["shared_window", "packed_alltoallv"] : ["packed_alltoallv"];
   }
 
@@ -82,12 +111,18 @@ export class Redistributor {
    * Make what the ranks use together, unless it was made before: the first move does so otherwise. Collective.
    */
   open(): void {
-    if (this.#mayShare && this.#plan.elementsMoved > 0) openChannels(this.#runtime.communicator);
+    if (this.#plan.elementsMoved === 0) return;
+    if (this.#isOnDevice) {
+      if (this.#asked !== "packed_nccl") openDeviceChannels(this.#runtime);
+    } else if (this.#asked !== "packed_alltoallv") {
+      openChannels(this.#runtime.communicator);
+    }
   }
 
   /** Have what moving parts needs that will lie so in the memory of GPUs, before there are any. Local. */
   reserveOnDevice(source: Laid, target: Laid, order: Order): void {
-    this.#gpu.reserve(source, target, order, this.#runtime.stream!);
+    // Slots are there already.
+    if (!this.#deviceChannels()) this.#gpu.reserve(source, target, order, this.#runtime.stream!);
   }
 
   /**
@@ -103,20 +138,27 @@ export class Redistributor {
     const plan = this.#plan;
     plan.check(source, target);
     if (overlap(source, target)) return this.#prepareFromCopy(source, target, order);
-    if (source.isOnDevice) return this.#gpu.prepare(source, target, order);
-    if (plan.elementsMoved === 0) return prepareCopy(source, target, plan.stays.runs, dtypeInfo(source.dtype).parts);
-    const channels = this.#channels();
-    if (channels !== undefined) return this.#prepareOnHost(channels, source, target, order);
+    if (plan.elementsMoved === 0) {
+      if (source.isOnDevice) return this.#gpu.prepare(source, target, order);
+      return prepareCopy(source, target, plan.stays.runs, dtypeInfo(source.dtype).parts);
+    }
+    const move = source.isOnDevice
+      ? this.#prepareOnDevice(source, target, order)
+      : this.#prepareOnHost(source, target, order);
+    if (move !== null) return move;
     // Whether there are channels, which takes no buffers, only all ranks together find out.
-    let move: (() => void) | undefined;
+    let opened: (() => void) | undefined;
     return () => {
-      if (move === undefined) {
-        this.open();
+      if (opened === undefined) {
+        if (source.isOnDevice) openDeviceChannels(this.#runtime);
+        else openChannels(this.#runtime.communicator);
         agreeStrictly(this.#runtime, "redistribute", () => {
-          move = this.#prepareOnHost(this.#channels()!, source, target, order);
+          opened = source.isOnDevice
+            ? this.#prepareOnDevice(source, target, order)!
+            : this.#prepareOnHost(source, target, order)!;
         });
       }
-      move!();
+      opened!();
     };
   }
 
@@ -132,18 +174,39 @@ export class Redistributor {
 
   /** `undefined` if it is not known yet whether there are any. */
   #channels(): PeerChannels | null | undefined {
-    return this.#mayShare ? openedChannels(this.#runtime.communicator) : null;
+    return this.#asked === "packed_alltoallv" ? null : openedChannels(this.#runtime.communicator);
   }
 
-  #prepareOnHost(channels: PeerChannels | null, source: LocalArray, target: LocalArray, order: Order): () => void {
+  /** The same between GPUs. */
+  #deviceChannels(): DeviceChannels | null | undefined {
+    return this.#asked === "packed_nccl" ? null : openedDeviceChannels(this.#runtime);
+  }
+
+  #isDirect(target: LocalArray | null): boolean {
+    return target instanceof SymmetricArray && this.#asked !== "peer_copies";
+  }
+
+  /** `null` if it is not known yet how. */
+  #prepareOnHost(source: LocalArray, target: LocalArray, order: Order): (() => void) | null {
+    const channels = this.#channels();
+    if (channels === undefined) return null;
     if (channels === null) return this.#host.prepare(source, target, order);
     return prepareThroughWindow(this.#plan, channels, source, target, order);
+  }
+
+  /** `null` if it is not known yet how. A graph replays NCCL's calls, but no marks, which grow. */
+  #prepareOnDevice(source: LocalArray, target: LocalArray, order: Order): (() => void) | null {
+    const channels = this.#runtime.stream!.isCapturing ? null : this.#deviceChannels();
+    if (channels === undefined) return null;
+    if (channels === null) return this.#gpu.prepare(source, target, order);
+    return this.#peers!.prepare(channels, source, target, order, this.#isDirect(target));
   }
 
   /** Let go of what it keeps. */
   free(): void {
     this.#host.free();
     this.#gpu.free();
+    this.#peers?.free();
     this.#scratch.free();
   }
 

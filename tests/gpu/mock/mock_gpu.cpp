@@ -208,6 +208,11 @@ API int cudaFreeHost(void* address) { return free(address), 0; }
 API int cudaMemcpyAsync(void* target, const void* source, u64 bytes, int, void*) {
   return memmove(target, source, bytes), 0;
 }
+API int cudaMemcpy2DAsync(char* target, u64 targetPitch, const char* source, u64 sourcePitch, u64 width, u64 height, int,
+                          void*) {
+  for (u64 row = 0; row < height; row++) memmove(target + row * targetPitch, source + row * sourcePitch, width);
+  return 0;
+}
 API int cudaMemsetAsync(void* target, int value, u64 bytes, void*) { return memset(target, value, bytes), 0; }
 API int cudaDeviceGetDefaultMemPool(void** pool, int) { return *pool = (void*)1, 0; }
 API int cudaMemPoolSetAttribute(void*, int, void*) { return 0; }
@@ -246,6 +251,11 @@ extern "C" { Index threadIdx, blockIdx, gridDim, blockDim; void (*mock_sync)(); 
 #define __global__
 #define __shared__ static
 #define __syncthreads() mock_sync()
+#define __threadfence_system() __sync_synchronize()
+#define __nanosleep(t) usleep(1)
+#define __trap() __builtin_trap()
+extern "C" int usleep(unsigned);
+#define clock64() clock()
 #define sincospi(x, s, c) __builtin_sincos(3.14159265358979323846 * (x), s, c)
 template <typename T, typename F> T mock_bits(F from) { T to; __builtin_memcpy(&to, &from, sizeof to); return to; }
 #define __longlong_as_double(x) mock_bits<double>((long long)(x))

@@ -5,7 +5,6 @@
  */
 import { CublasDiagType, CublasFillMode, CublasOperation, CublasSideMode } from "../../../../ffi/cuda/cublaslt.ts";
 import { checkCublasMp, cublasMpError, openCublasMp, openCublasMpPblas } from "../../../../ffi/cuda/cublasmp.ts";
-import { checkCuda, CudaStreamCaptureStatus, openCudaGraphs } from "../../../../ffi/cuda/runtime.ts";
 import { allocate, type Scalar } from "../../../dtype/dtype.ts";
 import { LocalArray } from "../../../array/local_array.ts";
 import type { ProcessGrid } from "../../../distribution/mod.ts";
@@ -129,10 +128,8 @@ function functionsOf(routine: PblasRoutine): [query: NativeFunction, compute: Na
 }
 
 /** The routines allocate memory and wait for the GPU, which a graph cannot hold. */
-function refuseCapture({ handle }: Stream): void {
-  const status = new Int32Array(1);
-  checkCuda(openCudaGraphs().cudaStreamIsCapturing(handle, status), "cudaStreamIsCapturing");
-  if (status[0] === CudaStreamCaptureStatus.None) return;
+function refuseCapture(stream: Stream): void {
+  if (!stream.isCapturing) return;
   throw new StateError("PBLAS routines cannot be captured in a CUDA graph. Call them before or after Graph.capture.");
 }
 

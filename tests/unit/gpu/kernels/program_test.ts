@@ -9,6 +9,7 @@ import { apply, compile as compileExpression, operand } from "../../../../src/ar
 import { dtypeInfo } from "../../../../src/dtype/dtype.ts";
 import { kernelSources } from "../../../../src/gpu/kernels/array_kernels.ts";
 import { fftKernelSource } from "../../../../src/gpu/kernels/fft_kernels.ts";
+import { meetingKernelSource } from "../../../../src/gpu/kernels/meeting_kernel.ts";
 import { compile, packWords } from "../../../../src/gpu/kernels/program.ts";
 
 function hasNvrtc(): boolean {
@@ -24,7 +25,13 @@ function hasNvrtc(): boolean {
 const ignore = !hasNvrtc();
 const reason = ignore ? " (skipped: no NVRTC)" : "";
 
-for (const [name, source] of Object.entries({ ...kernelSources, transforms: fftKernelSource })) {
+for (
+  const [name, source] of Object.entries({
+    ...kernelSources,
+    transforms: fftKernelSource,
+    meeting: meetingKernelSource,
+  })
+) {
   Deno.test({
     name: `the kernels of ${name} compile${reason}`,
     ignore,

@@ -1,0 +1,195 @@
+/**
+ * Channels between the GPUs of one machine: memory that all of them address, through which one passes pieces to another.
+ *
+ * Each rank has a part, with a ring of slots for every other rank, which that rank writes, and marks that say how far both
+ * are. The marks only grow, so that nothing is ever set back. Who passes a piece waits until its slot was taken; who takes
+ * one waits until it was passed: both on streams, so that the host goes on.
+ *
+ * @module
+ */
+import { mayViewAddresses, viewOfAddress } from "../../ffi/memory.ts";
+import { CollectiveError, ConfigurationError } from "../errors.ts";
+import { type Mark, meet, type Patience } from "../gpu/kernels/meeting_kernel.ts";
+import { Stream } from "../gpu/stream.ts";
+import type { Communicator } from "../mpi/communicator.ts";
+import { beforeMpiEnds } from "../mpi/init_finalize.ts";
+import { agree, type Agreeing } from "../runtime/agreement.ts";
+import type { Runtime } from "../runtime/runtime.ts";
+import { openNcclWindows } from "./nccl_window.ts";
+import { PinnedBuffer } from "./pinned.ts";
+import type { SymmetricBlock } from "./symmetric_heap.ts";
+
+/** A piece is passed while earlier ones are taken. */
+const SLOTS = 4;
+
+/** All slots of a rank take this much of its GPU's memory, and at most so many bytes. */
+const SHARE_OF_MEMORY = 512;
+const MOST_BYTES = 2 ** 28;
+const SLOT_ALIGNMENT = 2 ** 12;
+
+/** How long another rank is waited for, about. */
+const PATIENCE_SECONDS = 60;
+const CYCLES_PER_SECOND = 2e9;
+
+/** The marks that one rank raises in another's memory, in a cache line each. */
+const MARK_BYTES = 128;
+const MARKS = { passed: 0, taken: 1, ready: 2, written: 3 } as const;
+const MARKS_OF_PEER = 4;
+
+/** What the marks say: pieces passed, pieces taken; arrays ready to be written, arrays written. */
+export type MarkKind = keyof typeof MARKS;
+
+/** The channels of a rank. */
+export class DeviceChannels {
+  /** The bytes of a piece at most. */
+  readonly slotBytes: number;
+  /** The slots of a channel. */
+  readonly slots = SLOTS;
+  /** The stream on which pieces leave this GPU. */
+  readonly link: Stream;
+  readonly #rank: number;
+  readonly #parts: readonly bigint[];
+  readonly #patience: Patience;
+  readonly #failure: BigInt64Array<ArrayBuffer>;
+  /** How far this rank's side of each mark is, by kind and peer. */
+  readonly #counts: Record<MarkKind, number[]>;
+
+  /** On parts of memory that all ranks address; `failure` is a word of pinned memory. */
+  constructor(rank: number, slotBytes: number, parts: readonly bigint[], link: Stream, failure: bigint) {
+    this.#rank = rank;
+    this.slotBytes = slotBytes;
+    this.link = link;
+    this.#parts = parts;
+    this.#patience = { cycles: BigInt(PATIENCE_SECONDS * CYCLES_PER_SECOND), failure };
+    this.#failure = new BigInt64Array(viewOfAddress(failure, 8));
+    const none = () => parts.map(() => 0);
+    this.#counts = { passed: none(), taken: none(), ready: none(), written: none() };
+  }
+
+  /**
+   * Refuse to go on after another rank was waited for in vain: everything since then is wrong.
+   *
+   * @throws {CollectiveError} then.
+   */
+  check(): void {
+    const [word] = this.#failure;
+    if (word === 0n) return;
+    const peer = Number(word) - 1;
+    throw new CollectiveError(
+      `Rank ${this.#rank} waited ${PATIENCE_SECONDS} s for elements from rank ${peer}, in vain. Look whether that rank has ` +
+        `failed or is late; start the job again.`,
+      { ranks: [peer] },
+    );
+  }
+
+  /** Where slot 0 of the channel from one rank to another lies, for this rank. */
+  slotsOf(sender: number, receiver: number): bigint {
+    const index = (sender - receiver - 1 + this.#parts.length) % this.#parts.length;
+    return this.#parts[receiver] + BigInt(headerBytes(this.#parts.length) + index * SLOTS * this.slotBytes);
+  }
+
+  /** The next value of one of this rank's marks, or of one that another rank raises here. */
+  next(kind: MarkKind, peer: number): number {
+    return ++this.#counts[kind][peer];
+  }
+
+  /** A mark of this rank, in another's memory. */
+  own(kind: MarkKind, peer: number, value: number): Mark {
+    return this.#mark(peer, this.#rank, kind, value);
+  }
+
+  /** A mark of another rank, in this one's memory. */
+  from(kind: MarkKind, peer: number, value: number): Mark {
+    return this.#mark(this.#rank, peer, kind, value);
+  }
+
+  /** Put on a stream: raise a mark, then wait for another one, that of `peer`. */
+  meet(stream: Stream, raised: Mark | null, awaited: Mark | null, peer: number): void {
+    meet(stream, raised, awaited, peer, this.#patience);
+  }
+
+  #mark(holder: number, raiser: number, kind: MarkKind, value: number): Mark {
+    const offset = (raiser * MARKS_OF_PEER + MARKS[kind]) * MARK_BYTES;
+    return { address: this.#parts[holder] + BigInt(offset), value: BigInt(value) };
+  }
+}
+
+function headerBytes(ranks: number): number {
+  return Math.ceil(ranks * MARKS_OF_PEER * MARK_BYTES / SLOT_ALIGNMENT) * SLOT_ALIGNMENT;
+}
+
+const opened = new WeakMap<Communicator, DeviceChannels | null>();
+
+/** The channels of a runtime's GPUs if they were opened, or `null` if there can be none; else `undefined`. Local. */
+export function openedDeviceChannels({ communicator }: Runtime): DeviceChannels | null | undefined {
+  return opened.get(communicator);
+}
+
+/**
+ * The channels of a runtime's GPUs, made by the first call; `null` on all ranks where these are on several machines, or
+ * cannot address each other's memory. Collective.
+ */
+export function openDeviceChannels(runtime: Runtime): DeviceChannels | null {
+  const known = opened.get(runtime.communicator);
+  if (known !== undefined) return known;
+  const channels = makeChannels(runtime);
+  opened.set(runtime.communicator, channels);
+  return channels;
+}
+
+function makeChannels(runtime: Runtime): DeviceChannels | null {
+  const { communicator, rank, size, device, localSize } = runtime;
+  const subject: Agreeing = { communicator, checks: "collective" };
+  const bytes = Math.min(MOST_BYTES, device.memoryBytes / SHARE_OF_MEMORY);
+  const mayShare = localSize === size && mayViewAddresses();
+  const mine = !mayShare ? 0 : Math.floor(bytes / (SLOTS * (size - 1)) / SLOT_ALIGNMENT) * SLOT_ALIGNMENT;
+  const [slotBytes] = communicator.allReduce(Int32Array.of(mine), { op: "min" });
+  if (slotBytes === 0) return null;
+  const block = makeBlock(runtime, subject, headerBytes(size) + (size - 1) * SLOTS * slotBytes);
+  if (block === null) return null;
+  const addresses = Array.from({ length: size }, (_, peer) => peerAddress(block, peer));
+  const [isOpen] = communicator.allReduce(Int32Array.of(addresses.includes(0n) ? 0 : 1), { op: "min" });
+  if (isOpen === 0) {
+    block.free();
+    return null;
+  }
+  let failure!: PinnedBuffer;
+  let link!: Stream;
+  agree(subject, "redistribute", () => {
+    failure = new PinnedBuffer(8);
+    link = new Stream(runtime.stream!.device, { priority: -1 });
+  });
+  new BigInt64Array(viewOfAddress(failure.address, 8))[0] = 0n;
+  beforeMpiEnds(() => {
+    opened.set(communicator, null);
+    block.free();
+    link[Symbol.dispose]();
+    failure.free();
+  });
+  return new DeviceChannels(rank, slotBytes, addresses, link, failure.address);
+}
+
+/** Memory that all ranks address; null on all of them if there is none. */
+function makeBlock(runtime: Runtime, subject: Agreeing, bytes: number): SymmetricBlock | null {
+  try {
+    const heap = openNcclWindows(runtime, subject);
+    let allocate!: () => SymmetricBlock;
+    agree(subject, "redistribute", () => void (allocate = heap.prepare(bytes)));
+    let block!: SymmetricBlock;
+    agree(subject, "redistribute", () => void (block = allocate()));
+    return block;
+  } catch (error) {
+    if (error instanceof ConfigurationError) return null;
+    throw error;
+  }
+}
+
+/** 0 if this rank cannot address another one's memory. */
+function peerAddress(block: SymmetricBlock, peer: number): bigint {
+  try {
+    return block.peerAddress(peer);
+  } catch (error) {
+    if (error instanceof ConfigurationError) return 0n;
+    throw error;
+  }
+}
