@@ -390,3 +390,27 @@ clusterTest("rows that the user has padded", (runtime) => {
   const expected = transformed(whole, { type: "r2c", axes: [0, 1], direction: "forward" });
   assert(worstError(transform.execute(), expected) < 1e-12);
 });
+
+clusterTest("real numbers that begin anywhere, alone and in odd rows", (runtime) => {
+  const size = 2 * runtime.size;
+  for (const precision of ["float32", "float64"] as const) {
+    const shape = [size, 5, 3];
+    const whole = generate(shape, (index) => [pseudo(index, 1), 0]);
+    for (const axes of [[1], [2], [1, 2], [2, 1]]) {
+      // One column and one row further, in memory that begins at a multiple of everything.
+      const wide = DistributedArray.zeros(runtime, [size, 7, 5], Slab.X, { dtype: precision });
+      const operand = wide.slice([null, [1, 6], [1, 4]]);
+      fill(operand, whole);
+      using transform = new FFT(operand, { axes });
+      transform.plan();
+      const spectrum = transform.execute();
+      const expected = transformed(whole, { type: "r2c", axes, direction: "forward" });
+      const most = precision === "float32" ? 1e-5 : 1e-13;
+      assert(worstError(spectrum, expected) < most, `r2c ${precision} ${axes}`);
+      const isOdd = shape[axes.at(-1)!] % 2 === 1;
+      using back = new FFT(spectrum, { axes, fftType: "c2r", lastAxisParity: isOdd ? "odd" : "even" });
+      back.plan();
+      assert(worstError(back.execute(), whole) < most, `c2r ${precision} ${axes}`);
+    }
+  }
+});

@@ -1,6 +1,7 @@
 // cuFFT for machines without a GPU: the functions that distmath's engine calls, on host memory, by the definition of the
 // transform, in double precision. Like cuFFT it works in memory that it is given, which it fills with something else, and
-// refuses what that does: a plan without its memory, and more than three dimensions.
+// refuses what that does: a plan without its memory, more than three dimensions, real numbers that do not begin where a
+// complex one could.
 #include <cmath>
 #include <complex>
 #include <cstring>
@@ -8,6 +9,7 @@
 #include <vector>
 
 using i64 = long long;
+using u64 = unsigned long long;
 using Number = std::complex<double>;
 #define API extern "C" __attribute__((visibility("default")))
 
@@ -77,6 +79,8 @@ API int cufftXtExec(int plan, void* input, void* output, int direction) {
   if (!plans.count(plan)) return INVALID_PLAN;
   const Plan& p = plans[plan];
   if (!p.allocates && p.work == nullptr) return NO_WORKSPACE;
+  u64 unit = isDouble(p.type) ? 16 : 8;
+  if ((u64)input % unit != 0 || (u64)output % unit != 0) return INVALID_VALUE;
   if (p.work) memset(p.work, 0x77, p.bytes);
   if (p.type == R2C || p.type == D2Z) direction = -1;
   if (p.type == C2R || p.type == Z2D) direction = 1;

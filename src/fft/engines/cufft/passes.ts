@@ -4,6 +4,8 @@
  * @module
  */
 import { checkCufft, type Cufft, CufftDirection, CufftType } from "../../../../ffi/cuda/cufft.ts";
+import { copyStridedOnDevice } from "../../../array/device_elements.ts";
+import { dtypeInfo } from "../../../dtype/dtype.ts";
 import type { Stream } from "../../../gpu/stream.ts";
 import { DeviceBuffer } from "../../../memory/device_buffer.ts";
 import type { FFTDirection } from "../../problem.ts";
@@ -54,9 +56,14 @@ export function cufftPasses(
   precision: "float32" | "float64",
   stream: Stream,
   workArea: WorkArea,
+  allocate: PassLibrary["allocate"],
 ): PassLibrary {
   return {
     limits: { dimensions: 3, loops: 1, isNested: true },
+    // cuFFT takes real numbers where complex ones could begin.
+    alignment: 2 * dtypeInfo(precision).itemSize,
+    allocate,
+    copy: copyStridedOnDevice,
     plan(passes, _source, _target, direction) {
       const plans: PassPlan[] = [];
       try {

@@ -7,7 +7,7 @@ import { openCufft } from "../../../../ffi/cuda/cufft.ts";
 import { copyStridedOnDevice } from "../../../array/device_elements.ts";
 import { mergeAxes, sizeOfShape } from "../../../array/layout.ts";
 import type { LocalArray } from "../../../array/local_array.ts";
-import { dtypeInfo } from "../../../dtype/dtype.ts";
+import { type DType, dtypeInfo } from "../../../dtype/dtype.ts";
 import { fftKernels, MOST_NUMBER_AXES } from "../../../gpu/kernels/fft_kernels.ts";
 import { blocksFor } from "../../../gpu/kernels/program.ts";
 import type { Stream } from "../../../gpu/stream.ts";
@@ -28,19 +28,20 @@ export function cufftTransformer(runtime: Runtime, { problem }: FFTRequest): Tra
   const stream = runtime.stream!;
   const workArea = new WorkArea(stream);
   const buffers: DeviceBuffer[] = [];
+  const allocate = (dtype: DType, count: number) => {
+    const buffer = new DeviceBuffer(stream, count * dtypeInfo(dtype).itemSize);
+    buffers.push(buffer);
+    return buffer;
+  };
   return {
     engine: "cufft",
     library: cufftVersion(),
     notes: [],
-    passes: cufftPasses(openCufft(), problem.precision, stream, workArea),
+    passes: cufftPasses(openCufft(), problem.precision, stream, workArea, allocate),
     get workspaceBytes() {
       return workArea.byteLength;
     },
-    allocate(precision, count) {
-      const buffer = new DeviceBuffer(stream, count * dtypeInfo(precision).itemSize);
-      buffers.push(buffer);
-      return buffer;
-    },
+    allocate,
     roots: (n) => (matrix, first, direction) => {
       const [rows, columns] = matrix.shape;
       if (rows * columns === 0) return;
@@ -48,7 +49,7 @@ export function cufftTransformer(runtime: Runtime, { problem }: FFTRequest): Tra
       const numbers = [isDouble(matrix), rows, columns, first, n, sign].map(BigInt);
       fftKernels.launch("multiply_by_roots", stream, blocksFor(rows * columns), [matrix.address, ...numbers]);
     },
-    copy: (source, target) => copyStridedOnDevice(source, target),
+    copy: copyStridedOnDevice,
     scale: (array, factor) => scale(array, factor, stream),
     inOrder(run, operand, result) {
       workArea.allocate();

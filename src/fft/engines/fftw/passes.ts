@@ -4,7 +4,9 @@
  * @module
  */
 import { type Fftw, FftwError, FftwFlags, FftwSign } from "../../../../ffi/fft/fftw.ts";
+import { copyStrided } from "../../../array/layout.ts";
 import { LocalArray } from "../../../array/local_array.ts";
+import { allocate, dtypeInfo } from "../../../dtype/dtype.ts";
 import type { FFTDirection } from "../../problem.ts";
 import type { FFTEffort } from "../engine.ts";
 import type { PassLibrary, PassPlan } from "../staged/local_transform.ts";
@@ -17,6 +19,9 @@ const MOST_DIMENSIONS = 7;
 export function fftwPasses(fftw: Fftw, effort: FFTEffort, threads: number): PassLibrary {
   return {
     limits: { dimensions: MOST_DIMENSIONS, loops: fftw.mostLoops, isNested: false },
+    alignment: 1,
+    allocate,
+    copy: (source, target) => copyStrided(source, target, target.shape, dtypeInfo(target.dtype).parts),
     plan(passes, source, target, direction) {
       const isInPlace = source.address === target.address;
       // What measures writes to the arrays.

@@ -4,9 +4,9 @@
  * @module
  */
 import { openFftw } from "../../../../ffi/fft/fftw.ts";
-import { copyStrided, mergeAxes } from "../../../array/layout.ts";
+import { mergeAxes } from "../../../array/layout.ts";
 import type { LocalArray } from "../../../array/local_array.ts";
-import { allocate, dtypeInfo } from "../../../dtype/dtype.ts";
+import { dtypeInfo } from "../../../dtype/dtype.ts";
 import type { Runtime } from "../../../runtime/runtime.ts";
 import type { FFTRequest } from "../engine.ts";
 import type { Transformer } from "../staged/plan.ts";
@@ -16,18 +16,19 @@ import { Roots } from "./twiddle.ts";
 /** The FFTW3 interface, for a plan. */
 export function fftwTransformer({ threads }: Runtime, { problem, effort }: FFTRequest): Transformer {
   const fftw = openFftw(problem.precision, threads);
+  const passes = fftwPasses(fftw, effort, threads);
   return {
     engine: "fftw",
     library: fftw.version,
     notes: fftw.warnings,
-    passes: fftwPasses(fftw, effort, threads),
+    passes,
     workspaceBytes: 0,
-    allocate,
+    allocate: passes.allocate,
     roots: (n) => {
       const roots = new Roots(n);
       return (matrix, first, direction) => roots.multiply(matrix, first, direction);
     },
-    copy: (source, target) => copyStrided(source, target, target.shape, dtypeInfo(target.dtype).parts),
+    copy: passes.copy,
     scale: multiply,
     inOrder: (run) => run,
     [Symbol.dispose]: () => {},

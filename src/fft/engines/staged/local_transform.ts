@@ -3,8 +3,9 @@
  *
  * @module
  */
-import type { LocalArray } from "../../../array/local_array.ts";
-import { dtypeInfo } from "../../../dtype/dtype.ts";
+import { LocalArray } from "../../../array/local_array.ts";
+import { type DType, dtypeInfo, type TypedArray } from "../../../dtype/dtype.ts";
+import type { DeviceMemory } from "../../../memory/device_buffer.ts";
 import type { FFTDirection, FFTType } from "../../problem.ts";
 import { offsetsOf, type Pass, type PassLimits, planPasses } from "./passes.ts";
 
@@ -18,6 +19,12 @@ export interface PassPlan extends Disposable {
 export interface PassLibrary {
   /** What it takes at once. */
   readonly limits: PassLimits;
+  /** Bytes at multiples of which every call has to begin, where real numbers are laid out so. */
+  readonly alignment: number;
+  /** Memory for numbers that have to be moved there. */
+  allocate(dtype: DType, count: number): TypedArray | DeviceMemory;
+  /** Copy elements to an array of the same shape. */
+  copy(source: LocalArray, target: LocalArray): void;
   /** Plan the passes from one array to another, which may be the same; later ones work on the second. */
   plan(passes: readonly Pass[], source: LocalArray, target: LocalArray, direction: FFTDirection): PassPlan[];
 }
@@ -37,6 +44,7 @@ export class LocalTransform implements Disposable {
   readonly #axes: readonly number[];
   readonly #direction: FFTDirection;
   readonly #planned = new Map<string, PlannedPass[]>();
+  #moved: LocalArray | null = null;
 
   /** Nothing is planned before it is known where the elements lie. */
   constructor(library: PassLibrary, type: FFTType, axes: readonly number[], direction: FFTDirection) {
@@ -52,6 +60,22 @@ export class LocalTransform implements Disposable {
    */
   prepare(source: LocalArray, target: LocalArray): () => void {
     if (source.size === 0 || target.size === 0) return () => {};
+    if (this.#type === "r2c" && !this.#isAligned(source, target, "source")) {
+      const moved = this.#aligned(source);
+      const transform = this.prepare(moved, target);
+      return () => {
+        this.#library.copy(source, moved);
+        transform();
+      };
+    }
+    if (this.#type === "c2r" && !this.#isAligned(source, target, "target")) {
+      const moved = this.#aligned(target);
+      const transform = this.prepare(source, moved);
+      return () => {
+        transform();
+        this.#library.copy(moved, target);
+      };
+    }
     const isInPlace = source.address === target.address;
     const key = `${source.strides};${target.strides};${isInPlace}`;
     let passes = this.#planned.get(key);
@@ -62,6 +86,30 @@ export class LocalTransform implements Disposable {
       // The calls know addresses only: the arrays have to stay alive for them.
       return void [source, target];
     };
+  }
+
+  /** Whether real numbers lie such that every call begins where the library takes them. */
+  #isAligned(source: LocalArray, target: LocalArray, real: "source" | "target"): boolean {
+    const { alignment, limits } = this.#library;
+    const { address, dtype } = real === "source" ? source : target;
+    const { itemSize } = dtypeInfo(dtype);
+    if (alignment <= itemSize) return true;
+    const [{ called }] = planPasses(this.#type, this.#axes, source, target, limits);
+    return address % BigInt(alignment) === 0n && called.every((loop) => loop[real] * itemSize % alignment === 0);
+  }
+
+  /** Memory for the real numbers of an array where calls may begin anywhere: rows of an even length. */
+  #aligned({ dtype, shape }: LocalArray): LocalArray {
+    if (this.#moved !== null && !this.#moved.isLost) return this.#moved;
+    const halved = this.#axes[this.#axes.length - 1];
+    const order = [...shape.keys()].filter((d) => d !== halved);
+    const strides = shape.map(() => 1);
+    let span = shape[halved] + shape[halved] % 2;
+    for (const d of order.reverse()) {
+      strides[d] = span;
+      span *= shape[d];
+    }
+    return this.#moved = new LocalArray({ data: this.#library.allocate(dtype, span), dtype, shape, strides });
   }
 
   /** Free all plans. */
