@@ -45,6 +45,7 @@ export interface SymmetricOptions {
 export class SymmetricArray extends LocalArray implements Disposable {
   readonly #symmetric: SymmetricBuffer;
   readonly #shapes: readonly (readonly number[])[];
+  readonly #order: Order;
 
   /** Only what the constructor made is one: no Proxy, and nothing that merely has the prototype. */
   static override [Symbol.hasInstance](value: unknown): boolean {
@@ -57,6 +58,7 @@ export class SymmetricArray extends LocalArray implements Disposable {
     super({ data: memoryOf(symmetric, dtype), dtype, shape, strides: stridesOf(shape, order), memory: "symmetric" });
     this.#symmetric = symmetric;
     this.#shapes = shapes;
+    this.#order = order;
   }
 
   /** The memory, which is the same size on all ranks. */
@@ -114,7 +116,7 @@ export class SymmetricArray extends LocalArray implements Disposable {
     void this.peerAddress(rank);
     const shape = this.#shapes[rank];
     const { dtype } = this;
-    const strides = stridesOf(shape, this.isDense("C") ? "C" : "F");
+    const strides = stridesOf(shape, this.#order);
     const data = this.isOnDevice ? this.#symmetric.peerMemory(rank) : typed(dtype, this.#symmetric.peerHost(rank));
     return new LocalArray({ data, dtype, shape, strides, memory: "symmetric" });
   }

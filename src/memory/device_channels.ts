@@ -132,15 +132,17 @@ export function openedDeviceChannels({ communicator }: Runtime): DeviceChannels 
 export function openDeviceChannels(runtime: Runtime): DeviceChannels | null {
   const known = opened.get(runtime.communicator);
   if (known !== undefined) return known;
-  const channels = makeChannels(runtime);
+  const channels = makeDeviceChannels(runtime, Math.min(MOST_BYTES, runtime.device.memoryBytes / SHARE_OF_MEMORY));
   opened.set(runtime.communicator, channels);
+  beforeMpiEnds(() => opened.delete(runtime.communicator));
   return channels;
 }
 
-function makeChannels(runtime: Runtime): DeviceChannels | null {
-  const { communicator, rank, size, device, localSize } = runtime;
+/** New channels, whose slots have about so many bytes together on each rank. Collective, as {@linkcode openDeviceChannels}. */
+export function makeDeviceChannels(runtime: Runtime, bytes: number): DeviceChannels | null {
+  const { communicator, rank, size, localSize } = runtime;
+  if (size === 1) return null;
   const subject: Agreeing = { communicator, checks: "collective" };
-  const bytes = Math.min(MOST_BYTES, device.memoryBytes / SHARE_OF_MEMORY);
   const mayShare = localSize === size && mayViewAddresses();
   const mine = !mayShare ? 0 : Math.floor(bytes / (SLOTS * (size - 1)) / SLOT_ALIGNMENT) * SLOT_ALIGNMENT;
   const [slotBytes] = communicator.allReduce(Int32Array.of(mine), { op: "min" });
@@ -161,7 +163,6 @@ function makeChannels(runtime: Runtime): DeviceChannels | null {
   });
   new BigInt64Array(viewOfAddress(failure.address, 8))[0] = 0n;
   beforeMpiEnds(() => {
-    opened.set(communicator, null);
     block.free();
     link[Symbol.dispose]();
     failure.free();

@@ -341,3 +341,20 @@ clusterTest("a replicated symmetric array can be summed and compared", (runtime)
   assertEquals(ones.sum(), 12);
   freeSymmetricMemory(ones);
 });
+
+clusterTest(
+  "another rank's part is in the array's order, also where this rank's has either",
+  { ranks: [2] },
+  (runtime) => {
+    const array = allocateSymmetricMemory(runtime, runtime.rank === 0 ? [1, 3] : [2, 3], {
+      dtype: "float32",
+      order: "F",
+      makeSymmetric: true,
+    });
+    array.set(Float32Array.from(array.shape[0] === 1 ? [1, 2, 3] : [1, 2, 3, 4, 5, 6]));
+    array.synchronize();
+    assertEquals(array.peer(1).toNumbers(), [1, 2, 3, 4, 5, 6]);
+    assertEquals(array.peer(1).strides, [1, 2]);
+    freeSymmetricMemory(array);
+  },
+);

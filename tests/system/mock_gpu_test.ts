@@ -7,6 +7,7 @@ import { mockTest, mpi } from "./mock.ts";
 const FILES = [
   "gpu/memory_test.ts",
   "gpu/arrays_test.ts",
+  "gpu/redistribution_test.ts",
   "cluster/arrays_test.ts",
   "cluster/redistribute_test.ts",
   "cluster/fft_test.ts",

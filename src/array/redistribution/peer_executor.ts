@@ -40,14 +40,16 @@ interface Lane {
 export class PeerExecutor {
   readonly #plan: RedistributionPlan;
   readonly #stream: Stream;
+  readonly #leastBytes: number;
   readonly #pieces = new Map<string, readonly Transfer[]>();
   readonly #tables = new Set<DeviceBuffer>();
   #last: Prepared | null = null;
 
-  /** Everything is put on the stream, and on that of the channels. */
-  constructor(plan: RedistributionPlan, stream: Stream) {
+  /** Everything is put on the stream, and on that of the channels. No piece is cut to less than `leastBytes`. */
+  constructor(plan: RedistributionPlan, stream: Stream, leastBytes: number = LEAST_BYTES) {
     this.#plan = plan;
     this.#stream = stream;
+    this.#leastBytes = leastBytes;
   }
 
   /** Bytes of the index lists. */
@@ -145,7 +147,7 @@ export class PeerExecutor {
     const known = this.#pieces.get(key);
     if (known !== undefined) return known;
     const bytes = sizeOfShape(transfer.shape) * itemSize;
-    const most = Math.min(channels.slotBytes, Math.max(LEAST_BYTES, Math.ceil(bytes / PIECES)));
+    const most = Math.min(channels.slotBytes, Math.max(this.#leastBytes, Math.ceil(bytes / PIECES)));
     const pieces = piecesOf(transfer, Math.floor(most / itemSize), order, packed);
     this.#pieces.set(key, pieces);
     return pieces;

@@ -1,0 +1,153 @@
+/** Redistributions between GPUs, by each way that elements can travel, against the same in host memory. */
+import { assert, assertEquals } from "@std/assert";
+import {
+  BlockCyclic,
+  Box,
+  ConfigurationError,
+  DistributedArray,
+  type Distribution,
+  dtypes,
+  type Order,
+  ProcessGrid,
+  Redistribution,
+  Replicated,
+  Slab,
+} from "../../mod.ts";
+import { PeerExecutor } from "../../src/array/redistribution/peer_executor.ts";
+import { planRedistribution } from "../../src/array/redistribution/plan.ts";
+import { makeDeviceChannels } from "../../src/memory/device_channels.ts";
+import { assertThrowsEverywhere } from "../../src/testing/mod.ts";
+import { gpuTest } from "./gpu_test_kit.ts";
+
+/** A small generator, the same on all ranks: numbers from 0 to below a limit. */
+function numbers(seed: number): (limit: number) => number {
+  let state = seed;
+  return (limit) => {
+    state = Math.imul(state ^ (state >>> 15), 0x2c1b3c6d) + 0x9e3779b9 | 0;
+    return ((state ^ (state >>> 13)) >>> 0) % limit;
+  };
+}
+
+/** Boxes along an axis, of which some are empty. */
+function unevenBoxes(shape: readonly number[], axis: number, size: number, draw: (limit: number) => number): Box {
+  const cuts = Array.from({ length: size - 1 }, () => draw(shape[axis] + 1)).sort((a, b) => a - b);
+  const bounds = [0, ...cuts, shape[axis]];
+  return new Box(Array.from({ length: size }, (_, rank) =>
+    [
+      shape.map((_, d) => d === axis ? bounds[rank] : 0),
+      shape.map((extent, d) => d === axis ? bounds[rank + 1] : extent),
+    ] as [number[], number[]]));
+}
+
+function place(shape: readonly number[], size: number, draw: (limit: number) => number): Distribution {
+  const axis = draw(shape.length);
+  const kind = draw(5);
+  if (kind === 0) return unevenBoxes(shape, axis, size, draw);
+  if (kind === 1) return Replicated;
+  if (kind <= 3 && shape.length === 2) {
+    const grid = new ProcessGrid({ shape: draw(2) ? [size, 1] : [1, size], layout: "row-major" });
+    return new BlockCyclic(grid, [1 + draw(7), 1 + draw(7)]);
+  }
+  return new Slab(axis);
+}
+
+/** Whether two arrays have the same bits here. */
+function assertSame(actual: DistributedArray, expected: DistributedArray, message: string): void {
+  const [a, b] = [actual, expected].map(({ local }) => {
+    const { buffer, byteOffset, byteLength } = local.toTypedArray();
+    return new Uint8Array(buffer, byteOffset, byteLength);
+  });
+  assert(a.length === b.length && a.every((byte, i) => byte === b[i]), message);
+}
+
+gpuTest(
+  "random redistributions and windows, through slots, straight, and by NCCL, move the bits that the host moves",
+  (runtime) => {
+    const { size } = runtime;
+    for (let seed = 1; seed <= 60; seed++) {
+      const draw = numbers(seed);
+      const shape = Array.from({ length: 1 + draw(4) }, () => draw(8) === 0 ? draw(2) : 1 + draw(24));
+      const [from, to] = [place(shape, size, draw), place(shape, size, draw)];
+      const dtype = dtypes[draw(dtypes.length)];
+      const orders = [0, 1].map((): Order => draw(2) ? "C" : "F");
+      const source = DistributedArray.random(runtime, shape, from, { dtype, order: orders[0], seed });
+      const host = source.to({ memory: "host" });
+      const inHost = DistributedArray.zeros(runtime, shape, to, { dtype, order: orders[1], memory: "host" });
+      host.redistribute(inHost);
+      for (const memory of ["device", "symmetric"] as const) {
+        const target = DistributedArray.zeros(runtime, shape, to, { dtype, order: orders[1], memory });
+        const move = new Redistribution(source, target);
+        for (const algorithm of ["auto", "packed_nccl"] as const) {
+          move.plan({ algorithm });
+          for (let round = 0; round < 2; round++) {
+            target.assign(0);
+            move.execute();
+            const name = `${dtype} [${shape}] ${from} ${orders[0]} -> ${to} ${orders[1]}, ${move.algorithm.algorithm}`;
+            assertSame(target, inHost, name);
+          }
+        }
+        // A window into a window, whose surroundings stay as they are.
+        const window = shape.map((extent): [number, number] => [draw(extent + 1), extent]);
+        const corner = window.map(([start, end]): [number, number] => [0, end - start]);
+        target.assign(0);
+        inHost.assign(0);
+        source.slice(window).redistribute(target.slice(corner));
+        host.slice(window).redistribute(inHost.slice(corner));
+        assertSame(target, inHost, `${dtype} [${shape}] ${from} -> ${to}, a window from ${window}`);
+        host.redistribute(inHost);
+        move.free();
+        target.free();
+      }
+      for (const array of [source, host, inHost]) array.free();
+      runtime.collect();
+    }
+  },
+);
+
+gpuTest("many pieces go round in small rings of slots, and through them again", (runtime, stream) => {
+  const channels = makeDeviceChannels(runtime, 2 ** 14 * (runtime.size - 1))!;
+  assertEquals(channels.slotBytes, 2 ** 12);
+  const shape = [53, 67, 3];
+  for (
+    const [from, to] of [[Slab.X, Slab.Y], [Slab.Z, Slab.X], [unevenBoxes(shape, 0, runtime.size, numbers(5)), Slab.Y]]
+  ) {
+    for (const orders of [["C", "C"], ["C", "F"], ["F", "C"]] as const) {
+      const source = DistributedArray.random(runtime, shape, from, { dtype: "float64", order: orders[0], seed: 3 });
+      const target = DistributedArray.zeros(runtime, shape, to, { dtype: "float64", order: orders[1] });
+      const plan = planRedistribution(source.distribution, target.distribution, runtime.rank);
+      using executor = {
+        peers: new PeerExecutor(plan, stream, 2 ** 10),
+        [Symbol.dispose]: () => executor.peers.free(),
+      };
+      const move = executor.peers.prepare(channels, source.local, target.local, orders[0], false);
+      for (let round = 0; round < 3; round++) {
+        target.assign(0);
+        move();
+        assertEquals(target.maxAbsDifference(source), 0, `${from} ${orders[0]} -> ${to} ${orders[1]}, round ${round}`);
+      }
+    }
+  }
+}, { ranks: [2, 3, 4] });
+
+gpuTest("Redistribution between GPUs tells how elements travel, and takes another way if it is asked to", (runtime) => {
+  const source = DistributedArray.random(runtime, [64, 48], Slab.X, { dtype: "float32", seed: 1 });
+  const plain = new Redistribution(source, Slab.Y);
+  assertEquals(plain.algorithm.algorithm, "peer_copies");
+  assertEquals(plain.execute().maxAbsDifference(source), 0);
+  plain.plan({ algorithm: "packed_nccl" });
+  assertEquals(plain.algorithm.algorithm, "packed_nccl");
+  assertEquals(plain.execute().maxAbsDifference(source), 0);
+  assertThrowsEverywhere(
+    runtime,
+    () => plain.plan({ algorithm: "direct_copies" }),
+    ConfigurationError,
+    'algorithm "direct_copies" does not serve these arrays on these ranks. Use "auto" or "peer_copies" or "packed_nccl".',
+  );
+  using target = DistributedArray.zeros(runtime, [64, 48], Slab.Y, { dtype: "float32", memory: "symmetric" });
+  using straight = new Redistribution(source, target);
+  assertEquals(straight.algorithm.algorithm, "direct_copies");
+  assertEquals(straight.execute().maxAbsDifference(source), 0);
+  straight.plan({ algorithm: "peer_copies" });
+  assertEquals([straight.algorithm.algorithm, straight.algorithm.workspaceBytes], ["peer_copies", 0]);
+  assertEquals(straight.execute().maxAbsDifference(source), 0);
+}, { ranks: [2, 3, 4] });
