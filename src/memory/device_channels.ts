@@ -7,6 +7,7 @@
  *
  * @module
  */
+import { checkCuda, CudaHostFlags, openCudaRuntime } from "../../ffi/cuda/runtime.ts";
 import { mayViewAddresses, viewOfAddress } from "../../ffi/memory.ts";
 import { CollectiveError, ConfigurationError } from "../errors.ts";
 import { type Mark, meet, type Patience } from "../gpu/kernels/meeting_kernel.ts";
@@ -16,7 +17,6 @@ import { beforeMpiEnds } from "../mpi/init_finalize.ts";
 import { agree, type Agreeing } from "../runtime/agreement.ts";
 import type { Runtime } from "../runtime/runtime.ts";
 import { openNcclWindows } from "./nccl_window.ts";
-import { PinnedBuffer } from "./pinned.ts";
 import type { SymmetricBlock } from "./symmetric_heap.ts";
 
 /** A piece is passed while earlier ones are taken. */
@@ -39,14 +39,24 @@ const MARKS_OF_PEER = 4;
 /** What the marks say: pieces passed, pieces taken; arrays ready to be written, arrays written. */
 export type MarkKind = keyof typeof MARKS;
 
+/**
+ * The streams of what leaves a GPU: copies follow each other without a pause, since what they wait for, and what tells of
+ * them, is on streams of its own.
+ */
+export interface LinkStreams {
+  readonly copies: Stream;
+  readonly credits: Stream;
+  readonly notices: Stream;
+}
+
 /** The channels of a rank. */
 export class DeviceChannels {
   /** The bytes of a piece at most. */
   readonly slotBytes: number;
   /** The slots of a channel. */
   readonly slots = SLOTS;
-  /** The stream on which pieces leave this GPU. */
-  readonly link: Stream;
+  /** The streams of what leaves this GPU. */
+  readonly streams: LinkStreams;
   readonly #rank: number;
   readonly #parts: readonly bigint[];
   readonly #patience: Patience;
@@ -55,13 +65,14 @@ export class DeviceChannels {
   readonly #counts: Record<MarkKind, number[]>;
 
   /** On parts of memory that all ranks address; `failure` is a word of pinned memory. */
-  constructor(rank: number, slotBytes: number, parts: readonly bigint[], link: Stream, failure: bigint) {
+  constructor(rank: number, slotBytes: number, parts: readonly bigint[], streams: LinkStreams, failure: bigint) {
     this.#rank = rank;
     this.slotBytes = slotBytes;
-    this.link = link;
+    this.streams = streams;
     this.#parts = parts;
     this.#patience = { cycles: BigInt(PATIENCE_SECONDS * CYCLES_PER_SECOND), failure };
     this.#failure = new BigInt64Array(viewOfAddress(failure, 8));
+    this.#failure[0] = 0n;
     const none = () => parts.map(() => 0);
     this.#counts = { passed: none(), taken: none(), ready: none(), written: none() };
   }
@@ -155,19 +166,20 @@ export function makeDeviceChannels(runtime: Runtime, bytes: number): DeviceChann
     block.free();
     return null;
   }
-  let failure!: PinnedBuffer;
-  let link!: Stream;
+  const failure = new BigUint64Array(1);
+  let streams!: LinkStreams;
   agree(subject, "redistribute", () => {
-    failure = new PinnedBuffer(8);
-    link = new Stream(runtime.stream!.device, { priority: -1 });
+    const { symbols } = openCudaRuntime();
+    checkCuda(symbols.cudaHostAlloc(failure, 8n, CudaHostFlags.AllocDefault), "cudaHostAlloc");
+    const [copies, credits, notices] = [0, 1, 2].map(() => new Stream(runtime.stream!.device, { priority: -1 }));
+    streams = { copies, credits, notices };
   });
-  new BigInt64Array(viewOfAddress(failure.address, 8))[0] = 0n;
   beforeMpiEnds(() => {
     block.free();
-    link[Symbol.dispose]();
-    failure.free();
+    for (const stream of Object.values(streams)) stream[Symbol.dispose]();
+    openCudaRuntime().symbols.cudaFreeHost(failure[0]);
   });
-  return new DeviceChannels(rank, slotBytes, addresses, link, failure.address);
+  return new DeviceChannels(rank, slotBytes, addresses, streams, failure[0]);
 }
 
 /** Memory that all ranks address; null on all of them if there is none. */

@@ -8,7 +8,7 @@
 import { dtypeInfo } from "../../dtype/dtype.ts";
 import type { Stream } from "../../gpu/stream.ts";
 import type { DeviceBuffer, DeviceMemory } from "../../memory/device_buffer.ts";
-import type { DeviceChannels, MarkKind } from "../../memory/device_channels.ts";
+import type { DeviceChannels } from "../../memory/device_channels.ts";
 import type { Mark } from "../../gpu/kernels/meeting_kernel.ts";
 import { type DeviceArray, type DeviceCopy, prepareDeviceCopy } from "../device_elements.ts";
 import { type Order, sizeOfShape, stridesOf } from "../layout.ts";
@@ -18,7 +18,7 @@ import { type Packed, piecesOf } from "./pieces.ts";
 import type { RedistributionPlan, Transfer } from "./plan.ts";
 
 /** A block goes in so many pieces, unless they would be smaller than a link takes to come to speed, or larger than a slot. */
-const PIECES = 4;
+const PIECES = 6;
 const LEAST_BYTES = 2 ** 22;
 
 /** What was prepared for two arrays, which it does not keep alive. */
@@ -165,19 +165,42 @@ export class PeerExecutor {
 }
 
 /** In the order of other streams: these go on when everything has moved. */
-function inOrder(main: Stream, { link }: DeviceChannels, streams: readonly Stream[], exchange: () => void): () => void {
+function inOrder(
+  main: Stream,
+  { streams }: DeviceChannels,
+  others: readonly Stream[],
+  exchange: () => void,
+): () => void {
   return () => {
-    for (const stream of streams) main.wait(stream);
-    link.wait(main);
+    for (const stream of others) main.wait(stream);
+    streams.copies.wait(main);
     exchange();
-    main.wait(link);
-    for (const stream of streams) stream.wait(main);
+    main.wait(streams.copies);
+    for (const stream of others) stream.wait(main);
   };
 }
 
+/** Put a copy to another rank on the streams: once a mark says that its place is free, and tell that it has arrived. */
+function send(
+  channels: DeviceChannels,
+  peer: number,
+  free: Mark | null,
+  copy: (stream: Stream) => void,
+  arrived: Mark,
+): void {
+  const { copies, credits, notices } = channels.streams;
+  if (free !== null) {
+    channels.meet(credits, null, free, peer);
+    copies.wait(credits);
+  }
+  copy(copies);
+  notices.wait(copies);
+  channels.meet(notices, arrived, null, peer);
+}
+
 /**
- * Pieces go into slots on the one stream, and from slots into place on the other. A round's pieces leave before those of the
- * round before are taken, so that nobody waits for what has not been queued, in whatever order streams run.
+ * Pieces go into slots, and on the main stream from slots into place. A round's pieces leave before those of the round
+ * before are taken, so that nobody waits for what has not been queued, in whatever order streams run.
  */
 function exchangeThroughSlots(
   channels: DeviceChannels,
@@ -186,33 +209,36 @@ function exchangeThroughSlots(
   receives: readonly Lane[],
   stays: DeviceCopy,
 ): void {
-  const { link, slots, slotBytes } = channels;
+  const { slots, slotBytes } = channels;
   const shiftOf = (piece: number) => BigInt((piece - 1) % slots * slotBytes);
-  const [away, here] = [new Marks(channels, link), new Marks(channels, main)];
   const rounds = Math.max(0, ...[...sends, ...receives].map(({ copies }) => copies.length));
-  const send = (round: number) => {
-    const open = sends.filter(({ copies }) => round < copies.length);
-    for (const { peer, copies } of open) {
+  const sendAll = (round: number) => {
+    for (const { peer, copies } of sends) {
+      if (round >= copies.length) continue;
       const piece = channels.next("passed", peer);
-      away.await("taken", peer, piece - slots);
-      copies[round].put(link, 0n, shiftOf(piece));
-      away.raise("passed", peer, piece);
+      const free = piece > slots ? channels.from("taken", peer, piece - slots) : null;
+      const copy = (stream: Stream) => copies[round].put(stream, 0n, shiftOf(piece));
+      send(channels, peer, free, copy, channels.own("passed", peer, piece));
     }
-    if (open.length === 0) away.flush();
   };
-  send(0);
+  // What is taken is told along with the next wait.
+  let taken: readonly [Mark, number] | null = null;
+  const tell = () => {
+    if (taken) channels.meet(main, taken[0], null, taken[1]);
+  };
+  sendAll(0);
   stays.put(main);
   for (let round = 0; round < rounds; round++) {
-    send(round + 1);
+    sendAll(round + 1);
     for (const { peer, copies } of receives) {
       if (round >= copies.length) continue;
       const piece = channels.next("taken", peer);
-      here.await("passed", peer, piece);
+      channels.meet(main, taken?.[0] ?? null, channels.from("passed", peer, piece), peer);
       copies[round].put(main, shiftOf(piece), 0n);
-      here.raise("taken", peer, piece);
+      taken = [channels.own("taken", peer, piece), peer];
     }
   }
-  here.flush();
+  tell();
 }
 
 /** Everything goes straight into place, once that is ready to be written. */
@@ -223,47 +249,15 @@ function exchangeDirectly(
   receives: readonly Lane[],
   stays: DeviceCopy,
 ): void {
-  const [away, here] = [new Marks(channels, channels.link), new Marks(channels, main)];
   const arrivals = receives.map(({ peer }) => ({ peer, value: channels.next("ready", peer) }));
-  for (const { peer, value } of arrivals) here.raise("ready", peer, value);
-  here.flush();
+  for (const { peer, value } of arrivals) channels.meet(main, channels.own("ready", peer, value), null, peer);
   for (const { peer, copies: [copy] } of sends) {
     const value = channels.next("written", peer);
-    away.await("ready", peer, value);
-    copy.put(channels.link);
-    away.raise("written", peer, value);
+    const put = (stream: Stream) => copy.put(stream);
+    send(channels, peer, channels.from("ready", peer, value), put, channels.own("written", peer, value));
   }
-  away.flush();
   stays.put(main);
-  for (const { peer, value } of arrivals) here.await("written", peer, value);
-}
-
-/** Raising and awaiting marks on a stream: what is raised last goes along with what is awaited next. */
-class Marks {
-  readonly #channels: DeviceChannels;
-  readonly #stream: Stream;
-  #raised: { mark: Mark; peer: number } | null = null;
-
-  constructor(channels: DeviceChannels, stream: Stream) {
-    this.#channels = channels;
-    this.#stream = stream;
-  }
-
-  raise(kind: MarkKind, peer: number, value: number): void {
-    this.flush();
-    this.#raised = { mark: this.#channels.own(kind, peer, value), peer };
-  }
-
-  await(kind: MarkKind, peer: number, least: number): void {
-    const mark = least > 0 ? this.#channels.from(kind, peer, least) : null;
-    this.#channels.meet(this.#stream, this.#raised?.mark ?? null, mark, peer);
-    this.#raised = null;
-  }
-
-  flush(): void {
-    if (this.#raised) this.#channels.meet(this.#stream, this.#raised.mark, null, this.#raised.peer);
-    this.#raised = null;
-  }
+  for (const { peer, value } of arrivals) channels.meet(main, null, channels.from("written", peer, value), peer);
 }
 
 /** Memory that somebody else looks after. */
