@@ -13,7 +13,7 @@ import { CollectiveOperation } from "../../runtime/operation.ts";
 import { checkArray, checkTarget, runtimeOf } from "../base_array.ts";
 import { DistributedArray } from "../distributed_array.ts";
 import { LocalArray } from "../local_array.ts";
-import { type AskedAlgorithm, type RedistributionAlgorithm, Redistributor } from "./redistributor.ts";
+import { type RedistributionAlgorithm, Redistributor } from "./redistributor.ts";
 
 /**
  * The elements of an array in another distribution, in a new array or in one that is given: any distribution to any.
@@ -57,7 +57,7 @@ export interface RedistributionPlanOptions {
    * other's memory it is "direct_copies", straight into the target, if that is an array in symmetric memory (no slice of
    * one), else "peer_copies", through slots in such memory; between others it is "packed_nccl".
    */
-  algorithm?: AskedAlgorithm;
+  algorithm?: "auto" | Exclude<RedistributionAlgorithm, "local_copy">;
 }
 
 const PLAN_OPTION_KEYS = keysOf<RedistributionPlanOptions>({ algorithm: true });

@@ -254,7 +254,7 @@ extern "C" { Index threadIdx, blockIdx, gridDim, blockDim; void (*mock_sync)(); 
 #define __threadfence_system() __sync_synchronize()
 #define __nanosleep(t) usleep(1)
 #define __trap() __builtin_trap()
-extern "C" int usleep(unsigned);
+extern "C" { int usleep(unsigned); long clock(); }
 #define clock64() clock()
 #define sincospi(x, s, c) __builtin_sincos(3.14159265358979323846 * (x), s, c)
 template <typename T, typename F> T mock_bits(F from) { T to; __builtin_memcpy(&to, &from, sizeof to); return to; }
