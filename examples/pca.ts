@@ -1,0 +1,27 @@
+// Principal components of points that are divided among the ranks.
+//
+//   deno task run -n 2 examples/pca.ts
+import { DistributedArray, dot, initialize, matmul, multiply, Replicated, Slab } from "../mod.ts";
+
+using runtime = initialize({ device: "cpu" });
+const [count, features] = [300, 4];
+const point = (i: number, j: number) => Math.sin(i * (j + 1)) + (j === 0 ? 2 * Math.cos(3 * i) : j * Math.cos(i));
+using points = DistributedArray.generate(runtime, [count, features], Slab.X, point);
+
+using centred = points.subtract(points.mean({ axis: 0 }));
+// Each rank multiplies its rows; the sum of the products is on all of them.
+using products = matmul(centred, centred, { qualifiers: { a: { isTranspose: true } }, epilog: "all_reduce" });
+using covariance = products.divide(count - 1);
+
+// Power iteration, on every rank alike.
+let direction = DistributedArray.full(runtime, [features], Replicated, 0.5);
+let variance = 0;
+for (let round = 0; round < 40; round++) {
+  using longer = multiply(covariance, direction).sum({ axis: 1 });
+  variance = dot(direction, longer);
+  direction.free();
+  direction = longer.divide(longer.norm());
+}
+using scores = multiply(centred, direction).sum({ axis: 1 }); // divided as the points are
+const spread = scores.var({ correction: 1 });
+if (runtime.rank === 0) console.log(`variance along the first component: ${variance}, of the scores: ${spread}`);
