@@ -8,7 +8,7 @@
  */
 import { DistributedArray, initialize, matmul, Slab } from "../mod.ts";
 
-const [n, warmUp, rounds, calls] = [16, 1000, 9, 500];
+const [n, warmUp, rounds, calls] = [16, 500, 31, 50];
 
 using runtime = initialize({ device: "cpu", threads: 1 });
 const [a, b] = [1, 2].map((seed) => DistributedArray.random(runtime, [n, n], Slab.X, { seed }));

@@ -8,7 +8,7 @@ import { type DType, elementCount, type Scalar, type TypedArray } from "../dtype
 import type { DataOf, ElementOf } from "../dtype/element_types.ts";
 import { checkExact } from "../dtype/scalar.ts";
 import { ShapeError } from "../errors.ts";
-import { describe, readOptions } from "../options.ts";
+import { describe, keysOf, readOptions } from "../options.ts";
 import { agreeOn, BaseArray } from "./base_array.ts";
 import { checkFormat, formatElements, type FormatOptions, type FullFormat, shownIndices } from "./format.ts";
 import { prepareElements } from "./gathered_elements.ts";
@@ -26,6 +26,8 @@ export interface GatherOptions {
   /** Where they go on that rank; a new typed array by default. */
   into?: TypedArray;
 }
+
+const GATHER_KEYS = keysOf<GatherOptions>({ root: true, into: true });
 
 /** The methods of a `DistributedArray` by which scripts get, show and set its elements; none makes an array. */
 export abstract class ElementAccess<D extends DType = DType> extends BaseArray<D> {
@@ -54,7 +56,7 @@ export abstract class ElementAccess<D extends DType = DType> extends BaseArray<D
     let move!: () => void;
     agreeOn(this, "gather", () => {
       const options = typeof root === "object" ? root : { root };
-      const given = readOptions<GatherOptions>("the options of gather", options, ["root", "into"]);
+      const given = readOptions<GatherOptions>("the options of gather", options, GATHER_KEYS);
       to = checkRank(given.root === undefined ? 0 : given.root, runtime.size, "root");
       target = runtime.rank === to ? this.#whole("gather", given.into) : nothing(dtype, shape);
       move = prepareOnce(runtime, this.distribution, onRoot(shape, runtime.size, to), this.hostPart(), target, order);

@@ -6,7 +6,7 @@
  */
 import { type DType, dtypeInfo, isNarrowFloat, type Scalar } from "../dtype/dtype.ts";
 import { fromFloat32, toFloat32 } from "../dtype/narrow_floats.ts";
-import { describe, readOptions } from "../options.ts";
+import { describe, keysOf, readOptions } from "../options.ts";
 import { sizeOfShape } from "./layout.ts";
 
 /** How arrays are written. */
@@ -22,7 +22,7 @@ export interface FormatOptions {
 }
 
 /** The names of {@linkcode FormatOptions}. */
-export const FORMAT_KEYS: readonly (keyof FormatOptions)[] = ["precision", "threshold", "edgeItems", "lineWidth"];
+const FORMAT_KEYS = keysOf<FormatOptions>({ precision: true, threshold: true, edgeItems: true, lineWidth: true });
 
 /** Options checked and completed. */
 export type FullFormat = Required<FormatOptions>;

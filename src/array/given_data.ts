@@ -5,7 +5,7 @@
  */
 import { type DType, dtypeOf, elementCount, type TypedArray } from "../dtype/dtype.ts";
 import { ShapeError, StateError } from "../errors.ts";
-import { describe } from "../options.ts";
+import { describe, keysOf } from "../options.ts";
 import { checkOrder, checkShape, type Order, sizeOfShape, stridesOf } from "./layout.ts";
 import { LocalArray, type Memory } from "./local_array.ts";
 
@@ -23,6 +23,9 @@ export interface FromLocalOptions<D extends DType = DType> {
    */
   memory?: Memory;
 }
+
+/** The names of {@linkcode FromLocalOptions}. */
+export const FROM_LOCAL_KEYS = keysOf<FromLocalOptions>({ dtype: true, localShape: true, order: true, memory: true });
 
 /** What is said of lost memory. */
 export const LOST = "is gone on this rank: it was that of an array that was freed, or its buffer was transferred away";

@@ -5,7 +5,7 @@
  */
 import { addressOf } from "../../ffi/memory.ts";
 import { ShapeError, StateError } from "../errors.ts";
-import { isObject, readOptions } from "../options.ts";
+import { isObject, keysOf, readOptions } from "../options.ts";
 import { clearOnDevice, copyFromDevice, copyToDevice } from "../memory/copy.ts";
 import { DeviceBuffer, type DeviceMemory } from "../memory/device_buffer.ts";
 import { keepSpare, lend, takeSpare } from "../memory/spare.ts";
@@ -46,14 +46,14 @@ export interface LocalArrayOptions<D extends DType = DType> {
   memory?: Memory;
 }
 
-const LOCAL_ARRAY_KEYS: readonly (keyof LocalArrayOptions)[] = [
-  "data",
-  "dtype",
-  "shape",
-  "strides",
-  "offset",
-  "memory",
-];
+const LOCAL_ARRAY_KEYS = keysOf<LocalArrayOptions>({
+  data: true,
+  dtype: true,
+  shape: true,
+  strides: true,
+  offset: true,
+  memory: true,
+});
 
 /**
  * An n-dimensional array in the memory of this process or of its GPU: typed data, a shape and strides.

@@ -8,7 +8,7 @@ import type { Distribution } from "../distribution/mod.ts";
 import { type DType, dtypeInfo, type Scalar, type TypedArray } from "../dtype/dtype.ts";
 import { checkExact } from "../dtype/scalar.ts";
 import { prepareCopies } from "../memory/copy.ts";
-import { readOptions } from "../options.ts";
+import { keysOf, readOptions } from "../options.ts";
 import { agree, exchange, type Facts } from "../runtime/agreement.ts";
 import { agreeWith, type Runtime } from "../runtime/runtime.ts";
 import type { Held } from "./base_array.ts";
@@ -17,6 +17,7 @@ import {
   checkRank,
   commonOrder,
   dtypeOfWhole,
+  FROM_LOCAL_KEYS,
   type FromLocalOptions,
   isOrdered,
   localPart,
@@ -35,7 +36,7 @@ import {
   planOf,
   usualMemory,
 } from "./new_part.ts";
-import { fillRandom, type RandomOptions, randomSource } from "./random.ts";
+import { fillRandom, RANDOM_KEYS, type RandomOptions, randomSource } from "./random.ts";
 import { onRoot } from "./redistribution/plan.ts";
 import { prepareOnce } from "./redistribution/redistributor.ts";
 import { checkLinearForm, type ElementFunction, fillByFunction, type LinearForm, linearFunction } from "./traverse.ts";
@@ -47,6 +48,8 @@ export interface ScatterArrayOptions<D extends DType = DType> extends ArrayOptio
   /** The rank that has the data; 0 by default. */
   root?: number;
 }
+
+const SCATTER_KEYS = keysOf<ScatterArrayOptions>({ dtype: true, order: true, memory: true, root: true });
 
 /** How many arrays of random numbers were made without a seed. */
 const randomCalls = new WeakMap<Runtime, number>();
@@ -119,7 +122,7 @@ export function random(
     else fillRandom(dtype, local.data, ranges, order, shape, source);
     return { ...source };
   };
-  const keys = [...ARRAY_KEYS, "seed", "low", "high"] as const;
+  const keys = [...ARRAY_KEYS, ...RANDOM_KEYS];
   const result = newArray(runtime, "DistributedArray.random", shape, distribution, options, fill, keys);
   // Only now: the ranks must go on counting alike if they failed.
   if (isNumbered) randomCalls.set(runtime, calls + 1);
@@ -162,7 +165,7 @@ export function fromLocal(
   let memory!: Memory;
   let wanted: Order | undefined;
   agreeWith(runtime, operation, () => {
-    const given = readOptions(`the options of ${operation}`, options, [...ARRAY_KEYS, "localShape"]);
+    const given = readOptions(`the options of ${operation}`, options, FROM_LOCAL_KEYS);
     checkDistribution(distribution);
     part = localPart(local, given);
     wanted = given.order;
@@ -202,7 +205,7 @@ export function scatter(
   let root!: number;
   let given!: ScatterArrayOptions;
   agreeWith(runtime, operation, () => {
-    given = readOptions(`the options of ${operation}`, options, [...ARRAY_KEYS, "root"]);
+    given = readOptions(`the options of ${operation}`, options, SCATTER_KEYS);
     root = checkRank(given.root === undefined ? 0 : given.root, runtime.size, "root");
     if (given.dtype !== undefined) dtypeInfo(given.dtype);
     return { root, dtype: given.dtype ?? null };

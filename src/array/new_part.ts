@@ -7,7 +7,7 @@ import { bindTo } from "../distribution/distribution.ts";
 import type { Distribution } from "../distribution/mod.ts";
 import { type DType, dtypeInfo } from "../dtype/dtype.ts";
 import { ConfigurationError } from "../errors.ts";
-import { describe } from "../options.ts";
+import { describe, keysOf } from "../options.ts";
 import type { Facts } from "../runtime/agreement.ts";
 import type { Runtime } from "../runtime/runtime.ts";
 import { checkOrder, checkShape, type Order } from "./layout.ts";
@@ -25,7 +25,7 @@ export interface ArrayOptions<D extends DType = DType> {
 }
 
 /** The names of {@linkcode ArrayOptions}. */
-export const ARRAY_KEYS: readonly (keyof ArrayOptions)[] = ["dtype", "order", "memory"];
+export const ARRAY_KEYS = keysOf<ArrayOptions>({ dtype: true, order: true, memory: true });
 
 /** Checked options, and the distribution bound to the shape. */
 interface Plan {

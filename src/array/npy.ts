@@ -9,7 +9,7 @@ import { LibraryNotFoundError } from "../../ffi/library.ts";
 import { bindTo, checkDistribution } from "../distribution/distribution.ts";
 import { type Distribution, Slab } from "../distribution/mod.ts";
 import { ConfigurationError, DistmathError, NativeError } from "../errors.ts";
-import { describe, readOptions } from "../options.ts";
+import { describe, keysOf, readOptions } from "../options.ts";
 import { agree, exchange } from "../runtime/agreement.ts";
 import { agreeWith, type Runtime } from "../runtime/runtime.ts";
 import { checkArray, runtimeOf } from "./base_array.ts";
@@ -44,6 +44,8 @@ export interface LoadNpyOptions {
   memory?: Memory;
 }
 
+const LOAD_KEYS = keysOf<LoadNpyOptions>({ dtype: true, order: true, memory: true });
+
 /**
  * Read an array that `numpy.save` wrote. Each rank reads its own part of the file only, which all ranks must see under
  * the same path. Collective.
@@ -76,7 +78,7 @@ export function loadNpy(
   let wanted!: Distribution;
   let given!: LoadNpyOptions;
   agreeWith(runtime, "loadNpy", () => {
-    given = readOptions("the options of loadNpy", options, ["dtype", "order", "memory"]);
+    given = readOptions("the options of loadNpy", options, LOAD_KEYS);
     checkPath(path);
     checkDistribution(distribution);
     checkStorage(runtime, given);

@@ -9,7 +9,7 @@
  * @module
  */
 import { DTypeError } from "../errors.ts";
-import { describe } from "../options.ts";
+import { describe, keysOf } from "../options.ts";
 import { integerRange } from "../dtype/conversion.ts";
 import { type DType, dtypeInfo, type TypedArray } from "../dtype/dtype.ts";
 import { type Order, stridesOf } from "./layout.ts";
@@ -24,6 +24,9 @@ export interface RandomOptions {
   /** The end of the range, itself excluded; 1 by default, 100 for integers. */
   high?: number;
 }
+
+/** The names of {@linkcode RandomOptions}. */
+export const RANDOM_KEYS = keysOf<RandomOptions>({ seed: true, low: true, high: true });
 
 /** Checked options of random numbers. */
 export interface RandomSource {
@@ -139,7 +142,7 @@ function fillUniform(
     const upper = Math.floor(first / 2 ** 32);
     const lower = first - upper * 2 ** 32;
     const length = Math.min(count, LONGEST, Math.ceil((2 ** 32 - lower) / step));
-    const keys = keysOf(seed, upper);
+    const keys = keysFor(seed, upper);
     if (bits > 32) fillWide(buffer, at, distance, keys, lower, step, length);
     else fillNarrow(buffer, at, distance, keys, lower, step, length, bits);
     at += length * distance;
@@ -151,7 +154,7 @@ function fillUniform(
 type Keys = readonly [number, number, number, number];
 
 /** Four words out of the seed and the upper half of a counter. */
-function keysOf(seed: number, upper: number): Keys {
+function keysFor(seed: number, upper: number): Keys {
   const [low, high] = [seed | 0, Math.floor(seed / 2 ** 32) | 0];
   const key = (n: number): number => mix(mix(mix(low, Math.imul(n, 0x9e3779b9), 0), high, n), upper | 0, n);
   return [key(1), key(2), key(3), key(4)];

@@ -6,7 +6,7 @@
 import { StateError } from "../errors.ts";
 import type { SymmetricBackend } from "../memory/symmetric_heap.ts";
 import { allocateSymmetric, freeSymmetric, type SymmetricBuffer, usualBackend } from "../memory/symmetric_memory.ts";
-import { checkBoolean, isObject, readOptions } from "../options.ts";
+import { checkBoolean, isObject, keysOf, readOptions } from "../options.ts";
 import { lastRuntime } from "../runtime/current.ts";
 import type { Runtime } from "../runtime/runtime.ts";
 import type { DeviceMemory } from "../memory/device_buffer.ts";
@@ -25,6 +25,8 @@ export interface SymmetricOptions {
   /** What makes the memory symmetric; by default "nvshmem" on GPUs, "mpi" (shared memory of one machine) on CPUs. */
   backend?: SymmetricBackend;
 }
+
+const SYMMETRIC_KEYS = keysOf<SymmetricOptions>({ dtype: true, order: true, makeSymmetric: true, backend: true });
 
 /**
  * One rank's array in symmetric memory; made by {@linkcode allocateSymmetricMemory}.
@@ -179,8 +181,7 @@ export function allocateSymmetricMemory(
   options: SymmetricOptions = {},
 ): SymmetricArray {
   const { buffer, offers } = allocateSymmetric(runtime, () => {
-    const keys = ["dtype", "order", "makeSymmetric", "backend"] as const;
-    const given = readOptions("the options of allocateSymmetricMemory", options, keys);
+    const given = readOptions("the options of allocateSymmetricMemory", options, SYMMETRIC_KEYS);
     const { dtype = "float64", order = "C", makeSymmetric = false, backend = usualBackend(runtime) } = given;
     const extents = checkShape(shape, "The local shape");
     checkOrder(order);

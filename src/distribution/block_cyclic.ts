@@ -4,7 +4,7 @@
  * @module
  */
 import { Box } from "./box.ts";
-import { checkKeys, describe } from "../options.ts";
+import { checkKeys, describe, keysOf } from "../options.ts";
 import { checkIntegers, checkLength, list, permute } from "./check.ts";
 import { checkBinding, conversionError, Distribution, unboundConversionError } from "./distribution.ts";
 import { gridOwnership } from "./grid_ownership.ts";
@@ -17,6 +17,8 @@ export interface BlockOptions {
   /** The grid coordinates of the process that holds the first block; zeros when left out. */
   firstProcess?: readonly number[];
 }
+
+const BLOCK_KEYS = keysOf<BlockOptions>({ firstProcess: true });
 
 /** The base of both kinds of blocks: a grid and the process that holds the first block. */
 export abstract class BlockDistribution extends Distribution {
@@ -36,7 +38,7 @@ export abstract class BlockDistribution extends Distribution {
    */
   constructor(grid: ProcessGrid, options: BlockOptions = {}) {
     super();
-    checkKeys(`the options of ${new.target.name}`, options, ["firstProcess"]);
+    checkKeys(`the options of ${new.target.name}`, options, BLOCK_KEYS);
     const { firstProcess } = options;
     if (!(grid instanceof ProcessGrid)) {
       throw new TypeError(

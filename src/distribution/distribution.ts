@@ -4,11 +4,13 @@
  * @module
  */
 import { DistributionError, ShapeError } from "../errors.ts";
-import { checkKeys, describe, isObject } from "../options.ts";
+import { checkKeys, describe, isObject, keysOf } from "../options.ts";
 import { checkAxes, checkInteger, checkIntegers, checkLength, list, permute } from "./check.ts";
 import { type IndexSet, isContiguous, type Range, sameSet } from "./index_map.ts";
 import { drawSVG, drawText, type PictureOptions } from "./picture.ts";
 import type { ProcessGrid } from "./process_grid.ts";
+
+const PICTURE_KEYS = keysOf<PictureOptions>({ maxBlocks: true });
 
 /** What a distribution of one class says about one array: every rank holds a product of index sets. */
 export interface Ownership {
@@ -276,14 +278,14 @@ export abstract class Distribution {
    * dimensions. A block is one rectangle, coloured by its rank.
    */
   toSVG(options: PictureOptions = {}): string {
-    checkKeys("the options of toSVG", options, ["maxBlocks"]);
+    checkKeys("the options of toSVG", options, PICTURE_KEYS);
     const { globalShape, size } = this.#bound("toSVG");
     return drawSVG(this, globalShape, size, options);
   }
 
   /** A small picture of who owns what for a terminal, in box-drawing characters. */
   toText(options: PictureOptions = {}): string {
-    checkKeys("the options of toText", options, ["maxBlocks"]);
+    checkKeys("the options of toText", options, PICTURE_KEYS);
     const { globalShape, size } = this.#bound("toText");
     return drawText(this, globalShape, size, options);
   }

@@ -4,7 +4,7 @@
  * @module
  */
 import { DistributionError, ShapeError } from "../errors.ts";
-import { checkKeys, describe } from "../options.ts";
+import { checkKeys, describe, keysOf } from "../options.ts";
 import { checkAxes, checkInteger, checkIntegers, list, permute } from "./check.ts";
 
 /** The order in which ranks fill a grid: `row-major` counts the last coordinate fastest, `column-major` the first. */
@@ -19,6 +19,8 @@ export interface ProcessGridOptions {
   /** The ranks of the grid in the order of `layout`; `0..size-1` when left out. */
   processes?: readonly number[] | null;
 }
+
+const GRID_KEYS = keysOf<ProcessGridOptions>({ shape: true, layout: true, processes: true });
 
 /**
  * A grid of processes. It may have fewer processes than the job: the other ranks then own nothing.
@@ -51,7 +53,7 @@ export class ProcessGrid {
    * @throws {DistributionError} when `processes` has another length than the grid, or names a rank twice
    */
   constructor(options: ProcessGridOptions) {
-    checkKeys("the options of ProcessGrid", options ?? null, ["shape", "layout", "processes"]);
+    checkKeys("the options of ProcessGrid", options ?? null, GRID_KEYS);
     const { shape, layout = "row-major", processes = null } = options;
     this.shape = checkIntegers("the shape of a process grid", shape, 1);
     if (this.shape.length === 0) {

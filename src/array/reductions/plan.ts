@@ -11,7 +11,7 @@ import { isWhole, withDimensions } from "../../distribution/dimensions.ts";
 import { type Distribution, Replicated } from "../../distribution/mod.ts";
 import type { DType, TypedArray } from "../../dtype/dtype.ts";
 import { ShapeError } from "../../errors.ts";
-import { checkBoolean, describe } from "../../options.ts";
+import { checkBoolean, describe, keysOf } from "../../options.ts";
 import type { Stream } from "../../gpu/stream.ts";
 import type { Runtime } from "../../runtime/runtime.ts";
 import type { BaseArray, Held } from "../base_array.ts";
@@ -28,7 +28,7 @@ export interface AxisOptions {
 }
 
 /** The names of {@linkcode AxisOptions}. */
-export const AXIS_KEYS: readonly (keyof AxisOptions)[] = ["axis", "keepDims"];
+export const AXIS_KEYS = keysOf<AxisOptions>({ axis: true, keepDims: true });
 
 /** A reduction of an array, planned on this rank. */
 export interface ReductionPlan {
