@@ -132,9 +132,11 @@ export function viewOfAddress(address: bigint, bytes: number): ArrayBuffer {
   return Deno.UnsafePointerView.getArrayBuffer(pointer!, bytes);
 }
 
+let mayView = false;
+
 /** Whether this process may make views of foreign memory, which takes `--allow-ffi` without a list. */
 export function mayViewAddresses(): boolean {
-  return Deno.permissions.requestSync({ name: "ffi" }).state === "granted";
+  return mayView ||= Deno.permissions.requestSync({ name: "ffi" }).state === "granted";
 }
 
 /** A zero-terminated copy of a string. */

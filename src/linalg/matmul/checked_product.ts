@@ -153,8 +153,10 @@ export function checkProduct(
     c: c && describeMatrix(c),
     d: { shape, order, distribution, dtype: types.d },
   });
+  // One for each order: engines remember what they have worked out for a problem.
+  const problems: { C?: MatmulProblem; F?: MatmulProblem } = {};
   const problemIn = (order: "C" | "F") =>
-    canonicalProblem({
+    problems[order] ??= canonicalProblem({
       ...describeIn(order),
       operationA: operations.a,
       operationB: operations.b,

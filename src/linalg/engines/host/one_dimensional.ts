@@ -12,7 +12,7 @@ import { dtypeInfo } from "../../../dtype/dtype.ts";
 import type { Range } from "../../../distribution/mod.ts";
 import { kept, type MatmulProblem, type Matrix, matrixName, summed } from "../../matmul/problem.ts";
 import { divided, isOneDimensional, sameRanges, slab, splitAlong } from "../../partition.ts";
-import { type Candidate, placeOf, type Strategy } from "./strategy.ts";
+import { type Candidate, placeOf, type Strategy, withMoves } from "./strategy.ts";
 
 /** The products of matrices that are divided along one dimension, in order of preference. */
 export const ONE_DIMENSIONAL_ALGORITHMS = [
@@ -28,11 +28,20 @@ export type OneDimensionalAlgorithm = typeof ONE_DIMENSIONAL_ALGORITHMS[number];
 /** A strategy of one of them. */
 export type OneDimensionalStrategy = Strategy<OneDimensionalAlgorithm>;
 
-/** All of them, with the operands moved where they do not fit. */
-export function* oneDimensionalCandidates(problem: MatmulProblem): Generator<Candidate<OneDimensionalAlgorithm>> {
-  yield* gatherCandidates(problem, "b");
-  yield* gatherCandidates(problem, "a");
-  yield* reduceCandidates(problem);
+const known = new WeakMap<MatmulProblem, readonly OneDimensionalStrategy[]>();
+
+/** All of them, with the operands moved where they do not fit; worked out once, since several engines look at them. */
+export function oneDimensionalStrategies(problem: MatmulProblem): readonly OneDimensionalStrategy[] {
+  let strategies = known.get(problem);
+  if (strategies === undefined) {
+    const candidates = [
+      ...gatherCandidates(problem, "b"),
+      ...gatherCandidates(problem, "a"),
+      ...reduceCandidates(problem),
+    ];
+    known.set(problem, strategies = candidates.map((candidate) => withMoves(problem, candidate)));
+  }
+  return strategies;
 }
 
 /** The ways to divide a dimension that some matrix has already, and the even one. */

@@ -10,8 +10,7 @@ import type { Range } from "../../../distribution/mod.ts";
 import { type MatmulProblem, summed } from "../../matmul/problem.ts";
 import { splitAlong } from "../../partition.ts";
 import { isCheaper } from "../cost.ts";
-import { oneDimensionalCandidates, type OneDimensionalStrategy } from "../host/one_dimensional.ts";
-import { withMoves } from "../host/strategy.ts";
+import { oneDimensionalStrategies, type OneDimensionalStrategy } from "../host/one_dimensional.ts";
 
 /** The algorithms of the overlap engine. */
 export const OVERLAP_ALGORITHMS = ["all_gather_gemm", "gemm_reduce_scatter", "gemm_all_reduce"] as const;
@@ -29,10 +28,9 @@ export function hostStrategy(
   isAccepted: (strategy: OneDimensionalStrategy) => boolean = () => true,
 ): OneDimensionalStrategy | null {
   let best: OneDimensionalStrategy | null = null;
-  for (const candidate of oneDimensionalCandidates(problem)) {
-    if (candidate.algorithm === "local_gemm") continue;
-    if (algorithm !== "default" && candidate.algorithm !== algorithm) continue;
-    const strategy = withMoves(problem, candidate);
+  for (const strategy of oneDimensionalStrategies(problem)) {
+    if (strategy.algorithm === "local_gemm") continue;
+    if (algorithm !== "default" && strategy.algorithm !== algorithm) continue;
     if (!isAccepted(strategy)) continue;
     if (best === null || isCheaper(costOf(strategy), costOf(best))) best = strategy;
   }

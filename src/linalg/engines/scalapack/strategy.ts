@@ -19,7 +19,7 @@ import {
   describeOneDimensional,
   isCountable,
   ONE_DIMENSIONAL_ALGORITHMS,
-  oneDimensionalCandidates,
+  oneDimensionalStrategies,
   type OneDimensionalStrategy,
 } from "../host/one_dimensional.ts";
 import { isCheaper } from "../cost.ts";
@@ -78,13 +78,13 @@ function panelTraffic(problem: MatmulProblem, { shape: [rows, columns] }: Proces
   return Math.min(dStays, aStays, bStays);
 }
 
-function* candidates(problem: MatmulProblem): Generator<ScalapackCandidate> {
+function* strategies(problem: MatmulProblem): Generator<ScalapackStrategy> {
   const [a, b, d] = [problem.a.distribution, problem.b.distribution, problem.d.distribution];
   if (d.size === 1 || (a.isReplicated && b.isReplicated && d.isReplicated)) {
-    yield { algorithm: "local_gemm", a, b, d, traffic: 0 };
+    yield withMoves(problem, { algorithm: "local_gemm", a, b, d, traffic: 0 });
   }
-  yield* oneDimensionalCandidates(problem);
-  yield* gridCandidates(problem);
+  yield* oneDimensionalStrategies(problem);
+  for (const candidate of gridCandidates(problem)) yield withMoves(problem, candidate);
 }
 
 const chosen = new WeakMap<MatmulProblem, Map<ScalapackAlgorithm | undefined, ScalapackStrategy | null>>();
@@ -100,10 +100,9 @@ export function chooseStrategy(problem: MatmulProblem, algorithm?: ScalapackAlgo
 
 function cheapest(problem: MatmulProblem, algorithm: ScalapackAlgorithm | undefined): ScalapackStrategy | null {
   let best: ScalapackStrategy | null = null;
-  for (const candidate of candidates(problem)) {
-    if (algorithm && candidate.algorithm !== algorithm) continue;
-    if (!isCountable(problem, candidate)) continue;
-    const strategy = withMoves(problem, candidate);
+  for (const strategy of strategies(problem)) {
+    if (algorithm && strategy.algorithm !== algorithm) continue;
+    if (!isCountable(problem, strategy)) continue;
     if (best === null || isCheaper(costOf(strategy), costOf(best))) best = strategy;
     if (strategy.algorithm === "local_gemm" && strategy.moves === 0) break;
   }
