@@ -7,7 +7,17 @@ import { relative } from "node:path";
 import { runFiltered } from "../launch/job_output.ts";
 import { denoTest, runProgram } from "../launch/job.ts";
 import { describeLauncher, findLauncher, type Launcher, parseTag } from "../launch/launcher.ts";
-import { count, type FileResult, isSuccess, junit, listRanks, matches, mergeRanks, summary } from "../results/merge.ts";
+import {
+  count,
+  type FileResult,
+  isSuccess,
+  listRanks,
+  matches,
+  type MergedTest,
+  mergeRanks,
+  summary,
+} from "../results/merge.ts";
+import { jobName, json, junit, tap } from "../results/reports.ts";
 import { parsePlace, type Place, placeHelp, placeOptions } from "../launch/place.ts";
 import { scriptOfUser } from "./run.ts";
 import { TapReader } from "../results/tap.ts";
@@ -35,7 +45,13 @@ The exit code is 1 if a test failed or was not run, a file has no tests, or --fi
 ${placeHelp}
   --timeout SECONDS  time limit of a job (120); a job that takes longer is ended and has failed
   --junit FILE       write the results as JUnit XML
+  --json FILE        write them as JSON
+  --tap FILE         write them as TAP
   --filter TEXT      only tests whose name contains it, or matches it as /TEXT/
+  --shard I/N        only the I-th of N parts of the jobs, for machines that share the work
+  --fail-fast        run no more jobs after one that failed
+  --retries N        run a job that failed up to N more times (0)
+  --coverage FOLDER  gather the coverage of all ranks there, and print it
   --no-check         leave out the type check that comes first
   --mpirun PATH      the launcher to use (also DISTMATH_MPIRUN)
 `;
@@ -45,6 +61,12 @@ const options = {
   ...placeOptions,
   timeout: { type: "string", default: "120" },
   junit: { type: "string" },
+  json: { type: "string" },
+  tap: { type: "string" },
+  shard: { type: "string" },
+  "fail-fast": { type: "boolean", default: false },
+  retries: { type: "string", default: "0" },
+  coverage: { type: "string" },
   filter: { type: "string" },
   "no-check": { type: "boolean", default: false },
   mpirun: { type: "string" },
@@ -107,7 +129,7 @@ function shortName(file: string): string {
  * how many did what.
  */
 export function printFile({ file, ranks, tests, seconds }: FileResult, { heading = "", isBrief = false } = {}): void {
-  const place = `${file} on ${ranks} ${ranks === 1 ? "rank" : "ranks"}${heading}`;
+  const place = `${jobName({ file, ranks })}${heading}`;
   const counts = isBrief ? `: ${summary(count(tests))}` : "";
   console.log(`${style("bold", place)}${counts} ${style("dim", `(${seconds.toFixed(1)} s)`)}`);
   for (const { name, outcome, failedRanks, details } of tests) {
@@ -141,6 +163,58 @@ function checkFilter(filter: string | undefined): void {
   }
 }
 
+/** A file and a number of ranks. */
+interface Job {
+  file: string;
+  ranks: number;
+}
+
+/** The part of the jobs that `--shard` names, such as `2/3`. */
+export function shardOf<T>(jobs: readonly T[], shard: string | undefined): T[] {
+  if (shard === undefined) return [...jobs];
+  const [, index, count] = /^(\d+)\/(\d+)$/.exec(shard)?.map(Number) ?? [];
+  if (!(index >= 1 && index <= count)) throw new CommandError(`--shard takes I/N with I from 1 to N, not "${shard}"`);
+  return jobs.filter((_, i) => i % count === index - 1);
+}
+
+/** The formats that results are written in. */
+const formats = { junit, json, tap } as const;
+
+/** Write the reports that were asked for. */
+function writeReports(
+  reports: readonly (readonly [keyof typeof formats, string])[],
+  results: readonly FileResult[],
+): void {
+  for (const [format, path] of reports) {
+    try {
+      Deno.writeTextFileSync(path, formats[format](results));
+    } catch (error) {
+      throw new CommandError(`cannot write ${path}: ${oneLine(error)}`, 1);
+    }
+  }
+}
+
+/** Run a job, and again while it fails. */
+async function runWithRetries(
+  launcher: Launcher,
+  { file, ranks }: Job,
+  settings: TestSettings,
+  retries: number,
+): Promise<FileResult> {
+  for (let attempts = 1;; attempts++) {
+    const result = { ...await runTestFile(launcher, file, ranks, settings), ...attempts > 1 && { attempts } };
+    printFile(result, { heading: attempts > 1 ? `, attempt ${attempts}` : "" });
+    if (isSuccess(count(result.tests)) || attempts > retries) return result;
+  }
+}
+
+/** Stands for the tests of a job that was not started, since another one has failed. */
+function unstarted({ file, ranks }: Job, failed: FileResult): FileResult {
+  const details = `--fail-fast, after ${jobName(failed)}`;
+  const test: MergedTest = { name: "(the whole file)", outcome: "not run", failedRanks: [], details };
+  return { file: shortName(file), ranks, tests: [test], seconds: 0 };
+}
+
 export async function clusterTests(args: string[]): Promise<number> {
   const { values, positionals } = parseCommand(args, options);
   if (values.help) {
@@ -148,32 +222,43 @@ export async function clusterTests(args: string[]): Promise<number> {
     return 0;
   }
   if (positionals.length === 0) throw new CommandError(`cluster-test needs test files; see "cluster-test --help"`);
-  const ranks = values.ranks.split(",").map((text) => parseCount(text.trim(), "--ranks"));
+  const sizes = values.ranks.split(",").map((text) => parseCount(text.trim(), "--ranks"));
   const place = parsePlace(values);
+  const retries = values.retries === "0" ? 0 : parseCount(values.retries, "--retries");
   checkFilter(values.filter);
   const files = positionals.map(scriptOfUser);
-  const report = values.junit === undefined ? undefined : userPath(values.junit);
+  const jobs = shardOf(files.flatMap((file) => sizes.map((ranks) => ({ file, ranks }))), values.shard);
+  const reports = (["junit", "json", "tap"] as const).flatMap((format) =>
+    values[format] === undefined ? [] : [[format, userPath(values[format])] as const]
+  );
+  const coverage = values.coverage === undefined ? null : userPath(values.coverage);
   const launcher = await findLauncher(values.mpirun);
   if (!values["no-check"]) await checkTypes(files);
   console.log(describeLauncher(launcher));
+  const denoFlags = coverage === null ? [] : [`--coverage=${coverage}`, "--coverage-raw-data-only"];
+  const settings = { ...place, filter: values.filter, denoFlags };
   const results: FileResult[] = [];
-  for (const file of files) {
-    for (const size of ranks) {
-      const result = await runTestFile(launcher, file, size, { ...place, filter: values.filter });
-      printFile(result);
-      results.push(result);
-    }
+  for (const job of jobs) {
+    const failed = results.find(({ tests }) => !isSuccess(count(tests)));
+    results.push(
+      values["fail-fast"] && failed ? unstarted(job, failed) : await runWithRetries(launcher, job, settings, retries),
+    );
   }
-  if (report !== undefined) {
-    try {
-      Deno.writeTextFileSync(report, junit(results));
-    } catch (error) {
-      throw new CommandError(`cannot write ${report}: ${oneLine(error)}`, 1);
-    }
+  writeReports(reports, results);
+  // What all ranks have written into one folder counts together.
+  if (coverage !== null) {
+    await runProgram(Deno.execPath(), [
+      "coverage",
+      "--quiet",
+      `--exclude=${scriptAddress("results/")}`,
+      "--exclude=_test[.]",
+      coverage,
+    ]);
   }
   const counts = count(results.flatMap(({ tests }) => tests));
   console.log(`\n${summary(counts)}`);
-  if (counts["filtered out"] === Object.values(counts).reduce((sum, number) => sum + number)) {
+  const total = Object.values(counts).reduce((sum, number) => sum + number);
+  if (values.filter !== undefined && total > 0 && counts["filtered out"] === total) {
     throw new CommandError(`--filter "${values.filter}" matches the name of no test in these files`, 1);
   }
   return isSuccess(counts) ? 0 : 1;

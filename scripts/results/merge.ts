@@ -28,6 +28,8 @@ export interface FileResult {
   seconds: number;
   /** Whether a rank ended before it had run all tests of the file. */
   isCut?: boolean;
+  /** How many times it was run, if more than once. */
+  attempts?: number;
   /** What rank 0 printed in tests that passed. */
   printed?: readonly string[];
 }
@@ -244,43 +246,4 @@ export function summary(counts: Counts): string {
     ...others.map((outcome) => `${counts[outcome]} ${outcome}`),
   ]
     .join(", ");
-}
-
-const escapes: Record<string, string> = { "&": "&amp;", "<": "&lt;", ">": "&gt;", '"': "&quot;" };
-
-/** Text for XML, without the control characters that XML 1.0 forbids. */
-function xml(text: string): string {
-  // deno-lint-ignore no-control-regex
-  return text.replace(/[\x00-\x08\x0b\x0c\x0e-\x1f\ufffe\uffff]/g, "").replace(/[&<>"]/g, (sign) => escapes[sign]);
-}
-
-/**
- * Results as JUnit XML: a suite for each file and number of ranks.
- */
-export function junit(files: readonly FileResult[]): string {
-  const suites = files.map(({ file, ranks, tests, seconds }) => {
-    const { failed, passed } = count(tests);
-    const name = `${file} on ${ranks} ${ranks === 1 ? "rank" : "ranks"}`;
-    const cases = tests.map((test) => {
-      const open = `    <testcase name="${xml(test.name)}" classname="${xml(name)}"`;
-      if (test.outcome === "passed") return `${open}/>`;
-      if (test.outcome !== "failed") {
-        return `${open}><skipped message="${xml(`${test.outcome}: ${test.details}`)}"/></testcase>`;
-      }
-      const message = test.failedRanks.length > 0 ? `failed on ${listRanks(test.failedRanks)}` : "failed";
-      return `${open}><failure message="${xml(message)}">${xml(test.details)}</failure></testcase>`;
-    });
-    const skipped = tests.length - passed - failed;
-    const attributes = `tests="${tests.length}" failures="${failed}" skipped="${skipped}" time="${seconds.toFixed(3)}"`;
-    return [`  <testsuite name="${xml(name)}" ${attributes}>`, ...cases, "  </testsuite>"].join("\n");
-  });
-  const all = files.flatMap(({ tests }) => tests);
-  const { passed, failed } = count(all);
-  return [
-    '<?xml version="1.0" encoding="UTF-8"?>',
-    `<testsuites tests="${all.length}" failures="${failed}" skipped="${all.length - passed - failed}">`,
-    ...suites,
-    "</testsuites>",
-    "",
-  ].join("\n");
 }

@@ -13,27 +13,39 @@
  *
  * @module
  */
-import { AssertionError } from "node:assert";
+import { environment } from "../../ffi/library.ts";
 import { launcher } from "../../ffi/mpi/mod.ts";
 import { endJobAtOnce } from "../../ffi/mpi/last_words.ts";
 import { CollectiveError } from "../errors.ts";
+import { Device } from "../gpu/device.ts";
 import type { Communicator } from "../mpi/communicator.ts";
 import { initialize, type InitializeOptions } from "../runtime/initialize.ts";
 import type { Runtime } from "../runtime/runtime.ts";
 import { startWatchdog, watch } from "../runtime/watchdog.ts";
 
+export {
+  assertAllCloseDistributed,
+  assertSameOnAllRanks,
+  assertThrowsOnAllRanks,
+  assertThrowsOnAllRanks as assertThrowsEverywhere,
+  type CloseOptions,
+  type ErrorClass,
+} from "./assertions.ts";
+
 /** Options of {@linkcode clusterTest}. */
 export interface ClusterTestOptions {
   /** The numbers of ranks that the test is for; it is ignored on others. All when left out. */
   ranks?: readonly number[];
+  /** The number of GPUs that a machine must have for the test; it is ignored on others. */
+  gpus?: number;
   /** Leave the test out, for a reason that its name should give. */
   ignore?: boolean;
   /** The time that the test may take, and that a rank may wait for others; 60 when left out. */
   timeoutSeconds?: number;
 }
 
-/** A test's body, which every rank runs. */
-export type ClusterTestBody = (runtime: Runtime) => void | Promise<void>;
+/** A test's body, which every rank runs; it gets the context that `Deno.test` gives, too. */
+export type ClusterTestBody = (runtime: Runtime, context: Deno.TestContext) => void | Promise<void>;
 
 const DEFAULT_TIMEOUT_SECONDS = 60;
 
@@ -80,17 +92,32 @@ export function clusterTest(
   ...rest: [ClusterTestBody] | [ClusterTestOptions, ClusterTestBody]
 ): void {
   const [options, body] = rest.length === 1 ? [{}, rest[0]] : rest;
-  const size = launcher()?.size ?? 1;
-  const isOtherSize = options.ranks !== undefined && !options.ranks.includes(size);
+  const reason = whyNotHere(options);
   Deno.test({
-    name: isOtherSize ? `${name} (for ${options.ranks!.join(", ")} ranks)` : name,
-    ignore: options.ignore === true || isOtherSize,
-    fn: () => runOnAllRanks(name, options.timeoutSeconds ?? DEFAULT_TIMEOUT_SECONDS, body),
+    name: reason === null ? name : `${name} (${reason})`,
+    ignore: options.ignore === true || reason !== null,
+    fn: (context) =>
+      runOnAllRanks(name, options.timeoutSeconds ?? DEFAULT_TIMEOUT_SECONDS, (runtime) => body(runtime, context)),
   });
 }
 
+/** What a test is for that this job does not have; `null` if it has all. */
+function whyNotHere({ ranks, gpus = 0 }: ClusterTestOptions): string | null {
+  if (ranks !== undefined && !ranks.includes(launcher()?.size ?? 1)) return `for ${ranks.join(", ")} ranks`;
+  if (gpus > 0 && gpus > countGpus()) return `for ${gpus} ${gpus === 1 ? "GPU" : "GPUs"}`;
+  return null;
+}
+
+function countGpus(): number {
+  return environment("DISTMATH_DEVICE") === "cpu" ? 0 : Device.count();
+}
+
 /** Run the body, then agree on the outcome. */
-async function runOnAllRanks(name: string, timeoutSeconds: number, body: ClusterTestBody): Promise<void> {
+async function runOnAllRanks(
+  name: string,
+  timeoutSeconds: number,
+  body: (runtime: Runtime) => void | Promise<void>,
+): Promise<void> {
   const current = testRuntime();
   startWatchdog(current.rank, timeoutSeconds);
   let failure: { error: unknown } | null = null;
@@ -141,42 +168,4 @@ async function meet(seconds: number, name: string, current: Runtime): Promise<vo
     const waited = `rank ${current.rank} has waited ${seconds} s for the other ranks to end "${name}"; the job ends.`;
     endJobAtOnce(1, "the time limit of a test", waited);
   }
-}
-
-/** The class of an error, such as `ShapeError`; its constructor does not matter. */
-// deno-lint-ignore no-explicit-any
-export type ErrorClass<E extends Error> = abstract new (...values: any[]) => E;
-
-/**
- * Assert that `fn` throws on every rank an error of this class, with the same class and message everywhere, and return
- * it. Collective.
- *
- * @throws {AssertionError} on every rank if it does not.
- *
- * @example
- * ```ts
- * import { assertThrowsEverywhere, testRuntime } from "@distmath/distmath/testing";
- * const runtime = testRuntime();
- * assertThrowsEverywhere(runtime, () => runtime.communicator.broadcast(new Int8Array(1), { root: 99 }), RangeError, "99");
- * ```
- */
-export function assertThrowsEverywhere<E extends Error>(
-  runtime: Pick<Runtime, "communicator">,
-  fn: () => unknown,
-  errorClass: ErrorClass<E>,
-  messagePart = "",
-): E {
-  let thrown: unknown = null;
-  try {
-    fn();
-  } catch (error) {
-    thrown = error;
-  }
-  const isRight = thrown instanceof errorClass && thrown.message.includes(messagePart);
-  const mine = { text: thrown === null ? "nothing" : messageOf(thrown), isRight };
-  const everyone = runtime.communicator.allGatherObject(mine);
-  if (everyone.every(({ text, isRight }) => isRight && text === everyone[0].text)) return thrown as E;
-  const list = everyone.map(({ text }, rank) => `  rank ${rank}: ${text}`).join("\n");
-  const wanted = `${errorClass.name}${messagePart && ` with "${messagePart}"`}`;
-  throw new AssertionError({ message: `Every rank should throw the same ${wanted}, but they threw:\n${list}` });
 }

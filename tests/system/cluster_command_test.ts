@@ -86,6 +86,69 @@ for (const mpi of launchers) {
   });
 }
 
+const [mpi] = newestLaunchers;
+const onNewest = (args: string[], env: Record<string, string> = {}) =>
+  main(["cluster-test", "--no-check", "--mpirun", mpi.mpirun, ...args], { cwd: fixtures, env, seconds: 60 });
+
+Deno.test("assertions hold on all ranks or fail on all", async () => {
+  const { code, stdout } = await onNewest(["--ranks", "3", "assertions_test.ts"], { DISTMATH_DEVICE: "cpu" });
+  assertEquals(code, 0, stdout);
+  assertStringIncludes(stdout, "needs more GPUs than there are (for 99 GPUs) … skipped");
+  assertEquals(stdout.trim().split("\n").at(-1), "6 passed, 0 failed, 1 skipped");
+});
+
+Deno.test("cluster-test runs a job that failed again, and writes JSON and TAP", async () => {
+  using folder = temporaryFolder();
+  const [json, tap, seen] = ["a.json", "a.tap", "seen"].map((name) => `${folder.path}/${name}`);
+  Deno.writeTextFileSync(seen, "");
+  const args = ["--ranks", "2", "--retries", "2", "--json", json, "--tap", tap, "flaky_test.ts"];
+  const { code, stdout } = await onNewest(args, { FLAKY: seen });
+  assertEquals(code, 0, stdout);
+  assertMatch(stdout, /passes the second time … FAILED on rank/);
+  assertStringIncludes(stdout, "flaky_test.ts on 2 ranks, attempt 2");
+  const { jobs: [job], counts } = JSON.parse(Deno.readTextFileSync(json));
+  assertEquals([job.file, job.ranks, job.attempts, counts.passed], ["flaky_test.ts", 2, 2, 1]);
+  assertEquals(
+    Deno.readTextFileSync(tap),
+    "TAP version 14\n1..1\nok 1 - flaky_test.ts on 2 ranks: passes the second time\n",
+  );
+});
+
+Deno.test("cluster-test ends after a failure if it is told to, and says what did not run", async () => {
+  using folder = temporaryFolder();
+  const report = `${folder.path}/report.xml`;
+  const { code, stdout } = await onNewest(["--ranks", "1,2", "--fail-fast", "--junit", report, "empty.ts", "fails.ts"]);
+  assertEquals([code, stdout.trim().split("\n").at(-1)], [1, "0 passed, 1 failed, 3 not run"]);
+  const message = "not run: --fail-fast, after empty.ts on 1 rank";
+  assertEquals(Deno.readTextFileSync(report).split(message).length - 1, 3);
+});
+
+Deno.test("cluster-test --coverage counts what any rank has run", async () => {
+  using folder = temporaryFolder();
+  const file = `${folder.path}/a_test.ts`;
+  Deno.writeTextFileSync(
+    `${folder.path}/by_rank.ts`,
+    `export function byRank(rank: number): string {
+  if (rank === 0) {
+    return "first";
+  }
+  if (rank === 1) {
+    return "second";
+  }
+  return "another";
+}
+`,
+  );
+  const rank = 'Number(Deno.env.get("OMPI_COMM_WORLD_RANK") ?? Deno.env.get("PMI_RANK"))';
+  const test = `import { byRank } from "./by_rank.ts";\nDeno.test("runs its own lines", () => void byRank(${rank}));\n`;
+  Deno.writeTextFileSync(file, test);
+  const { code, stdout } = await onNewest(["--ranks", "2", "--coverage", `${folder.path}/coverage`, file]);
+  assertEquals(code, 0, stdout);
+  // One line of nine is the one that neither of the ranks came to; each alone leaves three.
+  assertMatch(stdout, /by_rank\.ts \|.*\| +88\.9 \|/);
+  assert(!stdout.includes("test_output.ts"), stdout);
+});
+
 Deno.test("cluster-test checks types before it starts the ranks", async () => {
   using folder = temporaryFolder();
   const file = `${folder.path}/wrong_test.ts`;
@@ -103,6 +166,8 @@ Deno.test("cluster-test refuses wrong arguments with exit code 2", async () => {
       [["--ranks", "1,x", "a_test.ts"], "--ranks takes"],
       [["nothing_test.ts"], "there is no file"],
       [["--filter", "/(/", "passing_test.ts"], "--filter: Invalid regular expression"],
+      [["--shard", "3/2", "passing_test.ts"], '--shard takes I/N with I from 1 to N, not "3/2"'],
+      [["--retries", "-1", "passing_test.ts"], "--retries takes a whole number"],
     ] as const
   ) {
     const { code, stderr } = await main(["cluster-test", ...args], { cwd: fixtures });

@@ -2,6 +2,7 @@ import { assertEquals, assertThrows } from "@std/assert";
 import { parseDemo } from "../../../../scripts/commands/demo.ts";
 import { type Input, parseDistribution, productShape } from "../../../../scripts/commands/matmul.ts";
 import { main, usage } from "../../../../scripts/main.ts";
+import { shardOf } from "../../../../scripts/commands/cluster_tests.ts";
 import { startScript } from "../../../../scripts/commands/run.ts";
 import { parsePlace } from "../../../../scripts/launch/place.ts";
 import { CommandError } from "../../../../scripts/terminal.ts";
@@ -51,6 +52,16 @@ Deno.test("startScript() takes deno test for test files", () => {
 Deno.test("parsePlace() reads hosts and the time limit", () => {
   assertEquals(parsePlace({}, {}), {});
   assertEquals(parsePlace({ hosts: "a:2, b:2", timeout: "1.5" }), { hosts: ["a:2", "b:2"], timeoutSeconds: 1.5 });
+});
+
+Deno.test("shardOf() shares jobs out, each to one machine", () => {
+  const jobs = [..."abcdefg"];
+  const shards = ["1/3", "2/3", "3/3"].map((shard) => shardOf(jobs, shard));
+  assertEquals(shards.map((shard) => shard.join("")), ["adg", "be", "cf"]);
+  assertEquals(shardOf(jobs, undefined), jobs);
+  for (const shard of ["0/3", "4/3", "1", "a/b"]) {
+    assertThrows(() => shardOf(jobs, shard), CommandError, "--shard takes");
+  }
 });
 
 Deno.test("main() has a line for each command", async () => {

@@ -3,11 +3,11 @@ import {
   count,
   isSuccess,
   type JobEnd,
-  junit,
   type MergedTest,
   mergeRanks,
   summary,
 } from "../../../../scripts/results/merge.ts";
+import { json, junit, tap } from "../../../../scripts/results/reports.ts";
 import { newsMarker, TapReader } from "../../../../scripts/results/tap.ts";
 
 const goodEnd: JobEnd = { code: 0, isTimedOut: false, signal: null, output: [] };
@@ -219,6 +219,39 @@ Deno.test("junit() writes a suite a job, with text that XML allows", () => {
 </testsuites>
 `,
   );
+});
+
+Deno.test("tap() and json() tell of every test", () => {
+  const tests: MergedTest[] = [
+    { name: "a # b", outcome: "passed", failedRanks: [], details: "" },
+    { name: "c", outcome: "failed", failedRanks: [1, 2], details: "Error: no\nsaid before" },
+    { name: "d", outcome: "not run", failedRanks: [], details: 'rank 1 ended in "c"' },
+    { name: "e", outcome: "skipped", failedRanks: [], details: "it is marked to be ignored" },
+  ];
+  const results = [{ file: "a_test.ts", ranks: 3, tests, seconds: 1.5 }];
+  assertEquals(
+    tap(results),
+    `TAP version 14
+1..4
+ok 1 - a_test.ts on 3 ranks: a \\# b
+not ok 2 - a_test.ts on 3 ranks: c
+  ---
+  ranks: [1, 2]
+  message: |
+    Error: no
+    said before
+  ...
+not ok 3 - a_test.ts on 3 ranks: d
+  ---
+  message: |
+    not run: rank 1 ended in "c"
+  ...
+ok 4 - a_test.ts on 3 ranks: e # SKIP skipped: it is marked to be ignored
+`,
+  );
+  const read = JSON.parse(json(results));
+  assertEquals(read.jobs, [{ ...results[0], attempts: 1 }]);
+  assertEquals(read.counts, { passed: 1, failed: 1, skipped: 1, "not run": 1, "filtered out": 0 });
 });
 
 Deno.test("summary() counts, and names other outcomes only if there are any; what did not run is no success", () => {

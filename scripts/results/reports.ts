@@ -1,0 +1,86 @@
+/**
+ * Results of tests as other programs read them: JUnit XML, JSON, TAP. Every test is in each of them, whatever became of it.
+ *
+ * @module
+ */
+import { count, type FileResult, listRanks } from "./merge.ts";
+
+/** A file and a number of ranks: `a_test.ts on 2 ranks`. */
+export function jobName({ file, ranks }: Pick<FileResult, "file" | "ranks">): string {
+  return `${file} on ${ranks} ${ranks === 1 ? "rank" : "ranks"}`;
+}
+
+const escapes: Record<string, string> = { "&": "&amp;", "<": "&lt;", ">": "&gt;", '"': "&quot;" };
+
+/** Text for XML, without the control characters that XML 1.0 forbids. */
+function xml(text: string): string {
+  // deno-lint-ignore no-control-regex
+  return text.replace(/[\x00-\x08\x0b\x0c\x0e-\x1f\ufffe\uffff]/g, "").replace(/[&<>"]/g, (sign) => escapes[sign]);
+}
+
+/**
+ * Results as JUnit XML: a suite for each file and number of ranks.
+ */
+export function junit(files: readonly FileResult[]): string {
+  const suites = files.map(({ file, ranks, tests, seconds }) => {
+    const { failed, passed } = count(tests);
+    const name = jobName({ file, ranks });
+    const cases = tests.map((test) => {
+      const open = `    <testcase name="${xml(test.name)}" classname="${xml(name)}"`;
+      if (test.outcome === "passed") return `${open}/>`;
+      if (test.outcome !== "failed") {
+        return `${open}><skipped message="${xml(`${test.outcome}: ${test.details}`)}"/></testcase>`;
+      }
+      const message = test.failedRanks.length > 0 ? `failed on ${listRanks(test.failedRanks)}` : "failed";
+      return `${open}><failure message="${xml(message)}">${xml(test.details)}</failure></testcase>`;
+    });
+    const skipped = tests.length - passed - failed;
+    const attributes = `tests="${tests.length}" failures="${failed}" skipped="${skipped}" time="${seconds.toFixed(3)}"`;
+    return [`  <testsuite name="${xml(name)}" ${attributes}>`, ...cases, "  </testsuite>"].join("\n");
+  });
+  const all = files.flatMap(({ tests }) => tests);
+  const { passed, failed } = count(all);
+  return [
+    '<?xml version="1.0" encoding="UTF-8"?>',
+    `<testsuites tests="${all.length}" failures="${failed}" skipped="${all.length - passed - failed}">`,
+    ...suites,
+    "</testsuites>",
+    "",
+  ].join("\n");
+}
+
+/** Results as JSON: a list of jobs with their tests, and how many tests had each outcome. */
+export function json(files: readonly FileResult[]): string {
+  const jobs = files.map(({ file, ranks, seconds, tests, attempts = 1 }) => ({
+    file,
+    ranks,
+    seconds,
+    attempts,
+    tests,
+  }));
+  return `${JSON.stringify({ counts: count(files.flatMap(({ tests }) => tests)), jobs }, null, 2)}\n`;
+}
+
+/** Results as TAP, version 14: a test point for each test and number of ranks. */
+export function tap(files: readonly FileResult[]): string {
+  const points = files.flatMap((file) =>
+    file.tests.map((test) => ({ ...test, name: `${jobName(file)}: ${test.name}` }))
+  );
+  const lines = points.flatMap(({ name, outcome, failedRanks, details }, i) => {
+    const text = name.replaceAll(/[\\#]/g, "\\$&").replaceAll("\n", " ");
+    const isBad = outcome === "failed" || outcome === "not run";
+    const point = `${isBad ? "not ok" : "ok"} ${i + 1} - ${text}`;
+    if (outcome === "passed") return [point];
+    if (!isBad) return [`${point} # SKIP ${outcome}: ${details.replaceAll("\n", " ")}`];
+    const message = outcome === "failed" ? details : `not run: ${details}`;
+    return [
+      point,
+      "  ---",
+      ...failedRanks.length > 0 ? [`  ranks: [${failedRanks.join(", ")}]`] : [],
+      "  message: |",
+      ...message.split("\n").map((line) => `    ${line}`),
+      "  ...",
+    ];
+  });
+  return ["TAP version 14", `1..${points.length}`, ...lines, ""].join("\n");
+}

@@ -1,0 +1,196 @@
+/**
+ * Assertions that hold on all ranks, or fail on all of them with the same words.
+ *
+ * @module
+ */
+import { AssertionError } from "node:assert";
+import { createHash } from "node:crypto";
+import { inspect } from "node:util";
+import type { DistributedArray } from "../array/distributed_array.ts";
+import type { DType } from "../dtype/dtype.ts";
+import type { Runtime } from "../runtime/runtime.ts";
+
+function messageOf(error: unknown): string {
+  return error instanceof Error ? `${error.name}: ${error.message}` : String(error);
+}
+
+/** The class of an error, such as `ShapeError`; its constructor does not matter. */
+// deno-lint-ignore no-explicit-any
+export type ErrorClass<E extends Error> = abstract new (...values: any[]) => E;
+
+/**
+ * Assert that `fn` throws on every rank an error of this class, with the same class and message everywhere, and return
+ * it. Collective.
+ *
+ * @throws {AssertionError} on every rank if it does not.
+ *
+ * @example
+ * ```ts
+ * import { assertThrowsOnAllRanks, testRuntime } from "@distmath/distmath/testing";
+ * const runtime = testRuntime();
+ * assertThrowsOnAllRanks(runtime, () => runtime.communicator.broadcast(new Int8Array(1), { root: 99 }), RangeError, "99");
+ * ```
+ */
+export function assertThrowsOnAllRanks<E extends Error>(
+  runtime: Pick<Runtime, "communicator">,
+  fn: () => unknown,
+  errorClass: ErrorClass<E>,
+  messagePart = "",
+): E {
+  let thrown: unknown = null;
+  try {
+    fn();
+  } catch (error) {
+    thrown = error;
+  }
+  const isRight = thrown instanceof errorClass && thrown.message.includes(messagePart);
+  const mine = { text: thrown === null ? "nothing" : messageOf(thrown), isRight };
+  const everyone = runtime.communicator.allGatherObject(mine);
+  if (everyone.every(({ text, isRight }) => isRight && text === everyone[0].text)) return thrown as E;
+  const list = everyone.map(({ text }, rank) => `  rank ${rank}: ${text}`).join("\n");
+  const wanted = `${errorClass.name}${messagePart && ` with "${messagePart}"`}`;
+  throw new AssertionError({ message: `Every rank should throw the same ${wanted}, but they threw:\n${list}` });
+}
+
+/** A value as text, the same for equal ones. */
+function textOf(value: unknown): string {
+  return inspect(value, {
+    depth: Infinity,
+    maxArrayLength: Infinity,
+    maxStringLength: Infinity,
+    breakLength: Infinity,
+    sorted: true,
+  });
+}
+
+/** What a message shows of a text. */
+const shown = (text: string) => text.length > 200 ? `${text.slice(0, 200)}…` : text;
+
+/**
+ * Assert that a value is the same on every rank: numbers, texts, typed arrays, objects of these. Collective.
+ *
+ * @throws {AssertionError} on every rank if it is not, with the ranks that have each value.
+ *
+ * @example
+ * ```ts
+ * import { assertSameOnAllRanks, testRuntime } from "@distmath/distmath/testing";
+ * const runtime = testRuntime();
+ * assertSameOnAllRanks(runtime, runtime.communicator.allReduce(new Float64Array([1])));
+ * ```
+ */
+export function assertSameOnAllRanks(runtime: Pick<Runtime, "communicator">, value: unknown, what = "the value"): void {
+  const text = textOf(value);
+  const mine = { digest: createHash("sha256").update(text).digest("hex"), start: shown(text) };
+  const everyone = runtime.communicator.allGatherObject(mine).map((value, rank) => ({ ...value, rank }));
+  const values = [...Map.groupBy(everyone, ({ digest }) => digest).values()];
+  if (values.length === 1) return;
+  const list = values.map((same) => {
+    const ranks = same.map(({ rank }) => rank);
+    return `  ${ranks.length === 1 ? "rank" : "ranks"} ${ranks.join(", ")}: ${same[0].start}`;
+  });
+  throw new AssertionError({
+    message: `Every rank should have the same for ${what}, but they have:\n${list.join("\n")}`,
+  });
+}
+
+/** Options of {@linkcode assertAllCloseDistributed}. */
+export interface CloseOptions {
+  /** The difference that is allowed, as a part of what is expected; by the dtype when left out. */
+  relative?: number;
+  /** The difference that is allowed whatever is expected; by the dtype when left out. */
+  absolute?: number;
+}
+
+/** Differences that are allowed, relative and absolute: PyTorch's (`torch.testing.assert_close`). */
+const TOLERANCES: Readonly<Partial<Record<DType, readonly [relative: number, absolute: number]>>> = {
+  float16: [1e-3, 1e-5],
+  bfloat16: [1.6e-2, 1e-5],
+  float32: [1.3e-6, 1e-5],
+  complex64: [1.3e-6, 1e-5],
+  float64: [1e-7, 1e-7],
+  complex128: [1e-7, 1e-7],
+};
+
+/** The largest difference on a rank that is not allowed. */
+interface Worst {
+  /** How many elements differ too much. */
+  count: number;
+  difference: number;
+  at: readonly number[];
+  actual: number;
+  expected: number;
+}
+
+/**
+ * Assert that an array is close to another one, whose distribution may be another, or to a number. Real and imaginary parts
+ * are compared each; NaN is close to NaN. Collective.
+ *
+ * @throws {AssertionError} on every rank if it is not: where the difference is largest, and how many elements differ.
+ *
+ * @example
+ * ```ts
+ * import { DistributedArray, Slab } from "@distmath/distmath";
+ * import { assertAllCloseDistributed, testRuntime } from "@distmath/distmath/testing";
+ * using ones = DistributedArray.full(testRuntime(), [4, 3], Slab.X, 1);
+ * assertAllCloseDistributed(ones, 1);
+ * ```
+ */
+export function assertAllCloseDistributed(
+  actual: DistributedArray,
+  expected: DistributedArray | number,
+  options: CloseOptions = {},
+): void {
+  const [relative, absolute] = TOLERANCES[actual.dtype] ?? [0, 0];
+  const limits = { relative: options.relative ?? relative, absolute: options.absolute ?? absolute };
+  if (typeof expected !== "number" && expected.shape.join() !== actual.shape.join()) {
+    throw new AssertionError({ message: `The shapes differ: [${actual.shape}] and, expected, [${expected.shape}].` });
+  }
+  const moved = typeof expected === "number" || actual.distribution.coincidesWith(expected.distribution)
+    ? null
+    : expected.redistribute(actual.distribution);
+  const wanted = typeof expected === "number" ? null : (moved ?? expected).local.toNumbers();
+  const mine = worstOf(actual, (i) => wanted?.[i] ?? expected as number, limits);
+  moved?.[Symbol.dispose]();
+  const everyone = actual.runtime.communicator.allGatherObject(mine);
+  const failed = everyone.flatMap((worst, rank) => worst.count > 0 ? [{ ...worst, rank }] : []);
+  if (failed.length === 0) return;
+  const { rank, at, actual: is, expected: should } = failed.reduce((a, b) => b.difference > a.difference ? b : a);
+  const total = failed.reduce((sum, { count }) => sum + count, 0);
+  throw new AssertionError({
+    message: `${total} elements are not close (relative ${limits.relative}, ` +
+      `absolute ${limits.absolute}); the largest difference is at [${at}], on rank ${rank}: ${is}, expected ${should}. ` +
+      `Ranks with differences: ${failed.map(({ rank }) => rank).join(", ")}.`,
+  });
+}
+
+function worstOf(
+  array: DistributedArray,
+  expected: (i: number) => number,
+  { relative, absolute }: Required<CloseOptions>,
+): Worst {
+  const worst = { count: 0, difference: -1, at: [] as readonly number[], actual: NaN, expected: NaN };
+  let place = 0;
+  const values = array.local.toNumbers();
+  values.forEach((actual, i) => {
+    const wanted = expected(i);
+    // Infinities are close to themselves.
+    if (Object.is(actual, wanted) || actual === wanted) return;
+    const difference = Math.abs(actual - wanted);
+    if (difference <= absolute + relative * Math.abs(wanted)) return;
+    worst.count++;
+    // What is no number is the largest difference.
+    const size = Number.isNaN(difference) ? Infinity : difference;
+    if (size <= worst.difference) return;
+    [worst.difference, worst.actual, worst.expected, place] = [size, actual, wanted, i];
+  });
+  if (worst.count === 0) return worst;
+  const { shape } = array.local;
+  const parts = values.length / shape.reduce((product, extent) => product * extent, 1);
+  let rest = Math.floor(place / parts);
+  const index = shape.toReversed().map((extent) => {
+    const at = rest % extent;
+    rest = Math.floor(rest / extent);
+    return at;
+  }).reverse();
+  return { ...worst, at: array.distribution.toGlobal(array.runtime.rank, index) };
+}
