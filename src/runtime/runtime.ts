@@ -141,7 +141,7 @@ export class Runtime implements Disposable {
 
   /**
    * Free what waits for being freed by all ranks together: what `using` disposed of, what `onCollect` has queued. So does
-   * each collective operation on arrays, unless it checks locally, and the end of MPI. Collective; also possible after the
+   * each collective operation on arrays, with `checks: "local"` if the ranks exchange something in it, and the end of MPI. Collective; also possible after the
    * runtime was closed.
    *
    * @throws {CollectiveError} on every rank if some are in another operation.

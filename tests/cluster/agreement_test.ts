@@ -206,6 +206,29 @@ clusterTest("local checks do not communicate", (runtime) => {
   }
 });
 
+clusterTest(
+  'with checks: "local" what was disposed of is freed where ranks exchange something, not elsewhere',
+  (runtime) => {
+    runtime[Symbol.dispose]();
+    using local = initialize({ device: "cpu", checks: "local" });
+    const freed: number[] = [];
+    const a = DistributedArray.full(local, [7], Slab.X, 1);
+    local.onCollect(() => freed.push(1));
+    a.map((value) => value + 1).sum();
+    assertEquals(freed, []);
+    DistributedArray.fromLocal(local, a.local, Slab.X);
+    assertEquals(freed, [1]);
+    local.onCollect(() => freed.push(2));
+    const views = [1, 2, 3].map(() => {
+      using memory = allocateSymmetricMemory(local, [4]);
+      return memory.view();
+    });
+    assertEquals([freed, views.map(({ length }) => length)], [[1, 2], [0, 0, 4]]);
+    local.collect();
+    assertEquals(views[2].length, 0);
+  },
+);
+
 clusterTest("exchange() gives every rank everybody's value", (runtime) => {
   const { rank, size } = runtime;
   const values = exchange(runtime, "boxes", () => ({ lower: [rank, 0], upper: [rank + 1, 5n] }));
