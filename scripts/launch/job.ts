@@ -47,6 +47,17 @@ const partMilliseconds = 100;
 /** The exit codes of what these signals end. */
 const signalCodes = { SIGINT: 130, SIGTERM: 143, SIGHUP: 129 } as const;
 
+/** Have Ctrl-C, SIGTERM and SIGHUP call what `handler` returns for their exit code, until disposed of. */
+function onSignals(handler: (code: number) => () => void): Disposable {
+  const handlers = Object.entries(signalCodes).map(([name, code]) => [name as Deno.Signal, handler(code)] as const);
+  for (const [signal, handle] of handlers) Deno.addSignalListener(signal, handle);
+  return {
+    [Symbol.dispose]() {
+      for (const [signal, handle] of handlers) Deno.removeSignalListener(signal, handle);
+    },
+  };
+}
+
 async function readLines(
   stream: ReadableStream<Uint8Array>,
   showParts: boolean,
@@ -153,6 +164,14 @@ export async function runJob(launcher: Launcher, options: JobOptions): Promise<J
   const { command, args, env } = commandLine(launcher, options);
   const [started, startedAt, job] = [performance.now(), Date.now(), crypto.randomUUID()];
   removeAbandonedMemory();
+  let endedWith: number | null = null;
+  let ending: Promise<void> | undefined;
+  const end = (code: number) => () => {
+    endedWith ??= code;
+    ending ??= endJob(child);
+  };
+  // Before the job begins: nothing runs in between that a signal could call.
+  using _signals = onSignals(end);
   const child = new Deno.Command(command, {
     args,
     env: { ...env, [jobVariable]: job },
@@ -162,15 +181,7 @@ export async function runJob(launcher: Launcher, options: JobOptions): Promise<J
     stderr: "piped",
   }).spawn();
   await using _guard = guardJob(child);
-  let endedWith: number | null = null;
-  let ending: Promise<void> | undefined;
-  const end = (code: number) => () => {
-    endedWith ??= code;
-    ending ??= endJob(child);
-  };
   options.signal?.addEventListener("abort", () => ending ??= endJob(child));
-  const handlers = Object.entries(signalCodes).map(([signal, code]) => [signal as Deno.Signal, end(code)] as const);
-  for (const [signal, handler] of handlers) Deno.addSignalListener(signal, handler);
   const timer = timeoutSeconds === undefined ? undefined : setTimeout(end(124), timeoutSeconds * 1000);
   try {
     const [status] = await Promise.all([
@@ -193,7 +204,6 @@ export async function runJob(launcher: Launcher, options: JobOptions): Promise<J
     throw error;
   } finally {
     clearTimeout(timer);
-    for (const [signal, handler] of handlers) Deno.removeSignalListener(signal, handler);
   }
 }
 
@@ -203,21 +213,15 @@ export async function runJob(launcher: Launcher, options: JobOptions): Promise<J
  * @throws {CommandError} when Ctrl-C, SIGTERM or SIGHUP ends it, at once.
  */
 export async function runProgram(program: string, args: readonly string[]): Promise<number> {
-  const child = new Deno.Command(program, { args: [...args], stdin: "null" }).spawn();
   let endedWith: number | null = null;
-  const end = (code: number) => () => {
+  using _signals = onSignals((code) => () => {
     endedWith ??= code;
     send(child.pid, "SIGTERM");
-  };
-  const handlers = Object.entries(signalCodes).map(([signal, code]) => [signal as Deno.Signal, end(code)] as const);
-  for (const [signal, handler] of handlers) Deno.addSignalListener(signal, handler);
-  try {
-    const { code } = await child.status;
-    if (endedWith !== null) throw new CommandError("interrupted", endedWith);
-    return code;
-  } finally {
-    for (const [signal, handler] of handlers) Deno.removeSignalListener(signal, handler);
-  }
+  });
+  const child = new Deno.Command(program, { args: [...args], stdin: "null" }).spawn();
+  const { code } = await child.status;
+  if (endedWith !== null) throw new CommandError("interrupted", endedWith);
+  return code;
 }
 
 /** The program and first arguments that start a script on a rank; `flags` are Deno's own. */

@@ -127,6 +127,16 @@ Deno.test("matmul says that it was interrupted", async () => {
   }
 });
 
+Deno.test("a job that is interrupted as soon as it begins ends as well", async () => {
+  for (const [signal, expected] of [["INT", 130], ["TERM", 143]] as const) {
+    using folder = temporaryFolder();
+    const mpirun = fakeLauncher(folder.path, `kill -${signal} $PPID; exec sleep 60`);
+    writeOne(`${folder.path}/one.npy`);
+    const { code, stderr } = await main([...onOne(folder.path), "--mpirun", mpirun], { seconds: 20 });
+    assertEquals([code, stderr], [expected, "error: interrupted; nothing was written\n"]);
+  }
+});
+
 function exists(path: string): boolean {
   try {
     return Deno.statSync(path).isFile;
