@@ -183,17 +183,10 @@ export abstract class CollectiveMethods extends ReductionMethods {
     const element = checkedElement(this, "scatter", "into", into, options, OptionKeys.scatter);
     const length = lengthOf(into);
     const root = checkedRoot(this, "scatter", options.root);
-    const source = this.#rootArray("scatter", send, into, root);
-    const total = source ? checkedTotal("scatter", length, this.size) : 0;
-    if (source && lengthOf(source) !== total) {
-      throw new RangeError(
-        `scatter: send has ${lengthOf(source)} entries, but ${this.size} ranks with into.length = ${length} ` +
-          `take ${total}; for parts of different lengths use scatterV.`,
-      );
-    }
+    const source = equalParts(this, "scatter", send, into, root);
     const { symbols, constants } = startMpi();
     const type = constants.types[element.type];
-    const from = source ? sendBuffer(source, total) : EMPTY_SEND;
+    const from = source ? sendBuffer(source, length * this.size) : EMPTY_SEND;
     const code = symbols.MPI_Scatter(from, length, type, receiveBuffer(into, length), length, type, root, this.handle);
     checkMpi(code, "MPI_Scatter");
     return into;
@@ -208,7 +201,7 @@ export abstract class CollectiveMethods extends ReductionMethods {
     const element = checkedElement(this, "scatterV", "into", into, options, OptionKeys.scatterV);
     const length = lengthOf(into);
     const root = checkedRoot(this, "scatterV", options.root);
-    const source = this.#rootArray("scatterV", send, into, root);
+    const source = rootArray(this.rank, "scatterV", send, into, root);
     const parts = source ? checkedParts("scatterV", this.size, options.counts, options.displacements) : null;
     if (source && parts) {
       checkOwnPart("scatterV", this.rank, parts.counts, length, "into");
@@ -332,13 +325,37 @@ export abstract class CollectiveMethods extends ReductionMethods {
       () => {},
     );
   }
+}
 
-  /** The array of the root, checked; `null` on the other ranks. */
-  #rootArray<T extends NumericArray>(method: string, send: T | null, into: T, root: number): T | null {
-    if (this.rank !== root) return null;
-    elementOf(method, "send on the root", send!);
-    sameClass(method, "send", send!, into);
-    if (overlap(send!, into)) throw new RangeError(`${method}: into overlaps send; give separate memory.`);
-    return send;
-  }
+/** The array of the root, checked; `null` on the other ranks. */
+export function rootArray<T extends NumericArray>(
+  rank: number,
+  method: string,
+  send: T | null,
+  into: T,
+  root: number,
+): T | null {
+  if (rank !== root) return null;
+  elementOf(method, "send on the root", send!);
+  sameClass(method, "send", send!, into);
+  if (overlap(send!, into)) throw new RangeError(`${method}: into overlaps send; give separate memory.`);
+  return send;
+}
+
+/** The root's array for a scattering of equal parts, whose length must fit. */
+export function equalParts<T extends NumericArray>(
+  { rank, size }: { readonly rank: number; readonly size: number },
+  method: string,
+  send: T | null,
+  into: T,
+  root: number,
+): T | null {
+  const length = lengthOf(into);
+  const source = rootArray(rank, method, send, into, root);
+  const total = source ? checkedTotal(method, length, size) : 0;
+  if (source === null || lengthOf(source) === total) return source;
+  throw new RangeError(
+    `${method}: send has ${lengthOf(source)} entries, but ${size} ranks with into.length = ${length} ` +
+      `take ${total}; for parts of different lengths use scatterV.`,
+  );
 }

@@ -30,6 +30,7 @@ import { ranksInWorld, withGroup } from "./rank_group.ts";
  * - {@linkcode ReductionMethods}: allReduce, reduce, scan, exclusiveScan, reduceScatter
  * - {@linkcode CollectiveMethods}: barrier, broadcast, gather, gatherV, allGather, allGatherV, scatter, scatterV, allToAll,
  *   allToAllV, iallGatherV, ibarrier
+ * - {@linkcode BackgroundMethods}: ibroadcast, ireduce, iallReduce, igather, iscatter, iallGather, iallToAll
  * - {@linkcode ObjectMethods}, for values: broadcastObject, gatherObject, allGatherObject, scatterObject, allToAllObject,
  *   reduceObject, allReduceObject, scanObject, exclusiveScanObject, sendObject, receiveObject, sendReceiveObject,
  *   isendObject, ireceiveObject

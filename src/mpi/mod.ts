@@ -4,12 +4,13 @@
  * @module
  */
 export { MpiError, type ReduceOperation } from "../../ffi/mpi/mod.ts";
+export type { BackgroundMethods } from "./background_methods.ts";
 export type { CollectiveMethods } from "./collective_methods.ts";
 export { Communicator } from "./communicator.ts";
 export type { CommunicatorHandle } from "./communicator_handle.ts";
 export type { Counts } from "./counts.ts";
 export type { ElementName, NumericArray } from "./elements.ts";
-export { Request, type Status } from "./request.ts";
+export { Request, type Status, waitAll, waitAny } from "./request.ts";
 export type {
   AllToAllVOptions,
   ElementOptions,

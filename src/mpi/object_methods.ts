@@ -7,7 +7,7 @@ import { copyFromAddress } from "../../ffi/memory.ts";
 import { describe } from "../options.ts";
 import { LARGEST_INT, refuseLong } from "./buffers.ts";
 import { checkedRoot, checkedSource, checkedTag } from "./checks.ts";
-import { CollectiveMethods } from "./collective_methods.ts";
+import { BackgroundMethods } from "./background_methods.ts";
 import { refuseFreed } from "./communicator_handle.ts";
 import {
   checkOptions,
@@ -30,7 +30,7 @@ import { giveRoomBack, takeRoom } from "./room.ts";
  * undefined, NaN, bigint, Map, …. A message is the bytes of one value (objects.ts) and nothing else; collectives exchange
  * the numbers of bytes first.
  */
-export abstract class ObjectMethods extends CollectiveMethods {
+export abstract class ObjectMethods extends BackgroundMethods {
   /** Give every rank the root's value; what other ranks pass is ignored. */
   broadcastObject<T>(value: T, options: ObjectOptions = NO_OPTIONS): T {
     if (arguments.length > 2) refuseExtra("broadcastObject", "value", OptionKeys.object);

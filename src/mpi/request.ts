@@ -50,7 +50,7 @@ function pause(tries: number): Promise<void> {
 }
 
 /**
- * Something that MPI does in the background: the result of `isend`, `ireceive`, `iallGatherV`, `ibarrier`. `await` it, which
+ * Something that MPI does in the background: the result of `isend`, `ireceive`, `iallReduce` and the like. `await` it, which
  * leaves the event loop free, or call `wait()`, or ask `test()` from time to time. It keeps its buffers alive until it
  * is complete; do not touch, detach or resize them before.
  *
@@ -189,6 +189,41 @@ export class Request<T> implements PromiseLike<T> {
   /** The number of buffers that the request holds; 0 once it is complete. */
   get heldBuffers(): number {
     return this.#buffers.length;
+  }
+}
+
+/**
+ * Wait until all are complete, blocking the event loop; returns their values. `await Promise.all(requests)` leaves the event
+ * loop free.
+ *
+ * @throws {MpiError} if one failed; the others are complete then, too.
+ */
+export function waitAll<T>(requests: readonly Request<T>[]): T[] {
+  const outcomes = requests.map((request) => {
+    try {
+      return { value: request.wait() };
+    } catch (error) {
+      return { error };
+    }
+  });
+  return outcomes.map((outcome) => {
+    if ("error" in outcome) throw outcome.error;
+    return outcome.value;
+  });
+}
+
+/**
+ * Wait until one is complete, blocking the event loop; returns its place in the list and its value. `await
+ * Promise.race(requests)` leaves the event loop free.
+ *
+ * @throws {RangeError} if there are none.
+ * @throws {MpiError} if it failed.
+ */
+export function waitAny<T>(requests: readonly Request<T>[]): [index: number, value: T] {
+  if (requests.length === 0) throw new RangeError("waitAny needs one request at least.");
+  for (;;) {
+    const index = requests.findIndex((request) => request.test());
+    if (index >= 0) return [index, requests[index].wait()];
   }
 }
 

@@ -83,6 +83,13 @@ function methods(world: Communicator): Record<string, [call: () => unknown, call
       const received = world.ireceive(one(), null);
       received.wait();
     }, ["Irecv", "Wait"]]],
+    ibroadcast: [[() => world.ibroadcast(one()).wait(), ["Ibcast", "Wait"]]],
+    ireduce: [[() => world.ireduce(one()).wait(), ["Ireduce", "Wait"]]],
+    iallReduce: [[() => world.iallReduce(one()).wait(), ["Iallreduce", "Wait"]]],
+    igather: [[() => world.igather(one()).wait(), ["Igather", "Wait"]]],
+    iscatter: [[() => world.iscatter(rank === 0 ? many() : null, one()).wait(), ["Iscatter", "Wait"]]],
+    iallGather: [[() => world.iallGather(one()).wait(), ["Iallgather", "Wait"]]],
+    iallToAll: [[() => world.iallToAll(many()).wait(), ["Ialltoall", "Wait"]]],
     ibarrier: [[() => world.ibarrier().wait(), ["Ibarrier", "Wait"]]],
     iallGatherV: [[() => world.iallGatherV(one(), { counts: each }).wait(), ["Iallgatherv", "Wait"]]],
     probe: [[() => world.probe(null), ["Probe"]]],

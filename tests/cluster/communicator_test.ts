@@ -11,6 +11,8 @@ import {
   type ReduceOperation,
   Slab,
   StateError,
+  waitAll,
+  waitAny,
 } from "../../mod.ts";
 import { assertThrowsEverywhere, clusterTest } from "../../src/testing/mod.ts";
 
@@ -410,6 +412,44 @@ clusterTest("ibarrier() and iallGatherV() complete in the background", async ({ 
   const request = world.iallGatherV(new Float32Array(rank + 1).fill(rank), { counts });
   await world.ibarrier();
   assertEquals(numbers(await request), range(size).flatMap((part) => Array(part + 1).fill(part)));
+});
+
+clusterTest("collective calls in the background give what the blocking ones do", async ({ communicator: world }) => {
+  const { rank, size } = world;
+  const root = size - 1;
+  const send = Float32Array.of(rank + 1, -rank);
+  const many = Int32Array.from(range(size), (part) => 10 * rank + part);
+  const bits = Uint16Array.of(0x3f80, 0x4000); // 1 and 2 in bfloat16
+  const began = [
+    world.ibroadcast(Float64Array.of(rank === root ? 7 : 0), { root }),
+    world.iallReduce(send, { op: "max" }),
+    world.iallReduce(bits, { dtype: "bfloat16" }),
+    world.ireduce(send, { root }),
+    world.igather(send, { root }),
+    world.iscatter(rank === root ? Int32Array.from(range(size)) : null, new Int32Array(1), { root }),
+    world.iallGather(send),
+    world.iallToAll(many),
+  ] as const;
+  const [broadcast, largest, sums, sum, gathered, part, all, exchanged] = await Promise.all(began);
+  assertEquals([...broadcast], [7]);
+  assertEquals(numbers(largest), [size, 0].map((x) => x || -0).map((x) => x + 0));
+  assertEquals([...sums], [...world.allReduce(bits, { dtype: "bfloat16" })]);
+  assertEquals(sum && numbers(sum), rank === root ? numbers(world.allReduce(send)) : (world.allReduce(send), null));
+  assertEquals(
+    gathered && numbers(gathered),
+    rank === root ? numbers(world.allGather(send)) : (world.allGather(send), null),
+  );
+  assertEquals([[...part], numbers(all)], [[rank], numbers(world.allGather(send))]);
+  assertEquals([...exchanged], range(size).map((from) => 10 * from + rank));
+  const two = [world.iallReduce(send), world.iallGather(send)];
+  assertEquals(waitAll(two).map((array) => array.length), [2, 2 * size]);
+  const received = world.ireceive(new Int8Array(1), rank, { tag: 98 });
+  const [index, value] = waitAny<unknown>([received, world.ibroadcast(send)]);
+  assertEquals([index, (value as Float32Array).length], [1, 2]);
+  world.send(new Int8Array(1), rank, { tag: 98 });
+  received.wait();
+  assertThrows(() => waitAny([]), RangeError, "waitAny needs one request at least");
+  assertThrows(() => world.iallReduce(send, { into: send }), RangeError, "into overlaps");
 });
 
 clusterTest("a receive can be cancelled", async ({ communicator: world }) => {

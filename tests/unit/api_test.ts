@@ -10,7 +10,7 @@ const words = (text: string) => text.trim().split(/\s+/);
 const FUNCTIONS = words(`
   initialize currentRuntime matmul redistribute loadNpy saveNpy allocateSymmetricMemory freeSymmetricMemory
   matrixQualifiers fromFloat32 toFloat32 inferDistribution numroc trsm trmm syrk herk symm geadd tradd
-  fft ifft rfft irfft allocateOperand
+  fft ifft rfft irfft allocateOperand waitAll waitAny
   abs acos add asin atan atan2 ceil clip conj cos cosh divide equal evaluate exp expm1 floor greater greaterEqual imag isFinite isNaN
   less lessEqual log log10 log1p log2 logicalAnd logicalNot logicalOr logicalXor maximum minimum multiply negative notEqual
   positive power promote real round sign sin sinh sqrt square subtract tan tanh trunc where
@@ -31,7 +31,8 @@ const METHODS: Record<string, string> = {
   Runtime: "versions collect finalize",
   Communicator: `static world static self
     barrier broadcast reduce allReduce gather gatherV scatter scatterV allGather allGatherV allToAll allToAllV reduceScatter
-    scan exclusiveScan send receive sendReceive isend ireceive ibarrier iallGatherV probe probeNow split splitShared duplicate
+    scan exclusiveScan send receive sendReceive isend ireceive ibarrier iallGatherV
+    ibroadcast ireduce iallReduce igather iscatter iallGather iallToAll probe probeNow split splitShared duplicate
     free abort broadcastObject gatherObject scatterObject allGatherObject allToAllObject reduceObject allReduceObject
     scanObject exclusiveScanObject sendObject receiveObject sendReceiveObject isendObject ireceiveObject`,
   DistributedArray: `static zeros static full static random static generate static fromLocal static scatter
