@@ -11,6 +11,11 @@ export const LAST_WORDS = {
   _exit: { parameters: ["i32" /* int status */], result: "void" },
 } as const satisfies Deno.ForeignLibraryInterface;
 
+/** What reads memory of this process from any thread. Source: libc. */
+export const COPY = {
+  memcpy: { parameters: ["buffer", /* void* dest */ "u64", /* const void* src */ "usize" /* n */], result: "u64" },
+} as const satisfies Deno.ForeignLibraryInterface;
+
 const THREAD_SYMBOLS = {
   gettid: { parameters: [], result: "i32" },
 } as const satisfies Deno.ForeignLibraryInterface;

@@ -107,6 +107,19 @@ export interface Wait {
   secondPeer: number;
 }
 
+/** The memory that ranks share, as a thread that sees nothing of this module reads it. */
+export interface SharedPage {
+  address: bigint;
+  byteLength: number;
+  /** The words of a rank, and where each is. */
+  words: number;
+  fields: typeof FIELDS;
+  /** How many ranks are on this machine. */
+  ranks: number;
+  /** Where this rank's words begin. */
+  own: number;
+}
+
 /** Stands for no peer at all. */
 export const NO_PEER = -1000;
 
@@ -143,6 +156,19 @@ export class Presence {
   /** Tell where this rank is. */
   setState(state: number): void {
     Atomics.store(this.#words, this.#own + FIELDS.STATE, state);
+  }
+
+  /** Where the memory is, for a thread of this process: its address and size, the ranks in it, and which one is this one. */
+  get memory(): SharedPage {
+    const { buffer, byteOffset, byteLength } = this.#words;
+    return {
+      address: addressOf(buffer) + BigInt(byteOffset),
+      byteLength,
+      words: WORDS_OF_RANK,
+      fields: FIELDS,
+      ranks: this.#localSize,
+      own: this.#own,
+    };
   }
 
   /** Tell that a call that waits begins. */

@@ -152,6 +152,11 @@ export function functionOf({ functionHash }: PresentRank): string {
   return namesByHash.get(functionHash) ?? "a native function";
 }
 
+/** The names of MPI's functions by what stands for them in the shared memory. */
+export function namesOfFunctions(): ReadonlyMap<number, string> {
+  return new Map(Object.keys(MPI_FUNCTIONS).map((name) => [hash(name), name]));
+}
+
 /** What another rank is in: a function, and the operation that it belongs to. */
 export function placeOf(other: PresentRank): string {
   const name = functionOf(other);

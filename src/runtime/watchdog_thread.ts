@@ -4,7 +4,8 @@
  * @module
  */
 import { endAtOnce, type LastWords } from "../../ffi/mpi/last_words.ts";
-import type { LAST_WORDS } from "../../ffi/process.ts";
+import type { SharedPage } from "../../ffi/mpi/presence.ts";
+import type { COPY, LAST_WORDS } from "../../ffi/process.ts";
 
 /** The exit code of `timeout(1)`. */
 export const TIMED_OUT = 124;
@@ -20,6 +21,45 @@ export interface WatchedState {
   code: number;
   /** What is told beside the line for people. */
   lastWords: LastWords;
+  /** What the ranks of this machine know of each other, and the names of the functions in it; `null` for a rank alone. */
+  page: SharedPage | null;
+  names: ReadonlyMap<number, string>;
+}
+
+/**
+ * A line for each rank of this machine: where it waits, in the how manieth collective call; and whether it has not come to
+ * this rank's call yet, or is in another one in its place. Runs in a thread, where it sees nothing of this module.
+ */
+export function describeRanks(
+  words: Int32Array,
+  page: Omit<SharedPage, "address">,
+  names: ReadonlyMap<number, string>,
+): string {
+  const { fields, own, ranks } = page;
+  const mine = words.subarray(own, own + page.words);
+  const placeOf = (rank: Int32Array) => {
+    const start = rank.byteOffset + 4 * fields.NAME;
+    const operation = new TextDecoder().decode(new Uint8Array(rank.buffer, start, rank[fields.NAME_BYTES]).slice());
+    const name = names.get(rank[fields.FUNCTION]) ?? "a native function";
+    return operation === "" ? name : `${operation} > ${name}`;
+  };
+  const lines = Array.from({ length: ranks }, (_, i) => {
+    const rank = words.subarray((i + 1) * page.words, (i + 2) * page.words);
+    const [turn, myTurn] = [rank[fields.TURN], mine[fields.TURN]];
+    const isSameScope = rank[fields.SCOPE] === mine[fields.SCOPE] && mine[fields.SCOPE] !== 0 && myTurn > 0 && turn > 0;
+    const number = turn > 0 ? `, collective call ${turn}` : "";
+    const who = `  rank ${rank[fields.RANK]}`;
+    if (rank[fields.STATE] === 0) return "  a rank that has not started MPI";
+    if (rank[fields.CALLS] % 2 === 0) {
+      const last = rank[fields.CALLS] === 0 ? "" : `; its last one was ${placeOf(rank)}${number}`;
+      return `${who} has not arrived: it is in no call that waits${last}`;
+    }
+    const place = `${who} waits in ${placeOf(rank)}${number}`;
+    if (rank[fields.RANK] === mine[fields.RANK] || !isSameScope) return place;
+    if (turn !== myTurn) return `${place}${turn < myTurn ? ": it has not arrived" : ": it is ahead"}`;
+    return placeOf(rank) === placeOf(mine) ? place : `${place}: the calls do not match`;
+  });
+  return lines.join("\n");
 }
 
 /**
@@ -27,8 +67,8 @@ export interface WatchedState {
  * MPI 5's launcher hangs in about one of 200. Runs in a thread of its own, where it sees nothing of this module.
  */
 export function watchForEver(
-  { counters, text, rank, code, lastWords }: WatchedState,
-  libc: Deno.DynamicLibrary<typeof LAST_WORDS>["symbols"],
+  { counters, text, rank, code, lastWords, page, names }: WatchedState,
+  libc: Deno.DynamicLibrary<typeof LAST_WORDS & typeof COPY>["symbols"],
 ): never {
   /** How many ranks end one after the other, two looks apart. */
   const staggeredRanks = 10;
@@ -47,6 +87,9 @@ export function watchForEver(
     const line =
       `distmath: rank ${rank} has waited for more than ${limit / 1000} s (timeoutSeconds) in ${operation}; ` +
       `other ranks did not get there. The job ends with exit code ${code}.`;
-    endAtOnce(code, line, lastWords, libc);
+    if (page === null) endAtOnce(code, line, lastWords, libc);
+    const words = new Int32Array(page.byteLength / 4);
+    libc.memcpy(new Uint8Array(words.buffer), page.address, BigInt(page.byteLength));
+    endAtOnce(code, `${line}\n${describeRanks(words, page, names)}`, lastWords, libc);
   }
 }

@@ -21,7 +21,7 @@ import { Device } from "../gpu/device.ts";
 import type { Communicator } from "../mpi/communicator.ts";
 import { initialize, type InitializeOptions } from "../runtime/initialize.ts";
 import type { Runtime } from "../runtime/runtime.ts";
-import { startWatchdog, watch } from "../runtime/watchdog.ts";
+import { startWatchdog, tellLines, watch } from "../runtime/watchdog.ts";
 
 export {
   assertAllCloseDistributed,
@@ -66,6 +66,7 @@ let outcomes: Communicator | undefined;
  */
 export function testRuntime(options: InitializeOptions = {}): Runtime {
   if (runtime && !runtime.isClosed) return runtime;
+  tellLines();
   runtime = initialize({ timeoutSeconds: DEFAULT_TIMEOUT_SECONDS, ...options });
   outcomes ??= runtime.communicator.duplicate();
   return runtime;
