@@ -1,5 +1,5 @@
 /** A job ends as a whole, soon, and with the right exit code, whatever happens on one of its ranks. */
-import { assert, assertEquals, assertNotEquals, assertStringIncludes } from "@std/assert";
+import { assert, assertEquals, assertMatch, assertNotEquals, assertStringIncludes } from "@std/assert";
 import { fileURLToPath } from "node:url";
 import {
   type JobResult,
@@ -136,6 +136,7 @@ for (
     assertEndedSoon(result, limit);
     assertEquals(result.code, 124, result.output);
     assertStringIncludes(result.output, `rank 0 has waited for more than ${limit} s (timeoutSeconds) in ${call};`);
+    assertMatch(result.output, /^ {2}rank 1 has not arrived: it is in no call that waits/m);
   });
 }
 

@@ -97,6 +97,20 @@ Deno.test("assertions hold on all ranks or fail on all", async () => {
   assertEquals(stdout.trim().split("\n").at(-1), "6 passed, 0 failed, 1 skipped");
 });
 
+for (const mpi of newestLaunchers) {
+  Deno.test(`a test that hangs tells where each rank stands, and in which line [${mpi.name}]`, async () => {
+    const args = ["cluster-test", "--no-check", "--mpirun", mpi.mpirun, "--ranks", "3", "mismatched_test.ts"];
+    const { code, stdout } = await main(args, { cwd: fixtures });
+    assertEquals(code, 1);
+    const place = "calls that do not match > MPI_Allreduce at mismatched_test.ts:6:";
+    assertStringIncludes(stdout, `rank 0 has waited for more than 1 s (timeoutSeconds) in ${place}`);
+    assertMatch(
+      stdout,
+      /rank 0 waits in MPI_Allreduce, collective call (\d+)\n.*rank 1 waits in MPI_Allgather, collective call \1: the calls do not match\n.*rank 2 has not arrived: it is in no call that waits; its last one was MPI_Barrier, collective call \d+\n/,
+    );
+  });
+}
+
 Deno.test("cluster-test runs a job that failed again, and writes JSON and TAP", async () => {
   using folder = temporaryFolder();
   const [json, tap, seen] = ["a.json", "a.tap", "seen"].map((name) => `${folder.path}/${name}`);

@@ -1,0 +1,59 @@
+import { assertEquals } from "@std/assert";
+import { describeRanks } from "../../../src/runtime/watchdog_thread.ts";
+
+const fields = {
+  STATE: 0,
+  RANK: 1,
+  CALLS: 2,
+  FUNCTION: 3,
+  SCOPE: 4,
+  TURN: 5,
+  FIRST_PEER: 6,
+  SECOND_PEER: 7,
+  NAME_BYTES: 8,
+  NAME: 9,
+} as const;
+const names = new Map([[7, "MPI_Allreduce"], [8, "MPI_Bcast"]]);
+const width = 16;
+
+/** The page of ranks, as `Presence` writes it. */
+function pageOf(ranks: readonly { calls: number; hash: number; scope?: number; turn?: number; operation?: string }[]) {
+  const words = new Int32Array((ranks.length + 1) * width);
+  ranks.forEach(({ calls, hash, scope = 5, turn = 0, operation = "" }, rank) => {
+    const own = words.subarray((rank + 1) * width, (rank + 2) * width);
+    own.set([1, rank, calls, hash, scope, turn]);
+    const name = new TextEncoder().encode(operation);
+    own[fields.NAME_BYTES] = name.length;
+    new Uint8Array(own.buffer, own.byteOffset + 4 * fields.NAME).set(name);
+  });
+  return words;
+}
+
+const describe = (words: Int32Array, ranks: number) =>
+  describeRanks(words, { byteLength: words.byteLength, words: width, fields, ranks, own: width }, names).split("\n");
+
+Deno.test("describeRanks() tells who has not arrived, who is elsewhere, and whose calls do not match", () => {
+  const words = pageOf([
+    { calls: 21, hash: 7, turn: 12, operation: "matmul" },
+    { calls: 20, hash: 7, turn: 11 },
+    { calls: 21, hash: 8, turn: 12 },
+    { calls: 19, hash: 7, turn: 10 },
+    { calls: 23, hash: 7, turn: 13 },
+    { calls: 9, hash: 8, turn: 3, scope: 6 },
+    { calls: 21, hash: 7, turn: 12, operation: "matmul" },
+    { calls: 5, hash: 99 },
+    { calls: 0, hash: 0 },
+  ]);
+  assertEquals(describe(words, 9), [
+    "  rank 0 waits in matmul > MPI_Allreduce, collective call 12",
+    "  rank 1 has not arrived: it is in no call that waits; its last one was MPI_Allreduce, collective call 11",
+    "  rank 2 waits in MPI_Bcast, collective call 12: the calls do not match",
+    "  rank 3 waits in MPI_Allreduce, collective call 10: it has not arrived",
+    "  rank 4 waits in MPI_Allreduce, collective call 13: it is ahead",
+    "  rank 5 waits in MPI_Bcast, collective call 3",
+    "  rank 6 waits in matmul > MPI_Allreduce, collective call 12",
+    "  rank 7 waits in a native function",
+    "  rank 8 has not arrived: it is in no call that waits",
+  ]);
+  assertEquals(describe(new Int32Array(2 * width), 1), ["  a rank that has not started MPI"]);
+});
