@@ -65,6 +65,13 @@ export interface Library<S extends Deno.ForeignLibraryInterface> {
   symbols: Deno.DynamicLibrary<S>["symbols"];
 }
 
+/** A table whose functions have other names in C, which follow from its keys. */
+export function named<S extends Deno.ForeignLibraryInterface>(symbols: S, nameOf: (key: string) => string): S {
+  return Object.fromEntries(
+    Object.entries(symbols).map(([key, symbol]) => [key, { ...symbol, name: nameOf(key) }]),
+  ) as S;
+}
+
 /** One line of the list of libraries that are in use. */
 export interface LibraryVersion {
   /** The name for people. */

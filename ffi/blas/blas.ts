@@ -9,37 +9,28 @@
  *
  * @module
  */
+import { named } from "../library.ts";
 import { fromCString, readCString } from "../memory.ts";
 
-/** `?gemm_(transa, transb, m, n, k, alpha, a, lda, b, ldb, beta, c, ldc)` and the lengths of the two characters. */
+/**
+ * `?gemm_`: addresses, and the lengths of the two characters, which Fortran passes unseen. Leading dimensions are at least 1;
+ * a beta of 0 overwrites C without reading it.
+ */
 const GEMM = {
+  // deno-fmt-ignore
   parameters: [
-    "u64", // const char* transa: 'N', 'T' or 'C'
-    "u64", // const char* transb
-    "u64", // const int* m: rows of op(A) and C
-    "u64", // const int* n: columns of op(B) and C
-    "u64", // const int* k: columns of op(A), rows of op(B)
-    "u64", // const T* alpha
-    "u64", // const T* a
-    "u64", // const int* lda: at least max(1, stored rows of A)
-    "u64", // const T* b
-    "u64", // const int* ldb
-    "u64", // const T* beta: 0 overwrites C without reading it
-    "u64", // T* c
-    "u64", // const int* ldc
-    "usize", // length of transa, which Fortran passes unseen
-    "usize", // length of transb
+    /* transa */ "u64", /* transb */ "u64", /* m */ "u64", /* n */ "u64", /* k */ "u64", /* alpha */ "u64",
+    /* a */ "u64", /* lda */ "u64", /* b */ "u64", /* ldb */ "u64", /* beta */ "u64", /* c */ "u64", /* ldc */ "u64",
+    /* length of transa */ "usize", /* length of transb */ "usize",
   ],
   result: "void",
 } as const satisfies Deno.ForeignFunction;
 
-/** The matrix products of the four types. */
-export const BLAS_SYMBOLS = {
-  sgemm_: GEMM,
-  dgemm_: GEMM,
-  cgemm_: GEMM,
-  zgemm_: GEMM,
-} as const satisfies Deno.ForeignLibraryInterface;
+/** A function for each type, by its letter. */
+export function ofTypes<F extends Deno.ForeignFunction>(declaration: F, name: string): Record<BlasType, F> {
+  const [s, d, c, z] = [declaration, declaration, declaration, declaration];
+  return named({ s, d, c, z }, (type) => name.replace("?", type)) as Record<BlasType, F>;
+}
 
 /** What tells the vendors apart, and sets their threads. */
 const VENDOR_SYMBOLS = {
@@ -64,7 +55,7 @@ export type BlasType = "s" | "d" | "c" | "z";
 export const BLAS_TYPES = { float32: "s", float64: "d", complex64: "c", complex128: "z" } as const;
 
 /** `?gemm_`: fifteen addresses and lengths. */
-export type GemmFunction = Deno.DynamicLibrary<typeof BLAS_SYMBOLS>["symbols"]["dgemm_"];
+export type GemmFunction = Deno.DynamicLibrary<{ gemm: typeof GEMM }>["symbols"]["gemm"];
 
 /** Who made a BLAS. */
 export type BlasVendor = "mkl" | "openblas" | "blis" | "reference";
@@ -116,8 +107,8 @@ function identify(library: VendorFunctions): Pick<Blas, "vendor" | "version" | "
  * @throws {Error} with the loader's text if no `?gemm_` is found.
  */
 export function openBlas(path: string): Blas {
-  const { sgemm_: s, dgemm_: d, cgemm_: c, zgemm_: z } = Deno.dlopen(path, BLAS_SYMBOLS).symbols;
-  return { path, gemm: { s, d, c, z }, ...identify(Deno.dlopen(path, VENDOR_SYMBOLS).symbols) };
+  const gemm = Deno.dlopen(path, ofTypes(GEMM, "?gemm_")).symbols;
+  return { path, gemm, ...identify(Deno.dlopen(path, VENDOR_SYMBOLS).symbols) };
 }
 
 /** What to tell the user about a BLAS; null when it is a fast one. */

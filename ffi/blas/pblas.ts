@@ -7,13 +7,9 @@
  * @module
  */
 import type { BlasType } from "./blas.ts";
-import { openScalapack } from "./scalapack.ts";
+import { named } from "../library.ts";
+import { A, B, C, openScalapack } from "./scalapack.ts";
 import { noteWaiting } from "../waiting.ts";
-
-// One distributed matrix: its local part, first row and column (from 1), and its descriptor of nine integers.
-const A = [/* a */ "u64", /* ia */ "u64", /* ja */ "u64", /* desca */ "u64"] as const;
-const B = [/* b */ "u64", /* ib */ "u64", /* jb */ "u64", /* descb */ "u64"] as const;
-const C = [/* c */ "u64", /* ic */ "u64", /* jc */ "u64", /* descc */ "u64"] as const;
 
 /** B = alpha op(A)^-1 B and B = alpha op(A) B, or with op(A) on the right. */
 const TRIANGULAR = {
@@ -63,67 +59,27 @@ const TRADD = {
   result: "void",
 } as const satisfies Deno.ForeignFunction;
 
-/** The routines of the four types; herk exists for complex ones only. */
-export const PBLAS_SYMBOLS = {
-  pstrsm_: TRIANGULAR,
-  pdtrsm_: TRIANGULAR,
-  pctrsm_: TRIANGULAR,
-  pztrsm_: TRIANGULAR,
-  pstrmm_: TRIANGULAR,
-  pdtrmm_: TRIANGULAR,
-  pctrmm_: TRIANGULAR,
-  pztrmm_: TRIANGULAR,
-  pssyrk_: RANK_K,
-  pdsyrk_: RANK_K,
-  pcsyrk_: RANK_K,
-  pzsyrk_: RANK_K,
-  pcherk_: RANK_K,
-  pzherk_: RANK_K,
-  pssymm_: SYMM,
-  pdsymm_: SYMM,
-  pcsymm_: SYMM,
-  pzsymm_: SYMM,
-  psgeadd_: GEADD,
-  pdgeadd_: GEADD,
-  pcgeadd_: GEADD,
-  pzgeadd_: GEADD,
-  pstradd_: TRADD,
-  pdtradd_: TRADD,
-  pctradd_: TRADD,
-  pztradd_: TRADD,
+/** The routines, by their names after the letter of the type; herk exists for complex types only. */
+const ROUTINES = {
+  trsm: TRIANGULAR,
+  trmm: TRIANGULAR,
+  syrk: RANK_K,
+  herk: { ...RANK_K, optional: true },
+  symm: SYMM,
+  geadd: GEADD,
+  tradd: TRADD,
 } as const satisfies Deno.ForeignLibraryInterface;
 
-export type PblasSymbols = Deno.DynamicLibrary<typeof PBLAS_SYMBOLS>["symbols"];
-
-export interface Pblas {
-  readonly trsm: PblasSymbols["pdtrsm_"];
-  readonly trmm: PblasSymbols["pdtrmm_"];
-  readonly syrk: PblasSymbols["pdsyrk_"];
-  /** `p?herk_`; null for real types. */
-  readonly herk: PblasSymbols["pzherk_"] | null;
-  readonly symm: PblasSymbols["pdsymm_"];
-  readonly geadd: PblasSymbols["pdgeadd_"];
-  readonly tradd: PblasSymbols["pdtradd_"];
-}
+/** The routines of one type; `null` where there is none. */
+export type Pblas = Deno.DynamicLibrary<typeof ROUTINES>["symbols"];
 
 let opened: Readonly<Record<BlasType, Pblas>> | undefined;
 
-function table(symbols: PblasSymbols): Record<BlasType, Pblas> {
-  const of = (type: BlasType): Pblas => {
-    const routines: Pblas = {
-      trsm: symbols[`p${type}trsm_`],
-      trmm: symbols[`p${type}trmm_`],
-      syrk: symbols[`p${type}syrk_`],
-      herk: type === "c" || type === "z" ? symbols[`p${type}herk_`] : null,
-      symm: symbols[`p${type}symm_`],
-      geadd: symbols[`p${type}geadd_`],
-      tradd: symbols[`p${type}tradd_`],
-    };
-    const present = Object.entries(routines).filter(([, routine]) => routine !== null);
-    noteWaiting(routines, Object.fromEntries(present.map(([name]) => [name, `p${type}${name}`])));
-    return routines;
-  };
-  return { s: of("s"), d: of("d"), c: of("c"), z: of("z") };
+function open(path: string, type: BlasType): Pblas {
+  const routines = { ...Deno.dlopen(path, named(ROUTINES, (name) => `p${type}${name}_`)).symbols };
+  const present = Object.entries(routines).filter(([, routine]) => routine !== null);
+  noteWaiting(routines, Object.fromEntries(present.map(([name]) => [name, `p${type}${name}`])));
+  return routines;
 }
 
 /**
@@ -133,5 +89,5 @@ function table(symbols: PblasSymbols): Record<BlasType, Pblas> {
  */
 export function openPblas(threads = 1): Readonly<Record<BlasType, Pblas>> {
   const { path } = openScalapack(threads);
-  return opened ??= table(Deno.dlopen(path, PBLAS_SYMBOLS).symbols);
+  return opened ??= { s: open(path, "s"), d: open(path, "d"), c: open(path, "c"), z: open(path, "z") };
 }

@@ -10,7 +10,7 @@
  * @module
  */
 import { type BlacsSymbols, openBlacs } from "./blacs.ts";
-import { type Blas, type BlasType, blasWarning, openBlas } from "./blas.ts";
+import { type Blas, type BlasType, blasWarning, ofTypes, openBlas } from "./blas.ts";
 import { loadMkl, loadWhole, type Mkl, neighbour } from "./mkl.ts";
 import { dependenciesOf, realPath } from "../elf.ts";
 import { ConfigurationError } from "../errors.ts";
@@ -27,42 +27,23 @@ import { addressOfFunction, fileOfFunction, loadGlobally } from "../memory.ts";
 import { type Mpi, openMpi } from "../mpi/mod.ts";
 import { noteWaiting } from "../waiting.ts";
 
+// One distributed matrix: its local part, first row and column (from 1), and its descriptor of nine integers.
+export const A = [/* a */ "u64", /* ia */ "u64", /* ja */ "u64", /* desca */ "u64"] as const;
+export const B = [/* b */ "u64", /* ib */ "u64", /* jb */ "u64", /* descb */ "u64"] as const;
+export const C = [/* c */ "u64", /* ic */ "u64", /* jc */ "u64", /* descc */ "u64"] as const;
+
 /** `p?gemm_`: every argument is an address, and every integer that lies there has 32 bits. */
 const PGEMM = {
+  // deno-fmt-ignore
   parameters: [
-    "u64", // const char* transa: 'N', 'T' or 'C'
-    "u64", // const char* transb
-    "u64", // const int* m: rows of op(A) and C
-    "u64", // const int* n: columns of op(B) and C
-    "u64", // const int* k: columns of op(A), rows of op(B)
-    "u64", // const T* alpha
-    "u64", // const T* a: the local part
-    "u64", // const int* ia: first row in A, from 1
-    "u64", // const int* ja: first column in A, from 1
-    "u64", // const int* desca: 9 integers
-    "u64", // const T* b
-    "u64", // const int* ib
-    "u64", // const int* jb
-    "u64", // const int* descb
-    "u64", // const T* beta
-    "u64", // T* c
-    "u64", // const int* ic
-    "u64", // const int* jc
-    "u64", // const int* descc
+    /* transa */ "u64", /* transb */ "u64", /* m */ "u64", /* n */ "u64", /* k */ "u64",
+    /* alpha */ "u64", ...A, ...B, /* beta */ "u64", ...C,
   ],
   result: "void",
 } as const satisfies Deno.ForeignFunction;
 
-/** The distributed matrix products of the four types. */
-export const SCALAPACK_SYMBOLS = {
-  psgemm_: PGEMM,
-  pdgemm_: PGEMM,
-  pcgemm_: PGEMM,
-  pzgemm_: PGEMM,
-} as const satisfies Deno.ForeignLibraryInterface;
-
 /** `p?gemm_`: nineteen addresses. */
-export type PgemmFunction = Deno.DynamicLibrary<typeof SCALAPACK_SYMBOLS>["symbols"]["pdgemm_"];
+export type PgemmFunction = Deno.DynamicLibrary<{ pgemm: typeof PGEMM }>["symbols"]["pgemm"];
 
 export interface Scalapack {
   readonly vendor: "mkl" | "netlib";
@@ -230,7 +211,7 @@ export function checkScalapackAbi<M extends Pick<Mpi, "abi" | "path">>(
 function findScalapack(mpi: Mpi, threads: number): Scalapack {
   checkScalapackAbi(mpi);
   const mkl: { parts?: MklParts } = {};
-  const library: Library<typeof SCALAPACK_SYMBOLS> = openLibrary({
+  const library: Library<Record<BlasType, typeof PGEMM>> = openLibrary({
     name: NAME,
     files: [...Object.keys(MKL_CORE_SUFFIXES).map((suffix) => MKL_FILE + suffix), ...PACKAGED[mpi.abi], ...NEUTRAL],
     install: INSTALL[mpi.abi],
@@ -239,8 +220,8 @@ function findScalapack(mpi: Mpi, threads: number): Scalapack {
     prepare: (path) => {
       if (fileName(path).startsWith(MKL_FILE)) mkl.parts = loadMklScalapack(path, mpi, threads);
     },
-  }, SCALAPACK_SYMBOLS);
-  const { path, source, symbols } = library;
+  }, ofTypes(PGEMM, "p?gemm_"));
+  const { path, source, symbols: pgemm } = library;
   const parts = fileName(path).startsWith(MKL_FILE) ? mkl.parts : undefined;
   const blas = openBlas(parts?.interface ?? path);
   const slow = blasWarning(blas);
@@ -248,7 +229,6 @@ function findScalapack(mpi: Mpi, threads: number): Scalapack {
   setLibraryVersion(NAME, parts ? version : `${version} with ${blas.version}`);
   const file = fileOfFunction(blas.path, "dgemm_") ?? blas.path;
   noteLibrary({ name: "BLAS", version: blas.version, path: file, source: "ScaLAPACK's own" });
-  const pgemm = { s: symbols.psgemm_, d: symbols.pdgemm_, c: symbols.pcgemm_, z: symbols.pzgemm_ };
   noteWaiting(pgemm, { s: "psgemm", d: "pdgemm", c: "pcgemm", z: "pzgemm" });
   return {
     vendor: parts ? "mkl" : "netlib",

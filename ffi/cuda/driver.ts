@@ -7,6 +7,7 @@
  *
  * @module
  */
+import type { EnumValue } from "../enums.ts";
 import { noteVersion } from "./library.ts";
 import { NativeError } from "../errors.ts";
 import { type Library, openLibrary, searchFolders } from "../library.ts";
@@ -125,17 +126,13 @@ export const CuTensorMapDataType = {
   FLOAT16: 6,
   BFLOAT16: 9,
 } as const;
-
-/** A value of {@linkcode CuTensorMapDataType}. */
-export type CuTensorMapDataType = typeof CuTensorMapDataType[keyof typeof CuTensorMapDataType];
+export type CuTensorMapDataType = EnumValue<typeof CuTensorMapDataType>;
 
 /** How elements of several channels lie (`CUtensorMapInterleave`, without `CU_TENSOR_MAP_INTERLEAVE_`). */
 export const CuTensorMapInterleave = {
   NONE: 0,
 } as const;
-
-/** A value of {@linkcode CuTensorMapInterleave}. */
-export type CuTensorMapInterleave = typeof CuTensorMapInterleave[keyof typeof CuTensorMapInterleave];
+export type CuTensorMapInterleave = EnumValue<typeof CuTensorMapInterleave>;
 
 /** How the rows of a box are permuted in shared memory (`CUtensorMapSwizzle`, without `CU_TENSOR_MAP_`). */
 export const CuTensorMapSwizzle = {
@@ -144,9 +141,7 @@ export const CuTensorMapSwizzle = {
   SWIZZLE_64B: 2,
   SWIZZLE_128B: 3,
 } as const;
-
-/** A value of {@linkcode CuTensorMapSwizzle}. */
-export type CuTensorMapSwizzle = typeof CuTensorMapSwizzle[keyof typeof CuTensorMapSwizzle];
+export type CuTensorMapSwizzle = EnumValue<typeof CuTensorMapSwizzle>;
 
 /** How many bytes around a box come into the cache (`CUtensorMapL2promotion`, without `CU_TENSOR_MAP_L2_PROMOTION_`). */
 export const CuTensorMapL2Promotion = {
@@ -155,17 +150,13 @@ export const CuTensorMapL2Promotion = {
   L2_128B: 2,
   L2_256B: 3,
 } as const;
-
-/** A value of {@linkcode CuTensorMapL2Promotion}. */
-export type CuTensorMapL2Promotion = typeof CuTensorMapL2Promotion[keyof typeof CuTensorMapL2Promotion];
+export type CuTensorMapL2Promotion = EnumValue<typeof CuTensorMapL2Promotion>;
 
 /** What lies outside of a tensor (`CUtensorMapFloatOOBfill`, without `CU_TENSOR_MAP_FLOAT_OOB_FILL_`). */
 export const CuTensorMapFloatOobFill = {
   NONE: 0,
 } as const;
-
-/** A value of {@linkcode CuTensorMapFloatOobFill}. */
-export type CuTensorMapFloatOobFill = typeof CuTensorMapFloatOobFill[keyof typeof CuTensorMapFloatOobFill];
+export type CuTensorMapFloatOobFill = EnumValue<typeof CuTensorMapFloatOobFill>;
 
 /** What the hardware has to know of a tensor to copy boxes of it, opaque; it lies at multiples of 64 bytes. */
 export const CU_TENSOR_MAP = {

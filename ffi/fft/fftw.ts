@@ -12,7 +12,7 @@
 import { openBlas } from "../blas/blas.ts";
 import { loadMkl, neighbour } from "../blas/mkl.ts";
 import { NativeError } from "../errors.ts";
-import { openLibrary, setLibraryVersion } from "../library.ts";
+import { named, openLibrary, setLibraryVersion } from "../library.ts";
 import { addressOfFunction, readCString } from "../memory.ts";
 
 // The dimensions are arrays of { ptrdiff_t n, is, os }.
@@ -59,34 +59,19 @@ export const FFTW_SYMBOLS = {
   fftw_destroy_plan: DESTROY,
 } as const satisfies Deno.ForeignLibraryInterface;
 
-/** Transforms of single precision. */
-export const FFTWF_SYMBOLS = {
-  fftwf_plan_guru64_dft: PLAN_DFT,
-  fftwf_plan_guru64_dft_r2c: PLAN_REAL,
-  fftwf_plan_guru64_dft_c2r: PLAN_REAL,
-  fftwf_execute_dft: EXECUTE,
-  fftwf_execute_dft_r2c: EXECUTE,
-  fftwf_execute_dft_c2r: EXECUTE,
-  fftwf_destroy_plan: DESTROY,
-} as const satisfies Deno.ForeignLibraryInterface;
-
-const INIT_THREADS = { parameters: [], result: "i32" } as const satisfies Deno.ForeignFunction;
-const PLAN_WITH_NTHREADS = {
-  parameters: [/* nthreads */ "i32"],
-  result: "void",
-} as const satisfies Deno.ForeignFunction;
-
 /** Threads of double precision, in a library of their own where it is FFTW's. */
 export const FFTW_THREADS_SYMBOLS = {
-  fftw_init_threads: INIT_THREADS,
-  fftw_plan_with_nthreads: PLAN_WITH_NTHREADS,
+  fftw_init_threads: { parameters: [], result: "i32" },
+  fftw_plan_with_nthreads: { parameters: [/* nthreads */ "i32"], result: "void" },
 } as const satisfies Deno.ForeignLibraryInterface;
 
+const inSingle = (name: string) => name.replace("fftw_", "fftwf_");
+
+/** Transforms of single precision. */
+export const FFTWF_SYMBOLS: typeof FFTW_SYMBOLS = named(FFTW_SYMBOLS, inSingle);
+
 /** Threads of single precision. */
-export const FFTWF_THREADS_SYMBOLS = {
-  fftwf_init_threads: INIT_THREADS,
-  fftwf_plan_with_nthreads: PLAN_WITH_NTHREADS,
-} as const satisfies Deno.ForeignLibraryInterface;
+export const FFTWF_THREADS_SYMBOLS: typeof FFTW_THREADS_SYMBOLS = named(FFTW_THREADS_SYMBOLS, inSingle);
 
 /** The sign in the exponent. */
 export const FftwSign = { FORWARD: -1, BACKWARD: 1 } as const;
@@ -121,19 +106,12 @@ export interface Fftw {
   readonly mostLoops: number;
   /** Whether planning with other flags than `ESTIMATE` measures, and overwrites the arrays. */
   readonly measures: boolean;
-  /** `fftw_plan_guru64_dft` */
   readonly planComplex: Functions["fftw_plan_guru64_dft"];
-  /** `fftw_plan_guru64_dft_r2c` */
   readonly planRealToComplex: Functions["fftw_plan_guru64_dft_r2c"];
-  /** `fftw_plan_guru64_dft_c2r` */
   readonly planComplexToReal: Functions["fftw_plan_guru64_dft_c2r"];
-  /** `fftw_execute_dft` */
   readonly executeComplex: Functions["fftw_execute_dft"];
-  /** `fftw_execute_dft_r2c` */
   readonly executeRealToComplex: Functions["fftw_execute_dft_r2c"];
-  /** `fftw_execute_dft_c2r` */
   readonly executeComplexToReal: Functions["fftw_execute_dft_c2r"];
-  /** `fftw_destroy_plan` */
   readonly destroyPlan: Functions["fftw_destroy_plan"];
   /** Set how many threads plans have that are made from now on. */
   setThreads(threads: number): void;
@@ -146,39 +124,9 @@ const MKL_SUFFIXES = [".3", ".2", ".1", ""];
 
 /** What differs between the precisions. */
 const PRECISIONS = {
-  float64: { name: "FFTW", file: "libfftw3", functions: openDouble, threads: openDoubleThreads },
-  float32: { name: "FFTW (float32)", file: "libfftw3f", functions: openSingle, threads: openSingleThreads },
+  float64: { name: "FFTW", file: "libfftw3", table: FFTW_SYMBOLS, threads: FFTW_THREADS_SYMBOLS },
+  float32: { name: "FFTW (float32)", file: "libfftw3f", table: FFTWF_SYMBOLS, threads: FFTWF_THREADS_SYMBOLS },
 } as const;
-
-function openDouble(path: string): Functions {
-  return Deno.dlopen(path, FFTW_SYMBOLS).symbols;
-}
-
-function openSingle(path: string): Functions {
-  const symbols = Deno.dlopen(path, FFTWF_SYMBOLS).symbols;
-  return {
-    fftw_plan_guru64_dft: symbols.fftwf_plan_guru64_dft,
-    fftw_plan_guru64_dft_r2c: symbols.fftwf_plan_guru64_dft_r2c,
-    fftw_plan_guru64_dft_c2r: symbols.fftwf_plan_guru64_dft_c2r,
-    fftw_execute_dft: symbols.fftwf_execute_dft,
-    fftw_execute_dft_r2c: symbols.fftwf_execute_dft_r2c,
-    fftw_execute_dft_c2r: symbols.fftwf_execute_dft_c2r,
-    fftw_destroy_plan: symbols.fftwf_destroy_plan,
-  };
-}
-
-/** Start the threads; returns what sets their number. */
-function openDoubleThreads(path: string): (threads: number) => void {
-  const { fftw_init_threads, fftw_plan_with_nthreads } = Deno.dlopen(path, FFTW_THREADS_SYMBOLS).symbols;
-  fftw_init_threads();
-  return (threads) => fftw_plan_with_nthreads(threads);
-}
-
-function openSingleThreads(path: string): (threads: number) => void {
-  const { fftwf_init_threads, fftwf_plan_with_nthreads } = Deno.dlopen(path, FFTWF_THREADS_SYMBOLS).symbols;
-  fftwf_init_threads();
-  return (threads) => fftwf_plan_with_nthreads(threads);
-}
 
 const opened: Partial<Record<FftwPrecision, Fftw>> = {};
 
@@ -199,7 +147,7 @@ function isMkl(path: string): boolean {
 }
 
 function findFftw(precision: FftwPrecision, threads: number): Fftw {
-  const { name, file, functions: functionsOf } = PRECISIONS[precision];
+  const { name, file, table } = PRECISIONS[precision];
   const warnings: string[] = [];
   const { path } = openLibrary({
     name,
@@ -209,7 +157,7 @@ function findFftw(precision: FftwPrecision, threads: number): Fftw {
       if (isMkl(path)) warnings.push(...loadMkl(path, [path.slice(path.lastIndexOf(".so") + 3)], threads).warnings);
     },
   }, {});
-  const functions = functionsOf(path);
+  const functions = Deno.dlopen(path, table).symbols;
   const vendor = isMkl(path) ? "mkl" : "fftw";
   const version = vendor === "mkl"
     ? openBlas(path).version
@@ -240,7 +188,12 @@ function openThreads(
   threads: number,
   warnings: string[],
 ): (threads: number) => void {
-  const { file, threads: open } = PRECISIONS[precision];
+  const { file, threads: table } = PRECISIONS[precision];
+  const open = (library: string) => {
+    const { fftw_init_threads, fftw_plan_with_nthreads } = Deno.dlopen(library, table).symbols;
+    fftw_init_threads();
+    return (threads: number) => fftw_plan_with_nthreads(threads);
+  };
   if (isMkl(path)) return open(path);
   const library = neighbour(path, `${file}_threads.so.3`);
   try {
