@@ -2,16 +2,10 @@
  *
  * Order: gemr2d <d|z> <m> <n> <rows> <columns> <mb> <nb> <rows> <columns> <mb> <nb> <repeats>: an m x n matrix, column-major,
  * from one process grid in column-major order with its block sizes to another: the seconds of `repeats` calls. */
-#include <mpi.h>
-
-#include "worker.h"
+#include "blacs.h"
 
 typedef void Move(const int *, const int *, const void *, const int *, const int *, const int *, void *, const int *,
                   const int *, const int *, const int *);
-
-static int (*system_handle)(MPI_Comm), (*numroc)(const int *, const int *, const int *, const int *, const int *);
-static void (*grid_init)(int *, const char *, int, int), (*grid_info)(int, int *, int *, int *, int *),
-    (*grid_exit)(int);
 
 /* The descriptor on a new grid, described by four words, and the memory of this rank's part. */
 static double *part(int m, int n, char **word, int parts, int *descriptor) {
@@ -43,18 +37,4 @@ static void handle(int words, char **word, Times *times) {
   }
   grid_exit(from[1]);
   grid_exit(to[1]);
-}
-
-int main(int argc, char **argv) {
-  int rank;
-  MPI_Init(&argc, &argv);
-  MPI_Comm_rank(MPI_COMM_WORLD, &rank);
-  open_libraries(argc - 1, argv + 1);
-  system_handle = (int (*)(MPI_Comm))symbol("Csys2blacs_handle");
-  numroc = (int (*)(const int *, const int *, const int *, const int *, const int *))symbol("numroc_");
-  grid_init = (void (*)(int *, const char *, int, int))symbol("Cblacs_gridinit");
-  grid_info = (void (*)(int, int *, int *, int *, int *))symbol("Cblacs_gridinfo");
-  grid_exit = (void (*)(int))symbol("Cblacs_gridexit");
-  serve(rank, handle);
-  MPI_Finalize();
 }

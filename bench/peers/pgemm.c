@@ -2,17 +2,11 @@
  *
  * Order: pgemm <s|d> <n> <nb> <rows> <columns> <beta> <repeats> <calls>, with the block size nb and the process grid
  * rows x columns in row-major order: `repeats` times the seconds a call, averaged over `calls` calls. */
-#include <mpi.h>
-
-#include "worker.h"
+#include "blacs.h"
 
 typedef void Gemm(const char *, const char *, const int *, const int *, const int *, const void *, const void *,
                   const int *, const int *, const int *, const void *, const int *, const int *, const int *,
                   const void *, void *, const int *, const int *, const int *);
-
-static int (*system_handle)(MPI_Comm), (*numroc)(const int *, const int *, const int *, const int *, const int *);
-static void (*grid_init)(int *, const char *, int, int), (*grid_info)(int, int *, int *, int *, int *),
-    (*grid_exit)(int);
 
 static void handle(int words, char **word, Times *times) {
   if (words != 9) fail("order", word[0]);
@@ -41,18 +35,4 @@ static void handle(int words, char **word, Times *times) {
   }
   free(a), free(b), free(c);
   grid_exit(context);
-}
-
-int main(int argc, char **argv) {
-  int rank;
-  MPI_Init(&argc, &argv);
-  MPI_Comm_rank(MPI_COMM_WORLD, &rank);
-  open_libraries(argc - 1, argv + 1);
-  system_handle = (int (*)(MPI_Comm))symbol("Csys2blacs_handle");
-  numroc = (int (*)(const int *, const int *, const int *, const int *, const int *))symbol("numroc_");
-  grid_init = (void (*)(int *, const char *, int, int))symbol("Cblacs_gridinit");
-  grid_info = (void (*)(int, int *, int *, int *, int *))symbol("Cblacs_gridinfo");
-  grid_exit = (void (*)(int))symbol("Cblacs_gridexit");
-  serve(rank, handle);
-  MPI_Finalize();
 }

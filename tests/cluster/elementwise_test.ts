@@ -2,7 +2,6 @@
 import { assertEquals, assertStrictEquals } from "@std/assert";
 import {
   add,
-  BlockCyclic,
   Box,
   clip,
   CollectiveError,
@@ -18,10 +17,8 @@ import {
   greater,
   imag,
   initialize,
-  LocalArray,
   multiply,
   power,
-  ProcessGrid,
   real,
   Replicated,
   ShapeError,
@@ -31,27 +28,13 @@ import {
   where,
 } from "../../mod.ts";
 import { assertThrowsEverywhere, clusterTest, type ErrorClass } from "../../src/testing/mod.ts";
+import { distributions as usualDistributions, table, whole } from "./array_oracle.ts";
 
-/** All elements, decoded, in C order. */
-function whole(array: DistributedArray): number[] {
-  const flat = array.to({ order: "C" }).allGather();
-  return new LocalArray({ data: flat, dtype: array.dtype, shape: array.shape }).toNumbers();
-}
-
-/** The values of a function of the index, in C order. */
-function table(m: number, n: number, value: (i: number, j: number) => number): number[] {
-  return Array.from({ length: m * n }, (_, k) => value(Math.floor(k / n), k % n));
-}
-
+/** Those of all tests, and columns of several widths, for arrays of 7 x 5. */
 function distributions(size: number): Distribution[] {
   const columns = Array.from({ length: size + 1 }, (_, rank) => Math.floor(5 * rank * rank / (size * size)));
-  return [
-    Slab.X,
-    Slab.Y,
-    new BlockCyclic(new ProcessGrid({ shape: size === 4 ? [2, 2] : [size, 1] }), [2, 3]),
-    new Box(Array.from({ length: size }, (_, rank) => [[0, columns[rank]], [7, columns[rank + 1]]] as const)),
-    Replicated,
-  ];
+  const box = new Box(Array.from({ length: size }, (_, rank) => [[0, columns[rank]], [7, columns[rank + 1]]] as const));
+  return [...usualDistributions(size), box];
 }
 
 const memory = "host";

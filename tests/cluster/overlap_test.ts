@@ -43,6 +43,7 @@ import {
   isSampled,
   product,
 } from "./matmul_oracle.ts";
+import { fixedAxisOf, TRAVELLERS } from "../unit/overlap/travellers.ts";
 
 const isOnCpu = ({ device }: Runtime) => device.kind === "cpu";
 
@@ -97,23 +98,12 @@ function unevenParts(extent: number, size: number) {
 }
 
 function partitions(size: number): Partition[] {
-  const travellers = [
-    ["gather", "a", "m"],
-    ["gather", "a", "k"],
-    ["gather", "b", "n"],
-    ["gather", "b", "k"],
-    ["reduce", "d", "m"],
-    ["reduce", "d", "n"],
-    ["all_reduce", "d", "m"],
-    ["all_reduce", "d", "n"],
-  ] as const;
-  return travellers.flatMap(([kind, travels, axis]) => {
+  return TRAVELLERS.flatMap(([kind, travels, axis]) => {
     const common = { kind, travels, axis, extents: EXTENTS, size };
-    const fixedAxis = travels === "d" ? "k" : travels === "a" ? "n" : "m";
     const parts = unevenParts(EXTENTS[axis], size);
     return [
       partitionOf(common),
-      partitionOf({ ...common, parts, fixedParts: unevenParts(EXTENTS[fixedAxis], size) }),
+      partitionOf({ ...common, parts, fixedParts: unevenParts(EXTENTS[fixedAxisOf(travels)], size) }),
     ];
   });
 }

@@ -2,13 +2,9 @@
 import { assert, assertEquals } from "@std/assert";
 import {
   type AxisOptions,
-  BlockCyclic,
   DistributedArray,
-  type Distribution,
   type DType,
   DTypeError,
-  LocalArray,
-  ProcessGrid,
   Replicated,
   type Scalar,
   ShapeError,
@@ -16,20 +12,10 @@ import {
   StateError,
 } from "../../mod.ts";
 import { assertThrowsEverywhere, clusterTest, type ErrorClass } from "../../src/testing/mod.ts";
+import { distributions, whole } from "./array_oracle.ts";
 import fixtures from "../unit/array/numpy/fixtures.json" with { type: "json" };
 
 const memory = "host";
-
-/** All elements, decoded, in C order. */
-function whole(array: DistributedArray): number[] {
-  const flat = array.to({ order: "C" }).allGather();
-  return new LocalArray({ data: flat, dtype: array.dtype, shape: array.shape }).toNumbers();
-}
-
-function distributions(size: number): Distribution[] {
-  const grid = new ProcessGrid({ shape: size === 4 ? [2, 2] : [size, 1] });
-  return [Slab.X, Slab.Y, new BlockCyclic(grid, [2, 3]), Replicated];
-}
 
 // deno-lint-ignore no-explicit-any
 type Any = any;

@@ -1,14 +1,8 @@
 /** Partitions and schedules of all kinds, for property tests. */
 import fc from "fast-check";
-import {
-  type Axis,
-  evenParts,
-  type MatrixName,
-  type Part,
-  type Partition,
-  partitionOf,
-} from "../../../src/overlap/partition.ts";
+import { type Axis, evenParts, type Part, type Partition, partitionOf } from "../../../src/overlap/partition.ts";
 import { GATHER_WAYS, REDUCE_WAYS, type Variant } from "../../../src/overlap/schedule.ts";
+import { fixedAxisOf, TRAVELLERS } from "./travellers.ts";
 
 const extent = fc.integer({ min: 1, max: 11 });
 
@@ -22,17 +16,7 @@ function partsOf(extent: number, cuts: readonly number[], order: readonly number
   return order.map((place) => parts[place]);
 }
 
-/** What travels in a product of a kind, and along which axes it may. */
-const travellers = fc.constantFrom<readonly [Partition["kind"], MatrixName, Axis]>(
-  ["gather", "a", "m"],
-  ["gather", "a", "k"],
-  ["gather", "b", "n"],
-  ["gather", "b", "k"],
-  ["reduce", "d", "m"],
-  ["reduce", "d", "n"],
-  ["all_reduce", "d", "m"],
-  ["all_reduce", "d", "n"],
-);
+const travellers = fc.constantFrom(...TRAVELLERS);
 
 /** Any partition of a small product over 1 to 8 ranks: even parts, or any. */
 export const partitions: fc.Arbitrary<Partition> = fc.integer({ min: 1, max: 8 }).chain((size) => {
@@ -41,7 +25,6 @@ export const partitions: fc.Arbitrary<Partition> = fc.integer({ min: 1, max: 8 }
   const some = fc.option(fc.tuple(cuts, shuffled), { freq: 2 });
   return fc.record({ travellers, extents: fc.record({ m: extent, n: extent, k: extent }), some, others: some }).map(
     ({ travellers: [kind, travels, axis], extents, some, others }) => {
-      const fixedAxis = travels === "d" ? "k" : travels === "a" ? "n" : "m";
       const parts = (axis: Axis, given: typeof some) =>
         given ? partsOf(extents[axis], ...given) : evenParts(extents[axis], size);
       return partitionOf({
@@ -51,7 +34,7 @@ export const partitions: fc.Arbitrary<Partition> = fc.integer({ min: 1, max: 8 }
         travels,
         axis,
         parts: parts(axis, some),
-        fixedParts: parts(fixedAxis, others),
+        fixedParts: parts(fixedAxisOf(travels), others),
       });
     },
   );
