@@ -30,3 +30,4 @@ export * from "./shaping/making.ts";
 export * from "./shaping/flip.ts";
 export * from "./reductions/products.ts";
 export * from "./reductions/cumulative.ts";
+export * from "./interop.ts";

@@ -15,6 +15,7 @@ const FUNCTIONS = words(`
   less lessEqual log log10 log1p log2 logicalAnd logicalNot logicalOr logicalXor maximum minimum multiply negative notEqual
   positive power promote real round sign sin sinh sqrt square subtract tan tanh trunc where
   arange broadcastTo concatenate expandDims eye linspace reshape roll squeeze stack flip
+  fromNdarray toNdarray
   axpy cumulativeSum diagonal dot kron outer scale trace vdot vecdot`);
 
 /** What only tools need. */

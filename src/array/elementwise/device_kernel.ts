@@ -9,7 +9,7 @@ import { Program as KernelProgram } from "../../gpu/kernels/program.ts";
 import type { Stream } from "../../gpu/stream.ts";
 import { copyFromDevice, copyToDevice } from "../../memory/copy.ts";
 import { DeviceBuffer } from "../../memory/device_buffer.ts";
-import { elementwiseSource, type Nest, reductionSource, sizeOfNest, THREADS, unrollOf } from "./device_source.ts";
+import { elementwiseSource, type Nest, reductionSource, sizeOfNest, THREADS, UNROLL } from "./device_source.ts";
 import { type Accumulation, type Elements, isOnDevice, type Loop, loopsOf, numbersOf, type Part } from "./elements.ts";
 import type { Program } from "./expression.ts";
 import { refuseNegative } from "./helpers.ts";
@@ -92,7 +92,7 @@ export function computeOnDevice(
   const { addresses, free } = onDevice(arrays, stream);
   withRefusal(program, stream, (refused) => {
     const argument = [BigInt(count), refused, ...addresses, ...wordsOf(nest), ...numberWords(program, operands)];
-    const blocks = Math.min(MOST_BLOCKS, Math.ceil(count / (THREADS * unrollOf(dtypes))));
+    const blocks = Math.min(MOST_BLOCKS, Math.ceil(count / (THREADS * UNROLL)));
     programOf(source).launch("elementwise", stream, blocks, argument, THREADS);
   });
   free();

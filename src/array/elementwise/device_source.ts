@@ -13,10 +13,8 @@ import type { Program } from "./expression.ts";
 /** Threads of a block. */
 export const THREADS = 256;
 
-/** Elements that a thread reads before it computes, so that reads are under way together: more of them if they are narrow. */
-export function unrollOf(dtypes: readonly (DType | null)[]): number {
-  return dtypes.some((dtype) => dtype !== null && dtypeInfo(dtype).itemSize <= 2) ? 8 : 4;
-}
+/** Elements that a thread reads before it computes, so that reads are under way together. */
+export const UNROLL = 4;
 
 /** A variable that the statements of a program know, and how it is read. */
 interface Variable {
@@ -30,22 +28,22 @@ interface Variable {
  * `indices` names what both need.
  */
 function loopOver(
-  { first, end, step, unroll }: { first: string; end: string; step: string; unroll: number },
+  { first, end, step }: { first: string; end: string; step: string },
   named: readonly Variable[],
   indices: string,
   turn: string,
 ): string {
   const each = (what: string) => `
     #pragma unroll
-    for (int u = 0; u < ${unroll}; u++) {
+    for (int u = 0; u < ${UNROLL}; u++) {
       const Count i = next + u * (${step});
       if (i < ${end}) {
         ${indices}
         ${what}
       }
     }`;
-  return `for (Count next = ${first}; next < ${end}; next += ${unroll} * (${step})) {
-    ${named.map(({ name, type }) => `${type} ${name}_[${unroll}];`).join(" ")}${
+  return `for (Count next = ${first}; next < ${end}; next += ${UNROLL} * (${step})) {
+    ${named.map(({ name, type }) => `${type} ${name}_[${UNROLL}];`).join(" ")}${
     each(named.map(({ name, code }) => `${name}_[u] = ${code};`).join("\n        "))
   }${each(`${named.map(({ name, type }) => `const ${type} ${name} = ${name}_[u];`).join(" ")}\n        ${turn}`)}
   }`;
@@ -181,7 +179,6 @@ export function elementwiseSource({ program, dtypes, nest }: ElementwiseShape): 
     first: "blockIdx.x * blockDim.x + threadIdx.x",
     end: "p.count",
     step: "step",
-    unroll: unrollOf(dtypes),
   };
   const turn = `${program.statements.join("\n        ")}
         ${write(dtypes[own]!, program, own, place(nest, own, arrays))}`;
@@ -240,7 +237,6 @@ export function reductionSource({ program, dtypes, kept, reduced, width, accumul
     first: `split * ${rows} + y`,
     end: "p.length",
     step: `(Count)p.splits * ${rows}`,
-    unroll: unrollOf(dtypes),
   };
   const turn = `${program.statements.join("\n        ")}
         ${CUDA.translate(take(program.result))}`;
