@@ -2,6 +2,7 @@
 import { assert, assertEquals } from "@std/assert";
 import { ConfigurationError, type EngineName, Matmul, type MatmulOptions, type Runtime, Slab } from "../../mod.ts";
 import { engineNames, registerEngine } from "../../src/linalg/engines/registry.ts";
+import type { MatmulEngine } from "../../src/linalg/engines/engine.ts";
 import { assertThrowsEverywhere, clusterTest } from "../../src/testing/mod.ts";
 import { LOOPS, loopsEngine } from "./loops_engine.ts";
 import { assertMatrix, combine, distribute, integers, product } from "./matmul_oracle.ts";
@@ -98,20 +99,34 @@ clusterTest("of engines that cost the same, the first; one without costs after t
   assert(!engineNames().includes("twin"), "no longer registered");
 });
 
-clusterTest("an engine that is taken only by name is no choice of auto, nor of autotune", (runtime) => {
-  if (!isOnCpu(runtime)) return;
-  const { cost: _, ...others } = loopsEngine;
-  const name = "shy" as EngineName;
-  const engine = { ...others, name, cost: () => -5, isOnlyByName: true };
-  using _registered = registerEngine(engine);
-  using object = matmulOf(runtime);
-  object.plan();
-  assertEquals(object.algorithm.engine, LOOPS);
-  assert(!object.autotune({ repetitions: 1 }).some(({ engine }) => engine === name));
-  using asked = matmulOf(runtime, { engine: name });
-  asked.plan();
-  assertMatrix(asked.execute(), wanted, "by name");
-});
+clusterTest(
+  "where all engines tell times, the fastest is taken; variants are measured, and the engine is told",
+  (runtime) => {
+    if (!isOnCpu(runtime)) return;
+    const name = "varied" as EngineName;
+    const planned: (string | undefined)[] = [];
+    const told: ReadonlyMap<string, number>[] = [];
+    const engine: MatmulEngine = {
+      ...loopsEngine,
+      name,
+      variants: () => ["slow", "quick"],
+      remember: (_runtime, _request, measured) => void told.push(measured),
+      plan(runtime, request) {
+        planned.push(request.variant);
+        return loopsEngine.plan(runtime, request);
+      },
+    };
+    using _registered = registerEngine(engine);
+    using object = matmulOf(runtime, { engine: name });
+    object.plan();
+    const measured = object.autotune({ repetitions: 1 });
+    assertEquals(measured.map(({ variant }) => variant).toSorted(), ["quick", "slow"]);
+    // The fastest is planned once more.
+    assertEquals(planned, [undefined, "slow", "quick", measured[0].variant]);
+    assertEquals(told.map((seconds) => [...seconds.keys()].toSorted()), [["quick", "slow"]]);
+    assertMatrix(object.execute(), wanted, "after autotune");
+  },
+);
 
 clusterTest("what a registered engine refuses is refused with its name on every rank", (runtime) => {
   if (!isOnCpu(runtime)) return;

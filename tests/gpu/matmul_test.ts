@@ -61,6 +61,7 @@ function run(runtime: Runtime, given: Case): Matmul["algorithm"] {
     qualifiers: { a: { isTranspose: ta }, b: { isTranspose: tb } },
     distribution: places[2],
     ...addition ? { c: addition, beta: 2, inplace: addend === "inplace" } : { order: orders[2] },
+    engine: "cublasmp",
     ...options,
   });
   object.plan();

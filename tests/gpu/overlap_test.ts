@@ -1,5 +1,5 @@
 /** Engine "overlap" on GPUs: what matmul and Matmul make of tile kernels, exact on small integers. */
-import { assert, assertEquals, assertStrictEquals } from "@std/assert";
+import { assert, assertEquals, assertStrictEquals, assertStringIncludes } from "@std/assert";
 import {
   allocateSymmetricMemory,
   DistributedArray,
@@ -363,4 +363,50 @@ gpuTest("a sum goes straight into symmetric memory that all ranks address", (run
   }
   object.free();
   freeSymmetricMemory(left, right);
+});
+
+gpuTest("auto takes the engine where it can multiply, and cuBLASMp for the rest", (runtime) => {
+  const { size } = runtime;
+  const [a, b] = [ternary(16 * size, 8 * size, 1), ternary(8 * size, 24 * size, 2)];
+  const ran = (dtype: DType, options: MatmulOptions = {}) => {
+    const place = (matrix: Dense, distribution: Distribution) => distribute(runtime, matrix, { distribution, dtype });
+    using object = new Matmul(place(a, Y), place(b, X), { distribution: X, ...options });
+    object.plan();
+    assertMatrix(object.execute(), product(a, b), `${dtype} ${JSON.stringify(options)}`);
+    const { engine, algorithm, notes, times } = object.algorithm;
+    if (engine === "overlap") {
+      assertEquals([algorithm, notes], ["gemm_reduce_scatter", [`partial sums travel in ${dtype}`]]);
+      assert(times!.predicted >= times!.limit && times!.limit > 0);
+      assertStringIncludes(object.explain(), "% of the limit");
+    }
+    return engine;
+  };
+  assertEquals(ran("bfloat16"), "overlap");
+  assertEquals(ran("float16"), "overlap");
+  assertEquals(ran("float32"), "cublasmp");
+  assertEquals(ran("bfloat16", { communicationType: "float32" }), "cublasmp");
+  assertEquals(ran("bfloat16", { communicationSmCount: 8 }), "cublasmp");
+});
+
+gpuTest("autotune measures variants beside cuBLASMp, and the next plan takes the fastest", (runtime) => {
+  const { size } = runtime;
+  // Of a shape that nothing else has: what was measured is kept.
+  const [m, n, k] = [40 * size, 56 * size, 24 * size];
+  const [a, b] = [ternary(m, k, 1), ternary(k, n, 2)];
+  const place = (matrix: Dense, distribution: Distribution) =>
+    distribute(runtime, matrix, { distribution, dtype: "bfloat16" });
+  const [left, right] = [place(a, X), place(b, Y)];
+  using object = new Matmul(left, right, { distribution: Y });
+  object.plan();
+  const measured = object.autotune({ repetitions: 1 });
+  const ours = measured.filter(({ engine }) => engine === "overlap");
+  assertEquals(ours.map(({ variant }) => variant).toSorted(), ["narrow", "roomy", "wide"]);
+  assert(measured.some(({ engine }) => engine === "cublasmp"));
+  assertMatrix(object.execute(), product(a, b), "after autotune");
+  using again = new Matmul(left, right, { distribution: Y, engine: "overlap" });
+  again.plan();
+  assertEquals(again.algorithm.times!.measured, ours[0].seconds);
+  assert(again.algorithm.variant.endsWith(`tiles: ${ours[0].variant}`), again.algorithm.variant);
+  assertStringIncludes(again.explain(), "measured");
+  assertMatrix(again.execute(), product(a, b), "by what was kept");
 });

@@ -29,7 +29,7 @@ import { type AlgorithmName, algorithmNames, type EngineName, engineNames, engin
 function candidates(runtime: Runtime, { engine = "auto" }: MatmulOptions): readonly MatmulEngine[] {
   checkName("engine", engine, engineNames());
   const own = enginesFor(runtime);
-  if (engine === "auto") return own.filter(({ isOnlyByName }) => !isOnlyByName);
+  if (engine === "auto") return own;
   const found = own.filter(({ name }) => name === engine);
   if (found.length > 0) return found;
   const other = engines().find(({ name }) => name === engine)!;
@@ -63,6 +63,10 @@ function cheapest(
 ): MatmulEngine | undefined {
   const able = candidates.filter((engine) => refusalOf(engine, runtime, request) === null);
   if (able.length < 2 || isEmpty(request.problem)) return able[0];
+  if (able.every(({ seconds }) => seconds)) {
+    const times = able.map((engine) => engine.seconds!(request));
+    return able[times.indexOf(Math.min(...times))];
+  }
   const costs = able.map((engine) => engine.cost?.(request) ?? Infinity);
   return able[costs.indexOf(Math.min(...costs))];
 }
@@ -93,12 +97,14 @@ export function requestOf(
   { problem, types, scaling }: CheckedProduct,
   epilog: Epilog,
   options: PlanOptions,
+  variant?: string,
 ): EngineRequest {
   const { algorithm = "default", communicationSmCount, communicationType, allowMulticast } = options;
   return {
     problem,
     epilog,
     algorithm,
+    ...variant !== undefined && { variant },
     scaling: scaling && problem.transposed ? { a: scaling.b, b: scaling.a } : scaling,
     settings: {
       computeType: types.computeType,
@@ -114,14 +120,15 @@ export function planProduct(engine: MatmulEngine, runtime: Runtime, request: Eng
   return isEmpty(request.problem) ? planEmptyProduct(runtime, request, engine.name) : engine.plan(runtime, request);
 }
 
-/** An engine, by one of its algorithms. */
+/** An engine, by one of its algorithms, in one of its variants. */
 export interface Trial {
   readonly engine: MatmulEngine;
+  readonly variant?: string;
   /** The options that ask for both. */
   readonly options: PlanOptions & { readonly engine: EngineName; readonly algorithm: AlgorithmName };
 }
 
-/** Every engine and algorithm that is worth measuring for a product; none if there is nothing to multiply. */
+/** Every engine, algorithm and variant that is worth measuring for a product; none if there is nothing to multiply. */
 export function trials(
   runtime: Runtime,
   product: CheckedProduct,
@@ -132,8 +139,10 @@ export function trials(
   return candidates(runtime, options).flatMap((engine) =>
     (engine.tuned ?? engine.algorithms).flatMap((algorithm) => {
       const asking = { ...options, engine: engine.name, algorithm } as Trial["options"];
-      const refusal = refusalOf(engine, runtime, requestOf(product, epilog, asking));
-      return refusal ? [] : [{ engine, options: asking }];
+      const request = requestOf(product, epilog, asking);
+      if (refusalOf(engine, runtime, request) !== null) return [];
+      const variants = engine.variants?.(request) ?? [undefined];
+      return variants.map((variant) => ({ engine, options: asking, ...variant !== undefined && { variant } }));
     })
   );
 }

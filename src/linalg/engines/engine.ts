@@ -36,6 +36,18 @@ export interface AlgorithmReport {
   readonly copies: readonly string[];
   /** What was asked for and is done differently, in words. */
   readonly notes: readonly string[];
+  /** How long an execution takes, if the engine can tell. */
+  readonly times?: AlgorithmTimes;
+}
+
+/** What an engine knows of the time of an execution, in seconds on the slowest rank. */
+export interface AlgorithmTimes {
+  /** What a model says. */
+  readonly predicted: number;
+  /** What was measured on this kind of machine, by `autotune`, perhaps of another process. */
+  readonly measured?: number;
+  /** What nothing can be faster than: the multiplication alone, or the link between GPUs. */
+  readonly limit: number;
 }
 
 /** What only GPUs look at. */
@@ -61,6 +73,8 @@ export interface EngineRequest {
   readonly scaling?: Scaling | null;
   /** What only GPUs look at. */
   readonly settings?: GpuSettings;
+  /** Which of the engine's variants of the algorithm; it chooses if left out. */
+  readonly variant?: string;
 }
 
 export interface EngineValues {
@@ -102,8 +116,6 @@ export interface MatmulEngine<Name extends string = string, Algorithm extends st
   readonly name: Name;
   /** The kind of device whose memory it multiplies in. */
   readonly device: "cpu" | "gpu";
-  /** Whether it is taken only when it is asked for: neither `auto` nor `autotune` look at it. */
-  readonly isOnlyByName?: boolean;
   /** The algorithms that `options.algorithm` takes. */
   readonly algorithms: readonly Algorithm[];
   /** The algorithms that are worth measuring; all when left out. */
@@ -123,6 +135,15 @@ export interface MatmulEngine<Name extends string = string, Algorithm extends st
    * cost the same the one that was registered first is taken, and one that tells no cost only if no other can.
    */
   cost?(request: EngineRequest): number;
+  /**
+   * How long a request that is supported takes, by a model, in seconds. Where all engines that can run a request tell it,
+   * the fastest is taken, and costs do not count. The same on all ranks.
+   */
+  seconds?(request: EngineRequest): number;
+  /** The variants of the request's algorithm that are worth measuring, if there are several. The same on all ranks. */
+  variants?(request: EngineRequest): readonly string[];
+  /** Keep what was measured, in seconds by variant, for the next plan of such a request. The same on all ranks. */
+  remember?(runtime: Runtime, request: EngineRequest, measured: ReadonlyMap<string, number>): void;
   /**
    * What one memory order of D costs this engine, to choose between the two: the more important numbers first, null if it
    * cannot be. An engine without it takes both alike.

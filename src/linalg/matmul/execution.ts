@@ -63,6 +63,7 @@ export function planMatmul(
   product: CheckedProduct,
   epilog: Epilog,
   options: PlanOptions,
+  variant?: string,
 ): { plan: MatmulPlan; facts: { library: string } } {
   const { runtime } = product;
   const library = engine.open?.(runtime) ?? "";
@@ -70,7 +71,7 @@ export function planMatmul(
     ? []
     : (["communicationSmCount", "communicationType"] as const).filter((name) => options[name] !== undefined)
       .map((name) => `${name} has no meaning on a CPU and was not used`);
-  const planned = planProduct(engine, runtime, requestOf(product, epilog, options));
+  const planned = planProduct(engine, runtime, requestOf(product, epilog, options, variant));
   return { plan: withNotes(planned, epilog, options, notes), facts: { library } };
 }
 

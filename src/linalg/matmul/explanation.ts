@@ -5,7 +5,7 @@
  */
 import type { Scalar } from "../../dtype/dtype.ts";
 import type { CheckedProduct, CheckedScalars } from "./checked_product.ts";
-import type { AlgorithmReport } from "../engines/engine.ts";
+import type { AlgorithmReport, AlgorithmTimes } from "../engines/engine.ts";
 import type { DescribedMatrix } from "../operands.ts";
 import type { Matrix } from "./problem.ts";
 import type { Operation } from "../../blas/operation.ts";
@@ -39,9 +39,17 @@ function planned(report: AlgorithmReport): string[] {
   return [
     `engine ${report.engine}, algorithm ${report.algorithm}: ${report.variant}`,
     `  workspace ${report.workspaceBytes} bytes on this rank, ${report.bytesMoved} bytes between ranks an execution`,
+    ...report.times ? [`  ${timesOf(report.times)}`] : [],
     ...report.copies.map((copy) => `  copy: ${copy}`),
     ...report.notes.map((note) => `  note: ${note}`),
   ];
+}
+
+function timesOf({ predicted, measured, limit }: AlgorithmTimes): string {
+  const time = (seconds: number) =>
+    `${(1e6 * seconds).toFixed(1)} us, ${(100 * limit / seconds).toFixed(0)} % of the limit`;
+  const seen = measured === undefined ? "not measured" : `measured ${time(measured)}`;
+  return `predicted ${time(predicted)} (${(1e6 * limit).toFixed(1)} us); ${seen}`;
 }
 
 function matrix({ shape, dtype, distribution, order }: DescribedMatrix): string {

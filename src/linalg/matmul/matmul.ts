@@ -26,7 +26,7 @@ import {
   scalarFacts,
 } from "./checked_product.ts";
 import { checkAliasing } from "../operands.ts";
-import { chooseEngine, orderChoice, trials } from "../engines/choice.ts";
+import { chooseEngine, orderChoice, requestOf, type Trial, trials } from "../engines/choice.ts";
 import type { AlgorithmReport, MatmulEngine } from "../engines/engine.ts";
 import type { AlgorithmName, EngineName } from "../engines/registry.ts";
 import {
@@ -79,6 +79,8 @@ export interface Measurement {
   readonly engine: EngineName;
   /** The algorithm. */
   readonly algorithm: AlgorithmName;
+  /** The variant of the algorithm, if the engine has several. */
+  readonly variant?: string;
   /** The time of an execution on the slowest rank, in seconds. */
   readonly seconds: number;
 }
@@ -108,6 +110,7 @@ interface Chosen {
   readonly epilog: Epilog;
   readonly inputs: EpilogValues;
   readonly options: PlanOptions;
+  readonly variant?: string;
 }
 
 /**
@@ -241,17 +244,22 @@ export class Matmul implements Disposable {
     const { locals, values } = operands.bound!;
     const target = { ...locals, d: columnMajor(d, product.d.order) };
     const { engine = "auto" } = this.#checked.given;
-    const measured = trials(product.runtime, product, epilog, { ...asked, engine }).map(({ engine, options }) => {
-      const title = `autotune: ${engine.name}'s ${options.algorithm}`;
-      const make = () => planMatmul(engine, product, epilog, options);
-      const seconds = operation.measure(title, make, (plan) => plan.engine.prepare(target, values), repetitions);
-      return { engine, options, seconds };
-    });
+    const measured = trials(product.runtime, product, epilog, { ...asked, engine }).map(
+      ({ engine, options, variant }) => {
+        const title = `autotune: ${engine.name}'s ${options.algorithm}${variant === undefined ? "" : `, ${variant}`}`;
+        const make = () => planMatmul(engine, product, epilog, options, variant);
+        const seconds = operation.measure(title, make, (plan) => plan.engine.prepare(target, values), repetitions);
+        return { engine, options, seconds, ...variant !== undefined && { variant } };
+      },
+    );
     d.release();
     measured.sort((one, other) => one.seconds - other.seconds);
     const [fastest] = measured;
+    remember(product, epilog, measured);
     if (fastest) this.#replan("autotune", () => ({ ...fastest, epilog, inputs: this.#inputs }));
-    return measured.map(({ options: { engine, algorithm }, seconds }) => ({ engine, algorithm, seconds }));
+    return measured.map(({ options: { engine, algorithm }, variant, seconds }) => (
+      { engine, algorithm, ...variant !== undefined && { variant }, seconds }
+    ));
   }
 
   /**
@@ -330,8 +338,8 @@ export class Matmul implements Disposable {
   #replan(method: "plan" | "autotune", check: () => Chosen): void {
     const { product } = this.#checked;
     this.#operation.plan(method, (operands) => {
-      const { engine, epilog, inputs, options } = check();
-      const { plan, facts } = planMatmul(engine, product, epilog, options);
+      const { engine, epilog, inputs, options, variant } = check();
+      const { plan, facts } = planMatmul(engine, product, epilog, options, variant);
       const all = { ...this.#inputs, ...inputs };
       return {
         plan,
@@ -472,6 +480,20 @@ export function matmul(a: DistributedArray, b: DistributedArray, options: Matmul
       run: () => run().d,
     };
   });
+}
+
+/** Have each engine keep what was measured of its variants, for each algorithm. */
+function remember(
+  product: CheckedProduct,
+  epilog: Epilog,
+  measured: readonly (Trial & { readonly seconds: number })[],
+): void {
+  const groups = Map.groupBy(measured, ({ engine, options }) => `${engine.name} ${options.algorithm}`);
+  for (const group of groups.values()) {
+    const [{ engine, options }] = group;
+    const seconds = new Map(group.flatMap(({ variant, seconds }) => variant === undefined ? [] : [[variant, seconds]]));
+    if (seconds.size > 0) engine.remember?.(product.runtime, requestOf(product, epilog, options), seconds);
+  }
 }
 
 /** Check all that is known before planning. Local. */

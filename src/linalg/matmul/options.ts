@@ -49,8 +49,9 @@ export interface PlanOptions {
   /** Multiprocessors of a GPU that are left to communication; no meaning on a CPU. */
   communicationSmCount?: number;
   /**
-   * The type in which partial sums travel between GPUs, at least as wide as D's; no meaning on a CPU. float32 for a D of
-   * 16 bits if left out: D's own type halves what travels, and rounds the partial sums.
+   * The type in which partial sums travel between GPUs, at least as wide as D's; no meaning on a CPU. If left out,
+   * cuBLASMp takes float32 for a D of 16 bits; engine `overlap` has D's own type alone, which halves what travels and rounds
+   * the partial sums, as its report notes: pass float32 to have cuBLASMp take the product.
    */
   communicationType?: DType;
   /** Whether algorithms that use NVLink multicast may be asked for by name. False if left out. */
@@ -90,7 +91,7 @@ export interface MatmulOptions extends PlanOptions {
   inplace?: boolean;
   /**
    * The memory order of D, unless there is a C, whose order D takes. If left out: on GPUs the one that cuBLASMp produces
-   * without a copy, if only one is; else `F` if A and B both are, else `C`.
+   * without a copy, if only one is and it takes the product; else `F` if A and B both are, else `C`.
    */
   order?: "C" | "F";
   /** Whether `execute` waits for the result: `auto` waits for CPUs only, true always. A CPU always waits. */

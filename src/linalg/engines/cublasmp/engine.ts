@@ -11,6 +11,7 @@
 import { openCublasLt } from "../../../../ffi/cuda/cublaslt.ts";
 import { CublasMpError, CublasMpStatus, openCublasMp } from "../../../../ffi/cuda/cublasmp.ts";
 import { dtypeInfo } from "../../../dtype/dtype.ts";
+import { H200_RATES } from "../../../overlap/cost_model.ts";
 import { agree } from "../../../runtime/agreement.ts";
 import type { Runtime } from "../../../runtime/runtime.ts";
 import type { Stream } from "../../../gpu/stream.ts";
@@ -135,6 +136,30 @@ function cost(request: EngineRequest): number {
   return moved + traffic + (isHostEpilog ? 2 * m * n * dtypeInfo(accumulator).itemSize : 0);
 }
 
+/**
+ * How long what travels takes besides the multiplication, over what a link of 390 GB/s needs for it: of cuBLASMp 0.10 on two
+ * H200, in bfloat16 (`bench/results/overlap_h200.json`). Of paths without a measurement, what two passes take.
+ */
+const EXPOSED: Readonly<Record<CublasMpPath, number>> = {
+  local: 0,
+  all_gather: 0.65,
+  reduce_scatter: 3.5,
+  all_reduce: 4,
+  generic: 2,
+  fallback: 2,
+};
+
+/** Seconds of a request: the multiplication, what is not hidden behind it, and what starts both. */
+function seconds(request: EngineRequest): number {
+  const { call: { path, moved, traffic }, isHostEpilog } = wayFor(request)!;
+  const { problem: { m, n, k, d, accumulator } } = request;
+  const { flops, link, memory } = H200_RATES;
+  const ranks = d.distribution.size!;
+  const onHost = isHostEpilog ? 2 * m * n * dtypeInfo(accumulator).itemSize / ranks / (memory / 100) : 0;
+  const exposed = (EXPOSED[path] * traffic + 2 * moved) / ranks / link;
+  return (2 * m * n * k / ranks / flops + exposed + onHost + 20) / 1e6;
+}
+
 function costOfOrder(request: EngineRequest): readonly number[] | null {
   const way = wayFor(request);
   return way && [Number(way.isHostEpilog), ...callCost(way.call)];
@@ -157,6 +182,7 @@ export const cublasMpEngine: MatmulEngine<"cublasmp", CublasMpAlgorithm> = {
   supports: (request, runtime) =>
     refuseNumbers(request, computeCapabilityOf(runtime)) ?? refuseEmulation(request) ?? refuseAlgorithm(request),
   cost,
+  seconds,
   costOfOrder,
   plan,
   pblas: cublasMpPblas,

@@ -5,6 +5,7 @@
  */
 import { checkCuda, CudaStreamCaptureStatus, openCudaGraphs } from "../../../../ffi/cuda/runtime.ts";
 import { openNvrtc } from "../../../../ffi/cuda/nvrtc.ts";
+import { openNvshmem } from "../../../../ffi/cuda/nvshmem.ts";
 import type { LocalArray } from "../../../array/local_array.ts";
 import { isZero } from "../../../blas/arguments.ts";
 import { ConfigurationError, StateError } from "../../../errors.ts";
@@ -13,6 +14,7 @@ import { SymmetricBuffer } from "../../../memory/symmetric_memory.ts";
 import { TileKernel } from "../../../overlap/executors/tile/kernel.ts";
 import { padded, type TileOperands, tileRefusal } from "../../../overlap/executors/tile/product.ts";
 import { partsOf, type TileProblem } from "../../../overlap/tile_order.ts";
+import { agree } from "../../../runtime/agreement.ts";
 import type { Runtime } from "../../../runtime/runtime.ts";
 import type { EpilogValues } from "../../matmul/epilog.ts";
 import { isEmpty, type LocalOperands, matrixName } from "../../matmul/problem.ts";
@@ -24,7 +26,8 @@ import { OVERLAP_ALGORITHMS, type OverlapAlgorithm } from "./host_strategy.ts";
 import { applyAuxiliary, auxiliaryFor, auxiliaryName, kernelEpilog, prepareAuxiliary } from "./tile_epilog.ts";
 import { matrixOf, type Placed, TileOperand } from "./tile_operands.ts";
 import { type SharedProduct, useTileProduct } from "./tile_products.ts";
-import { type TileStrategy, tileStrategy, tileTraffic } from "./tile_strategy.ts";
+import { productKey, tileSeconds, type TileStrategy, tileStrategy, tileTraffic } from "./tile_strategy.ts";
+import { fastestOf, keep, type Measured, recall, variantsWorthMeasuring } from "./tile_variants.ts";
 
 const NAME = "overlap";
 const NOTHING: EpilogValues = Object.freeze({});
@@ -43,8 +46,8 @@ export function refuseTiles(request: EngineRequest, { device, size, localSize }:
   if (localSize !== size) {
     return { reason: `its GPUs use each other's memory, and ${size} ranks are on several machines`, instead: CHANGE };
   }
-  if (size === 1) return { reason: "one GPU has nothing to exchange", instead: CHANGE };
   if (isEmpty(request.problem)) return null;
+  if (size === 1) return { reason: "one GPU has nothing to exchange", instead: CHANGE };
   const found = tileStrategy(request);
   if ("reason" in found) return found;
   for (let rank = 0; rank < size; rank++) {
@@ -53,6 +56,20 @@ export function refuseTiles(request: EngineRequest, { device, size, localSize }:
     if (reason !== null) return { reason, instead: CHANGE };
   }
   return null;
+}
+
+/** Why memory that all ranks address, or the compiler, cannot be had. */
+function missingLibrary(): Refusal | null {
+  try {
+    openNvrtc();
+    openNvshmem();
+    return null;
+  } catch (error) {
+    if (error instanceof ConfigurationError) {
+      return { reason: `it needs NVRTC and NVSHMEM. ${error.message}`, instead: CHANGE };
+    }
+    throw error;
+  }
 }
 
 /** The leading dimensions of matrices that are copied. */
@@ -91,7 +108,7 @@ interface Ready {
 class TilePlan implements EnginePlan {
   readonly #runtime: Runtime;
   readonly #request: EngineRequest;
-  readonly #tiles: TileStrategy;
+  #tiles: TileStrategy;
   readonly #problem: TileProblem;
   readonly #matrices: Readonly<Record<"a" | "b" | "c" | "d", TileOperand>>;
   readonly #bias: KeptArray;
@@ -100,12 +117,15 @@ class TilePlan implements EnginePlan {
   /** Whether a sum that all ranks have was copied to D. */
   #isCopied = false;
 
-  constructor(runtime: Runtime, request: EngineRequest, tiles: TileStrategy) {
+  /** What was measured of the product's variants. */
+  #measured: Measured = {};
+
+  constructor(runtime: Runtime, request: EngineRequest) {
     this.#runtime = runtime;
     this.#request = request;
-    this.#tiles = tiles;
+    const tiles = this.#tiles = supported(request);
     const problem = this.#problem = tiles.problemOf(runtime.rank);
-    const { dtype, isRowMajorA, isRowMajorB, kind, split } = problem;
+    const { dtype, kind, split } = problem;
     const stream = runtime.stream!;
     const isGathered = (name: "rows" | "columns") => kind === "gather" && split === name;
     // The problem's B is the kernel's A.
@@ -118,7 +138,7 @@ class TilePlan implements EnginePlan {
     this.#bias = new KeptArray(stream);
     this.#given = new KeptArray(stream);
     // What one rank may fail at alone: to compile.
-    TileKernel.of({ ...tiles.variant.shape, dtype, isRowMajorA, isRowMajorB }).prepare(stream.device);
+    this.#compile();
     if (auxiliaryName(request.epilog) !== null) prepareAuxiliary(stream);
   }
 
@@ -129,26 +149,31 @@ class TilePlan implements EnginePlan {
 
   get report(): AlgorithmReport {
     const { problem, epilog } = this.#request;
-    const { strategy, shape, variant } = this.#tiles;
-    const order = variant.isExchange ? ", exchanged" : variant.lead === Infinity ? ", peers first" : "";
+    const { strategy, name } = this.#tiles;
+    const measured = this.#measured[name];
     const copied = (["a", "b", "c", "d"] as const).filter((name) => this.#matrices[name].byteLength > 0);
     return {
       engine: NAME,
       algorithm: strategy.algorithm,
-      variant: `${describeOneDimensional(problem, strategy)}; ${shape} tiles${order}`,
+      variant: `${describeOneDimensional(problem, strategy)}; tiles: ${name}`,
       workspaceBytes: this.workspaceBytes,
       bytesMoved: tileTraffic(this.#tiles, problem),
       copies: [
         ...copied.map((name) => `${matrixName(problem, name)} copied on each rank, since 16 bytes are moved at a time`),
         ...this.#isCopied ? ["D copied from memory that all ranks store into"] : [],
       ],
-      notes: auxiliaryName(epilog) === null
-        ? []
-        : [`the epilog ${epilog.name} reads the product after it was rounded to ${problem.d.dtype}`],
+      times: { ...tileSeconds(this.#tiles), ...measured !== undefined && { measured } },
+      notes: [
+        ...strategy.algorithm === "all_gather_gemm" ? [] : [`partial sums travel in ${problem.d.dtype}`],
+        ...auxiliaryName(epilog) === null
+          ? []
+          : [`the epilog ${epilog.name} reads the product after it was rounded to ${problem.d.dtype}`],
+      ],
     };
   }
 
   open(): void {
+    this.#chooseMeasured();
     this.#shared = useTileProduct(this.#runtime, this.#tiles);
   }
 
@@ -172,7 +197,8 @@ class TilePlan implements EnginePlan {
     const own = this.#runtime.stream!;
     const { epilog, problem: { transposed } } = this.#request;
     const { product } = this.#shared!.value;
-    const target = prepared ?? this.#commonTarget(d);
+    // Which variant it is may have been found out after this was prepared.
+    const target = this.#shared!.value.result === null ? prepared ?? this.#ownTarget(d) : this.#commonTarget(d);
     const { local, bring, ...places } = target;
     const isStaged = before.length > 0 || bring !== null;
     // Elements are copied on the runtime's stream, between what is on the other one before and after.
@@ -211,14 +237,25 @@ class TilePlan implements EnginePlan {
         epilog: kernelEpilog(epilog, bias, transposed),
       },
       before,
-      target: this.#isCommon ? null : this.#ownTarget(d),
+      target: isCommon(this.#tiles) ? null : this.#ownTarget(d),
       auxiliary: this.#auxiliary(d, inputs, before),
     };
   }
 
-  /** Whether all ranks store into each other's D. */
-  get #isCommon(): boolean {
-    return this.#problem.kind === "all_reduce" && !this.#tiles.variant.isExchange;
+  /** Take the variant that was measured to be the fastest, as rank 0 knows it, unless one was asked for. Collective. */
+  #chooseMeasured(): void {
+    const { communicator, rank } = this.#runtime;
+    const known = rank === 0 ? recall(this.#runtime, productKey(this.#tiles)) : null;
+    this.#measured = communicator.broadcastObject(known) ?? {};
+    if (this.#request.variant !== undefined || Object.keys(this.#measured).length === 0) return;
+    this.#tiles = supported({ ...this.#request, variant: fastestOf(this.#measured) });
+    agree(this.#runtime, "Matmul.plan", () => this.#compile());
+  }
+
+  #compile(): void {
+    const { dtype, isRowMajorA, isRowMajorB } = this.#problem;
+    const configuration = { ...this.#tiles.variant.shape, dtype, isRowMajorA, isRowMajorB };
+    TileKernel.of(configuration).prepare(this.#runtime.stream!.device);
   }
 
   #ownTarget(d: LocalArray): Target {
@@ -277,6 +314,18 @@ class TilePlan implements EnginePlan {
   }
 }
 
+/** Whether all ranks store into each other's D. */
+function isCommon({ partition: { kind }, variant }: TileStrategy): boolean {
+  return kind === "all_reduce" && !variant.isExchange;
+}
+
+/** The strategy of a request that is supported. */
+function supported(request: EngineRequest): TileStrategy {
+  const found = tileStrategy(request);
+  if ("reason" in found) throw new ConfigurationError(`engine overlap: ${found.reason}. ${found.instead}`);
+  return found;
+}
+
 /** Calls are numbered, which a graph would repeat. */
 function refuseCapture({ handle }: Stream): void {
   const status = new Int32Array(1);
@@ -292,17 +341,17 @@ function refuseCapture({ handle }: Stream): void {
 export const overlapTileEngine: MatmulEngine<"overlap", OverlapAlgorithm> = {
   name: NAME,
   device: "gpu",
-  isOnlyByName: true,
   algorithms: OVERLAP_ALGORITHMS,
   open: () => `NVRTC ${openNvrtc().version}`,
-  supports: refuseTiles,
-  cost: (request) => {
-    const found = tileStrategy(request);
-    return "reason" in found ? Infinity : tileTraffic(found, request.problem);
+  supports: (request, runtime) => refuseTiles(request, runtime) ?? missingLibrary(),
+  cost: (request) => tileTraffic(supported(request), request.problem),
+  seconds: (request) => tileSeconds(supported(request)).predicted,
+  variants(request) {
+    const { partition: { kind }, extents } = supported(request);
+    return variantsWorthMeasuring(kind, extents);
   },
-  plan(runtime, request) {
-    const found = tileStrategy(request);
-    if ("reason" in found) throw new ConfigurationError(`engine overlap: ${found.reason}. ${found.instead}`);
-    return new TilePlan(runtime, request, found);
+  remember(runtime, request, measured) {
+    if (runtime.rank === 0) keep(runtime, productKey(supported(request)), Object.fromEntries(measured));
   },
+  plan: (runtime, request) => new TilePlan(runtime, request),
 };

@@ -7,13 +7,15 @@
  * @module
  */
 import { dtypeInfo } from "../../../dtype/dtype.ts";
-import { TILE_SHAPES, type TileDType, type TileShapeName } from "../../../overlap/executors/tile/configuration.ts";
+import { H200_RATES, limitOf, type Rates } from "../../../overlap/cost_model.ts";
+import type { TileDType, TileShapeName } from "../../../overlap/executors/tile/configuration.ts";
 import { evenParts, lengthOf, type Part, type Partition } from "../../../overlap/partition.ts";
 import type { TileProblem, TileVariant } from "../../../overlap/tile_order.ts";
 import type { MatmulProblem } from "../../matmul/problem.ts";
 import type { EngineRequest, Refusal } from "../engine.ts";
 import type { OneDimensionalStrategy } from "../host/one_dimensional.ts";
 import { hostPartition, hostStrategy } from "./host_strategy.ts";
+import { type Extents, usualVariant, variantNamed } from "./tile_variants.ts";
 
 /** What a tile kernel does for a problem. */
 export interface TileStrategy {
@@ -27,6 +29,10 @@ export interface TileStrategy {
   readonly shape: TileShapeName;
   /** How it goes through them. */
   readonly variant: TileVariant;
+  /** What reports call both. */
+  readonly name: string;
+  /** The extents of the whole product, `m` being the one that is split. */
+  readonly extents: Extents;
 }
 
 const CHANGE = "Leave engine out: cublasmp takes the product.";
@@ -38,7 +44,7 @@ const sameParts = (some: readonly Part[], others: readonly Part[]) =>
 
 /** What a tile kernel does, or why it cannot. */
 export function tileStrategy(request: EngineRequest): TileStrategy | Refusal {
-  const { problem, epilog, algorithm, scaling } = request;
+  const { problem, epilog, algorithm, scaling, settings = {} } = request;
   const { a, b, c, d, m, n, k, accumulator } = problem;
   const refuse = (reason: string): Refusal => ({ reason, instead: CHANGE });
   const { dtype } = a;
@@ -54,10 +60,19 @@ export function tileStrategy(request: EngineRequest): TileStrategy | Refusal {
   }
   if (c !== null && c.dtype !== dtype) return refuse(`tile kernels add a C of D's type, not of ${c.dtype}`);
   if (scaling) return refuse("tile kernels have no scales");
+  const { communicationType = dtype, communicationSmCount, computeType = "float32" } = settings;
+  if (communicationType !== dtype) {
+    return refuse(`tile kernels send partial sums in D's type, not in ${communicationType}`);
+  }
+  if (computeType !== "float32") return refuse(`tile kernels compute in float32, not by computeType ${computeType}`);
+  if (communicationSmCount !== undefined) return refuse("tile kernels leave no multiprocessors to communication");
   const strategy = hostStrategy(
     problem,
     algorithm,
-    (one) => one.moves === 0 && hostPartition(problem, one).axis !== "k",
+    // A part of what a rank has all of would do as well, but is not taken from it here.
+    (one) =>
+      one.moves === 0 && a.distribution.coincidesWith(one.a) && b.distribution.coincidesWith(one.b) &&
+      hostPartition(problem, one).axis !== "k",
   );
   if (strategy === null) {
     return refuse(
@@ -73,8 +88,9 @@ export function tileStrategy(request: EngineRequest): TileStrategy | Refusal {
   const problemOf = (rank: number) => tileProblem(problem, partition, dtype, rank);
   const { split } = problemOf(0);
   const [rows, columns] = split === "rows" ? [n, m] : [m, n];
-  const chosen = tileVariantFor(kind, { m: rows, n: columns, k, size });
-  return { strategy, partition, problemOf, ...chosen };
+  const extentsOfAll = { m: rows, n: columns, k, size };
+  const chosen = variantNamed(request.variant ?? usualVariant(kind, extentsOfAll));
+  return { strategy, partition, problemOf, extents: extentsOfAll, ...chosen };
 }
 
 /** The kernel's problem on a rank. */
@@ -99,32 +115,25 @@ function tileProblem(
   };
 }
 
-/**
- * The kernel that measured best on such a product (`bench/results/overlap_h200.json`): `m` is the extent that is split,
- * all extents are those of the whole product.
- */
-export function tileVariantFor(
-  kind: Partition["kind"],
-  { m, n, k, size }: Readonly<Record<"m" | "n" | "k" | "size", number>>,
-): { shape: TileShapeName; variant: TileVariant } {
-  const of = (shape: TileShapeName, more: Partial<TileVariant> = {}) => ({
-    shape,
-    variant: { shape: TILE_SHAPES[shape], ...more },
-  });
-  const isSmall = m <= 512 || (m <= 2048 && size >= 4);
-  if (kind === "gather") return isSmall ? of("narrow") : of(n / size >= 12_288 ? "roomy" : "wide");
-  const terms = k / size;
-  if (kind === "reduce") {
-    if (isSmall) return of("narrow");
-    if (m <= 4096) return of("wide");
-    return of(n <= 8192 && terms <= 4096 ? "medium" : "roomy");
-  }
-  if (m <= 128) return of("flat", { isExchange: true });
-  if (m <= 256) return of("narrow", { isExchange: true });
-  if (m <= 2048) return of("narrow");
-  if (m <= 4096) return of("wide");
-  if (terms <= 4096) return of("medium");
-  return n >= 8192 ? of("roomy", { lead: Infinity }) : of("wide");
+/** What a strategy's measurements are told apart by: the same on all ranks. */
+export function productKey({ problemOf, partition: { extents, fixedParts } }: TileStrategy): string {
+  const { kind, dtype, isRowMajorA, isRowMajorB, split, size } = problemOf(0);
+  return JSON.stringify({ kind, dtype, ...extents, split, size, isRowMajorA, isRowMajorB, fixedParts });
+}
+
+/** Seconds that a strategy takes by what a machine can do, and what nothing can be faster than. */
+export function tileSeconds(
+  { partition, shape, extents: { m, n } }: TileStrategy,
+  rates: Rates = H200_RATES,
+): { predicted: number; limit: number } {
+  const { kind, size } = partition;
+  const limit = limitOf(partition, rates, 2);
+  const work = limitOf(partition, { ...rates, link: Infinity }, 2) / rates.tiles[shape];
+  const sent = limitOf(partition, { ...rates, flops: Infinity }, 2) * rates.link;
+  // What arrives is read once more, where it is added.
+  const added = kind === "gather" ? 0 : m * n * 2 * (size - 1) / size / rates.memory;
+  const travels = sent / (kind === "gather" ? rates.link : rates.stores);
+  return { predicted: (Math.max(work + added, travels) + rates.copyStart + 4 * rates.flag) / 1e6, limit: limit / 1e6 };
 }
 
 /** Bytes that leave ranks, over all ranks. */

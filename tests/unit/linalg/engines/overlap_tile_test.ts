@@ -3,11 +3,8 @@ import { assert, assertEquals, assertStringIncludes } from "@std/assert";
 import { BlockCyclic, type Distribution, ProcessGrid, Replicated, Slab } from "../../../../src/distribution/mod.ts";
 import type { EngineRequest } from "../../../../src/linalg/engines/engine.ts";
 import { refuseTiles } from "../../../../src/linalg/engines/overlap/tile_engine.ts";
-import {
-  type TileStrategy,
-  tileStrategy,
-  tileVariantFor,
-} from "../../../../src/linalg/engines/overlap/tile_strategy.ts";
+import { type TileStrategy, tileStrategy } from "../../../../src/linalg/engines/overlap/tile_strategy.ts";
+import { usualVariant } from "../../../../src/linalg/engines/overlap/tile_variants.ts";
 import { describeEpilog } from "../../../../src/linalg/matmul/epilog.ts";
 import { canonicalProblem, type MatmulProblem, type Matrix } from "../../../../src/linalg/matmul/problem.ts";
 import type { DType } from "../../../../src/dtype/dtype.ts";
@@ -171,8 +168,7 @@ Deno.test("the rule for the kernel picks one that measured within 3 % of the bes
   assert(rows.length >= 29);
   const kinds = { ag: "gather", rs: "reduce", ar: "all_reduce" } as const;
   for (const { kind, shape: [m, n, k], variants, size } of rows) {
-    const { shape, variant } = tileVariantFor(kinds[kind], { m, n, k, size });
-    const name = `${shape}${variant.isExchange ? ", exchange" : variant.lead === Infinity ? ", peers first" : ""}`;
+    const name = usualVariant(kinds[kind], { m, n, k, size });
     const best = Math.min(...Object.values(variants));
     assert(variants[name] <= 1.03 * best, `${kind} ${m},${n},${k} on ${size}: ${name} ${variants[name]}, best ${best}`);
   }
@@ -212,6 +208,9 @@ Deno.test("what the engine does not have on GPUs is refused with a reason, and w
   refuse("sum no gradient of a bias (epilog bgrada)", {}, {}, after("bgrada", { auxDType: "bfloat16" }));
   refuse("look for no largest value", {}, {}, after("gelu_aux", { auxDType: "bfloat16", auxAmax: true }));
   refuse("gelu's aux matrix in D's type, not in float32", {}, {}, after("gelu_aux", { auxDType: "float32" }));
+  refuse("send partial sums in D's type, not in float32", {}, {}, { settings: { communicationType: "float32" } });
+  refuse("not by computeType float32_fast_tf32", {}, {}, { settings: { computeType: "float32_fast_tf32" } });
+  refuse("leave no multiprocessors to communication", {}, {}, { settings: { communicationSmCount: 8 } });
   const { problem } = requestOf({ places: [a, b, d] });
   const c = { ...problem.d, dtype: "float32" as const };
   refuse("tile kernels add a C of D's type, not of float32", {}, {}, { problem: { ...problem, c } });
@@ -221,5 +220,7 @@ Deno.test("what the engine does not have on GPUs is refused with a reason, and w
   refuse("gather factors along m or n", { places: [Slab.X, Slab.X, Slab.X] }, {}, {
     algorithm: "all_gather_gemm",
   });
+  refuse("these distributions would have to be changed", { places: [Replicated, Replicated, Replicated] });
+  refuse("these distributions would have to be changed", { places: [Slab.Y, Replicated, Slab.X] });
   refuse("each rank needs a part of the rows, and 3 ranks share 2", { shape: [2, N, K] });
 });

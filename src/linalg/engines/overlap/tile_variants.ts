@@ -1,0 +1,123 @@
+/**
+ * The variants of tile kernels: their names, which ones are worth measuring, and what was measured, kept on disk by
+ * machine, product and versions.
+ *
+ * @module
+ */
+import { createHash, randomUUID } from "node:crypto";
+import { openNvrtc } from "../../../../ffi/cuda/nvrtc.ts";
+import { cacheFolder } from "../../../gpu/kernels/program.ts";
+import { TILE_SHAPES, type TileShapeName } from "../../../overlap/executors/tile/configuration.ts";
+import { tileSource } from "../../../overlap/executors/tile/source.ts";
+import type { Partition } from "../../../overlap/partition.ts";
+import type { TileVariant } from "../../../overlap/tile_order.ts";
+import type { Runtime } from "../../../runtime/runtime.ts";
+
+/** The extents of a whole product, `m` being the one that is split. */
+export type Extents = Readonly<Record<"m" | "n" | "k" | "size", number>>;
+
+/** A kernel, and how it goes through its tiles. */
+export interface NamedVariant {
+  /** What reports and records call it. */
+  readonly name: string;
+  /** The name of its tiles' shape. */
+  readonly shape: TileShapeName;
+  readonly variant: TileVariant;
+}
+
+const ORDERS: Readonly<Record<string, Partial<TileVariant>>> = {
+  "": {},
+  ", peers first": { lead: Infinity },
+  ", exchange": { isExchange: true },
+};
+
+/**
+ * The variant of a name, such as `roomy, peers first`.
+ *
+ * @throws {RangeError} if there is none.
+ */
+export function variantNamed(name: string): NamedVariant {
+  const [, shape, order] = /^(\w+)(.*)$/.exec(name) ?? [];
+  const more = ORDERS[order];
+  if (!(shape in TILE_SHAPES) || more === undefined) {
+    throw new RangeError(`There is no variant "${name}" of tile kernels.`);
+  }
+  return { name, shape: shape as TileShapeName, variant: { shape: TILE_SHAPES[shape as TileShapeName], ...more } };
+}
+
+/** The variant that measured best on such a product (`bench/results/overlap_h200.json`). */
+export function usualVariant(kind: Partition["kind"], { m, n, k, size }: Extents): string {
+  const isSmall = m <= 512 || (m <= 2048 && size >= 4);
+  if (kind === "gather") return isSmall ? "narrow" : n / size >= 12_288 ? "roomy" : "wide";
+  const terms = k / size;
+  if (kind === "reduce") {
+    if (isSmall) return "narrow";
+    if (m <= 4096) return "wide";
+    return n <= 8192 && terms <= 4096 ? "medium" : "roomy";
+  }
+  if (m <= 128) return "flat, exchange";
+  if (m <= 256) return "narrow, exchange";
+  if (m <= 2048) return "narrow";
+  if (m <= 4096) return "wide";
+  if (terms <= 4096) return "medium";
+  return n >= 8192 ? "roomy, peers first" : "wide";
+}
+
+/** The variants that are worth measuring, the usual one first. */
+export function variantsWorthMeasuring(kind: Partition["kind"], extents: Extents): string[] {
+  const { m } = extents;
+  const few = m <= 2048 ? ["narrow"] : ["medium"];
+  const candidates = kind === "gather"
+    ? ["wide", "roomy", ...few]
+    : kind === "reduce" || m > 512
+    ? ["wide", "roomy", "medium", "roomy, peers first", ...m <= 2048 ? ["narrow"] : []]
+    : ["narrow", "wide", "flat, exchange", "narrow, exchange"];
+  return [...new Set([usualVariant(kind, extents), ...candidates])];
+}
+
+/** What was measured, in seconds by variant. */
+export type Measured = Readonly<Record<string, number>>;
+
+/** Where the measurements of a product are kept: by the GPU, their number, the product, the kernel and its compiler. */
+function fileOf({ device }: Runtime, product: string): string | undefined {
+  const folder = cacheFolder();
+  const source = tileSource({ ...TILE_SHAPES.wide, dtype: "bfloat16", isRowMajorA: true, isRowMajorB: true });
+  const facts = [device.name, product, openNvrtc().version.join("."), source];
+  return folder && `${folder}/overlap-${createHash("sha256").update(facts.join("\0")).digest("hex").slice(0, 32)}.json`;
+}
+
+/** What is kept of a product; null if nothing is. Local. */
+export function recall(runtime: Runtime, product: string): Measured | null {
+  const file = fileOf(runtime, product);
+  if (file === undefined) return null;
+  try {
+    const { measured } = JSON.parse(Deno.readTextFileSync(file)) as { measured: Measured };
+    for (const name of Object.keys(measured)) variantNamed(name);
+    return measured;
+  } catch {
+    // Nothing was measured yet, or it may not be read: the usual variant is taken.
+    return null;
+  }
+}
+
+/** Keep what was measured of a product; that this fails is no error. Local. */
+export function keep(runtime: Runtime, product: string, measured: Measured): void {
+  const file = fileOf(runtime, product);
+  if (file === undefined) return;
+  try {
+    Deno.mkdirSync(cacheFolder()!, { recursive: true });
+    const temporary = `${file}.${randomUUID()}`;
+    Deno.writeTextFileSync(
+      temporary,
+      JSON.stringify({ device: runtime.device.name, product, measured }, null, 1) + "\n",
+    );
+    Deno.renameSync(temporary, file);
+  } catch {
+    // No permission, or no space: the next process takes the usual variant.
+  }
+}
+
+/** The fastest of what was measured. */
+export function fastestOf(measured: Measured): string {
+  return Object.entries(measured).reduce((best, entry) => entry[1] < best[1] ? entry : best)[0];
+}
