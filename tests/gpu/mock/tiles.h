@@ -53,6 +53,8 @@ extern "C" __global__ void multiply_tiles(const Parameters p) {
     if (flag != 0) await(p, p.gathered[flag - 1], p.call, 1, flag - 1);
     const TensorMap &a = p.a[part_of_a(tile)], &b = p.b[part_of_b(tile)];
     long row = (long)(int)tile.x - p.first_a[part_of_a(tile)], column = (long)(int)tile.y - p.first_b[part_of_b(tile)];
+    // The hardware takes boxes that begin at multiples of 16 bytes, and else says "illegal instruction".
+    if ((!IS_ROW_MAJOR_A && row % 8) || (IS_ROW_MAJOR_B && column % 8)) __builtin_trap();
     // Rows beyond the part, which another part has, are loaded like others, and not stored.
     const Box& of_b = box_of(b);
     long columns = (long)(IS_ROW_MAJOR_B ? of_b.inner : of_b.outer) - column;

@@ -53,6 +53,7 @@ Deno.test("what tile kernels have is not refused", () => {
   assertEquals(tileRefusal({ ...problem, n: 509 }, leading), null);
   assertEquals(tileRefusal({ ...problem, split: "columns" }, leading, true), null);
   assertEquals(tileRefusal({ ...problem, isRowMajorA: false }, { ...leading, a: 336 }), null);
+  assertEquals(tileRefusal({ ...problem, kind: "reduce", isRowMajorA: false }, leading, true), null);
   for (const kind of ["plain", "reduce", "all_reduce"] as const) {
     assertEquals(tileRefusal({ ...problem, kind }, leading), null);
   }
@@ -68,8 +69,9 @@ Deno.test("what they do not have is refused, with the reason", () => {
   refuse({ m: 2 }, "each rank needs a part of the rows, and 3 ranks share 2");
   refuse(
     { split: "columns" },
-    "parts of the columns of D have to begin at multiples of 8, or lie apart, and 3 ranks share 512",
+    "parts of the columns have to begin at multiples of 8, or lie apart, and 3 ranks share 512",
   );
+  refuse({ kind: "reduce", isRowMajorA: false }, "or lie apart, and 3 ranks share 1000");
   refuse({}, "the part of A that is gathered has to be dense: a stride of 256, not 264", { ...leading, a: 264 });
   refuse({ split: "columns", n: 24 }, "the part of B that is gathered has to be dense: a stride of 256, not 264", {
     ...leading,

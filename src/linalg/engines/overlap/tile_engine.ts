@@ -12,7 +12,13 @@ import { ConfigurationError, StateError } from "../../../errors.ts";
 import type { Stream } from "../../../gpu/stream.ts";
 import { SymmetricBuffer } from "../../../memory/symmetric_memory.ts";
 import { TileKernel } from "../../../overlap/executors/tile/kernel.ts";
-import { padded, type TileOperands, tileRefusal } from "../../../overlap/executors/tile/product.ts";
+import {
+  arePartsAligned,
+  isSplitInSequence,
+  padded,
+  type TileOperands,
+  tileRefusal,
+} from "../../../overlap/executors/tile/product.ts";
 import { partsOf, type TileProblem } from "../../../overlap/tile_order.ts";
 import { agree } from "../../../runtime/agreement.ts";
 import type { Runtime } from "../../../runtime/runtime.ts";
@@ -226,11 +232,23 @@ class TilePlan implements EnginePlan {
       if (bring) before.push(bring);
       return matrix;
     };
+    const factor = (name: "a" | "b", local: LocalArray, split: TileProblem["split"]) => {
+      const problem = this.#problem;
+      const isOne = problem.kind !== "reduce" || problem.split !== split || !isSplitInSequence(problem) ||
+        arePartsAligned(problem);
+      if (isOne) return { matrix: read(matrices[name].read(local)), parts: undefined };
+      const placed = matrices[name].readParts(local, partsOf(problem));
+      return { matrix: read(placed), parts: placed.parts };
+    };
+    // The problem's B is the kernel's A.
+    const [left, right] = [factor("b", b, "rows"), factor("a", a, "columns")];
+    const partsOfFactor = left.parts ?? right.parts;
     const bias = inputs.bias ? this.#biasOf(inputs.bias, before) : null;
     return {
       operands: {
-        a: read(matrices.b.read(b)),
-        b: read(matrices.a.read(a)),
+        a: left.matrix,
+        b: right.matrix,
+        ...partsOfFactor && { partsOfFactor },
         c: c !== null && !isZero(beta) ? read(matrices.c.read(c)) : null,
         alpha: Number(alpha),
         beta: Number(beta),
@@ -260,13 +278,12 @@ class TilePlan implements EnginePlan {
 
   #ownTarget(d: LocalArray): Target {
     const { kind, split } = this.#problem;
-    const parts = partsOf(this.#problem);
     const { d: place } = this.#matrices;
-    if (kind !== "gather" || split !== "columns" || parts.every(({ start }) => start % 8 === 0)) {
+    if (kind !== "gather" || split !== "columns" || arePartsAligned(this.#problem)) {
       const { matrix, bring, local } = place.write(d);
       return { d: matrix, bring, local };
     }
-    const { matrix, bring, parts: partsOfD } = place.writeParts(d, parts);
+    const { matrix, bring, parts: partsOfD } = place.writeParts(d, partsOf(this.#problem));
     return { d: matrix, partsOfD, bring, local: null };
   }
 

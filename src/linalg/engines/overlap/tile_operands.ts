@@ -8,6 +8,7 @@ import type { LocalArray } from "../../../array/local_array.ts";
 import type { Stream } from "../../../gpu/stream.ts";
 import { type DeviceMatrix, padded } from "../../../overlap/executors/tile/product.ts";
 import type { TileDType } from "../../../overlap/executors/tile/configuration.ts";
+import type { Part } from "../../../overlap/partition.ts";
 import { KeptArray } from "../kept_array.ts";
 
 /** A matrix in place, and what has to be done before or after. */
@@ -16,6 +17,12 @@ export interface Placed {
   readonly matrix: DeviceMatrix;
   /** Copies it there, or the result from there; null if it is there. */
   readonly bring: (() => void) | null;
+}
+
+/** A matrix whose parts lie apart. */
+export interface PlacedParts extends Placed {
+  /** Where each part begins. */
+  readonly parts: readonly bigint[];
 }
 
 /** One operand of a plan. */
@@ -55,11 +62,26 @@ export class TileOperand {
     return { matrix: matrixOf(copy), bring: () => local.set(copy), local: copy };
   }
 
-  /** As {@linkcode write}, for rows in parts that lie apart, each at a multiple of 16 bytes. */
-  writeParts(
+  /** As {@linkcode read}, for rows in parts that lie apart, each at a multiple of 16 bytes. */
+  readParts(local: LocalArray, parts: readonly Part[]): PlacedParts {
+    return this.#placeParts(local, parts, (there, here) => here.set(there));
+  }
+
+  /** As {@linkcode write}, for rows in such parts. */
+  writeParts(local: LocalArray, parts: readonly Part[]): PlacedParts {
+    return this.#placeParts(local, parts, (there, here) => there.set(here));
+  }
+
+  /** Give the memory back. */
+  free(): void {
+    this.#kept.free();
+  }
+
+  #placeParts(
     local: LocalArray,
-    parts: readonly { readonly start: number; readonly end: number }[],
-  ): Placed & { readonly parts: readonly bigint[] } {
+    parts: readonly Part[],
+    copyPart: (there: LocalArray, here: LocalArray) => void,
+  ): PlacedParts {
     const columns = local.shape[1];
     const lengths = parts.map(({ start, end }) => end - start);
     const starts = lengths.map((_, i) => lengths.slice(0, i).reduce((sum, length) => sum + padded(length), 0));
@@ -71,14 +93,9 @@ export class TileOperand {
       bring: () =>
         parts.forEach(({ start }, i) => {
           const shape = [lengths[i], columns];
-          local.slice([start, 0], shape).set(copy.slice([starts[i], 0], shape));
+          copyPart(local.slice([start, 0], shape), copy.slice([starts[i], 0], shape));
         }),
     };
-  }
-
-  /** Give the memory back. */
-  free(): void {
-    this.#kept.free();
   }
 
   #fits(local: LocalArray): boolean {

@@ -48,6 +48,8 @@ export interface TileOperands {
   readonly peersOfD?: readonly bigint[];
   /** Where the parts of D lie that come from parts of a gathered B, if they are apart; the stride is D's. */
   readonly partsOfD?: readonly bigint[];
+  /** For sums: where the parts of A's rows lie, or of B's columns, if they are apart; the stride is that of A or B. */
+  readonly partsOfFactor?: readonly bigint[];
   /** What is added: of D's shape, perhaps D itself. */
   readonly c?: DeviceMatrix | null;
   /** What the product is multiplied by; 1 if left out. */
@@ -90,13 +92,23 @@ export function padded(elements: number): number {
   return Math.ceil(elements / 8) * 8;
 }
 
+/** Whether what is split lies in sequence: A's rows, or B's columns. */
+export function isSplitInSequence({ split, isRowMajorA, isRowMajorB }: TileProblem): boolean {
+  return split === "rows" ? !isRowMajorA : isRowMajorB;
+}
+
+/** Whether all parts begin at multiples of 16 bytes, if they lie in sequence in one matrix. */
+export function arePartsAligned(problem: TileProblem): boolean {
+  return partsOf(problem).every(({ start }) => start % 8 === 0);
+}
+
 /** A part of the operand that is gathered: how many rows or columns of it lie in sequence, and how many follow each other. */
 export function gatheredPart(
-  { k, split, isRowMajorA, isRowMajorB }: TileProblem,
+  problem: TileProblem,
   { start, end }: Part,
 ): { inner: number; outer: number } {
-  const isInSequence = split === "rows" ? !isRowMajorA : isRowMajorB;
-  return isInSequence ? { inner: end - start, outer: k } : { inner: k, outer: end - start };
+  const { k } = problem;
+  return isSplitInSequence(problem) ? { inner: end - start, outer: k } : { inner: k, outer: end - start };
 }
 
 /** The layout of the memory that all ranks address: the same on all of them. */
@@ -144,10 +156,12 @@ export function tileRefusal(
   if (kind === "plain" || kind === "all_reduce") return null;
   const extent = split === "rows" ? m : n;
   if (extent < size) return `each rank needs a part of the ${split}, and ${size} ranks share ${extent}`;
-  if (kind === "reduce") return null;
-  if (split === "columns" && !arePartsApart && !parts.every(({ start }) => start % 8 === 0)) {
-    return `parts of the columns of D have to begin at multiples of 8, or lie apart, and ${size} ranks share ${extent}`;
+  // The hardware reads boxes that begin at multiples of 16 bytes, and stores nothing less.
+  const isInSequence = kind === "reduce" ? isSplitInSequence(problem) : split === "columns";
+  if (isInSequence && !arePartsApart && !arePartsAligned(problem)) {
+    return `parts of the ${split} have to begin at multiples of 8, or lie apart, and ${size} ranks share ${extent}`;
   }
+  if (kind === "reduce") return null;
   const [name, given] = split === "rows" ? ["A", leading.a] : ["B", leading.b];
   const dense = padded(gatheredPart(problem, parts[rank]).inner);
   if (given !== dense) {
@@ -235,13 +249,27 @@ export class TileProduct implements Disposable {
    * @throws {ShapeError} if a tile kernel cannot do it.
    */
   execute(operands: TileOperands, stream: Stream = this.#stream): void {
-    const { a, b, d, c = null, peersOfD = [], partsOfD = [], epilog: { bias, activation } = {}, alpha = 1, beta = 1 } =
-      operands;
+    const {
+      a,
+      b,
+      d,
+      c = null,
+      peersOfD = [],
+      partsOfD = [],
+      partsOfFactor = [],
+      epilog: { bias, activation } = {},
+      alpha = 1,
+      beta = 1,
+    } = operands;
     const matrices = [a, b, d, c].map((matrix) => matrix === null ? "" : `${matrix.address}/${matrix.leading}`);
-    const key = [matrices, peersOfD, partsOfD, bias?.address, bias?.isOfRows, activation].join();
+    const key = [matrices, peersOfD, partsOfD, partsOfFactor, bias?.address, bias?.isOfRows, activation].join();
     let prepared = this.#prepared.get(key);
     if (prepared === undefined) {
-      const refusal = tileRefusal(this.problem, { a: a.leading, b: b.leading, d: d.leading }, partsOfD.length > 0);
+      const refusal = tileRefusal(
+        this.problem,
+        { a: a.leading, b: b.leading, d: d.leading },
+        partsOfD.length + partsOfFactor.length > 0,
+      );
       if (refusal) throw new ShapeError(`This product is not for tile kernels: ${refusal}.`);
       prepared = [0, 1].map((parity) => this.#arguments(operands, parity));
       if (this.#prepared.size >= MOST_PREPARED) this.#prepared.clear();
@@ -374,15 +402,18 @@ export class TileProduct implements Disposable {
     return Array.from({ length: size }, (_, rank) => isUsed && (isOfItself || rank !== self) ? address(rank) : 0n);
   }
 
-  #arguments({ a, b, d, c, peersOfD, partsOfD, epilog = {} }: TileOperands, parity: number): Uint8Array<ArrayBuffer> {
+  #arguments(
+    { a, b, d, c, peersOfD, partsOfD, partsOfFactor, epilog = {} }: TileOperands,
+    parity: number,
+  ): Uint8Array<ArrayBuffer> {
     const { kind, m, k, rank } = this.problem;
     const targets = this.#targets(d, peersOfD, partsOfD);
     const { isExchange = false } = this.#variant;
     const isSum = this.#isSum;
     const stores = kind === "all_reduce" && !isExchange;
     return packArguments(this.#kernel.configuration, {
-      a: this.#operands(a, "rows", parity),
-      b: this.#operands(b, "columns", parity),
+      a: this.#operands(a, "rows", parity, partsOfFactor),
+      b: this.#operands(b, "columns", parity, partsOfFactor),
       d: targets,
       c: c ? { ...c, ...this.#own } : null,
       origin: { row: this.#own.rows.start, column: this.#own.columns.start },
@@ -407,7 +438,12 @@ export class TileProduct implements Disposable {
   }
 
   /** The parts of A, whose rows may be split, or of B, whose columns may be. */
-  #operands(own: DeviceMatrix, extent: "rows" | "columns", parity: number): Operand[] {
+  #operands(
+    own: DeviceMatrix,
+    extent: "rows" | "columns",
+    parity: number,
+    apart: readonly bigint[] = [],
+  ): Operand[] {
     const { kind, m, n, k, split, rank } = this.problem;
     const sums = { start: 0, end: k };
     const operand = (matrix: DeviceMatrix, part: Part): Operand =>
@@ -417,7 +453,8 @@ export class TileProduct implements Disposable {
     return partsOf(this.problem).map((part, index) => {
       const { end } = part;
       // All of it is here: a tile of a part may read on, and what it gets there is not stored.
-      if (kind === "reduce") return operand(own, { ...whole, end });
+      if (kind === "reduce" && apart.length === 0) return operand(own, { ...whole, end });
+      if (kind === "reduce") return operand({ ...own, address: apart[index] }, part);
       if (index === rank) return operand(own, part);
       const leading = padded(gatheredPart(this.problem, part).inner);
       return operand({ address: this.#dataOf(index, rank, parity), leading }, part);
