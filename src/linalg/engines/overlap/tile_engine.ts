@@ -110,6 +110,24 @@ interface Ready {
   readonly auxiliary: LocalArray | null;
 }
 
+/** An execution that can be repeated by the kernel alone. */
+interface Repeatable {
+  readonly matrices: LocalOperands;
+  /** That of D. */
+  readonly address: bigint;
+  readonly values: EngineValues;
+  readonly given: TileOperands;
+}
+
+/** Whether an execution is as the one before; its memory was not freed, or that is an error here. */
+function isRepeated({ matrices, address, values }: Repeatable, next: LocalOperands, given: EngineValues): boolean {
+  const { a, b, c, d } = next;
+  if (given !== values || a !== matrices.a || b !== matrices.b || c !== matrices.c) return false;
+  // Memory that was freed refuses to tell its address.
+  for (const matrix of [a, b, c]) void matrix?.buffer.address;
+  return d.address === address && d.strides.join() === matrices.d.strides.join();
+}
+
 /** A product by a tile kernel. */
 class TilePlan implements EnginePlan {
   readonly #runtime: Runtime;
@@ -120,6 +138,8 @@ class TilePlan implements EnginePlan {
   readonly #bias: KeptArray;
   readonly #given: KeptArray;
   #shared: Use<SharedProduct> | null = null;
+  /** The last execution, if nothing but the kernel ran. */
+  #repeatable: Repeatable | null = null;
   /** Whether a sum that all ranks have was copied to D. */
   #isCopied = false;
 
@@ -188,18 +208,36 @@ class TilePlan implements EnginePlan {
     const on = stream ?? own;
     refuseCapture(on);
     this.#shared?.value.product.checkEnded();
+    const last = this.#repeatable;
+    if (last !== null && isRepeated(last, operands, values)) {
+      return () => {
+        this.#shared!.value.product.execute(last.given, on);
+        return NOTHING;
+      };
+    }
     const ready = this.#ready(operands, values);
-    return () => this.#execute(operands.d, ready, on);
+    return () => this.#execute(operands, values, ready, on);
+  }
+
+  release(): void {
+    this.#repeatable = null;
   }
 
   [Symbol.dispose](): void {
     this.#shared?.value.product.settle();
     this.#shared?.[Symbol.dispose]();
     this.#shared = null;
+    this.#repeatable = null;
     for (const memory of [...Object.values(this.#matrices), this.#bias, this.#given]) memory.free();
   }
 
-  #execute(d: LocalArray, { operands, before, target: prepared, auxiliary }: Ready, on: Stream): EpilogValues {
+  #execute(
+    matrices: LocalOperands,
+    values: EngineValues,
+    { operands, before, target: prepared, auxiliary }: Ready,
+    on: Stream,
+  ): EpilogValues {
+    const { d } = matrices;
     const own = this.#runtime.stream!;
     const { epilog, problem: { transposed } } = this.#request;
     const { product } = this.#shared!.value;
@@ -211,7 +249,9 @@ class TilePlan implements EnginePlan {
     if (isStaged && on !== own) own.wait(on);
     if (isStaged) product.settle();
     for (const copy of before) copy();
-    product.execute({ ...operands, ...places }, on);
+    const given = { ...operands, ...places };
+    product.execute(given, on);
+    this.#repeatable = isStaged || auxiliary ? null : { matrices, address: d.address, values, given };
     const apply = (to: LocalArray, stream: Stream) =>
       auxiliary && applyAuxiliary(epilog, transposed ? to.transpose() : to, auxiliary, stream);
     if (local !== null) apply(local, on);

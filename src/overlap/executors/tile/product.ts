@@ -60,6 +60,9 @@ export interface TileOperands {
   readonly epilog?: TileEpilog;
 }
 
+/** A kernel's argument for each parity of the call. */
+type Prepared = readonly Uint8Array<ArrayBuffer>[];
+
 /** How long other ranks are waited for when nothing else is said. */
 const PATIENCE_SECONDS = 8;
 
@@ -195,7 +198,9 @@ export class TileProduct implements Disposable {
   /** Where a kernel that has waited too long says so. */
   readonly #report = new PinnedBuffer(FLAG_BYTES);
   readonly #copies: { stream: Stream; begun: Event; ended: Event } | null;
-  readonly #prepared = new Map<string, readonly Uint8Array<ArrayBuffer>[]>();
+  readonly #prepared = new Map<string, Prepared>();
+  /** The last run's: whoever repeats a run passes the same object. */
+  #recent: { readonly operands: TileOperands; readonly prepared: Prepared } | null = null;
   readonly #word = new BigUint64Array(1);
   /** Whoever waits for the GPU next learns what went wrong. */
   readonly #watch: Disposable;
@@ -249,35 +254,11 @@ export class TileProduct implements Disposable {
    * @throws {ShapeError} if a tile kernel cannot do it.
    */
   execute(operands: TileOperands, stream: Stream = this.#stream): void {
-    const {
-      a,
-      b,
-      d,
-      c = null,
-      peersOfD = [],
-      partsOfD = [],
-      partsOfFactor = [],
-      epilog: { bias, activation } = {},
-      alpha = 1,
-      beta = 1,
-    } = operands;
-    const matrices = [a, b, d, c].map((matrix) => matrix === null ? "" : `${matrix.address}/${matrix.leading}`);
-    const key = [matrices, peersOfD, partsOfD, partsOfFactor, bias?.address, bias?.isOfRows, activation].join();
-    let prepared = this.#prepared.get(key);
-    if (prepared === undefined) {
-      const refusal = tileRefusal(
-        this.problem,
-        { a: a.leading, b: b.leading, d: d.leading },
-        partsOfD.length + partsOfFactor.length > 0,
-      );
-      if (refusal) throw new ShapeError(`This product is not for tile kernels: ${refusal}.`);
-      prepared = [0, 1].map((parity) => this.#arguments(operands, parity));
-      if (this.#prepared.size >= MOST_PREPARED) this.#prepared.clear();
-      this.#prepared.set(key, prepared);
-    }
+    if (operands !== this.#recent?.operands) this.#recent = { operands, prepared: this.#prepare(operands) };
+    const { a, b, alpha = 1, beta = 1 } = operands;
     const call = ++this.#calls;
     this.#begin(stream);
-    const parameters = prepared[call % 2];
+    const parameters = this.#recent.prepared[call % 2];
     setCall(parameters, call, alpha, beta);
     if (this.#copies) this.#push(this.problem.split === "rows" ? a : b, call, stream);
     this.#kernel.launch(stream, this.blocks, parameters, this.#isSum);
@@ -335,6 +316,24 @@ export class TileProduct implements Disposable {
     this.#copies?.begun[Symbol.dispose]();
     this.#copies?.ended[Symbol.dispose]();
     this.#copies?.stream[Symbol.dispose]();
+  }
+
+  /** The kernel's argument for each parity of the call. */
+  #prepare(operands: TileOperands): Prepared {
+    const { a, b, d, c = null, peersOfD = [], partsOfD = [], partsOfFactor = [], epilog: { bias, activation } = {} } =
+      operands;
+    const matrices = [a, b, d, c].map((matrix) => matrix === null ? "" : `${matrix.address}/${matrix.leading}`);
+    const key = [matrices, peersOfD, partsOfD, partsOfFactor, bias?.address, bias?.isOfRows, activation].join();
+    let prepared = this.#prepared.get(key);
+    if (prepared === undefined) {
+      const leading = { a: a.leading, b: b.leading, d: d.leading };
+      const refusal = tileRefusal(this.problem, leading, partsOfD.length + partsOfFactor.length > 0);
+      if (refusal) throw new ShapeError(`This product is not for tile kernels: ${refusal}.`);
+      prepared = [0, 1].map((parity) => this.#arguments(operands, parity));
+      if (this.#prepared.size >= MOST_PREPARED) this.#prepared.clear();
+      this.#prepared.set(key, prepared);
+    }
+    return prepared;
   }
 
   /** Throw what went wrong, once. */
