@@ -12,7 +12,15 @@
  *
  * @module
  */
-import { DistributedArray, initialize, Matmul, Replicated, type Runtime, Slab } from "../mod.ts";
+import {
+  allocateSymmetricMemory,
+  DistributedArray,
+  initialize,
+  Matmul,
+  Replicated,
+  type Runtime,
+  Slab,
+} from "../mod.ts";
 import { CudaMemcpyKind, openCudaRuntime } from "../ffi/cuda/runtime.ts";
 import { checkNccl, NcclDataType, NcclRedOp, openNccl } from "../ffi/cuda/nccl.ts";
 import { DeviceBuffer } from "../src/memory/device_buffer.ts";
@@ -121,12 +129,21 @@ function nccl(
   };
 }
 
-/** The same product by cuBLASMp, whose column-major view has M and N exchanged. */
-function cublasMp(runtime: Runtime, kind: Kind, [m, n, k]: Shape): { call: Call; algorithm: string; free: () => void } {
+/** The same product by `Matmul` on an engine; cuBLASMp's column-major view has M and N exchanged. */
+function byMatmul(
+  runtime: Runtime,
+  engine: "cublasmp" | "overlap",
+  kind: Kind,
+  [m, n, k]: Shape,
+): { call: Call; variant: string; free: () => void } {
   const options = { dtype: "bfloat16", order: "F" } as const;
   const [slab, result] = kind === "ag" ? [Slab.Y, Slab.X] : [Slab.X, kind === "rs" ? Slab.Y : Replicated];
   const make = (shape: [number, number], distribution: typeof slab | typeof Replicated, seed: number) => {
-    const array = DistributedArray.full(runtime, shape, distribution as typeof Slab.X, 0, options);
+    // What all ranks store into is used where it is if it is symmetric.
+    const isSymmetric = engine === "overlap" && distribution === Replicated;
+    const array = isSymmetric
+      ? DistributedArray.fromLocal(runtime, allocateSymmetricMemory(runtime, shape, options), Replicated)
+      : DistributedArray.full(runtime, shape, distribution as typeof Slab.X, 0, options);
     fillNormal(runtime.stream!, array.local.address, array.local.shape[0] * array.local.shape[1], seed);
     return array;
   };
@@ -136,14 +153,14 @@ function cublasMp(runtime: Runtime, kind: Kind, [m, n, k]: Shape): { call: Call;
     beta: 0,
     inplace: true,
     qualifiers: { a: { isTranspose: true } },
-    engine: "cublasmp",
+    engine,
     ...kind === "ar" ? { epilog: "all_reduce" as const } : {},
   });
   product.plan();
-  const { algorithm } = product.algorithm;
+  const { variant } = product.algorithm;
   return {
     call: () => void product.execute(),
-    algorithm,
+    variant: variant.replace(/^.*; tiles: /, ""),
     free: () => {
       product[Symbol.dispose]();
       for (const array of [a, b, c]) array.free();
@@ -158,6 +175,8 @@ interface Row {
   limit: number;
   gemm: number;
   variant: string;
+  /** What the engine picks by itself; nothing where it was not asked. */
+  picked: string;
   standings: Record<string, Standing>;
   variants: Record<string, number>;
   steady?: Record<string, number>;
@@ -222,9 +241,10 @@ function measure(runtime: Runtime, contest: Contest, kind: Kind, shape: Shape): 
   const chosen = best!;
   let standings: Record<string, Standing> = {};
   let steady: Record<string, number> | undefined;
+  let picked = "";
   withProduct(chosen.variant, (tile) => {
     const contestants: Record<string, Call> = { tile };
-    let free = () => {};
+    const free: (() => void)[] = [];
     const attempt = (name: string, make: () => Call) => {
       if (without.includes(name)) return void (missing[name] = "left out by --without");
       if (isEmulated) return void (missing[name] = "has no emulated geometry");
@@ -234,11 +254,14 @@ function measure(runtime: Runtime, contest: Contest, kind: Kind, shape: Shape): 
         missing[name] = String(error).slice(0, 300);
       }
     };
-    attempt("cublasmp", () => {
-      const made = cublasMp(runtime, kind, shape);
-      free = made.free;
-      return made.call;
-    });
+    for (const [name, engine] of [["matmul", "overlap"], ["cublasmp", "cublasmp"]] as const) {
+      attempt(name, () => {
+        const made = byMatmul(runtime, engine, kind, shape);
+        free.push(made.free);
+        if (engine === "overlap") picked = made.variant;
+        return made.call;
+      });
+    }
     attempt("nccl", () => nccl(runtime, kind, problem, gemm, { a: a.address, d: d.address, whole: whole.address }));
     standings = contest.run(gemm, contestants, rounds);
     if (options.steady) {
@@ -246,7 +269,7 @@ function measure(runtime: Runtime, contest: Contest, kind: Kind, shape: Shape): 
       steady = { tile: contest.steady(tile) };
       steady.gemm = (before + contest.steady(gemm)) / 2;
     }
-    free();
+    for (const one of free) one();
   });
   // The bytes that travel, by copy engines alone.
   const part = kind === "ag" ? m / size * k * 2 : m * n / size * 2;
@@ -275,6 +298,7 @@ function measure(runtime: Runtime, contest: Contest, kind: Kind, shape: Shape): 
     limit,
     gemm: time,
     variant: chosen.name,
+    picked,
     standings,
     variants,
     ...steady === undefined ? {} : { steady },
@@ -284,7 +308,9 @@ function measure(runtime: Runtime, contest: Contest, kind: Kind, shape: Shape): 
 }
 
 /** A row as a line: shares of the limit, which is the product alone or the link. */
-function describe({ kind, shape, limit, gemm, variant, standings, variants, copies, missing, steady }: Row): string {
+function describe(
+  { kind, shape, limit, gemm, variant, picked, standings, variants, copies, missing, steady }: Row,
+): string {
   const scale = limit / gemm;
   const share = (name: string) => {
     const standing = standings[name];
@@ -297,7 +323,7 @@ function describe({ kind, shape, limit, gemm, variant, standings, variants, copi
   return `${kind} ${shape.join(",")}: limit ${limit.toFixed(1)} gemm ${gemm.toFixed(1)} copies ${copies.toFixed(1)} | ${
     share("tile")
   } ${variant}${hot} | ` +
-    `${share("cublasmp")} | ${share("nccl")} | tried: ${tried}`;
+    `${share("matmul")} ${picked} | ${share("cublasmp")} | ${share("nccl")} | tried: ${tried}`;
 }
 
 function record(): string {

@@ -14,6 +14,7 @@ export interface ChartRow {
 
 const COLORS: Readonly<Record<string, string>> = {
   tile: "#2563eb",
+  matmul: "#7dd3fc",
   cublasmp: "#65a30d",
   nccl: "#a1a1aa",
   async_tp: "#ea580c",
