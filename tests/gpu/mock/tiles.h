@@ -111,7 +111,12 @@ extern "C" __global__ void multiply_tiles(const Parameters p) {
     for (long i = 0; i < CLUSTER * 128 && tile.x + i < rows; i++) {
       for (long j = 0; j < COLUMNS; j++) {
         float& value = sum[i][j];
-        if (p.hasAddend) value += p.beta * read(p.c, left + j - p.originColumn, top + i - p.originRow);
+        if (p.hasAddend == 1 && (left - p.originColumn) % 8) __builtin_trap();
+        if (p.hasAddend == 1) value += p.beta * read(p.c, left + j - p.originColumn, top + i - p.originRow);
+        if (p.hasAddend == 2) {
+          u32 first = __builtin_ctz(targets);
+          value += p.beta * read(p.d[first], left + j - p.first_column[first], top + i - p.first_row[first]);
+        }
         if (p.bias) {
           long at = p.isBiasOfRows ? top + i - p.originRow : left + j - p.originColumn;
           if (at < p.biasCount) value += p.bias[at];
@@ -122,6 +127,7 @@ extern "C" __global__ void multiply_tiles(const Parameters p) {
         }
         for (u32 target = 0; target < 8; target++) {
           if (!(targets >> target & 1)) continue;
+          if ((left - p.first_column[target]) % 8) __builtin_trap();
           unsigned short* to = element(p.d[target], left + j - p.first_column[target], top + i - p.first_row[target]);
           if (to) *to = rounded(value);
         }

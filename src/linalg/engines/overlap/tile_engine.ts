@@ -97,6 +97,8 @@ interface Target extends Pick<TileOperands, "d" | "partsOfD" | "peersOfD"> {
   readonly local: LocalArray | null;
   /** What brings it to where it is wanted; null if it is there. */
   readonly bring: (() => void) | null;
+  /** What brings C there, where D's parts lie apart. */
+  readonly fill?: (c: LocalArray) => void;
 }
 
 /** What an execution has prepared. */
@@ -243,7 +245,7 @@ class TilePlan implements EnginePlan {
     const { product } = this.#shared!.value;
     // Which variant it is may have been found out after this was prepared.
     const target = this.#shared!.value.result === null ? prepared ?? this.#ownTarget(d) : this.#commonTarget(d);
-    const { local, bring, ...places } = target;
+    const { local, bring, fill: _, ...places } = target;
     const isStaged = before.length > 0 || bring !== null;
     // Elements are copied on the runtime's stream, between what is on the other one before and after.
     if (isStaged && on !== own) own.wait(on);
@@ -283,19 +285,22 @@ class TilePlan implements EnginePlan {
     // The problem's B is the kernel's A.
     const [left, right] = [factor("b", b, "rows"), factor("a", a, "columns")];
     const partsOfFactor = left.parts ?? right.parts;
+    const target = isCommon(this.#tiles) ? null : this.#ownTarget(d);
+    const addend = c === null || isZero(beta) ? null : target?.fill ? "in D" as const : read(matrices.c.read(c));
+    if (addend === "in D") before.push(() => target!.fill!(c!));
     const bias = inputs.bias ? this.#biasOf(inputs.bias, before) : null;
     return {
       operands: {
         a: left.matrix,
         b: right.matrix,
         ...partsOfFactor && { partsOfFactor },
-        c: c !== null && !isZero(beta) ? read(matrices.c.read(c)) : null,
+        c: addend,
         alpha: Number(alpha),
         beta: Number(beta),
         epilog: kernelEpilog(epilog, bias, transposed),
       },
       before,
-      target: isCommon(this.#tiles) ? null : this.#ownTarget(d),
+      target,
       auxiliary: this.#auxiliary(d, inputs, before),
     };
   }
@@ -323,8 +328,8 @@ class TilePlan implements EnginePlan {
       const { matrix, bring, local } = place.write(d);
       return { d: matrix, bring, local };
     }
-    const { matrix, bring, parts: partsOfD } = place.writeParts(d, partsOf(this.#problem));
-    return { d: matrix, partsOfD, bring, local: null };
+    const { matrix, bring, fill, parts: partsOfD } = place.writeParts(d, partsOf(this.#problem));
+    return { d: matrix, partsOfD, bring, fill, local: null };
   }
 
   /** D itself if all ranks address it; or memory that is copied to D. */

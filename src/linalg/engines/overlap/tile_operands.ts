@@ -23,6 +23,8 @@ export interface Placed {
 export interface PlacedParts extends Placed {
   /** Where each part begins. */
   readonly parts: readonly bigint[];
+  /** Copy a matrix of the same shape there. */
+  readonly fill: (from: LocalArray) => void;
 }
 
 /** One operand of a plan. */
@@ -64,38 +66,33 @@ export class TileOperand {
 
   /** As {@linkcode read}, for rows in parts that lie apart, each at a multiple of 16 bytes. */
   readParts(local: LocalArray, parts: readonly Part[]): PlacedParts {
-    return this.#placeParts(local, parts, (there, here) => here.set(there));
+    const placed = this.writeParts(local, parts);
+    return { ...placed, bring: () => placed.fill(local) };
   }
 
   /** As {@linkcode write}, for rows in such parts. */
   writeParts(local: LocalArray, parts: readonly Part[]): PlacedParts {
-    return this.#placeParts(local, parts, (there, here) => there.set(here));
-  }
-
-  /** Give the memory back. */
-  free(): void {
-    this.#kept.free();
-  }
-
-  #placeParts(
-    local: LocalArray,
-    parts: readonly Part[],
-    copyPart: (there: LocalArray, here: LocalArray) => void,
-  ): PlacedParts {
     const columns = local.shape[1];
     const lengths = parts.map(({ start, end }) => end - start);
     const starts = lengths.map((_, i) => lengths.slice(0, i).reduce((sum, length) => sum + padded(length), 0));
     const rows = starts.at(-1)! + padded(lengths.at(-1)!);
     const copy = this.#kept.have(this.#dtype, [rows, columns], "F");
+    const pairs = (of: LocalArray) =>
+      parts.map(({ start }, i) => {
+        const shape = [lengths[i], columns];
+        return [of.slice([start, 0], shape), copy.slice([starts[i], 0], shape)] as const;
+      });
     return {
       matrix: matrixOf(copy),
       parts: starts.map((start) => copy.address + BigInt(2 * start)),
-      bring: () =>
-        parts.forEach(({ start }, i) => {
-          const shape = [lengths[i], columns];
-          copyPart(local.slice([start, 0], shape), copy.slice([starts[i], 0], shape));
-        }),
+      bring: () => pairs(local).forEach(([there, here]) => there.set(here)),
+      fill: (from) => pairs(from).forEach(([there, here]) => here.set(there)),
     };
+  }
+
+  /** Give the memory back. */
+  free(): void {
+    this.#kept.free();
   }
 
   #fits(local: LocalArray): boolean {

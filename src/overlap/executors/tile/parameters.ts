@@ -115,8 +115,8 @@ export interface TileArguments {
   readonly finishCount: number;
   /** Flags of the parts of the gathered operand. */
   readonly gathered: ByRank;
-  /** What is added to the result; `null` for nothing. */
-  readonly c: Operand | null;
+  /** What is added to the result: a matrix, what D holds, or nothing. */
+  readonly c: Operand | "in D" | null;
   /** The row and column of the whole product where this rank's D begins, and so do C and the bias. */
   readonly origin: Spot;
   /** Where the first error is noted on the GPU. */
@@ -163,7 +163,7 @@ export function packArguments(configuration: TileConfiguration, given: TileArgum
     biasCount: bias?.count ?? 0,
     isBiasOfRows: Number(bias?.isOfRows ?? false),
     activation: ACTIVATIONS[activation],
-    hasAddend: Number(given.c !== null),
+    hasAddend: given.c === null ? 0 : given.c === "in D" ? 2 : 1,
     originRow: given.origin.row,
     originColumn: given.origin.column,
     patience: BigInt(Math.round(given.patienceSeconds * 1e9)),
@@ -196,7 +196,7 @@ export function packArguments(configuration: TileConfiguration, given: TileArgum
   given.a.forEach((part, i) => write("a", i, part, isRowMajorA, boxRows));
   given.b.forEach((part, i) => write("b", i, part, isRowMajorB, boxRowsB));
   given.d.forEach((part, i) => part && write("d", i, part, true, 64));
-  if (given.c) write("c", 0, given.c, true, 64);
+  if (given.c !== null && given.c !== "in D") write("c", 0, given.c, true, 64);
   return bytes;
 }
 

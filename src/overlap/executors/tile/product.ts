@@ -50,8 +50,8 @@ export interface TileOperands {
   readonly partsOfD?: readonly bigint[];
   /** For sums: where the parts of A's rows lie, or of B's columns, if they are apart; the stride is that of A or B. */
   readonly partsOfFactor?: readonly bigint[];
-  /** What is added: of D's shape, perhaps D itself. */
-  readonly c?: DeviceMatrix | null;
+  /** What is added: of D's shape, perhaps D itself; or what D holds, wherever its parts lie. */
+  readonly c?: DeviceMatrix | "in D" | null;
   /** What the product is multiplied by; 1 if left out. */
   readonly alpha?: number;
   /** What C is multiplied by; 1 if left out. */
@@ -322,7 +322,9 @@ export class TileProduct implements Disposable {
   #prepare(operands: TileOperands): Prepared {
     const { a, b, d, c = null, peersOfD = [], partsOfD = [], partsOfFactor = [], epilog: { bias, activation } = {} } =
       operands;
-    const matrices = [a, b, d, c].map((matrix) => matrix === null ? "" : `${matrix.address}/${matrix.leading}`);
+    const matrices = [a, b, d, c].map((matrix) =>
+      matrix === null || matrix === "in D" ? matrix : `${matrix.address}/${matrix.leading}`
+    );
     const key = [matrices, peersOfD, partsOfD, partsOfFactor, bias?.address, bias?.isOfRows, activation].join();
     let prepared = this.#prepared.get(key);
     if (prepared === undefined) {
@@ -414,7 +416,7 @@ export class TileProduct implements Disposable {
       a: this.#operands(a, "rows", parity, partsOfFactor),
       b: this.#operands(b, "columns", parity, partsOfFactor),
       d: targets,
-      c: c ? { ...c, ...this.#own } : null,
+      c: c && c !== "in D" ? { ...c, ...this.#own } : c ?? null,
       origin: { row: this.#own.rows.start, column: this.#own.columns.start },
       tiles: this.#memory.address + BigInt(FLAG_BYTES),
       count: this.#count,

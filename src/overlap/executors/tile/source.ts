@@ -45,7 +45,7 @@ struct alignas(64) TensorMap { u64 words[16]; };
 
 struct Parameters {
   TensorMap a[8], b[8], d[8];  // by part of A, part of B, and by target
-  TensorMap c;                 // what is added to the result
+  TensorMap c;                 // what is added to the result, if hasAddend is 1; what D holds if it is 2
   const uint4* tiles;
   // By rank: where its partial sums go, and their flags; where partial sums from it arrive, and their flags.
   u64 send[8], raise[8], arrive[8], expect[8];
@@ -325,9 +325,12 @@ __device__ __forceinline__ void carry(
           load_bytes(slots + slot * CHUNK_BYTES, p.arrive[sender] + (number * CHUNKS + in.chunk) * CHUNK_BYTES, valid * 128, barrier);
         }
       } else if (in.phase == ADD_C) {
+        u32 target = __ffs(targets_of(in.tile)) - 1;
+        bool is_in_d = p.hasAddend == 2;
+        int column = in.tile.y + in.chunk * 64 - (is_in_d ? p.first_column[target] : p.originColumn);
+        int line = row - (is_in_d ? p.first_row[target] : p.originRow);
         barrier_expect(barrier, CHUNK_BYTES);
-        int column = in.tile.y + in.chunk * 64 - p.originColumn;
-        load_box(slots + slot * CHUNK_BYTES, &p.c, column, (int)row - p.originRow, barrier);
+        load_box(slots + slot * CHUNK_BYTES, is_in_d ? &p.d[target] : &p.c, column, line, barrier);
       } else {
         barrier_arrive(barrier);
       }
