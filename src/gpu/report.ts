@@ -165,7 +165,8 @@ function linkOf({ symbols }: CudaRuntime, from: number, to: number): GpuLink {
   };
 }
 
-function linksOf(count: number): GpuLink[] {
+/** The links between the first so many GPUs. */
+export function linksOf(count: number): GpuLink[] {
   const ordinals = Array.from({ length: count }, (_, ordinal) => ordinal);
   return ordinals.flatMap((from) => ordinals.slice(from + 1).map((to) => linkOf(openCudaRuntime(), from, to)));
 }

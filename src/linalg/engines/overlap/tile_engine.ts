@@ -9,6 +9,8 @@ import { openNvshmem } from "../../../../ffi/cuda/nvshmem.ts";
 import type { LocalArray } from "../../../array/local_array.ts";
 import { isZero } from "../../../blas/arguments.ts";
 import { ConfigurationError, StateError } from "../../../errors.ts";
+import { Device } from "../../../gpu/device.ts";
+import { linksOf } from "../../../gpu/report.ts";
 import type { Stream } from "../../../gpu/stream.ts";
 import { SymmetricBuffer } from "../../../memory/symmetric_memory.ts";
 import { TileKernel } from "../../../overlap/executors/tile/kernel.ts";
@@ -64,8 +66,17 @@ export function refuseTiles(request: EngineRequest, { device, size, localSize }:
   return null;
 }
 
+/** What this machine lacks; found out once. */
+let missing: Refusal | null | undefined;
+
 /** Why memory that all ranks address, or the compiler, cannot be had. */
-function missingLibrary(): Refusal | null {
+function findMissing(): Refusal | null {
+  // GPUs that this process does not see are left to NVSHMEM.
+  const slow = linksOf(Device.count()).find(({ kind, hasPeerAccess }) => kind === "pcie" || hasPeerAccess === false);
+  if (slow) {
+    const [one, other] = slow.ordinals;
+    return { reason: `it stores over NVLink, which does not join GPUs ${one} and ${other}`, instead: CHANGE };
+  }
   try {
     openNvrtc();
     openNvshmem();
@@ -405,7 +416,8 @@ export const overlapTileEngine: MatmulEngine<"overlap", OverlapAlgorithm> = {
   device: "gpu",
   algorithms: OVERLAP_ALGORITHMS,
   open: () => `NVRTC ${openNvrtc().version}`,
-  supports: (request, runtime) => refuseTiles(request, runtime) ?? missingLibrary(),
+  supports: (request, runtime) =>
+    refuseTiles(request, runtime) ?? (missing === undefined ? missing = findMissing() : missing),
   cost: (request) => tileTraffic(supported(request), request.problem),
   seconds: (request) => tileSeconds(supported(request)).predicted,
   variants(request) {
