@@ -50,6 +50,38 @@ mockTest("cuBLASMp 0.7 is refused with what to do, and passed over where there i
   assertStringIncludes(taken.output, `sum 512 by ${mock}/libcublasmp.so.0`);
 });
 
+mockTest("engine overlap needs NVLink and NVSHMEM, and else cuBLASMp multiplies", async (environment, path) => {
+  const script = fileURLToPath(new URL("./fixtures/overlaps_on_gpu.ts", import.meta.url));
+  const run = async (changes: Record<string, string>) => {
+    const { code, output } = await runJob(mpi, 2, ["run", "-A", script], {
+      environment: { ...environment, ...changes },
+    });
+    assertEquals(code, 0, output);
+    return output;
+  };
+  const all = await run({});
+  assertStringIncludes(all, "auto: sum 4096 by overlap");
+  assertStringIncludes(all, "overlap: sum 4096 by overlap");
+  const slow = await run({ MOCK_PCIE: "1" });
+  assertStringIncludes(slow, "auto: sum 4096 by cublasmp");
+  const other = "Leave engine out: cublasmp takes the product.";
+  const slowReason = "it stores over NVLink, which does not join GPUs 0 and 1";
+  const without = `${path}/without`;
+  Deno.mkdirSync(without);
+  for (const { name } of Deno.readDirSync(environment.DISTMATH_LIBRARY_PATH)) {
+    if (!name.includes("nvshmem")) {
+      Deno.copyFileSync(`${environment.DISTMATH_LIBRARY_PATH}/${name}`, `${without}/${name}`);
+    }
+  }
+  const poor = await run({ DISTMATH_LIBRARY_PATH: without });
+  assertStringIncludes(poor, "auto: sum 4096 by cublasmp");
+  for (const rank of [0, 1]) {
+    const why = `overlap: ConfigurationError on rank ${rank}: engine overlap: `;
+    assertStringIncludes(slow, `${why}${slowReason}. ${other}`);
+    assertStringIncludes(poor, `${why}it needs NVRTC and NVSHMEM. NVSHMEM was not found`);
+  }
+});
+
 mockTest("a library that one rank lacks is an error on every rank", async (environment) => {
   const script = fileURLToPath(new URL("./fixtures/cublasmp_missing.ts", import.meta.url));
   const { code, output } = await runJob(mpi, 2, ["run", "-A", script], { environment });

@@ -184,7 +184,10 @@ API const char* cudaGetErrorString(int) { return "an error of the mock"; }
 API int cudaGetLastError() { return 0; }
 API int cudaGetDeviceCount(int* count) { return *count = gpus(), 0; }
 API int cudaDeviceCanAccessPeer(int* can, int device, int peer) { return *can = device != peer, 0; }
-API int cudaDeviceGetP2PAttribute(int* value, int attribute, int, int) { return *value = attribute == 3, 0; }
+// Joined by NVLink, or with MOCK_PCIE by PCIe.
+API int cudaDeviceGetP2PAttribute(int* value, int attribute, int, int) {
+  return *value = attribute == 3 && !getenv("MOCK_PCIE"), 0;
+}
 API int cudaDeviceGetAttribute(int* value, int attribute, int device) {
   return attribute == 16 ? cuDeviceGetAttribute(value, attribute, device) : 801;
 }
