@@ -15,11 +15,13 @@
 import {
   allocateSymmetricMemory,
   DistributedArray,
+  freeSymmetricMemory,
   initialize,
   Matmul,
   Replicated,
   type Runtime,
   Slab,
+  type SymmetricArray,
 } from "../mod.ts";
 import { CudaMemcpyKind, openCudaRuntime } from "../ffi/cuda/runtime.ts";
 import { checkNccl, NcclDataType, NcclRedOp, openNccl } from "../ffi/cuda/nccl.ts";
@@ -138,11 +140,13 @@ function byMatmul(
 ): { call: Call; variant: string; free: () => void } {
   const options = { dtype: "bfloat16", order: "F" } as const;
   const [slab, result] = kind === "ag" ? [Slab.Y, Slab.X] : [Slab.X, kind === "rs" ? Slab.Y : Replicated];
+  const symmetric: SymmetricArray[] = [];
   const make = (shape: [number, number], distribution: typeof slab | typeof Replicated, seed: number) => {
     // What all ranks store into is used where it is if it is symmetric.
     const isSymmetric = engine === "overlap" && distribution === Replicated;
+    if (isSymmetric) symmetric.push(allocateSymmetricMemory(runtime, shape, options));
     const array = isSymmetric
-      ? DistributedArray.fromLocal(runtime, allocateSymmetricMemory(runtime, shape, options), Replicated)
+      ? DistributedArray.fromLocal(runtime, symmetric[0], Replicated)
       : DistributedArray.full(runtime, shape, distribution as typeof Slab.X, 0, options);
     fillNormal(runtime.stream!, array.local.address, array.local.shape[0] * array.local.shape[1], seed);
     return array;
@@ -163,7 +167,8 @@ function byMatmul(
     variant: variant.replace(/^.*; tiles: /, ""),
     free: () => {
       product[Symbol.dispose]();
-      for (const array of [a, b, c]) array.free();
+      for (const array of symmetric.length > 0 ? [a, b] : [a, b, c]) array.free();
+      if (symmetric.length > 0) freeSymmetricMemory(...symmetric);
     },
   };
 }
