@@ -39,7 +39,7 @@ const ORDERS: Readonly<Record<string, Partial<TileVariant>>> = {
 export function variantNamed(name: string): NamedVariant {
   const [, shape, order] = /^(\w+)(.*)$/.exec(name) ?? [];
   const more = ORDERS[order];
-  if (!(shape in TILE_SHAPES) || more === undefined) {
+  if (!Object.hasOwn(TILE_SHAPES, shape) || more === undefined) {
     throw new RangeError(`There is no variant "${name}" of tile kernels.`);
   }
   return { name, shape: shape as TileShapeName, variant: { shape: TILE_SHAPES[shape as TileShapeName], ...more } };

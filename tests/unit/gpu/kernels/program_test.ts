@@ -10,6 +10,7 @@ import { dtypeInfo } from "../../../../src/dtype/dtype.ts";
 import { kernelSources } from "../../../../src/gpu/kernels/array_kernels.ts";
 import { fftKernelSource } from "../../../../src/gpu/kernels/fft_kernels.ts";
 import { meetingKernelSource } from "../../../../src/gpu/kernels/meeting_kernel.ts";
+import { AUX_SOURCE } from "../../../../src/linalg/engines/overlap/tile_epilog.ts";
 import { compile, packWords } from "../../../../src/gpu/kernels/program.ts";
 
 function hasNvrtc(): boolean {
@@ -30,6 +31,7 @@ for (
     ...kernelSources,
     transforms: fftKernelSource,
     meeting: meetingKernelSource,
+    auxiliary: AUX_SOURCE,
   })
 ) {
   Deno.test({
