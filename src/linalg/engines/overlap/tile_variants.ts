@@ -86,8 +86,19 @@ function fileOf({ device }: Runtime, product: string): string | undefined {
   return folder && `${folder}/overlap-${createHash("sha256").update(facts.join("\0")).digest("hex").slice(0, 32)}.json`;
 }
 
+/** What this process has read or written. */
+const known = new Map<string, Measured | null>();
+
 /** What is kept of a product; null if nothing is. Local. */
 export function recall(runtime: Runtime, product: string): Measured | null {
+  const found = known.get(product);
+  if (found !== undefined) return found;
+  const read = readKept(runtime, product);
+  known.set(product, read);
+  return read;
+}
+
+function readKept(runtime: Runtime, product: string): Measured | null {
   const file = fileOf(runtime, product);
   if (file === undefined) return null;
   try {
@@ -102,6 +113,7 @@ export function recall(runtime: Runtime, product: string): Measured | null {
 
 /** Keep what was measured of a product; that this fails is no error. Local. */
 export function keep(runtime: Runtime, product: string, measured: Measured): void {
+  known.set(product, measured);
   const file = fileOf(runtime, product);
   if (file === undefined) return;
   try {
