@@ -38,6 +38,10 @@ const commands: Record<string, Command> = {
     summary: "run test files on 1, 2, … ranks",
     load: async () => (await import("./commands/cluster_tests.ts")).clusterTests,
   },
+  view: {
+    summary: "show a picture or a trace on a page of this machine",
+    load: async () => (await import("./commands/view.ts")).view,
+  },
   soak: {
     summary: "random operations on several ranks against a plain model",
     load: async () => (await import("./commands/repository.ts")).soak,

@@ -1,6 +1,6 @@
 /** Ranks on two hosts, two on each, over TCP: products, redistributions, cluster tests, and a host that disappears. */
 import { assert, assertEquals, assertMatch, assertNotEquals, assertStringIncludes } from "@std/assert";
-import { launchers, type MpiInstallation, newestLaunchers } from "../mpi_installations.ts";
+import { launchers, type MpiInstallation, newestLaunchers, slowdown } from "../mpi_installations.ts";
 import { finish, root, start } from "./command.ts";
 import { type Hosts, makeHosts, whyNoHosts } from "./hosts.ts";
 
@@ -59,7 +59,7 @@ testOnHosts("ranks of two hosts compute; one host that dies ends the job on the 
     stderr,
     /^error: (the connection to \S+ was lost|(\S+|another host) cannot be reached), and the job ended/m,
   );
-  assert(seconds < 10, `${seconds} s`);
+  assert(seconds < 10 * slowdown(), `${seconds} s`);
   assertEquals(left, 0);
 });
 
@@ -69,7 +69,7 @@ testOnHosts("a host that is cut off ends the job", openMpi, async (mpi) => {
   const { code, stderr, seconds } = await disturb(mpi, (hosts) => hosts.cut());
   assertEquals(code, 1, stderr);
   assertMatch(stderr, /^error: the connection to host2 was lost, and the job ended with exit code 1$/m);
-  assert(seconds < 20, `${seconds} s`);
+  assert(seconds < 20 * slowdown(), `${seconds} s`);
 });
 
 testOnHosts("cluster-test runs on two hosts", newestLaunchers, async (mpi) => {

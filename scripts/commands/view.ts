@@ -1,0 +1,79 @@
+/**
+ * `view`: a picture or a trace on a page that this machine alone can open.
+ *
+ * @module
+ */
+import { basename } from "node:path";
+import { traceSvg } from "../results/trace_picture.ts";
+import { CommandError, oneLine, parseCommand, userPath } from "../terminal.ts";
+
+const help = `Show an SVG, or a trace such as "run --profile" writes, on a page of this machine, until Ctrl-C.
+
+Usage: view [options] FILE
+
+  --port N   the port of the page (a free one)
+`;
+
+/** The picture in a file: an SVG as it is, a trace drawn. */
+function pictureOf(path: string): string {
+  let text: string;
+  try {
+    text = Deno.readTextFileSync(path);
+  } catch (error) {
+    throw new CommandError(`cannot read ${path}: ${oneLine(error)}`);
+  }
+  if (/^\s*(<\?xml|<svg)/.test(text)) return text;
+  try {
+    const trace = JSON.parse(text);
+    if (Array.isArray(trace.traceEvents)) return traceSvg(trace);
+  } catch {
+    // It is no JSON.
+  }
+  throw new CommandError(`${path} is neither an SVG nor a trace with "traceEvents"`);
+}
+
+const escapes: Record<string, string> = { "&": "&amp;", "<": "&lt;", ">": "&gt;" };
+
+/** A page with the picture, which cannot run scripts there. */
+function pageOf(name: string): string {
+  const title = name.replaceAll(/[&<>]/g, (sign) => escapes[sign]);
+  return `<!doctype html>
+<meta charset="utf-8">
+<title>${title}</title>
+<h1 style="font: 16px monospace">${title}</h1>
+<object type="image/svg+xml" data="picture.svg" style="width: 100%"></object>
+`;
+}
+
+export async function view(args: string[]): Promise<number> {
+  const { values, positionals } = parseCommand(args, {
+    port: { type: "string", default: "0" },
+    help: { type: "boolean", short: "h", default: false },
+  });
+  if (values.help) {
+    console.log(help);
+    return 0;
+  }
+  if (positionals.length !== 1) throw new CommandError(`view takes one file; see "view --help"`);
+  const port = Number(values.port);
+  if (!/^\d+$/.test(values.port) || port > 65535) {
+    throw new CommandError(`--port takes a number up to 65535, not "${values.port}"`);
+  }
+  const path = userPath(positionals[0]);
+  const picture = pictureOf(path);
+  const headers = { "content-security-policy": "default-src 'self'; style-src 'unsafe-inline'; script-src 'none'" };
+  const onListen = ({ port }: Deno.NetAddr) => console.log(`http://127.0.0.1:${port}/ shows ${path}; Ctrl-C ends it`);
+  const server = Deno.serve({ hostname: "127.0.0.1", port, onListen }, ({ url }) => {
+    const { pathname } = new URL(url);
+    if (pathname === "/") {
+      return new Response(pageOf(basename(path)), {
+        headers: { ...headers, "content-type": "text/html; charset=utf-8" },
+      });
+    }
+    if (pathname !== "/picture.svg") return new Response("there is no such page\n", { status: 404 });
+    return new Response(picture, { headers: { ...headers, "content-type": "image/svg+xml" } });
+  });
+  for (const signal of ["SIGINT", "SIGTERM"] as const) Deno.addSignalListener(signal, () => server.shutdown());
+  await server.finished;
+  return 0;
+}

@@ -1,0 +1,81 @@
+/**
+ * A trace in Chrome's format as a picture: a lane for each process and thread, calls within calls below each other.
+ *
+ * @module
+ */
+
+/** An event of a trace, as far as it is drawn. */
+export interface DrawnEvent {
+  name: string;
+  ph: string;
+  pid: number | string;
+  tid: number | string;
+  ts?: number;
+  dur?: number;
+  args?: Record<string, unknown>;
+}
+
+/** A call, with what it is below of. */
+interface Call extends Required<Pick<DrawnEvent, "name" | "ts" | "dur">> {
+  depth: number;
+}
+
+const [width, margin, rowHeight, letterWidth, narrowest] = [1600, 120, 16, 6.2, 0.5];
+const escapes: Record<string, string> = { "&": "&amp;", "<": "&lt;", ">": "&gt;", '"': "&quot;" };
+const xml = (text: string) => text.replaceAll(/[&<>"]/g, (sign) => escapes[sign]);
+
+/** The calls of a lane with their depths. */
+function nest(events: readonly DrawnEvent[]): Call[] {
+  const open: number[] = [];
+  return events.map(({ name, ts = 0, dur = 0 }) => ({ name, ts, dur }))
+    .sort((a, b) => a.ts - b.ts || b.dur - a.dur)
+    .map((call) => {
+      while (open.length > 0 && open.at(-1)! <= call.ts) open.pop();
+      open.push(call.ts + call.dur);
+      return { ...call, depth: open.length - 1 };
+    });
+}
+
+/** A colour that the same name always has. */
+function colorOf(name: string): string {
+  let hash = 0;
+  for (const letter of name) hash = (hash * 31 + letter.codePointAt(0)!) % 360;
+  return `hsl(${hash} 55% 72%)`;
+}
+
+/** Draw a trace. What is narrower than half a pixel is left out, and text that does not fit its box. */
+export function traceSvg(trace: { traceEvents: readonly DrawnEvent[] }): string {
+  const calls = trace.traceEvents.filter(({ ph, ts, dur }) => ph === "X" && ts !== undefined && dur !== undefined);
+  const starts = calls.map(({ ts }) => ts!);
+  const begin = starts.reduce((least, ts) => Math.min(least, ts), Infinity);
+  const end = calls.reduce((most, { ts, dur }) => Math.max(most, ts! + dur!), -Infinity);
+  const scale = (width - margin) / Math.max(1, end - begin);
+  const names = new Map(
+    trace.traceEvents.filter(({ name }) => name === "process_name").map(({ pid, args }) => [pid, String(args?.name)]),
+  );
+  const lanes = Map.groupBy(calls, ({ pid, tid }) => `${pid} ${tid}`);
+  const drawn: string[] = [];
+  let top = rowHeight;
+  for (const lane of lanes.values()) {
+    const nested = nest(lane);
+    const title = names.get(lane[0].pid) ?? `process ${lane[0].pid}`;
+    drawn.push(`<text class="lane" x="4" y="${top + 12}">${xml(title)}</text>`);
+    for (const { name, ts, dur, depth } of nested) {
+      const size = dur * scale;
+      if (size < narrowest) continue;
+      const [x, y] = [margin + (ts - begin) * scale, top + depth * rowHeight];
+      const box = `<rect x="${x.toFixed(2)}" y="${y}" width="${size.toFixed(2)}" height="${rowHeight - 1}" fill="${
+        colorOf(name)
+      }"><title>${xml(name)}: ${(dur / 1000).toFixed(3)} ms</title></rect>`;
+      const fits = name.length * letterWidth + 4 < size;
+      drawn.push(fits ? `${box}<text x="${(x + 2).toFixed(2)}" y="${y + 12}">${xml(name)}</text>` : box);
+    }
+    top += (nested.reduce((most, { depth }) => Math.max(most, depth), 0) + 2) * rowHeight;
+  }
+  const length = calls.length === 0 ? "no calls" : `${((end - begin) / 1000).toFixed(1)} ms`;
+  return `<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 ${width} ${top}" font-family="monospace" font-size="10">
+<text x="4" y="12">${length}</text>
+${drawn.join("\n")}
+</svg>
+`;
+}

@@ -1,0 +1,44 @@
+import { assert, assertEquals } from "@std/assert";
+import { type DrawnEvent, traceSvg } from "../../../../scripts/results/trace_picture.ts";
+
+const call = (name: string, pid: number, ts: number, dur: number): DrawnEvent => ({
+  name,
+  ph: "X",
+  pid,
+  tid: 0,
+  ts,
+  dur,
+});
+
+const traceEvents: DrawnEvent[] = [
+  { name: "process_name", ph: "M", pid: 0, tid: 0, args: { name: "rank 0" } },
+  { name: "process_name", ph: "M", pid: 1, tid: 0, args: { name: "rank <1>" } },
+  call("outer", 0, 1000, 1000),
+  call("inner", 0, 1100, 400),
+  call("a name that is much longer than its box", 0, 1500, 20),
+  call("outer", 1, 1200, 800),
+  call("too short to be seen", 1, 1300, 0.01),
+];
+
+Deno.test("traceSvg() draws a lane a rank, calls below those that they are in, and labels where there is room", () => {
+  const svg = traceSvg({ traceEvents });
+  const boxes = [...svg.matchAll(/<rect x="([\d.]+)" y="(\d+)" width="([\d.]+)"[^>]*><title>([^:]*)/g)]
+    .map(([, x, y, width, name]) => ({ name, x: Number(x), y: Number(y), width: Number(width) }));
+  assertEquals(boxes.map(({ name }) => name), ["outer", "inner", "a name that is much longer than its box", "outer"]);
+  const [outer, inner, long, second] = boxes;
+  assertEquals([outer.x, inner.y - outer.y, long.y - outer.y], [120, 16, 16]);
+  assert(second.y > inner.y && second.x > outer.x);
+  assertEquals([...svg.matchAll(/<text class="lane"[^>]*>([^<]*)/g)].map(([, name]) => name), [
+    "rank 0",
+    "rank &lt;1&gt;",
+  ]);
+  const labels = [...svg.matchAll(/<\/rect><text x="([\d.]+)" y="(\d+)">([^<]*)/g)]
+    .map(([, x, y, name]) => ({ start: Number(x), end: Number(x) + 6 * name.length, y: Number(y), name }));
+  assertEquals(labels.map(({ name }) => name), ["outer", "inner", "outer"]);
+  for (const a of labels) {
+    for (const b of labels) {
+      assert(a === b || a.y !== b.y || a.end <= b.start || b.end <= a.start, `${a.name}, ${b.name}`);
+    }
+  }
+  assert(traceSvg({ traceEvents: [] }).includes("no calls"));
+});
