@@ -46,7 +46,8 @@ function refuse({ problem, epilog, algorithm }: EngineRequest, runtime: Runtime)
       instead: "Leave engine out, or start the script with --allow-ffi, without a list.",
     };
   }
-  if (isEmpty(problem) || hostStrategy(problem, algorithm)) return null;
+  // Nothing leaves a single rank, whatever the distributions: there is always a way, and it costs nothing.
+  if (isEmpty(problem) || size === 1 && algorithm === "default" || hostStrategy(problem, algorithm)) return null;
   return {
     reason: `it has no ${algorithm === "default" ? "algorithm" : algorithm} for these distributions`,
     instead: "Leave engine out: others take any.",
@@ -116,6 +117,7 @@ export const overlapHostEngine: MatmulEngine<"overlap", OverlapAlgorithm> = {
   open: scalapackLibrary,
   supports: refuse,
   cost({ problem, algorithm }) {
+    if (problem.d.distribution.size === 1) return 0;
     const { moved, traffic } = hostStrategy(problem, algorithm)!;
     return moved + traffic;
   },
