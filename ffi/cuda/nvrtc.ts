@@ -53,10 +53,6 @@ export const NVRTC_SYMBOLS = {
   ] },
   nvrtcGetProgramLogSize: { parameters: [/* prog */ "u64", /* logSizeRet */ "buffer"], result: "i32" },
   nvrtcGetProgramLog: { parameters: [/* prog */ "u64", /* log */ "buffer"], result: "i32" },
-  nvrtcAddNameExpression: { parameters: [/* prog */ "u64", /* name_expression */ "buffer"], result: "i32" },
-  nvrtcGetLoweredName: { result: "i32", parameters: [
-    /* prog */ "u64", /* name_expression */ "buffer", /* lowered_name */ "buffer",
-  ] },
 
   // results
   nvrtcGetPTXSize: { parameters: [/* prog */ "u64", /* ptxSizeRet */ "buffer"], result: "i32" },

@@ -108,9 +108,8 @@ export type MpiFunctions = {
 
 export const MPI_FUNCTION_NAMES: readonly MpiFunctionName[] = Object.keys(MPI_FUNCTIONS) as MpiFunctionName[];
 
-/** The functions that wait for other ranks, with their C names. */
-export const WAITING_FUNCTIONS: Readonly<Record<string, string>> = Object.fromEntries(
-  ([
+const WAITING: ReadonlySet<string> = new Set(
+  [
     "MPI_Finalize",
     "MPI_Comm_dup",
     "MPI_Comm_split",
@@ -119,24 +118,17 @@ export const WAITING_FUNCTIONS: Readonly<Record<string, string>> = Object.fromEn
     "MPI_Barrier",
     "MPI_Bcast",
     "MPI_Reduce",
-    "MPI_Reduce_in_place",
     "MPI_Allreduce",
-    "MPI_Allreduce_in_place",
     "MPI_Scan",
-    "MPI_Scan_in_place",
     "MPI_Exscan",
-    "MPI_Exscan_in_place",
     "MPI_Reduce_scatter",
     "MPI_Gather",
     "MPI_Gatherv",
     "MPI_Scatter",
     "MPI_Scatterv",
     "MPI_Allgather",
-    "MPI_Allgather_in_place",
     "MPI_Allgatherv",
-    "MPI_Allgatherv_in_place",
     "MPI_Alltoall",
-    "MPI_Alltoall_in_place",
     "MPI_Alltoallv",
     "MPI_Send",
     "MPI_Recv",
@@ -145,7 +137,12 @@ export const WAITING_FUNCTIONS: Readonly<Record<string, string>> = Object.fromEn
     "MPI_Wait",
     "MPI_Win_allocate_shared",
     "MPI_Win_free",
-  ] as const satisfies readonly MpiFunctionName[]).map((name) => [name, cName(name)]),
+  ] satisfies readonly MpiFunctionName[],
+);
+
+/** The functions that wait for other ranks, with their C names. */
+export const WAITING_FUNCTIONS: Readonly<Record<string, string>> = Object.fromEntries(
+  MPI_FUNCTION_NAMES.filter((name) => WAITING.has(cName(name))).map((name) => [name, cName(name)]),
 );
 
 function cName(name: MpiFunctionName): string {

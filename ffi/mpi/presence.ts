@@ -91,19 +91,9 @@ export interface PresentRank {
   peers: readonly number[];
 }
 
-/** A call that waits, as it is published. */
-export interface Wait {
-  /** See {@linkcode PresentRank}. */
-  operation: string;
-  /** The hash of the function's name. */
-  functionHash: number;
-  /** See {@linkcode PresentRank}. */
-  scope: number;
-  /** See {@linkcode PresentRank}. */
-  turn: number;
-  /** See {@linkcode PresentRank}. */
+/** A call that waits, as it is published; one that is not collective waits for two ranks at the most. */
+export interface Wait extends Pick<PresentRank, "operation" | "functionHash" | "scope" | "turn"> {
   firstPeer: number;
-  /** See {@linkcode PresentRank}. */
   secondPeer: number;
 }
 
