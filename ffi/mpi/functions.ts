@@ -29,6 +29,11 @@ export const MPI_FUNCTIONS = {
   MPI_Comm_dup: ["handle" /* comm */, "buffer" /* MPI_Comm* newcomm */],
   MPI_Comm_split: ["handle" /* comm */, "int" /* color */, "int" /* key */, "buffer" /* MPI_Comm* newcomm */],
   MPI_Comm_split_type: ["handle" /* comm */, "int" /* split_type */, "int" /* key */, "handle" /* info */, "buffer" /* MPI_Comm* newcomm */],
+  MPI_Cart_create: ["handle" /* comm_old */, "int" /* ndims */, "buffer" /* int dims[] */, "buffer" /* int periods[] */, "int" /* reorder */, "buffer" /* MPI_Comm* comm_cart */],
+  MPI_Cart_coords: ["handle" /* comm */, "int" /* rank */, "int" /* maxdims */, "buffer" /* int coords[] */],
+  MPI_Cart_shift: ["handle" /* comm */, "int" /* direction */, "int" /* disp */, "buffer" /* int* rank_source */, "buffer" /* int* rank_dest */],
+  MPI_Neighbor_allgather: ["buffer" /* void* sendbuf */, "int" /* sendcount */, "handle" /* sendtype */, "buffer" /* void* recvbuf */, "int" /* recvcount */, "handle" /* recvtype */, "handle" /* comm */],
+  MPI_Neighbor_alltoall: ["buffer" /* void* sendbuf */, "int" /* sendcount */, "handle" /* sendtype */, "buffer" /* void* recvbuf */, "int" /* recvcount */, "handle" /* recvtype */, "handle" /* comm */],
   MPI_Comm_free: ["buffer" /* MPI_Comm* comm */],
   MPI_Comm_set_errhandler: ["handle" /* comm */, "handle" /* errhandler */],
   MPI_Comm_c2f: ["handle" /* comm */],
@@ -137,6 +142,9 @@ const WAITING: ReadonlySet<string> = new Set(
     "MPI_Wait",
     "MPI_Win_allocate_shared",
     "MPI_Win_free",
+    "MPI_Cart_create",
+    "MPI_Neighbor_allgather",
+    "MPI_Neighbor_alltoall",
   ] satisfies readonly MpiFunctionName[],
 );
 

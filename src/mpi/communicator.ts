@@ -6,13 +6,14 @@
  */
 import { checkMpi, type Handle } from "../../ffi/mpi/mod.ts";
 import { StateError } from "../errors.ts";
-import { describe } from "../options.ts";
+import { describe, readOptions } from "../options.ts";
 import { isInt } from "./buffers.ts";
+import { CartesianMethods, type CartesianOptions, checkGrid, noteGrid } from "./cartesian.ts";
 import { forgetCollectiveFree, queueCollectiveFree } from "./collective_free.ts";
 import { freeHandle, refuseFreed } from "./communicator_handle.ts";
 import { refuseExtra } from "./communicator_options.ts";
 import { abortJob, startMpi } from "./init_finalize.ts";
-import { ObjectMethods } from "./object_methods.ts";
+
 import { ranksInWorld, withGroup } from "./rank_group.ts";
 
 /**
@@ -31,6 +32,7 @@ import { ranksInWorld, withGroup } from "./rank_group.ts";
  * - {@linkcode CollectiveMethods}: barrier, broadcast, gather, gatherV, allGather, allGatherV, scatter, scatterV, allToAll,
  *   allToAllV, iallGatherV, ibarrier
  * - {@linkcode BackgroundMethods}: ibroadcast, ireduce, iallReduce, igather, iscatter, iallGather, iallToAll
+ * - {@linkcode CartesianMethods}, for what `createCartesian` made: coordinates, shift, neighborAllGather, neighborAllToAll
  * - {@linkcode ObjectMethods}, for values: broadcastObject, gatherObject, allGatherObject, scatterObject, allToAllObject,
  *   reduceObject, allReduceObject, scanObject, exclusiveScanObject, sendObject, receiveObject, sendReceiveObject,
  *   isendObject, ireceiveObject
@@ -44,7 +46,7 @@ import { ranksInWorld, withGroup } from "./rank_group.ts";
  * console.assert(sum[0] === world.size * (world.size - 1) / 2);
  * ```
  */
-export class Communicator extends ObjectMethods {
+export class Communicator extends CartesianMethods {
   #key: string | null;
   #isQueued = false;
   #made = 0;
@@ -122,6 +124,36 @@ export class Communicator extends ObjectMethods {
       (out) => symbols.MPI_Comm_split_type(this.handle, sharedMemory, key | 0, nullInfo, out),
     )!;
     made.#key += ` of ${made.worldRanks[0]}`;
+    return made;
+  }
+
+  /**
+   * A communicator whose ranks stand on a grid, the last dimension running fastest; `null` for those that it has no place for.
+   * It has `coordinates`, `shift` and calls between neighbours. Source: MPI_Cart_create.
+   *
+   * @throws {RangeError | TypeError} if the grid is none, or takes more ranks than there are.
+   *
+   * @example
+   * ```ts
+   * import { Communicator } from "@distmath/distmath";
+   * const ring = Communicator.world().createCartesian([Communicator.world().size], { periodic: true })!;
+   * const { source, destination } = ring.shift(0);
+   * const heard = new Int32Array(1);
+   * ring.sendReceive(Int32Array.of(ring.rank), destination, heard, { source });
+   * console.assert(heard[0] === source);
+   * ```
+   */
+  createCartesian(shape: readonly number[], options: CartesianOptions = {}): Communicator | null {
+    if (arguments.length > 2) refuseExtra("createCartesian", "shape", new Set(["periodic"]));
+    const given = readOptions("the options of createCartesian", options, ["periodic"]);
+    const { extents, dims, periods } = checkGrid(shape, given, this.size);
+    const made = this.#make(
+      "createCartesian",
+      "MPI_Cart_create",
+      `:${extents.join("x")}`,
+      (out) => startMpi().symbols.MPI_Cart_create(this.handle, dims.length, dims, periods, 0, out),
+    );
+    if (made !== null) noteGrid(made, extents);
     return made;
   }
 

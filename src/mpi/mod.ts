@@ -5,6 +5,7 @@
  */
 export { MpiError, type ReduceOperation } from "../../ffi/mpi/mod.ts";
 export type { BackgroundMethods } from "./background_methods.ts";
+export type { CartesianMethods, CartesianOptions, Shift } from "./cartesian.ts";
 export type { CollectiveMethods } from "./collective_methods.ts";
 export { Communicator } from "./communicator.ts";
 export type { CommunicatorHandle } from "./communicator_handle.ts";

@@ -52,6 +52,7 @@ function methods(world: Communicator): Record<string, [call: () => unknown, call
     received.wait();
   };
   const made = world.duplicate();
+  const grid = world.createCartesian([size], { periodic: true })!;
   return {
     barrier: [[() => world.barrier(), ["Barrier"]]],
     broadcast: [[() => world.broadcast(one()), ["Bcast"]]],
@@ -114,6 +115,11 @@ function methods(world: Communicator): Record<string, [call: () => unknown, call
     ],
     isendObject: [[() => passObject(() => world.isendObject(1, to).wait()), ["Irecv", "Isend", "Wait", "Wait"]]],
     ireceiveObject: [[() => world.ireceiveObject(null).wait(), ["Irecv", "Wait"]]],
+    createCartesian: [[() => world.createCartesian([size])!.free(), ["Cart_create", "Comm_free"]]],
+    coordinates: [[() => grid.coordinates(), ["Cart_coords"]]],
+    shift: [[() => grid.shift(0), ["Cart_shift"]]],
+    neighborAllGather: [[() => grid.neighborAllGather(one()), ["Neighbor_allgather"]]],
+    neighborAllToAll: [[() => grid.neighborAllToAll(new Float64Array(2)), ["Neighbor_alltoall"]]],
     split: [[() => world.split(rank % 2)!.free(), ["Comm_split", "Comm_free"]]],
     splitShared: [[() => world.splitShared().free(), ["Comm_split_type", "Comm_free"]]],
     duplicate: [[() => world.duplicate().free(), ["Comm_dup", "Comm_free"]]],

@@ -452,6 +452,33 @@ clusterTest("collective calls in the background give what the blocking ones do",
   assertThrows(() => world.iallReduce(send, { into: send }), RangeError, "into overlaps");
 });
 
+clusterTest("grids: coordinates, neighbours, and what they exchange", ({ communicator: world }) => {
+  const { rank, size } = world;
+  const ring = world.createCartesian([1, size], { periodic: [false, true] })!;
+  assertEquals([ring.coordinates(), ring.coordinates(0)], [[0, rank], [0, 0]]);
+  const [before, behind] = [(rank + size - 1) % size, (rank + 1) % size];
+  assertEquals(ring.shift(1), { source: before, destination: behind });
+  assertEquals(ring.shift(0), { source: null, destination: null });
+  const heard = Int32Array.of(0);
+  ring.sendReceive(Int32Array.of(rank), behind, heard, { source: before });
+  assertEquals(heard[0], before);
+  const all = ring.neighborAllGather(Float32Array.of(rank), { into: new Float32Array(4).fill(-1) });
+  assertEquals([...all], [-1, -1, before, behind]);
+  // Of two ranks each is both neighbours of the other, and MPI does not say which part is which.
+  const exchanged = ring.neighborAllToAll(Int32Array.of(0, 0, 10 * rank, 10 * rank + 1));
+  if (size > 2) assertEquals([...exchanged].slice(2), [10 * before + 1, 10 * behind]);
+  const small = size > 1 ? world.createCartesian([size - 1]) : ring;
+  assertEquals(small === null, size > 1 && rank === size - 1);
+  for (const grid of [...small === null || small === ring ? [] : [small], ring]) grid.free();
+  assertThrows(() => world.coordinates(), StateError, "has no grid. Make one by createCartesian");
+  assertThrows(() => world.createCartesian([size, 2]), RangeError, "takes");
+  assertThrows(() => world.createCartesian([0.5]), RangeError, "whole numbers from 1");
+  assertThrows(() => world.createCartesian([size], { periodic: [true, false] }), TypeError, "one for each dimension");
+  const line = world.createCartesian([size])!;
+  assertThrows(() => line.shift(1), RangeError, "a dimension from 0 to 0");
+  line.free();
+});
+
 clusterTest("a receive can be cancelled", async ({ communicator: world }) => {
   const request = world.ireceive(new Int8Array(1), world.rank, { tag: 99 });
   request.cancel();

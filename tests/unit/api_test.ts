@@ -33,7 +33,7 @@ const METHODS: Record<string, string> = {
   Communicator: `static world static self
     barrier broadcast reduce allReduce gather gatherV scatter scatterV allGather allGatherV allToAll allToAllV reduceScatter
     scan exclusiveScan send receive sendReceive isend ireceive ibarrier iallGatherV
-    ibroadcast ireduce iallReduce igather iscatter iallGather iallToAll probe probeNow split splitShared duplicate
+    ibroadcast ireduce iallReduce igather iscatter iallGather iallToAll probe probeNow createCartesian coordinates shift neighborAllGather neighborAllToAll split splitShared duplicate
     free abort broadcastObject gatherObject scatterObject allGatherObject allToAllObject reduceObject allReduceObject
     scanObject exclusiveScanObject sendObject receiveObject sendReceiveObject isendObject ireceiveObject`,
   DistributedArray: `static zeros static full static random static generate static fromLocal static scatter
