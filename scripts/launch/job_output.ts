@@ -153,7 +153,8 @@ export async function runFiltered(launcher: Launcher, options: JobOptions): Prom
   }
   const isGood = end.code(result.code) === 0;
   if (isGood || result.isTimedOut || result.isInterrupted) return { ...result, signal: null, failure: null };
-  if (result.launcherSignal !== null) {
+  // One that crashes while it ends the others, as Open MPI 5's may, is not what ended the job.
+  if (result.launcherSignal !== null && !end.isCertain) {
     const failure = `the launcher was ended by ${result.launcherSignal}, and the job with exit code ${result.code}`;
     return { ...result, signal: null, failure };
   }
