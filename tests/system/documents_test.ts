@@ -78,6 +78,8 @@ const checkedOtherwise: [command: RegExp, check: () => void][] = [
   [/^npx --yes deno@[\d.]+ task test$/, () => assertTask("test")],
   [/^deno task (check|bench|test)$/, () => ["check", "bench", "test"].forEach(assertTask)],
   [/^deno task test:(abi|gpu -n 2)$/, () => ["test:abi", "test:gpu"].forEach(assertTask)],
+  // view_test.ts opens pages.
+  [/^deno task view FILE$/, () => assertTask("view")],
   // soak_test.ts runs shorter ones.
   [/^deno task soak -n 3 --seconds 600$/, () => assertTask("soak")],
   // native_test.ts installs the sets, from small wheels.

@@ -1,7 +1,7 @@
 /** The library and the command line run from a URL, from a plain HTTP server. */
 import { assert, assertEquals, assertMatch, assertStringIncludes } from "@std/assert";
 import { launchers, newestLaunchers, runJob } from "../mpi_installations.ts";
-import { type Ended, finish, start, temporaryFolder } from "./command.ts";
+import { type Ended, finish, root, start, temporaryFolder } from "./command.ts";
 import { mockTest, mpi as firstMpi } from "./mock.ts";
 import { serve } from "./server.ts";
 
@@ -56,6 +56,16 @@ for (const mpi of launchers) {
     assertEquals([...Deno.readDirSync(`${folder.path}/tmp`)].map(({ name }) => name), []);
   });
 }
+
+Deno.test("run fetches the modules of a script once for all ranks of this host", async () => {
+  await using server = serve();
+  using cache = temporaryFolder();
+  const url = `http://127.0.0.1:${server.addr.port}/tests/system/fixtures/ranks.ts`;
+  const args = ["run", "-A", `${root}scripts/main.ts`, "run", "--mpirun", firstMpi.mpirun, "-n", "4", url];
+  const { code, stderr } = await finish(start(Deno.execPath(), args, { env: { DENO_DIR: cache.path } }));
+  assertEquals(code, 0, stderr);
+  assertEquals(server.requested.length, new Set(server.requested).size);
+});
 
 /** Runs a command of scripts/main.ts by its URL, in a folder in which Deno's cache is. */
 function mainByUrl(origin: string, folder: string): (...args: string[]) => Promise<Ended> {
