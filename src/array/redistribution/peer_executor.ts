@@ -14,6 +14,7 @@ import { type DeviceArray, type DeviceCopy, prepareDeviceCopy } from "../device_
 import { type Order, sizeOfShape, stridesOf } from "../layout.ts";
 import type { LocalArray } from "../local_array.ts";
 import { SymmetricArray } from "../symmetric_array.ts";
+import type { Laid } from "./gpu_executor.ts";
 import { type Packed, piecesOf } from "./pieces.ts";
 import type { RedistributionPlan, Transfer } from "./plan.ts";
 
@@ -91,6 +92,16 @@ export class PeerExecutor {
     return move;
   }
 
+  /** Have the index lists for parts that will lie so, and go through slots. Local. */
+  reserve(channels: DeviceChannels, source: Laid, target: Laid, order: Order): void {
+    const [from, to] = [source, target].map((laid): DeviceArray => (
+      { ...laid, shape: [], buffer: memoryAt(0n, 0, this.#stream) }
+    ));
+    const lanes = this.#staged(channels, from, to, order).flat();
+    const copies = [this.#copy(from, to, this.#plan.stays), ...lanes.flatMap((lane) => lane.copies)];
+    for (const table of copies.flatMap((copy) => copy.tables)) this.#tables.add(table);
+  }
+
   /** Give the index lists back. */
   free(): void {
     this.#last = null;
@@ -110,7 +121,7 @@ export class PeerExecutor {
   }
 
   /** The pieces that go through slots. */
-  #staged(channels: DeviceChannels, source: LocalArray, target: LocalArray, order: Order): [Lane[], Lane[]] {
+  #staged(channels: DeviceChannels, source: DeviceArray, target: DeviceArray, order: Order): [Lane[], Lane[]] {
     const { dtype } = source;
     const { rank, sends, receives } = this.#plan;
     const slotsIn = (address: bigint, { shape }: Transfer): DeviceArray => {
@@ -138,7 +149,7 @@ export class PeerExecutor {
   #cut(
     channels: DeviceChannels,
     transfer: Transfer,
-    { dtype }: LocalArray,
+    { dtype }: DeviceArray,
     order: Order,
     packed: Packed,
   ): readonly Transfer[] {

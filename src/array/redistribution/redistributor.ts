@@ -119,10 +119,17 @@ export class Redistributor {
     }
   }
 
-  /** Have what moving parts needs that will lie so in the memory of GPUs, before there are any. Local. */
-  reserveOnDevice(source: Laid, target: Laid, order: Order): void {
-    // Slots are there already.
-    if (!this.#deviceChannels()) this.#gpu.reserve(source, target, order, this.#runtime.stream!);
+  /**
+   * Have what moving parts needs that will lie so in the memory of GPUs, before there are any. Local. False if it is not known
+   * yet how they travel: {@linkcode open} finds out.
+   */
+  reserveOnDevice(source: Laid, target: Laid, order: Order): boolean {
+    if (this.#plan.elementsMoved === 0) return true;
+    const channels = this.#deviceChannels();
+    if (channels === undefined) return false;
+    if (channels === null) this.#gpu.reserve(source, target, order, this.#runtime.stream!);
+    else this.#peers!.reserve(channels, source, target, order);
+    return true;
   }
 
   /**

@@ -8,6 +8,7 @@ import type { LocalArray } from "../../../array/local_array.ts";
 import { Scratch } from "../../../array/redistribution/gpu_executor.ts";
 import { isOne, isZero } from "../../../blas/arguments.ts";
 import type { Stream } from "../../../gpu/stream.ts";
+import { agreeStrictly } from "../../../runtime/agreement.ts";
 import type { Runtime } from "../../../runtime/runtime.ts";
 import { type EpilogValues, hasExtraOutputs } from "../../matmul/epilog.ts";
 import { type LocalOperands, type Matrix, matrixName } from "../../matmul/problem.ts";
@@ -114,6 +115,10 @@ export class CublasMpPlan implements EnginePlan {
       this.#epilog.describe(descriptor);
       this.#scales.describe(descriptor);
     });
+    const closed = Object.values(this.#stages).filter((stage) => stage?.reserve() === false);
+    if (closed.length === 0) return;
+    for (const stage of closed) stage!.open();
+    agreeStrictly(this.#runtime, "Matmul.plan", () => closed.forEach((stage) => void stage!.reserve()));
   }
 
   get workspaceBytes(): number {

@@ -61,7 +61,12 @@ export class Stage {
       : [stored, given.distribution];
     this.#redistributor = given.isMoved ? new Redistributor(runtime, ...ends, { scratch: options.scratch }) : null;
     if (!this.#isDirect) this.#place();
-    this.#reserve();
+    this.reserve();
+  }
+
+  /** Make what the ranks move elements by. Collective. */
+  open(): void {
+    this.#redistributor?.open();
   }
 
   /** What is copied in an execution, in words. */
@@ -127,14 +132,17 @@ export class Stage {
     };
   }
 
-  /** Have the memory for moving a stored part without gaps; one with gaps may need more. */
-  #reserve(): void {
+  /** Have the memory for moving a stored part without gaps; one with gaps may need more. Local. False before {@linkcode open}. */
+  reserve(): boolean {
+    if (this.#redistributor === null) return true;
     const { dtype, distribution } = this.#matrix;
     const rows = distribution.localShape(this.#runtime.rank)[0];
     const { isTransposed } = this.#given;
     const stored = { dtype, offset: 0, strides: isTransposed ? [rows, 1] : [1, rows] };
-    if (this.#options.isResult) this.#redistributor?.reserveOnDevice(this.#inner(), stored, "F");
-    else this.#redistributor?.reserveOnDevice(stored, this.#inner(), isTransposed ? "C" : "F");
+    const inner = this.#inner();
+    return this.#options.isResult
+      ? this.#redistributor.reserveOnDevice(inner, stored, "F")
+      : this.#redistributor.reserveOnDevice(stored, inner, isTransposed ? "C" : "F");
   }
 
   #mover(source: LocalArray, target: LocalArray, order: "C" | "F"): () => void {
