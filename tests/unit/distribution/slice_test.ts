@@ -10,6 +10,7 @@ import {
   Slab,
   Sliced,
 } from "../../../src/distribution/mod.ts";
+import { everyNth, firstOfEven } from "../../../src/distribution/index_map.ts";
 import { anyCase, fraction, indices, rangesOf } from "./arbitraries.ts";
 
 const seeds = fc.array(fraction, { minLength: 6, maxLength: 6 });
@@ -79,4 +80,28 @@ Deno.test("a Sliced can be transposed", () => {
   assert(part instanceof Sliced && part.source.equals(cyclic.transpose()));
   assertEquals([part.globalShape, part.ranges(0)], [[2, 5], [[[0, 2]], [[0, 1], [3, 5]]]]);
   assert(part.transpose().equals(cyclic.slice([[1, 6], [1, 3]])));
+});
+
+Deno.test("every so manieth element of a part is where it was, and at equal distances or said not to be", () => {
+  fc.assert(fc.property(anyCase, fc.integer({ min: 1, max: 4 }), ({ distribution, shape, size }, step) => {
+    const ranges = shape.map((extent): [number, number] => [0, extent]);
+    const part = new Sliced(distribution, ranges, shape.map(() => step));
+    assertEquals(part.globalShape, shape.map((extent) => Math.ceil(extent / step)));
+    for (const index of indices(part.globalShape!)) {
+      assertEquals(part.owner(index), distribution.owner(index.map((i) => i * step)));
+    }
+    for (let rank = 0; rank < size; rank++) {
+      distribution.indexSets(rank).forEach((set, d) => {
+        const members = Array.from({ length: set.count }, (_, local) => set.at(local));
+        const own = members.filter((index) => index % step === 0);
+        const nth = everyNth(set, step);
+        assertEquals(Array.from({ length: nth.count }, (_, local) => nth.at(local) * step), own);
+        assertEquals(nth.ranges().flatMap(([a, b]) => Array.from({ length: b - a }, (_, i) => (a + i) * step)), own);
+        for (let i = 0; i <= shape[d]; i++) assertEquals(nth.before(i), own.filter((index) => index < i * step).length);
+        const locals = own.map((index) => set.before(index));
+        const isEven = locals.every((local, i) => local === locals[0] + i * step);
+        assertEquals(firstOfEven(set, step), isEven ? locals[0] ?? 0 : null);
+      });
+    }
+  }));
 });
