@@ -61,6 +61,11 @@ export class FFTPlan implements OperationPlan {
     });
   }
 
+  /** Make what the ranks use together. Collective. */
+  open(): void {
+    for (const plan of Object.values(this.#plans)) plan.open();
+  }
+
   /** Let go of operands and results. */
   release(): void {
     for (const plan of Object.values(this.#plans)) plan.release();

@@ -40,10 +40,11 @@ const MARKS_OF_PEER = 4;
 export type MarkKind = keyof typeof MARKS;
 
 /**
- * The streams of what leaves a GPU: copies follow each other without a pause, since what they wait for, and what tells of
- * them, is on streams of its own.
+ * The streams of what leaves a GPU, and of what arrives: copies follow each other without a pause, since what they wait for,
+ * and what tells of them, is on streams of its own.
  */
 export interface LinkStreams {
+  readonly arrivals: Stream;
   readonly copies: Stream;
   readonly credits: Stream;
   readonly notices: Stream;
@@ -60,17 +61,26 @@ export class DeviceChannels {
   readonly #rank: number;
   readonly #parts: readonly bigint[];
   readonly #patience: Patience;
+  readonly #patienceSeconds: number;
   readonly #failure: BigInt64Array<ArrayBuffer>;
   /** How far this rank's side of each mark is, by kind and peer. */
   readonly #counts: Record<MarkKind, number[]>;
 
   /** On parts of memory that all ranks address; `failure` is a word of pinned memory. */
-  constructor(rank: number, slotBytes: number, parts: readonly bigint[], streams: LinkStreams, failure: bigint) {
+  constructor(
+    rank: number,
+    slotBytes: number,
+    parts: readonly bigint[],
+    streams: LinkStreams,
+    failure: bigint,
+    patienceSeconds: number,
+  ) {
     this.#rank = rank;
     this.slotBytes = slotBytes;
     this.streams = streams;
     this.#parts = parts;
-    this.#patience = { cycles: BigInt(PATIENCE_SECONDS * CYCLES_PER_SECOND), failure };
+    this.#patienceSeconds = patienceSeconds;
+    this.#patience = { cycles: BigInt(patienceSeconds * CYCLES_PER_SECOND), failure };
     this.#failure = new BigInt64Array(viewOfAddress(failure, 8));
     this.#failure[0] = 0n;
     const none = () => parts.map(() => 0);
@@ -87,7 +97,7 @@ export class DeviceChannels {
     if (word === 0n) return;
     const peer = Number(word) - 1;
     throw new CollectiveError(
-      `Rank ${this.#rank} waited ${PATIENCE_SECONDS} s for elements from rank ${peer}, in vain. Look whether that rank has ` +
+      `Rank ${this.#rank} waited ${this.#patienceSeconds} s for elements from rank ${peer}, in vain. Look whether that rank has ` +
         `failed or is late; start the job again.`,
       { ranks: [peer] },
     );
@@ -150,7 +160,11 @@ export function openDeviceChannels(runtime: Runtime): DeviceChannels | null {
 }
 
 /** New channels, whose slots have about so many bytes together on each rank. Collective, as {@linkcode openDeviceChannels}. */
-export function makeDeviceChannels(runtime: Runtime, bytes: number): DeviceChannels | null {
+export function makeDeviceChannels(
+  runtime: Runtime,
+  bytes: number,
+  patienceSeconds = PATIENCE_SECONDS,
+): DeviceChannels | null {
   const { communicator, rank, size, localSize } = runtime;
   if (size === 1) return null;
   const subject: Agreeing = { communicator, checks: "collective" };
@@ -171,15 +185,15 @@ export function makeDeviceChannels(runtime: Runtime, bytes: number): DeviceChann
   agree(subject, "redistribute", () => {
     const { symbols } = openCudaRuntime();
     checkCuda(symbols.cudaHostAlloc(failure, 8n, CudaHostFlags.AllocDefault), "cudaHostAlloc");
-    const [copies, credits, notices] = [0, 1, 2].map(() => new Stream(runtime.stream!.device, { priority: -1 }));
-    streams = { copies, credits, notices };
+    const make = () => new Stream(runtime.stream!.device, { priority: -1 });
+    streams = { arrivals: make(), copies: make(), credits: make(), notices: make() };
   });
   beforeMpiEnds(() => {
     block.free();
     for (const stream of Object.values(streams)) stream[Symbol.dispose]();
     openCudaRuntime().symbols.cudaFreeHost(failure[0]);
   });
-  return new DeviceChannels(rank, slotBytes, addresses, streams, failure[0]);
+  return new DeviceChannels(rank, slotBytes, addresses, streams, failure[0], patienceSeconds);
 }
 
 /** Memory that all ranks address; null on all of them if there is none. */

@@ -15,34 +15,48 @@ import { type Order, sizeOfShape, stridesOf } from "../layout.ts";
 import type { LocalArray } from "../local_array.ts";
 import { SymmetricArray } from "../symmetric_array.ts";
 import type { Laid } from "./gpu_executor.ts";
-import { type Packed, piecesOf } from "./pieces.ts";
+import { type Packed, partsAlong, piecesOf } from "./pieces.ts";
 import type { RedistributionPlan, Transfer } from "./plan.ts";
 
 /** A block goes in so many pieces, unless they would be smaller than a link takes to come to speed, or larger than a slot. */
 const PIECES = 6;
 const LEAST_BYTES = 2 ** 22;
 
-/** What was prepared for two arrays, which it does not keep alive. */
+/** What was prepared for arrays in some places. */
 interface Prepared {
-  readonly source: WeakRef<LocalArray>;
-  readonly target: WeakRef<LocalArray>;
-  readonly order: Order;
+  readonly key: string;
+  readonly streams: readonly Stream[];
   readonly tables: readonly DeviceBuffer[];
   readonly move: () => void;
 }
 
-/** The pieces that go one way between this rank and another. */
+/**
+ * A source that is made while it moves, in at most so many parts along a dimension of which every rank gets everything: part
+ * i is there after `make(i)`, which is put on the main stream.
+ */
+export interface Making {
+  readonly dimension: number;
+  readonly parts: number;
+  make(part: number): void;
+}
+
+/** The pieces that go one way between this rank and another, and the part of the source that each belongs to. */
 interface Lane {
   readonly peer: number;
   readonly copies: readonly DeviceCopy[];
+  readonly parts: readonly number[];
 }
+
+/** What stays, by the part of the source. */
+type Stays = readonly DeviceCopy[];
 
 /** Moves elements between GPUs of one machine. It keeps its index lists, and what it prepared last. */
 export class PeerExecutor {
   readonly #plan: RedistributionPlan;
   readonly #stream: Stream;
   readonly #leastBytes: number;
-  readonly #pieces = new Map<string, readonly Transfer[]>();
+  readonly #pieces = new Map<string, readonly (readonly [part: number, Transfer])[]>();
+  readonly #parts = new Map<string, readonly Transfer[]>();
   readonly #tables = new Set<DeviceBuffer>();
   #last: Prepared | null = null;
 
@@ -69,26 +83,26 @@ export class PeerExecutor {
     target: LocalArray,
     order: Order,
     isDirect: boolean,
+    making: Making | null = null,
   ): () => void {
     channels.check();
+    const key = `${placeOf(source)} ${placeOf(target)} ${order} ${isDirect}`;
+    const streams = [source.buffer.stream, target.buffer.stream];
     const last = this.#last;
-    const isKnown = last?.source.deref() === source && last.target.deref() === target && last.order === order;
+    const isKnown = last?.key === key && last.streams.every((stream, i) => stream === streams[i]);
     // Ranks that did not agree have freed what they had allocated.
-    if (isKnown && last.tables.every(({ isFreed }) => !isFreed)) return last.move;
-    const stays = this.#copy(source, target, this.#plan.stays);
+    if (isKnown && making === null && last.tables.every(({ isFreed }) => !isFreed)) return last.move;
+    const stays = this.#partsOf(this.#plan.stays, making, null).map((part) => this.#copy(source, target, part));
     const [sends, receives] = isDirect && target instanceof SymmetricArray
       ? this.#direct(source, target)
-      : this.#staged(channels, source, target, order);
-    const tables = [stays, ...[...sends, ...receives].flatMap(({ copies }) => copies)].flatMap((copy) => copy.tables);
+      : this.#staged(channels, source, target, order, making);
+    const copies = [...sends, ...receives].flatMap((lane) => lane.copies);
+    const tables = [...stays, ...copies].flatMap((copy) => copy.tables);
     for (const table of tables) this.#tables.add(table);
     const exchange = isDirect ? exchangeDirectly : exchangeThroughSlots;
-    const move = inOrder(
-      this.#stream,
-      channels,
-      [source.buffer.stream, target.buffer.stream],
-      () => exchange(channels, this.#stream, sends, receives, stays),
-    );
-    this.#last = { source: new WeakRef(source), target: new WeakRef(target), order, tables, move };
+    const main = this.#stream;
+    const move = inOrder(main, channels, streams, () => exchange(channels, main, sends, receives, stays, making));
+    if (making === null) this.#last = { key, streams, tables, move };
     return move;
   }
 
@@ -97,7 +111,7 @@ export class PeerExecutor {
     const [from, to] = [source, target].map((laid): DeviceArray => (
       { ...laid, shape: [], buffer: memoryAt(0n, 0, this.#stream) }
     ));
-    const lanes = this.#staged(channels, from, to, order).flat();
+    const lanes = this.#staged(channels, from, to, order, null).flat();
     const copies = [this.#copy(from, to, this.#plan.stays), ...lanes.flatMap((lane) => lane.copies)];
     for (const table of copies.flatMap((copy) => copy.tables)) this.#tables.add(table);
   }
@@ -121,45 +135,65 @@ export class PeerExecutor {
   }
 
   /** The pieces that go through slots. */
-  #staged(channels: DeviceChannels, source: DeviceArray, target: DeviceArray, order: Order): [Lane[], Lane[]] {
+  #staged(
+    channels: DeviceChannels,
+    source: DeviceArray,
+    target: DeviceArray,
+    order: Order,
+    making: Making | null,
+  ): [Lane[], Lane[]] {
     const { dtype } = source;
     const { rank, sends, receives } = this.#plan;
     const slotsIn = (address: bigint, { shape }: Transfer): DeviceArray => {
       const buffer = memoryAt(address, channels.slots * channels.slotBytes, this.#stream);
       return { buffer, dtype, shape, strides: stridesOf(shape, order), offset: 0 };
     };
+    const lane = (transfer: Transfer, packed: "source" | "target", copy: (piece: Transfer) => DeviceCopy): Lane => {
+      const pieces = this.#cut(channels, transfer, dtypeInfo(dtype).itemSize, order, packed, making);
+      return {
+        peer: transfer.peer,
+        copies: pieces.map(([, piece]) => copy(piece)),
+        parts: pieces.map(([part]) => part),
+      };
+    };
     return [
-      this.#inTurn(sends).map((transfer): Lane => {
+      this.#inTurn(sends).map((transfer) => {
         const slots = channels.slotsOf(rank, transfer.peer);
-        const pieces = this.#cut(channels, transfer, source, order, "target");
-        return {
-          peer: transfer.peer,
-          copies: pieces.map((piece) => this.#copy(source, slotsIn(slots, piece), piece, true)),
-        };
+        return lane(transfer, "target", (piece) => this.#copy(source, slotsIn(slots, piece), piece, true));
       }),
-      this.#inTurn(receives).map((transfer): Lane => {
+      this.#inTurn(receives).map((transfer) => {
         const slots = channels.slotsOf(transfer.peer, rank);
-        const pieces = this.#cut(channels, transfer, source, order, "source");
-        return { peer: transfer.peer, copies: pieces.map((piece) => this.#copy(slotsIn(slots, piece), target, piece)) };
+        return lane(transfer, "source", (piece) => this.#copy(slotsIn(slots, piece), target, piece));
       }),
     ];
   }
 
-  /** A transfer in pieces; both ends cut alike. The same list each time, since index lists on the GPU belong to it. */
+  /** A block by the parts of the source. The same list each time, since index lists on the GPU belong to it. */
+  #partsOf(transfer: Transfer, making: Making | null, packed: Packed): readonly Transfer[] {
+    if (making === null) return [transfer];
+    const key = `${packed}/${transfer.peer}/${making.dimension}/${making.parts}`;
+    const known = this.#parts.get(key) ?? partsAlong(transfer, making.dimension, making.parts, packed);
+    this.#parts.set(key, known);
+    return known;
+  }
+
+  /** A transfer in pieces, each with the part of the source that it belongs to; both ends cut alike. The same list each time. */
   #cut(
     channels: DeviceChannels,
     transfer: Transfer,
-    { dtype }: DeviceArray,
+    itemSize: number,
     order: Order,
     packed: Packed,
-  ): readonly Transfer[] {
-    const { itemSize } = dtypeInfo(dtype);
-    const key = `${packed}/${transfer.peer}/${itemSize}/${order}`;
+    making: Making | null,
+  ): readonly (readonly [part: number, Transfer])[] {
+    const key = `${packed}/${transfer.peer}/${itemSize}/${order}/${making?.dimension}/${making?.parts}`;
     const known = this.#pieces.get(key);
     if (known !== undefined) return known;
     const bytes = sizeOfShape(transfer.shape) * itemSize;
     const most = Math.min(channels.slotBytes, Math.max(this.#leastBytes, Math.ceil(bytes / PIECES)));
-    const pieces = piecesOf(transfer, Math.floor(most / itemSize), order, packed);
+    const pieces = this.#partsOf(transfer, making, packed).flatMap((each, part) =>
+      piecesOf(each, Math.floor(most / itemSize), order, packed).map((piece) => [part, piece] as const)
+    );
     this.#pieces.set(key, pieces);
     return pieces;
   }
@@ -168,9 +202,9 @@ export class PeerExecutor {
   #direct(source: LocalArray, target: SymmetricArray): [Lane[], Lane[]] {
     return [
       this.#inTurn(this.#plan.directSends).map((transfer): Lane => (
-        { peer: transfer.peer, copies: [this.#copy(source, target.peer(transfer.peer), transfer, true)] }
+        { peer: transfer.peer, copies: [this.#copy(source, target.peer(transfer.peer), transfer, true)], parts: [0] }
       )),
-      this.#inTurn(this.#plan.receives).map(({ peer }): Lane => ({ peer, copies: [] })),
+      this.#inTurn(this.#plan.receives).map(({ peer }): Lane => ({ peer, copies: [], parts: [] })),
     ];
   }
 }
@@ -184,9 +218,9 @@ function inOrder(
 ): () => void {
   return () => {
     for (const stream of others) main.wait(stream);
-    streams.copies.wait(main);
+    for (const stream of [streams.copies, streams.arrivals]) stream.wait(main);
     exchange();
-    main.wait(streams.copies);
+    for (const stream of [streams.copies, streams.arrivals]) main.wait(stream);
     for (const stream of others) stream.wait(main);
   };
 }
@@ -210,7 +244,7 @@ function send(
 }
 
 /**
- * Pieces go into slots, and on the main stream from slots into place. A round's pieces leave before those of the round
+ * Pieces go into slots, and on a stream of their own from slots into place. A round's pieces leave before those of the round
  * before are taken, so that nobody waits for what has not been queued, in whatever order streams run.
  */
 function exchangeThroughSlots(
@@ -218,14 +252,26 @@ function exchangeThroughSlots(
   main: Stream,
   sends: readonly Lane[],
   receives: readonly Lane[],
-  stays: DeviceCopy,
+  stays: Stays,
+  making: Making | null,
 ): void {
-  const { slots, slotBytes } = channels;
+  const { slots, slotBytes, streams: { arrivals, copies: away } } = channels;
   const shiftOf = (piece: number) => BigInt((piece - 1) % slots * slotBytes);
   const rounds = Math.max(0, ...[...sends, ...receives].map(({ copies }) => copies.length));
+  let made = 0;
+  /** Have the source up to a part, and copies wait for it. */
+  const makeUpTo = (part: number) => {
+    if (making === null || made > part) return;
+    for (; made <= part; made++) {
+      making.make(made);
+      stays[made]?.put(main);
+    }
+    away.wait(main);
+  };
   const sendAll = (round: number) => {
-    for (const { peer, copies } of sends) {
+    for (const { peer, copies, parts } of sends) {
       if (round >= copies.length) continue;
+      makeUpTo(parts[round]);
       const piece = channels.next("passed", peer);
       const free = piece > slots ? channels.from("taken", peer, piece - slots) : null;
       const copy = (stream: Stream) => copies[round].put(stream, 0n, shiftOf(piece));
@@ -235,21 +281,22 @@ function exchangeThroughSlots(
   // What is taken is told along with the next wait.
   let taken: readonly [Mark, number] | null = null;
   const tell = () => {
-    if (taken) channels.meet(main, taken[0], null, taken[1]);
+    if (taken) channels.meet(arrivals, taken[0], null, taken[1]);
   };
   sendAll(0);
-  stays.put(main);
+  if (making === null) stays[0].put(main);
   for (let round = 0; round < rounds; round++) {
     sendAll(round + 1);
     for (const { peer, copies } of receives) {
       if (round >= copies.length) continue;
       const piece = channels.next("taken", peer);
-      channels.meet(main, taken?.[0] ?? null, channels.from("passed", peer, piece), peer);
-      copies[round].put(main, shiftOf(piece), 0n);
+      channels.meet(arrivals, taken?.[0] ?? null, channels.from("passed", peer, piece), peer);
+      copies[round].put(arrivals, shiftOf(piece), 0n);
       taken = [channels.own("taken", peer, piece), peer];
     }
   }
   tell();
+  if (making !== null) makeUpTo(making.parts - 1);
 }
 
 /** Everything goes straight into place, once that is ready to be written. */
@@ -258,7 +305,7 @@ function exchangeDirectly(
   main: Stream,
   sends: readonly Lane[],
   receives: readonly Lane[],
-  stays: DeviceCopy,
+  [stays]: Stays,
 ): void {
   const arrivals = receives.map(({ peer }) => ({ peer, value: channels.next("ready", peer) }));
   for (const { peer, value } of arrivals) channels.meet(main, channels.own("ready", peer, value), null, peer);
@@ -274,4 +321,9 @@ function exchangeDirectly(
 /** Memory that somebody else looks after. */
 function memoryAt(address: bigint, byteLength: number, stream: Stream): DeviceMemory {
   return { address, byteLength, stream };
+}
+
+/** Where an array lies, and how. */
+function placeOf({ address, dtype, shape, strides }: LocalArray): string {
+  return `${address}/${dtype}/${shape}/${strides}`;
 }

@@ -4,7 +4,7 @@
  *
  * @module
  */
-import { type Order, type Run, sizeOfShape } from "../layout.ts";
+import { lengthOf, type Order, type Run, sizeOfShape } from "../layout.ts";
 import type { Transfer } from "./plan.ts";
 
 /** What the positions of a transfer's runs count in the packed block: those of the target, of the source, or neither. */
@@ -17,6 +17,20 @@ export type Packed = "source" | "target" | null;
 export function piecesOf(transfer: Transfer, most: number, order: Order, packed: Packed): Transfer[] {
   const dimensions = transfer.shape.map((_, dimension) => dimension);
   return cut(transfer, most, order === "C" ? dimensions : dimensions.reverse(), packed);
+}
+
+/** A block in so many parts of about the same extent along a dimension, each with its place, and packed by itself. */
+export function partsAlong(transfer: Transfer, dimension: number, parts: number, packed: Packed): Transfer[] {
+  const { shape, runs } = transfer;
+  const length = partLength(shape[dimension], parts);
+  return chunksOf(runs[dimension], length, packed).map((chunk) => (
+    { ...transfer, shape: shape.with(dimension, lengthOf(chunk)), runs: runs.with(dimension, chunk) }
+  ));
+}
+
+/** The extent of all parts but the last, where so many are wanted. */
+export function partLength(extent: number, parts: number): number {
+  return Math.max(1, Math.ceil(extent / parts));
 }
 
 function cut(transfer: Transfer, most: number, [outer, ...rest]: readonly number[], packed: Packed): Transfer[] {

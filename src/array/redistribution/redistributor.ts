@@ -13,7 +13,7 @@ import type { LocalArray } from "../local_array.ts";
 import { SymmetricArray } from "../symmetric_array.ts";
 import { GpuExecutor, type Laid, Scratch } from "./gpu_executor.ts";
 import { HostExecutor } from "./host_executor.ts";
-import { PeerExecutor } from "./peer_executor.ts";
+import { type Making, PeerExecutor } from "./peer_executor.ts";
 import { type Parts, planRedistribution, type RedistributionPlan } from "./plan.ts";
 import { prepareThroughWindow } from "./window_executor.ts";
 
@@ -167,6 +167,22 @@ export class Redistributor {
       }
       opened!();
     };
+  }
+
+  /** Whether a source may be made while it moves, once {@linkcode open} was called. */
+  get canMoveWhile(): boolean {
+    return this.#isOnDevice && this.#plan.elementsMoved > 0 && !!this.#deviceChannels();
+  }
+
+  /**
+   * As {@linkcode prepare}, of a source on GPUs that is made while it moves; `null`, the same on all ranks, if it has to be
+   * there before: {@linkcode open} was not called, or these ranks have no channels.
+   */
+  prepareWhile(making: Making, source: LocalArray, target: LocalArray, order: Order): (() => void) | null {
+    const channels = this.canMoveWhile ? this.#deviceChannels() : null;
+    if (!channels || this.#runtime.stream!.isCapturing) return null;
+    this.#plan.check(source, target);
+    return this.#peers!.prepare(channels, source, target, order, false, making);
   }
 
   /** For parts that share memory, from which nothing may be read after it was written to. */

@@ -57,6 +57,8 @@ export interface FFTEnginePlan extends Disposable {
    * `scale`.
    */
   prepare(source: LocalArray, target: LocalArray, direction: FFTDirection, scale: number): () => void;
+  /** Make what the ranks use together, unless it is there. Collective. */
+  open(): void;
   /** Let go of the arrays that executions were given. */
   release(): void;
 }

@@ -5,7 +5,7 @@ import { loadScalar, storeScalar } from "../../../src/dtype/scalar.ts";
 import { type Order, sizeOfShape } from "../../../src/array/layout.ts";
 import { LocalArray } from "../../../src/array/local_array.ts";
 import { type Exchanging, HostExecutor } from "../../../src/array/redistribution/host_executor.ts";
-import { piecesOf } from "../../../src/array/redistribution/pieces.ts";
+import { type Packed, partsAlong, piecesOf } from "../../../src/array/redistribution/pieces.ts";
 import {
   onRoot,
   type Parts,
@@ -292,16 +292,28 @@ Deno.test("every element is sent once and received once, in the same order, what
       to: distributions(shape, size),
       order: fc.constantFrom<Order>("C", "F"),
       most: fc.constantFrom(1, 3, 7, 1000),
+      dimension: fc.nat(shape.length - 1),
+      parts: fc.constantFrom(1, 2, 3),
     })
   );
-  const check = ({ from, to, order, most }: { from: Parts; to: Parts; order: Order; most: number }): void => {
+  interface Case {
+    readonly from: Parts;
+    readonly to: Parts;
+    readonly order: Order;
+    readonly most: number;
+    readonly dimension: number;
+    readonly parts: number;
+  }
+  const check = ({ from, to, order, most, dimension, parts }: Case): void => {
+    const cut = (transfer: Transfer, packed: Packed) =>
+      partsAlong(transfer, dimension, parts, packed).flatMap((part) => piecesOf(part, most, order, packed));
     const plans = Array.from({ length: from.size! }, (_, rank) => planRedistribution(from, to, rank));
     for (const [rank, { receives, stays }] of plans.entries()) {
       const arrived = numbersOf(stays, "target", to, rank, order);
       assertEquals(numbersOf(stays, "source", from, rank, order), arrived);
       for (const receive of receives) {
         const send = plans[receive.peer].sends.find(({ peer }) => peer === rank)!;
-        const [sent, received] = [piecesOf(send, most, order, "target"), piecesOf(receive, most, order, "source")];
+        const [sent, received] = [cut(send, "target"), cut(receive, "source")];
         assertEquals(sent.map(({ shape }) => shape), received.map(({ shape }) => shape));
         for (const [i, piece] of received.entries()) {
           assert(sizeOfShape(piece.shape) <= most);
@@ -315,6 +327,11 @@ Deno.test("every element is sent once and received once, in the same order, what
             }
           }
         }
+      }
+      for (const direct of plans[rank].directSends) {
+        const numbers = numbersOf(direct, "source", from, rank, order);
+        assertEquals(numbers, numbersOf(direct, "target", to, direct.peer, order));
+        assertEquals(direct.shape, plans[rank].sends.find(({ peer }) => peer === direct.peer)!.shape);
       }
       const wanted = numbersOf(planRedistribution(to, to, rank).stays, "target", to, rank, order);
       assertEquals(arrived.sort((a, b) => a - b), wanted.sort((a, b) => a - b));

@@ -37,14 +37,14 @@ interface PlannedPass {
   readonly targetOffsets: readonly bigint[];
 }
 
-/** Transforms of parts of one shape. It keeps a plan for each layout that it has seen. */
+/** Transforms of parts. It keeps a plan for each shape and layout that it has seen. */
 export class LocalTransform implements Disposable {
   readonly #library: PassLibrary;
   readonly #type: FFTType;
   readonly #axes: readonly number[];
   readonly #direction: FFTDirection;
   readonly #planned = new Map<string, PlannedPass[]>();
-  #moved: LocalArray | null = null;
+  readonly #moved = new Map<string, LocalArray>();
 
   /** Nothing is planned before it is known where the elements lie. */
   constructor(library: PassLibrary, type: FFTType, axes: readonly number[], direction: FFTDirection) {
@@ -77,7 +77,7 @@ export class LocalTransform implements Disposable {
       };
     }
     const isInPlace = source.address === target.address;
-    const key = `${source.strides};${target.strides};${isInPlace}`;
+    const key = `${source.shape};${source.strides};${target.strides};${isInPlace}`;
     let passes = this.#planned.get(key);
     if (passes === undefined) this.#planned.set(key, passes = this.#plan(source, target));
     const calls = passes.map((planned) => callsOf(planned, source.address, target.address));
@@ -100,7 +100,8 @@ export class LocalTransform implements Disposable {
 
   /** Memory for the real numbers of an array where calls may begin anywhere: rows of an even length. */
   #aligned({ dtype, shape }: LocalArray): LocalArray {
-    if (this.#moved !== null && !this.#moved.isLost) return this.#moved;
+    const known = this.#moved.get(String(shape));
+    if (known !== undefined && !known.isLost) return known;
     const halved = this.#axes[this.#axes.length - 1];
     const order = [...shape.keys()].filter((d) => d !== halved);
     const strides = shape.map(() => 1);
@@ -109,7 +110,9 @@ export class LocalTransform implements Disposable {
       strides[d] = span;
       span *= shape[d];
     }
-    return this.#moved = new LocalArray({ data: this.#library.allocate(dtype, span), dtype, shape, strides });
+    const moved = new LocalArray({ data: this.#library.allocate(dtype, span), dtype, shape, strides });
+    this.#moved.set(String(shape), moved);
+    return moved;
   }
 
   /** Free all plans. */

@@ -8,6 +8,7 @@ import { type Order, sizeOfShape, stridesOf } from "../../../array/layout.ts";
 import { LocalArray } from "../../../array/local_array.ts";
 import type { Parts } from "../../../array/redistribution/plan.ts";
 import { Scratch } from "../../../array/redistribution/gpu_executor.ts";
+import { partLength } from "../../../array/redistribution/pieces.ts";
 import { Redistributor } from "../../../array/redistribution/redistributor.ts";
 import { countOf } from "../../../array/traverse.ts";
 import { type DType, dtypeInfo, type TypedArray } from "../../../dtype/dtype.ts";
@@ -56,13 +57,28 @@ interface Operation extends Disposable {
   /** The dtypes before and after it. */
   readonly source: DType;
   readonly target: DType;
+  /** What moves, if it is a move. */
+  readonly move?: Redistributor;
   prepare(source: LocalArray, target: LocalArray, direction: FFTDirection): () => void;
 }
+
+/**
+ * In how many parts elements are transformed while others move, and the least bytes of a part. It stays with one part, after
+ * which everything moves, until more are measured to be faster; tests ask for more.
+ */
+export const cutting = { parts: 1, leastBytes: 2 ** 22 };
 
 /** A step that was prepared for these arrays. */
 interface Prepared {
   readonly source: LocalArray;
   readonly target: LocalArray;
+  readonly run: () => void;
+}
+
+/** A transform and a move that were prepared for an operand, and for a result at some address. */
+interface PreparedBoth {
+  readonly source: LocalArray;
+  readonly key: string;
   readonly run: () => void;
 }
 
@@ -77,6 +93,7 @@ export class StagedPlan implements FFTEnginePlan {
   readonly #buffers: readonly (TypedArray | DeviceMemory)[];
   readonly #views = new Map<string, LocalArray>();
   readonly #prepared: Record<FFTDirection, (Prepared | null)[]> = { forward: [], inverse: [] };
+  readonly #both: Record<FFTDirection, Record<number, PreparedBoth | null>> = { forward: {}, inverse: {} };
   readonly #inplace: boolean;
   readonly #moves: readonly Redistributor[];
   readonly #itemSizes: readonly number[];
@@ -105,6 +122,7 @@ export class StagedPlan implements FFTEnginePlan {
           step,
           source: dtype,
           target: dtype,
+          move: redistributor,
           prepare: (source, target) => redistributor.prepare(source, target, this.#order),
           [Symbol.dispose]: () => redistributor.free(),
         };
@@ -153,7 +171,13 @@ export class StagedPlan implements FFTEnginePlan {
       workspaceBytes: this.#buffers.reduce((sum, { byteLength }) => sum + byteLength, held + workspaceBytes),
       bytesMoved: bytes.reduce((sum, n) => sum + n, 0),
       steps: [
-        ...this.#route.steps.map((step) => inWords(step, step.kind === "move" ? counted.next().value! : 0)),
+        ...this.#route.steps.map((step, i) => {
+          const cut = i > 0 ? this.#cutOf(i - 1) : null;
+          const meanwhile = cut
+            ? `, in ${cut.parts} parts along axis ${cut.dimension}, while others are transformed`
+            : "";
+          return inWords(step, step.kind === "move" ? counted.next().value! : 0) + meanwhile;
+        }),
         ...isCopied ? ["copy into the operand's memory"] : [],
       ],
       notes,
@@ -162,7 +186,12 @@ export class StagedPlan implements FFTEnginePlan {
 
   /** See {@linkcode FFTEnginePlan}. */
   prepare(operand: LocalArray, result: LocalArray, direction: FFTDirection, scale: number): () => void {
-    const runs = this.#operations.map((_, i) => this.#prepareStep(i, direction, operand, result));
+    const runs: (() => void)[] = [];
+    for (let i = 0; i < this.#operations.length; i++) {
+      const both = this.#prepareBoth(i, direction, operand, result);
+      runs.push(both ?? this.#prepareStep(i, direction, operand, result));
+      if (both !== null) i++;
+    }
     const last = this.#operations.length - 1;
     const isCopied = this.#locations[last + 1] !== "result";
     const from = isCopied ? this.#at(last + 1, this.#operations[last].step.to, this.#operations[last].target) : result;
@@ -179,7 +208,14 @@ export class StagedPlan implements FFTEnginePlan {
   }
 
   /** See {@linkcode FFTEnginePlan}. */
+  open(): void {
+    for (const move of this.#moves) move.open();
+  }
+
+  /** See {@linkcode FFTEnginePlan}. */
   release(): void {
+    this.#both.forward = {};
+    this.#both.inverse = {};
     const isInside = (i: number) => [this.#locations[i], this.#locations[i + 1]].every((at) => typeof at === "number");
     for (const prepared of Object.values(this.#prepared)) {
       for (const i of prepared.keys()) if (!isInside(i)) prepared[i] = null;
@@ -203,16 +239,81 @@ export class StagedPlan implements FFTEnginePlan {
     }
   }
 
-  #prepareStep(i: number, direction: FFTDirection, operand: LocalArray | null, result: LocalArray | null): () => void {
-    const operation = this.#operations[i];
-    const { step } = operation;
+  /**
+   * A transform and the move that follows, part by part, so that parts move while others are transformed; null where that is
+   * not possible: the same on all ranks.
+   */
+  #prepareBoth(i: number, direction: FFTDirection, operand: LocalArray, result: LocalArray): (() => void) | null {
+    const [operation, next] = [this.#operations[i], this.#operations[i + 1]];
+    const cut = this.#cutOf(i);
+    if (cut === null) return null;
+    const [source, target] = this.#endsOf(i, operand, result);
+    const [, end] = this.#endsOf(i + 1, operand, result);
+    const { dimension, parts } = cut;
+    const known = this.#both[direction][i];
+    const key = `${target.address} ${end.address}`;
+    if (known?.source === source && known.key === key) return known.run;
+    const runs: (() => void)[] = [];
+    const extent = source.shape[dimension];
+    const length = partLength(extent, parts);
+    for (let start = 0; start < extent; start += length) {
+      const part = (array: LocalArray) =>
+        array.slice(
+          array.shape.map((_, d) => d === dimension ? start : 0),
+          array.shape.with(dimension, Math.min(length, extent - start)),
+        );
+      runs.push(operation.prepare(part(source), part(target), direction));
+    }
+    const making = { dimension, parts, make: (part: number) => runs[part]?.() };
+    const run = next.move!.prepareWhile(making, target, end, this.#order);
+    // It knows addresses only, but for the operand. Where results lie in the same memory again, it serves again.
+    if (run !== null && typeof this.#locations[i + 1] === "number") this.#both[direction][i] = { source, key, run };
+    return run;
+  }
+
+  /** Along which dimension a step and the next one can go part by part, and in how many parts; null if along none. */
+  #cutOf(i: number): { dimension: number; parts: number } | null {
+    const [{ step, target }, next] = [this.#operations[i], this.#operations[i + 1]];
+    if (step.kind !== "transform" || step.isTransposed || !next?.move || !next.move.canMoveWhile) return null;
+    const memoryAt = (value: number) =>
+      this.#inplace && this.#locations[value] === "operand" ? "result" : this.#locations[value];
+    // What arrives must not lie where something is still to be transformed.
+    if (memoryAt(i) === memoryAt(i + 2)) return null;
+    const { axes, from, to } = step;
+    const shape = to.globalShape!;
+    const parts = Math.min(
+      cutting.parts,
+      Math.floor(byteLengthOf(shape, target) / to.size! / cutting.leastBytes),
+    );
+    if (parts < 2) return null;
+    const isWhole = (dimension: number) => {
+      const counts = Array.from({ length: to.size! }, (_, rank) => next.step.to.ranges(rank).map(countOf));
+      return counts.every((list) => list.includes(0) || list[dimension] === shape[dimension]);
+    };
+    const dimensions = [...shape.keys()].filter((d) =>
+      !axes.includes(d) && shape[d] > 1 && from.globalShape![d] === shape[d] && isWhole(d)
+    );
+    const dimension = this.#order === "C" ? dimensions[0] : dimensions.at(-1);
+    return dimension === undefined ? null : { dimension, parts };
+  }
+
+  /** Where a step reads and writes. */
+  #endsOf(i: number, operand: LocalArray | null, result: LocalArray | null): [source: LocalArray, target: LocalArray] {
+    const { step, source, target } = this.#operations[i];
     const given = { operand, result };
     const arrayAt = (value: number, parts: Parts, dtype: DType, isTransposed: boolean) => {
       const at = this.#locations[value];
       return typeof at === "string" ? given[at]! : this.#at(value, parts, dtype, isTransposed);
     };
-    const source = arrayAt(i, step.from, operation.source, false);
-    const target = arrayAt(i + 1, step.to, operation.target, step.kind === "transform" && step.isTransposed === true);
+    return [
+      arrayAt(i, step.from, source, false),
+      arrayAt(i + 1, step.to, target, step.kind === "transform" && step.isTransposed === true),
+    ];
+  }
+
+  #prepareStep(i: number, direction: FFTDirection, operand: LocalArray | null, result: LocalArray | null): () => void {
+    const operation = this.#operations[i];
+    const [source, target] = this.#endsOf(i, operand, result);
     const known = this.#prepared[direction][i];
     if (known?.source === source && known.target === target) return known.run;
     const run = operation.prepare(source, target, direction);
@@ -248,6 +349,10 @@ export class StagedPlan implements FFTEnginePlan {
     // Real and complex numbers may lie in the same buffer by turns.
     return numbers.map((count) => this.#transformer.allocate(precision, count + count % 2));
   }
+}
+
+function byteLengthOf(shape: readonly number[], dtype: DType): number {
+  return sizeOfShape(shape) * dtypeInfo(dtype).itemSize;
 }
 
 /** One step, in words. */

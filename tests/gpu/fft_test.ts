@@ -1,0 +1,80 @@
+/** Transforms on GPUs, beside those of the cluster tests: streams, memory, parts that move while others are transformed. */
+import { assert, assertEquals, assertStringIncludes } from "@std/assert";
+import {
+  ConfigurationError,
+  DistributedArray,
+  FFT,
+  fft,
+  ifft,
+  irfft,
+  MemoryPool,
+  rfft,
+  Slab,
+  Stream,
+} from "../../mod.ts";
+import { cutting } from "../../src/fft/engines/staged/plan.ts";
+import { assertThrowsEverywhere } from "../../src/testing/mod.ts";
+import { gpuTest, isMock } from "./gpu_test_kit.ts";
+
+gpuTest("a transform on another stream, whose result that stream may use", (runtime, stream) => {
+  using other = new Stream(stream.device);
+  const field = DistributedArray.random(runtime, [24, 18], Slab.X, { dtype: "complex64", seed: 1 });
+  using transform = new FFT(field, { stream: other });
+  transform.plan();
+  const [one, two] = [transform.execute(), transform.execute({ stream })];
+  other.synchronize();
+  assertEquals(one.maxAbsDifference(two), 0);
+  assert(ifft(fft(field, { stream: other }), { distribution: Slab.X }).maxAbsDifference(field) < 1e-6);
+});
+
+gpuTest("an operand in host memory is refused, with what to do", (runtime) => {
+  const field = DistributedArray.zeros(runtime, [4, 4], Slab.X, { dtype: "complex64", memory: "host" });
+  assertThrowsEverywhere(runtime, () => fft(field), ConfigurationError, 'Move it there: to({ memory: "device" })');
+  using transform = new FFT(field.to({ memory: "device" }));
+  assertThrowsEverywhere(runtime, () => transform.resetOperands(field), ConfigurationError, "is in host memory");
+});
+
+gpuTest("100 rounds of planning and executing leave memory where it was", (runtime, stream) => {
+  using pool = new MemoryPool(stream.device);
+  const round = () => {
+    using field = DistributedArray.random(runtime, [12, 10, 14], Slab.X, { dtype: "float32", seed: 2 });
+    using transform = new FFT(field);
+    transform.plan();
+    using spectrum = transform.execute();
+    using back = irfft(spectrum, { distribution: Slab.X });
+    assert(back.maxAbsDifference(field) < 1e-5);
+  };
+  round();
+  stream.synchronize();
+  const before = pool.usedBytes;
+  for (let i = 0; i < 100; i++) round();
+  stream.synchronize();
+  assertEquals(pool.usedBytes, before);
+});
+
+gpuTest("parts that move while others are transformed: of large arrays, in both orders, uneven", (runtime) => {
+  const usual = { ...cutting };
+  cutting.parts = 6;
+  for (const order of ["C", "F"] as const) {
+    // 16 MiB: two parts and more on two ranks. The mock has small arrays in parts of some bytes.
+    const extents = isMock(runtime) ? [9, 8, 7] : [65, 128, 127];
+    if (isMock(runtime)) cutting.leastBytes = 16;
+    const shape = order === "C" ? extents : extents.toReversed();
+    const [from, to] = order === "C" ? [Slab.X, Slab.Y] : [Slab.Z, Slab.Y];
+    const field = DistributedArray.random(runtime, shape, from, { dtype: "complex128", order, seed: 3 });
+    using transform = new FFT(field, { distribution: to, norm: "ortho" });
+    transform.plan();
+    const spectrum = transform.execute();
+    if (runtime.size === 2) assertStringIncludes(transform.explain(), "while others are transformed");
+    assert(Math.abs(spectrum.norm() / field.norm() - 1) < 1e-13, "Parseval");
+    // Each axis alone moves nothing meanwhile.
+    let apart = field;
+    for (const axis of [0, 1, 2]) apart = fft(apart, { axes: [axis], norm: "ortho", distribution: to });
+    assert(spectrum.maxAbsDifference(apart) < 1e-11, `${order}: one axis after the other`);
+    assert(ifft(spectrum, { norm: "ortho", distribution: from }).maxAbsDifference(field) < 1e-12, "back");
+    const real = DistributedArray.random(runtime, shape, from, { dtype: "float32", order, seed: 4 });
+    const half = rfft(real, { distribution: to });
+    assert(irfft(half, { distribution: from, lastAxisParity: "odd" }).maxAbsDifference(real) < 1e-4, "real numbers");
+  }
+  Object.assign(cutting, usual);
+});
