@@ -57,20 +57,16 @@ const arithmeticTests = /\/(registered_engine|quantization)_test\.ts$/;
 /** What the tests import is what it was: the packages' hashes are in the repository. */
 const locked = ["--lock=tests/deno.lock", "--frozen"];
 
+/** What scripts import, with all that its documentation refers to. */
+const entryPoints = ["mod.ts", "internals.ts", "src/testing/mod.ts"];
+
 /** The checks of the repository, each one a test. */
 const checks: readonly (readonly [name: string, args: readonly string[]])[] = [
   ["formatting", ["fmt", "--check", "--quiet"]],
   ["lint, with the layering rule", ["lint", "--quiet"]],
   ["types", ["check", "--quiet", ...locked]],
-  ["types of the examples in the documentation", [
-    "check",
-    "--quiet",
-    "--doc",
-    "mod.ts",
-    "ffi/mod.ts",
-    "src/testing/mod.ts",
-  ]],
-  ["documentation of the public API", ["doc", "--lint", "mod.ts", "src/testing/mod.ts"]],
+  ["types of the examples in the documentation", ["check", "--quiet", "--doc", "ffi/mod.ts", ...entryPoints]],
+  ["documentation of the public API", ["doc", "--lint", ...entryPoints]],
   ["no slow types", ["publish", "--dry-run", "--allow-dirty", "--quiet"]],
 ];
 
