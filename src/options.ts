@@ -50,6 +50,21 @@ export function keysOf<T extends object>(keys: Readonly<Record<keyof T, true>>):
   return Object.keys(keys) as (keyof T & string)[];
 }
 
+/**
+ * What a user gave as a list: its elements, read once, or null if it is none. It does not throw, so that a runtime can be
+ * found among the elements: `check` throws what reading has thrown, for the agreement.
+ */
+export function readList<T>(given: readonly T[]): { readonly items: readonly T[] | null; readonly check: () => void } {
+  try {
+    return { items: Array.isArray(given) ? [...given] : null, check: () => {} };
+  } catch (error) {
+    const check = () => {
+      throw error;
+    };
+    return { items: null, check };
+  }
+}
+
 /** Whether a value may have private members: those tell what a constructor made from what only looks like it. */
 export function isObject(value: unknown): value is object {
   return typeof value === "object" && value !== null;

@@ -5,7 +5,7 @@
  */
 import type { DType, Scalar } from "../../dtype/dtype.ts";
 import { isPair } from "../../dtype/scalar.ts";
-import { describe, isObject } from "../../options.ts";
+import { describe, isObject, readList } from "../../options.ts";
 import { DistributedArray } from "../distributed_array.ts";
 import { expressed } from "./elementwise.ts";
 import { apply, type Expression, operand } from "./expression.ts";
@@ -78,9 +78,11 @@ export function evaluate<T extends DType = DType>(
   operands: readonly Operand[],
   options?: ElementwiseOptions<T>,
 ): DistributedArray<T> {
-  const given = Array.isArray(operands) ? [...operands] as Operand[] : [];
+  const { items, check } = readList(operands);
+  const given = items ?? [];
   return DistributedArray.of(expressed("evaluate", given, options, () => {
-    if (typeof make !== "function" || !Array.isArray(operands)) {
+    check();
+    if (typeof make !== "function" || items === null) {
       throw new TypeError(
         `evaluate takes a function of terms and a list of operands, such as evaluate((a, b) => a.add(b), [x, y]).`,
       );

@@ -10,7 +10,7 @@ import type { DType } from "../../dtype/dtype.ts";
 import type { Promoted } from "../../dtype/element_types.ts";
 import { promote } from "../../dtype/promotion.ts";
 import { ShapeError } from "../../errors.ts";
-import { describe, readOptions } from "../../options.ts";
+import { describe, readList, readOptions } from "../../options.ts";
 import { agree } from "../../runtime/agreement.ts";
 import { checkArray, runtimeOf } from "../base_array.ts";
 import { DistributedArray } from "../distributed_array.ts";
@@ -217,19 +217,19 @@ function agreeOnAll(
   name: string,
   arrays: readonly DistributedArray[],
   options: JoinOptions | undefined,
-  check: (given: JoinOptions) => Record<string, unknown>,
+  check: (all: readonly DistributedArray[], given: JoinOptions) => Record<string, unknown>,
 ): readonly DistributedArray[] {
-  let all: DistributedArray[] = [];
-  const runtime = Array.isArray(arrays) ? runtimeOf(...arrays) : runtimeOf();
-  agree(runtime, name, () => {
-    if (!Array.isArray(arrays) || arrays.length === 0) {
+  const list = readList(arrays);
+  const all = list.items ?? [];
+  agree(runtimeOf(...all), name, () => {
+    list.check();
+    if (all.length === 0) {
       throw new TypeError(`${name} takes a list of arrays, one at least, not ${describe(arrays)}.`);
     }
-    all = [...arrays];
     all.forEach((array, i) => checkArray(array, `Array ${i}`));
     const given = readOptions<JoinOptions>(`the options of ${name}`, options, ["axis", "distribution"]);
     const facts = all.map(({ shape, dtype, distribution }) => ({ shape, dtype, distribution: String(distribution) }));
-    return { arrays: facts, ...check(given) };
+    return { arrays: facts, ...check(all, given) };
   });
   return all;
 }
@@ -259,10 +259,10 @@ export function concatenate<D extends DType>(
   let shape!: readonly number[];
   let dtype!: Promoted<D, D>;
   let to!: Distribution;
-  const all = agreeOnAll("concatenate", arrays, options, (given) => {
-    const [first] = arrays;
+  const all = agreeOnAll("concatenate", arrays, options, (all, given) => {
+    const [first] = all;
     axis = checkAxis(given.axis === undefined ? 0 : given.axis, first.shape.length);
-    for (const other of arrays) {
+    for (const other of all) {
       const isAlike = other.shape.length === first.shape.length &&
         other.shape.every((extent, d) => d === axis || extent === first.shape[d]);
       if (isAlike) continue;
@@ -270,8 +270,8 @@ export function concatenate<D extends DType>(
         `concatenate: arrays of shapes [${first.shape}] and [${other.shape}] differ beside dimension ${axis}.`,
       );
     }
-    shape = first.shape.with(axis, arrays.reduce((sum, other) => sum + other.shape[axis], 0));
-    dtype = arrays.map((array): DType => array.dtype).reduce(promote) as typeof dtype;
+    shape = first.shape.with(axis, all.reduce((sum, other) => sum + other.shape[axis], 0));
+    dtype = all.map((array): DType => array.dtype).reduce(promote) as typeof dtype;
     const own = first.distribution instanceof Box || first.distribution instanceof Sliced ? Slab.X : first.distribution;
     const { distribution = own } = given;
     checkDistribution(distribution);
@@ -298,8 +298,8 @@ export function stack<D extends DType>(
   options?: JoinOptions,
 ): DistributedArray<Promoted<D, D>> {
   let axis!: number;
-  const all = agreeOnAll("stack", arrays, options, (given) => {
-    axis = checkAxis(given.axis === undefined ? 0 : given.axis, arrays[0].shape.length + 1);
+  const all = agreeOnAll("stack", arrays, options, ([first], given) => {
+    axis = checkAxis(given.axis === undefined ? 0 : given.axis, first.shape.length + 1);
     return { axis };
   });
   return concatenate(all.map((array) => expandDims(array as DistributedArray<D>, axis)), { ...options, axis });
