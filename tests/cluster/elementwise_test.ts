@@ -93,8 +93,12 @@ clusterTest("results go into arrays that are there, in place too", (runtime) => 
   using all = DistributedArray.generate(runtime, [6, 4], Replicated, (i, j) => i * j, { memory });
   exp(multiply(all, 0), { into: target });
   assertEquals(whole(target), table(6, 4, () => 1));
-  const symmetric = DistributedArray.zeros(runtime, [6, 4], Slab.X, { memory: "symmetric" });
-  add(a, 1, { into: symmetric.to({ dtype: "float32" }) }).free();
+  // Symmetric memory is the GPU's where there is one.
+  const symmetric = DistributedArray.zeros(runtime, [6, 4], Slab.X, { dtype: "float32", memory: "symmetric" });
+  const beside = runtime.device.kind === "gpu" ? a.to({ memory: "device" }) : a;
+  assertStrictEquals(add(beside, 1, { into: symmetric }), symmetric);
+  assertEquals(whole(symmetric), table(6, 4, (i, j) => 4 * (i + j) ** 2 + 1));
+  symmetric.free();
 });
 
 clusterTest("an expression is computed in one pass, and rounded once", (runtime) => {
