@@ -21,11 +21,9 @@ import {
   TESTED_ELSEWHERE,
 } from "./collective_calls.ts";
 
-/** One in so many cases is tried. */
-const CASES = Deno.env.get("DISTMATH_CASES") ?? "8";
-const EVERY = CASES === "all" ? 1 : Number(CASES);
+const CASES = Deno.env.get("DISTMATH_CASES");
 /** The time for all cases of a call: one that hangs ends the job, which names it. */
-const LIMIT_SECONDS = EVERY === 1 ? 600 : 60;
+const LIMIT_SECONDS = CASES === "all" ? 600 : 60;
 const SEED = Number(Deno.env.get("DISTMATH_SEED") ?? 1);
 
 /** A bad value in one place, on one rank or (`null`) on all. */
@@ -67,11 +65,17 @@ function casesOf(name: string, { given, options, self }: CollectiveCall, site: S
   return cases;
 }
 
-/** A sample, the same on all ranks: a number that follows from the seed and the case. */
-function isChosen({ text }: Case): boolean {
+/** One in so many cases is tried: on many ranks there are more, and each takes longer. */
+function everyOn(ranks: number): number {
+  if (CASES === "all") return 1;
+  return CASES === undefined ? ranks > 2 ? 32 : 8 : Number(CASES);
+}
+
+/** Whether a case is in the sample, the same on all ranks: a number that follows from the seed and the case. */
+function isChosen({ text }: Case, ranks: number): boolean {
   let hash = SEED;
   for (let i = 0; i < text.length; i++) hash = Math.imul(hash ^ text.charCodeAt(i), 0x5bd1e995) ^ (hash >>> 13);
-  return (hash >>> 0) % EVERY === 0;
+  return (hash >>> 0) % everyOn(ranks) === 0;
 }
 
 /** The arguments of a case on this rank. */
@@ -101,7 +105,7 @@ function outcomeOf(action: () => unknown): string {
 
 /** Try the cases of a call; returns how many. */
 function tryAll(name: string, call: CollectiveCall, site: Site, closed: Runtime, outcomes: Communicator): number {
-  const cases = casesOf(name, call, site).filter(isChosen);
+  const cases = casesOf(name, call, site).filter((bad) => isChosen(bad, site.runtime.size));
   for (const bad of cases) {
     const given = argumentsOf(call, bad, site, closed);
     const outcome = watch(bad.text, () => outcomeOf(() => call.call(given, site)));
