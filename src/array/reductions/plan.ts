@@ -13,6 +13,7 @@ import type { DType, TypedArray } from "../../dtype/dtype.ts";
 import { ShapeError } from "../../errors.ts";
 import { checkBoolean, describe, keysOf } from "../../options.ts";
 import type { Stream } from "../../gpu/stream.ts";
+import { agree } from "../../runtime/agreement.ts";
 import type { Runtime } from "../../runtime/runtime.ts";
 import type { BaseArray, Held } from "../base_array.ts";
 import type { Elements } from "../elementwise/elements.ts";
@@ -164,11 +165,24 @@ export function ownPart<T extends Float64Array<ArrayBuffer> | BigInt64Array<Arra
   return own;
 }
 
-/** The results as the parts of an array. */
+/** Do what takes memory of a GPU: where ranks go on together they learn whether all have it. Local on CPUs. */
+export function inStep<T>({ runtime, stream, isLocal }: ReductionPlan, body: () => T): T {
+  if (stream === null || isLocal) return body();
+  let result!: T;
+  agree(runtime, "a reduction on GPUs", () => {
+    result = body();
+  });
+  return result;
+}
+
+/** The results as the parts of an array. Collective, unless each rank has all of them. */
 export function resultOf(plan: ReductionPlan, dtype: DType, fill: (target: LocalArray) => void): Held {
   const { runtime, stream } = plan;
   const { distribution, order } = plan.result!;
-  const local = LocalArray.empty(dtype, distribution.localShape(runtime.rank), order);
-  fill(local);
-  return { runtime, local: stream === null ? local : local.toDevice(stream, order), distribution, order };
+  const local = inStep(plan, () => {
+    const made = LocalArray.empty(dtype, distribution.localShape(runtime.rank), order);
+    fill(made);
+    return stream === null ? made : made.toDevice(stream, order);
+  });
+  return { runtime, local, distribution, order };
 }

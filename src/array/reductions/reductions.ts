@@ -23,13 +23,14 @@ import {
   AXIS_KEYS,
   type AxisOptions,
   elementsOf,
+  inStep,
   ownPart,
   planReduction,
   type ReductionPlan,
   resultOf,
   together,
 } from "./plan.ts";
-import { extremes, extremesOfAll, powerAbove, type SumMemory, sumMemory, sumOf } from "./sums.ts";
+import { extremes, extremesOfAll, powerAbove, sumMemory, sumOf } from "./sums.ts";
 
 /** What came of a reduction: a number if no dimension was named, else the parts of an array. */
 export type Reduced<T> = T | Held;
@@ -47,18 +48,22 @@ interface Prepared {
   readonly shape: readonly number[];
 }
 
-/** Agree on a reduction of an array, which must be there, in host memory. `prepare` allocates what it needs. */
-function agreed<Options extends Partial<AxisOptions>, T>(
+/**
+ * Agree on a reduction of an array, and do it. `prepare` allocates what it needs in host memory; on a GPU `compute` takes more.
+ * Where each rank computes on its own that is part of the agreement; where ranks go on together they agree on each step.
+ */
+function reduced<Options extends Partial<AxisOptions>, T, R>(
   method: string,
   array: BaseArray,
   options: Options | undefined,
   keys: readonly (keyof Options & string)[],
   prepare: (prepared: Prepared, options: Options) => T,
-): Prepared & { readonly made: T } {
+  compute: (prepared: Prepared & { readonly made: T }) => R,
+): R {
   const runtime = runtimeOf(array);
   const name = `DistributedArray.${method}`;
-  let prepared!: Prepared;
-  let made!: T;
+  let prepared!: Prepared & { readonly made: T };
+  let alone: { readonly result: R } | null = null;
   agree(runtime, name, (): Facts => {
     void array.local;
     checkOwnArray(method, "the array", array, runtime);
@@ -71,14 +76,15 @@ function agreed<Options extends Partial<AxisOptions>, T>(
       array,
       axis === undefined ? null : { axis, ...keepDims === undefined ? {} : { keepDims } },
     );
-    prepared = { plan, local: array.local, shape: array.local.shape };
-    made = prepare(prepared, given);
+    const own = { plan, local: array.local, shape: array.local.shape };
+    prepared = { ...own, made: prepare(own, given) };
+    if (plan.isLocal && plan.stream !== null) alone = { result: compute(prepared) };
     const { shape, dtype, distribution } = array;
     const result = plan.result === null ? null : plan.result.shape;
     const others = Object.fromEntries(keys.map((key) => [key, given[key] ?? null]));
     return { shape, dtype, distribution: String(distribution), result, ...others };
   });
-  return { ...prepared, made };
+  return alone === null ? compute(prepared) : (alone as { readonly result: R }).result;
 }
 
 /** The results as a number, or as an array rounded to the dtype. */
@@ -111,15 +117,17 @@ function sumDType(dtype: DType): DType {
 
 /** The sum of all elements, or along dimensions. Collective. */
 export function sum(array: BaseArray, options?: AxisOptions): Reduced<Scalar> {
-  const prepared = agreed("sum", array, options, [], ({ plan }, { axis }) => {
+  const sum = reduced("sum", array, options, [], ({ plan }, { axis }) => {
     if (array.dtype === "int64") return { big: axis === undefined ? null : bigMemory(plan), sums: [] };
     return { big: null, sums: realParts(array.dtype, X).map(() => sumMemory(plan)) };
+  }, (prepared) => {
+    const { plan, local, shape, made: { big, sums } } = prepared;
+    if (big !== null) return bigSums(prepared, big);
+    if (array.dtype === "int64") return null;
+    const parts = realParts(array.dtype, X).map((part, i) => sumOf(plan, part, [local], shape, sums[i]));
+    return finished(prepared, { dtype: sumDType(array.dtype), parts });
   });
-  const { plan, local, shape, made: { big, sums } } = prepared;
-  if (big !== null) return bigSums(prepared, big);
-  if (array.dtype === "int64") return bigTotal(array);
-  const parts = realParts(array.dtype, X).map((part, i) => sumOf(plan, part, [local], shape, sums[i]));
-  return finished(prepared, { dtype: sumDType(array.dtype), parts });
+  return sum ?? bigTotal(array);
 }
 
 interface BigMemory {
@@ -135,7 +143,7 @@ const ADD_BIG = both(0n, ([value]) => `a0 = BigInt.asIntN(64, a0 + ${value});`);
 
 /** Sums of int64 along dimensions, which wrap around. */
 function bigSums({ plan, local, shape }: Prepared, { own, whole }: BigMemory): Held {
-  accumulate(X, [local], [elementsOf(plan, own, "int64")], shape, ADD_BIG);
+  inStep(plan, () => accumulate(X, [local], [elementsOf(plan, own, "int64")], shape, ADD_BIG));
   const sums = together(plan, own, whole, (all) => void plan.runtime.communicator.allReduce(all, { into: all }));
   return resultOf(plan, "int64", (target) => void (target.data as BigInt64Array).set(sums));
 }
@@ -156,17 +164,19 @@ function bigTotal(array: BaseArray): bigint {
 
 /** The mean of all elements, or along dimensions. Collective. */
 export function mean(array: BaseArray, options?: AxisOptions): Reduced<Scalar> {
-  const prepared = agreed(
+  return reduced(
     "mean",
     array,
     options,
     [],
     ({ plan }) => realParts(array.dtype, X).map(() => sumMemory(plan)),
+    (prepared) => {
+      const { plan, local, shape, made } = prepared;
+      const parts = realParts(array.dtype, X).map((part, i) => sumOf(plan, part, [local], shape, made[i]));
+      for (const part of parts) for (let i = 0; i < part.length; i++) part[i] /= plan.count;
+      return finished(prepared, { dtype: floatOf(array.dtype), parts });
+    },
   );
-  const { plan, local, shape, made } = prepared;
-  const parts = realParts(array.dtype, X).map((part, i) => sumOf(plan, part, [local], shape, made[i]));
-  for (const part of parts) for (let i = 0; i < part.length; i++) part[i] /= plan.count;
-  return finished(prepared, { dtype: floatOf(array.dtype), parts });
 }
 
 /** Options of variances and standard deviations. */
@@ -177,10 +187,7 @@ export interface VarianceOptions extends Partial<AxisOptions> {
 
 /** The variance of all elements, or along dimensions. Collective. */
 export function variance(method: "var" | "std", array: BaseArray, options?: VarianceOptions): Reduced<Scalar> {
-  const prepared = agreed<
-    VarianceOptions,
-    { sums: SumMemory[]; means: Float64Array<ArrayBuffer>[]; correction: number }
-  >(
+  return reduced(
     method,
     array,
     options,
@@ -193,25 +200,27 @@ export function variance(method: "var" | "std", array: BaseArray, options?: Vari
       const means = parts.map(() => new Float64Array(plan.size));
       return { sums: [...parts, X].map(() => sumMemory(plan)), means, correction };
     },
+    (prepared) => {
+      const { plan, local, shape, made: { sums, means, correction } } = prepared;
+      const parts = realParts(array.dtype, X);
+      const squares = parts.map((part, i) => {
+        const totals = sumOf(plan, part, [local], shape, sums[i]);
+        for (let k = 0; k < totals.length; k++) totals[k] /= plan.count;
+        if (plan.isLocal) means[i].set(totals);
+        else ownPart(plan, totals, means[i]);
+        return apply("square", apply("subtract", cast("float64", part), operand(i + 1)));
+      });
+      const deviations = squares.length === 1 ? squares[0] : apply("add", squares[0], squares[1]);
+      const operands = [local, ...means.map((mean) => elementsOf(plan, mean))];
+      const total = sumOf(plan, deviations, operands, shape, sums.at(-1)!);
+      const divisor = Math.max(0, plan.count - correction);
+      for (let k = 0; k < total.length; k++) {
+        total[k] /= divisor;
+        if (method === "std") total[k] = Math.sqrt(total[k]);
+      }
+      return finished(prepared, { dtype: dtypeInfo(floatOf(array.dtype)).real, parts: [total] });
+    },
   );
-  const { plan, local, shape, made: { sums, means, correction } } = prepared;
-  const parts = realParts(array.dtype, X);
-  const squares = parts.map((part, i) => {
-    const totals = sumOf(plan, part, [local], shape, sums[i]);
-    for (let k = 0; k < totals.length; k++) totals[k] /= plan.count;
-    if (plan.isLocal) means[i].set(totals);
-    else ownPart(plan, totals, means[i]);
-    return apply("square", apply("subtract", cast("float64", part), operand(i + 1)));
-  });
-  const deviations = squares.length === 1 ? squares[0] : apply("add", squares[0], squares[1]);
-  const operands = [local, ...means.map((mean) => elementsOf(plan, mean))];
-  const total = sumOf(plan, deviations, operands, shape, sums.at(-1)!);
-  const divisor = Math.max(0, plan.count - correction);
-  for (let k = 0; k < total.length; k++) {
-    total[k] /= divisor;
-    if (method === "std") total[k] = Math.sqrt(total[k]);
-  }
-  return finished(prepared, { dtype: dtypeInfo(floatOf(array.dtype)).real, parts: [total] });
 }
 
 /** Options of norms. */
@@ -222,7 +231,7 @@ export interface NormOptions extends Partial<AxisOptions> {
 
 /** The norm of all elements as one vector, or along dimensions. Collective. */
 export function norm(array: BaseArray, options?: NormOptions): Reduced<number> {
-  const prepared = agreed<NormOptions, { ord: number; sums: SumMemory; units: Float64Array<ArrayBuffer>[] }>(
+  return reduced(
     "norm",
     array,
     options,
@@ -234,31 +243,33 @@ export function norm(array: BaseArray, options?: NormOptions): Reduced<number> {
       const units = ord === 2 ? [new Float64Array(plan.size), new Float64Array(plan.isLocal ? 0 : plan.all.size)] : [];
       return { ord, sums: sumMemory(plan), units };
     },
+    (prepared) => {
+      const { plan, local, shape, made: { ord, sums, units } } = prepared;
+      const dtype = dtypeInfo(floatOf(array.dtype)).real;
+      const magnitude = apply("abs", cast(floatOf(array.dtype), X));
+      if (ord === 1) {
+        return finished(prepared, { dtype, parts: [sumOf(plan, magnitude, [local], shape, sums)] }) as Reduced<number>;
+      }
+      extremes(plan, magnitude, [local], shape, "max", sums.own[1]);
+      const largest = Float64Array.from(
+        extremesOfAll(plan, "max", sums.own[1], sums.whole[1]),
+        (x) => x === -Infinity ? 0 : x,
+      );
+      if (ord === Infinity) return finished(prepared, { dtype, parts: [largest] }) as Reduced<number>;
+      // Squares are taken in units of the largest magnitude, so that they neither overflow nor underflow.
+      const [own, whole] = units;
+      const all = plan.isLocal ? own : whole;
+      for (let i = 0; i < all.length; i++) {
+        all[i] = largest[i] > 0 && largest[i] < Infinity ? Math.min(1 / powerAbove(largest[i]), 2 ** 1000) : 1;
+      }
+      const factors = ownPart(plan, all, own);
+      const isFinite = largest.every((value) => value < Infinity);
+      const scaled = apply("square", apply("multiply", cast("float64", magnitude), operand(1)));
+      const squares = sumOf(plan, scaled, [local, elementsOf(plan, factors)], shape, sums, isFinite ? 1 : undefined);
+      for (let i = 0; i < squares.length; i++) squares[i] = Math.sqrt(squares[i]) / all[i];
+      return finished(prepared, { dtype, parts: [squares] }) as Reduced<number>;
+    },
   );
-  const { plan, local, shape, made: { ord, sums, units } } = prepared;
-  const dtype = dtypeInfo(floatOf(array.dtype)).real;
-  const magnitude = apply("abs", cast(floatOf(array.dtype), X));
-  if (ord === 1) {
-    return finished(prepared, { dtype, parts: [sumOf(plan, magnitude, [local], shape, sums)] }) as Reduced<number>;
-  }
-  extremes(plan, magnitude, [local], shape, "max", sums.own[1]);
-  const largest = Float64Array.from(
-    extremesOfAll(plan, "max", sums.own[1], sums.whole[1]),
-    (x) => x === -Infinity ? 0 : x,
-  );
-  if (ord === Infinity) return finished(prepared, { dtype, parts: [largest] }) as Reduced<number>;
-  // Squares are taken in units of the largest magnitude, so that they neither overflow nor underflow.
-  const [own, whole] = units;
-  const all = plan.isLocal ? own : whole;
-  for (let i = 0; i < all.length; i++) {
-    all[i] = largest[i] > 0 && largest[i] < Infinity ? Math.min(1 / powerAbove(largest[i]), 2 ** 1000) : 1;
-  }
-  const factors = ownPart(plan, all, own);
-  const isFinite = largest.every((value) => value < Infinity);
-  const scaled = apply("square", apply("multiply", cast("float64", magnitude), operand(1)));
-  const squares = sumOf(plan, scaled, [local, elementsOf(plan, factors)], shape, sums, isFinite ? 1 : undefined);
-  for (let i = 0; i < squares.length; i++) squares[i] = Math.sqrt(squares[i]) / all[i];
-  return finished(prepared, { dtype, parts: [squares] }) as Reduced<number>;
 }
 
 // ---- products -------------------------------------------------------------------------------------------------------
@@ -275,30 +286,34 @@ export function prod(array: BaseArray, options?: AxisOptions): Reduced<Scalar> {
   const { dtype } = array;
   const { isComplex, isInteger } = dtypeInfo(dtype);
   const isExact = (plan: ReductionPlan) => dtype === "int64" || isInteger && plan.result !== null;
-  const prepared = agreed("prod", array, options, [], ({ plan }) => {
+  return reduced("prod", array, options, [], ({ plan }) => {
     const make = (length: number) =>
       isExact(plan) ? [new BigInt64Array(length)] : (isComplex ? [0, 1] : [0]).map(() => new Float64Array(length));
     return { own: make(plan.size), whole: make(plan.isLocal ? 0 : plan.all.size) };
+  }, (prepared) => {
+    const { plan, local, shape, made: { own, whole } } = prepared;
+    const start = (part: number) => part === 0 ? 1 : 0;
+    if (isExact(plan)) {
+      const [products] = own as BigInt64Array<ArrayBuffer>[];
+      inStep(
+        plan,
+        () => accumulate(cast("int64", X), [local], [elementsOf(plan, products, "int64")], shape, MULTIPLY_BIG),
+      );
+      const combine = (all: BigInt64Array<ArrayBuffer>) =>
+        void plan.runtime.communicator.allReduce(all, { op: "prod", into: all });
+      const total = together(plan, products, (whole[0] as BigInt64Array<ArrayBuffer>).fill(1n), combine);
+      return plan.result === null
+        ? total[0]
+        : resultOf(plan, "int64", (to) => void (to.data as BigInt64Array).set(total));
+    }
+    const [factors, wholes] = [own, whole] as Float64Array<ArrayBuffer>[][];
+    const wide = cast(isComplex ? "complex128" : "float64", X);
+    const targets = factors.map((part) => elementsOf(plan, part));
+    inStep(plan, () => accumulate(wide, [local], targets, shape, isComplex ? MULTIPLY_COMPLEX : MULTIPLY));
+    const parts = factors.map((part, i) => together(plan, part, wholes[i].fill(start(i)), () => {}));
+    if (!plan.isLocal) multiplyAll(plan, parts);
+    return finished(prepared, { dtype, parts });
   });
-  const { plan, local, shape, made: { own, whole } } = prepared;
-  const start = (part: number) => part === 0 ? 1 : 0;
-  if (isExact(plan)) {
-    const [products] = own as BigInt64Array<ArrayBuffer>[];
-    accumulate(cast("int64", X), [local], [elementsOf(plan, products, "int64")], shape, MULTIPLY_BIG);
-    const combine = (all: BigInt64Array<ArrayBuffer>) =>
-      void plan.runtime.communicator.allReduce(all, { op: "prod", into: all });
-    const total = together(plan, products, (whole[0] as BigInt64Array<ArrayBuffer>).fill(1n), combine);
-    return plan.result === null
-      ? total[0]
-      : resultOf(plan, "int64", (to) => void (to.data as BigInt64Array).set(total));
-  }
-  const [factors, wholes] = [own, whole] as Float64Array<ArrayBuffer>[][];
-  const wide = cast(isComplex ? "complex128" : "float64", X);
-  const targets = factors.map((part) => elementsOf(plan, part));
-  accumulate(wide, [local], targets, shape, isComplex ? MULTIPLY_COMPLEX : MULTIPLY);
-  const parts = factors.map((part, i) => together(plan, part, wholes[i].fill(start(i)), () => {}));
-  if (!plan.isLocal) multiplyAll(plan, parts);
-  return finished(prepared, { dtype, parts });
 }
 
 /** Multiply what all ranks have, in the order of the ranks: complex numbers cannot be multiplied by MPI. Collective. */
@@ -352,23 +367,26 @@ function extremesOf({ plan, local, shape }: Prepared, op: "max" | "min", memory:
   const { own, whole } = memory;
   const worst = op === "max" ? -(2n ** 63n) : 2n ** 63n - 1n;
   const better = both(worst, ([value]) => `if (${value} ${op === "max" ? ">" : "<"} a0) a0 = ${value};`);
-  accumulate(X, [local], [elementsOf(plan, own, "int64")], shape, better);
+  inStep(plan, () => accumulate(X, [local], [elementsOf(plan, own, "int64")], shape, better));
   const { communicator } = plan.runtime;
   return together(plan, own, whole.fill(worst), (all) => void communicator.allReduce(all, { op, into: all }));
 }
 
 /** The largest or smallest of all elements, or along dimensions; NaN if one is. Collective. */
 export function extreme(op: "max" | "min", array: BaseArray, options?: AxisOptions): Reduced<number | bigint> {
-  const prepared = agreed(op, array, options, [], ({ plan }) => {
+  return reduced(op, array, options, [], ({ plan }) => {
     checkOrdered(op, array, plan);
     return extremeMemory(array.dtype, plan);
+  }, (prepared) => {
+    const { plan, made } = prepared;
+    const found = extremesOf(prepared, op, made);
+    if (found instanceof Float64Array) {
+      return finished(prepared, { dtype: array.dtype, parts: [found] }) as Reduced<number>;
+    }
+    return plan.result === null
+      ? found[0]
+      : resultOf(plan, "int64", (to) => void (to.data as BigInt64Array).set(found));
   });
-  const { plan, made } = prepared;
-  const found = extremesOf(prepared, op, made);
-  if (found instanceof Float64Array) {
-    return finished(prepared, { dtype: array.dtype, parts: [found] }) as Reduced<number>;
-  }
-  return plan.result === null ? found[0] : resultOf(plan, "int64", (to) => void (to.data as BigInt64Array).set(found));
 }
 
 /**
@@ -381,23 +399,24 @@ export function argumentOfExtreme(
   options?: AxisOptions,
 ): Reduced<number> {
   const op = method === "argmax" ? "max" : "min";
-  const prepared = agreed(method, array, options, [], ({ plan }, { axis }) => {
+  return reduced(method, array, options, [], ({ plan }, { axis }) => {
     checkOrdered(method, array, plan);
     if (Array.isArray(axis)) throw new TypeError(`${method} goes along one axis, a number, or over all: leave it out.`);
     const places = extremeMemory("float64", plan) as FloatMemory;
     return { values: extremeMemory(array.dtype, plan), places, indices: indicesAlong(array, plan) };
+  }, (prepared) => {
+    const { plan, local, shape, made: { values, places, indices } } = prepared;
+    const best = ownPart(plan, extremesOf(prepared, op, values), values.own);
+    const parts: Part[] = [local, elementsOf(plan, best, isBig(values) ? "int64" : "float64"), ...indices, {
+      scalar: Infinity,
+    }];
+    const isBest = apply("logicalOr", apply("equal", X, operand(1)), apply("isNaN", X));
+    const place = indices.map((_, i) => operand(i + 2)).reduce((sum, index) => apply("add", sum, index));
+    const where = apply("where", isBest, place, operand(parts.length - 1));
+    extremes(plan, where, parts, shape, "min", places.own);
+    const found = extremesOfAll(plan, "min", places.own, places.whole);
+    return finished(prepared, { dtype: "int32", parts: [found] }) as Reduced<number>;
   });
-  const { plan, local, shape, made: { values, places, indices } } = prepared;
-  const best = ownPart(plan, extremesOf(prepared, op, values), values.own);
-  const parts: Part[] = [local, elementsOf(plan, best, isBig(values) ? "int64" : "float64"), ...indices, {
-    scalar: Infinity,
-  }];
-  const isBest = apply("logicalOr", apply("equal", X, operand(1)), apply("isNaN", X));
-  const place = indices.map((_, i) => operand(i + 2)).reduce((sum, index) => apply("add", sum, index));
-  const where = apply("where", isBest, place, operand(parts.length - 1));
-  extremes(plan, where, parts, shape, "min", places.own);
-  const found = extremesOfAll(plan, "min", places.own, places.whole);
-  return finished(prepared, { dtype: "int32", parts: [found] }) as Reduced<number>;
 }
 
 /** The contributions of the indices of the reduced dimensions to a place, each an array along its dimension. */
@@ -419,15 +438,16 @@ function indicesAlong(array: BaseArray, plan: ReductionPlan): Elements[] {
 
 /** Whether all elements are not 0, or any is; or along dimensions. Collective. */
 export function truth(method: "all" | "any", array: BaseArray, options?: AxisOptions): Reduced<boolean> {
-  const prepared = agreed(method, array, options, [], ({ plan }) => [
+  return reduced(method, array, options, [], ({ plan }) => [
     new Float64Array(plan.size),
     new Float64Array(plan.isLocal ? 0 : plan.all.size),
-  ]);
-  const { plan, local, shape, made: [own, whole] } = prepared;
-  const op = method === "all" ? "min" : "max";
-  const isTrue = apply("logicalNot", apply("logicalNot", X));
-  extremes(plan, isTrue, [local], shape, op, own);
-  const parts = [extremesOfAll(plan, op, own, whole).map((value) => Number(value > 0))];
-  const result = finished(prepared, { dtype: "uint8", parts });
-  return typeof result === "number" ? result === 1 : result as Held;
+  ], (prepared) => {
+    const { plan, local, shape, made: [own, whole] } = prepared;
+    const op = method === "all" ? "min" : "max";
+    const isTrue = apply("logicalNot", apply("logicalNot", X));
+    extremes(plan, isTrue, [local], shape, op, own);
+    const parts = [extremesOfAll(plan, op, own, whole).map((value) => Number(value > 0))];
+    const result = finished(prepared, { dtype: "uint8", parts });
+    return typeof result === "number" ? result === 1 : result as Held;
+  });
 }

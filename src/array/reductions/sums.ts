@@ -11,7 +11,7 @@ import type { Accumulation, Part } from "../elementwise/elements.ts";
 import { accumulate } from "../elementwise/execution.ts";
 import { apply, type Expression, operand } from "../elementwise/expression.ts";
 import type { LocalArray } from "../local_array.ts";
-import { elementsOf, ownPart, type ReductionPlan, together } from "./plan.ts";
+import { elementsOf, inStep, ownPart, type ReductionPlan, together } from "./plan.ts";
 
 /** Bits of a float64's significand. */
 const BITS = 53;
@@ -54,7 +54,7 @@ function better(op: "max" | "min"): Accumulation {
   return { start: [op === "max" ? -Infinity : Infinity], take, merge: take };
 }
 
-/** Take the extreme of an expression's values on this rank; NaN if any is. Local. */
+/** Take the extreme of an expression's values on this rank; NaN if any is. Local, but for {@linkcode inStep}. */
 export function extremes(
   plan: ReductionPlan,
   expression: Expression,
@@ -63,7 +63,7 @@ export function extremes(
   op: "max" | "min",
   into: Float64Array<ArrayBuffer>,
 ): void {
-  accumulate(expression, parts, [elementsOf(plan, into)], shape, better(op));
+  inStep(plan, () => accumulate(expression, parts, [elementsOf(plan, into)], shape, better(op)));
 }
 
 /** The largest magnitude of a part's elements; NaN if one is. Local. */
@@ -132,7 +132,8 @@ export function sumOf(
   }
   const own = [...parts, elementsOf(plan, cuts)];
   const accumulators = slices.map((slice) => elementsOf(plan, slice));
-  accumulate(real, own, accumulators, shape, cutting(own.length - 1, 2 ** (bits - BITS), scale));
+  const cut = cutting(own.length - 1, 2 ** (bits - BITS), scale);
+  inStep(plan, () => accumulate(real, own, accumulators, shape, cut));
   const totals = slices.map((slice, i) =>
     together(plan, slice, wholeSlices[i].fill(0), (all) => void plan.runtime.communicator.allReduce(all, { into: all }))
   );
