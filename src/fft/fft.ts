@@ -191,17 +191,22 @@ export class FFT implements Disposable {
       const make = () => ({
         plan: new FFTPlan(this.#checked, { ...this.#options, algorithm: name }, directions, bound.side, false),
       });
+      // All executions write to the same part; each of them may run often.
+      const targets: LocalArray[] = [];
       const prepare = (plan: FFTPlan) => {
         const part = asked.to.localShape(runtime.rank);
-        const target = LocalArray.empty(dtypesOf(problem).result, part, asked.order, runtime.stream);
-        const run = plan.on(bound.side).prepare(bound.array.local, target, directions[0], 1);
-        return () => {
-          run();
-          target.release();
-        };
+        // Ranks that did not agree have freed what they had allocated.
+        if (targets.length === 0 || targets[0].isLost) {
+          targets[0] = LocalArray.empty(dtypesOf(problem).result, part, asked.order, runtime.stream);
+        }
+        return plan.on(bound.side).prepare(bound.array.local, targets[0], directions[0], 1);
       };
-      const seconds = operation.measure(`autotune: ${engine.name}'s ${algorithm}`, make, prepare, repetitions);
-      return { engine: engine.name as FFTEngineName, algorithm: name, seconds };
+      try {
+        const seconds = operation.measure(`autotune: ${engine.name}'s ${algorithm}`, make, prepare, repetitions);
+        return { engine: engine.name as FFTEngineName, algorithm: name, seconds };
+      } finally {
+        for (const target of targets) target.release();
+      }
     });
     measured.sort((one, other) => one.seconds - other.seconds);
     const [{ algorithm }] = measured;
