@@ -7,6 +7,7 @@
 import { LocalArray } from "../../../array/local_array.ts";
 import { allocateSymmetric, type SymmetricBuffer } from "../../../memory/symmetric_memory.ts";
 import { exchangeLayout, padded, TileProduct } from "../../../overlap/executors/tile/product.ts";
+import { agree, freeUnlessAgreed } from "../../../runtime/agreement.ts";
 import type { Runtime } from "../../../runtime/runtime.ts";
 import { type Use, useShared } from "../communicator_resources.ts";
 import type { TileStrategy } from "./tile_strategy.ts";
@@ -60,7 +61,15 @@ function makeProduct(runtime: Runtime, { problemOf, variant }: TileStrategy): Sh
   const buffer = kind === "all_reduce" && !variant.isExchange ? symmetric(m * leading * 2) : null;
   const local = buffer && new LocalArray({ data: buffer, dtype, shape: [n, m], strides: [1, leading] });
   const peers = Array.from({ length: size }, (_, peer) => exchange.peerAddress(peer));
-  const product = new TileProduct(stream, problem, variant, peers);
+  let product!: TileProduct;
+  try {
+    // One rank alone may have no memory for its list of tiles.
+    agree(runtime, "Matmul.plan", () => freeUnlessAgreed(product = new TileProduct(stream, problem, variant, peers)));
+  } catch (error) {
+    exchange.end();
+    buffer?.end();
+    throw error;
+  }
   // Nobody writes into flags that are not zero yet.
   stream.synchronize();
   exchange.synchronize();
