@@ -71,7 +71,7 @@ const isRun = (command: string) =>
   /^mpirun -n 4 deno run -A examples\/slab\.ts$/.test(command) ||
   /^deno run -A http:\/\/localhost:8000\/scripts\/main\.ts run /.test(command) ||
   /^(npx --yes deno@[\d.]+|deno) task (demo|run|matmul|doctor|cluster-test)\b/.test(command) ||
-  /^deno task native list$/.test(command);
+  /^deno (task native list|test -A tests\/cluster\/operation_test\.ts)$/.test(command);
 
 /** Commands that run this test, take minutes, or need root: how each is checked instead. */
 const checkedOtherwise: [command: RegExp, check: () => void][] = [
