@@ -8,7 +8,8 @@
  * @module
  */
 import { checkCufft, CufftDirection, CufftType, openCufft } from "../ffi/cuda/cufft.ts";
-import { DeviceBuffer, DistributedArray, Event, FFT, initialize, Redistribution, Slab } from "../mod.ts";
+import { DeviceBuffer, DistributedArray, FFT, initialize, Redistribution, Slab } from "../mod.ts";
+import { gpuTimer } from "./harness/gpu_timer.ts";
 import { quantile } from "./harness/statistics.ts";
 
 /** Calls of a round. */
@@ -17,20 +18,9 @@ const rounds = Number(Deno.args[0] ?? 9);
 const sizes = [[512, "complex64"], [1024, "complex64"], [256, "complex128"]] as const;
 
 using runtime = initialize({ checks: "local" });
-const { rank, size, communicator } = runtime;
+const { rank, size } = runtime;
 const stream = runtime.stream!;
-const [start, end] = [new Event({ timing: true }), new Event({ timing: true })];
-
-/** Microseconds of a call, on the slowest rank. */
-function time(call: () => void): number {
-  communicator.barrier();
-  stream.record(start);
-  for (let i = 0; i < CALLS; i++) call();
-  stream.record(end);
-  stream.synchronize();
-  const own = end.elapsedSince(start) * 1e6 / CALLS;
-  return communicator.allReduce(Float64Array.of(own), { op: "max" })[0];
-}
+const time = gpuTimer(runtime, CALLS);
 
 /** The transform by cuFFT alone, from one array to another. */
 function bare(n: number, dtype: "complex64" | "complex128", from: DistributedArray, to: DistributedArray): () => void {

@@ -15,7 +15,6 @@ import {
   BlockCyclic,
   DistributedArray,
   type Distribution,
-  Event,
   initialize,
   ProcessGrid,
   Redistribution,
@@ -23,6 +22,7 @@ import {
 } from "../mod.ts";
 import { cublasMpResources } from "../src/linalg/engines/cublasmp/resources.ts";
 import { copyOnDevice } from "../src/memory/copy.ts";
+import { gpuTimer } from "./harness/gpu_timer.ts";
 import { quantile } from "./harness/statistics.ts";
 
 /** Calls of a round. */
@@ -31,7 +31,7 @@ const rounds = Number(Deno.args[0] ?? 9);
 const hasGemr2d = Deno.args.includes("gemr2d");
 
 using runtime = initialize({ checks: "local" });
-const { rank, size, communicator } = runtime;
+const { rank, size } = runtime;
 const stream = runtime.stream!;
 const cyclic = new BlockCyclic(new ProcessGrid({ shape: [1, size], layout: "row-major" }), [64, 64]);
 
@@ -105,18 +105,7 @@ function gemr2d({ shape, dtype, from, to }: Case, source: DistributedArray, targ
     device[0], hostWork, host[0], comm), "cublasMpGemr2D");
 }
 
-const [start, end] = [new Event({ timing: true }), new Event({ timing: true })];
-
-/** Microseconds of a call, on the slowest rank. */
-function time(call: () => void): number {
-  communicator.barrier();
-  stream.record(start);
-  for (let i = 0; i < CALLS; i++) call();
-  stream.record(end);
-  stream.synchronize();
-  const own = end.elapsedSince(start) * 1e6 / CALLS;
-  return communicator.allReduce(Float64Array.of(own), { op: "max" })[0];
-}
+const time = gpuTimer(runtime, CALLS);
 
 const rounded = (value: number) => Math.round(10 * value) / 10;
 

@@ -58,7 +58,9 @@ const WORDS = { ARRIVED: 0, TOLD: 1 } as const;
 
 /** The words of a rank: these, and then the name of an operation in UTF-8. */
 const WORDS_OF_RANK = 32;
-const FIELDS = {
+
+/** Where each word of a rank is. */
+export const FIELDS = {
   STATE: 0,
   RANK: 1,
   CALLS: 2,

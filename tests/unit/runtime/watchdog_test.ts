@@ -1,18 +1,7 @@
 import { assertEquals } from "@std/assert";
+import { FIELDS as fields } from "../../../ffi/mpi/presence.ts";
 import { describeRanks } from "../../../src/runtime/watchdog_thread.ts";
 
-const fields = {
-  STATE: 0,
-  RANK: 1,
-  CALLS: 2,
-  FUNCTION: 3,
-  SCOPE: 4,
-  TURN: 5,
-  FIRST_PEER: 6,
-  SECOND_PEER: 7,
-  NAME_BYTES: 8,
-  NAME: 9,
-} as const;
 const names = new Map([[7, "MPI_Allreduce"], [8, "MPI_Bcast"]]);
 const width = 16;
 
