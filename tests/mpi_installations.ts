@@ -4,7 +4,7 @@
  */
 import { existsSync, realpathSync } from "node:fs";
 import { nativePrefix } from "../ffi/library.ts";
-import { removeMemoryOfDead } from "../scripts/launch/abandoned_memory.ts";
+import { removeFilesOfDead } from "../scripts/launch/abandoned_files.ts";
 
 /** An MPI that can start jobs here. */
 export interface MpiInstallation {
@@ -220,7 +220,7 @@ async function runProgram(
   const { code, stdout, stderr } = await child.output();
   for (const timer of timers) clearTimeout(timer);
   const endedAt = Date.now();
-  if (code !== 0) await removeMemoryOfDead(startedAt);
+  if (code !== 0) await removeFilesOfDead(startedAt);
   return { code: hasTimedOut ? 124 : code, output: decode(stdout) + decode(stderr), endedAt };
 }
 

@@ -3,7 +3,7 @@
  *
  * @module
  */
-import { removeAbandonedMemory, removeMemoryOfDead } from "./abandoned_memory.ts";
+import { removeAbandonedFiles, removeFilesOfDead } from "./abandoned_files.ts";
 import { guardJob } from "./job_guard.ts";
 import { commandLine, type Launch, type Launcher } from "./launcher.ts";
 import { CommandError } from "../terminal.ts";
@@ -163,7 +163,7 @@ export async function runJob(launcher: Launcher, options: JobOptions): Promise<J
   const showParts = isInteractive && !tag;
   const { command, args, env } = commandLine(launcher, options);
   const [started, startedAt, job] = [performance.now(), Date.now(), crypto.randomUUID()];
-  removeAbandonedMemory();
+  removeAbandonedFiles();
   let endedWith: number | null = null;
   let ending: Promise<void> | undefined;
   const end = (code: number) => () => {
@@ -194,7 +194,7 @@ export async function runJob(launcher: Launcher, options: JobOptions): Promise<J
     ]);
     await ending;
     const code = endedWith ?? status.code;
-    if (code !== 0) await removeMemoryOfDead(startedAt);
+    if (code !== 0) await removeFilesOfDead(startedAt);
     const isInterrupted = endedWith !== null && endedWith !== 124;
     const launcherSignal = ending === undefined ? status.signal : null;
     const seconds = (performance.now() - started) / 1000;

@@ -182,6 +182,24 @@ Deno.test("run removes the shared memory of processes that are no more, and of n
   }
 });
 
+// A launcher of Open MPI 5 does not start where one with its process's number was killed before.
+Deno.test("run removes the folders of launchers that are no more, and of no others", async () => {
+  using folder = temporaryFolder();
+  const session = (name: string, host: string) => {
+    Deno.mkdirSync(`${folder.path}/${name}`);
+    Deno.writeTextFileSync(`${folder.path}/${name}/pmix.${host}.tool`, "");
+  };
+  const host = Deno.hostname();
+  for (const name of ["ompi.4194305", "prted.4194305", `ompi.${Deno.pid}`, "others.4194305"]) session(name, host);
+  session("ompi.4194306", `not-${host}`);
+  const script = `${root}tests/system/fixtures/ranks.ts`;
+  const args = ["run", "--mpirun", mpiInstallations[0].mpirun, script];
+  const { code, stderr } = await main(args, { env: { TMPDIR: folder.path } });
+  assertEquals([code, stderr], [0, ""]);
+  const left = Array.from(Deno.readDirSync(folder.path), ({ name }) => name).sort();
+  assertEquals(left, ["ompi.4194306", `ompi.${Deno.pid}`, "others.4194305"].sort());
+});
+
 Deno.test("what a killed matmul leaves is removed by the next one", async () => {
   using folder = temporaryFolder();
   const [{ mpirun }] = mpiInstallations;

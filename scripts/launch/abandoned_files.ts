@@ -1,5 +1,6 @@
 /**
- * Removing the shared memory that killed processes have left. Only what belongs to this user, and to no process any more.
+ * Removing the shared memory and the folders that killed processes have left. Only what belongs to this user, and to no
+ * process any more.
  *
  * @module
  */
@@ -11,6 +12,12 @@ const sharedFolder = "/dev/shm";
  */
 const nameOfProcess = /^(?:distmath\.|__KMP_REGISTERED_LIB_)(\d+)[._]/;
 
+/**
+ * Folders of Open MPI 5's launchers, named by the process. One that is left of a killed launcher stops the next launcher
+ * that is given the same number: "The PMIx server's listener thread failed to start".
+ */
+const nameOfSession = /^(?:ompi|prted)\.(\d+)$/;
+
 /** Names of the memory that ranks share while they run: of Open MPI 5 and 4, and of MPICH. */
 const nameOfMpi = /^(sm|vader)_segment\.|^mpich_(shm|vci)_|^mpich_shar_tmp/;
 
@@ -21,7 +28,7 @@ const nameOfMpi = /^(sm|vader)_segment\.|^mpich_(shm|vci)_|^mpich_shar_tmp/;
 const abandonedMilliseconds = 60_000;
 
 /** Remove what earlier jobs have left. */
-export function removeAbandonedMemory(): void {
+export function removeAbandonedFiles(): void {
   removeNamesOfDead(0);
   removeUnused(0, Date.now() - abandonedMilliseconds);
 }
@@ -30,7 +37,7 @@ export function removeAbandonedMemory(): void {
  * Remove what a job has left that began at this time, in milliseconds since 1970: MPI itself leaves the memory of killed
  * ranks. What is in use is looked at again for half a second: launchers may end before the ranks that they have killed.
  */
-export async function removeMemoryOfDead(since: number): Promise<void> {
+export async function removeFilesOfDead(since: number): Promise<void> {
   for (let look = 0; look < 6; look++) {
     const isMore = [removeNamesOfDead(since), removeUnused(since, Infinity)];
     if (!isMore.includes(true)) return;
@@ -40,7 +47,7 @@ export async function removeMemoryOfDead(since: number): Promise<void> {
 
 /** Remove names of processes that are no more; returns whether there are others. */
 function removeNamesOfDead(since: number): boolean {
-  const left = [...own(nameOfProcess, since, Infinity)];
+  const left = [...own(sharedFolder, nameOfProcess, since, Infinity), ...ownSessions(since)];
   const ofDead = left.filter(([, [, process]]) => !isAlive(process));
   for (const [path] of ofDead) remove(path);
   return ofDead.length < left.length;
@@ -57,7 +64,7 @@ function isAlive(process: string): boolean {
  * open or mapped in the process that made it, which is looked at after the name was read.
  */
 function removeUnused(from: number, to: number): boolean {
-  const left = new Set(own(nameOfMpi, from, to).keys());
+  const left = new Set(own(sharedFolder, nameOfMpi, from, to).keys());
   const count = left.size;
   if (count === 0) return false;
   for (const process of names("/proc").filter((name) => /^\d+$/.test(name))) {
@@ -67,12 +74,20 @@ function removeUnused(from: number, to: number): boolean {
   return left.size < count;
 }
 
-/** This user's files in the folder of shared memory of these names, last changed in these times. */
-function own(name: RegExp, from: number, to: number): Map<string, RegExpExecArray> {
+/** Launchers' folders of this machine; containers that share a folder for temporary files have other names of hosts. */
+function ownSessions(since: number): [string, RegExpExecArray][] {
+  const folder = ["TMPDIR", "TEMP", "TMP"].map((name) => Deno.env.get(name)).find(Boolean) ?? "/tmp";
+  const host = Deno.hostname().split(".")[0];
+  return [...own(folder, nameOfSession, since, Infinity)]
+    .filter(([path]) => names(path).some((file) => file.startsWith(`pmix.${host}.`)));
+}
+
+/** This user's files of these names in a folder, last changed in these times. */
+function own(folder: string, name: RegExp, from: number, to: number): Map<string, RegExpExecArray> {
   const found = new Map<string, RegExpExecArray>();
-  for (const match of names(sharedFolder).map((file) => name.exec(file))) {
+  for (const match of names(folder).map((file) => name.exec(file))) {
     if (match === null) continue;
-    const path = `${sharedFolder}/${match.input}`;
+    const path = `${folder}/${match.input}`;
     const { uid, mtime } = attempt(() => Deno.lstatSync(path)) ?? { uid: null, mtime: null };
     const time = mtime?.getTime() ?? 0;
     if (uid === Deno.uid() && time >= from && time < to) found.set(path, match);
@@ -94,7 +109,7 @@ function names(folder: string): string[] {
 }
 
 function remove(path: string): void {
-  attempt(() => Deno.removeSync(path));
+  attempt(() => Deno.removeSync(path, { recursive: true }));
 }
 
 /** The result of something that fails if another process has come first, or does not let us; `null` then. */
