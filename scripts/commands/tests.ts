@@ -51,8 +51,13 @@ const runtimeTests = /\/(communicator|agreement|initialize)_test\.ts$/;
 /** Cluster tests that need a library for transforms. */
 const transformTests = /\/(fft\w*|collective_arguments)_test\.ts$/;
 
-/** Cluster tests of what lies above every MPI and takes long: under the best MPI alone. */
-const arithmeticTests = /\/(registered_engine|quantization)_test\.ts$/;
+/** Cluster tests of what lies above every MPI: under the best MPI alone. */
+const arithmeticTests = new RegExp(
+  `/(${
+    "elements elementwise empty epilog fft_sweep matmul_misuse nulls quantization reductions registered_engine shaping"
+      .replaceAll(" ", "|")
+  })_test\\.ts$`,
+);
 
 /** What the tests import is what it was: the packages' hashes are in the repository. */
 const locked = ["--lock=tests/deno.lock", "--frozen"];

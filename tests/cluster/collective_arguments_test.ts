@@ -68,7 +68,7 @@ function casesOf(name: string, { given, options, self }: CollectiveCall, site: S
 /** One in so many cases is tried: on many ranks there are more, and each takes longer. */
 function everyOn(ranks: number): number {
   if (CASES === "all") return 1;
-  return CASES === undefined ? ranks > 2 ? 32 : 8 : Number(CASES);
+  return CASES === undefined ? ranks > 2 ? 32 : 16 : Number(CASES);
 }
 
 /** Whether a case is in the sample, the same on all ranks: a number that follows from the seed and the case. */
