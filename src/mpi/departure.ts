@@ -35,14 +35,19 @@ export function waitForOthers(mpi: Mpi, rank: number, presence: Presence): strin
   presence.setState(PRESENT.LEAVING);
   const sightings = new Map<number, Sighting>();
   const patience = patienceSeconds();
+  let [workers, since] = [0, 0];
   while (true) {
     const others = presence.others();
     const working = others.filter(({ state }) => state !== PRESENT.LEAVING);
     if (working.length === 0) return null;
+    if (working.length !== workers) [workers, since] = [working.length, performance.now()];
     const stuck = working.filter((other) => isStuck(other, sightings, patience));
-    // Whom a rank waits for that takes a message from anyone is not known: then all have to be stuck.
-    const areAllStuck = presence.isWhole && stuck.length === working.length && stuck.every(isInMpi);
-    const victim = stuck.find((other) => waitsForThisRank(other)) ?? (areAllStuck ? stuck[0] : undefined);
+    // Whom a rank waits for that takes a message from anyone is not known: then all have to be stuck, and for as long
+    // since the last of the others has left, who may have sent what they wait for.
+    const areAllStuck = presence.isWhole && stuck.length === workers && stuck.every(isInMpi) &&
+      performance.now() - since >= patience * 1000;
+    const victim = stuck.find((other) => waitsForThisRank(other)) ??
+      (areAllStuck ? stuck.find((other) => waitsForThisRank(other) === null) : undefined);
     if (victim !== undefined && presence.claimTelling()) {
       const alsoWaiting = working.filter((other) => other !== victim && (areAllStuck || waitsForThisRank(other)));
       return describe(victim, alsoWaiting, rank, patience);

@@ -1,7 +1,14 @@
 /** A rank that leaves with success while others wait for it ends the job, and one that is not waited for does not. */
 import { assert, assertEquals, assertMatch, assertStringIncludes } from "@std/assert";
 import { fileURLToPath } from "node:url";
-import { type JobResult, type MpiInstallation, runJob, slowdown, testUnderEveryMpi } from "../mpi_installations.ts";
+import {
+  type JobResult,
+  type MpiInstallation,
+  mpiInstallations,
+  runJob,
+  slowdown,
+  testUnderEveryMpi,
+} from "../mpi_installations.ts";
 import { assertNoNames } from "./shared_memory.ts";
 
 /** Shorter than the usual one, which tests/faults/command_test.ts waits for. */
@@ -78,6 +85,13 @@ testUnderEveryMpi("ranks that leave early do not disturb others that work or wai
   assertEquals(code, 0, output);
   assertEquals(output.match(/is done/g)?.length, 4, output);
   await assertNoNames();
+});
+
+Deno.test("ranks that wait for a stopped one are left alone by one that has left", async () => {
+  const mpi = mpiInstallations.find(({ family }) => family === "open_mpi") ?? mpiInstallations[0];
+  const { code, output } = await run(mpi, 4, "leaves_in_peace", "a stopped rank");
+  assertEquals(code, 0, output);
+  assertEquals(output.match(/is done/g)?.length, 4, output);
 });
 
 testUnderEveryMpi("a job in which no rank starts MPI ends well", async (mpi) => {
