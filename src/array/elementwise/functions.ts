@@ -26,73 +26,64 @@ function evaluate<T extends DType>(
   return DistributedArray.of(elementwise(name, expression, operands, options));
 }
 
-function call<T extends DType>(
-  name: OperationName,
-  operands: readonly Operand[],
-  options?: ElementwiseOptions<T>,
-): DistributedArray<T> {
-  return evaluate(name, applied(name), operands, options);
+/** The dtype of results, by kind: `real` is that of magnitudes and parts, `truth` that of what is true or false. */
+export interface ResultDTypes<D extends DType> {
+  same: D;
+  float: FloatOf<D>;
+  real: RealOf<D>;
+  truth: "uint8";
+}
+
+/** A function of each element of an array. */
+export type UnaryFunction<Kind extends keyof ResultDTypes<DType>> = <
+  D extends DType,
+  T extends DType = ResultDTypes<D>[Kind],
+>(a: DistributedArray<D>, options?: ElementwiseOptions<T>) => DistributedArray<T>;
+
+/** A function of each pair of elements; one of both may be a number. */
+export type BinaryFunction<Kind extends keyof ResultDTypes<DType>> = <
+  A extends Operand,
+  B extends Operand,
+  T extends DType = ResultDTypes<PromotedOperands<A, B>>[Kind],
+>(a: A, b: B, options?: ElementwiseOptions<T>) => DistributedArray<T>;
+
+function unary<Kind extends keyof ResultDTypes<DType>>(name: OperationName): UnaryFunction<Kind> {
+  return (a, options) => evaluate(name, applied(name), [a], options);
+}
+
+function binary<Kind extends keyof ResultDTypes<DType>>(name: OperationName): BinaryFunction<Kind> {
+  return (a, b, options) => evaluate(name, applied(name), [a, b], options);
 }
 
 /**
  * Each element as it is: a copy, or what `into` is filled with. Collective.
  */
-export function positive<D extends DType, T extends DType = D>(
-  a: DistributedArray<D>,
-  options?: ElementwiseOptions<T>,
-): DistributedArray<T> {
-  return call("positive", [a], options);
-}
+export const positive: UnaryFunction<"same"> = unary("positive");
 
 /**
  * The negative of each element; integers wrap around. Collective.
  */
-export function negative<D extends DType, T extends DType = D>(
-  a: DistributedArray<D>,
-  options?: ElementwiseOptions<T>,
-): DistributedArray<T> {
-  return call("negative", [a], options);
-}
+export const negative: UnaryFunction<"same"> = unary("negative");
 
 /**
  * The magnitude of each element: for complex numbers of the real dtype of their parts. Collective.
  */
-export function abs<D extends DType, T extends DType = RealOf<D>>(
-  a: DistributedArray<D>,
-  options?: ElementwiseOptions<T>,
-): DistributedArray<T> {
-  return call("abs", [a], options);
-}
+export const abs: UnaryFunction<"real"> = unary("abs");
 
 /**
  * -1, 0 or 1 by the sign of each element, NaN for NaN; z / |z| for complex numbers. Collective.
  */
-export function sign<D extends DType, T extends DType = D>(
-  a: DistributedArray<D>,
-  options?: ElementwiseOptions<T>,
-): DistributedArray<T> {
-  return call("sign", [a], options);
-}
+export const sign: UnaryFunction<"same"> = unary("sign");
 
 /**
  * The square of each element; integers wrap around. Collective.
  */
-export function square<D extends DType, T extends DType = D>(
-  a: DistributedArray<D>,
-  options?: ElementwiseOptions<T>,
-): DistributedArray<T> {
-  return call("square", [a], options);
-}
+export const square: UnaryFunction<"same"> = unary("square");
 
 /**
  * The square root of each element; NaN for negative numbers. Integers give float64, as for all functions of analysis. Collective.
  */
-export function sqrt<D extends DType, T extends DType = FloatOf<D>>(
-  a: DistributedArray<D>,
-  options?: ElementwiseOptions<T>,
-): DistributedArray<T> {
-  return call("sqrt", [a], options);
-}
+export const sqrt: UnaryFunction<"float"> = unary("sqrt");
 
 /**
  * e to the power of each element. Collective.
@@ -107,252 +98,127 @@ export function sqrt<D extends DType, T extends DType = FloatOf<D>>(
  * console.log(x.sum()); // 8
  * ```
  */
-export function exp<D extends DType, T extends DType = FloatOf<D>>(
-  a: DistributedArray<D>,
-  options?: ElementwiseOptions<T>,
-): DistributedArray<T> {
-  return call("exp", [a], options);
-}
+export const exp: UnaryFunction<"float"> = unary("exp");
 
 /**
  * exp(x) - 1 for each element, exact also for small ones. Collective.
  */
-export function expm1<D extends DType, T extends DType = FloatOf<D>>(
-  a: DistributedArray<D>,
-  options?: ElementwiseOptions<T>,
-): DistributedArray<T> {
-  return call("expm1", [a], options);
-}
+export const expm1: UnaryFunction<"float"> = unary("expm1");
 
 /**
  * The natural logarithm of each element. Collective.
  */
-export function log<D extends DType, T extends DType = FloatOf<D>>(
-  a: DistributedArray<D>,
-  options?: ElementwiseOptions<T>,
-): DistributedArray<T> {
-  return call("log", [a], options);
-}
+export const log: UnaryFunction<"float"> = unary("log");
 
 /**
  * log(1 + x) for each element, exact also for small ones. Collective.
  */
-export function log1p<D extends DType, T extends DType = FloatOf<D>>(
-  a: DistributedArray<D>,
-  options?: ElementwiseOptions<T>,
-): DistributedArray<T> {
-  return call("log1p", [a], options);
-}
+export const log1p: UnaryFunction<"float"> = unary("log1p");
 
 /**
  * The logarithm to base 2 of each element. Collective.
  */
-export function log2<D extends DType, T extends DType = FloatOf<D>>(
-  a: DistributedArray<D>,
-  options?: ElementwiseOptions<T>,
-): DistributedArray<T> {
-  return call("log2", [a], options);
-}
+export const log2: UnaryFunction<"float"> = unary("log2");
 
 /**
  * The logarithm to base 10 of each element. Collective.
  */
-export function log10<D extends DType, T extends DType = FloatOf<D>>(
-  a: DistributedArray<D>,
-  options?: ElementwiseOptions<T>,
-): DistributedArray<T> {
-  return call("log10", [a], options);
-}
+export const log10: UnaryFunction<"float"> = unary("log10");
 
 /**
  * The sine of each element. Collective.
  */
-export function sin<D extends DType, T extends DType = FloatOf<D>>(
-  a: DistributedArray<D>,
-  options?: ElementwiseOptions<T>,
-): DistributedArray<T> {
-  return call("sin", [a], options);
-}
+export const sin: UnaryFunction<"float"> = unary("sin");
 
 /**
  * The cosine of each element. Collective.
  */
-export function cos<D extends DType, T extends DType = FloatOf<D>>(
-  a: DistributedArray<D>,
-  options?: ElementwiseOptions<T>,
-): DistributedArray<T> {
-  return call("cos", [a], options);
-}
+export const cos: UnaryFunction<"float"> = unary("cos");
 
 /**
  * The tangent of each element. Collective.
  */
-export function tan<D extends DType, T extends DType = FloatOf<D>>(
-  a: DistributedArray<D>,
-  options?: ElementwiseOptions<T>,
-): DistributedArray<T> {
-  return call("tan", [a], options);
-}
+export const tan: UnaryFunction<"float"> = unary("tan");
 
 /**
  * The inverse sine of each element. Collective.
  */
-export function asin<D extends DType, T extends DType = FloatOf<D>>(
-  a: DistributedArray<D>,
-  options?: ElementwiseOptions<T>,
-): DistributedArray<T> {
-  return call("asin", [a], options);
-}
+export const asin: UnaryFunction<"float"> = unary("asin");
 
 /**
  * The inverse cosine of each element. Collective.
  */
-export function acos<D extends DType, T extends DType = FloatOf<D>>(
-  a: DistributedArray<D>,
-  options?: ElementwiseOptions<T>,
-): DistributedArray<T> {
-  return call("acos", [a], options);
-}
+export const acos: UnaryFunction<"float"> = unary("acos");
 
 /**
  * The inverse tangent of each element. Collective.
  */
-export function atan<D extends DType, T extends DType = FloatOf<D>>(
-  a: DistributedArray<D>,
-  options?: ElementwiseOptions<T>,
-): DistributedArray<T> {
-  return call("atan", [a], options);
-}
+export const atan: UnaryFunction<"float"> = unary("atan");
 
 /**
  * The hyperbolic sine of each element. Collective.
  */
-export function sinh<D extends DType, T extends DType = FloatOf<D>>(
-  a: DistributedArray<D>,
-  options?: ElementwiseOptions<T>,
-): DistributedArray<T> {
-  return call("sinh", [a], options);
-}
+export const sinh: UnaryFunction<"float"> = unary("sinh");
 
 /**
  * The hyperbolic cosine of each element. Collective.
  */
-export function cosh<D extends DType, T extends DType = FloatOf<D>>(
-  a: DistributedArray<D>,
-  options?: ElementwiseOptions<T>,
-): DistributedArray<T> {
-  return call("cosh", [a], options);
-}
+export const cosh: UnaryFunction<"float"> = unary("cosh");
 
 /**
  * The hyperbolic tangent of each element. Collective.
  */
-export function tanh<D extends DType, T extends DType = FloatOf<D>>(
-  a: DistributedArray<D>,
-  options?: ElementwiseOptions<T>,
-): DistributedArray<T> {
-  return call("tanh", [a], options);
-}
+export const tanh: UnaryFunction<"float"> = unary("tanh");
 
 /**
  * The largest whole number up to each element. Collective.
  */
-export function floor<D extends DType, T extends DType = D>(
-  a: DistributedArray<D>,
-  options?: ElementwiseOptions<T>,
-): DistributedArray<T> {
-  return call("floor", [a], options);
-}
+export const floor: UnaryFunction<"same"> = unary("floor");
 
 /**
  * The smallest whole number from each element on. Collective.
  */
-export function ceil<D extends DType, T extends DType = D>(
-  a: DistributedArray<D>,
-  options?: ElementwiseOptions<T>,
-): DistributedArray<T> {
-  return call("ceil", [a], options);
-}
+export const ceil: UnaryFunction<"same"> = unary("ceil");
 
 /**
  * Each element without its fraction. Collective.
  */
-export function trunc<D extends DType, T extends DType = D>(
-  a: DistributedArray<D>,
-  options?: ElementwiseOptions<T>,
-): DistributedArray<T> {
-  return call("trunc", [a], options);
-}
+export const trunc: UnaryFunction<"same"> = unary("trunc");
 
 /**
  * The whole number nearest to each element, the even one of two. Collective.
  */
-export function round<D extends DType, T extends DType = D>(
-  a: DistributedArray<D>,
-  options?: ElementwiseOptions<T>,
-): DistributedArray<T> {
-  return call("round", [a], options);
-}
+export const round: UnaryFunction<"same"> = unary("round");
 
 /**
  * 1 where an element is NaN, else 0; uint8, as all that is true or false. Collective.
  */
-export function isNaN<D extends DType, T extends DType = "uint8">(
-  a: DistributedArray<D>,
-  options?: ElementwiseOptions<T>,
-): DistributedArray<T> {
-  return call("isNaN", [a], options);
-}
+export const isNaN: UnaryFunction<"truth"> = unary("isNaN");
 
 /**
  * 1 where an element is neither infinite nor NaN, else 0. Collective.
  */
-export function isFinite<D extends DType, T extends DType = "uint8">(
-  a: DistributedArray<D>,
-  options?: ElementwiseOptions<T>,
-): DistributedArray<T> {
-  return call("isFinite", [a], options);
-}
+export const isFinite: UnaryFunction<"truth"> = unary("isFinite");
 
 /**
  * 1 where an element is 0, else 0. Collective.
  */
-export function logicalNot<D extends DType, T extends DType = "uint8">(
-  a: DistributedArray<D>,
-  options?: ElementwiseOptions<T>,
-): DistributedArray<T> {
-  return call("logicalNot", [a], options);
-}
+export const logicalNot: UnaryFunction<"truth"> = unary("logicalNot");
 
 /**
  * The complex conjugate of each element; real ones as they are. Collective.
  */
-export function conj<D extends DType, T extends DType = D>(
-  a: DistributedArray<D>,
-  options?: ElementwiseOptions<T>,
-): DistributedArray<T> {
-  return call("conj", [a], options);
-}
+export const conj: UnaryFunction<"same"> = unary("conj");
 
 /**
  * The real part of each element. Collective.
  */
-export function real<D extends DType, T extends DType = RealOf<D>>(
-  a: DistributedArray<D>,
-  options?: ElementwiseOptions<T>,
-): DistributedArray<T> {
-  return call("real", [a], options);
-}
+export const real: UnaryFunction<"real"> = unary("real");
 
 /**
  * The imaginary part of each element; 0 for real ones. Collective.
  */
-export function imag<D extends DType, T extends DType = RealOf<D>>(
-  a: DistributedArray<D>,
-  options?: ElementwiseOptions<T>,
-): DistributedArray<T> {
-  return call("imag", [a], options);
-}
+export const imag: UnaryFunction<"real"> = unary("imag");
 
 /**
  * a + b for each pair of elements; integers wrap around. Collective.
@@ -369,189 +235,87 @@ export function imag<D extends DType, T extends DType = RealOf<D>>(
  * console.log(sum.local.toNumbers()); // 2, 12, 22 in each row
  * ```
  */
-export function add<A extends Operand, B extends Operand, T extends DType = PromotedOperands<A, B>>(
-  a: A,
-  b: B,
-  options?: ElementwiseOptions<T>,
-): DistributedArray<T> {
-  return call("add", [a, b], options);
-}
+export const add: BinaryFunction<"same"> = binary("add");
 
 /**
  * a - b for each pair of elements; integers wrap around. Collective.
  */
-export function subtract<A extends Operand, B extends Operand, T extends DType = PromotedOperands<A, B>>(
-  a: A,
-  b: B,
-  options?: ElementwiseOptions<T>,
-): DistributedArray<T> {
-  return call("subtract", [a, b], options);
-}
+export const subtract: BinaryFunction<"same"> = binary("subtract");
 
 /**
  * a * b for each pair of elements; integers wrap around. Collective.
  */
-export function multiply<A extends Operand, B extends Operand, T extends DType = PromotedOperands<A, B>>(
-  a: A,
-  b: B,
-  options?: ElementwiseOptions<T>,
-): DistributedArray<T> {
-  return call("multiply", [a, b], options);
-}
+export const multiply: BinaryFunction<"same"> = binary("multiply");
 
 /**
  * a / b for each pair of elements; integers give float64. Collective.
  */
-export function divide<A extends Operand, B extends Operand, T extends DType = FloatOf<PromotedOperands<A, B>>>(
-  a: A,
-  b: B,
-  options?: ElementwiseOptions<T>,
-): DistributedArray<T> {
-  return call("divide", [a, b], options);
-}
+export const divide: BinaryFunction<"float"> = binary("divide");
 
 /**
  * a to the power of b for each pair of elements. Integers wrap around; a negative exponent among integers is a RangeError. Collective.
  */
-export function power<A extends Operand, B extends Operand, T extends DType = PromotedOperands<A, B>>(
-  a: A,
-  b: B,
-  options?: ElementwiseOptions<T>,
-): DistributedArray<T> {
-  return call("power", [a, b], options);
-}
+export const power: BinaryFunction<"same"> = binary("power");
 
 /**
  * The smaller of each pair of elements; NaN if one is NaN. Collective.
  */
-export function minimum<A extends Operand, B extends Operand, T extends DType = PromotedOperands<A, B>>(
-  a: A,
-  b: B,
-  options?: ElementwiseOptions<T>,
-): DistributedArray<T> {
-  return call("minimum", [a, b], options);
-}
+export const minimum: BinaryFunction<"same"> = binary("minimum");
 
 /**
  * The larger of each pair of elements; NaN if one is NaN. Collective.
  */
-export function maximum<A extends Operand, B extends Operand, T extends DType = PromotedOperands<A, B>>(
-  a: A,
-  b: B,
-  options?: ElementwiseOptions<T>,
-): DistributedArray<T> {
-  return call("maximum", [a, b], options);
-}
+export const maximum: BinaryFunction<"same"> = binary("maximum");
 
 /**
  * The angle of the point (b, a) for each pair of elements, from -pi to pi. Collective.
  */
-export function atan2<A extends Operand, B extends Operand, T extends DType = FloatOf<PromotedOperands<A, B>>>(
-  a: A,
-  b: B,
-  options?: ElementwiseOptions<T>,
-): DistributedArray<T> {
-  return call("atan2", [a, b], options);
-}
+export const atan2: BinaryFunction<"float"> = binary("atan2");
 
 /**
  * 1 where a = b, else 0: uint8. Collective.
  */
-export function equal<A extends Operand, B extends Operand, T extends DType = "uint8">(
-  a: A,
-  b: B,
-  options?: ElementwiseOptions<T>,
-): DistributedArray<T> {
-  return call("equal", [a, b], options);
-}
+export const equal: BinaryFunction<"truth"> = binary("equal");
 
 /**
  * 1 where a differs from b, else 0. Collective.
  */
-export function notEqual<A extends Operand, B extends Operand, T extends DType = "uint8">(
-  a: A,
-  b: B,
-  options?: ElementwiseOptions<T>,
-): DistributedArray<T> {
-  return call("notEqual", [a, b], options);
-}
+export const notEqual: BinaryFunction<"truth"> = binary("notEqual");
 
 /**
  * 1 where a < b, else 0. Collective.
  */
-export function less<A extends Operand, B extends Operand, T extends DType = "uint8">(
-  a: A,
-  b: B,
-  options?: ElementwiseOptions<T>,
-): DistributedArray<T> {
-  return call("less", [a, b], options);
-}
+export const less: BinaryFunction<"truth"> = binary("less");
 
 /**
  * 1 where a <= b, else 0. Collective.
  */
-export function lessEqual<A extends Operand, B extends Operand, T extends DType = "uint8">(
-  a: A,
-  b: B,
-  options?: ElementwiseOptions<T>,
-): DistributedArray<T> {
-  return call("lessEqual", [a, b], options);
-}
+export const lessEqual: BinaryFunction<"truth"> = binary("lessEqual");
 
 /**
  * 1 where a > b, else 0. Collective.
  */
-export function greater<A extends Operand, B extends Operand, T extends DType = "uint8">(
-  a: A,
-  b: B,
-  options?: ElementwiseOptions<T>,
-): DistributedArray<T> {
-  return call("greater", [a, b], options);
-}
+export const greater: BinaryFunction<"truth"> = binary("greater");
 
 /**
  * 1 where a >= b, else 0. Collective.
  */
-export function greaterEqual<A extends Operand, B extends Operand, T extends DType = "uint8">(
-  a: A,
-  b: B,
-  options?: ElementwiseOptions<T>,
-): DistributedArray<T> {
-  return call("greaterEqual", [a, b], options);
-}
+export const greaterEqual: BinaryFunction<"truth"> = binary("greaterEqual");
 
 /**
  * 1 where neither of both is 0, else 0. Collective.
  */
-export function logicalAnd<A extends Operand, B extends Operand, T extends DType = "uint8">(
-  a: A,
-  b: B,
-  options?: ElementwiseOptions<T>,
-): DistributedArray<T> {
-  return call("logicalAnd", [a, b], options);
-}
+export const logicalAnd: BinaryFunction<"truth"> = binary("logicalAnd");
 
 /**
  * 1 where not both are 0, else 0. Collective.
  */
-export function logicalOr<A extends Operand, B extends Operand, T extends DType = "uint8">(
-  a: A,
-  b: B,
-  options?: ElementwiseOptions<T>,
-): DistributedArray<T> {
-  return call("logicalOr", [a, b], options);
-}
+export const logicalOr: BinaryFunction<"truth"> = binary("logicalOr");
 
 /**
  * 1 where exactly one of both is 0, else 0. Collective.
  */
-export function logicalXor<A extends Operand, B extends Operand, T extends DType = "uint8">(
-  a: A,
-  b: B,
-  options?: ElementwiseOptions<T>,
-): DistributedArray<T> {
-  return call("logicalXor", [a, b], options);
-}
+export const logicalXor: BinaryFunction<"truth"> = binary("logicalXor");
 
 /**
  * Elements of b where the condition is not 0, elsewhere those of c. Collective.
@@ -573,7 +337,7 @@ export function where<B extends Operand, C extends Operand, T extends DType = Pr
   c: C,
   options?: ElementwiseOptions<T>,
 ): DistributedArray<T> {
-  return call("where", [condition, b, c], options);
+  return evaluate("where", applied("where"), [condition, b, c], options);
 }
 
 /** Elements kept within [low, high]: those outside become the nearer bound, NaN stays. */
