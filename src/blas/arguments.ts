@@ -50,6 +50,11 @@ export function setScalar({ values }: ScalarArgument, value: Scalar, factor = 1)
   }
 }
 
+/** Whether a scalar adds nothing. */
+export function isNothing({ values }: ScalarArgument): boolean {
+  return values[0] === 0 && values[1] === 0;
+}
+
 /** Whether a scalar is exactly zero. */
 export function isZero(value: Scalar): boolean {
   return typeof value === "object" ? value[0] === 0 && value[1] === 0 : Number(value) === 0;

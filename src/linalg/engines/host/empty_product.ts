@@ -4,7 +4,7 @@
  *
  * @module
  */
-import { dtypeInfo, type Scalar } from "../../../dtype/dtype.ts";
+import { dtypeInfo } from "../../../dtype/dtype.ts";
 import { LocalArray } from "../../../array/local_array.ts";
 import { agree } from "../../../runtime/agreement.ts";
 import type { Runtime } from "../../../runtime/runtime.ts";
@@ -12,7 +12,7 @@ import type { Stream } from "../../../gpu/stream.ts";
 import { type EpilogValues, mapValues } from "../../matmul/epilog.ts";
 import type { LocalOperands, MatmulProblem } from "../../matmul/problem.ts";
 import type { AlgorithmReport, EnginePlan, EngineRequest, EngineValues } from "../engine.ts";
-import { isZero } from "../../../blas/arguments.ts";
+import { isNothing, type ScalarArgument } from "../../../blas/arguments.ts";
 import { HostPlan, type Multiplier } from "./plan.ts";
 import { type Strategy, withMoves } from "./strategy.ts";
 
@@ -34,19 +34,16 @@ const SCALING: Multiplier = {
   workspaceBytes: 0,
   open(): void {},
   prepare(): void {},
-  multiply(_a, _b, d, _alpha, _alphaFactor, beta, betaFactor): void {
-    if (betaFactor === 0 || isZero(beta)) d.fill(0);
-    else scale(d, beta, betaFactor);
+  multiply(_a, _b, d, _alpha, beta): void {
+    if (isNothing(beta)) d.fill(0);
+    else scale(d, beta);
   },
   [Symbol.dispose](): void {},
 };
 
-/** Multiply a matrix by a scalar, which is rounded to its type before. */
-function scale({ data, dtype, shape, strides, offset }: LocalArray, scalar: Scalar, factor: number): void {
-  const { parts, real } = dtypeInfo(dtype);
+function scale({ data, dtype, shape, strides, offset }: LocalArray, { values: [re, im] }: ScalarArgument): void {
+  const { parts } = dtypeInfo(dtype);
   const numbers = data as Float64Array;
-  const [re, im] = (typeof scalar === "object" ? scalar : [Number(scalar), 0])
-    .map((part) => real === "float32" ? Math.fround(part * factor) : part * factor);
   for (let j = 0; j < shape[1]; j++) {
     for (let i = 0; i < shape[0]; i++) {
       const at = (offset + i * strides[0] + j * strides[1]) * parts;

@@ -4,10 +4,10 @@
  *
  * @module
  */
-import { dtypeInfo, type Scalar } from "../../../dtype/dtype.ts";
+import { dtypeInfo } from "../../../dtype/dtype.ts";
 import { copyStrided } from "../../../array/layout.ts";
 import type { LocalArray } from "../../../array/local_array.ts";
-import { isZero } from "../../../blas/arguments.ts";
+import { isZero, scalar, type ScalarArgument, setScalar } from "../../../blas/arguments.ts";
 import type { Runtime } from "../../../runtime/runtime.ts";
 import { type Epilog, type EpilogValues, isTrivial, type PreparedEpilog } from "../../matmul/epilog.ts";
 import { type LocalOperands, type MatmulProblem, matrixName } from "../../matmul/problem.ts";
@@ -31,19 +31,8 @@ export interface Multiplier extends Disposable {
   open(): void;
   /** Allocate what a product of these parts needs. */
   prepare(a: LocalArray, b: LocalArray, d: LocalArray): void;
-  /**
-   * d = alpha op(a) op(b) + beta d, where `a`, `b` and `d` are this rank's parts. The scalars are multiplied by their
-   * factors; a factor of 0 makes beta exactly 0. Collective.
-   */
-  multiply(
-    a: LocalArray,
-    b: LocalArray,
-    d: LocalArray,
-    alpha: Scalar,
-    alphaFactor: number,
-    beta: Scalar,
-    betaFactor: number,
-  ): void;
+  /** d = alpha op(a) op(b) + beta d, where `a`, `b` and `d` are this rank's parts. Collective. */
+  multiply(a: LocalArray, b: LocalArray, d: LocalArray, alpha: ScalarArgument, beta: ScalarArgument): void;
 }
 
 /** A strategy, and what its algorithm does, in words. */
@@ -63,6 +52,8 @@ export class HostPlan implements EnginePlan {
   readonly #b: Preparation;
   readonly #c: Preparation | null;
   readonly #d: Delivery;
+  readonly #alpha: ScalarArgument;
+  readonly #beta: ScalarArgument;
   readonly #scaling: { readonly a: FactorScaling; readonly b: FactorScaling };
 
   /** Plan for an engine of this name. */
@@ -93,6 +84,8 @@ export class HostPlan implements EnginePlan {
     this.#d = new Delivery(runtime, problem.d, to("d"));
     this.#scaling = { a: new FactorScaling(runtime, strategy.a), b: new FactorScaling(runtime, strategy.b) };
     this.#multiplier = multiplier;
+    this.#alpha = scalar(accumulator, 1);
+    this.#beta = scalar(accumulator, 0);
   }
 
   get #stages(): (Preparation | Delivery)[] {
@@ -163,8 +156,10 @@ export class HostPlan implements EnginePlan {
   ): void {
     // C is where the product is added to it, or is copied there.
     if (c && !isSameMemory(c, product)) copyStrided(c, product, c.shape, dtypeInfo(product.dtype).parts);
-    const factor = scalarOf(scales.a) * scalarOf(scales.b);
-    this.#multiplier.multiply(a, b, product, alpha, factor, beta, c ? scales.c ?? 1 : 0);
+    setScalar(this.#alpha, alpha, scalarOf(scales.a) * scalarOf(scales.b));
+    const factorOfC = c ? scales.c ?? 1 : 0;
+    setScalar(this.#beta, factorOfC === 0 ? 0 : beta, factorOfC);
+    this.#multiplier.multiply(a, b, product, this.#alpha, this.#beta);
   }
 
   #prepareEpilog(a: LocalArray, b: LocalArray, d: LocalArray, inputs: EpilogValues): PreparedEpilog {

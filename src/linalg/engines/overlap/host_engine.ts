@@ -6,8 +6,7 @@
 import { mayViewAddresses } from "../../../../ffi/memory.ts";
 import { openScalapack, type Scalapack } from "../../../../ffi/blas/scalapack.ts";
 import type { LocalArray } from "../../../array/local_array.ts";
-import { isZero, scalar, setScalar } from "../../../blas/arguments.ts";
-import type { Scalar } from "../../../dtype/dtype.ts";
+import { isNothing, type ScalarArgument } from "../../../blas/arguments.ts";
 import { HostExecutor, windowBytes } from "../../../overlap/executors/host/executor.ts";
 import type { Windows } from "../../../overlap/executors/host/windows.ts";
 import { scheduleOf } from "../../../overlap/schedule.ts";
@@ -60,8 +59,6 @@ class OverlapMultiplier implements Multiplier {
   readonly #bytes: number;
   readonly #plain: HostExecutor;
   readonly #adding: HostExecutor;
-  readonly #alpha;
-  readonly #beta;
   #windows: Use<Windows> | null = null;
 
   constructor(runtime: Runtime, problem: MatmulProblem, strategy: OneDimensionalStrategy, { blas }: Scalapack) {
@@ -74,8 +71,6 @@ class OverlapMultiplier implements Multiplier {
     [this.#plain, this.#adding] = schedules.map((schedule) => new HostExecutor(schedule, product));
     this.#runtime = runtime;
     this.#bytes = windowBytes(schedules[0], accumulator);
-    this.#alpha = scalar(accumulator, 1);
-    this.#beta = scalar(accumulator, 0);
   }
 
   get workspaceBytes(): number {
@@ -88,20 +83,9 @@ class OverlapMultiplier implements Multiplier {
 
   prepare(): void {}
 
-  multiply(
-    a: LocalArray,
-    b: LocalArray,
-    d: LocalArray,
-    alpha: Scalar,
-    alphaFactor: number,
-    beta: Scalar,
-    betaFactor: number,
-  ): void {
-    const isAdding = betaFactor !== 0 && !isZero(beta);
-    setScalar(this.#alpha, alpha, alphaFactor);
-    setScalar(this.#beta, isAdding ? beta : 0, betaFactor);
-    const executor = isAdding ? this.#adding : this.#plain;
-    executor.run({ a, b, d }, this.#alpha.address, this.#beta.address, this.#windows!.value);
+  multiply(a: LocalArray, b: LocalArray, d: LocalArray, alpha: ScalarArgument, beta: ScalarArgument): void {
+    const executor = isNothing(beta) ? this.#plain : this.#adding;
+    executor.run({ a, b, d }, alpha.address, beta.address, this.#windows!.value);
   }
 
   [Symbol.dispose](): void {

@@ -4,13 +4,13 @@
  * @module
  */
 import type { Scalapack } from "../../../../ffi/blas/scalapack.ts";
-import { dtypeInfo, type Scalar } from "../../../dtype/dtype.ts";
+import { dtypeInfo } from "../../../dtype/dtype.ts";
 import type { LocalArray } from "../../../array/local_array.ts";
 import type { Communicator } from "../../../mpi/communicator.ts";
 import type { MatmulProblem } from "../../matmul/problem.ts";
 import { BLAS_TYPES } from "../../../../ffi/blas/blas.ts";
-import { type Extents, GemmCall, inMemory, type MatrixInMemory } from "../../../blas/gemm.ts";
-import { scalar, type ScalarArgument, setScalar } from "../../../blas/arguments.ts";
+import { type Extents, GemmCall } from "../../../blas/gemm.ts";
+import type { ScalarArgument } from "../../../blas/arguments.ts";
 import type { Multiplier } from "../host/plan.ts";
 import type { Strategy } from "../host/strategy.ts";
 
@@ -35,8 +35,6 @@ export abstract class Algorithm implements Multiplier {
   protected readonly itemSize: number;
   /** Numbers of one element. */
   protected readonly parts: 1 | 2;
-  protected readonly alpha: ScalarArgument;
-  protected readonly beta: ScalarArgument;
   readonly #scalapack: Scalapack;
 
   /** Prepare everything that does not depend on where the matrices are, nor on other ranks. */
@@ -47,8 +45,6 @@ export abstract class Algorithm implements Multiplier {
     this.rank = communicator.rank;
     this.#scalapack = scalapack;
     ({ itemSize: this.itemSize, parts: this.parts } = dtypeInfo(problem.accumulator));
-    this.alpha = scalar(problem.accumulator, 1);
-    this.beta = scalar(problem.accumulator, 0);
   }
 
   /** Make what all ranks make together, before the first product. Collective. */
@@ -62,38 +58,11 @@ export abstract class Algorithm implements Multiplier {
   /** Allocate what a product of these parts needs. */
   prepare(_a: LocalArray, _b: LocalArray, _d: LocalArray): void {}
 
-  /**
-   * d = alpha op(a) op(b) + beta d, where `a`, `b` and `d` are this rank's parts. The scalars are multiplied by their
-   * factors; a factor of 0 makes beta exactly 0. Collective.
-   */
-  multiply(
-    a: LocalArray,
-    b: LocalArray,
-    d: LocalArray,
-    alpha: Scalar,
-    alphaFactor: number,
-    beta: Scalar,
-    betaFactor: number,
-  ): void {
-    // Addresses are taken anew each time, in some 0.2 microseconds: a plan must not keep released operands alive.
-    this.bind(inMemory(a), inMemory(b), inMemory(d));
-    setScalar(this.alpha, alpha, alphaFactor);
-    setScalar(this.beta, betaFactor === 0 ? 0 : beta, betaFactor);
-    this.run(a, b, d);
-  }
-
-  /** Whether beta is not zero. */
-  protected get hasAddend(): boolean {
-    return this.beta.values[0] !== 0 || this.beta.values[1] !== 0;
-  }
+  // Addresses are taken anew each time, in some 0.2 microseconds: a plan must not keep released operands alive.
+  abstract multiply(a: LocalArray, b: LocalArray, d: LocalArray, alpha: ScalarArgument, beta: ScalarArgument): void;
 
   /** Free what is not left to the garbage collector. */
   [Symbol.dispose](): void {}
-
-  /** Take the addresses of other matrices. */
-  protected abstract bind(a: MatrixInMemory, b: MatrixInMemory, d: MatrixInMemory): void;
-
-  protected abstract run(a: LocalArray, b: LocalArray, d: LocalArray): void;
 
   /** A local product with the problem's operations. */
   protected gemm(extents: Extents): GemmCall {

@@ -12,7 +12,7 @@ import type { Communicator } from "../../../mpi/communicator.ts";
 import type { Request } from "../../../mpi/request.ts";
 import { Algorithm, type AlgorithmContext } from "./algorithm.ts";
 import { beginningAt, type GemmCall, inMemory, type MatrixInMemory } from "../../../blas/gemm.ts";
-import { scalar } from "../../../blas/arguments.ts";
+import { scalar, type ScalarArgument } from "../../../blas/arguments.ts";
 import { type Use, usePrivateCommunicator } from "../communicator_resources.ts";
 import { DenseCopy } from "../host/preparation.ts";
 import { lengthAlong, splitAlong } from "../../partition.ts";
@@ -89,8 +89,21 @@ export class AllGatherGemm extends Algorithm {
     this.#own?.[Symbol.dispose]();
   }
 
+  override multiply(a: LocalArray, b: LocalArray, d: LocalArray, alpha: ScalarArgument, beta: ScalarArgument): void {
+    this.#bind(inMemory(a), inMemory(b), inMemory(d));
+    const receives = this.#blocks.map(({ buffer, rank }) => buffer && this.#own!.value.ireceive(buffer.data, rank));
+    const sends = this.#send(this.#travelling === "a" ? a : b);
+    let factor = beta.address;
+    this.#blocks.forEach(({ call }, i) => {
+      receives[i]?.wait();
+      call.run(alpha.address, factor);
+      if (this.#givesTerms) factor = this.#one.address;
+    });
+    for (const request of sends) request.wait();
+  }
+
   /** Take the addresses of other matrices. */
-  protected override bind(a: MatrixInMemory, b: MatrixInMemory, d: MatrixInMemory): void {
+  #bind(a: MatrixInMemory, b: MatrixInMemory, d: MatrixInMemory): void {
     const isA = this.#travelling === "a";
     const [own, other] = isA ? [a, b] : [b, a];
     const dimensionOfOther = summed(isA ? "b" : "a", this.problem);
@@ -100,18 +113,6 @@ export class AllGatherGemm extends Algorithm {
       const result = this.#givesTerms ? d : beginningAt(d, isA ? 0 : 1, start, this.itemSize);
       call.setMatrices(isA ? block : partner, isA ? partner : block, result);
     }
-  }
-
-  protected override run(a: LocalArray, b: LocalArray): void {
-    const receives = this.#blocks.map(({ buffer, rank }) => buffer && this.#own!.value.ireceive(buffer.data, rank));
-    const sends = this.#send(this.#travelling === "a" ? a : b);
-    let beta = this.beta.address;
-    this.#blocks.forEach(({ call }, i) => {
-      receives[i]?.wait();
-      call.run(this.alpha.address, beta);
-      if (this.#givesTerms) beta = this.#one.address;
-    });
-    for (const request of sends) request.wait();
   }
 
   /** This rank's block to all others. */

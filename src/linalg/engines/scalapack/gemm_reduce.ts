@@ -15,7 +15,7 @@ import type { Communicator } from "../../../mpi/communicator.ts";
 import type { Request } from "../../../mpi/request.ts";
 import { Algorithm, type AlgorithmContext } from "./algorithm.ts";
 import { beginningAt, type GemmCall, inMemory, type MatrixInMemory } from "../../../blas/gemm.ts";
-import { scalar } from "../../../blas/arguments.ts";
+import { isNothing, scalar, type ScalarArgument } from "../../../blas/arguments.ts";
 import { type Use, usePrivateCommunicator } from "../communicator_resources.ts";
 import { DenseCopy } from "../host/preparation.ts";
 import { lengthAlong, splitAlong } from "../../partition.ts";
@@ -45,6 +45,8 @@ const NOWHERE: MatrixInMemory = { address: 0n, leadingDimension: 1 };
 /** The algorithm `gemm_reduce_scatter`. */
 export class GemmReduceScatter extends Algorithm {
   #own: Use<Communicator> | null = null;
+  #alpha!: ScalarArgument;
+  #beta!: ScalarArgument;
   readonly #dimension: 0 | 1;
   readonly #parts: readonly Part[];
   /** One holds the sum that is being sent, the other one the next. */
@@ -87,8 +89,14 @@ export class GemmReduceScatter extends Algorithm {
     this.#own?.[Symbol.dispose]();
   }
 
+  override multiply(a: LocalArray, b: LocalArray, d: LocalArray, alpha: ScalarArgument, beta: ScalarArgument): void {
+    [this.#alpha, this.#beta] = [alpha, beta];
+    this.#bind(inMemory(a), inMemory(b));
+    this.#run(d);
+  }
+
   /** Take the addresses of other matrices. */
-  protected override bind(a: MatrixInMemory, b: MatrixInMemory): void {
+  #bind(a: MatrixInMemory, b: MatrixInMemory): void {
     const rowDimension = 1 - summed("a", this.problem) as 0 | 1;
     const columnDimension = 1 - summed("b", this.problem) as 0 | 1;
     for (const part of this.#parts) {
@@ -97,7 +105,7 @@ export class GemmReduceScatter extends Algorithm {
     }
   }
 
-  protected override run(_a: LocalArray, _b: LocalArray, d: LocalArray): void {
+  #run(d: LocalArray): void {
     const { rank } = this;
     const { size } = this.communicator;
     const sends: (Request<void> | undefined)[] = [];
@@ -119,21 +127,21 @@ export class GemmReduceScatter extends Algorithm {
   /** Add this rank's own term, and beta D, to the sum of the others' terms. */
   #finish(part: Part, d: LocalArray, sends: (Request<void> | undefined)[], spare: number): void {
     const target = inMemory(d);
-    if (this.communicator.size === 1) return this.#multiply(part, target, this.beta.address);
-    if (!this.hasAddend && d.isDense("F")) {
+    if (this.communicator.size === 1) return this.#multiply(part, target, this.#beta.address);
+    if (isNothing(this.#beta) && d.isDense("F")) {
       this.#receive(d.view());
       return this.#multiply(part, target, this.#one.address);
     }
     sends[spare]?.wait();
     const sum = this.#buffers[spare].data.subarray(0, part.count);
     this.#receive(sum);
-    this.#multiply(part, target, this.beta.address);
+    this.#multiply(part, target, this.#beta.address);
     add(sum as Float32Array | Float64Array, d, this.parts);
   }
 
   #multiply({ call, left, right }: Part, target: MatrixInMemory, beta: bigint): void {
     call.setMatrices(left, right, target);
-    call.run(this.alpha.address, beta);
+    call.run(this.#alpha.address, beta);
   }
 
   /** A sum comes from the rank before this one. */
@@ -158,8 +166,6 @@ function add(dense: Float32Array | Float64Array, to: LocalArray, parts: 1 | 2): 
 export class GemmAllReduce extends Algorithm {
   readonly #call: GemmCall;
   readonly #zero = scalar(this.problem.accumulator, 0);
-  #a!: MatrixInMemory;
-  #b!: MatrixInMemory;
   readonly #dense = new DenseCopy();
 
   constructor(context: AlgorithmContext) {
@@ -178,18 +184,13 @@ export class GemmAllReduce extends Algorithm {
     this.#dense.reserve(d);
   }
 
-  /** Take the addresses of other matrices. */
-  protected override bind(a: MatrixInMemory, b: MatrixInMemory): void {
-    [this.#a, this.#b] = [a, b];
-  }
-
-  protected override run(_a: LocalArray, _b: LocalArray, d: LocalArray): void {
+  override multiply(a: LocalArray, b: LocalArray, d: LocalArray, alpha: ScalarArgument, beta: ScalarArgument): void {
     const term = d.isDense("F") ? d : this.#dense.reserve(d)!;
     // beta D is the same on all ranks, and a part of the first one's term.
     const isFirst = this.rank === 0;
-    if (isFirst && term !== d && this.hasAddend) copyStrided(d, term, d.shape, this.parts);
-    this.#call.setMatrices(this.#a, this.#b, inMemory(term));
-    this.#call.run(this.alpha.address, isFirst ? this.beta.address : this.#zero.address);
+    if (isFirst && term !== d && !isNothing(beta)) copyStrided(d, term, d.shape, this.parts);
+    this.#call.setMatrices(inMemory(a), inMemory(b), inMemory(term));
+    this.#call.run(alpha.address, isFirst ? beta.address : this.#zero.address);
     const data = term.view();
     this.communicator.allReduce(data, { into: data });
     if (term !== d) copyStrided(term, d, d.shape, this.parts);

@@ -3,7 +3,9 @@
  *
  * @module
  */
-import type { GemmCall, MatrixInMemory } from "../../../blas/gemm.ts";
+import type { LocalArray } from "../../../array/local_array.ts";
+import type { ScalarArgument } from "../../../blas/arguments.ts";
+import { type GemmCall, inMemory } from "../../../blas/gemm.ts";
 import { Algorithm, type AlgorithmContext } from "./algorithm.ts";
 
 /** Every rank has all that its part of D needs. */
@@ -17,12 +19,8 @@ export class LocalGemm extends Algorithm {
     this.#call = this.gemm({ m, n, k: this.problem.k });
   }
 
-  /** Take the addresses of other matrices. */
-  protected override bind(a: MatrixInMemory, b: MatrixInMemory, d: MatrixInMemory): void {
-    this.#call.setMatrices(a, b, d);
-  }
-
-  protected override run(): void {
-    this.#call.run(this.alpha.address, this.beta.address);
+  override multiply(a: LocalArray, b: LocalArray, d: LocalArray, alpha: ScalarArgument, beta: ScalarArgument): void {
+    this.#call.setMatrices(inMemory(a), inMemory(b), inMemory(d));
+    this.#call.run(alpha.address, beta.address);
   }
 }

@@ -4,11 +4,12 @@
  * @module
  */
 import type { PgemmFunction } from "../../../../ffi/blas/scalapack.ts";
+import type { LocalArray } from "../../../array/local_array.ts";
 import type { Distribution } from "../../../distribution/mod.ts";
 import { Algorithm, type AlgorithmContext } from "./algorithm.ts";
 import { BLAS_TYPES } from "../../../../ffi/blas/blas.ts";
-import { type MatrixInMemory, transposeCode } from "../../../blas/gemm.ts";
-import { character, integers, type NativeArgument } from "../../../blas/arguments.ts";
+import { inMemory, transposeCode } from "../../../blas/gemm.ts";
+import { character, integers, type NativeArgument, type ScalarArgument } from "../../../blas/arguments.ts";
 import { arrayDescriptor, LEADING_DIMENSION } from "./descriptor.ts";
 import { useGrid } from "./process_grids.ts";
 import type { Use } from "../communicator_resources.ts";
@@ -37,7 +38,6 @@ export class Pgemm extends Algorithm {
   readonly #extents: NativeArgument<Int32Array<ArrayBuffer>>;
   readonly #one = integers(1);
   #descriptions: readonly Description[] = [];
-  #call: () => void = () => {};
 
   /** Choose the routine. */
   constructor(context: AlgorithmContext) {
@@ -58,30 +58,26 @@ export class Pgemm extends Algorithm {
     );
   }
 
-  /** Take the addresses of other matrices. */
-  protected override bind(a: MatrixInMemory, b: MatrixInMemory, d: MatrixInMemory): void {
-    [a, b, d].forEach(({ leadingDimension }, i) => {
+  override multiply(a: LocalArray, b: LocalArray, d: LocalArray, alpha: ScalarArgument, beta: ScalarArgument): void {
+    // Ranks outside the grid take no part.
+    if (this.#grid!.value < 0) return;
+    const matrices = [a, b, d].map(inMemory);
+    matrices.forEach(({ leadingDimension }, i) => {
       const { descriptor, localRows } = this.#descriptions[i];
       descriptor.values[LEADING_DIMENSION] = Math.max(leadingDimension, localRows);
     });
-    const pgemm = this.#pgemm;
     const [operationA, operationB] = this.#operations.map(({ address }) => address);
     const [m, n, k] = [0n, 4n, 8n].map((offset) => this.#extents.address + offset);
     const [descriptorA, descriptorB, descriptorD] = this.#descriptions.map(({ descriptor }) => descriptor.address);
-    const [one, alpha, beta] = [this.#one.address, this.alpha.address, this.beta.address];
-    const [atA, atB, atD] = [a.address, b.address, d.address];
+    const [atA, atB, atD] = matrices.map(({ address }) => address);
+    const one = this.#one.address;
     // deno-fmt-ignore
-    this.#call = () => pgemm(
+    this.#pgemm(
       operationA, operationB, m, n, k,
-      alpha, atA, one, one, descriptorA,
+      alpha.address, atA, one, one, descriptorA,
       atB, one, one, descriptorB,
-      beta, atD, one, one, descriptorD,
+      beta.address, atD, one, one, descriptorD,
     );
-  }
-
-  protected override run(): void {
-    // Ranks outside the grid take no part.
-    if (this.#grid!.value >= 0) this.#call();
   }
 
   /** Let go of the grid. */
