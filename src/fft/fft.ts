@@ -302,13 +302,13 @@ export class FFT implements Disposable {
 }
 
 /** A whole life in one call. */
-function transformOnce<Options extends TransformOptions>(
+function transformOnce<Result extends DType>(
   asked: Asked,
-  operand: DistributedArray,
-  options: Options,
-  keys: readonly (keyof Options & string)[],
   direction: FFTDirection,
-): DistributedArray {
+  operand: DistributedArray,
+  options: RealTransformOptions,
+  keys: readonly (keyof RealTransformOptions)[] = TRANSFORM_KEYS,
+): DistributedArray<Result> {
   const runtime = runtimeOf(operand);
   return runOnce(runtime, asked.name, () => {
     const given = readOptions(`the options of ${asked.name}`, options, keys);
@@ -319,7 +319,7 @@ function transformOnce<Options extends TransformOptions>(
       facts: checked.facts,
       settings: given,
       plan,
-      run,
+      run: run as () => DistributedArray<Result>,
       explain: () => explainTransform(checked, plan.report),
     };
   });
@@ -353,9 +353,7 @@ export function fft<D extends DType>(
   operand: DistributedArray<D>,
   options: TransformOptions = {},
 ): DistributedArray<ComplexOf<D>> {
-  return transformOnce({ name: "fft", type: "c2c" }, operand, options, TRANSFORM_KEYS, "forward") as DistributedArray<
-    ComplexOf<D>
-  >;
+  return transformOnce({ name: "fft", type: "c2c" }, "forward", operand, options);
 }
 
 /** The inverse of {@linkcode fft}; with the norm `backward` it divides by the number of elements. Collective. */
@@ -363,9 +361,7 @@ export function ifft<D extends DType>(
   operand: DistributedArray<D>,
   options: TransformOptions = {},
 ): DistributedArray<ComplexOf<D>> {
-  return transformOnce({ name: "ifft", type: "c2c" }, operand, options, TRANSFORM_KEYS, "inverse") as DistributedArray<
-    ComplexOf<D>
-  >;
+  return transformOnce({ name: "ifft", type: "c2c" }, "inverse", operand, options);
 }
 
 /**
@@ -387,9 +383,7 @@ export function rfft<D extends DType>(
   operand: DistributedArray<D>,
   options: TransformOptions = {},
 ): DistributedArray<ComplexOf<D>> {
-  return transformOnce({ name: "rfft", type: "r2c" }, operand, options, TRANSFORM_KEYS, "forward") as DistributedArray<
-    ComplexOf<D>
-  >;
+  return transformOnce({ name: "rfft", type: "r2c" }, "forward", operand, options);
 }
 
 /**
@@ -400,11 +394,5 @@ export function irfft<D extends DType>(
   operand: DistributedArray<D>,
   options: RealTransformOptions = {},
 ): DistributedArray<RealOf<D>> {
-  return transformOnce(
-    { name: "irfft", type: "c2r" },
-    operand,
-    options,
-    REAL_TRANSFORM_KEYS,
-    "inverse",
-  ) as DistributedArray<RealOf<D>>;
+  return transformOnce({ name: "irfft", type: "c2r" }, "inverse", operand, options, REAL_TRANSFORM_KEYS);
 }
