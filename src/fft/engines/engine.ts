@@ -4,6 +4,7 @@
  * @module
  */
 import type { LocalArray } from "../../array/local_array.ts";
+import type { Engine } from "../../runtime/engines.ts";
 import type { Runtime } from "../../runtime/runtime.ts";
 import type { FFTDirection, FFTProblem } from "../problem.ts";
 
@@ -64,13 +65,8 @@ export interface FFTEnginePlan extends Disposable {
 }
 
 /** A way to run transforms. */
-export interface FFTEngine<Name extends string = string, Algorithm extends string = string> {
-  /** The name that `options.engine` takes. */
-  readonly name: Name;
-  /** The kind of device in whose memory it transforms. */
-  readonly device: "cpu" | "gpu";
-  /** The algorithms that `options.algorithm` takes. */
-  readonly algorithms: readonly Algorithm[];
+export interface FFTEngine<Name extends string = string, Algorithm extends string = string>
+  extends Engine<Name, Algorithm> {
   /**
    * Open the native libraries, unless they are open, and return which they are: a plan needs the same on all ranks.
    *

@@ -5,6 +5,7 @@
  */
 import { ConfigurationError } from "../../errors.ts";
 import { checkName } from "../../options.ts";
+import { algorithmsOf, enginesNamed } from "../../runtime/engines.ts";
 import type { Runtime } from "../../runtime/runtime.ts";
 import type { FFTProblem } from "../problem.ts";
 import type { FFTEngine } from "./engine.ts";
@@ -33,34 +34,9 @@ export type FFTAlgorithmName =
 /** The engines as any of them. */
 const engines: readonly FFTEngine[] = FFT_ENGINES;
 
-/** What `options.engine` may be. */
-export const FFT_ENGINE_NAMES: readonly string[] = ["auto", ...engines.map(({ name }) => name), ...FFT_TO_COME];
-
-/** What `options.algorithm` may be. */
-export const FFT_ALGORITHM_NAMES: readonly string[] = [
-  "default",
-  ...new Set(engines.flatMap(({ algorithms }) => algorithms)),
-];
-
-/**
- * The engine that was asked for, or the first for the runtime's device.
- *
- * @throws {TypeError} if there is no such engine
- * @throws {ConfigurationError} if this runtime's device has not that one
- */
-export function chooseFFTEngine({ device }: Runtime, engine: string = "auto"): FFTEngine {
-  checkName("engine", engine, FFT_ENGINE_NAMES);
-  const own = engines.filter((candidate) => candidate.device === device.kind);
-  const found = own.find(({ name }) => engine === "auto" || engine === name);
-  if (found) return found;
-  const other = engines.find(({ name }) => name === engine);
-  const reason = other === undefined
-    ? "is not part of this version"
-    : `transforms on ${other.device.toUpperCase()}s, and this runtime's device is ${device.name} (${device.kind})`;
-  throw new ConfigurationError(
-    `engine ${engine} is not available: it ${reason}. Leave engine out, or pass ` +
-      `${own.map(({ name }) => `"${name}"`).join(" or ")}.`,
-  );
+/** The engine that was asked for, or the first for the runtime's device; throws as {@linkcode enginesNamed} does. */
+export function chooseFFTEngine(runtime: Runtime, engine?: string): FFTEngine {
+  return enginesNamed(engines, runtime, engine, "transforms", FFT_TO_COME)[0];
 }
 
 /**
@@ -70,7 +46,7 @@ export function chooseFFTEngine({ device }: Runtime, engine: string = "auto"): F
  * @throws {ConfigurationError} naming those that can
  */
 export function checkAlgorithm(engine: FFTEngine, problem: FFTProblem, algorithm: string = "default"): void {
-  checkName("algorithm", algorithm, FFT_ALGORITHM_NAMES);
+  checkName("algorithm", algorithm, algorithmsOf(engines));
   const able = engine.algorithmsFor(problem);
   if (algorithm === "default" || able.includes(algorithm)) return;
   throw new ConfigurationError(

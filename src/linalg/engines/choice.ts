@@ -18,39 +18,14 @@ import { describeEpilog, type Epilog, epilogNamed } from "../matmul/epilog.ts";
 import type { MatmulOptions, PlanOptions } from "../matmul/options.ts";
 import { isEmpty, type MatmulProblem } from "../matmul/problem.ts";
 import type { PblasEngine } from "../pblas/call.ts";
-import { type AlgorithmName, algorithmNames, type EngineName, engineNames, engines, enginesFor } from "./registry.ts";
-
-/**
- * The engine that was asked for, or all for this runtime's device.
- *
- * @throws {TypeError} if there is no such engine
- * @throws {ConfigurationError} if this machine does not have it
- */
-function candidates(runtime: Runtime, { engine = "auto" }: MatmulOptions): readonly MatmulEngine[] {
-  checkName("engine", engine, engineNames());
-  const own = enginesFor(runtime);
-  if (engine === "auto") return own;
-  const found = own.filter(({ name }) => name === engine);
-  if (found.length > 0) return found;
-  const other = engines().find(({ name }) => name === engine)!;
-  throw new ConfigurationError(
-    `engine ${engine} is not available: it multiplies on ${
-      devicesOf(other)
-    }, and this runtime's device is ${runtime.device.name} ` +
-      `(${runtime.device.kind}). Leave engine out, or pass ${own.map(({ name }) => `"${name}"`).join(" or ")}.`,
-  );
-}
-
-function devicesOf({ device }: MatmulEngine): string {
-  return device === "gpu" ? "GPUs" : "CPUs";
-}
+import { type AlgorithmName, algorithmNames, type EngineName, enginesFor } from "./registry.ts";
 
 /** Null if an engine can run a request. */
 export function refusalOf(engine: MatmulEngine, runtime: Runtime, request: EngineRequest): Refusal | null {
   const { algorithm } = request;
   if (algorithm === "default" || engine.algorithms.includes(algorithm)) return engine.supports(request, runtime);
   return {
-    reason: `there is no algorithm ${algorithm} on ${devicesOf(engine)}`,
+    reason: `there is no algorithm ${algorithm} on ${engine.device.toUpperCase()}s`,
     instead: `Use default, or one of ${engine.algorithms.join(", ")}.`,
   };
 }
@@ -74,7 +49,7 @@ function cheapest(
 /** The order of D that costs the engine less, if it tells costs. */
 export function orderChoice(runtime: Runtime, options: MatmulOptions): OrderChoice {
   return (problemOf, otherwise) => {
-    const own = candidates(runtime, options);
+    const own = enginesFor(runtime, options.engine);
     const name = epilogNamed(options.epilog);
     const requestFor = (problem: MatmulProblem): EngineRequest => {
       const epilog = describeEpilog(name, { auxDType: problem.d.dtype, resultAmax: options.resultAmax ?? false });
@@ -136,7 +111,7 @@ export function trials(
   options: MatmulOptions,
 ): readonly Trial[] {
   if (isEmpty(product.problem)) return [];
-  return candidates(runtime, options).flatMap((engine) =>
+  return enginesFor(runtime, options.engine).flatMap((engine) =>
     (engine.tuned ?? engine.algorithms).flatMap((algorithm) => {
       const asking = { ...options, engine: engine.name, algorithm } as Trial["options"];
       const request = requestOf(product, epilog, asking);
@@ -160,7 +135,7 @@ export function chooseEngine(
   options: MatmulOptions,
 ): MatmulEngine {
   const { algorithm, communicationSmCount, communicationType, allowMulticast } = options;
-  const own = candidates(runtime, options);
+  const own = enginesFor(runtime, options.engine);
   checkName("algorithm", algorithm, algorithmNames());
   if (communicationSmCount !== undefined && !(Number.isInteger(communicationSmCount) && communicationSmCount > 0)) {
     throw new RangeError(`communicationSmCount must be a whole number from 1; got ${communicationSmCount}.`);

@@ -4,6 +4,7 @@
  * @module
  */
 import type { DType, Scalar } from "../../dtype/dtype.ts";
+import type { Engine } from "../../runtime/engines.ts";
 import type { Runtime } from "../../runtime/runtime.ts";
 import type { Stream } from "../../gpu/stream.ts";
 import type { ComputeType } from "../matmul/compute_type.ts";
@@ -111,13 +112,8 @@ export interface EnginePlan extends Disposable {
 }
 
 /** A way to run matmuls, and perhaps PBLAS routines. */
-export interface MatmulEngine<Name extends string = string, Algorithm extends string = string> {
-  /** The name that `options.engine` takes. */
-  readonly name: Name;
-  /** The kind of device whose memory it multiplies in. */
-  readonly device: "cpu" | "gpu";
-  /** The algorithms that `options.algorithm` takes. */
-  readonly algorithms: readonly Algorithm[];
+export interface MatmulEngine<Name extends string = string, Algorithm extends string = string>
+  extends Engine<Name, Algorithm> {
   /** The algorithms that are worth measuring; all when left out. */
   readonly tuned?: readonly Algorithm[];
   /**

@@ -4,6 +4,7 @@
  *
  * @module
  */
+import { algorithmsOf, enginesNamed } from "../../runtime/engines.ts";
 import type { Runtime } from "../../runtime/runtime.ts";
 import { cublasMpEngine } from "./cublasmp/engine.ts";
 import type { MatmulEngine } from "./engine.ts";
@@ -28,23 +29,14 @@ export type AlgorithmName =
 
 const registered: MatmulEngine[] = [...ENGINES];
 
-/** All engines, in the order in which they were registered. */
-export function engines(): readonly MatmulEngine[] {
-  return registered;
-}
-
-export function enginesFor({ device }: Runtime): readonly MatmulEngine[] {
-  return registered.filter((engine) => engine.device === device.kind);
-}
-
-/** What `options.engine` may be. */
-export function engineNames(): readonly string[] {
-  return [...new Set(["auto", ...registered.map(({ name }) => name)])];
+/** The engines for a runtime's device that have a name, or all of them; throws as {@linkcode enginesNamed} does. */
+export function enginesFor(runtime: Runtime, engine?: string): readonly MatmulEngine[] {
+  return enginesNamed(registered, runtime, engine, "multiplies");
 }
 
 /** What `options.algorithm` may be. */
 export function algorithmNames(): readonly string[] {
-  return [...new Set(["default", ...registered.flatMap(({ algorithms }) => algorithms)])];
+  return algorithmsOf(registered);
 }
 
 /** Add an engine until the result is disposed. The ranks must have the same ones, in the same order. */

@@ -1,14 +1,15 @@
 import { assertEquals, assertThrows } from "@std/assert";
 import { ConfigurationError, type Runtime } from "../../../mod.ts";
-import { chooseFFTEngine, FFT_ALGORITHM_NAMES, FFT_ENGINE_NAMES } from "../../../src/fft/engines/registry.ts";
+import { chooseFFTEngine, FFT_ENGINES, FFT_TO_COME } from "../../../src/fft/engines/registry.ts";
+import { algorithmsOf, namesOf } from "../../../src/runtime/engines.ts";
 
 const runtimeOn = (kind: "cpu" | "gpu") => ({ device: { kind, name: "a device" } }) as Runtime;
 
 Deno.test("the engine for CPUs is taken by itself or by name", () => {
   assertEquals(chooseFFTEngine(runtimeOn("cpu")).name, "fftw");
   assertEquals(chooseFFTEngine(runtimeOn("cpu"), "fftw").name, "fftw");
-  assertEquals(FFT_ENGINE_NAMES, ["auto", "fftw", "cufft", "cufftmp"]);
-  assertEquals(FFT_ALGORITHM_NAMES, ["default", "local", "transpose", "four_step", "gather"]);
+  assertEquals(namesOf(FFT_ENGINES, FFT_TO_COME), ["auto", "fftw", "cufft", "cufftmp"]);
+  assertEquals(algorithmsOf(FFT_ENGINES), ["default", "local", "transpose", "four_step", "gather"]);
 });
 
 Deno.test("so is the one for GPUs; an engine for other devices, or for a later version, is refused", () => {
