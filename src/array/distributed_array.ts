@@ -33,7 +33,7 @@ import { fromLocal, full, generate, newArray, random, scatter, type ScatterArray
 import { ARRAY_KEYS, type ArrayOptions, checkStorage, newPart, type PartPlan, planOf } from "./new_part.ts";
 import type { RandomOptions } from "./random.ts";
 import { prepareOnce } from "./redistribution/redistributor.ts";
-import * as reduction from "./reduction.ts";
+import { largestDifference, largestOfAll, valuesOf } from "./difference.ts";
 import type { AxisOptions } from "./reductions/plan.ts";
 import {
   argumentOfExtreme,
@@ -288,7 +288,7 @@ export class DistributedArray<D extends DType = DType> extends ElementAccess<D> 
         throw new TypeError(`map takes a function (value, i, j) => value, not ${describe(change)}.`);
       }
       result = LocalArray.empty(target, this.local.shape, order);
-      const next = reduction.valuesOf(this.local, order);
+      const next = valuesOf(this.local, order);
       fillByFunction(
         target,
         result.data,
@@ -496,7 +496,7 @@ export class DistributedArray<D extends DType = DType> extends ElementAccess<D> 
    */
   maxAbsDifference(other: DistributedArray): number {
     let difference!: number;
-    const compare = (local: LocalArray) => difference = reduction.largestDifference(this.local, local);
+    const compare = (local: LocalArray) => difference = largestDifference(this.local, local);
     agreeOn(this, "maxAbsDifference", () => {
       checkArray(other, "other");
       if (other.shape.join() !== this.shape.join()) {
@@ -511,7 +511,7 @@ export class DistributedArray<D extends DType = DType> extends ElementAccess<D> 
       using moved = other.redistribute(this.distribution);
       agree(this.runtime, "DistributedArray.maxAbsDifference", () => void compare(moved.local));
     }
-    return reduction.largestOfAll(this.runtime.communicator, difference);
+    return largestOfAll(this.runtime.communicator, difference);
   }
 
   // ---- other shapes, distributions, types ---------------------------------------------------------------------------

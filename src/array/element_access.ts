@@ -17,7 +17,7 @@ import { stridesOf } from "./layout.ts";
 import { exactArray, LocalArray } from "./local_array.ts";
 import { onRoot } from "./redistribution/plan.ts";
 import { prepareOnce } from "./redistribution/redistributor.ts";
-import { valuesOf } from "./reduction.ts";
+import { valuesOf } from "./difference.ts";
 
 /** Options of {@linkcode DistributedArray.gather}. */
 export interface GatherOptions {

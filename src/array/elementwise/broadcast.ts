@@ -13,7 +13,7 @@ import { DistributionError, ShapeError } from "../../errors.ts";
 import { copyRuns, type Run, stridesOf } from "../layout.ts";
 import { copyRunsOnDevice } from "../device_elements.ts";
 import { LocalArray } from "../local_array.ts";
-import type { Elements } from "./elements.ts";
+import type { Elements } from "./loops.ts";
 
 /**
  * The shape that operands make together: dimensions are aligned at the last one, and an extent of 1 stands for any.

@@ -10,7 +10,7 @@ import type { Stream } from "../../gpu/stream.ts";
 import { copyFromDevice, copyToDevice } from "../../memory/copy.ts";
 import { DeviceBuffer } from "../../memory/device_buffer.ts";
 import { elementwiseSource, type Nest, reductionSource, sizeOfNest, THREADS, UNROLL } from "./device_source.ts";
-import { type Accumulation, type Elements, isOnDevice, type Loop, loopsOf, numbersOf, type Part } from "./elements.ts";
+import { type Accumulation, type Elements, isOnDevice, type Loop, loopsOf, numbersOf, type Part } from "./loops.ts";
 import type { Program } from "./expression.ts";
 import { refuseNegative } from "./helpers.ts";
 

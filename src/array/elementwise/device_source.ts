@@ -7,7 +7,7 @@
 import { type DType, dtypeInfo } from "../../dtype/dtype.ts";
 import { ELEMENT_TYPES } from "../../gpu/kernels/array_kernels.ts";
 import { CUDA, INTEGERS_IN_CUDA, PRELUDE, typeInCuda } from "./cuda.ts";
-import type { Accumulation, Loop } from "./elements.ts";
+import type { Accumulation, Loop } from "./loops.ts";
 import type { Program } from "./expression.ts";
 
 /** Threads of a block. */

@@ -17,7 +17,7 @@ import { BaseArray, checkAlive, type Held, runtimeOf } from "../base_array.ts";
 import type { Order } from "../layout.ts";
 import { LocalArray } from "../local_array.ts";
 import { broadcastShapes, operandPart, resultDistribution } from "./broadcast.ts";
-import { type Elements, type Part, typeOf } from "./elements.ts";
+import { type Elements, type Part, typeOf } from "./loops.ts";
 import { compute, languageOf } from "./execution.ts";
 import { compile, type Expression, type Program } from "./expression.ts";
 import { isBits } from "./kernel.ts";

@@ -7,7 +7,7 @@ import type { Stream } from "../../gpu/stream.ts";
 import type { LocalArray } from "../local_array.ts";
 import { CUDA } from "./cuda.ts";
 import { accumulateOnDevice, computeOnDevice } from "./device_kernel.ts";
-import { type Accumulation, type Elements, isOnDevice, type Part, typeOf } from "./elements.ts";
+import { type Accumulation, type Elements, isOnDevice, type Part, typeOf } from "./loops.ts";
 import { compile, type Expression, JAVASCRIPT, type Language, type Program } from "./expression.ts";
 import * as host from "./kernel.ts";
 

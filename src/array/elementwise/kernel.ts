@@ -9,7 +9,7 @@
 import { allocate, type DType, dtypeInfo, isNarrowFloat, type TypedArray } from "../../dtype/dtype.ts";
 import { decode } from "../../dtype/narrow_floats.ts";
 import { LocalArray } from "../local_array.ts";
-import { type Accumulation, type Elements, loopsOf, numbersOf, type Part } from "./elements.ts";
+import { type Accumulation, type Elements, loopsOf, numbersOf, type Part } from "./loops.ts";
 import type { Program } from "./expression.ts";
 import { helpers } from "./helpers.ts";
 

@@ -12,7 +12,7 @@ import { BaseArray, type Held, runtimeOf } from "../base_array.ts";
 import { LocalArray } from "../local_array.ts";
 import { fillByFunction } from "../traverse.ts";
 import { alignOperands } from "./elementwise.ts";
-import type { Elements } from "./elements.ts";
+import type { Elements } from "./loops.ts";
 
 /** What a function makes of each pair of values and its global index. Collective. */
 export function zip(

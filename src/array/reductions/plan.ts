@@ -16,7 +16,7 @@ import type { Stream } from "../../gpu/stream.ts";
 import { agree } from "../../runtime/agreement.ts";
 import type { Runtime } from "../../runtime/runtime.ts";
 import type { BaseArray, Held } from "../base_array.ts";
-import type { Elements } from "../elementwise/elements.ts";
+import type { Elements } from "../elementwise/loops.ts";
 import { copyRuns, type Order, type Run, sizeOfShape, stridesOf } from "../layout.ts";
 import { LocalArray } from "../local_array.ts";
 

@@ -14,7 +14,7 @@ import { describe, readOptions } from "../../options.ts";
 import { agree, exchange, type Facts } from "../../runtime/agreement.ts";
 import { type BaseArray, type Held, runtimeOf } from "../base_array.ts";
 import { bigSumOnDevice } from "../device_elements.ts";
-import type { Accumulation, Elements, Part } from "../elementwise/elements.ts";
+import type { Accumulation, Elements, Part } from "../elementwise/loops.ts";
 import { checkOwnArray } from "../elementwise/elementwise.ts";
 import { accumulate } from "../elementwise/execution.ts";
 import { apply, cast, type Expression, operand } from "../elementwise/expression.ts";

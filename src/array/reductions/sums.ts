@@ -7,7 +7,7 @@
  *
  * @module
  */
-import type { Accumulation, Part } from "../elementwise/elements.ts";
+import type { Accumulation, Part } from "../elementwise/loops.ts";
 import { accumulate } from "../elementwise/execution.ts";
 import { apply, type Expression, operand } from "../elementwise/expression.ts";
 import type { LocalArray } from "../local_array.ts";

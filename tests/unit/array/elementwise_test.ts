@@ -3,7 +3,7 @@ import { assert, assertEquals, assertThrows } from "@std/assert";
 import fc from "fast-check";
 import { broadcastShapes } from "../../../src/array/elementwise/broadcast.ts";
 import { applied, compile, type OperandType } from "../../../src/array/elementwise/expression.ts";
-import type { Elements } from "../../../src/array/elementwise/elements.ts";
+import type { Elements } from "../../../src/array/elementwise/loops.ts";
 import { compute, runLoops } from "../../../src/array/elementwise/kernel.ts";
 import { type OperationName, operationOf, OPERATIONS } from "../../../src/array/elementwise/operations.ts";
 import { LocalArray } from "../../../src/array/local_array.ts";
