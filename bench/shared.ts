@@ -18,8 +18,14 @@ const PLACES = {
   gemm_all_reduce: [Slab.Y, Slab.X, Replicated],
 } as const;
 
-/** Sizes, calls a round, and rounds. */
-const sizes = [[256, 60, 15], [512, 20, 15], [1024, 6, 13], [2048, 1, 11]] as const;
+/** Extents m, n and k, calls a round, and rounds. */
+const sizes = [
+  [16, 16, 16, 200, 31],
+  [128, 128, 128, 100, 31],
+  [512, 512, 512, 20, 15],
+  [2048, 2048, 2048, 1, 11],
+  [4096, 512, 4096, 1, 11],
+] as const;
 
 /** The group. */
 export const shared: Group = {
@@ -29,12 +35,13 @@ export const shared: Group = {
     await using jobs = await bench.start({ [ours]: deno("shared.ts"), messages: deno("shared.ts") });
     for (const dtype of ["float32", "float64"]) {
       for (const algorithm of Object.keys(PLACES)) {
-        for (const [n, repeats, rounds] of sizes) {
+        for (const [m, n, k, repeats, rounds] of sizes) {
           for (const beta of [0, 1]) {
-            const order = (engine: string) => `product ${engine} ${dtype} ${algorithm} ${n} ${beta} ${repeats}`;
+            const order = (engine: string) =>
+              `product ${engine} ${dtype} ${algorithm} ${m},${n},${k} ${beta} ${repeats}`;
             await bench.row({
-              title: `${algorithm}, ${dtype}, n = ${n}, beta ${beta}`,
-              operations: 2 * n ** 3,
+              title: `${algorithm}, ${dtype}, ${m} x ${n} x ${k}, beta ${beta}`,
+              operations: 2 * m * n * k,
               rounds,
               turns: {
                 [ours]: turn(jobs[ours], order("overlap")),
@@ -53,13 +60,14 @@ if (import.meta.main) {
   using runtime = initialize({ device: "cpu", checks: "local" });
   let last: { key: string; matmul: Matmul } | null = null;
   await serve(runtime.rank, {
-    product(engine, dtype, algorithm, size, beta, repeats) {
-      const key = [engine, dtype, algorithm, size, beta].join();
+    product(engine, dtype, algorithm, extents, beta, repeats) {
+      const key = [engine, dtype, algorithm, extents, beta].join();
       if (last?.key !== key) {
         last?.matmul.free();
-        const n = Number(size);
+        const [m, n, k] = extents.split(",").map(Number);
+        const shapes = [[m, k], [k, n], [m, n]];
         const [a, b, c] = PLACES[algorithm as keyof typeof PLACES].map((place, seed) =>
-          DistributedArray.random(runtime, [n, n], place as Slab, { dtype: dtype as "float32" | "float64", seed })
+          DistributedArray.random(runtime, shapes[seed], place as Slab, { dtype: dtype as "float32" | "float64", seed })
         );
         const options = {
           c,
