@@ -26,32 +26,33 @@ function evaluate<T extends DType>(
   return DistributedArray.of(elementwise(name, expression, operands, options));
 }
 
-/** The dtype of results, by kind: `real` is that of magnitudes and parts, `truth` that of what is true or false. */
-export interface ResultDTypes<D extends DType> {
-  same: D;
-  float: FloatOf<D>;
-  real: RealOf<D>;
-  truth: "uint8";
-}
+/** Which dtype results have: the operands', a float, that of magnitudes and parts, that of what is true or false. */
+export type ResultKind = "same" | "float" | "real" | "truth";
+
+/** The dtype of results of a kind. */
+export type ResultDType<Kind extends ResultKind, D extends DType> = Kind extends "float" ? FloatOf<D>
+  : Kind extends "real" ? RealOf<D>
+  : Kind extends "truth" ? "uint8"
+  : D;
 
 /** A function of each element of an array. */
-export type UnaryFunction<Kind extends keyof ResultDTypes<DType>> = <
+export type UnaryFunction<Kind extends ResultKind> = <
   D extends DType,
-  T extends DType = ResultDTypes<D>[Kind],
+  T extends DType = ResultDType<Kind, D>,
 >(a: DistributedArray<D>, options?: ElementwiseOptions<T>) => DistributedArray<T>;
 
 /** A function of each pair of elements; one of both may be a number. */
-export type BinaryFunction<Kind extends keyof ResultDTypes<DType>> = <
+export type BinaryFunction<Kind extends ResultKind> = <
   A extends Operand,
   B extends Operand,
-  T extends DType = ResultDTypes<PromotedOperands<A, B>>[Kind],
+  T extends DType = ResultDType<Kind, PromotedOperands<A, B>>,
 >(a: A, b: B, options?: ElementwiseOptions<T>) => DistributedArray<T>;
 
-function unary<Kind extends keyof ResultDTypes<DType>>(name: OperationName): UnaryFunction<Kind> {
+function unary<Kind extends ResultKind>(name: OperationName): UnaryFunction<Kind> {
   return (a, options) => evaluate(name, applied(name), [a], options);
 }
 
-function binary<Kind extends keyof ResultDTypes<DType>>(name: OperationName): BinaryFunction<Kind> {
+function binary<Kind extends ResultKind>(name: OperationName): BinaryFunction<Kind> {
   return (a, b, options) => evaluate(name, applied(name), [a, b], options);
 }
 
