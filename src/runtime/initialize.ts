@@ -34,10 +34,9 @@ export interface InitializeOptions {
   communicator?: Communicator;
   /**
    * `"collective"` (the default): preconditions are exchanged once a call, and fail on every rank in the same way.
-   * `"local"`: each rank checks for itself, for hot loops. What `using` has disposed of and all ranks have to free then
-   * waits for a call in which the ranks exchange something in any case (`fromLocal`, `saveNpy`, `allocateSymmetricMemory`), for
-   * `runtime.collect()` or for the end; other calls have nothing to find out by that all ranks have disposed of it. Call
-   * `collect()` now and then where a loop makes communicators and none of these calls.
+   * `"local"`: each rank checks for itself, for hot loops. All ranks make the same calls nevertheless: in one of sixteen
+   * they exchange a number, to free what `using` has disposed of and all ranks have to free together. A call in which they
+   * exchange something in any case (`fromLocal`, `saveNpy`, `allocateSymmetricMemory`) frees it at once.
    */
   checks?: "collective" | "local";
   /**

@@ -141,8 +141,8 @@ export class Runtime implements Disposable {
 
   /**
    * Free what waits for being freed by all ranks together: what `using` disposed of, what `onCollect` has queued. So does
-   * each collective operation on arrays, with `checks: "local"` if the ranks exchange something in it, and the end of MPI. Collective; also possible after the
-   * runtime was closed.
+   * each collective operation on arrays (with `checks: "local"` one in sixteen), and the end of MPI. Collective; also
+   * possible after the runtime was closed.
    *
    * @throws {CollectiveError} on every rank if some are in another operation.
    * @throws what a function that `onCollect` has queued throws on any rank, on every rank, after all others were called.
