@@ -53,7 +53,18 @@ function sizeOf({ shape }: DeviceArray): number {
 
 /** Copy all elements to an array of the same shape and dtype; strides of 0 in the source repeat elements. */
 export function copyStridedOnDevice(source: DeviceArray, target: DeviceArray): void {
-  copyRunsOnDevice(source, target, source.shape.map((length) => [{ source: 0, target: 0, length }]));
+  prepareStridedCopy(source, target)();
+}
+
+/** Get ready to do what {@linkcode copyStridedOnDevice} does; what this returns takes no memory. */
+export function prepareStridedCopy(source: DeviceArray, target: DeviceArray): () => void {
+  const { stream } = target.buffer;
+  const runs = source.shape.map((length) => [{ source: 0, target: 0, length }]);
+  const { put } = prepareDeviceCopy(source, target, runs, stream);
+  return () => {
+    stream.wait(source.buffer.stream);
+    put(stream);
+  };
 }
 
 /** Copy the elements whose indices are the product of one list of runs for each dimension; of the same dtype. */
@@ -130,6 +141,7 @@ export function prepareDeviceCopy(
   const kernel = isAcross ? "copy_across" : isByRows ? "copy_rows" : "copy_along";
   const blocks = isByRows ? Math.min(65536, units / row) : blocksFor(units);
   const program = copyKernels(itemSize * factor);
+  program.function(kernel, stream.device);
   const rest = [BigInt(units), BigInt(axes.length), ...words, ...padding];
   return {
     put: (stream, sourceShift = 0n, targetShift = 0n) =>

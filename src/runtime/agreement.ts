@@ -256,6 +256,13 @@ export function agree(subject: Agreeing, operation: string, check: () => Facts |
   agreeAs(subject, operation, check, null);
 }
 
+/** What `make` returns on this rank once it has succeeded on all: for memory that an operation needs on its way. Collective. */
+export function makeOnAll<T>(subject: Agreeing, operation: string, make: () => T): T {
+  let made!: T;
+  agree(subject, operation, () => void (made = make()));
+  return made;
+}
+
 /** As {@linkcode agree}, whatever `checks` the subject has: for calls that exchange something anyway. */
 export function agreeStrictly(subject: Agreeing, operation: string, check: () => Facts | void): void {
   agreeAs(subject, operation, check, "collective");

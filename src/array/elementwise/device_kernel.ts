@@ -75,27 +75,36 @@ function withRefusal(program: Program, stream: Stream, launch: (refused: bigint)
   if (exponent[0] !== 0n) refuseNegative(exponent[0]);
 }
 
-/** Compute all elements of a target on its GPU. */
-export function computeOnDevice(
+/**
+ * Get ready to compute all elements of a target on its GPU. What this returns does so; it takes no memory, unless it may
+ * refuse a value.
+ */
+export function prepareOnDevice(
   program: Program,
   operands: readonly Part[],
   target: Elements,
   shape: readonly number[],
-): void {
-  if (shape.includes(0) || !isOnDevice(target)) return;
+): () => void {
+  if (shape.includes(0) || !isOnDevice(target)) return () => {};
   const { stream } = target.storage;
   const arrays = [...arraysOf(operands), target];
   const nest: Nest = { loops: loopsOf(shape, arrays, operands.length).reverse(), name: "k" };
   const count = sizeOfNest(nest);
   const dtypes = arrays.map((array) => array?.dtype ?? null);
   const source = elementwiseSource({ program, dtypes, nest });
+  const kernels = programOf(source);
+  kernels.function("elementwise", stream.device);
   const { addresses, free } = onDevice(arrays, stream);
-  withRefusal(program, stream, (refused) => {
-    const argument = [BigInt(count), refused, ...addresses, ...wordsOf(nest), ...numberWords(program, operands)];
-    const blocks = Math.min(MOST_BLOCKS, Math.ceil(count / (THREADS * UNROLL)));
-    programOf(source).launch("elementwise", stream, blocks, argument, THREADS);
-  });
-  free();
+  const rest = [...addresses, ...wordsOf(nest), ...numberWords(program, operands)];
+  const blocks = Math.min(MOST_BLOCKS, Math.ceil(count / (THREADS * UNROLL)));
+  return () => {
+    withRefusal(
+      program,
+      stream,
+      (refused) => kernels.launch("elementwise", stream, blocks, [BigInt(count), refused, ...rest], THREADS),
+    );
+    free();
+  };
 }
 
 /** So many blocks keep a GPU busy. */

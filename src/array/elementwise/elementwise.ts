@@ -14,11 +14,12 @@ import { agree, type Facts } from "../../runtime/agreement.ts";
 import type { Runtime } from "../../runtime/runtime.ts";
 import type { Stream } from "../../gpu/stream.ts";
 import { BaseArray, checkAlive, type Held, runtimeOf } from "../base_array.ts";
+import { prepareStridedCopy } from "../device_elements.ts";
 import type { Order } from "../layout.ts";
 import { LocalArray } from "../local_array.ts";
 import { broadcastShapes, operandPart, resultDistribution } from "./broadcast.ts";
 import { type Elements, type Part, typeOf } from "./loops.ts";
-import { compute, languageOf } from "./execution.ts";
+import { languageOf, prepare } from "./execution.ts";
 import { compile, type Expression, type Program } from "./expression.ts";
 import { isBits } from "./kernel.ts";
 
@@ -91,7 +92,7 @@ export function expressed<A extends BaseArray>(
     const program = compile(expression, aligned.parts.map(typeOf), languageOf(stream));
     if (into === undefined) {
       const local = LocalArray.empty(program.dtype, localShape, order, stream);
-      compute(program, aligned.parts, local);
+      prepare(program, aligned.parts, local)();
       held = { runtime, local, distribution, order };
     } else {
       checkInto(name, into, program.dtype);
@@ -214,12 +215,13 @@ export function checkInto(name: string, into: BaseArray, result: DType): void {
 function writer(program: Program, { parts, localShape, order, stream }: Aligned, target: LocalArray): () => void {
   const isSafe = parts.every((part) => "scalar" in part || !overlaps(part, target, localShape));
   if (isSafe && !program.mayThrow && (target.isOnDevice || !isBits(target.dtype))) {
-    return () => compute(program, parts, target);
+    return prepare(program, parts, target);
   }
   const result = LocalArray.empty(target.dtype, localShape, order, stream);
-  compute(program, parts, result);
+  prepare(program, parts, result)();
+  const move = stream === null ? () => target.set(result) : prepareStridedCopy(result, target);
   return () => {
-    target.set(result);
+    move();
     result.release();
   };
 }

@@ -6,7 +6,7 @@
 import type { Stream } from "../../gpu/stream.ts";
 import type { LocalArray } from "../local_array.ts";
 import { CUDA } from "./cuda.ts";
-import { accumulateOnDevice, computeOnDevice } from "./device_kernel.ts";
+import { accumulateOnDevice, prepareOnDevice } from "./device_kernel.ts";
 import { type Accumulation, type Elements, isOnDevice, type Part, typeOf } from "./loops.ts";
 import { compile, type Expression, JAVASCRIPT, type Language, type Program } from "./expression.ts";
 import * as host from "./kernel.ts";
@@ -17,11 +17,12 @@ export function languageOf(stream: Stream | null): Language {
 }
 
 /**
- * Compute all elements of `target`. Strides of operands are 0 along dimensions that they lack.
+ * Get ready to compute all elements of `target`: what may fail for want of memory, unless a value may be refused, is done
+ * here. Strides of operands are 0 along dimensions that they lack.
  */
-export function compute(program: Program, operands: readonly Part[], target: LocalArray): void {
-  if (target.isOnDevice) computeOnDevice(program, operands, target, target.shape);
-  else host.compute(program, operands, target);
+export function prepare(program: Program, operands: readonly Part[], target: LocalArray): () => void {
+  if (target.isOnDevice) return prepareOnDevice(program, operands, target, target.shape);
+  return () => host.compute(program, operands, target);
 }
 
 /**

@@ -8,8 +8,7 @@ import { Slab } from "../../distribution/mod.ts";
 import { type DType, dtypeInfo } from "../../dtype/dtype.ts";
 import type { SumOf } from "../../dtype/element_types.ts";
 import { readOptions } from "../../options.ts";
-import { agree } from "../../runtime/agreement.ts";
-import type { Runtime } from "../../runtime/runtime.ts";
+import { agree, makeOnAll } from "../../runtime/agreement.ts";
 import { checkArray, factsOf, runtimeOf } from "../base_array.ts";
 import type { DistributedArray } from "../distributed_array.ts";
 import { checkAxis } from "./plan.ts";
@@ -54,26 +53,24 @@ export function cumulativeSum<D extends DType>(
   const placed = isLocal ? array : array.redistribute(new Slab(axis));
   using sums = placed.to({ dtype: wide, order: "C", memory: "host" });
   if (placed !== array) placed.free();
-  addUp(sums, axis, isLocal ? null : runtime);
+  addUp(sums, axis, isLocal);
   const to = { dtype: (isInteger ? "int64" : dtype) as SumOf<D>, order, memory };
   if (isLocal) return sums.to(to);
   using moved = sums.redistribute(distribution);
   return moved.to(to);
 }
 
-/** Add up a part in host memory and C order; after the part of the rank before, if the dimension is divided. */
-function addUp({ local, dtype }: DistributedArray, axis: number, runtime: Runtime | null): void {
+/** Add up parts in host memory and C order: each after that of the rank before, unless the dimension is whole. Collective. */
+function addUp({ local, dtype, runtime }: DistributedArray, axis: number, isWhole: boolean): void {
   const { shape } = local;
   const data = local.view() as Wide;
   const inner = shape.slice(axis + 1).reduce((product, extent) => product * extent, dtypeInfo(dtype).parts);
   const outer = shape.slice(0, axis).reduce((product, extent) => product * extent, 1);
   const extent = shape[axis];
-  const carry =
-    (dtype === "int64" ? new BigInt64Array(outer * inner) : new Float64Array(outer * inner)) as Float64Array<
-      ArrayBuffer
-    >;
+  const Kind = dtype === "int64" ? BigInt64Array : Float64Array;
+  const carry = makeOnAll(runtime, "cumulativeSum", () => new Kind(outer * inner) as Float64Array<ArrayBuffer>);
   const add = () => addLines(data as Float64Array<ArrayBuffer>, carry, outer, extent, inner);
-  if (runtime === null) return add();
+  if (isWhole) return add();
   for (let rank = 0; rank < runtime.size; rank++) {
     if (rank === runtime.rank) add();
     // A collective, not a message: a script may receive from anyone.

@@ -13,7 +13,7 @@ import type { DType, TypedArray } from "../../dtype/dtype.ts";
 import { ShapeError } from "../../errors.ts";
 import { checkBoolean, describe, keysOf } from "../../options.ts";
 import type { Stream } from "../../gpu/stream.ts";
-import { agree } from "../../runtime/agreement.ts";
+import { makeOnAll } from "../../runtime/agreement.ts";
 import type { Runtime } from "../../runtime/runtime.ts";
 import type { BaseArray, Held } from "../base_array.ts";
 import type { Elements } from "../elementwise/loops.ts";
@@ -51,6 +51,8 @@ export interface ReductionPlan {
     readonly size: number;
     readonly strides: readonly number[];
     readonly runs: readonly (readonly Run[])[];
+    /** Memory for a mark beside each. */
+    readonly marks: Float64Array<ArrayBuffer>;
   };
   /** The array of the results; null if all dimensions are reduced to a number. */
   readonly result:
@@ -120,7 +122,12 @@ export function planReduction(array: BaseArray, options: AxisOptions | null): Re
     size: isLocal && !isEverywhere && array.local.size === 0 ? 0 : sizeOfShape(own),
     strides: masked(stridesOf(own, order), isReduced),
     isLocal,
-    all: { size: sizeOfShape(all), strides: stridesOf(all, order), runs },
+    all: {
+      size: sizeOfShape(all),
+      strides: stridesOf(all, order),
+      runs,
+      marks: new Float64Array(isLocal ? 0 : sizeOfShape(all)),
+    },
     result: options === null
       ? null
       : { shape: resultShape, distribution: isLocal ? local() : Replicated.bind(resultShape, runtime.size), order },
@@ -166,20 +173,20 @@ export function ownPart<T extends Float64Array<ArrayBuffer> | BigInt64Array<Arra
 }
 
 /** Do what takes memory of a GPU: where ranks go on together they learn whether all have it. Local on CPUs. */
-export function inStep<T>({ runtime, stream, isLocal }: ReductionPlan, body: () => T): T {
-  if (stream === null || isLocal) return body();
-  let result!: T;
-  agree(runtime, "a reduction on GPUs", () => {
-    result = body();
-  });
-  return result;
+export function inStep<T>(plan: ReductionPlan, body: () => T): T {
+  return plan.stream === null ? body() : allocating(plan, body);
+}
+
+/** Do what takes memory: where ranks go on together they learn whether all have it. */
+export function allocating<T>({ runtime, isLocal }: ReductionPlan, body: () => T): T {
+  return isLocal ? body() : makeOnAll(runtime, "a reduction", body);
 }
 
 /** The results as the parts of an array. Collective, unless each rank has all of them. */
 export function resultOf(plan: ReductionPlan, dtype: DType, fill: (target: LocalArray) => void): Held {
   const { runtime, stream } = plan;
   const { distribution, order } = plan.result!;
-  const local = inStep(plan, () => {
+  const local = allocating(plan, () => {
     const made = LocalArray.empty(dtype, distribution.localShape(runtime.rank), order);
     fill(made);
     return stream === null ? made : made.toDevice(stream, order);

@@ -8,7 +8,7 @@ import { type DType, dtypeInfo } from "../../dtype/dtype.ts";
 import type { ElementOf, Promoted, SumOf } from "../../dtype/element_types.ts";
 import { ShapeError } from "../../errors.ts";
 import { describe, readOptions } from "../../options.ts";
-import { agree } from "../../runtime/agreement.ts";
+import { agree, makeOnAll } from "../../runtime/agreement.ts";
 import { checkArray, runtimeOf } from "../base_array.ts";
 import { DistributedArray } from "../distributed_array.ts";
 import { checkOwnArray, elementwise } from "../elementwise/elementwise.ts";
@@ -204,7 +204,8 @@ export function diagonal<D extends DType>(matrix: DistributedArray<D>): Distribu
   });
   // One rank has each element, and zeros are everywhere else: the bits add up to themselves.
   if (!matrix.distribution.isReplicated) runtime.communicator.allReduce(words, { into: words });
-  const part = matrix.local.isOnDevice ? local.toDevice(runtime.stream!) : local;
+  const isOnDevice = matrix.local.isOnDevice;
+  const part = isOnDevice ? makeOnAll(runtime, "diagonal", () => local.toDevice(runtime.stream!)) : local;
   return DistributedArray.wrap(runtime, part, Replicated.bind([local.size], runtime.size), "C");
 }
 

@@ -78,7 +78,7 @@ function reduced<Options extends Partial<AxisOptions>, T, R>(
     );
     const own = { plan, local: array.local, shape: array.local.shape };
     prepared = { ...own, made: prepare(own, given) };
-    if (plan.isLocal && plan.stream !== null) alone = { result: compute(prepared) };
+    if (plan.isLocal) alone = { result: compute(prepared) };
     const { shape, dtype, distribution } = array;
     const result = plan.result === null ? null : plan.result.shape;
     const others = Object.fromEntries(keys.map((key) => [key, given[key] ?? null]));
@@ -251,10 +251,8 @@ export function norm(array: BaseArray, options?: NormOptions): Reduced<number> {
         return finished(prepared, { dtype, parts: [sumOf(plan, magnitude, [local], shape, sums)] }) as Reduced<number>;
       }
       extremes(plan, magnitude, [local], shape, "max", sums.own[1]);
-      const largest = Float64Array.from(
-        extremesOfAll(plan, "max", sums.own[1], sums.whole[1]),
-        (x) => x === -Infinity ? 0 : x,
-      );
+      const largest = extremesOfAll(plan, "max", sums.own[1], sums.whole[1]);
+      for (let i = 0; i < largest.length; i++) largest[i] = Math.max(0, largest[i]);
       if (ord === Infinity) return finished(prepared, { dtype, parts: [largest] }) as Reduced<number>;
       // Squares are taken in units of the largest magnitude, so that they neither overflow nor underflow.
       const [own, whole] = units;
@@ -289,9 +287,11 @@ export function prod(array: BaseArray, options?: AxisOptions): Reduced<Scalar> {
   return reduced("prod", array, options, [], ({ plan }) => {
     const make = (length: number) =>
       isExact(plan) ? [new BigInt64Array(length)] : (isComplex ? [0, 1] : [0]).map(() => new Float64Array(length));
-    return { own: make(plan.size), whole: make(plan.isLocal ? 0 : plan.all.size) };
+    const all = plan.isLocal ? 0 : plan.all.size;
+    const gathered = isExact(plan) ? 0 : all * array.runtime.size;
+    return { own: make(plan.size), whole: make(all), gathered: make(gathered) };
   }, (prepared) => {
-    const { plan, local, shape, made: { own, whole } } = prepared;
+    const { plan, local, shape, made: { own, whole, gathered } } = prepared;
     const start = (part: number) => part === 0 ? 1 : 0;
     if (isExact(plan)) {
       const [products] = own as BigInt64Array<ArrayBuffer>[];
@@ -311,14 +311,18 @@ export function prod(array: BaseArray, options?: AxisOptions): Reduced<Scalar> {
     const targets = factors.map((part) => elementsOf(plan, part));
     inStep(plan, () => accumulate(wide, [local], targets, shape, isComplex ? MULTIPLY_COMPLEX : MULTIPLY));
     const parts = factors.map((part, i) => together(plan, part, wholes[i].fill(start(i)), () => {}));
-    if (!plan.isLocal) multiplyAll(plan, parts);
+    if (!plan.isLocal) multiplyAll(plan, parts, gathered as Float64Array<ArrayBuffer>[]);
     return finished(prepared, { dtype, parts });
   });
 }
 
 /** Multiply what all ranks have, in the order of the ranks: complex numbers cannot be multiplied by MPI. Collective. */
-function multiplyAll({ runtime }: ReductionPlan, parts: readonly Float64Array<ArrayBuffer>[]): void {
-  const gathered = parts.map((part) => runtime.communicator.allGather(part));
+function multiplyAll(
+  { runtime }: ReductionPlan,
+  parts: readonly Float64Array<ArrayBuffer>[],
+  gathered: readonly Float64Array<ArrayBuffer>[],
+): void {
+  parts.forEach((part, i) => runtime.communicator.allGather(part, { into: gathered[i] }));
   const { length } = parts[0];
   const [re, im] = parts;
   for (let i = 0; i < length; i++) {
@@ -446,8 +450,9 @@ export function truth(method: "all" | "any", array: BaseArray, options?: AxisOpt
     const op = method === "all" ? "min" : "max";
     const isTrue = apply("logicalNot", apply("logicalNot", X));
     extremes(plan, isTrue, [local], shape, op, own);
-    const parts = [extremesOfAll(plan, op, own, whole).map((value) => Number(value > 0))];
-    const result = finished(prepared, { dtype: "uint8", parts });
+    const found = extremesOfAll(plan, op, own, whole);
+    for (let i = 0; i < found.length; i++) found[i] = Number(found[i] > 0);
+    const result = finished(prepared, { dtype: "uint8", parts: [found] });
     return typeof result === "number" ? result === 1 : result as Held;
   });
 }

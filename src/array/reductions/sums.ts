@@ -11,7 +11,7 @@ import type { Accumulation, Part } from "../elementwise/loops.ts";
 import { accumulate } from "../elementwise/execution.ts";
 import { apply, type Expression, operand } from "../elementwise/expression.ts";
 import type { LocalArray } from "../local_array.ts";
-import { elementsOf, inStep, ownPart, type ReductionPlan, together } from "./plan.ts";
+import { allocating, elementsOf, inStep, ownPart, type ReductionPlan, together } from "./plan.ts";
 
 /** Bits of a float64's significand. */
 const BITS = 53;
@@ -84,8 +84,11 @@ export function extremesOfAll(
   whole.fill(op === "max" ? -Infinity : Infinity);
   return together(plan, own, whole, (all) => {
     // MPI does not promise that a NaN gets through.
-    const isNaNs = Float64Array.from(all, (value) => value !== value ? 1 : 0);
-    for (let i = 0; i < all.length; i++) if (isNaNs[i]) all[i] = 0;
+    const isNaNs = plan.all.marks;
+    for (let i = 0; i < all.length; i++) {
+      isNaNs[i] = all[i] !== all[i] ? 1 : 0;
+      if (isNaNs[i]) all[i] = 0;
+    }
     const { communicator } = plan.runtime;
     communicator.allReduce(all, { op, into: all });
     communicator.allReduce(isNaNs, { op: "max", into: isNaNs });
@@ -172,13 +175,17 @@ function signsOfInfinity(
   const highest = extremesOfAll(plan, "max", own, whole);
   extremes(plan, expression, parts, shape, "min", other);
   const lowest = extremesOfAll(plan, "min", other, otherWhole);
-  return highest.map((high, i) =>
-    Number.isNaN(high) || high === Infinity && lowest[i] === -Infinity
-      ? NaN
-      : high === Infinity
-      ? Infinity
-      : lowest[i] === -Infinity
-      ? -Infinity
-      : 0
+  return allocating(
+    plan,
+    () =>
+      highest.map((high, i) =>
+        Number.isNaN(high) || high === Infinity && lowest[i] === -Infinity
+          ? NaN
+          : high === Infinity
+          ? Infinity
+          : lowest[i] === -Infinity
+          ? -Infinity
+          : 0
+      ),
   );
 }

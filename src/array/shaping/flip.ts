@@ -6,7 +6,7 @@
 import { Box, type Corners, type Distribution, Slab } from "../../distribution/mod.ts";
 import { isContiguous } from "../../distribution/index_map.ts";
 import { type DType, dtypeInfo } from "../../dtype/dtype.ts";
-import { agree } from "../../runtime/agreement.ts";
+import { agree, makeOnAll } from "../../runtime/agreement.ts";
 import { checkArray, factsOf, runtimeOf } from "../base_array.ts";
 import { copyRunsOnDevice } from "../device_elements.ts";
 import { DistributedArray } from "../distributed_array.ts";
@@ -37,22 +37,39 @@ export function flip<D extends DType>(array: DistributedArray<D>, axis: number):
   });
   const { runtime, distribution, order } = array;
   if (distribution.isReplicated) {
-    return DistributedArray.wrap(runtime, reversed(array.local, along), distribution, order);
+    return DistributedArray.wrap(
+      runtime,
+      makeOnAll(runtime, "flip", () => reversed(array.local, along)),
+      distribution,
+      order,
+    );
   }
+  const { turned, result } = mirroredParts(array, along);
+  using source = turned;
+  source.redistribute(result);
+  return result;
+}
+
+/** The array's elements where they are in reverse order, and memory for where they shall be. Collective. */
+function mirroredParts<D extends DType>(
+  array: DistributedArray<D>,
+  axis: number,
+): { turned: DistributedArray<D>; result: DistributedArray<D> } {
+  const { runtime, distribution, dtype, order } = array;
   const isInPieces = !Array.from({ length: runtime.size }, (_, rank) => distribution.indexSets(rank)).flat()
     .every(isContiguous);
-  const source = isInPieces ? array.redistribute(Slab.X) : array;
-  const mirror = mirrored(source.distribution, along);
-  using turned = DistributedArray.wrap(runtime, reversed(source.local, along), mirror, order);
-  if (source !== array) source.free();
-  const result = DistributedArray.wrap(
-    runtime,
-    LocalArray.empty(array.dtype, array.local.shape, order, array.local.isOnDevice ? runtime.stream : null),
-    distribution,
-    order,
-  );
-  turned.redistribute(result);
-  return result;
+  using moved = isInPieces ? array.redistribute(Slab.X) : null;
+  const source = moved ?? array;
+  const stream = array.local.isOnDevice ? runtime.stream : null;
+  const mirror = mirrored(source.distribution, axis);
+  const { from, to } = makeOnAll(runtime, "flip", () => ({
+    from: reversed(source.local, axis),
+    to: LocalArray.empty(dtype, array.local.shape, order, stream),
+  }));
+  return {
+    turned: DistributedArray.wrap(runtime, from, mirror, order),
+    result: DistributedArray.wrap(runtime, to, distribution, order),
+  };
 }
 
 /** A copy of a part, in reverse order along a dimension. */

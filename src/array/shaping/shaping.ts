@@ -298,11 +298,13 @@ export function stack<D extends DType>(
   options?: JoinOptions,
 ): DistributedArray<Promoted<D, D>> {
   let axis!: number;
+  let place: PlacedOptions = {};
   const all = agreeOnAll("stack", arrays, options, ([first], given) => {
     axis = checkAxis(given.axis === undefined ? 0 : given.axis, first.shape.length + 1);
+    if (given.distribution !== undefined) place = { distribution: given.distribution };
     return { axis };
   });
-  return concatenate(all.map((array) => expandDims(array as DistributedArray<D>, axis)), { ...options, axis });
+  return concatenate(all.map((array) => expandDims(array as DistributedArray<D>, axis)), { ...place, axis });
 }
 
 /**

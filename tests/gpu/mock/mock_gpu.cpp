@@ -94,7 +94,7 @@ API int cuDriverGetVersion(int* version) {
   const char* text = getenv("MOCK_CUDA");
   return *version = text ? atoi(text) : 13000, 0;
 }
-API int cuGetErrorName(int, const char** text) { return *text = "MOCK_ERROR", 0; }
+API int cuGetErrorName(int code, const char** text) { return *text = code == 2 ? "CUDA_ERROR_OUT_OF_MEMORY" : "MOCK_ERROR", 0; }
 API int cuGetErrorString(int, const char** text) { return *text = "an error of the mock", 0; }
 API int cuDeviceGetCount(int* count) { return *count = gpus(), 0; }
 API int cuDeviceGet(int* device, int ordinal) { return *device = ordinal, 0; }
@@ -109,7 +109,12 @@ API int cuDeviceTotalMem_v2(u64* bytes, int) { return *bytes = 1ull << 34, 0; }
 API int cuDeviceGetAttribute(int* value, int attribute, int) {
   return *value = attribute == 75 ? 9 : attribute == 16 ? 4 : 0, 0;
 }
+// So many more allocations succeed, of memory and of modules; all if negative.
+static long allowed = -1;
+API void mock_allow_allocations(long count) { allowed = count; }
+static bool allow() { return allowed > 0 ? allowed--, true : allowed < 0; }
 API int cuModuleLoadData(void** module, const char* path) {
+  if (!allow()) return 2;
   *module = dlopen(path, RTLD_NOW);
   if (!*module) fprintf(stderr, "mock: %s\n", dlerror());
   return *module ? 0 : 200;
@@ -196,12 +201,8 @@ API int cudaDeviceSynchronize() { return 0; }
 API int cudaMemGetInfo(u64* available, u64* total) { return *total = 1ull << 34, *available = *total - used, 0; }
 API int cudaFree(void* address) { return release(address); }
 API int cudaMalloc(void** address, u64 bytes) { return *address = allocate(bytes), 0; }
-// So many more allocations succeed; all if negative.
-static long allowed = -1;
-API void mock_allow_allocations(long count) { allowed = count; }
 API int cudaMallocAsync(void** address, u64 bytes, void*) {
-  if (used + bytes > 1ull << 34 || allowed == 0) return 2;
-  if (allowed > 0) allowed--;
+  if (used + bytes > 1ull << 34 || !allow()) return 2;
   return *address = allocate(bytes), 0;
 }
 // With MOCK_LOST the GPU's work has failed, as every call then says; with MOCK_CAPTURING a graph is being captured.
