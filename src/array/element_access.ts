@@ -10,6 +10,7 @@ import { checkExact } from "../dtype/scalar.ts";
 import { ShapeError } from "../errors.ts";
 import { describe, keysOf, readOptions } from "../options.ts";
 import { agreeOn, BaseArray } from "./base_array.ts";
+import { prepareStridedCopy } from "./device_elements.ts";
 import { checkFormat, formatElements, type FormatOptions, type FullFormat, shownIndices } from "./format.ts";
 import { prepareElements } from "./gathered_elements.ts";
 import { checkRank, nothing } from "./given_data.ts";
@@ -167,7 +168,16 @@ export abstract class ElementAccess<D extends DType = DType> extends BaseArray<D
       const isOwn = checked.every((i, d) => sets[d].before(i + 1) > sets[d].before(i));
       const place = checked.map((i, d) => sets[d].before(i));
       const target = isOwn ? this.local.slice(place, place.map(() => 1)) : null;
-      write = () => target?.fill(value);
+      if (target?.isOnDevice) {
+        const there = one.toDevice(target.buffer.stream).reshaped(target.shape, target.strides);
+        const move = prepareStridedCopy(there, target);
+        write = () => {
+          move();
+          there.release();
+        };
+      } else {
+        write = () => target?.fill(value);
+      }
       return { index: checked, value: String(value) };
     });
     write();
