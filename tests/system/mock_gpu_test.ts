@@ -1,7 +1,7 @@
 /** Arrays on GPUs, on a machine without one: the tests of tests/gpu/ on a mock GPU, whose kernels the CPU runs. */
 import { assert, assertEquals, assertStringIncludes } from "@std/assert";
 import { fileURLToPath } from "node:url";
-import { runJob } from "../mpi_installations.ts";
+import { runAlone, runJob } from "../mpi_installations.ts";
 import { mockTest, mpi } from "./mock.ts";
 
 const FILES = [
@@ -34,4 +34,19 @@ mockTest("more ranks than GPUs are refused, with what to do", async (environment
   assertStringIncludes(shared.output, "ranks 0 and 1 would share GPU 0");
   const cpu = await run(3, { DISTMATH_DEVICE: "cpu" });
   assertEquals([cpu.code, cpu.output.includes("no error")], [0, true], cpu.output);
+}, "none");
+
+mockTest("kernels that cannot be kept on disk are compiled by each process", async (environment, folder) => {
+  // A file where their folder would be: it can be neither read nor written, as on a disk that is read-only.
+  Deno.writeTextFileSync(`${folder}/kernels`, "");
+  const code = `
+    import { DistributedArray, initialize, Slab } from ${JSON.stringify(new URL("../../mod.ts", import.meta.url).href)};
+    using runtime = initialize();
+    console.log(runtime.device.kind, DistributedArray.full(runtime, [4, 3], Slab.X, 2).add(1).sum());
+  `;
+  const { code: status, output } = await runAlone(mpi, ["eval", code], {
+    environment: { ...environment, MOCK_GPUS: "1" },
+  });
+  assertEquals([status, output.includes("gpu 36")], [0, true], output);
+  assertEquals(Deno.readTextFileSync(`${folder}/kernels`), "");
 }, "none");
