@@ -94,8 +94,8 @@ API int cuDriverGetVersion(int* version) {
   const char* text = getenv("MOCK_CUDA");
   return *version = text ? atoi(text) : 13000, 0;
 }
-API int cuGetErrorName(int code, const char** text) { return *text = code == 2 ? "CUDA_ERROR_OUT_OF_MEMORY" : "MOCK_ERROR", 0; }
-API int cuGetErrorString(int, const char** text) { return *text = "an error of the mock", 0; }
+API int cuGetErrorName(int, const char** text) { return *text = "MOCK_ERROR", 0; }
+API int cuGetErrorString(int code, const char** text) { return *text = code == 2 ? "out of memory" : "an error of the mock", 0; }
 API int cuDeviceGetCount(int* count) { return *count = gpus(), 0; }
 API int cuDeviceGet(int* device, int ordinal) { return *device = ordinal, 0; }
 API int cuDeviceGetName(char* name, int length, int) { return snprintf(name, length, "Mock GPU"), 0; }
