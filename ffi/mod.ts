@@ -11,6 +11,7 @@ export * from "./blas/blas.ts";
 export * from "./cuda/cublaslt.ts";
 export * from "./cuda/cublasmp.ts";
 export * from "./cuda/cufft.ts";
+export * from "./cuda/cufftmp.ts";
 export * from "./cuda/driver.ts";
 export * from "./cuda/library.ts";
 export * from "./cuda/runtime.ts";

@@ -7,6 +7,7 @@
 import * as cublaslt from "../../ffi/cuda/cublaslt.ts";
 import * as cublasmp from "../../ffi/cuda/cublasmp.ts";
 import * as cufft from "../../ffi/cuda/cufft.ts";
+import * as cufftmp from "../../ffi/cuda/cufftmp.ts";
 import * as driver from "../../ffi/cuda/driver.ts";
 import * as runtime from "../../ffi/cuda/runtime.ts";
 import * as nccl from "../../ffi/cuda/nccl.ts";
@@ -193,6 +194,14 @@ export const DECLARATIONS: readonly LibraryDeclaration[] = [
     library: "nvidia/cu13/lib/libcufft.so.12",
     tables: { CUFFT_SYMBOLS: cufft.CUFFT_SYMBOLS },
     enums: [["CUFFT_", cufft.CufftResult], ["CUFFT_", cufft.CufftType], ["CUFFT_", cufft.CufftDirection]],
+    structs: [],
+  },
+  {
+    name: "cufftmp",
+    headers: ["cufftMp.h"],
+    library: "nvidia/cufftmp/cu13/lib/libcufftMp.so.12",
+    tables: { CUFFTMP_SYMBOLS: cufftmp.CUFFTMP_SYMBOLS },
+    enums: [["CUFFT_", cufftmp.CufftMpComm], ["CUFFT_XT_FORMAT_", cufftmp.CufftMpFormat]],
     structs: [],
   },
   {

@@ -31,11 +31,14 @@ def compiler_headers():
     raise SystemExit("stddef.h is needed to read C headers: install gcc or clang")
 
 
-def parse(source, folders):
+def parse(source, folders, headers):
     from clang import cindex
 
     layouts = ("nvidia/*/include", "nvidia/*/cu13/include", "mkl_include-*.data/data/include/fftw")
-    includes = [f"-I{path}" for folder in folders for layout in layouts for path in pathlib.Path(folder).glob(layout)]
+    paths = [path for folder in folders for layout in layouts for path in pathlib.Path(folder).glob(layout)]
+    # Where a header is, there are those that belong to it, such as cuFFTMp's own cufft.h.
+    paths.sort(key=lambda path: not any((path / header).exists() for header in headers))
+    includes = [f"-I{path}" for path in paths]
     arguments = ["-x", "c++", "-std=c++17", "-isystem", compiler_headers(), *includes]
     unit = cindex.Index.create().parse("facts.cpp", args=arguments, unsaved_files=[("facts.cpp", source)])
     return unit, [str(d) for d in unit.diagnostics if d.severity >= cindex.Diagnostic.Error]
@@ -88,7 +91,7 @@ class Constants:
 
     def __init__(self, headers):
         self.lines = [f"#include <{header}>" for header in headers] + ["#include <stddef.h>"]
-        self.headers = len(self.lines)
+        self.headers = headers
         self.keys = []
 
     def ask(self, key, expression):
@@ -96,7 +99,7 @@ class Constants:
         self.keys.append(key)
 
     def answers(self, folders):
-        unit, errors = parse("\n".join(self.lines), folders)
+        unit, errors = parse("\n".join(self.lines), folders, self.headers)
         if errors:
             raise SystemExit("the headers do not have what is declared:\n" + "\n".join(errors))
         found = {}
