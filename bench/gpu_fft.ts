@@ -1,29 +1,55 @@
 /**
- * Transforms on GPUs: `FFT.execute` of 3-D arrays on slabs. On one rank beside a bare call of cuFFT; on more beside what its
- * exchange takes alone. `bench/peers/gpu_fft.py` is PyTorch's side. Started by an MPI launcher, one rank a GPU; prints one
- * JSON line on rank 0: microseconds of a call, medians of rounds in which all take turns, the slowest rank counting.
+ * Transforms on GPUs: `FFT.execute` of 3-D arrays on slabs. On one rank beside a bare call of cuFFT; on more beside cuFFTMp,
+ * which works in place in symmetric memory, and beside what its transforms, its exchange, and copies of as many bytes to the
+ * next GPU take alone. `bench/peers/gpu_fft.py` is PyTorch's side. Started by an MPI launcher, one rank a GPU; tells each row
+ * as it is done, and prints one JSON line on rank 0: microseconds of a call, medians of rounds in which all take turns, the
+ * slowest rank counting.
  *
- * usage: mpirun --bind-to none -n 2 deno run -A bench/gpu_fft.ts [ROUNDS]
+ * usage: mpirun --bind-to none -n 2 deno run -A bench/gpu_fft.ts [ROUNDS] [PARTS ...]
+ *
+ * PARTS are numbers of parts, from 2, to try besides: parts move while others are transformed.
  *
  * @module
  */
 import { checkCufft, CufftDirection, CufftType, openCufft } from "../ffi/cuda/cufft.ts";
-import { DeviceBuffer, DistributedArray, FFT, initialize, Redistribution, Slab } from "../mod.ts";
+import { CufftMpComm, CufftMpFormat, openCufftMp } from "../ffi/cuda/cufftmp.ts";
+import { LibraryNotFoundError } from "../ffi/mod.ts";
+import {
+  allocateSymmetricMemory,
+  DeviceBuffer,
+  DistributedArray,
+  FFT,
+  type FFTOptions,
+  freeSymmetricMemory,
+  initialize,
+  Redistribution,
+  Slab,
+} from "../mod.ts";
+import { cutting } from "../src/fft/engines/staged/plan.ts";
+import { copyOnDevice } from "../src/memory/copy.ts";
 import { gpuTimer } from "./harness/gpu_timer.ts";
 import { quantile } from "./harness/statistics.ts";
 
-/** Calls of a round. */
-const CALLS = 5;
-const rounds = Number(Deno.args[0] ?? 9);
-const sizes = [[512, "complex64"], [1024, "complex64"], [256, "complex128"]] as const;
+/** Calls of a round: many, so that what the host does for the first does not count. */
+const CALLS = 10;
+const [rounds = 9, ...parts] = Deno.args.map(Number);
+const sizes = [[512, "complex64"], [256, "complex128"], [1024, "complex64"]] as const;
 
 using runtime = initialize({ checks: "local" });
 const { rank, size } = runtime;
 const stream = runtime.stream!;
 const time = gpuTimer(runtime, CALLS);
 
+/** What takes turns. */
+interface Contestant extends Partial<Disposable> {
+  /** One call. */
+  call(): void;
+  /** What has to be done before the calls of a round, and is not timed. */
+  before?(): void;
+}
+
 /** The transform by cuFFT alone, from one array to another. */
-function bare(n: number, dtype: "complex64" | "complex128", from: DistributedArray, to: DistributedArray): () => void {
+function bare(n: number, dtype: "complex64" | "complex128", from: DistributedArray, to: DistributedArray): Contestant {
   const { symbols } = openCufft();
   const [plan, bytes] = [new Int32Array(1), new BigUint64Array(1)];
   const extents = BigInt64Array.from([n, n, n], BigInt);
@@ -38,7 +64,96 @@ function bare(n: number, dtype: "complex64" | "complex128", from: DistributedArr
   const work = new DeviceBuffer(stream, Number(bytes[0]));
   if (bytes[0] > 0n) checkCufft(symbols.cufftSetWorkArea(plan[0], work.address), "cufftSetWorkArea");
   const [input, output] = [from.local.address, to.local.address];
-  return () => checkCufft(symbols.cufftXtExec(plan[0], input, output, CufftDirection.FORWARD), "cufftXtExec");
+  return {
+    call: () => checkCufft(symbols.cufftXtExec(plan[0], input, output, CufftDirection.FORWARD), "cufftXtExec"),
+    [Symbol.dispose]: () => {
+      checkCufft(symbols.cufftDestroy(plan[0]), "cufftDestroy");
+      work.free();
+    },
+  };
+}
+
+/** cuFFTMp on slabs, there and back by turns, in place; null if it is not installed. */
+function multiProcess(n: number, field: DistributedArray, expected: DistributedArray): Contestant | null {
+  const array = DistributedArray.zeros(runtime, [n, n, n], Slab.X, { dtype: field.dtype, memory: "symmetric" });
+  const open = () => {
+    try {
+      return openCufftMp();
+    } catch (error) {
+      if (error instanceof LibraryNotFoundError) return null;
+      throw error;
+    }
+  };
+  const symbols = open()?.symbols;
+  if (!symbols) return null;
+  const [plan, bytes] = [new Int32Array(1), new BigUint64Array(1)];
+  const type = field.dtype === "complex64" ? CufftType.C2C : CufftType.Z2Z;
+  checkCufft(symbols.cufftCreate(plan), "cufftCreate");
+  checkCufft(symbols.cufftSetAutoAllocation(plan[0], 0), "cufftSetAutoAllocation");
+  checkCufft(symbols.cufftMpAttachComm(plan[0], CufftMpComm.COMM_NONE, 0n), "cufftMpAttachComm");
+  checkCufft(symbols.cufftSetStream(plan[0], stream.handle), "cufftSetStream");
+  const { INPLACE, INPLACE_SHUFFLED } = CufftMpFormat;
+  checkCufft(symbols.cufftXtSetSubformatDefault(plan[0], INPLACE, INPLACE_SHUFFLED), "cufftXtSetSubformatDefault");
+  checkCufft(symbols.cufftMakePlan3d(plan[0], n, n, n, type, bytes), "cufftMakePlan3d");
+  const work = allocateSymmetricMemory(runtime, [Math.ceil(Number(bytes[0]) / 8)], { makeSymmetric: true });
+  checkCufft(symbols.cufftSetWorkArea(plan[0], work.address), "cufftSetWorkArea");
+  const { address } = array.local;
+  const transform = (direction: number) =>
+    checkCufft(symbols.cufftXtExec(plan[0], address, address, direction), "cufftXtExec");
+  // Small enough that numbers stay finite, whose sizes grow with each call.
+  const small = field.multiply(1e-30);
+  const startFrom = (source: DistributedArray) => {
+    array.local.set(source.local);
+    stream.synchronize();
+    runtime.communicator.barrier();
+  };
+  startFrom(field);
+  transform(CufftDirection.FORWARD);
+  stream.synchronize();
+  const { shape, strides } = expected.local;
+  using got = DistributedArray.fromLocal(runtime, array.local.reshaped(shape, strides).copy(), expected.distribution);
+  const error = got.maxAbsDifference(expected) / (expected.norm() / Math.sqrt(n ** 3));
+  if (rank === 0) console.error(`cuFFTMp: largest difference ${error} of the mean square`);
+  let isThere = false;
+  return {
+    before: () => {
+      startFrom(small);
+      isThere = false;
+    },
+    call: () => {
+      transform(isThere ? CufftDirection.INVERSE : CufftDirection.FORWARD);
+      isThere = !isThere;
+    },
+    [Symbol.dispose]: () => {
+      stream.synchronize();
+      checkCufft(symbols.cufftDestroy(plan[0]), "cufftDestroy");
+      freeSymmetricMemory(work);
+      array.free();
+      small.free();
+    },
+  };
+}
+
+/** Copies of so many bytes to the next GPU. */
+function copies(bytes: number): Contestant {
+  const room = [1, 2].map(() => allocateSymmetricMemory(runtime, [bytes / 4], { dtype: "float32", backend: "nccl" }));
+  const next = room[1].peerAddress((rank + 1) % size);
+  return {
+    call: () => copyOnDevice(next, room[0].address, bytes, stream),
+    [Symbol.dispose]: () => freeSymmetricMemory(room[0], room[1]),
+  };
+}
+
+/** A planned transform. */
+function planned(field: DistributedArray, options: FFTOptions, inParts = 1): Contestant & { readonly transform: FFT } {
+  const transform = new FFT(field, options);
+  transform.plan();
+  const call = () => {
+    cutting.parts = inParts;
+    transform.execute().free();
+    cutting.parts = 1;
+  };
+  return { transform, call, [Symbol.dispose]: () => transform.free() };
 }
 
 const rounded = (value: number) => Math.round(10 * value) / 10;
@@ -47,42 +162,65 @@ for (const [n, dtype] of sizes) {
   const shape = [n, n, n];
   using field = DistributedArray.random(runtime, shape, Slab.X, { dtype, seed: 1 });
   using result = DistributedArray.zeros(runtime, shape, Slab.Y, { dtype });
-  using natural = new FFT(field);
-  using same = new FFT(field, { redistribute: true });
   using exchange = new Redistribution(field, result);
-  natural.plan();
-  same.plan();
-  const contestants: Record<string, () => void> = {
-    [size === 1 ? "FFT" : "FFT, Slab.X to Slab.Y"]: () => natural.execute().free(),
-    ...size > 1 && { "FFT, Slab.X to Slab.X": () => same.execute().free() },
-    ...size > 1 && { "the exchange alone": () => void exchange.execute() },
-    ...size === 1 && { "cuFFT alone": bare(n, dtype, field, result) },
-  };
-  const times = Object.fromEntries(Object.keys(contestants).map((name): [string, number[]] => [name, []]));
-  for (const call of Object.values(contestants)) time(call);
+  const natural = planned(field, {});
+  using expected = natural.transform.execute();
+  const bytes = exchange.bytesMoved / size;
+  const own = size === 1 ? "FFT" : "FFT, Slab.X to Slab.Y";
+  const contestants: Record<string, Contestant | null> = size === 1
+    ? { [own]: natural, "cuFFT alone": bare(n, dtype, field, result) }
+    : {
+      [own]: natural,
+      ...Object.fromEntries(parts.map((count) => [`${own}, ${count} parts`, planned(field, {}, count)])),
+      "FFT, Slab.X to Slab.X": planned(field, { redistribute: true }),
+      "cuFFTMp, in place": multiProcess(n, field, expected),
+      "its transforms along axes 1 and 2": planned(field, { axes: [1, 2] }),
+      "its transforms along axis 0": planned(result, { axes: [0] }),
+      "its exchange": { call: () => void exchange.execute() },
+      "copies alone": copies(bytes),
+    };
+  const entries = Object.entries(contestants).filter((entry): entry is [string, Contestant] => entry[1] !== null);
+  const times = new Map(entries.map(([name]): [string, number[]] => [name, []]));
+  const timed = ({ before, call }: Contestant) => (before?.(), time(call));
+  for (const [, contestant] of entries) timed(contestant);
   for (let round = 0; round < rounds; round++) {
-    const inTurn = Object.keys(contestants);
-    for (const name of round % 2 === 0 ? inTurn : inTurn.toReversed()) times[name].push(time(contestants[name]));
+    for (const [name, contestant] of round % 2 === 0 ? entries : entries.toReversed()) {
+      times.get(name)!.push(timed(contestant));
+    }
   }
   const operations = 5 * n ** 3 * Math.log2(n ** 3);
-  results[`${n}^3 ${dtype}`] = {
-    algorithm: `${natural.algorithm.algorithm}: ${natural.algorithm.variant}`,
+  const rows = Object.fromEntries([...times].map(([name, values]) => {
+    const median = quantile(values, 0.5);
+    const isTransform = name.includes("FFT");
+    return [name, {
+      microseconds: rounded(median),
+      quartiles: [quantile(values, 0.25), quantile(values, 0.75)].map(rounded),
+      ...isTransform && { gigaflopsPerSecond: Math.round(operations / median / 1e3) },
+    }];
+  }));
+  const row = {
+    algorithm: `${natural.transform.algorithm.algorithm}: ${natural.transform.algorithm.variant}`,
     exchange: exchange.algorithm.algorithm,
-    bytesPerRank: exchange.bytesMoved / size,
-    results: Object.fromEntries(
-      Object.entries(times).map(([name, values]) => {
-        const median = quantile(values, 0.5);
-        const quartiles = [quantile(values, 0.25), quantile(values, 0.75)].map(rounded);
-        const isTransform = name !== "the exchange alone";
-        return [name, {
-          microseconds: rounded(median),
-          quartiles,
-          ...isTransform && { gigaflopsPerSecond: Math.round(operations / median / 1e3) },
-        }];
-      }),
-    ),
+    bytesPerRank: bytes,
+    ...size > 1 && sharesOf(Object.fromEntries([...times].map(([name, list]) => [name, quantile(list, 0.5)]))),
+    results: rows,
+  };
+  results[`${n}^3 ${dtype}`] = row;
+  if (rank === 0) console.error(`${n}^3 ${dtype}: ${JSON.stringify(row)}`);
+  for (const [, contestant] of entries) contestant[Symbol.dispose]?.();
+  runtime.collect();
+}
+
+/** What of the transform from slab to slab is not spent on transforming, and how fast the exchange is meanwhile. */
+function sharesOf(medians: Record<string, number>): Record<string, number> {
+  const whole = medians["FFT, Slab.X to Slab.Y"];
+  const exchanging = whole - medians["its transforms along axes 1 and 2"] - medians["its transforms along axis 0"];
+  return {
+    shareOfTimeInExchange: Math.round(1000 * exchanging / whole) / 1000,
+    shareOfLinkSpeed: Math.round(1000 * medians["copies alone"] / exchanging) / 1000,
   };
 }
+
 if (rank === 0) {
   const versions = runtime.versions().map(({ name, version }) => `${name} ${version}`);
   console.log(JSON.stringify({ device: runtime.device.name, ranks: size, rounds, versions, results }, null, 2));
