@@ -15,7 +15,7 @@ import { checkStream } from "../runtime/operation.ts";
 import type { Runtime } from "../runtime/runtime.ts";
 import type { DeviceMemory } from "../memory/device_buffer.ts";
 import { FFT_EFFORTS, type FFTEngine } from "./engines/engine.ts";
-import { checkAlgorithm, chooseFFTEngine } from "./engines/registry.ts";
+import { checkAlgorithm, checkEngine, chooseFFTEngine } from "./engines/registry.ts";
 import type { FFTOptions, FFTPlanOptions } from "./options.ts";
 import { inShape } from "./places.ts";
 import {
@@ -81,6 +81,7 @@ export function checkTransform(
   const { dtype, shape, distribution, order } = operand;
   const problem = describeProblem(asked, dtype, shape, distribution, order, options);
   const engine = chooseFFTEngine(runtime, options.engine);
+  checkEngine(engine, problem);
   checkPlanOptions(engine, problem, options);
   const library = engine.open(runtime, problem);
   if (inplace) checkRoom(operand, problem, runtime);

@@ -18,8 +18,8 @@ export interface Engine<Name extends string = string, Algorithm extends string =
 }
 
 /** What `options.engine` may be. */
-export function namesOf(engines: readonly Engine[], toCome: readonly string[] = []): readonly string[] {
-  return [...new Set(["auto", ...engines.map(({ name }) => name), ...toCome])];
+export function namesOf(engines: readonly Engine[]): readonly string[] {
+  return [...new Set(["auto", ...engines.map(({ name }) => name)])];
 }
 
 /** What `options.algorithm` may be. */
@@ -38,18 +38,14 @@ export function enginesNamed<E extends Engine>(
   { device }: Runtime,
   engine: string = "auto",
   does: string,
-  toCome: readonly string[] = [],
 ): readonly E[] {
-  checkName("engine", engine, namesOf(engines, toCome));
+  checkName("engine", engine, namesOf(engines));
   const own = engines.filter((candidate) => candidate.device === device.kind);
   const found = engine === "auto" ? own : own.filter(({ name }) => name === engine);
   if (found.length > 0) return found;
-  const other = engines.find(({ name }) => name === engine);
-  const reason = other === undefined
-    ? "is not part of this version"
-    : `${does} on ${other.device.toUpperCase()}s, and this runtime's device is ${device.name} (${device.kind})`;
+  const other = engines.find(({ name }) => name === engine)!;
   throw new ConfigurationError(
-    `engine ${engine} is not available: it ${reason}. Leave engine out, or pass ` +
-      `${own.map(({ name }) => `"${name}"`).join(" or ")}.`,
+    `engine ${engine} is not available: it ${does} on ${other.device.toUpperCase()}s, and this runtime's device is ` +
+      `${device.name} (${device.kind}). Leave engine out, or pass ${own.map(({ name }) => `"${name}"`).join(" or ")}.`,
   );
 }

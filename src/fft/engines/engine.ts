@@ -12,7 +12,7 @@ import type { FFTDirection, FFTProblem } from "../problem.ts";
 export interface FFTReport {
   /** The engine's name. */
   readonly engine: string;
-  /** The algorithm: `local`, `transpose`, `four_step` or `gather`. */
+  /** The algorithm: `local`, `transpose`, `four_step` or `gather`; of cuFFTMp `slabs` or `boxes`. */
   readonly algorithm: string;
   /** Where the array is on the way, and what is transformed there. */
   readonly variant: string;
@@ -73,7 +73,9 @@ export interface FFTEngine<Name extends string = string, Algorithm extends strin
    * @throws {ConfigurationError} if they are missing on this rank
    */
   open(runtime: Runtime, problem: Pick<FFTProblem, "precision">): string;
-  /** The algorithms that can run a problem, the one that is taken by default first. The same on all ranks. */
+  /** Why it cannot run a problem; null if it can. The same on all ranks. */
+  refusal(problem: FFTProblem): string | null;
+  /** The algorithms that can run a problem that is not refused, the one that is taken by default first. The same on all ranks. */
   algorithmsFor(problem: FFTProblem): readonly Algorithm[];
   /** Choose how to transform, and allocate the plan's buffers. Local. */
   plan(runtime: Runtime, request: FFTRequest): FFTEnginePlan;

@@ -10,21 +10,18 @@ import type { Runtime } from "../../runtime/runtime.ts";
 import type { FFTProblem } from "../problem.ts";
 import type { FFTEngine } from "./engine.ts";
 import { cufftEngine } from "./cufft/engine.ts";
+import { cufftMpEngine } from "./cufftmp/engine.ts";
 import { fftwEngine } from "./fftw/engine.ts";
 
 // The types below look at these through the module: the engines themselves are no part of the public API.
 
-/** The engines of this library: a new one is added here. */
-export const FFT_ENGINES = [fftwEngine, cufftEngine] as const;
-
-/** Names that are kept for engines to come. */
-export const FFT_TO_COME = ["cufftmp"] as const;
+/** The engines of this library: a new one is added here. `auto` takes the first for a device. */
+export const FFT_ENGINES = [fftwEngine, cufftEngine, cufftMpEngine] as const;
 
 /** The engines by name; `auto` takes one for the runtime's device. */
 export type FFTEngineName =
   | "auto"
-  | (typeof import("./registry.ts"))["FFT_ENGINES"][number]["name"]
-  | (typeof import("./registry.ts"))["FFT_TO_COME"][number];
+  | (typeof import("./registry.ts"))["FFT_ENGINES"][number]["name"];
 
 /** The algorithms of all engines; `default` lets the engine choose. */
 export type FFTAlgorithmName =
@@ -36,7 +33,22 @@ const engines: readonly FFTEngine[] = FFT_ENGINES;
 
 /** The engine that was asked for, or the first for the runtime's device; throws as {@linkcode enginesNamed} does. */
 export function chooseFFTEngine(runtime: Runtime, engine?: string): FFTEngine {
-  return enginesNamed(engines, runtime, engine, "transforms", FFT_TO_COME)[0];
+  return enginesNamed(engines, runtime, engine, "transforms")[0];
+}
+
+/**
+ * Refuse an engine that cannot run a problem.
+ *
+ * @throws {ConfigurationError} with the reason
+ */
+export function checkEngine(engine: FFTEngine, problem: FFTProblem): void {
+  const reason = engine.refusal(problem);
+  if (reason === null) return;
+  const others = engines.filter((other) => other.device === engine.device && other.refusal(problem) === null);
+  throw new ConfigurationError(
+    `engine ${engine.name} cannot run this transform: ${reason}. Leave engine out, or pass ` +
+      `${others.map(({ name }) => `"${name}"`).join(" or ")}.`,
+  );
 }
 
 /**

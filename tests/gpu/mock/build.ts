@@ -7,6 +7,7 @@
  */
 import { fileURLToPath } from "node:url";
 import { CUFFT_SYMBOLS, CufftResult } from "../../../ffi/cuda/cufft.ts";
+import { CUFFTMP_SYMBOLS } from "../../../ffi/cuda/cufftmp.ts";
 import { CUDA_DRIVER_SYMBOLS } from "../../../ffi/cuda/driver.ts";
 import { CUDA_GRAPH_SYMBOLS, CUDA_RUNTIME_SYMBOLS } from "../../../ffi/cuda/runtime.ts";
 import { NCCL_SYMBOLS } from "../../../ffi/cuda/nccl.ts";
@@ -44,6 +45,13 @@ export function buildMockGpu(folder: string): void {
   for (const name of ["libcuda.so.1", "libcudart.so.13", "libnvrtc.so.13", "libnccl.so.2", "libnvshmem_host.so.3"]) {
     Deno.copyFileSync(library, `${folder}/${name}`);
   }
+  compileMock({
+    path: `${folder}/libcufftMp.so.12`,
+    source: "mock_cufftmp.cpp",
+    tables: [CUFFTMP_SYMBOLS],
+    notSupported: CufftResult.NOT_SUPPORTED,
+    flags: [`-L${folder}`, "-l:libnvshmem_host.so.3", "-Wl,-rpath,$ORIGIN"],
+  });
 }
 
 if (import.meta.main) {

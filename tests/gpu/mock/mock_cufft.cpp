@@ -2,32 +2,12 @@
 // transform, in double precision. Like cuFFT it works in memory that it is given, which it fills with something else, and
 // refuses what that does: a plan without its memory, more than three dimensions, real numbers that do not begin where a
 // complex one could.
-#include <cmath>
-#include <complex>
-#include <cstring>
-#include <map>
-#include <vector>
-
-using i64 = long long;
-using u64 = unsigned long long;
-using Number = std::complex<double>;
-#define API extern "C" __attribute__((visibility("default")))
-
-enum { OK = 0, INVALID_PLAN = 1, INVALID_TYPE = 3, INVALID_VALUE = 4, INVALID_SIZE = 8, NO_WORKSPACE = 13 };
-enum { R2C = 0x2a, C2R = 0x2c, C2C = 0x29, D2Z = 0x6a, Z2D = 0x6c, Z2Z = 0x69 };
+#include "fourier.h"
 
 struct Side { std::vector<i64> embed; i64 stride, distance; };
 struct Plan { std::vector<i64> n; Side in, out; int type; i64 batch, bytes; void* work; bool allocates; };
 static std::map<int, Plan> plans;
 static int made = 0;
-
-static bool isDouble(int type) { return type >= 0x60; }
-static bool isHalf(int type, bool isInput) {
-  return isInput ? type == C2R || type == Z2D : type == R2C || type == D2Z;
-}
-static bool isReal(int type, bool isInput) {
-  return isInput ? type == R2C || type == D2Z : type == C2R || type == Z2D;
-}
 
 API int cufftGetVersion(int* version) { return *version = 12000, OK; }
 API int cufftCreate(int* plan) { return plans[*plan = ++made] = {{}, {}, {}, 0, 0, 0, nullptr, true}, OK; }
@@ -62,18 +42,6 @@ static i64 place(const Side& side, const std::vector<i64>& index, i64 batch) {
   for (size_t d = 1; d < index.size(); d++) at = at * side.embed[d] + index[d];
   return at * side.stride + batch * side.distance;
 }
-static Number load(const void* data, int type, bool isInput, i64 at) {
-  if (isReal(type, isInput)) return isDouble(type) ? ((double*)data)[at] : ((float*)data)[at];
-  if (isDouble(type)) return ((Number*)data)[at];
-  return Number(((std::complex<float>*)data)[at]);
-}
-static void store(void* data, int type, i64 at, Number value) {
-  if (isReal(type, false)) {
-    if (isDouble(type)) ((double*)data)[at] = value.real();
-    else ((float*)data)[at] = (float)value.real();
-  } else if (isDouble(type)) ((Number*)data)[at] = value;
-  else ((std::complex<float>*)data)[at] = std::complex<float>(value);
-}
 
 API int cufftXtExec(int plan, void* input, void* output, int direction) {
   if (!plans.count(plan)) return INVALID_PLAN;
@@ -89,37 +57,19 @@ API int cufftXtExec(int plan, void* input, void* output, int direction) {
   std::vector<std::vector<Number>> wholes;
   for (i64 b = 0; b < p.batch; b++) {
     std::vector<Number> whole(total);
-    std::vector<i64> index(rank);
     for (i64 i = 0; i < total; i++) {
-      i64 rest = i;
-      for (i64 d = rank - 1; d >= 0; d--) index[d] = rest % p.n[d], rest /= p.n[d];
+      std::vector<i64> index = indicesOf(i, p.n);
       bool isMirrored = isHalf(p.type, true) && index[rank - 1] > p.n[rank - 1] / 2;
       if (isMirrored) for (i64 d = 0; d < rank; d++) index[d] = (p.n[d] - index[d]) % p.n[d];
       Number value = load(input, p.type, true, place(p.in, index, b));
       whole[i] = isMirrored ? std::conj(value) : value;
     }
-    i64 inner = 1;
-    for (i64 d = rank - 1; d >= 0; d--) {
-      i64 n = p.n[d];
-      std::vector<Number> roots(n), line(n);
-      for (i64 k = 0; k < n; k++) roots[k] = std::polar(1.0, direction * 2 * M_PI * k / n);
-      for (i64 start = 0; start < total; start++) {
-        if (start / inner % n != 0) continue;
-        for (i64 k = 0; k < n; k++) {
-          line[k] = 0;
-          for (i64 j = 0; j < n; j++) line[k] += whole[start + j * inner] * roots[j * k % n];
-        }
-        for (i64 k = 0; k < n; k++) whole[start + k * inner] = line[k];
-      }
-      inner *= n;
-    }
+    transform(whole, p.n, direction);
     wholes.push_back(whole);
   }
   for (i64 b = 0; b < p.batch; b++) {
-    std::vector<i64> index(rank);
     for (i64 i = 0; i < total; i++) {
-      i64 rest = i;
-      for (i64 d = rank - 1; d >= 0; d--) index[d] = rest % p.n[d], rest /= p.n[d];
+      std::vector<i64> index = indicesOf(i, p.n);
       if (isHalf(p.type, false) && index[rank - 1] > p.n[rank - 1] / 2) continue;
       store(output, p.type, place(p.out, index, b), wholes[b][i]);
     }

@@ -14,6 +14,7 @@ export const cufftEngine: FFTEngine<"cufft", typeof STAGED_ALGORITHMS[number]> =
   device: "gpu",
   algorithms: STAGED_ALGORITHMS,
   open: cufftVersion,
+  refusal: () => null,
   algorithmsFor: (problem) => findRoutes(problem).map(({ algorithm }) => algorithm),
   plan: (runtime, request) => new StagedPlan(runtime, request, cufftTransformer(runtime, request)),
 };

@@ -78,7 +78,7 @@ export function cufftPasses(
 }
 
 /** The types of plans, by what they transform. */
-const TYPES = {
+export const CUFFT_TYPES = {
   float32: { c2c: CufftType.C2C, r2c: CufftType.R2C, c2r: CufftType.C2R },
   float64: { c2c: CufftType.Z2Z, r2c: CufftType.D2Z, c2r: CufftType.Z2D },
 } as const;
@@ -110,7 +110,7 @@ function create(
       embedding(transformed, "target"),
       distance(transformed.at(-1), "target"),
       distance(loop, "target"),
-      TYPES[precision][type],
+      CUFFT_TYPES[precision][type],
       BigInt(loop?.extent ?? 1),
       workBytes,
     );

@@ -50,7 +50,7 @@ export function cufftTransformer(runtime: Runtime, { problem }: FFTRequest): Tra
       fftKernels.launch("multiply_by_roots", stream, blocksFor(rows * columns), [matrix.address, ...numbers]);
     },
     copy: copyStridedOnDevice,
-    scale: (array, factor) => scale(array, factor, stream),
+    scale: (array, factor) => scaleOnDevice(array, factor, stream),
     inOrder(run, operand, result) {
       workArea.allocate();
       return () => {
@@ -70,7 +70,8 @@ function isDouble({ dtype }: LocalArray): number {
   return dtypeInfo(dtype).real === "float64" ? 1 : 0;
 }
 
-function scale(array: LocalArray, factor: number, stream: Stream): void {
+/** Multiply all elements by a number, on a stream. */
+export function scaleOnDevice(array: LocalArray, factor: number, stream: Stream): void {
   const { address, dtype, shape, strides } = array;
   const { parts } = dtypeInfo(dtype);
   const [extents, distances] = [[...shape, parts], [...strides.map((stride) => stride * parts), 1]];

@@ -15,6 +15,7 @@ export const fftwEngine: FFTEngine<"fftw", typeof STAGED_ALGORITHMS[number]> = {
   device: "cpu",
   algorithms: STAGED_ALGORITHMS,
   open: ({ threads }, { precision }) => openFftw(precision, threads).version,
+  refusal: () => null,
   algorithmsFor: (problem) => findRoutes(problem).map(({ algorithm }) => algorithm),
   plan: (runtime, request) => new StagedPlan(runtime, request, fftwTransformer(runtime, request)),
 };

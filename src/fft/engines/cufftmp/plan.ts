@@ -1,0 +1,180 @@
+/**
+ * A transform by cuFFTMp. It works in place in memory of NVSHMEM: in the operand's, if that is such and may be written over,
+ * else in some of its own, to which and from which elements are copied.
+ *
+ * @module
+ */
+import { checkCufft, CufftDirection } from "../../../../ffi/cuda/cufft.ts";
+import { CufftMpComm, openCufftMp } from "../../../../ffi/cuda/cufftmp.ts";
+import { openNvshmem } from "../../../../ffi/cuda/nvshmem.ts";
+import { copyStridedOnDevice } from "../../../array/device_elements.ts";
+import type { LocalArray } from "../../../array/local_array.ts";
+import { planRedistribution } from "../../../array/redistribution/plan.ts";
+import { SymmetricArray } from "../../../array/symmetric_array.ts";
+import { dtypeInfo } from "../../../dtype/dtype.ts";
+import type { DeviceMemory } from "../../../memory/device_buffer.ts";
+import { allocateSymmetric, type SymmetricBuffer } from "../../../memory/symmetric_memory.ts";
+import { agreeStrictly } from "../../../runtime/agreement.ts";
+import type { Runtime } from "../../../runtime/runtime.ts";
+import { inShape } from "../../places.ts";
+import { complexOf, type FFTDirection, type FFTProblem } from "../../problem.ts";
+import { CUFFT_TYPES } from "../cufft/passes.ts";
+import { scaleOnDevice } from "../cufft/transformer.ts";
+import type { FFTEnginePlan, FFTReport, FFTRequest } from "../engine.ts";
+import { algorithmsOf, bytesOf, type CufftMpAlgorithm, extentsOf, layoutOf, stridesIn } from "./layout.ts";
+
+/** Its name and version, and NVSHMEM's, for people. */
+export function cufftMpVersion(): string {
+  const { version } = openCufftMp();
+  const parts = [Math.floor(version / 1000), Math.floor(version % 1000 / 100), version % 100];
+  return `cuFFTMp ${parts.join(".")} on NVSHMEM ${openNvshmem().version.join(".")}`;
+}
+
+/** A planned transform. */
+export class CufftMpPlan implements FFTEnginePlan {
+  readonly #runtime: Runtime;
+  readonly #request: FFTRequest;
+  readonly #algorithm: CufftMpAlgorithm;
+  readonly #bytes: number;
+  readonly #plans = new Map<FFTDirection, number>();
+  /** What it has of symmetric memory. The plans end with the first. */
+  readonly #held: SymmetricBuffer[] = [];
+  /** Where elements are transformed that lie elsewhere; null if there are none so far. */
+  #elements: SymmetricBuffer | null = null;
+
+  /** Nothing is allocated before all ranks do so. */
+  constructor(runtime: Runtime, request: FFTRequest) {
+    const { problem, algorithm } = request;
+    this.#runtime = runtime;
+    this.#request = request;
+    this.#algorithm = algorithm === "default" ? algorithmsOf(problem)[0] : algorithm as CufftMpAlgorithm;
+    this.#bytes = bytesOf(problem);
+  }
+
+  /** See {@linkcode FFTEnginePlan}. */
+  get report(): FFTReport {
+    const { problem, inplace } = this.#request;
+    const copies = inplace && problem.type === "c2c"
+      ? 'copied to symmetric memory and back, unless they are in such memory already: to({ memory: "symmetric" })'
+      : "copied to symmetric memory, the result from there";
+    return {
+      engine: "cufftmp",
+      algorithm: this.#algorithm,
+      variant: `${problem.from} -> ${problem.to}`,
+      library: cufftMpVersion(),
+      workspaceBytes: this.#held.reduce((sum, { byteLength }) => sum + byteLength, 0),
+      bytesMoved: leastBytesMoved(problem),
+      steps: [`transform all axes by cuFFTMp, ${problem.type}, told of ${this.#algorithm}`],
+      notes: [`cuFFTMp works in place in symmetric memory: elements are ${copies}`],
+    };
+  }
+
+  /** See {@linkcode FFTEnginePlan}. */
+  open(): void {
+    if (this.#held.length > 0) return;
+    const { directions, inplace } = this.#request;
+    const { symbols } = openCufftMp();
+    const { stream } = this.#runtime;
+    // The first starts NVSHMEM, which cuFFTMp would do otherwise. Elements in place may be in such memory already.
+    const first = this.#allocate(inplace ? 1 : this.#bytes);
+    if (!inplace) this.#elements = first;
+    first.beforeEnd(() => {
+      stream!.synchronize();
+      for (const plan of this.#plans.values()) symbols.cufftDestroy(plan);
+    });
+    const workBytes = directions.map((direction) => this.#make(direction));
+    const { address } = this.#allocate(Math.max(1, ...workBytes));
+    for (const plan of this.#plans.values()) checkCufft(symbols.cufftSetWorkArea(plan, address), "cufftSetWorkArea");
+  }
+
+  /** See {@linkcode FFTEnginePlan}. */
+  prepare(operand: LocalArray, result: LocalArray, direction: FFTDirection, scale: number): () => void {
+    const stream = this.#runtime.stream!;
+    return () => {
+      this.open();
+      for (const { buffer } of [operand, result]) stream.wait(buffer.stream);
+      const isThere = this.#isInPlace(operand, result);
+      const memory = isThere ? operand.buffer : this.#elements ??= this.#allocate(this.#bytes);
+      if (!isThere) copyStridedOnDevice(operand, this.#part(memory, "from", operand));
+      // What the others write into is not read any more.
+      openNvshmem().symbols.nvshmemx_sync_all_on_stream(stream.handle);
+      const sign = direction === "forward" ? CufftDirection.FORWARD : CufftDirection.INVERSE;
+      const { address } = memory;
+      checkCufft(openCufftMp().symbols.cufftXtExec(this.#plans.get(direction)!, address, address, sign), "cufftXtExec");
+      if (!isThere) copyStridedOnDevice(this.#part(memory, "to", result), result);
+      for (const { buffer } of [operand, result]) stream.wait(buffer.stream);
+      if (scale !== 1) scaleOnDevice(result, scale, stream);
+      for (const { buffer } of [operand, result]) buffer.stream.wait(stream);
+    };
+  }
+
+  /** It keeps nothing of executions. */
+  release(): void {}
+
+  /** Free it, with what all ranks free next. */
+  [Symbol.dispose](): void {
+    for (const buffer of this.#held) buffer[Symbol.dispose]();
+  }
+
+  /** Make the plan for a direction; returns the bytes that it works in. Collective. */
+  #make(direction: FFTDirection): number {
+    const runtime = this.#runtime;
+    const { problem } = this.#request;
+    const { symbols } = openCufftMp();
+    const extents = extentsOf(problem);
+    const [plan, bytes] = [new Int32Array(1), new BigUint64Array(1)];
+    agreeStrictly(runtime, "FFT.plan", () => {
+      checkCufft(symbols.cufftCreate(plan), "cufftCreate");
+      this.#plans.set(direction, plan[0]);
+      const { formats, boxes } = layoutOf(problem, this.#algorithm, direction, runtime.rank);
+      checkCufft(symbols.cufftSetAutoAllocation(plan[0], 0), "cufftSetAutoAllocation");
+      checkCufft(symbols.cufftMpAttachComm(plan[0], CufftMpComm.COMM_NONE, 0n), "cufftMpAttachComm");
+      checkCufft(symbols.cufftSetStream(plan[0], runtime.stream!.handle), "cufftSetStream");
+      if (boxes !== null) {
+        const [input, output] = boxes;
+        const lists = [input.lower, input.upper, output.lower, output.upper, input.strides, output.strides];
+        const [a, b, c, d, e, f] = lists.map((list) => BigInt64Array.from(list, BigInt));
+        checkCufft(
+          symbols.cufftXtSetDistribution(plan[0], extents.length, a, b, c, d, e, f),
+          "cufftXtSetDistribution",
+        );
+      }
+      checkCufft(symbols.cufftXtSetSubformatDefault(plan[0], ...formats), "cufftXtSetSubformatDefault");
+    });
+    const type = CUFFT_TYPES[problem.precision][problem.type];
+    const [x, y, z] = extents;
+    const code = extents.length === 2
+      ? symbols.cufftMakePlan2d(plan[0], x, y, type, bytes)
+      : symbols.cufftMakePlan3d(plan[0], x, y, z, type, bytes);
+    agreeStrictly(runtime, "FFT.plan", () => checkCufft(code, `cufftMakePlan${extents.length}d`));
+    return Number(bytes[0]);
+  }
+
+  #allocate(bytes: number): SymmetricBuffer {
+    const wish = { bytes, backend: "nvshmem", makeSymmetric: true, facts: {}, offer: null } as const;
+    const { buffer } = allocateSymmetric(this.#runtime, () => wish);
+    this.#held.push(buffer);
+    return buffer;
+  }
+
+  /** Whether the elements lie where cuFFTMp can work, as it takes and gives them: the same on all ranks. */
+  #isInPlace(operand: LocalArray, result: LocalArray): boolean {
+    return this.#request.problem.type === "c2c" && operand instanceof SymmetricArray &&
+      operand.backend === "nvshmem" && operand.symmetric.byteLength >= this.#bytes &&
+      operand.address === result.address;
+  }
+
+  /** The operand's or the result's elements where cuFFTMp works. */
+  #part(memory: DeviceMemory, which: "from" | "to", { dtype, shape }: LocalArray) {
+    const strides = stridesIn(this.#request.problem, which, this.#runtime.rank);
+    return { buffer: memory, dtype, shape, strides, offset: 0 };
+  }
+}
+
+/** Bytes that have to leave ranks, whatever else cuFFTMp moves. */
+function leastBytesMoved(problem: FFTProblem): number {
+  const { type, from, to, precision } = problem;
+  const [start, end] = type === "c2r" ? [from, inShape(to, problem.operand)] : [inShape(from, problem.result), to];
+  if (start === null || end === null) return 0;
+  return planRedistribution(start, end, 0).bytesMoved(dtypeInfo(complexOf(precision)).itemSize);
+}
