@@ -193,16 +193,15 @@ clusterTest("what is wrong is refused on every rank", (runtime) => {
     [bad({ logger: {} }), TypeError, "logger must have the methods debug, info and warn"],
     [bad({ engine: "fftx" }), TypeError, "engine must be one of auto, fftw, cufft, cufftmp"],
     [
-      bad({ engine: "cufftmp" }),
-      ConfigurationError,
-      "engine cufftmp is not available: it is not part of this version. Leave",
-    ],
-    [
       bad({ engine: runtime.stream ? "fftw" : "cufft" }),
       ConfigurationError,
       `transforms on ${runtime.stream ? "CPUs" : "GPUs"}, and this runtime's device is ${runtime.device.name}`,
     ],
-    [bad({ algorithm: "fast" }), TypeError, "algorithm must be one of default, local, transpose, four_step, gather"],
+    [
+      bad({ algorithm: "fast" }),
+      TypeError,
+      "algorithm must be one of default, local, transpose, four_step, gather, slabs, boxes",
+    ],
     [bad({ algorithm: "four_step" }), ConfigurationError, "algorithm four_step cannot bring shape [8, 6] from Slab.X"],
     [bad({ effort: "none" }), TypeError, "effort must be one of estimate, measure, patient"],
     [
