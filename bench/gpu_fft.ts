@@ -144,15 +144,22 @@ function copies(bytes: number): Contestant {
   };
 }
 
-/** A planned transform. */
-function planned(field: DistributedArray, options: FFTOptions, inParts = 1): Contestant & { readonly transform: FFT } {
-  const transform = new FFT(field, options);
-  transform.plan();
-  const call = () => {
-    cutting.parts = inParts;
-    transform.execute().free();
-    cutting.parts = 1;
+/** A planned transform, in so many parts; straight to memory that the other ranks address, or through slots. */
+function planned(
+  field: DistributedArray,
+  options: FFTOptions,
+  parts = 1,
+  lands = true,
+): Contestant & { readonly transform: FFT } {
+  const usual = { ...cutting };
+  const inParts = (action: () => void) => {
+    Object.assign(cutting, { parts, lands });
+    action();
+    Object.assign(cutting, usual);
   };
+  const transform = new FFT(field, options);
+  inParts(() => transform.plan());
+  const call = () => inParts(() => transform.execute().free());
   return { transform, call, [Symbol.dispose]: () => transform.free() };
 }
 
@@ -171,7 +178,11 @@ for (const [n, dtype] of sizes) {
     ? { [own]: natural, "cuFFT alone": bare(n, dtype, field, result) }
     : {
       [own]: natural,
-      ...Object.fromEntries(parts.map((count) => [`${own}, ${count} parts`, planned(field, {}, count)])),
+      ...Object.fromEntries(parts.flatMap((count) => [
+        [`${own}, ${count} parts`, planned(field, {}, count)],
+        [`${own}, ${count} parts through slots`, planned(field, {}, count, false)],
+        [`FFT, Slab.X to Slab.X, ${count} parts`, planned(field, { redistribute: true }, count)],
+      ])),
       "FFT, Slab.X to Slab.X": planned(field, { redistribute: true }),
       "cuFFTMp, in place": multiProcess(n, field, expected),
       "its transforms along axes 1 and 2": planned(field, { axes: [1, 2] }),

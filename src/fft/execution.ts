@@ -33,6 +33,7 @@ export class FFTPlan implements OperationPlan {
   readonly #engine: FFTEngine;
   readonly #request: Omit<FFTRequest, "problem">;
   readonly #plans: Partial<Record<Side, FFTEnginePlan>> = {};
+  readonly #opened = new Set<FFTEnginePlan>();
 
   /** Plan for operands on a side. Local. */
   constructor(
@@ -61,9 +62,13 @@ export class FFTPlan implements OperationPlan {
     });
   }
 
-  /** Make what the ranks use together. Collective. */
+  /** Make what the ranks use together, unless it is there. Collective. */
   open(): void {
-    for (const plan of Object.values(this.#plans)) plan.open();
+    for (const plan of Object.values(this.#plans)) {
+      if (this.#opened.has(plan)) continue;
+      this.#opened.add(plan);
+      plan.open();
+    }
   }
 
   /** Let go of operands and results. */

@@ -231,6 +231,7 @@ export class FFT implements Disposable {
       this.#operation.currentPlan?.release();
       return { operands: bindOperand(this.#checked, operand, side), facts: { operand: String(operand), side } };
     });
+    this.#operation.currentPlan?.open();
   }
 
   /**

@@ -55,7 +55,8 @@ gpuTest("100 rounds of planning and executing leave memory where it was", (runti
 gpuTest("parts that move while others are transformed: of large arrays, in both orders, uneven", (runtime) => {
   const usual = { ...cutting };
   cutting.parts = 6;
-  for (const order of ["C", "F"] as const) {
+  for (const [order, lands] of [["C", true], ["F", true], ["C", false], ["F", false]] as const) {
+    cutting.lands = lands;
     // 16 MiB: two parts and more on two ranks. The mock has small arrays in parts of some bytes.
     const extents = isMock(runtime) ? [9, 8, 7] : [65, 128, 127];
     if (isMock(runtime)) cutting.leastBytes = 16;

@@ -94,7 +94,7 @@ export class PeerExecutor {
     if (isKnown && making === null && last.tables.every(({ isFreed }) => !isFreed)) return last.move;
     const stays = this.#partsOf(this.#plan.stays, making, null).map((part) => this.#copy(source, target, part));
     const [sends, receives] = isDirect && target instanceof SymmetricArray
-      ? this.#direct(source, target)
+      ? this.#direct(source, target, making)
       : this.#staged(channels, source, target, order, making);
     const copies = [...sends, ...receives].flatMap((lane) => lane.copies);
     const tables = [...stays, ...copies].flatMap((copy) => copy.tables);
@@ -199,11 +199,17 @@ export class PeerExecutor {
   }
 
   /** What goes straight into the other ranks' parts. */
-  #direct(source: LocalArray, target: SymmetricArray): [Lane[], Lane[]] {
+  #direct(source: LocalArray, target: SymmetricArray, making: Making | null): [Lane[], Lane[]] {
     return [
-      this.#inTurn(this.#plan.directSends).map((transfer): Lane => (
-        { peer: transfer.peer, copies: [this.#copy(source, target.peer(transfer.peer), transfer, true)], parts: [0] }
-      )),
+      this.#inTurn(this.#plan.directSends).map((transfer): Lane => {
+        const parts = this.#partsOf(transfer, making, null);
+        const place = target.peer(transfer.peer);
+        return {
+          peer: transfer.peer,
+          copies: parts.map((part) => this.#copy(source, place, part, true)),
+          parts: [...parts.keys()],
+        };
+      }),
       this.#inTurn(this.#plan.receives).map(({ peer }): Lane => ({ peer, copies: [], parts: [] })),
     ];
   }
@@ -231,7 +237,7 @@ function send(
   peer: number,
   free: Mark | null,
   copy: (stream: Stream) => void,
-  arrived: Mark,
+  arrived: Mark | null,
 ): void {
   const { copies, credits, notices } = channels.streams;
   if (free !== null) {
@@ -239,6 +245,7 @@ function send(
     copies.wait(credits);
   }
   copy(copies);
+  if (arrived === null) return;
   notices.wait(copies);
   channels.meet(notices, arrived, null, peer);
 }
@@ -299,22 +306,33 @@ function exchangeThroughSlots(
   if (making !== null) makeUpTo(making.parts - 1);
 }
 
-/** Everything goes straight into place, once that is ready to be written. */
+/**
+ * Everything goes straight into place, once that is ready to be written. What stays is copied while the next part of a source
+ * is made.
+ */
 function exchangeDirectly(
   channels: DeviceChannels,
   main: Stream,
   sends: readonly Lane[],
   receives: readonly Lane[],
-  [stays]: Stays,
+  stays: Stays,
+  making: Making | null,
 ): void {
+  const { copies: away, arrivals: beside } = channels.streams;
   const arrivals = receives.map(({ peer }) => ({ peer, value: channels.next("ready", peer) }));
   for (const { peer, value } of arrivals) channels.meet(main, channels.own("ready", peer, value), null, peer);
-  for (const { peer, copies: [copy] } of sends) {
-    const value = channels.next("written", peer);
-    const put = (stream: Stream) => copy.put(stream);
-    send(channels, peer, channels.from("ready", peer, value), put, channels.own("written", peer, value));
+  const lanes = sends.map((lane) => ({ ...lane, value: channels.next("written", lane.peer) }));
+  const parts = making?.parts ?? 1;
+  for (let part = 0; part < parts; part++) {
+    making?.make(part);
+    for (const stream of [away, beside]) stream.wait(main);
+    for (const { peer, copies, value } of lanes) {
+      const ready = part === 0 ? channels.from("ready", peer, value) : null;
+      const written = part === parts - 1 ? channels.own("written", peer, value) : null;
+      send(channels, peer, ready, (stream) => copies[part]?.put(stream), written);
+    }
+    stays[part]?.put(beside);
   }
-  stays.put(main);
   for (const { peer, value } of arrivals) channels.meet(main, null, channels.from("written", peer, value), peer);
 }
 

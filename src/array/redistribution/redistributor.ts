@@ -182,7 +182,7 @@ export class Redistributor {
     const channels = this.canMoveWhile ? this.#deviceChannels() : null;
     if (!channels || this.#runtime.stream!.isCapturing) return null;
     this.#plan.check(source, target);
-    return this.#peers!.prepare(channels, source, target, order, false, making);
+    return this.#peers!.prepare(channels, source, target, order, this.#isDirect(target), making);
   }
 
   /** For parts that share memory, from which nothing may be read after it was written to. */

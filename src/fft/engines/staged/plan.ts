@@ -10,9 +10,11 @@ import type { Parts } from "../../../array/redistribution/plan.ts";
 import { Scratch } from "../../../array/redistribution/gpu_executor.ts";
 import { partLength } from "../../../array/redistribution/pieces.ts";
 import { Redistributor } from "../../../array/redistribution/redistributor.ts";
+import { SymmetricArray } from "../../../array/symmetric_array.ts";
 import { countOf } from "../../../array/traverse.ts";
 import { type DType, dtypeInfo, type TypedArray } from "../../../dtype/dtype.ts";
 import type { DeviceMemory } from "../../../memory/device_buffer.ts";
+import { allocateSymmetric } from "../../../memory/symmetric_memory.ts";
 import type { Runtime } from "../../../runtime/runtime.ts";
 import { complexOf, type FFTDirection } from "../../problem.ts";
 import { findRoutes } from "../../route.ts";
@@ -66,7 +68,7 @@ interface Operation extends Disposable {
  * In how many parts elements are transformed while others move, and the least bytes of a part. It stays with one part, after
  * which everything moves, until more are measured to be faster; tests ask for more.
  */
-export const cutting = { parts: 1, leastBytes: 2 ** 22 };
+export const cutting = { parts: 1, leastBytes: 2 ** 22, lands: true };
 
 /** A step that was prepared for these arrays. */
 interface Prepared {
@@ -84,6 +86,7 @@ interface PreparedBoth {
 
 /** A transform by local transforms and this library's redistributions. */
 export class StagedPlan implements FFTEnginePlan {
+  readonly #runtime: Runtime;
   readonly #rank: number;
   readonly #order: Order;
   readonly #route: Route;
@@ -97,11 +100,17 @@ export class StagedPlan implements FFTEnginePlan {
   readonly #inplace: boolean;
   readonly #moves: readonly Redistributor[];
   readonly #itemSizes: readonly number[];
+  readonly #mayLand: boolean;
+  /** Where moves write straight to, by the step that follows: memory that all ranks address; null before it is open. */
+  #landings: ReadonlyMap<number, SymmetricArray> | null = null;
 
   /** Find the way, and allocate the buffers. Local. */
   constructor(runtime: Runtime, request: FFTRequest, transformer: Transformer) {
-    const { problem, algorithm, inplace } = request;
+    const { problem, algorithm, inplace, effort } = request;
     const { precision, order } = problem;
+    this.#runtime = runtime;
+    // Of one execution the memory would cost more than it saves.
+    this.#mayLand = runtime.stream !== null && effort !== "estimate";
     this.#rank = runtime.rank;
     this.#inplace = inplace;
     // What is one line in memory has either order; as a matrix it is taken row by row.
@@ -168,7 +177,10 @@ export class StagedPlan implements FFTEnginePlan {
       algorithm,
       variant,
       library,
-      workspaceBytes: this.#buffers.reduce((sum, { byteLength }) => sum + byteLength, held + workspaceBytes),
+      workspaceBytes: [...this.#buffers, ...this.#landed].reduce(
+        (sum, { byteLength }) => sum + byteLength,
+        held + workspaceBytes,
+      ),
       bytesMoved: bytes.reduce((sum, n) => sum + n, 0),
       steps: [
         ...this.#route.steps.map((step, i) => {
@@ -210,6 +222,7 @@ export class StagedPlan implements FFTEnginePlan {
   /** See {@linkcode FFTEnginePlan}. */
   open(): void {
     for (const move of this.#moves) move.open();
+    this.#landings ??= this.#mayLand && cutting.lands ? this.#makeLandings() : new Map();
   }
 
   /** See {@linkcode FFTEnginePlan}. */
@@ -225,8 +238,34 @@ export class StagedPlan implements FFTEnginePlan {
   /** Free plans and buffers. */
   [Symbol.dispose](): void {
     for (const operation of this.#operations) operation[Symbol.dispose]();
+    for (const { symmetric } of this.#landed) symmetric[Symbol.dispose]();
     this.#transformer[Symbol.dispose]();
     this.#views.clear();
+  }
+
+  get #landed(): SymmetricArray[] {
+    return [...this.#landings?.values() ?? []];
+  }
+
+  /**
+   * Memory for what is moved part by part and then transformed, into which the other ranks write straight. Collective.
+   */
+  #makeLandings(): Map<number, SymmetricArray> {
+    const landings = new Map<number, SymmetricArray>();
+    for (const [i, { step }] of this.#operations.entries()) {
+      if (step.kind !== "transform" || i < 2 || this.#cutOf(i - 2) === null) continue;
+      const { target: dtype } = this.#operations[i - 1];
+      const shapes = Array.from({ length: this.#runtime.size }, (_, rank) => step.from.ranges(rank).map(countOf));
+      const bytes = Math.max(...shapes.map(sizeOfShape)) * dtypeInfo(dtype).itemSize;
+      const wish = { bytes, backend: "nccl", makeSymmetric: true, facts: {}, offer: null } as const;
+      try {
+        const { buffer } = allocateSymmetric(this.#runtime, () => wish);
+        landings.set(i, new SymmetricArray(buffer, dtype, this.#order, shapes));
+      } catch {
+        // On all ranks: there is not so much memory.
+      }
+    }
+    return landings;
   }
 
   /** What lies between operand and result is prepared at once. */
@@ -276,7 +315,8 @@ export class StagedPlan implements FFTEnginePlan {
     const [{ step, target }, next] = [this.#operations[i], this.#operations[i + 1]];
     if (step.kind !== "transform" || step.isTransposed || !next?.move || !next.move.canMoveWhile) return null;
     const memoryAt = (value: number) =>
-      this.#inplace && this.#locations[value] === "operand" ? "result" : this.#locations[value];
+      this.#landings?.get(value) ??
+        (this.#inplace && this.#locations[value] === "operand" ? "result" : this.#locations[value]);
     // What arrives must not lie where something is still to be transformed.
     if (memoryAt(i) === memoryAt(i + 2)) return null;
     const { axes, from, to } = step;
@@ -302,6 +342,8 @@ export class StagedPlan implements FFTEnginePlan {
     const { step, source, target } = this.#operations[i];
     const given = { operand, result };
     const arrayAt = (value: number, parts: Parts, dtype: DType, isTransposed: boolean) => {
+      const landing = this.#landings?.get(value);
+      if (landing) return landing;
       const at = this.#locations[value];
       return typeof at === "string" ? given[at]! : this.#at(value, parts, dtype, isTransposed);
     };
