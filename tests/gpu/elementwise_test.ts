@@ -5,6 +5,7 @@ import {
   BlockCyclic,
   broadcastTo,
   concatenate,
+  cumulativeSum,
   diagonal,
   DistributedArray,
   type Distribution,
@@ -14,6 +15,8 @@ import {
   dtypes,
   equal,
   evaluate,
+  flip,
+  kron,
   LocalArray,
   multiply,
   power,
@@ -27,6 +30,7 @@ import {
   StateError,
   trace,
   vdot,
+  vecdot,
 } from "../../mod.ts";
 import { elementwise } from "../../src/array/elementwise/elementwise.ts";
 import { applied } from "../../src/array/elementwise/expression.ts";
@@ -246,6 +250,35 @@ gpuTest("shapes: reshape, concatenate, roll, broadcastTo, slices, diagonals", (r
   assertEquals(both[1].at(2, 2), 5);
   const zipped = both.map((array) => array.zip(2, (x, y, i, j) => Number(x) * Number(y) + i + j));
   assertClose(zipped[1], zipped[0], 0, "zip");
+});
+
+gpuTest("stepped slices, flip, cumulativeSum, kron and vecdot", (runtime) => {
+  for (const distribution of [Slab.X, Slab.Y, Replicated]) {
+    for (const dtype of ["float32", "complex128", "int32"] as const) {
+      const both = pair(runtime, [12, 6], distribution, dtype, 2);
+      const right = pair(runtime, [2, 3], Replicated, dtype, 3);
+      const make: Record<string, (a: DistributedArray, b: DistributedArray) => DistributedArray> = {
+        "every other row": (a) => a.slice([[1, 12, 2], [-5, null]]).copy(),
+        "assigned to every third column": (a) => {
+          const copy = a.copy();
+          const columns = copy.slice([null, [0, 6, 3]]);
+          columns.assign(add(columns, 1));
+          return copy;
+        },
+        "flip, rows": (a) => flip(a, 0),
+        "flip, columns": (a) => flip(a, -1),
+        "cumulativeSum, down": (a) => cumulativeSum(a, { axis: 0 }),
+        "cumulativeSum, right": (a) => cumulativeSum(a, { axis: 1 }),
+        "kron": (a, b) => kron(a, b),
+        "vecdot": (a) => vecdot(a, add(a, 1)),
+        "vecdot, down": (a) => vecdot(a, a, { axis: 0 }),
+      };
+      for (const [name, change] of Object.entries(make)) {
+        const message = `${name}, ${distribution}, ${dtype}`;
+        assertClose(change(both[1], right[1]), change(both[0], right[0]), name.startsWith("vecdot") ? 8 : 0, message);
+      }
+    }
+  }
 });
 
 gpuTest("what does not fit is an error that says what to do", (runtime) => {
