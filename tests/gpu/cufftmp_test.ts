@@ -50,7 +50,7 @@ function boxesAlong(axis: number, shape: Shape, size: number): Box {
 }
 
 /** Of so many cases one is tried, of other types and shapes by turns; all with DISTMATH_CASES=all. */
-const EVERY = Deno.env.get("DISTMATH_CASES") === "all" ? 1 : 7;
+const EVERY = Deno.env.get("DISTMATH_CASES") === "all" ? 1 : 11;
 let count = 0;
 
 /** Transform by both engines. */
