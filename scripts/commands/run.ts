@@ -38,7 +38,7 @@ ${placeHelp}
   --dry-run          print the command instead of running it
   --sbatch FILE      write a job file for Slurm instead; "-" prints it
   --pbs FILE         write one for PBS
-  --mpijob FILE      write one for Kubeflow's MPI operator
+  --mpijob FILE      write one for Kubeflow's MPI operator; --gpus is how many a host there, and in the two above
   --image NAME       the container image of an MPIJob (distmath)
   --mpirun PATH      the launcher to use (also DISTMATH_MPIRUN)
 `;
@@ -104,6 +104,16 @@ export function parseVariables(
   return variables;
 }
 
+/** Refuse options that contradict each other, or that a job file cannot carry. */
+function checkTogether(values: RunValues): void {
+  const [file, other] = batchSystems.filter((name) => values[name] !== undefined);
+  if (other !== undefined) throw new CommandError(`take --${file} or --${other}, not both`);
+  const now = (["inspect", "watch", "dry-run"] as const).find((name) => values[name] !== undefined && values[name]);
+  if (file !== undefined && now) throw new CommandError(`--${now} is for a job that starts now: leave out --${file}`);
+  if (values.image !== undefined && file !== "mpijob") throw new CommandError("--image is for --mpijob alone");
+  if (values.watch && values.profile !== undefined) throw new CommandError("take --watch or --profile, not both");
+}
+
 /** The rank that `--inspect` names. */
 function parseRank(text: string, ranks: number): number {
   const rank = Number(text);
@@ -119,9 +129,14 @@ function describeCommand(launcher: Launcher, job: VisibleJob): string {
 }
 
 /** Run a job again and again, whenever a file of its script has changed, until it is interrupted. */
-async function runWatched(launcher: Launcher, job: VisibleJob, script: string): Promise<number> {
+async function runWatched(
+  launcher: Launcher,
+  job: VisibleJob,
+  script: string,
+  flags: readonly string[],
+): Promise<number> {
   while (true) {
-    const files = await localModules(script);
+    const files = await localModules(script, flags, userPath("."));
     const ended = new AbortController();
     using change = nextChange(files, () => ended.abort());
     const { isInterrupted, code } = await runVisibly(launcher, { ...job, signal: ended.signal });
@@ -132,12 +147,12 @@ async function runWatched(launcher: Launcher, job: VisibleJob, script: string): 
   }
 }
 
-/** What remains of the options in a job file: how the ranks run, not where. */
+/** What remains of the options in a job file: how the ranks run, not where; the batch system chooses GPUs, too. */
 function argumentsOf(values: RunValues, flags: readonly string[]): string[] {
+  const variables = Object.entries(parseVariables({ env: values.env, cpu: false }));
   return [
     ...values.cpu ? ["--cpu"] : [],
-    ...values.gpus === undefined ? [] : ["--gpus", values.gpus],
-    ...values.env.flatMap((text) => ["--env", text]),
+    ...variables.flatMap(([name, value]) => ["--env", `${name}=${value}`]),
     ...values["tag-output"] ? ["--tag-output"] : [],
     ...values.profile === undefined ? [] : ["--profile", values.profile],
     ...values.mpirun === undefined ? [] : ["--mpirun", values.mpirun],
@@ -167,8 +182,14 @@ function writeBatchFile(
 type RunValues = ReturnType<typeof parseCommand<typeof options>>["values"];
 
 /** Run the job as the options have it. */
-async function runJobOf(values: RunValues, launcher: Launcher, script: string, job: VisibleJob): Promise<number> {
-  if (values.watch) return await runWatched(launcher, job, script);
+async function runJobOf(
+  values: RunValues,
+  launcher: Launcher,
+  script: string,
+  flags: readonly string[],
+  job: VisibleJob,
+): Promise<number> {
+  if (values.watch) return await runWatched(launcher, job, script, flags);
   if (values.profile === undefined) return (await runVisibly(launcher, job)).code;
   const folder = userPath(values.profile);
   clearProfiles(folder, job.ranks);
@@ -186,6 +207,7 @@ export async function run(args: string[]): Promise<number> {
     return 0;
   }
   if (script === undefined) throw new CommandError(`run needs a script; see "run --help"`);
+  checkTogether(values);
   const ranks = parseRanks(values.ranks);
   const place = parsePlace(values);
   const variables = parseVariables(values);
@@ -197,7 +219,7 @@ export async function run(args: string[]): Promise<number> {
     const again = ["-n", String(ranks), ...argumentsOf(values, flags), address, ...rest];
     writeBatchFile(system, values[system]!, address, {
       ranks,
-      hosts: place.hosts ?? [],
+      hosts: place.isAllocated ? [] : place.hosts ?? [],
       timeoutSeconds: place.timeoutSeconds ?? null,
       gpus: values.gpus?.split(",").length ?? 0,
       command: ["deno", "run", "-A", scriptAddress("main.ts"), "run", ...again],
@@ -223,6 +245,6 @@ export async function run(args: string[]): Promise<number> {
     console.log(describeCommand(launcher, job));
     return 0;
   }
-  if (ranks > 1) await warmCache(address, flags);
-  return await runJobOf(values, launcher, address, job);
+  if (ranks > 1) await warmCache(address, flags, userPath("."));
+  return await runJobOf(values, launcher, address, flags, job);
 }

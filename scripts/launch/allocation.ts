@@ -22,16 +22,21 @@ const HOSTFILE_VARIABLES = [
   "I_MPI_HYDRA_HOST_FILE",
 ];
 
+/** Slurm's allocation that the variables tell of; `null` outside of any. */
+export function findSlurmAllocation(environment: Readonly<Record<string, string>>): Allocation | null {
+  const nodes = environment.SLURM_JOB_NODELIST ?? environment.SLURM_NODELIST;
+  if (environment.SLURM_JOB_ID === undefined || nodes === undefined) return null;
+  const slots = environment.SLURM_TASKS_PER_NODE ?? environment.SLURM_JOB_CPUS_PER_NODE ?? "1";
+  return { system: "Slurm", hosts: slurmHosts(nodes, slots) };
+}
+
 /** The allocation that the variables tell of; `null` outside of any. */
 export function findAllocation(
   environment: Readonly<Record<string, string>>,
   readFile: (path: string) => string = Deno.readTextFileSync,
 ): Allocation | null {
-  const nodes = environment.SLURM_JOB_NODELIST ?? environment.SLURM_NODELIST;
-  if (environment.SLURM_JOB_ID !== undefined && nodes !== undefined) {
-    const slots = environment.SLURM_TASKS_PER_NODE ?? environment.SLURM_JOB_CPUS_PER_NODE ?? "1";
-    return { system: "Slurm", hosts: slurmHosts(nodes, slots) };
-  }
+  const slurm = findSlurmAllocation(environment);
+  if (slurm !== null) return slurm;
   if (environment.PBS_NODEFILE !== undefined) {
     return { system: "PBS", hosts: parseHostfile(readFile(environment.PBS_NODEFILE), environment.PBS_NODEFILE) };
   }

@@ -181,7 +181,9 @@ export async function runJob(launcher: Launcher, options: JobOptions): Promise<J
     stderr: "piped",
   }).spawn();
   await using _guard = guardJob(child);
-  options.signal?.addEventListener("abort", () => ending ??= endJob(child));
+  const abort = () => void (ending ??= endJob(child));
+  if (options.signal?.aborted) abort();
+  options.signal?.addEventListener("abort", abort);
   const timer = timeoutSeconds === undefined ? undefined : setTimeout(end(124), timeoutSeconds * 1000);
   try {
     const [status] = await Promise.all([
@@ -212,13 +214,13 @@ export async function runJob(launcher: Launcher, options: JobOptions): Promise<J
  *
  * @throws {CommandError} when Ctrl-C, SIGTERM or SIGHUP ends it, at once.
  */
-export async function runProgram(program: string, args: readonly string[]): Promise<number> {
+export async function runProgram(program: string, args: readonly string[], cwd: string = Deno.cwd()): Promise<number> {
   let endedWith: number | null = null;
   using _signals = onSignals((code) => () => {
     endedWith ??= code;
     send(child.pid, "SIGTERM");
   });
-  const child = new Deno.Command(program, { args: [...args], stdin: "null" }).spawn();
+  const child = new Deno.Command(program, { args: [...args], cwd, stdin: "null" }).spawn();
   const { code } = await child.status;
   if (endedWith !== null) throw new CommandError("interrupted", endedWith);
   return code;

@@ -55,9 +55,10 @@ export class JobEnd {
 
   /** Take a rank's own words out of a line; returns the rest, or `null` if nothing is left. */
   take(line: string): string | null {
-    const [before, words] = line.split(LAST_WORDS);
-    if (words === undefined) return line;
-    this.#words.push(JSON.parse(words));
+    const [before, text] = line.split(LAST_WORDS);
+    const words = text === undefined ? null : parseWords(text);
+    if (words === null) return line;
+    this.#words.push(words);
     // What is before them may be the launcher's tag.
     return /^(\[[\d,]+\](<std\w+>: ?)? ?)?$/.test(before) ? null : before;
   }
@@ -135,6 +136,16 @@ export class JobEnd {
     if (end === null) return `a rank failed, and the job ended with exit code ${code}`;
     if (end.signal !== null) return `${describeSignal(end)}, and the job with exit code ${code}`;
     return `${nameRank(end)} ended the job with exit code ${code}${end.how === undefined ? "" : `: ${end.how}`}`;
+  }
+}
+
+/** A rank's own words; `null` if they are a script's, or came mixed with other output. */
+function parseWords(text: string): LastWords | null {
+  try {
+    const words = JSON.parse(text);
+    return Number.isInteger(words.rank) && Number.isInteger(words.code) ? words : null;
+  } catch {
+    return null;
   }
 }
 

@@ -7,7 +7,7 @@ import { delimiter, dirname, join } from "node:path";
 import { searchFolders } from "../../internals.ts";
 import { cpuDamage, toMend } from "../native/install.ts";
 import { CommandError, userPath } from "../terminal.ts";
-import { evenSlots, findAllocation, nameOf } from "./allocation.ts";
+import { evenSlots, findSlurmAllocation, nameOf } from "./allocation.ts";
 
 /** Which family of launchers: Open MPI's `mpirun`, MPICH's Hydra (also Intel MPI's), or Slurm's `srun`. */
 export type LauncherKind = "open_mpi" | "mpich" | "slurm";
@@ -155,7 +155,7 @@ async function connectSrun(srun: Launcher, mpi: Launcher): Promise<Launcher | st
 
 /** The `srun` of the Slurm allocation that this process runs in, if it can start the ranks of an MPI. */
 async function srunOfAllocation(mpi: Launcher): Promise<Launcher | null> {
-  if (findAllocation(Deno.env.toObject())?.system !== "Slurm") return null;
+  if (findSlurmAllocation(Deno.env.toObject()) === null) return null;
   const answer = await identifyLauncher({ path: "srun", source: "PATH" });
   if (typeof answer === "string" || answer.kind !== "slurm") return null;
   const srun = await connectSrun(answer, mpi);

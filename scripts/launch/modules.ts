@@ -7,41 +7,57 @@ import { dirname } from "node:path";
 import { CommandError } from "../terminal.ts";
 import { runProgram } from "./job.ts";
 
-/** The flags of Deno that say where modules come from. */
+/** The flags of Deno that say where modules come from, as far as "deno cache" and "deno info" take them. */
 const aboutModules =
-  /^(--(import-map|config|cert|reload|lock|frozen|frozen-lockfile|no-lock|no-config|no-remote|no-npm|node-modules-dir|vendor|cached-only|unsafely-ignore-certificate-errors|allow-import|deny-import|quiet|preload|require|conditions)|-[crIq])(=|$)/;
+  /^(--(import-map|config|cert|reload|lock|frozen|frozen-lockfile|no-lock|no-config|no-remote|no-npm|node-modules-dir|node-modules-linker|min-dep-age|vendor|unsafely-ignore-certificate-errors|allow-import|deny-import|unstable[a-z-]*)|-[crI])(=|$)/;
+
+/** With these nothing is to be fetched, or it is not known here what. */
+const leavesModules = /^--(cached-only|conditions)(=|$)/;
 
 /** Those of Deno's flags that say where modules come from, with the values that follow them. */
 function moduleFlags(flags: readonly string[]): string[] {
-  return flags.filter((flag, i) => {
+  const own = flags.filter((flag, i) => {
     const isValue = !flag.startsWith("-");
     return aboutModules.test(isValue ? flags[i - 1] ?? "" : flag);
   });
+  const isPermitted = own.some((flag) => /^(--allow-import|-I)(=|$)/.test(flag));
+  // As "-A" on the ranks, which allows every host.
+  return isPermitted ? own : ["--allow-import", ...own];
 }
 
 /**
- * Fetch what a script imports, so that the ranks of this host find it in the cache.
+ * Fetch what a script imports, so that the ranks of this host find it in the cache; paths in flags are as in the folder.
  *
  * @throws {CommandError} if that fails; Deno has told why.
  */
-export async function warmCache(script: string, flags: readonly string[]): Promise<void> {
-  const isPermitted = flags.some((flag) => /^--allow-import|^-I/.test(flag));
-  // As "-A" on the ranks, which allows every host.
-  const permission = isPermitted ? [] : ["--allow-import"];
-  const code = await runProgram(Deno.execPath(), ["cache", "--quiet", ...permission, ...moduleFlags(flags), script]);
+export async function warmCache(script: string, flags: readonly string[], folder: string): Promise<void> {
+  if (flags.some((flag) => leavesModules.test(flag))) return;
+  const code = await runProgram(Deno.execPath(), ["cache", "--quiet", ...moduleFlags(flags), script], folder);
   if (code !== 0) throw new CommandError(`the modules of ${script} cannot be loaded`, 1);
 }
 
-/** The files of a script: itself, and what it imports of this machine. */
-export async function localModules(script: string): Promise<string[]> {
+/** A module in what "deno info" tells. */
+interface Module {
+  specifier: string;
+  local?: string;
+}
+
+/**
+ * The files of a script: itself, and what it imports of this machine.
+ *
+ * @throws {CommandError} if there are none.
+ */
+export async function localModules(script: string, flags: readonly string[], folder: string): Promise<string[]> {
   const { stdout } = await new Deno.Command(Deno.execPath(), {
-    args: ["info", "--json", script],
+    args: ["info", "--json", ...moduleFlags(flags).filter((flag) => !/^(--reload|-r)(=|$)/.test(flag)), script],
+    cwd: folder,
     stdin: "null",
     stderr: "null",
   }).output();
-  const { modules = [] } = JSON.parse(new TextDecoder().decode(stdout) || "{}") as { modules?: { local?: string }[] };
-  const cache = Deno.env.get("DENO_DIR") ?? `${Deno.env.get("HOME")}/.cache/deno`;
-  return modules.flatMap(({ local }) => local === undefined || local.startsWith(cache) ? [] : [local]);
+  const { modules = [] } = JSON.parse(new TextDecoder().decode(stdout) || "{}") as { modules?: Module[] };
+  const files = modules.flatMap(({ specifier, local }) => specifier.startsWith("file:") && local ? [local] : []);
+  if (files.length > 0) return files;
+  throw new CommandError(`--watch: ${script} imports no file of this machine that could change`);
 }
 
 /** Editors write a file in several steps. */

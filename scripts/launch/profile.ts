@@ -116,7 +116,8 @@ export function writeMergedProfile(folder: string, ranks: number): string {
     try {
       profiles.set(rank, JSON.parse(Deno.readTextFileSync(profileFile(folder, rank))));
     } catch (error) {
-      if (!(error instanceof Deno.errors.NotFound)) throw error;
+      // A rank that was killed while it wrote leaves half of one.
+      if (!(error instanceof Deno.errors.NotFound || error instanceof SyntaxError)) throw error;
     }
   }
   const missing = Array.from({ length: ranks }, (_, rank) => rank).filter((rank) => !profiles.has(rank));

@@ -143,3 +143,12 @@ Deno.test("BoilerplateFilter keeps blocks that it does not know, and one that do
   assertEquals(filtered("open_mpi", open).shown, open);
   assertEquals(filtered("open_mpi", [dashes, "the end"]).shown, [dashes, "the end"]);
 });
+
+Deno.test("JobEnd takes a rank's words for its own only if they are", () => {
+  for (
+    const line of ["distmath-end: hello", 'distmath-end: {"rank":1,"code":', "distmath-end: 1", "distmath-end: null"]
+  ) {
+    assertEquals(filtered("open_mpi", [line]).shown, [line]);
+  }
+  assertEquals(filtered("open_mpi", ['distmath-end: {"rank":1,"code":3}']).shown, []);
+});

@@ -1,5 +1,5 @@
 import { assertEquals } from "@std/assert";
-import { callsOf, type CpuProfile, mergeProfiles } from "../../../../scripts/launch/profile.ts";
+import { callsOf, type CpuProfile, mergeProfiles, writeMergedProfile } from "../../../../scripts/launch/profile.ts";
 
 const frame = (functionName: string) => ({ functionName, url: "file:///a.ts", lineNumber: 6 });
 const profile: CpuProfile = {
@@ -33,4 +33,18 @@ Deno.test("mergeProfiles() shows ranks as processes", () => {
     "rank 1",
   ]);
   assertEquals(traceEvents.filter(({ ph }) => ph === "X").map(({ pid }) => pid), [0, 0, 0, 0, 0, 1, 1, 1, 1, 1]);
+});
+
+Deno.test("writeMergedProfile() leaves out what a rank did not write to its end", () => {
+  const folder = Deno.makeTempDirSync();
+  try {
+    Deno.writeTextFileSync(`${folder}/rank-0.cpuprofile`, JSON.stringify(profile));
+    Deno.writeTextFileSync(`${folder}/rank-1.cpuprofile`, JSON.stringify(profile).slice(0, 100));
+    const line = writeMergedProfile(folder, 3);
+    assertEquals(line.split("; ")[1], "none was written by rank 1, 2");
+    const { traceEvents } = JSON.parse(Deno.readTextFileSync(`${folder}/trace.json`));
+    assertEquals(new Set(traceEvents.map(({ pid }: { pid: number }) => pid)), new Set([0]));
+  } finally {
+    Deno.removeSync(folder, { recursive: true });
+  }
 });

@@ -1,0 +1,38 @@
+import { assertEquals, assertRejects } from "@std/assert";
+import { localModules, warmCache } from "../../../../scripts/launch/modules.ts";
+import { CommandError } from "../../../../scripts/terminal.ts";
+
+/** A script that imports a file by a name of an import map, and another one without its ending. */
+function project(): { path: string } & Disposable {
+  const path = Deno.makeTempDirSync({ prefix: "a project " });
+  Deno.writeTextFileSync(`${path}/map.json`, '{ "imports": { "mapped": "./mapped.ts" } }');
+  Deno.writeTextFileSync(`${path}/mapped.ts`, "export {};");
+  Deno.writeTextFileSync(`${path}/sloppy.ts`, "export {};");
+  Deno.writeTextFileSync(`${path}/a.ts`, 'import "mapped"; import "./sloppy";');
+  Deno.writeTextFileSync(`${path}/missing.ts`, 'import "./nowhere.ts";');
+  return { path, [Symbol.dispose]: () => Deno.removeSync(path, { recursive: true }) };
+}
+
+const sloppy = "--unstable-sloppy-imports";
+
+Deno.test("warmCache() takes the flags with which ranks find modules, by paths of the user's folder", async () => {
+  using folder = project();
+  const { path } = folder;
+  for (const flags of [["--import-map", "map.json"], ["--import-map=map.json", "--quiet", "-q", "--preload=x", "-A"]]) {
+    await warmCache(`${path}/a.ts`, [...flags, sloppy], path);
+  }
+  // Nothing is to be fetched, or what is not known.
+  for (const flag of ["--cached-only", "--conditions=x"]) await warmCache(`${path}/missing.ts`, [flag], path);
+});
+
+Deno.test("localModules() finds the files that ranks will, and refuses a script without any", async () => {
+  using folder = project();
+  const { path } = folder;
+  const files = await localModules(`${path}/a.ts`, ["--import-map", "map.json", sloppy, "--reload", "--seed=1"], path);
+  assertEquals(files.sort(), ["a.ts", "mapped.ts", "sloppy.ts"].map((name) => `${path}/${name}`));
+  await assertRejects(
+    () => localModules("http://127.0.0.1:9/a.ts", [], path),
+    CommandError,
+    "--watch: http://127.0.0.1:9/a.ts imports no file of this machine",
+  );
+});
