@@ -1,4 +1,4 @@
-import { assertEquals, assertRejects, assertThrows } from "@std/assert";
+import { assertEquals, assertInstanceOf, assertNotEquals, assertRejects, assertThrows } from "@std/assert";
 import {
   commandLine,
   findLauncher,
@@ -129,4 +129,16 @@ Deno.test("identifyLauncher() gives a reason for what is no launcher", async () 
 
 Deno.test("findLauncher() refuses a named launcher that is none", async () => {
   await assertRejects(() => findLauncher(Deno.execPath()), CommandError, "--mpirun names");
+});
+
+Deno.test("findLauncher() reads no file of hosts, which may be gone", async () => {
+  Deno.env.set("PBS_NODEFILE", "/nonexistent");
+  try {
+    const found = await findLauncher().catch((error: Error) => error);
+    // A machine without MPI has none.
+    if (found instanceof Error) assertInstanceOf(found, CommandError);
+    else assertNotEquals(found.kind, "slurm");
+  } finally {
+    Deno.env.delete("PBS_NODEFILE");
+  }
 });
