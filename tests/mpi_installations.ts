@@ -224,10 +224,30 @@ async function runProgram(
   return { code: hasTimedOut ? 124 : code, output: decode(stdout) + decode(stderr), endedAt };
 }
 
-/** Register a test for each MPI. One that this machine lacks is an ignored test whose name says why, so that it is counted. */
-export function testUnderEveryMpi(name: string, body: (mpi: MpiInstallation) => Promise<void>): void {
-  for (const mpi of mpiInstallations) Deno.test(`${name} [${mpi.name}]`, () => body(mpi));
+/**
+ * Register a test for each MPI. One that this machine lacks is an ignored test whose name says why, so that it is counted;
+ * so are all if the machine lacks something else, which `reason` tells.
+ */
+export function testUnderEveryMpi(
+  name: string,
+  body: (mpi: MpiInstallation) => Promise<void>,
+  reason: string | null = null,
+): void {
+  const skipped = reason === null ? "" : `: skipped, ${reason}`;
+  for (const mpi of mpiInstallations) {
+    Deno.test({ name: `${name} [${mpi.name}${skipped}]`, ignore: reason !== null, fn: () => body(mpi) });
+  }
   for (const { name: mpi, reason } of missingMpis) {
     Deno.test({ name: `${name} [${mpi}: skipped, ${reason}]`, ignore: true, fn: () => {} });
+  }
+}
+
+/** Why no launcher can have file systems of its own here; `null` if one can. */
+export function whyNoMounts(): string | null {
+  try {
+    const { success } = new Deno.Command("unshare", { args: ["-m", "true"], stderr: "null" }).outputSync();
+    return success ? null : "unshare -m is not permitted";
+  } catch {
+    return "there is no unshare(1)";
   }
 }

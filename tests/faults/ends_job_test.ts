@@ -12,6 +12,7 @@ import {
   testUnderEveryMpi,
 } from "../mpi_installations.ts";
 import { finish, start } from "../system/command.ts";
+import { processesWith, until } from "./processes.ts";
 
 const LONGEST_END_SECONDS = 5;
 
@@ -123,13 +124,16 @@ for (
     ["agreement", "matmul > MPI_Allreduce"],
     // Not its first call, which opens the function.
     ["barrier", "MPI_Barrier"],
+    ["stopped", "MPI_Barrier"],
     ["product", "pdgemm"],
     ["overlap", "waitForFlag"],
   ]
 ) {
   testUnderEveryMpi(`timeoutSeconds ends the job when a rank does not come: ${where}`, async (mpi) => {
     const limit = limitSeconds();
-    const result = await run(mpi, "stuck", where, String(limit));
+    const mark = crypto.randomUUID();
+    const result = await run(mpi, "stuck", where, String(limit), mark);
+    await until(() => processesWith(mark).length === 0, LONGEST_END_SECONDS, "ranks are left");
     if (
       ["product", "overlap"].includes(where) && result.output.includes("no ScaLAPACK exists for the MPI standard ABI")
     ) return;

@@ -1,7 +1,7 @@
 /** A rank without memory: every operation fails on all ranks, with the same error. */
 import { assert, assertEquals, assertMatch, assertNotEquals, assertStringIncludes } from "@std/assert";
 import { fileURLToPath } from "node:url";
-import { runJob, testUnderEveryMpi } from "../mpi_installations.ts";
+import { runJob, testUnderEveryMpi, whyNoMounts } from "../mpi_installations.ts";
 import { temporaryFolder } from "../system/command.ts";
 import { mockTest, mpi as mockMpi } from "../system/mock.ts";
 
@@ -59,10 +59,7 @@ testUnderEveryMpi("a rank without memory for the values of allGatherObject is to
   }
 });
 
-const canMount = new Deno.Command("unshare", { args: ["-m", "true"], stdout: "null", stderr: "null" });
-
 testUnderEveryMpi("symmetric memory that /dev/shm has no room for is refused on every rank", async (mpi) => {
-  if (!(await canMount.output()).success) return;
   using folder = temporaryFolder();
   // A launcher in a mount namespace of its own, where /dev/shm is small.
   const launcher = `${folder.path}/mpirun`;
@@ -80,4 +77,4 @@ testUnderEveryMpi("symmetric memory that /dev/shm has no room for is refused on 
   const fits = await run(25_000_000);
   assertEquals(fits.output.match(/it succeeded/g)?.length, 2, fits.output);
   assertNotEquals(fits.code, 124);
-});
+}, whyNoMounts());
