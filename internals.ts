@@ -24,6 +24,10 @@ export type { DistmathErrorOptions, NativeFailure } from "./ffi/errors.ts";
 // The launcher, MPI's handles and types
 export { type ElementType, type Handle, type Launcher, launcher } from "./ffi/mpi/mod.ts";
 
+// What the ranks of a job that was started wait for
+export { PRESENCE_VARIABLE } from "./ffi/mpi/presence.ts";
+export { LongWaits, makePresencePage, type PresencePage } from "./src/runtime/onlooker.ts";
+
 // What GPUs there are, NCCL, and what is allocated
 export {
   findGpuDriver,

@@ -2,8 +2,8 @@
  * What the ranks of a job on one machine know of each other without a message: who is there, who waits in which call for
  * whom, and who has left.
  *
- * They share a page of memory, named by the launcher that started them. The name goes as soon as all of them have come.
- * What a rank writes are plain stores; it is read when a rank leaves, or starts MPI.
+ * They share a page of memory, named by the launcher that started them, or by a command that wants to look at it. The name
+ * goes as soon as all of them have come. What a rank writes are plain stores; it is read when a rank leaves, or starts MPI.
  *
  * @module
  */
@@ -50,14 +50,17 @@ const WORD_BYTES = 4;
 /** Begins the name of the memory, before the launcher's process number and start and, after dots, what tells jobs apart. */
 export const PRESENCE_PREFIX = "/dev/shm/distmath.";
 
+/** The variable by which a command names the memory of the job that it starts. */
+export const PRESENCE_VARIABLE = "DISTMATH_PRESENCE";
+
 /** Where a rank is. */
 export const PRESENT = { NOWHERE: 0, HERE: 1, STARTING: 2, LEAVING: 3, LEFT_BEFORE_START: 4 } as const;
 
-/** The words of the memory before the ranks' own: how many have come, and whether one has told of a hang. */
-const WORDS = { ARRIVED: 0, TOLD: 1 } as const;
+/** The words of the memory before the ranks' own: how many have come, whether one has told of a hang, how many there are. */
+export const WORDS = { ARRIVED: 0, TOLD: 1, RANKS: 2 } as const;
 
 /** The words of a rank: these, and then the name of an operation in UTF-8. */
-const WORDS_OF_RANK = 32;
+export const WORDS_OF_RANK = 32;
 
 /** Where each word of a rank is. */
 export const FIELDS = {
@@ -140,6 +143,7 @@ export class Presence {
     this.#path = path;
     this.isWhole = place.size === place.localSize;
     words[this.#own + FIELDS.RANK] = place.rank;
+    words[WORDS.RANKS] = place.localSize;
     const isNew = words[this.#own + FIELDS.STATE] === PRESENT.NOWHERE;
     this.setState(PRESENT.HERE);
     if (isNew && Atomics.add(words, WORDS.ARRIVED, 1) + 1 === place.localSize) this.removeName();
@@ -256,16 +260,29 @@ function join(): Presence | null {
   const { rank, size, localRank, localSize } = starter;
   try {
     const libc = libcFunctions(LIBC_SYMBOLS);
-    const above = launcherName(libc);
-    if (above === null) return null;
-    // A resident launcher starts several jobs.
-    const job = environment("PMIX_NAMESPACE")?.replaceAll(/[^\w@-]/g, "_");
-    const path = cString(PRESENCE_PREFIX + above + (job === undefined ? "" : `.${job}`));
+    const name = nameOfCommand() ?? nameOfJob(libc);
+    if (name === null) return null;
+    const path = cString(name);
     const words = mapShared(libc, path, (localSize + 1) * WORDS_OF_RANK);
     return words && new Presence(words, { rank, size, localRank, localSize }, path);
   } catch {
     return null;
   }
+}
+
+/** The name that the command has given to this job's memory, and not to those of jobs that ranks may start. */
+function nameOfCommand(): string | null {
+  const name = environment(PRESENCE_VARIABLE);
+  if (!name?.startsWith(PRESENCE_PREFIX)) return null;
+  Deno.env.delete(PRESENCE_VARIABLE);
+  return name;
+}
+
+/** The name by the launcher; a resident one starts several jobs. */
+function nameOfJob(libc: Libc): string | null {
+  const above = launcherName(libc);
+  const job = environment("PMIX_NAMESPACE")?.replaceAll(/[^\w@-]/g, "_");
+  return above && PRESENCE_PREFIX + above + (job === undefined ? "" : `.${job}`);
 }
 
 const cString = (text: string) => new TextEncoder().encode(`${text}\0`);

@@ -7,6 +7,7 @@ import { colorVariables, style } from "../terminal.ts";
 import type { JobOptions, JobResult } from "./job.ts";
 import { runFiltered } from "./job_output.ts";
 import { type Launcher, parseTag } from "./launcher.ts";
+import { watchRanks } from "./watched_ranks.ts";
 
 const rankColors = ["cyan", "magenta", "yellow", "green", "blue"] as const;
 
@@ -26,9 +27,10 @@ export async function runVisibly(launcher: Launcher, job: VisibleJob): Promise<J
     let bytes = encoder.encode(text);
     while (bytes.length > 0) bytes = bytes.subarray(Deno[stream].writeSync(bytes));
   };
+  using watch = watchRanks(job.ranks, (text) => console.error(text));
   const { failure, signal: _, ...result } = await runFiltered(launcher, {
     ...job,
-    env: { ...colorVariables(), ...job.env },
+    env: { ...colorVariables(), ...watch.env, ...job.env },
     onLine(stream, line, isComplete) {
       if (!isComplete && line.trim() === "") return;
       const tagged = job.tag ? parseTag(line, launcher) : null;

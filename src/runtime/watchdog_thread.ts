@@ -50,6 +50,7 @@ export function describeRanks(
     const number = turn > 0 ? `, collective call ${turn}` : "";
     const who = `  rank ${rank[fields.RANK]}`;
     if (rank[fields.STATE] === 0) return "  a rank that has not started MPI";
+    if (rank[fields.STATE] === 2) return `${who} waits in MPI_Init`;
     if (rank[fields.CALLS] % 2 === 0) {
       const last = rank[fields.CALLS] === 0 ? "" : `; its last one was ${placeOf(rank)}${number}`;
       return `${who} has not arrived: it is in no call that waits${last}`;

@@ -2,8 +2,9 @@
 import { assert, assertEquals, assertMatch, assertNotEquals, assertStringIncludes } from "@std/assert";
 import { existsSync } from "node:fs";
 import { fileURLToPath } from "node:url";
-import { type MpiInstallation, mpiInstallations, slowdown } from "../mpi_installations.ts";
+import { type MpiInstallation, mpiInstallations, newestLaunchers, slowdown } from "../mpi_installations.ts";
 import { finish, main, root, start, temporaryFolder } from "../system/command.ts";
+import { processesWith, until } from "./processes.ts";
 
 const LONGEST_END_SECONDS = 10;
 
@@ -94,26 +95,27 @@ testUnderEach("an error that a rank handles ends no job, and is not taken for wh
   assertEquals([good.code, good.stderr], [0, ""]);
 });
 
-const pause = (milliseconds: number) => new Promise((resolve) => setTimeout(resolve, milliseconds));
+const TOLD =
+  /^distmath: rank 0 has waited for \d+ s; .*\n {2}rank 0 waits in DistributedArray\.sum > MPI_Allreduce, .*\n {2}rank 1 has not arrived: .*\n/m;
 
-/** Wait until something holds. */
-async function until(holds: () => boolean, seconds: number, what: string): Promise<void> {
-  // The ranks that wait do so for a minute.
-  const end = Date.now() + Math.min(45, seconds * slowdown()) * 1000;
-  while (!holds()) {
-    assert(Date.now() < end, what);
-    await pause(50);
-  }
-}
-
-/** The processes whose command line contains a text. */
-function processesWith(text: string): string[] {
-  return Array.from(Deno.readDirSync("/proc"), ({ name }) => name).filter((name) => {
-    try {
-      return /^\d+$/.test(name) && Deno.readTextFileSync(`/proc/${name}/cmdline`).includes(text);
-    } catch {
-      return false;
+for (const mpi of newestLaunchers) {
+  Deno.test(`run tells of ranks that wait for long, and of whom they wait for [${mpi.name}]`, async () => {
+    const command = ["run", "-A", `${root}scripts/main.ts`, "run", "--mpirun", mpi.mpirun, "-n", "2"];
+    const child = start(Deno.execPath(), [...command, fixture("computes")], {
+      env: { DISTMATH_PATIENCE_SECONDS: "1" },
+    });
+    let stderr = "";
+    for await (const text of child.stderr.pipeThrough(new TextDecoderStream())) {
+      const isTold = TOLD.test(stderr);
+      stderr += text;
+      if (!isTold && TOLD.test(stderr)) child.kill("SIGINT");
     }
+    const [{ code }] = await Promise.all([child.status, child.stdout.cancel()]);
+    assertEquals(code, 130, stderr);
+    assertEquals(
+      Array.from(Deno.readDirSync("/dev/shm")).filter(({ name }) => name.startsWith(`distmath.${child.pid}.`)),
+      [],
+    );
   });
 }
 

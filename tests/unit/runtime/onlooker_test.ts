@@ -1,0 +1,61 @@
+import { assertEquals } from "@std/assert";
+import { FIELDS, PRESENT, WORDS, WORDS_OF_RANK } from "../../../ffi/mpi/presence.ts";
+import { namesOfFunctions } from "../../../ffi/mpi/waits.ts";
+import { LongWaits } from "../../../src/runtime/onlooker.ts";
+
+type Rank = Partial<Record<keyof typeof FIELDS, number>>;
+
+const hashOf = (name: string) => [...namesOfFunctions()].find(([, other]) => other === name)![0];
+
+/** The page of ranks that are here, as `Presence` writes it. */
+function pageOf(ranks: readonly Rank[]): Int32Array {
+  const words = new Int32Array(1024);
+  words[WORDS.RANKS] = ranks.length;
+  ranks.forEach((rank, i) => {
+    const all = { STATE: PRESENT.HERE, RANK: i, SCOPE: 5, ...rank };
+    for (const [field, value] of Object.entries(all)) {
+      words[(i + 1) * WORDS_OF_RANK + FIELDS[field as keyof typeof FIELDS]] = value;
+    }
+  });
+  return words;
+}
+
+/** What is told at each second from 0 on while nothing changes. */
+function toldOf(ranks: readonly Rank[], seconds: number): Map<number, string> {
+  const [waits, page] = [new LongWaits(10), pageOf(ranks)];
+  const told = Array.from({ length: seconds + 1 }, (_, at) => [at, waits.look(page, at * 1000)] as const);
+  return new Map(told.flatMap(([at, text]) => text === null ? [] : [[at, text]]));
+}
+
+const reducing = { CALLS: 21, FUNCTION: hashOf("MPI_Allreduce"), TURN: 12 };
+
+Deno.test("LongWaits tells of a collective call that takes long, less and less often", () => {
+  const told = toldOf([reducing, { CALLS: 20 }, { ...reducing, FUNCTION: hashOf("MPI_Bcast") }], 45);
+  assertEquals([...told.keys()], [10, 20, 40]);
+  assertEquals(told.get(10)!.split("\n"), [
+    "distmath: rank 0 has waited for 10 s; the ranks of this machine are here:",
+    "  rank 0 waits in MPI_Allreduce, collective call 12",
+    "  rank 1 has not arrived: it is in no call that waits; its last one was a native function",
+    "  rank 2 waits in MPI_Bcast, collective call 12: the calls do not match",
+    "The job goes on. timeoutSeconds of initialize() would end it, and --timeout.",
+  ]);
+});
+
+Deno.test("LongWaits leaves alone ranks that work, wait for messages while others work, or for one that has left", () => {
+  const receiving = { CALLS: 5, FUNCTION: hashOf("MPI_Recv") };
+  assertEquals(toldOf([{ CALLS: 20 }, { CALLS: 6 }], 100).size, 0);
+  assertEquals(toldOf([{ CALLS: 20 }, receiving], 100).size, 0);
+  assertEquals(toldOf([receiving, receiving], 15).size, 1);
+  assertEquals(toldOf([reducing, { STATE: PRESENT.LEAVING }], 100).size, 0);
+  assertEquals(toldOf([{ STATE: PRESENT.STARTING }, { STATE: PRESENT.NOWHERE }], 59).size, 0);
+  assertEquals(toldOf([{ STATE: PRESENT.STARTING }, { STATE: PRESENT.NOWHERE }], 60).get(60)!.split("\n").slice(1, 3), [
+    "  rank 0 waits in MPI_Init",
+    "  a rank that has not started MPI",
+  ]);
+  const [waits, words] = [new LongWaits(10), pageOf([reducing, { CALLS: 20 }])];
+  for (let at = 0; at < 100; at += 5) {
+    words[WORDS_OF_RANK + FIELDS.CALLS] += 2;
+    assertEquals(waits.look(words, at * 1000), null);
+  }
+  assertEquals(waits.look(new Int32Array(0), 0), null);
+});
