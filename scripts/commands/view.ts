@@ -22,7 +22,7 @@ function pictureOf(path: string): string {
   } catch (error) {
     throw new CommandError(`cannot read ${path}: ${oneLine(error)}`);
   }
-  if (/^\s*(<\?xml|<svg)/.test(text)) return text;
+  if (/^\s*<(\?xml|!--|!DOCTYPE svg|svg)/.test(text)) return text;
   try {
     const trace = JSON.parse(text);
     if (Array.isArray(trace.traceEvents)) return traceSvg(trace);

@@ -54,7 +54,12 @@ function isThisHost(name: string): boolean {
   return name === "localhost" || short(name) === short(hostname());
 }
 
-/** The name of a host, and how many ranks it takes. */
+/** Whether a text is a host, perhaps with its slots: `a`, `a:2`. */
+export function isHost(text: string): boolean {
+  return /^[^\s:=]+(:[1-9]\d*)?$/.test(text);
+}
+
+/** The name of a host, without its slots. */
 export function nameOf(host: string): string {
   return host.replace(/:\d+$/, "");
 }
@@ -83,7 +88,7 @@ export function parseHostfile(text: string, path: string): string[] {
   const slots = new Map<string, number>();
   for (const line of text.split("\n").map((line) => line.replace(/#.*/, "").trim()).filter(Boolean)) {
     const [, name, colon, , equals] =
-      /^([^\s:=]+)(?::(\d+))?(\s+slots\s*=\s*(\d+))?(\s+max_slots\s*=\s*\d+)?$/.exec(line) ?? [];
+      /^([^\s:=]+)(?::([1-9]\d*))?(\s+slots\s*=\s*([1-9]\d*))?(\s+max[_-]slots\s*=\s*\d+)?$/.exec(line) ?? [];
     if (name === undefined) {
       throw new CommandError(`${path}: "${line}" names no host; a line is "a", "a:2" or "a slots=2"`);
     }

@@ -4,7 +4,7 @@
  * @module
  */
 import { CommandError, parseCount, parseSeconds, userPath } from "../terminal.ts";
-import { countSlots, findAllocation, hostsOf, parseHostfile } from "./allocation.ts";
+import { countSlots, findAllocation, hostsOf, isHost, parseHostfile } from "./allocation.ts";
 
 /** Where a job runs, and for how long it may. */
 export interface Place {
@@ -46,7 +46,9 @@ function namedHosts({ hosts, hostfile }: PlaceValues): string[] | null {
   if (hostfile !== undefined) return parseHostfile(readText(userPath(hostfile)), hostfile);
   if (hosts === undefined) return null;
   const names = hosts.split(",").map((host) => host.trim()).filter(Boolean);
-  if (names.length === 0) throw new CommandError("--hosts takes a list such as a:2,b:2");
+  if (names.length === 0 || !names.every(isHost)) {
+    throw new CommandError(`--hosts takes a list such as a:2,b:2, not "${hosts}"`);
+  }
   return names;
 }
 

@@ -77,7 +77,8 @@ export function tap(files: readonly FileResult[]): string {
       point,
       "  ---",
       ...failedRanks.length > 0 ? [`  ranks: [${failedRanks.join(", ")}]`] : [],
-      "  message: |",
+      // The indentation is told: the first line may begin with spaces.
+      "  message: |2",
       ...message.split("\n").map((line) => `    ${line}`),
       "  ...",
     ];

@@ -6,8 +6,8 @@ Deno.test("view shows a trace or an SVG on a page of this machine until Ctrl-C",
   using folder = temporaryFolder();
   const trace = { traceEvents: [{ name: "a call", ph: "X", pid: 0, tid: 0, ts: 0, dur: 5 }] };
   Deno.writeTextFileSync(`${folder.path}/a&b.json`, JSON.stringify(trace));
-  Deno.writeTextFileSync(`${folder.path}/a.svg`, '<svg xmlns="http://www.w3.org/2000/svg"/>');
-  for (const [file, title, content] of [["a&b.json", "a&amp;b.json", "a call"], ["a.svg", "a.svg", "<svg xmlns"]]) {
+  Deno.writeTextFileSync(`${folder.path}/a.svg`, '<!-- of any program -->\n<svg xmlns="http://www.w3.org/2000/svg"/>');
+  for (const [file, title, content] of [["a&b.json", "a&amp;b.json", "a call"], ["a.svg", "a.svg", "\n<svg xmlns"]]) {
     const child = start(Deno.execPath(), ["run", "-A", `${root}scripts/main.ts`, "view", file], { cwd: folder.path });
     const reader = child.stdout.pipeThrough(new TextDecoderStream()).getReader();
     const { value = "" } = await reader.read();

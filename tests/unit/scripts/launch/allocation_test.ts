@@ -23,6 +23,7 @@ Deno.test("parseHostfile() reads what Open MPI, MPICH and PBS write", () => {
   assertEquals(parseHostfile("a\na\nb\nb\n", "f"), ["a:2", "b:2"]);
   assertThrows(() => parseHostfile("a two\n", "f"), CommandError, 'f: "a two" names no host; a line is "a", "a:2"');
   assertThrows(() => parseHostfile("\n", "f"), CommandError, "f names no hosts");
+  for (const line of ["a:0", "a slots=0"]) assertThrows(() => parseHostfile(line, "f"), CommandError, "names no host");
 });
 
 Deno.test("findAllocation() knows Slurm, PBS and MPIJobs by their variables", () => {
@@ -58,6 +59,9 @@ Deno.test("jobs start in the allocation without being told, unless hosts are nam
     3,
     1,
   ]);
+  for (const hosts of ["a:2 b:2", "a:0", "a:x", "a:", ","]) {
+    assertThrows(() => parsePlace({ hosts }), CommandError, `--hosts takes a list such as a:2,b:2, not "${hosts}"`);
+  }
   assertThrows(() => parsePlace({ hosts: "a", hostfile: "f" }), CommandError, "take --hosts or --hostfile, not both");
   assertThrows(
     () => parsePlace({ hostfile: "/nonexistent" }),

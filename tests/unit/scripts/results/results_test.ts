@@ -237,13 +237,13 @@ ok 1 - a_test.ts on 3 ranks: a \\# b
 not ok 2 - a_test.ts on 3 ranks: c
   ---
   ranks: [1, 2]
-  message: |
+  message: |2
     Error: no
     said before
   ...
 not ok 3 - a_test.ts on 3 ranks: d
   ---
-  message: |
+  message: |2
     not run: rank 1 ended in "c"
   ...
 ok 4 - a_test.ts on 3 ranks: e # SKIP skipped: it is marked to be ignored
