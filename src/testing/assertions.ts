@@ -7,6 +7,7 @@ import { AssertionError } from "node:assert";
 import { createHash } from "node:crypto";
 import { inspect } from "node:util";
 import type { DistributedArray } from "../array/distributed_array.ts";
+import type { LocalArray } from "../array/local_array.ts";
 import type { DType } from "../dtype/dtype.ts";
 import type { Runtime } from "../runtime/runtime.ts";
 
@@ -117,8 +118,22 @@ interface Worst {
   count: number;
   difference: number;
   at: readonly number[];
-  actual: number;
-  expected: number;
+  actual: string;
+  expected: string;
+}
+
+/** An element, or one of the two parts of a complex one: exactly what the array holds. */
+type Exact = number | bigint;
+
+function valuesOf(local: LocalArray): readonly Exact[] {
+  return local.dtype === "int64" ? Array.from(local.toTypedArray() as BigInt64Array) : local.toNumbers();
+}
+
+/** The difference of two numbers; that of whole ones of 64 bits is not lost to rounding. */
+function minus(a: Exact, b: Exact): number {
+  const isWhole = (value: Exact) => typeof value === "bigint" || Number.isInteger(value);
+  const isLong = typeof a === "bigint" || typeof b === "bigint";
+  return isLong && isWhole(a) && isWhole(b) ? Number(BigInt(a) - BigInt(b)) : Number(a) - Number(b);
 }
 
 /**
@@ -148,7 +163,7 @@ export function assertAllCloseDistributed(
   const moved = typeof expected === "number" || actual.distribution.coincidesWith(expected.distribution)
     ? null
     : expected.redistribute(actual.distribution);
-  const wanted = typeof expected === "number" ? null : (moved ?? expected).local.toNumbers();
+  const wanted = typeof expected === "number" ? null : valuesOf((moved ?? expected).local);
   const mine = worstOf(actual, (i) => wanted?.[i] ?? expected as number, limits);
   moved?.[Symbol.dispose]();
   const everyone = actual.runtime.communicator.allGatherObject(mine);
@@ -165,23 +180,23 @@ export function assertAllCloseDistributed(
 
 function worstOf(
   array: DistributedArray,
-  expected: (i: number) => number,
+  expected: (i: number) => Exact,
   { relative, absolute }: Required<CloseOptions>,
 ): Worst {
-  const worst = { count: 0, difference: -1, at: [] as readonly number[], actual: NaN, expected: NaN };
+  const worst = { count: 0, difference: -1, at: [] as readonly number[], actual: "", expected: "" };
   let place = 0;
-  const values = array.local.toNumbers();
+  const values = valuesOf(array.local);
   values.forEach((actual, i) => {
     const wanted = expected(i);
     // Infinities are close to themselves.
     if (Object.is(actual, wanted) || actual === wanted) return;
-    const difference = Math.abs(actual - wanted);
-    if (difference <= absolute + relative * Math.abs(wanted)) return;
+    const difference = Math.abs(minus(actual, wanted));
+    if (difference <= absolute + relative * Math.abs(Number(wanted))) return;
     worst.count++;
     // What is no number is the largest difference.
     const size = Number.isNaN(difference) ? Infinity : difference;
     if (size <= worst.difference) return;
-    [worst.difference, worst.actual, worst.expected, place] = [size, actual, wanted, i];
+    [worst.difference, worst.actual, worst.expected, place] = [size, String(actual), String(wanted), i];
   });
   if (worst.count === 0) return worst;
   const { shape } = array.local;

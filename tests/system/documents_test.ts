@@ -149,20 +149,26 @@ for (const { document, text } of blocks.filter(({ language }) => language === "t
   });
 }
 
-for (const [index, { document, text }] of blocks.filter(({ language }) => language === "ts").entries()) {
-  Deno.test(`documents: TypeScript block ${index + 1} of ${document} type-checks and runs on 2 ranks`, async () => {
-    // "deno run" passes over tests.
-    const isTest = text.includes("clusterTest(");
-    const file = new URL(`.document_block_${index}${isTest ? "_test" : ""}.ts`, root);
-    try {
-      Deno.writeTextFileSync(file, text);
-      const name = `"${fileURLToPath(file)}"`;
-      for (const command of [`deno check ${name}`, `deno task run -n 2 ${name}`]) {
-        const { code, output } = await run(command, root);
-        assertEquals(code, 0, output);
-      }
-    } finally {
-      Deno.removeSync(file);
-    }
-  });
+const scripts = blocks.filter(({ language }) => language === "ts").map(({ document, text }, index) => {
+  // "deno run" passes over tests.
+  const ending = text.includes("clusterTest(") ? "_test.ts" : ".ts";
+  const path = fileURLToPath(new URL(`.document_block_${index}${ending}`, root));
+  return { name: `TypeScript block ${index + 1} of ${document}`, path, text };
+});
+
+/** Run a command for some of the scripts, which are there meanwhile. */
+async function runWith(given: typeof scripts, command: string): Promise<void> {
+  try {
+    for (const { path, text } of given) Deno.writeTextFileSync(path, text);
+    const { code, output } = await run([command, ...given.map(({ path }) => `"${path}"`)].join(" "), root);
+    assertEquals(code, 0, output);
+  } finally {
+    for (const { path } of given) Deno.removeSync(path);
+  }
+}
+
+Deno.test("documents: TypeScript blocks type-check", () => runWith(scripts, "deno check"));
+
+for (const script of scripts) {
+  Deno.test(`documents: ${script.name} runs on 2 ranks`, () => runWith([script], "deno task run -n 2"));
 }
