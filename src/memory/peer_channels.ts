@@ -165,7 +165,6 @@ export function openChannels(communicator: Communicator): PeerChannels | null {
 
 function makeChannels(communicator: Communicator): PeerChannels | null {
   const { rank, size } = communicator;
-  sched ??= libcFunctions({ sched_yield: { parameters: [], result: "i32" } });
   const shared = communicator.splitShared();
   const mayShare = shared.size === size && mayViewAddresses();
   shared.free();
@@ -197,8 +196,7 @@ noteWaiting(waits, { forPeers: "a redistribution through shared memory" });
 const YIELDS = 100;
 const SLEEP_MILLISECONDS = 0.1;
 const LOOKS_BETWEEN_MESSAGES = 16;
-/** Opened with the channels: in the middle of an operation a rank would fail alone. */
-let sched!: { sched_yield: () => number };
+let sched: { sched_yield: () => number } | undefined;
 const never = new Int32Array(new SharedArrayBuffer(4));
 const nothing = { flag: new Int32Array(1), status: new Int32Array(16) };
 
@@ -208,7 +206,7 @@ const nothing = { flag: new Int32Array(1), status: new Int32Array(16) };
  * may wait for.
  */
 function forPeers(isReady: () => boolean): void {
-  const { sched_yield } = sched;
+  const { sched_yield } = sched ??= libcFunctions({ sched_yield: { parameters: [], result: "i32" } });
   const { symbols, constants: { anySource, anyTag, self } } = startMpi();
   for (let looks = 1; !isReady(); looks++) {
     if (looks < YIELDS) sched_yield();
