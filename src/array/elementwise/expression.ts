@@ -154,7 +154,17 @@ export function compile(
     return { dtype: result, parts };
   };
 
+  // What an expression uses twice is computed once.
+  const visited = new Map<Expression, Typed>();
   const visit = (node: Expression): Typed => {
+    const known = visited.get(node);
+    if (known !== undefined) return known;
+    const typed = typedOf(node);
+    visited.set(node, typed);
+    return typed;
+  };
+
+  const typedOf = (node: Expression): Typed => {
     if (node.kind === "apply") return applyTo(node.name, node.of.map(visit));
     if (node.kind === "cast") return value(visit(node.of), node.dtype);
     const operand = operands[node.index];

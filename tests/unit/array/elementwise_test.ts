@@ -2,7 +2,7 @@
 import { assert, assertEquals, assertThrows } from "@std/assert";
 import fc from "fast-check";
 import { broadcastShapes } from "../../../src/array/elementwise/broadcast.ts";
-import { applied, compile, type OperandType } from "../../../src/array/elementwise/expression.ts";
+import { applied, apply, compile, operand, type OperandType } from "../../../src/array/elementwise/expression.ts";
 import type { Elements } from "../../../src/array/elementwise/loops.ts";
 import { compute, runLoops } from "../../../src/array/elementwise/kernel.ts";
 import { type OperationName, operationOf, OPERATIONS } from "../../../src/array/elementwise/operations.ts";
@@ -193,6 +193,12 @@ Deno.test("loops reach every element, whatever the layouts and dtypes", () => {
     }),
     { numRuns: 300 },
   );
+});
+
+Deno.test("what an expression uses twice is computed once", () => {
+  let power = operand(0);
+  for (let i = 0; i < 16; i++) power = apply("multiply", power, power);
+  assertEquals(compile(power, [{ dtype: "float64" }]).statements.length, 16);
 });
 
 Deno.test("operations that have no meaning for a dtype say so", () => {
