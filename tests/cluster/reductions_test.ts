@@ -2,6 +2,7 @@
 import { assert, assertEquals } from "@std/assert";
 import {
   type AxisOptions,
+  CollectiveError,
   DistributedArray,
   type DType,
   DTypeError,
@@ -99,6 +100,7 @@ clusterTest("sums lose nothing: cancellation, large and tiny numbers, infinities
   assertEquals(sum((i) => i === 1 ? Infinity : -1e308), Infinity);
   assertEquals(sum((i) => i === 1 ? Infinity : i === n - 1 ? -Infinity : 1), NaN);
   assertEquals(sum((i) => i === n - 1 ? NaN : Infinity), NaN);
+  assertEquals(sum((i) => i === 1 ? -Infinity : 1.7e308), -Infinity);
   assertEquals(sum(() => 0), 0);
   assertEquals(sum(() => 65504, { dtype: "float16" }), n * 65504);
 });
@@ -159,4 +161,23 @@ clusterTest("wrong options say what is right", (runtime) => {
   const freed = a.copy();
   freed.free();
   assertThrowsEverywhere(runtime, () => freed.mean(), StateError, "freed");
+});
+
+clusterTest("ranks that name different dimensions are told so", { ranks: [2, 3, 4] }, (runtime) => {
+  using a = DistributedArray.zeros(runtime, [4, 4], Slab.X, { memory });
+  const axis = Math.min(runtime.rank, 1);
+  for (const name of ["sum", "prod", "mean", "var", "norm", "max", "argmin", "all"]) {
+    assertThrowsEverywhere(runtime, () => call(a, name, { axis }), CollectiveError, "the ranks disagree on axes");
+  }
+});
+
+clusterTest("extremes of results of several ranks: signs, zeros, infinities and NaN", (runtime) => {
+  const { rank, size } = runtime;
+  const rows = [[-1, -2], [-Infinity, 5], [NaN, 1], [Infinity, -Infinity], [-0, 3e-310], [-3e-310, -1e308]];
+  const last = (j: number) => rows[j][1];
+  using a = DistributedArray.generate(runtime, [size, 6], Slab.X, (i, j) => rows[j][i === 0 ? 0 : 1], { memory });
+  const both = size > 1 ? rows : rows.map(([first]) => [first, first]);
+  assertEquals(whole(a.max({ axis: 0 })), both.map(([x, y]) => Math.max(x, y)));
+  assertEquals(whole(a.min({ axis: 0 })), both.map(([x, y]) => Math.min(x, y)));
+  assertEquals(a.local.toNumbers().at(-1), rank === 0 ? rows[5][0] : last(5));
 });

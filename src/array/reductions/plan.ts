@@ -51,8 +51,6 @@ export interface ReductionPlan {
     readonly size: number;
     readonly strides: readonly number[];
     readonly runs: readonly (readonly Run[])[];
-    /** Memory for a mark beside each. */
-    readonly marks: Float64Array<ArrayBuffer>;
   };
   /** The array of the results; null if all dimensions are reduced to a number. */
   readonly result:
@@ -122,12 +120,7 @@ export function planReduction(array: BaseArray, options: AxisOptions | null): Re
     size: isLocal && !isEverywhere && array.local.size === 0 ? 0 : sizeOfShape(own),
     strides: masked(stridesOf(own, order), isReduced),
     isLocal,
-    all: {
-      size: sizeOfShape(all),
-      strides: stridesOf(all, order),
-      runs,
-      marks: new Float64Array(isLocal ? 0 : sizeOfShape(all)),
-    },
+    all: { size: sizeOfShape(all), strides: stridesOf(all, order), runs },
     result: options === null
       ? null
       : { shape: resultShape, distribution: isLocal ? local() : Replicated.bind(resultShape, runtime.size), order },
@@ -173,21 +166,28 @@ export function ownPart<T extends Float64Array<ArrayBuffer> | BigInt64Array<Arra
 }
 
 /** Do what takes memory of a GPU: where ranks go on together they learn whether all have it. Local on CPUs. */
-export function inStep<T>(plan: ReductionPlan, body: () => T): T {
-  return plan.stream === null ? body() : allocating(plan, body);
+export function inStep<T>({ runtime, stream, isLocal }: ReductionPlan, body: () => T): T {
+  return stream === null || isLocal ? body() : makeOnAll(runtime, "a reduction on GPUs", body);
 }
 
-/** Do what takes memory: where ranks go on together they learn whether all have it. */
-export function allocating<T>({ runtime, isLocal }: ReductionPlan, body: () => T): T {
-  return isLocal ? body() : makeOnAll(runtime, "a reduction", body);
+/** Memory for the results; null where they are a number, or are made on a GPU, by {@linkcode resultOf}. */
+export function resultMemory(plan: ReductionPlan, dtype: DType): LocalArray | null {
+  if (plan.result === null || plan.stream !== null) return null;
+  const { distribution, order } = plan.result;
+  return LocalArray.empty(dtype, distribution.localShape(plan.runtime.rank), order);
 }
 
 /** The results as the parts of an array. Collective, unless each rank has all of them. */
-export function resultOf(plan: ReductionPlan, dtype: DType, fill: (target: LocalArray) => void): Held {
+export function resultOf(
+  plan: ReductionPlan,
+  dtype: DType,
+  memory: LocalArray | null,
+  fill: (target: LocalArray) => void,
+): Held {
   const { runtime, stream } = plan;
   const { distribution, order } = plan.result!;
-  const local = allocating(plan, () => {
-    const made = LocalArray.empty(dtype, distribution.localShape(runtime.rank), order);
+  const local = inStep(plan, () => {
+    const made = memory ?? LocalArray.empty(dtype, distribution.localShape(runtime.rank), order);
     fill(made);
     return stream === null ? made : made.toDevice(stream, order);
   });

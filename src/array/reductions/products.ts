@@ -100,12 +100,19 @@ export function scale<D extends DType>(array: DistributedArray<D>, factor: Opera
 /**
  * The products of all pairs of elements of two vectors: a matrix that is divided as `a` is; `b` is Replicated. Collective.
  *
+ * @throws {ShapeError} if one is no vector.
  * @throws {DistributionError} if ranks lack elements of `b`.
  */
 export function outer<A extends DType, B extends DType>(
   a: DistributedArray<A>,
   b: DistributedArray<B>,
 ): DistributedArray<Promoted<A, B>> {
+  agree(runtimeOf(a, b), "outer", () => {
+    checkArray(a, "outer: a");
+    checkArray(b, "outer: b");
+    if (a.shape.length === 1 && b.shape.length === 1) return;
+    throw new ShapeError(`outer takes two vectors, not arrays of shapes [${a.shape}] and [${b.shape}]. Use reshape.`);
+  });
   return multiply(expandDims(a, 1), expandDims(b, 0));
 }
 
@@ -131,6 +138,11 @@ export function vecdot<A extends DType, B extends DType>(
   agree(runtimeOf(a, b), "vecdot", () => {
     checkArray(a, "vecdot: a");
     checkArray(b, "vecdot: b");
+    if (a.shape.length === 1 && b.shape.length === 1) {
+      throw new ShapeError(
+        "vecdot of two vectors would leave no dimension. Take vdot(a, b), which returns the number.",
+      );
+    }
     ({ axis = -1 } = readOptions("the options of vecdot", options, ["axis"]));
     return { axis: checkAxis(axis, Math.max(a.shape.length, b.shape.length)) };
   });

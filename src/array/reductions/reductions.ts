@@ -27,6 +27,7 @@ import {
   ownPart,
   planReduction,
   type ReductionPlan,
+  resultMemory,
   resultOf,
   together,
 } from "./plan.ts";
@@ -35,26 +36,25 @@ import { extremes, extremesOfAll, powerAbove, sumMemory, sumOf } from "./sums.ts
 /** What came of a reduction: a number if no dimension was named, else the parts of an array. */
 export type Reduced<T> = T | Held;
 
-/** What is made of results: numbers, as many as there are, of one or two parts. */
-interface Results {
-  readonly dtype: DType;
-  readonly parts: readonly Float64Array<ArrayBuffer>[];
-}
-
 /** A reduction whose ranks have agreed: what is left is to compute. */
 interface Prepared {
   readonly plan: ReductionPlan;
   readonly local: LocalArray;
   readonly shape: readonly number[];
+  /** The dtype of results that are an array, and memory for them. */
+  readonly dtype: DType;
+  readonly memory: LocalArray | null;
 }
 
 /**
- * Agree on a reduction of an array, and do it. `prepare` allocates what it needs in host memory; on a GPU `compute` takes more.
- * Where each rank computes on its own that is part of the agreement; where ranks go on together they agree on each step.
+ * Agree on a reduction of an array, and do it; results that are an array have this dtype. `prepare` allocates what it needs in
+ * host memory; on a GPU `compute` takes more. Where each rank computes on its own that is part of the agreement; where ranks
+ * go on together they agree on each step.
  */
 function reduced<Options extends Partial<AxisOptions>, T, R>(
   method: string,
   array: BaseArray,
+  dtype: DType,
   options: Options | undefined,
   keys: readonly (keyof Options & string)[],
   prepare: (prepared: Prepared, options: Options) => T,
@@ -76,24 +76,30 @@ function reduced<Options extends Partial<AxisOptions>, T, R>(
       array,
       axis === undefined ? null : { axis, ...keepDims === undefined ? {} : { keepDims } },
     );
-    const own = { plan, local: array.local, shape: array.local.shape };
+    const own = { plan, local: array.local, shape: array.local.shape, dtype, memory: resultMemory(plan, dtype) };
     prepared = { ...own, made: prepare(own, given) };
     if (plan.isLocal) alone = { result: compute(prepared) };
-    const { shape, dtype, distribution } = array;
+    const { shape, distribution } = array;
     const result = plan.result === null ? null : plan.result.shape;
     const others = Object.fromEntries(keys.map((key) => [key, given[key] ?? null]));
-    return { shape, dtype, distribution: String(distribution), result, ...others };
+    return { shape, dtype: array.dtype, distribution: String(distribution), axes: plan.axes, result, ...others };
   });
   return alone === null ? compute(prepared) : (alone as { readonly result: R }).result;
 }
 
-/** The results as a number, or as an array rounded to the dtype. */
-function finished({ plan }: Prepared, { dtype, parts }: Results): Reduced<Scalar> {
+/** The results, of one or two parts, as a number, or as an array rounded to the dtype. */
+function finished({ plan, dtype, memory }: Prepared, ...parts: readonly Float64Array<ArrayBuffer>[]): Reduced<Scalar> {
   if (plan.result === null) return parts.length === 1 ? parts[0][0] : [parts[0][0], parts[1][0]];
-  return resultOf(plan, dtype, (target) => {
+  return resultOf(plan, dtype, memory, (target) => {
     if (parts.length === 1) return fromFloat64(dtype, parts[0], target.data);
     parts.forEach((part, i) => part.forEach((value, k) => target.data[2 * k + i] = value));
   });
+}
+
+/** As {@linkcode finished}, of int64. */
+function finishedBig({ plan, dtype, memory }: Prepared, results: BigInt64Array<ArrayBuffer>): Reduced<bigint> {
+  if (plan.result === null) return results[0];
+  return resultOf(plan, dtype, memory, (target) => void (target.data as BigInt64Array).set(results));
 }
 
 /** The parts of an expression of complex elements, or itself. */
@@ -117,7 +123,7 @@ function sumDType(dtype: DType): DType {
 
 /** The sum of all elements, or along dimensions. Collective. */
 export function sum(array: BaseArray, options?: AxisOptions): Reduced<Scalar> {
-  const sum = reduced("sum", array, options, [], ({ plan }, { axis }) => {
+  const sum = reduced("sum", array, sumDType(array.dtype), options, [], ({ plan }, { axis }) => {
     if (array.dtype === "int64") return { big: axis === undefined ? null : bigMemory(plan), sums: [] };
     return { big: null, sums: realParts(array.dtype, X).map(() => sumMemory(plan)) };
   }, (prepared) => {
@@ -125,7 +131,7 @@ export function sum(array: BaseArray, options?: AxisOptions): Reduced<Scalar> {
     if (big !== null) return bigSums(prepared, big);
     if (array.dtype === "int64") return null;
     const parts = realParts(array.dtype, X).map((part, i) => sumOf(plan, part, [local], shape, sums[i]));
-    return finished(prepared, { dtype: sumDType(array.dtype), parts });
+    return finished(prepared, ...parts);
   });
   return sum ?? bigTotal(array);
 }
@@ -142,10 +148,11 @@ function bigMemory({ size, isLocal, all }: ReductionPlan): BigMemory {
 const ADD_BIG = both(0n, ([value]) => `a0 = BigInt.asIntN(64, a0 + ${value});`);
 
 /** Sums of int64 along dimensions, which wrap around. */
-function bigSums({ plan, local, shape }: Prepared, { own, whole }: BigMemory): Held {
+function bigSums(prepared: Prepared, { own, whole }: BigMemory): Reduced<bigint> {
+  const { plan, local, shape } = prepared;
   inStep(plan, () => accumulate(X, [local], [elementsOf(plan, own, "int64")], shape, ADD_BIG));
   const sums = together(plan, own, whole, (all) => void plan.runtime.communicator.allReduce(all, { into: all }));
-  return resultOf(plan, "int64", (target) => void (target.data as BigInt64Array).set(sums));
+  return finishedBig(prepared, sums);
 }
 
 /** The exact sum of all int64 elements. */
@@ -167,6 +174,7 @@ export function mean(array: BaseArray, options?: AxisOptions): Reduced<Scalar> {
   return reduced(
     "mean",
     array,
+    floatOf(array.dtype),
     options,
     [],
     ({ plan }) => realParts(array.dtype, X).map(() => sumMemory(plan)),
@@ -174,7 +182,7 @@ export function mean(array: BaseArray, options?: AxisOptions): Reduced<Scalar> {
       const { plan, local, shape, made } = prepared;
       const parts = realParts(array.dtype, X).map((part, i) => sumOf(plan, part, [local], shape, made[i]));
       for (const part of parts) for (let i = 0; i < part.length; i++) part[i] /= plan.count;
-      return finished(prepared, { dtype: floatOf(array.dtype), parts });
+      return finished(prepared, ...parts);
     },
   );
 }
@@ -190,6 +198,7 @@ export function variance(method: "var" | "std", array: BaseArray, options?: Vari
   return reduced(
     method,
     array,
+    dtypeInfo(floatOf(array.dtype)).real,
     options,
     ["correction"],
     ({ plan }, { correction = 0 }) => {
@@ -218,7 +227,7 @@ export function variance(method: "var" | "std", array: BaseArray, options?: Vari
         total[k] /= divisor;
         if (method === "std") total[k] = Math.sqrt(total[k]);
       }
-      return finished(prepared, { dtype: dtypeInfo(floatOf(array.dtype)).real, parts: [total] });
+      return finished(prepared, total);
     },
   );
 }
@@ -234,38 +243,39 @@ export function norm(array: BaseArray, options?: NormOptions): Reduced<number> {
   return reduced(
     "norm",
     array,
+    dtypeInfo(floatOf(array.dtype)).real,
     options,
     ["ord"],
     ({ plan }, { ord = 2 }) => {
       if (ord !== 1 && ord !== 2 && ord !== Infinity) {
         throw new RangeError(`ord must be 1, 2 or Infinity, not ${describe(ord)}.`);
       }
-      const units = ord === 2 ? [new Float64Array(plan.size), new Float64Array(plan.isLocal ? 0 : plan.all.size)] : [];
-      return { ord, sums: sumMemory(plan), units };
+      const size = plan.isLocal ? plan.size : plan.all.size;
+      const [units, own] = ord === 2
+        ? [size, plan.isLocal ? 0 : plan.size].map((length) => new Float64Array(length))
+        : [];
+      return { ord, sums: sumMemory(plan), largest: new Float64Array(ord === 1 ? 0 : size), units, own };
     },
     (prepared) => {
-      const { plan, local, shape, made: { ord, sums, units } } = prepared;
-      const dtype = dtypeInfo(floatOf(array.dtype)).real;
+      const { plan, local, shape, made: { ord, sums, largest, units, own } } = prepared;
       const magnitude = apply("abs", cast(floatOf(array.dtype), X));
       if (ord === 1) {
-        return finished(prepared, { dtype, parts: [sumOf(plan, magnitude, [local], shape, sums)] }) as Reduced<number>;
+        return finished(prepared, sumOf(plan, magnitude, [local], shape, sums)) as Reduced<number>;
       }
       extremes(plan, magnitude, [local], shape, "max", sums.own[1]);
-      const largest = extremesOfAll(plan, "max", sums.own[1], sums.whole[1]);
-      for (let i = 0; i < largest.length; i++) largest[i] = Math.max(0, largest[i]);
-      if (ord === Infinity) return finished(prepared, { dtype, parts: [largest] }) as Reduced<number>;
+      largest.set(extremesOfAll(plan, "max", sums.own[1], sums.whole[1]));
+      for (let i = 0; i < largest.length; i++) if (largest[i] === -Infinity) largest[i] = 0;
+      if (ord === Infinity) return finished(prepared, largest) as Reduced<number>;
       // Squares are taken in units of the largest magnitude, so that they neither overflow nor underflow.
-      const [own, whole] = units;
-      const all = plan.isLocal ? own : whole;
-      for (let i = 0; i < all.length; i++) {
-        all[i] = largest[i] > 0 && largest[i] < Infinity ? Math.min(1 / powerAbove(largest[i]), 2 ** 1000) : 1;
+      for (let i = 0; i < units.length; i++) {
+        units[i] = largest[i] > 0 && largest[i] < Infinity ? Math.min(1 / powerAbove(largest[i]), 2 ** 1000) : 1;
       }
-      const factors = ownPart(plan, all, own);
+      const factors = ownPart(plan, units, own);
       const isFinite = largest.every((value) => value < Infinity);
       const scaled = apply("square", apply("multiply", cast("float64", magnitude), operand(1)));
       const squares = sumOf(plan, scaled, [local, elementsOf(plan, factors)], shape, sums, isFinite ? 1 : undefined);
-      for (let i = 0; i < squares.length; i++) squares[i] = Math.sqrt(squares[i]) / all[i];
-      return finished(prepared, { dtype, parts: [squares] }) as Reduced<number>;
+      for (let i = 0; i < squares.length; i++) squares[i] = Math.sqrt(squares[i]) / units[i];
+      return finished(prepared, squares) as Reduced<number>;
     },
   );
 }
@@ -284,14 +294,13 @@ export function prod(array: BaseArray, options?: AxisOptions): Reduced<Scalar> {
   const { dtype } = array;
   const { isComplex, isInteger } = dtypeInfo(dtype);
   const isExact = (plan: ReductionPlan) => dtype === "int64" || isInteger && plan.result !== null;
-  return reduced("prod", array, options, [], ({ plan }) => {
+  return reduced("prod", array, sumDType(dtype), options, [], ({ plan }) => {
     const make = (length: number) =>
       isExact(plan) ? [new BigInt64Array(length)] : (isComplex ? [0, 1] : [0]).map(() => new Float64Array(length));
-    const all = plan.isLocal ? 0 : plan.all.size;
-    const gathered = isExact(plan) ? 0 : all * array.runtime.size;
-    return { own: make(plan.size), whole: make(all), gathered: make(gathered) };
+    const size = plan.isLocal ? 0 : plan.all.size;
+    return { own: make(plan.size), whole: make(size), ofAll: isExact(plan) ? [] : make(size * plan.runtime.size) };
   }, (prepared) => {
-    const { plan, local, shape, made: { own, whole, gathered } } = prepared;
+    const { plan, local, shape, made: { own, whole, ofAll } } = prepared;
     const start = (part: number) => part === 0 ? 1 : 0;
     if (isExact(plan)) {
       const [products] = own as BigInt64Array<ArrayBuffer>[];
@@ -302,21 +311,22 @@ export function prod(array: BaseArray, options?: AxisOptions): Reduced<Scalar> {
       const combine = (all: BigInt64Array<ArrayBuffer>) =>
         void plan.runtime.communicator.allReduce(all, { op: "prod", into: all });
       const total = together(plan, products, (whole[0] as BigInt64Array<ArrayBuffer>).fill(1n), combine);
-      return plan.result === null
-        ? total[0]
-        : resultOf(plan, "int64", (to) => void (to.data as BigInt64Array).set(total));
+      return finishedBig(prepared, total);
     }
     const [factors, wholes] = [own, whole] as Float64Array<ArrayBuffer>[][];
     const wide = cast(isComplex ? "complex128" : "float64", X);
     const targets = factors.map((part) => elementsOf(plan, part));
     inStep(plan, () => accumulate(wide, [local], targets, shape, isComplex ? MULTIPLY_COMPLEX : MULTIPLY));
     const parts = factors.map((part, i) => together(plan, part, wholes[i].fill(start(i)), () => {}));
-    if (!plan.isLocal) multiplyAll(plan, parts, gathered as Float64Array<ArrayBuffer>[]);
-    return finished(prepared, { dtype, parts });
+    if (!plan.isLocal) multiplyAll(plan, parts, ofAll as Float64Array<ArrayBuffer>[]);
+    return finished(prepared, ...parts);
   });
 }
 
-/** Multiply what all ranks have, in the order of the ranks: complex numbers cannot be multiplied by MPI. Collective. */
+/**
+ * Multiply what all ranks have, in the order of the ranks: complex numbers cannot be multiplied by MPI. `gathered` is memory
+ * for that. Collective.
+ */
 function multiplyAll(
   { runtime }: ReductionPlan,
   parts: readonly Float64Array<ArrayBuffer>[],
@@ -378,18 +388,12 @@ function extremesOf({ plan, local, shape }: Prepared, op: "max" | "min", memory:
 
 /** The largest or smallest of all elements, or along dimensions; NaN if one is. Collective. */
 export function extreme(op: "max" | "min", array: BaseArray, options?: AxisOptions): Reduced<number | bigint> {
-  return reduced(op, array, options, [], ({ plan }) => {
+  return reduced(op, array, array.dtype, options, [], ({ plan }) => {
     checkOrdered(op, array, plan);
     return extremeMemory(array.dtype, plan);
   }, (prepared) => {
-    const { plan, made } = prepared;
-    const found = extremesOf(prepared, op, made);
-    if (found instanceof Float64Array) {
-      return finished(prepared, { dtype: array.dtype, parts: [found] }) as Reduced<number>;
-    }
-    return plan.result === null
-      ? found[0]
-      : resultOf(plan, "int64", (to) => void (to.data as BigInt64Array).set(found));
+    const found = extremesOf(prepared, op, prepared.made);
+    return found instanceof Float64Array ? finished(prepared, found) as Reduced<number> : finishedBig(prepared, found);
   });
 }
 
@@ -403,7 +407,7 @@ export function argumentOfExtreme(
   options?: AxisOptions,
 ): Reduced<number> {
   const op = method === "argmax" ? "max" : "min";
-  return reduced(method, array, options, [], ({ plan }, { axis }) => {
+  return reduced(method, array, "int32", options, [], ({ plan }, { axis }) => {
     checkOrdered(method, array, plan);
     if (Array.isArray(axis)) throw new TypeError(`${method} goes along one axis, a number, or over all: leave it out.`);
     const places = extremeMemory("float64", plan) as FloatMemory;
@@ -418,8 +422,7 @@ export function argumentOfExtreme(
     const place = indices.map((_, i) => operand(i + 2)).reduce((sum, index) => apply("add", sum, index));
     const where = apply("where", isBest, place, operand(parts.length - 1));
     extremes(plan, where, parts, shape, "min", places.own);
-    const found = extremesOfAll(plan, "min", places.own, places.whole);
-    return finished(prepared, { dtype: "int32", parts: [found] }) as Reduced<number>;
+    return finished(prepared, extremesOfAll(plan, "min", places.own, places.whole)) as Reduced<number>;
   });
 }
 
@@ -442,7 +445,7 @@ function indicesAlong(array: BaseArray, plan: ReductionPlan): Elements[] {
 
 /** Whether all elements are not 0, or any is; or along dimensions. Collective. */
 export function truth(method: "all" | "any", array: BaseArray, options?: AxisOptions): Reduced<boolean> {
-  return reduced(method, array, options, [], ({ plan }) => [
+  return reduced(method, array, "uint8", options, [], ({ plan }) => [
     new Float64Array(plan.size),
     new Float64Array(plan.isLocal ? 0 : plan.all.size),
   ], (prepared) => {
@@ -452,7 +455,7 @@ export function truth(method: "all" | "any", array: BaseArray, options?: AxisOpt
     extremes(plan, isTrue, [local], shape, op, own);
     const found = extremesOfAll(plan, op, own, whole);
     for (let i = 0; i < found.length; i++) found[i] = Number(found[i] > 0);
-    const result = finished(prepared, { dtype: "uint8", parts: [found] });
+    const result = finished(prepared, found);
     return typeof result === "number" ? result === 1 : result as Held;
   });
 }

@@ -11,7 +11,7 @@ import type { Accumulation, Part } from "../elementwise/loops.ts";
 import { accumulate } from "../elementwise/execution.ts";
 import { apply, type Expression, operand } from "../elementwise/expression.ts";
 import type { LocalArray } from "../local_array.ts";
-import { allocating, elementsOf, inStep, ownPart, type ReductionPlan, together } from "./plan.ts";
+import { elementsOf, inStep, ownPart, type ReductionPlan, together } from "./plan.ts";
 
 /** Bits of a float64's significand. */
 const BITS = 53;
@@ -74,7 +74,11 @@ export function largest(local: LocalArray): number {
   return Math.max(0, most[0]);
 }
 
-/** What all ranks have of extremes. Collective, unless each rank has all. */
+/**
+ * What all ranks have of extremes. Collective, unless each rank has all.
+ *
+ * MPI does not promise that a NaN gets through a comparison of floats: their bits are compared, as integers in the same order.
+ */
 export function extremesOfAll(
   plan: ReductionPlan,
   op: "max" | "min",
@@ -83,17 +87,30 @@ export function extremesOfAll(
 ): Float64Array<ArrayBuffer> {
   whole.fill(op === "max" ? -Infinity : Infinity);
   return together(plan, own, whole, (all) => {
-    // MPI does not promise that a NaN gets through.
-    const isNaNs = plan.all.marks;
+    const integers = new BigInt64Array(all.buffer, all.byteOffset, all.length);
+    const halves = new Int32Array(all.buffer, all.byteOffset, 2 * all.length);
     for (let i = 0; i < all.length; i++) {
-      isNaNs[i] = all[i] !== all[i] ? 1 : 0;
-      if (isNaNs[i]) all[i] = 0;
+      if (all[i] === all[i]) continue;
+      halves[2 * i] = 0;
+      halves[2 * i + 1] = op === "max" ? POSITIVE_NAN : NEGATIVE_NAN;
     }
-    const { communicator } = plan.runtime;
-    communicator.allReduce(all, { op, into: all });
-    communicator.allReduce(isNaNs, { op: "max", into: isNaNs });
-    for (let i = 0; i < all.length; i++) if (isNaNs[i]) all[i] = NaN;
+    turnNegative(halves);
+    plan.runtime.communicator.allReduce(integers, { op, into: integers });
+    turnNegative(halves);
   });
+}
+
+/** Upper halves of NaNs: above Infinity, and below -Infinity. */
+const POSITIVE_NAN = 0x7ff80000;
+const NEGATIVE_NAN = 0xfff80000 | 0;
+
+/** From the bits of floats to integers in their order, and back: the lower bits of negative ones count the other way. */
+function turnNegative(halves: Int32Array): void {
+  for (let i = 0; i < halves.length; i += 2) {
+    if (halves[i + 1] >= 0) continue;
+    halves[i] = ~halves[i];
+    halves[i + 1] ^= 0x7fffffff;
+  }
 }
 
 /**
@@ -120,10 +137,8 @@ export function sumOf(
     bounds.fill(bound);
     largest = plan.isLocal ? bounds : wholeBounds.fill(bound);
   }
-  const isLarge = largest.some((value) => value > LARGE && value < Infinity);
-  const infinite = largest.some((value) => value === Infinity)
-    ? signsOfInfinity(plan, real, parts, shape, memory)
-    : null;
+  // What stands beside an infinite value may be large, too.
+  const isLarge = largest.some((value) => value > LARGE);
   // From a bound to the number whose addition cuts at the right place.
   const bits = Math.ceil(Math.log2(plan.count + 2));
   const scale = isLarge ? SCALE : 1;
@@ -141,10 +156,11 @@ export function sumOf(
     together(plan, slice, wholeSlices[i].fill(0), (all) => void plan.runtime.communicator.allReduce(all, { into: all }))
   );
   const [first, second, third] = totals;
-  for (let i = 0; i < first.length; i++) first[i] = (first[i] + second[i] + third[i]) / scale;
-  infinite?.forEach((value, i) => {
-    if (value !== 0) first[i] = value;
-  });
+  for (let i = 0; i < first.length; i++) {
+    // Infinite and undefined values are not cut: all of them is in the first slice.
+    const isCut = largest[i] > 0 && largest[i] < Infinity;
+    first[i] = (isCut ? first[i] + second[i] + third[i] : first[i]) / scale;
+  }
   return first;
 }
 
@@ -159,33 +175,4 @@ function cutting(at: number, next: number, scale: number): Accumulation {
     const y2 = y1 - q1, c2 = c1 * ${next}, q2 = (c2 + y2) - c2; a2 += q2;`,
     merge: (others) => others.map((other, i) => `a${i} += ${other};`).join(" "),
   };
-}
-
-/** What sums with infinite or undefined values are; 0 for the others. */
-function signsOfInfinity(
-  plan: ReductionPlan,
-  expression: Expression,
-  parts: readonly Part[],
-  shape: readonly number[],
-  memory: SumMemory,
-): Float64Array {
-  const [, own, , other] = memory.own;
-  const [, whole, , otherWhole] = memory.whole;
-  extremes(plan, expression, parts, shape, "max", own);
-  const highest = extremesOfAll(plan, "max", own, whole);
-  extremes(plan, expression, parts, shape, "min", other);
-  const lowest = extremesOfAll(plan, "min", other, otherWhole);
-  return allocating(
-    plan,
-    () =>
-      highest.map((high, i) =>
-        Number.isNaN(high) || high === Infinity && lowest[i] === -Infinity
-          ? NaN
-          : high === Infinity
-          ? Infinity
-          : lowest[i] === -Infinity
-          ? -Infinity
-          : 0
-      ),
-  );
 }

@@ -10,7 +10,7 @@ import { agree, makeOnAll } from "../../runtime/agreement.ts";
 import { checkArray, factsOf, runtimeOf } from "../base_array.ts";
 import { copyRunsOnDevice } from "../device_elements.ts";
 import { DistributedArray } from "../distributed_array.ts";
-import { copyRuns } from "../layout.ts";
+import { copyRuns, type Order } from "../layout.ts";
 import { LocalArray } from "../local_array.ts";
 import { checkAxis } from "../reductions/plan.ts";
 
@@ -39,7 +39,7 @@ export function flip<D extends DType>(array: DistributedArray<D>, axis: number):
   if (distribution.isReplicated) {
     return DistributedArray.wrap(
       runtime,
-      makeOnAll(runtime, "flip", () => reversed(array.local, along)),
+      makeOnAll(runtime, "flip", () => reversed(array.local, along, order)),
       distribution,
       order,
     );
@@ -63,7 +63,7 @@ function mirroredParts<D extends DType>(
   const stream = array.local.isOnDevice ? runtime.stream : null;
   const mirror = mirrored(source.distribution, axis);
   const { from, to } = makeOnAll(runtime, "flip", () => ({
-    from: reversed(source.local, axis),
+    from: reversed(source.local, axis, order),
     to: LocalArray.empty(dtype, array.local.shape, order, stream),
   }));
   return {
@@ -72,10 +72,9 @@ function mirroredParts<D extends DType>(
   };
 }
 
-/** A copy of a part, in reverse order along a dimension. */
-function reversed<D extends DType>(local: LocalArray<D>, axis: number): LocalArray<D> {
+/** A dense copy of a part, in reverse order along a dimension. */
+function reversed<D extends DType>(local: LocalArray<D>, axis: number, order: Order): LocalArray<D> {
   const { dtype, shape } = local;
-  const order = local.isDense("F") ? "F" : "C";
   const copy = LocalArray.empty(dtype, shape, order, local.isOnDevice ? local.buffer.stream : null);
   const runs = shape.map((extent, d) =>
     d === axis
