@@ -23,7 +23,7 @@ import { agree } from "../runtime/agreement.ts";
 import type { Runtime } from "../runtime/runtime.ts";
 import { agreeOn, type BaseArray, checkArray, checkTarget, factsOf, type Held } from "./base_array.ts";
 import { ElementAccess } from "./element_access.ts";
-import { elementwise, type Made, type TargetOptions } from "./elementwise/elementwise.ts";
+import { checkInto, elementwise, type Made, type TargetOptions } from "./elementwise/elementwise.ts";
 import { applied } from "./elementwise/expression.ts";
 import { zip } from "./elementwise/zip.ts";
 import type { FromLocalOptions } from "./given_data.ts";
@@ -574,9 +574,8 @@ export class DistributedArray<D extends DType = DType> extends ElementAccess<D> 
   assign(values: DistributedArray | ElementOf<D> | number): this {
     if (values instanceof DistributedArray) {
       if (this.#isElsewhere(values)) {
-        const converted = values.dtype === this.dtype ? values : values.to({ dtype: this.dtype });
-        converted.redistribute(this);
-        if (converted !== values) converted.free();
+        if (values.dtype === this.dtype) values.redistribute(this);
+        else this.#assignConverted(values);
       } else {
         elementwise("DistributedArray.assign", applied("positive"), [values], { into: this });
       }
@@ -591,6 +590,15 @@ export class DistributedArray<D extends DType = DType> extends ElementAccess<D> 
     });
     fill();
     return this;
+  }
+
+  #assignConverted(values: DistributedArray): void {
+    agreeOn(this, "assign", () => {
+      checkInto("DistributedArray.assign", this, values.dtype);
+      return { values: factsOf(values) };
+    });
+    using converted = values.to({ dtype: this.dtype });
+    converted.redistribute(this);
   }
 
   /** Whether another array of the same shape has its elements on other ranks. */

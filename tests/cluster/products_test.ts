@@ -31,6 +31,12 @@ clusterTest("dot, vdot, axpy, scale, outer", (runtime) => {
   using row = DistributedArray.generate(runtime, [3], Replicated, (j) => j + 1, { memory });
   using product = outer(a, row);
   assertEquals([String(product.distribution), [...product.shape], product.sum()], ["Slab.X", [7, 3], 21 * 6]);
+  assertThrowsEverywhere(
+    runtime,
+    () => outer(product, row),
+    ShapeError,
+    "outer takes two vectors, not arrays of shapes",
+  );
   assertThrowsEverywhere(runtime, () => dot(a, row), ShapeError, "dot takes arrays of one shape, not of [7] and [3]");
 });
 

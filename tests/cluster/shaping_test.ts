@@ -129,6 +129,11 @@ clusterTest("what does not fit says what would", (runtime) => {
     ShapeError,
     "into has shape [4,3], but the result has [4,2]",
   );
+  // Whether elements move does not matter.
+  for (const distribution of [Slab.X, Slab.Y]) {
+    using integers = DistributedArray.zeros(runtime, [4, 3], distribution, { dtype: "int32", memory });
+    fails(() => integers.assign(a), DTypeError, "the result is of dtype float64, which into, of dtype int32");
+  }
   fails(() => expandDims(a, 4), RangeError, "The axis must be a whole number from -3 to 2, not 4");
   fails(() => squeeze(a, 0), ShapeError, "squeeze takes away dimensions of extent 1");
   fails(() => broadcastTo(a, [4, 1]), ShapeError, "broadcastTo: ");
@@ -203,4 +208,9 @@ clusterTest("flip, cumulativeSum, kron, vecdot", (runtime) => {
     assertThrowsEverywhere(runtime, action, type, message);
   fails(() => kron(small, b.slice([[0, 1]]).sum({ axis: 0 })), ShapeError, "kron takes arrays of as many dimensions");
   fails(() => flip(small, 2), RangeError, "from -2 to 1");
+  fails(() => vecdot(small.sum({ axis: 1 }), small.sum({ axis: 1 })), ShapeError, "Take vdot(a, b)");
+  using wide = DistributedArray.generate(runtime, [3, 4], Replicated, (i, j) => 10 * i + j, { order: "F", memory });
+  const turned = flip(wide.slice([[0, 2], [1, 4]]), 0);
+  assertEquals([turned.order, turned.local.isDense("F")], ["F", true]);
+  assertEquals(whole(turned), [11, 12, 13, 1, 2, 3]);
 });
