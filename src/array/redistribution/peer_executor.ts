@@ -25,6 +25,8 @@ const LEAST_BYTES = 2 ** 22;
 /** What was prepared for arrays in some places. */
 interface Prepared {
   readonly key: string;
+  /** The target's memory if others write into it: they may have other addresses for another one that lies in the same place. */
+  readonly direct: DeviceMemory | null;
   readonly streams: readonly Stream[];
   readonly tables: readonly DeviceBuffer[];
   readonly move: () => void;
@@ -88,8 +90,10 @@ export class PeerExecutor {
     channels.check();
     const key = `${placeOf(source)} ${placeOf(target)} ${order} ${isDirect}`;
     const streams = [source.buffer.stream, target.buffer.stream];
+    const direct = isDirect ? target.buffer : null;
     const last = this.#last;
-    const isKnown = last?.key === key && last.streams.every((stream, i) => stream === streams[i]);
+    const isKnown = last?.key === key && last.direct === direct &&
+      last.streams.every((stream, i) => stream === streams[i]);
     // Ranks that did not agree have freed what they had allocated.
     if (isKnown && making === null && last.tables.every(({ isFreed }) => !isFreed)) return last.move;
     const stays = this.#partsOf(this.#plan.stays, making, null).map((part) => this.#copy(source, target, part));
@@ -102,7 +106,7 @@ export class PeerExecutor {
     const exchange = isDirect ? exchangeDirectly : exchangeThroughSlots;
     const main = this.#stream;
     const move = inOrder(main, channels, streams, () => exchange(channels, main, sends, receives, stays, making));
-    if (making === null) this.#last = { key, streams, tables, move };
+    if (making === null) this.#last = { key, direct, streams, tables, move };
     return move;
   }
 
