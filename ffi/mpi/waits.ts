@@ -47,6 +47,7 @@ const MAKERS: Readonly<Record<string, { color: number | null; out: number }>> = 
   MPI_Comm_dup: { color: null, out: 1 },
   MPI_Comm_split: { color: 1, out: 3 },
   MPI_Comm_split_type: { color: 1, out: 4 },
+  MPI_Cart_create: { color: null, out: 5 },
 };
 
 function positionsOf(name: string): Positions {

@@ -185,7 +185,7 @@ export abstract class BackgroundMethods extends CollectiveMethods {
     if (arguments.length > 2) refuseExtra("iallToAll", "send", OptionKeys.into);
     const element = checkedElement(this, "iallToAll", "send", send, options, OptionKeys.into);
     const length = lengthOf(send);
-    const part = equalPart("iallToAll", "send", length, this.size);
+    const part = equalPart("iallToAll", "send", length, this.size, "use allToAllV");
     const into = options.into ?? newLike(send, length);
     checkInto("iallToAll", into, send, length);
     const { symbols, constants } = startMpi();

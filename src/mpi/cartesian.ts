@@ -6,11 +6,11 @@
 import { checkMpi } from "../../ffi/mpi/mod.ts";
 import { StateError } from "../errors.ts";
 import { describe } from "../options.ts";
-import { checkInto, receiveBuffer, sendBuffer } from "./buffers.ts";
-import { checkedElement } from "./checks.ts";
+import { checkInto, isInt, receiveBuffer, sendBuffer } from "./buffers.ts";
+import { checkedElement, checkedRank } from "./checks.ts";
 import { refuseFreed } from "./communicator_handle.ts";
 import { type IntoOptions, NO_OPTIONS, OptionKeys, refuseExtra } from "./communicator_options.ts";
-import { equalPart } from "./counts.ts";
+import { checkedTotal, equalPart } from "./counts.ts";
 import { lengthOf, newLike, type NumericArray } from "./elements.ts";
 import { startMpi } from "./init_finalize.ts";
 import { ObjectMethods } from "./object_methods.ts";
@@ -55,7 +55,11 @@ export function checkGrid(shape: unknown, { periodic = false }: CartesianOptions
       `createCartesian: a grid of ${extents.join(" x ")} takes ${count} ranks, and there are ${size}.`,
     );
   }
-  const periods = typeof periodic === "boolean" ? extents.map(() => periodic) : [...periodic];
+  const periods = typeof periodic === "boolean"
+    ? extents.map(() => periodic)
+    : Array.isArray(periodic)
+    ? [...periodic]
+    : [];
   if (periods.length !== extents.length || !periods.every((one) => typeof one === "boolean")) {
     throw new TypeError(
       `createCartesian: periodic must be a boolean, or one for each dimension, not ${describe(periodic)}.`,
@@ -70,12 +74,14 @@ export abstract class CartesianMethods extends ObjectMethods {
    * Where a rank stands on the grid; this one when left out. Local. Source: MPI_Cart_coords.
    *
    * @throws {StateError} if `createCartesian` did not make the communicator.
+   * @throws {TypeError | RangeError} if it has no such rank.
    */
   coordinates(rank: number = this.rank): number[] {
     refuseFreed(this, "coordinates");
     const { length } = shapeOf("coordinates", this);
+    const place = checkedRank(this, "coordinates", "rank", rank);
     const out = new Int32Array(length);
-    checkMpi(startMpi().symbols.MPI_Cart_coords(this.handle, rank | 0, length, out), "MPI_Cart_coords");
+    checkMpi(startMpi().symbols.MPI_Cart_coords(this.handle, place, length, out), "MPI_Cart_coords");
     return [...out];
   }
 
@@ -88,9 +94,9 @@ export abstract class CartesianMethods extends ObjectMethods {
   shift(dimension: number, displacement = 1): Shift {
     refuseFreed(this, "shift");
     const { length } = shapeOf("shift", this);
-    if (!(Number.isInteger(dimension) && dimension >= 0 && dimension < length && Number.isInteger(displacement))) {
+    if (!(Number.isInteger(dimension) && dimension >= 0 && dimension < length && isInt(displacement))) {
       throw new RangeError(
-        `shift takes a dimension from 0 to ${length - 1} and a whole number, not ${describe(dimension)} and ` +
+        `shift takes a dimension from 0 to ${length - 1} and a 32-bit integer, not ${describe(dimension)} and ` +
           `${describe(displacement)}.`,
       );
     }
@@ -110,7 +116,7 @@ export abstract class CartesianMethods extends ObjectMethods {
     if (arguments.length > 2) refuseExtra("neighborAllGather", "send", OptionKeys.into);
     const element = checkedElement(this, "neighborAllGather", "send", send, options, OptionKeys.into);
     const length = lengthOf(send);
-    const total = 2 * shapeOf("neighborAllGather", this).length * length;
+    const total = checkedTotal("neighborAllGather", length, 2 * shapeOf("neighborAllGather", this).length);
     const into = options.into ?? newLike(send, total);
     checkInto("neighborAllGather", into, send, total);
     const { symbols, constants } = startMpi();

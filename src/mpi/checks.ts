@@ -29,7 +29,7 @@ export function checkedElement(
 }
 
 /** A rank of a communicator, as C takes it, which knows no -0. */
-function checkedRank({ size }: CommunicatorHandle, method: string, what: string, rank: number): number {
+export function checkedRank({ size }: CommunicatorHandle, method: string, what: string, rank: number): number {
   if (typeof rank !== "number" || !Number.isInteger(rank)) {
     throw new TypeError(`${method}: ${what} must be a rank, an integer, not ${describe(rank)}.`);
   }

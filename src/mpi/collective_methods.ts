@@ -232,7 +232,7 @@ export abstract class CollectiveMethods extends ReductionMethods {
     if (arguments.length > 2) refuseExtra("allToAll", "send", OptionKeys.into);
     const element = checkedElement(this, "allToAll", "send", send, options, OptionKeys.into);
     const length = lengthOf(send);
-    const part = equalPart("allToAll", "send", length, this.size);
+    const part = equalPart("allToAll", "send", length, this.size, "use allToAllV");
     const into = options.into ?? newLike(send, length);
     if (into !== send) checkInto("allToAll", into, send, length);
     const { symbols, constants } = startMpi();

@@ -204,7 +204,7 @@ export class Communicator extends CartesianMethods {
   }
 
   /**
-   * Free a communicator that `split`, `splitShared` or `duplicate` made; a second call does nothing. Collective.
+   * Free a communicator that `split`, `createCartesian`, `duplicate` or the like made; a second call does nothing. Collective.
    * Source: MPI_Comm_free.
    *
    * @throws {StateError} for `world` and `self`, which MPI made.

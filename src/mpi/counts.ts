@@ -99,11 +99,17 @@ export function checkOwnPart(method: string, rank: number, counts: Int32Array, l
   throw new RangeError(`${method}: ${what} has ${length} entries, but the count of this rank is ${counts[rank]}.`);
 }
 
-/** The length of the equal parts that an array divides into. */
-export function equalPart(method: string, what: string, length: number, size: number): number {
+/** The length of the equal parts that an array divides into; `instead` says what takes others. */
+export function equalPart(
+  method: string,
+  what: string,
+  length: number,
+  size: number,
+  instead = "give each part as many",
+): number {
   if (length % size === 0) return length / size;
   throw new RangeError(
-    `${method}: ${what} has ${length} entries, which do not divide into ${size} equal parts; use ${method}V.`,
+    `${method}: ${what} has ${length} entries, which do not divide into ${size} equal parts; ${instead}.`,
   );
 }
 

@@ -144,7 +144,7 @@ export abstract class ReductionMethods extends MessageMethods {
     checkOperation(method, element, op, length);
     const given = options.counts;
     const counts = given === undefined
-      ? new Int32Array(this.size).fill(equalPart(method, "send", length, this.size))
+      ? new Int32Array(this.size).fill(equalPart(method, "send", length, this.size, "pass counts"))
       : entryCounts(method, "counts", given, this.size);
     const total = sumOf(counts);
     if (total !== length) {

@@ -4,6 +4,7 @@
  * @module
  */
 import { checkMpi, mpiError } from "../../ffi/mpi/mod.ts";
+import { noteWaiting } from "../../ffi/waiting.ts";
 import { beforeMpiEnds, startMpi } from "./init_finalize.ts";
 
 /** What is known about a message that was received or probed. */
@@ -221,11 +222,20 @@ export function waitAll<T>(requests: readonly Request<T>[]): T[] {
  */
 export function waitAny<T>(requests: readonly Request<T>[]): [index: number, value: T] {
   if (requests.length === 0) throw new RangeError("waitAny needs one request at least.");
-  for (;;) {
-    const index = requests.findIndex((request) => request.test());
-    if (index >= 0) return [index, requests[index].wait()];
-  }
+  const index = polling.firstComplete(requests);
+  return [index, requests[index].wait()];
 }
+
+const polling = {
+  firstComplete(requests: readonly Request<unknown>[]): number {
+    for (;;) {
+      const index = requests.findIndex((request) => request.test());
+      if (index >= 0) return index;
+    }
+  },
+};
+// Time limits, and the words on who waits for whom, are those of a wait for one.
+noteWaiting(polling, { firstComplete: "MPI_Wait" });
 
 beforeMpiEnds(() => {
   if (pending.size === 0) return;

@@ -448,6 +448,8 @@ clusterTest("collective calls in the background give what the blocking ones do",
   assertEquals([index, (value as Float32Array).length], [1, 2]);
   world.send(new Int8Array(1), rank, { tag: 98 });
   received.wait();
+  const odd = new Int8Array(size + 1);
+  if (size > 1) assertThrows(() => world.iallToAll(odd), RangeError, "equal parts; use allToAllV");
   assertThrows(() => waitAny([]), RangeError, "waitAny needs one request at least");
   assertThrows(() => world.iallReduce(send, { into: send }), RangeError, "into overlaps");
 });
@@ -474,7 +476,13 @@ clusterTest("grids: coordinates, neighbours, and what they exchange", ({ communi
   assertThrows(() => world.createCartesian([size, 2]), RangeError, "takes");
   assertThrows(() => world.createCartesian([0.5]), RangeError, "whole numbers from 1");
   assertThrows(() => world.createCartesian([size], { periodic: [true, false] }), TypeError, "one for each dimension");
+  const wrong = 1 as unknown as boolean;
+  assertThrows(() => world.createCartesian([size], { periodic: wrong }), TypeError, "one for each dimension, not 1");
   const line = world.createCartesian([size])!;
+  assertThrows(() => line.coordinates(size), RangeError, `coordinates: rank is ${size}, but the ranks`);
+  assertThrows(() => line.coordinates("a" as unknown as number), TypeError, "coordinates: rank must be a rank");
+  assertThrows(() => line.shift(0, 2 ** 32), RangeError, "a 32-bit integer, not 0 and 4294967296");
+  assertThrows(() => line.neighborAllToAll(new Int8Array(3)), RangeError, "equal parts; give each part as many");
   assertThrows(() => line.shift(1), RangeError, "a dimension from 0 to 0");
   line.free();
 });
@@ -1119,7 +1127,7 @@ clusterTest("misuse: parts that do not divide", { ranks: [2, 3, 4] }, (runtime) 
   const world = runtime.communicator;
   const odd = f64(world.size + 1);
   assertThrowsEverywhere(runtime, () => world.allToAll(odd), RangeError, "equal parts; use allToAllV");
-  assertThrowsEverywhere(runtime, () => world.reduceScatter(odd), RangeError, "do not divide into");
+  assertThrowsEverywhere(runtime, () => world.reduceScatter(odd), RangeError, "equal parts; pass counts");
 });
 
 clusterTest("misuse: what only the root can see is refused there", ({ communicator: world }) => {

@@ -43,6 +43,7 @@ const WAITS: [way: string, place: string][] = [
   ["receives", "MPI_Recv"],
   ["receives from anyone", "MPI_Recv"],
   ["waits", "MPI_Wait"],
+  ["waits for any", "MPI_Wait"],
 ];
 
 testUnderEveryMpi("a rank that leaves while others wait for it ends the job", async (mpi) => {

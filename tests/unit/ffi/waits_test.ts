@@ -1,0 +1,34 @@
+/** Whose calls wait where: communicators are known from the call that makes them. */
+import { assert, assertEquals } from "@std/assert";
+import type { Presence, Wait } from "../../../ffi/mpi/presence.ts";
+import { publishWaits } from "../../../ffi/mpi/waits.ts";
+import { noteWaiting } from "../../../ffi/waiting.ts";
+
+Deno.test("collective calls are counted on communicators of every kind", () => {
+  const begun: Wait[] = [];
+  const presence = { begin: (wait: Wait) => void begun.push({ ...wait }), end: () => {} };
+  publishWaits(presence as unknown as Presence, { handle: 1, rank: 0 }, () => 0);
+  const makes = (at: number, handle: number) => (...values: unknown[]) => (values[at] as Int32Array)[0] = handle;
+  const table = {
+    MPI_Comm_dup: makes(1, 2),
+    MPI_Comm_split: makes(3, 3),
+    MPI_Comm_split_type: makes(4, 4),
+    MPI_Cart_create: makes(5, 5),
+    MPI_Barrier: () => {},
+  };
+  noteWaiting(table, Object.keys(table));
+  const out = new Int32Array(1);
+  const { MPI_Comm_dup, MPI_Comm_split, MPI_Comm_split_type, MPI_Cart_create, MPI_Barrier } = table as Record<
+    string,
+    (...values: unknown[]) => void
+  >;
+  MPI_Comm_dup(1, out);
+  MPI_Comm_split(1, 0, 0, out);
+  MPI_Comm_split_type(1, 0, 0, 0, out);
+  MPI_Cart_create(1, 1, Int32Array.of(1), Int32Array.of(0), 0, out);
+  for (const handle of [2, 3, 4, 5]) MPI_Barrier(handle);
+  const barriers = begun.slice(4);
+  assertEquals(barriers.map(({ turn }) => turn), [1, 1, 1, 1]);
+  const scopes = new Set(barriers.map(({ scope }) => scope));
+  assert(scopes.size === 4 && !scopes.has(0), JSON.stringify(barriers));
+});
