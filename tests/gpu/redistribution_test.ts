@@ -13,6 +13,7 @@ import {
   Replicated,
   Slab,
 } from "../../mod.ts";
+import { liveAllocations } from "../../internals.ts";
 import { PeerExecutor } from "../../src/array/redistribution/peer_executor.ts";
 import { planRedistribution } from "../../src/array/redistribution/plan.ts";
 import { makeDeviceChannels } from "../../src/memory/device_channels.ts";
@@ -128,6 +129,18 @@ gpuTest("many pieces go round in small rings of slots, and through them again", 
     }
   }
 }, { ranks: [2, 3, 4] });
+
+gpuTest("windows that share memory move through one copy, whose memory is freed with the plan", (runtime) => {
+  using a = DistributedArray.generate(runtime, [12, 3], Slab.X, (i, j) => 3 * i + j);
+  const before = liveAllocations().length;
+  const windows = new Redistribution(a.slice([[0, 8]]), a.slice([[4, 12]]));
+  windows.execute();
+  const kept = liveAllocations().length;
+  for (let i = 0; i < 3; i++) windows.execute();
+  assert(liveAllocations().length <= kept);
+  windows.free();
+  assert(liveAllocations().length <= before);
+});
 
 gpuTest("Redistribution between GPUs tells how elements travel, and takes another way if it is asked to", (runtime) => {
   const source = DistributedArray.random(runtime, [64, 48], Slab.X, { dtype: "float32", seed: 1 });

@@ -9,7 +9,7 @@ import { openChannels, openedChannels, type PeerChannels } from "../../memory/pe
 import { agreeStrictly } from "../../runtime/agreement.ts";
 import type { Runtime } from "../../runtime/runtime.ts";
 import { type Order, prepareCopy } from "../layout.ts";
-import type { LocalArray } from "../local_array.ts";
+import { LocalArray } from "../local_array.ts";
 import { SymmetricArray } from "../symmetric_array.ts";
 import { GpuExecutor, type Laid, Scratch } from "./gpu_executor.ts";
 import { HostExecutor } from "./host_executor.ts";
@@ -43,6 +43,8 @@ export class Redistributor {
   readonly #scratch: Scratch;
   readonly #asked: AskedAlgorithm;
   readonly #isOnDevice: boolean;
+  /** What was copied, for parts that share memory. */
+  readonly #copies: LocalArray[] = [];
 
   /**
    * Plan this rank's part. Local. Redistributions of one owner may share the memory for packed blocks on the GPU; it is
@@ -80,7 +82,8 @@ export class Redistributor {
 
   /** Bytes that it keeps, without the scratch memory. */
   get byteLength(): number {
-    return this.#host.byteLength + this.#gpu.byteLength + (this.#peers?.byteLength ?? 0);
+    const copied = this.#copies.reduce((sum, { byteLength }) => sum + byteLength, 0);
+    return this.#host.byteLength + this.#gpu.byteLength + (this.#peers?.byteLength ?? 0) + copied;
   }
 
   /** How the elements of such parts travel, once {@linkcode open} was called; a new target is `null`. */
@@ -187,12 +190,25 @@ export class Redistributor {
 
   /** For parts that share memory, from which nothing may be read after it was written to. */
   #prepareFromCopy(source: LocalArray, target: LocalArray, order: Order): () => void {
-    const copy = source.copy(order);
+    const copy = this.#copyLike(source, order);
     const move = this.prepare(copy, target, order);
     return () => {
       copy.set(source);
       move();
     };
+  }
+
+  /** Memory for a copy of a part: the same each time, since moves of one redistribution follow each other. */
+  #copyLike(source: LocalArray, order: Order): LocalArray {
+    const stream = source.isOnDevice ? source.buffer.stream : null;
+    const known = this.#copies.find((copy) =>
+      !copy.isLost && copy.dtype === source.dtype && copy.shape.join() === source.shape.join() && copy.isDense(order) &&
+      (stream === null ? !copy.isOnDevice : copy.isOnDevice && copy.buffer.stream === stream)
+    );
+    if (known !== undefined) return known;
+    const made = LocalArray.empty(source.dtype, source.shape, order, stream);
+    this.#copies.push(made);
+    return made;
   }
 
   /** `undefined` if it is not known yet whether there are any. */
@@ -231,6 +247,7 @@ export class Redistributor {
     this.#gpu.free();
     this.#peers?.free();
     this.#scratch.free();
+    for (const copy of this.#copies.splice(0)) copy.release();
   }
 
   /** As `free`. */
