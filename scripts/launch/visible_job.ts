@@ -39,7 +39,10 @@ export async function runVisibly(launcher: Launcher, job: VisibleJob): Promise<J
     },
   });
   if (job.signal?.aborted) return result;
-  if (result.isTimedOut) console.error(`error: the job did not end within ${job.timeoutSeconds} s and was ended`);
-  else if (failure !== null) console.error(`error: ${failure}`);
+  if (result.isTimedOut) {
+    const where = watch.where();
+    const place = where === null ? "" : `; the ranks of this machine were here:\n${where}`;
+    console.error(`error: the job did not end within ${job.timeoutSeconds} s and was ended${place}`);
+  } else if (failure !== null) console.error(`error: ${failure}`);
   return result;
 }

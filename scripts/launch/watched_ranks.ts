@@ -3,15 +3,23 @@
  *
  * @module
  */
-import { LongWaits, makePresencePage, PRESENCE_VARIABLE } from "../../internals.ts";
+import { LongWaits, makePresencePage, PRESENCE_VARIABLE, whereRanksAre } from "../../internals.ts";
 
 /** Ranks that wait for longer are told of. Tests set the variable. */
 const patienceSeconds = () => Number(Deno.env.get("DISTMATH_PATIENCE_SECONDS")) || 10;
 
-/** Call `tell` with what there is to tell of ranks that wait for long, until disposed of; `env` is for the job. */
-export function watchRanks(ranks: number, tell: (text: string) => void): Disposable & { env: Record<string, string> } {
+/** The ranks of a job, as far as they are on this machine. */
+export interface WatchedRanks extends Disposable {
+  /** What the job needs to be seen. */
+  readonly env: Record<string, string>;
+  /** Where they are, or were last: lines; `null` if none waits for others, or nothing is known of them. */
+  where(): string | null;
+}
+
+/** Call `tell` with what there is to tell of ranks that wait for long, until disposed of. */
+export function watchRanks(ranks: number, tell: (text: string) => void): WatchedRanks {
   const page = ranks > 1 ? makePresencePage() : null;
-  if (page === null) return { env: {}, [Symbol.dispose]() {} };
+  if (page === null) return { env: {}, where: () => null, [Symbol.dispose]() {} };
   const patience = patienceSeconds();
   const waits = new LongWaits(patience);
   const timer = setInterval(() => {
@@ -20,6 +28,7 @@ export function watchRanks(ranks: number, tell: (text: string) => void): Disposa
   }, Math.min(1, patience / 4) * 1000);
   return {
     env: { [PRESENCE_VARIABLE]: page.path },
+    where: () => whereRanksAre(page.read()),
     [Symbol.dispose]() {
       clearInterval(timer);
       page[Symbol.dispose]();

@@ -17,6 +17,36 @@ interface Sighting {
   readonly since: number;
 }
 
+/** Where the words of each rank begin. */
+function placesOf(words: Int32Array): number[] {
+  const ranks = Math.min(words[WORDS.RANKS], words.length / WORDS_OF_RANK - 1);
+  return Array.from({ length: ranks }, (_, i) => (i + 1) * WORDS_OF_RANK);
+}
+
+/** Whether a rank waits. */
+function isWaiting(words: Int32Array, at: number): boolean {
+  return words[at + fields.STATE] === PRESENT.STARTING || words[at + fields.CALLS] % 2 === 1;
+}
+
+/** Whether what a rank waits in is for all ranks of a communicator. */
+function isOfAll(words: Int32Array, at: number): boolean {
+  const isStarting = words[at + fields.STATE] === PRESENT.STARTING;
+  return isStarting || words[at + fields.TURN] > 0 || words[at + fields.NAME_BYTES] > 0;
+}
+
+/** A line for each rank, as one of them sees it. */
+function describe(words: Int32Array, own: number): string {
+  const page = { byteLength: words.byteLength, words: WORDS_OF_RANK, fields, ranks: placesOf(words).length, own };
+  return describeRanks(words, page, namesOfFunctions());
+}
+
+/** Where the ranks are, as one sees it that waits for all others, or for another one; `null` if none does. */
+export function whereRanksAre(words: Int32Array): string | null {
+  const waiting = placesOf(words).filter((at) => isWaiting(words, at));
+  const own = waiting.find((at) => isOfAll(words, at)) ?? waiting[0];
+  return own === undefined ? null : describe(words, own);
+}
+
 /**
  * Tells of ranks that wait for long. Each time that something was told, twice as much patience is had from then on: ranks
  * may have good reasons to wait.
@@ -24,7 +54,6 @@ interface Sighting {
 export class LongWaits {
   #patience: number;
   readonly #seen = new Map<number, Sighting>();
-  readonly #names = namesOfFunctions();
 
   /** Tell of those that have waited for so many seconds. */
   constructor(patienceSeconds: number) {
@@ -36,33 +65,28 @@ export class LongWaits {
    * has left, that one tells.
    */
   look(words: Int32Array, now: number = performance.now()): string | null {
-    const ranks = Math.min(words[WORDS.RANKS], words.length / WORDS_OF_RANK - 1);
-    const places = Array.from({ length: ranks }, (_, i) => (i + 1) * WORDS_OF_RANK);
-    const stuck = places.filter((at) => this.#isStuck(words.subarray(at, at + WORDS_OF_RANK), at, now));
+    const places = placesOf(words);
+    const stuck = places.filter((at) => this.#isStuck(words, at, now));
     const has = (at: number, state: number) => words[at + fields.STATE] === state;
     if (places.some((at) => has(at, PRESENT.LEAVING) || has(at, PRESENT.LEFT_BEFORE_START))) return null;
-    const isOfAll = (at: number) =>
-      words[at + fields.TURN] > 0 || words[at + fields.NAME_BYTES] > 0 || has(at, PRESENT.STARTING);
-    const own = stuck.find(isOfAll) ?? (stuck.length === ranks ? stuck[0] : undefined);
+    const own = stuck.find((at) => isOfAll(words, at)) ?? (stuck.length === places.length ? stuck[0] : undefined);
     if (own === undefined) return null;
     const seconds = Math.floor((now - this.#seen.get(own)!.since) / 1000);
     this.#patience *= 2;
-    const page = { byteLength: words.byteLength, words: WORDS_OF_RANK, fields, ranks, own };
-    return `distmath: rank ${
-      words[own + fields.RANK]
-    } has waited for ${seconds} s; the ranks of this machine are here:\n` +
-      `${describeRanks(words, page, this.#names)}\n` +
+    const who = `rank ${words[own + fields.RANK]}`;
+    return `distmath: ${who} has waited for ${seconds} s; the ranks of this machine are here:\n${
+      describe(words, own)
+    }\n` +
       "The job goes on. timeoutSeconds of initialize() would end it, and --timeout.";
   }
 
-  #isStuck(rank: Int32Array, at: number, now: number): boolean {
-    const [state, calls] = [rank[fields.STATE], rank[fields.CALLS]];
-    const isStarting = state === PRESENT.STARTING;
-    const call = `${state} ${calls}`;
+  #isStuck(words: Int32Array, at: number, now: number): boolean {
+    const state = words[at + fields.STATE];
+    const call = `${state} ${words[at + fields.CALLS]}`;
     const seen = this.#seen.get(at);
     if (seen?.call !== call) this.#seen.set(at, { call, since: now });
-    if (seen?.call !== call || !(isStarting || calls % 2 === 1)) return false;
-    return now - seen.since >= this.#patience * (isStarting ? PATIENCE_AT_START : 1) * 1000;
+    if (seen?.call !== call || !isWaiting(words, at)) return false;
+    return now - seen.since >= this.#patience * (state === PRESENT.STARTING ? PATIENCE_AT_START : 1) * 1000;
   }
 }
 

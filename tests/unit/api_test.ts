@@ -21,7 +21,7 @@ const FUNCTIONS = words(`
 /** What only tools need. */
 const INTERNALS = words(`
   agree exchange environment nativePrefix openedLibraries searchFolders launcher findGpuDriver inspectGpus NcclCommunicator
-  LongWaits makePresencePage PRESENCE_VARIABLE
+  LongWaits makePresencePage PRESENCE_VARIABLE whereRanksAre
   liveAllocations allocate dtypeOf isNarrowFloat parseNpyHeader EPILOG_NAMES packQualifiers qualifiersObject nearest`);
 
 const ERRORS = words(`

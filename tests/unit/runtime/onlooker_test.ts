@@ -1,24 +1,7 @@
 import { assertEquals } from "@std/assert";
-import { FIELDS, PRESENT, WORDS, WORDS_OF_RANK } from "../../../ffi/mpi/presence.ts";
-import { namesOfFunctions } from "../../../ffi/mpi/waits.ts";
-import { LongWaits } from "../../../src/runtime/onlooker.ts";
-
-type Rank = Partial<Record<keyof typeof FIELDS, number>>;
-
-const hashOf = (name: string) => [...namesOfFunctions()].find(([, other]) => other === name)![0];
-
-/** The page of ranks that are here, as `Presence` writes it. */
-function pageOf(ranks: readonly Rank[]): Int32Array {
-  const words = new Int32Array(1024);
-  words[WORDS.RANKS] = ranks.length;
-  ranks.forEach((rank, i) => {
-    const all = { STATE: PRESENT.HERE, RANK: i, SCOPE: 5, ...rank };
-    for (const [field, value] of Object.entries(all)) {
-      words[(i + 1) * WORDS_OF_RANK + FIELDS[field as keyof typeof FIELDS]] = value;
-    }
-  });
-  return words;
-}
+import { FIELDS, PRESENT, WORDS_OF_RANK } from "../../../ffi/mpi/presence.ts";
+import { LongWaits, whereRanksAre } from "../../../src/runtime/onlooker.ts";
+import { hashOf, pageOf, type Rank, reducing } from "./pages.ts";
 
 /** What is told at each second from 0 on while nothing changes. */
 function toldOf(ranks: readonly Rank[], seconds: number): Map<number, string> {
@@ -26,8 +9,6 @@ function toldOf(ranks: readonly Rank[], seconds: number): Map<number, string> {
   const told = Array.from({ length: seconds + 1 }, (_, at) => [at, waits.look(page, at * 1000)] as const);
   return new Map(told.flatMap(([at, text]) => text === null ? [] : [[at, text]]));
 }
-
-const reducing = { CALLS: 21, FUNCTION: hashOf("MPI_Allreduce"), TURN: 12 };
 
 Deno.test("LongWaits tells of a collective call that takes long, less and less often", () => {
   const told = toldOf([reducing, { CALLS: 20 }, { ...reducing, FUNCTION: hashOf("MPI_Bcast") }], 45);
@@ -58,4 +39,16 @@ Deno.test("LongWaits leaves alone ranks that work, wait for messages while other
     assertEquals(waits.look(words, at * 1000), null);
   }
   assertEquals(waits.look(new Int32Array(0), 0), null);
+});
+
+Deno.test("whereRanksAre() tells of the ranks as one sees it that waits for all, if one does", () => {
+  const receiving = { CALLS: 5, FUNCTION: hashOf("MPI_Recv") };
+  const working = "  rank 0 has not arrived: it is in no call that waits";
+  assertEquals(whereRanksAre(pageOf([{ CALLS: 0 }, receiving, reducing]))?.split("\n"), [
+    working,
+    "  rank 1 waits in MPI_Recv",
+    "  rank 2 waits in MPI_Allreduce, collective call 12",
+  ]);
+  assertEquals(whereRanksAre(pageOf([{ CALLS: 0 }, receiving])), `${working}\n  rank 1 waits in MPI_Recv`);
+  assertEquals(whereRanksAre(pageOf([{ CALLS: 0 }, { CALLS: 2 }])), null);
 });

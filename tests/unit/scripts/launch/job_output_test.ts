@@ -47,6 +47,7 @@ Deno.test("BoilerplateFilter drops what Open MPI 4.1 adds", () => {
 
 Deno.test("BoilerplateFilter drops what Open MPI 5 adds and keeps the signal", () => {
   const { shown, signal } = filtered("open_mpi", [
+    "Abort is in progress...hit ctrl-c again to forcibly terminate",
     dashes,
     "MPI_ABORT was invoked on rank 1 in communicator MPI_COMM_WORLD",
     "  Proc: [[61296,1],1]",
