@@ -27,7 +27,7 @@ Deno.test("the wheels for CUDA 13 are those that the declarations are checked ag
   const checked = await Deno.readTextFile(new URL("../../../abi/wheels.txt", import.meta.url));
   const pins = sets.cuda13.requirements.split("\n").filter((line) => line.startsWith("nvidia-"));
   const apart = pins.filter((pin) => !checked.includes(pin)).map((pin) => pin.split("==")[0]);
-  assertEquals(apart, ["nvidia-nvjitlink", "nvidia-cufftmp-cu13"]);
+  assertEquals(apart, ["nvidia-nvjitlink"]);
 });
 
 Deno.test("the sets for GPUs keep every library that ffi/ asks for", async () => {
