@@ -68,6 +68,11 @@ export class SymmetricArray extends LocalArray implements Disposable {
     return this.#symmetric;
   }
 
+  /** The memory order. */
+  get order(): Order {
+    return this.#order;
+  }
+
   /** What made the memory symmetric. */
   get backend(): SymmetricBackend {
     return this.#symmetric.backend;

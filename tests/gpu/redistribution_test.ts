@@ -156,11 +156,25 @@ gpuTest("Redistribution between GPUs tells how elements travel, and takes anothe
     ConfigurationError,
     'algorithm "direct_copies" does not serve these arrays on these ranks. Use "auto" or "peer_copies" or "packed_nccl".',
   );
-  using target = DistributedArray.zeros(runtime, [64, 48], Slab.Y, { dtype: "float32", memory: "symmetric" });
-  using straight = new Redistribution(source, target);
-  assertEquals(straight.algorithm.algorithm, "direct_copies");
-  assertEquals(straight.execute().maxAbsDifference(source), 0);
-  straight.plan({ algorithm: "peer_copies" });
-  assertEquals([straight.algorithm.algorithm, straight.algorithm.workspaceBytes], ["peer_copies", 0]);
-  assertEquals(straight.execute().maxAbsDifference(source), 0);
+  const into = (columns: number, order: Order = "C") => {
+    const shape = [8, columns];
+    using from = DistributedArray.random(runtime, shape, Slab.X, { dtype: "float32", seed: 1 });
+    using target = DistributedArray.zeros(runtime, shape, Slab.Y, {
+      dtype: "float32",
+      order,
+      memory: "symmetric",
+    });
+    using move = new Redistribution(from, target);
+    const chosen = move.algorithm.algorithm;
+    for (const algorithm of ["auto", "direct_copies", "peer_copies"] as const) {
+      move.plan({ algorithm });
+      assertEquals(move.algorithm.algorithm, algorithm === "auto" ? chosen : algorithm);
+      target.assign(0);
+      assertEquals(move.execute().maxAbsDifference(from), 0, algorithm);
+    }
+    return chosen;
+  };
+  // Long rows go straight into symmetric memory; short ones, and those that change their order, through slots.
+  const long = 512 * runtime.size;
+  assertEquals([into(48), into(long), into(long, "F")], ["peer_copies", "direct_copies", "peer_copies"]);
 }, { ranks: [2, 3, 4] });

@@ -69,6 +69,7 @@ export class RedistributionPlan {
   /** What it receives: from the packed block to the target. */
   readonly receives: readonly Transfer[];
   #directSends: readonly Transfer[] | null = null;
+  readonly #rows: Partial<Record<Order, number>> = {};
   /** Elements that leave a rank, over all ranks. */
   readonly elementsMoved: number;
   /** Elements of the largest part that any rank has before or after. */
@@ -105,6 +106,16 @@ export class RedistributionPlan {
   /** Bytes that leave a rank, over all ranks, for elements of this size. */
   bytesMoved(itemSize: number): number {
     return this.elementsMoved * itemSize;
+  }
+
+  /**
+   * How many elements that move are neighbours in memory, in the source and in the target, if both have this order: the mean
+   * over all ranks, the same on each.
+   */
+  neighbours(order: Order): number {
+    const { from, to } = this;
+    const dimensions = from.globalShape!.map((_, d) => d);
+    return this.#rows[order] ??= neighboursAlong(from, to, order === "C" ? dimensions.reverse() : dimensions);
   }
 
   /** What this rank sends, from its source to the targets of the others. */
@@ -164,6 +175,23 @@ function largestPart(from: Parts, to: Parts, shape: readonly number[], size: num
 
 function countOfProduct(ranges: readonly (readonly Range[])[]): number {
   return sizeOfShape(ranges.map(countOf));
+}
+
+/** Rows along the first dimension; of several, if they are whole on all ranks, along the next ones too. */
+function neighboursAlong(from: Parts, to: Parts, [dimension, ...rest]: readonly number[]): number {
+  if (dimension === undefined) return 1;
+  let [elements, rows] = [0, 0];
+  for (let sender = 0; sender < from.size!; sender++) {
+    for (let receiver = 0; receiver < to.size!; receiver++) {
+      if (sender === receiver) continue;
+      forEachInBoth(from.ranges(sender)[dimension], to.ranges(receiver)[dimension], (length) => {
+        elements += length;
+        rows++;
+      });
+    }
+  }
+  const mean = rows === 0 ? 0 : elements / rows;
+  return mean === from.globalShape![dimension] ? mean * neighboursAlong(from, to, rest) : mean;
 }
 
 function isEmpty({ shape }: Transfer): boolean {

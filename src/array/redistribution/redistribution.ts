@@ -176,9 +176,9 @@ export class Redistribution implements Disposable {
     const plan = this.#operation.planFor("algorithm");
     const { operands } = this.#operation;
     if (operands === null) throw new StateError("After releaseOperands() nothing runs. Call resetOperands() before.");
-    const { local, dtype } = operands.array;
+    const { local, dtype, order } = operands.array;
     return {
-      algorithm: plan.algorithmFor(local, operands.target?.local ?? null),
+      algorithm: plan.algorithmFor(local, operands.target?.local ?? null, order),
       bytesMoved: plan.bytesMoved(dtypeInfo(dtype).itemSize),
       workspaceBytes: plan.byteLength,
     };

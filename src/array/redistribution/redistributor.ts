@@ -33,6 +33,12 @@ export type RedistributionAlgorithm =
 /** How elements are asked to travel; "auto" is the fastest way that there is. */
 export type AskedAlgorithm = "auto" | Exclude<RedistributionAlgorithm, "local_copy">;
 
+/**
+ * Rows of so many bytes and more go straight to where they shall be in another GPU's memory; shorter ones, and those that
+ * change their order, are faster through slots, where they arrive in one piece: see bench/results/gpu_redistribution_h200.json.
+ */
+const LEAST_ROW_BYTES = 2048;
+
 /** Moves local parts from one distribution to another, and keeps for the next time what it allocates for that. */
 export class Redistributor {
   readonly #runtime: Runtime;
@@ -86,12 +92,12 @@ export class Redistributor {
     return this.#host.byteLength + this.#gpu.byteLength + (this.#peers?.byteLength ?? 0) + copied;
   }
 
-  /** How the elements of such parts travel, once {@linkcode open} was called; a new target is `null`. */
-  algorithmFor(source: LocalArray, target: LocalArray | null): RedistributionAlgorithm {
+  /** How the elements of such parts travel, once {@linkcode open} was called; a new target is `null`. `order` is the source's. */
+  algorithmFor(source: LocalArray, target: LocalArray | null, order: Order): RedistributionAlgorithm {
     if (this.#plan.elementsMoved === 0) return "local_copy";
     if (!source.isOnDevice) return this.#channels() ? "shared_window" : "packed_alltoallv";
     if (!this.#deviceChannels()) return "packed_nccl";
-    return this.#isDirect(target) ? "direct_copies" : "peer_copies";
+    return this.#isDirect(target, order) ? "direct_copies" : "peer_copies";
   }
 
   /** How they can travel, once {@linkcode open} was called. */
@@ -185,7 +191,7 @@ export class Redistributor {
     const channels = this.canMoveWhile ? this.#deviceChannels() : null;
     if (!channels || this.#runtime.stream!.isCapturing) return null;
     this.#plan.check(source, target);
-    return this.#peers!.prepare(channels, source, target, order, this.#isDirect(target), making);
+    return this.#peers!.prepare(channels, source, target, order, this.#isDirect(target, order), making);
   }
 
   /** For parts that share memory, from which nothing may be read after it was written to. */
@@ -221,8 +227,12 @@ export class Redistributor {
     return this.#asked === "packed_nccl" ? null : openedDeviceChannels(this.#runtime);
   }
 
-  #isDirect(target: LocalArray | null): boolean {
-    return target instanceof SymmetricArray && this.#asked !== "peer_copies";
+  /** Whether elements go straight to where they shall be: the same on all ranks. */
+  #isDirect(target: LocalArray | null, order: Order): boolean {
+    if (!(target instanceof SymmetricArray) || this.#asked === "peer_copies") return false;
+    if (this.#asked === "direct_copies") return true;
+    const rowBytes = this.#plan.neighbours(order) * dtypeInfo(target.dtype).itemSize;
+    return target.order === order && rowBytes >= LEAST_ROW_BYTES;
   }
 
   /** `null` if it is not known yet how. */
@@ -238,7 +248,7 @@ export class Redistributor {
     const channels = this.#runtime.stream!.isCapturing ? null : this.#deviceChannels();
     if (channels === undefined) return null;
     if (channels === null) return this.#gpu.prepare(source, target, order);
-    return this.#peers!.prepare(channels, source, target, order, this.#isDirect(target));
+    return this.#peers!.prepare(channels, source, target, order, this.#isDirect(target, order));
   }
 
   /** Let go of what it keeps. */

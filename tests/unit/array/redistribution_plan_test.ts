@@ -421,3 +421,20 @@ Deno.test("buffers are kept for the next execution until they are freed", () => 
   rank.executor.free();
   assertEquals(rank.executor.byteLength, 0);
 });
+
+Deno.test("how many elements that move are neighbours in memory, before and afterwards", () => {
+  const neighbours = (from: Distribution, to: Distribution, shape: number[], order: Order) => {
+    const plans = [0, 1].map((rank) => planRedistribution(from.bind(shape, 2), to.bind(shape, 2), rank));
+    assertEquals(plans[0].neighbours(order), plans[1].neighbours(order));
+    return plans[0].neighbours(order);
+  };
+  const grid = new ProcessGrid({ shape: [1, 2], layout: "row-major" });
+  assertEquals(neighbours(Slab.X, Slab.Y, [8, 6], "C"), 3);
+  assertEquals(neighbours(Slab.X, Slab.Y, [8, 6], "F"), 4);
+  // Whole rows, as many as go from one rank to the other.
+  assertEquals(neighbours(Slab.X, Slab.Y, [8, 6, 5], "C"), 15);
+  assertEquals(neighbours(Slab.X, Slab.Z, [8, 6, 4], "C"), 2);
+  assertEquals(neighbours(Slab.X, new BlockCyclic(grid, [2, 2]), [8, 8], "C"), 2);
+  assertEquals(neighbours(Slab.X, new BlockCyclic(grid, [2, 2]), [8, 8], "F"), 4);
+  assertEquals(neighbours(Slab.X, Slab.X, [8, 8], "C"), 0);
+});
