@@ -7,7 +7,7 @@
  *
  * usage: mpirun --bind-to none -n 2 deno run -A bench/gpu_fft.ts [ROUNDS] [PARTS ...]
  *
- * PARTS are numbers of parts, from 2, to try besides: parts move while others are transformed.
+ * PARTS are numbers of parts to try besides, also through slots: parts move while others are transformed.
  *
  * @module
  */
@@ -148,7 +148,7 @@ function copies(bytes: number): Contestant {
 function planned(
   field: DistributedArray,
   options: FFTOptions,
-  parts = 1,
+  parts: number = cutting.parts,
   lands = true,
 ): Contestant & { readonly transform: FFT } {
   const usual = { ...cutting };
@@ -222,13 +222,18 @@ for (const [n, dtype] of sizes) {
   runtime.collect();
 }
 
-/** What of the transform from slab to slab is not spent on transforming, and how fast the exchange is meanwhile. */
+/**
+ * What of the transform from slab to slab is not spent on transforming; how much of the exchange is hidden by that; and how fast
+ * the exchange alone is.
+ */
 function sharesOf(medians: Record<string, number>): Record<string, number> {
   const whole = medians["FFT, Slab.X to Slab.Y"];
   const exchanging = whole - medians["its transforms along axes 1 and 2"] - medians["its transforms along axis 0"];
+  const share = (part: number, of: number) => Math.round(1000 * part / of) / 1000;
   return {
-    shareOfTimeInExchange: Math.round(1000 * exchanging / whole) / 1000,
-    shareOfLinkSpeed: Math.round(1000 * medians["copies alone"] / exchanging) / 1000,
+    shareOfTimeInExchange: share(exchanging, whole),
+    shareOfExchangeHidden: share(medians["its exchange"] - exchanging, medians["its exchange"]),
+    shareOfLinkSpeed: share(medians["copies alone"], medians["its exchange"]),
   };
 }
 

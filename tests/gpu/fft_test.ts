@@ -57,9 +57,9 @@ gpuTest("parts that move while others are transformed: of large arrays, in both 
   cutting.parts = 6;
   for (const [order, lands] of [["C", true], ["F", true], ["C", false], ["F", false]] as const) {
     cutting.lands = lands;
-    // 16 MiB: two parts and more on two ranks. The mock has small arrays in parts of some bytes.
+    // The mock has small arrays in parts of some bytes.
     const extents = isMock(runtime) ? [9, 8, 7] : [65, 128, 127];
-    if (isMock(runtime)) cutting.leastBytes = 16;
+    cutting.leastBytes = isMock(runtime) ? 16 : 2 ** 20;
     const shape = order === "C" ? extents : extents.toReversed();
     const [from, to] = order === "C" ? [Slab.X, Slab.Y] : [Slab.Z, Slab.Y];
     const field = DistributedArray.random(runtime, shape, from, { dtype: "complex128", order, seed: 3 });

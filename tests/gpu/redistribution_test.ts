@@ -156,25 +156,22 @@ gpuTest("Redistribution between GPUs tells how elements travel, and takes anothe
     ConfigurationError,
     'algorithm "direct_copies" does not serve these arrays on these ranks. Use "auto" or "peer_copies" or "packed_nccl".',
   );
-  const into = (columns: number, order: Order = "C") => {
-    const shape = [8, columns];
-    using from = DistributedArray.random(runtime, shape, Slab.X, { dtype: "float32", seed: 1 });
-    using target = DistributedArray.zeros(runtime, shape, Slab.Y, {
-      dtype: "float32",
-      order,
-      memory: "symmetric",
-    });
-    using move = new Redistribution(from, target);
+  const into = (from: Distribution, to: Distribution, order: Order = "C") => {
+    const shape = [8 * runtime.size, 48];
+    using array = DistributedArray.random(runtime, shape, from, { dtype: "float32", seed: 1 });
+    using target = DistributedArray.zeros(runtime, shape, to, { dtype: "float32", order, memory: "symmetric" });
+    using move = new Redistribution(array, target);
     const chosen = move.algorithm.algorithm;
     for (const algorithm of ["auto", "direct_copies", "peer_copies"] as const) {
       move.plan({ algorithm });
       assertEquals(move.algorithm.algorithm, algorithm === "auto" ? chosen : algorithm);
       target.assign(0);
-      assertEquals(move.execute().maxAbsDifference(from), 0, algorithm);
+      assertEquals(move.execute().maxAbsDifference(array), 0, algorithm);
     }
     return chosen;
   };
-  // Long rows go straight into symmetric memory; short ones, and those that change their order, through slots.
-  const long = 512 * runtime.size;
-  assertEquals([into(48), into(long), into(long, "F")], ["peer_copies", "direct_copies", "peer_copies"]);
+  // What makes one block there goes straight into symmetric memory; what leaves gaps, or changes its order, through slots.
+  const cyclic = new BlockCyclic(new ProcessGrid({ shape: [1, runtime.size], layout: "row-major" }), [4, 4]);
+  assertEquals([into(Slab.X, Slab.Y), into(Slab.X, cyclic)], ["direct_copies", "direct_copies"]);
+  assertEquals([into(cyclic, Slab.X), into(Slab.X, Slab.Y, "F")], ["peer_copies", "peer_copies"]);
 }, { ranks: [2, 3, 4] });

@@ -69,7 +69,7 @@ export class RedistributionPlan {
   /** What it receives: from the packed block to the target. */
   readonly receives: readonly Transfer[];
   #directSends: readonly Transfer[] | null = null;
-  readonly #rows: Partial<Record<Order, number>> = {};
+  #arrivesWhole: boolean | null = null;
   /** Elements that leave a rank, over all ranks. */
   readonly elementsMoved: number;
   /** Elements of the largest part that any rank has before or after. */
@@ -108,14 +108,9 @@ export class RedistributionPlan {
     return this.elementsMoved * itemSize;
   }
 
-  /**
-   * How many elements that move are neighbours in memory, in the source and in the target, if both have this order: the mean
-   * over all ranks, the same on each.
-   */
-  neighbours(order: Order): number {
-    const { from, to } = this;
-    const dimensions = from.globalShape!.map((_, d) => d);
-    return this.#rows[order] ??= neighboursAlong(from, to, order === "C" ? dimensions.reverse() : dimensions);
+  /** Whether what any rank sends to another makes one block there, without gaps along a dimension: the same on all ranks. */
+  get arrivesWhole(): boolean {
+    return this.#arrivesWhole ??= arriveWhole(this.from, this.to);
   }
 
   /** What this rank sends, from its source to the targets of the others. */
@@ -177,21 +172,24 @@ function countOfProduct(ranges: readonly (readonly Range[])[]): number {
   return sizeOfShape(ranges.map(countOf));
 }
 
-/** Rows along the first dimension; of several, if they are whole on all ranks, along the next ones too. */
-function neighboursAlong(from: Parts, to: Parts, [dimension, ...rest]: readonly number[]): number {
-  if (dimension === undefined) return 1;
-  let [elements, rows] = [0, 0];
-  for (let sender = 0; sender < from.size!; sender++) {
-    for (let receiver = 0; receiver < to.size!; receiver++) {
-      if (sender === receiver) continue;
-      forEachInBoth(from.ranges(sender)[dimension], to.ranges(receiver)[dimension], (length) => {
-        elements += length;
-        rows++;
-      });
-    }
-  }
-  const mean = rows === 0 ? 0 : elements / rows;
-  return mean === from.globalShape![dimension] ? mean * neighboursAlong(from, to, rest) : mean;
+function arriveWhole(from: Parts, to: Parts): boolean {
+  const ranks = Array.from({ length: from.size! }, (_, rank) => rank);
+  const [has, wants] = [from, to].map((parts) => ranks.map((rank) => parts.ranges(rank)));
+  return ranks.every((sender) =>
+    ranks.every((receiver) =>
+      sender === receiver ||
+      has[sender].every((ranges, dimension) => arrivesInOneRun(ranges, wants[receiver][dimension]))
+    )
+  );
+}
+
+function arrivesInOneRun(has: readonly Range[], wants: readonly Range[]): boolean {
+  let [runs, end] = [0, -1];
+  forEachInBoth(has, wants, (length, _, received) => {
+    if (received !== end) runs++;
+    end = received + length;
+  });
+  return runs <= 1;
 }
 
 function isEmpty({ shape }: Transfer): boolean {

@@ -33,12 +33,6 @@ export type RedistributionAlgorithm =
 /** How elements are asked to travel; "auto" is the fastest way that there is. */
 export type AskedAlgorithm = "auto" | Exclude<RedistributionAlgorithm, "local_copy">;
 
-/**
- * Rows of so many bytes and more go straight to where they shall be in another GPU's memory; shorter ones, and those that
- * change their order, are faster through slots, where they arrive in one piece: see bench/results/gpu_redistribution_h200.json.
- */
-const LEAST_ROW_BYTES = 2048;
-
 /** Moves local parts from one distribution to another, and keeps for the next time what it allocates for that. */
 export class Redistributor {
   readonly #runtime: Runtime;
@@ -227,12 +221,14 @@ export class Redistributor {
     return this.#asked === "packed_nccl" ? null : openedDeviceChannels(this.#runtime);
   }
 
-  /** Whether elements go straight to where they shall be: the same on all ranks. */
+  /**
+   * Whether elements go straight to where they shall be: the same on all ranks. What would leave gaps between the rows that it
+   * writes over a link, or changes its order, was measured to be faster through slots, where it arrives in one piece.
+   */
   #isDirect(target: LocalArray | null, order: Order): boolean {
     if (!(target instanceof SymmetricArray) || this.#asked === "peer_copies") return false;
     if (this.#asked === "direct_copies") return true;
-    const rowBytes = this.#plan.neighbours(order) * dtypeInfo(target.dtype).itemSize;
-    return target.order === order && rowBytes >= LEAST_ROW_BYTES;
+    return target.order === order && this.#plan.arrivesWhole;
   }
 
   /** `null` if it is not known yet how. */

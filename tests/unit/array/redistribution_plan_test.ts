@@ -422,19 +422,18 @@ Deno.test("buffers are kept for the next execution until they are freed", () => 
   assertEquals(rank.executor.byteLength, 0);
 });
 
-Deno.test("how many elements that move are neighbours in memory, before and afterwards", () => {
-  const neighbours = (from: Distribution, to: Distribution, shape: number[], order: Order) => {
+Deno.test("whether what arrives makes one block, without gaps", () => {
+  const arrivesWhole = (from: Distribution, to: Distribution, shape: number[]) => {
     const plans = [0, 1].map((rank) => planRedistribution(from.bind(shape, 2), to.bind(shape, 2), rank));
-    assertEquals(plans[0].neighbours(order), plans[1].neighbours(order));
-    return plans[0].neighbours(order);
+    assertEquals(plans[0].arrivesWhole, plans[1].arrivesWhole);
+    return plans[0].arrivesWhole;
   };
   const grid = new ProcessGrid({ shape: [1, 2], layout: "row-major" });
-  assertEquals(neighbours(Slab.X, Slab.Y, [8, 6], "C"), 3);
-  assertEquals(neighbours(Slab.X, Slab.Y, [8, 6], "F"), 4);
-  // Whole rows, as many as go from one rank to the other.
-  assertEquals(neighbours(Slab.X, Slab.Y, [8, 6, 5], "C"), 15);
-  assertEquals(neighbours(Slab.X, Slab.Z, [8, 6, 4], "C"), 2);
-  assertEquals(neighbours(Slab.X, new BlockCyclic(grid, [2, 2]), [8, 8], "C"), 2);
-  assertEquals(neighbours(Slab.X, new BlockCyclic(grid, [2, 2]), [8, 8], "F"), 4);
-  assertEquals(neighbours(Slab.X, Slab.X, [8, 8], "C"), 0);
+  const cyclic = new BlockCyclic(grid, [2, 2]);
+  assertEquals(arrivesWhole(Slab.X, Slab.Y, [8, 6]), true);
+  assertEquals(arrivesWhole(Slab.X, Slab.Z, [8, 6, 4]), true);
+  // The columns of a rank lie side by side there, and apart in whole rows.
+  assertEquals(arrivesWhole(Slab.X, cyclic, [8, 8]), true);
+  assertEquals(arrivesWhole(cyclic, Slab.X, [8, 8]), false);
+  assertEquals(arrivesWhole(cyclic, Slab.Y, [8, 4]), true);
 });

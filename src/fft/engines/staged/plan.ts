@@ -65,10 +65,10 @@ interface Operation extends Disposable {
 }
 
 /**
- * In how many parts elements are transformed while others move, and the least bytes of a part. It stays with one part, after
- * which everything moves, until more are measured to be faster; tests ask for more.
+ * In how many parts elements are transformed while others move, and the least bytes of a part; whether they go straight to
+ * where the next step reads them. Measured on two H200s (bench/results/gpu_fft_h200.json); tests and benchmarks ask for others.
  */
-export const cutting = { parts: 1, leastBytes: 2 ** 22, lands: true };
+export const cutting = { parts: 8, leastBytes: 2 ** 25, lands: true };
 
 /** A step that was prepared for these arrays. */
 interface Prepared {
