@@ -32,7 +32,7 @@ Deno.test("the wheels for CUDA 13 are those that the declarations are checked ag
 
 Deno.test("the sets for GPUs keep every library that ffi/ asks for", async () => {
   const asked: string[] = [];
-  for (const name of ["runtime", "cublaslt", "cublasmp", "cufft", "nccl", "nvrtc", "nvshmem"]) {
+  for (const name of ["runtime", "cublaslt", "cublasmp", "cufft", "cufftmp", "nccl", "nvrtc", "nvshmem"]) {
     const text = await Deno.readTextFile(new URL(`../../../../ffi/cuda/${name}.ts`, import.meta.url));
     asked.push(...[...text.matchAll(/"(lib\w+\.so\.\d+)"/g)].map(([, file]) => file));
   }
