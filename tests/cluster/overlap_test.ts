@@ -316,6 +316,11 @@ clusterTest("what engine overlap does not have is refused with a reason; auto ta
   });
   object.plan();
   assertEquals(object.algorithm.engine, "scalapack");
+  // Even where it would move fewer bytes: there may be too little memory for windows.
+  const [flat, tall] = [integers(4, 400, 1), integers(400, 4, 2)].map((matrix) => place(matrix, Slab.X));
+  using long = new Matmul(flat, tall, { distribution: Slab.X });
+  long.plan();
+  assertEquals(long.algorithm.engine, "scalapack");
 });
 
 clusterTest("autotune measures engine overlap beside the others", (runtime) => {

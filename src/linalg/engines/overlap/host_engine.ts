@@ -93,18 +93,13 @@ class OverlapMultiplier implements Multiplier {
   }
 }
 
-/** The overlap engine for runtimes on CPUs. */
+/** The overlap engine for runtimes on CPUs. It tells no cost, so that nobody gets it unasked: shared memory may be small. */
 export const overlapHostEngine: MatmulEngine<"overlap", OverlapAlgorithm> = {
   name: NAME,
   device: "cpu",
   algorithms: OVERLAP_ALGORITHMS,
   open: scalapackLibrary,
   supports: refuse,
-  cost({ problem, algorithm }) {
-    if (problem.d.distribution.size === 1) return 0;
-    const { moved, traffic } = hostStrategy(problem, algorithm)!;
-    return moved + traffic;
-  },
   plan(runtime, request) {
     const { problem, algorithm } = request;
     const strategy = hostStrategy(problem, algorithm)!;
