@@ -42,14 +42,39 @@ export interface Auxiliary {
 /** No outputs but D. */
 export const NOTHING: Auxiliary = Object.freeze({});
 
-/** A planned product and what follows it. */
-export interface MatmulPlan extends OperationPlan {
-  /** The engine's part. */
-  readonly engine: EnginePlan;
-  /** What follows the product. */
-  readonly epilog: Epilog;
-  readonly options: PlanOptions;
-  readonly report: AlgorithmReport;
+/**
+ * A planned product and what follows it. A class, since V8 makes a hidden class for each object whose literal has a getter,
+ * and keeps with it what the getter sees.
+ */
+export class MatmulPlan implements OperationPlan {
+  readonly #notes: readonly string[];
+
+  /** Of the engine's part, and what follows the product; `notes` are on the options. */
+  constructor(
+    readonly engine: EnginePlan,
+    readonly epilog: Epilog,
+    readonly options: PlanOptions,
+    notes: readonly string[],
+  ) {
+    this.#notes = notes;
+  }
+
+  get report(): AlgorithmReport {
+    const { report } = this.engine;
+    return { ...report, notes: [...this.#notes, ...report.notes] };
+  }
+
+  open(): void {
+    this.engine.open();
+  }
+
+  release(): void {
+    this.engine.release?.();
+  }
+
+  [Symbol.dispose](): void {
+    this.engine[Symbol.dispose]();
+  }
 }
 
 /** Matrices, and what executions pass on for them: there once the product is planned. */
@@ -72,27 +97,7 @@ export function planMatmul(
     : (["communicationSmCount", "communicationType"] as const).filter((name) => options[name] !== undefined)
       .map((name) => `${name} has no meaning on a CPU and was not used`);
   const planned = planProduct(engine, runtime, requestOf(product, epilog, options, variant));
-  return { plan: withNotes(planned, epilog, options, notes), facts: { library } };
-}
-
-function withNotes(
-  engine: EnginePlan,
-  epilog: Epilog,
-  options: PlanOptions,
-  notes: readonly string[],
-): MatmulPlan {
-  return {
-    engine,
-    epilog,
-    options,
-    get report() {
-      const { report } = engine;
-      return { ...report, notes: [...notes, ...report.notes] };
-    },
-    open: () => engine.open(),
-    release: () => engine.release?.(),
-    [Symbol.dispose]: () => engine[Symbol.dispose](),
-  };
+  return { plan: new MatmulPlan(planned, epilog, options, notes), facts: { library } };
 }
 
 /** Everything that executions pass on, made ready once. Local. */

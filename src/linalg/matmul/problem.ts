@@ -149,3 +149,15 @@ export interface LocalOperands {
   /** This rank's part of D: where the result goes. */
   readonly d: LocalArray;
 }
+
+/**
+ * A function of a problem that keeps what it made of the last one, since several engines ask for the same. In a WeakMap V8
+ * would keep what belongs to all of them until it collects everything.
+ */
+export function keepingLast<T>(make: (problem: MatmulProblem) => T): (problem: MatmulProblem) => T {
+  let last: { readonly problem: MatmulProblem; readonly made: T } | null = null;
+  return (problem) => {
+    if (last?.problem !== problem) last = { problem, made: make(problem) };
+    return last.made;
+  };
+}

@@ -10,7 +10,7 @@
  */
 import { dtypeInfo } from "../../../dtype/dtype.ts";
 import type { Range } from "../../../distribution/mod.ts";
-import { kept, type MatmulProblem, type Matrix, matrixName, summed } from "../../matmul/problem.ts";
+import { keepingLast, kept, type MatmulProblem, type Matrix, matrixName, summed } from "../../matmul/problem.ts";
 import { divided, isOneDimensional, sameRanges, slab, splitAlong } from "../../partition.ts";
 import { type Candidate, placeOf, type Strategy, withMoves } from "./strategy.ts";
 
@@ -28,21 +28,15 @@ export type OneDimensionalAlgorithm = typeof ONE_DIMENSIONAL_ALGORITHMS[number];
 /** A strategy of one of them. */
 export type OneDimensionalStrategy = Strategy<OneDimensionalAlgorithm>;
 
-const known = new WeakMap<MatmulProblem, readonly OneDimensionalStrategy[]>();
-
-/** All of them, with the operands moved where they do not fit; worked out once, since several engines look at them. */
-export function oneDimensionalStrategies(problem: MatmulProblem): readonly OneDimensionalStrategy[] {
-  let strategies = known.get(problem);
-  if (strategies === undefined) {
-    const candidates = [
-      ...gatherCandidates(problem, "b"),
-      ...gatherCandidates(problem, "a"),
-      ...reduceCandidates(problem),
-    ];
-    known.set(problem, strategies = candidates.map((candidate) => withMoves(problem, candidate)));
-  }
-  return strategies;
-}
+/** All of them, with the operands moved where they do not fit. */
+export const oneDimensionalStrategies = keepingLast((problem): readonly OneDimensionalStrategy[] => {
+  const candidates = [
+    ...gatherCandidates(problem, "b"),
+    ...gatherCandidates(problem, "a"),
+    ...reduceCandidates(problem),
+  ];
+  return candidates.map((candidate) => withMoves(problem, candidate));
+});
 
 /** The ways to divide a dimension that some matrix has already, and the even one. */
 function divisions(matrices: readonly (readonly [Matrix, 0 | 1])[]): Range[][] {

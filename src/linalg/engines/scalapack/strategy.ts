@@ -12,7 +12,7 @@
  * @module
  */
 import { BlockCyclic, type ProcessGrid } from "../../../distribution/mod.ts";
-import { kept, type MatmulProblem, matrixName, summed } from "../../matmul/problem.ts";
+import { keepingLast, kept, type MatmulProblem, matrixName, summed } from "../../matmul/problem.ts";
 import { asBlocks, blockSizeOf, gridsToTry } from "../../partition.ts";
 import {
   bytesOf,
@@ -87,14 +87,13 @@ function* strategies(problem: MatmulProblem): Generator<ScalapackStrategy> {
   for (const candidate of gridCandidates(problem)) yield withMoves(problem, candidate);
 }
 
-const chosen = new WeakMap<MatmulProblem, Map<ScalapackAlgorithm | undefined, ScalapackStrategy | null>>();
+const chosenFor = keepingLast(() => new Map<ScalapackAlgorithm | undefined, ScalapackStrategy | null>());
 
 /** The cheapest way to compute a product that is not empty, or null if there is none; by the given algorithm, if one is given. */
 export function chooseStrategy(problem: MatmulProblem, algorithm?: ScalapackAlgorithm): ScalapackStrategy | null {
-  let ofProblem = chosen.get(problem);
-  if (!ofProblem) chosen.set(problem, ofProblem = new Map());
-  let strategy = ofProblem.get(algorithm);
-  if (strategy === undefined) ofProblem.set(algorithm, strategy = cheapest(problem, algorithm));
+  const chosen = chosenFor(problem);
+  let strategy = chosen.get(algorithm);
+  if (strategy === undefined) chosen.set(algorithm, strategy = cheapest(problem, algorithm));
   return strategy;
 }
 
