@@ -31,6 +31,16 @@ const RANK_K = {
   result: "void",
 } as const satisfies Deno.ForeignFunction;
 
+/** C = alpha op(A) op(B)^T + alpha op(B) op(A)^T + beta C, or with conjugates; beta of her2k is real. */
+const RANK_2K = {
+  // deno-fmt-ignore
+  parameters: [
+    /* uplo */ "u64", /* trans */ "u64", /* n */ "u64", /* k */ "u64",
+    /* alpha */ "u64", ...A, ...B, /* beta */ "u64", ...C,
+  ],
+  result: "void",
+} as const satisfies Deno.ForeignFunction;
+
 /** C = alpha A B + beta C, or alpha B A + beta C. */
 const SYMM = {
   // deno-fmt-ignore
@@ -59,13 +69,16 @@ const TRADD = {
   result: "void",
 } as const satisfies Deno.ForeignFunction;
 
-/** The routines, by their names after the letter of the type; herk exists for complex types only. */
+/** The routines, by their names after the letter of the type; those of Hermitian matrices exist for complex types only. */
 const ROUTINES = {
   trsm: TRIANGULAR,
   trmm: TRIANGULAR,
   syrk: RANK_K,
   herk: { ...RANK_K, optional: true },
+  syr2k: RANK_2K,
+  her2k: { ...RANK_2K, optional: true },
   symm: SYMM,
+  hemm: { ...SYMM, optional: true },
   geadd: GEADD,
   tradd: TRADD,
 } as const satisfies Deno.ForeignLibraryInterface;

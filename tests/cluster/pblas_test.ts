@@ -7,9 +7,12 @@ import { CollectiveError, DistributionError, DTypeError, ShapeError, StateError 
 import {
   type Diagonal,
   geadd,
+  hemm,
+  her2k,
   herk,
   type Side,
   symm,
+  syr2k,
   syrk,
   tradd,
   type Transposition,
@@ -203,26 +206,68 @@ clusterTest("syrk and herk: triangles, transpositions, dtypes, orders, distribut
   }
 });
 
-clusterTest("symm: sides, triangles, dtypes, orders, distributions, addends", (runtime) => {
+clusterTest("syr2k and her2k: triangles, transpositions, dtypes, orders, distributions, addends", (runtime) => {
+  const choices = new Choices(runtime);
+  for (const dtype of DTYPES) {
+    const isComplex = dtype.startsWith("complex");
+    for (const uplo of TRIANGLES) {
+      for (const isTransposed of [false, true]) {
+        for (let repetition = 0; repetition < 6; repetition++) {
+          choices.next();
+          const isHermitian = isComplex && repetition % 2 === 0;
+          const routine = isHermitian ? her2k : syr2k;
+          const trans = !isTransposed ? "none" : isHermitian ? "conjugate_transpose" : "transpose";
+          const [n, k] = choices.pick([[6, 3], [5, 8], [4, 1], [5, 0], [0, 3]]);
+          const [rows, columns] = isTransposed ? [k, n] : [n, k];
+          const stored = [1, 2].map((seed) => integers(rows, columns, seed, isComplex));
+          const [left, right] = stored.map((matrix) => apply(matrix, qualifier(trans)));
+          const turned = { isTranspose: true, isConjugate: isHermitian };
+          const alpha = scalarFor(dtype, 3, [1, 2]);
+          const other = isHermitian ? [1, -2] as const : alpha;
+          const computed = combine(
+            alpha,
+            product(left, apply(right, turned)),
+            other,
+            product(right, apply(left, turned)),
+          );
+          const [a, b] = stored.map((matrix) => distribute(runtime, matrix, choices.placement(dtype)));
+          const beta = isHermitian ? -2 : scalarFor(dtype, -2, [2, -1]);
+          const message = `${routine.name} ${dtype} ${uplo} ${trans} ${n} ${k}, ${a}, ${b}`;
+          checkAddends(runtime, choices, dtype, { computed, uplo, alpha: 1, beta }, (options) => {
+            return routine(a, b, { uplo, trans, alpha, ...options } as Parameters<typeof syr2k>[2]);
+          }, message);
+        }
+      }
+    }
+  }
+});
+
+clusterTest("symm and hemm: sides, triangles, dtypes, orders, distributions, addends", (runtime) => {
   const choices = new Choices(runtime);
   for (const dtype of DTYPES) {
     const isComplex = dtype.startsWith("complex");
     for (const side of SIDES) {
       for (const uplo of TRIANGLES) {
-        for (let repetition = 0; repetition < 4; repetition++) {
+        for (let repetition = 0; repetition < (isComplex ? 6 : 4); repetition++) {
           choices.next();
+          const isHermitian = isComplex && repetition % 2 === 0;
           const [m, n] = choices.pick([[6, 4], [5, 7], [3, 3], [0, 4], [5, 0]]);
           const order = side === "left" ? m : n;
           const stored = integers(order, order, 1, isComplex);
-          const whole = dense(order, order, (i, j) => isIn(uplo, i, j) ? at(stored, i, j) : at(stored, j, i));
+          const opposite = apply(stored, { isTranspose: true, isConjugate: isHermitian });
+          const whole = dense(order, order, (i, j) => {
+            if (isHermitian && i === j) return [at(stored, i, i)[0], 0];
+            return at(isIn(uplo, i, j) ? stored : opposite, i, j);
+          });
           const other = integers(m, n, 2, isComplex);
           const computed = side === "left" ? product(whole, other) : product(other, whole);
           const a = distribute(runtime, stored, choices.placement(dtype));
           const b = distribute(runtime, other, choices.placement(dtype));
           const [alpha, beta] = [scalarFor(dtype, 3, [1, 2]), scalarFor(dtype, -2, [2, -1])];
-          const message = `symm ${dtype} ${side} ${uplo} ${m} ${n}, ${a}, ${b}`;
+          const routine = isHermitian ? hemm : symm;
+          const message = `${routine.name} ${dtype} ${side} ${uplo} ${m} ${n}, ${a}, ${b}`;
           checkAddends(runtime, choices, dtype, { computed, uplo: null, alpha, beta }, (options) => {
-            return symm(a, b, { side, uplo, alpha, ...options } as Parameters<typeof symm>[2]);
+            return routine(a, b, { side, uplo, alpha, ...options } as Parameters<typeof symm>[2]);
           }, message);
         }
       }
@@ -341,6 +386,14 @@ clusterTest("misuse is an error on every rank", (runtime) => {
   everywhere(() => herk(array(4, 4, "complex64"), { trans: "transpose" }), TypeError, "Use syrk");
   everywhere(() => syrk(array(4, 4, "complex64"), { trans: "conjugate_transpose" }), TypeError, "Use herk");
   everywhere(() => herk(array(4, 4, "complex64"), { alpha: [1, 1] }), DTypeError, "Hermitian");
+  const c = array(4, 4, "complex64");
+  everywhere(() => syr2k(a, b), ShapeError, "b has shape [4, 2], but must have that of a, [4, 4]");
+  everywhere(() => her2k(a, a), DTypeError, "Use syr2k");
+  everywhere(() => hemm(a, b), DTypeError, "Use symm");
+  everywhere(() => her2k(c, c, { trans: "transpose" }), TypeError, "Use syr2k");
+  everywhere(() => syr2k(c, c, { trans: "conjugate_transpose" }), TypeError, "Use her2k");
+  everywhere(() => her2k(c, c, { c, alpha: [1, 1], beta: [1, 1] }), DTypeError, "Hermitian");
+  everywhere(() => syr2k(a, a, { c: a, beta: 1, inplace: true }), StateError, "shares memory");
   everywhere(() => geadd(a, { alpha: [1, 1] }), DTypeError, "complex");
   everywhere(() => geadd(a, { c: array(4, 2), beta: 1 }), ShapeError, "the result has [4, 4]");
   everywhere(() => geadd(a, { c: a }), TypeError, "c needs beta");

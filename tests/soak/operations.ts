@@ -8,6 +8,8 @@ import {
   dtypes,
   freeSymmetricMemory,
   geadd,
+  hemm,
+  her2k,
   herk,
   loadNpy,
   LocalArray,
@@ -18,6 +20,7 @@ import {
   type Runtime,
   saveNpy,
   symm,
+  syr2k,
   syrk,
   tradd,
   trmm,
@@ -350,33 +353,38 @@ function triangular(context: Context): void {
   b.free();
 }
 
-/** syrk, herk, symm, geadd, tradd: a sum with C, in a triangle or everywhere. */
+const adjoint = (model: Model) => conjugated(transposed(model));
+
+/** The routines with a C: a sum in a triangle or everywhere. */
 function sums(context: Context): void {
   const { runtime, draw } = context;
   const dtype = draw.pick(LINEAR);
-  const routine = draw.pick(["syrk", "symm", "geadd", "tradd", ...isComplex(dtype) ? ["herk"] as const : []] as const);
+  const hermitian = isComplex(dtype) ? ["herk", "her2k", "hemm"] as const : [];
+  const routine = draw.pick(["syrk", "syr2k", "symm", "geadd", "tradd", ...hermitian] as const);
+  const isHermitian = routine.startsWith("he");
   const uplo = draw.pick(["lower", "upper"] as const);
-  const isRankK = routine === "syrk" || routine === "herk";
+  const isMirrored = routine === "symm" || routine === "hemm";
+  const isUpdate = routine.endsWith("k");
   const trans = draw.pick(
-    routine === "herk"
+    !isUpdate
+      ? TRANSPOSITIONS
+      : isHermitian
       ? ["none", "conjugate_transpose"] as const
-      : routine === "syrk"
-      ? ["none", "transpose"] as const
-      : TRANSPOSITIONS,
+      : ["none", "transpose"] as const,
   );
   const [m, columns, k] = [draw.between(0, 7), draw.between(0, 7), draw.between(0, 7)];
-  const n = isRankK ? m : columns;
-  const inner = isRankK ? k : n;
-  const shape = routine === "symm" ? [m, m] : trans === "none" ? [m, inner] : [inner, m];
+  const n = isUpdate ? m : columns;
+  const inner = isUpdate ? k : n;
+  const shape = isMirrored ? [m, m] : trans === "none" ? [m, inner] : [inner, m];
   const stored = elements(context, shape, dtype, 2);
   const a = make(context, shape, dtype, stored).array;
-  const seen = applied(stored, routine === "symm" ? "none" : trans);
-  // herk takes real ones.
-  const factor = () => scalar(context, routine === "herk" ? "float64" : dtype);
-  const [alpha, beta] = [factor(), factor()];
+  const seen = applied(stored, isMirrored ? "none" : trans);
+  // What keeps a result Hermitian is real.
+  const alpha = scalar(context, routine === "herk" ? "float64" : dtype);
+  const beta = scalar(context, isHermitian && isUpdate ? "float64" : dtype);
   const before = mapped(
     elements(context, [m, n], dtype),
-    ([x, y], [i, j]) => [x, routine === "herk" && i === j ? 0 : y],
+    ([x, y], [i, j]) => [x, isHermitian && isUpdate && i === j ? 0 : y],
   );
   const c = draw.once(2) ? make(context, [m, n], dtype, before).array : null;
   const inplace = c !== null && draw.once(2);
@@ -385,26 +393,44 @@ function sums(context: Context): void {
     ...c ? { c, beta: argument(dtype, beta), inplace } : {},
     ...!inplace && { distribution: draw.distribution([m, n], runtime.size) },
   };
-  const reals = { ...options, alpha: alpha[0], ...c && { beta: beta[0] } };
-  const other = routine === "symm" ? make(context, [m, n], dtype, elements(context, [m, n], dtype, 2)) : null;
+  const realBeta = { ...options, ...c && { beta: beta[0] } };
+  const shapeOfB = isMirrored ? [m, n] : shape;
+  const other = isMirrored || routine.includes("2")
+    ? make(context, shapeOfB, dtype, elements(context, shapeOfB, dtype, 2))
+    : null;
+  const mirror = (of: (value: Complex) => Complex) =>
+    mapped(stored, (value, [i, j]) => isInside(uplo, [i, j]) ? value : of(at(stored, [j, i])));
+  const right = () => applied(other!.model, trans);
   const call = {
     syrk: () => syrk(a, { uplo, trans, ...options }),
-    herk: () => herk(a, { uplo, trans, ...reals }),
+    herk: () => herk(a, { uplo, trans, ...realBeta, alpha: alpha[0] }),
+    syr2k: () => syr2k(a, other!.array, { uplo, trans, ...options }),
+    her2k: () => her2k(a, other!.array, { uplo, trans, ...realBeta }),
     symm: () => symm(a, other!.array, { uplo, ...options }),
+    hemm: () => hemm(a, other!.array, { uplo, ...options }),
     geadd: () => geadd(a, { trans, ...options }),
     tradd: () => tradd(a, { uplo, trans, ...options }),
   };
   const computed = {
     syrk: () => product(seen, transposed(seen)),
-    herk: () => product(seen, conjugated(transposed(seen))),
-    symm: () =>
-      product(mapped(stored, (value, [i, j]) => isInside(uplo, [i, j]) ? value : at(stored, [j, i])), other!.model),
+    herk: () => product(seen, adjoint(seen)),
+    syr2k: () => combined(alpha, product(seen, transposed(right())), alpha, product(right(), transposed(seen))),
+    her2k: () => {
+      const [first, second] = [product(seen, adjoint(right())), product(right(), adjoint(seen))];
+      return combined(alpha, first, [alpha[0], -alpha[1]], second);
+    },
+    symm: () => product(mirror((value) => value), other!.model),
+    hemm: () => {
+      const whole = mirror(([x, y]) => [x, -y]);
+      return product(mapped(whole, ([x, y], [i, j]) => [x, i === j ? 0 : y]), other!.model);
+    },
     geadd: () => seen,
     tradd: () => seen,
   };
   const result = call[routine]();
-  const sum = combined(alpha, computed[routine](), beta, c && before);
-  const isTriangle = isRankK || routine === "tradd";
+  // Of updates of rank 2k alpha is in both halves.
+  const sum = combined(routine.includes("2") ? [1, 0] : alpha, computed[routine](), beta, c && before);
+  const isTriangle = isUpdate || routine === "tradd";
   const rest = (index: number[]): Complex => c ? at(before, index) : [0, 0];
   const wanted = mapped(sum, (value, index) => !isTriangle || isInside(uplo, index) ? value : rest(index));
   context.report(wrongPart(result, wanted, dtype));

@@ -13,8 +13,42 @@ import type { Runtime } from "../../runtime/runtime.ts";
 import { asBlocks, elementsMoved, isInPlace } from "../partition.ts";
 import type { AccumulatorDType } from "../../dtype/dtype.ts";
 
+/** What a routine computes, which is which arguments it takes. */
+export type PblasKind = "triangular" | "rank_k" | "rank_2k" | "symmetric" | "sum" | "sum_in_triangle";
+
+interface RoutineTraits {
+  readonly kind: PblasKind;
+  /** Whether it is for Hermitian matrices, thus for complex ones: the name of its symmetric twin; else null. */
+  readonly symmetricTwin: "syrk" | "syr2k" | "symm" | null;
+}
+
 /** The routines, by the names that PBLAS has for them after the letter of the type. */
-export type PblasRoutine = "trsm" | "trmm" | "syrk" | "herk" | "symm" | "geadd" | "tradd";
+export const PBLAS_ROUTINES = {
+  trsm: { kind: "triangular", symmetricTwin: null },
+  trmm: { kind: "triangular", symmetricTwin: null },
+  syrk: { kind: "rank_k", symmetricTwin: null },
+  herk: { kind: "rank_k", symmetricTwin: "syrk" },
+  syr2k: { kind: "rank_2k", symmetricTwin: null },
+  her2k: { kind: "rank_2k", symmetricTwin: "syr2k" },
+  symm: { kind: "symmetric", symmetricTwin: null },
+  hemm: { kind: "symmetric", symmetricTwin: "symm" },
+  geadd: { kind: "sum", symmetricTwin: null },
+  tradd: { kind: "sum_in_triangle", symmetricTwin: null },
+} as const satisfies Record<string, RoutineTraits>;
+
+/** The name of a routine. */
+export type PblasRoutine = keyof typeof PBLAS_ROUTINES;
+
+/** What is known of a routine. */
+export function traitsOf(routine: PblasRoutine): RoutineTraits {
+  return PBLAS_ROUTINES[routine];
+}
+
+/** Whether a routine adds products of a matrix with a transposed one to a triangle of C. */
+export function isUpdate(routine: PblasRoutine): boolean {
+  const { kind } = traitsOf(routine);
+  return kind === "rank_k" || kind === "rank_2k";
+}
 
 /** On which side of the other factor A stands. */
 export type Side = "left" | "right";
@@ -47,7 +81,8 @@ const OTHER_TRIANGLE = { lower: "upper", upper: "lower" } as const;
 
 /** Whether `uplo` says which triangle of A is read, and not which one of the result is written. */
 function isTriangleOfA(routine: PblasRoutine): boolean {
-  return routine === "trsm" || routine === "trmm" || routine === "symm";
+  const { kind } = traitsOf(routine);
+  return kind === "triangular" || kind === "symmetric";
 }
 
 /** The transposition of the stored matrix, or null if it would have to be conjugated alone. */
@@ -67,10 +102,10 @@ export function canonicalLetters(
 ): RoutineLetters | null {
   const [flipA, flipResult] = [orders.a === "C", orders.result === "C"];
   const flipsTriangle = isTriangleOfA(routine) ? flipA : flipResult;
-  const isHermitian = routine === "herk";
-  // op(A) op(A)^T is its own transpose; op(A) op(A)^H is not, it becomes its conjugate.
+  const isHermitian = traitsOf(routine).symmetricTwin !== null;
+  // What is symmetric is its own transpose; what is Hermitian is not, it becomes its conjugate.
   if (isHermitian && flipA !== flipResult) return null;
-  const flipsOperation = routine === "syrk" || isHermitian ? flipA : flipA !== flipResult;
+  const flipsOperation = isUpdate(routine) ? flipA : flipA !== flipResult;
   const isTransposed = (letters.trans !== "none") !== flipsOperation;
   const isConjugated = isHermitian ? isTransposed : letters.trans === "conjugate_transpose";
   const trans = transposition(isTransposed, isConjugated);
@@ -172,7 +207,7 @@ export interface PblasCall {
   readonly m: number;
   /** Columns of the result. */
   readonly n: number;
-  /** What syrk and herk sum over; otherwise 0. */
+  /** What an update sums over; otherwise 0. */
   readonly k: number;
   /** Scales the product, or A. */
   readonly alpha: Scalar;
@@ -180,7 +215,7 @@ export interface PblasCall {
   readonly beta: Scalar;
   /** The matrix that is only read. */
   readonly a: PblasMatrix;
-  /** The second factor of symm; otherwise null. */
+  /** The second factor of updates of rank 2k and of products with symmetric matrices; otherwise null. */
   readonly b: PblasMatrix | null;
   /** The matrix that is overwritten: B of trsm and trmm, C of the others. */
   readonly result: PblasMatrix;

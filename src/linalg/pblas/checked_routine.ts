@@ -20,7 +20,14 @@ import {
   scalarFact,
   text,
 } from "../operands.ts";
-import type { PblasRoutine, RoutineLetters, Transposition } from "./call.ts";
+import {
+  isUpdate,
+  PBLAS_ROUTINES,
+  type PblasRoutine,
+  type RoutineLetters,
+  traitsOf,
+  type Transposition,
+} from "./call.ts";
 
 /** Every option that a routine may have. */
 export interface AnyOptions extends Partial<RoutineLetters> {
@@ -35,10 +42,10 @@ export interface AnyOptions extends Partial<RoutineLetters> {
 export interface Described {
   /** The matrix that is only read. */
   readonly a: DistributedArray;
-  /** The second factor of symm. */
+  /** The second factor, of routines that have one. */
   readonly b: DistributedArray | null;
   readonly shape: readonly [number, number];
-  /** What syrk and herk sum over. */
+  /** What an update sums over. */
   readonly k: number;
   /** A matrix that has the order of the result if there is no C. */
   readonly like: DistributedArray;
@@ -88,7 +95,8 @@ export function checkRoutine(
   checkBoolean("inplace", inplace);
   if (c !== undefined) checkMatrix("c", c, runtime);
   const described = describe(options);
-  const isTriangular = routine === "trsm" || routine === "trmm";
+  const { kind, symmetricTwin } = traitsOf(routine);
+  const isTriangular = kind === "triangular";
   const start = isTriangular ? described.like : c ?? null;
   const arrays = [...given, c].filter((array) => array !== undefined) as DistributedArray[];
   checkTypes(routine, arrays, trans);
@@ -97,16 +105,19 @@ export function checkRoutine(
   const { shape, pattern } = described;
   const distribution = resultDistribution(options.distribution, start, inplace, shape, runtime.size, pattern);
   const { dtype } = described.a;
-  const realBecause = routine === "herk"
-    ? "herk keeps its result Hermitian with a real one"
-    : dtypeInfo(dtype).isComplex
-    ? null
-    : `the result is ${dtype}`;
+  const realForDType = dtypeInfo(dtype).isComplex ? null : `the result is ${dtype}`;
+  const realForUpdate = isUpdate(routine) && symmetricTwin
+    ? `${routine} keeps its result Hermitian with a real one`
+    : null;
   const checked: CheckedRoutine = {
     ...described,
     letters: { side, uplo, trans: realTransposition(trans, dtype), diag },
-    alpha: checkScalar("alpha", options.alpha === undefined ? 1 : options.alpha, realBecause),
-    beta: checkScalar("beta", options.beta === undefined ? 0 : options.beta, realBecause),
+    alpha: checkScalar(
+      "alpha",
+      options.alpha === undefined ? 1 : options.alpha,
+      (kind === "rank_k" ? realForUpdate : null) ?? realForDType,
+    ),
+    beta: checkScalar("beta", options.beta === undefined ? 0 : options.beta, realForUpdate ?? realForDType),
     start,
     inplace,
     order: start?.order ?? described.like.order,
@@ -128,6 +139,12 @@ export function checkSquare(name: string, { shape: [rows, columns] }: Distribute
   throw new ShapeError(`${name} has shape ${text([rows, columns])}, but must be ${extent} x ${extent}, to fit b.`);
 }
 
+/** Refuse factors of different shapes. */
+export function checkSameShape(a: DistributedArray, b: DistributedArray): void {
+  if (a.shape.join() === b.shape.join()) return;
+  throw new ShapeError(`b has shape ${text(b.shape)}, but must have that of a, ${text(a.shape)}.`);
+}
+
 function checkTypes(routine: PblasRoutine, arrays: readonly DistributedArray[], trans: Transposition): void {
   const [{ dtype }] = arrays;
   if (arrays.some((array) => array.dtype !== dtype)) {
@@ -138,15 +155,27 @@ function checkTypes(routine: PblasRoutine, arrays: readonly DistributedArray[], 
     throw new DTypeError(`${routine} takes ${DTYPES.join(", ")}; got ${dtype}. Convert with to({ dtype: "float32" }).`);
   }
   const { isComplex } = dtypeInfo(dtype);
-  if (routine === "herk" && !isComplex) {
-    throw new DTypeError(`herk is for complex matrices; got ${dtype}. Use syrk, which is the same for real ones.`);
+  const { symmetricTwin } = traitsOf(routine);
+  if (symmetricTwin && !isComplex) {
+    throw new DTypeError(
+      `${routine} is for complex matrices; got ${dtype}. Use ${symmetricTwin}, which is the same for real ones.`,
+    );
   }
-  if (routine === "herk" && trans === "transpose") {
-    throw new TypeError('herk takes trans "none" or "conjugate_transpose"; got "transpose". Use syrk for that.');
+  if (!isUpdate(routine)) return;
+  if (symmetricTwin && trans === "transpose") {
+    throw new TypeError(
+      `${routine} takes trans "none" or "conjugate_transpose"; got "transpose". Use ${symmetricTwin} for that.`,
+    );
   }
-  if (routine === "syrk" && isComplex && trans === "conjugate_transpose") {
-    throw new TypeError('syrk takes trans "none" or "transpose" for complex matrices. Use herk to conjugate.');
+  if (!symmetricTwin && isComplex && trans === "conjugate_transpose") {
+    throw new TypeError(
+      `${routine} takes trans "none" or "transpose" for complex matrices. Use ${hermitianTwin(routine)} to conjugate.`,
+    );
   }
+}
+
+function hermitianTwin(routine: PblasRoutine): string {
+  return Object.entries(PBLAS_ROUTINES).find(([, { symmetricTwin }]) => symmetricTwin === routine)![0];
 }
 
 /** What all ranks must agree on. */

@@ -8,7 +8,7 @@ import type { Order } from "../../array/layout.ts";
 import { LocalArray } from "../../array/local_array.ts";
 import { prepareOnce } from "../../array/redistribution/redistributor.ts";
 import { type Distribution, type Range, Slab } from "../../distribution/mod.ts";
-import type { AccumulatorDType } from "../../dtype/dtype.ts";
+import type { AccumulatorDType, Scalar } from "../../dtype/dtype.ts";
 import { agree } from "../../runtime/agreement.ts";
 import type { Runtime } from "../../runtime/runtime.ts";
 import { pblasEngineOf } from "../engines/choice.ts";
@@ -18,8 +18,10 @@ import {
   chooseBlocks,
   type CommonBlocks,
   inBlocks,
+  isUpdate,
   type PblasMatrix,
   type PblasRoutine,
+  traitsOf,
 } from "./call.ts";
 import type { CheckedRoutine } from "./checked_routine.ts";
 
@@ -136,10 +138,11 @@ export function prepareRoutine(
   const letters = usual ?? lettersFor(order)!;
   const orderOfA = usual ? checked.a.order : order;
   const hasNoSums = checked.a.shape.includes(0);
-  const a = hasNoSums
-    ? columnOfZeros(preparation, checked, orderOfA, runtime.size)
-    : preparation.stored(checked.a, orderOfA);
-  const b = checked.b && preparation.stored(checked.b, order);
+  const factor = (array: DistributedArray, order: Order) =>
+    hasNoSums ? columnOfZeros(preparation, checked, order, runtime.size) : preparation.stored(array, order);
+  const a = factor(checked.a, orderOfA);
+  // The factors of an update are transposed together; another second factor stands beside the result.
+  const b = checked.b && factor(checked.b, isUpdate(routine) ? orderOfA : order);
   const first = start && preparation.stored(start);
 
   const engine = pblasEngineOf(runtime);
@@ -162,7 +165,7 @@ export function prepareRoutine(
     m,
     n,
     k: hasNoSums ? 1 : checked.k,
-    alpha: hasNoSums ? 1 : alpha,
+    alpha: hasNoSums ? 1 : scaleFor(routine, order, alpha),
     beta: start === null ? 0 : beta,
     a: asMatrix(placedA!),
     b: placedB && asMatrix(placedB),
@@ -170,6 +173,13 @@ export function prepareRoutine(
   };
   preparation.then(() => engine.run(runtime, call));
   return inplace ? writeBack(preparation, result, start!) : makeResult(runtime, preparation, result, checked);
+}
+
+/** What scales the column-major product: her2k's transpose is its conjugate, and so is the scale of its first half. */
+function scaleFor(routine: PblasRoutine, order: Order, alpha: Scalar): Scalar {
+  const { kind, symmetricTwin } = traitsOf(routine);
+  const isConjugated = kind === "rank_2k" && symmetricTwin !== null && order === "C";
+  return isConjugated && typeof alpha === "object" ? [alpha[0], -alpha[1]] : alpha;
 }
 
 /** The result in the array that it overwrites. */

@@ -1,6 +1,6 @@
 /**
- * The PBLAS routines on distributed arrays: triangular systems and products, rank-k updates, products with symmetric
- * matrices, sums. ScaLAPACK runs them on CPUs, cuBLASMp on GPUs.
+ * The PBLAS routines on distributed arrays: triangular systems and products, updates of rank k and 2k, products with
+ * symmetric and Hermitian matrices, sums. ScaLAPACK runs them on CPUs, cuBLASMp on GPUs.
  *
  * Operands may have any distribution and memory order. The routines run with all matrices in equal square blocks on one
  * grid; what is distributed otherwise is redistributed, in and out.
@@ -15,7 +15,7 @@ import { keysOf } from "../../options.ts";
 import { runOnce } from "../../runtime/operation.ts";
 import { pblasEngineOf } from "../engines/choice.ts";
 import type { Diagonal, Side, Transposition, Triangle } from "./call.ts";
-import { checkRoutine, checkSquare, routineFacts, type RoutineRequest } from "./checked_routine.ts";
+import { checkRoutine, checkSameShape, checkSquare, routineFacts, type RoutineRequest } from "./checked_routine.ts";
 import { prepareEmptyResult, prepareRoutine, prepareTraddInParts } from "./execution.ts";
 
 export type { Diagonal, Side, Transposition, Triangle } from "./call.ts";
@@ -50,17 +50,19 @@ export interface AddendOptions {
   distribution?: Distribution;
 }
 
-/** Options of {@linkcode syrk} and {@linkcode herk}. */
+/** Options of {@linkcode syrk}, {@linkcode herk}, {@linkcode syr2k} and {@linkcode her2k}. */
 export interface RankKOptions extends AddendOptions {
   /** The triangle of the result that is written. "lower" if left out. */
   uplo?: Triangle;
-  /** What is done to A: with "none" the result is A A^T, otherwise A^T A. "none" if left out. */
+  /**
+   * What is done to A, and to B where there is one: with "none" the result is A A^T, otherwise A^T A. "none" if left out.
+   */
   trans?: Transposition;
 }
 
-/** Options of {@linkcode symm}. */
+/** Options of {@linkcode symm} and {@linkcode hemm}. */
 export interface SymmOptions extends AddendOptions {
-  /** On which side of B the symmetric matrix stands. "left" if left out. */
+  /** On which side of B the symmetric or Hermitian matrix stands. "left" if left out. */
   side?: Side;
   /** The triangle of A that is read. "lower" if left out. */
   uplo?: Triangle;
@@ -151,7 +153,7 @@ export function trmm(a: DistributedArray, b: DistributedArray, options: Triangul
  * @returns n x n, with C's distribution and order; C itself with `inplace`
  */
 export function syrk(a: DistributedArray, options: RankKOptions = {}): DistributedArray {
-  return rankK("syrk", a, options);
+  return update("syrk", [a], options);
 }
 
 /**
@@ -175,7 +177,59 @@ export function syrk(a: DistributedArray, options: RankKOptions = {}): Distribut
  * @returns n x n, with C's distribution and order; C itself with `inplace`
  */
 export function herk(a: DistributedArray, options: RankKOptions = {}): DistributedArray {
-  return rankK("herk", a, options);
+  return update("herk", [a], options);
+}
+
+/**
+ * A symmetric rank-2k update: alpha op(A) op(B)^T + alpha op(B) op(A)^T + beta C, of which only one triangle is computed.
+ * Collective. Throws as {@linkcode trsm} does.
+ *
+ * The other triangle is C's, or zero without C. For complex matrices `trans` must not be "conjugate_transpose": that is
+ * {@linkcode her2k}. Source: `p?syr2k` of PBLAS, `cublasMpSyr2k` (cuBLASMp 0.9 and newer).
+ *
+ * @example
+ * ```ts no-eval
+ * import { DistributedArray, initialize, Slab, syr2k } from "@distmath/distmath";
+ *
+ * using runtime = initialize();
+ * using a = DistributedArray.full(runtime, [4, 8], Slab.X, 1);
+ * using b = DistributedArray.full(runtime, [4, 8], Slab.X, 3);
+ * using c = syr2k(a, b, { uplo: "lower" });
+ * console.assert(c.sum() === 2 * 3 * 8 * 10);
+ * ```
+ *
+ * @param a n x k after `trans`
+ * @param b as A
+ * @returns n x n, with C's distribution and order; C itself with `inplace`
+ */
+export function syr2k(a: DistributedArray, b: DistributedArray, options: RankKOptions = {}): DistributedArray {
+  return update("syr2k", [a, b], options);
+}
+
+/**
+ * A Hermitian rank-2k update: alpha op(A) op(B)^H + conj(alpha) op(B) op(A)^H + beta C, of which only one triangle is
+ * computed; for complex matrices, with real beta. Collective. Throws as {@linkcode trsm} does.
+ *
+ * `trans` is "none" or "conjugate_transpose". The other triangle is C's, or zero without C. The imaginary parts of the
+ * diagonal become zero. Source: `p?her2k` of PBLAS, `cublasMpHer2k`.
+ *
+ * @example
+ * ```ts no-eval
+ * import { DistributedArray, her2k, initialize, Slab } from "@distmath/distmath";
+ *
+ * using runtime = initialize();
+ * using a = DistributedArray.full(runtime, [4, 8], Slab.X, [0, 1], { dtype: "complex128" });
+ * using b = DistributedArray.full(runtime, [4, 8], Slab.X, 3, { dtype: "complex128" });
+ * using c = her2k(a, b, { alpha: [0, 1] });
+ * console.assert(c.dtype === "complex128"); // every element of the lower triangle is -48
+ * ```
+ *
+ * @param a n x k after `trans`
+ * @param b as A
+ * @returns n x n, with C's distribution and order; C itself with `inplace`
+ */
+export function her2k(a: DistributedArray, b: DistributedArray, options: RankKOptions = {}): DistributedArray {
+  return update("her2k", [a, b], options);
 }
 
 /**
@@ -199,17 +253,33 @@ export function herk(a: DistributedArray, options: RankKOptions = {}): Distribut
  * @returns m x n, with C's distribution and order, or B's without C; C itself with `inplace`
  */
 export function symm(a: DistributedArray, b: DistributedArray, options: SymmOptions = {}): DistributedArray {
-  return run({
-    routine: "symm",
-    given: [a, b],
-    options,
-    keys: SYMM_KEYS,
-    describe: (options) => {
-      const [m, n] = b.shape;
-      checkSquare("a", a, options.side === "right" ? n : m);
-      return { a, b, shape: [m, n], k: 0, like: b, pattern: () => b.distribution };
-    },
-  });
+  return symmetric("symm", a, b, options);
+}
+
+/**
+ * Multiply by a Hermitian matrix: alpha A B + beta C, or alpha B A + beta C; for complex matrices. Collective. Throws as
+ * {@linkcode trsm} does.
+ *
+ * The imaginary parts of A's diagonal are taken to be zero. Source: `p?hemm` of PBLAS, `cublasMpHemm`.
+ *
+ * @example
+ * ```ts no-eval
+ * import { DistributedArray, hemm, initialize, Slab } from "@distmath/distmath";
+ *
+ * using runtime = initialize();
+ * const value = (i: number, j: number): [number, number] => i === j ? [2, 0] : [0, i - j];
+ * using a = DistributedArray.generate(runtime, [4, 4], Slab.X, value, { dtype: "complex128" });
+ * using b = DistributedArray.full(runtime, [4, 2], Slab.X, 1, { dtype: "complex128" });
+ * using product = hemm(a, b, { uplo: "lower" });
+ * console.assert(product.shape.join() === "4,2");
+ * ```
+ *
+ * @param a the Hermitian matrix, m x m on the left and n x n on the right; only one triangle is read
+ * @param b m x n
+ * @returns m x n, with C's distribution and order, or B's without C; C itself with `inplace`
+ */
+export function hemm(a: DistributedArray, b: DistributedArray, options: SymmOptions = {}): DistributedArray {
+  return symmetric("hemm", a, b, options);
 }
 
 /**
@@ -291,16 +361,41 @@ function triangular(
   });
 }
 
-function rankK(routine: "syrk" | "herk", a: DistributedArray, options: RankKOptions): DistributedArray {
+function update(
+  routine: "syrk" | "herk" | "syr2k" | "her2k",
+  factors: readonly [DistributedArray, DistributedArray?],
+  options: RankKOptions,
+): DistributedArray {
   return run({
     routine,
-    given: [a],
+    given: factors,
     options,
     keys: RANK_K_KEYS,
     describe: (options) => {
+      const [a, b = null] = factors;
+      if (b !== null) checkSameShape(a, b);
       const isTransposed = (options.trans ?? "none") !== "none";
       const [n, k] = isTransposed ? a.shape.toReversed() : a.shape;
-      return { a, b: null, shape: [n, n], k, like: a, pattern: () => squareLike(a.distribution, isTransposed) };
+      return { a, b, shape: [n, n], k, like: a, pattern: () => squareLike(a.distribution, isTransposed) };
+    },
+  });
+}
+
+function symmetric(
+  routine: "symm" | "hemm",
+  a: DistributedArray,
+  b: DistributedArray,
+  options: SymmOptions,
+): DistributedArray {
+  return run({
+    routine,
+    given: [a, b],
+    options,
+    keys: SYMM_KEYS,
+    describe: (options) => {
+      const [m, n] = b.shape;
+      checkSquare("a", a, options.side === "right" ? n : m);
+      return { a, b, shape: [m, n], k: 0, like: b, pattern: () => b.distribution };
     },
   });
 }

@@ -375,9 +375,12 @@ static Dense triangle(Dense a, int uplo, int diag) {
   }
   return a;
 }
-static Dense mirrored(Dense a, int uplo) {
+static Dense mirrored(Dense a, int uplo, bool isHermitian = false) {
   for (i64 i = 0; i < a.m; i++) {
-    for (i64 j = 0; j < a.n; j++) if (uplo == 0 ? i < j : i > j) a.at(i, j) = a.at(j, i);
+    for (i64 j = 0; j < a.n; j++) {
+      if (uplo == 0 ? i < j : i > j) a.at(i, j) = isHermitian ? std::conj(a.at(j, i)) : a.at(j, i);
+      if (isHermitian && i == j) a.at(i, j) = a.at(i, j).real();
+    }
   }
   return a;
 }
@@ -440,9 +443,32 @@ SIZES(cublasMpHerk_bufferSize, void*, int, int, i64, i64, const void*, A_, const
 API int cublasMpHerk(void*, int uplo, int trans, i64, i64, const void* alpha, A_, const void* beta, C_, int, WORK) {
   return rankK(uplo, trans, true, alpha, a, 1, 1, da, beta, c, 1, 1, dc);
 }
+static int rank2K(int uplo, int trans, bool isHermitian, const void* alpha, A_, B_, const void* beta, C_) {
+  Dense left = turn(gather(a, *da), trans), right = turn(gather(b, *db), trans);
+  Number scale = pblasScalar(alpha, dc), other = isHermitian ? std::conj(scale) : scale;
+  Dense sum = multiply(left, turn(right, isHermitian ? 2 : 1)), second = multiply(right, turn(left, isHermitian ? 2 : 1));
+  for (size_t at = 0; at < sum.data.size(); at++) sum.data[at] = scale * sum.data[at] + other * second.data[at];
+  int real = isHermitian ? (dc->type == 5 ? 1 : 0) : dc->type;
+  update(c, dc, 1, sum, load((const char*)beta, real), uplo, isHermitian);
+  return 0;
+}
+SIZES(cublasMpSyr2k_bufferSize, void*, int, int, i64, i64, const void*, A_, B_, const void*, C_, int)
+API int cublasMpSyr2k(void*, int uplo, int trans, i64, i64, const void* alpha, A_, B_, const void* beta, C_, int, WORK) {
+  return rank2K(uplo, trans, false, alpha, a, 1, 1, da, b, 1, 1, db, beta, c, 1, 1, dc);
+}
+SIZES(cublasMpHer2k_bufferSize, void*, int, int, i64, i64, const void*, A_, B_, const void*, C_, int)
+API int cublasMpHer2k(void*, int uplo, int trans, i64, i64, const void* alpha, A_, B_, const void* beta, C_, int, WORK) {
+  return rank2K(uplo, trans, true, alpha, a, 1, 1, da, b, 1, 1, db, beta, c, 1, 1, dc);
+}
 SIZES(cublasMpSymm_bufferSize, void*, int, int, i64, i64, const void*, A_, B_, const void*, C_, int)
 API int cublasMpSymm(void*, int side, int uplo, i64, i64, const void* alpha, A_, B_, const void* beta, C_, int, WORK) {
   Dense s = mirrored(gather(a, *da), uplo), other = gather(b, *db);
+  Dense sum = side == 0 ? multiply(s, other) : multiply(other, s);
+  return update(c, dc, pblasScalar(alpha, dc), sum, pblasScalar(beta, dc), -1), 0;
+}
+SIZES(cublasMpHemm_bufferSize, void*, int, int, i64, i64, const void*, A_, B_, const void*, C_, int)
+API int cublasMpHemm(void*, int side, int uplo, i64, i64, const void* alpha, A_, B_, const void* beta, C_, int, WORK) {
+  Dense s = mirrored(gather(a, *da), uplo, true), other = gather(b, *db);
   Dense sum = side == 0 ? multiply(s, other) : multiply(other, s);
   return update(c, dc, pblasScalar(alpha, dc), sum, pblasScalar(beta, dc), -1), 0;
 }

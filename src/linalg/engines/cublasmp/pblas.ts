@@ -13,7 +13,14 @@ import { DeviceBuffer } from "../../../memory/device_buffer.ts";
 import { agree, freeUnlessAgreed } from "../../../runtime/agreement.ts";
 import type { Runtime } from "../../../runtime/runtime.ts";
 import type { Stream } from "../../../gpu/stream.ts";
-import type { PblasCall, PblasEngine, PblasMatrix, PblasRoutine, RoutineLetters } from "../../pblas/call.ts";
+import {
+  type PblasCall,
+  type PblasEngine,
+  type PblasMatrix,
+  type PblasRoutine,
+  type RoutineLetters,
+  traitsOf,
+} from "../../pblas/call.ts";
 import type { AccumulatorDType } from "../../../dtype/dtype.ts";
 import { COMPUTE_CODES, defaultComputeType } from "./attributes.ts";
 import { MatrixDescriptor } from "./descriptor.ts";
@@ -36,15 +43,9 @@ const LETTERS = {
 } as const;
 
 /** `cublasMpTrsm` and so on, without the letters of the type. */
-const FUNCTIONS = {
-  trsm: "cublasMpTrsm",
-  trmm: "cublasMpTrmm",
-  syrk: "cublasMpSyrk",
-  herk: "cublasMpHerk",
-  symm: "cublasMpSymm",
-  geadd: "cublasMpGeadd",
-  tradd: "cublasMpTradd",
-} as const satisfies Record<PblasRoutine, string>;
+function functionName(routine: PblasRoutine): string {
+  return `cublasMp${routine[0].toUpperCase()}${routine.slice(1)}`;
+}
 
 type Argument = bigint | number | ArrayBufferView<ArrayBuffer>;
 type NativeFunction = (...values: Argument[]) => number;
@@ -100,20 +101,21 @@ function argumentsOf(call: PblasCall, descriptors: Descriptors, target: PblasMat
   const [alpha, beta] = [valuesOf(dtype, call.alpha), valuesOf(dtype, call.beta)];
   const compute = COMPUTE_CODES[defaultComputeType(dtype)];
   const a = descriptors.matrix(call.a);
+  const b = call.b ? descriptors.matrix(call.b) : [];
   const result = descriptors.matrix(call.result);
-  switch (routine) {
-    case "trsm":
-      return [side, uplo, trans, diag, m, n, alpha, ...a, ...result, compute];
-    case "trmm":
-      return [side, uplo, trans, diag, m, n, alpha, ...a, ...result, ...descriptors.matrix(target), compute];
-    case "syrk":
-    case "herk":
-      return [uplo, trans, n, k, alpha, ...a, beta, ...result, compute];
-    case "symm":
-      return [side, uplo, m, n, alpha, ...a, ...descriptors.matrix(call.b!), beta, ...result, compute];
-    case "geadd":
+  switch (traitsOf(routine).kind) {
+    case "triangular": {
+      const output = target === call.result ? [] : descriptors.matrix(target);
+      return [side, uplo, trans, diag, m, n, alpha, ...a, ...result, ...output, compute];
+    }
+    case "rank_k":
+    case "rank_2k":
+      return [uplo, trans, n, k, alpha, ...a, ...b, beta, ...result, compute];
+    case "symmetric":
+      return [side, uplo, m, n, alpha, ...a, ...b, beta, ...result, compute];
+    case "sum":
       return [trans, m, n, alpha, ...a, beta, ...result];
-    case "tradd":
+    case "sum_in_triangle":
       return [uplo, trans, m, n, alpha, ...a, beta, ...result];
   }
 }
@@ -121,7 +123,7 @@ function argumentsOf(call: PblasCall, descriptors: Descriptors, target: PblasMat
 /** A routine's two functions: the question for workspace, and the computation. */
 function functionsOf(routine: PblasRoutine): [query: NativeFunction, compute: NativeFunction] {
   const symbols = openCublasMpPblas() as unknown as Record<string, NativeFunction | null>;
-  const name = FUNCTIONS[routine];
+  const name = functionName(routine);
   const [query, compute] = [symbols[`${name}_bufferSize`], symbols[name]];
   if (query && compute) return [query, compute];
   throw new ConfigurationError(`${routine} needs cuBLASMp 0.9 or newer. Run: deno task native install cuda`);
@@ -135,7 +137,7 @@ function refuseCapture(stream: Stream): void {
 
 /** Workspace of a call, as large as cuBLASMp wants it. What it refuses is refused here, with its reason. */
 function workspaceFor({ stream }: Runtime, { symbols }: CublasMpResources, { routine }: PblasCall, values: Argument[]) {
-  const name = `${FUNCTIONS[routine]}_bufferSize`;
+  const name = `${functionName(routine)}_bufferSize`;
   const [query] = functionsOf(routine);
   const [device, host] = [new BigUint64Array(1), new BigUint64Array(1)];
   const code = query(...values, device, host);
@@ -188,7 +190,7 @@ function compute(runtime: Runtime, call: PblasCall, ready: Ready): void {
   cublasMpResources(runtime).keepUntilDone(onHost);
   const code = routine(...values, workspace.address, BigInt(workspace.byteLength), onHost, BigInt(onHost.length));
   if (code === 0) return;
-  const error = cublasMpError(FUNCTIONS[call.routine], code);
+  const error = cublasMpError(functionName(call.routine), code);
   error.message += ` It was called for ${describe(call)}.`;
   throw error;
 }

@@ -7,7 +7,7 @@ import { openPblas, type Pblas } from "../../../../ffi/blas/pblas.ts";
 import { openScalapack } from "../../../../ffi/blas/scalapack.ts";
 import type { Scalar, TypedArray } from "../../../dtype/dtype.ts";
 import type { Runtime } from "../../../runtime/runtime.ts";
-import type { PblasCall, PblasEngine, PblasMatrix, RoutineLetters } from "../../pblas/call.ts";
+import { type PblasCall, type PblasEngine, type PblasMatrix, type RoutineLetters, traitsOf } from "../../pblas/call.ts";
 import type { AccumulatorDType } from "../../../dtype/dtype.ts";
 import { BLAS_TYPES } from "../../../../ffi/blas/blas.ts";
 import { leadingDimensionOf } from "../../../blas/gemm.ts";
@@ -69,6 +69,8 @@ class Arguments {
   }
 }
 
+type NativeRoutine = (...addresses: bigint[]) => void;
+
 function callRoutine(pblas: Pblas, call: PblasCall, context: number, passed: Arguments): void {
   const { routine, letters, m, n, k, dtype } = call;
   const [side, uplo] = [passed.letter(letters.side), passed.letter(letters.uplo)];
@@ -76,22 +78,22 @@ function callRoutine(pblas: Pblas, call: PblasCall, context: number, passed: Arg
   const [rows, columns] = [passed.integer(m), passed.integer(n)];
   const [alpha, beta] = [passed.scalar(dtype, call.alpha), passed.scalar(dtype, call.beta)];
   const a = passed.matrix(call.a, context);
+  const b = call.b ? passed.matrix(call.b, context) : [];
   const result = passed.matrix(call.result, context);
-  switch (routine) {
-    case "trsm":
-    case "trmm":
-      return pblas[routine](side, uplo, trans, diag, rows, columns, alpha, ...a, ...result);
-    case "syrk":
-    case "herk":
-      return pblas[routine]!(uplo, trans, columns, passed.integer(k), alpha, ...a, beta, ...result);
-    case "symm": {
-      const b = passed.matrix(call.b!, context);
-      return pblas.symm(side, uplo, rows, columns, alpha, ...a, ...b, beta, ...result);
-    }
-    case "geadd":
-      return pblas.geadd(trans, rows, columns, alpha, ...a, beta, ...result);
-    case "tradd":
-      return pblas.tradd(uplo, trans, rows, columns, alpha, ...a, beta, ...result);
+  // All arguments are addresses; which ones depends on the kind.
+  const run = pblas[routine] as NativeRoutine;
+  switch (traitsOf(routine).kind) {
+    case "triangular":
+      return run(side, uplo, trans, diag, rows, columns, alpha, ...a, ...result);
+    case "rank_k":
+    case "rank_2k":
+      return run(uplo, trans, columns, passed.integer(k), alpha, ...a, ...b, beta, ...result);
+    case "symmetric":
+      return run(side, uplo, rows, columns, alpha, ...a, ...b, beta, ...result);
+    case "sum":
+      return run(trans, rows, columns, alpha, ...a, beta, ...result);
+    case "sum_in_triangle":
+      return run(uplo, trans, rows, columns, alpha, ...a, beta, ...result);
   }
 }
 
