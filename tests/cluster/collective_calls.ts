@@ -543,6 +543,6 @@ export const TESTED_ELSEWHERE = `
   DistributedArray.show DistributedArray.subtract DistributedArray.multiply DistributedArray.divide DistributedArray.prod DistributedArray.mean
   DistributedArray.std DistributedArray.min DistributedArray.max DistributedArray.argmin DistributedArray.all
   DistributedArray.any
-  abs acos asin atan atan2 ceil conj cos cosh divide equal expm1 floor greater greaterEqual imag isFinite isNaN less lessEqual
+  abs acos asin atan atan2 ceil conj cos cosh divide equal erf erfc expm1 floor greater greaterEqual imag isFinite isNaN less lessEqual
   log log10 log1p log2 logicalAnd logicalNot logicalOr logicalXor maximum minimum multiply negative notEqual positive power
   real round sign sin sinh sqrt square subtract tan tanh trace trunc vdot`;

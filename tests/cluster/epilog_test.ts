@@ -6,7 +6,7 @@ import { encode } from "../../src/dtype/narrow_floats.ts";
 import { LocalArray } from "../../src/array/local_array.ts";
 import { BlockCyclic, type Distribution, ProcessGrid, Replicated, Slab } from "../../src/distribution/mod.ts";
 import { type EpilogName, Matmul, matmul, type MatmulOptions, reluAuxShape } from "../../src/linalg/mod.ts";
-import { DistributionError } from "../../src/errors.ts";
+import { DistributionError, ShapeError } from "../../src/errors.ts";
 import type { Runtime } from "../../src/runtime/runtime.ts";
 import { assertThrowsEverywhere, clusterTest } from "../../src/testing/mod.ts";
 import {
@@ -40,7 +40,22 @@ const map = (matrix: Dense, f: (x: number, i: number, j: number) => number): Den
 
 const gelu = (x: number) => x / (1 + Math.exp(-2 * Math.sqrt(2 / Math.PI) * (x + 0.044715 * x ** 3)));
 const geluSlope = (x: number) => (gelu(x + 1e-5) - gelu(x - 1e-5)) / 2e-5;
+const known = new Map<number, number>();
+function geluErf(x: number): number {
+  if (!known.has(x)) known.set(x, x / 2 * erfcByIntegral(-x / Math.SQRT2));
+  return known.get(x)!;
+}
 const biasOf = (row: number) => row % 4 - 1;
+
+/** 1 - erf(x) by Simpson's rule from x to where nothing is left. */
+function erfcByIntegral(x: number): number {
+  const steps = 20000;
+  const width = (9 - Math.min(x, 8)) / steps;
+  const f = (i: number) => Math.exp(-((x + i * width) ** 2));
+  let sum = f(0) + f(steps);
+  for (let i = 1; i < steps; i++) sum += (i % 2 ? 4 : 2) * f(i);
+  return 2 / Math.sqrt(Math.PI) * sum * width / 3;
+}
 
 /** Numbers as a typed array of a dtype. */
 function typed(dtype: DType, numbers: number[]): TypedArray {
@@ -106,9 +121,10 @@ class Setting {
     return Math.max(TOLERANCES[this.dtype]!, this.runtime.device.kind === "gpu" ? 1e-3 : 0);
   }
 
-  /** One value a local row of D. */
-  bias(dtype = this.dtype === "float8_e4m3" ? "float16" as const : this.dtype): LocalArray {
-    const numbers = this.rows.map(biasOf);
+  /** One value a local row of D, or a column. */
+  bias(places: readonly number[] = this.rows): LocalArray {
+    const dtype = this.dtype === "float8_e4m3" ? "float16" : this.dtype;
+    const numbers = places.map(biasOf);
     const data = dtype === "float64" ? new Float64Array(numbers) : typed(dtype, numbers);
     return new LocalArray({ data, dtype, shape: [numbers.length] });
   }
@@ -179,6 +195,43 @@ clusterTest("gelu and gelu_bias", (runtime) => {
     assertMatrix(setting.run({ epilog: "gelu", alpha }).d, map(ab, (x) => gelu(alpha * x)), `gelu, ${name}`, tolerance);
     const biased = map(ab, (x, i) => gelu(alpha * x + biasOf(i)));
     assertMatrix(setting.run({ epilog: "gelu_bias", alpha, epilogInputs }).d, biased, `gelu_bias, ${name}`, tolerance);
+  }
+});
+
+clusterTest("gelu_erf, silu, and biases of columns", (runtime) => {
+  const alpha = 0.25;
+  const forms = {
+    "": (x: number) => x,
+    relu: (x: number) => Math.max(0, x),
+    gelu,
+    gelu_erf: geluErf,
+    silu: (x: number) => x / (1 + Math.exp(-x)),
+  };
+  const names: EpilogName[] = ["gelu_erf", "gelu_erf_bias", "silu", "silu_bias"];
+  const ofColumns = Object.keys(forms).map((form) => form === "" ? "column_bias" : `${form}_column_bias`);
+  const cycle = new Cycle();
+  for (const setting of settings(runtime, DTYPES)) {
+    const { ab, name, tolerance, columns } = setting;
+    for (const epilog of [...names, ...ofColumns] as EpilogName[]) {
+      // Half of them: all come in turn.
+      if (!cycle.next() || cycle.pick([true, false, false])) continue;
+      const f = forms[epilog.replace(/_?(column_)?bias$/, "") as keyof typeof forms];
+      const isOfColumns = epilog.endsWith("column_bias");
+      const bias = isOfColumns ? setting.bias(columns) : setting.bias();
+      const epilogInputs = isOfColumns ? { columnBias: bias } : epilog.endsWith("bias") ? { bias } : {};
+      const added = (i: number, j: number) => isOfColumns ? biasOf(j) : epilog.endsWith("bias") ? biasOf(i) : 0;
+      const expected = map(ab, (x, i, j) => f(alpha * x + added(i, j)));
+      const { d } = setting.run({ epilog, alpha, epilogInputs });
+      assertMatrix(d, expected, `${epilog}, ${name}`, tolerance);
+    }
+    const { d, auxiliary } = setting.run({
+      epilog: "gelu_aux_column_bias",
+      auxType: "float32",
+      alpha,
+      epilogInputs: { columnBias: setting.bias(columns) },
+    });
+    assertEquals(auxiliary.geluAux!.shape[1], columns.length, name);
+    assertMatrix(d, map(ab, (x, _, j) => gelu(alpha * x + biasOf(j))), `gelu_aux_column_bias, ${name}`, tolerance);
   }
 });
 
@@ -381,6 +434,12 @@ clusterTest(
       ];
       const options = { distribution, epilog: "bias", epilogInputs: { bias } } as const;
       assertThrowsEverywhere(runtime, () => matmul(a, b, options), DistributionError, "other rows than those of D");
+      const ofColumns = {
+        distribution: Slab.X,
+        epilog: "column_bias",
+        epilogInputs: { columnBias: zeros([4], Slab.X) },
+      } as const;
+      assertThrowsEverywhere(runtime, () => matmul(a, b, ofColumns), ShapeError, "one value a local column of D");
     }
   },
 );

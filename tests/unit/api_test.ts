@@ -11,7 +11,7 @@ const FUNCTIONS = words(`
   initialize currentRuntime matmul redistribute loadNpy saveNpy allocateSymmetricMemory freeSymmetricMemory
   matrixQualifiers fromFloat32 toFloat32 inferDistribution numroc trsm trmm syrk herk syr2k her2k symm hemm geadd tradd
   fft ifft rfft irfft allocateOperand waitAll waitAny
-  abs acos add asin atan atan2 ceil clip conj cos cosh divide equal evaluate exp expm1 floor greater greaterEqual imag isFinite isNaN
+  abs acos add asin atan atan2 ceil clip conj cos cosh divide equal erf erfc evaluate exp expm1 floor greater greaterEqual imag isFinite isNaN
   less lessEqual log log10 log1p log2 logicalAnd logicalNot logicalOr logicalXor maximum minimum multiply negative notEqual
   positive power promote real round sign sin sinh sqrt square subtract tan tanh trunc where
   arange broadcastTo concatenate expandDims eye linspace reshape roll squeeze stack flip

@@ -92,6 +92,8 @@ struct Helpers {
     return Big{(i64)result};
   }
   __device__ double roundToEven(double a) { return ::rint(a); }
+  __device__ double erf(double a) { return ::erf(a); }
+  __device__ double erfc(double a) { return ::erfc(a); }
   __device__ double hypotenuse(double x, double y) {
     double squares = x * x + y * y;
     return squares > 1e-280 && squares < INFINITE ? ::sqrt(squares) : ::hypot(x, y);

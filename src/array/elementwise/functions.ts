@@ -172,6 +172,26 @@ export const cosh: UnaryFunction<"float"> = unary("cosh");
 export const tanh: UnaryFunction<"float"> = unary("tanh");
 
 /**
+ * The error function of each element: 2 / sqrt(pi) times the integral of exp(-t^2) from 0 to it. Collective.
+ */
+export function erf<D extends DType, T extends DType = FloatOf<D>>(
+  a: DistributedArray<D>,
+  options?: ElementwiseOptions<T>,
+): DistributedArray<T> {
+  return call("erf", [a], options);
+}
+
+/**
+ * 1 - erf(x) for each element, exact also where that is small. Collective.
+ */
+export function erfc<D extends DType, T extends DType = FloatOf<D>>(
+  a: DistributedArray<D>,
+  options?: ElementwiseOptions<T>,
+): DistributedArray<T> {
+  return call("erfc", [a], options);
+}
+
+/**
  * The largest whole number up to each element. Collective.
  */
 export const floor: UnaryFunction<"same"> = unary("floor");

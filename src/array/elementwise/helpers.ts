@@ -3,6 +3,7 @@
  *
  * @module
  */
+import { erf, erfc } from "./error_function.ts";
 
 /** Refuse a negative power of integers. */
 export function refuseNegative(exponent: number | bigint): never {
@@ -136,6 +137,8 @@ function powerIm(ar: number, ai: number, br: number, bi: number): number {
 
 /** What formulas know as `H`. */
 export const helpers = {
+  erf,
+  erfc,
   power,
   integerPower,
   bigPower,

@@ -119,6 +119,8 @@ export type OperationName =
   | "sinh"
   | "cosh"
   | "tanh"
+  | "erf"
+  | "erfc"
   | "atan2"
   | "floor"
   | "ceil"
@@ -182,6 +184,8 @@ export const OPERATIONS: Readonly<Record<OperationName, Operation>> = {
   sinh: analysis("sinh", ["Math.sinh(ar) * Math.cos(ai)", "Math.cosh(ar) * Math.sin(ai)"]),
   cosh: analysis("cosh", ["Math.cosh(ar) * Math.cos(ai)", "Math.sinh(ar) * Math.sin(ai)"]),
   tanh: analysis("tanh", both("tanh", ONE)),
+  erf: { arity: 1, types: floating, number: "H.erf(a)" },
+  erfc: { arity: 1, types: floating, number: "H.erfc(a)" },
   atan2: { arity: 2, types: floating, number: "Math.atan2(a, b)" },
   floor: rounding("Math.floor(a)"),
   ceil: rounding("Math.ceil(a)"),

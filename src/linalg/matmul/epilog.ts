@@ -1,19 +1,27 @@
 /**
  * Epilogs: what follows the product, D = epilog(alpha op(A) op(B) + beta C), and its extra inputs and outputs.
  *
- * The names are those of `cublasMpMatmulEpilogue_t`. Everything here is plain arithmetic on this rank's part of D, in
+ * The names are those of `cublasMpMatmulEpilogue_t`, and some that it does not have. Everything here is plain arithmetic on this rank's part of D, in
  * the coordinates of the user's matrices; no communication.
  *
  * @module
  */
 import { type DType, dtypeInfo, isNarrowFloat } from "../../dtype/dtype.ts";
 import { decode, encode } from "../../dtype/narrow_floats.ts";
+import { erfc } from "../../array/elementwise/error_function.ts";
 import { LocalArray } from "../../array/local_array.ts";
 
 /**
- * The names of the epilogs, those of `cublasMpMatmulEpilogue_t` in lower snake case. `gelu` is the tanh form on every
- * device, `0.5 x (1 + tanh(sqrt(2 / pi) (x + 0.044715 x^3)))`, and `dgelu` its derivative; the form with erf differs from
- * it by up to 0.0005.
+ * The names of the epilogs: those of `cublasMpMatmulEpilogue_t` in lower snake case, and some more.
+ *
+ * - `gelu` is the tanh form on every device, `0.5 x (1 + tanh(sqrt(2 / pi) (x + 0.044715 x^3)))`, and `dgelu` its
+ *   derivative.
+ * - `gelu_erf` is the exact form, `0.5 x (1 + erf(x / sqrt(2)))`; the two differ by up to 0.0005.
+ * - `silu` is `x / (1 + exp(-x))`, also called swish.
+ * - `..._bias` adds one value a row of D before that, `..._column_bias` one value a column.
+ *
+ * cuBLASMp has no `gelu_erf`, no `silu`, and a bias of columns only where D is row-major: what it lacks follows its product
+ * as a kernel of its own on the GPU, which the report tells.
  */
 export type EpilogName =
   | "all_reduce"
@@ -28,6 +36,17 @@ export type EpilogName =
   | "gelu_aux"
   | "gelu_bias"
   | "gelu_aux_bias"
+  | "column_bias"
+  | "relu_column_bias"
+  | "relu_aux_column_bias"
+  | "gelu_column_bias"
+  | "gelu_aux_column_bias"
+  | "gelu_erf"
+  | "gelu_erf_bias"
+  | "gelu_erf_column_bias"
+  | "silu"
+  | "silu_bias"
+  | "silu_column_bias"
   | "dgelu"
   | "dgelu_bgrad"
   | "bgrada"
@@ -41,14 +60,17 @@ export function epilogNamed(option: unknown): EpilogName | "none" {
   return EPILOG_NAMES.find((name) => name === option) ?? "none";
 }
 
+/** Functions of the elements of D. */
+export type Activation = "none" | "relu" | "gelu" | "gelu_erf" | "silu";
+
 /** What follows the product. */
 export interface Epilog {
   /** Its name, or `none`. */
   readonly name: EpilogName | "none";
-  /** Whether a bias, one value a row of D, is added before the activation. */
-  readonly hasBias: boolean;
-  /** The activation function, or the one whose derivative is taken if `aux` is `input`. */
-  readonly activation: "none" | "relu" | "gelu";
+  /** Whether a bias is added before the activation: one value a row of D, or one a column. */
+  readonly bias: "none" | "rows" | "columns";
+  /** The activation function, or the one whose derivative is taken if `aux` is `input`; `gelu` is the tanh form. */
+  readonly activation: Activation;
   /** Whether what the activation was given is written, or read to multiply by the derivative there. */
   readonly aux: "none" | "output" | "input";
   /** Which sums are returned: of the rows of D, of the rows of op(A), or of the columns of op(B). */
@@ -67,6 +89,8 @@ export interface Epilog {
 export interface EpilogValues {
   /** Input: one value a local row of D. */
   bias?: LocalArray;
+  /** Input: one value a local column of D. */
+  columnBias?: LocalArray;
   /** Output of `relu_aux*`, input of `drelu*`: a bit mask, see {@linkcode reluAuxShape}. */
   reluAux?: LocalArray;
   /** Output of `gelu_aux*`, input of `dgelu*`: what gelu was given, see {@linkcode geluAuxShape}. */
@@ -118,24 +142,35 @@ export interface EpilogChoices {
   resultAmax?: boolean;
 }
 
-type Traits = Pick<Epilog, "hasBias" | "activation" | "aux" | "biasGradient" | "allReduce">;
+type Traits = Pick<Epilog, "bias" | "activation" | "aux" | "biasGradient" | "allReduce">;
 
-const PLAIN: Traits = { hasBias: false, activation: "none", aux: "none", biasGradient: "none", allReduce: false };
+const PLAIN: Traits = { bias: "none", activation: "none", aux: "none", biasGradient: "none", allReduce: false };
 
 const TRAITS: Readonly<Record<EpilogName | "none", Traits>> = {
   none: PLAIN,
   all_reduce: { ...PLAIN, allReduce: true },
   relu: { ...PLAIN, activation: "relu" },
   relu_aux: { ...PLAIN, activation: "relu", aux: "output" },
-  bias: { ...PLAIN, hasBias: true },
-  relu_bias: { ...PLAIN, activation: "relu", hasBias: true },
-  relu_aux_bias: { ...PLAIN, activation: "relu", hasBias: true, aux: "output" },
+  bias: { ...PLAIN, bias: "rows" },
+  relu_bias: { ...PLAIN, activation: "relu", bias: "rows" },
+  relu_aux_bias: { ...PLAIN, activation: "relu", bias: "rows", aux: "output" },
   drelu: { ...PLAIN, activation: "relu", aux: "input" },
   drelu_bgrad: { ...PLAIN, activation: "relu", aux: "input", biasGradient: "d" },
   gelu: { ...PLAIN, activation: "gelu" },
   gelu_aux: { ...PLAIN, activation: "gelu", aux: "output" },
-  gelu_bias: { ...PLAIN, activation: "gelu", hasBias: true },
-  gelu_aux_bias: { ...PLAIN, activation: "gelu", hasBias: true, aux: "output" },
+  gelu_bias: { ...PLAIN, activation: "gelu", bias: "rows" },
+  gelu_aux_bias: { ...PLAIN, activation: "gelu", bias: "rows", aux: "output" },
+  column_bias: { ...PLAIN, bias: "columns" },
+  relu_column_bias: { ...PLAIN, activation: "relu", bias: "columns" },
+  relu_aux_column_bias: { ...PLAIN, activation: "relu", bias: "columns", aux: "output" },
+  gelu_column_bias: { ...PLAIN, activation: "gelu", bias: "columns" },
+  gelu_aux_column_bias: { ...PLAIN, activation: "gelu", bias: "columns", aux: "output" },
+  gelu_erf: { ...PLAIN, activation: "gelu_erf" },
+  gelu_erf_bias: { ...PLAIN, activation: "gelu_erf", bias: "rows" },
+  gelu_erf_column_bias: { ...PLAIN, activation: "gelu_erf", bias: "columns" },
+  silu: { ...PLAIN, activation: "silu" },
+  silu_bias: { ...PLAIN, activation: "silu", bias: "rows" },
+  silu_column_bias: { ...PLAIN, activation: "silu", bias: "columns" },
   dgelu: { ...PLAIN, activation: "gelu", aux: "input" },
   dgelu_bgrad: { ...PLAIN, activation: "gelu", aux: "input", biasGradient: "d" },
   bgrada: { ...PLAIN, biasGradient: "a" },
@@ -165,18 +200,23 @@ export function hasExtraOutputs(epilog: Epilog): boolean {
 
 /** Whether what {@linkcode applyEpilog} does needs the elements of D to be real. */
 export function needsRealNumbers(epilog: Epilog): boolean {
-  return epilog.hasBias || epilog.activation !== "none" || epilog.biasGradient !== "none" || epilog.resultAmax;
+  return epilog.bias !== "none" || epilog.activation !== "none" || epilog.biasGradient !== "none" || epilog.resultAmax;
 }
 
 /** The names of the inputs that an epilog must be given. */
 export function requiredInputs(epilog: Epilog): readonly (keyof EpilogValues)[] {
   const names: (keyof EpilogValues)[] = [];
-  if (epilog.hasBias) names.push("bias");
+  if (epilog.bias !== "none") names.push(epilog.bias === "rows" ? "bias" : "columnBias");
   if (epilog.aux === "input") names.push(auxName(epilog));
   if (epilog.aux === "output" && epilog.activation === "gelu" && dtypeInfo(epilog.auxDType).itemSize === 1) {
     names.push("auxQuantizationScale");
   }
   return names;
+}
+
+/** The bias among the inputs of an epilog; null if it has none. */
+export function biasOf({ bias }: Epilog, inputs: EpilogValues): LocalArray | null {
+  return bias === "none" ? null : (bias === "rows" ? inputs.bias : inputs.columnBias)!;
 }
 
 /** Under which name an epilog reads or writes its aux matrix. */
@@ -227,6 +267,16 @@ export function gelu(x: number): number {
   return 0.5 * x * (1 + Math.tanh(SQRT_2_OVER_PI * (x + CUBIC * x * x * x)));
 }
 
+/** gelu in its exact form, 0.5 x (1 + erf(x / sqrt(2))), of which 1 + erf(y) is erfc(-y). */
+export function geluErf(x: number): number {
+  return 0.5 * x * erfc(-Math.SQRT1_2 * x);
+}
+
+/** x / (1 + exp(-x)). */
+export function silu(x: number): number {
+  return x / (1 + Math.exp(-x));
+}
+
 /** The derivative of {@linkcode gelu}. */
 export function geluDerivative(x: number): number {
   const tanh = Math.tanh(SQRT_2_OVER_PI * (x + CUBIC * x * x * x));
@@ -254,9 +304,11 @@ export interface PreparedEpilog {
 export function prepareEpilog(epilog: Epilog, block: EpilogBlock, inputs: EpilogValues): PreparedEpilog {
   const outputs: EpilogValues = {};
   const steps: (() => void)[] = [];
-  if (epilog.hasBias) {
-    const bias = toReal(inputs.bias!);
-    steps.push(() => addBias(block, bias));
+  const bias = biasOf(epilog, inputs);
+  if (bias !== null) {
+    const numbers = toReal(bias);
+    const along = epilog.bias === "rows" ? block : transposed(block);
+    steps.push(() => addBias(along, numbers));
   }
   if (epilog.aux === "input") {
     if (epilog.activation === "relu") {
@@ -265,20 +317,18 @@ export function prepareEpilog(epilog: Epilog, block: EpilogBlock, inputs: Epilog
       const [given, [paddedRows]] = [toReal(inputs.geluAux!), inputs.geluAux!.shape];
       steps.push(() => multiplyByGeluDerivative(block, given, paddedRows));
     }
-  } else if (epilog.activation === "relu") {
-    if (epilog.aux === "output") {
+  } else if (epilog.activation !== "none") {
+    if (epilog.aux === "output" && epilog.activation === "relu") {
       const mask = outputs.reluAux = LocalArray.zeros("uint8", reluAuxShape(block.rows, block.columns), "F");
       steps.push(() => markPositive(block, mask));
-    }
-    steps.push(() => applyRelu(block));
-  } else if (epilog.activation === "gelu") {
-    if (epilog.aux === "output") {
+    } else if (epilog.aux === "output") {
       const { local, copy } = prepareScaledCopy(block, epilog.auxDType, inputs.auxQuantizationScale);
       outputs.geluAux = local;
       steps.push(copy);
       if (epilog.auxAmax) steps.push(prepareMaximum(block, outputs, "geluAuxAmax"));
     }
-    steps.push(() => applyGelu(block));
+    const activate = ACTIVATIONS[epilog.activation];
+    steps.push(() => activate(block));
   }
   if (epilog.biasGradient === "d") {
     const gradient = newVector(block.data, block.rows);
@@ -333,16 +383,28 @@ function addBias(block: EpilogBlock, bias: Float32Array | Float64Array): void {
   });
 }
 
-function applyRelu(block: EpilogBlock): void {
-  forEachColumn(block, (data, start, end, step) => {
-    for (let at = start; at !== end; at += step) if (data[at] < 0) data[at] = 0;
-  });
-}
+// A loop for each activation: one that is given the function would call it for every element.
+const ACTIVATIONS = {
+  relu: (block: EpilogBlock) =>
+    forEachColumn(block, (data, start, end, step) => {
+      for (let at = start; at !== end; at += step) if (data[at] < 0) data[at] = 0;
+    }),
+  gelu: (block: EpilogBlock) =>
+    forEachColumn(block, (data, start, end, step) => {
+      for (let at = start; at !== end; at += step) data[at] = gelu(data[at]);
+    }),
+  gelu_erf: (block: EpilogBlock) =>
+    forEachColumn(block, (data, start, end, step) => {
+      for (let at = start; at !== end; at += step) data[at] = geluErf(data[at]);
+    }),
+  silu: (block: EpilogBlock) =>
+    forEachColumn(block, (data, start, end, step) => {
+      for (let at = start; at !== end; at += step) data[at] = silu(data[at]);
+    }),
+};
 
-function applyGelu(block: EpilogBlock): void {
-  forEachColumn(block, (data, start, end, step) => {
-    for (let at = start; at !== end; at += step) data[at] = gelu(data[at]);
-  });
+function transposed({ data, rows, columns, rowStride, columnStride }: EpilogBlock): EpilogBlock {
+  return { data, rows: columns, columns: rows, rowStride: columnStride, columnStride: rowStride };
 }
 
 /** One bit an element, the lowest first: whether it is positive. */

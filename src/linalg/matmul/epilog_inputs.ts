@@ -55,7 +55,9 @@ export function checkEpilog(product: CheckedProduct, options: PlanOptions): Epil
   const hasGeluAux = epilog.activation === "gelu" && epilog.aux === "output";
   if ((auxType !== undefined || auxAmax) && !hasGeluAux) {
     throw new TypeError(
-      `${auxAmax ? "auxAmax" : "auxType"} is for the epilogs gelu_aux and gelu_aux_bias; got ${epilog.name}. ` +
+      `${
+        auxAmax ? "auxAmax" : "auxType"
+      } is for the epilogs gelu_aux, gelu_aux_bias and gelu_aux_column_bias; got ${epilog.name}. ` +
         `Leave it out.`,
     );
   }
@@ -123,19 +125,22 @@ export function epilogFacts(epilog: Epilog, values: EpilogValues): Record<string
 }
 
 function checkInput(
-  name: "bias" | "reluAux" | "geluAux",
+  name: "bias" | "columnBias" | "reluAux" | "geluAux",
   input: NonNullable<EpilogInputs["bias"]>,
   { d, runtime }: CheckedProduct,
   epilog: Epilog,
 ): LocalArray {
   const what = `epilogInputs.${name}`;
   const [rows, columns] = d.distribution.localShape(runtime.rank);
-  if (name === "bias") {
+  if (name === "bias" || name === "columnBias") {
     const bias = localInput(what, input, d.dtype, (length) => [length]);
     checkReal(what, bias.dtype, runtime.rank);
-    const fits = bias.shape[0] === rows && (bias.shape.length === 1 || bias.shape.length === 2 && bias.shape[1] === 1);
-    if (!fits) throw wrongShape(what, bias, `[${rows}]: one value a local row of D`, runtime.rank);
-    if (input instanceof DistributedArray) checkRows(what, input, d, runtime.rank);
+    const isOfRows = name === "bias";
+    const [length, one] = isOfRows ? [rows, "row"] : [columns, "column"];
+    const fits = bias.shape[0] === length &&
+      (bias.shape.length === 1 || bias.shape.length === 2 && bias.shape[1] === 1);
+    if (!fits) throw wrongShape(what, bias, `[${length}]: one value a local ${one} of D`, runtime.rank);
+    if (input instanceof DistributedArray) checkPlaces(what, input, d, isOfRows ? 0 : 1, runtime.rank);
     return bias;
   }
   const shape = name === "reluAux" ? reluAuxShape(rows, columns) : geluAuxShape(rows, columns);
@@ -154,14 +159,21 @@ function checkInput(
   return aux;
 }
 
-/** Refuse a bias that has other global rows on this rank than D. */
-function checkRows(what: string, bias: DistributedArray, d: CheckedProduct["d"], rank: number): void {
-  const [given, needed] = [bias, d].map(({ distribution }) => distribution.indexSets(rank)[0]);
-  if (bias.shape[0] === d.shape[0] && sameSet(given, needed)) return;
+/** Refuse a bias that has other global rows, or columns, on this rank than D. */
+function checkPlaces(
+  what: string,
+  bias: DistributedArray,
+  d: CheckedProduct["d"],
+  dimension: 0 | 1,
+  rank: number,
+): void {
+  const [given, needed] = [bias.distribution.indexSets(rank)[0], d.distribution.indexSets(rank)[dimension]];
+  if (bias.shape[0] === d.shape[dimension] && sameSet(given, needed)) return;
+  const places = ["rows", "columns"][dimension];
   throw new DistributionError(
     `${what} has shape [${bias.shape}] and is distributed as ${bias.distribution}; on rank ${rank} these are other ` +
-      `rows than those of D, which has shape [${d.shape}] and is ${d.distribution}. Redistribute it like D's rows, or ` +
-      `pass this rank's part as a LocalArray.`,
+      `${places} than those of D, which has shape [${d.shape}] and is ${d.distribution}. Redistribute it like D's ` +
+      `${places}, or pass this rank's part as a LocalArray.`,
     { ranks: [rank] },
   );
 }

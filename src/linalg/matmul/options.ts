@@ -23,6 +23,8 @@ export type EpilogInput = LocalArray | DistributedArray | TypedArray;
 export interface EpilogInputs {
   /** One value a local row of D. */
   bias?: EpilogInput;
+  /** One value a local column of D, for the epilogs with `column_bias`. */
+  columnBias?: EpilogInput;
   /** The bit mask that `relu_aux` returned. */
   reluAux?: EpilogInput;
   /** The matrix that `gelu_aux` returned. */
@@ -35,7 +37,7 @@ export interface EpilogInputs {
 export interface PlanOptions {
   /**
    * What follows the product; null, `none` or `default` for nothing, whatever the constructor was told. `gelu` is the tanh
-   * form, see {@linkcode EpilogName}.
+   * form, `gelu_erf` the exact one, see {@linkcode EpilogName}.
    */
   epilog?: EpilogName | "none" | "default" | null;
   /** The epilog's inputs. */
@@ -170,6 +172,7 @@ export const RESET_OPTION_KEYS = keysOf<ResetOptions>({
 /** The keys of {@linkcode EpilogInputs}. */
 export const EPILOG_INPUT_KEYS = keysOf<EpilogInputs>({
   bias: true,
+  columnBias: true,
   reluAux: true,
   geluAux: true,
   auxQuantizationScale: true,

@@ -244,7 +244,7 @@ double fabs(double); double floor(double); double ceil(double); double trunc(dou
 double sqrt(double); double exp(double); double expm1(double); double log(double); double log1p(double);
 double log2(double); double log10(double); double pow(double, double); double hypot(double, double);
 double sin(double); double cos(double); double tan(double); double asin(double); double acos(double);
-double atan(double); double atan2(double, double); double sinh(double); double cosh(double); double tanh(double);
+double atan(double); double atan2(double, double); double sinh(double); double cosh(double); double tanh(double); double erf(double); double erfc(double);
 }
 #define isnan __builtin_isnan
 #define isinf __builtin_isinf

@@ -61,6 +61,17 @@ Deno.test("every operation on special float64 values gives what NumPy gives", ()
   }
 });
 
+Deno.test("the error function and its complement are C's up to 2^-50 of them", () => {
+  const { x, ...wanted } = fixtures.errorFunction;
+  for (const name of ["erf", "erfc"] as const) {
+    const actual = run(name, [vector("float64", x)]).toNumbers();
+    actual.forEach((value, i) => {
+      const isClose = Math.abs(value - wanted[name][i]) <= 2 ** -50 * Math.abs(wanted[name][i]);
+      assert(isClose, `${name}(${x[i]}) is ${value}, not ${wanted[name][i]}`);
+    });
+  }
+});
+
 Deno.test("float32 is rounded as NumPy rounds it, to the last bit", () => {
   const operands = pairs("float32", numbers(fixtures.special));
   for (const [name, wanted] of Object.entries(fixtures.float32) as [OperationName, Fixture][]) {

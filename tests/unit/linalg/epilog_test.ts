@@ -11,6 +11,7 @@ import {
   gelu,
   geluAuxShape,
   geluDerivative,
+  geluErf,
   hasExtraOutputs,
   isTrivial,
   needsRealNumbers,
@@ -20,8 +21,11 @@ import {
   rowSums,
 } from "../../../src/linalg/matmul/epilog.ts";
 
+/** Epilogs that cuBLASMp's header does not have. */
+type OwnEpilog = EpilogName & (`${string}column_bias` | `gelu_erf${string}` | `silu${string}`);
+
 /** The values that cuBLASMp's header gives the names. */
-const HEADER: Readonly<Record<EpilogName, number>> = {
+const HEADER: Readonly<Record<Exclude<EpilogName, OwnEpilog>, number>> = {
   all_reduce: 1,
   relu: 2,
   relu_aux: 130,
@@ -55,21 +59,23 @@ function erf(x: number): number {
   return 2 / Math.sqrt(Math.PI) * sum;
 }
 
-Deno.test("gelu is the form that its documentation tells, not the one with erf", () => {
+Deno.test("gelu and gelu_erf are the forms that their documentation tells", () => {
   const documents = ["src/linalg/matmul/epilog.ts", "src/linalg/matmul/options.ts", "README.md"].map((name) =>
-    Deno.readTextFileSync(new URL(`../../../${name}`, import.meta.url)).replaceAll(/\s+(\* )?/g, " ")
+    Deno.readTextFileSync(new URL(`../../../${name}`, import.meta.url)).replaceAll(/\s+(\* )?\s*/g, " ")
   );
   assertStringIncludes(
     documents[0],
     "`gelu` is the tanh form on every device, `0.5 x (1 + tanh(sqrt(2 / pi) (x + 0.044715 x^3)))`, and `dgelu` its " +
-      "derivative; the form with erf differs from it by up to 0.0005.",
+      "derivative. - `gelu_erf` is the exact form, `0.5 x (1 + erf(x / sqrt(2)))`; the two differ by up to 0.0005.",
   );
-  assertStringIncludes(documents[1], "`gelu` is the tanh form");
-  assertStringIncludes(documents[2], "GELU is the tanh form");
+  assertStringIncludes(documents[1], "`gelu` is the tanh form, `gelu_erf` the exact one");
+  assertStringIncludes(documents[2], "GELU in the tanh form of cuBLASLt and the exact one (`gelu_erf`)");
   let largest = 0;
   for (let x = -6; x <= 6; x += 1 / 64) {
     assertAlmostEquals(gelu(x), 0.5 * x * (1 + Math.tanh(Math.sqrt(2 / Math.PI) * (x + 0.044715 * x ** 3))), 1e-15);
-    largest = Math.max(largest, Math.abs(gelu(x) - 0.5 * x * (1 + erf(x / Math.SQRT2))));
+    const exact = 0.5 * x * (1 + erf(x / Math.SQRT2));
+    assertAlmostEquals(geluErf(x), exact, 1e-9); // the series loses digits far out
+    largest = Math.max(largest, Math.abs(gelu(x) - exact));
   }
   assert(0.0004 < largest && largest < 0.0005, `${largest}`);
 });
@@ -113,12 +119,13 @@ function referenceGelu(x: number): number {
 }
 
 Deno.test("the names stand for the bits of cublasMpMatmulEpilogue_t", () => {
-  assertEquals([...EPILOG_NAMES].sort(), Object.keys(HEADER).sort());
-  for (const name of EPILOG_NAMES) {
+  const own = EPILOG_NAMES.filter((name) => !(name in HEADER));
+  assertEquals(own.length, EPILOG_NAMES.length - Object.keys(HEADER).length);
+  assertEquals(own.filter((name) => !/column_bias$|^gelu_erf|^silu/.test(name)), []);
+  for (const [name, bits] of Object.entries(HEADER) as [EpilogName, number][]) {
     const epilog = describeEpilog(name, { auxDType: "float32" });
-    const bits = HEADER[name];
     const isSet = (bit: number) => (bits & bit) !== 0;
-    assertEquals(epilog.hasBias, isSet(4), name);
+    assertEquals(epilog.bias, isSet(4) ? "rows" : "none", name);
     assertEquals(epilog.allReduce, isSet(1), name);
     const isDerivative = isSet(8) || bits === 192 || bits === 208;
     assertEquals(epilog.aux, isSet(128) ? isDerivative ? "input" : "output" : "none", name);
@@ -140,7 +147,46 @@ Deno.test("required inputs follow the name", () => {
   assertEquals(inputs("gelu_aux_bias"), "bias");
   assertEquals(inputs("gelu_aux_bias", "float8_e4m3"), "bias,auxQuantizationScale");
   assertEquals(inputs("drelu_bgrad"), "reluAux");
+  assertEquals(inputs("silu_column_bias"), "columnBias");
   assertEquals(inputs("dgelu"), "geluAux");
+});
+
+Deno.test("gelu_erf and silu are PyTorch's gelu and silu", () => {
+  // Python: [0.5 * x * math.erfc(-x / math.sqrt(2)) for x in X] and [x / (1 + math.exp(-x)) for x in X]
+  const points = [-12, -5.5, -2, -0.75, -0.1, 0, 0.1, 0.75, 2, 5.5, 12];
+  const wanted = {
+    gelu_erf: [
+      -2.1317785344932424e-32,
+      -1.0444259356238256e-07,
+      -0.04550026389635844,
+      -0.16997051428265114,
+      -0.0460172162722971,
+      0.0,
+      0.053982783727702904,
+      0.5800294857173488,
+      1.9544997361036416,
+      5.499999895557407,
+      12.0,
+    ],
+    silu: [
+      -7.373009522657661e-05,
+      -0.0223857574374287,
+      -0.2384058440442351,
+      -0.24061597561845527,
+      -0.047502081252106004,
+      0.0,
+      0.052497918747894,
+      0.5093840243815447,
+      1.7615941559557646,
+      5.477614242562572,
+      11.999926269904773,
+    ],
+  };
+  for (const [name, values] of Object.entries(wanted) as [EpilogName, number[]][]) {
+    const data = Float64Array.from(points);
+    run(name, { data, rows: points.length, columns: 1, rowStride: 1, columnStride: points.length });
+    values.forEach((value, i) => assertAlmostEquals(data[i], value, 1e-13 * Math.abs(value), `${name}(${points[i]})`));
+  }
 });
 
 for (const layout of ["F", "C", "padded"] as const) {

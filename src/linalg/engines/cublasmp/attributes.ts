@@ -46,7 +46,9 @@ export function operationCode({ transpose, conjugate }: Operation, dtype: DType)
 export function epilogueCode({ name }: Epilog, path: CublasMpPath): number {
   const reduction = path === "all_reduce" ? CublasMpMatmulEpilogue.ALLREDUCE : CublasMpMatmulEpilogue.DEFAULT;
   if (name === "none" || name === "all_reduce") return reduction;
-  return reduction | CublasMpMatmulEpilogue[name.toUpperCase() as keyof typeof CublasMpMatmulEpilogue];
+  // A bias of columns is one of rows of the transposed product.
+  const own = name.replace("column_", "").toUpperCase();
+  return reduction | CublasMpMatmulEpilogue[own as keyof typeof CublasMpMatmulEpilogue];
 }
 
 /** cuBLASMp's algorithms by name. */

@@ -19,6 +19,7 @@ import { type EpilogValues, isTrivial } from "../../matmul/epilog.ts";
 import { isEmpty, type LocalOperands } from "../../matmul/problem.ts";
 import { isQuantized } from "../../matmul/quantization.ts";
 import { ALGORITHM_CODES, algorithmFor, type CublasMpAlgorithm, MULTICAST_ALGORITHMS } from "./attributes.ts";
+import { DeviceEpilogPlan, isPointwise } from "./device_epilog.ts";
 import { HostEpilogPlan, withoutEpilog } from "./host_epilog.ts";
 import { callCost, chooseCall, type CublasMpCall, type CublasMpPath } from "./paths.ts";
 import { cublasMpPblas } from "./pblas.ts";
@@ -33,25 +34,32 @@ function callFor({ problem, epilog, algorithm, scaling = null }: EngineRequest):
   return chooseCall({ problem, epilog, scaling, isOverlapped, accepts });
 }
 
-/** A way to compute a request: by one call, or by one call and an epilog on the host. */
+/** Where an epilog is applied: by cuBLASMp, by a kernel that follows it, or on the host. */
+type EpilogPlace = "call" | "kernel" | "host";
+
+/** From the best to the worst. */
+const EPILOG_PLACES: readonly EpilogPlace[] = ["call", "kernel", "host"];
+
+/** A way to compute a request: by one call, or by one call and an epilog of our own. */
 interface Way {
   readonly request: EngineRequest;
   readonly call: CublasMpCall;
-  readonly isHostEpilog: boolean;
+  readonly epilog: EpilogPlace;
 }
 
 function wayFor(request: EngineRequest): Way | null {
   const call = hasEpilog(request) ? callFor(request) : null;
-  if (call) return { request, call, isHostEpilog: false };
+  if (call) return { request, call, epilog: "call" };
   if (isTrivial(request.epilog)) return null;
   const plain = withoutEpilog(request);
   const other = callFor(plain);
-  return other && { request: plain, call: other, isHostEpilog: true };
+  return other && { request: plain, call: other, epilog: isPointwise(request.epilog) ? "kernel" : "host" };
 }
 
 /** Whether cuBLASLt has the epilog for the types of a product. */
 function hasEpilog({ problem, epilog }: EngineRequest): boolean {
   if (isTrivial(epilog) || epilog.name === "all_reduce") return true;
+  if (epilog.activation === "gelu_erf" || epilog.activation === "silu") return false;
   const isDistributed = problem.d.distribution.size! > 1;
   // A gradient of float64 comes out as zeros where partial products are summed.
   if (epilog.biasGradient === "d" && problem.d.dtype === "float64" && isDistributed) return false;
@@ -131,9 +139,9 @@ function refuseAlgorithm(request: EngineRequest): Refusal | null {
 
 /** Bytes that a request moves between ranks, and for an epilog on the host to it and back. */
 function cost(request: EngineRequest): number {
-  const { call: { moved, traffic }, isHostEpilog } = wayFor(request)!;
+  const { call: { moved, traffic }, epilog } = wayFor(request)!;
   const { problem: { m, n, accumulator } } = request;
-  return moved + traffic + (isHostEpilog ? 2 * m * n * dtypeInfo(accumulator).itemSize : 0);
+  return moved + traffic + (epilog === "host" ? 2 * m * n * dtypeInfo(accumulator).itemSize : 0);
 }
 
 /**
@@ -151,25 +159,30 @@ const EXPOSED: Readonly<Record<CublasMpPath, number>> = {
 
 /** Seconds of a request: the multiplication, what is not hidden behind it, and what starts both. */
 function seconds(request: EngineRequest): number {
-  const { call: { path, moved, traffic }, isHostEpilog } = wayFor(request)!;
+  const { call: { path, moved, traffic }, epilog } = wayFor(request)!;
   const { problem: { m, n, k, d, accumulator } } = request;
   const { flops, link, memory } = H200_RATES;
   const ranks = d.distribution.size!;
-  const onHost = isHostEpilog ? 2 * m * n * dtypeInfo(accumulator).itemSize / ranks / (memory / 100) : 0;
+  // A kernel reads and writes D once more; to the host and back it goes a hundred times as slowly.
+  const passes = { call: 0, kernel: 1, host: 100 }[epilog];
+  const after = passes * 2 * m * n * dtypeInfo(accumulator).itemSize / ranks / memory;
   const exposed = (EXPOSED[path] * traffic + 2 * moved) / ranks / link;
-  return (2 * m * n * k / ranks / flops + exposed + onHost + 20) / 1e6;
+  return (2 * m * n * k / ranks / flops + exposed + after + 20) / 1e6;
 }
 
 function costOfOrder(request: EngineRequest): readonly number[] | null {
   const way = wayFor(request);
-  return way && [Number(way.isHostEpilog), ...callCost(way.call)];
+  return way && [EPILOG_PLACES.indexOf(way.epilog), ...callCost(way.call)];
 }
 
 function plan(runtime: Runtime, request: EngineRequest): EnginePlan {
   const way = wayFor(request)!;
   const plan = new CublasMpPlan(runtime, way.request, way.call);
-  if (way.isHostEpilog) return new HostEpilogPlan(runtime, request, plan);
-  return isTrivial(request.epilog) ? plan : new TriedPlan(runtime, plan, () => hostEpilogPlan(runtime, request));
+  if (way.epilog !== "call") return ownEpilogPlan(runtime, request, plan);
+  return isTrivial(request.epilog) ? plan : new TriedPlan(runtime, plan, () => {
+    const plain = withoutEpilog(request);
+    return ownEpilogPlan(runtime, request, new CublasMpPlan(runtime, plain, callFor(plain)!));
+  });
 }
 
 /** cuBLASMp on the GPUs of a runtime. */
@@ -192,14 +205,16 @@ function computeCapabilityOf({ device }: Runtime): readonly [number, number] {
   return device.kind === "gpu" ? device.computeCapability : [0, 0];
 }
 
-function hostEpilogPlan(runtime: Runtime, request: EngineRequest): EnginePlan {
-  const plain = withoutEpilog(request);
-  return new HostEpilogPlan(runtime, request, new CublasMpPlan(runtime, plain, callFor(plain)!));
+/** An epilog of our own after a product without one. */
+function ownEpilogPlan(runtime: Runtime, request: EngineRequest, product: EnginePlan): EnginePlan {
+  return isPointwise(request.epilog)
+    ? new DeviceEpilogPlan(runtime, request, product)
+    : new HostEpilogPlan(runtime, request, product);
 }
 
 /**
  * A plan with an epilog. Only the first execution tells whether cuBLASLt has the epilog for these types and sizes; if it
- * does not, the host applies it from then on.
+ * does not, a kernel or the host applies it from then on.
  */
 class TriedPlan implements EnginePlan {
   readonly #runtime: Runtime;

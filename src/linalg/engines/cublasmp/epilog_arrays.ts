@@ -11,6 +11,7 @@ import { agree } from "../../../runtime/agreement.ts";
 import type { Runtime } from "../../../runtime/runtime.ts";
 import {
   auxName,
+  biasOf,
   type EpilogValues,
   geluAuxShape,
   gradientName,
@@ -71,7 +72,7 @@ export class EpilogArrays {
   /** Tell cuBLASMp of their types; where they lie follows. */
   describe(descriptor: MatmulDescriptor): void {
     const { problem, epilog } = this.#request;
-    if (epilog.hasBias || epilog.biasGradient !== "none") {
+    if (epilog.bias !== "none" || epilog.biasGradient !== "none") {
       descriptor.setNumber(Attribute.BIAS_DATA_TYPE, dtypeInfo(biasType(problem)).cuda);
       descriptor.setPointer(Attribute.BIAS_POINTER, SOMEWHERE);
     }
@@ -82,11 +83,12 @@ export class EpilogArrays {
   }
 
   /** The input as cuBLASMp takes it, or null. Local. */
-  prepareInput({ bias, reluAux, geluAux }: EpilogValues): AdaptedInput | null {
+  prepareInput(inputs: EpilogValues): AdaptedInput | null {
     const { problem, epilog } = this.#request;
-    if (epilog.hasBias) return this.#adapt(bias!, biasType(problem), [this.#padded[0]]);
+    const bias = biasOf(epilog, inputs);
+    if (bias !== null) return this.#adapt(bias, biasType(problem), [this.#padded[0]]);
     if (epilog.aux !== "input") return null;
-    return this.#adapt((reluAux ?? geluAux)!, this.#auxType, this.#auxShape(this.#padded));
+    return this.#adapt(inputs[auxName(epilog)]!, this.#auxType, this.#auxShape(this.#padded));
   }
 
   /** Memory for what the epilog writes, new for each execution; null if it writes nothing but D. Local. */
@@ -119,7 +121,7 @@ export class EpilogArrays {
 
   /** Say where the input lies, and keep it. */
   bindInput(descriptor: MatmulDescriptor, input: AdaptedInput): void {
-    if (this.#request.epilog.hasBias) descriptor.setPointer(Attribute.BIAS_POINTER, input.given.address);
+    if (this.#request.epilog.bias !== "none") descriptor.setPointer(Attribute.BIAS_POINTER, input.given.address);
     else this.#setAux(descriptor, input.given.address);
     if (input === this.#input || input.given === input.from) return;
     this.#input?.given.release();
@@ -196,7 +198,8 @@ export class EpilogArrays {
   }
 }
 
-function asVector(local: LocalArray): LocalArray {
+/** A matrix of one column as a vector. */
+export function asVector(local: LocalArray): LocalArray {
   if (local.shape.length === 1) return local;
   const { shape: [length], strides: [stride], offset, dtype, memory } = local;
   const data = local.isOnDevice ? local.buffer : local.data;

@@ -144,9 +144,14 @@ export function exchanged(problem: MatmulProblem): MatmulProblem {
   };
 }
 
-/** Whether an epilog has inputs or outputs that belong to the user's rows of D, so that D cannot be transposed. */
-function isTiedToRows({ hasBias, aux, biasGradient }: Epilog): boolean {
-  return hasBias || aux !== "none" || biasGradient !== "none";
+/** Whether an epilog has inputs or outputs that belong to the user's rows of D, so that these must be the call's. */
+function isTiedToRows({ bias, aux, biasGradient }: Epilog): boolean {
+  return bias === "rows" || aux !== "none" || biasGradient !== "none";
+}
+
+/** Whether it has some that belong to the user's columns, so that these must be the call's rows. */
+function isTiedToColumns({ bias }: Epilog): boolean {
+  return bias === "columns";
 }
 
 /** Bytes that the columns of narrow matrices begin at multiples of: cuBLASLt has no kernels for others. */
@@ -188,7 +193,7 @@ function turn(matrix: Matrix, operation: Operation, prescribed: Prescription): [
 function orient(request: PathRequest, isExchanged: boolean, isReduced: boolean): Oriented | null {
   const { epilog } = request;
   const problem = isExchanged ? exchanged(request.problem) : request.problem;
-  if (problem.transposed && isTiedToRows(epilog)) return null;
+  if (problem.transposed ? isTiedToRows(epilog) : isTiedToColumns(epilog)) return null;
   const isNarrow = isQuantized(problem.a.dtype);
   const wantsTN = isReduced || isNarrow;
   const prescribedA = wantsTN ? true : epilog.biasGradient === "a" ? false : null;
@@ -560,7 +565,7 @@ function* candidates(request: PathRequest): Generator<CublasMpCall> {
 
 /** An epilog's inputs and outputs lie as the user's D does, so that D must be computed where it is wanted. */
 function isPossible({ epilog, accepts }: PathRequest, { d, path }: CublasMpCall): boolean {
-  return !(isTiedToRows(epilog) && d.isMoved) && (accepts?.(path) ?? true);
+  return !((isTiedToRows(epilog) || isTiedToColumns(epilog)) && d.isMoved) && (accepts?.(path) ?? true);
 }
 
 /** Overlapped where the matrices are; the same after local copies; not overlapped where they are; after moves. */

@@ -24,7 +24,7 @@ import {
 import { partsOf, type TileProblem } from "../../../overlap/tile_order.ts";
 import { agree } from "../../../runtime/agreement.ts";
 import type { Runtime } from "../../../runtime/runtime.ts";
-import type { EpilogValues } from "../../matmul/epilog.ts";
+import { biasOf, type EpilogValues } from "../../matmul/epilog.ts";
 import { isEmpty, type LocalOperands, matrixName } from "../../matmul/problem.ts";
 import type { Use } from "../communicator_resources.ts";
 import type { AlgorithmReport, EnginePlan, EngineRequest, EngineValues, MatmulEngine, Refusal } from "../engine.ts";
@@ -299,7 +299,8 @@ class TilePlan implements EnginePlan {
     const target = isCommon(this.#tiles) ? null : this.#ownTarget(d);
     const addend = c === null || isZero(beta) ? null : target?.fill ? "in D" as const : read(matrices.c.read(c));
     if (addend === "in D") before.push(() => target!.fill!(c!));
-    const bias = inputs.bias ? this.#biasOf(inputs.bias, before) : null;
+    const given = biasOf(epilog, inputs);
+    const bias = given && this.#biasOf(given, before);
     return {
       operands: {
         a: left.matrix,

@@ -10,7 +10,7 @@ import type { Stream } from "../../../gpu/stream.ts";
 import type { TileEpilog } from "../../../overlap/executors/tile/parameters.ts";
 import { LocalArray } from "../../../array/local_array.ts";
 import type { TileDType } from "../../../overlap/executors/tile/configuration.ts";
-import { auxName, type Epilog, geluAuxShape, reluAuxShape } from "../../matmul/epilog.ts";
+import { type Activation, auxName, type Epilog, geluAuxShape, reluAuxShape } from "../../matmul/epilog.ts";
 
 /** What the kernel does with D and the auxiliary matrix. */
 const ACTIONS = { relu: { output: 0n, input: 1n }, gelu: { output: 2n, input: 3n } } as const;
@@ -88,11 +88,25 @@ extern "C" __global__ void auxiliary(const Parameters p) {
 
 const program = new Program("auxiliary", AUX_SOURCE);
 
+/** The activations that tile kernels have. */
+type OwnActivation = NonNullable<TileEpilog["activation"]>;
+
+/** Whether tile kernels have an activation. */
+export function isOwnActivation(activation: Activation): activation is OwnActivation {
+  return activation === "none" || activation in ACTIONS;
+}
+
 /** What the tile kernel does itself; `bias` is float32 on the GPU. */
-export function kernelEpilog(epilog: Epilog, bias: LocalArray | null, isOfRows: boolean): TileEpilog {
+export function kernelEpilog(
+  { aux, bias, activation }: Epilog,
+  given: LocalArray | null,
+  isTransposed: boolean,
+): TileEpilog {
+  // The kernel's rows are the user's where the canonical product is transposed.
+  const isOfRows = isTransposed === (bias === "rows");
   return {
-    ...bias && { bias: { address: bias.address, count: bias.size, isOfRows } },
-    activation: epilog.aux === "none" ? epilog.activation : "none",
+    ...given && { bias: { address: given.address, count: given.size, isOfRows } },
+    activation: aux === "none" && isOwnActivation(activation) ? activation : "none",
   };
 }
 
@@ -111,10 +125,11 @@ export function prepareAuxiliary(stream: Stream): void {
 
 /** Apply the activation to D, in the user's coordinates, or its derivative; the auxiliary matrix is written, or read. */
 export function applyAuxiliary(epilog: Epilog, d: LocalArray, aux: LocalArray, stream: Stream): void {
-  if (epilog.activation === "none" || epilog.aux === "none") return;
+  const { activation, aux: use } = epilog;
+  if (activation === "none" || use === "none" || !isOwnActivation(activation)) return;
   const { shape: [rows, columns], strides: [rowStride, columnStride], address, dtype } = d;
   const type = ELEMENT_TYPES[dtype as TileDType];
-  const action = ACTIONS[epilog.activation][epilog.aux];
+  const action = ACTIONS[activation][use];
   const words = [
     address,
     ...[rows, columns, rowStride, columnStride].map(BigInt),

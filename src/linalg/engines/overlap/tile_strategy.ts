@@ -15,6 +15,7 @@ import type { MatmulProblem } from "../../matmul/problem.ts";
 import type { EngineRequest, Refusal } from "../engine.ts";
 import type { OneDimensionalStrategy } from "../host/one_dimensional.ts";
 import { hostPartition, hostStrategy } from "./host_strategy.ts";
+import { isOwnActivation } from "./tile_epilog.ts";
 import { type Extents, usualVariant, variantNamed } from "./tile_variants.ts";
 
 /** What a tile kernel does for a problem. */
@@ -55,6 +56,7 @@ export function tileStrategy(request: EngineRequest): TileStrategy | Refusal {
   if (accumulator !== "float32") return refuse(`tile kernels sum in float32, not in ${accumulator}`);
   if (epilog.biasGradient !== "none") return refuse(`tile kernels sum no gradient of a bias (epilog ${epilog.name})`);
   if (epilog.resultAmax || epilog.auxAmax) return refuse("tile kernels look for no largest value");
+  if (!isOwnActivation(epilog.activation)) return refuse(`tile kernels have no ${epilog.activation}`);
   if (epilog.activation === "gelu" && epilog.aux === "output" && epilog.auxDType !== dtype) {
     return refuse(`tile kernels write gelu's aux matrix in D's type, not in ${epilog.auxDType}`);
   }

@@ -1,6 +1,7 @@
 """What NumPy makes of some values, for the tests to compare with: python3 fixtures.py > fixtures.json"""
 
 import json
+import math
 import numpy as np
 
 np.seterr(all="ignore")
@@ -57,6 +58,7 @@ fixtures = {
     "complex": flat(np.array(COMPLEX)),
     "float64": {
         **{js: flat(getattr(np, f)(np.array(SPECIAL))) for js, f in NAMES.items()},
+        **{js: flat([getattr(math, js)(x) for x in SPECIAL]) for js in ("erf", "erfc")},
         **{js: flat(getattr(np, f)(*pairs(SPECIAL, float))) for js, f in PAIRS.items()},
     },
     "float32": {js: flat(getattr(np, f)(*pairs(SPECIAL, np.float32))) for js, f in PAIRS.items() if js not in ("power", "atan2")},
@@ -78,6 +80,8 @@ fixtures["reductions"] = {
 fixtures["reductions"]["norm1"] = {str(axis): flat(np.sum(np.abs(GRID), axis=axis)) for axis in (None, 0, 1)}
 fixtures["reductions"]["norm2"] = {str(axis): flat(np.linalg.norm(GRID.ravel() if axis is None else GRID, axis=axis)) for axis in (None, 0, 1)}
 fixtures["reductions"]["normInfinity"] = {str(axis): flat(np.max(np.abs(GRID), axis=axis)) for axis in (None, 0, 1)}
+ERROR_POINTS = [s * x for x in (1e-300, 1e-9, 0.1, 0.49, 0.5, 0.51, 0.7, 0.99, 1.3, 1.9, 2.6, 3.3, 4.7, 5.9, 7.7, 12.3, 19.9, 26.1) for s in (1, -1)]
+fixtures["errorFunction"] = {"x": ERROR_POINTS, **{js: [getattr(math, js)(x) for x in ERROR_POINTS] for js in ("erf", "erfc")}}
 TEXTS = [
     ("float64", [3], [1.0, 2.5, -3.0]),
     ("float64", [3], [0.1, 1 / 3, 100.0]),

@@ -208,6 +208,8 @@ Deno.test("what the engine does not have on GPUs is refused with a reason, and w
   refuse("sum no gradient of a bias (epilog bgrada)", {}, {}, after("bgrada", { auxDType: "bfloat16" }));
   refuse("look for no largest value", {}, {}, after("gelu_aux", { auxDType: "bfloat16", auxAmax: true }));
   refuse("gelu's aux matrix in D's type, not in float32", {}, {}, after("gelu_aux", { auxDType: "float32" }));
+  refuse("tile kernels have no silu", {}, {}, after("silu_bias", { auxDType: "bfloat16" }));
+  refuse("tile kernels have no gelu_erf", {}, {}, after("gelu_erf", { auxDType: "bfloat16" }));
   refuse("send partial sums in D's type, not in float32", {}, {}, { settings: { communicationType: "float32" } });
   refuse("not by computeType float32_fast_tf32", {}, {}, { settings: { computeType: "float32_fast_tf32" } });
   refuse("leave no multiprocessors to communication", {}, {}, { settings: { communicationSmCount: 8 } });
