@@ -4,11 +4,10 @@
  *
  * @module
  */
-import { prepareOnDevice } from "../../../array/elementwise/device_kernel.ts";
-import { CUDA } from "../../../array/elementwise/cuda.ts";
-import { type Part, typeOf } from "../../../array/elementwise/elements.ts";
-import { apply, compile, type Expression, operand } from "../../../array/elementwise/expression.ts";
 import type { LocalArray } from "../../../array/local_array.ts";
+import { dtypeInfo } from "../../../dtype/dtype.ts";
+import { ELEMENT_TYPES, elementAccess } from "../../../gpu/kernels/array_kernels.ts";
+import { blocksFor, Program } from "../../../gpu/kernels/program.ts";
 import type { Stream } from "../../../gpu/stream.ts";
 import type { Runtime } from "../../../runtime/runtime.ts";
 import { type Activation, biasOf, type Epilog, type EpilogValues } from "../../matmul/epilog.ts";
@@ -17,46 +16,52 @@ import type { AlgorithmReport, EnginePlan, EngineRequest, EngineValues } from ".
 import { KeptArray } from "../kept_array.ts";
 import { asVector } from "./epilog_arrays.ts";
 
+/** The source, for tests that compile it without a GPU. */
+export const POINTWISE_SOURCE = `${elementAccess}
+// Strides of the bias are 0 along the dimension that it lacks; without a bias, address and strides are 0.
+struct Pointwise {
+  i64 rows, columns, sum, sumType, sumRow, sumColumn, d, dType, dRow, dColumn, bias, biasType, biasRow, biasColumn, activation;
+  double scale;
+};
+
+enum Activation { NONE, RELU, GELU, GELU_ERF, SILU };
+
+__device__ double activate(double x, i64 activation) {
+  switch (activation) {
+    case RELU: return x < 0 ? 0 : x;
+    case GELU: return 0.5 * x * (1 + tanh(0.7978845608028654 * (x + 0.044715 * x * x * x)));
+    case GELU_ERF: return 0.5 * x * erfc(-0.7071067811865476 * x);
+    case SILU: return x / (1 + exp(-x));
+    default: return x;
+  }
+}
+
+// Threads that follow each other take what lies in sequence in D.
+extern "C" __global__ void pointwise(const Pointwise p) {
+  const bool isDown = p.dRow <= p.dColumn;
+  const i64 step = (i64)gridDim.x * blockDim.x, inner = isDown ? p.rows : p.columns;
+  for (i64 i = (i64)blockIdx.x * blockDim.x + threadIdx.x; i < p.rows * p.columns; i += step) {
+    const i64 row = isDown ? i % inner : i / inner, column = isDown ? i / inner : i % inner;
+    double x = load(p.sum, (int)p.sumType, row * p.sumRow + column * p.sumColumn);
+    if (p.bias) x += load(p.bias, (int)p.biasType, row * p.biasRow + column * p.biasColumn);
+    store(p.d, (int)p.dType, row * p.dRow + column * p.dColumn, activate(x, p.activation) * p.scale);
+  }
+}
+`;
+
+const program = new Program("pointwise", POINTWISE_SOURCE);
+
+/** `Activation` of the source. */
+const ACTIVATIONS: Readonly<Record<Activation, bigint>> = { none: 0n, relu: 1n, gelu: 2n, gelu_erf: 3n, silu: 4n };
+
 /** Whether each element of D follows from one of the product, and a bias. */
 export function isPointwise({ aux, biasGradient, resultAmax, name }: Epilog): boolean {
   return aux === "none" && biasGradient === "none" && !resultAmax && name !== "none";
 }
 
-/** What stands for numbers in an expression, collected beside it. */
-class Numbers {
-  readonly parts: { readonly scalar: number }[] = [];
-  readonly #first: number;
-
-  constructor(first: number) {
-    this.#first = first;
-  }
-
-  of(scalar: number): Expression {
-    return operand(this.#first + this.parts.push({ scalar }) - 1);
-  }
-}
-
-type Formula = (x: Expression, n: (scalar: number) => Expression) => Expression;
-
-const times = (...of: readonly [Expression, Expression]) => apply("multiply", ...of);
-
-/** As in `epilog.ts`. */
-const FORMULAS: Readonly<Record<Activation, Formula>> = {
-  none: (x) => x,
-  relu: (x, n) => apply("maximum", x, n(0)),
-  gelu: (x, n) => {
-    const cubic = times(n(0.044715), times(x, times(x, x)));
-    const rise = apply("add", apply("tanh", times(n(Math.sqrt(2 / Math.PI)), apply("add", x, cubic))), n(1));
-    return times(times(n(0.5), x), rise);
-  },
-  gelu_erf: (x, n) => times(times(n(0.5), x), apply("erfc", times(n(-Math.SQRT1_2), x))),
-  silu: (x, n) => apply("divide", x, apply("add", apply("exp", apply("negative", x)), n(1))),
-};
-
-/** A vector along the rows, or the columns, of D. */
-function spread(bias: LocalArray, isOfRows: boolean): Part {
-  const { dtype, buffer, offset, strides: [stride] } = asVector(bias);
-  return { storage: buffer, dtype, offset, strides: isOfRows ? [stride, 0] : [0, stride] };
+/** A matrix or vector of real numbers in a kernel's argument. */
+function wordsOf({ address, dtype, strides }: LocalArray): bigint[] {
+  return [address, ELEMENT_TYPES[dtypeInfo(dtype).real as keyof typeof ELEMENT_TYPES], ...strides.map(BigInt)];
 }
 
 /** The plan of a product and what follows it. */
@@ -128,19 +133,25 @@ export class DeviceEpilogPlan implements EnginePlan {
 
   /** Get ready to compute D, in the user's coordinates, from the product. */
   #prepareEpilog(sum: LocalArray, d: LocalArray, { epilog: inputs, scales }: EngineValues): () => void {
+    const own = this.#runtime.stream!;
     const { bias: along, activation } = this.#epilog;
-    const bias = biasOf(this.#epilog, inputs);
-    const vectors = bias ? [spread(this.#near(bias), along === "rows")] : [];
-    const { dtype, buffer, offset, strides } = sum;
-    const arrays: Part[] = [{ storage: buffer, dtype, offset, strides }, ...vectors];
-    const numbers = new Numbers(arrays.length);
-    const n = (scalar: number) => numbers.of(scalar);
-    const biased = bias ? apply("add", operand(0), operand(1)) : operand(0);
-    const activated = FORMULAS[activation](biased, n);
-    const result = scales.d === undefined ? activated : times(activated, n(scales.d));
-    const parts = [...arrays, ...numbers.parts];
-    const target = { storage: d.buffer, dtype: d.dtype, offset: d.offset, strides: d.strides };
-    return prepareOnDevice(compile(result, parts.map(typeOf), CUDA), parts, target, d.shape);
+    const given = biasOf(this.#epilog, inputs);
+    const bias = given && wordsOf(asVector(this.#near(given)));
+    const [address, type, stride] = bias ?? [0n, 0n, 0n];
+    const biasWords = [address, type, ...along === "rows" ? [stride, 0n] : [0n, stride]];
+    const [rows, columns] = d.shape;
+    const words = [
+      BigInt(rows),
+      BigInt(columns),
+      ...wordsOf(sum),
+      ...wordsOf(d),
+      ...biasWords,
+      ACTIVATIONS[activation],
+    ];
+    program.function("pointwise", own.device);
+    return () => {
+      if (d.size > 0) program.launch("pointwise", own, blocksFor(d.size), [...words, Number(scales.d ?? 1)]);
+    };
   }
 
   #near(bias: LocalArray): LocalArray {

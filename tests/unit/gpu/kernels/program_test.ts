@@ -10,6 +10,7 @@ import { dtypeInfo } from "../../../../src/dtype/dtype.ts";
 import { kernelSources } from "../../../../src/gpu/kernels/array_kernels.ts";
 import { fftKernelSource } from "../../../../src/gpu/kernels/fft_kernels.ts";
 import { meetingKernelSource } from "../../../../src/gpu/kernels/meeting_kernel.ts";
+import { POINTWISE_SOURCE } from "../../../../src/linalg/engines/cublasmp/device_epilog.ts";
 import { AUX_SOURCE } from "../../../../src/linalg/engines/overlap/tile_epilog.ts";
 import { compile, packWords } from "../../../../src/gpu/kernels/program.ts";
 
@@ -32,6 +33,7 @@ for (
     transforms: fftKernelSource,
     meeting: meetingKernelSource,
     auxiliary: AUX_SOURCE,
+    pointwise: POINTWISE_SOURCE,
   })
 ) {
   Deno.test({
