@@ -27,7 +27,8 @@ import { ranksInWorld, withGroup } from "./rank_group.ts";
  *
  * Beside what is below, it has the members of the classes that it extends, each a chapter of its own:
  *
- * - {@linkcode MessageMethods}: send, receive, sendReceive, probe, probeNow, isend, ireceive
+ * - {@linkcode MessageMethods}: send, receive, sendReceive, probe, probeNow, isend, ireceive, sendInit,
+ *   receiveInit
  * - {@linkcode ReductionMethods}: allReduce, reduce, scan, exclusiveScan, reduceScatter
  * - {@linkcode CollectiveMethods}: barrier, broadcast, gather, gatherV, allGather, allGatherV, scatter, scatterV, allToAll,
  *   allToAllV, iallGatherV, ibarrier

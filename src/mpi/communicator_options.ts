@@ -3,10 +3,10 @@
  *
  * @module
  */
-import type { ReduceOperation } from "../../ffi/mpi/mod.ts";
 import { checkKeys, keysOf } from "../options.ts";
 import type { Counts } from "./counts.ts";
 import type { ElementName, NumericArray } from "./elements.ts";
+import type { OperationWord, ReductionOperator } from "./operator.ts";
 
 /** What all methods for typed arrays take. */
 export interface ElementOptions {
@@ -28,8 +28,11 @@ export interface RootOptions<T extends NumericArray> extends IntoOptions<T> {
 
 /** Options of a reduction with a result on every rank. */
 export interface ReduceOptions<T extends NumericArray> extends IntoOptions<T> {
-  /** How entries are combined; `"sum"` when left out. */
-  op?: ReduceOperation;
+  /**
+   * How entries are combined; `"sum"` when left out. `"maxloc"` and `"minloc"` take pairs of a value and its place, and give
+   * the extreme one with the first place that has it. Reductions in the background take MPI's own operations alone.
+   */
+  op?: OperationWord | ReductionOperator<T>;
 }
 
 /** Options of a reduction with a result on one rank. */

@@ -110,14 +110,15 @@ function refuseArray(method: string, what: string, array: unknown): never {
   );
 }
 
+function refuseName(method: string, dtype: ElementName): never {
+  throw new DTypeError(
+    `${method}: dtype ${JSON.stringify(dtype)} is unknown; known are ${[...BY_NAME.keys()].join(", ")}.`,
+  );
+}
+
 function namedElement(method: string, what: string, array: NumericArray, dtype: ElementName): Element {
   const held = elementOf(method, what, array);
-  const named = BY_NAME.get(dtype);
-  if (named === undefined) {
-    throw new DTypeError(
-      `${method}: dtype ${JSON.stringify(dtype)} is unknown; known are ${[...BY_NAME.keys()].join(", ")}.`,
-    );
-  }
+  const named = BY_NAME.get(dtype) ?? refuseName(method, dtype);
   if (named.arrayName !== held.arrayName) {
     throw new DTypeError(
       `${method}: ${what} holds ${dtype}, which lives in ${named.arrayName}, not in ${held.arrayName}.`,
@@ -126,13 +127,28 @@ function namedElement(method: string, what: string, array: NumericArray, dtype: 
   return named;
 }
 
+/** Bytes of an entry of a kind of elements. */
+export function namedEntryBytes(method: string, dtype: ElementName): number {
+  const named = BY_NAME.get(dtype) ?? refuseName(method, dtype);
+  return Number(/\d+/.exec(named.type)![0]) / 8;
+}
+
 const INTEGER_ONLY: ReadonlySet<string> = new Set(["land", "lor", "lxor", "band", "bor", "bxor"]);
 const ALL_OPERATIONS = ["sum", "prod", "min", "max", ...INTEGER_ONLY];
+const OWN_OPERATIONS =
+  "; reduce, allReduce, scan, exclusiveScan and reduceScatter take maxloc, minloc and a ReductionOperator too";
 
 /** Refuse a reduction that has no meaning for the elements. */
-export function checkOperation(method: string, entry: Element, op: ReduceOperation, length: number): void {
-  if (!ALL_OPERATIONS.includes(op)) {
-    throw new TypeError(`${method}: op ${JSON.stringify(op)} is unknown; known are ${ALL_OPERATIONS.join(", ")}.`);
+export function checkOperation(
+  method: string,
+  entry: Element,
+  op: unknown,
+  length: number,
+): asserts op is ReduceOperation {
+  if (typeof op !== "string" || !ALL_OPERATIONS.includes(op)) {
+    throw new TypeError(
+      `${method}: op ${describe(op)} is unknown; known are ${ALL_OPERATIONS.join(", ")}${OWN_OPERATIONS}.`,
+    );
   }
   if (entry.reduces === "never") {
     throw new DTypeError(`${method}: ${entry.name} has no sums of its own; convert to float32, reduce, convert back.`);

@@ -4,11 +4,11 @@
  * @module
  */
 import { checkMpi } from "../../ffi/mpi/mod.ts";
-import { receiveBuffer, sendBuffer } from "./buffers.ts";
-import { checkedDestination, checkedElement, checkedSource, checkedTag } from "./checks.ts";
+import { checkedDestination, checkedSource, checkedTag } from "./checks.ts";
 import { CommunicatorHandle, refuseFreed } from "./communicator_handle.ts";
 import {
   checkOptions,
+  type ElementOptions,
   NO_OPTIONS,
   OptionKeys,
   type ReceiveOptions,
@@ -17,11 +17,16 @@ import {
   type SendReceiveOptions,
   type Source,
 } from "./communicator_options.ts";
-import { lengthOf, type NumericArray, overlap } from "./elements.ts";
+import { namedEntryBytes, overlap } from "./elements.ts";
 import { startMpi } from "./init_finalize.ts";
+import { PersistentRequest } from "./persistent.ts";
 import { readStatus, Request, type Status } from "./request.ts";
+import { checkedMessage, freeType, handOver, type Message, type MessageArray } from "./strided.ts";
 
-/** The methods of a communicator by which one rank sends to another; none is collective. */
+/**
+ * The methods of a communicator by which one rank sends to another; none is collective. What is sent or received is a whole
+ * typed array or, as a {@linkcode StridedView}, elements of one where they lie: a row, a column, a face.
+ */
 export abstract class MessageMethods extends CommunicatorHandle {
   readonly #status = new Int32Array(startMpi().status.words);
 
@@ -29,16 +34,14 @@ export abstract class MessageMethods extends CommunicatorHandle {
    * Send entries to one rank, which receives them; may wait for that. `null` as destination sends nothing. Not collective.
    * Source: MPI_Send.
    */
-  send(data: NumericArray, destination: number | null, options: SendOptions = NO_OPTIONS): void {
+  send(data: MessageArray, destination: number | null, options: SendOptions = NO_OPTIONS): void {
     if (arguments.length > 3) refuseExtra("send", "data, destination", OptionKeys.send);
-    const element = checkedElement(this, "send", "data", data, options, OptionKeys.send);
-    const length = lengthOf(data);
-    const to = checkedDestination(this, "send", destination);
-    const tag = checkedTag("send", options.tag ?? 0);
-    const { symbols, constants } = startMpi();
-    const type = constants.types[element.type];
-    const code = symbols.MPI_Send(sendBuffer(data, length), length, type, to, tag, this.handle);
-    checkMpi(code, "MPI_Send");
+    const message = checkedMessage(this, "send", "data", data, options, OptionKeys.send, false);
+    const { symbols } = startMpi();
+    handOver("MPI_Send", [message], () => {
+      const [to, tag] = this.#target("send", destination, options.tag);
+      return symbols.MPI_Send(message.buffer, message.count, message.type, to, tag, this.handle);
+    });
   }
 
   /**
@@ -49,112 +52,211 @@ export abstract class MessageMethods extends CommunicatorHandle {
    *
    * @throws {MpiError} `MPI_ERR_TRUNCATE` if the message is longer than `into`.
    */
-  receive(into: NumericArray, source: Source = "any", options: ReceiveOptions = NO_OPTIONS): Status {
+  receive(into: MessageArray, source: Source = "any", options: ReceiveOptions = NO_OPTIONS): Status {
     if (arguments.length > 3) refuseExtra("receive", "into, source", OptionKeys.receive);
-    const element = checkedElement(this, "receive", "into", into, options, OptionKeys.receive);
-    const length = lengthOf(into);
-    const from = checkedSource(this, "receive", source);
-    const tag = checkedTag("receive", options.tag);
-    const { symbols, constants } = startMpi();
-    const type = constants.types[element.type];
-    const code = symbols.MPI_Recv(receiveBuffer(into, length), length, type, from, tag, this.handle, this.#status);
-    checkMpi(code, "MPI_Recv");
-    return readStatus(this.#status, into.BYTES_PER_ELEMENT);
+    const message = checkedMessage(this, "receive", "into", into, options, OptionKeys.receive, true);
+    const { symbols } = startMpi();
+    handOver("MPI_Recv", [message], () => {
+      const [from, tag] = this.#origin("receive", source, options.tag);
+      return symbols.MPI_Recv(message.buffer, message.count, message.type, from, tag, this.handle, this.#status);
+    });
+    return readStatus(this.#status, message.entryBytes);
   }
 
-  /** Send to one rank and receive from one, without the danger that both wait. Not collective. Source: MPI_Sendrecv. */
+  /**
+   * Send to one rank and receive from one, without the danger that both wait. Views may have elements between each other's,
+   * but none in common. Not collective. Source: MPI_Sendrecv.
+   */
   sendReceive(
-    data: NumericArray,
+    data: MessageArray,
     destination: number | null,
-    into: NumericArray,
+    into: MessageArray,
     options: SendReceiveOptions = NO_OPTIONS,
   ): Status {
     if (arguments.length > 4) refuseExtra("sendReceive", "data, destination, into", OptionKeys.sendReceive);
     const method = "sendReceive";
-    const sent = checkedElement(this, method, "data", data, options, OptionKeys.sendReceive);
-    const received = checkedElement(this, method, "into", into, options, OptionKeys.sendReceive);
-    const [length, room] = [lengthOf(data), lengthOf(into)];
-    if (overlap(data, into)) throw new RangeError(`${method}: into overlaps data; give separate memory.`);
-    const to = checkedDestination(this, method, destination);
-    const from = checkedSource(this, method, options.source === undefined ? destination : options.source);
-    const tag = checkedTag(method, options.tag ?? 0);
-    const receiveTag = checkedTag(method, options.receiveTag);
-    const { symbols, constants: { types } } = startMpi();
-    const code = symbols.MPI_Sendrecv(
-      sendBuffer(data, length),
-      length,
-      types[sent.type],
-      to,
-      tag,
-      receiveBuffer(into, room),
-      room,
-      types[received.type],
-      from,
-      receiveTag,
-      this.handle,
-      this.#status,
-    );
-    checkMpi(code, "MPI_Sendrecv");
-    return readStatus(this.#status, into.BYTES_PER_ELEMENT);
+    const sent = checkedMessage(this, method, "data", data, options, OptionKeys.sendReceive, false);
+    let received: Message;
+    try {
+      received = checkedMessage(this, method, "into", into, options, OptionKeys.sendReceive, true);
+    } catch (error) {
+      freeType(sent);
+      throw error;
+    }
+    const { symbols } = startMpi();
+    handOver("MPI_Sendrecv", [sent, received], () => {
+      if (!sent.isDerived && !received.isDerived && overlap(sent.held, received.held)) {
+        throw new RangeError(`${method}: into overlaps data; give separate memory.`);
+      }
+      const [to, tag] = this.#target(method, destination, options.tag);
+      const source = options.source === undefined ? destination : options.source;
+      const [from, receiveTag] = this.#origin(method, source, options.receiveTag);
+      return symbols.MPI_Sendrecv(
+        sent.buffer,
+        sent.count,
+        sent.type,
+        to,
+        tag,
+        received.buffer,
+        received.count,
+        received.type,
+        from,
+        receiveTag,
+        this.handle,
+        this.#status,
+      );
+    });
+    return readStatus(this.#status, received.entryBytes);
   }
 
-  /** Wait for a message without receiving it; its `count` is in bytes. Not collective. Source: MPI_Probe. */
+  /**
+   * Wait for a message without receiving it. Its `count` is in entries of the dtype that the options name, in bytes without
+   * one. Not collective. Source: MPI_Probe.
+   *
+   * @throws {RangeError} if the message is no whole number of such entries.
+   */
   probe(source: Source = "any", options: ReceiveOptions = NO_OPTIONS): Status {
     if (arguments.length > 2) refuseExtra("probe", "source", OptionKeys.receive);
-    checkOptions("probe", options, OptionKeys.receive);
-    refuseFreed(this, "probe");
-    const from = checkedSource(this, "probe", source);
-    const code = startMpi().symbols.MPI_Probe(from, checkedTag("probe", options.tag), this.handle, this.#status);
-    checkMpi(code, "MPI_Probe");
-    return readStatus(this.#status, 1);
+    const entryBytes = this.#probedEntry("probe", options);
+    const [from, tag] = this.#origin("probe", source, options.tag);
+    checkMpi(startMpi().symbols.MPI_Probe(from, tag, this.handle, this.#status), "MPI_Probe");
+    return this.#probed("probe", entryBytes, options);
   }
 
-  /** Look for a message without waiting; `null` if there is none yet. Not collective. Source: MPI_Iprobe. */
+  /**
+   * Look for a message without waiting; `null` if there is none yet. Its `count` is as `probe` gives it. Not collective.
+   * Source: MPI_Iprobe.
+   *
+   * @throws {RangeError} if the message is no whole number of the entries that the options name.
+   */
   probeNow(source: Source = "any", options: ReceiveOptions = NO_OPTIONS): Status | null {
     if (arguments.length > 2) refuseExtra("probeNow", "source", OptionKeys.receive);
-    checkOptions("probeNow", options, OptionKeys.receive);
-    refuseFreed(this, "probeNow");
-    const from = checkedSource(this, "probeNow", source);
-    const tag = checkedTag("probeNow", options.tag);
+    const entryBytes = this.#probedEntry("probeNow", options);
+    const [from, tag] = this.#origin("probeNow", source, options.tag);
     const flag = new Int32Array(1);
     const code = startMpi().symbols.MPI_Iprobe(from, tag, this.handle, flag, this.#status);
     checkMpi(code, "MPI_Iprobe");
-    return flag[0] === 0 ? null : readStatus(this.#status, 1);
+    return flag[0] === 0 ? null : this.#probed("probeNow", entryBytes, options);
   }
 
   /** Begin to send; do not change `data` before the request is complete. Not collective. Source: MPI_Isend. */
-  isend(data: NumericArray, destination: number | null, options: SendOptions = NO_OPTIONS): Request<void> {
+  isend(data: MessageArray, destination: number | null, options: SendOptions = NO_OPTIONS): Request<void> {
     if (arguments.length > 3) refuseExtra("isend", "data, destination", OptionKeys.send);
-    const element = checkedElement(this, "isend", "data", data, options, OptionKeys.send);
-    const length = lengthOf(data);
-    const to = checkedDestination(this, "isend", destination);
-    const tag = checkedTag("isend", options.tag ?? 0);
-    const { symbols, constants } = startMpi();
-    const type = constants.types[element.type];
-    return new Request(
-      "MPI_Isend",
-      [data],
-      (request) => symbols.MPI_Isend(sendBuffer(data, length), length, type, to, tag, this.handle, request),
-      () => {},
-    );
+    const message = checkedMessage(this, "isend", "data", data, options, OptionKeys.send, false);
+    const { symbols } = startMpi();
+    return this.#background(message, () => {
+      const [to, tag] = this.#target("isend", destination, options.tag);
+      const { buffer, count, type, held } = message;
+      return new Request(
+        "MPI_Isend",
+        [held],
+        (request) => symbols.MPI_Isend(buffer, count, type, to, tag, this.handle, request),
+        () => {},
+      );
+    });
   }
 
   /** Begin to receive; `into` holds the message when the request is complete. Not collective. Source: MPI_Irecv. */
-  ireceive(into: NumericArray, source: Source = "any", options: ReceiveOptions = NO_OPTIONS): Request<Status> {
+  ireceive(into: MessageArray, source: Source = "any", options: ReceiveOptions = NO_OPTIONS): Request<Status> {
     if (arguments.length > 3) refuseExtra("ireceive", "into, source", OptionKeys.receive);
-    const element = checkedElement(this, "ireceive", "into", into, options, OptionKeys.receive);
-    const length = lengthOf(into);
-    const from = checkedSource(this, "ireceive", source);
-    const tag = checkedTag("ireceive", options.tag);
-    const { symbols, constants } = startMpi();
-    const type = constants.types[element.type];
-    const bytes = into.BYTES_PER_ELEMENT;
-    return new Request(
-      "MPI_Irecv",
-      [into],
-      (request) => symbols.MPI_Irecv(receiveBuffer(into, length), length, type, from, tag, this.handle, request),
-      // MPICH 4.0 leaves the status as it was when there is no sender.
-      (status) => source === null ? { source: null, tag: constants.anyTag, count: 0 } : readStatus(status, bytes),
+    const message = checkedMessage(this, "ireceive", "into", into, options, OptionKeys.receive, true);
+    const { symbols } = startMpi();
+    return this.#background(message, () => {
+      const [from, tag] = this.#origin("ireceive", source, options.tag);
+      const { buffer, count, type, held, entryBytes } = message;
+      return new Request(
+        "MPI_Irecv",
+        [held],
+        (request) => symbols.MPI_Irecv(buffer, count, type, from, tag, this.handle, request),
+        (status) => readStatus(status, entryBytes),
+      );
+    });
+  }
+
+  /**
+   * Prepare a send that is started as often as it is needed: of what `data` holds then. Not collective.
+   * Source: MPI_Send_init.
+   *
+   * @example
+   * ```ts
+   * import { Communicator, startAll, waitAll } from "@distmath/distmath";
+   * const world = Communicator.world();
+   * const [right, left] = [(world.rank + 1) % world.size, (world.rank + world.size - 1) % world.size];
+   * const [value, arrived] = [new Float64Array(1), new Float64Array(1)];
+   * using sends = world.sendInit(value, right);
+   * using receives = world.receiveInit(arrived, left);
+   * for (let step = 0; step < 3; step++) {
+   *   value[0] = 10 * step + world.rank;
+   *   waitAll(startAll<unknown>([sends, receives]));
+   *   console.assert(arrived[0] === 10 * step + left);
+   * }
+   * ```
+   */
+  sendInit(data: MessageArray, destination: number | null, options: SendOptions = NO_OPTIONS): PersistentRequest<void> {
+    if (arguments.length > 3) refuseExtra("sendInit", "data, destination", OptionKeys.send);
+    const message = checkedMessage(this, "sendInit", "data", data, options, OptionKeys.send, false);
+    const { symbols } = startMpi();
+    return this.#background(message, () => {
+      const [to, tag] = this.#target("sendInit", destination, options.tag);
+      const { buffer, count, type, held } = message;
+      return new PersistentRequest(
+        "MPI_Send_init",
+        held,
+        (request) => symbols.MPI_Send_init(buffer, count, type, to, tag, this.handle, request),
+        () => {},
+      );
+    });
+  }
+
+  /** Prepare a receive that is started as often as it is needed. Not collective. Source: MPI_Recv_init. */
+  receiveInit(
+    into: MessageArray,
+    source: Source = "any",
+    options: ReceiveOptions = NO_OPTIONS,
+  ): PersistentRequest<Status> {
+    if (arguments.length > 3) refuseExtra("receiveInit", "into, source", OptionKeys.receive);
+    const message = checkedMessage(this, "receiveInit", "into", into, options, OptionKeys.receive, true);
+    const { symbols } = startMpi();
+    return this.#background(message, () => {
+      const [from, tag] = this.#origin("receiveInit", source, options.tag);
+      const { buffer, count, type, held, entryBytes } = message;
+      return new PersistentRequest(
+        "MPI_Recv_init",
+        held,
+        (request) => symbols.MPI_Recv_init(buffer, count, type, from, tag, this.handle, request),
+        (status) => readStatus(status, entryBytes),
+      );
+    });
+  }
+
+  #target(method: string, destination: number | null, tag: number | undefined): [rank: number, tag: number] {
+    return [checkedDestination(this, method, destination), checkedTag(method, tag ?? 0)];
+  }
+
+  #origin(method: string, source: Source, tag: number | undefined): [rank: number, tag: number] {
+    return [checkedSource(this, method, source), checkedTag(method, tag)];
+  }
+
+  /** Begin what goes on in the background; MPI keeps the type of its message. */
+  #background<R>(message: Message, begin: () => R): R {
+    try {
+      return begin();
+    } finally {
+      freeType(message);
+    }
+  }
+
+  #probedEntry(method: string, options: ElementOptions): number {
+    checkOptions(method, options, OptionKeys.receive);
+    refuseFreed(this, method);
+    return options.dtype === undefined ? 1 : namedEntryBytes(method, options.dtype);
+  }
+
+  #probed(method: string, entryBytes: number, { dtype }: ElementOptions): Status {
+    const status = readStatus(this.#status, entryBytes);
+    if (Number.isInteger(status.count)) return status;
+    throw new RangeError(
+      `${method}: the message has ${status.count * entryBytes} bytes, no whole number of entries of ${dtype}.`,
     );
   }
 }

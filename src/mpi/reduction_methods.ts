@@ -3,7 +3,6 @@
  *
  * @module
  */
-import { checkMpi } from "../../ffi/mpi/mod.ts";
 import { checkInto, EMPTY_RECEIVE, receiveBuffer, sendBuffer } from "./buffers.ts";
 import { checkedElement, checkedRoot } from "./checks.ts";
 import {
@@ -18,6 +17,7 @@ import { entryCounts, equalPart, sumOf } from "./counts.ts";
 import { checkOperation, lengthOf, narrow, newLike, type NumericArray, widen } from "./elements.ts";
 import { startMpi } from "./init_finalize.ts";
 import { MessageMethods } from "./message_methods.ts";
+import { combine, isWidened } from "./operator.ts";
 
 /** The methods of a communicator that combine the entries of all ranks. */
 export abstract class ReductionMethods extends MessageMethods {
@@ -34,22 +34,26 @@ export abstract class ReductionMethods extends MessageMethods {
     const { op = "sum" } = options;
     const into = options.into ?? newLike(send, length);
     if (into !== send) checkInto("allReduce", into, send, length);
-    const { symbols, constants } = startMpi();
-    const operation = constants.operations[op];
-    if (operation === undefined || element.reduces !== "natively" || op !== "sum") {
+    if (isWidened(element, op)) {
       checkOperation("allReduce", element, op, length);
-      if (element.reduces === "in float32") {
-        const wide = widen(send, element);
-        narrow(this.allReduce(wide, { op, into: wide }), into, element);
-        return into;
-      }
+      const wide = widen(send, element);
+      narrow(this.allReduce(wide, { op, into: wide }), into, element);
+      return into;
     }
-    const type = constants.types[element.type];
+    const { symbols, constants: { inPlace } } = startMpi();
     const target = receiveBuffer(into, length);
-    const code = into === send
-      ? symbols.MPI_Allreduce_in_place(constants.inPlace, target, length, type, operation, this.handle)
-      : symbols.MPI_Allreduce(sendBuffer(send, length), target, length, type, operation, this.handle);
-    checkMpi(code, "MPI_Allreduce");
+    combine(
+      "allReduce",
+      "MPI_Allreduce",
+      element,
+      op,
+      send,
+      length,
+      (type, unit, operation) =>
+        into === send
+          ? symbols.MPI_Allreduce_in_place(inPlace, target, length / unit, type, operation, this.handle)
+          : symbols.MPI_Allreduce(sendBuffer(send, length), target, length / unit, type, operation, this.handle),
+    );
     return into;
   }
 
@@ -65,23 +69,31 @@ export abstract class ReductionMethods extends MessageMethods {
     const length = lengthOf(send);
     const { op = "sum" } = options;
     const root = checkedRoot(this, "reduce", options.root);
-    checkOperation("reduce", element, op, length);
+    const isWide = isWidened(element, op);
+    if (isWide) checkOperation("reduce", element, op, length);
     const isRoot = this.rank === root;
     const into = isRoot ? options.into ?? newLike(send, length) : null;
     if (into !== null && into !== send) checkInto("reduce", into, send, length);
-    if (element.reduces === "in float32") {
+    if (isWide) {
       const wide = widen(send, element);
       const result = this.reduce(wide, { op, root, into: wide });
       if (into && result) narrow(result, into, element);
       return into;
     }
-    const { symbols, constants } = startMpi();
-    const [type, operation] = [constants.types[element.type], constants.operations[op]];
+    const { symbols, constants: { inPlace } } = startMpi();
     const target = into === null ? EMPTY_RECEIVE : receiveBuffer(into, length);
-    const code = into === send
-      ? symbols.MPI_Reduce_in_place(constants.inPlace, target, length, type, operation, root, this.handle)
-      : symbols.MPI_Reduce(sendBuffer(send, length), target, length, type, operation, root, this.handle);
-    checkMpi(code, "MPI_Reduce");
+    combine(
+      "reduce",
+      "MPI_Reduce",
+      element,
+      op,
+      send,
+      length,
+      (type, unit, operation) =>
+        into === send
+          ? symbols.MPI_Reduce_in_place(inPlace, target, length / unit, type, operation, root, this.handle)
+          : symbols.MPI_Reduce(sendBuffer(send, length), target, length / unit, type, operation, root, this.handle),
+    );
     return into;
   }
 
@@ -112,22 +124,29 @@ export abstract class ReductionMethods extends MessageMethods {
     const element = checkedElement(this, method, "send", send, options, OptionKeys.reduce);
     const length = lengthOf(send);
     const { op = "sum" } = options;
-    checkOperation(method, element, op, length);
     const into = options.into ?? newLike(send, length);
     if (into !== send) checkInto(method, into, send, length);
-    if (element.reduces === "in float32") {
+    if (isWidened(element, op)) {
+      checkOperation(method, element, op, length);
       const wide = widen(send, element);
       this.#scan(method, functionName, wide, { op, into: wide });
       if (functionName === "MPI_Scan" || this.rank > 0) narrow(wide, into, element);
       return into;
     }
-    const { symbols, constants } = startMpi();
-    const [type, operation] = [constants.types[element.type], constants.operations[op]];
+    const { symbols, constants: { inPlace } } = startMpi();
     const target = receiveBuffer(into, length);
-    const code = into === send
-      ? symbols[`${functionName}_in_place`](constants.inPlace, target, length, type, operation, this.handle)
-      : symbols[functionName](sendBuffer(send, length), target, length, type, operation, this.handle);
-    checkMpi(code, functionName);
+    combine(
+      method,
+      functionName,
+      element,
+      op,
+      send,
+      length,
+      (type, unit, operation) =>
+        into === send
+          ? symbols[`${functionName}_in_place`](inPlace, target, length / unit, type, operation, this.handle)
+          : symbols[functionName](sendBuffer(send, length), target, length / unit, type, operation, this.handle),
+    );
     return into;
   }
 
@@ -141,7 +160,8 @@ export abstract class ReductionMethods extends MessageMethods {
     const element = checkedElement(this, method, "send", send, options, OptionKeys.reduceScatter);
     const length = lengthOf(send);
     const { op = "sum" } = options;
-    checkOperation(method, element, op, length);
+    const isWide = isWidened(element, op);
+    if (isWide) checkOperation(method, element, op, length);
     const given = options.counts;
     const counts = given === undefined
       ? new Int32Array(this.size).fill(equalPart(method, "send", length, this.size, "pass counts"))
@@ -152,21 +172,22 @@ export abstract class ReductionMethods extends MessageMethods {
     }
     const into = options.into ?? newLike(send, counts[this.rank]);
     checkInto(method, into, send, counts[this.rank]);
-    if (element.reduces === "in float32") {
+    if (isWide) {
       narrow(this.reduceScatter(widen(send, element), { op, counts }), into, element);
       return into;
     }
-    const { symbols, constants } = startMpi();
-    const [type, operation] = [constants.types[element.type], constants.operations[op]];
-    const code = symbols.MPI_Reduce_scatter(
-      sendBuffer(send, length),
-      receiveBuffer(into, counts[this.rank]),
-      counts,
-      type,
-      operation,
-      this.handle,
-    );
-    checkMpi(code, "MPI_Reduce_scatter");
+    const target = receiveBuffer(into, counts[this.rank]);
+    combine(method, "MPI_Reduce_scatter", element, op, send, length, (type, unit, operation) => {
+      const units = counts.map((count) => wholeBlocks(method, count, unit));
+      const from = sendBuffer(send, length);
+      return startMpi().symbols.MPI_Reduce_scatter(from, target, units, type, operation, this.handle);
+    });
     return into;
   }
+}
+
+/** A count in blocks of what an operator combines as a whole. */
+function wholeBlocks(method: string, count: number, blockLength: number): number {
+  if (count % blockLength === 0) return count / blockLength;
+  throw new RangeError(`${method}: the operator combines ${blockLength} entries at a time, and a count is ${count}.`);
 }

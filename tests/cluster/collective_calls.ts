@@ -508,7 +508,8 @@ function stand(site: Site, replaced: DistributedArray): { array: DistributedArra
 export const OTHER_CLASSES: Record<string, string> = {
   "local":
     `LocalArray Distribution Slab BlockCyclic BlockNonCyclic ReplicatedDistribution Sliced ProcessGrid Device Stream
-    Event Graph DeviceBuffer MemoryPool PinnedBuffer MatrixQualifiers MatrixQualifierRecord Request`,
+    Event Graph DeviceBuffer MemoryPool PinnedBuffer MatrixQualifiers MatrixQualifierRecord Request PersistentRequest
+    ReductionOperator`,
   "checks each call locally, as MPI and NCCL do": "Communicator NcclCommunicator",
   "errors":
     `CollectiveError ConfigurationError DistmathError DistributionError DTypeError NativeError ShapeError StateError
@@ -517,7 +518,7 @@ export const OTHER_CLASSES: Record<string, string> = {
 
 /** Functions that are local, and members of the other classes. */
 export const LOCAL_CALLS = `
-  currentRuntime fromNdarray toNdarray waitAll waitAny findGpuDriver inspectGpus launcher copyFromDevice copyToDevice liveAllocations numroc allocate decode promote
+  currentRuntime fromNdarray toNdarray waitAll waitAny startAll findGpuDriver inspectGpus launcher copyFromDevice copyToDevice liveAllocations numroc allocate decode promote
   dtypeInfo dtypeOf encode fromFloat32 isNarrowFloat toFloat32 parseNpyHeader geluAuxShape reluAuxShape inferDistribution
   matrixQualifiers nearest packQualifiers qualifiersObject environment nativePrefix openedLibraries searchFolders
   Runtime Runtime.versions Runtime.onCollect Runtime.warnOnce Runtime.isFinalized Runtime.isClosed

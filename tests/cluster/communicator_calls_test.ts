@@ -5,7 +5,7 @@ import { Communicator, DistributedArray, Slab } from "../../mod.ts";
 import { clusterTest } from "../../src/testing/mod.ts";
 
 /** What needs no other rank. */
-const LOCAL = /^MPI_(Comm_(rank|size|set_errhandler|group|c2f|toint)|Group_.*|Get_count|Error_.*)$/;
+const LOCAL = /^MPI_(Comm_(rank|size|set_errhandler|group|c2f|toint)|Group_.*|Get_count|Type_.*|Op_.*|Error_.*)$/;
 
 /** The calls of MPI that concern other ranks, in order. */
 function callsOf(action: () => unknown): string[] {
@@ -93,6 +93,14 @@ function methods(world: Communicator): Record<string, [call: () => unknown, call
     iallToAll: [[() => world.iallToAll(many()).wait(), ["Ialltoall", "Wait"]]],
     ibarrier: [[() => world.ibarrier().wait(), ["Ibarrier", "Wait"]]],
     iallGatherV: [[() => world.iallGatherV(one(), { counts: each }).wait(), ["Iallgatherv", "Wait"]]],
+    sendInit: [[() => {
+      using prepared = world.sendInit(one(), to);
+      pass(() => prepared.start().wait());
+    }, ["Send_init", "Irecv", "Start", "Wait", "Wait", "Request_free"]]],
+    receiveInit: [[() => {
+      using prepared = world.receiveInit(one(), null);
+      prepared.start().wait();
+    }, ["Recv_init", "Start", "Wait", "Request_free"]]],
     probe: [[() => world.probe(null), ["Probe"]]],
     probeNow: [[() => world.probeNow(null), ["Iprobe"]]],
     broadcastObject: [[() => world.broadcastObject("a value"), ["Bcast", "Bcast"]]],

@@ -6,11 +6,15 @@ import {
   DistributedArray,
   DTypeError,
   type ElementName,
+  LocalArray,
   MpiError,
   type NumericArray,
   type ReduceOperation,
+  ReductionOperator,
   Slab,
+  startAll,
   StateError,
+  type StridedView,
   waitAll,
   waitAny,
 } from "../../mod.ts";
@@ -485,6 +489,231 @@ clusterTest("grids: coordinates, neighbours, and what they exchange", ({ communi
   assertThrows(() => line.neighborAllToAll(new Int8Array(3)), RangeError, "equal parts; give each part as many");
   assertThrows(() => line.shift(1), RangeError, "a dimension from 0 to 0");
   line.free();
+});
+
+clusterTest("prepared messages are started again and again", async ({ communicator: world }) => {
+  const { rank, size } = world;
+  const [right, left] = [(rank + 1) % size, (rank + size - 1) % size];
+  const [value, arrived] = [new Float64Array(3), new Float64Array(3)];
+  using sends = world.sendInit(value, right, { tag: 3 });
+  using receives = world.receiveInit(arrived, left, { tag: 3 });
+  for (let step = 0; step < 4; step++) {
+    value.fill(10 * step + rank);
+    if (step % 2) waitAll<unknown>(startAll<unknown>([receives, sends]));
+    else {
+      const received = receives.start();
+      assertThrows(() => receives.start(), StateError, "under way");
+      assertThrows(() => receives.free(), StateError, "under way");
+      assertThrows(() => startAll([receives]), StateError, "under way");
+      await sends.start();
+      const { source, tag, count } = await received;
+      assertEquals([source, tag, count], [left, 3, 3]);
+    }
+    assertEquals([...arrived], Array(3).fill(10 * step + left));
+  }
+  assertEquals([sends.isUnderWay, sends.isFreed], [false, false]);
+  sends.free();
+  assertThrows(() => sends.start(), StateError, "was freed");
+  assertThrows(() => startAll([sends]), StateError, "was freed");
+  assertThrows(() => startAll([receives, receives]), StateError, "twice");
+  assertThrows(() => startAll(3 as never), TypeError, "startAll takes a list");
+  assertEquals(startAll([]), []);
+  // One that is under way when its scope ends goes when it is complete.
+  const { late, request } = (() => {
+    using late = world.receiveInit(arrived, left, { tag: 4 });
+    return { late, request: late.start() };
+  })();
+  assertEquals([late.isFreed, late.isUnderWay], [true, true]);
+  world.send(value, right, { tag: 4 });
+  assertEquals((await request).count, 3);
+});
+
+/** All elements of a view, the last dimension first. */
+function elementsOf({ data, shape, strides, offset = 0 }: StridedView): number[] {
+  if (shape.length === 0) return [Number(data[offset])];
+  const [extent, stride] = [shape[0], strides[0]];
+  return range(extent).flatMap((i) =>
+    elementsOf({ data, shape: shape.slice(1), strides: strides.slice(1), offset: offset + i * stride })
+  );
+}
+
+clusterTest("rows, columns and faces are sent and received where they lie", async ({ communicator: world }) => {
+  const { rank, size } = world;
+  const [right, left] = [(rank + 1) % size, (rank + size - 1) % size];
+  // Parts of a box of 3 x 4 x 5.
+  const parts: Omit<StridedView, "data">[] = [
+    { shape: [5], strides: [1], offset: 10 },
+    { shape: [4], strides: [5], offset: 3 },
+    { shape: [3, 4], strides: [20, 5], offset: 4 },
+    { shape: [3, 5], strides: [20, 1], offset: 15 },
+    { shape: [3, 2, 2], strides: [20, 5, 2], offset: 1 },
+    { shape: [1, 3], strides: [-1, 2], offset: 9 },
+    { shape: [], strides: [], offset: 7 },
+    { shape: [0, 4], strides: [20, 5] },
+  ];
+  for (const arrayClass of [Float64Array, Uint8Array, BigInt64Array]) {
+    const box = (owner: number) => make(arrayClass, range(60).map((i) => (i + 7 * owner) % 100));
+    for (const part of parts) {
+      const [own, others] = [{ ...part, data: box(rank) }, elementsOf({ ...part, data: box(left) })];
+      const dense = make(arrayClass, range(others.length));
+      const status = world.sendReceive(own, right, dense, { source: left });
+      assertEquals([numbers(dense), status.count], [others, others.length]);
+      const target = { ...part, data: make(arrayClass, Array(60).fill(99)) };
+      const received = world.ireceive(target, left);
+      world.isend(own, right).wait();
+      assertEquals((await received).count, others.length);
+      assertEquals(elementsOf(target), others);
+      const touched = numbers(target.data).filter((value) => value !== 99).length;
+      assertEquals(touched, others.filter((value) => value !== 99).length, "nothing beside it");
+    }
+  }
+  // Complex numbers, by a LocalArray: column 1 of 3 x 2.
+  const data = Float64Array.from(range(12), (i) => i + 100 * rank);
+  const matrix = new LocalArray({ data, dtype: "complex128", shape: [3, 2] });
+  const pairs = new Float64Array(6);
+  world.sendReceive(matrix.slice([0, 1], [3, 1]), right, pairs, { source: left });
+  assertEquals([...pairs], [2, 3, 6, 7, 10, 11].map((i) => i + 100 * left));
+  // The halos of a grid with a border, in its own memory.
+  const grid = new Float64Array(16).fill(rank);
+  const column = (offset: number) => ({ data: grid, shape: [2], strides: [4], offset: 4 + offset });
+  world.sendReceive(column(1), left, column(3), { source: right });
+  assertEquals([grid[7], grid[11], grid[3]], [right, right, rank]);
+});
+
+clusterTest("views that cannot be sent or received are refused", ({ communicator: world }) => {
+  const data = new Float64Array(10);
+  const view = (part: Partial<StridedView>) => ({ data, shape: [2], strides: [1], ...part });
+  const refuse = (part: Partial<StridedView>, text: string, type: new (message: string) => Error = RangeError) =>
+    assertThrows(() => world.isend(view(part), world.rank), type, text);
+  refuse({ offset: 9 }, "data takes the entries from 9 to 10, but its data has 10");
+  refuse({ strides: [-1], offset: 5 }, "data has negative strides");
+  refuse({ offset: -1 }, "takes the entries from -1 to 0");
+  refuse({ shape: [2, 2] }, "as many strides", TypeError);
+  refuse({ strides: [0.5] }, "whole numbers", TypeError);
+  refuse({ offset: 0.5 }, "whole number", TypeError);
+  refuse({ data: [1, 2] as never }, "data.data must be a typed array", TypeError);
+  refuse({ dtype: "float32" }, "lives in Float32Array", DTypeError);
+  assertThrows(() => world.ireceive(view({ strides: [0] })), RangeError, "into may have an element twice");
+  assertThrows(() => world.ireceive(view({ shape: [2, 3], strides: [1, 1] })), RangeError, "twice");
+});
+
+clusterTest("a probe counts entries of the dtype that it is told", ({ communicator: world }) => {
+  const { rank, size } = world;
+  const [right, left] = [(rank + 1) % size, (rank + size - 1) % size];
+  const sent = world.isend(new Float64Array(5), right);
+  assertEquals(world.probe(left).count, 40);
+  assertEquals(world.probe(left, { dtype: "float64" }).count, 5);
+  assertEquals(world.probeNow(left, { dtype: "complex128" })!.count, 5);
+  assertEquals(world.probe(left, { dtype: "bfloat16" }).count, 20);
+  assertThrows(() => world.probe(left, { dtype: "float128" as never }), DTypeError, "known are");
+  assertEquals(world.receive(new Float64Array(5), left).count, 5);
+  const odd = world.isend(new Uint8Array(7), right);
+  assertThrows(() => world.probe(left, { dtype: "float32" }), RangeError, "the message has 7 bytes");
+  world.receive(new Uint8Array(7), left);
+  waitAll([sent, odd]);
+});
+
+clusterTest("maxloc and minloc find the first place of an extreme", ({ communicator: world }) => {
+  const { rank, size } = world;
+  for (const arrayClass of [Float64Array, Float32Array, Int32Array, BigInt64Array, Float16Array]) {
+    // Values 0, 1, 2, 0, …: equal ones on several ranks.
+    const pairs = make(arrayClass, [rank % 3, rank, -(rank % 2), rank]);
+    const most = Math.min(2, size - 1);
+    assertEquals(numbers(world.allReduce(pairs, { op: "maxloc" })), [most, most, 0, 0]);
+    assertEquals(
+      numbers(world.allReduce(pairs, { op: "minloc" })),
+      [0, 0, size > 1 ? -1 : -0, size > 1 ? 1 : 0].map(Number),
+    );
+    const onRoot = world.reduce(pairs, { op: "maxloc", root: size - 1 });
+    assertEquals(onRoot && numbers(onRoot), rank === size - 1 ? [most, most, 0, 0] : null);
+  }
+  assertThrows(() => world.allReduce(new Float64Array(3), { op: "maxloc" }), RangeError, "2 entries at a time");
+  assertThrows(
+    () => world.allReduce(new Uint16Array(2), { op: "maxloc", dtype: "bfloat16" }),
+    DTypeError,
+    "compares numbers",
+  );
+  assertThrows(() => world.iallReduce(new Float64Array(2), { op: "maxloc" }), TypeError, "is unknown");
+});
+
+clusterTest("operators of the script combine blocks in the order of the ranks", ({ communicator: world }) => {
+  const { rank, size } = world;
+  // a x + b after c x + d, which does not commute.
+  const after = (f: number[], g: number[]) => [f[0] * g[0], g[0] * f[1] + g[1]];
+  using compose = new ReductionOperator<Float64Array>((incoming, accumulated) => {
+    for (let i = 0; i < accumulated.length; i += 2) {
+      accumulated.set(after([...incoming.subarray(i, i + 2)], [...accumulated.subarray(i, i + 2)]), i);
+    }
+  }, { blockLength: 2 });
+  const own = (of: number) => [2, of, -1, 3 * of + 1];
+  const upTo = (last: number) =>
+    range(last + 1).map(own).reduce((f, g) => [
+      ...after(f.slice(0, 2), g.slice(0, 2)),
+      ...after(f.slice(2), g.slice(2)),
+    ]);
+  const mine = Float64Array.from(own(rank));
+  assertEquals([...world.allReduce(mine, { op: compose })], upTo(size - 1));
+  assertEquals([...world.scan(mine, { op: compose })], upTo(rank));
+  if (rank > 0) assertEquals([...world.exclusiveScan(mine, { op: compose })], upTo(rank - 1));
+  else world.exclusiveScan(mine, { op: compose });
+  const root = world.reduce(mine, { op: compose });
+  assertEquals(root && [...root], rank === 0 ? upTo(size - 1) : null);
+  const inPlace = mine.slice();
+  assertEquals([...world.allReduce(inPlace, { op: compose, into: inPlace })], upTo(size - 1));
+  // As many blocks as ranks, each of which gets one.
+  const many = Float64Array.from(range(size).flatMap(() => own(rank).slice(0, 2)));
+  assertEquals([...world.reduceScatter(many, { op: compose })], upTo(size - 1).slice(0, 2));
+  using largest = new ReductionOperator<NumericArray>((a, b) => {
+    for (let i = 0; i < b.length; i++) if (a[i] > b[i]) b[i] = a[i];
+  }, { commutes: true });
+  for (const arrayClass of CLASSES) {
+    assertEquals(
+      numbers(world.allReduce(make(arrayClass, [rank, 3]), { op: largest })),
+      [size - 1, 3],
+      arrayClass.name,
+    );
+  }
+  const long = Float64Array.from(range(50_000), (i) => i + rank);
+  assertEquals(world.allReduce(long, { op: largest }).at(-1), 49_999 + size - 1);
+  const complex = new ReductionOperator<Float32Array>((a, b) => {
+    for (let i = 0; i < b.length; i += 2) {
+      [b[i], b[i + 1]] = [a[i] * b[i] - a[i + 1] * b[i + 1], a[i] * b[i + 1] + a[i + 1] * b[i]];
+    }
+  }, { blockLength: 2, commutes: true });
+  const turned = world.allReduce(Float32Array.of(0, 1), { op: complex, dtype: "complex64" });
+  assertEquals([...turned].map((x) => x || 0), [[1, 0], [0, 1], [-1, 0], [0, -1]][size % 4]);
+  complex.free();
+  complex.free();
+  assertThrows(() => world.allReduce(mine, { op: complex as never }), StateError, "was freed");
+  assertThrows(() => world.allReduce(mine.subarray(1), { op: compose }), RangeError, "2 entries at a time");
+  assertThrows(
+    () => world.allReduce(new Float32Array(2), { op: largest, dtype: "complex64" }),
+    RangeError,
+    "an even blockLength",
+  );
+  assertThrows(() => world.iallReduce(mine, { op: compose }), TypeError, "is unknown; known are sum");
+  assertThrows(() => new ReductionOperator(3 as never), TypeError, "takes a function");
+  assertThrows(() => new ReductionOperator(() => {}, { blockLength: 0 }), RangeError, "blockLength must be");
+  assertThrows(() => new ReductionOperator(() => {}, { commute: true } as never), TypeError, "commute");
+});
+
+clusterTest("what an operator throws is thrown by the call, and MPI goes on", { ranks: [2, 3, 4] }, (runtime) => {
+  const world = runtime.communicator;
+  const broken = new ReductionOperator(() => {
+    throw new TypeError("no such thing");
+  });
+  let thrown: unknown = null;
+  try {
+    world.allReduce(Float64Array.of(1), { op: broken });
+  } catch (error) {
+    thrown = error;
+  }
+  // Which ranks combine something is up to MPI.
+  const texts = world.allGatherObject(thrown === null ? null : String(thrown));
+  assert(texts.includes("TypeError: no such thing"), String(texts));
+  assertEquals(texts.filter((text) => text !== null && text !== "TypeError: no such thing"), []);
+  assertEquals(world.allReduce(Float64Array.of(1))[0], world.size);
+  broken.free();
 });
 
 clusterTest("a receive can be cancelled", async ({ communicator: world }) => {

@@ -10,7 +10,7 @@ const words = (text: string) => text.trim().split(/\s+/);
 const FUNCTIONS = words(`
   initialize currentRuntime matmul redistribute loadNpy saveNpy allocateSymmetricMemory freeSymmetricMemory
   matrixQualifiers fromFloat32 toFloat32 inferDistribution numroc trsm trmm syrk herk syr2k her2k symm hemm geadd tradd
-  fft ifft rfft irfft allocateOperand waitAll waitAny
+  fft ifft rfft irfft allocateOperand waitAll waitAny startAll
   abs acos add asin atan atan2 ceil clip conj cos cosh divide equal erf erfc evaluate exp expm1 floor greater greaterEqual imag isFinite isNaN
   less lessEqual log log10 log1p log2 logicalAnd logicalNot logicalOr logicalXor maximum minimum multiply negative notEqual
   positive power promote real round sign sin sinh sqrt square subtract tan tanh trunc where
@@ -112,7 +112,7 @@ Deno.test("matmul has the options", () => {
   assertEquals(MATMUL_OPTION_KEYS.toSorted(), expected.toSorted());
   assertEquals(EXECUTE_OPTION_KEYS, ["stream"]);
   assertEquals(RESET_OPTION_KEYS, ["a", "b", "c", "alpha", "beta", "quantizationScales", "epilogInputs"]);
-  assertEquals(EPILOG_INPUT_KEYS, ["bias", "reluAux", "geluAux", "auxQuantizationScale"]);
+  assertEquals(EPILOG_INPUT_KEYS, ["bias", "columnBias", "reluAux", "geluAux", "auxQuantizationScale"]);
 });
 
 Deno.test("what is exported is exported under the name that its signatures show", () => {

@@ -1,0 +1,138 @@
+/**
+ * Messages that are prepared once and started again and again.
+ *
+ * @module
+ */
+import { checkMpi, mpiError } from "../../ffi/mpi/mod.ts";
+import { StateError } from "../errors.ts";
+import { describe } from "../options.ts";
+import { startMpi } from "./init_finalize.ts";
+import { Request } from "./request.ts";
+import { handleCell } from "./strided.ts";
+
+/** MPI's handle of a request, in memory. */
+type Cell = ReturnType<typeof handleCell>;
+
+/**
+ * A message that `sendInit` or `receiveInit` prepared. `start()` begins it, and returns a {@linkcode Request} that is
+ * complete when it has come through; then it can be started again. Free it, or declare it by `using`.
+ */
+export class PersistentRequest<T> implements Disposable {
+  readonly #buffer: unknown;
+  readonly #finish: (status: Int32Array) => T;
+  #handle: Cell;
+  #current: Request<T> | null = null;
+  #isFreed = false;
+
+  /** Made by the methods of `Communicator`; `prepare` returns MPI's code, `finish` makes the value of each round. */
+  constructor(
+    functionName: string,
+    buffer: unknown,
+    prepare: (handle: Cell) => number,
+    finish: (status: Int32Array) => T,
+  ) {
+    this.#buffer = buffer;
+    this.#finish = finish;
+    this.#handle = handleCell();
+    const code = prepare(this.#handle);
+    if (code !== 0) throw mpiError(functionName, code);
+  }
+
+  /** Whether it was started and is not complete. */
+  get isUnderWay(): boolean {
+    return this.#current?.isComplete === false;
+  }
+
+  /** Whether `free()` was called. */
+  get isFreed(): boolean {
+    return this.#isFreed;
+  }
+
+  /**
+   * Begin. Source: MPI_Start.
+   *
+   * @throws {StateError} if it is under way, or was freed.
+   */
+  start(): Request<T> {
+    this.#check("start");
+    return this.#begin("MPI_Start", (handle) => startMpi().symbols.MPI_Start(handle));
+  }
+
+  /**
+   * Let MPI forget it. Source: MPI_Request_free.
+   *
+   * @throws {StateError} if it is under way.
+   */
+  free(): void {
+    if (this.#isFreed) return;
+    this.#check("free");
+    this.#release();
+  }
+
+  /** As `free()`; one that is under way is freed when it is complete. */
+  [Symbol.dispose](): void {
+    if (this.#isFreed) return;
+    this.#isFreed = true;
+    if (!this.isUnderWay) this.#release();
+  }
+
+  /** Begin several. */
+  static startAll<T>(requests: readonly PersistentRequest<T>[]): Request<T>[] {
+    requests.forEach((request, i) => {
+      request.#check("startAll");
+      if (requests.indexOf(request) !== i) throw new StateError("startAll: a request is in the list twice.");
+    });
+    const handles = handleCell() instanceof Int32Array
+      ? Int32Array.from(requests, (request) => Number(request.#handle[0]))
+      : BigUint64Array.from(requests, (request) => BigInt(request.#handle[0]));
+    if (requests.length > 0) checkMpi(startMpi().symbols.MPI_Startall(requests.length, handles), "MPI_Startall");
+    return requests.map((request, i) =>
+      request.#begin("MPI_Startall", (handle) => {
+        handle[0] = handles[i];
+        return 0;
+      })
+    );
+  }
+
+  #check(method: string): void {
+    if (this.#isFreed) throw new StateError(`${method}: this request was freed. Prepare a new one.`);
+    if (this.isUnderWay) {
+      throw new StateError(`${method}: this request is under way. Wait for what start() returned first.`);
+    }
+  }
+
+  #begin(functionName: string, start: (handle: Cell) => number): Request<T> {
+    return this.#current = new Request<T>(
+      functionName,
+      [this.#buffer],
+      (handle) => {
+        handle[0] = this.#handle[0];
+        const code = start(handle as Cell);
+        // Open MPI starts a new one in the place of one whose message is still on its way.
+        this.#handle[0] = handle[0];
+        return code;
+      },
+      (status) => this.#finish(status),
+      () => {
+        if (this.#isFreed) this.#release();
+      },
+    );
+  }
+
+  #release(): void {
+    this.#isFreed = true;
+    checkMpi(startMpi().symbols.MPI_Request_free(this.#handle), "MPI_Request_free");
+  }
+}
+
+/**
+ * Start several prepared messages at once; returns a request for each, for `waitAll`. Source: MPI_Startall.
+ *
+ * @throws {TypeError} if it is given something else. @throws {StateError} if one is under way or was freed.
+ */
+export function startAll<T>(requests: readonly PersistentRequest<T>[]): Request<T>[] {
+  if (!Array.isArray(requests) || !requests.every((request) => request instanceof PersistentRequest)) {
+    throw new TypeError(`startAll takes a list of what sendInit and receiveInit returned, not ${describe(requests)}.`);
+  }
+  return PersistentRequest.startAll<T>(requests);
+}

@@ -1,0 +1,219 @@
+/**
+ * Views that are sent and received where they lie: rows, columns, faces of a typed array, as MPI's derived types.
+ *
+ * @module
+ */
+import { checkMpi, type Handle } from "../../ffi/mpi/mod.ts";
+import { DTypeError } from "../errors.ts";
+import { describe, isObject } from "../options.ts";
+import { LARGEST_INT, receiveBuffer, refuseDetached, sendBuffer } from "./buffers.ts";
+import { refuseFreed } from "./communicator_handle.ts";
+import type { CommunicatorHandle } from "./communicator_handle.ts";
+import { checkedElement } from "./checks.ts";
+import { checkOptions, type ElementOptions } from "./communicator_options.ts";
+import { type Element, type ElementName, elementOf, lengthOf, type NumericArray } from "./elements.ts";
+import { startMpi } from "./init_finalize.ts";
+
+/**
+ * Some elements of a typed array: a row, a column, a face. What `LocalArray.slice` returns is one, and so are the objects of
+ * array libraries that have these fields.
+ */
+export interface StridedView {
+  /** The memory. */
+  readonly data: NumericArray;
+  /** How many elements there are in each dimension. */
+  readonly shape: readonly number[];
+  /** Elements from one to the next along each dimension, 0 or more. */
+  readonly strides: readonly number[];
+  /** The place of the first element; 0 when left out. */
+  readonly offset?: number;
+  /** What the entries mean where the class of the array does not say it; complex numbers have two entries an element. */
+  readonly dtype?: ElementName;
+}
+
+/** What a message is sent from or received into: a whole typed array, or elements of one. */
+export type MessageArray = NumericArray | StridedView;
+
+/** A message as MPI takes it. */
+export interface Message {
+  /** The memory, from the first entry on. */
+  readonly buffer: NumericArray;
+  /** What keeps it alive. */
+  readonly held: NumericArray;
+  /** The number of `type`. */
+  readonly count: number;
+  readonly type: Handle;
+  /** The type was made for this message, and is to be freed once MPI knows of the message. */
+  readonly isDerived: boolean;
+  /** Bytes of an entry. */
+  readonly entryBytes: number;
+}
+
+function isView(data: MessageArray): data is StridedView {
+  return !ArrayBuffer.isView(data) && isObject(data) && "data" in data && "strides" in data;
+}
+
+/**
+ * What is sent, or received if `isTarget`, checked; the communicator and the options are checked on the way.
+ *
+ * @throws {TypeError | RangeError | DTypeError} if it is none, or elements lie outside of the memory.
+ */
+export function checkedMessage(
+  communicator: CommunicatorHandle,
+  method: string,
+  what: string,
+  data: MessageArray,
+  options: ElementOptions,
+  allowed: ReadonlySet<string>,
+  isTarget: boolean,
+): Message {
+  if (isView(data)) {
+    refuseFreed(communicator, method);
+    checkOptions(method, options, allowed);
+    return viewedMessage(method, what, data, options?.dtype, isTarget);
+  }
+  const element = checkedElement(communicator, method, what, data, options, allowed);
+  const count = lengthOf(data);
+  return {
+    buffer: isTarget ? receiveBuffer(data, count) : sendBuffer(data, count),
+    held: data,
+    count,
+    type: startMpi().constants.types[element.type],
+    isDerived: false,
+    entryBytes: data.BYTES_PER_ELEMENT,
+  };
+}
+
+/** Have MPI take a message; a type that was made for it goes once MPI has noted it. */
+export function handOver(functionName: string, messages: readonly Message[], call: () => number): void {
+  try {
+    checkMpi(call(), functionName);
+  } finally {
+    messages.forEach(freeType);
+  }
+}
+
+/** Let go of the type that was made for a message: MPI keeps it as long as it needs it. */
+export function freeType({ isDerived, type }: Message): void {
+  if (isDerived) checkMpi(startMpi().symbols.MPI_Type_free(handleCell(type)), "MPI_Type_free");
+}
+
+/** A variable of C that holds a handle. */
+export function handleCell(handle: Handle = 0): Int32Array<ArrayBuffer> | BigUint64Array<ArrayBuffer> {
+  return startMpi().handle === "i32" ? Int32Array.of(Number(handle)) : BigUint64Array.of(BigInt(handle));
+}
+
+/** A dimension of a view: how many, and how many entries apart. */
+interface Dimension {
+  readonly extent: number;
+  readonly stride: number;
+}
+
+function viewedMessage(
+  method: string,
+  what: string,
+  view: StridedView,
+  named: ElementName | undefined,
+  isTarget: boolean,
+): Message {
+  const { data, shape, strides, offset = 0, dtype } = view;
+  const element = elementOf(method, `${what}.data`, data, named ?? dtype);
+  refuseDetached(method, `${what}.data`, data);
+  const dimensions = checkedDimensions(method, what, element, shape, strides);
+  const parts = element.reduces === "as pairs" ? 2 : 1;
+  const first = offset * parts;
+  const count = dimensions.reduce((product, { extent }) => product * extent, 1);
+  checkBounds(method, what, data, first, dimensions, count);
+  if (isTarget) refuseOverlaps(method, what, dimensions);
+  const base = { held: data, entryBytes: data.BYTES_PER_ELEMENT };
+  const whole = startMpi().constants.types[element.type];
+  if (count === 0) return { ...base, buffer: sendBuffer(data, 0), count: 0, type: whole, isDerived: false };
+  const buffer = data.subarray(first);
+  return { ...base, buffer, count: 1, type: derivedType(whole, dimensions, data.BYTES_PER_ELEMENT), isDerived: true };
+}
+
+function checkedDimensions(
+  method: string,
+  what: string,
+  element: Element,
+  shape: readonly number[],
+  strides: readonly number[],
+): Dimension[] {
+  const areLists = Array.isArray(shape) && Array.isArray(strides) && shape.length === strides.length;
+  const dimensions = areLists ? shape.map((extent, d) => ({ extent, stride: strides[d] })) : [];
+  const isFine = ({ extent, stride }: Dimension) =>
+    Number.isInteger(extent) && extent >= 0 && extent <= LARGEST_INT && Number.isSafeInteger(stride);
+  if (!areLists || !dimensions.every(isFine)) {
+    throw new TypeError(
+      `${method}: ${what} must have a shape and as many strides, whole numbers; they are ${describe(shape)} and ` +
+        `${describe(strides)}.`,
+    );
+  }
+  if (dimensions.some(({ extent, stride }) => stride < 0 && extent > 1)) {
+    // Open MPI 5 takes what lies backwards for what lies in sequence, and sends other elements.
+    throw new RangeError(
+      `${method}: ${what} has negative strides, ${
+        describe(strides)
+      }, which MPI does not send reliably. Pass it forwards, ` +
+        "and turn it round at the other end.",
+    );
+  }
+  if (element.reduces !== "as pairs") return dimensions;
+  return [...dimensions.map(({ extent, stride }) => ({ extent, stride: 2 * stride })), { extent: 2, stride: 1 }];
+}
+
+function checkBounds(
+  method: string,
+  what: string,
+  data: NumericArray,
+  first: number,
+  dimensions: readonly Dimension[],
+  count: number,
+): void {
+  if (!Number.isSafeInteger(first)) throw new TypeError(`${method}: ${what}.offset must be a whole number.`);
+  if (count === 0) return;
+  const last = dimensions.reduce((sum, { extent, stride }) => sum + (extent - 1) * stride, first);
+  if (first >= 0 && last < lengthOf(data) && count <= LARGEST_INT) return;
+  throw new RangeError(
+    `${method}: ${what} takes the entries from ${first} to ${last}, but its data has ${lengthOf(data)}.`,
+  );
+}
+
+/** Refuse a target that has an element twice, as far as strides tell. */
+function refuseOverlaps(method: string, what: string, dimensions: readonly Dimension[]): void {
+  let span = 1;
+  const long = dimensions.filter(({ extent }) => extent > 1);
+  for (const { extent, stride } of long.toSorted((a, b) => a.stride - b.stride)) {
+    if (stride < span) {
+      throw new RangeError(
+        `${method}: ${what} may have an element twice: its strides are ${dimensions.map(({ stride }) => stride)}. ` +
+          `Receive into memory of its own.`,
+      );
+    }
+    span = stride * (extent - 1) + span;
+  }
+}
+
+/** A committed type of all elements of a view, the last dimension varying first. */
+function derivedType(entry: Handle, dimensions: readonly Dimension[], entryBytes: number): Handle {
+  const { symbols } = startMpi();
+  const out = handleCell();
+  let type = entry;
+  const become = (code: number, name: string) => {
+    const inner = type;
+    checkMpi(code, name);
+    type = out[0];
+    if (inner !== entry) checkMpi(symbols.MPI_Type_free(handleCell(inner)), "MPI_Type_free");
+  };
+  for (const { extent, stride } of dimensions.toReversed()) {
+    if (type === entry) become(symbols.MPI_Type_vector(extent, 1, stride, entry, out), "MPI_Type_vector");
+    else {
+      const bytes = BigInt(stride * entryBytes);
+      become(symbols.MPI_Type_create_hvector(extent, 1, bytes, type, out), "MPI_Type_create_hvector");
+    }
+  }
+  // A single element without dimensions.
+  if (type === entry) become(symbols.MPI_Type_vector(1, 1, 1, entry, out), "MPI_Type_vector");
+  checkMpi(symbols.MPI_Type_commit(handleCell(type)), "MPI_Type_commit");
+  return type;
+}
