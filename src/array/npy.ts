@@ -44,7 +44,8 @@ export interface LoadNpyOptions {
   memory?: Memory;
 }
 
-const LOAD_KEYS = keysOf<LoadNpyOptions>({ dtype: true, order: true, memory: true });
+/** The names of {@linkcode LoadNpyOptions}. */
+export const LOAD_KEYS = keysOf<LoadNpyOptions>({ dtype: true, order: true, memory: true });
 
 /**
  * Read an array that `numpy.save` wrote. Each rank reads its own part of the file only, which all ranks must see under
@@ -84,27 +85,49 @@ export function loadNpy(
     checkStorage(runtime, given);
     return about(path, () => {
       using file = openFile(path);
-      const header = readHeader(file);
-      const { descr, order } = header;
-      const elements = npyElements(descr, given.dtype);
-      checkConvertible(elements.dtype, given.dtype ?? elements.dtype);
-      checkLength(file, header, elements.dtype);
-      // A single number has no dimension that could be distributed: it becomes an array of one element.
-      const shape = header.shape.length === 0 ? [1] : header.shape;
-      wanted = bindTo(distribution, shape, runtime.size);
-      const isDirect = isWorthSeeking(wanted, order, elements.dtype);
-      const bound = isDirect ? wanted : fileSlab(shape, order, runtime.size);
-      const local = readPart(file, { ...header, shape }, elements, bound.ranges(runtime.rank));
-      array = DistributedArray.wrap(runtime, local, bound, order);
-      const { dtype = null, order: wantedOrder = null, memory = null } = given;
-      return { path: String(path), descr, order, shape, distribution: String(wanted), dtype, wantedOrder, memory };
+      const found = readArray(runtime, wholeFile(file), distribution, given);
+      [array, wanted] = [found.array, found.wanted];
+      return { path: String(path), ...found.facts };
     });
   });
   return finish(array, wanted, given);
 }
 
-/** Bring what was read into the distribution, dtype and order that were asked for. */
-function finish(read: DistributedArray, bound: Distribution, options: LoadNpyOptions): DistributedArray {
+/** What was read, where it is wanted, and what all ranks must agree on. */
+export interface FoundArray {
+  readonly array: DistributedArray;
+  readonly wanted: Distribution;
+  readonly facts: Record<string, unknown>;
+}
+
+/** Read this rank's part of a .npy file, as it is there. Local. */
+export function readArray(
+  runtime: Runtime,
+  source: NpySource,
+  distribution: Distribution,
+  options: LoadNpyOptions,
+): FoundArray {
+  const header = readHeader(source);
+  const { descr, order } = header;
+  const elements = npyElements(descr, options.dtype);
+  checkConvertible(elements.dtype, options.dtype ?? elements.dtype);
+  checkLength(source, header, elements.dtype);
+  // A single number has no dimension that could be distributed: it becomes an array of one element.
+  const shape = header.shape.length === 0 ? [1] : header.shape;
+  const wanted = bindTo(distribution, shape, runtime.size);
+  const isDirect = isWorthSeeking(wanted, order, elements.dtype);
+  const bound = isDirect ? wanted : fileSlab(shape, order, runtime.size);
+  const local = readPart(source, { ...header, shape }, elements, bound.ranges(runtime.rank));
+  const { dtype = null, order: wantedOrder = null, memory = null } = options;
+  return {
+    array: DistributedArray.wrap(runtime, local, bound, order),
+    wanted,
+    facts: { descr, order, shape, distribution: String(wanted), dtype, wantedOrder, memory },
+  };
+}
+
+/** Bring what was read into the distribution, dtype and order that were asked for. Collective. */
+export function finish(read: DistributedArray, bound: Distribution, options: LoadNpyOptions): DistributedArray {
   const placed = read.distribution.equals(bound) ? read : read.redistribute(bound);
   const { dtype = read.dtype, order = read.order, memory = read.runtime.stream ? "device" : "host" } = options;
   const isReady = dtype === placed.dtype && order === placed.order && memory === placed.memory;
@@ -139,26 +162,56 @@ export function saveNpy(array: DistributedArray, path: string | URL): void {
     checkPath(path);
     return { array: String(array), path: String(path) };
   });
-  const { shape, dtype, order } = array;
-  const header = encodeNpyHeader({ descr: npyDescr(dtype), order, shape });
-  const part = array.distribution.isReplicated || !isWorthSeeking(array.distribution, order, dtype)
-    ? array.redistribute(fileSlab(shape, order, runtime.size))
-    : array;
+  const file = fileOf(array);
+  writeTogether(runtime, "saveNpy", path, [{ ...file, offset: 0 }], (temporary) => {
+    writeAt(temporary, 0, file.header);
+  });
+}
 
+/** An array as it is written: its header, and its elements in a distribution that makes long runs in the file. */
+export interface NpyFile {
+  readonly header: Uint8Array<ArrayBuffer>;
+  readonly part: DistributedArray;
+  /** Bytes, header included. */
+  readonly size: number;
+}
+
+/** Get an array ready to be written. Collective. */
+export function fileOf(array: DistributedArray): NpyFile {
+  const { shape, dtype, order, runtime, distribution } = array;
+  const header = encodeNpyHeader({ descr: npyDescr(dtype), order, shape });
+  const isInRuns = !distribution.isReplicated && isWorthSeeking(distribution, order, dtype);
+  const part = isInRuns ? array : array.redistribute(fileSlab(shape, order, runtime.size));
+  return { header, part, size: header.length + bytesOfArray(shape, dtype) };
+}
+
+/**
+ * Write a file: each rank its parts of the arrays at their offsets, then rank 0 what else there is. It appears under its name
+ * when it is complete. Collective.
+ */
+export function writeTogether(
+  runtime: Runtime,
+  name: string,
+  path: string | URL,
+  files: readonly (NpyFile & { readonly offset: number })[],
+  complete: (temporary: string) => void,
+): void {
   let temporary: string | null = null;
   /** A step that every rank has finished, or failed at, before the next one begins. */
-  const step = <T>(action: () => T): T => exchange(runtime, "saveNpy", () => about(path, action))[0];
+  const step = <T>(action: () => T): T => exchange(runtime, name, () => about(path, action))[0];
   try {
     const place = step(() => {
       if (runtime.rank !== 0) return null;
       const target = targetOf(path);
       temporary = `${target}.${crypto.randomUUID().slice(0, 8)}.part`;
-      createFile(temporary, header, header.length + bytesOfArray(shape, dtype));
+      createFile(temporary, files.reduce((end, { offset, size }) => Math.max(end, offset + size), 0));
       return { temporary, target };
     })!;
-    step(() => writePart(place.temporary, part, header.length));
+    step(() => files.forEach(({ part, offset, header }) => writePart(place.temporary, part, offset + header.length)));
     step(() => {
-      if (runtime.rank === 0) Deno.renameSync(place.temporary, place.target);
+      if (runtime.rank !== 0) return;
+      complete(place.temporary);
+      Deno.renameSync(place.temporary, place.target);
     });
   } catch (error) {
     if (temporary !== null) remove(temporary);
@@ -218,23 +271,40 @@ function forEachFileRun(
 
 // ---- reading ----------------------------------------------------------------------------------------------------------
 
-function openFile(path: string | URL): Deno.FsFile {
+/** The bytes of a .npy file: a file, or a part of one. */
+export interface NpySource {
+  readonly size: number;
+  /** Read from a place on, until the buffer is full or nothing is left; the number of bytes. */
+  read(place: number, into: Uint8Array): number;
+}
+
+/** A whole file as the bytes of an array. */
+export function wholeFile(file: Deno.FsFile, start = 0, size: number = file.statSync().size): NpySource {
+  return {
+    size,
+    read(place, into) {
+      file.seekSync(start + place, Deno.SeekMode.Start);
+      return readUpTo(file, into.subarray(0, Math.max(0, size - place)));
+    },
+  };
+}
+
+/** Open a file to read it. */
+export function openFile(path: string | URL): Deno.FsFile {
   // To open a named pipe is to wait for whoever writes into it.
   if (!Deno.statSync(path).isFile) throw new ConfigurationError("it is no plain file; give the path of a .npy file.");
   return Deno.openSync(path, { read: true });
 }
 
-function readHeader(file: Deno.FsFile): NpyHeader {
+function readHeader(source: NpySource): NpyHeader {
   const prefix = new Uint8Array(PREFIX_BYTES);
-  const length = readUpTo(file, prefix);
+  const length = source.read(0, prefix);
   const bytes = new Uint8Array(npyDataOffset(prefix.subarray(0, length)));
-  file.seekSync(0, Deno.SeekMode.Start);
-  return parseNpyHeader(bytes.subarray(0, readUpTo(file, bytes)));
+  return parseNpyHeader(bytes.subarray(0, source.read(0, bytes)));
 }
 
-function checkLength(file: Deno.FsFile, { shape, dataOffset }: NpyHeader, dtype: DType): void {
+function checkLength({ size }: NpySource, { shape, dataOffset }: NpyHeader, dtype: DType): void {
   const needed = dataOffset + bytesOfArray(shape, dtype);
-  const { size } = file.statSync();
   if (size >= needed) return;
   throw new ConfigurationError(
     `the file is too short: for shape [${shape}] of ${dtype} its header promises ${needed} bytes, but it has ${size}. ` +
@@ -248,7 +318,7 @@ function bytesOfArray(shape: readonly number[], dtype: DType): number {
 
 /** A rank's part, in the order of the file. */
 function readPart(
-  file: Deno.FsFile,
+  source: NpySource,
   { shape, order, dataOffset }: NpyHeader,
   { dtype, isBigEndian }: NpyElements,
   ranges: Ranges,
@@ -259,8 +329,7 @@ function readPart(
   let at = 0;
   forEachFileRun(ranges, shape, order, (start, length) => {
     const run = bytes.subarray(at, at += length * itemSize);
-    file.seekSync(dataOffset + start * itemSize, Deno.SeekMode.Start);
-    if (readUpTo(file, run) < run.length) {
+    if (source.read(dataOffset + start * itemSize, run) < run.length) {
       throw new ConfigurationError("the file became shorter while it was read; write it again.");
     }
   });
@@ -309,10 +378,16 @@ function ifThere<T>(look: () => T): T | null {
   }
 }
 
-function createFile(temporary: string, header: Uint8Array, bytes: number): void {
+function createFile(temporary: string, bytes: number): void {
   using file = Deno.openSync(temporary, { write: true, createNew: true });
   file.truncateSync(bytes);
-  writeAll(file, header);
+}
+
+/** Write bytes at a place of a file that is there. */
+export function writeAt(path: string, place: number, bytes: Uint8Array): void {
+  using file = Deno.openSync(path, { write: true });
+  file.seekSync(place, Deno.SeekMode.Start);
+  writeAll(file, bytes);
 }
 
 function writePart(temporary: string, array: DistributedArray, dataOffset: number): void {
@@ -342,13 +417,14 @@ function remove(temporary: string): void {
 
 // ---- errors -----------------------------------------------------------------------------------------------------------
 
-function checkPath(path: unknown): void {
+/** Refuse what is no path. */
+export function checkPath(path: unknown): void {
   if (typeof path === "string" || path instanceof URL) return;
   throw new TypeError(`The path must be a string or a URL, not ${describe(path)}.`);
 }
 
 /** Run something, and name the file in what it throws. */
-function about<T>(path: string | URL, action: () => T): T {
+export function about<T>(path: string | URL, action: () => T): T {
   try {
     return action();
   } catch (error) {

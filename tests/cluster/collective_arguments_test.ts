@@ -130,6 +130,7 @@ function folderOf(runtime: Runtime): string {
   Deno.chdir(folder);
   using a = DistributedArray.full(runtime, [4, 4], Slab.X, 1);
   api.saveNpy(a, `${folder}/a.npy`);
+  api.saveNpz({ a }, `${folder}/a.npz`);
   return folder;
 }
 

@@ -32,6 +32,7 @@ import {
   kron,
   linspace,
   loadNpy,
+  loadNpz,
   LocalArray,
   Matmul,
   matmul,
@@ -44,6 +45,7 @@ import {
   roll,
   type Runtime,
   saveNpy,
+  saveNpz,
   scale,
   Slab,
   squeeze,
@@ -361,6 +363,15 @@ export const COLLECTIVE_CALLS: Record<string, CollectiveCall> = {
   "saveNpy": {
     given: (site) => [array(site), `${site.folder}/b.npy`],
     call: ([a, path]) => saveNpy(a, path),
+  },
+  "loadNpz": {
+    given: ({ runtime, folder }) => [runtime, `${folder}/a.npz`, Slab.X, {}],
+    call: (given) => (loadNpz as Any)(...given),
+    options: [3, ARRAY_KEYS],
+  },
+  "saveNpz": {
+    given: (site) => [{ a: array(site), b: array(site) }, `${site.folder}/b.npz`],
+    call: ([arrays, path]) => saveNpz(arrays, path),
   },
   "allocateSymmetricMemory": {
     given: ({ runtime }) => [runtime, [2, 2], {}],

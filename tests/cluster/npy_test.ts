@@ -12,11 +12,13 @@ import {
   dtypeInfo,
   dtypes,
   loadNpy,
+  loadNpz,
   type Order,
   ProcessGrid,
   Replicated,
   type Runtime,
   saveNpy,
+  saveNpz,
   ShapeError,
   Slab,
   StateError,
@@ -382,5 +384,99 @@ clusterTest("a rank that fails while it writes: the same error everywhere, the o
     }
     assertEquals([...Deno.readDirSync(folder)].map((entry) => entry.name), ["a.npy"]);
     assertEquals(loadNpy(runtime, path, Slab.Y).sum(), 4096);
+  });
+});
+
+const ROOMS = { a: Slab.X, "b c": Slab.Y, ü: Replicated } as const;
+
+clusterTest("saveNpz() writes what loadNpz() and numpy.load read", (runtime) => {
+  inFolder(runtime, (folder) => {
+    const path = `${folder}/all.npz`;
+    const arrays = {
+      a: DistributedArray.random(runtime, [9, 7], Slab.Y, { seed: 1 }),
+      "b c": DistributedArray.generate(runtime, [5, 4], Slab.X, (i, j) => 10 * i + j, { dtype: "int32", order: "F" }),
+      ü: DistributedArray.random(runtime, [600, 3], Slab.X, { dtype: "complex64" }),
+      empty: DistributedArray.zeros(runtime, [0, 3], Slab.X),
+    };
+    saveNpz(arrays, path);
+    const read = loadNpz(runtime, path, ROOMS);
+    assertEquals(Object.keys(read), Object.keys(ROOMS));
+    for (const [name, array] of Object.entries(read)) {
+      const [original, distribution] = [arrays[name as "a"], ROOMS[name as "a"]];
+      assertEquals([array.dtype, String(array.distribution)], [original.dtype, String(distribution)], name);
+      assertEquals(array.maxAbsDifference(original.redistribute(distribution)), 0, name);
+    }
+    const all = loadNpz(runtime, path, Slab.X, { dtype: "complex128" });
+    assertEquals(Object.entries(all).map(([name, { dtype, shape }]) => [name, dtype, ...shape]), [
+      ["a", "complex128", 9, 7],
+      ["b c", "complex128", 5, 4],
+      ["ü", "complex128", 600, 3],
+      ["empty", "complex128", 0, 3],
+    ]);
+    assertEquals(
+      saveNpzText(runtime, folder, path),
+      runtime.rank === 0 && hasNumpy ? "None [0, 1, 2, 3] 43 True" : null,
+    );
+    const misuse = <E extends Error>(
+      call: () => unknown,
+      // deno-lint-ignore no-explicit-any
+      type: new (...values: any[]) => E,
+      text: string,
+    ) => assertThrowsEverywhere(runtime, call, type, text);
+    misuse(
+      () => loadNpz(runtime, path, { d: Slab.X }),
+      ConfigurationError,
+      'has no array "d"; it has: a, b c, ü, empty',
+    );
+    misuse(() => loadNpz(runtime, path, { a: 3 } as never), TypeError, "distribution");
+    misuse(() => loadNpz(runtime, path, 3 as never), TypeError, "distribution");
+    misuse(() => saveNpz({}, path), TypeError, "");
+    misuse(() => saveNpz({ "": arrays.a }, path), TypeError, "a name that is not empty");
+    onRoot(runtime, () => {
+      const bytes = Deno.readFileSync(path);
+      Deno.writeFileSync(`${folder}/cut.npz`, bytes.subarray(0, bytes.length - 100));
+      Deno.writeFileSync(`${folder}/none.npz`, bytes.subarray(0, 1000));
+    });
+    misuse(() => loadNpz(runtime, `${folder}/none.npz`, Slab.X), ConfigurationError, "no directory at its end");
+    misuse(() => loadNpz(runtime, `${folder}/cut.npz`, Slab.X), ConfigurationError, "no directory at its end");
+  });
+});
+
+/** What Python finds in an archive; null on other ranks, or without NumPy. */
+function saveNpzText(runtime: Runtime, folder: string, path: string): string | null {
+  if (runtime.rank !== 0 || !hasNumpy) return null;
+  const code = `import zipfile, numpy as np
+z = np.load("${path}")
+b = z["b c"]
+print(zipfile.ZipFile("${path}").testzip(), b[0].tolist(), b[4, 3], b.flags.f_contiguous)
+np.savez("${folder}/stored.npz", x=np.arange(12.0).reshape(3, 4), y=np.array(7, dtype=">i4"))
+np.savez_compressed("${folder}/packed.npz", x=np.arange(12.0).reshape(3, 4).T)`;
+  const { stdout, stderr, success } = new Deno.Command("python3", { args: ["-c", code] }).outputSync();
+  assert(success, new TextDecoder().decode(stderr));
+  return new TextDecoder().decode(stdout).trim();
+}
+
+clusterTest("loadNpz() reads stored and compressed archives of NumPy's", { ignore: !hasNumpy }, (runtime) => {
+  inFolder(runtime, (folder) => {
+    const empty = `${folder}/a.npz`;
+    saveNpz({ "b c": DistributedArray.zeros(runtime, [5, 4], Slab.X) }, empty);
+    onRoot(runtime, () => void saveNpzText(runtime, folder, empty));
+    const { x, y } = loadNpz(runtime, `${folder}/stored.npz`, Slab.X);
+    assertEquals([x.shape, y.shape, y.dtype, y.sum()], [[3, 4], [1], "int32", 7]);
+    const packed = loadNpz(runtime, `${folder}/packed.npz`, { x: Slab.Y }).x;
+    assertEquals([packed.shape, packed.order], [[4, 3], "F"]);
+    const counted = DistributedArray.generate(runtime, [4, 3], Slab.Y, (i, j) => 4 * j + i);
+    assertEquals(packed.maxAbsDifference(counted), 0);
+    onRoot(runtime, () => {
+      const bytes = Deno.readFileSync(`${folder}/packed.npz`);
+      bytes.fill(255, 45, 60);
+      Deno.writeFileSync(`${folder}/packed.npz`, bytes);
+    });
+    assertThrowsEverywhere(
+      runtime,
+      () => loadNpz(runtime, `${folder}/packed.npz`, Slab.X),
+      ConfigurationError,
+      "cannot be unpacked",
+    );
   });
 });

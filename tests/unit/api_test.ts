@@ -8,7 +8,7 @@ import { EXECUTE_OPTION_KEYS } from "../../src/runtime/operation.ts";
 const words = (text: string) => text.trim().split(/\s+/);
 
 const FUNCTIONS = words(`
-  initialize currentRuntime matmul redistribute loadNpy saveNpy allocateSymmetricMemory freeSymmetricMemory
+  initialize currentRuntime matmul redistribute loadNpy saveNpy loadNpz saveNpz allocateSymmetricMemory freeSymmetricMemory
   matrixQualifiers fromFloat32 toFloat32 inferDistribution numroc trsm trmm syrk herk syr2k her2k symm hemm geadd tradd
   fft ifft rfft irfft allocateOperand waitAll waitAny startAll
   abs acos add asin atan atan2 ceil clip conj cos cosh divide equal erf erfc evaluate exp expm1 floor greater greaterEqual imag isFinite isNaN

@@ -174,22 +174,12 @@ export const tanh: UnaryFunction<"float"> = unary("tanh");
 /**
  * The error function of each element: 2 / sqrt(pi) times the integral of exp(-t^2) from 0 to it. Collective.
  */
-export function erf<D extends DType, T extends DType = FloatOf<D>>(
-  a: DistributedArray<D>,
-  options?: ElementwiseOptions<T>,
-): DistributedArray<T> {
-  return call("erf", [a], options);
-}
+export const erf: UnaryFunction<"float"> = unary("erf");
 
 /**
  * 1 - erf(x) for each element, exact also where that is small. Collective.
  */
-export function erfc<D extends DType, T extends DType = FloatOf<D>>(
-  a: DistributedArray<D>,
-  options?: ElementwiseOptions<T>,
-): DistributedArray<T> {
-  return call("erfc", [a], options);
-}
+export const erfc: UnaryFunction<"float"> = unary("erfc");
 
 /**
  * The largest whole number up to each element. Collective.
