@@ -4,7 +4,6 @@
  * @module
  */
 import { checkMpi, type Handle } from "../../ffi/mpi/mod.ts";
-import { DTypeError } from "../errors.ts";
 import { describe, isObject } from "../options.ts";
 import { LARGEST_INT, receiveBuffer, refuseDetached, sendBuffer } from "./buffers.ts";
 import { refuseFreed } from "./communicator_handle.ts";
