@@ -529,7 +529,8 @@ export const OTHER_CLASSES: Record<string, string> = {
 
 /** Functions that are local, and members of the other classes. */
 export const LOCAL_CALLS = `
-  currentRuntime fromNdarray toNdarray waitAll waitAny startAll findGpuDriver inspectGpus launcher copyFromDevice copyToDevice liveAllocations numroc allocate decode promote
+  currentRuntime fromNdarray toNdarray waitAll waitAny startAll makePresencePage LongWaits LongWaits.look whereRanksAre SymmetricArray.order
+  findGpuDriver inspectGpus launcher copyFromDevice copyToDevice liveAllocations numroc allocate decode promote
   dtypeInfo dtypeOf encode fromFloat32 isNarrowFloat toFloat32 parseNpyHeader geluAuxShape reluAuxShape inferDistribution
   matrixQualifiers nearest packQualifiers qualifiersObject environment nativePrefix openedLibraries searchFolders
   Runtime Runtime.versions Runtime.onCollect Runtime.warnOnce Runtime.isFinalized Runtime.isClosed
