@@ -23,6 +23,7 @@ SCRIPT is a file or a URL, and runs in the folder where you are. A file that end
 them unless others say what is permitted.
 The launcher is the mpirun that belongs to the MPI in use, or in an allocation of Slurm's srun; its own text about a job
 that failed is left out. Inside an allocation of Slurm, PBS or an MPIJob the ranks start on its hosts.
+Of ranks that wait for each other for more than 10 seconds is told in which calls they are; the job goes on.
 Ranks use colours if the output goes to a terminal, or FORCE_COLOR is set.
 
   -n, --ranks N      number of ranks (1; the slots of the allocation)
