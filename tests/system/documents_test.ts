@@ -78,6 +78,10 @@ const checkedOtherwise: [command: RegExp, check: () => void][] = [
   [/^npx --yes deno@[\d.]+ task test$/, () => assertTask("test")],
   [/^deno task (check|bench|test)$/, () => ["check", "bench", "test"].forEach(assertTask)],
   [/^deno task test:(abi|gpu -n 2)$/, () => ["test:abi", "test:gpu"].forEach(assertTask)],
+  // url_test.ts has it serve what it then runs.
+  [/^python3 -c "from http\.server import /, () => {
+    assert(Deno.readTextFileSync(new URL("tests/system/url_test.ts", root)).includes("python3 -c"));
+  }],
   // view_test.ts opens pages.
   [/^deno task view FILE$/, () => assertTask("view")],
   // soak_test.ts runs shorter ones.

@@ -143,3 +143,20 @@ function twoNpy(): Uint8Array<ArrayBuffer> {
   bytes.set(new Uint8Array(Float64Array.of(2, 0, 0, 2).buffer), 128);
   return bytes;
 }
+
+Deno.test("the server that README names serves modules", async () => {
+  const [, source] = /^python3 -c "(.*)"$/m.exec(Deno.readTextFileSync(`${root}README.md`))!;
+  const args = ["-u", "-c", source.replace("test(H)", "test(H, port=0, bind='127.0.0.1')")];
+  const server = new Deno.Command("python3", { args, cwd: root, stdout: "piped", stderr: "null" }).spawn();
+  try {
+    const reader = server.stdout.pipeThrough(new TextDecoderStream()).getReader();
+    const [, port] = /port (\d+)/.exec((await reader.read()).value ?? "")!;
+    const url = `http://127.0.0.1:${port}/src/errors.ts`;
+    const { code, stderr } = await finish(start(Deno.execPath(), ["run", "-A", "--no-config", url]));
+    assertEquals(code, 0, stderr);
+    await reader.cancel();
+  } finally {
+    server.kill();
+    await server.status;
+  }
+});
