@@ -41,7 +41,10 @@ export interface TransformOptions extends FFTPlanOptions {
   norm?: FFTNorm;
   /** Write the result into the operand's memory. False if left out. */
   inplace?: boolean;
-  /** Which engine. */
+  /**
+   * Which engine; `auto` takes `fftw` on CPUs, `cufft` on GPUs. `cufftmp` leaves all of a transform to cuFFTMp, which works in
+   * symmetric memory: in place in an operand in such memory, else with copies there and back.
+   */
   engine?: FFTEngineName;
   /** Whether `execute` waits for the result: `auto` waits for CPUs only, true always. A CPU always waits. */
   blocking?: true | "auto";

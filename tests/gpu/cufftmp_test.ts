@@ -1,8 +1,10 @@
 /** The engine of cuFFTMp against that of cuFFT, and against the definition of the transform. */
 import { assert, assertEquals, assertStringIncludes } from "@std/assert";
-import { openCufftMp } from "../../ffi/cuda/cufftmp.ts";
+import { checkCufft } from "../../ffi/cuda/cufft.ts";
+import { CufftMpComm, openCufftMp } from "../../ffi/cuda/cufftmp.ts";
 import {
   allocateOperand,
+  allocateSymmetricMemory,
   BlockCyclic,
   Box,
   ConfigurationError,
@@ -183,6 +185,36 @@ mpTest("what lies in symmetric memory is transformed there; the way back by anot
     new Set(there.autotune({ repetitions: 1 }).map(({ algorithm }) => algorithm)),
     new Set(["slabs", "boxes"]),
   );
+});
+
+mpTest("its moves of parts, from slabs to slabs", (runtime) => {
+  const { symbols } = openCufftMp();
+  const { rank, size, stream } = runtime;
+  const shape = [2 * size + 1, size, 6];
+  using source = DistributedArray.random(runtime, shape, Slab.X, { dtype: "float64", seed: 7, memory: "symmetric" });
+  using target = DistributedArray.zeros(runtime, shape, Slab.Y, { dtype: "float64", memory: "symmetric" });
+  const box = ({ distribution, local }: DistributedArray) => {
+    const [lower, upper] = distribution.bounds()![rank];
+    return [lower, upper, local.strides].map((list) => BigInt64Array.from(list, BigInt));
+  };
+  const [[a, b, c], [d, e, f]] = [box(source), box(target)];
+  const [handle, bytes] = [new BigUint64Array(1), new BigUint64Array(1)];
+  checkCufft(symbols.cufftMpCreateReshape(handle), "cufftMpCreateReshape");
+  const { COMM_NONE } = CufftMpComm;
+  const code = symbols.__cufftMpMakeReshape_11_4(handle[0], 8n, 3, a, b, c, d, e, f, 0n, COMM_NONE);
+  checkCufft(code, "__cufftMpMakeReshape_11_4");
+  checkCufft(symbols.cufftMpGetReshapeSize(handle[0], bytes), "cufftMpGetReshapeSize");
+  using work = allocateSymmetricMemory(runtime, [1 + Number(bytes[0])], { dtype: "uint8", makeSymmetric: true });
+  const [to, from] = [target.local.address, source.local.address];
+  // All have their elements before anybody fetches them.
+  stream!.synchronize();
+  runtime.communicator.barrier();
+  const done = symbols.cufftMpExecReshapeAsync(handle[0], to, from, work.address, stream!.handle);
+  checkCufft(done, "cufftMpExecReshapeAsync");
+  stream!.synchronize();
+  runtime.communicator.barrier();
+  assertEquals(target.maxAbsDifference(source), 0);
+  checkCufft(symbols.cufftMpDestroyReshape(handle[0]), "cufftMpDestroyReshape");
 });
 
 mpTest("what cuFFTMp does not have is refused, with the reason", (runtime) => {

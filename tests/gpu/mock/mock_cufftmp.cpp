@@ -17,7 +17,7 @@ int nvshmemx_init_status();
 enum { INPLACE = 2, SHUFFLED = 3, DISTRIBUTED_INPUT = 5, DISTRIBUTED_OUTPUT = 6 };
 
 struct Box { i64 lower[3], upper[3], strides[3]; };
-// What each process tells the others of a plan: its boxes, and how far it is.
+// What each process tells the others of a plan, or of a move: its boxes, and how far it is.
 struct Told { std::atomic<u64> steps; Box input, output; };
 struct Plan {
   std::vector<i64> n;
@@ -31,10 +31,21 @@ struct Plan {
 static std::map<int, Plan> plans;
 static int made = 0;
 
-static Told* toldBy(const Plan& plan, int peer) { return (Told*)nvshmem_ptr((char*)plan.told, peer); }
-static void await_all(Plan& plan) {
-  u64 step = ++plan.told->steps;
-  for (int peer = 0; peer < nvshmem_n_pes(); peer++) while (toldBy(plan, peer)->steps < step) usleep(50);
+static Told* toldBy(Told* own, int peer) { return (Told*)nvshmem_ptr((char*)own, peer); }
+static void await_all(Told* own) {
+  u64 step = ++own->steps;
+  for (int peer = 0; peer < nvshmem_n_pes(); peer++) while (toldBy(own, peer)->steps < step) usleep(50);
+}
+static Told* tell(const Box& input, const Box& output) {
+  Told* told = (Told*)nvshmem_malloc(sizeof(Told));
+  told->input = input;
+  told->output = output;
+  return await_all(told), told;
+}
+static Box boxOf(int rank, const i64* lower, const i64* upper, const i64* strides) {
+  Box box{};
+  for (int d = 0; d < rank; d++) box.lower[d] = lower[d], box.upper[d] = upper[d], box.strides[d] = strides[d];
+  return box;
 }
 
 // The box of slabs along an axis, in place: rows of real numbers are padded.
@@ -74,11 +85,9 @@ API int cufftXtSetDistribution(int plan, int rank, const i64* lowerIn, const i64
   if (rank < 2 || rank > 3) return INVALID_VALUE;
   Plan& p = plans.at(plan);
   p.hasBoxes = true;
-  for (int d = 0; d < rank; d++) {
-    p.input.lower[d] = lowerIn[d], p.input.upper[d] = upperIn[d], p.input.strides[d] = stridesIn[d];
-    p.output.lower[d] = lowerOut[d], p.output.upper[d] = upperOut[d], p.output.strides[d] = stridesOut[d];
-    if (lowerIn[d] >= upperIn[d] || lowerOut[d] >= upperOut[d]) return INVALID_VALUE;
-  }
+  p.input = boxOf(rank, lowerIn, upperIn, stridesIn);
+  p.output = boxOf(rank, lowerOut, upperOut, stridesOut);
+  for (int d = 0; d < rank; d++) if (lowerIn[d] >= upperIn[d] || lowerOut[d] >= upperOut[d]) return INVALID_VALUE;
   return OK;
 }
 API int cufftXtSetSubformatDefault(int plan, int forward, int inverse) {
@@ -101,10 +110,7 @@ static int make(int plan, std::vector<i64> n, int type, size_t* bytes) {
     p.input = slab(n, isHalved, p.formats[0] - INPLACE, rank, size);
     p.output = slab(half, false, p.formats[1] - INPLACE, rank, size);
   } else if (p.formats[0] != DISTRIBUTED_INPUT || p.formats[1] != DISTRIBUTED_OUTPUT) return INVALID_VALUE;
-  p.told = (Told*)nvshmem_malloc(sizeof(Told));
-  p.told->input = p.input;
-  p.told->output = p.output;
-  await_all(p);
+  p.told = tell(p.input, p.output);
   *bytes = p.bytes = 128 + rank;
   return OK;
 }
@@ -132,11 +138,11 @@ API int cufftXtExec(int plan, char* input, char* output, int direction) {
   if (isHalf(p.type, false)) direction = -1;
   if (isHalf(p.type, true)) direction = 1;
   if (p.work) memset(p.work, 0x77, p.bytes);
-  auto boxOf = [&](int peer, bool isInput) {
-    Told* told = toldBy(p, peer);
+  auto boxAt = [&](int peer, bool isInput) {
+    Told* told = toldBy(p.told, peer);
     return isInput == (direction == -1) ? told->input : told->output;
   };
-  await_all(p);
+  await_all(p.told);
   i64 total = 1;
   for (i64 n : p.n) total *= n;
   std::vector<Number> whole(total);
@@ -145,20 +151,59 @@ API int cufftXtExec(int plan, char* input, char* output, int direction) {
     bool isMirrored = isHalf(p.type, true) && index.back() > p.n.back() / 2;
     if (isMirrored) for (size_t d = 0; d < index.size(); d++) index[d] = (p.n[d] - index[d]) % p.n[d];
     for (int peer = 0; peer < size; peer++) {
-      Box box = boxOf(peer, true);
+      Box box = boxAt(peer, true);
       if (!holds(box, index)) continue;
       Number value = load(nvshmem_ptr(input, peer), p.type, true, place(box, index));
       whole[i] = isMirrored ? std::conj(value) : value;
     }
   }
-  await_all(p);
+  await_all(p.told);
   transform(whole, p.n, direction);
-  Box box = boxOf(rank, false);
+  Box box = boxAt(rank, false);
   for (i64 i = 0; i < total; i++) {
     std::vector<i64> index = indicesOf(i, p.n);
     if (isHalf(p.type, false) && index.back() > p.n.back() / 2) continue;
     if (holds(box, index)) store(output, p.type, place(box, index), whole[i]);
   }
-  await_all(p);
+  await_all(p.told);
   return OK;
+}
+
+// ---- moves of parts: each process takes what it wants from all parts --------------------------------------------------
+
+struct Reshape { int rank; u64 size; Told* told; };
+
+API int cufftMpCreateReshape(Reshape** reshape) { return *reshape = new Reshape{}, OK; }
+API int __cufftMpMakeReshape_11_4(Reshape* reshape, u64 size, int rank, const i64* lowerIn, const i64* upperIn,
+                                  const i64* stridesIn, const i64* lowerOut, const i64* upperOut, const i64* stridesOut,
+                                  void* comm, int type) {
+  if (type != 1 || comm != nullptr || (size != 4 && size != 8 && size != 16)) return INVALID_VALUE;
+  reshape->rank = rank;
+  reshape->size = size;
+  reshape->told = tell(boxOf(rank, lowerIn, upperIn, stridesIn), boxOf(rank, lowerOut, upperOut, stridesOut));
+  return OK;
+}
+API int cufftMpGetReshapeSize(Reshape*, size_t* bytes) { return *bytes = 0, OK; }
+API int cufftMpExecReshapeAsync(Reshape* reshape, char* output, char* input, void*, void*) {
+  if (nvshmem_ptr(input, nvshmem_my_pe()) == nullptr) return INVALID_VALUE;
+  await_all(reshape->told);
+  Box wanted = reshape->told->output;
+  std::vector<i64> extents(reshape->rank);
+  i64 total = 1;
+  for (int d = 0; d < reshape->rank; d++) total *= extents[d] = wanted.upper[d] - wanted.lower[d];
+  for (i64 i = 0; i < total; i++) {
+    std::vector<i64> index = indicesOf(i, extents);
+    for (int d = 0; d < reshape->rank; d++) index[d] += wanted.lower[d];
+    for (int peer = 0; peer < nvshmem_n_pes(); peer++) {
+      Box box = toldBy(reshape->told, peer)->input;
+      if (!holds(box, index)) continue;
+      const char* from = (char*)nvshmem_ptr(input, peer) + place(box, index) * reshape->size;
+      memcpy(output + place(wanted, index) * reshape->size, from, reshape->size);
+    }
+  }
+  return await_all(reshape->told), OK;
+}
+API int cufftMpDestroyReshape(Reshape* reshape) {
+  if (reshape->told) nvshmem_free((char*)reshape->told);
+  return delete reshape, OK;
 }
