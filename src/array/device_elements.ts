@@ -79,6 +79,12 @@ export function copyRunsOnDevice(
   prepareDeviceCopy(source, target, runs, stream).put(stream);
 }
 
+/** As {@linkcode copyRunsOnDevice}, of runs that no plan keeps: their index lists are freed. */
+export function copyRunsOnce(source: DeviceArray, target: DeviceArray, runs: readonly (readonly Run[])[]): void {
+  copyRunsOnDevice(source, target, runs);
+  for (const table of prepareRuns(runs, target.buffer.stream)) table.free();
+}
+
 /** A copy that is ready to be put on streams, whose order somebody else keeps. */
 export interface DeviceCopy {
   /** Put it on a stream; both ends may begin some bytes, a multiple of 16, further on. */

@@ -32,6 +32,7 @@ import {
   vdot,
   vecdot,
 } from "../../mod.ts";
+import { liveAllocations } from "../../internals.ts";
 import { elementwise } from "../../src/array/elementwise/elementwise.ts";
 import { applied } from "../../src/array/elementwise/expression.ts";
 import { type OperationName, operationOf, OPERATIONS } from "../../src/array/elementwise/operations.ts";
@@ -177,6 +178,20 @@ gpuTest("dtypes meet, numbers stand beside, smaller arrays are repeated", (runti
 });
 
 const METHODS = ["sum", "mean", "var", "std", "min", "max", "prod", "argmin", "argmax", "all", "any", "norm"] as const;
+
+gpuTest("what is gathered for one operation is freed with it", (runtime) => {
+  const grid = new ProcessGrid({ shape: [runtime.size, 1] });
+  using a = DistributedArray.full(runtime, [8 * runtime.size, 3], new BlockCyclic(grid, [2, 3]), 1);
+  using b = DistributedArray.generate(runtime, [8 * runtime.size, 1], Replicated, { factors: [1, 0] });
+  const before = liveAllocations().length;
+  for (let i = 0; i < 3; i++) {
+    using sum = add(a, b);
+    add(a, b, { into: sum });
+    using turned = flip(b, 0);
+    assertEquals([sum.shape, turned.shape], [a.shape, b.shape]);
+  }
+  assert(liveAllocations().length <= before, `${liveAllocations().length} after ${before}`);
+});
 
 gpuTest("reductions are the CPU's to the last bit, along every dimension, for any layout", (runtime) => {
   const mock = isMock(runtime);

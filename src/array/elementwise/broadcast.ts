@@ -10,8 +10,9 @@ import { Replicated } from "../../distribution/mod.ts";
 import { sameSet } from "../../distribution/index_map.ts";
 import { dtypeInfo } from "../../dtype/dtype.ts";
 import { DistributionError, ShapeError } from "../../errors.ts";
-import { copyRuns, type Run, stridesOf } from "../layout.ts";
-import { copyRunsOnDevice } from "../device_elements.ts";
+import type { Stream } from "../../gpu/stream.ts";
+import { copyRuns, lengthOf, type Run } from "../layout.ts";
+import { copyRunsOnce } from "../device_elements.ts";
 import { LocalArray } from "../local_array.ts";
 import type { Elements } from "./loops.ts";
 
@@ -60,7 +61,8 @@ function show(distribution: Distribution): string {
 
 /**
  * The elements of an operand that this rank needs for its part of the result, as an array of the result's shape: strides of
- * dimensions that are repeated are 0. Without a copy unless a replicated operand is needed in several pieces.
+ * dimensions that are repeated are 0. Without a copy unless a replicated operand is needed in several pieces; on a GPU that is
+ * made on the stream.
  *
  * @throws {DistributionError} if this rank, or any other, does not hold what it needs.
  */
@@ -70,6 +72,7 @@ export function operandPart(
   own: Distribution,
   result: Distribution,
   rank: number,
+  stream: Stream | null,
 ): Elements {
   const isAlike = own === result || own.equals(result);
   if (isAlike) return local;
@@ -100,23 +103,20 @@ export function operandPart(
     });
   });
   const isOnePiece = runs.every((list) => list.length === 1);
-  const from = isOnePiece ? local : gathered(local, runs);
+  const from = isOnePiece ? local : gathered(local, runs, stream);
   const strides = needed.map((_, d) => isRepeated(d) ? 0 : from.strides[d - shift]);
   const skipped = isOnePiece ? runs.reduce((sum, [run], d) => sum + run.source * local.strides[d], 0) : 0;
-  return { storage: from.storage, dtype: local.dtype, offset: from.offset + skipped, strides };
+  const letGo = () => {
+    if (from !== local) from.release();
+  };
+  return { storage: from.storage, dtype: local.dtype, offset: from.offset + skipped, strides, letGo };
 }
 
 /** The pieces of a replicated operand, side by side. */
-function gathered(local: LocalArray, runs: readonly (readonly Run[])[]): LocalArray {
-  const shape = runs.map((list) => list.reduce((sum, { length }) => sum + length, 0));
-  const copy = LocalArray.empty(local.dtype, shape, "C", local.isOnDevice ? local.buffer.stream : null);
-  if (local.isOnDevice) copyRunsOnDevice(local, copy, runs);
-  else {copyRuns(
-      local,
-      { data: copy.data, offset: 0, strides: stridesOf(shape, "C") },
-      runs,
-      dtypeInfo(local.dtype).parts,
-    );}
+function gathered(local: LocalArray, runs: readonly (readonly Run[])[], stream: Stream | null): LocalArray {
+  const copy = LocalArray.empty(local.dtype, runs.map(lengthOf), "C", stream);
+  if (local.isOnDevice) copyRunsOnce(local, copy, runs);
+  else copyRuns(local, copy, runs, dtypeInfo(local.dtype).parts);
   return copy;
 }
 

@@ -18,7 +18,7 @@ import { prepareStridedCopy } from "../device_elements.ts";
 import type { Order } from "../layout.ts";
 import { LocalArray } from "../local_array.ts";
 import { broadcastShapes, operandPart, resultDistribution } from "./broadcast.ts";
-import { type Elements, type Part, typeOf } from "./loops.ts";
+import { type Elements, letGoOf, type Part, typeOf } from "./loops.ts";
 import { languageOf, prepare } from "./execution.ts";
 import { compile, type Expression, type Program } from "./expression.ts";
 import { isBits } from "./kernel.ts";
@@ -84,11 +84,13 @@ export function expressed<A extends BaseArray>(
   let held!: Held;
   let into: A | undefined;
   let finish = (): void => {};
+  let parts!: readonly Part[];
   agree(runtime, name, () => {
     ({ into } = readOptions<TargetOptions<A>>(`the options of ${name}`, options, ["into"]));
     const { expression, numbers } = express();
     const aligned = alignOperands(name, runtime, [...operands, ...numbers], into);
     const { distribution, order, localShape, stream } = aligned;
+    ({ parts } = aligned);
     const program = compile(expression, aligned.parts.map(typeOf), languageOf(stream));
     if (into === undefined) {
       const local = LocalArray.empty(program.dtype, localShape, order, stream);
@@ -101,6 +103,7 @@ export function expressed<A extends BaseArray>(
     return { ...aligned.facts, program: [...program.statements, ...program.result].join() };
   });
   finish();
+  letGoOf(parts);
   return into === undefined ? { held } : { into };
 }
 
@@ -133,9 +136,11 @@ export function alignOperands(
   const model = into ??
     arrays.find((array) => array.shape.length === shape.length && !array.distribution.isReplicated) ??
     arrays.find((array) => array.shape.length === shape.length);
+  const stream = arrays[0].local.isOnDevice ? runtime.stream : null;
+  const main = into?.local.isOnDevice ? into.local.buffer.stream : stream;
   const parts = operands.map((operand): Part =>
     operand instanceof BaseArray
-      ? operandPart(name, operand.local, operand.distribution, distribution, runtime.rank)
+      ? operandPart(name, operand.local, operand.distribution, distribution, runtime.rank, main)
       : { scalar: isPair(operand) ? [operand[0], operand[1]] : operand }
   );
   return {
@@ -144,7 +149,7 @@ export function alignOperands(
     order: model!.order,
     localShape: distribution.localShape(runtime.rank),
     parts,
-    stream: arrays[0].local.isOnDevice ? runtime.stream : null,
+    stream,
     facts: { operands: operands.map(factOf), into: into === undefined ? null : factOf(into) },
   };
 }

@@ -18,6 +18,8 @@ export interface Elements {
   readonly offset: number;
   /** The distance of neighbours along each dimension; 0 where elements are repeated. */
   readonly strides: readonly number[];
+  /** Lets go of memory that was made for this use alone. */
+  readonly letGo?: () => void;
 }
 
 /** An operand of this rank: its elements, or a number of the script that stands beside each. */
@@ -26,6 +28,11 @@ export type Part = Elements | { readonly scalar: Scalar };
 /** Whether elements are in the memory of a GPU. */
 export function isOnDevice(part: Part): part is Elements & { readonly storage: DeviceMemory } {
   return "storage" in part && !ArrayBuffer.isView(part.storage);
+}
+
+/** Let go of what was made for these operands alone, once the work that reads it is on its way. */
+export function letGoOf(parts: readonly Part[]): void {
+  for (const part of parts) if ("storage" in part) part.letGo?.();
 }
 
 /** What an operand is for the types. */

@@ -12,7 +12,7 @@ import { BaseArray, type Held, runtimeOf } from "../base_array.ts";
 import { LocalArray } from "../local_array.ts";
 import { fillByFunction } from "../traverse.ts";
 import { alignOperands } from "./elementwise.ts";
-import type { Elements } from "./loops.ts";
+import { type Elements, letGoOf } from "./loops.ts";
 
 /** What a function makes of each pair of values and its global index. Collective. */
 export function zip(
@@ -37,6 +37,7 @@ export function zip(
     );
     const element = (...index: number[]) => combine(first(), second(), ...index);
     fillByFunction(target, local.data, distribution.ranges(runtime.rank), order, element);
+    letGoOf(parts);
     held = { runtime, local: stream === null ? local : local.toDevice(stream, order), distribution, order };
     return { ...facts, dtype: target };
   });
@@ -44,8 +45,9 @@ export function zip(
 }
 
 /** A function that returns one value after the other, in memory order. */
-function valuesOf({ storage, ...layout }: Elements, shape: readonly number[], order: "C" | "F"): () => Scalar {
-  const { dtype, data } = new LocalArray({ data: storage, shape, ...layout }).toHost(order);
+function valuesOf(part: Elements, shape: readonly number[], order: "C" | "F"): () => Scalar {
+  const { storage, dtype, offset, strides } = part;
+  const { data } = new LocalArray({ data: storage, dtype, shape, strides, offset }).toHost(order);
   let at = 0;
   return () => loadScalar(dtype, data, at++);
 }

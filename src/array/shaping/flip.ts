@@ -8,7 +8,7 @@ import { isContiguous } from "../../distribution/index_map.ts";
 import { type DType, dtypeInfo } from "../../dtype/dtype.ts";
 import { agree, makeOnAll } from "../../runtime/agreement.ts";
 import { checkArray, factsOf, runtimeOf } from "../base_array.ts";
-import { copyRunsOnDevice } from "../device_elements.ts";
+import { copyRunsOnce } from "../device_elements.ts";
 import { DistributedArray } from "../distributed_array.ts";
 import { copyRuns, type Order } from "../layout.ts";
 import { LocalArray } from "../local_array.ts";
@@ -81,7 +81,7 @@ function reversed<D extends DType>(local: LocalArray<D>, axis: number, order: Or
       ? Array.from({ length: extent }, (_, i) => ({ source: i, target: extent - 1 - i, length: 1 }))
       : [{ source: 0, target: 0, length: extent }]
   );
-  if (local.isOnDevice) copyRunsOnDevice(local, copy, runs);
+  if (local.isOnDevice) copyRunsOnce(local, copy, runs);
   else copyRuns(local, copy, runs, dtypeInfo(dtype).parts);
   return copy;
 }
