@@ -6,7 +6,7 @@
 import type { Action, Program, Span, Wanted } from "./check.ts";
 import { lengthOf, type Part, type Partition } from "./partition.ts";
 import type { Place, Schedule, Step } from "./schedule.ts";
-import { spotsByRank, type Tile, type TileProblem, type TileVariant } from "./tile_order.ts";
+import { panelTiles, spotsByRank, type Tile, type TileProblem, type TileVariant } from "./tile_order.ts";
 
 /** How a rank takes its steps: the streams side by side, or one step after the other in the order of the list. */
 export type Taking = "streams" | "list";
@@ -129,7 +129,7 @@ export interface TileRun {
   readonly orders: readonly (readonly Tile[])[];
 }
 
-/** Lists of tiles as actions: a lane for each cluster of blocks, and one for the copies of what is gathered. */
+/** Lists of tiles as actions: a lane for each cluster of blocks, and one for the copies of what is gathered, or of panels. */
 export function tilePrograms(run: TileRun): Program[] {
   const { problem, variant } = run;
   const spots = spotsByRank(problem, variant);
@@ -147,12 +147,15 @@ class TileLowering {
   readonly #units: ReadonlyMap<string, number>;
   /** The most tiles that one rank sends to another. */
   readonly #most: number;
+  /** How many of them travel together. */
+  readonly #panel: number | null;
 
   constructor(run: TileRun, rank: number, units: ReadonlyMap<string, number>, most: number) {
     this.#run = run;
     this.#rank = rank;
     this.#units = units;
     this.#most = most;
+    this.#panel = panelTiles(run.problem, run.variant);
   }
 
   program(spots: readonly (readonly { row: number; column: number }[])[]): Program {
@@ -164,13 +167,21 @@ class TileLowering {
     const ofRank = kind === "reduce" ? spots[rank] : spots.flat();
     const owned = new Set(ofRank.map((spot) => this.#unit(spot)));
     const arrivals = Object.fromEntries(all.map((sender) => [`from ${sender}`, isSum ? this.#most : 0]));
+    const stored = Object.fromEntries(
+      all.map((receiver) => [`for ${receiver}`, this.#panel === null ? 0 : this.#most]),
+    );
     const storesToPeers = kind === "all_reduce" && !variant.isExchange;
+    const copies = kind === "gather" ? this.#copies() : this.#panel === null ? [] : this.#pushes(this.#panel);
     return {
-      lanes: [...this.#lanes(storesToPeers), kind === "gather" ? this.#copies() : []],
+      lanes: [...this.#lanes(storesToPeers), copies],
+      unawaited: this.#panel === null ? [] : [this.#run.clusters],
       inputs: kind === "gather" ? [{ span: this.#span(rank, "factor", 0), base: rank, terms: 0n }] : [],
       outputs: [...owned].map((unit) => ({ span: this.#span(rank, "result", unit), base: unit, terms })),
-      sizes: { factor: 1, gathered: kind === "gather" ? size : 0, result: this.#units.size, ...arrivals },
-      turns: { gathered: 2, ...Object.fromEntries(all.map((sender) => [`from ${sender}`, 2])) },
+      sizes: { factor: 1, gathered: kind === "gather" ? size : 0, result: this.#units.size, ...arrivals, ...stored },
+      turns: {
+        gathered: 2,
+        ...Object.fromEntries(all.flatMap((other) => [[`from ${other}`, 2], [`for ${other}`, 2]])),
+      },
     };
   }
 
@@ -209,6 +220,44 @@ class TileLowering {
     ]);
   }
 
+  /** Copy engines push panels, each once all of its tiles are stored, in the order in which the list has them. */
+  #pushes(panel: number): Action[] {
+    const rank = this.#rank;
+    const panels = new Map<string, { receiver: number; index: number; tiles: Tile[] }>();
+    for (const tile of this.#run.orders[rank]) {
+      for (const receiver of tile.receivers) {
+        const index = Math.floor(tile.number / panel);
+        const found = panels.get(`${receiver}/${index}`) ?? { receiver, index, tiles: [] };
+        panels.set(`${receiver}/${index}`, found);
+        found.tiles.push(tile);
+      }
+    }
+    return [...panels.values()].flatMap(({ receiver, index, tiles }): Action[] => [
+      ...tiles.map(({ number }): Action => ({ kind: "wait", flag: this.#storedFlag(receiver, number) })),
+      ...tiles.map((tile): Action => ({
+        kind: "put",
+        to: [this.#span(receiver, `from ${rank}`, tile.number)],
+        base: this.#unit(tile),
+        term: 0n,
+        from: [this.#span(rank, `for ${receiver}`, tile.number)],
+        needs: [],
+        amount: 1,
+      })),
+      { kind: "signal", rank: receiver, flag: this.#flagOf(rank, index) },
+    ]);
+  }
+
+  /** The flag of a sender's tile, or panel, of this number. */
+  #flagOf(sender: number, number: number): number {
+    return this.#run.problem.size + sender * this.#most + number;
+  }
+
+  /** The flag that a tile for a rank is stored where its panel is copied from. */
+  #storedFlag(receiver: number, number: number): number {
+    const { problem: { size }, clusters } = this.#run;
+    return size + size * this.#most + size * clusters + receiver * this.#most + number;
+  }
+
   #tile(tile: Tile): Action[] {
     const { kind, split } = this.#run.problem;
     const rank = this.#rank;
@@ -218,9 +267,16 @@ class TileLowering {
     const part = split === "rows" ? tile.partA : tile.partB;
     const factor = part === rank ? this.#span(rank, "factor", 0) : this.#span(rank, "gathered", part);
     const needs = kind === "gather" ? [{ span: factor, base: part, terms: 0n }] : [];
-    const flagOf = (sender: number) => this.#run.problem.size + sender * this.#most + tile.number;
+    const panel = this.#panel;
+    const flagOf = (sender: number) => this.#flagOf(sender, Math.floor(tile.number / (panel ?? 1)));
     const actions: Action[] = tile.awaits === null ? [] : [{ kind: "wait", flag: tile.awaits }];
-    if (tile.receivers.length > 0) {
+    if (panel !== null) {
+      for (const receiver of tile.receivers) {
+        const to = [this.#span(rank, `for ${receiver}`, tile.number)];
+        actions.push({ kind: "put", to, base, term: own, from: [], needs, amount: 1 });
+        actions.push({ kind: "signal", rank, flag: this.#storedFlag(receiver, tile.number) });
+      }
+    } else if (tile.receivers.length > 0) {
       const to = tile.receivers.map((receiver) => this.#span(receiver, `from ${rank}`, tile.number));
       actions.push({ kind: "put", to, base, term: own, from: [], needs, amount: 1 });
       for (const receiver of tile.receivers) actions.push({ kind: "signal", rank: receiver, flag: flagOf(rank) });

@@ -11,7 +11,7 @@ import type { Action, Program } from "./check.ts";
 import { TILE_ROWS, TILE_SHAPES, type TileShapeName } from "./executors/tile/configuration.ts";
 import { lengthOf, lineElements, type Partition, travelling } from "./partition.ts";
 import { type GatherWay, type ReduceWay, schedulesOf, type Variant } from "./schedule.ts";
-import { tileOrder, type TileProblem, type TileVariant } from "./tile_order.ts";
+import { panelTiles, tileOrder, type TileProblem, type TileVariant } from "./tile_order.ts";
 import type { Interval } from "./timeline.ts";
 
 /** What a machine can do. Times are microseconds. */
@@ -211,7 +211,12 @@ export function predictTiles(
   const factorBytes = problem.kind === "gather"
     ? Math.ceil((problem.split === "rows" ? problem.m : problem.n) / problem.size) * problem.k * itemSize
     : 0;
+  const panel = panelTiles({ ...problem, rank: 0 }, variant);
   const taskOf = (rank: number, { amount, term, from, to }: Action & { kind: "put" }): Task => {
+    if (term === 0n && panel !== null) {
+      // What a copy takes besides is shared by the tiles of a panel.
+      return { kind: "copy", time: tileBytes / rates.link + rates.copyStart / panel, link: [rank, to[0].rank] };
+    }
     if (term === 0n && problem.kind === "gather") {
       return { kind: "copy", time: factorBytes / rates.link + rates.copyStart, link: [rank, to[0].rank] };
     }
@@ -294,13 +299,17 @@ export function propose(
   return fastest(some, most);
 }
 
-/** The kernels that were the best ones somewhere: shapes of tiles, and for sums the peers' tiles a wave ahead or all first. */
+/**
+ * The kernels that were the best ones somewhere: shapes of tiles, and for sums the peers' tiles a wave ahead or all first, or
+ * pushed by copy engines.
+ */
 function tileVariants({ kind, m }: Omit<TileProblem, "rank">): [TileShapeName, TileVariant][] {
   const names = Object.keys(TILE_SHAPES) as TileShapeName[];
   return names.filter((name) => name !== "flat" || m <= FEW_ROWS).flatMap((name): [TileShapeName, TileVariant][] => {
     const shape = TILE_SHAPES[name];
     if (kind === "plain" || kind === "gather") return [[name, { shape }]];
-    const ahead: [TileShapeName, TileVariant][] = [[name, { shape }], [name, { shape, lead: Infinity }]];
+    const orders: TileVariant[] = [{ shape }, { shape, lead: Infinity }, { shape, panels: 4 }];
+    const ahead = orders.map((variant): [TileShapeName, TileVariant] => [name, variant]);
     return kind === "all_reduce" && m <= FEW_ROWS ? [...ahead, [name, { shape, isExchange: true }]] : ahead;
   });
 }
@@ -310,8 +319,8 @@ export function describeCandidate(candidate: Candidate, limit: number, measured?
   const name = candidate.grain === "stages"
     ? `stages, ${candidate.variant.way}, ${candidate.variant.pieces ?? 1} a part`
     : `tiles ${candidate.shape}${candidate.variant.lead === Infinity ? ", peers first" : ""}${
-      candidate.variant.isExchange ? ", exchange" : ""
-    }`;
+      candidate.variant.panels === undefined ? "" : ", hybrid"
+    }${candidate.variant.isExchange ? ", exchange" : ""}`;
   const share = (time: number) => `${(100 * limit / time).toFixed(0)} % of the limit`;
   const { predicted } = candidate;
   const seen = measured === undefined ? "not measured" : `measured ${measured.toFixed(1)} us, ${share(measured)}`;

@@ -43,8 +43,16 @@ export interface TileVariant {
   readonly shape: TileShape;
   /** How many tiles one above the other are taken before the next column: what clusters read at a time stays in the cache. */
   readonly band?: number;
-  /** For sums: how many tiles for others come before the first own one; one for each cluster when left out. */
+  /**
+   * For sums: how many tiles for others come before the first own one. When left out one for each cluster, and with
+   * panels all of them.
+   */
   readonly lead?: number;
+  /**
+   * For sums: into how many panels the tiles for each other rank are divided, which the kernel stores beside it and copy
+   * engines push. Left out, the kernel itself stores each tile at its owner.
+   */
+  readonly panels?: number;
   /** For sums over all ranks: whether each rank sends all tiles to all others, in place of to one that adds them up. */
   readonly isExchange?: boolean;
   /** Bytes that a thread sends at a time: fewer keep the link from stalling the loads of A and B. */
@@ -131,6 +139,8 @@ export function gatherOrder(
 export interface ReduceOptions {
   /** How many tiles for others come before the first own one; the rest alternates. All for `Infinity`. */
   readonly lead: number;
+  /** How many tiles for one rank make a panel; `null` if each travels by itself. */
+  readonly panel: number | null;
   /** Which operand's parts the ranks own; `null` if ranks own tiles here and there. */
   readonly partName: "partA" | "partB" | null;
   /** The matrices that an own tile's result is stored into. */
@@ -139,29 +149,50 @@ export interface ReduceOptions {
 
 /**
  * GEMM reduce-scatter: tiles for other ranks go to their owner, own tiles add what arrives. It goes in rounds, the same on
- * all ranks: in round i the rank sends tile i of each other rank, and, `lead` tiles later, finishes one of its own. So an
- * own tile waits for tiles of earlier rounds only, and no rank can wait for another in a circle.
+ * all ranks: in each the rank sends as many tiles as there are others, and, `lead` tiles later, finishes one of its own.
+ * Without panels these are tile i of each other rank in round i; so an own tile waits for tiles of earlier rounds only, and
+ * no rank can wait for another in a circle. With panels they come panel after panel, and an own tile waits for all of a
+ * panel: the lead has to be so long that it comes after its own rank's tiles of that panel.
  */
 export function reduceOrder(spots: readonly (readonly Spot[])[], rank: number, options: ReduceOptions): Tile[] {
   const peers = others(rank, spots.length);
   const senders = peers.toSorted((one, other) => one - other);
-  const part = (owner: number) => options.partName === null ? {} : { [options.partName]: owner };
-  const most = Math.max(...spots.map(({ length }) => length));
-  const lead = Math.min(most, Math.ceil(options.lead / peers.length));
-  return Array.from({ length: most + lead }, (_, round): Tile[] => {
-    const sent = peers.filter((owner) => round < spots[owner].length).map((owner): Tile => ({
+  const { panel, targets, partName } = options;
+  const part = (owner: number) => partName === null ? {} : { [partName]: owner };
+  const most = mostOf(spots);
+  const sent = (owner: number, from: number, count: number) =>
+    spots[owner].slice(from, from + count).map((spot, i): Tile => ({
       ...PLAIN,
-      ...spots[owner][round],
+      ...spot,
       ...part(owner),
       receivers: [owner],
       targets: [],
-      number: round,
+      number: from + i,
     }));
+  const step = panel ?? 1;
+  const turns = Array.from(
+    { length: Math.ceil(most / step) },
+    (_, turn) => peers.flatMap((owner) => sent(owner, turn * step, step)),
+  );
+  const rounds = panel === null ? turns : inPieces(turns.flat(), peers.length);
+  const lead = leadRounds(options.lead, peers.length, most);
+  return Array.from({ length: most + lead }, (_, round): Tile[] => {
+    const own = spots[rank].slice(Math.max(0, round - lead), Math.max(0, round - lead + 1));
     const number = round - lead;
-    if (number < 0 || number >= spots[rank].length) return sent;
-    const { targets } = options;
-    return [...sent, { ...PLAIN, ...spots[rank][number], ...part(rank), senders, targets, number }];
+    return [
+      ...rounds[round] ?? [],
+      ...own.map((spot): Tile => ({ ...PLAIN, ...spot, ...part(rank), senders, targets, number })),
+    ];
   }).flat();
+}
+
+const mostOf = (spots: readonly (readonly Spot[])[]) => Math.max(...spots.map(({ length }) => length));
+
+/** How many rounds come before the first own tile. */
+const leadRounds = (lead: number, peers: number, most: number) => Math.min(most, Math.ceil(lead / peers));
+
+function inPieces<T>(list: readonly T[], length: number): T[][] {
+  return Array.from({ length: Math.ceil(list.length / length) }, (_, i) => list.slice(i * length, (i + 1) * length));
 }
 
 /**
@@ -198,7 +229,8 @@ export function spotsByRank(problem: TileProblem, variant: TileVariant): Spot[][
   const { kind, m, n, split, size } = problem;
   const { shape, isExchange } = variant;
   // Where ranks' parts are worked on by turns, the bands of all of them share the cache.
-  const band = variant.band ?? (kind === "reduce" ? Math.max(2, BAND / size) : BAND);
+  const isByTurns = kind === "reduce" && variant.panels === undefined;
+  const band = variant.band ?? (isByTurns ? Math.max(2, BAND / size) : BAND);
   const [rows, columns] = [{ start: 0, end: m }, { start: 0, end: n }];
   const whole = () => spotsOf({ rows, columns }, shape, band);
   if (kind === "plain") return [whole()];
@@ -208,23 +240,50 @@ export function spotsByRank(problem: TileProblem, variant: TileVariant): Spot[][
   );
 }
 
+/** How many tiles for one rank make a panel; `null` if each travels by itself. */
+export function panelTiles(problem: TileProblem, variant: TileVariant): number | null {
+  const { panels, isExchange = false } = variant;
+  const isSum = problem.kind === "reduce" || problem.kind === "all_reduce" && !isExchange;
+  return panels === undefined || !isSum ? null : Math.ceil(mostOf(spotsByRank(problem, variant)) / panels);
+}
+
+/**
+ * How many tiles for others come before the first own one.
+ *
+ * @throws {RangeError} if ranks could wait for each other's panels in a circle: before all clusters may have come to own
+ * tiles, the first panel for every other rank has to be full.
+ */
+export function leadOf(problem: TileProblem, variant: TileVariant, clusters: number): number {
+  const panel = panelTiles(problem, variant);
+  if (panel === null) return variant.lead ?? clusters;
+  const { lead = Infinity } = variant;
+  const peers = problem.size - 1;
+  const least = peers * panel + clusters;
+  const all = peers * mostOf(spotsByRank(problem, variant));
+  if (lead >= Math.min(least, all)) return lead;
+  throw new RangeError(
+    `A lead of ${lead} tiles is too short for panels of ${panel} tiles for each of ${peers} ranks on ${clusters} clusters: ` +
+      `${least} is the least, or leave it out.`,
+  );
+}
+
 /** A rank's list of tiles. */
 export function tileOrder(problem: TileProblem, variant: TileVariant, clusters: number): Tile[] {
   const { kind, split, rank, size } = problem;
   const spots = spotsByRank(problem, variant);
   const partName = split === "rows" ? "partA" : "partB";
-  const lead = variant.lead ?? clusters;
+  const whenToSend = () => ({ lead: leadOf(problem, variant, clusters), panel: panelTiles(problem, variant) });
   switch (kind) {
     case "plain":
       return plainOrder(spots[0]);
     case "gather":
       return gatherOrder(spots, rank, partName);
     case "reduce":
-      return reduceOrder(spots, rank, { lead, partName, targets: [rank] });
+      return reduceOrder(spots, rank, { ...whenToSend(), partName, targets: [rank] });
     case "all_reduce": {
       if (variant.isExchange) return exchangeOrder(spots[rank], rank, size);
       const targets = Array.from({ length: size }, (_, target) => target);
-      return reduceOrder(spots, rank, { lead, partName: null, targets });
+      return reduceOrder(spots, rank, { ...whenToSend(), partName: null, targets });
     }
   }
 }

@@ -21,7 +21,7 @@ export interface TileCase extends Omit<TileProblem, "rank" | "size"> {
   readonly ranksPerGpu: number;
   /** How often it runs, with three sets of operands in turn. */
   readonly runs: number;
-  /** The most that a rank is late by, at random, in microseconds. */
+  /** The most that a rank is late by, at random, in microseconds; of one rank after the other, ten times as much. */
   readonly delay?: number;
 }
 
@@ -172,7 +172,18 @@ export function checkTileProduct(runtime: Runtime, given: TileCase): void {
     copyToDevice(poison.address, new Uint16Array(dBytes / 2).fill(0x7fff), stream);
     const options = ranksPerGpu > 1 ? { blocks: share } : {};
     const product = new TileProduct(stream, problem, variant, peers, options);
-    return { stream, product, sets, log, poison, dBytes, leading, rectangle: rectangles.d, d: results[i].address };
+    return {
+      rank,
+      stream,
+      product,
+      sets,
+      log,
+      poison,
+      dBytes,
+      leading,
+      rectangle: rectangles.d,
+      d: results[i].address,
+    };
   });
   for (const { stream } of played) stream.synchronize();
   runtime.communicator.barrier();
@@ -181,11 +192,12 @@ export function checkTileProduct(runtime: Runtime, given: TileCase): void {
   const chance = () => (random = Math.imul(random, 1103515245) + 12345 >>> 0) / 2 ** 32;
   const peersOfD = Array.from({ length: size }, (_, rank) => addressIn(results, rank));
   for (let run = 0; run < runs; run++) {
-    for (const { stream, product, sets, log, poison, dBytes, leading, d } of played) {
+    for (const { rank, stream, product, sets, log, poison, dBytes, leading, d } of played) {
       const { a, b } = sets[run % SETS];
       // Others store into D once this rank has begun the run: before, it is this rank's own.
       copyOnDevice(d, poison.address, dBytes, stream);
-      if (delay > 0) delays.launch("delay", stream, 1, [BigInt(Math.floor(chance() * delay * 1000))], 1);
+      const most = run % size === rank ? 10 * delay : delay;
+      if (delay > 0) delays.launch("delay", stream, 1, [BigInt(Math.floor(chance() * most * 1000))], 1);
       product.execute({ a, b, d: { address: d, leading }, ...kind === "all_reduce" ? { peersOfD } : {} });
       copyOnDevice(log.address + BigInt(run * dBytes), d, dBytes, stream);
     }

@@ -57,14 +57,35 @@ for (const [name, shape] of shapes) {
   });
 }
 
+clusterTest(`panels that copy engines push, between 2 to 8 ranks${reason}`, options, (runtime) => {
+  const { wide, medium, narrow } = TILE_SHAPES;
+  for (const ranksPerGpu of [1, 2, 4].filter((count) => count * runtime.size > 1 && count * runtime.size <= 8)) {
+    for (const [shape, panels] of [[wide, 1], [medium, 3], [narrow, 5], [wide, 100]] as const) {
+      const given = { ...base, ranksPerGpu, variant: { shape, panels }, delay: 100, k: 72 };
+      checkTileProduct(runtime, { ...given, kind: "reduce", m: 1100, n: 1000 });
+      checkTileProduct(runtime, { ...given, kind: "all_reduce", m: 1100, n: 1000 });
+      const [isRowMajorA, isRowMajorB] = layouts[panels % 4];
+      const other = { ...given, isRowMajorA, isRowMajorB, dtype: "float16" } as const;
+      checkTileProduct(runtime, { ...other, kind: "reduce", split: "columns", m: 530, n: 120 * 8 });
+      checkTileProduct(runtime, { ...other, kind: "all_reduce", split: "columns", m: 100, n: 136 });
+      // A rank that has nothing but its own kernels on a GPU can begin own tiles before all others are sent.
+      const lead = 60 + 40 * runtime.size;
+      if (ranksPerGpu > 1) continue;
+      checkTileProduct(runtime, { ...given, kind: "reduce", m: 2500, n: 2104, variant: { shape, panels: 9, lead } });
+    }
+  }
+});
+
 const many: readonly Pick<TileCase, "kind" | "variant">[] = [
   { kind: "gather", variant: { shape: TILE_SHAPES.wide } },
   { kind: "reduce", variant: { shape: TILE_SHAPES.roomy } },
+  { kind: "reduce", variant: { shape: TILE_SHAPES.medium, panels: 2 } },
   { kind: "all_reduce", variant: { shape: TILE_SHAPES.medium } },
+  { kind: "all_reduce", variant: { shape: TILE_SHAPES.wide, panels: 1 } },
   { kind: "all_reduce", variant: { shape: TILE_SHAPES.flat, isExchange: true } },
 ];
 for (const { kind, variant } of many) {
-  const name = `${kind}${variant.isExchange ? " by exchange" : ""}`;
+  const name = `${kind}${variant.isExchange ? " by exchange" : variant.panels ? " in panels" : ""}`;
   clusterTest(
     `${name}, 1,000 times back to back on other operands, each rank late at random${reason}`,
     options,

@@ -39,5 +39,5 @@ export function compileMock({ path, source, tables, notSupported, flags }: MockL
     [...missing].map((name) => `int ${name}(void) { return ${notSupported}; }\n`).join(""),
   );
   run("gcc", "-fPIC", "-c", "-o", `${stubs}.o`, `${stubs}.c`);
-  run("g++", "-std=c++17", "-O1", "-fPIC", "-shared", "-o", path, file, `${stubs}.o`, ...flags);
+  run("g++", "-std=c++17", "-O1", "-fPIC", "-shared", "-pthread", "-o", path, file, `${stubs}.o`, ...flags);
 }

@@ -19,6 +19,7 @@
 #include <map>
 #include <regex>
 #include <string>
+#include <thread>
 #include <vector>
 
 // A name in the folder for temporary files.
@@ -131,8 +132,20 @@ API int cuModuleGetFunction(void** function, void* module, const char* name) {
   *function = kernel;
   return kernel->launch ? 0 : 500;
 }
+// A tile kernel whose partial sums copy engines push on waits for copies that are queued after it: it runs beside them. All
+// that is put on its stream waits for it. Inline variables are one for all libraries that are copies of this one.
+inline std::thread* beside;
+inline void* besideStream;
+static void settle(void* stream) {
+  if (beside == nullptr || (stream != nullptr && stream != besideStream)) return;
+  beside->join();
+  delete beside;
+  beside = nullptr;
+}
+
 API int cuLaunchKernel(Kernel* kernel, unsigned blocks, unsigned, unsigned, unsigned threads, unsigned, unsigned, unsigned,
                        void*, void** parameters, void**) {
+  settle(nullptr);
   current = kernel;
   words = parameters[0];
   *kernel->blocks = {blocks, 1, 1};
@@ -145,13 +158,29 @@ API int cuLaunchKernel(Kernel* kernel, unsigned blocks, unsigned, unsigned, unsi
   return 0;
 }
 
+// Of a tile kernel's parameters: how many bytes there are, and where it says that its sums are pushed on.
+static const u64 PARAMETER_BYTES = 3968, IS_PUSHED = 3916;
 API int cuLaunchCooperativeKernel(Kernel* kernel, unsigned blocks, unsigned, unsigned, unsigned threads, unsigned, unsigned,
-                                  unsigned, void*, void** parameters) {
+                                  unsigned, void* stream, void** parameters) {
+  if (*(unsigned*)((char*)parameters[0] + IS_PUSHED)) {
+    settle(nullptr);
+    std::vector<char> own((char*)parameters[0], (char*)parameters[0] + PARAMETER_BYTES);
+    besideStream = stream;
+    beside = new std::thread([kernel, own] {
+      *kernel->block = *kernel->thread = {0, 0, 0};
+      kernel->launch(own.data());
+    });
+    return 0;
+  }
   return cuLaunchKernel(kernel, blocks, 1, 1, threads, 1, 1, 0, nullptr, parameters, nullptr);
 }
 API int cuFuncSetAttribute(void*, int, int) { return 0; }
 API int cuStreamWriteValue32_v2(void*, unsigned* address, unsigned value, unsigned) {
   return __atomic_store_n(address, value, __ATOMIC_RELEASE), 0;
+}
+API int cuStreamWaitValue32_v2(void*, unsigned* address, unsigned value, unsigned) {
+  while ((int)(__atomic_load_n(address, __ATOMIC_ACQUIRE) - value) < 0) usleep(20);
+  return 0;
 }
 // A box, as tiles.h reads it.
 API int cuTensorMapEncodeTiled(u64* map, int, unsigned, u64 address, const u64* extents, const u64* strides,
@@ -197,27 +226,28 @@ API int cudaDeviceGetAttribute(int* value, int attribute, int device) {
   return attribute == 16 ? cuDeviceGetAttribute(value, attribute, device) : 801;
 }
 API int cudaSetDevice(int) { return 0; }
-API int cudaDeviceSynchronize() { return 0; }
+API int cudaDeviceSynchronize() { return settle(nullptr), 0; }
 API int cudaMemGetInfo(u64* available, u64* total) { return *total = 1ull << 34, *available = *total - used, 0; }
-API int cudaFree(void* address) { return release(address); }
+API int cudaFree(void* address) { return settle(nullptr), release(address); }
 API int cudaMalloc(void** address, u64 bytes) { return *address = allocate(bytes), 0; }
 API int cudaMallocAsync(void** address, u64 bytes, void*) {
   if (used + bytes > 1ull << 34 || !allow()) return 2;
   return *address = allocate(bytes), 0;
 }
 // With MOCK_LOST the GPU's work has failed, as every call then says; with MOCK_CAPTURING a graph is being captured.
-API int cudaFreeAsync(void* address, void*) { return getenv("MOCK_LOST") ? 700 : release(address); }
+API int cudaFreeAsync(void* address, void*) { return settle(nullptr), getenv("MOCK_LOST") ? 700 : release(address); }
 API int cudaHostAlloc(void** address, u64 bytes, unsigned) { return *address = aligned_alloc(4096, bytes), 0; }
 API int cudaFreeHost(void* address) { return free(address), 0; }
-API int cudaMemcpyAsync(void* target, const void* source, u64 bytes, int, void*) {
-  return memmove(target, source, bytes), 0;
+API int cudaMemcpyAsync(void* target, const void* source, u64 bytes, int, void* stream) {
+  return settle(stream), memmove(target, source, bytes), 0;
 }
 API int cudaMemcpy2DAsync(char* target, u64 targetPitch, const char* source, u64 sourcePitch, u64 width, u64 height, int,
                           void*) {
+  settle(nullptr);
   for (u64 row = 0; row < height; row++) memmove(target + row * targetPitch, source + row * sourcePitch, width);
   return 0;
 }
-API int cudaMemsetAsync(void* target, int value, u64 bytes, void*) { return memset(target, value, bytes), 0; }
+API int cudaMemsetAsync(void* target, int value, u64 bytes, void*) { return settle(nullptr), memset(target, value, bytes), 0; }
 API int cudaDeviceGetDefaultMemPool(void** pool, int) { return *pool = (void*)1, 0; }
 API int cudaMemPoolSetAttribute(void*, int, void*) { return 0; }
 API int cudaMemPoolGetAttribute(void*, int, u64* value) { return *value = used, 0; }
@@ -225,12 +255,12 @@ API int cudaMemPoolTrimTo(void*, u64) { return 0; }
 // A stream that was destroyed stays, as 0, so that whoever uses it can be found out.
 API int cudaStreamCreateWithPriority(void** stream, unsigned, int) { return *stream = new int(1), 0; }
 API int cudaStreamDestroy(void* stream) { return *(int*)stream = 0; }
-API int cudaStreamSynchronize(void*) { return 0; }
-API int cudaStreamQuery(void*) { return 0; }
+API int cudaStreamSynchronize(void*) { return settle(nullptr), 0; }
+API int cudaStreamQuery(void*) { return settle(nullptr), 0; }
 API int cudaStreamWaitEvent(void*, void*, unsigned) { return 0; }
 API int cudaEventCreateWithFlags(void** event, unsigned) { return *event = malloc(1), 0; }
 API int cudaEventDestroy(void* event) { return free(event), 0; }
-API int cudaEventRecord(void*, void*) { return 0; }
+API int cudaEventRecord(void*, void* stream) { return settle(stream), 0; }
 API int cudaEventQuery(void*) { return 0; }
 API int cudaEventSynchronize(void*) { return 0; }
 API int cudaStreamIsCapturing(void*, int* status) { return *status = getenv("MOCK_CAPTURING") ? 1 : 0, 0; }

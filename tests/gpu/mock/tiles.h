@@ -83,12 +83,13 @@ extern "C" __global__ void multiply_tiles(const Parameters p) {
       u64 number = (u64)number_of(tile) * 2 + half;
       if (receivers != 0) {
         for (u32 rank = 0; rank < 8; rank++) {
-          if (!(receivers >> rank & 1) || valid == 0 || is_over) continue;
+          if (!(receivers >> rank & 1) || (!p.isPushed && (valid == 0 || is_over))) continue;
           unsigned short* to = (unsigned short*)(p.send[rank] + number * CHUNKS * CHUNK_BYTES);
           for (u32 i = 0; i < valid; i++) {
             for (u32 j = 0; j < COLUMNS; j++) to[j / 64 * 4096 + i * 64 + j % 64] = rounded(sum[half * 64 + i][j]);
           }
-          __atomic_store_n((u32*)(p.raise[rank] + number * 4), p.call, __ATOMIC_RELEASE);
+          if (p.isPushed) __atomic_fetch_add((u32*)(p.raise[rank] + number / p.panel * 4), 1, __ATOMIC_RELEASE);
+          else __atomic_store_n((u32*)(p.raise[rank] + number * 4), p.call, __ATOMIC_RELEASE);
         }
         for (u32 i = 0; i < 64; i++) {
           for (u32 j = 0; j < COLUMNS; j++) {
@@ -99,7 +100,7 @@ extern "C" __global__ void multiply_tiles(const Parameters p) {
       }
       for (u32 rank = 0; rank < 8; rank++) {
         if (!(senders >> rank & 1) || valid == 0) continue;
-        await(p, p.expect[rank] + number * 4, p.call, 2, rank);
+        await(p, p.expect[rank] + number / p.panel * 4, p.call, 2, rank);
         const unsigned short* from = (unsigned short*)(p.arrive[rank] + number * CHUNKS * CHUNK_BYTES);
         for (u32 i = 0; i < valid; i++) {
           for (u32 j = 0; j < COLUMNS; j++) sum[half * 64 + i][j] += to_float(from[j / 64 * 4096 + i * 64 + j % 64]);

@@ -1,15 +1,17 @@
 /** The lists of tiles of all ranks together: D is covered once, what is sent is what is waited for, nobody waits for ever. */
-import { assert, assertEquals } from "@std/assert";
+import { assert, assertEquals, assertThrows } from "@std/assert";
 import fc from "fast-check";
 import { TILE_SHAPES, type TileShape } from "../../../src/overlap/executors/tile/configuration.ts";
 import { tilePrograms } from "../../../src/overlap/actions.ts";
 import { type Action, check, type Finding, type Program } from "../../../src/overlap/check.ts";
 import {
   packTiles,
+  panelTiles,
   partsOf,
   plainOrder,
   reduceOrder,
   type Region,
+  spotsByRank,
   spotsOf,
   type Tile,
   tileOrder,
@@ -30,20 +32,28 @@ const cases = fc.record({
   band: fc.integer({ min: 1, max: 9 }),
   lead: fc.option(fc.oneof(fc.integer({ min: 0, max: 300 }), fc.constant(Infinity))),
   isExchange: fc.boolean(),
+  panels: fc.option(fc.integer({ min: 1, max: 9 })),
 });
 
 type Case = typeof cases extends fc.Arbitrary<infer T> ? T : never;
 
-function variantOf({ shape, band, lead, isExchange }: Case): TileVariant {
-  return { shape, band, isExchange, ...lead === null ? {} : { lead } };
+function variantOf(given: Case): TileVariant {
+  const { shape, band, lead, isExchange, panels, size, clusters } = given;
+  const variant = { shape, band, isExchange, ...panels !== null && { panels } };
+  if (lead === null) return variant;
+  const panel = given.kind === "gather" ? null : panelTiles(problemOf(given), variant);
+  return { ...variant, lead: panel === null ? lead : lead + (size - 1) * panel + clusters };
+}
+
+function problemOf({ kind, split, size, m, n }: Case): TileProblem {
+  return { kind, split, size, m, n, dtype: "bfloat16", k: 64, isRowMajorA: true, isRowMajorB: false, rank: 0 };
 }
 
 function ordersOf(given: Case): Tile[][] {
-  const { kind, split, size, m, n, clusters } = given;
-  const common = { dtype: "bfloat16", k: 64, isRowMajorA: true, isRowMajorB: false } as const;
+  const { size, clusters } = given;
   return Array.from(
     { length: size },
-    (_, rank) => tileOrder({ ...common, kind, split, size, m, n, rank }, variantOf(given), clusters),
+    (_, rank) => tileOrder({ ...problemOf(given), rank }, variantOf(given), clusters),
   );
 }
 
@@ -141,14 +151,7 @@ Deno.test("what is added is what was sent: the same place, from every sender, on
 
 /** The programs of all ranks, from their lists or from changed ones. */
 function programsOf(given: Case, orders = ordersOf(given)): Program[] {
-  const { kind, split, size, m, n, clusters } = given;
-  const problem = { dtype: "bfloat16", k: 64, isRowMajorA: true, isRowMajorB: false, rank: 0 } as const;
-  return tilePrograms({
-    problem: { ...problem, kind, split, size, m, n },
-    variant: variantOf(given),
-    clusters,
-    orders,
-  });
+  return tilePrograms({ problem: problemOf(given), variant: variantOf(given), clusters: given.clusters, orders });
 }
 
 /** What is wrong; a kernel's flags hold the call's number, in one word. */
@@ -173,6 +176,7 @@ const example: Case = {
   band: 8,
   lead: null,
   isExchange: false,
+  panels: null,
 };
 
 /** Change one rank's list; the mistake has to be found as one of these. */
@@ -259,12 +263,82 @@ Deno.test("planted: a kernel that ends before the others have stored into its D"
 
 Deno.test("tiles for others lead, then own ones alternate with them", () => {
   const spots = [0, 1, 2].map((rank) => Array.from({ length: 4 }, (_, i) => ({ row: rank, column: i })));
-  const order = (lead: number) =>
-    reduceOrder(spots, 1, { lead, partName: "partA", targets: [1] }).map(({ receivers, number }) =>
+  const order = (lead: number, panel: number | null = null) =>
+    reduceOrder(spots, 1, { lead, panel, partName: "partA", targets: [1] }).map(({ receivers, number }) =>
       `${receivers.length > 0 ? `to ${receivers}` : "own"} ${number}`
     );
   assertEquals(order(4).slice(0, 8), ["to 2 0", "to 0 0", "to 2 1", "to 0 1", "to 2 2", "to 0 2", "own 0", "to 2 3"]);
   assertEquals(order(Infinity).slice(8), ["own 0", "own 1", "own 2", "own 3"]);
+  // Panels of two come one after the other, and an own tile after each two tiles once the first panels are sent.
+  const panels = ["to 2 0", "to 2 1", "to 0 0", "to 0 1", "to 2 2", "to 2 3", "own 0", "to 0 2", "to 0 3", "own 1"];
+  assertEquals(order(4, 2).slice(0, 10), panels);
+});
+
+/** Three ranks with 96 tiles for each of them, in panels of 24. */
+const inPanels: Case = { ...example, panels: 4 };
+
+Deno.test("a lead so short that ranks could wait for each other's panels is refused", () => {
+  const orderWith = (lead: number) =>
+    tileOrder(problemOf(inPanels), { shape: TILE_SHAPES.wide, panels: 4, lead }, inPanels.clusters);
+  assertEquals(panelTiles(problemOf(inPanels), { shape: TILE_SHAPES.wide, panels: 4 }), 6);
+  assertEquals(
+    assertThrows(() => orderWith(15), RangeError).message,
+    "A lead of 15 tiles is too short for panels of 6 tiles for each of 2 ranks on 4 clusters: 16 is the least, or leave it " +
+      "out.",
+  );
+  orderWith(16);
+  // All tiles for others first need no rule.
+  orderWith(48);
+  orderWith(Infinity);
+});
+
+Deno.test("planted: panels with a lead that is too short", () => {
+  const spots = spotsByRank(problemOf(inPanels), variantOf(inPanels));
+  const options = { partName: "partA", panel: 6 } as const;
+  const orders = [0, 1, 2].map((rank) => reduceOrder(spots, rank, { ...options, lead: 4, targets: [rank] }));
+  const found = findings(programsOf(inPanels, orders));
+  assertEquals(new Set(found.map(({ kind }) => kind)), new Set(["deadlock"]));
+  const enough = [0, 1, 2].map((rank) => reduceOrder(spots, rank, { ...options, lead: 16, targets: [rank] }));
+  assertEquals(findings(programsOf(inPanels, enough)), []);
+});
+
+/** Change what rank 1's copy engines do; the mistake has to be found as one of these. */
+function plantCopies(change: (copies: readonly Action[]) => Action[], kinds: readonly Finding["kind"][]): void {
+  const programs = programsOf(inPanels);
+  const { lanes } = programs[1];
+  const changed = { ...programs[1], lanes: lanes.with(-1, change(lanes.at(-1)!)) };
+  const found = findings(programs.with(1, changed));
+  assert(found.some(({ kind }) => kinds.includes(kind)), JSON.stringify(found));
+}
+
+Deno.test("planted: copies of panels that do not wait, come late, go elsewhere, or are left out", () => {
+  const isWait = ({ kind }: Action) => kind === "wait";
+  plantCopies((copies) => copies.filter((action) => !isWait(action)), ["race", "content", "flag"]);
+  // All but one tile of a panel are waited for.
+  const last = (copies: readonly Action[]) => copies.findIndex(({ kind }) => kind === "put") - 1;
+  plantCopies((copies) => copies.filter((_, i) => i !== last(copies)), ["race", "content", "flag"]);
+  // The flag is raised before the copy.
+  const signal = (copies: readonly Action[]) => copies.findIndex(({ kind }) => kind === "signal");
+  plantCopies((copies) => {
+    const at = signal(copies);
+    return copies.toSpliced(at, 1).toSpliced(at - 1, 0, copies[at]);
+  }, ["race", "content"]);
+  plantCopies((copies) => copies.filter((_, i) => i !== signal(copies)), ["deadlock"]);
+  plantCopies(
+    (copies) =>
+      copies.map((action) =>
+        action.kind === "put" ? { ...action, to: [{ ...action.to[0], rank: 3 - action.to[0].rank - 1 }] } : action
+      ),
+    ["race", "content"],
+  );
+});
+
+Deno.test("planted: panels that are stored where the run before is still copied from", () => {
+  const programs = programsOf(inPanels).map((program) => ({
+    ...program,
+    turns: Object.fromEntries(Object.entries(program.turns).filter(([memory]) => !memory.startsWith("for"))),
+  }));
+  assert(findings(programs).some(({ kind }) => kind === "race"));
 });
 
 Deno.test("an exchange of two ranks sends to the other, one of more to itself too, so that all add in one order", () => {
@@ -279,6 +353,7 @@ Deno.test("an exchange of two ranks sends to the other, one of more to itself to
     band: 8,
     lead: null,
     isExchange: true,
+    panels: null,
   };
   assertEquals(ordersOf(given).map(([{ receivers }]) => receivers), [[1], [0]]);
   assertEquals(ordersOf({ ...given, size: 3 }).map(([{ senders }]) => senders), [[0, 1, 2], [0, 1, 2], [0, 1, 2]]);

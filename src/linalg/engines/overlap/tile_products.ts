@@ -25,7 +25,7 @@ export interface SharedProduct {
   readonly exchange: SymmetricBuffer;
   /** Where all ranks have the sum, if they store into each other's. */
   readonly result: SymmetricResult | null;
-  /** Bytes of all of it on this rank. */
+  /** Bytes of all of it on this rank, and of what only this rank uses. */
   readonly byteLength: number;
 }
 
@@ -77,6 +77,6 @@ function makeProduct(runtime: Runtime, { problemOf, variant }: TileStrategy): Sh
     product,
     exchange,
     result: buffer && { buffer, local: local! },
-    byteLength: exchange.byteLength + (buffer?.byteLength ?? 0),
+    byteLength: exchange.byteLength + (buffer?.byteLength ?? 0) + product.byteLength,
   };
 }

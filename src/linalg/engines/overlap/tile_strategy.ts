@@ -125,7 +125,7 @@ export function productKey({ problemOf, partition: { extents, fixedParts } }: Ti
 
 /** Seconds that a strategy takes by what a machine can do, and what nothing can be faster than. */
 export function tileSeconds(
-  { partition, shape, extents: { m, n } }: TileStrategy,
+  { partition, shape, variant, extents: { m, n } }: TileStrategy,
   rates: Rates = H200_RATES,
 ): { predicted: number; limit: number } {
   const { kind, size } = partition;
@@ -134,7 +134,9 @@ export function tileSeconds(
   const sent = limitOf(partition, { ...rates, flops: Infinity }, 2) * rates.link;
   // What arrives is read once more, where it is added.
   const added = kind === "gather" ? 0 : m * n * 2 * (size - 1) / size / rates.memory;
-  const travels = sent / (kind === "gather" ? rates.link : rates.stores);
+  // Copy engines take what is gathered, and panels of partial sums; results that go to all ranks are the kernel's to store.
+  const pushed = kind === "gather" ? 1 : variant.panels === undefined ? 0 : kind === "reduce" ? 1 : 0.5;
+  const travels = sent * (pushed / rates.link + (1 - pushed) / rates.stores);
   return { predicted: (Math.max(work + added, travels) + rates.copyStart + 4 * rates.flag) / 1e6, limit: limit / 1e6 };
 }
 

@@ -28,6 +28,9 @@ export interface NamedVariant {
 const ORDERS: Readonly<Record<string, Partial<TileVariant>>> = {
   "": {},
   ", peers first": { lead: Infinity },
+  // Each panel takes the host some microseconds; more of them keep a link busy that has little time to spare.
+  ", hybrid": { panels: 2 },
+  ", hybrid in 4 panels": { panels: 4 },
   ", exchange": { isExchange: true },
 };
 
@@ -66,12 +69,12 @@ export function usualVariant(kind: Partition["kind"], { m, n, k, size }: Extents
 /** The variants that are worth measuring, the usual one first. */
 export function variantsWorthMeasuring(kind: Partition["kind"], extents: Extents): string[] {
   const { m } = extents;
-  const few = m <= 2048 ? ["narrow"] : ["medium"];
+  const few = m <= 2048 ? "narrow" : "medium";
   const candidates = kind === "gather"
-    ? ["wide", "roomy", ...few]
-    : kind === "reduce" || m > 512
-    ? ["wide", "roomy", "medium", "roomy, peers first", ...m <= 2048 ? ["narrow"] : []]
-    : ["narrow", "wide", "flat, exchange", "narrow, exchange"];
+    ? ["wide", "roomy", few]
+    : kind === "all_reduce" && m <= 512
+    ? ["narrow", "wide", "flat, exchange", "narrow, exchange"]
+    : [few, "wide", "wide, hybrid", "wide, hybrid in 4 panels", "roomy, hybrid in 4 panels"];
   return [...new Set([usualVariant(kind, extents), ...candidates])];
 }
 

@@ -12,6 +12,9 @@ import { encodeTensorMap } from "./tensor_map.ts";
 /** The most ranks that a kernel knows. */
 export const MOST_RANKS = 8;
 
+/** For how many runs, the last ones, a kernel notes when it began and ended: two words of nanoseconds each. */
+export const STAMPED_RUNS = 64;
+
 /** `Parameters` of the kernel's source; what is an array there begins here. */
 export const TILE_PARAMETERS = {
   name: "Parameters",
@@ -54,6 +57,9 @@ export const TILE_PARAMETERS = {
     activation: [3900, "u32"],
     originRow: [3904, "i32"],
     originColumn: [3908, "i32"],
+    panel: [3912, "u32"],
+    isPushed: [3916, "u32"],
+    stamps: [3920, "u64"],
   },
 } as const satisfies StructLayout;
 
@@ -99,6 +105,10 @@ export interface TileArguments {
   readonly k: number;
   /** This rank. */
   readonly rank: number;
+  /** How many halves of tiles, as one group of warps has them, share a flag. */
+  readonly panel: number;
+  /** Whether copy engines push partial sums on from where the kernel stores them; the flags to raise count these halves. */
+  readonly isPushed: boolean;
   /** Where partial sums for a rank go. */
   readonly send: ByRank;
   /** Their flags. */
@@ -129,6 +139,8 @@ export interface TileArguments {
   readonly patienceSeconds: number;
   /** Bytes that are sent at a time. */
   readonly piece: number;
+  /** Where the kernel notes when it began and ended; 0 for nowhere. */
+  readonly stamps: bigint;
 }
 
 /** The rows of A that are loaded at a time: fewer than a tile has where A has fewer. */
@@ -177,6 +189,9 @@ export function packArguments(configuration: TileConfiguration, given: TileArgum
     rank: given.rank,
     bytesA: isRowMajorA ? boxRows * 128 : TILE_ROWS * 128,
     piece: given.piece,
+    stamps: given.stamps,
+    panel: given.panel,
+    isPushed: Number(given.isPushed),
     finishMask: given.finish.reduce((mask, address, rank) => address === 0n ? mask : mask | 1 << rank, 0),
     finishCount: given.finishCount,
   });

@@ -16,9 +16,11 @@ import { Stream } from "../../../gpu/stream.ts";
 import { watch } from "../../../gpu/watch.ts";
 import { CHUNK_BYTES, type TileConfiguration } from "./configuration.ts";
 import { TileKernel } from "./kernel.ts";
+import { type Destination, Panels } from "./panels.ts";
 import type { Part } from "../../partition.ts";
 import {
   packTiles,
+  panelTiles,
   partsOf,
   type Region,
   spotsByRank,
@@ -82,6 +84,10 @@ export interface ExchangeLayout {
   readonly tileFlags: number;
   /** Bytes of these. */
   readonly flagBytes: number;
+  /** Where the rank counts what copy engines are to push to a receiver. */
+  readonly counters: number;
+  /** Bytes of these. */
+  readonly counterBytes: number;
   /** Where data begins: for each parity of the call, for each sender. */
   readonly data: number;
   /** Bytes of a sender's data. */
@@ -126,11 +132,15 @@ export function exchangeLayout(problem: TileProblem, variant: TileVariant): Exch
       ...partsOf(problem).map((part) => gatheredPart(problem, part)).map(({ inner, outer }) => outer * padded(inner)),
     );
   const dataBytes = kind === "gather" ? align(gathered() * 2) : isSum ? tiles * 2 * (columns / 64) * CHUNK_BYTES : 0;
+  const panel = panelTiles(problem, variant);
+  const counterBytes = panel === null ? 0 : align(Math.ceil(tiles / cluster / panel) * 4);
   const tileFlags = 2 * FLAG_BYTES;
-  const data = tileFlags + size * flagBytes;
+  const counters = tileFlags + size * flagBytes;
+  const data = counters + (size - 1) * counterBytes;
   // A rank sends to itself where all have to add in the same order.
   const senders = variant.isExchange ? size : size - 1;
-  return { bytes: data + 2 * senders * dataBytes, senders, tileFlags, flagBytes, data, dataBytes };
+  const bytes = data + 2 * senders * dataBytes;
+  return { bytes, senders, tileFlags, flagBytes, counters, counterBytes, data, dataBytes };
 }
 
 /**
@@ -198,7 +208,9 @@ export class TileProduct implements Disposable {
   /** Where a kernel that has waited too long says so. */
   readonly #report = new PinnedBuffer(FLAG_BYTES);
   readonly #copies: { stream: Stream; begun: Event; ended: Event } | null;
+  readonly #panels: Panels | null;
   readonly #prepared = new Map<string, Prepared>();
+  readonly #stamps: bigint;
   /** The last run's: whoever repeats a run passes the same object. */
   #recent: { readonly operands: TileOperands; readonly prepared: Prepared } | null = null;
   readonly #word = new BigUint64Array(1);
@@ -213,6 +225,8 @@ export class TileProduct implements Disposable {
   /**
    * Prepare it: the kernel is compiled, the list of tiles goes to the GPU. `peers` are the addresses of the ranks' parts of
    * the memory that all address ({@linkcode exchangeLayout}), as this rank sees them; all zeros before the first run.
+   * `stamps` is memory of the GPU for {@linkcode STAMPED_RUNS}: the first nanosecond of each, all ones before, and the
+   * last one, 0 before.
    *
    * @throws {ConfigurationError} on other GPUs than those of compute capability 9.0.
    */
@@ -221,12 +235,13 @@ export class TileProduct implements Disposable {
     problem: TileProblem,
     variant: TileVariant,
     peers: readonly bigint[],
-    options: { blocks?: number; patienceSeconds?: number } = {},
+    options: { blocks?: number; patienceSeconds?: number; stamps?: bigint } = {},
   ) {
     const { dtype, isRowMajorA, isRowMajorB, kind } = problem;
     const configuration: TileConfiguration = { ...variant.shape, dtype, isRowMajorA, isRowMajorB };
     const { cluster } = variant.shape;
     this.problem = problem;
+    this.#stamps = options.stamps ?? 0n;
     this.patienceSeconds = options.patienceSeconds ?? PATIENCE_SECONDS;
     this.#stream = stream;
     this.#variant = variant;
@@ -242,6 +257,10 @@ export class TileProduct implements Disposable {
     clearOnDevice(this.#memory.address, FLAG_BYTES, stream);
     copyToAddress(this.#report.address, this.#word);
     copyToDevice(this.#memory.address + BigInt(FLAG_BYTES), words, stream);
+    const panel = panelTiles(problem, variant);
+    this.#panels = panel === null
+      ? null
+      : new Panels(stream, problem, variant, panel, this.#layout.dataBytes, (peer) => this.#destinationAt(peer));
     this.#watch = watch(() => this.#tell());
     this.#copies = kind === "gather"
       ? { stream: new Stream(stream.device), begun: new Event(), ended: new Event() }
@@ -262,9 +281,16 @@ export class TileProduct implements Disposable {
     setCall(parameters, call, alpha, beta);
     if (this.#copies) this.#push(this.problem.split === "rows" ? a : b, call, stream);
     this.#kernel.launch(stream, this.blocks, parameters, this.#isSum);
+    // After the kernel, which they wait for: streams may share a queue of the GPU.
+    this.#panels?.push(call);
     // What is pushed has to stay as it is until then.
     if (this.#copies) stream.wait(this.#copies.ended);
     this.#end(stream);
+  }
+
+  /** Bytes of the GPU that only this rank uses. */
+  get byteLength(): number {
+    return this.#memory.byteLength + (this.#panels?.byteLength ?? 0);
   }
 
   /** Have the product's own stream wait for runs on others. */
@@ -291,6 +317,7 @@ export class TileProduct implements Disposable {
     const word = this.#word;
     copyFromAddress(word, this.#report.address);
     if (word[0] === 0n) return;
+    this.#isTold = true;
     const [call, peer, what] = [
       Number(word[0] & 0xffffffffn),
       Number(word[0] >> 32n & 0xffn) - 1,
@@ -308,6 +335,7 @@ export class TileProduct implements Disposable {
   [Symbol.dispose](): void {
     this.#watch[Symbol.dispose]();
     this.settle();
+    this.#panels?.[Symbol.dispose]();
     this.#memory.free();
     // What is on the stream may still write there.
     this.#stream.synchronize();
@@ -340,13 +368,7 @@ export class TileProduct implements Disposable {
 
   /** Throw what went wrong, once. */
   #tell(): void {
-    if (this.#isTold) return;
-    try {
-      this.checkEnded();
-    } catch (error) {
-      this.#isTold = true;
-      throw error;
-    }
+    if (!this.#isTold) this.checkEnded();
   }
 
   /** Runs follow each other, whatever stream they are on. */
@@ -392,6 +414,19 @@ export class TileProduct implements Disposable {
     return this.#peers[receiver] + BigInt(tileFlags + this.#slot(sender, receiver) * flagBytes);
   }
 
+  /** Where this rank counts what it has stored for a receiver: a counter for each panel. */
+  #countersFor(receiver: number): bigint {
+    const { rank } = this.problem;
+    const { counters, counterBytes } = this.#layout;
+    return this.#peers[rank] + BigInt(counters + this.#slot(rank, receiver) * counterBytes);
+  }
+
+  #destinationAt(peer: number): Destination {
+    const { rank } = this.problem;
+    const data = (parity: number) => this.#dataOf(rank, peer, parity);
+    return { counters: this.#countersFor(peer), data: [data(0), data(1)], flags: this.#flagsOf(rank, peer) };
+  }
+
   /** Where a receiver has a sender's one word: 0 for what was gathered, 1 for the end of its stores. */
   #wordOf(sender: number, receiver: number, kind: 0 | 1): bigint {
     return this.#peers[receiver] + BigInt(kind * FLAG_BYTES + this.#slot(sender, receiver) * 4);
@@ -412,6 +447,7 @@ export class TileProduct implements Disposable {
     const { isExchange = false } = this.#variant;
     const isSum = this.#isSum;
     const stores = kind === "all_reduce" && !isExchange;
+    const panels = this.#panels;
     return packArguments(this.#kernel.configuration, {
       a: this.#operands(a, "rows", parity, partsOfFactor),
       b: this.#operands(b, "columns", parity, partsOfFactor),
@@ -422,8 +458,10 @@ export class TileProduct implements Disposable {
       count: this.#count,
       k,
       rank,
-      send: this.#byRank((peer) => this.#dataOf(rank, peer, parity), isSum),
-      raise: this.#byRank((peer) => this.#flagsOf(rank, peer), isSum),
+      panel: panels?.halves ?? 1,
+      isPushed: panels !== null,
+      send: this.#byRank((peer) => panels?.dataFor(peer, parity) ?? this.#dataOf(rank, peer, parity), isSum),
+      raise: this.#byRank((peer) => panels ? this.#countersFor(peer) : this.#flagsOf(rank, peer), isSum),
       arrive: this.#byRank((peer) => this.#dataOf(peer, rank, parity), isSum),
       expect: this.#byRank((peer) => this.#flagsOf(peer, rank), isSum),
       finish: this.#byRank((peer) => this.#wordOf(rank, peer, 1), stores),
@@ -434,6 +472,7 @@ export class TileProduct implements Disposable {
       report: this.#report.address,
       epilog,
       patienceSeconds: this.patienceSeconds,
+      stamps: this.#stamps,
       piece: this.#variant.piece ?? (isExchange ? CHUNK_BYTES : m <= 2048 ? CHUNK_BYTES / 4 : CHUNK_BYTES / 2),
     });
   }

@@ -62,7 +62,12 @@ struct Parameters {
   float alpha, beta;
   u32 hasAddend, biasCount, isBiasOfRows, activation;
   int originRow, originColumn;  // where this rank's D begins
+  // How many halves of tiles have one flag. Where partial sums go to memory of this rank, for copy engines to push them on,
+  // the flags to raise count these halves; else they hold the call.
+  u32 panel, isPushed;
+  u64* stamps;                  // by call: when its first block began, when its last one ended; or 0
 };
+constexpr u32 STAMPS = 64;
 
 // What follows the product and the bias.
 enum Activation { NONE, RELU, GELU };
@@ -314,15 +319,17 @@ __device__ __forceinline__ void carry(
       bool is_here = true;
       if (in.phase == ADD && valid != 0) {
         u32 sender = __ffs(in.senders) - 1;
-        u64 number = (u64)(number_of(in.tile) + block) * 2 + half;
+        u32 number = (number_of(in.tile) + block) * 2 + half;
         // All chunks of a tile have one flag.
         if (in.chunk == 0) {
-          is_here = patience.is_over || has_reached(p.expect[sender] + number * 4, p.call) || patience.ends(p, 2, sender);
+          u64 flag = p.expect[sender] + (u64)(number / p.panel) * 4;
+          is_here = patience.is_over || has_reached(flag, p.call) || patience.ends(p, 2, sender);
         }
         if (is_here) {
           fence_global();
           barrier_expect(barrier, valid * 128);
-          load_bytes(slots + slot * CHUNK_BYTES, p.arrive[sender] + (number * CHUNKS + in.chunk) * CHUNK_BYTES, valid * 128, barrier);
+          u64 from = p.arrive[sender] + ((u64)number * CHUNKS + in.chunk) * CHUNK_BYTES;
+          load_bytes(slots + slot * CHUNK_BYTES, from, valid * 128, barrier);
         }
       } else if (in.phase == ADD_C) {
         u32 target = __ffs(targets_of(in.tile)) - 1;
@@ -347,8 +354,21 @@ __device__ __forceinline__ void carry(
       u32 row = out.tile.x + block * 128 + half * 64, rows = p.rows[part_of_a(out.tile)];
       u32 valid = row < rows ? min(rows - row, 64) : 0;
       if (out.phase == SEND) {
-        u64 number = (u64)(number_of(out.tile) + block) * 2 + half, offset = (number * CHUNKS + out.chunk) * CHUNK_BYTES;
-        if (valid != 0 && !patience.is_over) {
+        u32 number = (number_of(out.tile) + block) * 2 + half;
+        u64 offset = ((u64)number * CHUNKS + out.chunk) * CHUNK_BYTES;
+        if (p.isPushed) {
+          u32 receiver = __ffs(receivers) - 1;
+          if (valid != 0) {
+            store_bytes(p.send[receiver] + offset, from, valid * 128);
+            stores_commit();
+          }
+          // Also after a deadline, and for halves without rows: copy engines wait for all.
+          if (out.chunk == CHUNKS - 1) {
+            stores_done();
+            freed = out.use + 1;
+            flag_count(p.raise[receiver] + (u64)(number / p.panel) * 4);
+          }
+        } else if (valid != 0 && !patience.is_over) {
           for (u32 left = receivers; left; left &= left - 1) {
             u64 to = p.send[__ffs(left) - 1] + offset;
             for (u32 sent = 0; sent < valid * 128; sent += p.piece) {
@@ -360,7 +380,7 @@ __device__ __forceinline__ void carry(
           }
           if (out.chunk == CHUNKS - 1) {
             for (u32 left = receivers; left; left &= left - 1) {
-              flag_write(p.raise[__ffs(left) - 1] + number * 4, p.call);
+              flag_write(p.raise[__ffs(left) - 1] + (u64)number * 4, p.call);
             }
           }
           freed = out.use + 1;
@@ -523,23 +543,21 @@ __device__ __forceinline__ void compute(
     const bool is_holding = position >= stride;
     u32 step = 0;
 #pragma unroll
-    for (u32 chunk = 0; chunk < CHUNKS; chunk += 2) {
+    for (u32 chunk = 0; chunk < CHUNKS; chunk++) {
       if (step < p.steps) begin_step(step);
       if (is_holding) put(held + chunk * 16);
-      if (is_holding && chunk + 1 < CHUNKS) put(held + chunk * 16 + 16);
       if (step < p.steps) end_step(step++);
     }
-    for (; step + (CHUNKS + 1) / 2 < p.steps; step++) {
+    for (; step + CHUNKS < p.steps; step++) {
       begin_step(step);
       end_step(step);
     }
     // What is added to this tile first is fetched meanwhile.
     const bool is_fetched = !is_sent && (senders != 0 || p.hasAddend);
 #pragma unroll
-    for (u32 chunk = 0; chunk < CHUNKS; chunk += 2) {
+    for (u32 chunk = 0; chunk < CHUNKS; chunk++) {
       if (step < p.steps) begin_step(step);
       if (is_fetched) take(held + chunk * 16);
-      if (is_fetched && chunk + 1 < CHUNKS) take(held + chunk * 16 + 16);
       if (step < p.steps) end_step(step++);
     }
     asm volatile("wgmma.wait_group.sync.aligned 0;" ::: "memory");
@@ -618,6 +636,8 @@ __launch_bounds__(384, 1) multiply_tiles(const __grid_constant__ Parameters p) {
 #if CLUSTER > 1
   cluster_barrier();
 #endif
+  u64* stamp = p.stamps + p.call % STAMPS * 2;
+  if (p.stamps != nullptr && threadIdx.x == 0) atomicMin(stamp, now());
   const u32 group = threadIdx.x / 128;
   if (group == 0) {
     asm volatile("setmaxnreg.dec.sync.aligned.u32 56;");
@@ -639,6 +659,7 @@ __launch_bounds__(384, 1) multiply_tiles(const __grid_constant__ Parameters p) {
   // The other block may still copy into this one's memory, and arrive at its barriers.
   cluster_barrier();
 #endif
+  if (p.stamps != nullptr && threadIdx.x % 32 == 0) atomicMax(stamp + 1, now());
 }
 `;
 
