@@ -4,7 +4,9 @@
  * one rank a GPU; prints a line for each row, then one JSON line on rank 0.
  *
  * ag: M x K is gathered by rows, each rank has K x N/P. rs, ar: each rank has K/P, and gets M/P rows or all of the sum.
- * B lies with its columns in sequence. Times are microseconds of the slowest rank, at half duty: see bench/overlap/.
+ * B lies with its columns in sequence. Times are microseconds of the slowest rank, at half duty: see bench/overlap/;
+ * --steady adds those of the steady state, one program after the other. Rows also have the host's time to put an execution
+ * of `Matmul` on its stream, and how long GPUs do nothing between two runs of the tile kernel.
  *
  * usage: mpirun --bind-to none -n 2 deno run -A bench/overlap.ts [--kinds ag,rs,ar] [--shapes M,N,K;…] [--rounds N]
  *   [--geometry P] [--steady] [--without cublasmp,nccl] [--json FILE]; or deno task bench overlap, with the same options
@@ -25,13 +27,15 @@ import {
 } from "../mod.ts";
 import { CudaMemcpyKind, openCudaRuntime } from "../ffi/cuda/runtime.ts";
 import { checkNccl, NcclDataType, NcclRedOp, openNccl } from "../ffi/cuda/nccl.ts";
+import { copyFromDevice, copyToDevice } from "../src/memory/copy.ts";
 import { DeviceBuffer } from "../src/memory/device_buffer.ts";
 import { allocateSymmetric, freeSymmetric } from "../src/memory/symmetric_memory.ts";
-import { TILE_SHAPES } from "../src/overlap/executors/tile/configuration.ts";
+import { STAMPED_RUNS } from "../src/overlap/executors/tile/parameters.ts";
+import { variantNamed } from "../src/linalg/engines/overlap/tile_variants.ts";
 import { exchangeLayout, type TileOperands, TileProduct } from "../src/overlap/executors/tile/product.ts";
 import type { TileProblem, TileVariant } from "../src/overlap/tile_order.ts";
 import { type Kind, parseOverlapArguments, type Shape } from "./overlap/arguments.ts";
-import { type Call, Contest, type Standing } from "./overlap/contest.ts";
+import { type Call, Contest, median, type Standing } from "./overlap/contest.ts";
 import { cublasLtCalls } from "./overlap/cublaslt.ts";
 import { fillNormal, randomNormal } from "./overlap/random.ts";
 
@@ -56,35 +60,12 @@ const SHAPES: Record<Kind, readonly Shape[]> = {
 const options = parseOverlapArguments(Deno.args);
 const { kinds, rounds, without } = options;
 
-/** The variants that are tried for a row. */
-function variantsFor(kind: Kind, [m]: Shape): Record<string, TileVariant> {
-  const { wide, roomy, medium, narrow, flat } = TILE_SHAPES;
-  if (kind === "ag") {
-    const few = { "wide": { shape: wide }, "roomy": { shape: roomy } };
-    return m <= 2048 ? { ...few, "narrow": { shape: narrow } } : { ...few, "medium": { shape: medium } };
-  }
-  if (kind === "ar" && m <= 256) {
-    return {
-      "flat, exchange": { shape: flat, isExchange: true },
-      "narrow, exchange": { shape: narrow, isExchange: true },
-    };
-  }
-  const lead = {
-    "wide": { shape: wide },
-    "roomy": { shape: roomy },
-    "medium": { shape: medium },
-    "roomy, band 8": { shape: roomy, band: 8 },
-    "roomy, peers first": { shape: roomy, lead: Infinity },
-  };
-  const exchange = {
-    "wide, exchange": { shape: wide, isExchange: true },
-    "narrow, exchange": { shape: narrow, isExchange: true },
-  };
-  return {
-    ...lead,
-    ...m <= 2048 ? { "narrow": { shape: narrow } } : {},
-    ...kind === "ar" && m <= 1024 ? exchange : {},
-  };
+/** The variants that are tried for a row, by name. */
+function variantsFor(kind: Kind, [m]: Shape): string[] {
+  if (kind === "ag") return ["wide", "roomy", m <= 2048 ? "narrow" : "medium"];
+  if (kind === "ar" && m <= 256) return ["flat, exchange", "narrow, exchange"];
+  const pushed = ["wide, hybrid", "wide, hybrid in 4 panels", "roomy, hybrid", "roomy, hybrid in 4 panels"];
+  return ["wide", "roomy", m <= 2048 ? "narrow" : "medium", ...pushed];
 }
 
 /** What one rank multiplies. */
@@ -184,9 +165,49 @@ interface Row {
   picked: string;
   standings: Record<string, Standing>;
   variants: Record<string, number>;
+  /** Times in the steady state. */
   steady?: Record<string, number>;
+  /** What the host takes to put an execution by `Matmul` on the stream. */
+  host?: number;
+  /** How long a GPU does nothing between two runs of the tile kernel: the median, and the longest. */
+  idle: readonly [number, number];
   copies: number;
   missing: Record<string, string>;
+}
+
+/** The largest of what the ranks have. */
+function largest(runtime: Runtime, value: number): number {
+  return runtime.communicator.allReduce(Float64Array.of(value), { op: "max" })[0];
+}
+
+/** How long this GPU does nothing between runs that follow each other, by the stamps of the kernel. */
+function idleBetween(runtime: Runtime, stamps: DeviceBuffer, call: Call): [number, number] {
+  const stream = runtime.stream!;
+  const words = new BigUint64Array(2 * STAMPED_RUNS).map((_, i) => i % 2 === 0 ? 2n ** 64n - 1n : 0n);
+  copyToDevice(stamps.address, words, stream);
+  stream.synchronize();
+  runtime.communicator.barrier();
+  for (let i = 0; i < STAMPED_RUNS; i++) call();
+  copyFromDevice(words, stamps.address, stream);
+  const runs = Array.from({ length: STAMPED_RUNS }, (_, i) => [words[2 * i], words[2 * i + 1]])
+    .sort(([one], [other]) => Number(one - other));
+  // The first ones may have waited for the host.
+  const gaps = runs.slice(1).map(([begun], i) => Number(begun - runs[i][1]) / 1e3).slice(STAMPED_RUNS / 4);
+  return [largest(runtime, median(gaps)), largest(runtime, Math.max(...gaps))];
+}
+
+/** Microseconds of the host for a call, where it need not wait for the GPU. */
+function hostTime(runtime: Runtime, call: Call): number {
+  const calls = 20;
+  const times = Array.from({ length: 5 }, () => {
+    runtime.communicator.barrier();
+    const begun = performance.now();
+    for (let i = 0; i < calls; i++) call();
+    const time = (performance.now() - begun) * 1e3 / calls;
+    runtime.stream!.synchronize();
+    return time;
+  });
+  return largest(runtime, Math.min(...times));
 }
 
 function measure(runtime: Runtime, contest: Contest, kind: Kind, shape: Shape): Row {
@@ -227,10 +248,17 @@ function measure(runtime: Runtime, contest: Contest, kind: Kind, shape: Shape): 
   };
   const variants: Record<string, number> = {};
   let best: { name: string; time: number; variant: TileVariant } | null = null;
-  const withProduct = <T>(variant: TileVariant, use: (call: Call) => T): T => {
+  const stamps = new DeviceBuffer(stream, 16 * STAMPED_RUNS);
+  const withProduct = <T>(variant: TileVariant, use: (call: Call) => T, isStamped = false): T => {
     const exchange = symmetric(exchangeLayout(problem, variant).bytes);
     const peers = Array.from({ length: size }, (_, i) => exchange.peerAddress(peerOf(i)));
-    const product = new TileProduct(stream, problem, variant, peers, { patienceSeconds: 2 });
+    const product = new TileProduct(stream, problem, variant, peers, {
+      patienceSeconds: 2,
+      ...isStamped && { stamps: stamps.address },
+    });
+    // Nobody writes into flags that are not zero yet.
+    stream.synchronize();
+    exchange.synchronize();
     const result = use(() => product.execute(operands));
     product.check();
     product[Symbol.dispose]();
@@ -238,7 +266,8 @@ function measure(runtime: Runtime, contest: Contest, kind: Kind, shape: Shape): 
     freeSymmetric(runtime, () => [exchange]);
     return result;
   };
-  for (const [name, variant] of Object.entries(variantsFor(kind, shape))) {
+  for (const name of variantsFor(kind, shape)) {
+    const { variant } = variantNamed(name);
     const standing = withProduct(variant, (call) => contest.run(gemm, { tile: call }, 2).tile);
     variants[name] = standing.ratio;
     if (best === null || standing.ratio < best.time) best = { name, time: standing.ratio, variant };
@@ -246,6 +275,7 @@ function measure(runtime: Runtime, contest: Contest, kind: Kind, shape: Shape): 
   const chosen = best!;
   let standings: Record<string, Standing> = {};
   let steady: Record<string, number> | undefined;
+  let host: number | undefined;
   let picked = "";
   withProduct(chosen.variant, (tile) => {
     const contestants: Record<string, Call> = { tile };
@@ -269,13 +299,17 @@ function measure(runtime: Runtime, contest: Contest, kind: Kind, shape: Shape): 
     }
     attempt("nccl", () => nccl(runtime, kind, problem, gemm, { a: a.address, d: d.address, whole: whole.address }));
     standings = contest.run(gemm, contestants, rounds);
+    if (contestants.matmul) host = hostTime(runtime, contestants.matmul);
     if (options.steady) {
       const before = contest.steady(gemm);
-      steady = { tile: contest.steady(tile) };
+      const { tile, ...others } = contestants;
+      const shown = "matmul" in others ? others : { tile };
+      steady = Object.fromEntries(Object.entries(shown).map(([name, call]) => [name, contest.steady(call)]));
       steady.gemm = (before + contest.steady(gemm)) / 2;
     }
     for (const one of free) one();
   });
+  const idle = withProduct(chosen.variant, (call) => idleBetween(runtime, stamps, call), true);
   // The bytes that travel, by copy engines alone.
   const part = kind === "ag" ? m / size * k * 2 : m * n / size * 2;
   const bytes = (size - 1) * part * (kind === "ar" ? 2 : 1);
@@ -294,7 +328,7 @@ function measure(runtime: Runtime, contest: Contest, kind: Kind, shape: Shape): 
   });
   stream.synchronize();
   freeSymmetric(runtime, () => [d, copyTarget]);
-  for (const buffer of [a, b, whole, gathered]) buffer?.free();
+  for (const buffer of [a, b, whole, gathered, stamps]) buffer?.free();
   const time = standings.gemm.time;
   const limit = Math.max(time, bytes / LINK);
   return {
@@ -306,7 +340,9 @@ function measure(runtime: Runtime, contest: Contest, kind: Kind, shape: Shape): 
     picked,
     standings,
     variants,
-    ...steady === undefined ? {} : { steady },
+    ...steady && { steady },
+    ...host !== undefined && { host },
+    idle,
     copies,
     missing,
   };
@@ -314,7 +350,7 @@ function measure(runtime: Runtime, contest: Contest, kind: Kind, shape: Shape): 
 
 /** A row as a line: shares of the limit, which is the product alone or the link. */
 function describe(
-  { kind, shape, limit, gemm, variant, picked, standings, variants, copies, missing, steady }: Row,
+  { kind, shape, limit, gemm, variant, picked, standings, variants, copies, missing, steady, host, idle }: Row,
 ): string {
   const scale = limit / gemm;
   const share = (name: string) => {
@@ -324,11 +360,13 @@ function describe(
       : `${name} missing: ${missing[name]}`;
   };
   const tried = Object.entries(variants).map(([name, ratio]) => `${name} ${(scale / ratio).toFixed(3)}`).join("; ");
-  const hot = steady ? ` steady ${(steady.gemm / steady.tile * scale).toFixed(3)}` : "";
+  const hot = Object.entries(steady ?? {}).map(([name, time]) => `${name} ${time.toFixed(1)}`).join(" ");
   return `${kind} ${shape.join(",")}: limit ${limit.toFixed(1)} gemm ${gemm.toFixed(1)} copies ${copies.toFixed(1)} | ${
     share("tile")
-  } ${variant}${hot} | ` +
-    `${share("matmul")} ${picked} | ${share("cublasmp")} | ${share("nccl")} | tried: ${tried}`;
+  } ${variant} | ` +
+    `${share("matmul")} ${picked} | ${share("cublasmp")} | ${share("nccl")} | host ${host?.toFixed(1) ?? "-"} idle ${
+      idle.map((time) => time.toFixed(1)).join(" to ")
+    } | steady: ${hot} | tried: ${tried}`;
 }
 
 function record(): string {
