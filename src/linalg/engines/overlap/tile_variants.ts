@@ -7,6 +7,7 @@
 import { createHash, randomUUID } from "node:crypto";
 import { openNvrtc } from "../../../../ffi/cuda/nvrtc.ts";
 import { cacheFolder } from "../../../gpu/kernels/program.ts";
+import { H200_RATES } from "../../../overlap/cost_model.ts";
 import { TILE_SHAPES, type TileShapeName } from "../../../overlap/executors/tile/configuration.ts";
 import { tileSource } from "../../../overlap/executors/tile/source.ts";
 import type { Partition } from "../../../overlap/partition.ts";
@@ -48,22 +49,30 @@ export function variantNamed(name: string): NamedVariant {
   return { name, shape: shape as TileShapeName, variant: { shape: TILE_SHAPES[shape as TileShapeName], ...more } };
 }
 
+/** The time that partial sums take on the link over that of the product: H200s, by copy engines. */
+function linkShare({ k, size }: Extents): number {
+  const { flops, link } = H200_RATES;
+  return (size - 1) * flops / (link * k);
+}
+
 /** The variant that measured best on such a product (`bench/results/overlap_h200.json`). */
-export function usualVariant(kind: Partition["kind"], { m, n, k, size }: Extents): string {
+export function usualVariant(kind: Partition["kind"], extents: Extents): string {
+  const { m, n, k, size } = extents;
   const isSmall = m <= 512 || (m <= 2048 && size >= 4);
   if (kind === "gather") return isSmall ? "narrow" : n / size >= 12_288 ? "roomy" : "wide";
-  const terms = k / size;
+  const isLong = k / size >= 8192 && n >= 8192;
   if (kind === "reduce") {
     if (isSmall) return "narrow";
-    if (m <= 4096) return "wide";
-    return n <= 8192 && terms <= 4096 ? "medium" : "roomy";
+    const share = linkShare(extents);
+    if (share > 0.8) return "roomy";
+    return isLong ? "roomy, hybrid" : share > 0.4 ? "wide, hybrid in 4 panels" : "wide, hybrid";
   }
   if (m <= 128) return "flat, exchange";
   if (m <= 256) return "narrow, exchange";
-  if (m <= 2048) return "narrow";
-  if (m <= 4096) return "wide";
-  if (terms <= 4096) return "medium";
-  return n >= 8192 ? "roomy, peers first" : "wide";
+  if (isSmall) return "narrow";
+  // Sums travel back as well.
+  if (2 * linkShare(extents) > 0.8) return "medium";
+  return m <= 2048 ? "wide, hybrid" : isLong ? "roomy, hybrid in 4 panels" : "wide, hybrid in 4 panels";
 }
 
 /** The variants that are worth measuring, the usual one first. */
