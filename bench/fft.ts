@@ -5,7 +5,7 @@
  *
  * @module
  */
-import { DistributedArray, FFT, initialize, Slab } from "../mod.ts";
+import { DistributedArray, type DType, FFT, type FFTType, initialize, Slab } from "../mod.ts";
 import { type Group, ours, turn } from "./harness/bench.ts";
 import { c, deno } from "./harness/programs.ts";
 import { serve, timeEach } from "./harness/worker.ts";
@@ -71,7 +71,7 @@ if (import.meta.main) {
   using runtime = initialize({ device: "cpu", checks: "local" });
 
   /** The transform of the last order; it serves all rounds, as in a program that transforms again and again. */
-  let last: { key: string; field: DistributedArray; transform: FFT } | null = null;
+  let last: { key: string; field: DistributedArray; transform: FFT<DType, FFTType | undefined> } | null = null;
 
   const measure = (
     key: string,

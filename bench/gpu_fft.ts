@@ -18,8 +18,10 @@ import {
   allocateSymmetricMemory,
   DeviceBuffer,
   DistributedArray,
+  type DType,
   FFT,
   type FFTOptions,
+  type FFTType,
   freeSymmetricMemory,
   initialize,
   Redistribution,
@@ -150,7 +152,7 @@ function planned(
   options: FFTOptions,
   parts: number = cutting.parts,
   lands = true,
-): Contestant & { readonly transform: FFT } {
+): Contestant & { readonly transform: FFT<DType, FFTType | undefined> } {
   const usual = { ...cutting };
   const inParts = (action: () => void) => {
     Object.assign(cutting, { parts, lands });

@@ -47,7 +47,7 @@ import {
   TRANSFORM_KEYS,
   type TransformOptions,
 } from "./options.ts";
-import { dtypesOf, type FFTDirection } from "./problem.ts";
+import { dtypesOf, type FFTDirection, type FFTType } from "./problem.ts";
 
 /** What {@linkcode FFT.autotune} measured. */
 export interface FFTMeasurement {
@@ -87,7 +87,7 @@ const RESET = "Pass an array that is alive to resetOperands().";
  * console.log(transform.algorithm.variant, again.maxAbsDifference(field) < 1e-12);
  * ```
  */
-export class FFT implements Disposable {
+export class FFT<D extends DType = DType, T extends FFTType | undefined = undefined> implements Disposable {
   readonly #operation: CollectiveOperation<BoundOperand, FFTPlan>;
   #checked!: CheckedTransform;
   #options!: FFTOptions;
@@ -101,7 +101,7 @@ export class FFT implements Disposable {
    * @throws {ConfigurationError} if no engine on this machine can do what is asked
    * @throws {CollectiveError} if ranks differ in what they ask for
    */
-  constructor(operand: DistributedArray, options: FFTOptions = {}) {
+  constructor(operand: DistributedArray<D>, options: FFTOptions & { fftType?: T } = {}) {
     const runtime = runtimeOf(operand);
     this.#operation = new CollectiveOperation(runtime, "FFT", () => {
       const given = this.#options = readOptions("the options of FFT", options, FFT_OPTION_KEYS);
@@ -150,19 +150,25 @@ export class FFT implements Disposable {
    * @throws {TypeError} if the type of the transform does not have that direction
    * @throws {StateError} before `plan`, after `releaseOperands` or `free`, or if the operand was freed
    */
-  execute(options?: FFTExecuteOptions): DistributedArray {
+  execute(options?: FFTExecuteOptions): DistributedArray<T extends "c2r" ? RealOf<D> : ComplexOf<D>> {
     const { problem } = this.#checked;
-    return this.#operation.execute("execute", options, (plan, bound, stream, { direction }) => {
-      checkAlive("The operand", bound.array, RESET);
-      const possible = directionsOf(problem);
-      checkName("direction", direction, ["forward", "inverse"]);
-      if (direction !== undefined && !possible.includes(direction)) {
-        throw new TypeError(
-          `A transform of type ${problem.type} is ${possible[0]}; direction was "${direction}". Leave direction out.`,
-        );
-      }
-      return prepareTransform(this.#checked, plan, bound, direction ?? possible[0], stream);
-    }, FFT_EXECUTE_KEYS);
+    const result: DistributedArray = this.#operation.execute(
+      "execute",
+      options,
+      (plan, bound, stream, { direction }) => {
+        checkAlive("The operand", bound.array, RESET);
+        const possible = directionsOf(problem);
+        checkName("direction", direction, ["forward", "inverse"]);
+        if (direction !== undefined && !possible.includes(direction)) {
+          throw new TypeError(
+            `A transform of type ${problem.type} is ${possible[0]}; direction was "${direction}". Leave direction out.`,
+          );
+        }
+        return prepareTransform(this.#checked, plan, bound, direction ?? possible[0], stream);
+      },
+      FFT_EXECUTE_KEYS,
+    );
+    return result as ReturnType<this["execute"]>;
   }
 
   /**

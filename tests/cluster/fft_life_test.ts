@@ -7,10 +7,12 @@ import {
   ConfigurationError,
   DistributedArray,
   DistributionError,
+  type DType,
   DTypeError,
   FFT,
   fft,
   type FFTOptions,
+  type FFTType,
   ifft,
   irfft,
   rfft,
@@ -24,7 +26,7 @@ import { assertThrowsEverywhere, clusterTest } from "../../src/testing/mod.ts";
 const complex = (runtime: Runtime, shape: number[], seed: number, from = Slab.X) =>
   DistributedArray.random(runtime, shape, from, { dtype: "complex128", seed });
 
-function planned(operand: DistributedArray, options: FFTOptions = {}): FFT {
+function planned(operand: DistributedArray, options: FFTOptions = {}): FFT<DType, FFTType | undefined> {
   const transform = new FFT(operand, options);
   transform.plan();
   return transform;

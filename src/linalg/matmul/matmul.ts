@@ -133,7 +133,7 @@ interface Chosen {
  * console.log(product.algorithm.algorithm, d.shape);
  * ```
  */
-export class Matmul implements Disposable {
+export class Matmul<D extends DType = DType> implements Disposable {
   readonly #operation: CollectiveOperation<BoundOperands, MatmulPlan>;
   #checked!: CheckedMatmul;
   #scalars!: CheckedScalars;
@@ -152,6 +152,21 @@ export class Matmul implements Disposable {
    * @throws {ConfigurationError} if no engine on this machine can do what is asked
    * @throws {CollectiveError} if ranks differ in what they ask for
    */
+  constructor(
+    a: DistributedArray<D>,
+    b: DistributedArray,
+    options?: MatmulOptions & { resultType?: undefined; c?: undefined },
+  );
+  /** As above; the result is of dtype `resultType`. */
+  constructor(a: DistributedArray, b: DistributedArray, options: MatmulOptions & { resultType: D });
+  /** As above; the result is of C's dtype. */
+  constructor(
+    a: DistributedArray,
+    b: DistributedArray,
+    options: MatmulOptions & { resultType?: undefined; c: DistributedArray<D> },
+  );
+  /** As above, with options of which nothing is known. */
+  constructor(a: DistributedArray, b: DistributedArray, options?: MatmulOptions);
   constructor(a: DistributedArray, b: DistributedArray, options: MatmulOptions = {}) {
     const runtime = runtimeOf(a, b);
     const count = arguments.length;
@@ -212,13 +227,13 @@ export class Matmul implements Disposable {
    *
    * @throws {StateError} before `plan`, after `releaseOperands` or `free`, or if an operand was freed
    */
-  execute(options?: ExecuteOptions): DistributedArray {
+  execute(options?: ExecuteOptions): DistributedArray<D> {
     const { d, auxiliary } = this.#operation.execute("execute", options, (plan, operands, stream) => {
       this.#checkOperands(plan, operands);
       return prepareExecution(this.#checked.product, plan, operands, stream);
     });
     if (auxiliary !== NOTHING) this.#auxiliary = auxiliary;
-    return d;
+    return d as DistributedArray<D>;
   }
 
   /**

@@ -8,9 +8,11 @@ import {
   equal,
   evaluate,
   exp,
+  FFT,
   type fft,
   type irfft,
   LocalArray,
+  Matmul,
   matmul,
   multiply,
   promote,
@@ -43,6 +45,16 @@ export function elements(runtime: Runtime): void {
   same<ReturnType<typeof z.at>, Pair>(true);
   const middle: number = b.mean();
   void [total, big, re, im, any, middle];
+  const multiplied = new Matmul(f, a).execute();
+  same<typeof multiplied, DistributedArray<"float32">>(true);
+  const wider = new Matmul(f, f, { resultType: "float64" }).execute();
+  same<typeof wider, DistributedArray<"float64">>(true);
+  const added = new Matmul(f, f, { c: a, beta: 1 }).execute();
+  same<typeof added, DistributedArray<"float64">>(true);
+  const waves = new FFT(f).execute();
+  same<typeof waves, DistributedArray<"complex64">>(true);
+  const signal = new FFT(waves, { fftType: "c2r" }).execute();
+  same<typeof signal, DistributedArray<"float32">>(true);
   const doubled = a.map((v) => v * 2);
   same<typeof doubled, DistributedArray<"float64">>(true);
   const magnitudes = z.map(([x, y]) => Math.hypot(x, y), { dtype: "float32" });
