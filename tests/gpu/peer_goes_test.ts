@@ -23,7 +23,12 @@ const reason = !hasGpu || Device.count() < 2
 async function lineOf(way: string, kind: string): Promise<{ line: string; output: string }> {
   const fixture = fileURLToPath(new URL("./fixtures/peer_goes.ts", import.meta.url));
   const libraries = Deno.env.get("DISTMATH_LIBRARY_PATH");
-  const env = { ...mpi!.environment, ...libraries === undefined ? {} : { DISTMATH_LIBRARY_PATH: libraries } };
+  // Machines with GPUs may lack ssh, which Open MPI wants to see even for one host.
+  const env = {
+    ...mpi!.environment,
+    OMPI_MCA_plm_rsh_agent: "sh",
+    ...libraries !== undefined && { DISTMATH_LIBRARY_PATH: libraries },
+  };
   // The launcher would end the others with a rank that is killed; one that leaves waits for them in MPI_Finalize.
   const recovery = way === "killed" ? ["--enable-recovery"] : [];
   const job = [...recovery, "--bind-to", "none", "-n", "2", Deno.execPath(), "run", "-A", "--cached-only"];
