@@ -13,7 +13,7 @@ if (runtime.stream === null) {
   const c = DistributedArray.zeros(runtime, [128, 64], Slab.X, options);
   const qualifiers = { a: { isTranspose: true } };
   // Engine "overlap", which may be the faster one, numbers its runs: a graph would repeat the number.
-  using product = new Matmul(a, b, { c, beta: 0, inplace: true, qualifiers, engine: "cublasmp" });
+  using product = new Matmul(a, b, { c, beta: 0, inplace: true, qualifiers });
   product.plan();
   product.execute();
   using graph = Graph.capture(runtime, () => void product.execute());

@@ -18,8 +18,7 @@ export interface StreamOwner {
  *
  * What is captured must have run once before (plans, communicators and kernels are made at first use), must write into
  * arrays that exist already (products with `inplace: true`), and must not wait for the GPU. A launch reads and writes the
- * same memory as the capture did: keep the arrays. Products of engine "overlap" number their runs, which a graph would
- * repeat, and refuse to be captured: ask for engine "cublasmp".
+ * same memory as the capture did: keep the arrays. All ranks launch what they captured together equally often.
  *
  * @example
  * ```ts no-eval
@@ -27,7 +26,7 @@ export interface StreamOwner {
  *
  * using runtime = initialize({ device: 0 });
  * const [a, b, c] = [Slab.X, Slab.Y, Slab.X].map((slab) => DistributedArray.full(runtime, [64, 64], slab, 1));
- * using product = new Matmul(a, b, { c, beta: 1, inplace: true, engine: "cublasmp" });
+ * using product = new Matmul(a, b, { c, beta: 1, inplace: true });
  * product.plan();
  * product.execute();
  * using graph = Graph.capture(runtime, () => product.execute());

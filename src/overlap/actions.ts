@@ -109,7 +109,7 @@ function actionOf({ partition, rank }: Schedule, step: Step): Action {
         to: [to],
         base,
         term,
-        from: step.adds === "sum" ? [to] : [],
+        from: step.adds === "sum" ? [spanOf(step.sum ?? step.to)] : [],
         needs,
         amount: lengthOf(step.range),
       };
@@ -304,4 +304,26 @@ class TileLowering {
   #span(rank: number, memory: string, unit: number): Span {
     return { rank, memory, start: unit, end: unit + 1 };
   }
+}
+
+/**
+ * The same programs as a graph repeats them: each rank tells all others that it has taken its flags back, and waits for all
+ * of them, before any of its lanes begins. What takes turns in other runs is there once.
+ */
+export function withMeeting(programs: readonly Program[]): Program[] {
+  const actions = programs.flatMap(({ lanes }) => lanes.flat());
+  const first = 1 + actions.reduce((last, action) => action.kind === "put" ? last : Math.max(last, action.flag), -1);
+  return programs.map((program, rank): Program => {
+    const peers = programs.flatMap((_, peer) => peer === rank ? [] : [peer]);
+    const meeting = [
+      ...peers.map((peer): Action => ({ kind: "signal", rank: peer, flag: first + rank })),
+      ...peers.map((peer): Action => ({ kind: "wait", flag: first + peer })),
+    ];
+    if (meeting.length === 0) return program;
+    const met = [program.lanes.length, meeting.length - 1] as const;
+    const lanes = program.lanes.map((lane) =>
+      lane.map((action, i) => i === 0 ? { ...action, after: [...action.after ?? [], met] } : action)
+    );
+    return { ...program, lanes: [...lanes, meeting], turns: {} };
+  });
 }

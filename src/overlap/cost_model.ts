@@ -6,6 +6,7 @@
  *
  * @module
  */
+import type { DType } from "../dtype/dtype.ts";
 import { stageProgram, type Taking, tilePrograms } from "./actions.ts";
 import type { Action, Program } from "./check.ts";
 import { TILE_ROWS, TILE_SHAPES, type TileShapeName } from "./executors/tile/configuration.ts";
@@ -46,6 +47,25 @@ export const H200_RATES: Rates = {
   // Of flat ones alone no measurement is at hand: as tiles of 128 columns without clusters, the nearest.
   tiles: { wide: 0.99, roomy: 0.98, medium: 0.98, narrow: 0.93, flat: 0.72 },
 };
+
+/** What products of a type take over those of bfloat16: the peaks of an H200. */
+export function slownessOf(dtype: DType): number {
+  switch (dtype) {
+    case "float8_e4m3":
+    case "float8_e5m2":
+      return 0.55;
+    case "float64":
+      return 14;
+    case "complex128":
+      return 4 * 14;
+    case "float32":
+      return 16;
+    case "complex64":
+      return 4 * 16;
+    default:
+      return 1;
+  }
+}
 
 /** What an action takes. */
 interface Task {

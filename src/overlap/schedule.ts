@@ -12,6 +12,7 @@
  *
  * @module
  */
+import type { Span } from "./timeline.ts";
 import { lengthOf, others, type Part, type Partition, piecesOf } from "./partition.ts";
 
 /** Lines of a rank's memory. */
@@ -43,8 +44,10 @@ export interface Gemm extends Common {
   readonly factor: Place | null;
   /** Where the product goes. */
   readonly to: Place;
-  /** What it is added to: nothing, beta times what the user wants added, or the sum that lies there. */
+  /** What it is added to: nothing, beta times what the user wants added, or a sum. */
   readonly adds: "nothing" | "addend" | "sum";
+  /** Where that sum lies, if not where the product goes. */
+  readonly sum?: Place;
 }
 
 /** Copy a range. */
@@ -139,6 +142,8 @@ export interface Variant {
   readonly pieces?: number;
   /** For sums: whether something of the user's is added to the result. */
   readonly hasAddend?: boolean;
+  /** For sums that are passed on: whether products can be added to what lies elsewhere than they go. */
+  readonly canAddApart?: boolean;
 }
 
 /** Distributes `Omit` over the kinds of steps. */
@@ -146,7 +151,7 @@ type Given<T> = T extends Step ? Omit<T, "after" | "stream"> & Partial<Common> :
 
 /** What a rank does. */
 export function scheduleOf(partition: Partition, rank: number, variant: Variant): Schedule {
-  const { way, pieces = 1, hasAddend = false } = variant;
+  const { way, pieces = 1, hasAddend = false, canAddApart = false } = variant;
   if (!(Number.isInteger(pieces) && pieces >= 1)) {
     throw new RangeError(`A part is cut into 1, 2, … pieces, not ${pieces}.`);
   }
@@ -155,7 +160,7 @@ export function scheduleOf(partition: Partition, rank: number, variant: Variant)
   if (!ways.includes(way)) throw new RangeError(`${partition.kind} can go by ${ways.join(", ")}, not by ${way}.`);
   const maker = new Maker(partition, rank, pieces);
   if (isGather) maker.gather(way as GatherWay);
-  else maker.reduce(way as ReduceWay, hasAddend);
+  else maker.reduce(way as ReduceWay, hasAddend, canAddApart);
   const name = pieces === 1 ? way : `${way}, ${pieces} pieces a part`;
   return { partition, variant: name, rank, steps: maker.steps, parities: 2, ...maker.room };
 }
@@ -163,6 +168,21 @@ export function scheduleOf(partition: Partition, rank: number, variant: Variant)
 /** The schedules of all ranks. */
 export function schedulesOf(partition: Partition, variant: Variant): Schedule[] {
   return Array.from({ length: partition.size }, (_, rank) => scheduleOf(partition, rank, variant));
+}
+
+/** What a timeline shows of a step; nothing of a signal, which takes no time. */
+export function spanOf(step: Step): Span | null {
+  const { kind, stream: lane } = step;
+  switch (kind) {
+    case "signal":
+      return null;
+    case "wait":
+      return { lane, kind, label: `flag ${step.flag} of rank ${step.rank}` };
+    default: {
+      const { range: { start, end }, to } = step;
+      return { lane, kind, label: `${kind} ${start}..${end}, ${to.memory} of rank ${to.rank}` };
+    }
+  }
 }
 
 /** What the builders below share: one rank's view of the partition. */
@@ -244,7 +264,7 @@ class Maker {
   }
 
   /** GEMM reduce-scatter and all-reduce: the terms of others first, the rank's own part of the sum last. */
-  reduce(way: ReduceWay, hasAddend: boolean): void {
+  reduce(way: ReduceWay, hasAddend: boolean, canAddApart: boolean): void {
     const { size, extents, axis, kind } = this.#partition;
     const lines = extents[axis];
     const forSums = way === "ring" ? lines : way === "relay" ? this.#largest : lines + (size - 1) * this.#largest;
@@ -254,12 +274,12 @@ class Maker {
       ? { windowLines: 0, flags: 0 }
       : { windowLines: forSums + forResults, flags: sumFlags * (kind === "all_reduce" ? 2 : 1) };
     if (way === "scatter") this.#scatter();
-    else this.#pass(way, hasAddend);
+    else this.#pass(way, hasAddend, canAddApart);
     if (kind === "all_reduce" && size > 1) this.#spread(way, forSums, sumFlags);
   }
 
   /** Sums that each rank multiplies its term onto: the one for rank r starts at rank r + 1 and ends at r. */
-  #pass(way: "ring" | "relay", hasAddend: boolean): void {
+  #pass(way: "ring" | "relay", hasAddend: boolean, canAddApart: boolean): void {
     const { size, parts, kind } = this.#partition;
     const [self, next] = [this.#rank, (this.#rank + 1) % size];
     const before = (self + size - 1) % size;
@@ -283,7 +303,8 @@ class Maker {
       const result = this.#result(range);
       const sum = inWindow(self, self, range);
       const isEmpty = lengthOf(range) === 0;
-      const gemm = (to: Place, adds: Gemm["adds"]) => this.#step({ kind: "gemm", range, factor: null, to, adds });
+      const gemm = (to: Place, adds: Gemm["adds"], apart?: Place) =>
+        this.#step({ kind: "gemm", range, factor: null, to, adds, ...apart && { sum: apart } });
       if (size === 1) return void (isEmpty || gemm(result, "addend"));
       if (isEmpty) return void this.#wait(0, before, flag);
       if (hasAddend) {
@@ -296,6 +317,8 @@ class Maker {
       if (kind === "all_reduce" && way === "relay") {
         gemm(sum, "sum");
         this.#copy(range, sum, result, [], 0);
+      } else if (canAddApart) {
+        gemm(result, "sum", sum);
       } else {
         this.#copy(range, sum, result, [], 0);
         gemm(result, "sum");

@@ -14,6 +14,7 @@ import {
   diagonal,
   DistributedArray,
   dot,
+  type EngineName,
   evaluate,
   exp,
   expandDims,
@@ -150,8 +151,8 @@ const MATMUL_KEYS = [
 ];
 
 /** A product of two arrays; what is done with it may find an array that is not there any more. */
-function product(isPlanned: boolean, a: DistributedArray, b: DistributedArray): Matmul {
-  const made = new Matmul(a, b);
+function product(isPlanned: boolean, a: DistributedArray, b: DistributedArray, engine: EngineName = "auto"): Matmul {
+  const made = new Matmul(a, b, { engine });
   if (isPlanned) made.plan();
   return made;
 }
@@ -448,6 +449,16 @@ export const COLLECTIVE_CALLS: Record<string, CollectiveCall> = {
       return made.autotune(options);
     },
     options: [1, ["repetitions"]],
+    self: "array",
+  },
+  "Matmul .timeline": {
+    given: (site) => [array(site)],
+    call: ([replaced], site) => {
+      const lost = stand(site, replaced);
+      using made = product(true, array(site), lost.array, "overlap");
+      lost.end();
+      return made.timeline();
+    },
     self: "array",
   },
   "Matmul .resetOperands": {

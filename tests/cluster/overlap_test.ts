@@ -333,6 +333,26 @@ clusterTest("autotune measures engine overlap beside the others", (runtime) => {
   assertMatrix(object.execute(), AB, "after autotune");
 });
 
+clusterTest("a timeline tells what each rank did when, and other engines have none", (runtime) => {
+  if (!isOnCpu(runtime)) return;
+  const place = (matrix: Dense, distribution: Distribution) => distribute(runtime, matrix, { distribution });
+  const [a, b] = [place(A, Slab.Y), place(B, Slab.X)];
+  using object = new Matmul(a, b, { distribution: Slab.X, engine: "overlap" });
+  object.plan();
+  const { measured, predicted } = object.timeline();
+  assertEquals(predicted, []);
+  for (let rank = 0; rank < runtime.size; rank++) {
+    const own = measured.filter((one) => one.rank === rank);
+    assert(own.some(({ kind }) => kind === "gemm"));
+    assert(own.every(({ start, end }, i) => end >= start && start >= (i > 0 ? own[i - 1].end : 0)));
+  }
+  assertMatrix(object.execute(), AB, "after a timeline");
+  using other = new Matmul(a, b, { distribution: Slab.X, engine: "scalapack" });
+  other.plan();
+  const why = 'engine scalapack cannot tell what it does when. Pass engine: "overlap"';
+  assertThrowsEverywhere(runtime, () => other.timeline(), ConfigurationError, why);
+});
+
 clusterTest("explain names the schedule", { ranks: [2] }, (runtime) => {
   if (!isOnCpu(runtime)) return;
   const place = (matrix: Dense, distribution: Distribution) => distribute(runtime, matrix, { distribution });

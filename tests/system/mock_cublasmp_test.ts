@@ -17,6 +17,7 @@ async function runTests(files: readonly string[], environment: Record<string, st
 const FILES = [
   "gpu/matmul_test.ts",
   "gpu/overlap_test.ts",
+  "gpu/copy_engine_test.ts",
   "cluster/pblas_test.ts",
   "cluster/epilog_test.ts",
   "cluster/empty_test.ts",
@@ -78,7 +79,7 @@ mockTest("engine overlap needs NVLink and NVSHMEM, and else cuBLASMp multiplies"
   for (const rank of [0, 1]) {
     const why = `overlap: ConfigurationError on rank ${rank}: engine overlap: `;
     assertStringIncludes(slow, `${why}${slowReason}. ${other}`);
-    assertStringIncludes(poor, `${why}it needs NVRTC and NVSHMEM. NVSHMEM was not found`);
+    assertStringIncludes(poor, `${why}it needs NVRTC, NVSHMEM and cuBLASLt. NVSHMEM was not found`);
   }
 });
 

@@ -18,6 +18,9 @@ import { describeEpilog, type Epilog, epilogNamed } from "../matmul/epilog.ts";
 import type { MatmulOptions, PlanOptions } from "../matmul/options.ts";
 import { isEmpty, type MatmulProblem } from "../matmul/problem.ts";
 import type { PblasEngine } from "../pblas/call.ts";
+import { loadRates } from "./machine_rates.ts";
+import { keep, knownOf, lookUp, type Measured } from "./measurements.ts";
+import { type FasterPlan, RecordedPlan } from "./recorded_plan.ts";
 import { type AlgorithmName, algorithmNames, type EngineName, enginesFor } from "./registry.ts";
 
 /** Null if an engine can run a request. */
@@ -39,7 +42,7 @@ function cheapest(
   const able = candidates.filter((engine) => refusalOf(engine, runtime, request) === null);
   if (able.length < 2 || isEmpty(request.problem)) return able[0];
   if (able.every(({ seconds }) => seconds)) {
-    const times = able.map((engine) => engine.seconds!(request));
+    const times = able.map((engine) => engine.seconds!(request, runtime));
     return able[times.indexOf(Math.min(...times))];
   }
   const costs = able.map((engine) => engine.cost?.(request) ?? Infinity);
@@ -90,9 +93,93 @@ export function requestOf(
   };
 }
 
-/** The plan of an engine; a product without elements to multiply needs none. Local. */
-export function planProduct(engine: MatmulEngine, runtime: Runtime, request: EngineRequest): EnginePlan {
-  return isEmpty(request.problem) ? planEmptyProduct(runtime, request, engine.name) : engine.plan(runtime, request);
+/**
+ * The plan of an engine, or, on GPUs, of what was measured to be faster, if that is an engine that was asked for; a product
+ * without elements to multiply needs none. Local.
+ */
+export function planProduct(
+  engine: MatmulEngine,
+  runtime: Runtime,
+  request: EngineRequest,
+  options: MatmulOptions = {},
+): EnginePlan {
+  if (isEmpty(request.problem)) return planEmptyProduct(runtime, request, engine.name);
+  if (runtime.stream === null) return engine.plan(runtime, request);
+  const own = enginesFor(runtime, options.engine);
+  const faster = (measured: readonly Measured[], planned: Measured | null): FasterPlan | null => {
+    const best = fastestOf(measured, own, runtime, request);
+    if (best === null) return null;
+    return { make: best === planned ? null : () => planMeasured(best, own, runtime, request), seconds: best.seconds };
+  };
+  const known = knownOf(runtime, request);
+  if (known === undefined) {
+    const plan = engine.plan(runtime, request);
+    return new RecordedPlan(runtime, plan, () => {
+      loadRates(runtime);
+      return faster(lookUp(runtime, request, versionsOf(runtime)), null);
+    });
+  }
+  const best = fastestOf(known, own, runtime, request);
+  const plan = best === null ? engine.plan(runtime, request) : planMeasured(best, own, runtime, request);
+  return new RecordedPlan(runtime, plan, () => faster(known, best));
+}
+
+/** The fastest of what was measured that may be taken for a request; null if nothing may. */
+function fastestOf(
+  measured: readonly Measured[],
+  own: readonly MatmulEngine[],
+  runtime: Runtime,
+  request: EngineRequest,
+): Measured | null {
+  const sorted = measured.toSorted((one, other) => one.seconds - other.seconds);
+  return sorted.find(({ engine: name, algorithm, variant }) => {
+    const engine = own.find((one) => one.name === name);
+    if (engine === undefined || (request.algorithm !== "default" && request.algorithm !== algorithm)) return false;
+    if (request.variant !== undefined && request.variant !== variant) return false;
+    if (refusalOf(engine, runtime, { ...request, algorithm }) !== null) return false;
+    return variant === undefined || engine.variants?.({ ...request, algorithm })?.includes(variant) === true;
+  }) ?? null;
+}
+
+function planMeasured(
+  { engine: name, algorithm, variant }: Measured,
+  own: readonly MatmulEngine[],
+  runtime: Runtime,
+  request: EngineRequest,
+): EnginePlan {
+  const engine = own.find((one) => one.name === name)!;
+  engine.open?.(runtime);
+  return engine.plan(runtime, { ...request, algorithm, ...variant !== undefined && { variant } });
+}
+
+/** The libraries of all engines for a runtime's device; what is not installed has no version. */
+function versionsOf(runtime: Runtime): string[] {
+  return enginesFor(runtime).map((engine) => {
+    try {
+      return engine.open?.(runtime) ?? "";
+    } catch (error) {
+      if (error instanceof ConfigurationError) return "";
+      throw error;
+    }
+  });
+}
+
+/** Keep what was measured of a product for its next plan. The same on all ranks. */
+export function remember(
+  { runtime, ...product }: CheckedProduct,
+  epilog: Epilog,
+  options: PlanOptions,
+  measured: readonly (Trial & { readonly seconds: number })[],
+): void {
+  if (runtime.stream === null || measured.length === 0) return;
+  const request = requestOf({ runtime, ...product }, epilog, options);
+  const all = measured.map(({ engine, options: { algorithm }, variant, seconds }): Measured => (
+    { engine: engine.name, algorithm, ...variant !== undefined && { variant }, seconds }
+  ));
+  // What another engine took before stays.
+  const names = new Set(all.map(({ engine }) => engine));
+  const others = (knownOf(runtime, request) ?? []).filter(({ engine }) => !names.has(engine));
+  keep(runtime, request, versionsOf(runtime), [...all, ...others]);
 }
 
 /** An engine, by one of its algorithms, in one of its variants. */

@@ -7,6 +7,7 @@ import type { DType, Scalar } from "../../dtype/dtype.ts";
 import type { Engine } from "../../runtime/engines.ts";
 import type { Runtime } from "../../runtime/runtime.ts";
 import type { Stream } from "../../gpu/stream.ts";
+import type { Interval } from "../../overlap/timeline.ts";
 import type { ComputeType } from "../matmul/compute_type.ts";
 import type { Epilog, EpilogValues } from "../matmul/epilog.ts";
 import type { LocalOperands, MatmulProblem } from "../matmul/problem.ts";
@@ -107,8 +108,21 @@ export interface EnginePlan extends Disposable {
    * outputs of the epilog.
    */
   prepare(operands: LocalOperands, values: EngineValues, stream?: Stream | null): () => EpilogValues;
+  /**
+   * Get ready to run once, and to tell what each rank does when: as a model predicts it for all ranks, and as it was on this
+   * rank, in microseconds since all ranks met. Local; null if the plan cannot tell.
+   */
+  timeline?(operands: LocalOperands, values: EngineValues): TimelineSteps | null;
   /** Let go of what executions were given, if the plan keeps any of it. */
   release?(): void;
+}
+
+/** Both sides of a timeline. */
+export interface TimelineSteps {
+  /** What a model says of all ranks. */
+  readonly predicted: readonly Interval[];
+  /** Run, and tell what was on this rank. Collective. */
+  run(): readonly Interval[];
 }
 
 /** A way to run matmuls, and perhaps PBLAS routines. */
@@ -135,11 +149,11 @@ export interface MatmulEngine<Name extends string = string, Algorithm extends st
    * How long a request that is supported takes, by a model, in seconds. Where all engines that can run a request tell it,
    * the fastest is taken, and costs do not count. The same on all ranks.
    */
-  seconds?(request: EngineRequest): number;
+  seconds?(request: EngineRequest, runtime: Runtime): number;
+  /** Measure what this machine can do, unless it is known, before products are measured. Collective. */
+  calibrate?(runtime: Runtime): void;
   /** The variants of the request's algorithm that are worth measuring, if there are several. The same on all ranks. */
   variants?(request: EngineRequest): readonly string[];
-  /** Keep what was measured, in seconds by variant, for the next plan of such a request. The same on all ranks. */
-  remember?(runtime: Runtime, request: EngineRequest, measured: ReadonlyMap<string, number>): void;
   /**
    * What one memory order of D costs this engine, to choose between the two: the more important numbers first, null if it
    * cannot be. An engine without it takes both alike.

@@ -9,13 +9,13 @@ import type { Runtime } from "../../runtime/runtime.ts";
 import { cublasMpEngine } from "./cublasmp/engine.ts";
 import type { MatmulEngine } from "./engine.ts";
 import { overlapHostEngine } from "./overlap/host_engine.ts";
-import { overlapTileEngine } from "./overlap/tile_engine.ts";
+import { overlapGpuEngine } from "./overlap/gpu_engine.ts";
 import { scalapackEngine } from "./scalapack/engine.ts";
 
 // The types below look at these through the module: the engines themselves are no part of the public API.
 
 /** The engines of this library: a new one is added here. */
-export const ENGINES = [scalapackEngine, cublasMpEngine, overlapHostEngine, overlapTileEngine] as const;
+export const ENGINES = [scalapackEngine, cublasMpEngine, overlapHostEngine, overlapGpuEngine] as const;
 
 /** The engines by name; `auto` chooses among those for the runtime's device. */
 export type EngineName =

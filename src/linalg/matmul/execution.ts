@@ -96,7 +96,7 @@ export function planMatmul(
     ? []
     : (["communicationSmCount", "communicationType"] as const).filter((name) => options[name] !== undefined)
       .map((name) => `${name} has no meaning on a CPU and was not used`);
-  const planned = planProduct(engine, runtime, requestOf(product, epilog, options, variant));
+  const planned = planProduct(engine, runtime, requestOf(product, epilog, options, variant), options);
   return { plan: new MatmulPlan(planned, epilog, options, notes), facts: { library } };
 }
 

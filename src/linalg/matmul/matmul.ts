@@ -5,9 +5,10 @@
  */
 import { runtimeOf } from "../../array/base_array.ts";
 import type { DistributedArray } from "../../array/distributed_array.ts";
+import type { LocalArray } from "../../array/local_array.ts";
 import type { DType } from "../../dtype/dtype.ts";
 import { describe, keysOf, readOptions } from "../../options.ts";
-import { StateError } from "../../errors.ts";
+import { ConfigurationError, StateError } from "../../errors.ts";
 import type { Facts } from "../../runtime/agreement.ts";
 import { CollectiveOperation, type ExecuteOptions, type OperationSettings, runOnce } from "../../runtime/operation.ts";
 import type { Runtime } from "../../runtime/runtime.ts";
@@ -26,8 +27,8 @@ import {
   scalarFacts,
 } from "./checked_product.ts";
 import { checkAliasing } from "../operands.ts";
-import { chooseEngine, orderChoice, requestOf, type Trial, trials } from "../engines/choice.ts";
-import type { AlgorithmReport, MatmulEngine } from "../engines/engine.ts";
+import { chooseEngine, orderChoice, remember, trials } from "../engines/choice.ts";
+import type { AlgorithmReport, MatmulEngine, TimelineSteps } from "../engines/engine.ts";
 import type { AlgorithmName, EngineName } from "../engines/registry.ts";
 import {
   describeEpilog,
@@ -58,6 +59,7 @@ import {
   RESET_OPTION_KEYS,
   type ResetOptions,
 } from "./options.ts";
+import { Timeline } from "./timeline.ts";
 import {
   checkSameScaling,
   checkScalesAlive,
@@ -259,7 +261,9 @@ export class Matmul<D extends DType = DType> implements Disposable {
     const { locals, values } = operands.bound!;
     const target = { ...locals, d: columnMajor(d, product.d.order) };
     const { engine = "auto" } = this.#checked.given;
-    const measured = trials(product.runtime, product, epilog, { ...asked, engine }).map(
+    const all = trials(product.runtime, product, epilog, { ...asked, engine });
+    for (const engine of new Set(all.map(({ engine }) => engine))) engine.calibrate?.(product.runtime);
+    const measured = all.map(
       ({ engine, options, variant }) => {
         const title = `autotune: ${engine.name}'s ${options.algorithm}${variant === undefined ? "" : `, ${variant}`}`;
         const make = () => planMatmul(engine, product, epilog, options, variant);
@@ -270,7 +274,7 @@ export class Matmul<D extends DType = DType> implements Disposable {
     d.release();
     measured.sort((one, other) => one.seconds - other.seconds);
     const [fastest] = measured;
-    remember(product, epilog, measured);
+    remember(product, epilog, asked, measured);
     if (fastest) this.#replan("autotune", () => ({ ...fastest, epilog, inputs: this.#inputs }));
     return measured.map(({ options: { engine, algorithm }, variant, seconds }) => (
       { engine, algorithm, ...variant !== undefined && { variant }, seconds }
@@ -327,6 +331,33 @@ export class Matmul<D extends DType = DType> implements Disposable {
   /** What will happen, in words: the product, the column-major problem, the algorithm, its moves and costs. Local. */
   explain(): string {
     return explain(this.#checked, this.#scalars, this.#operation.currentPlan);
+  }
+
+  /**
+   * Run once more, into memory of its own, and tell what each rank does when: as it was, and on GPUs as a model predicts it.
+   * Only engine `overlap` can tell. Collective.
+   *
+   * @throws {StateError} before `plan`, after `releaseOperands` or `free`
+   * @throws {ConfigurationError} if what was planned cannot tell
+   */
+  timeline(): Timeline {
+    const operation = this.#operation;
+    const { product } = this.#checked;
+    const { steps, d } = operation.agree<{ facts?: Facts; steps: TimelineSteps; d: LocalArray }>("timeline", () => {
+      const [plan, operands] = operation.ready("timeline");
+      this.#checkOperands(plan, operands);
+      const { locals, values } = operands.bound!;
+      const d = allocateResult(product);
+      const steps = plan.engine.timeline?.({ ...locals, d: columnMajor(d, product.d.order) }, values) ?? null;
+      if (steps !== null) return { steps, d };
+      d.release();
+      throw new ConfigurationError(
+        `engine ${plan.report.engine} cannot tell what it does when. Pass engine: "overlap".`,
+      );
+    });
+    const measured = product.runtime.communicator.allGatherObject(steps.run());
+    d.release();
+    return new Timeline(steps.predicted, measured.flat());
   }
 
   /** m, n and k of op(A) op(B), and what runs: `Matmul(128 x 512 x 1024, float32, all_gather_gemm)`. Local. */
@@ -495,20 +526,6 @@ export function matmul(a: DistributedArray, b: DistributedArray, options: Matmul
       run: () => run().d,
     };
   });
-}
-
-/** Have each engine keep what was measured of its variants, for each algorithm. */
-function remember(
-  product: CheckedProduct,
-  epilog: Epilog,
-  measured: readonly (Trial & { readonly seconds: number })[],
-): void {
-  const groups = Map.groupBy(measured, ({ engine, options }) => `${engine.name} ${options.algorithm}`);
-  for (const group of groups.values()) {
-    const [{ engine, options }] = group;
-    const seconds = new Map(group.flatMap(({ variant, seconds }) => variant === undefined ? [] : [[variant, seconds]]));
-    if (seconds.size > 0) engine.remember?.(product.runtime, requestOf(product, epilog, options), seconds);
-  }
 }
 
 /** Check all that is known before planning. Local. */

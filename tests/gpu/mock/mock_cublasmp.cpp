@@ -488,3 +488,76 @@ API int cublasMpTradd(void*, int uplo, int trans, i64 m, i64 n, const void* alph
 // Opened before cuBLASMp, and asked for their versions only.
 API size_t cublasLtGetVersion() { return 130100; }
 API int cublasGetProperty(int, int* value) { return *value = 13, 0; }
+
+// ---- cuBLASLt: one product on one GPU -------------------------------------------------------------------------------
+
+struct LtProduct { int compute, scale; std::map<int, std::vector<char>> attributes; };
+struct LtLayout { int type; unsigned long long rows, columns; i64 leading; };
+
+API const char* cublasLtGetStatusName(int) { return "MOCK_CUBLAS_STATUS"; }
+API const char* cublasLtGetStatusString(int) { return "an error of the mock"; }
+API int cublasLtCreate(void** handle) { return *handle = (void*)1, 0; }
+API int cublasLtDestroy(void*) { return 0; }
+API int cublasLtMatmulDescCreate(LtProduct** made, int compute, int scale) {
+  return *made = new LtProduct{compute, scale, {}}, 0;
+}
+API int cublasLtMatmulDescDestroy(LtProduct* product) { return delete product, 0; }
+API int cublasLtMatmulDescSetAttribute(LtProduct* product, int attribute, const char* value, size_t bytes) {
+  return product->attributes[attribute].assign(value, value + bytes), 0;
+}
+API int cublasLtMatrixLayoutCreate(LtLayout** made, int type, unsigned long long rows, unsigned long long columns, i64 leading) {
+  return *made = new LtLayout{type, rows, columns, leading}, 0;
+}
+API int cublasLtMatrixLayoutDestroy(LtLayout* layout) { return delete layout, 0; }
+API int cublasLtMatmulPreferenceCreate(void** made) { return *made = (void*)1, 0; }
+API int cublasLtMatmulPreferenceDestroy(void*) { return 0; }
+API int cublasLtMatmulPreferenceSetAttribute(void*, int, const void*, size_t) { return 0; }
+API int cublasLtMatmulAlgoGetHeuristic(void*, LtProduct* product, LtLayout* a, LtLayout* b, LtLayout*, LtLayout*, void*, int,
+                                       char* results, int* found) {
+  auto operation = [&](int which) {
+    auto value = product->attributes.find(which);
+    return value == product->attributes.end() ? 0 : *(int*)value->second.data();
+  };
+  // As the library on Hopper: factors of 8 bits lie with k along their columns.
+  bool isNarrow = sizeOf(a->type) == 1 || sizeOf(b->type) == 1;
+  *found = isNarrow && (operation(3) == 0 || operation(4) != 0 || a->leading % 16 || b->leading % 16) ? 0 : 1;
+  return memset(results, 0, 96), *found ? 0 : 15;
+}
+API int cublasLtMatmul(void*, LtProduct* product, const void* alpha, const char* a, LtLayout* layoutA, const char* b,
+                       LtLayout* layoutB, const void* beta, const char* c, LtLayout* layoutC, char* d, LtLayout* layoutD,
+                       void*, void*, size_t, void*) {
+  auto integer = [&](int which) {
+    auto value = product->attributes.find(which);
+    return value == product->attributes.end() ? 0 : *(int*)value->second.data();
+  };
+  auto factor = [&](int which) {
+    auto value = product->attributes.find(which);
+    return value == product->attributes.end() ? 1.0 : (double)**(float**)value->second.data();
+  };
+  int operationA = integer(3), operationB = integer(4);
+  auto element = [](const char* matrix, LtLayout* layout, int operation, i64 row, i64 column) {
+    if (operation != 0) std::swap(row, column);
+    Number x = load(matrix + (row + column * layout->leading) * sizeOf(layout->type), layout->type);
+    return operation == 2 ? std::conj(x) : x;
+  };
+  i64 m = layoutD->rows, n = layoutD->columns, k = operationA ? layoutA->rows : layoutA->columns;
+  i64 rows = operationA ? layoutA->columns : layoutA->rows, columns = operationB ? layoutB->rows : layoutB->columns;
+  if (rows != m || columns != n || (i64)(operationB ? layoutB->columns : layoutB->rows) != k) return 7;
+  Number scaleOfProduct = load((const char*)alpha, product->scale) * factor(17) * factor(18);
+  Number scaleOfC = load((const char*)beta, product->scale) * factor(19);
+  std::vector<Number> left(m * k), right(k * n);
+  for (i64 l = 0; l < k; l++) {
+    for (i64 i = 0; i < m; i++) left[l * m + i] = element(a, layoutA, operationA, i, l);
+    for (i64 j = 0; j < n; j++) right[j * k + l] = element(b, layoutB, operationB, l, j);
+  }
+  for (i64 j = 0; j < n; j++) {
+    for (i64 i = 0; i < m; i++) {
+      Number sum = 0;
+      for (i64 l = 0; l < k; l++) sum += left[l * m + i] * right[j * k + l];
+      sum *= scaleOfProduct;
+      if (scaleOfC != 0.0) sum += scaleOfC * element(c, layoutC, 0, i, j);
+      store(d + (i + j * layoutD->leading) * sizeOf(layoutD->type), layoutD->type, sum * factor(20));
+    }
+  }
+  return 0;
+}

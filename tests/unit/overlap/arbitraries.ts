@@ -46,4 +46,5 @@ export const variantsOf = ({ kind }: Partition): fc.Arbitrary<Variant> =>
     way: fc.constantFrom<Variant["way"]>(...(kind === "gather" ? GATHER_WAYS : REDUCE_WAYS)),
     pieces: fc.integer({ min: 1, max: 3 }),
     hasAddend: fc.boolean(),
+    canAddApart: fc.boolean(),
   });

@@ -1,7 +1,7 @@
 /** Stage schedules of all ranks together are proved right; each of a list of planted mistakes is found. */
 import { assert, assertEquals, assertStringIncludes, assertThrows } from "@std/assert";
 import fc from "fast-check";
-import { stageProgram, type Taking } from "../../../src/overlap/actions.ts";
+import { stageProgram, type Taking, withMeeting } from "../../../src/overlap/actions.ts";
 import { type Action, check, type Finding, type Program, type Span, type Wanted } from "../../../src/overlap/check.ts";
 import { type Partition, partitionOf } from "../../../src/overlap/partition.ts";
 import {
@@ -32,6 +32,34 @@ Deno.test("every schedule is right, on 1 to 8 ranks, whatever the parts, however
     }),
     { numRuns: 1500 },
   );
+});
+
+// What a graph repeats has one word for each flag, whose values do not tell runs apart, and one window.
+const REPEATED = { flags: "captured", flagTurns: 1 } as const;
+
+Deno.test("what a graph repeats is right: the ranks meet, take their flags back, and need one window", () => {
+  fc.assert(
+    fc.property(cases, ({ partition, variant }) => {
+      const met = withMeeting(programs(schedulesOf(partition, variant)));
+      for (const { turns } of met) assertEquals(partition.size > 1 ? turns : {}, {});
+      assertEquals(check([met], REPEATED), []);
+    }),
+    { numRuns: 150 },
+  );
+});
+
+Deno.test("planted: a graph that is repeated without a meeting, or whose copies do not wait for it", () => {
+  const partition = partitionOf({ kind: "gather", extents: { m: 6, n: 6, k: 6 }, size: 3 });
+  const plain = programs(schedulesOf(partition, { way: "push" }));
+  const once = plain.map((program) => ({ ...program, turns: {} }));
+  assert(check([once], REPEATED).some(({ kind }) => kind === "race" || kind === "flag"));
+  const early = withMeeting(plain).map((program) => ({
+    ...program,
+    lanes: program.lanes.map((lane, number) =>
+      number === 1 ? lane.map((action): Action => ({ ...action, after: [] })) : lane
+    ),
+  }));
+  assert(check([early], REPEATED).some(({ kind }) => kind === "race" || kind === "flag"));
 });
 
 const pairs = fc.integer({ min: 2, max: 5 }).chain((size) => {

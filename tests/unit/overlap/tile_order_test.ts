@@ -2,7 +2,7 @@
 import { assert, assertEquals, assertThrows } from "@std/assert";
 import fc from "fast-check";
 import { TILE_SHAPES, type TileShape } from "../../../src/overlap/executors/tile/configuration.ts";
-import { tilePrograms } from "../../../src/overlap/actions.ts";
+import { tilePrograms, withMeeting } from "../../../src/overlap/actions.ts";
 import { type Action, check, type Finding, type Program } from "../../../src/overlap/check.ts";
 import {
   packTiles,
@@ -157,12 +157,21 @@ function programsOf(given: Case, orders = ordersOf(given)): Program[] {
 /** What is wrong; a kernel's flags hold the call's number, in one word. */
 const findings = (programs: Program[]) => check([programs], { flagTurns: 1 });
 
-Deno.test("the lists of all ranks together are right, whatever the number of clusters", () => {
+const fewer = cases.chain((given) => {
   const small = { m: fc.integer({ min: 8, max: 1500 }), n: fc.integer({ min: 8, max: 1000 }) };
-  const fewer = cases.chain((given) =>
-    fc.record({ ...small, clusters: fc.integer({ min: 1, max: 8 }) }).map((change) => ({ ...given, ...change }))
-  );
+  return fc.record({ ...small, clusters: fc.integer({ min: 1, max: 8 }) }).map((change) => ({ ...given, ...change }));
+});
+
+Deno.test("the lists of all ranks together are right, whatever the number of clusters", () => {
   fc.assert(fc.property(fewer, (given) => assertEquals(findings(programsOf(given)), [])), { numRuns: 150 });
+});
+
+Deno.test("what a graph repeats is right, with flags that are taken back and memory that does not take turns", () => {
+  const repeated = { flags: "captured", flagTurns: 1 } as const;
+  fc.assert(
+    fc.property(fewer, (given) => assertEquals(check([withMeeting(programsOf(given))], repeated), [])),
+    { numRuns: 40 },
+  );
 });
 
 const example: Case = {

@@ -11,7 +11,7 @@
 import { openCublasLt } from "../../../../ffi/cuda/cublaslt.ts";
 import { CublasMpError, CublasMpStatus, openCublasMp } from "../../../../ffi/cuda/cublasmp.ts";
 import { dtypeInfo } from "../../../dtype/dtype.ts";
-import { H200_RATES } from "../../../overlap/cost_model.ts";
+import { slownessOf } from "../../../overlap/cost_model.ts";
 import { agree } from "../../../runtime/agreement.ts";
 import type { Runtime } from "../../../runtime/runtime.ts";
 import type { Stream } from "../../../gpu/stream.ts";
@@ -24,6 +24,7 @@ import { HostEpilogPlan, withoutEpilog } from "./host_epilog.ts";
 import { callCost, chooseCall, type CublasMpCall, type CublasMpPath } from "./paths.ts";
 import { cublasMpPblas } from "./pblas.ts";
 import { CublasMpPlan, ENGINE_NAME } from "./plan.ts";
+import { ratesOf } from "../machine_rates.ts";
 import type { AlgorithmReport, EnginePlan, EngineRequest, EngineValues, MatmulEngine, Refusal } from "../engine.ts";
 
 /** The path for a request; null if there is none. */
@@ -158,10 +159,11 @@ const EXPOSED: Readonly<Record<CublasMpPath, number>> = {
 };
 
 /** Seconds of a request: the multiplication, what is not hidden behind it, and what starts both. */
-function seconds(request: EngineRequest): number {
+function seconds(request: EngineRequest, runtime: Runtime): number {
   const { call: { path, moved, traffic }, epilog } = wayFor(request)!;
-  const { problem: { m, n, k, d, accumulator } } = request;
-  const { flops, link, memory } = H200_RATES;
+  const { problem: { m, n, k, a, d, accumulator } } = request;
+  const { link, memory, ...rates } = ratesOf(runtime);
+  const flops = rates.flops / slownessOf(a.dtype);
   const ranks = d.distribution.size!;
   // A kernel reads and writes D once more; to the host and back it goes a hundred times as slowly.
   const passes = { call: 0, kernel: 1, host: 100 }[epilog];

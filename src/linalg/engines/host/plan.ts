@@ -8,10 +8,11 @@ import { dtypeInfo } from "../../../dtype/dtype.ts";
 import { copyStrided } from "../../../array/layout.ts";
 import type { LocalArray } from "../../../array/local_array.ts";
 import { isZero, scalar, type ScalarArgument, setScalar } from "../../../blas/arguments.ts";
+import type { Interval } from "../../../overlap/timeline.ts";
 import type { Runtime } from "../../../runtime/runtime.ts";
 import { type Epilog, type EpilogValues, isTrivial, type PreparedEpilog } from "../../matmul/epilog.ts";
 import { type LocalOperands, type MatmulProblem, matrixName } from "../../matmul/problem.ts";
-import type { AlgorithmReport, EnginePlan, EngineRequest, EngineValues } from "../engine.ts";
+import type { AlgorithmReport, EnginePlan, EngineRequest, EngineValues, TimelineSteps } from "../engine.ts";
 import { FactorScaling, scalarOf } from "./block_scaling.ts";
 import { prepareOnAllRanks } from "./epilog.ts";
 import { Delivery, Preparation } from "./preparation.ts";
@@ -33,6 +34,8 @@ export interface Multiplier extends Disposable {
   prepare(a: LocalArray, b: LocalArray, d: LocalArray): void;
   /** d = alpha op(a) op(b) + beta d, where `a`, `b` and `d` are this rank's parts. Collective. */
   multiply(a: LocalArray, b: LocalArray, d: LocalArray, alpha: ScalarArgument, beta: ScalarArgument): void;
+  /** Do something that multiplies, and tell what this rank did when, in microseconds since all met. Collective. */
+  traced?(body: () => void): readonly Interval[];
 }
 
 /** A strategy, and what its algorithm does, in words. */
@@ -133,6 +136,14 @@ export class HostPlan implements EnginePlan {
       this.#d.round(operands.d, values.scales.d ?? 1);
       return outputs;
     };
+  }
+
+  timeline(operands: LocalOperands, values: EngineValues): TimelineSteps | null {
+    const multiplier = this.#multiplier;
+    if (!multiplier.traced) return null;
+    const execute = this.prepare(operands, values);
+    // There is no model of CPUs.
+    return { predicted: [], run: () => multiplier.traced!(execute) };
   }
 
   [Symbol.dispose](): void {

@@ -10,6 +10,7 @@ import { isNothing, type ScalarArgument } from "../../../blas/arguments.ts";
 import { HostExecutor, windowBytes } from "../../../overlap/executors/host/executor.ts";
 import type { Windows } from "../../../overlap/executors/host/windows.ts";
 import { scheduleOf } from "../../../overlap/schedule.ts";
+import type { Interval, Span } from "../../../overlap/timeline.ts";
 import type { Runtime } from "../../../runtime/runtime.ts";
 import { isEmpty, type MatmulProblem } from "../../matmul/problem.ts";
 import type { Use } from "../communicator_resources.ts";
@@ -86,6 +87,23 @@ class OverlapMultiplier implements Multiplier {
   multiply(a: LocalArray, b: LocalArray, d: LocalArray, alpha: ScalarArgument, beta: ScalarArgument): void {
     const executor = isNothing(beta) ? this.#plain : this.#adding;
     executor.run({ a, b, d }, alpha.address, beta.address, this.#windows!.value);
+  }
+
+  traced(body: () => void): Interval[] {
+    const { communicator } = this.#runtime;
+    const intervals: Interval[] = [];
+    communicator.barrier();
+    const met = performance.now();
+    const note = (span: Span, start: number, end: number) => {
+      intervals.push({ ...span, rank: communicator.rank, start: (start - met) * 1e3, end: (end - met) * 1e3 });
+    };
+    for (const executor of [this.#plain, this.#adding]) executor.note = note;
+    try {
+      body();
+    } finally {
+      for (const executor of [this.#plain, this.#adding]) executor.note = null;
+    }
+    return intervals;
   }
 
   [Symbol.dispose](): void {

@@ -3,12 +3,12 @@
  *
  * @module
  */
-import { checkCuda, CudaStreamCaptureStatus, openCudaGraphs } from "../../../../ffi/cuda/runtime.ts";
+import { openCublasLt } from "../../../../ffi/cuda/cublaslt.ts";
 import { openNvrtc } from "../../../../ffi/cuda/nvrtc.ts";
 import { openNvshmem } from "../../../../ffi/cuda/nvshmem.ts";
 import type { LocalArray } from "../../../array/local_array.ts";
 import { isZero } from "../../../blas/arguments.ts";
-import { ConfigurationError, StateError } from "../../../errors.ts";
+import { ConfigurationError } from "../../../errors.ts";
 import { Device } from "../../../gpu/device.ts";
 import { linksOf } from "../../../gpu/report.ts";
 import type { Stream } from "../../../gpu/stream.ts";
@@ -22,20 +22,20 @@ import {
   tileRefusal,
 } from "../../../overlap/executors/tile/product.ts";
 import { partsOf, type TileProblem } from "../../../overlap/tile_order.ts";
-import { agree } from "../../../runtime/agreement.ts";
+import { predictTiles } from "../../../overlap/cost_model.ts";
+import { wavesOf } from "../../../overlap/timeline.ts";
 import type { Runtime } from "../../../runtime/runtime.ts";
 import { biasOf, type EpilogValues } from "../../matmul/epilog.ts";
 import { isEmpty, type LocalOperands, matrixName } from "../../matmul/problem.ts";
 import type { Use } from "../communicator_resources.ts";
-import type { AlgorithmReport, EnginePlan, EngineRequest, EngineValues, MatmulEngine, Refusal } from "../engine.ts";
+import type { AlgorithmReport, EnginePlan, EngineRequest, EngineValues, Refusal, TimelineSteps } from "../engine.ts";
 import { describeOneDimensional } from "../host/one_dimensional.ts";
 import { KeptArray } from "../kept_array.ts";
-import { OVERLAP_ALGORITHMS, type OverlapAlgorithm } from "./host_strategy.ts";
+import { ratesOf } from "../machine_rates.ts";
 import { applyAuxiliary, auxiliaryFor, auxiliaryName, kernelEpilog, prepareAuxiliary } from "./tile_epilog.ts";
 import { matrixOf, type Placed, TileOperand } from "./tile_operands.ts";
 import { type SharedProduct, useTileProduct } from "./tile_products.ts";
-import { productKey, tileSeconds, type TileStrategy, tileStrategy, tileTraffic } from "./tile_strategy.ts";
-import { fastestOf, keep, type Measured, recall, variantsWorthMeasuring } from "./tile_variants.ts";
+import { tileSeconds, type TileStrategy, tileStrategy, tileTraffic } from "./tile_strategy.ts";
 
 const NAME = "overlap";
 const NOTHING: EpilogValues = Object.freeze({});
@@ -66,11 +66,8 @@ export function refuseTiles(request: EngineRequest, { device, size, localSize }:
   return null;
 }
 
-/** What this machine lacks; found out once. */
-let missing: Refusal | null | undefined;
-
 /** Why memory that all ranks address, or the compiler, cannot be had. */
-function findMissing(): Refusal | null {
+export function findMissing(): Refusal | null {
   // GPUs that this process does not see are left to NVSHMEM.
   const slow = linksOf(Device.count()).find(({ kind, hasPeerAccess }) => kind === "pcie" || hasPeerAccess === false);
   if (slow) {
@@ -80,10 +77,11 @@ function findMissing(): Refusal | null {
   try {
     openNvrtc();
     openNvshmem();
+    openCublasLt();
     return null;
   } catch (error) {
     if (error instanceof ConfigurationError) {
-      return { reason: `it needs NVRTC and NVSHMEM. ${error.message}`, instead: CHANGE };
+      return { reason: `it needs NVRTC, NVSHMEM and cuBLASLt. ${error.message}`, instead: CHANGE };
     }
     throw error;
   }
@@ -142,10 +140,10 @@ function isRepeated({ matrices, address, values }: Repeatable, next: LocalOperan
 }
 
 /** A product by a tile kernel. */
-class TilePlan implements EnginePlan {
+export class TilePlan implements EnginePlan {
   readonly #runtime: Runtime;
   readonly #request: EngineRequest;
-  #tiles: TileStrategy;
+  readonly #tiles: TileStrategy;
   readonly #problem: TileProblem;
   readonly #matrices: Readonly<Record<"a" | "b" | "c" | "d", TileOperand>>;
   readonly #bias: KeptArray;
@@ -156,13 +154,10 @@ class TilePlan implements EnginePlan {
   /** Whether a sum that all ranks have was copied to D. */
   #isCopied = false;
 
-  /** What was measured of the product's variants. */
-  #measured: Measured = {};
-
   constructor(runtime: Runtime, request: EngineRequest) {
     this.#runtime = runtime;
     this.#request = request;
-    const tiles = this.#tiles = supported(request);
+    const tiles = this.#tiles = supportedTiles(request);
     const problem = this.#problem = tiles.problemOf(runtime.rank);
     const { dtype, kind, split } = problem;
     const stream = runtime.stream!;
@@ -189,7 +184,6 @@ class TilePlan implements EnginePlan {
   get report(): AlgorithmReport {
     const { problem, epilog } = this.#request;
     const { strategy, name } = this.#tiles;
-    const measured = this.#measured[name];
     const copied = (["a", "b", "c", "d"] as const).filter((name) => this.#matrices[name].byteLength > 0);
     return {
       engine: NAME,
@@ -201,7 +195,7 @@ class TilePlan implements EnginePlan {
         ...copied.map((name) => `${matrixName(problem, name)} copied on each rank, since 16 bytes are moved at a time`),
         ...this.#isCopied ? ["D copied from memory that all ranks store into"] : [],
       ],
-      times: { ...tileSeconds(this.#tiles), ...measured !== undefined && { measured } },
+      times: tileSeconds(this.#tiles, ratesOf(this.#runtime)),
       notes: [
         ...strategy.algorithm === "all_gather_gemm" ? [] : [`partial sums travel in ${problem.d.dtype}`],
         ...auxiliaryName(epilog) === null
@@ -212,14 +206,12 @@ class TilePlan implements EnginePlan {
   }
 
   open(): void {
-    this.#chooseMeasured();
     this.#shared = useTileProduct(this.#runtime, this.#tiles);
   }
 
   prepare(operands: LocalOperands, values: EngineValues, stream: Stream | null = null): () => EpilogValues {
     const own = this.#runtime.stream!;
     const on = stream ?? own;
-    refuseCapture(on);
     this.#shared?.value.product.checkEnded();
     const last = this.#repeatable;
     if (last !== null && isRepeated(last, operands, values)) {
@@ -230,6 +222,22 @@ class TilePlan implements EnginePlan {
     }
     const ready = this.#ready(operands, values);
     return () => this.#execute(operands, values, ready, on);
+  }
+
+  timeline(operands: LocalOperands, values: EngineValues): TimelineSteps {
+    const { operands: given, before, target: prepared } = this.#ready(operands, values);
+    const { product } = this.#shared!.value;
+    const { variant } = this.#tiles;
+    const clusters = product.blocks / variant.shape.cluster;
+    return {
+      predicted: wavesOf(predictTiles(this.#problem, variant, clusters, ratesOf(this.#runtime))),
+      run: () => {
+        const { d, partsOfD, peersOfD } = prepared ?? this.#commonTarget(operands.d);
+        if (before.length > 0) product.settle();
+        for (const copy of before) copy();
+        return product.trace({ ...given, d, ...partsOfD && { partsOfD }, ...peersOfD && { peersOfD } });
+      },
+    };
   }
 
   release(): void {
@@ -254,8 +262,7 @@ class TilePlan implements EnginePlan {
     const own = this.#runtime.stream!;
     const { epilog, problem: { transposed } } = this.#request;
     const { product } = this.#shared!.value;
-    // Which variant it is may have been found out after this was prepared.
-    const target = this.#shared!.value.result === null ? prepared ?? this.#ownTarget(d) : this.#commonTarget(d);
+    const target = prepared ?? this.#commonTarget(d);
     const { local, bring, fill: _, ...places } = target;
     const isStaged = before.length > 0 || bring !== null;
     // Elements are copied on the runtime's stream, between what is on the other one before and after.
@@ -315,16 +322,6 @@ class TilePlan implements EnginePlan {
       target,
       auxiliary: this.#auxiliary(d, inputs, before),
     };
-  }
-
-  /** Take the variant that was measured to be the fastest, as rank 0 knows it, unless one was asked for. Collective. */
-  #chooseMeasured(): void {
-    const { communicator, rank } = this.#runtime;
-    const known = rank === 0 ? recall(this.#runtime, productKey(this.#tiles)) : null;
-    this.#measured = communicator.broadcastObject(known) ?? {};
-    if (this.#request.variant !== undefined || Object.keys(this.#measured).length === 0) return;
-    this.#tiles = supported({ ...this.#request, variant: fastestOf(this.#measured) });
-    agree(this.#runtime, "Matmul.plan", () => this.#compile());
   }
 
   #compile(): void {
@@ -394,39 +391,8 @@ function isCommon({ partition: { kind }, variant }: TileStrategy): boolean {
 }
 
 /** The strategy of a request that is supported. */
-function supported(request: EngineRequest): TileStrategy {
+export function supportedTiles(request: EngineRequest): TileStrategy {
   const found = tileStrategy(request);
   if ("reason" in found) throw new ConfigurationError(`engine overlap: ${found.reason}. ${found.instead}`);
   return found;
 }
-
-/** Calls are numbered, which a graph would repeat. */
-function refuseCapture({ handle }: Stream): void {
-  const status = new Int32Array(1);
-  checkCuda(openCudaGraphs().cudaStreamIsCapturing(handle, status), "cudaStreamIsCapturing");
-  if (status[0] === CudaStreamCaptureStatus.None) return;
-  throw new StateError(
-    "engine overlap: its products cannot be captured in a CUDA graph, which would repeat the number of a call. Pass " +
-      'engine: "cublasmp", or call it before or after Graph.capture.',
-  );
-}
-
-/** The overlap engine for runtimes on GPUs. */
-export const overlapTileEngine: MatmulEngine<"overlap", OverlapAlgorithm> = {
-  name: NAME,
-  device: "gpu",
-  algorithms: OVERLAP_ALGORITHMS,
-  open: () => `NVRTC ${openNvrtc().version}`,
-  supports: (request, runtime) =>
-    refuseTiles(request, runtime) ?? (missing === undefined ? missing = findMissing() : missing),
-  cost: (request) => tileTraffic(supported(request), request.problem),
-  seconds: (request) => tileSeconds(supported(request)).predicted,
-  variants(request) {
-    const { partition: { kind }, extents } = supported(request);
-    return variantsWorthMeasuring(kind, extents);
-  },
-  remember(runtime, request, measured) {
-    if (runtime.rank === 0) keep(runtime, productKey(supported(request)), Object.fromEntries(measured));
-  },
-  plan: (runtime, request) => new TilePlan(runtime, request),
-};

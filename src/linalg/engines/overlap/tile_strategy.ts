@@ -7,7 +7,7 @@
  * @module
  */
 import { dtypeInfo } from "../../../dtype/dtype.ts";
-import { H200_RATES, limitOf, type Rates } from "../../../overlap/cost_model.ts";
+import { limitOf, type Rates } from "../../../overlap/cost_model.ts";
 import type { TileDType, TileShapeName } from "../../../overlap/executors/tile/configuration.ts";
 import { evenParts, lengthOf, type Part, type Partition } from "../../../overlap/partition.ts";
 import type { TileProblem, TileVariant } from "../../../overlap/tile_order.ts";
@@ -117,16 +117,10 @@ function tileProblem(
   };
 }
 
-/** What a strategy's measurements are told apart by: the same on all ranks. */
-export function productKey({ problemOf, partition: { extents, fixedParts } }: TileStrategy): string {
-  const { kind, dtype, isRowMajorA, isRowMajorB, split, size } = problemOf(0);
-  return JSON.stringify({ kind, dtype, ...extents, split, size, isRowMajorA, isRowMajorB, fixedParts });
-}
-
 /** Seconds that a strategy takes by what a machine can do, and what nothing can be faster than. */
 export function tileSeconds(
   { partition, shape, variant, extents: { m, n } }: TileStrategy,
-  rates: Rates = H200_RATES,
+  rates: Rates,
 ): { predicted: number; limit: number } {
   const { kind, size } = partition;
   const limit = limitOf(partition, rates, 2);

@@ -1,18 +1,12 @@
 /**
- * The variants of tile kernels: their names, which ones are worth measuring, and what was measured, kept on disk by
- * machine, product and versions.
+ * The variants of tile kernels: their names, and which ones are worth measuring.
  *
  * @module
  */
-import { createHash, randomUUID } from "node:crypto";
-import { openNvrtc } from "../../../../ffi/cuda/nvrtc.ts";
-import { cacheFolder } from "../../../gpu/kernels/program.ts";
 import { H200_RATES } from "../../../overlap/cost_model.ts";
 import { TILE_SHAPES, type TileShapeName } from "../../../overlap/executors/tile/configuration.ts";
-import { tileSource } from "../../../overlap/executors/tile/source.ts";
 import type { Partition } from "../../../overlap/partition.ts";
 import type { TileVariant } from "../../../overlap/tile_order.ts";
-import type { Runtime } from "../../../runtime/runtime.ts";
 
 /** The extents of a whole product, `m` being the one that is split. */
 export type Extents = Readonly<Record<"m" | "n" | "k" | "size", number>>;
@@ -85,63 +79,4 @@ export function variantsWorthMeasuring(kind: Partition["kind"], extents: Extents
     ? ["narrow", "wide", "flat, exchange", "narrow, exchange"]
     : [few, "wide", "wide, hybrid", "wide, hybrid in 4 panels", "roomy, hybrid in 4 panels"];
   return [...new Set([usualVariant(kind, extents), ...candidates])];
-}
-
-/** What was measured, in seconds by variant. */
-export type Measured = Readonly<Record<string, number>>;
-
-/** Where the measurements of a product are kept: by the GPU, their number, the product, the kernel and its compiler. */
-function fileOf({ device }: Runtime, product: string): string | undefined {
-  const folder = cacheFolder();
-  const source = tileSource({ ...TILE_SHAPES.wide, dtype: "bfloat16", isRowMajorA: true, isRowMajorB: true });
-  const facts = [device.name, product, openNvrtc().version.join("."), source];
-  return folder && `${folder}/overlap-${createHash("sha256").update(facts.join("\0")).digest("hex").slice(0, 32)}.json`;
-}
-
-/** What this process has read or written. */
-const known = new Map<string, Measured | null>();
-
-/** What is kept of a product; null if nothing is. Local. */
-export function recall(runtime: Runtime, product: string): Measured | null {
-  const found = known.get(product);
-  if (found !== undefined) return found;
-  const read = readKept(runtime, product);
-  known.set(product, read);
-  return read;
-}
-
-function readKept(runtime: Runtime, product: string): Measured | null {
-  const file = fileOf(runtime, product);
-  if (file === undefined) return null;
-  try {
-    const { measured } = JSON.parse(Deno.readTextFileSync(file)) as { measured: Measured };
-    for (const name of Object.keys(measured)) variantNamed(name);
-    return measured;
-  } catch {
-    // Nothing was measured yet, or it may not be read: the usual variant is taken.
-    return null;
-  }
-}
-
-/** Keep what was measured of a product; that this fails is no error. Local. */
-export function keep(runtime: Runtime, product: string, measured: Measured): void {
-  known.set(product, measured);
-  const file = fileOf(runtime, product);
-  if (file === undefined) return;
-  try {
-    Deno.mkdirSync(cacheFolder()!, { recursive: true });
-    const temporary = `${file}.${randomUUID()}`;
-    Deno.writeTextFileSync(
-      temporary,
-      JSON.stringify({ device: runtime.device.name, product, measured }, null, 1) + "\n",
-    );
-    Deno.renameSync(temporary, file);
-  } catch {
-    // No permission, or no space: the next process takes the usual variant.
-  }
-}
-
-/** The fastest of what was measured. */
-export function fastestOf(measured: Measured): string {
-  return Object.entries(measured).reduce((best, entry) => entry[1] < best[1] ? entry : best)[0];
 }

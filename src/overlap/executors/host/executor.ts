@@ -11,11 +11,13 @@ import { BLAS_TYPES } from "../../../../ffi/blas/blas.ts";
 import { copyStrided } from "../../../array/layout.ts";
 import type { LocalArray } from "../../../array/local_array.ts";
 import { scalar } from "../../../blas/arguments.ts";
-import { beginningAt, type Extents, GemmCall, inMemory, type MatrixInMemory } from "../../../blas/gemm.ts";
+import { GemmCall, inMemory, type MatrixInMemory } from "../../../blas/gemm.ts";
 import type { Operation } from "../../../blas/operation.ts";
 import { type AccumulatorDType, dtypeInfo, type TypedArray } from "../../../dtype/dtype.ts";
-import { type Axis, lengthOf, lineElements, MATRIX_AXES, type MatrixName, type Part } from "../../partition.ts";
-import type { Gemm, Place, Reduce, Schedule } from "../../schedule.ts";
+import { lineElements } from "../../partition.ts";
+import { type Gemm, type Place, type Reduce, type Schedule, spanOf, type Step } from "../../schedule.ts";
+import type { Span } from "../../timeline.ts";
+import { Places } from "../places.ts";
 import type { Windows } from "./windows.ts";
 
 /** What a schedule multiplies: matrices that lie column by column. */
@@ -56,8 +58,10 @@ export function windowBytes({ partition, windowLines }: Schedule, dtype: Accumul
 
 /** One rank's schedule, to be run again and again. */
 export class HostExecutor {
+  /** Told when each step began and ended, in milliseconds; null if nobody asks. */
+  note: ((span: Span, start: number, end: number) => void) | null = null;
   readonly #schedule: Schedule;
-  readonly #product: HostProduct;
+  readonly #places: Places;
   readonly #itemSize: number;
   readonly #parts: 1 | 2;
   readonly #calls: ReadonlyMap<Gemm, GemmCall>;
@@ -68,14 +72,14 @@ export class HostExecutor {
   constructor(schedule: Schedule, product: HostProduct) {
     const { dtype, gemm, operationA, operationB } = product;
     this.#schedule = schedule;
-    this.#product = product;
+    this.#places = new Places(schedule, product);
     ({ itemSize: this.#itemSize, parts: this.#parts } = dtypeInfo(dtype));
     this.#zero = scalar(dtype, 0);
     this.#one = scalar(dtype, 1);
     this.#calls = new Map(
       schedule.steps.filter((step) => step.kind === "gemm").map((step) => [
         step,
-        new GemmCall(gemm[BLAS_TYPES[dtype]], operationA, operationB, this.#extents(step.range)),
+        new GemmCall(gemm[BLAS_TYPES[dtype]], operationA, operationB, this.#places.extents(step.range)),
       ]),
     );
   }
@@ -84,70 +88,62 @@ export class HostExecutor {
   run(operands: HostOperands, alpha: bigint, beta: bigint, windows: Windows): void {
     windows.begin();
     for (const step of this.#schedule.steps) {
-      switch (step.kind) {
-        case "signal":
-          windows.signal(step.rank, step.flag);
-          break;
-        case "wait":
-          windows.wait(step.flag);
-          break;
-        case "gemm":
-          this.#multiply(step, operands, alpha, beta, windows);
-          break;
-        case "copy": {
-          const [from, to] = [step.from, step.to].map((place) => this.#block(place, operands, windows));
-          copyStrided(from, to, this.#shape(step.from.lines), this.#parts);
-          break;
-        }
-        case "reduce":
-          this.#reduce(step, operands, windows);
-      }
+      const span = this.note && spanOf(step);
+      const start = span ? performance.now() : 0;
+      this.#take(step, operands, alpha, beta, windows);
+      if (span) this.note!(span, start, performance.now());
     }
   }
 
-  #extents(range: Part): Extents {
-    const { partition: { extents, axis, fixedAxis, fixedParts }, rank } = this.#schedule;
-    return { ...extents, [fixedAxis]: lengthOf(fixedParts[rank]), [axis]: lengthOf(range) };
+  #take(step: Step, operands: HostOperands, alpha: bigint, beta: bigint, windows: Windows): void {
+    switch (step.kind) {
+      case "signal":
+        return windows.signal(step.rank, step.flag);
+      case "wait":
+        return windows.wait(step.flag);
+      case "gemm":
+        return this.#multiply(step, operands, alpha, beta, windows);
+      case "copy": {
+        const [from, to] = [step.from, step.to].map((place) => this.#block(place, operands, windows));
+        return copyStrided(from, to, this.#places.shape(step.from.lines), this.#parts);
+      }
+      case "reduce":
+        return this.#reduce(step, operands, windows);
+    }
   }
 
   #multiply(step: Gemm, operands: HostOperands, alpha: bigint, beta: bigint, windows: Windows): void {
-    const { travels, axis } = this.#schedule.partition;
-    const { range, factor, to, adds } = step;
-    const side = (name: "a" | "b"): MatrixInMemory => {
-      if (factor !== null && name === travels) return this.#matrix(factor, operands, windows);
-      const matrix = inMemory(operands[name]);
-      const dimension = this.#dimensionOf(name, axis);
-      return dimension === null ? matrix : beginningAt(matrix, dimension, range.start, this.#itemSize);
+    const { travels } = this.#schedule.partition;
+    const { factor, to, adds } = step;
+    const matrices = {
+      a: inMemory(operands.a),
+      b: inMemory(operands.b),
+      d: inMemory(operands.d),
+      ...operands.factors && { factors: operands.factors.map(inMemory) },
     };
+    const at = (place: Place) =>
+      this.#places.matrixAt(
+        place,
+        matrices,
+        this.#itemSize,
+        (rank, element) => windows.address(rank, element * this.#itemSize),
+      );
+    const side = (name: "a" | "b"): MatrixInMemory =>
+      factor !== null && name === travels
+        ? at(factor)
+        : this.#places.ownSide(step, name, matrices[name], this.#itemSize);
     const added = adds === "addend" ? beta : adds === "sum" ? this.#one.address : this.#zero.address;
     const call = this.#calls.get(step)!;
-    call.setMatrices(side("a"), side("b"), this.#matrix(to, operands, windows));
+    call.setMatrices(side("a"), side("b"), at(to));
     call.run(alpha, added);
   }
 
   #reduce({ from, to }: Reduce, operands: HostOperands, windows: Windows): void {
-    const [rows, columns] = this.#shape(to.lines);
+    const [rows, columns] = this.#places.shape(to.lines);
     const target = this.#block(to, operands, windows);
     for (const place of from) {
       add(this.#block(place, operands, windows), target, rows * this.#parts, columns, this.#parts);
     }
-  }
-
-  /** Which dimension of a stored matrix an axis is; null if it has it not. */
-  #dimensionOf(matrix: MatrixName, axis: Axis): 0 | 1 | null {
-    const axes: readonly Axis[] = MATRIX_AXES[matrix];
-    const index = axes.indexOf(axis);
-    if (index < 0) return null;
-    const { operationA, operationB } = this.#product;
-    const isTransposed = matrix === "a" ? operationA.transpose : matrix === "b" ? operationB.transpose : false;
-    return (isTransposed ? 1 - index : index) as 0 | 1;
-  }
-
-  /** The shape of so many lines of the matrix that travels, as it is stored. */
-  #shape(lines: number): [rows: number, columns: number] {
-    const { partition } = this.#schedule;
-    const other = lineElements(partition);
-    return this.#dimensionOf(partition.travels, partition.axis) === 0 ? [lines, other] : [other, lines];
   }
 
   /** The matrix that a place outside of windows is in. */
@@ -157,39 +153,18 @@ export class HostExecutor {
     return this.#schedule.partition.travels === "a" ? a : b;
   }
 
-  /** The dimension along which the lines of a place are counted; null for a result that is a single line. */
-  #lineDimension({ memory }: Place): 0 | 1 | null {
-    const { travels, axis } = this.#schedule.partition;
-    return this.#dimensionOf(memory === "result" ? "d" : travels, axis);
-  }
-
-  #byteOf(at: number): number {
-    return at * lineElements(this.#schedule.partition) * this.#itemSize;
-  }
-
-  /** A place, for BLAS. */
-  #matrix(place: Place, operands: HostOperands, windows: Windows): MatrixInMemory {
-    if (place.memory === "window") {
-      const [rows] = this.#shape(place.lines);
-      return { address: windows.address(place.rank, this.#byteOf(place.at)), leadingDimension: Math.max(1, rows) };
-    }
-    const matrix = inMemory(this.#array(place, operands));
-    const dimension = this.#lineDimension(place);
-    return dimension === null ? matrix : beginningAt(matrix, dimension, place.at, this.#itemSize);
-  }
-
   /** A place, for JavaScript. */
   #block(place: Place, operands: HostOperands, windows: Windows): Block {
     if (place.memory === "window") {
-      const [rows, columns] = this.#shape(place.lines);
-      const { buffer, offset } = windows.host(place.rank, this.#byteOf(place.at));
+      const [rows, columns] = this.#places.shape(place.lines);
+      const { buffer, offset } = windows.host(place.rank, this.#places.elementsBefore(place.at) * this.#itemSize);
       const length = rows * columns * this.#parts;
       const isDouble = this.#itemSize / this.#parts === 8;
       const data = isDouble ? new Float64Array(buffer, offset, length) : new Float32Array(buffer, offset, length);
       return { data, offset: 0, strides: [1, rows] };
     }
     const { data, offset, strides } = this.#array(place, operands);
-    return { data, offset: offset + place.at * strides[this.#lineDimension(place)!], strides };
+    return { data, offset: offset + place.at * strides[this.#places.lineDimension(place)!], strides };
   }
 }
 

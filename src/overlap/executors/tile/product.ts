@@ -5,15 +5,16 @@
  * @module
  */
 import { checkCudaDriver, CuStreamWriteValueFlags, openCudaDriver } from "../../../../ffi/cuda/driver.ts";
-import { checkCuda, CudaMemcpyKind, openCudaRuntime } from "../../../../ffi/cuda/runtime.ts";
-import { CollectiveError, ShapeError } from "../../../errors.ts";
-import { copyFromAddress, copyToAddress } from "../../../../ffi/memory.ts";
-import { clearOnDevice, copyToDevice } from "../../../memory/copy.ts";
+import { ShapeError, StateError } from "../../../errors.ts";
+import { clearOnDevice, copyOnDevice, copyToDevice } from "../../../memory/copy.ts";
 import { DeviceBuffer } from "../../../memory/device_buffer.ts";
-import { PinnedBuffer } from "../../../memory/pinned.ts";
 import { Event } from "../../../gpu/event.ts";
+import { meetAll, prepareFlags } from "../../../gpu/kernels/flag_kernels.ts";
 import { Stream } from "../../../gpu/stream.ts";
-import { watch } from "../../../gpu/watch.ts";
+import { AWAITED, Patience } from "../patience.ts";
+import { RunOrder } from "../run_order.ts";
+import { Tracer } from "../tracer.ts";
+import type { Interval, Span } from "../../timeline.ts";
 import { CHUNK_BYTES, type TileConfiguration } from "./configuration.ts";
 import { TileKernel } from "./kernel.ts";
 import { type Destination, Panels } from "./panels.ts";
@@ -65,14 +66,14 @@ export interface TileOperands {
 /** A kernel's argument for each parity of the call. */
 type Prepared = readonly Uint8Array<ArrayBuffer>[];
 
-/** How long other ranks are waited for when nothing else is said. */
-const PATIENCE_SECONDS = 8;
-
 /** For how many sets of operands the kernel's arguments are kept. */
 const MOST_PREPARED = 16;
 
-/** The bytes of flags come first, in this many for each kind. */
+/** The bytes of flags come first, in this many for each kind: parts that are here, blocks that have stored all, meetings. */
 const FLAG_BYTES = 256;
+
+/** The number of every run that begins with a meeting, in which flags are taken back. */
+const MET_CALL = 1;
 
 /** What a rank's part of the memory that all ranks address holds, and where. */
 export interface ExchangeLayout {
@@ -134,7 +135,7 @@ export function exchangeLayout(problem: TileProblem, variant: TileVariant): Exch
   const dataBytes = kind === "gather" ? align(gathered() * 2) : isSum ? tiles * 2 * (columns / 64) * CHUNK_BYTES : 0;
   const panel = panelTiles(problem, variant);
   const counterBytes = panel === null ? 0 : align(Math.ceil(tiles / cluster / panel) * 4);
-  const tileFlags = 2 * FLAG_BYTES;
+  const tileFlags = 3 * FLAG_BYTES;
   const counters = tileFlags + size * flagBytes;
   const data = counters + (size - 1) * counterBytes;
   // A rank sends to itself where all have to add in the same order.
@@ -189,15 +190,14 @@ export function tileRefusal(
  *
  * Each run has a number. What it receives goes into memory by the parity of that number, and flags hold the number
  * itself: a rank that has what all others sent in a run knows that they have ended the run before, so that neither
- * barriers nor resets are needed.
+ * barriers nor resets are needed. A run that is captured in a graph has no number of its own, and so every run from then on:
+ * there the ranks meet first, and take their flags back.
  */
 export class TileProduct implements Disposable {
   /** What is multiplied. */
   readonly problem: TileProblem;
   /** Blocks of the kernel. */
   readonly blocks: number;
-  /** How long other ranks are waited for. */
-  readonly patienceSeconds: number;
   readonly #stream: Stream;
   readonly #variant: TileVariant;
   readonly #kernel: TileKernel;
@@ -205,22 +205,18 @@ export class TileProduct implements Disposable {
   readonly #peers: readonly bigint[];
   readonly #count: number;
   readonly #memory: DeviceBuffer;
-  /** Where a kernel that has waited too long says so. */
-  readonly #report = new PinnedBuffer(FLAG_BYTES);
+  readonly #patience: Patience;
+  readonly #order: RunOrder;
   readonly #copies: { stream: Stream; begun: Event; ended: Event } | null;
   readonly #panels: Panels | null;
   readonly #prepared = new Map<string, Prepared>();
   readonly #stamps: bigint;
   /** The last run's: whoever repeats a run passes the same object. */
   #recent: { readonly operands: TileOperands; readonly prepared: Prepared } | null = null;
-  readonly #word = new BigUint64Array(1);
-  /** Whoever waits for the GPU next learns what went wrong. */
-  readonly #watch: Disposable;
   #calls = 0;
-  #isTold = false;
-  /** The last run, if it was on another stream than the product's. */
-  #elsewhere: { readonly stream: Stream; readonly event: Event } | null = null;
-  #event: Event | null = null;
+  /** Whether it was captured: from then on the ranks meet at the beginning of every run. */
+  #isCaptured = false;
+  #tracer: Tracer | null = null;
 
   /**
    * Prepare it: the kernel is compiled, the list of tiles goes to the GPU. `peers` are the addresses of the ranks' parts of
@@ -242,12 +238,13 @@ export class TileProduct implements Disposable {
     const { cluster } = variant.shape;
     this.problem = problem;
     this.#stamps = options.stamps ?? 0n;
-    this.patienceSeconds = options.patienceSeconds ?? PATIENCE_SECONDS;
     this.#stream = stream;
+    this.#order = new RunOrder(stream);
     this.#variant = variant;
     this.#peers = peers;
     this.#kernel = TileKernel.of(configuration);
     this.#kernel.prepare(stream.device);
+    prepareFlags(stream);
     this.#layout = exchangeLayout(problem, variant);
     this.blocks = options.blocks ?? this.#kernel.blocksOn(stream.device);
     const order = tileOrder(problem, variant, this.blocks / cluster);
@@ -255,13 +252,12 @@ export class TileProduct implements Disposable {
     const words = packTiles(order, cluster);
     this.#memory = new DeviceBuffer(stream, FLAG_BYTES + words.byteLength);
     clearOnDevice(this.#memory.address, FLAG_BYTES, stream);
-    copyToAddress(this.#report.address, this.#word);
     copyToDevice(this.#memory.address + BigInt(FLAG_BYTES), words, stream);
     const panel = panelTiles(problem, variant);
     this.#panels = panel === null
       ? null
       : new Panels(stream, problem, variant, panel, this.#layout.dataBytes, (peer) => this.#destinationAt(peer));
-    this.#watch = watch(() => this.#tell());
+    this.#patience = new Patience(stream, problem.rank, options.patienceSeconds);
     this.#copies = kind === "gather"
       ? { stream: new Stream(stream.device), begun: new Event(), ended: new Event() }
       : null;
@@ -275,17 +271,35 @@ export class TileProduct implements Disposable {
   execute(operands: TileOperands, stream: Stream = this.#stream): void {
     if (operands !== this.#recent?.operands) this.#recent = { operands, prepared: this.#prepare(operands) };
     const { a, b, alpha = 1, beta = 1 } = operands;
-    const call = ++this.#calls;
-    this.#begin(stream);
+    this.#isCaptured ||= this.#checkCapture(stream);
+    const call = this.#isCaptured ? MET_CALL : ++this.#calls;
+    this.#order.begin(stream);
+    if (this.#isCaptured) this.#meet(stream, true);
     const parameters = this.#recent.prepared[call % 2];
     setCall(parameters, call, alpha, beta);
     if (this.#copies) this.#push(this.problem.split === "rows" ? a : b, call, stream);
-    this.#kernel.launch(stream, this.blocks, parameters, this.#isSum);
+    this.#put(stream, { lane: 0, kind: "gemm", label: `${this.#count} tiles` }, () => {
+      this.#kernel.launch(stream, this.blocks, parameters, this.#isSum);
+    });
     // After the kernel, which they wait for: streams may share a queue of the GPU.
     this.#panels?.push(call);
     // What is pushed has to stay as it is until then.
     if (this.#copies) stream.wait(this.#copies.ended);
-    this.#end(stream);
+    this.#order.end(stream);
+  }
+
+  /** Run once, after all ranks have met, and return when the kernel and copies ran. All ranks have to do it. */
+  trace(operands: TileOperands): Interval[] {
+    this.settle();
+    this.#meet(this.#stream, false);
+    using tracer = this.#tracer = new Tracer(this.problem.rank, this.#stream);
+    try {
+      this.execute(operands);
+    } finally {
+      this.#tracer = null;
+    }
+    this.#stream.synchronize();
+    return tracer.intervals();
   }
 
   /** Bytes of the GPU that only this rank uses. */
@@ -295,7 +309,7 @@ export class TileProduct implements Disposable {
 
   /** Have the product's own stream wait for runs on others. */
   settle(): void {
-    this.#begin(this.#stream);
+    this.#order.begin(this.#stream);
   }
 
   /**
@@ -314,33 +328,16 @@ export class TileProduct implements Disposable {
    * @throws {CollectiveError} if one of them has waited too long for another rank.
    */
   checkEnded(): void {
-    const word = this.#word;
-    copyFromAddress(word, this.#report.address);
-    if (word[0] === 0n) return;
-    this.#isTold = true;
-    const [call, peer, what] = [
-      Number(word[0] & 0xffffffffn),
-      Number(word[0] >> 32n & 0xffn) - 1,
-      Number(word[0] >> 40n),
-    ];
-    const missing = ["", "its part of the operand", "its partial sums", "the end of its stores"][what];
-    throw new CollectiveError(
-      `Rank ${this.problem.rank} waited ${this.patienceSeconds} s for ${missing} from rank ${peer} in run ${call} of a ` +
-        `product. Look whether that rank has failed, is late, or has run the product less often; start the job again.`,
-      { ranks: [peer] },
-    );
+    this.#patience.check();
   }
 
   /** Free it after what is on the stream. Does not communicate. */
   [Symbol.dispose](): void {
-    this.#watch[Symbol.dispose]();
     this.settle();
     this.#panels?.[Symbol.dispose]();
     this.#memory.free();
-    // What is on the stream may still write there.
-    this.#stream.synchronize();
-    this.#event?.[Symbol.dispose]();
-    this.#report.free();
+    this.#patience[Symbol.dispose]();
+    this.#order[Symbol.dispose]();
     this.#copies?.begun[Symbol.dispose]();
     this.#copies?.ended[Symbol.dispose]();
     this.#copies?.stream[Symbol.dispose]();
@@ -366,27 +363,38 @@ export class TileProduct implements Disposable {
     return prepared;
   }
 
-  /** Throw what went wrong, once. */
-  #tell(): void {
-    if (!this.#isTold) this.checkEnded();
+  /** Wait until all ranks are here, and have taken their flags back if that is said. */
+  #meet(stream: Stream, takesBack: boolean): void {
+    const { rank } = this.problem;
+    const { tileFlags, data } = this.#layout;
+    const words = this.#peers.map((address) => address + BigInt(2 * FLAG_BYTES));
+    const own = this.#peers[rank];
+    meetAll(stream, {
+      cleared: takesBack
+        ? [
+          { address: own, words: 2 * FLAG_BYTES / 4 },
+          { address: own + BigInt(tileFlags), words: (data - tileFlags) / 4 },
+        ]
+        : [],
+      number: this.#memory.address,
+      words,
+      rank,
+      what: AWAITED.meeting,
+    }, this.#patience.notes);
   }
 
-  /** Runs follow each other, whatever stream they are on. */
-  #begin(stream: Stream): void {
-    const last = this.#elsewhere;
-    if (last === null) {
-      if (stream !== this.#stream) stream.wait(this.#stream);
-    } else if (last.stream !== stream) {
-      stream.wait(last.event);
-    }
-    if (stream === this.#stream) this.#elsewhere = null;
+  /** Whether a run is captured. Panels wait for counts that only grow, on a stream of their own: a graph cannot repeat it. */
+  #checkCapture({ isCapturing }: Stream): boolean {
+    if (!isCapturing || this.#panels === null) return isCapturing;
+    throw new StateError(
+      "engine overlap: this product sends its sums in panels, which cannot be captured in a CUDA graph. Pass engine: " +
+        '"cublasmp", or call it before or after Graph.capture.',
+    );
   }
 
-  #end(stream: Stream): void {
-    if (stream === this.#stream) return;
-    this.#event ??= new Event();
-    this.#event.record(stream);
-    this.#elsewhere = { stream, event: this.#event };
+  #put(stream: Stream, span: Span, put: () => void): void {
+    if (this.#tracer) this.#tracer.span(stream, span, put);
+    else put();
   }
 
   /** Whether ranks add up what others send. */
@@ -468,10 +476,10 @@ export class TileProduct implements Disposable {
       finished: this.#byRank((peer) => this.#wordOf(peer, rank, 1), stores),
       finishCount: 2 * this.blocks,
       gathered: this.#byRank((peer) => this.#wordOf(peer, rank, 0), kind === "gather"),
-      error: this.#memory.address,
-      report: this.#report.address,
+      error: this.#patience.notes.error,
+      report: this.#patience.notes.report,
       epilog,
-      patienceSeconds: this.patienceSeconds,
+      patienceSeconds: this.#patience.notes.patienceSeconds,
       stamps: this.#stamps,
       piece: this.#variant.piece ?? (isExchange ? CHUNK_BYTES : m <= 2048 ? CHUNK_BYTES / 4 : CHUNK_BYTES / 2),
     });
@@ -541,20 +549,15 @@ export class TileProduct implements Disposable {
     const { rank, size } = this.problem;
     const { stream, begun, ended } = this.#copies!;
     const { inner, outer } = gatheredPart(this.problem, partsOf(this.problem)[rank]);
-    const bytes = BigInt(((outer - 1) * padded(inner) + inner) * 2);
+    const bytes = ((outer - 1) * padded(inner) + inner) * 2;
     begun.record(on);
     stream.wait(begun);
     for (let i = 1; i < size; i++) {
       const peer = (rank - i + size) % size;
       const to = this.#dataOf(rank, peer, call % 2);
-      const code = openCudaRuntime().symbols.cudaMemcpyAsync(
-        to,
-        own.address,
-        bytes,
-        CudaMemcpyKind.DeviceToDevice,
-        stream.handle,
-      );
-      checkCuda(code, "cudaMemcpyAsync");
+      this.#put(stream, { lane: 1, kind: "copy", label: `its part to rank ${peer}` }, () => {
+        copyOnDevice(to, own.address, bytes, stream);
+      });
       const flag = this.#wordOf(rank, peer, 0);
       const { cuStreamWriteValue32 } = openCudaDriver().symbols;
       checkCudaDriver(

@@ -9,6 +9,8 @@ import { apply, compile as compileExpression, operand } from "../../../../src/ar
 import { dtypeInfo } from "../../../../src/dtype/dtype.ts";
 import { kernelSources } from "../../../../src/gpu/kernels/array_kernels.ts";
 import { fftKernelSource } from "../../../../src/gpu/kernels/fft_kernels.ts";
+import { flagKernelSource } from "../../../../src/gpu/kernels/flag_kernels.ts";
+import { sumSource } from "../../../../src/gpu/kernels/sum_kernels.ts";
 import { meetingKernelSource } from "../../../../src/gpu/kernels/meeting_kernel.ts";
 import { POINTWISE_SOURCE } from "../../../../src/linalg/engines/cublasmp/device_epilog.ts";
 import { AUX_SOURCE } from "../../../../src/linalg/engines/overlap/tile_epilog.ts";
@@ -34,6 +36,8 @@ for (
     meeting: meetingKernelSource,
     auxiliary: AUX_SOURCE,
     pointwise: POINTWISE_SOURCE,
+    flags: flagKernelSource,
+    sums: sumSource("bfloat16"),
   })
 ) {
   Deno.test({

@@ -1,12 +1,34 @@
 /** The variants of tile kernels by name, and which ones are worth measuring. */
 import { assert, assertEquals, assertThrows } from "@std/assert";
 import {
-  fastestOf,
   usualVariant,
   variantNamed,
   variantsWorthMeasuring,
 } from "../../../../src/linalg/engines/overlap/tile_variants.ts";
+import { areCopiesFaster } from "../../../../src/linalg/engines/overlap/gpu_engine.ts";
 import { TILE_SHAPES } from "../../../../src/overlap/executors/tile/configuration.ts";
+
+interface Measured {
+  readonly kind: "ag" | "rs" | "ar";
+  readonly shape: [number, number, number];
+  readonly dtype: string;
+  readonly measured: Record<string, number>;
+}
+
+Deno.test("the rule between tile kernels and copy engines picks within 3 % of the best, on every recorded row", async () => {
+  const file = new URL("../../../../bench/results/overlap_copies_h200.json", import.meta.url);
+  const { autotune } = JSON.parse(await Deno.readTextFile(file)) as { autotune: Measured[] };
+  const rows = autotune.filter(({ dtype }) => dtype === "bfloat16");
+  assertEquals(rows.length, 7);
+  const kinds = { ag: "gather", rs: "reduce", ar: "all_reduce" } as const;
+  for (const { kind, shape: [m, n, k], measured } of rows) {
+    const extents = { m, n, k, size: 2 };
+    const copies = kind === "ag" ? "copies: push" : "copies: ring";
+    const pick = areCopiesFaster(kinds[kind], extents) ? copies : usualVariant(kinds[kind], extents);
+    const ours = Object.entries(measured).filter(([name]) => !name.startsWith("cublasmp")).map(([, time]) => time);
+    assert(measured[pick] <= 1.03 * Math.min(...ours), `${kind} ${m},${n},${k}: ${pick} ${measured[pick]}`);
+  }
+});
 
 Deno.test("a name stands for tiles and the way through them", () => {
   assertEquals(variantNamed("wide"), { name: "wide", shape: "wide", variant: { shape: TILE_SHAPES.wide } });
@@ -31,8 +53,4 @@ Deno.test("what is worth measuring are a few variants that there are, the usual 
       }
     }
   }
-});
-
-Deno.test("the fastest of what was measured is taken", () => {
-  assertEquals(fastestOf({ wide: 3e-4, roomy: 2e-4, medium: 4e-4 }), "roomy");
 });

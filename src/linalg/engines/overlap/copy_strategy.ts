@@ -1,0 +1,184 @@
+/**
+ * Which product cuBLASLt and copy engines run on each rank for a problem, or why they cannot. Pure functions of the problem,
+ * so that all ranks choose alike.
+ *
+ * @module
+ */
+import { CublasComputeType } from "../../../../ffi/cuda/cublaslt.ts";
+import { type DType, dtypeInfo } from "../../../dtype/dtype.ts";
+import { canSum } from "../../../gpu/kernels/sum_kernels.ts";
+import { MOST_MEETING } from "../../../gpu/kernels/flag_kernels.ts";
+import { durationOf, limitOf, predictStages, type Rates, slownessOf } from "../../../overlap/cost_model.ts";
+import type { CopyEngineProblem, CopyEngineVariant } from "../../../overlap/executors/copy_engine/product.ts";
+import { lengthOf, type Part, type Partition } from "../../../overlap/partition.ts";
+import type { Interval } from "../../../overlap/timeline.ts";
+import type { ComputeType } from "../../matmul/compute_type.ts";
+import type { MatmulProblem } from "../../matmul/problem.ts";
+import { isQuantized } from "../../matmul/quantization.ts";
+import type { EngineRequest, Refusal } from "../engine.ts";
+import type { OneDimensionalStrategy } from "../host/one_dimensional.ts";
+import { hostPartition, hostStrategy } from "./host_strategy.ts";
+
+/** What copy engines and cuBLASLt do for a problem. */
+export interface CopyStrategy {
+  /** The algorithm, and where matrices lie. */
+  readonly strategy: OneDimensionalStrategy;
+  /** What is multiplied on a rank. */
+  readonly problemOf: (rank: number) => CopyEngineProblem;
+  /** How. */
+  readonly variant: CopyEngineVariant;
+  /** What reports and records call it. */
+  readonly name: string;
+}
+
+const CHANGE = "Leave engine out: cublasmp takes the product.";
+
+/** How it is done, by the name that reports and records use. */
+const VARIANTS: Readonly<Record<Partition["kind"], Readonly<Record<string, CopyEngineVariant>>>> = {
+  gather: {
+    "copies: push": { way: "push" },
+    "copies: push, second algorithm": { way: "push", algorithm: 1 },
+  },
+  reduce: {
+    "copies: ring": { way: "ring", pieces: 2 },
+    "copies: ring, second algorithm": { way: "ring", pieces: 2, algorithm: 1 },
+    "copies: scatter": { way: "scatter" },
+  },
+  all_reduce: {
+    "copies: ring": { way: "ring", pieces: 2 },
+    "copies: scatter": { way: "scatter" },
+  },
+};
+
+/** Whether a name is one of a variant of copy engines. */
+export function isCopyVariant(name: string): boolean {
+  return name.startsWith("copies: ");
+}
+
+/** Compute types that cuBLASLt has wherever it has their matrices, and that sum as wide as alpha and beta are. */
+const COMPUTE_CODES: Readonly<Partial<Record<ComputeType, number>>> = {
+  float32: CublasComputeType["32F"],
+  float32_pedantic: CublasComputeType["32F_PEDANTIC"],
+  float32_fast_float16: CublasComputeType["32F_FAST_16F"],
+  float32_fast_bfloat16: CublasComputeType["32F_FAST_16BF"],
+  float32_fast_tf32: CublasComputeType["32F_FAST_TF32"],
+  float64: CublasComputeType["64F"],
+  float64_pedantic: CublasComputeType["64F_PEDANTIC"],
+};
+
+/** Elements of 8 bits that tensor cores take at a time. */
+const NARROW_MULTIPLE = 16;
+
+/** The type in which sums travel: D's, or for a D of 8 bits the one that C would have. */
+function sumTypeOf({ c, d }: MatmulProblem): DType {
+  return isQuantized(d.dtype) ? c?.dtype ?? "bfloat16" : d.dtype;
+}
+
+/** What copy engines and cuBLASLt do, or why they cannot. */
+export function copyStrategy(request: EngineRequest): CopyStrategy | Refusal {
+  const { problem, epilog, algorithm, scaling, settings = {} } = request;
+  const { a, b, c, d, accumulator, operationA, operationB } = problem;
+  const refuse = (reason: string): Refusal => ({ reason, instead: CHANGE });
+  const hasEpilog = epilog.name !== "none" && epilog.name !== "all_reduce" || epilog.resultAmax;
+  if (hasEpilog) return refuse(`copy engines have no epilogs (${epilog.name})`);
+  if (scaling) return refuse("copy engines take one scale a matrix");
+  const sumType = sumTypeOf(problem);
+  const { communicationType = sumType, communicationSmCount } = settings;
+  const computeType = settings.computeType ??
+    (accumulator === "float64" || accumulator === "complex128" ? "float64" : "float32");
+  if (communicationType !== sumType) return refuse(`partial sums travel in ${sumType}, not in ${communicationType}`);
+  if (communicationSmCount !== undefined) return refuse("copy engines need no multiprocessors for communication");
+  const code = COMPUTE_CODES[computeType];
+  if (code === undefined) return refuse(`copy engines do not compute by computeType ${computeType}`);
+  for (const [matrix, operation] of [[a, operationA], [b, operationB]] as const) {
+    if (dtypeInfo(matrix.dtype).isComplex && operation.conjugate && !operation.transpose) {
+      return refuse("cuBLASLt conjugates only what it transposes");
+    }
+  }
+  const strategy = hostStrategy(
+    problem,
+    algorithm,
+    (one) =>
+      one.moves === 0 && a.distribution.coincidesWith(one.a) && b.distribution.coincidesWith(one.b) &&
+      hostPartition(problem, one).axis !== "k",
+  );
+  if (strategy === null) {
+    return refuse(
+      "copy engines take matrices where they lie, gather factors along m or n, and sum factors that are divided along k; " +
+        "these distributions would have to be changed",
+    );
+  }
+  const partition = hostPartition(problem, strategy);
+  const { kind, size, fixedParts, fixedAxis, parts } = partition;
+  if (size > MOST_MEETING) return refuse(`at most ${MOST_MEETING} ranks meet, not ${size}`);
+  const isEmptyPart = (part: Part) => lengthOf(part) === 0;
+  if (fixedParts.some(isEmptyPart)) {
+    return refuse(`each rank needs a part of ${fixedAxis}, and ${fixedParts.filter(isEmptyPart).length} have none`);
+  }
+  const isSum = kind !== "gather";
+  if (isSum && !canSum(sumType)) return refuse(`there are no sums of ${sumType}`);
+  if (isQuantized(a.dtype)) {
+    const isKFirst = operationA.transpose && !operationB.transpose;
+    if (!isKFirst) return refuse("8-bit factors have to lie with k in sequence");
+    const extents = [
+      problem.m,
+      problem.n,
+      problem.k,
+      ...[...parts, ...fixedParts].flatMap(({ start, end }) => [start, end]),
+    ];
+    const step = isSum ? 2 * NARROW_MULTIPLE : NARROW_MULTIPLE;
+    if (extents.some((extent) => extent % step !== 0)) {
+      return refuse(`parts of 8-bit products have to begin and end at multiples of ${step}`);
+    }
+    if (isQuantized(d.dtype) && isSum && c !== null) return refuse("a D of 8 bits is not added to twice");
+  }
+  const named = VARIANTS[kind];
+  const name = request.variant ?? usualCopies(partition, isQuantized(d.dtype));
+  const variant = named[name];
+  if (variant === undefined) throw new RangeError(`There is no variant "${name}" of copy engines.`);
+  const problemOf = (rank: number): CopyEngineProblem => ({
+    partition,
+    rank,
+    types: { a: a.dtype, b: b.dtype, c: c?.dtype ?? sumType, d: d.dtype },
+    sumType,
+    operationA,
+    operationB,
+    computeType: code,
+    scaleType: accumulator,
+  });
+  return { strategy, problemOf, variant, name };
+}
+
+/** The variant that measured best: rings between two ranks, whatever the sum; between more of them sums of terms. */
+function usualCopies({ kind, size }: Partition, isNarrow: boolean): string {
+  if (kind === "gather") return "copies: push";
+  return isNarrow || size === 2 ? "copies: ring" : "copies: scatter";
+}
+
+/** The variants that are worth measuring, the usual one first. */
+export function copiesWorthMeasuring({ problemOf, name }: CopyStrategy): string[] {
+  const { partition: { kind }, types } = problemOf(0);
+  const names = Object.keys(VARIANTS[kind]).filter((other) => !isQuantized(types.d) || !other.includes("scatter"));
+  return [...new Set([name, ...names])];
+}
+
+/** What a machine can do with a strategy's types, and the bytes of an element that travels. */
+function ratesFor({ problemOf }: CopyStrategy, rates: Rates): { own: Rates; itemSize: number } {
+  const { partition: { travels }, types, sumType } = problemOf(0);
+  const { itemSize } = dtypeInfo(travels === "d" ? sumType : types[travels]);
+  return { own: { ...rates, flops: rates.flops / slownessOf(types.a) }, itemSize };
+}
+
+/** What all ranks do when, by what a machine can do. */
+export function predictCopies(strategy: CopyStrategy, rates: Rates): Interval[] {
+  const { own, itemSize } = ratesFor(strategy, rates);
+  const { variant: { way, pieces = 1 }, problemOf } = strategy;
+  return predictStages(problemOf(0).partition, { way, pieces, canAddApart: true }, own, itemSize);
+}
+
+/** Seconds that a strategy takes by what a machine can do, and what nothing can be faster than. */
+export function copySeconds(strategy: CopyStrategy, rates: Rates): { predicted: number; limit: number } {
+  const { own, itemSize } = ratesFor(strategy, rates);
+  const predicted = durationOf(predictCopies(strategy, rates));
+  return { predicted: predicted / 1e6, limit: limitOf(strategy.problemOf(0).partition, own, itemSize) / 1e6 };
+}

@@ -1,0 +1,133 @@
+/**
+ * The overlap engine on GPUs that address each other's memory: tile kernels where there are some, and cuBLASLt with copy
+ * engines for what they have not, or where that was measured to be faster.
+ *
+ * @module
+ */
+import { createHash } from "node:crypto";
+import { openCublasLt } from "../../../../ffi/cuda/cublaslt.ts";
+import { openNvrtc } from "../../../../ffi/cuda/nvrtc.ts";
+import { ConfigurationError } from "../../../errors.ts";
+import { TILE_SHAPES } from "../../../overlap/executors/tile/configuration.ts";
+import { tileSource } from "../../../overlap/executors/tile/source.ts";
+import type { Partition } from "../../../overlap/partition.ts";
+import type { Runtime } from "../../../runtime/runtime.ts";
+import { isEmpty } from "../../matmul/problem.ts";
+import { isQuantized } from "../../matmul/quantization.ts";
+import type { EngineRequest, MatmulEngine, Refusal } from "../engine.ts";
+import { measureRates, ratesOf } from "../machine_rates.ts";
+import { CopyPlan } from "./copy_plan.ts";
+import { copiesWorthMeasuring, copySeconds, type CopyStrategy, copyStrategy, isCopyVariant } from "./copy_strategy.ts";
+import { OVERLAP_ALGORITHMS, type OverlapAlgorithm } from "./host_strategy.ts";
+import { findMissing, refuseTiles, supportedTiles, TilePlan } from "./tile_engine.ts";
+import { tileSeconds, type TileStrategy, tileStrategy, tileTraffic } from "./tile_strategy.ts";
+import { type Extents, variantsWorthMeasuring } from "./tile_variants.ts";
+
+const CHANGE = "Leave engine out: cublasmp takes the product.";
+
+/** Null if copy engines can run a request on this runtime's GPUs. */
+export function refuseCopies(request: EngineRequest, { size, localSize, device }: Runtime): Refusal | null {
+  if (localSize !== size) {
+    return { reason: `its GPUs use each other's memory, and ${size} ranks are on several machines`, instead: CHANGE };
+  }
+  if (isEmpty(request.problem)) return null;
+  if (size === 1) return { reason: "one GPU has nothing to exchange", instead: CHANGE };
+  const { a } = request.problem;
+  const [major, minor] = device.computeCapability ?? [0, 0];
+  if (isQuantized(a.dtype) && 10 * major + minor < 89) {
+    return {
+      reason: `${a.dtype} needs compute capability 8.9, and ${device.name} has ${major}.${minor}`,
+      instead: CHANGE,
+    };
+  }
+  const found = copiesFor(request);
+  return "reason" in found ? found : null;
+}
+
+/** The request as one of the two sees it: without a variant of the other. */
+function seenBy(isByCopies: boolean, { variant, ...request }: EngineRequest): EngineRequest {
+  return variant === undefined || isCopyVariant(variant) !== isByCopies ? request : { ...request, variant };
+}
+
+/** What tile kernels do for a request, or why they cannot. */
+function tilesFor(request: EngineRequest): TileStrategy | Refusal {
+  return tileStrategy(seenBy(false, request));
+}
+
+/** What copy engines do for a request, or why they cannot. */
+function copiesFor(request: EngineRequest): CopyStrategy | Refusal {
+  return copyStrategy(seenBy(true, request));
+}
+
+/** Whether a request is for copy engines: by its variant, since there is no tile kernel for it, or by the rule. */
+function isForCopies(request: EngineRequest): boolean {
+  if (request.variant !== undefined) return isCopyVariant(request.variant);
+  const tiles = tilesFor(request);
+  return "reason" in tiles || areCopiesFaster(tiles.partition.kind, tiles.extents) && !("reason" in copiesFor(request));
+}
+
+/**
+ * Where cuBLASLt and copy engines took less time than every tile kernel on two H200s: what is gathered, unless it is little,
+ * and sums of long rows (`bench/results/overlap_copies_h200.json`).
+ */
+export function areCopiesFaster(kind: Partition["kind"], { m, k, size }: Extents): boolean {
+  if (size !== 2 || m < 2048) return false;
+  return kind === "gather" || (kind === "reduce" && k / size >= 14_336);
+}
+
+function supportedCopies(request: EngineRequest): CopyStrategy {
+  const found = copiesFor(request);
+  if ("reason" in found) throw new ConfigurationError(`engine overlap: ${found.reason}. ${found.instead}`);
+  return found;
+}
+
+/** What this machine lacks; found out once. */
+let missing: Refusal | null | undefined;
+
+let kernels: string | undefined;
+
+/** What tells the kernels of this version from others'. */
+function kernelsDigest(): string {
+  const source = () => tileSource({ ...TILE_SHAPES.wide, dtype: "bfloat16", isRowMajorA: true, isRowMajorB: true });
+  return kernels ??= createHash("sha256").update(source()).digest("hex").slice(0, 8);
+}
+
+/** The overlap engine for runtimes on GPUs. */
+export const overlapGpuEngine: MatmulEngine<"overlap", OverlapAlgorithm> = {
+  name: "overlap",
+  device: "gpu",
+  algorithms: OVERLAP_ALGORITHMS,
+  open: () => `NVRTC ${openNvrtc().version}, cuBLASLt ${openCublasLt().version}, kernels ${kernelsDigest()}`,
+  supports(request, runtime) {
+    const refusal = refuseTiles(seenBy(false, request), runtime);
+    if (refusal !== null && refuseCopies(request, runtime) !== null) return refusal;
+    return missing === undefined ? missing = findMissing() : missing;
+  },
+  cost(request) {
+    return isForCopies(request)
+      ? supportedCopies(request).strategy.traffic
+      : tileTraffic(supportedTiles(request), request.problem);
+  },
+  seconds(request, runtime) {
+    // For types that tile kernels have not, it is taken where it was asked for, or measured to be faster.
+    return "reason" in tilesFor(request)
+      ? Infinity
+      : isForCopies(request)
+      ? copySeconds(supportedCopies(request), ratesOf(runtime)).predicted
+      : tileSeconds(supportedTiles(request), ratesOf(runtime)).predicted;
+  },
+  calibrate: measureRates,
+  variants(request) {
+    const tiles = tilesFor(request);
+    const copies = copiesFor(request);
+    return [
+      ..."reason" in tiles ? [] : variantsWorthMeasuring(tiles.partition.kind, tiles.extents),
+      ..."reason" in copies ? [] : copiesWorthMeasuring(copies),
+    ];
+  },
+  plan(runtime, request) {
+    return isForCopies(request)
+      ? new CopyPlan(runtime, request, supportedCopies(request))
+      : new TilePlan(runtime, request);
+  },
+};

@@ -1,0 +1,440 @@
+/**
+ * Stage schedules on GPUs of one machine: products by cuBLASLt on one stream, copies by copy engines on another.
+ *
+ * A signal is a number that a stream writes into another GPU's memory, behind what it has copied there. A wait is a kernel
+ * of one thread that looks at its own GPU's memory: it ends at a deadline, so that a rank that is gone holds no GPU.
+ *
+ * Each run has a number. Windows take turns by the parity of that number, and flags hold the number itself, so that there
+ * are neither barriers nor resets, as `check.ts` proves. A run that is captured in a graph has no number of its own: there
+ * the ranks meet at its beginning, where each takes its flags back, and one window is enough.
+ *
+ * @module
+ */
+import { checkCudaDriver, CuStreamWriteValueFlags, openCudaDriver } from "../../../../ffi/cuda/driver.ts";
+import { scalar, type ScalarArgument, setScalar } from "../../../blas/arguments.ts";
+import type { MatrixInMemory } from "../../../blas/gemm.ts";
+import {
+  GEMM_WORKSPACE_BYTES,
+  type GemmLaunch,
+  type GemmMatrix,
+  GpuGemm,
+  type GpuGemmOptions,
+} from "../../../blas/gpu_gemm.ts";
+import { type AccumulatorDType, type DType, dtypeInfo, type Scalar } from "../../../dtype/dtype.ts";
+import { Event } from "../../../gpu/event.ts";
+import { awaitWord, meetAll, prepareFlags } from "../../../gpu/kernels/flag_kernels.ts";
+import { addBlocks, prepareSum } from "../../../gpu/kernels/sum_kernels.ts";
+import { Stream } from "../../../gpu/stream.ts";
+import { clearOnDevice, copyOnDevice, copyPlaneOnDevice } from "../../../memory/copy.ts";
+import { DeviceBuffer } from "../../../memory/device_buffer.ts";
+import { lineElements, type Partition } from "../../partition.ts";
+import {
+  type Copy,
+  type Gemm,
+  type Place,
+  type Reduce,
+  type Schedule,
+  scheduleOf,
+  spanOf,
+  type Step,
+  type Variant,
+} from "../../schedule.ts";
+import type { Interval } from "../../timeline.ts";
+import { AWAITED, Patience } from "../patience.ts";
+import { Places } from "../places.ts";
+import { RunOrder } from "../run_order.ts";
+import { Tracer } from "../tracer.ts";
+
+/** What is multiplied, on one rank. */
+export interface CopyEngineProblem extends Omit<GpuGemmOptions, "types" | "scaleType" | "algorithm"> {
+  /** Where everything is. */
+  readonly partition: Partition;
+  /** This rank. */
+  readonly rank: number;
+  /** The element types of the matrices. */
+  readonly types: Readonly<Record<GemmMatrix, DType>>;
+  /** The type in which sums travel. */
+  readonly sumType: DType;
+  /** The type of alpha and beta. */
+  readonly scaleType: AccumulatorDType;
+}
+
+/** How it is done. */
+export interface CopyEngineVariant extends Pick<Variant, "way" | "pieces"> {
+  /** Which of cuBLASLt's algorithms. */
+  readonly algorithm?: number;
+}
+
+/** This rank's matrices, which lie column by column. */
+export interface CopyEngineOperands {
+  /** A. */
+  readonly a: MatrixInMemory;
+  /** B. */
+  readonly b: MatrixInMemory;
+  /** What is added, perhaps D itself; or nothing. */
+  readonly c: MatrixInMemory | null;
+  /** D. */
+  readonly d: MatrixInMemory;
+}
+
+/** Each flag has a sector of memory for itself. */
+const FLAG_BYTES = 64;
+
+/** The words in which ranks meet come first. */
+const MEETING_BYTES = 256;
+
+const PARITIES = 2;
+
+/** The number of every run that begins with a meeting, in which flags are taken back. */
+const MET_CALL = 1;
+
+/** For how many sets of operands the calls are kept. */
+const MOST_PREPARED = 8;
+
+const align = (bytes: number) => Math.ceil(bytes / 256) * 256;
+
+/** What a rank's part of the memory that all ranks address holds: the same on all of them. */
+interface ExchangeLayout {
+  readonly flags: number;
+  readonly windowBytes: number;
+  readonly windows: number;
+  readonly bytes: number;
+}
+
+function layoutOf({ partition, windowLines, flags }: Schedule, itemSize: number): ExchangeLayout {
+  const windows = align(MEETING_BYTES + PARITIES * flags * FLAG_BYTES);
+  const windowBytes = align(windowLines * lineElements(partition) * itemSize);
+  return { flags, windowBytes, windows, bytes: windows + PARITIES * windowBytes };
+}
+
+function schedulesFor({ partition, rank }: CopyEngineProblem, { way, pieces }: CopyEngineVariant): Schedule[] {
+  return [false, true].map((hasAddend) =>
+    scheduleOf(partition, rank, { way, ...pieces !== undefined && { pieces }, hasAddend, canAddApart: true })
+  );
+}
+
+/** The type of what travels. */
+function travellingType({ partition: { travels }, types, sumType }: CopyEngineProblem): DType {
+  return travels === "d" ? sumType : types[travels];
+}
+
+/** Bytes of a rank's part of the memory that all ranks address. */
+export function exchangeBytes(problem: CopyEngineProblem, variant: CopyEngineVariant): number {
+  const { itemSize } = dtypeInfo(travellingType(problem));
+  return layoutOf(schedulesFor(problem, variant)[0], itemSize).bytes;
+}
+
+/** A step that is ready to be put on streams: in which run, on which stream. */
+type Ready = (call: number, stream: Stream) => void;
+
+/** What is prepared for a set of operands: for each parity of the run, what is done for each step. */
+type Prepared = readonly (readonly Ready[])[];
+
+/** What a step waits for, and how others wait for it. */
+interface Links {
+  readonly waits: readonly Event[];
+  readonly done: Event | null;
+}
+
+/**
+ * A product that is run many times, on one rank. The ranks make it with the same problem and variant, run it equally
+ * often, and free it after all have ended their last run.
+ */
+export class CopyEngineProduct implements Disposable {
+  /** What is multiplied. */
+  readonly problem: CopyEngineProblem;
+  readonly #stream: Stream;
+  readonly #copies: Stream;
+  readonly #schedules: readonly Schedule[];
+  readonly #links: readonly (readonly Links[])[];
+  readonly #places: Places;
+  readonly #layout: ExchangeLayout;
+  readonly #peers: readonly bigint[];
+  readonly #patience: Patience;
+  readonly #memory: DeviceBuffer;
+  readonly #gemms = new Map<string, GpuGemm>();
+  readonly #algorithm: number;
+  readonly #prepared = new Map<string, Prepared>();
+  readonly #order: RunOrder;
+  readonly #begun = new Event();
+  readonly #ended = new Event();
+  readonly #alpha: ScalarArgument;
+  readonly #beta: ScalarArgument;
+  readonly #zero: ScalarArgument;
+  readonly #one: ScalarArgument;
+  #calls = 0;
+  /** Whether it was captured: from then on the ranks meet at the beginning of every run. */
+  #isCaptured = false;
+  #tracer: Tracer | null = null;
+
+  /**
+   * Prepare it. `peers` are the addresses of the ranks' parts of the memory that all address ({@linkcode exchangeBytes}), as
+   * this rank sees them; all zeros before the first run.
+   */
+  constructor(
+    stream: Stream,
+    problem: CopyEngineProblem,
+    variant: CopyEngineVariant,
+    peers: readonly bigint[],
+    options: { patienceSeconds?: number } = {},
+  ) {
+    const { rank, scaleType, sumType } = problem;
+    prepareFlags(stream);
+    const schedules = this.#schedules = schedulesFor(problem, variant);
+    if (schedules.some(({ steps }) => steps.some(({ kind }) => kind === "reduce"))) prepareSum(sumType, stream);
+    this.problem = problem;
+    this.#stream = stream;
+    this.#peers = peers;
+    this.#algorithm = variant.algorithm ?? 0;
+    this.#places = new Places(schedules[0], problem);
+    this.#layout = layoutOf(schedules[0], dtypeInfo(travellingType(problem)).itemSize);
+    // A word that counts meetings, and the workspace.
+    this.#memory = new DeviceBuffer(stream, MEETING_BYTES + GEMM_WORKSPACE_BYTES);
+    clearOnDevice(this.#memory.address, MEETING_BYTES, stream);
+    this.#patience = new Patience(stream, rank, options.patienceSeconds);
+    this.#copies = new Stream(stream.device, { priority: -1 });
+    this.#links = schedules.map(linksOf);
+    this.#order = new RunOrder(stream);
+    [this.#alpha, this.#beta, this.#zero, this.#one] = [1, 0, 0, 1].map((value) => scalar(scaleType, value));
+  }
+
+  /** Bytes that it keeps besides the memory that all ranks address. */
+  get byteLength(): number {
+    return this.#memory.byteLength;
+  }
+
+  /** Put a run on a stream. All ranks have to do it, in any order. */
+  execute(operands: CopyEngineOperands, alpha: Scalar = 1, beta: Scalar = 0, stream: Stream = this.#stream): void {
+    this.#isCaptured ||= stream.isCapturing;
+    const isAdding = operands.c !== null;
+    const prepared = this.#prepare(operands);
+    const call = this.#isCaptured ? MET_CALL : ++this.#calls;
+    setScalar(this.#alpha, alpha);
+    setScalar(this.#beta, isAdding ? beta : 0);
+    this.#order.begin(stream);
+    if (this.#isCaptured) this.#meet(stream, true);
+    this.#begun.record(stream);
+    this.#copies.wait(this.#begun);
+    const schedule = this.#schedules[Number(isAdding)];
+    const links = this.#links[Number(isAdding)];
+    const steps = prepared[call % PARITIES];
+    schedule.steps.forEach((step, i) => {
+      const on = step.stream === 0 ? stream : this.#copies;
+      const { waits, done } = links[i];
+      for (const event of waits) on.wait(event);
+      const span = this.#tracer && spanOf(step);
+      if (span) this.#tracer!.span(on, span, () => steps[i](call, on));
+      else steps[i](call, on);
+      done?.record(on);
+    });
+    // What is copied has to stay as it is until then.
+    this.#ended.record(this.#copies);
+    stream.wait(this.#ended);
+    this.#order.end(stream);
+  }
+
+  /** Run once, after all ranks have met, and return when each step began and ended. All ranks have to do it. */
+  trace(operands: CopyEngineOperands, alpha: Scalar = 1, beta: Scalar = 0): Interval[] {
+    this.settle();
+    this.#meet(this.#stream, false);
+    using tracer = this.#tracer = new Tracer(this.problem.rank, this.#stream);
+    try {
+      this.execute(operands, alpha, beta);
+    } finally {
+      this.#tracer = null;
+    }
+    this.#stream.synchronize();
+    return tracer.intervals();
+  }
+
+  /** Have the product's own stream wait for runs on others. */
+  settle(): void {
+    this.#order.begin(this.#stream);
+  }
+
+  /**
+   * Wait for all runs so far.
+   *
+   * @throws {CollectiveError} if one of them has waited too long for another rank; results since then are wrong.
+   */
+  check(): void {
+    this.#stream.synchronize();
+    this.checkEnded();
+  }
+
+  /**
+   * As {@linkcode check}, for runs that have ended already.
+   *
+   * @throws {CollectiveError} if one of them has waited too long for another rank.
+   */
+  checkEnded(): void {
+    this.#patience.check();
+  }
+
+  /** Free it after what is on the stream. Does not communicate. */
+  [Symbol.dispose](): void {
+    this.settle();
+    this.#memory.free();
+    this.#patience[Symbol.dispose]();
+    for (const gemm of this.#gemms.values()) gemm[Symbol.dispose]();
+    for (const { done } of this.#links.flat()) done?.[Symbol.dispose]();
+    for (const event of [this.#begun, this.#ended, this.#order]) event[Symbol.dispose]();
+    this.#copies[Symbol.dispose]();
+  }
+
+  /** Wait until all ranks are here, and have taken their flags back if that is said. */
+  #meet(stream: Stream, takesBack: boolean): void {
+    const { rank } = this.problem;
+    const own = this.#peers[rank];
+    meetAll(stream, {
+      cleared: takesBack
+        ? [{ address: own + BigInt(MEETING_BYTES), words: PARITIES * this.#layout.flags * FLAG_BYTES / 4 }]
+        : [],
+      number: this.#memory.address,
+      words: this.#peers,
+      rank,
+      what: AWAITED.meeting,
+    }, this.#patience.notes);
+  }
+
+  #prepare(operands: CopyEngineOperands): Prepared {
+    const matrices = [operands.a, operands.b, operands.c, operands.d];
+    const key = matrices.map((matrix) => matrix && `${matrix.address}/${matrix.leadingDimension}`).join();
+    let prepared = this.#prepared.get(key);
+    if (prepared === undefined) {
+      const { steps } = this.#schedules[Number(operands.c !== null)];
+      prepared = Array.from(
+        { length: PARITIES },
+        (_, parity) => steps.map((step) => this.#ready(step, operands, parity)),
+      );
+      if (this.#prepared.size >= MOST_PREPARED) this.#prepared.clear();
+      this.#prepared.set(key, prepared);
+    }
+    return prepared;
+  }
+
+  #ready(step: Step, operands: CopyEngineOperands, parity: number): Ready {
+    switch (step.kind) {
+      case "signal": {
+        const word = this.#flag(step.rank, step.flag, parity);
+        return (call, { handle }) => {
+          const { cuStreamWriteValue32 } = openCudaDriver().symbols;
+          const code = cuStreamWriteValue32(handle, word, call, CuStreamWriteValueFlags.DEFAULT);
+          checkCudaDriver(code, "cuStreamWriteValue32");
+        };
+      }
+      case "wait": {
+        const { partition: { travels }, rank } = this.problem;
+        const word = this.#flag(rank, step.flag, parity);
+        const what = travels === "d" ? AWAITED.sums : AWAITED.operand;
+        return (value, stream) => awaitWord(stream, { word, value, peer: step.rank, what }, this.#patience.notes);
+      }
+      case "copy":
+        return this.#readyCopy(step, operands, parity);
+      case "reduce":
+        return this.#readyReduce(step, operands, parity);
+      case "gemm": {
+        const launch = this.#readyGemm(step, operands, parity);
+        const beta = step.adds === "addend" ? this.#beta : step.adds === "sum" ? this.#one : this.#zero;
+        return (_, stream) => launch(this.#alpha.values, beta.values, stream);
+      }
+    }
+  }
+
+  #readyCopy({ from, to }: Copy, operands: CopyEngineOperands, parity: number): Ready {
+    const { itemSize } = dtypeInfo(travellingType(this.problem));
+    const [source, target] = [from, to].map((place) => this.#place(place, operands, parity));
+    const [rows, columns] = this.#places.shape(from.lines);
+    const width = rows * itemSize;
+    const [sourcePitch, targetPitch] = [source, target].map(({ leadingDimension }) => leadingDimension * itemSize);
+    const isDense = columns === 1 || (sourcePitch === width && targetPitch === width);
+    return isDense
+      ? (_, stream) => copyOnDevice(target.address, source.address, width * columns, stream)
+      : (_, stream) =>
+        copyPlaneOnDevice(
+          target.address,
+          source.address,
+          { width, height: columns, sourcePitch, targetPitch },
+          stream,
+        );
+  }
+
+  #readyReduce({ from, to }: Reduce, operands: CopyEngineOperands, parity: number): Ready {
+    const target = this.#place(to, operands, parity);
+    const terms = from.map((place) => this.#place(place, operands, parity).address);
+    const shape = this.#places.shape(to.lines);
+    return (_, stream) => addBlocks(this.problem.sumType, target, terms, shape, stream);
+  }
+
+  #readyGemm(step: Gemm, operands: CopyEngineOperands, parity: number): GemmLaunch {
+    const { partition: { travels }, types, sumType } = this.problem;
+    const { factor, to, adds, sum } = step;
+    const side = (name: "a" | "b") =>
+      factor !== null && name === travels
+        ? this.#place(factor, operands, parity)
+        : this.#places.ownSide(step, name, operands[name], dtypeInfo(types[name]).itemSize);
+    const d = this.#place(to, operands, parity);
+    const typeOfD = to.memory === "window" ? sumType : types.d;
+    const added = adds === "addend" && operands.c !== null
+      ? { c: this.#place(to, { ...operands, d: operands.c }, parity, types.c), type: types.c }
+      : adds === "sum" && sum !== undefined
+      ? { c: this.#place(sum, operands, parity), type: sumType }
+      : { c: d, type: dtypeInfo(typeOfD).itemSize === 1 ? types.c : typeOfD };
+    return this.#gemm(added.type, typeOfD).prepare({
+      extents: this.#places.extents(step.range),
+      matrices: { a: side("a"), b: side("b"), c: added.c, d },
+    });
+  }
+
+  /** Products that add a C of one type, and store a D of another. */
+  #gemm(c: DType, d: DType): GpuGemm {
+    const key = `${c} ${d}`;
+    let gemm = this.#gemms.get(key);
+    if (gemm === undefined) {
+      const { types, scales = {}, ...options } = this.problem;
+      const { c: _, d: ofD, ...ofFactors } = scales;
+      const memory = this.#memory;
+      const workspace = {
+        address: memory.address + BigInt(MEETING_BYTES),
+        byteLength: GEMM_WORKSPACE_BYTES,
+        stream: memory.stream,
+      };
+      gemm = new GpuGemm(workspace, {
+        ...options,
+        types: { ...types, c, d },
+        scales: { ...ofFactors, ...ofD !== undefined && d === types.d && { d: ofD } },
+        algorithm: this.#algorithm,
+      });
+      this.#gemms.set(key, gemm);
+    }
+    return gemm;
+  }
+
+  #place(place: Place, operands: CopyEngineOperands, parity: number, typeOfD = this.problem.types.d): MatrixInMemory {
+    const { windows, windowBytes } = this.#layout;
+    const travelling = dtypeInfo(travellingType(this.problem)).itemSize;
+    const itemSize = place.memory === "result" ? dtypeInfo(typeOfD).itemSize : travelling;
+    const start = BigInt(windows + parity * windowBytes);
+    return this.#places.matrixAt(
+      place,
+      operands,
+      itemSize,
+      (rank, element) => this.#peers[rank] + start + BigInt(element * travelling),
+    );
+  }
+
+  /** Where a rank's flag lies. */
+  #flag(rank: number, flag: number, parity: number): bigint {
+    return this.#peers[rank] + BigInt(MEETING_BYTES + (parity * this.#layout.flags + flag) * FLAG_BYTES);
+  }
+}
+
+/** Which events join the streams: one after each step that steps of the other stream wait for. */
+function linksOf({ steps }: Schedule): Links[] {
+  const awaited = new Set(steps.flatMap(({ after }) => after));
+  const events = steps.map((_, i) => awaited.has(i) ? new Event() : null);
+  return steps.map(({ after, stream }, i) => ({
+    waits: after.filter((number) => steps[number].stream !== stream).map((number) => events[number]!),
+    done: events[i],
+  }));
+}
