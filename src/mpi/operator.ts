@@ -8,7 +8,7 @@ import { ConfigurationError, DTypeError, StateError } from "../errors.ts";
 import { checkBoolean, describe, readOptions } from "../options.ts";
 import { arrayClass, checkOperation, type Element, type NumericArray } from "./elements.ts";
 import { startMpi } from "./init_finalize.ts";
-import { handleCell } from "./strided.ts";
+import { handleCell } from "./handle_cell.ts";
 
 /** MPI's own operations by name, and those that find the place of an extreme. */
 export type OperationWord = ReduceOperation | "maxloc" | "minloc";

@@ -8,7 +8,7 @@ import { StateError } from "../errors.ts";
 import { describe } from "../options.ts";
 import { startMpi } from "./init_finalize.ts";
 import { Request } from "./request.ts";
-import { handleCell } from "./strided.ts";
+import { handleCell } from "./handle_cell.ts";
 
 /** MPI's handle of a request, in memory. */
 type Cell = ReturnType<typeof handleCell>;

@@ -11,6 +11,7 @@ import type { CommunicatorHandle } from "./communicator_handle.ts";
 import { checkedElement } from "./checks.ts";
 import { checkOptions, type ElementOptions } from "./communicator_options.ts";
 import { type Element, type ElementName, elementOf, lengthOf, type NumericArray } from "./elements.ts";
+import { handleCell } from "./handle_cell.ts";
 import { startMpi } from "./init_finalize.ts";
 
 /**
@@ -95,11 +96,6 @@ export function handOver(functionName: string, messages: readonly Message[], cal
 /** Let go of the type that was made for a message: MPI keeps it as long as it needs it. */
 export function freeType({ isDerived, type }: Message): void {
   if (isDerived) checkMpi(startMpi().symbols.MPI_Type_free(handleCell(type)), "MPI_Type_free");
-}
-
-/** A variable of C that holds a handle. */
-export function handleCell(handle: Handle = 0): Int32Array<ArrayBuffer> | BigUint64Array<ArrayBuffer> {
-  return startMpi().handle === "i32" ? Int32Array.of(Number(handle)) : BigUint64Array.of(BigInt(handle));
 }
 
 /** A dimension of a view: how many, and how many entries apart. */
