@@ -12,8 +12,8 @@
  * while another one has none.
  *
  * It is also the point that all ranks reach, at which they free what `using` has disposed of: the same reduction tells
- * whether any rank has something. With local checks, which exchange nothing, every sixteenth makes that reduction alone:
- * how many there have been is what all ranks know alike.
+ * whether any rank has something. With local checks, which exchange nothing, every sixteenth makes that reduction alone,
+ * executions of plans apart: how many there have been is what all ranks know alike.
  *
  * @module
  */
@@ -256,6 +256,11 @@ export function agree(subject: Agreeing, operation: string, check: () => Facts |
   agreeAs(subject, operation, check, null);
 }
 
+/** As {@linkcode agree}, for executions of plans, which are for hot loops: with local checks they exchange nothing at all. */
+export function agreeOnExecution(subject: Agreeing, operation: string, check: () => Facts | void): void {
+  agreeAs(subject, operation, check, null, false);
+}
+
 /** What `make` returns on this rank once it has succeeded on all: for memory that an operation needs on its way. Collective. */
 export function makeOnAll<T>(subject: Agreeing, operation: string, make: () => T): T {
   let made!: T;
@@ -279,18 +284,22 @@ export function freeUnlessAgreed(memory: Disposable): void {
   held?.push(memory);
 }
 
-/** As `agree`, with other `checks` than the subject's if they are not null. Returns the ranks that have agreed. */
+/**
+ * As `agree`, with other `checks` than the subject's if they are not null; local checks free what is queued now and then if
+ * `mayFree`. Returns the ranks that have agreed.
+ */
 function agreeAs(
   given: Agreeing,
   operation: string,
   check: () => Facts | void,
   checks: Agreeing["checks"] | null,
+  mayFree = true,
 ): Communicator {
   const outer = held;
   const own: Disposable[] = held = [];
   let isAgreed = false;
   try {
-    const communicator = within(operation, () => agreeHolding(given, operation, check, checks));
+    const communicator = within(operation, () => agreeHolding(given, operation, check, checks, mayFree));
     isAgreed = true;
     return communicator;
   } finally {
@@ -304,6 +313,7 @@ function agreeHolding(
   operation: string,
   check: () => Facts | void,
   checks: Agreeing["checks"] | null,
+  mayFree: boolean,
 ): Communicator {
   if (isMpiFinalized()) {
     throw new StateError(
@@ -324,7 +334,7 @@ function agreeHolding(
     return check();
   };
   if ((checks ?? subject.checks) === "local") {
-    if (isSweepDue(communicator)) sweep(communicator, operation);
+    if (mayFree && isSweepDue(communicator)) sweep(communicator, operation);
     alone(operation, checkHere);
     return communicator;
   }

@@ -34,8 +34,8 @@ export interface InitializeOptions {
   communicator?: Communicator;
   /**
    * `"collective"` (the default): preconditions are exchanged once a call, and fail on every rank in the same way.
-   * `"local"`: each rank checks for itself, for hot loops. All ranks make the same calls nevertheless: in one of sixteen
-   * they exchange a number, to free what `using` has disposed of and all ranks have to free together. A call in which they
+   * `"local"`: each rank checks for itself, for hot loops. All ranks make the same calls nevertheless: in one of sixteen,
+   * executions of plans apart, they exchange a number, to free what `using` has disposed of and all ranks have to free. A call in which they
    * exchange something in any case (`fromLocal`, `saveNpy`, `allocateSymmetricMemory`) frees it at once.
    */
   checks?: "collective" | "local";

@@ -10,7 +10,7 @@ import { ConfigurationError, StateError } from "../errors.ts";
 import { Event } from "../gpu/event.ts";
 import { Stream } from "../gpu/stream.ts";
 import { describe, keysOf, readOptions } from "../options.ts";
-import { agree, type Facts } from "./agreement.ts";
+import { agree, agreeOnExecution, type Facts } from "./agreement.ts";
 import { guardLogger, type Logger } from "./logger.ts";
 import type { Runtime } from "./runtime.ts";
 
@@ -74,14 +74,15 @@ export interface Change {
   readonly commit?: () => void;
 }
 
-/** As {@linkcode agree}, and returns what the check has found. Collective. */
+/** As {@linkcode agree}, or the other way to agree that is given, and returns what the check has found. Collective. */
 export function agreeOn<T extends { readonly facts?: Facts }>(
   runtime: Runtime,
   operation: string,
   check: () => T,
+  agreeing = agree,
 ): T {
   let found!: T;
-  agree(runtime, operation, () => (found = check()).facts);
+  agreeing(runtime, operation, () => (found = check()).facts);
   return found;
 }
 
@@ -197,7 +198,7 @@ export class CollectiveOperation<Operands, Plan extends OperationPlan> implement
       checkStream(given.stream, this.#runtime);
       stream = given.stream ?? this.#settings.stream ?? null;
       return prepare(...this.ready(method), stream, given);
-    });
+    }, agreeOnExecution);
     return this.#account.run(stream, run);
   }
 

@@ -141,7 +141,7 @@ export class Runtime implements Disposable {
 
   /**
    * Free what waits for being freed by all ranks together: what `using` disposed of, what `onCollect` has queued. So does
-   * each collective operation on arrays (with `checks: "local"` one in sixteen), and the end of MPI. Collective; also
+   * each collective operation on arrays (with `checks: "local"` one in sixteen, and no execution of a plan), and the end of MPI. Collective; also
    * possible after the runtime was closed.
    *
    * @throws {CollectiveError} on every rank if some are in another operation.

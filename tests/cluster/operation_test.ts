@@ -1,6 +1,6 @@
 /** A collective operation of its own on the library's life of operations: y = alpha x + y. */
 import { assertEquals } from "@std/assert";
-import { CollectiveError, DistributedArray, ShapeError, Slab, StateError } from "../../mod.ts";
+import { CollectiveError, DistributedArray, initialize, ShapeError, Slab, StateError } from "../../mod.ts";
 import { checkAlive, checkArray, runtimeOf } from "../../src/array/base_array.ts";
 import { keysOf, readOptions } from "../../src/options.ts";
 import { CollectiveOperation, type OperationPlan } from "../../src/runtime/operation.ts";
@@ -87,4 +87,20 @@ clusterTest("such an operation fails on every rank or on none", { ranks: [2, 3] 
   fails(() => axpy.execute(), StateError, `Axpy.execute() ${message}`);
   fails(() => axpy.plan({ alpha: 1 }), StateError, `Axpy.plan() ${message}`);
   fails(() => axpy.resetOperands({ x, y }), StateError, `Axpy.resetOperands() ${message}`);
+});
+
+clusterTest("executions exchange nothing with local checks", (runtime) => {
+  runtime[Symbol.dispose]();
+  using local = initialize({ device: "cpu", checks: "local" });
+  const filled = (value: number) => DistributedArray.full(local, [6, 4], Slab.X, value);
+  const axpy = new Axpy(filled(1), filled(0));
+  axpy.plan({ alpha: 1 });
+  const executeOften = () => {
+    for (let i = 0; i < 40; i++) axpy.execute();
+  };
+  if (local.rank === 0) executeOften();
+  local.communicator.barrier();
+  if (local.rank !== 0) executeOften();
+  assertEquals(axpy.execute().sum(), 24 * 41);
+  axpy.free();
 });
