@@ -2,12 +2,12 @@
  * Products by cuBLASLt and copy engines on small integers, whose sums are exact in any order, beside plain loops. A process
  * can play several ranks, so that more ranks than GPUs are tried.
  */
+import { delayStream } from "./delay.ts";
 import { fail } from "@std/assert";
 import { CollectiveError, type DType, dtypeInfo, LocalArray, type Runtime, Stream } from "../../mod.ts";
 import { CublasComputeType } from "../../ffi/cuda/cublaslt.ts";
 import { inMemory } from "../../src/blas/gemm.ts";
 import type { AccumulatorDType } from "../../src/dtype/dtype.ts";
-import { Program } from "../../src/gpu/kernels/program.ts";
 import { allocateSymmetric, freeSymmetric } from "../../src/memory/symmetric_memory.ts";
 import { clearOnDevice, copyToDevice } from "../../src/memory/copy.ts";
 import { DeviceBuffer } from "../../src/memory/device_buffer.ts";
@@ -48,15 +48,6 @@ export interface CopyEngineCase extends Omit<PartitionOptions, "size" | "parts" 
 }
 
 const SETS = 3;
-
-/** Keeps a stream busy for so many nanoseconds. */
-const delays = new Program(
-  "delay",
-  `
-  struct Parameters { long long nanoseconds; };
-  __device__ long long now() { long long t; asm volatile("mov.u64 %0, %%globaltimer;" : "=l"(t)); return t; }
-  extern "C" __global__ void delay(const Parameters p) { long long end = now() + p.nanoseconds; while (now() < end) {} }`,
-);
 
 type Number = readonly [re: number, im: number];
 
@@ -201,7 +192,7 @@ export function checkCopyEngineProduct(runtime: Runtime, given: CopyEngineCase):
   const chance = () => (random = Math.imul(random, 1103515245) + 12345 >>> 0) / 2 ** 32;
   for (let run = 0; run < runs; run++) {
     for (const { stream, product, sets, addend, results } of played) {
-      if (delay > 0) delays.launch("delay", stream, 1, [BigInt(Math.floor(chance() * delay * 1000))], 1);
+      if (delay > 0) delayStream(stream, chance() * delay * 1000);
       const [left, right, d] = [sets[run % SETS].a, sets[run % SETS].b, results[run]].map(inMemory);
       product.execute({ a: left, b: right, c: addend && inMemory(addend), d }, 1, addend ? -2 : 0);
     }

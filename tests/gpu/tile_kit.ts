@@ -2,11 +2,11 @@
  * Products by tile kernels on small integers, whose sums are exact in any order, beside plain loops. A process can play
  * several ranks, each with some of the GPU's multiprocessors, so that more ranks than GPUs are tried.
  */
+import { delayStream } from "./delay.ts";
 import { fail } from "@std/assert";
 import { copyFromDevice, copyOnDevice, copyToDevice } from "../../src/memory/copy.ts";
 import { DeviceBuffer } from "../../src/memory/device_buffer.ts";
 import { allocateSymmetric, freeSymmetric } from "../../src/memory/symmetric_memory.ts";
-import { Program } from "../../src/gpu/kernels/program.ts";
 import { exchangeLayout, padded, TileProduct } from "../../src/overlap/executors/tile/product.ts";
 import { evenParts } from "../../src/overlap/partition.ts";
 import type { TileProblem, TileVariant } from "../../src/overlap/tile_order.ts";
@@ -26,15 +26,6 @@ export interface TileCase extends Omit<TileProblem, "rank" | "size"> {
 }
 
 const SETS = 3;
-
-/** Keeps a stream busy for so many nanoseconds. */
-const delays = new Program(
-  "delay",
-  `
-  struct Parameters { long long nanoseconds; };
-  __device__ long long now() { long long t; asm volatile("mov.u64 %0, %%globaltimer;" : "=l"(t)); return t; }
-  extern "C" __global__ void delay(const Parameters p) { long long end = now() + p.nanoseconds; while (now() < end) {} }`,
-);
 
 /** Small integers that any rank can compute: -1, 0 or 1. */
 function element(seed: number, row: number, column: number): number {
@@ -197,7 +188,7 @@ export function checkTileProduct(runtime: Runtime, given: TileCase): void {
       // Others store into D once this rank has begun the run: before, it is this rank's own.
       copyOnDevice(d, poison.address, dBytes, stream);
       const most = run % size === rank ? 10 * delay : delay;
-      if (delay > 0) delays.launch("delay", stream, 1, [BigInt(Math.floor(chance() * most * 1000))], 1);
+      if (delay > 0) delayStream(stream, chance() * most * 1000);
       product.execute({ a, b, d: { address: d, leading }, ...kind === "all_reduce" ? { peersOfD } : {} });
       copyOnDevice(log.address + BigInt(run * dBytes), d, dBytes, stream);
     }

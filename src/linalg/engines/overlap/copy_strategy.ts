@@ -17,7 +17,7 @@ import type { MatmulProblem } from "../../matmul/problem.ts";
 import { isQuantized } from "../../matmul/quantization.ts";
 import type { EngineRequest, Refusal } from "../engine.ts";
 import type { OneDimensionalStrategy } from "../host/one_dimensional.ts";
-import { hostPartition, hostStrategy } from "./host_strategy.ts";
+import { hostPartition, strategyInPlace } from "./host_strategy.ts";
 
 /** What copy engines and cuBLASLt do for a problem. */
 export interface CopyStrategy {
@@ -95,13 +95,7 @@ export function copyStrategy(request: EngineRequest): CopyStrategy | Refusal {
       return refuse("cuBLASLt conjugates only what it transposes");
     }
   }
-  const strategy = hostStrategy(
-    problem,
-    algorithm,
-    (one) =>
-      one.moves === 0 && a.distribution.coincidesWith(one.a) && b.distribution.coincidesWith(one.b) &&
-      hostPartition(problem, one).axis !== "k",
-  );
+  const strategy = strategyInPlace(problem, algorithm);
   if (strategy === null) {
     return refuse(
       "copy engines take matrices where they lie, gather factors along m or n, and sum factors that are divided along k; " +

@@ -21,11 +21,30 @@ export type OverlapAlgorithm = typeof OVERLAP_ALGORITHMS[number];
 /** Bytes between ranks, then matrices moved. */
 const costOf = ({ moved, traffic, moves }: OneDimensionalStrategy) => [moved + traffic, moves];
 
-/** The strategy that moves the fewest bytes, of those that are accepted; null if nothing of the kind can be. */
-export function hostStrategy(
+/** The strategy that moves the fewest bytes; null if nothing of the kind can be. */
+export function hostStrategy(problem: MatmulProblem, algorithm: string): OneDimensionalStrategy | null {
+  return cheapest(problem, algorithm, () => true);
+}
+
+/**
+ * As {@linkcode hostStrategy}, of those that take matrices where they lie, for GPUs; of what a rank has all of, a part would
+ * do as well, but is not taken from it here.
+ */
+export function strategyInPlace(problem: MatmulProblem, algorithm: string): OneDimensionalStrategy | null {
+  const { a, b } = problem;
+  return cheapest(
+    problem,
+    algorithm,
+    (strategy) =>
+      strategy.moves === 0 && a.distribution.coincidesWith(strategy.a) && b.distribution.coincidesWith(strategy.b) &&
+      hostPartition(problem, strategy).axis !== "k",
+  );
+}
+
+function cheapest(
   problem: MatmulProblem,
   algorithm: string,
-  isAccepted: (strategy: OneDimensionalStrategy) => boolean = () => true,
+  isAccepted: (strategy: OneDimensionalStrategy) => boolean,
 ): OneDimensionalStrategy | null {
   let best: OneDimensionalStrategy | null = null;
   for (const strategy of oneDimensionalStrategies(problem)) {

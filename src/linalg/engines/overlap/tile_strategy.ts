@@ -14,7 +14,7 @@ import type { TileProblem, TileVariant } from "../../../overlap/tile_order.ts";
 import type { MatmulProblem } from "../../matmul/problem.ts";
 import type { EngineRequest, Refusal } from "../engine.ts";
 import type { OneDimensionalStrategy } from "../host/one_dimensional.ts";
-import { hostPartition, hostStrategy } from "./host_strategy.ts";
+import { hostPartition, strategyInPlace } from "./host_strategy.ts";
 import { isOwnActivation } from "./tile_epilog.ts";
 import { type Extents, usualVariant, variantNamed } from "./tile_variants.ts";
 
@@ -68,14 +68,7 @@ export function tileStrategy(request: EngineRequest): TileStrategy | Refusal {
   }
   if (computeType !== "float32") return refuse(`tile kernels compute in float32, not by computeType ${computeType}`);
   if (communicationSmCount !== undefined) return refuse("tile kernels leave no multiprocessors to communication");
-  const strategy = hostStrategy(
-    problem,
-    algorithm,
-    // A part of what a rank has all of would do as well, but is not taken from it here.
-    (one) =>
-      one.moves === 0 && a.distribution.coincidesWith(one.a) && b.distribution.coincidesWith(one.b) &&
-      hostPartition(problem, one).axis !== "k",
-  );
+  const strategy = strategyInPlace(problem, algorithm);
   if (strategy === null) {
     return refuse(
       "tile kernels take matrices where they lie, gather factors along m or n, and sum factors that are divided along k; " +
