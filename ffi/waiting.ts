@@ -26,25 +26,48 @@ export function within<T>(name: string, call: () => T): T {
 type Table = Record<string, NativeFunction | null>;
 type Names = Readonly<Record<string, string>>;
 
-const waiting: { table: Table; names: Names }[] = [];
-const arounds: Around[] = [];
+/** Functions that something is put around, those of libraries that are opened later included. */
+class Surrounded {
+  readonly #tables: { table: Table; names: Names }[] = [];
+  readonly #arounds: Around[] = [];
+
+  note(table: object, functions: Names | readonly string[]): void {
+    const names = Array.isArray(functions)
+      ? Object.fromEntries(functions.map((name) => [name, name]))
+      : functions as Names;
+    this.#tables.push({ table: table as Table, names });
+    for (const around of this.#arounds) surround(table as Table, names, around);
+  }
+
+  surround(around: Around): void {
+    this.#arounds.push(around);
+    for (const { table, names } of this.#tables) surround(table, names, around);
+  }
+}
+
+const [waiting, starting] = [new Surrounded(), new Surrounded()];
 
 /**
  * Tell of functions that wait for other ranks: the table that they are called from, and their C names, by its keys where
  * these are others. What the library lacks is `null` there, and stays so.
  */
 export function noteWaiting(table: object, functions: Names | readonly string[]): void {
-  const names = Array.isArray(functions)
-    ? Object.fromEntries(functions.map((name) => [name, name]))
-    : functions as Names;
-  waiting.push({ table: table as Table, names });
-  for (const around of arounds) surround(table as Table, names, around);
+  waiting.note(table, functions);
+}
+
+/** As {@linkcode noteWaiting}, of functions that begin what other ranks take part in, and do not wait for it. */
+export function noteStarting(table: object, functions: Names | readonly string[]): void {
+  starting.note(table, functions);
 }
 
 /** Put something around every function that waits, those of libraries that are opened later included. */
 export function surroundWaiting(around: Around): void {
-  arounds.push(around);
-  for (const { table, names } of waiting) surround(table, names, around);
+  waiting.surround(around);
+}
+
+/** As {@linkcode surroundWaiting}, for functions that begin something. */
+export function surroundStarting(around: Around): void {
+  starting.surround(around);
 }
 
 function surround(table: Table, names: Names, around: Around): void {

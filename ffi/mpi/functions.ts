@@ -166,6 +166,12 @@ export const WAITING_FUNCTIONS: Readonly<Record<string, string>> = Object.fromEn
   MPI_FUNCTION_NAMES.filter((name) => WAITING.has(cName(name))).map((name) => [name, cName(name)]),
 );
 
+/** The functions that begin what all ranks take part in, with their C names. */
+export const STARTING_FUNCTIONS: Readonly<Record<string, string>> = Object.fromEntries(
+  MPI_FUNCTION_NAMES.filter((name) => /^MPI_I(all|barrier|bcast|reduce|gather|scatter)/.test(name))
+    .map((name) => [name, cName(name)]),
+);
+
 function cName(name: MpiFunctionName): string {
   return name.replace(/_(in_place|at)$/, "");
 }

@@ -16,9 +16,9 @@ import {
   setLibraryVersion,
 } from "../library.ts";
 import { fromCString } from "../memory.ts";
-import { noteWaiting } from "../waiting.ts";
+import { noteStarting, noteWaiting } from "../waiting.ts";
 import type { Abi, MpiConstants, StatusLayout } from "./abi.ts";
-import { type MpiFunctions, mpiFunctions, WAITING_FUNCTIONS } from "./functions.ts";
+import { type MpiFunctions, mpiFunctions, STARTING_FUNCTIONS, WAITING_FUNCTIONS } from "./functions.ts";
 import { type Launcher, launcher, launcherLibraryFolders } from "./launcher.ts";
 import { mpichAbi } from "./mpich.ts";
 import { openMpiAbi } from "./open_mpi.ts";
@@ -224,5 +224,6 @@ export function openMpi(): Mpi {
   refuseForeignLauncher(mpi);
   setLibraryVersion("MPI", version);
   noteWaiting(mpi.symbols, WAITING_FUNCTIONS);
+  noteStarting(mpi.symbols, STARTING_FUNCTIONS);
   return current = mpi;
 }

@@ -76,6 +76,14 @@ function addScope(handle: Handle | null, id: number, rank: number): Scope {
 
 const wait = { operation: "", functionHash: 0, scope: 0, turn: 0, firstPeer: NO_PEER, secondPeer: NO_PEER };
 
+/**
+ * Which of all meetings the last call of a collective function was: a text that is the same on all ranks of its
+ * communicator; null if that is not known.
+ */
+export function lastMeeting(): string | null {
+  return wait.scope === 0 || wait.turn === 0 ? null : `${wait.scope}/${wait.turn}`;
+}
+
 /** Say that a call begins, with what it waits for. */
 function describe(functionHash: number, { communicator, peers }: Positions, values: readonly unknown[]): Scope | null {
   const argument = communicator === null ? null : values[communicator];

@@ -7,6 +7,7 @@ import type { GemmFunction } from "../../ffi/blas/blas.ts";
 import { leadingDimension } from "../array/layout.ts";
 import type { LocalArray } from "../array/local_array.ts";
 import { ShapeError } from "../errors.ts";
+import { recorder } from "../runtime/recorder.ts";
 import type { Operation } from "./operation.ts";
 import { character, integers, type TransposeCode } from "./arguments.ts";
 
@@ -76,12 +77,14 @@ export class GemmCall {
   readonly #rowsOfA: number;
   readonly #rowsOfB: number;
   readonly #isEmpty: boolean;
+  readonly #extents: Extents;
   #a = 0n;
   #b = 0n;
   #d = 0n;
 
   /** Prepare the call. */
-  constructor(gemm: GemmFunction, operationA: Operation, operationB: Operation, { m, n, k }: Extents) {
+  constructor(gemm: GemmFunction, operationA: Operation, operationB: Operation, given: Extents) {
+    const { m, n, k } = this.#extents = given;
     const [codeA, codeB] = [character(transposeCode(operationA)), character(transposeCode(operationB))];
     const [extents, leading] = [integers(m, n, k), integers(1, 1, 1)];
     this.#gemm = gemm;
@@ -113,6 +116,7 @@ export class GemmCall {
   /** D = alpha op(A) op(B) + beta D, with the addresses of alpha and beta. */
   run(alpha: bigint, beta: bigint): void {
     if (this.#isEmpty) return;
+    const span = recorder?.begin("gemm", this.#label());
     this.#gemm(
       this.#operationA,
       this.#operationB,
@@ -130,5 +134,11 @@ export class GemmCall {
       1n,
       1n,
     );
+    span?.end();
+  }
+
+  #label(): string {
+    const { m, n, k } = this.#extents;
+    return `gemm ${m} x ${n} x ${k}`;
   }
 }

@@ -257,7 +257,9 @@ export class FFT<D extends DType = DType, T extends FFTType | undefined = undefi
 
   /** What will happen, in words: the transform, the algorithm, its steps and what they move. Local. */
   explain(): string {
-    return explainTransform(this.#checked, this.#operation.currentPlan?.report ?? null);
+    return `${
+      explainTransform(this.#checked, this.#operation.currentPlan?.report ?? null)
+    }\n${this.#operation.recorded}`;
   }
 
   /** The type, the shape, and what runs: `FFT(c2c, 256 x 256, complex128, transpose)`. Local. */

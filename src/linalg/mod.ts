@@ -4,8 +4,6 @@
  * @module
  */
 export { type AutotuneOptions, Matmul, matmul, type Measurement } from "./matmul/matmul.ts";
-export { Timeline } from "./matmul/timeline.ts";
-export type { Interval } from "../overlap/timeline.ts";
 export type { Auxiliary } from "./matmul/execution.ts";
 export type { EpilogInput, EpilogInputs, MatmulOptions, PlanOptions, ResetOptions } from "./matmul/options.ts";
 export type { ComputeType, ScaleType } from "./matmul/compute_type.ts";

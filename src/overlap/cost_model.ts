@@ -13,7 +13,7 @@ import { TILE_ROWS, TILE_SHAPES, type TileShapeName } from "./executors/tile/con
 import { lengthOf, lineElements, type Partition, travelling } from "./partition.ts";
 import { type GatherWay, type ReduceWay, schedulesOf, type Variant } from "./schedule.ts";
 import { panelTiles, tileOrder, type TileProblem, type TileVariant } from "./tile_order.ts";
-import type { Interval } from "./timeline.ts";
+import type { Interval } from "../runtime/timeline.ts";
 
 /** What a machine can do. Times are microseconds. */
 export interface Rates {

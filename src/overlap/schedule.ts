@@ -12,7 +12,7 @@
  *
  * @module
  */
-import type { Span } from "./timeline.ts";
+import type { Span } from "../runtime/timeline.ts";
 import { lengthOf, others, type Part, type Partition, piecesOf } from "./partition.ts";
 
 /** Lines of a rank's memory. */

@@ -6,3 +6,5 @@
 export { currentRuntime } from "./current.ts";
 export { initialize, type InitializeOptions } from "./initialize.ts";
 export { type CpuDescription, type DeviceDescription, type GpuDescription, Runtime } from "./runtime.ts";
+export { Recording } from "./recording.ts";
+export { type Interval, type LaneName, Timeline } from "./timeline.ts";

@@ -12,6 +12,7 @@ import { Stream } from "../gpu/stream.ts";
 import { describe, keysOf, readOptions } from "../options.ts";
 import { agree, agreeOnExecution, type Facts } from "./agreement.ts";
 import { guardLogger, type Logger } from "./logger.ts";
+import { type Recorded, recorder } from "./recorder.ts";
 import type { Runtime } from "./runtime.ts";
 
 /** What was planned. Plans hold buffers and native objects until they are disposed. */
@@ -98,7 +99,7 @@ export function runOnce<T, Plan extends OperationPlan>(
 ): T {
   const start = performance.now();
   const checked = agreeOn(runtime, operation, check);
-  const account = new Account(runtime, checked);
+  const account = new Account(runtime, operation, checked);
   using plan = checked.plan;
   plan?.open?.();
   if (plan) account.planned(plan, start);
@@ -131,9 +132,21 @@ export class CollectiveOperation<Operands, Plan extends OperationPlan> implement
     this.#name = name;
     this.#settings = checked.settings ?? {};
     this.#operands = checked.operands;
-    this.#account = new Account(runtime, checked);
+    this.#account = new Account(runtime, `${name}.execute`, checked);
     if (checked.plan) this.#open(checked.plan);
     this.#account.explain(this.#plan);
+  }
+
+  /** What the last execution did that was recorded, in words. */
+  get recorded(): string {
+    const { recorded } = this.#account;
+    if (recorded === null) return "no execution was recorded (Runtime.record)";
+    const calls = Object.entries(recorded.collectives).map(([name, count]) => `${name} ${count}`).join(", ") || "none";
+    const onHost = this.#runtime.stream === null ? "" : " of the host";
+    return `the last execution that was recorded took ${
+      (1e6 * recorded.seconds).toFixed(1)
+    } us${onHost} on this rank; ` +
+      `collective calls: ${calls}`;
   }
 
   /** Whether it was freed or disposed. */
@@ -311,9 +324,12 @@ class Account<Plan extends OperationPlan> {
   readonly #logger: Logger | null;
   readonly #waits: boolean;
   readonly #explain: CheckedOperation<Plan>["explain"];
+  readonly #name: string;
+  #recorded: Recorded | null = null;
 
-  constructor(runtime: Runtime, { settings = {}, notes = [], explain }: CheckedOperation<Plan>) {
+  constructor(runtime: Runtime, name: string, { settings = {}, notes = [], explain }: CheckedOperation<Plan>) {
     this.#runtime = runtime;
+    this.#name = name;
     this.#logger = settings.logger ? guardLogger(settings.logger, runtime.rank) : null;
     this.#waits = settings.blocking === true;
     this.#explain = explain;
@@ -342,9 +358,19 @@ class Account<Plan extends OperationPlan> {
   /** Run an execution that all ranks are ready for. */
   run<T>(stream: Stream | null, execute: () => T): T {
     const start = this.#logger ? performance.now() : 0;
-    const result = execute();
+    const result = recorder === null ? execute() : this.#record(stream, execute);
     if (this.#waits) (stream ?? this.#runtime.stream)?.synchronize();
     if (this.#logger) this.tell(`executed in ${(performance.now() - start).toFixed(3)} ms`);
+    return result;
+  }
+  /** What the last execution that was recorded did; null if none was. */
+  get recorded(): Recorded | null {
+    return this.#recorded;
+  }
+
+  #record<T>(stream: Stream | null, execute: () => T): T {
+    const { result, recorded } = recorder!.operation(this.#name, stream ?? this.#runtime.stream, execute);
+    this.#recorded = recorded;
     return result;
   }
 }

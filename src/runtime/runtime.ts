@@ -11,6 +11,7 @@ import { freeQueued, queueCollectiveFree } from "../mpi/collective_free.ts";
 import { finalizeMpi, isMpiFinalized } from "../mpi/init_finalize.ts";
 import type { NcclCommunicator } from "../gpu/nccl.ts";
 import { connectGpus } from "./connect_gpus.ts";
+import { Recording } from "./recording.ts";
 import type { Stream } from "../gpu/stream.ts";
 
 export type { LibraryVersion } from "../../ffi/library.ts";
@@ -137,6 +138,16 @@ export class Runtime implements Disposable {
   /** Every native library that this process has opened: version, path, and how it was found. */
   versions(): LibraryVersion[] {
     return openedLibraries();
+  }
+
+  /**
+   * Begin to record what this rank does: a timeline, and how often collective functions are called. Local; all ranks record,
+   * or none, for a timeline to have all of them.
+   *
+   * @throws {StateError} if a recording is going on.
+   */
+  record(): Recording {
+    return new Recording(this);
   }
 
   /**

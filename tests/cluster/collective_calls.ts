@@ -461,6 +461,13 @@ export const COLLECTIVE_CALLS: Record<string, CollectiveCall> = {
     },
     self: "array",
   },
+  "Recording .timeline": {
+    given: () => [],
+    call: (_, { runtime }) => {
+      using recording = runtime.record();
+      return recording.timeline();
+    },
+  },
   "Matmul .resetOperands": {
     given: (site) => [{ a: array(site) }],
     call: ([options], site) => {
@@ -544,7 +551,8 @@ export const LOCAL_CALLS = `
   findGpuDriver inspectGpus launcher copyFromDevice copyToDevice liveAllocations numroc allocate decode promote
   dtypeInfo dtypeOf encode fromFloat32 isNarrowFloat toFloat32 parseNpyHeader geluAuxShape reluAuxShape inferDistribution
   matrixQualifiers nearest packQualifiers qualifiersObject environment nativePrefix openedLibraries searchFolders
-  Runtime Runtime.versions Runtime.onCollect Runtime.warnOnce Runtime.isFinalized Runtime.isClosed
+  Recording Recording.collectives Recording.stop
+  Runtime Runtime.record Runtime.versions Runtime.onCollect Runtime.warnOnce Runtime.isFinalized Runtime.isClosed
   DistributedArray DistributedArray:wrap DistributedArray:of DistributedArray:share DistributedArray.local DistributedArray.isLost DistributedArray.size
   DistributedArray.entries DistributedArray.owner DistributedArray.hostPart DistributedArray.besides
   DistributedArray.isFreed DistributedArray.isView DistributedArray.toString DistributedArray.transpose DistributedArray.free

@@ -1,6 +1,15 @@
 /** A collective operation of its own on the library's life of operations: y = alpha x + y. */
-import { assertEquals } from "@std/assert";
-import { CollectiveError, DistributedArray, initialize, ShapeError, Slab, StateError } from "../../mod.ts";
+import { assert, assertEquals, assertStringIncludes } from "@std/assert";
+import {
+  CollectiveError,
+  DistributedArray,
+  initialize,
+  Matmul,
+  Redistribution,
+  ShapeError,
+  Slab,
+  StateError,
+} from "../../mod.ts";
 import { checkAlive, checkArray, runtimeOf } from "../../src/array/base_array.ts";
 import { keysOf, readOptions } from "../../src/options.ts";
 import { CollectiveOperation, type OperationPlan } from "../../src/runtime/operation.ts";
@@ -103,4 +112,43 @@ clusterTest("executions exchange nothing with local checks", (runtime) => {
   if (local.rank !== 0) executeOften();
   assertEquals(axpy.execute().sum(), 24 * 41);
   axpy.free();
+});
+
+clusterTest("a recording has what all ranks did, by one clock, and counts collective calls", (runtime) => {
+  const { rank, size } = runtime;
+  using a = DistributedArray.full(runtime, [8, 8], Slab.X, 1);
+  using product = new Matmul(a, a, { distribution: Slab.X, algorithm: size === 1 ? "default" : "pgemm" });
+  product.plan();
+  using turn = new Redistribution(a, Slab.Y);
+  turn.execute().free();
+  assertStringIncludes(product.explain(), "no execution was recorded");
+  using recording = runtime.record();
+  assertThrowsEverywhere(runtime, () => runtime.record(), StateError, "A recording is going on already");
+  product.execute().free();
+  turn.execute().free();
+  const { collectives } = recording;
+  if (size > 1 && runtime.stream === null) {
+    assertEquals([collectives.pdgemm, collectives.MPI_Allreduce >= 2], [1, true]);
+    assertStringIncludes(product.explain(), "collective calls: pdgemm 1");
+  }
+  assertStringIncludes(product.explain(), "the last execution that was recorded took");
+  const { measured, predicted, ...timeline } = recording.timeline();
+  assertEquals([predicted, timeline], [[], {}]);
+  for (let peer = 0; peer < size; peer++) {
+    const operations = measured.filter((one) => one.rank === peer && one.lane === 0);
+    assertEquals(operations.map(({ label }) => label), ["Matmul.execute", "Redistribution.execute"]);
+    // What an operation does lies within it.
+    const work = measured.filter((one) => one.rank === peer && one.lane === 1);
+    const [first] = operations;
+    if (runtime.stream === null) {
+      assert(work.some(({ kind, start, end }) => kind === "gemm" && start >= first.start && end <= first.end));
+    }
+  }
+  assert(measured.every(({ start, end }) => start >= 0 && end >= start));
+  const all = runtime.communicator.allGatherObject(measured);
+  assertEquals(all[rank], all[0]);
+  const again = recording.timeline();
+  assertEquals(again.measured.length, measured.length);
+  assertStringIncludes(again.toSVG(), `>rank ${size - 1}, operations</text>`);
+  assertStringIncludes(again.toChromeTrace(), '"thread_name"');
 });

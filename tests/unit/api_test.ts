@@ -30,7 +30,9 @@ const ERRORS = words(`
 
 /** Methods and accessors; `static` before those of the class itself. */
 const METHODS: Record<string, string> = {
-  Runtime: "versions collect finalize",
+  Runtime: "record versions collect finalize",
+  Recording: "collectives stop timeline",
+  Timeline: "toSVG toChromeTrace",
   Communicator: `static world static self
     barrier broadcast reduce allReduce gather gatherV scatter scatterV allGather allGatherV allToAll allToAllV reduceScatter
     scan exclusiveScan send receive sendReceive isend ireceive ibarrier iallGatherV

@@ -8,6 +8,7 @@
  */
 import { allocate, type DType, dtypeInfo, isNarrowFloat, type TypedArray } from "../../dtype/dtype.ts";
 import { decode } from "../../dtype/narrow_floats.ts";
+import { recorder } from "../../runtime/recorder.ts";
 import { LocalArray } from "../local_array.ts";
 import { type Accumulation, type Elements, loopsOf, numbersOf, type Part } from "./loops.ts";
 import type { Program } from "./expression.ts";
@@ -210,5 +211,7 @@ function loop(
     const { extent, strides } = loops[depth];
     for (let k = 0; k < extent; k++) walk(depth + 1, at.map((place, i) => place + k * strides[i]));
   };
+  const span = recorder?.begin("compute", `${accumulate ? "reduction" : "loop"} over ${shape.join(" x ")}`);
   walk(0, arrays.map((array) => array?.offset ?? 0));
+  span?.end();
 }

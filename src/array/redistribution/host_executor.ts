@@ -4,6 +4,7 @@
  * @module
  */
 import { allocate, dtypeInfo } from "../../dtype/dtype.ts";
+import { recorder } from "../../runtime/recorder.ts";
 import { type Order, prepareCopy, sizeOfShape, stridesOf } from "../layout.ts";
 import type { LocalArray } from "../local_array.ts";
 import { type Packed, piecesOf } from "./pieces.ts";
@@ -98,6 +99,7 @@ export class HostExecutor {
     const nothing = { ...countsOf("send", size), ...countsOf("receive", size), into: received };
     let rounds = isOneRound ? 1 : 0;
     return () => {
+      const span = recorder?.begin("copy", "redistribution");
       rounds ||= this.#communicator.allReduce(Int32Array.of(needed), { op: "max" })[0];
       stay();
       for (let round = 0; round < rounds; round++) {
@@ -105,6 +107,7 @@ export class HostExecutor {
         this.#communicator.allToAllV(wholes?.memory ?? sent, messages[round] ?? nothing);
         for (const copy of unpack[round] ?? []) copy();
       }
+      span?.end();
     };
   }
 

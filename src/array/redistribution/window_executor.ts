@@ -8,6 +8,7 @@ import { dtypeInfo } from "../../dtype/dtype.ts";
 import { type PeerChannels, waitForPeers } from "../../memory/peer_channels.ts";
 import { type Copy, type Order, prepareCopy, type Strided, stridesOf } from "../layout.ts";
 import type { LocalArray } from "../local_array.ts";
+import { recorder } from "../../runtime/recorder.ts";
 import { piecesOf } from "./pieces.ts";
 import type { RedistributionPlan, Transfer } from "./plan.ts";
 
@@ -73,6 +74,7 @@ export function prepareThroughWindow(
 
 /** Write and read pieces as slots become free and filled; copy what stays while there are none, and in the end wait. */
 function exchange(lanes: readonly Lane[], stays: readonly Copy[]): void {
+  const span = recorder?.begin("copy", "redistribution");
   const next = new Int32Array(lanes.length);
   const canGoOn = (lane: Lane, i: number) => next[i] < lane.copies.length && lane.slot() >= 0;
   const isReady = () => lanes.some(canGoOn);
@@ -95,6 +97,7 @@ function exchange(lanes: readonly Lane[], stays: readonly Copy[]): void {
     else waitForPeers(isReady);
   }
   while (stayed < stays.length) stays[stayed++]();
+  span?.end();
 }
 
 /** Memory as numbers of the same kind as an array's. */

@@ -7,7 +7,7 @@ import type { DType, Scalar } from "../../dtype/dtype.ts";
 import type { Engine } from "../../runtime/engines.ts";
 import type { Runtime } from "../../runtime/runtime.ts";
 import type { Stream } from "../../gpu/stream.ts";
-import type { Interval } from "../../overlap/timeline.ts";
+import type { Interval } from "../../runtime/timeline.ts";
 import type { ComputeType } from "../matmul/compute_type.ts";
 import type { Epilog, EpilogValues } from "../matmul/epilog.ts";
 import type { LocalOperands, MatmulProblem } from "../matmul/problem.ts";

@@ -59,7 +59,7 @@ import {
   RESET_OPTION_KEYS,
   type ResetOptions,
 } from "./options.ts";
-import { Timeline } from "./timeline.ts";
+import { Timeline } from "../../runtime/timeline.ts";
 import {
   checkSameScaling,
   checkScalesAlive,
@@ -330,7 +330,7 @@ export class Matmul<D extends DType = DType> implements Disposable {
 
   /** What will happen, in words: the product, the column-major problem, the algorithm, its moves and costs. Local. */
   explain(): string {
-    return explain(this.#checked, this.#scalars, this.#operation.currentPlan);
+    return `${explain(this.#checked, this.#scalars, this.#operation.currentPlan)}\n${this.#operation.recorded}`;
   }
 
   /**

@@ -12,7 +12,7 @@ import {
 } from "../../../src/overlap/cost_model.ts";
 import { TILE_SHAPES } from "../../../src/overlap/executors/tile/configuration.ts";
 import { partitionOf } from "../../../src/overlap/partition.ts";
-import { chromeTrace, type Interval, timelineSVG } from "../../../src/overlap/timeline.ts";
+import { chromeTrace, type Interval, timelineSVG } from "../../../src/runtime/timeline.ts";
 
 /** A line of the matrix that travels is multiplied, and sent, in a microsecond; nothing else takes time. */
 const SIMPLE: Rates = {
@@ -133,6 +133,8 @@ Deno.test("a timeline is a picture with a bar for each interval, and a trace", (
   assertEquals(events.length, timeline.length);
   const wait = events.find(({ cat, pid }: { cat: string; pid: number }) => cat === "wait" && pid === 0);
   assertEquals([wait.ts, wait.dur, wait.tid], [20, 80, 0]);
-  assertEquals(traceEvents.filter(({ ph }: { ph: string }) => ph === "M").length, 2);
+  const named = traceEvents.filter(({ ph }: { ph: string }) => ph === "M").map(({ name }: { name: string }) => name);
+  assertEquals(named.filter((name: string) => name === "process_name").length, 2);
+  assertEquals(named.filter((name: string) => name === "thread_name").length, 4);
   assertStringIncludes(timelineSVG([]), "</svg>");
 });

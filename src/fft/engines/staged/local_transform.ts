@@ -5,6 +5,7 @@
  */
 import { LocalArray } from "../../../array/local_array.ts";
 import { type DType, dtypeInfo, type TypedArray } from "../../../dtype/dtype.ts";
+import { recorder } from "../../../runtime/recorder.ts";
 import type { DeviceMemory } from "../../../memory/device_buffer.ts";
 import type { FFTDirection, FFTType } from "../../problem.ts";
 import { offsetsOf, type Pass, type PassLimits, planPasses } from "./passes.ts";
@@ -81,8 +82,13 @@ export class LocalTransform implements Disposable {
     let passes = this.#planned.get(key);
     if (passes === undefined) this.#planned.set(key, passes = this.#plan(source, target));
     const calls = passes.map((planned) => callsOf(planned, source.address, target.address));
+    const kind = `${this.#type} of ${source.shape.join(" x ")}, ${
+      this.#axes.length > 1 ? "axes" : "axis"
+    } ${this.#axes}`;
     return () => {
+      const span = source.isOnDevice ? null : recorder?.begin("fft", kind);
       for (const call of calls) call();
+      span?.end();
       // The calls know addresses only: the arrays have to stay alive for them.
       return void [source, target];
     };

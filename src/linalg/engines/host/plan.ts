@@ -8,7 +8,7 @@ import { dtypeInfo } from "../../../dtype/dtype.ts";
 import { copyStrided } from "../../../array/layout.ts";
 import type { LocalArray } from "../../../array/local_array.ts";
 import { isZero, scalar, type ScalarArgument, setScalar } from "../../../blas/arguments.ts";
-import type { Interval } from "../../../overlap/timeline.ts";
+import type { Interval } from "../../../runtime/timeline.ts";
 import type { Runtime } from "../../../runtime/runtime.ts";
 import { type Epilog, type EpilogValues, isTrivial, type PreparedEpilog } from "../../matmul/epilog.ts";
 import { type LocalOperands, type MatmulProblem, matrixName } from "../../matmul/problem.ts";

@@ -11,7 +11,7 @@ import { MOST_MEETING } from "../../../gpu/kernels/flag_kernels.ts";
 import { durationOf, limitOf, predictStages, type Rates, slownessOf } from "../../../overlap/cost_model.ts";
 import type { CopyEngineProblem, CopyEngineVariant } from "../../../overlap/executors/copy_engine/product.ts";
 import { lengthOf, type Part, type Partition } from "../../../overlap/partition.ts";
-import type { Interval } from "../../../overlap/timeline.ts";
+import type { Interval } from "../../../runtime/timeline.ts";
 import type { ComputeType } from "../../matmul/compute_type.ts";
 import type { MatmulProblem } from "../../matmul/problem.ts";
 import { isQuantized } from "../../matmul/quantization.ts";

@@ -10,7 +10,7 @@ import { isNothing, type ScalarArgument } from "../../../blas/arguments.ts";
 import { HostExecutor, windowBytes } from "../../../overlap/executors/host/executor.ts";
 import type { Windows } from "../../../overlap/executors/host/windows.ts";
 import { scheduleOf } from "../../../overlap/schedule.ts";
-import type { Interval, Span } from "../../../overlap/timeline.ts";
+import type { Interval, Span } from "../../../runtime/timeline.ts";
 import type { Runtime } from "../../../runtime/runtime.ts";
 import { isEmpty, type MatmulProblem } from "../../matmul/problem.ts";
 import type { Use } from "../communicator_resources.ts";

@@ -23,7 +23,7 @@ import {
 } from "../../../overlap/executors/tile/product.ts";
 import { partsOf, type TileProblem } from "../../../overlap/tile_order.ts";
 import { predictTiles } from "../../../overlap/cost_model.ts";
-import { wavesOf } from "../../../overlap/timeline.ts";
+import { wavesOf } from "../../../overlap/waves.ts";
 import type { Runtime } from "../../../runtime/runtime.ts";
 import { biasOf, type EpilogValues } from "../../matmul/epilog.ts";
 import { isEmpty, type LocalOperands, matrixName } from "../../matmul/problem.ts";

@@ -3,7 +3,6 @@
  *
  * @module
  */
-import type { PgemmFunction } from "../../../../ffi/blas/scalapack.ts";
 import type { LocalArray } from "../../../array/local_array.ts";
 import type { Distribution } from "../../../distribution/mod.ts";
 import { Algorithm, type AlgorithmContext } from "./algorithm.ts";
@@ -32,19 +31,17 @@ function describe(distribution: Distribution, context: number, rank: number): De
 /** p?gemm on one grid. */
 export class Pgemm extends Algorithm {
   readonly #context: AlgorithmContext;
-  readonly #pgemm: PgemmFunction;
   #grid: Use<number> | null = null;
   readonly #operations: readonly NativeArgument<Uint8Array<ArrayBuffer>>[];
   readonly #extents: NativeArgument<Int32Array<ArrayBuffer>>;
   readonly #one = integers(1);
   #descriptions: readonly Description[] = [];
 
-  /** Choose the routine. */
+  /** Everything but the grid. */
   constructor(context: AlgorithmContext) {
     super(context);
-    const { m, n, k, accumulator, operationA, operationB } = this.problem;
+    const { m, n, k, operationA, operationB } = this.problem;
     this.#context = context;
-    this.#pgemm = context.scalapack.pgemm[BLAS_TYPES[accumulator]];
     this.#operations = [character(transposeCode(operationA)), character(transposeCode(operationB))];
     this.#extents = integers(m, n, k);
   }
@@ -72,7 +69,7 @@ export class Pgemm extends Algorithm {
     const [atA, atB, atD] = matrices.map(({ address }) => address);
     const one = this.#one.address;
     // deno-fmt-ignore
-    this.#pgemm(
+    this.#context.scalapack.pgemm[BLAS_TYPES[this.problem.accumulator]](
       operationA, operationB, m, n, k,
       alpha.address, atA, one, one, descriptorA,
       atB, one, one, descriptorB,

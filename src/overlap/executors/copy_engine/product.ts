@@ -39,11 +39,11 @@ import {
   type Step,
   type Variant,
 } from "../../schedule.ts";
-import type { Interval } from "../../timeline.ts";
+import type { Interval } from "../../../runtime/timeline.ts";
 import { AWAITED, Patience } from "../patience.ts";
 import { Places } from "../places.ts";
 import { RunOrder } from "../run_order.ts";
-import { Tracer } from "../tracer.ts";
+import { Tracer } from "../../../runtime/tracer.ts";
 
 /** What is multiplied, on one rank. */
 export interface CopyEngineProblem extends Omit<GpuGemmOptions, "types" | "scaleType" | "algorithm"> {

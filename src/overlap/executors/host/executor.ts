@@ -13,10 +13,11 @@ import type { LocalArray } from "../../../array/local_array.ts";
 import { scalar } from "../../../blas/arguments.ts";
 import { GemmCall, inMemory, type MatrixInMemory } from "../../../blas/gemm.ts";
 import type { Operation } from "../../../blas/operation.ts";
+import { recorder } from "../../../runtime/recorder.ts";
 import { type AccumulatorDType, dtypeInfo, type TypedArray } from "../../../dtype/dtype.ts";
 import { lineElements } from "../../partition.ts";
 import { type Gemm, type Place, type Reduce, type Schedule, spanOf, type Step } from "../../schedule.ts";
-import type { Span } from "../../timeline.ts";
+import type { Span } from "../../../runtime/timeline.ts";
 import { Places } from "../places.ts";
 import type { Windows } from "./windows.ts";
 
@@ -90,7 +91,11 @@ export class HostExecutor {
     for (const step of this.#schedule.steps) {
       const span = this.note && spanOf(step);
       const start = span ? performance.now() : 0;
+      // BLAS and waits are recorded where they are called.
+      const isOwn = step.kind === "copy" || step.kind === "reduce";
+      const recorded = isOwn ? recorder?.begin(step.kind, spanOf(step)!.label) : null;
       this.#take(step, operands, alpha, beta, windows);
+      recorded?.end();
       if (span) this.note!(span, start, performance.now());
     }
   }

@@ -3,9 +3,9 @@
  *
  * @module
  */
-import { Event } from "../../gpu/event.ts";
-import type { Stream } from "../../gpu/stream.ts";
-import type { Interval, Span } from "../timeline.ts";
+import { Event } from "../gpu/event.ts";
+import type { Stream } from "../gpu/stream.ts";
+import type { Interval, Span } from "./timeline.ts";
 
 /** Notes the intervals of one run on one rank, from a moment on at which all ranks have met. */
 export class Tracer implements Disposable {
