@@ -16,6 +16,7 @@
  */
 export { BlockCyclic, type BlockDistribution, BlockNonCyclic, type BlockOptions } from "./block_cyclic.ts";
 export { Box, type Corners } from "./box.ts";
+export { CommunicationMatrix, type CommunicationPictureOptions } from "./communication.ts";
 export { Distribution } from "./distribution.ts";
 export { type IndexSet, numroc, type Range } from "./index_map.ts";
 export type { PictureOptions } from "./picture.ts";

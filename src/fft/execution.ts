@@ -6,6 +6,7 @@
 import { DistributedArray } from "../array/distributed_array.ts";
 import { stridesOf } from "../array/layout.ts";
 import { LocalArray, type LocalArrayOptions } from "../array/local_array.ts";
+import type { CommunicationMatrix } from "../distribution/mod.ts";
 import { type DType, dtypeInfo } from "../dtype/dtype.ts";
 import type { Stream } from "../gpu/stream.ts";
 import type { OperationPlan, Step } from "../runtime/operation.ts";
@@ -52,6 +53,11 @@ export class FFTPlan implements OperationPlan {
   /** What an execution does. */
   get report(): FFTReport {
     return (this.#plans.from ?? this.#plans.to)!.report;
+  }
+
+  /** The bytes from rank to rank in an execution; null if the engine's library does not tell. */
+  get communication(): CommunicationMatrix | null {
+    return (this.#plans.from ?? this.#plans.to)!.communication?.() ?? null;
   }
 
   /** The plan for operands on a side, made at the first use. Local. */

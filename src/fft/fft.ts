@@ -7,9 +7,10 @@
 import { checkAlive, runtimeOf } from "../array/base_array.ts";
 import type { DistributedArray } from "../array/distributed_array.ts";
 import { LocalArray } from "../array/local_array.ts";
+import type { CommunicationMatrix } from "../distribution/mod.ts";
 import type { DType } from "../dtype/dtype.ts";
 import type { ComplexOf, RealOf } from "../dtype/element_types.ts";
-import { DistributionError, DTypeError, ShapeError } from "../errors.ts";
+import { ConfigurationError, DistributionError, DTypeError, ShapeError } from "../errors.ts";
 import { checkName, describe, readOptions } from "../options.ts";
 import { CollectiveOperation, runOnce } from "../runtime/operation.ts";
 import {
@@ -110,7 +111,7 @@ export class FFT<D extends DType = DType, T extends FFTType | undefined = undefi
         operands: bindOperand(checked, operand, "from"),
         facts: checked.facts,
         settings: given,
-        explain: (plan) => explainTransform(checked, plan?.report ?? null),
+        explain: (plan) => explainPlanned(checked, plan),
       };
     });
   }
@@ -127,6 +128,20 @@ export class FFT<D extends DType = DType, T extends FFTType | undefined = undefi
    */
   get algorithm(): FFTReport {
     return this.#operation.planFor("algorithm").report;
+  }
+
+  /**
+   * The bytes that each rank sends to each other one in an execution, as planned. Local.
+   *
+   * @throws {StateError} before {@linkcode plan}
+   * @throws {ConfigurationError} if the engine's library does not tell
+   */
+  get communication(): CommunicationMatrix {
+    const plan = this.#operation.planFor("communication");
+    if (plan.communication !== null) return plan.communication;
+    throw new ConfigurationError(
+      `engine ${plan.report.engine} does not tell which rank sends what to whom; algorithm.bytesMoved has the least sum.`,
+    );
   }
 
   /**
@@ -215,8 +230,8 @@ export class FFT<D extends DType = DType, T extends FFTType | undefined = undefi
       }
     });
     measured.sort((one, other) => one.seconds - other.seconds);
-    const [{ algorithm }] = measured;
-    operation.plan("autotune", (operands) => this.#planned({ ...this.#options, algorithm }, operands));
+    const [{ algorithm, seconds }] = measured;
+    operation.plan("autotune", (operands) => this.#planned({ ...this.#options, algorithm }, operands), seconds);
     return measured;
   }
 
@@ -257,9 +272,7 @@ export class FFT<D extends DType = DType, T extends FFTType | undefined = undefi
 
   /** What will happen, in words: the transform, the algorithm, its steps and what they move. Local. */
   explain(): string {
-    return `${
-      explainTransform(this.#checked, this.#operation.currentPlan?.report ?? null)
-    }\n${this.#operation.recorded}`;
+    return `${explainPlanned(this.#checked, this.#operation.currentPlan)}\n${this.#operation.history}`;
   }
 
   /** The type, the shape, and what runs: `FFT(c2c, 256 x 256, complex128, transpose)`. Local. */
@@ -310,6 +323,10 @@ export class FFT<D extends DType = DType, T extends FFTType | undefined = undefi
   }
 }
 
+function explainPlanned(checked: CheckedTransform, plan: FFTPlan | null): string {
+  return explainTransform(checked, plan?.report ?? null, plan?.communication ?? null);
+}
+
 /** A whole life in one call. */
 function transformOnce<Result extends DType>(
   asked: Asked,
@@ -329,7 +346,7 @@ function transformOnce<Result extends DType>(
       settings: given,
       plan,
       run: run as () => DistributedArray<Result>,
-      explain: () => explainTransform(checked, plan.report),
+      explain: () => explainPlanned(checked, plan),
     };
   });
 }

@@ -123,6 +123,8 @@ export class CollectiveOperation<Operands, Plan extends OperationPlan> implement
   readonly #account: Account<Plan>;
   #operands: Operands | null;
   #plan: Plan | null = null;
+  /** How long an execution by the plan takes, if that was measured. */
+  #measured: number | null = null;
   #isFreed = false;
 
   /** Check what an operation of this name is given. Collective. */
@@ -137,8 +139,16 @@ export class CollectiveOperation<Operands, Plan extends OperationPlan> implement
     this.#account.explain(this.#plan);
   }
 
-  /** What the last execution did that was recorded, in words. */
-  get recorded(): string {
+  /** What `autotune` measured of the plan, and what the last execution did that was recorded, in words. */
+  get history(): string {
+    const seconds = this.#measured;
+    const measured = seconds === null
+      ? ""
+      : `autotune measured ${(1e6 * seconds).toFixed(1)} us, on the slowest rank; `;
+    return measured + this.#recorded;
+  }
+
+  get #recorded(): string {
     const { recorded } = this.#account;
     if (recorded === null) return "no execution was recorded (Runtime.record)";
     const calls = Object.entries(recorded.collectives).map(([name, count]) => `${name} ${count}`).join(", ") || "none";
@@ -180,11 +190,12 @@ export class CollectiveOperation<Operands, Plan extends OperationPlan> implement
 
   /**
    * Plan, and let go of the earlier plan once all ranks have done so: it stays if any cannot. `operands` replace those that
-   * there are. Collective.
+   * there are; `seconds` is what an execution by this plan was measured to take. Collective.
    */
   plan(
     method: string,
     make: (operands: Operands | null) => Change & { readonly plan: Plan; readonly operands: Operands | null },
+    seconds: number | null = null,
   ): void {
     const start = performance.now();
     const { plan, operands, commit } = this.agree(method, () => make(this.#operands));
@@ -192,6 +203,7 @@ export class CollectiveOperation<Operands, Plan extends OperationPlan> implement
     this.#plan = null;
     this.#open(plan);
     this.#operands = operands;
+    this.#measured = seconds;
     commit?.();
     this.#account.planned(plan, start);
   }

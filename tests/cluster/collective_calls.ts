@@ -556,6 +556,8 @@ export const LOCAL_CALLS = `
   DistributedArray DistributedArray:wrap DistributedArray:of DistributedArray:share DistributedArray.local DistributedArray.isLost DistributedArray.size
   DistributedArray.entries DistributedArray.owner DistributedArray.hostPart DistributedArray.besides
   DistributedArray.isFreed DistributedArray.isView DistributedArray.toString DistributedArray.transpose DistributedArray.free
+  CommunicationMatrix CommunicationMatrix.total CommunicationMatrix.sent CommunicationMatrix.received CommunicationMatrix.toText CommunicationMatrix.toSVG
+  Matmul.communication FFT.communication Redistribution.communication Redistribution.explain
   Redistribution.algorithm Redistribution.bytesMoved Redistribution.releaseOperands Redistribution.free
   Matmul.isFreed Matmul.auxiliary Matmul.algorithm Matmul.resetOperandsUnchecked Matmul.releaseOperands Matmul.explain
   Matmul.toString

@@ -146,6 +146,8 @@ clusterTest("explain, algorithm and toString tell what runs", (runtime) => {
     assertEquals(bytesMoved, 16 * (128 - stays.reduce((sum, n) => sum + n, 0)));
     assertEquals(steps.length, 3);
   }
+  assertEquals(transform.communication.total, bytesMoved);
+  assertStringIncludes(transform.explain(), `this rank sends ${transform.communication.sent(runtime.rank)} bytes`);
   assertStringIncludes(transform.explain(), "c2c along axes 0, 1, norm ortho\n  operand 16 x 8, complex128, Slab.X");
   const messages: string[] = [];
   const logger = {

@@ -1,10 +1,11 @@
 /** The products of nvmath-python's test grid, and uneven ones, against plain loops. */
-import { assert, assertEquals, assertStrictEquals } from "@std/assert";
+import { assert, assertEquals, assertStrictEquals, assertThrows } from "@std/assert";
 import {
   BlockCyclic,
   BlockNonCyclic,
   Box,
   type ComputeType,
+  ConfigurationError,
   DistributedArray,
   type Distribution,
   type DType,
@@ -698,6 +699,17 @@ clusterTest("explain() and algorithm tell what happens", (runtime) => {
   assertEquals(bytesMoved > 0, runtime.size > 1);
   const isUnused = runtime.device.kind === "cpu";
   assertEquals(notes.some((note) => note.includes("communicationSmCount")), isUnused);
+  if (isUnused) {
+    assertEquals(object.communication.total, bytesMoved);
+    assert(text.includes(`this rank sends ${object.communication.sent(runtime.rank)} bytes`), text);
+    assert(text.includes("no time is predicted: there is no model of engine scalapack"), text);
+    object.autotune({ repetitions: 1 });
+    assert(object.explain().includes("\nautotune measured "), object.explain());
+    object.plan();
+    assert(!object.explain().includes("autotune measured"), object.explain());
+  } else {
+    assertThrows(() => object.communication, ConfigurationError, "engine cublasmp does not tell which rank sends");
+  }
 });
 
 clusterTest("one call of matmul agrees once, its steps apart one time each", (runtime) => {

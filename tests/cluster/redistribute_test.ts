@@ -172,6 +172,11 @@ clusterTest("Redistribution is planned once and executed often", (runtime) => {
   const { size } = runtime;
   const a = make(runtime, [12, 8], Slab.X, "float32", "C");
   using plan = new Redistribution(a, Slab.Y);
+  assertEquals(plan.communication.total, plan.bytesMoved);
+  const shares = `this rank sends ${plan.communication.sent(runtime.rank)} bytes`;
+  for (const part of ["from Slab.X", "to Slab.Y", `algorithm ${plan.algorithm.algorithm}`, shares, "was recorded"]) {
+    assert(plan.explain().includes(part), plan.explain());
+  }
   let stays = 0;
   const [rows, columns] = [Slab.X.bind([12, 8], size), Slab.Y.bind([12, 8], size)];
   for (let rank = 0; rank < size; rank++) stays += rows.localShape(rank)[0] * columns.localShape(rank)[1];

@@ -44,9 +44,13 @@ const METHODS: Record<string, string> = {
     any norm format show at set assign entries maxAbsDifference slice redistribute transpose copy to free`,
   LocalArray: "format toString address byteLength view toTypedArray toNumbers set",
   SymmetricArray: "peerAddress",
-  Matmul: `plan autotune execute resetOperands resetOperandsUnchecked releaseOperands free algorithm auxiliary explain`,
-  FFT: `plan autotune execute resetOperands resetOperandsUnchecked releaseOperands free algorithm explain`,
-  Redistribution: "execute free",
+  Matmul:
+    `plan autotune execute resetOperands resetOperandsUnchecked releaseOperands free algorithm communication auxiliary explain
+    timeline`,
+  FFT:
+    `plan autotune execute resetOperands resetOperandsUnchecked releaseOperands free algorithm communication explain`,
+  Redistribution: "execute free communication explain",
+  CommunicationMatrix: "total sent received toText toSVG",
   Slab: "static X static Y static Z",
   Box: "static fromLocal",
   BlockCyclic:

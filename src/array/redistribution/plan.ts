@@ -35,6 +35,19 @@ export function onRoot(globalShape: readonly number[], size: number, root: numbe
   };
 }
 
+/** How many elements go from each rank (first index) to each other one. Pure. */
+export function elementsBetween(from: Parts, to: Parts): number[][] {
+  const [, size] = checkParts(from, to);
+  const wanted = Array.from({ length: size }, (_, rank) => to.ranges(rank));
+  return wanted.map((_, rank) => {
+    const mine = from.ranges(rank);
+    return wanted.map((wish, peer) =>
+      // What every rank has nobody sends.
+      peer === rank || from.isReplicated ? 0 : sizeOfShape(mine.map((ranges, d) => countInBoth(ranges, wish[d])))
+    );
+  });
+}
+
 /** What moves between this rank and another one: a dense block, and where its elements are in the local array. */
 export interface Transfer {
   /** The other rank. */

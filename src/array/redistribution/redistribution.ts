@@ -3,6 +3,7 @@
  *
  * @module
  */
+import { addBytes, CommunicationMatrix, describeShare, noBytes } from "../../distribution/communication.ts";
 import { bindTo } from "../../distribution/distribution.ts";
 import type { Distribution } from "../../distribution/mod.ts";
 import { dtypeInfo } from "../../dtype/dtype.ts";
@@ -13,6 +14,7 @@ import { CollectiveOperation } from "../../runtime/operation.ts";
 import { checkArray, checkTarget, runtimeOf } from "../base_array.ts";
 import { DistributedArray } from "../distributed_array.ts";
 import { LocalArray } from "../local_array.ts";
+import { elementsBetween } from "./plan.ts";
 import { type RedistributionAlgorithm, Redistributor } from "./redistributor.ts";
 
 /**
@@ -174,14 +176,44 @@ export class Redistribution implements Disposable {
    */
   get algorithm(): RedistributionReport {
     const plan = this.#operation.planFor("algorithm");
-    const { operands } = this.#operation;
-    if (operands === null) throw new StateError("After releaseOperands() nothing runs. Call resetOperands() before.");
+    const operands = this.#ready("algorithm");
     const { local, dtype, order } = operands.array;
     return {
       algorithm: plan.algorithmFor(local, operands.target?.local ?? null, order),
       bytesMoved: plan.bytesMoved(dtypeInfo(dtype).itemSize),
       workspaceBytes: plan.byteLength,
     };
+  }
+
+  /**
+   * The bytes that each rank sends to each other one in an execution. Local.
+   *
+   * @throws {StateError} after `free`, or without an array.
+   */
+  get communication(): CommunicationMatrix {
+    const { array } = this.#ready("communication");
+    const bytes = noBytes(array.runtime.size);
+    addBytes(bytes, elementsBetween(this.#source, this.distribution), dtypeInfo(array.dtype).itemSize);
+    return new CommunicationMatrix(bytes);
+  }
+
+  /**
+   * What moves, how, and what was recorded of it, in words. Local.
+   *
+   * @throws {StateError} after `free`, or without an array.
+   */
+  explain(): string {
+    const { array } = this.#ready("explain()");
+    const { algorithm, bytesMoved, workspaceBytes } = this.algorithm;
+    return [
+      `redistribution of ${array.shape.join(" x ")}, ${array.dtype}, order ${array.order}`,
+      `  from ${this.#source}`,
+      `  to ${this.distribution}${this.#hasTarget ? ", into a given array" : ""}`,
+      `algorithm ${algorithm}`,
+      `  workspace ${workspaceBytes} bytes on this rank, ${bytesMoved} bytes between ranks an execution`,
+      `  ${describeShare(this.communication, array.runtime.rank)}`,
+      this.#operation.history,
+    ].join("\n");
   }
 
   /**
@@ -253,6 +285,13 @@ export class Redistribution implements Disposable {
   /** As `free`. */
   [Symbol.dispose](): void {
     this.free();
+  }
+
+  #ready(member: string): Operands {
+    this.#operation.planFor(member);
+    const { operands } = this.#operation;
+    if (operands === null) throw new StateError("After releaseOperands() nothing runs. Call resetOperands() before.");
+    return operands;
   }
 }
 

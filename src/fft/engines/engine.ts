@@ -3,6 +3,7 @@
  *
  * @module
  */
+import type { CommunicationMatrix } from "../../distribution/mod.ts";
 import type { LocalArray } from "../../array/local_array.ts";
 import type { Engine } from "../../runtime/engines.ts";
 import type { Runtime } from "../../runtime/runtime.ts";
@@ -58,6 +59,8 @@ export interface FFTEnginePlan extends Disposable {
    * `scale`.
    */
   prepare(source: LocalArray, target: LocalArray, direction: FFTDirection, scale: number): () => void;
+  /** The bytes that each rank sends to each other one in an execution; a plan whose library does not tell has none. */
+  communication?(): CommunicationMatrix;
   /** Make what the ranks use together, unless it is there. Collective. */
   open(): void;
   /** Let go of the arrays that executions were given. */

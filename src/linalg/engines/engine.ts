@@ -3,6 +3,7 @@
  *
  * @module
  */
+import type { CommunicationMatrix } from "../../distribution/mod.ts";
 import type { DType, Scalar } from "../../dtype/dtype.ts";
 import type { Engine } from "../../runtime/engines.ts";
 import type { Runtime } from "../../runtime/runtime.ts";
@@ -113,6 +114,8 @@ export interface EnginePlan extends Disposable {
    * rank, in microseconds since all ranks met. Local; null if the plan cannot tell.
    */
   timeline?(operands: LocalOperands, values: EngineValues): TimelineSteps | null;
+  /** The bytes that each rank sends to each other one in an execution; null if the library does not tell. */
+  communication?(): CommunicationMatrix | null;
   /** Let go of what executions were given, if the plan keeps any of it. */
   release?(): void;
 }

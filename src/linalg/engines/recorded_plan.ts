@@ -3,6 +3,7 @@
  *
  * @module
  */
+import type { CommunicationMatrix } from "../../distribution/mod.ts";
 import type { Stream } from "../../gpu/stream.ts";
 import { agree } from "../../runtime/agreement.ts";
 import type { Runtime } from "../../runtime/runtime.ts";
@@ -71,6 +72,11 @@ export class RecordedPlan implements EnginePlan {
 
   timeline(operands: LocalOperands, values: EngineValues): TimelineSteps | null {
     return this.#plan.timeline?.(operands, values) ?? null;
+  }
+
+  /** Null if the library of the plan does not tell. */
+  communication(): CommunicationMatrix | null {
+    return this.#plan.communication?.() ?? null;
   }
 
   release(): void {

@@ -3,6 +3,8 @@
  *
  * @module
  */
+import { describeShare } from "../../distribution/communication.ts";
+import type { CommunicationMatrix } from "../../distribution/mod.ts";
 import type { Scalar } from "../../dtype/dtype.ts";
 import type { CheckedProduct, CheckedScalars } from "./checked_product.ts";
 import type { AlgorithmReport, AlgorithmTimes } from "../engines/engine.ts";
@@ -15,6 +17,7 @@ export function explainProduct(
   product: CheckedProduct,
   scalars: CheckedScalars,
   report: AlgorithmReport | null,
+  communication: CommunicationMatrix | null,
 ): string {
   const { a, b, c, d, operations, types, inplace, problem } = product;
   const addend = c ? ` + ${factor(scalars.beta)} C` : "";
@@ -31,15 +34,20 @@ export function explainProduct(
     `  A ${stored(problem.a)}${operation(problem.operationA)}`,
     `  B ${stored(problem.b)}${operation(problem.operationB)}`,
     `  D ${stored(problem.d)}`,
-    ...report ? planned(report) : ["not planned yet", ...product.notes.map((note) => `  note: ${note}`)],
+    ...report
+      ? planned(report, communication, product.runtime.rank)
+      : ["not planned yet", ...product.notes.map((note) => `  note: ${note}`)],
   ].join("\n");
 }
 
-function planned(report: AlgorithmReport): string[] {
+function planned(report: AlgorithmReport, communication: CommunicationMatrix | null, rank: number): string[] {
   return [
     `engine ${report.engine}, algorithm ${report.algorithm}: ${report.variant}`,
     `  workspace ${report.workspaceBytes} bytes on this rank, ${report.bytesMoved} bytes between ranks an execution`,
-    ...report.times ? [`  ${timesOf(report.times)}`] : [],
+    ...communication ? [communication.notes, describeShare(communication, rank)].flat().map((line) => `  ${line}`) : [],
+    report.times
+      ? `  ${timesOf(report.times)}`
+      : `  no time is predicted: there is no model of engine ${report.engine}`,
     ...report.copies.map((copy) => `  copy: ${copy}`),
     ...report.notes.map((note) => `  note: ${note}`),
   ];

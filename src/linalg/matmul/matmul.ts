@@ -5,6 +5,7 @@
  */
 import { runtimeOf } from "../../array/base_array.ts";
 import type { DistributedArray } from "../../array/distributed_array.ts";
+import type { CommunicationMatrix } from "../../distribution/mod.ts";
 import type { LocalArray } from "../../array/local_array.ts";
 import type { DType } from "../../dtype/dtype.ts";
 import { describe, keysOf, readOptions } from "../../options.ts";
@@ -202,6 +203,21 @@ export class Matmul<D extends DType = DType> implements Disposable {
   }
 
   /**
+   * The bytes that each rank sends to each other one in an execution, as planned. Local.
+   *
+   * @throws {StateError} before {@linkcode plan}
+   * @throws {ConfigurationError} if the engine's library does not tell
+   */
+  get communication(): CommunicationMatrix {
+    const { engine } = this.#operation.planFor("communication");
+    const matrix = engine.communication?.();
+    if (matrix) return matrix;
+    throw new ConfigurationError(
+      `engine ${engine.report.engine} does not tell which rank sends what to whom; algorithm.bytesMoved has the sum.`,
+    );
+  }
+
+  /**
    * Choose how to multiply, and prepare it. Collective. Planning again replaces the earlier plan and everything that it
    * was given; what is left out is as the constructor was told.
    *
@@ -275,7 +291,7 @@ export class Matmul<D extends DType = DType> implements Disposable {
     measured.sort((one, other) => one.seconds - other.seconds);
     const [fastest] = measured;
     remember(product, epilog, asked, measured);
-    if (fastest) this.#replan("autotune", () => ({ ...fastest, epilog, inputs: this.#inputs }));
+    if (fastest) this.#replan("autotune", () => ({ ...fastest, epilog, inputs: this.#inputs }), fastest.seconds);
     return measured.map(({ options: { engine, algorithm }, variant, seconds }) => (
       { engine, algorithm, ...variant !== undefined && { variant }, seconds }
     ));
@@ -330,7 +346,7 @@ export class Matmul<D extends DType = DType> implements Disposable {
 
   /** What will happen, in words: the product, the column-major problem, the algorithm, its moves and costs. Local. */
   explain(): string {
-    return `${explain(this.#checked, this.#scalars, this.#operation.currentPlan)}\n${this.#operation.recorded}`;
+    return `${explain(this.#checked, this.#scalars, this.#operation.currentPlan)}\n${this.#operation.history}`;
   }
 
   /**
@@ -381,7 +397,7 @@ export class Matmul<D extends DType = DType> implements Disposable {
   }
 
   /** Plan anew what `check` returns. Collective. */
-  #replan(method: "plan" | "autotune", check: () => Chosen): void {
+  #replan(method: "plan" | "autotune", check: () => Chosen, seconds: number | null = null): void {
     const { product } = this.#checked;
     this.#operation.plan(method, (operands) => {
       const { engine, epilog, inputs, options, variant } = check();
@@ -396,7 +412,7 @@ export class Matmul<D extends DType = DType> implements Disposable {
           this.#auxiliary = NOTHING;
         },
       };
-    });
+    }, seconds);
   }
 
   /** Operands as executions need them, once the product is planned. Local. */
@@ -541,7 +557,8 @@ function checkMatmul(runtime: Runtime, a: DistributedArray, b: DistributedArray,
 }
 
 function explain(checked: CheckedMatmul, scalars: CheckedScalars, plan: MatmulPlan | null): string {
-  return explainProduct(checked.product, scalars, plan && withNotes(checked, plan.report));
+  const report = plan && withNotes(checked, plan.report);
+  return explainProduct(checked.product, scalars, report, plan?.engine.communication?.() ?? null);
 }
 
 function withNotes({ notes }: CheckedMatmul, report: AlgorithmReport): AlgorithmReport {

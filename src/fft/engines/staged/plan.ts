@@ -6,7 +6,9 @@
  */
 import { type Order, sizeOfShape, stridesOf } from "../../../array/layout.ts";
 import { LocalArray } from "../../../array/local_array.ts";
-import type { Parts } from "../../../array/redistribution/plan.ts";
+import { elementsBetween, type Parts } from "../../../array/redistribution/plan.ts";
+import { addBytes, noBytes } from "../../../distribution/communication.ts";
+import { CommunicationMatrix } from "../../../distribution/mod.ts";
 import { Scratch } from "../../../array/redistribution/gpu_executor.ts";
 import { partLength } from "../../../array/redistribution/pieces.ts";
 import { Redistributor } from "../../../array/redistribution/redistributor.ts";
@@ -194,6 +196,14 @@ export class StagedPlan implements FFTEnginePlan {
       ],
       notes,
     };
+  }
+
+  /** See {@linkcode FFTEnginePlan}. */
+  communication(): CommunicationMatrix {
+    const bytes = noBytes(this.#runtime.size);
+    const moves = this.#route.steps.filter((step) => step.kind === "move");
+    moves.forEach(({ from, to }, i) => addBytes(bytes, elementsBetween(from, to), this.#itemSizes[i]));
+    return new CommunicationMatrix(bytes);
   }
 
   /** See {@linkcode FFTEnginePlan}. */

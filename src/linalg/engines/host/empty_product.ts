@@ -4,6 +4,7 @@
  *
  * @module
  */
+import type { CommunicationMatrix } from "../../../distribution/mod.ts";
 import { dtypeInfo } from "../../../dtype/dtype.ts";
 import { LocalArray } from "../../../array/local_array.ts";
 import { agree } from "../../../runtime/agreement.ts";
@@ -66,6 +67,10 @@ class OnHost implements EnginePlan {
 
   get workspaceBytes(): number {
     return this.#plan.workspaceBytes;
+  }
+
+  communication(): CommunicationMatrix | null {
+    return this.#plan.communication!();
   }
 
   get report(): AlgorithmReport {

@@ -4,6 +4,7 @@
  *
  * @module
  */
+import { CommunicationMatrix } from "../../../distribution/mod.ts";
 import { dtypeInfo } from "../../../dtype/dtype.ts";
 import { copyStrided } from "../../../array/layout.ts";
 import type { LocalArray } from "../../../array/local_array.ts";
@@ -12,6 +13,7 @@ import type { Interval } from "../../../runtime/timeline.ts";
 import type { Runtime } from "../../../runtime/runtime.ts";
 import { type Epilog, type EpilogValues, isTrivial, type PreparedEpilog } from "../../matmul/epilog.ts";
 import { type LocalOperands, type MatmulProblem, matrixName } from "../../matmul/problem.ts";
+import { bytesBetween } from "../communication.ts";
 import type { AlgorithmReport, EnginePlan, EngineRequest, EngineValues, TimelineSteps } from "../engine.ts";
 import { FactorScaling, scalarOf } from "./block_scaling.ts";
 import { prepareOnAllRanks } from "./epilog.ts";
@@ -110,6 +112,15 @@ export class HostPlan implements EnginePlan {
       copies: this.#stages.flatMap(({ copies }) => copies),
       notes: [],
     };
+  }
+
+  communication(): CommunicationMatrix {
+    const { algorithm, traffic } = this.#strategy;
+    const isPgemm = algorithm === "pgemm";
+    return new CommunicationMatrix(
+      bytesBetween(this.#problem, this.#strategy, isPgemm ? 0 : traffic),
+      isPgemm ? ["without what p?gemm sends, which ScaLAPACK does not tell"] : [],
+    );
   }
 
   open(): void {

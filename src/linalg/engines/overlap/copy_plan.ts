@@ -6,6 +6,7 @@
 import type { LocalArray } from "../../../array/local_array.ts";
 import { isZero } from "../../../blas/arguments.ts";
 import { inMemory, type MatrixInMemory } from "../../../blas/gemm.ts";
+import { CommunicationMatrix } from "../../../distribution/mod.ts";
 import type { DType } from "../../../dtype/dtype.ts";
 import type { Stream } from "../../../gpu/stream.ts";
 import { prepareFlags } from "../../../gpu/kernels/flag_kernels.ts";
@@ -14,6 +15,7 @@ import type { Runtime } from "../../../runtime/runtime.ts";
 import type { EpilogValues } from "../../matmul/epilog.ts";
 import { type LocalOperands, matrixName } from "../../matmul/problem.ts";
 import { isQuantized } from "../../matmul/quantization.ts";
+import { bytesBetween } from "../communication.ts";
 import type { Use } from "../communicator_resources.ts";
 import type { AlgorithmReport, EnginePlan, EngineRequest, EngineValues, TimelineSteps } from "../engine.ts";
 import { describeOneDimensional } from "../host/one_dimensional.ts";
@@ -81,6 +83,11 @@ export class CopyPlan implements EnginePlan {
       times: copySeconds(this.#strategy, ratesOf(this.#runtime)),
       notes: strategy.algorithm === "all_gather_gemm" ? [] : [`partial sums travel in ${sumType}`],
     };
+  }
+
+  communication(): CommunicationMatrix {
+    const { strategy } = this.#strategy;
+    return new CommunicationMatrix(bytesBetween(this.#request.problem, strategy, strategy.traffic));
   }
 
   open(): void {

@@ -8,6 +8,7 @@ import { openNvrtc } from "../../../../ffi/cuda/nvrtc.ts";
 import { openNvshmem } from "../../../../ffi/cuda/nvshmem.ts";
 import type { LocalArray } from "../../../array/local_array.ts";
 import { isZero } from "../../../blas/arguments.ts";
+import { CommunicationMatrix } from "../../../distribution/mod.ts";
 import { ConfigurationError } from "../../../errors.ts";
 import { Device } from "../../../gpu/device.ts";
 import { linksOf } from "../../../gpu/report.ts";
@@ -27,6 +28,7 @@ import { wavesOf } from "../../../overlap/waves.ts";
 import type { Runtime } from "../../../runtime/runtime.ts";
 import { biasOf, type EpilogValues } from "../../matmul/epilog.ts";
 import { isEmpty, type LocalOperands, matrixName } from "../../matmul/problem.ts";
+import { bytesBetween } from "../communication.ts";
 import type { Use } from "../communicator_resources.ts";
 import type { AlgorithmReport, EnginePlan, EngineRequest, EngineValues, Refusal, TimelineSteps } from "../engine.ts";
 import { describeOneDimensional } from "../host/one_dimensional.ts";
@@ -203,6 +205,11 @@ export class TilePlan implements EnginePlan {
           : [`the epilog ${epilog.name} reads the product after it was rounded to ${problem.d.dtype}`],
       ],
     };
+  }
+
+  communication(): CommunicationMatrix {
+    const { problem } = this.#request;
+    return new CommunicationMatrix(bytesBetween(problem, this.#tiles.strategy, tileTraffic(this.#tiles, problem)));
   }
 
   open(): void {

@@ -12,6 +12,7 @@ import {
   Slab,
 } from "../../../../src/distribution/mod.ts";
 import { elementsMoved, splitAlong } from "../../../../src/linalg/partition.ts";
+import { bytesBetween } from "../../../../src/linalg/engines/communication.ts";
 import { emptyStrategy } from "../../../../src/linalg/engines/host/empty_product.ts";
 import type { Strategy } from "../../../../src/linalg/engines/host/strategy.ts";
 import {
@@ -77,6 +78,9 @@ Deno.test("chooseStrategy() takes slabs where they are, as cuBLASMp's table says
       assertEquals(strategy.moves, 0);
       const travelling = algorithm === "all_gather_gemm" ? problem.k * problem.n : problem.m * problem.n;
       assertEquals(strategy.traffic, 3 * travelling * 8);
+      // Each rank sends its quarter to all others, or each other one its quarter of the sums.
+      const bytes = bytesBetween(problem, strategy, strategy.traffic);
+      assertEquals(bytes, bytes.map((_, from) => bytes.map((_, to) => from === to ? 0 : travelling * 8 / 4)));
     }
   }
 });
@@ -245,4 +249,31 @@ Deno.test("chooseStrategy() takes matrices where they are if it can, and else th
     if (other.moves === 0) assertEquals(best.moves, 0);
     else if (best.moves > 0) assert(best.moved + best.traffic <= other.moved + other.traffic);
   }));
+});
+
+Deno.test("bytes from rank to rank are those that are moved and those that travel, as they are divided", () => {
+  // B's 12 columns on 4 ranks in parts of 5, 4, 3 and 0.
+  const uneven = new Box([[[0, 0], [36, 5]], [[0, 5], [36, 9]], [[0, 9], [36, 12]], [[0, 12], [36, 12]]]);
+  const gather = problemOf({ size: 4, m: 24, n: 12, a: X, b: uneven, d: X });
+  const gathering = chooseStrategy(gather, "all_gather_gemm")!;
+  const sent = [5, 4, 3, 0].map((columns) => columns * 36 * 8);
+  assertEquals([gathering.moves, gathering.gathered], [0, "b"]);
+  assertEquals(
+    bytesBetween(gather, gathering, gathering.traffic),
+    sent.map((bytes, from) => sent.map((_, to) => from === to ? 0 : bytes)),
+  );
+  for (const algorithm of SCALAPACK_ALGORITHMS) {
+    for (const d of [X, Y, Replicated]) {
+      for (const [a, b] of [[X, X], [Y, X], [X, Y], [Replicated, X], [X, Replicated]]) {
+        const problem = problemOf({ size: 3, a, b, d });
+        const strategy = chooseStrategy(problem, algorithm);
+        if (strategy === null) continue;
+        const traffic = algorithm === "pgemm" ? 0 : strategy.traffic;
+        const bytes = bytesBetween(problem, strategy, traffic);
+        const total = bytes.flat().reduce((sum, n) => sum + n, 0);
+        assertEquals(total, strategy.moved + traffic, `${algorithm}: ${a} ${b} ${d}`);
+        assert(bytes.every((row, rank) => row[rank] === 0));
+      }
+    }
+  }
 });
