@@ -175,3 +175,19 @@ gpuTest("Redistribution between GPUs tells how elements travel, and takes anothe
   assertEquals([into(Slab.X, Slab.Y), into(Slab.X, cyclic)], ["direct_copies", "direct_copies"]);
   assertEquals([into(cyclic, Slab.X), into(Slab.X, Slab.Y, "F")], ["peer_copies", "peer_copies"]);
 }, { ranks: [2, 3, 4] });
+
+gpuTest("a recording has operations on the streams of their GPUs", (runtime) => {
+  using a = DistributedArray.full(runtime, [8, 8], Slab.X, 1);
+  using turn = new Redistribution(a, Slab.Y);
+  turn.execute().free();
+  using recording = runtime.record();
+  turn.execute().free();
+  turn.execute().free();
+  const timeline = recording.timeline();
+  for (let rank = 0; rank < runtime.size; rank++) {
+    const onStream = timeline.measured.filter((one) => one.rank === rank && one.lane === 2);
+    assertEquals(onStream.map(({ label }) => label), ["Redistribution.execute", "Redistribution.execute"]);
+    assert(onStream.every(({ start, end }) => end >= start));
+  }
+  assert(timeline.toSVG().includes(`>rank ${runtime.size - 1}, stream 0</text>`));
+});
