@@ -34,14 +34,15 @@ function pictureOf(path: string): string {
 
 const escapes: Record<string, string> = { "&": "&amp;", "<": "&lt;", ">": "&gt;" };
 
-/** A page with the picture, which cannot run scripts there. */
-function pageOf(name: string): string {
+/** A page with the picture, which cannot run scripts there, as large as it says, or as wide as the page. */
+function pageOf(name: string, picture: string): string {
+  const width = /<svg[^>]*\swidth=/.test(picture) ? "" : ' style="width: 100%"';
   const title = name.replaceAll(/[&<>]/g, (sign) => escapes[sign]);
   return `<!doctype html>
 <meta charset="utf-8">
 <title>${title}</title>
 <h1 style="font: 16px monospace">${title}</h1>
-<object type="image/svg+xml" data="picture.svg" style="width: 100%"></object>
+<object type="image/svg+xml" data="picture.svg"${width}></object>
 `;
 }
 
@@ -66,7 +67,7 @@ export async function view(args: string[]): Promise<number> {
   const server = Deno.serve({ hostname: "127.0.0.1", port, onListen }, ({ url }) => {
     const { pathname } = new URL(url);
     if (pathname === "/") {
-      return new Response(pageOf(basename(path)), {
+      return new Response(pageOf(basename(path), picture), {
         headers: { ...headers, "content-type": "text/html; charset=utf-8" },
       });
     }

@@ -50,15 +50,17 @@ export function traceSvg(trace: { traceEvents: readonly DrawnEvent[] }): string 
   const begin = starts.reduce((least, ts) => Math.min(least, ts), Infinity);
   const end = calls.reduce((most, { ts, dur }) => Math.max(most, ts! + dur!), -Infinity);
   const scale = (width - margin) / Math.max(1, end - begin);
-  const names = new Map(
-    trace.traceEvents.filter(({ name }) => name === "process_name").map(({ pid, args }) => [pid, String(args?.name)]),
-  );
+  const namesOf = (kind: string, keyOf: (event: DrawnEvent) => string) =>
+    new Map(trace.traceEvents.filter(({ name }) => name === kind).map((e) => [keyOf(e), String(e.args?.name)]));
+  const processes = namesOf("process_name", ({ pid }) => `${pid}`);
+  const threads = namesOf("thread_name", ({ pid, tid }) => `${pid} ${tid}`);
   const lanes = Map.groupBy(calls, ({ pid, tid }) => `${pid} ${tid}`);
   const drawn: string[] = [];
   let top = rowHeight;
-  for (const lane of lanes.values()) {
+  for (const [key, lane] of lanes) {
     const nested = nest(lane);
-    const title = names.get(lane[0].pid) ?? `process ${lane[0].pid}`;
+    const { pid } = lane[0];
+    const title = [processes.get(`${pid}`) ?? `process ${pid}`, threads.get(key) ?? []].flat().join(", ");
     drawn.push(`<text class="lane" x="4" y="${top + 12}">${xml(title)}</text>`);
     for (const { name, ts, dur, depth } of nested) {
       const size = dur * scale;

@@ -71,7 +71,8 @@ export function timelineSVG(timeline: readonly Interval[], title = "", nameOf: L
     `<text x="${left + 90 * i + 18}" y="${height - 12}">${kind}</text>`
   );
   return [
-    `<svg xmlns="http://www.w3.org/2000/svg" width="${WIDTH}" height="${height}" font-family="sans-serif" font-size="12">`,
+    `<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 ${WIDTH} ${height}" width="${WIDTH}" height="${height}" ` +
+    `font-family="sans-serif" font-size="12">`,
     `<rect width="100%" height="100%" fill="white"/>`,
     `<text x="8" y="20" font-size="14">${escape(title)} (${last.toFixed(1)} us)</text>`,
     ...names,
