@@ -147,8 +147,9 @@ clusterTest("a recording has what all ranks did, by one clock, and counts collec
   assert(measured.every(({ start, end }) => start >= 0 && end >= start));
   const all = runtime.communicator.allGatherObject(measured);
   assertEquals(all[rank], all[0]);
+  // The clocks are compared again, so that waits may end elsewhere.
   const again = recording.timeline();
-  assertEquals(again.measured.length, measured.length);
+  assertEquals(again.measured.filter(({ lane }) => lane === 0).length, 2 * size);
   assertStringIncludes(again.toSVG(), `>rank ${size - 1}, operations</text>`);
   assertStringIncludes(again.toChromeTrace(), '"thread_name"');
 });
