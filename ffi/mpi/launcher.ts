@@ -21,23 +21,24 @@ export interface Launcher {
   localSize: number | null;
 }
 
-function integer(name: string): number | null {
-  const text = environment(name);
+function integer(name: string | undefined): number | null {
+  const text = name === undefined ? undefined : environment(name);
   return text !== undefined && /^\d+$/.test(text) ? Number(text) : null;
 }
 
-/** The environment variables of each launcher: rank, size, rank and number of processes on this machine. */
-const VARIABLES: readonly (readonly [Launcher["kind"], string, string, string, string])[] = [
-  [
-    "open_mpi",
-    "OMPI_COMM_WORLD_RANK",
-    "OMPI_COMM_WORLD_SIZE",
-    "OMPI_COMM_WORLD_LOCAL_RANK",
-    "OMPI_COMM_WORLD_LOCAL_SIZE",
-  ],
-  ["mpich", "PMI_RANK", "PMI_SIZE", "MPI_LOCALRANKID", "MPI_LOCALNRANKS"],
-  ["slurm", "SLURM_PROCID", "SLURM_STEP_NUM_TASKS", "SLURM_LOCALID", "SLURM_STEP_TASKS_PER_NODE"],
-];
+/** The environment variables of each launcher; of Slurm's, those that tell the place on this machine are read apart. */
+const VARIABLES:
+  readonly (readonly [Launcher["kind"], rank: string, size: string, localRank?: string, localSize?: string])[] = [
+    [
+      "open_mpi",
+      "OMPI_COMM_WORLD_RANK",
+      "OMPI_COMM_WORLD_SIZE",
+      "OMPI_COMM_WORLD_LOCAL_RANK",
+      "OMPI_COMM_WORLD_LOCAL_SIZE",
+    ],
+    ["mpich", "PMI_RANK", "PMI_SIZE", "MPI_LOCALRANKID", "MPI_LOCALNRANKS"],
+    ["slurm", "SLURM_PROCID", "SLURM_STEP_NUM_TASKS"],
+  ];
 
 /**
  * The launcher as the environment describes it; `null` for a process that was started on its own.
@@ -54,9 +55,29 @@ export function launcher(): Launcher | null {
     const size = integer(sizeName);
     if (rank === null || size === null) continue;
     const release = kind === "open_mpi" ? Number.parseInt(environment("OMPI_VERSION") ?? "4") : null;
-    return { kind, release, rank, size, localRank: integer(localRankName), localSize: integer(localSizeName) };
+    const onSlurm = placeOnSlurmNode();
+    return {
+      kind,
+      release,
+      rank,
+      size,
+      localRank: integer(localRankName) ?? onSlurm.rank,
+      localSize: integer(localSizeName) ?? onSlurm.size,
+    };
   }
   return null;
+}
+
+/**
+ * The place on this machine as srun tells it, also to ranks of MPICH, to which its plugin for PMI tells only the place in
+ * the job. `2(x3),1` are the numbers of ranks on four machines.
+ */
+function placeOnSlurmNode(): { rank: number | null; size: number | null } {
+  const sizes = environment("SLURM_STEP_TASKS_PER_NODE")?.split(",").flatMap((part) => {
+    const [, size, times = "1"] = /^(\d+)(?:\(x(\d+)\))?$/.exec(part) ?? [];
+    return Array.from({ length: Number(times) }, () => Number(size));
+  });
+  return { rank: integer("SLURM_LOCALID"), size: sizes?.[integer("SLURM_NODEID") ?? 0] ?? null };
 }
 
 const LAUNCHERS = new Set([

@@ -80,6 +80,8 @@ export class JobEnd {
     } else if (openMpiAbort) this.#set({ rank: Number(openMpiAbort[1]), code: Number(openMpiAbort[2]), signal: null });
     else if (openMpiExit) this.#set({ rank: Number(openMpiExit[1]), code: Number(openMpiExit[2]), signal: null });
     else if (mpichAbort) this.#set({ rank: Number(mpichAbort[2]), code: Number(mpichAbort[1]), signal: null });
+    // It tells of all tasks that it has ended in any order, but after the words of the one that failed.
+    else if ((slurmExit || slurmSignal) && this.#words.length > 0) return;
     else if (slurmExit) this.#set({ rank: Number(slurmExit[1]), code: Number(slurmExit[2]), signal: null });
     else if (slurmSignal && signalTexts.has(slurmSignal[2])) {
       const [, rank, name] = slurmSignal;

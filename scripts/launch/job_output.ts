@@ -36,7 +36,7 @@ const known: Record<LauncherKind, { fence: RegExp; block: RegExp; line: RegExp }
     fence: /^(?!)/,
     block: /^(?!)/,
     line:
-      /^srun: error: \S+: tasks? [\d,-]+: |^srun: (Job step aborted|Terminating |launch\/slurm: |First task exited|StepId)|^slurmstepd: error: \*\*\* STEP /,
+      /^srun: error: \S+: tasks? [\d,-]+: |^srun: (Job step aborted|Terminating |Force Terminated |launch\/slurm: |First task exited|StepId|forcing job termination|got SIGCONT|cluster configuration lacks support for cpu binding)|^slurmstepd(-\S+)?: error: (\*\*\* STEP | mpi\/pmix_\w+: _errhandler: )/,
   },
 };
 

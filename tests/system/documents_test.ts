@@ -82,6 +82,7 @@ const checkedOtherwise: [command: RegExp, check: () => void][] = [
   [/^python3 -c "from http\.server import /, () => {
     assert(Deno.readTextFileSync(new URL("tests/system/url_test.ts", root)).includes("python3 -c"));
   }],
+  [/^deno task test:slurm$/, () => assertTask("test:slurm")],
   // view_test.ts opens pages.
   [/^deno task view FILE$/, () => assertTask("view")],
   // soak_test.ts runs shorter ones.

@@ -8,15 +8,16 @@ import { temporaryFolder } from "./command.ts";
 export interface Hosts extends Disposable {
   /** As `--hosts` takes them: two ranks each. */
   list: string;
-  /** The program that runs its arguments on the first host, and variables for launchers to reach the other. */
-  first: readonly string[];
+  addresses: readonly string[];
+  /** The program that runs a line of a shell on the host whose address comes first; variables for launchers to use it. */
+  agent: string;
   environment: Record<string, string>;
   /** Cut the second host off. */
   cut(): void;
   /** Kill all that runs on the second host. */
   kill(): void;
-  /** How many processes run on the hosts. */
-  processes(): number;
+  /** What runs on the hosts: command lines. */
+  processes(): string[];
 }
 
 function ip(...args: string[]): string {
@@ -38,26 +39,40 @@ export function whyNoHosts(): string | null {
   }
 }
 
-/** Enters the namespace of the host that the first argument after options names, with a name and shared memory of its own. */
+/**
+ * Enters the namespace of the host that the first argument after options names, with a name and shared memory of its own,
+ * and the names of both.
+ */
 const enter = `#!/bin/sh
 while case $1 in -*) true ;; *) false ;; esac; do shift; done
 address=$1
 shift
 exec ip netns exec "$PREFIX\${address##*.}" unshare --uts --mount sh -c \\
-  'hostname "$0"; mount -t tmpfs none /dev/shm; exec sh -c "$*"' "host\${address##*.}" "$@"
+  'hostname "$0"; mount -t tmpfs none /dev/shm; mount --bind "$FOLDER/hosts" /etc/hosts; exec sh -c "$*"' "host\${address##*.}" "$@"
 `;
+
+/** The command line of a process; nothing if it has ended. */
+function commandLineOf(pid: number): string {
+  try {
+    return Deno.readTextFileSync(`/proc/${pid}/cmdline`).replaceAll("\0", " ").trim();
+  } catch {
+    return "";
+  }
+}
 
 /** Make two hosts. */
 export function makeHosts(): Hosts {
   const prefix = `dm${Deno.pid}n`;
   const names = [`${prefix}1`, `${prefix}2`];
+  const addresses = ["10.77.0.1", "10.77.0.2"];
   const folder = temporaryFolder();
   const agent = `${folder.path}/enter`;
-  Deno.writeTextFileSync(agent, enter.replace("$PREFIX", prefix), { mode: 0o755 });
+  Deno.writeTextFileSync(agent, enter.replace("$PREFIX", prefix).replace("$FOLDER", folder.path), { mode: 0o755 });
+  Deno.writeTextFileSync(`${folder.path}/hosts`, addresses.map((address, i) => `${address} host${i + 1}\n`).join(""));
   for (const name of names) ip("netns", "add", name);
   ip("link", "add", "dm0", "netns", names[0], "type", "veth", "peer", "name", "dm0", "netns", names[1]);
   names.forEach((name, i) => {
-    ip("-n", name, "address", "add", `10.77.0.${i + 1}/24`, "dev", "dm0");
+    ip("-n", name, "address", "add", `${addresses[i]}/24`, "dev", "dm0");
     for (const device of ["lo", "dm0"]) ip("-n", name, "link", "set", device, "up");
   });
   const pids = () => names.flatMap((name) => ip("netns", "pids", name).split("\n").filter(Boolean).map(Number));
@@ -71,8 +86,9 @@ export function makeHosts(): Hosts {
     }
   };
   return {
-    list: "10.77.0.1:2,10.77.0.2:2",
-    first: [agent, "10.77.0.1"],
+    list: addresses.map((address) => `${address}:2`).join(),
+    addresses,
+    agent,
     environment: {
       OMPI_MCA_plm_rsh_agent: agent,
       PRTE_MCA_plm_ssh_agent: agent,
@@ -81,7 +97,7 @@ export function makeHosts(): Hosts {
     },
     cut: () => ip("-n", names[1], "link", "set", "dm0", "down"),
     kill: () => killAll(ip("netns", "pids", names[1]).split("\n").filter(Boolean).map(Number)),
-    processes: () => pids().length,
+    processes: () => pids().map(commandLineOf).filter(Boolean),
     [Symbol.dispose]() {
       killAll(pids());
       for (const name of names) ip("netns", "delete", name);

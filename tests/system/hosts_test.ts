@@ -20,9 +20,11 @@ function testOnHosts(
 /** Starts a command of scripts/main.ts on the first host. */
 function startOn(hosts: Hosts, mpi: MpiInstallation, [name, ...args]: string[]): Deno.ChildProcess {
   const command = [Deno.execPath(), "run", "-A", `${root}scripts/main.ts`, name, "--mpirun", mpi.mpirun];
-  const [program, ...place] = hosts.first;
   const words = [...command, "--hosts", hosts.list, ...args].join(" ");
-  return start(program, [...place, words], { cwd: `${root}tests/system/fixtures`, env: hosts.environment });
+  return start(hosts.agent, [hosts.addresses[0], words], {
+    cwd: `${root}tests/system/fixtures`,
+    env: hosts.environment,
+  });
 }
 
 const pause = (milliseconds: number) => new Promise((resolve) => setTimeout(resolve, milliseconds));
@@ -42,7 +44,7 @@ async function disturb(mpi: MpiInstallation, fault: (hosts: Hosts) => void) {
   }
   const { code } = await child.status;
   const seconds = (performance.now() - faultAt) / 1000;
-  for (let i = 0; i < 40 && hosts.processes() > 0; i++) await pause(50);
+  for (let i = 0; i < 40 && hosts.processes().length > 0; i++) await pause(50);
   return { code, stdout, stderr: await stderr, seconds, left: hosts.processes() };
 }
 
@@ -60,7 +62,7 @@ testOnHosts("ranks of two hosts compute; one host that dies ends the job on the 
     /^error: (the connection to \S+ was lost|(\S+|another host) cannot be reached), and the job ended/m,
   );
   assert(seconds < 10 * slowdown(), `${seconds} s`);
-  assertEquals(left, 0);
+  assertEquals(left, []);
 });
 
 const openMpi = newestLaunchers.filter(({ family }) => family === "open_mpi");

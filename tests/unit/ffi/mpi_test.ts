@@ -50,6 +50,8 @@ const LAUNCHER_VARIABLES = [
   "SLURM_PROCID",
   "SLURM_STEP_NUM_TASKS",
   "SLURM_LOCALID",
+  "SLURM_NODEID",
+  "SLURM_STEP_TASKS_PER_NODE",
 ];
 
 /** The launcher in an environment with these variables only. */
@@ -88,5 +90,19 @@ Deno.test("launcher() reads what Open MPI, MPICH and Slurm set", () => {
     localRank: 1,
     localSize: 2,
   });
-  assertEquals(launcherIn({ SLURM_PROCID: "2", SLURM_STEP_NUM_TASKS: "8", SLURM_LOCALID: "2" })?.kind, "slurm");
+  const onNode = (id: number, sizes: string) => ({
+    SLURM_LOCALID: "1",
+    SLURM_NODEID: String(id),
+    SLURM_STEP_TASKS_PER_NODE: sizes,
+  });
+  const slurm = launcherIn({ SLURM_PROCID: "2", SLURM_STEP_NUM_TASKS: "8", ...onNode(0, "8") });
+  assertEquals(slurm, { kind: "slurm", release: null, rank: 2, size: 8, localRank: 1, localSize: 8 });
+  // MPICH's ranks that srun starts.
+  const sizes = [0, 1, 2, 3].map((id) => launcherIn({ PMI_RANK: "3", PMI_SIZE: "8", ...onNode(id, "2(x2),1,3") }));
+  assertEquals(sizes.map((rank) => [rank?.kind, rank?.localRank, rank?.localSize]), [
+    ["mpich", 1, 2],
+    ["mpich", 1, 2],
+    ["mpich", 1, 1],
+    ["mpich", 1, 3],
+  ]);
 });

@@ -88,9 +88,13 @@ Deno.test("BoilerplateFilter drops what Slurm adds, and JobEnd reads it", () => 
     const filter = new BoilerplateFilter("slurm", end);
     const added = [
       "slurmstepd: error: *** STEP 12.0 ON n1 CANCELLED AT 2026-01-01T00:00:00 ***",
+      "slurmstepd-n1: error: *** STEP 12.0 ON n1 CANCELLED AT 2026-01-01T00:00:00 ***",
+      "slurmstepd-n1: error:  mpi/pmix_v4: _errhandler: n1 [0]: pmixp_client_v2.c:211: Error handler invoked",
       "srun: Job step aborted:",
+      "srun: forcing job termination",
+      "srun: cluster configuration lacks support for cpu binding",
     ];
-    assertEquals([text, "mine", ...added].flatMap((line) => filter.push(line)), ["mine"]);
+    assertEquals([...text.split("\n"), "mine", ...added].flatMap((line) => filter.push(line)), ["mine"]);
     return end.describe(code);
   };
   assertEquals(ends("srun: error: n1: task 3: Exited with exit code 5", 5), "rank 3 ended the job with exit code 5");
@@ -98,6 +102,14 @@ Deno.test("BoilerplateFilter drops what Slurm adds, and JobEnd reads it", () => 
   assertEquals(ends("srun: error: n1: task 1: Killed", 137), killed);
   const crashed = "rank 0 was ended by signal 11 (Segmentation fault), and the job with exit code 139";
   assertEquals(ends("srun: error: n1: tasks 0-1: Segmentation fault (core dumped)", 139), crashed);
+  // It ends the others before it tells of the first.
+  const words = 'distmath-end: {"rank":3,"code":1,"how":"an uncaught error"}';
+  const error = "rank 3 ended the job with exit code 1: an uncaught error";
+  assertEquals(
+    ends(`${words}\nsrun: error: n2: task 2: Killed\nsrun: error: n2: task 3: Exited with exit code 1`, 14),
+    error,
+  );
+  assertEquals(ends(`${words}\nsrun: error: n1: tasks 0-1: Exited with exit code 14`, 14), error);
 });
 
 Deno.test("JobEnd tells of a lost host, also where the launcher takes it for a success", () => {
