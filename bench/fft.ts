@@ -1,5 +1,6 @@
 /**
- * Group `fft`: `FFT.execute` against FFTW-MPI with measured plans and MKL's cluster FFT, both called from C.
+ * Group `fft`: `FFT.execute` against FFTW-MPI with measured plans and MKL's cluster FFT, both called from C, and against
+ * mpi4py-fft, which measures too.
  *
  * Started as a program it is our side of the comparison, on each rank.
  *
@@ -7,7 +8,7 @@
  */
 import { DistributedArray, type DType, FFT, type FFTType, initialize, Slab } from "../mod.ts";
 import { type Group, ours, turn } from "./harness/bench.ts";
-import { c, deno } from "./harness/programs.ts";
+import { c, deno, python } from "./harness/programs.ts";
 import { serve, timeEach } from "./harness/worker.ts";
 
 /** What is transformed: extents, calls a round, and rounds. */
@@ -23,14 +24,14 @@ const batch = [4096, 4096];
 /** The group. */
 export const fft: Group = {
   name: "fft",
-  description: "FFT.execute, complex128, on slabs, against FFTW-MPI (measured plans) and MKL's cluster FFT in C",
+  description: "FFT.execute, complex128, on slabs, against FFTW-MPI (measured plans), MKL's cluster FFT, mpi4py-fft",
   async run(bench) {
     const { libraries } = bench;
     await using jobs = await bench.start({
       [ours]: deno("fft.ts"),
       "FFTW-MPI": c("fft", libraries, { files: ["fftw"] }),
       "MKL cluster FFT": c("fft", libraries, { files: ["cluster", ...libraries.scalapack] }),
-      "mpi4py-fft": new Promise<never>((_, reject) => reject(new Error("It has no wheel, and is not built here."))),
+      "mpi4py-fft": python("fft", libraries, { isBuilt: true }),
     });
     for (const [extents, repeats, rounds] of sizes) {
       for (const isNatural of [true, false]) {
@@ -51,6 +52,7 @@ export const fft: Group = {
           },
           comparisons: [
             { quantity: "speed", against: "FFTW-MPI", bound: 1 },
+            { quantity: "speed", against: "mpi4py-fft", bound: 1 },
             ...isNatural ? [] : [{ quantity: "speed", against: "MKL cluster FFT", bound: 1 } as const],
           ],
         });
@@ -61,8 +63,15 @@ export const fft: Group = {
       title: `${batch[0]} transforms of ${batch[1]}, Slab.X, in place`,
       operations: 5 * batch[0] * batch[1] * Math.log2(batch[1]),
       rounds: 9,
-      turns: { [ours]: turn(jobs[ours], order), "FFTW-MPI": turn(jobs["FFTW-MPI"], order) },
-      comparisons: [{ quantity: "speed", against: "FFTW-MPI", bound: 1 }],
+      turns: {
+        [ours]: turn(jobs[ours], order),
+        "FFTW-MPI": turn(jobs["FFTW-MPI"], order),
+        "mpi4py-fft": turn(jobs["mpi4py-fft"], order),
+      },
+      comparisons: [
+        { quantity: "speed", against: "FFTW-MPI", bound: 1 },
+        { quantity: "speed", against: "mpi4py-fft", bound: 1 },
+      ],
     });
   },
 };

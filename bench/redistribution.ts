@@ -1,6 +1,7 @@
 /**
  * Group `redistribution`: `Redistribution.execute` into a given array, against p?gemr2d called from C, against mpi4py's
- * Alltoallw with derived types of NumPy arrays, and against a plain copy of as many bytes.
+ * Alltoallw with derived types of NumPy arrays, and against a plain copy of as many bytes. Beside them, by how much what is
+ * not taken by itself is slower: packed blocks by Alltoallv, messages from pair to pair of derived types and packed.
  *
  * Started as a program it is our side of the comparison, on each rank.
  *
@@ -15,6 +16,7 @@ import {
   initialize,
   ProcessGrid,
   Redistribution,
+  type RedistributionAlgorithm,
   Slab,
 } from "../mod.ts";
 import { type Group, ours, turn } from "./harness/bench.ts";
@@ -99,19 +101,26 @@ export const redistribution: Group = {
       mpi4py: python("redistribution", libraries),
     });
     for (const one of cases(ranks)) {
+      const key = JSON.stringify({ ...one, title: "" });
       await bench.row({
         title: one.title,
         rounds,
         turns: {
-          [ours]: turn(jobs[ours], `move ${JSON.stringify({ ...one, title: "" })} ${calls}`),
+          [ours]: turn(jobs[ours], `move ${key} ${calls} auto`),
           "p?gemr2d": turn(jobs["p?gemr2d"], `${gemr2dOrder(one)} ${calls}`),
-          mpi4py: turn(jobs.mpi4py, `move ${JSON.stringify({ ...one, title: "" })} ${calls}`),
-          copy: turn(jobs[ours], `copy ${JSON.stringify({ ...one, title: "" })} ${calls}`),
+          mpi4py: turn(jobs.mpi4py, `move ${key} ${calls} alltoallw`),
+          copy: turn(jobs[ours], `copy ${key} ${calls}`),
+          "packed, Alltoallv": turn(jobs[ours], `move ${key} ${calls} packed_alltoallv`),
+          "types, pairwise": turn(jobs.mpi4py, `move ${key} ${calls} pairwise`),
+          "packed, pairwise": turn(jobs.mpi4py, `move ${key} ${calls} packed`),
         },
         comparisons: [
           { quantity: "speed", against: "p?gemr2d", bound: 1 },
           { quantity: "speed", against: "mpi4py", bound: 1 },
           { quantity: "speed", against: "copy" },
+          { quantity: "speed", against: "packed, Alltoallv" },
+          { quantity: "speed", against: "types, pairwise" },
+          { quantity: "speed", against: "packed, pairwise" },
         ],
       });
     }
@@ -129,21 +138,33 @@ if (import.meta.main) {
     return divided.length === 1 ? new Slab(divided[0]) : place.bind(shape, size).to(Box);
   };
 
-  /** The arrays of the last order serve all rounds. */
-  let last: { key: string; source: DistributedArray; target: DistributedArray; move: Redistribution } | null = null;
+  /** The arrays of the last order serve all rounds, and a plan for each way. */
+  let last:
+    | { key: string; source: DistributedArray; target: DistributedArray; moves: Map<string, Redistribution> }
+    | null = null;
   const prepare = (key: string): NonNullable<typeof last> => {
     if (last?.key === key) return last;
-    for (const held of [last?.move, last?.source, last?.target]) held?.free();
+    for (const held of [...last?.moves.values() ?? [], last?.source, last?.target]) held?.free();
     const { shape, dtype, from, to }: Case & { dtype: DType } = JSON.parse(key);
     const [source, target] = [from, to].map((place) =>
       DistributedArray.random(runtime, shape, distributionOf(place, shape), { dtype })
     );
-    return last = { key, source, target, move: new Redistribution(source, target) };
+    return last = { key, source, target, moves: new Map() };
+  };
+
+  const prepareMove = (key: string, algorithm: RedistributionAlgorithm | "auto"): Redistribution => {
+    const { source, target, moves } = prepare(key);
+    const known = moves.get(algorithm);
+    if (known !== undefined) return known;
+    const move = new Redistribution(source, target);
+    if (algorithm !== "auto") move.plan({ algorithm: algorithm as "packed_alltoallv" });
+    moves.set(algorithm, move);
+    return move;
   };
 
   await serve(runtime.rank, {
-    move(key, repeats) {
-      const { move } = prepare(key);
+    move(key, repeats, algorithm) {
+      const move = prepareMove(key, algorithm as RedistributionAlgorithm | "auto");
       move.execute();
       return timeEach(Number(repeats), () => void move.execute(), () => communicator.barrier());
     },

@@ -83,28 +83,44 @@ export function cleanUp(): void {
   folder = undefined;
 }
 
-let packages: Promise<string> | undefined;
+/** The folders with the packages of each list, by its name. */
+const packages = new Map<string, Promise<string>>();
 
-/** The folder with the packages of requirements.txt; they are installed at the first call, outside of Python's own. */
-async function install(): Promise<string> {
+/**
+ * The folder with the packages of a list; they are installed at the first call, outside of Python's own. Without wheels
+ * they are built here.
+ */
+async function install(list: string, options: readonly string[]): Promise<string> {
   const cache = Deno.env.get("XDG_CACHE_HOME") ?? `${Deno.env.get("HOME")}/.cache`;
   const version = await output("python3", ["-c", "import sys; print('%d.%d' % sys.version_info[:2])"]);
-  const requirements = await Deno.readTextFile(`${bench}requirements.txt`);
+  const requirements = await Deno.readTextFile(`${bench}${list}`);
   const names = requirements.trim().replaceAll("\n", "-").replaceAll("==", "-");
   const target = `${cache}/distmath/bench/python${version}-${names}`;
   if (await Deno.stat(target).then(() => true, () => false)) return target;
   const unfinished = `${target}.part`;
   await output("python3", [
-    ...["-m", "pip", "install", "--quiet", "--no-deps", "--only-binary=:all:", "--disable-pip-version-check"],
-    ...["--target", unfinished, "--upgrade", "-r", `${bench}requirements.txt`],
+    ...["-m", "pip", "install", "--quiet", "--no-deps", ...options, "--disable-pip-version-check"],
+    ...["--target", unfinished, "--upgrade", "-r", `${bench}${list}`],
   ]);
   await Deno.rename(unfinished, target);
   return target;
 }
 
-/** A Python peer, with NumPy and an mpi4py over the MPI that distmath uses. */
-export async function python(name: string, { mpi }: Libraries): Promise<Program> {
-  packages ??= install();
-  const env = { PYTHONPATH: await packages, MPI4PY_LIBMPI: mpi, PYTHONDONTWRITEBYTECODE: "1" };
+function installed(list: string, options: readonly string[]): Promise<string> {
+  if (!packages.has(list)) packages.set(list, install(list, options));
+  return packages.get(list)!;
+}
+
+/** A Python peer, with NumPy and an mpi4py over the MPI that distmath uses, and what is built from source, if asked for. */
+export async function python(
+  name: string,
+  { mpi }: Libraries,
+  { isBuilt = false }: { isBuilt?: boolean } = {},
+): Promise<Program> {
+  const folders = [
+    await installed("requirements.txt", ["--only-binary=:all:"]),
+    ...isBuilt ? [await installed("requirements-source.txt", ["--no-binary=mpi4py-fft"])] : [],
+  ];
+  const env = { PYTHONPATH: folders.join(":"), MPI4PY_LIBMPI: mpi, PYTHONDONTWRITEBYTECODE: "1" };
   return { command: ["python3", `${bench}peers/${name}.py`], env };
 }

@@ -1,4 +1,5 @@
-"""Arrays that go to other distributions by one Alltoallw with derived types, on each rank. See bench/redistribution.ts."""
+"""Arrays that go to other distributions: by one Alltoallw with derived types, by messages from pair to pair of such types, or
+by such messages of what NumPy packed, on each rank. See bench/redistribution.ts."""
 
 import json
 import math
@@ -40,7 +41,8 @@ def selection(base, held, wanted):
     for (starts, lengths), extent in zip(reversed(pieces), reversed(shape)):
         made = made.Create_resized(0, stride).Create_indexed(lengths, starts)
         stride *= extent
-    return made.Commit()
+    # As long as the array, so that packing takes one.
+    return made.Create_resized(0, base.size * math.prod(shape)).Commit()
 
 
 held = {}
@@ -71,10 +73,60 @@ def prepare(key):
     return held["send"], held["receive"]
 
 
-def move(key, repeats):
-    send, receive = prepare(key)
+def others():
+    """The other ranks, each round with another partner."""
+    return [(rank + step) % size for step in range(1, size)], [(rank - step) % size for step in range(1, size)]
+
+
+def alltoallw(send, receive):
     world.Alltoallw(send, receive)
-    return time_each(int(repeats), lambda: world.Alltoallw(send, receive), world.Barrier)
+
+
+def pairwise(send, receive):
+    """Messages of derived types."""
+    (sent, (sends, _), outgoing), (received, (receives, _), incoming) = send, receive
+    targets, sources = others()
+    requests = [world.Irecv([received, 1, incoming[peer]], peer) for peer in sources if receives[peer]]
+    requests += [world.Isend([sent, 1, outgoing[peer]], peer) for peer in targets if sends[peer]]
+    if sends[rank]:
+        world.Sendrecv([sent, 1, outgoing[rank]], rank, 0, [received, 1, incoming[rank]], rank, 0)
+    MPI.Request.Waitall(requests)
+
+
+def packed(send, receive):
+    """The same packed by MPI before, and unpacked after."""
+    (sent, (sends, _), outgoing), (received, (receives, _), incoming) = send, receive
+    targets, sources = others()
+    room = held.setdefault("room", {})
+
+    def buffer(side, peer, kind):
+        if (side, peer) not in room:
+            room[side, peer] = numpy.empty(kind.Pack_size(1, world), "b")
+        return room[side, peer]
+
+    requests = [
+        world.Irecv([buffer("in", peer, incoming[peer]), MPI.PACKED], peer) for peer in sources if receives[peer]
+    ]
+    for peer in targets:
+        if sends[peer]:
+            block = buffer("out", peer, outgoing[peer])
+            outgoing[peer].Pack(sent, block, 0, world)
+            requests.append(world.Isend([block, MPI.PACKED], peer))
+    if sends[rank]:
+        world.Sendrecv([sent, 1, outgoing[rank]], rank, 0, [received, 1, incoming[rank]], rank, 0)
+    MPI.Request.Waitall(requests)
+    for peer in sources:
+        if receives[peer]:
+            incoming[peer].Unpack(room["in", peer], 0, received, world)
+
+
+ways = {"alltoallw": alltoallw, "pairwise": pairwise, "packed": packed}
+
+
+def move(key, repeats, way):
+    send, receive = prepare(key)
+    ways[way](send, receive)
+    return time_each(int(repeats), lambda: ways[way](send, receive), world.Barrier)
 
 
 serve(rank, {"move": move})

@@ -12,7 +12,7 @@
 import { openBlas } from "../blas/blas.ts";
 import { loadMkl, neighbour } from "../blas/mkl.ts";
 import { NativeError } from "../errors.ts";
-import { named, openLibrary, setLibraryVersion } from "../library.ts";
+import { LibraryNotFoundError, named, openLibrary, setLibraryVersion } from "../library.ts";
 import { addressOfFunction, readCString } from "../memory.ts";
 
 // The dimensions are arrays of { ptrdiff_t n, is, os }.
@@ -128,36 +128,51 @@ const PRECISIONS = {
   float32: { name: "FFTW (float32)", file: "libfftw3f", table: FFTWF_SYMBOLS, threads: FFTWF_THREADS_SYMBOLS },
 } as const;
 
-const opened: Partial<Record<FftwPrecision, Fftw>> = {};
+const opened: Partial<Record<FftwPrecision, readonly Fftw[]>> = {};
 
 /**
- * The transforms of one precision: of the first folder that has any, MKL's before FFTW's. Found and opened at the first
- * call. `threads` is the number of threads of plans that are made from now on.
+ * The transforms of one precision: of the first folder that has any, MKL's before FFTW's; if they are MKL's, FFTW's own
+ * come second, where they are there too. Found and opened at the first call. `threads` is the number of threads of plans
+ * that are made from now on.
  *
  * @throws {ConfigurationError} if there is no such library, listing what was tried.
  */
-export function openFftw(precision: FftwPrecision, threads = 1): Fftw {
-  const fftw = opened[precision] ??= findFftw(precision, threads);
-  fftw.setThreads(threads);
-  return fftw;
+export function openFftw(precision: FftwPrecision, threads = 1): readonly Fftw[] {
+  const found = opened[precision] ??= findFftw(precision, threads);
+  for (const { setThreads } of found) setThreads(threads);
+  return found;
 }
 
 function isMkl(path: string): boolean {
   return path.slice(path.lastIndexOf("/") + 1).startsWith(MKL_FILE);
 }
 
-function findFftw(precision: FftwPrecision, threads: number): Fftw {
-  const { name, file, table } = PRECISIONS[precision];
+function findFftw(precision: FftwPrecision, threads: number): Fftw[] {
+  const { name, file } = PRECISIONS[precision];
+  const own = `${file}.so.3`;
+  const mkl = MKL_SUFFIXES.map((suffix) => MKL_FILE + suffix);
+  const first = load(precision, name, [...mkl, own], threads);
+  if (first.vendor === "fftw") return [first];
+  try {
+    return [first, load(precision, file, [own], threads)];
+  } catch (error) {
+    if (!(error instanceof LibraryNotFoundError)) throw error;
+    return error.isDamaged ? [{ ...first, warnings: [...first.warnings, error.message] }] : [first];
+  }
+}
+
+/** The first of some files that is there. */
+function load(precision: FftwPrecision, name: string, files: readonly string[], threads: number): Fftw {
   const warnings: string[] = [];
   const { path } = openLibrary({
     name,
-    files: [...MKL_SUFFIXES.map((suffix) => MKL_FILE + suffix), `${file}.so.3`],
+    files,
     install: "deno task native install cpu   (or: apt-get install libfftw3-double3 libfftw3-single3)",
     prepare: (path) => {
       if (isMkl(path)) warnings.push(...loadMkl(path, [path.slice(path.lastIndexOf(".so") + 3)], threads).warnings);
     },
   }, {});
-  const functions = Deno.dlopen(path, table).symbols;
+  const functions = Deno.dlopen(path, PRECISIONS[precision].table).symbols;
   const vendor = isMkl(path) ? "mkl" : "fftw";
   const version = vendor === "mkl"
     ? openBlas(path).version

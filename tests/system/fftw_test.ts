@@ -8,7 +8,7 @@ async function transformed(folders: { native: string; path?: string }, precision
   const code = `
     import { openFftw } from "${module}";
     import { addressOf } from "${new URL("../../ffi/memory.ts", import.meta.url).href}";
-    const fftw = openFftw("${precision}", 2);
+    const [fftw] = openFftw("${precision}", 2);
     const numbers = new ${precision === "float32" ? "Float32Array" : "Float64Array"}([1, 0, 2, 0, 3, 0, 4, 0]);
     const address = addressOf(numbers);
     const plan = fftw.planComplex(1, BigInt64Array.of(4n, 1n, 1n), 0, new BigInt64Array(0), address, address, -1, 64);

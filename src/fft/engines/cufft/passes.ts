@@ -62,6 +62,7 @@ export function cufftPasses(
     limits: { dimensions: 3, loops: 1, isNested: true },
     // cuFFT takes real numbers where complex ones could begin.
     alignment: 2 * dtypeInfo(precision).itemSize,
+    alignedAt: 1,
     allocate,
     copy: copyStridedOnDevice,
     plan(passes, _source, _target, direction) {

@@ -1,5 +1,6 @@
 /**
- * The engine for CPUs: local transforms by the FFTW3 interface, of MKL or FFTW, and this library's redistributions.
+ * The engine for CPUs: local transforms by the FFTW3 interface, of MKL or FFTW, whichever is the faster for each, and this
+ * library's redistributions.
  *
  * @module
  */
@@ -7,14 +8,14 @@ import { openFftw } from "../../../../ffi/fft/fftw.ts";
 import { findRoutes } from "../../route.ts";
 import type { FFTEngine } from "../engine.ts";
 import { STAGED_ALGORITHMS, StagedPlan } from "../staged/plan.ts";
-import { fftwTransformer } from "./transformer.ts";
+import { fftwTransformer, versionsOf } from "./transformer.ts";
 
 /** The engine for CPUs. */
 export const fftwEngine: FFTEngine<"fftw", typeof STAGED_ALGORITHMS[number]> = {
   name: "fftw",
   device: "cpu",
   algorithms: STAGED_ALGORITHMS,
-  open: ({ threads }, { precision }) => openFftw(precision, threads).version,
+  open: ({ threads }, { precision }) => versionsOf(openFftw(precision, threads)),
   refusal: () => null,
   algorithmsFor: (problem) => findRoutes(problem).map(({ algorithm }) => algorithm),
   plan: (runtime, request) => new StagedPlan(runtime, request, fftwTransformer(runtime, request)),

@@ -3,7 +3,7 @@
  *
  * @module
  */
-import { openFftw } from "../../../../ffi/fft/fftw.ts";
+import { type Fftw, openFftw } from "../../../../ffi/fft/fftw.ts";
 import { mergeAxes } from "../../../array/layout.ts";
 import type { LocalArray } from "../../../array/local_array.ts";
 import { dtypeInfo } from "../../../dtype/dtype.ts";
@@ -13,14 +13,19 @@ import type { Transformer } from "../staged/plan.ts";
 import { fftwPasses } from "./passes.ts";
 import { Roots } from "./twiddle.ts";
 
+/** What the libraries say of themselves. */
+export function versionsOf(libraries: readonly Fftw[]): string {
+  return libraries.map(({ version }) => version).join("; ");
+}
+
 /** The FFTW3 interface, for a plan. */
 export function fftwTransformer({ threads }: Runtime, { problem, effort }: FFTRequest): Transformer {
-  const fftw = openFftw(problem.precision, threads);
-  const passes = fftwPasses(fftw, effort, threads);
+  const libraries = openFftw(problem.precision, threads);
+  const passes = fftwPasses(libraries, effort, threads);
   return {
     engine: "fftw",
-    library: fftw.version,
-    notes: fftw.warnings,
+    library: versionsOf(libraries),
+    notes: libraries.flatMap(({ warnings }) => warnings),
     passes,
     workspaceBytes: 0,
     allocate: passes.allocate,

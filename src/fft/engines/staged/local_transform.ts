@@ -12,6 +12,8 @@ import { offsetsOf, type Pass, type PassLimits, planPasses } from "./passes.ts";
 
 /** A library's plan for one pass. */
 export interface PassPlan extends Disposable {
+  /** Who transforms, where there is a choice. */
+  readonly library?: string;
   /** Transform what begins at one address to what begins at another one. */
   execute(from: bigint, to: bigint): void;
 }
@@ -22,6 +24,8 @@ export interface PassLibrary {
   readonly limits: PassLimits;
   /** Bytes at multiples of which every call has to begin, where real numbers are laid out so. */
   readonly alignment: number;
+  /** Bytes of which plans may know whether arrays begin at multiples of them. */
+  readonly alignedAt: number;
   /** Memory for numbers that have to be moved there. */
   allocate(dtype: DType, count: number): TypedArray | DeviceMemory;
   /** Copy elements to an array of the same shape. */
@@ -78,7 +82,8 @@ export class LocalTransform implements Disposable {
       };
     }
     const isInPlace = source.address === target.address;
-    const key = `${source.shape};${source.strides};${target.strides};${isInPlace}`;
+    const beyond = [source, target].map(({ address }) => address % BigInt(this.#library.alignedAt) === 0n);
+    const key = `${source.shape};${source.strides};${target.strides};${isInPlace};${beyond}`;
     let passes = this.#planned.get(key);
     if (passes === undefined) this.#planned.set(key, passes = this.#plan(source, target));
     const calls = passes.map((planned) => callsOf(planned, source.address, target.address));
@@ -92,6 +97,12 @@ export class LocalTransform implements Disposable {
       // The calls know addresses only: the arrays have to stay alive for them.
       return void [source, target];
     };
+  }
+
+  /** Who transforms, by what was planned so far; empty if there is no choice. */
+  get libraries(): readonly string[] {
+    const plans = [...this.#planned.values()].flat().map(({ plan }) => plan.library);
+    return [...new Set(plans.filter((library) => library !== undefined))].sort();
   }
 
   /** Whether real numbers lie such that every call begins where the library takes them. */

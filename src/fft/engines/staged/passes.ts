@@ -38,6 +38,8 @@ export interface PassLimits {
   readonly dimensions: number;
   /** The most loops. */
   readonly loops: number;
+  /** How many numbers are enough for one call; more are left to further calls if they can be divided evenly. */
+  readonly enough?: number;
   /** Whether each dimension has to begin at multiples of the extent of the next one, as in an array with padding. */
   readonly isNested: boolean;
 }
@@ -82,8 +84,9 @@ export function planPasses(
       target: target.strides[d],
     });
     const loops = merged(order.filter((d) => !group.includes(d)).map((d) => loopOf(d, i, at)));
-    const [looped, called] = dealt(loops, limits.loops);
-    return { type: isInPlace ? "c2c" : type, transformed: group.map(at), looped, called, isInPlace };
+    const transformed = group.map(at);
+    const [looped, called] = divided(dealt(loops, limits.loops), transformed, limits.enough ?? Infinity);
+    return { type: isInPlace ? "c2c" : type, transformed, looped, called, isInPlace };
   });
 
   /** Whether an axis begins at multiples of the whole of another one, in source and target. */
@@ -123,6 +126,29 @@ function dealt(loops: readonly Dimension[], most: number): readonly [Dimension[]
   function worth(loop: Dimension): number {
     return loop === inner && loop.extent >= FEW ? Infinity : loop.extent;
   }
+}
+
+/** The longest loop of a call in parts of the same length, if it transforms more than enough. */
+function divided(
+  [looped, called]: readonly [readonly Dimension[], readonly Dimension[]],
+  transformed: readonly Dimension[],
+  enough: number,
+): readonly [readonly Dimension[], readonly Dimension[]] {
+  const numbers = [...transformed, ...looped].reduce((product, { extent }) => product * extent, 1);
+  const longest = looped.reduce<Dimension | null>(
+    (best, loop) => loop.extent > (best?.extent ?? 0) ? loop : best,
+    null,
+  );
+  if (longest === null || numbers <= enough) return [looped, called];
+  const { extent, source, target } = longest;
+  let parts = Math.ceil(numbers / enough);
+  while (parts < extent && extent % parts > 0) parts++;
+  const length = extent / parts;
+  if (length < FEW) return [looped, called];
+  return [
+    looped.map((loop) => loop === longest ? { ...loop, extent: length } : loop),
+    [...called, { extent: parts, source: source * length, target: target * length }],
+  ];
 }
 
 /** Where each turn of some loops begins, in bytes. */

@@ -63,6 +63,8 @@ interface Operation extends Disposable {
   readonly target: DType;
   /** What moves, if it is a move. */
   readonly move?: Redistributor;
+  /** What transforms, by direction, if it is a transform. */
+  readonly transforms?: Readonly<Record<FFTDirection, LocalTransform>>;
   prepare(source: LocalArray, target: LocalArray, direction: FFTDirection): () => void;
 }
 
@@ -156,6 +158,7 @@ export class StagedPlan implements FFTEnginePlan {
         step,
         source: type === "r2c" ? precision : complex,
         target: type === "c2r" ? precision : complex,
+        transforms,
         prepare: (source, target, direction) => transforms[direction].prepare(source, target),
         [Symbol.dispose]: () => Object.values(transforms).forEach((transform) => transform[Symbol.dispose]()),
       };
@@ -190,7 +193,10 @@ export class StagedPlan implements FFTEnginePlan {
           const meanwhile = cut
             ? `, in ${cut.parts} parts along axis ${cut.dimension}, while others are transformed`
             : "";
-          return inWords(step, step.kind === "move" ? counted.next().value! : 0) + meanwhile;
+          const { transforms } = this.#operations[i];
+          const by = new Set(transforms ? Object.values(transforms).flatMap(({ libraries }) => libraries) : []);
+          const library = by.size > 0 ? `, by ${[...by].join(" and ")}` : "";
+          return inWords(step, step.kind === "move" ? counted.next().value! : 0) + library + meanwhile;
         }),
         ...isCopied ? ["copy into the operand's memory"] : [],
       ],
