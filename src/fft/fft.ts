@@ -22,8 +22,8 @@ import {
   checkTransform,
   planFacts,
 } from "./checked_transform.ts";
-import type { FFTReport } from "./engines/engine.ts";
-import type { FFTAlgorithmName, FFTEngineName } from "./engines/registry.ts";
+import type { FFTEngine, FFTReport } from "./engines/engine.ts";
+import { ableEngines, type FFTAlgorithmName, type FFTEngineName } from "./engines/registry.ts";
 import {
   bindOperand,
   type BoundOperand,
@@ -187,30 +187,38 @@ export class FFT<D extends DType = DType, T extends FFTType | undefined = undefi
   }
 
   /**
-   * Try the algorithms that can run the transform, keep the fastest (by the slowest rank's time), and return the times, the
-   * fastest first. Collective; it takes a few executions of each, and leaves the operand as it is. The choice holds until
-   * the next `plan`.
+   * Try the engines that are there, unless the options name one, with each of their algorithms that can run the transform, keep the fastest (by the slowest rank's time), and return the times, the fastest first. Collective; it takes
+   * a few executions of each, and leaves the operand as it is. The choice holds until the next `plan`.
    *
    * @throws {StateError} before `plan`, after `releaseOperands` or `free`
    */
   autotune(options?: FFTAutotuneOptions): FFTMeasurement[] {
     const operation = this.#operation;
-    const { problem, engine, runtime } = this.#checked;
-    const { repetitions, bound } = operation.agree("autotune", () => {
+    const { problem, runtime } = this.#checked;
+    const { repetitions, bound, engines } = operation.agree("autotune", () => {
       const { repetitions = 3 } = readOptions("the options of autotune", options, FFT_AUTOTUNE_KEYS);
       if (!(Number.isInteger(repetitions) && repetitions >= 1)) {
         throw new RangeError(`repetitions must be a whole number from 1; got ${describe(repetitions)}.`);
       }
       const [, bound] = operation.ready("autotune");
       checkAlive("The operand", bound.array, RESET);
-      return { repetitions, bound, facts: { repetitions, side: bound.side } };
+      const engines = ableEngines(runtime, problemOn(problem, bound.side), this.#options.engine);
+      return {
+        repetitions,
+        bound,
+        engines,
+        facts: { repetitions, side: bound.side, engines: engines.map(({ name }) => name) },
+      };
     });
     const asked = problemOn(problem, bound.side);
     const directions = directionsOf(problem).slice(0, 1);
-    const measured = engine.algorithmsFor(asked).map((algorithm) => {
-      const name = algorithm as FFTAlgorithmName;
+    const ways = engines.flatMap((engine) =>
+      engine.algorithmsFor(asked).map((name) => ({ engine, algorithm: name as FFTAlgorithmName }))
+    );
+    const measured = ways.map(({ engine, algorithm }) => {
+      const checked = { ...this.#checked, engine };
       const make = () => ({
-        plan: new FFTPlan(this.#checked, { ...this.#options, algorithm: name }, directions, bound.side, false),
+        plan: new FFTPlan(checked, { ...this.#options, algorithm }, directions, bound.side, false),
       });
       // All executions write to the same part; each of them may run often.
       const targets: LocalArray[] = [];
@@ -224,15 +232,15 @@ export class FFT<D extends DType = DType, T extends FFTType | undefined = undefi
       };
       try {
         const seconds = operation.measure(`autotune: ${engine.name}'s ${algorithm}`, make, prepare, repetitions);
-        return { engine: engine.name as FFTEngineName, algorithm: name, seconds };
+        return { engine, algorithm, seconds };
       } finally {
         for (const target of targets) target.release();
       }
     });
     measured.sort((one, other) => one.seconds - other.seconds);
-    const [{ algorithm, seconds }] = measured;
-    operation.plan("autotune", (operands) => this.#planned({ ...this.#options, algorithm }, operands), seconds);
-    return measured;
+    const [{ engine, algorithm, seconds }] = measured;
+    operation.plan("autotune", (operands) => this.#planned({ ...this.#options, algorithm }, operands, engine), seconds);
+    return measured.map((one) => ({ ...one, engine: one.engine.name as FFTEngineName }));
   }
 
   /**
@@ -292,8 +300,8 @@ export class FFT<D extends DType = DType, T extends FFTType | undefined = undefi
     this.#operation[Symbol.dispose]();
   }
 
-  #planned(options: FFTPlanOptions, operands: BoundOperand | null) {
-    const checked = this.#checked;
+  #planned(options: FFTPlanOptions, operands: BoundOperand | null, engine: FFTEngine = this.#checked.engine) {
+    const checked = { ...this.#checked, engine };
     checkPlanOptions(checked.engine, checked.problem, options);
     if (operands) checkAlive("The operand", operands.array, RESET);
     const side = operands?.side ?? "from";

@@ -8,6 +8,7 @@ import {
   DistributedArray,
   type Distribution,
   FFT,
+  fft,
   type FFTOptions,
   type FFTType,
   LocalArray,
@@ -17,6 +18,8 @@ import {
   Slab,
   type TypedArray,
 } from "../../mod.ts";
+import { openFftw } from "../../ffi/fft/fftw.ts";
+import { comparing } from "../../src/fft/engines/fftw/passes.ts";
 import { clusterTest } from "../../src/testing/mod.ts";
 import { at, generate, transformed, type Whole } from "./fft_oracle.ts";
 
@@ -303,6 +306,32 @@ clusterTest("every algorithm can be asked for, and the fastest be found", { rank
   assertEquals(transform.algorithm.algorithm, measured[0].algorithm);
   using third = transform.execute();
   assert(result.maxAbsDifference(third) < 1e-10);
+});
+
+clusterTest("on CPUs every pass takes the library that was the faster, in calls of as much as is enough", (runtime) => {
+  if (runtime.stream !== null) return;
+  const known = { ...comparing };
+  Object.assign(comparing, { leastNumbers: 1, enoughNumbers: 256 });
+  try {
+    const libraries = openFftw("float64").map(({ vendor }) => vendor.toUpperCase());
+    const field = DistributedArray.random(runtime, [64, 48], Slab.X, { dtype: "complex128", seed: 8 });
+    const expected = fft(field);
+    for (const [distribution, inplace] of [[Slab.Y, false], [Slab.X, true]] as const) {
+      const operand = field.copy();
+      using transform = new FFT(operand, { distribution, inplace });
+      transform.plan();
+      const named = transform.algorithm.steps.filter((step) => step.startsWith("transform"))
+        .map((step) => step.split(", by ")[1]);
+      assert(named.length > 0 && named.every((name) => name.split(" and ").every((one) => libraries.includes(one))));
+      assert(operand.maxAbsDifference(field) === 0);
+      const spectrum = transform.execute();
+      assert(spectrum.redistribute(Slab.Y).maxAbsDifference(expected.redistribute(Slab.Y)) < 1e-11);
+      transform.resetOperands(spectrum);
+      assert(transform.execute({ direction: "inverse" }).maxAbsDifference(field) < 1e-13);
+    }
+  } finally {
+    Object.assign(comparing, known);
+  }
 });
 
 clusterTest("the natural distribution: what nvmath has for slabs, no move where none is needed", (runtime) => {

@@ -187,6 +187,25 @@ mpTest("what lies in symmetric memory is transformed there; the way back by anot
   );
 });
 
+mpTest(
+  "autotune measures all engines that are there, and takes the fastest; none but the one that was named",
+  (runtime) => {
+    using field = DistributedArray.random(runtime, [2 * runtime.size, 4, 6], Slab.X, { dtype: "complex128", seed: 6 });
+    using transform = new FFT(field);
+    transform.plan();
+    const measured = transform.autotune({ repetitions: 1 });
+    assertEquals(new Set(measured.map(({ engine }) => engine)), new Set(["cufft", "cufftmp"]));
+    const { engine, algorithm } = transform.algorithm;
+    assertEquals([engine, algorithm], [measured[0].engine, measured[0].algorithm]);
+    using expected = fft(field, { engine: "cufft" });
+    using result = transform.execute();
+    assert(result.maxAbsDifference(expected) < 1e-12);
+    using own = new FFT(field, { engine: "cufft" });
+    own.plan();
+    assertEquals(new Set(own.autotune({ repetitions: 1 }).map(({ engine }) => engine)), new Set(["cufft"]));
+  },
+);
+
 mpTest("its moves of parts, from slabs to slabs", (runtime) => {
   const { symbols } = openCufftMp();
   const { rank, size, stream } = runtime;

@@ -39,6 +39,18 @@ export function chooseFFTEngine(runtime: Runtime, engine?: string): FFTEngine {
   return enginesNamed(engines, runtime, engine, "transforms")[0];
 }
 
+/** The engines that could run a problem on this rank: of a name, or for `auto` all that are there. Local. */
+export function ableEngines(runtime: Runtime, problem: FFTProblem, engine?: string): readonly FFTEngine[] {
+  return enginesNamed(engines, runtime, engine, "transforms").filter((candidate) => {
+    try {
+      return candidate.refusal(problem) === null && candidate.open(runtime, problem).length > 0;
+    } catch (error) {
+      if (error instanceof ConfigurationError) return false;
+      throw error;
+    }
+  });
+}
+
 /**
  * Refuse an engine that cannot run a problem.
  *

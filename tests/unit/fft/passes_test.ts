@@ -111,3 +111,18 @@ Deno.test("where a library takes nested dimensions only, others are transformed 
   // Transposed on the way.
   assertEquals(plan([1, 4], [6, 1]), 2);
 });
+
+Deno.test("calls transform no more than enough numbers, where these can be divided evenly and not into few", () => {
+  const rowsOf = (rows: number, enough?: number) => {
+    const array = { shape: [rows, 8], strides: [8, 1] };
+    const limits = { dimensions: 7, loops: 1, enough, isNested: false };
+    const [{ looped, called }] = planPasses("c2c", [1], array, array, limits);
+    return [looped, called].map(([loop]) => loop && [loop.extent, loop.source, loop.target]);
+  };
+  assertEquals(rowsOf(64, 128), [[16, 8, 8], [4, 128, 128]]);
+  assertEquals(rowsOf(96, 300), [[32, 8, 8], [3, 256, 256]]);
+  assertEquals(rowsOf(64, 512), [[64, 8, 8], undefined]);
+  assertEquals(rowsOf(64), [[64, 8, 8], undefined]);
+  assertEquals(rowsOf(61, 128), [[61, 8, 8], undefined]);
+  assertEquals(rowsOf(64, 64), [[64, 8, 8], undefined]);
+});
