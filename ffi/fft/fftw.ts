@@ -46,6 +46,9 @@ const EXECUTE = {
   result: "void",
 } as const satisfies Deno.ForeignFunction;
 
+/** How long the planner may take from now on, about; below 0 without a limit. */
+const SET_TIMELIMIT = { parameters: [/* seconds */ "f64"], result: "void" } as const satisfies Deno.ForeignFunction;
+
 const DESTROY = { parameters: [/* plan */ "u64"], result: "void" } as const satisfies Deno.ForeignFunction;
 
 /** Transforms of double precision. */
@@ -57,6 +60,7 @@ export const FFTW_SYMBOLS = {
   fftw_execute_dft_r2c: EXECUTE,
   fftw_execute_dft_c2r: EXECUTE,
   fftw_destroy_plan: DESTROY,
+  fftw_set_timelimit: SET_TIMELIMIT,
 } as const satisfies Deno.ForeignLibraryInterface;
 
 /** Threads of double precision, in a library of their own where it is FFTW's. */
@@ -113,6 +117,8 @@ export interface Fftw {
   readonly executeRealToComplex: Functions["fftw_execute_dft_r2c"];
   readonly executeComplexToReal: Functions["fftw_execute_dft_c2r"];
   readonly destroyPlan: Functions["fftw_destroy_plan"];
+  /** Limit the time that making each plan takes from now on; below 0 there is no limit. */
+  readonly limitSeconds: Functions["fftw_set_timelimit"];
   /** Set how many threads plans have that are made from now on. */
   setThreads(threads: number): void;
   /** What to tell the user about this choice. */
@@ -191,6 +197,7 @@ function load(precision: FftwPrecision, name: string, files: readonly string[], 
     executeRealToComplex: functions.fftw_execute_dft_r2c,
     executeComplexToReal: functions.fftw_execute_dft_c2r,
     destroyPlan: functions.fftw_destroy_plan,
+    limitSeconds: functions.fftw_set_timelimit,
     setThreads: openThreads(precision, path, threads, warnings),
     warnings,
   };

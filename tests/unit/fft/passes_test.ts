@@ -113,7 +113,7 @@ Deno.test("where a library takes nested dimensions only, others are transformed 
 });
 
 Deno.test("calls transform no more than enough numbers, where these can be divided evenly and not into few", () => {
-  const rowsOf = (rows: number, enough?: number) => {
+  const rowsOf = (rows: number, enough = Infinity) => {
     const array = { shape: [rows, 8], strides: [8, 1] };
     const limits = { dimensions: 7, loops: 1, enough, isNested: false };
     const [{ looped, called }] = planPasses("c2c", [1], array, array, limits);

@@ -12,6 +12,9 @@ import type { FFTEffort } from "../engine.ts";
 import type { PassLibrary, PassPlan } from "../staged/local_transform.ts";
 import { type Dimension, type Pass, shown } from "../staged/passes.ts";
 
+/** Where MKL is there too, FFTW measures a pass for about this long at most, unless it shall be patient. */
+const MOST_SECONDS = 1;
+
 /** MKL takes no more dimensions at once. */
 const MOST_DIMENSIONS = 7;
 
@@ -59,6 +62,7 @@ export function fftwPasses(libraries: readonly Fftw[], effort: FFTEffort, thread
         const start = pass.isInPlace ? to : from;
         const plans = candidates.map((fftw) => {
           fftw.setThreads(threads);
+          fftw.limitSeconds(candidates.length > 1 && effort !== "patient" ? MOST_SECONDS : -1);
           return create(fftw, effort, pass, start, to, direction, isAligned);
         });
         return fastest(plans, start.address, to.address);
