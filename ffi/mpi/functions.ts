@@ -6,6 +6,7 @@
  *
  * @module
  */
+import { noteStarting, noteWaiting } from "../waiting.ts";
 import type { Abi, Handle } from "./abi.ts";
 
 /** How a C parameter is passed: host memory, an address, a C `int`, or a handle. */
@@ -126,6 +127,7 @@ export type MpiFunctions = {
 
 export const MPI_FUNCTION_NAMES: readonly MpiFunctionName[] = Object.keys(MPI_FUNCTIONS) as MpiFunctionName[];
 
+/** The functions that wait for other ranks. */
 const WAITING: ReadonlySet<string> = new Set(
   [
     "MPI_Finalize",
@@ -161,16 +163,8 @@ const WAITING: ReadonlySet<string> = new Set(
   ] satisfies readonly MpiFunctionName[],
 );
 
-/** The functions that wait for other ranks, with their C names. */
-export const WAITING_FUNCTIONS: Readonly<Record<string, string>> = Object.fromEntries(
-  MPI_FUNCTION_NAMES.filter((name) => WAITING.has(cName(name))).map((name) => [name, cName(name)]),
-);
-
-/** The functions that begin what all ranks take part in, with their C names. */
-export const STARTING_FUNCTIONS: Readonly<Record<string, string>> = Object.fromEntries(
-  MPI_FUNCTION_NAMES.filter((name) => /^MPI_I(all|barrier|bcast|reduce|gather|scatter)/.test(name))
-    .map((name) => [name, cName(name)]),
-);
+/** Those that begin what all ranks take part in. */
+const STARTING = /^MPI_I(all|barrier|bcast|reduce|gather|scatter)/;
 
 function cName(name: MpiFunctionName): string {
   return name.replace(/_(in_place|at)$/, "");
@@ -186,23 +180,21 @@ function declaration(name: MpiFunctionName, handle: Abi["handle"]): Deno.Foreign
 }
 
 /**
- * The functions of the library in the file `path`. A function is opened when it is called first, since each costs
- * 0.1 to 0.4 ms and few scripts need more than ten; then it takes its place in the table, unless something else has.
+ * The functions of the library in the file `path`. A function is opened when it is asked for first, since each costs 0.1 to
+ * 0.4 ms and few scripts need more than ten. Nothing else stands in its place before: V8 calls at once what is always the
+ * same function where it is called.
  */
 export function mpiFunctions(path: string, handle: Abi["handle"]): MpiFunctions {
-  type AnyFunction = (...values: unknown[]) => number;
-  const functions: Record<string, AnyFunction> = {};
+  const functions = {} as MpiFunctions;
   for (const name of MPI_FUNCTION_NAMES) {
-    let opened: AnyFunction | undefined;
-    const open: AnyFunction = (...values) => {
-      if (!opened) {
-        const { symbols } = Deno.dlopen(path, { [name]: declaration(name, handle) });
-        opened = symbols[name] as unknown as AnyFunction;
-        if (functions[name] === open) functions[name] = opened;
-      }
-      return opened(...values);
+    const set = (value: unknown) => Object.defineProperty(functions, name, { value, writable: true, enumerable: true });
+    const get = () => {
+      set(Deno.dlopen(path, { [name]: declaration(name, handle) }).symbols[name]);
+      if (WAITING.has(cName(name))) noteWaiting(functions, { [name]: cName(name) });
+      if (STARTING.test(name)) noteStarting(functions, { [name]: cName(name) });
+      return functions[name];
     };
-    functions[name] = open;
+    Object.defineProperty(functions, name, { get, set, enumerable: true, configurable: true });
   }
-  return functions as unknown as MpiFunctions;
+  return functions;
 }

@@ -16,9 +16,8 @@ import {
   setLibraryVersion,
 } from "../library.ts";
 import { fromCString } from "../memory.ts";
-import { noteStarting, noteWaiting } from "../waiting.ts";
 import type { Abi, MpiConstants, StatusLayout } from "./abi.ts";
-import { type MpiFunctions, mpiFunctions, STARTING_FUNCTIONS, WAITING_FUNCTIONS } from "./functions.ts";
+import { type MpiFunctions, mpiFunctions } from "./functions.ts";
 import { type Launcher, launcher, launcherLibraryFolders } from "./launcher.ts";
 import { mpichAbi } from "./mpich.ts";
 import { openMpiAbi } from "./open_mpi.ts";
@@ -223,7 +222,5 @@ export function openMpi(): Mpi {
   const mpi: Mpi = { abi: name, vendor, version, path, source, symbols: mpiFunctions(path, abi.handle), ...abi };
   refuseForeignLauncher(mpi);
   setLibraryVersion("MPI", version);
-  noteWaiting(mpi.symbols, WAITING_FUNCTIONS);
-  noteStarting(mpi.symbols, STARTING_FUNCTIONS);
   return current = mpi;
 }

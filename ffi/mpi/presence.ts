@@ -96,12 +96,6 @@ export interface PresentRank {
   peers: readonly number[];
 }
 
-/** A call that waits, as it is published; one that is not collective waits for two ranks at the most. */
-export interface Wait extends Pick<PresentRank, "operation" | "functionHash" | "scope" | "turn"> {
-  firstPeer: number;
-  secondPeer: number;
-}
-
 /** The memory that ranks share, as a thread that sees nothing of this module reads it. */
 export interface SharedPage {
   address: bigint;
@@ -167,8 +161,15 @@ export class Presence {
     };
   }
 
-  /** Tell that a call that waits begins. */
-  begin({ operation, functionHash, scope, turn, firstPeer, secondPeer }: Wait): void {
+  /** Tell that a call that waits begins; one that is not collective waits for two ranks at the most. */
+  begin(
+    operation: string,
+    functionHash: number,
+    scope: number,
+    turn: number,
+    firstPeer: number,
+    secondPeer: number,
+  ): void {
     const [words, own] = [this.#words, this.#own];
     if (operation !== this.#operation) this.#tell(operation);
     words[own + FIELDS.FUNCTION] = functionHash;
@@ -196,6 +197,11 @@ export class Presence {
   /** Tell that it has ended. */
   end(): void {
     this.#words[this.#own + FIELDS.CALLS]++;
+  }
+
+  /** Which collective call this rank has begun last: whose calls are counted, and its number; 0 for what is not known. */
+  get last(): Pick<PresentRank, "scope" | "turn"> {
+    return { scope: this.#words[this.#own + FIELDS.SCOPE], turn: this.#words[this.#own + FIELDS.TURN] };
   }
 
   /** The other ranks on this machine that have come. */

@@ -60,6 +60,7 @@ const byHandle = new Map<Handle, Scope>();
 const byId = new Map<number, Scope>();
 const namesByHash = new Map<number, string>();
 let operation: Scope | undefined;
+let published: Presence | null = null;
 
 function hash(...values: (number | string)[]): number {
   let mixed = 0x9e3779b1;
@@ -67,35 +68,38 @@ function hash(...values: (number | string)[]): number {
   return mixed ^ mixed >>> 15 || 1;
 }
 
+/** The last communicator that was asked for, which the next call mostly has as well. */
+let last: { handle: unknown; scope: Scope | null } = { handle: null, scope: null };
+
 function addScope(handle: Handle | null, id: number, rank: number): Scope {
   const scope = { id, turns: 0, rank };
   byId.set(id, scope);
-  if (handle !== null) byHandle.set(handle, scope);
+  if (handle !== null) {
+    byHandle.set(handle, scope);
+    last = { handle, scope };
+  }
   return scope;
 }
 
-const wait = { operation: "", functionHash: 0, scope: 0, turn: 0, firstPeer: NO_PEER, secondPeer: NO_PEER };
+/** MPI may give the handle to another communicator, of which nothing is known. */
+function removeScope(handle: Handle): void {
+  byHandle.delete(handle);
+  last = { handle: null, scope: null };
+}
+
+function scopeOf(handle: unknown): Scope | null {
+  if (handle !== last.handle) last = { handle, scope: byHandle.get(handle as Handle) ?? null };
+  return last.scope;
+}
 
 /**
  * Which of all meetings the last call of a collective function was: a text that is the same on all ranks of its
  * communicator; null if that is not known.
  */
 export function lastMeeting(): string | null {
-  return wait.scope === 0 || wait.turn === 0 ? null : `${wait.scope}/${wait.turn}`;
-}
-
-/** Say that a call begins, with what it waits for. */
-function describe(functionHash: number, { communicator, peers }: Positions, values: readonly unknown[]): Scope | null {
-  const argument = communicator === null ? null : values[communicator];
-  const handle = ArrayBuffer.isView(argument) ? (argument as Int32Array)[0] : argument;
-  const scope = byHandle.get(handle as Handle) ?? null;
-  wait.operation = currentOperation ?? "";
-  wait.functionHash = functionHash;
-  wait.scope = scope?.id ?? 0;
-  wait.turn = scope !== null && peers === null ? ++scope.turns : 0;
-  wait.firstPeer = peers === null ? NO_PEER : values[peers[0]] as number;
-  wait.secondPeer = peers === null || peers.length < 2 ? NO_PEER : values[peers[1]] as number;
-  return scope;
+  if (published === null) return null;
+  const { scope, turn } = published.last;
+  return scope === 0 || turn === 0 ? null : `${scope}/${turn}`;
 }
 
 /** Tell of every wait from now on: of MPI's functions, and as part of an operation on arrays of the other libraries'. */
@@ -104,36 +108,75 @@ export function publishWaits(
   world: { handle: Handle; rank: number },
   rankIn: (communicator: Handle) => number | null,
 ): void {
+  published = presence;
   addScope(world.handle, hash("world"), world.rank);
+  for (const [functionHash, name] of namesOfFunctions()) namesByHash.set(functionHash, name);
   surroundWaiting((name, call) => {
     const functionHash = hash(name);
     namesByHash.set(functionHash, name);
-    if (!Object.hasOwn(MPI_FUNCTIONS, name)) return aroundOperation(presence, functionHash, call);
-    const positions = positionsOf(name);
-    const maker = MAKERS[name];
-    return (...values) => {
-      const scope = describe(functionHash, positions, values);
-      presence.begin(wait);
-      const result = call(...values);
-      presence.end();
-      if (maker !== undefined && scope !== null) {
-        const made = (values[maker.out] as Int32Array | BigUint64Array)[0];
-        const rank = rankIn(made);
-        const color = maker.color === null ? "" : values[maker.color] as number;
-        if (rank !== null) addScope(made, hash(scope.id, scope.turns, color), rank);
-      }
-      return result;
+    const tell = (scope: number, turn: number, firstPeer: number, secondPeer: number) =>
+      presence.begin(currentOperation ?? "", functionHash, scope, turn, firstPeer, secondPeer);
+    const end = () => presence.end();
+    if (!Object.hasOwn(MPI_FUNCTIONS, name)) {
+      const begin = () => tell(operation?.id ?? 0, operation?.turns ?? 0, NO_PEER, NO_PEER);
+      return telling(call, begin, end, "...values", "");
+    }
+    const { communicator, peers } = positionsOf(name);
+    const kinds: readonly string[] = MPI_FUNCTIONS[name as MpiFunctionName];
+    const parameters = kinds.map((_, i) => `v${i}`).join();
+    const handle = communicator === null ? "null" : `v${communicator}${kinds[communicator] === "buffer" ? "[0]" : ""}`;
+    if (peers !== null) {
+      const begin = (handle: unknown, first: number, second: number = NO_PEER) =>
+        tell(scopeOf(handle)?.id ?? 0, 0, first, second);
+      return telling(call, begin, end, parameters, [handle, ...peers.map((peer) => `v${peer}`)].join());
+    }
+    const begin = (handle: unknown) => {
+      const scope = scopeOf(handle);
+      if (scope === null) tell(0, 0, NO_PEER, NO_PEER);
+      else tell(scope.id, ++scope.turns, NO_PEER, NO_PEER);
     };
+    return notingScopes(name, telling(call, begin, end, parameters, handle), rankIn);
   });
 }
 
-function aroundOperation(presence: Presence, functionHash: number, call: (...values: unknown[]) => unknown) {
-  return (...values: unknown[]) => {
-    const [scope, turn] = [operation?.id ?? 0, operation?.turns ?? 0];
-    const name = currentOperation ?? "";
-    presence.begin({ operation: name, functionHash, scope, turn, firstPeer: NO_PEER, secondPeer: NO_PEER });
+// deno-lint-ignore no-explicit-any -- native functions take what C takes
+type Call = (...values: any[]) => unknown;
+
+/**
+ * A function that tells when it begins, with some of its arguments, and when it ends. Each is compiled by itself: in code
+ * that all of them shared V8 would know neither the native function, which it can then call at once, nor the number of
+ * arguments, and would collect and spread them. Both together take longer than a short message.
+ */
+function telling(call: Call, begin: Call, end: () => void, parameters: string, told: string): Call {
+  const source = `return (${parameters}) => {
+  begin(${told});
+  const result = call(${parameters});
+  end();
+  return result;
+};`;
+  return new Function("call", "begin", "end", source)(call, begin, end);
+}
+
+/** A function of MPI after which there is another communicator, or one less. */
+function notingScopes(name: string, call: Call, rankIn: (communicator: Handle) => number | null): Call {
+  if (name === "MPI_Comm_free") {
+    return (cell) => {
+      const [handle] = cell as Int32Array | BigUint64Array;
+      const result = call(cell);
+      removeScope(handle);
+      return result;
+    };
+  }
+  if (!Object.hasOwn(MAKERS, name)) return call;
+  const { color, out } = MAKERS[name];
+  return (...values) => {
     const result = call(...values);
-    presence.end();
+    const scope = scopeOf(values[0]);
+    const [made] = values[out] as Int32Array | BigUint64Array;
+    const rank = scope && rankIn(made);
+    if (rank !== null) {
+      addScope(made, hash(scope!.id, scope!.turns, color === null ? "" : values[color] as number), rank);
+    }
     return result;
   };
 }

@@ -21,7 +21,7 @@ import { namedEntryBytes, overlap } from "./elements.ts";
 import { startMpi } from "./init_finalize.ts";
 import { PersistentRequest } from "./persistent.ts";
 import { readStatus, Request, type Status } from "./request.ts";
-import { checkedMessage, freeType, handOver, type Message, type MessageArray } from "./strided.ts";
+import { checkedMessage, freeType, type Message, type MessageArray } from "./strided.ts";
 
 /**
  * The methods of a communicator by which one rank sends to another; none is collective. What is sent or received is a whole
@@ -37,11 +37,14 @@ export abstract class MessageMethods extends CommunicatorHandle {
   send(data: MessageArray, destination: number | null, options: SendOptions = NO_OPTIONS): void {
     if (arguments.length > 3) refuseExtra("send", "data, destination", OptionKeys.send);
     const message = checkedMessage(this, "send", "data", data, options, OptionKeys.send, false);
-    const { symbols } = startMpi();
-    handOver("MPI_Send", [message], () => {
-      const [to, tag] = this.#target("send", destination, options.tag);
-      return symbols.MPI_Send(message.buffer, message.count, message.type, to, tag, this.handle);
-    });
+    try {
+      const to = checkedDestination(this, "send", destination);
+      const tag = checkedTag("send", options.tag ?? 0);
+      const { buffer, count, type } = message;
+      checkMpi(startMpi().symbols.MPI_Send(buffer, count, type, to, tag, this.handle), "MPI_Send");
+    } finally {
+      freeType(message);
+    }
   }
 
   /**
@@ -55,11 +58,14 @@ export abstract class MessageMethods extends CommunicatorHandle {
   receive(into: MessageArray, source: Source = "any", options: ReceiveOptions = NO_OPTIONS): Status {
     if (arguments.length > 3) refuseExtra("receive", "into, source", OptionKeys.receive);
     const message = checkedMessage(this, "receive", "into", into, options, OptionKeys.receive, true);
-    const { symbols } = startMpi();
-    handOver("MPI_Recv", [message], () => {
-      const [from, tag] = this.#origin("receive", source, options.tag);
-      return symbols.MPI_Recv(message.buffer, message.count, message.type, from, tag, this.handle, this.#status);
-    });
+    try {
+      const from = checkedSource(this, "receive", source);
+      const tag = checkedTag("receive", options.tag);
+      const { buffer, count, type } = message;
+      checkMpi(startMpi().symbols.MPI_Recv(buffer, count, type, from, tag, this.handle, this.#status), "MPI_Recv");
+    } finally {
+      freeType(message);
+    }
     return readStatus(this.#status, message.entryBytes);
   }
 
@@ -76,22 +82,17 @@ export abstract class MessageMethods extends CommunicatorHandle {
     if (arguments.length > 4) refuseExtra("sendReceive", "data, destination, into", OptionKeys.sendReceive);
     const method = "sendReceive";
     const sent = checkedMessage(this, method, "data", data, options, OptionKeys.sendReceive, false);
-    let received: Message;
+    let received: Message | null = null;
     try {
       received = checkedMessage(this, method, "into", into, options, OptionKeys.sendReceive, true);
-    } catch (error) {
-      freeType(sent);
-      throw error;
-    }
-    const { symbols } = startMpi();
-    handOver("MPI_Sendrecv", [sent, received], () => {
       if (!sent.isDerived && !received.isDerived && overlap(sent.held, received.held)) {
         throw new RangeError(`${method}: into overlaps data; give separate memory.`);
       }
-      const [to, tag] = this.#target(method, destination, options.tag);
-      const source = options.source === undefined ? destination : options.source;
-      const [from, receiveTag] = this.#origin(method, source, options.receiveTag);
-      return symbols.MPI_Sendrecv(
+      const to = checkedDestination(this, method, destination);
+      const tag = checkedTag(method, options.tag ?? 0);
+      const from = checkedSource(this, method, options.source === undefined ? destination : options.source);
+      const receiveTag = checkedTag(method, options.receiveTag);
+      const code = startMpi().symbols.MPI_Sendrecv(
         sent.buffer,
         sent.count,
         sent.type,
@@ -105,7 +106,11 @@ export abstract class MessageMethods extends CommunicatorHandle {
         this.handle,
         this.#status,
       );
-    });
+      checkMpi(code, "MPI_Sendrecv");
+    } finally {
+      freeType(sent);
+      if (received !== null) freeType(received);
+    }
     return readStatus(this.#status, received.entryBytes);
   }
 

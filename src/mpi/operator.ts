@@ -33,6 +33,10 @@ interface Running {
   failure: { readonly error: unknown } | null;
 }
 
+/** Have an operator combine arrays of the class of `like`, and tell at the end what its function threw. */
+let run: (operator: ReductionOperator, like: NumericArray) => void;
+let finish: (operator: ReductionOperator) => Running["failure"];
+
 /**
  * A reduction of the script's own, for `op` of `reduce`, `allReduce`, `scan`, `exclusiveScan` and `reduceScatter`. All ranks
  * pass the same. The function must be associative; it makes no call of MPI. What it throws is thrown by the call on the rank
@@ -64,6 +68,15 @@ export class ReductionOperator<T extends NumericArray = NumericArray> implements
   #handle: Handle | null = null;
   #running: Running | null = null;
   #isFreed = false;
+
+  static {
+    run = (operator, like) => operator.#running = { like, failure: null };
+    finish = (operator) => {
+      const { failure } = operator.#running!;
+      operator.#running = null;
+      return failure;
+    };
+  }
 
   /**
    * Note the function; MPI learns of it when it is used first.
@@ -99,21 +112,6 @@ export class ReductionOperator<T extends NumericArray = NumericArray> implements
   get handle(): Handle {
     if (this.#isFreed) throw new StateError("This ReductionOperator was freed. Make a new one.");
     return this.#handle ??= this.#create();
-  }
-
-  /**
-   * Make a call of MPI that combines arrays of the class of `like`.
-   *
-   * @throws what the function threw, once MPI is through.
-   */
-  during(like: NumericArray, call: () => number, functionName: string): void {
-    const running = this.#running = { like, failure: null } as Running;
-    try {
-      checkMpi(call(), functionName);
-    } finally {
-      this.#running = null;
-    }
-    if (running.failure !== null) throw running.failure.error;
   }
 
   /** Let MPI forget it. Not collective. Source: MPI_Op_free. */
@@ -200,44 +198,33 @@ function located(isBetter: (a: number | bigint, b: number | bigint) => boolean):
   return new ReductionOperator(combine, { commutes: true, blockLength: 2 });
 }
 
-const LOCATORS = { maxloc: located((a, b) => a > b), minloc: located((a, b) => a < b) } as const;
+const MAXLOC = located((a, b) => a > b);
+const MINLOC = located((a, b) => a < b);
 
 /** Whether entries are to be combined in float32, by one of MPI's own operations: they have no such of their own. */
 export function isWidened(element: Element, op: unknown): op is ReduceOperation {
-  return element.reduces === "in float32" && !(op instanceof ReductionOperator) && locatorOf(op) === null;
+  return element.reduces === "in float32" && operatorOf(op) === null;
 }
 
-function locatorOf(op: unknown): ReductionOperator | null {
-  return typeof op === "string" && Object.hasOwn(LOCATORS, op) ? LOCATORS[op as keyof typeof LOCATORS] : null;
+/** What is no operation of MPI's. */
+function operatorOf(op: unknown): ReductionOperator | null {
+  if (typeof op !== "string") return op instanceof ReductionOperator ? op : null;
+  return op === "maxloc" ? MAXLOC : op === "minloc" ? MINLOC : null;
 }
-
-/** A call of MPI, given what is combined as a whole, how many of it `length` entries are, and the operation. */
-type Combining = (type: Handle, unit: number, operation: Handle) => number;
 
 /**
- * Combine `length` entries by an operation, which must have a meaning for them; `like` is an array of them.
+ * How many entries an operation combines as a whole; it must have a meaning for `length` of them.
  *
  * @throws {DTypeError | TypeError | RangeError} if it has none.
  */
-export function combine<T extends NumericArray>(
-  method: string,
-  functionName: string,
-  element: Element,
-  op: OperationWord | ReductionOperator<T>,
-  like: T,
-  length: number,
-  call: Combining,
-): void {
-  const { constants: { types, operations }, symbols } = startMpi();
-  const locator = locatorOf(op);
-  const own: ReductionOperator<T> | null = op instanceof ReductionOperator ? op : locator;
-  const entry = types[element.type];
+export function checkedUnit(method: string, element: Element, op: unknown, length: number): number {
+  const own = operatorOf(op);
   if (own === null) {
     if (op !== "sum" || element.reduces !== "natively") checkOperation(method, element, op, length);
-    return checkMpi(call(entry, 1, operations[op]), functionName);
+    return 1;
   }
-  const { blockLength, handle } = own;
-  if (locator !== null && element.reduces !== "natively" && element.name !== "float16") {
+  const { blockLength } = own;
+  if (typeof op === "string" && element.reduces !== "natively" && element.name !== "float16") {
     throw new DTypeError(
       `${method}: op ${JSON.stringify(op)} compares numbers; ${element.name} are bits or pairs here.`,
     );
@@ -250,12 +237,34 @@ export function combine<T extends NumericArray>(
   if (length % blockLength !== 0) {
     throw new RangeError(`${method}: the operator combines ${blockLength} entries at a time, and there are ${length}.`);
   }
+  return blockLength;
+}
+
+/** What MPI is told to combine by: its own operation, or the script's, for which there is a type until the call is over. */
+interface Combination {
+  readonly type: Handle;
+  readonly operation: Handle;
+  readonly own: ReductionOperator | null;
+}
+
+/** Begin to combine arrays like this one by an operation that was checked. */
+export function beginCombining(element: Element, op: unknown, like: NumericArray): Combination {
+  const { constants: { types, operations }, symbols } = startMpi();
+  const own = operatorOf(op);
+  const entry = types[element.type];
+  if (own === null) return { type: entry, operation: operations[op as ReduceOperation], own };
+  const { handle, blockLength } = own;
   const out = handleCell();
   checkMpi(symbols.MPI_Type_contiguous(blockLength, entry, out), "MPI_Type_contiguous");
-  try {
-    checkMpi(symbols.MPI_Type_commit(out), "MPI_Type_commit");
-    own.during(like, () => call(out[0], blockLength, handle), functionName);
-  } finally {
-    checkMpi(symbols.MPI_Type_free(out), "MPI_Type_free");
-  }
+  checkMpi(symbols.MPI_Type_commit(out), "MPI_Type_commit");
+  run(own, like);
+  return { type: out[0], operation: handle, own };
+}
+
+/** See what came of it: what MPI's function returned, and what the script's may have thrown. */
+export function endCombining({ type, own }: Combination, code: number, functionName: string): void {
+  const failure = own && finish(own);
+  if (own !== null) checkMpi(startMpi().symbols.MPI_Type_free(handleCell(type)), "MPI_Type_free");
+  checkMpi(code, functionName);
+  if (failure !== null) throw failure.error;
 }

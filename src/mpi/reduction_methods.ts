@@ -14,10 +14,10 @@ import {
   refuseExtra,
 } from "./communicator_options.ts";
 import { entryCounts, equalPart, sumOf } from "./counts.ts";
-import { checkOperation, lengthOf, narrow, newLike, type NumericArray, widen } from "./elements.ts";
+import { lengthOf, narrow, newLike, type NumericArray, widen } from "./elements.ts";
 import { startMpi } from "./init_finalize.ts";
 import { MessageMethods } from "./message_methods.ts";
-import { combine, isWidened } from "./operator.ts";
+import { beginCombining, checkedUnit, endCombining, isWidened } from "./operator.ts";
 
 /** The methods of a communicator that combine the entries of all ranks. */
 export abstract class ReductionMethods extends MessageMethods {
@@ -34,26 +34,19 @@ export abstract class ReductionMethods extends MessageMethods {
     const { op = "sum" } = options;
     const into = options.into ?? newLike(send, length);
     if (into !== send) checkInto("allReduce", into, send, length);
+    const unit = checkedUnit("allReduce", element, op, length);
     if (isWidened(element, op)) {
-      checkOperation("allReduce", element, op, length);
       const wide = widen(send, element);
       narrow(this.allReduce(wide, { op, into: wide }), into, element);
       return into;
     }
     const { symbols, constants: { inPlace } } = startMpi();
-    const target = receiveBuffer(into, length);
-    combine(
-      "allReduce",
-      "MPI_Allreduce",
-      element,
-      op,
-      send,
-      length,
-      (type, unit, operation) =>
-        into === send
-          ? symbols.MPI_Allreduce_in_place(inPlace, target, length / unit, type, operation, this.handle)
-          : symbols.MPI_Allreduce(sendBuffer(send, length), target, length / unit, type, operation, this.handle),
-    );
+    const [source, target, count] = [sendBuffer(send, length), receiveBuffer(into, length), length / unit];
+    const by = beginCombining(element, op, send);
+    const code = into === send
+      ? symbols.MPI_Allreduce_in_place(inPlace, target, count, by.type, by.operation, this.handle)
+      : symbols.MPI_Allreduce(source, target, count, by.type, by.operation, this.handle);
+    endCombining(by, code, "MPI_Allreduce");
     return into;
   }
 
@@ -69,31 +62,24 @@ export abstract class ReductionMethods extends MessageMethods {
     const length = lengthOf(send);
     const { op = "sum" } = options;
     const root = checkedRoot(this, "reduce", options.root);
-    const isWide = isWidened(element, op);
-    if (isWide) checkOperation("reduce", element, op, length);
+    const unit = checkedUnit("reduce", element, op, length);
     const isRoot = this.rank === root;
     const into = isRoot ? options.into ?? newLike(send, length) : null;
     if (into !== null && into !== send) checkInto("reduce", into, send, length);
-    if (isWide) {
+    if (isWidened(element, op)) {
       const wide = widen(send, element);
       const result = this.reduce(wide, { op, root, into: wide });
       if (into && result) narrow(result, into, element);
       return into;
     }
     const { symbols, constants: { inPlace } } = startMpi();
+    const [source, count] = [sendBuffer(send, length), length / unit];
     const target = into === null ? EMPTY_RECEIVE : receiveBuffer(into, length);
-    combine(
-      "reduce",
-      "MPI_Reduce",
-      element,
-      op,
-      send,
-      length,
-      (type, unit, operation) =>
-        into === send
-          ? symbols.MPI_Reduce_in_place(inPlace, target, length / unit, type, operation, root, this.handle)
-          : symbols.MPI_Reduce(sendBuffer(send, length), target, length / unit, type, operation, root, this.handle),
-    );
+    const by = beginCombining(element, op, send);
+    const code = into === send
+      ? symbols.MPI_Reduce_in_place(inPlace, target, count, by.type, by.operation, root, this.handle)
+      : symbols.MPI_Reduce(source, target, count, by.type, by.operation, root, this.handle);
+    endCombining(by, code, "MPI_Reduce");
     return into;
   }
 
@@ -126,27 +112,20 @@ export abstract class ReductionMethods extends MessageMethods {
     const { op = "sum" } = options;
     const into = options.into ?? newLike(send, length);
     if (into !== send) checkInto(method, into, send, length);
+    const unit = checkedUnit(method, element, op, length);
     if (isWidened(element, op)) {
-      checkOperation(method, element, op, length);
       const wide = widen(send, element);
       this.#scan(method, functionName, wide, { op, into: wide });
       if (functionName === "MPI_Scan" || this.rank > 0) narrow(wide, into, element);
       return into;
     }
     const { symbols, constants: { inPlace } } = startMpi();
-    const target = receiveBuffer(into, length);
-    combine(
-      method,
-      functionName,
-      element,
-      op,
-      send,
-      length,
-      (type, unit, operation) =>
-        into === send
-          ? symbols[`${functionName}_in_place`](inPlace, target, length / unit, type, operation, this.handle)
-          : symbols[functionName](sendBuffer(send, length), target, length / unit, type, operation, this.handle),
-    );
+    const [source, target, count] = [sendBuffer(send, length), receiveBuffer(into, length), length / unit];
+    const by = beginCombining(element, op, send);
+    const code = into === send
+      ? symbols[`${functionName}_in_place`](inPlace, target, count, by.type, by.operation, this.handle)
+      : symbols[functionName](source, target, count, by.type, by.operation, this.handle);
+    endCombining(by, code, functionName);
     return into;
   }
 
@@ -160,8 +139,7 @@ export abstract class ReductionMethods extends MessageMethods {
     const element = checkedElement(this, method, "send", send, options, OptionKeys.reduceScatter);
     const length = lengthOf(send);
     const { op = "sum" } = options;
-    const isWide = isWidened(element, op);
-    if (isWide) checkOperation(method, element, op, length);
+    const unit = checkedUnit(method, element, op, length);
     const given = options.counts;
     const counts = given === undefined
       ? new Int32Array(this.size).fill(equalPart(method, "send", length, this.size, "pass counts"))
@@ -172,16 +150,15 @@ export abstract class ReductionMethods extends MessageMethods {
     }
     const into = options.into ?? newLike(send, counts[this.rank]);
     checkInto(method, into, send, counts[this.rank]);
-    if (isWide) {
+    if (isWidened(element, op)) {
       narrow(this.reduceScatter(widen(send, element), { op, counts }), into, element);
       return into;
     }
-    const target = receiveBuffer(into, counts[this.rank]);
-    combine(method, "MPI_Reduce_scatter", element, op, send, length, (type, unit, operation) => {
-      const units = counts.map((count) => wholeBlocks(method, count, unit));
-      const from = sendBuffer(send, length);
-      return startMpi().symbols.MPI_Reduce_scatter(from, target, units, type, operation, this.handle);
-    });
+    const units = counts.map((count) => wholeBlocks(method, count, unit));
+    const [source, target] = [sendBuffer(send, length), receiveBuffer(into, counts[this.rank])];
+    const by = beginCombining(element, op, send);
+    const code = startMpi().symbols.MPI_Reduce_scatter(source, target, units, by.type, by.operation, this.handle);
+    endCombining(by, code, "MPI_Reduce_scatter");
     return into;
   }
 }

@@ -84,15 +84,6 @@ export function checkedMessage(
   };
 }
 
-/** Have MPI take a message; a type that was made for it goes once MPI has noted it. */
-export function handOver(functionName: string, messages: readonly Message[], call: () => number): void {
-  try {
-    checkMpi(call(), functionName);
-  } finally {
-    messages.forEach(freeType);
-  }
-}
-
 /** Let go of the type that was made for a message: MPI keeps it as long as it needs it. */
 export function freeType({ isDerived, type }: Message): void {
   if (isDerived) checkMpi(startMpi().symbols.MPI_Type_free(handleCell(type)), "MPI_Type_free");

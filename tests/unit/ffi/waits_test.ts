@@ -1,12 +1,14 @@
 /** Whose calls wait where: communicators are known from the call that makes them. */
 import { assert, assertEquals } from "@std/assert";
-import type { Presence, Wait } from "../../../ffi/mpi/presence.ts";
+import type { Presence } from "../../../ffi/mpi/presence.ts";
 import { publishWaits } from "../../../ffi/mpi/waits.ts";
 import { noteWaiting } from "../../../ffi/waiting.ts";
 
 Deno.test("collective calls are counted on communicators of every kind", () => {
-  const begun: Wait[] = [];
-  const presence = { begin: (wait: Wait) => void begun.push({ ...wait }), end: () => {} };
+  const begun: { scope: number; turn: number; peers: number[] }[] = [];
+  const begin: Presence["begin"] = (_operation, _function, scope, turn, ...peers) =>
+    void begun.push({ scope, turn, peers });
+  const presence = { begin, end: () => {} };
   publishWaits(presence as unknown as Presence, { handle: 1, rank: 0 }, () => 0);
   const makes = (at: number, handle: number) => (...values: unknown[]) => (values[at] as Int32Array)[0] = handle;
   const table = {
@@ -15,13 +17,20 @@ Deno.test("collective calls are counted on communicators of every kind", () => {
     MPI_Comm_split_type: makes(4, 4),
     MPI_Cart_create: makes(5, 5),
     MPI_Barrier: () => {},
+    MPI_Comm_free: (cell: unknown) => (cell as Int32Array)[0] = 0,
+    MPI_Sendrecv: (...values: unknown[]) => values,
   };
   noteWaiting(table, Object.keys(table));
   const out = new Int32Array(1);
-  const { MPI_Comm_dup, MPI_Comm_split, MPI_Comm_split_type, MPI_Cart_create, MPI_Barrier } = table as Record<
-    string,
-    (...values: unknown[]) => void
-  >;
+  const {
+    MPI_Comm_dup,
+    MPI_Comm_split,
+    MPI_Comm_split_type,
+    MPI_Cart_create,
+    MPI_Barrier,
+    MPI_Comm_free,
+    MPI_Sendrecv,
+  } = table as Record<string, (...values: unknown[]) => unknown>;
   MPI_Comm_dup(1, out);
   MPI_Comm_split(1, 0, 0, out);
   MPI_Comm_split_type(1, 0, 0, 0, out);
@@ -31,4 +40,15 @@ Deno.test("collective calls are counted on communicators of every kind", () => {
   assertEquals(barriers.map(({ turn }) => turn), [1, 1, 1, 1]);
   const scopes = new Set(barriers.map(({ scope }) => scope));
   assert(scopes.size === 4 && !scopes.has(0), JSON.stringify(barriers));
+
+  // A message waits for its ranks, whatever it is called with; it is no turn.
+  const message = [null, 1, 0, 7, 0, null, 1, 0, 8, 0, 5, null];
+  assertEquals(MPI_Sendrecv(...message), message);
+  assertEquals(begun.at(-1), { scope: barriers[3].scope, turn: 0, peers: [7, 8] });
+
+  // MPI gives the handle of a communicator that was freed to another one, of which nothing may be known.
+  MPI_Comm_free(Int32Array.of(5));
+  assertEquals(begun.at(-1), { ...barriers[3], turn: 2 });
+  MPI_Barrier(5);
+  assertEquals(begun.at(-1), { ...barriers[3], scope: 0, turn: 0 });
 });
