@@ -17,6 +17,8 @@ interface Scope {
   turns: number;
   /** This rank's number in it. */
   rank: number;
+  /** The operations on arrays of these ranks, which are counted by themselves. */
+  operations: Scope | null;
 }
 
 /** Where a function's communicator and the ranks that it waits for stand among its arguments. */
@@ -72,7 +74,7 @@ function hash(...values: (number | string)[]): number {
 let last: { handle: unknown; scope: Scope | null } = { handle: null, scope: null };
 
 function addScope(handle: Handle | null, id: number, rank: number): Scope {
-  const scope = { id, turns: 0, rank };
+  const scope: Scope = { id, turns: 0, rank, operations: null };
   byId.set(id, scope);
   if (handle !== null) {
     byHandle.set(handle, scope);
@@ -183,10 +185,10 @@ function notingScopes(name: string, call: Call, rankIn: (communicator: Handle) =
 
 /** Tell that this rank begins an operation that all ranks of a communicator make in the same order. */
 export function noteOperation(communicator: Handle): void {
-  const scope = byHandle.get(communicator);
-  if (scope === undefined) return;
-  const id = hash(scope.id, "operations");
-  operation = byId.get(id) ?? addScope(null, id, scope.rank);
+  const scope = scopeOf(communicator);
+  if (scope === null) return;
+  scope.operations ??= addScope(null, hash(scope.id, "operations"), scope.rank);
+  operation = scope.operations;
   operation.turns++;
 }
 

@@ -122,6 +122,7 @@ export class CollectiveOperation<Operands, Plan extends OperationPlan> implement
   readonly #settings: OperationSettings;
   readonly #account: Account<Plan>;
   #operands: Operands | null;
+  readonly #titles = new Map<string, string>();
   #plan: Plan | null = null;
   /** How long an execution by the plan takes, if that was measured. */
   #measured: number | null = null;
@@ -176,7 +177,7 @@ export class CollectiveOperation<Operands, Plan extends OperationPlan> implement
 
   /** Agree on a step of this operation, unless it was freed. Collective. */
   agree<T extends { readonly facts?: Facts }>(method: string, check: () => T): T {
-    return agreeOn(this.#runtime, `${this.#name}.${method}`, () => {
+    return agreeOn(this.#runtime, this.#titleOf(method), () => {
       this.#checkAlive(`${method}()`);
       return check();
     });
@@ -218,11 +219,12 @@ export class CollectiveOperation<Operands, Plan extends OperationPlan> implement
     keys: readonly (keyof Options & string)[] = EXECUTE_OPTION_KEYS,
   ): T {
     let stream: Stream | null = null;
-    const { run } = agreeOn(this.#runtime, `${this.#name}.${method}`, () => {
-      const given = readOptions(`the options of ${method}`, options, keys);
+    const { run } = agreeOn(this.#runtime, this.#titleOf(method), () => {
+      const given = options === undefined ? {} as Options : readOptions(`the options of ${method}`, options, keys);
       checkStream(given.stream, this.#runtime);
       stream = given.stream ?? this.#settings.stream ?? null;
-      return prepare(...this.ready(method), stream, given);
+      const [plan, operands] = this.ready(method);
+      return prepare(plan, operands, stream, given);
     }, agreeOnExecution);
     return this.#account.run(stream, run);
   }
@@ -307,6 +309,12 @@ export class CollectiveOperation<Operands, Plan extends OperationPlan> implement
       throw error;
     }
     this.#plan = plan;
+  }
+
+  /** One string for each: who tells of the same operation again need not look at its letters. */
+  #titleOf(method: string): string {
+    if (!this.#titles.has(method)) this.#titles.set(method, `${this.#name}.${method}`);
+    return this.#titles.get(method)!;
   }
 
   #checkAlive(member: string): void {

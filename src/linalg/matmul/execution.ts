@@ -138,16 +138,16 @@ export function prepareExecution(
 ): Step<{ d: DistributedArray; auxiliary: Auxiliary }> {
   const { runtime, d: { order, distribution } } = product;
   const { locals, values } = operands.bound!;
-  const prepare = (d: LocalArray) => engine.prepare({ ...locals, d: columnMajor(d, order) }, values, stream);
   const finish = (d: DistributedArray, outputs: EpilogValues) => ({
     d,
     auxiliary: isTrivial(epilog) ? NOTHING : complete(runtime, outputs),
   });
-  const wrap = (d: LocalArray) => DistributedArray.wrap(runtime, d, distribution, order);
   if (product.inplace) {
     const multiply = engine.prepare(locals, values, stream);
     return { run: () => finish(operands.c!, multiply()) };
   }
+  const prepare = (d: LocalArray) => engine.prepare({ ...locals, d: columnMajor(d, order) }, values, stream);
+  const wrap = (d: LocalArray) => DistributedArray.wrap(runtime, d, distribution, order);
   if (!isSymmetric(operands)) {
     const d = allocateResult(product);
     const multiply = prepare(d);

@@ -163,10 +163,10 @@ export class HostPlan implements EnginePlan {
 
   /** 8-bit factors are widened, so that what is scaled are copies. */
   #prepareScaling(a: LocalArray, b: LocalArray, { scales }: EngineValues): (() => void)[] {
-    return [
-      ...typeof scales.a === "object" ? [this.#scaling.a.prepare(a, scales.a)] : [],
-      ...typeof scales.b === "object" ? [this.#scaling.b.prepare(b, scales.b)] : [],
-    ];
+    const steps = [];
+    if (typeof scales.a === "object") steps.push(this.#scaling.a.prepare(a, scales.a));
+    if (typeof scales.b === "object") steps.push(this.#scaling.b.prepare(b, scales.b));
+    return steps;
   }
 
   #multiply(
