@@ -125,7 +125,8 @@ export function publishWaits(
     }
     const { communicator, peers } = positionsOf(name);
     const kinds: readonly string[] = MPI_FUNCTIONS[name as MpiFunctionName];
-    const parameters = kinds.map((_, i) => `v${i}`).join();
+    // What waits in the name of a function of MPI may take more than that.
+    const parameters = Array.from({ length: Math.max(kinds.length, call.length) }, (_, i) => `v${i}`).join();
     const handle = communicator === null ? "null" : `v${communicator}${kinds[communicator] === "buffer" ? "[0]" : ""}`;
     if (peers !== null) {
       const begin = (handle: unknown, first: number, second: number = NO_PEER) =>

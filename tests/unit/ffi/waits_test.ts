@@ -1,6 +1,6 @@
 /** Whose calls wait where: communicators are known from the call that makes them. */
 import { assert, assertEquals } from "@std/assert";
-import type { Presence } from "../../../ffi/mpi/presence.ts";
+import { NO_PEER, type Presence } from "../../../ffi/mpi/presence.ts";
 import { publishWaits } from "../../../ffi/mpi/waits.ts";
 import { noteWaiting } from "../../../ffi/waiting.ts";
 
@@ -19,6 +19,7 @@ Deno.test("collective calls are counted on communicators of every kind", () => {
     MPI_Barrier: () => {},
     MPI_Comm_free: (cell: unknown) => (cell as Int32Array)[0] = 0,
     MPI_Sendrecv: (...values: unknown[]) => values,
+    MPI_Finalize: (first: unknown, second: unknown) => [first, second],
   };
   noteWaiting(table, Object.keys(table));
   const out = new Int32Array(1);
@@ -30,6 +31,7 @@ Deno.test("collective calls are counted on communicators of every kind", () => {
     MPI_Barrier,
     MPI_Comm_free,
     MPI_Sendrecv,
+    MPI_Finalize,
   } = table as Record<string, (...values: unknown[]) => unknown>;
   MPI_Comm_dup(1, out);
   MPI_Comm_split(1, 0, 0, out);
@@ -45,6 +47,9 @@ Deno.test("collective calls are counted on communicators of every kind", () => {
   const message = [null, 1, 0, 7, 0, null, 1, 0, 8, 0, 5, null];
   assertEquals(MPI_Sendrecv(...message), message);
   assertEquals(begun.at(-1), { scope: barriers[3].scope, turn: 0, peers: [7, 8] });
+
+  // So does what waits in a function's name, whatever it takes.
+  assertEquals([MPI_Finalize(1, 2), begun.at(-1)], [[1, 2], { scope: 0, turn: 0, peers: [NO_PEER, NO_PEER] }]);
 
   // MPI gives the handle of a communicator that was freed to another one, of which nothing may be known.
   MPI_Comm_free(Int32Array.of(5));
