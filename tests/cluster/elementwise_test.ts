@@ -22,12 +22,15 @@ import {
   real,
   Replicated,
   ShapeError,
+  sin,
   Slab,
   StateError,
   subtract,
+  tanh,
   where,
 } from "../../mod.ts";
 import { assertThrowsEverywhere, clusterTest, type ErrorClass } from "../../src/testing/mod.ts";
+import { LARGE } from "../../src/array/elementwise/vectors.ts";
 import { distributions as usualDistributions, table, whole } from "./array_oracle.ts";
 
 /** Those of all tests, and columns of several widths, for arrays of 7 x 5. */
@@ -193,3 +196,29 @@ clusterTest("an array of another runtime is refused", (runtime) => {
   using b = DistributedArray.zeros(other, [6, 4], Slab.X, { memory });
   assertThrowsEverywhere(other, () => add(b, a), StateError, "add: operand 2 belongs to another runtime");
 });
+
+clusterTest(
+  "large arrays have the same results wherever their elements are, with vector mathematics or without",
+  (runtime) => {
+    const value = (i: number) => ((i * 37) % 1000 - 500) / 100;
+    for (const dtype of ["float64", "float32"] as const) {
+      const make = (distribution: Distribution) =>
+        DistributedArray.generate(runtime, [LARGE + 7], distribution, value, { dtype, memory });
+      using parts = make(Slab.X);
+      using all = make(Replicated);
+      const same = (one: DistributedArray, other: DistributedArray) => {
+        const [[start, end]] = one.distribution.ranges(runtime.rank)[0];
+        assertEquals(one.local.view(), other.local.view().slice(start, end));
+        one.free();
+        other.free();
+      };
+      for (const run of [exp, sin, tanh]) same(run(parts), run(all));
+      same(power(parts, 3), power(all, 3));
+      same(clip(parts, -1, 2), clip(all, -1, 2));
+      const logarithm = (array: DistributedArray) => evaluate((x) => x.multiply(x).add(1).log(), [array]);
+      same(logarithm(parts), logarithm(all));
+      using some = clip(parts, -1, 2);
+      assertEquals([some.min(), some.max()], [-1, 2]);
+    }
+  },
+);

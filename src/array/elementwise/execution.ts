@@ -1,8 +1,9 @@
 /**
- * Programs, run where their arrays are: by loops on the CPU, or by a kernel on a GPU.
+ * Programs, run where their arrays are: by loops or MKL's vector mathematics on the CPU, or by a kernel on a GPU.
  *
  * @module
  */
+import type { VectorMath } from "../../../ffi/blas/vector_math.ts";
 import type { Stream } from "../../gpu/stream.ts";
 import type { LocalArray } from "../local_array.ts";
 import { CUDA } from "./cuda.ts";
@@ -10,6 +11,7 @@ import { accumulateOnDevice, prepareOnDevice } from "./device_kernel.ts";
 import { type Accumulation, type Elements, isOnDevice, type Part, typeOf } from "./loops.ts";
 import { compile, type Expression, JAVASCRIPT, type Language, type Program } from "./expression.ts";
 import * as host from "./kernel.ts";
+import { prepareVectors } from "./vectors.ts";
 
 /** The language for a GPU, or for the CPU. */
 export function languageOf(stream: Stream | null): Language {
@@ -18,11 +20,16 @@ export function languageOf(stream: Stream | null): Language {
 
 /**
  * Get ready to compute all elements of `target`: what may fail for want of memory, unless a value may be refused, is done
- * here. Strides of operands are 0 along dimensions that they lack.
+ * here. Strides of operands are 0 along dimensions that they lack. `open` finds vector mathematics, if it shall be used.
  */
-export function prepare(program: Program, operands: readonly Part[], target: LocalArray): () => void {
+export function prepare(
+  program: Program,
+  operands: readonly Part[],
+  target: LocalArray,
+  open: () => VectorMath | null,
+): () => void {
   if (target.isOnDevice) return prepareOnDevice(program, operands, target, target.shape);
-  return () => host.compute(program, operands, target);
+  return prepareVectors(program, operands, target, open) ?? (() => host.compute(program, operands, target));
 }
 
 /**

@@ -84,6 +84,8 @@ export const JAVASCRIPT: Language = {
 
 /** The code that computes one element. */
 export interface Program {
+  /** What it computes. */
+  readonly expression: Expression;
   /** What it is written in. */
   readonly language: Language;
   /** The dtype of the result. */
@@ -175,7 +177,7 @@ export function compile(
 
   const typed = visit(expression);
   const { dtype, parts } = value(typed, ownDType(typed));
-  return { language, dtype, statements, result: parts, parameters, mayThrow };
+  return { expression, language, dtype, statements, result: parts, parameters, mayThrow };
 }
 
 function ownDType(typed: Typed): DType {

