@@ -67,5 +67,11 @@ def k_means():
     return [205.2412627]  # By NumPy, of the points that DistributedArray.random makes.
 
 
-programs = [pca, mlp, ridge_regression, jacobi, ring, master_worker, word_count, conjugate_gradients, k_means]
+def arrow():
+    i = np.arange(1000)
+    density = (3 + np.cos(i / 80)) / (np.sin(i / 50) ** 2 + 1)
+    return [1000, density.mean(), 700, (density[700] - density.mean()) / density.std()]
+
+
+programs = [pca, mlp, ridge_regression, jacobi, ring, master_worker, word_count, conjugate_gradients, k_means, arrow]
 print(json.dumps({program.__name__: [float(x) for x in program()] for program in programs}, indent=1))
