@@ -8,7 +8,7 @@
 import { isAbsolute, resolve } from "node:path";
 import { fileURLToPath } from "node:url";
 import { readyLauncher } from "../scripts/launch/ready_launcher.ts";
-import { CommandError, parseCommand } from "../scripts/terminal.ts";
+import { CommandError, jobProgress, parseCommand } from "../scripts/terminal.ts";
 import { arrays } from "./arrays.ts";
 import { communicator } from "./communicator.ts";
 import { elementwise } from "./elementwise.ts";
@@ -90,11 +90,24 @@ export function parseArguments(args: string[]): Arguments {
   };
 }
 
-async function runGroup(group: Group, wanted: number, libraries: Libraries, pause: number): Promise<GroupRecord> {
+async function runGroup(
+  group: Group,
+  wanted: number,
+  libraries: Libraries,
+  pause: number,
+  progress: { readonly show: (rows: number) => void; readonly hide: () => void },
+): Promise<GroupRecord> {
   const { name, description, ranks = wanted } = group;
   console.log(`\n${name}: ${description}`);
-  const bench = new Bench(ranks, libraries, pause, (row) => console.log(formatRow(row)));
+  let rows = 0;
+  progress.show(rows);
+  const bench = new Bench(ranks, libraries, pause, (row) => {
+    progress.hide();
+    console.log(formatRow(row));
+    progress.show(++rows);
+  });
   await group.run(bench);
+  progress.hide();
   const [time, commit] = [new Date().toISOString(), await describeCommit()];
   return { name, description, time, commit, ranks, rows: [...bench.rows] };
 }
@@ -136,8 +149,10 @@ async function main(args: string[]): Promise<void> {
     ? fileURLToPath(new URL(`results/${day}-${machineKind(machine)}.json`, import.meta.url))
     : userPath(json);
   let record = await readRecord(file);
-  for (const group of groups) {
-    const measured = await runGroup(group, ranks, libraries, pause);
+  const progress = jobProgress(groups.length);
+  for (const [i, group] of groups.entries()) {
+    const show = (rows: number) => progress.update(`${group.name}, ${rows} ${rows === 1 ? "row" : "rows"} so far`, i);
+    const measured = await runGroup(group, ranks, libraries, pause, { show, hide: () => progress.end() });
     record = merged(record, { machine, versions, settings, groups: [measured] });
     await Deno.writeTextFile(file, `${JSON.stringify(record, null, 2)}\n`);
   }

@@ -147,32 +147,49 @@ export function oneLine(error: unknown): string {
   return text.replace(/\s*\n\s*/g, " ").trim();
 }
 
-/** A progress bar on standard error; one line a step where that is no terminal. */
+/** Whether somebody looks at standard error as it grows, so that a line of it can be written over. */
+function isWatched(): boolean {
+  return Deno.stderr.isTerminal() && !Deno.env.get("CI") && Deno.env.get("TERM") !== "dumb";
+}
+
+/** How a {@linkcode ProgressBar} tells of progress. */
+export interface ProgressOptions {
+  /** How far it is, in words; bytes when left out. */
+  format?: (done: number) => string;
+  /** Whether each step is told of in a line where nobody watches: not if it is told of otherwise. True when left out. */
+  hasLines?: boolean;
+}
+
+/** A progress bar on standard error; where nobody watches, such as in a pipe or in CI, a line a step. */
 export class ProgressBar {
   readonly #total: number;
-  readonly #live = Deno.stderr.isTerminal();
+  readonly #format: (done: number) => string;
+  readonly #hasLines: boolean;
+  readonly #live = isWatched();
   #step = "";
 
-  /** A bar that is full at `total` bytes. */
-  constructor(total: number) {
+  /** A bar that is full at `total`, of bytes or what else there is. */
+  constructor(total: number, { format = formatBytes, hasLines = true }: ProgressOptions = {}) {
     this.#total = total;
+    this.#format = format;
+    this.#hasLines = hasLines;
   }
 
   /** Show what is being done, and how far it is. */
-  update(step: string, bytes: number): void {
-    const done = Math.min(bytes, this.#total);
+  update(step: string, amount: number): void {
+    const done = Math.min(amount, this.#total);
     if (this.#live) {
       const width = 24;
-      const full = Math.round(width * done / this.#total);
+      const full = this.#total === 0 ? width : Math.round(width * done / this.#total);
       const bar = "█".repeat(full) + "░".repeat(width - full);
-      this.#write(`\r\x1b[K${bar} ${formatBytes(done)} of ${formatBytes(this.#total)}  ${step}`);
-    } else if (step !== this.#step) {
+      this.#write(`\r\x1b[K${bar} ${this.#format(done)} of ${this.#format(this.#total)}  ${step}`);
+    } else if (this.#hasLines && step !== this.#step) {
       this.#write(`${step}\n`);
     }
     this.#step = step;
   }
 
-  /** Take the bar away. */
+  /** Take the bar away, for good or to write something else. */
   end(): void {
     if (this.#live) this.#write("\r\x1b[K");
   }
@@ -180,4 +197,9 @@ export class ProgressBar {
   #write(text: string): void {
     Deno.stderr.writeSync(new TextEncoder().encode(text));
   }
+}
+
+/** A bar that counts jobs, whose results are printed when they are there. */
+export function jobProgress(jobs: number): ProgressBar {
+  return new ProgressBar(jobs, { format: String, hasLines: false });
 }

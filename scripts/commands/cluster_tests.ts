@@ -23,10 +23,12 @@ import { scriptOfUser } from "./run.ts";
 import { TapReader } from "../results/tap.ts";
 import {
   CommandError,
+  jobProgress,
   oneLine,
   type Options,
   parseCommand,
   parseCount,
+  type ProgressBar,
   scriptAddress,
   style,
   userPath,
@@ -200,9 +202,11 @@ async function runWithRetries(
   { file, ranks }: Job,
   settings: TestSettings,
   retries: number,
+  progress: ProgressBar,
 ): Promise<FileResult> {
   for (let attempts = 1;; attempts++) {
     const result = { ...await runTestFile(launcher, file, ranks, settings), ...attempts > 1 && { attempts } };
+    progress.end();
     printFile(result, { heading: attempts > 1 ? `, attempt ${attempts}` : "" });
     if (isSuccess(count(result.tests)) || attempts > retries) return result;
   }
@@ -238,12 +242,17 @@ export async function clusterTests(args: string[]): Promise<number> {
   const denoFlags = coverage === null ? [] : [`--coverage=${coverage}`, "--coverage-raw-data-only"];
   const settings = { ...place, filter: values.filter, denoFlags };
   const results: FileResult[] = [];
-  for (const job of jobs) {
+  const progress = jobProgress(jobs.length);
+  for (const [i, job] of jobs.entries()) {
     const failed = results.find(({ tests }) => !isSuccess(count(tests)));
+    progress.update(jobName({ ...job, file: shortName(job.file) }), i);
     results.push(
-      values["fail-fast"] && failed ? unstarted(job, failed) : await runWithRetries(launcher, job, settings, retries),
+      values["fail-fast"] && failed
+        ? unstarted(job, failed)
+        : await runWithRetries(launcher, job, settings, retries, progress),
     );
   }
+  progress.end();
   writeReports(reports, results);
   // What all ranks have written into one folder counts together.
   if (coverage !== null) {

@@ -10,7 +10,15 @@ import { dtypeInfo } from "../../mod.ts";
 import { denoRun } from "../launch/job.ts";
 import type { Launcher } from "../launch/launcher.ts";
 import { runFiltered } from "../launch/job_output.ts";
-import { marker, type MatmulDType, matmulDTypes, type MatmulJob, type MatmulOutcome } from "./matmul_rank.ts";
+import {
+  marker,
+  type MatmulDType,
+  matmulDTypes,
+  type MatmulJob,
+  type MatmulOutcome,
+  type MatmulStage,
+  stageMarker,
+} from "./matmul_rank.ts";
 import { parsePlace, type Place, placeOptions } from "../launch/place.ts";
 import { readyLauncher } from "../launch/ready_launcher.ts";
 import {
@@ -20,6 +28,7 @@ import {
   oneLine,
   parseCommand,
   parseCount,
+  ProgressBar,
   scriptAddress,
   userPath,
 } from "../terminal.ts";
@@ -199,21 +208,50 @@ function checkSpace(target: string, [m, n]: readonly number[], dtype: MatmulDTyp
   );
 }
 
+/** Bytes of the three files, and what tells of work on them: a bar, or lines in a pipe if that takes long. */
+interface FileSizes {
+  readonly a: number;
+  readonly b: number;
+  readonly out: number;
+}
+
+/** Files of so many bytes take a while. */
+const LARGE_BYTES = 2 ** 28;
+
+/** What tells how far a multiplication is, by the bytes that were read and written before each stage. */
+export function stageProgress({ a, b, out }: FileSizes): { begin(stage: MatmulStage): void; end(): void } {
+  const total = a + b + out;
+  const bar = new ProgressBar(total, { hasLines: total >= LARGE_BYTES });
+  const stages: Record<MatmulStage, [text: string, done: number]> = {
+    "read A": [`reading A (${formatBytes(a)})`, 0],
+    "read B": [`reading B (${formatBytes(b)})`, a],
+    "multiply": ["multiplying", a + b],
+    "write": [`writing (${formatBytes(out)})`, a + b],
+  };
+  return { begin: (stage) => bar.update(...stages[stage]), end: () => bar.end() };
+}
+
 /** Run the ranks; returns what rank 0 reports. */
 async function multiply(
   launcher: Launcher,
   ranks: number,
   place: Place,
   job: MatmulJob,
+  sizes: FileSizes,
 ): Promise<MatmulOutcome> {
   const lines: string[] = [];
+  const progress = stageProgress(sizes);
   const { code, isTimedOut, isInterrupted, failure } = await runFiltered(launcher, {
     ranks,
     ...place,
     program: denoRun(scriptAddress("commands/matmul_rank.ts"), [JSON.stringify(job)]),
     env: colorVariables(),
-    onLine: (_stream, line) => lines.push(line),
+    onLine: (_stream, line) => {
+      if (line.startsWith(stageMarker)) progress.begin(line.slice(stageMarker.length) as MatmulStage);
+      else lines.push(line);
+    },
   });
+  progress.end();
   if (isInterrupted) throw new CommandError("interrupted; nothing was written", code);
   const report = lines.find((line) => line.startsWith(marker));
   for (const line of lines) if (!line.startsWith(marker)) console.error(line);
@@ -269,6 +307,10 @@ export async function matmulFiles(args: string[]): Promise<number> {
       alpha,
       distribution,
       order: values.order === "c" ? "C" : "F",
+    }, {
+      a: Deno.statSync(a.path).size,
+      b: Deno.statSync(b.path).size,
+      out: npyHeaderBytes + shape[0] * shape[1] * dtypeInfo(a.dtype).itemSize,
     });
     finishOutput(partial, target, out);
     report({ shape, dtype: a.dtype, ranks, out, ...outcome }, values.json);

@@ -34,6 +34,9 @@ export interface MatmulJob {
   order: "C" | "F";
 }
 
+/** What takes long if files are large. */
+export type MatmulStage = "read A" | "read B" | "multiply" | "write";
+
 /** What rank 0 reports. */
 export interface MatmulOutcome {
   /** The time of the product alone, on the slowest rank. */
@@ -42,6 +45,9 @@ export interface MatmulOutcome {
   gflops: number;
   algorithm: AlgorithmReport;
 }
+
+/** Begins a line that tells what rank 0 does now: `read A`, `read B`, `multiply`, `write`. */
+export const stageMarker = "distmath matmul now: ";
 
 /** Begins the line with the outcome, or with `{ error }`, among whatever else is printed. */
 export const marker = "distmath matmul: ";
@@ -60,7 +66,10 @@ function distributionOf(choice: MatmulJob["distribution"], ranks: number): Distr
 function multiply(job: MatmulJob): void {
   using runtime = initialize({ device: "cpu" });
   const distribution = distributionOf(job.distribution, runtime.size);
+  const begin = (stage: MatmulStage) => runtime.rank === 0 && console.log(stageMarker + stage);
+  begin("read A");
   using a = loadNpy(runtime, job.a, distribution);
+  begin("read B");
   using b = loadNpy(runtime, job.b, distribution);
   using matmul = new Matmul(a, b, {
     alpha: job.alpha,
@@ -68,12 +77,14 @@ function multiply(job: MatmulJob): void {
     distribution,
     order: job.order,
   });
+  begin("multiply");
   matmul.plan();
   runtime.communicator.barrier();
   const started = performance.now();
   using d = matmul.execute();
   const mine = new Float64Array([(performance.now() - started) / 1000]);
   const [seconds] = runtime.communicator.allReduce(mine, { op: "max" });
+  begin("write");
   saveNpy(d, job.out);
   if (runtime.rank !== 0) return;
   const k = job.isTransposed.a ? a.shape[0] : a.shape[1];

@@ -8,9 +8,10 @@ import { printFile, runTestFile } from "./cluster_tests.ts";
 import { canShareCores, describeLauncher, findLaunchers, identifyLauncher, type Launcher } from "../launch/launcher.ts";
 import { count, type FileResult, isSuccess, type MergedTest, mergeRanks, summary } from "../results/merge.ts";
 import { installCpu } from "../native/install.ts";
+import { jobName } from "../results/reports.ts";
 import { probeLauncher } from "../launch/probe.ts";
 import { TapReader } from "../results/tap.ts";
-import { CommandError, oneLine, parseCommand, scriptAddress, style, withoutColors } from "../terminal.ts";
+import { CommandError, jobProgress, oneLine, parseCommand, scriptAddress, style, withoutColors } from "../terminal.ts";
 
 const help = `Run every test that this machine can run: formatting, lint, types, documentation; unit tests;
 cluster tests under every MPI that is found (also below the prefixes in DISTMATH_TEST_PREFIXES, separated by colons);
@@ -33,6 +34,12 @@ const rankCounts = { best: [1, 2, 3, 4], newest: [2, 4], runtime: [2, 3], older:
 
 const clusterSeconds = 180;
 const checkSeconds = 300;
+
+/** Something that is run, and named while it is. */
+interface Job {
+  readonly name: string;
+  readonly run: () => Promise<FileResult>;
+}
 
 /** An MPI to test under, and the variables that choose its libraries. */
 interface Stack {
@@ -259,15 +266,11 @@ export async function test(args: string[]): Promise<number> {
   if (!root().startsWith("/")) throw new CommandError("the tests are in the repository: clone it, and run them there");
 
   const results: FileResult[] = [];
-  const take = (result: FileResult) => {
-    printFile(result, { isBrief: true });
-    results.push(result);
-  };
+  const jobs: Job[] = [];
   if (wants("system") || wants("cluster")) await setUp();
-  if (wants("check")) take(await runChecks());
+  if (wants("check")) jobs.push({ name: "checks", run: runChecks });
   if (wants("unit")) {
-    take(await runPlain("tests/unit", testFiles("tests/unit")));
-    take(await runPlain("tests/abi", testFiles("tests/abi")));
+    for (const name of ["tests/unit", "tests/abi"]) jobs.push({ name, run: () => runPlain(name, testFiles(name)) });
   }
   if (wants("cluster")) {
     const stacks = await findStacks();
@@ -279,15 +282,33 @@ export async function test(args: string[]): Promise<number> {
         (stack.canTransform || !transformTests.test(file))
       );
       for (const file of files) {
-        for (const ranks of ranksFor(file, stack, stacks)) take(await runClusterTest(stack, file, ranks));
+        for (const ranks of ranksFor(file, stack, stacks)) {
+          jobs.push({
+            name: `${jobName({ file, ranks })}, ${stack.name}`,
+            run: () => runClusterTest(stack, file, ranks),
+          });
+        }
       }
     }
   }
   if (wants("system")) {
     const cores = navigator.hardwareConcurrency;
     // Most of these wait for jobs that wait for each other.
-    take(await runPlain("tests/faults", testFiles("tests/faults"), { seconds: 1500, atOnce: 2 * cores }));
-    take(await runPlain("tests/system", testFiles("tests/system"), { seconds: 1800, atOnce: cores }));
+    const limits = {
+      "tests/faults": { seconds: 1500, atOnce: 2 * cores },
+      "tests/system": { seconds: 1800, atOnce: cores },
+    };
+    for (const [name, limit] of Object.entries(limits)) {
+      jobs.push({ name, run: () => runPlain(name, testFiles(name), limit) });
+    }
+  }
+  const progress = jobProgress(jobs.length);
+  for (const [i, { name, run }] of jobs.entries()) {
+    progress.update(name, i);
+    const result = await run();
+    progress.end();
+    printFile(result, { isBrief: true });
+    results.push(result);
   }
 
   const failures = results.flatMap(({ file, ranks, tests }) =>
