@@ -77,6 +77,13 @@ const isRun = (command: string) =>
 const checkedOtherwise: [command: RegExp, check: () => void][] = [
   [/^npx --yes deno@[\d.]+ task test$/, () => assertTask("test")],
   [/^deno task (check|bench|test)$/, () => ["check", "bench", "test"].forEach(assertTask)],
+  [/^deno task bench (pgemm|redistribution|overlap)$/, () => {
+    assertTask("bench");
+    const main = Deno.readTextFileSync(new URL("bench/main.ts", root));
+    for (const group of ["pgemm", "redistribution", "overlap"]) {
+      assert(main.includes(`"${group}"`) || main.includes(`${group},`));
+    }
+  }],
   [/^deno task test:(abi|gpu -n 2)$/, () => ["test:abi", "test:gpu"].forEach(assertTask)],
   // url_test.ts has it serve what it then runs.
   [/^python3 -c "from http\.server import /, () => {

@@ -31,6 +31,64 @@ Deno.test("README's names for what others call otherwise are there", () => {
   assert(!isThere("Matmul.fly") && !isThere("fly"));
 });
 
+/** The rows of a section's tables, in cells. */
+function rowsOf(section: string): string[][] {
+  const [, text] = read("README.md").split(`## ${section}\n`);
+  const lines = text.split("\n## ")[0].split("\n").filter((line) => line.startsWith("|"));
+  return lines.slice(2).map((line) => line.split(/ *\| */).slice(1, -1));
+}
+
+/** All of the published source, in one text, strings that go on in the next line joined. */
+function source(): string {
+  const texts: string[] = [];
+  const visit = (folder: URL) => {
+    for (const { name, isDirectory } of Deno.readDirSync(folder)) {
+      if (isDirectory) visit(new URL(`${name}/`, folder));
+      else if (name.endsWith(".ts")) texts.push(Deno.readTextFileSync(new URL(name, folder)));
+    }
+  };
+  for (const folder of ["src/", "ffi/", "scripts/"]) visit(new URL(folder, root));
+  return texts.join("\n");
+}
+
+Deno.test("README's troubleshooting is by messages that there are", () => {
+  const text = source();
+  const messages = rowsOf("Troubleshooting").map(([message]) => /^`(.*)`$/.exec(message)?.[1] ?? message);
+  assert(messages.length > 5, `${messages.length}`);
+  assertEquals(messages.filter((message) => !text.includes(message)), []);
+});
+
+Deno.test("README's measured results are those of the records that it names", () => {
+  const measured = rowsOf("Measured");
+  assert(measured.length > 2);
+  const ratios = (record: string, quantity: string, group: string, title = "") => {
+    const { groups } = JSON.parse(read(`bench/results/${record}`)) as {
+      groups: {
+        name: string;
+        rows: { title: string; verdicts: { quantity: string; value: { median: number } }[] }[];
+      }[];
+    };
+    const rows = groups.find(({ name }) => name === group)!.rows.filter((row) => row.title.startsWith(title));
+    const values = rows.flatMap(({ verdicts }) => verdicts.filter((one) => one.quantity === quantity))
+      .map(({ value }) => value.median);
+    return [Math.min(...values), Math.max(...values)];
+  };
+  const shown = (cell: string) => [...cell.matchAll(/([\d.]+) to ([\d.]+)/g)].map(([, ...ends]) => ends.map(Number));
+  const [products, moves, picture] = measured;
+  const near = (found: readonly number[], said: readonly number[], digits: number) =>
+    assertEquals(found.map((value) => Number(value.toPrecision(digits))), said);
+  near(ratios("2026-11-22-amd-epyc-2-cores.json", "speed / C", "pgemm", "float64"), shown(products[1])[0], 3);
+  const [gemr2d, mpi4py] = shown(moves[1]);
+  near(ratios("redistribution_2_cores.json", "speed / p?gemr2d", "redistribution"), gemr2d, 2);
+  near(ratios("redistribution_2_cores.json", "speed / mpi4py", "redistribution"), mpi4py, 2);
+  for (const [, , record] of [products, moves, picture]) {
+    assert(Deno.statSync(new URL(`bench/results/${record.replaceAll("`", "")}`, root)).isFile);
+  }
+  for (const [, path] of read("README.md").matchAll(/\]\(([^)#:]+)\)/g)) {
+    assert(Deno.statSync(new URL(path, root)).isFile);
+  }
+});
+
 /** The instructions of a container file, with lines that go on joined. */
 function instructionsOf(text: string): [name: string, rest: string][] {
   const lines = text.replaceAll(/^#.*\n/gm, "").replaceAll(/\\\n/g, " ").split("\n").filter(Boolean);
