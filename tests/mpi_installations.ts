@@ -30,6 +30,8 @@ export interface JobResult {
   output: string;
   /** When it ended, in milliseconds since 1970. */
   endedAt: number;
+  /** The number of the process that was started: the launcher's, where there was one. */
+  pid: number;
 }
 
 /** The installations that a complete test run has. */
@@ -42,6 +44,13 @@ const OPEN_MPI_ENVIRONMENT = {
   PRTE_MCA_rmaps_default_mapping_policy: ":oversubscribe",
   OMPI_MCA_mpi_yield_when_idle: "1",
   OMPI_MCA_pml: "ob1",
+};
+
+/** Ranks that wait would use up their time slices, and are more than there are cores: as `run` sets it. */
+const MPICH_ENVIRONMENT = {
+  MPIR_CVAR_ENABLE_HEAVY_YIELD: "1",
+  MPIR_CVAR_CH4_PROGRESS_THROTTLE: "1",
+  MPIR_CVAR_CH4_PROGRESS_THROTTLE_NO_PROGRESS_COUNT: "100",
 };
 
 function decode(bytes: Uint8Array): string {
@@ -67,7 +76,7 @@ function identify(mpirun: string): MpiInstallation | null {
   const mpich = /HYDRA[^]*Version:\s+(\d+)/.exec(version);
   if (!mpich) return null;
   const release = Number(mpich[1]);
-  return { name: `MPICH ${release}`, family: "mpich", release, mpirun, environment: {}, libraryPath };
+  return { name: `MPICH ${release}`, family: "mpich", release, mpirun, environment: MPICH_ENVIRONMENT, libraryPath };
 }
 
 function launchersOnPath(): string[] {
@@ -149,14 +158,18 @@ function jobEnvironment(extra: Record<string, string>): Record<string, string> {
   return { ...Object.fromEntries(own), NO_COLOR: "1", ...extra };
 }
 
-/** How much longer everything takes now, since the machine is busy with something else: at least 1. */
+/**
+ * How much longer everything takes now, since the machine is busy with something else: at least 1. The average is that of
+ * a minute, and what wants to run just now may be more.
+ */
 export function slowdown(): number {
-  return Math.max(1, Deno.loadavg()[0] / navigator.hardwareConcurrency);
+  const [minute, , , running] = Deno.readTextFileSync("/proc/loadavg").split(/[ /]/).map(Number);
+  return Math.max(1, Math.max(minute, running) / navigator.hardwareConcurrency);
 }
 
 /** How a job is run. */
 interface JobOptions {
-  /** The job is killed after as long, or later on a busy machine; 60 when left out. */
+  /** The job is killed after as long, or later on a busy machine; 120 when left out, which no job takes that ends by itself. */
   seconds?: number;
   /** What is set beside the installation's own environment. */
   environment?: Record<string, string>;
@@ -195,7 +208,7 @@ async function runProgram(
   mpi: MpiInstallation,
   program: string,
   args: readonly string[],
-  { seconds = 60, environment = {} }: JobOptions,
+  { seconds = 120, environment = {} }: JobOptions,
 ): Promise<JobResult> {
   const startedAt = Date.now();
   const child = new Deno.Command(program, {
@@ -221,7 +234,7 @@ async function runProgram(
   for (const timer of timers) clearTimeout(timer);
   const endedAt = Date.now();
   if (code !== 0) await removeFilesOfDead(startedAt);
-  return { code: hasTimedOut ? 124 : code, output: decode(stdout) + decode(stderr), endedAt };
+  return { code: hasTimedOut ? 124 : code, output: decode(stdout) + decode(stderr), endedAt, pid: child.pid };
 }
 
 /**

@@ -4,8 +4,6 @@
  *
  * @module
  */
-const sharedFolder = "/dev/shm";
-
 /**
  * Names with the number of a process, at whose end they lose their sense: the launcher, of what ranks share while they
  * start (`ffi/mpi/presence.ts`); that in which Intel's OpenMP has noted that it runs.
@@ -27,27 +25,27 @@ const nameOfMpi = /^(sm|vader)_segment\.|^mpich_(shm|vci)_|^mpich_shar_tmp/;
  */
 const abandonedMilliseconds = 60_000;
 
-/** Remove what earlier jobs have left. */
-export function removeAbandonedFiles(): void {
-  removeNamesOfDead(0);
-  removeUnused(0, Date.now() - abandonedMilliseconds);
+/** Remove what earlier jobs have left; shared memory is in a folder. */
+export function removeAbandonedFiles(shared = "/dev/shm"): void {
+  removeNamesOfDead(shared, 0);
+  removeUnused(shared, 0, Date.now() - abandonedMilliseconds);
 }
 
 /**
  * Remove what a job has left that began at this time, in milliseconds since 1970: MPI itself leaves the memory of killed
  * ranks. What is in use is looked at again for half a second: launchers may end before the ranks that they have killed.
  */
-export async function removeFilesOfDead(since: number): Promise<void> {
+export async function removeFilesOfDead(since: number, shared = "/dev/shm"): Promise<void> {
   for (let look = 0; look < 6; look++) {
-    const isMore = [removeNamesOfDead(since), removeUnused(since, Infinity)];
+    const isMore = [removeNamesOfDead(shared, since), removeUnused(shared, since, Infinity)];
     if (!isMore.includes(true)) return;
     await new Promise((resolve) => setTimeout(resolve, 100));
   }
 }
 
 /** Remove names of processes that are no more; returns whether there are others. */
-function removeNamesOfDead(since: number): boolean {
-  const left = [...own(sharedFolder, nameOfProcess, since, Infinity), ...ownSessions(since)];
+function removeNamesOfDead(shared: string, since: number): boolean {
+  const left = [...own(shared, nameOfProcess, since, Infinity), ...ownSessions(since)];
   const ofDead = left.filter(([, [, process]]) => !isAlive(process));
   for (const [path] of ofDead) remove(path);
   return ofDead.length < left.length;
@@ -63,8 +61,8 @@ function isAlive(process: string): boolean {
  * Remove MPI's memory of a time that no process has; returns whether there is more. Memory that others are about to use is
  * open or mapped in the process that made it, which is looked at after the name was read.
  */
-function removeUnused(from: number, to: number): boolean {
-  const left = new Set(own(sharedFolder, nameOfMpi, from, to).keys());
+function removeUnused(shared: string, from: number, to: number): boolean {
+  const left = new Set(own(shared, nameOfMpi, from, to).keys());
   const count = left.size;
   if (count === 0) return false;
   for (const process of names("/proc").filter((name) => /^\d+$/.test(name))) {
@@ -95,13 +93,13 @@ function own(folder: string, name: RegExp, from: number, to: number): Map<string
   return found;
 }
 
-/** What a process has open, or mapped in the folder of shared memory; nothing if it has ended, or is hidden from us. */
+/** What a process has open or mapped, by its path; nothing if it has ended, or is hidden from us. */
 function filesOf(process: string): string[] {
   // In this order: memory is mapped while it is open.
   const open = names(`/proc/${process}/fd`);
   const targets = open.map((file) => attempt(() => Deno.readLinkSync(`/proc/${process}/fd/${file}`)) ?? "");
   const maps = attempt(() => Deno.readTextFileSync(`/proc/${process}/maps`)) ?? "";
-  return [...targets, ...maps.match(/\/dev\/shm\/\S+/g) ?? []];
+  return [...targets, ...maps.split(/\s+/)];
 }
 
 function names(folder: string): string[] {

@@ -426,13 +426,13 @@ function complex(bench: Bench, options: MatmulOptions): unknown {
 }
 
 for (const [what, misuse, errorClass, message] of EVERYWHERE) {
-  clusterTest(`misuse: ${what}`, { timeoutSeconds: 20 }, (runtime) => {
+  clusterTest(`misuse: ${what}`, (runtime) => {
     const bench = new Bench(runtime);
     assertThrowsEverywhere(runtime, () => misuse(bench), errorClass, message);
   });
 }
 
-clusterTest("misuse: inplace into another distribution", { ranks: [2, 3, 4], timeoutSeconds: 20 }, (runtime) => {
+clusterTest("misuse: inplace into another distribution", { ranks: [2, 3, 4] }, (runtime) => {
   const bench = new Bench(runtime);
   const misuse = () => bench.run({ c: bench.c, beta: 1, inplace: true, distribution: Slab.Y });
   // On one rank all distributions are the same.
@@ -545,7 +545,7 @@ for (const [what, misuse, errorClass, message] of BETWEEN_RANKS) {
   });
 }
 
-clusterTest("misuse: an algorithm that cannot run the product", { ranks: [2, 3, 4], timeoutSeconds: 20 }, (runtime) => {
+clusterTest("misuse: an algorithm that cannot run the product", { ranks: [2, 3, 4] }, (runtime) => {
   const bench = new Bench(runtime);
   const misuse = () => bench.run({ algorithm: "gemm_all_reduce" });
   assertThrowsEverywhere(runtime, misuse, ConfigurationError, "gemm_all_reduce cannot run this product: it needs a D");
@@ -558,7 +558,7 @@ function withOpen(runtime: Runtime, open: NonNullable<MatmulEngine["open"]>): Di
   return { [Symbol.dispose]: () => void (scalapackEngine.open = original) };
 }
 
-clusterTest("ranks differ: one has no ScaLAPACK", { ranks: [2, 3, 4], timeoutSeconds: 20 }, (runtime) => {
+clusterTest("ranks differ: one has no ScaLAPACK", { ranks: [2, 3, 4] }, (runtime) => {
   const { a, b } = new Bench(runtime);
   using _missing = withOpen(runtime, () => {
     throw new ConfigurationError("ScaLAPACK was not found");
@@ -566,13 +566,13 @@ clusterTest("ranks differ: one has no ScaLAPACK", { ranks: [2, 3, 4], timeoutSec
   assertThrowsEverywhere(runtime, () => new Matmul(a, b), ConfigurationError, "ScaLAPACK was not found (on rank");
 });
 
-clusterTest("ranks differ: one has another ScaLAPACK", { ranks: [2, 3, 4], timeoutSeconds: 20 }, (runtime) => {
+clusterTest("ranks differ: one has another ScaLAPACK", { ranks: [2, 3, 4] }, (runtime) => {
   const { a, b } = new Bench(runtime);
   using _other = withOpen(runtime, () => "netlib, libscalapack-2.1");
   assertThrowsEverywhere(runtime, () => new Matmul(a, b), CollectiveError, 'library ("');
 });
 
-clusterTest("a logger that throws on one rank leaves no rank waiting", { timeoutSeconds: 20 }, (runtime) => {
+clusterTest("a logger that throws on one rank leaves no rank waiting", (runtime) => {
   const { a, b, rank } = new Bench(runtime);
   const calls: string[] = [];
   const log = (level: string) => () => {
@@ -606,7 +606,7 @@ clusterTest("after an error the same objects still work", (runtime) => {
 
 clusterTest(
   "free() on one rank and execute() on the others do not hang",
-  { ranks: [2, 3, 4], timeoutSeconds: 10 },
+  { ranks: [2, 3, 4] },
   (runtime) => {
     using a = DistributedArray.zeros(runtime, [4, 4], Slab.X, { dtype: "float64" });
     using b = DistributedArray.zeros(runtime, [4, 4], Slab.X, { dtype: "float64" });

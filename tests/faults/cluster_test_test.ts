@@ -6,7 +6,7 @@ import { type JobResult, type MpiInstallation, runJob, testUnderEveryMpi } from 
 const FIXTURE = fileURLToPath(new URL("./fixtures/cluster_tests.ts", import.meta.url));
 
 function run(mpi: MpiInstallation, filter: string): Promise<JobResult> {
-  return runJob(mpi, 2, ["test", "-A", "--no-check", "--filter", filter, FIXTURE], { seconds: 40 });
+  return runJob(mpi, 2, ["test", "-A", "--no-check", "--filter", filter, FIXTURE]);
 }
 
 testUnderEveryMpi("a failure on one rank fails the test on all, and the next test is in step", async (mpi) => {

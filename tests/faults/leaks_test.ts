@@ -5,7 +5,7 @@ import { type MpiInstallation, runJob, testUnderEveryMpi } from "../mpi_installa
 
 const FIXTURE = fileURLToPath(new URL("./fixtures/leaks.ts", import.meta.url));
 
-const run = (mpi: MpiInstallation, how: string) => runJob(mpi, 2, ["run", "-A", FIXTURE, how], { seconds: 40 });
+const run = (mpi: MpiInstallation, how: string) => runJob(mpi, 2, ["run", "-A", FIXTURE, how]);
 
 for (const how of ["finalize", "exit"]) {
   testUnderEveryMpi(`a leak of symmetric memory is reported once, at ${how}`, async (mpi) => {

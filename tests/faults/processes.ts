@@ -5,11 +5,11 @@ import { slowdown } from "../mpi_installations.ts";
 const pause = (milliseconds: number) => new Promise((resolve) => setTimeout(resolve, milliseconds));
 
 /** Wait until something holds. */
-export async function until(holds: () => boolean, seconds: number, what: string): Promise<void> {
+export async function until(holds: () => boolean, seconds: number, what: string | (() => string)): Promise<void> {
   // The ranks that wait do so for a minute.
   const end = Date.now() + Math.min(45, seconds * slowdown()) * 1000;
   while (!holds()) {
-    assert(Date.now() < end, what);
+    assert(Date.now() < end, typeof what === "string" ? what : what());
     await pause(50);
   }
 }

@@ -1,18 +1,16 @@
 /** What ranks share in memory while they start (`ffi/mpi/presence.ts`). */
-import { assertEquals } from "@std/assert";
 import { existsSync } from "node:fs";
+import type { JobResult } from "../mpi_installations.ts";
+import { until } from "./processes.ts";
 
-/** No job whose launcher has ended has left a name; other tests make and remove some meanwhile. */
-export async function assertNoNames(): Promise<void> {
-  for (let rest = 50; namesOfDead().length > 0 && rest > 0; rest--) {
-    await new Promise((resolve) => setTimeout(resolve, 100));
-  }
-  assertEquals(namesOfDead(), []);
-}
-
-function namesOfDead(): string[] {
-  return Array.from(Deno.readDirSync("/dev/shm"), ({ name }) => name).filter((name) => {
-    const [, launcher] = /^distmath\.(\d+)\./.exec(name) ?? [];
-    return launcher !== undefined && !existsSync(`/proc/${launcher}`);
-  });
+/** A job has left no name: neither those that its ranks have told of, nor one by its launcher. Other tests' come and go. */
+export async function assertNoNames({ output, pid }: JobResult): Promise<void> {
+  const told = Array.from(output.matchAll(/^page (\S+)$/gm), ([, page]) => page);
+  const left = () => [
+    ...told.filter(existsSync),
+    ...Array.from(Deno.readDirSync("/dev/shm"), ({ name }) => name).filter((name) =>
+      name.startsWith(`distmath.${pid}.`)
+    ),
+  ];
+  await until(() => left().length === 0, 10, () => `left: ${left()}`);
 }

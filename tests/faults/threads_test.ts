@@ -5,7 +5,7 @@ import { type MpiInstallation, runAlone, runJob, testUnderEveryMpi } from "../mp
 
 const fixture = (name: string): string => fileURLToPath(new URL(`./fixtures/threads/${name}.ts`, import.meta.url));
 
-const run = (mpi: MpiInstallation, who: string) => runJob(mpi, 2, ["run", "-A", fixture("main"), who], { seconds: 40 });
+const run = (mpi: MpiInstallation, who: string) => runJob(mpi, 2, ["run", "-A", fixture("main"), who]);
 
 const REFUSAL = "StateError: MPI cannot be used in a Worker, which does not learn that the process ends";
 

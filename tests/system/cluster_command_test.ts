@@ -1,13 +1,13 @@
 /** `cluster-test`: results of all ranks merged, JUnit XML, time limits, exit codes; under every MPI. */
 import { assert, assertEquals, assertMatch, assertStringIncludes } from "@std/assert";
-import { launchers, newestLaunchers } from "../mpi_installations.ts";
+import { launchers, newestLaunchers, slowdown } from "../mpi_installations.ts";
 import { main, root, temporaryFolder } from "./command.ts";
 
 const fixtures = `${root}tests/system/fixtures`;
 
 for (const mpi of launchers) {
   const clusterTest = (...args: string[]) =>
-    main(["cluster-test", "--no-check", "--mpirun", mpi.mpirun, ...args], { cwd: fixtures, seconds: 60 });
+    main(["cluster-test", "--no-check", "--mpirun", mpi.mpirun, ...args], { cwd: fixtures });
 
   Deno.test(`cluster-test runs a file on several numbers of ranks [${mpi.name}]`, async () => {
     const { code, stdout, stderr } = await clusterTest("--ranks", "1,2", "passing_test.ts");
@@ -36,14 +36,16 @@ for (const mpi of launchers) {
   Deno.test(`cluster-test names a test that hangs after one that failed, and what did not run [${mpi.name}]`, async () => {
     using folder = temporaryFolder();
     const report = `${folder.path}/report.xml`;
-    const { code, stdout } = await clusterTest("--ranks", "2", "--timeout", "5", "--junit", report, "hangs.ts");
+    // Before it the ranks have to come to the test that hangs.
+    const limit = String(Math.ceil(5 * slowdown()));
+    const { code, stdout } = await clusterTest("--ranks", "2", "--timeout", limit, "--junit", report, "hangs.ts");
     assertEquals(code, 1);
     assertStringIncludes(stdout, "  passes everywhere … ok");
     assertStringIncludes(stdout, "  fails on rank 0 … FAILED on rank 0");
     assertStringIncludes(stdout, "  hangs on rank 1 … FAILED on rank 1");
     assertStringIncludes(
       stdout,
-      'rank 1 did not come to its end: it did not end within 5 s: rank 0 in "waits for rank 1", rank 1 in "hangs on',
+      `rank 1 did not come to its end: it did not end within ${limit} s: rank 0 in "waits for rank 1", rank 1 in "hangs on`,
     );
     assertStringIncludes(stdout, '  waits for rank 1 … not run: rank 0 ended in "waits for rank 1", rank 1 ended in "');
     assertStringIncludes(stdout, "  is left out on 2 ranks (for 3 ranks) … skipped");
@@ -58,7 +60,7 @@ for (const mpi of launchers) {
 
   Deno.test(`cluster-test names a test in which a rank dies, and what did not run [${mpi.name}]`, async () => {
     for (const how of ["3", "0", "signal"]) {
-      const args = ["cluster-test", "--no-check", "--mpirun", mpi.mpirun, "--ranks", "2", "--timeout", "10", "dies.ts"];
+      const args = ["cluster-test", "--no-check", "--mpirun", mpi.mpirun, "--ranks", "2", "dies.ts"];
       const { code, stdout } = await main(args, { cwd: fixtures, env: { HOW: how } });
       assertEquals(code, 1);
       assertStringIncludes(stdout, "  passes everywhere … ok");
@@ -88,7 +90,7 @@ for (const mpi of launchers) {
 
 const [mpi] = newestLaunchers;
 const onNewest = (args: string[], env: Record<string, string> = {}) =>
-  main(["cluster-test", "--no-check", "--mpirun", mpi.mpirun, ...args], { cwd: fixtures, env, seconds: 60 });
+  main(["cluster-test", "--no-check", "--mpirun", mpi.mpirun, ...args], { cwd: fixtures, env });
 
 Deno.test("assertions hold on all ranks or fail on all", async () => {
   const { code, stdout } = await onNewest(["--ranks", "3", "assertions_test.ts"], { DISTMATH_DEVICE: "cpu" });
@@ -102,8 +104,8 @@ for (const mpi of newestLaunchers) {
     const args = ["cluster-test", "--no-check", "--mpirun", mpi.mpirun, "--ranks", "3", "mismatched_test.ts"];
     const { code, stdout } = await main(args, { cwd: fixtures });
     assertEquals(code, 1);
-    const place = "calls that do not match > MPI_Allreduce at mismatched_test.ts:6:";
-    assertStringIncludes(stdout, `rank 0 has waited for more than 1 s (timeoutSeconds) in ${place}`);
+    const place = "calls that do not match > MPI_Allreduce at mismatched_test.ts:9:";
+    assertStringIncludes(stdout, `rank 0 has waited for more than 3 s (timeoutSeconds) in ${place}`);
     assertMatch(
       stdout,
       /rank 0 waits in MPI_Allreduce, collective call (\d+)\n.*rank 1 waits in MPI_Allgather, collective call \1: the calls do not match\n.*rank 2 has not arrived: it is in no call that waits; its last one was MPI_Barrier, collective call \d+\n/,

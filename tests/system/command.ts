@@ -1,5 +1,6 @@
 /** Running the command line of the repository as a user does. */
 import { fileURLToPath } from "node:url";
+import { slowdown } from "../mpi_installations.ts";
 
 /** The repository. */
 export const root = fileURLToPath(new URL("../../", import.meta.url));
@@ -37,9 +38,9 @@ export function start(
   }).spawn();
 }
 
-/** Wait for the end of a process; it is killed after `seconds`. */
-export async function finish(child: Deno.ChildProcess, seconds = 90): Promise<Ended> {
-  const timer = setTimeout(() => child.kill("SIGKILL"), seconds * 1000);
+/** Wait for the end of a process; it is killed after `seconds`, or later on a busy machine. */
+export async function finish(child: Deno.ChildProcess, seconds = 120): Promise<Ended> {
+  const timer = setTimeout(() => child.kill("SIGKILL"), seconds * slowdown() * 1000);
   const { code, stdout, stderr } = await child.output();
   clearTimeout(timer);
   const decoder = new TextDecoder();

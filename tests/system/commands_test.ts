@@ -121,7 +121,7 @@ Deno.test("matmul says that it was interrupted", async () => {
     const child = start(Deno.execPath(), args);
     while (!exists(`${folder.path}/started`)) await new Promise((resolve) => setTimeout(resolve, 50));
     child.kill(signal);
-    const { code, stdout, stderr } = await finish(child, 20);
+    const { code, stdout, stderr } = await finish(child, 40);
     assertEquals([code, stdout, stderr], [expected, "", "error: interrupted; nothing was written\n"]);
     assertEquals([...Deno.readDirSync(folder.path)].map(({ name }) => name).sort(), ["mpirun", "one.npy", "started"]);
   }
@@ -132,7 +132,7 @@ Deno.test("a job that is interrupted as soon as it begins ends as well", async (
     using folder = temporaryFolder();
     const mpirun = fakeLauncher(folder.path, `kill -${signal} $PPID; exec sleep 60`);
     writeOne(`${folder.path}/one.npy`);
-    const { code, stderr } = await main([...onOne(folder.path), "--mpirun", mpirun], { seconds: 20 });
+    const { code, stderr } = await main([...onOne(folder.path), "--mpirun", mpirun], { seconds: 40 });
     assertEquals([code, stderr], [expected, "error: interrupted; nothing was written\n"]);
   }
 });
@@ -174,7 +174,7 @@ Deno.test("cluster-test ends at once when it is interrupted while it checks type
     const child = start(Deno.execPath(), args, { env: { DENO_DIR: `${folder.path}/deno` } });
     await asked.promise;
     child.kill(signal);
-    const { code, stderr } = await finish(child, 20);
+    const { code, stderr } = await finish(child, 40);
     await gone.promise; // The check itself has ended, too.
     controller.abort();
     await server.finished;

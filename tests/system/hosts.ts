@@ -2,6 +2,7 @@
  * Two hosts on one machine: network namespaces, joined by a pair of virtual interfaces, with host names and shared memory
  * of their own. What would be ssh is a script that enters a namespace.
  */
+import { existsSync } from "node:fs";
 import { temporaryFolder } from "./command.ts";
 
 /** Two hosts, by their addresses. */
@@ -20,17 +21,49 @@ export interface Hosts extends Disposable {
   processes(): string[];
 }
 
-function ip(...args: string[]): string {
+export function ip(...args: string[]): string {
   const { success, stdout, stderr } = new Deno.Command("ip", { args }).outputSync();
   if (!success) throw new Error(`ip ${args.join(" ")}: ${new TextDecoder().decode(stderr)}`);
   return new TextDecoder().decode(stdout);
 }
 
+/** The network namespaces of this machine, by name. */
+export const namespaces = (): string[] => ip("netns", "list").split("\n").flatMap((line) => line.split(" ", 1));
+
+const pidsIn = (name: string) => ip("netns", "pids", name).split("\n").filter(Boolean).map(Number);
+
+function killAll(pids: readonly number[]): void {
+  for (const pid of pids) {
+    try {
+      Deno.kill(pid, "SIGKILL");
+    } catch {
+      // It has ended.
+    }
+  }
+}
+
+function remove(name: string): void {
+  killAll(pidsIn(name));
+  ip("netns", "delete", name);
+}
+
+/** Begins the names of hosts: with the number of this process, and what tells it from an earlier one of this number. */
+const newPrefix = () => `dm${Deno.pid}.${crypto.randomUUID().slice(0, 4)}.`;
+
+/** Remove the hosts of processes that are no more, which could not. */
+export function removeAbandonedHosts(): void {
+  for (const name of namespaces()) {
+    const [, pid] = /^dm(\d+)\./.exec(name) ?? [];
+    if (pid !== undefined && !existsSync(`/proc/${pid}`)) remove(name);
+  }
+}
+
 /** Why there can be no hosts here; `null` if there can. */
 export function whyNoHosts(): string | null {
   if (Deno.uid() !== 0) return "network namespaces need root";
-  const name = `dm${Deno.pid}t`;
+  const name = `${newPrefix()}0`;
   try {
+    removeAbandonedHosts();
     ip("netns", "add", name);
     ip("netns", "delete", name);
     return null;
@@ -62,7 +95,7 @@ function commandLineOf(pid: number): string {
 
 /** Make two hosts. */
 export function makeHosts(): Hosts {
-  const prefix = `dm${Deno.pid}n`;
+  const prefix = newPrefix();
   const names = [`${prefix}1`, `${prefix}2`];
   const addresses = ["10.77.0.1", "10.77.0.2"];
   const folder = temporaryFolder();
@@ -75,16 +108,6 @@ export function makeHosts(): Hosts {
     ip("-n", name, "address", "add", `${addresses[i]}/24`, "dev", "dm0");
     for (const device of ["lo", "dm0"]) ip("-n", name, "link", "set", device, "up");
   });
-  const pids = () => names.flatMap((name) => ip("netns", "pids", name).split("\n").filter(Boolean).map(Number));
-  const killAll = (found: readonly number[]) => {
-    for (const pid of found) {
-      try {
-        Deno.kill(pid, "SIGKILL");
-      } catch {
-        // It has ended.
-      }
-    }
-  };
   return {
     list: addresses.map((address) => `${address}:2`).join(),
     addresses,
@@ -96,11 +119,10 @@ export function makeHosts(): Hosts {
       HYDRA_LAUNCHER_EXEC: agent,
     },
     cut: () => ip("-n", names[1], "link", "set", "dm0", "down"),
-    kill: () => killAll(ip("netns", "pids", names[1]).split("\n").filter(Boolean).map(Number)),
-    processes: () => pids().map(commandLineOf).filter(Boolean),
+    kill: () => killAll(pidsIn(names[1])),
+    processes: () => names.flatMap(pidsIn).map(commandLineOf).filter(Boolean),
     [Symbol.dispose]() {
-      killAll(pids());
-      for (const name of names) ip("netns", "delete", name);
+      names.forEach(remove);
       folder[Symbol.dispose]();
     },
   };

@@ -1,8 +1,9 @@
 /** Ranks on two hosts, two on each, over TCP: products, redistributions, cluster tests, and a host that disappears. */
 import { assert, assertEquals, assertMatch, assertNotEquals, assertStringIncludes } from "@std/assert";
 import { launchers, type MpiInstallation, newestLaunchers, slowdown } from "../mpi_installations.ts";
+import { until } from "../faults/processes.ts";
 import { finish, root, start } from "./command.ts";
-import { type Hosts, makeHosts, whyNoHosts } from "./hosts.ts";
+import { type Hosts, ip, makeHosts, namespaces, removeAbandonedHosts, whyNoHosts } from "./hosts.ts";
 
 const reason = whyNoHosts();
 
@@ -27,8 +28,6 @@ function startOn(hosts: Hosts, mpi: MpiInstallation, [name, ...args]: string[]):
   });
 }
 
-const pause = (milliseconds: number) => new Promise((resolve) => setTimeout(resolve, milliseconds));
-
 /** Has ranks compute and then wait for each other, when something happens to a host; returns how the job ended. */
 async function disturb(mpi: MpiInstallation, fault: (hosts: Hosts) => void) {
   using hosts = makeHosts();
@@ -44,12 +43,12 @@ async function disturb(mpi: MpiInstallation, fault: (hosts: Hosts) => void) {
   }
   const { code } = await child.status;
   const seconds = (performance.now() - faultAt) / 1000;
-  for (let i = 0; i < 40 && hosts.processes().length > 0; i++) await pause(50);
-  return { code, stdout, stderr: await stderr, seconds, left: hosts.processes() };
+  await until(() => hosts.processes().length === 0, 30, () => hosts.processes().join("\n"));
+  return { code, stdout, stderr: await stderr, seconds };
 }
 
 testOnHosts("ranks of two hosts compute; one host that dies ends the job on the other", launchers, async (mpi) => {
-  const { code, stdout, stderr, seconds, left } = await disturb(mpi, (hosts) => hosts.kill());
+  const { code, stdout, stderr, seconds } = await disturb(mpi, (hosts) => hosts.kill());
   assertEquals(stdout.split("\n").filter((line) => line.startsWith("rank")).sort(), [
     "rank 0 of 4, 0 on host1: right",
     "rank 1 of 4, 1 on host1: right",
@@ -62,7 +61,6 @@ testOnHosts("ranks of two hosts compute; one host that dies ends the job on the 
     /^error: (the connection to \S+ was lost|(\S+|another host) cannot be reached), and the job ended/m,
   );
   assert(seconds < 10 * slowdown(), `${seconds} s`);
-  assertEquals(left, []);
 });
 
 const openMpi = newestLaunchers.filter(({ family }) => family === "open_mpi");
@@ -81,4 +79,19 @@ testOnHosts("cluster-test runs on two hosts", newestLaunchers, async (mpi) => {
   assertEquals(code, 0, stdout + stderr);
   assertStringIncludes(stdout, "passing_test.ts on 4 ranks");
   assertEquals(stdout.trim().split("\n").at(-1), "1 passed, 0 failed");
+});
+
+Deno.test({
+  name: `hosts of a killed process are removed, and no others${reason === null ? "" : ` (skipped: ${reason})`}`,
+  ignore: reason !== null,
+  fn: () => {
+    const [abandoned, used] = ["dm4194305.0.1", `dm${Deno.ppid}.0.1`];
+    for (const name of [abandoned, used]) ip("netns", "add", name);
+    try {
+      removeAbandonedHosts();
+      assertEquals(namespaces().filter((name) => name === abandoned || name === used), [used]);
+    } finally {
+      ip("netns", "delete", used);
+    }
+  },
 });

@@ -85,7 +85,7 @@ for (const [language, peerOf] of Object.entries(PEERS)) {
             const script = [Deno.execPath(), "run", "-A", fixture("beside_peer.ts"), method];
             const programs = [{ ranks: 1, command: [...other, method] }, { ranks: 2, command: script }];
             if (method === "split") programs.reverse();
-            const { code, output } = await runPrograms(mpi, programs, { seconds: 40, environment: environmentOf(mpi) });
+            const { code, output } = await runPrograms(mpi, programs, { environment: environmentOf(mpi) });
             assertEquals(code, 0, output);
             const size = method === "product" ? 1 : 3;
             assertStringIncludes(output, `the peer is one of ${size}`);

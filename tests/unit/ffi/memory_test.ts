@@ -30,6 +30,8 @@ async function faultsOfSecondBlock(before: string): Promise<number> {
 Deno.test("keepFreedMemory keeps the pages of freed memory for the next block", async () => {
   const pages = 2 ** 12;
   assert(await faultsOfSecondBlock("") > pages / 2);
-  assert(await faultsOfSecondBlock("keepFreedMemory(2 ** 28)") < pages / 8);
+  // Other threads of the process may have faults of their own.
+  const kept = [1, 2, 3].map(() => faultsOfSecondBlock("keepFreedMemory(2 ** 28)"));
+  assert(Math.min(...await Promise.all(kept)) < pages / 8);
   assert(await faultsOfSecondBlock("keepFreedMemory(0)") > pages / 2);
 });

@@ -13,14 +13,14 @@ Deno.test("runVisibly() tells where the ranks were at the time limit", async () 
     Deno.writeTextFileSync(path, script, { mode: 0o755 });
     Deno.writeFileSync(`${folder}/page`, new Uint8Array(pageOf([reducing, { CALLS: 0 }]).buffer));
     const launcher = { path, kind: "open_mpi", version: "5.0.11", source: "" } as const;
-    const { code } = await runVisibly(launcher, { ranks: 2, program: [], timeoutSeconds: 1 });
+    const { code } = await runVisibly(launcher, { ranks: 2, program: [], timeoutSeconds: 3 });
     assertEquals(code, 124);
   } finally {
     console.error = error;
     Deno.removeSync(folder, { recursive: true });
   }
   assertEquals(said.join("\n").split("\n"), [
-    "error: the job did not end within 1 s and was ended; the ranks of this machine were here:",
+    "error: the job did not end within 3 s and was ended; the ranks of this machine were here:",
     "  rank 0 waits in MPI_Allreduce, collective call 12",
     "  rank 1 has not arrived: it is in no call that waits",
   ]);

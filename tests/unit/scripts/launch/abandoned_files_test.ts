@@ -1,0 +1,51 @@
+import { assertEquals } from "@std/assert";
+import { existsSync } from "node:fs";
+import { removeAbandonedFiles, removeFilesOfDead } from "../../../../scripts/launch/abandoned_files.ts";
+
+/** Larger than any number of a process. */
+const nobody = 4194305;
+const me = Deno.pid;
+
+/** A folder with files that were last changed so many seconds ago. */
+function folderOf(ages: Record<string, number>): { path: string; left: () => string[] } & Disposable {
+  const path = Deno.realPathSync(Deno.makeTempDirSync());
+  for (const [name, seconds] of Object.entries(ages)) {
+    Deno.writeTextFileSync(`${path}/${name}`, "");
+    const time = new Date(Date.now() - 1000 * seconds);
+    Deno.utimeSync(`${path}/${name}`, time, time);
+  }
+  return {
+    path,
+    left: () => Object.keys(ages).filter((name) => existsSync(`${path}/${name}`)),
+    [Symbol.dispose]: () => Deno.removeSync(path, { recursive: true }),
+  };
+}
+
+Deno.test("removeAbandonedFiles() removes memory of processes that are no more, and of no others", () => {
+  const [gone, used, fresh] = [1e6, 1e6, 0];
+  using folder = folderOf({
+    [`distmath.${nobody}.1`]: fresh,
+    [`__KMP_REGISTERED_LIB_${nobody}_0`]: fresh,
+    mpich_shar_tmpA1: gone,
+    "sm_segment.1": gone,
+    [`distmath.${me}.1`]: used,
+    [`__KMP_REGISTERED_LIB_${me}_0`]: used,
+    mpich_shm_1: used,
+    "not_of_mpi.1": used,
+    mpich_shar_tmpB1: fresh,
+    "vader_segment.1": fresh,
+  });
+  using _open = Deno.openSync(`${folder.path}/mpich_shm_1`);
+  removeAbandonedFiles(folder.path);
+  assertEquals(folder.left(), [
+    ...[`distmath.${me}.1`, `__KMP_REGISTERED_LIB_${me}_0`, "mpich_shm_1", "not_of_mpi.1"],
+    ...["mpich_shar_tmpB1", "vader_segment.1"],
+  ]);
+});
+
+Deno.test("removeFilesOfDead() removes what nobody has, and is younger than the job", async () => {
+  using folder = folderOf({ mpich_shar_tmpA1: 0, "sm_segment.1": 1e6, [`distmath.${nobody}.1`]: 0, mpich_vci_1: 0 });
+  using _open = Deno.openSync(`${folder.path}/mpich_vci_1`);
+  await removeFilesOfDead(Date.now() - 1000, folder.path);
+  assertEquals(folder.left(), ["sm_segment.1", "mpich_vci_1"]);
+});
