@@ -104,6 +104,8 @@ function start(): Mpi {
       if (openMpiRelease(mpi.version) !== 4) setIfUnset("PMIX_MCA_gds", "hash");
       // Windows are in shared memory; the component for UCX prints errors where there is no UCX.
       setIfUnset("OMPI_MCA_osc", "^ucx");
+      // Looking for the networks of libfabric costs a second, and a process that is alone needs none.
+      if (launcher() === null) setIfUnset("OMPI_MCA_btl", "^ofi");
     }
     const presence = joinPresence();
     if (presence !== null) announceStart(presence);

@@ -4,7 +4,7 @@ import { existsSync } from "node:fs";
 import { fileURLToPath } from "node:url";
 import { type MpiInstallation, mpiInstallations, newestLaunchers, slowdown } from "../mpi_installations.ts";
 import { finish, main, root, start, temporaryFolder } from "../system/command.ts";
-import { processesWith, until } from "./processes.ts";
+import { processesWith, until, untilNoneHas } from "./processes.ts";
 
 const LONGEST_END_SECONDS = 10;
 
@@ -135,7 +135,7 @@ async function startWaiting(mpi: MpiInstallation, folder: string): Promise<Deno.
     folder,
   ];
   const child = start(Deno.execPath(), command);
-  await until(() => [...Deno.readDirSync(folder)].length === 2, 30, "the ranks did not start");
+  await until(() => [...Deno.readDirSync(folder)].length === 2, 200, "the ranks did not start");
   return child;
 }
 
@@ -149,7 +149,7 @@ testUnderEach("the ranks end when the launcher is killed, and run says so", asyn
   const { code, stderr } = await finish(child);
   assertEquals(code, 137, stderr);
   assertStringIncludes(stderr, "error: the launcher was ended by SIGKILL, and the job with exit code 137");
-  await until(() => processesWith(folder.path).length === 0, LONGEST_END_SECONDS, "ranks are left");
+  await untilNoneHas(folder.path);
 });
 
 testUnderEach("the launcher and the ranks end when run is killed", async (mpi) => {
@@ -158,7 +158,7 @@ testUnderEach("the launcher and the ranks end when run is killed", async (mpi) =
   child.kill("SIGKILL");
   await Promise.all([child.status, child.stdout.cancel(), child.stderr.cancel()]);
   // The launcher, its helpers and the ranks all have the folder among their arguments, or wait for those that do.
-  await until(() => processesWith(folder.path).length === 0, LONGEST_END_SECONDS, "ranks are left");
+  await untilNoneHas(folder.path);
 });
 
 Deno.test("run removes the shared memory of processes that are no more", async () => {
@@ -209,10 +209,10 @@ Deno.test("what a killed matmul leaves is removed by the next one", async () => 
   const child = start(Deno.execPath(), ["run", "-A", `${root}scripts/main.ts`, ...args, slow]);
   const partials = () =>
     Array.from(Deno.readDirSync(folder.path), ({ name }) => name).filter((n) => n.includes("partial"));
-  await until(() => existsSync(`${folder.path}/written`), 30, "nothing was written");
+  await until(() => existsSync(`${folder.path}/written`), 200, "nothing was written");
   child.kill("SIGKILL");
   await Promise.all([child.status, child.stdout.cancel(), child.stderr.cancel()]);
-  await until(() => processesWith(matrix).length === 0, LONGEST_END_SECONDS, "ranks are left");
+  await untilNoneHas(matrix);
   assertNotEquals(partials(), []);
   const { code, stderr } = await main([...args, mpirun]);
   assertEquals([code, stderr], [0, ""]);

@@ -12,7 +12,7 @@ import {
   testUnderEveryMpi,
 } from "../mpi_installations.ts";
 import { finish, start } from "../system/command.ts";
-import { processesWith, until } from "./processes.ts";
+import { untilNoneHas } from "./processes.ts";
 
 const LONGEST_END_SECONDS = 10;
 
@@ -133,7 +133,7 @@ for (
     const limit = limitSeconds();
     const mark = crypto.randomUUID();
     const result = await run(mpi, "stuck", where, String(limit), mark);
-    await until(() => processesWith(mark).length === 0, LONGEST_END_SECONDS, "ranks are left");
+    await untilNoneHas(mark);
     if (
       ["product", "overlap"].includes(where) && result.output.includes("no ScaLAPACK exists for the MPI standard ABI")
     ) return;

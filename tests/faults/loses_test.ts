@@ -3,7 +3,7 @@ import { assert, assertEquals, assertMatch } from "@std/assert";
 import { fileURLToPath } from "node:url";
 import { runJob, slowdown, testUnderEveryMpi, whyNoMounts } from "../mpi_installations.ts";
 import { temporaryFolder } from "../system/command.ts";
-import { processesWith, until } from "./processes.ts";
+import { untilNoneHas } from "./processes.ts";
 
 const LONGEST_END_SECONDS = 10;
 
@@ -45,5 +45,5 @@ testUnderEveryMpi("what is lost is told on all ranks, and leaves nothing half do
   assertEquals(output.match(/^left: .*$/gm), ["left: a.npy"]);
   const seconds = (endedAt - Number(/fault at (\d+)/.exec(output)?.[1])) / 1000;
   assert(seconds < LONGEST_END_SECONDS * slowdown(), `${seconds} s`);
-  await until(() => processesWith(disk).length === 0, LONGEST_END_SECONDS, "ranks are left");
+  await untilNoneHas(disk);
 }, whyNoMounts());

@@ -6,12 +6,17 @@ const pause = (milliseconds: number) => new Promise((resolve) => setTimeout(reso
 
 /** Wait until something holds. */
 export async function until(holds: () => boolean, seconds: number, what: string | (() => string)): Promise<void> {
-  // The ranks that wait do so for a minute.
-  const end = Date.now() + Math.min(45, seconds * slowdown()) * 1000;
+  const end = Date.now() + seconds * 1000;
   while (!holds()) {
     assert(Date.now() < end, typeof what === "string" ? what : what());
     await pause(50);
   }
+}
+
+/** Wait until no process has a text in its command line: for less than the minute after which ranks that wait end alone. */
+export async function untilNoneHas(text: string): Promise<void> {
+  const left = () => processesWith(text);
+  await until(() => left().length === 0, Math.min(45, 10 * slowdown()), () => `processes are left: ${left()}`);
 }
 
 /** The processes whose command line contains a text. */

@@ -12,5 +12,5 @@ export async function assertNoNames({ output, pid }: JobResult): Promise<void> {
       name.startsWith(`distmath.${pid}.`)
     ),
   ];
-  await until(() => left().length === 0, 10, () => `left: ${left()}`);
+  await until(() => left().length === 0, 60, () => `left: ${left()}`);
 }

@@ -58,6 +58,7 @@ export function mockTest(name: string, body: OnMock, cublasMp: MockCublasMp = "0
       await body({
         DISTMATH_LIBRARY_PATH: mockLibraries(cublasMp),
         DISTMATH_NATIVE: `${path}/native`, // Compiled kernels are kept beside it.
+        DISTMATH_TEST_SECONDS: "240", // Processors are slow GPUs.
         MOCK_GPUS: "2",
         TMPDIR: path,
       }, path);

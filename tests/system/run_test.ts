@@ -1,7 +1,7 @@
 /** `run`: paths, arguments, exit codes, errors printed once, time limits, signals; under every MPI. */
 import { assert, assertEquals, assertMatch, assertStringIncludes } from "@std/assert";
 import { launchers, type MpiInstallation, mpiInstallations } from "../mpi_installations.ts";
-import { processesWith, until } from "../faults/processes.ts";
+import { until, untilNoneHas } from "../faults/processes.ts";
 import { finish, main, root, start, temporaryFolder } from "./command.ts";
 
 const fixtures = `${root}tests/system/fixtures`;
@@ -47,7 +47,7 @@ testUnderEach("run ends a job at its time limit, ranks and all", async (mpi) => 
   const { code, stderr } = await run(mpi, ["-n", "2", "--timeout", "2", "waits.ts", folder.path]);
   assertEquals(code, 124, stderr);
   assertStringIncludes(stderr, "did not end within 2 s");
-  // Which would be there for a minute.
+  // Which would be there for minutes.
   await assertNoneAlive(folder.path);
 });
 
@@ -56,7 +56,7 @@ testUnderEach("run ends the job when it is interrupted", async (mpi) => {
     using folder = temporaryFolder();
     const args = ["run", "-A", `${root}scripts/main.ts`, "run", "--mpirun", mpi.mpirun, "-n", "2", "waits.ts"];
     const child = start(Deno.execPath(), [...args, folder.path], { cwd: fixtures });
-    await until(() => [...Deno.readDirSync(folder.path)].length === 2, 30, "the ranks did not start");
+    await until(() => [...Deno.readDirSync(folder.path)].length === 2, 200, "the ranks did not start");
     child.kill(signal);
     const { code } = await finish(child, 40);
     assertEquals(code, expected);
@@ -78,7 +78,7 @@ Deno.test("run ends the job, without a word, when nobody reads its output any mo
 
 /** The ranks of waits.ts have the folder among their arguments; one that was killed may take a moment. */
 async function assertNoneAlive(folder: string): Promise<void> {
-  await until(() => processesWith(folder).length === 0, 10, "ranks are still there");
+  await untilNoneHas(folder);
 }
 
 Deno.test("run starts a test file with deno test", async () => {
