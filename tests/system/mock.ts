@@ -1,8 +1,10 @@
-/** What the tests on mock GPUs share: the mock's libraries, built once a file, and why they cannot be had. */
+/** What the tests on mock GPUs share: the mock's libraries, and why they cannot be had. */
+import { createHash } from "node:crypto";
+import { existsSync } from "node:fs";
 import { buildMockGpu } from "../gpu/mock/build.ts";
 import { buildMockCublasMp } from "../gpu/mock/build_cublasmp.ts";
 import { mpiInstallations } from "../mpi_installations.ts";
-import { temporaryFolder } from "./command.ts";
+import { root, temporaryFolder } from "./command.ts";
 
 function hasCompiler(): boolean {
   try {
@@ -21,24 +23,35 @@ export const reason: string | null = mpi === undefined ? "no MPI" : hasCompiler(
 /** The mock cuBLASMp beside the other libraries. */
 export type MockCublasMp = "none" | "0.10";
 
-let root: ReturnType<typeof temporaryFolder> | undefined;
+/** What the libraries are made from. */
+function sources(): string[] {
+  const files = ["tests/gpu/mock", "ffi/cuda"].flatMap((folder) =>
+    Array.from(Deno.readDirSync(root + folder), ({ name }) => `${root}${folder}/${name}`).sort()
+  );
+  return [root, ...files.map((file) => Deno.readTextFileSync(file))];
+}
+
 const built = new Map<MockCublasMp, string>();
 
-/** The folder of the mock's libraries. */
+/** The folder of the mock's libraries, which all test files share: kept in the user's cache, and built by one of them. */
 export function mockLibraries(cublasMp: MockCublasMp): string {
   const known = built.get(cublasMp);
   if (known !== undefined) return known;
-  if (root === undefined) {
-    const made = root = temporaryFolder();
-    globalThis.addEventListener("unload", () => made[Symbol.dispose]());
-  }
-  const folder = `${root.path}/${cublasMp}`;
-  if (cublasMp === "none") buildMockGpu(folder);
-  else {
-    const others = mockLibraries("none");
-    Deno.mkdirSync(folder);
-    for (const { name } of Deno.readDirSync(others)) Deno.copyFileSync(`${others}/${name}`, `${folder}/${name}`);
-    buildMockCublasMp(folder);
+  const cache = `${Deno.env.get("XDG_CACHE_HOME") ?? `${Deno.env.get("HOME")}/.cache`}/distmath/mock`;
+  const digest = createHash("sha256").update(JSON.stringify(sources())).digest("hex").slice(0, 16);
+  const folder = `${cache}/${digest}-${cublasMp}`;
+  const others = cublasMp === "none" ? null : mockLibraries("none");
+  Deno.mkdirSync(cache, { recursive: true });
+  using lock = Deno.openSync(`${cache}/lock`, { create: true, write: true });
+  lock.lockSync(true);
+  if (!existsSync(folder)) {
+    const unfinished = Deno.makeTempDirSync({ dir: cache });
+    if (others === null) buildMockGpu(unfinished);
+    else {
+      for (const { name } of Deno.readDirSync(others)) Deno.copyFileSync(`${others}/${name}`, `${unfinished}/${name}`);
+      buildMockCublasMp(unfinished);
+    }
+    Deno.renameSync(unfinished, folder);
   }
   built.set(cublasMp, folder);
   return folder;
