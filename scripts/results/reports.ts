@@ -18,31 +18,35 @@ function xml(text: string): string {
   return text.replace(/[\x00-\x08\x0b\x0c\x0e-\x1f\ufffe\uffff]/g, "").replace(/[&<>"]/g, (sign) => escapes[sign]);
 }
 
+/** How many tests there are, as attributes: what was not run is no failure of its own, and no success. */
+function counted(tests: FileResult["tests"]): string {
+  const { passed, failed, "not run": unrun } = count(tests);
+  const skipped = tests.length - passed - failed - unrun;
+  return `tests="${tests.length}" failures="${failed}" errors="${unrun}" skipped="${skipped}"`;
+}
+
 /**
- * Results as JUnit XML: a suite for each file and number of ranks.
+ * Results as JUnit XML: a suite for each file and number of ranks; tests that were not run are errors.
  */
 export function junit(files: readonly FileResult[]): string {
   const suites = files.map(({ file, ranks, tests, seconds }) => {
-    const { failed, passed } = count(tests);
     const name = jobName({ file, ranks });
     const cases = tests.map((test) => {
       const open = `    <testcase name="${xml(test.name)}" classname="${xml(name)}"`;
       if (test.outcome === "passed") return `${open}/>`;
       if (test.outcome !== "failed") {
-        return `${open}><skipped message="${xml(`${test.outcome}: ${test.details}`)}"/></testcase>`;
+        const element = test.outcome === "not run" ? "error" : "skipped";
+        return `${open}><${element} message="${xml(`${test.outcome}: ${test.details}`)}"/></testcase>`;
       }
       const message = test.failedRanks.length > 0 ? `failed on ${listRanks(test.failedRanks)}` : "failed";
       return `${open}><failure message="${xml(message)}">${xml(test.details)}</failure></testcase>`;
     });
-    const skipped = tests.length - passed - failed;
-    const attributes = `tests="${tests.length}" failures="${failed}" skipped="${skipped}" time="${seconds.toFixed(3)}"`;
+    const attributes = `${counted(tests)} time="${seconds.toFixed(3)}"`;
     return [`  <testsuite name="${xml(name)}" ${attributes}>`, ...cases, "  </testsuite>"].join("\n");
   });
-  const all = files.flatMap(({ tests }) => tests);
-  const { passed, failed } = count(all);
   return [
     '<?xml version="1.0" encoding="UTF-8"?>',
-    `<testsuites tests="${all.length}" failures="${failed}" skipped="${all.length - passed - failed}">`,
+    `<testsuites ${counted(files.flatMap(({ tests }) => tests))}>`,
     ...suites,
     "</testsuites>",
     "",

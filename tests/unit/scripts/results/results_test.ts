@@ -210,8 +210,8 @@ Deno.test("junit() writes a suite a job, with text that XML allows", () => {
   assertEquals(
     text,
     `<?xml version="1.0" encoding="UTF-8"?>
-<testsuites tests="3" failures="1" skipped="1">
-  <testsuite name="a_test.ts on 1 rank" tests="3" failures="1" skipped="1" time="1.500">
+<testsuites tests="3" failures="1" errors="0" skipped="1">
+  <testsuite name="a_test.ts on 1 rank" tests="3" failures="1" errors="0" skipped="1" time="1.500">
     <testcase name="a &lt; b &amp; c" classname="a_test.ts on 1 rank"/>
     <testcase name="&quot;q&quot;" classname="a_test.ts on 1 rank"><failure message="failed on rank 0">bell  &amp; &lt;tag&gt;</failure></testcase>
     <testcase name="d" classname="a_test.ts on 1 rank"><skipped message="skipped: it is marked to be ignored"/></testcase>
