@@ -37,7 +37,7 @@ for (const mpi of launchers) {
     using folder = temporaryFolder();
     const report = `${folder.path}/report.xml`;
     // Before it the ranks have to come to the test that hangs.
-    const limit = String(Math.min(60, Math.ceil(2 + 3 * slowdown())));
+    const limit = String(Math.min(40, Math.ceil(2 + 3 * slowdown())));
     const { code, stdout } = await clusterTest("--ranks", "2", "--timeout", limit, "--junit", report, "hangs.ts");
     assertEquals(code, 1);
     assertStringIncludes(stdout, "  passes everywhere … ok");
