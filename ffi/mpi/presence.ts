@@ -56,8 +56,11 @@ export const PRESENCE_VARIABLE = "DISTMATH_PRESENCE";
 /** Where a rank is. */
 export const PRESENT = { NOWHERE: 0, HERE: 1, STARTING: 2, LEAVING: 3, LEFT_BEFORE_START: 4 } as const;
 
-/** The words of the memory before the ranks' own: how many have come, whether one has told of a hang, how many there are. */
-export const WORDS = { ARRIVED: 0, TOLD: 1, RANKS: 2 } as const;
+/**
+ * The words of the memory before the ranks' own: how many have come, whether one has told of a hang, how many there are,
+ * whether one that has ended has told for whom it waits.
+ */
+export const WORDS = { ARRIVED: 0, TOLD: 1, RANKS: 2, NOTED: 3 } as const;
 
 /** The words of a rank: these, and then the name of an operation in UTF-8. */
 export const WORDS_OF_RANK = 32;
@@ -229,6 +232,11 @@ export class Presence {
   /** Whether this rank is the first that wants to tell of a hang. */
   claimTelling(): boolean {
     return Atomics.compareExchange(this.#words, WORDS.TOLD, 0, 1) === 0;
+  }
+
+  /** Whether this rank is the first that has ended and wants to tell for whom it waits. */
+  claimNote(): boolean {
+    return Atomics.compareExchange(this.#words, WORDS.NOTED, 0, 1) === 0;
   }
 
   /** Remove the name, which is still there if not all ranks are distmath's. */

@@ -28,13 +28,21 @@ const nothing = { flag: new Int32Array(1), status: new Int32Array(16) };
 
 /**
  * Wait until the other ranks on this machine leave as well. MPI works on in the meantime: what this rank has sent arrives.
+ * Of a long wait `note` tells, once a machine: those others may have good reasons.
  *
  * @returns `null`, or the line that says who waits for this rank.
  */
-export function waitForOthers(mpi: Mpi, rank: number, presence: Presence): string | null {
+export function waitForOthers(
+  mpi: Mpi,
+  rank: number,
+  presence: Presence,
+  note: (line: string) => void,
+): string | null {
   presence.setState(PRESENT.LEAVING);
   const sightings = new Map<number, Sighting>();
   const patience = patienceSeconds();
+  const noteAt = performance.now() + patience * 1000;
+  let isNoted = false;
   let [workers, since] = [0, 0];
   while (true) {
     const others = presence.others();
@@ -51,6 +59,12 @@ export function waitForOthers(mpi: Mpi, rank: number, presence: Presence): strin
     if (victim !== undefined && presence.claimTelling()) {
       const alsoWaiting = working.filter((other) => other !== victim && (areAllStuck || waitsForThisRank(other)));
       return describe(victim, alsoWaiting, rank, patience);
+    }
+    // Those that wait for this rank are spoken of when their patience is at its end.
+    const waits = working.map(waitsForThisRank);
+    if (!isNoted && performance.now() >= noteAt && waits.includes(false) && !waits.includes(true)) {
+      isNoted = true;
+      if (presence.claimNote()) note(describeWait(rank, working, patience));
     }
     const { anySource, anyTag, world } = mpi.constants;
     mpi.symbols.MPI_Iprobe(anySource, anyTag, world, nothing.flag, nothing.status);
@@ -82,6 +96,15 @@ function describe(
   return `distmath: rank ${waiting.rank} has waited for more than ${patience} s in ` +
     `${placeOf(waiting)}${others} for rank ${rank}, which has ended with exit code 0 or called finalize(). ` +
     "The job ends with exit code 1.";
+}
+
+/** For whom a rank waits that has ended; the others are not disturbed. */
+function describeWait(rank: number, working: readonly PresentRank[], patience: number): string {
+  const places = working.map((other) =>
+    `rank ${other.rank}, which is in ${other.calls % 2 === 1 ? placeOf(other) : "no call that waits"}`
+  );
+  return `distmath: rank ${rank} has ended, and has waited for more than ${patience} s for the others of this machine to ` +
+    `end: ${places.join("; ")}. The job goes on.`;
 }
 
 /**

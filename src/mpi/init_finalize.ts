@@ -200,7 +200,7 @@ noteWaiting(departure, { waitForOthers: "MPI_Finalize" });
 function waitToLeave(mpi: Mpi): void {
   const presence = joinedPresence();
   if (presence === null) return;
-  const line = departure.waitForOthers(mpi, launcher()!.rank, presence);
+  const line = departure.waitForOthers(mpi, launcher()!.rank, presence, writeImmediately);
   presence.removeName();
   if (line === null) return;
   writeImmediately(line);

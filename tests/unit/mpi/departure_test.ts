@@ -1,0 +1,51 @@
+import { assertEquals, assertMatch } from "@std/assert";
+import type { Mpi } from "../../../ffi/mpi/mod.ts";
+import { type Presence, PRESENT, type PresentRank } from "../../../ffi/mpi/presence.ts";
+import { waitForOthers } from "../../../src/mpi/departure.ts";
+
+const mpi = { constants: {}, symbols: { MPI_Iprobe: () => 0 } } as unknown as Mpi;
+
+/** A rank that works, in no call. */
+const working: PresentRank = {
+  rank: 0,
+  state: PRESENT.HERE,
+  calls: 4,
+  operation: "",
+  functionHash: 0,
+  scope: 0,
+  turn: 0,
+  peers: [],
+};
+
+/** What rank 1 says at its end, when rank 0 works until it has, or for 100 looks; and how often it may speak. */
+function notesOf(mayNote: boolean): { notes: string[]; ending: string | null } {
+  const notes: string[] = [];
+  let looks = 0;
+  const presence = {
+    isWhole: true,
+    setState: () => {},
+    others: () => ++looks > 100 || notes.length > 0 ? [] : [working],
+    claimNote: () => mayNote,
+    claimTelling: () => true,
+  } as unknown as Presence;
+  const ending = waitForOthers(mpi, 1, presence, (line) => notes.push(line));
+  return { notes, ending };
+}
+
+Deno.test("a rank that has ended tells once for whom it waits, and leaves them alone", () => {
+  const before = Deno.env.get("DISTMATH_PATIENCE_SECONDS");
+  Deno.env.set("DISTMATH_PATIENCE_SECONDS", "0.01");
+  try {
+    const { notes, ending } = notesOf(true);
+    assertEquals([notes.length, ending], [1, null]);
+    assertMatch(
+      notes[0],
+      /^distmath: rank 1 has ended, and has waited for more than 0.01 s for the others of this machine to end: rank 0, which is in no call that waits\. The job goes on\.$/,
+    );
+    // Another rank of the machine has told it.
+    assertEquals(notesOf(false), { notes: [], ending: null });
+  } finally {
+    if (before === undefined) Deno.env.delete("DISTMATH_PATIENCE_SECONDS");
+    else Deno.env.set("DISTMATH_PATIENCE_SECONDS", before);
+  }
+});
