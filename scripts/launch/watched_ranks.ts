@@ -21,7 +21,7 @@ export function watchRanks(ranks: number, tell: (text: string) => void): Watched
   const page = ranks > 1 ? makePresencePage() : null;
   if (page === null) return { env: {}, where: () => null, [Symbol.dispose]() {} };
   const patience = patienceSeconds();
-  const waits = new LongWaits(patience);
+  const waits = new LongWaits(patience, ranks);
   const timer = setInterval(() => {
     const text = waits.look(page.read());
     if (text !== null) tell(text);

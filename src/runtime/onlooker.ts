@@ -53,22 +53,25 @@ export function whereRanksAre(words: Int32Array): string | null {
  */
 export class LongWaits {
   #patience: number;
+  readonly #ranks: number;
   readonly #seen = new Map<number, Sighting>();
 
-  /** Tell of those that have waited for so many seconds. */
-  constructor(patienceSeconds: number) {
+  /** Tell of those that have waited for so many seconds; `ranks` is how many the job has, on all machines. */
+  constructor(patienceSeconds: number, ranks: number) {
     this.#patience = patienceSeconds;
+    this.#ranks = ranks;
   }
 
   /**
    * What is to be told now, or `null`: of collective calls, and of others if all ranks wait. Of ranks that wait for one that
-   * has left, that one tells.
+   * has left, that one tells, and of those that are waited for, unless they are on other machines, which nobody here sees.
    */
   look(words: Int32Array, now: number = performance.now()): string | null {
     const places = placesOf(words);
     const stuck = places.filter((at) => this.#isStuck(words, at, now));
     const has = (at: number, state: number) => words[at + fields.STATE] === state;
-    if (places.some((at) => has(at, PRESENT.LEAVING) || has(at, PRESENT.LEFT_BEFORE_START))) return null;
+    const left = places.filter((at) => has(at, PRESENT.LEAVING) || has(at, PRESENT.LEFT_BEFORE_START));
+    if (left.length > 0) return left.length < places.length ? null : this.#lookElsewhere(words, places, now);
     const own = stuck.find((at) => isOfAll(words, at)) ?? (stuck.length === places.length ? stuck[0] : undefined);
     if (own === undefined) return null;
     const seconds = Math.floor((now - this.#seen.get(own)!.since) / 1000);
@@ -78,6 +81,17 @@ export class LongWaits {
       describe(words, own)
     }\n` +
       "The job goes on. timeoutSeconds of initialize() would end it, and --timeout.";
+  }
+
+  /** What is to be told when all ranks of this machine have ended, but not the job. */
+  #lookElsewhere(words: Int32Array, places: readonly number[], now: number): string | null {
+    const seconds = Math.floor((now - Math.max(...places.map((at) => this.#seen.get(at)!.since))) / 1000);
+    if (places.length === this.#ranks || seconds < this.#patience) return null;
+    this.#patience *= 2;
+    const here = new Set(places.map((at) => words[at + fields.RANK]));
+    const elsewhere = Array.from({ length: this.#ranks }, (_, rank) => rank).filter((rank) => !here.has(rank));
+    return `distmath: the ranks of this machine have ended, and have waited for ${seconds} s for those of other ` +
+      `machines: ${elsewhere.join(", ")}. The job goes on. timeoutSeconds of initialize() would end it, and --timeout.`;
   }
 
   #isStuck(words: Int32Array, at: number, now: number): boolean {

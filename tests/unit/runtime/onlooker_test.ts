@@ -4,8 +4,8 @@ import { LongWaits, whereRanksAre } from "../../../src/runtime/onlooker.ts";
 import { hashOf, pageOf, type Rank, reducing } from "./pages.ts";
 
 /** What is told at each second from 0 on while nothing changes. */
-function toldOf(ranks: readonly Rank[], seconds: number): Map<number, string> {
-  const [waits, page] = [new LongWaits(10), pageOf(ranks)];
+function toldOf(ranks: readonly Rank[], seconds: number, size: number = ranks.length): Map<number, string> {
+  const [waits, page] = [new LongWaits(10, size), pageOf(ranks)];
   const told = Array.from({ length: seconds + 1 }, (_, at) => [at, waits.look(page, at * 1000)] as const);
   return new Map(told.flatMap(([at, text]) => text === null ? [] : [[at, text]]));
 }
@@ -33,12 +33,29 @@ Deno.test("LongWaits leaves alone ranks that work, wait for messages while other
     "  rank 0 waits in MPI_Init",
     "  a rank that has not started MPI",
   ]);
-  const [waits, words] = [new LongWaits(10), pageOf([reducing, { CALLS: 20 }])];
+  const [waits, words] = [new LongWaits(10, 2), pageOf([reducing, { CALLS: 20 }])];
   for (let at = 0; at < 100; at += 5) {
     words[WORDS_OF_RANK + FIELDS.CALLS] += 2;
     assertEquals(waits.look(words, at * 1000), null);
   }
   assertEquals(waits.look(new Int32Array(0), 0), null);
+});
+
+Deno.test("LongWaits tells that ranks which have ended wait for those of other machines", () => {
+  const left = { STATE: PRESENT.LEAVING };
+  assertEquals(
+    [...toldOf([left, left], 35, 4)],
+    [
+      [10, "2, 3"],
+      [20, "2, 3"],
+    ].map(([seconds, ranks]) => [
+      seconds,
+      `distmath: the ranks of this machine have ended, and have waited for ${seconds} s for those of other machines: ` +
+      `${ranks}. The job goes on. timeoutSeconds of initialize() would end it, and --timeout.`,
+    ]),
+  );
+  assertEquals(toldOf([left, left], 100).size, 0);
+  assertEquals(toldOf([left, reducing], 100, 4).size, 0);
 });
 
 Deno.test("whereRanksAre() tells of the ranks as one sees it that waits for all, if one does", () => {
