@@ -189,7 +189,14 @@ export function mpiFunctions(path: string, handle: Abi["handle"]): MpiFunctions 
   for (const name of MPI_FUNCTION_NAMES) {
     const set = (value: unknown) => Object.defineProperty(functions, name, { value, writable: true, enumerable: true });
     const get = () => {
-      set(Deno.dlopen(path, { [name]: declaration(name, handle) }).symbols[name]);
+      try {
+        set(Deno.dlopen(path, { [name]: declaration(name, handle) }).symbols[name]);
+      } catch (error) {
+        // A function that this MPI lacks fails where it is called, not where a table of all is looked at.
+        return () => {
+          throw error;
+        };
+      }
       if (WAITING.has(cName(name))) noteWaiting(functions, { [name]: cName(name) });
       if (STARTING.test(name)) noteStarting(functions, { [name]: cName(name) });
       return functions[name];
