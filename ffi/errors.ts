@@ -1,5 +1,5 @@
 /**
- * The base of every error that distmath throws, and the two kinds that the native layer itself needs.
+ * The base of every error that distmath throws, and the kinds that the native layer itself needs.
  *
  * @module
  */
@@ -34,6 +34,9 @@ export class DistmathError extends Error {
 
 /** Something outside the program has to be installed, set or started in another way. */
 export class ConfigurationError extends DistmathError {}
+
+/** The ranks of a collective call disagree. */
+export class CollectiveError extends DistmathError {}
 
 /** What a {@linkcode NativeError} tells about a failed native call. */
 export interface NativeFailure {

@@ -5,10 +5,13 @@
  */
 import { DistmathError } from "../ffi/errors.ts";
 
-export { ConfigurationError, DistmathError, type DistmathErrorOptions, NativeError } from "../ffi/errors.ts";
-
-/** The ranks of a collective call disagree. */
-export class CollectiveError extends DistmathError {}
+export {
+  CollectiveError,
+  ConfigurationError,
+  DistmathError,
+  type DistmathErrorOptions,
+  NativeError,
+} from "../ffi/errors.ts";
 
 /** A shape does not fit. */
 export class ShapeError extends DistmathError {}

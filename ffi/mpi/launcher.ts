@@ -4,11 +4,15 @@
  * @module
  */
 import { environment } from "../library.ts";
+import { hasPlace } from "../tcp/place.ts";
 
 /** The program that started this process as one of several ranks. */
 export interface Launcher {
-  /** The family: Open MPI's mpirun, Hydra (MPICH, Intel MPI, MVAPICH), or Slurm's srun. */
-  kind: "open_mpi" | "mpich" | "slurm";
+  /**
+   * The family: Open MPI's mpirun, Hydra (MPICH, Intel MPI, MVAPICH), Slurm's srun, or torchrun and whoever else starts jobs
+   * without MPI.
+   */
+  kind: "open_mpi" | "mpich" | "slurm" | "torch";
   /** The launcher's own release number, as far as it can be known: 4 or 5 for Open MPI, else `null`. */
   release: number | null;
   /** The rank that the launcher gave to this process. */
@@ -38,7 +42,20 @@ const VARIABLES:
     ],
     ["mpich", "PMI_RANK", "PMI_SIZE", "MPI_LOCALRANKID", "MPI_LOCALNRANKS"],
     ["slurm", "SLURM_PROCID", "SLURM_STEP_NUM_TASKS"],
+    ["torch", "RANK", "WORLD_SIZE", "LOCAL_RANK", "LOCAL_WORLD_SIZE"],
   ];
+
+/** What tells that MPI's launcher has started this process, or a srun that speaks to MPI. */
+const MPI_VARIABLES = ["OMPI_COMM_WORLD_RANK", "PMI_RANK", "PMIX_RANK"];
+
+/**
+ * Whether this process belongs to a job that was started without MPI. torchrun may have been started by MPI's launcher; on
+ * the other hand variables for torch may be set in jobs of MPI.
+ */
+export function isWithoutMpi(): boolean {
+  if (environment("TORCHELASTIC_RUN_ID") !== undefined) return true;
+  return MPI_VARIABLES.every((name) => environment(name) === undefined) && hasPlace();
+}
 
 /**
  * The launcher as the environment describes it; `null` for a process that was started on its own.
@@ -50,19 +67,21 @@ const VARIABLES:
  * ```
  */
 export function launcher(): Launcher | null {
+  const isTorch = isWithoutMpi();
   for (const [kind, rankName, sizeName, localRankName, localSizeName] of VARIABLES) {
+    if (isTorch !== (kind === "torch")) continue;
     const rank = integer(rankName);
     const size = integer(sizeName);
     if (rank === null || size === null) continue;
     const release = kind === "open_mpi" ? Number.parseInt(environment("OMPI_VERSION") ?? "4") : null;
-    const onSlurm = placeOnSlurmNode();
+    const onSlurm = isTorch ? null : placeOnSlurmNode();
     return {
       kind,
       release,
       rank,
       size,
-      localRank: integer(localRankName) ?? onSlurm.rank,
-      localSize: integer(localSizeName) ?? onSlurm.size,
+      localRank: integer(localRankName) ?? onSlurm?.rank ?? null,
+      localSize: integer(localSizeName) ?? onSlurm?.size ?? null,
     };
   }
   return null;

@@ -18,10 +18,11 @@ import {
 import { fromCString } from "../memory.ts";
 import type { Abi, MpiConstants, StatusLayout } from "./abi.ts";
 import { type MpiFunctions, mpiFunctions } from "./functions.ts";
-import { type Launcher, launcher, launcherLibraryFolders } from "./launcher.ts";
+import { isWithoutMpi, type Launcher, launcher, launcherLibraryFolders } from "./launcher.ts";
 import { mpichAbi } from "./mpich.ts";
 import { openMpiAbi } from "./open_mpi.ts";
 import { standardAbi } from "./standard_abi.ts";
+import { functionsWithoutMpi, type MachinePlace, machinePlace } from "./without_mpi.ts";
 
 export type { Abi, ElementType, Handle, MpiConstants, ReduceOperation, StatusLayout } from "./abi.ts";
 export {
@@ -33,12 +34,12 @@ export {
   type MpiFunctions,
   type MpiParameter,
 } from "./functions.ts";
-export { type Launcher, launcher } from "./launcher.ts";
+export { isWithoutMpi, type Launcher, launcher } from "./launcher.ts";
 
 export interface Mpi {
   abi: Abi["name"];
   /** Who made the library. */
-  vendor: "open_mpi" | "mpich" | "intel" | "cray" | "mvapich" | "unknown";
+  vendor: "open_mpi" | "mpich" | "intel" | "cray" | "mvapich" | "unknown" | "none";
   /** The first line of the library's own description. */
   version: string;
   path: string;
@@ -50,6 +51,8 @@ export interface Mpi {
   /** The names of error classes by number. */
   errorClasses: readonly string[];
   symbols: MpiFunctions;
+  /** The place of this rank on its machine, which is known once the ranks have joined without MPI; else `null`. */
+  place: () => MachinePlace | null;
 }
 
 /** An MPI function returned an error code: `symbol` is its error class, `failure.text` is MPI's own text. */
@@ -183,7 +186,7 @@ export function howToStart(mpi: Mpi): string {
 /** Refuse a library that another MPI's launcher started: each process would be a rank 0 of 1. */
 function refuseForeignLauncher(mpi: Mpi): void {
   const starter = launcher();
-  if (starter === null || starter.kind === "slurm") return;
+  if (starter === null || starter.kind === "slurm" || starter.kind === "torch") return;
   const isOpenMpi = mpi.vendor === "open_mpi";
   const release = openMpiRelease(mpi.version);
   const fits = isOpenMpi === (starter.kind === "open_mpi") &&
@@ -198,9 +201,26 @@ function refuseForeignLauncher(mpi: Mpi): void {
 
 let current: Mpi | undefined;
 
+/** What stands for MPI in a job that was started without it. */
+function withoutMpi(): Mpi {
+  const { name, ...abi } = standardAbi;
+  const source = "RANK and WORLD_SIZE are set";
+  return {
+    abi: name,
+    vendor: "none",
+    version: "no MPI",
+    path: "",
+    source,
+    symbols: functionsWithoutMpi(),
+    place: machinePlace,
+    ...abi,
+  };
+}
+
 /**
  * The MPI library, opened at the first call: `DISTMATH_MPI` (a file or a folder) and `DISTMATH_LIBRARY_PATH` first, then
- * the library in the launcher's own prefix, then the ordinary search for the launcher's family.
+ * the library in the launcher's own prefix, then the ordinary search for the launcher's family. In a job without MPI a
+ * few of its functions, over TCP.
  *
  * @throws {ConfigurationError} if there is none, or if another MPI's launcher started this process.
  *
@@ -212,6 +232,7 @@ let current: Mpi | undefined;
  */
 export function openMpi(): Mpi {
   if (current) return current;
+  if (isWithoutMpi()) return current = withoutMpi();
   const { path, source, symbols: probe } = find();
   const { name, ...abi } = identify(path, probe);
   const text = new Uint8Array(8192);
@@ -219,7 +240,8 @@ export function openMpi(): Mpi {
   const description = fromCString(text);
   const version = description.split(/[\n,]/)[0].replaceAll(/\s+/g, " ").trim();
   const vendor = VENDORS.find(([pattern]) => pattern.test(description))?.[1] ?? "unknown";
-  const mpi: Mpi = { abi: name, vendor, version, path, source, symbols: mpiFunctions(path, abi.handle), ...abi };
+  const symbols = mpiFunctions(path, abi.handle);
+  const mpi: Mpi = { abi: name, vendor, version, path, source, symbols, place: () => null, ...abi };
   refuseForeignLauncher(mpi);
   setLibraryVersion("MPI", version);
   return current = mpi;

@@ -10,6 +10,7 @@
 import { environment } from "../library.ts";
 import { addressOf, addressOfPointer, libcFunctions } from "../memory.ts";
 import { launcher } from "./launcher.ts";
+import type { MachinePlace } from "./without_mpi.ts";
 
 const LIBC_SYMBOLS = {
   /** `int open(const char* path, int flags, mode_t mode)` */
@@ -261,6 +262,11 @@ export function joinPresence(): Presence | null {
   return joined ??= join();
 }
 
+/** As {@linkcode joinPresence}, for ranks that have joined without a launcher and know their places, and a name. */
+export function joinPresenceAt(place: MachinePlace): Presence | null {
+  return joined ??= joinAt(place, `${PRESENCE_PREFIX}tcp.${place.name}`);
+}
+
 /** The memory, if it was joined. */
 export function joinedPresence(): Presence | null {
   return joined ?? null;
@@ -268,13 +274,18 @@ export function joinedPresence(): Presence | null {
 
 function join(): Presence | null {
   const starter = launcher();
-  if (starter === null || starter.localRank === null || starter.localSize === null || starter.localSize < 2) {
-    return null;
-  }
+  // Without MPI the place is known once the ranks have joined.
+  if (starter === null || starter.kind === "torch") return null;
   const { rank, size, localRank, localSize } = starter;
+  if (localRank === null || localSize === null || localSize < 2) return null;
+  return joinAt({ rank, size, localRank, localSize }, null);
+}
+
+function joinAt(place: Omit<MachinePlace, "name">, given: string | null): Presence | null {
+  const { rank, size, localRank, localSize } = place;
   try {
     const libc = libcFunctions(LIBC_SYMBOLS);
-    const name = nameOfCommand() ?? nameOfJob(libc);
+    const name = given ?? nameOfCommand() ?? nameOfJob(libc);
     if (name === null) return null;
     const path = cString(name);
     const words = mapShared(libc, path, (localSize + 1) * WORDS_OF_RANK);

@@ -22,7 +22,7 @@ import {
   openMpi,
   openMpiRelease,
 } from "../../ffi/mpi/mod.ts";
-import { joinedPresence, joinPresence, type Presence, PRESENT } from "../../ffi/mpi/presence.ts";
+import { joinedPresence, joinPresence, joinPresenceAt, type Presence, PRESENT } from "../../ffi/mpi/presence.ts";
 import { publishWaits } from "../../ffi/mpi/waits.ts";
 import { isMainThread, writeImmediately } from "../../ffi/process.ts";
 import { noteWaiting } from "../../ffi/waiting.ts";
@@ -107,9 +107,11 @@ function start(): Mpi {
       // Looking for the networks of libfabric costs a second, and a process that is alone needs none.
       if (launcher() === null) setIfUnset("OMPI_MCA_btl", "^ofi");
     }
-    const presence = joinPresence();
-    if (presence !== null) announceStart(presence);
+    const known = joinPresence();
+    if (known !== null) announceStart(known);
     checkMpi(symbols.MPI_Init_thread(0n, 0n, constants.threadSerialized, flag), "MPI_Init_thread");
+    const place = mpi.place();
+    const presence = place === null ? known : joinPresenceAt(place);
     if (presence !== null) announceWaits(mpi, presence);
     globalThis.addEventListener("unload", endWithProcess);
   } else refuseOtherThread(mpi);

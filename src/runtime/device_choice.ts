@@ -6,6 +6,7 @@
 import { openCudaRuntime } from "../../ffi/cuda/runtime.ts";
 import { environment, LibraryNotFoundError } from "../../ffi/library.ts";
 import { machineMemoryBytes } from "../../ffi/machine.ts";
+import { isWithoutMpi } from "../../ffi/mpi/mod.ts";
 import { ConfigurationError } from "../errors.ts";
 import { exchange } from "./agreement.ts";
 import type { Communicator } from "../mpi/communicator.ts";
@@ -58,13 +59,26 @@ export function chooseDevice(
   refuseMixture(offers.map(({ uuid }) => uuid !== null));
   refuseSharing(offers);
   if (wish.warning !== undefined && communicator.rank === 0) console.warn(`distmath: ${wish.warning}`);
-  if (wish.gpu === null) return { device: describeCpu(), stream: null };
+  if (wish.gpu === null) {
+    refuseCpusWithoutMpi();
+    return { device: describeCpu(), stream: null };
+  }
   const { ordinal, name, computeCapability, memoryBytes, uuid } = wish.gpu;
   wish.gpu.makeCurrent();
   return {
     device: { kind: "gpu", ordinal, name, computeCapability, memoryBytes, uuid },
     stream: new Stream(wish.gpu),
   };
+}
+
+/** Ranks on CPUs exchange their data by MPI. */
+function refuseCpusWithoutMpi(): void {
+  if (!isWithoutMpi()) return;
+  throw new ConfigurationError(
+    "initialize: this job was started without MPI, by RANK and WORLD_SIZE, as torchrun does. That is for GPUs, which NCCL " +
+      "connects, and here CPUs would compute. Start the script by mpirun (deno task run -n 4 script.ts finds it), or on " +
+      "machines with a GPU for each rank.",
+  );
 }
 
 function wishOf(wanted: "auto" | "cpu" | number, localRank: number): Wish {

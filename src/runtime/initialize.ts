@@ -188,11 +188,13 @@ function machineOf(communicator: Communicator): { localRank: number; localSize: 
   const { rank, size } = Communicator.world();
   if (size === 1) return { localRank: rank, localSize: size };
   const starter = launcher();
-  const isTold = communicator === Communicator.world() && starter?.localRank != null && starter.localSize !== null;
-  if (isTold) return { localRank: starter.localRank!, localSize: starter.localSize! };
+  const told = communicator === Communicator.world() ? starter : null;
+  if (told?.localRank != null && told.localSize !== null) {
+    return { localRank: told.localRank, localSize: told.localSize };
+  }
   const shared = communicator.splitShared();
   shared.free();
-  return { localRank: shared.rank, localSize: shared.size };
+  return { localRank: told?.localRank ?? shared.rank, localSize: shared.size };
 }
 
 const freedAtEnd = new WeakSet<Communicator>();

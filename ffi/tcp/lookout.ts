@@ -1,0 +1,111 @@
+/**
+ * Ends all ranks of a job without MPI when one ends before the job does: there is no launcher that would.
+ *
+ * A thread of each rank looks at the connections by which ranks notice each other, also while the rank is in a native
+ * call, or in none. What ends a rank is told to the hub, by a line or by the connection that breaks; the hub tells all
+ * others, and each says so and ends.
+ *
+ * @module
+ */
+import { LAST_WORDS, writeImmediately } from "../process.ts";
+import { startThread } from "../thread.ts";
+import type { Star } from "./join.ts";
+import { POLL, RECV, SEND, sendAll } from "./sockets.ts";
+
+const SYMBOLS = { poll: POLL, recv: RECV, send: SEND, ...LAST_WORDS };
+
+/** What a rank tells of its end: its exit code, and how it ended. */
+interface End {
+  code: number;
+  how: string;
+}
+
+interface Watched {
+  rank: number;
+  isHub: boolean;
+  /** The sockets and whose they are. */
+  sockets: readonly { socket: number; rank: number }[];
+  /** 1 once all ranks have come to the end of the job. */
+  state: Int32Array<SharedArrayBuffer>;
+}
+
+let state: Int32Array<SharedArrayBuffer> | undefined;
+
+/** Watch the other ranks from now on. */
+export function watchRanks({ rank, hub, watches }: Star): void {
+  if (watches.length === 1) return;
+  state = new Int32Array(new SharedArrayBuffer(4));
+  const sockets = watches.flatMap((socket, rank) => socket < 0 ? [] : [{ socket, rank }]);
+  const watched: Watched = { rank, isHub: rank === hub, sockets, state };
+  startThread(lookOut, [], watched, SYMBOLS);
+}
+
+/** All ranks have come to the end of the job: from now on each may go when it likes. The hub knows first, and says so. */
+export function stopWatching({ rank, hub, watches }: Star): void {
+  if (state === undefined) return;
+  Atomics.store(state, 0, 1);
+  if (rank === hub) tell(watches, { code: 0, how: "" });
+}
+
+/** Tell the others that this rank ends the job. */
+export function tellOthers({ watches }: Star, end: End): void {
+  tell(watches, end);
+}
+
+function tell(watches: readonly number[], end: End & { line?: string }): void {
+  const text = new TextEncoder().encode(JSON.stringify(end) + "\n");
+  for (const socket of watches) if (socket >= 0) sendAll(socket, text);
+}
+
+/** The others learn it from the connection that breaks. */
+export function isLost(star: Star, other: number): never {
+  // The thread ends this process, with a line that names the rank that went first.
+  Atomics.wait(new Int32Array(new SharedArrayBuffer(4)), 0, 0, 5000);
+  writeImmediately(
+    `distmath: rank ${star.rank} has lost its connection to rank ${other}. The job ends with exit code 1.`,
+  );
+  Deno.exit(1);
+}
+
+/** Runs in a thread, where it sees nothing of this module. */
+function lookOut(
+  { rank, isHub, sockets, state }: Watched,
+  { poll, recv, send, write, _exit }: Deno.DynamicLibrary<typeof SYMBOLS>["symbols"],
+): void {
+  const [pollIn, noSignal, standardError] = [1, 0x4000, 2];
+  const lookMilliseconds = 1000;
+  const bytesOf = (text: string) => new TextEncoder().encode(text);
+  const end = (code: number, line: string): void => {
+    if (isHub) {
+      const told = bytesOf(JSON.stringify({ code, how: line }) + "\n");
+      for (const { socket } of sockets) send(socket, told, BigInt(told.length), noSignal);
+    }
+    const words = bytesOf(`${line}\n`);
+    write(standardError, words, BigInt(words.length));
+    _exit(code);
+  };
+  const texts = sockets.map(() => "");
+  while (true) {
+    const words = Int32Array.from(sockets.flatMap(({ socket }) => [socket, pollIn]));
+    const count = poll(words, BigInt(sockets.length), lookMilliseconds);
+    if (Atomics.load(state, 0) === 1) return;
+    if (count <= 0) continue;
+    for (let i = 0; i < sockets.length; i++) {
+      if (words[2 * i + 1] >>> 16 === 0) continue;
+      const bytes = new Uint8Array(4096);
+      const length = Number(recv(sockets[i].socket, bytes, BigInt(bytes.length), 0));
+      if (Atomics.load(state, 0) === 1) return;
+      const other = sockets[i].rank;
+      if (length <= 0) {
+        end(1, `distmath: rank ${other} has ended, or cannot be reached any more. The job ends with exit code 1.`);
+      }
+      texts[i] += new TextDecoder().decode(bytes.subarray(0, Math.max(0, length)));
+      const stop = texts[i].indexOf("\n");
+      if (stop < 0) continue;
+      const { code, how } = JSON.parse(texts[i].slice(0, stop)) as End;
+      if (code === 0) return;
+      // The hub tells whole lines, which name the rank that ended.
+      end(code, isHub ? `distmath: rank ${other} ${how}. The job ends with exit code ${code}.` : how);
+    }
+  }
+}
