@@ -7,7 +7,7 @@
 import { ConfigurationError } from "../errors.ts";
 import { libcFunctions } from "../memory.ts";
 import { LAST_WORDS } from "../process.ts";
-import { exchange, type Statement } from "../tcp/exchange.ts";
+import { type Answer, exchange, type Statement } from "../tcp/exchange.ts";
 import { join, type Star } from "../tcp/join.ts";
 import { stopWatching, tellOthers, watchRanks } from "../tcp/lookout.ts";
 import { readPlace } from "../tcp/place.ts";
@@ -150,9 +150,9 @@ function share(
   group: Group,
   numbers: Statement,
   part: Uint8Array,
-  answer: (parts: Uint8Array[]) => Uint8Array,
+  answer: Answer,
 ): Uint8Array {
-  if (group.ranks.length === 1) return answer([part]);
+  if (group.ranks.length === 1) return [answer([part])].flat()[0];
   if (!isWorld(group)) refuse(`${functionName} among some of the ranks`);
   const statement = [MPI_FUNCTION_NAMES.indexOf(functionName), group.id, ...numbers];
   return exchange(star!, statement, part, answer, describe);
@@ -274,6 +274,50 @@ function allGatherV(
     at += count * bytes;
   });
   return 0;
+}
+
+/** Blocks for each rank, from each: the hub sorts them. */
+function allToAllV(
+  send: ArrayBufferView,
+  sendCounts: Int32Array,
+  sendDisplacements: Int32Array,
+  type: Handle,
+  receive: ArrayBufferView,
+  receiveCounts: Int32Array,
+  receiveDisplacements: Int32Array,
+  _: Handle,
+  handle: Handle,
+): number {
+  const name = "MPI_Alltoallv";
+  const bytes = bytesPer(name, type);
+  const from = bytesOf(send, send.byteLength);
+  const into = bytesOf(receive, receive.byteLength);
+  const blockOf = (whole: Uint8Array, count: number, displacement: number) =>
+    whole.subarray(displacement * bytes, (displacement + count) * bytes);
+  const blocks = Array.from(sendCounts, (count, rank) => blockOf(from, count, sendDisplacements[rank]));
+  const lengths = new Uint8Array(Float64Array.from(blocks, ({ length }) => length).buffer);
+  const received = share(name, groupOf(handle), [Number(type)], joinParts([lengths, ...blocks]), sortBlocks);
+  let at = 0;
+  receiveCounts.forEach((count, rank) => {
+    const block = received.subarray(at, at + count * bytes);
+    into.set(block, receiveDisplacements[rank] * bytes);
+    at += block.length;
+  });
+  return 0;
+}
+
+/** Of each part, which begins with the lengths of its blocks, the n-th block for rank n. */
+function sortBlocks(parts: readonly Uint8Array[]): Uint8Array[] {
+  const found: Uint8Array[][] = parts.map(() => []);
+  for (const part of parts) {
+    const lengths = new Float64Array(part.slice(0, parts.length * Float64Array.BYTES_PER_ELEMENT).buffer);
+    let at = lengths.byteLength;
+    lengths.forEach((length, rank) => {
+      found[rank].push(part.subarray(at, at + length));
+      at += length;
+    });
+  }
+  return found.map(joinParts);
 }
 
 function allReduce(
@@ -413,6 +457,7 @@ const FUNCTIONS = {
     __: Handle,
     handle: Handle,
   ) => allGatherV(null, count, type, receive, counts, displacements, handle),
+  MPI_Alltoallv: allToAllV,
   MPI_Allreduce: allReduce,
   MPI_Allreduce_in_place: (
     _: bigint,

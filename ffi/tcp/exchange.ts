@@ -1,6 +1,6 @@
 /**
- * What ranks without MPI exchange: each sends its part to the hub, which answers all of them alike. That is all that
- * agreements, gathered values and reductions take. A rank waits in a system call, as it does in MPI.
+ * What ranks without MPI exchange: each sends its part to the hub, which answers. A rank waits in a system call, as it does
+ * in MPI.
  *
  * @module
  */
@@ -21,9 +21,11 @@ const FINE = 0;
 const MISMATCH = 1;
 const FAILURE = 2;
 
+/** What the hub makes of the parts of all ranks, in their order: the same for all, or one for each. */
+export type Answer = (parts: Uint8Array[]) => Uint8Array | Uint8Array[];
+
 /**
- * Send a part to the hub and receive its answer, which `answer` makes there of all parts in the order of the ranks.
- * Collective.
+ * Send a part to the hub and receive its answer. Collective.
  *
  * @throws {CollectiveError} on all ranks, if they do not state the same; `describe` shows a statement.
  * @throws {RangeError} on all ranks, if `answer` throws.
@@ -32,7 +34,7 @@ export function exchange(
   star: Star,
   statement: Statement,
   part: Uint8Array,
-  answer: (parts: Uint8Array[]) => Uint8Array,
+  answer: Answer,
   describe: (statement: Statement) => string,
 ): Uint8Array {
   const head = new Float64Array(MOST_NUMBERS + 1);
@@ -57,7 +59,7 @@ function serve(
   star: Star,
   own: Float64Array<ArrayBuffer>,
   part: Uint8Array,
-  answer: (parts: Uint8Array[]) => Uint8Array,
+  answer: Answer,
   describe: (statement: Statement) => string,
 ): Uint8Array {
   const parts: Uint8Array[] = [];
@@ -77,15 +79,16 @@ function serve(
   const [code, bytes] = statements.some((statement) => statement !== statements[0])
     ? [MISMATCH, encode(mismatch(statements, describe))]
     : attempt(() => answer(parts));
-  const told = bytesOf(Float64Array.of(code, bytes.length));
+  const bytesFor = (rank: number) => Array.isArray(bytes) ? bytes[rank] : bytes;
   star.links.forEach((link, rank) => {
     if (rank === star.rank) return;
-    if (!sendAll(link, told) || !sendAll(link, bytes)) isLost(star, rank);
+    const told = bytesOf(Float64Array.of(code, bytesFor(rank).length));
+    if (!sendAll(link, told) || !sendAll(link, bytesFor(rank))) isLost(star, rank);
   });
-  return resultOf(code, bytes);
+  return resultOf(code, bytesFor(star.rank));
 }
 
-function attempt(make: () => Uint8Array): [code: number, bytes: Uint8Array] {
+function attempt(make: () => Uint8Array | Uint8Array[]): [code: number, bytes: Uint8Array | Uint8Array[]] {
   try {
     return [FINE, make()];
   } catch (error) {

@@ -8,6 +8,7 @@
  * @module
  */
 import { libcFunctions, mayViewAddresses, viewOfAddress } from "../../ffi/memory.ts";
+import { isWithoutMpi } from "../../ffi/mpi/mod.ts";
 import { noteWaiting } from "../../ffi/waiting.ts";
 import type { Communicator } from "../mpi/communicator.ts";
 import { beforeMpiEnds, startMpi } from "../mpi/init_finalize.ts";
@@ -153,7 +154,7 @@ export function openedChannels(communicator: Communicator): PeerChannels | null 
 
 /**
  * The channels of a communicator, made by the first call; `null` on all ranks where these are on several machines, may not
- * look at each other's memory, or have no room for it. Collective.
+ * look at each other's memory, have no room for it, or no MPI that would share it. Collective.
  */
 export function openChannels(communicator: Communicator): PeerChannels | null {
   const known = opened.get(communicator);
@@ -166,7 +167,7 @@ export function openChannels(communicator: Communicator): PeerChannels | null {
 function makeChannels(communicator: Communicator): PeerChannels | null {
   const { rank, size } = communicator;
   const shared = communicator.splitShared();
-  const mayShare = shared.size === size && mayViewAddresses();
+  const mayShare = shared.size === size && mayViewAddresses() && !isWithoutMpi();
   shared.free();
   const [slotBytes] = communicator.allReduce(Int32Array.of(mayShare ? roomForSlots(size) : 0), { op: "min" });
   if (slotBytes === 0) return null;

@@ -14,7 +14,7 @@
  * @module
  */
 import { environment } from "../../ffi/library.ts";
-import { launcher } from "../../ffi/mpi/mod.ts";
+import { isWithoutMpi, launcher } from "../../ffi/mpi/mod.ts";
 import { endJobAtOnce } from "../../ffi/mpi/last_words.ts";
 import { CollectiveError } from "../errors.ts";
 import { Device } from "../gpu/device.ts";
@@ -129,13 +129,27 @@ async function runOnAllRanks(
     failure = { error };
   }
   if (failure && current.size > 1) report(current.rank, name, failure.error);
-  await meet(failure ? GRACE_SECONDS : timeoutSeconds, name, current);
-  const messages = outcomes!.allGatherObject(failure ? messageOf(failure.error) : null);
+  const message = failure ? messageOf(failure.error) : null;
+  const seconds = failure ? GRACE_SECONDS : timeoutSeconds;
+  if (isWithoutMpi()) startWatchdog(current.rank, seconds);
+  else await meet(seconds, name, current);
+  const messages = isWithoutMpi() ? gatherInStep(message) : outcomes!.allGatherObject(message);
   if (failure) throw failure.error;
   const failed = messages.flatMap((message, rank) => message === null ? [] : [rank]);
   if (failed.length === 0) return;
   const list = failed.map((rank) => `rank ${rank}: ${messages[rank]}`).join("\n");
   throw new CollectiveError(`The test failed on other ranks:\n${list}`, { ranks: failed });
+}
+
+/** Without MPI ranks that are still in another call are told so at once, as this one is; then they come here. */
+function gatherInStep(message: string | null): (string | null)[] {
+  while (true) {
+    try {
+      return outcomes!.allGatherObject(message);
+    } catch (error) {
+      if (!(error instanceof CollectiveError)) throw error;
+    }
+  }
 }
 
 function messageOf(error: unknown): string {
