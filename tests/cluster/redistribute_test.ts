@@ -320,6 +320,15 @@ clusterTest("windows of one array may overlap", (runtime) => {
   }
 });
 
+clusterTest("windows of one array that lie apart move in packed messages as well", { ranks: [2, 3, 4] }, (runtime) => {
+  const a = DistributedArray.generate(runtime, [8, 8], Slab.X, (i, j) => 100 * i + j, { memory: "host" });
+  using plan = new Redistribution(a.slice([[0, 2]]), a.slice([[6, 8]]));
+  plan.plan({ algorithm: "packed_alltoallv" });
+  plan.execute();
+  const wanted = (i: number, j: number) => 100 * (i >= 6 ? i - 6 : i) + j;
+  assertEquals(a.maxAbsDifference(DistributedArray.generate(runtime, [8, 8], Slab.X, wanted, { memory: "host" })), 0);
+});
+
 clusterTest("Redistribution into a given array: other operands, released ones, other algorithms", (runtime) => {
   const [a, b] = [
     make(runtime, [9, 8], Slab.X, "float32", "C", "host"),

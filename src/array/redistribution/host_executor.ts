@@ -73,7 +73,9 @@ export class HostExecutor {
     const needed = Math.max(sends.length, receives.length, 1);
     // Blocks that lie in one piece in the array need no packing.
     const wholes = isOneRound ? wholeBlocks(source, sends[0] ?? [], "source", order) : null;
-    const wanted = isOneRound ? wholeBlocks(target, receives[0] ?? [], "target", order) : null;
+    // Parts of one array in another one's memory: MPI wants what is sent apart from what is received.
+    const isApart = wholes?.memory.buffer !== target.data.buffer;
+    const wanted = isOneRound && isApart ? wholeBlocks(target, receives[0] ?? [], "target", order) : null;
     const outgoing = wholes ? [] : sends.map((round) => packingOf(round, itemSize, plan.to.isReplicated));
     const incoming = wanted ? [] : receives.map((round) => packingOf(round, itemSize, false));
     this.#sent = ensure(this.#sent, Math.max(0, ...outgoing.map(({ total }) => total)));
