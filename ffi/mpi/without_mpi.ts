@@ -9,7 +9,7 @@ import { libcFunctions } from "../memory.ts";
 import { LAST_WORDS } from "../process.ts";
 import { type Answer, exchange, type Statement } from "../tcp/exchange.ts";
 import { join, type Star } from "../tcp/join.ts";
-import { stopWatching, tellOthers, watchRanks } from "../tcp/lookout.ts";
+import { stopWatching, tellEndOfJob, watchRanks } from "../tcp/lookout.ts";
 import { readPlace } from "../tcp/place.ts";
 import type { ElementType, Handle, ReduceOperation } from "./abi.ts";
 import { MPI_FUNCTION_NAMES, type MpiFunctionName, type MpiFunctions } from "./functions.ts";
@@ -89,7 +89,7 @@ function finalize(): number {
 }
 
 function abort(code: number): number {
-  if (star !== undefined) tellOthers(star, { code, how: `ended the job with exit code ${code}` });
+  if (star !== undefined) tellEndOfJob(star, code);
   libcFunctions(LAST_WORDS)._exit(code);
   return 0;
 }
@@ -158,12 +158,14 @@ function share(
   return exchange(star!, statement, part, answer, describe);
 }
 
-/** A call, as the message shows it that says how calls differ. */
-function describe([index, id, ...numbers]: Statement): string {
-  const where = id === 0 ? "" : `communicator ${id}`;
-  const given = numbers.filter((_, i) => i < numbers.findLastIndex((number) => number !== 0) + 1);
-  const text = [where, ...given].filter((part) => part !== "").join(", ");
-  return MPI_FUNCTION_NAMES[index] + (text === "" ? "" : ` (${text})`);
+/** A call, as the message shows it that says how calls differ: its function, entries, operation, root and communicator. */
+function describe([index, id, count, type, last]: Statement): string {
+  const name = MPI_FUNCTION_NAMES[index];
+  const element = keyOf(constants.types, BigInt(type));
+  const operation = keyOf(constants.operations, BigInt(last));
+  const entries = element === undefined ? "" : name === "MPI_Alltoallv" ? ` of ${element}` : ` of ${count} ${element}`;
+  const how = name === "MPI_Bcast" ? ` from ${last}` : operation === undefined ? "" : ` by ${operation}`;
+  return name + entries + how + (id === 0 ? "" : ` in communicator ${id}`);
 }
 
 const joinParts = (parts: readonly Uint8Array[]): Uint8Array<ArrayBuffer> => {
@@ -296,7 +298,7 @@ function allToAllV(
     whole.subarray(displacement * bytes, (displacement + count) * bytes);
   const blocks = Array.from(sendCounts, (count, rank) => blockOf(from, count, sendDisplacements[rank]));
   const lengths = new Uint8Array(Float64Array.from(blocks, ({ length }) => length).buffer);
-  const received = share(name, groupOf(handle), [Number(type)], joinParts([lengths, ...blocks]), sortBlocks);
+  const received = share(name, groupOf(handle), [0, Number(type)], joinParts([lengths, ...blocks]), sortBlocks);
   let at = 0;
   receiveCounts.forEach((count, rank) => {
     const block = received.subarray(at, at + count * bytes);

@@ -68,7 +68,7 @@ const PAUSE_MILLISECONDS = 50;
 const NOTICE_MILLISECONDS = 10_000;
 const CONNECT_MILLISECONDS = 1000;
 /** How long what listens at the port may take to show that it is a rank. */
-const ANSWER_MILLISECONDS = 20_000;
+const ANSWER_MILLISECONDS = 10_000;
 
 const never = new Int32Array(new SharedArrayBuffer(4));
 const pause = () => void Atomics.wait(never, 0, 0, PAUSE_MILLISECONDS);
@@ -101,7 +101,7 @@ export function join(place: Place): Star {
     if (found !== null && found !== "strange") return found;
     const now = performance.now();
     strangeSince = found === null ? Infinity : Math.min(strangeSince, now);
-    if (now - strangeSince > ANSWER_MILLISECONDS / 4) throw refuseTaken(place);
+    if (now - strangeSince > ANSWER_MILLISECONDS / 2) throw refuseTaken(place);
     if (now - begun > place.seconds * 1000) throw unreachable(place, mayHost);
     if (!isTold && now - begun > NOTICE_MILLISECONDS) {
       isTold = true;
@@ -117,14 +117,18 @@ function unreachable(place: Place, mayHost: boolean): ConfigurationError {
     : "It has to be the address of a machine of the job, with a rank on it that has started, and the port has to be " +
       "open between the machines";
   return new ConfigurationError(
-    `initialize: rank ${place.rank} of ${place.size} reached nobody at ${whereOf(place)} within ${place.seconds} s ` +
+    `The ranks cannot join: rank ${place.rank} of ${place.size} reached nobody at ${
+      whereOf(place)
+    } within ${place.seconds} s ` +
       `(DISTMATH_JOIN_SECONDS). ${reason}: DISTMATH_PORT, else MASTER_PORT, on all ranks.`,
   );
 }
 
 function refuseTaken(place: Place): ConfigurationError {
   return new ConfigurationError(
-    `initialize: what answers at ${whereOf(place)} is no rank of distmath: another program has the port. Set ` +
+    `The ranks cannot join: what answers at ${
+      whereOf(place)
+    } is no rank of distmath: another program has the port. Set ` +
       "DISTMATH_PORT to a free one on all ranks.",
   );
 }
@@ -237,7 +241,7 @@ function incomplete(
     if (hello?.channel === "link") sendFrame(reader.socket, { refusal } satisfies Answer);
     closeSocket(reader.socket);
   }
-  return new ConfigurationError(`initialize: ${refusal}`, { ranks: missing });
+  return new ConfigurationError(`The ranks cannot join: ${refusal}`, { ranks: missing });
 }
 
 // ---- the others -----------------------------------------------------------------------------------------------------
@@ -265,9 +269,11 @@ function visit(place: Place, machine: string, address: Address, link: number): S
   }
   closeSocket(link);
   if (watch !== null) closeSocket(watch);
-  if (typeof answer !== "string") throw new ConfigurationError(`initialize: ${answer.refusal}`);
+  if (typeof answer !== "string") throw new ConfigurationError(`The ranks cannot join: ${answer.refusal}`);
   throw new DistmathError(
-    `initialize: the rank at ${whereOf(place)}, where the others meet, ended before all ${size} ranks had come.`,
+    `The ranks cannot join: the rank at ${
+      whereOf(place)
+    }, where the others meet, ended before all ${size} ranks had come.`,
   );
 }
 

@@ -14,10 +14,10 @@ import { POLL, RECV, SEND, sendAll } from "./sockets.ts";
 
 const SYMBOLS = { poll: POLL, recv: RECV, send: SEND, ...LAST_WORDS };
 
-/** What a rank tells of its end: its exit code, and how it ended. */
+/** What ranks tell each other of an end: the exit code of the job, and a line that says why; 0 when all is well. */
 interface End {
   code: number;
-  how: string;
+  line: string;
 }
 
 interface Watched {
@@ -44,15 +44,15 @@ export function watchRanks({ rank, hub, watches }: Star): void {
 export function stopWatching({ rank, hub, watches }: Star): void {
   if (state === undefined) return;
   Atomics.store(state, 0, 1);
-  if (rank === hub) tell(watches, { code: 0, how: "" });
+  if (rank === hub) tellOthers(watches, { code: 0, line: "" });
 }
 
 /** Tell the others that this rank ends the job. */
-export function tellOthers({ watches }: Star, end: End): void {
-  tell(watches, end);
+export function tellEndOfJob({ rank, watches }: Star, code: number): void {
+  tellOthers(watches, { code, line: `distmath: rank ${rank} has ended the job, with exit code ${code}.` });
 }
 
-function tell(watches: readonly number[], end: End & { line?: string }): void {
+function tellOthers(watches: readonly number[], end: End): void {
   const text = new TextEncoder().encode(JSON.stringify(end) + "\n");
   for (const socket of watches) if (socket >= 0) sendAll(socket, text);
 }
@@ -77,7 +77,7 @@ function lookOut(
   const bytesOf = (text: string) => new TextEncoder().encode(text);
   const end = (code: number, line: string): void => {
     if (isHub) {
-      const told = bytesOf(JSON.stringify({ code, how: line }) + "\n");
+      const told = bytesOf(JSON.stringify({ code, line }) + "\n");
       for (const { socket } of sockets) send(socket, told, BigInt(told.length), noSignal);
     }
     const words = bytesOf(`${line}\n`);
@@ -95,17 +95,16 @@ function lookOut(
       const bytes = new Uint8Array(4096);
       const length = Number(recv(sockets[i].socket, bytes, BigInt(bytes.length), 0));
       if (Atomics.load(state, 0) === 1) return;
-      const other = sockets[i].rank;
       if (length <= 0) {
-        end(1, `distmath: rank ${other} has ended, or cannot be reached any more. The job ends with exit code 1.`);
+        const gone = `rank ${sockets[i].rank} has ended, or cannot be reached any more`;
+        end(1, `distmath: ${gone}. The job ends with exit code 1.`);
       }
       texts[i] += new TextDecoder().decode(bytes.subarray(0, Math.max(0, length)));
       const stop = texts[i].indexOf("\n");
       if (stop < 0) continue;
-      const { code, how } = JSON.parse(texts[i].slice(0, stop)) as End;
-      if (code === 0) return;
-      // The hub tells whole lines, which name the rank that ended.
-      end(code, isHub ? `distmath: rank ${other} ${how}. The job ends with exit code ${code}.` : how);
+      const told = JSON.parse(texts[i].slice(0, stop)) as End;
+      if (told.code === 0) return;
+      end(told.code, told.line);
     }
   }
 }

@@ -1,0 +1,162 @@
+/** Jobs that were started without MPI: they join or say why not, exchange, and end as a whole. */
+import { assert, assertEquals, assertMatch, assertStringIncludes } from "@std/assert";
+import { fileURLToPath } from "node:url";
+import { slowdown } from "../mpi_installations.ts";
+import { freePort, runRank, runRanks, variablesOf } from "../system/ranks_by_hand.ts";
+import { processesWith } from "./processes.ts";
+
+const script = fileURLToPath(new URL("./fixtures/without_mpi.ts", import.meta.url));
+const run = ["run", "-A", "--no-check"];
+const LONGEST_END_SECONDS = 10;
+
+const ofRank = (way: string) => [...run, script, way];
+
+Deno.test("ranks without MPI exchange what agreements and arrays take, and say what needs MPI", async () => {
+  const ranks = await runRanks(3, ofRank("exchanges"));
+  ranks.forEach(({ code, output }, rank) => {
+    assertEquals(code, 0, output);
+    const lines = output.split("\n").filter((line) => line !== "" && !line.startsWith("joined"));
+    // From each rank as many entries as the product of both numbers, after those for lower ranks.
+    const received = [0, 1, 2].flatMap((from) =>
+      Array.from({ length: rank * from }, (_, i) => 100 * from + from * (rank * (rank - 1) / 2) + i)
+    );
+    assertEquals(lines.slice(0, 6), [
+      '"from 1"',
+      "[0,1,2]",
+      // A product goes over 32 bits, as C's does.
+      JSON.stringify(
+        [[6, 393_222], [6, Math.imul(Math.imul(65_537, 131_074), 196_611)], [1, 65_537], [3, 196_611], [1, 1], [1, 1]]
+          .concat([[1, 1], [0, 0], [3, 196_611], [0, 0]]),
+      ),
+      JSON.stringify([[0, 1, 2].reduce((sum, i) => Math.fround(sum + Math.fround(0.1 + i)), 0)]),
+      `"${BigInt.asIntN(64, 2n ** 40n * (2n ** 40n + 1n) * (2n ** 40n + 2n))}"`,
+      JSON.stringify(received),
+    ], output);
+    assertEquals(lines.slice(6, 9), ["[0,0,1,900000]", "[3,[0,1,2],[0,1,2]]", '["alone"]'], output);
+    for (const [i, name] of ["MPI_Send", "MPI_Comm_split", "MPI_Ibarrier"].entries()) {
+      assertStringIncludes(lines[9 + i], `"${name} needs MPI, and this job was started`, output);
+    }
+  });
+});
+
+Deno.test("ranks without MPI in different calls learn it, all of them, and go on in step", async () => {
+  for (const { code, output } of await runRanks(3, ofRank("mismatch"))) {
+    assertEquals(code, 0, output);
+    assertStringIncludes(
+      output,
+      "\nCollectiveError: The ranks are in different calls: MPI_Allreduce of 1 float64 by sum on ranks 0, 2; " +
+        "MPI_Barrier on rank 1. [1]\n",
+    );
+    assertStringIncludes(output, "\n3 went on\n");
+  }
+});
+
+for (
+  const [way, code, words] of [
+    ["killed", 1, "distmath: rank 1 has ended, or cannot be reached any more. The job ends with exit code 1."],
+    ["throws", 1, "distmath: rank 1 has ended, or cannot be reached any more. The job ends with exit code 1."],
+    ["exits", 3, "distmath: rank 1 has ended the job, with exit code 3."],
+    ["aborts", 5, "distmath: rank 1 has ended the job, with exit code 5."],
+  ] as const
+) {
+  Deno.test(`a rank ends its job without MPI: it ${way === "killed" ? "is killed" : way}`, async () => {
+    const ranks = await runRanks(3, ofRank(way), { FAULTY: "1" });
+    const endedAt = Date.now();
+    const faultAt = Number(/fault at (\d+)/.exec(ranks[1].output)?.[1]);
+    assert(endedAt - faultAt < LONGEST_END_SECONDS * 1000 * slowdown(), `${endedAt - faultAt} ms`);
+    if (way === "throws") assertStringIncludes(ranks[1].output, "Error: broken on purpose");
+    assertEquals(ranks[1].code, way === "killed" ? 137 : code, ranks[1].output);
+    for (const { code: found, output } of [ranks[0], ranks[2]]) {
+      assertEquals(found, code, output);
+      assertStringIncludes(output, words);
+    }
+  });
+}
+
+Deno.test("a rank of a job without MPI that leaves while others wait for it ends the job", async () => {
+  const ranks = await runRanks(2, ofRank("leaves"), { FAULTY: "1", DISTMATH_PATIENCE_SECONDS: "1" });
+  const output = ranks.map(({ output }) => output).join("");
+  assertEquals(ranks.map(({ code }) => code), [1, 1], output);
+  assertMatch(output, /rank 0 has waited for more than 1 s in MPI_Barrier for rank 1, which has ended/);
+});
+
+Deno.test("ranks without MPI join beside strangers, and refuse those of other jobs", async () => {
+  const port = freePort();
+  const env = { DISTMATH_JOIN_SECONDS: "60" };
+  const first = runRank(ofRank("mismatch"), { ...variablesOf(0, 2, port), ...env });
+  const [hello, silent] = [await connectTo(port), await connectTo(port)];
+  await hello.write(new TextEncoder().encode("GET / HTTP/1.1\r\n\r\n"));
+  assertEquals(await hello.read(new Uint8Array(1)), null);
+  const join = (rank: number, size: number) =>
+    runRank(ofRank("mismatch"), { ...variablesOf(rank, size, port), ...env });
+  const other = await join(1, 3);
+  assertEquals(other.code, 1, other.output);
+  assertMatch(
+    other.output,
+    /ConfigurationError: .*rank 1 on .* belongs to 3 ranks, but at localhost:\d+ .* 2 ranks meet/,
+  );
+  const twice = await join(0, 2);
+  assertMatch(twice.output, /ConfigurationError: .*rank 0, started once more on .*, is at localhost:\d+ .* already/);
+  for (const { code, output } of await Promise.all([first, join(1, 2)])) assertEquals(code, 0, output);
+  hello.close();
+  silent.close();
+});
+
+/** Connect as soon as somebody listens. */
+async function connectTo(port: number): Promise<Deno.Conn> {
+  for (let tries = 0;; tries++) {
+    try {
+      return await Deno.connect({ hostname: "127.0.0.1", port });
+    } catch (error) {
+      if (tries > 600) throw error;
+      await new Promise((resolve) => setTimeout(resolve, 50));
+    }
+  }
+}
+
+Deno.test("ranks without MPI that cannot join say why", async () => {
+  const port = freePort();
+  const fail = async (env: Record<string, string>, text: RegExp) => {
+    const { code, output } = await runRank(ofRank(""), { ...variablesOf(0, 2, port), ...env });
+    assertEquals(code, 1, output);
+    assertMatch(output, text);
+  };
+  // Another program has the port: it closes what connects.
+  const other = Deno.listen({ hostname: "127.0.0.1", port: port + 1 });
+  const answer = (async () => {
+    for await (const connection of other) connection.close();
+  })();
+  await Promise.all([
+    fail(
+      { MASTER_ADDR: "", WORLD_SIZE: "2" },
+      /started without MPI, .* MASTER_ADDR is not set\. Start each rank by torchrun/,
+    ),
+    fail({ RANK: "2" }, /RANK is "2", it must be a whole number from 0 to 1\./),
+    fail({ MASTER_PORT: "port" }, /MASTER_PORT is "port", it must be a whole number from 1 to 65535\./),
+    fail(
+      { MASTER_ADDR: "no such host" },
+      /MASTER_ADDR is "no such host", and this machine knows no address by that name/,
+    ),
+    fail(
+      { DISTMATH_JOIN_SECONDS: "1" },
+      /rank 1 of 2 did not come to localhost:\d+ \(MASTER_ADDR, MASTER_PORT\) within 1 s/,
+    ),
+    fail(
+      { DISTMATH_PORT: String(port + 1) },
+      /what answers at localhost:\d+ \(MASTER_ADDR, DISTMATH_PORT\) is no rank/,
+    ),
+    // An address for documentation, which is nobody's.
+    fail(
+      { MASTER_ADDR: "192.0.2.1", DISTMATH_JOIN_SECONDS: "1" },
+      /reached nobody at 192\.0\.2\.1:\d+ .* within 1 s|what answers at 192\.0\.2\.1:\d+ .* is no rank/,
+    ),
+  ]);
+  other.close();
+  await answer;
+});
+
+Deno.test("no rank of a job without MPI is left, nor what they shared", () => {
+  assertEquals(processesWith(script), []);
+  const names = Array.from(Deno.readDirSync("/dev/shm"), ({ name }) => name);
+  assertEquals(names.filter((name) => name.startsWith("distmath.tcp.")), []);
+});
