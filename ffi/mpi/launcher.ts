@@ -4,7 +4,7 @@
  * @module
  */
 import { environment } from "../library.ts";
-import { hasPlace } from "../tcp/place.ts";
+import { hasPlace, isSet } from "../tcp/place.ts";
 
 /** The program that started this process as one of several ranks. */
 export interface Launcher {
@@ -53,8 +53,7 @@ const MPI_VARIABLES = ["OMPI_COMM_WORLD_RANK", "PMI_RANK", "PMIX_RANK"];
  * the other hand variables for torch may be set in jobs of MPI.
  */
 export function isWithoutMpi(): boolean {
-  if (environment("TORCHELASTIC_RUN_ID") !== undefined) return true;
-  return MPI_VARIABLES.every((name) => environment(name) === undefined) && hasPlace();
+  return isSet("TORCHELASTIC_RUN_ID") || (!MPI_VARIABLES.some(isSet) && hasPlace());
 }
 
 /**

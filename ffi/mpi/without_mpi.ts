@@ -42,7 +42,7 @@ const world = () => groups.get(constants.world)!;
 /** This rank's place on its machine, once it has joined the others; `null` if it is alone there. */
 export function machinePlace(): MachinePlace | null {
   if (star === undefined) return null;
-  const { rank, size, machines, name } = star;
+  const { rank, size, name } = star;
   const here = ranksOfMachine(star);
   return here.length === 1 ? null : { rank, size, localRank: here.indexOf(rank), localSize: here.length, name };
 }

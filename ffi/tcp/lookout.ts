@@ -21,7 +21,6 @@ interface End {
 }
 
 interface Watched {
-  rank: number;
   isHub: boolean;
   /** The sockets and whose they are. */
   sockets: readonly { socket: number; rank: number }[];
@@ -36,7 +35,7 @@ export function watchRanks({ rank, hub, watches }: Star): void {
   if (watches.length === 1) return;
   state = new Int32Array(new SharedArrayBuffer(4));
   const sockets = watches.flatMap((socket, rank) => socket < 0 ? [] : [{ socket, rank }]);
-  const watched: Watched = { rank, isHub: rank === hub, sockets, state };
+  const watched: Watched = { isHub: rank === hub, sockets, state };
   startThread(lookOut, [], watched, SYMBOLS);
 }
 
@@ -69,7 +68,7 @@ export function isLost(star: Star, other: number): never {
 
 /** Runs in a thread, where it sees nothing of this module. */
 function lookOut(
-  { rank, isHub, sockets, state }: Watched,
+  { isHub, sockets, state }: Watched,
   { poll, recv, send, write, _exit }: Deno.DynamicLibrary<typeof SYMBOLS>["symbols"],
 ): void {
   const [pollIn, noSignal, standardError] = [1, 0x4000, 2];

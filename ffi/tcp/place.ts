@@ -26,10 +26,15 @@ export interface Place {
   seconds: number;
 }
 
-/** Whether variables say that the job was started without MPI: torchrun's, or two of those that it sets. */
+/** Whether a variable is set, as far as it may be read: jobs of MPI do not ask the user for permission to look. */
+export function isSet(name: string): boolean {
+  return Deno.permissions.querySync({ name: "env", variable: name }).state === "granted" &&
+    environment(name) !== undefined;
+}
+
+/** Whether at least two variables say that the job was started without MPI: one alone may mean something else. */
 export function hasPlace(): boolean {
-  return environment("TORCHELASTIC_RUN_ID") !== undefined ||
-    VARIABLES.filter((name) => environment(name) !== undefined).length >= 2;
+  return VARIABLES.filter(isSet).length >= 2;
 }
 
 /** A variable that holds a whole number; `null` if it is not set. */

@@ -47,7 +47,6 @@ let opened: Deno.DynamicLibrary<typeof SYMBOLS>["symbols"] | undefined;
 const libc = () => opened ??= libcFunctions(SYMBOLS);
 
 const AF_INET = 2;
-const AF_INET6 = 10;
 const SOCK_STREAM = 1;
 const SOCK_NONBLOCK = 0o4000;
 const SOCK_CLOEXEC = 0o2000000;

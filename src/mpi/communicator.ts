@@ -22,6 +22,10 @@ import { ranksInWorld, withGroup } from "./rank_group.ts";
  * ranks may run programs in other languages. Unless a method says otherwise it is collective: every rank of the
  * communicator calls it, with the same kind of element, operation and root.
  *
+ * In jobs without MPI there are those that agreements and arrays take: `barrier`, `broadcast`, `allGather`, `allGatherV`,
+ * `allReduce`, `allToAllV`, what exchanges objects by these, `duplicate`, `splitShared`; the others throw a
+ * `ConfigurationError`, and none of these takes part of the ranks.
+ *
  * Counts and displacements are in entries of the typed array, also for complex numbers. Reductions of float16 and
  * bfloat16 are computed in float32 and rounded once; complex numbers can be summed; float8 cannot be reduced.
  *

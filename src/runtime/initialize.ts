@@ -65,10 +65,12 @@ const KEPT_BYTES = 2 ** 28;
 
 /**
  * Join the job that the launcher started; without one, be its only rank. Collective over the ranks of the communicator.
+ * Ranks on GPUs need no MPI: started by torchrun, or with RANK, WORLD_SIZE, LOCAL_RANK, MASTER_ADDR and MASTER_PORT, they
+ * join by TCP and NCCL.
  * From then on the process keeps up to 256 MiB of freed memory for its next arrays.
  *
- * @throws {ConfigurationError} if MPI is missing or not the launcher's, a GPU does not exist, two ranks would share one, or
- * some ranks would compute on GPUs and others on CPUs.
+ * @throws {ConfigurationError} if MPI is missing or not the launcher's, a GPU does not exist, two ranks would share one,
+ * some ranks would compute on GPUs and others on CPUs, or, without MPI, ranks do not come or would compute on CPUs.
  * @throws {StateError} if there is a runtime already, or MPI has ended.
  * @throws {TypeError} or {RangeError} for an option that is none. Each of these is thrown on every rank.
  *

@@ -4,6 +4,7 @@ import { fileURLToPath } from "node:url";
 import { buildOldCublasMp } from "../gpu/mock/build_cublasmp.ts";
 import { runJob } from "../mpi_installations.ts";
 import { mockTest, mpi } from "./mock.ts";
+import { runRanks } from "./ranks_by_hand.ts";
 
 async function runTests(files: readonly string[], environment: Record<string, string>): Promise<void> {
   for (const file of files) {
@@ -49,6 +50,14 @@ mockTest("cuBLASMp 0.7 is refused with what to do, and passed over where there i
   }
   const taken = await run([old, mock]);
   assertStringIncludes(taken.output, `sum 512 by ${mock}/libcublasmp.so.0`);
+});
+
+mockTest("a product of ranks that were started without MPI", async (environment) => {
+  const script = fileURLToPath(new URL("./fixtures/multiplies_on_gpu.ts", import.meta.url));
+  for (const { code, output } of await runRanks(2, ["run", "-A", "--no-check", script], environment)) {
+    assertEquals(code, 0, output);
+    assertStringIncludes(output, `sum 512 by ${environment.DISTMATH_LIBRARY_PATH}/libcublasmp.so.0`);
+  }
 });
 
 mockTest("engine overlap needs NVLink and NVSHMEM, and else cuBLASMp multiplies", async (environment, path) => {

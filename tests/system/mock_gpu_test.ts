@@ -3,6 +3,7 @@ import { assert, assertEquals, assertStringIncludes } from "@std/assert";
 import { fileURLToPath } from "node:url";
 import { runAlone, runJob } from "../mpi_installations.ts";
 import { mockTest, mpi } from "./mock.ts";
+import { freePort, runRanks } from "./ranks_by_hand.ts";
 
 const FILES = [
   "gpu/memory_test.ts",
@@ -50,4 +51,29 @@ mockTest("kernels that cannot be kept on disk are compiled by each process", asy
   });
   assertEquals([status, output.includes("gpu 36")], [0, true], output);
   assertEquals(Deno.readTextFileSync(`${folder}/kernels`), "");
+}, "none");
+
+mockTest("jobs on mock GPUs need no MPI: by hand, and as torchrun starts them", async (environment) => {
+  const script = fileURLToPath(new URL("./fixtures/without_mpi_on_gpus.ts", import.meta.url));
+  const run = ["run", "-A", "--no-check", script];
+  const env = { ...environment, MOCK_GPUS: "3", DISTMATH_MPI: "/nowhere/libmpi.so" };
+  // torchrun has a store of its own at MASTER_PORT.
+  const port = freePort();
+  using _store = Deno.listen({ hostname: "127.0.0.1", port });
+  const torchrun = { TORCHELASTIC_RUN_ID: "a", TORCHELASTIC_USE_AGENT_STORE: "True", LOCAL_WORLD_SIZE: "3" };
+  for (const ranks of [await runRanks(3, run, env), await runRanks(3, run, { ...env, ...torchrun }, port)]) {
+    ranks.forEach(({ code, output }, rank) => {
+      assertEquals(code, 0, output);
+      const lines = output.split("\n").filter((line) => line.startsWith(`${rank}: `)).map((line) => line.slice(3));
+      assertEquals(lines.slice(0, 3), [
+        `3 ${rank} 3 Mock GPU ${rank}`,
+        `0 7260 119 ${rank === 1 ? 119 : "-"}`,
+        "120,0",
+      ]);
+      assertStringIncludes(output, "ConfigurationError MPI_Comm_split needs MPI, and this job was started without it");
+    });
+  }
+  const [onCpu] = await runRanks(1, run, { ...env, DISTMATH_DEVICE: "cpu" });
+  assertStringIncludes(onCpu.output, "ConfigurationError: initialize: this job was started without MPI");
+  assertStringIncludes(onCpu.output, "That is for GPUs, which NCCL connects, and here CPUs would compute.");
 }, "none");

@@ -52,6 +52,14 @@ const LAUNCHER_VARIABLES = [
   "SLURM_LOCALID",
   "SLURM_NODEID",
   "SLURM_STEP_TASKS_PER_NODE",
+  "PMIX_RANK",
+  "TORCHELASTIC_RUN_ID",
+  "RANK",
+  "WORLD_SIZE",
+  "LOCAL_RANK",
+  "LOCAL_WORLD_SIZE",
+  "MASTER_ADDR",
+  "MASTER_PORT",
 ];
 
 /** The launcher in an environment with these variables only. */
@@ -105,4 +113,21 @@ Deno.test("launcher() reads what Open MPI, MPICH and Slurm set", () => {
     ["mpich", 1, 1],
     ["mpich", 1, 3],
   ]);
+});
+
+Deno.test("launcher() knows jobs without MPI from those of MPI in which the same variables are set", () => {
+  const torch = { RANK: "1", WORLD_SIZE: "4", LOCAL_RANK: "1", MASTER_ADDR: "a", MASTER_PORT: "1" };
+  const told = { kind: "torch", release: null, rank: 1, size: 4, localRank: 1, localSize: null } as const;
+  assertEquals(launcherIn(torch), told);
+  assertEquals(launcherIn({ ...torch, LOCAL_WORLD_SIZE: "2" }), { ...told, localSize: 2 });
+  assertEquals(launcherIn({ RANK: "1" }), null);
+  const [openMpi, slurm] = [
+    { OMPI_COMM_WORLD_RANK: "0", OMPI_COMM_WORLD_SIZE: "2" },
+    { SLURM_PROCID: "2", SLURM_STEP_NUM_TASKS: "8" },
+  ];
+  assertEquals(launcherIn({ ...torch, ...openMpi })?.kind, "open_mpi");
+  assertEquals(launcherIn({ ...torch, ...openMpi, TORCHELASTIC_RUN_ID: "x" })?.kind, "torch");
+  // Plain srun starts what has no MPI; one that speaks to MPI says so.
+  assertEquals(launcherIn({ ...torch, ...slurm })?.kind, "torch");
+  assertEquals(launcherIn({ ...torch, ...slurm, PMIX_RANK: "2" })?.kind, "slurm");
 });
