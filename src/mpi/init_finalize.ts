@@ -112,6 +112,8 @@ function start(): Mpi {
     checkMpi(symbols.MPI_Init_thread(0n, 0n, constants.threadSerialized, flag), "MPI_Init_thread");
     const place = mpi.place();
     const presence = place === null ? known : joinPresenceAt(place);
+    // Nobody works, fails or leaves before all are to be seen there.
+    if (mpi.vendor === "none") checkMpi(symbols.MPI_Barrier(constants.world), "MPI_Barrier");
     if (presence !== null) announceWaits(mpi, presence);
     globalThis.addEventListener("unload", endWithProcess);
   } else refuseOtherThread(mpi);
