@@ -179,6 +179,12 @@ function declaration(name: MpiFunctionName, handle: Abi["handle"]): Deno.Foreign
   };
 }
 
+/** Tell of a function in a table if it waits for other ranks, or begins what they take part in. */
+export function noteFunction(functions: MpiFunctions, name: MpiFunctionName): void {
+  if (WAITING.has(cName(name))) noteWaiting(functions, { [name]: cName(name) });
+  if (STARTING.test(name)) noteStarting(functions, { [name]: cName(name) });
+}
+
 /**
  * The functions of the library in the file `path`. A function is opened when it is asked for first, since each costs 0.1 to
  * 0.4 ms and few scripts need more than ten. Nothing else stands in its place before: V8 calls at once what is always the
@@ -197,8 +203,7 @@ export function mpiFunctions(path: string, handle: Abi["handle"]): MpiFunctions 
           throw error;
         };
       }
-      if (WAITING.has(cName(name))) noteWaiting(functions, { [name]: cName(name) });
-      if (STARTING.test(name)) noteStarting(functions, { [name]: cName(name) });
+      noteFunction(functions, name);
       return functions[name];
     };
     Object.defineProperty(functions, name, { get, set, enumerable: true, configurable: true });

@@ -22,7 +22,7 @@ import { isWithoutMpi, type Launcher, launcher, launcherLibraryFolders } from ".
 import { mpichAbi } from "./mpich.ts";
 import { openMpiAbi } from "./open_mpi.ts";
 import { standardAbi } from "./standard_abi.ts";
-import { functionsWithoutMpi, type MachinePlace, machinePlace } from "./without_mpi.ts";
+import { functionsWithoutMpi, lastFailure, type MachinePlace, machinePlace } from "./without_mpi.ts";
 
 export type { Abi, ElementType, Handle, MpiConstants, ReduceOperation, StatusLayout } from "./abi.ts";
 export {
@@ -53,13 +53,17 @@ export interface Mpi {
   symbols: MpiFunctions;
   /** The place of this rank on its machine, which is known once the ranks have joined without MPI; else `null`. */
   place: () => MachinePlace | null;
+  /** What the function threw that returned an error code last, where it is not MPI's; else `null`. */
+  failure: () => Error | null;
 }
 
 /** An MPI function returned an error code: `symbol` is its error class, `failure.text` is MPI's own text. */
 export class MpiError extends NativeError {}
 
-export function mpiError(functionName: string, code: number, hint?: string): MpiError {
-  const { symbols, errorClasses } = openMpi();
+export function mpiError(functionName: string, code: number, hint?: string): Error {
+  const { symbols, errorClasses, failure } = openMpi();
+  const thrown = failure();
+  if (thrown !== null) return thrown;
   const errorClass = new Int32Array(1);
   const text = new Uint8Array(1024);
   symbols.MPI_Error_class(code, errorClass);
@@ -213,6 +217,7 @@ function withoutMpi(): Mpi {
     source,
     symbols: functionsWithoutMpi(),
     place: machinePlace,
+    failure: lastFailure,
     ...abi,
   };
 }
@@ -241,7 +246,7 @@ export function openMpi(): Mpi {
   const version = description.split(/[\n,]/)[0].replaceAll(/\s+/g, " ").trim();
   const vendor = VENDORS.find(([pattern]) => pattern.test(description))?.[1] ?? "unknown";
   const symbols = mpiFunctions(path, abi.handle);
-  const mpi: Mpi = { abi: name, vendor, version, path, source, symbols, place: () => null, ...abi };
+  const mpi: Mpi = { abi: name, vendor, version, path, source, symbols, place: () => null, failure: () => null, ...abi };
   refuseForeignLauncher(mpi);
   setLibraryVersion("MPI", version);
   return current = mpi;

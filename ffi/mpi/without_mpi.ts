@@ -12,7 +12,7 @@ import { join, type Star } from "../tcp/join.ts";
 import { stopWatching, tellEndOfJob, watchRanks } from "../tcp/lookout.ts";
 import { readPlace } from "../tcp/place.ts";
 import type { ElementType, Handle, ReduceOperation } from "./abi.ts";
-import { MPI_FUNCTION_NAMES, type MpiFunctionName, type MpiFunctions } from "./functions.ts";
+import { MPI_FUNCTION_NAMES, type MpiFunctionName, type MpiFunctions, noteFunction } from "./functions.ts";
 import { standardAbi } from "./standard_abi.ts";
 
 const { constants } = standardAbi;
@@ -61,10 +61,33 @@ function refuse(what: string): never {
 
 type AnyFunction = (...values: never[]) => number;
 
+let failure: Error | null = null;
+
+/** What the function threw that returned an error code last. */
+export function lastFailure(): Error | null {
+  return failure;
+}
+
+/** As MPI's functions, which throw nothing: what is told around calls, when they end, is told then, too. */
+function returningCode(call: AnyFunction): AnyFunction {
+  return (...values) => {
+    try {
+      return call(...values);
+    } catch (error) {
+      failure = error as Error;
+      return 1;
+    }
+  };
+}
+
 /** The functions of MPI's standard interface. */
 export function functionsWithoutMpi(): MpiFunctions {
-  const table = Object.fromEntries(MPI_FUNCTION_NAMES.map((name) => [name, () => refuse(name)]));
-  return Object.assign(table as unknown as MpiFunctions, FUNCTIONS);
+  const table = Object.fromEntries(MPI_FUNCTION_NAMES.map((name) => [name, () => refuse(name)])) as unknown as MpiFunctions;
+  for (const [name, call] of Object.entries(FUNCTIONS) as [MpiFunctionName, AnyFunction][]) {
+    Object.assign(table, { [name]: returningCode(call) });
+    noteFunction(table, name);
+  }
+  return table;
 }
 
 // ---- starting and ending --------------------------------------------------------------------------------------------

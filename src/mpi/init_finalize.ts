@@ -193,7 +193,7 @@ export function finalizeMpi(): void {
       throw new StateError("MPI was finalized; no communicator or array can be used any more.");
     };
   }
-  if (code !== 0) throw new StateError(`MPI_Finalize returned ${code}.`);
+  if (code !== 0) throw started.failure() ?? new StateError(`MPI_Finalize returned ${code}.`);
 }
 
 // A time limit on waiting is one on this, too.
