@@ -83,6 +83,9 @@ const ROUNDLESS: readonly string[] = ["Abs", "Fmin", "Fmax", "Floor", "Ceil", "T
 /** Functions that pass over NaN, which loops keep. */
 const PASSING: readonly string[] = ["Fmin", "Fmax"];
 
+/** Functions whose results are the same in loops, bit for bit. */
+const EXACT: readonly string[] = [...ROUNDLESS, "Add", "Sub", "Mul", "Div", "Sqr"];
+
 /** The calls for an expression, the last of which makes the result; null if there are none. */
 function stepsOf(expression: Expression, operands: readonly Part[], dtype: VectorType): readonly Step[] | null {
   const steps: Step[] = [];
@@ -110,7 +113,9 @@ function stepsOf(expression: Expression, operands: readonly Part[], dtype: Vecto
   };
   if (visit(expression)?.kind !== "step") return null;
   const isRounded = dtype === "float32" && !steps.slice(0, -1).every(({ name }) => ROUNDLESS.includes(name));
-  return isRounded ? null : steps;
+  // Blocks with NaN are left to loops: what else is in them must not depend on that.
+  const isMixed = steps.some(({ name }) => PASSING.includes(name)) && !steps.every(({ name }) => EXACT.includes(name));
+  return isRounded || isMixed ? null : steps;
 }
 
 /** Whether an operation is a power of 2, which is exact. */

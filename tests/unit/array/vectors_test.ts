@@ -152,6 +152,8 @@ Deno.test("programs that vector mathematics does not compute are left to loops",
     const program = compile(applied(name), operands.map(typeOf));
     assertEquals(prepareVectors(program, operands, target, never as () => null), null, name);
   }
+  const mixed = compile(apply("maximum", apply("exp", operand(0)), operand(1)), [double, { scalar: 0 }].map(typeOf));
+  assertEquals(prepareVectors(mixed, [double, { scalar: 0 }], double, never as () => null), null);
   const program = compile(applied("exp"), [double].map(typeOf));
   assertEquals(prepareVectors(program, [double], double, () => null), null);
 });
