@@ -246,7 +246,17 @@ export function openMpi(): Mpi {
   const version = description.split(/[\n,]/)[0].replaceAll(/\s+/g, " ").trim();
   const vendor = VENDORS.find(([pattern]) => pattern.test(description))?.[1] ?? "unknown";
   const symbols = mpiFunctions(path, abi.handle);
-  const mpi: Mpi = { abi: name, vendor, version, path, source, symbols, place: () => null, failure: () => null, ...abi };
+  const mpi: Mpi = {
+    abi: name,
+    vendor,
+    version,
+    path,
+    source,
+    symbols,
+    place: () => null,
+    failure: () => null,
+    ...abi,
+  };
   refuseForeignLauncher(mpi);
   setLibraryVersion("MPI", version);
   return current = mpi;

@@ -82,7 +82,9 @@ function returningCode(call: AnyFunction): AnyFunction {
 
 /** The functions of MPI's standard interface. */
 export function functionsWithoutMpi(): MpiFunctions {
-  const table = Object.fromEntries(MPI_FUNCTION_NAMES.map((name) => [name, () => refuse(name)])) as unknown as MpiFunctions;
+  const table = Object.fromEntries(
+    MPI_FUNCTION_NAMES.map((name) => [name, () => refuse(name)]),
+  ) as unknown as MpiFunctions;
   for (const [name, call] of Object.entries(FUNCTIONS) as [MpiFunctionName, AnyFunction][]) {
     Object.assign(table, { [name]: returningCode(call) });
     noteFunction(table, name);
