@@ -3,7 +3,7 @@
  *
  * @module
  */
-import { delimiter, dirname, join } from "node:path";
+import { basename, delimiter, dirname, join } from "node:path";
 import { searchFolders } from "../../internals.ts";
 import { cpuDamage, toMend } from "../native/install.ts";
 import { CommandError, userPath } from "../terminal.ts";
@@ -86,15 +86,28 @@ export async function identifyLauncher({ path, source }: Candidate): Promise<Lau
   }
 }
 
-/** Every place to look, in the order in which libraries are searched. */
+/** Every place to look: beside the library that `DISTMATH_MPI` names, then in the order in which libraries are searched. */
 function candidates(): Candidate[] {
   const onPath = (Deno.env.get("PATH") ?? "").split(delimiter).filter(Boolean);
-  return searchFolders().flatMap(({ path, source }) => {
+  const library = Deno.env.get("DISTMATH_MPI");
+  const named = library?.includes("/")
+    ? [{ path: userPath(libraryFile.test(library) ? dirname(library) : library), source: "DISTMATH_MPI" }]
+    : [];
+  return [...named, ...searchFolders()].flatMap(({ path, source }) => {
     const folders = path === null ? onPath : [join(dirname(path), "bin")];
     return names.flatMap((name) =>
       folders.map((folder) => ({ path: join(folder, name), source: path === null ? "PATH" : source }))
     );
   });
+}
+
+const libraryFile = /\.so[.\d]*$/;
+
+/** Whose library `DISTMATH_MPI` names, by its file's name; `null` if that does not tell. */
+function namedFamily(): LauncherKind | null {
+  const file = basename(Deno.env.get("DISTMATH_MPI") ?? "");
+  if (/^libmpich\b|^libmpi\.so\.12\b/.test(file)) return "mpich";
+  return /^libmpi\.so\.40\b/.test(file) ? "open_mpi" : null;
 }
 
 /** All launchers on this machine, each once, in order of preference. */
@@ -163,8 +176,8 @@ async function srunOfAllocation(mpi: Launcher): Promise<Launcher | null> {
 }
 
 /**
- * The launcher to use: the one that was named, else the first that is found; in an allocation of Slurm's `srun`, if it can
- * start the ranks of that one's MPI.
+ * The launcher to use: the one that was named, else the first that is found, of the family whose library `DISTMATH_MPI`
+ * names; in an allocation of Slurm's `srun`, if it can start the ranks of that one's MPI.
  *
  * @throws {CommandError} when there is none, or what `native install` brought is damaged.
  */
@@ -173,9 +186,15 @@ export async function findLauncher(option?: string): Promise<Launcher> {
   const damage = named ? null : cpuDamage();
   // Loading a library that was cut short kills the process.
   if (damage) throw new CommandError(`${damage}; ${toMend("cpu")}`, 1);
-  const launcher = named ?? (await findLaunchers())[0];
+  const launcher = named ?? await firstLauncher();
   if (!launcher) throw new CommandError(`no MPI launcher (mpirun) was found; ${installHint}`, 1);
   return named ? launcher : await srunOfAllocation(launcher) ?? launcher;
+}
+
+async function firstLauncher(): Promise<Launcher | undefined> {
+  const found = await findLaunchers();
+  const family = namedFamily();
+  return found.find(({ kind }) => family === null || kind === family) ?? found[0];
 }
 
 /** A launcher for people: `Open MPI 5.0.11 (/…/bin/mpirun)`. */

@@ -1,5 +1,5 @@
 /** The life of a transform: planned, executed, reset, released, freed; and everything that it refuses, on every rank. */
-import { assert, assertEquals, assertStringIncludes, assertThrows } from "@std/assert";
+import { assert, assertEquals, assertMatch, assertStringIncludes, assertThrows } from "@std/assert";
 import {
   allocateOperand,
   Box,
@@ -136,7 +136,9 @@ clusterTest("explain, algorithm and toString tell what runs", (runtime) => {
   assert(library.length > 0);
   if (runtime.size === 1) {
     assertEquals([algorithm, variant, bytesMoved], ["local", "Slab.X (axes 0, 1)", 0]);
-    assertEquals(steps, ["transform axes 0, 1 in Slab.X, c2c"]);
+    assertEquals(steps.length, 1);
+    // The library is named where there are two.
+    assertMatch(steps[0], /^transform axes 0, 1 in Slab\.X, c2c(, by (FFTW|MKL))?$/);
   } else {
     assertEquals([algorithm, variant], ["transpose", "Slab.X (axis 1) -> Slab.Y (axis 0)"]);
     const stays = Array.from({ length: runtime.size }, (_, rank) => {

@@ -55,7 +55,7 @@ testUnderEveryMpi("a rank that leaves while others wait for it ends the job", as
     if (result.output.includes("no ScaLAPACK exists for the MPI standard ABI")) return;
     await assertEnded(
       result,
-      RegExp(`^distmath: rank 0 has waited for more than 2 s in ${place} for rank 1, which has`, "m"),
+      RegExp(`distmath: rank 0 has waited for more than 2 s in ${place} for rank 1, which has`),
     );
   }));
 });
@@ -63,7 +63,7 @@ testUnderEveryMpi("a rank that leaves while others wait for it ends the job", as
 testUnderEveryMpi("all ranks that wait for one that has left are named", async (mpi) => {
   const place = "matmul > MPI_Allreduce";
   const words = `rank [02] has waited for more than 2 s in ${place}, rank [02] in ${place} for rank 1, which has ended`;
-  await assertEnded(await run(mpi, 3, "leaves", "exits"), RegExp(`^distmath: ${words} with exit code 0`, "m"));
+  await assertEnded(await run(mpi, 3, "leaves", "exits"), RegExp(`distmath: ${words} with exit code 0`));
 });
 
 for (const way of ["exits", "returns"]) {

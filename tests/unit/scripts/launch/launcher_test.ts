@@ -142,3 +142,38 @@ Deno.test("findLauncher() reads no file of hosts, which may be gone", async () =
     Deno.env.delete("PBS_NODEFILE");
   }
 });
+
+Deno.test("findLauncher() takes the launcher beside the library that DISTMATH_MPI names, or one of its family", async () => {
+  const folder = Deno.makeTempDirSync();
+  const place = (path: string, version: string) => {
+    Deno.mkdirSync(`${folder}/${path}/bin`, { recursive: true });
+    Deno.writeTextFileSync(`${folder}/${path}/bin/mpirun`, `#!/bin/sh\necho "${version}"\n`, { mode: 0o755 });
+  };
+  place("openmpi", "mpirun (Open MPI) 5.0.11");
+  place("mpich", "HYDRA build details:\n    Version:    5.0.2");
+  const before = { ...Deno.env.toObject() };
+  const variables = ["PATH", "DISTMATH_MPI", "DISTMATH_MPIRUN", "DISTMATH_LIBRARY_PATH", "DISTMATH_NATIVE"];
+  try {
+    for (const name of variables) Deno.env.delete(name);
+    Deno.env.set("DISTMATH_NATIVE", "/nonexistent");
+    Deno.env.set("PATH", `${folder}/openmpi/bin:${folder}/mpich/bin:${before.PATH}`);
+    const found = async (library: string) => {
+      Deno.env.set("DISTMATH_MPI", library);
+      const { kind, path } = await findLauncher();
+      return [kind, path];
+    };
+    const mpich = ["mpich", `${folder}/mpich/bin/mpirun`];
+    const openMpi = ["open_mpi", `${folder}/openmpi/bin/mpirun`];
+    assertEquals(await found(""), openMpi);
+    assertEquals(await found(`${folder}/mpich/lib/libmpi_abi.so.1`), mpich);
+    assertEquals(await found(`${folder}/mpich/lib`), mpich);
+    assertEquals(await found("libmpich.so.12"), mpich);
+    assertEquals(await found("libmpi.so.40"), openMpi);
+  } finally {
+    for (const name of variables) {
+      if (before[name] === undefined) Deno.env.delete(name);
+      else Deno.env.set(name, before[name]);
+    }
+    Deno.removeSync(folder, { recursive: true });
+  }
+});
