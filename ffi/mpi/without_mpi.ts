@@ -279,6 +279,22 @@ function allGather(
   return 0;
 }
 
+/** Copy blocks that follow each other to their displacements, which are in entries of so many bytes. */
+function place(
+  blocks: Uint8Array,
+  into: Uint8Array,
+  counts: Int32Array,
+  displacements: Int32Array,
+  bytes: number,
+): number {
+  let at = 0;
+  counts.forEach((count, rank) => {
+    into.set(blocks.subarray(at, at + count * bytes), displacements[rank] * bytes);
+    at += count * bytes;
+  });
+  return 0;
+}
+
 function allGatherV(
   send: ArrayBufferView | null,
   count: number,
@@ -295,12 +311,7 @@ function allGatherV(
   const own = displacements[group.ranks.indexOf(star!.rank)] * bytes;
   const part = send === null ? into.slice(own, own + count * bytes) : bytesOf(send, count * bytes);
   const all = gather(name, group, [counts.reduce((sum, one) => sum + one, 0), Number(type)], part);
-  let at = 0;
-  counts.forEach((count, rank) => {
-    into.set(all.subarray(at, at + count * bytes), displacements[rank] * bytes);
-    at += count * bytes;
-  });
-  return 0;
+  return place(all, into, counts, displacements, bytes);
 }
 
 /** Blocks for each rank, from each: the hub sorts them. */
@@ -324,13 +335,7 @@ function allToAllV(
   const blocks = Array.from(sendCounts, (count, rank) => blockOf(from, count, sendDisplacements[rank]));
   const lengths = new Uint8Array(Float64Array.from(blocks, ({ length }) => length).buffer);
   const received = share(name, groupOf(handle), [0, Number(type)], joinParts([lengths, ...blocks]), sortBlocks);
-  let at = 0;
-  receiveCounts.forEach((count, rank) => {
-    const block = received.subarray(at, at + count * bytes);
-    into.set(block, receiveDisplacements[rank] * bytes);
-    at += block.length;
-  });
-  return 0;
+  return place(received, into, receiveCounts, receiveDisplacements, bytes);
 }
 
 /** Of each part, which begins with the lengths of its blocks, the n-th block for rank n. */

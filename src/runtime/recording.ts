@@ -36,7 +36,7 @@ interface Recordable extends Agreeing {
  * using square = matmul(a, a);
  * console.log(recording.collectives, square.shape); // such as { MPI_Allreduce: 1, MPI_Allgatherv: 1 }
  * const timeline = recording.timeline();
- * if (runtime.rank === 0) Deno.writeTextFileSync("/tmp/timeline.svg", timeline.toSVG());
+ * if (runtime.rank === 0) Deno.writeTextFileSync("timeline.svg", timeline.toSVG());
  * ```
  */
 export class Recording implements Disposable {

@@ -5,6 +5,7 @@ import { nativePrefix } from "../../internals.ts";
 import { downloadBytes, sets } from "../../scripts/native/sets.ts";
 import { formatBytes } from "../../scripts/terminal.ts";
 import { mpiInstallations } from "../mpi_installations.ts";
+import { temporaryFolder } from "./command.ts";
 import { serve } from "./server.ts";
 
 const root = new URL("../../", import.meta.url);
@@ -52,7 +53,7 @@ async function run(command: string, cwd: URL | string): Promise<{ code: number; 
   const { code, stdout, stderr } = await new Deno.Command("sh", {
     args: ["-c", script],
     cwd,
-    env: { PATH: path, INIT_CWD: "", NO_COLOR: "1", ...forOpenMpi },
+    env: { PATH: path, INIT_CWD: cwd instanceof URL ? fileURLToPath(cwd) : cwd, NO_COLOR: "1", ...forOpenMpi },
   }).output();
   return { code, output: new TextDecoder().decode(stdout) + new TextDecoder().decode(stderr) };
 }
@@ -168,19 +169,23 @@ const scripts = blocks.filter(({ language }) => language === "ts").map(({ docume
   return { name: `TypeScript block ${index + 1} of ${document}`, path, text };
 });
 
-/** Run a command for some of the scripts, which are there meanwhile. */
+const config = fileURLToPath(new URL("deno.json", root));
+
+/** Run a command for some of the scripts, which are there meanwhile, in a folder for what they write. */
 async function runWith(given: typeof scripts, command: string): Promise<void> {
+  using folder = temporaryFolder();
   try {
     for (const { path, text } of given) Deno.writeTextFileSync(path, text);
-    const { code, output } = await run([command, ...given.map(({ path }) => `"${path}"`)].join(" "), root);
+    const { code, output } = await run([command, ...given.map(({ path }) => `"${path}"`)].join(" "), folder.path);
     assertEquals(code, 0, output);
   } finally {
     for (const { path } of given) Deno.removeSync(path);
   }
 }
 
-Deno.test("documents: TypeScript blocks type-check", () => runWith(scripts, "deno check"));
+Deno.test("documents: TypeScript blocks type-check", () => runWith(scripts, `deno check --config ${config}`));
 
 for (const script of scripts) {
-  Deno.test(`documents: ${script.name} runs on 2 ranks`, () => runWith([script], "deno task run -n 2"));
+  Deno.test(`documents: ${script.name} runs on 2 ranks`, () =>
+    runWith([script], `deno task --config ${config} run -n 2`));
 }
