@@ -6,12 +6,22 @@
 import { dirname, join } from "node:path";
 import { printFile, runTestFile } from "./cluster_tests.ts";
 import { canShareCores, describeLauncher, findLaunchers, identifyLauncher, type Launcher } from "../launch/launcher.ts";
+import { filterOfFailed, hasGoneWrong, withAttempt } from "../results/attempts.ts";
 import { count, type FileResult, isSuccess, type MergedTest, mergeRanks, summary } from "../results/merge.ts";
 import { installCpu } from "../native/install.ts";
 import { jobName } from "../results/reports.ts";
 import { probeLauncher } from "../launch/probe.ts";
 import { TapReader } from "../results/tap.ts";
-import { CommandError, jobProgress, oneLine, parseCommand, scriptAddress, style, withoutColors } from "../terminal.ts";
+import {
+  CommandError,
+  jobProgress,
+  oneLine,
+  parseCommand,
+  parseCount,
+  scriptAddress,
+  style,
+  withoutColors,
+} from "../terminal.ts";
 
 const help = `Run every test that this machine can run: formatting, lint, types, documentation; unit tests;
 cluster tests under every MPI that is found (also below the prefixes in DISTMATH_TEST_PREFIXES, separated by colons);
@@ -22,6 +32,7 @@ Usage: test [options] [PARTS…]
 PARTS are some of: check unit cluster system (all of them when none is named).
 
   --filter TEXT   cluster tests only of files whose name contains it
+  --retries N     run what failed again when all else is done, up to N times, and tell what passes only then
 `;
 
 const parts = ["check", "unit", "cluster", "system"] as const;
@@ -43,7 +54,8 @@ interface Job {
   readonly name: string;
   /** How many cores it keeps busy; those of the machine if that is fewer. */
   readonly ranks: number;
-  readonly run: () => Promise<FileResult>;
+  /** Run it: all of its tests, or those that a filter, as `deno test --filter` takes it, lets through. */
+  readonly run: (filter?: string) => Promise<FileResult>;
 }
 
 /** An MPI to test under, and the variables that choose its libraries. */
@@ -154,17 +166,19 @@ async function runPlain(
   name: string,
   files: readonly string[],
   { seconds = 300, atOnce = 1 } = {},
+  filter?: string,
 ): Promise<FileResult> {
   return await timed(name, 1, async () => {
     const preload = `--preload=${scriptAddress("results/test_output.ts")}`;
+    const flags = [...atOnce > 1 ? ["--parallel"] : [], ...filter === undefined ? [] : ["--filter", filter]];
     const { code, isTimedOut, output } = await runDeno(
-      ["test", "-A", "--no-check", ...locked, "--reporter=tap", preload, ...atOnce > 1 ? ["--parallel"] : [], ...files],
+      ["test", "-A", "--no-check", ...locked, "--reporter=tap", preload, ...flags, ...files],
       seconds,
       { DENO_JOBS: String(atOnce) },
     );
     const reader = new TapReader();
     output.forEach((line) => reader.push(line));
-    return mergeRanks([reader], { code, isTimedOut, timeoutSeconds: seconds, signal: null, output: [] });
+    return mergeRanks([reader], { code, isTimedOut, timeoutSeconds: seconds, signal: null, output: [], filter });
   });
 }
 
@@ -240,36 +254,72 @@ function isNewest({ launcher, canMultiply }: Stack, stacks: readonly Stack[]): b
     );
 }
 
-async function runClusterTest({ launcher, env }: Stack, file: string, ranks: number): Promise<FileResult> {
-  const result = await runTestFile(launcher, join(root(), file), ranks, { timeoutSeconds: clusterSeconds, env });
+async function runClusterTest(
+  { launcher, env }: Stack,
+  file: string,
+  ranks: number,
+  filter?: string,
+): Promise<FileResult> {
+  const settings = { timeoutSeconds: clusterSeconds, env, filter };
+  const result = await runTestFile(launcher, join(root(), file), ranks, settings);
   const abi = env.DISTMATH_MPI ? ", standard ABI" : "";
   return { ...result, file: `${file}, ${launcher.kind} ${launcher.version}${abi}` };
 }
 
+/** A job, and what came of it. */
+interface Done {
+  readonly job: Job;
+  readonly result: FileResult;
+}
+
 /** Run jobs side by side as long as there is a core for each rank, and print each result when it is there. */
-async function runSideBySide(jobs: readonly Job[]): Promise<FileResult[]> {
+async function runSideBySide(jobs: readonly Job[]): Promise<Done[]> {
   const cores = navigator.hardwareConcurrency;
-  const results: FileResult[] = [];
+  const results: Done[] = [];
   const progress = jobProgress(jobs.length);
   const running = new Set<Promise<void>>();
   let free = cores;
-  for (const { name, ranks, run } of jobs) {
-    const needed = Math.min(ranks, cores);
+  for (const job of jobs) {
+    const needed = Math.min(job.ranks, cores);
     while (free < needed) await Promise.race(running);
     free -= needed;
-    progress.update(name, results.length);
-    const job = run().then((result) => {
+    progress.update(job.name, results.length);
+    const run = job.run().then((result) => {
       free += needed;
-      running.delete(job);
+      running.delete(run);
       progress.end();
       printFile(result, { isBrief: true });
-      results.push(result);
+      results.push({ job, result });
     });
-    running.add(job);
+    running.add(run);
   }
   await Promise.all(running);
   progress.end();
   return results;
+}
+
+/** Run jobs, and what went wrong again when all else is done, with the machine to itself. */
+async function runWithRetries(jobs: readonly Job[], retries: number): Promise<FileResult[]> {
+  const done = await runSideBySide(jobs);
+  for (let attempts = 2; attempts <= retries + 1; attempts++) {
+    for (const [i, { job, result }] of done.entries()) {
+      if (!result.tests.some(hasGoneWrong)) continue;
+      const again = await job.run(filterOfFailed(result.tests));
+      printFile(again, { isBrief: true, heading: `, attempt ${attempts}` });
+      done[i] = { job, result: withAttempt(result, again, attempts) };
+    }
+  }
+  return done.map(({ result }) => result);
+}
+
+/** Names tests below a heading, where there are any. */
+function list(heading: string, results: readonly FileResult[], isNamed: (test: MergedTest) => boolean): void {
+  const lines = results.flatMap(({ file, ranks, tests }) =>
+    tests.filter(isNamed).map(({ name, outcome }) =>
+      `  ${file} on ${ranks}: ${name}${outcome === "not run" ? " (not run)" : ""}`
+    )
+  );
+  if (lines.length > 0) console.log(`\n${heading}:\n${lines.join("\n")}`);
 }
 
 /** A stack's jobs with cluster tests; those with few ranks first, as they fit beside each other. */
@@ -279,10 +329,10 @@ function clusterJobs(stack: Stack, stacks: readonly Stack[], filter: string): Jo
     (stack.canTransform || !transformTests.test(file))
   );
   return files.flatMap((file) =>
-    ranksFor(file, stack, stacks).map((ranks) => ({
+    ranksFor(file, stack, stacks).map((ranks): Job => ({
       name: `${jobName({ file, ranks })}, ${stack.name}`,
       ranks,
-      run: () => runClusterTest(stack, file, ranks),
+      run: (filter) => runClusterTest(stack, file, ranks, filter),
     }))
   ).sort((a, b) => a.ranks - b.ranks);
 }
@@ -300,6 +350,7 @@ async function setUp(): Promise<void> {
 export async function test(args: string[]): Promise<number> {
   const { values, positionals } = parseCommand(args, {
     filter: { type: "string", default: "" },
+    retries: { type: "string", default: "0" },
     help: { type: "boolean", short: "h", default: false },
   });
   if (values.help) {
@@ -308,6 +359,7 @@ export async function test(args: string[]): Promise<number> {
   }
   const unknown = positionals.find((name) => !(parts as readonly string[]).includes(name));
   if (unknown !== undefined) throw new CommandError(`test has no part "${unknown}"; there are ${parts.join(", ")}`);
+  const retries = values.retries === "0" ? 0 : parseCount(values.retries, "--retries");
   const wants = (part: (typeof parts)[number]) => positionals.length === 0 || positionals.includes(part);
   if (!root().startsWith("/")) throw new CommandError("the tests are in the repository: clone it, and run them there");
 
@@ -315,7 +367,7 @@ export async function test(args: string[]): Promise<number> {
   if (wants("system") || wants("cluster")) await setUp();
   if (wants("unit")) {
     for (const name of ["tests/unit", "tests/abi"]) {
-      jobs.push({ name, ranks: 1, run: () => runPlain(name, testFiles(name)) });
+      jobs.push({ name, ranks: 1, run: (filter) => runPlain(name, testFiles(name), {}, filter) });
     }
   }
   if (wants("check")) jobs.push({ name: "checks", ranks: 1, run: runChecks });
@@ -333,16 +385,14 @@ export async function test(args: string[]): Promise<number> {
       "tests/system": { seconds: 1800, atOnce: cores },
     };
     for (const [name, limit] of Object.entries(limits)) {
-      jobs.push({ name, ranks: cores, run: () => runPlain(name, testFiles(name), limit) });
+      jobs.push({ name, ranks: cores, run: (filter) => runPlain(name, testFiles(name), limit, filter) });
     }
   }
-  const results = await runSideBySide(jobs);
+  const results = await runWithRetries(jobs, retries);
 
-  const failures = results.flatMap(({ file, ranks, tests }) =>
-    tests.filter(({ outcome }) => outcome === "failed" || outcome === "not run")
-      .map(({ name, outcome }) => `  ${file} on ${ranks}: ${name}${outcome === "failed" ? "" : ` (${outcome})`}`)
-  );
-  if (failures.length > 0) console.log(`\n${style("red", "failed")}:\n${failures.join("\n")}`);
+  list(style("red", "failed"), results, hasGoneWrong);
+  const isLate = ({ outcome, details }: MergedTest) => outcome === "passed" && details !== "";
+  list(style("yellow", "failed at first, and passed when run again"), results, isLate);
   const counts = count(results.flatMap(({ tests }) => tests));
   console.log(`\n${summary(counts)}`);
   return isSuccess(counts) ? 0 : 1;

@@ -1,0 +1,46 @@
+import { assertEquals } from "@std/assert";
+import { filterOfFailed, withAttempt } from "../../../../scripts/results/attempts.ts";
+import { type FileResult, matches, type MergedOutcome } from "../../../../scripts/results/merge.ts";
+
+function result(...tests: [name: string, outcome: MergedOutcome][]): FileResult {
+  return {
+    file: "a_test.ts",
+    ranks: 2,
+    seconds: 1,
+    tests: tests.map(([name, outcome]) => ({ name, outcome, failedRanks: [], details: "" })),
+  };
+}
+
+const outcomes = ({ tests }: FileResult) => tests.map(({ name, outcome, details }) => [name, outcome, details]);
+
+Deno.test("a filter lets through what failed or was not run, and nothing else", () => {
+  const { tests } = result(["adds [MPI 5.0]", "passed"], ["a+b (c) [MPI]", "failed"], ["a|b", "not run"], [
+    "s",
+    "skipped",
+  ]);
+  const filter = filterOfFailed(tests);
+  assertEquals(tests.map(({ name }) => matches(name, filter)), [false, true, true, false]);
+  for (const name of ["aab (c) [MPI]", "a+b (c) [MPI] ", "a", "b"]) assertEquals(matches(name, filter), false, name);
+});
+
+Deno.test("a job that failed as a whole is run again as a whole", () => {
+  assertEquals(filterOfFailed(result(["(the whole file)", "failed"], ["a", "failed"]).tests), undefined);
+});
+
+Deno.test("what passes when it is run again is told as passed, with the attempt", () => {
+  const first = result(["a", "passed"], ["b", "failed"], ["c", "not run"], ["(the whole file)", "failed"]);
+  const mended = withAttempt(first, result(["a", "filtered out"], ["b", "passed"], ["c", "passed"]), 2);
+  assertEquals(outcomes(mended), [["a", "passed", ""], ["b", "passed", "attempt 2"], ["c", "passed", "attempt 2"]]);
+  assertEquals(mended.attempts, 2);
+});
+
+Deno.test("what fails again, or did not come to run, has failed", () => {
+  const first = result(["a", "passed"], ["b", "failed"], ["c", "failed"]);
+  const others = [
+    result(["b", "passed"], ["c", "failed"]),
+    result(["b", "passed"]),
+    result(["b", "passed"], ["c", "skipped"]),
+    result(["b", "passed"], ["c", "passed"], ["(the whole file)", "failed"]),
+  ];
+  for (const again of others) assertEquals(outcomes(withAttempt(first, again, 2)), outcomes(first));
+});
