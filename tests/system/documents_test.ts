@@ -85,6 +85,10 @@ const checkedOtherwise: [command: RegExp, check: () => void][] = [
       assert(main.includes(`"${group}"`) || main.includes(`${group},`));
     }
   }],
+  // As .ci/run starts it.
+  [/^deno task test --retries 1$/, () => {
+    assert(Deno.readTextFileSync(new URL(".ci/run", root)).includes("task test --retries 1"));
+  }],
   [/^deno task test:(abi|gpu -n 2)$/, () => ["test:abi", "test:gpu"].forEach(assertTask)],
   // url_test.ts has it serve what it then runs.
   [/^python3 -c "from http\.server import /, () => {
