@@ -104,6 +104,11 @@ export function scaleOf(shape: FFTShape, direction: FFTDirection, norm: FFTNorm)
   return isScaled ? 1 / transformSize(shape) : 1;
 }
 
+/** Bytes of a real number. */
+export function itemSizeOf({ precision }: Pick<FFTProblem, "precision">): number {
+  return precision === "float32" ? 4 : 8;
+}
+
 /** The complex numbers whose parts have this type. */
 export function complexOf(precision: "float32" | "float64"): "complex64" | "complex128" {
   return precision === "float32" ? "complex64" : "complex128";

@@ -9,9 +9,9 @@
  */
 import type { Distribution, Range } from "../distribution/mod.ts";
 import { sizeOfShape } from "../array/layout.ts";
-import { fourStepRoute } from "./four_step.ts";
+import { fourStepRoute, refusalOfFourSteps } from "./four_step.ts";
 import { inShape, isWhole, type Place, placeOf, placeOfResult, placesBetween, root, slabs, usesAll } from "./places.ts";
-import type { FFTProblem, FFTShape } from "./problem.ts";
+import { type FFTProblem, type FFTShape, itemSizeOf } from "./problem.ts";
 import type { Route, Step, TransformStep } from "./steps.ts";
 
 /** What a redistribution takes even if nothing moves, in bytes that could be copied meanwhile. */
@@ -166,16 +166,20 @@ export function naturalDistribution(shape: FFTShape, from: Distribution, itemSiz
   return found?.place.result ?? own.result!;
 }
 
-/** The ways from the operand's to the result's distribution, the cheapest first; those of one algorithm, if it is named. */
-export function findRoutes(problem: FFTProblem, algorithm: string = "default"): Route[] {
-  const routes = [transposing(problem), gathering(problem), fourStepRoute(problem, LATENCY_BYTES)]
+/** Which ways are looked for. */
+export interface RouteOptions {
+  /** The algorithm; `default` is any. */
+  readonly algorithm?: string;
+  /** Whether the engine can reflect halves of spectra. */
+  readonly reflects: boolean;
+}
+
+/** The ways from the operand's to the result's distribution, the cheapest first. */
+export function findRoutes(problem: FFTProblem, { algorithm = "default", reflects }: RouteOptions): Route[] {
+  const routes = [transposing(problem), gathering(problem), fourStepRoute(problem, LATENCY_BYTES, reflects)]
     .filter((route) => route !== null)
     .filter((route) => algorithm === "default" || route.algorithm === algorithm);
   return routes.sort((one, other) => one.cost - other.cost);
-}
-
-function itemSizeOf({ precision }: FFTProblem): number {
-  return precision === "float32" ? 4 : 8;
 }
 
 function transposing(problem: FFTProblem): Route | null {
@@ -204,7 +208,8 @@ function gathering(problem: FFTProblem): Route | null {
   const others = axes.filter((axis) => axis !== halved);
   const ordered = halved === null ? others : problem.type === "r2c" ? [halved, ...others] : [...others, halved];
   const stages = [{ place: start, axes: [] }, { place: middle, axes: ordered }, { place: end, axes: [] }];
-  return { algorithm: "gather", ...routeOf(problem, stages), cost };
+  const refusal = refusalOfFourSteps(problem);
+  return { algorithm: "gather", ...routeOf(problem, stages), notes: refusal === null ? [] : [refusal], cost };
 }
 
 /** The steps of some stages. */

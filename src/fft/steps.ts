@@ -4,6 +4,7 @@
  * @module
  */
 import type { Parts } from "../array/redistribution/plan.ts";
+import type { HalfSpectra } from "./half_spectra.ts";
 import type { FFTType } from "./problem.ts";
 
 /** Local transforms along axes that every rank has all of. */
@@ -43,8 +44,21 @@ export interface TwiddleStep {
   readonly length: number;
 }
 
+/** Elements of the spectrum of real numbers, as one half of it has them and as another one does: they are conjugates. */
+export interface ReflectStep {
+  readonly kind: "reflect";
+  /** What ranks have before. */
+  readonly from: Parts;
+  /** What they have afterwards. */
+  readonly to: Parts;
+  /** The halves. */
+  readonly halves: HalfSpectra;
+  /** Whether the first half of the vector comes of the first rows of the matrix, or these of that. */
+  readonly isToVector: boolean;
+}
+
 /** One step of the way; steps follow each other as elements in memory, so that their shapes may differ. */
-export type Step = TransformStep | MoveStep | TwiddleStep;
+export type Step = TransformStep | MoveStep | TwiddleStep | ReflectStep;
 
 /** How a transform goes about it. */
 export type RouteAlgorithm = "local" | "transpose" | "gather" | "four_step";
@@ -57,6 +71,8 @@ export interface Route {
   readonly variant: string;
   /** The steps. */
   readonly steps: readonly Step[];
+  /** What is done differently from what could be expected, in words. */
+  readonly notes?: readonly string[];
   /** About how long it takes: bytes that the busiest rank reads, writes or receives. */
   readonly cost: number;
 }

@@ -204,3 +204,56 @@ clusterTest("Parseval, inverses, shifts: what holds for large arrays", (runtime)
     assert(again.maxAbsDifference(real) < 1e-5, "real numbers");
   }
 });
+
+clusterTest(
+  "long vectors of real numbers by four steps: frequencies, Parseval, and back",
+  { ranks: [2, 3, 4] },
+  (runtime) => {
+    // Halves of spectra are reflected on CPUs only.
+    if (runtime.stream !== null) return;
+    const cases = [[98304, "float64"], [98304, "float32"], [3 ** 10, "float64"]] as const;
+    for (const [n, dtype] of cases) {
+      const precision = dtype === "float32" ? 1e-6 : 1e-13;
+      const from = new Box(boxesAlong(0, [n], runtime.size).boxes);
+      const algorithm = "four_step";
+      // Of the first rows, of the rows that mirror them, and the highest one.
+      const frequencies = [0, 1, Math.floor(n / 7), Math.floor(n / 2)];
+      const waves = Float64Array.from(
+        { length: n },
+        (_, j) => frequencies.reduce((sum, f, i) => sum + (i + 1) * Math.cos(2 * Math.PI * (f * j % n) / n), 0),
+      );
+      using field = DistributedArray.generate(runtime, [n], from, (j) => waves[j], { dtype });
+      using transform = new FFT(field, { algorithm, distribution: Slab.X, norm: "forward" });
+      transform.plan({ effort: "estimate" });
+      assertEquals(transform.algorithm.algorithm, algorithm);
+      using spectrum = transform.execute();
+      const heights = new Map(frequencies.map((f, i) => [f, (i + 1) * (f === 0 || 2 * f === n ? 1 : 0.5)]));
+      using expected = DistributedArray.generate(runtime, spectrum.shape, Slab.X, (k) => heights.get(k) ?? 0, {
+        dtype: spectrum.dtype,
+      });
+      assert(spectrum.maxAbsDifference(expected) < precision, `the frequencies of ${n}, ${dtype}`);
+
+      using noise = DistributedArray.random(runtime, [n], from, { dtype, seed: 4 });
+      transform.resetOperands(noise);
+      using noisy = transform.execute();
+      const [middle] = spectrum.shape;
+      // What has no conjugate in the first half counts once.
+      const alone = [noisy.slice([[0, 1]]), ...n % 2 === 0 ? [noisy.slice([[middle - 1, middle]])] : []];
+      const energy = 2 * noisy.norm() ** 2 - alone.reduce((sum, part) => sum + part.norm() ** 2, 0);
+      assert(Math.abs(n * energy / noise.norm() ** 2 - 1) < precision, `Parseval of ${n}, ${dtype}`);
+
+      const lastAxisParity = n % 2 === 0 ? "even" : "odd";
+      using inverse = new FFT(noisy, {
+        algorithm,
+        fftType: "c2r",
+        distribution: from,
+        norm: "forward",
+        lastAxisParity,
+      });
+      inverse.plan({ effort: "estimate" });
+      assertEquals(inverse.algorithm.algorithm, algorithm);
+      using back = inverse.execute();
+      assert(back.maxAbsDifference(noise) < precision, `the inverse of ${n}, ${dtype}`);
+    }
+  },
+);

@@ -20,6 +20,7 @@ import {
 } from "../../mod.ts";
 import { openFftw } from "../../ffi/fft/fftw.ts";
 import { comparing } from "../../src/fft/engines/fftw/passes.ts";
+import { squarestFactors } from "../../src/fft/four_step.ts";
 import { clusterTest } from "../../src/testing/mod.ts";
 import { at, generate, transformed, type Whole } from "./fft_oracle.ts";
 
@@ -272,19 +273,24 @@ clusterTest("boxes of any sizes, empty ones too, block-cyclic, on one rank, repl
 
 clusterTest("one vector: four steps, gathering, lengths with and without factors, each type", (runtime) => {
   const tried = sample(runtime);
-  for (const length of [1, 2, 3, 4, 12, 13, 36, 97, 100, 1021]) {
+  for (const length of [1, 2, 3, 4, 12, 13, 14, 36, 45, 97, 100, 1021]) {
     for (const type of TYPES) {
       if (type === "c2r" && length === 1) continue;
       const directions = type === "c2c" ? ["forward", "inverse"] as const : undefined;
       const given = { shape: [length], type, from: Slab.X, ...directions && { directions } };
       tried(given);
       if (runtime.size > 1) tried({ ...given, options: { algorithm: "gather", inplace: true } });
-      const hasFactors = [4, 12, 36, 100].includes(length);
-      if (runtime.size === 1 || type !== "c2c" || !hasFactors) continue;
-      for (const inplace of [false, true]) {
-        for (const precision of ["float32", "float64"] as const) {
-          const options = { algorithm: "four_step", norm: "ortho", inplace } as const;
-          tried({ ...given, precision, options });
+      if (runtime.size === 1 || runtime.stream !== null && type !== "c2c") continue;
+      const parities = type === "c2r" ? ["even", "odd"] as const : [undefined];
+      for (const lastAxisParity of parities) {
+        const n = type === "c2r" ? 2 * (length - 1) + Number(lastAxisParity === "odd") : length;
+        if (squarestFactors(n)[0] === 1) continue;
+        for (const inplace of [false, true]) {
+          for (const precision of ["float32", "float64"] as const) {
+            const norm = inplace ? "ortho" : "backward";
+            const options = { algorithm: "four_step", norm, inplace, ...lastAxisParity && { lastAxisParity } } as const;
+            tried({ ...given, precision, options });
+          }
         }
       }
     }

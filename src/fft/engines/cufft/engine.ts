@@ -15,6 +15,6 @@ export const cufftEngine: FFTEngine<"cufft", typeof STAGED_ALGORITHMS[number]> =
   algorithms: STAGED_ALGORITHMS,
   open: cufftVersion,
   refusal: () => null,
-  algorithmsFor: (problem) => findRoutes(problem).map(({ algorithm }) => algorithm),
+  algorithmsFor: (problem) => findRoutes(problem, { reflects: false }).map(({ algorithm }) => algorithm),
   plan: (runtime, request) => new StagedPlan(runtime, request, cufftTransformer(runtime, request)),
 };

@@ -49,6 +49,7 @@ export function cufftTransformer(runtime: Runtime, { problem }: FFTRequest): Tra
       const numbers = [isDouble(matrix), rows, columns, first, n, sign].map(BigInt);
       fftKernels.launch("multiply_by_roots", stream, blocksFor(rows * columns), [matrix.address, ...numbers]);
     },
+    reflect: null,
     copy: copyStridedOnDevice,
     scale: (array, factor) => scaleOnDevice(array, factor, stream),
     inOrder(run, operand, result) {

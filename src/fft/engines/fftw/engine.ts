@@ -17,6 +17,6 @@ export const fftwEngine: FFTEngine<"fftw", typeof STAGED_ALGORITHMS[number]> = {
   algorithms: STAGED_ALGORITHMS,
   open: ({ threads }, { precision }) => versionsOf(openFftw(precision, threads)),
   refusal: () => null,
-  algorithmsFor: (problem) => findRoutes(problem).map(({ algorithm }) => algorithm),
+  algorithmsFor: (problem) => findRoutes(problem, { reflects: true }).map(({ algorithm }) => algorithm),
   plan: (runtime, request) => new StagedPlan(runtime, request, fftwTransformer(runtime, request)),
 };

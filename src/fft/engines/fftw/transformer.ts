@@ -11,6 +11,7 @@ import type { Runtime } from "../../../runtime/runtime.ts";
 import type { FFTRequest } from "../engine.ts";
 import type { Transformer } from "../staged/plan.ts";
 import { fftwPasses } from "./passes.ts";
+import { fromFirstHalf, toFirstHalf } from "./reflect.ts";
 import { Roots } from "./twiddle.ts";
 
 /** What the libraries say of themselves. */
@@ -19,7 +20,7 @@ export function versionsOf(libraries: readonly Fftw[]): string {
 }
 
 /** The FFTW3 interface, for a plan. */
-export function fftwTransformer({ threads }: Runtime, { problem, effort }: FFTRequest): Transformer {
+export function fftwTransformer({ threads, rank }: Runtime, { problem, effort }: FFTRequest): Transformer {
   const libraries = openFftw(problem.precision, threads);
   const passes = fftwPasses(libraries, effort, threads);
   return {
@@ -33,6 +34,8 @@ export function fftwTransformer({ threads }: Runtime, { problem, effort }: FFTRe
       const roots = new Roots(n);
       return (matrix, first, direction) => roots.multiply(matrix, first, direction);
     },
+    reflect: ({ halves, isToVector }, source, target) =>
+      (isToVector ? toFirstHalf : fromFirstHalf)(halves, rank, source, target),
     copy: passes.copy,
     scale: multiply,
     inOrder: (run) => run,

@@ -20,7 +20,7 @@ import { allocateSymmetric } from "../../../memory/symmetric_memory.ts";
 import type { Runtime } from "../../../runtime/runtime.ts";
 import { complexOf, type FFTDirection } from "../../problem.ts";
 import { findRoutes } from "../../route.ts";
-import type { Route, Step } from "../../steps.ts";
+import type { ReflectStep, Route, Step } from "../../steps.ts";
 import type { FFTEnginePlan, FFTReport, FFTRequest } from "../engine.ts";
 import { LocalTransform, type PassLibrary } from "./local_transform.ts";
 import { type Location, locationsOf } from "./locations.ts";
@@ -47,6 +47,8 @@ export interface Transformer extends Disposable {
    * by its conjugate.
    */
   roots(n: number): (matrix: LocalArray, first: number, direction: FFTDirection) => void;
+  /** Makes one half of a spectrum from another one, see {@linkcode ReflectStep}; null if nothing does. */
+  readonly reflect: ((step: ReflectStep, source: LocalArray, target: LocalArray) => void) | null;
   /** Copy elements to an array of the same shape. */
   copy(source: LocalArray, target: LocalArray): void;
   /** Multiply all elements by a number. */
@@ -119,7 +121,7 @@ export class StagedPlan implements FFTEnginePlan {
     this.#inplace = inplace;
     // What is one line in memory has either order; as a matrix it is taken row by row.
     this.#order = problem.operand.length === 1 ? "C" : order;
-    this.#route = findRoutes(problem, algorithm)[0];
+    this.#route = findRoutes(problem, { algorithm, reflects: transformer.reflect !== null })[0];
     this.#transformer = transformer;
     const scratch = new Scratch();
     const moves: Redistributor[] = [];
@@ -151,6 +153,16 @@ export class StagedPlan implements FFTEnginePlan {
           [Symbol.dispose]: () => {},
         };
       }
+      if (step.kind === "reflect") {
+        const reflect = transformer.reflect!;
+        return {
+          step,
+          source: complex,
+          target: complex,
+          prepare: (source, target) => () => reflect(step, source, target),
+          [Symbol.dispose]: () => {},
+        };
+      }
       const { type, axes } = step;
       const transformFor = (direction: FFTDirection) => new LocalTransform(transformer.passes, type, axes, direction);
       const transforms = { forward: transformFor("forward"), inverse: transformFor("inverse") };
@@ -171,8 +183,8 @@ export class StagedPlan implements FFTEnginePlan {
 
   /** See {@linkcode FFTEnginePlan}. */
   get report(): FFTReport {
-    const { algorithm, variant } = this.#route;
-    const { engine, library, notes, workspaceBytes } = this.#transformer;
+    const { algorithm, variant, notes = [] } = this.#route;
+    const { engine, library, workspaceBytes } = this.#transformer;
     const bytes = this.#moves.map((move, i) => move.bytesMoved(this.#itemSizes[i]));
     const held = this.#moves.reduce((sum, { byteLength }) => sum + byteLength, 0);
     const counted = bytes.values();
@@ -200,7 +212,7 @@ export class StagedPlan implements FFTEnginePlan {
         }),
         ...isCopied ? ["copy into the operand's memory"] : [],
       ],
-      notes,
+      notes: [...notes, ...this.#transformer.notes],
     };
   }
 
@@ -417,6 +429,7 @@ function byteLengthOf(shape: readonly number[], dtype: DType): number {
 function inWords(step: Step, bytes: number): string {
   if (step.kind === "move") return `redistribute ${brief(step.from)} -> ${brief(step.to)}: ${bytes} bytes`;
   if (step.kind === "twiddle") return `multiply by roots of unity of ${step.length}`;
+  if (step.kind === "reflect") return `conjugates: ${brief(step.from)} -> ${brief(step.to)}`;
   const axes = `${step.axes.length > 1 ? "axes" : "axis"} ${step.axes.join(", ")}`;
   return `transform ${axes} in ${brief(step.from)}, ${step.type}`;
 }
