@@ -1,5 +1,6 @@
 /** Arrays of other libraries, the real ones. */
 import { assertEquals, assertStrictEquals, assertThrows } from "@std/assert";
+import StdlibNdarray from "@stdlib/ndarray-base-ctor";
 import ndarray from "ndarray";
 import * as np from "numpy-ts";
 import { DTypeError, fromNdarray, LocalArray, type Ndarray, ShapeError, toNdarray } from "../../../mod.ts";
@@ -16,6 +17,20 @@ Deno.test("scijs' ndarray: views share memory, both ways", () => {
   const back = ndarray(data as Float32Array, shape, stride, offset);
   back.set(0, 0, 0, 5);
   assertEquals([local.at(0, 0, 0), back.get(2, 1, 1)], [5, 7]);
+});
+
+Deno.test("stdlib's ndarray: views share memory, both ways", () => {
+  const data = Float64Array.from({ length: 24 }, (_, i) => i);
+  const foreign = new StdlibNdarray("float64", data, [2, 3], [1, 4], 5, "column-major");
+  const local = fromNdarray(foreign as unknown as Ndarray);
+  assertStrictEquals(local.data, data);
+  assertEquals([local.dtype, ...local.shape, ...local.toNumbers()], ["float64", 2, 3, 5, 9, 13, 6, 10, 14]);
+  foreign.set(1, 2, 7);
+  assertEquals(local.at(1, 2), 7);
+  const given = toNdarray(local as LocalArray<"float64">);
+  const back = new StdlibNdarray(given.dtype, given.data, given.shape, given.strides, given.offset, given.order);
+  back.set(0, 1, -3);
+  assertEquals([foreign.get(0, 1), data[9]], [-3, -3]);
 });
 
 Deno.test("numpy-ts", () => {
