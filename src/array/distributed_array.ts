@@ -11,6 +11,7 @@ import type {
   DTypeOfPart,
   ElementOf,
   FloatOf,
+  PromotedOperands,
   PromotedWith,
   RealOf,
   SumOf,
@@ -24,7 +25,8 @@ import type { Runtime } from "../runtime/runtime.ts";
 import { agreeOn, type BaseArray, checkArray, checkTarget, factsOf, type Held } from "./base_array.ts";
 import { ElementAccess } from "./element_access.ts";
 import { checkInto, elementwise, type Made, type TargetOptions } from "./elementwise/elementwise.ts";
-import { applied } from "./elementwise/expression.ts";
+import { applied, FUNCTIONS } from "./elementwise/expression.ts";
+import type { BinaryNames, ElementwiseName, ResultDType, ResultKind, UnaryNames } from "./elementwise/names.ts";
 import { zip } from "./elementwise/zip.ts";
 import type { FromLocalOptions } from "./given_data.ts";
 import { flipOrder, type Order } from "./layout.ts";
@@ -50,14 +52,63 @@ import {
 import { fullSlice, type SliceRange, steppedDistribution, steppedPart } from "./shaping/slices.ts";
 import { type ElementFunction, fillByFunction, type LinearForm } from "./traverse.ts";
 
+/** What elementwise functions take: an array, or a number, a bigint or `[re, im]`. At least one is an array. */
+export type Operand = DistributedArray | Scalar;
+
+/** Where the result of an elementwise function goes. */
+export type ElementwiseOptions<D extends DType = DType> = TargetOptions<DistributedArray<D>>;
+
+/** The elementwise functions of one array, as its methods. */
+export type UnaryMethods<D extends DType, Kind extends ResultKind> = {
+  readonly [Name in UnaryNames[Kind]]: <T extends DType = ResultDType<Kind, D>>(
+    options?: ElementwiseOptions<T>,
+  ) => DistributedArray<T>;
+};
+
+/** The elementwise functions of two arrays, or of an array and a number, as methods of the first. */
+export type BinaryMethods<D extends DType, Kind extends keyof BinaryNames> = {
+  readonly [Name in BinaryNames[Kind]]: <O extends Operand, T extends DType = ResultDType<Kind, PromotedWith<D, O>>>(
+    other: O,
+    options?: ElementwiseOptions<T>,
+  ) => DistributedArray<T>;
+};
+
+/** The elementwise functions as methods: `a.exp()` is `exp(a)`, `a.add(b, options)` is `add(a, b, options)`. */
+export interface DistributedArray<D extends DType = DType>
+  extends
+    UnaryMethods<D, "same">,
+    UnaryMethods<D, "real">,
+    UnaryMethods<D, "float">,
+    UnaryMethods<D, "truth">,
+    BinaryMethods<D, "same">,
+    BinaryMethods<D, "float">,
+    BinaryMethods<D, "truth"> {
+  /** Elements of `b` where those of this array are not 0, elsewhere those of `c`: the function {@linkcode where}. */
+  where<B extends Operand, C extends Operand, T extends DType = PromotedOperands<B, C>>(
+    b: B,
+    c: C,
+    options?: ElementwiseOptions<T>,
+  ): DistributedArray<T>;
+  /** Each element, or the bound that it lies beyond: the function {@linkcode clip}. */
+  clip<L extends Operand, H extends Operand, T extends DType = PromotedWith<PromotedWith<D, L>, H>>(
+    low: L,
+    high: H,
+    options?: ElementwiseOptions<T>,
+  ): DistributedArray<T>;
+}
+
 /**
  * An array spread over all ranks: each one holds the part that the distribution gives it, as `local`.
  *
  * All ranks call the constructors and methods together, with the same arguments; only `wrap`, `transpose`, `free` and
  * the properties are local. A mistake is an error on every rank, the same one.
  *
- * Beside what is below, it has the members of the classes that it extends:
+ * Beside what is below, it has the members of what it extends:
  *
+ * - {@linkcode UnaryMethods}, {@linkcode BinaryMethods}: positive, negative, abs, sign, square, sqrt, exp, expm1, log, log1p,
+ *   log2, log10, sin, cos, tan, asin, acos, atan, sinh, cosh, tanh, erf, erfc, floor, ceil, trunc, round, isNaN, isFinite,
+ *   logicalNot, conj, real, imag, add, subtract, multiply, divide, power, minimum, maximum, atan2, equal, notEqual, less,
+ *   lessEqual, greater, greaterEqual, logicalAnd, logicalOr, logicalXor
  * - {@linkcode ElementAccess}: gather, allGather, format, show, at, set, entries
  * - {@linkcode BaseArray}: runtime, shape, dtype, distribution, order, memory, local, size, isLost, isFreed, isView, toString,
  *   free
@@ -323,38 +374,6 @@ export class DistributedArray<D extends DType = DType> extends ElementAccess<D> 
     options: { dtype?: T } = {},
   ): DistributedArray<T> {
     return new DistributedArray(zip(this, other, combine as Parameters<typeof zip>[2], options));
-  }
-
-  /** This array plus another one, or a number: the function {@linkcode add}. Collective. */
-  add<O extends DistributedArray | Scalar, T extends DType = PromotedWith<D, O>>(
-    other: O,
-    options?: TargetOptions<DistributedArray<T>>,
-  ): DistributedArray<T> {
-    return DistributedArray.of(elementwise("add", applied("add"), [this, other], options));
-  }
-
-  /** This array minus another one, or a number: the function {@linkcode subtract}. Collective. */
-  subtract<O extends DistributedArray | Scalar, T extends DType = PromotedWith<D, O>>(
-    other: O,
-    options?: TargetOptions<DistributedArray<T>>,
-  ): DistributedArray<T> {
-    return DistributedArray.of(elementwise("subtract", applied("subtract"), [this, other], options));
-  }
-
-  /** This array times another one, or a number, element by element: the function {@linkcode multiply}. Collective. */
-  multiply<O extends DistributedArray | Scalar, T extends DType = PromotedWith<D, O>>(
-    other: O,
-    options?: TargetOptions<DistributedArray<T>>,
-  ): DistributedArray<T> {
-    return DistributedArray.of(elementwise("multiply", applied("multiply"), [this, other], options));
-  }
-
-  /** This array divided by another one, or a number, element by element: the function {@linkcode divide}. Collective. */
-  divide<O extends DistributedArray | Scalar, T extends DType = FloatOf<PromotedWith<D, O>>>(
-    other: O,
-    options?: TargetOptions<DistributedArray<T>>,
-  ): DistributedArray<T> {
-    return DistributedArray.of(elementwise("divide", applied("divide"), [this, other], options));
   }
 
   /**
@@ -693,4 +712,15 @@ export class DistributedArray<D extends DType = DType> extends ElementAccess<D> 
     const isHeld = typeof made === "object" && made !== null && "local" in made;
     return isHeld ? new DistributedArray(made as Held) : made;
   }
+}
+
+for (const [name, { arity }] of Object.entries(FUNCTIONS)) {
+  const expression = applied(name as ElementwiseName);
+  const value = function (this: DistributedArray, ...given: unknown[]): DistributedArray {
+    const others = Array.from({ length: arity - 1 }, (_, i) => given[i] as Operand);
+    return DistributedArray.of(
+      elementwise(name, expression, [this, ...others], given[arity - 1] as ElementwiseOptions),
+    );
+  };
+  Object.defineProperty(DistributedArray.prototype, name, { value, writable: true, configurable: true });
 }

@@ -5,7 +5,7 @@
  */
 export type { FromLocalOptions } from "./given_data.ts";
 export type { ArrayOptions } from "./new_part.ts";
-export { DistributedArray } from "./distributed_array.ts";
+export * from "./distributed_array.ts";
 export type { ElementAccess, GatherOptions } from "./element_access.ts";
 export type { ScatterArrayOptions } from "./new_array.ts";
 export type { Order, Strided } from "./layout.ts";
@@ -19,7 +19,7 @@ export * from "./symmetric_array.ts";
 export type { ElementFunction, LinearForm } from "./traverse.ts";
 export * from "./elementwise/functions.ts";
 export * from "./elementwise/evaluate.ts";
-export type { OperationName } from "./elementwise/operations.ts";
+export type * from "./elementwise/names.ts";
 export type { TargetOptions } from "./elementwise/elementwise.ts";
 export type { BaseArray } from "./base_array.ts";
 export type { AxisOptions } from "./reductions/plan.ts";

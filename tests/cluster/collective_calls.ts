@@ -23,6 +23,7 @@ import {
   fft,
   flip,
   freeSymmetricMemory,
+  fromFunction,
   geadd,
   hemm,
   her2k,
@@ -258,6 +259,9 @@ export const COLLECTIVE_CALLS: Record<string, CollectiveCall> = {
     options: [2, ["into"]],
     self: "array",
   },
+  "DistributedArray .exp": method("exp", ["into"]),
+  "DistributedArray .where": method("where", ["into"], 1, 2),
+  "DistributedArray .clip": method("clip", ["into"], 1, 2),
   "DistributedArray .assign": method("assign", [], 2),
   "expandDims": { given: (site) => [array(site), 1], call: ([a, axis]) => expandDims(a, axis) },
   "squeeze": {
@@ -281,6 +285,11 @@ export const COLLECTIVE_CALLS: Record<string, CollectiveCall> = {
     options: [1, words("axis distribution")],
   },
   "roll": { given: (site) => [array(site), 1, 0], call: ([a, shift, axis]) => roll(a, shift, axis) },
+  "fromFunction": {
+    given: ({ runtime }) => [runtime, [4, 4], Slab.X, (i: number) => i, {}],
+    call: (given) => (fromFunction as Any)(...given),
+    options: [4, ARRAY_KEYS],
+  },
   "eye": {
     given: ({ runtime }) => [runtime, 4, Slab.X, {}],
     call: (given) => (eye as Any)(...given),
@@ -568,15 +577,20 @@ export const LOCAL_CALLS = `
   SymmetricBuffer SymmetricBuffer.isFreed SymmetricBuffer.isGone SymmetricBuffer.address SymmetricBuffer.host
   SymmetricBuffer.stream SymmetricBuffer.peerHost SymmetricBuffer.peerMemory SymmetricBuffer.peerAddress SymmetricBuffer.beforeEnd`;
 
+/** Elementwise functions that are called as those in the table are: `exp` and `add`. */
+const ELEMENTWISE = words(
+  "abs acos asin atan atan2 ceil conj cos cosh divide equal erf erfc expm1 floor greater greaterEqual imag isFinite isNaN " +
+    "less lessEqual log log10 log1p log2 logicalAnd logicalNot logicalOr logicalXor maximum minimum multiply negative " +
+    "notEqual positive power real round sign sin sinh sqrt square subtract tan tanh trunc",
+);
+
 /**
  * Collective, but tested elsewhere: it ends MPI, is called when all ranks have agreed already, or is another name of what is
  * in the table.
  */
 export const TESTED_ELSEWHERE = `
   Runtime.finalize SymmetricBuffer.end
-  DistributedArray.show DistributedArray.subtract DistributedArray.multiply DistributedArray.divide DistributedArray.prod DistributedArray.mean
+  DistributedArray.show DistributedArray.prod DistributedArray.mean
   DistributedArray.std DistributedArray.min DistributedArray.max DistributedArray.argmin DistributedArray.all
   DistributedArray.any
-  abs acos asin atan atan2 ceil conj cos cosh divide equal erf erfc expm1 floor greater greaterEqual imag isFinite isNaN less lessEqual
-  log log10 log1p log2 logicalAnd logicalNot logicalOr logicalXor maximum minimum multiply negative notEqual positive power
-  real round sign sin sinh sqrt square subtract tan tanh trace trunc vdot`;
+  trace vdot ${ELEMENTWISE.join(" ")} ${ELEMENTWISE.map((name) => `DistributedArray.${name}`).join(" ")}`;

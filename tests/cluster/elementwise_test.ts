@@ -1,5 +1,6 @@
 /** Elementwise functions over distributions: what each rank computes is what plain loops over whole arrays give. */
 import { assertEquals, assertStrictEquals } from "@std/assert";
+import * as api from "../../mod.ts";
 import {
   add,
   Box,
@@ -30,6 +31,7 @@ import {
   where,
 } from "../../mod.ts";
 import { assertThrowsEverywhere, clusterTest, type ErrorClass } from "../../src/testing/mod.ts";
+import { FUNCTIONS } from "../../src/array/elementwise/expression.ts";
 import { LARGE } from "../../src/array/elementwise/vectors.ts";
 import { distributions as usualDistributions, table, whole } from "./array_oracle.ts";
 
@@ -65,6 +67,25 @@ clusterTest("operands of one distribution, replicated ones, rows, columns and nu
       assertEquals(whole(clip(a, -2, row)), table(7, 5, (i, j) => Math.min(Math.max(i - j, -2), j)));
     }
   }
+});
+
+clusterTest("methods are the functions of their names", (runtime) => {
+  const floats = { low: -2, high: 2, memory } as const;
+  using x = DistributedArray.random(runtime, [7, 5], Slab.X, { ...floats, seed: 1 });
+  using y = DistributedArray.random(runtime, [7, 5], Slab.X, { ...floats, seed: 2, dtype: "float32" });
+  for (const [name, { arity }] of Object.entries(FUNCTIONS)) {
+    const others = [y, 0.5].slice(0, arity - 1);
+    const expected = Reflect.get(api, name)(x, ...others);
+    const result = Reflect.get(x, name).call(x, ...others);
+    assertEquals([result.dtype, ...whole(result)], [expected.dtype, ...whole(expected)], name);
+    using into = DistributedArray.zeros(runtime, [7, 5], Slab.X, { memory });
+    assertStrictEquals(Reflect.get(x, name).call(x, ...others, { into }), into, name);
+    assertEquals(whole(into), whole(expected), name);
+  }
+  using a = DistributedArray.generate(runtime, [7, 5], Slab.X, (i, j) => i - j, { dtype: "int32", memory });
+  assertEquals(whole(a.square().add(a).multiply(2)), table(7, 5, (i, j) => 2 * (i - j) * (i - j + 1)));
+  assertEquals(whole(a.greater(1).where(a, -1).clip(0, 3)), table(7, 5, (i, j) => i - j > 1 ? Math.min(i - j, 3) : 0));
+  assertEquals(whole(evaluate((a) => a.clip(-1, 2), [a])), table(7, 5, (i, j) => Math.min(Math.max(i - j, -1), 2)));
 });
 
 clusterTest("a divided column stands beside each column, without moving", (runtime) => {

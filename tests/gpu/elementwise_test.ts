@@ -35,7 +35,8 @@ import {
 import { liveAllocations } from "../../internals.ts";
 import { elementwise } from "../../src/array/elementwise/elementwise.ts";
 import { applied } from "../../src/array/elementwise/expression.ts";
-import { type OperationName, operationOf, OPERATIONS } from "../../src/array/elementwise/operations.ts";
+import type { OperationName } from "../../src/array/elementwise/names.ts";
+import { operationOf, OPERATIONS } from "../../src/array/elementwise/operations.ts";
 import { assertThrowsEverywhere } from "../../src/testing/mod.ts";
 import { gpuTest, isMock } from "./gpu_test_kit.ts";
 

@@ -10,13 +10,15 @@ const words = (text: string) => text.trim().split(/\s+/);
 const FUNCTIONS = words(`
   initialize currentRuntime matmul redistribute loadNpy saveNpy loadNpz saveNpz allocateSymmetricMemory freeSymmetricMemory
   matrixQualifiers fromFloat32 toFloat32 inferDistribution numroc trsm trmm syrk herk syr2k her2k symm hemm geadd tradd
-  fft ifft rfft irfft allocateOperand waitAll waitAny startAll
-  abs acos add asin atan atan2 ceil clip conj cos cosh divide equal erf erfc evaluate exp expm1 floor greater greaterEqual imag isFinite isNaN
-  less lessEqual log log10 log1p log2 logicalAnd logicalNot logicalOr logicalXor maximum minimum multiply negative notEqual
-  positive power promote real round sign sin sinh sqrt square subtract tan tanh trunc where
-  arange broadcastTo concatenate expandDims eye linspace reshape roll squeeze stack flip
+  fft ifft rfft irfft allocateOperand waitAll waitAny startAll evaluate promote
+  arange broadcastTo concatenate expandDims eye fromFunction linspace reshape roll squeeze stack flip
   fromNdarray toNdarray
   axpy cumulativeSum diagonal dot kron outer scale trace vdot vecdot`);
+
+const ELEMENTWISE = words(`
+  abs acos add asin atan atan2 ceil clip conj cos cosh divide equal erf erfc exp expm1 floor greater greaterEqual imag isFinite isNaN
+  less lessEqual log log10 log1p log2 logicalAnd logicalNot logicalOr logicalXor maximum minimum multiply negative notEqual
+  positive power real round sign sin sinh sqrt square subtract tan tanh trunc where`);
 
 /** What only tools need. */
 const INTERNALS = words(`
@@ -40,7 +42,7 @@ const METHODS: Record<string, string> = {
     free abort broadcastObject gatherObject scatterObject allGatherObject allToAllObject reduceObject allReduceObject
     scanObject exclusiveScanObject sendObject receiveObject sendReceiveObject isendObject ireceiveObject`,
   DistributedArray: `static zeros static full static random static generate static fromLocal static scatter
-    local gather allGather map zip add subtract multiply divide sum prod mean var std min max argmin argmax all
+    local gather allGather map zip sum prod mean var std min max argmin argmax all
     any norm format show at set assign entries maxAbsDifference slice redistribute transpose copy to free`,
   LocalArray: "format toString address byteLength view toTypedArray toNumbers set",
   SymmetricArray: "peerAddress",
@@ -61,7 +63,7 @@ const METHODS: Record<string, string> = {
 };
 
 Deno.test("mod.ts exports the functions and errors by their names", () => {
-  for (const name of FUNCTIONS) assertEquals(typeof Reflect.get(api, name), "function", name);
+  for (const name of [...FUNCTIONS, ...ELEMENTWISE]) assertEquals(typeof Reflect.get(api, name), "function", name);
   for (const name of ERRORS) assert(Reflect.get(api, name)?.prototype instanceof Error, name);
   assert(api.Replicated instanceof api.Distribution);
 });
@@ -69,6 +71,15 @@ Deno.test("mod.ts exports the functions and errors by their names", () => {
 Deno.test("internals.ts exports what only tools need, and mod.ts none of it", () => {
   assertEquals(Object.keys(internals).toSorted(), INTERNALS.toSorted());
   assertEquals(INTERNALS.filter((name) => name in api), []);
+});
+
+Deno.test("elementwise functions are methods of arrays, and the documentation names them", () => {
+  const text = Deno.readTextFileSync(new URL("../../src/array/distributed_array.ts", import.meta.url));
+  const [, listed] = text.replaceAll("\n *", "").match(/\{@linkcode BinaryMethods\}: ([\w, ]+)/)!;
+  assertEquals(words(listed.replaceAll(",", " ")).concat("where", "clip").sort(), ELEMENTWISE.toSorted());
+  for (const name of ELEMENTWISE) {
+    assertEquals(typeof Reflect.get(api.DistributedArray.prototype, name), "function", name);
+  }
 });
 
 Deno.test("the classes have the methods", () => {

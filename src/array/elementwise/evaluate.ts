@@ -6,17 +6,17 @@
 import type { DType, Scalar } from "../../dtype/dtype.ts";
 import { isPair } from "../../dtype/scalar.ts";
 import { describe, isObject, readList } from "../../options.ts";
-import { DistributedArray } from "../distributed_array.ts";
+import { DistributedArray, type ElementwiseOptions, type Operand } from "../distributed_array.ts";
 import { expressed } from "./elementwise.ts";
-import { apply, type Expression, operand } from "./expression.ts";
-import type { ElementwiseOptions, Operand } from "./functions.ts";
-import { type OperationName, operationOf, OPERATIONS } from "./operations.ts";
+import { type Expression, FUNCTIONS, operand } from "./expression.ts";
+
+import type { ElementwiseName } from "./names.ts";
 
 /**
  * What stands for the elements of an array in {@linkcode evaluate}: its methods are the elementwise functions, and take other
  * terms or numbers.
  */
-export type Term = { readonly [Name in OperationName]: (...others: readonly (Term | Scalar)[]) => Term };
+export type Term = { readonly [Name in ElementwiseName]: (...others: readonly (Term | Scalar)[]) => Term };
 
 /** The expression of a term, and where numbers of the script are collected that stand in it. */
 interface Meaning {
@@ -37,16 +37,12 @@ function expressionOf(name: string, value: unknown, { numbers, first }: Meaning)
 }
 
 const methods = Object.fromEntries(
-  (Object.keys(OPERATIONS) as OperationName[]).map((name) => [name, function (this: Term, ...others: unknown[]): Term {
+  Object.entries(FUNCTIONS).map(([name, { arity, of }]) => [name, function (this: Term, ...others: unknown[]): Term {
     const own = meanings.get(this)!;
-    const { arity } = operationOf(name);
     if (others.length !== arity - 1) {
       throw new TypeError(`evaluate: ${name} takes ${arity - 1} operands beside its own, not ${others.length}.`);
     }
-    return term({
-      ...own,
-      expression: apply(name, own.expression, ...others.map((other) => expressionOf(name, other, own))),
-    });
+    return term({ ...own, expression: of(own.expression, ...others.map((other) => expressionOf(name, other, own))) });
   }]),
 );
 

@@ -6,7 +6,8 @@
 import { type DType, dtypeInfo, type Scalar } from "../../dtype/dtype.ts";
 import { dtypeOfScalar, promote, promoteScalar } from "../../dtype/promotion.ts";
 import { DTypeError } from "../../errors.ts";
-import { type Operation, type OperationName, operationOf, OPERATIONS } from "./operations.ts";
+import type { ElementwiseName, OperationName } from "./names.ts";
+import { type Operation, operationOf, OPERATIONS } from "./operations.ts";
 
 /** A tree of operations, whose leaves are operands by their number. */
 export type Expression =
@@ -17,12 +18,6 @@ export type Expression =
 /** What an operand is for the types: elements of a dtype, or a number of the script, which takes the dtype of others. */
 export type OperandType = { readonly dtype: DType } | { readonly scalar: Scalar };
 
-/** An operation applied to operands 0, 1, … */
-export function applied(name: OperationName): Expression {
-  const { arity } = operationOf(name);
-  return apply(name, ...Array.from({ length: arity }, (_, index) => operand(index)));
-}
-
 /** An operand by its number. */
 export function operand(index: number): Expression {
   return { kind: "operand", index };
@@ -31,6 +26,31 @@ export function operand(index: number): Expression {
 /** An operation of expressions. */
 export function apply(name: OperationName, ...of: readonly Expression[]): Expression {
   return { kind: "apply", name, of };
+}
+
+/** An elementwise function: how many operands it takes, and what it makes of them. */
+export interface ElementwiseFunction {
+  /** The number of operands. */
+  readonly arity: number;
+  /** The expression. */
+  readonly of: (...operands: Expression[]) => Expression;
+}
+
+const operations = Object.entries(OPERATIONS).map(([name, { arity }]): [string, ElementwiseFunction] => [
+  name,
+  { arity, of: (...operands) => apply(name as OperationName, ...operands) },
+]);
+
+/** The elementwise functions by their names. */
+export const FUNCTIONS = {
+  ...Object.fromEntries(operations),
+  clip: { arity: 3, of: (a, low, high) => apply("minimum", apply("maximum", a, low), high) },
+} as Readonly<Record<ElementwiseName, ElementwiseFunction>>;
+
+/** A function of operands 0, 1, … */
+export function applied(name: ElementwiseName): Expression {
+  const { arity, of } = FUNCTIONS[name];
+  return of(...Array.from({ length: arity }, (_, index) => operand(index)));
 }
 
 /** An expression in a wider dtype. */

@@ -1,23 +1,18 @@
 /**
- * Elementwise functions of arrays, named as in the Array API standard. Numbers of the script stand beside each element;
+ * Elementwise functions of arrays, named as in the Array API standard; each one is a method of its first array, too:
+ * `exp(a)` is `a.exp()`, `add(a, b, options)` is `a.add(b, options)`. Numbers of the script stand beside each element;
  * shapes broadcast as NumPy's, and dtypes are promoted ({@linkcode promote}). Of large arrays of floats on CPUs MKL's vector
  * mathematics computes what it has, where it is installed; what is not exact may then differ by two units in the last place
  * from what is computed without it (erfc by four).
  *
  * @module
  */
-import type { DType, Scalar } from "../../dtype/dtype.ts";
-import type { FloatOf, PromotedOperands, PromotedWith, RealOf } from "../../dtype/element_types.ts";
-import { DistributedArray } from "../distributed_array.ts";
-import { elementwise, type TargetOptions } from "./elementwise.ts";
-import { applied, apply, type Expression, operand } from "./expression.ts";
-import type { OperationName } from "./operations.ts";
-
-/** What elementwise functions take: an array, or a number, a bigint or `[re, im]`. At least one is an array. */
-export type Operand = DistributedArray | Scalar;
-
-/** Where the result of an elementwise function goes. */
-export type ElementwiseOptions<D extends DType = DType> = TargetOptions<DistributedArray<D>>;
+import type { DType } from "../../dtype/dtype.ts";
+import type { PromotedOperands, PromotedWith } from "../../dtype/element_types.ts";
+import { DistributedArray, type ElementwiseOptions, type Operand } from "../distributed_array.ts";
+import { elementwise } from "./elementwise.ts";
+import { applied, type Expression } from "./expression.ts";
+import type { BinaryNames, ResultDType, ResultKind, UnaryNames } from "./names.ts";
 
 function evaluate<T extends DType>(
   name: string,
@@ -28,15 +23,6 @@ function evaluate<T extends DType>(
   return DistributedArray.of(elementwise(name, expression, operands, options));
 }
 
-/** Which dtype results have: the operands', a float, that of magnitudes and parts, that of what is true or false. */
-export type ResultKind = "same" | "float" | "real" | "truth";
-
-/** The dtype of results of a kind. */
-export type ResultDType<Kind extends ResultKind, D extends DType> = Kind extends "float" ? FloatOf<D>
-  : Kind extends "real" ? RealOf<D>
-  : Kind extends "truth" ? "uint8"
-  : D;
-
 /** A function of each element of an array. */
 export type UnaryFunction<Kind extends ResultKind> = <
   D extends DType,
@@ -44,17 +30,17 @@ export type UnaryFunction<Kind extends ResultKind> = <
 >(a: DistributedArray<D>, options?: ElementwiseOptions<T>) => DistributedArray<T>;
 
 /** A function of each pair of elements; one of both may be a number. */
-export type BinaryFunction<Kind extends ResultKind> = <
+export type BinaryFunction<Kind extends keyof BinaryNames> = <
   A extends Operand,
   B extends Operand,
   T extends DType = ResultDType<Kind, PromotedOperands<A, B>>,
 >(a: A, b: B, options?: ElementwiseOptions<T>) => DistributedArray<T>;
 
-function unary<Kind extends ResultKind>(name: OperationName): UnaryFunction<Kind> {
+function unary<Kind extends ResultKind>(name: UnaryNames[Kind]): UnaryFunction<Kind> {
   return (a, options) => evaluate(name, applied(name), [a], options);
 }
 
-function binary<Kind extends ResultKind>(name: OperationName): BinaryFunction<Kind> {
+function binary<Kind extends keyof BinaryNames>(name: BinaryNames[Kind]): BinaryFunction<Kind> {
   return (a, b, options) => evaluate(name, applied(name), [a, b], options);
 }
 
@@ -353,9 +339,6 @@ export function where<B extends Operand, C extends Operand, T extends DType = Pr
   return evaluate("where", applied("where"), [condition, b, c], options);
 }
 
-/** Elements kept within [low, high]: those outside become the nearer bound, NaN stays. */
-const CLIP = apply("minimum", apply("maximum", operand(0), operand(1)), operand(2));
-
 /** Each element, or the bound that it lies beyond; NaN stays. Bounds may be arrays, or infinite for none. Collective. */
 export function clip<
   A extends Operand,
@@ -363,5 +346,5 @@ export function clip<
   H extends Operand,
   T extends DType = PromotedWith<PromotedOperands<A, L>, H>,
 >(a: A, low: L, high: H, options?: ElementwiseOptions<T>): DistributedArray<T> {
-  return evaluate("clip", CLIP, [a, low, high], options);
+  return evaluate("clip", applied("clip"), [a, low, high], options);
 }

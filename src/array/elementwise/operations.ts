@@ -8,6 +8,7 @@
  */
 import { type DType, dtypeInfo } from "../../dtype/dtype.ts";
 import { floatOf } from "../../dtype/promotion.ts";
+import type { OperationName } from "./names.ts";
 
 /** What becomes of the operands' common dtype: in which the operation computes, and that of its result. */
 export interface ResultTypes {
@@ -88,60 +89,6 @@ function both(name: string, operands: string): readonly [string, string] {
 
 const ONE = "ar, ai";
 const TWO = "ar, ai, br, bi";
-
-/** The name of an elementwise operation: that of the Array API standard, in camel case. */
-export type OperationName =
-  | "positive"
-  | "negative"
-  | "add"
-  | "subtract"
-  | "multiply"
-  | "divide"
-  | "power"
-  | "square"
-  | "minimum"
-  | "maximum"
-  | "abs"
-  | "sign"
-  | "sqrt"
-  | "exp"
-  | "expm1"
-  | "log"
-  | "log1p"
-  | "log2"
-  | "log10"
-  | "sin"
-  | "cos"
-  | "tan"
-  | "asin"
-  | "acos"
-  | "atan"
-  | "sinh"
-  | "cosh"
-  | "tanh"
-  | "erf"
-  | "erfc"
-  | "atan2"
-  | "floor"
-  | "ceil"
-  | "trunc"
-  | "round"
-  | "equal"
-  | "notEqual"
-  | "less"
-  | "lessEqual"
-  | "greater"
-  | "greaterEqual"
-  | "logicalAnd"
-  | "logicalOr"
-  | "logicalXor"
-  | "logicalNot"
-  | "isNaN"
-  | "isFinite"
-  | "conj"
-  | "real"
-  | "imag"
-  | "where";
 
 /** The operations by their names. */
 export const OPERATIONS: Readonly<Record<OperationName, Operation>> = {

@@ -14,7 +14,7 @@ import type { LocalArray } from "../local_array.ts";
 import type { Expression, Program } from "./expression.ts";
 import { runLoops } from "./kernel.ts";
 import { type Elements, loopsOf, type Part } from "./loops.ts";
-import type { OperationName } from "./operations.ts";
+import type { OperationName } from "./names.ts";
 
 /** The types that there are functions for. */
 type VectorType = keyof VectorMath;

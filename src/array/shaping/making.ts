@@ -1,5 +1,5 @@
 /**
- * Arrays made by rule: ones on a diagonal, equal steps.
+ * Arrays made by rule: values by index, ones on a diagonal, equal steps.
  *
  * @module
  */
@@ -10,6 +10,30 @@ import { describe } from "../../options.ts";
 import { agreeWith, type Runtime } from "../../runtime/runtime.ts";
 import { DistributedArray } from "../distributed_array.ts";
 import type { ArrayOptions } from "../new_part.ts";
+import type { ElementFunction, LinearForm } from "../traverse.ts";
+
+/**
+ * An array of the values that a function gives for each global index: `DistributedArray.generate`, which tells more.
+ * Collective.
+ *
+ * @example
+ * ```ts
+ * import { fromFunction, initialize, Slab } from "@distmath/distmath";
+ *
+ * using runtime = initialize();
+ * using table = fromFunction(runtime, [3, 3], Slab.X, (i, j) => (i + 1) * (j + 1), { dtype: "int32" });
+ * console.log(table.sum()); // 36
+ * ```
+ */
+export function fromFunction<D extends DType = "float64">(
+  runtime: Runtime,
+  shape: readonly number[],
+  distribution: Distribution,
+  value: ElementFunction | LinearForm,
+  options: ArrayOptions<D> = {},
+): DistributedArray<D> {
+  return DistributedArray.generate(runtime, shape, distribution, value, options);
+}
 
 /**
  * A matrix of ones on the diagonal and zeros elsewhere, square if its extent is one number. Collective; throws as

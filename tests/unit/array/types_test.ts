@@ -1,6 +1,8 @@
 /** What TypeScript knows of arrays: element types by dtype. Nothing runs here but the check that it compiles. */
+import * as api from "../../../mod.ts";
 import {
   add,
+  type BinaryNames,
   concatenate,
   DistributedArray,
   dot,
@@ -19,6 +21,7 @@ import {
   rfft,
   type Runtime,
   Slab,
+  type UnaryNames,
   where,
 } from "../../../mod.ts";
 
@@ -75,13 +78,37 @@ export function elements(runtime: Runtime): void {
   const chosen: number = where(mask, f, 0).sum();
   const e = exp(i);
   same<typeof e, DistributedArray<"float64">>(true);
+  const chained: number = i.exp().add(1).log().sum();
+  const bounded = f.greater(0).where(f, 0).clip(0, 1);
+  same<typeof bounded, DistributedArray<"float32">>(true);
+  // Elementwise functions and methods have the dtypes that UnaryNames and BinaryNames say.
+  const unary = <Kind extends keyof UnaryNames>(): UnaryNames[Kind] => null!;
+  const binary = <Kind extends keyof BinaryNames>(): BinaryNames[Kind] => null!;
+  const floats = [
+    api[unary<"float">()](i),
+    i[unary<"float">()](),
+    api[binary<"float">()](i, i),
+    i[binary<"float">()](i),
+  ];
+  same<typeof floats, DistributedArray<"float64">[]>(true);
+  const kept = [api[unary<"same">()](i), i[unary<"same">()](), api[binary<"same">()](i, i), i[binary<"same">()](i)];
+  same<typeof kept, DistributedArray<"int32">[]>(true);
+  const truths = [
+    api[unary<"truth">()](i),
+    i[unary<"truth">()](),
+    api[binary<"truth">()](i, i),
+    i[binary<"truth">()](i),
+  ];
+  same<typeof truths, DistributedArray<"uint8">[]>(true);
+  const reals = [api[unary<"real">()](z), z[unary<"real">()]()];
+  same<typeof reals, DistributedArray<"float32">[]>(true);
   const product: number = dot(f, f);
   const inPlace = add(i, 1, { into: f });
   same<typeof inPlace, DistributedArray<"float32">>(true);
   const both: number = a.zip(i, (x, y) => x + y).sum();
   const joined: number = concatenate([f, a]).sum();
   const written = evaluate((x) => x.add(1), [i], { into: a });
-  void [halves, wide, turned, chosen, product, both, joined, written.sum() + 1];
+  void [halves, wide, turned, chosen, chained, product, both, joined, written.sum() + 1];
 
   // Products and transforms.
   const d = matmul(f, f);

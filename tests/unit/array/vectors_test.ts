@@ -4,7 +4,8 @@ import { missingKernel, openVectorMath } from "../../../ffi/blas/vector_math.ts"
 import { applied, apply, compile, type Expression, operand } from "../../../src/array/elementwise/expression.ts";
 import { compute } from "../../../src/array/elementwise/kernel.ts";
 import { type Elements, type Part, typeOf } from "../../../src/array/elementwise/loops.ts";
-import { type OperationName, operationOf } from "../../../src/array/elementwise/operations.ts";
+import type { OperationName } from "../../../src/array/elementwise/names.ts";
+import { operationOf } from "../../../src/array/elementwise/operations.ts";
 import { prepareVectors } from "../../../src/array/elementwise/vectors.ts";
 import { LocalArray } from "../../../src/array/local_array.ts";
 import type { DType } from "../../../src/dtype/mod.ts";
