@@ -3,8 +3,6 @@
  *
  * @module
  */
-import { dirname, resolve } from "node:path";
-import { fileURLToPath } from "node:url";
 import { LibraryNotFoundError } from "../../ffi/library.ts";
 import { bindTo, checkDistribution } from "../distribution/distribution.ts";
 import { type Distribution, Slab } from "../distribution/mod.ts";
@@ -14,6 +12,15 @@ import { agree, exchange } from "../runtime/agreement.ts";
 import { agreeWith, type Runtime } from "../runtime/runtime.ts";
 import { checkArray, runtimeOf } from "./base_array.ts";
 import { DistributedArray } from "./distributed_array.ts";
+import {
+  type Draft,
+  markDraft,
+  namedDraft,
+  removeAbandonedDrafts,
+  seesDraft,
+  targetOf,
+  unnamedDraft,
+} from "./draft_file.ts";
 import { checkStorage } from "./new_part.ts";
 import { checkConvertible } from "../dtype/conversion.ts";
 import { type DType, dtypeInfo, type TypedArray } from "../dtype/dtype.ts";
@@ -136,8 +143,9 @@ export function finish(read: DistributedArray, bound: Distribution, options: Loa
 
 /**
  * Write an array as `numpy.save` does; each rank writes its own part of the file only, which all ranks must see under the
- * same path. The file appears under its name when it is complete: if anything fails on any rank, none is left, and an
- * older one stays as it was. A symbolic link stays, and the file that it points to is written. Collective.
+ * same path. The file appears under its name when it is complete: if anything fails on any rank, or a rank is killed, none
+ * is left, and an older one stays as it was. (Where files need a name, as between machines, a killed rank may leave
+ * `NAME.….part`, which the next call with the same path removes.) A symbolic link stays, and the file that it points to is written. Collective.
  *
  * bfloat16 and float8 are written as raw bits (`V2`, `V1`): `numpy.load(path).view(ml_dtypes.bfloat16)`.
  *
@@ -196,26 +204,34 @@ export function writeTogether(
   files: readonly (NpyFile & { readonly offset: number })[],
   complete: (temporary: string) => void,
 ): void {
-  let temporary: string | null = null;
   /** A step that every rank has finished, or failed at, before the next one begins. */
-  const step = <T>(action: () => T): T => exchange(runtime, name, () => about(path, action))[0];
+  const step = <T>(action: () => T): T[] => exchange(runtime, name, () => about(path, action));
+  const onFirst = <T>(action: () => T): T | null => step(() => runtime.rank === 0 ? action() : null)[0];
+  let draft = null as Draft | null;
   try {
-    const place = step(() => {
-      if (runtime.rank !== 0) return null;
+    const unnamed = onFirst(() => {
       const target = targetOf(path);
-      temporary = `${target}.${crypto.randomUUID().slice(0, 8)}.part`;
-      createFile(temporary, files.reduce((end, { offset, size }) => Math.max(end, offset + size), 0));
-      return { temporary, target };
-    })!;
-    step(() => files.forEach(({ part, offset, header }) => writePart(place.temporary, part, offset + header.length)));
-    step(() => {
-      if (runtime.rank !== 0) return;
-      complete(place.temporary);
-      Deno.renameSync(place.temporary, place.target);
+      removeAbandonedDrafts(target);
+      draft = unnamedDraft(target);
+      return draft && markDraft(draft);
     });
-  } catch (error) {
-    if (temporary !== null) remove(temporary);
-    throw error;
+    const isSeen = unnamed !== null && step(() => seesDraft(unnamed)).every(Boolean);
+    const place = isSeen ? unnamed.path : onFirst(() => {
+      draft?.[Symbol.dispose]();
+      draft = namedDraft(targetOf(path));
+      return draft.path;
+    })!;
+    step(() => {
+      const size = files.reduce((end, { offset, size }) => Math.max(end, offset + size), 0);
+      draft?.resize(size);
+      files.forEach(({ part, offset, header }) => writePart(place, part, offset + header.length));
+    });
+    onFirst(() => {
+      complete(place);
+      draft?.publish();
+    });
+  } finally {
+    draft?.[Symbol.dispose]();
   }
 }
 
@@ -358,31 +374,6 @@ function swapBytes(bytes: Uint8Array, width: number): void {
 
 // ---- writing ----------------------------------------------------------------------------------------------------------
 
-/** Where to write in the end: behind symbolic links, and never over anything but a plain file. */
-function targetOf(path: string | URL): string {
-  const name = path instanceof URL ? fileURLToPath(path) : path;
-  const found = ifThere(() => Deno.statSync(name));
-  if (found?.isFile) return Deno.realPathSync(name);
-  if (found !== null) throw new ConfigurationError("it exists and is no plain file; take another path.");
-  if (!ifThere(() => Deno.lstatSync(name))?.isSymlink) return name;
-  // A link to a file that is still to be made.
-  return targetOf(resolve(Deno.realPathSync(dirname(name)), Deno.readLinkSync(name)));
-}
-
-function ifThere<T>(look: () => T): T | null {
-  try {
-    return look();
-  } catch (error) {
-    if (error instanceof Deno.errors.NotFound) return null;
-    throw error;
-  }
-}
-
-function createFile(temporary: string, bytes: number): void {
-  using file = Deno.openSync(temporary, { write: true, createNew: true });
-  file.truncateSync(bytes);
-}
-
 /** Write bytes at a place of a file that is there. */
 export function writeAt(path: string, place: number, bytes: Uint8Array): void {
   using file = Deno.openSync(path, { write: true });
@@ -405,14 +396,6 @@ function writePart(temporary: string, array: DistributedArray, dataOffset: numbe
 
 function writeAll(file: Deno.FsFile, bytes: Uint8Array): void {
   for (let at = 0; at < bytes.length;) at += file.writeSync(bytes.subarray(at, at + 2 ** 30));
-}
-
-function remove(temporary: string): void {
-  try {
-    Deno.removeSync(temporary);
-  } catch {
-    // It was never created, or is gone: the error that led here is the one to report.
-  }
 }
 
 // ---- errors -----------------------------------------------------------------------------------------------------------

@@ -387,6 +387,58 @@ clusterTest("a rank that fails while it writes: the same error everywhere, the o
   });
 });
 
+/** Save, and return what else lies in the folder while rank 0 writes. */
+function namesWhileSaving(runtime: Runtime, folder: string): string[] {
+  const write = Deno.FsFile.prototype.writeSync;
+  const seen = new Set<string>();
+  const names = () => Array.from(Deno.readDirSync(folder), ({ name }) => name).sort();
+  const before = runtime.communicator.broadcastObject(names());
+  Deno.FsFile.prototype.writeSync = function (data) {
+    for (const name of names()) seen.add(name);
+    return write.call(this, data);
+  };
+  try {
+    saveNpy(DistributedArray.full(runtime, [8, 8], Slab.X, 1), `${folder}/a.npy`);
+  } finally {
+    Deno.FsFile.prototype.writeSync = write;
+  }
+  return runtime.communicator.broadcastObject([...seen].filter((name) => !before.includes(name)));
+}
+
+clusterTest(
+  "a file has no name before it is complete, and goes with its writers where it has to have one",
+  (runtime) => {
+    inFolder(runtime, (folder) => {
+      assertEquals(namesWhileSaving(runtime, folder), []);
+      assertEquals(namesWhileSaving(runtime, folder), []);
+      // Left by a writer that was killed; of one that is at work; of other files.
+      const [abandoned, own, ...others] = ["a.npy.0123abcd", "a.npy.89abcdef", "b.npy.0123abcd", "a.npy.backup"];
+      onRoot(
+        runtime,
+        () => [abandoned, own, ...others].forEach((name) => Deno.writeTextFileSync(`${folder}/${name}.part`, "")),
+      );
+      using stack = new DisposableStack();
+      onRoot(runtime, () => stack.use(Deno.openSync(`${folder}/${own}.part`, { write: true })).lockSync(true));
+      // A rank on another machine sees nothing of this one's processes.
+      const { statSync } = Deno;
+      if (runtime.rank === runtime.size - 1) {
+        Deno.statSync = (path) => statSync(String(path).startsWith("/proc/") ? "/no such file" : path);
+      }
+      try {
+        const [name, ...more] = namesWhileSaving(runtime, folder);
+        assert(/^a\.npy\.[0-9a-f]{8}\.part$/.test(name), name);
+        assertEquals(more, []);
+      } finally {
+        Deno.statSync = statSync;
+      }
+      runtime.communicator.barrier();
+      const left = Array.from(Deno.readDirSync(folder), ({ name }) => name).sort();
+      assertEquals(left, ["a.npy", ...[own, ...others].map((name) => `${name}.part`)].sort());
+      assertEquals(loadNpy(runtime, `${folder}/a.npy`, Slab.Y).sum(), 64);
+    });
+  },
+);
+
 const ROOMS = { a: Slab.X, "b c": Slab.Y, ü: Replicated } as const;
 
 clusterTest("saveNpz() writes what loadNpz() and numpy.load read", (runtime) => {

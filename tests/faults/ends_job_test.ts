@@ -11,7 +11,7 @@ import {
   slowdown,
   testUnderEveryMpi,
 } from "../mpi_installations.ts";
-import { finish, start } from "../system/command.ts";
+import { finish, start, temporaryFolder } from "../system/command.ts";
 import { untilNoneHas } from "./processes.ts";
 
 const LONGEST_END_SECONDS = 10;
@@ -115,9 +115,15 @@ testUnderEveryMpi("MPI starts after an error that the script handles", async (mp
   assertEquals(occurrences(output, "is done"), 2, output);
 });
 
-testUnderEveryMpi("a killed rank ends the job", async (mpi) => {
-  assertEndedSoon(await run(mpi, "killed"));
-});
+testUnderEveryMpi(
+  "a rank that is killed while a file is written ends the job, and nothing of the file is left",
+  async (mpi) => {
+    using folder = temporaryFolder();
+    assertEndedSoon(await run(mpi, "killed", `${folder.path}/a.npy`));
+    await untilNoneHas(folder.path);
+    assertEquals([...Deno.readDirSync(folder.path)], []);
+  },
+);
 
 for (
   const [where, call] of [
