@@ -6,7 +6,7 @@
 import { relative } from "node:path";
 import { runFiltered } from "../launch/job_output.ts";
 import { denoTest, runProgram } from "../launch/job.ts";
-import { describeLauncher, findLauncher, type Launcher, parseTag } from "../launch/launcher.ts";
+import { describeLauncher, findLauncher, type Launcher } from "../launch/launcher.ts";
 import {
   count,
   type FileResult,
@@ -94,9 +94,8 @@ export async function runTestFile(
 ): Promise<FileResult> {
   const readers = Array.from({ length: ranks }, () => new TapReader());
   const output: string[] = [];
-  const take = (line: string) => {
-    const tagged = parseTag(line, launcher);
-    if (tagged && tagged.rank < ranks) readers[tagged.rank].push(tagged.text);
+  const take = (line: string, rank: number | null) => {
+    if (rank !== null && rank < ranks) readers[rank].push(line);
     else if (line.trim() !== "") output.push(line);
   };
   const job = await runFiltered(launcher, {
@@ -111,7 +110,7 @@ export async function runTestFile(
       ...denoFlags,
       ...filter === undefined ? [] : ["--filter", filter],
     ]),
-    onLine: (_stream, line) => take(line),
+    onLine: (_stream, line, _isComplete, rank) => take(line, rank),
   });
   if (job.isInterrupted) throw new CommandError("interrupted", job.code);
   const tests = mergeRanks(readers, { ...job, timeoutSeconds: place.timeoutSeconds, output, filter });

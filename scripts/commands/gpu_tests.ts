@@ -9,7 +9,7 @@ import { printFile, runTestFile } from "./cluster_tests.ts";
 import { type GpuProbe, marker } from "./gpu_tests_rank.ts";
 import { type GpuRun, readRecord, type RecordHead, runOf, writeRecord } from "../results/gpu_record.ts";
 import { denoRun } from "../launch/job.ts";
-import { describeLauncher, findLauncher, type Launcher, parseTag } from "../launch/launcher.ts";
+import { describeLauncher, findLauncher, type Launcher } from "../launch/launcher.ts";
 import { count, type FileResult, isSuccess, type MergedTest, summary } from "../results/merge.ts";
 import {
   CommandError,
@@ -105,9 +105,8 @@ interface Settings {
 /** Run a script on all GPUs; returns how the job ended and what each rank printed. */
 async function runScript(path: string, { launcher, ranks, timeoutSeconds, denoFlags }: Settings) {
   const lines: string[] = [];
-  const take = (line: string) => {
-    const tagged = parseTag(line, launcher);
-    if (tagged) lines.push(ranks === 1 ? tagged.text : `[rank ${tagged.rank}] ${tagged.text}`);
+  const take = (line: string, rank: number | null) => {
+    if (rank !== null) lines.push(ranks === 1 ? line : `[rank ${rank}] ${line}`);
     else if (line.trim() !== "") lines.push(line);
   };
   const job = await runFiltered(launcher, {
@@ -116,7 +115,7 @@ async function runScript(path: string, { launcher, ranks, timeoutSeconds, denoFl
     tag: true,
     env: withoutColors,
     program: denoRun(path, [], denoFlags),
-    onLine: (_stream, line) => take(line),
+    onLine: (_stream, line, _isComplete, rank) => take(line, rank),
   });
   return { ...job, lines };
 }

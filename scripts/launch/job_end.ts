@@ -22,8 +22,8 @@ interface LastWords {
   how?: string;
 }
 
-/** Begins the line in which a rank tells of its end: distmath does so where `DISTMATH_TELL_END` asks for it. */
-const LAST_WORDS = "distmath-end: ";
+/** How a rank tells of its end, where `DISTMATH_TELL_END` asks for it: a line, unless others' parts of lines are around it. */
+const LAST_WORDS = /distmath-end: (\{[^{}]*\})/;
 
 /** The variable that has ranks tell of their end. */
 export const tellEnd: Readonly<Record<string, string>> = { DISTMATH_TELL_END: "1" };
@@ -38,7 +38,7 @@ const LAST_WORDS_SECONDS = 0.1;
  */
 export function underShell(kind: LauncherKind, program: readonly string[]): readonly string[] {
   if (kind !== "mpich") return program;
-  const words = `${LAST_WORDS}{\\"rank\\":$PMI_RANK,\\"code\\":$code}`;
+  const words = `distmath-end: {\\"rank\\":$PMI_RANK,\\"code\\":$code}`;
   const script = `"$@"; code=$?; [ $code = 0 ] || { echo "${words}" >&2; sleep ${LAST_WORDS_SECONDS}; kill -KILL $$; }`;
   return ["sh", "-c", script, "sh", ...program];
 }
@@ -55,12 +55,11 @@ export class JobEnd {
 
   /** Take a rank's own words out of a line; returns the rest, or `null` if nothing is left. */
   take(line: string): string | null {
-    const [before, text] = line.split(LAST_WORDS);
-    const words = text === undefined ? null : parseWords(text);
+    const own = LAST_WORDS.exec(line);
+    const words = own && parseWords(own[1]);
     if (words === null) return line;
     this.#words.push(words);
-    // What is before them may be the launcher's tag.
-    return /^(\[[\d,]+\](<std\w+>: ?)? ?)?$/.test(before) ? null : before;
+    return line.replace(own![0], "") || null;
   }
 
   /** Take a launcher's words on a rank; the first ones count, later ones are about what followed from it. */
@@ -141,7 +140,7 @@ export class JobEnd {
   }
 }
 
-/** A rank's own words; `null` if they are a script's, or came mixed with other output. */
+/** A rank's own words; `null` if they are a script's. */
 function parseWords(text: string): LastWords | null {
   try {
     const words = JSON.parse(text);

@@ -6,6 +6,7 @@
 import { type JobOptions, type JobResult, runJob } from "./job.ts";
 import { JobEnd, tellEnd, underShell } from "./job_end.ts";
 import type { Launcher, LauncherKind } from "./launcher.ts";
+import { TaggedLines, type TaggedText } from "./tagged_output.ts";
 
 /** What a launcher writes about a job that did not end well; each is one of its blocks or lines. */
 const known: Record<LauncherKind, { fence: RegExp; block: RegExp; line: RegExp }> = {
@@ -114,6 +115,11 @@ export class BoilerplateFilter {
   }
 }
 
+/** As for {@linkcode runJob}, and lines are told with their ranks where the job is to tag them: null for the launcher's. */
+export interface FilteredOptions extends Omit<JobOptions, "onLine"> {
+  onLine: (stream: "stdout" | "stderr", line: string, isComplete: boolean, rank: number | null) => void;
+}
+
 export interface FilteredResult extends JobResult {
   /** The launcher's words on a rank that a signal ended, or `null`. */
   signal: string | null;
@@ -127,29 +133,35 @@ export interface FilteredResult extends JobResult {
  */
 const patienceSeconds = () => Number(Deno.env.get("DISTMATH_PATIENCE_SECONDS")) || 10;
 
-/** {@linkcode runJob} with its output less what the launcher adds; parts of lines pass as they come. */
-export async function runFiltered(launcher: Launcher, options: JobOptions): Promise<FilteredResult> {
+/** {@linkcode runJob} with its output less what the launcher adds; parts of lines pass as they come, unless tagged. */
+export async function runFiltered(launcher: Launcher, options: FilteredOptions): Promise<FilteredResult> {
   const end = new JobEnd();
-  const filters = {
-    stdout: new BoilerplateFilter(launcher.kind, end),
-    stderr: new BoilerplateFilter(launcher.kind, end),
-  };
+  const streams = ["stdout", "stderr"] as const;
+  const filters = streams.map(() => new BoilerplateFilter(launcher.kind, end));
+  const tagged = streams.map(() => options.tag ? new TaggedLines(launcher) : null);
   const { onLine } = options;
   const hanging = new AbortController();
   let timer: ReturnType<typeof setTimeout> | undefined;
+  const show = (i: number, { rank, text }: TaggedText) => {
+    const kept = rank === null ? filters[i].push(text) : [end.take(text)].filter((line) => line !== null);
+    for (const line of kept) onLine(streams[i], line, true, rank);
+  };
   const result = await runJob(launcher, {
     ...options,
     signal: AbortSignal.any([hanging.signal, ...options.signal ? [options.signal] : []]),
     program: underShell(launcher.kind, options.program),
     env: { ...tellEnd, ...options.env },
     onLine(stream, line, isComplete) {
-      if (!isComplete) return onLine(stream, line, false);
-      for (const kept of filters[stream].push(line)) onLine(stream, kept, true);
+      const i = streams.indexOf(stream);
+      const lines = tagged[i]?.push(line);
+      if (!isComplete && !lines) return onLine(stream, line, false, null);
+      for (const one of lines ?? [{ rank: null, text: line }]) show(i, one);
       if (end.isCertain) timer ??= setTimeout(() => hanging.abort(), patienceSeconds() * 1000);
     },
   }).finally(() => clearTimeout(timer));
-  for (const stream of ["stdout", "stderr"] as const) {
-    for (const held of filters[stream].end()) onLine(stream, held, true);
+  for (const [i, stream] of streams.entries()) {
+    for (const line of tagged[i]?.end() ?? []) show(i, line);
+    for (const held of filters[i].end()) onLine(stream, held, true, null);
   }
   const isGood = end.code(result.code) === 0;
   if (isGood || result.isTimedOut || result.isInterrupted) return { ...result, signal: null, failure: null };

@@ -264,9 +264,12 @@ function forOpenMpi(launcher: Launcher, launch: Launch, machine: Machine): Flags
   return { args: [...args, "--host", hosts.join(","), ...[...set].flatMap((name) => ["-x", name])], env };
 }
 
+/** Begins each part of a rank's output in a way that ranks do not; `tagged_output.ts` reads it. */
+const HYDRA_TAG = "<rank %r>:";
+
 function forHydra({ isIntel }: Launcher, launch: Launch, machine: Machine): Flags {
   const { hosts = [], tag } = launch;
-  const args = tag ? ["-prepend-rank"] : [];
+  const args = !tag ? [] : isIntel ? ["-prepend-rank"] : ["-prepend-pattern", HYDRA_TAG];
   if (hosts.length > 0) args.push("-hosts", (isIntel ? hosts.map(nameOf) : hosts).join(","));
   // Intel MPI takes no slots.
   if (hosts.length > 0 && isIntel) args.push("-ppn", String(needEvenSlots(hosts, "Intel MPI")));
@@ -297,26 +300,6 @@ function needEvenSlots(hosts: readonly string[], who: string): number {
 
 function thisMachine(): Machine {
   return { cores: navigator.hardwareConcurrency, isRoot: Deno.uid() === 0, environment: Deno.env.toObject() };
-}
-
-/**
- * Take a line of tagged output apart; `null` if the launcher itself wrote it.
- */
-export function parseTag(line: string, launcher: Launcher): { rank: number; text: string } | null {
-  if (launcher.kind === "mpich") {
-    const hydra = /^\[(\d+)\] ?(.*)$/.exec(line);
-    return hydra && { rank: Number(hydra[1]), text: hydra[2] };
-  }
-  if (launcher.kind === "slurm") {
-    const slurm = /^ *(\d+): ?(.*)$/.exec(line);
-    return slurm && { rank: Number(slurm[1]), text: slurm[2] };
-  }
-  // Open MPI 4.1 writes "[1,0]<stdout>:text", 5.0 "[1,0]<stdout>: text"; it repeats the tag in a line that comes in parts.
-  const tag = isBeforeFive(launcher)
-    ? /^(\[\d+,(\d+)\]<std(?:out|err)>:)(.*)$/
-    : /^(\[\d+,(\d+)\]<std(?:out|err)>: )(.*)$/;
-  const openMpi = tag.exec(line);
-  return openMpi && { rank: Number(openMpi[2]), text: openMpi[3].replaceAll(openMpi[1], "") };
 }
 
 function isBeforeFive({ version }: Launcher): boolean {

@@ -6,7 +6,7 @@
 import { colorVariables, style } from "../terminal.ts";
 import type { JobOptions, JobResult } from "./job.ts";
 import { runFiltered } from "./job_output.ts";
-import { type Launcher, parseTag } from "./launcher.ts";
+import type { Launcher } from "./launcher.ts";
 import { watchRanks } from "./watched_ranks.ts";
 
 const rankColors = ["cyan", "magenta", "yellow", "green", "blue"] as const;
@@ -31,11 +31,10 @@ export async function runVisibly(launcher: Launcher, job: VisibleJob): Promise<J
   const { failure, signal: _, ...result } = await runFiltered(launcher, {
     ...job,
     env: { ...colorVariables(), ...watch.env, ...job.env },
-    onLine(stream, line, isComplete) {
+    onLine(stream, line, isComplete, rank) {
       if (!isComplete && line.trim() === "") return;
-      const tagged = job.tag ? parseTag(line, launcher) : null;
-      const text = tagged ? `${prefix(tagged.rank, job.ranks, stream)} ${tagged.text}` : line;
-      write(stream, isComplete || job.tag ? `${text}\n` : text);
+      const text = rank === null ? line : `${prefix(rank, job.ranks, stream)} ${line}`;
+      write(stream, isComplete ? `${text}\n` : text);
     },
   });
   if (job.signal?.aborted) return result;

@@ -14,10 +14,15 @@ for (const mpi of launchers) {
   Deno.test(`run --tag-output names the rank of each line, and --env sets variables [${mpi.name}]`, async () => {
     using folder = temporaryFolder();
     const script = `${folder.path}/says.ts`;
-    Deno.writeTextFileSync(script, 'for (const name of ["A", "B"]) console.log(Deno.env.get(name));');
+    // In parts, so that launchers pass on one rank's between those of the other.
+    const says = `for (const part of [Deno.env.get("A"), " and ", Deno.env.get("B"), "\\n"]) {
+      Deno.stdout.writeSync(new TextEncoder().encode(part));
+      await new Promise((resolve) => setTimeout(resolve, 50));
+    }`;
+    Deno.writeTextFileSync(script, says);
     const args = ["--mpirun", mpi.mpirun, "-n", "2", "--tag-output", "--env", "A=a b", "--env", "B", script];
     const { code, stdout, stderr } = await run(args, { B: "c" });
-    assertEquals([code, lines(stdout), stderr], [0, ["[0] a b", "[0] c", "[1] a b", "[1] c"], ""]);
+    assertEquals([code, lines(stdout), stderr], [0, ["[0] a b and c", "[1] a b and c"], ""]);
     const failed = await run(["--mpirun", mpi.mpirun, "-n", "2", "--tag-output", "throws.ts", "1"]);
     assertEquals(failed.code, 1);
     assertMatch(failed.stderr, /^\[1\] error: Uncaught .*broken on purpose$/m);

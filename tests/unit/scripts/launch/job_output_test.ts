@@ -164,4 +164,6 @@ Deno.test("JobEnd takes a rank's words for its own only if they are", () => {
     assertEquals(filtered("open_mpi", [line]).shown, [line]);
   }
   assertEquals(filtered("open_mpi", ['distmath-end: {"rank":1,"code":3}']).shown, []);
+  // Beside a part of another rank's line.
+  assertEquals(filtered("open_mpi", ['rank 0 distmath-end: {"rank":1,"code":3}is here']).shown, ["rank 0 is here"]);
 });

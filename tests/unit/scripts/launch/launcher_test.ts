@@ -5,8 +5,8 @@ import {
   identifyLauncher,
   type Launcher,
   parseLauncherVersion,
-  parseTag,
 } from "../../../../scripts/launch/launcher.ts";
+import { TaggedLines } from "../../../../scripts/launch/tagged_output.ts";
 import { CommandError } from "../../../../scripts/terminal.ts";
 
 const openMpi4: Launcher = { path: "/usr/bin/mpirun", kind: "open_mpi", version: "4.1.4", source: "PATH" };
@@ -104,19 +104,49 @@ Deno.test("commandLine() sets a launch's own variables, on other hosts too", () 
   assertEquals(args.slice(args.indexOf("-x"), -3).includes("NO_COLOR"), true, args.join(" "));
 });
 
-Deno.test("commandLine() asks for tagged output, and parseTag() reads it", () => {
+Deno.test("commandLine() asks for tagged output, and TaggedLines reads it", () => {
   const launch = { ranks: 2, tag: true, program };
   assertEquals(commandLine(openMpi4, launch, machine).args.includes("--tag-output"), true);
   assertEquals(commandLine(openMpi5, launch, machine).args.slice(2, 4), ["--output", "tag"]);
-  assertEquals(commandLine(mpich, launch, machine).args[0], "-prepend-rank");
+  assertEquals(commandLine(mpich, launch, machine).args.slice(0, 2), ["-prepend-pattern", "<rank %r>:"]);
 
-  assertEquals(parseTag("[1,0]<stdout>:    ok 1 - a", openMpi4), { rank: 0, text: "    ok 1 - a" });
-  assertEquals(parseTag("[1,12]<stderr>:   {}", openMpi5), { rank: 12, text: "  {}" });
-  assertEquals(parseTag("[1,1]<stdout>: ok 1[1,1]<stdout>:  - a", openMpi5), { rank: 1, text: "ok 1 - a" });
-  assertEquals(parseTag("[3]   {}", mpich), { rank: 3, text: "  {}" });
-  assertEquals(parseTag("[3]", mpich), { rank: 3, text: "" });
-  assertEquals(parseTag(" 3:   {}", srun), { rank: 3, text: "  {}" });
-  for (const launcher of [openMpi4, openMpi5, mpich, srun]) assertEquals(parseTag("prterun noticed", launcher), null);
+  assertEquals(commandLine(intelMpi, launch, machine).args[0], "-prepend-rank");
+
+  const read = (line: string, launcher: Launcher) => new TaggedLines(launcher).push(line);
+  assertEquals(read("[1,0]<stdout>:    ok 1 - a", openMpi4), [{ rank: 0, text: "    ok 1 - a" }]);
+  assertEquals(read("[1,12]<stderr>:   {}", openMpi5), [{ rank: 12, text: "  {}" }]);
+  assertEquals(read("<rank 3>:  {}", mpich), [{ rank: 3, text: "  {}" }]);
+  assertEquals(read("<rank 3>:", mpich), [{ rank: 3, text: "" }]);
+  assertEquals(read("[3]   {} [1] 2: 3", intelMpi), [{ rank: 3, text: "  {} [1] 2: 3" }]);
+  assertEquals(read(" 3:   {} 4: 5", srun), [{ rank: 3, text: "  {} 4: 5" }]);
+  for (const launcher of [openMpi4, openMpi5, mpich, intelMpi, srun]) {
+    assertEquals(read("prterun noticed", launcher), [{ rank: null, text: "prterun noticed" }]);
+  }
+});
+
+Deno.test("TaggedLines joins the parts of a rank's line that those of others lie between", () => {
+  for (
+    const [launcher, tag] of [
+      [openMpi4, (rank: number) => `[1,${rank}]<stdout>:`],
+      [openMpi5, (rank: number) => `[1,${rank}]<stdout>: `],
+      [mpich, (rank: number) => `<rank ${rank}>:`],
+    ] as const
+  ) {
+    const lines = new TaggedLines(launcher);
+    // As launchers pass on what they read: rank 1's line ends first, then the launcher's own, then those of 0 and 2.
+    assertEquals(lines.push(`${tag(0)}rank 0${tag(1)}rank 1 is${tag(2)}rank ${tag(1)} done`), [
+      { rank: 1, text: "rank 1 is done" },
+    ]);
+    assertEquals(lines.push("prterun noticed"), [{ rank: null, text: "prterun noticed" }]);
+    assertEquals(lines.push(`prterun ${tag(0)} is${tag(0)} done`), [
+      { rank: null, text: "prterun " },
+      { rank: 0, text: "rank 0 is done" },
+    ]);
+    assertEquals(lines.push(`${tag(2)}2`), [{ rank: 2, text: "rank 2" }]);
+    assertEquals(lines.push(`${tag(1)}cut off${tag(0)}`), [{ rank: 0, text: "" }]);
+    assertEquals(lines.end(), [{ rank: 1, text: "cut off" }]);
+    assertEquals(lines.end(), []);
+  }
 });
 
 Deno.test("identifyLauncher() gives a reason for what is no launcher", async () => {

@@ -1,0 +1,66 @@
+/**
+ * Output in which launchers name the rank before each part, put together to lines.
+ *
+ * They pass on what they have read, which may end within a line: the rest comes after what other ranks wrote meanwhile.
+ *
+ * @module
+ */
+import type { Launcher } from "./launcher.ts";
+
+/** What a rank wrote; the launcher itself if `rank` is null. */
+export interface TaggedText {
+  rank: number | null;
+  text: string;
+}
+
+/** Joins the parts of each rank's lines, from one stream of a job's output. Give it lines, and call `end` at the end. */
+export class TaggedLines {
+  readonly #partsOf: (line: string) => TaggedText[];
+  /** The beginnings of lines, by rank. */
+  readonly #begun = new Map<number, string>();
+
+  constructor(launcher: Launcher) {
+    const tag = tagOf(launcher);
+    this.#partsOf = (line) => partsOf(line, tag);
+  }
+
+  /** Take a line; returns those that are complete now. */
+  push(line: string): TaggedText[] {
+    const parts = this.#partsOf(line);
+    const { rank, text } = parts.pop()!;
+    const own = parts.filter((part) => part.rank === null);
+    for (const part of parts) if (part.rank !== null) this.#add(part.rank, part.text);
+    if (rank === null) return [...own, { rank, text }];
+    this.#add(rank, text);
+    const complete = this.#begun.get(rank)!;
+    this.#begun.delete(rank);
+    return [...own, { rank, text: complete }];
+  }
+
+  /** The lines that did not come to their ends. */
+  end(): TaggedText[] {
+    const left = [...this.#begun].map(([rank, text]) => ({ rank, text }));
+    this.#begun.clear();
+    return left;
+  }
+
+  #add(rank: number, text: string): void {
+    this.#begun.set(rank, (this.#begun.get(rank) ?? "") + text);
+  }
+}
+
+/** How a part begins, with the rank. What may be in the text as well counts at the beginning of a line only. */
+function tagOf({ kind, version, isIntel }: Launcher): RegExp {
+  if (kind === "slurm") return /^ *(\d+): ?/g;
+  if (kind === "mpich") return isIntel ? /^\[(\d+)\] ?/g : /<rank (\d+)>:/g;
+  // Open MPI 4.1 writes "[1,0]<stdout>:text", 5.0 "[1,0]<stdout>: text".
+  return Number.parseInt(version) < 5 ? /\[\d+,(\d+)\]<std(?:out|err)>:/g : /\[\d+,(\d+)\]<std(?:out|err)>: /g;
+}
+
+/** A line in parts, at least one. */
+function partsOf(line: string, tag: RegExp): TaggedText[] {
+  const [before, ...tagged] = line.split(tag);
+  const parts: TaggedText[] = [];
+  for (let i = 0; i < tagged.length; i += 2) parts.push({ rank: Number(tagged[i]), text: tagged[i + 1] });
+  return before === "" && parts.length > 0 ? parts : [{ rank: null, text: before }, ...parts];
+}
