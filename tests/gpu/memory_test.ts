@@ -18,7 +18,8 @@ import {
   StateError,
   Stream,
 } from "../../mod.ts";
-import { cacheFolder, Program } from "../../src/gpu/kernels/program.ts";
+import { cacheFolder } from "../../ffi/kernel_cache.ts";
+import { Program } from "../../src/gpu/kernels/program.ts";
 import { checkCuda, CudaMemcpyKind, openCudaRuntime } from "../../ffi/cuda/runtime.ts";
 import { assertThrowsEverywhere } from "../../src/testing/mod.ts";
 import { gpuTest, isMock } from "./gpu_test_kit.ts";

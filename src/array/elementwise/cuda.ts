@@ -21,11 +21,15 @@ export const INTEGERS_IN_CUDA = { int8: "signed char", uint8: "u8", int32: "int"
 /** A choice without a branch, as operations.ts writes it. */
 const SELECT = /\(W\[0\] = (.+), W\[1\] = (.+), W\[(.+)\]\)/;
 
+/** JavaScript's operators as C has them. */
+export function withOperatorsOfC(code: string): string {
+  return code.replace(SELECT, "(($3) ? ($2) : ($1))").replaceAll("===", "==").replaceAll("!==", "!=");
+}
+
 /** What runs on GPUs. */
 export const CUDA: Language = {
   translate: (code) =>
-    code.replace(SELECT, "(($3) ? ($2) : ($1))")
-      .replaceAll("===", "==").replaceAll("!==", "!=")
+    withOperatorsOfC(code)
       .replace(/\b(\d+)n\b/g, "Big{$1}")
       .replace(/\bconst\b/g, "const auto"),
   cast: (code, from, to) => {

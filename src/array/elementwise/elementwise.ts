@@ -4,7 +4,6 @@
  *
  * @module
  */
-import { openVectorMath, type VectorMath } from "../../../ffi/blas/vector_math.ts";
 import type { Distribution } from "../../distribution/mod.ts";
 import { type DType, dtypeInfo, type Scalar } from "../../dtype/dtype.ts";
 import { promote } from "../../dtype/promotion.ts";
@@ -20,10 +19,9 @@ import { type Order, sizeOfShape } from "../layout.ts";
 import { LocalArray } from "../local_array.ts";
 import { broadcastShapes, operandPart, resultDistribution } from "./broadcast.ts";
 import { type Elements, letGoOf, type Part, typeOf } from "./loops.ts";
-import { languageOf, prepare } from "./execution.ts";
+import { languageOf, type Means, prepare } from "./execution.ts";
 import { compile, type Expression, type Program } from "./expression.ts";
 import { isBits } from "./kernel.ts";
-import { LARGE } from "./vectors.ts";
 
 /** What an operation takes: an array, or a number, a bigint or `[re, im]` that stands beside each element. */
 export type AnyOperand = BaseArray | Scalar;
@@ -55,8 +53,8 @@ export interface Aligned {
   readonly parts: readonly Part[];
   /** The stream of the GPU on which it is computed; null on a CPU. */
   readonly stream: Stream | null;
-  /** Finds vector mathematics, where arrays are large. */
-  readonly open: () => VectorMath | null;
+  /** How it may be computed on CPUs. */
+  readonly means: Means;
   /** What all ranks must share. */
   readonly facts: Facts;
 }
@@ -98,7 +96,7 @@ export function expressed<A extends BaseArray>(
     const program = compile(expression, aligned.parts.map(typeOf), languageOf(stream));
     if (into === undefined) {
       const local = LocalArray.empty(program.dtype, localShape, order, stream);
-      prepare(program, aligned.parts, local, aligned.open)();
+      prepare(program, aligned.parts, local, aligned.means)();
       held = { runtime, local, distribution, order };
     } else {
       checkInto(name, into, program.dtype);
@@ -154,7 +152,7 @@ export function alignOperands(
     localShape: distribution.localShape(runtime.rank),
     parts,
     stream,
-    open: () => sizeOfShape(shape) < LARGE ? null : openVectorMath(runtime.threads),
+    means: { size: sizeOfShape(shape), threads: runtime.threads },
     facts: { operands: operands.map(factOf), into: into === undefined ? null : factOf(into) },
   };
 }
@@ -222,13 +220,17 @@ export function checkInto(name: string, into: BaseArray, result: DType): void {
 }
 
 /** Get ready to compute into a user's array; returns what writes it, and cannot fail. */
-function writer(program: Program, { parts, localShape, order, stream, open }: Aligned, target: LocalArray): () => void {
+function writer(
+  program: Program,
+  { parts, localShape, order, stream, means }: Aligned,
+  target: LocalArray,
+): () => void {
   const isSafe = parts.every((part) => "scalar" in part || !overlaps(part, target, localShape));
   if (isSafe && !program.mayThrow && (target.isOnDevice || !isBits(target.dtype))) {
-    return prepare(program, parts, target, open);
+    return prepare(program, parts, target, means);
   }
   const result = LocalArray.empty(target.dtype, localShape, order, stream);
-  prepare(program, parts, result, open)();
+  prepare(program, parts, result, means)();
   const move = stream === null ? () => target.set(result) : prepareStridedCopy(result, target);
   return () => {
     move();

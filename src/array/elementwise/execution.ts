@@ -1,35 +1,51 @@
 /**
- * Programs, run where their arrays are: by loops or MKL's vector mathematics on the CPU, or by a kernel on a GPU.
+ * Programs, run where their arrays are: on a GPU by a kernel, on the CPU by what is fastest there: loops that the machine's C
+ * compiler has made, MKL's vector mathematics, or loops of JavaScript.
  *
  * @module
  */
-import type { VectorMath } from "../../../ffi/blas/vector_math.ts";
+import { openVectorMath } from "../../../ffi/blas/vector_math.ts";
 import type { Stream } from "../../gpu/stream.ts";
 import type { LocalArray } from "../local_array.ts";
+import { accumulateCompiled, prepareCompiled, WORTH_COMPILING } from "./compiled.ts";
 import { CUDA } from "./cuda.ts";
 import { accumulateOnDevice, prepareOnDevice } from "./device_kernel.ts";
 import { type Accumulation, type Elements, isOnDevice, type Part, typeOf } from "./loops.ts";
 import { compile, type Expression, JAVASCRIPT, type Language, type Program } from "./expression.ts";
 import * as host from "./kernel.ts";
-import { prepareVectors } from "./vectors.ts";
+import { LARGE, prepareVectors } from "./vectors.ts";
+import { sizeOfShape } from "../layout.ts";
 
 /** The language for a GPU, or for the CPU. */
 export function languageOf(stream: Stream | null): Language {
   return stream === null ? JAVASCRIPT : CUDA;
 }
 
+/** What the choice among ways on CPUs goes by, the same on all ranks. */
+export interface Means {
+  /** The number of elements over all ranks. */
+  readonly size: number;
+  /** How many threads a library may take. */
+  readonly threads: number;
+}
+
 /**
  * Get ready to compute all elements of `target`: what may fail for want of memory, unless a value may be refused, is done
- * here. Strides of operands are 0 along dimensions that they lack. `open` finds vector mathematics, if it shall be used.
+ * here. Strides of operands are 0 along dimensions that they lack.
  */
 export function prepare(
   program: Program,
   operands: readonly Part[],
   target: LocalArray,
-  open: () => VectorMath | null,
+  { size, threads }: Means,
 ): () => void {
   if (target.isOnDevice) return prepareOnDevice(program, operands, target, target.shape);
-  return prepareVectors(program, operands, target, open) ?? (() => host.compute(program, operands, target));
+  const byCompiler = () => size < WORTH_COMPILING ? null : prepareCompiled(program, operands, target);
+  const byLibrary = () =>
+    prepareVectors(program, operands, target, () => size < LARGE ? null : openVectorMath(threads));
+  // Compiled loops were measured to be as fast as NumPy or faster than the library, but have one thread.
+  const [first, second] = threads > 1 ? [byLibrary, byCompiler] : [byCompiler, byLibrary];
+  return first() ?? second() ?? (() => host.compute(program, operands, target));
 }
 
 /**
@@ -44,6 +60,8 @@ export function accumulate(
   accumulation: Accumulation,
 ): void {
   const device = operands.find(isOnDevice);
+  const isLarge = device === undefined && accumulation.isAnyOrder && sizeOfShape(shape) >= WORTH_COMPILING;
+  if (isLarge && accumulateCompiled(expression, operands, targets, shape, accumulation)) return;
   const program = compile(expression, operands.map(typeOf), device === undefined ? JAVASCRIPT : CUDA);
   if (device === undefined) host.accumulate(program, operands, targets, shape, accumulation);
   else accumulateOnDevice(program, operands, targets, shape, accumulation, device.storage.stream);

@@ -51,6 +51,8 @@ export interface Accumulation {
   readonly take: (value: readonly string[]) => string;
   /** Takes in other accumulators, which have taken in other values. */
   readonly merge: (others: readonly string[]) => string;
+  /** Whether the result is the same in whatever order values are taken in, but for the sign of a zero. */
+  readonly isAnyOrder: boolean;
 }
 
 /** A dimension of the loops: how many indices, and the stride of each array. */

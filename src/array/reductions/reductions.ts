@@ -111,7 +111,7 @@ const X = operand(0);
 
 /** An accumulation that takes in other accumulators as it does values. */
 function both(start: number | bigint, take: Accumulation["take"]): Accumulation {
-  return { start: [start], take, merge: take };
+  return { start: [start], take, merge: take, isAnyOrder: typeof start === "bigint" };
 }
 
 // ---- sums -----------------------------------------------------------------------------------------------------------

@@ -51,7 +51,7 @@ export function sumMemory({ size, isLocal, all }: ReductionPlan): SumMemory {
 function better(op: "max" | "min"): Accumulation {
   const take = ([value]: readonly string[]) =>
     `if (!(${value} ${op === "max" ? "<=" : ">="} a0)) a0 = a0 !== a0 ? a0 : ${value};`;
-  return { start: [op === "max" ? -Infinity : Infinity], take, merge: take };
+  return { start: [op === "max" ? -Infinity : Infinity], take, merge: take, isAnyOrder: true };
 }
 
 /** Take the extreme of an expression's values on this rank; NaN if any is. Local, but for {@linkcode inStep}. */
@@ -171,8 +171,9 @@ function cutting(at: number, next: number, scale: number): Accumulation {
     take: ([value]) => `
     const y0 = ${scale === 1 ? value : `${value} * ${scale}`};
     const q0 = (x${at} + y0) - x${at}; a0 += q0;
-    const y1 = y0 - q0, c1 = x${at} * ${next}, q1 = (c1 + y1) - c1; a1 += q1;
-    const y2 = y1 - q1, c2 = c1 * ${next}, q2 = (c2 + y2) - c2; a2 += q2;`,
+    const y1 = y0 - q0; const c1 = x${at} * ${next}; const q1 = (c1 + y1) - c1; a1 += q1;
+    const y2 = y1 - q1; const c2 = c1 * ${next}; const q2 = (c2 + y2) - c2; a2 += q2;`,
     merge: (others) => others.map((other, i) => `a${i} += ${other};`).join(" "),
+    isAnyOrder: true,
   };
 }

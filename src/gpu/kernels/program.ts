@@ -3,10 +3,10 @@
  *
  * @module
  */
-import { createHash, randomUUID } from "node:crypto";
+import { createHash } from "node:crypto";
 import { checkCudaDriver, openCudaDriver } from "../../../ffi/cuda/driver.ts";
 import { ConfigurationError } from "../../../ffi/errors.ts";
-import { nativePrefix } from "../../../ffi/library.ts";
+import { cacheFolder, readCached, writeCached } from "../../../ffi/kernel_cache.ts";
 import { addressOf, fromCString, toCString } from "../../../ffi/memory.ts";
 import { checkNvrtc, nvrtcError, NvrtcResult, openNvrtc } from "../../../ffi/cuda/nvrtc.ts";
 import type { Device } from "../device.ts";
@@ -188,31 +188,4 @@ function logOf(program: bigint): string {
   const log = new Uint8Array(Number(size[0]));
   symbols.nvrtcGetProgramLog(program, log);
   return fromCString(log).trim();
-}
-
-// ---- the cache on disk: a convenience, whose failure is no error ------------------------------------------------------
-
-/** The folder of compiled kernels, beside that of `native install`. */
-export function cacheFolder(): string | undefined {
-  return nativePrefix()?.replace(/\/[^/]*\/?$/, "/kernels");
-}
-
-function readCached(path: string): Uint8Array<ArrayBuffer> | undefined {
-  try {
-    return Deno.readFileSync(path);
-  } catch {
-    return undefined;
-  }
-}
-
-/** Written under another name first, since several ranks may do it at once. */
-function writeCached(path: string, image: Uint8Array): void {
-  try {
-    Deno.mkdirSync(cacheFolder()!, { recursive: true });
-    const temporary = `${path}.${randomUUID()}`;
-    Deno.writeFileSync(temporary, image);
-    Deno.renameSync(temporary, path);
-  } catch {
-    // No permission, or no space: the next process compiles again.
-  }
 }

@@ -5,7 +5,7 @@
  * @module
  */
 import { createHash, randomUUID } from "node:crypto";
-import { cacheFolder } from "../../gpu/kernels/program.ts";
+import { cacheFolder } from "../../../ffi/kernel_cache.ts";
 import type { Communicator } from "../../mpi/communicator.ts";
 import type { Runtime } from "../../runtime/runtime.ts";
 import type { EngineRequest } from "./engine.ts";

@@ -1,0 +1,179 @@
+/**
+ * Elementwise operations and reductions by the machine's own C compiler: what kernels are on GPUs. For each expression, dtypes
+ * and layout of neighbours in memory one loop, compiled at its first use and kept on disk.
+ *
+ * What IEEE 754 defines is the same as in loops of JavaScript, bit for bit; other functions are those of glibc for vectors,
+ * which differ from them by four units in the last place at most.
+ *
+ * @module
+ */
+import { compileFunctions, type Compiler, findCompiler } from "../../../ffi/compiler.ts";
+import { addressOf } from "../../../ffi/memory.ts";
+import { type DType, dtypeInfo, type TypedArray } from "../../dtype/dtype.ts";
+import { packWords } from "../../gpu/kernels/program.ts";
+import { recorder } from "../../runtime/recorder.ts";
+import type { LocalArray } from "../local_array.ts";
+import { C, prelude, TYPES_IN_C } from "./c.ts";
+import { compile, type Expression, type Program } from "./expression.ts";
+import { hostSource, type Step } from "./host_source.ts";
+import { type Accumulation, type Elements, type Loop, loopsOf, numbersOf, type Part, typeOf } from "./loops.ts";
+import type { OperationName } from "./operations.ts";
+
+/** Arrays of fewer elements are not worth a compiler's tenth of a second. */
+export const WORTH_COMPILING = 2 ** 20;
+
+/** Lines of fewer elements are left to loops. */
+const SHORTEST_LINE = 256;
+
+/** Operations whose results float32 holds as float64 does: what stands between is float64's. */
+const ROUNDLESS: readonly OperationName[] = [
+  ...["positive", "negative", "abs", "sign", "minimum", "maximum", "where", "floor", "ceil", "trunc", "round"] as const,
+  ...["equal", "notEqual", "less", "lessEqual", "greater", "greaterEqual", "isNaN", "isFinite"] as const,
+  ...["logicalAnd", "logicalOr", "logicalXor", "logicalNot", "real", "imag", "conj"] as const,
+];
+
+/** Whether nothing but the last operation rounds, so that float32 may be computed with as it is. */
+function isSingle(expression: Expression): boolean {
+  const isRoundless = (node: Expression): boolean =>
+    node.kind === "operand" ||
+    node.kind === "apply" && ROUNDLESS.includes(node.name) && node.of.every(isRoundless);
+  return expression.kind === "apply" && expression.of.every(isRoundless);
+}
+
+const SYMBOLS = { loop: { parameters: ["buffer"], result: "void" } } as const satisfies Deno.ForeignLibraryInterface;
+
+/** A compiled loop: counts, addresses, outer strides, numbers. */
+type Kernel = (words: Uint8Array<ArrayBuffer>) => void;
+
+/** The loops that are there, by what they are for. */
+interface Nest {
+  readonly inner: Loop;
+  readonly outer: Loop;
+  readonly others: readonly Loop[];
+  readonly steps: readonly (Step | null)[];
+}
+
+/** The loops of arrays whose elements are neighbours, or the same, along the innermost one; null if they are not. */
+function nestOf(shape: readonly number[], arrays: readonly (Elements | null)[], leading: number): Nest | null {
+  if (shape.includes(0)) return null;
+  const others = loopsOf(shape, arrays, leading);
+  const inner = others.pop();
+  if (inner === undefined || inner.extent < SHORTEST_LINE) return null;
+  const outer = others.pop() ?? { extent: 1, strides: arrays.map(() => 0) };
+  if (arrays.some((array, at) => array !== null && inner.strides[at] > 1)) return null;
+  const steps = arrays.map((array, at): Step | null =>
+    array === null ? null : inner.strides[at] === 1 ? "next" : "same"
+  );
+  return { inner, outer, others, steps };
+}
+
+/** Whether C computes with elements of a dtype. */
+function isKnown(dtype: DType): boolean {
+  return TYPES_IN_C[dtypeInfo(dtype).real] !== undefined;
+}
+
+interface Request {
+  readonly expression: Expression;
+  readonly operands: readonly Part[];
+  readonly targets: readonly Elements[];
+  readonly nest: Nest;
+  readonly accumulation: Accumulation | null;
+}
+
+/** The loop for a request; null if C has not all that it takes, or there is no compiler. */
+function kernelFor(request: Request, compiler: Compiler): { kernel: Kernel; program: Program } | null {
+  const { expression, operands, targets, nest, accumulation } = request;
+  const dtypes = [
+    ...operands.map((part) => "scalar" in part ? null : part.dtype),
+    ...targets.map(({ dtype }) => dtype),
+  ];
+  if (!dtypes.every((dtype) => dtype === null || isKnown(dtype))) return null;
+  const program = compile(expression, operands.map(typeOf), C);
+  if (program.mayThrow || !isKnown(program.dtype)) return null;
+  const code = hostSource({
+    program,
+    dtypes,
+    steps: nest.steps,
+    operands: operands.length,
+    accumulation,
+    isSingle: accumulation === null && isSingle(expression),
+  });
+  const beginning = prelude(code, compiler, accumulation !== null);
+  if (beginning === null) return null;
+  const compiling = () => recorder?.begin("compute", "compiling for the CPU");
+  const functions = compileFunctions("loop", beginning + code, SYMBOLS, () => {
+    const span = compiling();
+    return span && (() => span.end());
+  });
+  return functions && { kernel: functions.loop as Kernel, program };
+}
+
+/** What runs a compiled loop over all elements. */
+function runner({ operands, targets, nest }: Request, kernel: Kernel, program: Program): () => void {
+  const arrays = [...operands.map((part) => "scalar" in part ? null : part), ...targets];
+  const numbers = numbersOf(program, operands.map((part) => "scalar" in part ? part.scalar : null));
+  const isInteger = program.parameters
+    .flatMap(({ dtype }) => Array.from({ length: dtypeInfo(dtype).parts }, () => dtypeInfo(dtype).isInteger));
+  const words = numbers.map((value, i) => isInteger[i] ? BigInt(value) : value);
+  const { inner, outer, others } = nest;
+  const counts = [inner.extent, outer.extent].map(BigInt);
+  const strides = outer.strides.map(BigInt);
+  return () => {
+    const starts = arrays.map((array) => array === null ? 0n : addressOf(array.storage as TypedArray));
+    const sizes = arrays.map((array) => array === null ? 0 : dtypeInfo(array.dtype).itemSize);
+    const walk = (depth: number, places: readonly number[]): void => {
+      if (depth === others.length) {
+        const addresses = starts.map((start, at) => start + BigInt(places[at] * sizes[at]));
+        return kernel(packWords([...counts, ...addresses, ...strides, ...words]));
+      }
+      const { extent, strides: steps } = others[depth];
+      for (let k = 0; k < extent; k++) walk(depth + 1, places.map((place, i) => place + k * steps[i]));
+    };
+    const span = recorder?.begin("compute", `compiled loop over ${inner.extent} x ${outer.extent}`);
+    walk(0, arrays.map((array) => array?.offset ?? 0));
+    span?.end();
+  };
+}
+
+/**
+ * Get ready to compute all elements of `target`, in host memory; null if the program, its types or layouts are not for it, or
+ * there is no compiler. Strides of operands are 0 along dimensions that they lack.
+ */
+export function prepareCompiled(
+  { expression }: Program,
+  operands: readonly Part[],
+  target: LocalArray,
+): (() => void) | null {
+  const compiler = findCompiler();
+  if (compiler === null) return null;
+  const arrays = [...operands.map((part) => "scalar" in part ? null : part), target];
+  const nest = nestOf(target.shape, arrays, operands.length);
+  if (nest === null || nest.steps[operands.length] !== "next") return null;
+  const request = { expression, operands, targets: [target], nest, accumulation: null };
+  const found = kernelFor(request, compiler);
+  return found && runner(request, found.kernel, found.program);
+}
+
+/**
+ * Have accumulators take in every value of an expression, in whatever order. Whether it was done: what is no use here is left
+ * as it was.
+ */
+export function accumulateCompiled(
+  expression: Expression,
+  operands: readonly Part[],
+  targets: readonly Elements[],
+  shape: readonly number[],
+  accumulation: Accumulation,
+): boolean {
+  const compiler = findCompiler();
+  if (compiler === null) return false;
+  const arrays = [...operands.map((part) => "scalar" in part ? null : part), ...targets];
+  const nest = nestOf(shape, arrays, arrays.findIndex((array) => array !== null));
+  if (nest === null) return false;
+  const request = { expression, operands, targets, nest, accumulation };
+  const found = kernelFor(request, compiler);
+  if (found === null) return false;
+  targets.forEach(({ storage }, i) => (storage as Float64Array).fill(accumulation.start[i] as number));
+  runner(request, found.kernel, found.program)();
+  return true;
+}
