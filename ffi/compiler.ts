@@ -25,6 +25,8 @@ export interface Compiler {
 const FLAGS = [
   ..."-std=gnu11 -O3 -march=native -fPIC -shared -w".split(" "),
   ..."-fno-math-errno -fno-trapping-math -ffp-contract=off -fwrapv -fno-strict-aliasing -fopenmp-simd".split(" "),
+  // Without it gcc makes branches of one choice after another, which no vectors can take.
+  "-fno-tree-pre",
   ...Deno.build.arch === "x86_64" ? ["-mprefer-vector-width=512"] : [],
 ];
 

@@ -32,12 +32,16 @@ const ROUNDLESS: readonly OperationName[] = [
   ...["logicalAnd", "logicalOr", "logicalXor", "logicalNot", "real", "imag", "conj"] as const,
 ];
 
-/** Whether nothing but the last operation rounds, so that float32 may be computed with as it is. */
-function isSingle(expression: Expression): boolean {
-  const isRoundless = (node: Expression): boolean =>
-    node.kind === "operand" ||
-    node.kind === "apply" && ROUNDLESS.includes(node.name) && node.of.every(isRoundless);
-  return expression.kind === "apply" && expression.of.every(isRoundless);
+/** Whether an expression of float32 has values that float32 holds. */
+function isRoundless(node: Expression): boolean {
+  if (node.kind === "apply") return ROUNDLESS.includes(node.name) && node.of.every(isRoundless);
+  return node.kind === "operand" || isRoundless(node.of);
+}
+
+/** Whether nothing but the last operation rounds, to float32 if to anything, so that float32 may be computed with as it is. */
+function isSingle(expression: Expression, dtype: DType, accumulation: Accumulation | null): boolean {
+  if (accumulation !== null) return accumulation.isChoice === true && isRoundless(expression);
+  return dtype !== "float64" && expression.kind === "apply" && expression.of.every(isRoundless);
 }
 
 const SYMBOLS = { loop: { parameters: ["buffer"], result: "void" } } as const satisfies Deno.ForeignLibraryInterface;
@@ -96,7 +100,7 @@ function kernelFor(request: Request, compiler: Compiler): { kernel: Kernel; prog
     steps: nest.steps,
     operands: operands.length,
     accumulation,
-    isSingle: accumulation === null && isSingle(expression),
+    isSingle: isSingle(expression, program.dtype, accumulation),
   });
   const beginning = prelude(code, compiler, accumulation !== null);
   if (beginning === null) return null;

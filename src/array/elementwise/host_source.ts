@@ -15,8 +15,8 @@ import type { Accumulation } from "./loops.ts";
  */
 const BLOCK = 256;
 
-/** Accumulators side by side: enough to keep a CPU's adders busy, and few enough for its registers. */
-const LANES = 16;
+/** Accumulators side by side, of one value or of each of several: enough to keep a CPU busy, and few enough for its registers. */
+const LANES = { ofOne: 32, ofSeveral: 16 };
 
 /** How the inner loop goes through an array: neighbour by neighbour, or always the same element. */
 export type Step = "next" | "same";
@@ -78,9 +78,28 @@ function write(dtype: DType, { dtype: from, result }: Program, at: number, place
   return isComplex ? `${one(re, `2 * (${place})`)} ${one(im, `2 * (${place}) + 1`)}` : one(re, place);
 }
 
+/**
+ * Additions to accumulators, half of all that sums take, by the units that multiply: those that add are what sums wait for. `one`
+ * is a number that the compiler does not know.
+ */
+const ADDITION = `
+#ifdef __FMA__
+#define ADD(a, b) __builtin_fma(b, one, a)
+#else
+#define ADD(a, b) ((a) + (b))
+#endif
+`;
+
+function withAdditions(code: string): string {
+  return code.replace(/\b(a\d) \+= (\w+);/g, "$1 = ADD($1, $2);");
+}
+
 /** The statements for one element. */
 function bodyOf({ program, accumulation }: HostShape): string {
-  return [...program.statements, ...accumulation === null ? [] : [C.translate(accumulation.take(program.result))]].join(
+  return [
+    ...program.statements,
+    ...accumulation === null ? [] : [withAdditions(C.translate(accumulation.take(program.result)))],
+  ].join(
     "\n",
   );
 }
@@ -171,19 +190,16 @@ function reductionSource(shape: HostShape, { start, merge }: Accumulation): stri
   const turn = (place: string) =>
     `${reading("next", place)}
         ${bodyOf(shape)}`;
-  const lanes = `
-    ${each((i) => `${type} T${i}[${LANES}];`)}
-    for (int l = 0; l < ${LANES}; l++) { ${
-    each((i) =>
-      `T${i}[l] = ${
-        start[i] === Infinity ? "__builtin_inf()" : start[i] === -Infinity ? "-__builtin_inf()" : start[i]
-      };`
-    )
-  } }
+  const lanes = start.length === 1 ? LANES.ofOne : LANES.ofSeveral;
+  const begin = (value: number | bigint) =>
+    Math.abs(Number(value)) === Infinity ? `${value < 0 ? "-" : ""}__builtin_inf()` : String(value);
+  const shared = `
+    ${each((i) => `${type} T${i}[${lanes}];`)}
+    for (int l = 0; l < ${lanes}; l++) { ${each((i) => `T${i}[l] = ${begin(start[i])};`)} }
     i64 k = 0;
-    for (; k + ${LANES} <= n; k += ${LANES}) {
+    for (; k + ${lanes} <= n; k += ${lanes}) {
       #pragma omp simd
-      for (int l = 0; l < ${LANES}; l++) {
+      for (int l = 0; l < ${lanes}; l++) {
         ${each((i) => `${type} a${i} = T${i}[l];`)}
         ${turn("k + l")}
         ${each((i) => `T${i}[l] = a${i};`)}
@@ -193,7 +209,7 @@ function reductionSource(shape: HostShape, { start, merge }: Accumulation): stri
     for (; k < n; k++) {
       ${turn("k")}
     }
-    for (int l = 0; l < ${LANES}; l++) {
+    for (int l = 0; l < ${lanes}; l++) {
       ${each((i) => `const ${type} b${i} = T${i}[l];`)}
       ${C.translate(merge(targets.map((_, i) => `b${i}`)))}
     }
@@ -205,13 +221,15 @@ function reductionSource(shape: HostShape, { start, merge }: Accumulation): stri
       ${turn("k")}
       ${each((i, at) => `A${at}[k] = a${i};`)}
     }`;
-  return `
+  return `${ADDITION}
 ${beginning(dtypes)}
+  volatile double unit = 1;
+  const double one = unit;
   ${numbersIn(shape).map(({ name, type, code }) => `const ${type} ${name} = ${code};`).join("\n  ")}
   for (i64 line = 0; line < m; line++) {
     ${lineOf(shape)}
     ${reading("same", "0")}
-    ${isShared ? lanes : neighbours}
+    ${isShared ? shared : neighbours}
   }
 }
 `;

@@ -53,6 +53,8 @@ export interface Accumulation {
   readonly merge: (others: readonly string[]) => string;
   /** Whether the result is the same in whatever order values are taken in, but for the sign of a zero. */
   readonly isAnyOrder: boolean;
+  /** Whether it is one of the values. */
+  readonly isChoice?: boolean;
 }
 
 /** A dimension of the loops: how many indices, and the stride of each array. */

@@ -10,6 +10,7 @@
 import type { Accumulation, Part } from "../elementwise/loops.ts";
 import { accumulate } from "../elementwise/execution.ts";
 import { apply, type Expression, operand } from "../elementwise/expression.ts";
+import { sizeOfShape } from "../layout.ts";
 import type { LocalArray } from "../local_array.ts";
 import { elementsOf, inStep, ownPart, type ReductionPlan, together } from "./plan.ts";
 
@@ -51,7 +52,7 @@ export function sumMemory({ size, isLocal, all }: ReductionPlan): SumMemory {
 function better(op: "max" | "min"): Accumulation {
   const take = ([value]: readonly string[]) =>
     `if (!(${value} ${op === "max" ? "<=" : ">="} a0)) a0 = a0 !== a0 ? a0 : ${value};`;
-  return { start: [op === "max" ? -Infinity : Infinity], take, merge: take, isAnyOrder: true };
+  return { start: [op === "max" ? -Infinity : Infinity], take, merge: take, isAnyOrder: true, isChoice: true };
 }
 
 /** Take the extreme of an expression's values on this rank; NaN if any is. Local, but for {@linkcode inStep}. */
@@ -129,9 +130,12 @@ export function sumOf(
   const real: Expression = { kind: "cast", dtype: "float64", of: expression };
   const [bounds, ...slices] = memory.own;
   const [wholeBounds, ...wholeSlices] = memory.whole;
+  const bits = Math.ceil(Math.log2(plan.count + 2));
   let largest: Float64Array<ArrayBuffer>;
+  let guess = 0;
   if (bound === undefined) {
-    extremes(plan, apply("abs", real), parts, shape, "max", bounds);
+    guess = sumByGuess(plan, real, parts, shape, memory, bits);
+    if (guess === 0) extremes(plan, apply("abs", real), parts, shape, "max", bounds);
     largest = extremesOfAll(plan, "max", bounds, wholeBounds);
   } else {
     bounds.fill(bound);
@@ -139,19 +143,14 @@ export function sumOf(
   }
   // What stands beside an infinite value may be large, too.
   const isLarge = largest.some((value) => value > LARGE);
-  // From a bound to the number whose addition cuts at the right place.
-  const bits = Math.ceil(Math.log2(plan.count + 2));
   const scale = isLarge ? SCALE : 1;
   const cuts = ownPart(plan, largest, bounds);
-  const shift = 2 ** bits;
-  for (let i = 0; i < cuts.length; i++) {
-    const value = cuts[i];
-    cuts[i] = value > 0 && value < Infinity ? powerAbove(value * scale) * shift : 0;
-  }
+  for (let i = 0; i < cuts.length; i++) cuts[i] = cutOf(cuts[i] * scale, bits);
   const own = [...parts, elementsOf(plan, cuts)];
   const accumulators = slices.map((slice) => elementsOf(plan, slice));
   const cut = cutting(own.length - 1, 2 ** (bits - BITS), scale);
-  inStep(plan, () => accumulate(real, own, accumulators, shape, cut));
+  const isThere = guess > 0 && cuts[0] === guess && !isLarge;
+  if (!isThere) inStep(plan, () => accumulate(real, own, accumulators, shape, cut));
   const totals = slices.map((slice, i) =>
     together(plan, slice, wholeSlices[i].fill(0), (all) => void plan.runtime.communicator.allReduce(all, { into: all }))
   );
@@ -162,6 +161,58 @@ export function sumOf(
     first[i] = (isCut ? first[i] + second[i] + third[i] : first[i]) / scale;
   }
   return first;
+}
+
+/** From a bound to the number whose addition cuts at the right place; 0 if nothing is to be cut. */
+function cutOf(bound: number, bits: number): number {
+  return bound > 0 && bound < Infinity ? powerAbove(bound) * 2 ** bits : 0;
+}
+
+/** Elements that a guess is made from, and how many times as many make it worth its while. */
+const SAMPLE = 16384;
+const WORTH_A_GUESS = 64;
+
+/** Some indices of an array, as many along the last dimensions as there are. */
+function sampleOf(shape: readonly number[]): number[] {
+  let left = SAMPLE;
+  return shape.toReversed().map((extent) => {
+    const taken = Math.min(extent, Math.max(1, left));
+    left = Math.floor(left / taken);
+    return taken;
+  }).toReversed();
+}
+
+/**
+ * Cut and add this rank's values, and take their bound, all in one pass: a sample tells where they are probably to be cut. It is
+ * right if the bound of all leads to the same cut. Returns the cut; 0 if it was not worth it, or a value is not finite.
+ */
+function sumByGuess(
+  plan: ReductionPlan,
+  expression: Expression,
+  parts: readonly Part[],
+  shape: readonly number[],
+  { own: [bounds, ...slices] }: SumMemory,
+  bits: number,
+): number {
+  if (plan.stream !== null || plan.size !== 1 || sizeOfShape(shape) < WORTH_A_GUESS * SAMPLE) return 0;
+  extremes(plan, apply("abs", expression), parts, sampleOf(shape), "max", bounds);
+  const cut = bounds[0] > LARGE ? 0 : cutOf(bounds[0], bits);
+  if (cut === 0) return 0;
+  const { start, take, merge } = cutting(parts.length, 2 ** (bits - BITS), 1);
+  const larger = (value: string) => `a3 = ${value} > a3 ? ${value} : a3;`;
+  accumulate(
+    expression,
+    [...parts, elementsOf(plan, Float64Array.of(cut))],
+    [...slices, bounds].map((memory) => elementsOf(plan, memory)),
+    shape,
+    {
+      start: [...start, 0],
+      take: (value) => `${take(value)} const size = Math.abs(y0); ${larger("size")}`,
+      merge: (others) => `${merge(others.slice(0, 3))} ${larger(others[3])}`,
+      isAnyOrder: true,
+    },
+  );
+  return Number.isFinite(slices[0][0]) ? cut : 0;
 }
 
 /** Cuts a value into three slices: what adding the cut, operand `at`, leaves of it; then the same of the rest. */
