@@ -21,6 +21,9 @@ export {
 } from "./ffi/library.ts";
 export type { DistmathErrorOptions, NativeFailure } from "./ffi/errors.ts";
 
+// The C compiler that makes loops for this CPU
+export { type Compiler, findCompiler } from "./ffi/compiler.ts";
+
 // The launcher, MPI's handles and types
 export { type ElementType, type Handle, type Launcher, launcher } from "./ffi/mpi/mod.ts";
 

@@ -5,7 +5,7 @@
  */
 import { totalmem } from "node:os";
 import { basename } from "node:path";
-import type { GpuLink, GpuReport } from "../../internals.ts";
+import { type Compiler, findCompiler, type GpuLink, type GpuReport } from "../../internals.ts";
 import { describeLauncher, findLaunchers, installHint, type Launcher, namedLauncher } from "../launch/launcher.ts";
 import { damageOf, readRecord, setFolder, toMend } from "../native/install.ts";
 import type { Probe } from "../launch/probe_rank.ts";
@@ -31,6 +31,8 @@ export interface Findings {
   /** Deno's version, its program and the permissions that this process lacks. */
   deno: { version: string; path: string; missingPermissions: string[] };
   machine: { target: string; cores: number; memoryBytes: number };
+  /** The C compiler that makes loops for this CPU, or `null`. */
+  compiler: string | null;
   /** NumPy's version, or `null`; only tests and benchmarks use it. */
   numpy: string | null;
   /** What `native install` has put where. */
@@ -43,6 +45,10 @@ export interface Findings {
   canMultiply: boolean;
   /** What is wrong, and what to do about it. */
   problems: string[];
+}
+
+function describeCompiler(compiler: Compiler | null): string | null {
+  return compiler && `${compiler.version} (${compiler.program})`;
 }
 
 async function numpyVersion(): Promise<string | null> {
@@ -144,6 +150,7 @@ export async function examine(mpirun?: string): Promise<Findings> {
   return {
     deno: { version: Deno.version.deno, path: Deno.execPath(), missingPermissions },
     machine: { target: Deno.build.target, cores: navigator.hardwareConcurrency, memoryBytes: totalmem() },
+    compiler: describeCompiler(findCompiler()),
     numpy: await numpyVersion(),
     native,
     launchers,
@@ -217,11 +224,12 @@ function printGpus(gpus: GpuFindings): void {
   if (product) row("  matmul", verdict(product));
 }
 
-function print({ deno, machine, numpy, native, launchers, gpus, problems }: Findings): void {
+function print({ deno, machine, compiler, numpy, native, launchers, gpus, problems }: Findings): void {
   row("Deno", `${deno.version} (${deno.path})`);
   row("machine", `${machine.target}, ${machine.cores} cores, ${formatBytes(machine.memoryBytes)} of memory`);
   if (native.length === 0) row("native", "nothing installed");
   for (const { packages, folder } of native) row("native", `${packages.join(", ")} (${folder})`);
+  row("C compiler", compiler ?? "none: elementwise operations on CPUs are loops of JavaScript, or MKL's");
   row("NumPy", numpy ?? "not found; only some tests and benchmarks use it");
   for (const launcher of launchers) {
     console.log();

@@ -55,8 +55,8 @@ function term(meaning: Meaning): Term {
 /**
  * Compute an expression of several elementwise operations in one pass: the function gets a {@linkcode Term} for each operand,
  * and returns the result's. What stands between is kept in float64 (complex numbers in two), and rounded once, in the end; on
- * a GPU the whole expression is one kernel, compiled at its first use and kept on disk. Collective; throws as the single
- * functions do, and TypeError if the function returns no term.
+ * a GPU, and of large arrays on a CPU with a C compiler, the whole expression is one kernel, compiled at its first use and kept
+ * on disk. Collective; throws as the single functions do, and TypeError if the function returns no term.
  *
  * @example
  * ```ts
