@@ -17,7 +17,7 @@ import { C, prelude, TYPES_IN_C } from "./c.ts";
 import { compile, type Expression, type Program } from "./expression.ts";
 import { hostSource, type Step } from "./host_source.ts";
 import { type Accumulation, type Elements, type Loop, loopsOf, numbersOf, type Part, typeOf } from "./loops.ts";
-import type { OperationName } from "./operations.ts";
+import type { OperationName } from "./names.ts";
 
 /** Arrays of fewer elements are not worth a compiler's tenth of a second. */
 export const WORTH_COMPILING = 2 ** 20;

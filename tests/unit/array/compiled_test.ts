@@ -5,7 +5,8 @@ import { accumulateCompiled, prepareCompiled } from "../../../src/array/elementw
 import { applied, apply, cast, compile, type Expression, operand } from "../../../src/array/elementwise/expression.ts";
 import { accumulate, compute } from "../../../src/array/elementwise/kernel.ts";
 import { type Accumulation, type Elements, type Part, typeOf } from "../../../src/array/elementwise/loops.ts";
-import { type OperationName, operationOf } from "../../../src/array/elementwise/operations.ts";
+import type { OperationName } from "../../../src/array/elementwise/names.ts";
+import { operationOf } from "../../../src/array/elementwise/operations.ts";
 import { LocalArray } from "../../../src/array/local_array.ts";
 import type { DType, TypedArray } from "../../../src/dtype/mod.ts";
 
