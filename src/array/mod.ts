@@ -19,7 +19,7 @@ export * from "./symmetric_array.ts";
 export type { ElementFunction, LinearForm } from "./traverse.ts";
 export * from "./elementwise/functions.ts";
 export * from "./elementwise/evaluate.ts";
-export type * from "./elementwise/names.ts";
+export type { BinaryNames, ElementwiseName, ResultDType, ResultKind, UnaryNames } from "./elementwise/names.ts";
 export type { TargetOptions } from "./elementwise/elementwise.ts";
 export type { BaseArray } from "./base_array.ts";
 export type { AxisOptions } from "./reductions/plan.ts";

@@ -13,20 +13,22 @@ import { preferHugePages } from "../../ffi/memory.ts";
 import { DTypeError } from "../errors.ts";
 import { describe } from "../options.ts";
 
-/** The names of the element types. */
-export type DType =
-  | "float16"
-  | "bfloat16"
-  | "float32"
-  | "float64"
-  | "complex64"
-  | "complex128"
-  | "float8_e4m3"
-  | "float8_e5m2"
-  | "int8"
-  | "uint8"
-  | "int32"
-  | "int64";
+/** The names of the element types. Taken out of an object, so that compilers list the names, and do not say "DType". */
+export type DType = {
+  name:
+    | "float16"
+    | "bfloat16"
+    | "float32"
+    | "float64"
+    | "complex64"
+    | "complex128"
+    | "float8_e4m3"
+    | "float8_e5m2"
+    | "int8"
+    | "uint8"
+    | "int32"
+    | "int64";
+}["name"];
 
 /** The dtype in which products are summed; alpha, beta and the epilog are computed in it too. */
 export type AccumulatorDType = "float32" | "float64" | "complex64" | "complex128";

@@ -41,8 +41,8 @@ export interface BinaryNames {
     | ("logicalAnd" | "logicalOr" | "logicalXor");
 }
 
-/** The name of an elementwise operation: that of the Array API standard, in camel case. */
-export type OperationName = UnaryNames[keyof UnaryNames] | BinaryNames[keyof BinaryNames] | "where";
+/** The name of an elementwise function: that of the Array API standard, in camel case. */
+export type ElementwiseName = UnaryNames[keyof UnaryNames] | BinaryNames[keyof BinaryNames] | "where" | "clip";
 
-/** The name of an elementwise function: of an operation, or of what is made of several. */
-export type ElementwiseName = OperationName | "clip";
+/** Those that are one operation, not several. */
+export type OperationName = Exclude<ElementwiseName, "clip">;

@@ -1,4 +1,5 @@
-/** What TypeScript knows of arrays: element types by dtype. Nothing runs here but the check that it compiles. */
+/** What TypeScript knows of arrays: element types by dtype. What runs here is little more than the check that it compiles. */
+import { assertEquals, assertStringIncludes } from "@std/assert";
 import * as api from "../../../mod.ts";
 import {
   add,
@@ -7,6 +8,7 @@ import {
   DistributedArray,
   dot,
   type DType,
+  dtypes,
   equal,
   evaluate,
   exp,
@@ -131,6 +133,23 @@ export function elements(runtime: Runtime): void {
   const wrong: number = z.sum();
   void wrong;
 }
+
+Deno.test("a wrong dtype is an error of the compiler that lists the names", async () => {
+  const script = await Deno.makeTempFile({ suffix: ".ts" });
+  try {
+    const dtype = new URL("../../../src/dtype/dtype.ts", import.meta.url);
+    await Deno.writeTextFile(script, `import type { DType } from "${dtype}";\nexport const wrong: DType = "flot32";\n`);
+    const { code, stderr } = await new Deno.Command(Deno.execPath(), {
+      args: ["check", "--quiet", "--no-config", script],
+      env: { NO_COLOR: "1" },
+    }).output();
+    const text = new TextDecoder().decode(stderr);
+    assertEquals(code, 1, text);
+    for (const name of dtypes) assertStringIncludes(text, `"${name}"`);
+  } finally {
+    await Deno.remove(script);
+  }
+});
 
 Deno.test("the dtypes that TypeScript knows are those that arrays get", () => {
   const local = new LocalArray({ data: Float32Array.of(1, 2), dtype: "float32", shape: [2] });
