@@ -192,7 +192,7 @@ export abstract class MessageMethods extends CommunicatorHandle {
    * using receives = world.receiveInit(arrived, left);
    * for (let step = 0; step < 3; step++) {
    *   value[0] = 10 * step + world.rank;
-   *   waitAll(startAll<unknown>([sends, receives]));
+   *   waitAll(startAll([sends, receives]));
    *   console.assert(arrived[0] === 10 * step + left);
    * }
    * ```

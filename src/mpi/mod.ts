@@ -32,7 +32,7 @@ export type {
 } from "./communicator_options.ts";
 export type { MessageMethods } from "./message_methods.ts";
 export { type Combine, type OperationWord, type OperatorOptions, ReductionOperator } from "./operator.ts";
-export { PersistentRequest, startAll } from "./persistent.ts";
+export { PersistentRequest, startAll, type Started } from "./persistent.ts";
 export type { MessageArray, StridedView } from "./strided.ts";
 export type { ObjectMethods } from "./object_methods.ts";
 export type { ReductionMethods } from "./reduction_methods.ts";

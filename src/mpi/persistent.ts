@@ -13,6 +13,11 @@ import { handleCell } from "./handle_cell.ts";
 /** MPI's handle of a request, in memory. */
 type Cell = ReturnType<typeof handleCell>;
 
+/** The requests of prepared messages that were started. */
+export type Started<R extends readonly PersistentRequest<unknown>[]> = {
+  -readonly [I in keyof R]: R[I] extends PersistentRequest<infer T> ? Request<T> : never;
+};
+
 /**
  * A message that `sendInit` or `receiveInit` prepared. `start()` begins it, and returns a {@linkcode Request} that is
  * complete when it has come through; then it can be started again. Free it, or declare it by `using`.
@@ -77,7 +82,7 @@ export class PersistentRequest<T> implements Disposable {
   }
 
   /** Begin several. */
-  static startAll<T>(requests: readonly PersistentRequest<T>[]): Request<T>[] {
+  static startAll(requests: readonly PersistentRequest<unknown>[]): Request<unknown>[] {
     requests.forEach((request, i) => {
       request.#check("startAll");
       if (requests.indexOf(request) !== i) throw new StateError("startAll: a request is in the list twice.");
@@ -128,11 +133,13 @@ export class PersistentRequest<T> implements Disposable {
 /**
  * Start several prepared messages at once; returns a request for each, for `waitAll`. Source: MPI_Startall.
  *
- * @throws {TypeError} if it is given something else. @throws {StateError} if one is under way or was freed.
+ * @throws {TypeError} if it is given something else.
+ * @throws {StateError} if one is under way or was freed.
  */
-export function startAll<T>(requests: readonly PersistentRequest<T>[]): Request<T>[] {
-  if (!Array.isArray(requests) || !requests.every((request) => request instanceof PersistentRequest)) {
+export function startAll<R extends readonly PersistentRequest<unknown>[] | []>(requests: R): Started<R> {
+  const given: unknown = requests;
+  if (!Array.isArray(given) || !given.every((request) => request instanceof PersistentRequest)) {
     throw new TypeError(`startAll takes a list of what sendInit and receiveInit returned, not ${describe(requests)}.`);
   }
-  return PersistentRequest.startAll<T>(requests);
+  return PersistentRequest.startAll(requests) as Started<R>;
 }

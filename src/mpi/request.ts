@@ -5,6 +5,7 @@
  */
 import { checkMpi, mpiError } from "../../ffi/mpi/mod.ts";
 import { noteWaiting } from "../../ffi/waiting.ts";
+import { describe } from "../options.ts";
 import { beforeMpiEnds, startMpi } from "./init_finalize.ts";
 
 /** What is known about a message that was received or probed. */
@@ -193,13 +194,38 @@ export class Request<T> implements PromiseLike<T> {
   }
 }
 
+function checkRequests(name: string, requests: unknown): void {
+  if (Array.isArray(requests) && requests.every((request) => request instanceof Request)) return;
+  throw new TypeError(
+    `${name} takes a list of requests, such as isend() returns, not ${
+      describe(requests)
+    }. Of prepared messages pass what ` +
+      `startAll() returns.`,
+  );
+}
+
 /**
- * Wait until all are complete, blocking the event loop; returns their values. `await Promise.all(requests)` leaves the event
- * loop free.
+ * Wait until all are complete, blocking the event loop; returns their values, in the order of the requests. `await
+ * Promise.all(requests)` leaves the event loop free.
  *
+ * @throws {TypeError} if it is given something else.
  * @throws {MpiError} if one failed; the others are complete then, too.
+ *
+ * @example
+ * ```ts
+ * import { Communicator, waitAll } from "@distmath/distmath";
+ *
+ * const world = Communicator.world();
+ * const [left, right] = [(world.rank + world.size - 1) % world.size, (world.rank + 1) % world.size];
+ * const received = new Float64Array(3);
+ * const [status] = waitAll([world.ireceive(received, left), world.isend(Float64Array.of(1, 2, 3), right)]);
+ * console.log(status.source, received);
+ * ```
  */
-export function waitAll<T>(requests: readonly Request<T>[]): T[] {
+export function waitAll<R extends readonly Request<unknown>[] | []>(
+  requests: R,
+): { -readonly [I in keyof R]: Awaited<R[I]> } {
+  checkRequests("waitAll", requests);
   const outcomes = requests.map((request) => {
     try {
       return { value: request.wait() };
@@ -210,20 +236,22 @@ export function waitAll<T>(requests: readonly Request<T>[]): T[] {
   return outcomes.map((outcome) => {
     if ("error" in outcome) throw outcome.error;
     return outcome.value;
-  });
+  }) as ReturnType<typeof waitAll<R>>;
 }
 
 /**
  * Wait until one is complete, blocking the event loop; returns its place in the list and its value. `await
  * Promise.race(requests)` leaves the event loop free.
  *
+ * @throws {TypeError} if it is given something else.
  * @throws {RangeError} if there are none.
  * @throws {MpiError} if it failed.
  */
-export function waitAny<T>(requests: readonly Request<T>[]): [index: number, value: T] {
+export function waitAny<R extends Request<unknown>>(requests: readonly R[]): [index: number, value: Awaited<R>] {
+  checkRequests("waitAny", requests);
   if (requests.length === 0) throw new RangeError("waitAny needs one request at least.");
   const index = polling.firstComplete(requests);
-  return [index, requests[index].wait()];
+  return [index, requests[index].wait() as Awaited<R>];
 }
 
 const polling = {

@@ -449,13 +449,20 @@ clusterTest("collective calls in the background give what the blocking ones do",
   const two = [world.iallReduce(send), world.iallGather(send)];
   assertEquals(waitAll(two).map((array) => array.length), [2, 2 * size]);
   const received = world.ireceive(new Int8Array(1), rank, { tag: 98 });
-  const [index, value] = waitAny<unknown>([received, world.ibroadcast(send)]);
+  const [index, value] = waitAny([received, world.ibroadcast(send)]);
   assertEquals([index, (value as Float32Array).length], [1, 2]);
   world.send(new Int8Array(1), rank, { tag: 98 });
   received.wait();
   const odd = new Int8Array(size + 1);
   if (size > 1) assertThrows(() => world.iallToAll(odd), RangeError, "equal parts; use allToAllV");
   assertThrows(() => waitAny([]), RangeError, "waitAny needs one request at least");
+  assertThrows(
+    () => waitAny(3 as never),
+    TypeError,
+    "waitAny takes a list of requests, such as isend() returns, not 3",
+  );
+  using prepared = world.sendInit(odd, null);
+  assertThrows(() => waitAll([prepared as never]), TypeError, "Of prepared messages pass what startAll() returns");
   assertThrows(() => world.iallReduce(send, { into: send }), RangeError, "into overlaps");
 });
 
@@ -500,8 +507,10 @@ clusterTest("prepared messages are started again and again", async ({ communicat
   using receives = world.receiveInit(arrived, left, { tag: 3 });
   for (let step = 0; step < 4; step++) {
     value.fill(10 * step + rank);
-    if (step % 2) waitAll<unknown>(startAll<unknown>([receives, sends]));
-    else {
+    if (step % 2) {
+      const [{ source, count }] = waitAll(startAll([receives, sends]));
+      assertEquals([source, count], [left, 3]);
+    } else {
       const received = receives.start();
       assertThrows(() => receives.start(), StateError, "under way");
       assertThrows(() => receives.free(), StateError, "under way");
