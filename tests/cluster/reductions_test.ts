@@ -144,6 +144,23 @@ clusterTest("NaN counts as extreme, the first one of equals is found, nothing ha
   assertThrowsEverywhere(runtime, () => empty.max(), ShapeError, "max: an array of shape [0,3] has no elements");
 });
 
+clusterTest("the first of equal extremes is found among many, in every distribution", (runtime) => {
+  const [rows, columns] = [200, 111];
+  const places = [0, 4095, 4096, 15000, rows * columns - 1];
+  for (const [i, distribution] of distributions(runtime.size).entries()) {
+    const first = places[i % places.length];
+    const value = (k: number) => k === first || k > first && k % 4999 === 0 ? -7 : k % 13;
+    const numbers = (dtype: "float32" | "int8", of: typeof value) =>
+      DistributedArray.generate(runtime, [rows, columns], distribution, (r, c) => of(r * columns + c), {
+        dtype,
+        memory,
+      });
+    using a = numbers("int8", value);
+    using b = numbers("float32", (k) => k === 9000 || k === 9001 ? NaN : value(k));
+    assertEquals([a.argmin(), a.argmax(), b.argmin(), b.argmax()], [first, 12, 9000, 9000]);
+  }
+});
+
 clusterTest("wrong options say what is right", (runtime) => {
   using a = DistributedArray.zeros(runtime, [3, 4], Slab.X, { memory });
   const fails = (action: (a: Any) => unknown, type: ErrorClass<Error>, message: string) =>

@@ -17,6 +17,7 @@ import { bigSumOnDevice } from "../device_elements.ts";
 import type { Accumulation, Elements, Part } from "../elementwise/loops.ts";
 import { checkOwnArray } from "../elementwise/elementwise.ts";
 import { accumulate } from "../elementwise/execution.ts";
+import { isBits } from "../elementwise/kernel.ts";
 import { apply, cast, type Expression, operand } from "../elementwise/expression.ts";
 import type { LocalArray } from "../local_array.ts";
 import {
@@ -31,7 +32,7 @@ import {
   resultOf,
   together,
 } from "./plan.ts";
-import { extremes, extremesOfAll, powerAbove, sumMemory, sumOf } from "./sums.ts";
+import { better, extremes, extremesOfAll, powerAbove, sumMemory, sumOf } from "./sums.ts";
 
 /** What came of a reduction: a number if no dimension was named, else the parts of an array. */
 export type Reduced<T> = T | Held;
@@ -411,9 +412,17 @@ export function argumentOfExtreme(
     checkOrdered(method, array, plan);
     if (Array.isArray(axis)) throw new TypeError(`${method} goes along one axis, a number, or over all: leave it out.`);
     const places = extremeMemory("float64", plan) as FloatMemory;
-    return { values: extremeMemory(array.dtype, plan), places, indices: indicesAlong(array, plan) };
+    const indices = canLookThrough(plan, array.local) ? null : indicesAlong(array, plan);
+    return { values: extremeMemory(array.dtype, plan), places, indices };
   }, (prepared) => {
     const { plan, local, shape, made: { values, places, indices } } = prepared;
+    if (indices === null) {
+      const { own, whole } = values as FloatMemory;
+      const place = firstExtreme(local, op, own);
+      const [best] = extremesOfAll(plan, op, own, whole);
+      places.own[0] = place !== null && (own[0] === best || own[0] !== own[0]) ? globalPlace(array, place) : Infinity;
+      return finished(prepared, extremesOfAll(plan, "min", places.own, places.whole)) as Reduced<number>;
+    }
     const best = ownPart(plan, extremesOf(prepared, op, values), values.own);
     const parts: Part[] = [local, elementsOf(plan, best, isBig(values) ? "int64" : "float64"), ...indices, {
       scalar: Infinity,
@@ -424,6 +433,48 @@ export function argumentOfExtreme(
     extremes(plan, where, parts, shape, "min", places.own);
     return finished(prepared, extremesOfAll(plan, "min", places.own, places.whole)) as Reduced<number>;
   });
+}
+
+/** Whether one place is wanted, among numbers that lie in C order in host memory. */
+function canLookThrough({ result, stream }: ReductionPlan, local: LocalArray): boolean {
+  return result === null && stream === null && local.isDense("C") && local.dtype !== "int64" && !isBits(local.dtype);
+}
+
+/** Elements among which one is looked for. */
+const BLOCK = 4096;
+
+/** The first extreme of a dense part, by its local place, and in `into` its value; null if there are no elements. */
+function firstExtreme(local: LocalArray, op: "max" | "min", into: Float64Array<ArrayBuffer>): number | null {
+  const { size, offset, dtype } = local;
+  const data = local.data as Float64Array<ArrayBuffer>;
+  const ofBlocks = (first: number, shape: readonly number[]): Float64Array => {
+    const found = new Float64Array(shape[0]);
+    const elements: Elements = { storage: data, dtype, offset: offset + first, strides: [shape[1], 1] };
+    accumulate(X, [elements], [{ storage: found, dtype: "float64", offset: 0, strides: [1, 0] }], shape, better(op));
+    return found;
+  };
+  const [whole, rest] = [Math.floor(size / BLOCK), size % BLOCK];
+  const found = [...ofBlocks(0, [whole, BLOCK]), ...ofBlocks(whole * BLOCK, [rest > 0 ? 1 : 0, rest])];
+  const isAhead = (value: number, best: number) =>
+    best === best && (op === "max" ? !(value <= best) : !(value >= best));
+  const block = found.reduce((best, value, i) => isAhead(value, found[best]) ? i : best, 0);
+  into[0] = found[block] ?? (op === "max" ? -Infinity : Infinity);
+  for (let i = block * BLOCK; i < size; i++) {
+    const value = data[offset + i];
+    if (value === into[0] || value !== value) return i;
+  }
+  return null;
+}
+
+/** The index in C order over all elements of one of this rank's, by its local one. */
+function globalPlace({ shape, distribution, runtime, local }: BaseArray, place: number): number {
+  let rest = place;
+  const index = local.shape.toReversed().map((extent) => {
+    const at = rest % extent;
+    rest = Math.floor(rest / extent);
+    return at;
+  }).toReversed();
+  return distribution.toGlobal(runtime.rank, index).reduce((sum, at, d) => sum * shape[d] + at, 0);
 }
 
 /** The contributions of the indices of the reduced dimensions to a place, each an array along its dimension. */

@@ -49,7 +49,7 @@ export function sumMemory({ size, isLocal, all }: ReductionPlan): SumMemory {
 }
 
 /** Keeps the better of two values; NaN stays. */
-function better(op: "max" | "min"): Accumulation {
+export function better(op: "max" | "min"): Accumulation {
   const take = ([value]: readonly string[]) =>
     `if (!(${value} ${op === "max" ? "<=" : ">="} a0)) a0 = a0 !== a0 ? a0 : ${value};`;
   return { start: [op === "max" ? -Infinity : Infinity], take, merge: take, isAnyOrder: true, isChoice: true };
