@@ -18,10 +18,12 @@ import { hasSpaceFor, MpiWindow } from "./mpi_window.ts";
 const SLOTS = 16;
 
 /**
- * Bytes of all slots of a rank, if there is so much room. Where two cores share no cache, writing again to what the other
- * one has just read takes 4 times as long; after 16 MiB it is out of the caches.
+ * Bytes of all slots of a rank, if there is so much room. Writing again to what another core has just read, and still has in
+ * its own caches, takes 4 times as long; after so many bytes it is out of them. Where all cores share a cache, what was
+ * written is better read from there: 256^3 complex128 on 2 ranks takes 5 to 15 % less time with 4 MiB than with 16.
  */
 const MOST_BYTES = 2 ** 24;
+const MOST_SHARED_BYTES = 2 ** 22;
 const LEAST_BYTES = 2 ** 20;
 const LEAST_SLOT_BYTES = 2 ** 12;
 const PAGE_BYTES = 2 ** 12;
@@ -136,9 +138,22 @@ function partBytesFor(ranks: number, slotBytes: number): number {
   return headerBytes(ranks) + ranks * SLOTS * slotBytes + PAGE_BYTES;
 }
 
+const CORES_FOLDER = "/sys/devices/system/cpu";
+
+/** Whether all cores of this machine share a third-level cache, if Linux tells, and this process may read it unasked. */
+function coresShareCache(): boolean {
+  if (Deno.permissions.querySync({ name: "read", path: CORES_FOLDER }).state !== "granted") return false;
+  const told = (file: string) => Deno.readTextFileSync(`${CORES_FOLDER}/${file}`);
+  try {
+    return told("cpu0/cache/index3/shared_cpu_list") === told("online");
+  } catch {
+    return false;
+  }
+}
+
 /** The bytes of a slot for which there is twice the room that they need; 0 if there is none. */
 function roomForSlots(ranks: number): number {
-  for (let bytes = MOST_BYTES; bytes >= LEAST_BYTES; bytes /= 2) {
+  for (let bytes = coresShareCache() ? MOST_SHARED_BYTES : MOST_BYTES; bytes >= LEAST_BYTES; bytes /= 2) {
     const slotBytes = slotBytesFor(ranks, bytes);
     if (hasSpaceFor(ranks, 2 * partBytesFor(ranks, slotBytes))) return slotBytes;
   }
