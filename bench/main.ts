@@ -46,7 +46,7 @@ const usage = `Usage: deno task bench [group …] [--ranks N] [--json FILE] [--p
 --pause waits before each turn, on a machine that is shared with others.
 
 Groups (all, if none is named):
-${groups.map(({ name, description }) => `  ${name.padEnd(14)}${description}`).join("\n")}
+${groups.map(({ name, description }) => `  ${name.padEnd(16)}${description}`).join("\n")}
 
 On GPUs, with options of its own: deno task bench overlap [--kinds ag,rs,ar] [--shapes M,N,K;…] …`;
 

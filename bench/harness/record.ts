@@ -61,10 +61,11 @@ export interface RunRecord {
   groups: GroupRecord[];
 }
 
-/** A record with the groups of an earlier one that were not measured again. */
+/** A record with the groups of an earlier one that were not measured again, on as many ranks. */
 export function merged(earlier: RunRecord | null, now: RunRecord): RunRecord {
-  const measured = new Map(now.groups.map((group) => [group.name, group]));
-  const kept = (earlier?.groups ?? []).map((group) => measured.get(group.name) ?? group);
-  const added = now.groups.filter(({ name }) => !kept.some((group) => group.name === name));
+  const areSame = (one: GroupRecord, other: GroupRecord) => one.name === other.name && one.ranks === other.ranks;
+  const before = earlier?.groups ?? [];
+  const kept = before.map((group) => now.groups.find((other) => areSame(group, other)) ?? group);
+  const added = now.groups.filter((group) => !before.some((other) => areSame(group, other)));
   return { ...now, groups: [...kept, ...added] };
 }

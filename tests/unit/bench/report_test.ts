@@ -18,8 +18,8 @@ const row: Row = {
   verdicts: [kept, missed, unknown],
 };
 
-function group(name: string, commit: string): GroupRecord {
-  return { name, description: "", time: "2026-01-02T03:04:05Z", commit, ranks: 2, rows: [row] };
+function group(name: string, commit: string, ranks = 2): GroupRecord {
+  return { name, description: "", time: "2026-01-02T03:04:05Z", commit, ranks, rows: [row] };
 }
 
 function run(...groups: GroupRecord[]): RunRecord {
@@ -67,11 +67,11 @@ Deno.test("bench: a chart is well-formed and has one bar for each verdict", () =
   assertEquals(opened.toSorted(), closed.toSorted());
 });
 
-Deno.test("bench: a record keeps the groups that were not measured again", () => {
-  const earlier = run(group("pgemm", "old"), group("arrays", "old"));
-  const now = run(group("arrays", "new"), group("startup", "new"));
-  const commits = merged(earlier, now).groups.map(({ name, commit }) => `${name} ${commit}`);
-  assertEquals(commits, ["pgemm old", "arrays new", "startup new"]);
+Deno.test("bench: a record keeps the groups that were not measured again, on as many ranks", () => {
+  const earlier = run(group("pgemm", "old"), group("arrays", "old"), group("arrays", "old", 4));
+  const now = run(group("arrays", "new"), group("startup", "new"), group("pgemm", "new", 4));
+  const commits = merged(earlier, now).groups.map(({ name, ranks, commit }) => `${name} ${ranks} ${commit}`);
+  assertEquals(commits, ["pgemm 2 old", "arrays 2 new", "arrays 4 old", "startup 2 new", "pgemm 4 new"]);
   assertEquals(merged(null, now), now);
 });
 
