@@ -6,10 +6,10 @@
  *
  * @module
  */
-import { DistributedArray, type DType, FFT, type FFTType, initialize, Slab } from "../mod.ts";
+import { DistributedArray, type DType, FFT, type FFTOptions, type FFTType, initialize, Slab } from "../mod.ts";
 import { type Group, ours, turn } from "./harness/bench.ts";
 import { c, deno, python } from "./harness/programs.ts";
-import { serve, timeEach } from "./harness/worker.ts";
+import { serve, timeChunks, timeEach } from "./harness/worker.ts";
 
 /** What is transformed: extents, calls a round, and rounds. */
 const sizes: [extents: readonly number[], repeats: number, rounds: number][] = [
@@ -21,12 +21,16 @@ const sizes: [extents: readonly number[], repeats: number, rounds: number][] = [
 /** The batch: as many transforms as its first extent, of its second. */
 const batch = [4096, 4096];
 
+/** A transform that is nearly all overhead: its extents, chunks a round and calls a chunk, of which the times are averages. */
+const small = { extents: [16, 16], chunks: 9, calls: 1000, secondsAtMost: 20e-6 };
+
 /** The group. */
 export const fft: Group = {
   name: "fft",
-  description: "FFT.execute, complex128, on slabs, against FFTW-MPI (measured plans), MKL's cluster FFT, mpi4py-fft",
+  description:
+    "FFT.execute, complex128, on slabs, against FFTW-MPI (measured plans), MKL's cluster FFT, mpi4py-fft; 16 x 16 alone",
   async run(bench) {
-    const { libraries } = bench;
+    const { libraries, ranks } = bench;
     await using jobs = await bench.start({
       [ours]: deno("fft.ts"),
       "FFTW-MPI": c("fft", libraries, { files: ["fftw"] }),
@@ -73,6 +77,17 @@ export const fft: Group = {
         { quantity: "speed", against: "mpi4py-fft", bound: 1 },
       ],
     });
+    const { extents, chunks, calls, secondsAtMost } = small;
+    for (const inplace of [true, false]) {
+      await bench.row({
+        title: `${extents.join(" x ")}, Slab.X -> Slab.Y, ${inplace ? "in place" : "a new array each time"}`,
+        rounds: 15,
+        turns: { [ours]: turn(jobs[ours], `small ${inplace} ${chunks} ${calls} ${extents.join(" ")}`) },
+        comparisons: [],
+        // Ranks that wait for a core take longer.
+        ...ranks <= navigator.hardwareConcurrency && { secondsAtMost },
+      });
+    }
   },
 };
 
@@ -82,12 +97,7 @@ if (import.meta.main) {
   /** The transform of the last order; it serves all rounds, as in a program that transforms again and again. */
   let last: { key: string; field: DistributedArray; transform: FFT<DType, FFTType | undefined> } | null = null;
 
-  const measure = (
-    key: string,
-    repeats: string,
-    shape: readonly number[],
-    options: ConstructorParameters<typeof FFT>[1],
-  ) => {
+  const prepare = (key: string, shape: readonly number[], options: FFTOptions): () => void => {
     if (last?.key !== key) {
       last?.transform.free();
       last?.field.free();
@@ -97,18 +107,26 @@ if (import.meta.main) {
       last = { key, field, transform };
     }
     const { transform } = last;
-    const run = options?.inplace ? () => void transform.execute() : () => transform.execute()[Symbol.dispose]();
+    const run = options.inplace ? () => void transform.execute() : () => transform.execute()[Symbol.dispose]();
     run();
-    return timeEach(Number(repeats), run, () => runtime.communicator.barrier());
+    return run;
   };
+
+  const barrier = () => runtime.communicator.barrier();
 
   await serve(runtime.rank, {
     transform(isNatural, repeats, ...extents) {
       const options = isNatural === "true" ? {} : { redistribute: true };
-      return measure([isNatural, ...extents].join(), repeats, extents.map(Number), options);
+      const run = prepare([isNatural, ...extents].join(), extents.map(Number), options);
+      return timeEach(Number(repeats), run, barrier);
     },
     batch(repeats, ...extents) {
-      return measure(["batch", ...extents].join(), repeats, extents.map(Number), { axes: [1], inplace: true });
+      const run = prepare(["batch", ...extents].join(), extents.map(Number), { axes: [1], inplace: true });
+      return timeEach(Number(repeats), run, barrier);
+    },
+    small(inplace, chunks, calls, ...extents) {
+      const run = prepare(["small", inplace, ...extents].join(), extents.map(Number), { inplace: inplace === "true" });
+      return timeChunks(Number(chunks), Number(calls), run, barrier);
     },
   });
 }
