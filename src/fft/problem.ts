@@ -83,10 +83,10 @@ export function shapeOf(
     : operand.with(last, type === "r2c" ? halfOf(operand[last]) : 2 * (operand[last] - 1) + (parity === "odd" ? 1 : 0));
   for (const axis of axes) {
     if (operand[axis] > 0 && result[axis] > 0) continue;
-    const what = operand[axis] === 0
-      ? `has no elements along axis ${axis}`
-      : `has one element along axis ${axis}, which makes no even number of elements. Pass lastAxisParity: "odd"`;
-    throw new ShapeError(`The operand of shape [${operand.join(", ")}] ${what}, so that nothing can be transformed.`);
+    const problem = operand[axis] === 0
+      ? `has no elements along axis ${axis}, so that nothing can be transformed.`
+      : `has one element along axis ${axis}, of which no even number of elements is made. Pass lastAxisParity: "odd".`;
+    throw new ShapeError(`The operand of shape [${operand.join(", ")}] ${problem}`);
   }
   return { type, axes: axes.toSorted((a, b) => a - b), halved: type === "c2c" ? null : last, operand, result };
 }

@@ -11,8 +11,16 @@ Deno.test("shapeOf() halves the last of the axes, or makes it whole again", () =
   assertEquals(shapeOf("c2r", [0, 1], [3, 4]).result, [3, 6]);
   assertEquals(shapeOf("c2r", [0, 1], [3, 4], "odd").result, [3, 7]);
   assertEquals(shapeOf("c2r", [1], [3, 1], "odd").result, [3, 1]);
-  assertThrows(() => shapeOf("c2r", [1], [3, 1]), ShapeError, 'Pass lastAxisParity: "odd"');
-  assertThrows(() => shapeOf("c2c", [1], [3, 0]), ShapeError, "has no elements along axis 1");
+  assertThrows(
+    () => shapeOf("c2r", [1], [3, 1]),
+    ShapeError,
+    'has one element along axis 1, of which no even number of elements is made. Pass lastAxisParity: "odd".',
+  );
+  assertThrows(
+    () => shapeOf("c2c", [1], [3, 0]),
+    ShapeError,
+    "has no elements along axis 1, so that nothing can be transformed.",
+  );
   assertEquals(shapeOf("c2c", [1], [0, 3]).result, [0, 3]);
 });
 
