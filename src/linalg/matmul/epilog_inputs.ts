@@ -137,10 +137,10 @@ function checkInput(
     checkReal(what, bias.dtype, runtime.rank);
     const isOfRows = name === "bias";
     const [length, one] = isOfRows ? [rows, "row"] : [columns, "column"];
+    if (input instanceof DistributedArray) checkPlaces(what, input, d, isOfRows ? 0 : 1, runtime.rank);
     const fits = bias.shape[0] === length &&
       (bias.shape.length === 1 || bias.shape.length === 2 && bias.shape[1] === 1);
     if (!fits) throw wrongShape(what, bias, `[${length}]: one value a local ${one} of D`, runtime.rank);
-    if (input instanceof DistributedArray) checkPlaces(what, input, d, isOfRows ? 0 : 1, runtime.rank);
     return bias;
   }
   const shape = name === "reluAux" ? reluAuxShape(rows, columns) : geluAuxShape(rows, columns);
