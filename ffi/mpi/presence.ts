@@ -120,6 +120,7 @@ export const NO_PEER = -1000;
 export class Presence {
   readonly #words: Int32Array<ArrayBuffer>;
   readonly #own: number;
+  readonly #ownWords: Int32Array<ArrayBuffer>;
   readonly #localSize: number;
   readonly #path: Uint8Array<ArrayBuffer>;
   /** Where the name of this rank's operation is; and which one it is. */
@@ -136,20 +137,21 @@ export class Presence {
   ) {
     this.#words = words;
     this.#own = (place.localRank + 1) * WORDS_OF_RANK;
+    this.#ownWords = words.subarray(this.#own, this.#own + WORDS_OF_RANK);
     this.#name = this.#nameAt(this.#own);
     this.#localSize = place.localSize;
     this.#path = path;
     this.isWhole = place.size === place.localSize;
-    words[this.#own + FIELDS.RANK] = place.rank;
+    this.#ownWords[FIELDS.RANK] = place.rank;
     words[WORDS.RANKS] = place.localSize;
-    const isNew = words[this.#own + FIELDS.STATE] === PRESENT.NOWHERE;
+    const isNew = this.#ownWords[FIELDS.STATE] === PRESENT.NOWHERE;
     this.setState(PRESENT.HERE);
     if (isNew && Atomics.add(words, WORDS.ARRIVED, 1) + 1 === place.localSize) this.removeName();
   }
 
   /** Tell where this rank is. */
   setState(state: number): void {
-    Atomics.store(this.#words, this.#own + FIELDS.STATE, state);
+    Atomics.store(this.#ownWords, FIELDS.STATE, state);
   }
 
   /** Where the memory is, for a thread of this process: its address and size, the ranks in it, and which one is this one. */
@@ -174,19 +176,19 @@ export class Presence {
     firstPeer: number,
     secondPeer: number,
   ): void {
-    const [words, own] = [this.#words, this.#own];
+    const words = this.#ownWords;
     if (operation !== this.#operation) this.#tell(operation);
-    words[own + FIELDS.FUNCTION] = functionHash;
-    words[own + FIELDS.SCOPE] = scope;
-    words[own + FIELDS.TURN] = turn;
-    words[own + FIELDS.FIRST_PEER] = firstPeer;
-    words[own + FIELDS.SECOND_PEER] = secondPeer;
-    words[own + FIELDS.CALLS]++;
+    words[FIELDS.FUNCTION] = functionHash;
+    words[FIELDS.SCOPE] = scope;
+    words[FIELDS.TURN] = turn;
+    words[FIELDS.FIRST_PEER] = firstPeer;
+    words[FIELDS.SECOND_PEER] = secondPeer;
+    words[FIELDS.CALLS]++;
   }
 
   #tell(operation: string): void {
     this.#operation = operation;
-    this.#words[this.#own + FIELDS.NAME_BYTES] = new TextEncoder().encodeInto(operation, this.#name).written;
+    this.#ownWords[FIELDS.NAME_BYTES] = new TextEncoder().encodeInto(operation, this.#name).written;
   }
 
   #nameAt(rank: number): Uint8Array {
@@ -200,12 +202,12 @@ export class Presence {
 
   /** Tell that it has ended. */
   end(): void {
-    this.#words[this.#own + FIELDS.CALLS]++;
+    this.#ownWords[FIELDS.CALLS]++;
   }
 
   /** Which collective call this rank has begun last: whose calls are counted, and its number; 0 for what is not known. */
   get last(): Pick<PresentRank, "scope" | "turn"> {
-    return { scope: this.#words[this.#own + FIELDS.SCOPE], turn: this.#words[this.#own + FIELDS.TURN] };
+    return { scope: this.#ownWords[FIELDS.SCOPE], turn: this.#ownWords[FIELDS.TURN] };
   }
 
   /** The other ranks on this machine that have come. */

@@ -4,7 +4,7 @@
  * @module
  */
 import { checkInto, EMPTY_RECEIVE, EMPTY_SEND, receiveBuffer, sendBuffer } from "./buffers.ts";
-import { checkedElement, checkedRoot } from "./checks.ts";
+import { checkedElement, checkedLength, checkedRoot } from "./checks.ts";
 import { CollectiveMethods, equalParts } from "./collective_methods.ts";
 import {
   type IntoOptions,
@@ -17,7 +17,7 @@ import {
   type ScatterOptions,
 } from "./communicator_options.ts";
 import { checkedTotal, equalPart } from "./counts.ts";
-import { checkOperation, lengthOf, narrow, newLike, type NumericArray, widen } from "./elements.ts";
+import { checkOperation, narrow, newLike, type NumericArray, widen } from "./elements.ts";
 import { startMpi } from "./init_finalize.ts";
 import { Request } from "./request.ts";
 
@@ -30,7 +30,7 @@ export abstract class BackgroundMethods extends CollectiveMethods {
   ibroadcast<T extends NumericArray>(data: T, options: ScatterOptions = NO_OPTIONS): Request<T> {
     if (arguments.length > 2) refuseExtra("ibroadcast", "data", OptionKeys.scatter);
     const element = checkedElement(this, "ibroadcast", "data", data, options, OptionKeys.scatter);
-    const length = lengthOf(data);
+    const length = checkedLength("ibroadcast", "data", data);
     const root = checkedRoot(this, "ibroadcast", options.root);
     const { symbols, constants } = startMpi();
     const type = constants.types[element.type];
@@ -50,7 +50,7 @@ export abstract class BackgroundMethods extends CollectiveMethods {
   iallReduce<T extends NumericArray>(send: T, options: ReduceOptions<T> = NO_OPTIONS): Request<T> {
     if (arguments.length > 2) refuseExtra("iallReduce", "send", OptionKeys.reduce);
     const element = checkedElement(this, "iallReduce", "send", send, options, OptionKeys.reduce);
-    const length = lengthOf(send);
+    const length = checkedLength("iallReduce", "send", send);
     const { op = "sum" } = options;
     const into = options.into ?? newLike(send, length);
     checkInto("iallReduce", into, send, length);
@@ -88,7 +88,7 @@ export abstract class BackgroundMethods extends CollectiveMethods {
   ireduce<T extends NumericArray>(send: T, options: ReduceRootOptions<T> = NO_OPTIONS): Request<T | null> {
     if (arguments.length > 2) refuseExtra("ireduce", "send", OptionKeys.reduceRoot);
     const element = checkedElement(this, "ireduce", "send", send, options, OptionKeys.reduceRoot);
-    const length = lengthOf(send);
+    const length = checkedLength("ireduce", "send", send);
     const { op = "sum" } = options;
     const root = checkedRoot(this, "ireduce", options.root);
     checkOperation("ireduce", element, op, length);
@@ -124,7 +124,7 @@ export abstract class BackgroundMethods extends CollectiveMethods {
   igather<T extends NumericArray>(send: T, options: RootOptions<T> = NO_OPTIONS): Request<T | null> {
     if (arguments.length > 2) refuseExtra("igather", "send", OptionKeys.root);
     const element = checkedElement(this, "igather", "send", send, options, OptionKeys.root);
-    const length = lengthOf(send);
+    const length = checkedLength("igather", "send", send);
     const root = checkedRoot(this, "igather", options.root);
     const total = checkedTotal("igather", length, this.size);
     const into = this.rank === root ? options.into ?? newLike(send, total) : null;
@@ -145,7 +145,7 @@ export abstract class BackgroundMethods extends CollectiveMethods {
   iscatter<T extends NumericArray>(send: T | null, into: T, options: ScatterOptions = NO_OPTIONS): Request<T> {
     if (arguments.length > 3) refuseExtra("iscatter", "send, into", OptionKeys.scatter);
     const element = checkedElement(this, "iscatter", "into", into, options, OptionKeys.scatter);
-    const length = lengthOf(into);
+    const length = checkedLength("iscatter", "into", into);
     const root = checkedRoot(this, "iscatter", options.root);
     const source = equalParts(this, "iscatter", send, into, root);
     const { symbols, constants } = startMpi();
@@ -164,7 +164,7 @@ export abstract class BackgroundMethods extends CollectiveMethods {
   iallGather<T extends NumericArray>(send: T, options: IntoOptions<T> = NO_OPTIONS): Request<T> {
     if (arguments.length > 2) refuseExtra("iallGather", "send", OptionKeys.into);
     const element = checkedElement(this, "iallGather", "send", send, options, OptionKeys.into);
-    const length = lengthOf(send);
+    const length = checkedLength("iallGather", "send", send);
     const total = checkedTotal("iallGather", length, this.size);
     const into = options.into ?? newLike(send, total);
     checkInto("iallGather", into, send, total);
@@ -184,7 +184,7 @@ export abstract class BackgroundMethods extends CollectiveMethods {
   iallToAll<T extends NumericArray>(send: T, options: IntoOptions<T> = NO_OPTIONS): Request<T> {
     if (arguments.length > 2) refuseExtra("iallToAll", "send", OptionKeys.into);
     const element = checkedElement(this, "iallToAll", "send", send, options, OptionKeys.into);
-    const length = lengthOf(send);
+    const length = checkedLength("iallToAll", "send", send);
     const part = equalPart("iallToAll", "send", length, this.size, "use allToAllV");
     const into = options.into ?? newLike(send, length);
     checkInto("iallToAll", into, send, length);

@@ -22,7 +22,11 @@ export const receiveBuffer = (array: NumericArray, length: number): NumericArray
 
 /** The last look before a native call: a getter or constructor of the user's may have changed what was checked before. */
 function withRoom(array: NumericArray, length: number): NumericArray {
-  if (lengthOf(array) >= length) return array;
+  if (lengthOf(array) < length) refuseShrunk(array, length);
+  return array;
+}
+
+function refuseShrunk(array: NumericArray, length: number): never {
   throw new RangeError(
     `An array that had ${length} entries has ${lengthOf(array)} now: it was shrunk while the call was prepared, by a ` +
       `getter or a constructor. Pass arrays that stay as they are.`,
@@ -57,14 +61,22 @@ function shareMemory(a: NumericArray, b: NumericArray): boolean {
 /** Check the array that receives: class, length, no overlap with what is sent. */
 export function checkInto(method: string, into: NumericArray, like: NumericArray, length: number): void {
   if (arrayClass(into) !== arrayClass(like)) sameClass(method, "into", into, like);
-  const room = lengthOf(into);
-  if (room < length || room === 0 && length === 0) {
-    refuseDetached(method, "into", into);
-    refuseShort(method, room, length);
-  }
-  if (shareMemory(into, like) && overlap(into, like)) {
-    throw new RangeError(`${method}: into overlaps the array that is sent; give separate memory.`);
-  }
+  if (lengthOf(into) < length || length === 0) refuseWithoutRoom(method, into, length);
+  refuseOverlap(method, into, like, "the array that is sent");
+}
+
+function refuseWithoutRoom(method: string, into: NumericArray, length: number): void {
+  refuseDetached(method, "into", into);
+  refuseShort(method, lengthOf(into), length);
+}
+
+/** Refuse to receive into memory of what is sent. */
+export function refuseOverlap(method: string, into: NumericArray, sent: NumericArray, what: string): void {
+  if (shareMemory(into, sent)) refuseShared(method, into, sent, what);
+}
+
+function refuseShared(method: string, into: NumericArray, sent: NumericArray, what: string): void {
+  if (overlap(into, sent)) throw new RangeError(`${method}: into overlaps ${what}; give separate memory.`);
 }
 
 /** Refuse an array of another class than that of the other one. */

@@ -10,6 +10,17 @@ import { checkOptions, type ElementOptions, type Source } from "./communicator_o
 import { type Element, elementOf, lengthOf, type NumericArray } from "./elements.ts";
 import { startMpi } from "./init_finalize.ts";
 
+/** Refuse a communicator that was freed, and options that are none. */
+export function checkCall(
+  communicator: CommunicatorHandle,
+  method: string,
+  options: object,
+  allowed: ReadonlySet<string>,
+): void {
+  refuseFreed(communicator, method);
+  checkOptions(method, options, allowed);
+}
+
 /** The element of an array that is sent or received; the communicator and the options are checked on the way. */
 export function checkedElement(
   communicator: CommunicatorHandle,
@@ -19,24 +30,29 @@ export function checkedElement(
   options: ElementOptions,
   allowed: ReadonlySet<string>,
 ): Element {
-  refuseFreed(communicator, method);
-  checkOptions(method, options, allowed);
-  const element = elementOf(method, what, array, options?.dtype);
+  checkCall(communicator, method, options, allowed);
+  return elementOf(method, what, array, options?.dtype);
+}
+
+/** The length of an array that is sent or received, whose memory was not transferred away. */
+export function checkedLength(method: string, what: string, array: NumericArray): number {
   const length = lengthOf(array);
   if (length === 0) refuseDetached(method, what, array);
   else if (length > LARGEST_INT) refuseLong(method, what, length);
-  return element;
+  return length;
 }
 
 /** A rank of a communicator, as C takes it, which knows no -0. */
 export function checkedRank({ size }: CommunicatorHandle, method: string, what: string, rank: number): number {
-  if (typeof rank !== "number" || !Number.isInteger(rank)) {
+  if (!(Number.isInteger(rank) && rank >= 0 && rank < size)) refuseRank(size, method, what, rank);
+  return rank | 0;
+}
+
+function refuseRank(size: number, method: string, what: string, rank: number): never {
+  if (!Number.isInteger(rank)) {
     throw new TypeError(`${method}: ${what} must be a rank, an integer, not ${describe(rank)}.`);
   }
-  if (rank < 0 || rank >= size) {
-    throw new RangeError(`${method}: ${what} is ${rank}, but the ranks of this communicator are 0 to ${size - 1}.`);
-  }
-  return rank | 0;
+  throw new RangeError(`${method}: ${what} is ${rank}, but the ranks of this communicator are 0 to ${size - 1}.`);
 }
 
 /** The rank with the result, or with what the others get. */
@@ -64,9 +80,11 @@ export function checkedSource(communicator: CommunicatorHandle, method: string, 
 /** The tag of a message; any when left out. */
 export function checkedTag(method: string, tag: number | undefined): number {
   if (tag === undefined) return startMpi().constants.anyTag;
-  if (!Number.isInteger(tag)) throw new TypeError(`${method}: tag must be an integer, not ${String(tag)}.`);
-  if (tag < 0 || tag > LARGEST_INT) {
-    throw new RangeError(`${method}: tag is ${tag}, allowed are 0 to at least 32767.`);
-  }
+  if (!(Number.isInteger(tag) && tag >= 0 && tag <= LARGEST_INT)) refuseTag(method, tag);
   return tag | 0;
+}
+
+function refuseTag(method: string, tag: number): never {
+  if (!Number.isInteger(tag)) throw new TypeError(`${method}: tag must be an integer, not ${String(tag)}.`);
+  throw new RangeError(`${method}: tag is ${tag}, allowed are 0 to at least 32767.`);
 }

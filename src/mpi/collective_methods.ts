@@ -10,11 +10,12 @@ import {
   EMPTY_SEND,
   isPartOf,
   receiveBuffer,
+  refuseOverlap,
   refuseShort,
   sameClass,
   sendBuffer,
 } from "./buffers.ts";
-import { checkedElement, checkedRoot } from "./checks.ts";
+import { checkedElement, checkedLength, checkedRoot } from "./checks.ts";
 import { refuseFreed } from "./communicator_handle.ts";
 import {
   type AllToAllVOptions,
@@ -29,7 +30,7 @@ import {
   type ScatterVOptions,
 } from "./communicator_options.ts";
 import { checkedParts, checkedTotal, checkOwnPart, equalPart, type Parts } from "./counts.ts";
-import { type Element, elementOf, lengthOf, newLike, type NumericArray, overlap } from "./elements.ts";
+import { type Element, elementOf, lengthOf, newLike, type NumericArray } from "./elements.ts";
 import { startMpi } from "./init_finalize.ts";
 import { ReductionMethods } from "./reduction_methods.ts";
 import { Request } from "./request.ts";
@@ -47,7 +48,7 @@ export abstract class CollectiveMethods extends ReductionMethods {
   broadcast<T extends NumericArray>(data: T, options: ScatterOptions = NO_OPTIONS): T {
     if (arguments.length > 2) refuseExtra("broadcast", "data", OptionKeys.scatter);
     const element = checkedElement(this, "broadcast", "data", data, options, OptionKeys.scatter);
-    const length = lengthOf(data);
+    const length = checkedLength("broadcast", "data", data);
     const root = checkedRoot(this, "broadcast", options.root);
     const { symbols, constants } = startMpi();
     const type = constants.types[element.type];
@@ -62,7 +63,7 @@ export abstract class CollectiveMethods extends ReductionMethods {
   gather<T extends NumericArray>(send: T, options: RootOptions<T> = NO_OPTIONS): T | null {
     if (arguments.length > 2) refuseExtra("gather", "send", OptionKeys.root);
     const element = checkedElement(this, "gather", "send", send, options, OptionKeys.root);
-    const length = lengthOf(send);
+    const length = checkedLength("gather", "send", send);
     const root = checkedRoot(this, "gather", options.root);
     const total = checkedTotal("gather", length, this.size);
     const into = this.rank === root ? options.into ?? newLike(send, total) : null;
@@ -81,7 +82,7 @@ export abstract class CollectiveMethods extends ReductionMethods {
   gatherV<T extends NumericArray>(send: T, options: GatherVRootOptions<T> = NO_OPTIONS): T | null {
     if (arguments.length > 2) refuseExtra("gatherV", "send", OptionKeys.gatherVRoot);
     const element = checkedElement(this, "gatherV", "send", send, options, OptionKeys.gatherVRoot);
-    const length = lengthOf(send);
+    const length = checkedLength("gatherV", "send", send);
     const root = checkedRoot(this, "gatherV", options.root);
     const isRoot = this.rank === root;
     const parts = isRoot ? checkedParts("gatherV", this.size, options.counts, options.displacements) : null;
@@ -112,7 +113,7 @@ export abstract class CollectiveMethods extends ReductionMethods {
   allGather<T extends NumericArray>(send: T, options: IntoOptions<T> = NO_OPTIONS): T {
     if (arguments.length > 2) refuseExtra("allGather", "send", OptionKeys.into);
     const element = checkedElement(this, "allGather", "send", send, options, OptionKeys.into);
-    const length = lengthOf(send);
+    const length = checkedLength("allGather", "send", send);
     const total = checkedTotal("allGather", length, this.size);
     const into = options.into ?? newLike(send, total);
     const isInPlace = isPartOf(into, send, this.rank * length);
@@ -168,7 +169,7 @@ export abstract class CollectiveMethods extends ReductionMethods {
     options: GatherVOptions<T>,
   ): { element: Element; length: number; into: T; parts: Parts; isInPlace: boolean } {
     const element = checkedElement(this, method, "send", send, options, OptionKeys.gatherV);
-    const length = lengthOf(send);
+    const length = checkedLength(method, "send", send);
     const parts = checkedParts(method, this.size, options?.counts, options?.displacements);
     checkOwnPart(method, this.rank, parts.counts, length);
     const into = options.into ?? newLike(send, parts.extent);
@@ -181,7 +182,7 @@ export abstract class CollectiveMethods extends ReductionMethods {
   scatter<T extends NumericArray>(send: T | null, into: T, options: ScatterOptions = NO_OPTIONS): T {
     if (arguments.length > 3) refuseExtra("scatter", "send, into", OptionKeys.scatter);
     const element = checkedElement(this, "scatter", "into", into, options, OptionKeys.scatter);
-    const length = lengthOf(into);
+    const length = checkedLength("scatter", "into", into);
     const root = checkedRoot(this, "scatter", options.root);
     const source = equalParts(this, "scatter", send, into, root);
     const { symbols, constants } = startMpi();
@@ -199,7 +200,7 @@ export abstract class CollectiveMethods extends ReductionMethods {
   scatterV<T extends NumericArray>(send: T | null, into: T, options: ScatterVOptions = NO_OPTIONS): T {
     if (arguments.length > 3) refuseExtra("scatterV", "send, into", OptionKeys.scatterV);
     const element = checkedElement(this, "scatterV", "into", into, options, OptionKeys.scatterV);
-    const length = lengthOf(into);
+    const length = checkedLength("scatterV", "into", into);
     const root = checkedRoot(this, "scatterV", options.root);
     const source = rootArray(this.rank, "scatterV", send, into, root);
     const parts = source ? checkedParts("scatterV", this.size, options.counts, options.displacements) : null;
@@ -231,7 +232,7 @@ export abstract class CollectiveMethods extends ReductionMethods {
   allToAll<T extends NumericArray>(send: T, options: IntoOptions<T> = NO_OPTIONS): T {
     if (arguments.length > 2) refuseExtra("allToAll", "send", OptionKeys.into);
     const element = checkedElement(this, "allToAll", "send", send, options, OptionKeys.into);
-    const length = lengthOf(send);
+    const length = checkedLength("allToAll", "send", send);
     const part = equalPart("allToAll", "send", length, this.size, "use allToAllV");
     const into = options.into ?? newLike(send, length);
     if (into !== send) checkInto("allToAll", into, send, length);
@@ -250,7 +251,7 @@ export abstract class CollectiveMethods extends ReductionMethods {
     if (arguments.length > 2) refuseExtra("allToAllV", "send", OptionKeys.allToAllV);
     const method = "allToAllV";
     const element = checkedElement(this, method, "send", send, options, OptionKeys.allToAllV);
-    const length = lengthOf(send);
+    const length = checkedLength(method, "send", send);
     const sent = checkedParts(
       method,
       this.size,
@@ -338,7 +339,7 @@ export function rootArray<T extends NumericArray>(
   if (rank !== root) return null;
   elementOf(method, "send on the root", send!);
   sameClass(method, "send", send!, into);
-  if (overlap(send!, into)) throw new RangeError(`${method}: into overlaps send; give separate memory.`);
+  refuseOverlap(method, into, send!, "send");
   return send;
 }
 

@@ -160,7 +160,10 @@ export const OptionKeys = {
  * @throws {TypeError} naming the allowed keys.
  */
 export function checkOptions(method: string, options: object | undefined, allowed: ReadonlySet<string>): void {
-  if (options === NO_OPTIONS) return;
+  if (options !== NO_OPTIONS) checkGiven(method, options, allowed);
+}
+
+function checkGiven(method: string, options: object | undefined, allowed: ReadonlySet<string>): void {
   if (typeof options === "object" && options !== null && !Array.isArray(options)) {
     let isKnown = true;
     for (const key in options) if (!allowed.has(key)) isKnown = false;

@@ -4,10 +4,10 @@
  * @module
  */
 import { checkMpi } from "../../ffi/mpi/mod.ts";
-import { checkedDestination, checkedSource, checkedTag } from "./checks.ts";
-import { CommunicatorHandle, refuseFreed } from "./communicator_handle.ts";
+import { refuseOverlap } from "./buffers.ts";
+import { checkCall, checkedDestination, checkedSource, checkedTag } from "./checks.ts";
+import { CommunicatorHandle } from "./communicator_handle.ts";
 import {
-  checkOptions,
   type ElementOptions,
   NO_OPTIONS,
   OptionKeys,
@@ -17,11 +17,11 @@ import {
   type SendReceiveOptions,
   type Source,
 } from "./communicator_options.ts";
-import { namedEntryBytes, overlap } from "./elements.ts";
+import { namedEntryBytes } from "./elements.ts";
 import { startMpi } from "./init_finalize.ts";
 import { PersistentRequest } from "./persistent.ts";
 import { readStatus, Request, type Status } from "./request.ts";
-import { checkedMessage, freeType, type Message, type MessageArray } from "./strided.ts";
+import { checkedMessage, freeType, type MessageArray, typeOf, withType } from "./strided.ts";
 
 /**
  * The methods of a communicator by which one rank sends to another; none is collective. What is sent or received is a whole
@@ -36,15 +36,14 @@ export abstract class MessageMethods extends CommunicatorHandle {
    */
   send(data: MessageArray, destination: number | null, options: SendOptions = NO_OPTIONS): void {
     if (arguments.length > 3) refuseExtra("send", "data, destination", OptionKeys.send);
-    const message = checkedMessage(this, "send", "data", data, options, OptionKeys.send, false);
-    try {
-      const to = checkedDestination(this, "send", destination);
-      const tag = checkedTag("send", options.tag ?? 0);
-      const { buffer, count, type } = message;
-      checkMpi(startMpi().symbols.MPI_Send(buffer, count, type, to, tag, this.handle), "MPI_Send");
-    } finally {
-      freeType(message);
-    }
+    checkCall(this, "send", options, OptionKeys.send);
+    const to = checkedDestination(this, "send", destination);
+    const tag = checkedTag("send", options.tag ?? 0);
+    const message = checkedMessage("send", "data", data, options.dtype, false);
+    const type = typeOf(message);
+    const code = startMpi().symbols.MPI_Send(message.buffer, message.count, type, to, tag, this.handle);
+    freeType(message, type);
+    checkMpi(code, "MPI_Send");
   }
 
   /**
@@ -57,15 +56,15 @@ export abstract class MessageMethods extends CommunicatorHandle {
    */
   receive(into: MessageArray, source: Source = "any", options: ReceiveOptions = NO_OPTIONS): Status {
     if (arguments.length > 3) refuseExtra("receive", "into, source", OptionKeys.receive);
-    const message = checkedMessage(this, "receive", "into", into, options, OptionKeys.receive, true);
-    try {
-      const from = checkedSource(this, "receive", source);
-      const tag = checkedTag("receive", options.tag);
-      const { buffer, count, type } = message;
-      checkMpi(startMpi().symbols.MPI_Recv(buffer, count, type, from, tag, this.handle, this.#status), "MPI_Recv");
-    } finally {
-      freeType(message);
-    }
+    checkCall(this, "receive", options, OptionKeys.receive);
+    const from = checkedSource(this, "receive", source);
+    const tag = checkedTag("receive", options.tag);
+    const message = checkedMessage("receive", "into", into, options.dtype, true);
+    const { buffer, count } = message;
+    const type = typeOf(message);
+    const code = startMpi().symbols.MPI_Recv(buffer, count, type, from, tag, this.handle, this.#status);
+    freeType(message, type);
+    checkMpi(code, "MPI_Recv");
     return readStatus(this.#status, message.entryBytes);
   }
 
@@ -81,36 +80,24 @@ export abstract class MessageMethods extends CommunicatorHandle {
   ): Status {
     if (arguments.length > 4) refuseExtra("sendReceive", "data, destination, into", OptionKeys.sendReceive);
     const method = "sendReceive";
-    const sent = checkedMessage(this, method, "data", data, options, OptionKeys.sendReceive, false);
-    let received: Message | null = null;
-    try {
-      received = checkedMessage(this, method, "into", into, options, OptionKeys.sendReceive, true);
-      if (!sent.isDerived && !received.isDerived && overlap(sent.held, received.held)) {
-        throw new RangeError(`${method}: into overlaps data; give separate memory.`);
-      }
-      const to = checkedDestination(this, method, destination);
-      const tag = checkedTag(method, options.tag ?? 0);
-      const from = checkedSource(this, method, options.source === undefined ? destination : options.source);
-      const receiveTag = checkedTag(method, options.receiveTag);
-      const code = startMpi().symbols.MPI_Sendrecv(
-        sent.buffer,
-        sent.count,
-        sent.type,
-        to,
-        tag,
-        received.buffer,
-        received.count,
-        received.type,
-        from,
-        receiveTag,
-        this.handle,
-        this.#status,
-      );
-      checkMpi(code, "MPI_Sendrecv");
-    } finally {
-      freeType(sent);
-      if (received !== null) freeType(received);
-    }
+    checkCall(this, method, options, OptionKeys.sendReceive);
+    const { dtype, tag, source, receiveTag } = options;
+    const to = checkedDestination(this, method, destination);
+    const from = checkedSource(this, method, source === undefined ? destination : source);
+    const [sendTag, wantedTag] = [checkedTag(method, tag ?? 0), checkedTag(method, receiveTag)];
+    const sent = checkedMessage(method, "data", data, dtype, false);
+    const received = checkedMessage(method, "into", into, dtype, true);
+    const areWhole = sent.dimensions === null && received.dimensions === null;
+    if (areWhole) refuseOverlap(method, received.held, sent.held, "data");
+    const [sendType, receiveType] = [typeOf(sent), typeOf(received)];
+    // deno-fmt-ignore
+    const code = startMpi().symbols.MPI_Sendrecv(
+      sent.buffer, sent.count, sendType, to, sendTag, received.buffer, received.count, receiveType, from, wantedTag,
+      this.handle, this.#status,
+    );
+    freeType(sent, sendType);
+    freeType(received, receiveType);
+    checkMpi(code, "MPI_Sendrecv");
     return readStatus(this.#status, received.entryBytes);
   }
 
@@ -122,8 +109,8 @@ export abstract class MessageMethods extends CommunicatorHandle {
    */
   probe(source: Source = "any", options: ReceiveOptions = NO_OPTIONS): Status {
     if (arguments.length > 2) refuseExtra("probe", "source", OptionKeys.receive);
-    const entryBytes = this.#probedEntry("probe", options);
-    const [from, tag] = this.#origin("probe", source, options.tag);
+    const [from, tag] = this.#origin("probe", source, options);
+    const entryBytes = probedEntry("probe", options);
     checkMpi(startMpi().symbols.MPI_Probe(from, tag, this.handle, this.#status), "MPI_Probe");
     return this.#probed("probe", entryBytes, options);
   }
@@ -136,8 +123,8 @@ export abstract class MessageMethods extends CommunicatorHandle {
    */
   probeNow(source: Source = "any", options: ReceiveOptions = NO_OPTIONS): Status | null {
     if (arguments.length > 2) refuseExtra("probeNow", "source", OptionKeys.receive);
-    const entryBytes = this.#probedEntry("probeNow", options);
-    const [from, tag] = this.#origin("probeNow", source, options.tag);
+    const [from, tag] = this.#origin("probeNow", source, options);
+    const entryBytes = probedEntry("probeNow", options);
     const flag = new Int32Array(1);
     const code = startMpi().symbols.MPI_Iprobe(from, tag, this.handle, flag, this.#status);
     checkMpi(code, "MPI_Iprobe");
@@ -147,35 +134,31 @@ export abstract class MessageMethods extends CommunicatorHandle {
   /** Begin to send; do not change `data` before the request is complete. Not collective. Source: MPI_Isend. */
   isend(data: MessageArray, destination: number | null, options: SendOptions = NO_OPTIONS): Request<void> {
     if (arguments.length > 3) refuseExtra("isend", "data, destination", OptionKeys.send);
-    const message = checkedMessage(this, "isend", "data", data, options, OptionKeys.send, false);
+    const [to, tag] = this.#target("isend", destination, options);
+    const message = checkedMessage("isend", "data", data, options.dtype, false);
+    const { buffer, count, held } = message;
     const { symbols } = startMpi();
-    return this.#background(message, () => {
-      const [to, tag] = this.#target("isend", destination, options.tag);
-      const { buffer, count, type, held } = message;
-      return new Request(
-        "MPI_Isend",
-        [held],
-        (request) => symbols.MPI_Isend(buffer, count, type, to, tag, this.handle, request),
-        () => {},
-      );
-    });
+    return new Request(
+      "MPI_Isend",
+      [held],
+      (request) => withType(message, (type) => symbols.MPI_Isend(buffer, count, type, to, tag, this.handle, request)),
+      () => {},
+    );
   }
 
   /** Begin to receive; `into` holds the message when the request is complete. Not collective. Source: MPI_Irecv. */
   ireceive(into: MessageArray, source: Source = "any", options: ReceiveOptions = NO_OPTIONS): Request<Status> {
     if (arguments.length > 3) refuseExtra("ireceive", "into, source", OptionKeys.receive);
-    const message = checkedMessage(this, "ireceive", "into", into, options, OptionKeys.receive, true);
+    const [from, tag] = this.#origin("ireceive", source, options);
+    const message = checkedMessage("ireceive", "into", into, options.dtype, true);
+    const { buffer, count, held, entryBytes } = message;
     const { symbols } = startMpi();
-    return this.#background(message, () => {
-      const [from, tag] = this.#origin("ireceive", source, options.tag);
-      const { buffer, count, type, held, entryBytes } = message;
-      return new Request(
-        "MPI_Irecv",
-        [held],
-        (request) => symbols.MPI_Irecv(buffer, count, type, from, tag, this.handle, request),
-        (status) => readStatus(status, entryBytes),
-      );
-    });
+    return new Request(
+      "MPI_Irecv",
+      [held],
+      (request) => withType(message, (type) => symbols.MPI_Irecv(buffer, count, type, from, tag, this.handle, request)),
+      (status) => readStatus(status, entryBytes),
+    );
   }
 
   /**
@@ -199,18 +182,17 @@ export abstract class MessageMethods extends CommunicatorHandle {
    */
   sendInit(data: MessageArray, destination: number | null, options: SendOptions = NO_OPTIONS): PersistentRequest<void> {
     if (arguments.length > 3) refuseExtra("sendInit", "data, destination", OptionKeys.send);
-    const message = checkedMessage(this, "sendInit", "data", data, options, OptionKeys.send, false);
+    const [to, tag] = this.#target("sendInit", destination, options);
+    const message = checkedMessage("sendInit", "data", data, options.dtype, false);
+    const { buffer, count, held } = message;
     const { symbols } = startMpi();
-    return this.#background(message, () => {
-      const [to, tag] = this.#target("sendInit", destination, options.tag);
-      const { buffer, count, type, held } = message;
-      return new PersistentRequest(
-        "MPI_Send_init",
-        held,
-        (request) => symbols.MPI_Send_init(buffer, count, type, to, tag, this.handle, request),
-        () => {},
-      );
-    });
+    return new PersistentRequest(
+      "MPI_Send_init",
+      held,
+      (request) =>
+        withType(message, (type) => symbols.MPI_Send_init(buffer, count, type, to, tag, this.handle, request)),
+      () => {},
+    );
   }
 
   /** Prepare a receive that is started as often as it is needed. Not collective. Source: MPI_Recv_init. */
@@ -220,41 +202,27 @@ export abstract class MessageMethods extends CommunicatorHandle {
     options: ReceiveOptions = NO_OPTIONS,
   ): PersistentRequest<Status> {
     if (arguments.length > 3) refuseExtra("receiveInit", "into, source", OptionKeys.receive);
-    const message = checkedMessage(this, "receiveInit", "into", into, options, OptionKeys.receive, true);
+    const [from, tag] = this.#origin("receiveInit", source, options);
+    const message = checkedMessage("receiveInit", "into", into, options.dtype, true);
+    const { buffer, count, held, entryBytes } = message;
     const { symbols } = startMpi();
-    return this.#background(message, () => {
-      const [from, tag] = this.#origin("receiveInit", source, options.tag);
-      const { buffer, count, type, held, entryBytes } = message;
-      return new PersistentRequest(
-        "MPI_Recv_init",
-        held,
-        (request) => symbols.MPI_Recv_init(buffer, count, type, from, tag, this.handle, request),
-        (status) => readStatus(status, entryBytes),
-      );
-    });
+    return new PersistentRequest(
+      "MPI_Recv_init",
+      held,
+      (request) =>
+        withType(message, (type) => symbols.MPI_Recv_init(buffer, count, type, from, tag, this.handle, request)),
+      (status) => readStatus(status, entryBytes),
+    );
   }
 
-  #target(method: string, destination: number | null, tag: number | undefined): [rank: number, tag: number] {
-    return [checkedDestination(this, method, destination), checkedTag(method, tag ?? 0)];
+  #target(method: string, destination: number | null, options: SendOptions): [rank: number, tag: number] {
+    checkCall(this, method, options, OptionKeys.send);
+    return [checkedDestination(this, method, destination), checkedTag(method, options.tag ?? 0)];
   }
 
-  #origin(method: string, source: Source, tag: number | undefined): [rank: number, tag: number] {
-    return [checkedSource(this, method, source), checkedTag(method, tag)];
-  }
-
-  /** Begin what goes on in the background; MPI keeps the type of its message. */
-  #background<R>(message: Message, begin: () => R): R {
-    try {
-      return begin();
-    } finally {
-      freeType(message);
-    }
-  }
-
-  #probedEntry(method: string, options: ElementOptions): number {
-    checkOptions(method, options, OptionKeys.receive);
-    refuseFreed(this, method);
-    return options.dtype === undefined ? 1 : namedEntryBytes(method, options.dtype);
+  #origin(method: string, source: Source, options: ReceiveOptions): [rank: number, tag: number] {
+    checkCall(this, method, options, OptionKeys.receive);
+    return [checkedSource(this, method, source), checkedTag(method, options.tag)];
   }
 
   #probed(method: string, entryBytes: number, { dtype }: ElementOptions): Status {
@@ -264,4 +232,8 @@ export abstract class MessageMethods extends CommunicatorHandle {
       `${method}: the message has ${status.count * entryBytes} bytes, no whole number of entries of ${dtype}.`,
     );
   }
+}
+
+function probedEntry(method: string, { dtype }: ElementOptions): number {
+  return dtype === undefined ? 1 : namedEntryBytes(method, dtype);
 }

@@ -5,7 +5,7 @@
  */
 import { checkMpi, type Handle, type ReduceOperation } from "../../ffi/mpi/mod.ts";
 import { ConfigurationError, DTypeError, StateError } from "../errors.ts";
-import { checkBoolean, describe, readOptions } from "../options.ts";
+import { checkBoolean, describe, isObject, readOptions } from "../options.ts";
 import { arrayClass, checkOperation, type Element, type NumericArray } from "./elements.ts";
 import { startMpi } from "./init_finalize.ts";
 import { handleCell } from "./handle_cell.ts";
@@ -68,6 +68,11 @@ export class ReductionOperator<T extends NumericArray = NumericArray> implements
   #handle: Handle | null = null;
   #running: Running | null = null;
   #isFreed = false;
+
+  /** Only what the constructor made is one: no Proxy, and nothing that merely has the prototype. */
+  static [Symbol.hasInstance](value: unknown): boolean {
+    return isObject(value) && #combine in value;
+  }
 
   static {
     run = (operator, like) => operator.#running = { like, failure: null };
@@ -201,70 +206,85 @@ function located(isBetter: (a: number | bigint, b: number | bigint) => boolean):
 const MAXLOC = located((a, b) => a > b);
 const MINLOC = located((a, b) => a < b);
 
-/** Whether entries are to be combined in float32, by one of MPI's own operations: they have no such of their own. */
-export function isWidened(element: Element, op: unknown): op is ReduceOperation {
-  return element.reduces === "in float32" && operatorOf(op) === null;
-}
-
-/** What is no operation of MPI's. */
-function operatorOf(op: unknown): ReductionOperator | null {
-  if (typeof op !== "string") return op instanceof ReductionOperator ? op : null;
-  return op === "maxloc" ? MAXLOC : op === "minloc" ? MINLOC : null;
-}
-
 /**
- * How many entries an operation combines as a whole; it must have a meaning for `length` of them.
+ * The operator by which `length` entries are combined; `null` for MPI's own operations.
  *
  * @throws {DTypeError | TypeError | RangeError} if it has none.
  */
-export function checkedUnit(method: string, element: Element, op: unknown, length: number): number {
-  const own = operatorOf(op);
+export function checkedOperator(
+  method: string,
+  element: Element,
+  op: unknown,
+  length: number,
+): ReductionOperator | null {
+  return op === "sum" && element.reduces === "natively" ? null : lookedUpOperator(method, element, op, length);
+}
+
+function lookedUpOperator(method: string, element: Element, op: unknown, length: number): ReductionOperator | null {
+  const own = op === "maxloc" ? MAXLOC : op === "minloc" ? MINLOC : op instanceof ReductionOperator ? op : null;
   if (own === null) {
-    if (op !== "sum" || element.reduces !== "natively") checkOperation(method, element, op, length);
-    return 1;
+    checkOperation(method, element, op, length);
+    return null;
   }
-  const { blockLength } = own;
   if (typeof op === "string" && element.reduces !== "natively" && element.name !== "float16") {
     throw new DTypeError(
       `${method}: op ${JSON.stringify(op)} compares numbers; ${element.name} are bits or pairs here.`,
     );
   }
-  if (element.reduces === "as pairs" && blockLength % 2 !== 0) {
+  if (element.reduces === "as pairs" && own.blockLength % 2 !== 0) {
     throw new RangeError(
       `${method}: ${element.name} has two entries a number: the operator needs an even blockLength.`,
     );
   }
-  if (length % blockLength !== 0) {
-    throw new RangeError(`${method}: the operator combines ${blockLength} entries at a time, and there are ${length}.`);
-  }
-  return blockLength;
+  return own;
 }
 
-/** What MPI is told to combine by: its own operation, or the script's, for which there is a type until the call is over. */
-interface Combination {
-  readonly type: Handle;
-  readonly operation: Handle;
-  readonly own: ReductionOperator | null;
+/** Whether MPI's own operation, which a checked `op` is then, combines the entries in float32. */
+export function isWidened(element: Element, own: ReductionOperator | null, op: unknown): op is ReduceOperation {
+  return own === null && element.reduces === "in float32" && typeof op === "string";
 }
 
-/** Begin to combine arrays like this one by an operation that was checked. */
-export function beginCombining(element: Element, op: unknown, like: NumericArray): Combination {
-  const { constants: { types, operations }, symbols } = startMpi();
-  const own = operatorOf(op);
-  const entry = types[element.type];
-  if (own === null) return { type: entry, operation: operations[op as ReduceOperation], own };
-  const { handle, blockLength } = own;
+/** The number of what is combined as a whole in `length` entries. */
+export function blocksIn(method: string, length: number, own: ReductionOperator | null): number {
+  return own === null ? length : wholeBlocks(method, length, own.blockLength);
+}
+
+function wholeBlocks(method: string, length: number, blockLength: number): number {
+  if (length % blockLength === 0) return length / blockLength;
+  throw new RangeError(
+    `${method}: the operator combines ${blockLength} entries at a time, and there are ${length} for a rank.`,
+  );
+}
+
+/** Begin to combine arrays like this one: the type of what is combined as a whole. */
+export function beginCombining(element: Element, own: ReductionOperator | null, like: NumericArray): Handle {
+  const entry = startMpi().constants.types[element.type];
+  return own === null ? entry : beginOwn(entry, own, like);
+}
+
+function beginOwn(entry: Handle, own: ReductionOperator, like: NumericArray): Handle {
+  const { symbols } = startMpi();
   const out = handleCell();
-  checkMpi(symbols.MPI_Type_contiguous(blockLength, entry, out), "MPI_Type_contiguous");
+  checkMpi(symbols.MPI_Type_contiguous(own.blockLength, entry, out), "MPI_Type_contiguous");
   checkMpi(symbols.MPI_Type_commit(out), "MPI_Type_commit");
   run(own, like);
-  return { type: out[0], operation: handle, own };
+  return out[0];
+}
+
+/** What MPI is told to combine by. */
+export function operationOf(op: unknown, own: ReductionOperator | null): Handle {
+  return own === null ? startMpi().constants.operations[op as ReduceOperation] : own.handle;
 }
 
 /** See what came of it: what MPI's function returned, and what the script's may have thrown. */
-export function endCombining({ type, own }: Combination, code: number, functionName: string): void {
-  const failure = own && finish(own);
-  if (own !== null) checkMpi(startMpi().symbols.MPI_Type_free(handleCell(type)), "MPI_Type_free");
+export function endCombining(own: ReductionOperator | null, type: Handle, code: number, functionName: string): void {
+  if (own !== null) endOwn(own, type, code, functionName);
+  else checkMpi(code, functionName);
+}
+
+function endOwn(own: ReductionOperator, type: Handle, code: number, functionName: string): void {
+  const failure = finish(own);
+  checkMpi(startMpi().symbols.MPI_Type_free(handleCell(type)), "MPI_Type_free");
   checkMpi(code, functionName);
   if (failure !== null) throw failure.error;
 }

@@ -4,7 +4,7 @@
  * @module
  */
 import { checkInto, EMPTY_RECEIVE, receiveBuffer, sendBuffer } from "./buffers.ts";
-import { checkedElement, checkedRoot } from "./checks.ts";
+import { checkedElement, checkedLength, checkedRoot } from "./checks.ts";
 import {
   NO_OPTIONS,
   OptionKeys,
@@ -14,10 +14,10 @@ import {
   refuseExtra,
 } from "./communicator_options.ts";
 import { entryCounts, equalPart, sumOf } from "./counts.ts";
-import { lengthOf, narrow, newLike, type NumericArray, widen } from "./elements.ts";
+import { narrow, newLike, type NumericArray, widen } from "./elements.ts";
 import { startMpi } from "./init_finalize.ts";
 import { MessageMethods } from "./message_methods.ts";
-import { beginCombining, checkedUnit, endCombining, isWidened } from "./operator.ts";
+import { beginCombining, blocksIn, checkedOperator, endCombining, isWidened, operationOf } from "./operator.ts";
 
 /** The methods of a communicator that combine the entries of all ranks. */
 export abstract class ReductionMethods extends MessageMethods {
@@ -30,23 +30,27 @@ export abstract class ReductionMethods extends MessageMethods {
   allReduce<T extends NumericArray>(send: T, options: ReduceOptions<T> = NO_OPTIONS): T {
     if (arguments.length > 2) refuseExtra("allReduce", "send", OptionKeys.reduce);
     const element = checkedElement(this, "allReduce", "send", send, options, OptionKeys.reduce);
-    const length = lengthOf(send);
+    const length = checkedLength("allReduce", "send", send);
     const { op = "sum" } = options;
     const into = options.into ?? newLike(send, length);
     if (into !== send) checkInto("allReduce", into, send, length);
-    const unit = checkedUnit("allReduce", element, op, length);
-    if (isWidened(element, op)) {
+    const own = checkedOperator("allReduce", element, op, length);
+    if (isWidened(element, own, op)) {
       const wide = widen(send, element);
       narrow(this.allReduce(wide, { op, into: wide }), into, element);
       return into;
     }
     const { symbols, constants: { inPlace } } = startMpi();
-    const [source, target, count] = [sendBuffer(send, length), receiveBuffer(into, length), length / unit];
-    const by = beginCombining(element, op, send);
+    const source = sendBuffer(send, length);
+    // Since `into` was looked at no code of the user's has run, which could have changed it.
+    const target = length === 0 ? EMPTY_RECEIVE : into;
+    const count = blocksIn("allReduce", length, own);
+    const operation = operationOf(op, own);
+    const type = beginCombining(element, own, send);
     const code = into === send
-      ? symbols.MPI_Allreduce_in_place(inPlace, target, count, by.type, by.operation, this.handle)
-      : symbols.MPI_Allreduce(source, target, count, by.type, by.operation, this.handle);
-    endCombining(by, code, "MPI_Allreduce");
+      ? symbols.MPI_Allreduce_in_place(inPlace, target, count, type, operation, this.handle)
+      : symbols.MPI_Allreduce(source, target, count, type, operation, this.handle);
+    endCombining(own, type, code, "MPI_Allreduce");
     return into;
   }
 
@@ -59,27 +63,29 @@ export abstract class ReductionMethods extends MessageMethods {
   reduce<T extends NumericArray>(send: T, options: ReduceRootOptions<T> = NO_OPTIONS): T | null {
     if (arguments.length > 2) refuseExtra("reduce", "send", OptionKeys.reduceRoot);
     const element = checkedElement(this, "reduce", "send", send, options, OptionKeys.reduceRoot);
-    const length = lengthOf(send);
+    const length = checkedLength("reduce", "send", send);
     const { op = "sum" } = options;
     const root = checkedRoot(this, "reduce", options.root);
-    const unit = checkedUnit("reduce", element, op, length);
+    const own = checkedOperator("reduce", element, op, length);
     const isRoot = this.rank === root;
     const into = isRoot ? options.into ?? newLike(send, length) : null;
     if (into !== null && into !== send) checkInto("reduce", into, send, length);
-    if (isWidened(element, op)) {
+    if (isWidened(element, own, op)) {
       const wide = widen(send, element);
       const result = this.reduce(wide, { op, root, into: wide });
       if (into && result) narrow(result, into, element);
       return into;
     }
     const { symbols, constants: { inPlace } } = startMpi();
-    const [source, count] = [sendBuffer(send, length), length / unit];
+    const source = sendBuffer(send, length);
     const target = into === null ? EMPTY_RECEIVE : receiveBuffer(into, length);
-    const by = beginCombining(element, op, send);
+    const count = blocksIn("reduce", length, own);
+    const operation = operationOf(op, own);
+    const type = beginCombining(element, own, send);
     const code = into === send
-      ? symbols.MPI_Reduce_in_place(inPlace, target, count, by.type, by.operation, root, this.handle)
-      : symbols.MPI_Reduce(source, target, count, by.type, by.operation, root, this.handle);
-    endCombining(by, code, "MPI_Reduce");
+      ? symbols.MPI_Reduce_in_place(inPlace, target, count, type, operation, root, this.handle)
+      : symbols.MPI_Reduce(source, target, count, type, operation, root, this.handle);
+    endCombining(own, type, code, "MPI_Reduce");
     return into;
   }
 
@@ -108,24 +114,26 @@ export abstract class ReductionMethods extends MessageMethods {
     options: ReduceOptions<T>,
   ): T {
     const element = checkedElement(this, method, "send", send, options, OptionKeys.reduce);
-    const length = lengthOf(send);
+    const length = checkedLength(method, "send", send);
     const { op = "sum" } = options;
     const into = options.into ?? newLike(send, length);
     if (into !== send) checkInto(method, into, send, length);
-    const unit = checkedUnit(method, element, op, length);
-    if (isWidened(element, op)) {
+    const own = checkedOperator(method, element, op, length);
+    if (isWidened(element, own, op)) {
       const wide = widen(send, element);
       this.#scan(method, functionName, wide, { op, into: wide });
       if (functionName === "MPI_Scan" || this.rank > 0) narrow(wide, into, element);
       return into;
     }
     const { symbols, constants: { inPlace } } = startMpi();
-    const [source, target, count] = [sendBuffer(send, length), receiveBuffer(into, length), length / unit];
-    const by = beginCombining(element, op, send);
+    const [source, target] = [sendBuffer(send, length), receiveBuffer(into, length)];
+    const count = blocksIn(method, length, own);
+    const operation = operationOf(op, own);
+    const type = beginCombining(element, own, send);
     const code = into === send
-      ? symbols[`${functionName}_in_place`](inPlace, target, count, by.type, by.operation, this.handle)
-      : symbols[functionName](source, target, count, by.type, by.operation, this.handle);
-    endCombining(by, code, functionName);
+      ? symbols[`${functionName}_in_place`](inPlace, target, count, type, operation, this.handle)
+      : symbols[functionName](source, target, count, type, operation, this.handle);
+    endCombining(own, type, code, functionName);
     return into;
   }
 
@@ -137,9 +145,9 @@ export abstract class ReductionMethods extends MessageMethods {
     if (arguments.length > 2) refuseExtra("reduceScatter", "send", OptionKeys.reduceScatter);
     const method = "reduceScatter";
     const element = checkedElement(this, method, "send", send, options, OptionKeys.reduceScatter);
-    const length = lengthOf(send);
+    const length = checkedLength(method, "send", send);
     const { op = "sum" } = options;
-    const unit = checkedUnit(method, element, op, length);
+    const own = checkedOperator(method, element, op, length);
     const given = options.counts;
     const counts = given === undefined
       ? new Int32Array(this.size).fill(equalPart(method, "send", length, this.size, "pass counts"))
@@ -150,21 +158,16 @@ export abstract class ReductionMethods extends MessageMethods {
     }
     const into = options.into ?? newLike(send, counts[this.rank]);
     checkInto(method, into, send, counts[this.rank]);
-    if (isWidened(element, op)) {
+    if (isWidened(element, own, op)) {
       narrow(this.reduceScatter(widen(send, element), { op, counts }), into, element);
       return into;
     }
-    const units = counts.map((count) => wholeBlocks(method, count, unit));
+    const blocks = counts.map((count) => blocksIn(method, count, own));
     const [source, target] = [sendBuffer(send, length), receiveBuffer(into, counts[this.rank])];
-    const by = beginCombining(element, op, send);
-    const code = startMpi().symbols.MPI_Reduce_scatter(source, target, units, by.type, by.operation, this.handle);
-    endCombining(by, code, "MPI_Reduce_scatter");
+    const operation = operationOf(op, own);
+    const type = beginCombining(element, own, send);
+    const code = startMpi().symbols.MPI_Reduce_scatter(source, target, blocks, type, operation, this.handle);
+    endCombining(own, type, code, "MPI_Reduce_scatter");
     return into;
   }
-}
-
-/** A count in blocks of what an operator combines as a whole. */
-function wholeBlocks(method: string, count: number, blockLength: number): number {
-  if (count % blockLength === 0) return count / blockLength;
-  throw new RangeError(`${method}: the operator combines ${blockLength} entries at a time, and a count is ${count}.`);
 }

@@ -5,11 +5,8 @@
  */
 import { checkMpi, type Handle } from "../../ffi/mpi/mod.ts";
 import { describe, isObject } from "../options.ts";
-import { LARGEST_INT, receiveBuffer, refuseDetached, sendBuffer } from "./buffers.ts";
-import { refuseFreed } from "./communicator_handle.ts";
-import type { CommunicatorHandle } from "./communicator_handle.ts";
-import { checkedElement } from "./checks.ts";
-import { checkOptions, type ElementOptions } from "./communicator_options.ts";
+import { EMPTY_RECEIVE, EMPTY_SEND, LARGEST_INT, refuseDetached } from "./buffers.ts";
+import { checkedLength } from "./checks.ts";
 import { type Element, type ElementName, elementOf, lengthOf, type NumericArray } from "./elements.ts";
 import { handleCell } from "./handle_cell.ts";
 import { startMpi } from "./init_finalize.ts";
@@ -40,53 +37,57 @@ export interface Message {
   readonly buffer: NumericArray;
   /** What keeps it alive. */
   readonly held: NumericArray;
-  /** The number of `type`. */
+  /** The number of entries, or of what `dimensions` describe. */
   readonly count: number;
+  /** The type of an entry. */
   readonly type: Handle;
-  /** The type was made for this message, and is to be freed once MPI knows of the message. */
-  readonly isDerived: boolean;
+  /** Where elements of a view lie, for which there is a type as long as MPI is told of the message; else `null`. */
+  readonly dimensions: readonly Dimension[] | null;
   /** Bytes of an entry. */
   readonly entryBytes: number;
 }
 
-function isView(data: MessageArray): data is StridedView {
-  return !ArrayBuffer.isView(data) && isObject(data) && "data" in data && "strides" in data;
-}
-
 /**
- * What is sent, or received if `isTarget`, checked; the communicator and the options are checked on the way.
+ * What is sent, or received if `isTarget`, checked. After it no code of the user's may run, which could change the memory.
  *
  * @throws {TypeError | RangeError | DTypeError} if it is none, or elements lie outside of the memory.
  */
 export function checkedMessage(
-  communicator: CommunicatorHandle,
   method: string,
   what: string,
   data: MessageArray,
-  options: ElementOptions,
-  allowed: ReadonlySet<string>,
+  dtype: ElementName | undefined,
   isTarget: boolean,
 ): Message {
-  if (isView(data)) {
-    refuseFreed(communicator, method);
-    checkOptions(method, options, allowed);
-    return viewedMessage(method, what, data, options?.dtype, isTarget);
-  }
-  const element = checkedElement(communicator, method, what, data, options, allowed);
-  const count = lengthOf(data);
-  return {
-    buffer: isTarget ? receiveBuffer(data, count) : sendBuffer(data, count),
-    held: data,
-    count,
-    type: startMpi().constants.types[element.type],
-    isDerived: false,
-    entryBytes: data.BYTES_PER_ELEMENT,
-  };
+  if (!ArrayBuffer.isView(data)) return viewedMessage(method, what, data, dtype, isTarget);
+  const element = elementOf(method, what, data, dtype);
+  const { BYTES_PER_ELEMENT: entryBytes } = data;
+  const type = startMpi().constants.types[element.type];
+  const count = checkedLength(method, what, data);
+  const buffer = count > 0 ? data : isTarget ? EMPTY_RECEIVE : EMPTY_SEND;
+  return { buffer, held: data, count, type, dimensions: null, entryBytes };
 }
 
-/** Let go of the type that was made for a message: MPI keeps it as long as it needs it. */
-export function freeType({ isDerived, type }: Message): void {
-  if (isDerived) checkMpi(startMpi().symbols.MPI_Type_free(handleCell(type)), "MPI_Type_free");
+/** The type of what a message consists of, to be given back by `freeType` once MPI has been told of the message. */
+export function typeOf({ type, dimensions, entryBytes }: Message): Handle {
+  return dimensions === null ? type : derivedType(type, dimensions, entryBytes);
+}
+
+/** Let go of a type; MPI keeps it as long as it needs it. */
+export function freeType({ dimensions }: Message, type: Handle): void {
+  if (dimensions !== null) freeDerived(type);
+}
+
+function freeDerived(type: Handle): void {
+  checkMpi(startMpi().symbols.MPI_Type_free(handleCell(type)), "MPI_Type_free");
+}
+
+/** Tell MPI of a message. */
+export function withType(message: Message, call: (type: Handle) => number): number {
+  const type = typeOf(message);
+  const code = call(type);
+  freeType(message, type);
+  return code;
 }
 
 /** A dimension of a view: how many, and how many entries apart. */
@@ -102,6 +103,8 @@ function viewedMessage(
   named: ElementName | undefined,
   isTarget: boolean,
 ): Message {
+  // What is no view is refused as an array.
+  if (!(isObject(view) && "data" in view && "strides" in view)) elementOf(method, what, view);
   const { data, shape, strides, offset = 0, dtype } = view;
   const element = elementOf(method, `${what}.data`, data, named ?? dtype);
   refuseDetached(method, `${what}.data`, data);
@@ -112,10 +115,9 @@ function viewedMessage(
   checkBounds(method, what, data, first, dimensions, count);
   if (isTarget) refuseOverlaps(method, what, dimensions);
   const base = { held: data, entryBytes: data.BYTES_PER_ELEMENT };
-  const whole = startMpi().constants.types[element.type];
-  if (count === 0) return { ...base, buffer: sendBuffer(data, 0), count: 0, type: whole, isDerived: false };
-  const buffer = data.subarray(first);
-  return { ...base, buffer, count: 1, type: derivedType(whole, dimensions, data.BYTES_PER_ELEMENT), isDerived: true };
+  const type = startMpi().constants.types[element.type];
+  if (count === 0) return { ...base, buffer: EMPTY_SEND, count: 0, type, dimensions: null };
+  return { ...base, buffer: data.subarray(first), count: 1, type, dimensions };
 }
 
 function checkedDimensions(
@@ -189,7 +191,7 @@ function derivedType(entry: Handle, dimensions: readonly Dimension[], entryBytes
     const inner = type;
     checkMpi(code, name);
     type = out[0];
-    if (inner !== entry) checkMpi(symbols.MPI_Type_free(handleCell(inner)), "MPI_Type_free");
+    if (inner !== entry) freeDerived(inner);
   };
   for (const { extent, stride } of dimensions.toReversed()) {
     if (type === entry) become(symbols.MPI_Type_vector(extent, 1, stride, entry, out), "MPI_Type_vector");
