@@ -186,6 +186,7 @@ function notingScopes(name: string, call: Call, rankIn: (communicator: Handle) =
 
 /** Tell that this rank begins an operation that all ranks of a communicator make in the same order. */
 export function noteOperation(communicator: Handle): void {
+  if (published === null) return;
   const scope = scopeOf(communicator);
   if (scope === null) return;
   scope.operations ??= addScope(null, hash(scope.id, "operations"), scope.rank);

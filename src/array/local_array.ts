@@ -11,6 +11,7 @@ import { DeviceBuffer, type DeviceMemory } from "../memory/device_buffer.ts";
 import { keepSpare, lend, takeSpare } from "../memory/spare.ts";
 import type { Stream } from "../gpu/stream.ts";
 import { convertOnDevice, copyStridedOnDevice, fillOnDevice } from "./device_elements.ts";
+import { lengthOf } from "../mpi/elements.ts";
 import { checkConvertible, convert } from "../dtype/conversion.ts";
 import {
   allocate,
@@ -201,7 +202,7 @@ export class LocalArray<D extends DType = DType> implements Strided {
   /** The address of element (0, 0, …). It keeps nothing alive: hold on to the array. */
   get address(): bigint {
     const start = this.#host === null ? this.buffer.address : addressOf(this.data);
-    return start + BigInt(this.offset * dtypeInfo(this.dtype).itemSize);
+    return this.offset === 0 ? start : start + BigInt(this.offset * dtypeInfo(this.dtype).itemSize);
   }
 
   /** Whether elements follow each other without gaps in this order. */
@@ -443,8 +444,10 @@ export class LocalArray<D extends DType = DType> implements Strided {
   }
 }
 
-/** Whether the buffer of a typed array was transferred away. Shared memory never is. */
-function isDetached({ buffer }: TypedArray): boolean {
+/** Whether the buffer of a typed array was transferred away, which leaves no length. Shared memory never is. */
+function isDetached(data: TypedArray): boolean {
+  if (lengthOf(data) > 0) return false;
+  const { buffer } = data;
   return buffer instanceof ArrayBuffer && buffer.detached;
 }
 

@@ -329,15 +329,22 @@ function agreeHolding(
   const subject = subjectOf(operation, given);
   const { communicator } = subject;
   if (!communicator.isFreed) noteOperation(communicator.handle);
-  const checkHere = () => {
-    if (subject.refusal !== null) throw subject.refusal;
-    return check();
-  };
   if ((checks ?? subject.checks) === "local") {
     if (mayFree && isSweepDue(communicator)) sweep(communicator, operation);
-    alone(operation, checkHere);
+    if (subject.refusal !== null) throw subject.refusal;
+    alone(operation, check);
     return communicator;
   }
+  compareChecks(subject, operation, check);
+  return communicator;
+}
+
+/** Make sure that a check succeeds on every rank, with the same facts. Collective. */
+function compareChecks({ communicator, refusal }: Subject, operation: string, check: () => Facts | void): void {
+  const checkHere = () => {
+    if (refusal !== null) throw refusal;
+    return check();
+  };
   let facts: Record<string, string> = {};
   let error: unknown;
   let hasFailed = false;
@@ -351,18 +358,17 @@ function agreeHolding(
   if (communicator.size === 1) {
     if (hasFailed) throw withRanks(error, [0]);
     if (hasNewlyQueued(communicator)) freeHere(communicator, operation);
-    return communicator;
+    return;
   }
   const text = operation + Object.entries(facts).flat().join();
   const { areAlike, hasQueued } = compare(communicator, text, hasFailed);
   if (areAlike) {
     if (hasQueued) freeHere(communicator, operation);
-    return communicator;
+    return;
   }
   const report: Report = hasFailed ? { operation, failure: describeFailure(error) } : { operation, facts };
   const verdict = judge(communicator.allGatherObject(report), hasFailed ? error : undefined);
   if (verdict) throw verdict;
-  return communicator;
 }
 
 /** With local checks what is queued is freed in one of so many, which therefore costs a fraction of an exchange. */

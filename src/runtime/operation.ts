@@ -313,8 +313,11 @@ export class CollectiveOperation<Operands, Plan extends OperationPlan> implement
 
   /** One string for each: who tells of the same operation again need not look at its letters. */
   #titleOf(method: string): string {
-    if (!this.#titles.has(method)) this.#titles.set(method, `${this.#name}.${method}`);
-    return this.#titles.get(method)!;
+    const known = this.#titles.get(method);
+    if (known !== undefined) return known;
+    const title = `${this.#name}.${method}`;
+    this.#titles.set(method, title);
+    return title;
   }
 
   #checkAlive(member: string): void {

@@ -13,8 +13,28 @@ import type { Runtime } from "../../runtime/runtime.ts";
 import { asBlocks, elementsMoved, isInPlace } from "../partition.ts";
 import type { AccumulatorDType } from "../../dtype/dtype.ts";
 
+/**
+ * What a routine of each kind takes, in the order of PBLAS and of cuBLASMp. Some that are named are cuBLASMp's alone, or
+ * those of some routines: an engine passes nothing for what it does not have.
+ */
+const ARGUMENTS = {
+  triangular: ["side", "uplo", "trans", "diag", "m", "n", "alpha", "a", "result", "output", "computeType"],
+  rank_k: ["uplo", "trans", "n", "k", "alpha", "a", "beta", "result", "computeType"],
+  rank_2k: ["uplo", "trans", "n", "k", "alpha", "a", "b", "beta", "result", "computeType"],
+  symmetric: ["side", "uplo", "m", "n", "alpha", "a", "b", "beta", "result", "computeType"],
+  sum: ["trans", "m", "n", "alpha", "a", "beta", "result"],
+  sum_in_triangle: ["uplo", "trans", "m", "n", "alpha", "a", "beta", "result"],
+} as const;
+
 /** What a routine computes, which is which arguments it takes. */
-export type PblasKind = "triangular" | "rank_k" | "rank_2k" | "symmetric" | "sum" | "sum_in_triangle";
+type PblasKind = keyof typeof ARGUMENTS;
+
+type ArgumentName = typeof ARGUMENTS[PblasKind][number];
+
+/** The arguments of a routine in their order, from all that an engine may pass. */
+export function argumentsOf<T>(routine: PblasRoutine, values: Readonly<Record<ArgumentName, T | readonly T[]>>): T[] {
+  return ARGUMENTS[traitsOf(routine).kind].flatMap((name) => values[name] as T | T[]);
+}
 
 interface RoutineTraits {
   readonly kind: PblasKind;

@@ -14,12 +14,12 @@ import { agree, freeUnlessAgreed } from "../../../runtime/agreement.ts";
 import type { Runtime } from "../../../runtime/runtime.ts";
 import type { Stream } from "../../../gpu/stream.ts";
 import {
+  argumentsOf,
   type PblasCall,
   type PblasEngine,
   type PblasMatrix,
   type PblasRoutine,
   type RoutineLetters,
-  traitsOf,
 } from "../../pblas/call.ts";
 import type { AccumulatorDType } from "../../../dtype/dtype.ts";
 import { COMPUTE_CODES, defaultComputeType } from "./attributes.ts";
@@ -50,7 +50,7 @@ function functionName(routine: PblasRoutine): string {
 type Argument = bigint | number | ArrayBufferView<ArrayBuffer>;
 type NativeFunction = (...values: Argument[]) => number;
 
-function valuesOf(dtype: AccumulatorDType, value: Scalar): Float32Array<ArrayBuffer> | Float64Array<ArrayBuffer> {
+function scalarOf(dtype: AccumulatorDType, value: Scalar): Float32Array<ArrayBuffer> | Float64Array<ArrayBuffer> {
   const cell = scalar(dtype, 0);
   setScalar(cell, value);
   return cell.values;
@@ -93,31 +93,24 @@ class Descriptors implements Disposable {
   }
 }
 
-function argumentsOf(call: PblasCall, descriptors: Descriptors, target: PblasMatrix): Argument[] {
+function valuesOf(call: PblasCall, descriptors: Descriptors, target: PblasMatrix): Argument[] {
   const { routine, letters, dtype } = call;
-  const [side, uplo] = [LETTERS[letters.side], LETTERS[letters.uplo]];
-  const [trans, diag] = [LETTERS[letters.trans], LETTERS[letters.diag]];
-  const [m, n, k] = [call.m, call.n, call.k].map(BigInt);
-  const [alpha, beta] = [valuesOf(dtype, call.alpha), valuesOf(dtype, call.beta)];
-  const compute = COMPUTE_CODES[defaultComputeType(dtype)];
-  const a = descriptors.matrix(call.a);
-  const b = call.b ? descriptors.matrix(call.b) : [];
-  const result = descriptors.matrix(call.result);
-  switch (traitsOf(routine).kind) {
-    case "triangular": {
-      const output = target === call.result ? [] : descriptors.matrix(target);
-      return [side, uplo, trans, diag, m, n, alpha, ...a, ...result, ...output, compute];
-    }
-    case "rank_k":
-    case "rank_2k":
-      return [uplo, trans, n, k, alpha, ...a, ...b, beta, ...result, compute];
-    case "symmetric":
-      return [side, uplo, m, n, alpha, ...a, ...b, beta, ...result, compute];
-    case "sum":
-      return [trans, m, n, alpha, ...a, beta, ...result];
-    case "sum_in_triangle":
-      return [uplo, trans, m, n, alpha, ...a, beta, ...result];
-  }
+  return argumentsOf<Argument>(routine, {
+    side: LETTERS[letters.side],
+    uplo: LETTERS[letters.uplo],
+    trans: LETTERS[letters.trans],
+    diag: LETTERS[letters.diag],
+    m: BigInt(call.m),
+    n: BigInt(call.n),
+    k: BigInt(call.k),
+    alpha: scalarOf(dtype, call.alpha),
+    beta: scalarOf(dtype, call.beta),
+    a: descriptors.matrix(call.a),
+    b: call.b ? descriptors.matrix(call.b) : [],
+    result: descriptors.matrix(call.result),
+    output: target === call.result ? [] : descriptors.matrix(target),
+    computeType: COMPUTE_CODES[defaultComputeType(dtype)],
+  });
 }
 
 /** A routine's two functions: the question for workspace, and the computation. */
@@ -176,7 +169,7 @@ function prepare(runtime: Runtime, call: PblasCall): Ready {
       ? { ...result, local: LocalArray.empty(dtype, result.local.shape, "F", runtime.stream) }
       : result;
     const descriptors = new Descriptors(resources, grid, call, runtime);
-    const values = [resources.handleOn(runtime.stream!), ...argumentsOf(call, descriptors, target)];
+    const values = [resources.handleOn(runtime.stream!), ...valuesOf(call, descriptors, target)];
     ready = { target, descriptors, values, ...workspaceFor(runtime, resources, call, values) };
   });
   return ready;

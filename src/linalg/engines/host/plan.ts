@@ -163,6 +163,7 @@ export class HostPlan implements EnginePlan {
 
   /** 8-bit factors are widened, so that what is scaled are copies. */
   #prepareScaling(a: LocalArray, b: LocalArray, { scales }: EngineValues): (() => void)[] {
+    if (typeof scales.a !== "object" && typeof scales.b !== "object") return NO_STEPS;
     const steps = [];
     if (typeof scales.a === "object") steps.push(this.#scaling.a.prepare(a, scales.a));
     if (typeof scales.b === "object") steps.push(this.#scaling.b.prepare(b, scales.b));
@@ -193,4 +194,5 @@ export class HostPlan implements EnginePlan {
   }
 }
 
+const NO_STEPS: (() => void)[] = [];
 const NOTHING_FOLLOWS: PreparedEpilog = { outputs: Object.freeze({}), apply() {} };

@@ -7,7 +7,13 @@ import { openPblas, type Pblas } from "../../../../ffi/blas/pblas.ts";
 import { openScalapack } from "../../../../ffi/blas/scalapack.ts";
 import type { Scalar, TypedArray } from "../../../dtype/dtype.ts";
 import type { Runtime } from "../../../runtime/runtime.ts";
-import { type PblasCall, type PblasEngine, type PblasMatrix, type RoutineLetters, traitsOf } from "../../pblas/call.ts";
+import {
+  argumentsOf,
+  type PblasCall,
+  type PblasEngine,
+  type PblasMatrix,
+  type RoutineLetters,
+} from "../../pblas/call.ts";
 import type { AccumulatorDType } from "../../../dtype/dtype.ts";
 import { BLAS_TYPES } from "../../../../ffi/blas/blas.ts";
 import { leadingDimensionOf } from "../../../blas/gemm.ts";
@@ -72,29 +78,24 @@ class Arguments {
 type NativeRoutine = (...addresses: bigint[]) => void;
 
 function callRoutine(pblas: Pblas, call: PblasCall, context: number, passed: Arguments): void {
-  const { routine, letters, m, n, k, dtype } = call;
-  const [side, uplo] = [passed.letter(letters.side), passed.letter(letters.uplo)];
-  const [trans, diag] = [passed.letter(letters.trans), passed.letter(letters.diag)];
-  const [rows, columns] = [passed.integer(m), passed.integer(n)];
-  const [alpha, beta] = [passed.scalar(dtype, call.alpha), passed.scalar(dtype, call.beta)];
-  const a = passed.matrix(call.a, context);
-  const b = call.b ? passed.matrix(call.b, context) : [];
-  const result = passed.matrix(call.result, context);
-  // All arguments are addresses; which ones depends on the kind.
-  const run = pblas[routine] as NativeRoutine;
-  switch (traitsOf(routine).kind) {
-    case "triangular":
-      return run(side, uplo, trans, diag, rows, columns, alpha, ...a, ...result);
-    case "rank_k":
-    case "rank_2k":
-      return run(uplo, trans, columns, passed.integer(k), alpha, ...a, ...b, beta, ...result);
-    case "symmetric":
-      return run(side, uplo, rows, columns, alpha, ...a, ...b, beta, ...result);
-    case "sum":
-      return run(trans, rows, columns, alpha, ...a, beta, ...result);
-    case "sum_in_triangle":
-      return run(uplo, trans, rows, columns, alpha, ...a, beta, ...result);
-  }
+  const { routine, letters, dtype } = call;
+  const values = argumentsOf<bigint>(routine, {
+    side: passed.letter(letters.side),
+    uplo: passed.letter(letters.uplo),
+    trans: passed.letter(letters.trans),
+    diag: passed.letter(letters.diag),
+    m: passed.integer(call.m),
+    n: passed.integer(call.n),
+    k: passed.integer(call.k),
+    alpha: passed.scalar(dtype, call.alpha),
+    beta: passed.scalar(dtype, call.beta),
+    a: passed.matrix(call.a, context),
+    b: call.b ? passed.matrix(call.b, context) : [],
+    result: passed.matrix(call.result, context),
+    output: [],
+    computeType: [],
+  });
+  (pblas[routine] as NativeRoutine)(...values);
 }
 
 /** ScaLAPACK's routines. */

@@ -6,7 +6,7 @@
 import type { LocalArray } from "../../../array/local_array.ts";
 import type { Distribution } from "../../../distribution/mod.ts";
 import { Algorithm, type AlgorithmContext } from "./algorithm.ts";
-import { BLAS_TYPES } from "../../../../ffi/blas/blas.ts";
+import { BLAS_TYPES, type BlasType } from "../../../../ffi/blas/blas.ts";
 import { inMemory, transposeCode } from "../../../blas/gemm.ts";
 import { character, integers, type NativeArgument, type ScalarArgument } from "../../../blas/arguments.ts";
 import { arrayDescriptor, LEADING_DIMENSION } from "./descriptor.ts";
@@ -28,11 +28,20 @@ function describe(distribution: Distribution, context: number, rank: number): De
   };
 }
 
+/** The address of a matrix, whose leading dimension is noted in its descriptor. */
+function placed(local: LocalArray, { descriptor, localRows }: Description): bigint {
+  const { address, leadingDimension } = inMemory(local);
+  descriptor.values[LEADING_DIMENSION] = Math.max(leadingDimension, localRows);
+  return address;
+}
+
 /** p?gemm on one grid. */
 export class Pgemm extends Algorithm {
   readonly #context: AlgorithmContext;
   #grid: Use<number> | null = null;
-  readonly #operations: readonly NativeArgument<Uint8Array<ArrayBuffer>>[];
+  readonly #type: BlasType;
+  readonly #operationA: NativeArgument<Uint8Array<ArrayBuffer>>;
+  readonly #operationB: NativeArgument<Uint8Array<ArrayBuffer>>;
   readonly #extents: NativeArgument<Int32Array<ArrayBuffer>>;
   readonly #one = integers(1);
   #descriptions: readonly Description[] = [];
@@ -40,9 +49,11 @@ export class Pgemm extends Algorithm {
   /** Everything but the grid. */
   constructor(context: AlgorithmContext) {
     super(context);
-    const { m, n, k, operationA, operationB } = this.problem;
+    const { m, n, k, accumulator, operationA, operationB } = this.problem;
     this.#context = context;
-    this.#operations = [character(transposeCode(operationA)), character(transposeCode(operationB))];
+    this.#type = BLAS_TYPES[accumulator];
+    this.#operationA = character(transposeCode(operationA));
+    this.#operationB = character(transposeCode(operationB));
     this.#extents = integers(m, n, k);
   }
 
@@ -58,22 +69,15 @@ export class Pgemm extends Algorithm {
   override multiply(a: LocalArray, b: LocalArray, d: LocalArray, alpha: ScalarArgument, beta: ScalarArgument): void {
     // Ranks outside the grid take no part.
     if (this.#grid!.value < 0) return;
-    const matrices = [a, b, d].map(inMemory);
-    matrices.forEach(({ leadingDimension }, i) => {
-      const { descriptor, localRows } = this.#descriptions[i];
-      descriptor.values[LEADING_DIMENSION] = Math.max(leadingDimension, localRows);
-    });
-    const [operationA, operationB] = this.#operations.map(({ address }) => address);
-    const [m, n, k] = [0n, 4n, 8n].map((offset) => this.#extents.address + offset);
-    const [descriptorA, descriptorB, descriptorD] = this.#descriptions.map(({ descriptor }) => descriptor.address);
-    const [atA, atB, atD] = matrices.map(({ address }) => address);
-    const one = this.#one.address;
+    const { address: one } = this.#one;
+    const { address: m } = this.#extents;
+    const [descriptionA, descriptionB, descriptionD] = this.#descriptions;
     // deno-fmt-ignore
-    this.#context.scalapack.pgemm[BLAS_TYPES[this.problem.accumulator]](
-      operationA, operationB, m, n, k,
-      alpha.address, atA, one, one, descriptorA,
-      atB, one, one, descriptorB,
-      beta.address, atD, one, one, descriptorD,
+    this.#context.scalapack.pgemm[this.#type](
+      this.#operationA.address, this.#operationB.address, m, m + 4n, m + 8n,
+      alpha.address, placed(a, descriptionA), one, one, descriptionA.descriptor.address,
+      placed(b, descriptionB), one, one, descriptionB.descriptor.address,
+      beta.address, placed(d, descriptionD), one, one, descriptionD.descriptor.address,
     );
   }
 
