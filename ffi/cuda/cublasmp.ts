@@ -9,7 +9,7 @@
  *
  * @module
  */
-import { openCublas } from "./cublaslt.ts";
+import { CublasLtEpilogue, openCublas } from "./cublaslt.ts";
 import { type MulticastOptions, noteVersion, openCudaLibrary, openGroup, versionParts } from "./library.ts";
 import { openCudaRuntime } from "./runtime.ts";
 import { enumName } from "../enums.ts";
@@ -83,26 +83,8 @@ export const CublasMpMatmulAlgoType = {
   FUSED: 6,
 } as const;
 
-/** What is done to a product before it is written; ALLREDUCE may be combined with others by OR (`cublasMpMatmulEpilogue_t`, without `CUBLASMP_MATMUL_EPILOGUE_`). */
-export const CublasMpMatmulEpilogue = {
-  DEFAULT: 0,
-  ALLREDUCE: 1,
-  RELU: 2,
-  BIAS: 4,
-  RELU_BIAS: 6,
-  GELU: 32,
-  GELU_BIAS: 36,
-  RELU_AUX: 130,
-  RELU_AUX_BIAS: 134,
-  DRELU: 136,
-  DRELU_BGRAD: 152,
-  GELU_AUX: 160,
-  GELU_AUX_BIAS: 164,
-  DGELU: 192,
-  DGELU_BGRAD: 208,
-  BGRADA: 256,
-  BGRADB: 512,
-} as const;
+/** As cuBLASLt names it, but for the first two; ALLREDUCE may be combined with others by OR (`cublasMpMatmulEpilogue_t`, without `CUBLASMP_MATMUL_EPILOGUE_`). */
+export const CublasMpMatmulEpilogue = { ...CublasLtEpilogue, DEFAULT: 0, ALLREDUCE: 1 } as const;
 
 /** How the scales of a matrix are laid out (`cublasMpMatmulMatrixScale_t`, without `CUBLASMP_MATMUL_MATRIX_SCALE_`). */
 export const CublasMpMatmulMatrixScale = {

@@ -41,6 +41,14 @@ export class KeptArray {
     return local;
   }
 
+  /** A matrix in another type, column by column; itself if it has that type. */
+  converted(local: LocalArray, dtype: DType): LocalArray {
+    if (local.dtype === dtype) return local;
+    const made = this.have(dtype, local.shape, "F");
+    made.set(local);
+    return made;
+  }
+
   /** Give the memory back. */
   free(): void {
     this.#local?.release();

@@ -109,7 +109,7 @@ export class DeviceEpilogPlan implements EnginePlan {
     const isElsewhere = stream !== null && stream !== own;
     if (isElsewhere) own.wait(stream);
     const sum = this.#sum.have(accumulator, operands.d.shape, "F");
-    const c = operands.c && this.#widened(operands.c);
+    const c = operands.c && this.#c.converted(operands.c, accumulator);
     const multiply = this.#product.prepare({ ...operands, c, d: sum }, values, stream);
     const [from, to] = transposed ? [sum.transpose(), operands.d.transpose()] : [sum, operands.d];
     const apply = this.#prepareEpilog(from, to, values);
@@ -159,13 +159,5 @@ export class DeviceEpilogPlan implements EnginePlan {
     const near = this.#bias.have(bias.dtype, bias.shape, "F");
     near.set(bias);
     return near;
-  }
-
-  #widened(local: LocalArray): LocalArray {
-    const { accumulator } = this.#problem;
-    if (local.dtype === accumulator) return local;
-    const wide = this.#c.have(accumulator, local.shape, "F");
-    wide.set(local);
-    return wide;
   }
 }

@@ -97,7 +97,7 @@ export class HostEpilogPlan implements EnginePlan {
     const isElsewhere = stream !== null && stream !== own;
     if (isElsewhere) own.wait(stream);
     const d = this.#d.have(accumulator, operands.d.shape, "F");
-    const c = operands.c && this.#widened(operands.c);
+    const c = operands.c && this.#c.converted(operands.c, accumulator);
     const multiply = this.#product.prepare({ ...operands, c, d }, values, stream);
     const inputs = mapValues(values.epilog, (input) => input.toHost("F"));
     const epilog = prepareOnAllRanks(this.#runtime, this.#problem, this.#epilog, this.#block, inputs, (name) => ({
@@ -126,14 +126,6 @@ export class HostEpilogPlan implements EnginePlan {
   [Symbol.dispose](): void {
     this.#product[Symbol.dispose]();
     for (const memory of [this.#c, this.#d, this.#dense]) memory.free();
-  }
-
-  #widened(local: LocalArray): LocalArray {
-    const { accumulator } = this.#problem;
-    if (local.dtype === accumulator) return local;
-    const wide = this.#c.have(accumulator, local.shape, "F");
-    wide.set(local);
-    return wide;
   }
 
   /** Get ready to round the result to D's type, times a factor, and to bring it there. */

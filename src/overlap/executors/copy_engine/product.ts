@@ -43,7 +43,7 @@ import type { Interval } from "../../../runtime/timeline.ts";
 import { AWAITED, Patience } from "../patience.ts";
 import { Places } from "../places.ts";
 import { RunOrder } from "../run_order.ts";
-import { Tracer } from "../../../runtime/tracer.ts";
+import { GpuProduct } from "../gpu_product.ts";
 
 /** What is multiplied, on one rank. */
 export interface CopyEngineProblem extends Omit<GpuGemmOptions, "types" | "scaleType" | "algorithm"> {
@@ -140,22 +140,22 @@ interface Links {
  * A product that is run many times, on one rank. The ranks make it with the same problem and variant, run it equally
  * often, and free it after all have ended their last run.
  */
-export class CopyEngineProduct implements Disposable {
+export class CopyEngineProduct extends GpuProduct implements Disposable {
   /** What is multiplied. */
   readonly problem: CopyEngineProblem;
-  readonly #stream: Stream;
+  protected override readonly stream: Stream;
   readonly #copies: Stream;
   readonly #schedules: readonly Schedule[];
   readonly #links: readonly (readonly Links[])[];
   readonly #places: Places;
   readonly #layout: ExchangeLayout;
   readonly #peers: readonly bigint[];
-  readonly #patience: Patience;
+  protected override readonly patience: Patience;
   readonly #memory: DeviceBuffer;
   readonly #gemms = new Map<string, GpuGemm>();
   readonly #algorithm: number;
   readonly #prepared = new Map<string, Prepared>();
-  readonly #order: RunOrder;
+  protected override readonly order: RunOrder;
   readonly #begun = new Event();
   readonly #ended = new Event();
   readonly #alpha: ScalarArgument;
@@ -165,7 +165,6 @@ export class CopyEngineProduct implements Disposable {
   #calls = 0;
   /** Whether it was captured: from then on the ranks meet at the beginning of every run. */
   #isCaptured = false;
-  #tracer: Tracer | null = null;
 
   /**
    * Prepare it. `peers` are the addresses of the ranks' parts of the memory that all address ({@linkcode exchangeBytes}), as
@@ -178,12 +177,13 @@ export class CopyEngineProduct implements Disposable {
     peers: readonly bigint[],
     options: { patienceSeconds?: number } = {},
   ) {
+    super();
     const { rank, scaleType, sumType } = problem;
     prepareFlags(stream);
     const schedules = this.#schedules = schedulesFor(problem, variant);
     if (schedules.some(({ steps }) => steps.some(({ kind }) => kind === "reduce"))) prepareSum(sumType, stream);
     this.problem = problem;
-    this.#stream = stream;
+    this.stream = stream;
     this.#peers = peers;
     this.#algorithm = variant.algorithm ?? 0;
     this.#places = new Places(schedules[0], problem);
@@ -191,10 +191,10 @@ export class CopyEngineProduct implements Disposable {
     // A word that counts meetings, and the workspace.
     this.#memory = new DeviceBuffer(stream, MEETING_BYTES + GEMM_WORKSPACE_BYTES);
     clearOnDevice(this.#memory.address, MEETING_BYTES, stream);
-    this.#patience = new Patience(stream, rank, options.patienceSeconds);
+    this.patience = new Patience(stream, rank, options.patienceSeconds);
     this.#copies = new Stream(stream.device, { priority: -1 });
     this.#links = schedules.map(linksOf);
-    this.#order = new RunOrder(stream);
+    this.order = new RunOrder(stream);
     [this.#alpha, this.#beta, this.#zero, this.#one] = [1, 0, 0, 1].map((value) => scalar(scaleType, value));
   }
 
@@ -204,15 +204,15 @@ export class CopyEngineProduct implements Disposable {
   }
 
   /** Put a run on a stream. All ranks have to do it, in any order. */
-  execute(operands: CopyEngineOperands, alpha: Scalar = 1, beta: Scalar = 0, stream: Stream = this.#stream): void {
+  execute(operands: CopyEngineOperands, alpha: Scalar = 1, beta: Scalar = 0, stream: Stream = this.stream): void {
     this.#isCaptured ||= stream.isCapturing;
     const isAdding = operands.c !== null;
     const prepared = this.#prepare(operands);
     const call = this.#isCaptured ? MET_CALL : ++this.#calls;
     setScalar(this.#alpha, alpha);
     setScalar(this.#beta, isAdding ? beta : 0);
-    this.#order.begin(stream);
-    if (this.#isCaptured) this.#meet(stream, true);
+    this.order.begin(stream);
+    if (this.#isCaptured) this.meet(stream, true);
     this.#begun.record(stream);
     this.#copies.wait(this.#begun);
     const schedule = this.#schedules[Number(isAdding)];
@@ -222,68 +222,35 @@ export class CopyEngineProduct implements Disposable {
       const on = step.stream === 0 ? stream : this.#copies;
       const { waits, done } = links[i];
       for (const event of waits) on.wait(event);
-      const span = this.#tracer && spanOf(step);
-      if (span) this.#tracer!.span(on, span, () => steps[i](call, on));
+      const span = this.tracer && spanOf(step);
+      if (span) this.tracer!.span(on, span, () => steps[i](call, on));
       else steps[i](call, on);
       done?.record(on);
     });
     // What is copied has to stay as it is until then.
     this.#ended.record(this.#copies);
     stream.wait(this.#ended);
-    this.#order.end(stream);
+    this.order.end(stream);
   }
 
   /** Run once, after all ranks have met, and return when each step began and ended. All ranks have to do it. */
   trace(operands: CopyEngineOperands, alpha: Scalar = 1, beta: Scalar = 0): Interval[] {
-    this.settle();
-    this.#meet(this.#stream, false);
-    using tracer = this.#tracer = new Tracer(this.problem.rank, this.#stream);
-    try {
-      this.execute(operands, alpha, beta);
-    } finally {
-      this.#tracer = null;
-    }
-    this.#stream.synchronize();
-    return tracer.intervals();
-  }
-
-  /** Have the product's own stream wait for runs on others. */
-  settle(): void {
-    this.#order.begin(this.#stream);
-  }
-
-  /**
-   * Wait for all runs so far.
-   *
-   * @throws {CollectiveError} if one of them has waited too long for another rank; results since then are wrong.
-   */
-  check(): void {
-    this.#stream.synchronize();
-    this.checkEnded();
-  }
-
-  /**
-   * As {@linkcode check}, for runs that have ended already.
-   *
-   * @throws {CollectiveError} if one of them has waited too long for another rank.
-   */
-  checkEnded(): void {
-    this.#patience.check();
+    return this.traced(this.problem.rank, () => this.execute(operands, alpha, beta));
   }
 
   /** Free it after what is on the stream. Does not communicate. */
   [Symbol.dispose](): void {
     this.settle();
     this.#memory.free();
-    this.#patience[Symbol.dispose]();
+    this.patience[Symbol.dispose]();
     for (const gemm of this.#gemms.values()) gemm[Symbol.dispose]();
     for (const { done } of this.#links.flat()) done?.[Symbol.dispose]();
-    for (const event of [this.#begun, this.#ended, this.#order]) event[Symbol.dispose]();
+    for (const event of [this.#begun, this.#ended, this.order]) event[Symbol.dispose]();
     this.#copies[Symbol.dispose]();
   }
 
   /** Wait until all ranks are here, and have taken their flags back if that is said. */
-  #meet(stream: Stream, takesBack: boolean): void {
+  protected override meet(stream: Stream, takesBack: boolean): void {
     const { rank } = this.problem;
     const own = this.#peers[rank];
     meetAll(stream, {
@@ -294,7 +261,7 @@ export class CopyEngineProduct implements Disposable {
       words: this.#peers,
       rank,
       what: AWAITED.meeting,
-    }, this.#patience.notes);
+    }, this.patience.notes);
   }
 
   #prepare(operands: CopyEngineOperands): Prepared {
@@ -327,7 +294,7 @@ export class CopyEngineProduct implements Disposable {
         const { partition: { travels }, rank } = this.problem;
         const word = this.#flag(rank, step.flag, parity);
         const what = travels === "d" ? AWAITED.sums : AWAITED.operand;
-        return (value, stream) => awaitWord(stream, { word, value, peer: step.rank, what }, this.#patience.notes);
+        return (value, stream) => awaitWord(stream, { word, value, peer: step.rank, what }, this.patience.notes);
       }
       case "copy":
         return this.#readyCopy(step, operands, parity);

@@ -13,7 +13,7 @@ import { meetAll, prepareFlags } from "../../../gpu/kernels/flag_kernels.ts";
 import { Stream } from "../../../gpu/stream.ts";
 import { AWAITED, Patience } from "../patience.ts";
 import { RunOrder } from "../run_order.ts";
-import { Tracer } from "../../../runtime/tracer.ts";
+import { GpuProduct } from "../gpu_product.ts";
 import type { Interval, Span } from "../../../runtime/timeline.ts";
 import { CHUNK_BYTES, type TileConfiguration } from "./configuration.ts";
 import { TileKernel } from "./kernel.ts";
@@ -193,20 +193,20 @@ export function tileRefusal(
  * barriers nor resets are needed. A run that is captured in a graph has no number of its own, and so every run from then on:
  * there the ranks meet first, and take their flags back.
  */
-export class TileProduct implements Disposable {
+export class TileProduct extends GpuProduct implements Disposable {
   /** What is multiplied. */
   readonly problem: TileProblem;
   /** Blocks of the kernel. */
   readonly blocks: number;
-  readonly #stream: Stream;
+  protected override readonly stream: Stream;
   readonly #variant: TileVariant;
   readonly #kernel: TileKernel;
   readonly #layout: ExchangeLayout;
   readonly #peers: readonly bigint[];
   readonly #count: number;
   readonly #memory: DeviceBuffer;
-  readonly #patience: Patience;
-  readonly #order: RunOrder;
+  protected override readonly patience: Patience;
+  protected override readonly order: RunOrder;
   readonly #copies: { stream: Stream; begun: Event; ended: Event } | null;
   readonly #panels: Panels | null;
   readonly #prepared = new Map<string, Prepared>();
@@ -216,7 +216,6 @@ export class TileProduct implements Disposable {
   #calls = 0;
   /** Whether it was captured: from then on the ranks meet at the beginning of every run. */
   #isCaptured = false;
-  #tracer: Tracer | null = null;
 
   /**
    * Prepare it: the kernel is compiled, the list of tiles goes to the GPU. `peers` are the addresses of the ranks' parts of
@@ -233,13 +232,14 @@ export class TileProduct implements Disposable {
     peers: readonly bigint[],
     options: { blocks?: number; patienceSeconds?: number; stamps?: bigint } = {},
   ) {
+    super();
     const { dtype, isRowMajorA, isRowMajorB, kind } = problem;
     const configuration: TileConfiguration = { ...variant.shape, dtype, isRowMajorA, isRowMajorB };
     const { cluster } = variant.shape;
     this.problem = problem;
     this.#stamps = options.stamps ?? 0n;
-    this.#stream = stream;
-    this.#order = new RunOrder(stream);
+    this.stream = stream;
+    this.order = new RunOrder(stream);
     this.#variant = variant;
     this.#peers = peers;
     this.#kernel = TileKernel.of(configuration);
@@ -257,7 +257,7 @@ export class TileProduct implements Disposable {
     this.#panels = panel === null
       ? null
       : new Panels(stream, problem, variant, panel, this.#layout.dataBytes, (peer) => this.#destinationAt(peer));
-    this.#patience = new Patience(stream, problem.rank, options.patienceSeconds);
+    this.patience = new Patience(stream, problem.rank, options.patienceSeconds);
     this.#copies = kind === "gather"
       ? { stream: new Stream(stream.device), begun: new Event(), ended: new Event() }
       : null;
@@ -268,13 +268,13 @@ export class TileProduct implements Disposable {
    *
    * @throws {ShapeError} if a tile kernel cannot do it.
    */
-  execute(operands: TileOperands, stream: Stream = this.#stream): void {
+  execute(operands: TileOperands, stream: Stream = this.stream): void {
     if (operands !== this.#recent?.operands) this.#recent = { operands, prepared: this.#prepare(operands) };
     const { a, b, alpha = 1, beta = 1 } = operands;
     this.#isCaptured ||= this.#checkCapture(stream);
     const call = this.#isCaptured ? MET_CALL : ++this.#calls;
-    this.#order.begin(stream);
-    if (this.#isCaptured) this.#meet(stream, true);
+    this.order.begin(stream);
+    if (this.#isCaptured) this.meet(stream, true);
     const parameters = this.#recent.prepared[call % 2];
     setCall(parameters, call, alpha, beta);
     if (this.#copies) this.#push(this.problem.split === "rows" ? a : b, call, stream);
@@ -285,21 +285,12 @@ export class TileProduct implements Disposable {
     this.#panels?.push(call);
     // What is pushed has to stay as it is until then.
     if (this.#copies) stream.wait(this.#copies.ended);
-    this.#order.end(stream);
+    this.order.end(stream);
   }
 
   /** Run once, after all ranks have met, and return when the kernel and copies ran. All ranks have to do it. */
   trace(operands: TileOperands): Interval[] {
-    this.settle();
-    this.#meet(this.#stream, false);
-    using tracer = this.#tracer = new Tracer(this.problem.rank, this.#stream);
-    try {
-      this.execute(operands);
-    } finally {
-      this.#tracer = null;
-    }
-    this.#stream.synchronize();
-    return tracer.intervals();
+    return this.traced(this.problem.rank, () => this.execute(operands));
   }
 
   /** Bytes of the GPU that only this rank uses. */
@@ -307,37 +298,13 @@ export class TileProduct implements Disposable {
     return this.#memory.byteLength + (this.#panels?.byteLength ?? 0);
   }
 
-  /** Have the product's own stream wait for runs on others. */
-  settle(): void {
-    this.#order.begin(this.#stream);
-  }
-
-  /**
-   * Wait for all runs so far.
-   *
-   * @throws {CollectiveError} if one of them has waited too long for another rank; results since then are wrong.
-   */
-  check(): void {
-    this.#stream.synchronize();
-    this.checkEnded();
-  }
-
-  /**
-   * As {@linkcode check}, for runs that have ended already.
-   *
-   * @throws {CollectiveError} if one of them has waited too long for another rank.
-   */
-  checkEnded(): void {
-    this.#patience.check();
-  }
-
   /** Free it after what is on the stream. Does not communicate. */
   [Symbol.dispose](): void {
     this.settle();
     this.#panels?.[Symbol.dispose]();
     this.#memory.free();
-    this.#patience[Symbol.dispose]();
-    this.#order[Symbol.dispose]();
+    this.patience[Symbol.dispose]();
+    this.order[Symbol.dispose]();
     this.#copies?.begun[Symbol.dispose]();
     this.#copies?.ended[Symbol.dispose]();
     this.#copies?.stream[Symbol.dispose]();
@@ -364,7 +331,7 @@ export class TileProduct implements Disposable {
   }
 
   /** Wait until all ranks are here, and have taken their flags back if that is said. */
-  #meet(stream: Stream, takesBack: boolean): void {
+  protected override meet(stream: Stream, takesBack: boolean): void {
     const { rank } = this.problem;
     const { tileFlags, data } = this.#layout;
     const words = this.#peers.map((address) => address + BigInt(2 * FLAG_BYTES));
@@ -380,7 +347,7 @@ export class TileProduct implements Disposable {
       words,
       rank,
       what: AWAITED.meeting,
-    }, this.#patience.notes);
+    }, this.patience.notes);
   }
 
   /** Whether a run is captured. Panels wait for counts that only grow, on a stream of their own: a graph cannot repeat it. */
@@ -393,7 +360,7 @@ export class TileProduct implements Disposable {
   }
 
   #put(stream: Stream, span: Span, put: () => void): void {
-    if (this.#tracer) this.#tracer.span(stream, span, put);
+    if (this.tracer) this.tracer.span(stream, span, put);
     else put();
   }
 
@@ -476,10 +443,10 @@ export class TileProduct implements Disposable {
       finished: this.#byRank((peer) => this.#wordOf(peer, rank, 1), stores),
       finishCount: 2 * this.blocks,
       gathered: this.#byRank((peer) => this.#wordOf(peer, rank, 0), kind === "gather"),
-      error: this.#patience.notes.error,
-      report: this.#patience.notes.report,
+      error: this.patience.notes.error,
+      report: this.patience.notes.report,
       epilog,
-      patienceSeconds: this.#patience.notes.patienceSeconds,
+      patienceSeconds: this.patience.notes.patienceSeconds,
       stamps: this.#stamps,
       piece: this.#variant.piece ?? (isExchange ? CHUNK_BYTES : m <= 2048 ? CHUNK_BYTES / 4 : CHUNK_BYTES / 2),
     });
