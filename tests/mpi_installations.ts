@@ -5,6 +5,8 @@
 import { existsSync, realpathSync } from "node:fs";
 import { nativePrefix } from "../ffi/library.ts";
 import { removeFilesOfDead } from "../scripts/launch/abandoned_files.ts";
+import { tagFlags } from "../scripts/launch/launcher.ts";
+import { TaggedLines } from "../scripts/launch/tagged_output.ts";
 
 /** An MPI that can start jobs here. */
 export interface MpiInstallation {
@@ -26,7 +28,7 @@ export interface MpiInstallation {
 export interface JobResult {
   /** The launcher's exit code; 124 if the time limit ended it. */
   code: number;
-  /** Everything that the ranks and the launcher printed. */
+  /** Everything that the ranks and the launcher printed, in whole lines of one of them. */
   output: string;
   /** When it ended, in milliseconds since 1970. */
   endedAt: number;
@@ -182,7 +184,7 @@ export function runJob(
   denoArguments: readonly string[],
   options: JobOptions = {},
 ): Promise<JobResult> {
-  return runProgram(mpi, mpi.mpirun, ["-n", String(ranks), Deno.execPath(), ...denoArguments], options);
+  return runPrograms(mpi, [{ ranks, command: [Deno.execPath(), ...denoArguments] }], options);
 }
 
 /** Run programs side by side in one job: the ranks of each in turn. */
@@ -191,8 +193,17 @@ export function runPrograms(
   programs: readonly { ranks: number; command: readonly string[] }[],
   options: JobOptions = {},
 ): Promise<JobResult> {
+  const launcher = { kind: mpi.family, version: String(mpi.release) };
   const args = programs.flatMap(({ ranks, command }, i) => [...i > 0 ? [":"] : [], "-n", String(ranks), ...command]);
-  return runProgram(mpi, mpi.mpirun, args, options);
+  const wholeLines = (output: string) => joinLines(new TaggedLines(launcher), output);
+  return runProgram(mpi, mpi.mpirun, [...tagFlags(launcher), ...args], options, wholeLines);
+}
+
+/** What each rank wrote in whole lines: launchers pass on parts of them, between which there may be those of others. */
+function joinLines(tagged: TaggedLines, output: string): string {
+  if (output === "") return "";
+  const lines = output.replace(/\n$/, "").split("\n").flatMap((line) => tagged.push(line));
+  return [...lines, ...tagged.end()].map(({ text }) => `${text}\n`).join("");
 }
 
 /** Run `deno` with these arguments without a launcher. */
@@ -209,6 +220,7 @@ async function runProgram(
   program: string,
   args: readonly string[],
   { seconds = 120, environment = {} }: JobOptions,
+  read: (output: string) => string = (output) => output,
 ): Promise<JobResult> {
   const startedAt = Date.now();
   const child = new Deno.Command(program, {
@@ -234,7 +246,12 @@ async function runProgram(
   for (const timer of timers) clearTimeout(timer);
   const endedAt = Date.now();
   if (code !== 0) await removeFilesOfDead(startedAt);
-  return { code: hasTimedOut ? 124 : code, output: decode(stdout) + decode(stderr), endedAt, pid: child.pid };
+  return {
+    code: hasTimedOut ? 124 : code,
+    output: read(decode(stdout)) + read(decode(stderr)),
+    endedAt,
+    pid: child.pid,
+  };
 }
 
 /**

@@ -241,6 +241,13 @@ type Flags = Pick<CommandLine, "args" | "env">;
 
 const yields = ({ ranks, yieldsWhenIdle }: Launch, { cores }: Machine) => yieldsWhenIdle || ranks > cores;
 
+/** What has a launcher begin each part of a rank's output with the rank, for `tagged_output.ts` to read. */
+export function tagFlags(launcher: Pick<Launcher, "kind" | "version" | "isIntel">): string[] {
+  if (launcher.kind === "slurm") return ["--label"];
+  if (launcher.kind === "mpich") return launcher.isIntel ? ["-prepend-rank"] : ["-prepend-pattern", "<rank %r>:"];
+  return isBeforeFive(launcher) ? ["--tag-output"] : ["--output", "tag"];
+}
+
 function forOpenMpi(launcher: Launcher, launch: Launch, machine: Machine): Flags {
   const { hosts = [], tag } = launch;
   const isOld = isBeforeFive(launcher);
@@ -253,7 +260,7 @@ function forOpenMpi(launcher: Launcher, launch: Launch, machine: Machine): Flags
   if (hosts.length === 0) Object.assign(env, { OMPI_MCA_pml: "ob1", OMPI_MCA_btl: isOld ? "self,vader" : "self,sm" });
   // Threads of BLAS share one core if a rank is bound to it.
   const args = ["--bind-to", "none"];
-  if (tag) args.push(...(isOld ? ["--tag-output"] : ["--output", "tag"]));
+  if (tag) args.push(...tagFlags(launcher));
   if (hosts.length === 0) return { args, env };
   // A host that is cut off is missed after 9 seconds, not after 8 minutes.
   const prefix = `${isOld ? "OMPI" : "PRTE"}_MCA_oob_tcp_keepalive`;
@@ -264,12 +271,10 @@ function forOpenMpi(launcher: Launcher, launch: Launch, machine: Machine): Flags
   return { args: [...args, "--host", hosts.join(","), ...[...set].flatMap((name) => ["-x", name])], env };
 }
 
-/** Begins each part of a rank's output in a way that ranks do not; `tagged_output.ts` reads it. */
-const HYDRA_TAG = "<rank %r>:";
-
-function forHydra({ isIntel }: Launcher, launch: Launch, machine: Machine): Flags {
+function forHydra(launcher: Launcher, launch: Launch, machine: Machine): Flags {
   const { hosts = [], tag } = launch;
-  const args = !tag ? [] : isIntel ? ["-prepend-rank"] : ["-prepend-pattern", HYDRA_TAG];
+  const { isIntel } = launcher;
+  const args = tag ? tagFlags(launcher) : [];
   if (hosts.length > 0) args.push("-hosts", (isIntel ? hosts.map(nameOf) : hosts).join(","));
   // Intel MPI takes no slots.
   if (hosts.length > 0 && isIntel) args.push("-ppn", String(needEvenSlots(hosts, "Intel MPI")));
@@ -283,9 +288,10 @@ function forHydra({ isIntel }: Launcher, launch: Launch, machine: Machine): Flag
   return { args, env };
 }
 
-function forSrun({ pmi }: Launcher, { hosts = [], isAllocated = false, tag }: Launch): Flags {
+function forSrun(launcher: Launcher, { hosts = [], isAllocated = false, tag }: Launch): Flags {
+  const { pmi } = launcher;
   const args = [`--mpi=${pmi}`, "--cpu-bind=none", "--kill-on-bad-exit=1"];
-  if (tag) args.push("--label");
+  if (tag) args.push(...tagFlags(launcher));
   if (hosts.length > 0 && !isAllocated) {
     args.push(`--nodelist=${hosts.map(nameOf).join(",")}`, `--ntasks-per-node=${needEvenSlots(hosts, "srun")}`);
   }
@@ -302,7 +308,7 @@ function thisMachine(): Machine {
   return { cores: navigator.hardwareConcurrency, isRoot: Deno.uid() === 0, environment: Deno.env.toObject() };
 }
 
-function isBeforeFive({ version }: Launcher): boolean {
+function isBeforeFive({ version }: Pick<Launcher, "version">): boolean {
   return Number.parseInt(version) < 5;
 }
 

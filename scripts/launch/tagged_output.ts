@@ -19,7 +19,8 @@ export class TaggedLines {
   /** The beginnings of lines, by rank. */
   readonly #begun = new Map<number, string>();
 
-  constructor(launcher: Launcher) {
+  /** For the output of a launcher that was given its flags for tags. */
+  constructor(launcher: Pick<Launcher, "kind" | "version" | "isIntel">) {
     const tag = tagOf(launcher);
     this.#partsOf = (line) => partsOf(line, tag);
   }
@@ -50,7 +51,7 @@ export class TaggedLines {
 }
 
 /** How a part begins, with the rank. What may be in the text as well counts at the beginning of a line only. */
-function tagOf({ kind, version, isIntel }: Launcher): RegExp {
+function tagOf({ kind, version, isIntel }: Pick<Launcher, "kind" | "version" | "isIntel">): RegExp {
   if (kind === "slurm") return /^ *(\d+): ?/g;
   if (kind === "mpich") return isIntel ? /^\[(\d+)\] ?/g : /<rank (\d+)>:/g;
   // Open MPI 4.1 writes "[1,0]<stdout>:text", 5.0 "[1,0]<stdout>: text".

@@ -36,7 +36,6 @@ testUnderEveryMpi("what is lost is told on all ranks, and leaves nothing half do
       ["lost library", /is gone.*\(on rank 1 of 2\)$|no ScaLAPACK exists for the MPI standard ABI/],
     ] as const
   ) {
-    console.log(output);
     const told = [0, 1].map((rank) => new RegExp(`^rank ${rank}, ${fault}: (.*)$`, "m").exec(output)?.[1] ?? output);
     assertEquals(told[0], told[1]);
     assertMatch(told[0], message);
