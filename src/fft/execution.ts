@@ -6,6 +6,7 @@
 import { DistributedArray } from "../array/distributed_array.ts";
 import { stridesOf } from "../array/layout.ts";
 import { LocalArray, type LocalArrayOptions } from "../array/local_array.ts";
+import type { AlgorithmTimes } from "../array/host_model.ts";
 import type { CommunicationMatrix } from "../distribution/mod.ts";
 import { type DType, dtypeInfo } from "../dtype/dtype.ts";
 import type { Stream } from "../gpu/stream.ts";
@@ -58,6 +59,11 @@ export class FFTPlan implements OperationPlan {
   /** The bytes from rank to rank in an execution; null if the engine's library does not tell. */
   get communication(): CommunicationMatrix | null {
     return (this.#plans.from ?? this.#plans.to)!.communication?.() ?? null;
+  }
+
+  /** How long an execution takes by a model; null if there is none. Local. */
+  predict(): AlgorithmTimes | null {
+    return (this.#plans.from ?? this.#plans.to)!.predict?.() ?? null;
   }
 
   /** The plan for operands on a side, made at the first use. Local. */

@@ -3,17 +3,15 @@
  *
  * @module
  */
-import { describeShare } from "../distribution/communication.ts";
-import type { CommunicationMatrix } from "../distribution/mod.ts";
+import { explainPlan, type Planned } from "../array/explanation.ts";
 import type { CheckedTransform } from "./checked_transform.ts";
-import type { FFTReport } from "./engines/engine.ts";
+import type { FFTPlan } from "./execution.ts";
 import { dtypesOf } from "./problem.ts";
 
 /** What a transform is, and how it is computed if that is planned. */
 export function explainTransform(
   { problem, norm, inplace, runtime }: CheckedTransform,
-  report: FFTReport | null,
-  communication: CommunicationMatrix | null,
+  plan: Pick<FFTPlan, "report" | "communication" | "predict"> | null,
 ): string {
   const { type, axes, operand, result, from, to, order } = problem;
   const dtypes = dtypesOf(problem);
@@ -21,18 +19,11 @@ export function explainTransform(
     `${type} along ${axes.length > 1 ? "axes" : "axis"} ${axes.join(", ")}, norm ${norm}${inplace ? ", in place" : ""}`,
     `  operand ${operand.join(" x ")}, ${dtypes.operand}, ${from}, order ${order}`,
     `  result ${result.join(" x ")}, ${dtypes.result}, ${to}`,
-    ...report ? planned(report, communication, runtime.rank) : ["not planned yet"],
+    ...plan ? explainPlan(plannedBy(plan), runtime) : ["not planned yet"],
   ].join("\n");
 }
 
-function planned(report: FFTReport, communication: CommunicationMatrix | null, rank: number): string[] {
-  return [
-    `engine ${report.engine}, algorithm ${report.algorithm}: ${report.variant}`,
-    `  ${report.library}`,
-    ...report.steps.map((step) => `  ${step}`),
-    `  workspace ${report.workspaceBytes} bytes on this rank, ${report.bytesMoved} bytes between ranks an execution`,
-    ...communication ? [`  ${describeShare(communication, rank)}`] : [],
-    `  no time is predicted: there is no model of engine ${report.engine}`,
-    ...report.notes.map((note) => `  note: ${note}`),
-  ];
+function plannedBy(plan: Pick<FFTPlan, "report" | "communication" | "predict">): Planned {
+  const { library, steps, ...report } = plan.report;
+  return { ...report, steps: [library, ...steps], communication: plan.communication, times: plan.predict() };
 }

@@ -335,7 +335,7 @@ export class FFT<D extends DType = DType, T extends FFTType | undefined = undefi
 }
 
 function explainPlanned(checked: CheckedTransform, plan: FFTPlan | null): string {
-  return explainTransform(checked, plan?.report ?? null, plan?.communication ?? null);
+  return explainTransform(checked, plan);
 }
 
 /** A whole life in one call. */

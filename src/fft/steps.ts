@@ -57,6 +57,11 @@ export interface ReflectStep {
   readonly isToVector: boolean;
 }
 
+/** Additions and multiplications of transforms of this length of so many complex numbers, by convention: 5 n log2 n. */
+export function operationsOf(numbers: number, length: number): number {
+  return 5 * numbers * Math.log2(Math.max(2, length));
+}
+
 /** One step of the way; steps follow each other as elements in memory, so that their shapes may differ. */
 export type Step = TransformStep | MoveStep | TwiddleStep | ReflectStep;
 

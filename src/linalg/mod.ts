@@ -7,7 +7,8 @@ export { type AutotuneOptions, Matmul, matmul, type Measurement } from "./matmul
 export type { Auxiliary } from "./matmul/execution.ts";
 export type { EpilogInput, EpilogInputs, MatmulOptions, PlanOptions, ResetOptions } from "./matmul/options.ts";
 export type { ComputeType, ScaleType } from "./matmul/compute_type.ts";
-export type { AlgorithmReport, AlgorithmTimes } from "./engines/engine.ts";
+export type { AlgorithmTimes } from "../array/host_model.ts";
+export type { AlgorithmReport } from "./engines/engine.ts";
 export type { AlgorithmName, EngineName } from "./engines/registry.ts";
 export { type EpilogName, geluAuxShape, reluAuxShape } from "./matmul/epilog.ts";
 export { inferDistribution } from "./matmul/inference.ts";

@@ -103,7 +103,29 @@ export function runOnce<T, Plan extends OperationPlan>(
   using plan = checked.plan;
   plan?.open?.();
   if (plan) account.planned(plan, start);
-  return account.run(checked.settings?.stream ?? null, checked.run);
+  const result = account.run(checked.settings?.stream ?? null, checked.run);
+  if (account.recorded !== null) noteRecorded(runtime, operation, account.recorded);
+  return result;
+}
+
+/** The last recorded call of each operation in one call. */
+const lastRecorded = new WeakMap<Runtime, Map<string, Recorded>>();
+
+/** What the last call of an operation in one call did that was recorded, in words. Local. */
+export function historyOf(runtime: Runtime, operation: string): string {
+  return recordedInWords(runtime, operation, lastRecorded.get(runtime)?.get(operation) ?? null);
+}
+
+function noteRecorded(runtime: Runtime, operation: string, recorded: Recorded): void {
+  const known = lastRecorded.get(runtime) ?? new Map<string, Recorded>();
+  lastRecorded.set(runtime, known.set(operation, recorded));
+}
+
+function recordedInWords({ stream }: Runtime, name: string, recorded: Recorded | null): string {
+  if (recorded === null) return `no ${name} was recorded (Runtime.record)`;
+  const calls = Object.entries(recorded.collectives).map(([name, count]) => `${name} ${count}`).join(", ") || "none";
+  const time = `${(1e6 * recorded.seconds).toFixed(1)} us${stream === null ? "" : " of the host"} on this rank`;
+  return `the last ${name} that was recorded took ${time}; collective calls: ${calls}`;
 }
 
 /** Refuse what is no stream, and any where the device has none. */
@@ -146,18 +168,7 @@ export class CollectiveOperation<Operands, Plan extends OperationPlan> implement
     const measured = seconds === null
       ? ""
       : `autotune measured ${(1e6 * seconds).toFixed(1)} us, on the slowest rank; `;
-    return measured + this.#recorded;
-  }
-
-  get #recorded(): string {
-    const { recorded } = this.#account;
-    if (recorded === null) return "no execution was recorded (Runtime.record)";
-    const calls = Object.entries(recorded.collectives).map(([name, count]) => `${name} ${count}`).join(", ") || "none";
-    const onHost = this.#runtime.stream === null ? "" : " of the host";
-    return `the last execution that was recorded took ${
-      (1e6 * recorded.seconds).toFixed(1)
-    } us${onHost} on this rank; ` +
-      `collective calls: ${calls}`;
+    return measured + recordedInWords(this.#runtime, "execution", this.#account.recorded);
   }
 
   /** Whether it was freed or disposed. */

@@ -1,11 +1,12 @@
 /** The PBLAS routines against plain loops, exact with small integers. */
-import { assert, assertEquals, assertStrictEquals } from "@std/assert";
+import { assert, assertEquals, assertMatch, assertStrictEquals, assertStringIncludes, assertThrows } from "@std/assert";
 import { DistributedArray } from "../../src/array/distributed_array.ts";
 import type { DType } from "../../src/dtype/dtype.ts";
 import { BlockCyclic, type Distribution, ProcessGrid, Replicated, Slab } from "../../src/distribution/mod.ts";
 import { CollectiveError, DistributionError, DTypeError, ShapeError, StateError } from "../../src/errors.ts";
 import {
   type Diagonal,
+  explain,
   geadd,
   hemm,
   her2k,
@@ -413,4 +414,68 @@ clusterTest("misuse is an error on every rank", (runtime) => {
   everywhere(() => geadd(a, { alpha: runtime.rank }), CollectiveError, "alpha");
   everywhere(() => trsm(a, b, { side: runtime.rank ? "right" : "left" }), ShapeError, "");
   assert(!a.isFreed);
+});
+
+clusterTest("explain() tells what a routine would do, and what its last call did that was recorded", (runtime) => {
+  const { rank, size, stream } = runtime;
+  const array = (m: number, n: number, dtype: DType = "float64") =>
+    DistributedArray.full(runtime, [m, n], Slab.X, 1, { dtype });
+  using a = array(8, 8);
+  using b = array(8, 4);
+  const engine = stream ? "cublasmp" : "scalapack";
+  const text = explain(trsm, a, b, { uplo: "upper", alpha: 2 });
+  for (
+    const part of [
+      "trsm: op(A) X = alpha B; side left, uplo upper, trans none, diag non_unit\n  A 8 x 8, float64, Slab.X, order C\n",
+      "\n  B 8 x 4, float64, Slab.X, order C\n  result 8 x 4, float64, Slab.X, order C\n",
+      `\nengine ${engine}, algorithm trsm: blocks of `,
+      "without what the library sends while it computes",
+      stream ? "no time is predicted: there is no model of engine cublasmp here" : " GFLOP/s and ",
+      "no trsm was recorded",
+    ]
+  ) assertStringIncludes(text, part);
+  assertStringIncludes(explain(trsm, a, array(4, 8), { side: "right" }), "trsm: X op(A) = alpha B; side right");
+  const formulas: [string, string][] = [
+    [explain(trmm, a, b), "trmm: alpha op(A) B;"],
+    [explain(trmm, a, array(4, 8), { side: "right" }), "trmm: alpha B op(A);"],
+    [explain(syrk, b), "syrk: alpha op(A) op(A)' + beta C; uplo lower, trans none"],
+    [explain(herk, array(4, 4, "complex64")), "herk: alpha op(A) op(A)' + beta C;"],
+    [explain(syr2k, b, b), "syr2k: alpha op(A) op(B)' + its transpose + beta C;"],
+    [explain(her2k, array(4, 4, "complex64"), array(4, 4, "complex64")), "her2k: "],
+    [explain(symm, a, b, { side: "left" }), "symm: alpha A B + beta C; side left, uplo lower"],
+    [explain(hemm, array(4, 4, "complex64"), array(4, 4, "complex64")), "hemm: "],
+    [explain(tradd, a), "tradd: alpha op(A) + beta C; uplo lower, trans none"],
+    [explain(geadd, a, { c: a.copy(), beta: 1, inplace: true }), "order C, overwritten by the result\n"],
+    [explain(geadd, array(0, 4)), "\nnothing to compute\n"],
+  ];
+  for (const [text, part] of formulas) assertStringIncludes(text, part);
+
+  // One of both goes to where the other is.
+  using columns = DistributedArray.full(runtime, [8, 8], Slab.Y, 1);
+  const moved = explain(geadd, a, { c: columns, beta: 1 });
+  const lines = moved.split("\n");
+  assertEquals(lines.some((line) => line.startsWith("  copy: ")), size > 1, moved);
+  const sent = Number(/this rank sends (\d+) bytes/.exec(moved)?.[1]);
+  const all = runtime.communicator.allReduce(Float64Array.of(sent))[0];
+  assertStringIncludes(moved, `, ${all} bytes between ranks an execution`);
+  assertEquals(all > 0, size > 1);
+
+  const recording = runtime.record();
+  using _sum = geadd(a);
+  recording.stop();
+  assertMatch(
+    explain(geadd, a),
+    /\nthe last geadd that was recorded took [\d.]+ us.* on this rank; collective calls: /,
+  );
+
+  // Local: each rank alone.
+  if (rank === 0) {
+    assertThrows(() => explain(trsm, b, b), ShapeError, "must be 8 x 8");
+    assertThrows(() => explain(trsm, a, b, { uplo: "down" as Triangle }), TypeError, "uplo");
+    assertThrows(
+      () => explain(() => a),
+      TypeError,
+      "explain takes a PBLAS routine and its arguments, such as explain(trsm, a, b); got",
+    );
+  }
 });

@@ -48,6 +48,14 @@ export function elementsBetween(from: Parts, to: Parts): number[][] {
   });
 }
 
+/** How many elements the busiest rank copies: those that it sends, and all that it has afterwards. Pure. */
+export function elementsCopied(from: Parts, to: Parts): number {
+  const copied = elementsBetween(from, to).map((sent, rank) =>
+    sent.reduce((sum, count) => sum + count, countOfProduct(to.ranges(rank)))
+  );
+  return Math.max(...copied);
+}
+
 /** What moves between this rank and another one: a dense block, and where its elements are in the local array. */
 export interface Transfer {
   /** The other rank. */

@@ -3,7 +3,7 @@
  *
  * @module
  */
-import { addBytes, CommunicationMatrix, describeShare, noBytes } from "../../distribution/communication.ts";
+import { addBytes, CommunicationMatrix, noBytes } from "../../distribution/communication.ts";
 import { bindTo } from "../../distribution/distribution.ts";
 import type { Distribution } from "../../distribution/mod.ts";
 import { dtypeInfo } from "../../dtype/dtype.ts";
@@ -13,8 +13,10 @@ import { agree } from "../../runtime/agreement.ts";
 import { CollectiveOperation } from "../../runtime/operation.ts";
 import { checkArray, checkTarget, runtimeOf } from "../base_array.ts";
 import { DistributedArray } from "../distributed_array.ts";
+import { explainPlan } from "../explanation.ts";
+import { predictOnHost } from "../host_model.ts";
 import { LocalArray } from "../local_array.ts";
-import { elementsBetween } from "./plan.ts";
+import { elementsBetween, elementsCopied } from "./plan.ts";
 import { type RedistributionAlgorithm, Redistributor } from "./redistributor.ts";
 
 /**
@@ -204,14 +206,15 @@ export class Redistribution implements Disposable {
    */
   explain(): string {
     const { array } = this.#ready("explain()");
-    const { algorithm, bytesMoved, workspaceBytes } = this.algorithm;
+    const { communication } = this;
+    const bytes = elementsCopied(this.#source, this.distribution) * dtypeInfo(array.dtype).itemSize;
+    const work = { operations: 0, operationsPerSecond: 0, bytes, meetings: communication.total > 0 ? 1 : 0 };
+    const times = array.local.isOnDevice ? null : predictOnHost(array.runtime, work);
     return [
       `redistribution of ${array.shape.join(" x ")}, ${array.dtype}, order ${array.order}`,
       `  from ${this.#source}`,
       `  to ${this.distribution}${this.#hasTarget ? ", into a given array" : ""}`,
-      `algorithm ${algorithm}`,
-      `  workspace ${workspaceBytes} bytes on this rank, ${bytesMoved} bytes between ranks an execution`,
-      `  ${describeShare(this.communication, array.runtime.rank)}`,
+      ...explainPlan({ ...this.algorithm, communication, times }, array.runtime),
       this.#operation.history,
     ].join("\n");
   }

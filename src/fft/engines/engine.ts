@@ -4,6 +4,7 @@
  * @module
  */
 import type { CommunicationMatrix } from "../../distribution/mod.ts";
+import type { AlgorithmTimes } from "../../array/host_model.ts";
 import type { LocalArray } from "../../array/local_array.ts";
 import type { Engine } from "../../runtime/engines.ts";
 import type { Runtime } from "../../runtime/runtime.ts";
@@ -61,6 +62,8 @@ export interface FFTEnginePlan extends Disposable {
   prepare(source: LocalArray, target: LocalArray, direction: FFTDirection, scale: number): () => void;
   /** The bytes that each rank sends to each other one in an execution; a plan whose library does not tell has none. */
   communication?(): CommunicationMatrix;
+  /** How long an execution takes by a model; null, as without this, if there is none. Local; may measure at the first call. */
+  predict?(): AlgorithmTimes | null;
   /** Make what the ranks use together, unless it is there. Collective. */
   open(): void;
   /** Let go of the arrays that executions were given. */

@@ -3,6 +3,7 @@
  *
  * @module
  */
+import type { AlgorithmTimes } from "../../array/host_model.ts";
 import type { CommunicationMatrix } from "../../distribution/mod.ts";
 import type { DType, Scalar } from "../../dtype/dtype.ts";
 import type { Engine } from "../../runtime/engines.ts";
@@ -41,16 +42,6 @@ export interface AlgorithmReport {
   readonly notes: readonly string[];
   /** How long an execution takes, if the engine can tell. */
   readonly times?: AlgorithmTimes;
-}
-
-/** What an engine knows of the time of an execution, in seconds on the slowest rank. */
-export interface AlgorithmTimes {
-  /** What a model says. */
-  readonly predicted: number;
-  /** What was measured on this kind of machine, by `autotune`, perhaps of another process. */
-  readonly measured?: number;
-  /** What nothing can be faster than: the multiplication alone, or the link between GPUs. */
-  readonly limit: number;
 }
 
 /** What only GPUs look at. */
@@ -116,6 +107,11 @@ export interface EnginePlan extends Disposable {
   timeline?(operands: LocalOperands, values: EngineValues): TimelineSteps | null;
   /** The bytes that each rank sends to each other one in an execution; null if the library does not tell. */
   communication?(): CommunicationMatrix | null;
+  /**
+   * How long an execution takes by a model, where the report does not say; null if there is none. Local; may measure what
+   * this process can do at the first call.
+   */
+  predict?(): AlgorithmTimes | null;
   /** Let go of what executions were given, if the plan keeps any of it. */
   release?(): void;
 }

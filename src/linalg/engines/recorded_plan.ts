@@ -3,6 +3,7 @@
  *
  * @module
  */
+import type { AlgorithmTimes } from "../../array/host_model.ts";
 import type { CommunicationMatrix } from "../../distribution/mod.ts";
 import type { Stream } from "../../gpu/stream.ts";
 import { agree } from "../../runtime/agreement.ts";
@@ -77,6 +78,10 @@ export class RecordedPlan implements EnginePlan {
   /** Null if the library of the plan does not tell. */
   communication(): CommunicationMatrix | null {
     return this.#plan.communication?.() ?? null;
+  }
+
+  predict(): AlgorithmTimes | null {
+    return this.#plan.predict?.() ?? null;
   }
 
   release(): void {

@@ -52,6 +52,7 @@ import {
   planMatmul,
   prepareExecution,
 } from "./execution.ts";
+import type { Planned } from "../../array/explanation.ts";
 import { explainProduct } from "./explanation.ts";
 import {
   type MatmulOptions,
@@ -557,8 +558,13 @@ function checkMatmul(runtime: Runtime, a: DistributedArray, b: DistributedArray,
 }
 
 function explain(checked: CheckedMatmul, scalars: CheckedScalars, plan: MatmulPlan | null): string {
-  const report = plan && withNotes(checked, plan.report);
-  return explainProduct(checked.product, scalars, report, plan?.engine.communication?.() ?? null);
+  return explainProduct(checked.product, scalars, plan && plannedBy(checked, plan));
+}
+
+function plannedBy(checked: CheckedMatmul, { engine, report }: MatmulPlan): Planned {
+  const { copies, times = engine.predict?.() ?? null, ...others } = withNotes(checked, report);
+  const steps = copies.map((copy) => `copy: ${copy}`);
+  return { ...others, steps, communication: engine.communication?.() ?? null, times };
 }
 
 function withNotes({ notes }: CheckedMatmul, report: AlgorithmReport): AlgorithmReport {

@@ -243,6 +243,10 @@ export interface PblasCall {
 
 /** What an engine runs the routines with. */
 export interface PblasEngine {
+  /** The name of the engine that it is a part of. */
+  readonly name: string;
+  /** Additions and multiplications of real numbers that this rank does in a second, if there is a model; measured once. */
+  operationsPerSecond?(runtime: Runtime, dtype: AccumulatorDType): number;
   /** Routines whose result must be square. */
   readonly squareOnly: readonly PblasRoutine[];
   /** Whether it can run a routine, with these letters, on a grid of processes. The same on all ranks. */

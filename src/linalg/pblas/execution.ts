@@ -21,14 +21,19 @@ import {
   isUpdate,
   type PblasMatrix,
   type PblasRoutine,
+  type RoutineLetters,
   traitsOf,
 } from "./call.ts";
 import type { CheckedRoutine } from "./checked_routine.ts";
 
-/** A matrix, and this rank's part of it where an engine can read it. */
-interface Stored {
+/** How a matrix is stored. */
+interface Layout {
   readonly distribution: Distribution;
   readonly order: Order;
+}
+
+/** A matrix, and this rank's part of it where an engine can read it. */
+interface Stored extends Layout {
   readonly local: LocalArray;
 }
 
@@ -114,12 +119,49 @@ function columnMajor(distribution: Distribution, order: Order): Distribution {
 }
 
 /** The distribution that a stored matrix must have for an engine to find it in these blocks. */
-function storedInBlocks(blocks: CommonBlocks, { distribution, order }: Omit<Stored, "local">): Distribution {
+function storedInBlocks(blocks: CommonBlocks, { distribution, order }: Layout): Distribution {
   return columnMajor(inBlocks(blocks, columnMajor(distribution, order)), order);
 }
 
 function asMatrix({ distribution, order, local }: Stored): PblasMatrix {
   return { distribution: columnMajor(distribution, order), local: order === "F" ? local : local.transpose() };
+}
+
+/** What a routine is brought to. */
+export interface RoutinePlan {
+  /** The letters, for the column-major matrices. */
+  readonly letters: RoutineLetters;
+  /** The grid and the block size. */
+  readonly blocks: CommonBlocks;
+  /** The factors, as they are stored before they move, and in which distributions they take part. */
+  readonly a: Placed;
+  readonly b: Placed | null;
+  /** What the result starts from, or where it is wanted; and where it is computed. */
+  readonly result: Placed;
+}
+
+interface Placed extends Layout {
+  readonly there: Distribution;
+}
+
+/** How a routine runs. Local, and the same on all ranks. */
+export function planRoutine(runtime: Runtime, routine: PblasRoutine, checked: CheckedRoutine): RoutinePlan {
+  const { start, order, distribution } = checked;
+  const lettersFor = (orderOfA: Order) => canonicalLetters(routine, checked.letters, { a: orderOfA, result: order });
+  const usual = lettersFor(checked.a.order);
+  const letters = usual ?? lettersFor(order)!;
+  const orderOfA = usual ? checked.a.order : order;
+  const zeros = checked.a.shape.includes(0) ? shapeOfZeros(checked, runtime.size) : null;
+  const factor = (array: DistributedArray, order: Order) => ({ distribution: zeros ?? array.distribution, order });
+  const a = factor(checked.a, orderOfA);
+  // The factors of an update are transposed together; another second factor stands beside the result.
+  const b = checked.b && factor(checked.b, isUpdate(routine) ? orderOfA : order);
+  const result = { distribution: start?.distribution ?? distribution, order };
+  const columns = [result, a, ...b ? [b] : []].map(({ distribution, order }) => columnMajor(distribution, order));
+  const engine = pblasEngineOf(runtime);
+  const blocks = chooseBlocks(columns, (grid) => engine.accepts(runtime, grid, routine, letters));
+  const placed = (layout: Layout) => ({ ...layout, there: storedInBlocks(blocks, layout) });
+  return { letters, blocks, a: placed(a), b: b && placed(b), result: placed(result) };
 }
 
 /**
@@ -131,30 +173,21 @@ export function prepareRoutine(
   routine: PblasRoutine,
   checked: CheckedRoutine,
 ): () => DistributedArray {
-  const { start, inplace, order, distribution, shape, alpha, beta } = checked;
+  const { start, inplace, order, shape, alpha, beta } = checked;
+  const { letters, blocks, ...places } = planRoutine(runtime, routine, checked);
   const preparation = new Preparation(runtime, checked.a.dtype as AccumulatorDType);
-  const lettersFor = (orderOfA: Order) => canonicalLetters(routine, checked.letters, { a: orderOfA, result: order });
-  const usual = lettersFor(checked.a.order);
-  const letters = usual ?? lettersFor(order)!;
-  const orderOfA = usual ? checked.a.order : order;
   const hasNoSums = checked.a.shape.includes(0);
-  const factor = (array: DistributedArray, order: Order) =>
-    hasNoSums ? columnOfZeros(preparation, checked, order, runtime.size) : preparation.stored(array, order);
-  const a = factor(checked.a, orderOfA);
-  // The factors of an update are transposed together; another second factor stands beside the result.
-  const b = checked.b && factor(checked.b, isUpdate(routine) ? orderOfA : order);
+  const placed = (array: DistributedArray, { distribution, order, there }: Placed) => {
+    const stored = hasNoSums ? preparation.zeros(distribution, order) : preparation.stored(array, order);
+    return asMatrix(preparation.moved(stored, there));
+  };
   const first = start && preparation.stored(start);
-
-  const engine = pblasEngineOf(runtime);
-  const wanted = { distribution: start?.distribution ?? distribution, order };
-  const stored = [wanted, a, ...b ? [b] : []].map(({ distribution, order }) => columnMajor(distribution, order));
-  const blocks = chooseBlocks(stored, (grid) => engine.accepts(runtime, grid, routine, letters));
-  const there = storedInBlocks(blocks, wanted);
   const isOwn = inplace || first !== null && first.local !== start!.local;
-  const result = first ? preparation.moved(first, there, !isOwn) : preparation.zeros(there, order);
-  const [placedA, placedB] = [a, b].map((matrix) =>
-    matrix && preparation.moved(matrix, storedInBlocks(blocks, matrix))
-  );
+  const result = first
+    ? preparation.moved(first, places.result.there, !isOwn)
+    : preparation.zeros(places.result.there, order);
+  const a = placed(checked.a, places.a);
+  const b = checked.b && placed(checked.b, places.b!);
 
   const [m, n] = order === "F" ? shape : shape.toReversed();
   const call = {
@@ -167,11 +200,11 @@ export function prepareRoutine(
     k: hasNoSums ? 1 : checked.k,
     alpha: hasNoSums ? 1 : scaleFor(routine, order, alpha),
     beta: start === null ? 0 : beta,
-    a: asMatrix(placedA!),
-    b: placedB && asMatrix(placedB),
+    a,
+    b,
     result: asMatrix(result),
   };
-  preparation.then(() => engine.run(runtime, call));
+  preparation.then(() => pblasEngineOf(runtime).run(runtime, call));
   return inplace ? writeBack(preparation, result, start!) : makeResult(runtime, preparation, result, checked);
 }
 
@@ -209,10 +242,10 @@ function makeResult(
   };
 }
 
-/** In place of an A without columns, whose update adds nothing. */
-function columnOfZeros(preparation: Preparation, { a, letters }: CheckedRoutine, order: Order, size: number): Stored {
+/** In place of an A without columns, whose update adds nothing: a column of zeros. */
+function shapeOfZeros({ a, letters }: CheckedRoutine, size: number): Distribution {
   const extents = letters.trans === "none" ? [a.shape[0], 1] : [1, a.shape[1]];
-  return preparation.zeros(Slab.X.bind(extents, size), order);
+  return Slab.X.bind(extents, size);
 }
 
 /** Get ready for a result without elements: C itself, or zeros. Local; what it returns is collective. */

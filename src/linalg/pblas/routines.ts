@@ -11,11 +11,12 @@ import { runtimeOf } from "../../array/base_array.ts";
 import type { DistributedArray } from "../../array/distributed_array.ts";
 import { BlockCyclic, type Distribution, Slab } from "../../distribution/mod.ts";
 import type { Scalar } from "../../dtype/dtype.ts";
-import { keysOf } from "../../options.ts";
-import { runOnce } from "../../runtime/operation.ts";
+import { describe, keysOf } from "../../options.ts";
+import { historyOf, runOnce } from "../../runtime/operation.ts";
 import { pblasEngineOf } from "../engines/choice.ts";
 import type { Diagonal, Side, Transposition, Triangle } from "./call.ts";
 import { checkRoutine, checkSameShape, checkSquare, routineFacts, type RoutineRequest } from "./checked_routine.ts";
+import { explainRoutine } from "./explanation.ts";
 import { prepareEmptyResult, prepareRoutine, prepareTraddInParts } from "./execution.ts";
 
 export type { Diagonal, Side, Transposition, Triangle } from "./call.ts";
@@ -105,7 +106,7 @@ export interface TraddOptions extends GeaddOptions {
  * @throws {CollectiveError} if ranks differ in what they ask for
  */
 export function trsm(a: DistributedArray, b: DistributedArray, options: TriangularOptions = {}): DistributedArray {
-  return triangular("trsm", a, b, options);
+  return run(triangular("trsm", a, b, options));
 }
 
 /**
@@ -129,7 +130,7 @@ export function trsm(a: DistributedArray, b: DistributedArray, options: Triangul
  * @returns the product, m x n, with B's distribution and order; B itself with `inplace`
  */
 export function trmm(a: DistributedArray, b: DistributedArray, options: TriangularOptions = {}): DistributedArray {
-  return triangular("trmm", a, b, options);
+  return run(triangular("trmm", a, b, options));
 }
 
 /**
@@ -153,7 +154,7 @@ export function trmm(a: DistributedArray, b: DistributedArray, options: Triangul
  * @returns n x n, with C's distribution and order; C itself with `inplace`
  */
 export function syrk(a: DistributedArray, options: RankKOptions = {}): DistributedArray {
-  return update("syrk", [a], options);
+  return run(update("syrk", [a], options));
 }
 
 /**
@@ -177,7 +178,7 @@ export function syrk(a: DistributedArray, options: RankKOptions = {}): Distribut
  * @returns n x n, with C's distribution and order; C itself with `inplace`
  */
 export function herk(a: DistributedArray, options: RankKOptions = {}): DistributedArray {
-  return update("herk", [a], options);
+  return run(update("herk", [a], options));
 }
 
 /**
@@ -203,7 +204,7 @@ export function herk(a: DistributedArray, options: RankKOptions = {}): Distribut
  * @returns n x n, with C's distribution and order; C itself with `inplace`
  */
 export function syr2k(a: DistributedArray, b: DistributedArray, options: RankKOptions = {}): DistributedArray {
-  return update("syr2k", [a, b], options);
+  return run(update("syr2k", [a, b], options));
 }
 
 /**
@@ -229,7 +230,7 @@ export function syr2k(a: DistributedArray, b: DistributedArray, options: RankKOp
  * @returns n x n, with C's distribution and order; C itself with `inplace`
  */
 export function her2k(a: DistributedArray, b: DistributedArray, options: RankKOptions = {}): DistributedArray {
-  return update("her2k", [a, b], options);
+  return run(update("her2k", [a, b], options));
 }
 
 /**
@@ -253,7 +254,7 @@ export function her2k(a: DistributedArray, b: DistributedArray, options: RankKOp
  * @returns m x n, with C's distribution and order, or B's without C; C itself with `inplace`
  */
 export function symm(a: DistributedArray, b: DistributedArray, options: SymmOptions = {}): DistributedArray {
-  return symmetric("symm", a, b, options);
+  return run(symmetric("symm", a, b, options));
 }
 
 /**
@@ -279,7 +280,7 @@ export function symm(a: DistributedArray, b: DistributedArray, options: SymmOpti
  * @returns m x n, with C's distribution and order, or B's without C; C itself with `inplace`
  */
 export function hemm(a: DistributedArray, b: DistributedArray, options: SymmOptions = {}): DistributedArray {
-  return symmetric("hemm", a, b, options);
+  return run(symmetric("hemm", a, b, options));
 }
 
 /**
@@ -302,7 +303,7 @@ export function hemm(a: DistributedArray, b: DistributedArray, options: SymmOpti
  * @returns m x n, with C's distribution and order, or those of op(A) without C; C itself with `inplace`
  */
 export function geadd(a: DistributedArray, options: GeaddOptions = {}): DistributedArray {
-  return add("geadd", a, options);
+  return run(add("geadd", a, options));
 }
 
 /**
@@ -325,8 +326,64 @@ export function geadd(a: DistributedArray, options: GeaddOptions = {}): Distribu
  * @returns m x n, with C's distribution and order, or those of op(A) without C; C itself with `inplace`
  */
 export function tradd(a: DistributedArray, options: TraddOptions = {}): DistributedArray {
-  return add("tradd", a, options);
+  return run(add("tradd", a, options));
 }
+
+/**
+ * What a routine would do with these operands and options, in words, without doing it: the matrices, the engine, what is
+ * copied where, the bytes that each rank sends, how long it takes by a model (on CPUs), and what its last call that was
+ * recorded took. Local.
+ *
+ * @example
+ * ```ts no-eval
+ * import { DistributedArray, explain, initialize, Slab, trsm } from "@distmath/distmath";
+ *
+ * using runtime = initialize();
+ * using a = DistributedArray.full(runtime, [64, 64], Slab.X, 1);
+ * using b = DistributedArray.full(runtime, [64, 8], Slab.X, 1);
+ * console.log(explain(trsm, a, b, { uplo: "upper" }));
+ * ```
+ *
+ * @param routine `trsm`, `trmm`, `syrk`, `herk`, `syr2k`, `her2k`, `symm`, `hemm`, `geadd` or `tradd`
+ * @param given what it would be called with
+ * @throws {TypeError} if it is none of them
+ * @throws what the routine would throw of what it is given
+ */
+// deno-lint-ignore no-explicit-any
+export function explain<Given extends any[]>(
+  routine: (...given: Given) => DistributedArray,
+  ...given: Given
+): string {
+  const request = REQUESTS.get(routine);
+  if (request === undefined) {
+    throw new TypeError(
+      `explain takes a PBLAS routine and its arguments, such as explain(trsm, a, b); got ${describe(routine)}. ` +
+        "Matmul, FFT and Redistribution have an explain() of their own.",
+    );
+  }
+  const asked = request(...given);
+  const runtime = runtimeOf(...asked.given);
+  const checked = checkRoutine(runtime, asked);
+  pblasEngineOf(runtime).open?.(runtime);
+  return [...explainRoutine(runtime, asked.routine, checked), historyOf(runtime, asked.routine)].join("\n");
+}
+
+// deno-lint-ignore no-explicit-any
+type Arguments = any[];
+
+/** What the routines ask for, by their functions. */
+const REQUESTS = new Map<(...given: Arguments) => DistributedArray, (...given: Arguments) => RoutineRequest>([
+  [trsm, (a, b, options = {}) => triangular("trsm", a, b, options)],
+  [trmm, (a, b, options = {}) => triangular("trmm", a, b, options)],
+  [syrk, (a, options = {}) => update("syrk", [a], options)],
+  [herk, (a, options = {}) => update("herk", [a], options)],
+  [syr2k, (a, b, options = {}) => update("syr2k", [a, b], options)],
+  [her2k, (a, b, options = {}) => update("her2k", [a, b], options)],
+  [symm, (a, b, options = {}) => symmetric("symm", a, b, options)],
+  [hemm, (a, b, options = {}) => symmetric("hemm", a, b, options)],
+  [geadd, (a, options = {}) => add("geadd", a, options)],
+  [tradd, (a, options = {}) => add("tradd", a, options)],
+]);
 
 const ADDEND_KEYS = { c: true, alpha: true, beta: true, inplace: true, distribution: true } as const;
 const TRIANGULAR_KEYS = keysOf<TriangularOptions>({
@@ -347,8 +404,8 @@ function triangular(
   a: DistributedArray,
   b: DistributedArray,
   options: TriangularOptions,
-): DistributedArray {
-  return run({
+): RoutineRequest {
+  return {
     routine,
     given: [a, b],
     options,
@@ -358,15 +415,15 @@ function triangular(
       checkSquare("a", a, options.side === "right" ? n : m);
       return { a, b: null, shape: [m, n], k: 0, like: b, pattern: () => b.distribution };
     },
-  });
+  };
 }
 
 function update(
   routine: "syrk" | "herk" | "syr2k" | "her2k",
   factors: readonly [DistributedArray, DistributedArray?],
   options: RankKOptions,
-): DistributedArray {
-  return run({
+): RoutineRequest {
+  return {
     routine,
     given: factors,
     options,
@@ -378,7 +435,7 @@ function update(
       const [n, k] = isTransposed ? a.shape.toReversed() : a.shape;
       return { a, b, shape: [n, n], k, like: a, pattern: () => squareLike(a.distribution, isTransposed) };
     },
-  });
+  };
 }
 
 function symmetric(
@@ -386,8 +443,8 @@ function symmetric(
   a: DistributedArray,
   b: DistributedArray,
   options: SymmOptions,
-): DistributedArray {
-  return run({
+): RoutineRequest {
+  return {
     routine,
     given: [a, b],
     options,
@@ -397,11 +454,11 @@ function symmetric(
       checkSquare("a", a, options.side === "right" ? n : m);
       return { a, b, shape: [m, n], k: 0, like: b, pattern: () => b.distribution };
     },
-  });
+  };
 }
 
-function add(routine: "geadd" | "tradd", a: DistributedArray, options: TraddOptions): DistributedArray {
-  return run({
+function add(routine: "geadd" | "tradd", a: DistributedArray, options: TraddOptions): RoutineRequest {
+  return {
     routine,
     given: [a],
     options,
@@ -412,7 +469,7 @@ function add(routine: "geadd" | "tradd", a: DistributedArray, options: TraddOpti
       const pattern = () => isTransposed ? a.distribution.transpose() : a.distribution;
       return { a, b: null, shape: [m, n], k: 0, like: a, pattern };
     },
-  });
+  };
 }
 
 /** The distribution of op(A) op(A)^T: blocks on the grid of A, or rows. */

@@ -12,6 +12,7 @@ import type { FFTRequest } from "../engine.ts";
 import type { Transformer } from "../staged/plan.ts";
 import { fftwPasses } from "./passes.ts";
 import { fromFirstHalf, toFirstHalf } from "./reflect.ts";
+import { transformRate } from "./rate.ts";
 import { Roots } from "./twiddle.ts";
 
 /** What the libraries say of themselves. */
@@ -28,6 +29,7 @@ export function fftwTransformer({ threads, rank }: Runtime, { problem, effort }:
     library: versionsOf(libraries),
     notes: libraries.flatMap(({ warnings }) => warnings),
     passes,
+    operationsPerSecond: () => Math.max(...libraries.map((library) => transformRate(library, problem.precision))),
     workspaceBytes: 0,
     allocate: passes.allocate,
     roots: (n) => {

@@ -4,9 +4,10 @@
  *
  * @module
  */
+import { type AlgorithmTimes, predictOnHost } from "../../../array/host_model.ts";
 import { type Order, sizeOfShape, stridesOf } from "../../../array/layout.ts";
 import { LocalArray } from "../../../array/local_array.ts";
-import { elementsBetween, type Parts } from "../../../array/redistribution/plan.ts";
+import { elementsBetween, elementsCopied, type Parts } from "../../../array/redistribution/plan.ts";
 import { addBytes, noBytes } from "../../../distribution/communication.ts";
 import { CommunicationMatrix } from "../../../distribution/mod.ts";
 import { Scratch } from "../../../array/redistribution/gpu_executor.ts";
@@ -20,7 +21,7 @@ import { allocateSymmetric } from "../../../memory/symmetric_memory.ts";
 import type { Runtime } from "../../../runtime/runtime.ts";
 import { complexOf, type FFTDirection } from "../../problem.ts";
 import { findRoutes } from "../../route.ts";
-import type { ReflectStep, Route, Step } from "../../steps.ts";
+import { operationsOf, type ReflectStep, type Route, type Step } from "../../steps.ts";
 import type { FFTEnginePlan, FFTReport, FFTRequest } from "../engine.ts";
 import { LocalTransform, type PassLibrary } from "./local_transform.ts";
 import { type Location, locationsOf } from "./locations.ts";
@@ -38,6 +39,8 @@ export interface Transformer extends Disposable {
   readonly notes: readonly string[];
   /** What transforms. */
   readonly passes: PassLibrary;
+  /** Additions and multiplications in a second, if there is a model of the time; measured at the first call. */
+  readonly operationsPerSecond?: () => number;
   /** Bytes that the library works in. */
   readonly workspaceBytes: number;
   /** Memory for so many real numbers. */
@@ -75,6 +78,18 @@ interface Operation extends Disposable {
  * where the next step reads them. Measured on two H200s (bench/results/gpu_fft_h200.json); tests and benchmarks ask for others.
  */
 export const cutting = { parts: 8, leastBytes: 2 ** 25, lands: true };
+
+/** What the busiest rank computes in a step. Real numbers take half of what complex ones do. */
+function operationsOfStep(step: Step, size: number): number {
+  if (step.kind !== "transform") return 0;
+  const { from, to, axes, type } = step;
+  const numbersOf = (parts: Parts, rank: number) => parts.ranges(rank).reduce((n, ranges) => n * countOf(ranges), 1);
+  const most = Math.max(
+    ...Array.from({ length: size }, (_, rank) => Math.max(numbersOf(from, rank), numbersOf(to, rank))),
+  );
+  const length = axes.reduce((n, axis) => n * Math.max(from.globalShape![axis], to.globalShape![axis]), 1);
+  return operationsOf(type === "c2c" ? most : most / 2, length);
+}
 
 /** A step that was prepared for these arrays. */
 interface Prepared {
@@ -222,6 +237,22 @@ export class StagedPlan implements FFTEnginePlan {
     const moves = this.#route.steps.filter((step) => step.kind === "move");
     moves.forEach(({ from, to }, i) => addBytes(bytes, elementsBetween(from, to), this.#itemSizes[i]));
     return new CommunicationMatrix(bytes);
+  }
+
+  /** See {@linkcode FFTEnginePlan}. */
+  predict(): AlgorithmTimes | null {
+    const { operationsPerSecond } = this.#transformer;
+    if (operationsPerSecond === undefined) return null;
+    const { steps } = this.#route;
+    return predictOnHost(this.#runtime, {
+      operations: steps.reduce((sum, step) => sum + operationsOfStep(step, this.#runtime.size), 0),
+      operationsPerSecond: operationsPerSecond(),
+      bytes: steps.filter((step) => step.kind === "move").reduce(
+        (sum, { from, to }, i) => sum + elementsCopied(from, to) * this.#itemSizes[i],
+        0,
+      ),
+      meetings: this.#moves.length,
+    });
   }
 
   /** See {@linkcode FFTEnginePlan}. */

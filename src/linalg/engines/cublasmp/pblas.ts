@@ -217,6 +217,7 @@ function isAlongSystems({ shape: [rows, columns] }: ProcessGrid, { side }: Routi
 
 /** cuBLASMp's routines. */
 export const cublasMpPblas: PblasEngine = {
+  name: "cublasmp",
   squareOnly: ["tradd"],
   accepts: ({ size }, grid, routine, letters) =>
     gridShapeOf(grid, size) !== null && (routine !== "trsm" || isAlongSystems(grid, letters)),

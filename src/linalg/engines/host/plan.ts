@@ -4,6 +4,11 @@
  *
  * @module
  */
+import { BLAS_TYPES } from "../../../../ffi/blas/blas.ts";
+import { openScalapack } from "../../../../ffi/blas/scalapack.ts";
+import { type AlgorithmTimes, predictOnHost } from "../../../array/host_model.ts";
+import { multiplyRate, operationsOf } from "../../../blas/host_rate.ts";
+import { asBlocks } from "../../partition.ts";
 import { CommunicationMatrix } from "../../../distribution/mod.ts";
 import { dtypeInfo } from "../../../dtype/dtype.ts";
 import { copyStrided } from "../../../array/layout.ts";
@@ -123,6 +128,20 @@ export class HostPlan implements EnginePlan {
     );
   }
 
+  predict(): AlgorithmTimes | null {
+    const { moved, traffic, moves } = this.#strategy;
+    const { size, threads } = this.#runtime;
+    const { accumulator, m, n, k } = this.#problem;
+    const operations = operationsOf(accumulator) * m * n * k * shareOf(this.#strategy, size);
+    const gemm = () => openScalapack(threads).blas.gemm[BLAS_TYPES[accumulator]];
+    return predictOnHost(this.#runtime, {
+      operations,
+      operationsPerSecond: operations === 0 ? 0 : multiplyRate(gemm(), accumulator),
+      bytes: 2 * (moved + traffic) / size,
+      meetings: moves + meetingsOf(this.#strategy, k),
+    });
+  }
+
   open(): void {
     this.#multiplier.open();
   }
@@ -195,4 +214,19 @@ export class HostPlan implements EnginePlan {
 }
 
 const NO_STEPS: (() => void)[] = [];
+
+/** The part of all multiplications that the busiest rank does. */
+function shareOf({ algorithm, grid, d }: Strategy, size: number): number {
+  if (grid) return 1 / (grid.shape[0] * grid.shape[1]);
+  if (algorithm !== "local_gemm" && algorithm !== "all_gather_gemm") return 1 / size;
+  const parts = Array.from({ length: size }, (_, rank) => d.localShape(rank).reduce((count, n) => count * n, 1));
+  return Math.max(...parts) / d.globalShape!.reduce((count, n) => count * n, 1);
+}
+
+/** How often ranks wait for each other while they multiply: p?gemm sends parts of A and of B block by block along k. */
+function meetingsOf({ algorithm, grid, a, traffic }: Strategy, k: number): number {
+  if (traffic === 0) return 0;
+  return grid ? 2 * Math.ceil(k / Math.max(...asBlocks(a)!.blockSizes)) : algorithm === "local_gemm" ? 0 : 1;
+}
+
 const NOTHING_FOLLOWS: PreparedEpilog = { outputs: Object.freeze({}), apply() {} };

@@ -16,6 +16,7 @@ import {
 } from "../../pblas/call.ts";
 import type { AccumulatorDType } from "../../../dtype/dtype.ts";
 import { BLAS_TYPES } from "../../../../ffi/blas/blas.ts";
+import { multiplyRate } from "../../../blas/host_rate.ts";
 import { leadingDimensionOf } from "../../../blas/gemm.ts";
 import { integers, type NativeArgument, scalar, setScalar } from "../../../blas/arguments.ts";
 import { arrayDescriptor } from "./descriptor.ts";
@@ -100,7 +101,9 @@ function callRoutine(pblas: Pblas, call: PblasCall, context: number, passed: Arg
 
 /** ScaLAPACK's routines. */
 export const scalapackPblas: PblasEngine = {
+  name: "scalapack",
   squareOnly: [],
+  operationsPerSecond: ({ threads }, dtype) => multiplyRate(openScalapack(threads).blas.gemm[BLAS_TYPES[dtype]], dtype),
   accepts: () => true,
   open: scalapackLibrary,
   run(runtime: Runtime, call: PblasCall): void {

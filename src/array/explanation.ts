@@ -1,0 +1,54 @@
+/**
+ * What is planned, in the words that all operations share.
+ *
+ * @module
+ */
+import { describeShare } from "../distribution/communication.ts";
+import type { CommunicationMatrix } from "../distribution/mod.ts";
+import type { Runtime } from "../runtime/runtime.ts";
+import type { AlgorithmTimes } from "./host_model.ts";
+
+/** What is planned. */
+export interface Planned {
+  /** The engine's name, of what has engines. */
+  readonly engine?: string;
+  readonly algorithm: string;
+  /** Details of the algorithm. */
+  readonly variant?: string;
+  /** What an execution does, one thing a line. */
+  readonly steps?: readonly string[];
+  /** Bytes of buffers that are held on this rank. */
+  readonly workspaceBytes: number;
+  /** Bytes that leave ranks, over all ranks, in one execution. */
+  readonly bytesMoved: number;
+  /** Who sends what to whom; null if a library does not tell. */
+  readonly communication: CommunicationMatrix | null;
+  /** What is known of the time; null if there is no model. */
+  readonly times: AlgorithmTimes | null;
+  readonly notes?: readonly string[];
+}
+
+/** A plan in words, a line each. */
+export function explainPlan(planned: Planned, { rank }: Runtime): string[] {
+  const { engine, algorithm, variant, steps = [], workspaceBytes, bytesMoved, communication, times, notes = [] } =
+    planned;
+  const details = [
+    ...steps,
+    `workspace ${workspaceBytes} bytes on this rank, ${bytesMoved} bytes between ranks an execution`,
+    ...communication ? [...communication.notes, describeShare(communication, rank)] : [],
+    times
+      ? explainTimes(times)
+      : `no time is predicted: there is no model of ${engine === undefined ? algorithm : `engine ${engine}`} here`,
+    ...notes.map((note) => `note: ${note}`),
+  ];
+  const title = `algorithm ${algorithm}${variant === undefined ? "" : `: ${variant}`}`;
+  return [engine === undefined ? title : `engine ${engine}, ${title}`, ...details.map((line) => `  ${line}`)];
+}
+
+function explainTimes({ predicted, measured, limit, basis }: AlgorithmTimes): string {
+  const time = (seconds: number) =>
+    `${(1e6 * seconds).toFixed(1)} us, ${(100 * limit / seconds).toFixed(0)} % of the limit`;
+  const model = `predicted ${time(predicted)} (${(1e6 * limit).toFixed(1)} us)`;
+  if (basis !== undefined) return `${model}, ${basis}`;
+  return `${model}; ${measured === undefined ? "not measured" : `measured ${time(measured)}`}`;
+}

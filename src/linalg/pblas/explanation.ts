@@ -1,0 +1,129 @@
+/**
+ * A PBLAS routine in words.
+ *
+ * @module
+ */
+import type { DistributedArray } from "../../array/distributed_array.ts";
+import { explainPlan } from "../../array/explanation.ts";
+import { predictOnHost } from "../../array/host_model.ts";
+import { elementsBetween, elementsCopied } from "../../array/redistribution/plan.ts";
+import { operationsOf } from "../../blas/host_rate.ts";
+import { addBytes, noBytes } from "../../distribution/communication.ts";
+import { CommunicationMatrix, type Distribution } from "../../distribution/mod.ts";
+import { type AccumulatorDType, dtypeInfo } from "../../dtype/dtype.ts";
+import type { Runtime } from "../../runtime/runtime.ts";
+import { pblasEngineOf } from "../engines/choice.ts";
+import { isInPlace } from "../partition.ts";
+import { argumentsOf, type PblasRoutine, type RoutineLetters, traitsOf } from "./call.ts";
+import type { CheckedRoutine } from "./checked_routine.ts";
+import { planRoutine } from "./execution.ts";
+
+/** The letters that a routine looks at. */
+function lettersOf(routine: PblasRoutine, { side, uplo, trans, diag }: RoutineLetters): string {
+  const letters = { side: `side ${side}`, uplo: `uplo ${uplo}`, trans: `trans ${trans}`, diag: `diag ${diag}` };
+  const extents = { m: [], n: [], k: [] };
+  const matrices = { a: [], b: [], result: [], output: [] };
+  const all = { ...letters, ...extents, ...matrices, alpha: [], beta: [], computeType: [] };
+  return argumentsOf<string>(routine, all).join(", ");
+}
+
+/** What is computed, in a formula. */
+function formulaOf(routine: PblasRoutine, { side }: RoutineLetters): string {
+  const inOrder = (a: string, other: string) => side === "left" ? `${a} ${other}` : `${other} ${a}`;
+  switch (traitsOf(routine).kind) {
+    case "triangular":
+      return routine === "trsm" ? `${inOrder("op(A)", "X")} = alpha B` : `alpha ${inOrder("op(A)", "B")}`;
+    case "rank_k":
+      return "alpha op(A) op(A)' + beta C";
+    case "rank_2k":
+      return "alpha op(A) op(B)' + its transpose + beta C";
+    case "symmetric":
+      return `alpha ${inOrder("A", "B")} + beta C`;
+    default:
+      return "alpha op(A) + beta C";
+  }
+}
+
+/** What a routine is, and how it runs. Local. */
+export function explainRoutine(runtime: Runtime, routine: PblasRoutine, checked: CheckedRoutine): string[] {
+  const { a, b, start, letters, distribution, order, shape, inplace } = checked;
+  const { kind } = traitsOf(routine);
+  const matrix = (name: string, { shape, distribution, order }: Matrix) =>
+    `  ${name} ${shape.join(" x ")}, ${a.dtype}, ${distribution}, order ${order}`;
+  return [
+    `${routine}: ${formulaOf(routine, letters)}; ${lettersOf(routine, letters)}`,
+    matrix("A", a),
+    ...b ? [matrix("B", b)] : [],
+    ...start ? [matrix(kind === "triangular" ? "B" : "C", start) + (inplace ? ", overwritten by the result" : "")] : [],
+    matrix("result", { shape, distribution, order }),
+    ...shape.includes(0) ? ["nothing to compute"] : planned(runtime, routine, checked),
+  ];
+}
+
+type Matrix = Pick<DistributedArray, "shape" | "distribution" | "order">;
+
+/** A matrix that moves. */
+interface Move {
+  readonly name: string;
+  readonly from: Distribution;
+  readonly to: Distribution;
+}
+
+function planned(runtime: Runtime, routine: PblasRoutine, checked: CheckedRoutine): string[] {
+  const { start, distribution } = checked;
+  const { rank, size } = runtime;
+  const engine = pblasEngineOf(runtime);
+  const dtype = checked.a.dtype as AccumulatorDType;
+  const { itemSize } = dtypeInfo(dtype);
+  const { a, b, result, blocks: { grid, blockSize } } = planRoutine(runtime, routine, checked);
+  const all: Move[] = [
+    { name: "A", from: a.distribution, to: a.there },
+    ...b ? [{ name: "B", from: b.distribution, to: b.there }] : [],
+    ...start
+      ? [{ name: traitsOf(routine).kind === "triangular" ? "B" : "C", from: start.distribution, to: result.there }]
+      : [],
+    { name: "the result", from: result.there, to: distribution },
+  ];
+  const moves = all.filter(({ from, to }) => !isInPlace(from, to));
+  const bytes = noBytes(size);
+  for (const { from, to } of moves) addBytes(bytes, elementsBetween(from, to), itemSize);
+  const communication = new CommunicationMatrix(bytes, ["without what the library sends while it computes"]);
+  const rate = engine.operationsPerSecond?.(runtime, dtype);
+  const written = checked.shape[0] * checked.shape[1] / size;
+  return explainPlan({
+    engine: engine.name,
+    algorithm: routine,
+    variant: `blocks of ${blockSize} x ${blockSize} on a grid of ${grid.shape.join(" x ")}`,
+    steps: moves.map(({ name, from, to }) => `copy: ${name} from ${from} to ${to}`),
+    workspaceBytes: moves.reduce(
+      (sum, { to }) => sum + itemSize * to.localShape(rank).reduce((count, n) => count * n, 1),
+      0,
+    ),
+    bytesMoved: communication.total,
+    communication,
+    times: rate === undefined ? null : predictOnHost(runtime, {
+      operations: operationsOf(dtype) * multiplications(routine, checked) / (grid.shape[0] * grid.shape[1]),
+      operationsPerSecond: rate,
+      bytes: itemSize * moves.reduce((sum, { from, to }) => sum + elementsCopied(from, to), written),
+      // Parts of factors go round block by block.
+      meetings: moves.length + (size === 1 ? 0 : 2 * Math.ceil(Math.max(...checked.a.shape) / blockSize)),
+    }),
+  }, runtime);
+}
+
+/** How often two numbers are multiplied and added; sums take as long as to read and write. */
+function multiplications(routine: PblasRoutine, { shape: [m, n], k, letters: { side } }: CheckedRoutine): number {
+  const extent = side === "left" ? m : n;
+  switch (traitsOf(routine).kind) {
+    case "triangular":
+      return m * n * extent / 2;
+    case "rank_k":
+      return n * n * k / 2;
+    case "rank_2k":
+      return n * n * k;
+    case "symmetric":
+      return m * n * extent;
+    default:
+      return 0;
+  }
+}
