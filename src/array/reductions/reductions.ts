@@ -32,7 +32,7 @@ import {
   resultOf,
   together,
 } from "./plan.ts";
-import { better, extremes, extremesOfAll, powerAbove, sumMemory, sumOf } from "./sums.ts";
+import { better, extremes, extremesOfAll, squaresByGuess, squaresOf, sumMemory, sumOf, unitOf } from "./sums.ts";
 
 /** What came of a reduction: a number if no dimension was named, else the parts of an array. */
 export type Reduced<T> = T | Held;
@@ -263,18 +263,19 @@ export function norm(array: BaseArray, options?: NormOptions): Reduced<number> {
       if (ord === 1) {
         return finished(prepared, sumOf(plan, magnitude, [local], shape, sums)) as Reduced<number>;
       }
-      extremes(plan, magnitude, [local], shape, "max", sums.own[1]);
-      largest.set(extremesOfAll(plan, "max", sums.own[1], sums.whole[1]));
+      const guess = ord === 2 ? squaresByGuess(plan, magnitude, local, sums) : 0;
+      if (guess === 0) extremes(plan, magnitude, [local], shape, "max", sums.own[0]);
+      largest.set(extremesOfAll(plan, "max", sums.own[0], sums.whole[0]));
       for (let i = 0; i < largest.length; i++) if (largest[i] === -Infinity) largest[i] = 0;
       if (ord === Infinity) return finished(prepared, largest) as Reduced<number>;
       // Squares are taken in units of the largest magnitude, so that they neither overflow nor underflow.
-      for (let i = 0; i < units.length; i++) {
-        units[i] = largest[i] > 0 && largest[i] < Infinity ? Math.min(1 / powerAbove(largest[i]), 2 ** 1000) : 1;
-      }
+      for (let i = 0; i < units.length; i++) units[i] = unitOf(largest[i]);
       const factors = ownPart(plan, units, own);
       const isFinite = largest.every((value) => value < Infinity);
-      const scaled = apply("square", apply("multiply", cast("float64", magnitude), operand(1)));
-      const squares = sumOf(plan, scaled, [local, elementsOf(plan, factors)], shape, sums, isFinite ? 1 : undefined);
+      const parts = [local, elementsOf(plan, factors)];
+      const bound = isFinite ? 1 : undefined;
+      const isCut = isFinite && guess > 0 && guess === factors[0];
+      const squares = sumOf(plan, squaresOf(magnitude), parts, shape, sums, bound, isCut);
       for (let i = 0; i < squares.length; i++) squares[i] = Math.sqrt(squares[i]) / units[i];
       return finished(prepared, squares) as Reduced<number>;
     },

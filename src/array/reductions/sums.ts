@@ -9,7 +9,7 @@
  */
 import type { Accumulation, Part } from "../elementwise/loops.ts";
 import { accumulate } from "../elementwise/execution.ts";
-import { apply, type Expression, operand } from "../elementwise/expression.ts";
+import { apply, cast, type Expression, operand } from "../elementwise/expression.ts";
 import { sizeOfShape } from "../layout.ts";
 import type { LocalArray } from "../local_array.ts";
 import { elementsOf, inStep, ownPart, type ReductionPlan, together } from "./plan.ts";
@@ -116,8 +116,8 @@ function turnNegative(halves: Int32Array): void {
 
 /**
  * The sums of a real expression of `parts`, the first of which is the array that is reduced. Collective, unless each rank has
- * all elements of its results. `bound` is a magnitude that no value exceeds, if one is known. Returns memory of `memory`: this
- * rank's results if they are its own, or all.
+ * all elements of its results. `bound` is a magnitude that no value exceeds, if one is known; `isCut` says that the slices are in
+ * the memory already. Returns memory of `memory`: this rank's results if they are its own, or all.
  */
 export function sumOf(
   plan: ReductionPlan,
@@ -126,11 +126,12 @@ export function sumOf(
   shape: readonly number[],
   memory: SumMemory,
   bound?: number,
+  isCut = false,
 ): Float64Array<ArrayBuffer> {
   const real: Expression = { kind: "cast", dtype: "float64", of: expression };
   const [bounds, ...slices] = memory.own;
   const [wholeBounds, ...wholeSlices] = memory.whole;
-  const bits = Math.ceil(Math.log2(plan.count + 2));
+  const bits = bitsFor(plan);
   let largest: Float64Array<ArrayBuffer>;
   let guess = 0;
   if (bound === undefined) {
@@ -149,7 +150,7 @@ export function sumOf(
   const own = [...parts, elementsOf(plan, cuts)];
   const accumulators = slices.map((slice) => elementsOf(plan, slice));
   const cut = cutting(own.length - 1, 2 ** (bits - BITS), scale);
-  const isThere = guess > 0 && cuts[0] === guess && !isLarge;
+  const isThere = isCut || guess > 0 && cuts[0] === guess && !isLarge;
   if (!isThere) inStep(plan, () => accumulate(real, own, accumulators, shape, cut));
   const totals = slices.map((slice, i) =>
     together(plan, slice, wholeSlices[i].fill(0), (all) => void plan.runtime.communicator.allReduce(all, { into: all }))
@@ -157,10 +158,15 @@ export function sumOf(
   const [first, second, third] = totals;
   for (let i = 0; i < first.length; i++) {
     // Infinite and undefined values are not cut: all of them is in the first slice.
-    const isCut = largest[i] > 0 && largest[i] < Infinity;
-    first[i] = (isCut ? first[i] + second[i] + third[i] : first[i]) / scale;
+    const hasSlices = largest[i] > 0 && largest[i] < Infinity;
+    first[i] = (hasSlices ? first[i] + second[i] + third[i] : first[i]) / scale;
   }
   return first;
+}
+
+/** How many bits as many values as there are may add to a slice. */
+function bitsFor({ count }: ReductionPlan): number {
+  return Math.ceil(Math.log2(count + 2));
 }
 
 /** From a bound to the number whose addition cuts at the right place; 0 if nothing is to be cut. */
@@ -182,6 +188,40 @@ function sampleOf(shape: readonly number[]): number[] {
   }).toReversed();
 }
 
+/** Whether there is one sum of so many values in host memory that a sample is worth it. */
+function isWorthAGuess({ stream, size }: ReductionPlan, shape: readonly number[]): boolean {
+  return stream === null && size === 1 && sizeOfShape(shape) >= WORTH_A_GUESS * SAMPLE;
+}
+
+/**
+ * Cut this rank's values at a place and add the slices, and take the largest `size`, code of a positive number, in the same pass.
+ * Whether the sum is finite.
+ */
+function cutAndMeasure(
+  plan: ReductionPlan,
+  expression: Expression,
+  parts: readonly Part[],
+  shape: readonly number[],
+  { own: [sizes, ...slices] }: SumMemory,
+  { cut, bits, size }: { cut: number; bits: number; size: (value: string) => string },
+): boolean {
+  const { start, take, merge } = cutting(parts.length, 2 ** (bits - BITS), 1);
+  const larger = (value: string) => `a3 = ${value} > a3 ? ${value} : a3;`;
+  accumulate(
+    expression,
+    [...parts, elementsOf(plan, Float64Array.of(cut))],
+    [...slices, sizes].map((memory) => elementsOf(plan, memory)),
+    shape,
+    {
+      start: [...start, 0],
+      take: ([value]) => `${take([value])} const size = ${size(value)}; ${larger("size")}`,
+      merge: (others) => `${merge(others.slice(0, 3))} ${larger(others[3])}`,
+      isAnyOrder: true,
+    },
+  );
+  return Number.isFinite(slices[0][0]);
+}
+
 /**
  * Cut and add this rank's values, and take their bound, all in one pass: a sample tells where they are probably to be cut. It is
  * right if the bound of all leads to the same cut. Returns the cut; 0 if it was not worth it, or a value is not finite.
@@ -191,28 +231,45 @@ function sumByGuess(
   expression: Expression,
   parts: readonly Part[],
   shape: readonly number[],
-  { own: [bounds, ...slices] }: SumMemory,
+  memory: SumMemory,
   bits: number,
 ): number {
-  if (plan.stream !== null || plan.size !== 1 || sizeOfShape(shape) < WORTH_A_GUESS * SAMPLE) return 0;
+  if (!isWorthAGuess(plan, shape)) return 0;
+  const [bounds] = memory.own;
   extremes(plan, apply("abs", expression), parts, sampleOf(shape), "max", bounds);
   const cut = bounds[0] > LARGE ? 0 : cutOf(bounds[0], bits);
-  if (cut === 0) return 0;
-  const { start, take, merge } = cutting(parts.length, 2 ** (bits - BITS), 1);
-  const larger = (value: string) => `a3 = ${value} > a3 ? ${value} : a3;`;
-  accumulate(
-    expression,
-    [...parts, elementsOf(plan, Float64Array.of(cut))],
-    [...slices, bounds].map((memory) => elementsOf(plan, memory)),
-    shape,
-    {
-      start: [...start, 0],
-      take: (value) => `${take(value)} const size = Math.abs(y0); ${larger("size")}`,
-      merge: (others) => `${merge(others.slice(0, 3))} ${larger(others[3])}`,
-      isAnyOrder: true,
-    },
-  );
-  return Number.isFinite(slices[0][0]) ? cut : 0;
+  const size = (value: string) => `Math.abs(${value})`;
+  return cut > 0 && cutAndMeasure(plan, expression, parts, shape, memory, { cut, bits, size }) ? cut : 0;
+}
+
+/** The unit in which magnitudes up to this one are squared, as a factor: they neither overflow nor underflow then. */
+export function unitOf(largest: number): number {
+  return largest > 0 && largest < Infinity ? Math.min(1 / powerAbove(largest), 2 ** 1000) : 1;
+}
+
+/** The squares of a part's elements in a unit, operand 1. */
+export function squaresOf(magnitude: Expression): Expression {
+  return apply("square", apply("multiply", cast("float64", magnitude), operand(1)));
+}
+
+/**
+ * As {@linkcode sumByGuess}, of the squares of floats in a unit that a sample tells; the largest magnitude is in the first of
+ * the memory. Returns the unit.
+ */
+export function squaresByGuess(
+  plan: ReductionPlan,
+  magnitude: Expression,
+  local: LocalArray,
+  memory: SumMemory,
+): number {
+  const { shape, dtype } = local;
+  if (!isWorthAGuess(plan, shape) || dtype !== "float64" && dtype !== "float32") return 0;
+  extremes(plan, magnitude, [local], sampleOf(shape), "max", memory.own[0]);
+  const unit = unitOf(memory.own[0][0]);
+  const parts = [local, elementsOf(plan, Float64Array.of(unit))];
+  const bits = bitsFor(plan);
+  const guess = { cut: cutOf(1, bits), bits, size: () => "Math.abs(x0)" };
+  return cutAndMeasure(plan, squaresOf(magnitude), parts, shape, memory, guess) ? unit : 0;
 }
 
 /** Cuts a value into three slices: what adding the cut, operand `at`, leaves of it; then the same of the rest. */

@@ -1,18 +1,22 @@
 /** Sums of many numbers on one rank: cut at places that a sample tells, or, where it is wrong, at those of all. */
 import { assertEquals, assertStrictEquals } from "@std/assert";
-import { apply, operand } from "../../../src/array/elementwise/expression.ts";
+import { apply, cast, operand } from "../../../src/array/elementwise/expression.ts";
 import { LocalArray } from "../../../src/array/local_array.ts";
 import type { ReductionPlan } from "../../../src/array/reductions/plan.ts";
-import { sumMemory, sumOf } from "../../../src/array/reductions/sums.ts";
+import { squaresByGuess, squaresOf, sumMemory, sumOf, unitOf } from "../../../src/array/reductions/sums.ts";
 
 const N = 2 ** 20 + 77;
 
-/** The sum of all elements of a dense vector, on one rank. */
-function sum(array: LocalArray, name: "positive" | "abs" = "positive"): number {
+/** All elements of a dense vector become one number, on one rank. */
+function planFor(array: LocalArray): ReductionPlan {
   const whole = { size: 1, strides: [0] };
   const plan = { ...whole, stream: null, count: array.size, isLocal: true, axes: [0], all: { ...whole, runs: [] } };
-  const some = plan as unknown as ReductionPlan;
-  return sumOf(some, apply(name, operand(0)), [array], array.shape, sumMemory(some))[0];
+  return plan as unknown as ReductionPlan;
+}
+
+function sum(array: LocalArray, name: "positive" | "abs" = "positive"): number {
+  const plan = planFor(array);
+  return sumOf(plan, apply(name, operand(0)), [array], array.shape, sumMemory(plan))[0];
 }
 
 function vector(dtype: "float64" | "float32", value: (i: number) => number): LocalArray {
@@ -51,4 +55,27 @@ Deno.test("sums of many numbers that are not finite, or very large, are as of fe
   assertEquals(sum(vector("float64", () => 2 ** 1000)), N * 2 ** 1000);
   assertEquals(sum(vector("float64", () => -0)), 0);
   assertEquals(sum(vector("float64", (i) => i < 20000 ? 0 : -1), "abs"), N - 20000);
+});
+
+Deno.test("squares are added in the unit that a sample tells as in one that is known", () => {
+  const magnitude = apply("abs", cast("float64", operand(0)));
+  for (const dtype of ["float64", "float32"] as const) {
+    for (const [largest, at, isRight] of [[7, 100, true], [5, N - 1, true], [1e10, N - 1, false]] as const) {
+      const array = vector(dtype, (i) => i === at ? largest : 4.2 / (1 + i * 7919 % N));
+      array.data[0] = 4.5;
+      const [plan, memory, other] = [planFor(array), sumMemory(planFor(array)), sumMemory(planFor(array))];
+      const guess = squaresByGuess(plan, magnitude, array, memory);
+      assertEquals(memory.own[0][0], largest);
+      assertEquals(guess === unitOf(largest), isRight);
+      const unit = { storage: Float64Array.of(guess), dtype: "float64", offset: 0, strides: [0] } as const;
+      const square = squaresOf(magnitude);
+      if (!isRight) continue;
+      const wanted = sumOf(plan, square, [array, unit], array.shape, other, 1)[0];
+      assertStrictEquals(sumOf(plan, square, [array, unit], array.shape, memory, 1, true)[0], wanted);
+    }
+    for (const value of [NaN, Infinity]) {
+      const array = vector(dtype, (i) => i === N - 1 ? value : 1);
+      assertEquals(squaresByGuess(planFor(array), magnitude, array, sumMemory(planFor(array))), 0);
+    }
+  }
 });
