@@ -1,7 +1,7 @@
 // Conjugate gradients: A x = b for the matrix of -u'' on a line, whose rows are divided among the ranks.
 //
 //   deno task run -n 2 examples/conjugate_gradients.ts
-import { axpy, DistributedArray, dot, initialize, linspace, multiply, Replicated, Slab } from "../mod.ts";
+import { axpy, DistributedArray, dot, initialize, linspace, Replicated, Slab } from "../mod.ts";
 
 using runtime = initialize({ device: "cpu" });
 const n = 200;
@@ -12,7 +12,7 @@ const b = DistributedArray.full(runtime, [n], Slab.X, 1 / (n + 1) ** 2);
 /** Each rank multiplies its rows with the whole vector. */
 function product(vector: DistributedArray<"float64">): DistributedArray<"float64"> {
   using whole = vector.redistribute(Replicated);
-  using terms = multiply(a, whole);
+  using terms = a.multiply(whole);
   return terms.sum({ axis: 1 });
 }
 

@@ -1,7 +1,7 @@
 // k-means: points divided among the ranks, centres on all of them. Nothing is gathered.
 //
 //   deno task run -n 2 examples/k_means.ts
-import { DistributedArray, equal, expandDims, initialize, Replicated, Slab } from "../mod.ts";
+import { DistributedArray, expandDims, initialize, Replicated, Slab } from "../mod.ts";
 
 using runtime = initialize({ device: "cpu" });
 const [count, clusters] = [300, 3];
@@ -14,13 +14,13 @@ using centres = DistributedArray.generate(runtime, [clusters, 2], Replicated, (k
 let inertia = Infinity;
 for (let round = 0; round < 10; round++) {
   using differences = expandDims(points, 1).subtract(centres); // [count, clusters, 2]
-  using squares = differences.multiply(differences);
+  using squares = differences.square();
   using distances = squares.sum({ axis: 2 });
   using nearest = distances.argmin({ axis: 1 });
   using least = distances.min({ axis: 1 });
   inertia = least.sum();
   for (let k = 0; k < clusters; k++) {
-    using members = equal(nearest, k);
+    using members = nearest.equal(k);
     using chosen = expandDims(members, 1).multiply(points);
     using total = chosen.sum({ axis: 0 });
     centres.slice([[k, k + 1]]).assign(total.divide(members.sum()));

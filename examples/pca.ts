@@ -1,7 +1,7 @@
 // Principal components of points that are divided among the ranks.
 //
 //   deno task run -n 2 examples/pca.ts
-import { DistributedArray, dot, initialize, matmul, multiply, Replicated, Slab } from "../mod.ts";
+import { DistributedArray, dot, initialize, matmul, Replicated, Slab } from "../mod.ts";
 
 using runtime = initialize({ device: "cpu" });
 const [count, features] = [300, 4];
@@ -17,11 +17,11 @@ using covariance = products.divide(count - 1);
 let direction = DistributedArray.full(runtime, [features], Replicated, 0.5);
 let variance = 0;
 for (let round = 0; round < 40; round++) {
-  using longer = multiply(covariance, direction).sum({ axis: 1 });
+  using longer = covariance.multiply(direction).sum({ axis: 1 });
   variance = dot(direction, longer);
   direction.free();
   direction = longer.divide(longer.norm());
 }
-using scores = multiply(centred, direction).sum({ axis: 1 }); // divided as the points are
+using scores = centred.multiply(direction).sum({ axis: 1 }); // divided as the points are
 const spread = scores.var({ correction: 1 });
 if (runtime.rank === 0) console.log(`variance along the first component: ${variance}, of the scores: ${spread}`);

@@ -1,17 +1,17 @@
 // Ridge regression: the normal equations are summed over the ranks, and every rank solves the small system by Cholesky.
 //
 //   deno task run -n 2 examples/ridge_regression.ts
-import { DistributedArray, expandDims, initialize, matmul, multiply, Replicated, Slab, subtract } from "../mod.ts";
+import { DistributedArray, expandDims, initialize, matmul, Replicated, Slab } from "../mod.ts";
 
 using runtime = initialize({ device: "cpu" });
 const [count, features, penalty] = [400, 5, 0.5];
 using x = DistributedArray.generate(runtime, [count, features], Slab.X, (i, j) => Math.cos(i * (j + 1) / 7));
 using truth = DistributedArray.generate(runtime, [features], Replicated, (j) => j - 1.5);
 using noise = DistributedArray.generate(runtime, [count], Slab.X, (i) => Math.sin(11 * i) / 10);
-using y = multiply(x, truth).sum({ axis: 1 }).add(noise);
+using y = x.multiply(truth).sum({ axis: 1 }).add(noise);
 
 using gram = matmul(x, x, { qualifiers: { a: { isTranspose: true } }, epilog: "all_reduce" });
-using moments = multiply(x, expandDims(y, 1)).sum({ axis: 0 });
+using moments = x.multiply(expandDims(y, 1)).sum({ axis: 0 });
 
 /** Solves A w = b for a small positive definite A, in place: A = L L^T. */
 function solve(a: Float64Array<ArrayBuffer>, b: Float64Array<ArrayBuffer>): Float64Array<ArrayBuffer> {
@@ -35,6 +35,6 @@ function solve(a: Float64Array<ArrayBuffer>, b: Float64Array<ArrayBuffer>): Floa
 const system = gram.map((value, i, j) => i === j ? value + penalty : value);
 const weights = solve(system.to({ order: "C" }).allGather(), moments.allGather());
 using w = DistributedArray.fromLocal(runtime, weights, Replicated, { localShape: [features] });
-using predicted = multiply(x, w).sum({ axis: 1 });
-const error = subtract(predicted, y).norm();
+using predicted = x.multiply(w).sum({ axis: 1 });
+const error = predicted.subtract(y).norm();
 if (runtime.rank === 0) console.log(`weights ${[...weights].join(" ")}, residual ${error}`);

@@ -48,9 +48,10 @@ async function runAlone({ file, place }: Example): Promise<void> {
   await expectPassed(["--doc", filter, file], 1);
 }
 
-async function expectPassed(args: readonly string[], count: number): Promise<void> {
+/** `cwd` is where files of examples are written. */
+async function expectPassed(args: readonly string[], count: number, cwd = root): Promise<void> {
   const all = ["test", "-A", "--no-check", "--reporter=tap", ...args];
-  const { code, stdout, stderr } = await finish(start(Deno.execPath(), all), 240);
+  const { code, stdout, stderr } = await finish(start(Deno.execPath(), all, { cwd }), 240);
   assertEquals(code, 0, stdout + stderr);
   assertEquals(stdout.match(/^ok \d+/gm)?.length, count, stdout + stderr);
 }
@@ -79,7 +80,7 @@ Deno.test("examples that leave nothing open, one after the other", async () => {
     return `Deno.test("${example.file}${example.place}", (await import("./example_${i}.ts")).run);\n`;
   });
   Deno.writeTextFileSync(`${folder.path}/all_test.ts`, tests.join(""));
-  await expectPassed([`${folder.path}/all_test.ts`], selected.length);
+  await expectPassed([`${folder.path}/all_test.ts`], selected.length, folder.path);
 });
 
 for (const example of examples.filter((example) => !isClosed(example))) {
