@@ -199,6 +199,7 @@ clusterTest("flip, cumulativeSum, kron, vecdot", (runtime) => {
     for (const axis of [0, 1]) assertEquals(whole(cumulativeSum(f, { axis })), whole(cumulativeSum(alone, { axis })));
     assertEquals(whole(vecdot(z, z)).filter((_, k) => k % 2 === 0), [0, 1, 2, 3, 4, 5, 6].map((i) => 5 * i * i + 30));
   }
+  assertEquals(whole(cumulativeSum(arange(runtime, 1, 6, 1, Slab.X))), [1, 3, 6, 10, 15]);
   using small = DistributedArray.generate(runtime, [3, 2], Slab.X, (i, j) => 1 + i + 10 * j, { memory });
   using b = DistributedArray.generate(runtime, [2, 2], Replicated, (i, j) => i + 2 * j, { memory });
   const product = kron(small, b);
@@ -207,6 +208,7 @@ clusterTest("flip, cumulativeSum, kron, vecdot", (runtime) => {
   const fails = (action: () => unknown, type: ErrorClass<Error>, message: string) =>
     assertThrowsEverywhere(runtime, action, type, message);
   fails(() => kron(small, b.slice([[0, 1]]).sum({ axis: 0 })), ShapeError, "kron takes arrays of as many dimensions");
+  fails(() => cumulativeSum(small), TypeError, "from -2 to 1, not undefined");
   fails(() => flip(small, 2), RangeError, "from -2 to 1");
   fails(() => vecdot(small.sum({ axis: 1 }), small.sum({ axis: 1 })), ShapeError, "Take vdot(a, b)");
   using wide = DistributedArray.generate(runtime, [3, 4], Replicated, (i, j) => 10 * i + j, { order: "F", memory });

@@ -17,7 +17,7 @@ import { checkAxis } from "./plan.ts";
 type Wide = Float64Array<ArrayBuffer> | BigInt64Array<ArrayBuffer>;
 
 /**
- * The sums of the elements up to each one along a dimension, itself included: a new array of the same shape and distribution.
+ * The sums of the elements up to each one along a dimension, which may be left out of vectors, itself included: a new array of the same shape and distribution.
  * Elements are added one after the other, in float64, and integers in int64, which wraps around; so that the sums are the same
  * for any number of ranks. Where the dimension is divided, each rank waits for the sums of the one before. Arrays on GPUs
  * travel to the host and back. Collective.
@@ -30,19 +30,20 @@ type Wide = Float64Array<ArrayBuffer> | BigInt64Array<ArrayBuffer>;
  *
  * using runtime = initialize();
  * using a = arange(runtime, 1, 5, 1, Slab.X, { dtype: "int32" });
- * console.log(cumulativeSum(a, { axis: 0 }).format()); // [ 1  3  6 10]
+ * console.log(cumulativeSum(a).format()); // [ 1  3  6 10]
  * ```
  */
 export function cumulativeSum<D extends DType>(
   array: DistributedArray<D>,
-  options: { axis: number },
+  options: { axis?: number } = {},
 ): DistributedArray<SumOf<D>> {
   const runtime = runtimeOf(array);
   let axis!: number;
   agree(runtime, "cumulativeSum", () => {
     checkArray(array, "cumulativeSum: the array");
     const given = readOptions("the options of cumulativeSum", options, ["axis"]);
-    axis = checkAxis(given.axis, array.shape.length);
+    const dimensions = array.shape.length;
+    axis = checkAxis(given.axis === undefined && dimensions === 1 ? 0 : given.axis, dimensions);
     return { ...factsOf(array), axis };
   });
   const { distribution, order, memory, dtype } = array;
