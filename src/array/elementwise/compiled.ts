@@ -3,7 +3,7 @@
  * and layout of neighbours in memory one loop, compiled at its first use and kept on disk.
  *
  * What IEEE 754 defines is the same as in loops of JavaScript, bit for bit; other functions are those of glibc for vectors,
- * which differ from them by four units in the last place at most.
+ * which differ from them by five units in the last place at most.
  *
  * @module
  */
