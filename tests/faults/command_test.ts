@@ -25,7 +25,7 @@ const ENDS: [way: string, code: number, words: RegExp][] = [
   ["SIGKILL", 137, /^error: rank 1 was ended by signal 9 \(\w+\), and the job with exit code 137$/m],
   ["crashes", 139, /^error: rank 1 was ended by signal 11 \([\w ]+\), and the job with exit code 139$/m],
   ["aborts natively", 134, /^error: rank 1 was ended by signal 6 \(\w+\), and the job with exit code 134$/m],
-  ["takes too long", 124, /^error: rank 0 ended the job with exit code 124: the time limit of timeoutSeconds$/m],
+  ["is stopped", 124, /^error: rank 0 ended the job with exit code 124: the time limit of timeoutSeconds$/m],
 ];
 
 for (const [way, expected, words] of ENDS) {
@@ -37,6 +37,7 @@ for (const [way, expected, words] of ENDS) {
       assertEquals(code, expected, stderr);
       assertMatch(stderr, words);
       assertEquals(stderr.split(/^error: (?!Uncaught)/m).length - 1, 1, stderr);
+      if (way === "is stopped") assertStringIncludes(stderr, "rank 1 has not arrived: it is in no call that waits");
       assert(!stderr.includes("distmath-end"), stderr);
       assert(seconds < LONGEST_END_SECONDS * slowdown(), `${seconds} s`);
       // What MPI leaves of killed ranks.
