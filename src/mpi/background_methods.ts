@@ -4,7 +4,7 @@
  * @module
  */
 import { checkInto, EMPTY_RECEIVE, EMPTY_SEND, receiveBuffer, sendBuffer } from "./buffers.ts";
-import { checkedElement, checkedLength, checkedRoot } from "./checks.ts";
+import { checkedArray, checkedRoot } from "./checks.ts";
 import { CollectiveMethods, equalParts } from "./collective_methods.ts";
 import {
   type IntoOptions,
@@ -29,8 +29,7 @@ export abstract class BackgroundMethods extends CollectiveMethods {
   /** Begin a `broadcast`; the request's value is the array. Source: MPI_Ibcast. */
   ibroadcast<T extends NumericArray>(data: T, options: ScatterOptions = NO_OPTIONS): Request<T> {
     if (arguments.length > 2) refuseExtra("ibroadcast", "data", OptionKeys.scatter);
-    const element = checkedElement(this, "ibroadcast", "data", data, options, OptionKeys.scatter);
-    const length = checkedLength("ibroadcast", "data", data);
+    const { element, length } = checkedArray(this, "ibroadcast", "data", data, options, OptionKeys.scatter);
     const root = checkedRoot(this, "ibroadcast", options.root);
     const { symbols, constants } = startMpi();
     const type = constants.types[element.type];
@@ -49,8 +48,7 @@ export abstract class BackgroundMethods extends CollectiveMethods {
    */
   iallReduce<T extends NumericArray>(send: T, options: ReduceOptions<T> = NO_OPTIONS): Request<T> {
     if (arguments.length > 2) refuseExtra("iallReduce", "send", OptionKeys.reduce);
-    const element = checkedElement(this, "iallReduce", "send", send, options, OptionKeys.reduce);
-    const length = checkedLength("iallReduce", "send", send);
+    const { element, length } = checkedArray(this, "iallReduce", "send", send, options, OptionKeys.reduce);
     const { op = "sum" } = options;
     const into = options.into ?? newLike(send, length);
     checkInto("iallReduce", into, send, length);
@@ -87,8 +85,7 @@ export abstract class BackgroundMethods extends CollectiveMethods {
    */
   ireduce<T extends NumericArray>(send: T, options: ReduceRootOptions<T> = NO_OPTIONS): Request<T | null> {
     if (arguments.length > 2) refuseExtra("ireduce", "send", OptionKeys.reduceRoot);
-    const element = checkedElement(this, "ireduce", "send", send, options, OptionKeys.reduceRoot);
-    const length = checkedLength("ireduce", "send", send);
+    const { element, length } = checkedArray(this, "ireduce", "send", send, options, OptionKeys.reduceRoot);
     const { op = "sum" } = options;
     const root = checkedRoot(this, "ireduce", options.root);
     checkOperation("ireduce", element, op, length);
@@ -123,8 +120,7 @@ export abstract class BackgroundMethods extends CollectiveMethods {
   /** Begin a `gather`; the request's value is the whole on the root, `null` on the others. Source: MPI_Igather. */
   igather<T extends NumericArray>(send: T, options: RootOptions<T> = NO_OPTIONS): Request<T | null> {
     if (arguments.length > 2) refuseExtra("igather", "send", OptionKeys.root);
-    const element = checkedElement(this, "igather", "send", send, options, OptionKeys.root);
-    const length = checkedLength("igather", "send", send);
+    const { element, length } = checkedArray(this, "igather", "send", send, options, OptionKeys.root);
     const root = checkedRoot(this, "igather", options.root);
     const total = checkedTotal("igather", length, this.size);
     const into = this.rank === root ? options.into ?? newLike(send, total) : null;
@@ -144,8 +140,7 @@ export abstract class BackgroundMethods extends CollectiveMethods {
   /** Begin a `scatter`; the request's value is `into`. Source: MPI_Iscatter. */
   iscatter<T extends NumericArray>(send: T | null, into: T, options: ScatterOptions = NO_OPTIONS): Request<T> {
     if (arguments.length > 3) refuseExtra("iscatter", "send, into", OptionKeys.scatter);
-    const element = checkedElement(this, "iscatter", "into", into, options, OptionKeys.scatter);
-    const length = checkedLength("iscatter", "into", into);
+    const { element, length } = checkedArray(this, "iscatter", "into", into, options, OptionKeys.scatter);
     const root = checkedRoot(this, "iscatter", options.root);
     const source = equalParts(this, "iscatter", send, into, root);
     const { symbols, constants } = startMpi();
@@ -163,8 +158,7 @@ export abstract class BackgroundMethods extends CollectiveMethods {
   /** Begin an `allGather`; the request's value is the whole. Source: MPI_Iallgather. */
   iallGather<T extends NumericArray>(send: T, options: IntoOptions<T> = NO_OPTIONS): Request<T> {
     if (arguments.length > 2) refuseExtra("iallGather", "send", OptionKeys.into);
-    const element = checkedElement(this, "iallGather", "send", send, options, OptionKeys.into);
-    const length = checkedLength("iallGather", "send", send);
+    const { element, length } = checkedArray(this, "iallGather", "send", send, options, OptionKeys.into);
     const total = checkedTotal("iallGather", length, this.size);
     const into = options.into ?? newLike(send, total);
     checkInto("iallGather", into, send, total);
@@ -183,8 +177,7 @@ export abstract class BackgroundMethods extends CollectiveMethods {
   /** Begin an `allToAll`; the request's value is what comes from each rank. Source: MPI_Ialltoall. */
   iallToAll<T extends NumericArray>(send: T, options: IntoOptions<T> = NO_OPTIONS): Request<T> {
     if (arguments.length > 2) refuseExtra("iallToAll", "send", OptionKeys.into);
-    const element = checkedElement(this, "iallToAll", "send", send, options, OptionKeys.into);
-    const length = checkedLength("iallToAll", "send", send);
+    const { element, length } = checkedArray(this, "iallToAll", "send", send, options, OptionKeys.into);
     const part = equalPart("iallToAll", "send", length, this.size, "use allToAllV");
     const into = options.into ?? newLike(send, length);
     checkInto("iallToAll", into, send, length);

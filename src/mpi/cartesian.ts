@@ -7,7 +7,7 @@ import { checkMpi } from "../../ffi/mpi/mod.ts";
 import { StateError } from "../errors.ts";
 import { describe } from "../options.ts";
 import { checkInto, isInt, receiveBuffer, sendBuffer } from "./buffers.ts";
-import { checkedElement, checkedLength, checkedRank } from "./checks.ts";
+import { checkedArray, checkedRank } from "./checks.ts";
 import { refuseFreed } from "./communicator_handle.ts";
 import { type IntoOptions, NO_OPTIONS, OptionKeys, refuseExtra } from "./communicator_options.ts";
 import { checkedTotal, equalPart } from "./counts.ts";
@@ -114,8 +114,7 @@ export abstract class CartesianMethods extends ObjectMethods {
    */
   neighborAllGather<T extends NumericArray>(send: T, options: IntoOptions<T> = NO_OPTIONS): T {
     if (arguments.length > 2) refuseExtra("neighborAllGather", "send", OptionKeys.into);
-    const element = checkedElement(this, "neighborAllGather", "send", send, options, OptionKeys.into);
-    const length = checkedLength("neighborAllGather", "send", send);
+    const { element, length } = checkedArray(this, "neighborAllGather", "send", send, options, OptionKeys.into);
     const total = checkedTotal("neighborAllGather", length, 2 * shapeOf("neighborAllGather", this).length);
     const into = options.into ?? newLike(send, total);
     checkInto("neighborAllGather", into, send, total);
@@ -134,8 +133,7 @@ export abstract class CartesianMethods extends ObjectMethods {
    */
   neighborAllToAll<T extends NumericArray>(send: T, options: IntoOptions<T> = NO_OPTIONS): T {
     if (arguments.length > 2) refuseExtra("neighborAllToAll", "send", OptionKeys.into);
-    const element = checkedElement(this, "neighborAllToAll", "send", send, options, OptionKeys.into);
-    const length = checkedLength("neighborAllToAll", "send", send);
+    const { element, length } = checkedArray(this, "neighborAllToAll", "send", send, options, OptionKeys.into);
     const part = equalPart("neighborAllToAll", "send", length, 2 * shapeOf("neighborAllToAll", this).length);
     const into = options.into ?? newLike(send, length);
     checkInto("neighborAllToAll", into, send, length);

@@ -21,17 +21,18 @@ export function checkCall(
   checkOptions(method, options, allowed);
 }
 
-/** The element of an array that is sent or received; the communicator and the options are checked on the way. */
-export function checkedElement(
+/** What is known of an array that is sent or received; the communicator and the options are checked on the way. */
+export function checkedArray(
   communicator: CommunicatorHandle,
   method: string,
   what: string,
   array: NumericArray,
   options: ElementOptions,
   allowed: ReadonlySet<string>,
-): Element {
+): { readonly element: Element; readonly length: number } {
   checkCall(communicator, method, options, allowed);
-  return elementOf(method, what, array, options?.dtype);
+  const element = elementOf(method, what, array, options?.dtype);
+  return { element, length: checkedLength(method, what, array) };
 }
 
 /** The length of an array that is sent or received, whose memory was not transferred away. */

@@ -15,7 +15,7 @@ import {
   sameClass,
   sendBuffer,
 } from "./buffers.ts";
-import { checkedElement, checkedLength, checkedRoot } from "./checks.ts";
+import { checkedArray, checkedRoot } from "./checks.ts";
 import { refuseFreed } from "./communicator_handle.ts";
 import {
   type AllToAllVOptions,
@@ -47,8 +47,7 @@ export abstract class CollectiveMethods extends ReductionMethods {
   /** Give every rank the root's entries, in place; returns the array. Source: MPI_Bcast. */
   broadcast<T extends NumericArray>(data: T, options: ScatterOptions = NO_OPTIONS): T {
     if (arguments.length > 2) refuseExtra("broadcast", "data", OptionKeys.scatter);
-    const element = checkedElement(this, "broadcast", "data", data, options, OptionKeys.scatter);
-    const length = checkedLength("broadcast", "data", data);
+    const { element, length } = checkedArray(this, "broadcast", "data", data, options, OptionKeys.scatter);
     const root = checkedRoot(this, "broadcast", options.root);
     const { symbols, constants } = startMpi();
     const type = constants.types[element.type];
@@ -62,8 +61,7 @@ export abstract class CollectiveMethods extends ReductionMethods {
    */
   gather<T extends NumericArray>(send: T, options: RootOptions<T> = NO_OPTIONS): T | null {
     if (arguments.length > 2) refuseExtra("gather", "send", OptionKeys.root);
-    const element = checkedElement(this, "gather", "send", send, options, OptionKeys.root);
-    const length = checkedLength("gather", "send", send);
+    const { element, length } = checkedArray(this, "gather", "send", send, options, OptionKeys.root);
     const root = checkedRoot(this, "gather", options.root);
     const total = checkedTotal("gather", length, this.size);
     const into = this.rank === root ? options.into ?? newLike(send, total) : null;
@@ -81,8 +79,7 @@ export abstract class CollectiveMethods extends ReductionMethods {
    */
   gatherV<T extends NumericArray>(send: T, options: GatherVRootOptions<T> = NO_OPTIONS): T | null {
     if (arguments.length > 2) refuseExtra("gatherV", "send", OptionKeys.gatherVRoot);
-    const element = checkedElement(this, "gatherV", "send", send, options, OptionKeys.gatherVRoot);
-    const length = checkedLength("gatherV", "send", send);
+    const { element, length } = checkedArray(this, "gatherV", "send", send, options, OptionKeys.gatherVRoot);
     const root = checkedRoot(this, "gatherV", options.root);
     const isRoot = this.rank === root;
     const parts = isRoot ? checkedParts("gatherV", this.size, options.counts, options.displacements) : null;
@@ -112,8 +109,7 @@ export abstract class CollectiveMethods extends ReductionMethods {
   /** Collect equal parts on every rank, in the order of the ranks. `send` may be this rank's part of `into`. Source: MPI_Allgather. */
   allGather<T extends NumericArray>(send: T, options: IntoOptions<T> = NO_OPTIONS): T {
     if (arguments.length > 2) refuseExtra("allGather", "send", OptionKeys.into);
-    const element = checkedElement(this, "allGather", "send", send, options, OptionKeys.into);
-    const length = checkedLength("allGather", "send", send);
+    const { element, length } = checkedArray(this, "allGather", "send", send, options, OptionKeys.into);
     const total = checkedTotal("allGather", length, this.size);
     const into = options.into ?? newLike(send, total);
     const isInPlace = isPartOf(into, send, this.rank * length);
@@ -168,8 +164,7 @@ export abstract class CollectiveMethods extends ReductionMethods {
     send: T,
     options: GatherVOptions<T>,
   ): { element: Element; length: number; into: T; parts: Parts; isInPlace: boolean } {
-    const element = checkedElement(this, method, "send", send, options, OptionKeys.gatherV);
-    const length = checkedLength(method, "send", send);
+    const { element, length } = checkedArray(this, method, "send", send, options, OptionKeys.gatherV);
     const parts = checkedParts(method, this.size, options?.counts, options?.displacements);
     checkOwnPart(method, this.rank, parts.counts, length);
     const into = options.into ?? newLike(send, parts.extent);
@@ -181,8 +176,7 @@ export abstract class CollectiveMethods extends ReductionMethods {
   /** Give each rank one of the root's equal parts, into `into`. Ranks other than the root pass `null`. Source: MPI_Scatter. */
   scatter<T extends NumericArray>(send: T | null, into: T, options: ScatterOptions = NO_OPTIONS): T {
     if (arguments.length > 3) refuseExtra("scatter", "send, into", OptionKeys.scatter);
-    const element = checkedElement(this, "scatter", "into", into, options, OptionKeys.scatter);
-    const length = checkedLength("scatter", "into", into);
+    const { element, length } = checkedArray(this, "scatter", "into", into, options, OptionKeys.scatter);
     const root = checkedRoot(this, "scatter", options.root);
     const source = equalParts(this, "scatter", send, into, root);
     const { symbols, constants } = startMpi();
@@ -199,8 +193,7 @@ export abstract class CollectiveMethods extends ReductionMethods {
    */
   scatterV<T extends NumericArray>(send: T | null, into: T, options: ScatterVOptions = NO_OPTIONS): T {
     if (arguments.length > 3) refuseExtra("scatterV", "send, into", OptionKeys.scatterV);
-    const element = checkedElement(this, "scatterV", "into", into, options, OptionKeys.scatterV);
-    const length = checkedLength("scatterV", "into", into);
+    const { element, length } = checkedArray(this, "scatterV", "into", into, options, OptionKeys.scatterV);
     const root = checkedRoot(this, "scatterV", options.root);
     const source = rootArray(this.rank, "scatterV", send, into, root);
     const parts = source ? checkedParts("scatterV", this.size, options.counts, options.displacements) : null;
@@ -231,8 +224,7 @@ export abstract class CollectiveMethods extends ReductionMethods {
   /** Send the r-th of equal parts to rank r, and receive one from each. `into` may be `send` itself. Source: MPI_Alltoall. */
   allToAll<T extends NumericArray>(send: T, options: IntoOptions<T> = NO_OPTIONS): T {
     if (arguments.length > 2) refuseExtra("allToAll", "send", OptionKeys.into);
-    const element = checkedElement(this, "allToAll", "send", send, options, OptionKeys.into);
-    const length = checkedLength("allToAll", "send", send);
+    const { element, length } = checkedArray(this, "allToAll", "send", send, options, OptionKeys.into);
     const part = equalPart("allToAll", "send", length, this.size, "use allToAllV");
     const into = options.into ?? newLike(send, length);
     if (into !== send) checkInto("allToAll", into, send, length);
@@ -250,8 +242,7 @@ export abstract class CollectiveMethods extends ReductionMethods {
   allToAllV<T extends NumericArray>(send: T, options: AllToAllVOptions<T>): T {
     if (arguments.length > 2) refuseExtra("allToAllV", "send", OptionKeys.allToAllV);
     const method = "allToAllV";
-    const element = checkedElement(this, method, "send", send, options, OptionKeys.allToAllV);
-    const length = checkedLength(method, "send", send);
+    const { element, length } = checkedArray(this, method, "send", send, options, OptionKeys.allToAllV);
     const sent = checkedParts(
       method,
       this.size,

@@ -4,7 +4,7 @@
  * @module
  */
 import { checkInto, EMPTY_RECEIVE, receiveBuffer, sendBuffer } from "./buffers.ts";
-import { checkedElement, checkedLength, checkedRoot } from "./checks.ts";
+import { checkCall, checkedArray, checkedLength, checkedRoot } from "./checks.ts";
 import {
   NO_OPTIONS,
   OptionKeys,
@@ -14,7 +14,7 @@ import {
   refuseExtra,
 } from "./communicator_options.ts";
 import { entryCounts, equalPart, sumOf } from "./counts.ts";
-import { narrow, newLike, type NumericArray, widen } from "./elements.ts";
+import { elementOf, narrow, newLike, type NumericArray, widen } from "./elements.ts";
 import { startMpi } from "./init_finalize.ts";
 import { MessageMethods } from "./message_methods.ts";
 import { beginCombining, blocksIn, checkedOperator, endCombining, isWidened, operationOf } from "./operator.ts";
@@ -29,7 +29,9 @@ export abstract class ReductionMethods extends MessageMethods {
    */
   allReduce<T extends NumericArray>(send: T, options: ReduceOptions<T> = NO_OPTIONS): T {
     if (arguments.length > 2) refuseExtra("allReduce", "send", OptionKeys.reduce);
-    const element = checkedElement(this, "allReduce", "send", send, options, OptionKeys.reduce);
+    // As checkedArray, without an object: this is the call that loops make most.
+    checkCall(this, "allReduce", options, OptionKeys.reduce);
+    const element = elementOf("allReduce", "send", send, options.dtype);
     const length = checkedLength("allReduce", "send", send);
     const { op = "sum" } = options;
     const into = options.into ?? newLike(send, length);
@@ -62,8 +64,7 @@ export abstract class ReductionMethods extends MessageMethods {
    */
   reduce<T extends NumericArray>(send: T, options: ReduceRootOptions<T> = NO_OPTIONS): T | null {
     if (arguments.length > 2) refuseExtra("reduce", "send", OptionKeys.reduceRoot);
-    const element = checkedElement(this, "reduce", "send", send, options, OptionKeys.reduceRoot);
-    const length = checkedLength("reduce", "send", send);
+    const { element, length } = checkedArray(this, "reduce", "send", send, options, OptionKeys.reduceRoot);
     const { op = "sum" } = options;
     const root = checkedRoot(this, "reduce", options.root);
     const own = checkedOperator("reduce", element, op, length);
@@ -113,8 +114,7 @@ export abstract class ReductionMethods extends MessageMethods {
     send: T,
     options: ReduceOptions<T>,
   ): T {
-    const element = checkedElement(this, method, "send", send, options, OptionKeys.reduce);
-    const length = checkedLength(method, "send", send);
+    const { element, length } = checkedArray(this, method, "send", send, options, OptionKeys.reduce);
     const { op = "sum" } = options;
     const into = options.into ?? newLike(send, length);
     if (into !== send) checkInto(method, into, send, length);
@@ -144,8 +144,7 @@ export abstract class ReductionMethods extends MessageMethods {
   reduceScatter<T extends NumericArray>(send: T, options: ReduceScatterOptions<T> = NO_OPTIONS): T {
     if (arguments.length > 2) refuseExtra("reduceScatter", "send", OptionKeys.reduceScatter);
     const method = "reduceScatter";
-    const element = checkedElement(this, method, "send", send, options, OptionKeys.reduceScatter);
-    const length = checkedLength(method, "send", send);
+    const { element, length } = checkedArray(this, method, "send", send, options, OptionKeys.reduceScatter);
     const { op = "sum" } = options;
     const own = checkedOperator(method, element, op, length);
     const given = options.counts;
