@@ -559,7 +559,7 @@ export const LOCAL_CALLS = `
   currentRuntime fromNdarray toNdarray waitAll waitAny startAll Timeline Timeline.toSVG Timeline.toChromeTrace makePresencePage LongWaits LongWaits.look whereRanksAre SymmetricArray.order
   findGpuDriver inspectGpus launcher copyFromDevice copyToDevice liveAllocations numroc allocate decode promote
   dtypeInfo dtypeOf encode fromFloat32 isNarrowFloat toFloat32 parseNpyHeader geluAuxShape reluAuxShape inferDistribution
-  matrixQualifiers explain nearest packQualifiers qualifiersObject environment nativePrefix openedLibraries searchFolders
+  matrixQualifiers explain nearest packQualifiers qualifiersObject environment findCompiler nativePrefix openedLibraries searchFolders
   Recording Recording.collectives Recording.stop
   Runtime Runtime.record Runtime.versions Runtime.onCollect Runtime.warnOnce Runtime.isFinalized Runtime.isClosed
   DistributedArray DistributedArray:wrap DistributedArray:of DistributedArray:share DistributedArray.local DistributedArray.isLost DistributedArray.size
