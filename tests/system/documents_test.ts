@@ -78,10 +78,10 @@ const isRun = (command: string) =>
 const checkedOtherwise: [command: RegExp, check: () => void][] = [
   [/^npx --yes deno@[\d.]+ task test$/, () => assertTask("test")],
   [/^deno task (check|bench|test)$/, () => ["check", "bench", "test"].forEach(assertTask)],
-  [/^deno task bench (pgemm|redistribution|overlap)$/, () => {
+  [/^deno task bench (pgemm|redistribution|fft|communicator|elementwise|overlap)$/, () => {
     assertTask("bench");
     const main = Deno.readTextFileSync(new URL("bench/main.ts", root));
-    for (const group of ["pgemm", "redistribution", "overlap"]) {
+    for (const group of ["pgemm", "redistribution", "fft", "communicator", "elementwise", "overlap"]) {
       assert(main.includes(`"${group}"`) || main.includes(`${group},`));
     }
   }],

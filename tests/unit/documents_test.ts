@@ -61,27 +61,36 @@ Deno.test("README's troubleshooting is by messages that there are", () => {
 Deno.test("README's measured results are those of the records that it names", () => {
   const measured = rowsOf("Measured");
   assert(measured.length > 2);
-  const ratios = (record: string, quantity: string, group: string, title = "") => {
+  const ratios = (record: string, quantity: string, group: string, { title = "", ranks = 0 } = {}) => {
     const { groups } = JSON.parse(read(`bench/results/${record}`)) as {
       groups: {
         name: string;
+        ranks: number;
         rows: { title: string; verdicts: { quantity: string; value: { median: number } }[] }[];
       }[];
     };
-    const rows = groups.find(({ name }) => name === group)!.rows.filter((row) => row.title.startsWith(title));
+    const found = groups.find((one) => one.name === group && (ranks === 0 || one.ranks === ranks))!;
+    const rows = found.rows.filter((row) => row.title.startsWith(title));
     const values = rows.flatMap(({ verdicts }) => verdicts.filter((one) => one.quantity === quantity))
       .map(({ value }) => value.median);
     return [Math.min(...values), Math.max(...values)];
   };
   const shown = (cell: string) => [...cell.matchAll(/([\d.]+) to ([\d.]+)/g)].map(([, ...ends]) => ends.map(Number));
-  const [products, moves, picture] = measured;
   const near = (found: readonly number[], said: readonly number[], digits: number) =>
     assertEquals(found.map((value) => Number(value.toPrecision(digits))), said);
-  near(ratios("2026-11-22-amd-epyc-2-cores.json", "speed / C", "pgemm", "float64"), shown(products[1])[0], 3);
-  const [gemr2d, mpi4py] = shown(moves[1]);
-  near(ratios("redistribution_2_cores.json", "speed / p?gemr2d", "redistribution"), gemr2d, 2);
-  near(ratios("redistribution_2_cores.json", "speed / mpi4py", "redistribution"), mpi4py, 2);
-  for (const [, , record] of [products, moves, picture]) {
+  const [products, moves, movesOfFour, transforms, messages, functions] = measured.map(([, said]) => shown(said));
+  near(ratios("2026-11-22-amd-epyc-2-cores.json", "speed / C", "pgemm", { title: "float64" }), products[0], 3);
+  for (const [ranks, said] of [[2, moves], [4, movesOfFour]] as const) {
+    for (const [i, peer] of ["p?gemr2d", "mpi4py"].entries()) {
+      near(ratios("redistribution_2_cores.json", `speed / ${peer}`, "redistribution", { ranks }), said[i], 2);
+    }
+  }
+  for (const [i, peer] of ["FFTW-MPI", "mpi4py-fft"].entries()) {
+    near(ratios("fft_2_cores.json", `speed / ${peer}`, "fft", { ranks: 2 }), transforms[i], 2);
+  }
+  near(ratios("communicator_2_cores.json", "time / mpi4py", "communicator"), messages[0], 2);
+  near(ratios("elementwise_2_cores.json", "time / NumPy", "elementwise"), functions[0], 2);
+  for (const [, , record] of measured) {
     assert(Deno.statSync(new URL(`bench/results/${record.replaceAll("`", "")}`, root)).isFile);
   }
   for (const [, path] of read("README.md").matchAll(/\]\(([^)#:]+)\)/g)) {
