@@ -8,7 +8,7 @@ import type { OperationName } from "../../../src/array/elementwise/names.ts";
 import { operationOf } from "../../../src/array/elementwise/operations.ts";
 import { prepareVectors } from "../../../src/array/elementwise/vectors.ts";
 import { LocalArray } from "../../../src/array/local_array.ts";
-import type { DType } from "../../../src/dtype/mod.ts";
+import { distance, values } from "./special_values.ts";
 
 const math = openVectorMath(1);
 const ignore = math === null;
@@ -22,37 +22,12 @@ const rounded: OperationName[] = [
   ...["atan", "sinh", "cosh", "tanh", "erf", "erfc"] as const,
 ];
 
-// deno-fmt-ignore
-const special = [
-  0, -0, 1, -1, Infinity, -Infinity, NaN, 5e-324, -1e-310, 1e-40, 2.5e-308, 1e308, -1e308, 3e38, 0.5, -0.5, 1.5, 2.5,
-  -2.5, 2, 3, -7, 88.8, 710, -750, 1e16, 1e22, 4503599627370497.5,
-];
-
-/** Special values and others, in as many elements; the same at every call. */
-function values(dtype: "float64" | "float32", length: number, shift: number): LocalArray {
-  const array = LocalArray.zeros(dtype, [length]);
-  let state = 1 + shift;
-  const random = () => (state = Math.imul(state, 48271) & 0x7fffffff) / 0x7fffffff;
-  for (let i = 0; i < length; i++) {
-    array.data[i] = i % 3 === shift ? special[Math.floor(random() * special.length)] : (random() - 0.5) * 8;
-  }
-  return array;
-}
-
 function both(expression: Expression, operands: readonly Part[], target: LocalArray, other: LocalArray): boolean {
   const program = compile(expression, operands.map(typeOf));
   const run = prepareVectors(program, operands, target, () => math);
   run?.();
   compute(program, operands, other);
   return run !== null;
-}
-
-/** How many numbers of a dtype lie between two, at most; 0 if they are the same number, or both NaN. */
-function distance(dtype: DType, a: number, b: number): number {
-  if (Object.is(a, b)) return 0;
-  if (!Number.isFinite(a) || !Number.isFinite(b) || a === b) return Infinity;
-  const exponent = Math.max(Math.floor(Math.log2(Math.abs(b))), dtype === "float32" ? -126 : -1022);
-  return Math.abs(a - b) / 2 ** (exponent - (dtype === "float32" ? 23 : 52));
 }
 
 for (const dtype of ["float64", "float32"] as const) {
