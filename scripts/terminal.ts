@@ -77,11 +77,11 @@ export function splitAtPositional(args: string[], options: Options): [own: strin
   return first ? [args.slice(0, first.index), args.slice(first.index)] : [args, []];
 }
 
-/** A positive whole number that a user gave as `option`. */
-export function parseCount(text: string, option: string): number {
+/** A whole number that a user gave as `option`. */
+export function parseCount(text: string, option: string, least = 1): number {
   const value = Number(text);
-  if (!/^\d+$/.test(text) || value < 1) {
-    throw new CommandError(`${option} takes a whole number of at least 1, not "${text}"`);
+  if (!/^\d+$/.test(text) || value < least) {
+    throw new CommandError(`${option} takes a whole number of at least ${least}, not "${text}"`);
   }
   // Launchers take the low bits of a larger number, and start fewer ranks than asked for without a word.
   if (value >= 2 ** 31) throw new CommandError(`${option} takes a number below 2^31, not "${text}"`);

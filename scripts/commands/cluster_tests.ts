@@ -227,7 +227,7 @@ export async function clusterTests(args: string[]): Promise<number> {
   if (positionals.length === 0) throw new CommandError(`cluster-test needs test files; see "cluster-test --help"`);
   const sizes = values.ranks.split(",").map((text) => parseCount(text.trim(), "--ranks"));
   const place = parsePlace(values);
-  const retries = values.retries === "0" ? 0 : parseCount(values.retries, "--retries");
+  const retries = parseCount(values.retries, "--retries", 0);
   checkFilter(values.filter);
   const files = positionals.map(scriptOfUser);
   const jobs = shardOf(files.flatMap((file) => sizes.map((ranks) => ({ file, ranks }))), values.shard);

@@ -359,7 +359,7 @@ export async function test(args: string[]): Promise<number> {
   }
   const unknown = positionals.find((name) => !(parts as readonly string[]).includes(name));
   if (unknown !== undefined) throw new CommandError(`test has no part "${unknown}"; there are ${parts.join(", ")}`);
-  const retries = values.retries === "0" ? 0 : parseCount(values.retries, "--retries");
+  const retries = parseCount(values.retries, "--retries", 0);
   const wants = (part: (typeof parts)[number]) => positionals.length === 0 || positionals.includes(part);
   if (!root().startsWith("/")) throw new CommandError("the tests are in the repository: clone it, and run them there");
 

@@ -33,7 +33,11 @@ export interface LinearForm {
 export function checkLinearForm(form: LinearForm, dimensions: number): Required<LinearForm> {
   const { factors, offset = 0, modulus = 0 } = form ?? {};
   if (!Array.isArray(factors)) {
-    throw new TypeError(`generate takes a function (i, j) => value, or { factors: [1, 10], offset, modulus }.`);
+    throw new TypeError(
+      `Making an array by its indices takes a function (i, j) => value, or { factors: [1, 10], offset, modulus }; got ${
+        describe(form)
+      }.`,
+    );
   }
   const isWrong = factors.length !== dimensions || ![...factors, offset, modulus].every(Number.isFinite) || modulus < 0;
   if (isWrong) {

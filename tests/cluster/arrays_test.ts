@@ -519,7 +519,12 @@ clusterTest("generate takes a closed form of the index", (runtime) => {
   const make = (form: unknown) => () => DistributedArray.generate(runtime, [7, 5], Slab.X, form as never);
   assertThrowsEverywhere(runtime, make({ factors: [1] }), RangeError, "needs 2 finite factors");
   assertThrowsEverywhere(runtime, make({ factors: [1, NaN] }), RangeError, "needs 2 finite factors");
-  assertThrowsEverywhere(runtime, make({}), TypeError, "generate takes a function");
+  assertThrowsEverywhere(
+    runtime,
+    make({}),
+    TypeError,
+    "Making an array by its indices takes a function (i, j) => value, or { factors",
+  );
 });
 
 clusterTest('checks: "local" does the same without the exchange', (runtime) => {
