@@ -28,7 +28,7 @@ import {
 } from "../../src/errors.ts";
 import { initialize } from "../../src/runtime/initialize.ts";
 import type { Runtime } from "../../src/runtime/runtime.ts";
-import { assertThrowsEverywhere, clusterTest } from "../../src/testing/mod.ts";
+import { assertThrowsEverywhere, clusterTest, type ErrorClass } from "../../src/testing/mod.ts";
 import { hasGpu } from "../gpu/gpu_test_kit.ts";
 
 /** Distributions of an m x n matrix, of every class. */
@@ -537,184 +537,34 @@ clusterTest('checks: "local" does the same without the exchange', (runtime) => {
 
 // ---- misuse ---------------------------------------------------------------------------------------------------------
 
-type Misuse = [name: string, run: (runtime: Runtime) => unknown, errorClass: new (m: string) => Error, message: string];
+/** Calls that must fail with an error of the class, each with a part of its message. */
+function misuse(
+  errorClass: ErrorClass<Error>,
+  calls: readonly [name: string, call: (runtime: Runtime) => unknown, message: string][],
+): void {
+  for (const [name, call, message] of calls) {
+    clusterTest(`misuse: ${name}`, (runtime) => {
+      assertThrowsEverywhere(runtime, () => call(runtime), errorClass, message);
+    });
+  }
+}
 
-const misuses: Misuse[] = [
-  ["a negative extent", (r) => DistributedArray.zeros(r, [3, -1], Slab.X), ShapeError, "The shape is [3, -1]"],
-  [
-    "a shape that is none",
-    (r) => DistributedArray.zeros(r, 3 as never, Slab.X),
-    TypeError,
-    "must be an array of numbers",
-  ],
-  ["no dimensions", (r) => DistributedArray.zeros(r, [], Slab.X), ShapeError, "at least one extent"],
-  ["a dimension that is not there", (r) => DistributedArray.zeros(r, [3, 3], Slab.Z), DistributionError, "Slab.Z"],
-  [
-    "the class of a distribution",
-    (r) => DistributedArray.zeros(r, [3], Slab as never),
-    TypeError,
-    "not the class Slab. Did you mean Slab.X?",
-  ],
-  [
-    "an unknown option",
-    (r) => DistributedArray.zeros(r, [2], Slab.X, { dtpye: "float32" } as never),
-    TypeError,
-    'DistributedArray.zeros has no key "dtpye"; did you mean "dtype"?',
-  ],
-  [
-    "an unknown option of random",
-    (r) => DistributedArray.random(r, [2], Slab.X, { sed: 3 } as never),
-    TypeError,
-    "seed",
-  ],
-  [
-    "an unknown option of fromLocal",
-    (r) => DistributedArray.fromLocal(r, new Float32Array(2), Slab.X, { localshape: [2] } as never),
-    TypeError,
-    '"localShape"?',
-  ],
-  [
-    "an unknown option of scatter",
-    (r) => DistributedArray.scatter(r, new Float64Array(2), [2], Slab.X, { rooot: 0 } as never),
-    TypeError,
-    '"root"?',
-  ],
-  ["an unknown option of to", (r) => generate(r, [2, 2], Slab.X).to({ type: "int8" } as never), TypeError, '"dtype"?'],
-  [
-    "an unknown option of map",
-    (r) => generate(r, [2, 2], Slab.X).map((x) => x, { order: "F" } as never),
-    TypeError,
-    'map has no key "order"',
-  ],
-  [
-    "an unknown option of gather",
-    (r) => generate(r, [2, 2], Slab.X).gather({ rank: 0 } as never),
-    TypeError,
-    'gather has no key "rank". Allowed: root, into',
-  ],
-  [
-    "an array bound to other ranks",
-    (r) => DistributedArray.zeros(r, [4, 4], Slab.X.bind([4, 4], 7)),
-    DistributionError,
-    "Slab.X is bound to shape [4, 4] on 7 ranks",
-  ],
-  [
-    "redistributing to another shape",
-    (r) => generate(r, [4, 4], Slab.X).redistribute(Slab.Y.bind([5, 4], r.size)),
-    DistributionError,
-    "Slab.Y is bound to shape [5, 4]",
-  ],
-  [
-    "parts for another shape",
-    (r) => DistributedArray.fromLocal(r, new Float64Array(4), Slab.X.bind([99, 2], r.size), { localShape: [2, 2] }),
-    DistributionError,
-    "Slab.X is bound to shape [99, 2]",
-  ],
-  [
-    "a value outside the range",
-    (r) => DistributedArray.full(r, [3], Slab.X, 300, { dtype: "uint8" }),
-    RangeError,
-    "uint8 takes whole numbers from 0 to 255, not 300.",
-  ],
-  [
-    "a fraction for integers",
-    (r) => DistributedArray.full(r, [3], Slab.X, 1.5, { dtype: "int32" }),
-    DTypeError,
-    "int32 takes whole numbers from -2147483648 to 2147483647, not 1.5.",
-  ],
-  [
-    "a bigint outside the range",
-    (r) => DistributedArray.full(r, [3], Slab.X, -(2n ** 63n) - 1n, { dtype: "int64" }),
-    RangeError,
-    "from -9223372036854775808",
-  ],
-  [
-    "a function that leaves the range in one place",
-    (r) => DistributedArray.generate(r, [4 * r.size], Slab.X, (i) => i === 1 ? 128 : 0, { dtype: "int8" }),
-    RangeError,
-    "int8 takes whole numbers from -128 to 127, not 128.",
-  ],
-  ["gathering on a text", (r) => generate(r, [4, 4], Slab.X).gather("0" as never), TypeError, 'not "0"'],
-  ["bits to scatter", (r) => DistributedArray.scatter(r, new Uint16Array(3), [3], Slab.X), TypeError, "must be named"],
-  ["no distribution", (r) => DistributedArray.zeros(r, [3], "Slab.X" as never), TypeError, 'not "Slab.X"'],
-  [
-    "an unknown dtype",
-    (r) => DistributedArray.zeros(r, [3], Slab.X, { dtype: "double" as never }),
-    DTypeError,
-    'no dtype "double"',
-  ],
-  ["an unknown order", (r) => DistributedArray.zeros(r, [3], Slab.X, { order: "R" as never }), TypeError, '"C" or "F"'],
-  ["unknown memory", (r) => DistributedArray.zeros(r, [3], Slab.X, { memory: "rom" as never }), TypeError, 'not "rom"'],
-  [
-    "too large a part",
-    (r) => DistributedArray.zeros(r, [2 ** 40], Slab.X, { memory: "host" }),
-    RangeError,
-    "at most 2^32 numbers",
-  ],
-  [
-    "a complex value for a real dtype",
-    (r) => DistributedArray.full(r, [3], Slab.X, [1, 2] as unknown as number),
-    DTypeError,
-    "float64 takes",
-  ],
-  [
-    "an empty random range",
-    (r) => DistributedArray.random(r, [3], Slab.X, { low: 2, high: 1 }),
-    RangeError,
-    "low < high",
-  ],
-  ["a fractional seed", (r) => DistributedArray.random(r, [3], Slab.X, { seed: 0.5 }), RangeError, "whole number"],
-  ["no function", (r) => DistributedArray.generate(r, [3], Slab.X, 1 as never), TypeError, "takes a function"],
-  [
-    "a function that returns nothing",
-    (r) => DistributedArray.generate(r, [16], Slab.X, (() => {}) as never),
-    DTypeError,
-    "returned undefined",
-  ],
-  [
-    "a function that throws on one rank",
-    (r) =>
-      DistributedArray.generate(r, [4 * r.size], Slab.X, (i) => {
-        if (i === 4 * r.size - 1) throw new RangeError("the last element is bad");
-        return i;
-      }),
-    RangeError,
-    "the last element is bad",
-  ],
+misuse(ShapeError, [
+  ["a negative extent", (r) => DistributedArray.zeros(r, [3, -1], Slab.X), "The shape is [3, -1]"],
+  ["no dimensions", (r) => DistributedArray.zeros(r, [], Slab.X), "at least one extent"],
   [
     "a typed array without its shape",
     (r) => DistributedArray.fromLocal(r, new Float32Array(4), Slab.X),
-    ShapeError,
     "pass { localShape",
   ],
   [
     "a localShape that does not fit",
     (r) => DistributedArray.fromLocal(r, new Float32Array(4), Slab.X, { localShape: [2, 3] }),
-    ShapeError,
     "has 6 elements, but the data has 4",
-  ],
-  [
-    "bits without a dtype",
-    (r) => DistributedArray.fromLocal(r, new Uint16Array(4), Slab.X, { localShape: [4] }),
-    TypeError,
-    "Uint16Array holds must be named",
-  ],
-  [
-    "a plain list",
-    (r) => DistributedArray.fromLocal(r, [1, 2] as never, Slab.X, { localShape: [2] }),
-    TypeError,
-    "takes a typed array or a LocalArray",
-  ],
-  [
-    "the wrong dtype for a typed array",
-    (r) => DistributedArray.fromLocal(r, new Float32Array(4), Slab.X, { localShape: [4], dtype: "float64" }),
-    DTypeError,
-    "lives in a Float64Array",
   ],
   [
     "strides against the order",
     (r) => DistributedArray.fromLocal(r, LocalArray.zeros("float32", [2, 3]), Slab.X, { order: "F" }),
-    ShapeError,
     'not those of order "F"',
   ],
   [
@@ -723,69 +573,95 @@ const misuses: Misuse[] = [
       const boxes = Array.from({ length: r.size }, (_, rank) => [[2 * rank], [2 * rank + 2]] as const);
       return DistributedArray.fromLocal(r, new Float32Array(3), new Box(boxes), { localShape: [3] });
     },
-    ShapeError,
     "rank 0 gave [3]",
   ],
   [
     "too little to scatter",
     (r) => DistributedArray.scatter(r, new Float64Array(5), [2, 3], Slab.X),
-    ShapeError,
     "has 6 elements, but the root passed 5",
   ],
-  ["nothing to scatter", (r) => DistributedArray.scatter(r, null, [2, 3], Slab.X), TypeError, "The root must pass"],
-  [
-    "the wrong kind to scatter",
-    (r) => DistributedArray.scatter(r, new Float32Array(6), [2, 3], Slab.X, { dtype: "float64" }),
-    DTypeError,
-    "float64 lives in a Float64Array",
-  ],
-  [
-    "a root that is no rank",
-    (r) => DistributedArray.scatter(r, new Float64Array(6), [2, 3], Slab.X, { root: 99 }),
-    RangeError,
-    "not 99",
-  ],
-  ["gathering on no rank", (r) => generate(r, [4, 4], Slab.X).gather(-1), RangeError, "not -1"],
   [
     "comparing different shapes",
     (r) => generate(r, [4, 4], Slab.X).maxAbsDifference(generate(r, [4, 5], Slab.X)),
-    ShapeError,
     "[4,4] and [4,5]",
   ],
-  ["comparing with nothing", (r) => generate(r, [4, 4], Slab.X).maxAbsDifference(null as never), TypeError, "not null"],
-  ["slicing too far", (r) => generate(r, [4, 4], Slab.X).slice([[0, 5], [0, 4]]), RangeError, ""],
+  ["slicing too many dimensions", (r) => generate(r, [4, 4], Slab.X).slice([null, null, [0, 4]]), "3 ranges"],
+]);
+
+misuse(TypeError, [
+  ["a shape that is none", (r) => DistributedArray.zeros(r, 3 as never, Slab.X), "must be an array of numbers"],
   [
-    "slicing too many dimensions",
-    (r) => generate(r, [4, 4], Slab.X).slice([null, null, [0, 4]]),
-    ShapeError,
-    "3 ranges",
-  ],
-  ["slicing backwards", (r) => generate(r, [4, 4], Slab.X).slice([[3, 2], [0, 4]]), RangeError, ""],
-  [
-    "complex to real",
-    (r) => generate(r, [4, 4], Slab.X, { dtype: "complex64" }).to({ dtype: "float32" }),
-    DTypeError,
-    "imaginary parts would be lost",
-  ],
-  ["mapping without a function", (r) => generate(r, [4, 4], Slab.X).map("x" as never), TypeError, "takes a function"],
-  [
-    "mapping to the wrong kind",
-    (r) => generate(r, [4, 4], Slab.X).map(() => [1, 2]),
-    DTypeError,
-    "must return numbers for float64",
+    "the class of a distribution",
+    (r) => DistributedArray.zeros(r, [3], Slab as never),
+    "not the class Slab. Did you mean Slab.X?",
   ],
   [
-    "redistributing to nothing",
-    (r) => generate(r, [4, 4], Slab.X).redistribute(undefined as never),
-    TypeError,
-    "not undefined",
+    "an unknown option",
+    (r) => DistributedArray.zeros(r, [2], Slab.X, { dtpye: "float32" } as never),
+    'DistributedArray.zeros has no key "dtpye"; did you mean "dtype"?',
+  ],
+  ["an unknown option of random", (r) => DistributedArray.random(r, [2], Slab.X, { sed: 3 } as never), "seed"],
+  [
+    "an unknown option of fromLocal",
+    (r) => DistributedArray.fromLocal(r, new Float32Array(2), Slab.X, { localshape: [2] } as never),
+    '"localShape"?',
   ],
   [
-    "redistributing to too few dimensions",
-    (r) => generate(r, [4, 4], Slab.X).redistribute(Slab.Z),
-    DistributionError,
-    "Slab.Z",
+    "an unknown option of scatter",
+    (r) => DistributedArray.scatter(r, new Float64Array(2), [2], Slab.X, { rooot: 0 } as never),
+    '"root"?',
   ],
+  ["an unknown option of to", (r) => generate(r, [2, 2], Slab.X).to({ type: "int8" } as never), '"dtype"?'],
+  [
+    "an unknown option of map",
+    (r) => generate(r, [2, 2], Slab.X).map((x) => x, { order: "F" } as never),
+    'map has no key "order"',
+  ],
+  [
+    "an unknown option of gather",
+    (r) => generate(r, [2, 2], Slab.X).gather({ rank: 0 } as never),
+    'gather has no key "rank". Allowed: root, into',
+  ],
+  ["gathering on a text", (r) => generate(r, [4, 4], Slab.X).gather("0" as never), 'not "0"'],
+  ["bits to scatter", (r) => DistributedArray.scatter(r, new Uint16Array(3), [3], Slab.X), "must be named"],
+  ["no distribution", (r) => DistributedArray.zeros(r, [3], "Slab.X" as never), 'not "Slab.X"'],
+  ["an unknown order", (r) => DistributedArray.zeros(r, [3], Slab.X, { order: "R" as never }), '"C" or "F"'],
+  ["unknown memory", (r) => DistributedArray.zeros(r, [3], Slab.X, { memory: "rom" as never }), 'not "rom"'],
+  ["no function", (r) => DistributedArray.generate(r, [3], Slab.X, 1 as never), "takes a function"],
+  [
+    "bits without a dtype",
+    (r) => DistributedArray.fromLocal(r, new Uint16Array(4), Slab.X, { localShape: [4] }),
+    "Uint16Array holds must be named",
+  ],
+  [
+    "a plain list",
+    (r) => DistributedArray.fromLocal(r, [1, 2] as never, Slab.X, { localShape: [2] }),
+    "takes a typed array or a LocalArray",
+  ],
+  ["nothing to scatter", (r) => DistributedArray.scatter(r, null, [2, 3], Slab.X), "The root must pass"],
+  ["comparing with nothing", (r) => generate(r, [4, 4], Slab.X).maxAbsDifference(null as never), "not null"],
+  ["mapping without a function", (r) => generate(r, [4, 4], Slab.X).map("x" as never), "takes a function"],
+  ["redistributing to nothing", (r) => generate(r, [4, 4], Slab.X).redistribute(undefined as never), "not undefined"],
+]);
+
+misuse(DistributionError, [
+  ["a dimension that is not there", (r) => DistributedArray.zeros(r, [3, 3], Slab.Z), "Slab.Z"],
+  [
+    "an array bound to other ranks",
+    (r) => DistributedArray.zeros(r, [4, 4], Slab.X.bind([4, 4], 7)),
+    "Slab.X is bound to shape [4, 4] on 7 ranks",
+  ],
+  [
+    "redistributing to another shape",
+    (r) => generate(r, [4, 4], Slab.X).redistribute(Slab.Y.bind([5, 4], r.size)),
+    "Slab.Y is bound to shape [5, 4]",
+  ],
+  [
+    "parts for another shape",
+    (r) => DistributedArray.fromLocal(r, new Float64Array(4), Slab.X.bind([99, 2], r.size), { localShape: [2, 2] }),
+    "Slab.X is bound to shape [99, 2]",
+  ],
+  ["redistributing to too few dimensions", (r) => generate(r, [4, 4], Slab.X).redistribute(Slab.Z), "Slab.Z"],
   [
     "a grid that needs more ranks",
     (r) =>
@@ -794,16 +670,90 @@ const misuses: Misuse[] = [
         [9, 9],
         new BlockCyclic(new ProcessGrid({ shape: [5, 5], layout: "row-major" }), [1, 1]),
       ),
-    DistributionError,
     "25 processes",
   ],
-];
+]);
 
-for (const [name, run, errorClass, message] of misuses) {
-  clusterTest(`misuse: ${name}`, (runtime) => {
-    assertThrowsEverywhere(runtime, () => run(runtime), errorClass, message);
-  });
-}
+misuse(RangeError, [
+  [
+    "a value outside the range",
+    (r) => DistributedArray.full(r, [3], Slab.X, 300, { dtype: "uint8" }),
+    "uint8 takes whole numbers from 0 to 255, not 300.",
+  ],
+  [
+    "a bigint outside the range",
+    (r) => DistributedArray.full(r, [3], Slab.X, -(2n ** 63n) - 1n, { dtype: "int64" }),
+    "from -9223372036854775808",
+  ],
+  [
+    "a function that leaves the range in one place",
+    (r) => DistributedArray.generate(r, [4 * r.size], Slab.X, (i) => i === 1 ? 128 : 0, { dtype: "int8" }),
+    "int8 takes whole numbers from -128 to 127, not 128.",
+  ],
+  ["too large a part", (r) => DistributedArray.zeros(r, [2 ** 40], Slab.X, { memory: "host" }), "at most 2^32 numbers"],
+  ["an empty random range", (r) => DistributedArray.random(r, [3], Slab.X, { low: 2, high: 1 }), "low < high"],
+  ["a fractional seed", (r) => DistributedArray.random(r, [3], Slab.X, { seed: 0.5 }), "whole number"],
+  [
+    "a function that throws on one rank",
+    (r) =>
+      DistributedArray.generate(r, [4 * r.size], Slab.X, (i) => {
+        if (i === 4 * r.size - 1) throw new RangeError("the last element is bad");
+        return i;
+      }),
+    "the last element is bad",
+  ],
+  [
+    "a root that is no rank",
+    (r) => DistributedArray.scatter(r, new Float64Array(6), [2, 3], Slab.X, { root: 99 }),
+    "not 99",
+  ],
+  ["gathering on no rank", (r) => generate(r, [4, 4], Slab.X).gather(-1), "not -1"],
+  ["slicing too far", (r) => generate(r, [4, 4], Slab.X).slice([[0, 5], [0, 4]]), ""],
+  ["slicing backwards", (r) => generate(r, [4, 4], Slab.X).slice([[3, 2], [0, 4]]), ""],
+]);
+
+misuse(DTypeError, [
+  [
+    "a fraction for integers",
+    (r) => DistributedArray.full(r, [3], Slab.X, 1.5, { dtype: "int32" }),
+    "int32 takes whole numbers from -2147483648 to 2147483647, not 1.5.",
+  ],
+  [
+    "an unknown dtype",
+    (r) => DistributedArray.zeros(r, [3], Slab.X, { dtype: "double" as never }),
+    'no dtype "double"',
+  ],
+  [
+    "a complex value for a real dtype",
+    (r) => DistributedArray.full(r, [3], Slab.X, [1, 2] as unknown as number),
+    "float64 takes",
+  ],
+  [
+    "a function that returns nothing",
+    (r) => DistributedArray.generate(r, [16], Slab.X, (() => {}) as never),
+    "returned undefined",
+  ],
+  [
+    "the wrong dtype for a typed array",
+    (r) => DistributedArray.fromLocal(r, new Float32Array(4), Slab.X, { localShape: [4], dtype: "float64" }),
+    "lives in a Float64Array",
+  ],
+  [
+    "the wrong kind to scatter",
+    (r) => DistributedArray.scatter(r, new Float32Array(6), [2, 3], Slab.X, { dtype: "float64" }),
+    "float64 lives in a Float64Array",
+  ],
+  [
+    "complex to real",
+    (r) => generate(r, [4, 4], Slab.X, { dtype: "complex64" }).to({ dtype: "float32" }),
+    "imaginary parts would be lost",
+  ],
+  [
+    "mapping to the wrong kind",
+    (r) => generate(r, [4, 4], Slab.X).map(() => [1, 2]),
+    "must return numbers for float64",
+  ],
+]);
 
 /** Arguments that are nothing at all, on every rank or on one: never a hang, never V8's own words. */
 const nothings: [name: string, run: (r: Runtime, nothing: boolean) => unknown, message: string][] = [
@@ -853,11 +803,15 @@ const nothings: [name: string, run: (r: Runtime, nothing: boolean) => unknown, m
   ],
 ];
 
+function assertInStep(runtime: Runtime): void {
+  assertEquals(generate(runtime, [4, 4], Slab.X).slice([[0, 2], [0, 2]]).size, 4, "the ranks are still in step");
+}
+
 for (const [name, run, message] of nothings) {
   clusterTest(`nothing for an argument: ${name}`, (runtime) => {
     assertThrowsEverywhere(runtime, () => run(runtime, true), TypeError, message);
     assertThrowsEverywhere(runtime, () => run(runtime, runtime.rank === runtime.size - 1), TypeError, message);
-    assertEquals(generate(runtime, [4, 4], Slab.X).slice([[0, 2], [0, 2]]).size, 4, "the ranks are still in step");
+    assertInStep(runtime);
   });
 }
 
@@ -869,69 +823,57 @@ clusterTest("random counts its calls alike on all ranks after a mistake of one",
   assertEquals(DistributedArray.random(runtime, [4], Slab.X).size, 4);
 });
 
+type Disagreement = [name: string, call: (r: Runtime, odd: boolean) => unknown, message: string];
+
 /** What only some ranks get wrong. */
-const disagreements: [
-  name: string,
-  run: (r: Runtime, odd: boolean) => unknown,
-  error: new (m: string) => Error,
-  message: string,
-][] = [
-  ["shape", (r, odd) => DistributedArray.zeros(r, [3, odd ? 4 : 5], Slab.X), CollectiveError, "shape"],
-  [
-    "dtype",
-    (r, odd) => DistributedArray.zeros(r, [3], Slab.X, { dtype: odd ? "int8" : "uint8" }),
-    CollectiveError,
-    "dtype",
-  ],
-  [
-    "distribution",
-    (r, odd) => DistributedArray.zeros(r, [3, 3], odd ? Slab.X : Slab.Y),
-    CollectiveError,
-    "distribution",
-  ],
-  ["order", (r, odd) => DistributedArray.zeros(r, [3], Slab.X, { order: odd ? "C" : "F" }), CollectiveError, "order"],
-  ["seed", (r, odd) => DistributedArray.random(r, [3], Slab.X, { seed: odd ? 1 : 2 }), CollectiveError, "seed"],
-  ["value", (r, odd) => DistributedArray.full(r, [3], Slab.X, odd ? 1 : NaN), CollectiveError, "value"],
-  ["root", (r, odd) => generate(r, [3, 3], Slab.X).gather(odd ? 1 : 0), CollectiveError, "root"],
+function disagreement(errorClass: ErrorClass<Error>, calls: readonly Disagreement[]): void {
+  for (const [name, call, message] of calls) {
+    clusterTest(`disagreement: ${name}`, { ranks: [2, 3, 4] }, (runtime) => {
+      assertThrowsEverywhere(runtime, () => call(runtime, runtime.rank === 1), errorClass, message);
+      assertInStep(runtime);
+    });
+  }
+}
+
+disagreement(CollectiveError, [
+  ["shape", (r, odd) => DistributedArray.zeros(r, [3, odd ? 4 : 5], Slab.X), "shape"],
+  ["dtype", (r, odd) => DistributedArray.zeros(r, [3], Slab.X, { dtype: odd ? "int8" : "uint8" }), "dtype"],
+  ["distribution", (r, odd) => DistributedArray.zeros(r, [3, 3], odd ? Slab.X : Slab.Y), "distribution"],
+  ["order", (r, odd) => DistributedArray.zeros(r, [3], Slab.X, { order: odd ? "C" : "F" }), "order"],
+  ["seed", (r, odd) => DistributedArray.random(r, [3], Slab.X, { seed: odd ? 1 : 2 }), "seed"],
+  ["value", (r, odd) => DistributedArray.full(r, [3], Slab.X, odd ? 1 : NaN), "value"],
+  ["root", (r, odd) => generate(r, [3, 3], Slab.X).gather(odd ? 1 : 0), "root"],
   [
     "method",
     (r, odd) => odd ? generate(r, [3, 3], Slab.X).sum() : generate(r, [3, 3], Slab.X).norm(),
-    CollectiveError,
     "different operations",
   ],
+  ["array", (r, odd) => [generate(r, [3, 3], Slab.X), generate(r, [2, 2], Slab.X)][odd ? 0 : 1].sum(), "shape"],
+  ["target", (r, odd) => generate(r, [3, 3], Slab.X).redistribute(odd ? Slab.X : Slab.Y), "Slab"],
+  ["ranges", (r, odd) => generate(r, [3, 3], Slab.X).slice([[0, odd ? 1 : 2], [0, 3]]), "ranges"],
   [
-    "array",
-    (r, odd) => [generate(r, [3, 3], Slab.X), generate(r, [2, 2], Slab.X)][odd ? 0 : 1].sum(),
-    CollectiveError,
-    "shape",
+    "local dtype",
+    (r, odd) =>
+      DistributedArray.fromLocal(r, odd ? new Float32Array(2) : new Float64Array(2), Slab.X, { localShape: [2] }),
+    "dtype",
   ],
-  ["target", (r, odd) => generate(r, [3, 3], Slab.X).redistribute(odd ? Slab.X : Slab.Y), CollectiveError, "Slab"],
-  ["ranges", (r, odd) => generate(r, [3, 3], Slab.X).slice([[0, odd ? 1 : 2], [0, 3]]), CollectiveError, "ranges"],
-  [
-    "error on one rank",
-    (r, odd) => DistributedArray.zeros(r, odd ? [-1] : [1], Slab.X),
-    ShapeError,
-    "The shape is [-1]",
-  ],
+]);
+
+disagreement(ShapeError, [
+  ["error on one rank", (r, odd) => DistributedArray.zeros(r, odd ? [-1] : [1], Slab.X), "The shape is [-1]"],
   [
     "local shape",
     (r, odd) => DistributedArray.fromLocal(r, new Float32Array(odd ? 6 : 8), Slab.X, { localShape: [2, odd ? 3 : 4] }),
-    ShapeError,
     "rank",
   ],
   [
     "local dimensions",
     (r, odd) => DistributedArray.fromLocal(r, new Float32Array(6), Slab.X, { localShape: odd ? [6] : [2, 3] }),
-    ShapeError,
     "number of dimensions",
   ],
-  [
-    "local dtype",
-    (r, odd) =>
-      DistributedArray.fromLocal(r, odd ? new Float32Array(2) : new Float64Array(2), Slab.X, { localShape: [2] }),
-    CollectiveError,
-    "dtype",
-  ],
+]);
+
+disagreement(StateError, [
   [
     "use after free on one rank",
     (r, odd) => {
@@ -939,14 +881,6 @@ const disagreements: [
       if (odd) a.free();
       return a.sum();
     },
-    StateError,
     "This array was freed",
   ],
-];
-
-for (const [name, run, errorClass, message] of disagreements) {
-  clusterTest(`disagreement: ${name}`, { ranks: [2, 3, 4] }, (runtime) => {
-    assertThrowsEverywhere(runtime, () => run(runtime, runtime.rank === 1), errorClass, message);
-    assertEquals(generate(runtime, [4, 4], Slab.X).slice([[0, 2], [0, 2]]).size, 4, "the ranks are still in step");
-  });
-}
+]);
