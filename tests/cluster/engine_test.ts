@@ -1,8 +1,9 @@
 // The CPU engine on canonical problems: every element is a small integer given by a formula, so that each rank can
 // compute what it should find by plain loops, exactly.
 import { assert, assertEquals } from "@std/assert";
-import { type DType, dtypeInfo, type Scalar } from "../../src/dtype/dtype.ts";
+import { type DType, dtypeInfo, isNarrowFloat, type Scalar } from "../../src/dtype/dtype.ts";
 import { decode, encode } from "../../src/dtype/narrow_floats.ts";
+import { DistributedArray } from "../../src/array/distributed_array.ts";
 import { LocalArray } from "../../src/array/local_array.ts";
 import {
   BlockCyclic,
@@ -14,7 +15,7 @@ import {
   Replicated,
   Slab,
 } from "../../src/distribution/mod.ts";
-import type { AlgorithmReport } from "../../src/linalg/engines/engine.ts";
+import type { AlgorithmReport, EnginePlan } from "../../src/linalg/engines/engine.ts";
 import { usePrivateCommunicator } from "../../src/linalg/engines/communicator_resources.ts";
 import { planProduct, refusalOf } from "../../src/linalg/engines/choice.ts";
 import { scalapackEngine } from "../../src/linalg/engines/scalapack/engine.ts";
@@ -26,12 +27,22 @@ import {
   geluDerivative,
 } from "../../src/linalg/matmul/epilog.ts";
 import type { AlgorithmName } from "../../src/linalg/engines/registry.ts";
-import { canonicalProblem, type MatmulProblem } from "../../src/linalg/matmul/problem.ts";
+import { canonicalProblem, type MatmulProblem, type Matrix } from "../../src/linalg/matmul/problem.ts";
 import type { Operation } from "../../src/blas/operation.ts";
 import { Runtime } from "../../src/runtime/runtime.ts";
 import { clusterTest } from "../../src/testing/mod.ts";
+import {
+  apply,
+  assertMatrix,
+  combine,
+  type Complex,
+  type Dense,
+  dense,
+  grids,
+  held,
+  product,
+} from "./matmul_oracle.ts";
 
-type Complex = readonly [re: number, im: number];
 type Formula = (row: number, column: number) => Complex;
 
 /** Nothing, transpose, conjugate transpose, conjugate. */
@@ -49,9 +60,7 @@ const FORMULAS: Readonly<Record<"a" | "b" | "c", Formula>> = {
   c: (i, j) => [(i * 3 + j * 5) % 11 - 5, (i + j) % 7 - 3],
 };
 
-const times = ([a, b]: Complex, [c, d]: Complex): Complex => [a * c - b * d, a * d + b * c];
-const plus = ([a, b]: Complex, [c, d]: Complex): Complex => [a + c, b + d];
-const complex = (value: Scalar): Complex => typeof value === "object" ? value : [Number(value), 0];
+const NO_EPILOG = describeEpilog("none", { auxDType: "float32" });
 
 interface Case {
   m?: number;
@@ -82,42 +91,16 @@ function accumulatorOf(dtype: DType): MatmulProblem["accumulator"] {
 
 /** A rank's part of a matrix with these elements, columns `padding` elements apart, with NaN between them. */
 function localMatrix(runtime: Runtime, distribution: Distribution, dtype: DType, formula: Formula, padding: number) {
-  const [rows, columns] = distribution.localShape(runtime.rank);
-  const { parts } = dtypeInfo(dtype);
-  const leading = rows + padding;
-  const wide = new Float64Array(leading * columns * parts + 1).fill(NaN);
-  for (let j = 0; j < columns; j++) {
-    for (let i = 0; i < rows; i++) {
-      const [row, column] = distribution.toGlobal(runtime.rank, [i, j]);
-      const value = formula(row, column);
-      for (let part = 0; part < parts; part++) wide[(i + j * leading) * parts + part] = value[part];
-    }
-  }
-  const isNarrow = accumulatorOf(dtype) === "float32" && dtype !== "float32";
-  const values = wide.subarray(0, leading * columns * parts);
-  const data = isNarrow
-    ? encode(dtype, Float32Array.from(values))
-    : parts === 1
-    ? dtype === "float32" ? Float32Array.from(values) : Float64Array.from(values)
-    : dtype === "complex64"
-    ? Float32Array.from(values)
-    : Float64Array.from(values);
-  return new LocalArray({ data, dtype, shape: [rows, columns], strides: [1, leading] });
+  const [rows, columns] = ([0, 1] as const).map((dimension) => held(distribution, runtime.rank, dimension));
+  const { isComplex } = dtypeInfo(dtype);
+  const padded = LocalArray.zeros(dtype, [rows.length + padding, columns.length], "F");
+  padded.fill(isComplex ? [NaN, NaN] : NaN);
+  const local = padded.slice([0, 0], [rows.length, columns.length]);
+  local.set(rows.flatMap((row) => columns.flatMap((column) => formula(row, column).slice(0, isComplex ? 2 : 1))));
+  return local;
 }
 
-/** All numbers of a local matrix, padding included. */
-function numbersOf({ data, dtype }: LocalArray): ArrayLike<number> {
-  return accumulatorOf(dtype) === "float32" && dtype !== "float32"
-    ? decode(dtype, data)
-    : data as Float32Array | Float64Array;
-}
-
-interface Bound {
-  problem: MatmulProblem;
-  stored: (name: "a" | "b", row: number, column: number) => Complex;
-}
-
-function bind(runtime: Runtime, { m = 13, n = 11, k = 17, operations = ["N", "N"], ...given }: Case): Bound {
+function bind(runtime: Runtime, { m = 13, n = 11, k = 17, operations = ["N", "N"], ...given }: Case): MatmulProblem {
   const dtype = given.dtype ?? "float64";
   const [operationA, operationB] = operations.map(operation);
   const matrix = (distribution: Distribution, rows: number, columns: number, dtype: DType) => ({
@@ -126,7 +109,7 @@ function bind(runtime: Runtime, { m = 13, n = 11, k = 17, operations = ["N", "N"
     dtype,
     distribution: distribution.bind([rows, columns], runtime.size),
   });
-  const problem: MatmulProblem = {
+  return {
     m,
     n,
     k,
@@ -139,104 +122,56 @@ function bind(runtime: Runtime, { m = 13, n = 11, k = 17, operations = ["N", "N"
     accumulator: accumulatorOf(dtype),
     transposed: false,
   };
-  const stored = (name: "a" | "b", row: number, column: number): Complex => {
-    const { transpose, conjugate } = name === "a" ? operationA : operationB;
-    const [re, im] = transpose ? FORMULAS[name](column, row) : FORMULAS[name](row, column);
-    return dtypeInfo(dtype).isComplex ? [re, conjugate ? -im : im] : [re, 0];
+}
+
+/** What D should be. */
+function expected(problem: MatmulProblem, { alpha = 1, beta = 0, scales = {} }: Case): Dense {
+  const scaled = (factor: number, matrix: Dense) => combine(factor, matrix, 0, null);
+  const operand = (name: "a" | "b" | "c", { rows, columns, dtype }: Matrix) => {
+    const { isComplex } = dtypeInfo(dtype);
+    const matrix = dense(rows, columns, (i, j) => isComplex ? FORMULAS[name](i, j) : [FORMULAS[name](i, j)[0], 0]);
+    return scaled(scales[name] ?? 1, matrix);
   };
-  return { problem, stored };
+  const factor = (name: "a" | "b", { transpose, conjugate }: Operation) =>
+    apply(operand(name, problem[name]), { isTranspose: transpose, isConjugate: conjugate });
+  const ab = product(factor("a", problem.operationA), factor("b", problem.operationB));
+  const sum = combine(complex(alpha), ab, complex(beta), problem.c && operand("c", problem.c));
+  const { rows, columns, re, im } = scaled(scales.d ?? 1, sum);
+  return { rows, columns, re: rounded(problem.d.dtype, re), im };
 }
 
-/** What an element of D should be before it is rounded. */
-function expected({ problem: { k, c }, stored }: Bound, given: Case, row: number, column: number): Complex {
-  const { a: scaleA = 1, b: scaleB = 1, c: scaleC = 1, d: scaleD = 1 } = given.scales ?? {};
-  let sum: Complex = [0, 0];
-  for (let l = 0; l < k; l++) sum = plus(sum, times(stored("a", row, l), stored("b", l, column)));
-  let value = times(complex(given.alpha ?? 1), [sum[0] * scaleA * scaleB, sum[1] * scaleA * scaleB]);
-  const beta = complex(given.beta ?? 0);
-  if (c && (beta[0] !== 0 || beta[1] !== 0)) {
-    const addend = FORMULAS.c(row, column);
-    value = plus(value, times(beta, [addend[0] * scaleC, dtypeInfo(c.dtype).isComplex ? addend[1] * scaleC : 0]));
-  }
-  return [value[0] * scaleD, value[1] * scaleD];
+const complex = (value: Scalar): Complex => typeof value === "object" ? value : [Number(value), 0];
+
+function rounded(dtype: DType, values: Float64Array): Float64Array {
+  return isNarrowFloat(dtype) ? Float64Array.from(decode(dtype, encode(dtype, Float32Array.from(values)))) : values;
 }
 
-function rounded(dtype: DType, value: number): number {
-  return accumulatorOf(dtype) === "float32" && dtype !== "float32"
-    ? decode(dtype, encode(dtype, Float32Array.of(value)))[0]
-    : value;
-}
-
-/** Multiply and compare every element, and the padding, on this rank. */
+/** Multiply and compare every element, and the padding, on all ranks. */
 function run(runtime: Runtime, given: Case): AlgorithmReport {
-  const bound = bind(runtime, given);
-  const { problem } = bound;
-  const padding = given.padding ?? 0;
-  const operand = (name: "a" | "b" | "c") => {
-    const { distribution, dtype } = problem[name]!;
-    return localMatrix(runtime, distribution, dtype, FORMULAS[name], padding);
-  };
-  const [a, b, c] = [operand("a"), operand("b"), problem.c && operand("c")];
-  const d = given.inplace
-    ? c!
-    : localMatrix(runtime, problem.d.distribution, problem.d.dtype, () => [NaN, NaN], padding);
-  const epilog = describeEpilog("none", { auxDType: "float32" });
-  const request = { problem, epilog, algorithm: given.algorithm ?? "default" } as const;
+  const problem = bind(runtime, given);
+  const request = { problem, epilog: NO_EPILOG, algorithm: given.algorithm ?? "default" } as const;
   assertEquals(refusalOf(scalapackEngine, runtime, request), null);
   using plan = planProduct(scalapackEngine, runtime, request);
   plan.open();
-  const { alpha = 1, beta = 0, scales = {} } = given;
+  return execute(runtime, plan, problem, given);
+}
+
+function execute(runtime: Runtime, plan: EnginePlan, problem: MatmulProblem, given: Case): AlgorithmReport {
+  const { alpha = 1, beta = 0, scales = {}, padding = 0 } = given;
+  const local = (name: "a" | "b" | "c" | "d", formula: Formula) =>
+    localMatrix(runtime, problem[name]!.distribution, problem[name]!.dtype, formula, padding);
+  const [a, b, c] = [local("a", FORMULAS.a), local("b", FORMULAS.b), problem.c && local("c", FORMULAS.c)];
+  const d = given.inplace ? c! : local("d", () => [NaN, NaN]);
   plan.prepare({ a, b, c, d }, { alpha, beta, epilog: {}, scales })();
-  checkResult(runtime, bound, given, d, plan.report);
-  return plan.report;
-}
-
-function checkResult(runtime: Runtime, bound: Bound, given: Case, d: LocalArray, report: AlgorithmReport): void {
-  const { distribution, dtype } = bound.problem.d;
-  const { parts } = dtypeInfo(dtype);
+  const { report } = plan;
+  const what = JSON.stringify({ ...given, a: `${given.a}`, b: `${given.b}`, c: `${given.c}`, d: `${given.d}`, report });
+  const distributed = DistributedArray.wrap(runtime, d, problem.d.distribution, "F");
+  assertMatrix(distributed, expected(problem, given), what);
   const [rows, columns] = d.shape;
-  const leading = d.strides[1];
-  const found = numbersOf(d);
-  for (let j = 0; j < columns; j++) {
-    for (let i = 0; i < leading; i++) {
-      for (let part = 0; part < parts; part++) {
-        const value = found[(i + j * leading) * parts + part];
-        if (i >= rows) {
-          assert(Number.isNaN(value), `padding was overwritten by ${value}: ${text(given, report)}`);
-          continue;
-        }
-        const [row, column] = distribution.toGlobal(runtime.rank, [i, j]);
-        const wanted = rounded(dtype, expected(bound, given, row, column)[part]);
-        // -0 is 0 here.
-        if (!(value === wanted)) {
-          throw new Error(`D(${row}, ${column}) is ${value}, not ${wanted}: ${text(given, report)}`);
-        }
-      }
-    }
-  }
-}
-
-function text(given: Case, report: AlgorithmReport): string {
-  return JSON.stringify({
-    ...given,
-    a: `${given.a}`,
-    b: `${given.b}`,
-    c: given.c && `${given.c}`,
-    d: `${given.d}`,
-    report,
-  });
-}
-
-/** Grids of all shapes, both layouts. */
-function grids(size: number): ProcessGrid[] {
-  const found: ProcessGrid[] = [];
-  for (let rows = 1; rows <= size; rows++) {
-    if (size % rows !== 0) continue;
-    for (const layout of ["row-major", "column-major"] as const) {
-      found.push(new ProcessGrid({ shape: [rows, size / rows], layout }));
-    }
-  }
-  return found;
+  const whole = new LocalArray({ data: d.data, dtype: d.dtype, shape: [rows + padding, columns], strides: d.strides });
+  const gaps = whole.slice([rows, 0], [padding, columns]);
+  assert(gaps.toNumbers().every(Number.isNaN), `padding was overwritten: ${what}`);
+  return report;
 }
 
 /** Numbers that look random and are the same on all ranks. */
@@ -422,8 +357,7 @@ clusterTest("scalapackEngine runs the worked example as an all-gather, A and D w
     c: local("c", flipped(FORMULAS.c)),
     d: localMatrix(runtime, problem.d.distribution, "float32", () => [NaN, 0], 0),
   };
-  const request = { problem, epilog: describeEpilog("none", { auxDType: "float32" }), algorithm: "default" } as const;
-  using plan = scalapackEngine.plan(runtime, request);
+  using plan = scalapackEngine.plan(runtime, { problem, epilog: NO_EPILOG, algorithm: "default" });
   plan.open();
   plan.prepare(operands, { alpha: 2, beta: 3, epilog: {}, scales: {} })();
   const { algorithm, copies, bytesMoved, variant } = plan.report;
@@ -453,9 +387,8 @@ for (const algorithm of ["pgemm", "all_gather_gemm", "gemm_reduce_scatter", "gem
     let runs = 0;
     for (let seed = 0; seed < 40; seed++) {
       const given = anyCase(seed + 77, runtime.size, "float64");
-      const { problem } = bind(runtime, given);
-      const epilog = describeEpilog("none", { auxDType: "float32" });
-      if (refusalOf(scalapackEngine, runtime, { problem, epilog, algorithm })) {
+      const problem = bind(runtime, given);
+      if (refusalOf(scalapackEngine, runtime, { problem, epilog: NO_EPILOG, algorithm })) {
         // Only these depend on whether something is replicated.
         assert(algorithm !== "pgemm", "pgemm is always possible");
         continue;
@@ -499,17 +432,11 @@ clusterTest("a plan is executed again with other operands and scalars", (runtime
   const blocks = new BlockCyclic(grid, [3, 2]);
   for (const distribution of [blocks, Slab.X, Slab.Y]) {
     const given: Case = { a: distribution, b: distribution, c: distribution, d: distribution };
-    const bound = bind(runtime, given);
-    const { problem } = bound;
-    const request = { problem, epilog: describeEpilog("none", { auxDType: "float32" }), algorithm: "default" } as const;
-    using plan = scalapackEngine.plan(runtime, request);
+    const problem = bind(runtime, given);
+    using plan = scalapackEngine.plan(runtime, { problem, epilog: NO_EPILOG, algorithm: "default" });
     plan.open();
     for (const [alpha, beta, padding] of [[1, 0, 0], [2, 3, 1], [-1, 0, 4], [3, 1, 0]]) {
-      const local = (name: "a" | "b" | "c") =>
-        localMatrix(runtime, problem[name]!.distribution, "float64", FORMULAS[name], padding);
-      const d = localMatrix(runtime, problem.d.distribution, "float64", () => [NaN, NaN], padding);
-      plan.prepare({ a: local("a"), b: local("b"), c: local("c"), d }, { alpha, beta, epilog: {}, scales: {} })();
-      checkResult(runtime, bound, { ...given, alpha, beta }, d, plan.report);
+      execute(runtime, plan, problem, { ...given, alpha, beta, padding });
     }
   }
 });
@@ -562,9 +489,8 @@ clusterTest("scalapackEngine scales 8-bit floats", (runtime) => {
 clusterTest("float16 overflows to infinity, float8 saturates", (runtime) => {
   for (const [dtype, largest] of [["float16", Infinity], ["float8_e4m3", 448], ["float8_e5m2", 57344]] as const) {
     const given: Case = { dtype, a: Slab.X, b: Slab.X, d: Slab.X };
-    const { problem } = bind(runtime, given);
-    const request = { problem, epilog: describeEpilog("none", { auxDType: "float32" }), algorithm: "default" } as const;
-    using plan = scalapackEngine.plan(runtime, request);
+    const problem = bind(runtime, given);
+    using plan = scalapackEngine.plan(runtime, { problem, epilog: NO_EPILOG, algorithm: "default" });
     plan.open();
     const [a, b, d] = (["a", "b", "d"] as const).map((name) =>
       localMatrix(runtime, problem[name].distribution, dtype, () => [256, 0], 0)
@@ -790,8 +716,7 @@ clusterTest("scalapackEngine multiplies on halves of the ranks at once", { ranks
 });
 
 clusterTest("scalapackEngine refuses what it cannot do, with advice", (runtime) => {
-  const epilog = describeEpilog("none", { auxDType: "float32" });
-  const { problem } = bind(runtime, { a: Slab.X, b: Slab.X, d: Slab.X });
+  const problem = bind(runtime, { a: Slab.X, b: Slab.X, d: Slab.X });
   const refusal = (
     changes: Partial<MatmulProblem>,
     algorithm: AlgorithmName = "default",
@@ -802,12 +727,12 @@ clusterTest("scalapackEngine refuses what it cannot do, with advice", (runtime) 
       epilog: describeEpilog(name, { auxDType: "float32" }),
       algorithm,
     });
-  assertEquals(refusalOf(scalapackEngine, runtime, { problem, epilog, algorithm: "default" }), null);
+  assertEquals(refusal({}), null);
   assert(refusal({ a: { ...problem.a, dtype: "int32" } })!.reason.includes("integers (int32)"));
   assert(refusal({ a: { ...problem.a, dtype: "float32" } })!.reason.includes("float32 cannot be summed in float64"));
   assert(refusal({ m: 2 ** 31 })!.reason.includes("32 bits"));
   assert(refusal({}, "split_p2p")!.instead.includes("pgemm"));
-  const complex = bind(runtime, { a: Slab.X, b: Slab.X, d: Slab.X, dtype: "complex64" }).problem;
+  const complex = bind(runtime, { a: Slab.X, b: Slab.X, d: Slab.X, dtype: "complex64" });
   assert(refusal(complex, "default", "relu")!.reason.includes("real numbers"));
   const needs: Partial<Record<AlgorithmName, string>> = {
     ...runtime.size > 1 && { local_gemm: "one rank, or a factor that is Replicated" },
@@ -816,7 +741,7 @@ clusterTest("scalapackEngine refuses what it cannot do, with advice", (runtime) 
   for (const [algorithm, need] of Object.entries(needs) as [AlgorithmName, string][]) {
     assert(refusal({}, algorithm)!.reason.includes(`${algorithm} cannot run this product: it needs ${need}`));
   }
-  const replicated = bind(runtime, { a: Replicated, b: Replicated, d: Replicated }).problem;
+  const replicated = bind(runtime, { a: Replicated, b: Replicated, d: Replicated });
   assert(refusal(replicated, "all_gather_gemm")!.reason.includes("a factor that is not Replicated"));
   assert(refusal(replicated, "gemm_reduce_scatter")!.reason.includes("a D that is not Replicated"));
   // Where there is nothing to multiply, no algorithm needs anything.

@@ -7,6 +7,7 @@ import {
   dtypeInfo,
   LocalArray,
   type MatrixQualifier,
+  ProcessGrid,
   type Runtime,
 } from "../../mod.ts";
 import { stridesOf } from "../../src/array/layout.ts";
@@ -183,4 +184,11 @@ export function gridShapes(size: number): [number, number][] {
   const shapes: [number, number][] = [];
   for (let rows = 1; rows <= size; rows++) if (size % rows === 0) shapes.push([rows, size / rows]);
   return shapes;
+}
+
+/** All 2-D grids of this many processes, in both layouts. */
+export function grids(size: number): ProcessGrid[] {
+  return gridShapes(size).flatMap((shape) =>
+    (["row-major", "column-major"] as const).map((layout) => new ProcessGrid({ shape, layout }))
+  );
 }

@@ -2,7 +2,7 @@
 import { assert, assertEquals, assertMatch, assertStrictEquals, assertStringIncludes, assertThrows } from "@std/assert";
 import { DistributedArray } from "../../src/array/distributed_array.ts";
 import type { DType } from "../../src/dtype/dtype.ts";
-import { BlockCyclic, type Distribution, ProcessGrid, Replicated, Slab } from "../../src/distribution/mod.ts";
+import { BlockCyclic, type Distribution, Replicated, Slab } from "../../src/distribution/mod.ts";
 import { CollectiveError, DistributionError, DTypeError, ShapeError, StateError } from "../../src/errors.ts";
 import {
   type Diagonal,
@@ -33,7 +33,7 @@ import {
   type Dense,
   dense,
   distribute,
-  gridShapes,
+  grids,
   integers,
   product,
 } from "./matmul_oracle.ts";
@@ -70,12 +70,14 @@ const zeros = (rows: number, columns: number) => dense(rows, columns, () => [0, 
 
 /** Distributions that the routines take as they are, and others that have to be moved. */
 function distributions(size: number): Distribution[] {
-  const grids = gridShapes(size).flatMap((shape) =>
-    (["row-major", "column-major"] as const).map((layout) =>
-      new BlockCyclic(new ProcessGrid({ shape, layout }), [2, 2])
-    )
-  );
-  return [Slab.X, Slab.Y, ...grids, new BlockCyclic(grids[0].grid, [3, 1]), Replicated];
+  const all = grids(size);
+  return [
+    Slab.X,
+    Slab.Y,
+    ...all.map((grid) => new BlockCyclic(grid, [2, 2])),
+    new BlockCyclic(all[0], [3, 1]),
+    Replicated,
+  ];
 }
 
 /** What the combinations of a test run through. */

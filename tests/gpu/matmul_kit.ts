@@ -1,6 +1,6 @@
 /** What several tests of products and PBLAS routines on GPUs share: tables of slabs, and matrices placed on them. */
-import { type DistributedArray, type Distribution, type DType, ProcessGrid, type Runtime, Slab } from "../../mod.ts";
-import { type Dense, distribute, gridShapes } from "../cluster/matmul_oracle.ts";
+import { type DistributedArray, type Distribution, type DType, type Runtime, Slab } from "../../mod.ts";
+import { type Dense, distribute } from "../cluster/matmul_oracle.ts";
 
 const { X, Y } = Slab;
 
@@ -27,11 +27,4 @@ export function columnMajor(
   dtype: DType = "float32",
 ): (matrix: Dense, distribution: Distribution) => DistributedArray {
   return (matrix, distribution) => distribute(runtime, matrix, { distribution, dtype, order: "F" });
-}
-
-/** All grids of all ranks. */
-export function grids(runtime: Runtime): ProcessGrid[] {
-  return gridShapes(runtime.size).flatMap((shape) =>
-    (["row-major", "column-major"] as const).map((layout) => new ProcessGrid({ shape, layout }))
-  );
 }

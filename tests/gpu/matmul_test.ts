@@ -18,13 +18,14 @@ import {
   type Dense,
   dense,
   distribute,
+  grids,
   integers,
   numbersOf,
   product,
   ternary,
 } from "../cluster/matmul_oracle.ts";
 import { gpuTest as registerGpuTest, isMock } from "./gpu_test_kit.ts";
-import { columnMajor, GATHER, grids, lettersOf, REDUCE, SEVERAL, TRANSPOSES } from "./matmul_kit.ts";
+import { columnMajor, GATHER, lettersOf, REDUCE, SEVERAL, TRANSPOSES } from "./matmul_kit.ts";
 
 function gpuTest(name: string, body: (runtime: Runtime) => void, ranks?: readonly number[]): void {
   registerGpuTest(name, body, { timeoutSeconds: 120, ...ranks && { ranks } });
@@ -131,7 +132,7 @@ gpuTest("Matmul + AllReduce leaves D on all ranks, and never uses multicast", (r
 }, SEVERAL);
 
 gpuTest("2-D block-cyclic matrices are multiplied where they are, by cuBLASMp's generic path", (runtime) => {
-  for (const grid of grids(runtime)) {
+  for (const grid of grids(runtime.size)) {
     const blocks = new BlockCyclic(grid, [16, 16]);
     for (const transposes of TRANSPOSES) {
       for (const dtype of ["float32", "float64", "bfloat16"] as const) {

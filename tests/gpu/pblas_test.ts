@@ -31,11 +31,11 @@ import {
   type Dense,
   dense,
   distribute,
+  grids,
   integers,
   product,
 } from "../cluster/matmul_oracle.ts";
 import { gpuTest, isMock } from "./gpu_test_kit.ts";
-import { grids } from "./matmul_kit.ts";
 
 const DTYPES: readonly DType[] = ["float64", "float32", "complex128", "complex64"];
 
@@ -61,7 +61,7 @@ function forAll(
   body: (given: { blocks: Distribution; m: number; n: number; dtype: DType; step: number; message: string }) => void,
 ): void {
   let step = 0;
-  for (const grid of grids(runtime)) {
+  for (const grid of grids(runtime.size)) {
     for (const [m, n, block] of SHAPES) {
       if (isMock(runtime) && m > 64) continue;
       for (const dtype of DTYPES) {
