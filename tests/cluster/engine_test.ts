@@ -19,15 +19,9 @@ import type { AlgorithmReport, EnginePlan } from "../../src/linalg/engines/engin
 import { usePrivateCommunicator } from "../../src/linalg/engines/communicator_resources.ts";
 import { planProduct, refusalOf } from "../../src/linalg/engines/choice.ts";
 import { scalapackEngine } from "../../src/linalg/engines/scalapack/engine.ts";
-import {
-  describeEpilog,
-  type EpilogName,
-  type EpilogValues,
-  gelu,
-  geluDerivative,
-} from "../../src/linalg/matmul/epilog.ts";
+import { describeEpilog, type EpilogName } from "../../src/linalg/matmul/epilog.ts";
 import type { AlgorithmName } from "../../src/linalg/engines/registry.ts";
-import { canonicalProblem, type MatmulProblem, type Matrix } from "../../src/linalg/matmul/problem.ts";
+import type { MatmulProblem, Matrix } from "../../src/linalg/matmul/problem.ts";
 import type { Operation } from "../../src/blas/operation.ts";
 import { Runtime } from "../../src/runtime/runtime.ts";
 import { clusterTest } from "../../src/testing/mod.ts";
@@ -42,6 +36,7 @@ import {
   held,
   product,
 } from "./matmul_oracle.ts";
+import { type GivenProduct, problemOf } from "../unit/linalg/given_product.ts";
 
 type Formula = (row: number, column: number) => Complex;
 
@@ -62,31 +57,19 @@ const FORMULAS: Readonly<Record<"a" | "b" | "c", Formula>> = {
 
 const NO_EPILOG = describeEpilog("none", { auxDType: "float32" });
 
-interface Case {
+interface Case extends Omit<GivenProduct, "size" | "m" | "n" | "k"> {
   m?: number;
   n?: number;
   k?: number;
   operations?: readonly [Code, Code];
-  a: Distribution;
-  b: Distribution;
-  c?: Distribution;
-  d: Distribution;
   /** C and D are the same memory. */
   inplace?: boolean;
-  dtype?: DType;
-  /** Of C and D, where it differs. */
-  resultType?: DType;
-  addendType?: DType;
   alpha?: Scalar;
   beta?: Scalar;
   /** Rows that are skipped between columns. */
   padding?: number;
   algorithm?: AlgorithmName;
   scales?: Partial<Record<"a" | "b" | "c" | "d", number>>;
-}
-
-function accumulatorOf(dtype: DType): MatmulProblem["accumulator"] {
-  return dtype === "float64" || dtype === "complex64" || dtype === "complex128" ? dtype : "float32";
 }
 
 /** A rank's part of a matrix with these elements, columns `padding` elements apart, with NaN between them. */
@@ -100,28 +83,17 @@ function localMatrix(runtime: Runtime, distribution: Distribution, dtype: DType,
   return local;
 }
 
-function bind(runtime: Runtime, { m = 13, n = 11, k = 17, operations = ["N", "N"], ...given }: Case): MatmulProblem {
-  const dtype = given.dtype ?? "float64";
-  const [operationA, operationB] = operations.map(operation);
-  const matrix = (distribution: Distribution, rows: number, columns: number, dtype: DType) => ({
-    rows,
-    columns,
-    dtype,
-    distribution: distribution.bind([rows, columns], runtime.size),
+function bind({ size }: Runtime, { operations = ["N", "N"], ...given }: Case): MatmulProblem {
+  const [left, right] = operations.map(operation);
+  return problemOf({
+    size,
+    m: 13,
+    n: 11,
+    k: 17,
+    ...given,
+    transposes: [left.transpose, right.transpose],
+    conjugates: [left.conjugate, right.conjugate],
   });
-  return {
-    m,
-    n,
-    k,
-    a: operationA.transpose ? matrix(given.a, k, m, dtype) : matrix(given.a, m, k, dtype),
-    b: operationB.transpose ? matrix(given.b, n, k, dtype) : matrix(given.b, k, n, dtype),
-    c: given.c ? matrix(given.c, m, n, given.addendType ?? given.resultType ?? dtype) : null,
-    d: matrix(given.d, m, n, given.resultType ?? dtype),
-    operationA,
-    operationB,
-    accumulator: accumulatorOf(dtype),
-    transposed: false,
-  };
 }
 
 /** What D should be. */
@@ -332,21 +304,9 @@ clusterTest("scalapackEngine needs no communication for replicated factors", (ru
 
 clusterTest("scalapackEngine runs the worked example as an all-gather, A and D where they are", (runtime) => {
   const [m, n, k] = [128, 512, 1024];
-  const describe = (shape: readonly [number, number], slab: Slab) => ({
-    shape,
-    order: "C" as const,
-    dtype: "float32" as const,
-    distribution: slab.bind(shape, runtime.size),
-  });
-  const problem = canonicalProblem({
-    a: describe([k, m], Slab.Y),
-    b: describe([k, n], Slab.Y),
-    c: describe([m, n], Slab.X),
-    d: describe([m, n], Slab.X),
-    operationA: { transpose: true, conjugate: false },
-    operationB: { transpose: false, conjugate: false },
-    accumulator: "float32",
-  });
+  const slabs = { a: Slab.Y, b: Slab.Y, c: Slab.X, d: Slab.X };
+  const stored = { transposes: [true, false], orders: ["C", "C", "C"], dtype: "float32" } as const;
+  const problem = problemOf({ size: runtime.size, m, n, k, ...slabs, ...stored });
   const local = (name: "a" | "b" | "c", formula: Formula) =>
     localMatrix(runtime, problem[name]!.distribution, "float32", formula, 0);
   // The canonical A is the user's B, seen transposed, and so on.
@@ -497,162 +457,6 @@ clusterTest("float16 overflows to infinity, float8 saturates", (runtime) => {
     );
     plan.prepare({ a, b, c: null, d }, { alpha: 1, beta: 0, epilog: {}, scales: {} })();
     for (const value of decode(dtype, d.data)) assertEquals(value, largest);
-  }
-});
-
-/** Epilogs on the user's coordinates, in both orders of D. */
-function runEpilog(runtime: Runtime, name: EpilogName, order: "C" | "F", slabs: readonly [Slab, Slab, Distribution]) {
-  const [m, n, k] = [24, 20, 12];
-  const described = (shape: readonly [number, number], distribution: Distribution) => ({
-    shape,
-    order,
-    dtype: "float32" as const,
-    distribution: distribution.bind(shape, runtime.size),
-  });
-  const d = described([m, n], slabs[2]);
-  const none = { transpose: false, conjugate: false };
-  const problem = canonicalProblem({
-    a: described([m, k], slabs[0]),
-    b: described([k, n], slabs[1]),
-    c: null,
-    d,
-    operationA: none,
-    operationB: none,
-    accumulator: "float32",
-  });
-  const oriented = (formula: Formula): Formula => order === "F" ? formula : (i, j) => formula(j, i);
-  const [left, right] = problem.transposed ? ["b", "a"] as const : ["a", "b"] as const;
-  const a = localMatrix(runtime, problem.a.distribution, "float32", oriented(FORMULAS[left]), 1);
-  const b = localMatrix(runtime, problem.b.distribution, "float32", oriented(FORMULAS[right]), 0);
-  const result = localMatrix(runtime, problem.d.distribution, "float32", () => [NaN, NaN], 1);
-  const epilog = describeEpilog(name, { auxDType: "float32", auxAmax: true, resultAmax: true });
-  using plan = scalapackEngine.plan(runtime, { problem, epilog, algorithm: "default" });
-  plan.open();
-  const [rows, columns] = d.distribution.localShape(runtime.rank);
-  const global = (i: number, j: number) => d.distribution.toGlobal(runtime.rank, [i, j]) as [number, number];
-  const inputs = epilogInputs(name, rows, columns, global);
-  const outputs = plan.prepare({ a, b, c: null, d: result }, { alpha: 1, beta: 0, epilog: inputs, scales: {} })();
-  const value = (i: number, j: number) => {
-    const leading = result.strides[1];
-    return result.data[order === "F" ? i + j * leading : j + i * leading] as number;
-  };
-  return { m, n, k, rows, columns, global, value, outputs };
-}
-
-const biasOf = (row: number) => row % 5 - 2;
-const auxOf = (row: number, column: number) => (row * 3 + column) % 7 - 3;
-
-function epilogInputs(
-  name: EpilogName,
-  rows: number,
-  columns: number,
-  global: (i: number, j: number) => [number, number],
-): EpilogValues {
-  const bias = LocalArray.zeros("float32", [rows]);
-  for (let i = 0; i < rows && columns > 0; i++) bias.data[i] = biasOf(global(i, 0)[0]);
-  const leading = Math.ceil(Math.ceil(rows / 8) / 16) * 16;
-  const mask = new Uint8Array(leading * columns);
-  const given = new Float32Array(Math.ceil(rows / 8) * 8 * columns);
-  for (let j = 0; j < columns; j++) {
-    for (let i = 0; i < rows; i++) {
-      const value = auxOf(...global(i, j));
-      if (value > 0) mask[j * leading + (i >> 3)] |= 1 << (i & 7);
-      given[j * Math.ceil(rows / 8) * 8 + i] = value;
-    }
-  }
-  const reluAux = new LocalArray({ data: mask, dtype: "uint8", shape: [leading, columns], strides: [1, leading] });
-  const high = Math.ceil(rows / 8) * 8;
-  const geluAux = new LocalArray({ data: given, dtype: "float32", shape: [high, columns], strides: [1, high] });
-  return {
-    ...name.includes("bias") && { bias },
-    ...name.startsWith("drelu") && { reluAux },
-    ...name.startsWith("dgelu") && { geluAux },
-  };
-}
-
-/** What the product is before the epilog. */
-function productAt(k: number, row: number, column: number): number {
-  let sum = 0;
-  for (let l = 0; l < k; l++) sum += FORMULAS.a(row, l)[0] * FORMULAS.b(l, column)[0];
-  return sum;
-}
-
-function afterEpilog(name: EpilogName, k: number, row: number, column: number): number {
-  const product = productAt(k, row, column) + (name.includes("bias") ? biasOf(row) : 0);
-  if (name.startsWith("drelu")) return auxOf(row, column) > 0 ? product : 0;
-  if (name.startsWith("dgelu")) return product * geluDerivative(auxOf(row, column));
-  if (name.startsWith("relu")) return Math.max(product, 0);
-  if (name.startsWith("gelu")) return gelu(product);
-  return product;
-}
-
-function assertNear(found: number, wanted: number, message: string): void {
-  const tolerance = 2e-6 * Math.max(1, Math.abs(wanted)) * 16;
-  assert(Math.abs(found - wanted) <= tolerance, `${message}: ${found}, not ${wanted}`);
-}
-
-const EPILOGS: readonly EpilogName[] = [
-  "relu",
-  "relu_aux",
-  "bias",
-  "relu_bias",
-  "relu_aux_bias",
-  "drelu",
-  "drelu_bgrad",
-  "gelu",
-  "gelu_aux",
-  "gelu_bias",
-  "gelu_aux_bias",
-  "dgelu",
-  "dgelu_bgrad",
-  "bgrada",
-  "bgradb",
-];
-
-clusterTest("scalapackEngine applies every epilog, however D is distributed", (runtime) => {
-  const [grid] = grids(runtime.size).toReversed();
-  const square = grids(runtime.size).find(({ shape: [rows, columns] }) => rows === columns) ?? grid;
-  const layouts: (readonly [Slab, Slab, Distribution])[] = [
-    [Slab.X, Slab.Y, Slab.X],
-    [Slab.Y, Slab.X, Slab.Y],
-    [Slab.X, Slab.X, new BlockCyclic(square, [3, 2])],
-    [Slab.Y, Slab.X, Replicated],
-  ];
-  for (const name of EPILOGS) {
-    for (const order of ["C", "F"] as const) {
-      for (const layout of layouts) {
-        const { n, k, m, rows, columns, global, value, outputs } = runEpilog(runtime, name, order, layout);
-        const what = `${name}, order ${order}, D ${layout[2]}`;
-        for (let i = 0; i < rows; i++) {
-          for (let j = 0; j < columns; j++) {
-            assertNear(value(i, j), afterEpilog(name, k, ...global(i, j)), what);
-          }
-        }
-        if (columns === 0 || rows === 0) continue;
-        const sumOver = (count: number, term: (index: number) => number) =>
-          Array.from({ length: count }, (_, index) => term(index)).reduce((sum, x) => sum + x, 0);
-        const gradient = outputs.dreluBgrad ?? outputs.dgeluBgrad;
-        assertEquals(gradient !== undefined, name.endsWith("bgrad"));
-        for (let i = 0; i < rows; i++) {
-          const [row] = global(i, 0);
-          if (gradient) {
-            const wanted = sumOver(n, (column) => afterEpilog(name, k, row, column));
-            assertNear(gradient.data[i] as number, wanted, `the gradient of ${what}`);
-          }
-          if (name === "bgrada") {
-            assertEquals(outputs.bgrada!.shape, [rows]);
-            assertEquals(outputs.bgrada!.data[i], sumOver(k, (l) => FORMULAS.a(row, l)[0]), what);
-          }
-        }
-        if (name === "bgradb") {
-          assertEquals(outputs.bgradb!.shape, [n]);
-          for (let j = 0; j < n; j++) {
-            assertEquals(outputs.bgradb!.data[j], sumOver(k, (l) => FORMULAS.b(l, j)[0]), what);
-          }
-        }
-        assertEquals(m, 24);
-      }
-    }
   }
 });
 

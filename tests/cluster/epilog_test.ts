@@ -144,14 +144,14 @@ class Setting {
   }
 }
 
-/** Settings that cover all results (gather, reduce, blocks, replicated), orders, dtypes, transposes and sizes, empty ones too. */
+/** Settings that cover all results (gather, reduce, blocks, also of slabs, replicated), orders, dtypes, transposes and sizes, empty ones too. */
 function* settings(runtime: Runtime, dtypes: readonly DType[]): Generator<Setting> {
   const { size } = runtime;
   const grid = new ProcessGrid({ shape: gridShapes(size)[Math.floor(gridShapes(size).length / 2)] });
   const blocks = new BlockCyclic(grid, [3, 2]);
   const cycle = new Cycle();
   for (const dtype of dtypes) {
-    for (const kind of ["gather", "reduce", "blocks", "replicated"] as const) {
+    for (const kind of ["gather", "reduce", "blocks", "moved", "replicated"] as const) {
       for (const order of ORDERS) {
         if (!isSampled(runtime, cycle.next())) continue;
         const isTransposed = [cycle.pick([false, true]), cycle.pick([true, false])] as const;
@@ -161,6 +161,7 @@ function* settings(runtime: Runtime, dtypes: readonly DType[]): Generator<Settin
           gather: [flip(X, 0), flip(Y, 1), X],
           reduce: [flip(Y, 0), flip(X, 1), Y],
           blocks: [blocks, blocks, blocks],
+          moved: [flip(X, 0), flip(X, 1), blocks],
           replicated: [flip(Y, 0), flip(X, 1), Replicated],
         }[kind] as unknown as Setting["places"];
         const orders = [cycle.pick(ORDERS), cycle.pick(ORDERS), order] as const;

@@ -2,6 +2,7 @@ import { assertEquals } from "@std/assert";
 import { Slab } from "../../../src/distribution/mod.ts";
 import { canonicalProblem } from "../../../src/linalg/matmul/problem.ts";
 import type { DescribedMatrix } from "../../../src/linalg/operands.ts";
+import { problemOf } from "./given_product.ts";
 
 type Complex = readonly [re: number, im: number];
 type Element = (row: number, column: number) => Complex;
@@ -80,19 +81,8 @@ Deno.test("canonicalProblem gives the user's product for all orders, transposes 
 });
 
 Deno.test("canonicalProblem flips the distributions of row-major matrices, and no others", () => {
-  const matrix = (shape: [number, number], order: "C" | "F"): DescribedMatrix => (
-    { shape, order, distribution: Slab.X.bind(shape, 2), dtype: "float32" }
-  );
-  const identity = { transpose: false, conjugate: false };
-  const problem = canonicalProblem({
-    a: matrix([6, 4], "C"),
-    b: matrix([4, 8], "F"),
-    c: null,
-    d: matrix([6, 8], "F"),
-    operationA: identity,
-    operationB: identity,
-    accumulator: "float32",
-  });
+  const { X } = Slab;
+  const problem = problemOf({ size: 2, m: 6, n: 8, k: 4, a: X, b: X, d: X, orders: ["C", "F", "F"] });
   assertEquals(String(problem.a.distribution), "Slab.Y");
   assertEquals(problem.a.distribution.globalShape, [4, 6]);
   assertEquals(problem.operationA.transpose, true);

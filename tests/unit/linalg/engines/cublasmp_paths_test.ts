@@ -1,6 +1,5 @@
 /** How products are given to cuBLASMp: what a call would compute, simulated with plain loops from its descriptors alone. */
 import { assert, assertEquals } from "@std/assert";
-import type { DType } from "../../../../src/dtype/dtype.ts";
 import {
   BlockCyclic,
   BlockNonCyclic,
@@ -17,8 +16,9 @@ import {
   type GivenMatrix,
 } from "../../../../src/linalg/engines/cublasmp/paths.ts";
 import { describeEpilog, type EpilogName } from "../../../../src/linalg/matmul/epilog.ts";
-import { canonicalProblem, type MatmulProblem } from "../../../../src/linalg/matmul/problem.ts";
+import type { MatmulProblem } from "../../../../src/linalg/matmul/problem.ts";
 import type { Operation } from "../../../../src/blas/operation.ts";
+import { type GivenProduct, problemOf } from "../given_product.ts";
 
 type Matrix = number[][];
 
@@ -108,7 +108,7 @@ function kinds(size: number, [rows, columns]: readonly [number, number]): Distri
   const grid = new ProcessGrid({ shape, layout: "column-major" });
   const cut = Array.from({ length: size + 1 }, (_, i) => Math.ceil(rows * (i / size) ** 2));
   const boxes = cut.slice(1).map((end, i) => [[cut[i], 0], [end, columns]] as const);
-  const all = [
+  return [
     Slab.X,
     Slab.Y,
     Replicated,
@@ -117,47 +117,19 @@ function kinds(size: number, [rows, columns]: readonly [number, number]): Distri
     new BlockCyclic(grid, [3, 1]),
     new Box(boxes),
   ];
-  return all.map((distribution) => distribution.bind([rows, columns], size));
-}
-
-const NONE = describeEpilog("none", { auxDType: "float32" });
-
-interface Given {
-  shape: readonly [m: number, n: number, k: number];
-  transposes: readonly [boolean, boolean];
-  places: readonly [Distribution, Distribution, Distribution];
-  orders: readonly ["C" | "F", "C" | "F", "C" | "F"];
-  dtype?: DType;
-  epilog?: EpilogName;
 }
 
 /** Choose a call and compare what it would compute with the product. */
-function check(
-  { shape: [m, n, k], transposes: [ta, tb], places, orders, dtype = "float32", epilog }: Given,
-): CublasMpCall | null {
-  const described = (rows: number, columns: number, which: 0 | 1 | 2) => ({
-    shape: [rows, columns] as const,
-    order: orders[which],
-    distribution: places[which],
-    dtype,
-  });
-  const problem = canonicalProblem({
-    a: described(ta ? k : m, ta ? m : k, 0),
-    b: described(tb ? n : k, tb ? k : n, 1),
-    c: null,
-    d: described(m, n, 2),
-    operationA: { transpose: ta, conjugate: false },
-    operationB: { transpose: tb, conjugate: false },
-    accumulator: "float32",
-  });
-  const traits = epilog ? describeEpilog(epilog, { auxDType: dtype }) : NONE;
-  const call = chooseCall({ problem, epilog: traits, isOverlapped: false });
+function check({ epilog = "none", ...given }: GivenProduct & { epilog?: EpilogName | "none" }): CublasMpCall | null {
+  const { dtype = "float32" } = given;
+  const problem = problemOf({ dtype, ...given });
+  const call = chooseCall({ problem, epilog: describeEpilog(epilog, { auxDType: dtype }), isOverlapped: false });
   if (call === null) return null;
   // Stored matrices, column-major as the problem sees them.
   const a = make(problem.a.rows, problem.a.columns, (i, j) => (3 * i + 5 * j) % 7 - 3);
   const b = make(problem.b.rows, problem.b.columns, (i, j) => (2 * i + 3 * j) % 5 - 2);
   const expected = multiply(apply(a, problem.operationA), apply(b, problem.operationB));
-  const text = `${call.path}, ${[m, n, k]}, ${[ta, tb]}, ${places.map(String)}, ${orders}, ${dtype}`;
+  const text = `${call.path}, ${Object.entries(given).map(([name, value]) => `${name}: ${value}`).join(", ")}`;
   if (call.path !== "fallback" && call.path !== "all_reduce") checkBlocks(call);
   assertEquals(simulate(call, problem, a, b), expected, text);
   return call;
@@ -173,15 +145,13 @@ Deno.test("any distributions, orders and transposes become a call that computes 
       for (let kind = 0; kind < 7; kind++) {
         for (const shift of [0, 1, 4]) {
           step++;
-          const [ta, tb] = [step % 2 === 0, step % 3 === 0];
-          const places = [
-            kinds(size, ta ? [k, m] : [m, k])[kind],
-            kinds(size, tb ? [n, k] : [k, n])[(kind + shift) % 7],
-            kinds(size, [m, n])[(kind + 2 * shift) % 7],
-          ] as const;
+          const transposes = [step % 2 === 0, step % 3 === 0] as const;
+          const a = kinds(size, transposes[0] ? [k, m] : [m, k])[kind];
+          const b = kinds(size, transposes[1] ? [n, k] : [k, n])[(kind + shift) % 7];
+          const d = kinds(size, [m, n])[(kind + 2 * shift) % 7];
           const orders = [ORDERS[step % 2], ORDERS[(step >> 1) % 2], ORDERS[(step >> 2) % 2]] as const;
           for (const dtype of ["float32", "float8_e4m3"] as const) {
-            const call = check({ shape: [m, n, k], transposes: [ta, tb], places, orders, dtype });
+            const call = check({ size, m, n, k, a, b, d, transposes, orders, dtype });
             if (call === null) throw new Error("every product has a path");
             if (dtype === "float8_e4m3") {
               assertEquals([call.operationA.transpose, call.operationB.transpose], [true, false], "8 bits: TN");
@@ -199,20 +169,8 @@ Deno.test("any distributions, orders and transposes become a call that computes 
 
 /** Uniform slabs, column-major. */
 function slabs(size: number, transposes: readonly [boolean, boolean], names: string): CublasMpCall {
-  const [m, n, k] = [8 * size, 16 * size, 24 * size];
-  const [ta, tb] = transposes;
-  const place = (name: string, rows: number, columns: number) =>
-    (name === "X" ? Slab.X : Slab.Y).bind([rows, columns], size);
-  return check({
-    shape: [m, n, k],
-    transposes,
-    places: [
-      place(names[0], ta ? k : m, ta ? m : k),
-      place(names[1], tb ? n : k, tb ? k : n),
-      place(names[2], m, n),
-    ],
-    orders: ["F", "F", "F"],
-  })!;
+  const [a, b, d] = Array.from(names, (name) => name === "X" ? Slab.X : Slab.Y);
+  return check({ size, m: 8 * size, n: 16 * size, k: 24 * size, a, b, d, transposes })!;
 }
 
 Deno.test("the overlapped paths take uniform slabs as they are", () => {
@@ -249,21 +207,13 @@ Deno.test("other mixtures of slabs are taken where they are, overlapped if a loc
 });
 
 Deno.test("an uneven division is padded where it lies", () => {
-  const size = 4;
-  const call = check({
-    shape: [9, 8, 4],
-    transposes: [false, false],
-    places: [Slab.X.bind([9, 4], size), Slab.Y.bind([4, 8], size), Slab.X.bind([9, 8], size)],
-    orders: ["F", "F", "F"],
-  })!;
+  const call = check({ size: 4, m: 9, n: 8, k: 4, a: Slab.X, b: Slab.Y, d: Slab.X })!;
   assertEquals([call.path, call.moved, call.m], ["all_gather", 0, 12]);
   assertEquals([call.a.padded, call.b.padded, call.d.padded], [[3, 4], null, [3, 8]]);
 });
 
 Deno.test("D in the other memory order is computed transposed, and only then", () => {
-  const size = 2;
-  const places = [Slab.Y.bind([8, 4], size), Slab.Y.bind([8, 6], size), Slab.X.bind([4, 6], size)] as const;
-  const given = { shape: [4, 6, 8], transposes: [true, false], places } as const;
+  const given = { size: 2, m: 4, n: 6, k: 8, a: Slab.Y, b: Slab.Y, d: Slab.X, transposes: [true, false] } as const;
   const columns = check({ ...given, orders: ["C", "C", "F"] })!;
   assertEquals([columns.path, columns.isExchanged, columns.copied], ["all_gather", false, 0]);
   const rows = check({ ...given, orders: ["C", "C", "C"] })!;
@@ -272,49 +222,26 @@ Deno.test("D in the other memory order is computed transposed, and only then", (
 });
 
 Deno.test("an epilog that belongs to rows keeps D where it is wanted, in the user's orientation", () => {
-  const size = 4;
-  const [m, n, k] = [8, 12, 16];
+  const extents = { size: 4, m: 8, n: 12, k: 16 };
   for (const epilog of ["bias", "relu_aux", "bgrada", "bgradb", "drelu_bgrad"] as const) {
     for (const order of ORDERS) {
-      const call = check({
-        shape: [m, n, k],
-        transposes: [true, false],
-        places: [Slab.Y.bind([k, m], size), Slab.Y.bind([k, n], size), Slab.X.bind([m, n], size)],
-        orders: ["F", "F", order],
-        epilog,
-      })!;
+      const places = { a: Slab.Y, b: Slab.Y, d: Slab.X };
+      const call = check({ ...extents, ...places, transposes: [true, false], orders: ["F", "F", order], epilog })!;
       assertEquals([call.path, call.d.isMoved, call.isExchanged], ["all_gather", false, order === "C"], epilog);
       if (epilog === "bgrada") assertEquals(call.operationA.transpose, false);
       if (epilog === "bgradb") assertEquals(call.operationB.transpose, true);
     }
     const grid = new ProcessGrid({ shape: [2, 2], layout: "row-major" });
     const blocks = new BlockCyclic(grid, [2, 2]);
-    const none = check({
-      shape: [m, n, k],
-      transposes: [false, false],
-      places: [blocks.bind([m, k], size), blocks.bind([k, n], size), blocks.bind([m, n], size)],
-      orders: ["F", "F", "F"],
-      epilog,
-    });
-    assertEquals(none, null, `${epilog} on blocks`);
+    assertEquals(check({ ...extents, a: blocks, b: blocks, d: blocks, epilog }), null, `${epilog} on blocks`);
   }
 });
 
 Deno.test("all_reduce transposes A, and sums what every rank has", () => {
   for (const size of [2, 4]) {
     for (const [ta, tb] of [[true, false], [false, false], [true, true], [false, true]] as const) {
-      const [m, n, k] = [6, 4, 8];
-      const call = check({
-        shape: [m, n, k],
-        transposes: [ta, tb],
-        places: [
-          (ta ? Slab.X : Slab.Y).bind(ta ? [k, m] : [m, k], size),
-          (tb ? Slab.Y : Slab.X).bind(tb ? [n, k] : [k, n], size),
-          Replicated.bind([m, n], size),
-        ],
-        orders: ["F", "F", "F"],
-        epilog: "all_reduce",
-      })!;
+      const places = { a: ta ? Slab.X : Slab.Y, b: tb ? Slab.Y : Slab.X, d: Replicated };
+      const call = check({ size, m: 6, n: 4, k: 8, ...places, transposes: [ta, tb], epilog: "all_reduce" })!;
       assertEquals([call.path, call.moved], ["all_reduce", 0]);
       assertEquals([call.operationA.transpose, call.operationB.transpose], [true, false]);
       // The product's transpose may need fewer copies.
@@ -325,40 +252,17 @@ Deno.test("all_reduce transposes A, and sums what every rank has", () => {
 
 Deno.test("a conjugation that is not a transposition becomes one, on a transposed copy", () => {
   // D is larger than A, so that A is what is transposed.
-  const [m, n, k] = [8, 60, 4];
-  const matrix = (rows: number, columns: number) => ({
-    rows,
-    columns,
-    distribution: Slab.X.bind([rows, columns], 1),
-    dtype: "complex64" as const,
-  });
-  const problem: MatmulProblem = {
-    m,
-    n,
-    k,
-    a: matrix(m, k),
-    b: matrix(k, n),
-    c: null,
-    d: matrix(m, n),
-    operationA: { transpose: false, conjugate: true },
-    operationB: { transpose: false, conjugate: false },
-    accumulator: "complex64",
-    transposed: false,
-  };
-  const call = chooseCall({ problem, epilog: NONE, isOverlapped: false })!;
+  const slabs = { a: Slab.X, b: Slab.X, d: Slab.X };
+  const conjugates = [true, false] as const;
+  const problem = problemOf({ size: 1, m: 8, n: 60, k: 4, ...slabs, conjugates, dtype: "complex64" });
+  const epilog = describeEpilog("none", { auxDType: "float32" });
+  const call = chooseCall({ problem, epilog, isOverlapped: false })!;
   assertEquals([call.a.isTransposed, call.operationA], [true, { transpose: true, conjugate: true }]);
 });
 
 Deno.test("exchanged() twice is the problem itself", () => {
-  const problem = canonicalProblem({
-    a: { shape: [4, 8], order: "C", distribution: Slab.X.bind([4, 8], 2), dtype: "float32" },
-    b: { shape: [8, 6], order: "F", distribution: Slab.Y.bind([8, 6], 2), dtype: "float32" },
-    c: { shape: [4, 6], order: "F", distribution: Slab.X.bind([4, 6], 2), dtype: "float32" },
-    d: { shape: [4, 6], order: "F", distribution: Slab.X.bind([4, 6], 2), dtype: "float32" },
-    operationA: { transpose: false, conjugate: false },
-    operationB: { transpose: false, conjugate: false },
-    accumulator: "float32",
-  });
+  const places = { a: Slab.X, b: Slab.Y, c: Slab.X, d: Slab.X };
+  const problem = problemOf({ size: 2, m: 4, n: 6, k: 8, ...places, orders: ["C", "F", "F"] });
   const twice = exchanged(exchanged(problem));
   const plain = (value: MatmulProblem) =>
     JSON.stringify(value, (_, v) => typeof v?.bind === "function" ? String(v) : v);

@@ -9,8 +9,8 @@ import {
   scaleLayout,
 } from "../../../../src/linalg/engines/cublasmp/scales.ts";
 import { describeEpilog } from "../../../../src/linalg/matmul/epilog.ts";
-import { canonicalProblem } from "../../../../src/linalg/matmul/problem.ts";
 import type { Scaling } from "../../../../src/linalg/matmul/quantization.ts";
+import { problemOf } from "../given_product.ts";
 
 const { X, Y } = Slab;
 const BLOCKS: Scaling = { a: "vector_128", b: "block_128x128" };
@@ -23,22 +23,9 @@ function call(
   scaling: Scaling,
   size: number,
 ): CublasMpCall {
-  const shapes = [[k, m], [k, n], [m, n]] as const;
-  const [a, b, d] = shapes.map((shape, i) => ({
-    shape,
-    order: "F" as const,
-    distribution: places[i].bind(shape, size),
-    dtype: i === 2 ? "bfloat16" as const : "float8_e4m3" as const,
-  }));
-  const problem = canonicalProblem({
-    a,
-    b,
-    c: null,
-    d,
-    operationA: { transpose: true, conjugate: false },
-    operationB: { transpose: false, conjugate: false },
-    accumulator: "float32",
-  });
+  const [a, b, d] = places;
+  const dtypes = { dtype: "float8_e4m3", resultType: "bfloat16" } as const;
+  const problem = problemOf({ size, m, n, k, a, b, d, transposes: [true, false], ...dtypes });
   const epilog = describeEpilog("none", { auxDType: "bfloat16" });
   return chooseCall({ problem, epilog, scaling, isOverlapped: false })!;
 }

@@ -20,46 +20,12 @@ import {
   describeStrategy,
   SCALAPACK_ALGORITHMS,
 } from "../../../../src/linalg/engines/scalapack/strategy.ts";
-import {
-  canonicalProblem,
-  kept,
-  type MatmulProblem,
-  matrixName,
-  summed,
-} from "../../../../src/linalg/matmul/problem.ts";
+import { kept, type MatmulProblem, matrixName, summed } from "../../../../src/linalg/matmul/problem.ts";
+import { type GivenProduct, problemOf as givenProblem } from "../given_product.ts";
 
-interface Given {
-  size: number;
-  m?: number;
-  n?: number;
-  k?: number;
-  transposes?: readonly [boolean, boolean];
-  a: Distribution;
-  b: Distribution;
-  d: Distribution;
-}
+type Given = Partial<GivenProduct> & Pick<GivenProduct, "size" | "a" | "b" | "d">;
 
-function problemOf({ size, m = 12, n = 24, k = 36, transposes = [false, false], a, b, d }: Given): MatmulProblem {
-  const matrix = (distribution: Distribution, rows: number, columns: number) => ({
-    rows,
-    columns,
-    dtype: "float64" as const,
-    distribution: distribution.bind([rows, columns], size),
-  });
-  return {
-    m,
-    n,
-    k,
-    a: transposes[0] ? matrix(a, k, m) : matrix(a, m, k),
-    b: transposes[1] ? matrix(b, n, k) : matrix(b, k, n),
-    c: null,
-    d: matrix(d, m, n),
-    operationA: { transpose: transposes[0], conjugate: false },
-    operationB: { transpose: transposes[1], conjugate: false },
-    accumulator: "float64",
-    transposed: false,
-  };
-}
+const problemOf = (given: Given) => givenProblem({ m: 12, n: 24, k: 36, ...given });
 
 const { X, Y } = Slab;
 
@@ -117,20 +83,17 @@ Deno.test("chooseStrategy() refuses messages of more than 2^31 elements", () => 
 });
 
 Deno.test("chooseStrategy() divides the user's row-major matrices as the user sees them", () => {
-  const matrix = (shape: readonly [number, number], slab: Slab) => ({
-    shape,
-    order: "C" as const,
-    dtype: "float32" as const,
-    distribution: slab.bind(shape, 2),
-  });
-  const problem = canonicalProblem({
-    a: matrix([1024, 128], Y),
-    b: matrix([1024, 512], Y),
-    c: null,
-    d: matrix([128, 512], X),
-    operationA: { transpose: true, conjugate: false },
-    operationB: { transpose: false, conjugate: false },
-    accumulator: "float32",
+  const problem = problemOf({
+    size: 2,
+    m: 128,
+    n: 512,
+    k: 1024,
+    a: Y,
+    b: Y,
+    d: X,
+    transposes: [true, false],
+    orders: ["C", "C", "C"],
+    dtype: "float32",
   });
   const strategy = chooseStrategy(problem)!;
   assertEquals(matrixName(problem, "a"), "B");
