@@ -12,6 +12,14 @@ export type Around = (name: string, call: NativeFunction) => NativeFunction;
 /** The operation on arrays that the native functions are called for, as users know it; `null` outside of any. */
 export let operation: string | null = null;
 
+/** The operation that was begun last, over or not: work of a GPU goes on when the call that queued it has returned. */
+export let begun: string | null = null;
+
+/** Note that an operation begins. */
+export function noteBegun(name: string): void {
+  begun = name;
+}
+
 /** Run something that waits for other ranks as a part of an operation. */
 export function within<T>(name: string, call: () => T): T {
   const outer = operation;

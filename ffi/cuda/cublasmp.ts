@@ -18,6 +18,8 @@ import { type Library, LibraryNotFoundError } from "../library.ts";
 import { keepLoaded, readCString } from "../memory.ts";
 import { openNccl, requireNcclVersion } from "./nccl.ts";
 import { openNvshmem } from "./nvshmem.ts";
+import { CUBLASMP_WAITS } from "./waiting_functions.ts";
+import { noteWaiting } from "../waiting.ts";
 
 /** The results of cuBLASMp (`cublasMpStatus_t`, without `CUBLASMP_STATUS_`). */
 export const CublasMpStatus = {
@@ -430,6 +432,7 @@ export function openCublasMp(options: MulticastOptions = {}): CublasMp {
   refuseSecondNccl(mappedFiles("libnccl.so"));
   openCublas();
   const library = openCurrent(options);
+  noteWaiting(library.symbols, CUBLASMP_WAITS);
   return current = { ...library, version: versionOf(library.symbols) };
 }
 

@@ -12,6 +12,7 @@ import { ConfigurationError, NativeError } from "../errors.ts";
 import type { Library } from "../library.ts";
 import { readCString } from "../memory.ts";
 import { noteWaiting } from "../waiting.ts";
+import { NCCL_WAITS } from "./waiting_functions.ts";
 import { createStruct, type FieldValues, type StructLayout } from "../struct.ts";
 
 /** The results of NCCL (`ncclResult_t`, without `nccl`). */
@@ -337,14 +338,6 @@ export interface Nccl extends Library<typeof NCCL_SYMBOLS> {
   version: number;
 }
 
-const WAITING_FUNCTIONS = [
-  "ncclCommInitRank",
-  "ncclCommFinalize",
-  "ncclCommDestroy",
-  "ncclCommWindowRegister",
-  "ncclCommWindowDeregister",
-];
-
 let nccl: Nccl | undefined;
 
 /**
@@ -364,7 +357,7 @@ export function openNccl(options: MulticastOptions = {}): Nccl {
   const version = new Int32Array(1);
   library.symbols.ncclGetVersion(version);
   noteVersion(library.name, ...versionParts(version[0]));
-  noteWaiting(library.symbols, WAITING_FUNCTIONS);
+  noteWaiting(library.symbols, NCCL_WAITS);
   return nccl = { ...library, version: version[0] };
 }
 
@@ -410,7 +403,12 @@ const HINTS: Readonly<Record<number, string>> = {
   [NcclResult.RemoteError]: "Another rank failed first: look at its error.",
 };
 
-export function ncclError(functionName: string, code: number, hint: string | undefined = HINTS[code]): NcclError {
+export function ncclError(
+  functionName: string,
+  code: number,
+  hint: string | undefined = HINTS[code],
+  ranks: readonly number[] = [],
+): NcclError {
   const { symbols } = openNccl();
   const detail = readCString(symbols.ncclGetLastError(0n)).trim();
   return new NcclError({
@@ -419,7 +417,7 @@ export function ncclError(functionName: string, code: number, hint: string | und
     symbol: enumName(NcclResult, code, "nccl"),
     text: readCString(symbols.ncclGetErrorString(code)) + (detail ? `; ${detail}` : ""),
     hint,
-  });
+  }, { ranks });
 }
 
 /**

@@ -64,7 +64,10 @@ export const PRESENT = { NOWHERE: 0, HERE: 1, STARTING: 2, LEAVING: 3, LEFT_BEFO
 export const WORDS = { ARRIVED: 0, TOLD: 1, RANKS: 2, NOTED: 3 } as const;
 
 /** The words of a rank: these, and then the name of an operation in UTF-8. */
-export const WORDS_OF_RANK = 32;
+export const WORDS_OF_RANK = 64;
+
+/** The ranks of a machine whose messages by NCCL are counted: each has a GPU of its own, and machines have no more. */
+export const COUNTED_PEERS = 16;
 
 /** Where each word of a rank is. */
 export const FIELDS = {
@@ -77,7 +80,9 @@ export const FIELDS = {
   FIRST_PEER: 6,
   SECOND_PEER: 7,
   NAME_BYTES: 8,
-  NAME: 9,
+  /** How many messages by NCCL it has put on its GPU for each rank of the machine, or from it. */
+  MESSAGES: 9,
+  NAME: 9 + COUNTED_PEERS,
 } as const;
 
 /** What a rank is doing, as another one reads it. */
@@ -98,6 +103,8 @@ export interface PresentRank {
   turn: number;
   /** The ranks of the communicator that a call that is not collective waits for. */
   peers: readonly number[];
+  /** Of the messages by NCCL between it and this rank: how many it has put on its GPU that this one has not. */
+  messagesAhead: number;
 }
 
 /** The memory that ranks share, as a thread that sees nothing of this module reads it. */
@@ -123,6 +130,7 @@ export class Presence {
   readonly #ownWords: Int32Array<ArrayBuffer>;
   readonly #localSize: number;
   readonly #path: Uint8Array<ArrayBuffer>;
+  readonly #places = new Map<number, number>();
   /** Where the name of this rank's operation is; and which one it is. */
   readonly #name: Uint8Array;
   #operation = "";
@@ -205,6 +213,20 @@ export class Presence {
     this.#ownWords[FIELDS.CALLS]++;
   }
 
+  /** Tell of one more message by NCCL to or from a rank of the job; of those on other machines nothing is known. */
+  countMessage(rank: number): void {
+    const place = this.#placeOf(rank);
+    if (place !== undefined && place < COUNTED_PEERS) this.#ownWords[FIELDS.MESSAGES + place]++;
+  }
+
+  /** The how manieth of this machine a rank is. */
+  #placeOf(rank: number): number | undefined {
+    if (this.#places.size < this.#localSize) {
+      for (let i = 0; i < this.#localSize; i++) this.#places.set(this.#words[(i + 1) * WORDS_OF_RANK + FIELDS.RANK], i);
+    }
+    return this.#places.get(rank);
+  }
+
   /** Which collective call this rank has begun last: whose calls are counted, and its number; 0 for what is not known. */
   get last(): Pick<PresentRank, "scope" | "turn"> {
     return { scope: this.#ownWords[FIELDS.SCOPE], turn: this.#ownWords[FIELDS.TURN] };
@@ -227,9 +249,18 @@ export class Presence {
         scope: word(FIELDS.SCOPE),
         turn: word(FIELDS.TURN),
         peers: [word(FIELDS.FIRST_PEER), word(FIELDS.SECOND_PEER)].filter((peer) => peer !== NO_PEER),
+        messagesAhead: this.#messagesAhead(i - 1),
       });
     }
     return found;
+  }
+
+  /** How many more messages a rank of this machine has counted with this one than this one with it. */
+  #messagesAhead(place: number): number {
+    const own = this.#own / WORDS_OF_RANK - 1;
+    if (Math.max(own, place) >= COUNTED_PEERS) return 0;
+    const theirs = Atomics.load(this.#words, (place + 1) * WORDS_OF_RANK + FIELDS.MESSAGES + own);
+    return theirs - this.#ownWords[FIELDS.MESSAGES + place];
   }
 
   /** Whether this rank is the first that wants to tell of a hang. */

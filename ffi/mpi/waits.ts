@@ -4,6 +4,7 @@
  *
  * @module
  */
+import { CUBLASMP_WAITS, GPU_WAITS, NCCL_WAITS } from "../cuda/waiting_functions.ts";
 import { operation as currentOperation, surroundWaiting } from "../waiting.ts";
 import type { Handle } from "./abi.ts";
 import { MPI_FUNCTIONS, type MpiFunctionName } from "./functions.ts";
@@ -194,9 +195,18 @@ export function noteOperation(communicator: Handle): void {
   operation.turns++;
 }
 
+/** Tell that this rank has put a message by NCCL on its GPU, to or from a rank of the job. */
+export function noteMessage(rank: number): void {
+  published?.countMessage(rank);
+}
+
+const OF_GPUS: ReadonlySet<string> = new Set<string>([...GPU_WAITS, ...NCCL_WAITS]);
+
 /** Whether another rank waits for this one, which makes no call any more; `null` if that is not known. */
-export function waitsForThisRank({ calls, scope, turn, peers }: PresentRank): boolean | null {
+export function waitsForThisRank(other: PresentRank): boolean | null {
+  const { calls, scope, turn, peers, messagesAhead } = other;
   if (calls % 2 === 0) return false;
+  if (messagesAhead > 0 && OF_GPUS.has(functionOf(other))) return true;
   if (scope === 0 || peers.some((peer) => peer < 0)) return null;
   const mine = byId.get(scope);
   if (mine === undefined) return false;
@@ -208,9 +218,10 @@ export function functionOf({ functionHash }: PresentRank): string {
   return namesByHash.get(functionHash) ?? "a native function";
 }
 
-/** The names of MPI's functions by what stands for them in the shared memory. */
+/** The names of functions that wait by what stands for them in the shared memory. */
 export function namesOfFunctions(): ReadonlyMap<number, string> {
-  return new Map(Object.keys(MPI_FUNCTIONS).map((name) => [hash(name), name]));
+  const names = [...Object.keys(MPI_FUNCTIONS), ...GPU_WAITS, ...NCCL_WAITS, ...CUBLASMP_WAITS];
+  return new Map(names.map((name) => [hash(name), name]));
 }
 
 /** What another rank is in: a function, and the operation that it belongs to. */

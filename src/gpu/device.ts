@@ -8,6 +8,7 @@ import { checkCuda, openCudaRuntime } from "../../ffi/cuda/runtime.ts";
 import { LibraryNotFoundError } from "../../ffi/library.ts";
 import { fromCString } from "../../ffi/memory.ts";
 import { ConfigurationError } from "../errors.ts";
+import { waitForDevice } from "./waiting.ts";
 
 const CAPABILITY = [CuDeviceAttribute.COMPUTE_CAPABILITY_MAJOR, CuDeviceAttribute.COMPUTE_CAPABILITY_MINOR];
 
@@ -83,7 +84,7 @@ export class Device implements Disposable {
 
   /** Wait until all work of this process on the current GPU has ended. Source: cudaDeviceSynchronize. */
   synchronize(): void {
-    checkCuda(openCudaRuntime().symbols.cudaDeviceSynchronize(), "cudaDeviceSynchronize");
+    waitForDevice(openCudaRuntime().symbols.cudaDeviceSynchronize);
   }
 
   /** Bytes of memory that are free, and all, on the current GPU. Source: cudaMemGetInfo. */

@@ -5,7 +5,7 @@
  */
 import { checkCuda, CudaEventFlags, CudaStatus, openCudaRuntime } from "../../ffi/cuda/runtime.ts";
 import { StateError } from "../errors.ts";
-import { checkWatches } from "./watch.ts";
+import { waitForGpu } from "./waiting.ts";
 
 /** Options of an {@linkcode Event}. */
 export interface EventOptions {
@@ -56,8 +56,7 @@ export class Event implements Disposable {
 
   /** Wait until it has happened. Source: cudaEventSynchronize. */
   synchronize(): void {
-    checkCuda(openCudaRuntime().symbols.cudaEventSynchronize(this.handle), "cudaEventSynchronize");
-    checkWatches();
+    waitForGpu("cudaEventSynchronize", openCudaRuntime().symbols.cudaEventQuery, this.handle);
   }
 
   /** Whether it has happened. Source: cudaEventQuery. */

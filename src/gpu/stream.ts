@@ -13,7 +13,7 @@ import {
 import { StateError } from "../errors.ts";
 import type { Device } from "./device.ts";
 import { Event, isReady } from "./event.ts";
-import { checkWatches } from "./watch.ts";
+import { waitForGpu } from "./waiting.ts";
 
 /** Options of a {@linkcode Stream}. */
 export interface StreamOptions {
@@ -63,8 +63,7 @@ export class Stream implements Disposable {
 
   /** Wait until all that was put on the stream has been done. Source: cudaStreamSynchronize. */
   synchronize(): void {
-    checkCuda(openCudaRuntime().symbols.cudaStreamSynchronize(this.handle), "cudaStreamSynchronize");
-    checkWatches();
+    waitForGpu("cudaStreamSynchronize", openCudaRuntime().symbols.cudaStreamQuery, this.handle);
   }
 
   /** Whether all that was put on the stream has been done. Source: cudaStreamQuery. */

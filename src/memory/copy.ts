@@ -100,6 +100,8 @@ export function copyToDevice(target: bigint, source: ArrayBufferView<ArrayBuffer
 export function copyFromDevice(target: ArrayBufferView<ArrayBuffer>, source: bigint, stream: Stream): void {
   const bytes = target.byteLength;
   if (bytes === 0) return;
+  // The driver would wait inside of the copy, where errors of NCCL are not looked for.
+  stream.synchronize();
   if (bytes < WORTH_STAGING) {
     copyAsync(addressOf(target), source, bytes, CudaMemcpyKind.DeviceToHost, stream);
     return stream.synchronize();

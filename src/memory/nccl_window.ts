@@ -9,7 +9,7 @@ import { agree, type Agreeing, freeUnlessAgreed } from "../runtime/agreement.ts"
 import type { Runtime } from "../runtime/runtime.ts";
 import type { NcclCommunicator } from "../gpu/nccl.ts";
 import { clearOnDevice } from "./copy.ts";
-import type { SymmetricBlock, SymmetricHeap } from "./symmetric_heap.ts";
+import { meetOnGpus, type SymmetricBlock, type SymmetricHeap } from "./symmetric_heap.ts";
 
 /** Windows begin and end at multiples of this many bytes. */
 const ALIGNMENT = NcclConstant.WIN_REQUIRED_ALIGNMENT;
@@ -77,7 +77,7 @@ class NcclWindow implements SymmetricBlock {
     this.#nccl = nccl;
     this.#window = window[0];
     clearOnDevice(this.address, bytes, runtime.stream!);
-    this.synchronize();
+    runtime.stream!.synchronize();
   }
 
   peerAddress(rank: number): bigint {
@@ -92,13 +92,14 @@ class NcclWindow implements SymmetricBlock {
   }
 
   synchronize(): void {
-    this.#runtime.stream!.synchronize();
-    this.#runtime.communicator.barrier();
+    meetOnGpus(this.#runtime);
   }
 
   free(): void {
     const { symbols } = openNccl();
     this.synchronize();
+    // With NCCL's communicator its windows have ended.
+    if (this.#nccl.isAborted) return;
     checkNccl(symbols.ncclCommWindowDeregister!(this.#nccl.handle, this.#window), "ncclCommWindowDeregister");
     checkNccl(symbols.ncclMemFree(this.address), "ncclMemFree");
   }

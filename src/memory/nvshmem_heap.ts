@@ -16,7 +16,7 @@ import { type Agreeing, exchange } from "../runtime/agreement.ts";
 import { setIfUnset } from "../environment.ts";
 import type { Runtime } from "../runtime/runtime.ts";
 import { clearOnDevice } from "./copy.ts";
-import type { SymmetricBlock, SymmetricHeap } from "./symmetric_heap.ts";
+import { meetOnGpus, type SymmetricBlock, type SymmetricHeap } from "./symmetric_heap.ts";
 
 /** Whether NVSHMEM was ended; it does not start twice in a process. */
 let hasEnded = false;
@@ -86,7 +86,7 @@ class NvshmemBlock implements SymmetricBlock {
     }
     this.#runtime = runtime;
     clearOnDevice(this.address, bytes, runtime.stream!);
-    this.synchronize();
+    runtime.stream!.synchronize();
   }
 
   peerAddress(rank: number): bigint {
@@ -94,8 +94,7 @@ class NvshmemBlock implements SymmetricBlock {
   }
 
   synchronize(): void {
-    this.#runtime.stream!.synchronize();
-    this.#runtime.communicator.barrier();
+    meetOnGpus(this.#runtime);
   }
 
   /** NVSHMEM frees at once, not in the order of a stream. */

@@ -4,6 +4,9 @@
  * @module
  */
 
+import { agreeWithin } from "../runtime/agreement.ts";
+import type { Runtime } from "../runtime/runtime.ts";
+
 /**
  * What makes memory symmetric: NVSHMEM's heap, NCCL's registered windows (both on GPUs), or a window of MPI in the memory
  * that the processes of one machine share.
@@ -24,11 +27,20 @@ export interface SymmetricBlock {
   free(): void;
 }
 
+/**
+ * Wait until all that was put on the GPUs of all ranks has been done. Collective.
+ *
+ * @throws what a GPU's work has thrown on any rank, on every rank.
+ */
+export function meetOnGpus({ communicator, stream }: Runtime): void {
+  agreeWithin({ communicator, checks: "collective" }, "synchronize", () => stream!.synchronize());
+}
+
 /** A backend that is open. */
 export interface SymmetricHeap {
   /**
    * Make sure that this rank can have a buffer of so many bytes, which all ranks ask for. Local. Returns what allocates it,
-   * of zeros, when all ranks are sure: collective.
+   * of zeros, when all ranks are sure: collective, and over when the ranks have agreed that all of them have it.
    */
   prepare(bytes: number): () => SymmetricBlock;
   /** Close it, after all buffers were freed. Collective. */

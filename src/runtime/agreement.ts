@@ -18,7 +18,7 @@
  * @module
  */
 import { noteOperation } from "../../ffi/mpi/waits.ts";
-import { within } from "../../ffi/waiting.ts";
+import { noteBegun, within } from "../../ffi/waiting.ts";
 import {
   CollectiveError,
   ConfigurationError,
@@ -258,7 +258,7 @@ export function agree(subject: Agreeing, operation: string, check: () => Facts |
 
 /** As {@linkcode agree}, for executions of plans, which are for hot loops: with local checks they exchange nothing at all. */
 export function agreeOnExecution(subject: Agreeing, operation: string, check: () => Facts | void): void {
-  agreeAs(subject, operation, check, null, false);
+  agreeAs(subject, operation, check, null, "unless local");
 }
 
 /** What `make` returns on this rank once it has succeeded on all: for memory that an operation needs on its way. Collective. */
@@ -273,6 +273,17 @@ export function agreeStrictly(subject: Agreeing, operation: string, check: () =>
   agreeAs(subject, operation, check, "collective");
 }
 
+/**
+ * As {@linkcode agreeStrictly}, on a part of an operation that the ranks are in: nothing is freed, which may be what is going
+ * on.
+ */
+export function agreeWithin(subject: Agreeing, operation: string, check: () => Facts | void): void {
+  agreeAs(subject, operation, check, "collective", "never");
+}
+
+/** Whether what is queued is freed: with local checks now and then. */
+type Freeing = "usually" | "unless local" | "never";
+
 /** What the check that runs now has allocated. */
 let held: Disposable[] | null = null;
 
@@ -284,22 +295,19 @@ export function freeUnlessAgreed(memory: Disposable): void {
   held?.push(memory);
 }
 
-/**
- * As `agree`, with other `checks` than the subject's if they are not null; local checks free what is queued now and then if
- * `mayFree`. Returns the ranks that have agreed.
- */
+/** As `agree`, with other `checks` than the subject's if they are not null. Returns the ranks that have agreed. */
 function agreeAs(
   given: Agreeing,
   operation: string,
   check: () => Facts | void,
   checks: Agreeing["checks"] | null,
-  mayFree = true,
+  frees: Freeing = "usually",
 ): Communicator {
   const outer = held;
   const own: Disposable[] = held = [];
   let isAgreed = false;
   try {
-    const communicator = within(operation, () => agreeHolding(given, operation, check, checks, mayFree));
+    const communicator = within(operation, () => agreeHolding(given, operation, check, checks, frees));
     isAgreed = true;
     return communicator;
   } finally {
@@ -313,7 +321,7 @@ function agreeHolding(
   operation: string,
   check: () => Facts | void,
   checks: Agreeing["checks"] | null,
-  mayFree: boolean,
+  frees: Freeing,
 ): Communicator {
   if (isMpiFinalized()) {
     throw new StateError(
@@ -328,19 +336,25 @@ function agreeHolding(
   }
   const subject = subjectOf(operation, given);
   const { communicator } = subject;
+  noteBegun(operation);
   if (!communicator.isFreed) noteOperation(communicator.handle);
   if ((checks ?? subject.checks) === "local") {
-    if (mayFree && isSweepDue(communicator)) sweep(communicator, operation);
+    if (frees === "usually" && isSweepDue(communicator)) sweep(communicator, operation);
     if (subject.refusal !== null) throw subject.refusal;
     alone(operation, check);
     return communicator;
   }
-  compareChecks(subject, operation, check);
+  compareChecks(subject, operation, check, frees !== "never");
   return communicator;
 }
 
 /** Make sure that a check succeeds on every rank, with the same facts. Collective. */
-function compareChecks({ communicator, refusal }: Subject, operation: string, check: () => Facts | void): void {
+function compareChecks(
+  { communicator, refusal }: Subject,
+  operation: string,
+  check: () => Facts | void,
+  mayFree: boolean,
+): void {
   const checkHere = () => {
     if (refusal !== null) throw refusal;
     return check();
@@ -357,13 +371,13 @@ function compareChecks({ communicator, refusal }: Subject, operation: string, ch
   }
   if (communicator.size === 1) {
     if (hasFailed) throw withRanks(error, [0]);
-    if (hasNewlyQueued(communicator)) freeHere(communicator, operation);
+    if (mayFree && hasNewlyQueued(communicator)) freeHere(communicator, operation);
     return;
   }
   const text = operation + Object.entries(facts).flat().join();
   const { areAlike, hasQueued } = compare(communicator, text, hasFailed);
   if (areAlike) {
-    if (hasQueued) freeHere(communicator, operation);
+    if (mayFree && hasQueued) freeHere(communicator, operation);
     return;
   }
   const report: Report = hasFailed ? { operation, failure: describeFailure(error) } : { operation, facts };

@@ -7,7 +7,7 @@ import { openNccl } from "../../ffi/cuda/nccl.ts";
 import { ConfigurationError } from "../errors.ts";
 import { createNcclId, NcclCommunicator } from "../gpu/nccl.ts";
 import type { Stream } from "../gpu/stream.ts";
-import type { Communicator } from "../mpi/communicator.ts";
+import { Communicator } from "../mpi/communicator.ts";
 import { beforeMpiEnds } from "../mpi/init_finalize.ts";
 import { type Agreeing, agreeStrictly, exchange } from "./agreement.ts";
 
@@ -23,7 +23,7 @@ const known = new WeakMap<Communicator, NcclCommunicator>();
 export function connectGpus(members: Members): NcclCommunicator {
   const { communicator } = members;
   const found = known.get(communicator);
-  if (found?.isFreed === false) return found;
+  if (found !== undefined && (!found.isFreed || found.isAborted)) return found;
   const made = connect(members);
   known.set(communicator, made);
   beforeMpiEnds(() => made.free());
@@ -31,17 +31,18 @@ export function connectGpus(members: Members): NcclCommunicator {
 }
 
 function connect(members: Members): NcclCommunicator {
-  const { communicator: { rank, size }, stream } = members;
-  const ids = exchange(members, "runtime.nccl", () => {
+  const { communicator: { rank }, stream } = members;
+  const found = exchange(members, "runtime.nccl", () => {
     if (stream === null) {
       throw new ConfigurationError("NCCL communicates between GPUs, but this runtime computes on CPUs.");
     }
     openNccl();
-    return rank === 0 ? Array.from(createNcclId()) : [];
+    return { id: rank === 0 ? Array.from(createNcclId()) : [], worldRank: Communicator.world().rank };
   });
   let made!: NcclCommunicator;
   agreeStrictly(members, "ncclCommInitRank", () => {
-    made = new NcclCommunicator(Uint8Array.from(ids[0]), rank, size, stream!);
+    const worldRanks = found.map(({ worldRank }) => worldRank);
+    made = new NcclCommunicator(Uint8Array.from(found[0].id), rank, worldRanks, stream!);
   });
   return made;
 }

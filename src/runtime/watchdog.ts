@@ -12,6 +12,7 @@ import { endAtOnce, lastWords } from "../../ffi/mpi/last_words.ts";
 import { joinedPresence } from "../../ffi/mpi/presence.ts";
 import { namesOfFunctions } from "../../ffi/mpi/waits.ts";
 import { COPY, LAST_WORDS } from "../../ffi/process.ts";
+import { hasLine, lineOfScript } from "../../ffi/script_line.ts";
 import { startThread } from "../../ffi/thread.ts";
 import { operation, surroundWaiting } from "../../ffi/waiting.ts";
 import { describeRanks, TIMED_OUT, type WatchedState, watchForEver } from "./watchdog_thread.ts";
@@ -55,21 +56,10 @@ export function tellLines(): void {
   tellsLines = true;
 }
 
-/** The folders of this library, whose lines are not the script's. */
-const own = ["../", "../../ffi/"].map((folder) => new URL(folder, import.meta.url).href);
-const deepest = 50;
-
-/** The line of the script that this call comes from: ` at a_test.ts:12:3`. */
-function lineOfScript(): string {
-  const { stackTraceLimit } = Error;
-  Error.stackTraceLimit = deepest;
-  const { stack = "" } = new Error();
-  Error.stackTraceLimit = stackTraceLimit;
-  const places = stack.split("\n").flatMap((line) =>
-    /(?:\(|at (?:async )?)((?:file|https?):[^)]*)\)?$/.exec(line)?.[1] ?? []
-  );
-  const place = places.find((place) => !own.some((folder) => place.startsWith(folder)));
-  return place === undefined ? "" : ` at ${place.replace(/^.*\//, "")}`;
+/** Where a native function waits. */
+function placeOf(name: string): string {
+  const place = operation === null || operation === "" ? name : `${operation} > ${name}`;
+  return tellsLines && !hasLine(operation ?? "") ? place + lineOfScript() : place;
 }
 
 /** Start to watch this rank; a second call changes the limit. */
@@ -87,10 +77,5 @@ export function startWatchdog(rank: number, timeoutSeconds: number): void {
   // A thread that is still being started watches nothing.
   Atomics.wait(counters, 3, 0, LONGEST_START_MILLISECONDS);
   state = watched;
-  surroundWaiting((name, call) => (...values) =>
-    watch(
-      (operation === null ? name : `${operation} > ${name}`) + (tellsLines ? lineOfScript() : ""),
-      () => call(...values),
-    )
-  );
+  surroundWaiting((name, call) => (...values) => watch(placeOf(name), () => call(...values)));
 }

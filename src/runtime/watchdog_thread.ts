@@ -43,6 +43,14 @@ export function describeRanks(
     const name = names.get(rank[fields.FUNCTION]) ?? "a native function";
     return operation === "" ? name : `${operation} > ${name}`;
   };
+  const isForGpu = mine[fields.CALLS] % 2 === 1 && /^(cuda|nccl)/.test(names.get(mine[fields.FUNCTION]) ?? "");
+  const [me, counted] = [own / page.words - 1, fields.NAME - fields.MESSAGES];
+  /** What this rank's NCCL waits for, and another one has not put on its GPU. */
+  const owed = (rank: Int32Array, i: number) => {
+    if (!isForGpu || Math.max(i, me) >= counted) return "";
+    const messages = mine[fields.MESSAGES + i] - rank[fields.MESSAGES + me];
+    return messages > 0 ? `; NCCL waits for ${messages} of its messages` : "";
+  };
   const lines = Array.from({ length: ranks }, (_, i) => {
     const rank = words.subarray((i + 1) * page.words, (i + 2) * page.words);
     const [turn, myTurn] = [rank[fields.TURN], mine[fields.TURN]];
@@ -53,9 +61,9 @@ export function describeRanks(
     if (rank[fields.STATE] === 2) return `${who} waits in MPI_Init`;
     if (rank[fields.CALLS] % 2 === 0) {
       const last = rank[fields.CALLS] === 0 ? "" : `; its last one was ${placeOf(rank)}${number}`;
-      return `${who} has not arrived: it is in no call that waits${last}`;
+      return `${who} has not arrived: it is in no call that waits${last}${owed(rank, i)}`;
     }
-    const place = `${who} waits in ${placeOf(rank)}${number}`;
+    const place = `${who} waits in ${placeOf(rank)}${number}${owed(rank, i)}`;
     if (rank[fields.RANK] === mine[fields.RANK] || !isSameScope) return place;
     if (turn !== myTurn) return `${place}${turn < myTurn ? ": it has not arrived" : ": it is ahead"}`;
     return placeOf(rank) === placeOf(mine) ? place : `${place}: the calls do not match`;

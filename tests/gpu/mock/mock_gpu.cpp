@@ -1,6 +1,6 @@
 // A GPU for machines without one: the functions of the CUDA driver and runtime, NVRTC, NCCL and NVSHMEM that distmath's
 // arrays call, on host memory. Kernels are compiled by g++ and run block by block, their threads as fibers. Work is done
-// when it is queued; there are no graphs. Symmetric memory is files that all ranks map. It shows what kernels compute and
+// when it is queued, but what NCCL receives with MOCK_LATE; there are no graphs. Symmetric memory is files that all ranks map. It shows what kernels compute and
 // who calls what; it shows nothing about streams, races or speed.
 //
 // Built and put into use by build.ts; functions that are not here are made there and return "not supported".
@@ -14,6 +14,7 @@
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
+#include <deque>
 #include <fstream>
 #include <functional>
 #include <map>
@@ -136,7 +137,15 @@ API int cuModuleGetFunction(void** function, void* module, const char* name) {
 // that is put on its stream waits for it. Inline variables are one for all libraries that are copies of this one.
 inline std::thread* beside;
 inline void* besideStream;
+// With MOCK_LATE messages of NCCL come when they come, in their order, and a stream is not done before: this is what has
+// to. Only waiting for the stream does not block then.
+inline std::deque<std::function<bool()>> late;
+static bool has_come() {
+  while (!late.empty() && late.front()()) late.pop_front();
+  return late.empty();
+}
 static void settle(void* stream) {
+  while (!has_come()) usleep(200);
   if (beside == nullptr || (stream != nullptr && stream != besideStream)) return;
   beside->join();
   delete beside;
@@ -256,13 +265,13 @@ API int cudaMemPoolTrimTo(void*, u64) { return 0; }
 API int cudaStreamCreateWithPriority(void** stream, unsigned, int) { return *stream = new int(1), 0; }
 API int cudaStreamDestroy(void* stream) { return *(int*)stream = 0; }
 API int cudaStreamSynchronize(void*) { return settle(nullptr), 0; }
-API int cudaStreamQuery(void*) { return settle(nullptr), 0; }
+API int cudaStreamQuery(void*) { return has_come() ? (settle(nullptr), 0) : 600; }
 API int cudaStreamWaitEvent(void*, void*, unsigned) { return 0; }
 API int cudaEventCreateWithFlags(void** event, unsigned) { return *event = malloc(1), 0; }
 API int cudaEventDestroy(void* event) { return free(event), 0; }
-API int cudaEventRecord(void*, void* stream) { return settle(stream), 0; }
-API int cudaEventQuery(void*) { return 0; }
-API int cudaEventSynchronize(void*) { return 0; }
+API int cudaEventRecord(void*, void* stream) { return late.empty() ? (settle(stream), 0) : 0; }
+API int cudaEventQuery(void*) { return has_come() ? 0 : 600; }
+API int cudaEventSynchronize(void*) { return settle(nullptr), 0; }
 API int cudaStreamIsCapturing(void*, int* status) { return *status = getenv("MOCK_CAPTURING") ? 1 : 0, 0; }
 API int cudaEventElapsedTime(float* milliseconds, void*, void*) { return *milliseconds = 1, 0; }
 
@@ -383,12 +392,16 @@ static void await_file(const std::string& path) {
 struct Id { char text[128]; };
 struct Communicator { std::string folder; int rank; std::map<int, int> sent, received; int size = 1, windows = 0; };
 struct Window { Communicator* comm; std::string notice; u64 bytes; std::vector<void*> peers; };
-static std::vector<std::function<void()>> sends, receives;
+static std::vector<std::function<void()>> sends;
+static std::vector<std::function<bool()>> receives;
 static int depth = 0;
 
 static void flush() {
   for (auto& send : sends) send();
-  for (auto& receive : receives) receive();
+  for (auto& receive : receives) {
+    if (getenv("MOCK_LATE")) late.push_back(receive);
+    else while (!receive()) usleep(200);
+  }
   sends.clear();
   receives.clear();
 }
@@ -409,7 +422,11 @@ API int ncclCommInitRank(Communicator** comm, int size, Id id, int rank) {
 }
 API int ncclCommFinalize(Communicator*) { return 0; }
 API int ncclCommDestroy(Communicator* comm) { return rmdir(comm->folder.c_str()), delete comm, 0; }
-API int ncclCommGetAsyncError(Communicator*, int* result) { return *result = 0, 0; }
+// What NCCL does in the background fails, from the next look on.
+static int failure = 0;
+API void mock_fail_nccl(int code) { failure = code; }
+API int ncclCommGetAsyncError(Communicator*, int* result) { return *result = failure, 0; }
+API int ncclCommAbort(Communicator*) { return late.clear(), 0; }
 API int ncclGroupStart() { return depth++, 0; }
 API int ncclGroupEnd() {
   if (--depth == 0) flush();
@@ -428,12 +445,13 @@ API int ncclSend(const void* data, u64 bytes, int type, int peer, Communicator* 
 }
 API int ncclRecv(void* data, u64 bytes, int type, int peer, Communicator* comm, void*) {
   receives.push_back([=] {
-    std::string path = message(comm, peer, comm->rank, comm->received[peer]++);
-    while (access(path.c_str(), R_OK) != 0) usleep(200);
+    std::string path = message(comm, peer, comm->rank, comm->received[peer]);
+    if (access(path.c_str(), R_OK) != 0) return false;
+    comm->received[peer]++;
     FILE* file = fopen(path.c_str(), "r");
     if (fread(data, 1, bytes, file) != bytes || fgetc(file) != EOF) fprintf(stderr, "mock: a message of another size\n");
     fclose(file);
-    unlink(path.c_str());
+    return unlink(path.c_str()) == 0;
   });
   if (depth == 0) flush();
   return type == 1 ? 0 : 5;

@@ -7,6 +7,7 @@ const mpi = { constants: {}, symbols: { MPI_Iprobe: () => 0 } } as unknown as Mp
 
 /** A rank that works, in no call. */
 const working: PresentRank = {
+  messagesAhead: 0,
   rank: 0,
   state: PRESENT.HERE,
   calls: 4,

@@ -1,9 +1,11 @@
 import { assertEquals } from "@std/assert";
-import { FIELDS as fields } from "../../../ffi/mpi/presence.ts";
+import { FIELDS as fields, WORDS_OF_RANK } from "../../../ffi/mpi/presence.ts";
+import { namesOfFunctions } from "../../../ffi/mpi/waits.ts";
 import { describeRanks } from "../../../src/runtime/watchdog_thread.ts";
+import { hashOf, pageOf as pageOfRanks } from "./pages.ts";
 
 const names = new Map([[7, "MPI_Allreduce"], [8, "MPI_Bcast"]]);
-const width = 16;
+const width = 64;
 
 /** The page of ranks, as `Presence` writes it. */
 function pageOf(ranks: readonly { calls: number; hash: number; scope?: number; turn?: number; operation?: string }[]) {
@@ -45,4 +47,22 @@ Deno.test("describeRanks() tells who has not arrived, who is elsewhere, and whos
     "  rank 8 has not arrived: it is in no call that waits",
   ]);
   assertEquals(describe(new Int32Array(2 * width), 1), ["  a rank that has not started MPI"]);
+});
+
+Deno.test("describeRanks() tells whose messages a GPU waits for", () => {
+  const wait = hashOf("cudaStreamSynchronize");
+  const waiting = { CALLS: 5, FUNCTION: wait, TURN: 0, SCOPE: 0 };
+  const words = pageOfRanks([waiting, { CALLS: 4, SCOPE: 0 }, waiting]);
+  const messages = (rank: number, peer: number) => (rank + 1) * WORDS_OF_RANK + fields.MESSAGES + peer;
+  words[messages(0, 1)] = 7;
+  words[messages(1, 0)] = 4;
+  words[messages(0, 2)] = 2;
+  words[messages(2, 0)] = 2;
+  const page = { byteLength: words.byteLength, words: WORDS_OF_RANK, fields, ranks: 3, own: WORDS_OF_RANK };
+  assertEquals(describeRanks(words, page, namesOfFunctions()).split("\n"), [
+    "  rank 0 waits in cudaStreamSynchronize",
+    "  rank 1 has not arrived: it is in no call that waits; its last one was a native function; NCCL waits for 3 of its " +
+    "messages",
+    "  rank 2 waits in cudaStreamSynchronize",
+  ]);
 });

@@ -14,6 +14,7 @@ import { agree } from "../../../runtime/agreement.ts";
 import { beforeMpiEnds } from "../../../mpi/init_finalize.ts";
 import type { Runtime } from "../../../runtime/runtime.ts";
 import type { Event } from "../../../gpu/event.ts";
+import type { NcclCommunicator } from "../../../gpu/nccl.ts";
 import type { Stream } from "../../../gpu/stream.ts";
 import type { GridShape } from "./paths.ts";
 
@@ -51,6 +52,7 @@ export class CublasMpResources {
   /** cuBLASMp's version, such as 1000 for 0.10.0. */
   readonly version: number;
   readonly #runtime: Runtime;
+  readonly #nccl: NcclCommunicator;
   readonly #handle: bigint;
   readonly #grids = new Map<string, bigint>();
   /** Each larger than the one before. Plans and captured graphs may still use the smaller ones. */
@@ -66,7 +68,7 @@ export class CublasMpResources {
   /** Collective: begins with the NCCL communicator, if that is not there yet. */
   constructor(runtime: Runtime) {
     const out = new BigUint64Array(1);
-    runtime.nccl();
+    this.#nccl = runtime.nccl();
     const { symbols, version } = openCublasMp();
     this.symbols = symbols;
     this.version = version;
@@ -134,7 +136,7 @@ export class CublasMpResources {
     if (grid === undefined) {
       const out = new BigUint64Array(1);
       const order = layout === "column-major" ? CublasMpGridLayout.COL_MAJOR : CublasMpGridLayout.ROW_MAJOR;
-      const comm = this.#runtime.nccl().handle;
+      const comm = this.#nccl.handle;
       const code = this.symbols.cublasMpGridCreate(BigInt(rows), BigInt(columns), order, comm, out);
       checkCublasMp(code, "cublasMpGridCreate");
       this.#grids.set(key, grid = out[0]);
@@ -218,6 +220,9 @@ export class CublasMpResources {
 
   #free(): void {
     const { symbols } = this;
+    resources.delete(this.#runtime);
+    // What cuBLASMp has made of NCCL's communicator has gone with it.
+    if (this.#nccl.isAborted) return;
     this.settle();
     this.#runtime.stream!.synchronize();
     for (const address of [...this.#buffers.keys()]) this.#unshare(address);
@@ -230,7 +235,6 @@ export class CublasMpResources {
     }
     for (const grid of this.#grids.values()) checkCublasMp(symbols.cublasMpGridDestroy(grid), "cublasMpGridDestroy");
     checkCublasMp(symbols.cublasMpDestroy(this.#handle), "cublasMpDestroy");
-    resources.delete(this.#runtime);
   }
 }
 

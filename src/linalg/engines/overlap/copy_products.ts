@@ -96,7 +96,6 @@ function makeProduct(runtime: Runtime, { problemOf, variant }: CopyStrategy) {
     throw error;
   }
   // Nobody writes into flags that are not zero yet.
-  stream.synchronize();
   exchange.synchronize();
   return {
     product,

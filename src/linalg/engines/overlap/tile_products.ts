@@ -71,7 +71,6 @@ function makeProduct(runtime: Runtime, { problemOf, variant }: TileStrategy): Sh
     throw error;
   }
   // Nobody writes into flags that are not zero yet.
-  stream.synchronize();
   exchange.synchronize();
   return {
     product,

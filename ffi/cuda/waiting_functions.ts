@@ -1,0 +1,28 @@
+/**
+ * The functions of CUDA's libraries that wait for other ranks, by their names in C.
+ *
+ * @module
+ */
+
+/** Those that wait for a GPU, which may itself wait for other ranks. */
+export const GPU_WAITS = ["cudaStreamSynchronize", "cudaEventSynchronize", "cudaDeviceSynchronize"] as const;
+
+/** Those of NCCL. The first messages between two ranks connect them, at the end of their group. */
+export const NCCL_WAITS = [
+  "ncclCommInitRank",
+  "ncclCommFinalize",
+  "ncclCommDestroy",
+  "ncclCommWindowRegister",
+  "ncclCommWindowDeregister",
+  "ncclGroupEnd",
+] as const;
+
+/** Those of cuBLASMp. */
+export const CUBLASMP_WAITS = [
+  "cublasMpGridCreate",
+  "cublasMpGridDestroy",
+  "cublasMpMalloc",
+  "cublasMpFree",
+  "cublasMpBufferRegister",
+  "cublasMpBufferDeregister",
+] as const;

@@ -1,0 +1,84 @@
+/** Ranks that wait for their GPU, which waits for another rank: who waits where, for whom, is told, and the job ends. */
+import { assert, assertEquals, assertMatch, assertStringIncludes } from "@std/assert";
+import { fileURLToPath } from "node:url";
+import { mpiInstallations, runJob, slowdown } from "../mpi_installations.ts";
+import { mockTest } from "../system/mock.ts";
+import { runRanks } from "../system/ranks_by_hand.ts";
+import { untilNoneHas } from "./processes.ts";
+
+const script = fileURLToPath(new URL("./fixtures/waits_for_gpu.ts", import.meta.url));
+const PATIENCE_SECONDS = 2;
+const LONGEST_END_SECONDS = 10;
+
+interface Case {
+  readonly args: readonly string[];
+  readonly code: number;
+  readonly words: readonly RegExp[];
+}
+
+const left = (place: RegExp) =>
+  RegExp(
+    `distmath: rank 0 has waited for more than ${PATIENCE_SECONDS} s in ${place.source} for rank 1, which has ended ` +
+      "with exit code 0",
+  );
+const line = String.raw`at waits_for_gpu\.ts:\d+:\d+`;
+const execution = RegExp(String.raw`Redistribution\.execute ${line} > cudaStreamSynchronize`);
+
+const CASES: readonly Case[] = [
+  { args: ["leaves", "message", ""], code: 1, words: [left(RegExp(`\\S+ ${line} > cudaStreamSynchronize`))] },
+  { args: ["leaves", "execution", ""], code: 1, words: [left(execution)] },
+  {
+    args: ["works", "execution", "2"],
+    code: 124,
+    words: [
+      RegExp(String.raw`rank 0 has waited for more than 2 s \(timeoutSeconds\) in ${execution.source};`),
+      RegExp(String.raw`\n  rank 0 waits in ${execution.source}, collective call \d+\n`),
+      /\n {2}rank 1 has not arrived: it is in no call that waits; .*; NCCL waits for 2 of its messages/,
+    ],
+  },
+  {
+    args: ["event", "message", "2"],
+    code: 124,
+    words: [
+      RegExp(String.raw`rank 0 has waited for more than 2 s .* ${line} > cudaEventSynchronize;`),
+      /\n {2}rank 1 has not arrived: .*; NCCL waits for 1 of its messages/,
+    ],
+  },
+  {
+    args: ["fails", "message", ""],
+    code: 1,
+    words: [
+      /rank 0: NcclError: What NCCL does in the background on rank 0 failed with ncclRemoteError \(6\): .* aborted/,
+      /then: StateError: The NCCL communicator was aborted after an error\./,
+      /\ntrue true 0\n/,
+    ],
+  },
+];
+
+mockTest("a rank that waits for its GPU says where, and for whom, and the job ends", async (environment, folder) => {
+  const env = { ...environment, MOCK_LATE: "1", DISTMATH_PATIENCE_SECONDS: String(PATIENCE_SECONDS) };
+  const [mpi] = mpiInstallations;
+  // Each takes some seconds, and hardly any work.
+  const run = ({ args }: Case) =>
+    runJob(mpi, 2, ["run", "-A", "--no-check", script, ...args, folder], { environment: env });
+  const results = await Promise.all(CASES.map(run));
+  for (const [i, { code, words }] of CASES.entries()) {
+    const { output, endedAt, ...result } = results[i];
+    assertEquals(result.code, code, output);
+    for (const expected of words) assertMatch(output, expected);
+    const seconds = (endedAt - Number(/waits at (\d+)/.exec(output)?.[1])) / 1000;
+    assert(seconds < PATIENCE_SECONDS + LONGEST_END_SECONDS * slowdown(), `${seconds} s:\n${output}`);
+  }
+  await untilNoneHas(folder);
+});
+
+mockTest(
+  "a rank of a job without MPI that leaves while another's GPU waits for it ends the job",
+  async (environment) => {
+    const env = { ...environment, MOCK_LATE: "1", DISTMATH_PATIENCE_SECONDS: "1" };
+    const ranks = await runRanks(2, ["run", "-A", "--no-check", script, "leaves", "message"], env);
+    const output = ranks.map(({ output }) => output).join("");
+    assertEquals(ranks.map(({ code }) => code), [1, 1], output);
+    assertStringIncludes(output, "cudaStreamSynchronize for rank 1, which has ended with exit code 0");
+  },
+);

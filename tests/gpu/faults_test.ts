@@ -1,0 +1,98 @@
+/**
+ * Faults on GPUs: a rank that leaves, is killed or is stopped while another one's GPU waits for it in NCCL; a GPU without
+ * memory. The jobs are started here; each ends within ten seconds of the fault, or of the time limit.
+ */
+import { assert, assertMatch } from "@std/assert";
+import { fileURLToPath } from "node:url";
+import { launcher } from "../../ffi/mpi/mod.ts";
+import { Device } from "../../mod.ts";
+import { mpiInstallations, runJob, slowdown } from "../mpi_installations.ts";
+import { untilNoneHas } from "../faults/processes.ts";
+import { hasGpu } from "./gpu_test_kit.ts";
+
+const [mpi] = mpiInstallations;
+const reason = !hasGpu || Device.count() < 2
+  ? "no two GPUs"
+  : new Device(0).name === "Mock GPU"
+  ? "the mock's do not wait"
+  : mpi === undefined
+  ? "no MPI"
+  : (launcher()?.rank ?? 0) !== 0
+  ? "rank 0 starts the jobs"
+  : null;
+
+const LIMIT_SECONDS = 3;
+const LONGEST_END_SECONDS = 10;
+const path = (name: string) => fileURLToPath(new URL(name, import.meta.url));
+const waits = path("../faults/fixtures/waits_for_gpu.ts");
+const place = String.raw`in .* at waits_for_gpu\.ts:\d+:\d+ > cudaStreamSynchronize`;
+const limit = String(LIMIT_SECONDS);
+
+interface Case {
+  readonly name: string;
+  readonly args: readonly string[];
+  readonly code: readonly number[];
+  readonly words: readonly RegExp[];
+}
+
+const CASES: readonly Case[] = [
+  ...["message", "execution"].map((what): Case => ({
+    name: `a rank leaves while another one's GPU waits for its ${what}`,
+    args: [waits, "leaves", what],
+    code: [1],
+    words: [RegExp(`rank 0 has waited for more than ${limit} s ${place} for rank 1, which has ended with exit code 0`)],
+  })),
+  {
+    name: "a rank is stopped while another one's GPU waits for it",
+    args: [waits, "stopped", "execution", limit],
+    code: [124],
+    words: [
+      RegExp(String.raw`rank 0 has waited for more than ${limit} s \(timeoutSeconds\) ${place};`),
+      /rank 1 has not arrived: .*NCCL waits for 2 of its messages/,
+    ],
+  },
+  {
+    name: "a rank does something else while another one's GPU waits for it",
+    args: [waits, "event", "message", limit],
+    code: [124],
+    words: [RegExp(String.raw`rank 0 has waited for more than ${limit} s .* > cudaEventSynchronize;`)],
+  },
+  {
+    name: "a rank is killed while another one's GPU waits for it",
+    args: [waits, "killed", "execution"],
+    // The launcher's words say which rank and which signal.
+    code: [137, 9],
+    words: [/rank 1 .*signal 9|signal 9 \(Killed\)/],
+  },
+  {
+    name: "a GPU has no memory for what all ranks ask for",
+    args: [path("./fixtures/fills_gpu.ts")],
+    code: [1],
+    words: [/CudaError: cudaMallocAsync of \d+ bytes .*cudaErrorMemoryAllocation|\(on rank 1 of 2\)/],
+  },
+];
+
+for (const { name, args, code, words } of CASES) {
+  Deno.test({
+    name: reason === null ? name : `${name} (skipped: ${reason})`,
+    ignore: reason !== null,
+    fn: async () => {
+      const libraries = Deno.env.get("DISTMATH_LIBRARY_PATH");
+      const environment = {
+        DISTMATH_PATIENCE_SECONDS: limit,
+        // Machines with GPUs may lack ssh, which Open MPI wants to see even for one host.
+        OMPI_MCA_plm_rsh_agent: "sh",
+        ...libraries !== undefined && { DISTMATH_LIBRARY_PATH: libraries },
+      };
+      const result = await runJob(mpi, 2, ["run", "-A", "--cached-only", ...args], { environment, seconds: 60 });
+      const { output, endedAt } = result;
+      assert(code.includes(result.code), `code ${result.code}:\n${output}`);
+      for (const expected of words) assertMatch(output, expected);
+      const faults = [...output.matchAll(/(?:waits|fault) at (\d+)/g)].map(([, time]) => Number(time));
+      const seconds = (endedAt - Math.max(...faults)) / 1000;
+      console.log(`${name}: code ${result.code} after ${seconds} s`);
+      assert(seconds < LIMIT_SECONDS + LONGEST_END_SECONDS * slowdown(), `${seconds} s:\n${output}`);
+      await untilNoneHas(args[0]);
+    },
+  });
+}
