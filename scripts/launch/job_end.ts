@@ -25,6 +25,12 @@ interface LastWords {
 /** How a rank tells of its end, where `DISTMATH_TELL_END` asks for it: a line, unless others' parts of lines are around it. */
 const LAST_WORDS = /distmath-end: (\{[^{}]*\})/;
 
+/** What V8 says before it ends a process whose objects have no room. */
+const OUT_OF_HEAP = /^# Fatal JavaScript out of memory: /;
+
+const HEAP = "its JavaScript objects need more memory than V8 allows (--v8-flags=--max-old-space-size=8192, in MiB, " +
+  "allows more; elements of arrays do not count)";
+
 /** The variable that has ranks tell of their end. */
 export const tellEnd: Readonly<Record<string, string>> = { DISTMATH_TELL_END: "1" };
 
@@ -52,9 +58,11 @@ export class JobEnd {
   #signalled: RankEnd | null = null;
   /** A host that the launcher lost, in words. */
   #lost: string | null = null;
+  #isOutOfHeap = false;
 
   /** Take a rank's own words out of a line; returns the rest, or `null` if nothing is left. */
   take(line: string): string | null {
+    this.#isOutOfHeap ||= OUT_OF_HEAP.test(line);
     const own = LAST_WORDS.exec(line);
     const words = own && parseWords(own[1]);
     if (words === null) return line;
@@ -117,7 +125,7 @@ export class JobEnd {
   /** The launcher's words on a rank that a signal ended, whatever came first; or `null`. */
   get signal(): string | null {
     const first = this.#first();
-    return first?.signal ? describeSignal(first) : this.#signalled && describeSignal(this.#signalled);
+    return first?.signal ? this.#describeSignal(first) : this.#signalled && this.#describeSignal(this.#signalled);
   }
 
   /** The exit code of the job: the rank's own where the launcher's is another one; 128 + n if signal n ended it. */
@@ -135,8 +143,14 @@ export class JobEnd {
     const end = this.#first();
     if (end === null && this.#lost !== null) return `${this.#lost}, and the job ended with exit code ${code}`;
     if (end === null) return `a rank failed, and the job ended with exit code ${code}`;
-    if (end.signal !== null) return `${describeSignal(end)}, and the job with exit code ${code}`;
+    if (end.signal !== null) return `${this.#describeSignal(end)}, and the job with exit code ${code}`;
     return `${nameRank(end)} ended the job with exit code ${code}${end.how === undefined ? "" : `: ${end.how}`}`;
+  }
+
+  #describeSignal(end: RankEnd): string {
+    const { number, name } = end.signal!;
+    const why = this.#isOutOfHeap ? `, since ${HEAP}` : "";
+    return `${nameRank(end)} was ended by signal ${number} (${name})${why}`;
   }
 }
 
@@ -183,8 +197,4 @@ const signalTexts = new Map<string, number>(
 
 function nameRank({ rank }: RankEnd): string {
   return rank === null ? "a rank" : `rank ${rank}`;
-}
-
-function describeSignal(end: RankEnd): string {
-  return `${nameRank(end)} was ended by signal ${end.signal!.number} (${end.signal!.name})`;
 }

@@ -17,6 +17,11 @@ function testUnderEach(name: string, body: (mpi: MpiInstallation) => Promise<voi
 }
 
 const ENDS: [way: string, code: number, words: RegExp][] = [
+  [
+    "fills V8's heap",
+    133,
+    /^error: rank 1 was ended by signal 5 \([\w\/ ]+\), since its JavaScript objects need more memory than V8 allows \(--v8/m,
+  ],
   ["throws", 1, /^error: rank 1 ended the job with exit code 1: an uncaught error$/m],
   ["rejects", 1, /^error: rank 1 ended the job with exit code 1: an uncaught error$/m],
   ["exits", 3, /^error: rank 1 ended the job with exit code 3: Deno.exit or Deno.exitCode$/m],
@@ -32,7 +37,13 @@ for (const [way, expected, words] of ENDS) {
   testUnderEach(
     `run tells which rank ended the job, how and with which code, and clears its memory: ${way}`,
     async (mpi) => {
-      const { code, stdout, stderr } = await main(["run", "--mpirun", mpi.mpirun, "-n", "2", fixture("fails"), way]);
+      const heap = way.includes("heap") ? ["--v8-flags=--max-old-space-size=48"] : [];
+      const { code, stdout, stderr } = await main([
+        ...["run", "--mpirun", mpi.mpirun, "-n", "2"],
+        ...heap,
+        fixture("fails"),
+        way,
+      ]);
       const seconds = (Date.now() - Number(/fault at (\d+)/.exec(stdout)?.[1])) / 1000;
       assertEquals(code, expected, stderr);
       assertMatch(stderr, words);
