@@ -3,6 +3,8 @@ import { assert, assertEquals, assertMatch, assertNotEquals, assertStringInclude
 import { launchers, type MpiInstallation, newestLaunchers, slowdown } from "../mpi_installations.ts";
 import { until } from "../faults/processes.ts";
 import { finish, root, start } from "./command.ts";
+import { mockTest, reason as mockReason } from "./mock.ts";
+import { freePort, variablesOf } from "./ranks_by_hand.ts";
 import { type Hosts, ip, makeHosts, namespaces, removeAbandonedHosts, whyNoHosts } from "./hosts.ts";
 
 const reason = whyNoHosts();
@@ -80,6 +82,46 @@ testOnHosts("cluster-test runs on two hosts", newestLaunchers, async (mpi) => {
   assertStringIncludes(stdout, "passing_test.ts on 4 ranks");
   assertEquals(stdout.trim().split("\n").at(-1), "1 passed, 0 failed");
 });
+
+if (reason !== null || mockReason !== null) {
+  const name = `ranks of two hosts join without MPI (skipped: ${reason ?? mockReason})`;
+  Deno.test({ name, ignore: true, fn: () => {} });
+} else {
+  mockTest("ranks of two hosts join without MPI, and end when one host dies", async (environment) => {
+    using hosts = makeHosts();
+    const port = freePort();
+    const command = [Deno.execPath(), "run", "-A", "--no-check", `${root}tests/system/fixtures/hosts.ts`, "waits"];
+    const ranks = Array.from({ length: 4 }, (_, rank) => {
+      const place = { ...variablesOf(rank, 4, port), LOCAL_RANK: String(rank % 2), MASTER_ADDR: hosts.addresses[0] };
+      const host = rank < 2 ? 0 : 1;
+      const env = { ...environment, ...place, MOCK_HOST: String(host), DISTMATH_MPI: "/nowhere/libmpi.so" };
+      return start(hosts.agent, [hosts.addresses[host], command.join(" ")], { env });
+    });
+    const errors = ranks.map(({ stderr }) => new Response(stderr).text());
+    let [arrived, faultAt] = [0, 0];
+    const outputs = await Promise.all(ranks.map(async ({ stdout }) => {
+      let output = "";
+      for await (const text of stdout.pipeThrough(new TextDecoderStream())) {
+        if (!output.includes("all are here") && (output + text).includes("all are here")) arrived++;
+        output += text;
+        if (arrived < ranks.length || faultAt > 0) continue;
+        faultAt = performance.now();
+        hosts.kill();
+      }
+      return output;
+    }));
+    const codes = (await Promise.all(ranks.map(({ status }) => status))).map(({ code }) => code);
+    const seconds = (performance.now() - faultAt) / 1000;
+    const told = (await Promise.all(errors)).slice(0, 2);
+    outputs.forEach((output, rank) =>
+      assertStringIncludes(output, `rank ${rank} of 4, ${rank % 2} on host${rank < 2 ? 1 : 2}: right`, told.join(""))
+    );
+    assertEquals(codes.slice(0, 2), [1, 1], told.join(""));
+    for (const text of told) assertMatch(text, /distmath: rank [23] has ended, or cannot be reached any more\./);
+    assert(seconds < 10 * slowdown(), `${seconds} s`);
+    await until(() => hosts.processes().length === 0, 30, () => hosts.processes().join("\n"));
+  });
+}
 
 Deno.test({
   name: `hosts of a killed process are removed, and no others${reason === null ? "" : ` (skipped: ${reason})`}`,
