@@ -90,6 +90,9 @@ export function copyToDevice(target: bigint, source: ArrayBufferView<ArrayBuffer
     } else if (landed < sent && events[landed % SLOTS].isDone) {
       landed++;
       if (landed + SLOTS <= count) crew.allow(landed + SLOTS);
+    } else if (sent === Math.min(count, landed + SLOTS)) {
+      // Only the GPU can go on, which may be busy, or wait for other ranks.
+      events[landed % SLOTS].synchronize();
     } else {
       crew.help();
     }

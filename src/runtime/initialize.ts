@@ -40,9 +40,9 @@ export interface InitializeOptions {
    */
   checks?: "collective" | "local";
   /**
-   * End the job, with exit code 124, when a rank waits for others for longer than this in a call of MPI or ScaLAPACK; no
-   * limit when left out. A routine of ScaLAPACK counts as a whole, with what it computes; a request that is awaited has no
-   * limit.
+   * End the job, with exit code 124, when a rank waits for longer than this in a call of MPI, NCCL or ScaLAPACK, or for its
+   * GPU; no limit when left out. A routine of ScaLAPACK, and a wait for a GPU, count as a whole, with what is computed; a
+   * request that is awaited has no limit.
    */
   timeoutSeconds?: number;
   /**
