@@ -4,8 +4,8 @@
  *
  * @module
  */
-import { checkCuda, CudaMemcpyKind, openCudaRuntime } from "../../ffi/cuda/runtime.ts";
-import { addressOf } from "../../ffi/memory.ts";
+import { checkCuda, CudaHostFlags, CudaMemcpyKind, openCudaRuntime } from "../../ffi/cuda/runtime.ts";
+import { addressOf, copyFromAddress } from "../../ffi/memory.ts";
 import { beforeMpiEnds } from "../mpi/init_finalize.ts";
 import { Event } from "../gpu/event.ts";
 import type { Stream } from "../gpu/stream.ts";
@@ -41,6 +41,28 @@ function openStaging(bytes: number): Staging {
   }
   if (bytes >= WORTH_A_CREW) staging.crew.start();
   return staging;
+}
+
+/** Up to this many bytes come through pinned memory of their own, for which nothing but the GPU is waited for. */
+const BOUNCE_BYTES = 2 ** 14;
+
+let bounce: bigint | null | undefined;
+
+/** The pinned memory for small copies from GPUs; `null` if so little cannot be had. */
+function openBounceBuffer(): bigint | null {
+  if (bounce !== undefined) return bounce;
+  const { symbols } = openCudaRuntime();
+  const out = new BigUint64Array(1);
+  const code = symbols.cudaHostAlloc(out, BigInt(BOUNCE_BYTES), CudaHostFlags.AllocDefault);
+  if (code !== 0) {
+    symbols.cudaGetLastError();
+    return bounce = null;
+  }
+  beforeMpiEnds(() => {
+    bounce = undefined;
+    symbols.cudaFreeHost(out[0]);
+  });
+  return bounce = out[0];
 }
 
 /** Have ready what copies of so many bytes between host and GPU need, so that they allocate nothing. */
@@ -103,6 +125,12 @@ export function copyToDevice(target: bigint, source: ArrayBufferView<ArrayBuffer
 export function copyFromDevice(target: ArrayBufferView<ArrayBuffer>, source: bigint, stream: Stream): void {
   const bytes = target.byteLength;
   if (bytes === 0) return;
+  const bounce = bytes <= BOUNCE_BYTES ? openBounceBuffer() : null;
+  if (bounce !== null) {
+    copyAsync(bounce, source, bytes, CudaMemcpyKind.DeviceToHost, stream);
+    stream.synchronize();
+    return copyFromAddress(target, bounce);
+  }
   // The driver would wait inside of the copy, where errors of NCCL are not looked for.
   stream.synchronize();
   if (bytes < WORTH_STAGING) {

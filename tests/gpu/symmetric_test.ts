@@ -66,6 +66,28 @@ gpuTest("NCCL works on beside its windows, and many rounds leave nothing", (runt
 const BACKENDS: readonly SymmetricBackend[] = ["nvshmem", "nccl"];
 
 for (const backend of BACKENDS) {
+  gpuTest(
+    `${backend}: a GPU whose work has failed is an error on every rank, and they go on in step`,
+    (runtime, stream) => {
+      const { rank, size, communicator } = runtime;
+      const memory = allocateSymmetricMemory(runtime, [4], { backend });
+      const isLast = rank === size - 1;
+      if (isLast) {
+        stream.synchronize = () => {
+          throw new StateError("the work of this GPU has failed");
+        };
+      }
+      try {
+        assertThrowsEverywhere(runtime, () => memory.synchronize(), StateError, "the work of this GPU has failed");
+      } finally {
+        if (isLast) Reflect.deleteProperty(stream, "synchronize");
+      }
+      memory.synchronize();
+      assertEquals(communicator.allReduce(Int32Array.of(1))[0], size);
+      freeSymmetricMemory(memory);
+    },
+  );
+
   gpuTest(`${backend}: every misuse is an error on every rank, and the memory lives on`, (runtime, stream) => {
     const { rank, size } = runtime;
     const before = liveAllocations().length;
