@@ -44,7 +44,7 @@ function openStaging(bytes: number): Staging {
 }
 
 /** Up to this many bytes come through pinned memory of their own, for which nothing but the GPU is waited for. */
-const BOUNCE_BYTES = 2 ** 14;
+const BOUNCE_BYTES = 2 ** 18;
 
 let bounce: bigint | null | undefined;
 

@@ -47,8 +47,10 @@ testUnderEveryMpi("an uncaught error on one rank ends the job and is printed onc
 });
 
 testUnderEveryMpi("an uncaught error beside output of another rank ends the job with code 1", async (mpi) => {
-  const result = await run(mpi, "throws_beside_output");
-  assertEndedSoon(result);
+  using folder = temporaryFolder();
+  const file = `${folder.path}/fault`;
+  const result = await run(mpi, "throws_beside_output", file);
+  assertEndedSoon({ ...result, output: Deno.readTextFileSync(file) });
   assertEquals(result.code, 1);
 });
 
