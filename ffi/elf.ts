@@ -20,11 +20,8 @@ const O_RDONLY_CLOEXEC = 0o2000000;
 const SEEK_END = 2;
 const PATH_MAX = 4096;
 
-let functions: Deno.DynamicLibrary<typeof SYMBOLS>["symbols"] | undefined;
-
-function libc(): Deno.DynamicLibrary<typeof SYMBOLS>["symbols"] {
-  return functions ??= libcFunctions(SYMBOLS);
-}
+let opened: Deno.DynamicLibrary<typeof SYMBOLS>["symbols"] | undefined;
+const libc = () => opened ??= libcFunctions(SYMBOLS);
 
 /** Part of a file; zeros stand for what lies behind its end. */
 type Read = (offset: number, bytes: number) => DataView<ArrayBuffer>;

@@ -17,11 +17,8 @@ const SYMBOLS = {
 /** The names of `sysconf` in glibc's `bits/confname.h`. */
 const SystemValue = { PAGE_SIZE: 30, PROCESSORS_ONLINE: 84, PHYSICAL_PAGES: 85 } as const;
 
-let functions: Deno.DynamicLibrary<typeof SYMBOLS>["symbols"] | undefined;
-
-function libc(): Deno.DynamicLibrary<typeof SYMBOLS>["symbols"] {
-  return functions ??= libcFunctions(SYMBOLS);
-}
+let opened: Deno.DynamicLibrary<typeof SYMBOLS>["symbols"] | undefined;
+const libc = () => opened ??= libcFunctions(SYMBOLS);
 
 /** The number of cores that are in operation, whether or not this process may use them. Source: sysconf. */
 export function machineCores(): number {

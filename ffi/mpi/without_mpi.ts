@@ -131,7 +131,7 @@ function addGroup(ranks: readonly number[], id: number, out: ArrayBufferView): n
   return write(out, handle);
 }
 
-function write(out: ArrayBufferView | null, value: number | bigint): number {
+function write(out: ArrayBufferView, value: number | bigint): number {
   if (out instanceof BigUint64Array) out[0] = BigInt(value);
   else (out as Int32Array)[0] = Number(value);
   return 0;
@@ -246,8 +246,8 @@ function classOf(functionName: MpiFunctionName, type: Handle): (typeof CLASSES)[
 }
 
 /** The first bytes of an array. */
-function bytesOf(array: ArrayBufferView | null, count: number): Uint8Array {
-  return array === null ? NOTHING : new Uint8Array(array.buffer, array.byteOffset, count);
+function bytesOf(array: ArrayBufferView, count: number): Uint8Array {
+  return new Uint8Array(array.buffer, array.byteOffset, count);
 }
 
 const bytesPer = (functionName: MpiFunctionName, type: Handle) => classOf(functionName, type).BYTES_PER_ELEMENT;
@@ -262,11 +262,16 @@ function broadcast(data: ArrayBufferView, count: number, type: Handle, root: num
   return 0;
 }
 
+/** What is sent: `constants.inPlace` for what lies in the memory that receives. */
+type Sent = ArrayBufferView | bigint;
+
 function allGather(
-  send: ArrayBufferView | null,
+  send: Sent,
   count: number,
   type: Handle,
   receive: ArrayBufferView,
+  _: number,
+  __: Handle,
   handle: Handle,
 ): number {
   const name = "MPI_Allgather";
@@ -274,7 +279,7 @@ function allGather(
   const bytes = count * bytesPer(name, type);
   const into = bytesOf(receive, bytes * group.ranks.length);
   const own = group.ranks.indexOf(star!.rank) * bytes;
-  const part = send === null ? into.slice(own, own + bytes) : bytesOf(send, bytes);
+  const part = typeof send === "bigint" ? into.slice(own, own + bytes) : bytesOf(send, bytes);
   into.set(gather(name, group, [count, Number(type)], part));
   return 0;
 }
@@ -296,20 +301,21 @@ function place(
 }
 
 function allGatherV(
-  send: ArrayBufferView | null,
+  send: Sent,
   count: number,
   type: Handle,
   receive: ArrayBufferView,
   counts: Int32Array,
   displacements: Int32Array,
+  _: Handle,
   handle: Handle,
 ): number {
   const name = "MPI_Allgatherv";
   const group = groupOf(handle);
   const bytes = bytesPer(name, type);
-  const into = new Uint8Array(receive.buffer, receive.byteOffset, receive.byteLength);
+  const into = bytesOf(receive, receive.byteLength);
   const own = displacements[group.ranks.indexOf(star!.rank)] * bytes;
-  const part = send === null ? into.slice(own, own + count * bytes) : bytesOf(send, count * bytes);
+  const part = typeof send === "bigint" ? into.slice(own, own + count * bytes) : bytesOf(send, count * bytes);
   const all = gather(name, group, [counts.reduce((sum, one) => sum + one, 0), Number(type)], part);
   return place(all, into, counts, displacements, bytes);
 }
@@ -353,7 +359,7 @@ function sortBlocks(parts: readonly Uint8Array[]): Uint8Array[] {
 }
 
 function allReduce(
-  send: ArrayBufferView | null,
+  send: Sent,
   receive: ArrayBufferView,
   count: number,
   type: Handle,
@@ -365,7 +371,7 @@ function allReduce(
   const Entries = classOf(name, type);
   const word = keyOf(constants.operations, operation) ?? refuse(`${name} by an operation of its own`);
   const into = bytesOf(receive, count * Entries.BYTES_PER_ELEMENT);
-  const part = send === null ? into : bytesOf(send, into.length);
+  const part = typeof send === "bigint" ? into : bytesOf(send, into.length);
   const combined = share(name, group, [count, Number(type), Number(operation)], part.slice(), (parts) => {
     const [first, ...others] = parts.map((bytes) => new Entries(bytes.slice().buffer as ArrayBuffer));
     for (const other of others) combine(word, first, other);
@@ -436,13 +442,7 @@ const FUNCTIONS = {
   // A group's handle is that of its communicator.
   MPI_Comm_group: (handle: Handle, out: ArrayBufferView) => write(out, handle),
   MPI_Group_free: () => 0,
-  MPI_Group_translate_ranks: (
-    from: Handle,
-    count: number,
-    ranks: Int32Array,
-    _: Handle,
-    out: Int32Array,
-  ) => {
+  MPI_Group_translate_ranks: (from: Handle, count: number, ranks: Int32Array, _: Handle, out: Int32Array) => {
     for (let i = 0; i < count; i++) out[i] = groupOf(from).ranks[ranks[i]];
     return 0;
   },
@@ -451,54 +451,13 @@ const FUNCTIONS = {
     return 0;
   },
   MPI_Bcast: broadcast,
-  MPI_Allgather: (
-    send: ArrayBufferView,
-    count: number,
-    type: Handle,
-    receive: ArrayBufferView,
-    _: number,
-    __: Handle,
-    handle: Handle,
-  ) => allGather(send, count, type, receive, handle),
-  MPI_Allgather_in_place: (
-    _: bigint,
-    count: number,
-    type: Handle,
-    receive: ArrayBufferView,
-    __: number,
-    ___: Handle,
-    handle: Handle,
-  ) => allGather(null, count, type, receive, handle),
-  MPI_Allgatherv: (
-    send: ArrayBufferView,
-    count: number,
-    type: Handle,
-    receive: ArrayBufferView,
-    counts: Int32Array,
-    displacements: Int32Array,
-    _: Handle,
-    handle: Handle,
-  ) => allGatherV(send, count, type, receive, counts, displacements, handle),
-  MPI_Allgatherv_in_place: (
-    _: bigint,
-    count: number,
-    type: Handle,
-    receive: ArrayBufferView,
-    counts: Int32Array,
-    displacements: Int32Array,
-    __: Handle,
-    handle: Handle,
-  ) => allGatherV(null, count, type, receive, counts, displacements, handle),
+  MPI_Allgather: allGather,
+  MPI_Allgather_in_place: allGather,
+  MPI_Allgatherv: allGatherV,
+  MPI_Allgatherv_in_place: allGatherV,
   MPI_Alltoallv: allToAllV,
   MPI_Allreduce: allReduce,
-  MPI_Allreduce_in_place: (
-    _: bigint,
-    receive: ArrayBufferView,
-    count: number,
-    type: Handle,
-    operation: Handle,
-    handle: Handle,
-  ) => allReduce(null, receive, count, type, operation, handle),
+  MPI_Allreduce_in_place: allReduce,
   // No message can be on its way.
   MPI_Iprobe: (_: number, __: number, ___: Handle, out: ArrayBufferView) => write(out, 0),
 } as const satisfies Partial<Record<MpiFunctionName, AnyFunction>>;
