@@ -8,7 +8,7 @@
 import { isAbsolute, resolve } from "node:path";
 import { fileURLToPath } from "node:url";
 import { readyLauncher } from "../scripts/launch/ready_launcher.ts";
-import { CommandError, jobProgress, parseCommand } from "../scripts/terminal.ts";
+import { CommandError, Help, jobProgress, parseCommand } from "../scripts/terminal.ts";
 import { arrays } from "./arrays.ts";
 import { communicator } from "./communicator.ts";
 import { elementwise } from "./elementwise.ts";
@@ -50,9 +50,6 @@ ${groups.map(({ name, description }) => `  ${name.padEnd(16)}${description}`).jo
 
 On GPUs, with options of its own: deno task bench overlap [--kinds ag,rs,ar] [--shapes M,N,K;…] …`;
 
-/** Printed for `--help`. */
-class Help extends Error {}
-
 /** What the command line asks for. */
 export interface Arguments {
   /** The groups to run. */
@@ -71,9 +68,7 @@ export function parseArguments(args: string[]): Arguments {
     ranks: { type: "string", default: "2" },
     json: { type: "string" },
     pause: { type: "string", default: "0" },
-    help: { type: "boolean", short: "h" },
-  });
-  if (values.help) throw new Help(usage);
+  }, usage);
   const unknown = positionals.filter((name) => !groups.some((group) => group.name === name));
   if (unknown.length > 0) throw new Error(`There is no group ${unknown.join(", ")}.\n\n${usage}`);
   const ranks = Number(values.ranks);

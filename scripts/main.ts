@@ -4,7 +4,7 @@
  * @module
  */
 import { nearest } from "../internals.ts";
-import { CommandError, oneLine, style, userPath } from "./terminal.ts";
+import { CommandError, Help, oneLine, style, userPath } from "./terminal.ts";
 
 /** One command: what it does, in a line, and how it is loaded. */
 interface Command {
@@ -113,11 +113,22 @@ function complain(text: string): void {
 
 /** Run a command; returns the exit code. */
 export async function main(args: string[]): Promise<number> {
-  try {
+  return await exitCodeOf(async () => {
     const load = commandOf(args);
     resolveVariables();
     return await (await load())(args.slice(1));
+  });
+}
+
+/** The exit code of a command, once what ended it has been told. */
+export async function exitCodeOf(command: () => Promise<number>): Promise<number> {
+  try {
+    return await command();
   } catch (error) {
+    if (error instanceof Help) {
+      console.log(error.message);
+      return 0;
+    }
     // Nobody reads the output any more, as in "run … | head": the exit code is that of SIGPIPE.
     if (error instanceof Deno.errors.BrokenPipe) return 141;
     if (error instanceof CommandError) {

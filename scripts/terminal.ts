@@ -21,6 +21,9 @@ export class CommandError extends Error {
   }
 }
 
+/** Ends a command that was asked what it does, by the answer. */
+export class Help extends Error {}
+
 /** Options of a command, as `parseArgs` takes them. */
 export type Options = NonNullable<ParseArgsConfig["options"]>;
 
@@ -33,10 +36,18 @@ export type ParsedCommand<T extends Options> = ReturnType<
  * Parse the arguments of a command.
  *
  * @throws {CommandError} when an option is unknown or lacks its value.
+ * @throws {Help} the text `help`, for `--help`.
  */
-export function parseCommand<const T extends Options>(args: string[], options: T): ParsedCommand<T> {
+export function parseCommand<const T extends Options>(args: string[], options: T, help: string): ParsedCommand<T> {
+  const all: Options = { ...options, help: { type: "boolean", short: "h" } };
+  const parsed = parse(joinNegativeNumbers(args, all), all);
+  if (parsed.values.help === true) throw new Help(help);
+  return parsed as ParsedCommand<T>;
+}
+
+function parse(args: string[], options: Options): ParsedCommand<Options> {
   try {
-    return parseArgs({ args: joinNegativeNumbers(args, options), options, allowPositionals: true });
+    return parseArgs({ args, options, allowPositionals: true });
   } catch (error) {
     const { message } = error as Error;
     const unknown = /^Unknown option '(-[^']*)'/.exec(message)?.[1];

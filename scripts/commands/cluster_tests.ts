@@ -72,7 +72,6 @@ const options = {
   filter: { type: "string" },
   "no-check": { type: "boolean", default: false },
   mpirun: { type: "string" },
-  help: { type: "boolean", short: "h", default: false },
 } as const satisfies Options;
 
 /** How to run a test file. */
@@ -219,11 +218,7 @@ function unstarted({ file, ranks }: Job, failed: FileResult): FileResult {
 }
 
 export async function clusterTests(args: string[]): Promise<number> {
-  const { values, positionals } = parseCommand(args, options);
-  if (values.help) {
-    console.log(help);
-    return 0;
-  }
+  const { values, positionals } = parseCommand(args, options, help);
   if (positionals.length === 0) throw new CommandError(`cluster-test needs test files; see "cluster-test --help"`);
   const sizes = values.ranks.split(",").map((text) => parseCount(text.trim(), "--ranks"));
   const place = parsePlace(values);

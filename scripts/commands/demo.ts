@@ -36,12 +36,7 @@ export async function demo(args: string[]): Promise<number> {
     shape: { type: "string", default: "128,512,1024" },
     dtype: { type: "string", default: "float32" },
     mpirun: { type: "string" },
-    help: { type: "boolean", short: "h", default: false },
-  });
-  if (values.help) {
-    console.log(help);
-    return 0;
-  }
+  }, help);
   refuseArguments("demo", positionals);
   const ranks = parseCount(values.ranks, "--ranks");
   const settings = parseDemo(values.shape, values.dtype);

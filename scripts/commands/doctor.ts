@@ -251,12 +251,7 @@ export async function doctor(args: string[]): Promise<number> {
   const { values, positionals } = parseCommand(args, {
     json: { type: "boolean", default: false },
     mpirun: { type: "string" },
-    help: { type: "boolean", short: "h", default: false },
-  });
-  if (values.help) {
-    console.log(help);
-    return 0;
-  }
+  }, help);
   refuseArguments("doctor", positionals);
   const findings = await examine(values.mpirun);
   if (values.json) console.log(JSON.stringify(findings, null, 2));

@@ -46,7 +46,6 @@ const options = {
   commit: { type: "string" },
   "cached-only": { type: "boolean", default: false },
   mpirun: { type: "string" },
-  help: { type: "boolean", short: "h", default: false },
 } as const satisfies Options;
 
 /** Cluster tests that have nothing to do on GPUs. */
@@ -206,11 +205,7 @@ function chosenFiles(named: readonly string[]): string[] {
 
 /** `test:gpu`: the tests on GPUs; says why there is nothing to run on a machine without one. */
 export async function gpuTests(args: string[]): Promise<number> {
-  const { values, positionals } = parseCommand(args, options);
-  if (values.help) {
-    console.log(help);
-    return 0;
-  }
+  const { values, positionals } = parseCommand(args, options, help);
   const ranks = parseCount(values.ranks, "--ranks");
   const timeoutSeconds = parseSeconds(values.timeout, "--timeout");
   const files = chosenFiles(positionals);

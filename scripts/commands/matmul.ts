@@ -276,12 +276,7 @@ export async function matmulFiles(args: string[]): Promise<number> {
     json: { type: "boolean", default: false },
     ...placeOptions,
     mpirun: { type: "string" },
-    help: { type: "boolean", short: "h", default: false },
-  });
-  if (values.help) {
-    console.log(help);
-    return 0;
-  }
+  }, help);
   if (positionals.length !== 2) throw new CommandError("matmul takes two files: matmul A.npy B.npy --out D.npy");
   if (values.out === undefined) throw new CommandError("matmul needs --out FILE for the product");
   if (values.order !== "c" && values.order !== "f") {

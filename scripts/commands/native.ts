@@ -46,13 +46,7 @@ function namedSet(name: string): NativeSet {
 }
 
 export async function native(args: string[]): Promise<number> {
-  const { values, positionals: [action, name, ...more] } = parseCommand(args, {
-    help: { type: "boolean", short: "h", default: false },
-  });
-  if (values.help) {
-    console.log(help);
-    return 0;
-  }
+  const { positionals: [action, name, ...more] } = parseCommand(args, {}, help);
   if (more.length > 0) throw new CommandError(`native takes one action, not "${args.join(" ")}"`);
   switch (action) {
     case "install":

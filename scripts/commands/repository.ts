@@ -41,12 +41,7 @@ Usage: test:abi [options]
 export async function abiTests(args: string[]): Promise<number> {
   const { values, positionals } = parseCommand(args, {
     update: { type: "boolean", default: false },
-    help: { type: "boolean", short: "h", default: false },
-  });
-  if (values.help) {
-    console.log(abiHelp);
-    return 0;
-  }
+  }, abiHelp);
   refuseArguments("test:abi", positionals);
   return await runFile("tests/abi/check_against_wheels.ts", values.update ? ["--update"] : []);
 }

@@ -60,7 +60,6 @@ const options = {
   mpijob: { type: "string" },
   image: { type: "string" },
   mpirun: { type: "string" },
-  help: { type: "boolean", short: "h", default: false },
 } as const satisfies Options;
 
 const isTest = (script: string) => /_test\.[cm]?[jt]sx?$/.test(script);
@@ -202,11 +201,7 @@ async function runJobOf(
 export async function run(args: string[]): Promise<number> {
   const [all, [script, ...rest]] = splitAtPositional(args, { ...denoFlagsWithValue, ...options });
   const { flags, rest: own } = splitDenoFlags(all);
-  const { values } = parseCommand(own, options);
-  if (values.help) {
-    console.log(help);
-    return 0;
-  }
+  const { values } = parseCommand(own, options, help);
   if (script === undefined) throw new CommandError(`run needs a script; see "run --help"`);
   checkTogether(values);
   const ranks = parseRanks(values.ranks);

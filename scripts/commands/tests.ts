@@ -351,12 +351,7 @@ export async function test(args: string[]): Promise<number> {
   const { values, positionals } = parseCommand(args, {
     filter: { type: "string", default: "" },
     retries: { type: "string", default: "0" },
-    help: { type: "boolean", short: "h", default: false },
-  });
-  if (values.help) {
-    console.log(help);
-    return 0;
-  }
+  }, help);
   const unknown = positionals.find((name) => !(parts as readonly string[]).includes(name));
   if (unknown !== undefined) throw new CommandError(`test has no part "${unknown}"; there are ${parts.join(", ")}`);
   const retries = parseCount(values.retries, "--retries", 0);

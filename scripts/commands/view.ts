@@ -49,12 +49,7 @@ function pageOf(name: string, picture: string): string {
 export async function view(args: string[]): Promise<number> {
   const { values, positionals } = parseCommand(args, {
     port: { type: "string", default: "0" },
-    help: { type: "boolean", short: "h", default: false },
-  });
-  if (values.help) {
-    console.log(help);
-    return 0;
-  }
+  }, help);
   if (positionals.length !== 1) throw new CommandError(`view takes one file; see "view --help"`);
   const port = Number(values.port);
   if (!/^\d+$/.test(values.port) || port > 65535) {

@@ -1,6 +1,7 @@
 /** `deno task soak`: random operations on several ranks against a plain model, by a seed that is printed. */
 import { describeLauncher, findLauncher } from "../../scripts/launch/launcher.ts";
 import { runVisibly } from "../../scripts/launch/visible_job.ts";
+import { exitCodeOf } from "../../scripts/main.ts";
 import { CommandError, parseCommand, parseCount, parseSeconds, refuseArguments } from "../../scripts/terminal.ts";
 import type { Soak } from "./rank.ts";
 
@@ -27,12 +28,7 @@ async function main(args: string[]): Promise<number> {
     operations: { type: "string" },
     first: { type: "string", default: "0" },
     mpirun: { type: "string" },
-    help: { type: "boolean", short: "h", default: false },
-  });
-  if (values.help) {
-    console.log(help);
-    return 0;
-  }
+  }, help);
   refuseArguments("soak", positionals);
   const operations = values.operations === undefined ? null : parseCount(values.operations, "--operations");
   const seconds = values.seconds !== undefined
@@ -60,12 +56,4 @@ function whole(text: string, option: string): number {
   throw new CommandError(`${option} takes a whole number below 2^32, not ${text}`);
 }
 
-if (import.meta.main) {
-  try {
-    Deno.exit(await main(Deno.args));
-  } catch (error) {
-    if (!(error instanceof CommandError)) throw error;
-    console.error(`error: ${error.message}`);
-    Deno.exit(error.code);
-  }
-}
+if (import.meta.main) Deno.exit(await exitCodeOf(() => main(Deno.args)));

@@ -2,6 +2,7 @@ import { assertEquals, assertThrows } from "@std/assert";
 import {
   CommandError,
   formatBytes,
+  Help,
   oneLine,
   type Options,
   parseCommand,
@@ -16,23 +17,29 @@ const options = {
   quiet: { type: "boolean" },
 } as const satisfies Options;
 
+const parse = (...args: string[]) => parseCommand(args, options, "how it is called");
+
 Deno.test("parseCommand() ends the command at an option that it does not know", () => {
-  assertEquals(parseCommand(["-n", "4", "a.ts"], options).values.ranks, "4");
-  const error = assertThrows(() => parseCommand(["--rank", "4"], options), CommandError, "--rank");
+  assertEquals(parse("-n", "4", "a.ts").values.ranks, "4");
+  const error = assertThrows(() => parse("--rank", "4"), CommandError, "--rank");
   assertEquals((error as CommandError).code, 2);
   assertEquals(error.message.includes("\n"), false);
-  assertEquals(error.message, "there is no option --rank; did you mean --ranks? Allowed: --ranks, --quiet");
-  assertThrows(() => parseCommand(["-x"], options), CommandError, "there is no option -x. Allowed: --ranks, --quiet");
-  assertThrows(() => parseCommand(["-n"], options), CommandError, "argument missing");
+  assertEquals(error.message, "there is no option --rank; did you mean --ranks? Allowed: --ranks, --quiet, --help");
+  assertThrows(() => parse("-x"), CommandError, "there is no option -x. Allowed: --ranks, --quiet, --help");
+  assertThrows(() => parse("-n"), CommandError, "argument missing");
+});
+
+Deno.test("parseCommand() ends a command that is asked for help by its text", () => {
+  for (const flag of ["--help", "-h"]) assertThrows(() => parse("a.ts", flag), Help, "how it is called");
 });
 
 Deno.test("parseCommand() takes negative numbers as values", () => {
   for (const number of ["-2.5", "-.5", "-1e-3", "-4"]) {
-    const { values, positionals } = parseCommand(["a.ts", "--ranks", number, "--quiet", "b.ts"], options);
+    const { values, positionals } = parse("a.ts", "--ranks", number, "--quiet", "b.ts");
     assertEquals([values.ranks, values.quiet, positionals], [number, true, ["a.ts", "b.ts"]]);
   }
-  assertThrows(() => parseCommand(["--quiet", "-2.5"], options), CommandError, "-2");
-  assertThrows(() => parseCommand(["--ranks", "--quiet"], options), CommandError, "--ranks");
+  assertThrows(() => parse("--quiet", "-2.5"), CommandError, "-2");
+  assertThrows(() => parse("--ranks", "--quiet"), CommandError, "--ranks");
 });
 
 Deno.test("splitAtPositional() leaves a script its own options", () => {
