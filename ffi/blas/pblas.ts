@@ -6,68 +6,49 @@
  *
  * @module
  */
-import type { BlasType } from "./blas.ts";
+import { type BlasType, routine } from "./blas.ts";
 import { named } from "../library.ts";
 import { A, B, C, openScalapack } from "./scalapack.ts";
 import { noteWaiting } from "../waiting.ts";
 
 /** B = alpha op(A)^-1 B and B = alpha op(A) B, or with op(A) on the right. */
-const TRIANGULAR = {
-  // deno-fmt-ignore
-  parameters: [
-    /* side */ "u64", /* uplo */ "u64", /* trans */ "u64", /* diag */ "u64", /* m */ "u64", /* n */ "u64",
-    /* alpha */ "u64", ...A, ...B,
-  ],
-  result: "void",
-} as const satisfies Deno.ForeignFunction;
+// deno-fmt-ignore
+const TRIANGULAR = routine(
+  /* side */ "u64", /* uplo */ "u64", /* trans */ "u64", /* diag */ "u64", /* m */ "u64", /* n */ "u64",
+  /* alpha */ "u64", ...A, ...B,
+);
 
 /** C = alpha op(A) op(A)^T + beta C, or with the conjugate transpose; alpha and beta of herk are real. */
-const RANK_K = {
-  // deno-fmt-ignore
-  parameters: [
-    /* uplo */ "u64", /* trans */ "u64", /* n */ "u64", /* k */ "u64",
-    /* alpha */ "u64", ...A, /* beta */ "u64", ...C,
-  ],
-  result: "void",
-} as const satisfies Deno.ForeignFunction;
+// deno-fmt-ignore
+const RANK_K = routine(
+  /* uplo */ "u64", /* trans */ "u64", /* n */ "u64", /* k */ "u64", /* alpha */ "u64", ...A, /* beta */ "u64", ...C,
+);
 
 /** C = alpha op(A) op(B)^T + alpha op(B) op(A)^T + beta C, or with conjugates; beta of her2k is real. */
-const RANK_2K = {
-  // deno-fmt-ignore
-  parameters: [
-    /* uplo */ "u64", /* trans */ "u64", /* n */ "u64", /* k */ "u64",
-    /* alpha */ "u64", ...A, ...B, /* beta */ "u64", ...C,
-  ],
-  result: "void",
-} as const satisfies Deno.ForeignFunction;
+// deno-fmt-ignore
+const RANK_2K = routine(
+  /* uplo */ "u64", /* trans */ "u64", /* n */ "u64", /* k */ "u64",
+  /* alpha */ "u64", ...A, ...B, /* beta */ "u64", ...C,
+);
 
 /** C = alpha A B + beta C, or alpha B A + beta C. */
-const SYMM = {
-  // deno-fmt-ignore
-  parameters: [
-    /* side */ "u64", /* uplo */ "u64", /* m */ "u64", /* n */ "u64",
-    /* alpha */ "u64", ...A, ...B, /* beta */ "u64", ...C,
-  ],
-  result: "void",
-} as const satisfies Deno.ForeignFunction;
+// deno-fmt-ignore
+const SYMM = routine(
+  /* side */ "u64", /* uplo */ "u64", /* m */ "u64", /* n */ "u64",
+  /* alpha */ "u64", ...A, ...B, /* beta */ "u64", ...C,
+);
 
 /** C = alpha op(A) + beta C. */
-const GEADD = {
-  // deno-fmt-ignore
-  parameters: [
-    /* trans */ "u64", /* m */ "u64", /* n */ "u64", /* alpha */ "u64", ...A, /* beta */ "u64", ...C,
-  ],
-  result: "void",
-} as const satisfies Deno.ForeignFunction;
+// deno-fmt-ignore
+const GEADD = routine(
+  /* trans */ "u64", /* m */ "u64", /* n */ "u64", /* alpha */ "u64", ...A, /* beta */ "u64", ...C,
+);
 
 /** As geadd, on a triangle of C. */
-const TRADD = {
-  // deno-fmt-ignore
-  parameters: [
-    /* uplo */ "u64", /* trans */ "u64", /* m */ "u64", /* n */ "u64", /* alpha */ "u64", ...A, /* beta */ "u64", ...C,
-  ],
-  result: "void",
-} as const satisfies Deno.ForeignFunction;
+// deno-fmt-ignore
+const TRADD = routine(
+  /* uplo */ "u64", /* trans */ "u64", /* m */ "u64", /* n */ "u64", /* alpha */ "u64", ...A, /* beta */ "u64", ...C,
+);
 
 /** The routines, by their names after the letter of the type; those of Hermitian matrices exist for complex types only. */
 const ROUTINES = {
