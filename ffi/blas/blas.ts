@@ -12,23 +12,19 @@
 import { named } from "../library.ts";
 import { fromCString, readCString } from "../memory.ts";
 
-/** A function that returns nothing, by the types of its arguments. */
-export function routine<const P extends readonly Deno.NativeType[]>(
-  ...parameters: P
-): { parameters: P; result: "void" } {
-  return { parameters, result: "void" };
-}
-
 /**
  * `?gemm_`: addresses, and the lengths of the two characters, which Fortran passes unseen. Leading dimensions are at least 1;
  * a beta of 0 overwrites C without reading it.
  */
-// deno-fmt-ignore
-const GEMM = routine(
-  /* transa */ "u64", /* transb */ "u64", /* m */ "u64", /* n */ "u64", /* k */ "u64", /* alpha */ "u64",
-  /* a */ "u64", /* lda */ "u64", /* b */ "u64", /* ldb */ "u64", /* beta */ "u64", /* c */ "u64", /* ldc */ "u64",
-  /* length of transa */ "usize", /* length of transb */ "usize",
-);
+const GEMM = {
+  // deno-fmt-ignore
+  parameters: [
+    /* transa */ "u64", /* transb */ "u64", /* m */ "u64", /* n */ "u64", /* k */ "u64", /* alpha */ "u64",
+    /* a */ "u64", /* lda */ "u64", /* b */ "u64", /* ldb */ "u64", /* beta */ "u64", /* c */ "u64", /* ldc */ "u64",
+    /* length of transa */ "usize", /* length of transb */ "usize",
+  ],
+  result: "void",
+} as const satisfies Deno.ForeignFunction;
 
 /** A function for each type, by its letter. */
 export function ofTypes<F extends Deno.ForeignFunction>(declaration: F, name: string): Record<BlasType, F> {

@@ -6,62 +6,62 @@
  *
  * @module
  */
-import { type BlasType, routine } from "./blas.ts";
+import type { BlasType } from "./blas.ts";
 import { named } from "../library.ts";
 import { A, B, C, openScalapack } from "./scalapack.ts";
 import { noteWaiting } from "../waiting.ts";
 
 /** B = alpha op(A)^-1 B and B = alpha op(A) B, or with op(A) on the right. */
 // deno-fmt-ignore
-const TRIANGULAR = routine(
+const TRIANGULAR = [
   /* side */ "u64", /* uplo */ "u64", /* trans */ "u64", /* diag */ "u64", /* m */ "u64", /* n */ "u64",
   /* alpha */ "u64", ...A, ...B,
-);
+] as const;
 
 /** C = alpha op(A) op(A)^T + beta C, or with the conjugate transpose; alpha and beta of herk are real. */
 // deno-fmt-ignore
-const RANK_K = routine(
+const RANK_K = [
   /* uplo */ "u64", /* trans */ "u64", /* n */ "u64", /* k */ "u64", /* alpha */ "u64", ...A, /* beta */ "u64", ...C,
-);
+] as const;
 
 /** C = alpha op(A) op(B)^T + alpha op(B) op(A)^T + beta C, or with conjugates; beta of her2k is real. */
 // deno-fmt-ignore
-const RANK_2K = routine(
+const RANK_2K = [
   /* uplo */ "u64", /* trans */ "u64", /* n */ "u64", /* k */ "u64",
   /* alpha */ "u64", ...A, ...B, /* beta */ "u64", ...C,
-);
+] as const;
 
 /** C = alpha A B + beta C, or alpha B A + beta C. */
 // deno-fmt-ignore
-const SYMM = routine(
+const SYMM = [
   /* side */ "u64", /* uplo */ "u64", /* m */ "u64", /* n */ "u64",
   /* alpha */ "u64", ...A, ...B, /* beta */ "u64", ...C,
-);
+] as const;
 
 /** C = alpha op(A) + beta C. */
 // deno-fmt-ignore
-const GEADD = routine(
+const GEADD = [
   /* trans */ "u64", /* m */ "u64", /* n */ "u64", /* alpha */ "u64", ...A, /* beta */ "u64", ...C,
-);
+] as const;
 
 /** As geadd, on a triangle of C. */
 // deno-fmt-ignore
-const TRADD = routine(
+const TRADD = [
   /* uplo */ "u64", /* trans */ "u64", /* m */ "u64", /* n */ "u64", /* alpha */ "u64", ...A, /* beta */ "u64", ...C,
-);
+] as const;
 
 /** The routines, by their names after the letter of the type; those of Hermitian matrices exist for complex types only. */
 const ROUTINES = {
-  trsm: TRIANGULAR,
-  trmm: TRIANGULAR,
-  syrk: RANK_K,
-  herk: { ...RANK_K, optional: true },
-  syr2k: RANK_2K,
-  her2k: { ...RANK_2K, optional: true },
-  symm: SYMM,
-  hemm: { ...SYMM, optional: true },
-  geadd: GEADD,
-  tradd: TRADD,
+  trsm: { parameters: TRIANGULAR, result: "void" },
+  trmm: { parameters: TRIANGULAR, result: "void" },
+  syrk: { parameters: RANK_K, result: "void" },
+  herk: { parameters: RANK_K, result: "void", optional: true },
+  syr2k: { parameters: RANK_2K, result: "void" },
+  her2k: { parameters: RANK_2K, result: "void", optional: true },
+  symm: { parameters: SYMM, result: "void" },
+  hemm: { parameters: SYMM, result: "void", optional: true },
+  geadd: { parameters: GEADD, result: "void" },
+  tradd: { parameters: TRADD, result: "void" },
 } as const satisfies Deno.ForeignLibraryInterface;
 
 /** The routines of one type; `null` where there is none. */

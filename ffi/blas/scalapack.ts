@@ -10,7 +10,7 @@
  * @module
  */
 import { type BlacsSymbols, openBlacs } from "./blacs.ts";
-import { type Blas, type BlasType, blasWarning, ofTypes, openBlas, routine } from "./blas.ts";
+import { type Blas, type BlasType, blasWarning, ofTypes, openBlas } from "./blas.ts";
 import { loadMkl, loadWhole, type Mkl, neighbour } from "./mkl.ts";
 import { dependenciesOf, realPath } from "../elf.ts";
 import { ConfigurationError } from "../errors.ts";
@@ -33,11 +33,14 @@ export const B = [/* b */ "u64", /* ib */ "u64", /* jb */ "u64", /* descb */ "u6
 export const C = [/* c */ "u64", /* ic */ "u64", /* jc */ "u64", /* descc */ "u64"] as const;
 
 /** `p?gemm_`: every argument is an address, and every integer that lies there has 32 bits. */
-// deno-fmt-ignore
-const PGEMM = routine(
-  /* transa */ "u64", /* transb */ "u64", /* m */ "u64", /* n */ "u64", /* k */ "u64",
-  /* alpha */ "u64", ...A, ...B, /* beta */ "u64", ...C,
-);
+const PGEMM = {
+  // deno-fmt-ignore
+  parameters: [
+    /* transa */ "u64", /* transb */ "u64", /* m */ "u64", /* n */ "u64", /* k */ "u64",
+    /* alpha */ "u64", ...A, ...B, /* beta */ "u64", ...C,
+  ],
+  result: "void",
+} as const satisfies Deno.ForeignFunction;
 
 /** `p?gemm_`: nineteen addresses. */
 export type PgemmFunction = Deno.DynamicLibrary<{ pgemm: typeof PGEMM }>["symbols"]["pgemm"];
