@@ -47,13 +47,17 @@ export async function finish(child: Deno.ChildProcess, seconds = 120): Promise<E
   return { code, stdout: decoder.decode(stdout), stderr: decoder.decode(stderr) };
 }
 
+/** Start a command of `scripts/main.ts`. */
+export function startMain(args: readonly string[], options: Parameters<typeof start>[2] = {}): Deno.ChildProcess {
+  return start(Deno.execPath(), ["run", "-A", `${root}scripts/main.ts`, ...args], options);
+}
+
 /** Run a command of `scripts/main.ts`. */
 export async function main(
   args: readonly string[],
   options: { cwd?: string; env?: Record<string, string>; seconds?: number } = {},
 ): Promise<Ended> {
-  const command = ["run", "-A", `${root}scripts/main.ts`, ...args];
-  return await finish(start(Deno.execPath(), command, options), options.seconds);
+  return await finish(startMain(args, options), options.seconds);
 }
 
 /** A folder for a test, removed at its end. */

@@ -2,7 +2,7 @@
 import { assert, assertEquals, assertMatch, assertStringIncludes } from "@std/assert";
 import { existsSync } from "node:fs";
 import { launchers } from "../mpi_installations.ts";
-import { finish, main, root, start, temporaryFolder } from "./command.ts";
+import { finish, main, root, start, startMain, temporaryFolder } from "./command.ts";
 
 const fixtures = `${root}tests/system/fixtures`;
 
@@ -117,9 +117,8 @@ Deno.test("matmul says that it was interrupted", async () => {
     using folder = temporaryFolder();
     const mpirun = fakeLauncher(folder.path, `touch ${folder.path}/started; exec sleep 60`);
     writeOne(`${folder.path}/one.npy`);
-    const args = ["run", "-A", `${root}scripts/main.ts`, ...onOne(folder.path), "--mpirun", mpirun];
-    const child = start(Deno.execPath(), args);
-    while (!exists(`${folder.path}/started`)) await new Promise((resolve) => setTimeout(resolve, 50));
+    const child = startMain([...onOne(folder.path), "--mpirun", mpirun]);
+    while (!existsSync(`${folder.path}/started`)) await new Promise((resolve) => setTimeout(resolve, 50));
     child.kill(signal);
     const { code, stdout, stderr } = await finish(child, 40);
     assertEquals([code, stdout, stderr], [expected, "", "error: interrupted; nothing was written\n"]);
@@ -136,14 +135,6 @@ Deno.test("a job that is interrupted as soon as it begins ends as well", async (
     assertEquals([code, stderr], [expected, "error: interrupted; nothing was written\n"]);
   }
 });
-
-function exists(path: string): boolean {
-  try {
-    return Deno.statSync(path).isFile;
-  } catch {
-    return false;
-  }
-}
 
 Deno.test("cluster-test ends at once when it is interrupted while it checks types", async () => {
   for (const [signal, expected] of [["SIGINT", 130], ["SIGTERM", 143]] as const) {
@@ -162,16 +153,8 @@ Deno.test("cluster-test ends at once when it is interrupted while it checks type
     );
     Deno.writeTextFileSync(`${folder.path}/a_test.ts`, `import "http://127.0.0.1:${server.addr.port}/slow.ts";\n`);
     const mpirun = fakeLauncher(folder.path, "exit 3");
-    const args = [
-      "run",
-      "-A",
-      `${root}scripts/main.ts`,
-      "cluster-test",
-      "--mpirun",
-      mpirun,
-      `${folder.path}/a_test.ts`,
-    ];
-    const child = start(Deno.execPath(), args, { env: { DENO_DIR: `${folder.path}/deno` } });
+    const args = ["cluster-test", "--mpirun", mpirun, `${folder.path}/a_test.ts`];
+    const child = startMain(args, { env: { DENO_DIR: `${folder.path}/deno` } });
     await asked.promise;
     child.kill(signal);
     const { code, stderr } = await finish(child, 40);

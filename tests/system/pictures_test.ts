@@ -11,11 +11,11 @@ import {
   Timeline,
 } from "../../mod.ts";
 import { Browser, chromium, type Drawing, drawingOfPage, faultsOf } from "./chromium.ts";
-import { main, root, start, temporaryFolder } from "./command.ts";
+import { main, root, startMain, temporaryFolder } from "./command.ts";
 
 /** The page that `view` has of a file, in a browser. */
 async function look(browser: Browser, path: string): Promise<Drawing> {
-  const child = start(Deno.execPath(), ["run", "-A", `${root}scripts/main.ts`, "view", path]);
+  const child = startMain(["view", path]);
   const reader = child.stdout.pipeThrough(new TextDecoderStream()).getReader();
   try {
     const { value = "" } = await reader.read();

@@ -2,7 +2,7 @@
 import { assert, assertEquals, assertMatch, assertStringIncludes } from "@std/assert";
 import { hostname } from "node:os";
 import { launchers, mpiInstallations } from "../mpi_installations.ts";
-import { finish, main, root, start, temporaryFolder } from "./command.ts";
+import { finish, main, root, start, startMain, temporaryFolder } from "./command.ts";
 
 const fixtures = `${root}tests/system/fixtures`;
 const [{ mpirun }] = mpiInstallations;
@@ -70,20 +70,7 @@ Deno.test("run --profile writes a profile of each rank, and all side by side", a
 });
 
 Deno.test("run --inspect has one rank wait for a debugger", async () => {
-  const args = [
-    "run",
-    "-A",
-    `${root}scripts/main.ts`,
-    "run",
-    "--mpirun",
-    mpirun,
-    "-n",
-    "2",
-    "--inspect",
-    "1",
-    "ranks.ts",
-  ];
-  const child = start(Deno.execPath(), args, { cwd: fixtures });
+  const child = startMain(["run", "--mpirun", mpirun, "-n", "2", "--inspect", "1", "ranks.ts"], { cwd: fixtures });
   const errors = child.stderr.pipeThrough(new TextDecoderStream()).getReader();
   let text = "";
   while (!text.includes("ws://127.0.0.1:9229/")) {
@@ -113,8 +100,7 @@ Deno.test("run --watch starts the job again when a module changes, while it runs
     `${folder.path}/a.ts`,
     'import { value } from "./value.ts"; console.log(`it is ${value}`); setTimeout(() => {}, 60_000);',
   );
-  const args = ["run", "-A", `${root}scripts/main.ts`, "run", "--mpirun", mpirun, "-n", "2", "--watch", "a.ts"];
-  const child = start(Deno.execPath(), args, { cwd: folder.path });
+  const child = startMain(["run", "--mpirun", mpirun, "-n", "2", "--watch", "a.ts"], { cwd: folder.path });
   const stderr = new Response(child.stderr).text();
   let stdout = "";
   for await (const text of child.stdout.pipeThrough(new TextDecoderStream())) {

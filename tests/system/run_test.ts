@@ -2,7 +2,7 @@
 import { assert, assertEquals, assertMatch, assertStringIncludes } from "@std/assert";
 import { launchers, type MpiInstallation, mpiInstallations } from "../mpi_installations.ts";
 import { until, untilNoneHas } from "../faults/processes.ts";
-import { finish, main, root, start, temporaryFolder } from "./command.ts";
+import { finish, main, root, startMain, temporaryFolder } from "./command.ts";
 
 const fixtures = `${root}tests/system/fixtures`;
 const [firstMpi] = mpiInstallations;
@@ -54,8 +54,8 @@ testUnderEach("run ends a job at its time limit, ranks and all", async (mpi) => 
 testUnderEach("run ends the job when it is interrupted", async (mpi) => {
   for (const [signal, expected] of [["SIGINT", 130], ["SIGTERM", 143]] as const) {
     using folder = temporaryFolder();
-    const args = ["run", "-A", `${root}scripts/main.ts`, "run", "--mpirun", mpi.mpirun, "-n", "2", "waits.ts"];
-    const child = start(Deno.execPath(), [...args, folder.path], { cwd: fixtures });
+    const args = ["run", "--mpirun", mpi.mpirun, "-n", "2", "waits.ts", folder.path];
+    const child = startMain(args, { cwd: fixtures });
     await until(() => [...Deno.readDirSync(folder.path)].length === 2, 200, "the ranks did not start");
     child.kill(signal);
     const { code } = await finish(child, 40);
@@ -66,8 +66,8 @@ testUnderEach("run ends the job when it is interrupted", async (mpi) => {
 
 Deno.test("run ends the job, without a word, when nobody reads its output any more", async () => {
   using folder = temporaryFolder();
-  const args = ["run", "-A", `${root}scripts/main.ts`, "run", "--mpirun", firstMpi.mpirun, "-n", "2", "waits.ts"];
-  const child = start(Deno.execPath(), [...args, folder.path, "still here"], { cwd: fixtures });
+  const args = ["run", "--mpirun", firstMpi.mpirun, "-n", "2", "waits.ts", folder.path, "still here"];
+  const child = startMain(args, { cwd: fixtures });
   const reader = child.stdout.getReader();
   await reader.read();
   await reader.cancel();

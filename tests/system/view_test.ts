@@ -1,6 +1,6 @@
 /** `view`: a page on this machine, until it is interrupted. */
 import { assert, assertEquals, assertStringIncludes } from "@std/assert";
-import { main, root, start, temporaryFolder } from "./command.ts";
+import { main, root, startMain, temporaryFolder } from "./command.ts";
 
 Deno.test("view shows a trace or an SVG on a page of this machine until Ctrl-C", async () => {
   using folder = temporaryFolder();
@@ -8,7 +8,7 @@ Deno.test("view shows a trace or an SVG on a page of this machine until Ctrl-C",
   Deno.writeTextFileSync(`${folder.path}/a&b.json`, JSON.stringify(trace));
   Deno.writeTextFileSync(`${folder.path}/a.svg`, '<!-- of any program -->\n<svg xmlns="http://www.w3.org/2000/svg"/>');
   for (const [file, title, content] of [["a&b.json", "a&amp;b.json", "a call"], ["a.svg", "a.svg", "\n<svg xmlns"]]) {
-    const child = start(Deno.execPath(), ["run", "-A", `${root}scripts/main.ts`, "view", file], { cwd: folder.path });
+    const child = startMain(["view", file], { cwd: folder.path });
     const reader = child.stdout.pipeThrough(new TextDecoderStream()).getReader();
     const { value = "" } = await reader.read();
     const url = /^http:\/\/127\.0\.0\.1:\d+\//.exec(value)?.[0] ?? "";
