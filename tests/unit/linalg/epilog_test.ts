@@ -20,29 +20,7 @@ import {
   requiredInputs,
   rowSums,
 } from "../../../src/linalg/matmul/epilog.ts";
-
-/** Epilogs that cuBLASMp's header does not have. */
-type OwnEpilog = EpilogName & (`${string}column_bias` | `gelu_erf${string}` | `silu${string}`);
-
-/** The values that cuBLASMp's header gives the names. */
-const HEADER: Readonly<Record<Exclude<EpilogName, OwnEpilog>, number>> = {
-  all_reduce: 1,
-  relu: 2,
-  relu_aux: 130,
-  bias: 4,
-  relu_bias: 6,
-  relu_aux_bias: 134,
-  drelu: 136,
-  drelu_bgrad: 152,
-  gelu: 32,
-  gelu_aux: 160,
-  gelu_bias: 36,
-  gelu_aux_bias: 164,
-  dgelu: 192,
-  dgelu_bgrad: 208,
-  bgrada: 256,
-  bgradb: 512,
-};
+import { EPILOG_CODES } from "./epilog_codes.ts";
 
 const [ROWS, COLUMNS] = [19, 5];
 
@@ -119,10 +97,10 @@ function referenceGelu(x: number): number {
 }
 
 Deno.test("the names stand for the bits of cublasMpMatmulEpilogue_t", () => {
-  const own = EPILOG_NAMES.filter((name) => !(name in HEADER));
-  assertEquals(own.length, EPILOG_NAMES.length - Object.keys(HEADER).length);
+  const own = EPILOG_NAMES.filter((name) => !(name in EPILOG_CODES));
+  assertEquals(own.length, EPILOG_NAMES.length - Object.keys(EPILOG_CODES).length);
   assertEquals(own.filter((name) => !/column_bias$|^gelu_erf|^silu/.test(name)), []);
-  for (const [name, bits] of Object.entries(HEADER) as [EpilogName, number][]) {
+  for (const [name, bits] of Object.entries(EPILOG_CODES) as [EpilogName, number][]) {
     const epilog = describeEpilog(name, { auxDType: "float32" });
     const isSet = (bit: number) => (bits & bit) !== 0;
     assertEquals(epilog.bias, isSet(4) ? "rows" : "none", name);

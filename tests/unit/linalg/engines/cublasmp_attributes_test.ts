@@ -13,29 +13,11 @@ import { errorsOf, parseLog } from "../../../../src/linalg/engines/cublasmp/log.
 import { describeEpilog, EPILOG_NAMES } from "../../../../src/linalg/matmul/epilog.ts";
 import { canonicalLetters, type PblasRoutine } from "../../../../src/linalg/pblas/call.ts";
 import type { MatmulProblem } from "../../../../src/linalg/matmul/problem.ts";
-
-const CODES = {
-  all_reduce: 1,
-  relu: 2,
-  relu_aux: 130,
-  bias: 4,
-  relu_bias: 6,
-  relu_aux_bias: 134,
-  drelu: 136,
-  drelu_bgrad: 152,
-  gelu: 32,
-  gelu_aux: 160,
-  gelu_bias: 36,
-  gelu_aux_bias: 164,
-  dgelu: 192,
-  dgelu_bgrad: 208,
-  bgrada: 256,
-  bgradb: 512,
-} as const;
+import { EPILOG_CODES } from "../epilog_codes.ts";
 
 Deno.test("every epilog has its number, with the reduction where there is one", () => {
   for (const name of EPILOG_NAMES) {
-    const code = (CODES as Record<string, number>)[name.replace("column_", "")];
+    const code = (EPILOG_CODES as Record<string, number>)[name.replace("column_", "")];
     if (code === undefined) continue;
     const epilog = describeEpilog(name, { auxDType: "float32" });
     assertEquals(epilogueCode(epilog, "all_reduce"), code | 1, name);
