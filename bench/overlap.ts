@@ -1,6 +1,7 @@
 /**
  * Products that hide what travels between GPUs: distmath's tile kernels beside cuBLASMp, NCCL and cuBLASLt one after the
- * other, and cuBLASLt alone; bench/peers/overlap.py is PyTorch's side. bfloat16, random normal numbers. Started by mpirun,
+ * other, and cuBLASLt alone; bench/peers/overlap.py is PyTorch's side. Random normal numbers, of bfloat16 or, with
+ * --dtype float8_e4m3, factors of 8 bits with a product of bfloat16 (PyTorch's side has bfloat16 alone). Started by mpirun,
  * one rank a GPU; prints a line for each row, then one JSON line on rank 0.
  *
  * ag: M x K is gathered by rows, each rank has K x N/P. rs, ar: each rank has K/P, and gets M/P rows or all of the sum.
@@ -9,7 +10,7 @@
  * of `Matmul` on its stream, and how long GPUs do nothing between two runs of the tile kernel.
  *
  * usage: mpirun --bind-to none -n 2 deno run -A bench/overlap.ts [--kinds ag,rs,ar] [--shapes M,N,K;…] [--rounds N]
- *   [--geometry P] [--steady] [--without cublasmp,nccl] [--json FILE]; or deno task bench overlap, with the same options
+ *   [--dtype bfloat16|float8_e4m3] [--geometry P] [--steady] [--without cublasmp,nccl] [--json FILE]; or deno task bench overlap, with the same options
  * With --geometry each rank does what one of P ranks would, all of whose peers are on the other GPU.
  *
  * @module
@@ -31,10 +32,11 @@ import { copyFromDevice, copyToDevice } from "../src/memory/copy.ts";
 import { DeviceBuffer } from "../src/memory/device_buffer.ts";
 import { allocateSymmetric, freeSymmetric } from "../src/memory/symmetric_memory.ts";
 import { STAMPED_RUNS } from "../src/overlap/executors/tile/parameters.ts";
-import { variantNamed } from "../src/linalg/engines/overlap/tile_variants.ts";
+import { variantNamed, variantsWorthMeasuring } from "../src/linalg/engines/overlap/tile_variants.ts";
 import { exchangeLayout, type TileOperands, TileProduct } from "../src/overlap/executors/tile/product.ts";
 import type { TileProblem, TileVariant } from "../src/overlap/tile_order.ts";
 import { type Kind, parseOverlapArguments, type Shape } from "./overlap/arguments.ts";
+import type { FactorTypes } from "../src/overlap/executors/tile/configuration.ts";
 import { type Call, Contest, median, type Standing } from "./overlap/contest.ts";
 import { cublasLtCalls } from "./overlap/cublaslt.ts";
 import { fillNormal, randomNormal } from "./overlap/random.ts";
@@ -58,11 +60,17 @@ const SHAPES: Record<Kind, readonly Shape[]> = {
 };
 
 const options = parseOverlapArguments(Deno.args);
-const { kinds, rounds, without } = options;
+const { kinds, rounds, without, dtype } = options;
+const isNarrow = dtype !== "bfloat16";
+const itemSize = isNarrow ? 1 : 2;
+const KINDS = { ag: "gather", rs: "reduce", ar: "all_reduce" } as const;
 
 /** The variants that are tried for a row, by name. */
-function variantsFor(kind: Kind, [m]: Shape): string[] {
-  if (kind === "ag") return ["wide", "roomy", m <= 2048 ? "narrow" : "medium"];
+function variantsFor(kind: Kind, [m, n, k]: Shape): string[] {
+  if (isNarrow) return variantsWorthMeasuring(KINDS[kind], { m, n, k, size: options.geometry ?? runtime.size }, true);
+  if (kind === "ag") {
+    return ["wide", "roomy", m <= 2048 ? "narrow" : "medium", ...m <= 512 ? ["narrow, in 4 pieces"] : []];
+  }
   if (kind === "ar" && m <= 256) return ["flat, exchange", "narrow, exchange"];
   const pushed = ["wide, hybrid", "wide, hybrid in 4 panels", "roomy, hybrid", "roomy, hybrid in 4 panels"];
   return ["wide", "roomy", m <= 2048 ? "narrow" : "medium", ...pushed];
@@ -70,9 +78,10 @@ function variantsFor(kind: Kind, [m]: Shape): string[] {
 
 /** What one rank multiplies. */
 function problemOf(kind: Kind, [m, n, k]: Shape, rank: number, size: number): TileProblem {
-  const common = { dtype: "bfloat16", isRowMajorA: true, isRowMajorB: false, split: "rows", rank, size } as const;
-  if (kind === "ag") return { ...common, kind: "gather", m, n: n / size, k };
-  return { ...common, kind: kind === "rs" ? "reduce" : "all_reduce", m, n, k: k / size };
+  const types = { dtype: "bfloat16", ...isNarrow && { narrow: [dtype, dtype] } } as FactorTypes;
+  const common = { ...types, isRowMajorA: true, isRowMajorB: false, split: "rows", rank, size } as const;
+  const own = kind === "ag" ? { n: n / size, k } : { n, k: k / size };
+  return { ...common, kind: KINDS[kind], m, ...own };
 }
 
 /** NCCL and cuBLASLt one after the other. */
@@ -90,7 +99,8 @@ function nccl(
   const share = (elements: number) => BigInt(elements / runtime.size);
   if (kind === "ag") {
     return () => {
-      checkNccl(symbols.ncclAllGather(at.a, at.whole, share(m * k), type, handle, stream), "ncclAllGather");
+      const ofFactors = isNarrow ? NcclDataType.Uint8 : type;
+      checkNccl(symbols.ncclAllGather(at.a, at.whole, share(m * k), ofFactors, handle, stream), "ncclAllGather");
       gemm();
     };
   }
@@ -120,25 +130,33 @@ function byMatmul(
   [m, n, k]: Shape,
 ): { call: Call; variant: string; free: () => void } {
   const options = { dtype: "bfloat16", order: "F" } as const;
+  const factors = { ...options, dtype } as const;
   const [slab, result] = kind === "ag" ? [Slab.Y, Slab.X] : [Slab.X, kind === "rs" ? Slab.Y : Replicated];
   const symmetric: SymmetricArray[] = [];
-  const make = (shape: [number, number], distribution: typeof slab | typeof Replicated, seed: number) => {
+  const make = (
+    shape: [number, number],
+    distribution: typeof slab | typeof Replicated,
+    seed: number,
+    given: typeof options | typeof factors = factors,
+  ) => {
     // What all ranks store into is used where it is if it is symmetric.
     const isSymmetric = engine === "overlap" && distribution === Replicated;
     if (isSymmetric) symmetric.push(allocateSymmetricMemory(runtime, shape, options));
     const array = isSymmetric
       ? DistributedArray.fromLocal(runtime, symmetric[0], Replicated)
-      : DistributedArray.full(runtime, shape, distribution as typeof Slab.X, 0, options);
-    fillNormal(runtime.stream!, array.local.address, array.local.shape[0] * array.local.shape[1], seed);
+      : DistributedArray.full(runtime, shape, distribution as typeof Slab.X, 0, given);
+    const [rows, columns] = array.local.shape;
+    fillNormal(runtime.stream!, array.local.address, rows * columns, seed, given.dtype !== "bfloat16");
     return array;
   };
-  const [a, b, c] = [make([k, n], slab, 1), make([k, m], slab, 2), make([n, m], result, 3)];
+  const [a, b, c] = [make([k, n], slab, 1), make([k, m], slab, 2), make([n, m], result, 3, options)];
   const product = new Matmul(a, b, {
     c,
     beta: 0,
     inplace: true,
     qualifiers: { a: { isTranspose: true } },
     engine,
+    ...isNarrow && { quantizationScales: { a: 1, b: 1 } },
     ...kind === "ar" ? { epilog: "all_reduce" as const } : {},
   });
   product.plan();
@@ -218,9 +236,11 @@ function measure(runtime: Runtime, contest: Contest, kind: Kind, shape: Shape): 
   const rank = isEmulated ? 0 : runtime.rank;
   const problem = problemOf(kind, shape, rank, size);
   const rows = kind === "ag" ? m / size : m;
-  const a = randomNormal(stream, rows * problem.k, 1 + rank);
-  const b = randomNormal(stream, problem.n * problem.k, 11 + rank);
-  const whole = randomNormal(stream, m * Math.max(problem.n, kind === "ag" ? k : 0), 21);
+  const a = randomNormal(stream, rows * problem.k, 1 + rank, isNarrow);
+  const b = randomNormal(stream, problem.n * problem.k, 11 + rank, isNarrow);
+  const whole = kind === "ag"
+    ? randomNormal(stream, m * Math.max(itemSize * problem.n, k), 21, isNarrow)
+    : randomNormal(stream, m * problem.n, 21);
   const gathered = kind === "ag" ? new DeviceBuffer(stream, m * problem.n * 2) : null;
   const symmetric = (bytes: number) =>
     allocateSymmetric(runtime, () => ({ bytes, backend: "nvshmem", makeSymmetric: true, facts: {}, offer: null }))
@@ -311,7 +331,7 @@ function measure(runtime: Runtime, contest: Contest, kind: Kind, shape: Shape): 
   });
   const idle = withProduct(chosen.variant, (call) => idleBetween(runtime, stamps, call), true);
   // The bytes that travel, by copy engines alone.
-  const part = kind === "ag" ? m / size * k * 2 : m * n / size * 2;
+  const part = kind === "ag" ? m / size * k * itemSize : m * n / size * 2;
   const bytes = (size - 1) * part * (kind === "ar" ? 2 : 1);
   const copyTarget = symmetric(part);
   const to = copyTarget.peerAddress(1 - runtime.rank);

@@ -11,14 +11,16 @@ export type Kind = "ag" | "rs" | "ar";
 /** M, N and K of a product of all ranks together. */
 export type Shape = readonly [m: number, n: number, k: number];
 
+const DTYPES = ["bfloat16", "float8_e4m3"] as const;
+
 /** The options. */
 export interface OverlapArguments {
   /** What is measured. */
   readonly kinds: readonly Kind[];
   /** On which shapes; null for those of each kind. */
   readonly shapes: readonly Shape[] | null;
-  /** In which type. */
-  readonly dtype: "bfloat16";
+  /** In which type; of factors of 8 bits the products are bfloat16. */
+  readonly dtype: typeof DTYPES[number];
   /** How often everything is repeated. */
   readonly rounds: number;
   /** How many ranks each one should seem to be one of; null for as many as there are. */
@@ -32,7 +34,8 @@ export interface OverlapArguments {
 }
 
 /** The usage. */
-export const overlapUsage = `Usage: deno task bench overlap [--kinds ag,rs,ar] [--shapes M,N,K;…] [--dtype bfloat16]
+export const overlapUsage =
+  `Usage: deno task bench overlap [--kinds ag,rs,ar] [--shapes M,N,K;…] [--dtype bfloat16|float8_e4m3]
   [--rounds N] [--geometry P] [--steady] [--without cublasmp,nccl,torch] [--json FILE]`;
 
 function whole(name: string, text: string, least: number): number {
@@ -74,15 +77,12 @@ export function parseOverlapArguments(args: readonly string[]): OverlapArguments
   const { kinds = "ag,rs,ar", shapes, dtype = "bfloat16", rounds = "4", geometry, without = "" } = values;
   const unknown = kinds.split(",").filter((kind) => !["ag", "rs", "ar"].includes(kind));
   if (unknown.length > 0) throw new Error(`--kinds takes ag, rs and ar, not ${unknown.join()}.\n\n${overlapUsage}`);
-  if (dtype !== "bfloat16") {
-    throw new Error(
-      `--dtype ${dtype}: only bfloat16 has peers and operands in this benchmark so far.\n\n${overlapUsage}`,
-    );
-  }
+  const known = DTYPES.find((name) => name === dtype);
+  if (known === undefined) throw new Error(`--dtype takes ${DTYPES.join(" and ")}, not ${dtype}.\n\n${overlapUsage}`);
   return {
     kinds: kinds.split(",") as Kind[],
     shapes: shapes === undefined ? null : shapes.split(";").map(shapeOf),
-    dtype,
+    dtype: known,
     rounds: whole("rounds", rounds, 1),
     geometry: geometry === undefined ? null : whole("geometry", geometry, 2),
     steady: values.steady ?? false,

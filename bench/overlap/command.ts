@@ -69,6 +69,8 @@ export async function benchOverlap(args: readonly string[]): Promise<void> {
   await start(denoRun(here("../overlap.ts"), args), "bench/overlap.ts");
   const reason = asked.without.includes("torch")
     ? "left out by --without"
+    : asked.dtype !== "bfloat16"
+    ? `multiplies bfloat16 here, not ${asked.dtype}`
     : asked.geometry !== null
     ? "has no emulated geometry"
     : await hasTorch()

@@ -18,14 +18,21 @@ import type { DeviceMatrix } from "../../src/overlap/executors/tile/product.ts";
 import type { TileProblem } from "../../src/overlap/tile_order.ts";
 import type { Stream } from "../../src/gpu/stream.ts";
 
+const TYPES = {
+  bfloat16: CudaDataType.R_16BF,
+  float16: CudaDataType.R_16F,
+  float8_e4m3: CudaDataType.R_8F_E4M3,
+  float8_e5m2: CudaDataType.R_8F_E5M2,
+} as const;
+
 const WORKSPACE_BYTES = 32 * 2 ** 20;
 
 /** D = A B of a problem's layouts; each of the results is one algorithm. */
 export function cublasLtCalls(
   stream: Stream,
-  { dtype, m, n, k, isRowMajorA, isRowMajorB }: Pick<
+  { dtype, narrow, m, n, k, isRowMajorA, isRowMajorB }: Pick<
     TileProblem,
-    "dtype" | "m" | "n" | "k" | "isRowMajorA" | "isRowMajorB"
+    "dtype" | "narrow" | "m" | "n" | "k" | "isRowMajorA" | "isRowMajorB"
   >,
   { a, b, d }: Record<"a" | "b" | "d", DeviceMatrix>,
   count: number,
@@ -48,17 +55,17 @@ export function cublasLtCalls(
       "cublasLtMatmulDescSetAttribute",
     );
   }
-  const type = dtype === "bfloat16" ? CudaDataType.R_16BF : CudaDataType.R_16F;
-  const layout = (rows: number, columns: number, leading: number) => {
+  const [ofA, ofB] = narrow ?? [dtype, dtype];
+  const layout = (type: keyof typeof TYPES, rows: number, columns: number, leading: number) => {
     checkCublas(
-      symbols.cublasLtMatrixLayoutCreate(out, type, BigInt(rows), BigInt(columns), BigInt(leading)),
+      symbols.cublasLtMatrixLayoutCreate(out, TYPES[type], BigInt(rows), BigInt(columns), BigInt(leading)),
       "cublasLtMatrixLayoutCreate",
     );
     return out[0];
   };
-  const layoutB = isRowMajorB ? layout(n, k, b.leading) : layout(k, n, b.leading);
-  const layoutA = isRowMajorA ? layout(k, m, a.leading) : layout(m, k, a.leading);
-  const layoutD = layout(n, m, d.leading);
+  const layoutB = isRowMajorB ? layout(ofB, n, k, b.leading) : layout(ofB, k, n, b.leading);
+  const layoutA = isRowMajorA ? layout(ofA, k, m, a.leading) : layout(ofA, m, k, a.leading);
+  const layoutD = layout(dtype, n, m, d.leading);
   checkCublas(symbols.cublasLtMatmulPreferenceCreate(out), "cublasLtMatmulPreferenceCreate");
   const preference = out[0];
   checkCublas(

@@ -123,6 +123,7 @@ export const CuJitOption = {
 
 /** The elements of a tensor that the hardware copies in boxes (`CUtensorMapDataType`, without `CU_TENSOR_MAP_DATA_TYPE_`). */
 export const CuTensorMapDataType = {
+  UINT8: 0,
   FLOAT16: 6,
   BFLOAT16: 9,
 } as const;
@@ -163,6 +164,41 @@ export const CU_TENSOR_MAP = {
   name: "CUtensorMap",
   size: 128,
   fields: { opaque: [0, 128] },
+} as const satisfies StructLayout;
+
+/** How a kernel is launched beyond its grid (`CUlaunchAttributeID`, without `CU_LAUNCH_ATTRIBUTE_`). */
+export const CuLaunchAttributeId = {
+  COOPERATIVE: 2,
+  PROGRAMMATIC_STREAM_SERIALIZATION: 6,
+} as const;
+
+/** One attribute of a launch: `id` says which value it has. */
+export const CU_LAUNCH_ATTRIBUTE = {
+  name: "CUlaunchAttribute",
+  size: 72,
+  fields: {
+    id: [0, "i32"],
+    "value.cooperative": [8, "i32"],
+    "value.programmaticStreamSerializationAllowed": [8, "i32"],
+  },
+} as const satisfies StructLayout;
+
+/** A launch: `attrs` is the address of `numAttrs` attributes. */
+export const CU_LAUNCH_CONFIG = {
+  name: "CUlaunchConfig",
+  size: 56,
+  fields: {
+    gridDimX: [0, "u32"],
+    gridDimY: [4, "u32"],
+    gridDimZ: [8, "u32"],
+    blockDimX: [12, "u32"],
+    blockDimY: [16, "u32"],
+    blockDimZ: [20, "u32"],
+    sharedMemBytes: [24, "u32"],
+    hStream: [32, "u64"],
+    attrs: [40, "u64"],
+    numAttrs: [48, "u32"],
+  },
 } as const satisfies StructLayout;
 
 /** One operation of `cuStreamBatchMemOp`; waits and writes have the same layout. */
@@ -221,6 +257,9 @@ export const CUDA_DRIVER_SYMBOLS = {
     /* f */ "u64", /* gridDimX */ "u32", /* gridDimY */ "u32", /* gridDimZ */ "u32", /* blockDimX */ "u32",
     /* blockDimY */ "u32", /* blockDimZ */ "u32", /* sharedMemBytes */ "u32", /* hStream */ "u64",
     /* kernelParams */ "buffer",
+  ] },
+  cuLaunchKernelEx: { result: "i32", parameters: [
+    /* config */ "buffer", /* f */ "u64", /* kernelParams */ "buffer", /* extra */ "buffer",
   ] },
 
   // stream memory operations

@@ -6,7 +6,14 @@
 import type { Action, Program, Span, Wanted } from "./check.ts";
 import { lengthOf, type Part, type Partition } from "./partition.ts";
 import type { Place, Schedule, Step } from "./schedule.ts";
-import { panelTiles, spotsByRank, type Tile, type TileProblem, type TileVariant } from "./tile_order.ts";
+import {
+  gatheredPieces,
+  panelTiles,
+  spotsByRank,
+  type Tile,
+  type TileProblem,
+  type TileVariant,
+} from "./tile_order.ts";
 
 /** How a rank takes its steps: the streams side by side, or one step after the other in the order of the list. */
 export type Taking = "streams" | "list";
@@ -149,6 +156,8 @@ class TileLowering {
   readonly #most: number;
   /** How many of them travel together. */
   readonly #panel: number | null;
+  /** The pieces in which a part of a gathered factor travels. */
+  readonly #pieces: readonly number[];
 
   constructor(run: TileRun, rank: number, units: ReadonlyMap<string, number>, most: number) {
     this.#run = run;
@@ -156,6 +165,7 @@ class TileLowering {
     this.#units = units;
     this.#most = most;
     this.#panel = panelTiles(run.problem, run.variant);
+    this.#pieces = gatheredPieces(run.problem, run.variant).map((_, i) => i);
   }
 
   program(spots: readonly (readonly { row: number; column: number }[])[]): Program {
@@ -175,9 +185,15 @@ class TileLowering {
     return {
       lanes: [...this.#lanes(storesToPeers), copies],
       unawaited: this.#panel === null ? [] : [this.#run.clusters],
-      inputs: kind === "gather" ? [{ span: this.#span(rank, "factor", 0), base: rank, terms: 0n }] : [],
+      inputs: kind === "gather" ? this.#pieces.map((piece) => this.#piece("factor", rank, piece)) : [],
       outputs: [...owned].map((unit) => ({ span: this.#span(rank, "result", unit), base: unit, terms })),
-      sizes: { factor: 1, gathered: kind === "gather" ? size : 0, result: this.#units.size, ...arrivals, ...stored },
+      sizes: {
+        factor: this.#pieces.length,
+        gathered: kind === "gather" ? size * this.#pieces.length : 0,
+        result: this.#units.size,
+        ...arrivals,
+        ...stored,
+      },
       turns: {
         gathered: 2,
         ...Object.fromEntries(all.flatMap((other) => [[`from ${other}`, 2], [`for ${other}`, 2]])),
@@ -206,18 +222,24 @@ class TileLowering {
   #copies(): Action[] {
     const { size } = this.#run.problem;
     const rank = this.#rank;
-    return Array.from({ length: size - 1 }, (_, i) => (rank - 1 - i + size) % size).flatMap((peer): Action[] => [
-      {
-        kind: "put",
-        to: [this.#span(peer, "gathered", rank)],
-        base: rank,
-        term: 0n,
-        from: [this.#span(rank, "factor", 0)],
-        needs: [],
-        amount: 1,
-      },
-      { kind: "signal", rank: peer, flag: rank },
-    ]);
+    const peers = Array.from({ length: size - 1 }, (_, i) => (rank - 1 - i + size) % size);
+    return peers.flatMap((peer) =>
+      this.#pieces.flatMap((piece): Action[] => {
+        const { span, base } = this.#piece("factor", rank, piece);
+        const to = [{ ...this.#piece("gathered", rank, piece).span, rank: peer }];
+        return [
+          { kind: "put", to, base, term: 0n, from: [span], needs: [], amount: 1 / this.#pieces.length },
+          { kind: "signal", rank: peer, flag: base },
+        ];
+      })
+    );
+  }
+
+  /** Where this rank has a piece of a part of the gathered factor; the flag that it is here has its number, too. */
+  #piece(memory: "factor" | "gathered", part: number, piece: number): Wanted {
+    const count = this.#pieces.length;
+    const base = part * count + piece;
+    return { span: this.#span(this.#rank, memory, memory === "factor" ? piece : base), base, terms: 0n };
   }
 
   /** Copy engines push panels, each once all of its tiles are stored, in the order in which the list has them. */
@@ -265,11 +287,14 @@ class TileLowering {
     const isSum = kind === "reduce" || kind === "all_reduce";
     const own = isSum ? 1n << BigInt(rank) : 1n;
     const part = split === "rows" ? tile.partA : tile.partB;
-    const factor = part === rank ? this.#span(rank, "factor", 0) : this.#span(rank, "gathered", part);
-    const needs = kind === "gather" ? [{ span: factor, base: part, terms: 0n }] : [];
+    const memory = part === rank ? "factor" : "gathered";
+    const needs = kind === "gather" ? this.#pieces.map((piece) => this.#piece(memory, part, piece)) : [];
     const panel = this.#panel;
     const flagOf = (sender: number) => this.#flagOf(sender, Math.floor(tile.number / (panel ?? 1)));
-    const actions: Action[] = tile.awaits === null ? [] : [{ kind: "wait", flag: tile.awaits }];
+    // The kernel waits for each piece where its steps begin.
+    const { awaits } = tile;
+    const awaited = awaits === null ? [] : this.#pieces.map((piece) => this.#piece("gathered", awaits, piece).base);
+    const actions = awaited.map((flag): Action => ({ kind: "wait", flag }));
     if (panel !== null) {
       for (const receiver of tile.receivers) {
         const to = [this.#span(rank, `for ${receiver}`, tile.number)];

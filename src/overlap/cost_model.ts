@@ -9,7 +9,12 @@
 import type { DType } from "../dtype/dtype.ts";
 import { stageProgram, type Taking, tilePrograms } from "./actions.ts";
 import type { Action, Program } from "./check.ts";
-import { TILE_ROWS, TILE_SHAPES, type TileShapeName } from "./executors/tile/configuration.ts";
+import {
+  factorBytes as factorBytesOf,
+  TILE_ROWS,
+  TILE_SHAPES,
+  type TileShapeName,
+} from "./executors/tile/configuration.ts";
 import { lengthOf, lineElements, type Partition, travelling } from "./partition.ts";
 import { type GatherWay, type ReduceWay, schedulesOf, type Variant } from "./schedule.ts";
 import { panelTiles, tileOrder, type TileProblem, type TileVariant } from "./tile_order.ts";
@@ -223,13 +228,16 @@ export function predictTiles(
 ): Interval[] {
   const { shape: { columns, cluster } } = variant;
   const [rows, itemSize] = [TILE_ROWS * cluster, 2];
+  const { narrow: [narrow] = [null] } = problem;
+  const slowness = narrow === null ? 1 : slownessOf(narrow);
   const tileBytes = rows * columns * itemSize;
   const name = Object.entries(TILE_SHAPES).find(([, shape]) => shape === variant.shape)?.[0] as
     | TileShapeName
     | undefined;
-  const multiply = 2 * rows * columns * problem.k * clusters / (rates.flops * (name ? rates.tiles[name] : 1));
+  const multiply = 2 * rows * columns * problem.k * clusters /
+    (rates.flops / slowness * (name ? rates.tiles[name] : 1));
   const factorBytes = problem.kind === "gather"
-    ? Math.ceil((problem.split === "rows" ? problem.m : problem.n) / problem.size) * problem.k * itemSize
+    ? Math.ceil((problem.split === "rows" ? problem.m : problem.n) / problem.size) * problem.k * factorBytesOf(problem)
     : 0;
   const panel = panelTiles({ ...problem, rank: 0 }, variant);
   const taskOf = (rank: number, { amount, term, from, to }: Action & { kind: "put" }): Task => {
@@ -238,7 +246,7 @@ export function predictTiles(
       return { kind: "copy", time: tileBytes / rates.link + rates.copyStart / panel, link: [rank, to[0].rank] };
     }
     if (term === 0n && problem.kind === "gather") {
-      return { kind: "copy", time: factorBytes / rates.link + rates.copyStart, link: [rank, to[0].rank] };
+      return { kind: "copy", time: amount * factorBytes / rates.link + rates.copyStart, link: [rank, to[0].rank] };
     }
     const arrivals = from.length * tileBytes * clusters / rates.memory;
     const peers = to.filter((span) => span.rank !== rank).length;

@@ -6,7 +6,7 @@
  *
  * @module
  */
-import { TILE_ROWS, type TileDType, type TileShape } from "./executors/tile/configuration.ts";
+import { type FactorTypes, stepElements, TILE_ROWS, type TileShape } from "./executors/tile/configuration.ts";
 import { evenParts, others, type Part } from "./partition.ts";
 
 /**
@@ -14,11 +14,9 @@ import { evenParts, others, type Part } from "./partition.ts";
  * all of D with its own other operand. `reduce`: each has a part of k, and gets a part of the sum's rows (or columns).
  * `all_reduce`: the same, and each gets all of the sum. `plain`: nothing is shared.
  */
-export interface TileProblem {
+export interface TileProblem extends FactorTypes {
   /** What the ranks share. */
   readonly kind: "plain" | "gather" | "reduce" | "all_reduce";
-  /** The dtype of A, B and D. */
-  readonly dtype: TileDType;
   /** Rows of D, of all parts together. */
   readonly m: number;
   /** Columns of D, of all parts together. */
@@ -53,6 +51,11 @@ export interface TileVariant {
    * engines push. Left out, the kernel itself stores each tile at its owner.
    */
   readonly panels?: number;
+  /**
+   * For a gathered factor: into how many pieces along k each part is divided; 1 when left out. A tile begins when the first
+   * is here: that matters where there are hardly more tiles than clusters.
+   */
+  readonly pieces?: number;
   /** For sums over all ranks: whether each rank sends all tiles to all others, in place of to one that adds them up. */
   readonly isExchange?: boolean;
   /** Bytes that a thread sends at a time: fewer keep the link from stalling the loads of A and B. */
@@ -245,6 +248,17 @@ export function panelTiles(problem: TileProblem, variant: TileVariant): number |
   const { panels, isExchange = false } = variant;
   const isSum = problem.kind === "reduce" || problem.kind === "all_reduce" && !isExchange;
   return panels === undefined || !isSum ? null : Math.ceil(mostOf(spotsByRank(problem, variant)) / panels);
+}
+
+/** The pieces along k in which parts of a gathered factor travel: each a number of the kernel's steps, the last perhaps fewer. */
+export function gatheredPieces(problem: TileProblem, { pieces = 1 }: TileVariant): Part[] {
+  const { kind, k } = problem;
+  const step = stepElements(problem);
+  const length = step * Math.ceil(Math.ceil(k / step) / (kind === "gather" ? pieces : 1));
+  return Array.from({ length: Math.ceil(k / length) }, (_, i) => ({
+    start: i * length,
+    end: Math.min(k, (i + 1) * length),
+  }));
 }
 
 /**

@@ -80,10 +80,13 @@ export const DECLARATIONS: readonly LibraryDeclaration[] = [
       ["CU_TENSOR_MAP_", driver.CuTensorMapSwizzle],
       ["CU_TENSOR_MAP_L2_PROMOTION_", driver.CuTensorMapL2Promotion],
       ["CU_TENSOR_MAP_FLOAT_OOB_FILL_", driver.CuTensorMapFloatOobFill],
+      ["CU_LAUNCH_ATTRIBUTE_", driver.CuLaunchAttributeId],
     ],
     structs: [
       driver.CU_STREAM_BATCH_MEM_OP_PARAMS,
       driver.CU_TENSOR_MAP,
+      driver.CU_LAUNCH_ATTRIBUTE,
+      driver.CU_LAUNCH_CONFIG,
     ],
   },
   {

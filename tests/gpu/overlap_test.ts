@@ -447,28 +447,91 @@ gpuTest("what tile kernels have not is multiplied by cuBLASLt and copy engines",
   }
 });
 
-gpuTest("8-bit factors by cuBLASLt and copy engines, with their scales", (runtime) => {
-  const { size } = runtime;
-  const [m, n, k] = [64 * size, 32 * size, 32 * size];
-  const [a, b] = [ternary(m, k, 1), ternary(k, n, 2)];
-  for (const [atA, atB, atD] of PLACES) {
-    for (const [dtype, other] of [["float8_e4m3", "float8_e4m3"], ["float8_e5m2", "float8_e4m3"]] as const) {
-      for (const resultType of ["bfloat16", "float32"] as const) {
-        // Rows of A and columns of B lie with k in sequence.
-        const left = distribute(runtime, a, { distribution: atA, dtype, order: "C" });
-        const right = distribute(runtime, b, { distribution: atB, dtype: other, order: "F" });
-        using object = new Matmul(left, right, {
-          engine: "overlap",
-          distribution: atD,
-          resultType,
-          quantizationScales: { a: 2, b: 0.5 },
-        });
-        object.plan();
-        for (let i = 0; i < 2; i++) assertMatrix(object.execute(), product(a, b), `${atA} ${dtype} ${resultType}`);
-        assertStringIncludes(object.algorithm.variant, "; copies: ");
+/** Pairs of 8-bit types that tensor cores multiply. */
+const NARROW = [
+  ["float8_e4m3", "float8_e4m3"],
+  ["float8_e5m2", "float8_e4m3"],
+  ["float8_e4m3", "float8_e5m2"],
+] as const;
+
+gpuTest(
+  "8-bit factors with their scales: by tiles into 16 bits, by cuBLASLt and copy engines into others",
+  (runtime) => {
+    const { size } = runtime;
+    const [m, n, k] = [64 * size, 32 * size, 32 * size];
+    const [a, b] = [ternary(m, k, 1), ternary(k, n, 2)];
+    for (const [atA, atB, atD] of PLACES) {
+      // The mock compiles slowly.
+      for (const [dtype, other] of isMock(runtime) ? NARROW.slice(0, 1) : NARROW) {
+        for (const resultType of ["bfloat16", "float32", "float16"].slice(0, isMock(runtime) ? 2 : 3) as DType[]) {
+          // Rows of A and columns of B lie with k in sequence.
+          const left = distribute(runtime, a, { distribution: atA, dtype, order: "C" });
+          const right = distribute(runtime, b, { distribution: atB, dtype: other, order: "F" });
+          using object = new Matmul(left, right, {
+            engine: "overlap",
+            distribution: atD,
+            resultType,
+            quantizationScales: { a: 2, b: 0.5 },
+          });
+          object.plan();
+          for (let i = 0; i < 2; i++) assertMatrix(object.execute(), product(a, b), `${atA} ${dtype} ${resultType}`);
+          assertStringIncludes(object.algorithm.variant, resultType === "float32" ? "; copies: " : "; tiles: ");
+          object.free();
+        }
       }
     }
+  },
+);
+
+gpuTest("8-bit factors of uneven shapes by tiles, with alpha, C, and scales that change", (runtime) => {
+  const cycle = new Cycle();
+  for (const [atA, atB, atD] of PLACES) {
+    for (const [m, n, k] of UNEVEN) {
+      const [dtype, other] = isMock(runtime) ? NARROW[1] : cycle.pick(NARROW);
+      const resultType = isMock(runtime) ? "float16" : cycle.pick(["bfloat16", "float16"] as const);
+      const [a, b, c] = [ternary(m, k, 1), ternary(k, n, 2), ternary(m, n, 3)];
+      using left = distribute(runtime, a, { distribution: atA, dtype, order: "C" });
+      using right = distribute(runtime, b, { distribution: atB, dtype: other, order: "F" });
+      using addend = distribute(runtime, c, { distribution: atD, dtype: resultType });
+      using object = new Matmul(left, right, {
+        engine: "overlap",
+        alpha: -1,
+        beta: 2,
+        c: addend,
+        quantizationScales: { a: 4, b: 0.25 },
+      });
+      object.plan();
+      for (const scale of [0.25, 0.5]) {
+        object.resetOperands({ quantizationScales: { a: 4, b: scale } });
+        const d = object.execute();
+        assertMatrix(d, combine(-4 * scale, product(a, b), 2, c), `${atA} ${dtype} ${[m, n, k]} ${scale}`);
+        d.free();
+      }
+      assertStringIncludes(object.algorithm.variant, "; tiles: ");
+      object.free();
+    }
   }
+});
+
+gpuTest("sums of 8-bit products keep what is small beside what is large", (runtime) => {
+  if (isMock(runtime)) return;
+  const [m, n, k] = [64, 64, 768];
+  // Tensor cores alone would lose the ones beside 448 squared, which comes first and leaves last.
+  const value = (l: number) => l === 0 || l === k - 1 ? 448 : l % 64 === 0 && l >= 256 && l < 512 ? 1 : 0;
+  const a = dense(m, k, (_, l) => [l === k - 1 ? -value(l) : value(l), 0]);
+  const b = dense(k, n, (l) => [value(l), 0]);
+  using left = distribute(runtime, a, { distribution: X, dtype: "float8_e4m3", order: "C" });
+  using right = distribute(runtime, b, { distribution: Y, dtype: "float8_e4m3", order: "F" });
+  using object = new Matmul(left, right, {
+    engine: "overlap",
+    distribution: Y,
+    resultType: "float16",
+    quantizationScales: { a: 1, b: 1 },
+  });
+  object.plan();
+  using d = object.execute();
+  assertStringIncludes(object.algorithm.variant, "; tiles: ");
+  assertMatrix(d, product(a, b), "ones beside a large number");
 });
 
 gpuTest("a timeline tells what each rank does when, predicted and measured", (runtime) => {
@@ -487,6 +550,9 @@ gpuTest("a timeline tells what each rank does when, predicted and measured", (ru
         assert(timeline[which].every(({ start, end }) => end >= start), which);
         assertStringIncludes(timeline.toSVG(which), `rank ${size - 1}, lane 0`);
         assert(JSON.parse(timeline.toChromeTrace(which)).traceEvents.length > timeline[which].length);
+        // Of tile kernels each wave of tiles, on every rank.
+        const waves = timeline[which].filter(({ label }) => label === "tiles, wave 1");
+        if (dtype === "bfloat16") assertEquals(waves.map(({ rank }) => rank).sort(), [...ranks].sort());
       }
       assertMatrix(object.execute(), product(a, b), `after a timeline, ${dtype}`);
     }
@@ -495,7 +561,7 @@ gpuTest("a timeline tells what each rank does when, predicted and measured", (ru
 
 /** Where A, B and D are, and the variants that are worth measuring there. */
 const MEASURED = [
-  [X, Y, Y, ["narrow", "roomy", "wide"]],
+  [X, Y, Y, ["narrow", "narrow, in 4 pieces", "roomy", "wide"]],
   [Y, X, X, ["narrow", "roomy, hybrid in 4 panels", "wide", "wide, hybrid", "wide, hybrid in 4 panels"]],
 ] as const;
 

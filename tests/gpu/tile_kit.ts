@@ -7,6 +7,7 @@ import { fail } from "@std/assert";
 import { copyFromDevice, copyOnDevice, copyToDevice } from "../../src/memory/copy.ts";
 import { DeviceBuffer } from "../../src/memory/device_buffer.ts";
 import { allocateSymmetric, freeSymmetric } from "../../src/memory/symmetric_memory.ts";
+import { factorBytes } from "../../src/overlap/executors/tile/configuration.ts";
 import { exchangeLayout, padded, TileProduct } from "../../src/overlap/executors/tile/product.ts";
 import { evenParts } from "../../src/overlap/partition.ts";
 import type { TileProblem, TileVariant } from "../../src/overlap/tile_order.ts";
@@ -70,6 +71,15 @@ function bitsOf(dtype: TileProblem["dtype"], values: Float32Array): Uint16Array<
   return bits;
 }
 
+/** One in 8 bits. */
+const ONES = { float8_e4m3: 0x38, float8_e5m2: 0x3c } as const;
+
+/** The bytes of -1, 0, 1 and what is no number, as a factor has them. */
+function factorBits(type: TileProblem["dtype"] | keyof typeof ONES, values: Float32Array): Uint8Array<ArrayBuffer> {
+  if (type === "bfloat16" || type === "float16") return new Uint8Array(bitsOf(type, values).buffer);
+  return Uint8Array.from(values, (x) => Number.isNaN(x) ? 0x7f : x === 0 ? 0 : ONES[type] | (x < 0 ? 0x80 : 0));
+}
+
 /** A part of a matrix as it lies in memory, with padding after each row or column unless it is dense. */
 function layOut(
   whole: Float32Array,
@@ -77,10 +87,11 @@ function layOut(
   [top, bottom, left, right]: readonly number[],
   isRowMajor: boolean,
   isDense: boolean,
+  itemSize: number,
 ): { values: Float32Array; leading: number } {
   const [rows, width] = [bottom - top, right - left];
   const inner = isRowMajor ? width : rows;
-  const leading = isDense ? padded(inner) : Math.ceil(inner / 8) * 8 + 8;
+  const leading = padded(inner, itemSize) + (isDense ? 0 : 16 / itemSize);
   // What lies between rows is not a number, and must not get into sums.
   const values = new Float32Array((isRowMajor ? rows : width) * leading).fill(NaN);
   for (let i = 0; i < rows; i++) {
@@ -109,7 +120,9 @@ function rectanglesOf(problem: TileProblem, kPart: { start: number; end: number 
 
 /** Run a case on the ranks of a runtime, and compare every result with plain loops. */
 export function checkTileProduct(runtime: Runtime, given: TileCase): void {
-  const { kind, dtype, m, n, k, isRowMajorA, isRowMajorB, split, variant, ranksPerGpu, runs, delay = 0 } = given;
+  const { kind, dtype, narrow, m, n, k, isRowMajorA, isRowMajorB, split, variant, ranksPerGpu, runs, delay = 0 } =
+    given;
+  const [typeA, typeB] = narrow ?? [dtype, dtype];
   const size = kind === "plain" ? 1 : runtime.size * ranksPerGpu;
   const kParts = kind === "reduce" || kind === "all_reduce"
     ? evenParts(k, size)
@@ -117,7 +130,8 @@ export function checkTileProduct(runtime: Runtime, given: TileCase): void {
   const expected = Array.from({ length: SETS }, (_, set) => product(set, m, n, k));
   const problemOf = (rank: number): TileProblem => {
     const { start, end } = kParts[rank];
-    return { kind, dtype, m, n, k: end - start, isRowMajorA, isRowMajorB, split, rank, size };
+    const types = { dtype, ...narrow && { narrow } };
+    return { kind, ...types, m, n, k: end - start, isRowMajorA, isRowMajorB, split, rank, size };
   };
   const ranks = Array.from({ length: ranksPerGpu }, (_, i) => kind === "plain" ? 0 : runtime.rank * ranksPerGpu + i);
   const layouts = Array.from({ length: size }, (_, rank) => exchangeLayout(problemOf(rank), variant).bytes);
@@ -139,16 +153,17 @@ export function checkTileProduct(runtime: Runtime, given: TileCase): void {
     const stream = new Stream(device);
     const problem = problemOf(rank);
     const rectangles = rectanglesOf(problem, kParts[rank]);
-    const upload = (values: Float32Array) => {
-      const bits = bitsOf(dtype, values);
+    const upload = (values: Float32Array, type: typeof typeA) => {
+      const bits = factorBits(type, values);
       const buffer = new DeviceBuffer(stream, bits.byteLength);
       copyToDevice(buffer.address, bits, stream);
       return buffer;
     };
     const sets = expected.map(({ a, b }) => {
-      const ofA = layOut(a, k, rectangles.a, isRowMajorA, kind === "gather" && split === "rows");
-      const ofB = layOut(b, n, rectangles.b, isRowMajorB, kind === "gather" && split === "columns");
-      const [bufferA, bufferB] = [upload(ofA.values), upload(ofB.values)];
+      const itemSize = factorBytes(problem);
+      const ofA = layOut(a, k, rectangles.a, isRowMajorA, kind === "gather" && split === "rows", itemSize);
+      const ofB = layOut(b, n, rectangles.b, isRowMajorB, kind === "gather" && split === "columns", itemSize);
+      const [bufferA, bufferB] = [upload(ofA.values, typeA), upload(ofB.values, typeB)];
       return {
         buffers: [bufferA, bufferB],
         a: { address: bufferA.address, leading: ofA.leading },

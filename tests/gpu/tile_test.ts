@@ -1,4 +1,5 @@
 /** Products by tile kernels, exact on small integers: shapes that no tile divides, all layouts, 2 to 8 ranks on the GPUs at hand. */
+import "./many_queues.ts";
 import { assertEquals, assertThrows } from "@std/assert";
 import { CollectiveError, Device, ShapeError } from "../../mod.ts";
 import { copyFromDevice } from "../../src/memory/copy.ts";
@@ -45,6 +46,20 @@ for (const [name, shape] of shapes) {
           checkTileProduct(runtime, { ...given, kind, m: isRowMajorA ? 523 : 40 * size, n: 392, k: 200 });
           checkTileProduct(runtime, { ...given, kind, split: "columns", m: 200, n: 48 * size, k: 136 });
         }
+        const inPieces = { ...given, kind: "gather", variant: { shape, pieces: 3 } } as const;
+        checkTileProduct(runtime, {
+          ...inPieces,
+          m: isRowMajorA ? 523 : 40 * ranksPerGpu * runtime.size,
+          n: 392,
+          k: 300,
+        });
+        checkTileProduct(runtime, {
+          ...inPieces,
+          split: "columns",
+          m: 200,
+          n: 48 * ranksPerGpu * runtime.size,
+          k: 300,
+        });
         const peersFirst = { shape, lead: Infinity };
         const m = isRowMajorA ? 523 : 264 * ranksPerGpu * runtime.size;
         checkTileProduct(runtime, { ...given, kind: "reduce", m, n: 392, k: 200, variant: peersFirst });
@@ -55,6 +70,49 @@ for (const [name, shape] of shapes) {
       }
     }
   });
+}
+
+for (const name of ["narrow", "flat"] as const) {
+  const shape = TILE_SHAPES[name];
+  clusterTest(
+    `${name} tiles multiply factors of 8 bits, alone and between 2 to 8 ranks${reason}`,
+    options,
+    (runtime) => {
+      const { size } = runtime;
+      const pairs = [["float8_e4m3", "float8_e4m3"], ["float8_e5m2", "float8_e4m3"], [
+        "float8_e4m3",
+        "float8_e5m2",
+      ]] as const;
+      for (const [i, types] of pairs.entries()) {
+        const dtype = i === 1 ? "float16" : "bfloat16";
+        const given = {
+          ...base,
+          dtype,
+          narrow: types,
+          variant: { shape },
+          delay: 100,
+          m: 523,
+          n: 392,
+          k: 200,
+        } as const;
+        for (const [m, n, k] of [[301, 520, 133], [1, 8, 1], [16, 1000, 333], [129, 264, 128], [700, 2056, 77]]) {
+          checkTileProduct(runtime, { ...given, kind: "plain", m, n, k });
+        }
+        for (const ranksPerGpu of [1, 2, 4].filter((count) => count * size > 1 && count * size <= 8)) {
+          const between = { ...given, ranksPerGpu };
+          for (const kind of ["gather", "reduce", "all_reduce"] as const) {
+            checkTileProduct(runtime, { ...between, kind });
+          }
+          const columns = { ...between, split: "columns", m: 200, n: 48 * ranksPerGpu * size } as const;
+          checkTileProduct(runtime, { ...columns, kind: "gather", k: 700, variant: { shape, pieces: 2 } });
+          checkTileProduct(runtime, { ...columns, kind: "reduce" });
+          checkTileProduct(runtime, { ...between, kind: "reduce", variant: { shape, panels: 2 } });
+          checkTileProduct(runtime, { ...between, kind: "all_reduce", variant: { shape, panels: 3 } });
+          checkTileProduct(runtime, { ...between, kind: "all_reduce", m: 100, variant: { shape, isExchange: true } });
+        }
+      }
+    },
+  );
 }
 
 clusterTest(`panels that copy engines push, between 2 to 8 ranks${reason}`, options, (runtime) => {
@@ -78,6 +136,7 @@ clusterTest(`panels that copy engines push, between 2 to 8 ranks${reason}`, opti
 
 const many: readonly Pick<TileCase, "kind" | "variant">[] = [
   { kind: "gather", variant: { shape: TILE_SHAPES.wide } },
+  { kind: "gather", variant: { shape: TILE_SHAPES.narrow, pieces: 2 } },
   { kind: "reduce", variant: { shape: TILE_SHAPES.roomy } },
   { kind: "reduce", variant: { shape: TILE_SHAPES.medium, panels: 2 } },
   { kind: "all_reduce", variant: { shape: TILE_SHAPES.medium } },
@@ -85,7 +144,9 @@ const many: readonly Pick<TileCase, "kind" | "variant">[] = [
   { kind: "all_reduce", variant: { shape: TILE_SHAPES.flat, isExchange: true } },
 ];
 for (const { kind, variant } of many) {
-  const name = `${kind}${variant.isExchange ? " by exchange" : variant.panels ? " in panels" : ""}`;
+  const name = `${kind}${
+    variant.isExchange ? " by exchange" : variant.panels ? " in panels" : variant.pieces ? " in pieces" : ""
+  }`;
   clusterTest(
     `${name}, 1,000 times back to back on other operands, each rank late at random${reason}`,
     options,

@@ -44,13 +44,18 @@ function instructionsOf(sass: string): Instruction[] {
   return [...lines].map(([, address, text]) => ({ address: parseInt(address, 16), text: text.trim() }));
 }
 
+/** Whether tensor cores multiply: HGMMA 16 bits, QGMMA 8. */
+function isProduct(text: string): boolean {
+  return /\b[HQ]GMMA\b/.test(text);
+}
+
 /** The loops that end in a jump back, and multiply: from the shortest to the longest. */
 function multiplyingLoops(code: readonly Instruction[]): Instruction[][] {
   const loops = code.flatMap(({ address, text }) => {
     const target = parseInt(/\bBRA(?:\.\S+)? (?:U?P\d+, )?(?:`\(\S+\))?(0x[0-9a-f]+)/.exec(text)?.[1] ?? "", 16);
     return target < address ? [code.filter((other) => other.address >= target && other.address <= address)] : [];
   });
-  return loops.filter((loop) => loop.some(({ text }) => text.includes("HGMMA"))).sort((a, b) => a.length - b.length);
+  return loops.filter((loop) => loop.some(({ text }) => isProduct(text))).sort((a, b) => a.length - b.length);
 }
 
 /** What waits for memory beyond the block: each costs a quarter of the speed in the loop that multiplies. */
@@ -71,7 +76,8 @@ Deno.test({
     const compiled = await finish(start(Deno.execPath(), ["run", "-A", script, folder.path], { env }), 400);
     assertEquals(compiled.code, 0, compiled.stderr);
     const names = compiled.stdout.trim().split("\n");
-    assertEquals(names.length, Object.keys(TILE_SHAPES).length * (Deno.env.get("DISTMATH_CASES") === "all" ? 8 : 4));
+    const [wide, narrow] = Deno.env.get("DISTMATH_CASES") === "all" ? [8, 12] : [4, 2];
+    assertEquals(names.length, Object.keys(TILE_SHAPES).length * wide + narrow);
     for (const name of names) {
       const dump = async (option: string) => {
         const { code, stdout, stderr } = await finish(
@@ -88,17 +94,20 @@ Deno.test({
 
       const code = instructionsOf(await dump("--dump-sass"));
       const { columns } = TILE_SHAPES[name.split("_")[0] as TileShapeName];
-      const products = code.filter(({ text }) => text.includes("HGMMA"));
-      const type = name.includes("bfloat16") ? "F32.BF16" : "F32";
+      const products = code.filter(({ text }) => isProduct(text));
+      const [, a, b] = /_(e\dm\d)_(e\dm\d)$/.exec(name) ?? [];
+      const wanted = a === undefined
+        ? `HGMMA.64x${columns}x16.F32${name.includes("bfloat16") ? ".BF16" : ""} `
+        : `QGMMA.64x${columns}x32.F32.${a.toUpperCase()}.${b.toUpperCase()} `;
       assert(
-        products.every(({ text }) => text.includes(`HGMMA.64x${columns}x16.${type} `)),
-        `${name}: ${products[0].text}`,
+        products.length > 0 && products.every(({ text }) => text.includes(wanted)),
+        `${name}: ${products[0]?.text}`,
       );
       if (stack === "0") assert(!code.some(({ text }) => /\b(LDL|STL)\b/.test(text)), `${name} uses local memory`);
 
       const [loop] = multiplyingLoops(code);
       assert(loop, `${name} has no loop that multiplies`);
-      assertEquals(loop.filter(({ text }) => text.includes("HGMMA")).length, 4, name);
+      assertEquals(loop.filter(({ text }) => isProduct(text)).length, a === undefined ? 4 : 8, name);
       assertEquals(loop.filter(({ text }) => SLOW.test(text)).map(({ text }) => text), [], name);
       // In the steps at both ends of a tile, chunks are handed over: with fences of the block's own memory alone.
       const between = code.filter(({ address }) =>

@@ -185,6 +185,14 @@ API int cuLaunchCooperativeKernel(Kernel* kernel, unsigned blocks, unsigned, uns
   }
   return cuLaunchKernel(kernel, blocks, 1, 1, threads, 1, 1, 0, nullptr, parameters, nullptr);
 }
+// Of CUlaunchConfig: the grid, the block, the stream, and one attribute, which may be that of a cooperative launch.
+API int cuLaunchKernelEx(const char* config, Kernel* kernel, void** parameters, void**) {
+  const unsigned* numbers = (const unsigned*)config;
+  void* stream = *(void* const*)(config + 32);
+  return **(const unsigned* const*)(config + 40) == 2
+    ? cuLaunchCooperativeKernel(kernel, numbers[0], 1, 1, numbers[3], 1, 1, 0, stream, parameters)
+    : cuLaunchKernel(kernel, numbers[0], 1, 1, numbers[3], 1, 1, 0, stream, parameters, nullptr);
+}
 API int cuFuncSetAttribute(void*, int, int) { return 0; }
 API int cuStreamWriteValue32_v2(void*, unsigned* address, unsigned value, unsigned) {
   return __atomic_store_n(address, value, __ATOMIC_RELEASE), 0;

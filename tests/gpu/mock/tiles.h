@@ -11,14 +11,29 @@ static unsigned short rounded(float value) { return float_to_bfloat16(value); }
 static float to_float(unsigned short bits) { return half_to_float(bits); }
 static unsigned short rounded(float value) { return float_to_half(value); }
 #endif
-static unsigned short* element(const TensorMap& map, long inner, long outer) {
+// What an element of 8 bits is: float8_e5m2 has the upper half of a float16.
+static float narrow_to_float(unsigned char bits, bool is_e5m2) {
+  if (is_e5m2) return half_to_float((unsigned short)(bits << 8));
+  int exponent = bits >> 3 & 15, fraction = bits & 7;
+  float value = exponent == 0 ? fraction / 512.0f : __builtin_ldexpf(8 + fraction, exponent - 10);
+  return (bits & 127) == 127 ? __builtin_nanf("") : bits & 128 ? -value : value;
+}
+constexpr u32 FACTOR_BYTES = IS_NARROW ? 1 : 2;
+static float factor(const char* at, bool is_e5m2) {
+  return IS_NARROW ? narrow_to_float(*(const unsigned char*)at, is_e5m2) : to_float(*(const unsigned short*)at);
+}
+static char* element(const TensorMap& map, long inner, long outer, u32 bytes) {
   const Box& box = box_of(map);
   if (inner < 0 || outer < 0 || inner >= (long)box.inner || outer >= (long)box.outer) return nullptr;
-  return (unsigned short*)(box.address + outer * box.stride) + inner;
+  return box.address + outer * box.stride + inner * bytes;
+}
+static float factor_a(const TensorMap& map, long inner, long outer) {
+  char* found = element(map, inner, outer, FACTOR_BYTES);
+  return found ? factor(found, IS_E5M2_A) : 0.0f;
 }
 static float read(const TensorMap& map, long inner, long outer) {
-  unsigned short* found = element(map, inner, outer);
-  return found ? to_float(*found) : 0.0f;
+  char* found = element(map, inner, outer, 2);
+  return found ? to_float(*(unsigned short*)found) : 0.0f;
 }
 
 extern "C" int usleep(unsigned);
@@ -50,7 +65,15 @@ extern "C" __global__ void multiply_tiles(const Parameters p) {
   for (u32 position = 0; position < p.count; position++) {
     uint4 tile = p.tiles[position];
     u32 flag = flag_of(tile);
-    if (flag != 0) await(p, p.gathered[flag - 1], p.call, 1, flag - 1);
+    auto mark = [&](Mark what) {
+      if (p.marks) p.marks[(u64)position * MARKS + what] = now();
+    };
+    if (flag != 0) {
+      mark(AWAIT_PART);
+      await(p, p.gathered[flag - 1], p.call * p.pieces, 1, flag - 1);
+      mark(HAVE_PART);
+    }
+    mark(MULTIPLY);
     const TensorMap &a = p.a[part_of_a(tile)], &b = p.b[part_of_b(tile)];
     long row = (long)(int)tile.x - p.first_a[part_of_a(tile)], column = (long)(int)tile.y - p.first_b[part_of_b(tile)];
     // The hardware takes boxes that begin at multiples of 16 bytes, and else says "illegal instruction".
@@ -60,20 +83,21 @@ extern "C" __global__ void multiply_tiles(const Parameters p) {
     long columns = (long)(IS_ROW_MAJOR_B ? of_b.inner : of_b.outer) - column;
     if (columns > COLUMNS) columns = COLUMNS;
     long terms = (long)(IS_ROW_MAJOR_B ? of_b.outer : of_b.inner);
-    if (terms > (long)p.steps * 64) terms = (long)p.steps * 64;
-    u64 across = IS_ROW_MAJOR_B ? 2 : of_b.stride, down = IS_ROW_MAJOR_B ? of_b.stride : 2;
+    if (terms > (long)p.steps * STEP) terms = (long)p.steps * STEP;
+    u64 across = IS_ROW_MAJOR_B ? FACTOR_BYTES : of_b.stride, down = IS_ROW_MAJOR_B ? of_b.stride : FACTOR_BYTES;
     for (long i = 0; i < CLUSTER * 128; i++) {
       for (long j = 0; j < COLUMNS; j++) sum[i][j] = 0;
       for (long l = 0; l < terms; l++) {
-        float left = IS_ROW_MAJOR_A ? read(a, l, row + i) : read(a, row + i, l);
+        float left = IS_ROW_MAJOR_A ? factor_a(a, l, row + i) : factor_a(a, row + i, l);
         if (left == 0) continue;
         const char* right = of_b.address + column * across + l * down;
-        for (long j = 0; j < columns; j++) sum[i][j] += left * to_float(*(const unsigned short*)(right + j * across));
+        for (long j = 0; j < columns; j++) sum[i][j] += left * factor(right + j * across, IS_E5M2_B);
       }
       if (p.alpha != 1) {
         for (long j = 0; j < COLUMNS; j++) sum[i][j] = p.alpha == 0 ? 0 : sum[i][j] * p.alpha;
       }
     }
+    mark(MULTIPLIED);
     u32 receivers = receivers_of(tile.w), senders = senders_of(tile.w), targets = targets_of(tile);
     u32 rows = p.rows[part_of_a(tile)];
     // A rank's own sums come back from it, if it sends them to itself.
@@ -100,7 +124,9 @@ extern "C" __global__ void multiply_tiles(const Parameters p) {
       }
       for (u32 rank = 0; rank < 8; rank++) {
         if (!(senders >> rank & 1) || valid == 0) continue;
+        if (half == 0) mark(AWAIT_SUMS);
         await(p, p.expect[rank] + number / p.panel * 4, p.call, 2, rank);
+        if (half == 0) mark(HAVE_SUMS);
         const unsigned short* from = (unsigned short*)(p.arrive[rank] + number * CHUNKS * CHUNK_BYTES);
         for (u32 i = 0; i < valid; i++) {
           for (u32 j = 0; j < COLUMNS; j++) sum[half * 64 + i][j] += to_float(from[j / 64 * 4096 + i * 64 + j % 64]);
@@ -129,8 +155,8 @@ extern "C" __global__ void multiply_tiles(const Parameters p) {
         for (u32 target = 0; target < 8; target++) {
           if (!(targets >> target & 1)) continue;
           if ((left - p.first_column[target]) % 8) __builtin_trap();
-          unsigned short* to = element(p.d[target], left + j - p.first_column[target], top + i - p.first_row[target]);
-          if (to) *to = rounded(value);
+          char* to = element(p.d[target], left + j - p.first_column[target], top + i - p.first_row[target], 2);
+          if (to) *(unsigned short*)to = rounded(value);
         }
       }
     }

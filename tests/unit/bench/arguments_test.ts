@@ -65,7 +65,7 @@ Deno.test("bench overlap: what it does not have is refused with the usage", () =
   const refused = (args: string[], message: string) => assertThrows(() => parseOverlapArguments(args), Error, message);
   refused(["--kinds", "ag,aa"], "--kinds takes ag, rs and ar, not aa.");
   refused(["--shapes", "1,2"], 'and "1,2" is no shape.');
-  refused(["--dtype", "float16"], "only bfloat16 has peers and operands");
+  refused(["--dtype", "float16"], "--dtype takes bfloat16 and float8_e4m3, not float16");
   refused(["--rounds", "0"], "--rounds takes a whole number of at least 1, not 0.");
   refused(["--fast"], "Usage: deno task bench overlap");
 });

@@ -33,20 +33,21 @@ const cases = fc.record({
   lead: fc.option(fc.oneof(fc.integer({ min: 0, max: 300 }), fc.constant(Infinity))),
   isExchange: fc.boolean(),
   panels: fc.option(fc.integer({ min: 1, max: 9 })),
+  pieces: fc.integer({ min: 1, max: 5 }),
 });
 
 type Case = typeof cases extends fc.Arbitrary<infer T> ? T : never;
 
 function variantOf(given: Case): TileVariant {
-  const { shape, band, lead, isExchange, panels, size, clusters } = given;
-  const variant = { shape, band, isExchange, ...panels !== null && { panels } };
+  const { shape, band, lead, isExchange, panels, pieces, size, clusters } = given;
+  const variant = { shape, band, isExchange, pieces, ...panels !== null && { panels } };
   if (lead === null) return variant;
   const panel = given.kind === "gather" ? null : panelTiles(problemOf(given), variant);
   return { ...variant, lead: panel === null ? lead : lead + (size - 1) * panel + clusters };
 }
 
 function problemOf({ kind, split, size, m, n }: Case): TileProblem {
-  return { kind, split, size, m, n, dtype: "bfloat16", k: 64, isRowMajorA: true, isRowMajorB: false, rank: 0 };
+  return { kind, split, size, m, n, dtype: "bfloat16", k: 200, isRowMajorA: true, isRowMajorB: false, rank: 0 };
 }
 
 function ordersOf(given: Case): Tile[][] {
@@ -186,6 +187,7 @@ const example: Case = {
   lead: null,
   isExchange: false,
   panels: null,
+  pieces: 2,
 };
 
 /** Change one rank's list; the mistake has to be found as one of these. */
@@ -363,6 +365,7 @@ Deno.test("an exchange of two ranks sends to the other, one of more to itself to
     lead: null,
     isExchange: true,
     panels: null,
+    pieces: 1,
   };
   assertEquals(ordersOf(given).map(([{ receivers }]) => receivers), [[1], [0]]);
   assertEquals(ordersOf({ ...given, size: 3 }).map(([{ senders }]) => senders), [[0, 1, 2], [0, 1, 2], [0, 1, 2]]);

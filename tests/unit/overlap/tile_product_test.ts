@@ -2,14 +2,16 @@
 import { assert, assertEquals, assertStringIncludes, assertThrows } from "@std/assert";
 import { ConfigurationError } from "../../../src/errors.ts";
 import {
+  checkConfiguration,
   checkTileShape,
   sharedBytes,
   TILE_SHAPES,
+  type TileConfiguration,
   type TileShape,
 } from "../../../src/overlap/executors/tile/configuration.ts";
 import { TileKernel } from "../../../src/overlap/executors/tile/kernel.ts";
 import { exchangeLayout, tileRefusal } from "../../../src/overlap/executors/tile/product.ts";
-import type { TileProblem } from "../../../src/overlap/tile_order.ts";
+import { gatheredPieces, type TileProblem } from "../../../src/overlap/tile_order.ts";
 import { tileSource } from "../../../src/overlap/executors/tile/source.ts";
 import type { Device } from "../../../src/gpu/device.ts";
 
@@ -47,6 +49,39 @@ Deno.test("a shape that cannot be built is refused, with what is possible", () =
   refuse({ stages: 5 }, "bytes of shared memory: 232448 is the most, take fewer stages or slots");
 });
 
+Deno.test("kernels of 8-bit factors have few columns, two stages at a time, and k in sequence", () => {
+  const { narrow: shape, medium } = TILE_SHAPES;
+  const given: TileConfiguration = {
+    ...shape,
+    dtype: "bfloat16",
+    narrow: ["float8_e4m3", "float8_e5m2"],
+    isRowMajorA: true,
+    isRowMajorB: false,
+  };
+  checkConfiguration(given);
+  assertStringIncludes(tileSource(given), "wgmma.mma_async.sync.aligned.m64n128k32.f32.e4m3.e5m2");
+  const refuse = (change: Partial<TileConfiguration>, message: string) => {
+    assertStringIncludes(assertThrows(() => tileSource({ ...given, ...change }), RangeError).message, message);
+  };
+  refuse(medium, "of 8-bit factors cannot have 192 columns: 128 is the most");
+  refuse({ stages: 5 }, "of 8-bit factors cannot have 5 stages: it takes two at a time");
+  refuse({ isRowMajorA: false }, "has them with k in sequence: A by rows, B by columns");
+  refuse({ isRowMajorB: true }, "has them with k in sequence: A by rows, B by columns");
+});
+
+Deno.test("pieces of a gathered factor are whole steps of the kernel, and all of k", () => {
+  const narrow = ["float8_e4m3", "float8_e4m3"] as const;
+  const piecesOf = (k: number, pieces: number, change: Partial<TileProblem> = {}) =>
+    gatheredPieces({ ...problem, k, ...change }, { shape: TILE_SHAPES.narrow, pieces })
+      .map(({ start, end }) => `${start}..${end}`).join(" ");
+  assertEquals(piecesOf(256, 1), "0..256");
+  assertEquals(piecesOf(256, 3), "0..128 128..256");
+  assertEquals(piecesOf(200, 2), "0..128 128..200");
+  assertEquals(piecesOf(50, 4), "0..50");
+  assertEquals(piecesOf(1000, 2, { narrow }), "0..512 512..1000");
+  assertEquals(piecesOf(256, 2, { kind: "reduce" }), "0..256");
+});
+
 Deno.test("what tile kernels have is not refused", () => {
   assertEquals(tileRefusal(problem, leading), null);
   assertEquals(tileRefusal({ ...problem, m: 1001 }, leading), null);
@@ -72,6 +107,9 @@ Deno.test("what they do not have is refused, with the reason", () => {
     "parts of the columns have to begin at multiples of 8, or lie apart, and 3 ranks share 512",
   );
   refuse({ kind: "reduce", isRowMajorA: false }, "or lie apart, and 3 ranks share 1000");
+  const narrow = ["float8_e4m3", "float8_e4m3"] as const;
+  refuse({ narrow, isRowMajorB: true }, "8-bit factors have to lie with k in sequence");
+  refuse({ narrow }, "multiples of 16 bytes, and A has one every 264 elements", { ...leading, a: 264 });
   refuse({}, "the part of A that is gathered has to be dense: a stride of 256, not 264", { ...leading, a: 264 });
   refuse({ split: "columns", n: 24 }, "the part of B that is gathered has to be dense: a stride of 256, not 264", {
     ...leading,

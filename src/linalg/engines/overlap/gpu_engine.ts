@@ -54,6 +54,10 @@ function tilesFor(request: EngineRequest): TileStrategy | Refusal {
   return tileStrategy(seenBy(false, request));
 }
 
+function hasNarrowFactors({ problemOf }: TileStrategy): boolean {
+  return problemOf(0).narrow !== undefined;
+}
+
 /** What copy engines do for a request, or why they cannot. */
 function copiesFor(request: EngineRequest): CopyStrategy | Refusal {
   return copyStrategy(seenBy(true, request));
@@ -63,16 +67,18 @@ function copiesFor(request: EngineRequest): CopyStrategy | Refusal {
 function isForCopies(request: EngineRequest): boolean {
   if (request.variant !== undefined) return isCopyVariant(request.variant);
   const tiles = tilesFor(request);
-  return "reason" in tiles || areCopiesFaster(tiles.partition.kind, tiles.extents) && !("reason" in copiesFor(request));
+  if ("reason" in tiles) return true;
+  return areCopiesFaster(tiles.partition.kind, tiles.extents, hasNarrowFactors(tiles)) &&
+    !("reason" in copiesFor(request));
 }
 
 /**
  * Where cuBLASLt and copy engines took less time than every tile kernel on two H200s: what is gathered, unless it is little,
- * and sums of long rows (`bench/results/overlap_copies_h200.json`).
+ * and sums of long rows, but for factors of 8 bits (`bench/results/overlap_copies_h200.json`).
  */
-export function areCopiesFaster(kind: Partition["kind"], { m, k, size }: Extents): boolean {
+export function areCopiesFaster(kind: Partition["kind"], { m, k, size }: Extents, isNarrow = false): boolean {
   if (size !== 2 || m < 2048) return false;
-  return kind === "gather" || (kind === "reduce" && k / size >= 14_336);
+  return kind === "gather" || (kind === "reduce" && !isNarrow && k / size >= 14_336);
 }
 
 function supportedCopies(request: EngineRequest): CopyStrategy {
@@ -121,7 +127,7 @@ export const overlapGpuEngine: MatmulEngine<"overlap", OverlapAlgorithm> = {
     const tiles = tilesFor(request);
     const copies = copiesFor(request);
     return [
-      ..."reason" in tiles ? [] : variantsWorthMeasuring(tiles.partition.kind, tiles.extents),
+      ..."reason" in tiles ? [] : variantsWorthMeasuring(tiles.partition.kind, tiles.extents, hasNarrowFactors(tiles)),
       ..."reason" in copies ? [] : copiesWorthMeasuring(copies),
     ];
   },

@@ -15,8 +15,10 @@ import { linksOf } from "../../../gpu/report.ts";
 import type { Stream } from "../../../gpu/stream.ts";
 import { SymmetricBuffer } from "../../../memory/symmetric_memory.ts";
 import { TileKernel } from "../../../overlap/executors/tile/kernel.ts";
+import { factorBytes } from "../../../overlap/executors/tile/configuration.ts";
 import {
   arePartsAligned,
+  configurationOf,
   isSplitInSequence,
   padded,
   type TileOperands,
@@ -96,8 +98,8 @@ function stagedLeading(problem: TileProblem): Record<"a" | "b" | "d", number> {
   const part = (extent: number, name: "rows" | "columns", isParted: boolean) =>
     isParted && split === name ? end - start : extent;
   return {
-    a: padded(isRowMajorA ? k : part(m, "rows", kind === "gather")),
-    b: padded(isRowMajorB ? part(n, "columns", kind === "gather") : k),
+    a: padded(isRowMajorA ? k : part(m, "rows", kind === "gather"), factorBytes(problem)),
+    b: padded(isRowMajorB ? part(n, "columns", kind === "gather") : k, factorBytes(problem)),
     d: padded(part(n, "columns", kind === "reduce")),
   };
 }
@@ -161,13 +163,13 @@ export class TilePlan implements EnginePlan {
     this.#request = request;
     const tiles = this.#tiles = supportedTiles(request);
     const problem = this.#problem = tiles.problemOf(runtime.rank);
-    const { dtype, kind, split } = problem;
+    const { dtype, narrow: [narrowA, narrowB] = [dtype, dtype], kind, split } = problem;
     const stream = runtime.stream!;
     const isGathered = (name: "rows" | "columns") => kind === "gather" && split === name;
     // The problem's B is the kernel's A.
     this.#matrices = {
-      a: new TileOperand(dtype, stream, isGathered("columns")),
-      b: new TileOperand(dtype, stream, isGathered("rows")),
+      a: new TileOperand(narrowB, stream, isGathered("columns")),
+      b: new TileOperand(narrowA, stream, isGathered("rows")),
       c: new TileOperand(dtype, stream),
       d: new TileOperand(dtype, stream),
     };
@@ -242,7 +244,7 @@ export class TilePlan implements EnginePlan {
         const { d, partsOfD, peersOfD } = prepared ?? this.#commonTarget(operands.d);
         if (before.length > 0) product.settle();
         for (const copy of before) copy();
-        return product.trace({ ...given, d, ...partsOfD && { partsOfD }, ...peersOfD && { peersOfD } });
+        return wavesOf(product.trace({ ...given, d, ...partsOfD && { partsOfD }, ...peersOfD && { peersOfD } }));
       },
     };
   }
@@ -291,7 +293,7 @@ export class TilePlan implements EnginePlan {
     return auxiliary && epilog.aux === "output" ? { [auxiliaryName(epilog)!]: auxiliary } : NOTHING;
   }
 
-  #ready({ a, b, c, d }: LocalOperands, { alpha, beta, epilog: inputs }: EngineValues): Ready {
+  #ready({ a, b, c, d }: LocalOperands, { alpha, beta, epilog: inputs, scales }: EngineValues): Ready {
     const { epilog, problem: { transposed } } = this.#request;
     const matrices = this.#matrices;
     const before: (() => void)[] = [];
@@ -321,7 +323,7 @@ export class TilePlan implements EnginePlan {
         b: right.matrix,
         ...partsOfFactor && { partsOfFactor },
         c: addend,
-        alpha: Number(alpha),
+        alpha: Number(alpha) * Number(scales.a ?? 1) * Number(scales.b ?? 1),
         beta: Number(beta),
         epilog: kernelEpilog(epilog, bias, transposed),
       },
@@ -332,9 +334,7 @@ export class TilePlan implements EnginePlan {
   }
 
   #compile(): void {
-    const { dtype, isRowMajorA, isRowMajorB } = this.#problem;
-    const configuration = { ...this.#tiles.variant.shape, dtype, isRowMajorA, isRowMajorB };
-    TileKernel.of(configuration).prepare(this.#runtime.stream!.device);
+    TileKernel.of(configurationOf(this.#problem, this.#tiles.variant)).prepare(this.#runtime.stream!.device);
   }
 
   #ownTarget(d: LocalArray): Target {

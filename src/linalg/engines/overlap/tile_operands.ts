@@ -7,7 +7,8 @@
 import type { LocalArray } from "../../../array/local_array.ts";
 import type { Stream } from "../../../gpu/stream.ts";
 import { type DeviceMatrix, padded } from "../../../overlap/executors/tile/product.ts";
-import type { TileDType } from "../../../overlap/executors/tile/configuration.ts";
+import type { NarrowDType, TileDType } from "../../../overlap/executors/tile/configuration.ts";
+import { dtypeInfo } from "../../../dtype/dtype.ts";
 import type { Part } from "../../../overlap/partition.ts";
 import { KeptArray } from "../kept_array.ts";
 
@@ -29,13 +30,15 @@ export interface PlacedParts extends Placed {
 
 /** One operand of a plan. */
 export class TileOperand {
-  readonly #dtype: TileDType;
+  readonly #dtype: TileDType | NarrowDType;
+  readonly #itemSize: number;
   readonly #mustBeDense: boolean;
   readonly #kept: KeptArray;
 
   /** Copies go through memory in the order of this stream. */
-  constructor(dtype: TileDType, stream: Stream, mustBeDense = false) {
+  constructor(dtype: TileDType | NarrowDType, stream: Stream, mustBeDense = false) {
     this.#dtype = dtype;
+    this.#itemSize = dtypeInfo(dtype).itemSize;
     this.#mustBeDense = mustBeDense;
     this.#kept = new KeptArray(stream);
   }
@@ -47,7 +50,7 @@ export class TileOperand {
 
   /** Whether a column-major matrix can be written where it is. */
   takes(local: LocalArray): boolean {
-    return this.#fits(local) && local.shape[0] % 8 === 0;
+    return this.#fits(local) && local.shape[0] === this.#padded(local.shape[0]);
   }
 
   /** Have a column-major matrix that is read. */
@@ -74,8 +77,8 @@ export class TileOperand {
   writeParts(local: LocalArray, parts: readonly Part[]): PlacedParts {
     const columns = local.shape[1];
     const lengths = parts.map(({ start, end }) => end - start);
-    const starts = lengths.map((_, i) => lengths.slice(0, i).reduce((sum, length) => sum + padded(length), 0));
-    const rows = starts.at(-1)! + padded(lengths.at(-1)!);
+    const starts = lengths.map((_, i) => lengths.slice(0, i).reduce((sum, length) => sum + this.#padded(length), 0));
+    const rows = starts.at(-1)! + this.#padded(lengths.at(-1)!);
     const copy = this.#kept.have(this.#dtype, [rows, columns], "F");
     const pairs = (of: LocalArray) =>
       parts.map(({ start }, i) => {
@@ -84,7 +87,7 @@ export class TileOperand {
       });
     return {
       matrix: matrixOf(copy),
-      parts: starts.map((start) => copy.address + BigInt(2 * start)),
+      parts: starts.map((start) => copy.address + BigInt(this.#itemSize * start)),
       bring: () => pairs(local).forEach(([there, here]) => there.set(here)),
       fill: (from) => pairs(from).forEach(([there, here]) => here.set(there)),
     };
@@ -95,15 +98,19 @@ export class TileOperand {
     this.#kept.free();
   }
 
+  #padded(elements: number): number {
+    return padded(elements, this.#itemSize);
+  }
+
   #fits(local: LocalArray): boolean {
     const { dtype, isOnDevice, shape, strides } = local;
     if (!isOnDevice || dtype !== this.#dtype || strides[0] !== 1 || local.address % 16n !== 0n) return false;
-    const least = padded(shape[0]);
-    return strides[1] % 8 === 0 && (this.#mustBeDense ? strides[1] === least : strides[1] >= least);
+    const least = this.#padded(shape[0]);
+    return strides[1] === this.#padded(strides[1]) && (this.#mustBeDense ? strides[1] === least : strides[1] >= least);
   }
 
   #copyOf({ shape: [rows, columns] }: LocalArray): LocalArray {
-    return this.#kept.have(this.#dtype, [padded(rows), columns], "F").slice([0, 0], [rows, columns]);
+    return this.#kept.have(this.#dtype, [this.#padded(rows), columns], "F").slice([0, 0], [rows, columns]);
   }
 }
 

@@ -31,9 +31,9 @@ export interface SharedProduct {
 
 /** What a strategy is told apart by: the same on all ranks. */
 function keyOf({ partition, problemOf, variant }: TileStrategy): string {
-  const { dtype, isRowMajorA, isRowMajorB } = problemOf(0);
+  const { dtype, narrow, isRowMajorA, isRowMajorB } = problemOf(0);
   return `tile product ${
-    JSON.stringify([partition, dtype, isRowMajorA, isRowMajorB, { ...variant, lead: String(variant.lead) }])
+    JSON.stringify([partition, dtype, narrow, isRowMajorA, isRowMajorB, { ...variant, lead: String(variant.lead) }])
   }`;
 }
 

@@ -7,11 +7,17 @@
  * @module
  */
 import { dtypeInfo } from "../../../dtype/dtype.ts";
-import { limitOf, type Rates } from "../../../overlap/cost_model.ts";
-import type { TileDType, TileShapeName } from "../../../overlap/executors/tile/configuration.ts";
+import { limitOf, type Rates, slownessOf } from "../../../overlap/cost_model.ts";
+import {
+  factorBytes,
+  type FactorTypes,
+  type NarrowDType,
+  type TileShapeName,
+} from "../../../overlap/executors/tile/configuration.ts";
 import { evenParts, lengthOf, type Part, type Partition } from "../../../overlap/partition.ts";
 import type { TileProblem, TileVariant } from "../../../overlap/tile_order.ts";
 import type { MatmulProblem } from "../../matmul/problem.ts";
+import { isQuantized } from "../../matmul/quantization.ts";
 import type { EngineRequest, Refusal } from "../engine.ts";
 import type { OneDimensionalStrategy } from "../host/one_dimensional.ts";
 import { hostPartition, strategyInPlace } from "./host_strategy.ts";
@@ -48,10 +54,17 @@ export function tileStrategy(request: EngineRequest): TileStrategy | Refusal {
   const { problem, epilog, algorithm, scaling, settings = {} } = request;
   const { a, b, c, d, m, n, k, accumulator } = problem;
   const refuse = (reason: string): Refusal => ({ reason, instead: CHANGE });
-  const { dtype } = a;
-  if ((dtype !== "bfloat16" && dtype !== "float16") || b.dtype !== dtype || d.dtype !== dtype) {
+  const types = typesOf(problem);
+  if (types === null) {
     const given = [a, b, d].map((matrix) => matrix.dtype).join(", ");
-    return refuse(`tile kernels take bfloat16 or float16, the same for all matrices, not ${given}`);
+    return refuse(
+      "tile kernels take bfloat16 or float16, the same for all matrices, or factors of 8 bits with a result of these, " +
+        `not ${given}`,
+    );
+  }
+  const { dtype, narrow } = types;
+  if (narrow !== undefined && (!problem.operationA.transpose || problem.operationB.transpose)) {
+    return refuse("8-bit factors have to lie with k in sequence");
   }
   if (accumulator !== "float32") return refuse(`tile kernels sum in float32, not in ${accumulator}`);
   if (epilog.biasGradient !== "none") return refuse(`tile kernels sum no gradient of a bias (epilog ${epilog.name})`);
@@ -61,7 +74,7 @@ export function tileStrategy(request: EngineRequest): TileStrategy | Refusal {
     return refuse(`tile kernels write gelu's aux matrix in D's type, not in ${epilog.auxDType}`);
   }
   if (c !== null && c.dtype !== dtype) return refuse(`tile kernels add a C of D's type, not of ${c.dtype}`);
-  if (scaling) return refuse("tile kernels have no scales");
+  if (scaling) return refuse("tile kernels take one scale a matrix");
   const { communicationType = dtype, communicationSmCount, computeType = "float32" } = settings;
   if (communicationType !== dtype) {
     return refuse(`tile kernels send partial sums in D's type, not in ${communicationType}`);
@@ -80,25 +93,35 @@ export function tileStrategy(request: EngineRequest): TileStrategy | Refusal {
   if (!sameParts(parts, evenParts(extents[axis], size))) {
     return refuse(`tile kernels take even parts of ${problem.transposed === (axis === "m") ? "n" : "m"}`);
   }
-  const problemOf = (rank: number) => tileProblem(problem, partition, dtype, rank);
+  const problemOf = (rank: number) => tileProblem(problem, partition, types, rank);
   const { split } = problemOf(0);
   const [rows, columns] = split === "rows" ? [n, m] : [m, n];
   const extentsOfAll = { m: rows, n: columns, k, size };
-  const chosen = variantNamed(request.variant ?? usualVariant(kind, extentsOfAll));
+  const chosen = variantNamed(request.variant ?? usualVariant(kind, extentsOfAll, narrow !== undefined));
   return { strategy, partition, problemOf, extents: extentsOfAll, ...chosen };
+}
+
+/** What the kernel multiplies, whose A is the problem's B; null if there is no such kernel. */
+function typesOf({ a, b, d }: MatmulProblem): FactorTypes | null {
+  const dtype = d.dtype;
+  if (dtype !== "bfloat16" && dtype !== "float16") return null;
+  if (a.dtype === dtype && b.dtype === dtype) return { dtype };
+  return isQuantized(a.dtype) && isQuantized(b.dtype)
+    ? { dtype, narrow: [b.dtype as NarrowDType, a.dtype as NarrowDType] }
+    : null;
 }
 
 /** The kernel's problem on a rank. */
 function tileProblem(
   { operationA, operationB }: MatmulProblem,
   { kind, extents, axis, fixedAxis, fixedParts, size }: Partition,
-  dtype: TileDType,
+  types: FactorTypes,
   rank: number,
 ): TileProblem {
   const own = { ...extents, [fixedAxis]: lengthOf(fixedParts[rank]) };
   return {
     kind,
-    dtype,
+    ...types,
     m: own.n,
     n: own.m,
     k: own.k,
@@ -112,13 +135,16 @@ function tileProblem(
 
 /** Seconds that a strategy takes by what a machine can do, and what nothing can be faster than. */
 export function tileSeconds(
-  { partition, shape, variant, extents: { m, n } }: TileStrategy,
-  rates: Rates,
+  { partition, problemOf, shape, variant, extents: { m, n } }: TileStrategy,
+  given: Rates,
 ): { predicted: number; limit: number } {
   const { kind, size } = partition;
-  const limit = limitOf(partition, rates, 2);
-  const work = limitOf(partition, { ...rates, link: Infinity }, 2) / rates.tiles[shape];
-  const sent = limitOf(partition, { ...rates, flops: Infinity }, 2) * rates.link;
+  const { narrow: [narrow] = [null] } = problemOf(0);
+  const rates = narrow === null ? given : { ...given, flops: given.flops / slownessOf(narrow) };
+  const itemSize = kind === "gather" ? factorBytes(problemOf(0)) : 2;
+  const limit = limitOf(partition, rates, itemSize);
+  const work = limitOf(partition, { ...rates, link: Infinity }, itemSize) / rates.tiles[shape];
+  const sent = limitOf(partition, { ...rates, flops: Infinity }, itemSize) * rates.link;
   // What arrives is read once more, where it is added.
   const added = kind === "gather" ? 0 : m * n * 2 * (size - 1) / size / rates.memory;
   // Copy engines take what is gathered, and panels of partial sums; results that go to all ranks are the kernel's to store.
@@ -128,6 +154,7 @@ export function tileSeconds(
 }
 
 /** Bytes that leave ranks, over all ranks. */
-export function tileTraffic({ strategy }: TileStrategy, { d }: MatmulProblem): number {
-  return strategy.traffic * dtypeInfo(d.dtype).itemSize / 4;
+export function tileTraffic({ strategy, partition }: TileStrategy, { a, d }: MatmulProblem): number {
+  const { dtype } = partition.kind === "gather" ? a : d;
+  return strategy.traffic * dtypeInfo(dtype).itemSize / 4;
 }

@@ -26,6 +26,8 @@ const ORDERS: Readonly<Record<string, Partial<TileVariant>>> = {
   // Each panel takes the host some microseconds; more of them keep a link busy that has little time to spare.
   ", hybrid": { panels: 2 },
   ", hybrid in 4 panels": { panels: 4 },
+  // Parts of a factor in pieces along k: the first one is there sooner, which matters where there is one wave of tiles.
+  ", in 4 pieces": { pieces: 4 },
   ", exchange": { isExchange: true },
 };
 
@@ -50,9 +52,14 @@ function linkShare({ k, size }: Extents): number {
 }
 
 /** The variant that measured best on such a product (`bench/results/overlap_h200.json`). */
-export function usualVariant(kind: Partition["kind"], extents: Extents): string {
+export function usualVariant(kind: Partition["kind"], extents: Extents, isNarrow = false): string {
   const { m, n, k, size } = extents;
   const isSmall = m <= 512 || (m <= 2048 && size >= 4);
+  if (kind === "gather" && m <= 512) return "narrow, in 4 pieces";
+  if (isNarrow && (kind !== "all_reduce" || m > 256)) {
+    // Products of 8 bits take half the time, and what travels of sums is as much as ever.
+    return kind !== "reduce" || isSmall || linkShare(extents) > 0.4 ? "narrow" : "narrow, hybrid in 4 panels";
+  }
   if (kind === "gather") return isSmall ? "narrow" : n / size >= 12_288 ? "roomy" : "wide";
   const isLong = k / size >= 8192 && n >= 8192;
   if (kind === "reduce") {
@@ -70,8 +77,16 @@ export function usualVariant(kind: Partition["kind"], extents: Extents): string 
 }
 
 /** The variants that are worth measuring, the usual one first. */
-export function variantsWorthMeasuring(kind: Partition["kind"], extents: Extents): string[] {
+export function variantsWorthMeasuring(kind: Partition["kind"], extents: Extents, isNarrow = false): string[] {
   const { m } = extents;
+  if (isNarrow) {
+    const candidates = kind === "gather"
+      ? ["narrow", "narrow, in 4 pieces", "flat"]
+      : kind === "all_reduce" && m <= 512
+      ? ["narrow", "flat, exchange", "narrow, exchange"]
+      : ["narrow", "narrow, hybrid", "narrow, hybrid in 4 panels"];
+    return [...new Set([usualVariant(kind, extents, isNarrow), ...candidates])];
+  }
   const few = m <= 2048 ? "narrow" : "medium";
   const candidates = kind === "gather"
     ? ["wide", "roomy", few]

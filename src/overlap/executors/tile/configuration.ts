@@ -16,14 +16,43 @@ export const CHUNK_BYTES = 8192;
 /** Threads of a block: one group of 128 that moves data, two that multiply. */
 export const TILE_THREADS = 384;
 
-/** The dtypes of tile kernels. */
+/** The dtypes of D, and of what travels of it. */
 export type TileDType = "bfloat16" | "float16";
+
+/** The dtypes of factors that are 8 bits wide. */
+export type NarrowDType = "float8_e4m3" | "float8_e5m2";
+
+/** What A and B hold. */
+export interface FactorTypes {
+  /** The dtype of D, and of A and B unless these are 8 bits wide; sums are float32. */
+  readonly dtype: TileDType;
+  /** The dtypes of A and B if they are 8 bits wide: both then lie with k in sequence. */
+  readonly narrow?: readonly [a: NarrowDType, b: NarrowDType];
+}
+
+/** Bytes of a row that is loaded at a time. */
+const ROW_BYTES = 128;
+
+/** Bytes of an element of A and B. */
+export function factorBytes({ narrow }: Pick<FactorTypes, "narrow">): 1 | 2 {
+  return narrow === undefined ? 2 : 1;
+}
+
+/** How many loads of 128 bytes along k are a step: of 8 bits two, since the sums of a step are added to those before. */
+export function loadsOfStep({ narrow }: Pick<FactorTypes, "narrow">): 1 | 2 {
+  return narrow === undefined ? 1 : 2;
+}
+
+/** How many elements along k are a step. */
+export function stepElements(types: Pick<FactorTypes, "narrow">): number {
+  return loadsOfStep(types) * ROW_BYTES / factorBytes(types);
+}
 
 /** The shape of a kernel's tiles, and what of the shared memory goes where. */
 export interface TileShape {
   /** Columns of a tile: 64, 128, 192 or 256. */
   readonly columns: number;
-  /** How many steps of 64 along k are in flight. */
+  /** How many loads along k, of 128 bytes each, are in flight. */
   readonly stages: number;
   /** Chunks that each group of warps can have on their way out, a power of two. */
   readonly slots: number;
@@ -32,9 +61,7 @@ export interface TileShape {
 }
 
 /** All that a kernel is compiled for. */
-export interface TileConfiguration extends TileShape {
-  /** The dtype of A, B and D; sums are float32. */
-  readonly dtype: TileDType;
+export interface TileConfiguration extends TileShape, FactorTypes {
   /** Whether A lies with its rows in sequence (m x k in C order), or with its columns. */
   readonly isRowMajorA: boolean;
   /** Whether B lies with its rows in sequence (k x n in C order), or with its columns. */
@@ -63,10 +90,16 @@ const MOST_SHARED_BYTES = 232448;
 
 /** Bytes of shared memory that a kernel needs: stages, slots, barriers, and what aligning to 1024 takes. */
 export function sharedBytes({ columns, stages, slots }: TileShape): number {
-  const stage = (TILE_ROWS + columns) * 64 * 2;
+  const stage = (TILE_ROWS + columns) * ROW_BYTES;
   const barriers = 8 * (2 * stages + 2 * 2 * slots);
   return 1024 + stages * stage + 2 * slots * CHUNK_BYTES + barriers;
 }
+
+/**
+ * The most columns of tiles of 8-bit factors: tensor cores sum their products with few bits, so that sums of each step are
+ * kept apart, and added to those before.
+ */
+export const MOST_NARROW_COLUMNS = 128;
 
 /**
  * Check that a kernel of this shape can be built.
@@ -85,5 +118,27 @@ export function checkTileShape(shape: TileShape): void {
   const bytes = sharedBytes(shape);
   if (bytes > MOST_SHARED_BYTES) {
     say(`${bytes} bytes of shared memory: ${MOST_SHARED_BYTES} is the most, take fewer stages or slots`);
+  }
+}
+
+/**
+ * Check that a kernel can be built.
+ *
+ * @throws {RangeError} if it cannot.
+ */
+export function checkConfiguration(configuration: TileConfiguration): void {
+  checkTileShape(configuration);
+  const { columns, stages, narrow, isRowMajorA, isRowMajorB } = configuration;
+  if (narrow === undefined) return;
+  if (stages % loadsOfStep(configuration) !== 0) {
+    throw new RangeError(`A tile kernel of 8-bit factors cannot have ${stages} stages: it takes two at a time.`);
+  }
+  if (columns > MOST_NARROW_COLUMNS) {
+    throw new RangeError(
+      `A tile kernel of 8-bit factors cannot have ${columns} columns: ${MOST_NARROW_COLUMNS} is the most.`,
+    );
+  }
+  if (!isRowMajorA || isRowMajorB) {
+    throw new RangeError("A tile kernel of 8-bit factors has them with k in sequence: A by rows, B by columns.");
   }
 }

@@ -3,15 +3,32 @@
  *
  * @module
  */
-import { checkCudaDriver, CuFunctionAttribute, openCudaDriver } from "../../../../ffi/cuda/driver.ts";
+import {
+  checkCudaDriver,
+  CU_LAUNCH_ATTRIBUTE,
+  CU_LAUNCH_CONFIG,
+  CuFunctionAttribute,
+  CuLaunchAttributeId,
+  openCudaDriver,
+} from "../../../../ffi/cuda/driver.ts";
 import { CudaDeviceAttribute } from "../../../../ffi/cuda/runtime.ts";
 import { addressOf } from "../../../../ffi/memory.ts";
+import { createStruct } from "../../../../ffi/struct.ts";
 import { ConfigurationError } from "../../../errors.ts";
 import { Program } from "../../../gpu/kernels/program.ts";
 import type { Device } from "../../../gpu/device.ts";
 import type { Stream } from "../../../gpu/stream.ts";
 import { sharedBytes, TILE_THREADS, type TileConfiguration } from "./configuration.ts";
 import { TILE_KERNEL, tileSource } from "./source.ts";
+
+/** All its blocks run at the same time, or none. */
+const TOGETHER = createStruct(CU_LAUNCH_ATTRIBUTE, { id: CuLaunchAttributeId.COOPERATIVE, "value.cooperative": 1 });
+
+/** It is made ready while the kernel before it on the stream ends: 2 us that those above take longer. */
+const EARLY = createStruct(CU_LAUNCH_ATTRIBUTE, {
+  id: CuLaunchAttributeId.PROGRAMMATIC_STREAM_SERIALIZATION,
+  "value.programmaticStreamSerializationAllowed": 1,
+});
 
 /** A kernel for one configuration. */
 export class TileKernel {
@@ -30,8 +47,8 @@ export class TileKernel {
 
   /** The kernel of a configuration, one a process. */
   static of(configuration: TileConfiguration): TileKernel {
-    const { columns, stages, slots, cluster, dtype, isRowMajorA, isRowMajorB } = configuration;
-    const key = [columns, stages, slots, cluster, dtype, isRowMajorA, isRowMajorB].join();
+    const { columns, stages, slots, cluster, dtype, narrow = [], isRowMajorA, isRowMajorB } = configuration;
+    const key = [columns, stages, slots, cluster, dtype, isRowMajorA, isRowMajorB, ...narrow].join();
     const found = this.#kernels.get(key) ?? new TileKernel(configuration);
     this.#kernels.set(key, found);
     return found;
@@ -50,16 +67,24 @@ export class TileKernel {
 
   /**
    * Put it on a stream: `blocks` is a multiple of the cluster, and no more than the GPU has multiprocessors. Where blocks
-   * wait for blocks of other GPUs, `isCooperative` has all of them run at the same time, or none.
+   * wait for what others of the same GPU make first, `isCooperative` has all of them run at the same time, or none.
    */
   launch(stream: Stream, blocks: number, parameters: Uint8Array<ArrayBuffer>, isCooperative: boolean): void {
-    const { symbols } = openCudaDriver();
     const kernel = this.#function(stream.device);
-    const bytes = sharedBytes(this.configuration);
+    const config = createStruct(CU_LAUNCH_CONFIG, {
+      gridDimX: blocks,
+      gridDimY: 1,
+      gridDimZ: 1,
+      blockDimX: TILE_THREADS,
+      blockDimY: 1,
+      blockDimZ: 1,
+      sharedMemBytes: sharedBytes(this.configuration),
+      hStream: stream.handle,
+      attrs: addressOf(isCooperative ? TOGETHER : EARLY),
+      numAttrs: 1,
+    });
     const pointers = BigUint64Array.of(addressOf(parameters));
-    const code = isCooperative
-      ? symbols.cuLaunchCooperativeKernel(kernel, blocks, 1, 1, TILE_THREADS, 1, 1, bytes, stream.handle, pointers)
-      : symbols.cuLaunchKernel(kernel, blocks, 1, 1, TILE_THREADS, 1, 1, bytes, stream.handle, pointers, null);
+    const code = openCudaDriver().symbols.cuLaunchKernelEx(config, kernel, pointers, null);
     checkCudaDriver(code, `the launch of ${TILE_KERNEL}`);
   }
 

@@ -29,6 +29,7 @@ export interface Destination {
 
 /** One push: a panel for a rank. */
 interface Push {
+  readonly peer: number;
   readonly counter: bigint;
   /** How many halves of tiles the kernel counts in a run. */
   readonly count: number;
@@ -80,6 +81,7 @@ export class Panels implements Disposable {
           const { counters, data, flags } = destinationOf(peer);
           const [offset, word] = [BigInt(index * this.halves * halfBytes), BigInt(4 * index)];
           return [{
+            peer,
             counter: counters + word,
             count,
             from: this.dataFor(peer, parity) + offset,
@@ -103,16 +105,21 @@ export class Panels implements Disposable {
     return this.#memory.address + BigInt(place * this.#dataBytes);
   }
 
-  /** Push what the run of this number stores, panel after panel, each once it is complete. The kernel is on its way. */
-  push(run: number): void {
+  /**
+   * Push what the run of this number stores, panel after panel, each once it is complete. The kernel is on its way. Each copy
+   * is put on the stream by `put`.
+   */
+  push(run: number, put: (stream: Stream, peer: number, copy: () => void) => void): void {
     const { cudaMemcpyAsync } = openCudaRuntime().symbols;
     const { cuStreamWaitValue32, cuStreamWriteValue32 } = openCudaDriver().symbols;
     const { handle } = this.#stream;
-    for (const { counter, count, from, to, bytes, flag } of this.#pushes[run % 2]) {
+    for (const { peer, counter, count, from, to, bytes, flag } of this.#pushes[run % 2]) {
       // Counters go on from run to run, and may come round.
       const counted = cuStreamWaitValue32(handle, counter, run * count >>> 0, CuStreamWaitValueFlags.GEQ);
       checkCudaDriver(counted, "cuStreamWaitValue32");
-      checkCuda(cudaMemcpyAsync(to, from, bytes, CudaMemcpyKind.DeviceToDevice, handle), "cudaMemcpyAsync");
+      put(this.#stream, peer, () => {
+        checkCuda(cudaMemcpyAsync(to, from, bytes, CudaMemcpyKind.DeviceToDevice, handle), "cudaMemcpyAsync");
+      });
       const raised = cuStreamWriteValue32(handle, flag, run, CuStreamWriteValueFlags.DEFAULT);
       checkCudaDriver(raised, "cuStreamWriteValue32");
     }

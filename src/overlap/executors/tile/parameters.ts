@@ -4,13 +4,16 @@
  * @module
  */
 import { createStruct, type StructLayout, writeField } from "../../../../ffi/struct.ts";
-import { TILE_ROWS, type TileConfiguration } from "./configuration.ts";
+import { stepElements, TILE_ROWS, type TileConfiguration } from "./configuration.ts";
 import type { Part } from "../../partition.ts";
 import type { Spot } from "../../tile_order.ts";
 import { encodeTensorMap } from "./tensor_map.ts";
 
 /** The most ranks that a kernel knows. */
 export const MOST_RANKS = 8;
+
+/** What a kernel marks of a tile: when each begins and ends, in nanoseconds; 0 where it did not happen. */
+export const TILE_MARKS = ["part", "products", "sums"] as const;
 
 /** For how many runs, the last ones, a kernel notes when it began and ended: two words of nanoseconds each. */
 export const STAMPED_RUNS = 64;
@@ -60,6 +63,9 @@ export const TILE_PARAMETERS = {
     panel: [3912, "u32"],
     isPushed: [3916, "u32"],
     stamps: [3920, "u64"],
+    pieces: [3928, "u32"],
+    pieceSteps: [3932, "u32"],
+    marks: [3936, "u64"],
   },
 } as const satisfies StructLayout;
 
@@ -139,6 +145,10 @@ export interface TileArguments {
   readonly patienceSeconds: number;
   /** Bytes that are sent at a time. */
   readonly piece: number;
+  /** How many pieces along k parts of a gathered factor have. */
+  readonly pieces: number;
+  /** How many of its steps a piece has. */
+  readonly pieceSteps: number;
   /** Where the kernel notes when it began and ended; 0 for nowhere. */
   readonly stamps: bigint;
 }
@@ -155,7 +165,7 @@ function indices<T>(parts: readonly T[], index: (part: T) => number): Uint8Array
 
 /** The bytes of the kernel's argument; the call's number and scalars are still to be set. */
 export function packArguments(configuration: TileConfiguration, given: TileArguments): Uint8Array<ArrayBuffer> {
-  const { dtype, isRowMajorA, isRowMajorB, columns, cluster } = configuration;
+  const { dtype, narrow = [dtype, dtype], isRowMajorA, isRowMajorB, columns, cluster } = configuration;
   const boxRows = isRowMajorA ? boxRowsOf(given.a) : 64;
   const boxRowsB = isRowMajorB ? 64 / cluster : columns / cluster;
   const { bias, activation = "none" } = given.epilog;
@@ -185,10 +195,12 @@ export function packArguments(configuration: TileConfiguration, given: TileArgum
     firstRow: indices(given.d, (part) => part?.rows.start ?? 0),
     firstColumn: indices(given.d, (part) => part?.columns.start ?? 0),
     count: given.count,
-    steps: Math.ceil(given.k / 64),
+    steps: Math.ceil(given.k / stepElements(configuration)),
     rank: given.rank,
     bytesA: isRowMajorA ? boxRows * 128 : TILE_ROWS * 128,
     piece: given.piece,
+    pieces: given.pieces,
+    pieceSteps: given.pieceSteps,
     stamps: given.stamps,
     panel: given.panel,
     isPushed: Number(given.isPushed),
@@ -201,15 +213,16 @@ export function packArguments(configuration: TileConfiguration, given: TileArgum
     part: Operand,
     isRowMajor: boolean,
     rowsOfBox: number,
+    type: typeof dtype | typeof narrow[number] = dtype,
   ) => {
     const [outer, inner] = isRowMajor ? [part.rows, part.columns] : [part.columns, part.rows];
     const { address, leading } = part;
     const [rows, inRow] = [outer, inner].map(({ start, end }) => end - start);
     const offset = TILE_PARAMETERS.fields[field][0] + 128 * index;
-    encodeTensorMap(bytes, offset, { dtype, address, rows, columns: inRow, leading, boxRows: rowsOfBox });
+    encodeTensorMap(bytes, offset, { dtype: type, address, rows, columns: inRow, leading, boxRows: rowsOfBox });
   };
-  given.a.forEach((part, i) => write("a", i, part, isRowMajorA, boxRows));
-  given.b.forEach((part, i) => write("b", i, part, isRowMajorB, boxRowsB));
+  given.a.forEach((part, i) => write("a", i, part, isRowMajorA, boxRows, narrow[0]));
+  given.b.forEach((part, i) => write("b", i, part, isRowMajorB, boxRowsB, narrow[1]));
   given.d.forEach((part, i) => part && write("d", i, part, true, 64));
   if (given.c !== null && given.c !== "in D") write("c", 0, given.c, true, 64);
   return bytes;
@@ -220,4 +233,9 @@ export function setCall(bytes: Uint8Array, call: number, alpha: number, beta: nu
   writeField(TILE_PARAMETERS, bytes, "call", call);
   writeField(TILE_PARAMETERS, bytes, "alpha", alpha);
   writeField(TILE_PARAMETERS, bytes, "beta", beta);
+}
+
+/** Have a run mark what it does with its tiles; 0 for none. */
+export function setMarks(bytes: Uint8Array, marks: bigint): void {
+  writeField(TILE_PARAMETERS, bytes, "marks", marks);
 }

@@ -6,7 +6,7 @@
  */
 import { checkCudaDriver, CuStreamWriteValueFlags, openCudaDriver } from "../../../../ffi/cuda/driver.ts";
 import { ShapeError, StateError } from "../../../errors.ts";
-import { clearOnDevice, copyOnDevice, copyToDevice } from "../../../memory/copy.ts";
+import { clearOnDevice, copyFromDevice, copyOnDevice, copyPlaneOnDevice, copyToDevice } from "../../../memory/copy.ts";
 import { DeviceBuffer } from "../../../memory/device_buffer.ts";
 import { Event } from "../../../gpu/event.ts";
 import { meetAll, prepareFlags } from "../../../gpu/kernels/flag_kernels.ts";
@@ -15,11 +15,12 @@ import { AWAITED, Patience } from "../patience.ts";
 import { RunOrder } from "../run_order.ts";
 import { GpuProduct } from "../gpu_product.ts";
 import type { Interval, Span } from "../../../runtime/timeline.ts";
-import { CHUNK_BYTES, type TileConfiguration } from "./configuration.ts";
+import { CHUNK_BYTES, factorBytes, stepElements, type TileConfiguration } from "./configuration.ts";
 import { TileKernel } from "./kernel.ts";
 import { type Destination, Panels } from "./panels.ts";
 import type { Part } from "../../partition.ts";
 import {
+  gatheredPieces,
   packTiles,
   panelTiles,
   partsOf,
@@ -29,7 +30,15 @@ import {
   type TileProblem,
   type TileVariant,
 } from "../../tile_order.ts";
-import { MOST_RANKS, type Operand, packArguments, setCall, type TileEpilog } from "./parameters.ts";
+import {
+  MOST_RANKS,
+  type Operand,
+  packArguments,
+  setCall,
+  setMarks,
+  TILE_MARKS,
+  type TileEpilog,
+} from "./parameters.ts";
 
 /** A matrix in a GPU's memory. */
 export interface DeviceMatrix {
@@ -98,8 +107,15 @@ export interface ExchangeLayout {
 const align = (bytes: number) => Math.ceil(bytes / 256) * 256;
 
 /** Elements from a row or column to the next where it has so many: the hardware takes multiples of 16 bytes. */
-export function padded(elements: number): number {
-  return Math.ceil(elements / 8) * 8;
+export function padded(elements: number, itemSize = 2): number {
+  const step = 16 / itemSize;
+  return Math.ceil(elements / step) * step;
+}
+
+/** What the kernel of a product is compiled for. */
+export function configurationOf(problem: TileProblem, { shape }: TileVariant): TileConfiguration {
+  const { dtype, narrow, isRowMajorA, isRowMajorB } = problem;
+  return { ...shape, dtype, ...narrow && { narrow }, isRowMajorA, isRowMajorB };
 }
 
 /** Whether what is split lies in sequence: A's rows, or B's columns. */
@@ -128,11 +144,14 @@ export function exchangeLayout(problem: TileProblem, variant: TileVariant): Exch
   const tiles = Math.max(...spotsByRank(problem, variant).map(({ length }) => length)) * cluster;
   const isSum = kind === "reduce" || kind === "all_reduce";
   const flagBytes = isSum ? align(tiles * 2 * 4) : 0;
+  const itemSize = factorBytes(problem);
   const gathered = () =>
     Math.max(
-      ...partsOf(problem).map((part) => gatheredPart(problem, part)).map(({ inner, outer }) => outer * padded(inner)),
+      ...partsOf(problem).map((part) => gatheredPart(problem, part)).map(({ inner, outer }) =>
+        outer * padded(inner, itemSize) * itemSize
+      ),
     );
-  const dataBytes = kind === "gather" ? align(gathered() * 2) : isSum ? tiles * 2 * (columns / 64) * CHUNK_BYTES : 0;
+  const dataBytes = kind === "gather" ? align(gathered()) : isSum ? tiles * 2 * (columns / 64) * CHUNK_BYTES : 0;
   const panel = panelTiles(problem, variant);
   const counterBytes = panel === null ? 0 : align(Math.ceil(tiles / cluster / panel) * 4);
   const tileFlags = 3 * FLAG_BYTES;
@@ -153,11 +172,13 @@ export function tileRefusal(
   leading: Record<"a" | "b" | "d", number>,
   arePartsApart = false,
 ): string | null {
-  const { kind, m, n, k, split, rank, size } = problem;
+  const { kind, m, n, k, split, rank, size, narrow, isRowMajorA, isRowMajorB } = problem;
+  if (narrow !== undefined && (!isRowMajorA || isRowMajorB)) return "8-bit factors have to lie with k in sequence";
+  const itemSize = factorBytes(problem);
   if (size > MOST_RANKS) return `tile kernels know at most ${MOST_RANKS} ranks, not ${size}`;
   if (Math.min(m, n, k) < 1) return `tile kernels multiply no empty matrices, and m, n, k are ${m}, ${n}, ${k}`;
   for (const [name, value] of Object.entries(leading)) {
-    if (value % 8 !== 0) {
+    if (value * (name === "d" ? 2 : itemSize) % 16 !== 0) {
       return `rows and columns have to begin at multiples of 16 bytes, and ${name.toUpperCase()} has one every ${value} elements`;
     }
   }
@@ -177,7 +198,7 @@ export function tileRefusal(
   }
   if (kind === "reduce") return null;
   const [name, given] = split === "rows" ? ["A", leading.a] : ["B", leading.b];
-  const dense = padded(gatheredPart(problem, parts[rank]).inner);
+  const dense = padded(gatheredPart(problem, parts[rank]).inner, itemSize);
   if (given !== dense) {
     return `the part of ${name} that is gathered has to be dense: a stride of ${dense}, not ${given}`;
   }
@@ -202,6 +223,7 @@ export class TileProduct extends GpuProduct implements Disposable {
   readonly #variant: TileVariant;
   readonly #kernel: TileKernel;
   readonly #layout: ExchangeLayout;
+  readonly #pieces: readonly Part[];
   readonly #peers: readonly bigint[];
   readonly #count: number;
   readonly #memory: DeviceBuffer;
@@ -233,8 +255,8 @@ export class TileProduct extends GpuProduct implements Disposable {
     options: { blocks?: number; patienceSeconds?: number; stamps?: bigint } = {},
   ) {
     super();
-    const { dtype, isRowMajorA, isRowMajorB, kind } = problem;
-    const configuration: TileConfiguration = { ...variant.shape, dtype, isRowMajorA, isRowMajorB };
+    const { kind } = problem;
+    const configuration = configurationOf(problem, variant);
     const { cluster } = variant.shape;
     this.problem = problem;
     this.#stamps = options.stamps ?? 0n;
@@ -246,6 +268,7 @@ export class TileProduct extends GpuProduct implements Disposable {
     this.#kernel.prepare(stream.device);
     prepareFlags(stream);
     this.#layout = exchangeLayout(problem, variant);
+    this.#pieces = gatheredPieces(problem, variant);
     this.blocks = options.blocks ?? this.#kernel.blocksOn(stream.device);
     const order = tileOrder(problem, variant, this.blocks / cluster);
     this.#count = order.length;
@@ -269,28 +292,47 @@ export class TileProduct extends GpuProduct implements Disposable {
    * @throws {ShapeError} if a tile kernel cannot do it.
    */
   execute(operands: TileOperands, stream: Stream = this.stream): void {
-    if (operands !== this.#recent?.operands) this.#recent = { operands, prepared: this.#prepare(operands) };
+    const prepared = this.#prepareFor(operands);
     const { a, b, alpha = 1, beta = 1 } = operands;
     this.#isCaptured ||= this.#checkCapture(stream);
     const call = this.#isCaptured ? MET_CALL : ++this.#calls;
     this.order.begin(stream);
     if (this.#isCaptured) this.meet(stream, true);
-    const parameters = this.#recent.prepared[call % 2];
+    const parameters = prepared[call % 2];
     setCall(parameters, call, alpha, beta);
     if (this.#copies) this.#push(this.problem.split === "rows" ? a : b, call, stream);
     this.#put(stream, { lane: 0, kind: "gemm", label: `${this.#count} tiles` }, () => {
-      this.#kernel.launch(stream, this.blocks, parameters, this.#isSum);
+      this.#kernel.launch(stream, this.blocks, parameters, this.#runsTogether);
     });
     // After the kernel, which they wait for: streams may share a queue of the GPU.
-    this.#panels?.push(call);
+    this.#panels?.push(call, (stream, peer, copy) => {
+      this.#put(stream, { lane: 1, kind: "copy", label: `a panel for rank ${peer}` }, copy);
+    });
     // What is pushed has to stay as it is until then.
     if (this.#copies) stream.wait(this.#copies.ended);
     this.order.end(stream);
   }
 
-  /** Run once, after all ranks have met, and return when the kernel and copies ran. All ranks have to do it. */
+  /**
+   * Run once, after all ranks have met, and return when copies ran, and what each cluster of blocks did with its tiles: a lane
+   * for each. All ranks have to do it.
+   */
   trace(operands: TileOperands): Interval[] {
-    return this.traced(this.problem.rank, () => this.execute(operands));
+    const words = new BigUint64Array(this.#count * 2 * TILE_MARKS.length);
+    using marks = new DeviceBuffer(this.stream, words.byteLength);
+    clearOnDevice(marks.address, words.byteLength, this.stream);
+    const mark = (address: bigint) => this.#recent!.prepared.forEach((bytes) => setMarks(bytes, address));
+    const intervals = this.traced(this.problem.rank, () => {
+      this.#prepareFor(operands);
+      mark(marks.address);
+      try {
+        this.execute(operands);
+      } finally {
+        mark(0n);
+      }
+    });
+    copyFromDevice(words, marks.address, this.stream);
+    return intervals.flatMap((one) => one.kind === "gemm" ? this.#tilesOf(one, words) : [one]);
   }
 
   /** Bytes of the GPU that only this rank uses. */
@@ -308,6 +350,26 @@ export class TileProduct extends GpuProduct implements Disposable {
     this.#copies?.begun[Symbol.dispose]();
     this.#copies?.ended[Symbol.dispose]();
     this.#copies?.stream[Symbol.dispose]();
+  }
+
+  #prepareFor(operands: TileOperands): Prepared {
+    if (operands !== this.#recent?.operands) this.#recent = { operands, prepared: this.#prepare(operands) };
+    return this.#recent.prepared;
+  }
+
+  /** What was marked of the tiles, as what happened during the kernel. */
+  #tilesOf({ rank, start }: Interval, marks: BigUint64Array): Interval[] {
+    const clusters = this.blocks / this.#variant.shape.cluster;
+    const first = marks.reduce((least, mark) => mark !== 0n && mark < least ? mark : least, 2n ** 64n - 1n);
+    const at = (index: number) => start + Number(marks[index] - first) / 1e3;
+    return Array.from({ length: this.#count }, (_, tile) =>
+      TILE_MARKS.flatMap((what, i): Interval[] => {
+        const index = 2 * (tile * TILE_MARKS.length + i);
+        if (marks[index] === 0n || marks[index + 1] === 0n) return [];
+        const kind = what === "products" ? "gemm" : "wait";
+        const label = what === "products" ? `tile ${tile}` : `waits for ${what}`;
+        return [{ rank, lane: tile % clusters, kind, label, start: at(index), end: at(index + 1) }];
+      })).flat();
   }
 
   /** The kernel's argument for each parity of the call. */
@@ -362,6 +424,15 @@ export class TileProduct extends GpuProduct implements Disposable {
   #put(stream: Stream, span: Span, put: () => void): void {
     if (this.tracer) this.tracer.span(stream, span, put);
     else put();
+  }
+
+  /**
+   * Whether all blocks have to run at the same time, since some wait for what others make. Where each cluster sends one tile
+   * and waits for the same one, those that run on all GPUs, which begin in the order of their numbers, make room for the rest.
+   */
+  get #runsTogether(): boolean {
+    const { isExchange = false, shape: { cluster } } = this.#variant;
+    return this.#isSum && !(isExchange && this.#count <= this.blocks / cluster);
   }
 
   /** Whether ranks add up what others send. */
@@ -447,6 +518,8 @@ export class TileProduct extends GpuProduct implements Disposable {
       report: this.patience.notes.report,
       epilog,
       patienceSeconds: this.patience.notes.patienceSeconds,
+      pieces: this.#pieces.length,
+      pieceSteps: Math.ceil(this.#pieces[0].end / stepElements(this.problem)),
       stamps: this.#stamps,
       piece: this.#variant.piece ?? (isExchange ? CHUNK_BYTES : m <= 2048 ? CHUNK_BYTES / 4 : CHUNK_BYTES / 2),
     });
@@ -471,7 +544,7 @@ export class TileProduct extends GpuProduct implements Disposable {
       if (kind === "reduce" && apart.length === 0) return operand(own, { ...whole, end });
       if (kind === "reduce") return operand({ ...own, address: apart[index] }, part);
       if (index === rank) return operand(own, part);
-      const leading = padded(gatheredPart(this.problem, part).inner);
+      const leading = padded(gatheredPart(this.problem, part).inner, factorBytes(this.problem));
       return operand({ address: this.#dataOf(index, rank, parity), leading }, part);
     });
   }
@@ -516,21 +589,38 @@ export class TileProduct extends GpuProduct implements Disposable {
     const { rank, size } = this.problem;
     const { stream, begun, ended } = this.#copies!;
     const { inner, outer } = gatheredPart(this.problem, partsOf(this.problem)[rank]);
-    const bytes = ((outer - 1) * padded(inner) + inner) * 2;
+    const itemSize = factorBytes(this.problem);
+    const pitch = padded(inner, itemSize) * itemSize;
+    const isAcross = isSplitInSequence(this.problem);
+    const { cuStreamWriteValue32 } = openCudaDriver().symbols;
     begun.record(on);
     stream.wait(begun);
     for (let i = 1; i < size; i++) {
       const peer = (rank - i + size) % size;
       const to = this.#dataOf(rank, peer, call % 2);
-      this.#put(stream, { lane: 1, kind: "copy", label: `its part to rank ${peer}` }, () => {
-        copyOnDevice(to, own.address, bytes, stream);
-      });
       const flag = this.#wordOf(rank, peer, 0);
-      const { cuStreamWriteValue32 } = openCudaDriver().symbols;
-      checkCudaDriver(
-        cuStreamWriteValue32(stream.handle, flag, call, CuStreamWriteValueFlags.DEFAULT),
-        "cuStreamWriteValue32",
-      );
+      this.#pieces.forEach(({ start, end }, piece) => {
+        const [first, rows, width] = isAcross
+          ? [start * pitch, end - start, inner * itemSize]
+          : [start * itemSize, outer, (end - start) * itemSize];
+        const copy = () => {
+          const [target, source] = [to + BigInt(first), own.address + BigInt(first)];
+          // What lies in sequence but for padding is one piece of memory.
+          if (isAcross || this.#pieces.length === 1) copyOnDevice(target, source, (rows - 1) * pitch + width, stream);
+          else {copyPlaneOnDevice(
+              target,
+              source,
+              { width, height: rows, sourcePitch: pitch, targetPitch: pitch },
+              stream,
+            );}
+        };
+        this.#put(stream, { lane: 1, kind: "copy", label: `its part to rank ${peer}` }, copy);
+        const here = (call - 1) * this.#pieces.length + piece + 1;
+        checkCudaDriver(
+          cuStreamWriteValue32(stream.handle, flag, here >>> 0, CuStreamWriteValueFlags.DEFAULT),
+          "cuStreamWriteValue32",
+        );
+      });
     }
     ended.record(stream);
   }

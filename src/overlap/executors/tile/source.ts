@@ -14,25 +14,37 @@
  *
  * @module
  */
-import { checkTileShape, type TileConfiguration, type TileDType } from "./configuration.ts";
+import {
+  checkConfiguration,
+  loadsOfStep,
+  type NarrowDType,
+  stepElements,
+  type TileConfiguration,
+  type TileDType,
+} from "./configuration.ts";
 
 /** The kernel's name. */
 export const TILE_KERNEL = "multiply_tiles";
 
-const TYPES: Record<TileDType, string> = { bfloat16: "bf16", float16: "f16" };
+const TYPES: Record<TileDType | NarrowDType, string> = {
+  bfloat16: "bf16",
+  float16: "f16",
+  float8_e4m3: "e4m3",
+  float8_e5m2: "e5m2",
+};
 
-/** The product of 64 x 16 by 16 x columns: an instruction with as many operands as there are sums. */
-function product({ columns, dtype, isRowMajorA, isRowMajorB }: TileConfiguration): string {
+/** The product of 64 rows by so many columns along 32 bytes of k: an instruction with as many operands as there are sums. */
+function product({ columns, dtype, narrow, isRowMajorA, isRowMajorB }: TileConfiguration): string {
   const count = columns / 2;
   const sums = Array.from({ length: count }, (_, i) => `%${i}`).join(", ");
   const operands = Array.from({ length: count }, (_, i) => `"+f"(sum[${i}])`).join(", ");
-  const type = TYPES[dtype];
-  const transposed = `${isRowMajorA ? 0 : 1}, ${isRowMajorB ? 1 : 0}`;
+  const [a, b] = (narrow ?? [dtype, dtype]).map((type) => TYPES[type]);
+  const [extent, transposed] = narrow ? [32, ""] : [16, `, ${isRowMajorA ? 0 : 1}, ${isRowMajorB ? 1 : 0}`];
   return `
 __device__ __forceinline__ void multiply(float (&sum)[COLUMNS / 2], u64 a, u64 b, int accumulate) {
   asm volatile("{\\n.reg .pred p;\\nsetp.ne.b32 p, %${count + 2}, 0;\\n"
-    "wgmma.mma_async.sync.aligned.m64n${columns}k16.f32.${type}.${type} {${sums}}, %${count}, %${count + 1}, "
-    "p, 1, 1, ${transposed};\\n}"
+    "wgmma.mma_async.sync.aligned.m64n${columns}k${extent}.f32.${a}.${b} {${sums}}, %${count}, %${count + 1}, "
+    "p, 1, 1${transposed};\\n}"
     : ${operands} : "l"(a), "l"(b), "r"(accumulate));
 }`;
 }
@@ -50,7 +62,7 @@ struct Parameters {
   // By rank: where its partial sums go, and their flags; where partial sums from it arrive, and their flags.
   u64 send[8], raise[8], arrive[8], expect[8];
   u64 finish[8], finished[8];  // by rank: where to count blocks that have stored all, and where it counts its own here
-  u64 gathered[8];             // by rank: the call whose part of the gathered operand is here
+  u64 gathered[8];             // by rank: how many pieces of its parts of the gathered operand are here, of all calls
   u64* error;
   u64* report;                 // the same word where the host sees it
   u64 patience;                // in nanoseconds
@@ -66,8 +78,13 @@ struct Parameters {
   // the flags to raise count these halves; else they hold the call.
   u32 panel, isPushed;
   u64* stamps;                  // by call: when its first block began, when its last one ended; or 0
+  u32 pieces, pieceSteps;       // how many pieces along k parts of a gathered factor have, and how many steps each
+  u64* marks;                   // by tile of the list: when what its first block does with it begins and ends; or 0
 };
 constexpr u32 STAMPS = 64;
+
+// What is marked of a tile: a wait for a part of an operand, its products, a wait for partial sums.
+enum Mark { AWAIT_PART, HAVE_PART, MULTIPLY, MULTIPLIED, AWAIT_SUMS, HAVE_SUMS, MARKS };
 
 // What follows the product and the bias.
 enum Activation { NONE, RELU, GELU };
@@ -169,6 +186,10 @@ __device__ __forceinline__ u64 now() {
   return time;
 }
 
+__device__ __forceinline__ void mark(const Parameters& p, u32 tile, Mark what) {
+  if (p.marks != nullptr) p.marks[(u64)tile * MARKS + what] = now();
+}
+
 // The time that a thread waits for other ranks. Once it is up, what it notes is which rank, and for what.
 struct Patience {
   u64 end;
@@ -221,30 +242,36 @@ __device__ __forceinline__ u64 descriptor(u32 address, bool is_k_major) {
   return (u64)(address >> 4 & 0x3fff) | leading << 16 | (u64)(1024 >> 4) << 32 | (u64)1 << 62;
 }
 
-// How far 16 elements along k are, in units of 16 bytes.
+// How far 32 bytes along k are, in units of 16 bytes.
 constexpr u32 STEP_A = IS_ROW_MAJOR_A ? 2 : 128, STEP_B = IS_ROW_MAJOR_B ? 128 : 2;
 
 // Load A and B, tile after tile.
 __device__ __forceinline__ void load(const Parameters& p, u32 stages, u32 full, u32 empty, u32 block, u32 first, u32 stride) {
   Patience patience(p);
   u32 here = 1;  // the parts of the gathered operand that are known to be here
+  const u32 loads = p.steps * LOADS;
   u32 use = 0, phase = 1;
   if (first >= p.count) return;
   uint4 next = p.tiles[first];
   for (u32 position = first; position < p.count; position += stride) {
     uint4 tile = next;
     if (position + stride < p.count) next = p.tiles[position + stride];
-    u32 flag = flag_of(tile);
-    if (!(here >> flag & 1)) {
-      while (!has_reached(p.gathered[flag - 1], p.call) && !patience.ends(p, 1, flag - 1)) {}
-      fence_global();
-      here |= 1u << flag;
-    }
+    u32 flag = flag_of(tile), piece = (p.call - 1) * p.pieces;
+    u32 known = here >> flag & 1 ? loads : 0;  // the loads whose factors are here
+    here |= 1u << flag;
     const TensorMap* a = &p.a[part_of_a(tile)];
     const TensorMap* b = &p.b[part_of_b(tile)];
     int row = tile.x + block * 128 - p.first_a[part_of_a(tile)], column = tile.y - p.first_b[part_of_b(tile)];
-    for (u32 step = 0; step < p.steps; step++) {
-      int k = step * 64;
+    for (u32 load = 0; load < loads; load++) {
+      if (load == known) {
+        if (block == 0 && load == 0) mark(p, position, AWAIT_PART);
+        piece++;
+        while (!has_reached(p.gathered[flag - 1], piece) && !patience.ends(p, 1, flag - 1)) {}
+        fence_global();
+        known += p.pieceSteps * LOADS;
+        if (block == 0 && load == 0) mark(p, position, HAVE_PART);
+      }
+      int k = load * (STEP / LOADS);
       u32 at = stages + use * BYTES_STAGE, barrier = full + use * 8;
       barrier_wait(empty + use * 8, phase);
       barrier_expect(barrier, p.bytesA + BYTES_B);
@@ -272,6 +299,8 @@ __device__ __forceinline__ void load(const Parameters& p, u32 stages, u32 full, 
       if (++use == STAGES) use = 0, phase ^= 1;
     }
   }
+  // A kernel behind this one may come as soon as blocks end.
+  asm volatile("griddepcontrol.launch_dependents;");
 }
 
 // The uses of the slots in their order, as both sides of a slot go through them. A tile has up to four phases: its
@@ -309,6 +338,7 @@ __device__ __forceinline__ void carry(
 ) {
   Patience patience(p);
   Cursor in(p, first), out(p, first);
+  bool is_waiting = false;  // for partial sums
   u32 freed = 0;  // the uses whose slot can be taken again
   while (out.position < p.count) {
     bool has_room = in.position < p.count && in.use < freed + SLOTS;
@@ -324,6 +354,10 @@ __device__ __forceinline__ void carry(
         if (in.chunk == 0) {
           u64 flag = p.expect[sender] + (u64)(number / p.panel) * 4;
           is_here = patience.is_over || has_reached(flag, p.call) || patience.ends(p, 2, sender);
+          if (is_here == is_waiting) {
+            if (block == 0 && half == 0) mark(p, in.position, is_here ? HAVE_SUMS : AWAIT_SUMS);
+            is_waiting = !is_here;
+          }
         }
         if (is_here) {
           fence_global();
@@ -494,6 +528,12 @@ __device__ __forceinline__ void compute(
   const u32 thread = threadIdx.x & 127;
   u32 stage = 0, phase = 0, use = 0;
   float sum[COLUMNS / 2];
+#if IS_NARROW
+  // Tensor cores add products of 8 bits with few bits: what they add in a step is added to the sums here.
+  float part[COLUMNS / 2];
+#else
+  float (&part)[COLUMNS / 2] = sum;
+#endif
   // In the first steps of a tile, the result of the one before, rounded; in the last ones, what arrived from one sender.
   u32 held[COLUMNS / 4];
 
@@ -516,12 +556,16 @@ __device__ __forceinline__ void compute(
     hand_over(use++);
   };
   auto begin_step = [&](u32 step) {
-    barrier_wait(full + stage * 8, phase);
-    u32 at = stages + stage * BYTES_STAGE;
-    u64 a = descriptor(at + half * (BYTES_A / 2), IS_ROW_MAJOR_A), b = descriptor(at + BYTES_A, !IS_ROW_MAJOR_B);
+#pragma unroll
+    for (u32 load = 0; load < LOADS; load++) barrier_wait(full + (stage + load) * 8, phase);
     asm volatile("wgmma.fence.sync.aligned;" ::: "memory");
 #pragma unroll
-    for (u32 i = 0; i < 4; i++) multiply(sum, a + i * STEP_A, b + i * STEP_B, step != 0 || i != 0);
+    for (u32 load = 0; load < LOADS; load++) {
+      u32 at = stages + (stage + load) * BYTES_STAGE;
+      u64 a = descriptor(at + half * (BYTES_A / 2), IS_ROW_MAJOR_A), b = descriptor(at + BYTES_A, !IS_ROW_MAJOR_B);
+#pragma unroll
+      for (u32 i = 0; i < 4; i++) multiply(part, a + i * STEP_A, b + i * STEP_B, !IS_NARROW && step != 0 || load != 0 || i != 0);
+    }
     asm volatile("wgmma.commit_group.sync.aligned;" ::: "memory");
   };
   // The stage of the step before the one that comes next.
@@ -529,10 +573,24 @@ __device__ __forceinline__ void compute(
     if (thread < CLUSTER) barrier_arrive_at(empty + (stage == 0 ? STAGES - 1 : stage - 1) * 8, thread);
   };
   auto end_step = [&](u32 step) {
+#if IS_NARROW
+    asm volatile("wgmma.wait_group.sync.aligned 0;" ::: "memory");
+#pragma unroll
+    for (u32 load = 0; load < LOADS; load++) {
+      if (++stage == STAGES) stage = 0, phase ^= 1;
+      release();
+    }
+#pragma unroll
+    for (u32 i = 0; i < COLUMNS / 2; i++) {
+      asm volatile("" : "+f"(part[i]) :: "memory");
+      sum[i] += part[i];
+    }
+#else
     // The step before this one is done with its stage.
     asm volatile("wgmma.wait_group.sync.aligned 1;" ::: "memory");
     if (step != 0) release();
     if (++stage == STAGES) stage = 0, phase ^= 1;
+#endif
   };
 
   u32 position = first;
@@ -541,7 +599,13 @@ __device__ __forceinline__ void compute(
     const u32 senders = senders_of(tile.w);
     const bool is_sent = receivers_of(tile.w) != 0, is_result = targets_of(tile) != 0;
     const bool is_holding = position >= stride;
+    const bool is_marking = threadIdx.x == 128 && block == 0;
+    if (is_marking) mark(p, position, MULTIPLY);
     u32 step = 0;
+#if IS_NARROW
+#pragma unroll
+    for (u32 i = 0; i < COLUMNS / 2; i++) sum[i] = 0;
+#endif
 #pragma unroll
     for (u32 chunk = 0; chunk < CHUNKS; chunk++) {
       if (step < p.steps) begin_step(step);
@@ -560,9 +624,12 @@ __device__ __forceinline__ void compute(
       if (is_fetched) take(held + chunk * 16);
       if (step < p.steps) end_step(step++);
     }
+#if !IS_NARROW
     asm volatile("wgmma.wait_group.sync.aligned 0;" ::: "memory");
     release();
+#endif
 
+    if (is_marking) mark(p, position, MULTIPLIED);
     if (p.alpha != 1) {
 #pragma unroll
       for (u32 i = 0; i < COLUMNS / 2; i++) sum[i] = p.alpha == 0 ? 0 : sum[i] * p.alpha;
@@ -636,6 +703,8 @@ __launch_bounds__(384, 1) multiply_tiles(const __grid_constant__ Parameters p) {
 #if CLUSTER > 1
   cluster_barrier();
 #endif
+  // What was on the stream before is done with its memory; all above is beside it.
+  asm volatile("griddepcontrol.wait;" ::: "memory");
   u64* stamp = p.stamps + p.call % STAMPS * 2;
   if (p.stamps != nullptr && threadIdx.x == 0) atomicMin(stamp, now());
   const u32 group = threadIdx.x / 128;
@@ -669,14 +738,20 @@ __launch_bounds__(384, 1) multiply_tiles(const __grid_constant__ Parameters p) {
  * @throws {RangeError} if there can be no such kernel.
  */
 export function tileSource(configuration: TileConfiguration): string {
-  checkTileShape(configuration);
-  const { columns, stages, slots, cluster, dtype, isRowMajorA, isRowMajorB } = configuration;
+  checkConfiguration(configuration);
+  const { columns, stages, slots, cluster, dtype, narrow, isRowMajorA, isRowMajorB } = configuration;
   const macros = {
     COLUMNS: columns,
     STAGES: stages,
     SLOTS: slots,
     CLUSTER: cluster,
+    STEP: stepElements(configuration),
     IS_BFLOAT16: Number(dtype === "bfloat16"),
+    IS_NARROW: Number(narrow !== undefined),
+    LOADS: loadsOfStep(configuration),
+    // Of 8-bit factors, 1 for float8_e5m2.
+    IS_E5M2_A: Number(narrow?.[0] === "float8_e5m2"),
+    IS_E5M2_B: Number(narrow?.[1] === "float8_e5m2"),
     IS_ROW_MAJOR_A: Number(isRowMajorA),
     IS_ROW_MAJOR_B: Number(isRowMajorB),
     PAIR: `"${TYPES[dtype]}x2"`,

@@ -4,7 +4,11 @@ import { BlockCyclic, type Distribution, ProcessGrid, Replicated, Slab } from ".
 import type { EngineRequest } from "../../../../src/linalg/engines/engine.ts";
 import { refuseTiles } from "../../../../src/linalg/engines/overlap/tile_engine.ts";
 import { type TileStrategy, tileStrategy } from "../../../../src/linalg/engines/overlap/tile_strategy.ts";
-import { usualVariant } from "../../../../src/linalg/engines/overlap/tile_variants.ts";
+import {
+  usualVariant,
+  variantNamed,
+  variantsWorthMeasuring,
+} from "../../../../src/linalg/engines/overlap/tile_variants.ts";
 import { describeEpilog } from "../../../../src/linalg/matmul/epilog.ts";
 import { canonicalProblem, type MatmulProblem, type Matrix } from "../../../../src/linalg/matmul/problem.ts";
 import type { DType } from "../../../../src/dtype/dtype.ts";
@@ -186,6 +190,41 @@ Deno.test("what tile kernels have is not refused", () => {
   for (const [a, b, d] of PLACES) assertEquals(refuseTiles(requestOf({ places: [a, b, d] }), runtime()), null);
 });
 
+/** A request for factors of 8 bits, and a D of bfloat16. */
+function narrowRequest(given: Case, dtype: DType = "bfloat16"): EngineRequest {
+  const request = requestOf(given);
+  const { a, b, d } = request.problem;
+  const [left, right] = ["float8_e5m2", "float8_e4m3"] as const;
+  const problem = {
+    ...request.problem,
+    a: { ...a, dtype: left },
+    b: { ...b, dtype: right },
+    d: { ...d, dtype },
+  };
+  return { ...request, problem };
+}
+
+Deno.test("factors of 8 bits are multiplied where they lie with k in sequence, by tiles of few columns", () => {
+  for (const [a, b, d] of PLACES) {
+    const given: Case = { places: [a, b, d], orders: ["C", "F", "F"] };
+    const { problemOf, variant, extents, partition: { kind } } = planned(narrowRequest(given));
+    assertEquals([problemOf(0).dtype, problemOf(0).narrow], ["bfloat16", ["float8_e4m3", "float8_e5m2"]]);
+    assert(variant.shape.columns <= 128);
+    assertEquals(refuseTiles(narrowRequest(given, "float16"), runtime()), null);
+    for (const m of [16, 256, 512, 2048, 8192]) {
+      const names = variantsWorthMeasuring(kind, { ...extents, m }, true);
+      assertEquals(names[0], usualVariant(kind, { ...extents, m }, true));
+      assert(names.every((name) => variantNamed(name).variant.shape.columns <= 128), names.join());
+    }
+    const reasonOf = (request: EngineRequest) => refuseTiles(request, runtime())?.reason ?? "nothing";
+    const otherwise = narrowRequest({ ...given, orders: ["F", "F", "F"] });
+    assertStringIncludes(reasonOf(otherwise), "8-bit factors have to lie with k in sequence");
+    assertStringIncludes(reasonOf(narrowRequest(given, "float32")), "not float8_e5m2, float8_e4m3, float32");
+    const scaling = { a: "outer_vector", b: "outer_vector" } as const;
+    assertStringIncludes(reasonOf({ ...narrowRequest(given), scaling }), "tile kernels take one scale a matrix");
+  }
+});
+
 Deno.test("what the engine does not have on GPUs is refused with a reason, and who takes it", () => {
   const [a, b, d] = PLACES[0];
   const refuse = (
@@ -203,7 +242,7 @@ Deno.test("what the engine does not have on GPUs is refused with a reason, and w
   refuse("compute capability 9.0 (H100, H200), and NVIDIA A100 has 8.0", {}, { device });
   refuse("3 ranks are on several machines", {}, { localSize: 2 });
   refuse("one GPU has nothing to exchange", {}, { size: 1, localSize: 1 });
-  refuse("take bfloat16 or float16, the same for all matrices, not float32, float32, float32", { dtype: "float32" });
+  refuse("or factors of 8 bits with a result of these, not float32, float32, float32", { dtype: "float32" });
   const after = (...[name, choices]: Parameters<typeof describeEpilog>) => ({ epilog: describeEpilog(name, choices) });
   refuse("sum no gradient of a bias (epilog bgrada)", {}, {}, after("bgrada", { auxDType: "bfloat16" }));
   refuse("look for no largest value", {}, {}, after("gelu_aux", { auxDType: "bfloat16", auxAmax: true }));
