@@ -55,11 +55,11 @@ function linkShare({ k, size }: Extents): number {
 export function usualVariant(kind: Partition["kind"], extents: Extents, isNarrow = false): string {
   const { m, n, k, size } = extents;
   const isSmall = m <= 512 || (m <= 2048 && size >= 4);
-  if (kind === "gather" && m <= 512) return "narrow, in 4 pieces";
   if (isNarrow && (kind !== "all_reduce" || m > 256)) {
     // Products of 8 bits take half the time, and what travels of sums is as much as ever.
     return kind !== "reduce" || isSmall || linkShare(extents) > 0.4 ? "narrow" : "narrow, hybrid in 4 panels";
   }
+  if (kind === "gather" && m <= 512) return "narrow, in 4 pieces";
   if (kind === "gather") return isSmall ? "narrow" : n / size >= 12_288 ? "roomy" : "wide";
   const isLong = k / size >= 8192 && n >= 8192;
   if (kind === "reduce") {
