@@ -182,7 +182,7 @@ function transformMethod(
   return {
     given: (site) => [array(site), ...keys.length > 0 ? [{}] : []],
     call: ([replaced, options], site) => {
-      const lost = stand(site, replaced);
+      const lost = standBesideRuntime(site, replaced);
       using made = new FFT(lost.array);
       if (isPlanned) made.plan();
       lost.end();
@@ -510,9 +510,9 @@ export const COLLECTIVE_CALLS: Record<string, CollectiveCall> = {
   "FFT .execute": transformMethod(true, words("direction stream"), (made, options) => made.execute(options)),
   "FFT .autotune": transformMethod(true, ["repetitions"], (made, options) => made.autotune(options)),
   "FFT .resetOperands": {
-    given: (site) => [array(site)],
+    given: (site) => [standBesideRuntime(site, array(site)).array],
     call: ([operand], site) => {
-      using made = new FFT(array(site));
+      using made = new FFT(standBesideRuntime(site, array(site)).array);
       made.plan();
       made.resetOperands(operand);
       return made.execute();
@@ -540,6 +540,14 @@ function stand(site: Site, replaced: DistributedArray): { array: DistributedArra
     if (isLost) buffer.transfer();
   };
   return { array, isThere: !isFreed && !isLost, end };
+}
+
+/** As {@linkcode stand}, of an array that is where the runtime computes; on a GPU memory is lost by being freed. */
+function standBesideRuntime(site: Site, replaced: DistributedArray): { array: DistributedArray; end: () => void } {
+  const { array, isThere, end } = stand(site, replaced);
+  if (site.runtime.stream === null) return { array, end };
+  const copy = array.to({ memory: "device" });
+  return { array: copy, end: () => isThere || copy.free() };
 }
 
 /** What else mod.ts exports, and who answers for it: classes whose members all are local, or checked otherwise. */
