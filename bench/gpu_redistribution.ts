@@ -80,6 +80,9 @@ const cases: Record<string, Case> = hasGemr2d ? gemr2dCases : {
   "16384^2 float32, block-cyclic to Slab.X": { ...ofSquare, from: blocks, to: x },
   "512^3 complex64, Slab.X to Slab.Y": { ...ofCube, from: sides(cube).x, to: sides(cube).y },
   "512^3 complex64, Slab.Y to Slab.X": { ...ofCube, from: sides(cube).y, to: sides(cube).x },
+  "2048^2 float32, Slab.X to Slab.Y": ofSquares(2048),
+  "512^2 float32, Slab.X to Slab.Y": ofSquares(512),
+  "64^2 float32, Slab.X to Slab.Y": ofSquares(64),
 };
 
 /** The same by cublasMpGemr2D, of plain matrices. */
