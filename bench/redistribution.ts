@@ -1,5 +1,5 @@
 /**
- * Group `redistribution`: `Redistribution.execute` into a given array, against p?gemr2d called from C, against mpi4py's
+ * Group `redistribution`: `Redistribution.execute` into a given array, the way chosen by `autotune`, against p?gemr2d called from C, against mpi4py's
  * Alltoallw with derived types of NumPy arrays, and against a plain copy of as many bytes. Beside them, by how much what is
  * not taken by itself is slower: packed blocks by Alltoallv, messages from pair to pair of derived types and packed.
  *
@@ -106,11 +106,14 @@ export const redistribution: Group = {
         title: one.title,
         rounds,
         turns: {
-          [ours]: turn(jobs[ours], `move ${key} ${calls} auto`),
+          [ours]: turn(jobs[ours], `move ${key} ${calls} measured`),
           "p?gemr2d": turn(jobs["p?gemr2d"], `${gemr2dOrder(one)} ${calls}`),
           mpi4py: turn(jobs.mpi4py, `move ${key} ${calls} alltoallw`),
           copy: turn(jobs[ours], `copy ${key} ${calls}`),
+          "as a rule": turn(jobs[ours], `move ${key} ${calls} auto`),
+          "shared window": turn(jobs[ours], `move ${key} ${calls} shared_window`),
           "packed, Alltoallv": turn(jobs[ours], `move ${key} ${calls} packed_alltoallv`),
+          "types, Alltoallw": turn(jobs[ours], `move ${key} ${calls} derived_types`),
           "types, pairwise": turn(jobs.mpi4py, `move ${key} ${calls} pairwise`),
           "packed, pairwise": turn(jobs.mpi4py, `move ${key} ${calls} packed`),
         },
@@ -118,7 +121,10 @@ export const redistribution: Group = {
           { quantity: "speed", against: "p?gemr2d", bound: 1 },
           { quantity: "speed", against: "mpi4py", bound: 1 },
           { quantity: "speed", against: "copy" },
+          { quantity: "speed", against: "as a rule" },
+          { quantity: "speed", against: "shared window" },
           { quantity: "speed", against: "packed, Alltoallv" },
+          { quantity: "speed", against: "types, Alltoallw" },
           { quantity: "speed", against: "types, pairwise" },
           { quantity: "speed", against: "packed, pairwise" },
         ],
@@ -152,19 +158,20 @@ if (import.meta.main) {
     return last = { key, source, target, moves: new Map() };
   };
 
-  const prepareMove = (key: string, algorithm: RedistributionAlgorithm | "auto"): Redistribution => {
+  const prepareMove = (key: string, algorithm: RedistributionAlgorithm | "auto" | "measured"): Redistribution => {
     const { source, target, moves } = prepare(key);
     const known = moves.get(algorithm);
     if (known !== undefined) return known;
     const move = new Redistribution(source, target);
-    if (algorithm !== "auto") move.plan({ algorithm: algorithm as "packed_alltoallv" });
+    if (algorithm === "measured") move.autotune({ repetitions: 9 });
+    else if (algorithm !== "auto") move.plan({ algorithm: algorithm as "packed_alltoallv" });
     moves.set(algorithm, move);
     return move;
   };
 
   await serve(runtime.rank, {
     move(key, repeats, algorithm) {
-      const move = prepareMove(key, algorithm as RedistributionAlgorithm | "auto");
+      const move = prepareMove(key, algorithm as RedistributionAlgorithm | "auto" | "measured");
       move.execute();
       return timeEach(Number(repeats), () => void move.execute(), () => communicator.barrier());
     },

@@ -13,6 +13,7 @@ import { noteWaiting } from "../../ffi/waiting.ts";
 import type { Communicator } from "../mpi/communicator.ts";
 import { beforeMpiEnds, startMpi } from "../mpi/init_finalize.ts";
 import { hasSpaceFor, MpiWindow } from "./mpi_window.ts";
+import { reachableProcesses } from "./process_memory.ts";
 
 /** A rank that has to wait for its core lets the others go on for so many pieces; a power of two. */
 const SLOTS = 16;
@@ -31,14 +32,27 @@ const LEAST_SLOT_BYTES = 2 ** 12;
 const PAGE_BYTES = 2 ** 12;
 
 /** The counts of a channel, in a cache line each: what was passed to that rank, and what was taken from it. */
-const WORDS_OF_PEER = 32;
 const PASSED = 0;
 const TAKEN = 16;
+
+/**
+ * After them, for what a rank offers that one to read and for what it offers it to write: how often it has, where it lies,
+ * and how often this rank has used what that one has offered.
+ */
+const OFFERS = 32;
+const WORDS_OF_OFFER = 64;
+const PLACE = 16;
+const USED = 48;
+const WORDS_OF_PEER = OFFERS + 2 * WORDS_OF_OFFER;
+
+/** Dimensions that the place of an array may have. */
+export const MOST_OFFERED_DIMENSIONS = (USED - PLACE) / 2 - 2;
 
 /** The part of the window that belongs to one rank, as this rank sees it. */
 interface Part {
   readonly memory: ArrayBuffer;
   readonly counts: Int32Array<ArrayBuffer>;
+  readonly places: Float64Array<ArrayBuffer>;
 }
 
 /** One direction of a channel, on the rank that writes. */
@@ -63,6 +77,33 @@ export interface Incoming {
   take(): void;
 }
 
+/** Whether the ranks of a channel read what is offered, or write it. */
+export type Use = "read" | "write";
+
+/** Where an array lies in the memory of another process; packed, or with these strides. */
+export interface Place {
+  readonly address: number;
+  readonly strides: readonly number[] | null;
+}
+
+/** What this rank lets another one use of its memory. */
+export interface Offering {
+  /** From now on the other one may use this. */
+  offer(place: Place): void;
+  /** Whether it has done so. */
+  isUsed(): boolean;
+}
+
+/** What another rank lets this one use of its memory. */
+export interface Offered {
+  /** Whether there is something that was not used yet. */
+  isThere(): boolean;
+  /** What. */
+  place(): Place;
+  /** It was used. */
+  finish(): void;
+}
+
 /** The channels of a rank. */
 export class PeerChannels {
   /** The bytes of a piece at most. */
@@ -71,16 +112,27 @@ export class PeerChannels {
   readonly slots = SLOTS;
   readonly #rank: number;
   readonly #parts: readonly Part[];
+  /** The processes of all ranks, if they may copy from and to each other's memory. */
+  readonly processes: readonly number[] | null;
   readonly #outgoing: Outgoing[] = [];
   readonly #incoming: Incoming[] = [];
+  readonly #offering: Record<Use, Offering[]> = { read: [], write: [] };
+  readonly #offered: Record<Use, Offered[]> = { read: [], write: [] };
 
   /** On memory that all ranks address, with one part a rank. */
-  constructor(rank: number, slotBytes: number, memories: readonly ArrayBuffer[]) {
+  constructor(
+    rank: number,
+    slotBytes: number,
+    memories: readonly ArrayBuffer[],
+    processes: readonly number[] | null = null,
+  ) {
     this.#rank = rank;
+    this.processes = processes;
     this.slotBytes = slotBytes;
     this.#parts = memories.map((memory) => ({
       memory,
       counts: new Int32Array(memory, 0, memories.length * WORDS_OF_PEER),
+      places: new Float64Array(memory, 0, memories.length * WORDS_OF_PEER / 2),
     }));
   }
 
@@ -120,9 +172,54 @@ export class PeerChannels {
     };
   }
 
+  /** What another rank may use of this one's memory. */
+  offering(peer: number, use: Use): Offering {
+    return this.#offering[use][peer] ??= this.#openOffering(peer, use);
+  }
+
+  /** What this rank may use of another one's memory. */
+  offered(peer: number, use: Use): Offered {
+    return this.#offered[use][peer] ??= this.#openOffered(peer, use);
+  }
+
+  #openOffering(peer: number, use: Use): Offering {
+    const { counts, places } = this.#parts[this.#rank];
+    const used = this.#parts[peer].counts;
+    const [at, usedAt] = [offerWord(peer, use), offerWord(this.#rank, use) + USED];
+    let count = counts[at];
+    return {
+      offer({ address, strides }) {
+        places.set([address, strides?.length ?? -1, ...strides ?? []], (at + PLACE) / 2);
+        Atomics.store(counts, at, count = count + 1 | 0);
+      },
+      isUsed: () => Atomics.load(used, usedAt) === count,
+    };
+  }
+
+  #openOffered(peer: number, use: Use): Offered {
+    const { counts, places } = this.#parts[peer];
+    const used = this.#parts[this.#rank].counts;
+    const [at, usedAt] = [offerWord(this.#rank, use), offerWord(peer, use) + USED];
+    const first = (at + PLACE) / 2;
+    let count = used[usedAt];
+    return {
+      isThere: () => Atomics.load(counts, at) !== count,
+      place() {
+        const [address, dimensions] = places.subarray(first, first + 2);
+        const strides = dimensions < 0 ? null : [...places.subarray(first + 2, first + 2 + dimensions)];
+        return { address, strides };
+      },
+      finish: () => void Atomics.store(used, usedAt, count = count + 1 | 0),
+    };
+  }
+
   #startOf(peer: number): number {
     return headerBytes(this.#parts.length) + peer * SLOTS * this.slotBytes;
   }
+}
+
+function offerWord(peer: number, use: Use): number {
+  return peer * WORDS_OF_PEER + OFFERS + (use === "read" ? 0 : WORDS_OF_OFFER);
 }
 
 function headerBytes(ranks: number): number {
@@ -205,7 +302,7 @@ function makeChannels(communicator: Communicator): PeerChannels | null {
     for (const memory of memories) memory.transfer();
     window.free();
   });
-  return new PeerChannels(rank, slotBytes, memories);
+  return new PeerChannels(rank, slotBytes, memories, reachableProcesses(communicator));
 }
 
 function atPage(address: bigint): bigint {

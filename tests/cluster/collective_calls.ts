@@ -347,6 +347,18 @@ export const COLLECTIVE_CALLS: Record<string, CollectiveCall> = {
     },
     options: [0, ["algorithm"]],
   },
+  "Redistribution .autotune": {
+    given: (site) => [array(site), { repetitions: 1 }],
+    call: ([replaced, options], site) => {
+      using plan = new Redistribution(array(site), Slab.Y);
+      const lost = stand(site, replaced);
+      plan.resetOperands({ array: lost.array });
+      lost.end();
+      return plan.autotune(options);
+    },
+    options: [1, ["repetitions"]],
+    self: "array",
+  },
   "Redistribution .execute": {
     given: (site) => [array(site)],
     call: ([replaced], site) => {

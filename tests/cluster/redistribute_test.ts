@@ -1,4 +1,4 @@
-import { assert, assertEquals } from "@std/assert";
+import { assert, assertEquals, assertStringIncludes } from "@std/assert";
 import fc from "fast-check";
 import {
   BlockCyclic,
@@ -18,6 +18,7 @@ import {
   ProcessGrid,
   redistribute,
   Redistribution,
+  type RedistributionAlgorithm,
   Replicated,
   type Runtime,
   ShapeError,
@@ -29,7 +30,9 @@ import { HostExecutor } from "../../src/array/redistribution/host_executor.ts";
 import { planRedistribution } from "../../src/array/redistribution/plan.ts";
 import { prepareThroughWindow } from "../../src/array/redistribution/window_executor.ts";
 import { MpiWindow } from "../../src/memory/mpi_window.ts";
-import { PeerChannels } from "../../src/memory/peer_channels.ts";
+import { TypedExecutor } from "../../src/array/redistribution/typed_executor.ts";
+import { openChannels, PeerChannels } from "../../src/memory/peer_channels.ts";
+import { startMpi } from "../../src/mpi/init_finalize.ts";
 import { Redistributor } from "../../src/array/redistribution/redistributor.ts";
 import { assertThrowsEverywhere, clusterTest } from "../../src/testing/mod.ts";
 
@@ -346,7 +349,7 @@ clusterTest("Redistribution into a given array: other operands, released ones, o
   assertEquals([algorithm, workspaceBytes], [isAlone ? "local_copy" : "shared_window", 0]);
   assert(plan.execute() === c);
   check(c);
-  for (const algorithm of ["packed_alltoallv", "shared_window", "auto"] as const) {
+  for (const algorithm of ["packed_alltoallv", "derived_types", "shared_window", "auto"] as const) {
     plan.plan({ algorithm });
     const wanted = algorithm === "auto" ? "shared_window" : algorithm;
     assertEquals(plan.algorithm.algorithm, isAlone ? "local_copy" : wanted);
@@ -376,9 +379,9 @@ clusterTest("Redistribution into a given array: other operands, released ones, o
   const resetTarget = () => other.resetOperands({ target: c });
   assertThrowsEverywhere(runtime, resetTarget, TypeError, "This redistribution makes new arrays");
   const nccl = () => other.plan({ algorithm: "packed_nccl" });
-  assertThrowsEverywhere(runtime, nccl, ConfigurationError, 'Use "auto" or "shared_window" or "packed_alltoallv"');
+  assertThrowsEverywhere(runtime, nccl, ConfigurationError, 'or "shared_window" or "packed_alltoallv" or');
   const wrong = () => other.plan({ algorithm: "fast" as never });
-  assertThrowsEverywhere(runtime, wrong, TypeError, 'algorithm must be "auto" or "shared_window"');
+  assertThrowsEverywhere(runtime, wrong, TypeError, 'algorithm must be "auto" or "');
 });
 
 clusterTest("a target that the elements do not fit into is refused", (runtime) => {
@@ -424,6 +427,130 @@ clusterTest("pieces go round in small rings, in both orders", { ranks: [2, 3, 4]
   communicator.barrier();
   for (const memory of memories) memory.transfer();
   window.free();
+});
+
+/** Whether Linux lets these ranks copy from and to each other's memory. */
+function mayReach(runtime: Runtime): boolean {
+  return openChannels(runtime.communicator)?.processes != null;
+}
+
+/** Distributions between which blocks lie in long pieces and in short ones, on either side or on both. */
+function places({ size }: Runtime, shape: readonly number[]): Distribution[] {
+  const grid = new ProcessGrid({ shape: [1, size] });
+  return [Slab.X, Slab.Y, new BlockCyclic(grid, [1, 3]), Replicated, Slab.Y, new BlockCyclic(grid, [2, 200]), Slab.X]
+    .map((to) => to.bind(shape, size));
+}
+
+clusterTest(
+  "each way between the memories of ranks, in both orders, there and back, from and to windows",
+  (runtime) => {
+    const ways = ["derived_types", "shared_window", ...mayReach(runtime) ? ["direct_copies" as const] : []] as const;
+    const shape = [17, 600];
+    const list = places(runtime, shape);
+    for (const algorithm of ways) {
+      for (const [i, dtype] of (["complex128", "int8", "float32", "bfloat16", "float64", "uint8"] as const).entries()) {
+        const [from, to] = [list[i], list[i + 1]];
+        const a = make(runtime, shape, from, dtype, i % 2 === 0 ? "C" : "F", "host");
+        const b = DistributedArray.zeros(runtime, shape, to, { dtype, order: i % 3 === 0 ? "F" : "C", memory: "host" });
+        using there = new Redistribution(a, b);
+        there.plan({ algorithm });
+        there.execute();
+        check(b);
+        a.local.fill(0);
+        using back = new Redistribution(b, a);
+        back.plan({ algorithm });
+        there.resetOperands({ array: make(runtime, shape, from, dtype, "C", "host") });
+        for (let round = 0; round < 2; round++) {
+          there.execute();
+          back.execute();
+        }
+        check(a);
+      }
+      const whole = DistributedArray.generate(runtime, [9, 11], Slab.X, (i, j) => 100 * i + j, { memory: "host" });
+      const target = DistributedArray.full(runtime, [12, 10], Slab.Y, -1, { memory: "host" });
+      using part = new Redistribution(whole.slice([[2, 8], [3, 10]]), target.slice([[5, 11], [1, 8]]));
+      part.plan({ algorithm });
+      part.execute();
+      const wanted = (i: number, j: number) => i >= 5 && i < 11 && j >= 1 && j < 8 ? 100 * (i - 3) + j + 2 : -1;
+      assertEquals(target.maxAbsDifference(DistributedArray.generate(runtime, [12, 10], Slab.Y, wanted)), 0);
+    }
+  },
+);
+
+clusterTest("large blocks of long rows go from process to process, small ones and short rows do not", (runtime) => {
+  const { size } = runtime;
+  const algorithmOf = (shape: number[], to: Distribution, dtype: DType) => {
+    using a = DistributedArray.zeros(runtime, shape, Slab.X, { dtype, memory: "host" });
+    using plan = new Redistribution(a, to);
+    return plan.algorithm.algorithm;
+  };
+  const other = (name: RedistributionAlgorithm) => size === 1 ? "local_copy" : name;
+  const direct = mayReach(runtime) ? "direct_copies" : "shared_window";
+  assertEquals(algorithmOf([1024, 2048], Slab.Y, "complex128"), other(direct));
+  assertEquals(algorithmOf([64, 2048], Slab.Y, "complex128"), other("shared_window"));
+  const cyclic = new BlockCyclic(new ProcessGrid({ shape: [1, size] }), [8, 8]);
+  assertEquals(algorithmOf([1024, 2048], cyclic, "complex128"), other("shared_window"));
+});
+
+clusterTest("autotune measures each way that elements can go, and takes the fastest", (runtime) => {
+  const a = make(runtime, [9, 8], Slab.X, "float32", "C", "host");
+  using plan = new Redistribution(a, Slab.Y);
+  const measured = plan.autotune({ repetitions: 1 });
+  const ways = [...mayReach(runtime) ? ["direct_copies"] : [], "shared_window", "packed_alltoallv", "derived_types"];
+  const expected = runtime.size === 1 ? ways.map(() => "local_copy") : ways;
+  assertEquals(measured.map(({ algorithm }) => algorithm as string).sort(), expected.sort());
+  assertEquals(plan.algorithm.algorithm, measured[0].algorithm);
+  assert(measured.every(({ seconds }, i) => seconds > 0 && (i === 0 || seconds >= measured[i - 1].seconds)));
+  assertStringIncludes(plan.explain(), "autotune measured");
+  check(plan.execute());
+  const c = DistributedArray.zeros(runtime, [9, 8], Slab.Y, { dtype: "float32", memory: "host" });
+  using into = new Redistribution(a, c);
+  into.autotune();
+  assert(into.execute() === c);
+  check(c);
+  const wrong = () => plan.autotune({ repetitions: 0 });
+  assertThrowsEverywhere(runtime, wrong, RangeError, "repetitions must be a whole number from 1; got 0");
+  plan.releaseOperands();
+  assertThrowsEverywhere(runtime, () => plan.autotune(), StateError, "after releaseOperands()");
+});
+
+clusterTest("derived types are freed with their plan", (runtime) => {
+  const names = ["MPI_Type_contiguous", "MPI_Type_create_hindexed", "MPI_Type_create_resized", "MPI_Type_free"];
+  const table = startMpi().symbols as unknown as Record<string, (...given: unknown[]) => number>;
+  const known = names.map((name) => table[name]);
+  const count = { made: 0, freed: 0 };
+  for (const [i, name] of names.entries()) {
+    table[name] = (...given) => {
+      count[name === "MPI_Type_free" ? "freed" : "made"]++;
+      return known[i](...given);
+    };
+  }
+  try {
+    const a = make(runtime, [9, 8], Slab.X, "float32", "C", "host");
+    {
+      using plan = new Redistribution(a, Slab.Y);
+      plan.plan({ algorithm: "derived_types" });
+      for (let round = 0; round < 3; round++) check(plan.execute());
+    }
+    assertEquals(count.made > 0, runtime.size > 1);
+    assertEquals(count.freed, count.made);
+  } finally {
+    for (const [i, name] of names.entries()) table[name] = known[i];
+  }
+});
+
+clusterTest("messages of derived types in many parts", (runtime) => {
+  const { communicator, rank, size } = runtime;
+  const [from, to] = [Slab.X, Slab.Y].map((slab) => slab.bind([23, 19], size));
+  const [a, b] = [
+    make(runtime, [23, 19], Slab.X, "complex64", "C", "host"),
+    make(runtime, [23, 19], Slab.Y, "complex64", "F", "host"),
+  ];
+  b.local.fill(0);
+  const executor = new TypedExecutor(planRedistribution(from, to, rank), communicator, 100);
+  executor.prepare(a.local, b.local, "C")();
+  executor.free();
+  check(b);
 });
 
 clusterTest("messages in many parts, by MPI", (runtime) => {

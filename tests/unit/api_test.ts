@@ -51,7 +51,7 @@ const METHODS: Record<string, string> = {
     timeline`,
   FFT:
     `plan autotune execute resetOperands resetOperandsUnchecked releaseOperands free algorithm communication explain`,
-  Redistribution: "execute free communication explain",
+  Redistribution: "autotune execute free communication explain",
   CommunicationMatrix: "total sent received toText toSVG",
   Slab: "static X static Y static Z",
   Box: "static fromLocal",

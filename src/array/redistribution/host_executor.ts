@@ -7,7 +7,7 @@ import { allocate, dtypeInfo } from "../../dtype/dtype.ts";
 import { recorder } from "../../runtime/recorder.ts";
 import { type Order, prepareCopy, sizeOfShape, stridesOf } from "../layout.ts";
 import type { LocalArray } from "../local_array.ts";
-import { type Packed, piecesOf } from "./pieces.ts";
+import { roundsOf } from "./pieces.ts";
 import { type RedistributionPlan, startOfBlock, type Transfer } from "./plan.ts";
 
 /** What can exchange the packed blocks: a `Communicator`. */
@@ -118,13 +118,6 @@ export class HostExecutor {
     this.#sent = new BigInt64Array(0);
     this.#received = new BigInt64Array(0);
   }
-}
-
-/** What travels in each message: the n-th piece to or from each rank. */
-function roundsOf(transfers: readonly Transfer[], most: number, order: Order, packed: Packed): Transfer[][] {
-  const pieces = transfers.map((transfer) => piecesOf(transfer, most, order, packed));
-  const rounds = Math.max(0, ...pieces.map(({ length }) => length));
-  return Array.from({ length: rounds }, (_, round) => pieces.flatMap((list) => list.slice(round, round + 1)));
 }
 
 /** Where the blocks of all ranks lie, in words. */

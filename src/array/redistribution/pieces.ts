@@ -10,6 +10,9 @@ import type { Transfer } from "./plan.ts";
 /** What the positions of a transfer's runs count in the packed block: those of the target, of the source, or neither. */
 export type Packed = "source" | "target" | null;
 
+/** Local copies are made in pieces of so many bytes, between those that others wait for. */
+export const LOCAL_PIECE_BYTES = 2 ** 20;
+
 /**
  * A block in pieces of at most `most` elements, each with its place in the arrays and packed by itself. Both ranks cut it
  * alike: the outermost dimension of `order` first.
@@ -17,6 +20,13 @@ export type Packed = "source" | "target" | null;
 export function piecesOf(transfer: Transfer, most: number, order: Order, packed: Packed): Transfer[] {
   const dimensions = transfer.shape.map((_, dimension) => dimension);
   return cut(transfer, most, order === "C" ? dimensions : dimensions.reverse(), packed);
+}
+
+/** What travels in each message: the n-th piece to or from each rank. */
+export function roundsOf(transfers: readonly Transfer[], most: number, order: Order, packed: Packed): Transfer[][] {
+  const pieces = transfers.map((transfer) => piecesOf(transfer, most, order, packed));
+  const rounds = Math.max(0, ...pieces.map(({ length }) => length));
+  return Array.from({ length: rounds }, (_, round) => pieces.flatMap((list) => list.slice(round, round + 1)));
 }
 
 /** A block in so many parts of about the same extent along a dimension, each with its place, and packed by itself. */

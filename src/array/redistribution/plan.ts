@@ -90,6 +90,7 @@ export class RedistributionPlan {
   /** What it receives: from the packed block to the target. */
   readonly receives: readonly Transfer[];
   #directSends: readonly Transfer[] | null = null;
+  #directReceives: readonly Transfer[] | null = null;
   #arrivesWhole: boolean | null = null;
   /** Elements that leave a rank, over all ranks. */
   readonly elementsMoved: number;
@@ -139,6 +140,13 @@ export class RedistributionPlan {
     const { from, to, rank } = this;
     const mine = from.ranges(rank);
     return this.#directSends ??= this.sends.map(({ peer }) => transfer(peer, mine, to.ranges(peer), "both"));
+  }
+
+  /** What this rank receives, from the sources of the others to its target. */
+  get directReceives(): readonly Transfer[] {
+    const { from, to, rank } = this;
+    const wanted = to.ranges(rank);
+    return this.#directReceives ??= this.receives.map(({ peer }) => transfer(peer, from.ranges(peer), wanted, "both"));
   }
 
   /** What this rank sends, but once only what is the same for everybody, as it is to a replicated target. */

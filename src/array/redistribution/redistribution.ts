@@ -17,7 +17,7 @@ import { explainPlan } from "../explanation.ts";
 import { predictOnHost } from "../host_model.ts";
 import { LocalArray } from "../local_array.ts";
 import { elementsBetween, elementsCopied } from "./plan.ts";
-import { type RedistributionAlgorithm, Redistributor } from "./redistributor.ts";
+import { type AskedAlgorithm, type RedistributionAlgorithm, Redistributor } from "./redistributor.ts";
 
 /**
  * The elements of an array in another distribution, in a new array or in one that is given: any distribution to any.
@@ -56,8 +56,10 @@ export function redistribute(array: DistributedArray, target: Distribution | Dis
 /** Options of {@linkcode Redistribution.plan}. */
 export interface RedistributionPlanOptions {
   /**
-   * How elements travel between ranks. "auto", the default, is the fastest that there is. In host memory that is
-   * "shared_window" if all ranks are on one machine, else "packed_alltoallv". Between GPUs of one machine that address each
+   * How elements travel between ranks. "auto", the default, is what is the fastest as a rule; `autotune` measures. In host
+   * memory, if all ranks are on one machine, that is "direct_copies", from the memory of one process into that of another, for
+   * large blocks of long rows, if Linux lets them do so; else "shared_window". Between machines it is "packed_alltoallv";
+   * "derived_types" tells MPI where elements lie, and packs nothing. Between GPUs of one machine that address each
    * other's memory it is "direct_copies", straight into the target, if that is an array in symmetric memory (no slice of
    * one), else "peer_copies", through slots in such memory; between others it is "packed_nccl".
    */
@@ -65,6 +67,22 @@ export interface RedistributionPlanOptions {
 }
 
 const PLAN_OPTION_KEYS = keysOf<RedistributionPlanOptions>({ algorithm: true });
+
+/** Options of {@linkcode Redistribution.autotune}. */
+export interface RedistributionAutotuneOptions {
+  /** How often each algorithm is measured; the fastest counts. 3 if left out. */
+  repetitions?: number;
+}
+
+const AUTOTUNE_KEYS = keysOf<RedistributionAutotuneOptions>({ repetitions: true });
+
+/** What {@linkcode Redistribution.autotune} measured. */
+export interface RedistributionMeasurement {
+  /** How elements travelled. */
+  readonly algorithm: RedistributionAlgorithm;
+  /** The time of an execution on the slowest rank, in seconds. */
+  readonly seconds: number;
+}
 
 /** What {@linkcode Redistribution.resetOperands} takes. */
 export interface RedistributionOperands {
@@ -160,6 +178,55 @@ export class Redistribution implements Disposable {
       });
       return { plan, operands, facts: { algorithm } };
     });
+  }
+
+  /**
+   * Try all algorithms that move these elements between these ranks, keep the fastest (by the slowest rank's time), and return
+   * the times, the fastest first. Collective; it takes a few executions of each, into the target if one was given. The choice
+   * holds until the next `plan`.
+   *
+   * @throws {TypeError | RangeError} if an option is unknown, or repetitions are no whole number from 1.
+   * @throws {StateError} after `free` or `releaseOperands`, or if an array was freed.
+   */
+  autotune(options?: RedistributionAutotuneOptions): RedistributionMeasurement[] {
+    const operation = this.#operation;
+    const { repetitions, operands: { array, target }, algorithms } = operation.agree("autotune", () => {
+      const { repetitions = 3 } = readOptions("the options of autotune", options, AUTOTUNE_KEYS);
+      if (!(Number.isInteger(repetitions) && repetitions >= 1)) {
+        throw new RangeError(`repetitions must be a whole number from 1; got ${describe(repetitions)}.`);
+      }
+      const [plan, operands] = operation.ready("autotune");
+      const algorithms = plan.algorithmsFor(operands.array.local, operands.target?.local ?? null);
+      return { repetitions, operands, algorithms, facts: { repetitions, algorithms } };
+    });
+    const { runtime, dtype, order } = array;
+    const made = (algorithm: AskedAlgorithm) =>
+      new Redistributor(runtime, this.#source, this.distribution, { algorithm, isOnDevice: array.local.isOnDevice });
+    // All executions write to the same part.
+    let into: LocalArray | null = null;
+    const prepare = (plan: Redistributor) => {
+      const shape = this.distribution.localShape(runtime.rank);
+      // Ranks that did not agree have freed what they had allocated.
+      if (into === null || into.isLost) {
+        into = target?.local ?? LocalArray.empty(dtype, shape, order, array.local.isOnDevice ? runtime.stream : null);
+      }
+      return plan.prepare(array.local, into, order);
+    };
+    try {
+      const measured = algorithms.map((asked) => {
+        const make = () => ({ plan: made(asked) });
+        return { asked, seconds: operation.measure(`autotune: ${asked}`, make, prepare, repetitions) };
+      }).sort((one, other) => one.seconds - other.seconds);
+      const [{ asked, seconds }] = measured;
+      const make = (operands: Operands | null) => ({ plan: made(asked), operands, facts: { algorithm: asked } });
+      operation.plan("autotune", make, seconds);
+      return measured.map(({ asked, seconds }) => {
+        const isLocal = this.algorithm.algorithm === "local_copy";
+        return { algorithm: isLocal ? "local_copy" : asked as RedistributionAlgorithm, seconds };
+      });
+    } finally {
+      if (target === null) (into as LocalArray | null)?.release();
+    }
   }
 
   /**
@@ -310,6 +377,7 @@ const ALGORITHMS: readonly string[] = [
   "auto",
   "shared_window",
   "packed_alltoallv",
+  "derived_types",
   "direct_copies",
   "peer_copies",
   "packed_nccl",

@@ -3,6 +3,7 @@
  *
  * @module
  */
+import { isWithoutMpi } from "../../../ffi/mpi/mod.ts";
 import { dtypeInfo } from "../../dtype/dtype.ts";
 import { type DeviceChannels, openDeviceChannels, openedDeviceChannels } from "../../memory/device_channels.ts";
 import { openChannels, openedChannels, type PeerChannels } from "../../memory/peer_channels.ts";
@@ -14,18 +15,22 @@ import { SymmetricArray } from "../symmetric_array.ts";
 import { GpuExecutor, type Laid, Scratch } from "./gpu_executor.ts";
 import { HostExecutor } from "./host_executor.ts";
 import { type Making, PeerExecutor } from "./peer_executor.ts";
+import { ProcessExecutor } from "./process_executor.ts";
 import { type Parts, planRedistribution, type RedistributionPlan } from "./plan.ts";
+import { TypedExecutor } from "./typed_executor.ts";
 import { prepareThroughWindow } from "./window_executor.ts";
 
 /**
- * How elements travel: not at all; in host memory through memory that the ranks of one machine share, or packed by
- * `MPI_Alltoallv`; between GPUs of one machine straight into a target in symmetric memory, or through slots in such memory;
+ * How elements travel: not at all; in host memory, if all ranks are on one machine, from the memory of one process straight
+ * into that of another, or through memory that they share, else packed by `MPI_Alltoallv`, or not packed by
+ * `MPI_Alltoallw`; between GPUs of one machine straight into a target in symmetric memory, or through slots in such memory;
  * between others packed by NCCL.
  */
 export type RedistributionAlgorithm =
   | "local_copy"
   | "shared_window"
   | "packed_alltoallv"
+  | "derived_types"
   | "direct_copies"
   | "peer_copies"
   | "packed_nccl";
@@ -38,6 +43,8 @@ export class Redistributor {
   readonly #runtime: Runtime;
   readonly #plan: RedistributionPlan;
   readonly #host: HostExecutor;
+  readonly #typed: TypedExecutor;
+  readonly #processes: ProcessExecutor;
   readonly #gpu: GpuExecutor;
   readonly #peers: PeerExecutor | null;
   readonly #scratch: Scratch;
@@ -68,6 +75,8 @@ export class Redistributor {
     this.#runtime = runtime;
     this.#plan = planRedistribution(from, to, runtime.rank);
     this.#host = new HostExecutor(this.#plan, runtime.communicator);
+    this.#typed = new TypedExecutor(this.#plan, runtime.communicator);
+    this.#processes = new ProcessExecutor(this.#plan);
     this.#gpu = new GpuExecutor(this.#plan, runtime, scratch);
     this.#peers = runtime.stream && new PeerExecutor(this.#plan, runtime.stream);
     this.#scratch = scratch;
@@ -83,13 +92,18 @@ export class Redistributor {
   /** Bytes that it keeps, without the scratch memory. */
   get byteLength(): number {
     const copied = this.#copies.reduce((sum, { byteLength }) => sum + byteLength, 0);
-    return this.#host.byteLength + this.#gpu.byteLength + (this.#peers?.byteLength ?? 0) + copied;
+    return this.#host.byteLength + this.#processes.byteLength + this.#gpu.byteLength + (this.#peers?.byteLength ?? 0) +
+      copied;
   }
 
   /** How the elements of such parts travel, once {@linkcode open} was called; a new target is `null`. `order` is the source's. */
   algorithmFor(source: LocalArray, target: LocalArray | null, order: Order): RedistributionAlgorithm {
     if (this.#plan.elementsMoved === 0) return "local_copy";
-    if (!source.isOnDevice) return this.#channels() ? "shared_window" : "packed_alltoallv";
+    if (!source.isOnDevice) {
+      const channels = this.#channels();
+      if (!channels) return this.#asked === "derived_types" ? "derived_types" : "packed_alltoallv";
+      return this.#isBetweenProcesses(channels, source, order) ? "direct_copies" : "shared_window";
+    }
     if (!this.#deviceChannels()) return "packed_nccl";
     return this.#isDirect(target, order) ? "direct_copies" : "peer_copies";
   }
@@ -106,8 +120,13 @@ export class Redistributor {
         "packed_nccl",
       ];
     }
-    const mayShare = isLocal || openedChannels(this.#runtime.communicator);
-    return mayShare ? ["shared_window", "packed_alltoallv"] : ["packed_alltoallv"];
+    const channels = openedChannels(this.#runtime.communicator);
+    return [
+      ...isLocal || channels?.processes ? ["direct_copies" as const] : [],
+      ...isLocal || channels ? ["shared_window" as const] : [],
+      "packed_alltoallv",
+      ...isWithoutMpi() ? [] : ["derived_types" as const],
+    ];
   }
 
   /**
@@ -117,7 +136,7 @@ export class Redistributor {
     if (this.#plan.elementsMoved === 0) return;
     if (this.#isOnDevice) {
       if (this.#asked !== "packed_nccl") openDeviceChannels(this.#runtime);
-    } else if (this.#asked !== "packed_alltoallv") {
+    } else if (!this.#isByMessages) {
       openChannels(this.#runtime.communicator);
     }
   }
@@ -213,7 +232,12 @@ export class Redistributor {
 
   /** `undefined` if it is not known yet whether there are any. */
   #channels(): PeerChannels | null | undefined {
-    return this.#asked === "packed_alltoallv" ? null : openedChannels(this.#runtime.communicator);
+    return this.#isByMessages ? null : openedChannels(this.#runtime.communicator);
+  }
+
+  /** Whether MPI's messages were asked for. */
+  get #isByMessages(): boolean {
+    return this.#asked === "packed_alltoallv" || this.#asked === "derived_types";
   }
 
   /** The same between GPUs. */
@@ -235,8 +259,18 @@ export class Redistributor {
   #prepareOnHost(source: LocalArray, target: LocalArray, order: Order): (() => void) | null {
     const channels = this.#channels();
     if (channels === undefined) return null;
+    if (this.#asked === "derived_types") return this.#typed.prepare(source, target, order);
     if (channels === null) return this.#host.prepare(source, target, order);
+    if (this.#isBetweenProcesses(channels, source, order)) {
+      return this.#processes.prepare(channels, source, target, order);
+    }
     return prepareThroughWindow(this.#plan, channels, source, target, order);
+  }
+
+  /** Whether elements go from process to process: the same on all ranks. */
+  #isBetweenProcesses({ processes }: PeerChannels, { dtype }: LocalArray, order: Order): boolean {
+    if (processes === null || this.#asked === "shared_window") return false;
+    return this.#asked === "direct_copies" || this.#processes.isFastest(order, dtypeInfo(dtype).itemSize);
   }
 
   /** `null` if it is not known yet how. A graph replays NCCL's calls, but no marks, which grow. */
@@ -250,6 +284,8 @@ export class Redistributor {
   /** Let go of what it keeps. */
   free(): void {
     this.#host.free();
+    this.#typed.free();
+    this.#processes.free();
     this.#gpu.free();
     this.#peers?.free();
     this.#scratch.free();

@@ -9,11 +9,8 @@ import { type PeerChannels, waitForPeers } from "../../memory/peer_channels.ts";
 import { type Copy, type Order, prepareCopy, type Strided, stridesOf } from "../layout.ts";
 import type { LocalArray } from "../local_array.ts";
 import { recorder } from "../../runtime/recorder.ts";
-import { piecesOf } from "./pieces.ts";
+import { LOCAL_PIECE_BYTES, piecesOf } from "./pieces.ts";
 import type { RedistributionPlan, Transfer } from "./plan.ts";
-
-/** Local copies are made in pieces of so many bytes, between those that others wait for. */
-const LOCAL_PIECE_BYTES = 2 ** 20;
 
 /** The pieces that go one way between this rank and another. */
 interface Lane {

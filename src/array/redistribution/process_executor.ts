@@ -1,0 +1,275 @@
+/**
+ * Executing a redistribution between ranks of one machine that may copy from and to each other's memory: each element is
+ * copied once, from where it is to where it shall be.
+ *
+ * Of a sender and a receiver one copies, and the other offers it its array: the one in whose array the elements lie in
+ * longer pieces, since Linux looks up each piece of the other process by itself. Arrays in which they lie in short ones are
+ * packed beforehand, or unpacked afterwards.
+ *
+ * @module
+ */
+import { addressOf } from "../../../ffi/memory.ts";
+import { allocate, dtypeInfo } from "../../dtype/dtype.ts";
+import {
+  MOST_OFFERED_DIMENSIONS,
+  type Offered,
+  type Offering,
+  type PeerChannels,
+  type Place,
+  waitForPeers,
+} from "../../memory/peer_channels.ts";
+import { prepareProcessCopy } from "../../memory/process_memory.ts";
+import { recorder } from "../../runtime/recorder.ts";
+import { type Copy, type Order, prepareCopy, sizeOfShape, type Strided, stridesOf } from "../layout.ts";
+import type { LocalArray } from "../local_array.ts";
+import { countOf } from "../traverse.ts";
+import { LOCAL_PIECE_BYTES, piecesOf } from "./pieces.ts";
+import { type Parts, planRedistribution, type RedistributionPlan, type Transfer } from "./plan.ts";
+import { elementsInOnePiece, segmentsOf } from "./segments.ts";
+
+/** An array is copied as it lies if its pieces are at least so long. Measured on AMD EPYC. */
+const LEAST_PIECE_BYTES = 1024;
+
+/** This is faster than going through shared memory if a rank has so much to copy, in pieces that are so long. */
+const WORTH_BYTES = 2 ** 20;
+const WORTH_PIECE_BYTES = 2048;
+
+/** What short pieces are packed into: it stays in the second-level cache. */
+const ROOM_BYTES = 2 ** 18;
+
+type End = "source" | "target";
+
+/** What goes one way between this rank and another. */
+interface Link {
+  readonly peer: number;
+  /** Which end is this rank's, and its array. */
+  readonly end: End;
+  readonly own: LocalArray;
+  /** Between the two arrays, and between this rank's array and a packed block. */
+  readonly direct: Transfer;
+  readonly packing: Transfer;
+}
+
+/** What this rank copies itself. */
+interface Active {
+  /** Addresses keep nothing alive. */
+  readonly held: LocalArray;
+  readonly offered: Offered;
+  /** Copy all that goes this way. */
+  copy(place: Place): void;
+}
+
+/** An array that another rank copies from or to. */
+interface Passive {
+  readonly held: LocalArray;
+  readonly offering: Offering;
+  readonly place: Place;
+  readonly before?: Copy;
+  readonly after?: Copy;
+}
+
+/** Moves elements between processes. It keeps its buffers for the next time. */
+export class ProcessExecutor {
+  readonly #plan: RedistributionPlan;
+  readonly #shortest: Partial<Record<Order, number>> = {};
+  readonly #buffers = new Map<string, LocalArray["data"]>();
+
+  /** Buffers are allocated when they are needed. */
+  constructor(plan: RedistributionPlan) {
+    this.#plan = plan;
+  }
+
+  /** Bytes of the buffers that it keeps. */
+  get byteLength(): number {
+    return [...this.#buffers.values()].reduce((sum, { byteLength }) => sum + byteLength, 0);
+  }
+
+  /** As `prepareThroughWindow` of window_executor.ts, for channels whose `processes` are known. */
+  prepare(channels: PeerChannels, source: LocalArray, target: LocalArray, order: Order): () => void {
+    const plan = this.#plan;
+    const { itemSize, parts } = dtypeInfo(source.dtype);
+    const size = plan.from.size!;
+    const links: Link[] = [
+      ...plan.sends.map((packing, i): Link => (
+        { peer: packing.peer, end: "source", own: source, direct: plan.directSends[i], packing }
+      )),
+      ...plan.receives.map((packing, i): Link => (
+        { peer: packing.peer, end: "target", own: target, direct: plan.directReceives[i], packing }
+      )),
+    ].toSorted((a, b) => (a.peer - plan.rank + size) % size - (b.peer - plan.rank + size) % size);
+    const [active, passive]: [Active[], Passive[]] = [[], []];
+    for (const link of links) {
+      const use = this.#useOf(link, order);
+      const copiesItself = (use === "write") === (link.end === "source");
+      if (copiesItself) active.push(this.#active(channels, link, use, order));
+      else passive.push(this.#passive(channels, link, use, order));
+    }
+    const stays = piecesOf(plan.stays, LOCAL_PIECE_BYTES / itemSize, order, null)
+      .map((piece) => prepareCopy(source, target, piece.runs, parts));
+    return () => exchange(active, passive, stays);
+  }
+
+  /**
+   * Whether this is the fastest way between ranks of one machine: much moves, and in long pieces wherever it lies. Short ones
+   * cost Linux more than the second copy costs that going through shared memory takes. The same on all ranks, for rank 0 tells.
+   */
+  isFastest(order: Order, itemSize: number): boolean {
+    const { from, to, rank } = this.#plan;
+    if (this.#plan.bytesMoved(itemSize) < WORTH_BYTES * from.size!) return false;
+    return (this.#shortest[order] ??= shortestPiece(
+          rank === 0 ? this.#plan : planRedistribution(from, to, 0),
+          order,
+        )) * itemSize >= WORTH_PIECE_BYTES;
+  }
+
+  /** Let go of the buffers. */
+  free(): void {
+    this.#buffers.clear();
+  }
+
+  /** Whether a receiver reads from the source, or a sender writes into the target: the same on both. */
+  #useOf({ peer, end, direct }: Link, order: Order): "read" | "write" {
+    const { source, target } = piecesAtEnds(this.#plan, end, peer, direct, order);
+    return source < target ? "write" : "read";
+  }
+
+  #active(channels: PeerChannels, link: Link, use: "read" | "write", order: Order): Active {
+    const { peer, end, own, direct, packing } = link;
+    const { itemSize, parts } = dtypeInfo(own.dtype);
+    const process = channels.processes![peer];
+    const other: End = end === "source" ? "target" : "source";
+    const isLong = arePiecesLong(own, direct, end, order);
+    const most = isLong ? Infinity : Math.max(1, Math.floor(ROOM_BYTES / itemSize));
+    const pieces = piecesOf(direct, most, order, null);
+    const room = isLong ? null : this.#buffer("room", own, Math.min(most, sizeOfShape(direct.shape)));
+    // From the array into the room, or the other way.
+    const through = room === null ? null : piecesOf(packing, most, order, other)
+      .map((piece) => betweenBlock(own, end, { data: room, offset: 0 }, piece, order, parts));
+    const ownAddress = addressOfFirst(room === null ? own : { data: room, offset: 0 }, itemSize);
+    let known = "";
+    let copies: ((there: number) => void)[] = [];
+    const prepared = (strides: readonly number[] | null) => {
+      let done = 0;
+      return pieces.map(({ runs, shape }) => {
+        const bytes = itemSize * sizeOfShape(shape);
+        const [start, inOne] = [done, { starts: [0], lengths: [bytes] }];
+        done += bytes;
+        const here = isLong ? segmentsOf({ runs, side: end, strides: own.strides }, order, itemSize) : inOne;
+        const there = strides === null ? inOne : segmentsOf({ runs, side: other, strides }, order, itemSize);
+        const copy = prepareProcessCopy(use, process, here, there);
+        return (address: number) => copy(ownAddress, strides === null ? address + start : address);
+      });
+    };
+    return {
+      held: own,
+      offered: channels.offered(peer, use),
+      copy({ address, strides }) {
+        const key = String(strides);
+        if (key !== known) [copies, known] = [prepared(strides), key];
+        for (let i = 0; i < copies.length; i++) {
+          if (use === "write") through?.[i]();
+          copies[i](address);
+          if (use === "read") through?.[i]();
+        }
+      },
+    };
+  }
+
+  #passive(channels: PeerChannels, link: Link, use: "read" | "write", order: Order): Passive {
+    const { peer, end, own, direct, packing } = link;
+    const { itemSize, parts } = dtypeInfo(own.dtype);
+    const offering = channels.offering(peer, use);
+    const { strides } = own;
+    if (strides.length <= MOST_OFFERED_DIMENSIONS && arePiecesLong(own, direct, end, order)) {
+      return { held: own, offering, place: { address: addressOfFirst(own, itemSize), strides } };
+    }
+    const block = { data: this.#buffer(`${end} ${peer}`, own, sizeOfShape(direct.shape)), offset: 0 };
+    const copy = betweenBlock(own, end, block, packing, order, parts);
+    const place = { address: addressOfFirst(block, itemSize), strides: null };
+    return { held: own, offering, place, ...end === "source" ? { before: copy } : { after: copy } };
+  }
+
+  /** Memory for so many elements like those of an array. */
+  #buffer(name: string, { dtype }: LocalArray, elements: number): LocalArray["data"] {
+    const key = `${name} ${dtype}`;
+    const known = this.#buffers.get(key);
+    if (known !== undefined && known.length >= elements * dtypeInfo(dtype).parts) return known;
+    const made = allocate(dtype, elements);
+    this.#buffers.set(key, made);
+    return made;
+  }
+}
+
+/** How many elements lie in one piece where they go from or to a peer, if arrays are dense. */
+function piecesAtEnds(
+  { from, to, rank }: RedistributionPlan,
+  end: End,
+  peer: number,
+  { runs }: Transfer,
+  order: Order,
+): Record<End, number> {
+  const [sender, receiver] = end === "source" ? [rank, peer] : [peer, rank];
+  const length = (parts: Parts, rank: number, side: End) =>
+    elementsInOnePiece({ runs, side, strides: stridesOf(parts.ranges(rank).map(countOf), order) }, order);
+  return { source: length(from, sender, "source"), target: length(to, receiver, "target") };
+}
+
+/** The least of them, of all that one rank sends and receives; 0 if that is nothing. */
+function shortestPiece(plan: RedistributionPlan, order: Order): number {
+  const lengths = (["source", "target"] as const).flatMap((end) =>
+    (end === "source" ? plan.directSends : plan.directReceives).flatMap((transfer) =>
+      Object.values(piecesAtEnds(plan, end, transfer.peer, transfer, order))
+    )
+  );
+  return lengths.length === 0 ? 0 : Math.min(...lengths);
+}
+
+function addressOfFirst({ data, offset }: Pick<Strided, "data" | "offset">, itemSize: number): number {
+  return Number(addressOf(data as BufferSource)) + offset * itemSize;
+}
+
+function arePiecesLong(own: LocalArray, { runs, shape }: Transfer, side: End, order: Order): boolean {
+  const { itemSize } = dtypeInfo(own.dtype);
+  const bytes = itemSize * elementsInOnePiece({ runs, side, strides: own.strides }, order);
+  return bytes >= Math.min(LEAST_PIECE_BYTES, itemSize * sizeOfShape(shape));
+}
+
+/** Copies from an array into a packed block, or from the block into the array if that is the target. */
+function betweenBlock(
+  own: LocalArray,
+  end: End,
+  block: Pick<Strided, "data" | "offset">,
+  { shape, runs }: Transfer,
+  order: Order,
+  parts: 1 | 2,
+): Copy {
+  const packed = { ...block, strides: stridesOf(shape, order) };
+  return end === "source" ? prepareCopy(own, packed, runs, parts) : prepareCopy(packed, own, runs, parts);
+}
+
+/** Offer what others copy, copy what others offer as soon as they do, and what stays meanwhile; and wait for the others. */
+function exchange(active: readonly Active[], passive: readonly Passive[], stays: readonly Copy[]): void {
+  const span = recorder?.begin("copy", "redistribution");
+  for (const { offering, place, before } of passive) {
+    before?.();
+    offering.offer(place);
+  }
+  const left = new Set(active);
+  const isThere = ({ offered }: Active) => offered.isThere();
+  let stayed = 0;
+  while (left.size > 0) {
+    const next = [...left].find(isThere);
+    if (next !== undefined) {
+      next.copy(next.offered.place());
+      next.offered.finish();
+      left.delete(next);
+    } else if (stayed < stays.length) stays[stayed++]();
+    else waitForPeers(() => active.some((one) => left.has(one) && isThere(one)));
+  }
+  while (stayed < stays.length) stays[stayed++]();
+  for (const { offering, after } of passive) {
+    waitForPeers(() => offering.isUsed());
+    after?.();
+  }
+  span?.end();
+}
