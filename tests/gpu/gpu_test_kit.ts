@@ -12,7 +12,11 @@ export function gpuTest(
   options: ClusterTestOptions = {},
 ): void {
   const title = hasGpu ? name : `${name} (skipped: no GPU)`;
-  clusterTest(title, { ...options, ignore: !hasGpu || options.ignore }, (runtime) => body(runtime, runtime.stream!));
+  clusterTest(
+    title,
+    { ...options, ignore: !hasGpu || options.ignore === true },
+    (runtime) => body(runtime, runtime.stream!),
+  );
 }
 
 /** Whether the GPU is the mock, which is slow and runs nothing at the same time. */

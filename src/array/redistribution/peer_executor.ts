@@ -8,7 +8,7 @@
 import { dtypeInfo } from "../../dtype/dtype.ts";
 import type { Stream } from "../../gpu/stream.ts";
 import type { DeviceBuffer, DeviceMemory } from "../../memory/device_buffer.ts";
-import type { DeviceChannels } from "../../memory/device_channels.ts";
+import type { DeviceChannels, LinkStreams } from "../../memory/device_channels.ts";
 import type { Mark } from "../../gpu/kernels/meeting_kernel.ts";
 import { type DeviceArray, type DeviceCopy, prepareDeviceCopy } from "../device_elements.ts";
 import { type Order, sizeOfShape, stridesOf } from "../layout.ts";
@@ -21,6 +21,17 @@ import type { RedistributionPlan, Transfer } from "./plan.ts";
 /** A block goes in so many pieces, unless they would be smaller than a link takes to come to speed, or larger than a slot. */
 const PIECES = 6;
 const LEAST_BYTES = 2 ** 22;
+
+/** Parts of fewer bytes are moved on one stream. */
+const SMALL_BYTES = 2 ** 22;
+
+/** The streams that an exchange uses. */
+type Ways = LinkStreams;
+
+/** One stream for everything. No rank waits there for what another one has queued behind a wait for the first. */
+function allOn(stream: Stream): Ways {
+  return { copies: stream, arrivals: stream, credits: stream, notices: stream };
+}
 
 /** What was prepared for arrays in some places. */
 interface Prepared {
@@ -105,7 +116,9 @@ export class PeerExecutor {
     for (const table of tables) this.#tables.add(table);
     const exchange = isDirect ? exchangeDirectly : exchangeThroughSlots;
     const main = this.#stream;
-    const move = inOrder(main, channels, streams, () => exchange(channels, main, sends, receives, stays, making));
+    const isInOnePiece = making === null && [...sends, ...receives].every((lane) => lane.copies.length <= 1);
+    const ways = isInOnePiece && this.#isSmall(source) ? allOn(main) : channels.streams;
+    const move = inOrder(main, ways, streams, () => exchange(channels, ways, main, sends, receives, stays, making));
     if (making === null) this.#last = { key, direct, streams, tables, move };
     return move;
   }
@@ -125,6 +138,11 @@ export class PeerExecutor {
     this.#last = null;
     for (const table of this.#tables) table.free();
     this.#tables.clear();
+  }
+
+  /** Whether streams that wait for each other would take longer than the copies that then go beside each other. */
+  #isSmall({ dtype }: LocalArray): boolean {
+    return this.#plan.largestPart * dtypeInfo(dtype).itemSize < SMALL_BYTES;
   }
 
   #copy(source: DeviceArray, target: DeviceArray, { runs }: Transfer, isRemote = false): DeviceCopy {
@@ -222,15 +240,15 @@ export class PeerExecutor {
 /** In the order of other streams: these go on when everything has moved. */
 function inOrder(
   main: Stream,
-  { streams }: DeviceChannels,
+  { copies, arrivals }: Ways,
   others: readonly Stream[],
   exchange: () => void,
 ): () => void {
   return () => {
     for (const stream of others) main.wait(stream);
-    for (const stream of [streams.copies, streams.arrivals]) stream.wait(main);
+    for (const stream of [copies, arrivals]) stream.wait(main);
     exchange();
-    for (const stream of [streams.copies, streams.arrivals]) main.wait(stream);
+    for (const stream of [copies, arrivals]) main.wait(stream);
     for (const stream of others) stream.wait(main);
   };
 }
@@ -238,12 +256,12 @@ function inOrder(
 /** Put a copy to another rank on the streams: once a mark says that its place is free, and tell that it has arrived. */
 function send(
   channels: DeviceChannels,
+  { copies, credits, notices }: Ways,
   peer: number,
   free: Mark | null,
   copy: (stream: Stream) => void,
   arrived: Mark | null,
 ): void {
-  const { copies, credits, notices } = channels.streams;
   if (free !== null) {
     channels.meet(credits, null, free, peer);
     copies.wait(credits);
@@ -260,13 +278,15 @@ function send(
  */
 function exchangeThroughSlots(
   channels: DeviceChannels,
+  ways: Ways,
   main: Stream,
   sends: readonly Lane[],
   receives: readonly Lane[],
   stays: Stays,
   making: Making | null,
 ): void {
-  const { slots, slotBytes, streams: { arrivals, copies: away } } = channels;
+  const { slots, slotBytes } = channels;
+  const { arrivals, copies: away } = ways;
   const shiftOf = (piece: number) => BigInt((piece - 1) % slots * slotBytes);
   const rounds = Math.max(0, ...[...sends, ...receives].map(({ copies }) => copies.length));
   let made = 0;
@@ -286,7 +306,7 @@ function exchangeThroughSlots(
       const piece = channels.next("passed", peer);
       const free = piece > slots ? channels.from("taken", peer, piece - slots) : null;
       const copy = (stream: Stream) => copies[round].put(stream, 0n, shiftOf(piece));
-      send(channels, peer, free, copy, channels.own("passed", peer, piece));
+      send(channels, ways, peer, free, copy, channels.own("passed", peer, piece));
     }
   };
   // What is taken is told along with the next wait.
@@ -316,13 +336,14 @@ function exchangeThroughSlots(
  */
 function exchangeDirectly(
   channels: DeviceChannels,
+  ways: Ways,
   main: Stream,
   sends: readonly Lane[],
   receives: readonly Lane[],
   stays: Stays,
   making: Making | null,
 ): void {
-  const { copies: away, arrivals: beside } = channels.streams;
+  const { copies: away, arrivals: beside } = ways;
   const arrivals = receives.map(({ peer }) => ({ peer, value: channels.next("ready", peer) }));
   for (const { peer, value } of arrivals) channels.meet(main, channels.own("ready", peer, value), null, peer);
   const lanes = sends.map((lane) => ({ ...lane, value: channels.next("written", lane.peer) }));
@@ -333,7 +354,7 @@ function exchangeDirectly(
     for (const { peer, copies, value } of lanes) {
       const ready = part === 0 ? channels.from("ready", peer, value) : null;
       const written = part === parts - 1 ? channels.own("written", peer, value) : null;
-      send(channels, peer, ready, (stream) => copies[part]?.put(stream), written);
+      send(channels, ways, peer, ready, (stream) => copies[part]?.put(stream), written);
     }
     stays[part]?.put(beside);
   }

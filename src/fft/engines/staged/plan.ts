@@ -389,8 +389,15 @@ export class StagedPlan implements FFTEnginePlan {
       const counts = Array.from({ length: to.size! }, (_, rank) => next.step.to.ranges(rank).map(countOf));
       return counts.every((list) => list.includes(0) || list[dimension] === shape[dimension]);
     };
+    // Around a part nothing is looped over, which would take a call of the library each time.
+    const isOutermost = (dimension: number) => {
+      const around = [...shape.keys()].filter((d) =>
+        shape[d] > 1 && (this.#order === "C" ? d < dimension : d > dimension)
+      );
+      return around.length === 0 || around.length === axes.length && around.every((d) => axes.includes(d));
+    };
     const dimensions = [...shape.keys()].filter((d) =>
-      !axes.includes(d) && shape[d] > 1 && from.globalShape![d] === shape[d] && isWhole(d)
+      !axes.includes(d) && shape[d] > 1 && from.globalShape![d] === shape[d] && isWhole(d) && isOutermost(d)
     );
     const dimension = this.#order === "C" ? dimensions[0] : dimensions.at(-1);
     return dimension === undefined ? null : { dimension, parts };
