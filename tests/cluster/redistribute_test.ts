@@ -445,7 +445,7 @@ clusterTest(
   "each way between the memories of ranks, in both orders, there and back, from and to windows",
   (runtime) => {
     const ways = ["derived_types", "shared_window", ...mayReach(runtime) ? ["direct_copies" as const] : []] as const;
-    const shape = [17, 600];
+    const shape = [9, 300];
     const list = places(runtime, shape);
     for (const algorithm of ways) {
       for (const [i, dtype] of (["complex128", "int8", "float32", "bfloat16", "float64", "uint8"] as const).entries()) {
