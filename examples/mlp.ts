@@ -4,7 +4,7 @@
 //   deno task run -n 2 examples/mlp.ts
 import { DistributedArray, initialize, matmul, Replicated, Slab } from "../mod.ts";
 
-using runtime = initialize({ device: "cpu" });
+using runtime = initialize();
 const [batch, width, hidden] = [6, 8, 24];
 const wave = (scale: number) => (i: number, j = 0) => Math.sin(scale * (3 * i + 7 * j + 1)) / 2;
 using x = DistributedArray.generate(runtime, [batch, width], Replicated, wave(1));

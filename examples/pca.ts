@@ -3,7 +3,7 @@
 //   deno task run -n 2 examples/pca.ts
 import { DistributedArray, dot, initialize, matmul, Replicated, Slab } from "../mod.ts";
 
-using runtime = initialize({ device: "cpu" });
+using runtime = initialize();
 const [count, features] = [300, 4];
 const point = (i: number, j: number) => Math.sin(i * (j + 1)) + (j === 0 ? 2 * Math.cos(3 * i) : j * Math.cos(i));
 using points = DistributedArray.generate(runtime, [count, features], Slab.X, point);

@@ -3,7 +3,7 @@
 //   deno task run -n 2 examples/ridge_regression.ts
 import { DistributedArray, expandDims, initialize, matmul, Replicated, Slab } from "../mod.ts";
 
-using runtime = initialize({ device: "cpu" });
+using runtime = initialize();
 const [count, features, penalty] = [400, 5, 0.5];
 using x = DistributedArray.generate(runtime, [count, features], Slab.X, (i, j) => Math.cos(i * (j + 1) / 7));
 using truth = DistributedArray.generate(runtime, [features], Replicated, (j) => j - 1.5);

@@ -76,6 +76,120 @@ static inline double exponential(double x) {
 __attribute__((simd("notinbranch"))) float expf(float);
 #define Math_exp(x) _Generic((x), float: expf, default: exponential)(x)`;
 
+/** A polynomial by Horner's rule; the coefficient of the highest power comes first. */
+function polynomial(name: string, x: string, coefficients: string): string {
+  const [first, ...others] = coefficients.split(" ");
+  return [
+    `double ${name} = ${first};`,
+    ...others.map((coefficient) => `${name} = __builtin_fma(${name}, ${x}, ${coefficient});`),
+  ].join("\n  ");
+}
+
+/** Polynomials of least error: of log2((1 + t) / (1 - t)) / t in t^2, its first two terms taken off or not, and of (2^r - 1) / r. */
+const POLYNOMIALS = {
+  logarithm:
+    "0x1.5a648a9e663b1p-3 0x1.59e02989cb581p-3 0x1.89fed603ca687p-3 0x1.c68f2ef135884p-3 0x1.0c9a84bf646cdp-2 0x1.484b13d79c24ep-2 0x1.a61762a7adfa8p-2 0x1.2776c50ef9bfep-1",
+  shortLogarithm:
+    "0x1.5ce65d1149b06p-2 0x1.a58daa9953540p-2 0x1.27777f8f15e98p-1 0x1.ec709d1364f84p-1 0x1.71547652bed58p1",
+  power:
+    "0x1.e9d3fe3952179p-32 0x1.e6063f7217bc6p-28 0x1.b524fae627834p-24 0x1.62bfd47773353p-20 0x1.ffcbfc670dcd4p-17 0x1.430913096fd9fp-13 0x1.5d87fe78a5276p-10 0x1.3b2ab6fba1ddap-7 0x1.c6b08d704a0c2p-5 0x1.ebfbdff82c598p-3 0x1.62e42fefa39efp-1",
+  shortPower:
+    "0x1.4413896e1ad27p-13 0x1.5f0890162a90ap-10 0x1.3b2a53045179ap-7 0x1.c6af6cdbbdcc7p-5 0x1.ebfbe00e63baep-3 0x1.62e4302fc626ep-1",
+};
+
+/**
+ * x^y = 2^(y log2 x), to a unit in the last place: of float64 the logarithm has two parts, |x| = 2^e m, t = (m - 1) / (m + 1).
+ * What glibc has for vectors takes two to three times as long. The quick form tells by `hard` that an operand or a result is
+ * none of the ordinary ones, which are positive, finite and normal.
+ */
+const POWER = `
+typedef union { double real; i64 bits; } Word;
+typedef struct { double high, low; } Pair;
+static inline Pair logarithm(double x, double less) {
+  const Word a = { x };
+  const i64 e = (a.bits - 0x3fe6a09e667f3bcd) >> 52;
+  const Word m = { .bits = a.bits - (e << 52) };
+  const double n = m.real - 1, d = m.real + 1, d1 = m.real - (d - 1), over = 1 / d, k = (double)e - less;
+  const double t = n * over, t1 = over * __builtin_fma(-t, d1, __builtin_fma(-t, d, n));
+  const double s = t * t, s1 = __builtin_fma(t + t, t1, __builtin_fma(t, t, -s));
+  ${polynomial("q", "s", POLYNOMIALS.logarithm)}
+  const double c = q * s, u = 0x1.ec709dc3a03fdp-1 + c, u1 = (0x1.ec709dc3a03fdp-1 - u) + c + 0x1.d27f05548af0cp-55;
+  const double v = s * u, v1 = __builtin_fma(s1, u, __builtin_fma(s, u1, __builtin_fma(s, u, -v)));
+  const double p = 0x1.71547652b82fep1 + v, p1 = (0x1.71547652b82fep1 - p) + v + (v1 + 0x1.777d0ffda0d24p-55);
+  const double l = t * p, l1 = __builtin_fma(t1, p, __builtin_fma(t, p1, __builtin_fma(t, p, -l)));
+  const double z = k + l;
+  return (Pair){ z, (k - z) + l + l1 };
+}
+static inline double ofTwo(double w, double w1, double* scale) {
+  const double turned = w + 0x1.8p52, r = (w - (turned - 0x1.8p52)) + w1;
+  ${polynomial("g", "r", POLYNOMIALS.power)}
+  *scale = turned;
+  return __builtin_fma(g, r, 1);
+}
+static inline double special(double x, double y, double size) {
+  const Word a = { x };
+  const double whole = __builtin_floor(y), odd = y - 2 * __builtin_floor(0.5 * y), infinity = __builtin_inf();
+  double value = a.bits < 0 && odd == 1 ? -size : size;
+  value = x < 0 && whole != y && x > -infinity || x != x || y != y ? __builtin_nan("") : value;
+  value = x == -1 && whole == y ? (odd == 1 ? -1 : 1) : value;
+  return y == 0 || x == 1 ? 1 : value;
+}
+static inline double powerOfDouble(double x, double y) {
+  const double size = __builtin_fabs(x), infinity = __builtin_inf();
+  const int isTiny = size < 0x1p-1022;
+  const Pair z = logarithm(isTiny ? size * 0x1p54 : size, isTiny ? 54 : 0);
+  const double log = size == 0 ? -infinity : size == infinity ? infinity : z.high;
+  const double w = y * log, c = w < -1100 ? -1100 : w > 1100 ? 1100 : w;
+  const double w1 = c == w ? __builtin_fma(y, z.low, __builtin_fma(y, z.high, -w)) : 0;
+  double turned;
+  const double f = ofTwo(c, w1, &turned);
+  const Word n = { turned };
+  const i64 scale = n.bits - 0x4338000000000000;
+  const Word low = { .bits = ((scale >> 1) + 1023) << 52 }, high = { .bits = (scale - (scale >> 1) + 1023) << 52 };
+  return special(x, y, f * low.real * high.real);
+}
+static inline double quickOfDouble(double x, double y, int* hard) {
+  const Pair z = logarithm(x, 0);
+  const double w = y * z.high;
+  double turned;
+  Word f = { ofTwo(w, __builtin_fma(y, z.low, __builtin_fma(y, z.high, -w)), &turned) };
+  const Word a = { x }, n = { turned };
+  f.bits += n.bits << 52;
+  *hard |= ((unsigned long long)a.bits - 0x10000000000000 >= 0x7fe0000000000000) | !(__builtin_fabs(w) < 1000);
+  return f.real;
+}
+static inline double logarithmOfFloat(double x) {
+  const Word a = { x };
+  const i64 e = (a.bits - 0x3fe6a09e667f3bcd) >> 52;
+  const Word m = { .bits = a.bits - (e << 52) };
+  const double t = (m.real - 1) / (m.real + 1), s = t * t;
+  ${polynomial("q", "s", POLYNOMIALS.shortLogarithm)}
+  return __builtin_fma(t, q, (double)e);
+}
+static inline double ofTwoFloat(double w) {
+  const Word n = { w + 0x1.8p52 };
+  const double r = w - (n.real - 0x1.8p52);
+  ${polynomial("g", "r", POLYNOMIALS.shortPower)}
+  Word f = { __builtin_fma(g, r, 1) };
+  f.bits += n.bits << 52;
+  return f.real;
+}
+static inline float powerOfFloat(float x, float y) {
+  const double size = __builtin_fabs((double)x), infinity = __builtin_inf();
+  const double log = size == 0 ? -infinity : size == infinity ? infinity : logarithmOfFloat(size);
+  const double w = y * log;
+  return special(x, y, ofTwoFloat(w < -200 ? -200 : w > 200 ? 200 : w));
+}
+static inline float quickOfFloat(float x, float y, int* hard) {
+  const double w = y * logarithmOfFloat(x);
+  const union { float real; unsigned bits; } a = { x };
+  *hard |= (a.bits - 0x800000u >= 0x7f000000u) | !(__builtin_fabs(w) < 1000);
+  return ofTwoFloat(w);
+}
+#define H_power(x, y) ((y) == 2 ? (x) * (x) : _Generic((x), float: powerOfFloat, default: powerOfDouble)(x, y))
+#define QUICK_POWER(x, y) \\
+  ((y) == 2 ? (x) * (x) : _Generic((x), float: quickOfFloat, default: quickOfDouble)(x, y, &hard))`;
+
 /** C's name of a function. */
 function nameInC(name: string): string {
   return name === "H_power" ? "pow" : name.slice(name.indexOf("_") + 1);
@@ -93,7 +207,8 @@ function ofVectors(names: readonly string[]): [name: string, definition: string]
       return `__attribute__((simd("notinbranch"))) ${type} ${own}(${operands.replace(/\w/g, type)});`;
     });
     const value = name === "H_power" ? `((y) == 2 ? (x) * (x) : ${call(ofC, operands)})` : call(ofC, operands);
-    return [name, `${prototypes.join("\n")}\n#define ${name}(${operands}) ${value}`];
+    const quick = name === "H_power" ? "\n#define QUICK_POWER(x, y) H_power(x, y)" : "";
+    return [name, `${prototypes.join("\n")}\n#define ${name}(${operands}) ${value}${quick}`];
   });
 }
 
@@ -109,7 +224,10 @@ function vectorsOf({ macros }: Compiler): Map<string, string> {
   const isKnown = macros.has("__x86_64__") && !macros.has("__clang__");
   const names = OF_VECTORS.flatMap(([version, names]) => isKnown && minor >= version ? names.split(" ") : []);
   const functions = new Map(ofVectors(names));
-  if (functions.has("Math_exp") && macros.has("__FMA__")) functions.set("Math_exp", EXPONENTIAL);
+  if (functions.has("Math_exp") && macros.has("__FMA__")) {
+    functions.set("Math_exp", EXPONENTIAL);
+    functions.set("H_power", POWER);
+  }
   return functions;
 }
 

@@ -50,7 +50,7 @@ const SYMBOLS = { loop: { parameters: ["buffer"], result: "void" } } as const sa
 type Kernel = (words: Uint8Array<ArrayBuffer>) => void;
 
 /** The loops that are there, by what they are for. */
-interface Nest {
+export interface Nest {
   readonly inner: Loop;
   readonly outer: Loop;
   readonly others: readonly Loop[];
@@ -58,7 +58,7 @@ interface Nest {
 }
 
 /** The loops of arrays whose elements are neighbours, or the same, along the innermost one; null if they are not. */
-function nestOf(shape: readonly number[], arrays: readonly (Elements | null)[], leading: number): Nest | null {
+export function nestOf(shape: readonly number[], arrays: readonly (Elements | null)[], leading: number): Nest | null {
   if (shape.includes(0)) return null;
   const others = loopsOf(shape, arrays, leading);
   const inner = others.pop();

@@ -160,6 +160,7 @@ export function compile(
     "scalar" in typed ? parameter(typed.index, dtype) : { dtype, parts: widened(language, typed, dtype) };
 
   const applyTo = (name: OperationName, given: readonly Typed[]): Value => {
+    if (isSquare(name, given)) return applyTo("square", [given[0]]);
     const operation = operationOf(name);
     const { conditions = 0 } = operation;
     const common = commonDType(name, conditions === operation.arity ? given : given.slice(conditions));
@@ -198,6 +199,12 @@ export function compile(
   const typed = visit(expression);
   const { dtype, parts } = value(typed, ownDType(typed));
   return { expression, language, dtype, statements, result: parts, parameters, mayThrow };
+}
+
+/** Whether a power of floats is a square: one product, instead of a function that is called for each element. */
+function isSquare(name: OperationName, [base, exponent]: readonly Typed[]): boolean {
+  return name === "power" && "scalar" in exponent && exponent.scalar === 2 && "dtype" in base &&
+    !dtypeInfo(base.dtype).isInteger;
 }
 
 function ownDType(typed: Typed): DType {

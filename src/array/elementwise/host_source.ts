@@ -70,7 +70,7 @@ function read(dtype: DType, at: number, place: string, isSingle: boolean): strin
 }
 
 /** The statements that write the result. */
-function write(dtype: DType, { dtype: from, result }: Program, at: number, place: string): string {
+function write(dtype: DType, { dtype: from, result }: Program, at: number | string, place: string): string {
   const { isComplex, real } = dtypeInfo(dtype);
   const one = (code: string, where: string) =>
     `A${at}[${where}] = (${REAL(dtype)})(${C.cast(code, dtypeInfo(from).real, real)});`;
@@ -148,14 +148,29 @@ function elementwiseSource(shape: HostShape): string {
       partsOf(at)
     } * (n - k) ? l : ${partsOf(at) === 1 ? "0" : "l % 2"})];`
   );
-  return `
-static __attribute__((noinline)) void block(${parameters.join(", ")}) {
-  #pragma omp simd
+  const loop = (target: number | string, body: string, clause = "") => `
+  #pragma omp simd ${clause}
   for (int k = 0; k < ${BLOCK}; k++) {
     ${moving.filter((at) => at < operands).map((at) => read(dtypes[at]!, at, "k", isSingle)).join("\n    ")}
-    ${bodyOf(shape)}
-    ${write(dtypes[operands]!, program, operands, "k")}
+    ${body}
+    ${write(dtypes[operands]!, program, target, "k")}
+  }`;
+  const body = bodyOf(shape);
+  // Powers of ordinary numbers first; where one of a block is none, all of it again.
+  const statements = !body.includes("H_power(") ? loop(operands, body) : `
+  ${REAL(dtypes[operands]!)} Aq[${BLOCK * partsOf(operands)}];
+  int isHard = 0;
+  ${
+    loop(
+      "q",
+      `int hard = 0; ${body.replace(/H_power(\(.*\));/g, "QUICK_POWER$1;")} isHard |= hard;`,
+      "reduction(|:isHard)",
+    )
   }
+  if (isHard) ${loop("q", body)}
+  for (int k = 0; k < ${BLOCK * partsOf(operands)}; k++) A${operands}[k] = Aq[k];`;
+  return `
+static __attribute__((noinline)) void block(${parameters.join(", ")}) {${statements}
 }
 ${beginning(dtypes)}
   ${numbers.map(({ name, type, code }) => `const ${type} ${name} = ${code};`).join("\n  ")}

@@ -32,7 +32,18 @@ import {
   resultOf,
   together,
 } from "./plan.ts";
-import { better, extremes, extremesOfAll, squaresByGuess, squaresOf, sumMemory, sumOf, unitOf } from "./sums.ts";
+import type { Terms } from "./exact_sums.ts";
+import {
+  better,
+  extremes,
+  extremesOfAll,
+  type Known,
+  squaresByGuess,
+  squaresOf,
+  sumMemory,
+  sumOf,
+  unitOf,
+} from "./sums.ts";
 
 /** What came of a reduction: a number if no dimension was named, else the parts of an array. */
 export type Reduced<T> = T | Held;
@@ -122,6 +133,11 @@ function sumDType(dtype: DType): DType {
   return dtypeInfo(dtype).isInteger ? "int64" : dtype;
 }
 
+/** What is added of an array's elements, of floats. */
+function knownOf(dtype: DType, terms: Terms): Known {
+  return dtypeInfo(dtype).isComplex ? {} : { terms };
+}
+
 /** The sum of all elements, or along dimensions. Collective. */
 export function sum(array: BaseArray, options?: AxisOptions): Reduced<Scalar> {
   const sum = reduced("sum", array, sumDType(array.dtype), options, [], ({ plan }, { axis }) => {
@@ -131,7 +147,8 @@ export function sum(array: BaseArray, options?: AxisOptions): Reduced<Scalar> {
     const { plan, local, shape, made: { big, sums } } = prepared;
     if (big !== null) return bigSums(prepared, big);
     if (array.dtype === "int64") return null;
-    const parts = realParts(array.dtype, X).map((part, i) => sumOf(plan, part, [local], shape, sums[i]));
+    const known = knownOf(array.dtype, "values");
+    const parts = realParts(array.dtype, X).map((part, i) => sumOf(plan, part, [local], shape, sums[i], known));
     return finished(prepared, ...parts);
   });
   return sum ?? bigTotal(array);
@@ -181,7 +198,8 @@ export function mean(array: BaseArray, options?: AxisOptions): Reduced<Scalar> {
     ({ plan }) => realParts(array.dtype, X).map(() => sumMemory(plan)),
     (prepared) => {
       const { plan, local, shape, made } = prepared;
-      const parts = realParts(array.dtype, X).map((part, i) => sumOf(plan, part, [local], shape, made[i]));
+      const known = knownOf(array.dtype, "values");
+      const parts = realParts(array.dtype, X).map((part, i) => sumOf(plan, part, [local], shape, made[i], known));
       for (const part of parts) for (let i = 0; i < part.length; i++) part[i] /= plan.count;
       return finished(prepared, ...parts);
     },
@@ -214,7 +232,7 @@ export function variance(method: "var" | "std", array: BaseArray, options?: Vari
       const { plan, local, shape, made: { sums, means, correction } } = prepared;
       const parts = realParts(array.dtype, X);
       const squares = parts.map((part, i) => {
-        const totals = sumOf(plan, part, [local], shape, sums[i]);
+        const totals = sumOf(plan, part, [local], shape, sums[i], knownOf(array.dtype, "values"));
         for (let k = 0; k < totals.length; k++) totals[k] /= plan.count;
         if (plan.isLocal) means[i].set(totals);
         else ownPart(plan, totals, means[i]);
@@ -261,10 +279,11 @@ export function norm(array: BaseArray, options?: NormOptions): Reduced<number> {
       const { plan, local, shape, made: { ord, sums, largest, units, own } } = prepared;
       const magnitude = apply("abs", cast(floatOf(array.dtype), X));
       if (ord === 1) {
-        return finished(prepared, sumOf(plan, magnitude, [local], shape, sums)) as Reduced<number>;
+        const known = knownOf(array.dtype, "magnitudes");
+        return finished(prepared, sumOf(plan, magnitude, [local], shape, sums, known)) as Reduced<number>;
       }
-      const guess = ord === 2 ? squaresByGuess(plan, magnitude, local, sums) : 0;
-      if (guess === 0) extremes(plan, magnitude, [local], shape, "max", sums.own[0]);
+      const guess = ord === 2 ? squaresByGuess(plan, magnitude, local, sums) : null;
+      if (guess === null) extremes(plan, magnitude, [local], shape, "max", sums.own[0]);
       largest.set(extremesOfAll(plan, "max", sums.own[0], sums.whole[0]));
       for (let i = 0; i < largest.length; i++) if (largest[i] === -Infinity) largest[i] = 0;
       if (ord === Infinity) return finished(prepared, largest) as Reduced<number>;
@@ -273,9 +292,8 @@ export function norm(array: BaseArray, options?: NormOptions): Reduced<number> {
       const factors = ownPart(plan, units, own);
       const isFinite = largest.every((value) => value < Infinity);
       const parts = [local, elementsOf(plan, factors)];
-      const bound = isFinite ? 1 : undefined;
-      const isCut = isFinite && guess > 0 && guess === factors[0];
-      const squares = sumOf(plan, squaresOf(magnitude), parts, shape, sums, bound, isCut);
+      const known = isFinite ? { bound: 1, isCut: guess !== null && guess(factors[0]) } : {};
+      const squares = sumOf(plan, squaresOf(magnitude), parts, shape, sums, known);
       for (let i = 0; i < squares.length; i++) squares[i] = Math.sqrt(squares[i]) / units[i];
       return finished(prepared, squares) as Reduced<number>;
     },

@@ -2,16 +2,18 @@
  * Sums that do not depend on the number of ranks or the order of the elements.
  *
  * Each value is cut into slices at places that follow from the largest magnitude and the number of values. The slices of all
- * values at one place add up without any rounding, in whatever order; only the few sums of slices are rounded, in the end. With
- * three slices that is far more accurate than adding in float64. (Demmel and Hida's, Rump's and others' error-free extraction.)
+ * values at one place add up without any rounding, in whatever order; only the sum of the few sums of slices is rounded, once.
+ * Four slices hold all bits of all values, but of those that are smaller than the largest by thirty orders of magnitude or so.
+ * (Demmel and Hida's, Rump's and others' error-free extraction.)
  *
  * @module
  */
-import type { Accumulation, Part } from "../elementwise/loops.ts";
+import type { Accumulation, Elements, Part } from "../elementwise/loops.ts";
 import { accumulate } from "../elementwise/execution.ts";
 import { apply, cast, type Expression, operand } from "../elementwise/expression.ts";
 import { sizeOfShape } from "../layout.ts";
 import type { LocalArray } from "../local_array.ts";
+import { SLICES, sumCompiled, type Terms } from "./exact_sums.ts";
 import { elementsOf, inStep, ownPart, type ReductionPlan, together } from "./plan.ts";
 
 /** Bits of a float64's significand. */
@@ -44,7 +46,8 @@ const none = new Float64Array(0);
 
 /** Memory for a sum. */
 export function sumMemory({ size, isLocal, all }: ReductionPlan): SumMemory {
-  const make = (length: number) => Array.from({ length: 4 }, () => length === 0 ? none : new Float64Array(length));
+  const make = (length: number) =>
+    Array.from({ length: 1 + SLICES }, () => length === 0 ? none : new Float64Array(length));
   return { own: make(size), whole: make(isLocal ? 0 : all.size) };
 }
 
@@ -114,10 +117,19 @@ function turnNegative(halves: Int32Array): void {
   }
 }
 
+/** What may be known of a sum beforehand. */
+export interface Known {
+  /** A magnitude that no value exceeds. */
+  readonly bound?: number;
+  /** Whether the slices are in the memory already. */
+  readonly isCut?: boolean;
+  /** What of the elements of an array is added, if the expression is that. */
+  readonly terms?: Terms;
+}
+
 /**
  * The sums of a real expression of `parts`, the first of which is the array that is reduced. Collective, unless each rank has
- * all elements of its results. `bound` is a magnitude that no value exceeds, if one is known; `isCut` says that the slices are in
- * the memory already. Returns memory of `memory`: this rank's results if they are its own, or all.
+ * all elements of its results. Returns memory of `memory`: this rank's results if they are its own, or all.
  */
 export function sumOf(
   plan: ReductionPlan,
@@ -125,18 +137,17 @@ export function sumOf(
   parts: readonly Part[],
   shape: readonly number[],
   memory: SumMemory,
-  bound?: number,
-  isCut = false,
+  { bound, isCut = false, terms }: Known = {},
 ): Float64Array<ArrayBuffer> {
   const real: Expression = { kind: "cast", dtype: "float64", of: expression };
   const [bounds, ...slices] = memory.own;
   const [wholeBounds, ...wholeSlices] = memory.whole;
   const bits = bitsFor(plan);
   let largest: Float64Array<ArrayBuffer>;
-  let guess = 0;
+  let guess: Guess | null = null;
   if (bound === undefined) {
-    guess = sumByGuess(plan, real, parts, shape, memory, bits);
-    if (guess === 0) extremes(plan, apply("abs", real), parts, shape, "max", bounds);
+    guess = sumByGuess(plan, real, parts, shape, memory, bits, terms);
+    if (guess === null) extremes(plan, apply("abs", real), parts, shape, "max", bounds);
     largest = extremesOfAll(plan, "max", bounds, wholeBounds);
   } else {
     bounds.fill(bound);
@@ -150,18 +161,70 @@ export function sumOf(
   const own = [...parts, elementsOf(plan, cuts)];
   const accumulators = slices.map((slice) => elementsOf(plan, slice));
   const cut = cutting(own.length - 1, 2 ** (bits - BITS), scale);
-  const isThere = isCut || guess > 0 && cuts[0] === guess && !isLarge;
+  const isThere = isCut || guess !== null && !isLarge && guess(cuts[0]);
   if (!isThere) inStep(plan, () => accumulate(real, own, accumulators, shape, cut));
   const totals = slices.map((slice, i) =>
     together(plan, slice, wholeSlices[i].fill(0), (all) => void plan.runtime.communicator.allReduce(all, { into: all }))
   );
-  const [first, second, third] = totals;
+  const [first, second, third, fourth] = totals;
   for (let i = 0; i < first.length; i++) {
     // Infinite and undefined values are not cut: all of them is in the first slice.
     const hasSlices = largest[i] > 0 && largest[i] < Infinity;
-    first[i] = (hasSlices ? first[i] + second[i] + third[i] : first[i]) / scale;
+    first[i] = (hasSlices ? roundedSum(first[i], second[i], third[i], fourth[i]) : first[i]) / scale;
   }
   return first;
+}
+
+/** The sum of two numbers, and what rounding has left of it. */
+function sumAndRest(a: number, b: number): [sum: number, rest: number] {
+  const sum = a + b;
+  const other = sum - a;
+  return [sum, (a - (sum - other)) + (b - other)];
+}
+
+/** A bound of the error of two additions, relative to what is added. */
+const DOUBT = 2 ** -50;
+
+/** The sum of four numbers, rounded once. */
+export function roundedSum(a: number, b: number, c: number, d: number): number {
+  const [ends, third] = sumAndRest(c, d);
+  const [middle, second] = sumAndRest(b, ends);
+  const [sum, first] = sumAndRest(a, middle);
+  if (second === 0 && third === 0) return sum;
+  const rest = first + (second + third);
+  const doubt = DOUBT * (Math.abs(first) + Math.abs(second) + Math.abs(third));
+  const lower = sum + (rest - doubt);
+  return lower === sum + (rest + doubt) ? lower : roundedSumOf([sum, first, second, third]);
+}
+
+/** The sum of any numbers, rounded once: as parts that do not overlap, from the largest on (Shewchuk's). */
+function roundedSumOf(values: readonly number[]): number {
+  const parts: number[] = [];
+  for (const value of values) {
+    let [sum, rest] = [value, 0];
+    let count = 0;
+    for (const part of parts.splice(0)) {
+      [sum, rest] = sumAndRest(sum, part);
+      if (rest !== 0) parts[count++] = rest;
+    }
+    parts.push(sum);
+  }
+  let sum = parts.pop() ?? 0;
+  while (parts.length > 0) {
+    const before = sum;
+    const part = parts.pop()!;
+    sum = before + part;
+    const rest = part - (sum - before);
+    if (rest === 0) continue;
+    // Half of a unit is rounded to even, unless what follows is on its side.
+    const next = parts.at(-1) ?? 0;
+    if (rest > 0 && next > 0 || rest < 0 && next < 0) {
+      const further = sum + 2 * rest;
+      if (2 * rest === further - sum) sum = further;
+    }
+    break;
+  }
+  return sum;
 }
 
 /** How many bits as many values as there are may add to a slice. */
@@ -206,7 +269,7 @@ function cutAndMeasure(
   { cut, bits, size }: { cut: number; bits: number; size: (value: string) => string },
 ): boolean {
   const { start, take, merge } = cutting(parts.length, 2 ** (bits - BITS), 1);
-  const larger = (value: string) => `a3 = ${value} > a3 ? ${value} : a3;`;
+  const larger = (value: string) => `a${SLICES} = ${value} > a${SLICES} ? ${value} : a${SLICES};`;
   accumulate(
     expression,
     [...parts, elementsOf(plan, Float64Array.of(cut))],
@@ -215,16 +278,19 @@ function cutAndMeasure(
     {
       start: [...start, 0],
       take: ([value]) => `${take([value])} const size = ${size(value)}; ${larger("size")}`,
-      merge: (others) => `${merge(others.slice(0, 3))} ${larger(others[3])}`,
+      merge: (others) => `${merge(others.slice(0, SLICES))} ${larger(others[SLICES])}`,
       isAnyOrder: true,
     },
   );
   return Number.isFinite(slices[0][0]);
 }
 
+/** Given where values are cut, whether the slices that were made before this was known are right; they are then so cut. */
+type Guess = (cut: number) => boolean;
+
 /**
- * Cut and add this rank's values, and take their bound, all in one pass: a sample tells where they are probably to be cut. It is
- * right if the bound of all leads to the same cut. Returns the cut; 0 if it was not worth it, or a value is not finite.
+ * Cut and add this rank's values, and take their bound, all in one pass: a sample tells where they are probably to be cut. Null
+ * if it was not worth it, or a value is not finite.
  */
 function sumByGuess(
   plan: ReductionPlan,
@@ -233,13 +299,55 @@ function sumByGuess(
   shape: readonly number[],
   memory: SumMemory,
   bits: number,
-): number {
-  if (!isWorthAGuess(plan, shape)) return 0;
-  const [bounds] = memory.own;
+  terms: Terms | undefined,
+): Guess | null {
+  if (!isWorthAGuess(plan, shape)) return null;
+  const [bounds, ...slices] = memory.own;
   extremes(plan, apply("abs", expression), parts, sampleOf(shape), "max", bounds);
-  const cut = bounds[0] > LARGE ? 0 : cutOf(bounds[0], bits);
+  if (!(bounds[0] > 0 && bounds[0] <= LARGE)) return null;
+  const extent = terms === undefined
+    ? null
+    : sumCompiled(parts[0] as Elements, shape, terms, powerAbove(bounds[0]) * MARGIN, bits, slices);
+  if (extent !== null) {
+    bounds[0] = extent.largest;
+    return (cut) => recut(slices, extent.smallest, 1, cut, bits);
+  }
+  // Right if the bound of all leads to the same cut.
+  const guess = cutOf(bounds[0], bits);
   const size = (value: string) => `Math.abs(${value})`;
-  return cut > 0 && cutAndMeasure(plan, expression, parts, shape, memory, { cut, bits, size }) ? cut : 0;
+  const isFinite = cutAndMeasure(plan, expression, parts, shape, memory, { cut: guess, bits, size });
+  return isFinite ? (cut) => cut === guess : null;
+}
+
+/** How many times as large as those of a sample values may be. */
+const MARGIN = 8;
+
+/**
+ * Cut slices anew, whose sum times `factor`, a power of two, is exact. Whether all terms that they are of have no bits below the
+ * last new cut, the smallest being `smallest`.
+ */
+function recut(
+  slices: readonly Float64Array<ArrayBuffer>[],
+  smallest: number,
+  factor: number,
+  cut: number,
+  bits: number,
+): boolean {
+  if (cut === 0) return true;
+  const next = 2 ** (bits - BITS);
+  if (smallest * factor < cut * next ** (SLICES - 1)) return false;
+  const cuts = slices.map((_, i) => cut * next ** i);
+  const values = slices.map(([slice]) => slice * factor);
+  slices.forEach((slice) => slice[0] = 0);
+  for (const value of values) {
+    let left = value;
+    slices.forEach((slice, i) => {
+      const part = (cuts[i] + left) - cuts[i];
+      slice[0] += part;
+      left -= part;
+    });
+  }
+  return true;
 }
 
 /** The unit in which magnitudes up to this one are squared, as a factor: they neither overflow nor underflow then. */
@@ -252,35 +360,51 @@ export function squaresOf(magnitude: Expression): Expression {
   return apply("square", apply("multiply", cast("float64", magnitude), operand(1)));
 }
 
+/** Magnitudes whose squares, those of all that counts beside them, and sums of these are in the range of float64. */
+const SQUARABLE = 2 ** 300;
+
 /**
- * As {@linkcode sumByGuess}, of the squares of floats in a unit that a sample tells; the largest magnitude is in the first of
- * the memory. Returns the unit.
+ * As {@linkcode sumByGuess}, of the squares of floats; the largest magnitude is in the first of the memory. In which unit they
+ * are to be is known when the largest of all is: what is returned takes it.
  */
 export function squaresByGuess(
   plan: ReductionPlan,
   magnitude: Expression,
   local: LocalArray,
   memory: SumMemory,
-): number {
+): Guess | null {
   const { shape, dtype } = local;
-  if (!isWorthAGuess(plan, shape) || dtype !== "float64" && dtype !== "float32") return 0;
-  extremes(plan, magnitude, [local], sampleOf(shape), "max", memory.own[0]);
-  const unit = unitOf(memory.own[0][0]);
-  const parts = [local, elementsOf(plan, Float64Array.of(unit))];
+  if (!isWorthAGuess(plan, shape) || dtype !== "float64" && dtype !== "float32") return null;
+  const [bounds, ...slices] = memory.own;
+  extremes(plan, magnitude, [local], sampleOf(shape), "max", bounds);
   const bits = bitsFor(plan);
+  const unit = unitOf(bounds[0]);
+  if (bounds[0] > 1 / SQUARABLE && bounds[0] < SQUARABLE) {
+    const extent = sumCompiled(local, shape, "squares", powerAbove(bounds[0]) * MARGIN, bits, slices);
+    if (extent !== null) {
+      const { largest, smallest } = extent;
+      bounds[0] = largest;
+      const isSafe = smallest > 1 / SQUARABLE;
+      return (unit) =>
+        isSafe && unit < SQUARABLE && unit > 1 / SQUARABLE &&
+        recut(slices, (smallest * unit) ** 2, unit ** 2, cutOf(1, bits), bits);
+    }
+  }
+  const parts = [local, elementsOf(plan, Float64Array.of(unit))];
   const guess = { cut: cutOf(1, bits), bits, size: () => "Math.abs(x0)" };
-  return cutAndMeasure(plan, squaresOf(magnitude), parts, shape, memory, guess) ? unit : 0;
+  const isFinite = cutAndMeasure(plan, squaresOf(magnitude), parts, shape, memory, guess);
+  return isFinite ? (known) => known === unit : null;
 }
 
-/** Cuts a value into three slices: what adding the cut, operand `at`, leaves of it; then the same of the rest. */
+/** Cuts a value into slices: what adding the cut, operand `at`, leaves of it; then the same of the rest. */
 function cutting(at: number, next: number, scale: number): Accumulation {
+  const slices = Array.from({ length: SLICES }, (_, i) => `
+    ${i === 0 ? "" : `const y${i} = y${i - 1} - q${i - 1}; const c${i} = c${i - 1} * ${next};`}
+    const q${i} = (c${i} + y${i}) - c${i}; a${i} += q${i};`);
   return {
-    start: [0, 0, 0],
-    take: ([value]) => `
-    const y0 = ${scale === 1 ? value : `${value} * ${scale}`};
-    const q0 = (x${at} + y0) - x${at}; a0 += q0;
-    const y1 = y0 - q0; const c1 = x${at} * ${next}; const q1 = (c1 + y1) - c1; a1 += q1;
-    const y2 = y1 - q1; const c2 = c1 * ${next}; const q2 = (c2 + y2) - c2; a2 += q2;`,
+    start: slices.map(() => 0),
+    take: ([value]) =>
+      `const c0 = x${at}; const y0 = ${scale === 1 ? value : `${value} * ${scale}`};${slices.join("")}`,
     merge: (others) => others.map((other, i) => `a${i} += ${other};`).join(" "),
     isAnyOrder: true,
   };

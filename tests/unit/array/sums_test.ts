@@ -1,9 +1,11 @@
 /** Sums of many numbers on one rank: cut at places that a sample tells, or, where it is wrong, at those of all. */
-import { assertEquals, assertStrictEquals } from "@std/assert";
+import { assert, assertEquals, assertStrictEquals } from "@std/assert";
+import { findCompiler } from "../../../ffi/compiler.ts";
 import { apply, cast, operand } from "../../../src/array/elementwise/expression.ts";
 import { LocalArray } from "../../../src/array/local_array.ts";
 import type { ReductionPlan } from "../../../src/array/reductions/plan.ts";
-import { squaresByGuess, squaresOf, sumMemory, sumOf, unitOf } from "../../../src/array/reductions/sums.ts";
+import { sumCompiled, type Terms } from "../../../src/array/reductions/exact_sums.ts";
+import { roundedSum, squaresByGuess, squaresOf, sumMemory, sumOf, unitOf } from "../../../src/array/reductions/sums.ts";
 
 const N = 2 ** 20 + 77;
 
@@ -14,9 +16,35 @@ function planFor(array: LocalArray): ReductionPlan {
   return plan as unknown as ReductionPlan;
 }
 
+/** The sum by the ways there are: by the machine's compiler, if there is one, and by those for any expression. */
 function sum(array: LocalArray, name: "positive" | "abs" = "positive"): number {
   const plan = planFor(array);
-  return sumOf(plan, apply(name, operand(0)), [array], array.shape, sumMemory(plan))[0];
+  const by = (known: { terms?: Terms }) =>
+    sumOf(plan, apply(name, operand(0)), [array], array.shape, sumMemory(plan), known)[0];
+  const [one, other] = [by({ terms: name === "abs" ? "magnitudes" : "values" }), by({})];
+  assertEquals(one, other);
+  return one;
+}
+
+/** The sum of numbers as whole multiples of 2^-1074, rounded once. */
+function exactSum(values: Iterable<number>): number {
+  const [number, bits] = [new Float64Array(1), new BigUint64Array(1)];
+  const view = new DataView(number.buffer);
+  let total = 0n;
+  for (const value of values) {
+    number[0] = value;
+    bits[0] = view.getBigUint64(0, true);
+    const [exponent, significand] = [bits[0] >> 52n & 0x7ffn, bits[0] & 0xfffffffffffffn];
+    const size = exponent === 0n ? significand : (significand | 1n << 52n) << exponent - 1n;
+    total += value < 0 ? -size : size;
+  }
+  // Of more than 53 bits all but 64 become one that says whether there are any: the conversion then rounds as it should.
+  const size = total < 0n ? -total : total;
+  const spare = BigInt(Math.max(0, size.toString(2).length - 64));
+  const kept = size >> spare | (size & (1n << spare) - 1n ? 1n : 0n);
+  const rounded = Number(kept) * 2 ** Number(spare > 537n ? spare - 537n : 0n) * 2 ** -537 *
+    2 ** (Number(spare > 537n ? 537n : spare) - 537);
+  return total < 0n ? -rounded : rounded;
 }
 
 function vector(dtype: "float64" | "float32", value: (i: number) => number): LocalArray {
@@ -60,22 +88,88 @@ Deno.test("sums of many numbers that are not finite, or very large, are as of fe
 Deno.test("squares are added in the unit that a sample tells as in one that is known", () => {
   const magnitude = apply("abs", cast("float64", operand(0)));
   for (const dtype of ["float64", "float32"] as const) {
-    for (const [largest, at, isRight] of [[7, 100, true], [5, N - 1, true], [1e10, N - 1, false]] as const) {
-      const array = vector(dtype, (i) => i === at ? largest : 4.2 / (1 + i * 7919 % N));
+    for (const [largest, at] of [[7, 100], [5, N - 1], [1e10, N - 1], [1e38, 3]] as const) {
+      const array = vector(dtype, (i) => i === at ? largest : i === 9 ? 1e-30 : 4.2 / (1 + i * 7919 % N));
       array.data[0] = 4.5;
       const [plan, memory, other] = [planFor(array), sumMemory(planFor(array)), sumMemory(planFor(array))];
       const guess = squaresByGuess(plan, magnitude, array, memory);
-      assertEquals(memory.own[0][0], largest);
-      assertEquals(guess === unitOf(largest), isRight);
-      const unit = { storage: Float64Array.of(guess), dtype: "float64", offset: 0, strides: [0] } as const;
-      const square = squaresOf(magnitude);
-      if (!isRight) continue;
-      const wanted = sumOf(plan, square, [array, unit], array.shape, other, 1)[0];
-      assertStrictEquals(sumOf(plan, square, [array, unit], array.shape, memory, 1, true)[0], wanted);
+      assertEquals(memory.own[0][0], array.data[at]);
+      const unit = { storage: Float64Array.of(unitOf(array.data[at] as number)), dtype: "float64" } as const;
+      const parts = [array, { ...unit, offset: 0, strides: [0] }];
+      const isCut = guess!(unit.storage[0]);
+      if (largest < 1e10) assert(isCut);
+      const wanted = sumOf(plan, squaresOf(magnitude), parts, array.shape, other, { bound: 1 })[0];
+      assertStrictEquals(sumOf(plan, squaresOf(magnitude), parts, array.shape, memory, { bound: 1, isCut })[0], wanted);
     }
     for (const value of [NaN, Infinity]) {
       const array = vector(dtype, (i) => i === N - 1 ? value : 1);
-      assertEquals(squaresByGuess(planFor(array), magnitude, array, sumMemory(planFor(array))), 0);
+      assertEquals(squaresByGuess(planFor(array), magnitude, array, sumMemory(planFor(array))), null);
     }
   }
+});
+
+Deno.test("sums of four numbers are rounded once", () => {
+  const cases = [
+    [1, 2 ** -53, 2 ** -200, 0],
+    [1, 2 ** -53, -(2 ** -200), 0],
+    [1, -(2 ** -54), -(2 ** -300), 2 ** -301],
+    [1, -1, 2 ** -60, 2 ** -200],
+    [2 ** 53, 1, 2 ** -60, -(2 ** -60)],
+    [3, 2 ** -52, 2 ** -53, 2 ** -110],
+    [0, 0, 0, -5e-324],
+  ];
+  for (let i = 0; i < 2000; i++) {
+    const size = (k: number) => ((i * 7919 + k * 104729) % 2047 - 1023) * 2 ** -((i * (k + 3)) % 61 + 30 * k);
+    cases.push([size(0), size(1), size(2), size(3)]);
+  }
+  for (const [a, b, c, d] of cases) {
+    assertStrictEquals(roundedSum(a, b, c, d) + 0, exactSum([a, b, c, d]), `${[a, b, c, d]}`);
+  }
+});
+
+Deno.test({
+  name:
+    "compiled sums hold all bits: values of many sizes, zeros, blocks and ends of lines; or they say that they do not",
+  ignore: findCompiler() === null,
+  fn: () => {
+    // Sizes of a block differ by more than its sums take, or by less.
+    const value = (i: number, range: number) => (i % 5 - 2) * (1 + i * 7919 % 104729) * 2 ** -(i * 31 % range);
+    for (const dtype of ["float64", "float32"] as const) {
+      for (
+        const [terms, of] of Object.entries({
+          values: (x: number) => x,
+          magnitudes: Math.abs,
+          squares: (x: number) => x * x,
+        })
+      ) {
+        for (
+          const [rows, columns, offset, range] of [[1, 4096, 0, 2], [1, 9001, 1, 37], [3, 4131, 5, 37], [40, 257, 2, 2]]
+        ) {
+          const array = LocalArray.zeros(dtype, [rows * columns + 8]);
+          for (let i = 0; i < array.size; i++) array.data[i] = value(i, range);
+          const elements = { storage: array.data, dtype, offset, strides: [columns, 1] };
+          const slices = Array.from({ length: 4 }, () => new Float64Array(1));
+          const size = [rows, columns];
+          const extent = sumCompiled(elements, size, terms as Terms, 2 ** 20, 15, slices)!;
+          console.log(dtype, terms, size, extent, slices.map((x) => x[0]));
+          const used = [...array.data.subarray(offset, offset + rows * columns) as Float64Array];
+          const sizes = used.map(Math.abs).filter((size) => size > 0);
+          assertEquals(extent, { largest: Math.max(...sizes), smallest: Math.min(...sizes) });
+          const [a, b, c, d] = slices.map(([slice]) => slice);
+          assertStrictEquals(roundedSum(a, b, c, d), exactSum(used.map(of)), `${dtype} ${terms} ${size}`);
+        }
+      }
+      const ends = (first: number, last: number) => {
+        const array = LocalArray.zeros(dtype, [1000]);
+        [array.data[0], array.data[999]] = [first, last];
+        const slices = Array.from({ length: 4 }, () => new Float64Array(1));
+        return sumCompiled(array, [1000], "squares", 2, 10, slices);
+      };
+      assertEquals(ends(1.5, 3e-38), null);
+      assertEquals(ends(1.5, 2.5), null);
+      assertEquals(ends(NaN, 1), null);
+      assertEquals(ends(1, -Infinity), null);
+      assertEquals(ends(0, -0), { largest: 0, smallest: Infinity });
+    }
+  },
 });
