@@ -151,7 +151,6 @@ Deno.test({
           const slices = Array.from({ length: 4 }, () => new Float64Array(1));
           const size = [rows, columns];
           const extent = sumCompiled(elements, size, terms as Terms, 2 ** 20, 15, slices)!;
-          console.log(dtype, terms, size, extent, slices.map((x) => x[0]));
           const used = [...array.data.subarray(offset, offset + rows * columns) as Float64Array];
           const sizes = used.map(Math.abs).filter((size) => size > 0);
           assertEquals(extent, { largest: Math.max(...sizes), smallest: Math.min(...sizes) });
