@@ -47,11 +47,16 @@ for (const dtype of ["float64", "float32", "bfloat16"] as const) {
     3 * bytes,
     () => void evaluate((a, b) => a.multiply(b.negative().exp()).add(1), [a, b], { into: c }),
   );
-  measure(`sum ${dtype}`, bytes, () => void a.sum());
-  measure(`max ${dtype}`, bytes, () => void a.max());
-  measure(`norm ${dtype}`, bytes, () => void a.norm());
-  measure(`sum of columns ${dtype}`, bytes, () => a.sum({ axis: 0 }).free());
-  measure(`sum of rows ${dtype}`, bytes, () => a.sum({ axis: 1 }).free());
+  for (const name of ["sum", "mean", "var", "norm", "min", "max", "argmin"] as const) {
+    measure(`${name} ${dtype}`, bytes, () => void a[name]());
+    ["columns", "rows"].forEach((along, axis) =>
+      measure(
+        `${name} of ${along} ${dtype}`,
+        bytes,
+        () => (Reflect.apply(a[name], a, [{ axis }]) as DistributedArray).free(),
+      )
+    );
+  }
   [a, b, c, row].forEach((array) => array.free());
 }
 if (rank === 0) {

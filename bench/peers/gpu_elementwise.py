@@ -33,11 +33,23 @@ for name, dtype in [("float64", torch.float64), ("float32", torch.float32), ("bf
         "less": lambda: a < b,
         "a * exp(-b) + 1": lambda: a * torch.exp(-b) + 1,
         "sum": lambda: a.sum().item(),
+        "mean": lambda: a.mean().item(),
+        "var": lambda: a.var(correction=0).item(),
+        "norm": lambda: torch.linalg.vector_norm(a).item(),
+        "min": lambda: a.min().item(),
         "max": lambda: a.max().item(),
-        "norm": lambda: a.norm().item(),
-        "sum of columns": lambda: a.sum(0),
-        "sum of rows": lambda: a.sum(1),
+        "argmin": lambda: a.argmin().item(),
     }
+    for axis, along in enumerate(["columns", "rows"]):
+        actions |= {
+            f"sum of {along}": lambda axis=axis: a.sum(axis),
+            f"mean of {along}": lambda axis=axis: a.mean(axis),
+            f"var of {along}": lambda axis=axis: a.var(axis, correction=0),
+            f"norm of {along}": lambda axis=axis: torch.linalg.vector_norm(a, dim=axis),
+            f"min of {along}": lambda axis=axis: a.amin(axis),
+            f"max of {along}": lambda axis=axis: a.amax(axis),
+            f"argmin of {along}": lambda axis=axis: a.argmin(axis),
+        }
     for what, action in actions.items():
         results[f"{what} {name}"] = measure(action)
     del a, b, c

@@ -244,6 +244,38 @@ gpuTest("long reductions are divided among blocks, and merged", (runtime) => {
   assertEquals(infinite.sum(), Infinity);
 });
 
+gpuTest("sums and norms of many numbers take one pass, and more where a sample misleads", (runtime) => {
+  const mock = isMock(runtime);
+  const [rows, columns] = mock ? [1032, 1020] : [5000, 1000];
+  for (const dtype of mock ? ["float32"] as const : ["float64", "float32", "bfloat16", "int32"] as const) {
+    const some = (i: number, j: number) => ((i * 7919 + j * 104729) % 20011 - 10000) / (dtype === "int32" ? 1 : 1024);
+    const others = [
+      (i: number, j: number) => i === rows - 1 && j === 3 ? 1e9 : some(i, j),
+      (i: number, j: number) => i === rows - 1 && j === 3 ? 0.5 ** 60 : i < 80 ? 0 : some(i, j),
+      (i: number, j: number) => j === 5 ? i === 90 ? NaN : 0 : some(i, j),
+    ];
+    for (const value of mock || dtype === "int32" ? [some] : [some, ...others]) {
+      using host = DistributedArray.generate(runtime, [rows, columns], Slab.X, value, { dtype, memory: "host" });
+      using device = host.to({ memory: "device" });
+      const all = (a: DistributedArray) =>
+        mock
+          ? [a.sum(), a.norm()]
+          : [a.sum(), a.mean(), a.var(), a.std({ correction: 1 }), a.norm(), a.norm({ ord: 1 })];
+      assertEquals(all(device), all(host), dtype);
+      for (const axis of [0, 1]) {
+        const along = (a: DistributedArray) =>
+          mock ? [a.sum({ axis }), a.norm({ axis })] : [
+            ...[a.sum({ axis }), a.mean({ axis }), a.var({ axis }), a.std({ axis, correction: 1 }), a.norm({ axis })],
+            ...[1, Infinity].map((ord) => a.norm({ axis, ord })),
+            ...[a.min({ axis }), a.max({ axis }), a.argmin({ axis }), a.argmax({ axis })],
+          ];
+        const wanted = along(host);
+        along(device).forEach((result, i) => assertClose(result, wanted[i], 0, `${dtype}, ${i} along ${axis}`));
+      }
+    }
+  }
+});
+
 gpuTest("shapes: reshape, concatenate, roll, broadcastTo, slices, diagonals", (runtime) => {
   const both = pair(runtime, [6, 4], Slab.X, "float32", 1);
   const make: Record<string, (a: DistributedArray) => DistributedArray> = {

@@ -35,6 +35,7 @@ const ROUNDLESS: readonly OperationName[] = [
 /** Whether an expression of float32 has values that float32 holds. */
 function isRoundless(node: Expression): boolean {
   if (node.kind === "apply") return ROUNDLESS.includes(node.name) && node.of.every(isRoundless);
+  if (node.kind === "formula") return false;
   return node.kind === "operand" || isRoundless(node.of);
 }
 

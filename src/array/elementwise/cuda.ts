@@ -156,6 +156,47 @@ struct Helpers {
     }
     return size * (isReal ? ::cos(angle) : ::sin(angle));
   }
+  __device__ double sumAndRest(double a, double b, double* rest) {
+    double sum = a + b, other = sum - a;
+    *rest = (a - (sum - other)) + (b - other);
+    return sum;
+  }
+  __device__ double roundedSum(double a, double b, double c, double d) {
+    double part[5], third, second, first;
+    part[0] = sumAndRest(a, sumAndRest(b, sumAndRest(c, d, &third), &second), &first);
+    if (second == 0 && third == 0) return part[0];
+    double rest = first + (second + third);
+    double doubt = 0x1p-50 * (::fabs(first) + ::fabs(second) + ::fabs(third));
+    double sum = part[0] + (rest - doubt), before;
+    if (sum == part[0] + (rest + doubt)) return sum;
+    int count = 1;
+    for (int k = 0; k < 3; k++) {
+      double value = k == 0 ? first : k == 1 ? second : third;
+      int kept = 0;
+      for (int i = 0; i < count; i++) {
+        value = sumAndRest(value, part[i], &rest);
+        if (rest != 0) part[kept++] = rest;
+      }
+      part[kept++] = value;
+      count = kept;
+    }
+    for (sum = part[--count]; count > 0;) {
+      before = sum;
+      sum = before + part[--count];
+      rest = part[count] - (sum - before);
+      if (rest == 0) continue;
+      double next = count > 0 ? part[count - 1] : 0, further = sum + 2 * rest;
+      if (((rest > 0 && next > 0) || (rest < 0 && next < 0)) && 2 * rest == further - sum) sum = further;
+      break;
+    }
+    return sum;
+  }
+  // The smallest power of two that is not below a bound, times a factor; 0 if there is nothing to cut.
+  __device__ double cutOf(double bound, double factor) {
+    if (!(bound >= 0x1p-1000 && bound <= 0x1p900)) return 0;
+    double power = __longlong_as_double(__double_as_longlong(bound) & 0x7ff0000000000000);
+    return (power < bound ? power * 2 : power) * factor;
+  }
   __device__ double powerRe(double ar, double ai, double br, double bi) {
     return br == 2 && bi == 0 ? ar * ar - ai * ai : powerPart(ar, ai, br, bi, true);
   }

@@ -8,8 +8,16 @@ import { dtypeInfo, type Scalar, type TypedArray } from "../../dtype/dtype.ts";
 import { Program as KernelProgram } from "../../gpu/kernels/program.ts";
 import type { Stream } from "../../gpu/stream.ts";
 import { copyFromDevice, copyToDevice } from "../../memory/copy.ts";
-import { DeviceBuffer } from "../../memory/device_buffer.ts";
-import { elementwiseSource, type Nest, reductionSource, sizeOfNest, THREADS, UNROLL } from "./device_source.ts";
+import { DeviceBuffer, type DeviceMemory } from "../../memory/device_buffer.ts";
+import {
+  elementwiseSource,
+  MERGE_WIDTH,
+  type Nest,
+  reductionSource,
+  sizeOfNest,
+  THREADS,
+  UNROLL,
+} from "./device_source.ts";
 import { type Accumulation, type Elements, isOnDevice, type Loop, loopsOf, numbersOf, type Part } from "./loops.ts";
 import type { Program } from "./expression.ts";
 import { refuseNegative } from "./helpers.ts";
@@ -115,21 +123,25 @@ const WORTH_A_BLOCK = 8;
 
 const powerAbove = (n: number): number => 2 ** Math.ceil(Math.log2(Math.max(1, n)));
 
-/**
- * How many threads of a block stand side by side. Those reach for neighbours in memory where results are neighbours there;
- * else the others do.
- */
-function widthOf(kept: Nest, reduced: Nest, leading: number): number {
-  const alone = THREADS / Math.min(THREADS, powerAbove(sizeOfNest(reduced)));
+/** Threads that share a result have at least so many values each, if there are results enough to keep a GPU busy. */
+const WORTH_A_THREAD = 32;
+
+/** How the threads of a block stand: so many results side by side, and whether neighbours share one. */
+function standing(kept: Nest, reduced: Nest, leading: number): { width: number; isShared: boolean } {
+  const [results, length] = [sizeOfNest(kept), sizeOfNest(reduced)];
   const innermost = ({ loops }: Nest) =>
     Math.min(Infinity, ...loops.map(({ strides }) => strides[leading]).filter((stride) => stride > 0));
-  const isReducedInside = innermost(reduced) < innermost(kept);
-  return Math.min(powerAbove(sizeOfNest(kept)), isReducedInside ? alone : Math.max(32, alone));
+  // Neighbours reach for neighbours in memory.
+  const isShared = innermost(reduced) < innermost(kept);
+  const isMany = results >= THREADS * ENOUGH_BLOCKS / 32;
+  const sharing = Math.min(THREADS, powerAbove(isMany ? Math.ceil(length / WORTH_A_THREAD) : length));
+  const alone = THREADS / sharing;
+  return { width: Math.min(powerAbove(results), isShared ? alone : Math.max(32, alone)), isShared };
 }
 
 /**
- * Have accumulators take in every value of a program on a GPU. They are float64 or int64, and end in the targets, which are in
- * host memory. The order in which values are taken in depends on the shape alone.
+ * Have accumulators take in every value of a program on a GPU. They are float64 or int64, and end in the targets: all in host
+ * memory, or all in the GPU's. The order in which values are taken in depends on the shape alone.
  */
 export function accumulateOnDevice(
   program: Program,
@@ -140,9 +152,12 @@ export function accumulateOnDevice(
   stream: Stream,
 ): void {
   const { start } = accumulation;
-  const hosts = targets.map(({ storage }) => storage as Float64Array<ArrayBuffer>);
+  const hosts = targets.flatMap((target) => isOnDevice(target) ? [] : [target.storage as Float64Array<ArrayBuffer>]);
   hosts.forEach((host, i) => host.fill(start[i] as number));
-  if (shape.includes(0)) return;
+  if (shape.includes(0)) {
+    if (hosts.length === 0) throw new RangeError("Nothing is accumulated in a GPU's memory.");
+    return;
+  }
   const own = operands.length;
   const inputs = arraysOf(operands);
   const leading = inputs.findIndex((array) => array !== null);
@@ -150,21 +165,28 @@ export function accumulateOnDevice(
   const nestOf = (name: string, isIn: (loop: Loop) => boolean): Nest => ({ loops: loops.filter(isIn), name });
   const kept = nestOf("k", ({ strides }) => strides[own] > 0);
   const reduced = nestOf("r", ({ strides }) => strides[own] === 0);
-  const [results, length, size] = [sizeOfNest(kept), sizeOfNest(reduced), hosts[0].length];
-  const width = widthOf(kept, reduced, leading);
+  const [results, length] = [sizeOfNest(kept), sizeOfNest(reduced)];
+  const size = hosts.length > 0 ? hosts[0].length : targets[0].storage.byteLength / 8;
+  const { width, isShared } = standing(kept, reduced, leading);
   const tiles = Math.ceil(results / width);
   const worth = Math.floor(length / (THREADS / width * WORTH_A_BLOCK));
   const splits = Math.max(1, Math.min(Math.ceil(ENOUGH_BLOCKS / tiles), worth));
   const dtypes = [...inputs.map((array) => array?.dtype ?? null), targets[0].dtype];
-  const kernels = programOf(reductionSource({ program, dtypes, kept, reduced, width, accumulation }));
-  const partials = hosts.map(() => new DeviceBuffer(stream, splits * size * 8));
+  const kernels = programOf(reductionSource({ program, dtypes, kept, reduced, width, isShared, accumulation }));
+  // One after the other, so that one copy brings them to the host.
+  const block = (count: number) => new DeviceBuffer(stream, targets.length * count * 8);
+  const placed = ({ address }: DeviceBuffer, count: number) => targets.map((_, i) => address + BigInt(8 * i * count));
+  const made = hosts.length > 0 ? block(size) : null;
+  const found = made === null ? targets.map((target) => (target.storage as DeviceMemory).address) : placed(made, size);
+  const shares = splits > 1 ? block(splits * size) : null;
   const { addresses, free } = onDevice([...inputs, null], stream);
   withRefusal(program, stream, (refused) => {
     const argument = [
       ...[results, length, splits, size].map(BigInt),
       refused,
       ...addresses,
-      ...partials.map(({ address }) => address),
+      ...shares === null ? found : placed(shares, splits * size),
+      ...found,
       ...start,
       ...wordsOf(kept),
       ...wordsOf(reduced),
@@ -172,10 +194,16 @@ export function accumulateOnDevice(
     ];
     kernels.launch("reduce", stream, Math.min(MOST_BLOCKS, tiles * splits), argument, THREADS);
     if (splits > 1) {
-      kernels.launch("merge", stream, Math.min(MOST_BLOCKS, Math.ceil(size / THREADS)), argument, THREADS);
+      kernels.launch("merge", stream, Math.min(MOST_BLOCKS, Math.ceil(size / MERGE_WIDTH)), argument, THREADS);
     }
   });
-  hosts.forEach((host, i) => copyFromDevice(host, partials[i].address, stream));
+  shares?.free();
   free();
-  partials.forEach((buffer) => buffer.free());
+  if (made === null) return;
+  const bytes = new Uint8Array(made.byteLength);
+  copyFromDevice(bytes, made.address, stream);
+  hosts.forEach((host, i) => {
+    new Uint8Array(host.buffer, host.byteOffset, host.byteLength).set(bytes.subarray(8 * i * size, 8 * (i + 1) * size));
+  });
+  made.free();
 }

@@ -200,6 +200,9 @@ extern "C" __global__ void elementwise(const Elementwise p) {
 
 // ---- reductions -------------------------------------------------------------------------------------------------------
 
+/** How many results a block merges side by side. */
+export const MERGE_WIDTH = 8;
+
 /** Operands and accumulators, from which a kernel is made. */
 export interface ReductionShape {
   readonly program: Program;
@@ -208,17 +211,24 @@ export interface ReductionShape {
   /** The loops over results, and over what makes one. */
   readonly kept: Nest;
   readonly reduced: Nest;
-  /** How many threads of a block stand side by side, for results of their own; the others share one each. */
+  /** How many results a block of threads has side by side; so many threads share one each. */
   readonly width: number;
+  /** Whether threads that are neighbours share a result, or have results side by side. */
+  readonly isShared: boolean;
   readonly accumulation: Accumulation;
 }
 
+/** Threads that need no barrier of the whole block to see what the others have written. */
+const WARP = 32;
+
 /**
  * Kernels `reduce` and, where results are shared among blocks, `merge`. Their argument: the numbers of results, of values for
- * each, of shares, of places for results; where a refused value is told; addresses, those of the shares, what accumulators
- * start from; extents and strides of both nests; numbers.
+ * each, of shares, of places for results; where a refused value is told; addresses, those of the shares and of the results,
+ * what accumulators start from; extents and strides of both nests; numbers.
  */
-export function reductionSource({ program, dtypes, kept, reduced, width, accumulation }: ReductionShape): string {
+export function reductionSource(
+  { program, dtypes, kept, reduced, width, isShared, accumulation }: ReductionShape,
+): string {
   const { start, take, merge } = accumulation;
   const arrays = dtypes.length;
   const own = arrays - 1;
@@ -229,7 +239,7 @@ export function reductionSource({ program, dtypes, kept, reduced, width, accumul
     typeof start[i] === "bigint" ? `Big{p.start[${i}]}` : `__longlong_as_double(p.start[${i}])`;
   const merging = CUDA.translate(merge(all.map((i) => `b${i}`)));
   const sharing = all.map((i) => `shared[${i}][threadIdx.x] = a${i};`).join(" ");
-  const partial = (i: number, at: string) => `((${type}*)p.partials[${i}])[${at}]`;
+  const at = (array: string, i: number, place: string) => `((${type}*)p.${array}[${i}])[${place}]`;
   const named = dtypes.slice(0, own).flatMap((dtype, at) =>
     reading(dtype, at, `${place(kept, at, arrays)} + ${place(reduced, at, arrays)}`)
   );
@@ -240,10 +250,26 @@ export function reductionSource({ program, dtypes, kept, reduced, width, accumul
   };
   const turn = `${program.statements.join("\n        ")}
         ${CUDA.translate(take(program.result))}`;
+  /** The accumulators of threads come together, those of `distance` from each other to `rows` with the same result. */
+  const tree = (rows: number, distance: number) => {
+    const barrier = rows * distance <= WARP ? "__syncwarp()" : "__syncthreads()";
+    return `${sharing}
+    ${barrier};
+    for (int half = ${rows / 2}; half >= 1; half /= 2) {
+      if (y < half) {
+        ${all.map((i) => `${type} b${i} = shared[${i}][threadIdx.x + half * ${distance}];`).join(" ")}
+        ${merging}
+        ${sharing}
+      }
+      ${barrier};
+    }`;
+  };
+  const mergeRows = THREADS / MERGE_WIDTH;
   return `${PRELUDE}
 ${countType(2 * Math.max(sizeOfNest(kept), sizeOfNest(reduced)))}
 struct Reduction {
-  i64 results, length, splits, size, refused, address[${arrays}], partials[${all.length}], start[${all.length}];
+  i64 results, length, splits, size, refused, address[${arrays}], partials[${all.length}], target[${all.length}];
+  i64 start[${all.length}];
   ${fieldsOf(kept, arrays)} ${fieldsOf(reduced, arrays)}
   ${numberField(program)}
 };
@@ -251,7 +277,9 @@ extern "C" __global__ void reduce(const Reduction p) {
   __shared__ ${type} shared[${all.length}][${THREADS}];
   ${OBJECTS}
   ${parameters(program)}
-  const int x = threadIdx.x % ${width}, y = threadIdx.x / ${width};
+  const int x = threadIdx.x ${isShared ? `/ ${rows}` : `% ${width}`}, y = threadIdx.x ${
+    isShared ? `% ${rows}` : `/ ${width}`
+  };
   const i64 tiles = (p.results + ${width - 1}) / ${width};
   for (i64 block = blockIdx.x; block < tiles * p.splits; block += gridDim.x) {
     const Count split = (Count)(block % p.splits), result = (Count)(block / p.splits * ${width} + x);
@@ -260,33 +288,32 @@ extern "C" __global__ void reduce(const Reduction p) {
     if (result < p.results) {
       ${loopOver(loop, named, indices(reduced, "i"), turn)}
     }
-    ${sharing}
-    __syncthreads();
-    for (int half = ${THREADS / 2}; half >= ${width}; half /= 2) {
-      if (threadIdx.x < half) {
-        ${all.map((i) => `${type} b${i} = shared[${i}][threadIdx.x + half];`).join(" ")}
-        ${merging}
-        ${sharing}
-      }
-      __syncthreads();
-    }
+    ${tree(rows, isShared ? 1 : width)}
     if (y == 0 && result < p.results) {
       const i64 to = split * p.size + ${place(kept, own, arrays)};
-      ${all.map((i) => `${partial(i, "to")} = a${i};`).join(" ")}
+      ${all.map((i) => `${at("partials", i, "to")} = a${i};`).join(" ")}
     }
-    __syncthreads();
+    ${isShared && rows <= WARP ? "__syncwarp()" : "__syncthreads()"};
   }
 }
 extern "C" __global__ void merge(const Reduction p) {
+  __shared__ ${type} shared[${all.length}][${THREADS}];
   ${OBJECTS}
-  const i64 step = (i64)gridDim.x * blockDim.x;
-  for (i64 to = (i64)blockIdx.x * blockDim.x + threadIdx.x; to < p.size; to += step) {
-    ${all.map((i) => `${type} a${i} = ${partial(i, "to")};`).join(" ")}
-    for (i64 split = 1; split < p.splits; split++) {
-      ${all.map((i) => `${type} b${i} = ${partial(i, "split * p.size + to")};`).join(" ")}
-      ${merging}
+  const int x = threadIdx.x % ${MERGE_WIDTH}, y = threadIdx.x / ${MERGE_WIDTH};
+  for (i64 first = (i64)blockIdx.x * ${MERGE_WIDTH}; first < p.size; first += (i64)gridDim.x * ${MERGE_WIDTH}) {
+    const i64 to = first + x;
+    ${all.map((i) => `${type} a${i} = ${begin(i)};`).join(" ")}
+    if (to < p.size) {
+      for (i64 split = y; split < p.splits; split += ${mergeRows}) {
+        ${all.map((i) => `${type} b${i} = ${at("partials", i, "split * p.size + to")};`).join(" ")}
+        ${merging}
+      }
     }
-    ${all.map((i) => `${partial(i, "to")} = a${i};`).join(" ")}
+    ${tree(mergeRows, MERGE_WIDTH)}
+    if (y == 0 && to < p.size) {
+      ${all.map((i) => `${at("target", i, "to")} = a${i};`).join(" ")}
+    }
+    __syncthreads();
   }
 }
 `;

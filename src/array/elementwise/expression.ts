@@ -13,7 +13,8 @@ import { type Operation, operationOf, OPERATIONS } from "./operations.ts";
 export type Expression =
   | { readonly kind: "operand"; readonly index: number }
   | { readonly kind: "cast"; readonly dtype: DType; readonly of: Expression }
-  | { readonly kind: "apply"; readonly name: OperationName; readonly of: readonly Expression[] };
+  | { readonly kind: "apply"; readonly name: OperationName; readonly of: readonly Expression[] }
+  | { readonly kind: "formula"; readonly code: string; readonly of: readonly Expression[] };
 
 /** What an operand is for the types: elements of a dtype, or a number of the script, which takes the dtype of others. */
 export type OperandType = { readonly dtype: DType } | { readonly scalar: Scalar };
@@ -26,6 +27,11 @@ export function operand(index: number): Expression {
 /** An operation of expressions. */
 export function apply(name: OperationName, ...of: readonly Expression[]): Expression {
   return { kind: "apply", name, of };
+}
+
+/** A formula of float64 in a, b, c, d that is no operation of its own. */
+export function formula(code: string, ...of: readonly Expression[]): Expression {
+  return { kind: "formula", code, of };
 }
 
 /** An elementwise function: how many operands it takes, and what it makes of them. */
@@ -171,8 +177,7 @@ export function compile(
     const formulas = formulasOf(name, operation, conditions === operation.arity ? "uint8" : compute);
     const names = namesOf([...truths.map((truth) => [truth]), ...values]);
     const parts = formulas.map((formula) => {
-      const code = formula.replace(/\b[abc][ri]?\b/g, (letter) => names.get(letter) ?? letter);
-      return store(language.wrap(code, result));
+      return store(language.wrap(withNames(formula, names), result));
     });
     return { dtype: result, parts };
   };
@@ -190,6 +195,10 @@ export function compile(
   const typedOf = (node: Expression): Typed => {
     if (node.kind === "apply") return applyTo(node.name, node.of.map(visit));
     if (node.kind === "cast") return value(visit(node.of), node.dtype);
+    if (node.kind === "formula") {
+      const names = namesOf(node.of.map((one) => value(visit(one), "float64").parts));
+      return { dtype: "float64", parts: [store(withNames(node.code, names))] };
+    }
     const operand = operands[node.index];
     if ("scalar" in operand) return { index: node.index, scalar: operand.scalar };
     const x = `x${node.index}`;
@@ -252,11 +261,15 @@ function formulasOf(name: OperationName, operation: Operation, dtype: DType): re
   );
 }
 
-/** The names of the operands in a formula: a, b, c, and with r and i behind them the parts of complex ones. */
+function withNames(formula: string, names: ReadonlyMap<string, string>): string {
+  return formula.replace(/\b[abcd][ri]?\b/g, (letter) => names.get(letter) ?? letter);
+}
+
+/** The names of the operands in a formula: a, b, c, d, and with r and i behind them the parts of complex ones. */
 function namesOf(values: readonly (readonly string[])[]): Map<string, string> {
   const names = new Map<string, string>();
   values.forEach((parts, position) => {
-    const letter = "abc"[position];
+    const letter = "abcd"[position];
     if (parts.length === 1) names.set(letter, parts[0]);
     parts.forEach((part, i) => names.set(letter + "ri"[i], part));
   });

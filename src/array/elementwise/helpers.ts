@@ -4,6 +4,7 @@
  * @module
  */
 import { erf, erfc } from "./error_function.ts";
+import { roundedSum } from "./rounded_sum.ts";
 
 /** Refuse a negative power of integers. */
 export function refuseNegative(exponent: number | bigint): never {
@@ -156,4 +157,5 @@ export const helpers = {
   tanhIm,
   powerRe,
   powerIm,
+  roundedSum,
 } as const;

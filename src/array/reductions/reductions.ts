@@ -19,7 +19,8 @@ import { checkOwnArray } from "../elementwise/elementwise.ts";
 import { accumulate } from "../elementwise/execution.ts";
 import { isBits } from "../elementwise/kernel.ts";
 import { apply, cast, type Expression, operand } from "../elementwise/expression.ts";
-import type { LocalArray } from "../local_array.ts";
+import type { OperationName } from "../elementwise/names.ts";
+import { LocalArray } from "../local_array.ts";
 import {
   AXIS_KEYS,
   type AxisOptions,
@@ -32,6 +33,8 @@ import {
   resultOf,
   together,
 } from "./plan.ts";
+import { ANY, sizesOf } from "./device_slices.ts";
+import { computeOnDevice, type DeviceValues, deviceVector, extremesOnDevice, sumOnDevice } from "./device_sums.ts";
 import type { Terms } from "./exact_sums.ts";
 import {
   better,
@@ -108,6 +111,21 @@ function finished({ plan, dtype, memory }: Prepared, ...parts: readonly Float64A
   });
 }
 
+/** The results as an expression of vectors on the GPU that has all of them. */
+function finishedOnDevice({ plan, dtype }: Prepared, { expression, parts, free }: DeviceValues): Held {
+  const { runtime, stream, size } = plan;
+  const { distribution, order } = plan.result!;
+  const local = LocalArray.empty(dtype, distribution.localShape(runtime.rank), order, stream);
+  computeOnDevice(expression, parts, { storage: local.storage, dtype, offset: local.offset, strides: [1] }, size);
+  free();
+  return { runtime, local, distribution, order };
+}
+
+/** What an operation with a number of the script makes of vectors on a GPU. */
+function withNumber(name: OperationName, { expression, parts, free }: DeviceValues, scalar: number): DeviceValues {
+  return { expression: apply(name, expression, operand(parts.length)), parts: [...parts, { scalar }], free };
+}
+
 /** As {@linkcode finished}, of int64. */
 function finishedBig({ plan, dtype, memory }: Prepared, results: BigInt64Array<ArrayBuffer>): Reduced<bigint> {
   if (plan.result === null) return results[0];
@@ -148,6 +166,9 @@ export function sum(array: BaseArray, options?: AxisOptions): Reduced<Scalar> {
     if (big !== null) return bigSums(prepared, big);
     if (array.dtype === "int64") return null;
     const known = knownOf(array.dtype, "values");
+    const { isComplex, isInteger } = dtypeInfo(array.dtype);
+    const quick = isComplex || isInteger ? null : valuesOnDevice(prepared);
+    if (quick !== null) return finishedOnDevice(prepared, quick);
     const parts = realParts(array.dtype, X).map((part, i) => sumOf(plan, part, [local], shape, sums[i], known));
     return finished(prepared, ...parts);
   });
@@ -199,6 +220,8 @@ export function mean(array: BaseArray, options?: AxisOptions): Reduced<Scalar> {
     (prepared) => {
       const { plan, local, shape, made } = prepared;
       const known = knownOf(array.dtype, "values");
+      const quick = dtypeInfo(array.dtype).isComplex ? null : valuesOnDevice(prepared);
+      if (quick !== null) return finishedOnDevice(prepared, withNumber("divide", quick, plan.count));
       const parts = realParts(array.dtype, X).map((part, i) => sumOf(plan, part, [local], shape, made[i], known));
       for (const part of parts) for (let i = 0; i < part.length; i++) part[i] /= plan.count;
       return finished(prepared, ...parts);
@@ -230,6 +253,14 @@ export function variance(method: "var" | "std", array: BaseArray, options?: Vari
     },
     (prepared) => {
       const { plan, local, shape, made: { sums, means, correction } } = prepared;
+      const quick = dtypeInfo(array.dtype).isComplex ? null : varianceOnDevice(prepared, correction);
+      if (quick !== null) {
+        const { expression } = quick;
+        return finishedOnDevice(
+          prepared,
+          method === "var" ? quick : { ...quick, expression: apply("sqrt", expression) },
+        );
+      }
       const parts = realParts(array.dtype, X);
       const squares = parts.map((part, i) => {
         const totals = sumOf(plan, part, [local], shape, sums[i], knownOf(array.dtype, "values"));
@@ -249,6 +280,26 @@ export function variance(method: "var" | "std", array: BaseArray, options?: Vari
       return finished(prepared, total);
     },
   );
+}
+
+/** The sums of values along dimensions on the GPU that has all of them. */
+function valuesOnDevice({ plan, local, shape }: Prepared): DeviceValues | null {
+  return sumOnDevice(plan, X, [local], shape, sizesOf(local, "values"));
+}
+
+/** The variances of real numbers along dimensions on the GPU that has all of them. */
+function varianceOnDevice(prepared: Prepared, correction: number): DeviceValues | null {
+  const { plan, local, shape } = prepared;
+  const sums = valuesOnDevice(prepared);
+  if (sums === null) return null;
+  const means = deviceVector(plan.stream!, plan.size);
+  const { expression, parts, free } = withNumber("divide", sums, plan.count);
+  computeOnDevice(expression, parts, means, plan.size);
+  free();
+  const squares = apply("square", apply("subtract", cast("float64", X), operand(1)));
+  const total = sumOnDevice(plan, squares, [local, { ...means, strides: plan.strides }], shape, ANY);
+  means.storage.free();
+  return total && withNumber("divide", total, Math.max(0, plan.count - correction));
 }
 
 /** Options of norms. */
@@ -278,6 +329,8 @@ export function norm(array: BaseArray, options?: NormOptions): Reduced<number> {
     (prepared) => {
       const { plan, local, shape, made: { ord, sums, largest, units, own } } = prepared;
       const magnitude = apply("abs", cast(floatOf(array.dtype), X));
+      const quick = normOnDevice(prepared, magnitude, ord);
+      if (quick !== null) return finishedOnDevice(prepared, quick) as Reduced<number>;
       if (ord === 1) {
         const known = knownOf(array.dtype, "magnitudes");
         return finished(prepared, sumOf(plan, magnitude, [local], shape, sums, known)) as Reduced<number>;
@@ -298,6 +351,14 @@ export function norm(array: BaseArray, options?: NormOptions): Reduced<number> {
       return finished(prepared, squares) as Reduced<number>;
     },
   );
+}
+
+/** The norms of vectors along dimensions on the GPU that has all of them. */
+function normOnDevice({ plan, local, shape }: Prepared, magnitude: Expression, ord: number): DeviceValues | null {
+  if (ord === Infinity) return extremesOnDevice(plan, magnitude, [local], shape, "max");
+  if (ord === 1) return sumOnDevice(plan, magnitude, [local], shape, sizesOf(local, "magnitudes"));
+  const sums = sumOnDevice(plan, apply("square", cast("float64", magnitude)), [local], shape, ANY, true);
+  return sums && { ...sums, expression: apply("sqrt", sums.expression) };
 }
 
 // ---- products -------------------------------------------------------------------------------------------------------
@@ -412,6 +473,9 @@ export function extreme(op: "max" | "min", array: BaseArray, options?: AxisOptio
     checkOrdered(op, array, plan);
     return extremeMemory(array.dtype, plan);
   }, (prepared) => {
+    const { plan, local, shape } = prepared;
+    const quick = array.dtype === "int64" ? null : extremesOnDevice(plan, X, [local], shape, op);
+    if (quick !== null) return finishedOnDevice(prepared, quick) as Reduced<number>;
     const found = extremesOf(prepared, op, prepared.made);
     return found instanceof Float64Array ? finished(prepared, found) as Reduced<number> : finishedBig(prepared, found);
   });
@@ -442,13 +506,21 @@ export function argumentOfExtreme(
       places.own[0] = place !== null && (own[0] === best || own[0] !== own[0]) ? globalPlace(array, place) : Infinity;
       return finished(prepared, extremesOfAll(plan, "min", places.own, places.whole)) as Reduced<number>;
     }
+    const isBest = apply("logicalOr", apply("equal", X, operand(1)), apply("isNaN", X));
+    const place = indices.map((_, i) => operand(i + 2)).reduce((sum, index) => apply("add", sum, index));
+    const where = apply("where", isBest, place, operand(2 + indices.length));
+    const quick = isBig(values) ? null : extremesOnDevice(plan, X, [local], shape, op);
+    if (quick !== null) {
+      const [most] = quick.parts as [Elements];
+      const beside = [local, { ...most, strides: plan.strides }, ...indices, { scalar: Infinity }];
+      const found = extremesOnDevice(plan, where, beside, shape, "min")!;
+      quick.free();
+      return finishedOnDevice(prepared, found) as Reduced<number>;
+    }
     const best = ownPart(plan, extremesOf(prepared, op, values), values.own);
     const parts: Part[] = [local, elementsOf(plan, best, isBig(values) ? "int64" : "float64"), ...indices, {
       scalar: Infinity,
     }];
-    const isBest = apply("logicalOr", apply("equal", X, operand(1)), apply("isNaN", X));
-    const place = indices.map((_, i) => operand(i + 2)).reduce((sum, index) => apply("add", sum, index));
-    const where = apply("where", isBest, place, operand(parts.length - 1));
     extremes(plan, where, parts, shape, "min", places.own);
     return finished(prepared, extremesOfAll(plan, "min", places.own, places.whole)) as Reduced<number>;
   });

@@ -11,9 +11,11 @@
 import type { Accumulation, Elements, Part } from "../elementwise/loops.ts";
 import { accumulate } from "../elementwise/execution.ts";
 import { apply, cast, type Expression, operand } from "../elementwise/expression.ts";
+import { roundedSum } from "../elementwise/rounded_sum.ts";
 import { sizeOfShape } from "../layout.ts";
 import type { LocalArray } from "../local_array.ts";
-import { SLICES, sumCompiled, type Terms } from "./exact_sums.ts";
+import { ANY, cuttingAndMeasuring, reachOf, type Sizes, sizesOf } from "./device_slices.ts";
+import { type Extent, SLICES, sumCompiled, type Terms } from "./exact_sums.ts";
 import { elementsOf, inStep, ownPart, type ReductionPlan, together } from "./plan.ts";
 
 /** Bits of a float64's significand. */
@@ -175,60 +177,8 @@ export function sumOf(
   return first;
 }
 
-/** The sum of two numbers, and what rounding has left of it. */
-function sumAndRest(a: number, b: number): [sum: number, rest: number] {
-  const sum = a + b;
-  const other = sum - a;
-  return [sum, (a - (sum - other)) + (b - other)];
-}
-
-/** A bound of the error of two additions, relative to what is added. */
-const DOUBT = 2 ** -50;
-
-/** The sum of four numbers, rounded once. */
-export function roundedSum(a: number, b: number, c: number, d: number): number {
-  const [ends, third] = sumAndRest(c, d);
-  const [middle, second] = sumAndRest(b, ends);
-  const [sum, first] = sumAndRest(a, middle);
-  if (second === 0 && third === 0) return sum;
-  const rest = first + (second + third);
-  const doubt = DOUBT * (Math.abs(first) + Math.abs(second) + Math.abs(third));
-  const lower = sum + (rest - doubt);
-  return lower === sum + (rest + doubt) ? lower : roundedSumOf([sum, first, second, third]);
-}
-
-/** The sum of any numbers, rounded once: as parts that do not overlap, from the largest on (Shewchuk's). */
-function roundedSumOf(values: readonly number[]): number {
-  const parts: number[] = [];
-  for (const value of values) {
-    let [sum, rest] = [value, 0];
-    let count = 0;
-    for (const part of parts.splice(0)) {
-      [sum, rest] = sumAndRest(sum, part);
-      if (rest !== 0) parts[count++] = rest;
-    }
-    parts.push(sum);
-  }
-  let sum = parts.pop() ?? 0;
-  while (parts.length > 0) {
-    const before = sum;
-    const part = parts.pop()!;
-    sum = before + part;
-    const rest = part - (sum - before);
-    if (rest === 0) continue;
-    // Half of a unit is rounded to even, unless what follows is on its side.
-    const next = parts.at(-1) ?? 0;
-    if (rest > 0 && next > 0 || rest < 0 && next < 0) {
-      const further = sum + 2 * rest;
-      if (2 * rest === further - sum) sum = further;
-    }
-    break;
-  }
-  return sum;
-}
-
 /** How many bits as many values as there are may add to a slice. */
-function bitsFor({ count }: ReductionPlan): number {
+export function bitsFor({ count }: ReductionPlan): number {
   return Math.ceil(Math.log2(count + 2));
 }
 
@@ -251,9 +201,9 @@ function sampleOf(shape: readonly number[]): number[] {
   }).toReversed();
 }
 
-/** Whether there is one sum of so many values in host memory that a sample is worth it. */
-function isWorthAGuess({ stream, size }: ReductionPlan, shape: readonly number[]): boolean {
-  return stream === null && size === 1 && sizeOfShape(shape) >= WORTH_A_GUESS * SAMPLE;
+/** Whether there is one sum, of so many values that a sample is worth it. */
+function isWorthAGuess({ size }: ReductionPlan, shape: readonly number[]): boolean {
+  return size === 1 && sizeOfShape(shape) >= WORTH_A_GUESS * SAMPLE;
 }
 
 /**
@@ -305,13 +255,18 @@ function sumByGuess(
   const [bounds, ...slices] = memory.own;
   extremes(plan, apply("abs", expression), parts, sampleOf(shape), "max", bounds);
   if (!(bounds[0] > 0 && bounds[0] <= LARGE)) return null;
-  const extent = terms === undefined
+  const most = powerAbove(bounds[0]) * MARGIN;
+  const cutter = [...parts, elementsOf(plan, Float64Array.of(cutOf(most, bits)))];
+  const extent = plan.stream !== null
+    ? sumAndMeasure(plan, expression, cutter, shape, memory, sizesOf(parts[0] as Elements, terms), "values")
+    : terms === undefined
     ? null
-    : sumCompiled(parts[0] as Elements, shape, terms, powerAbove(bounds[0]) * MARGIN, bits, slices);
+    : sumCompiled(parts[0] as Elements, shape, terms, most, bits, slices);
   if (extent !== null) {
     bounds[0] = extent.largest;
     return (cut) => recut(slices, extent.smallest, 1, cut, bits);
   }
+  if (plan.stream !== null) return null;
   // Right if the bound of all leads to the same cut.
   const guess = cutOf(bounds[0], bits);
   const size = (value: string) => `Math.abs(${value})`;
@@ -319,8 +274,33 @@ function sumByGuess(
   return isFinite ? (cut) => cut === guess : null;
 }
 
+/**
+ * Add the values of an expression on a GPU into slices whose cut is the last of `parts`. Returns between which sizes they are, of
+ * squares the roots; null if the slices may lack bits.
+ */
+function sumAndMeasure(
+  plan: ReductionPlan,
+  expression: Expression,
+  parts: readonly Part[],
+  shape: readonly number[],
+  { own: [, ...slices] }: SumMemory,
+  sizes: Sizes,
+  terms: "values" | "squares",
+): Extent | null {
+  const bits = bitsFor(plan);
+  const [cut] = (parts.at(-1) as Elements).storage as Float64Array;
+  const [most, least] = [new Float64Array(1), new Float64Array(1)];
+  const targets = [...slices.slice(0, sizes.slices), most, least].map((memory) => elementsOf(plan, memory));
+  const measure = cuttingAndMeasuring(parts.length - 1, bits, sizes, (value) => `Math.abs(${value})`);
+  slices.forEach((slice) => slice.fill(0));
+  inStep(plan, () => accumulate(expression, parts, targets, shape, measure));
+  if (!(most[0] <= cut * 2 ** -bits && least[0] >= cut * reachOf(bits, sizes))) return null;
+  const [largest, smallest] = [most[0], least[0]];
+  return terms === "values" ? { largest, smallest } : { largest: Math.sqrt(largest), smallest: Math.sqrt(smallest) };
+}
+
 /** How many times as large as those of a sample values may be. */
-const MARGIN = 8;
+export const MARGIN = 8;
 
 /**
  * Cut slices anew, whose sum times `factor`, a power of two, is exact. Whether all terms that they are of have no bits below the
@@ -374,13 +354,19 @@ export function squaresByGuess(
   memory: SumMemory,
 ): Guess | null {
   const { shape, dtype } = local;
-  if (!isWorthAGuess(plan, shape) || dtype !== "float64" && dtype !== "float32") return null;
+  const { stream } = plan;
+  if (!isWorthAGuess(plan, shape) || stream === null && dtype !== "float64" && dtype !== "float32") return null;
   const [bounds, ...slices] = memory.own;
   extremes(plan, magnitude, [local], sampleOf(shape), "max", bounds);
   const bits = bitsFor(plan);
   const unit = unitOf(bounds[0]);
   if (bounds[0] > 1 / SQUARABLE && bounds[0] < SQUARABLE) {
-    const extent = sumCompiled(local, shape, "squares", powerAbove(bounds[0]) * MARGIN, bits, slices);
+    const most = powerAbove(bounds[0]) * MARGIN;
+    const cutter = [local, elementsOf(plan, Float64Array.of(cutOf(most ** 2, bits)))];
+    const squares = apply("square", cast("float64", magnitude));
+    const extent = stream === null
+      ? sumCompiled(local, shape, "squares", most, bits, slices)
+      : sumAndMeasure(plan, squares, cutter, shape, memory, ANY, "squares");
     if (extent !== null) {
       const { largest, smallest } = extent;
       bounds[0] = largest;
@@ -390,6 +376,7 @@ export function squaresByGuess(
         recut(slices, (smallest * unit) ** 2, unit ** 2, cutOf(1, bits), bits);
     }
   }
+  if (stream !== null) return null;
   const parts = [local, elementsOf(plan, Float64Array.of(unit))];
   const guess = { cut: cutOf(1, bits), bits, size: () => "Math.abs(x0)" };
   const isFinite = cutAndMeasure(plan, squaresOf(magnitude), parts, shape, memory, guess);

@@ -304,6 +304,7 @@ extern "C" { Index threadIdx, blockIdx, gridDim, blockDim; void (*mock_sync)(); 
 #define __global__
 #define __shared__ static
 #define __syncthreads() mock_sync()
+#define __syncwarp() mock_sync()
 #define __threadfence_system() __sync_synchronize()
 #define __nanosleep(t) usleep(1)
 #define __trap() __builtin_trap()
@@ -352,7 +353,7 @@ API int nvrtcCompileProgram(Source* program, int, void*) {
   for (std::sregex_iterator i(program->text.begin(), program->text.end(), kernel), end; i != end; ++i) {
     std::string name = (*i)[1], type = (*i)[2];
     std::string body = (*i).suffix().str().substr(0, (*i).suffix().str().find("__global__"));
-    if (body.find("__syncthreads") != std::string::npos) code += "extern \"C\" { int barriers_in_" + name + " = 1; }\n";
+    if (body.find("__syncthreads") != std::string::npos || body.find("__syncwarp") != std::string::npos) code += "extern \"C\" { int barriers_in_" + name + " = 1; }\n";
     code += "extern \"C\" void launch_" + name + "(const void* words) { " + name + "(*(const " + type + "*)words); }\n";
   }
   std::string stem = temporary("mock_kernel_XXXXXX");

@@ -2,10 +2,11 @@
 import { assert, assertEquals, assertStrictEquals } from "@std/assert";
 import { findCompiler } from "../../../ffi/compiler.ts";
 import { apply, cast, operand } from "../../../src/array/elementwise/expression.ts";
+import { roundedSum } from "../../../src/array/elementwise/rounded_sum.ts";
 import { LocalArray } from "../../../src/array/local_array.ts";
 import type { ReductionPlan } from "../../../src/array/reductions/plan.ts";
 import { sumCompiled, type Terms } from "../../../src/array/reductions/exact_sums.ts";
-import { roundedSum, squaresByGuess, squaresOf, sumMemory, sumOf, unitOf } from "../../../src/array/reductions/sums.ts";
+import { squaresByGuess, squaresOf, sumMemory, sumOf, unitOf } from "../../../src/array/reductions/sums.ts";
 
 const N = 2 ** 20 + 77;
 

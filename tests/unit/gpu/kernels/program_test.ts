@@ -79,6 +79,7 @@ Deno.test({
         dtypes: [dtype, dtype],
         kept: nest("k", 300, [7, 1]),
         reduced: nest("r", 7, [1, 0]),
+        isShared: false,
         width: 32,
         accumulation: { start: [start], take, merge: take, isAnyOrder: true },
       });
