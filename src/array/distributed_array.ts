@@ -493,14 +493,14 @@ export class DistributedArray<D extends DType = DType> extends ElementAccess<D> 
   /**
    * The norm of all elements as one vector, or along dimensions: by default the square root of the sum of all squared
    * magnitudes (the 2-norm of a vector, the Frobenius norm of a matrix); with `ord: 1` the sum of magnitudes, with
-   * `ord: Infinity` the largest. It neither overflows nor underflows between. Collective.
+   * `ord: Infinity` the largest; of matrices as such see `matrixNorm`. It neither overflows nor underflows between. Collective.
    *
    * @throws {RangeError} for another `ord`.
    * @throws {StateError} after `free`.
    */
-  norm(options?: { ord?: number }): number;
+  norm(options?: { ord?: "fro" | number }): number;
   /** As above, along dimensions. */
-  norm(options: AxisOptions & { ord?: number }): DistributedArray<RealOf<FloatOf<D>>>;
+  norm(options: AxisOptions & { ord?: "fro" | number }): DistributedArray<RealOf<FloatOf<D>>>;
   norm(options?: NormOptions): number | DistributedArray {
     return this.#finish(norm(this, options));
   }

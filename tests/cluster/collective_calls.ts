@@ -38,6 +38,7 @@ import {
   LocalArray,
   Matmul,
   matmul,
+  matrixNorm,
   outer,
   redistribute,
   Redistribution,
@@ -320,6 +321,11 @@ export const COLLECTIVE_CALLS: Record<string, CollectiveCall> = {
     given: (site) => [array(site), array(site), {}],
     call: ([a, b, options]) => vecdot(a, b, options),
     options: [2, ["axis"]],
+  },
+  "matrixNorm": {
+    given: (site) => [array(site), {}],
+    call: (given) => void (matrixNorm as Any)(...given),
+    options: [1, words("ord axis keepDims")],
   },
   "flip": { given: (site) => [array(site), 0], call: ([a, axis]) => flip(a, axis) },
   "cumulativeSum": {

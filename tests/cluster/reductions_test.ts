@@ -6,6 +6,7 @@ import {
   DistributedArray,
   type DType,
   DTypeError,
+  matrixNorm,
   Replicated,
   type Scalar,
   ShapeError,
@@ -54,6 +55,42 @@ clusterTest("reductions over all, rows and columns are NumPy's, in every distrib
       }
     }
   });
+});
+
+clusterTest("norms of matrices are NumPy's, of one and of many", (runtime) => {
+  const grid = fixtures.grid as number[];
+  for (const distribution of [Slab.X, Slab.Y]) {
+    using a = DistributedArray.generate(runtime, [7, 5], distribution, (i, j) => grid[5 * i + j], { memory });
+    using cube = DistributedArray.generate(
+      runtime,
+      [5, 3, 4],
+      distribution,
+      (i, j, k) => Math.sin(i + 10 * j + 100 * k),
+      {
+        memory,
+      },
+    );
+    for (const [name, wanted] of Object.entries(fixtures.matrixNorms) as [string, Record<string, number[]>][]) {
+      const ord = name === "fro" ? "fro" : Number(name);
+      close([matrixNorm(a, { ord })], wanted.None, `${name} ${a}`);
+      for (const axis of [[1, 2], [0, 1], [2, 0]] as [number, number][]) {
+        using norms = matrixNorm(cube, { ord, axis });
+        close(whole(norms), wanted[axis.join()], `${name} along ${axis}`);
+        using kept = matrixNorm(cube, { ord, axis: [axis[0] - 3, axis[1] - 3], keepDims: true });
+        assertEquals([...kept.shape], cube.shape.map((extent, d) => axis.includes(d) ? 1 : extent));
+        close(whole(kept), wanted[axis.join()], `${name} along ${axis}, kept`);
+      }
+    }
+    assertEquals(a.norm({ ord: "fro" }), a.norm());
+  }
+  using a = DistributedArray.zeros(runtime, [3, 4], Slab.X, { memory });
+  const fails = (action: (a: Any) => unknown, type: ErrorClass<Error>, message: string) =>
+    assertThrowsEverywhere(runtime, () => action(a), type, message);
+  fails((a) => matrixNorm(a, { ord: 2 }), RangeError, 'ord of a matrix must be "fro", 1 or Infinity, not 2');
+  fails((a) => matrixNorm(a, { axis: [0, 0] } as Any), RangeError, "axis must name the two dimensions of the matrices");
+  fails((a) => matrixNorm(a, { axis: [0, 1] }), ShapeError, "Leave axis out for a number, or pass keepDims: true");
+  fails((a) => matrixNorm(a, { keepDims: true } as Any), TypeError, "keepDims goes with axis");
+  fails((a) => matrixNorm(a.sum({ axis: 0 })), ShapeError, "matrixNorm takes a matrix, not an array of shape [4]");
 });
 
 clusterTest("results stay divided where no rank needs another, and are replicated otherwise", (runtime) => {
@@ -172,7 +209,7 @@ clusterTest("wrong options say what is right", (runtime) => {
   fails((a) => a.sum({ axis: 0, keepDims: 1 }), TypeError, "keepDims must be true or false");
   fails((a) => a.argmax({ axis: [0, 1], keepDims: true }), TypeError, "argmax goes along one axis");
   fails((a) => a.var({ correction: -1 }), RangeError, "correction must be a number of at least 0, not -1");
-  fails((a) => a.norm({ ord: 3 }), RangeError, "ord must be 1, 2 or Infinity, not 3");
+  fails((a) => a.norm({ ord: 3 }), RangeError, 'ord must be 1, 2, Infinity or "fro", not 3');
   using z = DistributedArray.zeros(runtime, [3], Slab.X, { dtype: "complex64", memory });
   assertThrowsEverywhere(runtime, () => z.min(), DTypeError, "min: complex numbers have no order");
   const freed = a.copy();

@@ -103,6 +103,9 @@ clusterTest("roll", (runtime) => {
     assertEquals(whole(roll(a, 2, 0)), table(5, 3, (i, j) => 10 * ((i + 3) % 5) + j));
     assertEquals(whole(roll(a, -1, 1)), table(5, 3, (i, j) => 10 * i + (j + 1) % 3));
     assertEquals(whole(roll(a, 5, 0)), whole(a));
+    assertEquals(whole(roll(a, [2, -1], [0, -1])), table(5, 3, (i, j) => 10 * ((i + 3) % 5) + (j + 1) % 3));
+    assertEquals(whole(roll(a, 1, [0, 1])), table(5, 3, (i, j) => 10 * ((i + 4) % 5) + (j + 2) % 3));
+    assertEquals(whole(roll(a, [9, -6, 3], [0, 0, 1])), table(5, 3, (i, j) => 10 * ((i + 2) % 5) + j));
   }
 });
 
@@ -143,6 +146,7 @@ clusterTest("what does not fit says what would", (runtime) => {
   fails(() => concatenate([a, a.transpose()]), ShapeError, "differ beside dimension 0");
   fails(() => stack([a], { axis: 3 }), RangeError, "The axis must be");
   fails(() => roll(a, 0.5, 0), RangeError, "The shift must be a whole number, not 0.5");
+  fails(() => roll(a, [1], [0, 1]), RangeError, "roll takes a shift for each axis, or one for all: not 1 for 2");
   fails(() => arange(runtime, 0, NaN, 1, Slab.X), TypeError, "stop must be a finite number, not NaN");
   fails(() => arange(runtime, 0, 1, 0, Slab.X), ShapeError, "a step of 0 never arrives");
   assert(a.sum() === 0);

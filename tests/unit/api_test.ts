@@ -13,7 +13,7 @@ const FUNCTIONS = words(`
   fft ifft rfft irfft allocateOperand waitAll waitAny startAll evaluate promote
   arange broadcastTo concatenate expandDims eye fromFunction linspace reshape roll squeeze stack flip
   fromNdarray toNdarray
-  axpy cumulativeSum diagonal dot kron outer scale trace vdot vecdot`);
+  axpy cumulativeSum diagonal dot kron matrixNorm outer scale trace vdot vecdot`);
 
 const ELEMENTWISE = words(`
   abs acos add asin atan atan2 ceil clip conj cos cosh divide equal erf erfc exp expm1 floor greater greaterEqual imag isFinite isNaN

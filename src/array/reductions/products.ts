@@ -5,9 +5,9 @@
  */
 import { Replicated } from "../../distribution/mod.ts";
 import { type DType, dtypeInfo } from "../../dtype/dtype.ts";
-import type { ElementOf, Promoted, SumOf } from "../../dtype/element_types.ts";
+import type { ElementOf, FloatOf, Promoted, RealOf, SumOf } from "../../dtype/element_types.ts";
 import { ShapeError } from "../../errors.ts";
-import { describe, readOptions } from "../../options.ts";
+import { checkBoolean, describe, readOptions } from "../../options.ts";
 import { agree, makeOnAll } from "../../runtime/agreement.ts";
 import { checkArray, runtimeOf } from "../base_array.ts";
 import { DistributedArray, type Operand } from "../distributed_array.ts";
@@ -17,7 +17,7 @@ import { multiply } from "../elementwise/functions.ts";
 import { evaluate } from "../elementwise/evaluate.ts";
 import { LocalArray } from "../local_array.ts";
 import { checkAxis } from "./plan.ts";
-import { expandDims, reshape } from "../shaping/shaping.ts";
+import { expandDims, reshape, squeeze } from "../shaping/shaping.ts";
 
 /** The sum of an expression of two arrays of one shape. */
 function sumOfPairs<A extends DType, B extends DType>(
@@ -229,4 +229,80 @@ export function diagonal<D extends DType>(matrix: DistributedArray<D>): Distribu
 export function trace<D extends DType>(matrix: DistributedArray<D>): ElementOf<D> {
   using elements = diagonal(matrix);
   return elements.sum();
+}
+
+/** Options of matrix norms. */
+export interface MatrixNormOptions {
+  /** "fro", Frobenius' (the default); 1, the largest sum of magnitudes of a column; Infinity, that of a row. */
+  ord?: "fro" | number;
+  /** Which dimensions of an array are the rows and the columns of its matrices. */
+  axis?: readonly [rows: number, columns: number];
+  /** Whether these dimensions stay, with extent 1. */
+  keepDims?: boolean;
+}
+
+/**
+ * The norm of a matrix as one, or with `axis` of each matrix in an array of more dimensions; the method `norm` is that of
+ * elements as a vector. Collective.
+ *
+ * @throws {RangeError} if `ord` or `axis` is none of the allowed.
+ * @throws {ShapeError} if it is no matrix, all dimensions would disappear, or a matrix has no elements.
+ *
+ * @example
+ * ```ts
+ * import { fromFunction, initialize, matrixNorm, Slab } from "@distmath/distmath";
+ *
+ * using runtime = initialize();
+ * using a = fromFunction(runtime, [3, 2], Slab.X, (i, j) => 10 * i - j);
+ * console.log(matrixNorm(a, { ord: 1 }), matrixNorm(a, { ord: Infinity })); // 30 39
+ * ```
+ */
+export function matrixNorm(array: DistributedArray, options?: { ord?: "fro" | number }): number;
+/** As above, of each matrix in an array of more dimensions, or with `keepDims` as an array. */
+export function matrixNorm<D extends DType>(
+  array: DistributedArray<D>,
+  options: MatrixNormOptions & { axis: readonly [rows: number, columns: number] },
+): DistributedArray<RealOf<FloatOf<D>>>;
+export function matrixNorm(array: DistributedArray, options: MatrixNormOptions = {}): number | DistributedArray {
+  let ord!: "fro" | number;
+  let axes: number[] | null = null;
+  let keepDims!: boolean;
+  agree(runtimeOf(array), "matrixNorm", () => {
+    checkArray(array, "matrixNorm: the array");
+    const { shape } = array;
+    const given = readOptions("the options of matrixNorm", options, ["ord", "axis", "keepDims"]);
+    ({ ord = "fro", keepDims = false } = given);
+    if (ord !== "fro" && ord !== 1 && ord !== Infinity) {
+      throw new RangeError(`ord of a matrix must be "fro", 1 or Infinity, not ${describe(ord)}.`);
+    }
+    checkBoolean("keepDims", keepDims);
+    axes = given.axis === undefined ? null : checkMatrixAxes(given.axis, shape, keepDims);
+    if (axes === null && keepDims) {
+      throw new TypeError(`keepDims goes with axis. Pass the dimensions too, or leave it out.`);
+    }
+    if (axes === null && shape.length !== 2) {
+      throw new ShapeError(
+        `matrixNorm takes a matrix, not an array of shape [${shape}]. Name rows and columns by axis.`,
+      );
+    }
+    return { ord, axes, keepDims };
+  });
+  const place = axes as number[] | null;
+  if (ord === "fro") return place === null ? array.norm() : array.norm({ axis: place, keepDims });
+  const [along, across] = ord === 1 ? place ?? [0, 1] : (place ?? [0, 1]).toReversed();
+  using sums = array.norm({ ord: 1, axis: along, keepDims: true });
+  if (place === null) return sums.max();
+  using most = sums.max({ axis: across, keepDims: true });
+  return (keepDims ? most : squeeze(most, place)).copy();
+}
+
+function checkMatrixAxes(given: unknown, shape: readonly number[], keepDims: boolean): number[] {
+  const axes = (Array.isArray(given) ? given : []).map((axis) => checkAxis(axis, shape.length));
+  if (axes.length !== 2 || axes[0] === axes[1]) {
+    throw new RangeError(`axis must name the two dimensions of the matrices, not ${describe(given)}.`);
+  }
+  if (shape.length > 2 || keepDims) return axes;
+  throw new ShapeError(
+    `Both dimensions would disappear. Leave axis out for a number, or pass keepDims: true for an array.`,
+  );
 }

@@ -304,8 +304,8 @@ function varianceOnDevice(prepared: Prepared, correction: number): DeviceValues 
 
 /** Options of norms. */
 export interface NormOptions extends Partial<AxisOptions> {
-  /** 2 (the default): the root of the sum of squares, of a matrix Frobenius'; 1: the sum, Infinity: the largest of magnitudes. */
-  ord?: 1 | 2 | number;
+  /** 2 or "fro" (the default): the root of the sum of squares; 1: the sum, Infinity: the largest of magnitudes. */
+  ord?: "fro" | number;
 }
 
 /** The norm of all elements as one vector, or along dimensions. Collective. */
@@ -316,9 +316,10 @@ export function norm(array: BaseArray, options?: NormOptions): Reduced<number> {
     dtypeInfo(floatOf(array.dtype)).real,
     options,
     ["ord"],
-    ({ plan }, { ord = 2 }) => {
+    ({ plan }, given) => {
+      const ord = given.ord === "fro" ? 2 : given.ord ?? 2;
       if (ord !== 1 && ord !== 2 && ord !== Infinity) {
-        throw new RangeError(`ord must be 1, 2 or Infinity, not ${describe(ord)}.`);
+        throw new RangeError(`ord must be 1, 2, Infinity or "fro", not ${describe(ord)}.`);
       }
       const size = plan.isLocal ? plan.size : plan.all.size;
       const [units, own] = ord === 2

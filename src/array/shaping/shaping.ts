@@ -309,29 +309,65 @@ export function stack<D extends DType>(
 
 /**
  * A new array whose elements stand `shift` places further along a dimension; those that leave it at one end come in at the
- * other. Elements move. Collective.
+ * other. Several dimensions have a shift each, or one for all; shifts of a dimension that is named twice add up. Elements
+ * move. Collective.
  *
- * @throws {RangeError} if the shift is no whole number, or there is no such dimension.
+ * @throws {RangeError | TypeError} if a shift is no whole number, there is no such dimension, or there are not as many shifts
+ * as dimensions.
+ *
+ * @example
+ * ```ts
+ * import { fromFunction, initialize, roll, Slab } from "@distmath/distmath";
+ *
+ * using runtime = initialize();
+ * using a = fromFunction(runtime, [3, 4], Slab.X, (i, j) => 10 * i + j);
+ * console.log(roll(a, [1, -1], [0, 1]).at(0, 0)); // 21
+ * ```
  */
-export function roll<D extends DType>(array: DistributedArray<D>, shift: number, axis: number): DistributedArray<D> {
-  let along!: number;
-  let by!: number;
+export function roll<D extends DType>(
+  array: DistributedArray<D>,
+  shift: number | readonly number[],
+  axis: number | readonly number[],
+): DistributedArray<D> {
+  let shifts!: number[];
   agreeOn("roll", array, () => {
-    along = checkAxis(axis, array.shape.length);
-    if (!Number.isSafeInteger(shift)) {
-      const kind = typeof shift === "number" ? RangeError : TypeError;
-      throw new kind(`The shift must be a whole number, not ${describe(shift)}.`);
-    }
-    const extent = Math.max(1, array.shape[along]);
-    by = ((shift % extent) + extent) % extent;
-    return { axis: along, shift: by };
+    shifts = checkShifts(shift, axis, array.shape);
+    return { shifts };
   });
   const { runtime, shape, distribution, dtype, order, memory } = array;
   const result = DistributedArray.zeros(runtime, shape, distribution, { dtype, order, memory });
-  const part = (from: DistributedArray, start: number, end: number) =>
-    from.slice(shape.map((_, d) => d === along ? [start, end] : null));
-  const extent = shape[along];
-  part(result, by, extent).assign(part(array, 0, extent - by));
-  if (by > 0) part(result, 0, by).assign(part(array, extent - by, extent));
+  // Along each dimension what stays together, and what comes in at the other end: where from, where to, how many.
+  const pieces = shape.map((extent, d) =>
+    [[0, shifts[d], extent - shifts[d]], [extent - shifts[d], 0, shifts[d]]].filter(([, , length]) => length > 0)
+  );
+  const combined = pieces.reduce<number[][][]>(
+    (all, along) => all.flatMap((piece) => along.map((one) => [...piece, one])),
+    [[]],
+  );
+  for (const piece of combined) {
+    const part = (from: DistributedArray, end: 0 | 1) =>
+      from.slice(piece.map((one) => [one[end], one[end] + one[2]] as [number, number]));
+    part(result, 1).assign(part(array, 0));
+  }
   return result;
+}
+
+/** How far elements go along each dimension: from 0 to less than its extent. */
+function checkShifts(shift: unknown, axis: unknown, shape: readonly number[]): number[] {
+  const axes = Array.isArray(axis) ? [...axis] : [axis];
+  const given = Array.isArray(shift) ? [...shift] : axes.map(() => shift);
+  if (given.length !== axes.length) {
+    throw new RangeError(`roll takes a shift for each axis, or one for all: not ${given.length} for ${axes.length}.`);
+  }
+  const shifts = shape.map(() => 0);
+  given.forEach((by, i) => {
+    const along = checkAxis(axes[i], shape.length);
+    if (!Number.isSafeInteger(by)) {
+      const kind = typeof by === "number" ? RangeError : TypeError;
+      throw new kind(`The shift must be a whole number, not ${describe(by)}.`);
+    }
+    const extent = Math.max(1, shape[along]);
+    shifts[along] = (((shifts[along] + by % extent) % extent) + extent) % extent;
+  });
+  return shifts;
 }

@@ -80,6 +80,12 @@ fixtures["reductions"] = {
 fixtures["reductions"]["norm1"] = {str(axis): flat(np.sum(np.abs(GRID), axis=axis)) for axis in (None, 0, 1)}
 fixtures["reductions"]["norm2"] = {str(axis): flat(np.linalg.norm(GRID.ravel() if axis is None else GRID, axis=axis)) for axis in (None, 0, 1)}
 fixtures["reductions"]["normInfinity"] = {str(axis): flat(np.max(np.abs(GRID), axis=axis)) for axis in (None, 0, 1)}
+CUBE = np.array([[[np.sin(i + 10 * j + 100 * k) for k in range(4)] for j in range(3)] for i in range(5)])
+ORDS = {"fro": "fro", "1": 1, "Infinity": np.inf}
+fixtures["matrixNorms"] = {
+    js: {"None": flat(np.linalg.norm(GRID, ord)), **{f"{r},{c}": flat(np.linalg.norm(CUBE, ord, axis=(r, c))) for r, c in ((1, 2), (0, 1), (2, 0))}}
+    for js, ord in ORDS.items()
+}
 ERROR_POINTS = [s * x for x in (1e-300, 1e-9, 0.1, 0.49, 0.5, 0.51, 0.7, 0.99, 1.3, 1.9, 2.6, 3.3, 4.7, 5.9, 7.7, 12.3, 19.9, 26.1) for s in (1, -1)]
 fixtures["errorFunction"] = {"x": ERROR_POINTS, **{js: [getattr(math, js)(x) for x in ERROR_POINTS] for js in ("erf", "erfc")}}
 TEXTS = [
