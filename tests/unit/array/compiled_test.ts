@@ -70,6 +70,33 @@ for (const dtype of ["float64", "float32"] as const) {
 }
 
 Deno.test({
+  name: "powers of ordinary numbers, beside some that are none, and in place",
+  ignore,
+  fn: () => {
+    for (const dtype of ["float64", "float32"] as const) {
+      const [a, b] = [LocalArray.zeros(dtype, [2048]), LocalArray.zeros(dtype, [2048])];
+      const reach = dtype === "float64" ? 1000 : 120;
+      for (let i = 0; i < a.size; i++) {
+        // Bases of all sizes, and results of all sizes.
+        a.data[i] = 2 ** ((i * 7919 % 2003 - 1001) / 1001 * (i % 3 === 0 ? 1 : reach));
+        b.data[i] = (i * 104729 % 1999 - 999) / 999 * (i % 3 === 0 ? reach : 1);
+      }
+      [a.data[700], a.data[1500], b.data[1900]] = [-2, 0, NaN];
+      const [powers, base] = [LocalArray.zeros(dtype, [2048]), a.copy()];
+      const program = compile(applied("power"), [a, b].map(typeOf));
+      compute(program, [base, b], powers);
+      prepareCompiled(program, [a, b], a)!();
+      for (let i = 0; i < a.size; i++) {
+        assert(
+          distance(dtype, a.data[i] as number, powers.data[i] as number) <= 2,
+          `${dtype} ${i}: ${a.data[i]}, ${powers.data[i]}`,
+        );
+      }
+    }
+  },
+});
+
+Deno.test({
   name: "expressions, repeated operands, numbers, lines, integers and complex numbers are compiled",
   ignore,
   fn: () => {
