@@ -201,9 +201,12 @@ function sampleOf(shape: readonly number[]): number[] {
   }).toReversed();
 }
 
-/** Whether there is one sum, of so many values that a sample is worth it. */
-function isWorthAGuess({ size }: ReductionPlan, shape: readonly number[]): boolean {
-  return size === 1 && sizeOfShape(shape) >= WORTH_A_GUESS * SAMPLE;
+/**
+ * Whether there is one sum, of so many values that a sample is worth it. Ranks of GPUs that go on together agree on each step
+ * (see inStep), so that none may take a step more than others.
+ */
+function isWorthAGuess({ stream, size, isLocal }: ReductionPlan, shape: readonly number[]): boolean {
+  return size === 1 && (stream === null || isLocal) && sizeOfShape(shape) >= WORTH_A_GUESS * SAMPLE;
 }
 
 /**
