@@ -197,6 +197,7 @@ gpuTest("8-bit products, with tensor scales, overlap", (runtime) => {
           distribute(runtime, matrix, { distribution: slab, dtype: `float8_${type}` as DType, order: "F" });
         const isNarrow = resultType === "float8_e4m3";
         using object = new Matmul(place(a, typeA), place(b, typeB), {
+          engine: "cublasmp",
           qualifiers: { a: { isTranspose: true } },
           distribution: result,
           order: "F",
