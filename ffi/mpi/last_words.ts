@@ -45,6 +45,9 @@ export function tellEnd(code: number, how: string): void {
 
 /** For Hydra to read what a rank has printed: it stops when it is asked to end the job. */
 const READ_MICROSECONDS = 100_000n;
+
+/** For Hydra to read the request, and to end this process with all others: it overlooks what it finds dead before. */
+const ABORT_MICROSECONDS = 1_000_000n;
 const STANDARD_ERROR = 2;
 
 let atExit: { words: TextAtExit; request: TextAtExit | null } | undefined;
@@ -61,6 +64,8 @@ export function sayAtExit(code: number, how: string, isMpiFinalized: boolean): v
 }
 
 function prepareTexts(socket: number): { words: TextAtExit; request: TextAtExit | null } {
+  // What is asked for last is done first.
+  if (socket > 0) pauseAtExit(ABORT_MICROSECONDS);
   const request = socket > 0 ? new TextAtExit(socket) : null;
   if (request !== null) pauseAtExit(READ_MICROSECONDS);
   return { request, words: new TextAtExit(STANDARD_ERROR) };

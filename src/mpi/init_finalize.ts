@@ -24,7 +24,8 @@ import {
 } from "../../ffi/mpi/mod.ts";
 import { joinedPresence, joinPresence, joinPresenceAt, type Presence, PRESENT } from "../../ffi/mpi/presence.ts";
 import { publishWaits } from "../../ffi/mpi/waits.ts";
-import { isMainThread, writeImmediately } from "../../ffi/process.ts";
+import { libcFunctions } from "../../ffi/memory.ts";
+import { isMainThread, LAST_WORDS, writeImmediately } from "../../ffi/process.ts";
 import { noteWaiting } from "../../ffi/waiting.ts";
 import { ConfigurationError, StateError } from "../errors.ts";
 import { setIfUnset } from "../environment.ts";
@@ -215,12 +216,14 @@ function waitToLeave(mpi: Mpi): void {
 /** How long a launcher gets to read what this rank has printed: MPICH's stops reading when a rank aborts. */
 const LAST_WORDS_MILLISECONDS = 100;
 
+/** How long the launcher gets to end this process with the others. */
+const ABORT_MILLISECONDS = 1000;
+
 /** End the job: every rank of it, with this exit code. Does not return. */
 export function abortJob(code: number): never {
   startMpi();
   tellEnd(processCode(code), "abort()");
-  abort(code);
-  return Deno.exit(code);
+  return abort(code);
 }
 
 /** What ends a process with an exit code other than 0 and no error. */
@@ -231,11 +234,15 @@ function processCode(code: number): number {
   return code & 255 || 1;
 }
 
-function abort(code: number): void {
+function abort(code: number): never {
+  const pause = (milliseconds: number) => Atomics.wait(new Int32Array(new SharedArrayBuffer(4)), 0, 0, milliseconds);
   withdrawWords();
-  Atomics.wait(new Int32Array(new SharedArrayBuffer(4)), 0, 0, LAST_WORDS_MILLISECONDS);
+  pause(LAST_WORDS_MILLISECONDS);
   const { symbols, constants } = openMpi();
   symbols.MPI_Abort(constants.world, code);
+  // MPICH's returns when it has asked the launcher to end all processes, which at times overlooks it, but not an end.
+  pause(ABORT_MILLISECONDS);
+  return libcFunctions(LAST_WORDS)._exit(code) as never;
 }
 
 function endWithProcess(): void {

@@ -7,7 +7,7 @@ import { runRanks } from "../system/ranks_by_hand.ts";
 import { untilNoneHas } from "./processes.ts";
 
 const script = fileURLToPath(new URL("./fixtures/waits_for_gpu.ts", import.meta.url));
-const PATIENCE_SECONDS = 2;
+const PATIENCE_SECONDS = 1;
 const LONGEST_END_SECONDS = 10;
 
 interface Case {
@@ -28,19 +28,19 @@ const CASES: readonly Case[] = [
   { args: ["leaves", "message", ""], code: 1, words: [left(RegExp(`\\S+ ${line} > cudaStreamSynchronize`))] },
   { args: ["leaves", "execution", ""], code: 1, words: [left(execution)] },
   {
-    args: ["works", "execution", "2"],
+    args: ["works", "execution", "1"],
     code: 124,
     words: [
-      RegExp(String.raw`rank 0 has waited for more than 2 s \(timeoutSeconds\) in ${execution.source};`),
+      RegExp(String.raw`rank 0 has waited for more than 1 s \(timeoutSeconds\) in ${execution.source};`),
       RegExp(String.raw`\n  rank 0 waits in ${execution.source}, collective call \d+\n`),
       /\n {2}rank 1 has not arrived: it is in no call that waits; .*; NCCL waits for 2 of its messages/,
     ],
   },
   {
-    args: ["event", "message", "2"],
+    args: ["event", "message", "1"],
     code: 124,
     words: [
-      RegExp(String.raw`rank 0 has waited for more than 2 s .* ${line} > cudaEventSynchronize;`),
+      RegExp(String.raw`rank 0 has waited for more than 1 s .* ${line} > cudaEventSynchronize;`),
       /\n {2}rank 1 has not arrived: .*; NCCL waits for 1 of its messages/,
     ],
   },
