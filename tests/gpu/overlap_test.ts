@@ -18,6 +18,7 @@ import {
   Slab,
   Stream,
 } from "../../mod.ts";
+import { TILE_SHAPES } from "../../src/overlap/executors/tile/configuration.ts";
 import { gelu, geluDerivative } from "../../src/linalg/matmul/epilog.ts";
 import {
   apply,
@@ -34,6 +35,7 @@ import {
 } from "../cluster/matmul_oracle.ts";
 import { gpuTest as registerGpuTest, isMock } from "./gpu_test_kit.ts";
 import { SEVERAL, TRANSPOSES } from "./matmul_kit.ts";
+import { checkTileProduct } from "./tile_kit.ts";
 
 function gpuTest(name: string, body: (runtime: Runtime) => void): void {
   registerGpuTest(name, body, { timeoutSeconds: 120, ranks: SEVERAL });
@@ -294,18 +296,22 @@ gpuTest("epilogs in the kernel, and auxiliary matrices after it", (runtime) => {
 gpuTest("a graph repeats products of every kind, between others, while operands change", (runtime) => {
   if (isMock(runtime)) return;
   const { size } = runtime;
-  const [m, n, k] = [24 * size, 16 * size, 8 * size + 8];
-  const sets = [0, 1, 2].map((seed) => [ternary(m, k, seed), ternary(k, n, seed + 3)] as const);
-  const sums = sets.map(([a, b]) => product(a, b));
-  const given = PLACES.map(([atA, atB, atD]) => {
-    const place = (matrix: Dense, distribution: Distribution) =>
-      distribute(runtime, matrix, { distribution, dtype: "bfloat16" });
-    const pairs = sets.map(([a, b]) => [place(a, atA), place(b, atB)] as const);
-    const [a, b, c] = [place(sets[0][0], atA), place(sets[0][1], atB), place(ternary(m, n, 9), atD)];
-    const object = new Matmul(a, b, { engine: "overlap", c, beta: 0, inplace: true });
-    object.plan();
-    object.execute();
-    return { pairs, a, b, c, object };
+  const [m, n] = [24 * size, 16 * size];
+  // By tile kernels as they lie, and copied, since 16 bytes are moved at a time; and by copy engines.
+  const cases = [["bfloat16", 8], ["bfloat16", 3], ["float32", 8]] as const;
+  const given = cases.flatMap(([dtype, more]) => {
+    const k = 8 * size + more;
+    const sets = [0, 1, 2].map((seed) => [ternary(m, k, seed), ternary(k, n, seed + 3)] as const);
+    const sums = sets.map(([a, b]) => product(a, b));
+    return PLACES.map(([atA, atB, atD]) => {
+      const place = (matrix: Dense, distribution: Distribution) => distribute(runtime, matrix, { distribution, dtype });
+      const pairs = sets.map(([a, b]) => [place(a, atA), place(b, atB)] as const);
+      const [a, b, c] = [place(sets[0][0], atA), place(sets[0][1], atB), place(ternary(m, n, 9), atD)];
+      const object = new Matmul(a, b, { engine: "overlap", c, beta: 0, inplace: true });
+      object.plan();
+      object.execute();
+      return { pairs, a, b, c, object, sums };
+    });
   });
   const change = (set: number) => {
     for (const { pairs, a, b } of given) {
@@ -321,7 +327,7 @@ gpuTest("a graph repeats products of every kind, between others, while operands 
     if (replay % 7 === 3) given.forEach(({ object }) => object.execute());
     // Some in a row without the host waiting.
     if (replay % 4 !== 3) continue;
-    for (const { c } of given) assertMatrix(c, sums[replay % 3], `replay ${replay}`);
+    for (const { c, sums } of given) assertMatrix(c, sums[replay % 3], `replay ${replay}`);
   }
   for (const { object } of given) object.free();
 });
@@ -339,6 +345,20 @@ gpuTest("runs that begin with a meeting, as in graphs, follow those that do not"
       Deno.env.delete("MOCK_CAPTURING");
     }
     run(runtime, { places: [a, b, d], shape, runs: 3 });
+  }
+  const layout = { dtype: "bfloat16", isRowMajorA: true, isRowMajorB: false, split: "rows" } as const;
+  for (const kind of ["reduce", "all_reduce"] as const) {
+    checkTileProduct(runtime, {
+      ...layout,
+      kind,
+      m: 300 * size,
+      n: 72,
+      k: 8 * size,
+      variant: { shape: TILE_SHAPES.narrow, panels: 2 },
+      ranksPerGpu: 1,
+      runs: 7,
+      isCaptured: true,
+    });
   }
 });
 

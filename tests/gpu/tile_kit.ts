@@ -8,10 +8,11 @@ import { copyFromDevice, copyOnDevice, copyToDevice } from "../../src/memory/cop
 import { DeviceBuffer } from "../../src/memory/device_buffer.ts";
 import { allocateSymmetric, freeSymmetric } from "../../src/memory/symmetric_memory.ts";
 import { factorBytes } from "../../src/overlap/executors/tile/configuration.ts";
-import { exchangeLayout, padded, TileProduct } from "../../src/overlap/executors/tile/product.ts";
+import { exchangeLayout, padded, type TileOperands, TileProduct } from "../../src/overlap/executors/tile/product.ts";
 import { evenParts } from "../../src/overlap/partition.ts";
 import type { TileProblem, TileVariant } from "../../src/overlap/tile_order.ts";
 import type { Runtime } from "../../src/runtime/runtime.ts";
+import { Graph } from "../../src/gpu/graph.ts";
 import { Stream } from "../../src/gpu/stream.ts";
 
 /** A product of all ranks together: k is that of all of them. */
@@ -24,6 +25,8 @@ export interface TileCase extends Omit<TileProblem, "rank" | "size"> {
   readonly runs: number;
   /** The most that a rank is late by, at random, in microseconds; of one rank after the other, ten times as much. */
   readonly delay?: number;
+  /** Whether a graph repeats it, each fifth run apart. */
+  readonly isCaptured?: boolean;
 }
 
 const SETS = 3;
@@ -118,10 +121,25 @@ function rectanglesOf(problem: TileProblem, kPart: { start: number; end: number 
   }
 }
 
+/** What puts a run on a stream as a graph repeats it; the mock, which has no graphs, is told that each is captured. */
+function repeatable(stream: Stream, execute: () => void): Disposable & { launch(): void } {
+  if (stream.device.name !== "Mock GPU") return Graph.capture({ stream }, execute);
+  const launch = () => {
+    Deno.env.set("MOCK_CAPTURING", "1");
+    try {
+      execute();
+    } finally {
+      Deno.env.delete("MOCK_CAPTURING");
+    }
+  };
+  return { launch, [Symbol.dispose]() {} };
+}
+
 /** Run a case on the ranks of a runtime, and compare every result with plain loops. */
 export function checkTileProduct(runtime: Runtime, given: TileCase): void {
   const { kind, dtype, narrow, m, n, k, isRowMajorA, isRowMajorB, split, variant, ranksPerGpu, runs, delay = 0 } =
     given;
+  const { isCaptured = false } = given;
   const [typeA, typeB] = narrow ?? [dtype, dtype];
   const size = kind === "plain" ? 1 : runtime.size * ranksPerGpu;
   const kParts = kind === "reduce" || kind === "all_reduce"
@@ -146,6 +164,7 @@ export function checkTileProduct(runtime: Runtime, given: TileCase): void {
   const addressIn = (buffers: typeof exchanges, rank: number) =>
     kind === "plain" ? buffers[0].address : buffers[rank % ranksPerGpu].peerAddress(Math.floor(rank / ranksPerGpu));
   const peers = Array.from({ length: size }, (_, rank) => addressIn(exchanges, rank));
+  const peersOfD = Array.from({ length: size }, (_, rank) => addressIn(results, rank));
   const { device } = runtime.stream!;
   const share = Math.floor(120 / ranksPerGpu / 2) * 2;
 
@@ -159,7 +178,8 @@ export function checkTileProduct(runtime: Runtime, given: TileCase): void {
       copyToDevice(buffer.address, bits, stream);
       return buffer;
     };
-    const sets = expected.map(({ a, b }) => {
+    // The last one is what a graph knows of, and has those of the others in turn.
+    const sets = [...expected, ...isCaptured ? expected.slice(0, 1) : []].map(({ a, b }) => {
       const itemSize = factorBytes(problem);
       const ofA = layOut(a, k, rectangles.a, isRowMajorA, kind === "gather" && split === "rows", itemSize);
       const ofB = layOut(b, n, rectangles.b, isRowMajorB, kind === "gather" && split === "columns", itemSize);
@@ -178,6 +198,10 @@ export function checkTileProduct(runtime: Runtime, given: TileCase): void {
     copyToDevice(poison.address, new Uint16Array(dBytes / 2).fill(0x7fff), stream);
     const options = ranksPerGpu > 1 ? { blocks: share } : {};
     const product = new TileProduct(stream, problem, variant, peers, options);
+    const ofD = { address: results[i].address, leading };
+    const execute = ({ a, b }: Pick<TileOperands, "a" | "b">) =>
+      product.execute({ a, b, d: ofD, ...kind === "all_reduce" ? { peersOfD } : {} });
+    const graph = isCaptured ? repeatable(stream, () => execute(sets[SETS])) : null;
     return {
       rank,
       stream,
@@ -189,6 +213,8 @@ export function checkTileProduct(runtime: Runtime, given: TileCase): void {
       leading,
       rectangle: rectangles.d,
       d: results[i].address,
+      execute,
+      graph,
     };
   });
   for (const { stream } of played) stream.synchronize();
@@ -196,15 +222,20 @@ export function checkTileProduct(runtime: Runtime, given: TileCase): void {
 
   let random = 12345 + runtime.rank;
   const chance = () => (random = Math.imul(random, 1103515245) + 12345 >>> 0) / 2 ** 32;
-  const peersOfD = Array.from({ length: size }, (_, rank) => addressIn(results, rank));
   for (let run = 0; run < runs; run++) {
-    for (const { rank, stream, product, sets, log, poison, dBytes, leading, d } of played) {
-      const { a, b } = sets[run % SETS];
+    for (const { rank, stream, sets, log, poison, dBytes, d, execute, graph } of played) {
+      const set = sets[run % SETS];
+      if (graph) {
+        set.buffers.forEach(({ address, byteLength }, i) => {
+          copyOnDevice(sets[SETS].buffers[i].address, address, byteLength, stream);
+        });
+      }
       // Others store into D once this rank has begun the run: before, it is this rank's own.
       copyOnDevice(d, poison.address, dBytes, stream);
       const most = run % size === rank ? 10 * delay : delay;
       if (delay > 0) delayStream(stream, chance() * most * 1000);
-      product.execute({ a, b, d: { address: d, leading }, ...kind === "all_reduce" ? { peersOfD } : {} });
+      if (graph && run % 5 !== 3) graph.launch();
+      else execute(set);
       copyOnDevice(log.address + BigInt(run * dBytes), d, dBytes, stream);
     }
   }
@@ -244,7 +275,8 @@ export function checkTileProduct(runtime: Runtime, given: TileCase): void {
     }
   }
   runtime.communicator.barrier();
-  for (const { stream, product, sets, log, poison } of played) {
+  for (const { stream, product, sets, log, poison, graph } of played) {
+    graph?.[Symbol.dispose]();
     for (const { buffers } of sets) buffers.forEach((buffer) => buffer.free());
     log.free();
     poison.free();

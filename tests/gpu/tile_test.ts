@@ -134,6 +134,21 @@ clusterTest(`panels that copy engines push, between 2 to 8 ranks${reason}`, opti
   }
 });
 
+clusterTest(`panels in a graph that is repeated, between runs apart${reason}`, options, (runtime) => {
+  const { wide, narrow } = TILE_SHAPES;
+  for (const ranksPerGpu of [1, 2].filter((count) => count * runtime.size > 1)) {
+    for (const [shape, panels] of [[wide, 1], [narrow, 3]] as const) {
+      const given = { ...base, ranksPerGpu, variant: { shape, panels }, delay: 50, k: 72, runs: 100, isCaptured: true };
+      checkTileProduct(runtime, { ...given, kind: "reduce", m: 600, n: 264 });
+      checkTileProduct(runtime, { ...given, kind: "all_reduce", m: 300, n: 264 });
+    }
+  }
+  if (runtime.size === 1) return;
+  // Tiles for all multiprocessors.
+  const given = { ...base, variant: { shape: wide, panels: 2 }, k: 40, runs: 10, isCaptured: true };
+  for (const kind of ["reduce", "all_reduce"] as const) checkTileProduct(runtime, { ...given, kind, m: 4096, n: 2304 });
+});
+
 const many: readonly Pick<TileCase, "kind" | "variant">[] = [
   { kind: "gather", variant: { shape: TILE_SHAPES.wide } },
   { kind: "gather", variant: { shape: TILE_SHAPES.narrow, pieces: 2 } },

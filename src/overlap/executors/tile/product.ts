@@ -5,7 +5,7 @@
  * @module
  */
 import { checkCudaDriver, CuStreamWriteValueFlags, openCudaDriver } from "../../../../ffi/cuda/driver.ts";
-import { ShapeError, StateError } from "../../../errors.ts";
+import { ShapeError } from "../../../errors.ts";
 import { clearOnDevice, copyFromDevice, copyOnDevice, copyPlaneOnDevice, copyToDevice } from "../../../memory/copy.ts";
 import { DeviceBuffer } from "../../../memory/device_buffer.ts";
 import { Event } from "../../../gpu/event.ts";
@@ -72,8 +72,11 @@ export interface TileOperands {
   readonly epilog?: TileEpilog;
 }
 
-/** A kernel's argument for each parity of the call. */
+/** A kernel's argument for each parity of the call, and for runs that begin with a meeting. */
 type Prepared = readonly Uint8Array<ArrayBuffer>[];
+
+/** Where the last one is. */
+const MET = 2;
 
 /** For how many sets of operands the kernel's arguments are kept. */
 const MOST_PREPARED = 16;
@@ -212,7 +215,7 @@ export function tileRefusal(
  * Each run has a number. What it receives goes into memory by the parity of that number, and flags hold the number
  * itself: a rank that has what all others sent in a run knows that they have ended the run before, so that neither
  * barriers nor resets are needed. A run that is captured in a graph has no number of its own, and so every run from then on:
- * there the ranks meet first, and take their flags back.
+ * there the ranks meet first, and take their flags back. Panels are then stored where others have them, tile by tile.
  */
 export class TileProduct extends GpuProduct implements Disposable {
   /** What is multiplied. */
@@ -294,20 +297,22 @@ export class TileProduct extends GpuProduct implements Disposable {
   execute(operands: TileOperands, stream: Stream = this.stream): void {
     const prepared = this.#prepareFor(operands);
     const { a, b, alpha = 1, beta = 1 } = operands;
-    this.#isCaptured ||= this.#checkCapture(stream);
+    this.#isCaptured ||= stream.isCapturing;
     const call = this.#isCaptured ? MET_CALL : ++this.#calls;
     this.order.begin(stream);
     if (this.#isCaptured) this.meet(stream, true);
-    const parameters = prepared[call % 2];
+    const parameters = prepared[this.#isCaptured ? MET : call % 2];
     setCall(parameters, call, alpha, beta);
     if (this.#copies) this.#push(this.problem.split === "rows" ? a : b, call, stream);
     this.#put(stream, { lane: 0, kind: "gemm", label: `${this.#count} tiles` }, () => {
       this.#kernel.launch(stream, this.blocks, parameters, this.#runsTogether);
     });
     // After the kernel, which they wait for: streams may share a queue of the GPU.
-    this.#panels?.push(call, (stream, peer, copy) => {
-      this.#put(stream, { lane: 1, kind: "copy", label: `a panel for rank ${peer}` }, copy);
-    });
+    if (!this.#isCaptured) {
+      this.#panels?.push(call, (stream, peer, copy) => {
+        this.#put(stream, { lane: 1, kind: "copy", label: `a panel for rank ${peer}` }, copy);
+      });
+    }
     // What is pushed has to stay as it is until then.
     if (this.#copies) stream.wait(this.#copies.ended);
     this.order.end(stream);
@@ -385,7 +390,10 @@ export class TileProduct extends GpuProduct implements Disposable {
       const leading = { a: a.leading, b: b.leading, d: d.leading };
       const refusal = tileRefusal(this.problem, leading, partsOfD.length + partsOfFactor.length > 0);
       if (refusal) throw new ShapeError(`This product is not for tile kernels: ${refusal}.`);
-      prepared = [0, 1].map((parity) => this.#arguments(operands, parity));
+      const byParity = [0, 1].map((parity) => this.#arguments(operands, parity, this.#panels));
+      // Nothing says whether a graph begins with the kernel, or with what waits for its panels.
+      const met = this.#panels === null ? byParity[MET_CALL % 2] : this.#arguments(operands, MET_CALL % 2, null);
+      prepared = [...byParity, met];
       if (this.#prepared.size >= MOST_PREPARED) this.#prepared.clear();
       this.#prepared.set(key, prepared);
     }
@@ -410,15 +418,6 @@ export class TileProduct extends GpuProduct implements Disposable {
       rank,
       what: AWAITED.meeting,
     }, this.patience.notes);
-  }
-
-  /** Whether a run is captured. Panels wait for counts that only grow, on a stream of their own: a graph cannot repeat it. */
-  #checkCapture({ isCapturing }: Stream): boolean {
-    if (!isCapturing || this.#panels === null) return isCapturing;
-    throw new StateError(
-      "engine overlap: this product sends its sums in panels, which cannot be captured in a CUDA graph. Pass engine: " +
-        '"cublasmp", or call it before or after Graph.capture.',
-    );
   }
 
   #put(stream: Stream, span: Span, put: () => void): void {
@@ -487,13 +486,13 @@ export class TileProduct extends GpuProduct implements Disposable {
   #arguments(
     { a, b, d, c, peersOfD, partsOfD, partsOfFactor, epilog = {} }: TileOperands,
     parity: number,
+    panels: Panels | null,
   ): Uint8Array<ArrayBuffer> {
     const { kind, m, k, rank } = this.problem;
     const targets = this.#targets(d, peersOfD, partsOfD);
     const { isExchange = false } = this.#variant;
     const isSum = this.#isSum;
     const stores = kind === "all_reduce" && !isExchange;
-    const panels = this.#panels;
     return packArguments(this.#kernel.configuration, {
       a: this.#operands(a, "rows", parity, partsOfFactor),
       b: this.#operands(b, "columns", parity, partsOfFactor),
