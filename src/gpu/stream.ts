@@ -15,6 +15,9 @@ import type { Device } from "./device.ts";
 import { Event, isReady } from "./event.ts";
 import { waitForGpu } from "./waiting.ts";
 
+/** Where CUDA tells whether a stream is captured. */
+const status = new Int32Array(1);
+
 /** Options of a {@linkcode Stream}. */
 export interface StreamOptions {
   /** Streams of lower numbers go first; 0 when left out. */
@@ -73,7 +76,6 @@ export class Stream implements Disposable {
 
   /** Whether what is put on the stream becomes part of a graph. Source: cudaStreamIsCapturing. */
   get isCapturing(): boolean {
-    const status = new Int32Array(1);
     checkCuda(openCudaGraphs().cudaStreamIsCapturing(this.handle, status), "cudaStreamIsCapturing");
     return status[0] !== CudaStreamCaptureStatus.None;
   }

@@ -5,6 +5,7 @@
  *
  * @module
  */
+import type { Device } from "../device.ts";
 import type { Stream } from "../stream.ts";
 import { Program } from "./program.ts";
 
@@ -94,23 +95,28 @@ export function prepareFlags(stream: Stream): void {
   for (const kernel of ["await_word", "meet_all"]) program.function(kernel, stream.device);
 }
 
-/** What {@linkcode awaitWord} waits for. */
+/** What {@linkcode prepareWait} waits for. */
 export interface Awaited {
   /** Where the word lies. */
   readonly word: bigint;
-  /** What it has to reach. */
-  readonly value: number;
   /** Who writes it. */
   readonly peer: number;
   /** What it stands for, a number from 1 to 255. */
   readonly what: number;
 }
 
-/** Have a stream wait until a word of 32 bits has reached a value. */
-export function awaitWord(stream: Stream, { word, value, peer, what }: Awaited, notes: Notes): void {
+/** Has a stream wait until a word has reached a value. */
+export type Wait = (value: number, stream: Stream) => void;
+
+/** Have ready what makes streams wait until a word of 32 bits has reached a value. */
+export function prepareWait({ word, peer, what }: Awaited, notes: Notes, device: Device): Wait {
   const { error, report, patienceSeconds } = notes;
-  const words = [word, BigInt(value), nanoseconds(patienceSeconds), error, report, BigInt(what), BigInt(peer)];
-  program.launch("await_word", stream, 1, words, 1);
+  const words = [word, 0n, nanoseconds(patienceSeconds), error, report, BigInt(what), BigInt(peer)];
+  const launch = program.prepare("await_word", device, 1, words, 1);
+  return (value, stream) => {
+    launch.words[1] = BigInt(value);
+    launch.put(stream);
+  };
 }
 
 /** A range of a GPU's memory, in words of 32 bits. */

@@ -18,6 +18,14 @@ const THREADS = 256;
 /** A kernel's argument: one struct of 8-byte fields; a bigint is an integer or an address, a number a `double`. */
 export type Words = readonly (bigint | number)[];
 
+/** A launch that is ready. */
+export interface PreparedLaunch {
+  /** The kernel's argument, which may be changed between launches. */
+  readonly words: BigInt64Array<ArrayBuffer>;
+  /** Put it on a stream of the GPU that it was prepared for. */
+  put(stream: Stream): void;
+}
+
 /** What a program needs beyond the usual. */
 export interface ProgramOptions {
   /** Whether it uses what only GPUs of one architecture have (`sm_90a`), so that it runs on no other. */
@@ -43,22 +51,22 @@ export class Program {
 
   /** Put a kernel on a stream: so many blocks of 256 threads each, or of another number. */
   launch(kernel: string, stream: Stream, blocks: number, words: Words, threads = THREADS): void {
+    this.prepare(kernel, stream.device, blocks, words, threads).put(stream);
+  }
+
+  /** Have a launch ready that is made often. */
+  prepare(kernel: string, device: Device, blocks: number, words: Words, threads = THREADS): PreparedLaunch {
+    const { symbols } = openCudaDriver();
+    const handle = this.function(kernel, device);
     const bytes = packWords(words);
     const pointers = BigUint64Array.of(addressOf(bytes));
-    const code = openCudaDriver().symbols.cuLaunchKernel(
-      this.function(kernel, stream.device),
-      blocks,
-      1,
-      1,
-      threads,
-      1,
-      1,
-      0,
-      stream.handle,
-      pointers,
-      null,
-    );
-    checkCudaDriver(code, `cuLaunchKernel of ${kernel}`);
+    return {
+      words: new BigInt64Array(bytes.buffer),
+      put(stream) {
+        const code = symbols.cuLaunchKernel(handle, blocks, 1, 1, threads, 1, 1, 0, stream.handle, pointers, null);
+        if (code !== 0) checkCudaDriver(code, `cuLaunchKernel of ${kernel}`);
+      },
+    };
   }
 
   /** The handle of a kernel on a GPU, compiled and loaded at the first call. */

@@ -201,6 +201,15 @@ API int cuStreamWaitValue32_v2(void*, unsigned* address, unsigned value, unsigne
   while ((int)(__atomic_load_n(address, __ATOMIC_ACQUIRE) - value) < 0) usleep(20);
   return 0;
 }
+// Waits are 1, writes are 2.
+struct MemoryOperation { int type; unsigned* address; unsigned value; char rest[28]; };
+API int cuStreamBatchMemOp_v2(void* stream, unsigned count, MemoryOperation* operations, unsigned) {
+  for (unsigned i = 0; i < count; i++) {
+    auto [type, address, value, rest] = operations[i];
+    type == 1 ? cuStreamWaitValue32_v2(stream, address, value, 0) : cuStreamWriteValue32_v2(stream, address, value, 0);
+  }
+  return 0;
+}
 // A box, as tiles.h reads it.
 API int cuTensorMapEncodeTiled(u64* map, int, unsigned, u64 address, const u64* extents, const u64* strides,
                                const unsigned* box, const unsigned*, int, int, int, int) {

@@ -37,6 +37,18 @@ interface Ready {
   readonly after: readonly (() => void)[];
 }
 
+/** Where matrices lie; null for one that there is not. Memory that was freed refuses to tell its address. */
+type Given = readonly (Pick<LocalArray, "address" | "strides"> | null)[];
+
+function isSame(some: Given, others: Given): boolean {
+  return some.every((one, i) => {
+    const other = others[i];
+    if (one === null || other === null) return one === other;
+    const [first, second] = one.strides;
+    return one.address === other.address && first === other.strides[0] && second === other.strides[1];
+  });
+}
+
 /** A product by cuBLASLt and copy engines. */
 export class CopyPlan implements EnginePlan {
   readonly #runtime: Runtime;
@@ -45,7 +57,7 @@ export class CopyPlan implements EnginePlan {
   /** Copies of what cuBLASLt does not take where it is. */
   readonly #kept: Readonly<Record<Name, KeptArray>>;
   #shared: Use<SharedCopies> | null = null;
-  #recent: { readonly key: string; readonly ready: Ready } | null = null;
+  #recent: { readonly given: Given; readonly ready: Ready } | null = null;
 
   /** Plan it. Local. */
   constructor(runtime: Runtime, request: EngineRequest, strategy: CopyStrategy) {
@@ -142,9 +154,8 @@ export class CopyPlan implements EnginePlan {
 
   #ready({ a, b, c, d }: LocalOperands, { beta }: EngineValues): Ready {
     const added = c === null || isZero(beta) ? null : c;
-    // Memory that was freed refuses to tell its address.
-    const key = [a, b, added, d].map((local) => local && `${local.address}/${local.strides}`).join(" ");
-    if (this.#recent?.key === key) return this.#recent.ready;
+    const given = [a, b, added, d].map((local) => local && { address: local.address, strides: local.strides });
+    if (this.#recent !== null && isSame(this.#recent.given, given)) return this.#recent.ready;
     const before: (() => void)[] = [];
     const after: (() => void)[] = [];
     const read = (name: Name, local: LocalArray): MatrixInMemory => {
@@ -161,7 +172,7 @@ export class CopyPlan implements EnginePlan {
     };
     const operands = { a: read("a", a), b: read("b", b), c: added && read("c", added), d: write(d) };
     const ready = { operands, before, after };
-    this.#recent = { key, ready };
+    this.#recent = { given, ready };
     return ready;
   }
 

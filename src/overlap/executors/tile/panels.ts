@@ -6,11 +6,14 @@
  */
 import {
   checkCudaDriver,
+  CU_STREAM_BATCH_MEM_OP_PARAMS as OPERATION,
+  CuStreamBatchMemOpType,
   CuStreamWaitValueFlags,
   CuStreamWriteValueFlags,
   openCudaDriver,
 } from "../../../../ffi/cuda/driver.ts";
 import { checkCuda, CudaMemcpyKind, openCudaRuntime } from "../../../../ffi/cuda/runtime.ts";
+import { createStruct } from "../../../../ffi/struct.ts";
 import { DeviceBuffer } from "../../../memory/device_buffer.ts";
 import { Stream } from "../../../gpu/stream.ts";
 import { others } from "../../partition.ts";
@@ -30,14 +33,23 @@ export interface Destination {
 /** One push: a panel for a rank. */
 interface Push {
   readonly peer: number;
-  readonly counter: bigint;
-  /** How many halves of tiles the kernel counts in a run. */
-  readonly count: number;
   readonly from: bigint;
   readonly to: bigint;
   readonly bytes: bigint;
-  readonly flag: bigint;
+  /** Waits until the kernel has counted all of it. */
+  readonly wait: MemoryOperation;
+  /** Tells the rank that it is there. */
+  readonly raise: MemoryOperation;
 }
+
+/** What a stream does with a word in memory: its value is the number of the run, so many times. */
+interface MemoryOperation {
+  readonly bytes: Uint8Array<ArrayBuffer>;
+  readonly times: number;
+}
+
+/** Has a stream do some operations in memory, with the values of a run. */
+type PutOperations = (run: number, stream: Stream) => void;
 
 /**
  * The panels of a product on one rank. Memory takes turns by the parity of the run: a run on this rank ends once it has
@@ -52,6 +64,8 @@ export class Panels implements Disposable {
   readonly #slots: ReadonlyMap<number, number>;
   /** By the parity of the run, in the order of the list of tiles: panel after panel, each for one rank after the other. */
   readonly #pushes: readonly (readonly Push[])[];
+  /** By the parity of the run: what comes before each push, and after the last one. */
+  readonly #between: readonly (readonly PutOperations[])[];
 
   /** `panel` is how many tiles make one, `dataBytes` what a rank's partial sums take. */
   constructor(
@@ -82,14 +96,19 @@ export class Panels implements Disposable {
           const [offset, word] = [BigInt(index * this.halves * halfBytes), BigInt(4 * index)];
           return [{
             peer,
-            counter: counters + word,
-            count,
             from: this.dataFor(peer, parity) + offset,
             to: data[parity] + offset,
             bytes: BigInt(count * halfBytes),
-            flag: flags + word,
+            wait: waitOperation(counters + word, count),
+            raise: writeOperation(flags + word),
           }];
         })
+      )
+    );
+    // What is done between two copies is one call.
+    this.#between = this.#pushes.map((pushes) =>
+      [...pushes, null].map((push, i) =>
+        prepareOperations([...i > 0 ? [pushes[i - 1].raise] : [], ...push ? [push.wait] : []])
       )
     );
   }
@@ -111,18 +130,15 @@ export class Panels implements Disposable {
    */
   push(run: number, put: (stream: Stream, peer: number, copy: () => void) => void): void {
     const { cudaMemcpyAsync } = openCudaRuntime().symbols;
-    const { cuStreamWaitValue32, cuStreamWriteValue32 } = openCudaDriver().symbols;
-    const { handle } = this.#stream;
-    for (const { peer, counter, count, from, to, bytes, flag } of this.#pushes[run % 2]) {
-      // Counters go on from run to run, and may come round.
-      const counted = cuStreamWaitValue32(handle, counter, run * count >>> 0, CuStreamWaitValueFlags.GEQ);
-      checkCudaDriver(counted, "cuStreamWaitValue32");
-      put(this.#stream, peer, () => {
-        checkCuda(cudaMemcpyAsync(to, from, bytes, CudaMemcpyKind.DeviceToDevice, handle), "cudaMemcpyAsync");
+    const stream = this.#stream;
+    const [pushes, between] = [this.#pushes[run % 2], this.#between[run % 2]];
+    pushes.forEach(({ peer, from, to, bytes }, i) => {
+      between[i](run, stream);
+      put(stream, peer, () => {
+        checkCuda(cudaMemcpyAsync(to, from, bytes, CudaMemcpyKind.DeviceToDevice, stream.handle), "cudaMemcpyAsync");
       });
-      const raised = cuStreamWriteValue32(handle, flag, run, CuStreamWriteValueFlags.DEFAULT);
-      checkCudaDriver(raised, "cuStreamWriteValue32");
-    }
+    });
+    between[pushes.length](run, stream);
   }
 
   /** Free the memory once all has been pushed. */
@@ -131,4 +147,39 @@ export class Panels implements Disposable {
     this.#stream[Symbol.dispose]();
     this.#memory.free();
   }
+}
+
+/** Wait until a word that the kernel counts up is `count` times the run; it goes on from run to run, and may come round. */
+function waitOperation(address: bigint, count: number): MemoryOperation {
+  const bytes = createStruct(OPERATION, {
+    operation: CuStreamBatchMemOpType.WAIT_VALUE_32,
+    "waitValue.address": address,
+    "waitValue.flags": CuStreamWaitValueFlags.GEQ,
+  });
+  return { bytes, times: count };
+}
+
+/** Write the run's number to a word. */
+function writeOperation(address: bigint): MemoryOperation {
+  const bytes = createStruct(OPERATION, {
+    operation: CuStreamBatchMemOpType.WRITE_VALUE_32,
+    "writeValue.address": address,
+    "writeValue.flags": CuStreamWriteValueFlags.DEFAULT,
+  });
+  return { bytes, times: 1 };
+}
+
+function prepareOperations(operations: readonly MemoryOperation[]): PutOperations {
+  if (operations.length === 0) return () => {};
+  const bytes = new Uint8Array(operations.length * OPERATION.size);
+  operations.forEach((operation, i) => bytes.set(operation.bytes, i * OPERATION.size));
+  const words = new Uint32Array(bytes.buffer);
+  // A value of 32 bits lies at the same place, whether it is waited for or written.
+  const [value] = OPERATION.fields["waitValue.value"];
+  const places = operations.map(({ times }, i) => [(i * OPERATION.size + value) / 4, times] as const);
+  const { cuStreamBatchMemOp } = openCudaDriver().symbols;
+  return (run, { handle }) => {
+    for (const [place, times] of places) words[place] = run * times;
+    checkCudaDriver(cuStreamBatchMemOp(handle, operations.length, bytes, 0), "cuStreamBatchMemOp");
+  };
 }
