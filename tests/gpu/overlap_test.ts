@@ -344,7 +344,8 @@ gpuTest("runs that begin with a meeting, as in graphs, follow those that do not"
     } finally {
       Deno.env.delete("MOCK_CAPTURING");
     }
-    run(runtime, { places: [a, b, d], shape, runs: 3 });
+    const { notes } = run(runtime, { places: [a, b, d], shape, runs: 3 });
+    assertStringIncludes(notes.join(), "since then the ranks meet at the beginning of every execution");
   }
   const layout = { dtype: "bfloat16", isRowMajorA: true, isRowMajorB: false, split: "rows" } as const;
   for (const kind of ["reduce", "all_reduce"] as const) {

@@ -17,6 +17,18 @@ export abstract class GpuProduct {
   protected abstract readonly patience: Patience;
   /** Notes when each step of a run begins and ends, where that is wanted. */
   protected tracer: Tracer | null = null;
+  #isMeeting = false;
+
+  /** What reports say of its runs. */
+  get notes(): readonly string[] {
+    if (!this.#isMeeting) return [];
+    return ["it was captured in a CUDA graph: since then the ranks meet at the beginning of every execution"];
+  }
+
+  /** Whether a run on this stream begins with a meeting: once one was captured in a graph, all do. */
+  protected isMeeting(stream: Stream): boolean {
+    return this.#isMeeting ||= stream.isCapturing;
+  }
 
   /** Wait until all ranks are here, and have taken their flags back if that is said. */
   protected abstract meet(stream: Stream, takesBack: boolean): void;

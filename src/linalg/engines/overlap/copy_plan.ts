@@ -93,7 +93,10 @@ export class CopyPlan implements EnginePlan {
         `${matrixName(problem, name)} copied on each rank, since its columns do not lie as cuBLASLt takes them`
       ),
       times: copySeconds(this.#strategy, ratesOf(this.#runtime)),
-      notes: strategy.algorithm === "all_gather_gemm" ? [] : [`partial sums travel in ${sumType}`],
+      notes: [
+        ...strategy.algorithm === "all_gather_gemm" ? [] : [`partial sums travel in ${sumType}`],
+        ...this.#shared?.value.product.notes ?? [],
+      ],
     };
   }
 

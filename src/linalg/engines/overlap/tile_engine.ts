@@ -202,6 +202,7 @@ export class TilePlan implements EnginePlan {
       times: tileSeconds(this.#tiles, ratesOf(this.#runtime)),
       notes: [
         ...strategy.algorithm === "all_gather_gemm" ? [] : [`partial sums travel in ${problem.d.dtype}`],
+        ...this.#shared?.value.product.notes ?? [],
         ...auxiliaryName(epilog) === null
           ? []
           : [`the epilog ${epilog.name} reads the product after it was rounded to ${problem.d.dtype}`],

@@ -165,8 +165,6 @@ export class CopyEngineProduct extends GpuProduct implements Disposable {
   readonly #zero: ScalarArgument;
   readonly #one: ScalarArgument;
   #calls = 0;
-  /** Whether it was captured: from then on the ranks meet at the beginning of every run. */
-  #isCaptured = false;
 
   /**
    * Prepare it. `peers` are the addresses of the ranks' parts of the memory that all address ({@linkcode exchangeBytes}), as
@@ -207,15 +205,15 @@ export class CopyEngineProduct extends GpuProduct implements Disposable {
 
   /** Put a run on a stream. All ranks have to do it, in any order. */
   execute(operands: CopyEngineOperands, alpha: Scalar = 1, beta: Scalar = 0, stream: Stream = this.stream): void {
-    this.#isCaptured ||= stream.isCapturing;
+    const isMeeting = this.isMeeting(stream);
     const isAdding = operands.c !== null;
     if (operands !== this.#recent?.operands) this.#recent = { operands, prepared: this.#prepare(operands) };
     const { prepared } = this.#recent;
-    const call = this.#isCaptured ? MET_CALL : ++this.#calls;
+    const call = isMeeting ? MET_CALL : ++this.#calls;
     setScalar(this.#alpha, alpha);
     setScalar(this.#beta, isAdding ? beta : 0);
     this.order.begin(stream);
-    if (this.#isCaptured) this.meet(stream, true);
+    if (isMeeting) this.meet(stream, true);
     this.#begun.record(stream);
     this.#copies.wait(this.#begun);
     const schedule = this.#schedules[Number(isAdding)];

@@ -239,8 +239,6 @@ export class TileProduct extends GpuProduct implements Disposable {
   /** The last run's: whoever repeats a run passes the same object. */
   #recent: { readonly operands: TileOperands; readonly prepared: Prepared } | null = null;
   #calls = 0;
-  /** Whether it was captured: from then on the ranks meet at the beginning of every run. */
-  #isCaptured = false;
 
   /**
    * Prepare it: the kernel is compiled, the list of tiles goes to the GPU. `peers` are the addresses of the ranks' parts of
@@ -297,18 +295,18 @@ export class TileProduct extends GpuProduct implements Disposable {
   execute(operands: TileOperands, stream: Stream = this.stream): void {
     const prepared = this.#prepareFor(operands);
     const { a, b, alpha = 1, beta = 1 } = operands;
-    this.#isCaptured ||= stream.isCapturing;
-    const call = this.#isCaptured ? MET_CALL : ++this.#calls;
+    const isMeeting = this.isMeeting(stream);
+    const call = isMeeting ? MET_CALL : ++this.#calls;
     this.order.begin(stream);
-    if (this.#isCaptured) this.meet(stream, true);
-    const parameters = prepared[this.#isCaptured ? MET : call % 2];
+    if (isMeeting) this.meet(stream, true);
+    const parameters = prepared[isMeeting ? MET : call % 2];
     setCall(parameters, call, alpha, beta);
     if (this.#copies) this.#push(this.problem.split === "rows" ? a : b, call, stream);
     this.#put(stream, { lane: 0, kind: "gemm", label: `${this.#count} tiles` }, () => {
       this.#kernel.launch(stream, this.blocks, parameters, this.#runsTogether);
     });
     // After the kernel, which they wait for: streams may share a queue of the GPU.
-    if (!this.#isCaptured) {
+    if (!isMeeting) {
       this.#panels?.push(call, (stream, peer, copy) => {
         this.#put(stream, { lane: 1, kind: "copy", label: `a panel for rank ${peer}` }, copy);
       });
@@ -316,6 +314,11 @@ export class TileProduct extends GpuProduct implements Disposable {
     // What is pushed has to stay as it is until then.
     if (this.#copies) stream.wait(this.#copies.ended);
     this.order.end(stream);
+  }
+
+  override get notes(): readonly string[] {
+    const notes = super.notes;
+    return notes.length === 0 || this.#panels === null ? notes : [...notes, "panels do not travel then, but tiles do"];
   }
 
   /**
