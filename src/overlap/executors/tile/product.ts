@@ -230,6 +230,8 @@ export class TileProduct extends GpuProduct implements Disposable {
   readonly #peers: readonly bigint[];
   readonly #count: number;
   readonly #memory: DeviceBuffer;
+  /** Where the list of tiles lies, and, if they travel in panels, that of runs in which they travel one by one. */
+  readonly #lists: readonly bigint[];
   protected override readonly patience: Patience;
   protected override readonly order: RunOrder;
   readonly #copies: { stream: Stream; begun: Event; ended: Event } | null;
@@ -271,13 +273,17 @@ export class TileProduct extends GpuProduct implements Disposable {
     this.#layout = exchangeLayout(problem, variant);
     this.#pieces = gatheredPieces(problem, variant);
     this.blocks = options.blocks ?? this.#kernel.blocksOn(stream.device);
-    const order = tileOrder(problem, variant, this.blocks / cluster);
-    this.#count = order.length;
-    const words = packTiles(order, cluster);
-    this.#memory = new DeviceBuffer(stream, FLAG_BYTES + words.byteLength);
-    clearOnDevice(this.#memory.address, FLAG_BYTES, stream);
-    copyToDevice(this.#memory.address + BigInt(FLAG_BYTES), words, stream);
     const panel = panelTiles(problem, variant);
+    const listOf = (variant: TileVariant) => packTiles(tileOrder(problem, variant, this.blocks / cluster), cluster);
+    const { panels: _, lead: __, ...oneByOne } = variant;
+    // Where tiles travel in panels, runs that begin with a meeting have a list of their own.
+    const lists = [listOf(variant), ...panel === null ? [] : [listOf(oneByOne)]];
+    this.#count = lists[0].length / 4;
+    const starts = [FLAG_BYTES, FLAG_BYTES + lists[0].byteLength];
+    this.#memory = new DeviceBuffer(stream, lists.reduce((sum, { byteLength }) => sum + byteLength, FLAG_BYTES));
+    this.#lists = lists.map((_, i) => this.#memory.address + BigInt(starts[i]));
+    clearOnDevice(this.#memory.address, FLAG_BYTES, stream);
+    lists.forEach((words, i) => copyToDevice(this.#lists[i], words, stream));
     this.#panels = panel === null
       ? null
       : new Panels(stream, problem, variant, panel, this.#layout.dataBytes, (peer) => this.#destinationAt(peer));
@@ -502,7 +508,7 @@ export class TileProduct extends GpuProduct implements Disposable {
       d: targets,
       c: c && c !== "in D" ? { ...c, ...this.#own } : c ?? null,
       origin: { row: this.#own.rows.start, column: this.#own.columns.start },
-      tiles: this.#memory.address + BigInt(FLAG_BYTES),
+      tiles: panels === this.#panels ? this.#lists[0] : this.#lists[1],
       count: this.#count,
       k,
       rank,
