@@ -36,7 +36,7 @@ interface Case {
 }
 
 /** Cases that are right: a time limit that ends the test, and what takes for ever. */
-const LEFT_OUT = ["initialize, timeoutSeconds: a fraction", "Matmul .autotune, repetitions: 2^53"];
+const LEFT_OUT = /^initialize, timeoutSeconds: a fraction$|\.autotune, repetitions: 2\^53$/;
 
 /** All cases of a call, in the same order on all ranks. */
 function casesOf(name: string, { given, options, self }: CollectiveCall, site: Site): Case[] {
@@ -56,7 +56,7 @@ function casesOf(name: string, { given, options, self }: CollectiveCall, site: S
     for (const value of values) {
       const where = place.key ?? (isSelf ? "its object" : `argument ${place.position}`);
       const text = `${name}, ${where}: ${value}`;
-      if (LEFT_OUT.includes(text)) continue;
+      if (LEFT_OUT.test(text)) continue;
       const rank = cases.length % site.runtime.size;
       cases.push({ text: `${text}, on rank ${rank}`, value, ...place, rank });
       cases.push({ text: `${text}, on all ranks`, value, ...place, rank: null });
