@@ -1,7 +1,8 @@
 /** Engine "overlap" on GPUs: what matmul and Matmul make of tile kernels, exact on small integers. */
-import { assert, assertEquals, assertStrictEquals, assertStringIncludes } from "@std/assert";
+import { assert, assertEquals, assertStrictEquals, assertStringIncludes, assertThrows } from "@std/assert";
 import {
   allocateSymmetricMemory,
+  ConfigurationError,
   DistributedArray,
   type Distribution,
   type DType,
@@ -443,6 +444,25 @@ gpuTest("auto takes the engine where it can multiply, and cuBLASMp for the rest"
   assertEquals(ran("float32"), "cublasmp");
   assertEquals(ran("bfloat16", { communicationType: "float32" }), "cublasmp");
   assertEquals(ran("bfloat16", { communicationSmCount: 8 }), "cublasmp");
+});
+
+gpuTest("a C that lies otherwise than D is no product in place", (runtime) => {
+  const { size } = runtime;
+  const [a, b, c] = [ternary(8, 4 * size, 1), ternary(4 * size, 16 * size, 2), ternary(8, 16 * size, 3)];
+  for (const distribution of [Replicated, X]) {
+    const place = (matrix: Dense, distribution: Distribution) =>
+      distribute(runtime, matrix, { distribution, dtype: "bfloat16" });
+    const given = [place(a, Y), place(b, X), { c: place(c, distribution), beta: -1, distribution: Y }] as const;
+    using object = new Matmul(...given);
+    object.plan();
+    assertMatrix(object.execute(), combine(1, product(a, b), -1, c), `C in ${distribution}`);
+    assertEquals(object.algorithm.engine, "cublasmp");
+    assertThrows(
+      () => new Matmul(given[0], given[1], { ...given[2], engine: "overlap" }).plan(),
+      ConfigurationError,
+      "these distributions would have to be changed",
+    );
+  }
 });
 
 gpuTest("what tile kernels have not is multiplied by cuBLASLt and copy engines", (runtime) => {

@@ -31,14 +31,12 @@ export function hostStrategy(problem: MatmulProblem, algorithm: string): OneDime
  * do as well, but is not taken from it here.
  */
 export function strategyInPlace(problem: MatmulProblem, algorithm: string): OneDimensionalStrategy | null {
-  const { a, b } = problem;
-  return cheapest(
-    problem,
-    algorithm,
-    (strategy) =>
-      strategy.moves === 0 && a.distribution.coincidesWith(strategy.a) && b.distribution.coincidesWith(strategy.b) &&
-      hostPartition(problem, strategy).axis !== "k",
-  );
+  const { a, b, c, d } = problem;
+  return cheapest(problem, algorithm, (strategy) => {
+    const isInPlace = a.distribution.coincidesWith(strategy.a) && b.distribution.coincidesWith(strategy.b) &&
+      [c, d].every((matrix) => matrix === null || matrix.distribution.coincidesWith(strategy.d));
+    return isInPlace && hostPartition(problem, strategy).axis !== "k";
+  });
 }
 
 function cheapest(
