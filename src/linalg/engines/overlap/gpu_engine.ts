@@ -73,12 +73,19 @@ function isForCopies(request: EngineRequest): boolean {
 }
 
 /**
- * Where cuBLASLt and copy engines took less time than every tile kernel on two H200s: what is gathered, unless it is little,
- * and sums of long rows, but for factors of 8 bits (`bench/results/overlap_copies_h200.json`).
+ * Where cuBLASLt and copy engines took less time than every tile kernel on two H200s: what is gathered, unless it is little
+ * or its parts leave many multiprocessors idle at their ends, and sums of long rows, but for factors of 8 bits
+ * (`bench/results/overlap_copies_h200.json`).
  */
-export function areCopiesFaster(kind: Partition["kind"], { m, k, size }: Extents, isNarrow = false): boolean {
+export function areCopiesFaster(kind: Partition["kind"], { m, n, k, size }: Extents, isNarrow = false): boolean {
   if (size !== 2 || m < 2048) return false;
-  return kind === "gather" || (kind === "reduce" && !isNarrow && k / size >= 14_336);
+  if (kind !== "gather") return kind === "reduce" && !isNarrow && k / size >= 14_336;
+  return size * wavesOf(m / size, n / size) <= 1.05 * wavesOf(m, n / size);
+}
+
+/** How often an H200's multiprocessors take a tile each of a product of so many rows and columns. */
+function wavesOf(rows: number, columns: number): number {
+  return Math.ceil(Math.ceil(rows / 128) * Math.ceil(columns / 256) / 132);
 }
 
 function supportedCopies(request: EngineRequest): CopyStrategy {

@@ -19,7 +19,7 @@ Deno.test("the rule between tile kernels and copy engines picks within 3 % of th
   const file = new URL("../../../../bench/results/overlap_copies_h200.json", import.meta.url);
   const { autotune } = JSON.parse(await Deno.readTextFile(file)) as { autotune: Measured[] };
   const rows = autotune.filter(({ dtype }) => dtype === "bfloat16");
-  assertEquals(rows.length, 7);
+  assertEquals(rows.length, 8);
   const kinds = { ag: "gather", rs: "reduce", ar: "all_reduce" } as const;
   for (const { kind, shape: [m, n, k], measured } of rows) {
     const extents = { m, n, k, size: 2 };
