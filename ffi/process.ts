@@ -20,6 +20,18 @@ const THREAD_SYMBOLS = {
   gettid: { parameters: [], result: "i32" },
 } as const satisfies Deno.ForeignLibraryInterface;
 
+const PARENT_SYMBOLS = {
+  prctl: { parameters: ["i32", /* int operation */ "u64" /* unsigned long signal */], result: "i32" },
+} as const satisfies Deno.ForeignLibraryInterface;
+
+const PR_SET_PDEATHSIG = 1;
+const SIGKILL = 9n;
+
+/** Have this process killed when the one that started it ends. Source: prctl(2), PR_SET_PDEATHSIG. */
+export function endWithParent(): void {
+  libcFunctions(PARENT_SYMBOLS).prctl(PR_SET_PDEATHSIG, SIGKILL);
+}
+
 const STANDARD_ERROR = 2;
 
 /** Write a line to standard error past whatever Deno (as `deno test` does) puts in between. Source: libc. */

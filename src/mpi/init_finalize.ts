@@ -11,6 +11,7 @@
  * @module
  */
 import { prepareEarlyEnd } from "../../ffi/mpi/early_end.ts";
+import { hydraSocket } from "../../ffi/mpi/hydra.ts";
 import { sayAtExit, tellEnd, withdrawWords } from "../../ffi/mpi/last_words.ts";
 import {
   checkMpi,
@@ -25,7 +26,7 @@ import {
 import { joinedPresence, joinPresence, joinPresenceAt, type Presence, PRESENT } from "../../ffi/mpi/presence.ts";
 import { publishWaits } from "../../ffi/mpi/waits.ts";
 import { libcFunctions } from "../../ffi/memory.ts";
-import { isMainThread, LAST_WORDS, writeImmediately } from "../../ffi/process.ts";
+import { endWithParent, isMainThread, LAST_WORDS, writeImmediately } from "../../ffi/process.ts";
 import { noteWaiting } from "../../ffi/waiting.ts";
 import { ConfigurationError, StateError } from "../errors.ts";
 import { setIfUnset } from "../environment.ts";
@@ -108,6 +109,8 @@ function start(): Mpi {
       // Looking for the networks of libfabric costs a second, and a process that is alone needs none.
       if (launcher() === null) setIfUnset("OMPI_MCA_btl", "^ofi");
     }
+    // Hydra's proxy, once dead, ends nobody, and its ranks would wait for ever.
+    if (hydraSocket() !== null) endWithParent();
     const known = joinPresence();
     if (known !== null) announceStart(known);
     checkMpi(symbols.MPI_Init_thread(0n, 0n, constants.threadSerialized, flag), "MPI_Init_thread");

@@ -117,6 +117,13 @@ testUnderEveryMpi("MPI starts after an error that the script handles", async (mp
   assertEquals(occurrences(output, "is done"), 2, output);
 });
 
+testUnderEveryMpi("ranks end with what has started them on their machine", async (mpi) => {
+  using folder = temporaryFolder();
+  const { code, output } = await run(mpi, "loses_launcher", folder.path);
+  assertNotEquals(code, 0, output);
+  await untilNoneHas(folder.path);
+});
+
 testUnderEveryMpi(
   "a rank that is killed while a file is written ends the job, and nothing of the file is left",
   async (mpi) => {
