@@ -60,11 +60,17 @@ export function mockLibraries(cublasMp: MockCublasMp): string {
 /** Run something on two mock GPUs: `environment` is that of its processes, `folder` is there as long as it runs. */
 export type OnMock = (environment: Record<string, string>, folder: string) => Promise<void>;
 
-/** A test on two mock GPUs. */
-export function mockTest(name: string, body: OnMock, cublasMp: MockCublasMp = "0.10"): void {
+/** A test on two mock GPUs, which may need something else: `other` says why that is not to be had. */
+export function mockTest(
+  name: string,
+  body: OnMock,
+  cublasMp: MockCublasMp = "0.10",
+  other: string | null = null,
+): void {
+  const missing = other ?? reason;
   Deno.test({
-    name: reason === null ? name : `${name} (skipped: ${reason})`,
-    ignore: reason !== null,
+    name: missing === null ? name : `${name} (skipped: ${missing})`,
+    ignore: missing !== null,
     fn: async () => {
       using folder = temporaryFolder();
       const { path } = folder;

@@ -80,11 +80,11 @@ function isForCopies(request: EngineRequest): boolean {
 export function areCopiesFaster(kind: Partition["kind"], { m, n, k, size }: Extents, isNarrow = false): boolean {
   if (size !== 2 || m < 2048) return false;
   if (kind !== "gather") return kind === "reduce" && !isNarrow && k / size >= 14_336;
-  return size * wavesOf(m / size, n / size) <= 1.05 * wavesOf(m, n / size);
+  return size * wavesOfTiles(m / size, n / size) <= 1.05 * wavesOfTiles(m, n / size);
 }
 
 /** How often an H200's multiprocessors take a tile each of a product of so many rows and columns. */
-function wavesOf(rows: number, columns: number): number {
+function wavesOfTiles(rows: number, columns: number): number {
   return Math.ceil(Math.ceil(rows / 128) * Math.ceil(columns / 256) / 132);
 }
 
