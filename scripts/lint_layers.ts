@@ -53,7 +53,7 @@ function insideRepository(file: string): string | null {
 /**
  * Why `from` may not import `specifier`, or `null` if it may. `from` is a path inside the repository.
  */
-export function importFault(from: string, specifier: string): string | null {
+function importFault(from: string, specifier: string): string | null {
   const fromLayer = layerOf(from);
   if (fromLayer < 0 || specifier.startsWith("node:")) return null;
   if (!/^\.{1,2}\//.test(specifier)) {

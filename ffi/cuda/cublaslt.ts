@@ -310,7 +310,7 @@ export function openCublas(): Library<typeof CUBLAS_SYMBOLS> {
   return cublas = library;
 }
 
-export function cublasError(functionName: string, code: number): CublasError {
+function cublasError(functionName: string, code: number): CublasError {
   const { symbols } = openCublasLt();
   return new CublasError({
     functionName,

@@ -339,7 +339,7 @@ export function createNvshmemUniqueId(): Uint8Array<ArrayBuffer> {
 }
 
 /** The error for what a function of NVSHMEM returned. NVSHMEM has no function that describes its codes. */
-export function nvshmemError(functionName: string, code: number): NvshmemError {
+function nvshmemError(functionName: string, code: number): NvshmemError {
   return new NvshmemError({
     functionName,
     code,

@@ -398,7 +398,7 @@ const HINTS: Readonly<Record<number, string>> = {
 };
 
 /** The error for what a function of the CUDA runtime returned. */
-export function cudaError(functionName: string, code: number, hint: string | undefined = HINTS[code]): CudaError {
+function cudaError(functionName: string, code: number, hint: string | undefined = HINTS[code]): CudaError {
   const { symbols } = openCudaRuntime();
   return new CudaError({
     functionName,

@@ -67,7 +67,7 @@ export const WORDS = { ARRIVED: 0, TOLD: 1, RANKS: 2, NOTED: 3 } as const;
 export const WORDS_OF_RANK = 64;
 
 /** The ranks of a machine whose messages by NCCL are counted: each has a GPU of its own, and machines have no more. */
-export const COUNTED_PEERS = 16;
+const COUNTED_PEERS = 16;
 
 /** Where each word of a rank is. */
 export const FIELDS = {

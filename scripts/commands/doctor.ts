@@ -73,7 +73,7 @@ function nativeRecords(): Findings["native"] {
 }
 
 /** What is wrong with the files of `native install`. */
-export function findDamage(native: Findings["native"]): string[] {
+function findDamage(native: Findings["native"]): string[] {
   return native.flatMap(({ folder, damage }) =>
     damage === null ? [] : [`what is installed in ${folder} is damaged: ${damage}; ${toMend(basename(folder))}`]
   );
@@ -136,7 +136,7 @@ async function tryGpu(report: GpuReport, launchers: readonly (Launcher & Probe)[
 }
 
 /** Look at everything. */
-export async function examine(mpirun?: string): Promise<Findings> {
+async function examine(mpirun?: string): Promise<Findings> {
   const names = ["ffi", "env", "read", "write", "run", "sys"] as const;
   const missingPermissions = names.filter((name) => Deno.permissions.querySync({ name }).state !== "granted");
   const named = await namedLauncher(mpirun);

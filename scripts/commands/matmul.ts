@@ -87,7 +87,7 @@ function readStart(path: string): { bytes: Uint8Array; size: number } {
  *
  * @throws {CommandError} if it is no matrix that matmul can take, or too short for what its header says.
  */
-export function inspectInput(path: string): Input {
+function inspectInput(path: string): Input {
   const { bytes, size } = readStart(path);
   let header: NpyHeader;
   try {

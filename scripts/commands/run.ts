@@ -82,7 +82,7 @@ export function scriptOfUser(name: string): string {
 }
 
 /** The variables that `--env`, `--cpu` and `--gpus` set. */
-export function parseVariables(
+function parseVariables(
   { env, cpu, gpus }: { env: readonly string[]; cpu: boolean; gpus?: string | undefined },
   environment: Record<string, string> = Deno.env.toObject(),
 ): Record<string, string> {

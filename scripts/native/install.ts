@@ -100,7 +100,7 @@ function* filesBelow(folder: string): Generator<{ path: string; bytes: number }>
 }
 
 /** The size of all files below a folder. */
-export function folderBytes(folder: string): number {
+function folderBytes(folder: string): number {
   return filesBelow(folder).reduce((sum, { bytes }) => sum + bytes, 0);
 }
 

@@ -63,7 +63,7 @@ export interface GpuProduct {
 export type GemmLaunch = (alpha: GemmScalar, beta: GemmScalar, stream: Stream) => void;
 
 /** `cublasOperation_t`; a real matrix is its own conjugate. */
-export function gpuOperation({ transpose, conjugate }: Operation, dtype: DType): number {
+function gpuOperation({ transpose, conjugate }: Operation, dtype: DType): number {
   if (!transpose) return CublasOperation.N;
   return conjugate && dtypeInfo(dtype).isComplex ? CublasOperation.C : CublasOperation.T;
 }

@@ -320,7 +320,7 @@ export abstract class CollectiveMethods extends ReductionMethods {
 }
 
 /** The array of the root, checked; `null` on the other ranks. */
-export function rootArray<T extends NumericArray>(
+function rootArray<T extends NumericArray>(
   rank: number,
   method: string,
   send: T | null,

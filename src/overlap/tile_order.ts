@@ -122,7 +122,7 @@ export function plainOrder(spots: readonly Spot[]): Tile[] {
  * All-gather GEMM: the tiles of the rank's own part first, then those of the others in the order in which they arrive.
  * `partName` says which operand is gathered.
  */
-export function gatherOrder(
+function gatherOrder(
   spots: readonly (readonly Spot[])[],
   rank: number,
   partName: "partA" | "partB",
@@ -202,7 +202,7 @@ function inPieces<T>(list: readonly T[], length: number): T[][] {
  * GEMM all-reduce in one exchange, for few rows: every rank sends each tile to all others, and adds theirs. More than two
  * ranks send it to themselves, too: so all add in the same order, and have the same bits.
  */
-export function exchangeOrder(spots: readonly Spot[], rank: number, size: number): Tile[] {
+function exchangeOrder(spots: readonly Spot[], rank: number, size: number): Tile[] {
   const ranks = Array.from({ length: size }, (_, other) => other).filter((other) => size > 2 || other !== rank);
   return spots.map((spot, number) => ({
     ...PLAIN,
@@ -215,7 +215,7 @@ export function exchangeOrder(spots: readonly Spot[], rank: number, size: number
 }
 
 /** The spots of D dealt out to the ranks in turn: who adds up which tile of an all-reduce. */
-export function dealtSpots(spots: readonly Spot[], size: number): Spot[][] {
+function dealtSpots(spots: readonly Spot[], size: number): Spot[][] {
   return Array.from({ length: size }, (_, rank) => spots.filter((_, i) => i % size === rank));
 }
 
@@ -267,7 +267,7 @@ export function gatheredPieces(problem: TileProblem, { pieces = 1 }: TileVariant
  * @throws {RangeError} if ranks could wait for each other's panels in a circle: before all clusters may have come to own
  * tiles, the first panel for every other rank has to be full.
  */
-export function leadOf(problem: TileProblem, variant: TileVariant, clusters: number): number {
+function leadOf(problem: TileProblem, variant: TileVariant, clusters: number): number {
   const panel = panelTiles(problem, variant);
   if (panel === null) return variant.lead ?? clusters;
   const { lead = Infinity } = variant;

@@ -59,7 +59,7 @@ function isAllOnDevice({ stream, isLocal, result, size }: ReductionPlan, shape: 
 const SAMPLE = { each: 16, all: 16384 };
 
 /** The first indices along the reduced dimensions, the last one's most. */
-export function sampleAlong({ axes, size }: ReductionPlan, shape: readonly number[]): number[] {
+function sampleAlong({ axes, size }: ReductionPlan, shape: readonly number[]): number[] {
   let left = Math.max(SAMPLE.each, Math.floor(SAMPLE.all / size));
   return shape.map((extent, d) => ({ extent, d })).toReversed().map(({ extent, d }) => {
     if (!axes.includes(d)) return extent;

@@ -8,7 +8,7 @@ import type { Stream } from "../stream.ts";
 import { blocksFor, Program } from "./program.ts";
 
 /** The most blocks that are added at a time. */
-export const MOST_TERMS = 7;
+const MOST_TERMS = 7;
 
 /** How an element becomes a number, and a number an element; complex ones are two real numbers each. */
 const NUMBERS: Partial<Record<DType, readonly [type: string, number: string, load: string, store: string]>> = {

@@ -26,7 +26,7 @@ import { type Extents, variantsWorthMeasuring } from "./tile_variants.ts";
 const CHANGE = "Leave engine out: cublasmp takes the product.";
 
 /** Null if copy engines can run a request on this runtime's GPUs. */
-export function refuseCopies(request: EngineRequest, { size, localSize, device }: Runtime): Refusal | null {
+function refuseCopies(request: EngineRequest, { size, localSize, device }: Runtime): Refusal | null {
   if (localSize !== size) {
     return { reason: `its GPUs use each other's memory, and ${size} ranks are on several machines`, instead: CHANGE };
   }

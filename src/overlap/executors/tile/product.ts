@@ -132,7 +132,7 @@ export function arePartsAligned(problem: TileProblem): boolean {
 }
 
 /** A part of the operand that is gathered: how many rows or columns of it lie in sequence, and how many follow each other. */
-export function gatheredPart(
+function gatheredPart(
   problem: TileProblem,
   { start, end }: Part,
 ): { inner: number; outer: number } {
