@@ -22,8 +22,8 @@ interface End {
 
 interface Watched {
   isHub: boolean;
-  /** The sockets and whose they are. */
-  sockets: readonly { socket: number; rank: number }[];
+  /** The sockets and whose they are, in words. */
+  sockets: readonly { socket: number; who: string }[];
   /** 1 once all ranks have come to the end of the job. */
   state: Int32Array<SharedArrayBuffer>;
 }
@@ -31,12 +31,18 @@ interface Watched {
 let state: Int32Array<SharedArrayBuffer> | undefined;
 
 /** Watch the other ranks from now on. */
-export function watchRanks({ rank, hub, watches }: Star): void {
+export function watchRanks(star: Star): void {
+  const { rank, hub, watches } = star;
   if (watches.length === 1) return;
   state = new Int32Array(new SharedArrayBuffer(4));
-  const sockets = watches.flatMap((socket, rank) => socket < 0 ? [] : [{ socket, rank }]);
+  const sockets = watches.flatMap((socket, other) => socket < 0 ? [] : [{ socket, who: nameRank(star, other) }]);
   const watched: Watched = { isHub: rank === hub, sockets, state };
   startThread(lookOut, [], watched, SYMBOLS);
+}
+
+/** A rank, and its machine if that is another one. */
+function nameRank({ rank, machines }: Star, other: number): string {
+  return `rank ${other}${machines[other] === machines[rank] ? "" : ` on ${machines[other]}`}`;
 }
 
 /** All ranks have come to the end of the job: from now on each may go when it likes. The hub knows first, and says so. */
@@ -61,7 +67,7 @@ export function isLost(star: Star, other: number): never {
   // The thread ends this process, with a line that names the rank that went first.
   Atomics.wait(new Int32Array(new SharedArrayBuffer(4)), 0, 0, 5000);
   writeImmediately(
-    `distmath: rank ${star.rank} has lost its connection to rank ${other}. The job ends with exit code 1.`,
+    `distmath: rank ${star.rank} has lost its connection to ${nameRank(star, other)}. The job ends with exit code 1.`,
   );
   Deno.exit(1);
 }
@@ -95,7 +101,7 @@ function lookOut(
       const length = Number(recv(sockets[i].socket, bytes, BigInt(bytes.length), 0));
       if (Atomics.load(state, 0) === 1) return;
       if (length <= 0) {
-        const gone = `rank ${sockets[i].rank} has ended, or cannot be reached any more`;
+        const gone = `${sockets[i].who} has ended, or cannot be reached any more`;
         end(1, `distmath: ${gone}. The job ends with exit code 1.`);
       }
       texts[i] += new TextDecoder().decode(bytes.subarray(0, Math.max(0, length)));

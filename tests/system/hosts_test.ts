@@ -83,41 +83,61 @@ testOnHosts("cluster-test runs on two hosts", newestLaunchers, async (mpi) => {
   assertEquals(stdout.trim().split("\n").at(-1), "1 passed, 0 failed");
 });
 
+/** Has ranks of two hosts join without MPI, and then something happen to the second host; returns how each ended. */
+async function disturbWithoutMpi(environment: Record<string, string>, fault: (hosts: Hosts) => void) {
+  using hosts = makeHosts();
+  const port = freePort();
+  const command = [Deno.execPath(), "run", "-A", "--no-check", `${root}tests/system/fixtures/hosts.ts`, "waits"];
+  const ranks = Array.from({ length: 4 }, (_, rank) => {
+    const place = { ...variablesOf(rank, 4, port), LOCAL_RANK: String(rank % 2), MASTER_ADDR: hosts.addresses[0] };
+    const host = rank < 2 ? 0 : 1;
+    const env = { ...environment, ...place, MOCK_HOST: String(host), DISTMATH_MPI: "/nowhere/libmpi.so" };
+    return start(hosts.agent, [hosts.addresses[host], command.join(" ")], { env });
+  });
+  const errors = ranks.map(({ stderr }) => new Response(stderr).text());
+  let [arrived, faultAt] = [0, 0];
+  const outputs = await Promise.all(ranks.map(async ({ stdout }) => {
+    let output = "";
+    for await (const text of stdout.pipeThrough(new TextDecoderStream())) {
+      if (!output.includes("all are here") && (output + text).includes("all are here")) arrived++;
+      output += text;
+      if (arrived < ranks.length || faultAt > 0) continue;
+      faultAt = performance.now();
+      fault(hosts);
+    }
+    return output;
+  }));
+  const codes = (await Promise.all(ranks.map(({ status }) => status))).map(({ code }) => code);
+  const seconds = (performance.now() - faultAt) / 1000;
+  const told = await Promise.all(errors);
+  outputs.forEach((output, rank) =>
+    assertStringIncludes(output, `rank ${rank} of 4, ${rank % 2} on host${rank < 2 ? 1 : 2}: right`, told.join(""))
+  );
+  await until(() => hosts.processes().length === 0, 30, () => hosts.processes().join("\n"));
+  return { codes, told, seconds };
+}
+
+const lost = (who: string) => new RegExp(`distmath: rank ${who} has ended, or cannot be reached any more\\.`);
+
 mockTest(
   "ranks of two hosts join without MPI, and end when one host dies",
   async (environment) => {
-    using hosts = makeHosts();
-    const port = freePort();
-    const command = [Deno.execPath(), "run", "-A", "--no-check", `${root}tests/system/fixtures/hosts.ts`, "waits"];
-    const ranks = Array.from({ length: 4 }, (_, rank) => {
-      const place = { ...variablesOf(rank, 4, port), LOCAL_RANK: String(rank % 2), MASTER_ADDR: hosts.addresses[0] };
-      const host = rank < 2 ? 0 : 1;
-      const env = { ...environment, ...place, MOCK_HOST: String(host), DISTMATH_MPI: "/nowhere/libmpi.so" };
-      return start(hosts.agent, [hosts.addresses[host], command.join(" ")], { env });
-    });
-    const errors = ranks.map(({ stderr }) => new Response(stderr).text());
-    let [arrived, faultAt] = [0, 0];
-    const outputs = await Promise.all(ranks.map(async ({ stdout }) => {
-      let output = "";
-      for await (const text of stdout.pipeThrough(new TextDecoderStream())) {
-        if (!output.includes("all are here") && (output + text).includes("all are here")) arrived++;
-        output += text;
-        if (arrived < ranks.length || faultAt > 0) continue;
-        faultAt = performance.now();
-        hosts.kill();
-      }
-      return output;
-    }));
-    const codes = (await Promise.all(ranks.map(({ status }) => status))).map(({ code }) => code);
-    const seconds = (performance.now() - faultAt) / 1000;
-    const told = (await Promise.all(errors)).slice(0, 2);
-    outputs.forEach((output, rank) =>
-      assertStringIncludes(output, `rank ${rank} of 4, ${rank % 2} on host${rank < 2 ? 1 : 2}: right`, told.join(""))
-    );
+    const { codes, told, seconds } = await disturbWithoutMpi(environment, (hosts) => hosts.kill());
     assertEquals(codes.slice(0, 2), [1, 1], told.join(""));
-    for (const text of told) assertMatch(text, /distmath: rank [23] has ended, or cannot be reached any more\./);
+    for (const text of told.slice(0, 2)) assertMatch(text, lost("[23] on host2"));
     assert(seconds < 10 * slowdown(), `${seconds} s`);
-    await until(() => hosts.processes().length === 0, 30, () => hosts.processes().join("\n"));
+  },
+  "0.10",
+  reason,
+);
+
+mockTest(
+  "ranks of two hosts that joined without MPI end on both when one is cut off",
+  async (environment) => {
+    const { codes, told, seconds } = await disturbWithoutMpi(environment, (hosts) => hosts.cut());
+    assertEquals(codes, [1, 1, 1, 1], told.join(""));
+    for (const [rank, text] of told.entries()) assertMatch(text, lost(rank < 2 ? "[23] on host2" : "[01] on host1"));
+    assert(seconds < 10 * slowdown(), `${seconds} s`);
   },
   "0.10",
   reason,
