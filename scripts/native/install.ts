@@ -169,6 +169,15 @@ const pipEnvironment = {
 
 const unpacking = "unpacking";
 
+/** Runs pip while its standard input is open: one that outlived this process would write between the files of the next install. */
+const pipWhileOpen = `import os, runpy, threading
+def end():
+    os.read(0, 1)
+    os._exit(1)
+threading.Thread(target=end, daemon=True).start()
+runpy.run_module("pip", run_name="__main__", alter_sys=True)
+`;
+
 /** Run pip, showing how far it is. */
 async function runPip(python: string, staging: string, set: NativeSet): Promise<void> {
   const downloads = join(staging, "tmp");
@@ -177,13 +186,13 @@ async function runPip(python: string, staging: string, set: NativeSet): Promise<
   Deno.writeTextFileSync(file, set.requirements);
   const child = new Deno.Command(python, {
     args: [
-      ...["-m", "pip", "install", "--prefix", join(staging, "prefix"), "--requirement", file],
+      ...["-c", pipWhileOpen, "install", "--prefix", join(staging, "prefix"), "--requirement", file],
       ...["--require-hashes", "--no-deps", "--only-binary=:all:", "--ignore-installed", "--no-compile"],
       // Without colours, whatever FORCE_COLOR says: its words are read.
       ...["--no-cache-dir", "--no-warn-script-location", "--progress-bar", "off", "--no-color"],
     ],
     env: { ...pipEnvironment, TMPDIR: downloads },
-    stdin: "null",
+    stdin: "piped",
     stdout: "piped",
     stderr: "piped",
   }).spawn();
@@ -217,6 +226,7 @@ async function runPip(python: string, staging: string, set: NativeSet): Promise<
     for (const signal of signals) Deno.removeSignalListener(signal, interrupt);
     clearInterval(timer);
     bar.end();
+    await child.stdin.abort().catch(() => {});
   }
 }
 

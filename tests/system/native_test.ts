@@ -5,6 +5,8 @@
 import { assert, assertEquals, assertMatch, assertStringIncludes } from "@std/assert";
 import { findGpuDriver } from "../../internals.ts";
 import { type NativeSet, sets } from "../../scripts/native/sets.ts";
+import { processesWith, untilNoneHas } from "../faults/processes.ts";
+import { launchers, runJob } from "../mpi_installations.ts";
 import { finish, main, root, start, temporaryFolder } from "./command.ts";
 import { pinsOf, type WheelFiles, writeWheel } from "./wheels.ts";
 
@@ -82,6 +84,36 @@ Deno.test("native install leaves nothing when it is interrupted", async () => {
     assertEquals([code, stdout.trim()], [130, "native install was interrupted; nothing was installed"]);
     assertEquals(contents(folder.path), []);
   }
+});
+
+Deno.test("native install that is killed takes pip along; jobs start as if it had not begun, and the next one is whole", async () => {
+  using folder = temporaryFolder();
+  const staging = `${folder.path}/cpu.staging`;
+  // An index that does not answer: pip would wait for it long.
+  using index = Deno.listen({ hostname: "127.0.0.1", port: 0 });
+  const child = install(folder.path, openMpiPin, {
+    ...{
+      PIP_INDEX_URL: `http://127.0.0.1:${index.addr.port}/simple`,
+      PIP_FIND_LINKS: "",
+      PIP_CONFIG_FILE: "/dev/null",
+    },
+    ...{ PIP_DEFAULT_TIMEOUT: "300", NO_PROXY: "127.0.0.1" },
+  });
+  using _connection = await index.accept();
+  assert(processesWith(staging).length > 0);
+  child.kill("SIGKILL");
+  await finish(child);
+  await untilNoneHas(staging);
+  assertEquals(contents(folder.path), ["cpu.staging"]);
+  const source = `import { Communicator } from "${root}mod.ts";
+console.log("together", Communicator.world().allReduce(Int32Array.of(1))[0]);`;
+  for (const mpi of launchers) {
+    const job = await runJob(mpi, 2, ["eval", source], { environment: { DISTMATH_NATIVE: folder.path } });
+    assertEquals([job.code, job.output.match(/together 2/g)?.length], [0, 2], `${mpi.name}: ${job.output}`);
+  }
+  const { code, stdout } = await finish(install(folder.path, openMpiPin));
+  assertEquals([code, stdout], [0, "installed\n"]);
+  assertEquals(contents(folder.path), ["cpu"]);
 });
 
 Deno.test("native install takes away what a killed install left", async () => {
