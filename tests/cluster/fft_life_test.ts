@@ -33,7 +33,11 @@ function planned(operand: DistributedArray, options: FFTOptions = {}): FFT<DType
 }
 
 clusterTest("an FFT is planned once and executed often, on other operands, forward and back", (runtime) => {
-  const shape = [6, 7, 4];
+  isExecutedOften(runtime, [6, 7, 4]);
+  isExecutedOften(runtime, [66, 67, 4]);
+});
+
+function isExecutedOften(runtime: Runtime, shape: number[]): void {
   const [one, two] = [complex(runtime, shape, 1), complex(runtime, shape, 2)];
   using transform = planned(one);
   const spectra = [transform.execute(), transform.execute()];
@@ -59,7 +63,7 @@ clusterTest("an FFT is planned once and executed often, on other operands, forwa
   assert(transform.isFreed);
   assertThrowsEverywhere(runtime, () => transform.execute(), StateError, "Make a new FFT.");
   assertThrowsEverywhere(runtime, () => transform.plan(), StateError, "Make a new FFT.");
-});
+}
 
 clusterTest("pairs of boxes are exchanged by resetOperands", { ranks: [2] }, (runtime) => {
   const boxes = (axis: number) =>
@@ -146,7 +150,8 @@ clusterTest("explain, algorithm and toString tell what runs", (runtime) => {
       return count(16) * count(8);
     });
     assertEquals(bytesMoved, 16 * (128 - stays.reduce((sum, n) => sum + n, 0)));
-    assertEquals(steps.length, 3);
+    // A small result in host memory is made in the plan's.
+    assertEquals(steps.length, runtime.stream ? 3 : 4);
   }
   assertEquals(transform.communication.total, bytesMoved);
   assertStringIncludes(transform.explain(), `this rank sends ${transform.communication.sent(runtime.rank)} bytes`);

@@ -19,7 +19,7 @@ import { type DType, dtypeInfo, type TypedArray } from "../../../dtype/dtype.ts"
 import type { DeviceMemory } from "../../../memory/device_buffer.ts";
 import { allocateSymmetric } from "../../../memory/symmetric_memory.ts";
 import type { Runtime } from "../../../runtime/runtime.ts";
-import { complexOf, type FFTDirection } from "../../problem.ts";
+import { complexOf, FFT_DIRECTIONS, type FFTDirection } from "../../problem.ts";
 import { findRoutes } from "../../route.ts";
 import { operationsOf, type ReflectStep, type Route, type Step } from "../../steps.ts";
 import type { FFTEnginePlan, FFTReport, FFTRequest } from "../engine.ts";
@@ -91,12 +91,18 @@ function operationsOfStep(step: Step, size: number): number {
   return operationsOf(type === "c2c" ? most : most / 2, length);
 }
 
-/** A step that was prepared for these arrays. */
+/** A step, or all of them, prepared for these arrays. */
 interface Prepared {
   readonly source: LocalArray;
   readonly target: LocalArray;
   readonly run: () => void;
 }
+
+/**
+ * Results of so few bytes a rank in host memory are made in memory of the plan, for which everything stays prepared, and then
+ * copied: that takes less time than to prepare the moves for each new result.
+ */
+const MOST_KEPT_BYTES = 2 ** 16;
 
 /** A transform and a move that were prepared for an operand, and for a result at some address. */
 interface PreparedBoth {
@@ -122,6 +128,9 @@ export class StagedPlan implements FFTEnginePlan {
   readonly #moves: readonly Redistributor[];
   readonly #itemSizes: readonly number[];
   readonly #mayLand: boolean;
+  /** Whether results are made in memory of the plan; by direction all steps into that. */
+  readonly #keeps: boolean;
+  readonly #kept: Partial<Record<FFTDirection, Prepared & { readonly scale: number }>> = {};
   /** Where moves write straight to, by the step that follows: memory that all ranks address; null before it is open. */
   #landings: ReadonlyMap<number, SymmetricArray> | null = null;
 
@@ -192,6 +201,9 @@ export class StagedPlan implements FFTEnginePlan {
     });
     [this.#moves, this.#itemSizes] = [moves, itemSizes];
     this.#locations = locationsOf(this.#route.steps, inplace);
+    const { step, target } = this.#operations.at(-1)!;
+    const bytes = byteLengthOf(step.to.globalShape!, target) / runtime.size;
+    this.#keeps = !inplace && moves.length > 0 && runtime.stream === null && bytes <= MOST_KEPT_BYTES;
     this.#buffers = this.#allocate(precision);
     this.#prepareInside(request.directions);
   }
@@ -209,7 +221,7 @@ export class StagedPlan implements FFTEnginePlan {
       algorithm,
       variant,
       library,
-      workspaceBytes: [...this.#buffers, ...this.#landed].reduce(
+      workspaceBytes: [...this.#buffers, ...this.#landed, ...this.#keptResults].reduce(
         (sum, { byteLength }) => sum + byteLength,
         held + workspaceBytes,
       ),
@@ -226,6 +238,7 @@ export class StagedPlan implements FFTEnginePlan {
           return inWords(step, step.kind === "move" ? counted.next().value! : 0) + library + meanwhile;
         }),
         ...isCopied ? ["copy into the operand's memory"] : [],
+        ...this.#keeps ? ["copy into the result's memory, for which nothing was prepared"] : [],
       ],
       notes: [...notes, ...this.#transformer.notes],
     };
@@ -257,6 +270,22 @@ export class StagedPlan implements FFTEnginePlan {
 
   /** See {@linkcode FFTEnginePlan}. */
   prepare(operand: LocalArray, result: LocalArray, direction: FFTDirection, scale: number): () => void {
+    if (!this.#keeps || !result.isDense(this.#order)) return this.#prepareAll(operand, result, direction, scale);
+    let known = this.#kept[direction];
+    if (known?.source !== operand || known.scale !== scale) {
+      const target = known?.target ?? LocalArray.empty(result.dtype, result.shape, this.#order);
+      const run = this.#prepareAll(operand, target, direction, scale);
+      this.#kept[direction] = known = { source: operand, target, scale, run };
+    }
+    const { target, run } = known;
+    return () => {
+      run();
+      (result.view() as Float64Array).set(target.data as Float64Array);
+    };
+  }
+
+  /** Prepare all steps from an operand to a result. */
+  #prepareAll(operand: LocalArray, result: LocalArray, direction: FFTDirection, scale: number): () => void {
     const runs: (() => void)[] = [];
     for (let i = 0; i < this.#operations.length; i++) {
       const both = this.#prepareBoth(i, direction, operand, result);
@@ -288,6 +317,7 @@ export class StagedPlan implements FFTEnginePlan {
   release(): void {
     this.#both.forward = {};
     this.#both.inverse = {};
+    for (const direction of FFT_DIRECTIONS) delete this.#kept[direction];
     const isInside = (i: number) => [this.#locations[i], this.#locations[i + 1]].every((at) => typeof at === "number");
     for (const prepared of Object.values(this.#prepared)) {
       for (const i of prepared.keys()) if (!isInside(i)) prepared[i] = null;
@@ -300,6 +330,10 @@ export class StagedPlan implements FFTEnginePlan {
     for (const { symmetric } of this.#landed) symmetric[Symbol.dispose]();
     this.#transformer[Symbol.dispose]();
     this.#views.clear();
+  }
+
+  get #keptResults(): LocalArray[] {
+    return Object.values(this.#kept).map(({ target }) => target);
   }
 
   get #landed(): SymmetricArray[] {
