@@ -111,6 +111,7 @@ export const redistribution: Group = {
           mpi4py: turn(jobs.mpi4py, `move ${key} ${calls} alltoallw`),
           copy: turn(jobs[ours], `copy ${key} ${calls}`),
           "as a rule": turn(jobs[ours], `move ${key} ${calls} auto`),
+          "direct copies": turn(jobs[ours], `move ${key} ${calls} direct_copies`),
           "shared window": turn(jobs[ours], `move ${key} ${calls} shared_window`),
           "packed, Alltoallv": turn(jobs[ours], `move ${key} ${calls} packed_alltoallv`),
           "types, Alltoallw": turn(jobs[ours], `move ${key} ${calls} derived_types`),

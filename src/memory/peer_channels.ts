@@ -46,7 +46,7 @@ const USED = 48;
 const WORDS_OF_PEER = OFFERS + 2 * WORDS_OF_OFFER;
 
 /** Dimensions that the place of an array may have. */
-export const MOST_OFFERED_DIMENSIONS = (USED - PLACE) / 2 - 2;
+export const MOST_OFFERED_DIMENSIONS = (USED - PLACE) / 2 - 3;
 
 /** The part of the window that belongs to one rank, as this rank sees it. */
 interface Part {
@@ -83,6 +83,8 @@ export type Use = "read" | "write";
 /** Where an array lies in the memory of another process; packed, or with these strides. */
 export interface Place {
   readonly address: number;
+  /** From there on. */
+  readonly bytes: number;
   readonly strides: readonly number[] | null;
 }
 
@@ -188,8 +190,8 @@ export class PeerChannels {
     const [at, usedAt] = [offerWord(peer, use), offerWord(this.#rank, use) + USED];
     let count = counts[at];
     return {
-      offer({ address, strides }) {
-        places.set([address, strides?.length ?? -1, ...strides ?? []], (at + PLACE) / 2);
+      offer({ address, bytes, strides }) {
+        places.set([address, bytes, strides?.length ?? -1, ...strides ?? []], (at + PLACE) / 2);
         Atomics.store(counts, at, count = count + 1 | 0);
       },
       isUsed: () => Atomics.load(used, usedAt) === count,
@@ -205,9 +207,9 @@ export class PeerChannels {
     return {
       isThere: () => Atomics.load(counts, at) !== count,
       place() {
-        const [address, dimensions] = places.subarray(first, first + 2);
-        const strides = dimensions < 0 ? null : [...places.subarray(first + 2, first + 2 + dimensions)];
-        return { address, strides };
+        const [address, bytes, dimensions] = places.subarray(first, first + 3);
+        const strides = dimensions < 0 ? null : [...places.subarray(first + 3, first + 3 + dimensions)];
+        return { address, bytes, strides };
       },
       finish: () => void Atomics.store(used, usedAt, count = count + 1 | 0),
     };

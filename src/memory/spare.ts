@@ -11,6 +11,7 @@ const MOST_BYTES = 2 ** 28;
 
 const lendable = new WeakSet<ArrayBuffer>();
 const spares: ArrayBuffer[] = [];
+const pinned: ArrayBufferLike[] = [];
 
 /** Let {@linkcode keepSpare} have this buffer later: nobody but its array will need it. */
 export function lend(buffer: ArrayBuffer): void {
@@ -26,6 +27,12 @@ export function keepSpare(buffer: ArrayBuffer): void {
   spares.push(buffer.transfer());
   let kept = spares.reduce((sum, { byteLength }) => sum + byteLength, 0);
   while (kept > MOST_BYTES) kept -= spares.shift()!.byteLength;
+}
+
+/** Never let anybody else have this memory, also when its arrays are gone: another process may still write to it. */
+export function pin(buffer: ArrayBufferLike): void {
+  pinned.push(buffer);
+  if (buffer instanceof ArrayBuffer) lendable.delete(buffer);
 }
 
 /** A kept buffer of exactly this size, with whatever is in it; `null` if there is none. */

@@ -10,6 +10,7 @@
  */
 import { addressOf } from "../../../ffi/memory.ts";
 import { allocate, dtypeInfo } from "../../dtype/dtype.ts";
+import { StateError } from "../../errors.ts";
 import {
   MOST_OFFERED_DIMENSIONS,
   type Offered,
@@ -19,6 +20,7 @@ import {
   waitForPeers,
 } from "../../memory/peer_channels.ts";
 import { prepareProcessCopy } from "../../memory/process_memory.ts";
+import { pin } from "../../memory/spare.ts";
 import { recorder } from "../../runtime/recorder.ts";
 import { type Copy, type Order, prepareCopy, sizeOfShape, type Strided, stridesOf } from "../layout.ts";
 import type { LocalArray } from "../local_array.ts";
@@ -61,7 +63,8 @@ interface Active {
 
 /** An array that another rank copies from or to. */
 interface Passive {
-  readonly held: LocalArray;
+  /** Where that array lies, or a packed block. */
+  readonly held: LocalArray["data"];
   readonly offering: Offering;
   readonly place: Place;
   readonly before?: Copy;
@@ -146,26 +149,35 @@ export class ProcessExecutor {
     const through = room === null ? null : piecesOf(packing, most, order, other)
       .map((piece) => betweenBlock(own, end, { data: room, offset: 0 }, piece, order, parts));
     const ownAddress = addressOfFirst(room === null ? own : { data: room, offset: 0 }, itemSize);
-    let known = "";
-    let copies: ((there: number) => void)[] = [];
     const prepared = (strides: readonly number[] | null) => {
-      let done = 0;
-      return pieces.map(({ runs, shape }) => {
+      let [done, reach] = [0, 0];
+      const copies = pieces.map(({ runs, shape }) => {
         const bytes = itemSize * sizeOfShape(shape);
-        const [start, inOne] = [done, { starts: [0], lengths: [bytes] }];
-        done += bytes;
+        const inOne = { starts: [0], lengths: [bytes] };
         const here = isLong ? segmentsOf({ runs, side: end, strides: own.strides }, order, itemSize) : inOne;
         const there = strides === null ? inOne : segmentsOf({ runs, side: other, strides }, order, itemSize);
+        const start = strides === null ? done : 0;
+        done += bytes;
+        reach = there.starts.reduce((most, from, i) => Math.max(most, start + from + there.lengths[i]), reach);
         const copy = prepareProcessCopy(use, process, here, there);
-        return (address: number) => copy(ownAddress, strides === null ? address + start : address);
+        return (address: number) => copy(ownAddress, address + start);
       });
+      return { key: String(strides), copies, reach };
     };
+    // What other ranks offer as a rule is allocated before all have agreed.
+    let known = prepared(this.#usualStrides(link, order));
     return {
       held: own,
       offered: channels.offered(peer, use),
-      copy({ address, strides }) {
-        const key = String(strides);
-        if (key !== known) [copies, known] = [prepared(strides), key];
+      copy({ address, bytes, strides }) {
+        if (String(strides) !== known.key) known = prepared(strides);
+        const { copies, reach } = known;
+        if (reach > bytes) {
+          throw new StateError(
+            `Rank ${peer} offers ${bytes} bytes of memory, of which this rank was to ${use} the first ${reach}: the ranks ` +
+              `are in different redistributions. Call them in the same order on all ranks; checks: "collective" finds out.`,
+          );
+        }
         for (let i = 0; i < copies.length; i++) {
           if (use === "write") through?.[i]();
           copies[i](address);
@@ -175,18 +187,27 @@ export class ProcessExecutor {
     };
   }
 
+  /** The strides that the other end offers if its array is dense; null if it packs. */
+  #usualStrides({ peer, end, own, direct }: Link, order: Order): readonly number[] | null {
+    const { from, to } = this.#plan;
+    const strides = stridesOf((end === "source" ? to : from).ranges(peer).map(countOf), order);
+    const isAsItLies = strides.length <= MOST_OFFERED_DIMENSIONS &&
+      arePiecesLong({ dtype: own.dtype, strides }, direct, end === "source" ? "target" : "source", order);
+    return isAsItLies ? strides : null;
+  }
+
   #passive(channels: PeerChannels, link: Link, use: "read" | "write", order: Order): Passive {
     const { peer, end, own, direct, packing } = link;
     const { itemSize, parts } = dtypeInfo(own.dtype);
     const offering = channels.offering(peer, use);
     const { strides } = own;
     if (strides.length <= MOST_OFFERED_DIMENSIONS && arePiecesLong(own, direct, end, order)) {
-      return { held: own, offering, place: { address: addressOfFirst(own, itemSize), strides } };
+      return { held: own.data, offering, place: placeOf(own, itemSize, strides) };
     }
     const block = { data: this.#buffer(`${end} ${peer}`, own, sizeOfShape(direct.shape)), offset: 0 };
     const copy = betweenBlock(own, end, block, packing, order, parts);
-    const place = { address: addressOfFirst(block, itemSize), strides: null };
-    return { held: own, offering, place, ...end === "source" ? { before: copy } : { after: copy } };
+    const place = placeOf(block, itemSize, null);
+    return { held: block.data, offering, place, ...end === "source" ? { before: copy } : { after: copy } };
   }
 
   /** Memory for so many elements like those of an array. */
@@ -228,9 +249,23 @@ function addressOfFirst({ data, offset }: Pick<Strided, "data" | "offset">, item
   return Number(addressOf(data as BufferSource)) + offset * itemSize;
 }
 
-function arePiecesLong(own: LocalArray, { runs, shape }: Transfer, side: End, order: Order): boolean {
-  const { itemSize } = dtypeInfo(own.dtype);
-  const bytes = itemSize * elementsInOnePiece({ runs, side, strides: own.strides }, order);
+function placeOf(
+  array: Pick<Strided, "data" | "offset">,
+  itemSize: number,
+  strides: readonly number[] | null,
+): Place {
+  const bytes = array.data.byteLength - array.offset * itemSize;
+  return { address: addressOfFirst(array, itemSize), bytes, strides };
+}
+
+function arePiecesLong(
+  { dtype, strides }: Pick<LocalArray, "dtype" | "strides">,
+  { runs, shape }: Transfer,
+  side: End,
+  order: Order,
+): boolean {
+  const { itemSize } = dtypeInfo(dtype);
+  const bytes = itemSize * elementsInOnePiece({ runs, side, strides }, order);
   return bytes >= Math.min(LEAST_PIECE_BYTES, itemSize * sizeOfShape(shape));
 }
 
@@ -247,9 +282,24 @@ function betweenBlock(
   return end === "source" ? prepareCopy(own, packed, runs, parts) : prepareCopy(packed, own, runs, parts);
 }
 
-/** Offer what others copy, copy what others offer as soon as they do, and what stays meanwhile; and wait for the others. */
+/**
+ * Offer what others copy, copy what others offer as soon as they do, and what stays meanwhile; and wait for the others.
+ *
+ * Others touch the memory of this rank between `offer` and `isUsed` only: who returns from here is done with them. What fails
+ * here, because another process has ended, leaves them the memory that they may still be copying from and to.
+ */
 function exchange(active: readonly Active[], passive: readonly Passive[], stays: readonly Copy[]): void {
   const span = recorder?.begin("copy", "redistribution");
+  try {
+    exchangeAll(active, passive, stays);
+  } catch (error) {
+    for (const { held } of passive) pin(held.buffer);
+    throw error;
+  }
+  span?.end();
+}
+
+function exchangeAll(active: readonly Active[], passive: readonly Passive[], stays: readonly Copy[]): void {
   for (const { offering, place, before } of passive) {
     before?.();
     offering.offer(place);
@@ -271,5 +321,4 @@ function exchange(active: readonly Active[], passive: readonly Passive[], stays:
     waitForPeers(() => offering.isUsed());
     after?.();
   }
-  span?.end();
 }

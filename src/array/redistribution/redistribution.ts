@@ -297,7 +297,9 @@ export class Redistribution implements Disposable {
       const { runtime, dtype, order, local } = array;
       const stream = local.isOnDevice ? runtime.stream : null;
       const into = target?.local ?? LocalArray.empty(dtype, distribution.localShape(runtime.rank), order, stream);
-      const move = redistributor.prepare(local, into, order);
+      const move = target === null
+        ? redistributor.prepare(local, into, order)
+        : redistributor.prepareLasting(local, into, order);
       return {
         facts: { array: String(array), distribution: String(distribution), memory: into.memory },
         run() {
@@ -338,7 +340,8 @@ export class Redistribution implements Disposable {
         checkTarget(array, target);
       }
       const facts = { array: String(array), target: target && String(target), given: Object.keys(given).sort() };
-      return { operands: { array, target }, facts };
+      const commit = () => this.#operation.currentPlan?.release();
+      return { operands: { array, target }, facts, commit };
     });
   }
 

@@ -38,6 +38,14 @@ export type RedistributionAlgorithm =
 /** How elements are asked to travel; "auto" is the fastest way that there is. */
 export type AskedAlgorithm = "auto" | Exclude<RedistributionAlgorithm, "local_copy">;
 
+/** A move between two arrays. */
+interface Kept {
+  readonly source: LocalArray;
+  readonly target: LocalArray;
+  readonly order: Order;
+  readonly move: () => void;
+}
+
 /** Moves local parts from one distribution to another, and keeps for the next time what it allocates for that. */
 export class Redistributor {
   readonly #runtime: Runtime;
@@ -52,6 +60,8 @@ export class Redistributor {
   readonly #isOnDevice: boolean;
   /** What was copied, for parts that share memory. */
   readonly #copies: LocalArray[] = [];
+  /** What was prepared last for arrays that stay. */
+  #kept: Kept | null = null;
 
   /**
    * Plan this rank's part. Local. Redistributions of one owner may share the memory for packed blocks on the GPU; it is
@@ -191,6 +201,25 @@ export class Redistributor {
     };
   }
 
+  /**
+   * As {@linkcode prepare}, for arrays that stay the same: in host memory what was prepared for them is kept, until others come
+   * or {@linkcode release} is called.
+   */
+  prepareLasting(source: LocalArray, target: LocalArray, order: Order): () => void {
+    if (source.isOnDevice) return this.prepare(source, target, order);
+    const kept = this.#kept;
+    const isKept = kept?.source === source && kept.target === target && kept.order === order;
+    if (isKept && !source.isLost && !target.isLost) return kept.move;
+    const move = this.prepare(source, target, order);
+    this.#kept = { source, target, order, move };
+    return move;
+  }
+
+  /** Let go of the arrays. */
+  release(): void {
+    this.#kept = null;
+  }
+
   /** Whether a source may be made while it moves, once {@linkcode open} was called. */
   get canMoveWhile(): boolean {
     return this.#isOnDevice && this.#plan.elementsMoved > 0 && !!this.#deviceChannels();
@@ -283,6 +312,7 @@ export class Redistributor {
 
   /** Let go of what it keeps. */
   free(): void {
+    this.release();
     this.#host.free();
     this.#typed.free();
     this.#processes.free();
