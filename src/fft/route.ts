@@ -213,10 +213,12 @@ function inFewCalls(
       const where = placeOfStage(stage);
       return sum + (where === null || stage.axes.length === 0 ? 0 : callsFor(where.localShape(0), stage.axes));
     }, 0);
+  // What is real in the end becomes so last.
+  const last = type === "c2r" ? stages.findIndex(({ axes }) => axes.includes(halved!)) : stages.length - 1;
   let best = stages;
   for (const [i, { axes }] of stages.entries()) {
     for (const axis of axes) {
-      for (const [j, later] of stages.entries()) {
+      for (const [j, later] of stages.slice(0, last + 1).entries()) {
         const where = placeOfStage(later);
         const isLast = best[i].axes.length === 1 || !best[i].axes.includes(axis);
         if (j <= i || axis === halved || isLast || where === null || !isWhole(where, axis)) continue;

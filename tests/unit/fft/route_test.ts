@@ -139,6 +139,12 @@ Deno.test("axes wait for a place where they are next to others in memory, if tha
   const variant = (options: object) => findRoutes(problem, { reflects: false, ...options })[0].variant;
   assertEquals(variant({}), "boxes of 2 ranks (axes 0, 2) -> Slab.Z (axis 1)");
   assertEquals(variant({ callsFor }), "boxes of 2 ranks (axis 2) -> Slab.Z (axes 0, 1)");
+  // Real numbers come last, whatever the calls.
+  const real = shapeOf("c2r", [1, 3], [2, 2, 1, 2], "odd");
+  const ends = { from: new Box([[[0, 0, 0, 0], [2, 2, 1, 2]], [[2, 0, 0, 0], [2, 2, 1, 2]]]), to: Slab.X };
+  const bound = { from: ends.from.bind(real.operand, 2), to: ends.to.bind(real.result, 2) };
+  const [{ steps }] = findRoutes({ ...problem, ...real, ...bound }, { reflects: false, callsFor });
+  assertEquals(steps.flatMap((step) => step.kind === "transform" ? [step.type] : []), ["c2c", "c2r"]);
   // Axis 1 alone lies between the others.
   assertEquals([callsFor([16, 16, 8], [1]), callsFor([16, 16, 8], [0, 1])], [8, 1]);
 });
