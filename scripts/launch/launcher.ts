@@ -242,9 +242,9 @@ type Flags = Pick<CommandLine, "args" | "env">;
 const yields = ({ ranks, yieldsWhenIdle }: Launch, { cores }: Machine) => yieldsWhenIdle || ranks > cores;
 
 /** What has a launcher begin each part of a rank's output with the rank, for `tagged_output.ts` to read. */
-export function tagFlags(launcher: Pick<Launcher, "kind" | "version" | "isIntel">): string[] {
+export function tagFlags(launcher: Pick<Launcher, "kind" | "version">): string[] {
   if (launcher.kind === "slurm") return ["--label"];
-  if (launcher.kind === "mpich") return launcher.isIntel ? ["-prepend-rank"] : ["-prepend-pattern", "<rank %r>:"];
+  if (launcher.kind === "mpich") return ["-prepend-pattern", "<rank %r>:"];
   return isBeforeFive(launcher) ? ["--tag-output"] : ["--output", "tag"];
 }
 

@@ -13,16 +13,21 @@ export interface TaggedText {
   text: string;
 }
 
+/** What a part has that `srun` cuts off a longer line, in bytes: it makes a line of each part. */
+const CUT_BY_SRUN = 1024;
+
 /** Joins the parts of each rank's lines, from one stream of a job's output. Give it lines, and call `end` at the end. */
 export class TaggedLines {
   readonly #partsOf: (line: string) => TaggedText[];
+  readonly #isCut: (text: string) => boolean;
   /** The beginnings of lines, by rank. */
   readonly #begun = new Map<number, string>();
 
   /** For the output of a launcher that was given its flags for tags. */
-  constructor(launcher: Pick<Launcher, "kind" | "version" | "isIntel">) {
+  constructor(launcher: Pick<Launcher, "kind" | "version">) {
     const tag = tagOf(launcher);
     this.#partsOf = (line) => partsOf(line, tag);
+    this.#isCut = (text) => launcher.kind === "slurm" && new TextEncoder().encode(text).length === CUT_BY_SRUN;
   }
 
   /** Take a line; returns those that are complete now. */
@@ -33,6 +38,7 @@ export class TaggedLines {
     for (const part of parts) if (part.rank !== null) this.#add(part.rank, part.text);
     if (rank === null) return [...own, { rank, text }];
     this.#add(rank, text);
+    if (this.#isCut(text)) return own;
     const complete = this.#begun.get(rank)!;
     this.#begun.delete(rank);
     return [...own, { rank, text: complete }];
@@ -51,9 +57,9 @@ export class TaggedLines {
 }
 
 /** How a part begins, with the rank. What may be in the text as well counts at the beginning of a line only. */
-function tagOf({ kind, version, isIntel }: Pick<Launcher, "kind" | "version" | "isIntel">): RegExp {
+function tagOf({ kind, version }: Pick<Launcher, "kind" | "version">): RegExp {
   if (kind === "slurm") return /^ *(\d+): ?/g;
-  if (kind === "mpich") return isIntel ? /^\[(\d+)\] ?/g : /<rank (\d+)>:/g;
+  if (kind === "mpich") return /<rank (\d+)>:/g;
   // Open MPI 4.1 writes "[1,0]<stdout>:text", 5.0 "[1,0]<stdout>: text".
   return Number.parseInt(version) < 5 ? /\[\d+,(\d+)\]<std(?:out|err)>:/g : /\[\d+,(\d+)\]<std(?:out|err)>: /g;
 }

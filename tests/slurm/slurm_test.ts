@@ -49,6 +49,19 @@ const steps: [
     );
     assertEquals([code, lines(stdout)], [0, right], stderr);
   }],
+  ["tagged lines come whole, however long", newestLaunchers.slice(0, 1), async (mpi, slurm) => {
+    const script = `${slurm.folder}/lines.ts`;
+    Deno.writeTextFileSync(
+      script,
+      'const rank = Deno.env.get("SLURM_PROCID"); for (const n of [1023, 1024, 5000]) console.log(`${rank}`.repeat(n));',
+    );
+    const { code, stdout, stderr } = await slurm.shell(
+      `salloc -Q -n 4 ${run} --tag-output ${script}`,
+      environmentOf(mpi),
+    );
+    const wanted = [0, 1, 2, 3].flatMap((rank) => [1023, 1024, 5000].map((n) => `[${rank}] ${`${rank}`.repeat(n)}`));
+    assertEquals([code, stdout.trim().split("\n").sort()], [0, wanted.sort()], stderr);
+  }],
   ["sbatch takes the job file of run", newestLaunchers.slice(0, 1), async (mpi, slurm) => {
     const file = `${slurm.folder}/job.sh`;
     const { code, stderr } = await slurm.shell(

@@ -109,15 +109,14 @@ Deno.test("commandLine() asks for tagged output, and TaggedLines reads it", () =
   assertEquals(commandLine(openMpi4, launch, machine).args.includes("--tag-output"), true);
   assertEquals(commandLine(openMpi5, launch, machine).args.slice(2, 4), ["--output", "tag"]);
   assertEquals(commandLine(mpich, launch, machine).args.slice(0, 2), ["-prepend-pattern", "<rank %r>:"]);
-
-  assertEquals(commandLine(intelMpi, launch, machine).args[0], "-prepend-rank");
+  assertEquals(commandLine(intelMpi, launch, machine).args.slice(0, 2), ["-prepend-pattern", "<rank %r>:"]);
 
   const read = (line: string, launcher: Launcher) => new TaggedLines(launcher).push(line);
   assertEquals(read("[1,0]<stdout>:    ok 1 - a", openMpi4), [{ rank: 0, text: "    ok 1 - a" }]);
   assertEquals(read("[1,12]<stderr>:   {}", openMpi5), [{ rank: 12, text: "  {}" }]);
   assertEquals(read("<rank 3>:  {}", mpich), [{ rank: 3, text: "  {}" }]);
   assertEquals(read("<rank 3>:", mpich), [{ rank: 3, text: "" }]);
-  assertEquals(read("[3]   {} [1] 2: 3", intelMpi), [{ rank: 3, text: "  {} [1] 2: 3" }]);
+  assertEquals(read("<rank 3>:  {} [1] 2: 3", intelMpi), [{ rank: 3, text: "  {} [1] 2: 3" }]);
   assertEquals(read(" 3:   {} 4: 5", srun), [{ rank: 3, text: "  {} 4: 5" }]);
   for (const launcher of [openMpi4, openMpi5, mpich, intelMpi, srun]) {
     assertEquals(read("prterun noticed", launcher), [{ rank: null, text: "prterun noticed" }]);
@@ -130,6 +129,7 @@ Deno.test("TaggedLines joins the parts of a rank's line that those of others lie
       [openMpi4, (rank: number) => `[1,${rank}]<stdout>:`],
       [openMpi5, (rank: number) => `[1,${rank}]<stdout>: `],
       [mpich, (rank: number) => `<rank ${rank}>:`],
+      [intelMpi, (rank: number) => `<rank ${rank}>:`],
     ] as const
   ) {
     const lines = new TaggedLines(launcher);
@@ -147,6 +147,19 @@ Deno.test("TaggedLines joins the parts of a rank's line that those of others lie
     assertEquals(lines.end(), [{ rank: 1, text: "cut off" }]);
     assertEquals(lines.end(), []);
   }
+});
+
+Deno.test("TaggedLines joins what srun cuts into lines of 1024 bytes", () => {
+  const lines = new TaggedLines(srun);
+  const text = "é".repeat(512);
+  assertEquals(lines.push(`0: ${text}`), []);
+  assertEquals(lines.push(`1: ${text.slice(1)}`), [{ rank: 1, text: text.slice(1) }]);
+  assertEquals(lines.push(`0: ${text}`), []);
+  assertEquals(lines.push("srun: error: it"), [{ rank: null, text: "srun: error: it" }]);
+  assertEquals(lines.push("0: end"), [{ rank: 0, text: `${text}${text}end` }]);
+  // A line of just so many bytes is followed by an empty part.
+  assertEquals(lines.push(`1: ${text}`), []);
+  assertEquals(lines.push("1: "), [{ rank: 1, text }]);
 });
 
 Deno.test("identifyLauncher() gives a reason for what is no launcher", async () => {
