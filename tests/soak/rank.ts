@@ -1,6 +1,6 @@
 /** One rank of the soak: operations one after the other, each drawn from the seed and its number. */
 import { libcFunctions } from "../../ffi/memory.ts";
-import { initialize, type Runtime } from "../../mod.ts";
+import { Device, initialize, type Runtime } from "../../mod.ts";
 import { Draw } from "./draw.ts";
 import { operations } from "./operations.ts";
 
@@ -24,13 +24,15 @@ interface Holdings {
   resident: number;
   files: number;
   shared: number;
+  /** MiB in use of this rank's GPU, by whomever; 0 without one. */
+  device: number;
 }
 
 /** After so many operations everything that is made once is there. */
 const WARM = 300;
 
 /** Growth that is no leak: pages that V8 and malloc fill up in the first ten thousand operations, what is made at first use. */
-const ALLOWED: Holdings = { heap: 8, resident: 128, files: 4, shared: 2 };
+const ALLOWED: Holdings = { heap: 8, resident: 128, files: 4, shared: 2, device: 64 };
 
 /** How often the ranks look at the time, and rank 0 tells where they are. */
 const STRIDE = 25;
@@ -51,7 +53,15 @@ async function holdings(runtime: Runtime): Promise<Holdings> {
     resident: Math.round(rss / 2 ** 20),
     files: [...Deno.readDirSync("/proc/self/fd")].length,
     shared: new Set(maps.filter((line) => line.includes("/dev/shm/")).map((line) => line.split("/dev/shm/")[1])).size,
+    device: usedOnDevice(runtime),
   };
+}
+
+function usedOnDevice({ device, stream }: Runtime): number {
+  if (device.kind === "cpu") return 0;
+  stream!.synchronize();
+  const { freeBytes, totalBytes } = new Device(device.ordinal).memoryInfo();
+  return Math.round((totalBytes - freeBytes) / 2 ** 20);
 }
 
 /** What grew by more than is allowed; null if nothing did. */
@@ -61,6 +71,7 @@ export function growth(before: Holdings, after: Holdings): string | null {
     resident: "MiB of memory",
     files: "open files",
     shared: "mapped files of /dev/shm",
+    device: "MiB of the GPU",
   };
   const grown = (Object.keys(names) as (keyof Holdings)[]).filter((key) => after[key] - before[key] > ALLOWED[key]);
   return grown.length === 0 ? null : grown.map((key) => `${before[key]} to ${after[key]} ${names[key]}`).join(", ");
@@ -108,7 +119,8 @@ async function soak({ seed, first, operations: count, seconds }: Soak): Promise<
       all.forEach(({ before, after }, i) =>
         say(
           `rank ${i}: ${before.heap} to ${after.heap} MiB of objects, ${before.resident} to ${after.resident} MiB in all, ` +
-            `${before.files} to ${after.files} open files, ${before.shared} to ${after.shared} mapped files of /dev/shm`,
+            `${before.files} to ${after.files} open files, ${before.shared} to ${after.shared} mapped files of /dev/shm` +
+            (after.device > 0 ? `, ${before.device} to ${after.device} MiB of its GPU` : ""),
         )
       );
       const grown = all.findIndex((one) => one.grown !== null);

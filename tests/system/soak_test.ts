@@ -34,12 +34,12 @@ Deno.test("a model that is wrong on purpose is found, with the command that does
 });
 
 Deno.test("memory and files that grow are told of", () => {
-  const before = { heap: 10, resident: 130, files: 40, shared: 2 };
-  assertEquals(growth(before, { heap: 15, resident: 250, files: 41, shared: 3 }), null);
-  assertEquals(growth(before, { heap: 10, resident: 130, files: 90, shared: 2 }), "40 to 90 open files");
+  const before = { heap: 10, resident: 130, files: 40, shared: 2, device: 500 };
+  assertEquals(growth(before, { heap: 15, resident: 250, files: 41, shared: 3, device: 530 }), null);
+  assertEquals(growth(before, { ...before, files: 90 }), "40 to 90 open files");
   assertEquals(
-    growth(before, { heap: 30, resident: 500, files: 40, shared: 9 }),
-    "10 to 30 MiB of objects, 130 to 500 MiB of memory, 2 to 9 mapped files of /dev/shm",
+    growth(before, { heap: 30, resident: 500, files: 40, shared: 9, device: 900 }),
+    "10 to 30 MiB of objects, 130 to 500 MiB of memory, 2 to 9 mapped files of /dev/shm, 500 to 900 MiB of the GPU",
   );
 });
 
