@@ -2,7 +2,7 @@
 import { assert, assertEquals, assertMatch, assertNotEquals, assertStringIncludes } from "@std/assert";
 import { launchers, type MpiInstallation, newestLaunchers, slowdown } from "../mpi_installations.ts";
 import { until } from "../faults/processes.ts";
-import { finish, root, start } from "./command.ts";
+import { finish, root, start, temporaryFolder } from "./command.ts";
 import { mockTest } from "./mock.ts";
 import { freePort, variablesOf } from "./ranks_by_hand.ts";
 import { type Hosts, ip, makeHosts, namespaces, removeAbandonedHosts, whyNoHosts } from "./hosts.ts";
@@ -20,13 +20,18 @@ function testOnHosts(
   }
 }
 
-/** Starts a command of scripts/main.ts on the first host. */
-function startOn(hosts: Hosts, mpi: MpiInstallation, [name, ...args]: string[]): Deno.ChildProcess {
+/** Starts a command of scripts/main.ts on the first host; on both hosts by `env`, or because it is told to. */
+function startOn(
+  hosts: Hosts,
+  mpi: MpiInstallation,
+  [name, ...args]: string[],
+  env?: Record<string, string>,
+): Deno.ChildProcess {
   const command = [Deno.execPath(), "run", "-A", `${root}scripts/main.ts`, name, "--mpirun", mpi.mpirun];
-  const words = [...command, "--hosts", hosts.list, ...args].join(" ");
+  const words = [...command, ...env ? [] : ["--hosts", hosts.list], ...args].join(" ");
   return start(hosts.agent, [hosts.addresses[0], words], {
     cwd: `${root}tests/system/fixtures`,
-    env: hosts.environment,
+    env: { ...hosts.environment, ...env },
   });
 }
 
@@ -49,14 +54,11 @@ async function disturb(mpi: MpiInstallation, fault: (hosts: Hosts) => void) {
   return { code, stdout, stderr: await stderr, seconds };
 }
 
+const right = [0, 1, 2, 3].map((rank) => `rank ${rank} of 4, ${rank % 2} on host${rank < 2 ? 1 : 2}: right`);
+
 testOnHosts("ranks of two hosts compute; one host that dies ends the job on the other", launchers, async (mpi) => {
   const { code, stdout, stderr, seconds } = await disturb(mpi, (hosts) => hosts.kill());
-  assertEquals(stdout.split("\n").filter((line) => line.startsWith("rank")).sort(), [
-    "rank 0 of 4, 0 on host1: right",
-    "rank 1 of 4, 1 on host1: right",
-    "rank 2 of 4, 0 on host2: right",
-    "rank 3 of 4, 1 on host2: right",
-  ], stdout + stderr);
+  assertEquals(stdout.split("\n").filter((line) => line.startsWith("rank")).sort(), right, stdout + stderr);
   assertNotEquals(code, 0);
   assertMatch(
     stderr,
@@ -72,6 +74,16 @@ testOnHosts("a host that is cut off ends the job", openMpi, async (mpi) => {
   assertEquals(code, 1, stderr);
   assertMatch(stderr, /^error: the connection to host2 was lost, and the job ended with exit code 1$/m);
   assert(seconds < 20 * slowdown(), `${seconds} s`);
+});
+
+testOnHosts("run starts on both hosts of an allocation of PBS", newestLaunchers, async (mpi) => {
+  using hosts = makeHosts();
+  using folder = temporaryFolder();
+  const nodes = `${folder.path}/nodes`;
+  // A line for each slot, as PBS writes them.
+  Deno.writeTextFileSync(nodes, hosts.addresses.map((address) => `${address}\n`.repeat(2)).join(""));
+  const { code, stdout, stderr } = await finish(startOn(hosts, mpi, ["run", "hosts.ts"], { PBS_NODEFILE: nodes }));
+  assertEquals([code, stdout.split("\n").filter(Boolean).sort()], [0, right], stderr);
 });
 
 testOnHosts("cluster-test runs on two hosts", newestLaunchers, async (mpi) => {
@@ -110,9 +122,7 @@ async function disturbWithoutMpi(environment: Record<string, string>, fault: (ho
   const codes = (await Promise.all(ranks.map(({ status }) => status))).map(({ code }) => code);
   const seconds = (performance.now() - faultAt) / 1000;
   const told = await Promise.all(errors);
-  outputs.forEach((output, rank) =>
-    assertStringIncludes(output, `rank ${rank} of 4, ${rank % 2} on host${rank < 2 ? 1 : 2}: right`, told.join(""))
-  );
+  outputs.forEach((output, rank) => assertStringIncludes(output, right[rank], told.join("")));
   await until(() => hosts.processes().length === 0, 30, () => hosts.processes().join("\n"));
   return { codes, told, seconds };
 }

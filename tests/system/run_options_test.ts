@@ -124,6 +124,21 @@ Deno.test("run writes job files that start it again, and prints them for -", asy
   assertStringIncludes(stdout, "#PBS -l select=2:ncpus=1:mpiprocs=1\n#PBS -l walltime=0:01:00\n");
 });
 
+Deno.test("run takes the slots of an allocation of PBS, and its job file runs in one", async () => {
+  using folder = temporaryFolder();
+  const nodes = `${folder.path}/nodes`;
+  Deno.writeTextFileSync(nodes, `${hostname()}\n`.repeat(3));
+  const allocation = { PBS_JOBID: "1.server", PBS_NODEFILE: nodes };
+  const inside = await run(["--mpirun", mpirun, "ranks.ts"], allocation);
+  assertEquals(lines(inside.stdout), ["rank 0 of 3: ", "rank 1 of 3: ", "rank 2 of 3: "], inside.stderr);
+  const file = `${folder.path}/job.sh`;
+  const written = await run(["--pbs", file, "-n", "2", "--mpirun", mpirun, "--env", "A=a b", "ranks.ts", "it's"]);
+  assertEquals(written.stdout, `wrote ${file}; to start it: qsub ${file}\n`);
+  // PBS starts it elsewhere, with a shell of its own.
+  const ended = await finish(start("sh", [file], { cwd: "/", env: allocation }));
+  assertEquals(lines(ended.stdout), ["rank 0 of 2: it's", "rank 1 of 2: it's"], ended.stderr);
+});
+
 Deno.test("run takes srun in an allocation of Slurm's, with as many ranks as it has slots", async () => {
   const allocation = { SLURM_JOB_ID: "1", SLURM_JOB_NODELIST: hostname(), SLURM_TASKS_PER_NODE: "3" };
   const env = { ...allocation, PATH: `${fixtures}:${Deno.env.get("PATH")}` };
