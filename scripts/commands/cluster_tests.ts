@@ -7,6 +7,8 @@ import { relative } from "node:path";
 import { runFiltered } from "../launch/job_output.ts";
 import { denoTest, runProgram } from "../launch/job.ts";
 import { describeLauncher, findLauncher, type Launcher } from "../launch/launcher.ts";
+import { watchRanks } from "../launch/watched_ranks.ts";
+import { filterOfUnrun, withNextJob } from "../results/attempts.ts";
 import {
   count,
   type FileResult,
@@ -40,7 +42,7 @@ const help = `Run test files on several numbers of ranks.
 Usage: cluster-test [options] FILES…
 
 Each file is one job a number of ranks: "deno test" on every rank. A test passes if it passes on all ranks.
-Every test of a file is told of: one that hangs or dies has failed, and those that the job did not come to were not run.
+Every test of a file is told of: one that hangs or dies has failed, and those that come after it run in a new job.
 The exit code is 1 if a test failed or was not run, a file has no tests, or --filter without --shard matches none.
 
   --ranks 1,2,4      numbers of ranks (1,2,4)
@@ -97,12 +99,13 @@ export async function runTestFile(
     if (rank !== null && rank < ranks) readers[rank].push(line);
     else if (line.trim() !== "") output.push(line);
   };
+  using watch = watchRanks(ranks, () => {});
   const job = await runFiltered(launcher, {
     ranks,
     ...place,
     tag: true,
     yieldsWhenIdle: true, // tests are right or wrong, not fast, and other jobs may run beside them
-    env: { ...withoutColors, ...env },
+    env: { ...withoutColors, ...watch.env, ...env },
     program: denoTest(file, [], [
       "--reporter=tap",
       `--preload=${scriptAddress("results/test_output.ts")}`,
@@ -112,10 +115,22 @@ export async function runTestFile(
     onLine: (_stream, line, _isComplete, rank) => take(line, rank),
   });
   if (job.isInterrupted) throw new CommandError("interrupted", job.code);
-  const tests = mergeRanks(readers, { ...job, timeoutSeconds: place.timeoutSeconds, output, filter });
   const isCut = readers.some(({ isFinished }) => !isFinished);
+  const places = isCut ? watch.where() : null;
+  const tests = mergeRanks(readers, { ...job, timeoutSeconds: place.timeoutSeconds, output, places, filter });
   const printed = readers[0].results.flatMap(({ outcome, output }) => outcome === "passed" ? output : []);
   return { file: shortName(file), ranks, tests, seconds: job.seconds, isCut, printed };
+}
+
+/** As {@linkcode runTestFile}; what the job did not come to, since a test before hung or died, runs in a new one. */
+async function runAllTests(launcher: Launcher, { file, ranks }: Job, settings: TestSettings): Promise<FileResult> {
+  let result = await runTestFile(launcher, file, ranks, settings);
+  while (true) {
+    const filter = filterOfUnrun(result.tests);
+    const next = filter && withNextJob(result, await runTestFile(launcher, file, ranks, { ...settings, filter }));
+    if (!next) return result;
+    result = next;
+  }
 }
 
 function shortName(file: string): string {
@@ -197,13 +212,13 @@ function writeReports(
 /** Run a job, and again while it fails. */
 async function runWithRetries(
   launcher: Launcher,
-  { file, ranks }: Job,
+  job: Job,
   settings: TestSettings,
   retries: number,
   progress: ProgressBar,
 ): Promise<FileResult> {
   for (let attempts = 1;; attempts++) {
-    const result = { ...await runTestFile(launcher, file, ranks, settings), ...attempts > 1 && { attempts } };
+    const result = { ...await runAllTests(launcher, job, settings), ...attempts > 1 && { attempts } };
     progress.end();
     printFile(result, { heading: attempts > 1 ? `, attempt ${attempts}` : "" });
     if (isSuccess(count(result.tests)) || attempts > retries) return result;

@@ -1,5 +1,6 @@
 /**
- * Running again what went wrong: a test that passes only then is told as such, since it has to be mended all the same.
+ * Running again what went wrong: a test that passes only then is told as such, since it has to be mended all the same; and
+ * running what a job did not come to.
  *
  * @module
  */
@@ -17,8 +18,33 @@ const isWholeJob = ({ name }: MergedTest) => name.startsWith("(");
 export function filterOfFailed(tests: readonly MergedTest[]): string | undefined {
   const failed = tests.filter(hasGoneWrong);
   if (failed.some(isWholeJob)) return undefined;
-  const names = failed.map(({ name }) => name.replace(/[.*+?^${}()|[\]\\]/g, "\\$&"));
+  return filterOf(failed);
+}
+
+function filterOf(tests: readonly MergedTest[]): string {
+  const names = tests.map(({ name }) => name.replace(/[.*+?^${}()|[\]\\]/g, "\\$&"));
   return `/^(${names.join("|")})$/`;
+}
+
+/** A filter that lets through what the job did not come to; `undefined` if there is nothing that has its name alone. */
+export function filterOfUnrun(tests: readonly MergedTest[]): string | undefined {
+  const isAlone = ({ name }: MergedTest) => tests.filter((test) => test.name === name).length === 1;
+  const unrun = tests.filter((test) => test.outcome === "not run" && isAlone(test));
+  return unrun.length === 0 ? undefined : filterOf(unrun);
+}
+
+/** A result with what became, in the next job, of tests that it did not come to; `undefined` if that did not, either. */
+export function withNextJob(result: FileResult, next: FileResult): FileResult | undefined {
+  const hasRun = ({ outcome }: MergedTest) => outcome !== "not run" && outcome !== "filtered out";
+  const found = new Map(next.tests.filter(hasRun).map((test) => [test.name, test]));
+  const tests = result.tests.map((test) => (test.outcome === "not run" ? found.get(test.name) : undefined) ?? test);
+  if (tests.every((test, i) => test === result.tests[i])) return undefined;
+  return {
+    ...result,
+    tests: [...tests, ...next.tests.filter(isWholeJob)],
+    seconds: result.seconds + next.seconds,
+    printed: [...result.printed ?? [], ...next.printed ?? []],
+  };
 }
 
 /** A result with what passed when it was run again; as it was, unless nothing went wrong then. */

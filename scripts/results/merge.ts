@@ -46,6 +46,8 @@ export interface JobEnd {
   signal: string | null;
   /** Output that belongs to no rank. */
   output: string[];
+  /** Where the ranks of this machine were last, in lines, if any of them waited. */
+  places?: string | null;
   /** What a test's name has to contain, or to match if it is between slashes. */
   filter?: string | undefined;
 }
@@ -152,13 +154,20 @@ function describeJob(readers: readonly TapReader[], reported: readonly Reported[
     isTold: reported.some((test) => guilty(test).length > 0),
     guilty,
     place,
-    lastWords: (ranks) => [
-      ...[...ranks].flatMap((rank) => readers[rank].output.map((line) => `[rank ${rank}] ${line}`)),
-      ...end.output,
-    ],
+    lastWords: (ranks) => {
+      const own = [...ranks].flatMap((rank) => readers[rank].output.map((line) => `[rank ${rank}] ${line}`));
+      return [...own, ...end.output, ...placesBeside(end.places ?? null, readers)];
+    },
     hasOnly: reported.some(({ ranks }) => ranks.some(({ registration }) => registration?.isOnly)),
     filter: end.filter,
   };
+}
+
+/** Where the ranks were, unless one of them has said so. */
+function placesBeside(places: string | null, readers: readonly TapReader[]): string[] {
+  const lines = places?.split("\n") ?? [];
+  const isTold = readers.some(({ output }) => lines.some((line) => output.includes(line)));
+  return lines.length === 0 || isTold ? [] : ["the ranks of this machine were here:", ...lines];
 }
 
 function mergeTest(test: Reported, job: Job): MergedTest {

@@ -1,5 +1,5 @@
 import { assertEquals } from "@std/assert";
-import { filterOfFailed, withAttempt } from "../../../../scripts/results/attempts.ts";
+import { filterOfFailed, filterOfUnrun, withAttempt, withNextJob } from "../../../../scripts/results/attempts.ts";
 import { type FileResult, matches, type MergedOutcome } from "../../../../scripts/results/merge.ts";
 
 function result(...tests: [name: string, outcome: MergedOutcome][]): FileResult {
@@ -43,4 +43,34 @@ Deno.test("what fails again, or did not come to run, has failed", () => {
     result(["b", "passed"], ["c", "passed"], ["(the whole file)", "failed"]),
   ];
   for (const again of others) assertEquals(outcomes(withAttempt(first, again, 2)), outcomes(first));
+});
+
+Deno.test("a new job runs what one did not come to, and no other", () => {
+  const first = result(["a", "passed"], ["b", "failed"], ["c", "not run"], ["d", "not run"], ["d", "not run"], [
+    "e",
+    "not run",
+  ]);
+  const filter = filterOfUnrun(first.tests);
+  assertEquals(first.tests.map(({ name }) => matches(name, filter)), [false, false, true, false, false, true]);
+  assertEquals(filterOfUnrun(result(["a", "failed"], ["d", "not run"], ["d", "not run"]).tests), undefined);
+  // What was told of other tests does not count.
+  const next = result(["a", "filtered out"], ["b", "passed"], ["c", "failed"], ["e", "not run"], [
+    "(the whole file)",
+    "failed",
+  ]);
+  const both = withNextJob(first, next)!;
+  assertEquals(outcomes(both).map(([, outcome]) => outcome), [
+    "passed",
+    "failed",
+    "failed",
+    "not run",
+    "not run",
+    "not run",
+    "failed",
+  ]);
+  assertEquals(both.seconds, 2);
+  assertEquals(
+    withNextJob(first, result(["c", "not run"], ["e", "not run"], ["(the whole file)", "failed"])),
+    undefined,
+  );
 });
