@@ -147,11 +147,14 @@ export function prepareDeviceCopy(
   const kernel = isAcross ? "copy_across" : isByRows ? "copy_rows" : "copy_along";
   const blocks = isByRows ? Math.min(65536, units / row) : blocksFor(units);
   const program = copyKernels(itemSize * factor);
-  program.function(kernel, stream.device);
-  const rest = [BigInt(units), BigInt(axes.length), ...words, ...padding];
+  const given = [from, to, BigInt(units), BigInt(axes.length), ...words, ...padding];
+  const launch = program.prepare(kernel, stream.device, blocks, given);
   return {
-    put: (stream, sourceShift = 0n, targetShift = 0n) =>
-      program.launch(kernel, stream, blocks, [from + sourceShift, to + targetShift, ...rest]),
+    put: (stream, sourceShift = 0n, targetShift = 0n) => {
+      launch.words[0] = from + sourceShift;
+      launch.words[1] = to + targetShift;
+      launch.put(stream);
+    },
     tables,
   };
 }

@@ -5,7 +5,7 @@
  * @module
  */
 import type { Stream } from "../stream.ts";
-import { Program } from "./program.ts";
+import { type PreparedLaunch, Program } from "./program.ts";
 
 const SOURCE = `
 typedef long long i64;
@@ -52,6 +52,17 @@ export interface Patience {
   readonly failure: bigint;
 }
 
+/** By the number of the GPU. */
+const launches = new Map<number, PreparedLaunch>();
+
+function launchOn({ device }: Stream): PreparedLaunch {
+  const known = launches.get(device.ordinal);
+  if (known !== undefined) return known;
+  const made = program.prepare("meet", device, 1, new Array<bigint>(7).fill(0n), 1);
+  launches.set(device.ordinal, made);
+  return made;
+}
+
 /** Put it on a stream: raise one mark if there is one, then wait for another if there is one. */
 export function meet(
   stream: Stream,
@@ -61,14 +72,14 @@ export function meet(
   patience: Patience,
 ): void {
   if (raised === null && awaited === null) return;
-  const { cycles, failure } = patience;
-  program.launch("meet", stream, 1, [
-    raised?.address ?? 0n,
-    raised?.value ?? 0n,
-    awaited?.address ?? 0n,
-    awaited?.value ?? 0n,
-    cycles,
-    failure,
-    BigInt(peer),
-  ], 1);
+  const launch = launchOn(stream);
+  const { words } = launch;
+  words[0] = raised?.address ?? 0n;
+  words[1] = raised?.value ?? 0n;
+  words[2] = awaited?.address ?? 0n;
+  words[3] = awaited?.value ?? 0n;
+  words[4] = patience.cycles;
+  words[5] = patience.failure;
+  words[6] = BigInt(peer);
+  launch.put(stream);
 }
