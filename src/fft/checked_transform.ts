@@ -155,9 +155,14 @@ export function checkOperand(operand: unknown, runtime: Runtime): asserts operan
 function checkType({ name, type: fixed }: Asked, dtype: DType, given: FFTType | undefined): FFTType {
   checkName("fftType", given, FFT_TYPES);
   const isReal = OPERANDS.r2c.includes(dtype);
-  const type = fixed ?? given ?? (isReal ? "r2c" : "c2c");
+  const isHalf = dtype === "float16" || dtype === "bfloat16";
+  const type = fixed ?? given ?? (isReal || isHalf ? "r2c" : "c2c");
   if (OPERANDS[type].includes(dtype)) return type;
-  const other = isReal
+  const other = isHalf
+    ? `No dtype holds complex numbers of half precision, of which its spectrum would be. Convert it: to({ dtype: "${
+      OPERANDS[type][0]
+    }" })`
+    : isReal
     ? `Use rfft, or class FFT without fftType, for real operands, or convert it: to({ dtype: "complex128" })`
     : OPERANDS.c2c.includes(dtype)
     ? "Use fft or ifft, or class FFT without fftType, for complex operands"

@@ -182,7 +182,13 @@ clusterTest("what is wrong is refused on every rank", (runtime) => {
     [() => rfft(field), DTypeError, "rfft (r2c) transforms float32 and float64; the operand is complex128. Use fft"],
     [() => irfft(real), DTypeError, "irfft (c2r) transforms complex64 and complex128; the operand is float64."],
     [() => fft(whole), DTypeError, 'the operand is int32. Convert it: to({ dtype: "complex64" })'],
-    [() => new FFT(half), DTypeError, "the operand is float16"],
+    [
+      () => rfft(half),
+      DTypeError,
+      "rfft (r2c) transforms float32 and float64; the operand is float16. No dtype holds complex numbers of half precision, " +
+      'of which its spectrum would be. Convert it: to({ dtype: "float32" }).',
+    ],
+    [() => new FFT(half), DTypeError, "FFT (r2c) transforms float32 and float64; the operand is float16. No dtype"],
     [bad({ axis: 1 }), TypeError, 'the options of FFT has no key "axis"; did you mean "axes"?'],
     [bad({ fftType: "C2C" }), TypeError, "fftType must be one of c2c, r2c, c2r"],
     [bad({ norm: "orthogonal" }), TypeError, "norm must be one of backward, ortho, forward, none"],
