@@ -172,20 +172,17 @@ export interface RouteOptions {
   readonly algorithm?: string;
   /** Whether the engine can reflect halves of spectra. */
   readonly reflects: boolean;
-  /** How often a library is called for axes of a part of this shape: of ways that move as much, the fewest calls are taken. */
-  readonly callsFor?: (part: readonly number[], axes: readonly number[]) => number;
 }
 
 /** The ways from the operand's to the result's distribution, the cheapest first. */
-export function findRoutes(problem: FFTProblem, options: RouteOptions): Route[] {
-  const { algorithm = "default", reflects, callsFor } = options;
-  const routes = [transposing(problem, callsFor), gathering(problem), fourStepRoute(problem, LATENCY_BYTES, reflects)]
+export function findRoutes(problem: FFTProblem, { algorithm = "default", reflects }: RouteOptions): Route[] {
+  const routes = [transposing(problem), gathering(problem), fourStepRoute(problem, LATENCY_BYTES, reflects)]
     .filter((route) => route !== null)
     .filter((route) => algorithm === "default" || route.algorithm === algorithm);
   return routes.sort((one, other) => one.cost - other.cost);
 }
 
-function transposing(problem: FFTProblem, callsFor: RouteOptions["callsFor"]): Route | null {
+function transposing(problem: FFTProblem): Route | null {
   const { from, to } = problem;
   const places = placesBetween(problem, from, to);
   const isEnd = ({ result }: Place) =>
@@ -194,42 +191,7 @@ function transposing(problem: FFTProblem, callsFor: RouteOptions["callsFor"]): R
   const found = search(problem, places, places[0], isEnd, byteCosts(itemSizeOf(problem)));
   if (found === null) return null;
   const algorithm = found.stages.length === 1 ? "local" : "transpose";
-  const stages = callsFor ? inFewCalls(problem, found.stages, callsFor) : found.stages;
-  return { algorithm, ...routeOf(problem, stages), cost: found.cost };
-}
-
-/**
- * The same places, with axes left to a later one that has all of them, too, where that takes fewer calls: next to others in
- * memory they are transformed together.
- */
-function inFewCalls(
-  { type, halved }: FFTProblem,
-  stages: readonly Stage[],
-  callsFor: NonNullable<RouteOptions["callsFor"]>,
-): readonly Stage[] {
-  const placeOfStage = ({ place }: Stage) => type === "c2r" ? place.operand : place.result;
-  const callsOf = (all: readonly Stage[]) =>
-    all.reduce((sum, stage) => {
-      const where = placeOfStage(stage);
-      return sum + (where === null || stage.axes.length === 0 ? 0 : callsFor(where.localShape(0), stage.axes));
-    }, 0);
-  // What is real in the end becomes so last.
-  const last = type === "c2r" ? stages.findIndex(({ axes }) => axes.includes(halved!)) : stages.length - 1;
-  let best = stages;
-  for (const [i, { axes }] of stages.entries()) {
-    for (const axis of axes) {
-      for (const [j, later] of stages.slice(0, last + 1).entries()) {
-        const where = placeOfStage(later);
-        const isLast = best[i].axes.length === 1 || !best[i].axes.includes(axis);
-        if (j <= i || axis === halved || isLast || where === null || !isWhole(where, axis)) continue;
-        const left = { ...best[i], axes: best[i].axes.filter((other) => other !== axis) };
-        const joined = { ...best[j], axes: [axis, ...best[j].axes] };
-        const other = best.with(i, left).with(j, joined);
-        if (callsOf(other) < callsOf(best)) best = other;
-      }
-    }
-  }
-  return best;
+  return { algorithm, ...routeOf(problem, found.stages), cost: found.cost };
 }
 
 function gathering(problem: FFTProblem): Route | null {

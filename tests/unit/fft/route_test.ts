@@ -1,9 +1,7 @@
 import { assert, assertEquals } from "@std/assert";
 import fc from "fast-check";
 import { BlockCyclic, Box, type Corners, type Distribution, ProcessGrid, Replicated, Slab } from "../../../mod.ts";
-import { stridesOf } from "../../../src/array/layout.ts";
 import { locationsOf, worksInPlace } from "../../../src/fft/engines/staged/locations.ts";
-import { callsOf } from "../../../src/fft/engines/staged/passes.ts";
 import { columnsOf, squarestFactors } from "../../../src/fft/four_step.ts";
 import { gridOf, inShape, isWhole, pencils, squarest } from "../../../src/fft/places.ts";
 import { type FFTProblem, type FFTType, shapeOf } from "../../../src/fft/problem.ts";
@@ -13,11 +11,7 @@ import { countOf } from "../../../src/array/traverse.ts";
 
 type Parts = Step["from"];
 
-/** How often a library is called that loops over one dimension, of arrays in C order. */
-const callsFor = (part: readonly number[], axes: readonly number[]) =>
-  callsOf(part, stridesOf(part, "C"), axes, { dimensions: 3, loops: 1, isNested: true });
-
-const extents = (parts: Parts, rank: number) => parts.ranges(rank).map(countOf);
+const counts = (parts: Parts, rank: number) => parts.ranges(rank).map(countOf);
 const sizeOf = (shape: readonly number[]) => shape.reduce((product, extent) => product * extent, 1);
 
 /** Boxes that divide the first axis at random places, so that some may be empty. */
@@ -63,10 +57,10 @@ const problems = fc.record({
 
 Deno.test("a route leads from the operand to the result, and transforms each axis once, where every rank has all of it", () => {
   fc.assert(
-    fc.property(problems, fc.boolean(), (problem, counts) => {
+    fc.property(problems, (problem) => {
       const { from, to, type, axes, halved } = problem;
       const size = from.size!;
-      const routes = findRoutes(problem, { reflects: true, ...counts && { callsFor } });
+      const routes = findRoutes(problem, { reflects: true });
       assert(routes.length > 0, "there always is one");
       for (const { steps, algorithm } of routes) {
         if (algorithm === "four_step") continue;
@@ -75,9 +69,7 @@ Deno.test("a route leads from the operand to the result, and transforms each axi
         const done: number[] = [];
         for (const [i, step] of steps.entries()) {
           for (let rank = 0; rank < size; rank++) {
-            if (i > 0) {
-              assertEquals(extents(step.from, rank), extents(steps[i - 1].to, rank), "steps follow each other");
-            }
+            if (i > 0) assertEquals(counts(step.from, rank), counts(steps[i - 1].to, rank), "steps follow each other");
           }
           if (step.kind !== "transform") continue;
           for (const axis of step.axes) {
@@ -128,25 +120,6 @@ Deno.test("pencils between two grids move only within rows and columns of the gr
   const problem: FFTProblem = { ...shape, precision: "float64", order: "C", from: from.operand!, to: to.operand! };
   const [route] = findRoutes(problem, { reflects: true });
   assertEquals([route.algorithm, route.steps.filter(({ kind }) => kind === "move").length], ["transpose", 2]);
-});
-
-Deno.test("axes wait for a place where they are next to others in memory, if that takes fewer calls", () => {
-  const extents = [16, 16, 16];
-  const shape = shapeOf("c2c", [0, 1, 2], extents);
-  const boxes = [[[0, 0, 0], [16, 8, 16]], [[0, 8, 0], [16, 16, 16]]] as Corners[];
-  const [from, to] = [new Box(boxes), Slab.Z].map((place) => place.bind(extents, 2));
-  const problem: FFTProblem = { ...shape, precision: "float32", order: "C", from, to };
-  const variant = (options: object) => findRoutes(problem, { reflects: false, ...options })[0].variant;
-  assertEquals(variant({}), "boxes of 2 ranks (axes 0, 2) -> Slab.Z (axis 1)");
-  assertEquals(variant({ callsFor }), "boxes of 2 ranks (axis 2) -> Slab.Z (axes 0, 1)");
-  // Real numbers come last, whatever the calls.
-  const real = shapeOf("c2r", [1, 3], [2, 2, 1, 2], "odd");
-  const ends = { from: new Box([[[0, 0, 0, 0], [2, 2, 1, 2]], [[2, 0, 0, 0], [2, 2, 1, 2]]]), to: Slab.X };
-  const bound = { from: ends.from.bind(real.operand, 2), to: ends.to.bind(real.result, 2) };
-  const [{ steps }] = findRoutes({ ...problem, ...real, ...bound }, { reflects: false, callsFor });
-  assertEquals(steps.flatMap((step) => step.kind === "transform" ? [step.type] : []), ["c2c", "c2r"]);
-  // Axis 1 alone lies between the others.
-  assertEquals([callsFor([16, 16, 8], [1]), callsFor([16, 16, 8], [0, 1])], [8, 1]);
 });
 
 Deno.test("more ranks than planes: pencils give all of them something to do", () => {

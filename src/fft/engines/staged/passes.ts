@@ -102,17 +102,6 @@ export function planPasses(
   }
 }
 
-/** How many calls the transforms of complex numbers along some axes of an array take. */
-export function callsOf(
-  shape: readonly number[],
-  strides: readonly number[],
-  axes: readonly number[],
-  limits: PassLimits,
-): number {
-  return planPasses("c2c", axes, { shape, strides }, { shape, strides }, limits)
-    .reduce((sum, { called }) => sum + called.reduce((calls, { extent }) => calls * extent, 1), 0);
-}
-
 /** Neighbouring loops that lie one after the other in both memories become one; those of one turn are left out. */
 function merged(loops: readonly Dimension[]): Dimension[] {
   const result: Dimension[] = [];

@@ -25,7 +25,6 @@ import { operationsOf, type ReflectStep, type Route, type Step } from "../../ste
 import type { FFTEnginePlan, FFTReport, FFTRequest } from "../engine.ts";
 import { LocalTransform, type PassLibrary } from "./local_transform.ts";
 import { type Location, locationsOf } from "./locations.ts";
-import { callsOf } from "./passes.ts";
 
 /** The algorithms of engines that plan by stages. */
 export const STAGED_ALGORITHMS = ["local", "transpose", "four_step", "gather"] as const;
@@ -146,13 +145,7 @@ export class StagedPlan implements FFTEnginePlan {
     this.#inplace = inplace;
     // What is one line in memory has either order; as a matrix it is taken row by row.
     this.#order = problem.operand.length === 1 ? "C" : order;
-    const { limits } = transformer.passes;
-    // The host starts each call on a GPU, which takes as long as transforming a megabyte.
-    const counting = runtime.stream !== null && {
-      callsFor: (part: readonly number[], axes: readonly number[]) =>
-        callsOf(part, stridesOf(part, this.#order), axes, limits),
-    };
-    this.#route = findRoutes(problem, { algorithm, reflects: transformer.reflect !== null, ...counting })[0];
+    this.#route = findRoutes(problem, { algorithm, reflects: transformer.reflect !== null })[0];
     this.#transformer = transformer;
     const scratch = new Scratch();
     const moves: Redistributor[] = [];
