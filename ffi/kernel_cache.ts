@@ -20,6 +20,15 @@ export function readCached(path: string): Uint8Array<ArrayBuffer> | undefined {
   }
 }
 
+/** Whether a file of the folder is there. */
+export function hasCached(path: string): boolean {
+  try {
+    return Deno.statSync(path).isFile;
+  } catch {
+    return false;
+  }
+}
+
 /** Write a file of the folder: under another name first, since several ranks may do it at once. Whether it is there now. */
 export function writeCached(path: string, content: Uint8Array): boolean {
   const temporary = `${path}.${randomUUID()}`;

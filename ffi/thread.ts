@@ -9,21 +9,22 @@ import { libcFile } from "./memory.ts";
 // deno-lint-ignore no-explicit-any
 type ThreadFunction = (...values: any[]) => unknown;
 
-/** Functions of the C library by name. */
+/** Functions of a library by name. */
 type Functions<S extends Deno.ForeignLibraryInterface> = Deno.DynamicLibrary<S>["symbols"];
 
 /**
  * Start a thread: `main` is called in it with a copy of `data`, in which shared memory stays shared, and with `symbols` of
- * the C library. `others` are the functions that it calls.
+ * the C library, or of another one. `others` are the functions that it calls.
  *
  * The thread is started from the functions' text: a file or URL of its own would take permission to read or to import it,
  * a network at the first use, and Node's workers take no URL. They are Node's since Deno's own keep a script from ending.
  */
 export function startThread<T, const S extends Deno.ForeignLibraryInterface>(
-  main: (data: T, libc: Functions<S>) => void,
+  main: (data: T, functions: Functions<S>) => void,
   others: readonly ThreadFunction[],
   data: T,
   symbols: S,
+  file: string = libcFile(),
 ): void {
   // Loaded here, since it takes 20 ms that most scripts do without.
   const { Worker } = globalThis.process.getBuiltinModule("node:worker_threads");
@@ -32,5 +33,5 @@ ${[main, ...others].join("\n")}
 const { data, file, symbols } = workerData;
 ${main.name}(data, Deno.dlopen(file, symbols).symbols);`;
   const url = new URL(`data:text/javascript,${encodeURIComponent(program)}`);
-  new Worker(url, { workerData: { data, file: libcFile(), symbols } }).unref();
+  new Worker(url, { workerData: { data, file, symbols } }).unref();
 }

@@ -3,14 +3,11 @@
  *
  * @module
  */
-import { createHash } from "node:crypto";
 import { checkCudaDriver, openCudaDriver } from "../../../ffi/cuda/driver.ts";
-import { ConfigurationError } from "../../../ffi/errors.ts";
-import { cacheFolder, readCached, writeCached } from "../../../ffi/kernel_cache.ts";
-import { addressOf, fromCString, toCString } from "../../../ffi/memory.ts";
-import { checkNvrtc, nvrtcError, NvrtcResult, openNvrtc } from "../../../ffi/cuda/nvrtc.ts";
+import { addressOf, toCString } from "../../../ffi/memory.ts";
 import type { Device } from "../device.ts";
 import type { Stream } from "../stream.ts";
+import { compile, compileAhead, type KernelSource } from "./compiler.ts";
 
 /** How many threads each kernel of distmath runs in a block. */
 const THREADS = 256;
@@ -36,17 +33,19 @@ export interface ProgramOptions {
  * A program of kernels, each `extern "C" __global__ void name(const Parameters p)` with one struct of 8-byte fields.
  */
 export class Program {
-  readonly name: string;
-  readonly #source: string;
-  readonly #isSpecific: boolean;
+  readonly #source: KernelSource;
   readonly #modules = new Map<number, bigint>();
   readonly #functions = new Map<string, bigint>();
 
   /** Note the source; nothing is compiled yet. */
   constructor(name: string, source: string, options: ProgramOptions = {}) {
-    this.name = name;
-    this.#source = source;
-    this.#isSpecific = options.isArchitectureSpecific ?? false;
+    this.#source = { name, source, isSpecific: options.isArchitectureSpecific ?? false };
+  }
+
+  /** Have programs compiled at the same time, as far as they are not; what is wrong with one is told when it is used. */
+  static compileAll(programs: readonly Program[], device: Device): void {
+    const missing = [...new Set(programs)].filter((program) => !program.#modules.has(device.ordinal));
+    compileAhead(missing.map((program) => program.#source), device.computeCapability);
   }
 
   /** Put a kernel on a stream: so many blocks of 256 threads each, or of another number. */
@@ -87,7 +86,7 @@ export class Program {
     let found = this.#modules.get(device.ordinal);
     if (found === undefined) {
       const out = new BigUint64Array(1);
-      const image = compile(this.name, this.#source, device.computeCapability, this.#isSpecific);
+      const image = compile(this.#source, device.computeCapability);
       checkCudaDriver(openCudaDriver().symbols.cuModuleLoadData(out, image), "cuModuleLoadData");
       found = out[0];
       this.#modules.set(device.ordinal, found);
@@ -110,90 +109,4 @@ export function packWords(words: Words): Uint8Array<ArrayBuffer> {
 /** The number of blocks for so many elements, few enough that each thread may loop over several. */
 export function blocksFor(elements: number): number {
   return Math.max(1, Math.min(65536, Math.ceil(elements / THREADS)));
-}
-
-// ---- compiling ------------------------------------------------------------------------------------------------------
-
-/**
- * Machine code for a GPU; PTX, which the driver translates, if NVRTC is older than the GPU.
- *
- * @throws {ConfigurationError} if NVRTC no longer knows a GPU as old as this.
- */
-export function compile(
-  name: string,
-  source: string,
-  computeCapability: readonly [major: number, minor: number],
-  isSpecific = false,
-): Uint8Array<ArrayBuffer> {
-  const { version } = openNvrtc();
-  const { option, isPtx } = architectureFor(computeCapability, isSpecific);
-  const key = createHash("sha256").update([source, option, version.join(".")].join("\0")).digest("hex").slice(0, 32);
-  const path = cacheFolder() && `${cacheFolder()}/${name}-${key}.bin`;
-  const kept = path && readCached(path);
-  if (kept) return kept;
-  const image = compileNow(name, source, option, isPtx);
-  if (path) writeCached(path, image);
-  return image;
-}
-
-/**
- * NVRTC's option for a compute capability: exactly it, or the newest older one that NVRTC knows.
- *
- * @throws {ConfigurationError} if NVRTC knows only newer ones.
- */
-function architectureFor(
-  [major, minor]: readonly [number, number],
-  isSpecific: boolean,
-): { option: string; isPtx: boolean } {
-  const { symbols, version } = openNvrtc();
-  const count = new Int32Array(1);
-  checkNvrtc(symbols.nvrtcGetNumSupportedArchs(count), "nvrtcGetNumSupportedArchs");
-  const known = new Int32Array(count[0]);
-  checkNvrtc(symbols.nvrtcGetSupportedArchs(known), "nvrtcGetSupportedArchs");
-  const wanted = 10 * major + minor;
-  if (known.includes(wanted)) {
-    return { option: `--gpu-architecture=sm_${wanted}${isSpecific ? "a" : ""}`, isPtx: false };
-  }
-  const older = known.filter((architecture) => architecture < wanted);
-  if (older.length === 0) {
-    throw new ConfigurationError(
-      `The GPU has compute capability ${major}.${minor}, and NVRTC ${version.join(".")} compiles for ` +
-        `${
-          Math.min(...known) / 10
-        } and newer. For an older CUDA: deno task native install cuda12; or use device "cpu".`,
-    );
-  }
-  return { option: `--gpu-architecture=compute_${Math.max(...older)}`, isPtx: true };
-}
-
-function compileNow(name: string, source: string, architecture: string, isPtx: boolean): Uint8Array<ArrayBuffer> {
-  const { symbols } = openNvrtc();
-  const program = new BigUint64Array(1);
-  const [text, file] = [toCString(source), toCString(`${name}.cu`)];
-  checkNvrtc(symbols.nvrtcCreateProgram(program, text, file, 0, null, null), "nvrtcCreateProgram");
-  try {
-    const options = [architecture, "--std=c++17", "--fmad=false"].map(toCString);
-    const addresses = BigUint64Array.from(options, addressOf);
-    const code = symbols.nvrtcCompileProgram(program[0], options.length, addresses);
-    if (code === NvrtcResult.ERROR_COMPILATION) throw nvrtcError("nvrtcCompileProgram", code, logOf(program[0]));
-    checkNvrtc(code, "nvrtcCompileProgram");
-    const size = new BigUint64Array(1);
-    if (isPtx) checkNvrtc(symbols.nvrtcGetPTXSize(program[0], size), "nvrtcGetPTXSize");
-    else checkNvrtc(symbols.nvrtcGetCUBINSize(program[0], size), "nvrtcGetCUBINSize");
-    const image = new Uint8Array(Number(size[0]));
-    if (isPtx) checkNvrtc(symbols.nvrtcGetPTX(program[0], image), "nvrtcGetPTX");
-    else checkNvrtc(symbols.nvrtcGetCUBIN(program[0], image), "nvrtcGetCUBIN");
-    return image;
-  } finally {
-    symbols.nvrtcDestroyProgram(program);
-  }
-}
-
-function logOf(program: bigint): string {
-  const { symbols } = openNvrtc();
-  const size = new BigUint64Array(1);
-  symbols.nvrtcGetProgramLogSize(program, size);
-  const log = new Uint8Array(Number(size[0]));
-  symbols.nvrtcGetProgramLog(program, log);
-  return fromCString(log).trim();
 }

@@ -151,6 +151,8 @@ export interface MatmulEngine<Name extends string = string, Algorithm extends st
   seconds?(request: EngineRequest, runtime: Runtime): number;
   /** Measure what this machine can do, unless it is known, before products are measured. Collective. */
   calibrate?(runtime: Runtime): void;
+  /** Have what plans of these requests compile compiled at the same time, as far as they can run. Local. */
+  compile?(requests: readonly EngineRequest[], runtime: Runtime): void;
   /** The variants of the request's algorithm that are worth measuring, if there are several. The same on all ranks. */
   variants?(request: EngineRequest): readonly string[];
   /**

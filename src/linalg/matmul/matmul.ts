@@ -28,7 +28,7 @@ import {
   scalarFacts,
 } from "./checked_product.ts";
 import { checkAliasing } from "../operands.ts";
-import { chooseEngine, orderChoice, remember, trials } from "../engines/choice.ts";
+import { chooseEngine, orderChoice, remember, requestOf, trials } from "../engines/choice.ts";
 import type { AlgorithmReport, MatmulEngine, TimelineSteps } from "../engines/engine.ts";
 import type { AlgorithmName, EngineName } from "../engines/registry.ts";
 import {
@@ -279,7 +279,14 @@ export class Matmul<D extends DType = DType> implements Disposable {
     const target = { ...locals, d: columnMajor(d, product.d.order) };
     const { engine = "auto" } = this.#checked.given;
     const all = trials(product.runtime, product, epilog, { ...asked, engine });
-    for (const engine of new Set(all.map(({ engine }) => engine))) engine.calibrate?.(product.runtime);
+    for (const engine of new Set(all.map(({ engine }) => engine))) {
+      const own = all.filter((trial) => trial.engine === engine);
+      engine.compile?.(
+        own.map(({ options, variant }) => requestOf(product, epilog, options, variant)),
+        product.runtime,
+      );
+      engine.calibrate?.(product.runtime);
+    }
     const measured = all.map(
       ({ engine, options, variant }) => {
         const title = `autotune: ${engine.name}'s ${options.algorithm}${variant === undefined ? "" : `, ${variant}`}`;

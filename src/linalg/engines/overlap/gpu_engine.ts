@@ -9,6 +9,8 @@ import { openCublasLt } from "../../../../ffi/cuda/cublaslt.ts";
 import { openNvrtc } from "../../../../ffi/cuda/nvrtc.ts";
 import { ConfigurationError } from "../../../errors.ts";
 import { TILE_SHAPES } from "../../../overlap/executors/tile/configuration.ts";
+import { TileKernel } from "../../../overlap/executors/tile/kernel.ts";
+import { configurationOf } from "../../../overlap/executors/tile/product.ts";
 import { tileSource } from "../../../overlap/executors/tile/source.ts";
 import type { Partition } from "../../../overlap/partition.ts";
 import type { Runtime } from "../../../runtime/runtime.ts";
@@ -130,6 +132,13 @@ export const overlapGpuEngine: MatmulEngine<"overlap", OverlapAlgorithm> = {
       : tileSeconds(supportedTiles(request), ratesOf(runtime)).predicted;
   },
   calibrate: measureRates,
+  compile(requests, runtime) {
+    const configurations = requests.filter((request) => !isForCopies(request)).map((request) => {
+      const { problemOf, variant } = supportedTiles(request);
+      return configurationOf(problemOf(runtime.rank), variant);
+    });
+    TileKernel.compileAll(configurations, runtime.stream!.device);
+  },
   variants(request) {
     const tiles = tilesFor(request);
     const copies = copiesFor(request);

@@ -140,7 +140,8 @@ function isRepeated({ matrices, address, values }: Repeatable, next: LocalOperan
   if (given !== values || a !== matrices.a || b !== matrices.b || c !== matrices.c) return false;
   // Memory that was freed refuses to tell its address.
   for (const matrix of [a, b, c]) void matrix?.buffer.address;
-  return d.address === address && d.strides.join() === matrices.d.strides.join();
+  const [[row, column], [lastRow, lastColumn]] = [d.strides, matrices.d.strides];
+  return d.address === address && row === lastRow && column === lastColumn;
 }
 
 /** A product by a tile kernel. */

@@ -147,6 +147,8 @@ export class CopyEngineProduct extends GpuProduct implements Disposable {
   readonly #copies: Stream;
   readonly #schedules: readonly Schedule[];
   readonly #links: readonly (readonly Links[])[];
+  /** Whether copies have to wait for the beginning of a run, since their first step waits for no product of it. */
+  readonly #awaitBeginning: readonly boolean[];
   readonly #places: Places;
   readonly #layout: ExchangeLayout;
   readonly #peers: readonly bigint[];
@@ -194,6 +196,9 @@ export class CopyEngineProduct extends GpuProduct implements Disposable {
     this.patience = new Patience(stream, rank, options.patienceSeconds);
     this.#copies = new Stream(stream.device, { priority: -1 });
     this.#links = schedules.map(linksOf);
+    this.#awaitBeginning = schedules.map(({ steps }, i) =>
+      (this.#links[i][steps.findIndex(({ stream }) => stream === 1)]?.waits ?? []).length === 0
+    );
     this.order = new RunOrder(stream);
     [this.#alpha, this.#beta, this.#zero, this.#one] = [1, 0, 0, 1].map((value) => scalar(scaleType, value));
   }
@@ -214,10 +219,12 @@ export class CopyEngineProduct extends GpuProduct implements Disposable {
     setScalar(this.#beta, isAdding ? beta : 0);
     this.order.begin(stream);
     if (isMeeting) this.meet(stream, true);
-    this.#begun.record(stream);
-    this.#copies.wait(this.#begun);
     const schedule = this.#schedules[Number(isAdding)];
     const links = this.#links[Number(isAdding)];
+    if (this.#awaitBeginning[Number(isAdding)]) {
+      this.#begun.record(stream);
+      this.#copies.wait(this.#begun);
+    }
     const steps = prepared[call % PARITIES];
     schedule.steps.forEach((step, i) => {
       const on = step.stream === 0 ? stream : this.#copies;

@@ -30,6 +30,8 @@ const EARLY = createStruct(CU_LAUNCH_ATTRIBUTE, {
   "value.programmaticStreamSerializationAllowed": 1,
 });
 
+const TILE_LAUNCH = `the launch of ${TILE_KERNEL}`;
+
 /** A kernel for one configuration. */
 export class TileKernel {
   /** What it is compiled for. */
@@ -54,6 +56,11 @@ export class TileKernel {
     return found;
   }
 
+  /** Compile kernels that will be needed, at the same time. */
+  static compileAll(configurations: readonly TileConfiguration[], device: Device): void {
+    Program.compileAll(configurations.map((configuration) => TileKernel.of(configuration).#program), device);
+  }
+
   /** How many blocks a GPU runs at a time: one on each multiprocessor, whole clusters. */
   blocksOn(device: Device): number {
     const { cluster } = this.configuration;
@@ -66,11 +73,18 @@ export class TileKernel {
   }
 
   /**
-   * Put it on a stream: `blocks` is a multiple of the cluster, and no more than the GPU has multiprocessors. Where blocks
-   * wait for what others of the same GPU make first, `isCooperative` has all of them run at the same time, or none.
+   * Have ready what puts it on streams of a GPU: `blocks` is a multiple of the cluster, and no more than the GPU has
+   * multiprocessors. The argument may be changed between launches. Where blocks wait for what others of the same GPU make
+   * first, `isCooperative` has all of them run at the same time, or none.
    */
-  launch(stream: Stream, blocks: number, parameters: Uint8Array<ArrayBuffer>, isCooperative: boolean): void {
-    const kernel = this.#function(stream.device);
+  prepareLaunch(
+    device: Device,
+    blocks: number,
+    parameters: Uint8Array<ArrayBuffer>,
+    isCooperative: boolean,
+  ): (stream: Stream) => void {
+    const { cuLaunchKernelEx } = openCudaDriver().symbols;
+    const kernel = this.#function(device);
     const config = createStruct(CU_LAUNCH_CONFIG, {
       gridDimX: blocks,
       gridDimY: 1,
@@ -79,13 +93,16 @@ export class TileKernel {
       blockDimY: 1,
       blockDimZ: 1,
       sharedMemBytes: sharedBytes(this.configuration),
-      hStream: stream.handle,
       attrs: addressOf(isCooperative ? TOGETHER : EARLY),
       numAttrs: 1,
     });
+    const words = new BigUint64Array(config.buffer);
+    const handleAt = CU_LAUNCH_CONFIG.fields.hStream[0] / 8;
     const pointers = BigUint64Array.of(addressOf(parameters));
-    const code = openCudaDriver().symbols.cuLaunchKernelEx(config, kernel, pointers, null);
-    checkCudaDriver(code, `the launch of ${TILE_KERNEL}`);
+    return ({ handle }) => {
+      words[handleAt] = handle;
+      checkCudaDriver(cuLaunchKernelEx(config, kernel, pointers, null), TILE_LAUNCH);
+    };
   }
 
   #function(device: Device): bigint {

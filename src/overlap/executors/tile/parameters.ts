@@ -228,11 +228,15 @@ export function packArguments(configuration: TileConfiguration, given: TileArgum
   return bytes;
 }
 
-/** Set the number of the call, and what the product and C are multiplied by. */
-export function setCall(bytes: Uint8Array, call: number, alpha: number, beta: number): void {
-  writeField(TILE_PARAMETERS, bytes, "call", call);
-  writeField(TILE_PARAMETERS, bytes, "alpha", alpha);
-  writeField(TILE_PARAMETERS, bytes, "beta", beta);
+/** What sets the number of the call, and what the product and C are multiplied by, in a kernel's argument. */
+export function callSetter(bytes: Uint8Array<ArrayBuffer>): (call: number, alpha: number, beta: number) => void {
+  const [integers, floats] = [new Uint32Array(bytes.buffer), new Float32Array(bytes.buffer)];
+  const [call, alpha, beta] = (["call", "alpha", "beta"] as const).map((name) => TILE_PARAMETERS.fields[name][0] / 4);
+  return (number, ofProduct, ofC) => {
+    integers[call] = number;
+    floats[alpha] = ofProduct;
+    floats[beta] = ofC;
+  };
 }
 
 /** Have a run mark what it does with its tiles; 0 for none. */

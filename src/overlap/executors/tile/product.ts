@@ -31,10 +31,10 @@ import {
   type TileVariant,
 } from "../../tile_order.ts";
 import {
+  callSetter,
   MOST_RANKS,
   type Operand,
   packArguments,
-  setCall,
   setMarks,
   TILE_MARKS,
   type TileEpilog,
@@ -72,8 +72,17 @@ export interface TileOperands {
   readonly epilog?: TileEpilog;
 }
 
-/** A kernel's argument for each parity of the call, and for runs that begin with a meeting. */
-type Prepared = readonly Uint8Array<ArrayBuffer>[];
+/** A launch that is ready. */
+interface Launch {
+  /** The kernel's argument. */
+  readonly parameters: Uint8Array<ArrayBuffer>;
+  /** Sets what changes from run to run. */
+  readonly setCall: (call: number, alpha: number, beta: number) => void;
+  readonly put: (stream: Stream) => void;
+}
+
+/** A launch for each parity of the call, and for runs that begin with a meeting. */
+type Prepared = readonly Launch[];
 
 /** Where the last one is. */
 const MET = 2;
@@ -229,6 +238,8 @@ export class TileProduct extends GpuProduct implements Disposable {
   readonly #pieces: readonly Part[];
   readonly #peers: readonly bigint[];
   readonly #count: number;
+  /** What timelines show of the kernel. */
+  readonly #span: Span;
   readonly #memory: DeviceBuffer;
   /** Where the list of tiles lies, and, if they travel in panels, that of runs in which they travel one by one. */
   readonly #lists: readonly bigint[];
@@ -279,6 +290,7 @@ export class TileProduct extends GpuProduct implements Disposable {
     // Where tiles travel in panels, runs that begin with a meeting have a list of their own.
     const lists = [listOf(variant), ...panel === null ? [] : [listOf(oneByOne)]];
     this.#count = lists[0].length / 4;
+    this.#span = { lane: 0, kind: "gemm", label: `${this.#count} tiles` };
     const starts = [FLAG_BYTES, FLAG_BYTES + lists[0].byteLength];
     this.#memory = new DeviceBuffer(stream, lists.reduce((sum, { byteLength }) => sum + byteLength, FLAG_BYTES));
     this.#lists = lists.map((_, i) => this.#memory.address + BigInt(starts[i]));
@@ -305,12 +317,10 @@ export class TileProduct extends GpuProduct implements Disposable {
     const call = isMeeting ? MET_CALL : ++this.#calls;
     this.order.begin(stream);
     if (isMeeting) this.meet(stream, true);
-    const parameters = prepared[isMeeting ? MET : call % 2];
-    setCall(parameters, call, alpha, beta);
+    const launch = prepared[isMeeting ? MET : call % 2];
+    launch.setCall(call, alpha, beta);
     if (this.#copies) this.#push(this.problem.split === "rows" ? a : b, call, stream);
-    this.#put(stream, { lane: 0, kind: "gemm", label: `${this.#count} tiles` }, () => {
-      this.#kernel.launch(stream, this.blocks, parameters, this.#runsTogether);
-    });
+    this.#put(stream, this.#span, () => launch.put(stream));
     // After the kernel, which they wait for: streams may share a queue of the GPU.
     if (!isMeeting) {
       this.#panels?.push(call, (stream, peer, copy) => {
@@ -335,7 +345,7 @@ export class TileProduct extends GpuProduct implements Disposable {
     const words = new BigUint64Array(this.#count * 2 * TILE_MARKS.length);
     using marks = new DeviceBuffer(this.stream, words.byteLength);
     clearOnDevice(marks.address, words.byteLength, this.stream);
-    const mark = (address: bigint) => this.#recent!.prepared.forEach((bytes) => setMarks(bytes, address));
+    const mark = (address: bigint) => this.#recent!.prepared.forEach(({ parameters }) => setMarks(parameters, address));
     const intervals = this.traced(this.problem.rank, () => {
       this.#prepareFor(operands);
       mark(marks.address);
@@ -402,7 +412,11 @@ export class TileProduct extends GpuProduct implements Disposable {
       const byParity = [0, 1].map((parity) => this.#arguments(operands, parity, this.#panels));
       // Nothing says whether a graph begins with the kernel, or with what waits for its panels.
       const met = this.#panels === null ? byParity[MET_CALL % 2] : this.#arguments(operands, MET_CALL % 2, null);
-      prepared = [...byParity, met];
+      prepared = [...byParity, met].map((parameters) => ({
+        parameters,
+        setCall: callSetter(parameters),
+        put: this.#kernel.prepareLaunch(this.stream.device, this.blocks, parameters, this.#runsTogether),
+      }));
       if (this.#prepared.size >= MOST_PREPARED) this.#prepared.clear();
       this.#prepared.set(key, prepared);
     }

@@ -2,6 +2,8 @@
 import { assert, assertEquals, assertThrows } from "@std/assert";
 import { ConfigurationError } from "../../../../ffi/errors.ts";
 import { LibraryNotFoundError } from "../../../../ffi/library.ts";
+import { cacheFolder } from "../../../../ffi/kernel_cache.ts";
+import { addressOf, toCString } from "../../../../ffi/memory.ts";
 import { NvrtcError, openNvrtc } from "../../../../ffi/cuda/nvrtc.ts";
 import { CUDA } from "../../../../src/array/elementwise/cuda.ts";
 import { elementwiseSource, type Nest, reductionSource } from "../../../../src/array/elementwise/device_source.ts";
@@ -14,7 +16,15 @@ import { sumSource } from "../../../../src/gpu/kernels/sum_kernels.ts";
 import { meetingKernelSource } from "../../../../src/gpu/kernels/meeting_kernel.ts";
 import { POINTWISE_SOURCE } from "../../../../src/linalg/engines/cublasmp/device_epilog.ts";
 import { AUX_SOURCE } from "../../../../src/linalg/engines/overlap/tile_epilog.ts";
-import { compile, packWords } from "../../../../src/gpu/kernels/program.ts";
+import {
+  compile,
+  compileAhead,
+  jobsOf,
+  type KernelSource,
+  startCompiling,
+  waitForJob,
+} from "../../../../src/gpu/kernels/compiler.ts";
+import { packWords } from "../../../../src/gpu/kernels/program.ts";
 
 function hasNvrtc(): boolean {
   try {
@@ -44,7 +54,7 @@ for (
     name: `the kernels of ${name} compile${reason}`,
     ignore,
     fn: () => {
-      const image = compile(name, source, [9, 0]);
+      const image = compile({ name, source }, [9, 0]);
       assertEquals(new TextDecoder().decode(image.subarray(1, 4)), "ELF");
     },
   });
@@ -65,10 +75,8 @@ Deno.test({
       const types = [{ dtype }, { dtype: dtypeInfo(dtype).real }, { scalar: 2 }];
       const program = compileExpression(expression, types, CUDA);
       const dtypes = [dtype, dtypeInfo(dtype).real, null, program.dtype];
-      const image = compile("expression", elementwiseSource({ program, dtypes, nest: nest("k", 9, [1, 0, 0, 2]) }), [
-        9,
-        0,
-      ]);
+      const source = elementwiseSource({ program, dtypes, nest: nest("k", 9, [1, 0, 0, 2]) });
+      const image = compile({ name: "expression", source }, [9, 0]);
       assertEquals(new TextDecoder().decode(image.subarray(1, 4)), "ELF", dtype);
     }
     for (const start of [1, 1n]) {
@@ -83,8 +91,52 @@ Deno.test({
         width: 32,
         accumulation: { start: [start], take, merge: take, isAnyOrder: true },
       });
-      assertEquals(new TextDecoder().decode(compile("expression", source, [9, 0]).subarray(1, 4)), "ELF");
+      const image = compile({ name: "expression", source }, [9, 0]);
+      assertEquals(new TextDecoder().decode(image.subarray(1, 4)), "ELF");
     }
+  },
+});
+
+const BROKEN: KernelSource = { name: "broken", source: "int f() { return x; }" };
+
+Deno.test({
+  name: `several programs are compiled at the same time; what is wrong with one is told when it is used${reason}`,
+  ignore,
+  fn: () => {
+    // Never compiled before.
+    const sources = Array.from({ length: 3 }, (): KernelSource => {
+      const name = `ahead_${crypto.randomUUID().replaceAll("-", "")}`;
+      return { name, source: `extern "C" __global__ void ${name}() {}` };
+    });
+    compileAhead([...sources, BROKEN], [9, 0]);
+    const folder = cacheFolder()!;
+    const files = Array.from(Deno.readDirSync(folder), ({ name }) => name);
+    for (const given of sources) {
+      const file = files.find((file) => file.startsWith(given.name));
+      assert(file !== undefined, "it was compiled before it was used");
+      assertEquals(compile(given, [9, 0]), Deno.readFileSync(`${folder}/${file}`));
+      Deno.removeSync(`${folder}/${file}`);
+    }
+    assertThrows(() => compile(BROKEN, [9, 0]), NvrtcError);
+  },
+});
+
+Deno.test({
+  name: `a thread compiles${reason}`,
+  ignore,
+  fn: () => {
+    const { symbols, path } = openNvrtc();
+    const program = new BigUint64Array(1);
+    const text = toCString(`extern "C" __global__ void nothing() {}`);
+    assertEquals(symbols.nvrtcCreateProgram(program, text, toCString("nothing.cu"), 0, null, null), 0);
+    const option = toCString("--gpu-architecture=sm_90");
+    const jobs = jobsOf([program[0]], [addressOf(option)]);
+    startCompiling(jobs, path);
+    assertEquals(waitForJob(jobs, 0), 0);
+    const size = new BigUint64Array(1);
+    assertEquals(symbols.nvrtcGetCUBINSize(program[0], size), 0);
+    assert(size[0] > 0n);
+    symbols.nvrtcDestroyProgram(program);
   },
 });
 
@@ -93,8 +145,8 @@ Deno.test({
   ignore,
   fn: () => {
     const source = `extern "C" __global__ void nothing() {} // ${crypto.randomUUID()}`;
-    assert(new TextDecoder().decode(compile("nothing", source, [99, 0])).includes(".entry nothing"));
-    const error = assertThrows(() => compile("broken", "int f() { return x; }", [9, 0]), NvrtcError);
+    assert(new TextDecoder().decode(compile({ name: "nothing", source }, [99, 0])).includes(".entry nothing"));
+    const error = assertThrows(() => compile(BROKEN, [9, 0]), NvrtcError);
     assert(error.message.includes('identifier "x" is undefined'), error.message);
   },
 });
@@ -103,7 +155,7 @@ Deno.test({
   name: `a GPU that is too old for NVRTC gets advice${reason}`,
   ignore,
   fn: () => {
-    const error = assertThrows(() => compile("nothing", "", [1, 0]), ConfigurationError);
+    const error = assertThrows(() => compile({ name: "nothing", source: "" }, [1, 0]), ConfigurationError);
     assert(/capability 1\.0, and NVRTC \d+\.\d+ compiles for \d+(\.\d)? and newer/.test(error.message), error.message);
   },
 });
