@@ -12,6 +12,7 @@ import { assertThrowsEverywhere, clusterTest } from "../../src/testing/mod.ts";
 import {
   apply,
   assertMatrix,
+  combine,
   Cycle,
   type Dense,
   dense,
@@ -93,8 +94,8 @@ class Setting {
     this.columns = held(this.distribution, runtime.rank, 1);
   }
 
-  /** Multiply with an epilog; alpha scales integers to where gelu is curved. */
-  run(options: MatmulOptions): { d: DistributedArray; auxiliary: Matmul["auxiliary"] } {
+  /** The product, to be planned. */
+  matmul(options: MatmulOptions): Matmul {
     const [transposeA, transposeB] = this.isTransposed;
     const place = (matrix: Dense, which: 0 | 1) => {
       const stored = apply(matrix, { isTranspose: this.isTransposed[which] });
@@ -104,13 +105,18 @@ class Setting {
         order: this.orders[which],
       });
     };
-    using object = new Matmul(place(this.opA, 0), place(this.opB, 1), {
-      distribution: this.places[2],
-      order: this.orders[2],
+    return new Matmul(place(this.opA, 0), place(this.opB, 1), {
+      ...!options.inplace && { distribution: this.places[2] },
+      ...!options.c && { order: this.orders[2] },
       qualifiers: { a: { isTranspose: transposeA }, b: { isTranspose: transposeB } },
       ...this.dtype === "float8_e4m3" && { quantizationScales: { a: 2, b: 0.5, d: 1 } },
       ...options,
     });
+  }
+
+  /** Multiply with an epilog; alpha scales integers to where gelu is curved. */
+  run(options: MatmulOptions): { d: DistributedArray; auxiliary: Matmul["auxiliary"] } {
+    using object = this.matmul(options);
     object.plan();
     const d = object.execute();
     return { d, auxiliary: object.auxiliary };
@@ -185,6 +191,24 @@ clusterTest("relu, bias and relu_bias", (runtime) => {
     check("relu", (x) => Math.max(0, x));
     check("bias", (x, i) => x + biasOf(i), { epilogInputs });
     check("relu_bias", (x, i) => Math.max(0, x + biasOf(i)), { epilogInputs });
+  }
+});
+
+clusterTest("with alpha 0 epilogs are applied to beta C, also if alpha becomes 0 later", (runtime) => {
+  for (const setting of settings(runtime, ["float32", "float64"])) {
+    const { ab, dtype, name, places: [, , distribution], orders: [, , order] } = setting;
+    const c = integers(ab.rows, ab.columns, 3);
+    const place = () => distribute(runtime, c, { distribution, dtype, order });
+    const check = (d: DistributedArray, alpha: number) =>
+      assertMatrix(d, map(combine(alpha, ab, 1, c), (x) => Math.max(0, x)), `alpha ${alpha}, ${name}`);
+    const options = { epilog: "relu", beta: 1 } as const;
+    using object = setting.matmul({ ...options, c: place() });
+    object.plan();
+    for (const alpha of [1, 0, 1]) {
+      object.resetOperands({ alpha });
+      check(object.execute(), alpha);
+    }
+    check(setting.run({ ...options, alpha: 0, c: place(), inplace: true }).d, 0);
   }
 });
 

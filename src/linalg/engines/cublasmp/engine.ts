@@ -10,6 +10,7 @@
  */
 import { openCublasLt } from "../../../../ffi/cuda/cublaslt.ts";
 import { CublasMpError, CublasMpStatus, openCublasMp } from "../../../../ffi/cuda/cublasmp.ts";
+import { isOne, isZero } from "../../../blas/arguments.ts";
 import { dtypeInfo } from "../../../dtype/dtype.ts";
 import { slownessOf } from "../../../overlap/cost_model.ts";
 import { agree } from "../../../runtime/agreement.ts";
@@ -216,51 +217,56 @@ function ownEpilogPlan(runtime: Runtime, request: EngineRequest, product: Engine
 
 /**
  * A plan with an epilog. Only the first execution tells whether cuBLASLt has the epilog for these types and sizes; if it
- * does not, a kernel or the host applies it from then on.
+ * does not, a kernel or the host applies it from then on. They also do where alpha is 0 and beta 1: cuBLASMp then ends
+ * without applying it.
  */
 class TriedPlan implements EnginePlan {
   readonly #runtime: Runtime;
-  readonly #otherwise: () => EnginePlan;
-  #plan: EnginePlan;
+  readonly #makeOwn: () => EnginePlan;
+  /** With the epilog in the call; null once cuBLASLt does not have it. */
+  #called: EnginePlan | null;
+  /** With an epilog of our own; null until it is needed. */
+  #own: EnginePlan | null = null;
   #isTried = false;
 
-  constructor(runtime: Runtime, plan: EnginePlan, otherwise: () => EnginePlan) {
+  constructor(runtime: Runtime, called: EnginePlan, makeOwn: () => EnginePlan) {
     this.#runtime = runtime;
-    this.#plan = plan;
-    this.#otherwise = otherwise;
+    this.#called = called;
+    this.#makeOwn = makeOwn;
   }
 
   get workspaceBytes(): number {
-    return this.#plan.workspaceBytes;
+    return (this.#called?.workspaceBytes ?? 0) + (this.#own?.workspaceBytes ?? 0);
   }
 
   get report(): AlgorithmReport {
-    return this.#plan.report;
+    return { ...(this.#called ?? this.#own!).report, workspaceBytes: this.workspaceBytes };
   }
 
   open(): void {
-    this.#plan.open();
+    this.#called!.open();
   }
 
   prepare(operands: LocalOperands, values: EngineValues, stream?: Stream | null): () => EpilogValues {
-    const execute = this.#plan.prepare(operands, values, stream);
-    return this.#isTried ? execute : () => this.#try(execute, operands, values, stream);
+    const executeOwn = () => this.#openOwn(operands, values, stream)();
+    if (this.#called === null || operands.c !== null && isZero(values.alpha) && isOne(values.beta)) {
+      return this.#own?.prepare(operands, values, stream) ?? executeOwn;
+    }
+    const execute = this.#called.prepare(operands, values, stream);
+    return this.#isTried ? execute : () => this.#try(execute, executeOwn);
   }
 
   release(): void {
-    this.#plan.release?.();
+    this.#called?.release?.();
+    this.#own?.release?.();
   }
 
   [Symbol.dispose](): void {
-    this.#plan[Symbol.dispose]();
+    this.#called?.[Symbol.dispose]();
+    this.#own?.[Symbol.dispose]();
   }
 
-  #try(
-    execute: () => EpilogValues,
-    operands: LocalOperands,
-    values: EngineValues,
-    stream: Stream | null | undefined,
-  ): EpilogValues {
+  #try(execute: () => EpilogValues, executeOwn: () => EpilogValues): EpilogValues {
     this.#isTried = true;
     let outputs: EpilogValues | null = null;
     let failure: unknown = null;
@@ -272,16 +278,24 @@ class TriedPlan implements EnginePlan {
     }
     const [failed] = this.#runtime.communicator.allReduce(Int32Array.of(failure ? 1 : 0), { op: "max" });
     if (failed === 0) return outputs!;
-    this.#plan[Symbol.dispose]();
-    let other!: () => EpilogValues;
-    agree(this.#runtime, "Matmul.execute", () => {
-      this.#plan = this.#otherwise();
-      other = this.#plan.prepare(operands, values, stream);
-    });
-    this.#plan.open();
-    const [note] = this.#plan.report.notes;
+    this.#called![Symbol.dispose]();
+    this.#called = null;
+    outputs = executeOwn();
+    const note = this.report.notes.at(-1)!;
     this.#runtime.warnOnce(note, note);
-    return other();
+    return outputs;
+  }
+
+  /** Plan with an epilog of our own, and get an execution ready. Collective. */
+  #openOwn(operands: LocalOperands, values: EngineValues, stream: Stream | null | undefined): () => EpilogValues {
+    const isNew = this.#own === null;
+    let execute!: () => EpilogValues;
+    agree(this.#runtime, "Matmul.execute", () => {
+      this.#own ??= this.#makeOwn();
+      execute = this.#own.prepare(operands, values, stream);
+    });
+    if (isNew) this.#own!.open();
+    return execute;
   }
 }
 
