@@ -28,8 +28,9 @@ interface Holdings {
   device: number;
 }
 
-/** After so many operations everything that is made once is there. */
+/** After so many operations everything that is made once is there: on GPUs, communicators and kernels for rare cases, too. */
 const WARM = 300;
+const WARM_ON_GPUS = 1500;
 
 /** Growth that is no leak: pages that V8 and malloc fill up in the first ten thousand operations, what is made at first use. */
 const ALLOWED: Holdings = { heap: 8, resident: 128, files: 4, shared: 2, device: 64 };
@@ -77,6 +78,11 @@ export function growth(before: Holdings, after: Holdings): string | null {
   return grown.length === 0 ? null : grown.map((key) => `${before[key]} to ${after[key]} ${names[key]}`).join(", ");
 }
 
+function describe({ heap, resident, files, shared, device }: Holdings): string {
+  const onDevice = device > 0 ? `, ${device} MiB of its GPU` : "";
+  return `${heap} MiB of objects, ${resident} MiB in all, ${files} open files, ${shared} mapped files of /dev/shm${onDevice}`;
+}
+
 /** Run one operation on all ranks; returns what is wrong on any of them. */
 function step(runtime: Runtime, folder: string, seed: number, number: number): string | null {
   const draw = new Draw(seed, number);
@@ -99,6 +105,7 @@ async function soak({ seed, first, operations: count, seconds }: Soak): Promise<
   const started = performance.now();
   const say = (text: string) => rank === 0 && console.log(text);
   const isTimeUp = () => communicator.broadcastObject(seconds !== null && performance.now() - started > 1000 * seconds);
+  const warm = runtime.device.kind === "cpu" ? WARM : WARM_ON_GPUS;
   let before: Holdings | null = null;
   let wrong: string | null = null;
   let done = 0;
@@ -108,9 +115,10 @@ async function soak({ seed, first, operations: count, seconds }: Soak): Promise<
       done++;
       // What weak references refer to stays until a turn of the event loop ends.
       if (done % STRIDE === 0) await new Promise((resolve) => setTimeout(resolve));
-      if (done === WARM) before = await holdings(runtime);
+      if (done === warm) before = await holdings(runtime);
       if (done % (40 * STRIDE) === 0) {
-        say(`${done} operations in ${Math.round((performance.now() - started) / 1000)} s`);
+        const now = describe(await holdings(runtime));
+        say(`${done} operations in ${Math.round((performance.now() - started) / 1000)} s; rank 0 has ${now}`);
       }
     }
     if (wrong === null && before !== null) {
@@ -124,7 +132,7 @@ async function soak({ seed, first, operations: count, seconds }: Soak): Promise<
         )
       );
       const grown = all.findIndex((one) => one.grown !== null);
-      if (grown >= 0) wrong = `rank ${grown} went from ${all[grown].grown} between operation ${WARM} and the last`;
+      if (grown >= 0) wrong = `rank ${grown} went from ${all[grown].grown} between operation ${warm} and the last`;
     }
   } finally {
     if (rank === 0) Deno.removeSync(folder, { recursive: true });
