@@ -1,8 +1,8 @@
 /**
  * Transforms on GPUs of forms that `bench/gpu_fft.ts` does not have: of real numbers, between pencils, and small ones, where
- * what the host does counts. `FFT.execute` into a new array beside engine cuFFTMp in place in symmetric memory, where it
- * copies nothing. Started by an MPI launcher, one rank a GPU; tells each row as it is done, and prints one JSON line on rank
- * 0: microseconds of a call, medians of rounds in which both take turns, the slowest rank counting, and how long the host
+ * what the host does counts. `FFT.execute` into a new array, in place, and in place in a graph, beside engine cuFFTMp in
+ * place in symmetric memory, where it copies nothing. Started by an MPI launcher, one rank a GPU; tells each row as it is done, and prints one JSON line on rank
+ * 0: microseconds of a call, medians of rounds in which all take turns, the slowest rank counting, and how long the host
  * takes for a call.
  *
  * usage: mpirun --bind-to none -n 2 deno run -A bench/gpu_transforms.ts [ROUNDS] [MOST]
@@ -18,6 +18,7 @@ import {
   DistributedArray,
   type Distribution,
   FFT,
+  Graph,
   initialize,
   Slab,
 } from "../mod.ts";
@@ -81,8 +82,14 @@ function ours(field: DistributedArray, to: Distribution): Contestant {
   };
 }
 
-/** cuFFTMp in place; null if it is not installed. */
-function theirs(field: DistributedArray, from: Distribution, to: Distribution): Contestant | null {
+/** An engine in place, in symmetric memory; null if cuFFTMp is not installed. In a graph what the host does is done once. */
+function inPlace(
+  engine: "cufft" | "cufftmp",
+  field: DistributedArray,
+  from: Distribution,
+  to: Distribution,
+  isInGraph = false,
+): Contestant | null {
   const { shape } = field;
   const dtype = field.dtype as Case["dtype"];
   const isReal = dtype === "float32" || dtype === "float64";
@@ -92,9 +99,12 @@ function theirs(field: DistributedArray, from: Distribution, to: Distribution): 
     resultDistribution: to,
   });
   try {
-    const transform = new FFT(operand, { distribution: to, engine: "cufftmp", inplace: true });
+    const transform = new FFT(operand, { distribution: to, engine, inplace: true });
     transform.plan();
     const small = field.multiply(1e-30);
+    const execute = () => void transform.execute();
+    if (isInGraph) execute();
+    const graph = isInGraph ? Graph.capture(runtime, execute) : null;
     return {
       transform,
       before() {
@@ -102,8 +112,9 @@ function theirs(field: DistributedArray, from: Distribution, to: Distribution): 
         runtime.stream!.synchronize();
         runtime.communicator.barrier();
       },
-      call: () => void transform.execute(),
+      call: graph ? () => graph.launch() : execute,
       [Symbol.dispose]() {
+        graph?.[Symbol.dispose]();
         transform.free();
         small.free();
         operand.free();
@@ -131,7 +142,12 @@ const rounded = (value: number) => Math.round(10 * value) / 10;
 const results: Record<string, unknown> = {};
 for (const { title, n, dtype, from, to } of cases) {
   using field = DistributedArray.random(runtime, [n, n, n], from, { dtype, seed: 1 });
-  const contestants = { distmath: ours(field, to), "cuFFTMp, in place": theirs(field, from, to) };
+  const contestants = {
+    distmath: ours(field, to),
+    "distmath, in place": inPlace("cufft", field, from, to),
+    "distmath, in place, in a graph": inPlace("cufft", field, from, to, true),
+    "cuFFTMp, in place": inPlace("cufftmp", field, from, to),
+  };
   const there = Object.entries(contestants).filter((entry): entry is [string, Contestant] => entry[1] !== null);
   const times = new Map(there.map(([name]): [string, number[]] => [name, []]));
   const host = new Map(there.map(([name]): [string, number[]] => [name, []]));

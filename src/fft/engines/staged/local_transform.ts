@@ -26,6 +26,11 @@ export interface PassLibrary {
   readonly alignment: number;
   /** Bytes of which plans may know whether arrays begin at multiples of them. */
   readonly alignedAt: number;
+  /**
+   * Bytes that a call is worth: where calls along an axis between others have fewer, elements are moved to where one call does;
+   * left out if calls cost nothing.
+   */
+  readonly worthOfCall?: number;
   /** Memory for numbers that have to be moved there. */
   allocate(dtype: DType, count: number): TypedArray | DeviceMemory;
   /** Copy elements to an array of the same shape. */
@@ -81,6 +86,15 @@ export class LocalTransform implements Disposable {
         this.#library.copy(moved, target);
       };
     }
+    if (this.#type === "c2c" && this.#takesManyCalls(source, target)) {
+      const moved = this.#outermost(source);
+      const transform = this.prepare(moved, moved);
+      return () => {
+        this.#library.copy(source, moved);
+        transform();
+        this.#library.copy(moved, target);
+      };
+    }
     const isInPlace = source.address === target.address;
     const beyond = [source, target].map(({ address }) => address % BigInt(this.#library.alignedAt) === 0n);
     const key = `${source.shape};${source.strides};${target.strides};${isInPlace};${beyond}`;
@@ -99,6 +113,11 @@ export class LocalTransform implements Disposable {
     };
   }
 
+  /** Bytes of the memory that elements are moved to. */
+  get byteLength(): number {
+    return [...this.#moved.values()].reduce((sum, { byteLength }) => sum + byteLength, 0);
+  }
+
   /** Who transforms, by what was planned so far; empty if there is no choice. */
   get libraries(): readonly string[] {
     const plans = [...this.#planned.values()].flat().map(({ plan }) => plan.library);
@@ -115,10 +134,41 @@ export class LocalTransform implements Disposable {
     return address % BigInt(alignment) === 0n && called.every((loop) => loop[real] * itemSize % alignment === 0);
   }
 
+  /** Whether one axis lies between others, and transforming it takes many small calls. */
+  #takesManyCalls(source: LocalArray, target: LocalArray): boolean {
+    const { worthOfCall, limits } = this.#library;
+    if (worthOfCall === undefined) return false;
+    const [{ called }, ...others] = planPasses(this.#type, this.#axes, source, target, limits);
+    const calls = called.reduce((product, { extent }) => product * extent, 1);
+    return others.length === 0 && calls > 1 && source.byteLength < calls * worthOfCall;
+  }
+
+  /** Memory for an array with the transformed axes outermost. */
+  #outermost({ dtype, shape }: LocalArray): LocalArray {
+    const order = [...this.#axes, ...[...shape.keys()].filter((d) => !this.#axes.includes(d))];
+    const strides = shape.map(() => 1);
+    let span = 1;
+    for (const d of order.reverse()) {
+      strides[d] = span;
+      span *= shape[d];
+    }
+    return this.#keep(`outermost ${shape}`, { dtype, shape, strides, span });
+  }
+
+  /** Memory for so many numbers, the same each time. */
+  #keep(
+    key: string,
+    { dtype, shape, strides, span }: Pick<LocalArray, "dtype" | "shape" | "strides"> & { readonly span: number },
+  ): LocalArray {
+    const known = this.#moved.get(key);
+    if (known !== undefined && !known.isLost) return known;
+    const moved = new LocalArray({ data: this.#library.allocate(dtype, span), dtype, shape, strides });
+    this.#moved.set(key, moved);
+    return moved;
+  }
+
   /** Memory for the real numbers of an array where calls may begin anywhere: rows of an even length. */
   #aligned({ dtype, shape }: LocalArray): LocalArray {
-    const known = this.#moved.get(String(shape));
-    if (known !== undefined && !known.isLost) return known;
     const halved = this.#axes[this.#axes.length - 1];
     const order = [...shape.keys()].filter((d) => d !== halved);
     const strides = shape.map(() => 1);
@@ -127,9 +177,7 @@ export class LocalTransform implements Disposable {
       strides[d] = span;
       span *= shape[d];
     }
-    const moved = new LocalArray({ data: this.#library.allocate(dtype, span), dtype, shape, strides });
-    this.#moved.set(String(shape), moved);
-    return moved;
+    return this.#keep(`aligned ${shape}`, { dtype, shape, strides, span });
   }
 
   /** Free all plans. */

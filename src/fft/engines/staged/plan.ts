@@ -213,7 +213,8 @@ export class StagedPlan implements FFTEnginePlan {
     const { algorithm, variant, notes = [] } = this.#route;
     const { engine, library, workspaceBytes } = this.#transformer;
     const bytes = this.#moves.map((move, i) => move.bytesMoved(this.#itemSizes[i]));
-    const held = this.#moves.reduce((sum, { byteLength }) => sum + byteLength, 0);
+    const local = this.#operations.flatMap(({ transforms }) => Object.values(transforms ?? {}));
+    const held = [...this.#moves, ...local].reduce((sum, { byteLength }) => sum + byteLength, 0);
     const counted = bytes.values();
     const isCopied = this.#locations.at(-1) !== "result";
     return {
