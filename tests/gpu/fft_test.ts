@@ -12,6 +12,7 @@ import {
   Slab,
   Stream,
 } from "../../mod.ts";
+import { calling } from "../../src/fft/engines/cufft/passes.ts";
 import { cutting } from "../../src/fft/engines/staged/plan.ts";
 import { assertThrowsEverywhere } from "../../src/testing/mod.ts";
 import { gpuTest, isMock } from "./gpu_test_kit.ts";
@@ -32,6 +33,23 @@ gpuTest("an operand in host memory is refused, with what to do", (runtime) => {
   assertThrowsEverywhere(runtime, () => fft(field), ConfigurationError, 'Move it there: to({ memory: "device" })');
   using transform = new FFT(field.to({ memory: "device" }));
   assertThrowsEverywhere(runtime, () => transform.resetOperands(field), ConfigurationError, "is in host memory");
+});
+
+gpuTest("an axis between others takes one call where its elements are moved, or one for each plane", (runtime) => {
+  const usual = { ...calling };
+  const field = DistributedArray.random(runtime, [6, 10, 8], Slab.X, { dtype: "complex128", seed: 5 });
+  const results = [usual.worthBytes, 0].map((worthBytes) => {
+    calling.worthBytes = worthBytes;
+    using transform = new FFT(field, { axes: [1] });
+    transform.plan();
+    const result = transform.execute();
+    return { result, bytes: transform.algorithm.workspaceBytes };
+  });
+  Object.assign(calling, usual);
+  const [moved, plain] = results;
+  assert(moved.result.maxAbsDifference(plain.result) < 1e-14);
+  assertEquals(moved.bytes - plain.bytes, field.local.byteLength);
+  assert(ifft(moved.result, { axes: [1] }).maxAbsDifference(field) < 1e-14);
 });
 
 gpuTest("100 rounds of planning and executing leave memory where it was", (runtime, stream) => {
