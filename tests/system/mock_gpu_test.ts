@@ -9,6 +9,7 @@ const FILES = [
   "gpu/memory_test.ts",
   "gpu/arrays_test.ts",
   "gpu/redistribution_test.ts",
+  "gpu/fft_test.ts",
   "cluster/arrays_test.ts",
   "cluster/redistribute_test.ts",
   "cluster/fft_test.ts",
