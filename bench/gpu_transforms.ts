@@ -1,6 +1,6 @@
 /**
  * Transforms on GPUs of forms that `bench/gpu_fft.ts` does not have: of real numbers, between pencils, and small ones, where
- * what the host does counts. `FFT.execute` into a new array, in place, and in place in a graph, beside engine cuFFTMp in
+ * what the host does counts. `FFT.execute` into a new array, and in place, beside engine cuFFTMp in
  * place in symmetric memory, where it copies nothing. Started by an MPI launcher, one rank a GPU; tells each row as it is done, and prints one JSON line on rank
  * 0: microseconds of a call, medians of rounds in which all take turns, the slowest rank counting, and how long the host
  * takes for a call.
@@ -18,7 +18,6 @@ import {
   DistributedArray,
   type Distribution,
   FFT,
-  Graph,
   initialize,
   Slab,
 } from "../mod.ts";
@@ -82,13 +81,12 @@ function ours(field: DistributedArray, to: Distribution): Contestant {
   };
 }
 
-/** An engine in place, in symmetric memory; null if cuFFTMp is not installed. In a graph what the host does is done once. */
+/** An engine in place, in symmetric memory; null if cuFFTMp is not installed. */
 function inPlace(
   engine: "cufft" | "cufftmp",
   field: DistributedArray,
   from: Distribution,
   to: Distribution,
-  isInGraph = false,
 ): Contestant | null {
   const { shape } = field;
   const dtype = field.dtype as Case["dtype"];
@@ -102,9 +100,6 @@ function inPlace(
     const transform = new FFT(operand, { distribution: to, engine, inplace: true });
     transform.plan();
     const small = field.multiply(1e-30);
-    const execute = () => void transform.execute();
-    if (isInGraph) execute();
-    const graph = isInGraph ? Graph.capture(runtime, execute) : null;
     return {
       transform,
       before() {
@@ -112,9 +107,8 @@ function inPlace(
         runtime.stream!.synchronize();
         runtime.communicator.barrier();
       },
-      call: graph ? () => graph.launch() : execute,
+      call: () => void transform.execute(),
       [Symbol.dispose]() {
-        graph?.[Symbol.dispose]();
         transform.free();
         small.free();
         operand.free();
@@ -145,7 +139,6 @@ for (const { title, n, dtype, from, to } of cases) {
   const contestants = {
     distmath: ours(field, to),
     "distmath, in place": inPlace("cufft", field, from, to),
-    "distmath, in place, in a graph": inPlace("cufft", field, from, to, true),
     "cuFFTMp, in place": inPlace("cufftmp", field, from, to),
   };
   const there = Object.entries(contestants).filter((entry): entry is [string, Contestant] => entry[1] !== null);

@@ -379,7 +379,7 @@ export class StagedPlan implements FFTEnginePlan {
   #prepareBoth(i: number, direction: FFTDirection, operand: LocalArray, result: LocalArray): (() => void) | null {
     const [operation, next] = [this.#operations[i], this.#operations[i + 1]];
     const cut = this.#cutOf(i);
-    if (cut === null) return null;
+    if (cut === null || this.#isCaptured(next)) return null;
     const [source, target] = this.#endsOf(i, operand, result);
     const [, end] = this.#endsOf(i + 1, operand, result);
     const { dimension, parts } = cut;
@@ -458,6 +458,7 @@ export class StagedPlan implements FFTEnginePlan {
     const operation = this.#operations[i];
     const [source, target] = this.#endsOf(i, operand, result);
     const known = this.#prepared[direction][i];
+    if (this.#isCaptured(operation)) return operation.prepare(source, target, direction);
     if (known?.source === source && known.target === target) return known.run;
     const run = operation.prepare(source, target, direction);
     // What knows the result would keep it alive.
@@ -465,6 +466,11 @@ export class StagedPlan implements FFTEnginePlan {
       this.#prepared[direction][i] = { source, target, run };
     }
     return run;
+  }
+
+  /** Whether a move becomes part of a graph, which repeats no marks: what was prepared for other executions does not serve it. */
+  #isCaptured({ move }: Operation): boolean {
+    return move !== undefined && this.#runtime.stream !== null && this.#runtime.stream.isCapturing;
   }
 
   /** The elements between two steps, in one of the buffers. */
