@@ -18,6 +18,11 @@ const BLOCK = 256;
 /** Accumulators side by side, of one value or of each of several: enough to keep a CPU busy, and few enough for its registers. */
 const LANES = { ofOne: 32, ofSeveral: 16 };
 
+/** What is written past the caches at once. */
+export const LINE_BYTES = 64;
+
+const ALIGNED = `__attribute__((aligned(${LINE_BYTES})))`;
+
 /** How the inner loop goes through an array: neighbour by neighbour, or always the same element. */
 export type Step = "next" | "same";
 
@@ -32,6 +37,8 @@ export interface HostShape {
   readonly accumulation: Accumulation | null;
   /** Whether floats of 32 bits are computed with as they are. */
   readonly isSingle: boolean;
+  /** Whether results pass by the caches; they begin at cache lines then. */
+  readonly isStreamed: boolean;
 }
 
 const REAL = (dtype: DType) => TYPES_IN_C[dtypeInfo(dtype).real]!;
@@ -125,10 +132,26 @@ const beginning = (dtypes: readonly unknown[]) =>
   `void loop(const i64* p) {
   const i64 n = p[0], m = p[1], *number = p + ${2 + 2 * dtypes.length};`;
 
+/**
+ * A cache line written as one, past the caches: without that it is read from memory before, as long as it takes to read an
+ * operand.
+ */
+const STREAM = `
+typedef i64 Words8 __attribute__((vector_size(64))), Words4 __attribute__((vector_size(32))), Words2 __attribute__((vector_size(16)));
+static inline void stream(void* to, const void* from) {
+#ifdef __AVX512F__
+  __builtin_ia32_movntdq512(to, *(const Words8*)from);
+#elif defined(__AVX__)
+  for (int i = 0; i < 2; i++) __builtin_ia32_movntdq256((Words4*)to + i, ((const Words4*)from)[i]);
+#else
+  for (int i = 0; i < 4; i++) __builtin_ia32_movntdq((Words2*)to + i, ((const Words2*)from)[i]);
+#endif
+}`;
+
 // ---- elementwise ------------------------------------------------------------------------------------------------------
 
 function elementwiseSource(shape: HostShape): string {
-  const { program, dtypes, steps, operands, isSingle } = shape;
+  const { program, dtypes, steps, operands, isSingle, isStreamed } = shape;
   const there = [...dtypes.keys()].filter((at) => dtypes[at] !== null);
   const numbers = numbersIn(shape);
   const [moving, still] = [there.filter((at) => steps[at] === "next"), there.filter((at) => steps[at] === "same")];
@@ -148,28 +171,40 @@ function elementwiseSource(shape: HostShape): string {
       partsOf(at)
     } * (n - k) ? l : ${partsOf(at) === 1 ? "0" : "l % 2"})];`
   );
-  const loop = (target: number | string, body: string, clause = "") => `
+  const loop = (target: number | string, body: string, { clause = "", extent = BLOCK, place = "k" } = {}) => `
   #pragma omp simd ${clause}
-  for (int k = 0; k < ${BLOCK}; k++) {
-    ${moving.filter((at) => at < operands).map((at) => read(dtypes[at]!, at, "k", isSingle)).join("\n    ")}
+  for (int k = 0; k < ${extent}; k++) {
+    ${moving.filter((at) => at < operands).map((at) => read(dtypes[at]!, at, place, isSingle)).join("\n    ")}
     ${body}
     ${write(dtypes[operands]!, program, target, "k")}
   }`;
   const body = bodyOf(shape);
+  const parts = partsOf(operands);
+  const line = LINE_BYTES / dtypeInfo(dtypes[operands]!).itemSize;
+  const results = (extent: number) => `${REAL(dtypes[operands]!)} Aq[${extent * parts}] ${ALIGNED};`;
+  const lines = (code: string) => `for (int first = 0; first < ${BLOCK}; first += ${line}) ${code}`;
+  const streaming = (from: string) => `stream(A${operands} + ${parts} * first, ${from});`;
   // Powers of ordinary numbers first; where one of a block is none, all of it again.
-  const statements = !body.includes("H_power(") ? loop(operands, body) : `
-  ${REAL(dtypes[operands]!)} Aq[${BLOCK * partsOf(operands)}];
+  const withPowers = () => `
+  ${results(BLOCK)}
   int isHard = 0;
   ${
-    loop(
-      "q",
-      `int hard = 0; ${body.replace(/H_power(\(.*\));/g, "QUICK_POWER$1;")} isHard |= hard;`,
-      "reduction(|:isHard)",
-    )
+    loop("q", `int hard = 0; ${body.replace(/H_power(\(.*\));/g, "QUICK_POWER$1;")} isHard |= hard;`, {
+      clause: "reduction(|:isHard)",
+    })
   }
   if (isHard) ${loop("q", body)}
-  for (int k = 0; k < ${BLOCK * partsOf(operands)}; k++) A${operands}[k] = Aq[k];`;
-  return `
+  ${
+    isStreamed
+      ? lines(streaming(`Aq + ${parts} * first`))
+      : `for (int k = 0; k < ${BLOCK * parts}; k++) A${operands}[k] = Aq[k];`
+  }`;
+  const plain = () =>
+    isStreamed
+      ? lines(`{ ${results(line)} ${loop("q", body, { extent: line, place: "first + k" })} ${streaming("Aq")} }`)
+      : loop(operands, body);
+  const statements = body.includes("H_power(") ? withPowers() : plain();
+  return `${isStreamed ? STREAM : ""}
 static __attribute__((noinline)) void block(${parameters.join(", ")}) {${statements}
 }
 ${beginning(dtypes)}
@@ -180,13 +215,11 @@ ${beginning(dtypes)}
     i64 k = 0;
     for (; k + ${BLOCK} <= n; k += ${BLOCK}) ${call((at) => `A${at} + ${partsOf(at)} * k`)}
     if (k == n) continue;
-    ${moving.map((at) => `${REAL(dtypes[at]!)} B${at}[${BLOCK * partsOf(at)}];`).join(" ")}
+    ${moving.map((at) => `${REAL(dtypes[at]!)} B${at}[${BLOCK * partsOf(at)}] ${ALIGNED};`).join(" ")}
     ${filled.join("\n    ")}
     ${call((at) => `B${at}`)}
-    for (i64 l = 0; l < ${partsOf(operands)} * (n - k); l++) A${operands}[${
-    partsOf(operands)
-  } * k + l] = B${operands}[l];
-  }
+    for (i64 l = 0; l < ${parts} * (n - k); l++) A${operands}[${parts} * k + l] = B${operands}[l];
+  }${isStreamed ? "\n  __builtin_ia32_sfence();" : ""}
 }
 `;
 }

@@ -69,6 +69,48 @@ for (const dtype of ["float64", "float32"] as const) {
   });
 }
 
+/** As many elements, which begin at a cache line. */
+function atLine(dtype: DType, length: number): LocalArray {
+  const memory = LocalArray.zeros(dtype, [length + 64]);
+  const start = Number(-memory.address & 63n) / (memory.byteLength / memory.size);
+  return memory.slice([start], [length]).reshaped([length], [1]);
+}
+
+Deno.test({
+  name: "results that pass by the caches are those that do not, in whole lines of the cache and beside them",
+  ignore,
+  fn: () => {
+    const cases: [OperationName, DType][] = [
+      ["add", "float32"],
+      ["multiply", "complex128"],
+      ["less", "float64"],
+      ["power", "float64"],
+      ["exp", "float32"],
+      ["subtract", "int32"],
+    ];
+    for (const [name, dtype] of cases) {
+      for (const length of [256, 1493]) {
+        const [a, b] = [0, 1].map((shift) => {
+          const given = LocalArray.zeros(dtype, [length]);
+          const { data } = given;
+          const numbers = values("float64", data.length, shift).data;
+          for (let i = 0; i < data.length; i++) data[i] = numbers[i];
+          return given;
+        });
+        const operands = [a, b].slice(0, operationOf(name).arity);
+        const program = compile(applied(name), operands.map(typeOf));
+        const [past, plain] = [0, 1].map(() => atLine(program.dtype, length));
+        prepareCompiled(program, operands, past, 0)!();
+        prepareCompiled(program, operands, plain)!();
+        const [results, wanted] = [past, plain].map((array) => Array.from(array.toTypedArray(), Number));
+        assertEquals(results, wanted, `${name} ${dtype}`);
+        const isThere = (value: unknown) => Number(value) !== 0;
+        assertEquals(Array.from(past.data, Number).filter(isThere), wanted.filter(isThere), "nothing beside them");
+      }
+    }
+  },
+});
+
 Deno.test({
   name: "powers of ordinary numbers, beside some that are none, and in place",
   ignore,
