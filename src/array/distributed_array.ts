@@ -491,9 +491,10 @@ export class DistributedArray<D extends DType = DType> extends ElementAccess<D> 
   }
 
   /**
-   * The norm of all elements as one vector, or along dimensions: by default the square root of the sum of all squared
-   * magnitudes (the 2-norm of a vector, the Frobenius norm of a matrix); with `ord: 1` the sum of magnitudes, with
-   * `ord: Infinity` the largest; of matrices as such see `matrixNorm`. It neither overflows nor underflows between. Collective.
+   * The norm of all elements as one vector, or along dimensions: with `ord: 2`, the default, the square root of the sum of all
+   * squared magnitudes; with `ord: 1` the sum of magnitudes, with `ord: Infinity` the largest. The elements of a matrix are
+   * one vector, too: 2 is its Frobenius norm, also called "fro", and what NumPy's `norm(a, 1)` and `norm(a, inf)` are of a
+   * matrix is `matrixNorm`. It neither overflows nor underflows between. Collective.
    *
    * @throws {RangeError} for another `ord`.
    * @throws {StateError} after `free`.

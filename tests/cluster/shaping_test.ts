@@ -105,6 +105,12 @@ clusterTest("roll", (runtime) => {
     assertEquals(whole(roll(a, 5, 0)), whole(a));
     assertEquals(whole(roll(a, [2, -1], [0, -1])), table(5, 3, (i, j) => 10 * ((i + 3) % 5) + (j + 1) % 3));
     assertEquals(whole(roll(a, 1, [0, 1])), table(5, 3, (i, j) => 10 * ((i + 4) % 5) + (j + 2) % 3));
+    for (const shift of [2, -4, 16]) {
+      const along = (i: number, j: number) => (3 * i + j - shift + 30) % 15;
+      const wanted = table(5, 3, (i, j) => 10 * Math.floor(along(i, j) / 3) + along(i, j) % 3);
+      const rolled = roll(a, shift);
+      assertEquals([whole(rolled), rolled.order, `${rolled.distribution}`], [wanted, a.order, `${a.distribution}`]);
+    }
     assertEquals(whole(roll(a, [9, -6, 3], [0, 0, 1])), table(5, 3, (i, j) => 10 * ((i + 2) % 5) + j));
   }
 });

@@ -233,7 +233,10 @@ export function trace<D extends DType>(matrix: DistributedArray<D>): ElementOf<D
 
 /** Options of matrix norms. */
 export interface MatrixNormOptions {
-  /** "fro", Frobenius' (the default); 1, the largest sum of magnitudes of a column; Infinity, that of a row. */
+  /**
+   * "fro", Frobenius' (the default); 1, the largest sum of magnitudes of a column; Infinity, that of a row. There is no 2, the
+   * largest singular value.
+   */
   ord?: "fro" | number;
   /** Which dimensions of an array are the rows and the columns of its matrices. */
   axis?: readonly [rows: number, columns: number];
@@ -273,7 +276,8 @@ export function matrixNorm(array: DistributedArray, options: MatrixNormOptions =
     const given = readOptions("the options of matrixNorm", options, ["ord", "axis", "keepDims"]);
     ({ ord = "fro", keepDims = false } = given);
     if (ord !== "fro" && ord !== 1 && ord !== Infinity) {
-      throw new RangeError(`ord of a matrix must be "fro", 1 or Infinity, not ${describe(ord)}.`);
+      const why = ord === 2 ? " That norm, the largest singular value, is not computed here." : "";
+      throw new RangeError(`ord of a matrix must be "fro", 1 or Infinity, not ${describe(ord)}.${why}`);
     }
     checkBoolean("keepDims", keepDims);
     axes = given.axis === undefined ? null : checkMatrixAxes(given.axis, shape, keepDims);

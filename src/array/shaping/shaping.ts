@@ -309,8 +309,8 @@ export function stack<D extends DType>(
 
 /**
  * A new array whose elements stand `shift` places further along a dimension; those that leave it at one end come in at the
- * other. Several dimensions have a shift each, or one for all; shifts of a dimension that is named twice add up. Elements
- * move. Collective.
+ * other. Several dimensions have a shift each, or one for all; shifts of a dimension that is named twice add up. Without a
+ * dimension they move on in C order, from the end of a row to the next one. Elements move. Collective.
  *
  * @throws {RangeError | TypeError} if a shift is no whole number, there is no such dimension, or there are not as many shifts
  * as dimensions.
@@ -327,15 +327,22 @@ export function stack<D extends DType>(
 export function roll<D extends DType>(
   array: DistributedArray<D>,
   shift: number | readonly number[],
-  axis: number | readonly number[],
+  axis?: number | readonly number[],
 ): DistributedArray<D> {
   let shifts!: number[];
   agreeOn("roll", array, () => {
-    shifts = checkShifts(shift, axis, array.shape);
-    return { shifts };
+    const isWhole = axis === undefined;
+    shifts = isWhole ? checkShifts(shift, 0, [array.size]) : checkShifts(shift, axis, array.shape);
+    return { shifts, isWhole };
   });
   const { runtime, shape, distribution, dtype, order, memory } = array;
   const result = DistributedArray.zeros(runtime, shape, distribution, { dtype, order, memory });
+  if (axis === undefined) {
+    using line = reshape(array, [array.size]);
+    using rolled = roll(line, shifts, [0]);
+    using back = reshape(rolled, shape);
+    return result.assign(back);
+  }
   // Along each dimension what stays together, and what comes in at the other end: where from, where to, how many.
   const pieces = shape.map((extent, d) =>
     [[0, shifts[d], extent - shifts[d]], [extent - shifts[d], 0, shifts[d]]].filter(([, , length]) => length > 0)
