@@ -5,7 +5,7 @@ import { DistributedArray, initialize, loadNpy, matmul, saveNpy, Slab } from "..
 
 using runtime = initialize();
 // Rank 0 makes a folder and tells the others.
-const folder = runtime.communicator.broadcastObject(runtime.rank === 0 ? Deno.makeTempDirSync() : null) as string;
+const folder = runtime.communicator.broadcastObject(runtime.rank === 0 ? Deno.makeTempDirSync() : "");
 
 using written = DistributedArray.generate(runtime, [50, 40], Slab.X, (i, j) => 40 * i + j, { dtype: "float64" });
 saveNpy(written, `${folder}/a.npy`);

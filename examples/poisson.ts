@@ -35,7 +35,7 @@ function picture(values: Float64Array): string {
   return `<svg xmlns="http://www.w3.org/2000/svg" width="${8 * n}" height="${8 * n}">\n${squares.join("\n")}\n</svg>\n`;
 }
 
-const values = u.gather() as Float64Array | null;
+const values = u.gather();
 if (values) {
   const path = Deno.args[0] ?? `${Deno.makeTempDirSync()}/solution.svg`;
   Deno.writeTextFileSync(path, picture(values));

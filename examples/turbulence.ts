@@ -27,9 +27,9 @@ const frequencies = Array.from({ length: zero.local.size }, (_, i) => {
 });
 
 /** A spectrum of which each number is that of `from` times a complex factor. */
-function times(from: Float64Array, factor: (ky: number, kx: number) => readonly [number, number]): DistributedArray {
+function times(from: Float64Array, factor: (ky: number, kx: number) => readonly [number, number]) {
   const spectrum = zero.copy();
-  const to = spectrum.local.view() as Float64Array;
+  const to = spectrum.local.view();
   for (const [i, [ky, kx]] of frequencies.entries()) {
     const [re, im] = factor(ky, kx);
     to[2 * i] = from[2 * i] * re - from[2 * i + 1] * im;
@@ -39,11 +39,11 @@ function times(from: Float64Array, factor: (ky: number, kx: number) => readonly 
 }
 
 /** The field of a spectrum: this rank's rows. */
-function field(spectrum: DistributedArray): Float64Array {
+function field(spectrum: DistributedArray<"complex128">): Float64Array {
   inverse.resetOperands(spectrum);
   using result = inverse.execute();
   spectrum.free();
-  return (result.local.view() as Float64Array).slice();
+  return result.local.view().slice();
 }
 
 /** What the flow carries away: -(u w_x + v w_y), as a spectrum without the third of frequencies that would fold back. */
@@ -54,24 +54,21 @@ function advection(vorticity: Float64Array): Float64Array {
   const v = field(times(vorticity, (ky, kx) => [0, -kx / square(ky, kx)]));
   const alongX = field(times(vorticity, (_, kx) => [0, kx]));
   const alongY = field(times(vorticity, (ky) => [0, ky]));
-  (w.local.view() as Float64Array).forEach((_, i, product) => product[i] = -(u[i] * alongX[i] + v[i] * alongY[i]));
+  w.local.view().forEach((_, i, product) => product[i] = -(u[i] * alongX[i] + v[i] * alongY[i]));
   using spectrum = forward.execute();
-  using smooth = times(
-    spectrum.local.view() as Float64Array,
-    (ky, kx) => [Number(Math.max(Math.abs(ky), kx) < n / 3), 0],
-  );
-  return (smooth.local.view() as Float64Array).slice();
+  using smooth = times(spectrum.local.view(), (ky, kx) => [Number(Math.max(Math.abs(ky), kx) < n / 3), 0]);
+  return smooth.local.view().slice();
 }
 
 // Eddies of a few sizes at random.
 using noise = DistributedArray.random(runtime, [n, n], Slab.X, { low: -1, high: 1, seed: 5 });
 w.local.set(noise.local);
 using start = forward.execute();
-using eddies = times(start.local.view() as Float64Array, (ky, kx) => {
+using eddies = times(start.local.view(), (ky, kx) => {
   const k = Math.hypot(ky, kx);
   return [k > 1 && k < 8 ? 6 : 0, 0];
 });
-const vorticity = (eddies.local.view() as Float64Array).slice();
+const vorticity = eddies.local.view().slice();
 /** The mean square of the vorticity; each of the columns inside stands for its conjugate as well. */
 const enstrophy = () => {
   const weight = (kx: number) => kx === 0 || kx === n / 2 ? 1 : 2;
@@ -127,7 +124,7 @@ function png(width: number, height: number, colours: Uint8Array): Uint8Array {
 }
 
 w.local.set(field(times(vorticity, () => [1, 0])));
-const values = w.gather() as Float64Array | null;
+const values = w.gather();
 if (values) {
   const largest = values.reduce((most, value) => Math.max(most, Math.abs(value)), 0);
   const colours = Uint8Array.from({ length: 3 * n * n }, (_, i) => {

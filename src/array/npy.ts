@@ -39,12 +39,12 @@ import {
 import { countOf, forEachRow, innerDimension, type Ranges } from "./traverse.ts";
 
 /** Options of {@linkcode loadNpy}. */
-export interface LoadNpyOptions {
+export interface LoadNpyOptions<D extends DType = DType> {
   /**
    * The dtype of the array; by default the file's. Elements are converted, except that the raw bits of a file of `V2` or
    * `V1` elements are taken as they are for "bfloat16" and "float8_…".
    */
-  dtype?: DType;
+  dtype?: D;
   /** The memory order of the array; by default the file's, which needs no transposition. */
   order?: Order;
   /** Where the elements shall be; by default "device" if the runtime computes on GPUs, else "host". */
@@ -76,12 +76,12 @@ export const LOAD_KEYS = keysOf<LoadNpyOptions>({ dtype: true, order: true, memo
  * console.log(columns.local.shape); // [100, 80 / size]
  * ```
  */
-export function loadNpy(
+export function loadNpy<D extends DType = DType>(
   runtime: Runtime,
   path: string | URL,
   distribution: Distribution,
-  options: LoadNpyOptions = {},
-): DistributedArray {
+  options: LoadNpyOptions<D> = {},
+): DistributedArray<D> {
   let array!: DistributedArray;
   let wanted!: Distribution;
   let given!: LoadNpyOptions;
@@ -97,7 +97,7 @@ export function loadNpy(
       return { path: String(path), ...found.facts };
     });
   });
-  return finish(array, wanted, given);
+  return finish(array, wanted, given) as DistributedArray<D>;
 }
 
 /** What was read, where it is wanted, and what all ranks must agree on. */

@@ -3,6 +3,7 @@
  *
  * @module
  */
+import type { DType } from "../dtype/dtype.ts";
 import { Buffer } from "node:buffer";
 import { crc32, inflateRawSync } from "node:zlib";
 import { checkDistribution, Distribution } from "../distribution/distribution.ts";
@@ -64,19 +65,19 @@ const SUFFIX = ".npy";
  * console.log(columns.shape); // [100, 80]
  * ```
  */
-export function loadNpz(
+export function loadNpz<D extends DType = DType>(
   runtime: Runtime,
   path: string | URL,
   distribution: Distribution,
-  options?: LoadNpyOptions,
-): Record<string, DistributedArray>;
+  options?: LoadNpyOptions<D>,
+): Record<string, DistributedArray<D>>;
 /** Those that are named, in the distributions that are given. */
-export function loadNpz<Name extends string>(
+export function loadNpz<Name extends string, D extends DType = DType>(
   runtime: Runtime,
   path: string | URL,
   distributions: Readonly<Record<Name, Distribution>>,
-  options?: LoadNpyOptions,
-): Record<Name, DistributedArray>;
+  options?: LoadNpyOptions<D>,
+): Record<Name, DistributedArray<D>>;
 export function loadNpz(
   runtime: Runtime,
   path: string | URL,

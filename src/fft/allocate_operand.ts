@@ -8,7 +8,7 @@ import { checkOrder, checkShape, type Order, sizeOfShape, stridesOf } from "../a
 import { LocalArray } from "../array/local_array.ts";
 import { bindTo } from "../distribution/distribution.ts";
 import type { Distribution } from "../distribution/mod.ts";
-import { dtypeInfo } from "../dtype/dtype.ts";
+import { type DType, dtypeInfo } from "../dtype/dtype.ts";
 import { readOptions } from "../options.ts";
 import { agreeWith, type Runtime } from "../runtime/runtime.ts";
 import { describeProblem, noteRoom } from "./checked_transform.ts";
@@ -37,12 +37,12 @@ import { dtypesOf, type FFTProblem } from "./problem.ts";
  * console.log(spectrum.shape, spectrum.isView); // [64, 25], true
  * ```
  */
-export function allocateOperand(
+export function allocateOperand<D extends DType = DType>(
   runtime: Runtime,
   shape: readonly number[],
   distribution: Distribution,
-  options: OperandOptions = {},
-): DistributedArray {
+  options: OperandOptions<D> = {},
+): DistributedArray<D> {
   let array!: DistributedArray;
   agreeWith(runtime, "allocateOperand", () => {
     const given = readOptions("the options of allocateOperand", options, OPERAND_KEYS);
@@ -59,7 +59,7 @@ export function allocateOperand(
     array = DistributedArray.wrap(runtime, local, bound, order);
     return { operand: String(array), type: problem.type, result: problem.result, distribution: String(problem.to) };
   });
-  return array;
+  return array as DistributedArray<D>;
 }
 
 function operandPart(problem: FFTProblem, { rank, stream }: Runtime): LocalArray {

@@ -79,9 +79,9 @@ export interface FFTAutotuneOptions {
 }
 
 /** Options of `allocateOperand`: what they say of the transform has to be what the transform is told. */
-export interface OperandOptions {
+export interface OperandOptions<D extends DType = DType> {
   /** The type of the elements; `complex128`, or `float64` for `r2c`, if left out. */
-  dtype?: DType;
+  dtype?: D;
   /** The memory order; "C" if left out. */
   order?: Order;
   /** The type; `r2c` for a real dtype and `c2c` for a complex one if left out. */

@@ -6,7 +6,7 @@
 import { addBytes, CommunicationMatrix, noBytes } from "../../distribution/communication.ts";
 import { bindTo } from "../../distribution/distribution.ts";
 import type { Distribution } from "../../distribution/mod.ts";
-import { dtypeInfo } from "../../dtype/dtype.ts";
+import { type DType, dtypeInfo } from "../../dtype/dtype.ts";
 import { ConfigurationError, ShapeError, StateError } from "../../errors.ts";
 import { describe, keysOf, readOptions } from "../../options.ts";
 import { agree } from "../../runtime/agreement.ts";
@@ -45,7 +45,10 @@ import { type AskedAlgorithm, type RedistributionAlgorithm, Redistributor } from
  * redistribute(rows.slice([[0, 32], [0, 48]]), whole.slice([[10, 42], [50, 98]]));
  * ```
  */
-export function redistribute(array: DistributedArray, target: Distribution | DistributedArray): DistributedArray {
+export function redistribute<D extends DType>(
+  array: DistributedArray<D>,
+  target: Distribution | DistributedArray<D>,
+): DistributedArray<D> {
   if (!(array instanceof DistributedArray)) {
     // The name is the method's: that is what the other ranks are in if it is an array on theirs.
     agree(runtimeOf(array), "DistributedArray.redistribute", () => checkArray(array, "redistribute: the array"));
@@ -85,11 +88,11 @@ export interface RedistributionMeasurement {
 }
 
 /** What {@linkcode Redistribution.resetOperands} takes. */
-export interface RedistributionOperands {
+export interface RedistributionOperands<D extends DType = DType> {
   /** The array whose elements move. */
-  array?: DistributedArray;
+  array?: DistributedArray<D>;
   /** The array that they move into, if it was made with one. */
-  target?: DistributedArray;
+  target?: DistributedArray<D>;
 }
 
 const OPERAND_KEYS = keysOf<RedistributionOperands>({ array: true, target: true });
@@ -105,9 +108,9 @@ export interface RedistributionReport {
 }
 
 /** What it works on; `target` is `null` if each execution makes a new array. */
-interface Operands {
-  readonly array: DistributedArray;
-  readonly target: DistributedArray | null;
+interface Operands<D extends DType> {
+  readonly array: DistributedArray<D>;
+  readonly target: DistributedArray<D> | null;
 }
 
 /**
@@ -125,10 +128,10 @@ interface Operands {
  * console.log(toColumns.algorithm.algorithm, toColumns.bytesMoved, columns.norm() - rows.norm());
  * ```
  */
-export class Redistribution implements Disposable {
+export class Redistribution<D extends DType = DType> implements Disposable {
   /** The distribution of the results. */
   readonly distribution: Distribution;
-  readonly #operation: CollectiveOperation<Operands, Redistributor>;
+  readonly #operation: CollectiveOperation<Operands<D>, Redistributor>;
   readonly #source: Distribution;
   readonly #hasTarget: boolean;
 
@@ -141,7 +144,7 @@ export class Redistribution implements Disposable {
    * @throws {ConfigurationError} if one array is in host memory, and the other on GPUs.
    * @throws {CollectiveError} if ranks ask for different redistributions.
    */
-  constructor(array: DistributedArray, target: Distribution | DistributedArray) {
+  constructor(array: DistributedArray<D>, target: Distribution | DistributedArray<D>) {
     const runtime = runtimeOf(array, target);
     let bound!: Distribution;
     this.#operation = new CollectiveOperation(runtime, "Redistribution", () => {
@@ -218,7 +221,7 @@ export class Redistribution implements Disposable {
         return { asked, seconds: operation.measure(`autotune: ${asked}`, make, prepare, repetitions) };
       }).sort((one, other) => one.seconds - other.seconds);
       const [{ asked, seconds }] = measured;
-      const make = (operands: Operands | null) => ({ plan: made(asked), operands, facts: { algorithm: asked } });
+      const make = (operands: Operands<D> | null) => ({ plan: made(asked), operands, facts: { algorithm: asked } });
       operation.plan("autotune", make, seconds);
       return measured.map(({ asked, seconds }) => {
         const isLocal = this.algorithm.algorithm === "local_copy";
@@ -291,7 +294,7 @@ export class Redistribution implements Disposable {
    *
    * @throws {StateError} after `free`, or if an array was freed.
    */
-  execute(): DistributedArray {
+  execute(): DistributedArray<D> {
     const { distribution } = this;
     return this.#operation.execute("execute", undefined, (redistributor, { array, target }) => {
       const { runtime, dtype, order, local } = array;
@@ -318,7 +321,7 @@ export class Redistribution implements Disposable {
    * @throws {ShapeError} if shape or distribution differ from those that were planned for.
    * @throws {StateError} after `free`, or if an array is missing after `releaseOperands`.
    */
-  resetOperands(options: RedistributionOperands): void {
+  resetOperands(options: RedistributionOperands<D>): void {
     this.#operation.reset("resetOperands", (old) => {
       const given = readOptions("the options of resetOperands", options ?? null, OPERAND_KEYS);
       const { array = old?.array, target = old?.target ?? null } = given;
@@ -360,7 +363,7 @@ export class Redistribution implements Disposable {
     this.free();
   }
 
-  #ready(member: string): Operands {
+  #ready(member: string): Operands<D> {
     this.#operation.planFor(member);
     const { operands } = this.#operation;
     if (operands === null) throw new StateError("After releaseOperands() nothing runs. Call resetOperands() before.");

@@ -10,7 +10,7 @@
 import { runtimeOf } from "../../array/base_array.ts";
 import type { DistributedArray } from "../../array/distributed_array.ts";
 import { BlockCyclic, type Distribution, Slab } from "../../distribution/mod.ts";
-import type { Scalar } from "../../dtype/dtype.ts";
+import type { DType, Scalar } from "../../dtype/dtype.ts";
 import { describe, keysOf } from "../../options.ts";
 import { historyOf, runOnce } from "../../runtime/operation.ts";
 import { pblasEngineOf } from "../engines/choice.ts";
@@ -105,7 +105,11 @@ export interface TraddOptions extends GeaddOptions {
  * @throws {StateError} if a matrix was freed
  * @throws {CollectiveError} if ranks differ in what they ask for
  */
-export function trsm(a: DistributedArray, b: DistributedArray, options: TriangularOptions = {}): DistributedArray {
+export function trsm<D extends DType>(
+  a: DistributedArray<D>,
+  b: DistributedArray<D>,
+  options: TriangularOptions = {},
+): DistributedArray<D> {
   return run(triangular("trsm", a, b, options));
 }
 
@@ -129,7 +133,11 @@ export function trsm(a: DistributedArray, b: DistributedArray, options: Triangul
  * @param b m x n
  * @returns the product, m x n, with B's distribution and order; B itself with `inplace`
  */
-export function trmm(a: DistributedArray, b: DistributedArray, options: TriangularOptions = {}): DistributedArray {
+export function trmm<D extends DType>(
+  a: DistributedArray<D>,
+  b: DistributedArray<D>,
+  options: TriangularOptions = {},
+): DistributedArray<D> {
   return run(triangular("trmm", a, b, options));
 }
 
@@ -153,7 +161,7 @@ export function trmm(a: DistributedArray, b: DistributedArray, options: Triangul
  * @param a n x k after `trans`
  * @returns n x n, with C's distribution and order; C itself with `inplace`
  */
-export function syrk(a: DistributedArray, options: RankKOptions = {}): DistributedArray {
+export function syrk<D extends DType>(a: DistributedArray<D>, options: RankKOptions = {}): DistributedArray<D> {
   return run(update("syrk", [a], options));
 }
 
@@ -177,7 +185,7 @@ export function syrk(a: DistributedArray, options: RankKOptions = {}): Distribut
  * @param a n x k after `trans`
  * @returns n x n, with C's distribution and order; C itself with `inplace`
  */
-export function herk(a: DistributedArray, options: RankKOptions = {}): DistributedArray {
+export function herk<D extends DType>(a: DistributedArray<D>, options: RankKOptions = {}): DistributedArray<D> {
   return run(update("herk", [a], options));
 }
 
@@ -203,7 +211,11 @@ export function herk(a: DistributedArray, options: RankKOptions = {}): Distribut
  * @param b as A
  * @returns n x n, with C's distribution and order; C itself with `inplace`
  */
-export function syr2k(a: DistributedArray, b: DistributedArray, options: RankKOptions = {}): DistributedArray {
+export function syr2k<D extends DType>(
+  a: DistributedArray<D>,
+  b: DistributedArray<D>,
+  options: RankKOptions = {},
+): DistributedArray<D> {
   return run(update("syr2k", [a, b], options));
 }
 
@@ -229,7 +241,11 @@ export function syr2k(a: DistributedArray, b: DistributedArray, options: RankKOp
  * @param b as A
  * @returns n x n, with C's distribution and order; C itself with `inplace`
  */
-export function her2k(a: DistributedArray, b: DistributedArray, options: RankKOptions = {}): DistributedArray {
+export function her2k<D extends DType>(
+  a: DistributedArray<D>,
+  b: DistributedArray<D>,
+  options: RankKOptions = {},
+): DistributedArray<D> {
   return run(update("her2k", [a, b], options));
 }
 
@@ -253,7 +269,11 @@ export function her2k(a: DistributedArray, b: DistributedArray, options: RankKOp
  * @param b m x n
  * @returns m x n, with C's distribution and order, or B's without C; C itself with `inplace`
  */
-export function symm(a: DistributedArray, b: DistributedArray, options: SymmOptions = {}): DistributedArray {
+export function symm<D extends DType>(
+  a: DistributedArray<D>,
+  b: DistributedArray<D>,
+  options: SymmOptions = {},
+): DistributedArray<D> {
   return run(symmetric("symm", a, b, options));
 }
 
@@ -279,7 +299,11 @@ export function symm(a: DistributedArray, b: DistributedArray, options: SymmOpti
  * @param b m x n
  * @returns m x n, with C's distribution and order, or B's without C; C itself with `inplace`
  */
-export function hemm(a: DistributedArray, b: DistributedArray, options: SymmOptions = {}): DistributedArray {
+export function hemm<D extends DType>(
+  a: DistributedArray<D>,
+  b: DistributedArray<D>,
+  options: SymmOptions = {},
+): DistributedArray<D> {
   return run(symmetric("hemm", a, b, options));
 }
 
@@ -302,7 +326,7 @@ export function hemm(a: DistributedArray, b: DistributedArray, options: SymmOpti
  * @param a m x n after `trans`
  * @returns m x n, with C's distribution and order, or those of op(A) without C; C itself with `inplace`
  */
-export function geadd(a: DistributedArray, options: GeaddOptions = {}): DistributedArray {
+export function geadd<D extends DType>(a: DistributedArray<D>, options: GeaddOptions = {}): DistributedArray<D> {
   return run(add("geadd", a, options));
 }
 
@@ -325,7 +349,7 @@ export function geadd(a: DistributedArray, options: GeaddOptions = {}): Distribu
  * @param a m x n after `trans`
  * @returns m x n, with C's distribution and order, or those of op(A) without C; C itself with `inplace`
  */
-export function tradd(a: DistributedArray, options: TraddOptions = {}): DistributedArray {
+export function tradd<D extends DType>(a: DistributedArray<D>, options: TraddOptions = {}): DistributedArray<D> {
   return run(add("tradd", a, options));
 }
 
@@ -479,9 +503,10 @@ function squareLike(a: Distribution, isTransposed: boolean): Distribution {
   return new BlockCyclic(a.grid, [blockSize, blockSize]);
 }
 
-function run(request: RoutineRequest): DistributedArray {
+/** All matrices are of one dtype, which is checked. */
+function run<D extends DType>(request: RoutineRequest): DistributedArray<D> {
   const runtime = runtimeOf(...request.given);
-  return runOnce(runtime, request.routine, () => {
+  const result = runOnce(runtime, request.routine, () => {
     const checked = checkRoutine(runtime, request);
     const engine = pblasEngineOf(runtime);
     const library = engine.open?.(runtime) ?? "";
@@ -497,4 +522,5 @@ function run(request: RoutineRequest): DistributedArray {
         : prepareRoutine(runtime, request.routine, checked),
     };
   });
+  return result as DistributedArray<D>;
 }

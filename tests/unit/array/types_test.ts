@@ -3,6 +3,7 @@ import { assertEquals, assertStringIncludes } from "@std/assert";
 import * as api from "../../../mod.ts";
 import {
   add,
+  allocateOperand,
   type BinaryNames,
   concatenate,
   DistributedArray,
@@ -14,15 +15,29 @@ import {
   exp,
   FFT,
   type fft,
+  geadd,
+  hemm,
+  her2k,
+  herk,
   type irfft,
+  loadNpy,
+  loadNpz,
   LocalArray,
   Matmul,
   matmul,
   multiply,
   promote,
+  redistribute,
+  Redistribution,
   rfft,
   type Runtime,
   Slab,
+  symm,
+  syr2k,
+  syrk,
+  tradd,
+  trmm,
+  trsm,
   type UnaryNames,
   where,
 } from "../../../mod.ts";
@@ -121,6 +136,21 @@ export function elements(runtime: Runtime): void {
   same<typeof spectrum, DistributedArray<"complex64">>(true);
   same<ReturnType<typeof irfft<"complex128">>, DistributedArray<"float64">>(true);
   same<ReturnType<typeof fft<"complex64">>, DistributedArray<"complex64">>(true);
+
+  // What moves, reads and solves keeps the dtype, too.
+  same<ReturnType<typeof redistribute<"float32">>, DistributedArray<"float32">>(true);
+  const moved = new Redistribution(f, Slab.X).execute();
+  same<typeof moved, DistributedArray<"float32">>(true);
+  const loaded = loadNpy(runtime, "a.npy", Slab.X, { dtype: "float32" });
+  same<typeof loaded, DistributedArray<"float32">>(true);
+  const { weights } = loadNpz(runtime, "a.npz", { weights: Slab.X }, { dtype: "float32" });
+  same<typeof weights, DistributedArray<"float32">>(true);
+  const padded = allocateOperand(runtime, [4], Slab.X, { dtype: "float32" });
+  same<typeof padded, DistributedArray<"float32">>(true);
+  const solved = [trsm(f, f), trmm(f, f), symm(f, f), syr2k(f, f), syrk(f), geadd(f), tradd(f)];
+  same<typeof solved, DistributedArray<"float32">[]>(true);
+  const hermitian = [herk(z), her2k(z, z), hemm(z, z)];
+  same<typeof hermitian, DistributedArray<"complex64">[]>(true);
 
   // Mistakes do not compile.
   // @ts-expect-error: there is no such dtype
