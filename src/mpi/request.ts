@@ -14,7 +14,7 @@ export interface Status {
   source: number | null;
   /** Its tag. */
   tag: number;
-  /** Its length in entries of the receiving array; in bytes for a probed message. */
+  /** Its length in entries: of the receiving array, of a probed message those of the dtype that was named, or bytes. */
   count: number;
 }
 

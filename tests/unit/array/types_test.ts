@@ -27,7 +27,7 @@ import {
   matmul,
   multiply,
   promote,
-  redistribute,
+  type redistribute,
   Redistribution,
   rfft,
   type Runtime,
