@@ -1,31 +1,23 @@
-// Jacobi's iteration for Laplace's equation on a square: each rank has some rows, and the rows of its neighbours beside
-// them ("halos"), which travel before each step.
+// Jacobi's iteration for Laplace's equation on a square: each rank has some rows, and before each step the rows beside
+// them ("halos") come from its neighbours.
 //
 //   deno task run -n 2 examples/jacobi.ts
-import { DistributedArray, initialize, Slab } from "../mod.ts";
+import { DistributedArray, evaluate, initialize, Redistribution, Slab } from "../mod.ts";
 
 using runtime = initialize({ device: "cpu" });
-const { communicator, rank, size } = runtime;
 const [n, steps] = [24, 60];
 const border = (i: number, j: number) => i === 0 ? Math.sin(Math.PI * j / (n - 1)) : 0;
 using u = DistributedArray.generate(runtime, [n, n], Slab.X, border);
 
-const rows = u.local.shape[0];
-const values = u.local.view();
-const halos = new Float64Array((rows + 2) * n); // a row above, the rows, a row below
-const row = (i: number) => halos.subarray((i + 1) * n, (i + 2) * n);
-const [above, below] = [rank > 0 ? rank - 1 : null, rank < size - 1 ? rank + 1 : null];
-const [[first]] = u.distribution.ranges(rank)[0];
-
+const inner = u.slice([[1, -1], [1, -1]]); // the border stays
+const [left, right] = [u.slice([[1, -1], [0, -2]]), u.slice([[1, -1], [2, null]])];
+// A slice one row further up or down has the same rows but one on each rank: that one travels.
+using above = new Redistribution(u.slice([[0, -2], [1, -1]]), inner.distribution);
+using below = new Redistribution(u.slice([[2, null], [1, -1]]), inner.distribution);
 for (let step = 0; step < steps; step++) {
-  halos.set(values, n);
-  communicator.sendReceive(row(0), above, row(rows), { source: below });
-  communicator.sendReceive(row(rows - 1), below, row(-1), { source: above });
-  for (let i = 0; i < rows; i++) {
-    if (first + i === 0 || first + i === n - 1) continue; // the border stays
-    const [up, own, down] = [row(i - 1), row(i), row(i + 1)];
-    for (let j = 1; j < n - 1; j++) values[i * n + j] = (up[j] + down[j] + own[j - 1] + own[j + 1]) / 4;
-  }
+  using up = above.execute();
+  using down = below.execute();
+  evaluate((a, b, c, d) => a.add(b).add(c).add(d).divide(4), [up, down, left, right], { into: inner });
 }
 const [total, middle] = [u.sum(), u.at(n / 2, n / 2)];
-if (rank === 0) console.log(`sum ${total}, in the middle ${middle}`);
+if (runtime.rank === 0) console.log(`sum ${total}, in the middle ${middle}`);

@@ -15,29 +15,20 @@ function area(task: number): number {
   return sum / (points * tasks);
 }
 
-interface Answer {
-  task: number;
-  area: number;
-}
-
 if (rank === 0) {
-  const areas = new Float64Array(tasks);
-  if (size === 1) areas.forEach((_, task) => areas[task] = area(task));
-  let [next, busy] = [0, size - 1];
-  while (busy > 0) {
+  let [next, sum] = [0, 0];
+  while (size === 1 && next < tasks) sum += area(next++);
+  for (let busy = size - 1; busy > 0;) {
     const { source } = world.probe();
-    const answer = world.receiveObject<Answer | null>(source!);
-    if (answer !== null) areas[answer.task] = answer.area;
+    sum += world.receiveObject<number>(source!);
     if (next === tasks) busy--;
     world.sendObject(next < tasks ? next++ : null, source);
   }
-  console.log(`pi is about ${areas.reduce((sum, part) => sum + part, 0)}`);
+  console.log(`pi is about ${sum}`);
 } else {
-  let answer: Answer | null = null;
-  for (;;) {
-    world.sendObject(answer, 0);
-    const task = world.receiveObject<number | null>(0);
-    if (task === null) break;
-    answer = { task, area: area(task) };
-  }
+  let task: number | null = null;
+  do {
+    world.sendObject(task === null ? 0 : area(task), 0); // nothing yet, or what the last task gave
+    task = world.receiveObject<number | null>(0);
+  } while (task !== null);
 }

@@ -1,7 +1,7 @@
 // Principal components of points that are divided among the ranks.
 //
 //   deno task run -n 2 examples/pca.ts
-import { DistributedArray, dot, initialize, matmul, Replicated, Slab } from "../mod.ts";
+import { DistributedArray, initialize, matmul, Replicated, Slab } from "../mod.ts";
 
 using runtime = initialize();
 const [count, features] = [300, 4];
@@ -11,17 +11,13 @@ using points = DistributedArray.generate(runtime, [count, features], Slab.X, poi
 using centred = points.subtract(points.mean({ axis: 0 }));
 // Each rank multiplies its rows; the sum of the products is on all of them.
 using products = matmul(centred, centred, { qualifiers: { a: { isTranspose: true } }, epilog: "all_reduce" });
-using covariance = products.divide(count - 1);
 
 // Power iteration, on every rank alike.
-let direction = DistributedArray.full(runtime, [features], Replicated, 0.5);
-let variance = 0;
+using direction = DistributedArray.full(runtime, [features], Replicated, 0.5);
 for (let round = 0; round < 40; round++) {
-  using longer = covariance.multiply(direction).sum({ axis: 1 });
-  variance = dot(direction, longer);
-  direction.free();
-  direction = longer.divide(longer.norm());
+  using longer = products.multiply(direction).sum({ axis: 1 });
+  longer.divide(longer.norm(), { into: direction });
 }
 using scores = centred.multiply(direction).sum({ axis: 1 }); // divided as the points are
-const spread = scores.var({ correction: 1 });
-if (runtime.rank === 0) console.log(`variance along the first component: ${variance}, of the scores: ${spread}`);
+const variance = scores.var({ correction: 1 });
+if (runtime.rank === 0) console.log(`variance along the first component: ${variance}, ${direction.local.format()}`);
