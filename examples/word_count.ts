@@ -8,21 +8,16 @@ const text = `The sea was calm, and the ship lay still upon the sea.
 No wind came, no bird cried, and no man spoke of the land.
 At noon the captain said: the wind will come, and the ship will sail.
 And the wind came, and the ship sailed, and the sea was white.`;
-const lines = world.scatterObject(
-  world.rank === 0
-    ? Array.from({ length: world.size }, (_, rank) => text.split("\n").filter((_, i) => i % world.size === rank))
-    : null,
-);
 
-const counts = new Map<string, number>();
-for (const word of lines.join(" ").toLowerCase().match(/[a-z]+/g) ?? []) {
-  counts.set(word, (counts.get(word) ?? 0) + 1);
+/** Adds counts to those that there are. */
+function add(counts: Map<string, number>, others: Iterable<[string, number]>): Map<string, number> {
+  for (const [word, count] of others) counts.set(word, (counts.get(word) ?? 0) + count);
+  return counts;
 }
-const all = world.reduceObject(counts, (a, b) => {
-  const sum = new Map(a);
-  for (const [word, count] of b) sum.set(word, (sum.get(word) ?? 0) + count);
-  return sum;
-});
+
+const lines = text.split("\n").filter((_, i) => i % world.size === world.rank);
+const words = lines.join(" ").toLowerCase().match(/[a-z]+/g) ?? [];
+const all = world.reduceObject(add(new Map(), words.map((word) => [word, 1])), add);
 if (all !== null) {
   const most = [...all].sort(([a, m], [b, n]) => n - m || (a < b ? -1 : 1)).slice(0, 5);
   console.log(most.map(([word, count]) => `${word} ${count}`).join(", "));
