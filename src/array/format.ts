@@ -126,7 +126,10 @@ function floatWriter(
     magnitudes.reduce((a, b) => Math.max(a, b), 0),
     magnitudes.reduce((a, b) => Math.min(a, b), Infinity),
   ];
-  const isScientific = magnitudes.length > 0 && (largest >= 1e8 || least < 0.0001 || largest / least > 1000);
+  // In the arithmetic of the dtype.
+  const round = dtype === "float16" || dtype === "float64" ? rounder(dtype) : Math.fround;
+  const isScientific = magnitudes.length > 0 &&
+    (largest >= cutoff(dtype) || least < round(0.0001) || round(largest / least) > 1000);
   const digits = (value: number) =>
     isScientific ? scientific(dtype, value, precision) : positional(dtype, value, precision);
   const sign = (value: number) => value < 0 || Object.is(value, -0) ? "-" : isSigned ? "+" : "";
@@ -144,7 +147,9 @@ function floatWriter(
   return (value) => {
     if (!Number.isFinite(value)) return special(value, isSigned).padStart(left + right + 1);
     // With an exponent all have as many digits: exact ones, also beyond those that tell numbers of few bits apart.
-    const one = isScientific ? inDigits(Math.abs(value).toExponential(fraction)) : digits(Math.abs(value));
+    const one = isScientific
+      ? inDigits(toEven((count) => Math.abs(value).toExponential(count), fraction))
+      : digits(Math.abs(value));
     const head = (sign(value) + one.whole).padStart(left);
     if (!isScientific) return `${head}.${one.fraction.padEnd(fraction)}`;
     return `${head}.${one.fraction}e${one.exponent[0]}${one.exponent.slice(1).padStart(exponent, "0")}`;
@@ -163,22 +168,41 @@ interface Digits {
   readonly exponent: string;
 }
 
+/** From where on floats are written with an exponent: where not all digits before the point are known. */
+function cutoff(dtype: DType): number {
+  return dtype === "float64" ? 1e8 : dtype === "float32" ? 1e6 : 1e3;
+}
+
+/** What becomes of a number in a float dtype. */
+function rounder(dtype: DType): (x: number) => number {
+  if (dtype === "float32") return Math.fround;
+  if (dtype === "float16") return (x) => Math.f16round(x);
+  return isNarrowFloat(dtype) ? (x) => toFloat32(dtype, fromFloat32(dtype, x)) : (x) => x;
+}
+
 /** As few digits as tell a number from its neighbours of the dtype: as JavaScript writes exponents. */
 function shortest(dtype: DType, value: number): string {
   if (dtype === "float64") return value.toExponential();
-  const round = dtype === "float32"
-    ? Math.fround
-    : dtype === "float16"
-    ? (x: number) => Math.f16round(x)
-    : (x: number) => isNarrowFloat(dtype) ? toFloat32(dtype, fromFloat32(dtype, x)) : x;
+  const round = rounder(dtype);
   for (let count = 0; count < 10; count++) {
-    const text = value.toExponential(count);
+    const text = toEven((digits) => value.toExponential(digits), count);
     if (round(Number(text)) === value) return text;
   }
   return value.toExponential();
 }
 
 const trimmed = (fraction: string) => fraction.replace(/0+$/, "");
+
+/**
+ * A number in so many digits behind the point; in the middle between two the even one, as NumPy has it, where JavaScript takes
+ * the larger one.
+ */
+function toEven(write: (digits: number) => string, digits: number): string {
+  const exact = write(Math.min(100, digits + 40));
+  const [, kept, rest, power] = exact.match(new RegExp(`^(\\d+\\.\\d{${digits}})(\\d*)(.*)$`)) ?? [];
+  const isEven = kept !== undefined && Number(kept.replace(".", "").at(-1)) % 2 === 0;
+  return isEven && /^50*$/.test(rest) ? kept.replace(/\.$/, "") + power : write(digits);
+}
 
 /** What `toExponential` writes, in its parts. */
 function inDigits(text: string): Digits {
@@ -189,7 +213,9 @@ function inDigits(text: string): Digits {
 
 function scientific(dtype: DType, value: number, precision: number): Digits {
   const text = shortest(dtype, value);
-  const digits = inDigits(text.split("e")[0].length - 2 > precision ? value.toExponential(precision) : text);
+  const digits = inDigits(
+    text.split("e")[0].length - 2 > precision ? toEven((count) => value.toExponential(count), precision) : text,
+  );
   return { ...digits, fraction: trimmed(digits.fraction) };
 }
 
@@ -197,7 +223,7 @@ function positional(dtype: DType, value: number, precision: number): Digits {
   const [mantissa, power] = shortest(dtype, value).split("e");
   const count = Math.max(0, mantissa.length - 2) - Number(power);
   const text = count > precision
-    ? value.toFixed(precision)
+    ? toEven((count) => value.toFixed(count), precision)
     : value === 0
     ? "0"
     : Number(`${mantissa}e${power}`).toFixed(Math.max(0, count));

@@ -14,7 +14,6 @@ export { type EpilogName, geluAuxShape, reluAuxShape } from "./matmul/epilog.ts"
 export { inferDistribution } from "./matmul/inference.ts";
 export type { Logger } from "../runtime/logger.ts";
 export type { ExecuteOptions } from "../runtime/operation.ts";
-export type { Operation } from "../blas/operation.ts";
 export * from "./pblas/routines.ts";
 export {
   type MatrixQualifier,
