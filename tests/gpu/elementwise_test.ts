@@ -282,6 +282,7 @@ gpuTest("shapes: reshape, concatenate, roll, broadcastTo, slices, diagonals", (r
     reshape: (a) => reshape(a, [8, -1]),
     concatenate: (a) => concatenate([a, a, a]),
     roll: (a) => roll(a, 2, 1),
+    "roll of all": (a) => roll(a, 5),
     broadcastTo: (a) => broadcastTo(a, [3, 6, 4]),
     diagonal: (a) => diagonal(a.slice([[0, 4]])),
     assign: (a) => {
