@@ -317,11 +317,10 @@ function join(): Presence | null {
 function joinAt(place: Omit<MachinePlace, "name">, given: string | null): Presence | null {
   const { rank, size, localRank, localSize } = place;
   try {
-    const libc = libcFunctions(LIBC_SYMBOLS);
-    const name = given ?? nameOfCommand() ?? nameOfJob(libc);
+    const name = given ?? nameOfCommand() ?? nameOfJob(libcFunctions(LIBC_SYMBOLS));
     if (name === null) return null;
     const path = cString(name);
-    const words = mapShared(libc, path, (localSize + 1) * WORDS_OF_RANK);
+    const words = mapShared(path, (localSize + 1) * WORDS_OF_RANK);
     return words && new Presence(words, { rank, size, localRank, localSize }, path);
   } catch {
     return null;
@@ -376,20 +375,23 @@ function inspect({ open, read, close }: Libc, pid: number): { program: string; p
   return { program: found[1], parent: Number(fields[1]), start: fields[19] };
 }
 
-/** Shared memory as an array: mapped over a page of memory that belongs to one, which lives as long as the process. */
-function mapShared(
-  { open, close, ftruncate, mmap }: Libc,
-  path: Uint8Array<ArrayBuffer>,
-  words: number,
-): Int32Array<ArrayBuffer> | null {
+/** Bytes of a page of WebAssembly. */
+const WASM_PAGE_BYTES = 2 ** 16;
+
+/**
+ * Shared memory as an array: mapped over pages that V8 has mapped for WebAssembly, and unmaps when it frees them, which is
+ * before the process ends. Those of other arrays are on the heap, where what is allocated next would lie in shared memory.
+ */
+export function mapShared(path: Uint8Array<ArrayBuffer>, words: number): Int32Array<ArrayBuffer> | null {
+  const { open, close, ftruncate, mmap } = libcFunctions(LIBC_SYMBOLS);
   const length = Math.ceil(words * WORD_BYTES / PAGE_BYTES) * PAGE_BYTES;
   const file = open(path, O_RDWR | O_CREAT | O_NOFOLLOW | O_CLOEXEC, OWNER_ONLY);
   if (file < 0) return null;
-  const room = new ArrayBuffer(length + PAGE_BYTES);
-  const offset = (PAGE_BYTES - Number(addressOf(room) % BigInt(PAGE_BYTES))) % PAGE_BYTES;
-  const place = addressOf(room) + BigInt(offset);
+  const pages = Math.ceil(length / WASM_PAGE_BYTES);
+  const room = new WebAssembly.Memory({ initial: pages, maximum: pages }).buffer as ArrayBuffer;
+  const place = addressOf(room);
   const isMapped = ftruncate(file, BigInt(length)) === 0 &&
     mmap(place, BigInt(length), PROT_READ_WRITE, MAP_SHARED_FIXED, file, 0n) === place;
   close(file);
-  return isMapped ? new Int32Array(room, offset, words) : null;
+  return isMapped ? new Int32Array(room, 0, words) : null;
 }

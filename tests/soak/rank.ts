@@ -30,7 +30,7 @@ interface Holdings {
 
 /** After so many operations everything that is made once is there: on GPUs, communicators and kernels for rare cases, too. */
 const WARM = 300;
-const WARM_ON_GPUS = 1500;
+const WARM_ON_GPUS = 6000;
 
 /** Growth that is no leak: pages that V8 and malloc fill up in the first ten thousand operations, what is made at first use. */
 const ALLOWED: Holdings = { heap: 8, resident: 128, files: 4, shared: 2, device: 64 };
