@@ -5,11 +5,13 @@ import {
   DistributedArray,
   FFT,
   fft,
+  Graph,
   ifft,
   irfft,
   MemoryPool,
   rfft,
   Slab,
+  StateError,
   Stream,
 } from "../../mod.ts";
 import { calling } from "../../src/fft/engines/cufft/passes.ts";
@@ -33,6 +35,19 @@ gpuTest("an operand in host memory is refused, with what to do", (runtime) => {
   assertThrowsEverywhere(runtime, () => fft(field), ConfigurationError, 'Move it there: to({ memory: "device" })');
   using transform = new FFT(field.to({ memory: "device" }));
   assertThrowsEverywhere(runtime, () => transform.resetOperands(field), ConfigurationError, "is in host memory");
+});
+
+gpuTest("transforms that move elements between GPUs are no part of a graph, and go on outside of it", (runtime) => {
+  // The mock has no graphs.
+  if (runtime.size === 1 || isMock(runtime)) return;
+  const field = DistributedArray.random(runtime, [12, 16], Slab.X, { dtype: "complex64", seed: 1 });
+  const values = field.copy();
+  using transform = new FFT(field, { distribution: Slab.Y, inplace: true });
+  transform.plan();
+  const there = () => transform.execute({ direction: "forward" });
+  const capture = () => Graph.capture(runtime, () => void there());
+  assertThrowsEverywhere(runtime, capture, StateError, "cannot be captured in a CUDA graph. Call them before");
+  assert(ifft(there(), { distribution: Slab.X }).maxAbsDifference(values) < 1e-6);
 });
 
 gpuTest("an axis between others takes one call where its elements are moved, or one for each plane", (runtime) => {

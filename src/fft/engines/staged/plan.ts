@@ -16,6 +16,7 @@ import { Redistributor } from "../../../array/redistribution/redistributor.ts";
 import { SymmetricArray } from "../../../array/symmetric_array.ts";
 import { countOf } from "../../../array/traverse.ts";
 import { type DType, dtypeInfo, type TypedArray } from "../../../dtype/dtype.ts";
+import { StateError } from "../../../errors.ts";
 import type { DeviceMemory } from "../../../memory/device_buffer.ts";
 import { allocateSymmetric } from "../../../memory/symmetric_memory.ts";
 import type { Runtime } from "../../../runtime/runtime.ts";
@@ -103,6 +104,14 @@ interface Prepared {
  * copied: that takes less time than to prepare the moves for each new result.
  */
 const MOST_KEPT_BYTES = 2 ** 16;
+
+/** GPUs count what moves between them, and a graph would repeat the counts. */
+function refuseCapture({ stream }: Runtime): void {
+  if (!stream?.isCapturing) return;
+  throw new StateError(
+    "Transforms whose elements move between GPUs cannot be captured in a CUDA graph. Call them before or after Graph.capture.",
+  );
+}
 
 /** A transform and a move that were prepared for an operand, and for a result at some address. */
 interface PreparedBoth {
@@ -287,6 +296,7 @@ export class StagedPlan implements FFTEnginePlan {
 
   /** Prepare all steps from an operand to a result. */
   #prepareAll(operand: LocalArray, result: LocalArray, direction: FFTDirection, scale: number): () => void {
+    if (this.#moves.length > 0) refuseCapture(this.#runtime);
     const runs: (() => void)[] = [];
     for (let i = 0; i < this.#operations.length; i++) {
       const both = this.#prepareBoth(i, direction, operand, result);
@@ -379,7 +389,7 @@ export class StagedPlan implements FFTEnginePlan {
   #prepareBoth(i: number, direction: FFTDirection, operand: LocalArray, result: LocalArray): (() => void) | null {
     const [operation, next] = [this.#operations[i], this.#operations[i + 1]];
     const cut = this.#cutOf(i);
-    if (cut === null || this.#isCaptured(next)) return null;
+    if (cut === null) return null;
     const [source, target] = this.#endsOf(i, operand, result);
     const [, end] = this.#endsOf(i + 1, operand, result);
     const { dimension, parts } = cut;
@@ -458,7 +468,6 @@ export class StagedPlan implements FFTEnginePlan {
     const operation = this.#operations[i];
     const [source, target] = this.#endsOf(i, operand, result);
     const known = this.#prepared[direction][i];
-    if (this.#isCaptured(operation)) return operation.prepare(source, target, direction);
     if (known?.source === source && known.target === target) return known.run;
     const run = operation.prepare(source, target, direction);
     // What knows the result would keep it alive.
@@ -466,11 +475,6 @@ export class StagedPlan implements FFTEnginePlan {
       this.#prepared[direction][i] = { source, target, run };
     }
     return run;
-  }
-
-  /** Whether a move becomes part of a graph, which repeats no marks: what was prepared for other executions does not serve it. */
-  #isCaptured({ move }: Operation): boolean {
-    return move !== undefined && this.#runtime.stream !== null && this.#runtime.stream.isCapturing;
   }
 
   /** The elements between two steps, in one of the buffers. */
