@@ -39,13 +39,15 @@ clusterTest("an FFT is planned once and executed often, on other operands, forwa
 
 function isExecutedOften(runtime: Runtime, shape: number[]): void {
   const [one, two] = [complex(runtime, shape, 1), complex(runtime, shape, 2)];
+  // What is rounded otherwise, as by another plan of FFTW, grows with the spectrum.
+  const rounding = 1e-13 * Math.sqrt(one.size);
   using transform = planned(one);
   const spectra = [transform.execute(), transform.execute()];
   assertEquals(spectra[0].maxAbsDifference(spectra[1]), 0);
-  assert(spectra[0].maxAbsDifference(fft(one)) < 1e-12);
+  assert(spectra[0].maxAbsDifference(fft(one)) < rounding);
   transform.resetOperands(two);
   const other = transform.execute();
-  assert(other.maxAbsDifference(fft(two)) < 1e-12);
+  assert(other.maxAbsDifference(fft(two)) < rounding);
   // From the results' distribution back to that of the operands.
   transform.resetOperands(other);
   const back = transform.execute({ direction: "inverse" });
@@ -57,7 +59,7 @@ function isExecutedOften(runtime: Runtime, shape: number[]): void {
   assertThrowsEverywhere(runtime, () => transform.execute(), StateError, "after releaseOperands()");
   transform.plan({ effort: "patient" });
   transform.resetOperands(two);
-  assert(transform.execute().maxAbsDifference(other) < 1e-12);
+  assert(transform.execute().maxAbsDifference(other) < rounding);
   transform.free();
   transform.free();
   assert(transform.isFreed);
