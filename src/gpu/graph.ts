@@ -93,3 +93,13 @@ export class Graph implements Disposable {
     this.#handle = null;
   }
 }
+
+/**
+ * Refuse what a graph cannot hold, while a stream is captured. Local.
+ *
+ * @throws {StateError} that names `what`, in the plural.
+ */
+export function refuseCapture(stream: Stream | null, what: string): void {
+  if (!stream?.isCapturing) return;
+  throw new StateError(`${what} cannot be captured in a CUDA graph. Call them before or after Graph.capture.`);
+}

@@ -16,7 +16,7 @@ import { Redistributor } from "../../../array/redistribution/redistributor.ts";
 import { SymmetricArray } from "../../../array/symmetric_array.ts";
 import { countOf } from "../../../array/traverse.ts";
 import { type DType, dtypeInfo, type TypedArray } from "../../../dtype/dtype.ts";
-import { StateError } from "../../../errors.ts";
+import { refuseCapture } from "../../../gpu/graph.ts";
 import type { DeviceMemory } from "../../../memory/device_buffer.ts";
 import { allocateSymmetric } from "../../../memory/symmetric_memory.ts";
 import type { Runtime } from "../../../runtime/runtime.ts";
@@ -104,14 +104,6 @@ interface Prepared {
  * copied: that takes less time than to prepare the moves for each new result.
  */
 const MOST_KEPT_BYTES = 2 ** 16;
-
-/** GPUs count what moves between them, and a graph would repeat the counts. */
-function refuseCapture({ stream }: Runtime): void {
-  if (!stream?.isCapturing) return;
-  throw new StateError(
-    "Transforms whose elements move between GPUs cannot be captured in a CUDA graph. Call them before or after Graph.capture.",
-  );
-}
 
 /** A transform and a move that were prepared for an operand, and for a result at some address. */
 interface PreparedBoth {
@@ -296,7 +288,8 @@ export class StagedPlan implements FFTEnginePlan {
 
   /** Prepare all steps from an operand to a result. */
   #prepareAll(operand: LocalArray, result: LocalArray, direction: FFTDirection, scale: number): () => void {
-    if (this.#moves.length > 0) refuseCapture(this.#runtime);
+    // GPUs count what moves between them, and a graph would repeat the counts.
+    if (this.#moves.length > 0) refuseCapture(this.#runtime.stream, "Transforms whose elements move between GPUs");
     const runs: (() => void)[] = [];
     for (let i = 0; i < this.#operations.length; i++) {
       const both = this.#prepareBoth(i, direction, operand, result);

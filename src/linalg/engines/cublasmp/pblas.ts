@@ -8,11 +8,11 @@ import { checkCublasMp, cublasMpError, openCublasMp, openCublasMpPblas } from ".
 import { allocate, type Scalar } from "../../../dtype/dtype.ts";
 import { LocalArray } from "../../../array/local_array.ts";
 import type { ProcessGrid } from "../../../distribution/mod.ts";
-import { ConfigurationError, StateError } from "../../../errors.ts";
+import { ConfigurationError } from "../../../errors.ts";
 import { DeviceBuffer } from "../../../memory/device_buffer.ts";
 import { agree, freeUnlessAgreed } from "../../../runtime/agreement.ts";
 import type { Runtime } from "../../../runtime/runtime.ts";
-import type { Stream } from "../../../gpu/stream.ts";
+import { refuseCapture } from "../../../gpu/graph.ts";
 import {
   argumentsOf,
   type PblasCall,
@@ -122,12 +122,6 @@ function functionsOf(routine: PblasRoutine): [query: NativeFunction, compute: Na
   throw new ConfigurationError(`${routine} needs cuBLASMp 0.9 or newer. Run: deno task native install cuda`);
 }
 
-/** The routines allocate memory and wait for the GPU, which a graph cannot hold. */
-function refuseCapture(stream: Stream): void {
-  if (!stream.isCapturing) return;
-  throw new StateError("PBLAS routines cannot be captured in a CUDA graph. Call them before or after Graph.capture.");
-}
-
 /** Workspace of a call, as large as cuBLASMp wants it. What it refuses is refused here, with its reason. */
 function workspaceFor({ stream }: Runtime, { symbols }: CublasMpResources, { routine }: PblasCall, values: Argument[]) {
   const name = `${functionName(routine)}_bufferSize`;
@@ -222,7 +216,8 @@ export const cublasMpPblas: PblasEngine = {
   accepts: ({ size }, grid, routine, letters) =>
     gridShapeOf(grid, size) !== null && (routine !== "trsm" || isAlongSystems(grid, letters)),
   open({ stream }) {
-    refuseCapture(stream!);
+    // They allocate memory and wait for the GPU.
+    refuseCapture(stream, "PBLAS routines");
     openCublasMpPblas();
     return `cuBLASMp ${openCublasMp().version}`;
   },
