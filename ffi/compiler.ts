@@ -6,7 +6,7 @@
  *
  * @module
  */
-import { createHash, randomUUID } from "node:crypto";
+import { digest } from "./digest.ts";
 import { cacheFolder, readCached, removeFile, writeCached } from "./kernel_cache.ts";
 import { environment } from "./library.ts";
 import { keepLoaded } from "./memory.ts";
@@ -124,10 +124,6 @@ function mayUse(path: string): boolean {
   );
 }
 
-function digest(data: string | Uint8Array): string {
-  return createHash("sha256").update(data).digest("hex");
-}
-
 /** The digest of a library follows it in its file, where the loader does not look. */
 const DIGEST_BYTES = 64;
 
@@ -158,7 +154,7 @@ function alone<T>(folder: string, action: () => T): T {
 
 /** Compile into a file. Whether it is there. */
 function compile({ program }: Compiler, source: string, path: string): boolean {
-  const [text, library] = ["c", "tmp"].map((ending) => `${path}.${randomUUID()}.${ending}`);
+  const [text, library] = ["c", "tmp"].map((ending) => `${path}.${crypto.randomUUID()}.${ending}`);
   try {
     Deno.writeTextFileSync(text, source);
     if (run(program, [...FLAGS, "-o", library, text, ...LIBRARIES]) === null) return false;

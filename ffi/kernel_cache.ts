@@ -3,7 +3,6 @@
  *
  * @module
  */
-import { randomUUID } from "node:crypto";
 import { nativePrefix } from "./library.ts";
 
 /** The folder of compiled kernels, beside that of `native install`. */
@@ -31,7 +30,7 @@ export function hasCached(path: string): boolean {
 
 /** Write a file of the folder: under another name first, since several ranks may do it at once. Whether it is there now. */
 export function writeCached(path: string, content: Uint8Array): boolean {
-  const temporary = `${path}.${randomUUID()}`;
+  const temporary = `${path}.${crypto.randomUUID()}`;
   try {
     Deno.mkdirSync(cacheFolder()!, { recursive: true });
     Deno.writeFileSync(temporary, content);

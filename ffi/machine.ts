@@ -33,15 +33,10 @@ export function machineMemoryBytes(): number {
 const LARGEST_MACHINE = 8192;
 
 /**
- * The numbers of the cores that this process may run on; empty if the kernel does not tell. A launcher that binds ranks
- * gives each its own. Source: sched_getaffinity.
+ * The cores that this process may run on, a bit each; none if the kernel does not tell. A launcher that binds ranks gives
+ * each its own. Source: sched_getaffinity.
  */
-export function allowedCores(): number[] {
+export function allowedCores(): Uint8Array {
   const mask = new Uint8Array(LARGEST_MACHINE / 8);
-  if (libc().sched_getaffinity(0, BigInt(mask.length), mask) !== 0) return [];
-  const cores: number[] = [];
-  mask.forEach((byte, i) => {
-    for (let bit = 0; bit < 8; bit++) if (byte >> bit & 1) cores.push(8 * i + bit);
-  });
-  return cores;
+  return libc().sched_getaffinity(0, BigInt(mask.length), mask) < 0 ? mask.fill(0) : mask;
 }

@@ -7,8 +7,6 @@
  *
  * @module
  */
-import { basename, dirname, resolve } from "node:path";
-import { fileURLToPath } from "node:url";
 import { makeUnnamedFile } from "../../ffi/unnamed_file.ts";
 import { ConfigurationError } from "../errors.ts";
 
@@ -29,20 +27,23 @@ export interface DraftPlace {
   readonly mark: string;
 }
 
+const paths = () => globalThis.process.getBuiltinModule("node:path");
+
 /** Where to write in the end: behind symbolic links, and never over anything but a plain file. */
 export function targetOf(path: string | URL): string {
-  const name = path instanceof URL ? fileURLToPath(path) : path;
+  const name = path instanceof URL ? globalThis.process.getBuiltinModule("node:url").fileURLToPath(path) : path;
   const found = ifThere(() => Deno.statSync(name));
   if (found?.isFile) return Deno.realPathSync(name);
   if (found !== null) throw new ConfigurationError("it exists and is no plain file; take another path.");
   if (!ifThere(() => Deno.lstatSync(name))?.isSymlink) return name;
   // A link to a file that is still to be made.
+  const { dirname, resolve } = paths();
   return targetOf(resolve(Deno.realPathSync(dirname(name)), Deno.readLinkSync(name)));
 }
 
 /** A draft without a name, which processes of this machine can open; null if there can be none. */
 export function unnamedDraft(target: string): Draft | null {
-  const unnamed = makeUnnamedFile(dirname(target));
+  const unnamed = makeUnnamedFile(paths().dirname(target));
   if (unnamed === null) return null;
   using stack = new DisposableStack();
   stack.defer(unnamed.close);
@@ -90,6 +91,7 @@ export function seesDraft({ path, mark }: DraftPlace): boolean {
 
 /** Remove the drafts of a file whose writers were killed. */
 export function removeAbandonedDrafts(target: string): void {
+  const { basename, dirname } = paths();
   const folder = dirname(target);
   const isDraft = (name: string) =>
     name.startsWith(`${basename(target)}.`) && SUFFIX.test(name.slice(basename(target).length));

@@ -4,8 +4,6 @@
  * @module
  */
 import type { DType } from "../dtype/dtype.ts";
-import { Buffer } from "node:buffer";
-import { crc32, inflateRawSync } from "node:zlib";
 import { checkDistribution, Distribution } from "../distribution/distribution.ts";
 import { ConfigurationError, StateError } from "../errors.ts";
 import { describe, isObject, readOptions } from "../options.ts";
@@ -184,6 +182,7 @@ function sourceOf(file: Deno.FsFile, { name, method, offset, packedSize, size }:
 }
 
 function unpacked(name: string, packed: Uint8Array, size: number): Uint8Array {
+  const { inflateRawSync } = globalThis.process.getBuiltinModule("node:zlib");
   try {
     const bytes = inflateRawSync(packed, { maxOutputLength: Math.max(1, size) });
     if (bytes.length === size) return bytes;
@@ -247,9 +246,10 @@ const PIECE = 2 ** 24;
 
 /** The CRC-32 of a part of a file. */
 function checksumOf(path: string, start: number, size: number): number {
+  const { crc32 } = globalThis.process.getBuiltinModule("node:zlib");
   using file = Deno.openSync(path, { read: true });
   const source = wholeFile(file, start, size);
-  const piece = Buffer.alloc(Math.min(PIECE, Math.max(1, size)));
+  const piece = new Uint8Array(Math.min(PIECE, Math.max(1, size)));
   let crc = 0;
   for (let at = 0; at < size; at += PIECE) crc = crc32(piece.subarray(0, source.read(at, piece)), crc);
   return crc;

@@ -39,6 +39,11 @@ export function forgetCollectiveFree(key: string): void {
   waiting.delete(key);
 }
 
+/** How much waits on this rank. */
+export function queuedCount(): number {
+  return waiting.size;
+}
+
 /** What can exchange the keys. */
 export interface Gathering {
   /** Every rank's value. */

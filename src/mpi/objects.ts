@@ -6,7 +6,6 @@
  *
  * @module
  */
-import { deserialize, serialize } from "node:v8";
 import { describe } from "../options.ts";
 import { sumOf } from "./counts.ts";
 
@@ -17,9 +16,11 @@ export interface EncodedObjects {
   counts: Int32Array;
 }
 
+const v8 = () => globalThis.process.getBuiltinModule("node:v8");
+
 export function encodeObject(method: string, value: unknown): Uint8Array<ArrayBuffer> {
   try {
-    const bytes = serialize(value);
+    const bytes = v8().serialize(value);
     return new Uint8Array(bytes.buffer as ArrayBuffer, bytes.byteOffset, bytes.byteLength);
   } catch (error) {
     const reason = error instanceof Error ? error.message : String(error);
@@ -31,7 +32,7 @@ export function encodeObject(method: string, value: unknown): Uint8Array<ArrayBu
 
 /** The value of bytes that {@linkcode encodeObject} made. */
 export function decodeObject<T>(bytes: Uint8Array): T {
-  return deserialize(bytes as Parameters<typeof deserialize>[0]) as T;
+  return v8().deserialize(bytes as Parameters<ReturnType<typeof v8>["deserialize"]>[0]) as T;
 }
 
 /** The bytes of a list of values, one for each rank. */

@@ -8,7 +8,7 @@ import { environment, LibraryNotFoundError } from "../../ffi/library.ts";
 import { machineMemoryBytes } from "../../ffi/machine.ts";
 import { isWithoutMpi } from "../../ffi/mpi/mod.ts";
 import { ConfigurationError } from "../errors.ts";
-import { exchange } from "./agreement.ts";
+import { agree } from "./agreement.ts";
 import type { Communicator } from "../mpi/communicator.ts";
 import { Device } from "../gpu/device.ts";
 import type { CpuDescription, DeviceDescription } from "./runtime.ts";
@@ -51,19 +51,16 @@ export function chooseDevice(
   localRank: number,
 ): ChosenDevice {
   let wish!: Wish;
-  const offers = exchange({ communicator, checks: "collective" }, "initialize", () => {
-    wish = wishOf(wanted, localRank);
-    return { uuid: wish.gpu?.uuid ?? null, ordinal: wish.gpu?.ordinal ?? null };
-  });
+  agree({ communicator, checks: "collective" }, "initialize", () => void (wish = wishOf(wanted, localRank)));
   // From here on all ranks judge the same data, so that they fail together.
-  refuseMixture(offers.map(({ uuid }) => uuid !== null));
-  refuseSharing(offers);
+  refuseMixture(Array.from(communicator.allGather(Uint8Array.of(wish.gpu === null ? 0 : 1)), Boolean));
   if (wish.warning !== undefined && communicator.rank === 0) console.warn(`distmath: ${wish.warning}`);
   if (wish.gpu === null) {
     refuseCpusWithoutMpi();
     return { device: describeCpu(), stream: null };
   }
   const { ordinal, name, computeCapability, memoryBytes, uuid } = wish.gpu;
+  refuseSharing(communicator.allGatherObject({ uuid, ordinal }));
   wish.gpu.makeCurrent();
   return {
     device: { kind: "gpu", ordinal, name, computeCapability, memoryBytes, uuid },
@@ -134,10 +131,10 @@ function refuseMixture(isGpu: readonly boolean[]): void {
   );
 }
 
-function refuseSharing(offers: readonly { uuid: string | null; ordinal: number | null }[]): void {
+function refuseSharing(offers: readonly { uuid: string; ordinal: number }[]): void {
   offers.forEach(({ uuid, ordinal }, rank) => {
     const first = offers.findIndex((other) => other.uuid === uuid);
-    if (uuid === null || first === rank) return;
+    if (first === rank) return;
     throw new ConfigurationError(
       `initialize: ranks ${first} and ${rank} would share GPU ${ordinal} (${uuid}), but each rank needs its own. ` +
         `Start at most as many ranks as there are GPUs, leave device and CUDA_VISIBLE_DEVICES to the launcher, ${CPU_HINT}.`,

@@ -13,7 +13,7 @@ import { Communicator } from "../mpi/communicator.ts";
 import { hasCurrentRuntime, setCurrentRuntime } from "./current.ts";
 import { chooseDevice } from "./device_choice.ts";
 import { setIfUnset } from "../environment.ts";
-import { freeQueued } from "../mpi/collective_free.ts";
+import { freeQueued, queuedCount } from "../mpi/collective_free.ts";
 import { beforeMpiEnds, isMpiFinalized } from "../mpi/init_finalize.ts";
 import { Runtime } from "./runtime.ts";
 import { bindingWarning, type Placement, threadsOf } from "./threads.ts";
@@ -104,7 +104,7 @@ export function initialize(options: InitializeOptions = {}): Runtime {
   const { localRank, localSize } = machineOf(communicator);
   const { device, stream } = chooseDevice(communicator, given.device ?? "auto", localRank);
   const placement: Placement = {
-    masks: communicator.allGatherObject(allowedCores().join()),
+    masks: masksOf(communicator),
     rank: communicator.rank,
     localSize,
     cores: navigator.hardwareConcurrency,
@@ -124,6 +124,16 @@ export function initialize(options: InitializeOptions = {}): Runtime {
     );
   }
   return runtime;
+}
+
+/** The cores of each rank, gathered as bytes: objects take modules of Node, which take 15 ms to load. */
+function masksOf(communicator: Communicator): string[] {
+  const mask = allowedCores();
+  const all = communicator.allGather(mask);
+  return Array.from(
+    { length: communicator.size },
+    (_, rank) => all.subarray(rank * mask.length, (rank + 1) * mask.length).join(),
+  );
 }
 
 /** The communicator that options name, which has to be known first; nothing if it cannot be read. */
@@ -210,6 +220,7 @@ function freeAtEnd(communicator: Communicator): void {
   freedAtEnd.add(communicator);
   const own = communicator.size === 1 ? Communicator.self() : communicator.duplicate();
   const free = () => {
+    if (own.allReduce(Int32Array.of(queuedCount()), { op: "max" })[0] === 0) return;
     const { errors } = freeQueued(own);
     if (errors.length > 0) throw errors[0];
   };

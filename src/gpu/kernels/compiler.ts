@@ -3,7 +3,7 @@
  *
  * @module
  */
-import { createHash } from "node:crypto";
+import { digest } from "../../../ffi/digest.ts";
 import { ConfigurationError } from "../../../ffi/errors.ts";
 import { cacheFolder, hasCached, readCached, writeCached } from "../../../ffi/kernel_cache.ts";
 import { addressOf, fromCString, toCString } from "../../../ffi/memory.ts";
@@ -148,10 +148,7 @@ function targetFor(given: KernelSource, capability: Capability): Target {
   const { version } = openNvrtc();
   const { option, isPtx } = architectureFor(capability, given.isSpecific ?? false);
   const folder = cacheFolder();
-  const key = createHash("sha256").update([given.source, option, version.join(".")].join("\0")).digest("hex").slice(
-    0,
-    32,
-  );
+  const key = digest([given.source, option, version.join(".")].join("\0")).slice(0, 32);
   return { option, isPtx, path: folder && `${folder}/${given.name}-${key}.bin` };
 }
 

@@ -4,7 +4,7 @@
  *
  * @module
  */
-import { createHash, randomUUID } from "node:crypto";
+import { digest } from "../../../ffi/digest.ts";
 import { cacheFolder } from "../../../ffi/kernel_cache.ts";
 import type { Communicator } from "../../mpi/communicator.ts";
 import type { Runtime } from "../../runtime/runtime.ts";
@@ -99,7 +99,7 @@ function read(file: string | undefined): readonly Measured[] | null {
 /** A file of the cache, by what its contents depend on; undefined where there is no place for it. */
 export function cachedFile(name: string, facts: readonly string[]): string | undefined {
   const folder = cacheFolder();
-  return folder && `${folder}/${name}-${createHash("sha256").update(facts.join("\0")).digest("hex").slice(0, 32)}.json`;
+  return folder && `${folder}/${name}-${digest(facts.join("\0")).slice(0, 32)}.json`;
 }
 
 /** What such a file holds; null if there is none, or it may not be read. */
@@ -116,7 +116,7 @@ export function writeCached(file: string | undefined, contents: unknown): void {
   if (file === undefined) return;
   try {
     Deno.mkdirSync(cacheFolder()!, { recursive: true });
-    const temporary = `${file}.${randomUUID()}`;
+    const temporary = `${file}.${crypto.randomUUID()}`;
     Deno.writeTextFileSync(temporary, JSON.stringify(contents, null, 1) + "\n");
     Deno.renameSync(temporary, file);
   } catch {

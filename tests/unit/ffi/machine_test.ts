@@ -10,19 +10,23 @@ Deno.test("memory and cores are those of the machine", () => {
   assertEquals(machineCores(), processors.length);
 });
 
+const bits = (byte: number) => [0, 1, 2, 3, 4, 5, 6, 7].filter((bit) => byte >> bit & 1);
+
 Deno.test("the cores that a process may use are those of its affinity mask", async () => {
-  assert(allowedCores().length >= navigator.hardwareConcurrency);
+  const cores = (mask: Uint8Array) => [...mask].flatMap((byte, i) => bits(byte).map((bit) => 8 * i + bit));
+  assert(cores(allowedCores()).length >= navigator.hardwareConcurrency);
   const code = `import { allowedCores } from ${
     JSON.stringify(new URL("../../../ffi/machine.ts", import.meta.url).href)
   };
     console.log(allowedCores().join());`;
-  const [last] = allowedCores().slice(-1);
+  const [last] = cores(allowedCores()).slice(-1);
   const script = await Deno.makeTempFile({ suffix: ".ts" });
   try {
     await Deno.writeTextFile(script, code);
     const args = ["-c", String(last), Deno.execPath(), "run", "-A", script];
     const { stdout } = await new Deno.Command("taskset", { args, env: { NO_COLOR: "1" } }).output();
-    assertEquals(new TextDecoder().decode(stdout).trim(), String(last));
+    const mask = Uint8Array.from(new TextDecoder().decode(stdout).trim().split(","), Number);
+    assertEquals(cores(mask), [last]);
   } finally {
     await Deno.remove(script);
   }

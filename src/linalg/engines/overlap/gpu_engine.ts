@@ -4,7 +4,7 @@
  *
  * @module
  */
-import { createHash } from "node:crypto";
+import { digest } from "../../../../ffi/digest.ts";
 import { openCublasLt } from "../../../../ffi/cuda/cublaslt.ts";
 import { openNvrtc } from "../../../../ffi/cuda/nvrtc.ts";
 import { ConfigurationError } from "../../../errors.ts";
@@ -104,7 +104,7 @@ let kernels: string | undefined;
 /** What tells the kernels of this version from others'. */
 function kernelsDigest(): string {
   const source = () => tileSource({ ...TILE_SHAPES.wide, dtype: "bfloat16", isRowMajorA: true, isRowMajorB: true });
-  return kernels ??= createHash("sha256").update(source()).digest("hex").slice(0, 8);
+  return kernels ??= digest(source()).slice(0, 8);
 }
 
 /** The overlap engine for runtimes on GPUs. */
