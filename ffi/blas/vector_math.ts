@@ -54,7 +54,6 @@ const BINARY = {
   Add: TWO,
   Sub: TWO,
   Mul: TWO,
-  Div: TWO,
   Pow: TWO,
   Atan2: TWO,
   Fmin: TWO,

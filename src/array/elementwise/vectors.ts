@@ -2,8 +2,9 @@
  * Programs as calls of MKL's vector mathematics, on memory as it lies: for large arrays of floats, block by block, so that
  * what stands between stays in the caches.
  *
- * What is exact (sums, products, quotients, extremes) is the same as in loops, bit for bit; other functions differ from
- * them by two units in the last place at most, erfc by four. Square roots, which MKL rounds wrongly on some CPUs, are left to loops.
+ * What is exact (sums, products, extremes) is the same as in loops, bit for bit; other functions differ from them by two
+ * units in the last place at most, erfc by four. Square roots and quotients, which MKL rounds wrongly on some CPUs (the
+ * latter by AVX-512), are left to loops.
  *
  * @module
  */
@@ -70,7 +71,6 @@ const BINARY: Partial<Record<OperationName, BinaryName>> = {
   add: "Add",
   subtract: "Sub",
   multiply: "Mul",
-  divide: "Div",
   power: "Pow",
   atan2: "Atan2",
   minimum: "Fmin",
@@ -84,7 +84,7 @@ const ROUNDLESS: readonly string[] = ["Abs", "Fmin", "Fmax", "Floor", "Ceil", "T
 const PASSING: readonly string[] = ["Fmin", "Fmax"];
 
 /** Functions whose results are the same in loops, bit for bit. */
-const EXACT: readonly string[] = [...ROUNDLESS, "Add", "Sub", "Mul", "Div", "Sqr"];
+const EXACT: readonly string[] = [...ROUNDLESS, "Add", "Sub", "Mul", "Sqr"];
 
 /** The calls for an expression, the last of which makes the result; null if there are none. */
 function stepsOf(expression: Expression, operands: readonly Part[], dtype: VectorType): readonly Step[] | null {
