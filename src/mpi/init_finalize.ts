@@ -17,6 +17,7 @@ import {
   checkMpi,
   type Handle,
   howToStart,
+  type Launcher,
   launcher,
   type Mpi,
   MPI_FUNCTION_NAMES,
@@ -106,8 +107,8 @@ function start(): Mpi {
       if (openMpiRelease(mpi.version) !== 4) setIfUnset("PMIX_MCA_gds", "hash");
       // Windows are in shared memory; the component for UCX prints errors where there is no UCX.
       setIfUnset("OMPI_MCA_osc", "^ucx");
-      // Looking for the networks of libfabric costs a second, and a process that is alone needs none.
-      if (launcher() === null) setIfUnset("OMPI_MCA_btl", "^ofi");
+      // Looking for the networks of libfabric costs a second, and ranks of one host need none.
+      if (isOnOneHost(launcher())) setIfUnset("OMPI_MCA_btl", "^ofi");
     }
     // Hydra's proxy, once dead, ends nobody, and its ranks would wait for ever.
     if (hydraSocket() !== null) endWithParent();
@@ -126,6 +127,11 @@ function start(): Mpi {
   }
   refuseSingleton(mpi);
   return started = mpi;
+}
+
+/** Whether all ranks run on this host, as far as the launcher tells. */
+function isOnOneHost(starter: Launcher | null): boolean {
+  return starter === null || starter.localSize === starter.size;
 }
 
 /** Refuse a second thread, whose modules are others: both would call MPI at the same time. */
