@@ -128,10 +128,11 @@ static inline double ofTwo(double w, double w1, double* scale) {
 }
 static inline double special(double x, double y, double size) {
   const Word a = { x };
-  const double whole = __builtin_floor(y), odd = y - 2 * __builtin_floor(0.5 * y), infinity = __builtin_inf();
-  double value = a.bits < 0 && odd == 1 ? -size : size;
+  const double whole = __builtin_floor(y), infinity = __builtin_inf();
+  const int isOdd = whole == y & y - 2 * __builtin_floor(0.5 * y) == 1;
+  double value = a.bits < 0 && isOdd ? -size : size;
   value = x < 0 && whole != y && x > -infinity || x != x || y != y ? __builtin_nan("") : value;
-  value = x == -1 && whole == y ? (odd == 1 ? -1 : 1) : value;
+  value = x == -1 && whole == y ? (isOdd ? -1 : 1) : value;
   return y == 0 || x == 1 ? 1 : value;
 }
 static inline double powerOfDouble(double x, double y) {

@@ -139,6 +139,32 @@ Deno.test({
 });
 
 Deno.test({
+  name: "powers of zeros, infinities and negative numbers have the signs that loops give, also beside odd exponents",
+  ignore,
+  fn: () => {
+    const bases = [0, -0, -Infinity, Infinity, -1, -2, -0.5, NaN, 1, -5e-324];
+    const whole = [0, 1, 2, 3, 4, 5, 2 ** 52 + 1, 2 ** 53 - 1, 2 ** 53, Infinity];
+    for (const [dtype, step] of [["float64", 2 ** -53], ["float32", 2 ** -24]] as const) {
+      const beside = whole.flatMap((y) => [y, y * (1 - step), y * (1 + 2 * step), y + 0.5]);
+      const exponents = [...beside, ...beside.map((y) => -y), NaN];
+      const shape = [bases.length * exponents.length];
+      const [a, b, powers, loops] = [0, 1, 2, 3].map(() => LocalArray.zeros(dtype, shape));
+      for (let i = 0; i < a.size; i++) {
+        a.data[i] = bases[i % bases.length];
+        b.data[i] = exponents[Math.floor(i / bases.length)];
+      }
+      assert(both(applied("power"), [a, b], powers, loops));
+      for (let i = 0; i < a.size; i++) {
+        const [value, wanted] = [powers.data[i] as number, loops.data[i] as number];
+        if (distance(dtype, value, wanted) > 2) {
+          fail(`${a.data[i]} to the power ${b.data[i]}: ${value}, by loops ${wanted}`);
+        }
+      }
+    }
+  },
+});
+
+Deno.test({
   name: "expressions, repeated operands, numbers, lines, integers and complex numbers are compiled",
   ignore,
   fn: () => {
