@@ -25,8 +25,27 @@ export const C: Language = {
     const [one, other] = [from, to].map((dtype) => dtypeInfo(dtype).isInteger);
     return one === other ? code : other ? `(i64)(${code})` : `(double)(${code})`;
   },
-  wrap: (code, dtype) => dtypeInfo(dtype).isInteger ? `(i64)(${TYPES_IN_C[dtype]})(${code})` : code,
+  wrap: (code, dtype) => {
+    const { isInteger, isComplex } = dtypeInfo(dtype);
+    return isInteger ? `(i64)(${TYPES_IN_C[dtype]})(${code})` : isComplex ? withTerms(code) : code;
+  },
 };
+
+/**
+ * The terms of a sum or difference kept apart: gcc from version 12 on makes one instruction of products, a difference in one
+ * part and a sum in the other, without rounding the products, whatever it is told of contraction.
+ */
+function withTerms(code: string): string {
+  const terms = code.split(/ ([-+]) /);
+  return terms.length === 1 ? code : terms.map((term, i) => i % 2 === 0 ? `TERM(${term})` : term).join(" ");
+}
+
+const TERM = `
+#if __GNUC__ >= 12
+#define TERM(x) __builtin_assoc_barrier(x)
+#else
+#define TERM(x) (x)
+#endif`;
 
 /** Functions that are instructions, or a few of them. */
 const INSTRUCTIONS: Readonly<Record<string, string>> = {
@@ -240,5 +259,5 @@ export function prelude(code: string, compiler: Compiler, isExact: boolean): str
   const known = isExact ? EXACT : new Map([...EXACT, ...vectorsOf(compiler)]);
   const names = [...new Set(code.match(/\b(?:Math|H|BigInt)_\w+/g))];
   if (!names.every((name) => known.has(name))) return null;
-  return ["typedef long long i64; typedef unsigned char u8;", ...names.map((name) => known.get(name))].join("\n");
+  return ["typedef long long i64; typedef unsigned char u8;", TERM, ...names.map((name) => known.get(name))].join("\n");
 }

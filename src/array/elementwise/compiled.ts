@@ -42,10 +42,16 @@ function isRoundless(node: Expression): boolean {
   return node.kind === "operand" || isRoundless(node.of);
 }
 
+/** Operations on complex numbers that round each part once. */
+const ROUNDED_ONCE: readonly OperationName[] = [...ROUNDLESS, "add", "subtract"];
+
 /** Whether nothing but the last operation rounds, to float32 if to anything, so that float32 may be computed with as it is. */
 function isSingle(expression: Expression, dtype: DType, accumulation: Accumulation | null): boolean {
   if (accumulation !== null) return accumulation.isChoice === true && isRoundless(expression);
-  return dtype !== "float64" && expression.kind === "apply" && expression.of.every(isRoundless);
+  if (expression.kind !== "apply" || dtypeInfo(dtype).isComplex && !ROUNDED_ONCE.includes(expression.name)) {
+    return false;
+  }
+  return dtype !== "float64" && expression.of.every(isRoundless);
 }
 
 const SYMBOLS = { loop: { parameters: ["buffer"], result: "void" } } as const satisfies Deno.ForeignLibraryInterface;

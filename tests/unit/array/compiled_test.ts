@@ -173,18 +173,26 @@ Deno.test({
       const array = LocalArray.zeros(dtype, [rows, columns]);
       const { data } = array;
       for (let i = 0; i < data.length; i++) {
-        data[i] = (i * 7919 % 2003 - 1000) / (array.data instanceof Int32Array ? 1 : 64);
+        // Products of these are rounded.
+        data[i] = (i * 7919 % 2003 - 1000) / (array.data instanceof Int32Array ? 1 : 63);
       }
       return array;
     };
     const [x, y, z] = [0, 1, 2].map(operand);
     const fused = apply("add", apply("multiply", x, y), apply("sqrt", apply("abs", apply("subtract", x, z))));
     const clip = apply("minimum", apply("maximum", x, y), z);
-    for (const dtype of ["float64", "float32", "int32", "complex128"] as const) {
+    for (const dtype of ["float64", "float32", "int32", "complex128", "complex64"] as const) {
       const a = matrix(dtype);
       const row: Elements = { ...a, storage: a.storage, dtype, offset: 3, strides: [0, 1] };
       const column: Elements = { ...a, storage: a.storage, dtype, offset: 4, strides: [columns, 0] };
-      const cases: [Expression, Part[]][] = [[apply("multiply", x, apply("add", y, z)), [a, row, column]]];
+      const cases: [Expression, Part[]][] = [
+        [apply("multiply", x, apply("add", y, z)), [a, row, column]],
+        [applied("multiply"), [a, row]],
+        [apply("subtract", apply("multiply", x, y), apply("square", z)), [a, row, column]],
+      ];
+      if (dtype.startsWith("complex")) {
+        cases.push([apply("add", apply("conj", apply("multiply", x, y)), z), [a, row, column]]);
+      }
       if (dtype === "float64" || dtype === "float32") cases.push([fused, [a, row, { scalar: 0.3 }]]);
       if (dtype === "float32") cases.push([clip, [a, { scalar: -0.7 }, { scalar: 1.2 }]]);
       for (const [expression, operands] of cases) {
