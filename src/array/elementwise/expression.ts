@@ -287,5 +287,5 @@ function widened(language: Language, { dtype, parts }: Value, to: DType): readon
   if (dtype === to) return parts;
   const real = dtypeInfo(to).real;
   const converted = parts.map((part) => language.cast(part, dtypeInfo(dtype).real, real));
-  return dtypeInfo(to).isComplex && parts.length === 1 ? [...converted, "0"] : converted;
+  return dtypeInfo(to).isComplex && parts.length === 1 ? [...converted, "0.0"] : converted;
 }

@@ -152,7 +152,7 @@ export const OPERATIONS: Readonly<Record<OperationName, Operation>> = {
   isFinite: test("+(a - a === 0)", 1, "+(ar - ar === 0 && ai - ai === 0)"),
   conj: arithmetic(1, "a", { complex: ["ar", "-ai"] }),
   real: { arity: 1, types: toReal, number: "a", bigint: "a", complex: "ar" },
-  imag: { arity: 1, types: toReal, number: "0", bigint: "0n", complex: "ai" },
+  imag: { arity: 1, types: toReal, number: "0.0", bigint: "0n", complex: "ai" },
   where: {
     arity: 3,
     types: same,

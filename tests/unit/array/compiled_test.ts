@@ -205,6 +205,29 @@ Deno.test({
 });
 
 Deno.test({
+  name: "imaginary parts of real numbers are zeros of floats: they have signs, and quotients of them are NaN",
+  ignore,
+  fn: () => {
+    const [x, z] = [operand(0), operand(1)];
+    const imag = apply("imag", x);
+    const cases: Expression[] = [
+      apply("divide", imag, imag),
+      apply("negative", imag),
+      apply("negative", cast("complex128", x)),
+      apply("multiply", apply("conj", cast("complex128", x)), z),
+    ];
+    const operands = [values("float64", 1000, 0), LocalArray.zeros("complex128", [1000])];
+    (operands[1].data as Float64Array).set(values("float64", 2000, 1).data as Float64Array);
+    for (const expression of cases) {
+      const { dtype } = compile(expression, operands.map(typeOf));
+      const [compiled, loops] = [LocalArray.zeros(dtype, [1000]), LocalArray.zeros(dtype, [1000])];
+      assert(both(expression, operands, compiled, loops));
+      assert(compiled.data.every((value, i) => Object.is(value, loops.data[i])));
+    }
+  },
+});
+
+Deno.test({
   name: "what C has not, or arrays that do not lie side by side, is left to others",
   ignore,
   fn: () => {
