@@ -68,7 +68,7 @@ const OF_VECTORS: readonly (readonly [version: number, names: string])[] = [
   [
     35,
     "Math_expm1 Math_log1p Math_log2 Math_log10 Math_tan Math_asin Math_acos Math_atan Math_sinh Math_cosh Math_tanh " +
-    "H_erf H_erfc Math_atan2",
+    "H_erf H_erfc H_atan2",
   ],
 ];
 
@@ -221,7 +221,7 @@ const call = (name: string, operands: string) => `_Generic((x), float: ${name}f,
 function ofVectors(names: readonly string[]): [name: string, definition: string][] {
   return names.map((name) => {
     const ofC = nameInC(name);
-    const operands = ["H_power", "Math_atan2"].includes(name) ? "x, y" : "x";
+    const operands = ["H_power", "H_atan2"].includes(name) ? "x, y" : "x";
     const prototypes = ["double", "float"].map((type) => {
       const own = `${ofC}${type === "float" ? "f" : ""}`;
       return `__attribute__((simd("notinbranch"))) ${type} ${own}(${operands.replace(/\w/g, type)});`;

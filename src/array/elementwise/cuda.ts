@@ -73,7 +73,6 @@ struct MathObject {
 ${unary}
   __device__ double abs(double x) { return ::fabs(x); }
   __device__ i64 abs(i64 x) { return x < 0 ? -x : x; }
-  __device__ double atan2(double y, double x) { return ::atan2(y, x); }
   __device__ i64 imul(i64 a, i64 b) { return (i64)(int)((u32)a * (u32)b); }
 };
 
@@ -82,6 +81,7 @@ struct Helpers {
   i64* refused;
 
   __device__ double power(double a, double b) { return b == 2 ? a * a : ::pow(a, b); }
+  __device__ double atan2(double y, double x) { return ::atan2(y, x); }
   __device__ i64 integerPower(i64 a, i64 b) {
     if (b < 0) *refused = b;
     u32 result = 1;

@@ -19,6 +19,12 @@ function power(a: number, b: number): number {
   return a === 1 || a === -1 && (b === Infinity || b === -Infinity) ? 1 : a ** b;
 }
 
+/** As C has it: V8 15 loses the sign of an angle below the smallest number. */
+function atan2(y: number, x: number): number {
+  const angle = Math.atan2(y, x);
+  return angle === 0 ? 0 * y : angle;
+}
+
 function integerPower(a: number, b: number): number {
   if (b < 0) refuseNegative(b);
   let result = 1;
@@ -120,7 +126,7 @@ function tanhIm(re: number, im: number): number {
 function powerParts(ar: number, ai: number, br: number, bi: number): readonly [length: number, angle: number] {
   const length = hypotenuse(ar, ai);
   if (length === 0) return br === 0 && bi === 0 ? [1, 0] : br > 0 ? [0, 0] : [NaN, 0];
-  const [logarithm, angle] = [Math.log(length), Math.atan2(ai, ar)];
+  const [logarithm, angle] = [Math.log(length), atan2(ai, ar)];
   return [Math.exp(br * logarithm - bi * angle), bi * logarithm + br * angle];
 }
 
@@ -141,6 +147,7 @@ export const helpers = {
   erf,
   erfc,
   power,
+  atan2,
   integerPower,
   bigPower,
   roundToEven,

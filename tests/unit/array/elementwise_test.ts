@@ -54,6 +54,13 @@ function assertClose(actual: readonly number[], wanted: readonly number[], toler
   });
 }
 
+Deno.test("an angle below the smallest number is a zero with its sign", () => {
+  const angles = run("atan2", [vector("float64", [-1e-300, 1e-300, -0, 0, -5e-324, -1]), { scalar: 1e300 }]);
+  assertEquals([...angles.data].map((value) => Object.is(value, -0) ? "-0" : value), ["-0", 0, "-0", 0, "-0", -1e-300]);
+  const [, angle] = run("log", [vector("complex128", [1e300, -1e-300])]).data;
+  assert(Object.is(angle, -0));
+});
+
 Deno.test("every operation on special float64 values gives what NumPy gives", () => {
   const special = numbers(fixtures.special);
   for (const [name, wanted] of Object.entries(fixtures.float64) as [OperationName, Fixture][]) {
