@@ -42,16 +42,19 @@ function isRoundless(node: Expression): boolean {
   return node.kind === "operand" || isRoundless(node.of);
 }
 
-/** Operations on complex numbers that round each part once. */
-const ROUNDED_ONCE: readonly OperationName[] = [...ROUNDLESS, "add", "subtract"];
+/** Operations that round each part of a complex number once. */
+const ROUNDED_ONCE: readonly OperationName[] = ["add", "subtract"];
 
-/** Whether nothing but the last operation rounds, to float32 if to anything, so that float32 may be computed with as it is. */
-function isSingle(expression: Expression, dtype: DType, accumulation: Accumulation | null): boolean {
+/**
+ * Whether nothing but the last operation rounds, to float32 if to anything, so that float32 may be computed with as it is:
+ * what goes into float64 is not rounded to float32 before.
+ */
+function isSingle({ expression, targets, accumulation }: Request, dtype: DType): boolean {
   if (accumulation !== null) return accumulation.isChoice === true && isRoundless(expression);
-  if (expression.kind !== "apply" || dtypeInfo(dtype).isComplex && !ROUNDED_ONCE.includes(expression.name)) {
-    return false;
-  }
-  return dtype !== "float64" && expression.of.every(isRoundless);
+  if (dtype === "float64" || expression.kind !== "apply" || !expression.of.every(isRoundless)) return false;
+  if (ROUNDLESS.includes(expression.name)) return true;
+  const isRoundedOnce = !dtypeInfo(dtype).isComplex || ROUNDED_ONCE.includes(expression.name);
+  return isRoundedOnce && dtypeInfo(targets[0].dtype).real !== "float64";
 }
 
 const SYMBOLS = { loop: { parameters: ["buffer"], result: "void" } } as const satisfies Deno.ForeignLibraryInterface;
@@ -124,7 +127,7 @@ function kernelFor(request: Request, compiler: Compiler): { kernel: Kernel; prog
     steps: nest.steps,
     operands: operands.length,
     accumulation,
-    isSingle: isSingle(expression, program.dtype, accumulation),
+    isSingle: isSingle(request, program.dtype),
     isStreamed: request.isStreamed,
   });
   const beginning = prelude(code, compiler, accumulation !== null);

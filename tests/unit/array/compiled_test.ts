@@ -228,6 +228,30 @@ Deno.test({
 });
 
 Deno.test({
+  name: "what goes into float64 is not rounded to float32 before",
+  ignore,
+  fn: () => {
+    const cases: [OperationName, DType, DType][] = [
+      ["multiply", "float32", "float64"],
+      ["add", "complex64", "complex128"],
+      ["subtract", "float32", "complex128"],
+      ["maximum", "float32", "float64"],
+      ["multiply", "float64", "float32"],
+    ];
+    for (const [name, dtype, into] of cases) {
+      const [a, b] = [0, 1].map((shift) => {
+        const array = LocalArray.zeros(dtype, [1000]);
+        for (let i = 0; i < array.data.length; i++) array.data[i] = 1 / (1 + i * 7919 % 2003 + shift);
+        return array;
+      });
+      const [compiled, loops] = [LocalArray.zeros(into, [1000]), LocalArray.zeros(into, [1000])];
+      assert(both(applied(name), [a, b], compiled, loops), name);
+      assertEquals(compiled.data, loops.data, name);
+    }
+  },
+});
+
+Deno.test({
   name: "what C has not, or arrays that do not lie side by side, is left to others",
   ignore,
   fn: () => {
