@@ -15,7 +15,7 @@ import { recorder } from "../../runtime/recorder.ts";
 import type { LocalArray } from "../local_array.ts";
 import { C, prelude, TYPES_IN_C } from "./c.ts";
 import { compile, type Expression, type Program } from "./expression.ts";
-import { hostSource, LINE_BYTES, type Step } from "./host_source.ts";
+import { blockOf, hostSource, LINE_BYTES, type Step } from "./host_source.ts";
 import { type Accumulation, type Elements, type Loop, loopsOf, numbersOf, type Part, typeOf } from "./loops.ts";
 import type { OperationName } from "./names.ts";
 
@@ -99,11 +99,12 @@ interface Request {
 }
 
 /**
- * Whether results can pass by the caches: all their lines begin at cache lines, and in memory of their own, since what an
- * operand has just read is in the caches.
+ * Whether results can pass by the caches: in whole blocks, all their lines begin at cache lines, and in memory of their own,
+ * since what an operand has just read is in the caches.
  */
 function isStreamed({ macros }: Compiler, operands: readonly Part[], target: LocalArray, nest: Nest): boolean {
   if (!macros.has("__x86_64__") || macros.has("__clang__")) return false;
+  if (nest.inner.extent < blockOf(target.dtype, true)) return false;
   const { itemSize } = dtypeInfo(target.dtype);
   const steps = [nest.outer, ...nest.others].map(({ strides }) => BigInt(strides[operands.length] * itemSize));
   const isAligned = [target.address, ...steps].every((bytes) => bytes % BigInt(LINE_BYTES) === 0n);

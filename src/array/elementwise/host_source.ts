@@ -18,8 +18,11 @@ const BLOCK = 256;
 /** Accumulators side by side, of one value or of each of several: enough to keep a CPU busy, and few enough for its registers. */
 const LANES = { ofOne: 32, ofSeveral: 16 };
 
-/** What is written past the caches at once. */
+/** What is written past the caches begins at a cache line. */
 export const LINE_BYTES = 64;
+
+/** As many bytes of results, or more, are computed in the caches, then written past them: line by line took twice as long. */
+const STREAMED_BLOCK_BYTES = 2048;
 
 const ALIGNED = `__attribute__((aligned(${LINE_BYTES})))`;
 
@@ -39,6 +42,11 @@ export interface HostShape {
   readonly isSingle: boolean;
   /** Whether results pass by the caches; they begin at cache lines then. */
   readonly isStreamed: boolean;
+}
+
+/** How many elements are computed alike, and written past the caches together. */
+export function blockOf(dtype: DType, isStreamed: boolean): number {
+  return isStreamed ? Math.max(BLOCK, STREAMED_BLOCK_BYTES / dtypeInfo(dtype).itemSize) : BLOCK;
 }
 
 const REAL = (dtype: DType) => TYPES_IN_C[dtypeInfo(dtype).real]!;
@@ -153,6 +161,7 @@ static inline void stream(void* to, const void* from) {
 function elementwiseSource(shape: HostShape): string {
   const { program, dtypes, steps, operands, isSingle, isStreamed } = shape;
   const there = [...dtypes.keys()].filter((at) => dtypes[at] !== null);
+  const block = blockOf(dtypes[operands]!, isStreamed);
   const numbers = numbersIn(shape);
   const [moving, still] = [there.filter((at) => steps[at] === "next"), there.filter((at) => steps[at] === "same")];
   const stillVariables = still.flatMap((at) => variables("x", dtypes[at]!, at).map((name) => ({ at, name })));
@@ -167,42 +176,44 @@ function elementwiseSource(shape: HostShape): string {
       [...moving.map(place), ...stillVariables.map(({ name }) => name), ...numbers.map(({ name }) => name)].join()
     });`;
   const filled = moving.filter((at) => at < operands).map((at) =>
-    `for (i64 l = 0; l < ${BLOCK * partsOf(at)}; l++) B${at}[l] = A${at}[${partsOf(at)} * k + (l < ${
+    `for (i64 l = 0; l < ${block * partsOf(at)}; l++) B${at}[l] = A${at}[${partsOf(at)} * k + (l < ${
       partsOf(at)
     } * (n - k) ? l : ${partsOf(at) === 1 ? "0" : "l % 2"})];`
   );
-  const loop = (target: number | string, body: string, { clause = "", extent = BLOCK, place = "k" } = {}) => `
+  const loop = (target: number | string, body: string, clause = "") => `
   #pragma omp simd ${clause}
-  for (int k = 0; k < ${extent}; k++) {
-    ${moving.filter((at) => at < operands).map((at) => read(dtypes[at]!, at, place, isSingle)).join("\n    ")}
+  for (int k = 0; k < ${block}; k++) {
+    ${moving.filter((at) => at < operands).map((at) => read(dtypes[at]!, at, "k", isSingle)).join("\n    ")}
     ${body}
     ${write(dtypes[operands]!, program, target, "k")}
   }`;
   const body = bodyOf(shape);
   const parts = partsOf(operands);
   const line = LINE_BYTES / dtypeInfo(dtypes[operands]!).itemSize;
-  const results = (extent: number) => `${REAL(dtypes[operands]!)} Aq[${extent * parts}] ${ALIGNED};`;
-  const lines = (code: string) => `for (int first = 0; first < ${BLOCK}; first += ${line}) ${code}`;
-  const streaming = (from: string) => `stream(A${operands} + ${parts} * first, ${from});`;
+  const results = `${REAL(dtypes[operands]!)} Aq[${block * parts}] ${ALIGNED};`;
+  // The operands of the next block come in meanwhile: what a CPU foresees by itself ends with each page of memory.
+  const fetching = moving.filter((at) => at < operands).map((at) =>
+    `__builtin_prefetch(A${at} + ${partsOf(at)} * (${block} + k));`
+  );
+  const streaming = `
+  for (int k = 0; k < ${block}; k += ${line}) {
+    stream(A${operands} + ${parts} * k, Aq + ${parts} * k);
+    ${fetching.join(" ")}
+  }`;
   // Powers of ordinary numbers first; where one of a block is none, all of it again.
   const withPowers = () => `
-  ${results(BLOCK)}
+  ${results}
   int isHard = 0;
   ${
-    loop("q", `int hard = 0; ${body.replace(/H_power(\(.*\));/g, "QUICK_POWER$1;")} isHard |= hard;`, {
-      clause: "reduction(|:isHard)",
-    })
+    loop(
+      "q",
+      `int hard = 0; ${body.replace(/H_power(\(.*\));/g, "QUICK_POWER$1;")} isHard |= hard;`,
+      "reduction(|:isHard)",
+    )
   }
   if (isHard) ${loop("q", body)}
-  ${
-    isStreamed
-      ? lines(streaming(`Aq + ${parts} * first`))
-      : `for (int k = 0; k < ${BLOCK * parts}; k++) A${operands}[k] = Aq[k];`
-  }`;
-  const plain = () =>
-    isStreamed
-      ? lines(`{ ${results(line)} ${loop("q", body, { extent: line, place: "first + k" })} ${streaming("Aq")} }`)
-      : loop(operands, body);
+  ${isStreamed ? streaming : `for (int k = 0; k < ${block * parts}; k++) A${operands}[k] = Aq[k];`}`;
+  const plain = () => isStreamed ? `${results}${loop("q", body)}${streaming}` : loop(operands, body);
   const statements = body.includes("H_power(") ? withPowers() : plain();
   return `${isStreamed ? STREAM : ""}
 static __attribute__((noinline)) void block(${parameters.join(", ")}) {${statements}
@@ -213,9 +224,9 @@ ${beginning(dtypes)}
     ${lineOf(shape)}
     ${still.map((at) => read(dtypes[at]!, at, "0", isSingle)).join("\n    ")}
     i64 k = 0;
-    for (; k + ${BLOCK} <= n; k += ${BLOCK}) ${call((at) => `A${at} + ${partsOf(at)} * k`)}
+    for (; k + ${block} <= n; k += ${block}) ${call((at) => `A${at} + ${partsOf(at)} * k`)}
     if (k == n) continue;
-    ${moving.map((at) => `${REAL(dtypes[at]!)} B${at}[${BLOCK * partsOf(at)}] ${ALIGNED};`).join(" ")}
+    ${moving.map((at) => `${REAL(dtypes[at]!)} B${at}[${block * partsOf(at)}] ${ALIGNED};`).join(" ")}
     ${filled.join("\n    ")}
     ${call((at) => `B${at}`)}
     for (i64 l = 0; l < ${parts} * (n - k); l++) A${operands}[${parts} * k + l] = B${operands}[l];

@@ -89,7 +89,7 @@ Deno.test({
       ["subtract", "int32"],
     ];
     for (const [name, dtype] of cases) {
-      for (const length of [256, 1493]) {
+      for (const length of [2048, 4133]) {
         const [a, b] = [0, 1].map((shift) => {
           const given = LocalArray.zeros(dtype, [length]);
           const { data } = given;
@@ -132,6 +132,68 @@ Deno.test({
         assert(
           distance(dtype, a.data[i] as number, powers.data[i] as number) <= 2,
           `${dtype} ${i}: ${a.data[i]}, ${powers.data[i]}`,
+        );
+      }
+    }
+  },
+});
+
+/** Powers by IEEE 754, which JavaScript departs from where the base is 1 or -1. */
+function powerOf(x: number, y: number): number {
+  return x === 1 || x === -1 && Math.abs(y) === Infinity ? 1 : x ** y;
+}
+
+Deno.test({
+  name: "powers of float32 are less than a unit in the last place from the exact ones, and special ones are IEEE 754's",
+  ignore,
+  fn: () => {
+    const size = 2 ** 18;
+    const [x, y, result] = Array.from({ length: 3 }, () => LocalArray.zeros("float32", [size]));
+    let state = 1;
+    const random = () => (state = (Math.imul(state, 1664525) + 1013904223) >>> 0) / 2 ** 32;
+    for (let i = 0; i < size; i++) {
+      // Bases of all sizes, and those near 1; results of all sizes, also below the normal range.
+      x.data[i] = i % 2 === 0 ? 2 ** (252 * random() - 126) : 0.7 + 0.72 * random();
+      y.data[i] = (2 * random() - 1) * 149 / Math.max(1e-6, Math.abs(Math.log2(x.data[i] as number)));
+    }
+    const program = compile(applied("power"), [x, y].map(typeOf));
+    prepareCompiled(program, [x, y], result)!();
+    for (let i = 0; i < size; i++) {
+      const [got, exact] = [result.data[i] as number, (x.data[i] as number) ** (y.data[i] as number)];
+      const unit = 2 ** (Math.max(-126, Math.floor(Math.log2(exact))) - 23);
+      if (exact >= 2 ** 128 ? got !== Infinity : Math.abs(got - exact) >= unit) {
+        fail(`${x.data[i]} ** ${y.data[i]} = ${got}, exactly ${exact}`);
+      }
+    }
+    for (const dtype of ["float32", "float64"] as const) {
+      const below = 1 - 2 ** (dtype === "float32" ? -24 : -53);
+      const numbers = [
+        0,
+        1,
+        2,
+        3,
+        0.5,
+        2.5,
+        below,
+        Infinity,
+        NaN,
+        2 ** 24,
+        2 ** 53,
+        dtype === "float32" ? 1e-45 : 5e-324,
+      ];
+      const all = [...numbers, ...numbers.map((value) => -value)];
+      const [bases, exponents, powers] = Array.from({ length: 3 }, () => LocalArray.zeros(dtype, [all.length ** 2]));
+      bases.data.set(all.flatMap((base) => all.map(() => base)) as never);
+      exponents.data.set(all.flatMap(() => all) as never);
+      prepareCompiled(compile(applied("power"), [bases, exponents].map(typeOf)), [bases, exponents], powers)!();
+      for (let i = 0; i < bases.size; i++) {
+        const exact = powerOf(bases.data[i] as number, exponents.data[i] as number);
+        const wanted = dtype === "float32" ? Math.fround(exact) : exact;
+        const most = Number.isFinite(wanted) && wanted !== 0 ? 1 : 0;
+        const got = powers.data[i] as number;
+        assert(
+          Object.is(got, wanted) || most === 1 && distance(dtype, got, wanted) <= most,
+          `${dtype}: ${bases.data[i]} ** ${exponents.data[i]} = ${got}, not ${wanted}`,
         );
       }
     }
