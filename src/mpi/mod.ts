@@ -30,6 +30,7 @@ export type {
   SendReceiveOptions,
   Source,
 } from "./communicator_options.ts";
+export { mapTasks } from "./map_tasks.ts";
 export type { MessageMethods } from "./message_methods.ts";
 export { type Combine, type OperationWord, type OperatorOptions, ReductionOperator } from "./operator.ts";
 export { PersistentRequest, startAll, type Started } from "./persistent.ts";

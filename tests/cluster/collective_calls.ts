@@ -615,7 +615,7 @@ const ELEMENTWISE = words(
  * in the table.
  */
 export const TESTED_ELSEWHERE = `
-  Runtime.finalize SymmetricBuffer.end
+  Runtime.finalize SymmetricBuffer.end mapTasks
   DistributedArray.show DistributedArray.prod DistributedArray.mean
   DistributedArray.std DistributedArray.min DistributedArray.max DistributedArray.argmin DistributedArray.all
   DistributedArray.any

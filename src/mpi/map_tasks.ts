@@ -1,0 +1,108 @@
+/**
+ * Tasks that ranks take as they become free.
+ *
+ * @module
+ */
+import { CollectiveError } from "../errors.ts";
+import { describe } from "../options.ts";
+import type { Communicator } from "./communicator.ts";
+import { encodeObject } from "./objects.ts";
+
+/** What became of a task. */
+type Outcome<R> = { readonly result: R } | { readonly failure: string };
+
+/**
+ * The results of a function for all tasks, in their order, on every rank. Rank 0 hands the tasks out, and each other rank
+ * takes the next one when it has done its last; alone, rank 0 does them itself. Tasks and results travel as the methods
+ * that end in Object send them; the tasks of other ranks than 0 are ignored. Collective.
+ *
+ * It is what `MPICommExecutor` and its `map` are in mpi4py.futures.
+ *
+ * @example
+ * ```ts
+ * import { Communicator, mapTasks } from "@distmath/distmath";
+ * const squares = mapTasks(Communicator.world(), [1, 2, 3], (n) => n * n);
+ * console.assert(squares[2] === 9);
+ * ```
+ *
+ * @throws {TypeError} on every rank, if on one the tasks are no array, or `work` is no function.
+ * @throws {CollectiveError} on every rank, if a task fails; those that nobody has begun are left then.
+ */
+export function mapTasks<T, R>(communicator: Communicator, tasks: readonly T[], work: (task: T) => R): R[] {
+  const refusals = communicator.allGatherObject(refusalOf(communicator.rank, tasks, work));
+  const refusal = refusals.find((text) => text !== null);
+  if (refusal) throw new TypeError(refusal);
+  // Its messages do not meet those of the script.
+  const line = communicator.duplicate();
+  const own = line.rank === 0 ? handOut(line, tasks, work) : takeTasks(line, work);
+  const outcome = line.broadcastObject<Outcome<R[]> | null>(own)!;
+  line.free();
+  if ("failure" in outcome) throw new CollectiveError(`mapTasks: ${outcome.failure}`);
+  return outcome.result;
+}
+
+function refusalOf(rank: number, tasks: unknown, work: unknown): string | null {
+  if (typeof work !== "function") return `mapTasks: work must be a function (task) => result, not ${describe(work)}.`;
+  return rank > 0 || Array.isArray(tasks) ? null : `mapTasks: tasks must be an array, not ${describe(tasks)}.`;
+}
+
+/** The bytes of what a task gave, or of why it failed; it must not end here, since others wait. */
+function outcomeOf<R>(work: () => R): Uint8Array<ArrayBuffer> {
+  try {
+    return encodeObject("mapTasks", { result: work() });
+  } catch (error) {
+    return encodeObject("mapTasks", { failure: error instanceof Error ? error.message : String(error) });
+  }
+}
+
+/** Rank 0: a task to each rank that is free, until none is left. */
+function handOut<T, R>(line: Communicator, tasks: readonly T[], work: (task: T) => R): Outcome<R[]> {
+  if (line.size === 1) return allAlone(tasks, work);
+  const results: R[] = new Array(tasks.length);
+  const doing = new Map<number, number>();
+  let [next, failure] = [0, ""];
+  const give = (rank: number) => {
+    const isOver = failure !== "" || next === tasks.length;
+    if (isOver) return line.sendObject(null, rank);
+    line.send(outcomeOf(() => tasks[next]), rank);
+    doing.set(rank, next++);
+  };
+  for (let rank = 1; rank < line.size; rank++) give(rank);
+  while (doing.size > 0) {
+    const source = line.probe().source!;
+    const outcome = line.receiveObject<Outcome<R>>(source);
+    const task = doing.get(source)!;
+    doing.delete(source);
+    if ("result" in outcome) results[task] = outcome.result;
+    else failure ||= `task ${task} failed on rank ${source}: ${outcome.failure}`;
+    give(source);
+  }
+  return failure === "" ? { result: results } : { failure };
+}
+
+function allAlone<T, R>(tasks: readonly T[], work: (task: T) => R): Outcome<R[]> {
+  const results: R[] = [];
+  for (const [task, value] of tasks.entries()) {
+    try {
+      results.push(work(value));
+    } catch (error) {
+      return { failure: `task ${task} failed on rank 0: ${error instanceof Error ? error.message : String(error)}` };
+    }
+  }
+  return { result: results };
+}
+
+/** The other ranks: do what comes, until nothing does. */
+function takeTasks<T, R>(line: Communicator, work: (task: T) => R): null {
+  for (;;) {
+    const task = line.receiveObject<Outcome<T> | null>(0);
+    if (task === null) return null;
+    line.send(
+      outcomeOf(() => {
+        if ("failure" in task) throw new TypeError(task.failure);
+        return work(task.result);
+      }),
+      0,
+    );
+  }
+}
