@@ -11,15 +11,19 @@ import {
   fft,
   type FFTOptions,
   type FFTType,
+  irfft,
   LocalArray,
   ProcessGrid,
   Replicated,
+  rfft,
   type Runtime,
   Slab,
   type TypedArray,
 } from "../../mod.ts";
 import { openFftw } from "../../ffi/fft/fftw.ts";
 import { comparing } from "../../src/fft/engines/fftw/passes.ts";
+import { hostCutting } from "../../src/fft/engines/staged/plan.ts";
+import { openChannels } from "../../src/memory/peer_channels.ts";
 import { squarestFactors } from "../../src/fft/four_step.ts";
 import { clusterTest } from "../../src/testing/mod.ts";
 import { at, generate, transformed, type Whole } from "./fft_oracle.ts";
@@ -339,6 +343,53 @@ clusterTest("on CPUs every pass takes the library that was the faster, in calls 
     Object.assign(comparing, known);
   }
 });
+
+clusterTest("parts that are sent while they are in the caches: both orders, in place, real, uneven", (runtime) => {
+  const usual = { ...hostCutting };
+  try {
+    for (const order of ["C", "F"] as const) {
+      const shape = order === "C" ? [65, 128, 127] : [127, 128, 65];
+      const [from, to] = order === "C" ? [Slab.X, Slab.Y] : [Slab.Z, Slab.Y];
+      const options = { distribution: to, norm: "ortho" } as const;
+      const [field, other] = [3, 4].map((seed) =>
+        DistributedArray.random(runtime, shape, from, { dtype: "complex128", order, seed })
+      );
+      hostCutting.leastBytes = Infinity;
+      const [whole, otherWhole] = [fft(field, options), fft(other, options)];
+      const otherBack = fft(other, { norm: "ortho", redistribute: true });
+      hostCutting.leastBytes = 2 ** 18;
+      using transform = new FFT(field, options);
+      transform.plan();
+      // Results that are kept, one that lies where a freed one was, another operand, and the way back.
+      const kept = [transform.execute(), transform.execute()];
+      kept[1].free();
+      kept[1] = transform.execute();
+      for (const spectrum of kept) assert(spectrum.maxAbsDifference(whole) < 1e-12, `${order}: whole`);
+      const told = transform.explain();
+      assertEquals(told.includes("while others are transformed"), runtime.size > 1 && copiesDirectly(runtime), told);
+      transform.resetOperands(other);
+      assert(transform.execute().maxAbsDifference(otherWhole) < 1e-12, `${order}: another operand`);
+      transform.resetOperands(kept[0]);
+      assert(transform.execute({ direction: "inverse" }).maxAbsDifference(field) < 1e-12, `${order}: back`);
+      const there = fft(field, { axes: [1], norm: "ortho", redistribute: true });
+      const both = fft(field, { axes: [1, order === "C" ? 0 : 2], norm: "ortho", redistribute: true });
+      const apart = fft(there, { axes: [order === "C" ? 0 : 2], norm: "ortho", redistribute: true });
+      assert(both.maxAbsDifference(apart) < 1e-12, `${order}: there and back`);
+      const real = DistributedArray.random(runtime, shape, from, { dtype: "float32", order, seed: 5 });
+      const half = rfft(real, { distribution: to });
+      assert(irfft(half, { distribution: from, lastAxisParity: "odd" }).maxAbsDifference(real) < 1e-4, "real numbers");
+      const inplace = fft(other, { norm: "ortho", redistribute: true, inplace: true });
+      assert(inplace.maxAbsDifference(otherBack) < 1e-12, `${order}: in place`);
+    }
+  } finally {
+    Object.assign(hostCutting, usual);
+  }
+});
+
+/** Whether ranks may copy from and to each other's memory here. */
+function copiesDirectly(runtime: Runtime): boolean {
+  return openChannels(runtime.communicator)?.processes != null;
+}
 
 clusterTest("the natural distribution: what nvmath has for slabs, no move where none is needed", (runtime) => {
   const natural = (shape: number[], from: Distribution, options: FFTOptions = {}) => {

@@ -15,6 +15,7 @@ import { type Order, sizeOfShape, stridesOf } from "../layout.ts";
 import type { LocalArray } from "../local_array.ts";
 import { SymmetricArray } from "../symmetric_array.ts";
 import type { Laid } from "./gpu_executor.ts";
+import type { Making } from "./making_executor.ts";
 import { type Packed, partsAlong, piecesOf } from "./pieces.ts";
 import type { RedistributionPlan, Transfer } from "./plan.ts";
 
@@ -41,16 +42,6 @@ interface Prepared {
   readonly streams: readonly Stream[];
   readonly tables: readonly DeviceBuffer[];
   readonly move: () => void;
-}
-
-/**
- * A source that is made while it moves, in at most so many parts along a dimension of which every rank gets everything: part
- * i is there after `make(i)`, which is put on the main stream.
- */
-export interface Making {
-  readonly dimension: number;
-  readonly parts: number;
-  make(part: number): void;
 }
 
 /** The pieces that go one way between this rank and another, and the part of the source that each belongs to. */

@@ -14,7 +14,8 @@ import { LocalArray } from "../local_array.ts";
 import { SymmetricArray } from "../symmetric_array.ts";
 import { GpuExecutor, type Laid, Scratch } from "./gpu_executor.ts";
 import { HostExecutor } from "./host_executor.ts";
-import { type Making, PeerExecutor } from "./peer_executor.ts";
+import { type Making, prepareMaking } from "./making_executor.ts";
+import { PeerExecutor } from "./peer_executor.ts";
 import { ProcessExecutor } from "./process_executor.ts";
 import { type Parts, planRedistribution, type RedistributionPlan } from "./plan.ts";
 import { TypedExecutor } from "./typed_executor.ts";
@@ -112,7 +113,9 @@ export class Redistributor {
     if (!source.isOnDevice) {
       const channels = this.#channels();
       if (!channels) return this.#asked === "derived_types" ? "derived_types" : "packed_alltoallv";
-      return this.#isBetweenProcesses(channels, source, order) ? "direct_copies" : "shared_window";
+      return this.#isBetweenProcesses(channels, dtypeInfo(source.dtype).itemSize, order)
+        ? "direct_copies"
+        : "shared_window";
     }
     if (!this.#deviceChannels()) return "packed_nccl";
     return this.#isDirect(target, order) ? "direct_copies" : "peer_copies";
@@ -220,9 +223,27 @@ export class Redistributor {
     this.#kept = null;
   }
 
-  /** Whether a source may be made while it moves, once {@linkcode open} was called. */
-  get canMoveWhile(): boolean {
-    return this.#isOnDevice && this.#plan.elementsMoved > 0 && !!this.#deviceChannels();
+  /**
+   * Whether a source may be made while it moves: the same on all ranks. In host memory it is if elements go from process to
+   * process; before {@linkcode open} was called that is a guess.
+   */
+  canMoveWhile(order: Order, itemSize: number): boolean {
+    if (this.#plan.elementsMoved === 0) return false;
+    if (this.#isOnDevice) return !!this.#deviceChannels();
+    const channels = this.#channels();
+    const { size, localSize } = this.#runtime;
+    if (channels === undefined) return size === localSize && this.#processes.isFastest(order, itemSize);
+    return channels !== null && this.#isBetweenProcesses(channels, itemSize, order);
+  }
+
+  /**
+   * Prepare moving a source in host memory that is made meanwhile: returns what prepares the rest, as {@linkcode prepare} does,
+   * given a dense target apart from it. `null`, the same on all ranks, if it has to be there before: {@linkcode open} was not
+   * called, or ranks cannot write to each other's memory.
+   */
+  prepareMaking(making: Making, source: LocalArray, order: Order): ((target: LocalArray) => () => void) | null {
+    const channels = this.canMoveWhile(order, dtypeInfo(source.dtype).itemSize) ? this.#channels() : null;
+    return channels ? prepareMaking(this.#plan, channels, making, source, order) : null;
   }
 
   /**
@@ -230,7 +251,8 @@ export class Redistributor {
    * there before: {@linkcode open} was not called, or these ranks have no channels.
    */
   prepareWhile(making: Making, source: LocalArray, target: LocalArray, order: Order): (() => void) | null {
-    const channels = this.canMoveWhile ? this.#deviceChannels() : null;
+    const canMove = this.canMoveWhile(order, dtypeInfo(target.dtype).itemSize);
+    const channels = canMove ? this.#deviceChannels() : null;
     if (!channels || this.#runtime.stream!.isCapturing) return null;
     this.#plan.check(source, target);
     return this.#peers!.prepare(channels, source, target, order, this.#isDirect(target, order), making);
@@ -290,16 +312,16 @@ export class Redistributor {
     if (channels === undefined) return null;
     if (this.#asked === "derived_types") return this.#typed.prepare(source, target, order);
     if (channels === null) return this.#host.prepare(source, target, order);
-    if (this.#isBetweenProcesses(channels, source, order)) {
+    if (this.#isBetweenProcesses(channels, dtypeInfo(source.dtype).itemSize, order)) {
       return this.#processes.prepare(channels, source, target, order);
     }
     return prepareThroughWindow(this.#plan, channels, source, target, order);
   }
 
   /** Whether elements go from process to process: the same on all ranks. */
-  #isBetweenProcesses({ processes }: PeerChannels, { dtype }: LocalArray, order: Order): boolean {
+  #isBetweenProcesses({ processes }: PeerChannels, itemSize: number, order: Order): boolean {
     if (processes === null || this.#asked === "shared_window") return false;
-    return this.#asked === "direct_copies" || this.#processes.isFastest(order, dtypeInfo(dtype).itemSize);
+    return this.#asked === "direct_copies" || this.#processes.isFastest(order, itemSize);
   }
 
   /** `null` if it is not known yet how. A graph replays NCCL's calls, but no marks, which grow. */

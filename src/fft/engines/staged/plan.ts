@@ -61,6 +61,8 @@ export interface Transformer extends Disposable {
   inOrder(run: () => void, operand: LocalArray, result: LocalArray): () => void;
 }
 
+type Transforms = Readonly<Record<FFTDirection, LocalTransform>>;
+
 /** A step, ready to be prepared for arrays. */
 interface Operation extends Disposable {
   readonly step: Step;
@@ -70,7 +72,9 @@ interface Operation extends Disposable {
   /** What moves, if it is a move. */
   readonly move?: Redistributor;
   /** What transforms, by direction, if it is a transform. */
-  readonly transforms?: Readonly<Record<FFTDirection, LocalTransform>>;
+  readonly transforms?: Transforms;
+  /** The same for parts of it. */
+  readonly partTransforms?: Transforms;
   prepare(source: LocalArray, target: LocalArray, direction: FFTDirection): () => void;
 }
 
@@ -79,6 +83,12 @@ interface Operation extends Disposable {
  * where the next step reads them. Measured on two H200s (bench/results/gpu_fft_h200.json); tests and benchmarks ask for others.
  */
 export const cutting = { parts: 8, leastBytes: 2 ** 25, lands: true };
+
+/**
+ * The least bytes of a part in host memory: it is in the caches until it is sent, 4096 x 4096 complex128 on 2 ranks takes an
+ * eighth less time so. Of half as many, or four times as many bytes it takes about as long.
+ */
+export const hostCutting = { leastBytes: 2 ** 20 };
 
 /** What the busiest rank computes in a step. Real numbers take half of what complex ones do. */
 function operationsOfStep(step: Step, size: number): number {
@@ -112,6 +122,20 @@ interface PreparedBoth {
   readonly run: () => void;
 }
 
+/** How a step and the next one go part by part. */
+interface Cut {
+  readonly dimension: number;
+  readonly parts: number;
+}
+
+/** A transform of parts and a move that were prepared for an operand, and prepare themselves for a result. */
+interface PreparedParts {
+  readonly source: LocalArray;
+  readonly target: LocalArray;
+  /** `null` if it was not known yet whether parts can move meanwhile. */
+  readonly move: ((result: LocalArray) => () => void) | null;
+}
+
 /** A transform by local transforms and this library's redistributions. */
 export class StagedPlan implements FFTEnginePlan {
   readonly #runtime: Runtime;
@@ -125,6 +149,9 @@ export class StagedPlan implements FFTEnginePlan {
   readonly #views = new Map<string, LocalArray>();
   readonly #prepared: Record<FFTDirection, (Prepared | null)[]> = { forward: [], inverse: [] };
   readonly #both: Record<FFTDirection, Record<number, PreparedBoth | null>> = { forward: {}, inverse: {} };
+  /** How steps go part by part, as far as that was asked. */
+  readonly #cuts: (Cut | null)[] = [];
+  readonly #made: Record<FFTDirection, Record<number, PreparedParts>> = { forward: {}, inverse: {} };
   readonly #inplace: boolean;
   readonly #moves: readonly Redistributor[];
   readonly #itemSizes: readonly number[];
@@ -190,14 +217,21 @@ export class StagedPlan implements FFTEnginePlan {
       }
       const { type, axes } = step;
       const transformFor = (direction: FFTDirection) => new LocalTransform(transformer.passes, type, axes, direction);
-      const transforms = { forward: transformFor("forward"), inverse: transformFor("inverse") };
+      const both = (): Transforms => ({ forward: transformFor("forward"), inverse: transformFor("inverse") });
+      const [transforms, partTransforms] = [both(), both()];
       return {
         step,
         source: type === "r2c" ? precision : complex,
         target: type === "c2r" ? precision : complex,
         transforms,
+        partTransforms,
         prepare: (source, target, direction) => transforms[direction].prepare(source, target),
-        [Symbol.dispose]: () => Object.values(transforms).forEach((transform) => transform[Symbol.dispose]()),
+        [Symbol.dispose]: () => {
+          for (const { forward, inverse } of [transforms, partTransforms]) {
+            forward[Symbol.dispose]();
+            inverse[Symbol.dispose]();
+          }
+        },
       };
     });
     [this.#moves, this.#itemSizes] = [moves, itemSizes];
@@ -214,7 +248,10 @@ export class StagedPlan implements FFTEnginePlan {
     const { algorithm, variant, notes = [] } = this.#route;
     const { engine, library, workspaceBytes } = this.#transformer;
     const bytes = this.#moves.map((move, i) => move.bytesMoved(this.#itemSizes[i]));
-    const local = this.#operations.flatMap(({ transforms }) => Object.values(transforms ?? {}));
+    const local = this.#operations.flatMap(({ transforms, partTransforms }) => [
+      ...Object.values(transforms ?? {}),
+      ...Object.values(partTransforms ?? {}),
+    ]);
     const held = [...this.#moves, ...local].reduce((sum, { byteLength }) => sum + byteLength, 0);
     const counted = bytes.values();
     const isCopied = this.#locations.at(-1) !== "result";
@@ -230,11 +267,11 @@ export class StagedPlan implements FFTEnginePlan {
       bytesMoved: bytes.reduce((sum, n) => sum + n, 0),
       steps: [
         ...this.#route.steps.map((step, i) => {
-          const cut = i > 0 ? this.#cutOf(i - 1) : null;
+          const [own, cut] = [this.#cutOf(i), i > 0 ? this.#cutOf(i - 1) : null];
           const meanwhile = cut
             ? `, in ${cut.parts} parts along axis ${cut.dimension}, while others are transformed`
             : "";
-          const { transforms } = this.#operations[i];
+          const transforms = this.#operations[i][own ? "partTransforms" : "transforms"];
           const by = new Set(transforms ? Object.values(transforms).flatMap(({ libraries }) => libraries) : []);
           const library = by.size > 0 ? `, by ${[...by].join(" and ")}` : "";
           return inWords(step, step.kind === "move" ? counted.next().value! : 0) + library + meanwhile;
@@ -314,13 +351,18 @@ export class StagedPlan implements FFTEnginePlan {
   /** See {@linkcode FFTEnginePlan}. */
   open(): void {
     for (const move of this.#moves) move.open();
+    this.#cuts.length = 0;
     this.#landings ??= this.#mayLand && cutting.lands ? this.#makeLandings() : new Map();
+    // What was a guess before is known now.
+    this.#cuts.length = 0;
   }
 
   /** See {@linkcode FFTEnginePlan}. */
   release(): void {
     this.#both.forward = {};
     this.#both.inverse = {};
+    this.#made.forward = {};
+    this.#made.inverse = {};
     for (const direction of FFT_DIRECTIONS) delete this.#kept[direction];
     const isInside = (i: number) => [this.#locations[i], this.#locations[i + 1]].every((at) => typeof at === "number");
     for (const prepared of Object.values(this.#prepared)) {
@@ -385,20 +427,15 @@ export class StagedPlan implements FFTEnginePlan {
     if (cut === null) return null;
     const [source, target] = this.#endsOf(i, operand, result);
     const [, end] = this.#endsOf(i + 1, operand, result);
+    if (this.#runtime.stream === null) return this.#prepareOnHost(i, direction, source, target, end, cut);
     const { dimension, parts } = cut;
     const known = this.#both[direction][i];
     const key = `${target.address} ${end.address}`;
     if (known?.source === source && known.key === key) return known.run;
     const runs: (() => void)[] = [];
-    const extent = source.shape[dimension];
-    const length = partLength(extent, parts);
-    for (let start = 0; start < extent; start += length) {
-      const part = (array: LocalArray) =>
-        array.slice(
-          array.shape.map((_, d) => d === dimension ? start : 0),
-          array.shape.with(dimension, Math.min(length, extent - start)),
-        );
-      runs.push(operation.prepare(part(source), part(target), direction));
+    for (const [start, length] of partsOf(source.shape[dimension], parts)) {
+      const part = (array: LocalArray) => partAlong(array, dimension, start, length);
+      runs.push(operation.partTransforms![direction].prepare(part(source), part(target)));
     }
     const making = { dimension, parts, make: (part: number) => runs[part]?.() };
     const run = next.move!.prepareWhile(making, target, end, this.#order);
@@ -407,21 +444,62 @@ export class StagedPlan implements FFTEnginePlan {
     return run;
   }
 
+  /** The same in host memory, where what does not depend on the result is kept. */
+  #prepareOnHost(
+    i: number,
+    direction: FFTDirection,
+    source: LocalArray,
+    target: LocalArray,
+    end: LocalArray,
+    { dimension, parts }: Cut,
+  ): (() => void) | null {
+    const known = this.#made[direction][i];
+    if (known?.source === source && known.target === target && known.move !== null) return known.move(end);
+    const isInOnePlace = this.#locations[i] !== this.#locations[i + 1];
+    const list = partsOf(source.shape[dimension], parts);
+    const room = isInOnePlace ? this.#roomIn(target, dimension, list[0]?.[1] ?? 0) : target;
+    const makes = list.map(([start, length]) =>
+      this.#operations[i].partTransforms![direction].prepare(
+        partAlong(source, dimension, start, length),
+        partAlong(room, dimension, isInOnePlace ? 0 : start, length),
+      )
+    );
+    const making = { dimension, parts, isInOnePlace, make: (part: number) => makes[part]?.() };
+    const move = this.#operations[i + 1].move!.prepareMaking(making, room, this.#order);
+    this.#made[direction][i] = { source, target, move };
+    return move?.(end) ?? null;
+  }
+
+  /** Room for a part in the memory of an array: it stays in the caches, as each part takes the place of the one before. */
+  #roomIn({ data, dtype, shape }: LocalArray, dimension: number, length: number): LocalArray {
+    const part = shape.with(dimension, length);
+    return new LocalArray({ data, dtype, shape: part, strides: stridesOf(part, this.#order) });
+  }
+
   /** Along which dimension a step and the next one can go part by part, and in how many parts; null if along none. */
-  #cutOf(i: number): { dimension: number; parts: number } | null {
+  #cutOf(i: number): Cut | null {
+    const known = this.#cuts[i];
+    return known !== undefined ? known : this.#cuts[i] = this.#findCut(i);
+  }
+
+  #findCut(i: number): Cut | null {
     const [{ step, target }, next] = [this.#operations[i], this.#operations[i + 1]];
-    if (step.kind !== "transform" || step.isTransposed || !next?.move || !next.move.canMoveWhile) return null;
+    if (step.kind !== "transform" || step.isTransposed || !next?.move) return null;
+    if (!next.move.canMoveWhile(this.#order, dtypeInfo(target).itemSize)) return null;
     const memoryAt = (value: number) =>
       this.#landings?.get(value) ??
         (this.#inplace && this.#locations[value] === "operand" ? "result" : this.#locations[value]);
+    const isOnHost = this.#runtime.stream === null;
+    // Others write into it, and take it to be dense.
+    if (isOnHost && this.#inplace && typeof this.#locations[i + 2] === "string") return null;
     // What arrives must not lie where something is still to be transformed.
     if (memoryAt(i) === memoryAt(i + 2)) return null;
     const { axes, from, to } = step;
     const shape = to.globalShape!;
-    const parts = Math.min(
-      cutting.parts,
-      Math.floor(byteLengthOf(shape, target) / to.size! / cutting.leastBytes),
-    );
+    const bytes = byteLengthOf(shape, target) / to.size!;
+    const parts = isOnHost
+      ? Math.floor(bytes / hostCutting.leastBytes)
+      : Math.min(cutting.parts, Math.floor(bytes / cutting.leastBytes));
     if (parts < 2) return null;
     const isWhole = (dimension: number) => {
       const counts = Array.from({ length: to.size! }, (_, rank) => next.step.to.ranges(rank).map(countOf));
@@ -432,7 +510,8 @@ export class StagedPlan implements FFTEnginePlan {
       const around = [...shape.keys()].filter((d) =>
         shape[d] > 1 && (this.#order === "C" ? d < dimension : d > dimension)
       );
-      return around.length === 0 || around.length === axes.length && around.every((d) => axes.includes(d));
+      // From process to process go long pieces.
+      return around.length === 0 || !isOnHost && around.length === axes.length && around.every((d) => axes.includes(d));
     };
     const dimensions = [...shape.keys()].filter((d) =>
       !axes.includes(d) && shape[d] > 1 && from.globalShape![d] === shape[d] && isWhole(d) && isOutermost(d)
@@ -495,6 +574,17 @@ export class StagedPlan implements FFTEnginePlan {
     // Real and complex numbers may lie in the same buffer by turns.
     return numbers.map((count) => this.#transformer.allocate(precision, count + count % 2));
   }
+}
+
+/** Where each part of an extent begins, and how long it is. */
+function partsOf(extent: number, parts: number): (readonly [start: number, length: number])[] {
+  const most = partLength(extent, parts);
+  return Array.from({ length: Math.ceil(extent / most) }, (_, i) => [i * most, Math.min(most, extent - i * most)]);
+}
+
+/** A part of an array. */
+function partAlong(array: LocalArray, dimension: number, start: number, length: number): LocalArray {
+  return array.slice(array.shape.map((_, d) => d === dimension ? start : 0), array.shape.with(dimension, length));
 }
 
 function byteLengthOf(shape: readonly number[], dtype: DType): number {
