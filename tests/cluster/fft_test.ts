@@ -22,7 +22,7 @@ import {
 } from "../../mod.ts";
 import { openFftw } from "../../ffi/fft/fftw.ts";
 import { comparing } from "../../src/fft/engines/fftw/passes.ts";
-import { hostCutting } from "../../src/fft/engines/staged/plan.ts";
+import { hostCutting, spreading } from "../../src/fft/engines/staged/plan.ts";
 import { openChannels } from "../../src/memory/peer_channels.ts";
 import { squarestFactors } from "../../src/fft/four_step.ts";
 import { clusterTest } from "../../src/testing/mod.ts";
@@ -383,6 +383,34 @@ clusterTest("parts that are sent while they are in the caches: both orders, in p
     }
   } finally {
     Object.assign(hostCutting, usual);
+  }
+});
+
+clusterTest("elements that lie further apart between moves: both orders, large and small", (runtime) => {
+  const usual = { ...spreading };
+  try {
+    for (
+      const [order, shape] of [["C", [32, 64, 48]], ["F", [48, 64, 32]], ["C", [64, 256, 64]], ["C", [
+        256,
+        512,
+      ]]] as const
+    ) {
+      const from = order === "C" ? Slab.X : Slab.Z;
+      const field = DistributedArray.random(runtime, shape, from, { dtype: "complex128", order, seed: 6 });
+      const [dense, apart] = [0, Infinity].map((worth) => {
+        spreading.worth = worth;
+        using transform = new FFT(field, { redistribute: true, norm: "ortho" });
+        transform.plan();
+        const spectrum = transform.execute();
+        transform.resetOperands(spectrum);
+        const back = transform.execute({ direction: "inverse" });
+        assert(back.maxAbsDifference(field) < 1e-12, `${order} ${shape}: back`);
+        return spectrum;
+      });
+      assert(apart.maxAbsDifference(dense) < 1e-12, `${order} ${shape}`);
+    }
+  } finally {
+    Object.assign(spreading, usual);
   }
 });
 

@@ -76,6 +76,8 @@ export class ProcessExecutor {
   readonly #plan: RedistributionPlan;
   readonly #shortest: Partial<Record<Order, number>> = {};
   readonly #buffers = new Map<string, LocalArray["data"]>();
+  /** The strides that others offered last, where they were unusual. */
+  readonly #seen = new Map<string, readonly number[] | null>();
 
   /** Buffers are allocated when they are needed. */
   constructor(plan: RedistributionPlan) {
@@ -165,12 +167,17 @@ export class ProcessExecutor {
       return { key: String(strides), copies, reach };
     };
     // What other ranks offer as a rule is allocated before all have agreed.
-    let known = prepared(this.#usualStrides(link, order));
+    const key = `${end} ${peer} ${order}`;
+    const seen = this.#seen;
+    let known = prepared(seen.has(key) ? seen.get(key)! : this.#usualStrides(link, order));
     return {
       held: own,
       offered: channels.offered(peer, use),
       copy({ address, bytes, strides }) {
-        if (String(strides) !== known.key) known = prepared(strides);
+        if (String(strides) !== known.key) {
+          known = prepared(strides);
+          seen.set(key, strides);
+        }
         const { copies, reach } = known;
         if (reach > bytes) {
           throw new StateError(

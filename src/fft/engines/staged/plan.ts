@@ -4,7 +4,7 @@
  *
  * @module
  */
-import { type AlgorithmTimes, predictOnHost } from "../../../array/host_model.ts";
+import { type AlgorithmTimes, predictOnHost, shortestSeconds } from "../../../array/host_model.ts";
 import { type Order, sizeOfShape, stridesOf } from "../../../array/layout.ts";
 import { LocalArray } from "../../../array/local_array.ts";
 import { elementsBetween, elementsCopied, type Parts } from "../../../array/redistribution/plan.ts";
@@ -89,6 +89,24 @@ export const cutting = { parts: 8, leastBytes: 2 ** 25, lands: true };
  * eighth less time so. Of half as many, or four times as many bytes it takes about as long.
  */
 export const hostCutting = { leastBytes: 2 ** 20 };
+
+/** Elements at a distance of whole pages are tried a cache line further apart; so often. */
+const [PAGE_BYTES, LINE_BYTES] = [2 ** 12, 64];
+const ROUNDS = 3;
+
+/** The share of the time that they may take then; tests and benchmarks ask for others. */
+export const spreading = { worth: 0.9 };
+
+/** Not more numbers are tried: twelve times their transform is what that takes. */
+const MOST_TRIED = 2 ** 20;
+
+/** An array of such strides; along one of its dimensions so many indices are enough to be tried. */
+interface Apart {
+  readonly shape: readonly number[];
+  readonly strides: readonly number[];
+  readonly across: number;
+  readonly enough: number;
+}
 
 /** What the busiest rank computes in a step. Real numbers take half of what complex ones do. */
 function operationsOfStep(step: Step, size: number): number {
@@ -240,6 +258,7 @@ export class StagedPlan implements FFTEnginePlan {
     const bytes = byteLengthOf(step.to.globalShape!, target) / runtime.size;
     this.#keeps = !inplace && moves.length > 0 && runtime.stream === null && bytes <= MOST_KEPT_BYTES;
     this.#buffers = this.#allocate(precision);
+    if (runtime.stream === null && effort !== "estimate") this.#spread(request.directions[0]);
     this.#prepareInside(request.directions);
   }
 
@@ -407,6 +426,50 @@ export class StagedPlan implements FFTEnginePlan {
     return landings;
   }
 
+  /**
+   * Where an axis is transformed in a buffer, between moves: its elements lie a cache line further apart if it was measured
+   * to take less time so. At a distance of whole pages they push each other out of the caches.
+   */
+  #spread(direction: FFTDirection): void {
+    for (const [i, { target: dtype, transforms }] of this.#operations.entries()) {
+      const apart = this.#apartAt(i);
+      if (apart === null || transforms === undefined) continue;
+      const [dense, padded] = [stridesOf(apart.shape, this.#order), apart.strides].map((strides) => {
+        const data = this.#buffers[this.#locations[i] as number];
+        const view = new LocalArray({ data, dtype, shape: apart.shape, strides });
+        const tried = partAlong(view, apart.across, 0, apart.enough);
+        return { view, run: transforms[direction].prepare(tried, tried), shortest: Infinity };
+      });
+      for (let round = 0; round < ROUNDS; round++) {
+        for (const candidate of [dense, padded]) {
+          candidate.shortest = Math.min(candidate.shortest, shortestSeconds(candidate.run, 1));
+        }
+      }
+      if (padded.shortest > spreading.worth * dense.shortest) continue;
+      for (const value of [i, i + 1]) this.#views.set(viewKey(value, apart.shape, false), padded.view);
+    }
+  }
+
+  /** How an array would lie whose elements along a transformed axis are at no distance of whole pages; null if they are not. */
+  #apartAt(i: number): Apart | null {
+    const [before, { step, target }, after] = [i - 1, i, i + 1].map((at) => this.#operations[at]);
+    const isInBuffer = typeof this.#locations[i] === "number" && this.#locations[i] === this.#locations[i + 1];
+    if (!isInBuffer || !before?.move || step.kind !== "transform" || step.type !== "c2c" || !after?.move) return null;
+    const shape = step.from.ranges(this.#rank).map(countOf);
+    const axis = this.#order === "C" ? 0 : shape.length - 1;
+    const strides = stridesOf(shape, this.#order);
+    const { itemSize } = dtypeInfo(target);
+    const isFar = strides[axis] * itemSize % PAGE_BYTES === 0 && strides[axis] > 1 && shape[axis] > 1;
+    if (!isFar || sizeOfShape(shape) === 0 || step.axes.join() !== String(axis)) return null;
+    const across = this.#order === "C" ? 1 : axis - 1;
+    return {
+      shape,
+      strides: strides.with(axis, strides[axis] + LINE_BYTES / itemSize),
+      across,
+      enough: Math.max(1, Math.floor(shape[across] * Math.min(1, MOST_TRIED / sizeOfShape(shape)))),
+    };
+  }
+
   /** What lies between operand and result is prepared at once. */
   #prepareInside(directions: readonly FFTDirection[]): void {
     for (const direction of directions) {
@@ -552,7 +615,7 @@ export class StagedPlan implements FFTEnginePlan {
   /** The elements between two steps, in one of the buffers. */
   #at(value: number, parts: Parts, dtype: DType, isTransposed = false): LocalArray {
     const shape = parts.ranges(this.#rank).map(countOf);
-    const key = `${value}:${shape}:${isTransposed}`;
+    const key = viewKey(value, shape, isTransposed);
     const known = this.#views.get(key);
     if (known) return known;
     const data = this.#buffers[this.#locations[value] as number];
@@ -568,12 +631,19 @@ export class StagedPlan implements FFTEnginePlan {
     this.#operations.forEach(({ step, target }, i) => {
       const at = this.#locations[i + 1];
       if (typeof at !== "number") return;
-      const elements = sizeOfShape(step.to.ranges(this.#rank).map(countOf));
+      const apart = this.#apartAt(i) ?? this.#apartAt(i + 1);
+      const elements = apart === null
+        ? sizeOfShape(step.to.ranges(this.#rank).map(countOf))
+        : Math.max(...apart.shape.map((extent, d) => extent * apart.strides[d]));
       numbers[at] = Math.max(numbers[at], elements * dtypeInfo(target).parts);
     });
     // Real and complex numbers may lie in the same buffer by turns.
     return numbers.map((count) => this.#transformer.allocate(precision, count + count % 2));
   }
+}
+
+function viewKey(value: number, shape: readonly number[], isTransposed: boolean): string {
+  return `${value}:${shape}:${isTransposed}`;
 }
 
 /** Where each part of an extent begins, and how long it is. */
