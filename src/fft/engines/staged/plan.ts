@@ -452,10 +452,15 @@ export class StagedPlan implements FFTEnginePlan {
 
   /** How an array would lie whose elements along a transformed axis are at no distance of whole pages; null if they are not. */
   #apartAt(i: number): Apart | null {
-    const [before, { step, target }, after] = [i - 1, i, i + 1].map((at) => this.#operations[at]);
+    const [before, operation, after] = [i - 1, i, i + 1].map((at) => this.#operations[at]);
+    if (this.#runtime.stream !== null || !before?.move || !after?.move) return null;
+    const { step, target } = operation;
     const isInBuffer = typeof this.#locations[i] === "number" && this.#locations[i] === this.#locations[i + 1];
-    if (!isInBuffer || !before?.move || step.kind !== "transform" || step.type !== "c2c" || !after?.move) return null;
+    if (!isInBuffer || step.kind !== "transform" || step.type !== "c2c") return null;
     const shape = step.from.ranges(this.#rank).map(countOf);
+    // Steps may take the same elements for an array of another shape.
+    const isSame = (parts: Parts) => parts.ranges(this.#rank).map(countOf).join() === shape.join();
+    if (!isSame(before.step.to) || !isSame(after.step.from)) return null;
     const axis = this.#order === "C" ? 0 : shape.length - 1;
     const strides = stridesOf(shape, this.#order);
     const { itemSize } = dtypeInfo(target);
