@@ -269,6 +269,9 @@ function roomForSlots(ranks: number): number {
 
 const opened = new WeakMap<Communicator, PeerChannels | null>();
 
+/** Whether more ranks than there are cores have channels. */
+let isCrowded = false;
+
 /** The channels of a communicator if they were opened, or `null` if there can be none; else `undefined`. Local. */
 export function openedChannels(communicator: Communicator): PeerChannels | null | undefined {
   return opened.get(communicator);
@@ -291,6 +294,7 @@ function makeChannels(communicator: Communicator): PeerChannels | null {
   const shared = communicator.splitShared();
   const mayShare = shared.size === size && mayViewAddresses() && !isWithoutMpi();
   shared.free();
+  isCrowded ||= size > navigator.hardwareConcurrency;
   const [slotBytes] = communicator.allReduce(Int32Array.of(mayShare ? roomForSlots(size) : 0), { op: "min" });
   if (slotBytes === 0) return null;
   const partBytes = partBytesFor(size, slotBytes);
@@ -315,8 +319,12 @@ function atPage(address: bigint): bigint {
 const waits = { forPeers };
 noteWaiting(waits, { forPeers: "a redistribution through shared memory" });
 
-/** How often the core is only offered to others; after that this process sleeps between its looks. */
+/**
+ * How often the core is only offered to others; after that this process sleeps between its looks. Where each rank has a core
+ * nobody needs it, and who waits for one that sleeps would soon sleep, too, and so on by turns: there it takes a millisecond.
+ */
 const YIELDS = 100;
+const AWAKE_MILLISECONDS = 1;
 const SLEEP_MILLISECONDS = 0.1;
 const LOOKS_BETWEEN_MESSAGES = 16;
 let sched: { sched_yield: () => number } | undefined;
@@ -331,8 +339,10 @@ const nothing = { flag: new Int32Array(1), status: new Int32Array(16) };
 function forPeers(isReady: () => boolean): void {
   const { sched_yield } = sched ??= libcFunctions({ sched_yield: { parameters: [], result: "i32" } });
   const { symbols, constants: { anySource, anyTag, self } } = startMpi();
+  const start = performance.now();
+  const mayStay = () => !isCrowded && performance.now() - start < AWAKE_MILLISECONDS;
   for (let looks = 1; !isReady(); looks++) {
-    if (looks < YIELDS) sched_yield();
+    if (looks < YIELDS || mayStay()) sched_yield();
     else Atomics.wait(never, 0, 0, SLEEP_MILLISECONDS);
     if (looks % LOOKS_BETWEEN_MESSAGES === 0) symbols.MPI_Iprobe(anySource, anyTag, self, nothing.flag, nothing.status);
   }
