@@ -170,7 +170,7 @@ API int cuLaunchKernel(Kernel* kernel, unsigned blocks, unsigned, unsigned, unsi
 }
 
 // Of a tile kernel's parameters: how many bytes there are, and where it says that its sums are pushed on.
-static const u64 PARAMETER_BYTES = 3968, IS_PUSHED = 3916;
+static const u64 PARAMETER_BYTES = 3968, IS_PUSHED = 3912;
 API int cuLaunchCooperativeKernel(Kernel* kernel, unsigned blocks, unsigned, unsigned, unsigned threads, unsigned, unsigned,
                                   unsigned, void* stream, void** parameters) {
   if (*(unsigned*)((char*)parameters[0] + IS_PUSHED)) {

@@ -144,12 +144,12 @@ extern "C" __global__ void multiply_tiles(const Parameters p) {
           u32 first = __builtin_ctz(targets);
           value += p.beta * read(p.d[first], left + j - p.first_column[first], top + i - p.first_row[first]);
         }
-        if (p.bias) {
+        if (HAS_BIAS) {
           long at = p.isBiasOfRows ? top + i - p.originRow : left + j - p.originColumn;
           if (at < p.biasCount) value += p.bias[at];
         }
-        if (p.activation == 1) value = value < 0 ? 0 : value;
-        if (p.activation == 2) {
+        if (IS_RELU) value = value < 0 ? 0 : value;
+        if (IS_GELU) {
           value = value / (1 + __builtin_expf(-1.5957691216f * (value + 0.044715f * value * value * value)));
         }
         for (u32 target = 0; target < 8; target++) {

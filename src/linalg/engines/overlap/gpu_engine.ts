@@ -22,6 +22,7 @@ import { CopyPlan } from "./copy_plan.ts";
 import { copiesWorthMeasuring, copySeconds, type CopyStrategy, copyStrategy, isCopyVariant } from "./copy_strategy.ts";
 import { OVERLAP_ALGORITHMS, type OverlapAlgorithm } from "./host_strategy.ts";
 import { findMissing, refuseTiles, supportedTiles, TilePlan } from "./tile_engine.ts";
+import { kernelEpilog } from "./tile_epilog.ts";
 import { tileSeconds, type TileStrategy, tileStrategy, tileTraffic } from "./tile_strategy.ts";
 import { type Extents, variantsWorthMeasuring } from "./tile_variants.ts";
 
@@ -135,7 +136,7 @@ export const overlapGpuEngine: MatmulEngine<"overlap", OverlapAlgorithm> = {
   compile(requests, runtime) {
     const configurations = requests.filter((request) => !isForCopies(request)).map((request) => {
       const { problemOf, variant } = supportedTiles(request);
-      return configurationOf(problemOf(runtime.rank), variant);
+      return configurationOf(problemOf(runtime.rank), variant, kernelEpilog(request.epilog));
     });
     TileKernel.compileAll(configurations, runtime.stream!.device);
   },

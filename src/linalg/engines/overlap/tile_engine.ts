@@ -36,7 +36,14 @@ import type { AlgorithmReport, EnginePlan, EngineRequest, EngineValues, Refusal,
 import { describeOneDimensional } from "../host/one_dimensional.ts";
 import { KeptArray } from "../kept_array.ts";
 import { ratesOf } from "../machine_rates.ts";
-import { applyAuxiliary, auxiliaryFor, auxiliaryName, kernelEpilog, prepareAuxiliary } from "./tile_epilog.ts";
+import {
+  applyAuxiliary,
+  auxiliaryFor,
+  auxiliaryName,
+  givenEpilog,
+  kernelEpilog,
+  prepareAuxiliary,
+} from "./tile_epilog.ts";
 import { matrixOf, type Placed, TileOperand } from "./tile_operands.ts";
 import { type SharedProduct, useTileProduct } from "./tile_products.ts";
 import { tileSeconds, type TileStrategy, tileStrategy, tileTraffic } from "./tile_strategy.ts";
@@ -217,7 +224,7 @@ export class TilePlan implements EnginePlan {
   }
 
   open(): void {
-    this.#shared = useTileProduct(this.#runtime, this.#tiles);
+    this.#shared = useTileProduct(this.#runtime, this.#tiles, kernelEpilog(this.#request.epilog));
   }
 
   prepare(operands: LocalOperands, values: EngineValues, stream: Stream | null = null): () => EpilogValues {
@@ -327,7 +334,7 @@ export class TilePlan implements EnginePlan {
         c: addend,
         alpha: Number(alpha) * Number(scales.a ?? 1) * Number(scales.b ?? 1),
         beta: Number(beta),
-        epilog: kernelEpilog(epilog, bias, transposed),
+        epilog: givenEpilog(epilog, bias, transposed),
       },
       before,
       target,
@@ -336,7 +343,8 @@ export class TilePlan implements EnginePlan {
   }
 
   #compile(): void {
-    TileKernel.of(configurationOf(this.#problem, this.#tiles.variant)).prepare(this.#runtime.stream!.device);
+    const configuration = configurationOf(this.#problem, this.#tiles.variant, kernelEpilog(this.#request.epilog));
+    TileKernel.of(configuration).prepare(this.#runtime.stream!.device);
   }
 
   #ownTarget(d: LocalArray): Target {

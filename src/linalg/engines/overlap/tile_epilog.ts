@@ -9,7 +9,7 @@ import { blocksFor, Program } from "../../../gpu/kernels/program.ts";
 import type { Stream } from "../../../gpu/stream.ts";
 import type { TileEpilog } from "../../../overlap/executors/tile/parameters.ts";
 import { LocalArray } from "../../../array/local_array.ts";
-import type { TileDType } from "../../../overlap/executors/tile/configuration.ts";
+import type { CompiledEpilog, TileDType } from "../../../overlap/executors/tile/configuration.ts";
 import { type Activation, auxName, type Epilog, geluAuxShape, reluAuxShape } from "../../matmul/epilog.ts";
 
 /** What the kernel does with D and the auxiliary matrix. */
@@ -89,24 +89,28 @@ extern "C" __global__ void auxiliary(const Parameters p) {
 const program = new Program("auxiliary", AUX_SOURCE);
 
 /** The activations that tile kernels have. */
-type OwnActivation = NonNullable<TileEpilog["activation"]>;
+type OwnActivation = NonNullable<CompiledEpilog["activation"]>;
 
 /** Whether tile kernels have an activation. */
 export function isOwnActivation(activation: Activation): activation is OwnActivation {
   return activation === "none" || activation in ACTIONS;
 }
 
-/** What the tile kernel does itself; `bias` is float32 on the GPU. */
-export function kernelEpilog(
-  { aux, bias, activation }: Epilog,
-  given: LocalArray | null,
-  isTransposed: boolean,
-): TileEpilog {
+/** What the tile kernel does itself, and is compiled with. */
+export function kernelEpilog({ aux, bias, activation }: Epilog): Required<CompiledEpilog> {
+  return {
+    hasBias: bias !== "none",
+    activation: aux === "none" && isOwnActivation(activation) ? activation : "none",
+  };
+}
+
+/** What it is told of it; `given` is the bias, float32 on the GPU. */
+export function givenEpilog(epilog: Epilog, given: LocalArray | null, isTransposed: boolean): TileEpilog {
   // The kernel's rows are the user's where the canonical product is transposed.
-  const isOfRows = isTransposed === (bias === "rows");
+  const isOfRows = isTransposed === (epilog.bias === "rows");
   return {
     ...given && { bias: { address: given.address, count: given.size, isOfRows } },
-    activation: aux === "none" && isOwnActivation(activation) ? activation : "none",
+    activation: kernelEpilog(epilog).activation,
   };
 }
 

@@ -6,6 +6,7 @@
  */
 import { LocalArray } from "../../../array/local_array.ts";
 import { allocateSymmetric, type SymmetricBuffer } from "../../../memory/symmetric_memory.ts";
+import type { CompiledEpilog } from "../../../overlap/executors/tile/configuration.ts";
 import { exchangeLayout, padded, TileProduct } from "../../../overlap/executors/tile/product.ts";
 import { agree, freeUnlessAgreed } from "../../../runtime/agreement.ts";
 import type { Runtime } from "../../../runtime/runtime.ts";
@@ -37,10 +38,10 @@ function keyOf({ partition, problemOf, variant }: TileStrategy): string {
   }`;
 }
 
-/** The product of a strategy. Collective. */
-export function useTileProduct(runtime: Runtime, strategy: TileStrategy): Use<SharedProduct> {
+/** The product of a strategy, whatever follows it; whoever makes it has compiled the kernel for `epilog`. Collective. */
+export function useTileProduct(runtime: Runtime, strategy: TileStrategy, epilog: CompiledEpilog): Use<SharedProduct> {
   const { communicator } = runtime;
-  return useShared(communicator, keyOf(strategy), () => makeProduct(runtime, strategy), (made) => {
+  return useShared(communicator, keyOf(strategy), () => makeProduct(runtime, strategy, epilog), (made) => {
     const { product, exchange, result } = made;
     product[Symbol.dispose]();
     exchange.end();
@@ -48,7 +49,11 @@ export function useTileProduct(runtime: Runtime, strategy: TileStrategy): Use<Sh
   });
 }
 
-function makeProduct(runtime: Runtime, { problemOf, variant }: TileStrategy): SharedProduct {
+function makeProduct(
+  runtime: Runtime,
+  { problemOf, variant }: TileStrategy,
+  epilog: CompiledEpilog,
+): SharedProduct {
   const { size, rank } = runtime;
   const stream = runtime.stream!;
   const problem = problemOf(rank);
@@ -64,7 +69,11 @@ function makeProduct(runtime: Runtime, { problemOf, variant }: TileStrategy): Sh
   let product!: TileProduct;
   try {
     // One rank alone may have no memory for its list of tiles.
-    agree(runtime, "Matmul.plan", () => freeUnlessAgreed(product = new TileProduct(stream, problem, variant, peers)));
+    agree(
+      runtime,
+      "Matmul.plan",
+      () => freeUnlessAgreed(product = new TileProduct(stream, problem, variant, peers, { epilog })),
+    );
   } catch (error) {
     exchange.end();
     buffer?.end();

@@ -60,8 +60,16 @@ export interface TileShape {
   readonly cluster: 1 | 2;
 }
 
+/** What follows the product in a kernel, which has the code of no more: bias and gelu take half as long to compile as the rest. */
+export interface CompiledEpilog {
+  /** Whether a number is added to each row, or to each column. */
+  readonly hasBias?: boolean;
+  /** What is applied to each element then; gelu in its tanh form. */
+  readonly activation?: "none" | "relu" | "gelu";
+}
+
 /** All that a kernel is compiled for. */
-export interface TileConfiguration extends TileShape, FactorTypes {
+export interface TileConfiguration extends TileShape, FactorTypes, CompiledEpilog {
   /** Whether A lies with its rows in sequence (m x k in C order), or with its columns. */
   readonly isRowMajorA: boolean;
   /** Whether B lies with its rows in sequence (k x n in C order), or with its columns. */

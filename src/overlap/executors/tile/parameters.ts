@@ -4,7 +4,7 @@
  * @module
  */
 import { createStruct, type StructLayout, writeField } from "../../../../ffi/struct.ts";
-import { stepElements, TILE_ROWS, type TileConfiguration } from "./configuration.ts";
+import { type CompiledEpilog, stepElements, TILE_ROWS, type TileConfiguration } from "./configuration.ts";
 import type { Part } from "../../partition.ts";
 import type { Spot } from "../../tile_order.ts";
 import { encodeTensorMap } from "./tensor_map.ts";
@@ -57,11 +57,10 @@ export const TILE_PARAMETERS = {
     hasAddend: [3888, "u32"],
     biasCount: [3892, "u32"],
     isBiasOfRows: [3896, "u32"],
-    activation: [3900, "u32"],
-    originRow: [3904, "i32"],
-    originColumn: [3908, "i32"],
-    panel: [3912, "u32"],
-    isPushed: [3916, "u32"],
+    originRow: [3900, "i32"],
+    originColumn: [3904, "i32"],
+    panel: [3908, "u32"],
+    isPushed: [3912, "u32"],
     stamps: [3920, "u64"],
     pieces: [3928, "u32"],
     pieceSteps: [3932, "u32"],
@@ -88,12 +87,14 @@ export type ByRank = readonly bigint[];
 export interface TileEpilog {
   /** What is added to each row, or to each column: float32. */
   readonly bias?: { readonly address: bigint; readonly count: number; readonly isOfRows: boolean };
-  /** What is applied to each element then; gelu in its tanh form. */
-  readonly activation?: "none" | "relu" | "gelu";
+  /** What is applied to each element then. */
+  readonly activation?: CompiledEpilog["activation"];
 }
 
-/** `Activation` of the kernel's source. */
-const ACTIVATIONS = { none: 0, relu: 1, gelu: 2 } as const;
+/** What a kernel has to be compiled with for an epilog. */
+export function compiledEpilog({ bias, activation = "none" }: TileEpilog): CompiledEpilog {
+  return { hasBias: bias !== undefined, activation };
+}
 
 /** What a kernel is told. */
 export interface TileArguments {
@@ -139,8 +140,8 @@ export interface TileArguments {
   readonly error: bigint;
   /** Where it is noted for the host. */
   readonly report: bigint;
-  /** What follows the product. */
-  readonly epilog: TileEpilog;
+  /** What is added to rows or columns, if the kernel has a bias. */
+  readonly bias: TileEpilog["bias"];
   /** How long other ranks are waited for. */
   readonly patienceSeconds: number;
   /** Bytes that are sent at a time. */
@@ -168,7 +169,7 @@ export function packArguments(configuration: TileConfiguration, given: TileArgum
   const { dtype, narrow = [dtype, dtype], isRowMajorA, isRowMajorB, columns, cluster } = configuration;
   const boxRows = isRowMajorA ? boxRowsOf(given.a) : 64;
   const boxRowsB = isRowMajorB ? 64 / cluster : columns / cluster;
-  const { bias, activation = "none" } = given.epilog;
+  const { bias } = given;
   const words = (addresses: ByRank) => new Uint8Array(BigUint64Array.from(addresses).buffer);
   const bytes = createStruct(TILE_PARAMETERS, {
     tiles: given.tiles,
@@ -184,7 +185,6 @@ export function packArguments(configuration: TileConfiguration, given: TileArgum
     bias: bias?.address ?? 0n,
     biasCount: bias?.count ?? 0,
     isBiasOfRows: Number(bias?.isOfRows ?? false),
-    activation: ACTIVATIONS[activation],
     hasAddend: given.c === null ? 0 : given.c === "in D" ? 2 : 1,
     originRow: given.origin.row,
     originColumn: given.origin.column,

@@ -15,7 +15,13 @@ import { AWAITED, Patience } from "../patience.ts";
 import { RunOrder } from "../run_order.ts";
 import { GpuProduct } from "../gpu_product.ts";
 import type { Interval, Span } from "../../../runtime/timeline.ts";
-import { CHUNK_BYTES, factorBytes, stepElements, type TileConfiguration } from "./configuration.ts";
+import {
+  CHUNK_BYTES,
+  type CompiledEpilog,
+  factorBytes,
+  stepElements,
+  type TileConfiguration,
+} from "./configuration.ts";
 import { TileKernel } from "./kernel.ts";
 import { type Destination, Panels } from "./panels.ts";
 import type { Part } from "../../partition.ts";
@@ -32,6 +38,7 @@ import {
 } from "../../tile_order.ts";
 import {
   callSetter,
+  compiledEpilog,
   MOST_RANKS,
   type Operand,
   packArguments,
@@ -125,9 +132,13 @@ export function padded(elements: number, itemSize = 2): number {
 }
 
 /** What the kernel of a product is compiled for. */
-export function configurationOf(problem: TileProblem, { shape }: TileVariant): TileConfiguration {
+export function configurationOf(
+  problem: TileProblem,
+  { shape }: TileVariant,
+  epilog: CompiledEpilog = {},
+): TileConfiguration {
   const { dtype, narrow, isRowMajorA, isRowMajorB } = problem;
-  return { ...shape, dtype, ...narrow && { narrow }, isRowMajorA, isRowMajorB };
+  return { ...shape, dtype, ...narrow && { narrow }, isRowMajorA, isRowMajorB, ...epilog };
 }
 
 /** Whether what is split lies in sequence: A's rows, or B's columns. */
@@ -233,7 +244,6 @@ export class TileProduct extends GpuProduct implements Disposable {
   readonly blocks: number;
   protected override readonly stream: Stream;
   readonly #variant: TileVariant;
-  readonly #kernel: TileKernel;
   readonly #layout: ExchangeLayout;
   readonly #pieces: readonly Part[];
   readonly #peers: readonly bigint[];
@@ -254,7 +264,7 @@ export class TileProduct extends GpuProduct implements Disposable {
   #calls = 0;
 
   /**
-   * Prepare it: the kernel is compiled, the list of tiles goes to the GPU. `peers` are the addresses of the ranks' parts of
+   * Prepare it: the kernel for `epilog` is compiled, others once a run needs them; the list of tiles goes to the GPU. `peers` are the addresses of the ranks' parts of
    * the memory that all address ({@linkcode exchangeLayout}), as this rank sees them; all zeros before the first run.
    * `stamps` is memory of the GPU for {@linkcode STAMPED_RUNS}: the first nanosecond of each, all ones before, and the
    * last one, 0 before.
@@ -266,11 +276,11 @@ export class TileProduct extends GpuProduct implements Disposable {
     problem: TileProblem,
     variant: TileVariant,
     peers: readonly bigint[],
-    options: { blocks?: number; patienceSeconds?: number; stamps?: bigint } = {},
+    options: { blocks?: number; patienceSeconds?: number; stamps?: bigint; epilog?: CompiledEpilog } = {},
   ) {
     super();
     const { kind } = problem;
-    const configuration = configurationOf(problem, variant);
+    const kernel = TileKernel.of(configurationOf(problem, variant, options.epilog));
     const { cluster } = variant.shape;
     this.problem = problem;
     this.#stamps = options.stamps ?? 0n;
@@ -278,12 +288,11 @@ export class TileProduct extends GpuProduct implements Disposable {
     this.order = new RunOrder(stream);
     this.#variant = variant;
     this.#peers = peers;
-    this.#kernel = TileKernel.of(configuration);
-    this.#kernel.prepare(stream.device);
+    kernel.prepare(stream.device);
     prepareFlags(stream);
     this.#layout = exchangeLayout(problem, variant);
     this.#pieces = gatheredPieces(problem, variant);
-    this.blocks = options.blocks ?? this.#kernel.blocksOn(stream.device);
+    this.blocks = options.blocks ?? kernel.blocksOn(stream.device);
     const panel = panelTiles(problem, variant);
     const listOf = (variant: TileVariant) => packTiles(tileOrder(problem, variant, this.blocks / cluster), cluster);
     const { panels: _, lead: __, ...oneByOne } = variant;
@@ -409,13 +418,17 @@ export class TileProduct extends GpuProduct implements Disposable {
       const leading = { a: a.leading, b: b.leading, d: d.leading };
       const refusal = tileRefusal(this.problem, leading, partsOfD.length + partsOfFactor.length > 0);
       if (refusal) throw new ShapeError(`This product is not for tile kernels: ${refusal}.`);
-      const byParity = [0, 1].map((parity) => this.#arguments(operands, parity, this.#panels));
+      const epilog = compiledEpilog(operands.epilog ?? {});
+      const kernel = TileKernel.of(configurationOf(this.problem, this.#variant, epilog));
+      const argument = (parity: number, panels: Panels | null) =>
+        this.#arguments(kernel.configuration, operands, parity, panels);
+      const byParity = [0, 1].map((parity) => argument(parity, this.#panels));
       // Nothing says whether a graph begins with the kernel, or with what waits for its panels.
-      const met = this.#panels === null ? byParity[MET_CALL % 2] : this.#arguments(operands, MET_CALL % 2, null);
+      const met = this.#panels === null ? byParity[MET_CALL % 2] : argument(MET_CALL % 2, null);
       prepared = [...byParity, met].map((parameters) => ({
         parameters,
         setCall: callSetter(parameters),
-        put: this.#kernel.prepareLaunch(this.stream.device, this.blocks, parameters, this.#runsTogether),
+        put: kernel.prepareLaunch(this.stream.device, this.blocks, parameters, this.#runsTogether),
       }));
       if (this.#prepared.size >= MOST_PREPARED) this.#prepared.clear();
       this.#prepared.set(key, prepared);
@@ -507,7 +520,8 @@ export class TileProduct extends GpuProduct implements Disposable {
   }
 
   #arguments(
-    { a, b, d, c, peersOfD, partsOfD, partsOfFactor, epilog = {} }: TileOperands,
+    configuration: TileConfiguration,
+    { a, b, d, c, peersOfD, partsOfD, partsOfFactor, epilog }: TileOperands,
     parity: number,
     panels: Panels | null,
   ): Uint8Array<ArrayBuffer> {
@@ -516,7 +530,7 @@ export class TileProduct extends GpuProduct implements Disposable {
     const { isExchange = false } = this.#variant;
     const isSum = this.#isSum;
     const stores = kind === "all_reduce" && !isExchange;
-    return packArguments(this.#kernel.configuration, {
+    return packArguments(configuration, {
       a: this.#operands(a, "rows", parity, partsOfFactor),
       b: this.#operands(b, "columns", parity, partsOfFactor),
       d: targets,
@@ -538,7 +552,7 @@ export class TileProduct extends GpuProduct implements Disposable {
       gathered: this.#byRank((peer) => this.#wordOf(peer, rank, 0), kind === "gather"),
       error: this.patience.notes.error,
       report: this.patience.notes.report,
-      epilog,
+      bias: epilog?.bias,
       patienceSeconds: this.patience.notes.patienceSeconds,
       pieces: this.#pieces.length,
       pieceSteps: Math.ceil(this.#pieces[0].end / stepElements(this.problem)),

@@ -66,13 +66,13 @@ struct Parameters {
   u64* error;
   u64* report;                 // the same word where the host sees it
   u64 patience;                // in nanoseconds
-  const float* bias;           // a number for each row of D, or for each column; or 0
+  const float* bias;           // a number for each row of D, or for each column, if there is a bias
   u32 rows[8];                 // by part of A: the row after its last
   int first_a[8], first_b[8];  // by part: the row of D where A begins, the column where B begins
   int first_row[8], first_column[8];  // by target: the row and column of D where it begins
   u32 count, steps, rank, call, bytesA, piece, finishMask, finishCount;
   float alpha, beta;
-  u32 hasAddend, biasCount, isBiasOfRows, activation;
+  u32 hasAddend, biasCount, isBiasOfRows;
   int originRow, originColumn;  // where this rank's D begins
   // How many halves of tiles have one flag. Where partial sums go to memory of this rank, for copy engines to push them on,
   // the flags to raise count these halves; else they hold the call.
@@ -85,9 +85,6 @@ constexpr u32 STAMPS = 64;
 
 // What is marked of a tile: a wait for a part of an operand, its products, a wait for partial sums.
 enum Mark { AWAIT_PART, HAVE_PART, MULTIPLY, MULTIPLIED, AWAIT_SUMS, HAVE_SUMS, MARKS };
-
-// What follows the product and the bias.
-enum Activation { NONE, RELU, GELU };
 
 // A tile of the list. x, y: its first row and column. z: its number in the receiver's list, and << 24 the targets.
 // w: the part of A, << 4 the part of B, << 8 the rank whose part it waits for and one more,
@@ -491,10 +488,12 @@ __device__ __forceinline__ float gelu(float x) {
   return __fdividef(x, 1 + __expf(-1.5957691216057308f * __fmaf_rn(0.044715f * x * x, x, x)));
 }
 
-// Bias and activation. A thread has, of each 8 columns, two neighbours in one row and in the row 8 below.
+// Bias and activation, where the kernel has them. A thread has, of each 8 columns, two neighbours in one row and in the row
+// 8 below.
 __device__ __forceinline__ void finish(const Parameters& p, float (&sum)[COLUMNS / 2], uint4 tile, u32 top) {
-  const u32 lane = threadIdx.x & 31;
-  if (p.bias != nullptr) {
+  // Asking for it, too, keeps what follows apart: with both in one the compiler spills registers.
+  if (HAS_BIAS && p.bias != nullptr) {
+    const u32 lane = threadIdx.x & 31;
     const u32 row = tile.x + top + (threadIdx.x >> 5 & 3) * 16 + (lane >> 2) - p.originRow;
     const u32 column = tile.y + (lane & 3) * 2 - p.originColumn;
     auto bias = [&](u32 i) { return i < p.biasCount ? p.bias[i] : 0; };
@@ -510,10 +509,10 @@ __device__ __forceinline__ void finish(const Parameters& p, float (&sum)[COLUMNS
       }
     }
   }
-  if (p.activation == RELU) {
+  if (IS_RELU) {
 #pragma unroll
     for (u32 i = 0; i < COLUMNS / 2; i++) sum[i] = sum[i] < 0 ? 0 : sum[i];
-  } else if (p.activation == GELU) {
+  } else if (IS_GELU) {
 #pragma unroll
     for (u32 i = 0; i < COLUMNS / 2; i++) sum[i] = gelu(sum[i]);
   }
@@ -668,7 +667,7 @@ __device__ __forceinline__ void compute(
         add_chunk(sum + chunk * 32, words, p.beta);
       }
     }
-    if (is_result && (p.bias != nullptr || p.activation != NONE)) finish(p, sum, tile, block * 128 + half * 64);
+    if (is_result && (HAS_BIAS || IS_RELU || IS_GELU)) finish(p, sum, tile, block * 128 + half * 64);
 #pragma unroll
     for (u32 chunk = 0; chunk < CHUNKS; chunk++) round_chunk(held + chunk * 16, sum + chunk * 32);
   }
@@ -739,7 +738,8 @@ __launch_bounds__(384, 1) multiply_tiles(const __grid_constant__ Parameters p) {
  */
 export function tileSource(configuration: TileConfiguration): string {
   checkConfiguration(configuration);
-  const { columns, stages, slots, cluster, dtype, narrow, isRowMajorA, isRowMajorB } = configuration;
+  const { columns, stages, slots, cluster, dtype, narrow, isRowMajorA, isRowMajorB, hasBias, activation } =
+    configuration;
   const macros = {
     COLUMNS: columns,
     STAGES: stages,
@@ -754,6 +754,9 @@ export function tileSource(configuration: TileConfiguration): string {
     IS_E5M2_B: Number(narrow?.[1] === "float8_e5m2"),
     IS_ROW_MAJOR_A: Number(isRowMajorA),
     IS_ROW_MAJOR_B: Number(isRowMajorB),
+    HAS_BIAS: Number(hasBias ?? false),
+    IS_RELU: Number(activation === "relu"),
+    IS_GELU: Number(activation === "gelu"),
     PAIR: `"${TYPES[dtype]}x2"`,
   };
   const lines = Object.entries(macros).map(([name, value]) => `#define ${name} ${value}`);
