@@ -605,10 +605,14 @@ __device__ __forceinline__ void compute(
 #pragma unroll
     for (u32 i = 0; i < COLUMNS / 2; i++) sum[i] = 0;
 #endif
-#pragma unroll
+    // One step in the code for all chunks, each of which has registers of its own: compiling would take twice as long else.
+#pragma unroll 1
     for (u32 chunk = 0; chunk < CHUNKS; chunk++) {
       if (step < p.steps) begin_step(step);
-      if (is_holding) put(held + chunk * 16);
+#pragma unroll
+      for (u32 i = 0; i < CHUNKS; i++) {
+        if (is_holding && i == chunk) put(held + i * 16);
+      }
       if (step < p.steps) end_step(step++);
     }
     for (; step + CHUNKS < p.steps; step++) {
@@ -617,10 +621,13 @@ __device__ __forceinline__ void compute(
     }
     // What is added to this tile first is fetched meanwhile.
     const bool is_fetched = !is_sent && (senders != 0 || p.hasAddend);
-#pragma unroll
+#pragma unroll 1
     for (u32 chunk = 0; chunk < CHUNKS; chunk++) {
       if (step < p.steps) begin_step(step);
-      if (is_fetched) take(held + chunk * 16);
+#pragma unroll
+      for (u32 i = 0; i < CHUNKS; i++) {
+        if (is_fetched && i == chunk) take(held + i * 16);
+      }
       if (step < p.steps) end_step(step++);
     }
 #if !IS_NARROW
@@ -651,20 +658,15 @@ __device__ __forceinline__ void compute(
 #pragma unroll
       for (u32 chunk = 0; chunk < CHUNKS; chunk++) add_chunk(sum + chunk * 32, held + chunk * 16, factor);
     }
-    for (u32 left = is_fetched ? senders & senders - 1 : senders; left; left &= left - 1) {
+    // What the other senders made, and C behind them.
+    const u32 sums = __popc(senders), summands = sums + (is_result && senders != 0 && p.hasAddend);
+    for (u32 i = is_fetched && senders != 0; i < summands; i++) {
+      const float factor = i < sums ? 1 : p.beta;
 #pragma unroll
       for (u32 chunk = 0; chunk < CHUNKS; chunk++) {
         u32 words[16];
         take(words);
-        add_chunk(sum + chunk * 32, words);
-      }
-    }
-    if (is_result && senders != 0 && p.hasAddend) {
-#pragma unroll
-      for (u32 chunk = 0; chunk < CHUNKS; chunk++) {
-        u32 words[16];
-        take(words);
-        add_chunk(sum + chunk * 32, words, p.beta);
+        add_chunk(sum + chunk * 32, words, factor);
       }
     }
     if (is_result && (HAS_BIAS || IS_RELU || IS_GELU)) finish(p, sum, tile, block * 128 + half * 64);
