@@ -10,7 +10,8 @@ import {
   type TileShape,
 } from "../../../src/overlap/executors/tile/configuration.ts";
 import { TileKernel } from "../../../src/overlap/executors/tile/kernel.ts";
-import { exchangeLayout, tileRefusal } from "../../../src/overlap/executors/tile/product.ts";
+import { compiledEpilog } from "../../../src/overlap/executors/tile/parameters.ts";
+import { configurationOf, exchangeLayout, tileRefusal } from "../../../src/overlap/executors/tile/product.ts";
 import { gatheredPieces, type TileProblem } from "../../../src/overlap/tile_order.ts";
 import { tileSource } from "../../../src/overlap/executors/tile/source.ts";
 import type { Device } from "../../../src/gpu/device.ts";
@@ -125,6 +126,28 @@ Deno.test("a GPU of another architecture is refused, before anything is compiled
     error.message,
     "Tile kernels are for GPUs of compute capability 9.0 (H100, H200), and NVIDIA A100 has 8.0.",
   );
+});
+
+Deno.test("a kernel has the code of its own epilog alone", () => {
+  const bias = { address: 256n, count: 1, isOfRows: true };
+  const kernelOf = (epilog: Parameters<typeof compiledEpilog>[0]) =>
+    TileKernel.of(configurationOf(problem, { shape: TILE_SHAPES.wide }, compiledEpilog(epilog)));
+  const plain = TileKernel.of(configurationOf(problem, { shape: TILE_SHAPES.wide }));
+  assert(kernelOf({}) === plain && kernelOf({ activation: "none" }) === plain);
+  const wanted = [
+    [{ bias }, [1, 0, 0]],
+    [{ activation: "relu" }, [0, 1, 0]],
+    [{ bias, activation: "gelu" }, [1, 0, 1]],
+  ] as const;
+  const kernels = wanted.map(([epilog, numbers]) => {
+    const kernel = kernelOf(epilog);
+    const source = tileSource(kernel.configuration);
+    ["HAS_BIAS", "IS_RELU", "IS_GELU"].forEach((name, i) => {
+      assertStringIncludes(source, `#define ${name} ${numbers[i]}\n`);
+    });
+    return kernel;
+  });
+  assertEquals(new Set([plain, ...kernels]).size, 4);
 });
 
 Deno.test("all ranks lay the memory between them out alike, without overlap", () => {
