@@ -3,7 +3,7 @@
  * `exp(a)` is `a.exp()`, `add(a, b, options)` is `a.add(b, options)`. Numbers of the script stand beside each element;
  * shapes broadcast as NumPy's, and dtypes are promoted ({@linkcode promote}). Of large arrays of floats on CPUs MKL's vector
  * mathematics computes what it has, where it is installed; what is not exact may then differ by two units in the last place
- * from what is computed without it (erfc by four).
+ * from what is computed without it (erfc by five).
  *
  * @module
  */

@@ -3,7 +3,7 @@
  * what stands between stays in the caches.
  *
  * What is exact (sums, products, extremes) is the same as in loops, bit for bit; other functions differ from them by two
- * units in the last place at most, erfc by four. Square roots and quotients, which MKL rounds wrongly on some CPUs (the
+ * units in the last place at most, erfc by five. Square roots and quotients, which MKL rounds wrongly on some CPUs (the
  * latter by AVX-512), are left to loops.
  *
  * @module
