@@ -50,13 +50,26 @@ export function keysOf<T extends object>(keys: Readonly<Record<keyof T, true>>):
   return Object.keys(keys) as (keyof T & string)[];
 }
 
-/**
- * What a user gave as a list: its elements, read once, or null if it is none. It does not throw, so that a runtime can be
- * found among the elements: `check` throws what reading has thrown, for the agreement.
- */
-export function readList<T>(given: readonly T[]): { readonly items: readonly T[] | null; readonly check: () => void } {
+/** What reading what a user gave has found: null if it is no such thing. */
+export interface Reading<T> {
+  readonly items: readonly T[] | null;
+  /** Throws what reading has thrown, for the agreement. */
+  readonly check: () => void;
+}
+
+/** What a user gave as a list: its elements, read once. It does not throw, so that a runtime can be found among them. */
+export function readList<T>(given: readonly T[]): Reading<T> {
+  return reading(() => Array.isArray(given) ? [...given] : null);
+}
+
+/** What a user gave by names, as {@linkcode readList} reads a list. */
+export function readEntries<T>(given: Readonly<Record<string, T>>): Reading<[name: string, value: T]> {
+  return reading(() => isObject(given) ? Object.entries(given) : null);
+}
+
+function reading<T>(read: () => readonly T[] | null): Reading<T> {
   try {
-    return { items: Array.isArray(given) ? [...given] : null, check: () => {} };
+    return { items: read(), check: () => {} };
   } catch (error) {
     const check = () => {
       throw error;

@@ -6,7 +6,7 @@
 import type { DType } from "../dtype/dtype.ts";
 import { checkDistribution, Distribution } from "../distribution/distribution.ts";
 import { ConfigurationError, StateError } from "../errors.ts";
-import { describe, isObject, readOptions } from "../options.ts";
+import { describe, isObject, readEntries, readOptions } from "../options.ts";
 import { agree } from "../runtime/agreement.ts";
 import { agreeWith, type Runtime } from "../runtime/runtime.ts";
 import { checkArray, runtimeOf } from "./base_array.ts";
@@ -212,9 +212,11 @@ function unpacked(name: string, packed: Uint8Array, size: number): Uint8Array {
  * ```
  */
 export function saveNpz(arrays: Readonly<Record<string, DistributedArray>>, path: string | URL): void {
-  const given: [string, DistributedArray][] = isObject(arrays) ? Object.entries(arrays) : [];
+  const entries = readEntries(arrays);
+  const given = entries.items ?? [];
   const runtime = runtimeOf(...given.map(([, array]) => array));
   agree(runtime, "saveNpz", () => {
+    entries.check();
     if (given.length === 0) throw new TypeError(`saveNpz takes { name: array, … }, not ${describe(arrays)}.`);
     for (const [name, array] of given) {
       checkArray(array, `saveNpz: ${name}`);
@@ -232,13 +234,13 @@ export function saveNpz(arrays: Readonly<Record<string, DistributedArray>>, path
     return { ...file, name: name + SUFFIX, start, offset };
   });
   writeTogether(runtime, "saveNpz", path, files, (temporary) => {
-    const entries = files.map(({ header, name, start, offset, size }): StoredEntry => {
+    const stored = files.map(({ header, name, start, offset, size }): StoredEntry => {
       writeAt(temporary, offset, header);
       const entry = { name, size, offset: start, crc: checksumOf(temporary, offset, size) };
       writeAt(temporary, start, storedHeader(entry));
       return entry;
     });
-    writeAt(temporary, end, directory(entries, end));
+    writeAt(temporary, end, directory(stored, end));
   });
 }
 

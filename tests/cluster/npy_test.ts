@@ -483,6 +483,12 @@ clusterTest("saveNpz() writes what loadNpz() and numpy.load read", (runtime) => 
     misuse(() => loadNpz(runtime, path, { a: 3 } as never), TypeError, "distribution");
     misuse(() => loadNpz(runtime, path, 3 as never), TypeError, "distribution");
     misuse(() => saveNpz({}, path), TypeError, "");
+    const unreadable = new Proxy(arrays, {
+      ownKeys: () => {
+        throw new TypeError("no names to be had");
+      },
+    });
+    misuse(() => saveNpz(runtime.rank === 0 ? unreadable : arrays, path), TypeError, "no names to be had");
     misuse(() => saveNpz({ "": arrays.a }, path), TypeError, "a name that is not empty");
     onRoot(runtime, () => {
       const bytes = Deno.readFileSync(path);
