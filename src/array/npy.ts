@@ -147,9 +147,10 @@ export function finish(read: DistributedArray, bound: Distribution, options: Loa
  * is left, and an older one stays as it was. (Where files need a name, as between machines, a killed rank may leave
  * `NAME.….part`, which the next call with the same path removes.) A symbolic link stays, and the file that it points to is written. Collective.
  *
- * bfloat16 and float8 are written as raw bits (`V2`, `V1`): `numpy.load(path).view(ml_dtypes.bfloat16)`.
+ * bfloat16 and float8 are written as raw bits (`V2`, `V1`): `numpy.load(path).view(ml_dtypes.bfloat16)`. complex32 is refused.
  *
  * @throws {TypeError} if it is no array, or the path is none.
+ * @throws {DTypeError} if NumPy has no type for the elements: complex32.
  * @throws {ConfigurationError} if the file cannot be written.
  * @throws {StateError} if the array was freed.
  *
@@ -166,7 +167,7 @@ export function finish(read: DistributedArray, bound: Distribution, options: Loa
 export function saveNpy(array: DistributedArray, path: string | URL): void {
   const runtime = runtimeOf(array);
   agree(runtime, "saveNpy", () => {
-    checkArray(array, "saveNpy: the array");
+    checkSaved(array, "saveNpy: the array");
     checkPath(path);
     return { array: String(array), path: String(path) };
   });
@@ -174,6 +175,12 @@ export function saveNpy(array: DistributedArray, path: string | URL): void {
   writeTogether(runtime, "saveNpy", path, [{ ...file, offset: 0 }], (temporary) => {
     writeAt(temporary, 0, file.header);
   });
+}
+
+/** Refuse what is no array, or no file can hold. */
+export function checkSaved(value: unknown, what: string): void {
+  checkArray(value, what);
+  npyDescr(value.dtype);
 }
 
 /** An array as it is written: its header, and its elements in a distribution that makes long runs in the file. */

@@ -197,9 +197,16 @@ function isRaw(dtype: DType): dtype is keyof typeof rawDescr {
 
 /**
  * The `descr` of a dtype; void for bfloat16 and float8, as `numpy.save` writes those of the ml_dtypes package.
+ *
+ * @throws {DTypeError} for complex32, of which no package of NumPy's has elements.
  */
 export function npyDescr(dtype: DType): string {
-  return isRaw(dtype) ? rawDescr[dtype] : dtypeInfo(dtype).npy!;
+  if (isRaw(dtype)) return rawDescr[dtype];
+  const { npy } = dtypeInfo(dtype);
+  if (npy !== null) return npy;
+  throw new DTypeError(
+    `NumPy has no ${dtype}: save what to({ dtype: "complex64" }) returns, which holds the same numbers.`,
+  );
 }
 
 /**

@@ -73,6 +73,7 @@ export function randomSource(dtype: DType, options: RandomOptions, defaultSeed: 
 export const significantBits: Readonly<Record<DType, number>> = {
   float16: 11,
   bfloat16: 8,
+  complex32: 11,
   float32: 24,
   complex64: 24,
   float8_e4m3: 4,

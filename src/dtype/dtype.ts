@@ -20,6 +20,7 @@ export type DType = {
     | "bfloat16"
     | "float32"
     | "float64"
+    | "complex32"
     | "complex64"
     | "complex128"
     | "float8_e4m3"
@@ -104,6 +105,7 @@ const rows: Record<DType, Row> = {
   bfloat16:    [Uint16Array,   CudaDataType.R_16BF,    NcclDataType.Bfloat16,   null],
   float32:     [Float32Array,  CudaDataType.R_32F,     NcclDataType.Float32,    "<f4"],
   float64:     [Float64Array,  CudaDataType.R_64F,     NcclDataType.Float64,    "<f8"],
+  complex32:   [Float16Array,  CudaDataType.C_16F,     NcclDataType.Float16,    null,   "float16"],
   complex64:   [Float32Array,  CudaDataType.C_32F,     NcclDataType.Float32,    "<c8",  "float32"],
   complex128:  [Float64Array,  CudaDataType.C_64F,     NcclDataType.Float64,    "<c16", "float64"],
   float8_e4m3: [Uint8Array,    CudaDataType.R_8F_E4M3, NcclDataType.Float8e4m3, null],
@@ -128,7 +130,7 @@ function describeRow(name: DType, [constructor, cuda, nccl, npy, real = name]: R
     parts,
     array,
     real,
-    mpi: isNarrowFloat(name) ? null : real,
+    mpi: isNarrowFloat(real) ? null : real,
     cuda,
     nccl,
     scalapack: scalapack[name] ?? null,

@@ -6,7 +6,7 @@
 import type { DType, TypedArray } from "./dtype.ts";
 
 /** The dtypes of complex numbers. */
-export type ComplexDType = "complex64" | "complex128";
+export type ComplexDType = "complex32" | "complex64" | "complex128";
 
 /** The dtypes of integers. */
 export type IntegerDType = "int8" | "uint8" | "int32" | "int64";
@@ -33,7 +33,7 @@ export type ElementOf<D extends DType> = D extends "int64" ? bigint
 /** The typed array that holds elements of a dtype. */
 export type DataOf<D extends DType> = D extends "float64" | "complex128" ? Float64Array<ArrayBuffer>
   : D extends "float32" | "complex64" ? Float32Array<ArrayBuffer>
-  : D extends "float16" ? Float16Array<ArrayBuffer>
+  : D extends "float16" | "complex32" ? Float16Array<ArrayBuffer>
   : D extends "bfloat16" ? Uint16Array<ArrayBuffer>
   : D extends "int8" ? Int8Array<ArrayBuffer>
   : D extends "int32" ? Int32Array<ArrayBuffer>
@@ -51,10 +51,16 @@ export type DTypeOfData<T extends TypedArray> = T extends Float64Array ? "float6
   : DType;
 
 /** The dtype of magnitudes and parts. */
-export type RealOf<D extends DType> = D extends "complex64" ? "float32" : D extends "complex128" ? "float64" : D;
+export type RealOf<D extends DType> = D extends "complex32" ? "float16"
+  : D extends "complex64" ? "float32"
+  : D extends "complex128" ? "float64"
+  : D;
 
 /** The dtype of complex numbers whose parts are as these. */
-export type ComplexOf<D extends DType> = D extends ComplexDType ? D : D extends "float64" ? "complex128" : "complex64";
+export type ComplexOf<D extends DType> = D extends ComplexDType ? D
+  : D extends "float64" ? "complex128"
+  : D extends "float16" ? "complex32"
+  : "complex64";
 
 /** The dtype of results of analysis: integers make float64. */
 export type FloatOf<D extends DType> = D extends IntegerDType ? "float64" : D;

@@ -13,7 +13,8 @@ import { checkExact, isPair } from "./scalar.ts";
  *
  * The standard leaves an integer with a float open: here as in NumPy, a float that holds all values of an int8 or uint8
  * stays as it is, and int32 and int64 make float64. There is no int16, so that int8 and uint8 make int32. float16 and
- * bfloat16 make float32; the two kinds of float8 make float16.
+ * bfloat16 make float32; the two kinds of float8 make float16. The parts of complex numbers are promoted likewise: complex32
+ * with float16 stays as it is, and makes complex64 with bfloat16.
  *
  * @throws {DTypeError} if there is no such dtype.
  *
@@ -36,6 +37,7 @@ export function promote(a: DType, b: DType): DType {
 
 /** The complex dtype whose parts hold a real one. */
 export function complexOf(real: DType): DType {
+  if (real === "float16" || isFloat8(real)) return "complex32";
   return real === "float64" || real === "int32" || real === "int64" ? "complex128" : "complex64";
 }
 

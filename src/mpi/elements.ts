@@ -28,6 +28,7 @@ export type ElementName =
   | ElementType
   | "float16"
   | "bfloat16"
+  | "complex32"
   | "complex64"
   | "complex128"
   | "float8_e4m3"
@@ -42,6 +43,8 @@ export interface Element {
   type: ElementType;
   /** Who can add it up: MPI; MPI, as pairs; only distmath, in float32; nobody. */
   reduces: "natively" | "as pairs" | "in float32" | "never";
+  /** How many entries make a number: complex ones are pairs. */
+  parts: 1 | 2;
 }
 
 function element(
@@ -50,7 +53,7 @@ function element(
   type: ElementType = name as ElementType,
   reduces: Element["reduces"] = "natively",
 ): Element {
-  return { name, arrayName, type, reduces };
+  return { name, arrayName, type, reduces, parts: name.startsWith("complex") ? 2 : 1 };
 }
 
 const INT8 = element("int8", "Int8Array");
@@ -68,6 +71,7 @@ const FLOAT64 = element("float64", "Float64Array");
 const BY_NAME = new Map<string, Element>([
   ...[INT8, UINT8, INT16, UINT16, INT32, UINT32, INT64, UINT64, FLOAT16, FLOAT32, FLOAT64],
   element("bfloat16", "Uint16Array", "uint16", "in float32"),
+  element("complex32", "Float16Array", "uint16", "in float32"),
   element("complex64", "Float32Array", "float32", "as pairs"),
   element("complex128", "Float64Array", "float64", "as pairs"),
   element("float8_e4m3", "Uint8Array", "uint8", "never"),
@@ -156,24 +160,24 @@ export function checkOperation(
   if (INTEGER_ONLY.has(op) && (entry.reduces !== "natively" || entry.type.startsWith("float"))) {
     throw new DTypeError(`${method}: op "${op}" is for integers, not for ${entry.name}.`);
   }
-  if (entry.reduces !== "as pairs") return;
+  if (entry.parts === 1) return;
   if (op !== "sum") throw new DTypeError(`${method}: complex numbers can only be summed, op "${op}" is not possible.`);
   if (length % 2 !== 0) {
     throw new RangeError(`${method}: ${entry.name} has two parts a number, but the array holds ${length} entries.`);
   }
 }
 
-/** Entries of float16 (`Float16Array`) or bfloat16 (bits in `Uint16Array`) as float32, exactly. */
+/** Entries of float16 or complex32 (`Float16Array`) or bfloat16 (bits in `Uint16Array`) as float32, exactly. */
 export function widen(array: NumericArray, entry: Element): Float32Array<ArrayBuffer> {
-  if (entry.name === "float16") return new Float32Array(array as Float16Array);
+  if (entry.arrayName === "Float16Array") return new Float32Array(array as Float16Array);
   const wide = new Float32Array(array.length);
   decodeBfloat16(array as Uint16Array, wide, wide.length);
   return wide;
 }
 
-/** Float32 values rounded to float16 or bfloat16, to nearest even. */
+/** Float32 values rounded to float16, as parts of complex32 too, or bfloat16, to nearest even. */
 export function narrow(values: Float32Array<ArrayBuffer>, into: NumericArray, entry: Element): void {
-  if (entry.name === "float16") (into as Float16Array).set(values);
+  if (entry.arrayName === "Float16Array") (into as Float16Array).set(values);
   else encodeBfloat16(values, into as Uint16Array);
 }
 

@@ -231,7 +231,7 @@ function lookedUpOperator(method: string, element: Element, op: unknown, length:
       `${method}: op ${JSON.stringify(op)} compares numbers; ${element.name} are bits or pairs here.`,
     );
   }
-  if (element.reduces === "as pairs" && own.blockLength % 2 !== 0) {
+  if (element.parts === 2 && own.blockLength % 2 !== 0) {
     throw new RangeError(
       `${method}: ${element.name} has two entries a number: the operator needs an even blockLength.`,
     );

@@ -109,7 +109,7 @@ function viewedMessage(
   const element = elementOf(method, `${what}.data`, data, named ?? dtype);
   refuseDetached(method, `${what}.data`, data);
   const dimensions = checkedDimensions(method, what, element, shape, strides);
-  const parts = element.reduces === "as pairs" ? 2 : 1;
+  const { parts } = element;
   const first = offset * parts;
   const count = dimensions.reduce((product, { extent }) => product * extent, 1);
   checkBounds(method, what, data, first, dimensions, count);
@@ -146,7 +146,7 @@ function checkedDimensions(
         "and turn it round at the other end.",
     );
   }
-  if (element.reduces !== "as pairs") return dimensions;
+  if (element.parts === 1) return dimensions;
   return [...dimensions.map(({ extent, stride }) => ({ extent, stride: 2 * stride })), { extent: 2, stride: 1 }];
 }
 

@@ -105,6 +105,7 @@ export interface CloseOptions {
 /** Differences that are allowed, relative and absolute: PyTorch's (`torch.testing.assert_close`). */
 const TOLERANCES: Readonly<Partial<Record<DType, readonly [relative: number, absolute: number]>>> = {
   float16: [1e-3, 1e-5],
+  complex32: [1e-3, 1e-5],
   bfloat16: [1.6e-2, 1e-5],
   float32: [1.3e-6, 1e-5],
   complex64: [1.3e-6, 1e-5],

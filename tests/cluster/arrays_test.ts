@@ -329,7 +329,9 @@ clusterTest("sums of large integers are exact, NaN and infinity get through", (r
   assertEquals(big.maxAbsDifference(neighbour), 1);
 
   const n = 3 * runtime.size;
-  for (const [k, dtype] of (["float16", "float32", "complex64", "bfloat16", "float8_e5m2"] as const).entries()) {
+  for (
+    const [k, dtype] of (["float16", "float32", "complex64", "complex32", "bfloat16", "float8_e5m2"] as const).entries()
+  ) {
     const place = 2 * k % n;
     const a = DistributedArray.generate(runtime, [n], Slab.X, (i) => i === place ? NaN : 1, { dtype });
     const b = DistributedArray.full(runtime, [n], Slab.X, 1, { dtype });

@@ -292,7 +292,7 @@ for (const dimensions of [1, 2, 5, 8]) {
 }
 
 clusterTest("every dtype", (runtime) => {
-  const dtypes = ["float16", "bfloat16", "float32", "float64", "complex64", "complex128"] as const;
+  const dtypes = ["float16", "complex32", "bfloat16", "float32", "float64", "complex64", "complex128"] as const;
   for (const dtype of [...dtypes, "float8_e4m3", "int8", "uint8", "int32"] as DType[]) {
     const grid = new ProcessGrid({ shape: [1, runtime.size] });
     check(make(runtime, [5, 7], Slab.X, dtype, "C").redistribute(new BlockCyclic(grid, [2, 1])).redistribute(Slab.Y));

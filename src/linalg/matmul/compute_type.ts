@@ -160,6 +160,9 @@ function advice(a: DType, b: DType): string {
     return 'No engine multiplies integers: convert them with a.to({ dtype: "float32" }) (exact up to 2^24) or ' +
       '"float64" (exact up to 2^53). ';
   }
+  if (a === "complex32" || b === "complex32") {
+    return 'No engine multiplies complex32: convert with to({ dtype: "complex64" }), which holds the same numbers. ';
+  }
   if (a === b) return "One of the two must be float8_e4m3. ";
   return `Convert one of them, as in b.to({ dtype: "${a}" }). `;
 }

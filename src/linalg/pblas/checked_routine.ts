@@ -151,10 +151,11 @@ function checkTypes(routine: PblasRoutine, arrays: readonly DistributedArray[], 
     const given = arrays.map((array) => array.dtype).join(", ");
     throw new DTypeError(`${routine} takes matrices of one dtype; got ${given}. Convert with to({ dtype }).`);
   }
-  if (!DTYPES.includes(dtype)) {
-    throw new DTypeError(`${routine} takes ${DTYPES.join(", ")}; got ${dtype}. Convert with to({ dtype: "float32" }).`);
-  }
   const { isComplex } = dtypeInfo(dtype);
+  if (!DTYPES.includes(dtype)) {
+    const near = isComplex ? "complex64" : "float32";
+    throw new DTypeError(`${routine} takes ${DTYPES.join(", ")}; got ${dtype}. Convert with to({ dtype: "${near}" }).`);
+  }
   const { symmetricTwin } = traitsOf(routine);
   if (symmetricTwin && !isComplex) {
     throw new DTypeError(

@@ -75,6 +75,15 @@ export function elements(runtime: Runtime): void {
   same<typeof waves, DistributedArray<"complex64">>(true);
   const signal = new FFT(waves, { fftType: "c2r" }).execute();
   same<typeof signal, DistributedArray<"float32">>(true);
+  const h = DistributedArray.zeros(runtime, [4], Slab.X, { dtype: "complex32" });
+  same<ReturnType<typeof h.at>, Pair>(true);
+  const pairs: Float16Array = h.allGather();
+  const half = h.real();
+  same<typeof half, DistributedArray<"float16">>(true);
+  const halfSpectrum = rfft(half);
+  same<typeof halfSpectrum, DistributedArray<"complex32">>(true);
+  const turnedHalf: Pair = multiply(h, half).sum();
+  void [pairs, turnedHalf];
   const doubled = a.map((v) => v * 2);
   same<typeof doubled, DistributedArray<"float64">>(true);
   const magnitudes = z.map(([x, y]) => Math.hypot(x, y), { dtype: "float32" });

@@ -195,6 +195,7 @@ Deno.test("the table: sizes, parts and names of all dtypes", () => {
     bfloat16: 2,
     float32: 4,
     float64: 8,
+    complex32: 4,
     complex64: 8,
     complex128: 16,
     float8_e4m3: 1,
@@ -211,6 +212,9 @@ Deno.test("the table: sizes, parts and names of all dtypes", () => {
     assertEquals(array.BYTES_PER_ELEMENT * parts, itemSize);
     if (npy !== null) assertEquals(Number(npy.slice(2)), itemSize);
   }
+  const { real, mpi, cuda, nccl, npy, scalapack } = dtypeInfo("complex32");
+  // C_16F and ncclFloat16 of library_types.h and nccl.h.
+  assertEquals([real, mpi, cuda, nccl, npy, scalapack], ["float16", null, 6, 6, null, null]);
   assertThrows(() => dtypeInfo("float128" as DType), DTypeError, 'no dtype "float128". Use one of: float16');
   assertThrows(() => dtypeInfo(undefined as unknown as DType), DTypeError, "no dtype undefined");
   assertThrows(() => allocate("float64", 2 ** 33), RangeError, "at most 2^32 numbers");
@@ -218,6 +222,8 @@ Deno.test("the table: sizes, parts and names of all dtypes", () => {
   assertEquals(dtypeOf(new Uint16Array(1)), null);
   assertEquals(dtypeOf([1]), null);
   assertEquals(elementCount("complex64", new Float32Array(6)), 3);
+  assertEquals(elementCount("complex32", new Float16Array(6)), 3);
+  assertThrows(() => elementCount("complex32", new Float32Array(6)), DTypeError, "lives in a Float16Array");
   assertThrows(() => elementCount("complex64", new Float32Array(5)), DTypeError, "two numbers an element");
 });
 
@@ -253,6 +259,7 @@ function oracleConversion(to: DType, value: number): number {
   const clamp = (low: number, high: number) => Math.min(Math.max(Math.trunc(value), low), high) + 0;
   switch (to) {
     case "float16":
+    case "complex32":
       return Math.f16round(value);
     case "float32":
     case "complex64":

@@ -1,6 +1,6 @@
 /** Promotion against NumPy's table, which the Array API standard follows, and what NumPy has not. */
 import { assertEquals, assertThrows } from "@std/assert";
-import { type DType, dtypes } from "../../../src/dtype/mod.ts";
+import { type DType, dtypeInfo, dtypes } from "../../../src/dtype/mod.ts";
 import { promote, promoteScalar } from "../../../src/dtype/promotion.ts";
 import { DTypeError } from "../../../src/errors.ts";
 import fixtures from "../array/numpy/fixtures.json" with { type: "json" };
@@ -26,6 +26,22 @@ Deno.test("promote knows the narrow floats, and is symmetric", () => {
   assertEquals(promote("bfloat16", "complex64"), "complex64");
   for (const a of dtypes) for (const b of dtypes) assertEquals(promote(a, b), promote(b, a), `${a}, ${b}`);
   assertThrows(() => promote("float32", "float31" as DType), DTypeError, "There is no dtype");
+});
+
+Deno.test("complex32 is promoted as its parts are", () => {
+  for (const dtype of dtypes) {
+    const { isComplex, real } = dtypeInfo(dtype);
+    const parts = promote("float16", isComplex ? real : dtype);
+    const wanted = { float16: "complex32", float32: "complex64", float64: "complex128" }[parts as "float16"];
+    assertEquals(promote("complex32", dtype), wanted, dtype);
+  }
+  assertEquals(promote("complex32", "bfloat16"), "complex64");
+  assertEquals(promote("complex32", "uint8"), "complex32");
+  assertEquals(promote("complex32", "int32"), "complex128");
+  assertEquals(promoteScalar("complex32", 0.1), "complex32");
+  assertEquals(promoteScalar("float16", [0, 1]), "complex32");
+  assertEquals(promoteScalar("float8_e4m3", [0, 1]), "complex32");
+  assertEquals(promoteScalar("bfloat16", [0, 1]), "complex64");
 });
 
 Deno.test("numbers of the script take the dtype of what they stand beside, if it can hold them", () => {

@@ -50,6 +50,17 @@ Deno.test("narrow() rounds float16 once, and overflows to Infinity", () => {
   assertEquals([...into], [2048, 2052, 65504, Infinity, NaN]);
 });
 
+Deno.test("complex32 are pairs of float16, of which there are sums, in float32", () => {
+  const complex = elementOf("m", "data", new Float16Array(2), "complex32");
+  const into = new Float16Array(2);
+  narrow(widen(Float16Array.of(1, 2049), complex), into, complex);
+  assertEquals([...into], [1, 2048]);
+  checkOperation("m", complex, "sum", 4);
+  assertThrows(() => checkOperation("m", complex, "max", 4), DTypeError, "can only be summed");
+  assertThrows(() => checkOperation("m", complex, "sum", 3), RangeError, "two parts a number");
+  assertThrows(() => elementOf("m", "data", new Uint16Array(2), "complex32"), DTypeError, "lives in Float16Array");
+});
+
 Deno.test("elementOf() knows subclasses by their base, and refuses what is no typed array", () => {
   class Bytes extends Uint8Array {}
   assertEquals(elementOf("m", "data", new Bytes(1)).type, "uint8");
