@@ -41,6 +41,7 @@ export {
   inspectGpus,
 } from "./src/gpu/report.ts";
 export { NcclCommunicator } from "./src/gpu/nccl.ts";
+export { roomOnGpus } from "./src/gpu/sharing.ts";
 export { type Allocation, liveAllocations, type MemoryKind } from "./src/memory/allocations.ts";
 export type { DeviceMemory } from "./src/memory/device_buffer.ts";
 export type { SymmetricBlock } from "./src/memory/symmetric_heap.ts";

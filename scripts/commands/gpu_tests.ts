@@ -3,6 +3,7 @@
  *
  * @module
  */
+import { roomOnGpus } from "../../internals.ts";
 import { Device } from "../../mod.ts";
 import { runFiltered } from "../launch/job_output.ts";
 import { printFile, runTestFile } from "./cluster_tests.ts";
@@ -179,9 +180,10 @@ async function commitOf(given: string | undefined): Promise<string> {
   return await outputOf("git", "status", "--porcelain") === "" ? commit : `${commit} with changes`;
 }
 
-async function headOf({ gpus, versions }: GpuProbe): Promise<RecordHead> {
+async function headOf({ gpus, versions }: GpuProbe, ranks: number): Promise<RecordHead> {
   const driver = await outputOf("nvidia-smi", "--query-gpu=driver_version", "--format=csv,noheader");
-  const names = [...new Set(gpus)].join(", ");
+  const count = Device.count();
+  const names = [...new Set(gpus)].join(", ") + (count < ranks ? ` (${count}, shared by ${ranks} ranks)` : "");
   return {
     machine: `${names}, ${navigator.hardwareConcurrency} cores`,
     driver: driver?.split("\n")[0] ?? "unknown",
@@ -209,8 +211,8 @@ export async function gpuTests(args: string[]): Promise<number> {
   const ranks = parseCount(values.ranks, "--ranks");
   const timeoutSeconds = parseSeconds(values.timeout, "--timeout");
   const files = chosenFiles(positionals);
-  const found = Device.count();
-  if (found < ranks) {
+  if (roomOnGpus() < ranks) {
+    const found = Device.count();
     console.log(`skipped: the tests on ${ranks} GPUs need as many, and this machine has ${found} that CUDA can use`);
     return 0;
   }
@@ -220,7 +222,7 @@ export async function gpuTests(args: string[]): Promise<number> {
   const probe = await look(settings);
   console.log(`${describeLauncher(launcher)}; ${ranks} x ${probe.gpus[0]}`);
   const path = values.json === undefined ? null : userPath(values.json);
-  const head = await headOf(probe);
+  const head = await headOf(probe, ranks);
   const runs: GpuRun[] = path === null ? [] : readRecord(path, head);
   const made = { date: new Date().toISOString().slice(0, 10), commit: await commitOf(values.commit) };
   const results: FileResult[] = [];

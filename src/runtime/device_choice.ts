@@ -1,5 +1,5 @@
 /**
- * Which device a rank computes on: the same kind on all ranks, and no GPU twice.
+ * Which device a rank computes on: the same kind on all ranks, and no GPU twice unless that is asked for.
  *
  * @module
  */
@@ -11,6 +11,7 @@ import { ConfigurationError } from "../errors.ts";
 import { agree } from "./agreement.ts";
 import type { Communicator } from "../mpi/communicator.ts";
 import { Device } from "../gpu/device.ts";
+import { mayShareGpus, roomOnGpus, SHARING_SWITCH } from "../gpu/sharing.ts";
 import type { CpuDescription, DeviceDescription } from "./runtime.ts";
 import { Stream } from "../gpu/stream.ts";
 
@@ -28,6 +29,9 @@ interface Wish {
 }
 
 const CPU_HINT = `or compute on CPUs: initialize({ device: "cpu" }) or DISTMATH_DEVICE=cpu`;
+
+const HINT =
+  `${CPU_HINT}; or, to try things out, let ranks share GPUs: ${SHARING_SWITCH}=1 for all (NCCL 2.30 or newer)`;
 
 function describeCpu(): CpuDescription {
   return {
@@ -60,7 +64,7 @@ export function chooseDevice(
     return { device: describeCpu(), stream: null };
   }
   const { ordinal, name, computeCapability, memoryBytes, uuid } = wish.gpu;
-  refuseSharing(communicator.allGatherObject({ uuid, ordinal }));
+  checkSharing(communicator.allGatherObject({ uuid, ordinal, mayShare: mayShareGpus() }), communicator.rank);
   wish.gpu.makeCurrent();
   return {
     device: { kind: "gpu", ordinal, name, computeCapability, memoryBytes, uuid },
@@ -99,13 +103,13 @@ function wishOf(wanted: "auto" | "cpu" | number, localRank: number): Wish {
         `deno task native install cuda; to silence this: DISTMATH_DEVICE=cpu`,
     };
   }
-  if (count > 1 && localRank >= count) {
+  if (count > 1 && localRank >= roomOnGpus()) {
     throw new ConfigurationError(
       `initialize: a rank is number ${localRank} on its machine, where only ${count} GPUs are visible, and each rank ` +
-        `needs its own. Start at most ${count} ranks a machine, ${CPU_HINT}.`,
+        `needs its own. Start at most ${count} ranks a machine, ${HINT}.`,
     );
   }
-  return { gpu: new Device(count === 1 ? 0 : localRank) };
+  return { gpu: new Device(count === 1 ? 0 : localRank % count) };
 }
 
 /** What `DISTMATH_DEVICE` asks for. */
@@ -131,14 +135,33 @@ function refuseMixture(isGpu: readonly boolean[]): void {
   );
 }
 
-function refuseSharing(offers: readonly { uuid: string; ordinal: number }[]): void {
-  offers.forEach(({ uuid, ordinal }, rank) => {
-    const first = offers.findIndex((other) => other.uuid === uuid);
-    if (first === rank) return;
-    throw new ConfigurationError(
-      `initialize: ranks ${first} and ${rank} would share GPU ${ordinal} (${uuid}), but each rank needs its own. ` +
-        `Start at most as many ranks as there are GPUs, leave device and CUDA_VISIBLE_DEVICES to the launcher, ${CPU_HINT}.`,
-      { ranks: [first, rank] },
-    );
-  });
+/** What a rank's GPU is, and whether the rank may share it. */
+interface Offer {
+  readonly uuid: string;
+  readonly ordinal: number;
+  readonly mayShare: boolean;
+}
+
+function checkSharing(offers: readonly Offer[], rank: number): void {
+  const second = offers.findIndex(({ uuid }, rank) => offers.findIndex((other) => other.uuid === uuid) < rank);
+  if (second === -1) return;
+  if (!offers.every(({ mayShare }) => mayShare)) refuseSharing(offers, second);
+  if (rank !== 0) return;
+  const gpus = new Set(offers.map(({ uuid }) => uuid)).size;
+  console.warn(
+    `distmath: ${offers.length} ranks share ${
+      gpus === 1 ? "one GPU" : `${gpus} GPUs`
+    }, as ${SHARING_SWITCH}=1 permits. ` +
+      `They take turns on it: results are right, but times say nothing about ranks with GPUs of their own.`,
+  );
+}
+
+function refuseSharing(offers: readonly Offer[], second: number): never {
+  const { uuid, ordinal } = offers[second];
+  const first = offers.findIndex((other) => other.uuid === uuid);
+  throw new ConfigurationError(
+    `initialize: ranks ${first} and ${second} would share GPU ${ordinal} (${uuid}), but each rank needs its own. ` +
+      `Start at most as many ranks as there are GPUs, leave device and CUDA_VISIBLE_DEVICES to the launcher, ${HINT}.`,
+    { ranks: [first, second] },
+  );
 }

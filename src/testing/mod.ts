@@ -17,7 +17,7 @@ import { environment } from "../../ffi/library.ts";
 import { isWithoutMpi, launcher } from "../../ffi/mpi/mod.ts";
 import { endJobAtOnce } from "../../ffi/mpi/last_words.ts";
 import { CollectiveError } from "../errors.ts";
-import { Device } from "../gpu/device.ts";
+import { roomOnGpus } from "../gpu/sharing.ts";
 import type { Communicator } from "../mpi/communicator.ts";
 import { initialize, type InitializeOptions } from "../runtime/initialize.ts";
 import type { Runtime } from "../runtime/runtime.ts";
@@ -111,7 +111,7 @@ function whyNotHere({ ranks, gpus = 0 }: ClusterTestOptions): string | null {
 }
 
 function countGpus(): number {
-  return environment("DISTMATH_DEVICE") === "cpu" ? 0 : Device.count();
+  return environment("DISTMATH_DEVICE") === "cpu" ? 0 : roomOnGpus();
 }
 
 /** Run the body, then agree on the outcome. */

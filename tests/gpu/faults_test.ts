@@ -1,25 +1,22 @@
 /**
- * Faults on GPUs: a rank that leaves, is killed or is stopped while another one's GPU waits for it in NCCL; a GPU without
- * memory. The jobs are started here; each ends within ten seconds of the fault, or of the time limit.
+ * Faults on GPUs: a rank that leaves, is killed or is stopped while another one's GPU waits for it in NCCL; an error that
+ * NCCL finds in the background; a GPU without memory. The jobs are started here; each ends within ten seconds of the
+ * fault, or of the time limit.
  */
-import { assert, assertMatch } from "@std/assert";
+import { assert, assertMatch, assertStringIncludes } from "@std/assert";
 import { fileURLToPath } from "node:url";
-import { launcher } from "../../ffi/mpi/mod.ts";
 import { Device } from "../../mod.ts";
 import { mpiInstallations, runJob, slowdown } from "../mpi_installations.ts";
 import { untilNoneHas } from "../faults/processes.ts";
 import { hasGpu } from "./gpu_test_kit.ts";
+import { jobEnvironment, recoveringMpi, runTwo, whyNoTwoRanks } from "./two_ranks.ts";
 
 const [mpi] = mpiInstallations;
-const reason = !hasGpu || Device.count() < 2
-  ? "no two GPUs"
-  : new Device(0).name === "Mock GPU"
+const reason = hasGpu && new Device(0).name === "Mock GPU"
   ? "the mock's do not wait"
   : mpi === undefined
   ? "no MPI"
-  : (launcher()?.rank ?? 0) !== 0
-  ? "rank 0 starts the jobs"
-  : null;
+  : whyNoTwoRanks;
 
 const LIMIT_SECONDS = 3;
 const LONGEST_END_SECONDS = 10;
@@ -77,13 +74,7 @@ for (const { name, args, code, words } of CASES) {
     name: reason === null ? name : `${name} (skipped: ${reason})`,
     ignore: reason !== null,
     fn: async () => {
-      const libraries = Deno.env.get("DISTMATH_LIBRARY_PATH");
-      const environment = {
-        DISTMATH_PATIENCE_SECONDS: limit,
-        // Machines with GPUs may lack ssh, which Open MPI wants to see even for one host.
-        OMPI_MCA_plm_rsh_agent: "sh",
-        ...libraries !== undefined && { DISTMATH_LIBRARY_PATH: libraries },
-      };
+      const environment = { DISTMATH_PATIENCE_SECONDS: limit, ...jobEnvironment() };
       const result = await runJob(mpi, 2, ["run", "-A", "--cached-only", ...args], { environment, seconds: 60 });
       const { output, endedAt } = result;
       assert(code.includes(result.code), `code ${result.code}:\n${output}`);
@@ -93,6 +84,36 @@ for (const { name, args, code, words } of CASES) {
       console.log(`${name}: code ${result.code} after ${seconds} s`);
       assert(seconds < LIMIT_SECONDS + LONGEST_END_SECONDS * slowdown(), `${seconds} s:\n${output}`);
       await untilNoneHas(args[0]);
+    },
+  });
+}
+
+// Between GPUs that reach each other's memory nobody is told of a death: only a connection is closed by it.
+const overSockets = {
+  NCCL_P2P_DISABLE: "1",
+  NCCL_SHM_DISABLE: "1",
+  NCCL_IB_DISABLE: "1",
+  NCCL_SOCKET_IFNAME: "lo",
+};
+const noError = reason ?? (recoveringMpi === undefined ? "no Open MPI 4" : null);
+
+for (const what of ["message", "execution"]) {
+  const name = `NCCL finds that a rank has died, while another one's GPU waits for its ${what}`;
+  Deno.test({
+    name: noError === null ? name : `${name} (skipped: ${noError})`,
+    ignore: noError !== null,
+    fn: async () => {
+      const { stdout, stderr } = await runTwo(waits, ["killed", what], { outlive: true, environment: overSockets });
+      const output = stdout + stderr;
+      const lines = [
+        /rank 0: NcclError: What NCCL does in the background on rank 0 failed with ncclRemoteError \(6\): .* aborted/,
+        /then: StateError: The NCCL communicator was aborted after an error\./,
+        /^true true 0$/m,
+      ];
+      for (const line of lines) assertMatch(output, line);
+      assertStringIncludes(output, `distmath-end: {"rank":0,"code":1`);
+      console.log(stdout);
+      await untilNoneHas(waits);
     },
   });
 }

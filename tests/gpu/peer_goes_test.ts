@@ -5,34 +5,14 @@
  */
 import { assert, assertEquals, assertMatch } from "@std/assert";
 import { fileURLToPath } from "node:url";
-import { launcher } from "../../ffi/mpi/mod.ts";
-import { Device } from "../../mod.ts";
-import { mpiInstallations } from "../mpi_installations.ts";
-import { finish, start } from "../system/command.ts";
-import { hasGpu } from "./gpu_test_kit.ts";
+import { recoveringMpi, runTwo, whyNoTwoRanks } from "./two_ranks.ts";
 
-const mpi = mpiInstallations.find(({ family, release }) => family === "open_mpi" && release === 4);
-const reason = !hasGpu || Device.count() < 2
-  ? "no two GPUs"
-  : mpi === undefined
-  ? "no Open MPI 4"
-  : (launcher()?.rank ?? 0) !== 0
-  ? "rank 0 starts the jobs"
-  : null;
+const reason = whyNoTwoRanks ?? (recoveringMpi === undefined ? "no Open MPI 4" : null);
+const fixture = fileURLToPath(new URL("./fixtures/peer_goes.ts", import.meta.url));
 
 async function lineOf(way: string, kind: string): Promise<{ line: string; output: string }> {
-  const fixture = fileURLToPath(new URL("./fixtures/peer_goes.ts", import.meta.url));
-  const libraries = Deno.env.get("DISTMATH_LIBRARY_PATH");
-  // Machines with GPUs may lack ssh, which Open MPI wants to see even for one host.
-  const env = {
-    ...mpi!.environment,
-    OMPI_MCA_plm_rsh_agent: "sh",
-    ...libraries !== undefined && { DISTMATH_LIBRARY_PATH: libraries },
-  };
   // The launcher would end the others with a rank that is killed; one that leaves waits for them in MPI_Finalize.
-  const recovery = way === "killed" ? ["--enable-recovery"] : [];
-  const job = [...recovery, "--bind-to", "none", "-n", "2", Deno.execPath(), "run", "-A", "--cached-only"];
-  const { stdout, stderr } = await finish(start(mpi!.mpirun, [...job, fixture, way, kind], { env }), 60);
+  const { stdout, stderr } = await runTwo(fixture, [way, kind], { outlive: way === "killed" });
   const output = stdout + stderr;
   return { line: stdout.split("\n").find((line) => line.startsWith("{")) ?? "null", output };
 }

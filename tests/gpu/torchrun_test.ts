@@ -2,21 +2,13 @@
 import { assert, assertEquals, assertStringIncludes } from "@std/assert";
 import { existsSync } from "node:fs";
 import { fileURLToPath } from "node:url";
-import { launcher } from "../../ffi/mpi/mod.ts";
-import { Device } from "../../mod.ts";
 import { untilNoneHas } from "../faults/processes.ts";
 import { slowdown } from "../mpi_installations.ts";
 import { finish, start } from "../system/command.ts";
-import { hasGpu } from "./gpu_test_kit.ts";
+import { whyNoTwoRanks } from "./two_ranks.ts";
 
 const torchrun = (Deno.env.get("PATH") ?? "").split(":").map((folder) => `${folder}/torchrun`).find(existsSync);
-const reason = torchrun === undefined
-  ? "no torchrun"
-  : !hasGpu || Device.count() < 2
-  ? "no two GPUs"
-  : (launcher()?.rank ?? 0) !== 0
-  ? "rank 0 starts the jobs"
-  : null;
+const reason = torchrun === undefined ? "no torchrun" : whyNoTwoRanks;
 
 const script = fileURLToPath(new URL("../system/fixtures/without_mpi_on_gpus.ts", import.meta.url));
 const LONGEST_END_SECONDS = 10;

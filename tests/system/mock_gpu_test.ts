@@ -35,8 +35,21 @@ mockTest("more ranks than GPUs are refused, with what to do", async (environment
   assertStringIncludes(three.output, "DISTMATH_DEVICE=cpu");
   const shared = await run(2, { MOCK_GPUS: "1" });
   assertStringIncludes(shared.output, "ranks 0 and 1 would share GPU 0");
+  assertStringIncludes(shared.output, "NCCL_MULTI_RANK_GPU_ENABLE=1 for all");
   const cpu = await run(3, { DISTMATH_DEVICE: "cpu" });
   assertEquals([cpu.code, cpu.output.includes("no error")], [0, true], cpu.output);
+}, "none");
+
+mockTest("ranks share GPUs where all of them permit it", async (environment) => {
+  const path = fileURLToPath(new URL("../cluster/products_test.ts", import.meta.url));
+  const sharing = { ...environment, NCCL_MULTI_RANK_GPU_ENABLE: "1" };
+  const run = (ranks: number, gpus: string) =>
+    runJob(mpi, ranks, ["test", "-A", "--no-check", path], { environment: { ...sharing, MOCK_GPUS: gpus } });
+  for (const [ranks, gpus, words] of [[2, "1", "2 ranks share one GPU"], [3, "2", "3 ranks share 2 GPUs"]] as const) {
+    const { code, output } = await run(ranks, gpus);
+    assertEquals(code, 0, output);
+    assertStringIncludes(output, words);
+  }
 }, "none");
 
 mockTest("kernels that cannot be kept on disk are compiled by each process", async (environment, folder) => {
