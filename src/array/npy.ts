@@ -41,8 +41,8 @@ import { countOf, forEachRow, innerDimension, type Ranges } from "./traverse.ts"
 /** Options of {@linkcode loadNpy}. */
 export interface LoadNpyOptions<D extends DType = DType> {
   /**
-   * The dtype of the array; by default the file's. Elements are converted, except that the raw bits of a file of `V2` or
-   * `V1` elements are taken as they are for "bfloat16" and "float8_…".
+   * The dtype of the array; by default the file's. Elements are converted, except that the raw bits of a file of `V2`,
+   * `V1` or `V4` elements are taken as they are for "bfloat16", "float8_…" and "complex32".
    */
   dtype?: D;
   /** The memory order of the array; by default the file's, which needs no transposition. */
@@ -147,10 +147,10 @@ export function finish(read: DistributedArray, bound: Distribution, options: Loa
  * is left, and an older one stays as it was. (Where files need a name, as between machines, a killed rank may leave
  * `NAME.….part`, which the next call with the same path removes.) A symbolic link stays, and the file that it points to is written. Collective.
  *
- * bfloat16 and float8 are written as raw bits (`V2`, `V1`): `numpy.load(path).view(ml_dtypes.bfloat16)`. complex32 is refused.
+ * bfloat16, float8 and complex32 are written as raw bits (`V2`, `V1`, `V4`): `numpy.load(path).view(ml_dtypes.bfloat16)`,
+ * `numpy.load(path).view(numpy.float16)`.
  *
  * @throws {TypeError} if it is no array, or the path is none.
- * @throws {DTypeError} if NumPy has no type for the elements: complex32.
  * @throws {ConfigurationError} if the file cannot be written.
  * @throws {StateError} if the array was freed.
  *
@@ -167,7 +167,7 @@ export function finish(read: DistributedArray, bound: Distribution, options: Loa
 export function saveNpy(array: DistributedArray, path: string | URL): void {
   const runtime = runtimeOf(array);
   agree(runtime, "saveNpy", () => {
-    checkSaved(array, "saveNpy: the array");
+    checkArray(array, "saveNpy: the array");
     checkPath(path);
     return { array: String(array), path: String(path) };
   });
@@ -175,12 +175,6 @@ export function saveNpy(array: DistributedArray, path: string | URL): void {
   writeTogether(runtime, "saveNpy", path, [{ ...file, offset: 0 }], (temporary) => {
     writeAt(temporary, 0, file.header);
   });
-}
-
-/** Refuse what is no array, or no file can hold. */
-export function checkSaved(value: unknown, what: string): void {
-  checkArray(value, what);
-  npyDescr(value.dtype);
 }
 
 /** An array as it is written: its header, and its elements in a distribution that makes long runs in the file. */

@@ -189,29 +189,26 @@ export interface NpyElements {
 }
 
 /** What the raw bits of types that NumPy has not are written as: void of their width. */
-const rawDescr = { bfloat16: "|V2", float8_e4m3: "|V1", float8_e5m2: "|V1" } as const;
+const rawDescr = { bfloat16: "|V2", float8_e4m3: "|V1", float8_e5m2: "|V1", complex32: "|V4" } as const;
+
+/** What `descr` those bits may have besides: unsigned integers of their width. */
+const rawIntegers: { readonly [dtype in DType]?: string } = { bfloat16: "u2", float8_e4m3: "u1", float8_e5m2: "u1" };
 
 function isRaw(dtype: DType): dtype is keyof typeof rawDescr {
   return dtype in rawDescr;
 }
 
 /**
- * The `descr` of a dtype; void for bfloat16 and float8, as `numpy.save` writes those of the ml_dtypes package.
- *
- * @throws {DTypeError} for complex32, of which no package of NumPy's has elements.
+ * The `descr` of a dtype; void for bfloat16 and float8, as `numpy.save` writes those of the ml_dtypes package, and for
+ * complex32.
  */
 export function npyDescr(dtype: DType): string {
-  if (isRaw(dtype)) return rawDescr[dtype];
-  const { npy } = dtypeInfo(dtype);
-  if (npy !== null) return npy;
-  throw new DTypeError(
-    `NumPy has no ${dtype}: save what to({ dtype: "complex64" }) returns, which holds the same numbers.`,
-  );
+  return isRaw(dtype) ? rawDescr[dtype] : dtypeInfo(dtype).npy!;
 }
 
 /**
- * The dtype that a `descr` names. bfloat16 and float8 have no name in NumPy: their bits (`V2`, `V1`, unsigned integers)
- * need `wanted`, the dtype that the caller wants to read.
+ * The dtype that a `descr` names. bfloat16, float8 and complex32 have no name in NumPy: their bits (`V2`, `V1`, `V4`, unsigned
+ * integers) need `wanted`, the dtype that the caller wants to read.
  *
  * @throws {DTypeError} for types that distmath has not.
  */
@@ -220,8 +217,7 @@ export function npyElements(descr: string, wanted?: DType): NpyElements {
   const kind = match?.[2] ?? "";
   const isBigEndian = match?.[1] === ">" && !kind.endsWith("1");
   if (wanted !== undefined && isRaw(wanted)) {
-    const bits = wanted === "bfloat16" ? ["V2", "u2"] : ["V1", "u1"];
-    if (bits.includes(kind)) return { dtype: wanted, isBigEndian };
+    if (kind === rawDescr[wanted].slice(1) || kind === rawIntegers[wanted]) return { dtype: wanted, isBigEndian };
   }
   const dtype = dtypes.find((name) => dtypeInfo(name).npy?.slice(1) === kind);
   if (dtype !== undefined) return { dtype, isBigEndian };
@@ -229,6 +225,8 @@ export function npyElements(descr: string, wanted?: DType): NpyElements {
     ? ' If these are the bits of bfloat16, pass { dtype: "bfloat16" }.'
     : kind === "V1"
     ? ' If these are the bits of float8, pass { dtype: "float8_e4m3" } or "float8_e5m2".'
+    : kind === "V4"
+    ? ' If these are pairs of float16, pass { dtype: "complex32" }.'
     : "";
   const known = dtypes.flatMap((name) => dtypeInfo(name).npy?.slice(1) ?? []).join(", ");
   throw new DTypeError(

@@ -9,13 +9,12 @@ import { ConfigurationError, StateError } from "../errors.ts";
 import { describe, isObject, readEntries, readOptions } from "../options.ts";
 import { agree } from "../runtime/agreement.ts";
 import { agreeWith, type Runtime } from "../runtime/runtime.ts";
-import { runtimeOf } from "./base_array.ts";
+import { checkArray, runtimeOf } from "./base_array.ts";
 import type { DistributedArray } from "./distributed_array.ts";
 import { checkStorage } from "./new_part.ts";
 import {
   about,
   checkPath,
-  checkSaved,
   fileOf,
   finish,
   LOAD_KEYS,
@@ -220,7 +219,7 @@ export function saveNpz(arrays: Readonly<Record<string, DistributedArray>>, path
     entries.check();
     if (given.length === 0) throw new TypeError(`saveNpz takes { name: array, … }, not ${describe(arrays)}.`);
     for (const [name, array] of given) {
-      checkSaved(array, `saveNpz: ${name}`);
+      checkArray(array, `saveNpz: ${name}`);
       if (array.runtime !== runtime) throw new StateError(`saveNpz: ${name} belongs to another runtime.`);
       if (name === "") throw new TypeError("saveNpz: an array needs a name that is not empty.");
     }

@@ -64,10 +64,13 @@ export function chooseDevice(
     return { device: describeCpu(), stream: null };
   }
   const { ordinal, name, computeCapability, memoryBytes, uuid } = wish.gpu;
-  checkSharing(communicator.allGatherObject({ uuid, ordinal, mayShare: mayShareGpus() }), communicator.rank);
+  const isShared = checkSharing(
+    communicator.allGatherObject({ uuid, ordinal, mayShare: mayShareGpus() }),
+    communicator.rank,
+  );
   wish.gpu.makeCurrent();
   return {
-    device: { kind: "gpu", ordinal, name, computeCapability, memoryBytes, uuid },
+    device: { kind: "gpu", ordinal, name, computeCapability, memoryBytes, uuid, isShared },
     stream: new Stream(wish.gpu),
   };
 }
@@ -142,11 +145,16 @@ interface Offer {
   readonly mayShare: boolean;
 }
 
-function checkSharing(offers: readonly Offer[], rank: number): void {
+/** Whether ranks share GPUs, which rank 0 tells of; refused if not all of them permit it. */
+function checkSharing(offers: readonly Offer[], rank: number): boolean {
   const second = offers.findIndex(({ uuid }, rank) => offers.findIndex((other) => other.uuid === uuid) < rank);
-  if (second === -1) return;
+  if (second === -1) return false;
   if (!offers.every(({ mayShare }) => mayShare)) refuseSharing(offers, second);
-  if (rank !== 0) return;
+  if (rank === 0) tellOfSharing(offers);
+  return true;
+}
+
+function tellOfSharing(offers: readonly Offer[]): void {
   const gpus = new Set(offers.map(({ uuid }) => uuid)).size;
   console.warn(
     `distmath: ${offers.length} ranks share ${

@@ -46,6 +46,8 @@ export interface GpuDescription {
   memoryBytes: number;
   /** What tells it from all other GPUs. */
   uuid: string;
+  /** Whether ranks share it, as `NCCL_MULTI_RANK_GPU_ENABLE=1` permits. */
+  isShared: boolean;
 }
 
 /** What this rank computes on: `kind`, `ordinal`, `name`, `computeCapability` and `memoryBytes`, and what its kind adds. */

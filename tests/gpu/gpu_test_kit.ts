@@ -1,9 +1,13 @@
 /** Tests that need a GPU: left out, with the reason in the name, on machines without one. */
+import { launcher } from "../../ffi/mpi/mod.ts";
 import { Device, type Runtime, type Stream } from "../../mod.ts";
 import { clusterTest, type ClusterTestOptions } from "../../src/testing/mod.ts";
 
 /** Whether this process computes on a GPU when nothing else is said. */
 export const hasGpu: boolean = Device.count() > 0 && Deno.env.get("DISTMATH_DEVICE") !== "cpu";
+
+/** Whether this job's ranks share GPUs. */
+export const areGpusShared: boolean = hasGpu && Device.count() < (launcher()?.size ?? 1);
 
 /** Register a test that every rank runs on its GPU. */
 export function gpuTest(

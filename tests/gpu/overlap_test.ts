@@ -34,12 +34,13 @@ import {
   product,
   ternary,
 } from "../cluster/matmul_oracle.ts";
-import { gpuTest as registerGpuTest, isMock } from "./gpu_test_kit.ts";
+import { areGpusShared, gpuTest as registerGpuTest, isMock } from "./gpu_test_kit.ts";
 import { SEVERAL, TRANSPOSES } from "./matmul_kit.ts";
 import { checkTileProduct } from "./tile_kit.ts";
 
 function gpuTest(name: string, body: (runtime: Runtime) => void): void {
-  registerGpuTest(name, body, { timeoutSeconds: 120, ranks: SEVERAL });
+  const title = areGpusShared ? `${name} (skipped: ranks share a GPU)` : name;
+  registerGpuTest(title, body, { timeoutSeconds: 120, ranks: SEVERAL, ignore: areGpusShared });
 }
 
 const { X, Y } = Slab;

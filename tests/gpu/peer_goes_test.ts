@@ -5,9 +5,9 @@
  */
 import { assert, assertEquals, assertMatch } from "@std/assert";
 import { fileURLToPath } from "node:url";
-import { recoveringMpi, runTwo, whyNoTwoRanks } from "./two_ranks.ts";
+import { recoveringMpi, runTwo, whyNoTwoGpus } from "./two_ranks.ts";
 
-const reason = whyNoTwoRanks ?? (recoveringMpi === undefined ? "no Open MPI 4" : null);
+const reason = whyNoTwoGpus ?? (recoveringMpi === undefined ? "no Open MPI 4" : null);
 const fixture = fileURLToPath(new URL("./fixtures/peer_goes.ts", import.meta.url));
 
 async function lineOf(way: string, kind: string): Promise<{ line: string; output: string }> {

@@ -1,6 +1,7 @@
 /** Jobs of two ranks on GPUs that tests start themselves. */
 import { launcher } from "../../ffi/mpi/mod.ts";
 import { roomOnGpus } from "../../internals.ts";
+import { Device } from "../../mod.ts";
 import { type MpiInstallation, mpiInstallations } from "../mpi_installations.ts";
 import { finish, start } from "../system/command.ts";
 import { hasGpu } from "./gpu_test_kit.ts";
@@ -11,6 +12,9 @@ export const whyNoTwoRanks: string | null = !hasGpu || roomOnGpus() < 2
   : (launcher()?.rank ?? 0) !== 0
   ? "rank 0 starts the jobs"
   : null;
+
+/** As {@linkcode whyNoTwoRanks}, for jobs whose ranks need a GPU each. */
+export const whyNoTwoGpus: string | null = whyNoTwoRanks ?? (Device.count() < 2 ? "no two GPUs" : null);
 
 /** What such jobs need of this one's environment. */
 export function jobEnvironment(): Record<string, string> {

@@ -129,7 +129,8 @@ Deno.test("the dtypes of files", () => {
   assertEquals(npyElements(">u2", "bfloat16"), { dtype: "bfloat16", isBigEndian: true });
   assertEquals(npyElements("|V1", "float8_e5m2"), { dtype: "float8_e5m2", isBigEndian: false });
   assertEquals(npyElements("<f4", "bfloat16"), { dtype: "float32", isBigEndian: false });
-  assertEquals([npyDescr("bfloat16"), npyDescr("float8_e4m3")], ["|V2", "|V1"]);
+  assertEquals(npyElements("|V4", "complex32"), { dtype: "complex32", isBigEndian: false });
+  assertEquals((["bfloat16", "float8_e4m3", "complex32"] as const).map(npyDescr), ["|V2", "|V1", "|V4"]);
 });
 
 Deno.test("dtypes that distmath has not are refused, with what to do", () => {
@@ -138,5 +139,6 @@ Deno.test("dtypes that distmath has not are refused, with what to do", () => {
   }
   assertThrows(() => npyElements("|V2"), DTypeError, 'pass { dtype: "bfloat16" }');
   assertThrows(() => npyElements("|V1"), DTypeError, 'pass { dtype: "float8_e4m3" }');
-  assertThrows(() => npyElements("|V4", "bfloat16"), DTypeError, "astype");
+  assertThrows(() => npyElements("|V4", "bfloat16"), DTypeError, 'pass { dtype: "complex32" }');
+  assertThrows(() => npyElements("|V8", "bfloat16"), DTypeError, "astype");
 });

@@ -65,6 +65,13 @@ export function refuseTiles(request: EngineRequest, { device, size, localSize }:
   if (localSize !== size) {
     return { reason: `its GPUs use each other's memory, and ${size} ranks are on several machines`, instead: CHANGE };
   }
+  // Kernels that fill it would keep the other ranks' copies from running, for which they wait.
+  if (device.kind === "gpu" && device.isShared) {
+    return {
+      reason: "its kernels wait for each other on GPUs of their own, and here ranks share them",
+      instead: CHANGE,
+    };
+  }
   if (isEmpty(request.problem)) return null;
   if (size === 1) return { reason: "one GPU has nothing to exchange", instead: CHANGE };
   const found = tileStrategy(request);
