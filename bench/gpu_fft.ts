@@ -12,6 +12,7 @@
  * @module
  */
 import { checkCufft, CufftDirection, CufftType, openCufft } from "../ffi/cuda/cufft.ts";
+import { CudaDataType } from "../ffi/cuda/runtime.ts";
 import { CufftMpComm, CufftMpFormat, openCufftMp } from "../ffi/cuda/cufftmp.ts";
 import { LibraryNotFoundError } from "../ffi/mod.ts";
 import {
@@ -55,12 +56,19 @@ function bare(n: number, dtype: "complex64" | "complex128", from: DistributedArr
   const { symbols } = openCufft();
   const [plan, bytes] = [new Int32Array(1), new BigUint64Array(1)];
   const extents = BigInt64Array.from([n, n, n], BigInt);
-  const type = dtype === "complex64" ? CufftType.C2C : CufftType.Z2Z;
+  const type = dtype === "complex64" ? CudaDataType.C_32F : CudaDataType.C_64F;
   checkCufft(symbols.cufftCreate(plan), "cufftCreate");
   checkCufft(symbols.cufftSetAutoAllocation(plan[0], 0), "cufftSetAutoAllocation");
   checkCufft(
-    symbols.cufftMakePlanMany64(plan[0], 3, extents, extents, 1n, 1n, extents, 1n, 1n, type, 1n, bytes),
-    "cufftMakePlanMany64",
+    symbols.cufftXtMakePlanMany(
+      plan[0],
+      3,
+      extents,
+      ...[extents, 1n, 1n, type] as const,
+      ...[extents, 1n, 1n, type] as const,
+      ...[1n, bytes, type] as const,
+    ),
+    "cufftXtMakePlanMany",
   );
   checkCufft(symbols.cufftSetStream(plan[0], stream.handle), "cufftSetStream");
   const work = new DeviceBuffer(stream, Number(bytes[0]));

@@ -53,10 +53,10 @@ export const CUFFT_SYMBOLS = {
   cufftGetVersion: { parameters: [/* version */ "buffer"], result: "i32" },
   cufftCreate: { parameters: [/* handle */ "buffer"], result: "i32" },
   cufftSetAutoAllocation: { parameters: [/* plan */ "i32", /* autoAllocate */ "i32"], result: "i32" },
-  cufftMakePlanMany64: { result: "i32", parameters: [
+  cufftXtMakePlanMany: { result: "i32", parameters: [
     /* plan */ "i32", /* rank */ "i32", /* n */ "buffer", /* inembed */ "buffer", /* istride */ "i64",
-    /* idist */ "i64", /* onembed */ "buffer", /* ostride */ "i64", /* odist */ "i64", /* type */ "i32",
-    /* batch */ "i64", /* workSize */ "buffer",
+    /* idist */ "i64", /* inputtype */ "i32", /* onembed */ "buffer", /* ostride */ "i64", /* odist */ "i64",
+    /* outputtype */ "i32", /* batch */ "i64", /* workSize */ "buffer", /* executiontype */ "i32",
   ] },
   cufftSetWorkArea: { parameters: [/* plan */ "i32", /* workArea */ "u64"], result: "i32" },
   cufftSetStream: { parameters: [/* plan */ "i32", /* stream */ "u64"], result: "i32" },

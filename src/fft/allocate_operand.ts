@@ -12,7 +12,7 @@ import { type DType, dtypeInfo } from "../dtype/dtype.ts";
 import { readOptions } from "../options.ts";
 import { agreeWith, type Runtime } from "../runtime/runtime.ts";
 import { describeProblem, noteRoom } from "./checked_transform.ts";
-import { chooseFFTEngine } from "./engines/registry.ts";
+import { checkEngine, chooseFFTEngine } from "./engines/registry.ts";
 import { OPERAND_KEYS, type OperandOptions } from "./options.ts";
 import { dtypesOf, type FFTProblem } from "./problem.ts";
 
@@ -49,12 +49,13 @@ export function allocateOperand<D extends DType = DType>(
     const { fftType, order = "C", dtype = fftType === "r2c" ? "float64" : "complex128", resultDistribution } = given;
     checkOrder(order);
     dtypeInfo(dtype);
-    chooseFFTEngine(runtime);
+    const engine = chooseFFTEngine(runtime);
     const bound = bindTo(distribution, checkShape(shape), runtime.size);
     const problem = describeProblem({ name: "allocateOperand" }, dtype, bound.globalShape!, bound, order, {
       ...given,
       ...resultDistribution && { distribution: resultDistribution },
     });
+    checkEngine(engine, problem);
     const local = operandPart(problem, runtime);
     array = DistributedArray.wrap(runtime, local, bound, order);
     return { operand: String(array), type: problem.type, result: problem.result, distribution: String(problem.to) };

@@ -23,6 +23,7 @@ import {
   FFT_NORMS,
   FFT_TYPES,
   type FFTNorm,
+  type FFTPrecision,
   type FFTProblem,
   type FFTShape,
   type FFTType,
@@ -57,9 +58,9 @@ export interface Asked {
 
 /** The types of operands, and functions that take them. */
 const OPERANDS: Readonly<Record<FFTType, readonly DType[]>> = {
-  c2c: ["complex64", "complex128"],
-  r2c: ["float32", "float64"],
-  c2r: ["complex64", "complex128"],
+  c2c: ["complex64", "complex128", "complex32"],
+  r2c: ["float32", "float64", "float16"],
+  c2r: ["complex64", "complex128", "complex32"],
 };
 
 /** Check a transform. Communicates nothing. */
@@ -129,7 +130,7 @@ export function describeProblem(
       `lastAxisParity is for transforms to real numbers (c2r), and this one is ${type}. Leave it out.`,
     );
   }
-  const precision = dtype === "float32" || dtype === "complex64" ? "float32" : "float64";
+  const precision = dtypeInfo(dtype).real as FFTPrecision;
   const transform = shapeOf(type, checkAxes(options.axes, shape.length), shape, options.lastAxisParity);
   const to = resultDistribution(transform, from, options, dtypeInfo(precision).itemSize);
   return { ...transform, precision, order, from, to };
@@ -155,20 +156,15 @@ export function checkOperand(operand: unknown, runtime: Runtime): asserts operan
 function checkType({ name, type: fixed }: Asked, dtype: DType, given: FFTType | undefined): FFTType {
   checkName("fftType", given, FFT_TYPES);
   const isReal = OPERANDS.r2c.includes(dtype);
-  const isHalf = dtype === "float16" || dtype === "bfloat16";
-  const type = fixed ?? given ?? (isReal || isHalf ? "r2c" : "c2c");
+  const type = fixed ?? given ?? (isReal || dtype === "bfloat16" ? "r2c" : "c2c");
   if (OPERANDS[type].includes(dtype)) return type;
-  const other = isHalf
-    ? `No dtype holds complex numbers of half precision, of which its spectrum would be. Convert it: to({ dtype: "${
-      OPERANDS[type][0]
-    }" })`
-    : isReal
+  const other = isReal
     ? `Use rfft, or class FFT without fftType, for real operands, or convert it: to({ dtype: "complex128" })`
     : OPERANDS.c2c.includes(dtype)
     ? "Use fft or ifft, or class FFT without fftType, for complex operands"
     : `Convert it: to({ dtype: "${OPERANDS[type][0]}" })`;
   throw new DTypeError(
-    `${name} (${type}) transforms ${OPERANDS[type].join(" and ")}; the operand is ${dtype}. ${other}.`,
+    `${name} (${type}) transforms ${OPERANDS[type].join(", ")}; the operand is ${dtype}. ${other}.`,
   );
 }
 

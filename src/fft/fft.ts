@@ -71,6 +71,11 @@ const RESET = "Pass an array that is alive to resetOperands().";
  * `Slab.Y`, of other slabs in the slab that takes the fewest moves; else where the cheapest way ends. `result.distribution`
  * tells. `distribution` may be any, such as the second of a pair of pencils.
  *
+ * Half precision, float16 and complex32, is transformed on GPUs, by engine `cufft`, where the extents of the transformed axes
+ * are powers of two. What lies beyond 65504 becomes infinite: the first element of a spectrum is the sum of all that is
+ * transformed together. Where `norm` scales the result, it is the operand that is multiplied, so that nothing is larger on
+ * the way than the result may be; what is below 6e-8 of it then is lost, in results about 3e-8 sqrt(N) of N elements.
+ *
  * All methods are collective unless they say otherwise, and fail on every rank or on none (with `checks: "local"`
  * each rank only checks itself).
  *

@@ -4,7 +4,8 @@
  * @module
  */
 import type { Order } from "../array/layout.ts";
-import type { DType } from "../dtype/dtype.ts";
+import { type DType, dtypeInfo } from "../dtype/dtype.ts";
+import { complexOf } from "../dtype/promotion.ts";
 import type { Distribution } from "../distribution/mod.ts";
 import { ShapeError } from "../errors.ts";
 
@@ -49,10 +50,13 @@ export interface FFTShape {
   readonly result: readonly number[];
 }
 
+/** The types of real numbers, and of the parts of complex ones, that are transformed. */
+export type FFTPrecision = "float16" | "float32" | "float64";
+
 /** A transform of an array that is distributed. */
 export interface FFTProblem extends FFTShape {
   /** The type of the real numbers, and of the parts of complex ones. */
-  readonly precision: "float32" | "float64";
+  readonly precision: FFTPrecision;
   /** The memory order of operand and result. */
   readonly order: Order;
   /** The distribution of the operand, bound. */
@@ -106,12 +110,7 @@ export function scaleOf(shape: FFTShape, direction: FFTDirection, norm: FFTNorm)
 
 /** Bytes of a real number. */
 export function itemSizeOf({ precision }: Pick<FFTProblem, "precision">): number {
-  return precision === "float32" ? 4 : 8;
-}
-
-/** The complex numbers whose parts have this type. */
-export function complexOf(precision: "float32" | "float64"): "complex64" | "complex128" {
-  return precision === "float32" ? "complex64" : "complex128";
+  return dtypeInfo(precision).itemSize;
 }
 
 /** The dtypes of operand and result. */

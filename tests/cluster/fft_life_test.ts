@@ -175,22 +175,39 @@ clusterTest("what is wrong is refused on every rank", (runtime) => {
   const real = DistributedArray.zeros(runtime, [8, 6], Slab.X);
   const whole = DistributedArray.zeros(runtime, [8, 6], Slab.X, { dtype: "int32" });
   const half = DistributedArray.zeros(runtime, [8, 6], Slab.X, { dtype: "float16" });
+  const halfReason = runtime.stream
+    ? "where the extents of transformed axes are powers of two, and axis 1 has 6"
+    : "engine fftw cannot run this transform: numbers of half precision are transformed on GPUs only";
   // deno-lint-ignore no-explicit-any
   type Any = any;
   const bad = (options: Any) => () => new FFT(field, options);
   const cases: [() => unknown, Any, string][] = [
     [() => fft({} as never), TypeError, "The operand must be a DistributedArray; got an object"],
-    [() => fft(real), DTypeError, "fft (c2c) transforms complex64 and complex128; the operand is float64. Use rfft"],
-    [() => rfft(field), DTypeError, "rfft (r2c) transforms float32 and float64; the operand is complex128. Use fft"],
-    [() => irfft(real), DTypeError, "irfft (c2r) transforms complex64 and complex128; the operand is float64."],
+    [
+      () => fft(real),
+      DTypeError,
+      "fft (c2c) transforms complex64, complex128, complex32; the operand is float64. Use rfft",
+    ],
+    [
+      () => rfft(field),
+      DTypeError,
+      "rfft (r2c) transforms float32, float64, float16; the operand is complex128. Use fft",
+    ],
+    [() => irfft(real), DTypeError, "irfft (c2r) transforms complex64, complex128, complex32; the operand is float64."],
     [() => fft(whole), DTypeError, 'the operand is int32. Convert it: to({ dtype: "complex64" })'],
     [
-      () => rfft(half),
+      () => new FFT(half.to({ dtype: "bfloat16" })),
       DTypeError,
-      "rfft (r2c) transforms float32 and float64; the operand is float16. No dtype holds complex numbers of half precision, " +
-      'of which its spectrum would be. Convert it: to({ dtype: "float32" }).',
+      'transforms float32, float64, float16; the operand is bfloat16. Convert it: to({ dtype: "float32" }).',
     ],
-    [() => new FFT(half), DTypeError, "FFT (r2c) transforms float32 and float64; the operand is float16. No dtype"],
+    [() => rfft(half), ConfigurationError, `${halfReason}. Convert the operand: to({ dtype: "float32" }).`],
+    [() => new FFT(half), ConfigurationError, halfReason],
+    [
+      () => fft(half.to({ dtype: "complex32" })),
+      ConfigurationError,
+      `${halfReason}. Convert the operand: to({ dtype: "complex64" }).`,
+    ],
+    [() => allocateOperand(runtime, [8, 6], Slab.X, { dtype: "complex32" }), ConfigurationError, halfReason],
     [bad({ axis: 1 }), TypeError, 'the options of FFT has no key "axis"; did you mean "axes"?'],
     [bad({ fftType: "C2C" }), TypeError, "fftType must be one of c2c, r2c, c2r"],
     [bad({ norm: "orthogonal" }), TypeError, "norm must be one of backward, ortho, forward, none"],

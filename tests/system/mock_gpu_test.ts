@@ -10,6 +10,7 @@ const FILES = [
   "gpu/arrays_test.ts",
   "gpu/redistribution_test.ts",
   "gpu/fft_test.ts",
+  "gpu/fft_half_test.ts",
   "cluster/arrays_test.ts",
   "cluster/redistribute_test.ts",
   "cluster/fft_test.ts",

@@ -60,10 +60,10 @@ export function checkEngine(engine: FFTEngine, problem: FFTProblem): void {
   const reason = engine.refusal(problem);
   if (reason === null) return;
   const others = engines.filter((other) => other.device === engine.device && other.refusal(problem) === null);
-  throw new ConfigurationError(
-    `engine ${engine.name} cannot run this transform: ${reason}. Leave engine out, or pass ` +
-      `${others.map(({ name }) => `"${name}"`).join(" or ")}.`,
-  );
+  const way = others.length > 0
+    ? `Leave engine out, or pass ${others.map(({ name }) => `"${name}"`).join(" or ")}`
+    : `Convert the operand: to({ dtype: "${problem.type === "r2c" ? "float32" : "complex64"}" })`;
+  throw new ConfigurationError(`engine ${engine.name} cannot run this transform: ${reason}. ${way}.`);
 }
 
 /**

@@ -3,19 +3,17 @@
  *
  * @module
  */
-import { MOST_AXES } from "./array_kernels.ts";
+import { elementAccess, MOST_AXES } from "./array_kernels.ts";
 import { Program } from "./program.ts";
 
 /** Axes of numbers: those of arrays, and one for the two parts of complex elements. */
 export const MOST_NUMBER_AXES = MOST_AXES + 1;
 
-const SOURCE = `
-typedef long long i64;
-
+const SOURCE = `${elementAccess}
 struct Axis { i64 extent, stride; };
 
 // The axes of numbers, the innermost first.
-struct Scaling { i64 data, isDouble, count, axes; Axis axis[${MOST_NUMBER_AXES}]; double factor; };
+struct Scaling { i64 data, type, count, axes; Axis axis[${MOST_NUMBER_AXES}]; double factor; };
 
 extern "C" __global__ void scale(const Scaling p) {
   i64 step = (i64)gridDim.x * blockDim.x;
@@ -27,12 +25,11 @@ extern "C" __global__ void scale(const Scaling p) {
       at += (extent == p.count ? rest : rest % extent) * p.axis[d].stride;
       rest /= extent;
     }
-    if (p.isDouble) ((double*)p.data)[at] *= p.factor;
-    else ((float*)p.data)[at] = (float)((double)((float*)p.data)[at] * p.factor);
+    store(p.data, (int)p.type, at, load(p.data, (int)p.type, at) * p.factor);
   }
 }
 
-struct Roots { i64 data, isDouble, rows, columns, first, length, sign; };
+struct Roots { i64 data, type, rows, columns, first, length, sign; };
 
 // Element (row, column) times exp(sign 2 pi i row (first + column) / length), of which the exponent is exact.
 extern "C" __global__ void multiply_by_roots(const Roots p) {
@@ -42,17 +39,9 @@ extern "C" __global__ void multiply_by_roots(const Roots p) {
     double sine, cosine;
     sincospi(2.0 * (double)power / (double)p.length, &sine, &cosine);
     if (p.sign < 0) sine = -sine;
-    if (p.isDouble) {
-      double* z = (double*)p.data + 2 * i;
-      double re = z[0], im = z[1];
-      z[0] = re * cosine - im * sine;
-      z[1] = re * sine + im * cosine;
-    } else {
-      float* z = (float*)p.data + 2 * i;
-      double re = z[0], im = z[1];
-      z[0] = (float)(re * cosine - im * sine);
-      z[1] = (float)(re * sine + im * cosine);
-    }
+    double re = load(p.data, (int)p.type, 2 * i), im = load(p.data, (int)p.type, 2 * i + 1);
+    store(p.data, (int)p.type, 2 * i, re * cosine - im * sine);
+    store(p.data, (int)p.type, 2 * i + 1, re * sine + im * cosine);
   }
 }
 `;

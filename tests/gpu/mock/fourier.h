@@ -10,27 +10,31 @@ using u64 = unsigned long long;
 using Number = std::complex<double>;
 #define API extern "C" __attribute__((visibility("default")))
 
-enum { OK = 0, INVALID_PLAN = 1, INVALID_TYPE = 3, INVALID_VALUE = 4, INVALID_SIZE = 8, NO_WORKSPACE = 13, NOT_IMPLEMENTED = 14 };
-enum { R2C = 0x2a, C2R = 0x2c, C2C = 0x29, D2Z = 0x6a, Z2D = 0x6c, Z2Z = 0x69 };
+enum { OK = 0, INVALID_PLAN = 1, INVALID_TYPE = 3, INVALID_VALUE = 4, INVALID_SIZE = 8, NO_WORKSPACE = 13, NOT_IMPLEMENTED = 14, NOT_SUPPORTED = 16 };
+// Those of half precision have no names in cufft.h: plans are told of them by the types of elements.
+enum { R2C = 0x2a, C2R = 0x2c, C2C = 0x29, D2Z = 0x6a, Z2D = 0x6c, Z2Z = 0x69, NARROW_R2C = 0x1a, NARROW_C2R = 0x1c, NARROW_C2C = 0x19 };
 
 static bool isDouble(int type) { return type >= 0x60; }
-static bool isHalf(int type, bool isInput) {
-  return isInput ? type == C2R || type == Z2D : type == R2C || type == D2Z;
+static bool isNarrow(int type) { return type < 0x20; }
+static bool isHalf(int type, bool isInput) { return (type & 0xf) == (isInput ? 0xc : 0xa); }
+static bool isReal(int type, bool isInput) { return isHalf(type, !isInput); }
+// A real number, or a part of a complex one.
+static double number(const void* data, int type, i64 at) {
+  return isDouble(type) ? ((double*)data)[at] : isNarrow(type) ? (double)((_Float16*)data)[at] : ((float*)data)[at];
 }
-static bool isReal(int type, bool isInput) {
-  return isInput ? type == R2C || type == D2Z : type == C2R || type == Z2D;
+static void setNumber(void* data, int type, i64 at, double value) {
+  if (isDouble(type)) ((double*)data)[at] = value;
+  else if (isNarrow(type)) ((_Float16*)data)[at] = (_Float16)value;
+  else ((float*)data)[at] = (float)value;
 }
 static Number load(const void* data, int type, bool isInput, i64 at) {
-  if (isReal(type, isInput)) return isDouble(type) ? ((double*)data)[at] : ((float*)data)[at];
-  if (isDouble(type)) return ((Number*)data)[at];
-  return Number(((std::complex<float>*)data)[at]);
+  if (isReal(type, isInput)) return number(data, type, at);
+  return Number(number(data, type, 2 * at), number(data, type, 2 * at + 1));
 }
 static void store(void* data, int type, i64 at, Number value) {
-  if (isReal(type, false)) {
-    if (isDouble(type)) ((double*)data)[at] = value.real();
-    else ((float*)data)[at] = (float)value.real();
-  } else if (isDouble(type)) ((Number*)data)[at] = value;
-  else ((std::complex<float>*)data)[at] = std::complex<float>(value);
+  if (isReal(type, false)) return setNumber(data, type, at, value.real());
+  setNumber(data, type, 2 * at, value.real());
+  setNumber(data, type, 2 * at + 1, value.imag());
 }
 
 // The indices of element i of an array in C order.

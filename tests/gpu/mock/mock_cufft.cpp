@@ -1,7 +1,7 @@
 // cuFFT for machines without a GPU: the functions that distmath's engine calls, on host memory, by the definition of the
 // transform, in double precision. Like cuFFT it works in memory that it is given, which it fills with something else, and
 // refuses what that does: a plan without its memory, more than three dimensions, real numbers that do not begin where a
-// complex one could.
+// complex one could; of half precision extents that are no powers of two, and real numbers with strides.
 #include "fourier.h"
 
 struct Side { std::vector<i64> embed; i64 stride, distance; };
@@ -15,17 +15,29 @@ API int cufftDestroy(int plan) { return plans.erase(plan) == 1 ? OK : INVALID_PL
 API int cufftSetAutoAllocation(int plan, int isAutomatic) { return plans.at(plan).allocates = isAutomatic, OK; }
 API int cufftSetStream(int plan, void*) { return plans.count(plan) ? OK : INVALID_PLAN; }
 API int cufftSetWorkArea(int plan, void* work) { return plans.at(plan).work = work, OK; }
-API int cufftMakePlanMany64(int plan, int rank, i64* n, i64* inembed, i64 istride, i64 idist, i64* onembed, i64 ostride,
-                            i64 odist, int type, i64 batch, size_t* bytes) {
+// The type of a transform by its elements' (library_types.h), which have to be of one precision; 0 if there is none.
+static int typeOf(int input, int output, int execution) {
+  for (int types : {0x2a04, 0x2c40, 0x2944, 0x6a15, 0x6c51, 0x6955, 0x1a26, 0x1c62, 0x1966}) {
+    int from = types >> 4 & 0xf, to = types & 0xf;
+    if (input == from && output == to && execution == (from > to ? from : to)) return types >> 8;
+  }
+  return 0;
+}
+
+API int cufftXtMakePlanMany(int plan, int rank, i64* n, i64* inembed, i64 istride, i64 idist, int inputtype,
+                            i64* onembed, i64 ostride, i64 odist, int outputtype, i64 batch, size_t* bytes, int executiontype) {
   if (!plans.count(plan)) return INVALID_PLAN;
+  int type = typeOf(inputtype, outputtype, executiontype);
+  if (type == 0) return INVALID_TYPE;
   if (rank < 1 || rank > 3 || istride < 1 || ostride < 1 || batch < 1) return INVALID_VALUE;
   for (int i = 0; i < rank; i++) {
-    if (n[i] < 1) return INVALID_SIZE;
+    if (n[i] < 1 || (isNarrow(type) && (n[i] & (n[i] - 1)) != 0)) return INVALID_SIZE;
     bool isLast = i == rank - 1;
     if (i == 0) continue;
     if (inembed[i] < (isLast && isHalf(type, true) ? n[i] / 2 + 1 : n[i])) return INVALID_VALUE;
     if (onembed[i] < (isLast && isHalf(type, false) ? n[i] / 2 + 1 : n[i])) return INVALID_VALUE;
   }
+  if (isNarrow(type) && ((isReal(type, true) && istride > 1) || (isReal(type, false) && ostride > 1))) return NOT_SUPPORTED;
   Plan& p = plans[plan];
   p.n.assign(n, n + rank);
   p.in = {{inembed, inembed + rank}, istride, idist};
@@ -47,11 +59,11 @@ API int cufftXtExec(int plan, void* input, void* output, int direction) {
   if (!plans.count(plan)) return INVALID_PLAN;
   const Plan& p = plans[plan];
   if (!p.allocates && p.work == nullptr) return NO_WORKSPACE;
-  u64 unit = isDouble(p.type) ? 16 : 8;
+  u64 unit = isDouble(p.type) ? 16 : isNarrow(p.type) ? 4 : 8;
   if ((u64)input % unit != 0 || (u64)output % unit != 0) return INVALID_VALUE;
   if (p.work) memset(p.work, 0x77, p.bytes);
-  if (p.type == R2C || p.type == D2Z) direction = -1;
-  if (p.type == C2R || p.type == Z2D) direction = 1;
+  if (isReal(p.type, true)) direction = -1;
+  if (isReal(p.type, false)) direction = 1;
   i64 rank = p.n.size(), total = 1;
   for (i64 n : p.n) total *= n;
   std::vector<std::vector<Number>> wholes;

@@ -36,6 +36,7 @@ Deno.test("scaleOf() is that of NumPy's norms, over the elements that are transf
 
 Deno.test("dtypesOf() pairs real and complex types", () => {
   assertEquals(dtypesOf({ type: "c2c", precision: "float32" }), { operand: "complex64", result: "complex64" });
+  assertEquals(dtypesOf({ type: "r2c", precision: "float16" }), { operand: "float16", result: "complex32" });
   assertEquals(dtypesOf({ type: "r2c", precision: "float64" }), { operand: "float64", result: "complex128" });
   assertEquals(dtypesOf({ type: "c2r", precision: "float32" }), { operand: "complex64", result: "float32" });
 });

@@ -3,12 +3,13 @@
  *
  * @module
  */
-import { checkCufft, type Cufft, CufftDirection, CufftType } from "../../../../ffi/cuda/cufft.ts";
+import { checkCufft, type Cufft, CufftDirection } from "../../../../ffi/cuda/cufft.ts";
 import { copyStridedOnDevice } from "../../../array/device_elements.ts";
 import { dtypeInfo } from "../../../dtype/dtype.ts";
+import { complexOf } from "../../../dtype/promotion.ts";
 import type { Stream } from "../../../gpu/stream.ts";
 import { DeviceBuffer } from "../../../memory/device_buffer.ts";
-import type { FFTDirection } from "../../problem.ts";
+import { dtypesOf, type FFTDirection, type FFTPrecision } from "../../problem.ts";
 import type { PassLibrary, PassPlan } from "../staged/local_transform.ts";
 import type { Dimension, Pass } from "../staged/passes.ts";
 
@@ -59,7 +60,7 @@ export const calling = { worthBytes: 2 ** 22 };
 /** Plans of cuFFT on a stream. */
 export function cufftPasses(
   cufft: Cufft,
-  precision: "float32" | "float64",
+  precision: FFTPrecision,
   stream: Stream,
   workArea: WorkArea,
   allocate: PassLibrary["allocate"],
@@ -69,6 +70,7 @@ export function cufftPasses(
     // cuFFT takes real numbers where complex ones could begin.
     alignment: 2 * dtypeInfo(precision).itemSize,
     alignedAt: 1,
+    takesLines: precision === "float16",
     worthOfCall: calling.worthBytes,
     allocate,
     copy: copyStridedOnDevice,
@@ -85,15 +87,9 @@ export function cufftPasses(
   };
 }
 
-/** The types of plans, by what they transform. */
-export const CUFFT_TYPES = {
-  float32: { c2c: CufftType.C2C, r2c: CufftType.R2C, c2r: CufftType.C2R },
-  float64: { c2c: CufftType.Z2Z, r2c: CufftType.D2Z, c2r: CufftType.Z2D },
-} as const;
-
 function create(
   cufft: Cufft,
-  precision: "float32" | "float64",
+  precision: FFTPrecision,
   stream: Stream,
   workArea: WorkArea,
   { type, transformed, looped }: Pass,
@@ -106,23 +102,26 @@ function create(
   const destroy = () => void symbols.cufftDestroy(plan);
   const [loop] = looped;
   const workBytes = new BigUint64Array(1);
+  const { operand, result } = dtypesOf({ type, precision });
   try {
     checkCufft(symbols.cufftSetAutoAllocation(plan, 0), "cufftSetAutoAllocation");
-    const code = symbols.cufftMakePlanMany64(
+    const code = symbols.cufftXtMakePlanMany(
       plan,
       transformed.length,
       BigInt64Array.from(transformed, ({ extent }) => BigInt(extent)),
       embedding(transformed, "source"),
       distance(transformed.at(-1), "source"),
       distance(loop, "source"),
+      dtypeInfo(operand).cuda,
       embedding(transformed, "target"),
       distance(transformed.at(-1), "target"),
       distance(loop, "target"),
-      CUFFT_TYPES[precision][type],
+      dtypeInfo(result).cuda,
       BigInt(loop?.extent ?? 1),
       workBytes,
+      dtypeInfo(complexOf(precision)).cuda,
     );
-    checkCufft(code, "cufftMakePlanMany64");
+    checkCufft(code, "cufftXtMakePlanMany");
     checkCufft(symbols.cufftSetStream(plan, stream.handle), "cufftSetStream");
     workArea.reserve(Number(workBytes[0]));
   } catch (error) {

@@ -34,7 +34,8 @@ export function extentsOf(problem: FFTProblem): number[] {
 
 /** Why cuFFTMp cannot transform this, and what can be done; null if it can. */
 export function refusalOf(problem: FFTProblem): string | null {
-  const { operand, axes, halved, from, to } = problem;
+  const { operand, axes, halved, from, to, precision } = problem;
+  if (precision === "float16") return "cuFFTMp has no numbers of half precision";
   const dimensions = outermostFirst(problem);
   if (operand.length < 2 || operand.length > 3 || axes.length < operand.length) {
     const which = axes.length === operand.length ? "" : ` of which the axes ${axes.join(", ")} are transformed`;

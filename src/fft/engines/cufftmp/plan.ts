@@ -4,7 +4,7 @@
  *
  * @module
  */
-import { checkCufft, CufftDirection } from "../../../../ffi/cuda/cufft.ts";
+import { checkCufft, CufftDirection, CufftType } from "../../../../ffi/cuda/cufft.ts";
 import { CufftMpComm, openCufftMp } from "../../../../ffi/cuda/cufftmp.ts";
 import { openNvshmem } from "../../../../ffi/cuda/nvshmem.ts";
 import { copyStridedOnDevice } from "../../../array/device_elements.ts";
@@ -12,13 +12,13 @@ import type { LocalArray } from "../../../array/local_array.ts";
 import { planRedistribution } from "../../../array/redistribution/plan.ts";
 import { SymmetricArray } from "../../../array/symmetric_array.ts";
 import { dtypeInfo } from "../../../dtype/dtype.ts";
+import { complexOf } from "../../../dtype/promotion.ts";
 import type { DeviceMemory } from "../../../memory/device_buffer.ts";
 import { allocateSymmetric, type SymmetricBuffer } from "../../../memory/symmetric_memory.ts";
 import { agreeStrictly } from "../../../runtime/agreement.ts";
 import type { Runtime } from "../../../runtime/runtime.ts";
 import { inShape } from "../../places.ts";
-import { complexOf, type FFTDirection, type FFTProblem } from "../../problem.ts";
-import { CUFFT_TYPES } from "../cufft/passes.ts";
+import type { FFTDirection, FFTProblem } from "../../problem.ts";
 import { scaleOnDevice } from "../cufft/transformer.ts";
 import type { FFTEnginePlan, FFTReport, FFTRequest } from "../engine.ts";
 import { algorithmsOf, bytesOf, type CufftMpAlgorithm, extentsOf, layoutOf, stridesIn } from "./layout.ts";
@@ -29,6 +29,12 @@ export function cufftMpVersion(): string {
   const parts = [Math.floor(version / 1000), Math.floor(version % 1000 / 100), version % 100];
   return `cuFFTMp ${parts.join(".")} on NVSHMEM ${openNvshmem().version.join(".")}`;
 }
+
+/** The types of plans, by what they transform: half precision was refused. */
+const TYPES = {
+  float32: { c2c: CufftType.C2C, r2c: CufftType.R2C, c2r: CufftType.C2R },
+  float64: { c2c: CufftType.Z2Z, r2c: CufftType.D2Z, c2r: CufftType.Z2D },
+} as const;
 
 /** A planned transform. */
 export class CufftMpPlan implements FFTEnginePlan {
@@ -141,7 +147,7 @@ export class CufftMpPlan implements FFTEnginePlan {
       }
       checkCufft(symbols.cufftXtSetSubformatDefault(plan[0], ...formats), "cufftXtSetSubformatDefault");
     });
-    const type = CUFFT_TYPES[problem.precision][problem.type];
+    const type = TYPES[problem.precision as keyof typeof TYPES][problem.type];
     const [x, y, z] = extents;
     const code = extents.length === 2
       ? symbols.cufftMakePlan2d(plan[0], x, y, type, bytes)

@@ -8,15 +8,15 @@ import { openFftw } from "../../../../ffi/fft/fftw.ts";
 import { findRoutes } from "../../route.ts";
 import type { FFTEngine } from "../engine.ts";
 import { STAGED_ALGORITHMS, StagedPlan } from "../staged/plan.ts";
-import { fftwTransformer, versionsOf } from "./transformer.ts";
+import { fftwTransformer, precisionOf, versionsOf } from "./transformer.ts";
 
 /** The engine for CPUs. */
 export const fftwEngine: FFTEngine<"fftw", typeof STAGED_ALGORITHMS[number]> = {
   name: "fftw",
   device: "cpu",
   algorithms: STAGED_ALGORITHMS,
-  open: ({ threads }, { precision }) => versionsOf(openFftw(precision, threads)),
-  refusal: () => null,
+  open: ({ threads }, problem) => versionsOf(openFftw(precisionOf(problem), threads)),
+  refusal: ({ precision }) => precision === "float16" ? "numbers of half precision are transformed on GPUs only" : null,
   algorithmsFor: (problem) => findRoutes(problem, { reflects: true }).map(({ algorithm }) => algorithm),
   plan: (runtime, request) => new StagedPlan(runtime, request, fftwTransformer(runtime, request)),
 };

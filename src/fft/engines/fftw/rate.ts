@@ -3,10 +3,10 @@
  *
  * @module
  */
-import { type Fftw, FftwFlags, FftwSign } from "../../../../ffi/fft/fftw.ts";
+import { type Fftw, FftwFlags, type FftwPrecision, FftwSign } from "../../../../ffi/fft/fftw.ts";
 import { shortestSeconds } from "../../../array/host_model.ts";
 import { LocalArray } from "../../../array/local_array.ts";
-import { complexOf } from "../../problem.ts";
+import { complexOf } from "../../../dtype/promotion.ts";
 import { operationsOf } from "../../steps.ts";
 
 /** Transforms of this length, of which so many lie one after the other: a millisecond on a core. */
@@ -17,7 +17,7 @@ const measured = new Map<string, number>();
 /** Additions and multiplications in a second, counted as {@linkcode operationsOf} does. Measured once. */
 export function transformRate(
   { planComplex, executeComplex, destroyPlan, version }: Fftw,
-  precision: "float32" | "float64",
+  precision: FftwPrecision,
 ): number {
   const key = `${version} ${precision}`;
   const known = measured.get(key);

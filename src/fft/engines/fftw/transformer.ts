@@ -3,11 +3,12 @@
  *
  * @module
  */
-import { type Fftw, openFftw } from "../../../../ffi/fft/fftw.ts";
+import { type Fftw, type FftwPrecision, openFftw } from "../../../../ffi/fft/fftw.ts";
 import { mergeAxes } from "../../../array/layout.ts";
 import type { LocalArray } from "../../../array/local_array.ts";
 import { dtypeInfo } from "../../../dtype/dtype.ts";
 import type { Runtime } from "../../../runtime/runtime.ts";
+import type { FFTProblem } from "../../problem.ts";
 import type { FFTRequest } from "../engine.ts";
 import type { Transformer } from "../staged/plan.ts";
 import { fftwPasses } from "./passes.ts";
@@ -20,16 +21,22 @@ export function versionsOf(libraries: readonly Fftw[]): string {
   return libraries.map(({ version }) => version).join("; ");
 }
 
+/** The precision of a problem that was not refused. */
+export function precisionOf({ precision }: Pick<FFTProblem, "precision">): FftwPrecision {
+  return precision as FftwPrecision;
+}
+
 /** The FFTW3 interface, for a plan. */
 export function fftwTransformer({ threads, rank }: Runtime, { problem, effort }: FFTRequest): Transformer {
-  const libraries = openFftw(problem.precision, threads);
+  const precision = precisionOf(problem);
+  const libraries = openFftw(precision, threads);
   const passes = fftwPasses(libraries, effort, threads);
   return {
     engine: "fftw",
     library: versionsOf(libraries),
     notes: libraries.flatMap(({ warnings }) => warnings),
     passes,
-    operationsPerSecond: () => Math.max(...libraries.map((library) => transformRate(library, problem.precision))),
+    operationsPerSecond: () => Math.max(...libraries.map((library) => transformRate(library, precision))),
     workspaceBytes: 0,
     allocate: passes.allocate,
     roots: (n) => {

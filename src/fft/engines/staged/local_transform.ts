@@ -26,6 +26,8 @@ export interface PassLibrary {
   readonly alignment: number;
   /** Bytes of which plans may know whether arrays begin at multiples of them. */
   readonly alignedAt: number;
+  /** Whether it takes real numbers only that lie one after the other along the halved axis; left out if not. */
+  readonly takesLines?: boolean;
   /**
    * Bytes that a call is worth: where calls along an axis between others have fewer, elements are moved to where one call does;
    * left out if calls cost nothing.
@@ -71,7 +73,7 @@ export class LocalTransform implements Disposable {
   prepare(source: LocalArray, target: LocalArray): () => void {
     if (source.size === 0 || target.size === 0) return () => {};
     if (this.#type === "r2c" && !this.#isAligned(source, target, "source")) {
-      const moved = this.#aligned(source);
+      const moved = this.#aligned(source, target);
       const transform = this.prepare(moved, target);
       return () => {
         this.#library.copy(source, moved);
@@ -79,7 +81,7 @@ export class LocalTransform implements Disposable {
       };
     }
     if (this.#type === "c2r" && !this.#isAligned(source, target, "target")) {
-      const moved = this.#aligned(target);
+      const moved = this.#aligned(target, source);
       const transform = this.prepare(source, moved);
       return () => {
         transform();
@@ -126,11 +128,12 @@ export class LocalTransform implements Disposable {
 
   /** Whether real numbers lie such that every call begins where the library takes them. */
   #isAligned(source: LocalArray, target: LocalArray, real: "source" | "target"): boolean {
-    const { alignment, limits } = this.#library;
+    const { alignment, limits, takesLines } = this.#library;
     const { address, dtype } = real === "source" ? source : target;
     const { itemSize } = dtypeInfo(dtype);
     if (alignment <= itemSize) return true;
-    const [{ called }] = planPasses(this.#type, this.#axes, source, target, limits);
+    const [{ called, transformed }] = planPasses(this.#type, this.#axes, source, target, limits);
+    if (takesLines && transformed.at(-1)![real] !== 1) return false;
     return address % BigInt(alignment) === 0n && called.every((loop) => loop[real] * itemSize % alignment === 0);
   }
 
@@ -167,17 +170,17 @@ export class LocalTransform implements Disposable {
     return moved;
   }
 
-  /** Memory for the real numbers of an array where calls may begin anywhere: rows of an even length. */
-  #aligned({ dtype, shape }: LocalArray): LocalArray {
+  /** Memory for the real numbers of an array where calls may begin anywhere: rows of an even length, in the order of the others. */
+  #aligned({ dtype, shape }: LocalArray, { strides: others }: LocalArray): LocalArray {
     const halved = this.#axes[this.#axes.length - 1];
-    const order = [...shape.keys()].filter((d) => d !== halved);
+    const order = [...shape.keys()].filter((d) => d !== halved).sort((a, b) => others[b] - others[a] || a - b);
     const strides = shape.map(() => 1);
     let span = shape[halved] + shape[halved] % 2;
     for (const d of order.reverse()) {
       strides[d] = span;
       span *= shape[d];
     }
-    return this.#keep(`aligned ${shape}`, { dtype, shape, strides, span });
+    return this.#keep(`aligned ${shape};${strides}`, { dtype, shape, strides, span });
   }
 
   /** Free all plans. */

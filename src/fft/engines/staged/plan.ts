@@ -16,11 +16,12 @@ import { Redistributor } from "../../../array/redistribution/redistributor.ts";
 import { SymmetricArray } from "../../../array/symmetric_array.ts";
 import { countOf } from "../../../array/traverse.ts";
 import { type DType, dtypeInfo, type TypedArray } from "../../../dtype/dtype.ts";
+import { complexOf } from "../../../dtype/promotion.ts";
 import { refuseCapture } from "../../../gpu/graph.ts";
 import type { DeviceMemory } from "../../../memory/device_buffer.ts";
 import { allocateSymmetric } from "../../../memory/symmetric_memory.ts";
 import type { Runtime } from "../../../runtime/runtime.ts";
-import { complexOf, FFT_DIRECTIONS, type FFTDirection } from "../../problem.ts";
+import { FFT_DIRECTIONS, type FFTDirection, type FFTPrecision } from "../../problem.ts";
 import { findRoutes } from "../../route.ts";
 import { operationsOf, type ReflectStep, type Route, type Step } from "../../steps.ts";
 import type { FFTEnginePlan, FFTReport, FFTRequest } from "../engine.ts";
@@ -44,8 +45,8 @@ export interface Transformer extends Disposable {
   readonly operationsPerSecond?: () => number;
   /** Bytes that the library works in. */
   readonly workspaceBytes: number;
-  /** Memory for so many real numbers. */
-  allocate(precision: "float32" | "float64", count: number): TypedArray | DeviceMemory;
+  /** Memory for so many elements. */
+  allocate(dtype: DType, count: number): TypedArray | DeviceMemory;
   /**
    * What multiplies element (i, j) of a matrix, row by row in memory, by exp(-2 pi i (i (first + j)) / n), or in the inverse
    * by its conjugate.
@@ -171,6 +172,9 @@ export class StagedPlan implements FFTEnginePlan {
   readonly #cuts: (Cut | null)[] = [];
   readonly #made: Record<FFTDirection, Record<number, PreparedParts>> = { forward: {}, inverse: {} };
   readonly #inplace: boolean;
+  readonly #scalesFirst: boolean;
+  /** The operand, scaled; null if that is done nowhere, or in its own memory. */
+  #scaled: LocalArray | null = null;
   readonly #moves: readonly Redistributor[];
   readonly #itemSizes: readonly number[];
   readonly #mayLand: boolean;
@@ -189,6 +193,8 @@ export class StagedPlan implements FFTEnginePlan {
     this.#mayLand = runtime.stream !== null && effort !== "estimate";
     this.#rank = runtime.rank;
     this.#inplace = inplace;
+    // What is scaled in the end may have grown beyond the largest float16 before.
+    this.#scalesFirst = precision === "float16";
     // What is one line in memory has either order; as a matrix it is taken row by row.
     this.#order = problem.operand.length === 1 ? "C" : order;
     this.#route = findRoutes(problem, { algorithm, reflects: transformer.reflect !== null })[0];
@@ -281,7 +287,7 @@ export class StagedPlan implements FFTEnginePlan {
       library,
       workspaceBytes: [...this.#buffers, ...this.#landed, ...this.#keptResults].reduce(
         (sum, { byteLength }) => sum + byteLength,
-        held + workspaceBytes,
+        held + workspaceBytes + (this.#scaled?.byteLength ?? 0),
       ),
       bytesMoved: bytes.reduce((sum, n) => sum + n, 0),
       steps: [
@@ -347,9 +353,11 @@ export class StagedPlan implements FFTEnginePlan {
     // GPUs count what moves between them, and a graph would repeat the counts.
     if (this.#moves.length > 0) refuseCapture(this.#runtime.stream, "Transforms whose elements move between GPUs");
     const runs: (() => void)[] = [];
+    const isFirst = scale !== 1 && this.#scalesFirst;
+    const start = isFirst ? this.#startOf(operand) : operand;
     for (let i = 0; i < this.#operations.length; i++) {
-      const both = this.#prepareBoth(i, direction, operand, result);
-      runs.push(both ?? this.#prepareStep(i, direction, operand, result));
+      const both = this.#prepareBoth(i, direction, start, result);
+      runs.push(both ?? this.#prepareStep(i, direction, start, result));
       if (both !== null) i++;
     }
     const last = this.#operations.length - 1;
@@ -358,13 +366,24 @@ export class StagedPlan implements FFTEnginePlan {
     const transformer = this.#transformer;
     return transformer.inOrder(
       () => {
+        if (start !== operand) transformer.copy(operand, start);
+        if (isFirst) transformer.scale(start, scale);
         for (const run of runs) run();
         if (from !== result) transformer.copy(from, result);
-        if (scale !== 1) transformer.scale(result, scale);
+        if (scale !== 1 && !isFirst) transformer.scale(result, scale);
       },
       operand,
       result,
     );
+  }
+
+  /** Where the operand is scaled before it is transformed: memory of the plan, or its own that is written over anyway. */
+  #startOf(operand: LocalArray): LocalArray {
+    if (this.#inplace) return operand;
+    if (this.#scaled !== null && !this.#scaled.isLost) return this.#scaled;
+    const { dtype, shape, size } = operand;
+    const data = this.#transformer.allocate(dtype, size);
+    return this.#scaled = new LocalArray({ data, dtype, shape, strides: stridesOf(shape, this.#order) });
   }
 
   /** See {@linkcode FFTEnginePlan}. */
@@ -631,7 +650,7 @@ export class StagedPlan implements FFTEnginePlan {
   }
 
   /** Buffers that are large enough for everything that lies in them at any time. */
-  #allocate(precision: "float32" | "float64"): (TypedArray | DeviceMemory)[] {
+  #allocate(precision: FFTPrecision): (TypedArray | DeviceMemory)[] {
     const numbers = [0, 0];
     this.#operations.forEach(({ step, target }, i) => {
       const at = this.#locations[i + 1];
