@@ -88,22 +88,17 @@ for (const { name, args, code, words } of CASES) {
   });
 }
 
-// Between GPUs that reach each other's memory nobody is told of a death: only a connection is closed by it.
-const overSockets = {
-  NCCL_P2P_DISABLE: "1",
-  NCCL_SHM_DISABLE: "1",
-  NCCL_IB_DISABLE: "1",
-  NCCL_SOCKET_IFNAME: "lo",
-};
 const noError = reason ?? (recoveringMpi === undefined ? "no Open MPI 4" : null);
 
+// Between GPUs that reach each other's memory nobody is told of a death: only a connection is closed by it.
 for (const what of ["message", "execution"]) {
-  const name = `NCCL finds that a rank has died, while another one's GPU waits for its ${what}`;
+  const name = `NCCL finds that a rank has died, while another one's GPU waits for its ${what} by sockets`;
   Deno.test({
     name: noError === null ? name : `${name} (skipped: ${noError})`,
     ignore: noError !== null,
     fn: async () => {
-      const { stdout, stderr } = await runTwo(waits, ["killed", what], { outlive: true, environment: overSockets });
+      const environment = { NCCL_IB_DISABLE: "1", NCCL_SOCKET_IFNAME: "lo" };
+      const { stdout, stderr } = await runTwo(waits, ["killed", `${what} by sockets`], { outlive: true, environment });
       const output = stdout + stderr;
       const lines = [
         /rank 0: NcclError: What NCCL does in the background on rank 0 failed with ncclRemoteError \(6\): .* aborted/,
