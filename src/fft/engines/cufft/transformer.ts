@@ -8,9 +8,8 @@ import { copyStridedOnDevice } from "../../../array/device_elements.ts";
 import { mergeAxes, sizeOfShape } from "../../../array/layout.ts";
 import type { LocalArray } from "../../../array/local_array.ts";
 import { type DType, dtypeInfo } from "../../../dtype/dtype.ts";
-import { ELEMENT_TYPES } from "../../../gpu/kernels/array_kernels.ts";
 import { fftKernels, MOST_NUMBER_AXES } from "../../../gpu/kernels/fft_kernels.ts";
-import { blocksFor } from "../../../gpu/kernels/program.ts";
+import { blocksFor, type Program } from "../../../gpu/kernels/program.ts";
 import type { Stream } from "../../../gpu/stream.ts";
 import { DeviceBuffer } from "../../../memory/device_buffer.ts";
 import type { Runtime } from "../../../runtime/runtime.ts";
@@ -48,8 +47,8 @@ export function cufftTransformer(runtime: Runtime, { problem }: FFTRequest): Tra
       const [rows, columns] = matrix.shape;
       if (rows * columns === 0) return;
       const sign = direction === "forward" ? -1 : 1;
-      const numbers = [typeOf(matrix), rows, columns, first, n, sign].map(BigInt);
-      fftKernels.launch("multiply_by_roots", stream, blocksFor(rows * columns), [matrix.address, ...numbers]);
+      const numbers = [rows, columns, first, n, sign].map(BigInt);
+      kernelsFor(matrix).launch("multiply_by_roots", stream, blocksFor(rows * columns), [matrix.address, ...numbers]);
     },
     reflect: null,
     copy: copyStridedOnDevice,
@@ -69,9 +68,9 @@ export function cufftTransformer(runtime: Runtime, { problem }: FFTRequest): Tra
   };
 }
 
-/** The number of the type of real numbers, or of parts, in kernels. */
-function typeOf({ dtype }: LocalArray): bigint {
-  return ELEMENT_TYPES[dtypeInfo(dtype).real as FFTPrecision];
+/** The kernels for real numbers, or parts, of an array. */
+function kernelsFor({ dtype }: LocalArray): Program {
+  return fftKernels[dtypeInfo(dtype).real as FFTPrecision];
 }
 
 /** Multiply all elements by a number, on a stream. */
@@ -87,6 +86,6 @@ export function scaleOnDevice(array: LocalArray, factor: number, stream: Stream)
   if (count === 0) return;
   const words = axes.reverse().flatMap(({ runs, target }) => [runs[0].length, target]);
   const padding = new Array<number>(2 * MOST_NUMBER_AXES - words.length).fill(0);
-  const integers = [typeOf(array), count, axes.length, ...words, ...padding].map(BigInt);
-  fftKernels.launch("scale", stream, blocksFor(count), [address, ...integers, factor]);
+  const integers = [count, axes.length, ...words, ...padding].map(BigInt);
+  kernelsFor(array).launch("scale", stream, blocksFor(count), [address, ...integers, factor]);
 }

@@ -10,7 +10,7 @@ import { elementwiseSource, type Nest, reductionSource } from "../../../../src/a
 import { apply, compile as compileExpression, operand } from "../../../../src/array/elementwise/expression.ts";
 import { dtypeInfo } from "../../../../src/dtype/dtype.ts";
 import { kernelSources } from "../../../../src/gpu/kernels/array_kernels.ts";
-import { fftKernelSource } from "../../../../src/gpu/kernels/fft_kernels.ts";
+import { fftKernelSources } from "../../../../src/gpu/kernels/fft_kernels.ts";
 import { flagKernelSource } from "../../../../src/gpu/kernels/flag_kernels.ts";
 import { sumSource } from "../../../../src/gpu/kernels/sum_kernels.ts";
 import { meetingKernelSource } from "../../../../src/gpu/kernels/meeting_kernel.ts";
@@ -42,7 +42,9 @@ const reason = ignore ? " (skipped: no NVRTC)" : "";
 for (
   const [name, source] of Object.entries({
     ...kernelSources,
-    transforms: fftKernelSource,
+    ...Object.fromEntries(
+      Object.entries(fftKernelSources).map(([precision, source]) => [`transforms of ${precision}`, source]),
+    ),
     meeting: meetingKernelSource,
     auxiliary: AUX_SOURCE,
     pointwise: POINTWISE_SOURCE,
