@@ -106,7 +106,7 @@ for (const what of ["message", "execution"]) {
         /^true true 0$/m,
       ];
       for (const line of lines) assertMatch(output, line);
-      assertStringIncludes(output, `distmath-end: {"rank":0,"code":1`);
+      assertStringIncludes(output, "error: Uncaught (in promise) NcclError");
       console.log(stdout);
       await untilNoneHas(waits);
     },

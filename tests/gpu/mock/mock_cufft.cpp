@@ -37,6 +37,7 @@ API int cufftXtMakePlanMany(int plan, int rank, i64* n, i64* inembed, i64 istrid
     if (inembed[i] < (isLast && isHalf(type, true) ? n[i] / 2 + 1 : n[i])) return INVALID_VALUE;
     if (onembed[i] < (isLast && isHalf(type, false) ? n[i] / 2 + 1 : n[i])) return INVALID_VALUE;
   }
+  if (isNarrow(type) && n[rank - 1] == 1 && (istride > 1 || ostride > 1)) return INVALID_SIZE;
   if (isNarrow(type) && ((isReal(type, true) && istride > 1) || (isReal(type, false) && ostride > 1))) return NOT_SUPPORTED;
   Plan& p = plans[plan];
   p.n.assign(n, n + rank);

@@ -92,9 +92,13 @@ function create(
   precision: FFTPrecision,
   stream: Stream,
   workArea: WorkArea,
-  { type, transformed, looped }: Pass,
+  { type, transformed: dimensions, looped }: Pass,
   direction: FFTDirection,
 ): PassPlan {
+  // Of one element there is no next; cuFFT refuses half precision with another distance to it than 1.
+  const transformed = dimensions.map((dimension, i) =>
+    i === dimensions.length - 1 && dimension.extent === 1 ? { ...dimension, source: 1, target: 1 } : dimension
+  );
   const { symbols } = cufft;
   const out = new Int32Array(1);
   checkCufft(symbols.cufftCreate(out), "cufftCreate");
