@@ -62,9 +62,13 @@ const lastLines = 40;
 
 const repository = new URL("../../", import.meta.url);
 
-/** A line without the folder of the machine that the repository is in. */
-function withoutFolder(line: string): string {
-  return line.replaceAll(repository.href, "").replaceAll(decodeURIComponent(repository.pathname), "");
+/** Where Deno keeps packages: the machine's folder for them, and the registry's host. */
+const packages = /file:\/\/\/\S*?\/npm\/[^/\s]+\//g;
+
+/** A line without the folders of the machine that the repository and packages are in. */
+function withoutFolders(line: string): string {
+  return line.replaceAll(repository.href, "").replaceAll(decodeURIComponent(repository.pathname), "")
+    .replaceAll(packages, "npm:");
 }
 
 /** A file's results as they are recorded. */
@@ -78,7 +82,7 @@ export function runOf(
   const failures = tests.filter(({ outcome }) => outcome === "failed").map(({ name, failedRanks, details }) => ({
     test: name,
     ...failedRanks.length > 0 && { on: listRanks(failedRanks) },
-    output: details.split("\n").slice(-lastLines).map(withoutFolder),
+    output: details.split("\n").slice(-lastLines).map(withoutFolders),
   }));
   return {
     date,
@@ -92,7 +96,7 @@ export function runOf(
     ...failures.length > 0 && { failures },
     ...notRun.length > 0 && { notRun },
     ...isCut && { why: "the job ended early" },
-    ...printed.length > 0 && { printed: printed.slice(-lastLines).map(withoutFolder) },
+    ...printed.length > 0 && { printed: printed.slice(-lastLines).map(withoutFolders) },
   };
 }
 

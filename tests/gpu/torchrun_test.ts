@@ -5,7 +5,7 @@ import { fileURLToPath } from "node:url";
 import { untilNoneHas } from "../faults/processes.ts";
 import { slowdown } from "../mpi_installations.ts";
 import { finish, start } from "../system/command.ts";
-import { whyNoTwoRanks } from "./two_ranks.ts";
+import { jobEnvironment, whyNoTwoRanks } from "./two_ranks.ts";
 
 const torchrun = (Deno.env.get("PATH") ?? "").split(":").map((folder) => `${folder}/torchrun`).find(existsSync);
 const reason = torchrun === undefined ? "no torchrun" : whyNoTwoRanks;
@@ -14,11 +14,7 @@ const script = fileURLToPath(new URL("../system/fixtures/without_mpi_on_gpus.ts"
 const LONGEST_END_SECONDS = 10;
 
 async function run(...args: string[]): Promise<{ code: number; output: string; endedAt: number }> {
-  const libraries = Deno.env.get("DISTMATH_LIBRARY_PATH");
-  const env = {
-    DISTMATH_MPI: "/nowhere/libmpi.so",
-    ...libraries !== undefined && { DISTMATH_LIBRARY_PATH: libraries },
-  };
+  const env = { ...jobEnvironment(), DISTMATH_MPI: "/nowhere/libmpi.so" };
   const job = ["--standalone", "--nproc-per-node", "2", "--no-python"];
   const command = [...job, Deno.execPath(), "run", "-A", "--cached-only", script, ...args];
   const { code, stdout, stderr } = await finish(start(torchrun!, command, { env }), 90);

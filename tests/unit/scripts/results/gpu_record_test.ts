@@ -88,3 +88,13 @@ Deno.test("runOf() leaves out where the repository is", () => {
   const run = runOf({ ...result, tests: [testOf("divides", "failed", `at divide (${href}:1:2)`)] }, made);
   assertEquals(run.failures![0].output, ["at divide (src/a.ts:1:2)"]);
 });
+
+Deno.test("runOf() keeps no folder of the machine, neither the repository's nor that of packages", () => {
+  const repository = new URL("../../../../", import.meta.url).href;
+  const lines = [
+    `at a (${repository}tests/a.ts:1:2)`,
+    "at b (file:///cache/deno/npm/registry.example/std/1.0.0/b.js:3:4)",
+  ];
+  const { failures } = runOf({ ...result, tests: [testOf("divides", "failed", lines.join("\n"))] }, made);
+  assertEquals(failures![0].output, ["at a (tests/a.ts:1:2)", "at b (npm:std/1.0.0/b.js:3:4)"]);
+});
