@@ -18,8 +18,8 @@ const sizes: [extents: readonly number[], repeats: number, rounds: number][] = [
   [[128, 128, 128], 4, 11],
 ];
 
-/** The batch: as many transforms as its first extent, of its second. */
-const batch = [4096, 4096];
+/** Batches: as many transforms as the first extent, of the second. */
+const batches = [[4096, 4096], [16384, 1024]];
 
 /** A transform that is nearly all overhead: its extents, chunks a round and calls a chunk, of which the times are averages. */
 const small = { extents: [16, 16], chunks: 9, calls: 1000, secondsAtMost: 20e-6 };
@@ -62,21 +62,23 @@ export const fft: Group = {
         });
       }
     }
-    const order = `batch 1 ${batch.join(" ")}`;
-    await bench.row({
-      title: `${batch[0]} transforms of ${batch[1]}, Slab.X, in place`,
-      operations: 5 * batch[0] * batch[1] * Math.log2(batch[1]),
-      rounds: 9,
-      turns: {
-        [ours]: turn(jobs[ours], order),
-        "FFTW-MPI": turn(jobs["FFTW-MPI"], order),
-        "mpi4py-fft": turn(jobs["mpi4py-fft"], order),
-      },
-      comparisons: [
-        { quantity: "speed", against: "FFTW-MPI", bound: 1 },
-        { quantity: "speed", against: "mpi4py-fft", bound: 1 },
-      ],
-    });
+    for (const [count, length] of batches) {
+      const order = `batch 1 ${count} ${length}`;
+      await bench.row({
+        title: `${count} transforms of ${length}, Slab.X, in place`,
+        operations: 5 * count * length * Math.log2(length),
+        rounds: 9,
+        turns: {
+          [ours]: turn(jobs[ours], order),
+          "FFTW-MPI": turn(jobs["FFTW-MPI"], order),
+          "mpi4py-fft": turn(jobs["mpi4py-fft"], order),
+        },
+        comparisons: [
+          { quantity: "speed", against: "FFTW-MPI", bound: 1 },
+          { quantity: "speed", against: "mpi4py-fft", bound: 1 },
+        ],
+      });
+    }
     const { extents, chunks, calls, secondsAtMost } = small;
     for (const inplace of [true, false]) {
       await bench.row({

@@ -10,7 +10,8 @@ import { type DType, dtypeInfo } from "../../../dtype/dtype.ts";
 import type { FFTDirection } from "../../problem.ts";
 import type { FFTEffort } from "../engine.ts";
 import type { PassLibrary, PassPlan } from "../staged/local_transform.ts";
-import { type Dimension, type Pass, shown } from "../staged/passes.ts";
+import { type Dimension, offsetsOf, type Pass, placesOn, shown } from "../staged/passes.ts";
+import { blockOf, inBlocks, inMemory } from "./blocks.ts";
 
 /** Where MKL is there too, FFTW measures a pass for about this long at most, unless it shall be patient. */
 const MOST_SECONDS = 1;
@@ -20,6 +21,9 @@ const MOST_DIMENSIONS = 7;
 
 /** FFTW takes two paths: for arrays that begin at multiples of this, and for others. Source: `fftw_alignment_of`. */
 const VECTOR_BYTES = 16;
+
+/** Plans are compared on as many bytes, if there are as many: more than the caches hold. */
+const COLD_BYTES = 2 ** 26;
 
 /** The libraries, in reports. */
 const LIBRARIES = { mkl: "MKL", fftw: "FFTW" } as const;
@@ -31,12 +35,17 @@ const LIBRARIES = { mkl: "MKL", fftw: "FFTW" } as const;
 export const comparing = { leastNumbers: 2 ** 15, enoughNumbers: 2 ** 19 };
 
 /**
- * Plans of the FFTW3 interface, of some effort and for some threads. Where there are several libraries, and plans may
- * measure, each pass takes the one that was the faster.
+ * Plans of the FFTW3 interface, of some effort and for some threads. Where plans may measure, and there are several
+ * libraries, each pass takes the one that was the faster; each of them as a whole or in blocks. `choose` says which is taken of
+ * some plans, and frees the others.
  */
-export function fftwPasses(libraries: readonly Fftw[], effort: FFTEffort, threads: number): PassLibrary {
+export function fftwPasses(
+  libraries: readonly Fftw[],
+  effort: FFTEffort,
+  threads: number,
+  choose = fastest,
+): PassLibrary {
   const [first] = libraries;
-  const mayTry = effort !== "estimate";
   return {
     limits: {
       dimensions: MOST_DIMENSIONS,
@@ -51,22 +60,31 @@ export function fftwPasses(libraries: readonly Fftw[], effort: FFTEffort, thread
     copy: (source, target) => copyStrided(source, target, target.shape, dtypeInfo(target.dtype).parts),
     plan(passes, source, target, direction) {
       const isInPlace = source.address === target.address;
-      const candidates = mayTry && source.size >= comparing.leastNumbers ? libraries : [first];
+      const isWorthTrying = effort !== "estimate" && source.size >= comparing.leastNumbers;
+      const candidates = isWorthTrying ? libraries : [first];
+      const blocks = passes.map((pass) => {
+        const { dtype } = pass.isInPlace ? target : source;
+        // Several threads share a block less well than all of a pass.
+        if (!isWorthTrying || threads > 1) return null;
+        return blockOf(pass, dtype, target.dtype, isInPlace || pass.isInPlace);
+      });
       // What measures writes to the arrays.
-      const isTried = candidates.length > 1 || mayTry && first.measures;
-      const scratch = (array: LocalArray, side: "source" | "target") =>
-        isTried ? scratchFor(passes, array, side) : array;
-      const to = scratch(target, "target");
-      const from = isInPlace ? to : scratch(source, "source");
+      const isTried = candidates.length > 1 || first.measures && effort !== "estimate" ||
+        blocks.some((block) => block !== null);
+      const { from, to } = isTried ? rehearsalMemory(passes, source, target) : { from: source, to: target };
       const isAligned = [source, target, from, to].every(({ address }) => address % BigInt(VECTOR_BYTES) === 0n);
-      return passes.map((pass) => {
+      return passes.map((pass, i) => {
         const start = pass.isInPlace ? to : from;
-        const plans = candidates.map((fftw) => {
+        const block = blocks[i] && inMemory(blocks[i], start.dtype, to.dtype);
+        const plans = candidates.flatMap((fftw) => {
           fftw.setThreads(threads);
           fftw.limitSeconds(candidates.length > 1 && effort !== "patient" ? MOST_SECONDS : -1);
-          return create(fftw, effort, pass, start, to, direction, isAligned);
+          const whole = create(fftw, effort, pass, start, to, direction, isAligned);
+          if (block === null) return [whole];
+          const one = create(fftw, effort, block.pass, block.source, block.target ?? to, direction, isAligned);
+          return [whole, inBlocks(block, one, to.dtype)];
         });
-        return fastest(plans, start.address, to.address);
+        return plans.length === 1 ? plans[0] : choose(plans, rehearsed(pass, start, to));
       });
     },
   };
@@ -75,20 +93,33 @@ export function fftwPasses(libraries: readonly Fftw[], effort: FFTEffort, thread
 /** How often each plan is timed, one after the other in turns, so that whatever else the machine does hits all alike. */
 const ROUNDS = 5;
 
-/** The plan that takes the least time; the others are freed. */
-function fastest(plans: readonly PassPlan[], from: bigint, to: bigint): PassPlan {
-  if (plans.length === 1) return plans[0];
+/** The plan that takes the least time for some calls; the others are freed. */
+function fastest(plans: readonly PassPlan[], calls: readonly (readonly [from: bigint, to: bigint])[]): PassPlan {
   const shortest = plans.map(() => Infinity);
   for (let round = 0; round < ROUNDS; round++) {
     for (const [i, plan] of plans.entries()) {
       const start = performance.now();
-      plan.execute(from, to);
+      for (const [from, to] of calls) plan.execute(from, to);
       shortest[i] = Math.min(shortest[i], performance.now() - start);
     }
   }
   const best = plans[shortest.indexOf(Math.min(...shortest))];
   for (const plan of plans) if (plan !== best) plan[Symbol.dispose]();
   return best;
+}
+
+/** As many calls of a pass as there is memory for: in the caches, where one alone stays, all plans are faster. */
+function rehearsed(pass: Pass, from: LocalArray, to: LocalArray): (readonly [from: bigint, to: bigint])[] {
+  const fits = (array: LocalArray, side: "source" | "target") => {
+    const { itemSize } = dtypeInfo(array.dtype);
+    const last = BigInt((array.size - placesOn(pass, side).span) * itemSize);
+    return offsetsOf(pass.called, side, itemSize).map((offset) => ({
+      address: array.address + offset,
+      fits: offset <= last,
+    }));
+  };
+  const [starts, ends] = [fits(from, "source"), fits(to, "target")];
+  return starts.flatMap((start, i) => start.fits && ends[i].fits ? [[start.address, ends[i].address] as const] : []);
 }
 
 function create(
@@ -138,18 +169,34 @@ function flagsFor(effort: FFTEffort, isInPlace: boolean, isAligned: boolean): nu
   return flag | (isAligned ? 0 : FftwFlags.UNALIGNED) | (isInPlace ? 0 : FftwFlags.PRESERVE_INPUT);
 }
 
-/** Memory for one call of each pass, written to: reading what never was costs less. */
-function scratchFor(passes: readonly Pass[], { dtype }: LocalArray, side: "source" | "target"): LocalArray {
-  const spans = passes.map(({ transformed, looped, isInPlace }) =>
-    [...transformed, ...looped].reduce(
-      (span, dimension) => span + (dimension.extent - 1) * dimension[isInPlace ? "target" : side],
-      1,
-    )
-  );
-  const span = Math.max(...spans);
-  const { data } = LocalArray.zeros(dtype, [span]);
+/** Memory for as many calls of each pass as leave the caches, or for all; for one at least. */
+function rehearsalMemory(
+  passes: readonly Pass[],
+  source: LocalArray,
+  target: LocalArray,
+): { readonly from: LocalArray; readonly to: LocalArray } {
+  const bytesOf = (pass: Pass, side: "source" | "target", { dtype }: LocalArray) => {
+    const { itemSize } = dtypeInfo(dtype);
+    const all = placesOn({ ...pass, looped: [...pass.looped, ...pass.called] }, side).span * itemSize;
+    return Math.max(placesOn(pass, side).span * itemSize, Math.min(COLD_BYTES, all));
+  };
+  // The first pass reads from the source, all others work on the target.
+  const read = bytesOf(passes[0], "source", source);
+  const written = Math.max(...passes.map((pass) => bytesOf(pass, "target", target)));
+  if (source.address !== target.address) {
+    return { from: writtenMemory(source.dtype, read), to: writtenMemory(target.dtype, written) };
+  }
+  const to = writtenMemory(target.dtype, Math.max(read, written));
+  const shape = [Math.floor(to.byteLength / dtypeInfo(source.dtype).itemSize)];
+  return { from: new LocalArray({ data: to.data, dtype: source.dtype, shape, strides: [1] }), to };
+}
+
+/** Memory for as many bytes that was written to: reading what never was costs less. */
+function writtenMemory(dtype: DType, bytes: number): LocalArray {
+  const shape = [Math.ceil(bytes / dtypeInfo(dtype).itemSize)];
+  const { data } = LocalArray.zeros(dtype, shape);
   (data as Float64Array).fill(0);
-  return new LocalArray({ data, dtype, shape: [span], strides: [1] });
+  return new LocalArray({ data, dtype, shape, strides: [1] });
 }
 
 /** As the library takes dimensions. */

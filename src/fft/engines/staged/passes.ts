@@ -162,6 +162,21 @@ export function offsetsOf(loops: readonly Dimension[], side: "source" | "target"
   );
 }
 
+/** On one side of a call: how many elements there are, and how far it is from the first one to behind the last one. */
+export function placesOn(
+  { type, transformed, looped }: Pick<Pass, "type" | "transformed" | "looped">,
+  side: "source" | "target",
+): { readonly count: number; readonly span: number } {
+  const halved = type === (side === "source" ? "c2r" : "r2c") ? transformed.at(-1) : null;
+  let [count, span] = [1, 1];
+  for (const dimension of [...transformed, ...looped]) {
+    const extent = dimension === halved ? Math.floor(dimension.extent / 2) + 1 : dimension.extent;
+    count *= extent;
+    span += (extent - 1) * dimension[side];
+  }
+  return { count, span };
+}
+
 /** Dimensions in a message. */
 export function shown(dimensions: readonly Dimension[]): string {
   return `[${dimensions.map(({ extent, source, target }) => `${extent} (${source}, ${target})`).join(", ")}]`;
