@@ -14,6 +14,9 @@ Deno.test("a block has whole lines that lie together, as many as divide their nu
   assertEquals(lines.pass.called, [along(3, 4096)]);
   assertEquals([lines.sourceSpan, lines.targetSpan], [4096, null]);
 
+  const apart = blockOf(pass("c2c", along(1024, 1), [along(12, 2048)]), "complex128", "complex128", true)!;
+  assertEquals([apart.pass.looped, apart.pass.called, apart.sourceSpan], [[], [along(12, 2048)], 1024]);
+
   const prime = blockOf(pass("c2c", along(64, 1), [along(101, 64)]), "complex128", "complex128", false)!;
   assertEquals([prime.pass.looped, prime.pass.called], [[], [along(101, 64)]]);
 });
@@ -40,4 +43,6 @@ Deno.test("there are no blocks of what lies far apart, is one block, or is writt
   assertEquals(found(along(4096, 1, 64), [along(64, 4096, 1)])?.targetSpan, null, "a transpose");
   const reach = pass("r2c", along(4096, 1), [along(8, 4096, 2048)]);
   assertEquals(blockOf(reach, "float64", "complex128", true), null, "half spectra in lines without padding");
+  const moved = pass("r2c", along(4096, 1), [along(8, 4098, 2050)]);
+  assertEquals(blockOf(moved, "float64", "complex128", true), null, "lines that end up elsewhere");
 });
