@@ -24,7 +24,8 @@ export interface FFTPlanOptions {
   algorithm?: FFTAlgorithmName;
   /**
    * How long planning may take: `measure` and `patient` try out how to transform, where the library does (FFTW does, MKL
-   * has one way), and on CPUs whether to copy what is transformed to the caches first. `measure` for class FFT, `estimate` for functions, if left out.
+   * has one way), and on CPUs whether to copy what is transformed to the caches first. `measure` for class FFT, `estimate`
+   * for functions, if left out.
    */
   effort?: FFTEffort;
 }

@@ -43,7 +43,7 @@ clusterTest("blocks give what whole passes give, and leave alone what lies betwe
   if (runtime.stream !== null) return;
   const [known, usual] = [{ ...comparing }, { ...blocking }];
   comparing.leastNumbers = 1;
-  Object.assign(blocking, { many: 512, most: 4096 });
+  Object.assign(blocking, { bytes: 512, mostBytes: 4096 });
   const seen = new Set<string>();
   try {
     fc.assert(fc.property(cases, ({ shape, chosen, type, precision, orders, paddings, isInPlace }) => {

@@ -12,10 +12,10 @@ import type { PassPlan } from "../staged/local_transform.ts";
 import { type Dimension, offsetsOf, type Pass, placesOn } from "../staged/passes.ts";
 
 /**
- * Bytes: a block has about `many`, as more make fewer calls, but leave the first-level cache further behind. Lines, or planes,
- * of more than `most` leave the second-level cache too.
+ * A block has about `bytes`: more make fewer calls, but leave the first-level cache further behind. Lines, or planes, of more
+ * than `mostBytes` leave the second-level cache too.
  */
-export const blocking = { many: 2 ** 16, most: 2 ** 20 };
+export const blocking = { bytes: 2 ** 16, mostBytes: 2 ** 20 };
 
 /** What is read may have gaps that are small beside it. */
 const MOST_SPREAD = 1.25;
@@ -36,11 +36,11 @@ export interface Block {
 export function blockOf(pass: Pass, from: DType, to: DType, isInPlace: boolean): Block | null {
   const bytes = { source: dtypeInfo(from).itemSize, target: dtypeInfo(to).itemSize };
   const line = placesOn({ ...pass, looped: [] }, "source");
-  if (line.span * bytes.source > blocking.most || line.span > MOST_SPREAD * line.count) return null;
+  if (line.span * bytes.source > blocking.mostBytes || line.span > MOST_SPREAD * line.count) return null;
   const [inner, ...others] = pass.looped.toSorted((a, b) => a.source - b.source);
   if (inner === undefined) return null;
   const isClose = inner.source <= MOST_SPREAD * line.span;
-  const lines = isClose ? largestDivisor(inner.extent, blocking.many / (inner.source * bytes.source)) : 1;
+  const lines = isClose ? largestDivisor(inner.extent, blocking.bytes / (inner.source * bytes.source)) : 1;
   const looped = lines > 1 ? [{ ...inner, extent: lines }] : [];
   const next = { extent: inner.extent / lines, source: inner.source * lines, target: inner.target * lines };
   const outer = [next, ...others].filter(({ extent }) => extent > 1);

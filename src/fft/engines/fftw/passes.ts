@@ -35,9 +35,8 @@ const LIBRARIES = { mkl: "MKL", fftw: "FFTW" } as const;
 export const comparing = { leastNumbers: 2 ** 15, enoughNumbers: 2 ** 19 };
 
 /**
- * Plans of the FFTW3 interface, of some effort and for some threads. Where plans may measure, and there are several
- * libraries, each pass takes the one that was the faster; each of them as a whole or in blocks. `choose` says which is taken of
- * some plans, and frees the others.
+ * Plans of the FFTW3 interface, of some effort and for some threads. Where plans may measure, each pass takes the way that
+ * was the fastest: of all libraries, as a whole and in blocks. `choose` takes one of some plans, and frees the others.
  */
 export function fftwPasses(
   libraries: readonly Fftw[],
@@ -63,10 +62,11 @@ export function fftwPasses(
       const isWorthTrying = effort !== "estimate" && source.size >= comparing.leastNumbers;
       const candidates = isWorthTrying ? libraries : [first];
       const blocks = passes.map((pass) => {
-        const { dtype } = pass.isInPlace ? target : source;
         // Several threads share a block less well than all of a pass.
         if (!isWorthTrying || threads > 1) return null;
-        return blockOf(pass, dtype, target.dtype, isInPlace || pass.isInPlace);
+        const { dtype } = pass.isInPlace ? target : source;
+        const block = blockOf(pass, dtype, target.dtype, isInPlace || pass.isInPlace);
+        return block && inMemory(block, dtype, target.dtype);
       });
       // What measures writes to the arrays.
       const isTried = candidates.length > 1 || first.measures && effort !== "estimate" ||
@@ -75,7 +75,7 @@ export function fftwPasses(
       const isAligned = [source, target, from, to].every(({ address }) => address % BigInt(VECTOR_BYTES) === 0n);
       return passes.map((pass, i) => {
         const start = pass.isInPlace ? to : from;
-        const block = blocks[i] && inMemory(blocks[i], start.dtype, to.dtype);
+        const block = blocks[i];
         const plans = candidates.flatMap((fftw) => {
           fftw.setThreads(threads);
           fftw.limitSeconds(candidates.length > 1 && effort !== "patient" ? MOST_SECONDS : -1);
