@@ -87,3 +87,23 @@ clusterTest("blocks give what whole passes give, and leave alone what lies betwe
     Object.assign(blocking, usual);
   }
 });
+
+clusterTest(
+  "calls between aligned ones may begin anywhere: blocks do not take them for aligned, which ends the process",
+  {
+    ranks: [1],
+  },
+  (runtime) => {
+    if (runtime.stream !== null) return;
+    const passes = fftwPasses(openFftw("float32"), "measure", 1, (plans, calls) => {
+      for (const plan of plans) for (const [from, to] of calls) plan.execute(from, to);
+      for (const plan of plans.slice(1)) plan[Symbol.dispose]();
+      return plans[0];
+    });
+    using transform = new LocalTransform(passes, "c2c", [2], "forward");
+    // A loop over lines at multiples of 16 bytes, called at others.
+    const data = new Float32Array(2 * 64 * 6 * 521);
+    const view = new LocalArray({ data, dtype: "complex64", shape: [64, 5, 512], strides: [6 * 521, 521, 1] });
+    transform.prepare(view, view)();
+  },
+);

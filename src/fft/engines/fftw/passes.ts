@@ -81,7 +81,9 @@ export function fftwPasses(
           fftw.limitSeconds(candidates.length > 1 && effort !== "patient" ? MOST_SECONDS : -1);
           const whole = create(fftw, effort, pass, start, to, direction, isAligned);
           if (block === null) return [whole];
-          const one = create(fftw, effort, block.pass, block.source, block.target ?? to, direction, isAligned);
+          // All calls of the pass have all blocks.
+          const every = { ...block.pass, called: [...pass.called, ...block.pass.called] };
+          const one = create(fftw, effort, every, block.source, block.target ?? to, direction, isAligned);
           return [whole, inBlocks(block, one, to.dtype)];
         });
         return plans.length === 1 ? plans[0] : choose(plans, rehearsed(pass, start, to));
