@@ -20,6 +20,9 @@ export const blocking = { bytes: 2 ** 16, mostBytes: 2 ** 20 };
 /** What is read may have gaps that are small beside it. */
 const MOST_SPREAD = 1.25;
 
+/** Blocks of a smaller share of the bytes lose to whole passes by what their calls cost, and there are millions of them. */
+const LEAST_SHARE = 1 / 16;
+
 const PAGE_BYTES = 2 ** 12;
 
 /** One block of a pass. */
@@ -32,7 +35,7 @@ export interface Block {
   readonly targetSpan: number | null;
 }
 
-/** The blocks of a pass between two types; `null` if what one reads lies far apart, or another one writes to it. */
+/** The blocks of a pass between two types; `null` if what one reads is little, lies far apart, or another one writes to it. */
 export function blockOf(pass: Pass, from: DType, to: DType, isInPlace: boolean): Block | null {
   const bytes = { source: dtypeInfo(from).itemSize, target: dtypeInfo(to).itemSize };
   const line = placesOn({ ...pass, looped: [] }, "source");
@@ -47,7 +50,8 @@ export function blockOf(pass: Pass, from: DType, to: DType, isInPlace: boolean):
   const block: Pass = { ...pass, looped, called: outer, isInPlace };
   const [read, written] = [placesOn(block, "source"), placesOn(block, "target")];
   const span = Math.max(read.span * bytes.source, written.span * bytes.target);
-  if (outer.length === 0 || isInPlace && !areApart(outer, bytes, span)) return null;
+  if (outer.length === 0 || read.span * bytes.source < LEAST_SHARE * blocking.bytes) return null;
+  if (isInPlace && !areApart(outer, bytes, span)) return null;
   // What lies between the elements of an array is somebody else's.
   const targetSpan = !isInPlace && written.span === written.count ? written.span : null;
   return { pass: block, sourceSpan: read.span, targetSpan };
