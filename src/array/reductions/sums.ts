@@ -335,7 +335,8 @@ function recut(
 
 /** The unit in which magnitudes up to this one are squared, as a factor: they neither overflow nor underflow then. */
 export function unitOf(largest: number): number {
-  return largest > 0 && largest < Infinity ? Math.min(1 / powerAbove(largest), 2 ** 1000) : 1;
+  // The power above the largest numbers is none of them.
+  return largest > 0 && largest < Infinity ? Math.min(0.5 / powerAbove(largest / 2), 2 ** 1000) : 1;
 }
 
 /** The squares of a part's elements in a unit, operand 1. */
