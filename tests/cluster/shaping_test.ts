@@ -61,6 +61,12 @@ clusterTest("expandDims, squeeze and broadcastTo", (runtime) => {
       assertEquals(a.sum(), 60);
     }
   }
+  // One rank has all of it.
+  for (const distribution of distributions(runtime.size, [runtime.size, 1], [1, 3])) {
+    using row = DistributedArray.generate(runtime, [1, 3], distribution, (_, j) => j, { memory });
+    const vector = squeeze(row, 0);
+    assertEquals([[...vector.shape], ...whole(vector), vector.sum()], [[3], 0, 1, 2, 3], `${distribution}`);
+  }
   using column = DistributedArray.generate(runtime, [4, 1], Slab.X, (i) => i, { memory });
   using full = broadcastTo(column, [2, 4, 3]);
   assertEquals([String(full.distribution), ...whole(full)], ["Slab.Y", ...table(8, 3, (i) => i % 4)]);

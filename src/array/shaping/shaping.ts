@@ -47,10 +47,9 @@ function withAxes<D extends DType>(
 ): DistributedArray<D> {
   const { local, distribution, shape, order } = array;
   const to = withDimensions(distribution, sources.map((from) => from === null ? 1 : shape[from]), sources);
-  const extents = sources.map((from) => from === null ? 1 : local.shape[from]);
   const strides = sources.map((from) => from === null ? 1 : local.strides[from]);
-  const own = to.localShape(array.runtime.rank);
-  return DistributedArray.share(array, local.reshaped(extents.includes(0) ? own : extents, strides), to, order);
+  // Of a rank without elements the extent 0 may be one that is left out.
+  return DistributedArray.share(array, local.reshaped(to.localShape(array.runtime.rank), strides), to, order);
 }
 
 /**
