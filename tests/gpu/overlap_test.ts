@@ -489,6 +489,17 @@ gpuTest("what tile kernels have not is multiplied by cuBLASLt and copy engines",
   }
 });
 
+gpuTest("16-bit matrices of which not every rank has a part are no less multiplied", (runtime) => {
+  const few = runtime.size - 1;
+  const cases = [
+    { places: [X, Y, Y], shape: [few, 48, 64] },
+    { places: [X, Y, X], shape: [48, few, 64] },
+    { places: [Y, X, X], shape: [few, 48, 64] },
+    { places: [Y, X, Y], shape: [48, few, 64] },
+  ] as const;
+  for (const given of cases) assertStringIncludes(run(runtime, given).variant, "; copies: ");
+});
+
 /** Pairs of 8-bit types that tensor cores multiply. */
 const NARROW = [
   ["float8_e4m3", "float8_e4m3"],

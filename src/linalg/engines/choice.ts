@@ -45,7 +45,7 @@ function cheapest(
     const times = able.map((engine) => engine.seconds!(request, runtime));
     return able[times.indexOf(Math.min(...times))];
   }
-  const costs = able.map((engine) => engine.cost?.(request) ?? Infinity);
+  const costs = able.map((engine) => engine.cost?.(request, runtime) ?? Infinity);
   return able[costs.indexOf(Math.min(...costs))];
 }
 
@@ -137,7 +137,7 @@ function fastestOf(
     if (engine === undefined || (request.algorithm !== "default" && request.algorithm !== algorithm)) return false;
     if (request.variant !== undefined && request.variant !== variant) return false;
     if (refusalOf(engine, runtime, { ...request, algorithm }) !== null) return false;
-    return variant === undefined || engine.variants?.({ ...request, algorithm })?.includes(variant) === true;
+    return variant === undefined || engine.variants?.({ ...request, algorithm }, runtime)?.includes(variant) === true;
   }) ?? null;
 }
 
@@ -203,7 +203,7 @@ export function trials(
       const asking = { ...options, engine: engine.name, algorithm } as Trial["options"];
       const request = requestOf(product, epilog, asking);
       if (refusalOf(engine, runtime, request) !== null) return [];
-      const variants = engine.variants?.(request) ?? [undefined];
+      const variants = engine.variants?.(request, runtime) ?? [undefined];
       return variants.map((variant) => ({ engine, options: asking, ...variant !== undefined && { variant } }));
     })
   );

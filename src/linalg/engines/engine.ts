@@ -143,7 +143,7 @@ export interface MatmulEngine<Name extends string = string, Algorithm extends st
    * go from a GPU to the host and back, as well as they can be told beforehand. The same on all ranks. Of engines that
    * cost the same the one that was registered first is taken, and one that tells no cost only if no other can.
    */
-  cost?(request: EngineRequest): number;
+  cost?(request: EngineRequest, runtime: Runtime): number;
   /**
    * How long a request that is supported takes, by a model, in seconds. Where all engines that can run a request tell it,
    * the fastest is taken, and costs do not count. The same on all ranks.
@@ -154,7 +154,7 @@ export interface MatmulEngine<Name extends string = string, Algorithm extends st
   /** Have what plans of these requests compile compiled at the same time, as far as they can run. Local. */
   compile?(requests: readonly EngineRequest[], runtime: Runtime): void;
   /** The variants of the request's algorithm that are worth measuring, if there are several. The same on all ranks. */
-  variants?(request: EngineRequest): readonly string[];
+  variants?(request: EngineRequest, runtime: Runtime): readonly string[];
   /**
    * What one memory order of D costs this engine, to choose between the two: the more important numbers first, null if it
    * cannot be. An engine without it takes both alike.

@@ -52,9 +52,10 @@ function seenBy(isByCopies: boolean, { variant, ...request }: EngineRequest): En
   return variant === undefined || isCopyVariant(variant) !== isByCopies ? request : { ...request, variant };
 }
 
-/** What tile kernels do for a request, or why they cannot. */
-function tilesFor(request: EngineRequest): TileStrategy | Refusal {
-  return tileStrategy(seenBy(false, request));
+/** What tile kernels do for a request on this runtime's GPUs, or why they cannot. */
+function tilesFor(request: EngineRequest, runtime: Runtime): TileStrategy | Refusal {
+  const seen = seenBy(false, request);
+  return refuseTiles(seen, runtime) ?? tileStrategy(seen);
 }
 
 function hasNarrowFactors({ problemOf }: TileStrategy): boolean {
@@ -67,9 +68,9 @@ function copiesFor(request: EngineRequest): CopyStrategy | Refusal {
 }
 
 /** Whether a request is for copy engines: by its variant, since there is no tile kernel for it, or by the rule. */
-function isForCopies(request: EngineRequest): boolean {
+function isForCopies(request: EngineRequest, runtime: Runtime): boolean {
   if (request.variant !== undefined) return isCopyVariant(request.variant);
-  const tiles = tilesFor(request);
+  const tiles = tilesFor(request, runtime);
   if ("reason" in tiles) return true;
   return areCopiesFaster(tiles.partition.kind, tiles.extents, hasNarrowFactors(tiles)) &&
     !("reason" in copiesFor(request));
@@ -119,29 +120,29 @@ export const overlapGpuEngine: MatmulEngine<"overlap", OverlapAlgorithm> = {
     if (refusal !== null && refuseCopies(request, runtime) !== null) return refusal;
     return missing === undefined ? missing = findMissing() : missing;
   },
-  cost(request) {
-    return isForCopies(request)
+  cost(request, runtime) {
+    return isForCopies(request, runtime)
       ? supportedCopies(request).strategy.traffic
       : tileTraffic(supportedTiles(request), request.problem);
   },
   seconds(request, runtime) {
     // For types that tile kernels have not, it is taken where it was asked for, or measured to be faster.
-    return "reason" in tilesFor(request)
+    return "reason" in tilesFor(request, runtime)
       ? Infinity
-      : isForCopies(request)
+      : isForCopies(request, runtime)
       ? copySeconds(supportedCopies(request), ratesOf(runtime)).predicted
       : tileSeconds(supportedTiles(request), ratesOf(runtime)).predicted;
   },
   calibrate: measureRates,
   compile(requests, runtime) {
-    const configurations = requests.filter((request) => !isForCopies(request)).map((request) => {
+    const configurations = requests.filter((request) => !isForCopies(request, runtime)).map((request) => {
       const { problemOf, variant } = supportedTiles(request);
       return configurationOf(problemOf(runtime.rank), variant, kernelEpilog(request.epilog));
     });
     TileKernel.compileAll(configurations, runtime.stream!.device);
   },
-  variants(request) {
-    const tiles = tilesFor(request);
+  variants(request, runtime) {
+    const tiles = tilesFor(request, runtime);
     const copies = copiesFor(request);
     return [
       ..."reason" in tiles ? [] : variantsWorthMeasuring(tiles.partition.kind, tiles.extents, hasNarrowFactors(tiles)),
@@ -149,7 +150,7 @@ export const overlapGpuEngine: MatmulEngine<"overlap", OverlapAlgorithm> = {
     ];
   },
   plan(runtime, request) {
-    return isForCopies(request)
+    return isForCopies(request, runtime)
       ? new CopyPlan(runtime, request, supportedCopies(request))
       : new TilePlan(runtime, request);
   },

@@ -2,6 +2,7 @@
 import { assert, assertEquals, assertStringIncludes } from "@std/assert";
 import { BlockCyclic, type Distribution, ProcessGrid, Replicated, Slab } from "../../../../src/distribution/mod.ts";
 import type { EngineRequest } from "../../../../src/linalg/engines/engine.ts";
+import { overlapGpuEngine } from "../../../../src/linalg/engines/overlap/gpu_engine.ts";
 import { refuseTiles } from "../../../../src/linalg/engines/overlap/tile_engine.ts";
 import { type TileStrategy, tileStrategy } from "../../../../src/linalg/engines/overlap/tile_strategy.ts";
 import {
@@ -192,6 +193,24 @@ const runtime = (change: object = {}) =>
 
 Deno.test("what tile kernels have is not refused", () => {
   for (const [a, b, d] of PLACES) assertEquals(refuseTiles(requestOf({ places: [a, b, d] }), runtime()), null);
+});
+
+Deno.test("where tile kernels are refused, nothing offers or takes them", () => {
+  const isTiles = (name: string) => !name.startsWith("copies: ");
+  const { variants, seconds } = overlapGpuEngine;
+  const device = { kind: "gpu", name: "NVIDIA A100", computeCapability: [8, 0] };
+  const shared = { ...device, computeCapability: [9, 0], isShared: true };
+  for (const [a, b, d, kind] of PLACES) {
+    const request = requestOf({ places: [a, b, d] });
+    assert(variants!(request, runtime()).some(isTiles));
+    // One row and one column: not every rank has a part.
+    const few = requestOf({ places: [a, b, d], shape: [1, 1, K] });
+    const refused = [[request, runtime({ device })], [request, runtime({ device: shared })]] as const;
+    for (const [given, on] of kind === "all_reduce" ? refused : [...refused, [few, runtime()] as const]) {
+      assertEquals(variants!(given, on).filter(isTiles), []);
+      assertEquals(seconds!(given, on), Infinity);
+    }
+  }
 });
 
 /** A request for factors of 8 bits, and a D of bfloat16. */
