@@ -13,12 +13,13 @@ import { ProcessGrid } from "./process_grid.ts";
 import { Replicated } from "./replicated.ts";
 import { Slab } from "./slab.ts";
 
-/** Whether every rank that holds anything holds a dimension as a whole. */
+/** Whether every rank that holds anything, or would if no extent were 0, holds a dimension as a whole. */
 export function isWhole(distribution: Distribution, dimension: number): boolean {
-  const extent = distribution.globalShape![dimension];
+  const shape = distribution.globalShape!;
   for (let rank = 0; rank < distribution.size!; rank++) {
     const sets = distribution.indexSets(rank);
-    if (sets[dimension].count !== extent && sets.every((set) => set.count > 0)) return false;
+    const hasPart = sets.every(({ count }, d) => count > 0 || shape[d] === 0);
+    if (hasPart && sets[dimension].count !== shape[dimension]) return false;
   }
   return true;
 }
@@ -39,37 +40,63 @@ export function withDimensions(
   if (source instanceof Slab && sources.includes(source.partitionDimension)) {
     return new Slab(sources.indexOf(source.partitionDimension)).bind(shape, size);
   }
-  const isKept = (count: number, dimension: number) => count === 1 || sources.includes(dimension);
-  if (source.grid?.shape.every(isKept)) {
-    const blocks = onGrid(source, shape, sources);
-    if (blocks !== null) return blocks.bind(shape, size);
-  }
+  const blocks = onGrid(source, shape, sources);
+  if (blocks !== null) return blocks.bind(shape, size);
   // What one rank holds alone, all hold.
   if (size === 1) return Replicated.bind(shape, size);
   return new Box(boxesOf(source, shape, sources)).bind(shape, size);
 }
 
-/** Blocks on the same processes, with grid dimensions of one process where dimensions are new. */
+/**
+ * Blocks on the processes that hold some, with grid dimensions of one process where dimensions are new; null if what is no
+ * block, or several processes share a dimension that is left out.
+ */
 function onGrid(
   source: Distribution,
   shape: readonly number[],
   sources: readonly (number | null)[],
 ): Distribution | null {
   if (!(source instanceof BlockCyclic || source instanceof BlockNonCyclic)) return null;
-  const pick = (values: readonly number[], other: (dimension: number) => number) =>
-    sources.map((from, dimension) => from === null ? other(dimension) : values[from]);
-  const { layout, processes } = source.grid;
   const kept = sources.filter((from) => from !== null);
   // A grid's ranks are numbered in the order of its dimensions: those that stay must stay in it.
   if (kept.some((from, i) => i > 0 && from < kept[i - 1])) return null;
-  const grid = new ProcessGrid({
-    shape: pick(source.grid.shape, () => 1),
-    layout,
-    ...processes === null ? {} : { processes: [...processes] },
-  });
+  const holders = source.grid.shape.map((_, dimension) => kept.includes(dimension) ? [] : holdersOf(source, dimension));
+  if (holders.some(({ length }) => length > 1)) return null;
+  const pick = (values: readonly number[], other: (dimension: number) => number) =>
+    sources.map((from, dimension) => from === null ? other(dimension) : values[from]);
+  const { layout } = source.grid;
+  const gridShape = pick(source.grid.shape, () => 1);
+  const processes = processesAt(source.grid, new ProcessGrid({ shape: gridShape, layout }), sources, holders);
+  const grid = new ProcessGrid({ shape: gridShape, layout, processes });
   const options = { firstProcess: pick(source.firstProcess, () => 0) };
   if (source instanceof BlockNonCyclic) return new BlockNonCyclic(grid, options);
   return new BlockCyclic(grid, pick(source.blockSizes, (dimension) => Math.max(1, shape[dimension])), options);
+}
+
+/** The coordinates along a dimension of a grid whose processes hold any of it. */
+function holdersOf(source: BlockCyclic | BlockNonCyclic, dimension: number): number[] {
+  const { grid } = source;
+  return Array.from({ length: grid.shape[dimension] }, (_, coordinate) => coordinate).filter((coordinate) => {
+    const rank = grid.rank(grid.shape.map((_, d) => d === dimension ? coordinate : 0));
+    return source.indexSets(rank)[dimension].count > 0;
+  });
+}
+
+/** The processes of a grid of some of another's dimensions: those at the holders' coordinates of the others; null for all. */
+function processesAt(
+  source: ProcessGrid,
+  grid: ProcessGrid,
+  sources: readonly (number | null)[],
+  holders: readonly (readonly number[])[],
+): readonly number[] | null {
+  if (grid.size === source.size) return source.processes;
+  return Array.from({ length: grid.size }, (_, position) => {
+    const coordinates = grid.coordinates(position)!;
+    return source.rank(source.shape.map((_, dimension) => {
+      const at = sources.indexOf(dimension);
+      return at >= 0 ? coordinates[at] : holders[dimension][0] ?? 0;
+    }));
+  });
 }
 
 function boxesOf(
