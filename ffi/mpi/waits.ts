@@ -5,7 +5,8 @@
  * @module
  */
 import { CUBLASMP_WAITS, GPU_WAITS, NCCL_WAITS } from "../cuda/waiting_functions.ts";
-import { operation as currentOperation, surroundWaiting } from "../waiting.ts";
+import { awaited, type AwaitedCall, endAwaiting, watchAwaiting } from "../awaiting.ts";
+import { operation as currentOperation, surroundStarting, surroundWaiting } from "../waiting.ts";
 import type { Handle } from "./abi.ts";
 import { MPI_FUNCTIONS, type MpiFunctionName } from "./functions.ts";
 import { NO_PEER, type Presence, type PresentRank } from "./presence.ts";
@@ -20,6 +21,8 @@ interface Scope {
   rank: number;
   /** The operations on arrays of these ranks, which are counted by themselves. */
   operations: Scope | null;
+  /** The collective calls that go on in the background, which are counted by themselves; null in a scope of either. */
+  requests: Scope | null;
 }
 
 /** Where a function's communicator and the ranks that it waits for stand among its arguments. */
@@ -75,9 +78,11 @@ function hash(...values: (number | string)[]): number {
 let last: { handle: unknown; scope: Scope | null } = { handle: null, scope: null };
 
 function addScope(handle: Handle | null, id: number, rank: number): Scope {
-  const scope: Scope = { id, turns: 0, rank, operations: null };
+  const scope: Scope = { id, turns: 0, rank, operations: null, requests: null };
   byId.set(id, scope);
   if (handle !== null) {
+    // A rank that never makes such a call has made none, which is to be known.
+    scope.requests = addScope(null, hash(id, "requests"), rank);
     byHandle.set(handle, scope);
     last = { handle, scope };
   }
@@ -117,8 +122,10 @@ export function publishWaits(
   surroundWaiting((name, call) => {
     const functionHash = hash(name);
     namesByHash.set(functionHash, name);
-    const tell = (scope: number, turn: number, firstPeer: number, secondPeer: number) =>
+    const tell = (scope: number, turn: number, firstPeer: number, secondPeer: number) => {
+      if (awaited !== null) endAwaiting();
       presence.begin(currentOperation ?? "", functionHash, scope, turn, firstPeer, secondPeer);
+    };
     const end = () => presence.end();
     if (!Object.hasOwn(MPI_FUNCTIONS, name)) {
       const begin = () => tell(operation?.id ?? 0, operation?.turns ?? 0, NO_PEER, NO_PEER);
@@ -141,6 +148,28 @@ export function publishWaits(
     };
     return notingScopes(name, telling(call, begin, end, parameters, handle), rankIn);
   });
+  surroundStarting((name, call) => {
+    const { communicator } = positionsOf(name);
+    const parameters = MPI_FUNCTIONS[name as MpiFunctionName].map((_, i) => `v${i}`).join();
+    const begin = (handle: unknown) => {
+      const requests = scopeOf(handle)?.requests ?? null;
+      if (requests !== null) requests.turns++;
+      lastStarted = { name, scope: requests?.id ?? 0, turn: requests?.turns ?? 0 };
+    };
+    return telling(call, begin, () => {}, parameters, `v${communicator}`);
+  });
+  watchAwaiting({
+    begin: ({ name, scope, turn }) => presence.begin("", hash(name), scope, turn, NO_PEER, NO_PEER),
+    end: () => presence.end(),
+  });
+}
+
+/** The collective call that goes on in the background and was begun last. */
+let lastStarted: AwaitedCall | null = null;
+
+/** What is awaited by who awaits what a function has just begun. */
+export function awaitedFrom(name: string): AwaitedCall {
+  return lastStarted?.name === name ? lastStarted : { name, scope: 0, turn: 0 };
 }
 
 // deno-lint-ignore no-explicit-any -- native functions take what C takes
@@ -211,6 +240,14 @@ export function waitsForThisRank(other: PresentRank): boolean | null {
   const mine = byId.get(scope);
   if (mine === undefined) return false;
   return turn > 0 ? mine.turns < turn : peers.includes(mine.rank);
+}
+
+/** The functions whose requests are messages: a script that awaits one may well be busy otherwise. */
+const MESSAGES: ReadonlySet<string> = new Set(["MPI_Isend", "MPI_Irecv", "MPI_Start", "MPI_Startall"]);
+
+/** Whether all that another rank does is to await a message. */
+export function awaitsMessage(other: PresentRank): boolean {
+  return MESSAGES.has(functionOf(other));
 }
 
 /** The function that another rank is in, if this one has it too. */

@@ -10,7 +10,7 @@
 import { environment } from "../../ffi/library.ts";
 import type { Mpi } from "../../ffi/mpi/mod.ts";
 import { type Presence, PRESENT, type PresentRank } from "../../ffi/mpi/presence.ts";
-import { functionOf, placeOf, waitsForThisRank } from "../../ffi/mpi/waits.ts";
+import { awaitsMessage, functionOf, placeOf, waitsForThisRank } from "../../ffi/mpi/waits.ts";
 
 /** A rank that waits as long in one call for one that has left waits in vain. Tests set the variable. */
 const patienceSeconds = () => Number(environment("DISTMATH_PATIENCE_SECONDS")) || 10;
@@ -82,7 +82,7 @@ function isStuck({ rank, calls }: PresentRank, sightings: Map<number, Sighting>,
 }
 
 function isInMpi(other: PresentRank): boolean {
-  return functionOf(other).startsWith("MPI_");
+  return functionOf(other).startsWith("MPI_") && !awaitsMessage(other);
 }
 
 /** This rank speaks for those that wait: they are in native code, where none of their JavaScript runs. */

@@ -3,7 +3,9 @@
  *
  * @module
  */
+import { type AwaitedCall, beginAwaiting, endAwaiting } from "../../ffi/awaiting.ts";
 import { checkMpi, mpiError } from "../../ffi/mpi/mod.ts";
+import { awaitedFrom } from "../../ffi/mpi/waits.ts";
 import { noteWaiting } from "../../ffi/waiting.ts";
 import { describe } from "../options.ts";
 import { beforeMpiEnds, startMpi } from "./init_finalize.ts";
@@ -44,6 +46,9 @@ const pending = new Set<Request<unknown>>();
 const IMMEDIATE_TRIES = 50;
 const LONGEST_PAUSE = 5;
 
+/** After so many tries, about a second, others are told that it is awaited. */
+const LASTING_TRIES = 250;
+
 function pause(tries: number): Promise<void> {
   return new Promise((resolve) => {
     if (tries < IMMEDIATE_TRIES) setImmediate(resolve);
@@ -77,6 +82,7 @@ export class Request<T> implements PromiseLike<T> {
   #promise: Promise<T> | undefined;
   #isToBeCancelled = false;
   #isCancelled = false;
+  readonly #awaited: AwaitedCall;
 
   /**
    * Made by the methods of `Communicator`; `start` begins the operation and returns MPI's code, `finish` makes the value,
@@ -97,6 +103,7 @@ export class Request<T> implements PromiseLike<T> {
     this.#status = new Int32Array(mpi.status.words);
     this.#handle = mpi.handle === "i32" ? new Int32Array(1) : new BigUint64Array(1);
     const code = start(this.#handle);
+    this.#awaited = awaitedFrom(functionName);
     if (code === 0) pending.add(this);
     else {
       release();
@@ -164,7 +171,11 @@ export class Request<T> implements PromiseLike<T> {
   }
 
   async #poll(): Promise<T> {
-    for (let tries = 0; !this.test(); tries++) await pause(tries);
+    for (let tries = 0; !this.test(); tries++) {
+      if (tries >= LASTING_TRIES) beginAwaiting(this.#awaited);
+      await pause(tries);
+    }
+    endAwaiting(this.#awaited);
     return this.wait();
   }
 

@@ -8,6 +8,7 @@
  *
  * @module
  */
+import { awaited, type AwaitingWatcher, endAwaiting, watchAwaiting } from "../../ffi/awaiting.ts";
 import { endAtOnce, lastWords } from "../../ffi/mpi/last_words.ts";
 import { joinedPresence } from "../../ffi/mpi/presence.ts";
 import { namesOfFunctions } from "../../ffi/mpi/waits.ts";
@@ -30,6 +31,7 @@ const encoder = new TextEncoder();
  */
 export function watch<T>(name: string, call: () => T): T {
   if (!state) return call();
+  if (awaited !== null) endAwaiting();
   context.push(name);
   tell(state);
   const isOutermost = context.length === 1;
@@ -78,4 +80,27 @@ export function startWatchdog(rank: number, timeoutSeconds: number): void {
   Atomics.wait(counters, 3, 0, LONGEST_START_MILLISECONDS);
   state = watched;
   surroundWaiting((name, call) => (...values) => watch(placeOf(name), () => call(...values)));
+  watchAwaiting(awaitingOf(watched));
+}
+
+/** Counts a collective call that is awaited as one that waits; for messages a script may well wait beside other work. */
+function awaitingOf(watched: WatchedState): AwaitingWatcher {
+  let isCounted = false;
+  const count = (is: boolean) => {
+    isCounted = is;
+    Atomics.add(watched.counters, 0, 1);
+  };
+  return {
+    begin({ name, turn }) {
+      if (turn === 0 || context.length > 0) return;
+      context.push(name);
+      tell(watched);
+      count(true);
+    },
+    end() {
+      if (!isCounted) return;
+      context.pop();
+      count(false);
+    },
+  };
 }

@@ -140,6 +140,7 @@ for (
     // Not its first call, which opens the function.
     ["barrier", "MPI_Barrier"],
     ["stopped", "MPI_Barrier"],
+    ["awaited", "MPI_Iallreduce"],
     ["product", "pdgemm"],
     ["overlap", "waitForFlag"],
   ]

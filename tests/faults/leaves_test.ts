@@ -48,6 +48,8 @@ const WAITS: [way: string, place: string][] = [
   ["receives from anyone", "MPI_Recv"],
   ["waits", "MPI_Wait"],
   ["waits for any", "MPI_Wait"],
+  ["awaits", "MPI_Ibarrier"],
+  ["awaits a part", "MPI_Iallreduce"],
 ];
 
 testUnderEveryMpi("a rank that leaves while others wait for it ends the job", async (mpi) => {
@@ -94,6 +96,11 @@ testUnderEveryMpi("ranks that leave early do not disturb others that work or wai
   assertEquals(code, 0, output);
   assertEquals(output.match(/is done/g)?.length, 4, output);
   await assertNoNames(result);
+});
+
+testUnderEveryMpi("a message that is awaited beside other work, and never comes, disturbs nobody", async (mpi) => {
+  const { code, output } = await run(mpi, 2, "awaits_in_peace", "");
+  assertEquals([code, output.match(/is done/g)?.length], [0, 2], output);
 });
 
 Deno.test("ranks that wait for a stopped one are left alone by one that has left", async () => {

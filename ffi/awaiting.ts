@@ -1,0 +1,46 @@
+/**
+ * What the script awaits: a request that lasts, while the event loop turns. Whoever watches is told, until the request is
+ * complete or the rank makes a call that waits itself.
+ *
+ * @module
+ */
+
+/** What is awaited. */
+export interface AwaitedCall {
+  /** The function that began it. */
+  readonly name: string;
+  /** Whose collective calls `turn` counts; 0 where that is not known. */
+  readonly scope: number;
+  /** The number of the collective call; 0 for a message. */
+  readonly turn: number;
+}
+
+/** Is told of it. */
+export interface AwaitingWatcher {
+  begin(awaited: AwaitedCall): void;
+  end(): void;
+}
+
+const watchers: AwaitingWatcher[] = [];
+
+/** What the watchers were told of; null while nothing is awaited, or the rank is in a call that waits. */
+export let awaited: AwaitedCall | null = null;
+
+/** Have a watcher told from now on. */
+export function watchAwaiting(watcher: AwaitingWatcher): void {
+  watchers.push(watcher);
+}
+
+/** Tell of something that is awaited, unless another one was told of. */
+export function beginAwaiting(what: AwaitedCall): void {
+  if (awaited !== null) return;
+  awaited = what;
+  for (const watcher of watchers) watcher.begin(what);
+}
+
+/** Tell that it is over: this one, or whatever it is. */
+export function endAwaiting(what: AwaitedCall | null = awaited): void {
+  if (awaited === null || awaited !== what) return;
+  awaited = null;
+  for (const watcher of watchers) watcher.end();
+}
