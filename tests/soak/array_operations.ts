@@ -1,5 +1,6 @@
 /** The soak's operations on elements, along dimensions, and on shapes; and those that are planned once. */
 import {
+  BlockCyclic,
   concatenate,
   cumulativeSum,
   DistributedArray,
@@ -177,8 +178,8 @@ export function shapes(context: Context): void {
     dtype,
   );
 
-  // Every other element or so, perhaps backwards from the end, and zeros in their place.
-  const step = draw.between(1, 3);
+  // Every other element or so, and zeros in their place. Blocks that lie apart have no view at other distances.
+  const step = array.distribution instanceof BlockCyclic ? 1 : draw.between(1, 3);
   const start = draw.between(0, extent);
   const chosen = Array.from({ length: extent }, (_, i) => i).slice(start).filter((i) => (i - start) % step === 0);
   const ranges = shape.map((_, d) => d === axis ? [start, null, step] as const : [0, null] as const);
