@@ -224,8 +224,8 @@ export function namesOfFunctions(): ReadonlyMap<number, string> {
   return new Map(names.map((name) => [hash(name), name]));
 }
 
-/** What another rank is in: a function, and the operation that it belongs to. */
+/** What another rank is in: a function, the operation that it belongs to, and the line of the script. */
 export function placeOf(other: PresentRank): string {
   const name = functionOf(other);
-  return other.operation === "" ? name : `${other.operation} > ${name}`;
+  return (other.operation === "" ? name : `${other.operation} > ${name}`) + other.line;
 }

@@ -12,6 +12,7 @@ import {
   testUnderEveryMpi,
 } from "../mpi_installations.ts";
 import { finish, start, temporaryFolder } from "../system/command.ts";
+import { lineOf } from "../script_lines.ts";
 import { untilNoneHas } from "./processes.ts";
 
 const LONGEST_END_SECONDS = 10;
@@ -135,13 +136,13 @@ testUnderEveryMpi(
 );
 
 for (
-  const [where, call] of [
-    ["agreement", "matmul > MPI_Allreduce"],
+  const [where, call, text] of [
+    ["agreement", "matmul > MPI_Allreduce", "=> agree("],
     // Not its first call, which opens the function.
-    ["barrier", "MPI_Barrier"],
-    ["stopped", "MPI_Barrier"],
-    ["product", "pdgemm"],
-    ["overlap", "waitForFlag"],
+    ["barrier", "MPI_Barrier", "barrier: () =>"],
+    ["stopped", "MPI_Barrier", "stopped: () =>"],
+    ["product", "pdgemm", "return () => product.execute(); // pgemm"],
+    ["overlap", "waitForFlag", "return () => product.execute(); // overlap"],
   ]
 ) {
   testUnderEveryMpi(`timeoutSeconds ends the job when a rank does not come: ${where}`, async (mpi) => {
@@ -154,7 +155,9 @@ for (
     ) return;
     assertEndedSoon(result, limit);
     assertEquals(result.code, 124, result.output);
-    assertStringIncludes(result.output, `rank 0 has waited for more than ${limit} s (timeoutSeconds) in ${call};`);
+    const place = `${call} at ${lineOf(fixture("stuck"), text).source}`;
+    assertMatch(result.output, RegExp(`rank 0 has waited for more than ${limit} s \\(timeoutSeconds\\) in ${place};`));
+    assertMatch(result.output, RegExp(`^ {2}rank 0 waits in ${place}`, "m"));
     assertMatch(result.output, /^ {2}rank 1 has not arrived: it is in no call that waits/m);
   });
 }
