@@ -13,6 +13,8 @@ export interface AwaitedCall {
   readonly scope: number;
   /** The number of the collective call; 0 for a message. */
   readonly turn: number;
+  /** The line of the script that began it; empty if that is not known. */
+  readonly line: string;
 }
 
 /** Is told of it. */

@@ -1,5 +1,5 @@
 /**
- * The line of the script that is being executed, for those who look at a rank that waits.
+ * The line of the script that is being executed: for those who look at a rank that waits, and for errors.
  *
  * @module
  */
@@ -8,20 +8,83 @@
 const own = ["./", "../src/"].map((folder) => new URL(folder, import.meta.url).href);
 const deepest = 50;
 
-/** The line of the script that this call comes from: ` at a_test.ts:12:3`; empty if it is not known. Takes 0.1 ms. */
-export function lineOfScript(): string {
+/** Run something that looks at more of the stack than usual. */
+function seeingAll<T>(look: () => T): T {
   const { stackTraceLimit } = Error;
   Error.stackTraceLimit = deepest;
-  const { stack = "" } = new Error();
-  Error.stackTraceLimit = stackTraceLimit;
+  try {
+    return look();
+  } finally {
+    Error.stackTraceLimit = stackTraceLimit;
+  }
+}
+
+/** The first place in a stack that is not this library's. */
+function placeIn(stack: string): string | undefined {
   const places = stack.split("\n").flatMap((line) =>
     /(?:\(|at (?:async )?)((?:file|https?):[^)]*)\)?$/.exec(line)?.[1] ?? []
   );
-  const place = places.find((place) => !own.some((folder) => place.startsWith(folder)));
-  return place === undefined ? "" : ` at ${place.replace(/^.*\//, "")}`;
+  return places.find((place) => !own.some((folder) => place.startsWith(folder)));
 }
 
-/** Whether a text ends with a line of the script. */
-export function hasLine(text: string): boolean {
-  return / at [^ ]+:\d+:\d+$/.test(text);
+/** The line of the script that this call comes from, such as `a_test.ts:12:3`; empty if it is not known. Takes 0.1 ms. */
+export function lineOfScript(): string {
+  return placeIn(seeingAll(() => new Error().stack ?? ""))?.replace(/^.*\//, "") ?? "";
+}
+
+/**
+ * Have the trace of an error begin at the caller of `inner`, by default of this function, if it does not get to the script's
+ * line: V8 keeps the innermost calls only.
+ */
+export function traceToScript(error: unknown, inner: (...values: never[]) => unknown = traceToScript): void {
+  try {
+    if (!(error instanceof Error) || placeIn(error.stack ?? "") !== undefined) return;
+    seeingAll(() => Error.captureStackTrace(error, inner));
+  } catch {
+    // A frozen error, or one that cannot even be looked at.
+  }
+}
+
+/** So many waits are looked at in any case: those that a script begins with. */
+const FIRST_WAITS = 32;
+
+/** Then looking takes this part of the time at the most. */
+const SHARE = 1 / 100;
+
+/** Waits that follow each other faster are too short for a look at the clock each. */
+const HASTE_MILLISECONDS = 0.02;
+const WAITS_BETWEEN_TIMES = 8;
+
+let isThorough = false;
+/** When the next look is due, and how many have been taken of the first waits. */
+let [lookAt, looks] = [0, 0];
+/** When the time was looked at last, how many waits ago, and after how many it will be. */
+let [time, waits, waitsToTime] = [0, 0, 0];
+/** What the last wait was in. */
+let [lastOperation, lastCall] = ["", 0];
+
+/** Have the next waits looked at, however long that takes: all of them from now on, for tests, or the next one. */
+export function lookAtWaits(which: "all" | "next"): void {
+  isThorough ||= which === "all";
+  waitsToTime = lookAt = 0;
+}
+
+/**
+ * The line of the script, if it is looked for at this wait: in hasty loops it is so now and then, and otherwise always.
+ * The time is looked at where a script may have got to another line, in another call or after a while.
+ */
+export function lineOfWait(operation: string, call: number): string | null {
+  const isLike = operation === lastOperation && call === lastCall;
+  if (!isLike) [lastOperation, lastCall] = [operation, call];
+  if (++waits < waitsToTime && isLike) return null;
+  const now = performance.now();
+  const isHasty = now - time < waits * HASTE_MILLISECONDS;
+  waitsToTime = isHasty && !isThorough ? WAITS_BETWEEN_TIMES : 0;
+  [time, waits] = [now, 0];
+  if (now < lookAt && !isThorough && looks >= FIRST_WAITS) return null;
+  const line = lineOfScript();
+  const end = performance.now();
+  looks++;
+  lookAt = end + (end - now) / SHARE;
+  return line;
 }

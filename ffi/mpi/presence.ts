@@ -9,6 +9,7 @@
  */
 import { environment } from "../library.ts";
 import { addressOf, addressOfPointer, libcFunctions } from "../memory.ts";
+import { lineOfScript, lineOfWait } from "../script_line.ts";
 import { launcher } from "./launcher.ts";
 import type { MachinePlace } from "./without_mpi.ts";
 
@@ -63,8 +64,8 @@ export const PRESENT = { NOWHERE: 0, HERE: 1, STARTING: 2, LEAVING: 3, LEFT_BEFO
  */
 export const WORDS = { ARRIVED: 0, TOLD: 1, RANKS: 2, NOTED: 3 } as const;
 
-/** The words of a rank: these, and then the name of an operation in UTF-8. */
-export const WORDS_OF_RANK = 64;
+/** The words of a rank: these, and then the name of an operation and the line of the script in UTF-8. */
+export const WORDS_OF_RANK = 96;
 
 /** The ranks of a machine whose messages by NCCL are counted: each has a GPU of its own, and machines have no more. */
 const COUNTED_PEERS = 16;
@@ -80,9 +81,13 @@ export const FIELDS = {
   FIRST_PEER: 6,
   SECOND_PEER: 7,
   NAME_BYTES: 8,
+  /** The line of the script where it was looked for last, and what `CALLS` was then. */
+  LINE_BYTES: 9,
+  LINE_CALLS: 10,
   /** How many messages by NCCL it has put on its GPU for each rank of the machine, or from it. */
-  MESSAGES: 9,
-  NAME: 9 + COUNTED_PEERS,
+  MESSAGES: 11,
+  NAME: 11 + COUNTED_PEERS,
+  LINE: 64,
 } as const;
 
 /** What a rank is doing, as another one reads it. */
@@ -95,6 +100,8 @@ export interface PresentRank {
   calls: number;
   /** The operation on arrays that it is in, as users know it; empty outside of any. */
   operation: string;
+  /** Where in the script the call is, in words; empty if that is not known. */
+  line: string;
   /** The hash of the name of the function that it waits in. */
   functionHash: number;
   /** Whose collective calls `turn` counts: a communicator, or 0 where that is not known. */
@@ -120,6 +127,18 @@ export interface SharedPage {
   own: number;
 }
 
+/**
+ * Where in the script the last call of a rank is, to be put behind its name; empty if that is not known. In hasty loops the
+ * line may be that of a call before. Also runs in threads, where it sees nothing of this module.
+ */
+export function describeLine(rank: Int32Array, fields: typeof FIELDS): string {
+  const start = rank.byteOffset + 4 * fields.LINE;
+  const line = new TextDecoder().decode(new Uint8Array(rank.buffer, start, rank[fields.LINE_BYTES]).slice());
+  if (line === "") return "";
+  const later = rank[fields.CALLS] - rank[fields.LINE_CALLS] >> 1;
+  return later === 0 ? ` at ${line}` : ` (${later} ${later === 1 ? "call" : "calls"} after ${line})`;
+}
+
 /** Stands for no peer at all. */
 export const NO_PEER = -1000;
 
@@ -133,6 +152,7 @@ export class Presence {
   readonly #places = new Map<number, number>();
   /** Where the name of this rank's operation is; and which one it is. */
   readonly #name: Uint8Array;
+  readonly #line: Uint8Array;
   #operation = "";
   /** Whether all ranks of the job are on this machine. */
   readonly isWhole: boolean;
@@ -146,7 +166,8 @@ export class Presence {
     this.#words = words;
     this.#own = (place.localRank + 1) * WORDS_OF_RANK;
     this.#ownWords = words.subarray(this.#own, this.#own + WORDS_OF_RANK);
-    this.#name = this.#nameAt(this.#own);
+    this.#name = this.#textAt(this.#own + FIELDS.NAME, FIELDS.LINE - FIELDS.NAME);
+    this.#line = this.#textAt(this.#own + FIELDS.LINE, WORDS_OF_RANK - FIELDS.LINE);
     this.#localSize = place.localSize;
     this.#path = path;
     this.isWhole = place.size === place.localSize;
@@ -160,6 +181,13 @@ export class Presence {
   /** Tell where this rank is. */
   setState(state: number): void {
     Atomics.store(this.#ownWords, FIELDS.STATE, state);
+  }
+
+  /** Tell that this rank starts MPI, in which it waits for the others, and where in the script. */
+  startAt(): void {
+    // Before all calls, so that none of them is taken for this one.
+    this.#tellLine(lineOfScript(), -1);
+    this.setState(PRESENT.STARTING);
   }
 
   /** Where the memory is, for a thread of this process: its address and size, the ranks in it, and which one is this one. */
@@ -183,6 +211,7 @@ export class Presence {
     turn: number,
     firstPeer: number,
     secondPeer: number,
+    line: string | null = lineOfWait(operation, functionHash),
   ): void {
     const words = this.#ownWords;
     if (operation !== this.#operation) this.#tell(operation);
@@ -191,7 +220,14 @@ export class Presence {
     words[FIELDS.TURN] = turn;
     words[FIELDS.FIRST_PEER] = firstPeer;
     words[FIELDS.SECOND_PEER] = secondPeer;
+    if (line !== null) this.#tellLine(line, words[FIELDS.CALLS] + 1);
     words[FIELDS.CALLS]++;
+  }
+
+  #tellLine(line: string, calls: number): void {
+    const end = line.slice(-this.#line.length);
+    this.#ownWords[FIELDS.LINE_BYTES] = new TextEncoder().encodeInto(end, this.#line).written;
+    this.#ownWords[FIELDS.LINE_CALLS] = calls;
   }
 
   #tell(operation: string): void {
@@ -199,13 +235,9 @@ export class Presence {
     this.#ownWords[FIELDS.NAME_BYTES] = new TextEncoder().encodeInto(operation, this.#name).written;
   }
 
-  #nameAt(rank: number): Uint8Array {
+  #textAt(word: number, words: number): Uint8Array {
     const { buffer, byteOffset } = this.#words;
-    return new Uint8Array(
-      buffer,
-      byteOffset + (rank + FIELDS.NAME) * WORD_BYTES,
-      (WORDS_OF_RANK - FIELDS.NAME) * WORD_BYTES,
-    );
+    return new Uint8Array(buffer, byteOffset + word * WORD_BYTES, words * WORD_BYTES);
   }
 
   /** Tell that it has ended. */
@@ -240,11 +272,13 @@ export class Presence {
       const state = Atomics.load(this.#words, at + FIELDS.STATE);
       if (at === this.#own || state === PRESENT.NOWHERE) continue;
       const word = (field: number) => Atomics.load(this.#words, at + field);
+      const operation = this.#textAt(at + FIELDS.NAME, FIELDS.LINE - FIELDS.NAME).subarray(0, word(FIELDS.NAME_BYTES));
       found.push({
         rank: word(FIELDS.RANK),
         state,
         calls: word(FIELDS.CALLS),
-        operation: new TextDecoder().decode(this.#nameAt(at).subarray(0, word(FIELDS.NAME_BYTES))),
+        operation: new TextDecoder().decode(operation),
+        line: describeLine(this.#words.subarray(at, at + WORDS_OF_RANK), FIELDS),
         functionHash: word(FIELDS.FUNCTION),
         scope: word(FIELDS.SCOPE),
         turn: word(FIELDS.TURN),
@@ -283,6 +317,12 @@ export class Presence {
     const { unlink, strdup, __cxa_atexit } = libcFunctions(AT_EXIT_SYMBOLS);
     __cxa_atexit(addressOfPointer(unlink), strdup(this.#path), 0n);
   }
+}
+
+/** As {@linkcode joinPresence}, of a rank that is alone on its machine, and tells nobody but its own threads. */
+export function presenceAlone(rank: number, size: number): Presence {
+  const words = new Int32Array(2 * WORDS_OF_RANK);
+  return new Presence(words, { rank, size, localRank: 0, localSize: 1 }, cString(""));
 }
 
 let joined: Presence | null | undefined;

@@ -4,8 +4,9 @@
  *
  * @module
  */
-import { CUBLASMP_WAITS, GPU_WAITS, NCCL_WAITS } from "../cuda/waiting_functions.ts";
 import { awaited, type AwaitedCall, endAwaiting, watchAwaiting } from "../awaiting.ts";
+import { CUBLASMP_WAITS, GPU_WAITS, NCCL_WAITS } from "../cuda/waiting_functions.ts";
+import { lineOfWait } from "../script_line.ts";
 import { operation as currentOperation, surroundStarting, surroundWaiting } from "../waiting.ts";
 import type { Handle } from "./abi.ts";
 import { MPI_FUNCTIONS, type MpiFunctionName } from "./functions.ts";
@@ -151,15 +152,17 @@ export function publishWaits(
   surroundStarting((name, call) => {
     const { communicator } = positionsOf(name);
     const parameters = MPI_FUNCTIONS[name as MpiFunctionName].map((_, i) => `v${i}`).join();
+    const functionHash = hash(name);
     const begin = (handle: unknown) => {
       const requests = scopeOf(handle)?.requests ?? null;
       if (requests !== null) requests.turns++;
-      lastStarted = { name, scope: requests?.id ?? 0, turn: requests?.turns ?? 0 };
+      const line = lineOfWait(currentOperation ?? "", functionHash) ?? "";
+      lastStarted = { name, scope: requests?.id ?? 0, turn: requests?.turns ?? 0, line };
     };
     return telling(call, begin, () => {}, parameters, `v${communicator}`);
   });
   watchAwaiting({
-    begin: ({ name, scope, turn }) => presence.begin("", hash(name), scope, turn, NO_PEER, NO_PEER),
+    begin: ({ name, scope, turn, line }) => presence.begin("", hash(name), scope, turn, NO_PEER, NO_PEER, line),
     end: () => presence.end(),
   });
 }
@@ -169,7 +172,7 @@ let lastStarted: AwaitedCall | null = null;
 
 /** What is awaited by who awaits what a function has just begun. */
 export function awaitedFrom(name: string): AwaitedCall {
-  return lastStarted?.name === name ? lastStarted : { name, scope: 0, turn: 0 };
+  return lastStarted?.name === name ? lastStarted : { name, scope: 0, turn: 0, line: "" };
 }
 
 // deno-lint-ignore no-explicit-any -- native functions take what C takes
@@ -261,8 +264,8 @@ export function namesOfFunctions(): ReadonlyMap<number, string> {
   return new Map(names.map((name) => [hash(name), name]));
 }
 
-/** What another rank is in: a function, and the operation that it belongs to. */
+/** What another rank is in: a function, the operation that it belongs to, and the line of the script. */
 export function placeOf(other: PresentRank): string {
   const name = functionOf(other);
-  return other.operation === "" ? name : `${other.operation} > ${name}`;
+  return (other.operation === "" ? name : `${other.operation} > ${name}`) + other.line;
 }

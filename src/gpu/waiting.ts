@@ -9,7 +9,7 @@
  */
 import { checkCuda, CudaStatus } from "../../ffi/cuda/runtime.ts";
 import { GPU_WAITS } from "../../ffi/cuda/waiting_functions.ts";
-import { lineOfScript } from "../../ffi/script_line.ts";
+import { lookAtWaits } from "../../ffi/script_line.ts";
 import { begun, noteWaiting, within } from "../../ffi/waiting.ts";
 import { checkWatches, lookAround } from "./watch.ts";
 
@@ -78,7 +78,8 @@ function keepAsking(name: "cudaStreamSynchronize" | "cudaEventSynchronize", quer
     if (code !== CudaStatus.ErrorNotReady) return code;
   } while (performance.now() < end);
   // What is waited for was put on the GPU by the operation that was begun last.
-  code = within(`${begun ?? ""}${lineOfScript()}`.trim(), () => waits[name](query, handle));
+  lookAtWaits("next");
+  code = within(begun ?? "", () => waits[name](query, handle));
   if (found === null) return code;
   const { error } = found;
   found = null;

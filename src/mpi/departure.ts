@@ -116,7 +116,7 @@ export function leaveBeforeStart(rank: number, presence: Presence): string | nul
   presence.setState(PRESENT.LEFT_BEFORE_START);
   const waiting = presence.others().find(({ state }) => state === PRESENT.STARTING);
   if (waiting === undefined || !presence.claimTelling()) return null;
-  return `distmath: rank ${waiting.rank} waits in MPI_Init for rank ${rank}, which has ended with exit code 0 before it ` +
+  return `distmath: rank ${waiting.rank} waits in MPI_Init${waiting.line} for rank ${rank}, which has ended with exit code 0 before it ` +
     "started MPI. The job ends with exit code 1. Have every rank call initialize(), or none.";
 }
 

@@ -24,7 +24,14 @@ import {
   openMpi,
   openMpiRelease,
 } from "../../ffi/mpi/mod.ts";
-import { joinedPresence, joinPresence, joinPresenceAt, type Presence, PRESENT } from "../../ffi/mpi/presence.ts";
+import {
+  joinedPresence,
+  joinPresence,
+  joinPresenceAt,
+  type Presence,
+  presenceAlone,
+  PRESENT,
+} from "../../ffi/mpi/presence.ts";
 import { publishWaits } from "../../ffi/mpi/waits.ts";
 import { libcFunctions } from "../../ffi/memory.ts";
 import { endWithParent, isMainThread, LAST_WORDS, writeImmediately } from "../../ffi/process.ts";
@@ -146,7 +153,7 @@ function refuseOtherThread({ symbols }: Mpi): void {
 }
 
 function announceStart(presence: Presence): void {
-  presence.setState(PRESENT.STARTING);
+  presence.startAt();
   const left = leftBeforeStart(presence);
   if (left.length === 0) return;
   presence.setState(PRESENT.HERE);
@@ -165,6 +172,22 @@ function announceWaits(mpi: Mpi, presence: Presence): void {
   const rankIn = (communicator: Handle) =>
     communicator !== constants.nullCommunicator && symbols.MPI_Comm_rank(communicator, rank) === 0 ? rank[0] : null;
   publishWaits(presence, { handle: constants.world, rank: rankIn(constants.world)! }, rankIn);
+}
+
+let alone: Presence | undefined;
+
+/** Where this rank tells of its waits: for the others of its machine, or, from now on, for its own threads. */
+export function presenceHere(): Presence | null {
+  const joined = joinedPresence();
+  if (joined !== null || started === undefined) return joined;
+  if (alone === undefined) {
+    const [size, rank] = [new Int32Array(1), new Int32Array(1)];
+    started.symbols.MPI_Comm_size(started.constants.world, size);
+    started.symbols.MPI_Comm_rank(started.constants.world, rank);
+    alone = presenceAlone(rank[0], size[0]);
+    announceWaits(started, alone);
+  }
+  return alone;
 }
 
 /** Refuse a job in which each process is rank 0 of 1, because MPI does not know the launcher. */

@@ -18,6 +18,7 @@
  * @module
  */
 import { noteOperation } from "../../ffi/mpi/waits.ts";
+import { traceToScript } from "../../ffi/script_line.ts";
 import { noteBegun, within } from "../../ffi/waiting.ts";
 import {
   CollectiveError,
@@ -310,10 +311,28 @@ function agreeAs(
     const communicator = within(operation, () => agreeHolding(given, operation, check, checks, frees));
     isAgreed = true;
     return communicator;
+  } catch (error) {
+    traceToScript(error, agreeAs);
+    // From here, since Deno takes a cause with the same message and trace for the error itself.
+    for (const cause of causesOf(error)) traceToScript(cause);
+    throw error;
   } finally {
     held = outer;
     if (!isAgreed) { for (const memory of own) memory[Symbol.dispose](); }
   }
+}
+
+/** What caused an error, what caused that, and so on; causes may be a cycle. */
+function causesOf(error: unknown): Error[] {
+  const causes: Error[] = [];
+  try {
+    for (let at = error; at instanceof Error && at.cause instanceof Error && causes.length < DEEPEST;) {
+      causes.push(at = at.cause);
+    }
+  } catch {
+    // A getter of the user's.
+  }
+  return causes;
 }
 
 function agreeHolding(

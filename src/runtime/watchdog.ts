@@ -10,12 +10,12 @@
  */
 import { awaited, type AwaitingWatcher, endAwaiting, watchAwaiting } from "../../ffi/awaiting.ts";
 import { endAtOnce, lastWords } from "../../ffi/mpi/last_words.ts";
-import { joinedPresence } from "../../ffi/mpi/presence.ts";
+import { describeLine } from "../../ffi/mpi/presence.ts";
 import { namesOfFunctions } from "../../ffi/mpi/waits.ts";
 import { COPY, LAST_WORDS } from "../../ffi/process.ts";
-import { hasLine, lineOfScript } from "../../ffi/script_line.ts";
 import { startThread } from "../../ffi/thread.ts";
 import { operation, surroundWaiting } from "../../ffi/waiting.ts";
+import { presenceHere } from "../mpi/init_finalize.ts";
 import { describeRanks, TIMED_OUT, type WatchedState, watchForEver } from "./watchdog_thread.ts";
 
 const LONGEST_START_MILLISECONDS = 30_000;
@@ -23,7 +23,6 @@ const LONGEST_START_MILLISECONDS = 30_000;
 let state: WatchedState | undefined;
 const context: string[] = [];
 let told = "";
-let tellsLines = false;
 const encoder = new TextEncoder();
 
 /**
@@ -53,15 +52,9 @@ function tell({ counters, text }: WatchedState): void {
   Atomics.store(counters, 1, encoder.encodeInto(now, text).written);
 }
 
-/** Have the line of the script told as well, which takes 0.1 ms at each call that waits: for tests. */
-export function tellLines(): void {
-  tellsLines = true;
-}
-
 /** Where a native function waits. */
 function placeOf(name: string): string {
-  const place = operation === null || operation === "" ? name : `${operation} > ${name}`;
-  return tellsLines && !hasLine(operation ?? "") ? place + lineOfScript() : place;
+  return operation === null || operation === "" ? name : `${operation} > ${name}`;
 }
 
 /** Start to watch this rank; a second call changes the limit. */
@@ -71,11 +64,11 @@ export function startWatchdog(rank: number, timeoutSeconds: number): void {
   const counters = new Int32Array(new SharedArrayBuffer(16));
   const text = new Uint8Array(new SharedArrayBuffer(1024));
   const last = lastWords(TIMED_OUT, "the time limit of timeoutSeconds");
-  const page = joinedPresence()?.memory ?? null;
+  const page = presenceHere()?.memory ?? null;
   const names = namesOfFunctions();
   const watched: WatchedState = { counters, text, rank, code: TIMED_OUT, lastWords: last, page, names };
   counters[2] = milliseconds;
-  startThread(watchForEver, [endAtOnce, describeRanks], watched, { ...LAST_WORDS, ...COPY });
+  startThread(watchForEver, [endAtOnce, describeRanks, describeLine], watched, { ...LAST_WORDS, ...COPY });
   // A thread that is still being started watches nothing.
   Atomics.wait(counters, 3, 0, LONGEST_START_MILLISECONDS);
   state = watched;

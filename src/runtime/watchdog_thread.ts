@@ -4,7 +4,7 @@
  * @module
  */
 import { endAtOnce, type LastWords } from "../../ffi/mpi/last_words.ts";
-import type { SharedPage } from "../../ffi/mpi/presence.ts";
+import { describeLine, type SharedPage } from "../../ffi/mpi/presence.ts";
 import type { COPY, LAST_WORDS } from "../../ffi/process.ts";
 
 /** The exit code of `timeout(1)`. */
@@ -21,14 +21,14 @@ export interface WatchedState {
   code: number;
   /** What is told beside the line for people. */
   lastWords: LastWords;
-  /** What the ranks of this machine know of each other, and the names of the functions in it; `null` for a rank alone. */
+  /** What the ranks of this machine know of each other, and the names of the functions in it; `null` without MPI. */
   page: SharedPage | null;
   names: ReadonlyMap<number, string>;
 }
 
 /**
- * A line for each rank of this machine: where it waits, in the how manieth collective call; and whether it has not come to
- * this rank's call yet, or is in another one in its place. Runs in a thread, where it sees nothing of this module.
+ * A line for each rank of this machine: where it waits, at which line, in the how manieth collective call; and whether it
+ * has not come to this rank's call yet, or is in another one in its place. Runs in a thread, where it sees nothing of this module.
  */
 export function describeRanks(
   words: Int32Array,
@@ -55,15 +55,16 @@ export function describeRanks(
     const rank = words.subarray((i + 1) * page.words, (i + 2) * page.words);
     const [turn, myTurn] = [rank[fields.TURN], mine[fields.TURN]];
     const isSameScope = rank[fields.SCOPE] === mine[fields.SCOPE] && mine[fields.SCOPE] !== 0 && myTurn > 0 && turn > 0;
+    const where = placeOf(rank) + describeLine(rank, fields);
     const number = turn > 0 ? `, collective call ${turn}` : "";
     const who = `  rank ${rank[fields.RANK]}`;
     if (rank[fields.STATE] === 0) return "  a rank that has not started MPI";
-    if (rank[fields.STATE] === 2) return `${who} waits in MPI_Init`;
+    if (rank[fields.STATE] === 2) return `${who} waits in MPI_Init${describeLine(rank, fields)}`;
     if (rank[fields.CALLS] % 2 === 0) {
-      const last = rank[fields.CALLS] === 0 ? "" : `; its last one was ${placeOf(rank)}${number}`;
+      const last = rank[fields.CALLS] === 0 ? "" : `; its last one was ${where}${number}`;
       return `${who} has not arrived: it is in no call that waits${last}${owed(rank, i)}`;
     }
-    const place = `${who} waits in ${placeOf(rank)}${number}${owed(rank, i)}`;
+    const place = `${who} waits in ${where}${number}${owed(rank, i)}`;
     if (rank[fields.RANK] === mine[fields.RANK] || !isSameScope) return place;
     if (turn !== myTurn) return `${place}${turn < myTurn ? ": it has not arrived" : ": it is ahead"}`;
     return placeOf(rank) === placeOf(mine) ? place : `${place}: the calls do not match`;
@@ -93,12 +94,13 @@ export function watchForEver(
     if (count !== seen || count % 2 === 0) [seen, since] = [count, performance.now()];
     if (performance.now() - since < limit + 2 * pause * Math.min(rank, staggeredRanks)) continue;
     const operation = new TextDecoder().decode(text.slice(0, Atomics.load(counters, 1)));
-    const line =
-      `distmath: rank ${rank} has waited for more than ${limit / 1000} s (timeoutSeconds) in ${operation}; ` +
-      `other ranks did not get there. The job ends with exit code ${code}.`;
-    if (page === null) endAtOnce(code, line, lastWords, libc);
+    const place = `distmath: rank ${rank} has waited for more than ${limit / 1000} s (timeoutSeconds) in ${operation}`;
+    const end = `; other ranks did not get there. The job ends with exit code ${code}.`;
+    if (page === null) endAtOnce(code, place + end, lastWords, libc);
     const words = new Int32Array(page.byteLength / 4);
     libc.memcpy(new Uint8Array(words.buffer), page.address, BigInt(page.byteLength));
-    endAtOnce(code, `${line}\n${describeRanks(words, page, names)}`, lastWords, libc);
+    const own = words.subarray(page.own, page.own + page.words);
+    const line = own[page.fields.CALLS] % 2 === 1 ? describeLine(own, page.fields) : "";
+    endAtOnce(code, `${place}${line}${end}\n${describeRanks(words, page, names)}`, lastWords, libc);
   }
 }

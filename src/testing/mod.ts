@@ -16,12 +16,13 @@
 import { environment } from "../../ffi/library.ts";
 import { isWithoutMpi, launcher } from "../../ffi/mpi/mod.ts";
 import { endJobAtOnce } from "../../ffi/mpi/last_words.ts";
+import { lookAtWaits } from "../../ffi/script_line.ts";
 import { CollectiveError } from "../errors.ts";
 import { roomOnGpus } from "../gpu/sharing.ts";
 import type { Communicator } from "../mpi/communicator.ts";
 import { initialize, type InitializeOptions } from "../runtime/initialize.ts";
 import type { Runtime } from "../runtime/runtime.ts";
-import { startWatchdog, tellLines, watch } from "../runtime/watchdog.ts";
+import { startWatchdog, watch } from "../runtime/watchdog.ts";
 
 export {
   assertAllCloseDistributed,
@@ -67,7 +68,7 @@ let outcomes: Communicator | undefined;
  */
 export function testRuntime(options: InitializeOptions = {}): Runtime {
   if (runtime && !runtime.isClosed) return runtime;
-  tellLines();
+  lookAtWaits("all");
   runtime = initialize({ timeoutSeconds: DEFAULT_TIMEOUT_SECONDS, ...options });
   outcomes ??= runtime.communicator.duplicate();
   return runtime;

@@ -4,6 +4,7 @@ import { existsSync } from "node:fs";
 import { fileURLToPath } from "node:url";
 import { type MpiInstallation, mpiInstallations, newestLaunchers, slowdown } from "../mpi_installations.ts";
 import { finish, main, root, start, temporaryFolder } from "../system/command.ts";
+import { lineOf } from "../script_lines.ts";
 import { processesWith, until, untilNoneHas } from "./processes.ts";
 
 const LONGEST_END_SECONDS = 10;
@@ -64,7 +65,8 @@ testUnderEach("run tells of a rank that leaves while others wait for it", async 
   const [seconds, env] = mpi === mpiInstallations[0] ? [10, {}] : [2, { DISTMATH_PATIENCE_SECONDS: "2" }];
   const { code, stderr } = await main(["run", "--mpirun", mpi.mpirun, "-n", "2", fixture("leaves"), "exits"], { env });
   assertEquals(code, 1, stderr);
-  assertStringIncludes(stderr, `rank 0 has waited for more than ${seconds} s in matmul > MPI_Allreduce for rank 1`);
+  const place = `matmul > MPI_Allreduce at ${lineOf(fixture("leaves"), "=> matmul(").source}`;
+  assertMatch(stderr, RegExp(`rank 0 has waited for more than ${seconds} s in ${place} for rank 1`));
   assertStringIncludes(stderr, "error: rank 1 ended the job with exit code 1: it left while others waited for it");
 });
 
@@ -107,8 +109,12 @@ testUnderEach("an error that a rank handles ends no job, and is not taken for wh
   assertEquals([good.code, good.stderr], [0, ""]);
 });
 
-const TOLD =
-  /^distmath: rank 0 has waited for \d+ s; .*\n {2}rank 0 waits in DistributedArray\.sum > MPI_Allreduce, .*\n {2}rank 1 has not arrived: .*\n/m;
+const TOLD = RegExp(
+  `^distmath: rank 0 has waited for \\d+ s; .*\n {2}rank 0 waits in DistributedArray\\.sum > MPI_Allreduce at ${
+    lineOf(fixture("computes"), "ones.sum(); // waits").source
+  }, .*\n {2}rank 1 has not arrived: .*; its last one was .* at computes\\.ts.*\n`,
+  "m",
+);
 
 for (const mpi of newestLaunchers) {
   Deno.test(`run tells of ranks that wait for long, and of whom they wait for [${mpi.name}]`, async () => {

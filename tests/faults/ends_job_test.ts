@@ -12,6 +12,7 @@ import {
   testUnderEveryMpi,
 } from "../mpi_installations.ts";
 import { finish, start, temporaryFolder } from "../system/command.ts";
+import { lineOf } from "../script_lines.ts";
 import { untilNoneHas } from "./processes.ts";
 
 const LONGEST_END_SECONDS = 10;
@@ -135,14 +136,14 @@ testUnderEveryMpi(
 );
 
 for (
-  const [where, call] of [
-    ["agreement", "matmul > MPI_Allreduce"],
+  const [where, call, text] of [
+    ["agreement", "matmul > MPI_Allreduce", "=> agree("],
     // Not its first call, which opens the function.
-    ["barrier", "MPI_Barrier"],
-    ["stopped", "MPI_Barrier"],
-    ["awaited", "MPI_Iallreduce"],
-    ["product", "pdgemm"],
-    ["overlap", "waitForFlag"],
+    ["barrier", "MPI_Barrier", "barrier: () =>"],
+    ["stopped", "MPI_Barrier", "stopped: () =>"],
+    ["awaited", "MPI_Iallreduce", "awaited: () =>"],
+    ["product", "pdgemm", "return () => product.execute(); // pgemm"],
+    ["overlap", "waitForFlag", "return () => product.execute(); // overlap"],
   ]
 ) {
   testUnderEveryMpi(`timeoutSeconds ends the job when a rank does not come: ${where}`, async (mpi) => {
@@ -155,7 +156,10 @@ for (
     ) return;
     assertEndedSoon(result, limit);
     assertEquals(result.code, 124, result.output);
-    assertStringIncludes(result.output, `rank 0 has waited for more than ${limit} s (timeoutSeconds) in ${call};`);
+    const line = `at ${lineOf(fixture("stuck"), text).source}`;
+    const words = `rank 0 has waited for more than ${limit} s \\(timeoutSeconds\\) in ${call} ${line};`;
+    assertMatch(result.output, RegExp(words));
+    assertMatch(result.output, RegExp(`^ {2}rank 0 waits in .* ${line}`, "m"));
     assertMatch(result.output, /^ {2}rank 1 has not arrived: it is in no call that waits/m);
   });
 }

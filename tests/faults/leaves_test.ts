@@ -9,6 +9,7 @@ import {
   slowdown,
   testUnderEveryMpi,
 } from "../mpi_installations.ts";
+import { lineOf } from "../script_lines.ts";
 import { assertNoNames } from "./shared_memory.ts";
 
 /** Shorter than the usual one, which tests/faults/command_test.ts waits for. */
@@ -36,36 +37,41 @@ async function assertEnded(result: JobResult, line: RegExp): Promise<void> {
   await assertNoNames(result);
 }
 
-const WAITS: [way: string, place: string][] = [
-  ["exits", "matmul > MPI_Allreduce"],
-  ["returns", "matmul > MPI_Allreduce"],
-  ["signal", "matmul > MPI_Allreduce"],
-  ["finalizes", "matmul > MPI_Allreduce"],
-  ["callback", "DistributedArray.generate > MPI_Allreduce"],
-  ["part", "MPI_Allreduce"],
-  ["product", "pdgemm"],
-  ["receives", "MPI_Recv"],
-  ["receives from anyone", "MPI_Recv"],
-  ["waits", "MPI_Wait"],
-  ["waits for any", "MPI_Wait"],
-  ["awaits", "MPI_Ibarrier"],
-  ["awaits a part", "MPI_Iallreduce"],
+const MULTIPLIES = "=> matmul(";
+
+const WAITS: [way: string, place: string, line: string][] = [
+  ["exits", "matmul > MPI_Allreduce", MULTIPLIES],
+  ["returns", "matmul > MPI_Allreduce", MULTIPLIES],
+  ["signal", "matmul > MPI_Allreduce", MULTIPLIES],
+  ["finalizes", "matmul > MPI_Allreduce", MULTIPLIES],
+  ["callback", "DistributedArray.generate > MPI_Allreduce", "() => 1)"],
+  ["part", "MPI_Allreduce", "halves.allReduce("],
+  ["product", "pdgemm", MULTIPLIES],
+  ["receives", "MPI_Recv", 'way === "receives")'],
+  ["receives from anyone", "MPI_Recv", 'way === "receives from anyone")'],
+  ["waits", "MPI_Wait", 'way === "waits")'],
+  ["waits for any", "MPI_Wait", 'way === "waits for any")'],
+  ["awaits", "MPI_Ibarrier", "world.ibarrier("],
+  ["awaits a part", "MPI_Iallreduce", "halves.iallReduce("],
 ];
 
 testUnderEveryMpi("a rank that leaves while others wait for it ends the job", async (mpi) => {
   // Each takes some seconds, and hardly any work.
-  await Promise.all(WAITS.map(async ([way, place]) => {
+  await Promise.all(WAITS.map(async ([way, place, line]) => {
     const result = await run(mpi, 2, "leaves", way);
     if (result.output.includes("no ScaLAPACK exists for the MPI standard ABI")) return;
     await assertEnded(
       result,
-      RegExp(`distmath: rank 0 has waited for more than ${PATIENCE_SECONDS} s in ${place} for rank 1, which has`),
+      RegExp(
+        `distmath: rank 0 has waited for more than ${PATIENCE_SECONDS} s in ${place} at ` +
+          `${lineOf(fixture("leaves"), line).source} for rank 1, which has`,
+      ),
     );
   }));
 });
 
 testUnderEveryMpi("all ranks that wait for one that has left are named", async (mpi) => {
-  const place = "matmul > MPI_Allreduce";
+  const place = `matmul > MPI_Allreduce at ${lineOf(fixture("leaves"), MULTIPLIES).source}`;
   const words =
     `rank [02] has waited for more than ${PATIENCE_SECONDS} s in ${place}, rank [02] in ${place} for rank 1, which has ended`;
   await assertEnded(await run(mpi, 3, "leaves", "exits"), RegExp(`distmath: ${words} with exit code 0`));
@@ -76,7 +82,11 @@ for (const way of ["exits", "returns"]) {
     const result = await run(mpi, 2, "leaves", `late ${way} before start`);
     const { code, output, endedAt } = result;
     assertEquals(code, 1, output);
-    assertStringIncludes(output, "distmath: rank 0 waits in MPI_Init for rank 1, which has ended with exit code 0");
+    const { source } = lineOf(fixture("leaves"), "= initialize(");
+    assertMatch(
+      output,
+      RegExp(`distmath: rank 0 waits in MPI_Init at ${source} for rank 1, which has ended with exit code 0`),
+    );
     assert(endedAt - Number(/fault at (\d+)/.exec(output)?.[1]) < LONGEST_END_SECONDS * 1000 * slowdown());
     await assertNoNames(result);
   });

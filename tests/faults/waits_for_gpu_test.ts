@@ -22,10 +22,10 @@ const left = (place: RegExp) =>
       "with exit code 0",
   );
 const line = String.raw`at waits_for_gpu\.ts:\d+:\d+`;
-const execution = RegExp(String.raw`Redistribution\.execute ${line} > cudaStreamSynchronize`);
+const execution = RegExp(String.raw`Redistribution\.execute > cudaStreamSynchronize ${line}`);
 
 const CASES: readonly Case[] = [
-  { args: ["leaves", "message", ""], code: 1, words: [left(RegExp(`\\S+ ${line} > cudaStreamSynchronize`))] },
+  { args: ["leaves", "message", ""], code: 1, words: [left(RegExp(`\\S+ > cudaStreamSynchronize ${line}`))] },
   { args: ["leaves", "execution", ""], code: 1, words: [left(execution)] },
   {
     args: ["works", "execution", "1"],
@@ -40,7 +40,7 @@ const CASES: readonly Case[] = [
     args: ["event", "message", "1"],
     code: 124,
     words: [
-      RegExp(String.raw`rank 0 has waited for more than 1 s .* ${line} > cudaEventSynchronize;`),
+      RegExp(String.raw`rank 0 has waited for more than 1 s .* > cudaEventSynchronize ${line};`),
       /\n {2}rank 1 has not arrived: .*; NCCL waits for 1 of its messages/,
     ],
   },

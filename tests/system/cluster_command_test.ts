@@ -65,7 +65,7 @@ for (const mpi of launchers) {
       assertMatch(stdout, /^ {2}fails on rank 1 … FAILED on /m);
       assertMatch(stdout, /^ {2}dies on rank 1 … FAILED on (rank 1|ranks 0, 1)$/m);
       // Where the other rank was, and a new job.
-      assertMatch(stdout, /^ {6}rank 0 waits in MPI_Barrier, collective call \d+$/m);
+      assertMatch(stdout, /^ {6}rank 0 waits in MPI_Barrier at dies\.ts:\d+:\d+, collective call \d+$/m);
       assertStringIncludes(stdout, "  comes after it … ok");
       assertEquals(stdout.trim().split("\n").at(-1), "2 passed, 2 failed");
       if (how !== "signal") assertStringIncludes(stdout, "the last words");
@@ -112,7 +112,7 @@ for (const mpi of newestLaunchers) {
     assertStringIncludes(stdout, `rank 0 has waited for more than 3 s (timeoutSeconds) in ${place}`);
     assertMatch(
       stdout,
-      /rank 0 waits in MPI_Allreduce, collective call (\d+)\n.*rank 1 waits in MPI_Allgather, collective call \1: the calls do not match\n.*rank 2 has not arrived: it is in no call that waits; its last one was MPI_Barrier, collective call \d+\n/,
+      /rank 0 waits in MPI_Allreduce at mismatched_test\.ts:9:.*, collective call (\d+)\n.*rank 1 waits in MPI_Allgather at mismatched_test\.ts:10:.*, collective call \1: the calls do not match\n.*rank 2 has not arrived: it is in no call that waits; its last one was MPI_Barrier at mismatched_test\.ts:8:.*, collective call \d+\n/,
     );
   });
 }

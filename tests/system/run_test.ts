@@ -1,6 +1,7 @@
 /** `run`: paths, arguments, exit codes, errors printed once, time limits, signals; under every MPI. */
 import { assert, assertEquals, assertMatch, assertStringIncludes } from "@std/assert";
 import { launchers, type MpiInstallation, mpiInstallations } from "../mpi_installations.ts";
+import { lineOf } from "../script_lines.ts";
 import { until, untilNoneHas } from "../faults/processes.ts";
 import { finish, main, root, startMain, temporaryFolder } from "./command.ts";
 
@@ -35,6 +36,25 @@ testUnderEach("run shows an error once, without the launcher's words", async (mp
     for (const word of ["mpirun", "prterun", "MPI_A" + "BORT", "MPI_Abort", "TERMINATION", "-----", "====="]) {
       assert(!text.includes(word), `"${word}" in:\n${text}`);
     }
+  }
+});
+
+testUnderEach("the traces of errors lead to the script's line, on every rank", async (mpi) => {
+  const script = `${fixtures}/misuses.ts`;
+  for (const ranks of [1, 2]) {
+    const { code, stdout, stderr } = await run(mpi, ["-n", String(ranks), "misuses.ts"]);
+    assertEquals([code, stderr], [0, ""]);
+    const found = stdout.trim().split("\n").map((line) => JSON.parse(line));
+    assertEquals(found.length, 10 * ranks, stdout);
+    for (const { name, traces } of found) {
+      for (const trace of traces) assertMatch(trace, lineOf(script, `${name}: () =>`));
+      // Not far from the beginning.
+      const innermost = traces[0].split("\n").findIndex((line: string) => line.includes("misuses.ts"));
+      assert(innermost <= 8, traces[0]);
+    }
+    const { stderr: uncaught } = await run(mpi, ["-n", String(ranks), "misuses.ts", "matmul"]);
+    assertMatch(uncaught, RegExp(`^ {4}at .*${lineOf(script, "matmul: () =>").source}`, "m"));
+    assert(!uncaught.includes("Circular"), uncaught);
   }
 });
 

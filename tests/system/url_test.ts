@@ -27,7 +27,7 @@ for (const mpi of launchers) {
     for (const flags of [[], ["--cached-only"]]) {
       const { code, output } = await stuck(...flags);
       assertEquals(code, 124, output);
-      assertStringIncludes(output, "rank 0 has waited for more than 3 s (timeoutSeconds) in MPI_Barrier;");
+      assertStringIncludes(output, "rank 0 has waited for more than 3 s (timeoutSeconds) in MPI_Barrier at stuck.ts:");
     }
   });
 

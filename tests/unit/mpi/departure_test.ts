@@ -12,6 +12,7 @@ const working: PresentRank = {
   state: PRESENT.HERE,
   calls: 4,
   operation: "",
+  line: "",
   functionHash: 0,
   scope: 0,
   turn: 0,

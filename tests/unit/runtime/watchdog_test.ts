@@ -5,7 +5,7 @@ import { describeRanks } from "../../../src/runtime/watchdog_thread.ts";
 import { hashOf, pageOf as pageOfRanks } from "./pages.ts";
 
 const names = new Map([[7, "MPI_Allreduce"], [8, "MPI_Bcast"]]);
-const width = 64;
+const width = WORDS_OF_RANK;
 
 /** The page of ranks, as `Presence` writes it. */
 function pageOf(ranks: readonly { calls: number; hash: number; scope?: number; turn?: number; operation?: string }[]) {
@@ -47,6 +47,19 @@ Deno.test("describeRanks() tells who has not arrived, who is elsewhere, and whos
     "  rank 8 has not arrived: it is in no call that waits",
   ]);
   assertEquals(describe(new Int32Array(2 * width), 1), ["  a rank that has not started MPI"]);
+});
+
+Deno.test("describeRanks() tells the line of the script, or which call before had one that was looked for", () => {
+  const reduces = { CALLS: 21, FUNCTION: hashOf("MPI_Allreduce"), TURN: 12 };
+  const line = new TextEncoder().encode("a.ts:12:3");
+  const words = pageOfRanks([21, 19, 3].map((LINE_CALLS) => ({ ...reduces, LINE_CALLS, LINE_BYTES: line.length })));
+  for (const rank of [1, 2, 3]) new Uint8Array(words.buffer, 4 * (rank * width + fields.LINE)).set(line);
+  const page = { byteLength: words.byteLength, words: width, fields, ranks: 3, own: width };
+  assertEquals(describeRanks(words, page, namesOfFunctions()).split("\n"), [
+    "  rank 0 waits in MPI_Allreduce at a.ts:12:3, collective call 12",
+    "  rank 1 waits in MPI_Allreduce (1 call after a.ts:12:3), collective call 12",
+    "  rank 2 waits in MPI_Allreduce (9 calls after a.ts:12:3), collective call 12",
+  ]);
 });
 
 Deno.test("describeRanks() tells whose messages a GPU waits for", () => {
