@@ -134,9 +134,7 @@ async function runExample(file: string, settings: Settings): Promise<FileResult>
 function withoutCpus(file: string, tests: readonly MergedTest[]): MergedTest[] {
   const names = onCpusOnly[file] ?? [];
   return tests.map((test) =>
-    names.includes(test.name)
-      ? { name: `${test.name} (on CPUs only)`, outcome: "skipped", failedRanks: [], details: "" }
-      : test
+    names.includes(test.name) ? { name: test.name, outcome: "skipped", failedRanks: [], details: "on CPUs only" } : test
   );
 }
 

@@ -23,6 +23,10 @@ export interface Start {
   name: string;
   /** What was printed since then. */
   output: string[];
+  /** The error of this rank itself, with its stack, while the others may not know of it yet. */
+  failure?: string;
+  /** Whether an error that nobody caught has ended the process since then. */
+  isFatal?: boolean;
   /** Whether its body has ended: the process may be gone before it reports the result. */
   end?: Pick<TestResult, "outcome" | "message">;
 }
@@ -32,12 +36,28 @@ export interface Registration {
   name: string;
   /** Whether it is marked to be left out. */
   isIgnored: boolean;
+  /** Why, if that is known. */
+  reason?: string;
   /** Whether it is marked to be the only one that runs. */
   isOnly: boolean;
 }
 
-/** What `test_output.ts` tells, which TAP does not or too late: a test was registered, it begins, its body has ended. */
-export type News = { registered: Registration } | { started: string } | { ended: string; error: string | null };
+/**
+ * What `test_output.ts` tells, which TAP does not or too late: a test was registered, it begins, it fails on this rank, its
+ * body has ended; an error was caught by nobody, or by somebody after all.
+ */
+export type News =
+  | { registered: Registration }
+  | { started: string }
+  | { failed: string }
+  | { ended: string; error: string | null }
+  | { isFatal: boolean };
+
+/** A name without the reason that a test which is left out may end it with: Deno has no other place for that. */
+export function splitReason(name: string): Pick<Registration, "name" | "reason"> {
+  const [, bare, reason] = /^(.+?) \(skipped: (.+)\)$/s.exec(name) ?? [];
+  return bare === undefined ? { name } : { name: bare, reason };
+}
 
 /** Begins a line with {@linkcode News} as JSON. */
 export const newsMarker = "# distmath test: ";
@@ -55,6 +75,8 @@ export class TapReader {
   readonly results: TestResult[] = [];
   /** Whether all tests have run: their number is printed at the end. */
   isFinished = false;
+  /** Whether an error that nobody caught has ended the process. */
+  isDead = false;
   #output: string[] = [];
   #details: string[] = [];
 
@@ -88,7 +110,12 @@ export class TapReader {
     }
     if ("registered" in news) this.registered.push(news.registered);
     else if ("started" in news) this.started.push({ name: news.started, output: [] });
-    else this.#end(news.ended, news.error);
+    else if ("ended" in news) this.#end(news.ended, news.error);
+    else if ("failed" in news) Object.assign(this.started.at(-1) ?? {}, { failure: news.failed });
+    else {
+      this.isDead = news.isFatal;
+      Object.assign(this.started.at(-1) ?? {}, news);
+    }
   }
 
   #end(name: string, error: string | null): void {
