@@ -81,8 +81,8 @@ const hasScript = (Deno.env.get("PATH") ?? "").split(":").some((folder) => exist
 
 for (const { name, mpirun } of launchers) {
   const title = "ranks use colours in a terminal, and none where NO_COLOR is set or the output is piped";
-  const where = hasScript ? name : `${name}: skipped, there is no script(1)`;
-  Deno.test({ name: `${title} [${where}]`, ignore: !hasScript }, async () => {
+  const skipped = hasScript ? "" : " (skipped: there is no script(1))";
+  Deno.test({ name: `${title} [${name}]${skipped}`, ignore: !hasScript }, async () => {
     using folder = temporaryFolder();
     const script = `${folder.path}/colors.ts`;
     Deno.writeTextFileSync(script, "console.log({ a: 1 }); console.error({ b: 2 });");
