@@ -13,6 +13,7 @@ import { denoRun } from "../launch/job.ts";
 import { describeLauncher, findLauncher, type Launcher } from "../launch/launcher.ts";
 import { count, type FileResult, isSuccess, type MergedTest, summary } from "../results/merge.ts";
 import {
+  checkWritable,
   CommandError,
   type Options,
   parseCommand,
@@ -209,6 +210,8 @@ export async function gpuTests(args: string[]): Promise<number> {
   const ranks = parseCount(values.ranks, "--ranks");
   const timeoutSeconds = parseSeconds(values.timeout, "--timeout");
   const files = chosenFiles(positionals);
+  const path = values.json === undefined ? null : userPath(values.json);
+  if (path !== null) checkWritable(path, "--json");
   if (roomOnGpus() < ranks) {
     const found = Device.count();
     console.log(`skipped: the tests on ${ranks} GPUs need as many, and this machine has ${found} that CUDA can use`);
@@ -219,7 +222,6 @@ export async function gpuTests(args: string[]): Promise<number> {
   const settings: Settings = { launcher, ranks, timeoutSeconds, denoFlags };
   const probe = await look(settings);
   console.log(`${describeLauncher(launcher)}; ${ranks} x ${probe.gpus[0]}`);
-  const path = values.json === undefined ? null : userPath(values.json);
   const head = await headOf(probe, ranks);
   const runs: GpuRun[] = path === null ? [] : readRecord(path, head);
   const made = { date: new Date().toISOString().slice(0, 10), commit: await commitOf(values.commit) };

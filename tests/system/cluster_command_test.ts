@@ -197,6 +197,16 @@ Deno.test("cluster-test runs a job that failed again, and writes JSON and TAP", 
   );
 });
 
+Deno.test("cluster-test writes the other reports, and sums up, where one cannot be written in the end", async () => {
+  using folder = temporaryFolder();
+  const json = `${folder.path}/a.json`;
+  const reports = ["--junit", "/dev/full", "--json", json];
+  const { code, stdout, stderr } = await onNewest(["--ranks", "1", ...reports, "passing_test.ts"]);
+  assertEquals([code, stdout.trim().split("\n").at(-1)], [1, "1 passed, 0 failed"]);
+  assertMatch(stderr, /^error: cannot write \/dev\/full: No space left on device/m);
+  assertEquals(JSON.parse(Deno.readTextFileSync(json)).counts.passed, 1);
+});
+
 Deno.test("cluster-test ends after a failure if it is told to, and says what did not run", async () => {
   using folder = temporaryFolder();
   const report = `${folder.path}/report.xml`;
@@ -250,11 +260,13 @@ Deno.test("cluster-test refuses wrong arguments with exit code 2", async () => {
       [["nothing_test.ts"], "there is no file"],
       [["--filter", "/(/", "passing_test.ts"], "--filter: Invalid regular expression"],
       [["--shard", "3/2", "passing_test.ts"], '--shard takes I/N with I from 1 to N, not "3/2"'],
+      [["--junit", "/nonexistent/a.xml", "passing_test.ts"], "--junit: /nonexistent/a.xml cannot be written: "],
+      [["--tap", "a.tap", "--json", ".", "passing_test.ts"], "--json: "],
       [["--retries", "-1", "passing_test.ts"], "--retries takes a whole number"],
     ] as const
   ) {
-    const { code, stderr } = await main(["cluster-test", ...args], { cwd: fixtures });
-    assertEquals(code, 2);
+    const { code, stdout, stderr } = await main(["cluster-test", ...args], { cwd: fixtures });
+    assertEquals([code, stdout], [2, ""], stderr);
     assertStringIncludes(stderr, message);
   }
 });
