@@ -94,6 +94,14 @@ for (const { name, mpirun } of launchers) {
     assertEquals(lines(await inTerminal(command, { NO_COLOR: "1" })), plain);
     const { stdout, stderr } = await main(command, { env: { NO_COLOR: "" } });
     assertEquals(lines(stdout + stderr), plain);
+    // Each rank has a colour of its own.
+    const tagged = [...command.slice(0, -1), "--tag-output", script];
+    const withTags = (lines: string[], tags: string[]) => lines.map((line, i) => `${tags[i % 2]} ${line}`).sort();
+    const colors = ["\x1b[36m[0]\x1b[39m", "\x1b[35m[1]\x1b[39m"];
+    assertEquals(lines(await inTerminal(tagged, { NO_COLOR: "" })), withTags(colored, colors));
+    assertEquals(lines(await inTerminal(tagged, { NO_COLOR: "1" })), withTags(plain, ["[0]", "[1]"]));
+    const piped = await main(tagged, { env: { NO_COLOR: "" } });
+    assertEquals(lines(piped.stdout + piped.stderr), withTags(plain, ["[0]", "[1]"]));
   });
 }
 
