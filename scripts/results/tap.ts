@@ -98,7 +98,15 @@ export class TapReader {
     this.isFinished ||= /^1\.\.\d+$/.test(line);
     const detail = /^\s+(\{"message":.*\})\s*$/.exec(line);
     if (detail) this.#addMessage(detail[1], line);
-    else if (!isStructure(line)) this.output.push(line);
+    else if (!isStructure(line) && !this.#isRepeated(line)) this.output.push(line);
+  }
+
+  /** Between two tests Deno itself tells of an error that nobody caught, too. */
+  #isRepeated(line: string): boolean {
+    return this.isDead &&
+      ["error: ", "error: Uncaught ", "error: Uncaught (in promise) "].some((words) =>
+        this.output.includes(line.replace(/^error: /, words))
+      );
   }
 
   #take(json: string): void {

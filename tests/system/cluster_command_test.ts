@@ -59,7 +59,7 @@ for (const mpi of launchers) {
       stdout,
       /^ {2}leaves a timer behind … FAILED on rank 1\n(.*\n)?.*error: Uncaught Error: thrown late\n/m,
     );
-    assertMatch(stdout, /throwLate \(.*uncaught\.ts:10:9\)/);
+    assertEquals(stdout.match(/throwLate \(.*uncaught\.ts:13:9\)/g)?.length, 1, stdout);
     assertStringIncludes(stdout, "  comes after it … ok");
     assertEquals(stdout.trim().split("\n").at(-1), "1 passed, 1 failed");
   });

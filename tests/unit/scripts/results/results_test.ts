@@ -134,17 +134,19 @@ Deno.test("mergeRanks() tells of the ranks that failed themselves, not of those 
 Deno.test("mergeRanks() blames the test, and the rank, of an error that nobody caught", () => {
   const all = registered("a", "b", "c");
   const dies = [
-    starts("a"),
-    tells({ ended: "a", error: null }),
-    "error: Uncaught Error: late",
-    tells({ isFatal: true }),
+    ...[starts("a"), tells({ ended: "a", error: null })],
+    ...["error: Uncaught Error: late", "    at a.ts:1", tells({ isFatal: true })],
   ];
   const waits = read(...all, ...passes("a"), starts("b"), "rank 0 has waited");
   const end = { ...goodEnd, code: 1 };
-  for (const rest of [["ok 1 - a", "not ok 2 - b", "not ok 3 - c", "1..3"], ["ok 1 - a"], []]) {
+  const repeated = ["error: Error: late", "    at a.ts:1"];
+  for (const rest of [["ok 1 - a", ...repeated, "not ok 2 - b", "not ok 3 - c", "1..3"], ["ok 1 - a"], repeated]) {
     const merged = mergeRanks([waits, read(...all, ...dies, ...rest)], end);
     assertEquals(inShort(merged), [["a", "failed", 1], ["b", "not run"], ["c", "not run"]]);
-    assertEquals(merged[0].details, "an uncaught error after the end of the test:\nerror: Uncaught Error: late");
+    assertEquals(
+      merged[0].details,
+      "an uncaught error after the end of the test:\nerror: Uncaught Error: late\n    at a.ts:1",
+    );
     const place = 'at the end of the job rank 0 was in "b", rank 1 was gone after an uncaught error in "a"';
     assertEquals(merged[1].details, place);
   }
