@@ -49,9 +49,9 @@ export interface Registration {
 export type News =
   | { registered: Registration }
   | { started: string }
-  | { failed: string }
+  | { failed: string; error: string }
   | { ended: string; error: string | null }
-  | { isFatal: boolean };
+  | { uncaughtIn: string | null; isFatal: boolean };
 
 /** A name without the reason that a test which is left out may end it with: Deno has no other place for that. */
 export function splitReason(name: string): Pick<Registration, "name" | "reason"> {
@@ -75,10 +75,15 @@ export class TapReader {
   readonly results: TestResult[] = [];
   /** Whether all tests have run: their number is printed at the end. */
   isFinished = false;
-  /** Whether an error that nobody caught has ended the process. */
-  isDead = false;
+  /** Whether an error that nobody caught has ended the file outside of its tests. */
+  #isFatal = false;
   #output: string[] = [];
   #details: string[] = [];
+
+  /** Whether an error that nobody caught has ended the process: nothing begins after that. */
+  get isDead(): boolean {
+    return this.started.at(-1)?.isFatal ?? (this.started.length === 0 && this.#isFatal);
+  }
 
   /** What was printed last. */
   get output(): string[] {
@@ -119,16 +124,20 @@ export class TapReader {
     if ("registered" in news) this.registered.push(news.registered);
     else if ("started" in news) this.started.push({ name: news.started, output: [] });
     else if ("ended" in news) this.#end(news.ended, news.error);
-    else if ("failed" in news) Object.assign(this.started.at(-1) ?? {}, { failure: news.failed });
-    else {
-      this.isDead = news.isFatal;
-      Object.assign(this.started.at(-1) ?? {}, news);
-    }
+    else if ("failed" in news) this.#note(news.failed, { failure: news.error });
+    else if (news.uncaughtIn === null) this.#isFatal = news.isFatal;
+    else this.#note(news.uncaughtIn, { isFatal: news.isFatal });
+  }
+
+  /** Of files that run side by side, the test that began last may be of another one. */
+  #note(name: string, more: Partial<Start>): void {
+    Object.assign(this.started.findLast((start) => start.name === name) ?? {}, more);
   }
 
   #end(name: string, error: string | null): void {
-    const start = this.started.findLast((start) => start.name === name);
-    if (start) start.end = error === null ? { outcome: "passed", message: "" } : { outcome: "failed", message: error };
+    this.#note(name, {
+      end: error === null ? { outcome: "passed", message: "" } : { outcome: "failed", message: error },
+    });
   }
 
   #add(text: string, isFailed: boolean): void {

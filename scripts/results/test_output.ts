@@ -20,11 +20,15 @@ function tell(news: News): void {
   output.writeSync(new TextEncoder().encode(`${newsMarker}${JSON.stringify(news)}\n`));
 }
 
+/** The test that began last. */
+let current: string | null = null;
+
 /** An error that nobody catches ends the file without a word in that reporter, unless a listener prevents that. */
 function tellUncaught(event: Event, ...words: unknown[]): void {
   print(...words);
-  tell({ isFatal: true });
-  queueMicrotask(() => event.defaultPrevented && tell({ isFatal: false }));
+  const uncaughtIn = current;
+  tell({ uncaughtIn, isFatal: true });
+  queueMicrotask(() => event.defaultPrevented && tell({ uncaughtIn, isFatal: false }));
 }
 
 addEventListener("error", (event) => tellUncaught(event, "error: Uncaught", event.error));
@@ -33,7 +37,7 @@ addEventListener("unhandledrejection", (event) => tellUncaught(event, "error: Un
 // `clusterTest` would print it.
 addEventListener("distmath-failure", (event) => {
   event.preventDefault();
-  tell({ failed: (event as CustomEvent<string>).detail });
+  if (current !== null) tell({ failed: current, error: (event as CustomEvent<string>).detail });
 });
 
 /** The arguments of `Deno.test` in any of its forms as one definition. */
@@ -68,6 +72,7 @@ function telling(register: Register, marks: Partial<Deno.TestDefinition> = {}): 
       ...definition,
       name: bare,
       fn: async (context: Deno.TestContext) => {
+        current = name;
         tell({ started: name });
         try {
           await definition.fn(context);

@@ -110,7 +110,7 @@ Deno.test("mergeRanks() names the test that hangs, and those behind it, which di
 Deno.test("mergeRanks() tells of the ranks that failed themselves, not of those that learn of it", () => {
   const all = registered("a", "b");
   const relayed = [starts("a"), "from rank 0", "not ok 1 - a", ...failure("CollectiveError: rank 1: Error: boom")];
-  const own = [starts("a"), "from rank 1", tells({ failed: "Error: boom\n    at a_test.ts:3" })];
+  const own = [starts("a"), "from rank 1", tells({ failed: "a", error: "Error: boom\n    at a_test.ts:3" })];
   const [a] = mergeRanks([
     read(...all, ...relayed),
     read(...all, ...own, "not ok 1 - a", ...failure("Error: boom, in the runner's words")),
@@ -135,7 +135,7 @@ Deno.test("mergeRanks() blames the test, and the rank, of an error that nobody c
   const all = registered("a", "b", "c");
   const dies = [
     ...[starts("a"), tells({ ended: "a", error: null })],
-    ...["error: Uncaught Error: late", "    at a.ts:1", tells({ isFatal: true })],
+    ...["error: Uncaught Error: late", "    at a.ts:1", tells({ uncaughtIn: "a", isFatal: true })],
   ];
   const waits = read(...all, ...passes("a"), starts("b"), "rank 0 has waited");
   const end = { ...goodEnd, code: 1 };
@@ -151,10 +151,32 @@ Deno.test("mergeRanks() blames the test, and the rank, of an error that nobody c
     assertEquals(merged[1].details, place);
   }
   // A listener of the test has dealt with it.
-  const caught = read(...all, ...dies, tells({ isFatal: false }), "ok 1 - a", ...passes("b"), ...passes("c"), "1..3");
+  const caught = read(
+    ...all,
+    ...dies,
+    tells({ uncaughtIn: "a", isFatal: false }),
+    "ok 1 - a",
+    ...passes("b"),
+    ...passes("c"),
+    "1..3",
+  );
   assertEquals(inShort(mergeRanks([caught], goodEnd)), [["a", "passed"], ["b", "passed"], ["c", "passed"]]);
+  // Of two files side by side, one goes on.
+  const both = read(
+    ...all,
+    starts("a"),
+    starts("b"),
+    tells({ uncaughtIn: "a", isFatal: true }),
+    "not ok 1 - a",
+    starts("c"),
+  );
+  assertEquals(inShort(mergeRanks([both], { ...goodEnd, code: 139 })), [["a", "failed", 0], ["b", "failed", 0], [
+    "c",
+    "failed",
+    0,
+  ]]);
   // Outside of the tests.
-  const top = ["error: Uncaught Error: at the top", tells({ isFatal: true })];
+  const top = ["error: Uncaught Error: at the top", tells({ uncaughtIn: null, isFatal: true })];
   const [, , , file] = mergeRanks([read(...all, starts("a")), read(...all, ...top)], end);
   assertEquals(
     file.details,
