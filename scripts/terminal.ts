@@ -3,7 +3,8 @@
  *
  * @module
  */
-import { resolve } from "node:path";
+import { statSync } from "node:fs";
+import { dirname, resolve } from "node:path";
 import process from "node:process";
 import { parseArgs, type ParseArgsConfig, styleText } from "node:util";
 import { nearest } from "../internals.ts";
@@ -112,6 +113,25 @@ export function parseSeconds(text: string, option: string): number {
 /** A path that the user gave, relative to the folder where the task was called. */
 export function userPath(path: string): string {
   return resolve(Deno.env.get("INIT_CWD") ?? Deno.cwd(), path);
+}
+
+/**
+ * Refuse a file that `option` names if it cannot be written, before the work begins whose results it is for.
+ *
+ * @throws {CommandError} that says what to do.
+ */
+export function checkWritable(path: string, option: string): void {
+  try {
+    const found = statSync(path, { throwIfNoEntry: false });
+    // A pipe would end here for its reader.
+    if (found && !found.isFile() && !found.isDirectory()) return;
+    Deno.openSync(path, { append: true, create: true }).close();
+    if (!found) Deno.removeSync(path);
+  } catch (error) {
+    const todo = error instanceof Deno.errors.NotFound ? `make the folder ${dirname(path)}, or ` : "";
+    const reason = oneLine(error).replace(/: open '.*'$/, "");
+    throw new CommandError(`${option}: ${path} cannot be written: ${reason}; ${todo}name another file`);
+  }
 }
 
 /** The address of a file beside this one, as `deno run` takes it: a path, or a URL when this file came from one. */

@@ -263,12 +263,12 @@ export function testUnderEveryMpi(
   body: (mpi: MpiInstallation) => Promise<void>,
   reason: string | null = null,
 ): void {
-  const skipped = reason === null ? "" : `: skipped, ${reason}`;
+  const skipped = reason === null ? "" : ` (skipped: ${reason})`;
   for (const mpi of mpiInstallations) {
-    Deno.test({ name: `${name} [${mpi.name}${skipped}]`, ignore: reason !== null, fn: () => body(mpi) });
+    Deno.test({ name: `${name} [${mpi.name}]${skipped}`, ignore: reason !== null, fn: () => body(mpi) });
   }
   for (const { name: mpi, reason } of missingMpis) {
-    Deno.test({ name: `${name} [${mpi}: skipped, ${reason}]`, ignore: true, fn: () => {} });
+    Deno.test({ name: `${name} [${mpi}] (skipped: ${reason})`, ignore: true, fn: () => {} });
   }
 }
 

@@ -24,6 +24,7 @@ import { parsePlace, type Place, placeHelp, placeOptions } from "../launch/place
 import { scriptOfUser } from "./run.ts";
 import { TapReader } from "../results/tap.ts";
 import {
+  checkWritable,
   CommandError,
   jobProgress,
   oneLine,
@@ -195,18 +196,19 @@ export function shardOf<T>(jobs: readonly T[], shard: string | undefined): T[] {
 /** The formats that results are written in. */
 const formats = { junit, json, tap } as const;
 
-/** Write the reports that were asked for. */
+/** Write the reports that were asked for; returns which could not be written, and why. */
 function writeReports(
   reports: readonly (readonly [keyof typeof formats, string])[],
   results: readonly FileResult[],
-): void {
-  for (const [format, path] of reports) {
+): string[] {
+  return reports.flatMap(([format, path]) => {
     try {
       Deno.writeTextFileSync(path, formats[format](results));
+      return [];
     } catch (error) {
-      throw new CommandError(`cannot write ${path}: ${oneLine(error)}`, 1);
+      return [`cannot write ${path}: ${oneLine(error)}`];
     }
-  }
+  });
 }
 
 /** Run a job, and again while it fails. */
@@ -244,6 +246,7 @@ export async function clusterTests(args: string[]): Promise<number> {
   const reports = (["junit", "json", "tap"] as const).flatMap((format) =>
     values[format] === undefined ? [] : [[format, userPath(values[format])] as const]
   );
+  for (const [format, path] of reports) checkWritable(path, `--${format}`);
   const coverage = values.coverage === undefined ? null : userPath(values.coverage);
   const launcher = await findLauncher(values.mpirun);
   if (!values["no-check"]) await checkTypes(files);
@@ -262,7 +265,7 @@ export async function clusterTests(args: string[]): Promise<number> {
     );
   }
   progress.end();
-  writeReports(reports, results);
+  const unwritten = writeReports(reports, results);
   // What all ranks have written into one folder counts together.
   if (coverage !== null) {
     await runProgram(Deno.execPath(), [
@@ -275,6 +278,7 @@ export async function clusterTests(args: string[]): Promise<number> {
   }
   const counts = count(results.flatMap(({ tests }) => tests));
   console.log(`\n${summary(counts)}`);
+  if (unwritten.length > 0) throw new CommandError(unwritten.join("; "), 1);
   const total = Object.values(counts).reduce((sum, number) => sum + number);
   if (values.filter !== undefined && total > 0 && counts["filtered out"] === total) {
     const words = `--filter "${values.filter}" matches the name of no test in`;

@@ -13,6 +13,7 @@ import { denoRun } from "../launch/job.ts";
 import { describeLauncher, findLauncher, type Launcher } from "../launch/launcher.ts";
 import { count, type FileResult, isSuccess, type MergedTest, summary } from "../results/merge.ts";
 import {
+  checkWritable,
   CommandError,
   type Options,
   parseCommand,
@@ -134,9 +135,7 @@ async function runExample(file: string, settings: Settings): Promise<FileResult>
 function withoutCpus(file: string, tests: readonly MergedTest[]): MergedTest[] {
   const names = onCpusOnly[file] ?? [];
   return tests.map((test) =>
-    names.includes(test.name)
-      ? { name: `${test.name} (on CPUs only)`, outcome: "skipped", failedRanks: [], details: "" }
-      : test
+    names.includes(test.name) ? { name: test.name, outcome: "skipped", failedRanks: [], details: "on CPUs only" } : test
   );
 }
 
@@ -211,6 +210,8 @@ export async function gpuTests(args: string[]): Promise<number> {
   const ranks = parseCount(values.ranks, "--ranks");
   const timeoutSeconds = parseSeconds(values.timeout, "--timeout");
   const files = chosenFiles(positionals);
+  const path = values.json === undefined ? null : userPath(values.json);
+  if (path !== null) checkWritable(path, "--json");
   if (roomOnGpus() < ranks) {
     const found = Device.count();
     console.log(`skipped: the tests on ${ranks} GPUs need as many, and this machine has ${found} that CUDA can use`);
@@ -221,7 +222,6 @@ export async function gpuTests(args: string[]): Promise<number> {
   const settings: Settings = { launcher, ranks, timeoutSeconds, denoFlags };
   const probe = await look(settings);
   console.log(`${describeLauncher(launcher)}; ${ranks} x ${probe.gpus[0]}`);
-  const path = values.json === undefined ? null : userPath(values.json);
   const head = await headOf(probe, ranks);
   const runs: GpuRun[] = path === null ? [] : readRecord(path, head);
   const made = { date: new Date().toISOString().slice(0, 10), commit: await commitOf(values.commit) };

@@ -3,7 +3,7 @@
  *
  * @module
  */
-import { count, type FileResult, listRanks, type MergedOutcome } from "./merge.ts";
+import { count, type FileResult, listRanks } from "./merge.ts";
 import { CommandError, oneLine } from "../terminal.ts";
 
 /** What holds for all runs of a record. */
@@ -36,7 +36,7 @@ export interface GpuRun {
   readonly passed: number;
   /** Tests that failed, the job itself included if it died. */
   readonly failed: number;
-  /** Tests that this number of GPUs cannot run, by name, which tells the reason. */
+  /** Tests that this number of GPUs cannot run: their names, each with the reason in parentheses. */
   readonly skipped: readonly string[];
   /** How long the job ran. */
   readonly seconds: number;
@@ -77,8 +77,10 @@ export function runOf(
   { date, commit }: { date: string; commit: string },
 ): GpuRun {
   const { passed, failed } = count(tests);
-  const namesOf = (wanted: MergedOutcome) => tests.filter(({ outcome }) => outcome === wanted).map(({ name }) => name);
-  const notRun = namesOf("not run");
+  const notRun = tests.filter(({ outcome }) => outcome === "not run").map(({ name }) => name);
+  const skipped = tests.filter(({ outcome }) => outcome === "skipped").map(({ name, details }) =>
+    `${name} (${details})`
+  );
   const failures = tests.filter(({ outcome }) => outcome === "failed").map(({ name, failedRanks, details }) => ({
     test: name,
     ...failedRanks.length > 0 && { on: listRanks(failedRanks) },
@@ -91,7 +93,7 @@ export function runOf(
     file,
     passed,
     failed,
-    skipped: namesOf("skipped"),
+    skipped,
     seconds: Math.round(10 * seconds) / 10,
     ...failures.length > 0 && { failures },
     ...notRun.length > 0 && { notRun },

@@ -3,7 +3,7 @@
  *
  * @module
  */
-import type { Outcome, Registration, TapReader, TestResult } from "./tap.ts";
+import type { Outcome, Registration, Start, TapReader, TestResult } from "./tap.ts";
 
 /** How a test went on all ranks together; no test is left untold. */
 export type MergedOutcome = Outcome | "not run" | "filtered out";
@@ -13,8 +13,9 @@ export interface MergedTest {
   name: string;
   /** Failed if it failed on any rank, or had not ended when the job did. */
   outcome: MergedOutcome;
+  /** The ranks that failed themselves, not those that only learned of it. */
   failedRanks: number[];
-  /** The error and the output of the first rank that failed; or why it was skipped or not run. */
+  /** The error and the output of the first of them; or why it was skipped or not run. */
   details: string;
 }
 
@@ -55,7 +56,8 @@ export interface JobEnd {
 /** What one rank tells of one test. */
 interface OnRank {
   registration?: Registration | undefined;
-  hasStarted: boolean;
+  /** Left out if it has not begun. */
+  start?: Start;
   result?: TestResult | undefined;
 }
 
@@ -76,26 +78,35 @@ function collect(readers: readonly TapReader[]): Reported[] {
         const order = seen.get(name) ?? 0;
         seen.set(name, order + 1);
         const key = `${order} ${name}`;
-        if (!tests.has(key)) tests.set(key, { name, ranks: readers.map(() => ({ hasStarted: false })) });
+        if (!tests.has(key)) tests.set(key, { name, ranks: readers.map(() => ({})) });
         note(tests.get(key)!.ranks[rank], item);
       }
     };
     each(reader.registered, ({ name }) => name, (test, registration) => test.registration = registration);
-    each(reader.started, ({ name }) => name, (test, { name, output, end }) => {
-      test.hasStarted = true;
-      if (end) test.result = { name, output, ...end };
+    each(reader.started, ({ name }) => name, (test, start) => {
+      test.start = start;
+      if (start.end) test.result = { name: start.name, output: start.output, ...start.end };
     });
     each(reader.results, ({ name }) => name, (test, result) => test.result = result);
+    for (const { ranks: { [rank]: test } } of tests.values()) {
+      if (test.start?.isFatal) test.result = fatalResult(test.start, test.result);
+    }
   });
   return [...tests.values()];
 }
 
-/** Whether a test ran to its end. After an uncaught error Deno reports a failure of all tests that have not begun, too. */
-function hasEnded({ registration, hasStarted, result }: OnRank): boolean {
-  return result !== undefined && !(result.outcome === "failed" && registration && !hasStarted);
+/** The result of a test after which an uncaught error ended the process, though it may have been told as passed. */
+function fatalResult({ name, output }: Start, result?: TestResult): TestResult {
+  const message = result?.outcome === "passed" ? "an uncaught error after the end of the test:" : result?.message ?? "";
+  return { name, outcome: "failed", message, output };
 }
 
-const isRunning = (test: OnRank) => test.hasStarted && !hasEnded(test);
+/** Whether a test ran to its end. After an uncaught error Deno reports a failure of all tests that have not begun, too. */
+function hasEnded({ registration, start, result }: OnRank): boolean {
+  return result !== undefined && !(result.outcome === "failed" && registration && !start);
+}
+
+const isRunning = (test: OnRank) => test.start !== undefined && !hasEnded(test);
 
 /** Takes the results of all ranks together. */
 export function mergeRanks(readers: readonly TapReader[], end: JobEnd): MergedTest[] {
@@ -116,9 +127,12 @@ interface Job extends Pick<JobEnd, "filter"> {
   problem: string | null;
   /** Whether that is told by tests in which ranks were when it ended. */
   isTold: boolean;
+  /** Whether a signal ended it, of which the launcher told. */
+  isKilled: boolean;
   /** The ranks to blame for a test that had not ended on some. */
   guilty: (test: Reported) => number[];
-  place: (rank: number) => string;
+  /** Where ranks were when it ended. */
+  whereabouts: (ranks: Iterable<number>) => string;
   /** What ranks, and the launcher, printed last. */
   lastWords: (ranks: Iterable<number>) => string[];
   /** Whether a test is marked to be the only one. */
@@ -128,32 +142,42 @@ interface Job extends Pick<JobEnd, "filter"> {
 function describeJob(readers: readonly TapReader[], reported: readonly Reported[], end: JobEnd): Job {
   const current = readers.map((_, rank) => reported.find(({ ranks }) => isRunning(ranks[rank]))?.name);
   const place = (rank: number) => {
-    if (current[rank] !== undefined) return `in "${current[rank]}"`;
-    if (readers[rank].isFinished) {
-      return reported.some(({ ranks: { [rank]: test } }) => test.result && !hasEnded(test))
-        ? "with an uncaught error"
-        : "at its end";
+    const { isDead, isFinished, started, results } = readers[rank];
+    if (isDead) {
+      const last = started.at(-1);
+      return `gone after an uncaught error ${last === undefined ? "outside of the tests" : `in "${last.name}"`}`;
     }
-    return `after "${readers[rank].results.at(-1)?.name ?? "the start"}"`;
+    if (current[rank] !== undefined) return `in "${current[rank]}"`;
+    if (!isFinished) return `after "${results.at(-1)?.name ?? "the start"}"`;
+    const isCut = reported.some(({ ranks: { [rank]: test } }) => test.result && !hasEnded(test));
+    return isCut ? "gone after an uncaught error" : "at the end of the tests";
   };
-  // A rank on which tests failed makes the launcher end the others, wherever they are, when it is done.
+  const whereabouts = (ranks: Iterable<number>) =>
+    Array.from(
+      Map.groupBy(ranks, place),
+      ([place, ranks]) => `${listRanks(ranks)} ${ranks.length === 1 ? "was" : "were"} ${place}`,
+    ).join(", ");
+  // A rank on which tests failed, or that died, makes the launcher end the others, wherever they are, when it is done.
   const isEndedByFailure = !end.isTimedOut && end.signal === null &&
-    readers.some(({ isFinished, results }) => isFinished && results.some(({ outcome }) => outcome === "failed"));
+    readers.some(({ isDead, isFinished, results }) =>
+      isDead || isFinished && results.some(({ outcome }) => outcome === "failed")
+    );
   const dead = /^rank (\d+) /.exec(end.signal ?? "")?.[1];
-  const guilty = ({ ranks }: Reported) => {
-    const running = ranks.flatMap((test, rank) => isRunning(test) ? [rank] : []);
+  const guilty = (test: Reported) => {
+    const running = where(test, isRunning);
     // It went on without this test, after an error that was caught by nobody.
     const gone = running.filter((rank) => readers[rank].isFinished);
     if (gone.length > 0 || isEndedByFailure) return gone;
     // One that waits for a rank that has not even come to the test is innocent.
-    if (end.isTimedOut) return ranks.every((test) => test.hasStarted || hasEnded(test)) ? running : [];
+    if (end.isTimedOut) return test.ranks.every((test) => test.start !== undefined || hasEnded(test)) ? running : [];
     return dead === undefined ? running : running.filter((rank) => rank === Number(dead));
   };
   return {
-    problem: describeEnd(readers, reported, end, place),
+    problem: describeEnd(readers, reported, end, whereabouts(readers.keys())),
     isTold: reported.some((test) => guilty(test).length > 0),
+    isKilled: end.signal !== null,
     guilty,
-    place,
+    whereabouts,
     lastWords: (ranks) => {
       const own = [...ranks].flatMap((rank) => readers[rank].output.map((line) => `[rank ${rank}] ${line}`));
       return [...own, ...end.output, ...placesBeside(end.places ?? null, readers)];
@@ -170,37 +194,53 @@ function placesBeside(places: string | null, readers: readonly TapReader[]): str
   return lines.length === 0 || isTold ? [] : ["the ranks of this machine were here:", ...lines];
 }
 
+/** The ranks for which a condition holds. */
+const where = ({ ranks }: Reported, condition: (test: OnRank) => boolean): number[] =>
+  ranks.flatMap((test, rank) => condition(test) ? [rank] : []);
+
+const isLeftOut = ({ registration }: OnRank) => registration?.isIgnored === true;
+
+/** Why a test is skipped. */
+const reasonOf = (test?: OnRank) => test?.registration?.reason ?? "it is marked to be ignored";
+
+/** On which ranks a test failed, and what is to be told of it; `null` if it did not. */
+function findFailure(test: Reported, job: Job): Pick<MergedTest, "failedRanks" | "details"> | null {
+  const guilty = job.guilty(test);
+  const unended = guilty.length === 0 ? [] : [
+    `${listRanks(guilty)} did not come to the end of the test: ${job.problem}`,
+    // The others wait for them.
+    ...where(test, isLeftOut).map((rank) => `rank ${rank} has skipped it: ${reasonOf(test.ranks[rank])}`),
+    ...job.lastWords(guilty),
+  ];
+  // Those that tell of a failure make the test fail on the others as well.
+  const told = where(test, ({ start }) => start?.failure !== undefined);
+  const failed = told.length > 0 ? told : where(test, (test) => hasEnded(test) && test.result?.outcome === "failed");
+  if (failed.length === 0) return guilty.length === 0 ? null : { failedRanks: guilty, details: unended.join("\n") };
+  const [first] = failed;
+  const { start, result } = test.ranks[first];
+  const output = guilty.includes(first) ? [] : result?.output ?? start!.output;
+  const details = [result?.message || start?.failure, ...output, ...unended].filter(Boolean).join("\n");
+  // All that had not ended are guilty if nobody knows who ended the job: some may only have waited for those that failed.
+  const others = job.isKilled ? guilty.filter((rank) => !failed.includes(rank)) : [];
+  return { failedRanks: [...failed, ...others].sort((a, b) => a - b), details };
+}
+
 function mergeTest(test: Reported, job: Job): MergedTest {
   const { name, ranks } = test;
-  const where = (condition: (test: OnRank) => boolean) => ranks.flatMap((test, rank) => condition(test) ? [rank] : []);
-  const merged = (outcome: MergedOutcome, details: string, failedRanks: number[] = []) => ({
-    name,
-    outcome,
-    failedRanks,
-    details,
-  });
+  const merged = (outcome: MergedOutcome, details: string) => ({ name, outcome, failedRanks: [], details });
 
-  const failed = where((test) => hasEnded(test) && test.result?.outcome === "failed");
-  if (failed.length > 0) {
-    const { message, output } = ranks[failed[0]].result!;
-    return merged("failed", [message, ...output].filter(Boolean).join("\n"), failed);
-  }
-  const guilty = job.guilty(test);
-  if (guilty.length > 0) {
-    const details = [`${listRanks(guilty)} did not come to its end: ${job.problem}`, ...job.lastWords(guilty)];
-    return merged("failed", details.join("\n"), guilty);
-  }
-  const isUntouched = ranks.every(({ hasStarted, result }) => !hasStarted && result === undefined);
+  const failure = findFailure(test, job);
+  if (failure) return { name, outcome: "failed", ...failure };
+  const isUntouched = ranks.every(({ start, result }) => start === undefined && result === undefined);
   if (isUntouched && !matches(name, job.filter)) return merged("filtered out", `--filter ${job.filter}`);
   const isSkipped = ({ registration, result }: OnRank) =>
     result ? result.outcome === "skipped" : registration === undefined || registration.isIgnored;
-  if (ranks.every(isSkipped)) return merged("skipped", "it is marked to be ignored");
+  if (ranks.every(isSkipped)) return merged("skipped", reasonOf(ranks.find(isLeftOut)));
   if (isUntouched && job.hasOnly) return merged("filtered out", "another test is marked to be the only one");
-  const missing = where((test) => !hasEnded(test));
-  if (missing.length === 0) return merged("passed", "");
-  const places = Map.groupBy(missing, job.place);
-  const reason = [...places].map(([place, ranks]) => `${listRanks(ranks)} ended ${place}`).join(", ");
-  return merged("not run", reason);
+  const missing = where(test, (test) => !hasEnded(test));
+  return missing.length === 0
+    ? merged("passed", "")
+    : merged("not run", `at the end of the job ${job.whereabouts(missing)}`);
 }
 
 /**
@@ -217,14 +257,13 @@ function describeEnd(
   readers: readonly TapReader[],
   reported: readonly Reported[],
   end: JobEnd,
-  place: (rank: number) => string,
+  whereabouts: string,
 ): string | null {
-  const at = readers.map((_, rank) => `rank ${rank} ${place(rank)}`).join(", ");
-  if (end.isTimedOut) return `it did not end within ${end.timeoutSeconds} s: ${at}`;
+  if (end.isTimedOut) return `the job did not end within ${end.timeoutSeconds} s: ${whereabouts}`;
   if (end.signal !== null) return end.signal;
   const isCut = readers.some(({ isFinished }) => !isFinished);
-  if (end.code !== 0) return `it ended with exit code ${end.code}: ${at}`;
-  if (isCut) return `it ended with exit code 0 before all of its tests had run: ${at}`;
+  if (end.code !== 0) return `the job ended with exit code ${end.code}: ${whereabouts}`;
+  if (isCut) return `the job ended with exit code 0 before all of its tests had run: ${whereabouts}`;
   return reported.length === 0 ? "it has no tests" : null;
 }
 

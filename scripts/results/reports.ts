@@ -3,7 +3,7 @@
  *
  * @module
  */
-import { count, type FileResult, listRanks } from "./merge.ts";
+import { count, type FileResult, listRanks, type MergedTest } from "./merge.ts";
 
 /** A file and a number of ranks: `a_test.ts on 2 ranks`. */
 export function jobName({ file, ranks }: Pick<FileResult, "file" | "ranks">): string {
@@ -16,6 +16,11 @@ const escapes: Record<string, string> = { "&": "&amp;", "<": "&lt;", ">": "&gt;"
 function xml(text: string): string {
   // deno-lint-ignore no-control-regex
   return text.replace(/[\x00-\x08\x0b\x0c\x0e-\x1f\ufffe\uffff]/g, "").replace(/[&<>"]/g, (sign) => escapes[sign]);
+}
+
+/** Why a test has neither passed nor failed. */
+function reasonOf({ outcome, details }: MergedTest): string {
+  return outcome === "skipped" ? details : `${outcome}: ${details}`;
 }
 
 /** How many tests there are, as attributes: what was not run is no failure of its own, and no success. */
@@ -36,7 +41,7 @@ export function junit(files: readonly FileResult[]): string {
       if (test.outcome === "passed") return `${open}/>`;
       if (test.outcome !== "failed") {
         const element = test.outcome === "not run" ? "error" : "skipped";
-        return `${open}><${element} message="${xml(`${test.outcome}: ${test.details}`)}"/></testcase>`;
+        return `${open}><${element} message="${xml(reasonOf(test))}"/></testcase>`;
       }
       const message = test.failedRanks.length > 0 ? `failed on ${listRanks(test.failedRanks)}` : "failed";
       return `${open}><failure message="${xml(message)}">${xml(test.details)}</failure></testcase>`;
@@ -70,13 +75,14 @@ export function tap(files: readonly FileResult[]): string {
   const points = files.flatMap((file) =>
     file.tests.map((test) => ({ ...test, name: `${jobName(file)}: ${test.name}` }))
   );
-  const lines = points.flatMap(({ name, outcome, failedRanks, details }, i) => {
+  const lines = points.flatMap((test, i) => {
+    const { name, outcome, failedRanks, details } = test;
     const text = name.replaceAll(/[\\#]/g, "\\$&").replaceAll("\n", " ");
     const isBad = outcome === "failed" || outcome === "not run";
     const point = `${isBad ? "not ok" : "ok"} ${i + 1} - ${text}`;
     if (outcome === "passed") return [point];
-    if (!isBad) return [`${point} # SKIP ${outcome}: ${details.replaceAll("\n", " ")}`];
-    const message = outcome === "failed" ? details : `not run: ${details}`;
+    if (!isBad) return [`${point} # SKIP ${reasonOf(test).replaceAll("\n", " ")}`];
+    const message = outcome === "failed" ? details : reasonOf(test);
     return [
       point,
       "  ---",

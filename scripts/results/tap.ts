@@ -23,6 +23,10 @@ export interface Start {
   name: string;
   /** What was printed since then. */
   output: string[];
+  /** The error of this rank itself, with its stack, while the others may not know of it yet. */
+  failure?: string;
+  /** Whether an error that nobody caught has ended the process since then. */
+  isFatal?: boolean;
   /** Whether its body has ended: the process may be gone before it reports the result. */
   end?: Pick<TestResult, "outcome" | "message">;
 }
@@ -32,12 +36,28 @@ export interface Registration {
   name: string;
   /** Whether it is marked to be left out. */
   isIgnored: boolean;
+  /** Why, if that is known. */
+  reason?: string;
   /** Whether it is marked to be the only one that runs. */
   isOnly: boolean;
 }
 
-/** What `test_output.ts` tells, which TAP does not or too late: a test was registered, it begins, its body has ended. */
-export type News = { registered: Registration } | { started: string } | { ended: string; error: string | null };
+/**
+ * What `test_output.ts` tells, which TAP does not or too late: a test was registered, it begins, it fails on this rank, its
+ * body has ended; an error was caught by nobody, or by somebody after all.
+ */
+export type News =
+  | { registered: Registration }
+  | { started: string }
+  | { failed: string; error: string }
+  | { ended: string; error: string | null }
+  | { uncaughtIn: string | null; isFatal: boolean };
+
+/** A name without the reason that a test which is left out may end it with: Deno has no other place for that. */
+export function splitReason(name: string): Pick<Registration, "name" | "reason"> {
+  const [, bare, reason] = /^(.+?) \(skipped: (.+)\)$/s.exec(name) ?? [];
+  return bare === undefined ? { name } : { name: bare, reason };
+}
 
 /** Begins a line with {@linkcode News} as JSON. */
 export const newsMarker = "# distmath test: ";
@@ -55,8 +75,15 @@ export class TapReader {
   readonly results: TestResult[] = [];
   /** Whether all tests have run: their number is printed at the end. */
   isFinished = false;
+  /** Whether an error that nobody caught has ended the file outside of its tests. */
+  #isFatal = false;
   #output: string[] = [];
   #details: string[] = [];
+
+  /** Whether an error that nobody caught has ended the process: nothing begins after that. */
+  get isDead(): boolean {
+    return this.started.at(-1)?.isFatal ?? (this.started.length === 0 && this.#isFatal);
+  }
 
   /** What was printed last. */
   get output(): string[] {
@@ -76,7 +103,15 @@ export class TapReader {
     this.isFinished ||= /^1\.\.\d+$/.test(line);
     const detail = /^\s+(\{"message":.*\})\s*$/.exec(line);
     if (detail) this.#addMessage(detail[1], line);
-    else if (!isStructure(line)) this.output.push(line);
+    else if (!isStructure(line) && !this.#isRepeated(line)) this.output.push(line);
+  }
+
+  /** Between two tests Deno itself tells of an error that nobody caught, too. */
+  #isRepeated(line: string): boolean {
+    return this.isDead &&
+      ["error: ", "error: Uncaught ", "error: Uncaught (in promise) "].some((words) =>
+        this.output.includes(line.replace(/^error: /, words))
+      );
   }
 
   #take(json: string): void {
@@ -88,12 +123,21 @@ export class TapReader {
     }
     if ("registered" in news) this.registered.push(news.registered);
     else if ("started" in news) this.started.push({ name: news.started, output: [] });
-    else this.#end(news.ended, news.error);
+    else if ("ended" in news) this.#end(news.ended, news.error);
+    else if ("failed" in news) this.#note(news.failed, { failure: news.error });
+    else if (news.uncaughtIn === null) this.#isFatal = news.isFatal;
+    else this.#note(news.uncaughtIn, { isFatal: news.isFatal });
+  }
+
+  /** Of files that run side by side, the test that began last may be of another one. */
+  #note(name: string, more: Partial<Start>): void {
+    Object.assign(this.started.findLast((start) => start.name === name) ?? {}, more);
   }
 
   #end(name: string, error: string | null): void {
-    const start = this.started.findLast((start) => start.name === name);
-    if (start) start.end = error === null ? { outcome: "passed", message: "" } : { outcome: "failed", message: error };
+    this.#note(name, {
+      end: error === null ? { outcome: "passed", message: "" } : { outcome: "failed", message: error },
+    });
   }
 
   #add(text: string, isFailed: boolean): void {

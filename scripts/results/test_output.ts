@@ -6,7 +6,7 @@
  * @module
  */
 import { format } from "node:util";
-import { type News, newsMarker } from "./tap.ts";
+import { type News, newsMarker, splitReason } from "./tap.ts";
 
 const output = Deno.openSync("/dev/stderr", { append: true });
 
@@ -16,13 +16,29 @@ function print(...values: unknown[]): void {
 
 for (const name of ["debug", "error", "info", "log", "warn"] as const) console[name] = print;
 
-// An error outside a test ends the file without a word in that reporter.
-addEventListener("error", ({ error }) => print("error: Uncaught", error));
-addEventListener("unhandledrejection", ({ reason }) => print("error: Uncaught (in promise)", reason));
-
 function tell(news: News): void {
   output.writeSync(new TextEncoder().encode(`${newsMarker}${JSON.stringify(news)}\n`));
 }
+
+/** The test that began last. */
+let current: string | null = null;
+
+/** An error that nobody catches ends the file without a word in that reporter, unless a listener prevents that. */
+function tellUncaught(event: Event, ...words: unknown[]): void {
+  print(...words);
+  const uncaughtIn = current;
+  tell({ uncaughtIn, isFatal: true });
+  queueMicrotask(() => event.defaultPrevented && tell({ uncaughtIn, isFatal: false }));
+}
+
+addEventListener("error", (event) => tellUncaught(event, "error: Uncaught", event.error));
+addEventListener("unhandledrejection", (event) => tellUncaught(event, "error: Uncaught (in promise)", event.reason));
+
+// `clusterTest` would print it.
+addEventListener("distmath-failure", (event) => {
+  event.preventDefault();
+  if (current !== null) tell({ failed: current, error: (event as CustomEvent<string>).detail });
+});
 
 /** The arguments of `Deno.test` in any of its forms as one definition. */
 function definitionOf([first, second, third]: readonly unknown[]): Deno.TestDefinition {
@@ -36,8 +52,8 @@ function definitionOf([first, second, third]: readonly unknown[]): Deno.TestDefi
 const escapes: Record<string, string> = { "\b": "b", "\f": "f", "\t": "t", "\n": "n", "\r": "r", "\v": "v" };
 
 /** A test's name as the reporter writes it. */
-function writtenName({ name, fn }: Deno.TestDefinition): string {
-  return (name ?? fn?.name ?? "").replace(/[\b\f\t\n\r\v]/g, (character) => `\\${escapes[character]}`);
+function writtenName(name: string): string {
+  return name.replace(/[\b\f\t\n\r\v]/g, (character) => `\\${escapes[character]}`);
 }
 
 type Register = (...values: unknown[]) => void;
@@ -47,12 +63,16 @@ function telling(register: Register, marks: Partial<Deno.TestDefinition> = {}): 
     const definition = definitionOf(values);
     // What is no test is refused in Deno's own words.
     if (typeof definition.fn !== "function") return register(...values);
-    const name = writtenName(definition);
     const { ignore = false, only = false } = { ...definition, ...marks };
+    const given = definition.name ?? definition.fn.name;
+    // The same name wherever it is left out, also for filters.
+    const { name: bare, reason } = ignore ? splitReason(given) : { name: given, reason: undefined };
+    const name = writtenName(bare);
     register({
       ...definition,
-      name: definition.name ?? definition.fn.name,
+      name: bare,
       fn: async (context: Deno.TestContext) => {
+        current = name;
         tell({ started: name });
         try {
           await definition.fn(context);
@@ -63,7 +83,7 @@ function telling(register: Register, marks: Partial<Deno.TestDefinition> = {}): 
         }
       },
     });
-    tell({ registered: { name, isIgnored: ignore, isOnly: only } });
+    tell({ registered: { name, isIgnored: ignore, isOnly: only, ...reason !== undefined && { reason } } });
   };
 }
 

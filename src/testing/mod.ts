@@ -35,12 +35,12 @@ export {
 
 /** Options of {@linkcode clusterTest}. */
 export interface ClusterTestOptions {
-  /** The numbers of ranks that the test is for; it is ignored on others. All when left out. */
+  /** The numbers of ranks that the test is for; it is skipped on others. All when left out. */
   ranks?: readonly number[];
-  /** The number of GPUs that a machine must have for the test; it is ignored on others. */
+  /** The number of GPUs that a machine must have for the test; it is skipped on others. */
   gpus?: number;
-  /** Leave the test out, for a reason that its name should give. */
-  ignore?: boolean;
+  /** Skip the test; a text says why. */
+  ignore?: boolean | string;
   /** The time that the test may take, and that a rank may wait for others; 60 when left out. */
   timeoutSeconds?: number;
 }
@@ -79,6 +79,9 @@ export function testRuntime(options: InitializeOptions = {}): Runtime {
  * one, naming the rank and its error, so that the next test starts in step. If the others do not come within 10 seconds
  * after a failure, or a rank waits longer than the time limit, the job ends with a non-zero code.
  *
+ * Why a test is skipped stands in the reports of `cluster-test`; `deno test` shows it behind the name, as
+ * `(skipped: no GPU)`.
+ *
  * @throws {CollectiveError} in the test, on the ranks where it went well, if it failed on another.
  *
  * @example
@@ -95,9 +98,10 @@ export function clusterTest(
   ...rest: [ClusterTestBody] | [ClusterTestOptions, ClusterTestBody]
 ): void {
   const [options, body] = rest.length === 1 ? [{}, rest[0]] : rest;
-  const reason = whyNotHere(options);
+  const reason = typeof options.ignore === "string" && options.ignore || whyNotHere(options);
   Deno.test({
-    name: reason === null ? name : `${name} (${reason})`,
+    // As scripts/results/tap.ts reads it.
+    name: reason === null ? name : `${name} (skipped: ${reason})`,
     ignore: options.ignore === true || reason !== null,
     fn: (context) =>
       runOnAllRanks(name, options.timeoutSeconds ?? DEFAULT_TIMEOUT_SECONDS, (runtime) => body(runtime, context)),
@@ -106,7 +110,9 @@ export function clusterTest(
 
 /** What a test is for that this job does not have; `null` if it has all. */
 function whyNotHere({ ranks, gpus = 0 }: ClusterTestOptions): string | null {
-  if (ranks !== undefined && !ranks.includes(launcher()?.size ?? 1)) return `for ${ranks.join(", ")} ranks`;
+  if (ranks !== undefined && !ranks.includes(launcher()?.size ?? 1)) {
+    return `for ${ranks.join(", ")} ${String(ranks) === "1" ? "rank" : "ranks"}`;
+  }
   if (gpus > 0 && gpus > countGpus()) return `for ${gpus} ${gpus === 1 ? "GPU" : "GPUs"}`;
   return null;
 }
@@ -157,10 +163,11 @@ function messageOf(error: unknown): string {
   return error instanceof Error ? `${error.name}: ${error.message}` : String(error);
 }
 
-/** Print a failure at once, since the job may end before the test runner reports it. */
+/** Tell of a failure at once, since the job may end before the test runner reports it; print it if nobody listens. */
 function report(rank: number, name: string, error: unknown): void {
   const details = error instanceof Error ? error.stack ?? messageOf(error) : String(error);
-  console.error(`rank ${rank} failed "${name}": ${details}`);
+  const isUnheard = dispatchEvent(new CustomEvent("distmath-failure", { cancelable: true, detail: details }));
+  if (isUnheard) console.error(`rank ${rank} failed "${name}": ${details}`);
 }
 
 /** The value of a promise, or an error when the time is over. */

@@ -182,7 +182,7 @@ clusterTest("an existing file is replaced, also behind a symbolic link", (runtim
   });
 });
 
-clusterTest("NumPy reads what is saved", { ignore: !hasNumpy }, (runtime) => {
+clusterTest("NumPy reads what is saved", { ignore: !hasNumpy && "no NumPy" }, (runtime) => {
   inFolder(runtime, (folder) => {
     const wanted: string[] = [];
     for (const dtype of dtypes.filter((name) => dtypeInfo(name).npy !== null)) {
@@ -211,7 +211,7 @@ clusterTest("NumPy reads what is saved", { ignore: !hasNumpy }, (runtime) => {
   });
 });
 
-clusterTest("what NumPy saves is read", { ignore: !hasNumpy }, (runtime) => {
+clusterTest("what NumPy saves is read", { ignore: !hasNumpy && "no NumPy" }, (runtime) => {
   inFolder(runtime, (folder) => {
     const names = ["<f2", "<f4", ">f4", "<f8", ">f8", "<c8", ">c8", "<c16", "|i1", "|u1", "<i4", ">i4", "<i8", ">i8"];
     onRoot(runtime, () => {
@@ -514,27 +514,31 @@ np.savez_compressed("${folder}/packed.npz", x=np.arange(12.0).reshape(3, 4).T)`;
   return new TextDecoder().decode(stdout).trim();
 }
 
-clusterTest("loadNpz() reads stored and compressed archives of NumPy's", { ignore: !hasNumpy }, (runtime) => {
-  inFolder(runtime, (folder) => {
-    const empty = `${folder}/a.npz`;
-    saveNpz({ "b c": DistributedArray.zeros(runtime, [5, 4], Slab.X) }, empty);
-    onRoot(runtime, () => void saveNpzText(runtime, folder, empty));
-    const { x, y } = loadNpz(runtime, `${folder}/stored.npz`, Slab.X);
-    assertEquals([x.shape, y.shape, y.dtype, y.sum()], [[3, 4], [1], "int32", 7]);
-    const packed = loadNpz(runtime, `${folder}/packed.npz`, { x: Slab.Y }).x;
-    assertEquals([packed.shape, packed.order], [[4, 3], "F"]);
-    const counted = DistributedArray.generate(runtime, [4, 3], Slab.Y, (i, j) => 4 * j + i);
-    assertEquals(packed.maxAbsDifference(counted), 0);
-    onRoot(runtime, () => {
-      const bytes = Deno.readFileSync(`${folder}/packed.npz`);
-      bytes.fill(255, 45, 60);
-      Deno.writeFileSync(`${folder}/packed.npz`, bytes);
+clusterTest(
+  "loadNpz() reads stored and compressed archives of NumPy's",
+  { ignore: !hasNumpy && "no NumPy" },
+  (runtime) => {
+    inFolder(runtime, (folder) => {
+      const empty = `${folder}/a.npz`;
+      saveNpz({ "b c": DistributedArray.zeros(runtime, [5, 4], Slab.X) }, empty);
+      onRoot(runtime, () => void saveNpzText(runtime, folder, empty));
+      const { x, y } = loadNpz(runtime, `${folder}/stored.npz`, Slab.X);
+      assertEquals([x.shape, y.shape, y.dtype, y.sum()], [[3, 4], [1], "int32", 7]);
+      const packed = loadNpz(runtime, `${folder}/packed.npz`, { x: Slab.Y }).x;
+      assertEquals([packed.shape, packed.order], [[4, 3], "F"]);
+      const counted = DistributedArray.generate(runtime, [4, 3], Slab.Y, (i, j) => 4 * j + i);
+      assertEquals(packed.maxAbsDifference(counted), 0);
+      onRoot(runtime, () => {
+        const bytes = Deno.readFileSync(`${folder}/packed.npz`);
+        bytes.fill(255, 45, 60);
+        Deno.writeFileSync(`${folder}/packed.npz`, bytes);
+      });
+      assertThrowsEverywhere(
+        runtime,
+        () => loadNpz(runtime, `${folder}/packed.npz`, Slab.X),
+        ConfigurationError,
+        "cannot be unpacked",
+      );
     });
-    assertThrowsEverywhere(
-      runtime,
-      () => loadNpz(runtime, `${folder}/packed.npz`, Slab.X),
-      ConfigurationError,
-      "cannot be unpacked",
-    );
-  });
-});
+  },
+);

@@ -1,4 +1,4 @@
-/** Tests that need a GPU: left out, with the reason in the name, on machines without one. */
+/** Tests that need a GPU: skipped, with the reason, on machines without one. */
 import { launcher } from "../../ffi/mpi/mod.ts";
 import { Device, type Runtime, type Stream } from "../../mod.ts";
 import { clusterTest, type ClusterTestOptions } from "../../src/testing/mod.ts";
@@ -15,12 +15,8 @@ export function gpuTest(
   body: (runtime: Runtime, stream: Stream) => void | Promise<void>,
   options: ClusterTestOptions = {},
 ): void {
-  const title = hasGpu ? name : `${name} (skipped: no GPU)`;
-  clusterTest(
-    title,
-    { ...options, ignore: !hasGpu || options.ignore === true },
-    (runtime) => body(runtime, runtime.stream!),
-  );
+  const ignore = hasGpu ? options.ignore ?? false : "no GPU";
+  clusterTest(name, { ...options, ignore }, (runtime) => body(runtime, runtime.stream!));
 }
 
 /** Whether the GPU is the mock, which is slow and runs nothing at the same time. */

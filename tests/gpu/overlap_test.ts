@@ -39,8 +39,8 @@ import { SEVERAL, TRANSPOSES } from "./matmul_kit.ts";
 import { checkTileProduct } from "./tile_kit.ts";
 
 function gpuTest(name: string, body: (runtime: Runtime) => void): void {
-  const title = areGpusShared ? `${name} (skipped: ranks share a GPU)` : name;
-  registerGpuTest(title, body, { timeoutSeconds: 120, ranks: SEVERAL, ignore: areGpusShared });
+  const ignore = areGpusShared && "ranks share a GPU";
+  registerGpuTest(name, body, { timeoutSeconds: 120, ranks: SEVERAL, ignore });
 }
 
 const { X, Y } = Slab;

@@ -12,8 +12,7 @@ import { areGpusShared, hasGpu } from "./gpu_test_kit.ts";
 import { checkTileProduct, type TileCase } from "./tile_kit.ts";
 
 const isServed = hasGpu && new Device(0).computeCapability.join(".") === "9.0";
-const options = { ignore: !isServed, timeoutSeconds: 120 };
-const reason = isServed ? "" : " (skipped: no GPU of compute capability 9.0)";
+const options = { ignore: !isServed && "no GPU of compute capability 9.0", timeoutSeconds: 120 };
 
 const shapes = Object.entries(TILE_SHAPES);
 const layouts = [[true, false], [true, true], [false, false], [false, true]] as const;
@@ -27,7 +26,7 @@ const base = {
 } as const;
 
 for (const [name, shape] of shapes) {
-  clusterTest(`${name} tiles multiply in every layout, and in both dtypes${reason}`, options, (runtime) => {
+  clusterTest(`${name} tiles multiply in every layout, and in both dtypes`, options, (runtime) => {
     const given = { ...base, kind: "plain", m: 301, n: 520, k: 133, variant: { shape } } as const;
     for (const [isRowMajorA, isRowMajorB] of layouts) checkTileProduct(runtime, { ...given, isRowMajorA, isRowMajorB });
     checkTileProduct(runtime, { ...given, dtype: "float16" });
@@ -36,7 +35,7 @@ for (const [name, shape] of shapes) {
     }
   });
 
-  clusterTest(`${name} tiles between 2 to 8 ranks, in every layout${reason}`, options, (runtime) => {
+  clusterTest(`${name} tiles between 2 to 8 ranks, in every layout`, options, (runtime) => {
     const most = 8 / runtime.size;
     for (const ranksPerGpu of [1, 2, 3, 4, 8].filter((count) => count <= most && count * runtime.size > 1)) {
       for (const [isRowMajorA, isRowMajorB] of layouts) {
@@ -75,7 +74,7 @@ for (const [name, shape] of shapes) {
 for (const name of ["narrow", "flat"] as const) {
   const shape = TILE_SHAPES[name];
   clusterTest(
-    `${name} tiles multiply factors of 8 bits, alone and between 2 to 8 ranks${reason}`,
+    `${name} tiles multiply factors of 8 bits, alone and between 2 to 8 ranks`,
     options,
     (runtime) => {
       const { size } = runtime;
@@ -115,7 +114,7 @@ for (const name of ["narrow", "flat"] as const) {
   );
 }
 
-clusterTest(`panels that copy engines push, between 2 to 8 ranks${reason}`, options, (runtime) => {
+clusterTest("panels that copy engines push, between 2 to 8 ranks", options, (runtime) => {
   const { wide, medium, narrow } = TILE_SHAPES;
   for (const ranksPerGpu of [1, 2, 4].filter((count) => count * runtime.size > 1 && count * runtime.size <= 8)) {
     for (const [shape, panels] of [[wide, 1], [medium, 3], [narrow, 5], [wide, 100]] as const) {
@@ -134,7 +133,7 @@ clusterTest(`panels that copy engines push, between 2 to 8 ranks${reason}`, opti
   }
 });
 
-clusterTest(`panels in a graph that is repeated, between runs apart${reason}`, options, (runtime) => {
+clusterTest("panels in a graph that is repeated, between runs apart", options, (runtime) => {
   const { wide, narrow } = TILE_SHAPES;
   for (const ranksPerGpu of [1, 2].filter((count) => count * runtime.size > 1)) {
     for (const [shape, panels] of [[wide, 1], [narrow, 3]] as const) {
@@ -165,7 +164,7 @@ for (const { kind, variant } of many) {
     variant.isExchange ? " by exchange" : variant.panels ? " in panels" : variant.pieces ? " in pieces" : ""
   }`;
   clusterTest(
-    `${name}, ${manyRuns} times back to back on other operands, each rank late at random${reason}`,
+    `${name}, ${manyRuns} times back to back on other operands, each rank late at random`,
     options,
     (runtime) => {
       const ranksPerGpu = runtime.size === 1 ? 2 : 1;
@@ -177,7 +176,7 @@ for (const { kind, variant } of many) {
 }
 
 clusterTest(
-  `a rank that others wait for in vain is an error that names it, and the GPU goes on${reason}`,
+  "a rank that others wait for in vain is an error that names it, and the GPU goes on",
   options,
   (runtime) => {
     const stream = runtime.stream!;

@@ -116,7 +116,7 @@ const steps: [
 const reason = whyNoCluster();
 
 Deno.test({
-  name: `Slurm${reason === null ? "" : `: skipped, ${reason}`}`,
+  name: `Slurm${reason === null ? "" : ` (skipped: ${reason})`}`,
   ignore: reason !== null,
   async fn(test) {
     using slurm = await makeCluster();

@@ -1,9 +1,10 @@
 /** `cluster-test`: results of all ranks merged, JUnit XML, time limits, exit codes; under every MPI. */
 import { assert, assertEquals, assertMatch, assertStringIncludes } from "@std/assert";
 import { launchers, newestLaunchers, slowdown } from "../mpi_installations.ts";
-import { main, root, temporaryFolder } from "./command.ts";
+import { finish, main, root, start, temporaryFolder } from "./command.ts";
 
 const fixtures = `${root}tests/system/fixtures`;
+const asRoot = { OMPI_ALLOW_RUN_AS_ROOT: "1", OMPI_ALLOW_RUN_AS_ROOT_CONFIRM: "1" };
 
 for (const mpi of launchers) {
   const clusterTest = (...args: string[]) =>
@@ -33,6 +34,36 @@ for (const mpi of launchers) {
     assertMatch(xml, /<testcase name="fails on rank 1"[^>]*><failure message="failed on rank 1">Error: broken on/);
   });
 
+  Deno.test(`cluster-test tells of the rank that failed, with its stack, and once [${mpi.name}]`, async () => {
+    using folder = temporaryFolder();
+    const [junit, json, tap] = ["a.xml", "a.json", "a.tap"].map((name) => `${folder.path}/${name}`);
+    const reports = ["--junit", junit, "--json", json, "--tap", tap];
+    const { code, stdout } = await clusterTest("--ranks", "2", ...reports, "one_rank_fails.ts");
+    assertEquals(code, 1);
+    assertStringIncludes(stdout, "  fails on rank 1 alone … FAILED on rank 1\n    Error: broken on purpose\n");
+    const { jobs: [{ tests: [test] }] } = JSON.parse(Deno.readTextFileSync(json));
+    assertEquals(test.failedRanks, [1]);
+    assertStringIncludes(Deno.readTextFileSync(junit), 'message="failed on rank 1"');
+    for (const text of [stdout, ...[junit, json, tap].map((path) => Deno.readTextFileSync(path))]) {
+      assertEquals(text.split("one_rank_fails.ts:4:").length - 1, 1, text);
+      assert(!text.includes("CollectiveError"), text);
+    }
+  });
+
+  Deno.test(`cluster-test blames the rank that an uncaught error ends, and shows that [${mpi.name}]`, async () => {
+    const env = { DISTMATH_TEST_SECONDS: String(Math.ceil(4 * slowdown())) };
+    const args = ["cluster-test", "--no-check", "--mpirun", mpi.mpirun, "--ranks", "2", "uncaught.ts"];
+    const { code, stdout } = await main(args, { cwd: fixtures, env });
+    assertEquals(code, 1);
+    assertMatch(
+      stdout,
+      /^ {2}leaves a timer behind … FAILED on rank 1\n(.*\n)?.*error: Uncaught Error: thrown late\n/m,
+    );
+    assertEquals(stdout.match(/throwLate \(.*uncaught\.ts:13:9\)/g)?.length, 1, stdout);
+    assertStringIncludes(stdout, "  comes after it … ok");
+    assertEquals(stdout.trim().split("\n").at(-1), "1 passed, 1 failed");
+  });
+
   Deno.test(`cluster-test names a test that hangs after one that failed, and runs what comes after it [${mpi.name}]`, async () => {
     using folder = temporaryFolder();
     const report = `${folder.path}/report.xml`;
@@ -45,11 +76,12 @@ for (const mpi of launchers) {
     assertStringIncludes(stdout, "  hangs on rank 1 … FAILED on rank 1");
     assertStringIncludes(
       stdout,
-      `rank 1 did not come to its end: it did not end within ${limit} s: rank 0 in "waits for rank 1", rank 1 in "hangs on`,
+      `rank 1 did not come to the end of the test: the job did not end within ${limit} s: ` +
+        'rank 0 was in "waits for rank 1", rank 1 was in "hangs on',
     );
     // In a new job.
     assertStringIncludes(stdout, "  waits for rank 1 … ok");
-    assertStringIncludes(stdout, "  is left out on 2 ranks (for 3 ranks) … skipped");
+    assertStringIncludes(stdout, "  is left out on 2 ranks … skipped: for 3 ranks");
     assertEquals(stdout.trim().split("\n").at(-1), "2 passed, 2 failed, 1 skipped");
     const xml = Deno.readTextFileSync(report);
     assertStringIncludes(xml, '<testsuites tests="5" failures="2" errors="0" skipped="1">');
@@ -73,6 +105,37 @@ for (const mpi of launchers) {
   });
 
   if (!newestLaunchers.includes(mpi)) continue;
+  Deno.test(`a skipped test has its name on every number of ranks, and its reason in all reports [${mpi.name}]`, async () => {
+    using folder = temporaryFolder();
+    const [junit, json, tap] = ["a.xml", "a.json", "a.tap"].map((name) => `${folder.path}/${name}`);
+    const reports = ["--junit", junit, "--json", json, "--tap", tap];
+    const { code, stdout } = await clusterTest("--ranks", "1,2", ...reports, "skips.ts");
+    assertEquals(code, 0, stdout);
+    assertEquals(stdout.trim().split("\n").at(-1), "1 passed, 0 failed, 5 skipped");
+    const { jobs } = JSON.parse(Deno.readTextFileSync(json));
+    const names = ["is for one rank", "says why", "says why in its name"];
+    for (const { tests } of jobs) assertEquals(tests.map(({ name }: { name: string }) => name), names);
+    const reasons = ["for 1 rank", "no such device", "no compiler"];
+    assertEquals(jobs[1].tests.map(({ details }: { details: string }) => details), reasons);
+    const [xml, points] = [junit, tap].map((path) => Deno.readTextFileSync(path));
+    for (const [i, name] of names.entries()) {
+      const reason = reasons[i];
+      assertStringIncludes(stdout, `  ${name} … skipped: ${reason}\n`);
+      assertStringIncludes(xml, `name="${name}" classname="skips.ts on 2 ranks"><skipped message="${reason}"/>`);
+      assertStringIncludes(points, ` - skips.ts on 2 ranks: ${name} # SKIP ${reason}\n`);
+    }
+    // A name is found where it is skipped as well.
+    const one = await clusterTest("--ranks", "2", "--filter", "/^is for one rank$/", "skips.ts");
+    assertEquals(one.code, 0, one.stderr);
+    assertEquals(one.stdout.trim().split("\n").at(-1), "0 passed, 0 failed, 1 skipped, 2 filtered out");
+    // Deno has no other place for the reason.
+    const flags = ["test", "-A", "--no-check", "skips.ts"];
+    const plain = await finish(
+      start(mpi.mpirun, ["-n", "1", Deno.execPath(), ...flags], { cwd: fixtures, env: asRoot }),
+    );
+    assertStringIncludes(plain.stdout, "says why (skipped: no such device) ... ignored");
+  });
+
   Deno.test(`cluster-test has failed where there are no tests, or a filter matches none [${mpi.name}]`, async () => {
     const empty = await clusterTest("--ranks", "2", "empty.ts");
     assertEquals(empty.code, 1);
@@ -99,7 +162,7 @@ const onNewest = (args: string[], env: Record<string, string> = {}) =>
 Deno.test("assertions hold on all ranks or fail on all", async () => {
   const { code, stdout } = await onNewest(["--ranks", "3", "assertions_test.ts"], { DISTMATH_DEVICE: "cpu" });
   assertEquals(code, 0, stdout);
-  assertStringIncludes(stdout, "needs more GPUs than there are (for 99 GPUs) … skipped");
+  assertStringIncludes(stdout, "needs more GPUs than there are … skipped: for 99 GPUs");
   assertEquals(stdout.trim().split("\n").at(-1), "6 passed, 0 failed, 1 skipped");
 });
 
@@ -132,6 +195,16 @@ Deno.test("cluster-test runs a job that failed again, and writes JSON and TAP", 
     Deno.readTextFileSync(tap),
     "TAP version 14\n1..1\nok 1 - flaky_test.ts on 2 ranks: passes the second time\n",
   );
+});
+
+Deno.test("cluster-test writes the other reports, and sums up, where one cannot be written in the end", async () => {
+  using folder = temporaryFolder();
+  const json = `${folder.path}/a.json`;
+  const reports = ["--junit", "/dev/full", "--json", json];
+  const { code, stdout, stderr } = await onNewest(["--ranks", "1", ...reports, "passing_test.ts"]);
+  assertEquals([code, stdout.trim().split("\n").at(-1)], [1, "1 passed, 0 failed"]);
+  assertMatch(stderr, /^error: cannot write \/dev\/full: No space left on device/m);
+  assertEquals(JSON.parse(Deno.readTextFileSync(json)).counts.passed, 1);
 });
 
 Deno.test("cluster-test ends after a failure if it is told to, and says what did not run", async () => {
@@ -187,11 +260,13 @@ Deno.test("cluster-test refuses wrong arguments with exit code 2", async () => {
       [["nothing_test.ts"], "there is no file"],
       [["--filter", "/(/", "passing_test.ts"], "--filter: Invalid regular expression"],
       [["--shard", "3/2", "passing_test.ts"], '--shard takes I/N with I from 1 to N, not "3/2"'],
+      [["--junit", "/nonexistent/a.xml", "passing_test.ts"], "--junit: /nonexistent/a.xml cannot be written: "],
+      [["--tap", "a.tap", "--json", ".", "passing_test.ts"], "--json: "],
       [["--retries", "-1", "passing_test.ts"], "--retries takes a whole number"],
     ] as const
   ) {
-    const { code, stderr } = await main(["cluster-test", ...args], { cwd: fixtures });
-    assertEquals(code, 2);
+    const { code, stdout, stderr } = await main(["cluster-test", ...args], { cwd: fixtures });
+    assertEquals([code, stdout], [2, ""], stderr);
     assertStringIncludes(stderr, message);
   }
 });

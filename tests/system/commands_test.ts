@@ -81,8 +81,8 @@ const hasScript = (Deno.env.get("PATH") ?? "").split(":").some((folder) => exist
 
 for (const { name, mpirun } of launchers) {
   const title = "ranks use colours in a terminal, and none where NO_COLOR is set or the output is piped";
-  const where = hasScript ? name : `${name}: skipped, there is no script(1)`;
-  Deno.test({ name: `${title} [${where}]`, ignore: !hasScript }, async () => {
+  const skipped = hasScript ? "" : " (skipped: there is no script(1))";
+  Deno.test({ name: `${title} [${name}]${skipped}`, ignore: !hasScript }, async () => {
     using folder = temporaryFolder();
     const script = `${folder.path}/colors.ts`;
     Deno.writeTextFileSync(script, "console.log({ a: 1 }); console.error({ b: 2 });");
@@ -94,6 +94,14 @@ for (const { name, mpirun } of launchers) {
     assertEquals(lines(await inTerminal(command, { NO_COLOR: "1" })), plain);
     const { stdout, stderr } = await main(command, { env: { NO_COLOR: "" } });
     assertEquals(lines(stdout + stderr), plain);
+    // Each rank has a colour of its own.
+    const tagged = [...command.slice(0, -1), "--tag-output", script];
+    const withTags = (lines: string[], tags: string[]) => lines.map((line, i) => `${tags[i % 2]} ${line}`).sort();
+    const colors = ["\x1b[36m[0]\x1b[39m", "\x1b[35m[1]\x1b[39m"];
+    assertEquals(lines(await inTerminal(tagged, { NO_COLOR: "" })), withTags(colored, colors));
+    assertEquals(lines(await inTerminal(tagged, { NO_COLOR: "1" })), withTags(plain, ["[0]", "[1]"]));
+    const piped = await main(tagged, { env: { NO_COLOR: "" } });
+    assertEquals(lines(piped.stdout + piped.stderr), withTags(plain, ["[0]", "[1]"]));
   });
 }
 

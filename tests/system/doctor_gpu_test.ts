@@ -141,9 +141,11 @@ withMock("doctor has one line for a machine without a GPU", async ({ driver, nat
   assertEquals(problems.filter((problem) => /GPU|NVIDIA|CUDA/.test(problem)), []);
 });
 
+const unfit = reason === "no MPI" ? reason : hasDriver ? "this machine has an NVIDIA driver" : null;
+
 Deno.test({
-  name: "doctor has one line for a machine without a driver",
-  ignore: reason === "no MPI" || hasDriver,
+  name: `doctor has one line for a machine without a driver${unfit === null ? "" : ` (skipped: ${unfit})`}`,
+  ignore: unfit !== null,
   fn: async () => {
     const { stdout } = await doctor({ DISTMATH_NATIVE: "/nonexistent" });
     assertMatch(stdout, /\n\nGPUs +none: no NVIDIA driver \(libcuda\.so\.1\) was found\n\n/);

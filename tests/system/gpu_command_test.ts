@@ -59,6 +59,7 @@ test("test:gpu tells what it cannot do", async (testGpu) => {
       [["tests/unit/none_test.ts"], "is none of the files:"],
       [["-n", "x"], "--ranks takes"],
       [["--timeout", "-1"], "--timeout takes"],
+      [["--json", "/nonexistent/a.json"], "--json: /nonexistent/a.json cannot be written: "],
     ] as const
   ) {
     const { code, stderr } = await testGpu(...args);

@@ -15,8 +15,8 @@ function testOnHosts(
   body: (mpi: MpiInstallation) => Promise<void>,
 ): void {
   for (const mpi of mpis) {
-    const skipped = reason === null ? "" : `: skipped, ${reason}`;
-    Deno.test({ name: `${name} [${mpi.name}${skipped}]`, ignore: reason !== null, fn: () => body(mpi) });
+    const skipped = reason === null ? "" : ` (skipped: ${reason})`;
+    Deno.test({ name: `${name} [${mpi.name}]${skipped}`, ignore: reason !== null, fn: () => body(mpi) });
   }
 }
 

@@ -9,7 +9,7 @@ const script = `${root}tests/system/fixtures/multiplies.ts`;
 const lib = `${nativePrefix()}/cpu/lib`;
 /** Without `native install cpu` there is nothing to damage: its tests are counted as skipped. */
 const ignore = !existsSync(lib);
-const why = ignore ? " (skipped, native install cpu is not there)" : "";
+const why = ignore ? " (skipped: native install cpu is not there)" : "";
 
 /** Links in `folder` to the libraries that `native install` brought, but for some; `copied` is a copy. */
 function linkLibraries(folder: string, isLeftOut: (name: string) => boolean, copied?: string): void {

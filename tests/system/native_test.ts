@@ -2,7 +2,7 @@
  * `native install`: a real, small set from pip's index; doubled and damaged installs; the sets for GPUs from
  * small wheels that are laid out as NVIDIA's, without an index.
  */
-import { assert, assertEquals, assertMatch, assertStringIncludes } from "@std/assert";
+import { assert, assertEquals, assertMatch, assertNotMatch, assertStringIncludes } from "@std/assert";
 import { findGpuDriver } from "../../internals.ts";
 import { type NativeSet, sets } from "../../scripts/native/sets.ts";
 import { finish, main, root, start, temporaryFolder } from "./command.ts";
@@ -177,6 +177,9 @@ Deno.test("native install cuda13 and cuda12 keep what is loaded, side by side, o
   assertStringIncludes(head, `for GPUs (CUDA 13) into ${native}/cuda: a download of 1.3 GB, and 3.3 GB of the disk`);
   assertEquals(sizes[1], "  nvidia-cublas, which has matrix products on one GPU: 423 MB");
   assertEquals(first.stderr.includes("no NVIDIA driver (libcuda.so.1) was found"), findGpuDriver() === null);
+  // Nobody watches a pipe: its steps are plain lines.
+  assertMatch(first.stderr, /^asking for the wheels\n(downloading .+\n)*unpacking\n/m);
+  assertNotMatch(first.stderr, /[\r█░]/);
   assertEquals(withoutLock(native), ["cuda"]);
   assertEquals(contents(`${native}/cuda`), ["distmath.json", "lib"]);
   assertEquals(contents(`${native}/cuda/lib`), kept13);

@@ -50,3 +50,18 @@ Deno.test("a product of files tells what it reads in a terminal, and in a pipe i
   const { stderr } = await finish(start(Deno.execPath(), ["eval", code]));
   assertEquals(stderr, "reading A (1.1 GB)\nreading B (5 B)\nmultiplying\nwriting (7 B)\n");
 });
+
+Deno.test("a bar is lines in a pipe, one a step; none where results tell how far it is, as of benchmarks and tests", async () => {
+  const code = `
+    import { jobProgress, ProgressBar } from "${root}scripts/terminal.ts";
+    const [bar, jobs] = [new ProgressBar(2e6), jobProgress(2)];
+    for (const [step, done] of [["first", 0], ["first", 1e6], ["second", 2e6]]) {
+      bar.update(step, done);
+      jobs.update(step, done);
+    }
+    bar.end();
+    jobs.end();
+  `;
+  const { stderr } = await finish(start(Deno.execPath(), ["eval", code]));
+  assertEquals(stderr, "first\nsecond\n");
+});

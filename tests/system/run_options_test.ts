@@ -30,6 +30,31 @@ for (const mpi of launchers) {
   });
 }
 
+for (const mpi of launchers) {
+  Deno.test(`run --gpus sets which GPUs the ranks see, and --cpu that they use none [${mpi.name}]`, async () => {
+    using folder = temporaryFolder();
+    const script = `${folder.path}/says.ts`;
+    const says = 'console.log(["CUDA_VISIBLE_DEVICES", "DISTMATH_DEVICE"].map((name) => Deno.env.get(name)).join());';
+    Deno.writeTextFileSync(script, says);
+    const start = async (...options: string[]) =>
+      lines((await run(["--mpirun", mpi.mpirun, "-n", "2", ...options, script], { CUDA_VISIBLE_DEVICES: "7" })).stdout);
+    assertEquals(await start("--gpus", "0,2"), ["0,2,", "0,2,"]);
+    assertEquals(await start("--cpu"), ["7,cpu", "7,cpu"]);
+  });
+
+  Deno.test(`run --hostfile starts the ranks on the hosts of a file [${mpi.name}]`, async () => {
+    using folder = temporaryFolder();
+    const file = `${folder.path}/hosts`;
+    for (const host of ["localhost slots=2", "# both ranks\nlocalhost:2"]) {
+      Deno.writeTextFileSync(file, `${host}\n`);
+      const args = ["--mpirun", mpi.mpirun, "-n", "2", "--hostfile", file];
+      const { code, stdout, stderr } = await run([...args, "ranks.ts", "a"]);
+      assertEquals([code, lines(stdout), stderr], [0, ["rank 0 of 2: a", "rank 1 of 2: a"], ""]);
+      assertMatch((await run([...args, "--dry-run", "ranks.ts"])).stdout, / -{1,2}hosts? localhost:2 /);
+    }
+  });
+}
+
 Deno.test("run --dry-run prints a command that does the same", async () => {
   const { code, stdout } = await run(["--mpirun", mpirun, "-n", "2", "--cpu", "--dry-run", "ranks.ts", "it's"]);
   assertEquals(code, 0);

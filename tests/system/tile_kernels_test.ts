@@ -62,7 +62,9 @@ function multiplyingLoops(code: readonly Instruction[]): Instruction[][] {
 const SLOW = /^(@!?U?P\w+ )?(MEMBAR|FENCE|ERRBAR|CGAERRBAR|CCTL|LDL|STL|LDG|STG|LD\b|ST\b|ATOM|RED|BAR)/;
 
 Deno.test({
-  name: "tile kernels compile without spilling, and their main loop only multiplies",
+  name: `tile kernels compile without spilling, and their main loop only multiplies${
+    isLinux ? "" : " (skipped: not Linux on x86-64)"
+  }`,
   ignore: !isLinux,
   fn: async () => {
     const tools = await installTools();

@@ -1,5 +1,6 @@
 import { assertEquals, assertThrows } from "@std/assert";
 import {
+  checkWritable,
   CommandError,
   formatBytes,
   Help,
@@ -69,6 +70,26 @@ Deno.test("userPath() starts from the folder where the task was called", () => {
     assertEquals(userPath("a.ts"), `${Deno.cwd()}/a.ts`);
   } finally {
     if (before !== undefined) Deno.env.set("INIT_CWD", before);
+  }
+});
+
+Deno.test("checkWritable() refuses what cannot be written, and leaves no file behind", () => {
+  const folder = Deno.makeTempDirSync({ prefix: "distmath-test-" });
+  try {
+    const missing = `${folder}/none/a.xml`;
+    const words = `--junit: ${missing} cannot be written: `;
+    const error = assertThrows(() => checkWritable(missing, "--junit"), CommandError, words);
+    assertEquals((error as CommandError).code, 2);
+    assertEquals(error.message.endsWith(`; make the folder ${folder}/none, or name another file`), true, error.message);
+    assertThrows(() => checkWritable(folder, "--json"), CommandError, `--json: ${folder} cannot be written: `);
+    checkWritable(`${folder}/new.xml`, "--junit");
+    Deno.writeTextFileSync(`${folder}/old.xml`, "kept");
+    checkWritable(`${folder}/old.xml`, "--junit");
+    assertEquals([...Deno.readDirSync(folder)].map(({ name }) => name), ["old.xml"]);
+    assertEquals(Deno.readTextFileSync(`${folder}/old.xml`), "kept");
+    checkWritable("/dev/stdout", "--tap");
+  } finally {
+    Deno.removeSync(folder, { recursive: true });
   }
 });
 

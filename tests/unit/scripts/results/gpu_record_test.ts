@@ -21,7 +21,7 @@ const result: FileResult = {
   ranks: 2,
   tests: [
     testOf("adds", "passed"),
-    testOf("multiplies (for 4 ranks)", "skipped"),
+    testOf("multiplies", "skipped", "for 4 ranks"),
     testOf("divides", "failed", Array.from({ length: 50 }, (_, i) => `line ${i}`).join("\n"), 1),
     testOf("subtracts", "not run"),
     testOf("(the whole file)", "failed", "it ended with exit code 139"),

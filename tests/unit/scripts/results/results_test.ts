@@ -8,7 +8,7 @@ import {
   summary,
 } from "../../../../scripts/results/merge.ts";
 import { json, junit, tap } from "../../../../scripts/results/reports.ts";
-import { newsMarker, TapReader } from "../../../../scripts/results/tap.ts";
+import { type News, newsMarker, splitReason, TapReader } from "../../../../scripts/results/tap.ts";
 
 const goodEnd: JobEnd = { code: 0, isTimedOut: false, signal: null, output: [] };
 
@@ -72,17 +72,19 @@ Deno.test("mergeRanks() passes a test only if it passes on all ranks", () => {
   ]);
 });
 
-/** What `test_output.ts` tells before any test runs: its names, with a mark behind those that are not ordinary. */
+const tells = (news: News) => `${newsMarker}${JSON.stringify(news)}`;
+
+/** What `test_output.ts` tells before any test runs: its names, with a mark, and a reason, behind some. */
 function registered(...names: string[]): string[] {
   return names.map((text) => {
-    const [name, mark] = text.split(" ");
-    return `${newsMarker}${
-      JSON.stringify({ registered: { name, isIgnored: mark === "ignored", isOnly: mark === "only" } })
-    }`;
+    const [name, mark, ...words] = text.split(" ");
+    const reason = words.join(" ");
+    const marks = { isIgnored: mark === "ignored", isOnly: mark === "only" };
+    return tells({ registered: { name, ...marks, ...reason !== "" && { reason } } });
   });
 }
 
-const starts = (name: string) => `${newsMarker}${JSON.stringify({ started: name })}`;
+const starts = (name: string) => tells({ started: name });
 const passes = (name: string) => [starts(name), `ok 1 - ${name}`];
 const fails = (name: string) => [starts(name), `not ok 1 - ${name}`, ...failure("Error: on purpose")];
 
@@ -99,9 +101,103 @@ Deno.test("mergeRanks() names the test that hangs, and those behind it, which di
   assertEquals(inShort(merged), [["a", "failed", 0], ["b", "failed", 1], ["c", "not run"], ["d", "skipped"]]);
   assertEquals(
     merged[1].details,
-    'rank 1 did not come to its end: it did not end within 4 s: rank 0 in "c", rank 1 in "b"\n[rank 1] from rank 1',
+    "rank 1 did not come to the end of the test: the job did not end within 4 s: " +
+      'rank 0 was in "c", rank 1 was in "b"\n[rank 1] from rank 1',
   );
-  assertEquals(merged[2].details, 'rank 0 ended in "c", rank 1 ended in "b"');
+  assertEquals(merged[2].details, 'at the end of the job rank 0 was in "c", rank 1 was in "b"');
+});
+
+Deno.test("mergeRanks() tells of the ranks that failed themselves, not of those that learn of it", () => {
+  const all = registered("a", "b");
+  const relayed = [starts("a"), "from rank 0", "not ok 1 - a", ...failure("CollectiveError: rank 1: Error: boom")];
+  const own = [starts("a"), "from rank 1", tells({ failed: "a", error: "Error: boom\n    at a_test.ts:3" })];
+  const [a] = mergeRanks([
+    read(...all, ...relayed),
+    read(...all, ...own, "not ok 1 - a", ...failure("Error: boom, in the runner's words")),
+  ], { ...goodEnd, code: 1 });
+  assertEquals(inShort([a]), [["a", "failed", 1]]);
+  assertEquals(a.details, "Error: boom, in the runner's words\nfrom rank 1");
+  // The other rank waits, until the job ends: its stack is told once, and where the ranks were.
+  const [b] = mergeRanks([read(...all, starts("a")), read(...all, ...own)], { ...goodEnd, code: 1 });
+  assertEquals(inShort([b]), [["a", "failed", 1]]);
+  assertEquals(
+    b.details,
+    "Error: boom\n    at a_test.ts:3\nranks 0, 1 did not come to the end of the test: " +
+      'the job ended with exit code 1: ranks 0, 1 were in "a"\n[rank 1] from rank 1',
+  );
+  // One that a signal ended is to blame as well.
+  const signal = "rank 0 was ended by signal 9 (Killed)";
+  const [c] = mergeRanks([read(...all, starts("a")), read(...all, ...own)], { ...goodEnd, code: 137, signal });
+  assertEquals(inShort([c]), [["a", "failed", 0, 1]]);
+});
+
+Deno.test("mergeRanks() blames the test, and the rank, of an error that nobody caught", () => {
+  const all = registered("a", "b", "c");
+  const dies = [
+    ...[starts("a"), tells({ ended: "a", error: null })],
+    ...["error: Uncaught Error: late", "    at a.ts:1", tells({ uncaughtIn: "a", isFatal: true })],
+  ];
+  const waits = read(...all, ...passes("a"), starts("b"), "rank 0 has waited");
+  const end = { ...goodEnd, code: 1 };
+  const repeated = ["error: Error: late", "    at a.ts:1"];
+  for (const rest of [["ok 1 - a", ...repeated, "not ok 2 - b", "not ok 3 - c", "1..3"], ["ok 1 - a"], repeated]) {
+    const merged = mergeRanks([waits, read(...all, ...dies, ...rest)], end);
+    assertEquals(inShort(merged), [["a", "failed", 1], ["b", "not run"], ["c", "not run"]]);
+    assertEquals(
+      merged[0].details,
+      "an uncaught error after the end of the test:\nerror: Uncaught Error: late\n    at a.ts:1",
+    );
+    const place = 'at the end of the job rank 0 was in "b", rank 1 was gone after an uncaught error in "a"';
+    assertEquals(merged[1].details, place);
+  }
+  // A listener of the test has dealt with it.
+  const caught = read(
+    ...all,
+    ...dies,
+    tells({ uncaughtIn: "a", isFatal: false }),
+    "ok 1 - a",
+    ...passes("b"),
+    ...passes("c"),
+    "1..3",
+  );
+  assertEquals(inShort(mergeRanks([caught], goodEnd)), [["a", "passed"], ["b", "passed"], ["c", "passed"]]);
+  // Of two files side by side, one goes on.
+  const both = read(
+    ...all,
+    starts("a"),
+    starts("b"),
+    tells({ uncaughtIn: "a", isFatal: true }),
+    "not ok 1 - a",
+    starts("c"),
+  );
+  assertEquals(inShort(mergeRanks([both], { ...goodEnd, code: 139 })), [["a", "failed", 0], ["b", "failed", 0], [
+    "c",
+    "failed",
+    0,
+  ]]);
+  // Outside of the tests.
+  const top = ["error: Uncaught Error: at the top", tells({ uncaughtIn: null, isFatal: true })];
+  const [, , , file] = mergeRanks([read(...all, starts("a")), read(...all, ...top)], end);
+  assertEquals(
+    file.details,
+    'the job ended with exit code 1: rank 0 was in "a", rank 1 was gone after an uncaught error outside of the tests\n' +
+      "[rank 1] error: Uncaught Error: at the top",
+  );
+});
+
+Deno.test("the reason of a skipped test is told apart from its name", () => {
+  assertEquals(splitReason("adds (skipped: no compiler (g++))"), { name: "adds", reason: "no compiler (g++)" });
+  for (const name of ["adds", "adds (in place)", " (skipped: no GPU)"]) assertEquals(splitReason(name), { name });
+  const all = registered("a ignored no GPU", "b ignored");
+  const skips = ["ok 1 - a # SKIP", "ok 2 - b # SKIP", "1..2"];
+  const [a, b] = mergeRanks([read(...all, ...skips), read(...all, ...skips)], goodEnd);
+  assertEquals([a.outcome, a.details], ["skipped", "no GPU"]);
+  assertEquals([b.outcome, b.details], ["skipped", "it is marked to be ignored"]);
+  // Where only some ranks skip it, the others may wait for them.
+  const runs = read(...registered("a"), starts("a"));
+  const [mixed] = mergeRanks([read(...all, ...skips), runs], { ...goodEnd, code: 1 });
+  assertEquals(inShort([mixed]), [["a", "failed", 1]]);
+  assertStringIncludes(mixed.details, "rank 0 has skipped it: no GPU");
 });
 
 Deno.test("mergeRanks() names the test in which a rank dies, with any exit code", () => {
@@ -114,7 +210,7 @@ Deno.test("mergeRanks() names the test in which a rank dies, with any exit code"
     const merged = mergeRanks(readers(), { ...goodEnd, code });
     // Which of the ranks has died is not known.
     assertEquals(inShort(merged), [["a", "failed", 1], ["b", "failed", 1], ["c", "failed", 0]]);
-    assertStringIncludes(merged[1].details, `it ended with exit code ${code}`);
+    assertStringIncludes(merged[1].details, `the job ended with exit code ${code}`);
   }
   const merged = mergeRanks(readers(), { ...goodEnd, code: 137, signal: "rank 1 was ended by signal 9 (Killed)" });
   assertEquals(inShort(merged), [["a", "failed", 1], ["b", "failed", 1], ["c", "not run"]]);
@@ -122,7 +218,7 @@ Deno.test("mergeRanks() names the test in which a rank dies, with any exit code"
 });
 
 Deno.test("mergeRanks() knows how a test ended whose result was lost with the process", () => {
-  const ends = (name: string, error: string | null) => `${newsMarker}${JSON.stringify({ ended: name, error })}`;
+  const ends = (name: string, error: string | null) => tells({ ended: name, error });
   const lines = [starts("a"), ends("a", null), starts("b"), ends("b", "Error: on purpose"), starts("c")];
   const merged = mergeRanks([read(...registered("a", "b", "c"), ...lines)], { ...goodEnd, code: 3 });
   assertEquals(inShort(merged), [["a", "passed"], ["b", "failed", 0], ["c", "failed", 0]]);
@@ -138,7 +234,7 @@ Deno.test("mergeRanks() blames the file where a rank ends between its tests", ()
     timeoutSeconds: 4,
   });
   assertEquals(inShort(merged), [["a", "passed"], ["b", "not run"], ["(the whole file)", "failed"]]);
-  assertStringIncludes(merged[2].details, 'it did not end within 4 s: rank 0 in "b", rank 1 after "a"');
+  assertStringIncludes(merged[2].details, 'the job did not end within 4 s: rank 0 was in "b", rank 1 was after "a"');
   assertStringIncludes(merged[2].details, "[rank 1] last words");
 });
 
@@ -149,7 +245,7 @@ Deno.test("mergeRanks() does not blame ranks that the launcher ended because ano
     read(...all, ...passes("a"), ...passes("b"), ...fails("c"), "1..3"),
   ], { ...goodEnd, code: 1 });
   assertEquals(inShort(merged), [["a", "passed"], ["b", "not run"], ["c", "failed", 1]]);
-  assertEquals(merged[1].details, 'rank 0 ended in "b"');
+  assertEquals(merged[1].details, 'at the end of the job rank 0 was in "b"');
 });
 
 Deno.test("mergeRanks() tells tests that have not begun from the one whose error was caught by nobody", () => {
@@ -159,7 +255,7 @@ Deno.test("mergeRanks() tells tests that have not begun from the one whose error
     code: 1,
   });
   assertEquals(inShort(merged), [["a", "passed"], ["b", "failed", 0], ["c", "not run"]]);
-  assertEquals(merged[2].details, "rank 0 ended with an uncaught error");
+  assertEquals(merged[2].details, "at the end of the job rank 0 was gone after an uncaught error");
 });
 
 Deno.test("mergeRanks() tells tests of one name apart", () => {
@@ -194,7 +290,7 @@ Deno.test("mergeRanks() fails a file without tests", () => {
 Deno.test("mergeRanks() fails a job that ends badly without a failed test", () => {
   const [, crash] = mergeRanks([read("ok 1 - a")], { ...goodEnd, code: 139, output: ["from the launcher"] });
   assertEquals(crash.outcome, "failed");
-  assertEquals(crash.details, 'it ended with exit code 139: rank 0 after "a"\nfrom the launcher');
+  assertEquals(crash.details, 'the job ended with exit code 139: rank 0 was after "a"\nfrom the launcher');
   const [, killed] = mergeRanks([read("ok 1 - a")], { ...goodEnd, code: 137, signal: "rank 0 was ended by signal 9" });
   assertEquals(killed.details, "rank 0 was ended by signal 9");
   const [, early] = mergeRanks([read("ok 1 - a")], goodEnd);
@@ -204,17 +300,25 @@ Deno.test("mergeRanks() fails a job that ends badly without a failed test", () =
 
 Deno.test("junit() writes a suite a job, with text that XML allows", () => {
   const tests = mergeRanks([
-    read("ok 1 - a < b & c", 'not ok 2 - "q"', ...failure("bell \u0007 & <tag>"), "ok 3 - d # SKIP"),
-  ], { ...goodEnd, code: 1 });
+    read(
+      ...registered('d ignored no "GPU"', "e"),
+      "ok 1 - a < b & c",
+      'not ok 2 - "q"',
+      ...failure("bell \u0007 & <tag>"),
+      "ok 3 - d # SKIP",
+      "1..3",
+    ),
+  ], { ...goodEnd, code: 1, filter: "d" });
   const text = junit([{ file: "a_test.ts", ranks: 1, tests, seconds: 1.5 }]);
   assertEquals(
     text,
     `<?xml version="1.0" encoding="UTF-8"?>
-<testsuites tests="3" failures="1" errors="0" skipped="1">
-  <testsuite name="a_test.ts on 1 rank" tests="3" failures="1" errors="0" skipped="1" time="1.500">
+<testsuites tests="4" failures="1" errors="0" skipped="2">
+  <testsuite name="a_test.ts on 1 rank" tests="4" failures="1" errors="0" skipped="2" time="1.500">
+    <testcase name="d" classname="a_test.ts on 1 rank"><skipped message="no &quot;GPU&quot;"/></testcase>
+    <testcase name="e" classname="a_test.ts on 1 rank"><skipped message="filtered out: --filter d"/></testcase>
     <testcase name="a &lt; b &amp; c" classname="a_test.ts on 1 rank"/>
     <testcase name="&quot;q&quot;" classname="a_test.ts on 1 rank"><failure message="failed on rank 0">bell  &amp; &lt;tag&gt;</failure></testcase>
-    <testcase name="d" classname="a_test.ts on 1 rank"><skipped message="skipped: it is marked to be ignored"/></testcase>
   </testsuite>
 </testsuites>
 `,
@@ -226,7 +330,7 @@ Deno.test("tap() and json() tell of every test", () => {
     { name: "a # b", outcome: "passed", failedRanks: [], details: "" },
     { name: "c", outcome: "failed", failedRanks: [1, 2], details: "Error: no\nsaid before" },
     { name: "d", outcome: "not run", failedRanks: [], details: 'rank 1 ended in "c"' },
-    { name: "e", outcome: "skipped", failedRanks: [], details: "it is marked to be ignored" },
+    { name: "e", outcome: "skipped", failedRanks: [], details: "for 1, 2 ranks" },
   ];
   const results = [{ file: "a_test.ts", ranks: 3, tests, seconds: 1.5 }];
   assertEquals(
@@ -246,7 +350,7 @@ not ok 3 - a_test.ts on 3 ranks: d
   message: |2
     not run: rank 1 ended in "c"
   ...
-ok 4 - a_test.ts on 3 ranks: e # SKIP skipped: it is marked to be ignored
+ok 4 - a_test.ts on 3 ranks: e # SKIP for 1, 2 ranks
 `,
   );
   const read = JSON.parse(json(results));
