@@ -1,5 +1,5 @@
 import { assertEquals, assertMatch } from "@std/assert";
-import { lineOfWait, lookAtWaits, traceToScript } from "../../../ffi/script_line.ts";
+import { lineOfScript, lineOfWait, lookAtWaits, traceToScript } from "../../../ffi/script_line.ts";
 
 Deno.test("the line is there for a script's first waits, and then now and then", async () => {
   // Which are told apart by what they are in.
@@ -14,6 +14,17 @@ Deno.test("the line is there for a script's first waits, and then now and then",
   assertMatch(line!, /^script_line_test\.ts:12:\d+$/);
   lookAtWaits("next");
   assertMatch(lineOfWait("matmul", 40)!, /^script_line_test\.ts:16:\d+$/);
+});
+
+Deno.test("lineOfScript() is empty where traces are of the script's own kind", () => {
+  const errors = Error as { prepareStackTrace?: unknown };
+  const { prepareStackTrace } = errors;
+  errors.prepareStackTrace = (_: Error, sites: unknown[]) => sites;
+  try {
+    assertEquals(lineOfScript(), "");
+  } finally {
+    errors.prepareStackTrace = prepareStackTrace;
+  }
 });
 
 Deno.test("traceToScript() leaves alone traces that get to the script, and what has none", () => {
