@@ -29,7 +29,12 @@ function placeIn(stack: string): string | undefined {
 
 /** The line of the script that this call comes from, such as `a_test.ts:12:3`; empty if it is not known. Takes 0.1 ms. */
 export function lineOfScript(): string {
-  return placeIn(seeingAll(() => new Error().stack ?? ""))?.replace(/^.*\//, "") ?? "";
+  try {
+    return placeIn(seeingAll(() => new Error().stack ?? ""))?.replace(/^.*\//, "") ?? "";
+  } catch {
+    // The script has its own prepareStackTrace(), or has frozen Error.
+    return "";
+  }
 }
 
 /**

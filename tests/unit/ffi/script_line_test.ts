@@ -1,9 +1,9 @@
 import { assertEquals, assertMatch } from "@std/assert";
-import { lineOfWait, lookAtWaits, traceToScript } from "../../../ffi/script_line.ts";
+import { lineOfScript, lineOfWait, lookAtWaits, traceToScript } from "../../../ffi/script_line.ts";
 
 Deno.test("the line is there for a script's first waits, and then now and then", async () => {
   // Which are told apart by what they are in.
-  for (let i = 0; i < 32; i++) assertMatch(lineOfWait("matmul", i)!, /^script_line_test\.ts:7:\d+$/);
+  for (let i = 0; i < 32; i++) assertMatch(lineOfWait("matmul", i)!, /^script_line_test\.ts:6:\d+$/);
   const hasty = Array.from({ length: 1000 }, () => lineOfWait("matmul", 40));
   assertEquals(hasty.filter((line) => line !== null).length < 50, true);
   let line: string | null = null;
@@ -11,9 +11,20 @@ Deno.test("the line is there for a script's first waits, and then now and then",
     await new Promise((resolve) => setTimeout(resolve, 10));
     line = lineOfWait("matmul", 40);
   }
-  assertMatch(line!, /^script_line_test\.ts:13:\d+$/);
+  assertMatch(line!, /^script_line_test\.ts:12:\d+$/);
   lookAtWaits("next");
-  assertMatch(lineOfWait("matmul", 40)!, /^script_line_test\.ts:17:\d+$/);
+  assertMatch(lineOfWait("matmul", 40)!, /^script_line_test\.ts:16:\d+$/);
+});
+
+Deno.test("lineOfScript() is empty where traces are of the script's own kind", () => {
+  const errors = Error as { prepareStackTrace?: unknown };
+  const { prepareStackTrace } = errors;
+  errors.prepareStackTrace = (_: Error, sites: unknown[]) => sites;
+  try {
+    assertEquals(lineOfScript(), "");
+  } finally {
+    errors.prepareStackTrace = prepareStackTrace;
+  }
 });
 
 Deno.test("traceToScript() leaves alone traces that get to the script, and what has none", () => {

@@ -7,7 +7,7 @@ import { noteWaiting } from "../../../ffi/waiting.ts";
 Deno.test("collective calls are counted on communicators of every kind", () => {
   const begun: { scope: number; turn: number; peers: number[] }[] = [];
   const begin: Presence["begin"] = (_operation, _function, scope, turn, ...peers) =>
-    void begun.push({ scope, turn, peers });
+    void begun.push({ scope, turn, peers: peers as number[] });
   const presence = { begin, end: () => {} };
   publishWaits(presence as unknown as Presence, { handle: 1, rank: 0 }, () => 0);
   const makes = (at: number, handle: number) => (...values: unknown[]) => (values[at] as Int32Array)[0] = handle;
