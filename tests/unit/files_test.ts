@@ -1,0 +1,31 @@
+/** `src/files.ts` names what `mod.ts` loads, and nothing else: so one source map is parsed at a start. */
+import { assertEquals } from "@std/assert";
+
+const root = new URL("../../", import.meta.url);
+const list = new URL("src/files.ts", root).href;
+
+/** The static imports of code that Deno finds in each file which `mod.ts` needs. */
+function findImports(): Map<string, string[]> {
+  const { stdout } = new Deno.Command(Deno.execPath(), { args: ["info", "--json", "mod.ts"], cwd: root }).outputSync();
+  const { modules } = JSON.parse(new TextDecoder().decode(stdout)) as {
+    modules: { specifier: string; dependencies?: { code?: { specifier: string }; isDynamic?: boolean }[] }[];
+  };
+  return new Map(modules.map(({ specifier, dependencies = [] }) => [
+    specifier,
+    dependencies.flatMap(({ code, isDynamic }) => code && !isDynamic ? [code.specifier] : []),
+  ]));
+}
+
+Deno.test("src/files.ts names each file that mod.ts needs, in order", () => {
+  const imports = findImports();
+  const needed = new Set<string>();
+  const visit = (file: string): void => {
+    if (needed.has(file) || file === list) return;
+    needed.add(file);
+    imports.get(file)!.forEach(visit);
+  };
+  const page = new URL("mod.ts", root).href;
+  visit(page);
+  needed.delete(page);
+  assertEquals(imports.get(list), [...needed].sort(), "src/files.ts is to be what mod.ts needs, sorted.");
+});
