@@ -23,6 +23,7 @@ const layers = [
   "src/overlap",
   "src/linalg",
   "src/fft",
+  "src/files.ts",
   "src/testing",
   "mod.ts",
   "internals.ts",

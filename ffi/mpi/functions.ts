@@ -189,6 +189,21 @@ export function noteFunction(functions: MpiFunctions, name: MpiFunctionName): vo
   if (STARTING.test(name)) noteStarting(functions, { [name]: cName(name) });
 }
 
+/** What the functions of a table throw that has ended. */
+const refusals = new WeakMap<MpiFunctions, () => never>();
+
+/**
+ * Have all functions of a table throw from now on. Those that were never opened find it out when they are asked for: to put
+ * something in the place of each takes 4 ms.
+ */
+export function endFunctions(functions: MpiFunctions, refusal: () => never): void {
+  refusals.set(functions, refusal);
+  for (const name of MPI_FUNCTION_NAMES) {
+    const isOpened = "value" in Object.getOwnPropertyDescriptor(functions, name)!;
+    if (isOpened) functions[name] = refusal;
+  }
+}
+
 /**
  * The functions of the library in the file `path`. A function is opened when it is asked for first, since each costs 0.1 to
  * 0.4 ms and few scripts need more than ten. Nothing else stands in its place before: V8 calls at once what is always the
@@ -199,6 +214,8 @@ export function mpiFunctions(path: string, handle: Abi["handle"]): MpiFunctions 
   for (const name of MPI_FUNCTION_NAMES) {
     const set = (value: unknown) => Object.defineProperty(functions, name, { value, writable: true, enumerable: true });
     const get = () => {
+      const refusal = refusals.get(functions);
+      if (refusal !== undefined) return refusal;
       try {
         set(Deno.dlopen(path, { [name]: declaration(name, handle) }).symbols[name]);
       } catch (error) {

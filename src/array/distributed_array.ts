@@ -25,7 +25,7 @@ import type { Runtime } from "../runtime/runtime.ts";
 import { agreeOn, type BaseArray, checkArray, checkTarget, factsOf, type Held } from "./base_array.ts";
 import { ElementAccess } from "./element_access.ts";
 import { checkInto, elementwise, type Made, type TargetOptions } from "./elementwise/elementwise.ts";
-import { applied, FUNCTIONS } from "./elementwise/expression.ts";
+import { applied, type Expression, FUNCTIONS } from "./elementwise/expression.ts";
 import type { BinaryNames, ElementwiseName, ResultDType, ResultKind, UnaryNames } from "./elementwise/names.ts";
 import { zip } from "./elementwise/zip.ts";
 import type { FromLocalOptions } from "./given_data.ts";
@@ -716,11 +716,16 @@ export class DistributedArray<D extends DType = DType> extends ElementAccess<D> 
 }
 
 for (const [name, { arity }] of Object.entries(FUNCTIONS)) {
-  const expression = applied(name as ElementwiseName);
+  let expression: Expression | undefined;
   const value = function (this: DistributedArray, ...given: unknown[]): DistributedArray {
     const others = Array.from({ length: arity - 1 }, (_, i) => given[i] as Operand);
     return DistributedArray.of(
-      elementwise(name, expression, [this, ...others], given[arity - 1] as ElementwiseOptions),
+      elementwise(
+        name,
+        expression ??= applied(name as ElementwiseName),
+        [this, ...others],
+        given[arity - 1] as ElementwiseOptions,
+      ),
     );
   };
   Object.defineProperty(DistributedArray.prototype, name, { value, writable: true, configurable: true });

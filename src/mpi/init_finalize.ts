@@ -11,6 +11,7 @@
  * @module
  */
 import { prepareEarlyEnd } from "../../ffi/mpi/early_end.ts";
+import { endFunctions } from "../../ffi/mpi/functions.ts";
 import { hydraSocket } from "../../ffi/mpi/hydra.ts";
 import { sayAtExit, tellEnd, withdrawWords } from "../../ffi/mpi/last_words.ts";
 import {
@@ -20,7 +21,6 @@ import {
   type Launcher,
   launcher,
   type Mpi,
-  MPI_FUNCTION_NAMES,
   openMpi,
   openMpiRelease,
 } from "../../ffi/mpi/mod.ts";
@@ -221,11 +221,9 @@ export function finalizeMpi(): void {
   isFinalized = true;
   withdrawWords();
   const code = started.symbols.MPI_Finalize();
-  for (const name of MPI_FUNCTION_NAMES) {
-    started.symbols[name] = () => {
-      throw new StateError("MPI was finalized; no communicator or array can be used any more.");
-    };
-  }
+  endFunctions(started.symbols, () => {
+    throw new StateError("MPI was finalized; no communicator or array can be used any more.");
+  });
   if (code !== 0) throw started.failure() ?? new StateError(`MPI_Finalize returned ${code}.`);
 }
 

@@ -203,8 +203,14 @@ function located(isBetter: (a: number | bigint, b: number | bigint) => boolean):
   return new ReductionOperator(combine, { commutes: true, blockLength: 2 });
 }
 
-const MAXLOC = located((a, b) => a > b);
-const MINLOC = located((a, b) => a < b);
+let [maxloc, minloc]: (ReductionOperator | undefined)[] = [];
+
+/** The operator that a name stands for, or that was given; `null` for MPI's own operations. */
+function ownOperator(op: unknown): ReductionOperator | null {
+  if (op === "maxloc") return maxloc ??= located((a, b) => a > b);
+  if (op === "minloc") return minloc ??= located((a, b) => a < b);
+  return op instanceof ReductionOperator ? op : null;
+}
 
 /**
  * The operator by which `length` entries are combined; `null` for MPI's own operations.
@@ -221,7 +227,7 @@ export function checkedOperator(
 }
 
 function lookedUpOperator(method: string, element: Element, op: unknown, length: number): ReductionOperator | null {
-  const own = op === "maxloc" ? MAXLOC : op === "minloc" ? MINLOC : op instanceof ReductionOperator ? op : null;
+  const own = ownOperator(op);
   if (own === null) {
     checkOperation(method, element, op, length);
     return null;

@@ -76,7 +76,7 @@ const OF_VECTORS: readonly (readonly [version: number, names: string])[] = [
  * e^x = 2^k e^r, |r| <= ln(2) / 2, to less than a unit in the last place: what glibc has for vectors takes twice as long. The
  * power of two is multiplied in two steps, since results may lie below the normal range.
  */
-const EXPONENTIAL = `
+const exponential = () => `
 static inline double exponential(double x) {
   const double c = x < -750 ? -750 : x > 720 ? 720 : x, shift = 0x1.8p52;
   const double turned = __builtin_fma(c, 0x1.71547652b82fep0, shift), k = turned - shift;
@@ -138,7 +138,7 @@ const POLYNOMIALS = {
  * long. The quick form tells by `hard` that an operand or a result is none of the ordinary ones, which are positive, finite
  * and normal; where it does not, both forms give the same bits.
  */
-const POWER = `
+const power = () => `
 typedef union { double real; i64 bits; } Word;
 typedef struct { double high, low; } Pair;
 static inline Pair logarithm(double x, double less) {
@@ -274,8 +274,8 @@ function vectorsOf({ macros }: Compiler): Map<string, string> {
   const names = OF_VECTORS.flatMap(([version, names]) => isKnown && minor >= version ? names.split(" ") : []);
   const functions = new Map(ofVectors(names));
   if (functions.has("Math_exp") && macros.has("__FMA__")) {
-    functions.set("Math_exp", EXPONENTIAL);
-    functions.set("H_power", POWER);
+    functions.set("Math_exp", exponential());
+    functions.set("H_power", power());
   }
   return functions;
 }
