@@ -2,11 +2,13 @@
 import { assert, assertEquals } from "@std/assert";
 import {
   type AxisOptions,
+  BlockCyclic,
   CollectiveError,
   DistributedArray,
   type DType,
   DTypeError,
   matrixNorm,
+  ProcessGrid,
   Replicated,
   type Scalar,
   ShapeError,
@@ -116,6 +118,24 @@ clusterTest("results stay divided where no rank needs another, and are replicate
   }
   assertEquals(whole(last.var({ axis: [0, 1] })), [125, 125, 125, 125, 125]);
 });
+
+clusterTest(
+  "blocks are reduced where one row of processes holds a dimension, and where there are no elements",
+  (runtime) => {
+    const grid = new ProcessGrid({ shape: runtime.size === 4 ? [2, 2] : [1, runtime.size] });
+    for (const rows of [0, 3]) {
+      using a = DistributedArray.generate(runtime, [rows, 9], new BlockCyclic(grid, [4, 2]), (i, j) => 10 * i + j);
+      using columns = a.sum({ axis: 0 });
+      assertEquals(
+        columns.allGather(),
+        Float64Array.from({ length: 9 }, (_, j) => rows === 0 ? 0 : 30 + 3 * j),
+        `${a}`,
+      );
+      using kept = a.sum({ axis: 1, keepDims: true });
+      assertEquals(kept.allGather(), Float64Array.from({ length: rows }, (_, i) => 90 * i + 36), `${a}`);
+    }
+  },
+);
 
 clusterTest("sums are the same bits for any number of ranks and distribution", (runtime) => {
   const shape = [41, 27];

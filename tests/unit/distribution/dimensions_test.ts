@@ -34,8 +34,40 @@ Deno.test("a dimension that is left out turns slabs into boxes, on one rank into
   );
 });
 
+Deno.test("a dimension that one row of processes holds is left out with the others, in any grid", () => {
+  for (const layout of ["row-major", "column-major"] as const) {
+    for (const processes of [null, [3, 0, 2, 1]]) {
+      const square = new ProcessGrid({ shape: [2, 2], layout, processes });
+      const [places, ones] = [{ firstProcess: [1, 0] }, { firstProcess: [0, 1] }];
+      const sources = [
+        new BlockCyclic(square, [4, 2], places).bind([4, 7], 4),
+        new BlockNonCyclic(square, places).bind([1, 7], 4),
+        new BlockCyclic(square, [3, 2], ones).bind([0, 7], 4),
+      ];
+      for (const source of sources) {
+        const row = withDimensions(source, [7], [1]);
+        assertEquals(row.constructor, source.constructor);
+        for (let rank = 0; rank < 4; rank++) {
+          const [[held = null], columns] = source.ranges(rank);
+          const hasPart = held !== null || source.globalShape![0] === 0 && square.coordinates(rank)![0] === 0;
+          assertEquals(row.ranges(rank), hasPart ? [columns] : [[]], `${source} on rank ${rank}`);
+        }
+      }
+      const shared = new BlockCyclic(square, [2, 2]).bind([4, 7], 4);
+      assertThrows(
+        () => withDimensions(shared, [7], [1]),
+        DistributionError,
+        "Redistribute the array to a Slab first.",
+      );
+    }
+  }
+});
+
 Deno.test("isWhole tells which dimensions every rank holds as a whole", () => {
   assertEquals([0, 1].map((d) => isWhole(Slab.X.bind([5, 4], 3), d)), [false, true]);
   assertEquals([0, 1].map((d) => isWhole(Slab.X.bind([1, 4], 3), d)), [true, true]);
   assertEquals([0, 1].map((d) => isWhole(Replicated.bind([5, 4], 3), d)), [true, true]);
+  // Without elements as it would be with some.
+  const columns = new BlockCyclic(new ProcessGrid({ shape: [1, 2] }), [4, 2]).bind([0, 5], 2);
+  assertEquals([0, 1].map((d) => isWhole(columns, d)), [true, false]);
 });
