@@ -5,8 +5,10 @@ import { exitCodeOf } from "../../scripts/main.ts";
 import { CommandError, parseCommand, parseCount, parseSeconds, refuseArguments } from "../../scripts/terminal.ts";
 import type { Soak } from "./rank.ts";
 
-const help = `Random operations on several ranks against a plain model: arrays, redistributions, products, PBLAS
-routines, files, damaged files, wrong arguments; memory and open files have to stay as they are.
+const help =
+  `Random operations on several ranks against a plain model: arrays, functions of elements, reductions, shapes,
+redistributions, products, PBLAS routines, Fourier transforms, files, damaged files, wrong arguments; memory and open
+files have to stay as they are.
 
 Usage: soak [options]
 
