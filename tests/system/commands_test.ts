@@ -70,10 +70,13 @@ Deno.test("ranks use no colours where the output is no terminal, unless FORCE_CO
   }
 });
 
-/** The output of a command that has a terminal, by script(1) of util-linux. */
+/** The output of a command that has a terminal, and a person before it, by script(1) of util-linux. */
 async function inTerminal(command: readonly string[], env: Record<string, string>): Promise<string> {
   const words = [Deno.execPath(), "run", "-A", `${root}scripts/main.ts`, ...command].map((word) => `'${word}'`);
-  const { stdout } = await finish(start("script", ["-qec", words.join(" "), "/dev/null"], { env }));
+  const { stdout } = await finish(
+    // Node has no colours where there is a variable CI, whatever it is.
+    start("env", ["-u", "CI", "script", "-qec", words.join(" "), "/dev/null"], { env: { TERM: "xterm", ...env } }),
+  );
   return stdout;
 }
 
