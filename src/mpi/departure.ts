@@ -81,6 +81,7 @@ function isStuck({ rank, calls }: PresentRank, sightings: Map<number, Sighting>,
   return false;
 }
 
+/** Whether a rank waits in MPI, and does nothing else beside. */
 function isInMpi(other: PresentRank): boolean {
   return functionOf(other).startsWith("MPI_") && !awaitsMessage(other);
 }

@@ -81,7 +81,8 @@ export function elementwise(context: Context): void {
   const into = DistributedArray.zeros(a.runtime, shape, a.distribution, { dtype, order: draw.order() });
   if (a.add(b, { into }) !== into) context.report("into was not heeded");
   context.report(wrongPart(into, sum, dtype));
-  a.multiply(draw.once(2) ? 2 : 1, { into: a });
+  a.multiply(2, { into: a });
+  context.report(wrongPart(a, mapped(one.model, ([x, y]) => [2 * x, 2 * y]), dtype));
   for (const array of [into, a, b]) array.free();
 }
 
