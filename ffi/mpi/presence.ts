@@ -11,6 +11,18 @@ import { environment } from "../library.ts";
 import { addressOf, addressOfPointer, libcFunctions } from "../memory.ts";
 import { lineOfScript, lineOfWait } from "../script_line.ts";
 import { launcher } from "./launcher.ts";
+import { Meetings } from "./meetings.ts";
+import {
+  COUNTED_PEERS,
+  describeLine,
+  FIELDS,
+  NO_PEER,
+  PRESENT,
+  type PresentRank,
+  type SharedPage,
+  WORDS,
+  WORDS_OF_RANK,
+} from "./presence_page.ts";
 import type { MachinePlace } from "./without_mpi.ts";
 
 const LIBC_SYMBOLS = {
@@ -55,93 +67,6 @@ export const PRESENCE_PREFIX = "/dev/shm/distmath.";
 /** The variable by which a command names the memory of the job that it starts. */
 export const PRESENCE_VARIABLE = "DISTMATH_PRESENCE";
 
-/** Where a rank is. */
-export const PRESENT = { NOWHERE: 0, HERE: 1, STARTING: 2, LEAVING: 3, LEFT_BEFORE_START: 4 } as const;
-
-/**
- * The words of the memory before the ranks' own: how many have come, whether one has told of a hang, how many there are,
- * whether one that has ended has told for whom it waits.
- */
-export const WORDS = { ARRIVED: 0, TOLD: 1, RANKS: 2, NOTED: 3 } as const;
-
-/** The words of a rank: these, and then the name of an operation and the line of the script in UTF-8. */
-export const WORDS_OF_RANK = 96;
-
-/** The ranks of a machine whose messages by NCCL are counted: each has a GPU of its own, and machines have no more. */
-const COUNTED_PEERS = 16;
-
-/** Where each word of a rank is. */
-export const FIELDS = {
-  STATE: 0,
-  RANK: 1,
-  CALLS: 2,
-  FUNCTION: 3,
-  SCOPE: 4,
-  TURN: 5,
-  FIRST_PEER: 6,
-  SECOND_PEER: 7,
-  NAME_BYTES: 8,
-  /** The line of the script where it was looked for last, and what `CALLS` was then. */
-  LINE_BYTES: 9,
-  LINE_CALLS: 10,
-  /** How many messages by NCCL it has put on its GPU for each rank of the machine, or from it. */
-  MESSAGES: 11,
-  NAME: 11 + COUNTED_PEERS,
-  LINE: 64,
-} as const;
-
-/** What a rank is doing, as another one reads it. */
-export interface PresentRank {
-  /** Its number in the job. */
-  rank: number;
-  /** One of `PRESENT`. */
-  state: number;
-  /** The calls that it has begun and ended so far: odd while it waits in one. */
-  calls: number;
-  /** The operation on arrays that it is in, as users know it; empty outside of any. */
-  operation: string;
-  /** Where in the script the call is, in words; empty if that is not known. */
-  line: string;
-  /** The hash of the name of the function that it waits in. */
-  functionHash: number;
-  /** Whose collective calls `turn` counts: a communicator, or 0 where that is not known. */
-  scope: number;
-  /** The number of the collective call; 0 for a call that is not collective. */
-  turn: number;
-  /** The ranks of the communicator that a call that is not collective waits for. */
-  peers: readonly number[];
-  /** Of the messages by NCCL between it and this rank: how many it has put on its GPU that this one has not. */
-  messagesAhead: number;
-}
-
-/** The memory that ranks share, as a thread that sees nothing of this module reads it. */
-export interface SharedPage {
-  address: bigint;
-  byteLength: number;
-  /** The words of a rank, and where each is. */
-  words: number;
-  fields: typeof FIELDS;
-  /** How many ranks are on this machine. */
-  ranks: number;
-  /** Where this rank's words begin. */
-  own: number;
-}
-
-/**
- * Where in the script the last call of a rank is, to be put behind its name; empty if that is not known. In hasty loops the
- * line may be that of a call before. Also runs in threads, where it sees nothing of this module.
- */
-export function describeLine(rank: Int32Array, fields: typeof FIELDS): string {
-  const start = rank.byteOffset + 4 * fields.LINE;
-  const line = new TextDecoder().decode(new Uint8Array(rank.buffer, start, rank[fields.LINE_BYTES]).slice());
-  if (line === "") return "";
-  const later = rank[fields.CALLS] - rank[fields.LINE_CALLS] >> 1;
-  return later === 0 ? ` at ${line}` : ` (${later} ${later === 1 ? "call" : "calls"} after ${line})`;
-}
-
-/** Stands for no peer at all. */
-export const NO_PEER = -1000;
-
 /** The memory that the ranks of a job on this machine share. */
 export class Presence {
   readonly #words: Int32Array<ArrayBuffer>;
@@ -156,6 +81,8 @@ export class Presence {
   #operation = "";
   /** Whether all ranks of the job are on this machine. */
   readonly isWhole: boolean;
+  /** The collective calls of the ranks. */
+  readonly meetings: Meetings;
 
   /** Made by `joinPresence()`. */
   constructor(
@@ -171,6 +98,7 @@ export class Presence {
     this.#localSize = place.localSize;
     this.#path = path;
     this.isWhole = place.size === place.localSize;
+    this.meetings = new Meetings(words, place.localRank, place.localSize);
     this.#ownWords[FIELDS.RANK] = place.rank;
     words[WORDS.RANKS] = place.localSize;
     const isNew = this.#ownWords[FIELDS.STATE] === PRESENT.NOWHERE;
@@ -203,7 +131,11 @@ export class Presence {
     };
   }
 
-  /** Tell that a call that waits begins; one that is not collective waits for two ranks at the most. */
+  /**
+   * Tell that a call that waits begins; one that is not collective waits for two ranks at the most.
+   *
+   * @returns whether the line was looked for.
+   */
   begin(
     operation: string,
     functionHash: number,
@@ -212,7 +144,7 @@ export class Presence {
     firstPeer: number,
     secondPeer: number,
     line: string | null = lineOfWait(operation, functionHash),
-  ): void {
+  ): boolean {
     const words = this.#ownWords;
     if (operation !== this.#operation) this.#tell(operation);
     words[FIELDS.FUNCTION] = functionHash;
@@ -222,6 +154,7 @@ export class Presence {
     words[FIELDS.SECOND_PEER] = secondPeer;
     if (line !== null) this.#tellLine(line, words[FIELDS.CALLS] + 1);
     words[FIELDS.CALLS]++;
+    return line !== null;
   }
 
   #tellLine(line: string, calls: number): void {
@@ -266,27 +199,28 @@ export class Presence {
 
   /** The other ranks on this machine that have come. */
   others(): PresentRank[] {
-    const found: PresentRank[] = [];
-    for (let i = 1; i <= this.#localSize; i++) {
-      const at = i * WORDS_OF_RANK;
-      const state = Atomics.load(this.#words, at + FIELDS.STATE);
-      if (at === this.#own || state === PRESENT.NOWHERE) continue;
-      const word = (field: number) => Atomics.load(this.#words, at + field);
-      const operation = this.#textAt(at + FIELDS.NAME, FIELDS.LINE - FIELDS.NAME).subarray(0, word(FIELDS.NAME_BYTES));
-      found.push({
-        rank: word(FIELDS.RANK),
-        state,
-        calls: word(FIELDS.CALLS),
-        operation: new TextDecoder().decode(operation),
-        line: describeLine(this.#words.subarray(at, at + WORDS_OF_RANK), FIELDS),
-        functionHash: word(FIELDS.FUNCTION),
-        scope: word(FIELDS.SCOPE),
-        turn: word(FIELDS.TURN),
-        peers: [word(FIELDS.FIRST_PEER), word(FIELDS.SECOND_PEER)].filter((peer) => peer !== NO_PEER),
-        messagesAhead: this.#messagesAhead(i - 1),
-      });
-    }
-    return found;
+    const places = Array.from({ length: this.#localSize }, (_, place) => place);
+    return places.filter((place) => (place + 1) * WORDS_OF_RANK !== this.#own).map((place) => this.rankAt(place))
+      .filter(({ state }) => state !== PRESENT.NOWHERE);
+  }
+
+  /** A rank of this machine, by the how manieth it is. */
+  rankAt(place: number): PresentRank {
+    const at = (place + 1) * WORDS_OF_RANK;
+    const word = (field: number) => Atomics.load(this.#words, at + field);
+    const operation = this.#textAt(at + FIELDS.NAME, FIELDS.LINE - FIELDS.NAME).subarray(0, word(FIELDS.NAME_BYTES));
+    return {
+      rank: word(FIELDS.RANK),
+      state: word(FIELDS.STATE),
+      calls: word(FIELDS.CALLS),
+      operation: new TextDecoder().decode(operation),
+      line: describeLine(this.#words.subarray(at, at + WORDS_OF_RANK), FIELDS),
+      functionHash: word(FIELDS.FUNCTION),
+      scope: word(FIELDS.SCOPE),
+      turn: word(FIELDS.TURN),
+      peers: [word(FIELDS.FIRST_PEER), word(FIELDS.SECOND_PEER)].filter((peer) => peer !== NO_PEER),
+      messagesAhead: this.#messagesAhead(place),
+    };
   }
 
   /** How many more messages a rank of this machine has counted with this one than this one with it. */

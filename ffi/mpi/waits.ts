@@ -6,11 +6,14 @@
  */
 import { awaited, type AwaitedCall, endAwaiting, watchAwaiting } from "../awaiting.ts";
 import { CUBLASMP_WAITS, GPU_WAITS, NCCL_WAITS } from "../cuda/waiting_functions.ts";
-import { lineOfWait } from "../script_line.ts";
+import { CollectiveError } from "../errors.ts";
+import { lineOfScript, lineOfWait } from "../script_line.ts";
 import { operation as currentOperation, surroundStarting, surroundWaiting } from "../waiting.ts";
 import type { Handle } from "./abi.ts";
 import { MPI_FUNCTIONS, type MpiFunctionName } from "./functions.ts";
-import { NO_PEER, type Presence, type PresentRank } from "./presence.ts";
+import type { Mismatch } from "./meetings.ts";
+import type { Presence } from "./presence.ts";
+import { NO_PEER, type PresentRank } from "./presence_page.ts";
 
 /** Ranks that make their collective calls in the same order, and how many this rank has made. */
 interface Scope {
@@ -125,7 +128,7 @@ export function publishWaits(
     namesByHash.set(functionHash, name);
     const tell = (scope: number, turn: number, firstPeer: number, secondPeer: number) => {
       if (awaited !== null) endAwaiting();
-      presence.begin(currentOperation ?? "", functionHash, scope, turn, firstPeer, secondPeer);
+      return presence.begin(currentOperation ?? "", functionHash, scope, turn, firstPeer, secondPeer);
     };
     const end = () => presence.end();
     if (!Object.hasOwn(MPI_FUNCTIONS, name)) {
@@ -144,8 +147,12 @@ export function publishWaits(
     }
     const begin = (handle: unknown) => {
       const scope = scopeOf(handle);
-      if (scope === null) tell(0, 0, NO_PEER, NO_PEER);
-      else tell(scope.id, ++scope.turns, NO_PEER, NO_PEER);
+      if (scope === null) return void tell(0, 0, NO_PEER, NO_PEER);
+      const isLooked = tell(scope.id, ++scope.turns, NO_PEER, NO_PEER);
+      const mismatch = presence.meetings.enter(scope.id, scope.turns, functionHash, isLooked);
+      if (mismatch === null) return;
+      end();
+      throw mismatchError(presence, mismatch, scope, name);
     };
     return notingScopes(name, telling(call, begin, end, parameters, handle), rankIn);
   });
@@ -155,9 +162,10 @@ export function publishWaits(
     const functionHash = hash(name);
     const begin = (handle: unknown) => {
       const requests = scopeOf(handle)?.requests ?? null;
-      if (requests !== null) requests.turns++;
-      const line = lineOfWait(currentOperation ?? "", functionHash) ?? "";
-      lastStarted = { name, scope: requests?.id ?? 0, turn: requests?.turns ?? 0, line };
+      const line = lineOfWait(currentOperation ?? "", functionHash);
+      lastStarted = { name, scope: requests?.id ?? 0, turn: requests ? ++requests.turns : 0, line: line ?? "" };
+      const mismatch = requests && presence.meetings.enter(requests.id, requests.turns, functionHash, line !== null);
+      if (mismatch !== null) throw mismatchError(presence, mismatch, requests!, name);
     };
     return telling(call, begin, () => {}, parameters, `v${communicator}`);
   });
@@ -165,6 +173,22 @@ export function publishWaits(
     begin: ({ name, scope, turn, line }) => presence.begin("", hash(name), scope, turn, NO_PEER, NO_PEER, line),
     end: () => presence.end(),
   });
+}
+
+/** What a rank is told that would wait for ever. */
+function mismatchError(presence: Presence, { place, functionHash }: Mismatch, scope: Scope, name: string): Error {
+  const other = presence.rankAt(place);
+  const isThere = other.scope === scope.id && other.turn === scope.turns;
+  const theirs = isThere ? placeOf(other) : namesByHash.get(functionHash) ?? "another function";
+  const [mine, line] = [currentOperation === null ? name : `${currentOperation} > ${name}`, lineOfScript()];
+  return new CollectiveError(
+    `The collective calls of the ranks do not match: this rank is about to call ${mine}${
+      line && ` at ${line}`
+    }, and rank ` +
+      `${other.rank} has called ${theirs} in its place (call ${scope.turns} of the communicator). All ranks of a ` +
+      "communicator have to make the same collective calls in the same order: look for one that only some of them make.",
+    { ranks: [other.rank] },
+  );
 }
 
 /** The collective call that goes on in the background and was begun last. */

@@ -9,7 +9,8 @@
  */
 import { environment } from "../../ffi/library.ts";
 import type { Mpi } from "../../ffi/mpi/mod.ts";
-import { type Presence, PRESENT, type PresentRank } from "../../ffi/mpi/presence.ts";
+import type { Presence } from "../../ffi/mpi/presence.ts";
+import { PRESENT, type PresentRank } from "../../ffi/mpi/presence_page.ts";
 import { awaitsMessage, functionOf, placeOf, waitsForThisRank } from "../../ffi/mpi/waits.ts";
 
 /** A rank that waits as long in one call for one that has left waits in vain. Tests set the variable. */

@@ -24,14 +24,8 @@ import {
   openMpi,
   openMpiRelease,
 } from "../../ffi/mpi/mod.ts";
-import {
-  joinedPresence,
-  joinPresence,
-  joinPresenceAt,
-  type Presence,
-  presenceAlone,
-  PRESENT,
-} from "../../ffi/mpi/presence.ts";
+import { joinedPresence, joinPresence, joinPresenceAt, type Presence, presenceAlone } from "../../ffi/mpi/presence.ts";
+import { PRESENT } from "../../ffi/mpi/presence_page.ts";
 import { publishWaits } from "../../ffi/mpi/waits.ts";
 import { libcFunctions } from "../../ffi/memory.ts";
 import { endWithParent, isMainThread, LAST_WORDS, writeImmediately } from "../../ffi/process.ts";

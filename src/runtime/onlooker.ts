@@ -4,7 +4,8 @@
  *
  * @module
  */
-import { FIELDS as fields, PRESENCE_PREFIX, PRESENT, WORDS, WORDS_OF_RANK } from "../../ffi/mpi/presence.ts";
+import { PRESENCE_PREFIX } from "../../ffi/mpi/presence.ts";
+import { FIELDS as fields, PRESENT, WORDS, WORDS_OF_RANK } from "../../ffi/mpi/presence_page.ts";
 import { namesOfFunctions } from "../../ffi/mpi/waits.ts";
 import { describeRanks } from "./watchdog_thread.ts";
 

@@ -10,7 +10,7 @@
  */
 import { awaited, type AwaitingWatcher, endAwaiting, watchAwaiting } from "../../ffi/awaiting.ts";
 import { endAtOnce, lastWords } from "../../ffi/mpi/last_words.ts";
-import { describeLine } from "../../ffi/mpi/presence.ts";
+import { describeLine } from "../../ffi/mpi/presence_page.ts";
 import { namesOfFunctions } from "../../ffi/mpi/waits.ts";
 import { COPY, LAST_WORDS } from "../../ffi/process.ts";
 import { startThread } from "../../ffi/thread.ts";

@@ -4,7 +4,7 @@
  * @module
  */
 import { endAtOnce, type LastWords } from "../../ffi/mpi/last_words.ts";
-import { describeLine, type SharedPage } from "../../ffi/mpi/presence.ts";
+import { describeLine, type SharedPage } from "../../ffi/mpi/presence_page.ts";
 import type { COPY, LAST_WORDS } from "../../ffi/process.ts";
 
 /** The exit code of `timeout(1)`. */
@@ -44,7 +44,7 @@ export function describeRanks(
     return operation === "" ? name : `${operation} > ${name}`;
   };
   const isForGpu = mine[fields.CALLS] % 2 === 1 && /^(cuda|nccl)/.test(names.get(mine[fields.FUNCTION]) ?? "");
-  const [me, counted] = [own / page.words - 1, fields.NAME - fields.MESSAGES];
+  const [me, counted] = [own / page.words - 1, fields.LOOK - fields.MESSAGES];
   /** What this rank's NCCL waits for, and another one has not put on its GPU. */
   const owed = (rank: Int32Array, i: number) => {
     if (!isForGpu || Math.max(i, me) >= counted) return "";

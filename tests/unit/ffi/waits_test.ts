@@ -1,14 +1,15 @@
 /** Whose calls wait where: communicators are known from the call that makes them. */
 import { assert, assertEquals } from "@std/assert";
-import { NO_PEER, type Presence } from "../../../ffi/mpi/presence.ts";
+import type { Presence } from "../../../ffi/mpi/presence.ts";
+import { NO_PEER } from "../../../ffi/mpi/presence_page.ts";
 import { publishWaits } from "../../../ffi/mpi/waits.ts";
 import { noteWaiting } from "../../../ffi/waiting.ts";
 
 Deno.test("collective calls are counted on communicators of every kind", () => {
   const begun: { scope: number; turn: number; peers: number[] }[] = [];
   const begin: Presence["begin"] = (_operation, _function, scope, turn, ...peers) =>
-    void begun.push({ scope, turn, peers: peers as number[] });
-  const presence = { begin, end: () => {} };
+    begun.push({ scope, turn, peers: peers as number[] }) > 0;
+  const presence = { begin, end: () => {}, meetings: { enter: () => null } };
   publishWaits(presence as unknown as Presence, { handle: 1, rank: 0 }, () => 0);
   const makes = (at: number, handle: number) => (...values: unknown[]) => (values[at] as Int32Array)[0] = handle;
   const table = {

@@ -1,6 +1,7 @@
 import { assertEquals, assertMatch } from "@std/assert";
 import type { Mpi } from "../../../ffi/mpi/mod.ts";
-import { type Presence, PRESENT, type PresentRank } from "../../../ffi/mpi/presence.ts";
+import type { Presence } from "../../../ffi/mpi/presence.ts";
+import { PRESENT, type PresentRank } from "../../../ffi/mpi/presence_page.ts";
 import { waitForOthers } from "../../../src/mpi/departure.ts";
 
 const mpi = { constants: {}, symbols: { MPI_Iprobe: () => 0 } } as unknown as Mpi;

@@ -1,5 +1,5 @@
 import { assertEquals } from "@std/assert";
-import { FIELDS, PRESENT, WORDS_OF_RANK } from "../../../ffi/mpi/presence.ts";
+import { FIELDS, PRESENT, WORDS_OF_RANK } from "../../../ffi/mpi/presence_page.ts";
 import { LongWaits, whereRanksAre } from "../../../src/runtime/onlooker.ts";
 import { hashOf, pageOf, type Rank, reducing } from "./pages.ts";
 

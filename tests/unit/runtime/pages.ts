@@ -1,5 +1,5 @@
 /** Memory that ranks share, as they would write it. */
-import { FIELDS, PRESENT, WORDS, WORDS_OF_RANK } from "../../../ffi/mpi/presence.ts";
+import { FIELDS, PRESENT, WORDS, WORDS_OF_RANK } from "../../../ffi/mpi/presence_page.ts";
 import { namesOfFunctions } from "../../../ffi/mpi/waits.ts";
 
 /** The words of a rank; the others are as of one that is here. */

@@ -1,5 +1,5 @@
 import { assertEquals } from "@std/assert";
-import { FIELDS as fields, WORDS_OF_RANK } from "../../../ffi/mpi/presence.ts";
+import { FIELDS as fields, WORDS_OF_RANK } from "../../../ffi/mpi/presence_page.ts";
 import { namesOfFunctions } from "../../../ffi/mpi/waits.ts";
 import { describeRanks } from "../../../src/runtime/watchdog_thread.ts";
 import { hashOf, pageOf as pageOfRanks } from "./pages.ts";

@@ -1,0 +1,75 @@
+/**
+ * Collective calls that do not match, seen before a rank waits in one: each rank notes by which functions it makes them, and
+ * looks at what those near it on its machine have noted.
+ *
+ * It looks at its first calls, at those that follow each other slowly, and at each that is not like the one before, of which
+ * it also tells the ranks near it: so loops of calls of microseconds look at nothing until one of their ranks leaves them.
+ *
+ * @module
+ */
+import { FIELDS, MEETINGS, WORDS_OF_MEETING, WORDS_OF_RANK } from "./presence_page.ts";
+
+/** So many ranks of the machine before a rank, and as many after it, are near: of ranks that disagree two neighbours do. */
+const NEAR = 4;
+
+/** What another rank writes while it is read is read again after that. */
+const SETTLED_MILLISECONDS = 10;
+
+const never = new Int32Array(new SharedArrayBuffer(4));
+
+/** A rank that has made a collective call by another function. */
+export interface Mismatch {
+  /** The how manieth of the machine it is. */
+  readonly place: number;
+  /** The hash of the function's name. */
+  readonly functionHash: number;
+}
+
+/** The collective calls of a rank and of those near it. */
+export class Meetings {
+  readonly #words: Int32Array;
+  readonly #own: number;
+  /** Where the words of the ranks near by begin. */
+  readonly #near: readonly number[];
+  #functionHash = 0;
+
+  /** Made of the memory that ranks share, and which rank of how many of this machine this one is. */
+  constructor(words: Int32Array, place: number, ranks: number) {
+    this.#words = words;
+    this.#own = (place + 1) * WORDS_OF_RANK;
+    const steps = Array.from({ length: NEAR }, (_, i) => [i + 1, ranks - i - 1]).flat();
+    const places = new Set(
+      steps.map((step) => (place + step + ranks * NEAR) % ranks).filter((other) => other !== place),
+    );
+    this.#near = [...places].map((other) => (other + 1) * WORDS_OF_RANK);
+  }
+
+  /** Note a collective call that is about to be made. */
+  enter(scope: number, turn: number, functionHash: number, isLooked: boolean): Mismatch | null {
+    const words = this.#words;
+    const at = this.#own + FIELDS.MEETINGS + turn % MEETINGS * WORDS_OF_MEETING;
+    words[at + 2] = functionHash;
+    words[at + 1] = turn;
+    // Not plain: what the others have noted by now, or whether they tell to look, is to be read after this is written.
+    Atomics.store(words, at, scope);
+    const isOther = functionHash !== this.#functionHash;
+    if (!isOther && !isLooked && words[this.#own + FIELDS.LOOK] === 0) return null;
+    this.#functionHash = functionHash;
+    words[this.#own + FIELDS.LOOK] = 0;
+    if (isOther) { for (const near of this.#near) Atomics.store(words, near + FIELDS.LOOK, 1); }
+    if (this.#find(scope, turn, functionHash) === null) return null;
+    Atomics.wait(never, 0, 0, SETTLED_MILLISECONDS);
+    return this.#find(scope, turn, functionHash);
+  }
+
+  #find(scope: number, turn: number, functionHash: number): Mismatch | null {
+    const words = this.#words;
+    const meeting = FIELDS.MEETINGS + turn % MEETINGS * WORDS_OF_MEETING;
+    for (const near of this.#near) {
+      const at = near + meeting;
+      if (Atomics.load(words, at) !== scope || words[at + 1] !== turn || words[at + 2] === functionHash) continue;
+      return { place: near / WORDS_OF_RANK - 1, functionHash: words[at + 2] };
+    }
+    return null;
+  }
+}

@@ -1,0 +1,102 @@
+/**
+ * What is where in the memory that the ranks of a job share on one machine (`presence.ts`), and how it is read.
+ *
+ * @module
+ */
+
+/** Where a rank is. */
+export const PRESENT = { NOWHERE: 0, HERE: 1, STARTING: 2, LEAVING: 3, LEFT_BEFORE_START: 4 } as const;
+
+/**
+ * The words of the memory before the ranks' own: how many have come, whether one has told of a hang, how many there are,
+ * whether one that has ended has told for whom it waits.
+ */
+export const WORDS = { ARRIVED: 0, TOLD: 1, RANKS: 2, NOTED: 3 } as const;
+
+/** The words of a rank: these, and then the name of an operation and the line of the script in UTF-8. */
+export const WORDS_OF_RANK = 128;
+
+/** The ranks of a machine whose messages by NCCL are counted: each has a GPU of its own, and machines have no more. */
+export const COUNTED_PEERS = 16;
+
+/** Of so many collective calls, the last ones, a rank tells by which function it has made them. */
+export const MEETINGS = 8;
+
+/** The words of each: whose collective call it is, its number, and the function. */
+export const WORDS_OF_MEETING = 3;
+
+/** Where each word of a rank is. */
+export const FIELDS = {
+  STATE: 0,
+  RANK: 1,
+  CALLS: 2,
+  FUNCTION: 3,
+  SCOPE: 4,
+  TURN: 5,
+  FIRST_PEER: 6,
+  SECOND_PEER: 7,
+  NAME_BYTES: 8,
+  /** The line of the script where it was looked for last, and what `CALLS` was then. */
+  LINE_BYTES: 9,
+  LINE_CALLS: 10,
+  /** How many messages by NCCL it has put on its GPU for each rank of the machine, or from it. */
+  MESSAGES: 11,
+  /** Whether another rank near by makes other collective calls than before, so that this one has to look at it. */
+  LOOK: 11 + COUNTED_PEERS,
+  /** The last collective calls, by their numbers. */
+  MEETINGS: 12 + COUNTED_PEERS,
+  NAME: 12 + COUNTED_PEERS + MEETINGS * WORDS_OF_MEETING,
+  LINE: 96,
+} as const;
+
+/** What a rank is doing, as another one reads it. */
+export interface PresentRank {
+  /** Its number in the job. */
+  rank: number;
+  /** One of `PRESENT`. */
+  state: number;
+  /** The calls that it has begun and ended so far: odd while it waits in one. */
+  calls: number;
+  /** The operation on arrays that it is in, as users know it; empty outside of any. */
+  operation: string;
+  /** Where in the script the call is, in words; empty if that is not known. */
+  line: string;
+  /** The hash of the name of the function that it waits in. */
+  functionHash: number;
+  /** Whose collective calls `turn` counts: a communicator, or 0 where that is not known. */
+  scope: number;
+  /** The number of the collective call; 0 for a call that is not collective. */
+  turn: number;
+  /** The ranks of the communicator that a call that is not collective waits for. */
+  peers: readonly number[];
+  /** Of the messages by NCCL between it and this rank: how many it has put on its GPU that this one has not. */
+  messagesAhead: number;
+}
+
+/** The memory that ranks share, as a thread that sees nothing of this module reads it. */
+export interface SharedPage {
+  address: bigint;
+  byteLength: number;
+  /** The words of a rank, and where each is. */
+  words: number;
+  fields: typeof FIELDS;
+  /** How many ranks are on this machine. */
+  ranks: number;
+  /** Where this rank's words begin. */
+  own: number;
+}
+
+/**
+ * Where in the script the last call of a rank is, to be put behind its name; empty if that is not known. In hasty loops the
+ * line may be that of a call before. Also runs in threads, where it sees nothing of this module.
+ */
+export function describeLine(rank: Int32Array, fields: typeof FIELDS): string {
+  const start = rank.byteOffset + 4 * fields.LINE;
+  const line = new TextDecoder().decode(new Uint8Array(rank.buffer, start, rank[fields.LINE_BYTES]).slice());
+  if (line === "") return "";
+  const later = rank[fields.CALLS] - rank[fields.LINE_CALLS] >> 1;
+  return later === 0 ? ` at ${line}` : ` (${later} ${later === 1 ? "call" : "calls"} after ${line})`;
+}
+
+/** Stands for no peer at all. */
+export const NO_PEER = -1000;

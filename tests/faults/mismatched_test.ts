@@ -1,0 +1,31 @@
+/** Collective calls that do not match are told of at once, without a time limit. */
+import { assertEquals, assertMatch } from "@std/assert";
+import { fileURLToPath } from "node:url";
+import { runJob, testUnderEveryMpi } from "../mpi_installations.ts";
+import { lineOf } from "../script_lines.ts";
+
+const script = fileURLToPath(new URL("./fixtures/mismatched.ts", import.meta.url));
+
+/** What is called, which rank comes last, what that one calls in which line, and what it finds. */
+const cases: readonly [where: string, late: number | null, mine: string, line: string, theirs: string][] = [
+  ["broadcast", 0, "MPI_Allreduce", "communicator.allReduce(one), // rank 0", "MPI_Bcast"],
+  ["broadcast", 1, "MPI_Bcast", "communicator.broadcast(one, { root: 1 }), // rank 1", "MPI_Allreduce at "],
+  ["ahead", 1, "MPI_Barrier", "communicator.barrier(), // rank 1", "MPI_Bcast"],
+  ["part", 1, "MPI_Allgather", "part.allGather(one)", "MPI_Barrier at "],
+  ["product", 1, "matmul > MPI_Allreduce", "matmul(a, a)", "MPI_Barrier at "],
+  ["background", 0, "MPI_Iallreduce", "iallReduce(one)", "MPI_Ibcast"],
+  ["loop", null, "MPI_(?:Allreduce|Barrier)", "", "MPI_(?:Allreduce|Barrier)"],
+];
+
+for (const [where, late, mine, line, theirs] of cases) {
+  const who = late === null ? "nobody" : `rank ${late}`;
+  testUnderEveryMpi(`collective calls that do not match end the job: ${where}, ${who} comes late`, async (mpi) => {
+    const { code, output, endedAt } = await runJob(mpi, 2, ["run", "-A", script, where, String(late)]);
+    assertEquals(code, 1, output);
+    assertMatch(output, new RegExp(`CollectiveError: .* do not match: this rank is about to call ${mine}`));
+    assertMatch(output, new RegExp(`rank [01] has called ${theirs}`));
+    if (late !== null) assertMatch(output, new RegExp(`${mine} at ${lineOf(script, line).source}`));
+    const seconds = (endedAt - Number(/fault at (\d+)/.exec(output)?.[1])) / 1000;
+    assertEquals(seconds < 5, true, `${seconds} s\n${output}`);
+  });
+}

@@ -1,0 +1,57 @@
+/** Collective calls that do not match are found by the rank that comes last, and no others are. */
+import { assertEquals } from "@std/assert";
+import fc from "fast-check";
+import { Meetings } from "../../../ffi/mpi/meetings.ts";
+import { WORDS_OF_RANK } from "../../../ffi/mpi/presence_page.ts";
+
+const [BARRIER, REDUCE, BROADCAST] = [11, 12, 13];
+
+function ranksOf(count: number): Meetings[] {
+  const words = new Int32Array(new SharedArrayBuffer(4 * (count + 1) * WORDS_OF_RANK));
+  return Array.from({ length: count }, (_, place) => new Meetings(words, place, count));
+}
+
+Deno.test("a rank finds who has made its collective call by another function, also when that one has gone on", () => {
+  const [first, second] = ranksOf(2);
+  assertEquals(first.enter(7, 1, BROADCAST, true), null);
+  assertEquals(first.enter(7, 2, BARRIER, true), null);
+  assertEquals(second.enter(7, 1, BARRIER, true), { place: 0, functionHash: BROADCAST });
+  // Of another communicator, and of a call that nobody else has made.
+  assertEquals(second.enter(8, 1, BARRIER, true), null);
+  assertEquals(second.enter(7, 3, REDUCE, true), null);
+});
+
+Deno.test("a rank that makes the same call again and again looks when another one makes another call", () => {
+  const [first, second] = ranksOf(2);
+  for (let turn = 1; turn < 100; turn++) {
+    assertEquals([first, second].map((rank) => rank.enter(7, turn, REDUCE, false)), [null, null]);
+  }
+  assertEquals(second.enter(7, 100, BARRIER, false), null);
+  assertEquals(first.enter(7, 100, REDUCE, false), { place: 1, functionHash: BARRIER });
+});
+
+Deno.test("of ranks whose calls do not match, however many, one at least finds that", () => {
+  const problem = fc.integer({ min: 2, max: 24 }).chain((count) =>
+    fc.record({
+      order: fc.shuffledSubarray(Array.from({ length: count }, (_, place) => place), { minLength: count }),
+      functions: fc.array(fc.constantFrom(BARRIER, REDUCE), { minLength: count, maxLength: count }),
+      turns: fc.integer({ min: 0, max: 20 }),
+    })
+  );
+  fc.assert(
+    fc.property(problem, ({ order, functions, turns }) => {
+      const ranks = ranksOf(order.length);
+      for (let turn = 1; turn <= turns; turn++) {
+        for (const place of order) assertEquals(ranks[place].enter(7, turn, REDUCE, false), null);
+      }
+      const found = order.map((place) => ranks[place].enter(7, turns + 1, functions[place], false));
+      assertEquals(found.some((mismatch) => mismatch !== null), new Set(functions).size > 1);
+      for (const [i, mismatch] of found.entries()) {
+        if (mismatch === null) continue;
+        assertEquals(mismatch.functionHash, functions[mismatch.place]);
+        assertEquals(mismatch.functionHash === functions[order[i]], false);
+      }
+    }),
+    { numRuns: 50 },
+  );
+});
