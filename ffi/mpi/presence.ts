@@ -81,14 +81,15 @@ export class Presence {
   #operation = "";
   /** Whether all ranks of the job are on this machine. */
   readonly isWhole: boolean;
-  /** The collective calls of the ranks. */
-  readonly meetings: Meetings;
+  /** The collective calls of the ranks; `null` where whoever carries them compares them by itself. */
+  readonly meetings: Meetings | null;
 
   /** Made by `joinPresence()`. */
   constructor(
     words: Int32Array<ArrayBuffer>,
     place: { rank: number; size: number; localRank: number; localSize: number },
     path: Uint8Array<ArrayBuffer>,
+    isCompared = false,
   ) {
     this.#words = words;
     this.#own = (place.localRank + 1) * WORDS_OF_RANK;
@@ -98,7 +99,7 @@ export class Presence {
     this.#localSize = place.localSize;
     this.#path = path;
     this.isWhole = place.size === place.localSize;
-    this.meetings = new Meetings(words, place.localRank, place.localSize);
+    this.meetings = isCompared ? null : new Meetings(words, place.localRank, place.localSize);
     this.#ownWords[FIELDS.RANK] = place.rank;
     words[WORDS.RANKS] = place.localSize;
     const isNew = this.#ownWords[FIELDS.STATE] === PRESENT.NOWHERE;
@@ -295,7 +296,7 @@ function joinAt(place: Omit<MachinePlace, "name">, given: string | null): Presen
     if (name === null) return null;
     const path = cString(name);
     const words = mapShared(path, (localSize + 1) * WORDS_OF_RANK);
-    return words && new Presence(words, { rank, size, localRank, localSize }, path);
+    return words && new Presence(words, { rank, size, localRank, localSize }, path, given !== null);
   } catch {
     return null;
   }

@@ -149,8 +149,8 @@ export function publishWaits(
       const scope = scopeOf(handle);
       if (scope === null) return void tell(0, 0, NO_PEER, NO_PEER);
       const isLooked = tell(scope.id, ++scope.turns, NO_PEER, NO_PEER);
-      const mismatch = presence.meetings.enter(scope.id, scope.turns, functionHash, isLooked);
-      if (mismatch === null) return;
+      const mismatch = presence.meetings?.enter(scope.id, scope.turns, functionHash, isLooked);
+      if (!mismatch) return;
       end();
       throw mismatchError(presence, mismatch, scope, name);
     };
@@ -164,8 +164,8 @@ export function publishWaits(
       const requests = scopeOf(handle)?.requests ?? null;
       const line = lineOfWait(currentOperation ?? "", functionHash);
       lastStarted = { name, scope: requests?.id ?? 0, turn: requests ? ++requests.turns : 0, line: line ?? "" };
-      const mismatch = requests && presence.meetings.enter(requests.id, requests.turns, functionHash, line !== null);
-      if (mismatch !== null) throw mismatchError(presence, mismatch, requests!, name);
+      const mismatch = requests && presence.meetings?.enter(requests.id, requests.turns, functionHash, line !== null);
+      if (mismatch) throw mismatchError(presence, mismatch, requests!, name);
     };
     return telling(call, begin, () => {}, parameters, `v${communicator}`);
   });
