@@ -73,7 +73,8 @@ function variantsFor(kind: Kind, [m, n, k]: Shape): string[] {
   }
   if (kind === "ar" && m <= 256) return ["flat, exchange", "narrow, exchange"];
   const pushed = ["wide, hybrid", "wide, hybrid in 4 panels", "roomy, hybrid", "roomy, hybrid in 4 panels"];
-  return ["wide", "roomy", m <= 2048 ? "narrow" : "medium", ...pushed];
+  const bothWays = kind === "ar" ? ["wide, hybrid both ways"] : [];
+  return ["wide", "roomy", m <= 2048 ? "narrow" : "medium", ...pushed, ...bothWays];
 }
 
 /** What one rank multiplies. */

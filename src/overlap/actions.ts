@@ -9,6 +9,8 @@ import type { Place, Schedule, Step } from "./schedule.ts";
 import {
   gatheredPieces,
   panelTiles,
+  pushesResults,
+  rectanglesOf,
   spotsByRank,
   type Tile,
   type TileProblem,
@@ -180,11 +182,14 @@ class TileLowering {
     const stored = Object.fromEntries(
       all.map((receiver) => [`for ${receiver}`, this.#panel === null ? 0 : this.#most]),
     );
-    const storesToPeers = kind === "all_reduce" && !variant.isExchange;
-    const copies = kind === "gather" ? this.#copies() : this.#panel === null ? [] : this.#pushes(this.#panel);
+    const goesToAll = kind === "all_reduce" && !variant.isExchange;
+    const pushes = this.#panel === null
+      ? []
+      : [...this.#pushes(this.#panel), ...this.#arePushed ? this.#results() : []];
+    const copies = kind === "gather" ? this.#copies() : pushes;
     return {
-      lanes: [...this.#lanes(storesToPeers), copies],
-      unawaited: this.#panel === null ? [] : [this.#run.clusters],
+      lanes: [...this.#lanes(goesToAll), copies],
+      unawaited: this.#panel === null || this.#arePushed ? [] : [this.#run.clusters],
       inputs: kind === "gather" ? this.#pieces.map((piece) => this.#piece("factor", rank, piece)) : [],
       outputs: [...owned].map((unit) => ({ span: this.#span(rank, "result", unit), base: unit, terms })),
       sizes: {
@@ -201,18 +206,37 @@ class TileLowering {
     };
   }
 
-  #lanes(storesToPeers: boolean): Action[][] {
-    const { clusters, orders, problem: { size } } = this.#run;
+  /** Whether copy engines push results. */
+  get #arePushed(): boolean {
+    return pushesResults(this.#run.problem, this.#run.variant);
+  }
+
+  get #others(): number[] {
+    return this.#run.orders.map((_, peer) => peer).filter((peer) => peer !== this.#rank);
+  }
+
+  /** The flag that a sender's cluster has stored all results; of its first one, that copy engines have pushed them. */
+  #endFlag(sender: number, cluster: number): number {
+    const { clusters, problem: { size } } = this.#run;
+    return size + size * this.#most + sender * clusters + cluster;
+  }
+
+  #lanes(goesToAll: boolean): Action[][] {
+    const { clusters, orders } = this.#run;
     const rank = this.#rank;
-    const peers = orders.map((_, peer) => peer).filter((peer) => peer !== rank);
-    const flag = (sender: number, cluster: number) => size + size * this.#most + sender * clusters + cluster;
+    const peers = this.#others;
+    const counted = this.#arePushed ? 1 : clusters;
     return Array.from({ length: clusters }, (_, first) => {
       const lane = orders[rank].filter((_, i) => i % clusters === first).flatMap((tile) => this.#tile(tile));
-      if (!storesToPeers) return lane;
-      for (const peer of peers) lane.push({ kind: "signal", rank: peer, flag: flag(rank, first) });
+      if (!goesToAll) return lane;
+      if (!this.#arePushed) {
+        for (const peer of peers) lane.push({ kind: "signal", rank: peer, flag: this.#endFlag(rank, first) });
+      }
       if (first > 0) return lane;
       for (const peer of peers) {
-        for (let cluster = 0; cluster < clusters; cluster++) lane.push({ kind: "wait", flag: flag(peer, cluster) });
+        for (let cluster = 0; cluster < counted; cluster++) {
+          lane.push({ kind: "wait", flag: this.#endFlag(peer, cluster) });
+        }
       }
       return lane;
     });
@@ -269,6 +293,34 @@ class TileLowering {
     ]);
   }
 
+  /** Copy engines push the rectangles of this rank's part of the sum, each once all of its tiles are stored. */
+  #results(): Action[] {
+    const { orders, problem, variant } = this.#run;
+    const rank = this.#rank;
+    const own = orders[rank].filter(({ targets }) => targets.length > 0);
+    const rectangles = rectanglesOf(problem, variant, rank);
+    const pushes = rectangles.flatMap((_, index): Action[] => {
+      const tiles = own.filter(({ rectangle }) => rectangle === index);
+      const waits = tiles.map((tile): Action => ({ kind: "wait", flag: this.#resultFlag(tile) }));
+      const puts = tiles.map((tile): Action => {
+        const base = this.#unit(tile);
+        const to = this.#others.map((peer) => this.#span(peer, "result", base));
+        return { kind: "put", to, base, term: 0n, from: [this.#span(rank, "result", base)], needs: [], amount: 0 };
+      });
+      return [...waits, ...puts];
+    });
+    return [
+      ...pushes,
+      ...this.#others.map((peer): Action => ({ kind: "signal", rank: peer, flag: this.#endFlag(rank, 0) })),
+    ];
+  }
+
+  /** The flag that an own tile is stored where its rectangle is copied from. */
+  #resultFlag(tile: Tile): number {
+    const { problem: { size }, clusters } = this.#run;
+    return size + 2 * size * this.#most + size * clusters + this.#unit(tile);
+  }
+
   /** The flag of a sender's tile, or panel, of this number. */
   #flagOf(sender: number, number: number): number {
     return this.#run.problem.size + sender * this.#most + number;
@@ -319,6 +371,7 @@ class TileLowering {
       // A tile that was sent to others is multiplied once.
       amount: tile.receivers.length > 0 ? 0 : 1,
     });
+    if (this.#arePushed) actions.push({ kind: "signal", rank, flag: this.#resultFlag(tile) });
     return actions;
   }
 

@@ -329,7 +329,7 @@ export function propose(
 
 /**
  * The kernels that were the best ones somewhere: shapes of tiles, and for sums the peers' tiles a wave ahead or all first, or
- * pushed by copy engines.
+ * pushed by copy engines, which push what goes to all ranks as well, of many rows.
  */
 function tileVariants({ kind, m }: Omit<TileProblem, "rank">): [TileShapeName, TileVariant][] {
   const names = Object.keys(TILE_SHAPES) as TileShapeName[];
@@ -338,7 +338,9 @@ function tileVariants({ kind, m }: Omit<TileProblem, "rank">): [TileShapeName, T
     if (kind === "plain" || kind === "gather") return [[name, { shape }]];
     const orders: TileVariant[] = [{ shape }, { shape, lead: Infinity }, { shape, panels: 4 }];
     const ahead = orders.map((variant): [TileShapeName, TileVariant] => [name, variant]);
-    return kind === "all_reduce" && m <= FEW_ROWS ? [...ahead, [name, { shape, isExchange: true }]] : ahead;
+    if (kind !== "all_reduce") return ahead;
+    const forAll: TileVariant = m <= FEW_ROWS ? { shape, isExchange: true } : { shape, panels: 4, rectangles: 8 };
+    return [...ahead, [name, forAll]];
   });
 }
 
@@ -348,7 +350,9 @@ export function describeCandidate(candidate: Candidate, limit: number, measured?
     ? `stages, ${candidate.variant.way}, ${candidate.variant.pieces ?? 1} a part`
     : `tiles ${candidate.shape}${candidate.variant.lead === Infinity ? ", peers first" : ""}${
       candidate.variant.panels === undefined ? "" : ", hybrid"
-    }${candidate.variant.isExchange ? ", exchange" : ""}`;
+    }${candidate.variant.rectangles === undefined ? "" : " both ways"}${
+      candidate.variant.isExchange ? ", exchange" : ""
+    }`;
   const share = (time: number) => `${(100 * limit / time).toFixed(0)} % of the limit`;
   const { predicted } = candidate;
   const seen = measured === undefined ? "not measured" : `measured ${measured.toFixed(1)} us, ${share(measured)}`;

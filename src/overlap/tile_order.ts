@@ -52,6 +52,12 @@ export interface TileVariant {
    */
   readonly panels?: number;
   /**
+   * For sums over all ranks, with panels: into about how many rectangles each rank's part of D is divided, which copy engines
+   * push to the others, each once it is complete; at most {@linkcode MOST_RECTANGLES}. Left out, the kernel stores each
+   * result at all ranks.
+   */
+  readonly rectangles?: number;
+  /**
    * For a gathered factor: into how many pieces along k each part is divided; 1 when left out. A tile begins when the first
    * is here: that matters where there are hardly more tiles than clusters.
    */
@@ -94,7 +100,20 @@ export interface Tile extends Spot {
   readonly targets: readonly number[];
   /** Its number among the tiles of its receiver, or among those that the rank itself receives for. */
   readonly number: number;
+  /** The rectangle of the rank's part of D that it lies in, if copy engines push these. */
+  readonly rectangle: number;
 }
+
+/** A part of D that copy engines push once all of its tiles are there. */
+export interface Rectangle {
+  /** Where it lies. */
+  readonly region: Region;
+  /** How many tiles it has. */
+  readonly tiles: number;
+}
+
+/** So many a list of tiles can tell apart. */
+export const MOST_RECTANGLES = 16;
 
 /**
  * The tiles of a region. Clusters that work at the same time read few rows of A and few columns of B, so that these stay
@@ -111,7 +130,16 @@ export function spotsOf({ rows, columns }: Region, { columns: width, cluster }: 
   return spots;
 }
 
-const PLAIN = { partA: 0, partB: 0, awaits: null, receivers: [], senders: [], targets: [0], number: 0 } as const;
+const PLAIN = {
+  partA: 0,
+  partB: 0,
+  awaits: null,
+  receivers: [],
+  senders: [],
+  targets: [0],
+  number: 0,
+  rectangle: 0,
+} as const;
 
 /** The tiles of a product on one GPU. */
 export function plainOrder(spots: readonly Spot[]): Tile[] {
@@ -148,6 +176,8 @@ export interface ReduceOptions {
   readonly partName: "partA" | "partB" | null;
   /** The matrices that an own tile's result is stored into. */
   readonly targets: readonly number[];
+  /** The rectangles of the rank's own part, in the order of its tiles. */
+  readonly rectangles?: readonly Rectangle[];
 }
 
 /**
@@ -160,7 +190,8 @@ export interface ReduceOptions {
 export function reduceOrder(spots: readonly (readonly Spot[])[], rank: number, options: ReduceOptions): Tile[] {
   const peers = others(rank, spots.length);
   const senders = peers.toSorted((one, other) => one - other);
-  const { panel, targets, partName } = options;
+  const { panel, targets, partName, rectangles = [] } = options;
+  const rectangleOf = rectangles.flatMap(({ tiles }, index) => Array<number>(tiles).fill(index));
   const part = (owner: number) => partName === null ? {} : { [partName]: owner };
   const most = mostOf(spots);
   const sent = (owner: number, from: number, count: number) =>
@@ -184,7 +215,15 @@ export function reduceOrder(spots: readonly (readonly Spot[])[], rank: number, o
     const number = round - lead;
     return [
       ...rounds[round] ?? [],
-      ...own.map((spot): Tile => ({ ...PLAIN, ...spot, ...part(rank), senders, targets, number })),
+      ...own.map((spot): Tile => ({
+        ...PLAIN,
+        ...spot,
+        ...part(rank),
+        senders,
+        targets,
+        number,
+        rectangle: rectangleOf[number] ?? 0,
+      })),
     ];
   }).flat();
 }
@@ -237,9 +276,53 @@ export function spotsByRank(problem: TileProblem, variant: TileVariant): Spot[][
   const [rows, columns] = [{ start: 0, end: m }, { start: 0, end: n }];
   const whole = () => spotsOf({ rows, columns }, shape, band);
   if (kind === "plain") return [whole()];
+  if (pushesResults(problem, variant)) {
+    return ownRows(problem, variant).map((rows) => spotsOf({ rows, columns }, shape, band));
+  }
   if (kind === "all_reduce") return isExchange ? Array.from({ length: size }, whole) : dealtSpots(whole(), size);
   return partsOf(problem).map((part) =>
     spotsOf(split === "rows" ? { rows: part, columns } : { rows, columns: part }, shape, band)
+  );
+}
+
+/** Whether copy engines push the results of a sum for all. */
+export function pushesResults({ kind }: TileProblem, { isExchange, panels, rectangles }: TileVariant): boolean {
+  return kind === "all_reduce" && !isExchange && panels !== undefined && rectangles !== undefined;
+}
+
+/** The rows of D that each rank adds up of a sum for all, if copy engines push results: whole tiles. */
+function ownRows({ m, size }: TileProblem, { shape }: TileVariant): Part[] {
+  const height = TILE_ROWS * shape.cluster;
+  const row = (tile: number) => Math.min(m, tile * height);
+  return evenParts(Math.ceil(m / height), size).map(({ start, end }) => ({ start: row(start), end: row(end) }));
+}
+
+/**
+ * The rectangles of a rank's part of D that copy engines push, in the order in which its tiles complete them: some bands one
+ * below the other, or some columns of a band. None where the kernel stores results at all ranks.
+ */
+export function rectanglesOf(problem: TileProblem, variant: TileVariant, rank: number): Rectangle[] {
+  const { rectangles = 1, shape, band = BAND } = variant;
+  if (!pushesResults(problem, variant)) return [];
+  const height = TILE_ROWS * shape.cluster;
+  const { start, end } = ownRows(problem, variant)[rank];
+  if (start === end) return [];
+  const bands = Math.ceil((end - start) / (band * height));
+  const wanted = Math.min(rectangles, MOST_RECTANGLES);
+  const step = band * height * Math.ceil(bands / wanted);
+  const width = shape.columns *
+    Math.ceil(Math.ceil(problem.n / shape.columns) / Math.max(1, Math.floor(wanted / bands)));
+  const region = (top: number, left: number): Region => ({
+    rows: { start: top, end: Math.min(end, top + step) },
+    columns: { start: left, end: Math.min(problem.n, left + width) },
+  });
+  const starts = (from: number, to: number, by: number) =>
+    Array.from({ length: Math.ceil((to - from) / by) }, (_, i) => from + i * by);
+  return starts(start, end, step).flatMap((top) =>
+    starts(0, problem.n, width).map((left) => ({
+      region: region(top, left),
+      tiles: spotsOf(region(top, left), shape, band).length,
+    }))
   );
 }
 
@@ -296,8 +379,10 @@ export function tileOrder(problem: TileProblem, variant: TileVariant, clusters: 
       return reduceOrder(spots, rank, { ...whenToSend(), partName, targets: [rank] });
     case "all_reduce": {
       if (variant.isExchange) return exchangeOrder(spots[rank], rank, size);
-      const targets = Array.from({ length: size }, (_, target) => target);
-      return reduceOrder(spots, rank, { ...whenToSend(), partName: null, targets });
+      const rectangles = rectanglesOf(problem, variant, rank);
+      const all = Array.from({ length: size }, (_, target) => target);
+      const targets = pushesResults(problem, variant) ? [rank] : all;
+      return reduceOrder(spots, rank, { ...whenToSend(), partName: null, targets, rectangles });
     }
   }
 }
@@ -315,7 +400,8 @@ export function packTiles(order: readonly Tile[], cluster: number): Uint32Array<
       tile.row,
       tile.column,
       tile.number * cluster | bits(tile.targets) << 24,
-      tile.partA | tile.partB << 4 | awaits << 8 | bits(tile.receivers) << 16 | bits(tile.senders) << 24,
+      tile.partA | tile.partB << 4 | awaits << 8 | tile.rectangle << 12 | bits(tile.receivers) << 16 |
+      bits(tile.senders) << 24,
     ], 4 * i);
   });
   return words;

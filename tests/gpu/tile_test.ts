@@ -107,6 +107,7 @@ for (const name of ["narrow", "flat"] as const) {
           checkTileProduct(runtime, { ...columns, kind: "reduce" });
           checkTileProduct(runtime, { ...between, kind: "reduce", variant: { shape, panels: 2 } });
           checkTileProduct(runtime, { ...between, kind: "all_reduce", variant: { shape, panels: 3 } });
+          checkTileProduct(runtime, { ...between, kind: "all_reduce", variant: { shape, panels: 3, rectangles: 2 } });
           checkTileProduct(runtime, { ...between, kind: "all_reduce", m: 100, variant: { shape, isExchange: true } });
         }
       }
@@ -133,6 +134,26 @@ clusterTest("panels that copy engines push, between 2 to 8 ranks", options, (run
   }
 });
 
+clusterTest("results that copy engines push to all ranks, between 2 to 8 ranks", options, (runtime) => {
+  const { wide, medium, narrow } = TILE_SHAPES;
+  for (const ranksPerGpu of [1, 2, 4].filter((count) => count * runtime.size > 1 && count * runtime.size <= 8)) {
+    for (const [shape, panels, rectangles] of [[wide, 1, 1], [medium, 3, 4], [narrow, 5, 16], [wide, 2, 7]] as const) {
+      const given = {
+        ...base,
+        kind: "all_reduce",
+        ranksPerGpu,
+        variant: { shape, panels, rectangles },
+        delay: 100,
+      } as const;
+      // Rows for several bands; for fewer tiles than ranks; columns that end within a tile.
+      checkTileProduct(runtime, { ...given, m: 2 * 2048 * runtime.size * ranksPerGpu / 2 + 77, n: 1000, k: 72 });
+      checkTileProduct(runtime, { ...given, m: 100, n: 328, k: 136 });
+      const [isRowMajorA, isRowMajorB] = layouts[panels % 4];
+      checkTileProduct(runtime, { ...given, isRowMajorA, isRowMajorB, dtype: "float16", m: 1104, n: 2104, k: 72 });
+    }
+  }
+});
+
 clusterTest("panels in a graph that is repeated, between runs apart", options, (runtime) => {
   const { wide, narrow } = TILE_SHAPES;
   for (const ranksPerGpu of [1, 2].filter((count) => count * runtime.size > 1)) {
@@ -140,6 +161,8 @@ clusterTest("panels in a graph that is repeated, between runs apart", options, (
       const given = { ...base, ranksPerGpu, variant: { shape, panels }, delay: 50, k: 72, runs: 100, isCaptured: true };
       checkTileProduct(runtime, { ...given, kind: "reduce", m: 600, n: 264 });
       checkTileProduct(runtime, { ...given, kind: "all_reduce", m: 300, n: 264 });
+      const pushed = { ...given, variant: { shape, panels, rectangles: 3 } };
+      checkTileProduct(runtime, { ...pushed, kind: "all_reduce", m: 1100, n: 264 });
     }
   }
   if (runtime.size === 1) return;
@@ -155,13 +178,22 @@ const many: readonly Pick<TileCase, "kind" | "variant">[] = [
   { kind: "reduce", variant: { shape: TILE_SHAPES.medium, panels: 2 } },
   { kind: "all_reduce", variant: { shape: TILE_SHAPES.medium } },
   { kind: "all_reduce", variant: { shape: TILE_SHAPES.wide, panels: 1 } },
+  { kind: "all_reduce", variant: { shape: TILE_SHAPES.medium, panels: 2, rectangles: 2 } },
   { kind: "all_reduce", variant: { shape: TILE_SHAPES.flat, isExchange: true } },
 ];
 // Ranks that share a GPU take turns of milliseconds on it.
 const manyRuns = areGpusShared ? 50 : 1000;
 for (const { kind, variant } of many) {
   const name = `${kind}${
-    variant.isExchange ? " by exchange" : variant.panels ? " in panels" : variant.pieces ? " in pieces" : ""
+    variant.isExchange
+      ? " by exchange"
+      : variant.rectangles
+      ? " in panels and rectangles"
+      : variant.panels
+      ? " in panels"
+      : variant.pieces
+      ? " in pieces"
+      : ""
   }`;
   clusterTest(
     `${name}, ${manyRuns} times back to back on other operands, each rank late at random`,

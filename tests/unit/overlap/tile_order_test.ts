@@ -5,10 +5,13 @@ import { TILE_SHAPES, type TileShape } from "../../../src/overlap/executors/tile
 import { tilePrograms, withMeeting } from "../../../src/overlap/actions.ts";
 import { type Action, check, type Finding, type Program } from "../../../src/overlap/check.ts";
 import {
+  MOST_RECTANGLES,
   packTiles,
   panelTiles,
   partsOf,
   plainOrder,
+  pushesResults,
+  rectanglesOf,
   reduceOrder,
   type Region,
   spotsByRank,
@@ -33,14 +36,22 @@ const cases = fc.record({
   lead: fc.option(fc.oneof(fc.integer({ min: 0, max: 300 }), fc.constant(Infinity))),
   isExchange: fc.boolean(),
   panels: fc.option(fc.integer({ min: 1, max: 9 })),
+  rectangles: fc.option(fc.integer({ min: 1, max: 20 }), { nil: undefined }),
   pieces: fc.integer({ min: 1, max: 5 }),
 });
 
 type Case = typeof cases extends fc.Arbitrary<infer T> ? T : never;
 
 function variantOf(given: Case): TileVariant {
-  const { shape, band, lead, isExchange, panels, pieces, size, clusters } = given;
-  const variant = { shape, band, isExchange, pieces, ...panels !== null && { panels } };
+  const { shape, band, lead, isExchange, panels, rectangles, pieces, size, clusters } = given;
+  const variant = {
+    shape,
+    band,
+    isExchange,
+    pieces,
+    ...panels !== null && { panels },
+    ...rectangles !== undefined && { rectangles },
+  };
   if (lead === null) return variant;
   const panel = given.kind === "gather" ? null : panelTiles(problemOf(given), variant);
   return { ...variant, lead: panel === null ? lead : lead + (size - 1) * panel + clusters };
@@ -102,7 +113,45 @@ Deno.test("each rank stores what is its own to store, once", () => {
           assert(orders[rank].every(({ targets, partA, partB }) => targets[0] === (split === "rows" ? partA : partB)));
         } else {
           const wanted = spotsOf(kind === "reduce" ? regionOf(rank) : { rows, columns }, shape, 8);
-          assertEquals(corners(stored(rank)), corners(wanted));
+          // Copy engines push to all what is stored at its owner.
+          const isPushed = pushesResults({ ...problemOf(given), kind }, variantOf(given));
+          const all = isPushed ? orders.flatMap((_, owner) => stored(owner)) : stored(rank);
+          assertEquals(corners(all), corners(wanted));
+        }
+      }
+    }),
+    { numRuns: 200 },
+  );
+});
+
+Deno.test("rectangles cover what a rank adds up, each with the tiles that follow each other in its list", () => {
+  const sums = cases.map((given): Case => ({
+    ...given,
+    kind: "all_reduce",
+    isExchange: false,
+    panels: given.panels ?? 2,
+  }));
+  fc.assert(
+    fc.property(sums, fc.integer({ min: 1, max: 20 }), (given, rectangles) => {
+      const wanted = { ...given, rectangles };
+      for (const [rank, order] of ordersOf(wanted).entries()) {
+        const found = rectanglesOf(problemOf(wanted), variantOf(wanted), rank);
+        assert(found.length <= Math.min(rectangles, MOST_RECTANGLES), `${found.length} of ${rectangles}`);
+        const own = order.filter(({ targets }) => targets.length > 0);
+        assertEquals(own.length, found.reduce((sum, { tiles }) => sum + tiles, 0));
+        assertEquals(
+          own.map(({ rectangle }) => rectangle),
+          own.map(({ rectangle }) => rectangle).toSorted((a, b) => a - b),
+        );
+        for (const [index, { region: { rows, columns }, tiles }] of found.entries()) {
+          const here = own.filter(({ rectangle }) => rectangle === index);
+          assertEquals(here.length, tiles);
+          assert(
+            here.every(({ row, column }) =>
+              row >= rows.start && row < rows.end && column >= columns.start && column < columns.end
+            ),
+          );
+          assert(rows.end <= given.m && columns.end <= given.n);
         }
       }
     }),
@@ -187,6 +236,7 @@ const example: Case = {
   lead: null,
   isExchange: false,
   panels: null,
+  rectangles: undefined,
   pieces: 2,
 };
 
@@ -313,9 +363,15 @@ Deno.test("planted: panels with a lead that is too short", () => {
   assertEquals(findings(programsOf(inPanels, enough)), []);
 });
 
+type Put = Extract<Action, { kind: "put" }>;
+
 /** Change what rank 1's copy engines do; the mistake has to be found as one of these. */
-function plantCopies(change: (copies: readonly Action[]) => Action[], kinds: readonly Finding["kind"][]): void {
-  const programs = programsOf(inPanels);
+function plantCopies(
+  change: (copies: readonly Action[]) => Action[],
+  kinds: readonly Finding["kind"][],
+  given: Case = inPanels,
+): void {
+  const programs = programsOf(given);
   const { lanes } = programs[1];
   const changed = { ...programs[1], lanes: lanes.with(-1, change(lanes.at(-1)!)) };
   const found = findings(programs.with(1, changed));
@@ -344,6 +400,24 @@ Deno.test("planted: copies of panels that do not wait, come late, go elsewhere, 
   );
 });
 
+Deno.test("planted: results that are pushed too early, to one rank alone, not told of, or told of too early", () => {
+  const given: Case = { ...inPanels, kind: "all_reduce", rectangles: 4 };
+  assertEquals(findings(programsOf(given)), []);
+  const isResult = (action: Action) => action.kind === "put" && action.to[0].memory === "result";
+  const plant = (change: (copies: readonly Action[]) => Action[], kinds: readonly Finding["kind"][]) =>
+    plantCopies(change, kinds, given);
+  const first = (copies: readonly Action[]) => copies.findIndex(isResult);
+  plant((copies) => copies.toSpliced(first(copies) - 1, 1), ["race", "content", "flag"]);
+  plant(
+    (copies) => copies.map((action) => isResult(action) ? { ...action, to: [(action as Put).to[0]] } as Put : action),
+    [
+      "content",
+    ],
+  );
+  plant((copies) => copies.slice(0, -1), ["deadlock"]);
+  plant((copies) => copies.toSpliced(-1, 1).toSpliced(first(copies), 0, copies.at(-1)!), ["race", "content"]);
+});
+
 Deno.test("planted: panels that are stored where the run before is still copied from", () => {
   const programs = programsOf(inPanels).map((program) => ({
     ...program,
@@ -365,6 +439,7 @@ Deno.test("an exchange of two ranks sends to the other, one of more to itself to
     lead: null,
     isExchange: true,
     panels: null,
+    rectangles: undefined,
     pieces: 1,
   };
   assertEquals(ordersOf(given).map(([{ receivers }]) => receivers), [[1], [0]]);
@@ -383,12 +458,13 @@ Deno.test("a tile is four words", () => {
     receivers: [0, 7],
     senders: [1, 7],
     targets: [7],
+    rectangle: 9,
     number: 9,
   };
   assertEquals([...packTiles([tile], 2)], [
     1,
     2,
     (18 | 1 << 31) >>> 0,
-    (3 | 4 << 4 | 6 << 8 | 0x81 << 16 | 0x82 << 24) >>> 0,
+    (3 | 4 << 4 | 6 << 8 | 9 << 12 | 0x81 << 16 | 0x82 << 24) >>> 0,
   ]);
 });

@@ -147,8 +147,9 @@ export function tileSeconds(
   const sent = limitOf(partition, { ...rates, flops: Infinity }, itemSize) * rates.link;
   // What arrives is read once more, where it is added.
   const added = kind === "gather" ? 0 : m * n * 2 * (size - 1) / size / rates.memory;
-  // Copy engines take what is gathered, and panels of partial sums; results that go to all ranks are the kernel's to store.
-  const pushed = kind === "gather" ? 1 : variant.panels === undefined ? 0 : kind === "reduce" ? 1 : 0.5;
+  // Copy engines take what is gathered, panels of partial sums, and rectangles of results that go to all ranks.
+  const isPushed = kind === "gather" || variant.panels !== undefined;
+  const pushed = !isPushed ? 0 : kind === "all_reduce" && variant.rectangles === undefined ? 0.5 : 1;
   const travels = sent * (pushed / rates.link + (1 - pushed) / rates.stores);
   return { predicted: (Math.max(work + added, travels) + rates.copyStart + 4 * rates.flag) / 1e6, limit: limit / 1e6 };
 }

@@ -26,6 +26,8 @@ const ORDERS: Readonly<Record<string, Partial<TileVariant>>> = {
   // Each panel takes the host some microseconds; more of them keep a link busy that has little time to spare.
   ", hybrid": { panels: 2 },
   ", hybrid in 4 panels": { panels: 4 },
+  // Sums that go to all ranks are pushed as well, once there is much of them.
+  ", hybrid both ways": { panels: 4, rectangles: 8 },
   // Parts of a factor in pieces along k: the first one is there sooner, which matters where there is one wave of tiles.
   ", in 4 pieces": { pieces: 4 },
   ", exchange": { isExchange: true },
@@ -51,6 +53,11 @@ function linkShare({ k, size }: Extents): number {
   return (size - 1) * flops / (link * k);
 }
 
+/** Whether what a rank adds up of a sum for all is so much that its rectangles travel at the link's speed. */
+function arePushesLarge({ m, n, size }: Extents): boolean {
+  return m * n * 2 / size >= 64 * 2 ** 20;
+}
+
 /** The variant that measured best on such a product (`bench/results/overlap_h200.json`). */
 export function usualVariant(kind: Partition["kind"], extents: Extents, isNarrow = false): string {
   const { m, n, k, size } = extents;
@@ -73,6 +80,7 @@ export function usualVariant(kind: Partition["kind"], extents: Extents, isNarrow
   if (isSmall) return "narrow";
   // Sums travel back as well.
   if (2 * linkShare(extents) > 0.8) return "medium";
+  if (size === 2 && arePushesLarge(extents)) return "wide, hybrid both ways";
   return m <= 2048 ? "wide, hybrid" : isLong ? "roomy, hybrid in 4 panels" : "wide, hybrid in 4 panels";
 }
 
@@ -93,5 +101,6 @@ export function variantsWorthMeasuring(kind: Partition["kind"], extents: Extents
     : kind === "all_reduce" && m <= 512
     ? ["narrow", "wide", "flat, exchange", "narrow, exchange"]
     : [few, "wide", "wide, hybrid", "wide, hybrid in 4 panels", "roomy, hybrid in 4 panels"];
+  if (kind === "all_reduce" && arePushesLarge(extents)) candidates.push("wide, hybrid both ways");
   return [...new Set([usualVariant(kind, extents), ...candidates])];
 }

@@ -1,6 +1,7 @@
 /**
- * Partial sums that copy engines push: the kernel stores tiles for other ranks beside it and counts them, and copies wait
- * until a panel of them is complete. Copy engines send faster than a kernel's own stores, which slow its loads besides.
+ * Partial sums, and results, that copy engines push: the kernel stores tiles for other ranks beside it and counts them, and
+ * copies wait until a panel of them is complete, or a rectangle of D. Copy engines send faster than a kernel's own stores,
+ * which slow its loads besides.
  *
  * @module
  */
@@ -12,13 +13,17 @@ import {
   CuStreamWriteValueFlags,
   openCudaDriver,
 } from "../../../../ffi/cuda/driver.ts";
-import { checkCuda, CudaMemcpyKind, openCudaRuntime } from "../../../../ffi/cuda/runtime.ts";
 import { createStruct } from "../../../../ffi/struct.ts";
+import { copyPlaneOnDevice, type Plane } from "../../../memory/copy.ts";
+import { Event } from "../../../gpu/event.ts";
 import { DeviceBuffer } from "../../../memory/device_buffer.ts";
 import { Stream } from "../../../gpu/stream.ts";
 import { others } from "../../partition.ts";
-import { spotsByRank, type TileProblem, type TileVariant } from "../../tile_order.ts";
+import { type Rectangle, spotsByRank, type TileProblem, type TileVariant } from "../../tile_order.ts";
 import { CHUNK, CHUNK_BYTES } from "./configuration.ts";
+
+/** Bytes of an element of D. */
+const ITEM_BYTES = 2;
 
 /** Where a receiver has this rank's partial sums, and their flags; and where this rank counts them. */
 export interface Destination {
@@ -30,16 +35,68 @@ export interface Destination {
   readonly flags: bigint;
 }
 
-/** One push: a panel for a rank. */
+/** One push: a panel, or a rectangle, for a rank. */
 interface Push {
-  readonly peer: number;
+  /** What timelines call it. */
+  readonly label: string;
   readonly from: bigint;
   readonly to: bigint;
-  readonly bytes: bigint;
+  readonly plane: Plane;
   /** Waits until the kernel has counted all of it. */
   readonly wait: MemoryOperation;
-  /** Tells the rank that it is there. */
-  readonly raise: MemoryOperation;
+  /** Tells the rank that it is there, if it has to know of this one. */
+  readonly raise: MemoryOperation | null;
+}
+
+/** So many copies are on their way at a time: between one and the next on its stream the link has nothing to do for some us. */
+const STREAMS = 2;
+
+/** Pushes that streams take in turn; what a stream does in memory between two copies is one call. */
+class Pushes {
+  readonly #pushes: readonly Push[];
+  readonly #between: readonly PutOperations[];
+
+  constructor(pushes: readonly Push[]) {
+    this.#pushes = pushes;
+    this.#between = [...pushes, ...Array<null>(STREAMS).fill(null)].map((push, i) =>
+      prepareOperations([pushes[i - STREAMS]?.raise, push?.wait].filter((operation) => operation != null))
+    );
+  }
+
+  /** Put those of a run on the streams, each copy by `around`. */
+  put(run: number, streams: readonly Stream[], around: PutCopy): void {
+    this.#between.forEach((operations, i) => {
+      const [stream, push] = [streams[i % STREAMS], this.#pushes[i]];
+      operations(run, stream);
+      if (push === undefined) return;
+      const { label, from, to, plane } = push;
+      around(stream, label, () => copyPlaneOnDevice(to, from, plane, stream));
+    });
+  }
+}
+
+/** Has a copy put on a stream, under a name for timelines. */
+type PutCopy = (stream: Stream, label: string, copy: () => void) => void;
+
+/** What is pushed of the results of a run. */
+export interface ResultPushes {
+  readonly pushes: Pushes;
+  /** Tells the other ranks that all is there. */
+  readonly tell: PutOperations;
+}
+
+/** The rectangles of D that go to all other ranks. */
+export interface PushedResults {
+  /** The rectangles of this rank's part. */
+  readonly rectangles: readonly Rectangle[];
+  /** Bytes from a row of D to the next. */
+  readonly pitch: number;
+  /** Where D begins, by rank. */
+  readonly addresses: readonly bigint[];
+  /** The first counter of halves of tiles; those of rectangles follow each other. */
+  readonly counters: bigint;
+  /** Where a rank learns that all of this rank's are there. */
+  readonly ended: (peer: number) => bigint;
 }
 
 /** What a stream does with a word in memory: its value is the number of the run, so many times. */
@@ -58,14 +115,15 @@ type PutOperations = (run: number, stream: Stream) => void;
 export class Panels implements Disposable {
   /** Halves of tiles in a panel. */
   readonly halves: number;
-  readonly #stream: Stream;
+  readonly #streams: readonly Stream[];
   readonly #memory: DeviceBuffer;
   readonly #dataBytes: number;
   readonly #slots: ReadonlyMap<number, number>;
   /** By the parity of the run, in the order of the list of tiles: panel after panel, each for one rank after the other. */
-  readonly #pushes: readonly (readonly Push[])[];
-  /** By the parity of the run: what comes before each push, and after the last one. */
-  readonly #between: readonly (readonly PutOperations[])[];
+  readonly #pushes: readonly Pushes[];
+  readonly #halvesOfTile: number;
+  readonly #rank: number;
+  #ended: Event | null = null;
 
   /** `panel` is how many tiles make one, `dataBytes` what a rank's partial sums take. */
   constructor(
@@ -85,32 +143,28 @@ export class Panels implements Disposable {
     this.#dataBytes = dataBytes;
     this.#slots = new Map(peers.map((peer, slot) => [peer, slot]));
     this.#memory = new DeviceBuffer(stream, 2 * peers.length * dataBytes);
-    this.#stream = new Stream(stream.device);
+    this.#streams = Array.from({ length: STREAMS }, () => new Stream(stream.device));
     const indices = Array.from({ length: Math.ceil(Math.max(...tiles) / panel) }, (_, index) => index);
     this.#pushes = [0, 1].map((parity) =>
-      indices.flatMap((index) =>
+      new Pushes(indices.flatMap((index) =>
         peers.flatMap((peer): Push[] => {
           const count = Math.min(panel, tiles[peer] - index * panel) * cluster * 2;
           if (count <= 0) return [];
           const { counters, data, flags } = destinationOf(peer);
           const [offset, word] = [BigInt(index * this.halves * halfBytes), BigInt(4 * index)];
           return [{
-            peer,
+            label: `a panel for rank ${peer}`,
             from: this.dataFor(peer, parity) + offset,
             to: data[parity] + offset,
-            bytes: BigInt(count * halfBytes),
+            plane: inSequence(count * halfBytes),
             wait: waitOperation(counters + word, count),
             raise: writeOperation(flags + word),
           }];
         })
-      )
+      ))
     );
-    // What is done between two copies is one call.
-    this.#between = this.#pushes.map((pushes) =>
-      [...pushes, null].map((push, i) =>
-        prepareOperations([...i > 0 ? [pushes[i - 1].raise] : [], ...push ? [push.wait] : []])
-      )
-    );
+    this.#halvesOfTile = cluster * 2;
+    this.#rank = rank;
   }
 
   /** Bytes of memory. */
@@ -124,29 +178,62 @@ export class Panels implements Disposable {
     return this.#memory.address + BigInt(place * this.#dataBytes);
   }
 
-  /**
-   * Push what the run of this number stores, panel after panel, each once it is complete. The kernel is on its way. Each copy
-   * is put on the stream by `put`.
-   */
-  push(run: number, put: (stream: Stream, peer: number, copy: () => void) => void): void {
-    const { cudaMemcpyAsync } = openCudaRuntime().symbols;
-    const stream = this.#stream;
-    const [pushes, between] = [this.#pushes[run % 2], this.#between[run % 2]];
-    pushes.forEach(({ peer, from, to, bytes }, i) => {
-      between[i](run, stream);
-      put(stream, peer, () => {
-        checkCuda(cudaMemcpyAsync(to, from, bytes, CudaMemcpyKind.DeviceToDevice, stream.handle), "cudaMemcpyAsync");
-      });
+  /** How results are pushed from a D, to be given to {@linkcode push}. */
+  pushesOf({ rectangles, pitch, addresses, counters, ended }: PushedResults): ResultPushes {
+    const peers = others(this.#rank, addresses.length);
+    const pushes = rectangles.flatMap(({ region: { rows, columns }, tiles }, index) => {
+      const offset = BigInt(rows.start * pitch + columns.start * ITEM_BYTES);
+      const width = (columns.end - columns.start) * ITEM_BYTES;
+      const height = rows.end - rows.start;
+      const plane = width === pitch
+        ? inSequence(height * pitch)
+        : { width, height, sourcePitch: pitch, targetPitch: pitch };
+      return peers.map((peer): Push => ({
+        label: `results for rank ${peer}`,
+        from: addresses[this.#rank] + offset,
+        to: addresses[peer] + offset,
+        plane,
+        wait: waitOperation(counters + BigInt(4 * index), tiles * this.#halvesOfTile),
+        raise: null,
+      }));
     });
-    between[pushes.length](run, stream);
+    const tell = prepareOperations(peers.map((peer) => writeOperation(ended(peer))));
+    return { pushes: new Pushes(pushes), tell };
+  }
+
+  /**
+   * Push what the run of this number stores, panel after panel, each once it is complete; then results, for whose copies
+   * `stream` waits. The kernel is on its way. Each copy is put on the stream by `put`.
+   */
+  push(run: number, put: PutCopy, results: ResultPushes | null, stream: Stream): void {
+    this.#pushes[run % 2].put(run, this.#streams, put);
+    if (results === null) return;
+    const [first, ...others] = this.#streams;
+    const ended = this.#ended ??= new Event();
+    results.pushes.put(run, this.#streams, put);
+    for (const other of others) {
+      ended.record(other);
+      first.wait(ended);
+    }
+    results.tell(run, first);
+    ended.record(first);
+    stream.wait(ended);
   }
 
   /** Free the memory once all has been pushed. */
   [Symbol.dispose](): void {
-    this.#stream.synchronize();
-    this.#stream[Symbol.dispose]();
+    for (const stream of this.#streams) {
+      stream.synchronize();
+      stream[Symbol.dispose]();
+    }
+    this.#ended?.[Symbol.dispose]();
     this.#memory.free();
   }
+}
+
+/** Bytes that lie in sequence. */
+function inSequence(bytes: number): Plane {
+  return { width: bytes, height: 1, sourcePitch: bytes, targetPitch: bytes };
 }
 
 /** Wait until a word that the kernel counts up is `count` times the run; it goes on from run to run, and may come round. */

@@ -65,6 +65,7 @@ export const TILE_PARAMETERS = {
     pieces: [3928, "u32"],
     pieceSteps: [3932, "u32"],
     marks: [3936, "u64"],
+    results: [3944, "u64"],
   },
 } as const satisfies StructLayout;
 
@@ -128,8 +129,10 @@ export interface TileArguments {
   readonly finish: ByRank;
   /** Where this rank learns it of the others. */
   readonly finished: ByRank;
-  /** How many blocks' threads count there. */
+  /** How many blocks' threads count there, or 1 if copy engines do. */
   readonly finishCount: number;
+  /** Where halves of tiles of each rectangle are counted, if copy engines push results; else 0. */
+  readonly results: bigint;
   /** Flags of the parts of the gathered operand. */
   readonly gathered: ByRank;
   /** What is added to the result: a matrix, what D holds, or nothing. */
@@ -206,6 +209,7 @@ export function packArguments(configuration: TileConfiguration, given: TileArgum
     isPushed: Number(given.isPushed),
     finishMask: given.finish.reduce((mask, address, rank) => address === 0n ? mask : mask | 1 << rank, 0),
     finishCount: given.finishCount,
+    results: given.results,
   });
   const write = (
     field: "a" | "b" | "c" | "d",

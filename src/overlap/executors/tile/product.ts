@@ -23,13 +23,16 @@ import {
   type TileConfiguration,
 } from "./configuration.ts";
 import { TileKernel } from "./kernel.ts";
-import { type Destination, Panels } from "./panels.ts";
+import { type Destination, Panels, type ResultPushes } from "./panels.ts";
 import type { Part } from "../../partition.ts";
 import {
   gatheredPieces,
+  MOST_RECTANGLES,
   packTiles,
   panelTiles,
   partsOf,
+  pushesResults,
+  rectanglesOf,
   type Region,
   spotsByRank,
   tileOrder,
@@ -88,8 +91,13 @@ interface Launch {
   readonly put: (stream: Stream) => void;
 }
 
-/** A launch for each parity of the call, and for runs that begin with a meeting. */
-type Prepared = readonly Launch[];
+/** What is made ready for operands. */
+interface Prepared {
+  /** A launch for each parity of the call, and for runs that begin with a meeting. */
+  readonly launches: readonly Launch[];
+  /** What copy engines push of the results. */
+  readonly results: ResultPushes | null;
+}
 
 /** Where the last one is. */
 const MET = 2;
@@ -117,6 +125,8 @@ export interface ExchangeLayout {
   readonly counters: number;
   /** Bytes of these. */
   readonly counterBytes: number;
+  /** Where the rank counts the tiles of each rectangle of D that copy engines are to push. */
+  readonly results: number;
   /** Where data begins: for each parity of the call, for each sender. */
   readonly data: number;
   /** Bytes of a sender's data. */
@@ -179,11 +189,12 @@ export function exchangeLayout(problem: TileProblem, variant: TileVariant): Exch
   const counterBytes = panel === null ? 0 : align(Math.ceil(tiles / cluster / panel) * 4);
   const tileFlags = 3 * FLAG_BYTES;
   const counters = tileFlags + size * flagBytes;
-  const data = counters + (size - 1) * counterBytes;
+  const results = counters + (size - 1) * counterBytes;
+  const data = results + (pushesResults(problem, variant) ? align(MOST_RECTANGLES * 4) : 0);
   // A rank sends to itself where all have to add in the same order.
   const senders = variant.isExchange ? size : size - 1;
   const bytes = data + 2 * senders * dataBytes;
-  return { bytes, senders, tileFlags, flagBytes, counters, counterBytes, data, dataBytes };
+  return { bytes, senders, tileFlags, flagBytes, counters, counterBytes, results, data, dataBytes };
 }
 
 /**
@@ -295,7 +306,7 @@ export class TileProduct extends GpuProduct implements Disposable {
     this.blocks = options.blocks ?? kernel.blocksOn(stream.device);
     const panel = panelTiles(problem, variant);
     const listOf = (variant: TileVariant) => packTiles(tileOrder(problem, variant, this.blocks / cluster), cluster);
-    const { panels: _, lead: __, ...oneByOne } = variant;
+    const { panels: _, lead: __, rectangles: ___, ...oneByOne } = variant;
     // Where tiles travel in panels, runs that begin with a meeting have a list of their own.
     const lists = [listOf(variant), ...panel === null ? [] : [listOf(oneByOne)]];
     this.#count = lists[0].length / 4;
@@ -326,15 +337,15 @@ export class TileProduct extends GpuProduct implements Disposable {
     const call = isMeeting ? MET_CALL : ++this.#calls;
     this.order.begin(stream);
     if (isMeeting) this.meet(stream, true);
-    const launch = prepared[isMeeting ? MET : call % 2];
+    const launch = prepared.launches[isMeeting ? MET : call % 2];
     launch.setCall(call, alpha, beta);
     if (this.#copies) this.#push(this.problem.split === "rows" ? a : b, call, stream);
     this.#put(stream, this.#span, () => launch.put(stream));
     // After the kernel, which they wait for: streams may share a queue of the GPU.
     if (!isMeeting) {
-      this.#panels?.push(call, (stream, peer, copy) => {
-        this.#put(stream, { lane: 1, kind: "copy", label: `a panel for rank ${peer}` }, copy);
-      });
+      const put = (stream: Stream, label: string, copy: () => void) =>
+        this.#put(stream, { lane: 1, kind: "copy", label }, copy);
+      this.#panels?.push(call, put, prepared.results, stream);
     }
     // What is pushed has to stay as it is until then.
     if (this.#copies) stream.wait(this.#copies.ended);
@@ -354,7 +365,8 @@ export class TileProduct extends GpuProduct implements Disposable {
     const words = new BigUint64Array(this.#count * 2 * TILE_MARKS.length);
     using marks = new DeviceBuffer(this.stream, words.byteLength);
     clearOnDevice(marks.address, words.byteLength, this.stream);
-    const mark = (address: bigint) => this.#recent!.prepared.forEach(({ parameters }) => setMarks(parameters, address));
+    const mark = (address: bigint) =>
+      this.#recent!.prepared.launches.forEach(({ parameters }) => setMarks(parameters, address));
     const intervals = this.traced(this.problem.rank, () => {
       this.#prepareFor(operands);
       mark(marks.address);
@@ -425,15 +437,30 @@ export class TileProduct extends GpuProduct implements Disposable {
       const byParity = [0, 1].map((parity) => argument(parity, this.#panels));
       // Nothing says whether a graph begins with the kernel, or with what waits for its panels.
       const met = this.#panels === null ? byParity[MET_CALL % 2] : argument(MET_CALL % 2, null);
-      prepared = [...byParity, met].map((parameters) => ({
+      const launches = [...byParity, met].map((parameters) => ({
         parameters,
         setCall: callSetter(parameters),
         put: kernel.prepareLaunch(this.stream.device, this.blocks, parameters, this.#runsTogether),
       }));
+      prepared = { launches, results: this.#resultsOf(d, peersOfD) };
       if (this.#prepared.size >= MOST_PREPARED) this.#prepared.clear();
       this.#prepared.set(key, prepared);
     }
     return prepared;
+  }
+
+  /** How copy engines push what a run stores in D, if they do. */
+  #resultsOf(d: DeviceMatrix, peersOfD: readonly bigint[]): ResultPushes | null {
+    const { rank } = this.problem;
+    const rectangles = rectanglesOf(this.problem, this.#variant, rank);
+    if (this.#panels === null || !pushesResults(this.problem, this.#variant)) return null;
+    return this.#panels.pushesOf({
+      rectangles,
+      pitch: d.leading * 2,
+      addresses: peersOfD.with(rank, d.address),
+      counters: this.#peers[rank] + BigInt(this.#layout.results),
+      ended: (peer) => this.#wordOf(rank, peer, 1),
+    });
   }
 
   /** Wait until all ranks are here, and have taken their flags back if that is said. */
@@ -526,6 +553,7 @@ export class TileProduct extends GpuProduct implements Disposable {
     panels: Panels | null,
   ): Uint8Array<ArrayBuffer> {
     const { kind, m, k, rank } = this.problem;
+    const arePushed = panels !== null && pushesResults(this.problem, this.#variant);
     const targets = this.#targets(d, peersOfD, partsOfD);
     const { isExchange = false } = this.#variant;
     const isSum = this.#isSum;
@@ -548,7 +576,8 @@ export class TileProduct extends GpuProduct implements Disposable {
       expect: this.#byRank((peer) => this.#flagsOf(peer, rank), isSum),
       finish: this.#byRank((peer) => this.#wordOf(rank, peer, 1), stores),
       finished: this.#byRank((peer) => this.#wordOf(peer, rank, 1), stores),
-      finishCount: 2 * this.blocks,
+      finishCount: arePushed ? 1 : 2 * this.blocks,
+      results: arePushed ? this.#peers[rank] + BigInt(this.#layout.results) : 0n,
       gathered: this.#byRank((peer) => this.#wordOf(peer, rank, 0), kind === "gather"),
       error: this.patience.notes.error,
       report: this.patience.notes.report,

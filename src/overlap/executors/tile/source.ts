@@ -80,6 +80,7 @@ struct Parameters {
   u64* stamps;                  // by call: when its first block began, when its last one ended; or 0
   u32 pieces, pieceSteps;       // how many pieces along k parts of a gathered factor have, and how many steps each
   u64* marks;                   // by tile of the list: when what its first block does with it begins and ends; or 0
+  u64 results;                  // by rectangle of D: counts halves of tiles that are stored, for copy engines; or 0
 };
 constexpr u32 STAMPS = 64;
 
@@ -88,10 +89,11 @@ enum Mark { AWAIT_PART, HAVE_PART, MULTIPLY, MULTIPLIED, AWAIT_SUMS, HAVE_SUMS, 
 
 // A tile of the list. x, y: its first row and column. z: its number in the receiver's list, and << 24 the targets.
 // w: the part of A, << 4 the part of B, << 8 the rank whose part it waits for and one more,
-// << 16 the ranks to send to, << 24 the ranks to add.
+// << 12 the rectangle of D, << 16 the ranks to send to, << 24 the ranks to add.
 __device__ __forceinline__ u32 part_of_a(uint4 t) { return t.w & 15; }
 __device__ __forceinline__ u32 part_of_b(uint4 t) { return t.w >> 4 & 15; }
 __device__ __forceinline__ u32 flag_of(uint4 t) { return t.w >> 8 & 15; }
+__device__ __forceinline__ u32 rectangle_of(uint4 t) { return t.w >> 12 & 15; }
 __device__ __forceinline__ u32 receivers_of(u32 ranks) { return ranks >> 16 & 255; }
 __device__ __forceinline__ u32 senders_of(u32 ranks) { return ranks >> 24; }
 __device__ __forceinline__ u32 targets_of(uint4 t) { return t.z >> 24; }
@@ -425,6 +427,12 @@ __device__ __forceinline__ void carry(
           }
           stores_commit();
         }
+        // As above: copy engines wait for all.
+        if (p.results != 0 && out.chunk == CHUNKS - 1) {
+          stores_done();
+          freed = out.use + 1;
+          flag_count(p.results + (u64)rectangle_of(out.tile) * 4);
+        }
       }
       out.advance(p, stride);
     } else if (freed < out.use) {
@@ -433,7 +441,8 @@ __device__ __forceinline__ void carry(
     }
   }
   stores_done();
-  for (u32 left = p.finishMask; left; left &= left - 1) {
+  // What copy engines push they also tell of.
+  for (u32 left = p.results != 0 ? 0 : p.finishMask; left; left &= left - 1) {
     if (!patience.is_over) flag_count(p.finish[__ffs(left) - 1]);
   }
   if (first == 0 && block == 0 && half == 0) {
