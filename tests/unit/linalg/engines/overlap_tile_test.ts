@@ -157,10 +157,14 @@ interface Row {
   kind: "ag" | "rs" | "ar";
   shape: [number, number, number];
   variants: Record<string, number>;
+  /** How many ranks, also where they are emulated. */
+  size: number;
 }
 
+const nameOf = ({ kind, shape, size }: Row) => `${kind} ${shape} on ${size}`;
+
 Deno.test("the rule for the kernel picks one that measured within 3 % of the best, on every recorded row", async () => {
-  const rows: (Row & { size: number })[] = [];
+  const rows: Row[] = [];
   const collect = (value: unknown, size: number): void => {
     if (typeof value !== "object" || value === null) return;
     const found = value as { geometry?: string | number | null; variants?: object; shape?: unknown };
@@ -170,7 +174,11 @@ Deno.test("the rule for the kernel picks one that measured within 3 % of the bes
   };
   const read = async (name: string) =>
     collect(JSON.parse(await Deno.readTextFile(new URL(`../../../../bench/results/${name}`, import.meta.url))), 2);
+  // What was measured again, with variants that came later, stands for what was measured before.
+  await read("overlap_all_reduce_h100.json");
+  const again = new Set(rows.map(nameOf));
   await read("overlap_h200.json");
+  rows.splice(again.size, rows.length, ...rows.slice(again.size).filter((row) => !again.has(nameOf(row))));
   const wide = rows.length;
   assert(wide >= 29);
   await read("overlap_float8_h200.json");
@@ -179,7 +187,7 @@ Deno.test("the rule for the kernel picks one that measured within 3 % of the bes
   for (const [i, { kind, shape: [m, n, k], variants, size }] of rows.entries()) {
     const name = usualVariant(kinds[kind], { m, n, k, size }, i >= wide);
     const best = Math.min(...Object.values(variants));
-    assert(variants[name] <= 1.03 * best, `${kind} ${m},${n},${k} on ${size}: ${name} ${variants[name]}, best ${best}`);
+    assert(variants[name] <= 1.03 * best, `${nameOf(rows[i])}: ${name} ${variants[name]}, best ${best}`);
   }
 });
 
