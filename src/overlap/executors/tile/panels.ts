@@ -14,7 +14,7 @@ import {
   openCudaDriver,
 } from "../../../../ffi/cuda/driver.ts";
 import { createStruct } from "../../../../ffi/struct.ts";
-import { copyPlaneOnDevice, type Plane } from "../../../memory/copy.ts";
+import { copyOnDevice, copyPlaneOnDevice } from "../../../memory/copy.ts";
 import { Event } from "../../../gpu/event.ts";
 import { DeviceBuffer } from "../../../memory/device_buffer.ts";
 import { Stream } from "../../../gpu/stream.ts";
@@ -39,9 +39,7 @@ export interface Destination {
 interface Push {
   /** What timelines call it. */
   readonly label: string;
-  readonly from: bigint;
-  readonly to: bigint;
-  readonly plane: Plane;
+  readonly copy: (stream: Stream) => void;
   /** Waits until the kernel has counted all of it. */
   readonly wait: MemoryOperation;
   /** Tells the rank that it is there, if it has to know of this one. */
@@ -69,8 +67,7 @@ class Pushes {
       const [stream, push] = [streams[i % STREAMS], this.#pushes[i]];
       operations(run, stream);
       if (push === undefined) return;
-      const { label, from, to, plane } = push;
-      around(stream, label, () => copyPlaneOnDevice(to, from, plane, stream));
+      around(stream, push.label, () => push.copy(stream));
     });
   }
 }
@@ -123,7 +120,7 @@ export class Panels implements Disposable {
   readonly #pushes: readonly Pushes[];
   readonly #halvesOfTile: number;
   readonly #rank: number;
-  #ended: Event | null = null;
+  readonly #ended = new Event();
 
   /** `panel` is how many tiles make one, `dataBytes` what a rank's partial sums take. */
   constructor(
@@ -152,11 +149,10 @@ export class Panels implements Disposable {
           if (count <= 0) return [];
           const { counters, data, flags } = destinationOf(peer);
           const [offset, word] = [BigInt(index * this.halves * halfBytes), BigInt(4 * index)];
+          const [from, to] = [this.dataFor(peer, parity) + offset, data[parity] + offset];
           return [{
             label: `a panel for rank ${peer}`,
-            from: this.dataFor(peer, parity) + offset,
-            to: data[parity] + offset,
-            plane: inSequence(count * halfBytes),
+            copy: (stream) => copyOnDevice(to, from, count * halfBytes, stream),
             wait: waitOperation(counters + word, count),
             raise: writeOperation(flags + word),
           }];
@@ -183,16 +179,15 @@ export class Panels implements Disposable {
     const peers = others(this.#rank, addresses.length);
     const pushes = rectangles.flatMap(({ region: { rows, columns }, tiles }, index) => {
       const offset = BigInt(rows.start * pitch + columns.start * ITEM_BYTES);
-      const width = (columns.end - columns.start) * ITEM_BYTES;
-      const height = rows.end - rows.start;
-      const plane = width === pitch
-        ? inSequence(height * pitch)
-        : { width, height, sourcePitch: pitch, targetPitch: pitch };
+      const [width, height] = [(columns.end - columns.start) * ITEM_BYTES, rows.end - rows.start];
+      const plane = { width, height, sourcePitch: pitch, targetPitch: pitch };
+      const copy = (target: bigint, source: bigint, stream: Stream) =>
+        width === pitch
+          ? copyOnDevice(target, source, height * pitch, stream)
+          : copyPlaneOnDevice(target, source, plane, stream);
       return peers.map((peer): Push => ({
         label: `results for rank ${peer}`,
-        from: addresses[this.#rank] + offset,
-        to: addresses[peer] + offset,
-        plane,
+        copy: (stream) => copy(addresses[peer] + offset, addresses[this.#rank] + offset, stream),
         wait: waitOperation(counters + BigInt(4 * index), tiles * this.#halvesOfTile),
         raise: null,
       }));
@@ -209,7 +204,7 @@ export class Panels implements Disposable {
     this.#pushes[run % 2].put(run, this.#streams, put);
     if (results === null) return;
     const [first, ...others] = this.#streams;
-    const ended = this.#ended ??= new Event();
+    const ended = this.#ended;
     results.pushes.put(run, this.#streams, put);
     for (const other of others) {
       ended.record(other);
@@ -226,14 +221,9 @@ export class Panels implements Disposable {
       stream.synchronize();
       stream[Symbol.dispose]();
     }
-    this.#ended?.[Symbol.dispose]();
+    this.#ended[Symbol.dispose]();
     this.#memory.free();
   }
-}
-
-/** Bytes that lie in sequence. */
-function inSequence(bytes: number): Plane {
-  return { width: bytes, height: 1, sourcePitch: bytes, targetPitch: bytes };
 }
 
 /** Wait until a word that the kernel counts up is `count` times the run; it goes on from run to run, and may come round. */

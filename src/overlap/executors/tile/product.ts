@@ -452,10 +452,9 @@ export class TileProduct extends GpuProduct implements Disposable {
   /** How copy engines push what a run stores in D, if they do. */
   #resultsOf(d: DeviceMatrix, peersOfD: readonly bigint[]): ResultPushes | null {
     const { rank } = this.problem;
-    const rectangles = rectanglesOf(this.problem, this.#variant, rank);
     if (this.#panels === null || !pushesResults(this.problem, this.#variant)) return null;
     return this.#panels.pushesOf({
-      rectangles,
+      rectangles: rectanglesOf(this.problem, this.#variant, rank),
       pitch: d.leading * 2,
       addresses: peersOfD.with(rank, d.address),
       counters: this.#peers[rank] + BigInt(this.#layout.results),
