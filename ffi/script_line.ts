@@ -60,7 +60,6 @@ const SHARE = 1 / 100;
 const HASTE_MILLISECONDS = 0.02;
 const WAITS_BETWEEN_TIMES = 8;
 
-let isThorough = false;
 /** When the next look is due, and how many have been taken of the first waits. */
 let [lookAt, looks] = [0, 0];
 /** When the time was looked at last, how many waits ago, and after how many it will be. */
@@ -68,9 +67,9 @@ let [time, waits, waitsToTime] = [0, 0, 0];
 /** What the last wait was in. */
 let [lastOperation, lastCall] = ["", 0];
 
-/** Have the next waits looked at, however long that takes: all of them from now on, for tests, or the next one. */
-export function lookAtWaits(which: "all" | "next"): void {
-  isThorough ||= which === "all";
+/** Have the next waits looked at, as the first of a script are. */
+export function lookAtWaits(count: number): void {
+  looks = Math.min(looks, FIRST_WAITS - count);
   waitsToTime = lookAt = 0;
 }
 
@@ -84,9 +83,9 @@ export function lineOfWait(operation: string, call: number): string | null {
   if (++waits < waitsToTime && isLike) return null;
   const now = performance.now();
   const isHasty = now - time < waits * HASTE_MILLISECONDS;
-  waitsToTime = isHasty && !isThorough ? WAITS_BETWEEN_TIMES : 0;
+  waitsToTime = isHasty ? WAITS_BETWEEN_TIMES : 0;
   [time, waits] = [now, 0];
-  if (now < lookAt && !isThorough && looks >= FIRST_WAITS) return null;
+  if (now < lookAt && looks >= FIRST_WAITS) return null;
   const line = lineOfScript();
   const end = performance.now();
   looks++;

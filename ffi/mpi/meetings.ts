@@ -55,8 +55,9 @@ export class Meetings {
     const isOther = functionHash !== this.#functionHash;
     if (!isOther && !isLooked && words[this.#own + FIELDS.LOOK] === 0) return null;
     this.#functionHash = functionHash;
-    words[this.#own + FIELDS.LOOK] = 0;
-    if (isOther) { for (const near of this.#near) Atomics.store(words, near + FIELDS.LOOK, 1); }
+    if (isOther) this.#near.forEach((near) => words[near + FIELDS.LOOK] = 1);
+    // Not plain either: the others know that they have to look before this one does.
+    Atomics.store(words, this.#own + FIELDS.LOOK, 0);
     if (this.#find(scope, turn, functionHash) === null) return null;
     Atomics.wait(never, 0, 0, SETTLED_MILLISECONDS);
     return this.#find(scope, turn, functionHash);

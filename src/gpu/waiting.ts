@@ -78,7 +78,7 @@ function keepAsking(name: "cudaStreamSynchronize" | "cudaEventSynchronize", quer
     if (code !== CudaStatus.ErrorNotReady) return code;
   } while (performance.now() < end);
   // What is waited for was put on the GPU by the operation that was begun last.
-  lookAtWaits("next");
+  lookAtWaits(1);
   code = within(begun ?? "", () => waits[name](query, handle));
   if (found === null) return code;
   const { error } = found;

@@ -48,6 +48,9 @@ export interface ClusterTestOptions {
 /** A test's body, which every rank runs; it gets the context that `Deno.test` gives, too. */
 export type ClusterTestBody = (runtime: Runtime, context: Deno.TestContext) => void | Promise<void>;
 
+/** In so many waits of each test the line is looked for at once. */
+const FIRST_WAITS = 8;
+
 /** Slow machines may have another. */
 const DEFAULT_TIMEOUT_SECONDS = Number(environment("DISTMATH_TEST_SECONDS")) || 60;
 
@@ -68,7 +71,6 @@ let outcomes: Communicator | undefined;
  */
 export function testRuntime(options: InitializeOptions = {}): Runtime {
   if (runtime && !runtime.isClosed) return runtime;
-  lookAtWaits("all");
   runtime = initialize({ timeoutSeconds: DEFAULT_TIMEOUT_SECONDS, ...options });
   outcomes ??= runtime.communicator.duplicate();
   return runtime;
@@ -129,6 +131,7 @@ async function runOnAllRanks(
 ): Promise<void> {
   const current = testRuntime();
   startWatchdog(current.rank, timeoutSeconds);
+  lookAtWaits(FIRST_WAITS);
   let failure: { error: unknown } | null = null;
   try {
     await withinTime(timeoutSeconds, watch(name, () => body(current)));

@@ -12,7 +12,7 @@ Deno.test("the line is there for a script's first waits, and then now and then",
     line = lineOfWait("matmul", 40);
   }
   assertMatch(line!, /^script_line_test\.ts:12:\d+$/);
-  lookAtWaits("next");
+  lookAtWaits(1);
   assertMatch(lineOfWait("matmul", 40)!, /^script_line_test\.ts:16:\d+$/);
 });
 
