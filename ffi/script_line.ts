@@ -27,7 +27,10 @@ function placeIn(stack: string): string | undefined {
   return places.find((place) => !own.some((folder) => place.startsWith(folder)));
 }
 
-/** The line of the script that this call comes from, such as `a_test.ts:12:3`; empty if it is not known. Takes 0.1 ms. */
+/**
+ * The line of the script that this call comes from, such as `a_test.ts:12:3`; empty if it is not known. Takes 0.1 ms, and
+ * several times that in deep calls.
+ */
 export function lineOfScript(): string {
   try {
     return placeIn(seeingAll(() => new Error().stack ?? ""))?.replace(/^.*\//, "") ?? "";
