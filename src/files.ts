@@ -328,6 +328,7 @@ import "./mpi/rank_group.ts";
 import "./mpi/reduction_methods.ts";
 import "./mpi/request.ts";
 import "./mpi/room.ts";
+import "./mpi/script_methods.ts";
 import "./mpi/strided.ts";
 import "./options.ts";
 import "./overlap/actions.ts";

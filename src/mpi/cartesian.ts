@@ -13,7 +13,7 @@ import { type IntoOptions, NO_OPTIONS, OptionKeys, refuseExtra } from "./communi
 import { checkedTotal, equalPart } from "./counts.ts";
 import { newLike, type NumericArray } from "./elements.ts";
 import { startMpi } from "./init_finalize.ts";
-import { ObjectMethods } from "./object_methods.ts";
+import { ScriptMethods } from "./script_methods.ts";
 
 /** How many ranks a grid has in each dimension, and which of them are closed to rings. */
 export interface CartesianOptions {
@@ -69,7 +69,7 @@ export function checkGrid(shape: unknown, { periodic = false }: CartesianOptions
 }
 
 /** The methods of a communicator whose ranks stand on a grid. */
-export abstract class CartesianMethods extends ObjectMethods {
+export abstract class CartesianMethods extends ScriptMethods {
   /**
    * Where a rank stands on the grid; this one when left out. Local. Source: MPI_Cart_coords.
    *

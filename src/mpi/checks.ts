@@ -89,3 +89,9 @@ function refuseTag(method: string, tag: number): never {
   if (!Number.isInteger(tag)) throw new TypeError(`${method}: tag must be an integer, not ${String(tag)}.`);
   throw new RangeError(`${method}: tag is ${tag}, allowed are 0 to at least 32767.`);
 }
+
+/** Refuse what cannot combine two values. */
+export function checkCombine(method: string, combine: unknown): void {
+  if (typeof combine === "function") return;
+  throw new TypeError(`${method}: combine must be a function (a, b) => value, not ${describe(combine)}.`);
+}

@@ -41,6 +41,7 @@ import { ranksInWorld, withGroup } from "./rank_group.ts";
  * - {@linkcode ObjectMethods}, for values: broadcastObject, gatherObject, allGatherObject, scatterObject, allToAllObject,
  *   reduceObject, allReduceObject, scanObject, exclusiveScanObject, sendObject, receiveObject, sendReceiveObject,
  *   isendObject, ireceiveObject
+ * - {@linkcode ScriptMethods}, short for a few lines: print, deal, ringObject, reduceByKey
  * - {@linkcode CommunicatorHandle}: rank, size, handle, handleType, isFreed, fortranHandle
  *
  * @example

@@ -37,3 +37,4 @@ export { PersistentRequest, startAll, type Started } from "./persistent.ts";
 export type { MessageArray, StridedView } from "./strided.ts";
 export type { ObjectMethods } from "./object_methods.ts";
 export type { ReductionMethods } from "./reduction_methods.ts";
+export type { ScriptMethods } from "./script_methods.ts";

@@ -4,9 +4,8 @@
  * @module
  */
 import { copyFromAddress } from "../../ffi/memory.ts";
-import { describe } from "../options.ts";
 import { LARGEST_INT, refuseLong } from "./buffers.ts";
-import { checkedRoot, checkedSource, checkedTag } from "./checks.ts";
+import { checkCombine, checkedRoot, checkedSource, checkedTag } from "./checks.ts";
 import { BackgroundMethods } from "./background_methods.ts";
 import { refuseFreed } from "./communicator_handle.ts";
 import {
@@ -218,12 +217,6 @@ export abstract class ObjectMethods extends BackgroundMethods {
 
 /** All ranks know how much it is, and thus whether they agree on it. */
 const UNDOUBTED_BYTES = 2 ** 20;
-
-/** Refuse what cannot combine two values. */
-function checkCombine(method: string, combine: unknown): void {
-  if (typeof combine === "function") return;
-  throw new TypeError(`${method}: combine must be a function (a, b) => value, not ${describe(combine)}.`);
-}
 
 /** One value of all, from the first one onwards; `combine` gets two values and nothing else, so that Math.max is one. */
 function fold<T>(values: readonly T[], combine: (a: T, b: T) => T): T {

@@ -137,6 +137,22 @@ export class Runtime implements Disposable {
     return connectGpus(this);
   }
 
+  /**
+   * Write to the standard output on rank 0 alone, as `console.log` does. What is printed is computed on every rank, so that
+   * collective calls may stand in it; behind `if (rank === 0)` they would wait for ever. Not collective.
+   *
+   * @example
+   * ```ts
+   * import { DistributedArray, initialize, Slab } from "@distmath/distmath";
+   * using runtime = initialize();
+   * using ones = DistributedArray.full(runtime, [4, 4], Slab.X, 1);
+   * runtime.print(`sum ${ones.sum()}`); // sum 16
+   * ```
+   */
+  print(...values: unknown[]): void {
+    this.communicator.print(...values);
+  }
+
   /** Every native library that this process has opened: version, path, and how it was found. */
   versions(): LibraryVersion[] {
     return openedLibraries();

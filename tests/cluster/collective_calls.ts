@@ -139,7 +139,7 @@ function elementwise(run: (...given: Any[]) => unknown, arrays: number, ...numbe
   return {
     given: (site) => [...Array.from({ length: arrays }, () => array(site)), ...numbers, { into: array(site) }],
     call: ([...given]) => void run(...given),
-    options: [arrays + numbers.length, ["into"]],
+    options: [arrays + numbers.length, ["into", "redistribute"]],
   };
 }
 

@@ -123,6 +123,13 @@ function methods(world: Communicator): Record<string, [call: () => unknown, call
     ],
     isendObject: [[() => passObject(() => world.isendObject(1, to).wait()), ["Irecv", "Isend", "Wait", "Wait"]]],
     ireceiveObject: [[() => world.ireceiveObject(null).wait(), ["Irecv", "Wait"]]],
+    print: [[() => world.print(), []]],
+    deal: [[() => world.deal(each), []]],
+    ringObject: [[
+      () => [...world.ringObject(1)],
+      [...each].slice(1).flatMap(() => ["Isend", "Probe", "Recv", "Wait"]),
+    ]],
+    reduceByKey: [[() => world.reduceByKey([["a", 1]], Math.max), ["Allgather", "Gatherv"]]],
     createCartesian: [[() => world.createCartesian([size])!.free(), ["Cart_create", "Comm_free"]]],
     coordinates: [[() => grid.coordinates(), ["Cart_coords"]]],
     shift: [[() => grid.shift(0), ["Cart_shift"]]],

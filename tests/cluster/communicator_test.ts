@@ -787,6 +787,34 @@ clusterTest("the methods that end in Object", async ({ communicator: world }) =>
   }
 });
 
+clusterTest("what scripts write again and again: a share, a ring, values by key", ({ communicator: world }) => {
+  const { rank, size } = world;
+  const items = range(7);
+  assertEquals(world.allGatherObject(world.deal(items)), range(size).map((r) => items.filter((i) => i % size === r)));
+  assertEquals(world.deal("abc").join(""), [..."abc"].filter((_, i) => i % size === rank).join(""));
+
+  assertEquals([...world.ringObject({ rank })], range(size).map((step) => ({ rank: (rank + size - step) % size })));
+  // Other messages between the same ranks, while values go around, are not taken for them.
+  const [to, from] = [(rank + 1) % size, (rank + size - 1) % size];
+  const sent = world.isendObject("else", to, { tag: 5 });
+  for (const part of world.ringObject(new Float64Array([rank, 0.5]))) assertEquals(part[1], 0.5);
+  assertEquals(world.receiveObject(from, { tag: 5 }), "else");
+  sent.wait();
+
+  const root = size - 1;
+  const words: [string, string][] = [["all", `${rank}`], [`of ${rank}`, "a"], ["all", "+"]];
+  const expected = new Map(range(size).map((r) => [`of ${r}`, "a"])).set(
+    "all",
+    range(size).map((r) => `${r}+`).join(""),
+  );
+  assertEquals(world.reduceByKey(words, (a, b) => a + b, { root }), rank === root ? expected : null);
+  const kept = world.reduceByKey(new Map([[rank % 2, [rank]]]), (a, b) => [...a, ...b]);
+  const even = range(size).filter((r) => r % 2 === 0);
+  if (rank === 0) assertEquals(kept!.get(0), even);
+  const nothing = world.reduceByKey<string, undefined>([["key", undefined]], () => undefined);
+  assertEquals(nothing, rank === 0 ? new Map([["key", undefined]]) : null, "undefined is a value");
+});
+
 clusterTest(
   "values that are waited for at the same time come in the order in which they were sent",
   async (runtime) => {
@@ -1178,6 +1206,17 @@ misuse(TypeError, [
     (w) => wrong<(...all: unknown[]) => void>(w.allReduceObject).call(w, 1, Math.max, { root: 1 }),
     "allReduceObject: too many arguments were given; call it as allReduceObject(value, combine).",
   ],
+  [
+    "no function to combine values by key with",
+    (w) => w.reduceByKey([["a", 1]], wrong(null)),
+    "reduceByKey: combine must be a function (a, b) => value, not null",
+  ],
+  [
+    "keys without values",
+    (w) => w.reduceByKey(wrong<[string, number][]>(["word"]), Math.max),
+    'reduceByKey: an entry must be [key, value], not "word"',
+  ],
+  ["a number of items", (w) => w.deal(wrong<string[]>(3)), "deal: items must be a list or another iterable, not 3"],
   [
     "no function to combine with",
     (w) => w.reduceObject(1, wrong("sum")),

@@ -125,6 +125,47 @@ clusterTest("results go into arrays that are there, in place too", (runtime) => 
   symmetric.free();
 });
 
+clusterTest("operands of other distributions are redistributed, if that is asked for", (runtime) => {
+  const redistribute = true;
+  using row = DistributedArray.generate(runtime, [5], Replicated, (j) => j, { memory });
+  for (const from of distributions(runtime.size)) {
+    using a = DistributedArray.generate(runtime, [7, 5], from, (i, j) => i - j, { order: "F", memory });
+    for (const to of distributions(runtime.size)) {
+      using b = DistributedArray.generate(runtime, [7, 5], to, (i, j) => i * j, { dtype: "int32", memory });
+      using sum = add(b, a, { redistribute });
+      assertEquals(whole(sum), table(7, 5, (i, j) => i * j + i - j), `${to} and ${from}`);
+      assertEquals(`${sum.distribution}`, `${to.isReplicated ? a.distribution : b.distribution}`);
+      const expression = evaluate((x, y, z) => x.multiply(y).add(z), [a, b, row], { redistribute, into: a });
+      assertStrictEquals(expression, a);
+      assertEquals(whole(a), table(7, 5, (i, j) => (i - j) * i * j + j), `${from} and ${to}`);
+      a.assign(DistributedArray.generate(runtime, [7, 5], from, (i, j) => i - j, { memory }));
+    }
+  }
+  // Slices of one array, which is written: all of them are read before.
+  for (const distribution of distributions(runtime.size)) {
+    using u = DistributedArray.generate(runtime, [7, 5], distribution, (i, j) => i * i + j, { memory });
+    const [inner, up, down] = [[1, -1], [0, -2], [2, null]].map((rows) => u.slice([rows as [number, number]]));
+    evaluate((a, b) => a.add(b), [up, down], { into: inner, redistribute });
+    const rows = (i: number, j: number) => i % 6 === 0 ? i * i + j : (i - 1) ** 2 + (i + 1) ** 2 + 2 * j;
+    assertEquals(whole(u), table(7, 5, rows), `${distribution}`);
+  }
+  const fails = (action: () => unknown, type: ErrorClass<Error>, message: string) =>
+    assertThrowsEverywhere(runtime, action, type, message);
+  using integers = DistributedArray.generate(runtime, [7, 5], Slab.X, (i) => i + 1, { dtype: "int32", memory });
+  using powers = DistributedArray.full(runtime, [7, 5], Slab.Y, -1, { dtype: "int32", memory });
+  fails(() => power(integers, powers, { redistribute }), RangeError, "integers have no negative powers");
+  // deno-lint-ignore no-explicit-any
+  fails(
+    () => add(integers, powers, { redistribute: 1 as any }),
+    TypeError,
+    "redistribute must be true or false, not 1",
+  );
+  if (runtime.size > 1) {
+    const unlike = () => add(integers, integers, { redistribute: runtime.rank > 0 });
+    fails(unlike, CollectiveError, "add: the ranks disagree on redistribute");
+  }
+});
+
 clusterTest("an expression is computed in one pass, and rounded once", (runtime) => {
   using a = DistributedArray.generate(runtime, [7, 5], Slab.X, (i, j) => i + j, { dtype: "float32", memory });
   using row = DistributedArray.generate(runtime, [5], Replicated, (j) => j, { dtype: "int32", memory });

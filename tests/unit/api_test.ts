@@ -32,7 +32,7 @@ const ERRORS = words(`
 
 /** Methods and accessors; `static` before those of the class itself. */
 const METHODS: Record<string, string> = {
-  Runtime: "record versions collect finalize",
+  Runtime: "record versions collect finalize print",
   Recording: "collectives stop timeline",
   Timeline: "toSVG toChromeTrace",
   Communicator: `static world static self
@@ -40,7 +40,8 @@ const METHODS: Record<string, string> = {
     scan exclusiveScan send receive sendReceive isend ireceive ibarrier iallGatherV
     ibroadcast ireduce iallReduce igather iscatter iallGather iallToAll probe probeNow createCartesian coordinates shift neighborAllGather neighborAllToAll split splitShared duplicate
     free abort broadcastObject gatherObject scatterObject allGatherObject allToAllObject reduceObject allReduceObject
-    scanObject exclusiveScanObject sendObject receiveObject sendReceiveObject isendObject ireceiveObject`,
+    scanObject exclusiveScanObject sendObject receiveObject sendReceiveObject isendObject ireceiveObject
+    print deal ringObject reduceByKey`,
   DistributedArray: `static zeros static full static random static generate static fromLocal static scatter
     local gather allGather map zip sum prod mean var std min max argmin argmax all
     any norm format show at set assign entries maxAbsDifference slice redistribute transpose copy to free`,

@@ -125,6 +125,7 @@ function unlike(name: string, own: Distribution, result: Distribution): Distribu
     `${name}: the operands are distributed differently, ${show(result)} and ${
       show(own)
     }, so that ranks lack elements ` +
-      `that they need. Bring them together with redistribute(), or have the smaller one Replicated.`,
+      `that they need. Bring them together with redistribute() (elementwise functions do with { redistribute: true }), ` +
+      `or have the smaller one Replicated.`,
   );
 }

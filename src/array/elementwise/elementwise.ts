@@ -17,6 +17,7 @@ import { BaseArray, checkAlive, type Held, runtimeOf } from "../base_array.ts";
 import { prepareStridedCopy } from "../device_elements.ts";
 import { type Order, sizeOfShape } from "../layout.ts";
 import { LocalArray } from "../local_array.ts";
+import { prepareOnce } from "../redistribution/redistributor.ts";
 import { broadcastShapes, operandPart, resultDistribution } from "./broadcast.ts";
 import { type Elements, letGoOf, type Part, typeOf } from "./loops.ts";
 import { languageOf, type Means, prepare } from "./execution.ts";
@@ -34,6 +35,11 @@ export interface TargetOptions<A extends BaseArray = BaseArray> {
    * rounded if need be.
    */
   into?: A;
+  /**
+   * Whether operands of the result's shape that are distributed differently are redistributed for it, at every call; false by
+   * default: they are an error. The result is distributed as `into` is, or as the first operand that is divided.
+   */
+  redistribute?: boolean;
 }
 
 /** What came of an operation: a new array's parts, or the array that it was written into. */
@@ -51,6 +57,8 @@ export interface Aligned {
   readonly localShape: readonly number[];
   /** The operands, in their order. */
   readonly parts: readonly Part[];
+  /** What brings operands to this rank that are elsewhere, before they are read. Each is collective. */
+  readonly moves: readonly (() => void)[];
   /** The stream of the GPU on which it is computed; null on a CPU. */
   readonly stream: Stream | null;
   /** How it may be computed on CPUs. */
@@ -83,30 +91,49 @@ export function expressed<A extends BaseArray>(
   express: () => { readonly expression: Expression; readonly numbers: readonly Scalar[] },
 ): Made<A> {
   const runtime = runtimeOf(...operands);
-  let held!: Held;
+  let held: Held | null = null;
   let into: A | undefined;
-  let finish = (): void => {};
+  let moves: Aligned["moves"] = [];
   let parts!: readonly Part[];
+  let compute!: () => () => void;
+  let finish = (): void => {};
   agree(runtime, name, () => {
-    ({ into } = readOptions<TargetOptions<A>>(`the options of ${name}`, options, ["into"]));
+    const given = readOptions<TargetOptions<A>>(`the options of ${name}`, options, ["into", "redistribute"]);
+    const { redistribute = false } = given;
+    if (typeof redistribute !== "boolean") {
+      throw new TypeError(`${name}: redistribute must be true or false, not ${describe(redistribute)}.`);
+    }
+    into = given.into;
     const { expression, numbers } = express();
-    const aligned = alignOperands(name, runtime, [...operands, ...numbers], into);
+    const aligned = alignOperands(name, runtime, [...operands, ...numbers], into, redistribute);
     const { distribution, order, localShape, stream } = aligned;
-    ({ parts } = aligned);
-    const program = compile(expression, aligned.parts.map(typeOf), languageOf(stream));
+    ({ parts, moves } = aligned);
+    const program = compile(expression, parts.map(typeOf), languageOf(stream));
     if (into === undefined) {
       const local = LocalArray.empty(program.dtype, localShape, order, stream);
-      prepare(program, aligned.parts, local, aligned.means)();
       held = { runtime, local, distribution, order };
+      compute = () => {
+        prepare(program, parts, local, aligned.means)();
+        return () => {};
+      };
     } else {
       checkInto(name, into, program.dtype);
-      finish = writer(program, aligned, into.local);
+      const { local } = into;
+      compute = () => writer(program, aligned, local);
     }
-    return { ...aligned.facts, program: [...program.statements, ...program.result].join() };
+    if (moves.length === 0) finish = compute();
+    return { ...aligned.facts, redistribute, program: [...program.statements, ...program.result].join() };
   });
+  if (moves.length > 0) {
+    for (const move of moves) move();
+    agree(runtime, name, (): Facts => {
+      finish = compute();
+      return {};
+    });
+  }
   finish();
   letGoOf(parts);
-  return into === undefined ? { held } : { into };
+  return into === undefined ? { held: held! } : { into };
 }
 
 /** What an operand is to the other ranks. */
@@ -116,12 +143,16 @@ function factOf(operand: AnyOperand): unknown {
   return { shape, dtype, distribution: String(distribution), order, memory };
 }
 
-/** Check what a user gave as operands of an elementwise operation, and bring this rank's parts together. Local. */
+/**
+ * Check what a user gave as operands of an elementwise operation, and bring this rank's parts together; with `redistribute`
+ * also those that are elsewhere, by the moves that it returns. Local.
+ */
 export function alignOperands(
   name: string,
   runtime: Runtime,
   operands: readonly AnyOperand[],
   into?: BaseArray,
+  redistribute = false,
 ): Aligned {
   operands.forEach((operand, i) => checkOperand(name, `operand ${i + 1}`, operand, runtime));
   const arrays = operands.filter((operand): operand is BaseArray => operand instanceof BaseArray);
@@ -140,21 +171,41 @@ export function alignOperands(
     arrays.find((array) => array.shape.length === shape.length);
   const stream = arrays[0].local.isOnDevice ? runtime.stream : null;
   const main = into?.local.isOnDevice ? into.local.buffer.stream : stream;
-  const parts = operands.map((operand): Part =>
-    operand instanceof BaseArray
-      ? operandPart(name, operand.local, operand.distribution, distribution, runtime.rank, main)
-      : { scalar: isPair(operand) ? [operand[0], operand[1]] : operand }
-  );
+  const moves: (() => void)[] = [];
+  const parts = operands.map((operand): Part => {
+    if (!(operand instanceof BaseArray)) return { scalar: isPair(operand) ? [operand[0], operand[1]] : operand };
+    if (redistribute && isElsewhere(operand, distribution)) return movedPart(operand, distribution, stream, moves);
+    return operandPart(name, operand.local, operand.distribution, distribution, runtime.rank, main);
+  });
   return {
     shape,
     distribution,
     order: model!.order,
     localShape: distribution.localShape(runtime.rank),
     parts,
+    moves,
     stream,
     means: { size: sizeOfShape(shape), threads: runtime.threads },
     facts: { operands: operands.map(factOf), into: into === undefined ? null : factOf(into) },
   };
+}
+
+/** Whether an operand of the result's shape is divided among the ranks in another way. */
+function isElsewhere({ distribution: own }: BaseArray, result: Distribution): boolean {
+  return !own.isReplicated && own.globalShape!.join() === result.globalShape!.join() && !own.equals(result);
+}
+
+/** This rank's part of an operand in the result's distribution: new memory, and in `moves` what fills it. */
+function movedPart(
+  { runtime, local, distribution, order }: BaseArray,
+  result: Distribution,
+  stream: Stream | null,
+  moves: (() => void)[],
+): Elements {
+  const moved = LocalArray.empty(local.dtype, result.localShape(runtime.rank), order, stream);
+  moves.push(prepareOnce(runtime, distribution, result, local, moved, order));
+  const { storage, dtype, offset, strides } = moved;
+  return { storage, dtype, offset, strides, letGo: () => moved.release() };
 }
 
 /** Whether a result may be repeated to a shape. */
