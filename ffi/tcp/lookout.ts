@@ -24,7 +24,7 @@ interface Watched {
   isHub: boolean;
   /** The sockets and whose they are, in words. */
   sockets: readonly { socket: number; who: string }[];
-  /** 1 once all ranks have come to the end of the job. */
+  /** 1 once all ranks have come to the end of the job, or this one has told of its own. */
   state: Int32Array<SharedArrayBuffer>;
 }
 
@@ -52,8 +52,9 @@ export function stopWatching({ rank, hub, watches }: Star): void {
   if (rank === hub) tellOthers(watches, { code: 0, line: "" });
 }
 
-/** Tell the others that this rank ends the job. */
+/** Tell the others that this rank ends the job. It watches them no more: the end of one of them is not to come before its own. */
 export function tellEndOfJob({ rank, watches }: Star, code: number): void {
+  if (state !== undefined) Atomics.store(state, 0, 1);
   tellOthers(watches, { code, line: `distmath: rank ${rank} has ended the job, with exit code ${code}.` });
 }
 
