@@ -18,4 +18,4 @@ using expected = DistributedArray.generate(runtime, [100, 60], blocks, (i, j) =>
   dtype: "float64",
 });
 if (d.maxAbsDifference(expected) !== 0) Deno.exit(1);
-if (runtime.rank === 0) console.log(`owner of element [99, 59]: rank ${d.distribution.owner([99, 59])}`);
+runtime.print(`owner of element [99, 59]: rank ${d.distribution.owner([99, 59])}`);

@@ -19,5 +19,5 @@ const make = (distribution: Distribution) =>
   DistributedArray.generate(runtime, shape, distribution, (i, j) => 12 * i + j, { dtype: "float64" });
 using moved = make(slab).redistribute(cyclic);
 const difference = moved.maxAbsDifference(make(cyclic));
-if (runtime.rank === 0) console.log(`moved from ${slab} to ${cyclic}: difference ${difference}`);
+runtime.print(`moved from ${slab} to ${cyclic}: difference ${difference}`);
 if (difference !== 0) Deno.exit(1);

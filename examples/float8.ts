@@ -22,7 +22,7 @@ using d = matmul(a, b, {
 
 using reference = matmul(exact, other, { qualifiers: { b: { isTranspose: true } }, distribution: Slab.X });
 const error = d.maxAbsDifference(reference);
-if (runtime.rank === 0) console.log(`float8 against float32: largest difference ${error.toFixed(3)}`);
+runtime.print(`float8 against float32: largest difference ${error.toFixed(3)}`);
 if (!(error < 1)) Deno.exit(1);
 
 // More exactly: each row has a scale of its own. Here small rows keep as many bits as large ones.
@@ -49,5 +49,5 @@ using rows = matmul(left.values, right.values, {
   distribution: Slab.X,
 });
 const smallest = Math.max(...rows.local.toNumbers().slice(-n).map(Math.abs));
-if (runtime.rank === 0) console.log(`rows with scales of their own: the smallest of them is not lost, ${smallest > 0}`);
+runtime.print(`rows with scales of their own: the smallest of them is not lost, ${smallest > 0}`);
 if (!(smallest > 0)) Deno.exit(1);

@@ -14,5 +14,5 @@ using d = matmul(a, b, { c, alpha: 3, beta: 0.5 });
 // 3 * 2 * (i + j) + 5, known in closed form.
 using expected = DistributedArray.generate(runtime, [n, n], Slab.X, (i, j) => 6 * (i + j) + 5, { dtype: "float64" });
 const error = d.maxAbsDifference(expected);
-if (runtime.rank === 0) console.log(`max error ${error}`);
+runtime.print(`max error ${error}`);
 if (error !== 0) Deno.exit(1);

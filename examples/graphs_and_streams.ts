@@ -5,7 +5,7 @@ import { DistributedArray, Graph, initialize, Matmul, Slab, Stream } from "../mo
 
 using runtime = initialize();
 if (runtime.stream === null) {
-  if (runtime.rank === 0) console.log("this machine has no GPU; there is nothing to capture");
+  runtime.print("this machine has no GPU; there is nothing to capture");
 } else {
   const options = { dtype: "bfloat16", order: "F" } as const;
   const a = DistributedArray.full(runtime, [256, 128], Slab.Y, 1, options);
@@ -22,6 +22,6 @@ if (runtime.stream === null) {
   product.execute({ stream });
   runtime.stream.wait(stream);
   const sum = c.sum();
-  if (runtime.rank === 0) console.log(`${product.algorithm.algorithm}: the sum of D is ${sum}`);
+  runtime.print(`${product.algorithm.algorithm}: the sum of D is ${sum}`);
   if (sum !== 256 * 128 * 64) Deno.exit(1);
 }

@@ -13,5 +13,5 @@ accumulate.plan();
 for (let round = 0; round < 3; round++) accumulate.execute(); // C += ones * ones, three times
 
 const total = c.sum();
-if (runtime.rank === 0) console.log(`sum of C: ${total}, expected ${3 * n * n * n}`);
+runtime.print(`sum of C: ${total}, expected ${3 * n * n * n}`);
 if (total !== 3 * n * n * n) Deno.exit(1);

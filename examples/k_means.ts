@@ -10,14 +10,12 @@ const point = (i: number, j: number) => 2 * Math.sin(5 * i * i + 3 * j) + (j ===
 using points = DistributedArray.generate(runtime, [count, 2], Slab.X, point);
 using centres = DistributedArray.generate(runtime, [clusters, 2], Replicated, (k, j) => j === 0 ? 1 + 6 * k : 0.5);
 
-using labels = arange(runtime, 0, clusters, 1, Replicated);
 let inertia = Infinity;
 for (let round = 0; round < 10; round++) {
   using distances = expandDims(points, 1).subtract(centres).square().sum({ axis: 2 }); // [count, clusters]
   inertia = distances.min({ axis: 1 }).sum();
-  using members = expandDims(distances.argmin({ axis: 1 }), 1).equal(labels);
+  using members = expandDims(distances.argmin({ axis: 1 }), 1).equal(arange(runtime, 0, clusters, 1, Replicated));
   using sums = expandDims(members, 2).multiply(expandDims(points, 1)).sum({ axis: 0 });
   centres.assign(sums.divide(expandDims(members.sum({ axis: 0 }), 1)));
 }
-centres.show({ precision: 3 });
-if (runtime.rank === 0) console.log(`sum of squared distances: ${inertia}`);
+runtime.print(`${centres.format({ precision: 3 })}\nsum of squared distances: ${inertia}`);

@@ -14,5 +14,5 @@ const logger = {
 const a = DistributedArray.full(runtime, [64, 64], Slab.X, 1, { dtype: "float64" });
 using product = matmul(a, a, { logger });
 
-if (runtime.rank === 0) console.log(lines.join("\n"));
+runtime.print(lines.join("\n"));
 if (lines.length === 0 || product.sum() !== 64 ** 3) Deno.exit(1);

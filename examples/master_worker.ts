@@ -14,4 +14,4 @@ function area(task: number): number {
 }
 
 const areas = mapTasks(world, Array.from({ length: tasks }, (_, task) => task), area);
-if (world.rank === 0) console.log(`pi is about ${areas.reduce((sum, part) => sum + part, 0)}`);
+world.print(`pi is about ${areas.reduce((sum, part) => sum + part, 0)}`);

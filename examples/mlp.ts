@@ -16,5 +16,4 @@ using bias = DistributedArray.generate(runtime, [width], Replicated, wave(2.1));
 // Each rank has its columns of what is activated, by the exact GELU.
 using activated = matmul(x, expand, { epilog: "gelu_erf_column_bias", epilogInputs: { columnBias } });
 using y = matmul(activated, shrink, { epilog: "all_reduce" }).add(bias).add(x);
-const [norm, corner] = [y.norm(), y.at(0, 0)];
-if (runtime.rank === 0) console.log(`norm ${norm}, first element ${corner}`);
+runtime.print(`norm ${y.norm()}, first element ${y.at(0, 0)}`);

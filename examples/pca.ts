@@ -20,4 +20,4 @@ for (let round = 0; round < 40; round++) {
 }
 using scores = centred.multiply(direction).sum({ axis: 1 }); // divided as the points are
 const variance = scores.var({ correction: 1 });
-if (runtime.rank === 0) console.log(`variance along the first component: ${variance}, ${direction.local.format()}`);
+runtime.print(`variance along the first component: ${variance}, ${direction.local.format()}`);

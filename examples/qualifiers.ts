@@ -18,5 +18,5 @@ records[0].isConjugate = 1;
 using same = matmul(a, b, { qualifiers: records });
 
 const difference = d.maxAbsDifference(same);
-if (runtime.rank === 0) console.log(`A^H B twice, difference ${difference}, D is ${d.distribution}`);
+runtime.print(`A^H B twice, difference ${difference}, D is ${d.distribution}`);
 if (difference !== 0) Deno.exit(1);

@@ -29,4 +29,4 @@ for (let j = features - 1; j >= 0; j--) {
 }
 using w = DistributedArray.fromLocal(runtime, weights, Replicated, { localShape: [features] });
 const error = x.multiply(w).sum({ axis: 1 }).subtract(y).norm();
-if (runtime.rank === 0) console.log(`weights ${weights.join(" ")}, residual ${error}`);
+runtime.print(`weights ${weights.join(" ")}, residual ${error}`);

@@ -21,6 +21,6 @@ using d = matmul(a, b, {
 
 console.log(`rank ${runtime.rank}: ${d.distribution}, local ${d.local.shape.join(" x ")}`);
 const norm = d.norm(); // collective: every rank calls it
-if (runtime.rank === 0) console.log(`norm of D: ${norm.toFixed(3)}`);
+runtime.print(`norm of D: ${norm.toFixed(3)}`);
 // Random numbers depend on the seed alone: NumPy gets this norm from the same arrays, in float64.
 if (!(Math.abs(norm / 29588.7097 - 1) < 1e-6)) Deno.exit(1);

@@ -19,5 +19,5 @@ using two = multiplication.execute();
 
 using doubled = second.map((value) => 2 * value);
 const errors = [one.maxAbsDifference(first), two.maxAbsDifference(doubled)];
-if (runtime.rank === 0) console.log(`I B = B: error ${errors[0]}; 2 I B' = 2 B': error ${errors[1]}`);
+runtime.print(`I B = B: error ${errors[0]}; 2 I B' = 2 B': error ${errors[1]}`);
 if (errors.some((error) => error !== 0)) Deno.exit(1);

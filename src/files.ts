@@ -285,6 +285,7 @@ import "./linalg/pblas/checked_routine.ts";
 import "./linalg/pblas/execution.ts";
 import "./linalg/pblas/explanation.ts";
 import "./linalg/pblas/routines.ts";
+import "./linalg/solver/conjugate_gradients.ts";
 import "./memory/allocations.ts";
 import "./memory/copy.ts";
 import "./memory/copy_crew.ts";

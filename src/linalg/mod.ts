@@ -23,3 +23,4 @@ export {
   type Qualifiers,
 } from "./matmul/qualifiers.ts";
 export type { QuantizationScale, QuantizationScales } from "./matmul/quantization.ts";
+export { cg, type CgOptions, type CgResult, type LinearOperator } from "./solver/conjugate_gradients.ts";

@@ -8,6 +8,7 @@ import {
   axpy,
   Box,
   broadcastTo,
+  cg,
   clip,
   concatenate,
   cumulativeSum,
@@ -332,6 +333,15 @@ export const COLLECTIVE_CALLS: Record<string, CollectiveCall> = {
     given: (site) => [array(site), { axis: 0 }],
     call: ([a, options]) => cumulativeSum(a, options),
     options: [1, ["axis"]],
+  },
+  "cg": {
+    given: ({ runtime }) => [
+      eye(runtime, 4, Slab.X),
+      DistributedArray.full(runtime, [4], Slab.X, 1),
+      {},
+    ],
+    call: (given) => (cg as Any)(...given),
+    options: [2, words("x0 tolerance absoluteTolerance maxSteps preconditioner")],
   },
   "diagonal": { given: (site) => [array(site)], call: ([a]) => diagonal(a) },
   "add": elementwise(add, 1, 2),

@@ -1,0 +1,213 @@
+/**
+ * Systems of equations by conjugate gradients: with a matrix, or with a function that multiplies.
+ *
+ * @module
+ */
+import { checkArray, runtimeOf } from "../../array/base_array.ts";
+import { DistributedArray } from "../../array/distributed_array.ts";
+import { axpy, vdot } from "../../array/reductions/products.ts";
+import { expandDims, squeeze } from "../../array/shaping/shaping.ts";
+import { Slab } from "../../distribution/mod.ts";
+import { type DType, dtypeInfo, type Scalar } from "../../dtype/dtype.ts";
+import { DTypeError, ShapeError } from "../../errors.ts";
+import { describe, keysOf, readOptions } from "../../options.ts";
+import { agree, type Facts } from "../../runtime/agreement.ts";
+import { Matmul } from "../matmul/matmul.ts";
+
+/** A linear function of arrays: what it returns has its operand's shape, distribution and dtype. */
+export type LinearOperator<D extends DType = DType> = (operand: DistributedArray<D>) => DistributedArray<D>;
+
+/** Options of {@linkcode cg}. */
+export interface CgOptions<D extends DType = DType> {
+  /** Where to begin: zero if left out. It is not changed. */
+  x0?: DistributedArray<D>;
+  /** It ends when the residual's norm is at most this times that of b. 1e-5 if left out. */
+  tolerance?: number;
+  /** It also ends when the residual's norm is at most this. 0 if left out. */
+  absoluteTolerance?: number;
+  /** It ends after so many steps at most. Ten times the number of unknowns if left out. */
+  maxSteps?: number;
+  /** Multiplies by something near the inverse of A, which is symmetric or Hermitian and positive definite too. */
+  preconditioner?: LinearOperator<D>;
+}
+
+/** What {@linkcode cg} has found. */
+export interface CgResult<D extends DType = DType> {
+  /** The solution: a new array, distributed as b is. */
+  readonly x: DistributedArray<D>;
+  /** How many steps were taken; each multiplies by A once. */
+  readonly steps: number;
+  /** The norm of b - A x, as the steps have carried it on. */
+  readonly residual: number;
+  /** Whether that is as small as it was to be. */
+  readonly isConverged: boolean;
+}
+
+const KEYS = keysOf<CgOptions>({
+  x0: true,
+  tolerance: true,
+  absoluteTolerance: true,
+  maxSteps: true,
+  preconditioner: true,
+});
+
+/**
+ * Solve A x = b by conjugate gradients, for an A that is symmetric (of complex numbers: Hermitian) and positive definite: a
+ * matrix, or a function that gives A p for p, for which there need be no matrix. What such functions return is freed here,
+ * unless it is their operand. Collective: functions are called on all ranks.
+ *
+ * Source: Hestenes and Stiefel, Methods of conjugate gradients for solving linear systems, 1952; the options are SciPy's
+ * `scipy.sparse.linalg.cg`.
+ *
+ * @example
+ * ```ts
+ * import { cg, DistributedArray, evaluate, initialize, Slab } from "@distmath/distmath";
+ *
+ * using runtime = initialize({ device: "cpu" });
+ * using weights = DistributedArray.generate(runtime, [100], Slab.X, (i) => i + 1);
+ * using b = DistributedArray.full(runtime, [100], Slab.X, 1);
+ * const { x, isConverged } = cg((p) => weights.multiply(p), b, { tolerance: 1e-10 });
+ * console.assert(isConverged && Math.abs(x.at(3) - 1 / 4) < 1e-8);
+ * ```
+ *
+ * @param a n x n, in any distribution; or a function of arrays of b's shape
+ * @param b of n elements for a matrix, of any shape for a function
+ * @throws {TypeError | RangeError} on every rank, if an option is none.
+ * @throws {ShapeError | DTypeError} on every rank, if the arrays do not fit each other, or are not of floats or complex numbers
+ * of 32 or 64 bits.
+ * @throws {RangeError} on every rank, if A turns out not to be positive definite.
+ */
+export function cg<D extends DType>(
+  a: DistributedArray<D> | LinearOperator<D>,
+  b: DistributedArray<D>,
+  options?: CgOptions<D>,
+): CgResult<D> {
+  const { x0, tolerance, absoluteTolerance, maxSteps, preconditioner } = checked(a, b, options);
+  using product = a instanceof DistributedArray ? new MatrixProduct(a, b) : null;
+  const multiply = product === null ? a as LinearOperator<D> : product.of;
+  const precondition = preconditioner ?? ((residual: DistributedArray<D>) => residual);
+  const x = x0 === undefined ? b.multiply(0, { into: b.copy() }) : x0.copy();
+  using r = b.copy();
+  if (x0 !== undefined) taken(multiply, x, (ax) => axpy(-1, ax, r));
+  using p = b.copy();
+  const goal = Math.max(tolerance * b.norm(), absoluteTolerance);
+  let [steps, residual, squares] = [0, 0, 0];
+  /** Turn the direction, the first time into that of the residual. */
+  const turn = (z: DistributedArray<D>): void => {
+    const before = squares;
+    squares = realOf(vdot(r, z));
+    residual = z === r ? Math.sqrt(squares) : r.norm();
+    if (before === 0) p.assign(z);
+    else p.multiply(squares / before, { into: p }).add(z, { into: p });
+  };
+  taken(precondition, r, turn);
+  for (; residual > goal && steps < maxSteps; steps++) {
+    taken(multiply, p, (q) => {
+      const curvature = realOf(vdot(p, q));
+      if (!(curvature > 0)) {
+        x.free();
+        throw new RangeError(`cg: A is not positive definite: p^H A p is ${curvature} in step ${steps + 1}.`);
+      }
+      axpy(squares / curvature, p, x);
+      axpy(-squares / curvature, q, r);
+    });
+    taken(precondition, r, turn);
+  }
+  return { x, steps, residual, isConverged: residual <= goal };
+}
+
+/** Products of a matrix and vectors like this one, planned once. */
+class MatrixProduct<D extends DType> implements Disposable {
+  readonly #vector: DistributedArray<D>;
+  readonly #column: DistributedArray<D>;
+  readonly #product: Matmul;
+
+  constructor(a: DistributedArray<D>, like: DistributedArray<D>) {
+    this.#vector = like.copy();
+    this.#column = expandDims(this.#vector, 1);
+    this.#product = new Matmul(a, this.#column, { distribution: Slab.X });
+    this.#product.plan();
+  }
+
+  readonly of: LinearOperator<D> = (vector) => {
+    this.#vector.assign(vector);
+    using column = this.#product.execute() as DistributedArray<D>;
+    return squeeze(column, 1).redistribute(vector.distribution);
+  };
+
+  [Symbol.dispose](): void {
+    this.#product.free();
+    this.#vector.free();
+  }
+}
+
+/** What `use` makes of an operator's value, which is freed then. */
+function taken<D extends DType, R>(
+  operator: LinearOperator<D>,
+  operand: DistributedArray<D>,
+  use: (value: DistributedArray<D>) => R,
+): R {
+  const value = operator(operand);
+  try {
+    return use(value);
+  } finally {
+    if (value !== operand) value.free();
+  }
+}
+
+/** The real part of a number. */
+function realOf(value: Scalar): number {
+  return Number(Array.isArray(value) ? value[0] : value);
+}
+
+type Checked<D extends DType> =
+  & Required<Omit<CgOptions<D>, "x0" | "preconditioner">>
+  & Pick<CgOptions<D>, "x0" | "preconditioner">;
+
+/** Check what a user gave, on all ranks. */
+function checked<D extends DType>(a: unknown, b: DistributedArray<D>, options: CgOptions<D> | undefined): Checked<D> {
+  let given!: Checked<D>;
+  agree(runtimeOf(a, b), "cg", (): Facts => {
+    checkArray(b, "cg: b");
+    const { shape, dtype, size } = b;
+    const { isInteger, itemSize, isComplex } = dtypeInfo(dtype);
+    if (isInteger || itemSize < (isComplex ? 8 : 4)) {
+      throw new DTypeError(
+        `cg: b must be float32, float64, complex64 or complex128, not ${dtype}. Convert it with to().`,
+      );
+    }
+    const isMatrix = a instanceof DistributedArray;
+    if (isMatrix) {
+      checkArray(a, "cg: A");
+      if (shape.length !== 1 || a.shape.join() !== `${size},${size}`) {
+        throw new ShapeError(
+          `cg: A must be n x n and b have n elements; they have shapes [${a.shape}] and [${shape}].`,
+        );
+      }
+      if (a.dtype !== dtype) throw new DTypeError(`cg: A has dtype ${a.dtype}, and b ${dtype}. Convert one with to().`);
+    } else if (typeof a !== "function") {
+      throw new TypeError(`cg: A must be a DistributedArray or a function of one, not ${describe(a)}.`);
+    }
+    const read = readOptions<CgOptions<D>>("the options of cg", options, KEYS);
+    const { x0, preconditioner } = read;
+    if (x0 !== undefined) {
+      checkArray(x0, "cg: x0");
+      if (x0.shape.join() !== shape.join() || x0.dtype !== dtype || !x0.distribution.equals(b.distribution)) {
+        throw new ShapeError(`cg: x0 must have b's shape, dtype and distribution, ${b}; it is ${x0}.`);
+      }
+    }
+    if (preconditioner !== undefined && typeof preconditioner !== "function") {
+      throw new TypeError(`cg: preconditioner must be a function of an array, not ${describe(preconditioner)}.`);
+    }
+    const { tolerance = 1e-5, absoluteTolerance = 0, maxSteps = 10 * size } = read;
+    for (const [name, value] of Object.entries({ tolerance, absoluteTolerance, maxSteps })) {
+      if (typeof value === "number" && value >= 0) continue;
+      const kind = typeof value === "number" ? RangeError : TypeError;
+      throw new kind(`cg: ${name} must be a number of at least 0, not ${describe(value)}.`);
+    }
+    given = { ...read, tolerance, absoluteTolerance, maxSteps };
+    const facts = { shape, dtype, distribution: String(b.distribution), isMatrix, hasStart: x0 !== undefined };
+    return { ...facts, hasPreconditioner: preconditioner !== undefined, tolerance, absoluteTolerance, maxSteps };
+  });
+  return given;
+}

@@ -1,0 +1,139 @@
+/** Conjugate gradients: solutions that are known, by matrices and by functions, and what is refused. */
+import { assert, assertAlmostEquals, assertEquals } from "@std/assert";
+import {
+  cg,
+  DistributedArray,
+  type DType,
+  DTypeError,
+  evaluate,
+  type LinearOperator,
+  Replicated,
+  type Runtime,
+  type Scalar,
+  ShapeError,
+  Slab,
+} from "../../mod.ts";
+import { assertThrowsEverywhere, clusterTest, type ErrorClass } from "../../src/testing/mod.ts";
+import { distributions, whole } from "./array_oracle.ts";
+
+const n = 23;
+
+/** -u'' on a line, of a dtype: the solution for a b of ones is known. */
+function secondDifferences<D extends DType>(runtime: Runtime, dtype: D, distribution = Slab.X): DistributedArray<D> {
+  const entry = (i: number, j: number): Scalar => i === j ? 2 : Math.abs(i - j) === 1 ? -1 : 0;
+  return DistributedArray.generate(runtime, [n, n], distribution, entry, { dtype });
+}
+
+/** Its solution for a b of ones. */
+const solution = Array.from({ length: n }, (_, i) => (i + 1) * (n - i) / 2);
+
+function assertSolves(x: readonly number[], expected: readonly number[], tolerance: number): void {
+  assertEquals(x.length, expected.length);
+  x.forEach((value, i) => assertAlmostEquals(value, expected[i], tolerance * 100));
+}
+
+clusterTest("a matrix in any distribution, and b in any", (runtime) => {
+  for (const dtype of ["float32", "float64"] as const) {
+    const tolerance = dtype === "float32" ? 1e-6 : 1e-13;
+    using a = secondDifferences(runtime, dtype);
+    for (const distribution of [Slab.X, Replicated]) {
+      using b = DistributedArray.full(runtime, [n], distribution, 1, { dtype });
+      const { x, steps, residual, isConverged } = cg(a, b, { tolerance });
+      assertSolves(whole(x) as number[], solution, tolerance);
+      assertEquals([x.dtype, `${x.distribution}`, x.order], [dtype, `${b.distribution}`, b.order]);
+      // In exact arithmetic half of n steps are enough, since b is symmetric.
+      assert(isConverged && steps >= 11 && steps <= n, `${steps} steps`);
+      assert(residual <= tolerance * Math.sqrt(n));
+      assertEquals(whole(b), Array(n).fill(1), "b is as it was");
+    }
+  }
+  for (const distribution of distributions(runtime.size)) {
+    using a = secondDifferences(runtime, "float64", distribution as typeof Slab.X);
+    using b = DistributedArray.full(runtime, [n], Slab.X, 1);
+    assertSolves(whole(cg(a, b, { tolerance: 1e-13 }).x) as number[], solution, 1e-13);
+  }
+});
+
+clusterTest("complex numbers: a Hermitian matrix", (runtime) => {
+  const entry = (i: number, j: number): Scalar =>
+    i === j ? [3, 0] : i === j + 1 ? [0, 1] : j === i + 1 ? [0, -1] : [0, 0];
+  using a = DistributedArray.generate(runtime, [n, n], Slab.X, entry, { dtype: "complex128" });
+  const at = (i: number) => i < 0 || i >= n ? [0, 0] : [i % 3, 1 - i % 2];
+  // Row i is -i x of the next, 3 x, and i x of the one before.
+  const right = (i: number): Scalar => {
+    const [before, own, next] = [at(i - 1), at(i), at(i + 1)];
+    return [3 * own[0] + next[1] - before[1], 3 * own[1] - next[0] + before[0]];
+  };
+  using b = DistributedArray.generate(runtime, [n], Slab.X, right, { dtype: "complex128" });
+  const { x, isConverged } = cg(a, b, { tolerance: 1e-13 });
+  assert(isConverged);
+  assertSolves(whole(x) as number[], Array.from({ length: n }, (_, i) => at(i)).flat(), 1e-13);
+});
+
+clusterTest("functions: no matrix, arrays of two dimensions, a preconditioner, a start", (runtime) => {
+  const [rows, columns] = [9, 7];
+  // A Laplacian with zero around: the array lies within a border that is never written.
+  using field = DistributedArray.zeros(runtime, [rows + 2, columns + 2], Slab.X);
+  const inner = field.slice([[1, -1], [1, -1]]);
+  const [up, down] = [field.slice([[0, -2], [1, -1]]), field.slice([[2, null], [1, -1]])];
+  const [left, right] = [field.slice([[1, -1], [0, -2]]), field.slice([[1, -1], [2, null]])];
+  const laplacian: LinearOperator<"float64"> = (p) => {
+    p.redistribute(inner);
+    using result = evaluate<"float64">(
+      (own, u, d, l, r) => own.multiply(4).subtract(u).subtract(d).subtract(l).subtract(r),
+      [inner, up, down, left, right],
+      { redistribute: true },
+    );
+    return result.redistribute(p.distribution);
+  };
+  const expected = (i: number, j: number) => (i * 5 + j * 3) % 4 - 1;
+  using known = DistributedArray.generate(runtime, [rows, columns], Slab.X, expected);
+  using b = laplacian(known);
+  const plain = cg(laplacian, b, { tolerance: 1e-12 });
+  assert(plain.isConverged && known.maxAbsDifference(plain.x) < 1e-9);
+  const near = cg(laplacian, b, { tolerance: 1e-12, x0: plain.x });
+  assert(near.isConverged && near.steps <= 1, `${near.steps} steps from the solution on`);
+  assertEquals(cg(laplacian, b, { maxSteps: 3 }).steps, 3);
+  assertEquals(cg(laplacian, b, { maxSteps: 3 }).isConverged, false);
+  assert(cg(laplacian, b, { absoluteTolerance: 1e-3 }).residual <= Math.max(1e-3, 1e-5 * b.norm()));
+
+  // A diagonal of many sizes: with its inverse before it one step is enough.
+  using diagonal = DistributedArray.generate(runtime, [50], Slab.X, (i) => 1 + i ** 3);
+  using ones = DistributedArray.full(runtime, [50], Slab.X, 1);
+  const inverse = cg((p) => diagonal.multiply(p), ones, {
+    tolerance: 1e-14,
+    preconditioner: (r) => r.divide(diagonal),
+  });
+  assertEquals([inverse.steps, inverse.isConverged], [1, true]);
+  const same = cg((p) => p, ones);
+  assertEquals([same.steps, ...whole(same.x)], [1, ...whole(ones)], "a function that returns its operand");
+  using nothing = DistributedArray.zeros(runtime, [50], Slab.X);
+  const zero = cg((p) => diagonal.multiply(p), nothing);
+  assertEquals([zero.steps, zero.residual, zero.isConverged, zero.x.norm()], [0, 0, true, 0]);
+});
+
+clusterTest("what is no system is refused, on every rank", (runtime) => {
+  using a = secondDifferences(runtime, "float64");
+  using b = DistributedArray.full(runtime, [n], Slab.X, 1);
+  using short = DistributedArray.full(runtime, [n - 1], Slab.X, 1);
+  using integers = DistributedArray.full(runtime, [n], Slab.X, 1, { dtype: "int32" });
+  using single = DistributedArray.full(runtime, [n], Slab.X, 1, { dtype: "float32" });
+  using negative = a.multiply(-1);
+  const fails = (action: () => unknown, type: ErrorClass<Error>, message: string) =>
+    assertThrowsEverywhere(runtime, action, type, message);
+  // deno-lint-ignore no-explicit-any
+  const wrong = (value: unknown) => value as any;
+  fails(
+    () => cg(a, short),
+    ShapeError,
+    "cg: A must be n x n and b have n elements; they have shapes [23,23] and [22].",
+  );
+  fails(() => cg(wrong(a), integers), DTypeError, "cg: b must be float32, float64, complex64 or complex128, not int32");
+  fails(() => cg(wrong(a), single), DTypeError, "cg: A has dtype float64, and b float32");
+  fails(() => cg(wrong(3), b), TypeError, "cg: A must be a DistributedArray or a function of one, not 3");
+  fails(() => cg(a, b, { x0: short }), ShapeError, "cg: x0 must have b's shape, dtype and distribution");
+  fails(() => cg(a, b, { tolerance: -1 }), RangeError, "cg: tolerance must be a number of at least 0, not -1");
+  fails(() => cg(a, b, { maxSteps: NaN }), RangeError, "cg: maxSteps must be a number of at least 0, not NaN");
+  fails(() => cg(a, b, { preconditioner: wrong(1) }), TypeError, "cg: preconditioner must be a function of an array");
+  fails(() => cg(negative, b), RangeError, "cg: A is not positive definite: p^H A p is -2 in step 1.");
+});
