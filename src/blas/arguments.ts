@@ -26,7 +26,8 @@ export function integers(...values: number[]): NativeArgument<Int32Array<ArrayBu
 /** How BLAS names what is done to a matrix before it is multiplied: nothing, transpose, conjugate transpose. */
 export type TransposeCode = "N" | "T" | "C";
 
-export function character(code: TransposeCode): NativeArgument<Uint8Array<ArrayBuffer>> {
+/** A character. */
+export function character(code: string): NativeArgument<Uint8Array<ArrayBuffer>> {
   return argument(Uint8Array.of(code.charCodeAt(0)));
 }
 

@@ -8,7 +8,7 @@ import { DistributedArray } from "../array/distributed_array.ts";
 import { leadingDimension } from "../array/layout.ts";
 import { bindTo } from "../distribution/distribution.ts";
 import type { Distribution } from "../distribution/mod.ts";
-import type { DType, Scalar } from "../dtype/dtype.ts";
+import { type DType, dtypeInfo, type Scalar } from "../dtype/dtype.ts";
 import { isPair } from "../dtype/scalar.ts";
 import { DistributionError, DTypeError, ShapeError, StateError } from "../errors.ts";
 import { describe } from "../options.ts";
@@ -35,11 +35,11 @@ export interface Addend {
 }
 
 /**
- * Refuse what is no matrix of this runtime with dense rows or columns.
+ * Refuse what is no array of this runtime.
  *
- * @throws {TypeError | StateError | ShapeError} naming the operand
+ * @throws {TypeError | StateError} naming the operand
  */
-export function checkMatrix(name: string, array: unknown, runtime: Runtime): asserts array is DistributedArray {
+export function checkOperand(name: string, array: unknown, runtime: Runtime): asserts array is DistributedArray {
   if (!(array instanceof DistributedArray)) {
     throw new TypeError(`${name} must be a DistributedArray; got ${describe(array)}.`);
   }
@@ -47,6 +47,15 @@ export function checkMatrix(name: string, array: unknown, runtime: Runtime): ass
   if (array.runtime !== runtime) {
     throw new StateError(`${name} belongs to another runtime than a. All operands must come from one initialize().`);
   }
+}
+
+/**
+ * Refuse what is no matrix of this runtime with dense rows or columns.
+ *
+ * @throws {TypeError | StateError | ShapeError} naming the operand
+ */
+export function checkMatrix(name: string, array: unknown, runtime: Runtime): asserts array is DistributedArray {
+  checkOperand(name, array, runtime);
   if (array.shape.length !== 2) {
     throw new ShapeError(
       `${name} has shape ${
@@ -62,6 +71,22 @@ export function checkMatrix(name: string, array: unknown, runtime: Runtime): ass
         `dense. Pass ${name}.copy().`,
     );
   }
+}
+
+const BLAS_DTYPES: readonly DType[] = ["float32", "float64", "complex64", "complex128"];
+
+/** Refuse arrays of several dtypes, or of one that BLAS and LAPACK do not compute in. */
+export function checkBlasTypes(routine: string, arrays: readonly DistributedArray[]): void {
+  const [{ dtype }] = arrays;
+  if (arrays.some((array) => array.dtype !== dtype)) {
+    const given = arrays.map((array) => array.dtype).join(", ");
+    throw new DTypeError(`${routine} takes matrices of one dtype; got ${given}. Convert with to({ dtype }).`);
+  }
+  if (BLAS_DTYPES.includes(dtype)) return;
+  const near = dtypeInfo(dtype).isComplex ? "complex64" : "float32";
+  throw new DTypeError(
+    `${routine} takes ${BLAS_DTYPES.join(", ")}; got ${dtype}. Convert with to({ dtype: "${near}" }).`,
+  );
 }
 
 /** Refuse C without beta, and beta or `inplace` without C. */

@@ -15,6 +15,7 @@ import {
   diagonal,
   DistributedArray,
   dot,
+  eigh,
   type EngineName,
   evaluate,
   exp,
@@ -52,6 +53,7 @@ import {
   saveNpz,
   scale,
   Slab,
+  solve,
   squeeze,
   stack,
   symm,
@@ -96,6 +98,11 @@ const complex = ({ runtime }: Site) => {
   const distribution = Slab.X.bind([4, 4], runtime.size);
   const local = LocalArray.zeros("complex128", distribution.localShape(runtime.rank));
   return DistributedArray.wrap(runtime, local, distribution, "C");
+};
+const onEveryRank = ({ runtime }: Site) => {
+  const data = Float64Array.from({ length: 16 }, (_, at) => at % 5 === 0 ? 2 : 1);
+  const local = new LocalArray({ data, dtype: "float64", shape: [4, 4] });
+  return DistributedArray.wrap(runtime, local, Replicated.bind([4, 4], runtime.size), "C");
 };
 
 /** A constructor that takes runtime, shape, distribution, what `rest` says, and options. */
@@ -557,6 +564,8 @@ export const COLLECTIVE_CALLS: Record<string, CollectiveCall> = {
   "hemm": routine(hemm, 2, [...ADDEND_KEYS, "side", "uplo"], complex),
   "geadd": routine(geadd, 1, [...ADDEND_KEYS, "trans"]),
   "tradd": routine(tradd, 1, [...ADDEND_KEYS, "uplo", "trans"]),
+  "solve": routine(solve, 2, ["assume"], onEveryRank),
+  "eigh": { given: (site) => [onEveryRank(site)], call: ([a]) => eigh(a)[Symbol.dispose]() },
 };
 
 /** An array that becomes, once `end` is called, what the given one is: freed, or without memory. */

@@ -154,12 +154,8 @@ clusterTest("operands of other distributions are redistributed, if that is asked
   using integers = DistributedArray.generate(runtime, [7, 5], Slab.X, (i) => i + 1, { dtype: "int32", memory });
   using powers = DistributedArray.full(runtime, [7, 5], Slab.Y, -1, { dtype: "int32", memory });
   fails(() => power(integers, powers, { redistribute }), RangeError, "integers have no negative powers");
-  // deno-lint-ignore no-explicit-any
-  fails(
-    () => add(integers, powers, { redistribute: 1 as any }),
-    TypeError,
-    "redistribute must be true or false, not 1",
-  );
+  const wrong = () => add(integers, powers, { redistribute: 1 as unknown as boolean });
+  fails(wrong, TypeError, "redistribute must be true or false, not 1");
   if (runtime.size > 1) {
     const unlike = () => add(integers, integers, { redistribute: runtime.rank > 0 });
     fails(unlike, CollectiveError, "add: the ranks disagree on redistribute");

@@ -9,7 +9,7 @@ const words = (text: string) => text.trim().split(/\s+/);
 
 const FUNCTIONS = words(`
   initialize currentRuntime matmul redistribute loadNpy saveNpy loadNpz saveNpz allocateSymmetricMemory freeSymmetricMemory
-  matrixQualifiers fromFloat32 toFloat32 inferDistribution numroc trsm trmm syrk herk syr2k her2k symm hemm geadd tradd cg explain
+  matrixQualifiers fromFloat32 toFloat32 inferDistribution numroc trsm trmm syrk herk syr2k her2k symm hemm geadd tradd cg solve eigh explain
   fft ifft rfft irfft allocateOperand waitAll waitAny startAll mapTasks evaluate promote
   arange broadcastTo concatenate expandDims eye fromFunction linspace reshape roll squeeze stack flip
   fromNdarray toNdarray

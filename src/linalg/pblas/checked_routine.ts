@@ -13,6 +13,7 @@ import {
   checkAddend,
   checkAddendShape,
   checkAliasing,
+  checkBlasTypes,
   checkMatrix,
   checkScalar,
   matrixFact,
@@ -78,7 +79,6 @@ export interface CheckedRoutine extends Described {
 }
 
 const TRANSPOSITIONS: readonly Transposition[] = ["none", "transpose", "conjugate_transpose"];
-const DTYPES: readonly DType[] = ["float32", "float64", "complex64", "complex128"];
 
 /** Check a call. Local. */
 export function checkRoutine(
@@ -146,16 +146,9 @@ export function checkSameShape(a: DistributedArray, b: DistributedArray): void {
 }
 
 function checkTypes(routine: PblasRoutine, arrays: readonly DistributedArray[], trans: Transposition): void {
+  checkBlasTypes(routine, arrays);
   const [{ dtype }] = arrays;
-  if (arrays.some((array) => array.dtype !== dtype)) {
-    const given = arrays.map((array) => array.dtype).join(", ");
-    throw new DTypeError(`${routine} takes matrices of one dtype; got ${given}. Convert with to({ dtype }).`);
-  }
   const { isComplex } = dtypeInfo(dtype);
-  if (!DTYPES.includes(dtype)) {
-    const near = isComplex ? "complex64" : "float32";
-    throw new DTypeError(`${routine} takes ${DTYPES.join(", ")}; got ${dtype}. Convert with to({ dtype: "${near}" }).`);
-  }
   const { symmetricTwin } = traitsOf(routine);
   if (symmetricTwin && !isComplex) {
     throw new DTypeError(

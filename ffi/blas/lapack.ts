@@ -1,0 +1,86 @@
+/**
+ * LAPACK: dense systems and eigenvalues, in its Fortran interface, from the libraries that ScaLAPACK itself uses.
+ *
+ * Every argument is an address, also those of scalars, but for the lengths of characters, which Fortran passes unseen
+ * after all others. Matrices are column-major, leading dimensions at least 1, integers 32 bits wide (LP64).
+ *
+ * Source: the reference LAPACK 3.12 (`dgesv.f`, `dposv.f`, `dsyevd.f`, `zheevd.f`).
+ *
+ * @module
+ */
+import { ConfigurationError } from "../errors.ts";
+import { named } from "../library.ts";
+import type { BlasType } from "./blas.ts";
+import { openScalapack } from "./scalapack.ts";
+
+/** The routines, by their names after the letter of the type; the last two exist for real or for complex types only. */
+const ROUTINES = {
+  /** A X = B by LU with partial pivoting; A becomes its factors, B becomes X. */
+  gesv: {
+    // deno-fmt-ignore
+    parameters: [
+      /* n */ "u64", /* nrhs */ "u64", /* a */ "u64", /* lda */ "u64", /* ipiv */ "u64", /* b */ "u64", /* ldb */ "u64",
+      /* info */ "u64",
+    ],
+    result: "void",
+  },
+  /** A X = B by Cholesky, which reads one triangle of A. */
+  posv: {
+    // deno-fmt-ignore
+    parameters: [
+      /* uplo */ "u64", /* n */ "u64", /* nrhs */ "u64", /* a */ "u64", /* lda */ "u64", /* b */ "u64", /* ldb */ "u64",
+      /* info */ "u64", /* length of uplo */ "usize",
+    ],
+    result: "void",
+  },
+  /** Eigenvalues, ascending, and eigenvectors, which overwrite A, of which one triangle is read. */
+  syevd: {
+    // deno-fmt-ignore
+    parameters: [
+      /* jobz */ "u64", /* uplo */ "u64", /* n */ "u64", /* a */ "u64", /* lda */ "u64", /* w */ "u64",
+      /* work */ "u64", /* lwork */ "u64", /* iwork */ "u64", /* liwork */ "u64", /* info */ "u64",
+      /* length of jobz */ "usize", /* length of uplo */ "usize",
+    ],
+    result: "void",
+    optional: true,
+  },
+  /** The same of Hermitian matrices. */
+  heevd: {
+    // deno-fmt-ignore
+    parameters: [
+      /* jobz */ "u64", /* uplo */ "u64", /* n */ "u64", /* a */ "u64", /* lda */ "u64", /* w */ "u64",
+      /* work */ "u64", /* lwork */ "u64", /* rwork */ "u64", /* lrwork */ "u64", /* iwork */ "u64", /* liwork */ "u64",
+      /* info */ "u64", /* length of jobz */ "usize", /* length of uplo */ "usize",
+    ],
+    result: "void",
+    optional: true,
+  },
+} as const satisfies Deno.ForeignLibraryInterface;
+
+/** The routines of one type; `null` where there is none. */
+export type Lapack = Deno.DynamicLibrary<typeof ROUTINES>["symbols"];
+
+let opened: Readonly<Record<BlasType, Lapack>> | undefined;
+
+function open(path: string, type: BlasType): Lapack {
+  try {
+    return Deno.dlopen(path, named(ROUTINES, (name) => `${type}${name}_`)).symbols;
+  } catch (error) {
+    const reason = error instanceof Error ? error.message.split("\n")[0] : String(error);
+    throw new ConfigurationError(
+      `LAPACK: neither ${path} nor what it depends on has all of it: ${reason}. To install it: ` +
+        "deno task native install cpu   (or: apt-get install liblapack3 libopenblas0-pthread)",
+    );
+  }
+}
+
+/**
+ * The LAPACK that is found through the file of ScaLAPACK's BLAS, by type; opened at the first call. `threads` is the
+ * number of threads that it may use.
+ *
+ * @throws {ConfigurationError} if there is no ScaLAPACK, or no LAPACK with it.
+ */
+export function openLapack(threads = 1): Readonly<Record<BlasType, Lapack>> {
+  const { path } = openScalapack(threads).blas;
+  return opened ??= { s: open(path, "s"), d: open(path, "d"), c: open(path, "c"), z: open(path, "z") };
+}
