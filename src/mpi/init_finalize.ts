@@ -10,6 +10,7 @@
  *
  * @module
  */
+import { environment } from "../../ffi/library.ts";
 import { prepareEarlyEnd } from "../../ffi/mpi/early_end.ts";
 import { endFunctions } from "../../ffi/mpi/functions.ts";
 import { hydraSocket } from "../../ffi/mpi/hydra.ts";
@@ -105,7 +106,11 @@ function start(): Mpi {
     if (mpi.vendor === "open_mpi") {
       // Open MPI 5's PMIx wants shared memory at an address of the launcher's choice, where V8 sometimes has its own. That
       // of Open MPI 4 does not, and has ranks of other languages, which use it, find nothing.
-      if (openMpiRelease(mpi.version) !== 4) setIfUnset("PMIX_MCA_gds", "hash");
+      if (openMpiRelease(mpi.version) !== 4) {
+        setIfUnset("PMIX_MCA_gds", "hash");
+        // Slurm offers munge first, which the PMIx of wheels has not: it prints an error, and takes the other one.
+        if (environment("PMIX_SECURITY_MODE") === "munge,native") setIfUnset("PMIX_MCA_psec", "native");
+      }
       // Windows are in shared memory; the component for UCX prints errors where there is no UCX.
       setIfUnset("OMPI_MCA_osc", "^ucx");
       // Looking for the networks of libfabric costs a second, and ranks of one host need none.

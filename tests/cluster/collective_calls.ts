@@ -606,7 +606,7 @@ export const LOCAL_CALLS = `
   dtypeInfo dtypeOf encode fromFloat32 isNarrowFloat toFloat32 parseNpyHeader geluAuxShape reluAuxShape inferDistribution
   matrixQualifiers explain nearest packQualifiers qualifiersObject environment findCompiler nativePrefix openedLibraries searchFolders
   Recording Recording.collectives Recording.stop
-  Runtime Runtime.record Runtime.versions Runtime.onCollect Runtime.warnOnce Runtime.isFinalized Runtime.isClosed
+  Runtime Runtime.print Runtime.record Runtime.versions Runtime.onCollect Runtime.warnOnce Runtime.isFinalized Runtime.isClosed
   DistributedArray DistributedArray:wrap DistributedArray:of DistributedArray:share DistributedArray.local DistributedArray.isLost DistributedArray.size
   DistributedArray.entries DistributedArray.owner DistributedArray.hostPart DistributedArray.besides
   DistributedArray.isFreed DistributedArray.isView DistributedArray.toString DistributedArray.transpose DistributedArray.free
