@@ -3,7 +3,7 @@
 //   deno task run -n 2 examples/conjugate_gradients.ts
 import { cg, DistributedArray, initialize, Slab } from "../mod.ts";
 
-using runtime = initialize({ device: "cpu" });
+using runtime = initialize();
 const n = 200;
 const entry = (i: number, j: number) => i === j ? 2 : Math.abs(i - j) === 1 ? -1 : 0;
 using a = DistributedArray.generate(runtime, [n, n], Slab.X, entry);

@@ -1,5 +1,6 @@
 /**
- * LAPACK: dense systems and eigenvalues, in its Fortran interface, from the libraries that ScaLAPACK itself uses.
+ * LAPACK: dense systems and eigenvalues, in its Fortran interface, from the libraries that ScaLAPACK itself uses, or, on
+ * machines without ScaLAPACK, from OpenBLAS or the reference LAPACK of the system.
  *
  * Every argument is an address, also those of scalars, but for the lengths of characters, which Fortran passes unseen
  * after all others. Matrices are column-major, leading dimensions at least 1, integers 32 bits wide (LP64).
@@ -9,7 +10,7 @@
  * @module
  */
 import { ConfigurationError } from "../errors.ts";
-import { named } from "../library.ts";
+import { named, openLibrary } from "../library.ts";
 import type { BlasType } from "./blas.ts";
 import { openScalapack } from "./scalapack.ts";
 
@@ -60,7 +61,20 @@ const ROUTINES = {
 /** The routines of one type; `null` where there is none. */
 export type Lapack = Deno.DynamicLibrary<typeof ROUTINES>["symbols"];
 
+const INSTALL = "deno task native install cpu   (or: apt-get install liblapack3 libopenblas0-pthread)";
+
 let opened: Readonly<Record<BlasType, Lapack>> | undefined;
+
+/** The file through which LAPACK is reached. */
+function findFile(threads: number): string {
+  try {
+    return openScalapack(threads).blas.path;
+  } catch (error) {
+    if (!(error instanceof ConfigurationError)) throw error;
+    const request = { name: "LAPACK", files: ["libopenblas.so.0", "liblapack.so.3"], install: INSTALL };
+    return openLibrary(request, { dgesv_: ROUTINES.gesv }).path;
+  }
+}
 
 function open(path: string, type: BlasType): Lapack {
   try {
@@ -68,19 +82,19 @@ function open(path: string, type: BlasType): Lapack {
   } catch (error) {
     const reason = error instanceof Error ? error.message.split("\n")[0] : String(error);
     throw new ConfigurationError(
-      `LAPACK: neither ${path} nor what it depends on has all of it: ${reason}. To install it: ` +
-        "deno task native install cpu   (or: apt-get install liblapack3 libopenblas0-pthread)",
+      `LAPACK: neither ${path} nor what it depends on has all of it: ${reason}. To install it: ${INSTALL}`,
     );
   }
 }
 
 /**
- * The LAPACK that is found through the file of ScaLAPACK's BLAS, by type; opened at the first call. `threads` is the
- * number of threads that it may use.
+ * LAPACK by type, found through the file of ScaLAPACK's BLAS, or by itself where there is no ScaLAPACK; opened at the first
+ * call. `threads` is the number of threads that ScaLAPACK's may use.
  *
- * @throws {ConfigurationError} if there is no ScaLAPACK, or no LAPACK with it.
+ * @throws {ConfigurationError} if there is none.
  */
 export function openLapack(threads = 1): Readonly<Record<BlasType, Lapack>> {
-  const { path } = openScalapack(threads).blas;
-  return opened ??= { s: open(path, "s"), d: open(path, "d"), c: open(path, "c"), z: open(path, "z") };
+  if (opened !== undefined) return opened;
+  const path = findFile(threads);
+  return opened = { s: open(path, "s"), d: open(path, "d"), c: open(path, "c"), z: open(path, "z") };
 }

@@ -12,7 +12,6 @@ import { type AccumulatorDType, type DType, dtypeInfo } from "../../dtype/dtype.
 import type { RealOf } from "../../dtype/element_types.ts";
 import { checkName, keysOf, readOptions } from "../../options.ts";
 import { runOnce } from "../../runtime/operation.ts";
-import { scalapackLibrary } from "../engines/host/library.ts";
 import { checkHermitian, checkSystem, operandFact } from "./checked_matrices.ts";
 import { type Assumption, prepareEigenpairs, prepareSolution } from "./lapack.ts";
 import { prepareOnRoot } from "./on_root.ts";
@@ -126,8 +125,7 @@ export function eigh<D extends DType>(a: DistributedArray<D>): Eigenpairs<D> {
   };
 }
 
-/** LAPACK's routines for the dtype of a checked matrix; warns as products do. */
+/** LAPACK's routines for the dtype of a checked matrix. */
 function lapackFor({ dtype, runtime }: DistributedArray): Lapack {
-  scalapackLibrary(runtime);
   return openLapack(runtime.threads)[BLAS_TYPES[dtype as AccumulatorDType]];
 }
