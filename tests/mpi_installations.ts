@@ -75,6 +75,11 @@ function identify(mpirun: string): MpiInstallation | null {
     const environment = { ...OPEN_MPI_ENVIRONMENT, OMPI_MCA_btl: release === 4 ? "self,vader" : "self,sm" };
     return { name: `Open MPI ${release}`, family: "open_mpi", release, mpirun, environment, libraryPath };
   }
+  if (version.includes("Intel(R) MPI Library")) {
+    // It is built on MPICH 4.
+    const [name, release] = ["Intel MPI", 4];
+    return { name, family: "mpich", release, mpirun, environment: MPICH_ENVIRONMENT, libraryPath };
+  }
   const mpich = /HYDRA[^]*Version:\s+(\d+)/.exec(version);
   if (!mpich) return null;
   const release = Number(mpich[1]);
@@ -91,9 +96,12 @@ function launchersOnPath(): string[] {
 function launchersInPrefixes(): string[] {
   const prefixes = (Deno.env.get("DISTMATH_TEST_PREFIXES") ?? "").split(":").filter((prefix) => prefix !== "");
   const native = nativePrefix();
-  return [...prefixes, ...(native ? [`${native}/cpu`] : [])].map((prefix) => `${prefix}/bin/mpirun`).filter((path) =>
-    existsSync(path)
-  );
+  return [...prefixes, ...(native ? [`${native}/cpu`] : [])].map(launcherIn).filter((path) => existsSync(path));
+}
+
+/** Intel MPI's mpirun is a script that takes the mpiexec.hydra of PATH, whosever it is. */
+function launcherIn(prefix: string): string {
+  return `${prefix}/bin/${existsSync(`${prefix}/bin/impi_info`) ? "mpiexec" : "mpirun"}`;
 }
 
 /** The standard ABI is a second library beside MPICH 5's own. */
@@ -146,6 +154,7 @@ const LIBRARY_FILES: Record<string, string> = {
   "Open MPI 5": "libmpi.so.40",
   "MPICH 4": "libmpich.so.12",
   "MPICH 5": "libmpi.so.12",
+  "Intel MPI": "libmpi.so.12",
 };
 
 /** The file of an installation's library, for DISTMATH_MPI. */
