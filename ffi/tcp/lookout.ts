@@ -52,7 +52,10 @@ export function stopWatching({ rank, hub, watches }: Star): void {
   if (rank === hub) tellOthers(watches, { code: 0, line: "" });
 }
 
-/** Tell the others that this rank ends the job. It watches them no more: the end of one of them is not to come before its own. */
+/**
+ * Tell the others that this rank ends the job. It watches them no more: the end of one of them is not to come before its
+ * own.
+ */
 export function tellEndOfJob({ rank, watches }: Star, code: number): void {
   if (state !== undefined) Atomics.store(state, 0, 1);
   tellOthers(watches, { code, line: `distmath: rank ${rank} has ended the job, with exit code ${code}.` });

@@ -128,8 +128,13 @@ clusterTest("what is no system is refused, on every rank", (runtime) => {
     ShapeError,
     "cg: A must be n x n and b have n elements; they have shapes [23,23] and [22].",
   );
-  fails(() => cg(wrong(a), integers), DTypeError, "cg: b must be float32, float64, complex64 or complex128, not int32");
-  fails(() => cg(wrong(a), single), DTypeError, "cg: A has dtype float64, and b float32");
+  fails(() => cg((p) => p, integers), DTypeError, "cg takes float32, float64, complex64, complex128; got int32");
+  fails(
+    () => cg(wrong(a), single),
+    DTypeError,
+    "cg takes matrices of one dtype; got float64, float32. Convert with to(",
+  );
+  fails(() => cg(a, b, { x0: wrong(1) }), TypeError, "x0");
   fails(() => cg(wrong(3), b), TypeError, "cg: A must be a DistributedArray or a function of one, not 3");
   fails(() => cg(a, b, { x0: short }), ShapeError, "cg: x0 must have b's shape, dtype and distribution");
   fails(() => cg(a, b, { tolerance: -1 }), RangeError, "cg: tolerance must be a number of at least 0, not -1");

@@ -3,16 +3,17 @@
  *
  * @module
  */
-import { checkArray, runtimeOf } from "../../array/base_array.ts";
+import { runtimeOf } from "../../array/base_array.ts";
 import { DistributedArray } from "../../array/distributed_array.ts";
 import { axpy, vdot } from "../../array/reductions/products.ts";
 import { expandDims, squeeze } from "../../array/shaping/shaping.ts";
 import { Slab } from "../../distribution/mod.ts";
-import { type DType, dtypeInfo, type Scalar } from "../../dtype/dtype.ts";
-import { DTypeError, ShapeError } from "../../errors.ts";
+import type { DType, Scalar } from "../../dtype/dtype.ts";
+import { ShapeError } from "../../errors.ts";
 import { describe, keysOf, readOptions } from "../../options.ts";
 import { agree, type Facts } from "../../runtime/agreement.ts";
 import { Matmul } from "../matmul/matmul.ts";
+import { checkBlasTypes, checkOperand } from "../operands.ts";
 
 /** A linear function of arrays: what it returns has its operand's shape, distribution and dtype. */
 export type LinearOperator<D extends DType = DType> = (operand: DistributedArray<D>) => DistributedArray<D>;
@@ -167,31 +168,23 @@ type Checked<D extends DType> =
 /** Check what a user gave, on all ranks. */
 function checked<D extends DType>(a: unknown, b: DistributedArray<D>, options: CgOptions<D> | undefined): Checked<D> {
   let given!: Checked<D>;
-  agree(runtimeOf(a, b), "cg", (): Facts => {
-    checkArray(b, "cg: b");
+  const runtime = runtimeOf(a, b);
+  agree(runtime, "cg", (): Facts => {
+    checkOperand("b", b, runtime);
     const { shape, dtype, size } = b;
-    const { isInteger, itemSize, isComplex } = dtypeInfo(dtype);
-    if (isInteger || itemSize < (isComplex ? 8 : 4)) {
-      throw new DTypeError(
-        `cg: b must be float32, float64, complex64 or complex128, not ${dtype}. Convert it with to().`,
-      );
-    }
     const isMatrix = a instanceof DistributedArray;
-    if (isMatrix) {
-      checkArray(a, "cg: A");
-      if (shape.length !== 1 || a.shape.join() !== `${size},${size}`) {
-        throw new ShapeError(
-          `cg: A must be n x n and b have n elements; they have shapes [${a.shape}] and [${shape}].`,
-        );
-      }
-      if (a.dtype !== dtype) throw new DTypeError(`cg: A has dtype ${a.dtype}, and b ${dtype}. Convert one with to().`);
-    } else if (typeof a !== "function") {
+    if (!isMatrix && typeof a !== "function") {
       throw new TypeError(`cg: A must be a DistributedArray or a function of one, not ${describe(a)}.`);
+    }
+    if (isMatrix) checkOperand("a", a, runtime);
+    checkBlasTypes("cg", isMatrix ? [a, b] : [b]);
+    if (isMatrix && (shape.length !== 1 || a.shape.join() !== `${size},${size}`)) {
+      throw new ShapeError(`cg: A must be n x n and b have n elements; they have shapes [${a.shape}] and [${shape}].`);
     }
     const read = readOptions<CgOptions<D>>("the options of cg", options, KEYS);
     const { x0, preconditioner } = read;
     if (x0 !== undefined) {
-      checkArray(x0, "cg: x0");
+      checkOperand("x0", x0, runtime);
       if (x0.shape.join() !== shape.join() || x0.dtype !== dtype || !x0.distribution.equals(b.distribution)) {
         throw new ShapeError(`cg: x0 must have b's shape, dtype and distribution, ${b}; it is ${x0}.`);
       }
