@@ -11,5 +11,4 @@ And the wind came, and the ship sailed, and the sea was white.`;
 
 const words = world.deal(text.split("\n")).join(" ").toLowerCase().match(/[a-z]+/g) ?? [];
 const counts = world.reduceByKey(words.map((word) => [word, 1]), (a, b) => a + b) ?? new Map();
-const most = [...counts].sort(([a, m], [b, n]) => n - m || (a < b ? -1 : 1)).slice(0, 5);
-world.print(most.map(([word, count]) => `${word} ${count}`).join(", "));
+world.print([...counts].sort(([a, m], [b, n]) => n - m || (a < b ? -1 : 1)).slice(0, 5).join("; "));
