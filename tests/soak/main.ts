@@ -8,14 +8,14 @@ import type { Soak } from "./rank.ts";
 const help =
   `Random operations on several ranks against a plain model: arrays, functions of elements, reductions, shapes,
 redistributions, products, PBLAS routines, Fourier transforms, files, damaged files, wrong arguments; memory and open
-files have to stay as they are.
+files have to stay as they are while the same operations are done a second time.
 
 Usage: soak [options]
 
   -n, --ranks N      number of ranks (2)
   --seed S           what everything follows from, a whole number; another one each time when left out
-  --seconds T        how long it goes on (60, or until all operations are done)
-  --operations N     how many operations there are, however long it takes
+  --seconds T        how long both rounds go on (60, or until all operations are done)
+  --operations N     how many operations both rounds have, however long it takes
   --first N          the number of the first operation (0)
   --mpirun PATH      the launcher to use (also DISTMATH_MPIRUN)
 

@@ -10,9 +10,9 @@ export interface Soak {
   seed: number;
   /** The number of the first operation. */
   first: number;
-  /** How many operations there are; null for as many as there is time for. */
+  /** How many operations there are in both rounds; null for as many as there is time for. */
   operations: number | null;
-  /** How long it goes on; null until all operations are done. */
+  /** How long both rounds go on; null until all operations are done. */
   seconds: number | null;
 }
 
@@ -28,11 +28,10 @@ interface Holdings {
   device: number;
 }
 
-/** After so many operations everything that is made once is there: on GPUs, communicators and kernels for rare cases, too. */
-const WARM = 300;
-const WARM_ON_GPUS = 6000;
+/** Fewer operations in a round tell nothing: V8 and malloc still fill up what they have taken. */
+const LEAST_FOR_GROWTH = 200;
 
-/** Growth that is no leak: pages that V8 and malloc fill up in the first ten thousand operations, what is made at first use. */
+/** Growth that is no leak: pages that V8 and malloc fill up in the first ten thousand operations. */
 const ALLOWED: Holdings = { heap: 8, resident: 128, files: 4, shared: 2, device: 64 };
 
 /** How often the ranks look at the time, and rank 0 tells where they are. */
@@ -99,30 +98,43 @@ function step(runtime: Runtime, folder: string, seed: number, number: number): s
   return rank < 0 ? null : `operation ${number}, ${name}, on rank ${rank}: ${all[rank]}`;
 }
 
+/**
+ * Two rounds of the same operations: whatever is made once, at first use (kernels, communicators, caches), is there after
+ * the first one, so that what grows in the second one leaks.
+ */
 async function soak({ seed, first, operations: count, seconds }: Soak): Promise<void> {
   using runtime = initialize({ timeoutSeconds: 120 });
   const { communicator, rank, size } = runtime;
   const folder = communicator.broadcastObject(rank === 0 ? Deno.makeTempDirSync({ prefix: "distmath-soak-" }) : "");
   const started = performance.now();
+  const elapsed = () => (performance.now() - started) / 1000;
   const say = (text: string) => rank === 0 && console.log(text);
-  const isTimeUp = () => communicator.broadcastObject(seconds !== null && performance.now() - started > 1000 * seconds);
-  const warm = runtime.device.kind === "cpu" ? WARM : WARM_ON_GPUS;
-  let before: Holdings | null = null;
   let wrong: string | null = null;
+  let at = first;
   let done = 0;
-  try {
-    while (wrong === null && (count === null || done < count) && !(done % STRIDE === 0 && isTimeUp())) {
-      wrong = step(runtime, folder, seed, first + done);
+  /** Operations from the first one on, until so many are done or so many seconds are over since the start; their number. */
+  const round = async (most: number, end: number): Promise<number> => {
+    let n = 0;
+    const isTimeUp = () => communicator.broadcastObject(elapsed() > end);
+    while (wrong === null && n < most && !(n % STRIDE === 0 && isTimeUp())) {
+      at = first + n;
+      wrong = step(runtime, folder, seed, at);
+      n++;
       done++;
       // What weak references refer to stays until a turn of the event loop ends.
       if (done % STRIDE === 0) await new Promise((resolve) => setTimeout(resolve));
-      if (done === warm) before = await holdings(runtime);
       if (done % (40 * STRIDE) === 0) {
         const now = describe(await holdings(runtime));
-        say(`${done} operations in ${Math.round((performance.now() - started) / 1000)} s; rank 0 has ${now}`);
+        say(`${done} operations in ${Math.round(elapsed())} s; rank 0 has ${now}`);
       }
     }
-    if (wrong === null && before !== null) {
+    return n;
+  };
+  try {
+    const drawn = await round(Math.ceil((count ?? Infinity) / 2), (seconds ?? Infinity) / 2);
+    const before = await holdings(runtime);
+    const again = wrong === null ? await round(Math.min(drawn, (count ?? Infinity) - drawn), seconds ?? Infinity) : 0;
+    if (wrong === null && again >= LEAST_FOR_GROWTH) {
       const after = await holdings(runtime);
       const onDevice = runtime.device.kind === "gpu" && runtime.device.isShared ? size : 1;
       const all = communicator.allGatherObject({ grown: growth(before, after, onDevice), before, after });
@@ -134,7 +146,9 @@ async function soak({ seed, first, operations: count, seconds }: Soak): Promise<
         )
       );
       const grown = all.findIndex((one) => one.grown !== null);
-      if (grown >= 0) wrong = `rank ${grown} went from ${all[grown].grown} between operation ${warm} and the last`;
+      if (grown >= 0) {
+        wrong = `rank ${grown} went from ${all[grown].grown} while it did the same ${again} operations again`;
+      }
     }
   } finally {
     if (rank === 0) Deno.removeSync(folder, { recursive: true });
@@ -142,7 +156,7 @@ async function soak({ seed, first, operations: count, seconds }: Soak): Promise<
   if (wrong === null) return void say(`${done} operations on ${size} ranks, 0 wrong`);
   say(`wrong: ${wrong}`);
   const isGrowth = wrong.startsWith("rank ");
-  const from = isGrowth ? `--operations ${done}` : `--first ${first + done - 1} --operations 1`;
+  const from = isGrowth ? `--operations ${done}` : `--first ${at} --operations 1`;
   say(`again: deno task soak -n ${size} --seed ${seed} ${from}`);
   Deno.exitCode = 1;
 }

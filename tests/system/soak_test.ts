@@ -8,13 +8,13 @@ import { main } from "./command.ts";
 const soak = (args: string[], env: Record<string, string> = {}) => main(["soak", ...args], { env, seconds: 240 });
 
 for (const mpi of launchers) {
-  const count = newestLaunchers.includes(mpi) ? "400" : "100";
+  const count = newestLaunchers.includes(mpi) ? "800" : "200";
   Deno.test(`${count} random operations on 2 ranks are as a plain model has them [${mpi.name}]`, async () => {
     const { code, stdout, stderr } = await soak(["--seed", "2026", "--operations", count, "--mpirun", mpi.mpirun]);
     assertEquals(code, 0, stdout + stderr);
     assertStringIncludes(stdout, "seed 2026, 2 ranks");
     // A shorter one does not measure what grows.
-    if (count === "400") assertMatch(stdout, /rank 1: \d+ to \d+ MiB of objects/);
+    if (count === "800") assertMatch(stdout, /rank 1: \d+ to \d+ MiB of objects/);
     assertStringIncludes(stdout, `${count} operations on 2 ranks, 0 wrong`);
   });
 }
