@@ -49,6 +49,7 @@ import "../ffi/mpi/mpich.ts";
 import "../ffi/mpi/open_mpi.ts";
 import "../ffi/mpi/presence.ts";
 import "../ffi/mpi/presence_page.ts";
+import "../ffi/mpi/segment_folder.ts";
 import "../ffi/mpi/standard_abi.ts";
 import "../ffi/mpi/waits.ts";
 import "../ffi/mpi/without_mpi.ts";

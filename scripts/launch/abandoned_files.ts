@@ -6,9 +6,9 @@
  */
 /**
  * Names with the number of a process, at whose end they lose their sense: the launcher, of what ranks share while they
- * start (`ffi/mpi/presence.ts`); that in which Intel's OpenMP has noted that it runs.
+ * start (`ffi/mpi/presence.ts`); the rank, of the folder of its memory (`ffi/mpi/segment_folder.ts`); that in which Intel's OpenMP has noted that it runs.
  */
-const nameOfProcess = /^(?:distmath\.|__KMP_REGISTERED_LIB_)(\d+)[._]/;
+const nameOfProcess = /^(?:distmath(?:_sm)?\.|__KMP_REGISTERED_LIB_)(\d+)[._]/;
 
 /**
  * Folders of Open MPI 5's launchers, named by the process. One that is left of a killed launcher stops the next launcher

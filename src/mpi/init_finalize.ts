@@ -27,6 +27,7 @@ import {
 } from "../../ffi/mpi/mod.ts";
 import { joinedPresence, joinPresence, joinPresenceAt, type Presence, presenceAlone } from "../../ffi/mpi/presence.ts";
 import { PRESENT } from "../../ffi/mpi/presence_page.ts";
+import { makeSegmentFolder, SEGMENT_SETTINGS } from "../../ffi/mpi/segment_folder.ts";
 import { publishWaits } from "../../ffi/mpi/waits.ts";
 import { libcFunctions } from "../../ffi/memory.ts";
 import { endWithParent, isMainThread, LAST_WORDS, writeImmediately } from "../../ffi/process.ts";
@@ -113,6 +114,7 @@ function start(): Mpi {
       }
       // Windows are in shared memory; the component for UCX prints errors where there is no UCX.
       setIfUnset("OMPI_MCA_osc", "^ucx");
+      shareInOwnFolder();
       // Looking for the networks of libfabric costs a second, and ranks of one host need none.
       if (isOnOneHost(launcher())) setIfUnset("OMPI_MCA_btl", "^ofi");
     }
@@ -133,6 +135,14 @@ function start(): Mpi {
   }
   refuseSingleton(mpi);
   return started = mpi;
+}
+
+/** Have jobs that run at the same time not share memory with each other, unless the user has a place for it. */
+function shareInOwnFolder(): void {
+  if ((launcher()?.size ?? 1) === 1 || SEGMENT_SETTINGS.some((name) => environment(name) !== undefined)) return;
+  const folder = makeSegmentFolder();
+  if (folder === null) return;
+  for (const name of SEGMENT_SETTINGS) setIfUnset(name, folder);
 }
 
 /** Whether all ranks run on this host, as far as the launcher tells. */

@@ -25,10 +25,12 @@ Deno.test("removeAbandonedFiles() removes memory of processes that are no more, 
   const [gone, used, fresh] = [1e6, 1e6, 0];
   using folder = folderOf({
     [`distmath.${nobody}.1`]: fresh,
+    [`distmath_sm.${nobody}.1`]: fresh,
     [`__KMP_REGISTERED_LIB_${nobody}_0`]: fresh,
     mpich_shar_tmpA1: gone,
     "sm_segment.1": gone,
     [`distmath.${me}.1`]: used,
+    [`distmath_sm.${me}.1`]: used,
     [`__KMP_REGISTERED_LIB_${me}_0`]: used,
     mpich_shm_1: used,
     "not_of_mpi.1": used,
@@ -38,7 +40,7 @@ Deno.test("removeAbandonedFiles() removes memory of processes that are no more, 
   using _open = Deno.openSync(`${folder.path}/mpich_shm_1`);
   removeAbandonedFiles(folder.path);
   assertEquals(folder.left(), [
-    ...[`distmath.${me}.1`, `__KMP_REGISTERED_LIB_${me}_0`, "mpich_shm_1", "not_of_mpi.1"],
+    ...[`distmath.${me}.1`, `distmath_sm.${me}.1`, `__KMP_REGISTERED_LIB_${me}_0`, "mpich_shm_1", "not_of_mpi.1"],
     ...["mpich_shar_tmpB1", "vader_segment.1"],
   ]);
 });
