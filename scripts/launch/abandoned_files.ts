@@ -6,7 +6,8 @@
  */
 /**
  * Names with the number of a process, at whose end they lose their sense: the launcher, of what ranks share while they
- * start (`ffi/mpi/presence.ts`); the rank, of the folder of its memory (`ffi/mpi/segment_folder.ts`); that in which Intel's OpenMP has noted that it runs.
+ * start (`ffi/mpi/presence.ts`); the rank, of the folder of its memory (`ffi/mpi/segment_folder.ts`); that in which
+ * Intel's OpenMP has noted that it runs.
  */
 const nameOfProcess = /^(?:distmath(?:_sm)?\.|__KMP_REGISTERED_LIB_)(\d+)[._]/;
 

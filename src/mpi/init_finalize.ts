@@ -114,7 +114,6 @@ function start(): Mpi {
       }
       // Windows are in shared memory; the component for UCX prints errors where there is no UCX.
       setIfUnset("OMPI_MCA_osc", "^ucx");
-      shareInOwnFolder();
       // Looking for the networks of libfabric costs a second, and ranks of one host need none.
       if (isOnOneHost(launcher())) setIfUnset("OMPI_MCA_btl", "^ofi");
     }
@@ -122,7 +121,10 @@ function start(): Mpi {
     if (hydraSocket() !== null) endWithParent();
     const known = joinPresence();
     if (known !== null) announceStart(known);
+    const folder = mpi.vendor === "open_mpi" ? shareInOwnFolder() : null;
     checkMpi(symbols.MPI_Init_thread(0n, 0n, constants.threadSerialized, flag), "MPI_Init_thread");
+    // Jobs that the script starts would have theirs there, too, and may outlive it.
+    for (const name of SEGMENT_SETTINGS) if (folder !== null && environment(name) === folder) Deno.env.delete(name);
     const place = mpi.place();
     const presence = place === null ? known : joinPresenceAt(place);
     // Nobody works, fails or leaves before all are to be seen there.
@@ -138,11 +140,11 @@ function start(): Mpi {
 }
 
 /** Have jobs that run at the same time not share memory with each other, unless the user has a place for it. */
-function shareInOwnFolder(): void {
-  if ((launcher()?.size ?? 1) === 1 || SEGMENT_SETTINGS.some((name) => environment(name) !== undefined)) return;
+function shareInOwnFolder(): string | null {
+  if ((launcher()?.size ?? 1) === 1 || SEGMENT_SETTINGS.some((name) => environment(name) !== undefined)) return null;
   const folder = makeSegmentFolder();
-  if (folder === null) return;
-  for (const name of SEGMENT_SETTINGS) setIfUnset(name, folder);
+  for (const name of SEGMENT_SETTINGS) if (folder !== null) setIfUnset(name, folder);
+  return folder;
 }
 
 /** Whether all ranks run on this host, as far as the launcher tells. */

@@ -12,7 +12,8 @@ for (const mpi of mpiInstallations.filter(({ family }) => family === "open_mpi")
     const ranks = [...output.matchAll(/^rank \d of process (\d+) is true: (.+)$/gm)];
     assertEquals(ranks.length, 3, output);
     for (const [, pid, paths] of ranks) {
-      assert(paths.includes(`/dev/shm/distmath_sm.${pid}.`), output);
+      assert(RegExp(`/dev/shm/distmath_sm\\.${pid}\\.\\w+/(sm|vader)_segment\\.`).test(paths), output);
+      assert(paths.includes("/osc_sm."), output);
       for (const path of paths.split(" ")) {
         assert(ranks.some(([, one]) => path.startsWith(`/dev/shm/distmath_sm.${one}.`)), path);
       }
