@@ -1,7 +1,8 @@
 /**
  * What launchers need of a process that ends with an error before MPI has started in it, while others wait in MPI_Init.
  *
- * Open MPI 5's prterun hangs if it has to end processes that are just connecting to it.
+ * Open MPI 5's prterun hangs or crashes if it has to end processes that are just connecting to it: those that have begun to
+ * get the time for it, and others see that this one fails, and do not begin (`waitWhileFailing` in `src/mpi/departure.ts`).
  *
  * @module
  */
@@ -10,14 +11,16 @@ import { launcher } from "./launcher.ts";
 import { joinPresence } from "./presence.ts";
 
 /** For the others to connect to the launcher, or to print their own errors. */
-const LINGER_MICROSECONDS = 500_000n;
+export const LINGER_MICROSECONDS = 1_000_000n;
 
 let isPrepared = false;
 
-/** Have this process end half a second later, and leave no name behind; nothing without a launcher. MPI may still start. */
+/** Have this process end a second later, and leave no name behind; nothing without a launcher. MPI may still start. */
 export function prepareEarlyEnd(): void {
   if (launcher() === null || isPrepared) return;
   isPrepared = true;
-  joinPresence()?.removeNameAtExit();
+  const presence = joinPresence();
+  presence?.failBeforeStart();
+  presence?.removeNameAtExit();
   pauseAtExit(LINGER_MICROSECONDS);
 }

@@ -112,6 +112,11 @@ export class Presence {
     Atomics.store(this.#ownWords, FIELDS.STATE, state);
   }
 
+  /** Tell that this rank ends with an error, unless it has told how it leaves. */
+  failBeforeStart(): void {
+    if (this.#ownWords[FIELDS.STATE] === PRESENT.HERE) this.setState(PRESENT.FAILING);
+  }
+
   /** Tell that this rank starts MPI, in which it waits for the others, and where in the script. */
   startAt(): void {
     // Before all calls, so that none of them is taken for this one.

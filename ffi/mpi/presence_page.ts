@@ -4,8 +4,8 @@
  * @module
  */
 
-/** Where a rank is. */
-export const PRESENT = { NOWHERE: 0, HERE: 1, STARTING: 2, LEAVING: 3, LEFT_BEFORE_START: 4 } as const;
+/** Where a rank is. One that fails before it starts MPI may still start it. */
+export const PRESENT = { NOWHERE: 0, HERE: 1, STARTING: 2, LEAVING: 3, LEFT_BEFORE_START: 4, FAILING: 5 } as const;
 
 /**
  * The words of the memory before the ranks' own: how many have come, whether one has told of a hang, how many there are,

@@ -122,6 +122,19 @@ export function leaveBeforeStart(rank: number, presence: Presence): string | nul
     "started MPI. The job ends with exit code 1. Have every rank call initialize(), or none.";
 }
 
+/** What a rank that fails has to have ended in; if it has not, it goes on. */
+const FAILURE_MILLISECONDS = 5000;
+
+/**
+ * Wait while a rank of this machine is about to end with an error, after which the launcher ends this one, too: in place of
+ * waiting in MPI_Init, which connects to a launcher that may crash when it ends the job just then.
+ */
+export function waitWhileFailing(presence: Presence): void {
+  const until = performance.now() + FAILURE_MILLISECONDS;
+  const isAnyFailing = () => presence.others().some(({ state }) => state === PRESENT.FAILING);
+  while (isAnyFailing() && performance.now() < until) Atomics.wait(never, 0, 0, PAUSE_MILLISECONDS);
+}
+
 /** The ranks that have ended well before this one starts MPI, which would wait for them for ever. */
 export function leftBeforeStart(presence: Presence): number[] {
   return presence.others().filter(({ state }) => state === PRESENT.LEFT_BEFORE_START).map(({ rank }) => rank);

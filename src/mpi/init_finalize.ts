@@ -34,7 +34,7 @@ import { endWithParent, isMainThread, LAST_WORDS, writeImmediately } from "../..
 import { noteWaiting } from "../../ffi/waiting.ts";
 import { ConfigurationError, StateError } from "../errors.ts";
 import { setIfUnset } from "../environment.ts";
-import { leaveBeforeStart, leftBeforeStart, waitForOthers } from "./departure.ts";
+import { leaveBeforeStart, leftBeforeStart, waitForOthers, waitWhileFailing } from "./departure.ts";
 
 let started: Mpi | undefined;
 let isFinalized = false;
@@ -120,7 +120,10 @@ function start(): Mpi {
     // Hydra's proxy, once dead, ends nobody, and its ranks would wait for ever.
     if (hydraSocket() !== null) endWithParent();
     const known = joinPresence();
-    if (known !== null) announceStart(known);
+    if (known !== null) {
+      announceStart(known);
+      waitWhileFailing(known);
+    }
     const folder = mpi.vendor === "open_mpi" ? shareInOwnFolder() : null;
     checkMpi(symbols.MPI_Init_thread(0n, 0n, constants.threadSerialized, flag), "MPI_Init_thread");
     // Jobs that the script starts would have theirs there, too, and may outlive it.

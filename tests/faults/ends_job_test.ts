@@ -112,6 +112,12 @@ for (const way of ["throws", "rejects", "exits", "library"]) {
   });
 }
 
+testUnderEveryMpi("a rank that fails before MPI starts ends the job while another one starts it", async (mpi) => {
+  const result = await run(mpi, "fails_as_another_starts", String(Date.now() + Math.ceil(1000 * slowdown())));
+  assertEndedSoon(result);
+  assertEquals([result.code, occurrences(result.output, "has started")], [3, 0], result.output);
+});
+
 testUnderEveryMpi("MPI starts after an error that the script handles", async (mpi) => {
   const { code, output } = await run(mpi, "fails_early", "handles");
   assertEquals(code, 0, output);

@@ -2,7 +2,7 @@ import { assertEquals, assertMatch } from "@std/assert";
 import type { Mpi } from "../../../ffi/mpi/mod.ts";
 import type { Presence } from "../../../ffi/mpi/presence.ts";
 import { PRESENT, type PresentRank } from "../../../ffi/mpi/presence_page.ts";
-import { waitForOthers } from "../../../src/mpi/departure.ts";
+import { waitForOthers, waitWhileFailing } from "../../../src/mpi/departure.ts";
 
 const mpi = { constants: {}, symbols: { MPI_Iprobe: () => 0 } } as unknown as Mpi;
 
@@ -51,4 +51,11 @@ Deno.test("a rank that has ended tells once for whom it waits, and leaves them a
     if (before === undefined) Deno.env.delete("DISTMATH_PATIENCE_SECONDS");
     else Deno.env.set("DISTMATH_PATIENCE_SECONDS", before);
   }
+});
+
+Deno.test("MPI starts when no other rank is about to end with an error", () => {
+  const states = [PRESENT.FAILING, PRESENT.FAILING, PRESENT.STARTING, PRESENT.FAILING];
+  let looks = 0;
+  waitWhileFailing({ others: () => [working, { ...working, state: states[looks++] }] } as unknown as Presence);
+  assertEquals(looks, 3);
 });
