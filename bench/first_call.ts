@@ -4,8 +4,8 @@
  * machine that has compiled and measured nothing yet.
  *
  * `rs`, `ag` and `ar` are sums whose parts are scattered, factors that are gathered, and sums that all ranks have. The
- * first plan of a process starts NVSHMEM and, with an empty cache, compiles a kernel and measures the machine; `autotune`
- * compiles the other kernels. A shape that comes later has the kernels.
+ * first plan of a process starts NVSHMEM and, with an empty cache, compiles the kernels and measures the machine; of `ag`,
+ * whose plan needs no kernel, `autotune` compiles them. A shape that comes later has the kernels.
  *
  * @module
  */

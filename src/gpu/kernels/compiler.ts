@@ -119,14 +119,13 @@ export function waitForJob({ codes }: CompileJobs, job: number): number {
  */
 export function compileAhead(sources: readonly KernelSource[], capability: Capability): void {
   const missing = sources.map((given) => ({ given, target: targetFor(given, capability) }))
-    .filter(({ given, target }) => !(target.path && hasCached(target.path)) && !ahead.has(keyOf(given, target)));
+    .filter(({ given, target }) => !isCompiled(given, target));
   if (missing.length < 2) return;
   const { symbols, path } = openNvrtc();
   const programs = missing.map(({ given }) => programOf(given));
   const options = missing.map(({ target }) => optionsFor(target));
   const jobs = jobsOf(programs, options.flat().map(addressOf));
-  const cores = Math.floor(navigator.hardwareConcurrency / (launcher()?.localSize ?? 1));
-  for (let i = 1; i < Math.min(cores, missing.length); i++) startCompiling(jobs, path);
+  for (let i = 1; i < Math.min(coresOfRank(), missing.length); i++) startCompiling(jobs, path);
   compileJobs(jobs, symbols);
   missing.forEach(({ given, target }, i) => {
     // Whoever has taken it comes to its end.
@@ -137,6 +136,21 @@ export function compileAhead(sources: readonly KernelSource[], capability: Capab
     }
     symbols.nvrtcDestroyProgram(BigUint64Array.of(programs[i]));
   });
+}
+
+/**
+ * Compile what is needed now, unless it has been compiled, and beside it what may be needed later: as many as there are
+ * cores for, so that it takes hardly longer.
+ */
+export function compileBeside(needed: KernelSource, later: readonly KernelSource[], capability: Capability): void {
+  if (isCompiled(needed, targetFor(needed, capability))) return;
+  compileAhead([needed, ...later].slice(0, coresOfRank()), capability);
+}
+
+const coresOfRank = () => Math.floor(navigator.hardwareConcurrency / (launcher()?.localSize ?? 1));
+
+function isCompiled(given: KernelSource, target: Target): boolean {
+  return target.path !== undefined && hasCached(target.path) || ahead.has(keyOf(given, target));
 }
 
 /** Keep machine code on disk. Whether it is there now. */

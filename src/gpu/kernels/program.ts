@@ -7,7 +7,7 @@ import { checkCudaDriver, openCudaDriver } from "../../../ffi/cuda/driver.ts";
 import { addressOf, toCString } from "../../../ffi/memory.ts";
 import type { Device } from "../device.ts";
 import type { Stream } from "../stream.ts";
-import { compile, compileAhead, type KernelSource } from "./compiler.ts";
+import { compile, compileAhead, compileBeside, type KernelSource } from "./compiler.ts";
 
 /** How many threads each kernel of distmath runs in a block. */
 const THREADS = 256;
@@ -46,6 +46,13 @@ export class Program {
   static compileAll(programs: readonly Program[], device: Device): void {
     const missing = [...new Set(programs)].filter((program) => !program.#modules.has(device.ordinal));
     compileAhead(missing.map((program) => program.#source), device.computeCapability);
+  }
+
+  /** Have this one compiled, if it is not, and others that may be needed later at the same time. */
+  compileBeside(others: readonly Program[], device: Device): void {
+    if (this.#modules.has(device.ordinal)) return;
+    const later = new Set(others.filter((program) => program !== this));
+    compileBeside(this.#source, [...later].map((program) => program.#source), device.computeCapability);
   }
 
   /** Put a kernel on a stream: so many blocks of 256 threads each, or of another number. */

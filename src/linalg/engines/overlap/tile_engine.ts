@@ -24,7 +24,7 @@ import {
   type TileOperands,
   tileRefusal,
 } from "../../../overlap/executors/tile/product.ts";
-import { partsOf, type TileProblem } from "../../../overlap/tile_order.ts";
+import { partsOf, type TileProblem, type TileVariant } from "../../../overlap/tile_order.ts";
 import { predictTiles } from "../../../overlap/cost_model.ts";
 import { wavesOf } from "../../../overlap/waves.ts";
 import type { Runtime } from "../../../runtime/runtime.ts";
@@ -47,6 +47,7 @@ import {
 import { matrixOf, type Placed, TileOperand } from "./tile_operands.ts";
 import { type SharedProduct, useTileProduct } from "./tile_products.ts";
 import { tileSeconds, type TileStrategy, tileStrategy, tileTraffic } from "./tile_strategy.ts";
+import { variantNamed, variantsWorthMeasuring } from "./tile_variants.ts";
 
 const NAME = "overlap";
 const NOTHING: EpilogValues = Object.freeze({});
@@ -349,9 +350,15 @@ export class TilePlan implements EnginePlan {
     };
   }
 
+  /** Compile the kernel, and those that `autotune` will want. */
   #compile(): void {
-    const configuration = configurationOf(this.#problem, this.#tiles.variant, kernelEpilog(this.#request.epilog));
-    TileKernel.of(configuration).prepare(this.#runtime.stream!.device);
+    const { device } = this.#runtime.stream!;
+    const epilog = kernelEpilog(this.#request.epilog);
+    const [own, ...others] = [this.#tiles.variant, ...this.#request.variant === undefined ? othersOf(this.#tiles) : []]
+      .map((variant) => configurationOf(this.#problem, variant, epilog));
+    const kernel = TileKernel.of(own);
+    kernel.compileBeside(others, device);
+    kernel.prepare(device);
   }
 
   #ownTarget(d: LocalArray): Target {
@@ -407,6 +414,12 @@ export class TilePlan implements EnginePlan {
     before.push(() => kept.set(given));
     return kept;
   }
+}
+
+/** The variants that are worth measuring. */
+function othersOf({ partition: { kind }, extents, problemOf }: TileStrategy): TileVariant[] {
+  const isNarrow = problemOf(0).narrow !== undefined;
+  return variantsWorthMeasuring(kind, extents, isNarrow).map((name) => variantNamed(name).variant);
 }
 
 /** Whether all ranks store into each other's D. */

@@ -63,6 +63,11 @@ export class TileKernel {
     Program.compileAll(configurations.map((configuration) => TileKernel.of(configuration).#program), device);
   }
 
+  /** Compile it, if it has not been, and at the same time others that may be needed later. */
+  compileBeside(configurations: readonly TileConfiguration[], device: Device): void {
+    this.#program.compileBeside(configurations.map((configuration) => TileKernel.of(configuration).#program), device);
+  }
+
   /** How many blocks a GPU runs at a time: one on each multiprocessor, whole clusters. */
   blocksOn(device: Device): number {
     const { cluster } = this.configuration;

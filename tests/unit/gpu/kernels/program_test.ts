@@ -19,6 +19,7 @@ import { AUX_SOURCE } from "../../../../src/linalg/engines/overlap/tile_epilog.t
 import {
   compile,
   compileAhead,
+  compileBeside,
   jobsOf,
   type KernelSource,
   startCompiling,
@@ -99,17 +100,19 @@ Deno.test({
   },
 });
 
+/** A program that was never compiled before. */
+function uncompiled(): KernelSource {
+  const name = `ahead_${crypto.randomUUID().replaceAll("-", "")}`;
+  return { name, source: `extern "C" __global__ void ${name}() {}` };
+}
+
 const BROKEN: KernelSource = { name: "broken", source: "int f() { return x; }" };
 
 Deno.test({
   name: `several programs are compiled at the same time; what is wrong with one is told when it is used${reason}`,
   ignore,
   fn: () => {
-    // Never compiled before.
-    const sources = Array.from({ length: 3 }, (): KernelSource => {
-      const name = `ahead_${crypto.randomUUID().replaceAll("-", "")}`;
-      return { name, source: `extern "C" __global__ void ${name}() {}` };
-    });
+    const sources = Array.from({ length: 3 }, uncompiled);
     compileAhead([...sources, BROKEN], [9, 0]);
     const folder = cacheFolder()!;
     const files = Array.from(Deno.readDirSync(folder), ({ name }) => name);
@@ -120,6 +123,28 @@ Deno.test({
       Deno.removeSync(`${folder}/${file}`);
     }
     assertThrows(() => compile(BROKEN, [9, 0]), NvrtcError);
+  },
+});
+
+Deno.test({
+  name: `what is needed is compiled, and beside it what may be needed later where there are cores for it${reason}`,
+  ignore,
+  fn: () => {
+    const [needed, ...later] = Array.from({ length: 2 + navigator.hardwareConcurrency }, uncompiled);
+    const folder = cacheFolder()!;
+    const compiled = () =>
+      [needed, ...later].flatMap(({ name }) =>
+        Array.from(Deno.readDirSync(folder)).filter((file) => file.name.startsWith(name)).map((file) => file.name)
+      );
+    compile(needed, [9, 0]);
+    compileBeside(needed, later, [9, 0]);
+    assertEquals(compiled().length, 1);
+    Deno.removeSync(`${folder}/${compiled()[0]}`);
+    compileBeside(needed, later, [9, 0]);
+    // One core compiles one program, which is compiled once it is used.
+    const cores = navigator.hardwareConcurrency;
+    assertEquals(compiled().length, cores === 1 ? 0 : cores);
+    compiled().forEach((file) => Deno.removeSync(`${folder}/${file}`));
   },
 });
 
