@@ -224,8 +224,19 @@ export function noteRoom(buffer: ArrayBufferLike | DeviceMemory): void {
   rooms.set(buffer, buffer.byteLength);
 }
 
+/** Bytes that results in place have, in the memory of their operands. */
+const inherited = new WeakMap<DistributedArray, number>();
+
+/** Note that a result in place may be transformed in place as well, in all of the operand's room. */
+export function inheritRoom(result: DistributedArray, operand: DistributedArray): void {
+  inherited.set(result, roomOf(operand));
+}
+
 /** Bytes from the operand's first element on that belong to it, gaps between its elements included. */
-function roomOf({ local, isView }: DistributedArray): number {
+function roomOf(operand: DistributedArray): number {
+  const known = inherited.get(operand);
+  if (known !== undefined) return known;
+  const { local, isView } = operand;
   const { itemSize } = dtypeInfo(local.dtype);
   const { buffer, byteOffset, byteLength } = local.isOnDevice
     ? { buffer: local.buffer, byteOffset: 0, byteLength: local.buffer.byteLength }
@@ -244,9 +255,10 @@ export function checkRoom(operand: DistributedArray, problem: FFTProblem, { rank
   const { itemSize } = dtypeInfo(dtypesOf(problem).result);
   const needed = itemSize * shape.reduce((product, extent) => product * extent, 1);
   if (problem.type === "c2c" && shape.join() === operand.local.shape.join()) return;
-  if (operand.isView) {
+  if (operand.isView && !inherited.has(operand)) {
     throw new StateError(
-      "inplace: the operand is a view of another array, and the result's part has another shape. Pass operand.copy().",
+      "inplace: the operand is a view of another array, and the result's part has another shape. Copy it into an array " +
+        "that allocateOperand() has made with the options of the transform.",
     );
   }
   const room = roomOf(operand);

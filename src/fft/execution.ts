@@ -11,7 +11,7 @@ import type { CommunicationMatrix } from "../distribution/mod.ts";
 import { type DType, dtypeInfo } from "../dtype/dtype.ts";
 import type { Stream } from "../gpu/stream.ts";
 import type { OperationPlan, Step } from "../runtime/operation.ts";
-import type { CheckedTransform } from "./checked_transform.ts";
+import { type CheckedTransform, inheritRoom } from "./checked_transform.ts";
 import type { FFTEngine, FFTEnginePlan, FFTReport, FFTRequest } from "./engines/engine.ts";
 import type { FFTPlanOptions } from "./options.ts";
 import { dtypesOf, FFT_DIRECTIONS, type FFTDirection, type FFTProblem, scaleOf } from "./problem.ts";
@@ -118,12 +118,10 @@ function resultInPlace({ problem, runtime }: CheckedTransform, array: Distribute
   const shape = to.localShape(runtime.rank);
   const isSame = problem.type === "c2c" && shape.join() === local.shape.join();
   const strides = isSame ? local.strides : stridesOf(shape, order);
-  return DistributedArray.share(
-    array,
-    new LocalArray({ ...memoryFor(dtype, local), dtype, shape, strides }),
-    to,
-    order,
-  );
+  const part = new LocalArray({ ...memoryFor(dtype, local), dtype, shape, strides });
+  const result = DistributedArray.share(array, part, to, order);
+  inheritRoom(result, array);
+  return result;
 }
 
 /** The memory from an array's first element on, for elements of another type. */

@@ -257,25 +257,25 @@ export class FFT<D extends DType = DType, T extends FFTType | undefined = undefi
    */
   resetOperands(operand: DistributedArray): void {
     this.#operation.reset("resetOperands", () => {
-      const { problem, runtime, inplace } = this.#checked;
-      const side = this.#checkReplacement(operand);
-      if (inplace) checkRoom(operand, problemOn(problem, side), runtime);
+      const operands = this.#replacement(operand);
+      const { side } = operands;
       // Whatever another side needs is planned now.
       this.#operation.currentPlan?.on(side);
       this.#operation.currentPlan?.release();
-      return { operands: bindOperand(this.#checked, operand, side), facts: { operand: String(operand), side } };
+      return { operands, facts: { operand: String(operand), side } };
     });
     this.#operation.currentPlan?.open();
   }
 
   /**
-   * As {@linkcode resetOperands}, without a check of what is given. Local: the caller answers for an operand that is like
-   * the one that it replaces, on every rank.
+   * As {@linkcode resetOperands}, but the ranks do not agree. Local: the caller answers for operands that replace each other
+   * on every rank, or on none.
+   *
+   * @throws {ShapeError | DTypeError | DistributionError} if it is unlike the one that it replaces
+   * @throws {StateError} after `free`, or if the operand was freed
    */
   resetOperandsUnchecked(operand: DistributedArray): void {
-    const { from } = this.#checked.problem;
-    const side = operand.distribution.coincidesWith(from) ? "from" : "to";
-    this.#operation.resetUnchecked(bindOperand(this.#checked, operand, side));
+    this.#operation.resetUnchecked(this.#replacement(operand));
   }
 
   /** Let go of the operand, so that its memory can be used otherwise; the plan stays. Local. */
@@ -317,6 +317,13 @@ export class FFT<D extends DType = DType, T extends FFTType | undefined = undefi
     return { plan, operands, facts: { ...planFacts(options), side } };
   }
 
+  #replacement(operand: DistributedArray): BoundOperand {
+    const { problem, runtime, inplace } = this.#checked;
+    const side = this.#checkReplacement(operand);
+    if (inplace) checkRoom(operand, problemOn(problem, side), runtime);
+    return bindOperand(this.#checked, operand, side);
+  }
+
   #checkReplacement(operand: unknown): Side {
     const { problem, runtime } = this.#checked;
     checkOperand(operand, runtime);
@@ -331,7 +338,7 @@ export class FFT<D extends DType = DType, T extends FFTType | undefined = undefi
     }
     if (distribution.coincidesWith(problem.from)) return "from";
     if (problem.type === "c2c" && distribution.coincidesWith(problem.to)) return "to";
-    const other = problem.type === "c2c" ? ` or ${problem.to}` : "";
+    const other = problem.type === "c2c" && !problem.to.coincidesWith(problem.from) ? ` or ${problem.to}` : "";
     throw new DistributionError(
       `The operand is distributed as ${distribution}; this FFT was made for ${problem.from}${other}. Convert it with ` +
         `redistribute().`,

@@ -287,6 +287,7 @@ export class CollectiveOperation<Operands, Plan extends OperationPlan> implement
 
   /** As {@linkcode reset}, without a check. Local. */
   resetUnchecked(operands: Operands): void {
+    this.#checkAlive("resetOperandsUnchecked()");
     this.#operands = operands;
   }
 

@@ -115,6 +115,28 @@ clusterTest("in place: the operand itself, or a view of it; operands are replace
   assert(natural.execute({ direction: "inverse" }).maxAbsDifference(values) < 1e-13);
 });
 
+clusterTest("what is transformed in place is transformed back in place, in the same memory", (runtime) => {
+  for (const shape of [[8, 6], [7, 9]]) {
+    const values = complex(runtime, shape, 5);
+    using operand = allocateOperand(runtime, shape, Slab.X);
+    operand.local.set(values.local);
+    using transform = planned(operand, { inplace: true });
+    transform.resetOperands(transform.execute());
+    const back = transform.execute({ direction: "inverse" });
+    assert(back.maxAbsDifference(values) < 1e-13);
+    transform.resetOperands(back);
+    assert(transform.execute().maxAbsDifference(fft(values)) < 1e-12);
+
+    const reals = DistributedArray.random(runtime, shape, Slab.X, { dtype: "float64", seed: 6 });
+    using padded = allocateOperand(runtime, shape, Slab.X, { dtype: "float64" });
+    padded.local.set(reals.local);
+    const lastAxisParity = shape[1] % 2 === 0 ? "even" : "odd";
+    const spectrum = rfft(padded, { inplace: true });
+    const again = irfft(spectrum, { inplace: true, lastAxisParity, distribution: Slab.X });
+    assert(again.isView && again.maxAbsDifference(reals) < 1e-14);
+  }
+});
+
 clusterTest("real numbers there and back, in place in padded rows", (runtime) => {
   const shape = [5, 8, 6];
   const values = DistributedArray.random(runtime, shape, Slab.X, { dtype: "float64", seed: 4 });
@@ -270,6 +292,10 @@ clusterTest("operands of an FFT are replaced by others that are alike only", (ru
   fails(field.to({ dtype: "complex64" }), DTypeError, "The operand is complex64; this FFT was made for complex128.");
   fails(complex(runtime, [8, 7], 1), ShapeError, "The operand has shape [8, 7]");
   fails(field.to({ order: "F" }), ShapeError, 'and order "F"; this FFT was made for [8, 6] and "C"');
+  const unchecked = (operand: unknown) => () => transform.resetOperandsUnchecked(operand as never);
+  assertThrows(unchecked(null), TypeError, "The operand must be a DistributedArray; got null");
+  assertThrows(unchecked(field.to({ dtype: "complex64" })), DTypeError, "this FFT was made for complex128");
+  assertThrows(unchecked(complex(runtime, [8, 7], 1)), ShapeError, "The operand has shape [8, 7]");
   const gone = complex(runtime, [8, 6], 2);
   transform.resetOperands(gone);
   gone.free();
@@ -287,7 +313,17 @@ clusterTest("operands of an FFT are replaced by others that are alike only", (ru
   using real = planned(DistributedArray.zeros(runtime, [4, 4], Slab.X));
   const back = () => real.execute({ direction: "inverse" });
   assertThrowsEverywhere(runtime, back, TypeError, 'A transform of type r2c is forward; direction was "inverse".');
+  using ended = planned(field);
+  ended.free();
+  assertThrows(() => ended.resetOperandsUnchecked(field), StateError, "resetOperandsUnchecked() was used after free");
   if (runtime.size === 1) return;
+  using returning = planned(field, { redistribute: true });
+  assertThrowsEverywhere(
+    runtime,
+    () => returning.resetOperands(field.redistribute(Slab.Y)),
+    DistributionError,
+    "this FFT was made for Slab.X. Convert",
+  );
   fails(
     complex(runtime, [8, 6], 1, Slab.Y).redistribute(
       new Box([
@@ -299,7 +335,7 @@ clusterTest("operands of an FFT are replaced by others that are alike only", (ru
     "this FFT was made for Slab.X or Slab.Y. Convert it with redistribute().",
   );
   const view = allocateOperand(runtime, [6, 8], Slab.X).slice([[0, 6], [0, 7]]);
-  assertThrowsEverywhere(runtime, () => fft(view, { inplace: true }), StateError, "Pass operand.copy().");
+  assertThrowsEverywhere(runtime, () => fft(view, { inplace: true }), StateError, "that allocateOperand() has made");
   const divided = new Box(Array.from({ length: runtime.size }, (_, rank) => {
     const bound = (r: number) => Math.floor(6 * r / runtime.size);
     return [[0, bound(rank)], [8, bound(rank + 1)]] as [number[], number[]];
