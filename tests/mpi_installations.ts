@@ -34,6 +34,8 @@ export interface JobResult {
   endedAt: number;
   /** The number of the process that was started: the launcher's, where there was one. */
   pid: number;
+  /** What the job has left on this machine: processes, and names of memory by which its ranks found each other. */
+  left: string[];
 }
 
 /** The installations that a complete test run has. */
@@ -232,9 +234,10 @@ async function runProgram(
   read: (output: string) => string = (output) => output,
 ): Promise<JobResult> {
   const startedAt = Date.now();
+  const mark = crypto.randomUUID();
   const child = new Deno.Command(program, {
     args: [...args],
-    env: jobEnvironment({ ...mpi.environment, ...environment }),
+    env: jobEnvironment({ ...mpi.environment, ...environment, [MARK_VARIABLE]: mark }),
     clearEnv: true,
     stdin: "null",
     stdout: "piped",
@@ -254,14 +257,45 @@ async function runProgram(
   const { code, stdout, stderr } = await child.output();
   for (const timer of timers) clearTimeout(timer);
   const endedAt = Date.now();
+  const left = await leftOf(mark, child.pid);
   if (code !== 0) await removeFilesOfDead(startedAt);
   return {
     code: hasTimedOut ? 124 : code,
     output: read(decode(stdout)) + read(decode(stderr)),
     endedAt,
     pid: child.pid,
+    left,
   };
 }
+
+/** The variable that tells the processes of a job from others. */
+const MARK_VARIABLE = "DISTMATH_TEST_JOB";
+
+/** What is left of a job, whose last processes may take some seconds to end after its launcher. */
+async function leftOf(mark: string, launcher: number): Promise<string[]> {
+  const memory = () => names("/dev/shm").filter((name) => name.startsWith(`distmath.${launcher}.`));
+  const end = Date.now() + 5000 * slowdown();
+  let left = [...processesMarked(mark), ...memory()];
+  while (left.length > 0 && Date.now() < end) {
+    await new Promise((resolve) => setTimeout(resolve, 50));
+    left = [...processesMarked(mark), ...memory()];
+  }
+  return left;
+}
+
+/** The processes with a mark, by their command lines; those of others cannot be looked at. */
+function processesMarked(mark: string): string[] {
+  return names("/proc").filter((name) => /^\d+$/.test(name)).flatMap((process) => {
+    try {
+      const isMarked = Deno.readTextFileSync(`/proc/${process}/environ`).includes(`${MARK_VARIABLE}=${mark}`);
+      return isMarked ? [Deno.readTextFileSync(`/proc/${process}/cmdline`).replaceAll("\0", " ")] : [];
+    } catch {
+      return [];
+    }
+  });
+}
+
+const names = (folder: string) => Array.from(Deno.readDirSync(folder), ({ name }) => name);
 
 /**
  * Register a test for each MPI. One that this machine lacks is an ignored test whose name says why, so that it is counted;

@@ -17,8 +17,8 @@ const nameOfProcess = /^(?:distmath(?:_sm)?\.|__KMP_REGISTERED_LIB_)(\d+)[._]/;
  */
 const nameOfSession = /^(?:ompi|prted)\.(\d+)$/;
 
-/** Names of the memory that ranks share while they run: of Open MPI 5 and 4, and of MPICH. */
-const nameOfMpi = /^(sm|vader)_segment\.|^mpich_(shm|vci)_|^mpich_shar_tmp/;
+/** Names of the memory that ranks share while they run: of Open MPI 5 and 4, of MPICH, and of UCX, which MPICH uses. */
+const nameOfMpi = /^(sm|vader)_segment\.|^mpich_(shm|vci)_|^mpich_shar_tmp|^ucx_shm_posix_/;
 
 /**
  * What nobody has for as long was left by a job that was not started by a command, or whose command was killed. Ranks find

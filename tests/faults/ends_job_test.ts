@@ -25,9 +25,10 @@ function run(mpi: MpiInstallation, name: string, ...args: string[]): Promise<Job
   return runJob(mpi, 2, ["run", "-A", fixture(name), ...args]);
 }
 
-/** The job ended with an error, soon after the fault. */
-function assertEndedSoon({ code, output, endedAt }: JobResult, extraSeconds = 0): void {
+/** The job ended with an error, soon after the fault, and nothing of it is left. */
+function assertEndedSoon({ code, output, endedAt, left }: JobResult, extraSeconds = 0): void {
   assertNotEquals(code, 0, output);
+  assertEquals(left, [], output);
   const faultAt = Number(/fault at (\d+)/.exec(output)?.[1]);
   assert(faultAt > 0, `the fault did not happen:\n${output}`);
   const seconds = (endedAt - faultAt) / 1000;

@@ -26,7 +26,8 @@ const run = (mpi: MpiInstallation, ranks: number, name: string, way: string) =>
   });
 
 async function assertEnded(result: JobResult, line: RegExp): Promise<void> {
-  const { code, output, endedAt } = result;
+  const { code, output, endedAt, left } = result;
+  assertEquals(left, [], output);
   assertEquals(code, 1, output);
   assertMatch(output, line);
   // Those that wait may have begun before the other one has left.
@@ -80,7 +81,8 @@ testUnderEveryMpi("all ranks that wait for one that has left are named", async (
 for (const way of ["exits", "returns"]) {
   testUnderEveryMpi(`a rank that waits in MPI_Init for one that leaves is ended: ${way}`, async (mpi) => {
     const result = await run(mpi, 2, "leaves", `late ${way} before start`);
-    const { code, output, endedAt } = result;
+    const { code, output, endedAt, left } = result;
+    assertEquals(left, [], output);
     assertEquals(code, 1, output);
     const { source } = lineOf(fixture("leaves"), "= initialize(");
     assertMatch(

@@ -17,12 +17,13 @@ testUnderEveryMpi("what is lost is told on all ranks, and leaves nothing half do
   Deno.writeTextFileSync(launcher, `#!/bin/sh\nexec unshare -m sh -c '${work}' ${mpi.mpirun} "$@"\n`, { mode: 0o755 });
   const script = fileURLToPath(new URL("./fixtures/loses.ts", import.meta.url));
   const command = ["run", "-A", "--no-check", "--config", fileURLToPath(new URL("../../deno.json", import.meta.url))];
-  const { code, output, endedAt } = await runJob({ ...mpi, mpirun: launcher }, 2, [
+  const { code, output, endedAt, left } = await runJob({ ...mpi, mpirun: launcher }, 2, [
     ...command,
     script,
     `${disk}/a.npy`,
   ]);
   assertEquals(code, 1, output);
+  assertEquals(left, [], output);
   for (
     const [fault, message] of [
       [
@@ -33,6 +34,7 @@ testUnderEveryMpi("what is lost is told on all ranks, and leaves nothing half do
         "cut short",
         /^ConfigurationError: .*a\.npy: the file is too short: .* but it has 200\. Write it again/,
       ],
+      ["damaged", /^ConfigurationError: .*a\.npy: This is no \.npy file that distmath can read: .*Write it again/],
       ["lost library", /is gone.*\(on rank 1 of 2\)$|no ScaLAPACK exists for the MPI standard ABI/],
     ] as const
   ) {

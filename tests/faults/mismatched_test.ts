@@ -20,7 +20,8 @@ const cases: readonly [where: string, late: number | null, mine: string, line: s
 for (const [where, late, mine, line, theirs] of cases) {
   const who = late === null ? "nobody" : `rank ${late}`;
   testUnderEveryMpi(`collective calls that do not match end the job: ${where}, ${who} comes late`, async (mpi) => {
-    const { code, output, endedAt } = await runJob(mpi, 2, ["run", "-A", script, where, String(late)]);
+    const { code, output, endedAt, left } = await runJob(mpi, 2, ["run", "-A", script, where, String(late)]);
+    assertEquals(left, [], output);
     assertEquals(code, 1, output);
     assertMatch(output, new RegExp(`CollectiveError: .* do not match: this rank is about to call ${mine}`));
     assertMatch(output, new RegExp(`rank [01] has called ${theirs}`));
