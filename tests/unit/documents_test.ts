@@ -1,34 +1,116 @@
 /** Names and files that the documents speak of: the tables of README, the container's files, the changelog. */
 import { assert, assertEquals, assertStringIncludes } from "@std/assert";
 import * as distmath from "../../mod.ts";
+import { commandLine } from "../../scripts/launch/launcher.ts";
+import { FFT_NORMS } from "../../src/fft/problem.ts";
+import { EPILOG_NAMES } from "../../src/linalg/matmul/epilog.ts";
+import { MATMUL_OPTION_KEYS } from "../../src/linalg/matmul/options.ts";
 import * as testing from "../../src/testing/mod.ts";
 
 const root = new URL("../../", import.meta.url);
 const read = (path: string) => Deno.readTextFileSync(new URL(path, root));
 
-/** The last column of the tables under "Coming from". */
-function ownNames(): string[] {
+/** The code in a cell of a table. */
+const codeIn = (cell: string) => [...cell.matchAll(/`([^`]+)`/g)].map(([, code]) => code);
+
+/** The tables under "Coming from", by their first headings: what stands in code in each cell of a row. */
+function tablesOfNames(): Map<string, [theirs: string[], ours: string[]][]> {
   const [, section] = read("README.md").split("## Coming from\n");
-  const rows = section.split("\n").filter((line) => /^\| `/.test(line));
-  return rows.flatMap((row) => [...row.split("|")[2].matchAll(/`([^`]+)`/g)].map(([, name]) => name))
-    .filter((name) => !["using", "await"].includes(name));
+  const tables = section.split("\n\n").filter((block) => block.trim().startsWith("|"));
+  return new Map(tables.map((table) => {
+    const [head, , ...rows] = table.trim().split("\n").map((line) => line.split("|").slice(1, -1));
+    return [head[0].trim(), rows.map(([theirs, ours]) => [codeIn(theirs), codeIn(ours)])];
+  }));
 }
 
-/** What a name such as `Matmul.plan` stands for: an export, a static member, or a method or property of instances. */
+/** Names with the class that those that begin with a dot have from the one before. */
+function inFull(names: readonly string[]): string[] {
+  let owner = "";
+  return names.map((name) => {
+    if (name.startsWith(".")) return owner + name;
+    if (name.includes(".")) [owner] = name.split(".");
+    return name;
+  });
+}
+
+/** What constructors set, which only the type checker finds. */
+const SET_BY_CONSTRUCTORS: Readonly<Record<string, readonly string[]>> = {
+  Communicator: ["rank", "size"] satisfies (keyof distmath.Communicator)[],
+};
+
+/** Options whose values the tables name. */
+const VALUES: Readonly<Record<string, readonly string[]>> = { epilog: EPILOG_NAMES, norm: FFT_NORMS };
+
+/**
+ * What a name such as `Matmul.plan` stands for: an export, a static member, a method or property of instances, an option of
+ * `matmul`, or one with its value.
+ */
 function isThere(name: string): boolean {
+  const [, option, value] = /^(\w+): "(\w+)"$/.exec(name) ?? [];
+  if (option !== undefined) return VALUES[option]?.includes(value) ?? false;
   const [first, member] = name.split(".");
   const exported = ({ ...distmath, ...testing } as Record<string, unknown>)[first];
-  if (exported === undefined || member === undefined) return exported !== undefined;
+  if (member === undefined) return exported !== undefined || (MATMUL_OPTION_KEYS as readonly string[]).includes(first);
+  if (exported === undefined) return false;
   const { prototype } = exported as { prototype: object };
-  // Properties that the constructor sets are in the source alone.
-  return member in (exported as object) || member in prototype || (first === "DistributedArray" && member === "local");
+  return member in (exported as object) || member in prototype ||
+    (SET_BY_CONSTRUCTORS[first]?.includes(member) ?? false);
 }
 
 Deno.test("README's names for what others call otherwise are there", () => {
-  const names = ownNames();
-  assert(names.length > 50, `${names.length}`);
+  const rows = [...tablesOfNames().values()].flat();
+  const names = rows.flatMap(([, ours]) => inFull(ours)).filter((name) => !["using", "await"].includes(name));
+  assert(names.length > 100, `${names.length}`);
   assertEquals(names.filter((name) => !isThere(name)), []);
-  assert(!isThere("Matmul.fly") && !isThere("fly"));
+  for (const name of ["Matmul.fly", "fly", "Communicator.fly", 'epilog: "fly"', 'fly: "relu"']) assert(!isThere(name));
+  assertEquals(inFull(["Matmul.plan", ".fly", "FFT", ".land"]), ["Matmul.plan", "Matmul.fly", "FFT", "Matmul.land"]);
+});
+
+/** What people look up who come from elsewhere, by the heading of the table; more may be there. */
+const LOOKED_UP: Readonly<Record<string, string>> = {
+  "nvmath-python": `initialize finalize get_context allocate_symmetric_memory free_symmetric_memory matmul Matmul plan
+    execute autotune reset_operands reset_operand release_operands matrix_qualifiers_dtype MatmulEpilog epilog_inputs
+    fft ifft rfft irfft FFT allocate_operand reshape Reshape Slab Box BlockCyclic BlockNonCyclic ProcessGrid`,
+  mpi4py: `COMM_WORLD COMM_SELF Get_rank Get_size Send Recv Sendrecv Probe Iprobe ANY_SOURCE ANY_TAG PROC_NULL
+    Isend Irecv Wait Waitall Waitany Send_init Recv_init Start Startall Create_vector Create_subarray
+    Bcast Scatter Gather Allgather Alltoall Scatterv Gatherv Allgatherv Alltoallv
+    Reduce Allreduce Reduce_scatter Scan Exscan Barrier
+    Ibcast Iscatter Igather Iallgather Ialltoall Ireduce Iallreduce Ibarrier
+    send recv sendrecv isend irecv bcast scatter gather allgather alltoall reduce allreduce scan exscan
+    Create_cart Get_coords Shift Neighbor_allgather Neighbor_alltoall Split Split_type Dup Free Abort
+    Win File Spawn MPICommExecutor`,
+  ScaLAPACK: `blacs_gridinit descinit numroc indxl2g indxg2l indxg2p psgemm pdgemm pcgemm pzgemm pdtrsm pdtrmm pdsyrk
+    pzherk pdgeadd pdtradd pdsymm pdsyr2k pzher2k pzhemm pdgemr2d pdgesv pdposv pdsyevd pzheevd`,
+  "PyTorch's DTensor":
+    `init_process_group DeviceMesh init_device_mesh Shard Replicate Partial distribute_tensor from_local
+    to_local full_tensor redistribute CommDebugMode assert_close`,
+};
+
+Deno.test("README has the names that people look up who come from elsewhere", () => {
+  const tables = tablesOfNames();
+  assertEquals([...tables.keys()], Object.keys(LOOKED_UP));
+  for (const [whose, text] of Object.entries(LOOKED_UP)) {
+    const words = new Set(tables.get(whose)!.flatMap(([theirs]) => theirs.flatMap((code) => code.match(/\w+/g) ?? [])));
+    const missing = (names: string) => names.trim().split(/\s+/).filter((name) => !words.has(name));
+    assertEquals(missing(text), [], whose);
+    assertEquals(missing("Teleport"), ["Teleport"]);
+  }
+});
+
+Deno.test("README names what run sets and plain mpirun does not", () => {
+  const text = read("README.md");
+  // Names that differ in their last word are given once, and then by that.
+  const isTold = ([name, value]: [string, string]) =>
+    [name, name.slice(name.lastIndexOf("_"))].some((told) => text.includes(`\`${told}=${value}\``));
+  const machine = { cores: 2, isRoot: false, environment: {} };
+  const jobs = [{ ranks: 4, program: [] }, { ranks: 4, program: [], hosts: ["a:2", "b:2"] }];
+  const launchers = [{ kind: "open_mpi", version: "5.0.11" }, { kind: "mpich", version: "4.3.1" }] as const;
+  const set = launchers.flatMap((one) =>
+    jobs.flatMap((job) => Object.entries(commandLine({ path: "mpirun", source: "PATH", ...one }, job, machine).env))
+  ).filter(([name]) => name !== "PRTE_MCA_rmaps_default_mapping_policy"); // told of as --oversubscribe
+  assertEquals(new Set(set.map(([name]) => name)).size, 10);
+  assertEquals(set.filter((one) => !isTold(one)), []);
+  assert(!isTold(["OMPI_MCA_fly", "1"]));
 });
 
 /** The rows of a section's tables, in cells. */
