@@ -321,6 +321,8 @@ import "./mpi/communicator_handle.ts";
 import "./mpi/communicator_options.ts";
 import "./mpi/counts.ts";
 import "./mpi/departure.ts";
+import "./mpi/elsewhere.ts";
+import "./mpi/elsewhere_thread.ts";
 import "./mpi/elements.ts";
 import "./mpi/handle_cell.ts";
 import "./mpi/init_finalize.ts";

@@ -290,7 +290,7 @@ function join(): Presence | null {
   // Without MPI the place is known once the ranks have joined.
   if (starter === null || starter.kind === "torch") return null;
   const { rank, size, localRank, localSize } = starter;
-  if (localRank === null || localSize === null || localSize < 2) return null;
+  if (localRank === null || localSize === null || size < 2) return null;
   return joinAt({ rank, size, localRank, localSize }, null);
 }
 

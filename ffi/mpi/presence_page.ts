@@ -98,5 +98,13 @@ export function describeLine(rank: Int32Array, fields: typeof FIELDS): string {
   return later === 0 ? ` at ${line}` : ` (${later} ${later === 1 ? "call" : "calls"} after ${line})`;
 }
 
+/** What a rank is in: a function, and the operation that it belongs to. Also runs in threads, as above. */
+export function describePlace(rank: Int32Array, fields: typeof FIELDS, names: ReadonlyMap<number, string>): string {
+  const start = rank.byteOffset + 4 * fields.NAME;
+  const operation = new TextDecoder().decode(new Uint8Array(rank.buffer, start, rank[fields.NAME_BYTES]).slice());
+  const name = names.get(rank[fields.FUNCTION]) ?? "a native function";
+  return operation === "" ? name : `${operation} > ${name}`;
+}
+
 /** Stands for no peer at all. */
 export const NO_PEER = -1000;

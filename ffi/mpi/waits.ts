@@ -256,6 +256,11 @@ export function noteMessage(rank: number): void {
   published?.countMessage(rank);
 }
 
+/** How far this rank has come: of each scope which one it is, how many calls it has made there, and its number in it. */
+export function ownTurns(): [id: number, turns: number, rank: number][] {
+  return Array.from(byId.values(), ({ id, turns, rank }) => [id, turns, rank]);
+}
+
 const OF_GPUS: ReadonlySet<string> = new Set<string>([...GPU_WAITS, ...NCCL_WAITS]);
 
 /** Whether another rank waits for this one, which makes no call any more; `null` if that is not known. */

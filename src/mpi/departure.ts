@@ -14,9 +14,19 @@ import { PRESENT, type PresentRank } from "../../ffi/mpi/presence_page.ts";
 import { awaitsMessage, functionOf, placeOf, waitsForThisRank } from "../../ffi/mpi/waits.ts";
 
 /** A rank that waits as long in one call for one that has left waits in vain. Tests set the variable. */
-const patienceSeconds = () => Number(environment("DISTMATH_PATIENCE_SECONDS")) || 10;
+export const patienceSeconds = () => Number(environment("DISTMATH_PATIENCE_SECONDS")) || 10;
 
 const PAUSE_MILLISECONDS = 1;
+
+/** The ranks of other machines. */
+export interface Elsewhere {
+  /** Tell them that this one leaves. */
+  leave(): void;
+  /** Those that have not told it yet, if this rank is told. */
+  missing(): readonly number[];
+  /** Wait until all has been told. */
+  settle(): void;
+}
 
 /** The calls of a rank when it was first seen in its present one. */
 interface Sighting {
@@ -28,7 +38,8 @@ const never = new Int32Array(new SharedArrayBuffer(4));
 const nothing = { flag: new Int32Array(1), status: new Int32Array(16) };
 
 /**
- * Wait until the other ranks on this machine leave as well. MPI works on in the meantime: what this rank has sent arrives.
+ * Wait until the other ranks on this machine leave as well, and those of other machines of which this one hears. MPI works
+ * on in the meantime: what this rank has sent arrives.
  * Of a long wait `note` tells, once a machine: those others may have good reasons.
  *
  * @returns `null`, or the line that says who waits for this rank.
@@ -38,6 +49,7 @@ export function waitForOthers(
   rank: number,
   presence: Presence,
   note: (line: string) => void,
+  elsewhere: readonly Elsewhere[],
 ): string | null {
   presence.setState(PRESENT.LEAVING);
   const sightings = new Map<number, Sighting>();
@@ -48,7 +60,8 @@ export function waitForOthers(
   while (true) {
     const others = presence.others();
     const working = others.filter(({ state }) => state !== PRESENT.LEAVING);
-    if (working.length === 0) return null;
+    const missing = working.length > 0 ? [] : elsewhere.flatMap((ranks) => ranks.missing());
+    if (working.length + missing.length === 0) return null;
     if (working.length !== workers) [workers, since] = [working.length, performance.now()];
     const stuck = working.filter((other) => isStuck(other, sightings, patience));
     // Whom a rank waits for that takes a message from anyone is not known: then all have to be stuck, and for as long
@@ -63,9 +76,10 @@ export function waitForOthers(
     }
     // Those that wait for this rank are spoken of when their patience is at its end.
     const waits = working.map(waitsForThisRank);
-    if (!isNoted && performance.now() >= noteAt && waits.includes(false) && !waits.includes(true)) {
+    const isPeaceful = missing.length > 0 || waits.includes(false) && !waits.includes(true);
+    if (!isNoted && performance.now() >= noteAt && isPeaceful) {
       isNoted = true;
-      if (presence.claimNote()) note(describeWait(rank, working, patience));
+      if (presence.claimNote()) note(describeWait(rank, working, missing, patience));
     }
     const { anySource, anyTag, world } = mpi.constants;
     mpi.symbols.MPI_Iprobe(anySource, anyTag, world, nothing.flag, nothing.status);
@@ -101,12 +115,19 @@ function describe(
 }
 
 /** For whom a rank waits that has ended; the others are not disturbed. */
-function describeWait(rank: number, working: readonly PresentRank[], patience: number): string {
+function describeWait(
+  rank: number,
+  working: readonly PresentRank[],
+  missing: readonly number[],
+  patience: number,
+): string {
   const places = working.map((other) =>
     `rank ${other.rank}, which is in ${other.calls % 2 === 1 ? placeOf(other) : "no call that waits"}`
   );
-  return `distmath: rank ${rank} has ended, and has waited for more than ${patience} s for the others of this machine to ` +
-    `end: ${places.join("; ")}. The job goes on.`;
+  const whom = working.length > 0
+    ? `the others of this machine to end: ${places.join("; ")}`
+    : `those of other machines to end: ${missing.join(", ")}`;
+  return `distmath: rank ${rank} has ended, and has waited for more than ${patience} s for ${whom}. The job goes on.`;
 }
 
 /**

@@ -34,7 +34,7 @@ import { endWithParent, isMainThread, LAST_WORDS, writeImmediately } from "../..
 import { noteWaiting } from "../../ffi/waiting.ts";
 import { ConfigurationError, StateError } from "../errors.ts";
 import { setIfUnset } from "../environment.ts";
-import { leaveBeforeStart, leftBeforeStart, waitForOthers, waitWhileFailing } from "./departure.ts";
+import { type Elsewhere, leaveBeforeStart, leftBeforeStart, waitForOthers, waitWhileFailing } from "./departure.ts";
 
 let started: Mpi | undefined;
 let isFinalized = false;
@@ -245,13 +245,21 @@ export function finalizeMpi(): void {
 const departure = { waitForOthers };
 noteWaiting(departure, { waitForOthers: "MPI_Finalize" });
 
+const elsewhere: Elsewhere[] = [];
+
+/** Have ranks of other machines told when this one leaves, and waited for if this one is told of theirs. */
+export function leaveWith(others: Elsewhere): void {
+  elsewhere.push(others);
+}
+
 /** Let the others come to their end as well; the job ends if one of them waits for this rank in vain. */
 function waitToLeave(mpi: Mpi): void {
+  for (const others of elsewhere) others.leave();
   const presence = joinedPresence();
-  if (presence === null) return;
-  const line = departure.waitForOthers(mpi, launcher()!.rank, presence, writeImmediately);
-  presence.removeName();
-  if (line === null) return;
+  const line = presence &&
+    departure.waitForOthers(mpi, launcher()!.rank, presence, writeImmediately, elsewhere);
+  presence?.removeName();
+  if (line === null) return elsewhere.forEach((others) => others.settle());
   writeImmediately(line);
   tellEnd(1, "it left while others waited for it");
   abort(1);

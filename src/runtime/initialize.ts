@@ -14,6 +14,7 @@ import { hasCurrentRuntime, setCurrentRuntime } from "./current.ts";
 import { chooseDevice } from "./device_choice.ts";
 import { setIfUnset } from "../environment.ts";
 import { freeQueued, queuedCount } from "../mpi/collective_free.ts";
+import { lookElsewhere } from "../mpi/elsewhere.ts";
 import { beforeMpiEnds, isMpiFinalized } from "../mpi/init_finalize.ts";
 import { Runtime } from "./runtime.ts";
 import { bindingWarning, type Placement, threadsOf } from "./threads.ts";
@@ -113,7 +114,7 @@ export function initialize(options: InitializeOptions = {}): Runtime {
   const threads = given.threads ?? threadsOf(placement);
   setThreads(threads);
   keepFreedMemory(KEPT_BYTES);
-  freeAtEnd(communicator);
+  meetAtEnd(communicator, localSize);
   const runtime = new Runtime({ communicator, localRank, localSize, device, stream, checks, timeoutSeconds, threads });
   setCurrentRuntime(runtime);
   const warning = bindingWarning(placement, machineCores(), launcher()?.kind === "open_mpi");
@@ -210,15 +211,16 @@ function machineOf(communicator: Communicator): { localRank: number; localSize: 
   return { localRank: told?.localRank ?? shared.rank, localSize: shared.size };
 }
 
-const freedAtEnd = new WeakSet<Communicator>();
+const haveEnd = new WeakSet<Communicator>();
 
 /**
  * Have the ranks free what they have queued before MPI ends, by a communicator that nobody else knows: a rank that comes
- * early waits there, and is not taken for one that takes part in what the others do.
+ * early waits there, and is not taken for one that takes part in what the others do. By it ranks of several machines also
+ * tell each other that they leave.
  */
-function freeAtEnd(communicator: Communicator): void {
-  if (freedAtEnd.has(communicator)) return;
-  freedAtEnd.add(communicator);
+function meetAtEnd(communicator: Communicator, localSize: number): void {
+  if (haveEnd.has(communicator)) return;
+  haveEnd.add(communicator);
   const own = communicator.size === 1 ? Communicator.self() : communicator.duplicate();
   const free = () => {
     if (own.allReduce(Int32Array.of(queuedCount()), { op: "max" })[0] === 0) return;
@@ -226,6 +228,7 @@ function freeAtEnd(communicator: Communicator): void {
     if (errors.length > 0) throw errors[0];
   };
   beforeMpiEnds(free, "first");
+  lookElsewhere(own, localSize);
 }
 
 /** BLAS libraries read these when they are opened. What the user has set stays. */

@@ -12,6 +12,9 @@ import { describeRanks } from "./watchdog_thread.ts";
 /** A rank may wait so much longer for others to start MPI. */
 const PATIENCE_AT_START = 6;
 
+/** So many seconds longer where ranks of other machines may have left: those who wait for them end the job by themselves. */
+const GRACE_SECONDS = 2;
+
 /** What a rank was in when it was first seen there. */
 interface Sighting {
   readonly call: string;
@@ -69,7 +72,8 @@ export class LongWaits {
    */
   look(words: Int32Array, now: number = performance.now()): string | null {
     const places = placesOf(words);
-    const stuck = places.filter((at) => this.#isStuck(words, at, now));
+    const grace = places.length < this.#ranks ? GRACE_SECONDS : 0;
+    const stuck = places.filter((at) => this.#isStuck(words, at, now, grace));
     const has = (at: number, state: number) => words[at + fields.STATE] === state;
     const left = places.filter((at) => has(at, PRESENT.LEAVING) || has(at, PRESENT.LEFT_BEFORE_START));
     if (left.length > 0) return left.length < places.length ? null : this.#lookElsewhere(words, places, now);
@@ -87,7 +91,8 @@ export class LongWaits {
   /** What is to be told when all ranks of this machine have ended, but not the job. */
   #lookElsewhere(words: Int32Array, places: readonly number[], now: number): string | null {
     const seconds = Math.floor((now - Math.max(...places.map((at) => this.#seen.get(at)!.since))) / 1000);
-    if (places.length === this.#ranks || seconds < this.#patience) return null;
+    const isTold = words[WORDS.NOTED] !== 0;
+    if (places.length === this.#ranks || isTold || seconds < this.#patience) return null;
     this.#patience *= 2;
     const here = new Set(places.map((at) => words[at + fields.RANK]));
     const elsewhere = Array.from({ length: this.#ranks }, (_, rank) => rank).filter((rank) => !here.has(rank));
@@ -95,13 +100,14 @@ export class LongWaits {
       `machines: ${elsewhere.join(", ")}. The job goes on. timeoutSeconds of initialize() would end it, and --timeout.`;
   }
 
-  #isStuck(words: Int32Array, at: number, now: number): boolean {
+  #isStuck(words: Int32Array, at: number, now: number, grace: number): boolean {
     const state = words[at + fields.STATE];
     const call = `${state} ${words[at + fields.CALLS]}`;
     const seen = this.#seen.get(at);
     if (seen?.call !== call) this.#seen.set(at, { call, since: now });
     if (seen?.call !== call || !isWaiting(words, at)) return false;
-    return now - seen.since >= this.#patience * (state === PRESENT.STARTING ? PATIENCE_AT_START : 1) * 1000;
+    const patience = this.#patience * (state === PRESENT.STARTING ? PATIENCE_AT_START : 1) + grace;
+    return now - seen.since >= patience * 1000;
   }
 }
 

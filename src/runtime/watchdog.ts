@@ -10,7 +10,7 @@
  */
 import { awaited, type AwaitingWatcher, endAwaiting, watchAwaiting } from "../../ffi/awaiting.ts";
 import { endAtOnce, lastWords } from "../../ffi/mpi/last_words.ts";
-import { describeLine } from "../../ffi/mpi/presence_page.ts";
+import { describeLine, describePlace } from "../../ffi/mpi/presence_page.ts";
 import { namesOfFunctions } from "../../ffi/mpi/waits.ts";
 import { COPY, LAST_WORDS } from "../../ffi/process.ts";
 import { startThread } from "../../ffi/thread.ts";
@@ -68,7 +68,10 @@ export function startWatchdog(rank: number, timeoutSeconds: number): void {
   const names = namesOfFunctions();
   const watched: WatchedState = { counters, text, rank, code: TIMED_OUT, lastWords: last, page, names };
   counters[2] = milliseconds;
-  startThread(watchForEver, [endAtOnce, describeRanks, describeLine], watched, { ...LAST_WORDS, ...COPY });
+  startThread(watchForEver, [endAtOnce, describeRanks, describePlace, describeLine], watched, {
+    ...LAST_WORDS,
+    ...COPY,
+  });
   // A thread that is still being started watches nothing.
   Atomics.wait(counters, 3, 0, LONGEST_START_MILLISECONDS);
   state = watched;

@@ -4,7 +4,7 @@
  * @module
  */
 import { endAtOnce, type LastWords } from "../../ffi/mpi/last_words.ts";
-import { describeLine, type SharedPage } from "../../ffi/mpi/presence_page.ts";
+import { describeLine, describePlace, type SharedPage } from "../../ffi/mpi/presence_page.ts";
 import type { COPY, LAST_WORDS } from "../../ffi/process.ts";
 
 /** The exit code of `timeout(1)`. */
@@ -37,12 +37,7 @@ export function describeRanks(
 ): string {
   const { fields, own, ranks } = page;
   const mine = words.subarray(own, own + page.words);
-  const placeOf = (rank: Int32Array) => {
-    const start = rank.byteOffset + 4 * fields.NAME;
-    const operation = new TextDecoder().decode(new Uint8Array(rank.buffer, start, rank[fields.NAME_BYTES]).slice());
-    const name = names.get(rank[fields.FUNCTION]) ?? "a native function";
-    return operation === "" ? name : `${operation} > ${name}`;
-  };
+  const placeOf = (rank: Int32Array) => describePlace(rank, fields, names);
   const isForGpu = mine[fields.CALLS] % 2 === 1 && /^(cuda|nccl)/.test(names.get(mine[fields.FUNCTION]) ?? "");
   const [me, counted] = [own / page.words - 1, fields.LOOK - fields.MESSAGES];
   /** What this rank's NCCL waits for, and another one has not put on its GPU. */

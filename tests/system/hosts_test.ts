@@ -3,6 +3,7 @@ import { assert, assertEquals, assertMatch, assertNotEquals, assertStringInclude
 import { launchers, type MpiInstallation, newestLaunchers, slowdown } from "../mpi_installations.ts";
 import { until } from "../faults/processes.ts";
 import { finish, root, start, temporaryFolder } from "./command.ts";
+import { lineOf } from "../script_lines.ts";
 import { mockTest } from "./mock.ts";
 import { freePort, variablesOf } from "./ranks_by_hand.ts";
 import { type Hosts, ip, makeHosts, namespaces, removeAbandonedHosts, whyNoHosts } from "./hosts.ts";
@@ -75,6 +76,58 @@ testOnHosts("a host that is cut off ends the job", openMpi, async (mpi) => {
   assertMatch(stderr, /^error: the connection to host2 was lost, and the job ended with exit code 1$/m);
   assert(seconds < 20 * slowdown(), `${seconds} s`);
 });
+
+const PATIENT = { DISTMATH_PATIENCE_SECONDS: "2" };
+
+for (const each of [1, 2]) {
+  const start = (hosts: Hosts, mpi: MpiInstallation, way: string) => {
+    const list = hosts.addresses.map((address) => `${address}:${each}`).join();
+    return startOn(
+      hosts,
+      mpi,
+      ["run", "-n", String(2 * each), "--hosts", list, "hosts.ts", way, String(each)],
+      PATIENT,
+    );
+  };
+
+  testOnHosts(
+    `ranks that leave end the job of those that wait on another host, ${each} on each`,
+    launchers,
+    async (mpi) => {
+      using hosts = makeHosts();
+      const { code, stderr } = await finish(start(hosts, mpi, "leaves"));
+      assertEquals(code, 1, stderr);
+      const left = each === 1 ? "rank 1" : "ranks 2, 3";
+      const { source } = lineOf(`${root}tests/system/fixtures/hosts.ts`, "communicator.barrier(); // in vain");
+      assertMatch(
+        stderr,
+        RegExp(
+          `^distmath: rank 0 has waited for more than 2 s in MPI_Barrier at ${source} for ${left} of another machine, which`,
+          "m",
+        ),
+      );
+      await until(() => hosts.processes().length === 0, 30, () => hosts.processes().join("\n"));
+    },
+  );
+
+  testOnHosts(
+    `a host whose ranks have ended tells for whom it waits, ${each} on each`,
+    newestLaunchers,
+    async (mpi) => {
+      using hosts = makeHosts();
+      const { code, stderr } = await finish(start(hosts, mpi, "early"));
+      assertEquals(code, 0, stderr);
+      const [speaker, whom] = each === 1 ? [1, "0"] : [2, "0, 1"];
+      assertEquals(
+        stderr.split("\n").filter((line) => line.startsWith("distmath:")),
+        [
+          `distmath: rank ${speaker} has ended, and has waited for more than 2 s for those of other machines to end: ${whom}. ` +
+          "The job goes on.",
+        ],
+      );
+    },
+  );
+}
 
 testOnHosts("run starts on both hosts of an allocation of PBS", newestLaunchers, async (mpi) => {
   using hosts = makeHosts();

@@ -31,7 +31,7 @@ function notesOf(mayNote: boolean): { notes: string[]; ending: string | null } {
     claimNote: () => mayNote,
     claimTelling: () => true,
   } as unknown as Presence;
-  const ending = waitForOthers(mpi, 1, presence, (line) => notes.push(line));
+  const ending = waitForOthers(mpi, 1, presence, (line) => notes.push(line), []);
   return { notes, ending };
 }
 
@@ -58,4 +58,21 @@ Deno.test("MPI starts when no other rank is about to end with an error", () => {
   let looks = 0;
   waitWhileFailing({ others: () => [working, { ...working, state: states[looks++] }] } as unknown as Presence);
   assertEquals(looks, 3);
+});
+
+Deno.test("a rank that is told of those on other machines waits for them, and tells for whom", () => {
+  const before = Deno.env.get("DISTMATH_PATIENCE_SECONDS");
+  Deno.env.set("DISTMATH_PATIENCE_SECONDS", "0.01");
+  try {
+    const notes: string[] = [];
+    const presence = { setState: () => {}, others: () => [], claimNote: () => true } as unknown as Presence;
+    const elsewhere = { leave: () => {}, settle: () => {}, missing: () => notes.length === 0 ? [4, 5] : [] };
+    assertEquals(waitForOthers(mpi, 1, presence, (line) => notes.push(line), [elsewhere]), null);
+    assertEquals(notes, [
+      "distmath: rank 1 has ended, and has waited for more than 0.01 s for those of other machines to end: 4, 5. The job goes on.",
+    ]);
+  } finally {
+    if (before === undefined) Deno.env.delete("DISTMATH_PATIENCE_SECONDS");
+    else Deno.env.set("DISTMATH_PATIENCE_SECONDS", before);
+  }
 });

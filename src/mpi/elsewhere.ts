@@ -1,0 +1,68 @@
+/**
+ * Ranks of other machines: one that leaves tells a rank on each of them, so that those who wait for it in vain are found.
+ *
+ * A rank that waits in MPI runs no JavaScript, but messages arrive whose receives it has begun. A thread finds them, looks
+ * in the memory that the ranks of its machine share (`ffi/mpi/presence.ts`) who waits, and ends the job if one waits for
+ * a rank that has left.
+ *
+ * @module
+ */
+import { addressOf } from "../../ffi/memory.ts";
+import { endAtOnce, lastWords } from "../../ffi/mpi/last_words.ts";
+import { describeLine, describePlace } from "../../ffi/mpi/presence_page.ts";
+import { namesOfFunctions, ownTurns } from "../../ffi/mpi/waits.ts";
+import { COPY, LAST_WORDS } from "../../ffi/process.ts";
+import { startThread } from "../../ffi/thread.ts";
+import type { Communicator } from "./communicator.ts";
+import { patienceSeconds } from "./departure.ts";
+import { awaitedAmong, MOST_TURNS, watchElsewhere, WORDS_OF_TURN } from "./elsewhere_thread.ts";
+import { leaveWith, presenceHere, startMpi } from "./init_finalize.ts";
+import type { Request } from "./request.ts";
+
+/** What a rank tells: one more than how many scopes, its number in the job, and how far it has come in each. */
+const WORDS_OF_NEWS = 2 + MOST_TURNS * WORDS_OF_TURN;
+
+/**
+ * Have ranks that leave tell those of other machines. Collective over the ranks of `own`, which nobody else communicates by;
+ * nothing where all are on one machine, or there is no MPI.
+ */
+export function lookElsewhere(own: Communicator, localSize: number): void {
+  if (localSize === own.size || startMpi().vendor === "none") return;
+  const machine = own.splitShared();
+  // The lowest rank of each machine speaks for it.
+  const [speaker] = machine.broadcast(Int32Array.of(own.rank));
+  machine.free();
+  const speakers = own.allGather(Int32Array.of(speaker));
+  const others = [...new Set(speakers)].filter((rank) => rank !== speaker);
+  const news = new Int32Array(speaker === own.rank ? own.size * WORDS_OF_NEWS : 0);
+  const newsOf = (rank: number) => news.subarray(rank * WORDS_OF_NEWS, (rank + 1) * WORDS_OF_NEWS);
+  const awaited = speaker !== own.rank ? [] : Array.from(speakers.keys()).filter((rank) => speakers[rank] !== speaker);
+  const requests: Request<unknown>[] = awaited.map((rank) => own.ireceive(newsOf(rank), rank));
+  if (speaker === own.rank) startWatching(news);
+  leaveWith({
+    leave() {
+      const turns = ownTurns().slice(-MOST_TURNS);
+      const words = new Int32Array(WORDS_OF_NEWS);
+      words.set([1 + turns.length, own.worldRanks[own.rank], ...turns.flat()]);
+      requests.push(...others.map((rank) => own.isend(words, rank)));
+    },
+    missing: () => awaited.filter((rank) => newsOf(rank)[0] === 0).map((rank) => own.worldRanks[rank]),
+    settle: () => requests.forEach((request) => request.wait()),
+  });
+}
+
+function startWatching(news: Int32Array<ArrayBuffer>): void {
+  const page = presenceHere()?.memory;
+  if (page === undefined) return;
+  const state = {
+    page,
+    news: { address: addressOf(news), words: WORDS_OF_NEWS, ranks: news.length / WORDS_OF_NEWS },
+    patienceSeconds: patienceSeconds(),
+    lastWords: lastWords(1, "it waited for a rank of another machine that has left"),
+    names: namesOfFunctions(),
+  };
+  startThread(watchElsewhere, [endAtOnce, awaitedAmong, describePlace, describeLine], state, {
+    ...LAST_WORDS,
+    ...COPY,
+  });
+}

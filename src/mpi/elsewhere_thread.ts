@@ -1,0 +1,82 @@
+/**
+ * The thread that looks for ranks of its machine which wait for ranks of others that have left (`elsewhere.ts`).
+ *
+ * @module
+ */
+import { endAtOnce, type LastWords } from "../../ffi/mpi/last_words.ts";
+import { describeLine, describePlace, type SharedPage } from "../../ffi/mpi/presence_page.ts";
+import type { COPY, LAST_WORDS } from "../../ffi/process.ts";
+
+/** Of so many scopes, the newest, a rank tells how far it has come. */
+export const MOST_TURNS = 250;
+
+/** The words of each: which it is, how many calls this rank has made in it, and its number there. */
+export const WORDS_OF_TURN = 3;
+
+/** What the thread is given. */
+export interface ElsewhereState {
+  /** What the ranks of this machine know of each other. */
+  readonly page: SharedPage;
+  /** What ranks of other machines have told: where, words of each, and how many there are. */
+  readonly news: { readonly address: bigint; readonly words: number; readonly ranks: number };
+  readonly patienceSeconds: number;
+  readonly lastWords: LastWords;
+  readonly names: ReadonlyMap<number, string>;
+}
+
+/** The ranks that have left and that one waits for: by its words in the page, and what those have told. */
+export function awaitedAmong(
+  rank: Int32Array,
+  { fields }: Pick<SharedPage, "fields">,
+  news: Int32Array,
+  wordsOfNews: number,
+): number[] {
+  const [scope, turn] = [rank[fields.SCOPE], rank[fields.TURN]];
+  const peers = [rank[fields.FIRST_PEER], rank[fields.SECOND_PEER]];
+  const left: number[] = [];
+  for (let at = 0; at < news.length; at += wordsOfNews) {
+    for (let i = 0; i < news[at] - 1; i++) {
+      const [id, turns, number] = news.subarray(at + 2 + 3 * i, at + 5 + 3 * i);
+      if (id === scope && (turn > 0 ? turns < turn : peers.includes(number))) left.push(news[at + 1]);
+    }
+  }
+  return left;
+}
+
+/** Runs in a thread, where it sees nothing of this module. */
+export function watchElsewhere(
+  { page, news, patienceSeconds, lastWords, names }: ElsewhereState,
+  libc: Deno.DynamicLibrary<typeof LAST_WORDS & typeof COPY>["symbols"],
+): never {
+  const pause = Math.min(500, patienceSeconds * 100);
+  const never = new Int32Array(new SharedArrayBuffer(4));
+  const words = new Int32Array(page.byteLength / 4);
+  const told = new Int32Array(news.ranks * news.words);
+  const seen = Array.from({ length: page.ranks }, () => ({ calls: -1, since: 0 }));
+  /** Whether it works with others, and has been in one call for long. */
+  const isStuck = (rank: Int32Array, i: number) => {
+    const calls = rank[page.fields.CALLS];
+    if (calls !== seen[i].calls) seen[i] = { calls, since: performance.now() };
+    const isHere = rank[page.fields.STATE] === 1 && rank[page.fields.SCOPE] !== 0;
+    return isHere && calls % 2 === 1 && performance.now() - seen[i].since >= patienceSeconds * 1000;
+  };
+  while (true) {
+    Atomics.wait(never, 0, 0, pause);
+    libc.memcpy(new Uint8Array(words.buffer), page.address, BigInt(words.byteLength));
+    libc.memcpy(new Uint8Array(told.buffer), news.address, BigInt(told.byteLength));
+    for (let i = 0; i < page.ranks; i++) {
+      const rank = words.subarray((i + 1) * page.words, (i + 2) * page.words);
+      if (!isStuck(rank, i)) continue;
+      const left = awaitedAmong(rank, page, told, news.words);
+      if (left.length === 0) continue;
+      const place = describePlace(rank, page.fields, names) + describeLine(rank, page.fields);
+      const line =
+        `distmath: rank ${rank[page.fields.RANK]} has waited for more than ${patienceSeconds} s in ${place} for ` +
+        `${left.length === 1 ? "rank" : "ranks"} ${
+          left.join(", ")
+        } of another machine, which ended with exit code 0 or ` +
+        "called finalize(). The job ends with exit code 1.";
+      endAtOnce(1, line, lastWords, libc);
+    }
+  }
+}
