@@ -4,8 +4,8 @@
  * @module
  */
 
-/** The folders of this library, whose lines are not the script's. */
-const own = ["./", "../src/"].map((folder) => new URL(folder, import.meta.url).href);
+/** The folders of this library and of its test runner, whose lines are not the script's. */
+const own = ["./", "../src/", "../scripts/results/"].map((folder) => new URL(folder, import.meta.url).href);
 const deepest = 50;
 
 /** Run something that looks at more of the stack than usual. */

@@ -108,6 +108,9 @@ function hasEnded({ registration, start, result }: OnRank): boolean {
 
 const isRunning = (test: OnRank) => test.start !== undefined && !hasEnded(test);
 
+/** Whether all that is left of a test on a rank is to wait for the others. */
+const isWaiting = (test: OnRank) => isRunning(test) && test.start?.isWaiting === true;
+
 /** Takes the results of all ranks together. */
 export function mergeRanks(readers: readonly TapReader[], end: JobEnd): MergedTest[] {
   const reported = collect(readers);
@@ -133,7 +136,7 @@ interface Job extends Pick<JobEnd, "filter"> {
   guilty: (test: Reported) => number[];
   /** Where ranks were when it ended. */
   whereabouts: (ranks: Iterable<number>) => string;
-  /** What ranks, and the launcher, printed last. */
+  /** What ranks, those that wait for the others, and the launcher printed last. */
   lastWords: (ranks: Iterable<number>) => string[];
   /** Whether a test is marked to be the only one. */
   hasOnly: boolean;
@@ -141,12 +144,14 @@ interface Job extends Pick<JobEnd, "filter"> {
 
 function describeJob(readers: readonly TapReader[], reported: readonly Reported[], end: JobEnd): Job {
   const current = readers.map((_, rank) => reported.find(({ ranks }) => isRunning(ranks[rank]))?.name);
+  const waiting = readers.flatMap((_, rank) => reported.some(({ ranks }) => isWaiting(ranks[rank])) ? [rank] : []);
   const place = (rank: number) => {
     const { isDead, isFinished, started, results } = readers[rank];
     if (isDead) {
       const last = started.at(-1);
       return `gone after an uncaught error ${last === undefined ? "outside of the tests" : `in "${last.name}"`}`;
     }
+    if (waiting.includes(rank)) return `waiting for the others at the end of "${current[rank]}"`;
     if (current[rank] !== undefined) return `in "${current[rank]}"`;
     if (!isFinished) return `after "${results.at(-1)?.name ?? "the start"}"`;
     const isCut = reported.some(({ ranks: { [rank]: test } }) => test.result && !hasEnded(test));
@@ -168,9 +173,12 @@ function describeJob(readers: readonly TapReader[], reported: readonly Reported[
     // It went on without this test, after an error that was caught by nobody.
     const gone = running.filter((rank) => readers[rank].isFinished);
     if (gone.length > 0 || isEndedByFailure) return gone;
-    // One that waits for a rank that has not even come to the test is innocent.
-    if (end.isTimedOut) return test.ranks.every((test) => test.start !== undefined || hasEnded(test)) ? running : [];
-    return dead === undefined ? running : running.filter((rank) => rank === Number(dead));
+    if (end.signal !== null) return dead === undefined ? running : running.filter((rank) => rank === Number(dead));
+    // Who waits at the end of the test, or for a rank that has not even come to it, is innocent; unless all wait there.
+    const late = where(test, (test) => isRunning(test) && !isWaiting(test));
+    const isAnyElsewhere = test.ranks.some((test) => test.start === undefined && !hasEnded(test));
+    if (isAnyElsewhere) return end.isTimedOut ? [] : late;
+    return late.length > 0 ? late : running;
   };
   return {
     problem: describeEnd(readers, reported, end, whereabouts(readers.keys())),
@@ -179,7 +187,10 @@ function describeJob(readers: readonly TapReader[], reported: readonly Reported[
     guilty,
     whereabouts,
     lastWords: (ranks) => {
-      const own = [...ranks].flatMap((rank) => readers[rank].output.map((line) => `[rank ${rank}] ${line}`));
+      // One that has waited for too long may have ended the job, and says so.
+      const own = [...new Set([...ranks, ...waiting])].flatMap((rank) =>
+        readers[rank].output.map((line) => `[rank ${rank}] ${line}`)
+      );
       return [...own, ...end.output, ...placesBeside(end.places ?? null, readers)];
     },
     hasOnly: reported.some(({ ranks }) => ranks.some(({ registration }) => registration?.isOnly)),

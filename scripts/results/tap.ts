@@ -25,6 +25,8 @@ export interface Start {
   output: string[];
   /** The error of this rank itself, with its stack, while the others may not know of it yet. */
   failure?: string;
+  /** Whether it went well on this rank, which has to wait for the others yet. */
+  isWaiting?: boolean;
   /** Whether an error that nobody caught has ended the process since then. */
   isFatal?: boolean;
   /** Whether its body has ended: the process may be gone before it reports the result. */
@@ -43,13 +45,14 @@ export interface Registration {
 }
 
 /**
- * What `test_output.ts` tells, which TAP does not or too late: a test was registered, it begins, it fails on this rank, its
- * body has ended; an error was caught by nobody, or by somebody after all.
+ * What `test_output.ts` tells, which TAP does not or too late: a test was registered, it begins, it fails on this rank, or
+ * waits there for the others, its body has ended; an error was caught by nobody, or by somebody after all.
  */
 export type News =
   | { registered: Registration }
   | { started: string }
   | { failed: string; error: string }
+  | { waits: string }
   | { ended: string; error: string | null }
   | { uncaughtIn: string | null; isFatal: boolean };
 
@@ -124,6 +127,7 @@ export class TapReader {
     if ("registered" in news) this.registered.push(news.registered);
     else if ("started" in news) this.started.push({ name: news.started, output: [] });
     else if ("ended" in news) this.#end(news.ended, news.error);
+    else if ("waits" in news) this.#note(news.waits, { isWaiting: true });
     else if ("failed" in news) this.#note(news.failed, { failure: news.error });
     else if (news.uncaughtIn === null) this.#isFatal = news.isFatal;
     else this.#note(news.uncaughtIn, { isFatal: news.isFatal });

@@ -40,6 +40,9 @@ addEventListener("distmath-failure", (event) => {
   if (current !== null) tell({ failed: current, error: (event as CustomEvent<string>).detail });
 });
 
+// `clusterTest` has nothing left to do on this rank.
+addEventListener("distmath-waits", () => current !== null && tell({ waits: current }));
+
 /** The arguments of `Deno.test` in any of its forms as one definition. */
 function definitionOf([first, second, third]: readonly unknown[]): Deno.TestDefinition {
   if (typeof first === "function") return { name: first.name, fn: first as Deno.TestDefinition["fn"] };

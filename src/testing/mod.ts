@@ -138,7 +138,10 @@ async function runOnAllRanks(
   } catch (error) {
     failure = { error };
   }
-  if (failure && current.size > 1) report(current.rank, name, failure.error);
+  if (current.size > 1) {
+    if (failure) report(current.rank, name, failure.error);
+    else dispatchEvent(new Event("distmath-waits")); // for the others, and is not to blame
+  }
   const message = failure ? messageOf(failure.error) : null;
   const seconds = failure ? GRACE_SECONDS : timeoutSeconds;
   if (isWithoutMpi()) startWatchdog(current.rank, seconds);

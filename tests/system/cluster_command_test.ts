@@ -77,7 +77,7 @@ for (const mpi of launchers) {
     assertStringIncludes(
       stdout,
       `rank 1 did not come to the end of the test: the job did not end within ${limit} s: ` +
-        'rank 0 was in "waits for rank 1", rank 1 was in "hangs on',
+        'rank 0 was waiting for the others at the end of "waits for rank 1", rank 1 was in "hangs on',
     );
     // In a new job.
     assertStringIncludes(stdout, "  waits for rank 1 … ok");
@@ -181,6 +181,27 @@ for (const mpi of newestLaunchers) {
       stdout,
       /rank 1 waits in MPI_Allgather at mismatched_test\.ts:11:.*, collective call \d+\n.*rank 2 has not arrived: it is in no call that waits; its last one was MPI_Barrier at mismatched_test\.ts:10:.*, collective call \d+\n/,
     );
+  });
+}
+
+for (const mpi of newestLaunchers) {
+  Deno.test(`cluster-test blames the rank that never ends a test, not the one that waits for it [${mpi.name}]`, async () => {
+    const args = ["cluster-test", "--no-check", "--mpirun", mpi.mpirun, "--ranks", "2", "spins.ts"];
+    const { code, stdout } = await main(args, { cwd: fixtures });
+    assertEquals(code, 1);
+    assertStringIncludes(stdout, "  spins on rank 1 … FAILED on rank 1\n");
+    assertStringIncludes(
+      stdout,
+      "rank 1 did not come to the end of the test: the job ended with exit code 1: " +
+        'rank 0 was waiting for the others at the end of "spins on rank 1", rank 1 was in "spins on rank 1"\n' +
+        '    [rank 0] rank 0 has waited 3 s for the other ranks to end "spins on rank 1"; the job ends.\n',
+    );
+    // The calls are the runner's, which are in no line of the script.
+    assertMatch(
+      stdout,
+      /^ {6}rank 0 waits in MPI_Ibarrier, collective call \d+\n {6}rank 1 has not arrived: it is in no call that waits; its last one was MPI_Allgatherv, collective call \d+$/m,
+    );
+    assertEquals(stdout.trim().split("\n").at(-1), "1 passed, 1 failed");
   });
 }
 

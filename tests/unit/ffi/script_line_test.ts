@@ -27,6 +27,13 @@ Deno.test("lineOfScript() is empty where traces are of the script's own kind", (
   }
 });
 
+Deno.test("the runner of cluster tests is no script", () => {
+  const runner = new URL("../../../scripts/results/test_output.ts", import.meta.url);
+  const runnerCalls = new Function("test", `return test();\n//# sourceURL=${runner}`);
+  assertMatch(runnerCalls(() => new Error().stack), /test_output\.ts/);
+  assertMatch(runnerCalls(lineOfScript), /^script_line_test\.ts:34:\d+$/);
+});
+
 Deno.test("traceToScript() leaves alone traces that get to the script, and what has none", () => {
   const error = new Error("mine");
   const { stack } = error;

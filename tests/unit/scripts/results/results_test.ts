@@ -131,6 +131,37 @@ Deno.test("mergeRanks() tells of the ranks that failed themselves, not of those 
   assertEquals(inShort([c]), [["a", "failed", 0, 1]]);
 });
 
+Deno.test("mergeRanks() does not blame ranks that only wait for the others at the end of a test", () => {
+  const all = registered("a");
+  const waits = read(...all, starts("a"), tells({ waits: "a" }), "rank 0 has waited");
+  const hangs = () => read(...all, starts("a"), "from rank 1");
+  const exits = { ...goodEnd, code: 1 };
+  const [a] = mergeRanks([waits, hangs()], exits);
+  assertEquals(inShort([a]), [["a", "failed", 1]]);
+  assertEquals(
+    a.details,
+    "rank 1 did not come to the end of the test: the job ended with exit code 1: " +
+      'rank 0 was waiting for the others at the end of "a", rank 1 was in "a"\n' +
+      "[rank 1] from rank 1\n[rank 0] rank 0 has waited",
+  );
+  const timedOut = { ...goodEnd, code: 124, isTimedOut: true, timeoutSeconds: 4 };
+  assertEquals(inShort(mergeRanks([waits, hangs(), waits, hangs()], timedOut)), [["a", "failed", 1, 3]]);
+  // Nor if it is in an earlier test, or between two, that a rank hangs.
+  const both = registered("a", "b");
+  const ahead = read(...both, ...passes("a"), starts("b"), tells({ waits: "b" }), "rank 0 has waited");
+  const behind = read(...both, starts("a"));
+  const earlier = mergeRanks([ahead, behind], exits);
+  assertEquals(inShort(earlier), [["a", "failed", 1], ["b", "not run"]]);
+  assertStringIncludes(earlier[0].details, 'at the end of "b", rank 1 was in "a"\n[rank 0] rank 0 has waited');
+  const [, b, file] = mergeRanks([ahead, read(...both, ...passes("a"))], exits);
+  assertEquals(inShort([b, file]), [["b", "not run"], ["(the whole file)", "failed"]]);
+  assertStringIncludes(file.details, 'the others at the end of "b", rank 1 was after "a"\n[rank 0] rank 0 has waited');
+  // Unless one of them was killed, or all of them wait.
+  const signal = "a rank was ended by signal 9 (Killed)";
+  assertEquals(inShort(mergeRanks([waits, hangs()], { ...goodEnd, code: 137, signal })), [["a", "failed", 0, 1]]);
+  for (const end of [exits, timedOut]) assertEquals(inShort(mergeRanks([waits, waits], end)), [["a", "failed", 0, 1]]);
+});
+
 Deno.test("mergeRanks() blames the test, and the rank, of an error that nobody caught", () => {
   const all = registered("a", "b", "c");
   const dies = [
