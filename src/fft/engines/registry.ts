@@ -16,8 +16,10 @@ import { fftwEngine } from "./fftw/engine.ts";
 // The types below look at these through the module: the engines themselves are no part of the public API.
 
 /**
- * The engines of this library: a new one is added here. `auto` takes the first for a device. Of those for GPUs `cufft` was the
- * faster in all that was measured, see bench/results/gpu_fft_h200.json, and has all forms.
+ * The engines of this library: a new one is added here. `auto` takes the first for a device. Of those for GPUs `cufft` has all
+ * forms, and was the faster for large arrays on slabs and wherever results go to new arrays (bench/results/gpu_fft_h200.json);
+ * in place, in symmetric memory, cuFFTMp took 9 to 21 % less between pencils and of small arrays (gpu_transforms_h200.json),
+ * which `FFT.autotune` finds.
  */
 export const FFT_ENGINES = [fftwEngine, cufftEngine, cufftMpEngine] as const;
 
