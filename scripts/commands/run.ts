@@ -40,7 +40,7 @@ ${placeHelp}
   --sbatch FILE      write a job file for Slurm instead; "-" prints it
   --pbs FILE         write one for PBS
   --mpijob FILE      write one for Kubeflow's MPI operator; --gpus is how many a host there, and in the two above
-  --image NAME       the container image of an MPIJob (distmath)
+  --image NAME       the container image of an MPIJob (distmath, as Containerfile makes it, with distmath in /distmath)
   --mpirun PATH      the launcher to use (also DISTMATH_MPIRUN)
 `;
 
@@ -160,6 +160,15 @@ function argumentsOf(values: RunValues, flags: readonly string[]): string[] {
   ];
 }
 
+/** Where the image that `Containerfile` makes has this library. */
+const IMAGE_FOLDER = "/distmath/";
+
+/** A path of this library as the image has it; other paths and URLs as they are. */
+function inImage(path: string): string {
+  const own = scriptAddress("main.ts").replace(/scripts\/main\.ts$/, "");
+  return `${path}/`.startsWith(own) ? (IMAGE_FOLDER + path.slice(own.length)).replace(/\/$/, "") : path;
+}
+
 /** Write the job file that an option asks for. */
 function writeBatchFile(
   system: BatchSystem,
@@ -171,7 +180,8 @@ function writeBatchFile(
     /^[^A-Za-z]/,
     "job-$&",
   );
-  const text = batchFile(system, { ...job, name, folder: userPath(".") });
+  const place = system === "mpijob" ? inImage : (path: string) => path;
+  const text = batchFile(system, { ...job, name, folder: place(userPath(".")), command: job.command.map(place) });
   if (file === "-") return console.log(text.trimEnd());
   const path = userPath(file);
   Deno.writeTextFileSync(path, text);

@@ -1,4 +1,4 @@
-import { assert, assertEquals, assertRejects, assertStringIncludes } from "@std/assert";
+import { assert, assertEquals, assertMatch, assertRejects, assertStringIncludes } from "@std/assert";
 import { run } from "../../../../scripts/commands/run.ts";
 import { CommandError } from "../../../../scripts/terminal.ts";
 
@@ -24,7 +24,12 @@ Deno.test("job files hold the values that variables have here, and leave GPUs an
     assertStringIncludes(text, `--env 'DISTMATH_ANY=it'\\''s here' `);
     assertStringIncludes(text, "#SBATCH --gpus-per-node=2\n");
     assert(!text.includes("4,6") && !text.includes("--nodelist"), text);
-    assertEquals(JSON.parse(await jobFile("mpijob", "-n", "2")).spec.mpiReplicaSpecs.Worker.replicas, 2);
+    const { Launcher, Worker } = JSON.parse(await jobFile("mpijob", "-n", "2")).spec.mpiReplicaSpecs;
+    assertEquals(Worker.replicas, 2);
+    // As the image has it.
+    const [{ workingDir, command }] = Launcher.template.spec.containers;
+    assertEquals([workingDir, command[3]], ["/distmath", "/distmath/scripts/main.ts"]);
+    assertMatch(command.at(-1), /^\/distmath\/.*\.ts$/);
   } finally {
     for (const name of Object.keys(set)) Deno.env.delete(name);
   }
