@@ -21,6 +21,8 @@ export interface Planned {
   readonly workspaceBytes: number;
   /** Bytes that leave ranks, over all ranks, in one execution. */
   readonly bytesMoved: number;
+  /** Bytes that a library sends besides, without telling, at least; null if nothing is known of them. */
+  readonly libraryBytes?: number | null;
   /** Who sends what to whom; null if a library does not tell. */
   readonly communication: CommunicationMatrix | null;
   /** What is known of the time; null if there is no model. */
@@ -30,12 +32,11 @@ export interface Planned {
 
 /** A plan in words, a line each. */
 export function explainPlan(planned: Planned, { rank }: Runtime): string[] {
-  const { engine, algorithm, variant, steps = [], workspaceBytes, bytesMoved, communication, times, notes = [] } =
-    planned;
+  const { engine, algorithm, variant, steps = [], workspaceBytes, communication, times, notes = [] } = planned;
   const details = [
     ...steps,
-    `workspace ${workspaceBytes} bytes on this rank, ${bytesMoved} bytes between ranks an execution`,
-    ...communication ? [...communication.notes, describeShare(communication, rank)] : [],
+    `workspace ${workspaceBytes} bytes on this rank, ${explainBytes(planned)}`,
+    ...communication ? [...communication.notes, ...explainShare(planned, communication, rank)] : [],
     times
       ? explainTimes(times)
       : `no time is predicted: there is no model of ${engine === undefined ? algorithm : `engine ${engine}`} here`,
@@ -43,6 +44,20 @@ export function explainPlan(planned: Planned, { rank }: Runtime): string[] {
   ];
   const title = `algorithm ${algorithm}${variant === undefined ? "" : `: ${variant}`}`;
   return [engine === undefined ? title : `engine ${engine}, ${title}`, ...details.map((line) => `  ${line}`)];
+}
+
+function explainBytes({ bytesMoved, libraryBytes }: Planned): string {
+  const between = "bytes between ranks an execution";
+  if (libraryBytes === undefined) return `${bytesMoved} ${between}`;
+  if (libraryBytes === null) return `${bytesMoved} ${between}, and an unknown number that the library sends`;
+  return `at least ${bytesMoved + libraryBytes} ${between}`;
+}
+
+/** What is known of this rank's share. */
+function explainShare({ libraryBytes }: Planned, communication: CommunicationMatrix, rank: number): string[] {
+  const share = describeShare(communication, rank);
+  if (libraryBytes === undefined) return [share];
+  return communication.total > 0 ? [`of the rest ${share}`] : [];
 }
 
 function explainTimes({ predicted, measured, limit, basis }: AlgorithmTimes): string {

@@ -123,9 +123,13 @@ function noteRecorded(runtime: Runtime, operation: string, recorded: Recorded): 
 
 function recordedInWords({ stream }: Runtime, name: string, recorded: Recorded | null): string {
   if (recorded === null) return `no ${name} was recorded (Runtime.record)`;
-  const calls = Object.entries(recorded.collectives).map(([name, count]) => `${name} ${count}`).join(", ") || "none";
+  const counted = (counts: Readonly<Record<string, number>>) =>
+    Object.entries(counts).map(([name, count]) => `${name} ${count}`).join(", ");
+  const calls = counted(recorded.collectives) || "none";
+  const exchanges = counted(recorded.exchanges);
   const time = `${(1e6 * recorded.seconds).toFixed(1)} us${stream === null ? "" : " of the host"} on this rank`;
-  return `the last ${name} that was recorded took ${time}; collective calls: ${calls}`;
+  return `the last ${name} that was recorded took ${time}; collective calls: ${calls}` +
+    (exchanges === "" ? "" : `; exchanges: ${exchanges}`);
 }
 
 /** Refuse what is no stream, and any where the device has none. */

@@ -36,16 +36,32 @@ export interface OpenSpan {
   end(): void;
 }
 
-/** What an operation took, and the collective functions that it called, on this rank. */
+/** What an operation took, the collective functions that it called, and what the ranks exchanged, on this rank. */
 export interface Recorded {
   readonly seconds: number;
   readonly collectives: Readonly<Record<string, number>>;
+  /** By what they are and how they travel, such as `all-to-all in shared memory`. */
+  readonly exchanges: Readonly<Record<string, number>>;
+}
+
+/** How often something happened, by its name. */
+type Counts = Map<string, number>;
+
+function addOne(counts: Counts, name: string): void {
+  counts.set(name, (counts.get(name) ?? 0) + 1);
+}
+
+/** What was added since then. */
+function addedSince(before: Counts, counts: Counts): Record<string, number> {
+  const added = [...counts].map(([name, count]) => [name, count - (before.get(name) ?? 0)] as const);
+  return Object.fromEntries(added.filter(([, count]) => count > 0));
 }
 
 /** Takes down what this rank does. */
 export class Recorder implements Disposable {
   readonly #spans: RecordedSpan[] = [];
-  readonly #calls = new Map<string, number>();
+  readonly #calls: Counts = new Map();
+  readonly #exchanges: Counts = new Map();
   readonly #streams: Stream[] = [];
   readonly #tracer: Tracer | null = null;
   /** When the tracer began. */
@@ -73,6 +89,11 @@ export class Recorder implements Disposable {
     return Object.fromEntries(this.#calls);
   }
 
+  /** How often ranks exchanged what, and how. */
+  get exchanges(): Record<string, number> {
+    return Object.fromEntries(this.#exchanges);
+  }
+
   /** Something that an operation does begins. */
   begin(kind: Span["kind"], label: string): OpenSpan {
     const start = performance.now();
@@ -90,16 +111,17 @@ export class Recorder implements Disposable {
     stream: Stream | null,
     run: () => T,
   ): { readonly result: T; readonly recorded: Recorded } {
-    const before = new Map(this.#calls);
+    const [calls, exchanges] = [new Map(this.#calls), new Map(this.#exchanges)];
     const start = performance.now();
     const result = this.#traced(label, stream, run);
     const end = performance.now();
     this.note({ lane: OPERATIONS, kind: "operation", label, start, end });
-    const collectives: Record<string, number> = {};
-    for (const [name, calls] of this.#calls) {
-      if (calls > (before.get(name) ?? 0)) collectives[name] = calls - (before.get(name) ?? 0);
-    }
-    return { result, recorded: { seconds: (end - start) / 1000, collectives } };
+    const recorded = {
+      seconds: (end - start) / 1000,
+      collectives: addedSince(calls, this.#calls),
+      exchanges: addedSince(exchanges, this.#exchanges),
+    };
+    return { result, recorded };
   }
 
   /** Call a native function that waits for other ranks. */
@@ -116,7 +138,12 @@ export class Recorder implements Disposable {
 
   /** Count a call of a collective function. */
   count(name: string): void {
-    this.#calls.set(name, (this.#calls.get(name) ?? 0) + 1);
+    addOne(this.#calls, name);
+  }
+
+  /** Count an exchange between the ranks, whatever carries it. */
+  exchange(name: string): void {
+    addOne(this.#exchanges, name);
   }
 
   /** Free the events. */

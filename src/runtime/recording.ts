@@ -58,6 +58,15 @@ export class Recording implements Disposable {
     return this.#recorder.collectives;
   }
 
+  /**
+   * How often the ranks have exchanged parts of arrays since the recording began, by what the exchange is and how it
+   * travels: `all-to-all in shared memory`, `all-gather by messages`. Those that are one call of MPI are in
+   * {@linkcode collectives}, too. What travels inside of libraries, and in products on GPUs, is not counted. Local.
+   */
+  get exchanges(): Readonly<Record<string, number>> {
+    return this.#recorder.exchanges;
+  }
+
   /** End the recording; {@linkcode timeline} can still be asked for. Local. */
   stop(): void {
     if (this.#spans !== null) return;

@@ -605,7 +605,7 @@ export const LOCAL_CALLS = `
   findGpuDriver inspectGpus roomOnGpus launcher copyFromDevice copyToDevice liveAllocations numroc allocate decode promote
   dtypeInfo dtypeOf encode fromFloat32 isNarrowFloat toFloat32 parseNpyHeader geluAuxShape reluAuxShape inferDistribution
   matrixQualifiers explain nearest packQualifiers qualifiersObject environment findCompiler nativePrefix openedLibraries searchFolders
-  Recording Recording.collectives Recording.stop
+  Recording Recording.collectives Recording.exchanges Recording.stop
   Runtime Runtime.print Runtime.record Runtime.versions Runtime.onCollect Runtime.warnOnce Runtime.isFinalized Runtime.isClosed
   DistributedArray DistributedArray:wrap DistributedArray:of DistributedArray:share DistributedArray.local DistributedArray.isLost DistributedArray.size
   DistributedArray.entries DistributedArray.owner DistributedArray.hostPart DistributedArray.besides

@@ -1,5 +1,5 @@
 /** The products of nvmath-python's test grid, and uneven ones, against plain loops. */
-import { assert, assertEquals, assertMatch, assertStrictEquals, assertThrows } from "@std/assert";
+import { assert, assertEquals, assertMatch, assertStrictEquals, assertStringIncludes, assertThrows } from "@std/assert";
 import {
   BlockCyclic,
   BlockNonCyclic,
@@ -707,6 +707,33 @@ clusterTest("explain() and algorithm tell what happens", (runtime) => {
   } else {
     assertThrows(() => object.communication, ConfigurationError, "engine cublasmp does not tell which rank sends");
   }
+});
+
+clusterTest("explain() tells what p?gemm sends at least, and no number of what it does not tell", (runtime) => {
+  if (runtime.device.kind === "gpu") return;
+  const { size } = runtime;
+  const grid = new ProcessGrid({ shape: [1, size], layout: "row-major" });
+  const blocks = new BlockCyclic(grid, [2, 2]);
+  using a = DistributedArray.full(runtime, [16, 16], blocks, 1);
+  using rows = DistributedArray.full(runtime, [16, 16], Slab.X, 1);
+  using object = new Matmul(a, a, { distribution: blocks, algorithm: "pgemm" });
+  object.plan();
+  const text = object.explain();
+  const { bytesMoved, libraryBytes } = object.algorithm;
+  const least = 8 * 256 * (size - 1);
+  assertEquals([bytesMoved, libraryBytes], [0, size > 1 ? least : undefined]);
+  assertStringIncludes(text, `${size > 1 ? `at least ${least}` : ", 0"} bytes between ranks an execution`);
+  assertEquals(text.includes("this rank sends 0 bytes"), size === 1, text);
+  if (size === 1) return;
+  assertStringIncludes(text, `without what p?gemm sends, at least ${least} bytes in all`);
+  assertStringIncludes(object.communication.toText(), `at least ${least} bytes in all`);
+  using moving = new Matmul(rows, a, { distribution: blocks, algorithm: "pgemm" });
+  moving.plan();
+  const moved = moving.algorithm.bytesMoved;
+  assert(moved > 0);
+  const sent = moving.communication.sent(runtime.rank);
+  assertStringIncludes(moving.explain(), `at least ${moved + moving.algorithm.libraryBytes!} bytes between ranks`);
+  assertStringIncludes(moving.explain(), `\n  of the rest this rank sends ${sent} bytes`);
 });
 
 clusterTest("one call of matmul agrees once, its steps apart one time each", (runtime) => {

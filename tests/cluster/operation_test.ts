@@ -1,11 +1,13 @@
 /** A collective operation of its own on the library's life of operations: y = alpha x + y. */
-import { assert, assertEquals, assertStringIncludes } from "@std/assert";
+import { assert, assertEquals, assertMatch, assertStringIncludes } from "@std/assert";
 import {
   CollectiveError,
   DistributedArray,
+  FFT,
   initialize,
   Matmul,
   Redistribution,
+  Replicated,
   ShapeError,
   Slab,
   StateError,
@@ -153,4 +155,33 @@ clusterTest("a recording has what all ranks did, by one clock, and counts collec
   assertEquals(again.measured.filter(({ lane }) => lane === 0).length, 2 * size);
   assertStringIncludes(again.toSVG(), `>rank ${size - 1}, operations</text>`);
   assertStringIncludes(again.toChromeTrace(), '"thread_name"');
+});
+
+clusterTest("a recording counts what the ranks exchange, whichever way it travels", (runtime) => {
+  const { size, stream } = runtime;
+  if (stream !== null) return;
+  using a = DistributedArray.full(runtime, [256, 256], Slab.X, 1);
+  using gather = new Matmul(a, a, { distribution: Slab.X, algorithm: "all_gather_gemm" });
+  gather.plan();
+  using turn = new Redistribution(a, Slab.Y);
+  using spectrum = new FFT(a, { distribution: Slab.Y });
+  spectrum.plan();
+  using recording = runtime.record();
+  const told = (operation: { execute(): DistributedArray; explain(): string }) => {
+    operation.execute().free();
+    return / exchanges: (.*)$/.exec(operation.explain())?.[1] ?? "none";
+  };
+  const shared = /^all-to-all (between processes|in shared memory|by messages) 1$/;
+  const none = /^none$/;
+  assertMatch(told(gather), size > 1 ? /^all-gather by messages 1$/ : none);
+  assertMatch(told(turn), size > 1 ? shared : none);
+  assertMatch(told(spectrum), size > 1 ? shared : none);
+  turn.plan({ algorithm: "packed_alltoallv" });
+  assertMatch(told(turn), size > 1 ? /^all-to-all by messages 1$/ : none);
+  if (size > 1) assertStringIncludes(turn.explain(), "collective calls: MPI_Alltoallv 1; exchanges: ");
+  a.redistribute(Replicated).free();
+  a.allGather();
+  const counts = Object.entries(recording.exchanges);
+  const all = (kind: string) => counts.reduce((sum, [name, count]) => sum + (name.startsWith(kind) ? count : 0), 0);
+  assertEquals([all("all-to-all "), all("all-gather ") >= 2], size > 1 ? [3, true] : [0, false]);
 });

@@ -360,4 +360,8 @@ clusterTest("explain names the schedule", { ranks: [2] }, (runtime) => {
   object.plan();
   assertStringIncludes(object.explain(), "engine overlap, algorithm gemm_reduce_scatter");
   assertStringIncludes(object.explain(), "schedule relay, in shared memory");
+  using recording = runtime.record();
+  object.execute().free();
+  assertEquals(recording.exchanges, { "reduce-scatter in shared memory": 1 });
+  assertStringIncludes(object.explain(), "; exchanges: reduce-scatter in shared memory 1");
 });

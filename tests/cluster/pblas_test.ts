@@ -459,6 +459,8 @@ clusterTest("explain() tells what a routine would do, and what its last call did
   assertEquals(lines.some((line) => line.startsWith("  copy: ")), size > 1, moved);
   const sent = Number(/this rank sends (\d+) bytes/.exec(moved)?.[1]);
   const all = runtime.communicator.allReduce(Float64Array.of(sent))[0];
+  assertEquals(moved.includes("and an unknown number that the library sends"), size > 1, moved);
+  assertEquals(text.includes("this rank sends 0 bytes"), size === 1, text);
   assertStringIncludes(moved, `, ${all} bytes between ranks an execution`);
   assertEquals(all > 0, size > 1);
 

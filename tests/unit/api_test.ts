@@ -33,7 +33,7 @@ const ERRORS = words(`
 /** Methods and accessors; `static` before those of the class itself. */
 const METHODS: Record<string, string> = {
   Runtime: "record versions collect finalize print",
-  Recording: "collectives stop timeline",
+  Recording: "collectives exchanges stop timeline",
   Timeline: "toSVG toChromeTrace",
   Communicator: `static world static self
     barrier broadcast reduce allReduce gather gatherV scatter scatterV allGather allGatherV allToAll allToAllV reduceScatter

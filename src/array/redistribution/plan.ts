@@ -92,6 +92,7 @@ export class RedistributionPlan {
   #directSends: readonly Transfer[] | null = null;
   #directReceives: readonly Transfer[] | null = null;
   #arrivesWhole: boolean | null = null;
+  #exchange: string | null = null;
   /** Elements that leave a rank, over all ranks. */
   readonly elementsMoved: number;
   /** Elements of the largest part that any rank has before or after. */
@@ -128,6 +129,11 @@ export class RedistributionPlan {
   /** Bytes that leave a rank, over all ranks, for elements of this size. */
   bytesMoved(itemSize: number): number {
     return this.elementsMoved * itemSize;
+  }
+
+  /** The name of what the ranks exchange, as of a collective call: the same on all of them. */
+  get exchange(): string {
+    return this.#exchange ??= exchangeBetween(this.from, this.to);
   }
 
   /** Whether what any rank sends to another makes one block there, without gaps along a dimension: the same on all ranks. */
@@ -199,6 +205,16 @@ function largestPart(from: Parts, to: Parts, shape: readonly number[], size: num
 
 function countOfProduct(ranges: readonly (readonly Range[])[]): number {
   return sizeOfShape(ranges.map(countOf));
+}
+
+function exchangeBetween(from: Parts, to: Parts): string {
+  if (to.isReplicated) return isOnOneRank(from) ? "broadcast" : "all-gather";
+  return isOnOneRank(from) ? "scatter" : isOnOneRank(to) ? "gather" : "all-to-all";
+}
+
+function isOnOneRank(parts: Parts): boolean {
+  const counts = Array.from({ length: parts.size! }, (_, rank) => countOfProduct(parts.ranges(rank)));
+  return counts.filter((count) => count > 0).length === 1;
 }
 
 function arriveWhole(from: Parts, to: Parts): boolean {

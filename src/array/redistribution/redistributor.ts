@@ -8,6 +8,7 @@ import { dtypeInfo } from "../../dtype/dtype.ts";
 import { type DeviceChannels, openDeviceChannels, openedDeviceChannels } from "../../memory/device_channels.ts";
 import { openChannels, openedChannels, type PeerChannels } from "../../memory/peer_channels.ts";
 import { agreeStrictly } from "../../runtime/agreement.ts";
+import { recorder } from "../../runtime/recorder.ts";
 import type { Runtime } from "../../runtime/runtime.ts";
 import { type Order, prepareCopy } from "../layout.ts";
 import { LocalArray } from "../local_array.ts";
@@ -243,7 +244,9 @@ export class Redistributor {
    */
   prepareMaking(making: Making, source: LocalArray, order: Order): ((target: LocalArray) => () => void) | null {
     const channels = this.canMoveWhile(order, dtypeInfo(source.dtype).itemSize) ? this.#channels() : null;
-    return channels ? prepareMaking(this.#plan, channels, making, source, order) : null;
+    if (!channels) return null;
+    const prepare = prepareMaking(this.#plan, channels, making, source, order);
+    return (target) => this.#counted("between processes", prepare(target));
   }
 
   /**
@@ -255,7 +258,8 @@ export class Redistributor {
     const channels = canMove ? this.#deviceChannels() : null;
     if (!channels || this.#runtime.stream!.isCapturing) return null;
     this.#plan.check(source, target);
-    return this.#peers!.prepare(channels, source, target, order, this.#isDirect(target, order), making);
+    const isDirect = this.#isDirect(target, order);
+    return this.#counted("between GPUs", this.#peers!.prepare(channels, source, target, order, isDirect, making));
   }
 
   /** For parts that share memory, from which nothing may be read after it was written to. */
@@ -310,12 +314,22 @@ export class Redistributor {
   #prepareOnHost(source: LocalArray, target: LocalArray, order: Order): (() => void) | null {
     const channels = this.#channels();
     if (channels === undefined) return null;
-    if (this.#asked === "derived_types") return this.#typed.prepare(source, target, order);
-    if (channels === null) return this.#host.prepare(source, target, order);
-    if (this.#isBetweenProcesses(channels, dtypeInfo(source.dtype).itemSize, order)) {
-      return this.#processes.prepare(channels, source, target, order);
+    if (channels === null) {
+      const executor = this.#asked === "derived_types" ? this.#typed : this.#host;
+      return this.#counted("by messages", executor.prepare(source, target, order));
     }
-    return prepareThroughWindow(this.#plan, channels, source, target, order);
+    if (this.#isBetweenProcesses(channels, dtypeInfo(source.dtype).itemSize, order)) {
+      return this.#counted("between processes", this.#processes.prepare(channels, source, target, order));
+    }
+    return this.#counted("in shared memory", prepareThroughWindow(this.#plan, channels, source, target, order));
+  }
+
+  /** What moves elements, with a word on it for who records. */
+  #counted(way: string, move: () => void): () => void {
+    return () => {
+      recorder?.exchange(`${this.#plan.exchange} ${way}`);
+      move();
+    };
   }
 
   /** Whether elements go from process to process: the same on all ranks. */
@@ -328,8 +342,9 @@ export class Redistributor {
   #prepareOnDevice(source: LocalArray, target: LocalArray, order: Order): (() => void) | null {
     const channels = this.#runtime.stream!.isCapturing ? null : this.#deviceChannels();
     if (channels === undefined) return null;
-    if (channels === null) return this.#gpu.prepare(source, target, order);
-    return this.#peers!.prepare(channels, source, target, order, this.#isDirect(target, order));
+    if (channels === null) return this.#counted("by NCCL", this.#gpu.prepare(source, target, order));
+    const isDirect = this.#isDirect(target, order);
+    return this.#counted("between GPUs", this.#peers!.prepare(channels, source, target, order, isDirect));
   }
 
   /** Let go of what it keeps. */

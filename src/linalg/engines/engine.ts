@@ -36,6 +36,11 @@ export interface AlgorithmReport {
   readonly workspaceBytes: number;
   /** Bytes that leave ranks, over all ranks, in one execution outside of ScaLAPACK's own communication. */
   readonly bytesMoved: number;
+  /**
+   * Bytes that ScaLAPACK's p?gemm sends besides, over all ranks, at least: it does not tell them. They are what it takes to
+   * leave one of the matrices where it is, as PBLAS does, if alpha is not 0. Left out where it sends nothing.
+   */
+  readonly libraryBytes?: number;
   /** Copies and redistributions that an execution makes, in words. */
   readonly copies: readonly string[];
   /** What was asked for and is done differently, in words. */

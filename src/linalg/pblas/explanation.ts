@@ -100,6 +100,7 @@ function planned(runtime: Runtime, routine: PblasRoutine, checked: CheckedRoutin
       0,
     ),
     bytesMoved: communication.total,
+    ...size > 1 && { libraryBytes: null },
     communication,
     times: rate === undefined ? null : predictOnHost(runtime, {
       operations: operationsOf(dtype) * multiplications(routine, checked) / (grid.shape[0] * grid.shape[1]),

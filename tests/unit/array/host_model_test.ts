@@ -48,6 +48,23 @@ Deno.test("plans are explained in the same words, whatever they have", () => {
     "  predicted 2.0 us, 50 % of the limit (1.0 us); not measured",
     "  note: slow",
   ]);
+  // What a library sends without telling is not left out of the sum.
+  assertEquals(explainPlan({ ...full, libraryBytes: 32, notes: [] }, onRanks(2, 2)).slice(2, 5), [
+    "  workspace 8 bytes on this rank, at least 48 bytes between ranks an execution",
+    "  without something",
+    "  of the rest this rank sends 16 bytes and receives 0",
+  ]);
+  const nothingElse = new CommunicationMatrix([[0, 0], [0, 0]], ["without something"]);
+  const alone = { ...bare, bytesMoved: 0, libraryBytes: 32, communication: nothingElse };
+  assertEquals(explainPlan(alone, onRanks(2, 2)).slice(1, 3), [
+    "  workspace 8 bytes on this rank, at least 32 bytes between ranks an execution",
+    "  without something",
+  ]);
+  assertEquals(explainPlan(alone, onRanks(2, 2)).some((line) => line.includes("this rank sends")), false);
+  assertStringIncludes(
+    explainPlan({ ...bare, libraryBytes: null }, onRanks(2, 2)).join(),
+    ", 16 bytes between ranks an execution, and an unknown number that the library sends",
+  );
   const measured = { predicted: 2e-6, limit: 1e-6, measured: 4e-6 };
   assertStringIncludes(
     explainPlan({ ...full, times: measured }, onRanks(2, 2)).join(),

@@ -437,3 +437,18 @@ Deno.test("whether what arrives makes one block, without gaps", () => {
   assertEquals(arrivesWhole(cyclic, Slab.X, [8, 8]), false);
   assertEquals(arrivesWhole(cyclic, Slab.Y, [8, 4]), true);
 });
+
+Deno.test("an exchange has the name of the collective call that it is", () => {
+  const nameOf = (from: Parts, to: Parts) => {
+    const plans = [0, 1, 2].map((rank) => planRedistribution(from, to, rank));
+    assertEquals(new Set(plans.map(({ exchange }) => exchange)).size, 1);
+    return plans[0].exchange;
+  };
+  const shape = [6, 4];
+  const bound = (distribution: Distribution) => distribution.bind(shape, 3);
+  assertEquals(nameOf(bound(Slab.X), bound(Slab.Y)), "all-to-all");
+  assertEquals(nameOf(bound(Slab.X), bound(Replicated)), "all-gather");
+  assertEquals(nameOf(onRoot(shape, 3, 1), bound(Replicated)), "broadcast");
+  assertEquals(nameOf(onRoot(shape, 3, 1), bound(Slab.X)), "scatter");
+  assertEquals(nameOf(bound(Slab.X), onRoot(shape, 3, 2)), "gather");
+});

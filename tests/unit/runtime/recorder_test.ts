@@ -82,12 +82,17 @@ Deno.test("what begins and waits is recorded while somebody asks, and nothing ot
       const span = recorder?.begin("copy", "rows");
       table.wait();
       span?.end();
+      recorder?.exchange("all-to-all in shared memory");
       table.begin();
       return other.wait();
     });
     assertEquals([result, calls], [3, 3]);
     assertEquals(recorded.collectives, { MPI_Barrier: 1, MPI_Ibarrier: 1, pdgemm: 1 });
+    assertEquals(recorded.exchanges, { "all-to-all in shared memory": 1 });
     table.wait();
+    own.exchange("all-to-all in shared memory");
+    assertEquals(own.exchanges, { "all-to-all in shared memory": 2 });
+    assertEquals(own.operation("idle", null, () => 0).recorded.exchanges, {});
     assertEquals(own.collectives, { MPI_Barrier: 2, MPI_Ibarrier: 1, pdgemm: 1 });
     assertThrows(() => own.operation("fails", null, () => assert(false)));
   } finally {
@@ -101,6 +106,7 @@ Deno.test("what begins and waits is recorded while somebody asks, and nothing ot
     ["work", "gemm", "pdgemm"],
     ["operations", "operation", "Matmul.execute"],
     ["work", "wait", "MPI_Barrier"],
+    ["operations", "operation", "idle"],
   ]);
   assertEquals(recordedLane(2), "stream 0");
   assertEquals(recorder, null);

@@ -14,6 +14,7 @@ import { dtypeInfo } from "../../../dtype/dtype.ts";
 import { copyStrided } from "../../../array/layout.ts";
 import type { LocalArray } from "../../../array/local_array.ts";
 import { isZero, scalar, type ScalarArgument, setScalar } from "../../../blas/arguments.ts";
+import { recorder } from "../../../runtime/recorder.ts";
 import type { Interval } from "../../../runtime/timeline.ts";
 import type { Runtime } from "../../../runtime/runtime.ts";
 import { type Epilog, type EpilogValues, isTrivial, type PreparedEpilog } from "../../matmul/epilog.ts";
@@ -33,6 +34,8 @@ function isSameMemory(one: LocalArray, other: LocalArray): boolean {
 
 /** What a plan does with matrices that lie as it wants them: d = alpha op(a) op(b) + beta d. */
 export interface Multiplier extends Disposable {
+  /** How parts travel from rank to rank, such as `by messages`; left out where none do. */
+  readonly way?: string;
   /** Bytes of buffers on this rank. */
   readonly workspaceBytes: number;
   /** Make what all ranks make together, before the first product. Collective. */
@@ -48,6 +51,8 @@ export interface Multiplier extends Disposable {
 /** A strategy, and what its algorithm does, in words. */
 export interface DescribedStrategy extends Strategy {
   readonly variant: string;
+  /** The least that the traffic can be, if a library does not tell it. */
+  readonly leastTraffic?: number | null;
 }
 
 /** A product of matrices in the memory of the host: they are brought where they are multiplied, and D where it is wanted. */
@@ -58,6 +63,8 @@ export class HostPlan implements EnginePlan {
   readonly #epilog: Epilog;
   readonly #runtime: Runtime;
   readonly #multiplier: Multiplier;
+  /** What the ranks exchange while they multiply, for who records; null if nothing, or a library does it. */
+  readonly #exchange: string | null;
   readonly #a: Preparation;
   readonly #b: Preparation;
   readonly #c: Preparation | null;
@@ -94,6 +101,8 @@ export class HostPlan implements EnginePlan {
     this.#d = new Delivery(runtime, problem.d, to("d"));
     this.#scaling = { a: new FactorScaling(runtime, strategy.a), b: new FactorScaling(runtime, strategy.b) };
     this.#multiplier = multiplier;
+    const exchange = strategy.traffic > 0 ? EXCHANGES[strategy.algorithm] : undefined;
+    this.#exchange = exchange && multiplier.way ? `${exchange} ${multiplier.way}` : null;
     this.#alpha = scalar(accumulator, 1);
     this.#beta = scalar(accumulator, 0);
   }
@@ -107,25 +116,32 @@ export class HostPlan implements EnginePlan {
   }
 
   get report(): AlgorithmReport {
-    const { moved, traffic, algorithm, variant } = this.#strategy;
+    const { moved, algorithm, variant, leastTraffic = null } = this.#strategy;
     return {
       engine: this.#engine,
       algorithm,
       variant,
       workspaceBytes: this.workspaceBytes,
-      bytesMoved: moved + (algorithm === "pgemm" ? 0 : traffic),
+      bytesMoved: moved + this.#knownTraffic,
+      ...leastTraffic !== null && { libraryBytes: leastTraffic },
       copies: this.#stages.flatMap(({ copies }) => copies),
       notes: [],
     };
   }
 
   communication(): CommunicationMatrix {
-    const { algorithm, traffic } = this.#strategy;
-    const isPgemm = algorithm === "pgemm";
+    const { leastTraffic = null } = this.#strategy;
     return new CommunicationMatrix(
-      bytesBetween(this.#problem, this.#strategy, isPgemm ? 0 : traffic),
-      isPgemm ? ["without what p?gemm sends, which ScaLAPACK does not tell"] : [],
+      bytesBetween(this.#problem, this.#strategy, this.#knownTraffic),
+      leastTraffic === null
+        ? []
+        : [`without what p?gemm sends, at least ${leastTraffic} bytes in all: ScaLAPACK does not tell who sends what`],
     );
+  }
+
+  get #knownTraffic(): number {
+    const { traffic, leastTraffic = null } = this.#strategy;
+    return leastTraffic === null ? traffic : 0;
   }
 
   predict(): AlgorithmTimes | null {
@@ -201,6 +217,7 @@ export class HostPlan implements EnginePlan {
     setScalar(this.#alpha, alpha, scalarOf(scales.a) * scalarOf(scales.b));
     const factorOfC = c ? scales.c ?? 1 : 0;
     setScalar(this.#beta, factorOfC === 0 ? 0 : beta, factorOfC);
+    if (this.#exchange !== null) recorder?.exchange(this.#exchange);
     this.#multiplier.multiply(a, b, product, this.#alpha, this.#beta);
   }
 
@@ -214,6 +231,13 @@ export class HostPlan implements EnginePlan {
 }
 
 const NO_STEPS: (() => void)[] = [];
+
+/** What travels by these algorithms, as of a collective call. */
+const EXCHANGES: Readonly<Record<string, string>> = {
+  all_gather_gemm: "all-gather",
+  gemm_reduce_scatter: "reduce-scatter",
+  gemm_all_reduce: "all-reduce",
+};
 
 /** The part of all multiplications that the busiest rank does. */
 function shareOf({ algorithm, grid, d }: Strategy, size: number): number {

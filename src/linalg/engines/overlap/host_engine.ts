@@ -56,6 +56,7 @@ function refuse({ problem, epilog, algorithm }: EngineRequest, runtime: Runtime)
 
 /** d = alpha op(a) op(b) + beta d, by two schedules: with and without something that is added. */
 class OverlapMultiplier implements Multiplier {
+  readonly way = "in shared memory";
   readonly #runtime: Runtime;
   readonly #bytes: number;
   readonly #plain: HostExecutor;

@@ -26,6 +26,7 @@ export interface AlgorithmContext {
 
 /** This rank's part of a product by one algorithm. All matrices are of the accumulator's type. */
 export abstract class Algorithm implements Multiplier {
+  readonly way = "by messages";
   protected readonly problem: MatmulProblem;
   /** The algorithm and the distributions. */
   protected readonly strategy: Strategy;

@@ -16,7 +16,13 @@ import { scalapackLibrary } from "../host/library.ts";
 import { LocalGemm } from "./local_gemm.ts";
 import { scalapackPblas } from "./pblas.ts";
 import { Pgemm } from "./pgemm.ts";
-import { chooseStrategy, describeStrategy, SCALAPACK_ALGORITHMS, type ScalapackAlgorithm } from "./strategy.ts";
+import {
+  chooseStrategy,
+  describeStrategy,
+  leastTraffic,
+  SCALAPACK_ALGORITHMS,
+  type ScalapackAlgorithm,
+} from "./strategy.ts";
 
 const NAME = "scalapack";
 
@@ -69,7 +75,8 @@ export const scalapackEngine: MatmulEngine<"scalapack", ScalapackAlgorithm> = {
     const strategy = chooseStrategy(problem, requested(algorithm))!;
     const variant = describeStrategy(problem, strategy);
     const multiplier = new ALGORITHMS[strategy.algorithm]({ problem, strategy, communicator, scalapack });
-    return new HostPlan(NAME, runtime, request, { ...strategy, variant }, multiplier);
+    const described = { ...strategy, variant, leastTraffic: leastTraffic(problem, strategy) };
+    return new HostPlan(NAME, runtime, request, described, multiplier);
   },
   pblas: scalapackPblas,
 };

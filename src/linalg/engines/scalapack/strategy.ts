@@ -11,7 +11,7 @@
  *
  * @module
  */
-import { BlockCyclic, type ProcessGrid } from "../../../distribution/mod.ts";
+import { BlockCyclic, type Distribution, type ProcessGrid } from "../../../distribution/mod.ts";
 import { keepingLast, kept, type MatmulProblem, matrixName, summed } from "../../matmul/problem.ts";
 import { asBlocks, blockSizeOf, gridsToTry } from "../../partition.ts";
 import {
@@ -125,4 +125,25 @@ export function describeStrategy(problem: MatmulProblem, strategy: ScalapackStra
   const grid = problem.transposed ? strategy.grid!.transpose() : strategy.grid!;
   const called = (name: "a" | "b" | "d") => `${matrixName(problem, name)} ${placeOf(problem, strategy, name)}`;
   return `p?gemm on the grid ${grid}: ${called("a")}, ${called("b")}, ${called("d")}`;
+}
+
+/**
+ * What p?gemm sends at least, in bytes; null for another algorithm, and on a grid of one process, which sends nothing. The
+ * parts of one matrix stay where they are. Of the others, what several processes of the grid multiply those with, or add to,
+ * has to travel to or from all of them but one.
+ */
+export function leastTraffic(problem: MatmulProblem, strategy: ScalapackStrategy): number | null {
+  if (strategy.algorithm !== "pgemm" || strategy.traffic === 0) return null;
+  const [a, b, d] = [problem.a, problem.b, problem.d].map((matrix) => bytesOf(matrix, problem));
+  const [ofA, ofB, [m, n]] = [strategy.a, strategy.b, strategy.d].map(spreadOf);
+  const dStays = (n - 1) * a + (m - 1) * b;
+  const aStays = (ofA[kept("a", problem)] - 1) * b + (ofA[summed("a", problem)] - 1) * d;
+  const bStays = (ofB[kept("b", problem)] - 1) * a + (ofB[summed("b", problem)] - 1) * d;
+  return Math.min(dStays, aStays, bStays);
+}
+
+/** Between how many processes of the grid each dimension is divided. */
+function spreadOf(distribution: Distribution): number[] {
+  const { grid, blockSizes } = asBlocks(distribution)!;
+  return distribution.globalShape!.map((extent, d) => Math.min(grid.shape[d], Math.ceil(extent / blockSizes[d])));
 }

@@ -18,6 +18,7 @@ import type { Strategy } from "../../../../src/linalg/engines/host/strategy.ts";
 import {
   chooseStrategy,
   describeStrategy,
+  leastTraffic,
   SCALAPACK_ALGORITHMS,
 } from "../../../../src/linalg/engines/scalapack/strategy.ts";
 import { kept, type MatmulProblem, matrixName, summed } from "../../../../src/linalg/matmul/problem.ts";
@@ -212,6 +213,82 @@ Deno.test("chooseStrategy() takes matrices where they are if it can, and else th
     if (other.moves === 0) assertEquals(best.moves, 0);
     else if (best.moves > 0) assert(best.moved + best.traffic <= other.moved + other.traffic);
   }));
+});
+
+/** What has to travel if each rank multiplies what it has of one matrix, counted product by product. */
+function elementsSent(problem: MatmulProblem, strategy: Strategy, stays: "a" | "b" | "d"): number {
+  const { m, n, k } = problem;
+  const ranks = Array.from({ length: strategy.d.size! }, (_, rank) => rank);
+  const ownerOf = (name: "a" | "b" | "d") => {
+    const distribution = strategy[name];
+    const isFlipped = name !== "d" && problem[name === "a" ? "operationA" : "operationB"].transpose;
+    const [rows, columns] = distribution.globalShape!;
+    const owners = new Map<string, number>();
+    for (let i = 0; i < rows; i++) {
+      for (let j = 0; j < columns; j++) {
+        const owner = ranks.find((rank) =>
+          distribution.ranges(rank).every((ranges, d) =>
+            ranges.some(([start, end]) => start <= [i, j][d] && [i, j][d] < end)
+          )
+        )!;
+        owners.set(isFlipped ? `${j},${i}` : `${i},${j}`, owner);
+      }
+    }
+    return (row: number, column: number) => owners.get(`${row},${column}`)!;
+  };
+  const owners = { a: ownerOf("a"), b: ownerOf("b"), d: ownerOf("d") };
+  const sent = new Set<string>();
+  for (let i = 0; i < m; i++) {
+    for (let j = 0; j < n; j++) {
+      for (let l = 0; l < k; l++) {
+        const at = { a: [i, l], b: [l, j], d: [i, j] } as const;
+        const worker = owners[stays](...at[stays]);
+        for (const name of ["a", "b", "d"] as const) {
+          if (owners[name](...at[name]) !== worker) sent.add(`${name} ${at[name]} ${worker}`);
+        }
+      }
+    }
+  }
+  return sent.size;
+}
+
+Deno.test("p?gemm sends at least what it takes to leave one matrix where it is", () => {
+  const extent = fc.integer({ min: 1, max: 6 });
+  const products = fc.record({
+    shape: fc.constantFrom([1, 2], [2, 1], [2, 2], [1, 3], [3, 2]),
+    extents: fc.tuple(extent, extent, extent),
+    block: fc.integer({ min: 1, max: 4 }),
+    transposes: fc.tuple(fc.boolean(), fc.boolean()),
+  });
+  fc.assert(fc.property(products, ({ shape, extents: [m, n, k], block, transposes }) => {
+    const grid = new ProcessGrid({ shape, layout: "row-major" });
+    const blocks = new BlockCyclic(grid, [block, 2], { firstProcess: shape.map((extent) => extent - 1) });
+    const size = shape[0] * shape[1];
+    const problem = problemOf({ size, m, n, k, a: blocks, b: blocks, d: blocks, transposes });
+    const strategy = chooseStrategy(problem, "pgemm")!;
+    const least = Math.min(...(["a", "b", "d"] as const).map((stays) => elementsSent(problem, strategy, stays)));
+    const told = leastTraffic(problem, strategy)!;
+    assert(told <= 8 * least, `${told} of ${8 * least}`);
+  }));
+});
+
+Deno.test("what p?gemm sends at least is all of it where blocks fit together", () => {
+  const least = (shape: [number, number], m: number, n: number, k: number, transposes: [boolean, boolean]) => {
+    const blocks = new BlockCyclic(new ProcessGrid({ shape, layout: "row-major" }), [2, 2]);
+    const size = shape[0] * shape[1];
+    const problem = problemOf({ size, m, n, k, a: blocks, b: blocks, d: blocks, transposes });
+    return leastTraffic(problem, chooseStrategy(problem, "pgemm")!);
+  };
+  const neither: [boolean, boolean] = [false, false];
+  // D stays: two thirds of A come to each rank, and half of B.
+  assertEquals(least([2, 3], 60, 60, 12, neither), 8 * (2 * 60 * 12 + 12 * 60));
+  // A stays: B is needed on both rows of the grid, and sums of three terms make D.
+  assertEquals(least([2, 3], 60, 4, 60, neither), 8 * (60 * 4 + 2 * 60 * 4));
+  // The rows of op(A) lie along the columns of the grid: nothing but B has to travel.
+  assertEquals(least([1, 2], 60, 4, 60, [true, false]), 8 * 60 * 4);
+  // All of it lies on one rank.
+  assertEquals(least([2, 2], 2, 2, 2, neither), 0);
+  assertEquals(least([1, 1], 8, 8, 8, neither), null);
 });
 
 Deno.test("bytes from rank to rank are those that are moved and those that travel, as they are divided", () => {
