@@ -15,12 +15,19 @@ export const LINGER_MICROSECONDS = 1_000_000n;
 
 let isPrepared = false;
 
-/** Have this process end a second later, and leave no name behind; nothing without a launcher. MPI may still start. */
+/** For the others to come: who comes when the name is gone sees nothing of this process. */
+const LONGEST_WAIT_MILLISECONDS = 2000;
+
+/**
+ * Have this process end a second later, and leave no name behind; nothing without a launcher. MPI may still start. Waits for
+ * the other ranks of the machine to come, so that they learn of it.
+ */
 export function prepareEarlyEnd(): void {
   if (launcher() === null || isPrepared) return;
   isPrepared = true;
   const presence = joinPresence();
   presence?.failBeforeStart();
   presence?.removeNameAtExit();
+  presence?.waitForArrivals(LONGEST_WAIT_MILLISECONDS);
   pauseAtExit(LINGER_MICROSECONDS);
 }

@@ -117,6 +117,14 @@ export class Presence {
     if (this.#ownWords[FIELDS.STATE] === PRESENT.HERE) this.setState(PRESENT.FAILING);
   }
 
+  /** Wait until all ranks of the machine have come, but not for longer. */
+  waitForArrivals(milliseconds: number): void {
+    const never = new Int32Array(new SharedArrayBuffer(WORD_BYTES));
+    const until = performance.now() + milliseconds;
+    const haveCome = () => Atomics.load(this.#words, WORDS.ARRIVED) >= this.#localSize;
+    while (!haveCome() && performance.now() < until) Atomics.wait(never, 0, 0, 1);
+  }
+
   /** Tell that this rank starts MPI, in which it waits for the others, and where in the script. */
   startAt(): void {
     // Before all calls, so that none of them is taken for this one.
