@@ -38,7 +38,7 @@ export function lookElsewhere(own: Communicator, localSize: number): void {
   const newsOf = (rank: number) => news.subarray(rank * WORDS_OF_NEWS, (rank + 1) * WORDS_OF_NEWS);
   const awaited = speaker !== own.rank ? [] : Array.from(speakers.keys()).filter((rank) => speakers[rank] !== speaker);
   const requests: Request<unknown>[] = awaited.map((rank) => own.ireceive(newsOf(rank), rank));
-  if (speaker === own.rank) startWatching(news);
+  const endWatching = speaker === own.rank ? startWatching(news) : () => {};
   leaveWith({
     leave() {
       const turns = ownTurns().slice(-MOST_TURNS);
@@ -47,16 +47,25 @@ export function lookElsewhere(own: Communicator, localSize: number): void {
       requests.push(...others.map((rank) => own.isend(words, rank)));
     },
     missing: () => awaited.filter((rank) => newsOf(rank)[0] === 0).map((rank) => own.worldRanks[rank]),
-    settle: () => requests.forEach((request) => request.wait()),
+    settle() {
+      requests.forEach((request) => request.wait());
+      endWatching();
+    },
   });
 }
 
-function startWatching(news: Int32Array<ArrayBuffer>): void {
+/** A thread has at most so long to end: what it is to read then is still there for a moment. */
+const LONGEST_END_MILLISECONDS = 1000;
+
+/** Start the thread; what this returns ends it. */
+function startWatching(news: Int32Array<ArrayBuffer>): () => void {
   const page = presenceHere()?.memory;
-  if (page === undefined) return;
+  if (page === undefined) return () => {};
+  const end = new Int32Array(new SharedArrayBuffer(8));
   const state = {
     page,
     news: { address: addressOf(news), words: WORDS_OF_NEWS, ranks: news.length / WORDS_OF_NEWS },
+    end,
     patienceSeconds: patienceSeconds(),
     lastWords: lastWords(1, "it waited for a rank of another machine that has left"),
     names: namesOfFunctions(),
@@ -65,4 +74,9 @@ function startWatching(news: Int32Array<ArrayBuffer>): void {
     ...LAST_WORDS,
     ...COPY,
   });
+  return () => {
+    Atomics.store(end, 0, 1);
+    Atomics.notify(end, 0);
+    Atomics.wait(end, 1, 0, LONGEST_END_MILLISECONDS);
+  };
 }

@@ -19,6 +19,8 @@ export interface ElsewhereState {
   readonly page: SharedPage;
   /** What ranks of other machines have told: where, words of each, and how many there are. */
   readonly news: { readonly address: bigint; readonly words: number; readonly ranks: number };
+  /** Whether it is to end, since memory goes with the process; and whether it has. */
+  readonly end: Int32Array<SharedArrayBuffer>;
   readonly patienceSeconds: number;
   readonly lastWords: LastWords;
   readonly names: ReadonlyMap<number, string>;
@@ -45,11 +47,10 @@ export function awaitedAmong(
 
 /** Runs in a thread, where it sees nothing of this module. */
 export function watchElsewhere(
-  { page, news, patienceSeconds, lastWords, names }: ElsewhereState,
+  { page, news, end, patienceSeconds, lastWords, names }: ElsewhereState,
   libc: Deno.DynamicLibrary<typeof LAST_WORDS & typeof COPY>["symbols"],
-): never {
+): void {
   const pause = Math.min(500, patienceSeconds * 100);
-  const never = new Int32Array(new SharedArrayBuffer(4));
   const words = new Int32Array(page.byteLength / 4);
   const told = new Int32Array(news.ranks * news.words);
   const seen = Array.from({ length: page.ranks }, () => ({ calls: -1, since: 0 }));
@@ -60,8 +61,7 @@ export function watchElsewhere(
     const isHere = rank[page.fields.STATE] === 1 && rank[page.fields.SCOPE] !== 0;
     return isHere && calls % 2 === 1 && performance.now() - seen[i].since >= patienceSeconds * 1000;
   };
-  while (true) {
-    Atomics.wait(never, 0, 0, pause);
+  while (Atomics.wait(end, 0, 0, pause) === "timed-out") {
     libc.memcpy(new Uint8Array(words.buffer), page.address, BigInt(words.byteLength));
     libc.memcpy(new Uint8Array(told.buffer), news.address, BigInt(told.byteLength));
     for (let i = 0; i < page.ranks; i++) {
@@ -79,4 +79,6 @@ export function watchElsewhere(
       endAtOnce(1, line, lastWords, libc);
     }
   }
+  Atomics.store(end, 1, 1);
+  Atomics.notify(end, 1);
 }
