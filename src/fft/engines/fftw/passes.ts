@@ -134,7 +134,11 @@ function create(
   isAligned: boolean,
 ): PassPlan {
   const { type, transformed, looped } = pass;
-  const flags = flagsFor(effort, source === target, isAligned && staysAligned(pass, from, to));
+  const flags = flagsFor(
+    effort,
+    source === target,
+    isAligned && staysAligned(pass, from, to) && !endsProcess(pass, to),
+  );
   const [dims, loops] = [packed(transformed), packed(looped)];
   const [rank, count] = [transformed.length, looped.length];
   const sign = direction === "forward" ? FftwSign.FORWARD : FftwSign.BACKWARD;
@@ -164,6 +168,16 @@ function create(
 function staysAligned({ called }: Pass, source: DType, target: DType): boolean {
   const isWhole = (elements: number, dtype: DType) => elements * dtypeInfo(dtype).itemSize % VECTOR_BYTES === 0;
   return called.every((loop) => isWhole(loop.source, source) && isWhole(loop.target, target));
+}
+
+/**
+ * Whether FFTW 3.3.10 ends the process when it measures plans for arrays that begin where vectors do: of numbers of 8 bytes,
+ * some lines at a time, from one stride to another, and to lines that begin between vectors.
+ */
+function endsProcess({ type, transformed, looped }: Pass, target: DType): boolean {
+  const { itemSize } = dtypeInfo(target);
+  const isBetween = looped.some((loop) => loop.target * itemSize % VECTOR_BYTES !== 0);
+  return type === "c2c" && isBetween && transformed.some((axis) => axis.source !== axis.target);
 }
 
 function flagsFor(effort: FFTEffort, isInPlace: boolean, isAligned: boolean): number {
