@@ -26,7 +26,10 @@ export interface ElsewhereState {
   readonly names: ReadonlyMap<number, string>;
 }
 
-/** The ranks that have left and that one waits for: by its words in the page, and what those have told. */
+/**
+ * The ranks that have left and that one waits for: by its words in the page, and what those have told. Also runs in the
+ * thread, where it sees no constant of this module.
+ */
 export function awaitedAmong(
   rank: Int32Array,
   { fields }: Pick<SharedPage, "fields">,
@@ -70,12 +73,11 @@ export function watchElsewhere(
       const left = awaitedAmong(rank, page, told, news.words);
       if (left.length === 0) continue;
       const place = describePlace(rank, page.fields, names) + describeLine(rank, page.fields);
+      const whom = `${left.length === 1 ? "rank" : "ranks"} ${left.join(", ")} of another machine`;
       const line =
         `distmath: rank ${rank[page.fields.RANK]} has waited for more than ${patienceSeconds} s in ${place} for ` +
-        `${left.length === 1 ? "rank" : "ranks"} ${
-          left.join(", ")
-        } of another machine, which ended with exit code 0 or ` +
-        "called finalize(). The job ends with exit code 1.";
+        `${whom}, which ended with exit code 0 or called finalize(). The job ends with exit code 1. Have all ranks make the ` +
+        "same collective calls, and receive what was sent.";
       endAtOnce(1, line, lastWords, libc);
     }
   }

@@ -134,11 +134,8 @@ function create(
   isAligned: boolean,
 ): PassPlan {
   const { type, transformed, looped } = pass;
-  const flags = flagsFor(
-    effort,
-    source === target,
-    isAligned && staysAligned(pass, from, to) && !endsProcess(pass, to),
-  );
+  const mayBeAligned = isAligned && staysAligned(pass, from, to) && !endsProcess(pass, to);
+  const flags = flagsFor(effort, source === target, mayBeAligned);
   const [dims, loops] = [packed(transformed), packed(looped)];
   const [rank, count] = [transformed.length, looped.length];
   const sign = direction === "forward" ? FftwSign.FORWARD : FftwSign.BACKWARD;
