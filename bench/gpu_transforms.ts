@@ -1,13 +1,13 @@
 /**
  * Transforms on GPUs of forms that `bench/gpu_fft.ts` does not have: of real numbers, between pencils, and small ones, where
- * what the host does counts. `FFT.execute` into a new array, and in place, beside engine cuFFTMp in
- * place in symmetric memory, where it copies nothing. Started by an MPI launcher, one rank a GPU; tells each row as it is done, and prints one JSON line on rank
- * 0: microseconds of a call, medians of rounds in which all take turns, the slowest rank counting, and how long the host
- * takes for a call.
+ * what the host does counts. `FFT.execute` by engine cufft beside engine cuFFTMp: into a new array, in place, and in place in
+ * symmetric memory, where cuFFTMp copies nothing. Started by an MPI launcher, one rank a GPU; tells each row as it is done,
+ * and prints one JSON line on rank 0: microseconds of a call, medians of rounds in which all take turns, the slowest rank
+ * counting, and how long the host takes for a call.
  *
- * usage: mpirun --bind-to none -n 2 deno run -A bench/gpu_transforms.ts [ROUNDS] [MOST]
+ * usage: mpirun --bind-to none -n 2 deno run -A bench/gpu_transforms.ts [ROUNDS] [TITLES]
  *
- * MOST is the largest extent that is tried.
+ * TITLES is a regular expression for the rows that are wanted.
  *
  * @module
  */
@@ -26,7 +26,7 @@ import { quantile } from "./harness/statistics.ts";
 
 /** Calls of a round: few, since what cuFFTMp transforms in place grows with each. */
 const CALLS = 5;
-const [rounds = 9, most = Infinity] = Deno.args.map(Number);
+const [rounds, titles] = [Number(Deno.args[0] ?? 9), RegExp(Deno.args[1] ?? "")];
 
 using runtime = initialize({ checks: "local" });
 const { rank, size } = runtime;
@@ -44,24 +44,39 @@ function boxesAlong(axis: number, shape: readonly number[]): Box {
 
 interface Case {
   readonly title: string;
-  readonly n: number;
+  readonly shape: readonly number[];
   readonly dtype: "float32" | "float64" | "complex64" | "complex128";
   readonly from: Distribution;
   readonly to: Distribution;
 }
 
+const cube = (n: number) => [n, n, n];
 const slabs = { from: Slab.X, to: Slab.Y };
-const pencils = (n: number) => ({ from: boxesAlong(1, [n, n, n]), to: boxesAlong(2, [n, n, n]) });
+const same = { from: Slab.X, to: Slab.X };
+const pencils = (n: number, isReal = false) => ({
+  from: boxesAlong(1, [n, n, n]),
+  to: boxesAlong(2, [n, n, isReal ? n / 2 + 1 : n]),
+});
 const all: readonly Case[] = [
-  { title: "512^3 float32, Slab.X to Slab.Y", n: 512, dtype: "float32", ...slabs },
-  { title: "256^3 float64, Slab.X to Slab.Y", n: 256, dtype: "float64", ...slabs },
-  { title: "512^3 complex64, Z pencils to X pencils", n: 512, dtype: "complex64", ...pencils(512) },
-  { title: "256^3 complex128, Z pencils to X pencils", n: 256, dtype: "complex128", ...pencils(256) },
-  { title: "128^3 complex64, Slab.X to Slab.Y", n: 128, dtype: "complex64", ...slabs },
-  { title: "64^3 complex64, Slab.X to Slab.Y", n: 64, dtype: "complex64", ...slabs },
-  { title: "32^3 complex64, Slab.X to Slab.Y", n: 32, dtype: "complex64", ...slabs },
+  { title: "512^3 float32, Slab.X to Slab.Y", shape: cube(512), dtype: "float32", ...slabs },
+  { title: "256^3 float64, Slab.X to Slab.Y", shape: cube(256), dtype: "float64", ...slabs },
+  { title: "512^3 complex64, Slab.X to Slab.Y", shape: cube(512), dtype: "complex64", ...slabs },
+  { title: "256^3 complex128, Slab.X to Slab.Y", shape: cube(256), dtype: "complex128", ...slabs },
+  { title: "256^3 complex64, Slab.X to Slab.Y", shape: cube(256), dtype: "complex64", ...slabs },
+  { title: "512^3 float32, Y pencils to Z pencils", shape: cube(512), dtype: "float32", ...pencils(512, true) },
+  { title: "512^3 complex64, Y pencils to Z pencils", shape: cube(512), dtype: "complex64", ...pencils(512) },
+  { title: "256^3 complex128, Y pencils to Z pencils", shape: cube(256), dtype: "complex128", ...pencils(256) },
+  { title: "512^3 complex64, Slab.X to Slab.X", shape: cube(512), dtype: "complex64", ...same },
+  { title: "128^3 complex64, Slab.X to Slab.X", shape: cube(128), dtype: "complex64", ...same },
+  { title: "8192^2 complex64, Slab.X to Slab.Y", shape: [8192, 8192], dtype: "complex64", ...slabs },
+  { title: "1024^2 complex64, Slab.X to Slab.Y", shape: [1024, 1024], dtype: "complex64", ...slabs },
+  { title: "128^3 float32, Slab.X to Slab.Y", shape: cube(128), dtype: "float32", ...slabs },
+  { title: "128^3 complex64, Y pencils to Z pencils", shape: cube(128), dtype: "complex64", ...pencils(128) },
+  { title: "128^3 complex64, Slab.X to Slab.Y", shape: cube(128), dtype: "complex64", ...slabs },
+  { title: "64^3 complex64, Slab.X to Slab.Y", shape: cube(64), dtype: "complex64", ...slabs },
+  { title: "32^3 complex64, Slab.X to Slab.Y", shape: cube(32), dtype: "complex64", ...slabs },
 ];
-const cases = all.filter(({ n }) => n <= most);
+const cases = all.filter(({ title }) => titles.test(title));
 
 interface Contestant extends Disposable {
   readonly transform: FFT;
@@ -69,36 +84,29 @@ interface Contestant extends Disposable {
   call(): void;
 }
 
-/** Into a new array each time. */
-function ours(field: DistributedArray, to: Distribution): Contestant {
-  const transform = new FFT(field, { distribution: to, engine: "cufft" });
-  transform.plan();
-  return {
+type Engine = "cufft" | "cufftmp";
+
+/** Into a new array each time; null if cuFFTMp is not installed. */
+function anew(engine: Engine, field: DistributedArray, to: Distribution): Contestant | null {
+  return planned(() => new FFT(field, { distribution: to, engine }), (transform) => ({
     transform,
     before() {},
     call: () => transform.execute().free(),
     [Symbol.dispose]: () => transform.free(),
-  };
+  }));
 }
 
-/** An engine in place, in symmetric memory; null if cuFFTMp is not installed. */
+/** In place, in memory of a kind. */
 function inPlace(
-  engine: "cufft" | "cufftmp",
+  engine: Engine,
+  memory: "device" | "symmetric",
   field: DistributedArray,
   from: Distribution,
   to: Distribution,
 ): Contestant | null {
-  const { shape } = field;
   const dtype = field.dtype as Case["dtype"];
-  const isReal = dtype === "float32" || dtype === "float64";
-  const operand = allocateOperand(runtime, shape, from, {
-    dtype,
-    fftType: isReal ? "r2c" : "c2c",
-    resultDistribution: to,
-  });
-  try {
-    const transform = new FFT(operand, { distribution: to, engine, inplace: true });
-    transform.plan();
+  const operand = allocateOperand(runtime, field.shape, from, { dtype, memory, resultDistribution: to });
+  const contestant = planned(() => new FFT(operand, { distribution: to, engine, inplace: true }), (transform) => {
     const small = field.multiply(1e-30);
     return {
       transform,
@@ -114,10 +122,20 @@ function inPlace(
         operand.free();
       },
     };
+  });
+  if (contestant === null) operand.free();
+  return contestant;
+}
+
+/** A planned transform as a contestant; null if its engine is not installed. */
+function planned(make: () => FFT, contestant: (transform: FFT) => Contestant): Contestant | null {
+  try {
+    const transform = make();
+    transform.plan();
+    return contestant(transform);
   } catch (error) {
     if (!(error instanceof ConfigurationError)) throw error;
     if (rank === 0) console.error(error.message.split("\n")[0]);
-    operand.free();
     return null;
   }
 }
@@ -134,12 +152,15 @@ function hostTime({ call }: Contestant): number {
 
 const rounded = (value: number) => Math.round(10 * value) / 10;
 const results: Record<string, unknown> = {};
-for (const { title, n, dtype, from, to } of cases) {
-  using field = DistributedArray.random(runtime, [n, n, n], from, { dtype, seed: 1 });
+for (const { title, shape, dtype, from, to } of cases) {
+  using field = DistributedArray.random(runtime, shape, from, { dtype, seed: 1 });
   const contestants = {
-    distmath: ours(field, to),
-    "distmath, in place": inPlace("cufft", field, from, to),
-    "cuFFTMp, in place": inPlace("cufftmp", field, from, to),
+    "cufft": anew("cufft", field, to),
+    "cufft, in place": inPlace("cufft", "device", field, from, to),
+    "cufft, in place, symmetric": inPlace("cufft", "symmetric", field, from, to),
+    "cufftmp": anew("cufftmp", field, to),
+    "cufftmp, in place": inPlace("cufftmp", "device", field, from, to),
+    "cufftmp, in place, symmetric": inPlace("cufftmp", "symmetric", field, from, to),
   };
   const there = Object.entries(contestants).filter((entry): entry is [string, Contestant] => entry[1] !== null);
   const times = new Map(there.map(([name]): [string, number[]] => [name, []]));
@@ -156,7 +177,7 @@ for (const { title, n, dtype, from, to } of cases) {
       host.get(name)!.push(hostTime(contestant));
     }
   }
-  const { algorithm, variant } = contestants.distmath.transform.algorithm;
+  const { algorithm, variant } = contestants.cufft!.transform.algorithm;
   const row = {
     algorithm: `${algorithm}: ${variant}`,
     results: Object.fromEntries([...times].map(([name, values]) => [name, {

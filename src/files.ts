@@ -190,6 +190,7 @@ import "./fft/mod.ts";
 import "./fft/options.ts";
 import "./fft/places.ts";
 import "./fft/problem.ts";
+import "./fft/room.ts";
 import "./fft/route.ts";
 import "./fft/steps.ts";
 import "./gpu/device.ts";

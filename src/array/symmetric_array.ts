@@ -28,6 +28,14 @@ export interface SymmetricOptions {
 
 const SYMMETRIC_KEYS = keysOf<SymmetricOptions>({ dtype: true, order: true, makeSymmetric: true, backend: true });
 
+/** How the elements of one rank lie. */
+export interface SymmetricPart {
+  /** The extents. */
+  readonly shape: readonly number[];
+  /** The distances of neighbours, in elements; without gaps if left out. */
+  readonly strides?: readonly number[];
+}
+
 /**
  * One rank's array in symmetric memory; made by {@linkcode allocateSymmetricMemory}.
  *
@@ -46,7 +54,7 @@ const SYMMETRIC_KEYS = keysOf<SymmetricOptions>({ dtype: true, order: true, make
  */
 export class SymmetricArray extends LocalArray implements Disposable {
   readonly #symmetric: SymmetricBuffer;
-  readonly #shapes: readonly (readonly number[])[];
+  readonly #parts: readonly SymmetricPart[];
   readonly #order: Order;
 
   /** Only what the constructor made is one: no Proxy, and nothing that merely has the prototype. */
@@ -54,12 +62,16 @@ export class SymmetricArray extends LocalArray implements Disposable {
     return isObject(value) && #symmetric in value;
   }
 
-  /** Made by `allocateSymmetricMemory`. */
-  constructor(symmetric: SymmetricBuffer, dtype: DType, order: Order, shapes: readonly (readonly number[])[]) {
-    const shape = shapes[symmetric.runtime.rank];
-    super({ data: memoryOf(symmetric, dtype), dtype, shape, strides: stridesOf(shape, order), memory: "symmetric" });
+  /** Made by `allocateSymmetricMemory`; `parts` tells how the elements of each rank lie. */
+  constructor(symmetric: SymmetricBuffer, dtype: DType, order: Order, parts: readonly SymmetricPart[]) {
+    super({
+      data: memoryOf(symmetric, dtype),
+      dtype,
+      ...placed(parts[symmetric.runtime.rank], order),
+      memory: "symmetric",
+    });
     this.#symmetric = symmetric;
-    this.#shapes = shapes;
+    this.#parts = parts;
     this.#order = order;
   }
 
@@ -121,11 +133,9 @@ export class SymmetricArray extends LocalArray implements Disposable {
    */
   peer(rank: number): LocalArray {
     void this.peerAddress(rank);
-    const shape = this.#shapes[rank];
     const { dtype } = this;
-    const strides = stridesOf(shape, this.#order);
     const data = this.isOnDevice ? this.#symmetric.peerMemory(rank) : typed(dtype, this.#symmetric.peerHost(rank));
-    return new LocalArray({ data, dtype, shape, strides, memory: "symmetric" });
+    return new LocalArray({ data, dtype, ...placed(this.#parts[rank], this.#order), memory: "symmetric" });
   }
 
   /**
@@ -149,6 +159,10 @@ export class SymmetricArray extends LocalArray implements Disposable {
   [Symbol.dispose](): void {
     this.#symmetric[Symbol.dispose]();
   }
+}
+
+function placed({ shape, strides }: SymmetricPart, order: Order) {
+  return { shape, strides: strides ?? stridesOf(shape, order) };
 }
 
 function memoryOf(symmetric: SymmetricBuffer, dtype: DType): TypedArray | DeviceMemory {
@@ -196,7 +210,7 @@ export function allocateSymmetricMemory(
     return { bytes, backend, makeSymmetric, offer, facts: { dtype, order } };
   });
   const [{ dtype, order }] = offers;
-  return new SymmetricArray(buffer, dtype, order, offers.map((offer) => offer.shape));
+  return new SymmetricArray(buffer, dtype, order, offers);
 }
 
 /**

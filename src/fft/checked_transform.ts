@@ -13,13 +13,12 @@ import { checkBoolean, checkName, describe } from "../options.ts";
 import type { Facts } from "../runtime/agreement.ts";
 import { checkStream } from "../runtime/operation.ts";
 import type { Runtime } from "../runtime/runtime.ts";
-import type { DeviceMemory } from "../memory/device_buffer.ts";
-import { FFT_EFFORTS, type FFTEngine } from "./engines/engine.ts";
+import { FFT_EFFORTS, type FFTEngine, type FFTPlace } from "./engines/engine.ts";
 import { checkAlgorithm, checkEngine, chooseFFTEngine } from "./engines/registry.ts";
 import type { FFTOptions, FFTPlanOptions } from "./options.ts";
 import { inShape } from "./places.ts";
+import { checkRoom, isWholeInSymmetric } from "./room.ts";
 import {
-  dtypesOf,
   FFT_NORMS,
   FFT_TYPES,
   type FFTNorm,
@@ -81,7 +80,7 @@ export function checkTransform(
   checkLogger(options.logger);
   const { dtype, shape, distribution, order } = operand;
   const problem = describeProblem(asked, dtype, shape, distribution, order, options);
-  const engine = chooseFFTEngine(runtime, options.engine);
+  const engine = chooseFFTEngine(runtime, options.engine, leading(asked, operand, problem, options));
   checkEngine(engine, problem);
   checkPlanOptions(engine, problem, options);
   const library = engine.open(runtime, problem);
@@ -101,6 +100,20 @@ export function checkTransform(
     ...planFacts(options),
   };
   return { runtime, problem, norm, inplace, engine, facts };
+}
+
+/**
+ * What class FFT tells of its executions, by which an engine may lead. Nothing of a function, which plans for one: a plan of
+ * cuFFTMp takes longer than it gains; nor if an algorithm was asked for, which only the first may have.
+ */
+function leading(
+  { type }: Asked,
+  { local }: DistributedArray,
+  problem: FFTProblem,
+  { algorithm = "default", inplace = false }: FFTOptions,
+): { readonly problem: FFTProblem; readonly place: FFTPlace } | undefined {
+  if (type !== undefined || algorithm !== "default") return undefined;
+  return { problem, place: !inplace ? "new" : isWholeInSymmetric(local) ? "symmetric" : "operand" };
 }
 
 /** What all ranks must plan alike. */
@@ -214,57 +227,4 @@ function checkLogger(logger: unknown): void {
     ["debug", "info", "warn"].every((name) => typeof Reflect.get(value, name) === "function");
   if (typeof logger === "object" && logger !== null && hasMethods(logger)) return;
   throw new TypeError(`logger must have the methods debug, info and warn, as console has; got ${describe(logger)}.`);
-}
-
-/** Bytes that operands were given beyond their elements, by the buffer. */
-const rooms = new WeakMap<ArrayBufferLike | DeviceMemory, number>();
-
-/** Note that all of a buffer may be written to by transforms in place. */
-export function noteRoom(buffer: ArrayBufferLike | DeviceMemory): void {
-  rooms.set(buffer, buffer.byteLength);
-}
-
-/** Bytes that results in place have, in the memory of their operands. */
-const inherited = new WeakMap<DistributedArray, number>();
-
-/** Note that a result in place may be transformed in place as well, in all of the operand's room. */
-export function inheritRoom(result: DistributedArray, operand: DistributedArray): void {
-  inherited.set(result, roomOf(operand));
-}
-
-/** Bytes from the operand's first element on that belong to it, gaps between its elements included. */
-function roomOf(operand: DistributedArray): number {
-  const known = inherited.get(operand);
-  if (known !== undefined) return known;
-  const { local, isView } = operand;
-  const { itemSize } = dtypeInfo(local.dtype);
-  const { buffer, byteOffset, byteLength } = local.isOnDevice
-    ? { buffer: local.buffer, byteOffset: 0, byteLength: local.buffer.byteLength }
-    : local.data;
-  const start = local.offset * itemSize;
-  const noted = isView ? undefined : rooms.get(buffer);
-  if (noted !== undefined) return noted - byteOffset - start;
-  const { shape, strides } = local;
-  const span = shape.reduce((most, extent, d) => Math.max(most, extent * strides[d]), 1);
-  return local.size === 0 ? 0 : Math.min(span * itemSize, byteLength - start);
-}
-
-/** Refuse to write a result over an operand that has no room for it, or whose neighbours are somebody else's. */
-export function checkRoom(operand: DistributedArray, problem: FFTProblem, { rank }: Runtime): void {
-  const shape = problem.to.localShape(rank);
-  const { itemSize } = dtypeInfo(dtypesOf(problem).result);
-  const needed = itemSize * shape.reduce((product, extent) => product * extent, 1);
-  if (problem.type === "c2c" && shape.join() === operand.local.shape.join()) return;
-  if (operand.isView && !inherited.has(operand)) {
-    throw new StateError(
-      "inplace: the operand is a view of another array, and the result's part has another shape. Copy it into an array " +
-        "that allocateOperand() has made with the options of the transform.",
-    );
-  }
-  const room = roomOf(operand);
-  if (needed <= room) return;
-  throw new ShapeError(
-    `inplace: this rank's part of the result takes ${needed} bytes, and the operand has room for ${room}. Make the ` +
-      `operand by allocateOperand(), with the options of the transform.`,
-  );
 }

@@ -11,10 +11,11 @@ import type { CommunicationMatrix } from "../distribution/mod.ts";
 import { type DType, dtypeInfo } from "../dtype/dtype.ts";
 import type { Stream } from "../gpu/stream.ts";
 import type { OperationPlan, Step } from "../runtime/operation.ts";
-import { type CheckedTransform, inheritRoom } from "./checked_transform.ts";
+import type { CheckedTransform } from "./checked_transform.ts";
 import type { FFTEngine, FFTEnginePlan, FFTReport, FFTRequest } from "./engines/engine.ts";
 import type { FFTPlanOptions } from "./options.ts";
 import { dtypesOf, FFT_DIRECTIONS, type FFTDirection, type FFTProblem, scaleOf } from "./problem.ts";
+import { inheritRoom } from "./room.ts";
 
 /** Which of its two distributions the operand has: the first one, or that of the results (`c2c` only). */
 export type Side = "from" | "to";

@@ -18,12 +18,11 @@ import {
   type CheckedTransform,
   checkOperand,
   checkPlanOptions,
-  checkRoom,
   checkTransform,
   planFacts,
 } from "./checked_transform.ts";
 import type { FFTEngine, FFTReport } from "./engines/engine.ts";
-import { ableEngines, type FFTAlgorithmName, type FFTEngineName } from "./engines/registry.ts";
+import { ableEngines, chooseFFTEngine, type FFTAlgorithmName, type FFTEngineName } from "./engines/registry.ts";
 import {
   bindOperand,
   type BoundOperand,
@@ -49,6 +48,7 @@ import {
   type TransformOptions,
 } from "./options.ts";
 import { dtypesOf, type FFTDirection, type FFTType } from "./problem.ts";
+import { checkRoom } from "./room.ts";
 
 /** What {@linkcode FFT.autotune} measured. */
 export interface FFTMeasurement {
@@ -159,7 +159,7 @@ export class FFT<D extends DType = DType, T extends FFTType | undefined = undefi
   plan(options?: FFTPlanOptions): void {
     this.#operation.plan("plan", (operands) => {
       const given = { ...this.#options, ...readOptions("the options of plan", options, FFT_PLAN_KEYS) };
-      return this.#planned(given, operands);
+      return this.#planned(given, operands, this.#engineFor(given));
     });
   }
 
@@ -305,7 +305,12 @@ export class FFT<D extends DType = DType, T extends FFTType | undefined = undefi
     this.#operation[Symbol.dispose]();
   }
 
-  #planned(options: FFTPlanOptions, operands: BoundOperand | null, engine: FFTEngine = this.#checked.engine) {
+  /** An algorithm is asked for of the engine that was named, or of the first. */
+  #engineFor({ algorithm = "default", engine }: FFTOptions): FFTEngine {
+    return algorithm === "default" ? this.#checked.engine : chooseFFTEngine(this.#checked.runtime, engine);
+  }
+
+  #planned(options: FFTPlanOptions, operands: BoundOperand | null, engine: FFTEngine) {
     const checked = { ...this.#checked, engine };
     checkPlanOptions(checked.engine, checked.problem, options);
     if (operands) checkAlive("The operand", operands.array, RESET);

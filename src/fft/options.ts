@@ -4,6 +4,7 @@
  * @module
  */
 import type { Order } from "../array/layout.ts";
+import type { Memory } from "../array/local_array.ts";
 import type { DType } from "../dtype/dtype.ts";
 import type { Distribution } from "../distribution/mod.ts";
 import type { Stream } from "../gpu/stream.ts";
@@ -85,6 +86,8 @@ export interface OperandOptions<D extends DType = DType> {
   dtype?: D;
   /** The memory order; "C" if left out. */
   order?: Order;
+  /** Where the elements are: that of the runtime's device, if left out, or "symmetric". */
+  memory?: Memory;
   /** The type; `r2c` for a real dtype and `c2c` for a complex one if left out. */
   fftType?: FFTType;
   /** The axes that are transformed; all if left out. */
@@ -132,6 +135,7 @@ export const FFT_AUTOTUNE_KEYS = keysOf<FFTAutotuneOptions>({ repetitions: true 
 export const OPERAND_KEYS = keysOf<OperandOptions>({
   dtype: true,
   order: true,
+  memory: true,
   fftType: true,
   axes: true,
   resultDistribution: true,

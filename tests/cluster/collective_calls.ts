@@ -538,7 +538,7 @@ export const COLLECTIVE_CALLS: Record<string, CollectiveCall> = {
   "allocateOperand": {
     given: ({ runtime }) => [runtime, [4, 4], Slab.X, {}],
     call: (given) => (allocateOperand as Any)(...given),
-    options: [3, words("dtype order fftType axes resultDistribution redistribute lastAxisParity")],
+    options: [3, words("dtype order memory fftType axes resultDistribution redistribute lastAxisParity")],
   },
   "FFT": transform((operand, options) => new FFT(operand, options).free(), array, "lastAxisParity", "fftType"),
   "FFT .plan": transformMethod(false, FFT_PLAN_KEYS, (made, options) => made.plan(options)),

@@ -90,6 +90,11 @@ function dtypeOf(type: FFTType, precision: Precision) {
   return type === "r2c" ? precision : precision === "float32" ? "complex64" : "complex128" as const;
 }
 
+/** The engine that has all forms. */
+function stagedEngine(runtime: Runtime): "cufft" | "fftw" {
+  return runtime.stream ? "cufft" : "fftw";
+}
+
 /** Transform, and compare with the definition; then once more, from the results back, if the type goes both ways. */
 function check(runtime: Runtime, each: Case): void {
   const { shape, type, from, order = "C", precision = "float64", options = {} } = each;
@@ -108,7 +113,7 @@ function check(runtime: Runtime, each: Case): void {
       ...distribution && { resultDistribution: distribution },
     })
     : DistributedArray.zeros(runtime, shape, from, { dtype, order });
-  using transform = new FFT(operand, { fftType: type, ...options });
+  using transform = new FFT(operand, { fftType: type, engine: stagedEngine(runtime), ...options });
   transform.plan({ effort: "estimate" });
   for (const direction of each.directions ?? (type === "c2r" ? ["inverse"] : ["forward"] as const)) {
     fill(operand, whole);
@@ -426,7 +431,7 @@ clusterTest("the natural distribution: what nvmath has for slabs, no move where 
   const natural = (shape: number[], from: Distribution, options: FFTOptions = {}) => {
     const dtype = options.fftType === "r2c" ? "float64" : "complex128";
     using operand = DistributedArray.zeros(runtime, shape, from, { dtype });
-    using transform = new FFT(operand, options);
+    using transform = new FFT(operand, { engine: stagedEngine(runtime), ...options });
     transform.plan();
     using result = transform.execute();
     const { algorithm, steps } = transform.algorithm;

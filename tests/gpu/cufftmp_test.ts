@@ -81,6 +81,7 @@ function compare(runtime: Runtime, real: Shape, from: Distribution, options: FFT
       ? allocateOperand(runtime, shape, from, {
         dtype,
         order,
+        memory: count % 2 === 0 ? "symmetric" : "device",
         fftType: type,
         axes: axesOf(real, order),
         ...options.distribution && { resultDistribution: options.distribution },
@@ -186,6 +187,38 @@ mpTest("what lies in symmetric memory is transformed there; the way back by anot
     new Set(["slabs", "boxes"]),
   );
 });
+
+mpTest(
+  "operands of allocateOperand in symmetric memory are transformed there, there and back, without further memory",
+  (runtime) => {
+    const shape = [2 * runtime.size, 4 * runtime.size, 6];
+    const options = { engine: "cufftmp", inplace: true, distribution: Slab.Y } as const;
+    for (const dtype of ["complex128", "float64"] as const) {
+      using values = DistributedArray.random(runtime, shape, Slab.X, { dtype, seed: 8 });
+      const operand = allocateOperand(runtime, shape, Slab.X, {
+        dtype,
+        memory: "symmetric",
+        resultDistribution: Slab.Y,
+      });
+      operand.assign(values);
+      using transform = new FFT(operand, options);
+      transform.plan();
+      const expected = new FFT(values, { engine: "cufft", distribution: Slab.Y });
+      expected.plan();
+      const { workspaceBytes } = transform.algorithm;
+      const spectrum = transform.execute();
+      assert(spectrum.maxAbsDifference(expected.execute()) < 1e-12, dtype);
+      if (dtype === "complex128") {
+        transform.resetOperands(spectrum);
+        assert(transform.execute({ direction: "inverse" }).maxAbsDifference(values) < 1e-13);
+      }
+      assertEquals(transform.algorithm.workspaceBytes, workspaceBytes, dtype);
+      expected.free();
+      transform.free();
+      operand.free();
+    }
+  },
+);
 
 mpTest(
   "autotune measures all engines that are there, and takes the fastest; none but the one that was named",

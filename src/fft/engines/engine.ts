@@ -36,6 +36,9 @@ export type FFTEffort = "estimate" | "measure" | "patient";
 /** The efforts. */
 export const FFT_EFFORTS: readonly FFTEffort[] = ["estimate", "measure", "patient"];
 
+/** Where results go: to new memory, over the operand, or over the operand in symmetric memory. */
+export type FFTPlace = "new" | "operand" | "symmetric";
+
 /** What a plan depends on, besides the data. */
 export interface FFTRequest {
   /** What is transformed. */
@@ -83,6 +86,11 @@ export interface FFTEngine<Name extends string = string, Algorithm extends strin
   refusal(problem: FFTProblem): string | null;
   /** The algorithms that can run a problem that is not refused, the one that is taken by default first. The same on all ranks. */
   algorithmsFor(problem: FFTProblem): readonly Algorithm[];
+  /**
+   * Whether it was measured to be the fastest for executions of a plan for such operands: then `auto` takes it before those
+   * that stand before it. Left out by engines that never are. The same on all ranks.
+   */
+  leads?(problem: FFTProblem, place: FFTPlace): boolean;
   /** Choose how to transform, and allocate the plan's buffers. Local. */
   plan(runtime: Runtime, request: FFTRequest): FFTEnginePlan;
 }

@@ -8,19 +8,14 @@ import { checkName } from "../../options.ts";
 import { algorithmsOf, enginesNamed } from "../../runtime/engines.ts";
 import type { Runtime } from "../../runtime/runtime.ts";
 import type { FFTProblem } from "../problem.ts";
-import type { FFTEngine } from "./engine.ts";
+import type { FFTEngine, FFTPlace } from "./engine.ts";
 import { cufftEngine } from "./cufft/engine.ts";
 import { cufftMpEngine } from "./cufftmp/engine.ts";
 import { fftwEngine } from "./fftw/engine.ts";
 
 // The types below look at these through the module: the engines themselves are no part of the public API.
 
-/**
- * The engines of this library: a new one is added here. `auto` takes the first for a device. Of those for GPUs `cufft` has all
- * forms, and was the faster for large arrays on slabs and wherever results go to new arrays (bench/results/gpu_fft_h200.json);
- * in place, in symmetric memory, cuFFTMp took 9 to 21 % less between pencils and of small arrays (gpu_transforms_h200.json),
- * which `FFT.autotune` finds.
- */
+/** The engines of this library: a new one is added here. `auto` takes the first for a device, unless another one leads. */
 export const FFT_ENGINES = [fftwEngine, cufftEngine, cufftMpEngine] as const;
 
 /** The engines by name; `auto` takes one for the runtime's device. */
@@ -36,21 +31,33 @@ export type FFTAlgorithmName =
 /** The engines as any of them. */
 const engines: readonly FFTEngine[] = FFT_ENGINES;
 
-/** The engine that was asked for, or the first for the runtime's device; throws as {@linkcode enginesNamed} does. */
-export function chooseFFTEngine(runtime: Runtime, engine?: string): FFTEngine {
-  return enginesNamed(engines, runtime, engine, "transforms")[0];
+/**
+ * The engine that was asked for, or the first for the runtime's device; throws as {@linkcode enginesNamed} does. For
+ * executions of a plan, of which `task` tells more, another one may lead.
+ */
+export function chooseFFTEngine(
+  runtime: Runtime,
+  engine?: string,
+  task?: { readonly problem: FFTProblem; readonly place: FFTPlace },
+): FFTEngine {
+  const named = enginesNamed(engines, runtime, engine, "transforms");
+  if (named.length === 1 || task === undefined) return named[0];
+  const { problem, place } = task;
+  return named.find((each) => each.leads?.(problem, place) && isAble(each, runtime, problem)) ?? named[0];
 }
 
 /** The engines that could run a problem on this rank: of a name, or for `auto` all that are there. Local. */
 export function ableEngines(runtime: Runtime, problem: FFTProblem, engine?: string): readonly FFTEngine[] {
-  return enginesNamed(engines, runtime, engine, "transforms").filter((candidate) => {
-    try {
-      return candidate.refusal(problem) === null && candidate.open(runtime, problem).length > 0;
-    } catch (error) {
-      if (error instanceof ConfigurationError) return false;
-      throw error;
-    }
-  });
+  return enginesNamed(engines, runtime, engine, "transforms").filter((each) => isAble(each, runtime, problem));
+}
+
+function isAble(engine: FFTEngine, runtime: Runtime, problem: FFTProblem): boolean {
+  try {
+    return engine.refusal(problem) === null && engine.open(runtime, problem).length > 0;
+  } catch (error) {
+    if (error instanceof ConfigurationError) return false;
+    throw error;
+  }
 }
 
 /**

@@ -17,7 +17,7 @@ function symmetric(peer: bigint): SymmetricArray {
   const memory = (address: bigint) => ({ address, byteLength: 64, stream });
   const buffer = { ...memory(4096n), host: null, runtime: { rank: 0 }, peerAddress: () => peer };
   const own = { ...buffer, peerMemory: () => memory(peer) } as unknown as SymmetricBuffer;
-  return new SymmetricArray(own, "float64", "C", [[2], [6]]);
+  return new SymmetricArray(own, "float64", "C", [{ shape: [2] }, { shape: [6] }]);
 }
 
 Deno.test("what was prepared for symmetric memory serves no other memory at the same address", () => {

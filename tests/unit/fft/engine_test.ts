@@ -1,5 +1,7 @@
 import { assertEquals, assertThrows } from "@std/assert";
-import { ConfigurationError, type Runtime } from "../../../mod.ts";
+import { ConfigurationError, type Distribution, type Runtime, Slab } from "../../../mod.ts";
+import { cufftMpEngine } from "../../../src/fft/engines/cufftmp/engine.ts";
+import { type FFTProblem, shapeOf } from "../../../src/fft/problem.ts";
 import { chooseFFTEngine, FFT_ENGINES } from "../../../src/fft/engines/registry.ts";
 import { algorithmsOf, namesOf } from "../../../src/runtime/engines.ts";
 
@@ -34,4 +36,31 @@ Deno.test("so are those for GPUs, the first by itself; an engine for other devic
     "cufftmp",
     'it transforms on GPUs, and this runtime\'s device is a device (cpu). Leave engine out, or pass "fftw".',
   );
+});
+
+/** A transform of all axes from one distribution to another. */
+function problem(operand: readonly number[], from: Distribution, to: Distribution, size = 2): FFTProblem {
+  const shape = shapeOf("c2c", operand.map((_, d) => d), operand);
+  return { ...shape, precision: "float32", order: "C", from: from.bind(operand, size), to: to.bind(operand, size) };
+}
+
+Deno.test("cuFFTMp leads where it was measured to be the faster", () => {
+  const large = problem([512, 512, 512], Slab.X, Slab.Y);
+  const leads = (problem: FFTProblem, place: "new" | "operand" | "symmetric") => cufftMpEngine.leads!(problem, place);
+  assertEquals(leads(large, "symmetric"), true);
+  assertEquals(leads(large, "operand"), false);
+  assertEquals(leads(large, "new"), false);
+  assertEquals(leads(problem([256, 256, 256], Slab.X, Slab.Y), "operand"), true);
+  assertEquals(leads(problem([256, 256, 256], Slab.X, Slab.Y), "new"), false);
+  assertEquals(leads(problem([128, 128, 128], Slab.X, Slab.Y), "new"), true);
+  assertEquals(leads(problem([512, 512, 512], Slab.Z, Slab.X), "new"), true);
+  assertEquals(leads(problem([64, 64, 64], Slab.X, Slab.Y, 1), "symmetric"), false);
+});
+
+Deno.test("an engine that leads is left out where its library is missing, and for what it refuses", () => {
+  const runtime = runtimeOn("gpu");
+  const small = problem([64, 64, 64], Slab.X, Slab.Y);
+  assertEquals(chooseFFTEngine(runtime, "auto", { problem: small, place: "symmetric" }).name, "cufft");
+  const line = problem([64], Slab.X, Slab.X);
+  assertEquals(chooseFFTEngine(runtime, "auto", { problem: line, place: "symmetric" }).name, "cufft");
 });

@@ -10,15 +10,15 @@ import { openNvshmem } from "../../../../ffi/cuda/nvshmem.ts";
 import { copyStridedOnDevice } from "../../../array/device_elements.ts";
 import type { LocalArray } from "../../../array/local_array.ts";
 import { planRedistribution } from "../../../array/redistribution/plan.ts";
-import { SymmetricArray } from "../../../array/symmetric_array.ts";
 import { dtypeInfo } from "../../../dtype/dtype.ts";
 import { complexOf } from "../../../dtype/promotion.ts";
 import type { DeviceMemory } from "../../../memory/device_buffer.ts";
-import { allocateSymmetric, type SymmetricBuffer } from "../../../memory/symmetric_memory.ts";
+import { allocateSymmetric, SymmetricBuffer } from "../../../memory/symmetric_memory.ts";
 import { agreeStrictly } from "../../../runtime/agreement.ts";
 import type { Runtime } from "../../../runtime/runtime.ts";
 import { inShape } from "../../places.ts";
 import type { FFTDirection, FFTProblem } from "../../problem.ts";
+import { isWholeInSymmetric } from "../../room.ts";
 import { scaleOnDevice } from "../cufft/transformer.ts";
 import type { FFTEnginePlan, FFTReport, FFTRequest } from "../engine.ts";
 import { algorithmsOf, bytesOf, type CufftMpAlgorithm, extentsOf, layoutOf, stridesIn } from "./layout.ts";
@@ -60,8 +60,9 @@ export class CufftMpPlan implements FFTEnginePlan {
   /** See {@linkcode FFTEnginePlan}. */
   get report(): FFTReport {
     const { problem, inplace } = this.#request;
-    const copies = inplace && problem.type === "c2c"
-      ? 'copied to symmetric memory and back, unless they are in such memory already: to({ memory: "symmetric" })'
+    const copies = inplace
+      ? "copied to symmetric memory and back, unless they are in such memory already, made by allocateOperand with " +
+        'memory: "symmetric"'
       : "copied to symmetric memory, the result from there";
     return {
       engine: "cufftmp",
@@ -165,9 +166,14 @@ export class CufftMpPlan implements FFTEnginePlan {
 
   /** Whether the elements lie where cuFFTMp can work, as it takes and gives them: the same on all ranks. */
   #isInPlace(operand: LocalArray, result: LocalArray): boolean {
-    return this.#request.problem.type === "c2c" && operand instanceof SymmetricArray &&
-      operand.backend === "nvshmem" && operand.symmetric.byteLength >= this.#bytes &&
-      operand.address === result.address;
+    const { buffer } = operand;
+    return isWholeInSymmetric(operand) && buffer instanceof SymmetricBuffer && buffer.backend === "nvshmem" &&
+      buffer.byteLength >= this.#bytes && operand.address === result.address &&
+      this.#lies("from", operand) && this.#lies("to", result);
+  }
+
+  #lies(which: "from" | "to", { strides }: LocalArray): boolean {
+    return strides.join() === stridesIn(this.#request.problem, which, this.#runtime.rank).join();
   }
 
   /** The operand's or the result's elements where cuFFTMp works. */

@@ -437,7 +437,7 @@ export class StagedPlan implements FFTEnginePlan {
       const wish = { bytes, backend: "nccl", makeSymmetric: true, facts: {}, offer: null } as const;
       try {
         const { buffer } = allocateSymmetric(this.#runtime, () => wish);
-        landings.set(i, new SymmetricArray(buffer, dtype, this.#order, shapes));
+        landings.set(i, new SymmetricArray(buffer, dtype, this.#order, shapes.map((shape) => ({ shape }))));
       } catch {
         // On all ranks: there is not so much memory.
       }
