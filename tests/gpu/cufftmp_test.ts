@@ -14,6 +14,7 @@ import {
   fft,
   type FFTDirection,
   type FFTOptions,
+  Graph,
   ifft,
   ProcessGrid,
   rfft,
@@ -22,7 +23,7 @@ import {
 } from "../../mod.ts";
 import { assertThrowsEverywhere } from "../../src/testing/mod.ts";
 import { at, generate, transformed } from "../cluster/fft_oracle.ts";
-import { gpuTest, hasGpu } from "./gpu_test_kit.ts";
+import { gpuTest, hasGpu, isMock } from "./gpu_test_kit.ts";
 
 function isInstalled(): boolean {
   try {
@@ -219,6 +220,25 @@ mpTest(
     }
   },
 );
+
+mpTest("a graph repeats transforms in place", (runtime) => {
+  // The mock has no graphs.
+  if (isMock(runtime)) return;
+  using values = DistributedArray.random(runtime, [8, 8, 8], Slab.X, { dtype: "complex64", seed: 9 });
+  using expected = fft(values, { engine: "cufft", distribution: Slab.Y });
+  const operand = allocateOperand(runtime, [8, 8, 8], Slab.X, { dtype: "complex64", memory: "symmetric" });
+  const transform = new FFT(operand, { engine: "cufftmp", inplace: true, distribution: Slab.Y });
+  transform.plan();
+  const spectrum = transform.execute();
+  using graph = Graph.capture(runtime, () => void transform.execute({ direction: "forward" }));
+  for (let i = 0; i < 3; i++) {
+    operand.assign(values);
+    graph.launch();
+    assert(spectrum.maxAbsDifference(expected) < 1e-5);
+  }
+  transform.free();
+  operand.free();
+});
 
 mpTest(
   "autotune measures all engines that are there, and takes the fastest; none but the one that was named",

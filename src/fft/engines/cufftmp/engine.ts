@@ -5,22 +5,26 @@
  */
 import { sizeOfShape } from "../../../array/layout.ts";
 import { dtypeInfo } from "../../../dtype/dtype.ts";
+import { inShape } from "../../places.ts";
 import { dtypesOf, type FFTProblem } from "../../problem.ts";
 import type { FFTEngine, FFTPlace } from "../engine.ts";
 import { algorithmsOf, CUFFTMP_ALGORITHMS, refusalOf } from "./layout.ts";
 import { CufftMpPlan, cufftMpVersion } from "./plan.ts";
 
-/**
- * Up to so many bytes of the whole operand it is faster than engine cufft between its slabs; on two H100s, where both have
- * elements to copy (bench/results/gpu_transforms_h100.json).
- */
-const MOST_BYTES: Readonly<Record<Exclude<FFTPlace, "symmetric">, number>> = { new: 2 ** 24, operand: 2 ** 27 };
+/** Up to so many bytes of the whole operand it is the faster one, too, where the result goes back to the operand's distribution. */
+const MOST_BYTES_BACK = 2 ** 24;
 
-/** In symmetric memory it copies nothing; between boxes engine cufft takes longer ways. */
+/**
+ * In symmetric memory it copies nothing, and between boxes engine cufft takes longer ways: there it took up to half of that
+ * one's time on two H100s. Where it copies, between slabs, now one and now the other is the faster by some percent; to the
+ * same distribution and back it moves more (bench/results/gpu_transforms_h100.json).
+ */
 function leads(problem: FFTProblem, place: FFTPlace): boolean {
-  if (problem.from.size === 1 || refusalOf(problem) !== null) return false;
-  if (place === "symmetric" || algorithmsOf(problem)[0] === "boxes") return true;
-  return sizeOfShape(problem.operand) * dtypeInfo(dtypesOf(problem).operand).itemSize <= MOST_BYTES[place];
+  const { from, to, operand, result } = problem;
+  if (from.size === 1 || refusalOf(problem) !== null) return false;
+  const isBack = inShape(from, result)?.coincidesWith(to) ?? false;
+  if (isBack) return sizeOfShape(operand) * dtypeInfo(dtypesOf(problem).operand).itemSize <= MOST_BYTES_BACK;
+  return place === "symmetric" || algorithmsOf(problem)[0] === "boxes";
 }
 
 /** The engine of cuFFTMp. */
