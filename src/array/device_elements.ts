@@ -17,6 +17,7 @@ import { blocksFor, type Words } from "../gpu/kernels/program.ts";
 import { copyFromDevice, copyOnDevice, copyPlaneOnDevice, copyToDevice, type Plane } from "../memory/copy.ts";
 import { DeviceBuffer, type DeviceMemory } from "../memory/device_buffer.ts";
 import type { Stream } from "../gpu/stream.ts";
+import { recorder } from "../runtime/recorder.ts";
 import { type DType, dtypeInfo } from "../dtype/dtype.ts";
 import { type Axis, isDense, lengthOf, mergeAxes, type Order, type Run, sizeOfShape, stridesOf } from "./layout.ts";
 import { type RandomSource, significantBits } from "./random.ts";
@@ -94,18 +95,39 @@ export interface DeviceCopy {
 }
 
 /**
- * Prepare what {@linkcode copyRunsOnDevice} does: index lists go to the GPU on `stream`. Between two GPUs (`isRemote`) copy
- * engines take blocks of long rows: they fill a link, which kernels do not.
+ * Prepare what {@linkcode copyRunsOnDevice} does: index lists go to the GPU on `stream`. To the GPU of another rank (`peer`)
+ * copy engines take blocks of long rows: they fill a link, which kernels do not.
  */
 export function prepareDeviceCopy(
   source: DeviceArray,
   target: DeviceArray,
   runs: readonly (readonly Run[])[],
   stream: Stream,
-  isRemote = false,
+  peer: number | null = null,
+): DeviceCopy {
+  const shape = runs.map(lengthOf);
+  if (sizeOfShape(shape) === 0) return { put: () => {}, tables: [] };
+  const { put, tables } = prepareUnrecorded(source, target, runs, stream, peer !== null);
+  return {
+    put(stream, sourceShift, targetShift) {
+      if (recorder === null) return put(stream, sourceShift, targetShift);
+      const label = `${shape.join(" x ")} ${source.dtype}${peer === null ? "" : ` to rank ${peer}`}`;
+      recorder.span(stream, { kind: "copy", label }, () => put(stream, sourceShift, targetShift));
+    },
+    tables,
+  };
+}
+
+/** The same, of which recordings know nothing. */
+
+function prepareUnrecorded(
+  source: DeviceArray,
+  target: DeviceArray,
+  runs: readonly (readonly Run[])[],
+  stream: Stream,
+  isRemote: boolean,
 ): DeviceCopy {
   const count = sizeOfShape(runs.map(lengthOf));
-  if (count === 0) return { put: () => {}, tables: [] };
   const { itemSize } = dtypeInfo(source.dtype);
   const tables = prepareRuns(runs, stream);
   const axes = axesOf(source, target, runs);

@@ -24,6 +24,8 @@ export interface StreamOptions {
   priority?: number;
   /** A `cudaStream_t` of another library to use in place of a new stream; disposing leaves it alone. */
   handle?: bigint;
+  /** What timelines call it; a number alone when left out. */
+  name?: string;
 }
 
 /**
@@ -44,12 +46,15 @@ export interface StreamOptions {
 export class Stream implements Disposable {
   /** The GPU. */
   readonly device: Device;
+  /** What timelines call it; empty for a number alone. */
+  readonly name: string;
   readonly #isOwned: boolean;
   #handle: bigint | null;
 
   /** Make a stream on a GPU, which must be current. It does not wait for the default stream. */
   constructor(device: Device, options: StreamOptions = {}) {
     this.device = device;
+    this.name = options.name ?? "";
     this.#isOwned = options.handle === undefined;
     this.#handle = options.handle ?? createStream(options.priority ?? 0);
   }

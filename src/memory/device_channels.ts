@@ -15,6 +15,7 @@ import { Stream } from "../gpu/stream.ts";
 import type { Communicator } from "../mpi/communicator.ts";
 import { beforeMpiEnds } from "../mpi/init_finalize.ts";
 import { agree, type Agreeing } from "../runtime/agreement.ts";
+import { recordSpan } from "../runtime/recorder.ts";
 import type { Runtime } from "../runtime/runtime.ts";
 import { openNcclWindows } from "./nccl_window.ts";
 import type { SymmetricBlock } from "./symmetric_heap.ts";
@@ -126,7 +127,9 @@ export class DeviceChannels {
 
   /** Put on a stream: raise a mark, then wait for another one, that of `peer`. */
   meet(stream: Stream, raised: Mark | null, awaited: Mark | null, peer: number): void {
-    meet(stream, raised, awaited, peer, this.#patience);
+    const put = () => meet(stream, raised, awaited, peer, this.#patience);
+    if (awaited === null) put();
+    else recordSpan(stream, { kind: "wait", label: `for rank ${peer}` }, put);
   }
 
   #mark(holder: number, raiser: number, kind: MarkKind, value: number): Mark {
@@ -185,8 +188,13 @@ export function makeDeviceChannels(
   agree(subject, "redistribute", () => {
     const { symbols } = openCudaRuntime();
     checkCuda(symbols.cudaHostAlloc(failure, 8n, CudaHostFlags.AllocDefault), "cudaHostAlloc");
-    const make = () => new Stream(runtime.stream!.device, { priority: -1 });
-    streams = { arrivals: make(), copies: make(), credits: make(), notices: make() };
+    const make = (name: string) => new Stream(runtime.stream!.device, { priority: -1, name });
+    streams = {
+      arrivals: make("arrivals"),
+      copies: make("copies"),
+      credits: make("credits"),
+      notices: make("notices"),
+    };
   });
   beforeMpiEnds(() => {
     block.free();

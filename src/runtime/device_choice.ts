@@ -71,7 +71,7 @@ export function chooseDevice(
   wish.gpu.makeCurrent();
   return {
     device: { kind: "gpu", ordinal, name, computeCapability, memoryBytes, uuid, isShared },
-    stream: new Stream(wish.gpu),
+    stream: new Stream(wish.gpu, { name: "main" }),
   };
 }
 

@@ -127,7 +127,9 @@ function recordedInWords({ stream }: Runtime, name: string, recorded: Recorded |
     Object.entries(counts).map(([name, count]) => `${name} ${count}`).join(", ");
   const calls = counted(recorded.collectives) || "none";
   const exchanges = counted(recorded.exchanges);
-  const time = `${(1e6 * recorded.seconds).toFixed(1)} us${stream === null ? "" : " of the host"} on this rank`;
+  const { gpuSeconds } = recorded;
+  const onGpu = gpuSeconds === undefined ? "" : ` and ${(1e6 * gpuSeconds).toFixed(1)} us of its GPU`;
+  const time = `${(1e6 * recorded.seconds).toFixed(1)} us${stream === null ? "" : ` of the host${onGpu}`} on this rank`;
   return `the last ${name} that was recorded took ${time}; collective calls: ${calls}` +
     (exchanges === "" ? "" : `; exchanges: ${exchanges}`);
 }

@@ -17,9 +17,9 @@ import { Tracer } from "./tracer.ts";
 /** Where a recorded timeline has what: operations, what the host does in them, and from there on streams of the GPU. */
 const [OPERATIONS, WORK, STREAMS] = [0, 1, 2];
 
-/** What a lane is called. */
-export function recordedLane(lane: number): string {
-  return lane < STREAMS ? ["operations", "work"][lane] : `stream ${lane - STREAMS}`;
+/** What the lanes are called, if these are the streams' names. */
+export function recordedLanes(streams: readonly string[]): string[] {
+  return ["operations", "work", ...streams.map((name, i) => `stream ${i}${name === "" ? "" : ` (${name})`}`)];
 }
 
 /** Something that this rank did, in milliseconds of its own clock. */
@@ -39,6 +39,8 @@ export interface OpenSpan {
 /** What an operation took, the collective functions that it called, and what the ranks exchanged, on this rank. */
 export interface Recorded {
   readonly seconds: number;
+  /** From its first work on its stream of the GPU to its last, once the recording has ended. */
+  gpuSeconds?: number;
   readonly collectives: Readonly<Record<string, number>>;
   /** By what they are and how they travel, such as `all-to-all in shared memory`. */
   readonly exchanges: Readonly<Record<string, number>>;
@@ -63,25 +65,35 @@ export class Recorder implements Disposable {
   readonly #calls: Counts = new Map();
   readonly #exchanges: Counts = new Map();
   readonly #streams: Stream[] = [];
+  /** What operations did, by the number of their span on the GPU. */
+  readonly #onGpu = new Map<number, Recorded>();
   readonly #tracer: Tracer | null = null;
   /** When the tracer began. */
   readonly #origin: number = 0;
 
-  /** Of operations on this stream of a GPU, or others of it, it is taken down when the GPU runs them. */
+  /** Of what is put on this stream of a GPU, or others of it, it is taken down when the GPU runs it. */
   constructor(stream: Stream | null) {
     if (stream === null) return;
     stream.synchronize();
+    this.#streams.push(stream);
     this.#tracer = new Tracer(0, stream);
     this.#origin = performance.now();
   }
 
   /** What was done, once GPUs have done it. */
   get spans(): RecordedSpan[] {
-    for (const stream of this.#streams) stream.synchronize();
-    const onGpu = this.#tracer?.intervals().map(({ lane, kind, label, start, end }) => (
+    this.#tracer?.synchronize();
+    const intervals = this.#tracer?.intervals() ?? [];
+    for (const [i, recorded] of this.#onGpu) recorded.gpuSeconds = (intervals[i].end - intervals[i].start) / 1e6;
+    const onGpu = intervals.map(({ lane, kind, label, start, end }) => (
       { lane, kind, label, start: this.#origin + start / 1000, end: this.#origin + end / 1000 }
     ));
-    return [...this.#spans, ...onGpu ?? []];
+    return [...this.#spans, ...onGpu];
+  }
+
+  /** What the lanes of the spans are called. */
+  get lanes(): string[] {
+    return recordedLanes(this.#streams.map(({ name }) => name));
   }
 
   /** How often each collective function was called. */
@@ -100,6 +112,17 @@ export class Recorder implements Disposable {
     return { end: () => this.note({ lane: WORK, kind, label, start, end: performance.now() }) };
   }
 
+  /** Do something that is part of an operation; on a stream of a GPU it is taken down when the GPU does it. */
+  span(stream: Stream | null, { kind, label }: Omit<Span, "lane">, run: () => void): void {
+    // A graph replays events, and what they measure is not known.
+    if (stream !== null && this.#tracer !== null && !stream.isCapturing) {
+      return this.#tracer.span(stream, { lane: this.#laneOf(stream), kind, label }, run);
+    }
+    const span = stream === null ? this.begin(kind, label) : null;
+    run();
+    span?.end();
+  }
+
   /** Take down what is over. */
   note(span: RecordedSpan): void {
     this.#spans.push(span);
@@ -113,14 +136,21 @@ export class Recorder implements Disposable {
   ): { readonly result: T; readonly recorded: Recorded } {
     const [calls, exchanges] = [new Map(this.#calls), new Map(this.#exchanges)];
     const start = performance.now();
-    const result = this.#traced(label, stream, run);
+    const spans = this.#tracer?.length;
+    let result!: T;
+    if (stream === null) result = run();
+    else this.span(stream, { kind: "operation", label }, () => void (result = run()));
     const end = performance.now();
     this.note({ lane: OPERATIONS, kind: "operation", label, start, end });
-    const recorded = {
+    const recorded: Recorded = {
       seconds: (end - start) / 1000,
       collectives: addedSince(calls, this.#calls),
       exchanges: addedSince(exchanges, this.#exchanges),
     };
+    // The span of the operation itself comes after those of what it does.
+    if (stream !== null && this.#tracer && this.#tracer.length > spans!) {
+      this.#onGpu.set(this.#tracer.length - 1, recorded);
+    }
     return { result, recorded };
   }
 
@@ -151,19 +181,20 @@ export class Recorder implements Disposable {
     this.#tracer?.[Symbol.dispose]();
   }
 
-  #traced<T>(label: string, stream: Stream | null, run: () => T): T {
-    // A graph replays events, and what they measure is not known.
-    if (this.#tracer === null || stream === null || stream.isCapturing) return run();
+  #laneOf(stream: Stream): number {
     if (!this.#streams.includes(stream)) this.#streams.push(stream);
-    const lane = STREAMS + this.#streams.indexOf(stream);
-    let result!: T;
-    this.#tracer.span(stream, { lane, kind: "operation", label }, () => void (result = run()));
-    return result;
+    return STREAMS + this.#streams.indexOf(stream);
   }
 }
 
 /** Who takes down what this rank does; null while nobody asks. */
 export let recorder: Recorder | null = null;
+
+/** Do part of an operation, on a stream of a GPU if there is one; it is taken down while somebody asks. */
+export function recordSpan(stream: Stream | null, span: Omit<Span, "lane">, run: () => void): void {
+  if (recorder === null) run();
+  else recorder.span(stream, span, run);
+}
 
 let isSurrounded = false;
 

@@ -8,7 +8,6 @@ import { type Agreeing, agreeStrictly, exchange } from "./agreement.ts";
 import {
   clockOffsets,
   mergeSpans,
-  recordedLane,
   type RecordedSpan,
   type Recorder,
   startRecorder,
@@ -24,7 +23,9 @@ interface Recordable extends Agreeing {
 
 /**
  * What a script does from `runtime.record()` on, until `timeline()` or `stop()`: the executions of plans, and of products,
- * transforms and PBLAS routines in one call; in them BLAS, local transforms, copies; every call that waits for other ranks.
+ * transforms and PBLAS routines in one call; in them BLAS, local transforms, copies; every call that waits for other ranks. On
+ * GPUs products, transforms, kernels, copies and waits for other GPUs are measured by events, on the stream that each is on;
+ * calls of NCCL, cuBLASMp and cuFFTMp do not tell when they wait.
  *
  * @example
  * ```ts
@@ -43,6 +44,7 @@ export class Recording implements Disposable {
   readonly #runtime: Recordable;
   readonly #recorder: Recorder;
   #spans: readonly RecordedSpan[] | null = null;
+  #lanes: readonly string[] = [];
 
   /** Made by `Runtime.record`. */
   constructor(runtime: Recordable) {
@@ -72,6 +74,7 @@ export class Recording implements Disposable {
     if (this.#spans !== null) return;
     stopRecorder(this.#recorder);
     this.#spans = this.#recorder.spans;
+    this.#lanes = this.#recorder.lanes;
     this.#recorder[Symbol.dispose]();
   }
 
@@ -86,9 +89,10 @@ export class Recording implements Disposable {
     const runtime = this.#runtime;
     agreeStrictly(runtime, name, () => this.stop());
     const times = timeBarriers(runtime.communicator);
-    const all = exchange(runtime, name, () => ({ times, spans: this.#spans! }));
+    const all = exchange(runtime, name, () => ({ times, spans: this.#spans!, lanes: this.#lanes }));
     const offsets = clockOffsets(all.map(({ times }) => times));
-    return new Timeline([], mergeSpans(all.map(({ spans }) => spans), offsets), recordedLane);
+    const nameOf = (lane: number, rank: number) => all[rank].lanes[lane];
+    return new Timeline([], mergeSpans(all.map(({ spans }) => spans), offsets), nameOf);
   }
 
   /** As {@linkcode stop}. */

@@ -37,15 +37,15 @@ const escape = (text: string) => text.replaceAll("&", "&amp;").replaceAll("<", "
 
 const [WIDTH, LANE_HEIGHT, LETTER, TOP] = [960, 22, 7, 40];
 
-/** What a lane is called. */
-export type LaneName = (lane: number) => string;
+/** What a lane of a rank is called. */
+export type LaneName = (lane: number, rank: number) => string;
 const laneNumber: LaneName = (lane) => `lane ${lane}`;
 
 /** The lanes that something is in, in order, and what they are called. */
 function lanesOf(timeline: readonly Interval[], nameOf: LaneName): Map<string, string> {
   const lanes = new Map(timeline.map(({ rank, lane }) => [`${rank}/${lane}`, [rank, lane] as const]));
   const sorted = [...lanes].sort(([, [rank, lane]], [, [other, otherLane]]) => rank - other || lane - otherLane);
-  return new Map(sorted.map(([key, [rank, lane]]) => [key, `rank ${rank}, ${nameOf(lane)}`]));
+  return new Map(sorted.map(([key, [rank, lane]]) => [key, `rank ${rank}, ${nameOf(lane, rank)}`]));
 }
 
 /** A picture: a row for each lane of each rank, time from left to right. Lanes have numbers, or names. */
@@ -89,7 +89,7 @@ export function chromeTrace(timeline: readonly Interval[], nameOf: LaneName = la
   const names = [...lanesOfRanks].sort(([one], [other]) => one - other).flatMap(([rank, intervals]) => [
     { name: "process_name", ph: "M", pid: rank, args: { name: `rank ${rank}` } },
     ...[...new Set(intervals.map(({ lane }) => lane))].map((lane) => (
-      { name: "thread_name", ph: "M", pid: rank, tid: lane, args: { name: nameOf(lane) } }
+      { name: "thread_name", ph: "M", pid: rank, tid: lane, args: { name: nameOf(lane, rank) } }
     )),
   ]);
   const events = timeline.map(({ rank, lane, kind, label, start, end }) => ({

@@ -26,14 +26,23 @@ export class Tracer implements Disposable {
     this.#spans.push({ span, start, end: stream.record(new Event({ timing: true })) });
   }
 
+  /** How many spans there are. */
+  get length(): number {
+    return this.#spans.length;
+  }
+
+  /** Wait until all of it has happened, on whatever streams. */
+  synchronize(): void {
+    for (const { end } of this.#spans) end.synchronize();
+  }
+
   /** What was noted, in microseconds since the ranks met, once all of it has happened. */
   intervals(): Interval[] {
-    return this.#spans.map(({ span, start, end }) => ({
-      ...span,
-      rank: this.#rank,
-      start: start.elapsedSince(this.#met) * 1e6,
-      end: end.elapsedSince(this.#met) * 1e6,
-    }));
+    return this.#spans.map(({ span, start, end }) => {
+      const from = start.elapsedSince(this.#met) * 1e6;
+      // CUDA tells float32: of what began long ago the length is still exact so.
+      return { ...span, rank: this.#rank, start: from, end: from + end.elapsedSince(start) * 1e6 };
+    });
   }
 
   /** Free the events. */

@@ -185,9 +185,10 @@ gpuTest("a recording has operations on the streams of their GPUs", (runtime) => 
   turn.execute().free();
   const timeline = recording.timeline();
   for (let rank = 0; rank < runtime.size; rank++) {
-    const onStream = timeline.measured.filter((one) => one.rank === rank && one.lane === 2);
+    const isOperation = ({ kind }: { kind: string }) => kind === "operation";
+    const onStream = timeline.measured.filter((one) => one.rank === rank && one.lane === 2).filter(isOperation);
     assertEquals(onStream.map(({ label }) => label), ["Redistribution.execute", "Redistribution.execute"]);
     assert(onStream.every(({ start, end }) => end >= start));
   }
-  assert(timeline.toSVG().includes(`>rank ${runtime.size - 1}, stream 0</text>`));
+  assert(timeline.toSVG().includes(`>rank ${runtime.size - 1}, stream 0 (main)</text>`));
 });

@@ -17,6 +17,7 @@ async function runTests(files: readonly string[], environment: Record<string, st
 
 const FILES = [
   "gpu/matmul_test.ts",
+  "gpu/recording_test.ts",
   "gpu/overlap_test.ts",
   "gpu/copy_engine_test.ts",
   "cluster/pblas_test.ts",

@@ -9,6 +9,7 @@ import { Program as KernelProgram } from "../../gpu/kernels/program.ts";
 import type { Stream } from "../../gpu/stream.ts";
 import { copyFromDevice, copyToDevice } from "../../memory/copy.ts";
 import { DeviceBuffer, type DeviceMemory } from "../../memory/device_buffer.ts";
+import { recordSpan } from "../../runtime/recorder.ts";
 import {
   elementwiseSource,
   MERGE_WIDTH,
@@ -106,11 +107,11 @@ export function prepareOnDevice(
   const rest = [...addresses, ...wordsOf(nest), ...numberWords(program, operands)];
   const blocks = Math.min(MOST_BLOCKS, Math.ceil(count / (THREADS * UNROLL)));
   return () => {
-    withRefusal(
-      program,
-      stream,
-      (refused) => kernels.launch("elementwise", stream, blocks, [BigInt(count), refused, ...rest], THREADS),
-    );
+    withRefusal(program, stream, (refused) => {
+      recordSpan(stream, { kind: "compute", label: `kernel over ${shape.join(" x ")}` }, () => {
+        kernels.launch("elementwise", stream, blocks, [BigInt(count), refused, ...rest], THREADS);
+      });
+    });
     free();
   };
 }
@@ -192,10 +193,11 @@ export function accumulateOnDevice(
       ...wordsOf(reduced),
       ...numberWords(program, operands),
     ];
-    kernels.launch("reduce", stream, Math.min(MOST_BLOCKS, tiles * splits), argument, THREADS);
-    if (splits > 1) {
+    recordSpan(stream, { kind: "compute", label: `reduction over ${shape.join(" x ")}` }, () => {
+      kernels.launch("reduce", stream, Math.min(MOST_BLOCKS, tiles * splits), argument, THREADS);
+      if (splits === 1) return;
       kernels.launch("merge", stream, Math.min(MOST_BLOCKS, Math.ceil(size / MERGE_WIDTH)), argument, THREADS);
-    }
+    });
   });
   shares?.free();
   free();

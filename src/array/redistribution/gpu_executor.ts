@@ -6,6 +6,7 @@
 import { dtypeInfo } from "../../dtype/dtype.ts";
 import type { Stream } from "../../gpu/stream.ts";
 import { DeviceBuffer } from "../../memory/device_buffer.ts";
+import { recordSpan } from "../../runtime/recorder.ts";
 import type { Runtime } from "../../runtime/runtime.ts";
 import { copyRunsOnDevice, type DeviceArray, prepareRuns } from "../device_elements.ts";
 import { type Order, sizeOfShape, stridesOf } from "../layout.ts";
@@ -102,15 +103,17 @@ export class GpuExecutor {
       }
       for (const array of [source, target]) stream.wait(array.buffer.stream);
       const nccl = this.#runtime.nccl();
-      nccl.group(() => {
-        for (const [i, transfer] of sends.entries()) {
-          const block = outgoing[plan.to.isReplicated ? 0 : i];
-          nccl.send(addressIn(source, block), bytesOf(transfer), transfer.peer, stream);
-        }
-        for (const block of incoming) {
-          nccl.receive(addressIn(target, block), bytesOf(block.transfer), block.transfer.peer, stream);
-        }
-      });
+      const exchange = () =>
+        nccl.group(() => {
+          for (const [i, transfer] of sends.entries()) {
+            const block = outgoing[plan.to.isReplicated ? 0 : i];
+            nccl.send(addressIn(source, block), bytesOf(transfer), transfer.peer, stream);
+          }
+          for (const block of incoming) {
+            nccl.receive(addressIn(target, block), bytesOf(block.transfer), block.transfer.peer, stream);
+          }
+        });
+      recordSpan(stream, { kind: "copy", label: "by NCCL, which waits for the other ranks" }, exchange);
       for (const array of [source, target]) array.buffer.stream.wait(stream);
       for (const block of incoming) {
         if (block.start === null) copyRunsOnDevice(packed(block), target, block.transfer.runs);

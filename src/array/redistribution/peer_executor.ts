@@ -136,8 +136,8 @@ export class PeerExecutor {
     return this.#plan.largestPart * dtypeInfo(dtype).itemSize < SMALL_BYTES;
   }
 
-  #copy(source: DeviceArray, target: DeviceArray, { runs }: Transfer, isRemote = false): DeviceCopy {
-    return prepareDeviceCopy(source, target, runs, this.#stream, isRemote);
+  #copy(source: DeviceArray, target: DeviceArray, { runs }: Transfer, peer: number | null = null): DeviceCopy {
+    return prepareDeviceCopy(source, target, runs, this.#stream, peer);
   }
 
   /** The next rank first, so that not all of them send to the same one. */
@@ -172,7 +172,7 @@ export class PeerExecutor {
     return [
       this.#inTurn(sends).map((transfer) => {
         const slots = channels.slotsOf(rank, transfer.peer);
-        return lane(transfer, "target", (piece) => this.#copy(source, slotsIn(slots, piece), piece, true));
+        return lane(transfer, "target", (piece) => this.#copy(source, slotsIn(slots, piece), piece, transfer.peer));
       }),
       this.#inTurn(receives).map((transfer) => {
         const slots = channels.slotsOf(transfer.peer, rank);
@@ -219,7 +219,7 @@ export class PeerExecutor {
         const place = target.peer(transfer.peer);
         return {
           peer: transfer.peer,
-          copies: parts.map((part) => this.#copy(source, place, part, true)),
+          copies: parts.map((part) => this.#copy(source, place, part, transfer.peer)),
           parts: [...parts.keys()],
         };
       }),

@@ -4,6 +4,7 @@
  * @module
  */
 import type { Stream } from "../../gpu/stream.ts";
+import { type Recorder, recorder } from "../../runtime/recorder.ts";
 import { Tracer } from "../../runtime/tracer.ts";
 import type { Interval } from "../../runtime/timeline.ts";
 import type { Patience } from "./patience.ts";
@@ -23,6 +24,11 @@ export abstract class GpuProduct {
   get notes(): readonly string[] {
     if (!this.#isMeeting) return [];
     return ["it was captured in a CUDA graph: since then the ranks meet at the beginning of every execution"];
+  }
+
+  /** What notes the steps of a run: for its own timeline, or a recording that is going on. */
+  protected get tracing(): Tracer | Recorder | null {
+    return this.tracer ?? recorder;
   }
 
   /** Whether a run on this stream begins with a meeting: once one was captured in a graph, all do. */

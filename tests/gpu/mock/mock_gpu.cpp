@@ -286,13 +286,20 @@ API int cudaStreamDestroy(void* stream) { return *(int*)stream = 0; }
 API int cudaStreamSynchronize(void*) { return settle(nullptr), 0; }
 API int cudaStreamQuery(void*) { return has_come() ? (settle(nullptr), 0) : 600; }
 API int cudaStreamWaitEvent(void*, void*, unsigned) { return 0; }
-API int cudaEventCreateWithFlags(void** event, unsigned) { return *event = malloc(1), 0; }
+// The clock of events: it goes on by a millisecond whenever one is recorded.
+static long ticks = 0;
+API int cudaEventCreateWithFlags(void** event, unsigned) { return *event = calloc(1, sizeof(long)), 0; }
 API int cudaEventDestroy(void* event) { return free(event), 0; }
-API int cudaEventRecord(void*, void* stream) { return late.empty() ? (settle(stream), 0) : 0; }
+API int cudaEventRecord(void* event, void* stream) {
+  *(long*)event = ++ticks;
+  return late.empty() ? (settle(stream), 0) : 0;
+}
 API int cudaEventQuery(void*) { return has_come() ? 0 : 600; }
 API int cudaEventSynchronize(void*) { return settle(nullptr), 0; }
 API int cudaStreamIsCapturing(void*, int* status) { return *status = getenv("MOCK_CAPTURING") ? 1 : 0, 0; }
-API int cudaEventElapsedTime(float* milliseconds, void*, void*) { return *milliseconds = 1, 0; }
+API int cudaEventElapsedTime(float* milliseconds, void* start, void* end) {
+  return *milliseconds = *(long*)end - *(long*)start, 0;
+}
 
 // ---- NVRTC: g++; the machine code is the path of a shared library ---------------------------------------------------
 

@@ -5,7 +5,7 @@ import { StateError } from "../../../mod.ts";
 import {
   clockOffsets,
   mergeSpans,
-  recordedLane,
+  recordedLanes,
   type RecordedSpan,
   recorder,
   startRecorder,
@@ -100,7 +100,7 @@ Deno.test("what begins and waits is recorded while somebody asks, and nothing ot
   }
   table.wait();
   assertEquals(calls, 5);
-  assertEquals(own.spans.map(({ lane, kind, label }) => [recordedLane(lane), kind, label]), [
+  assertEquals(own.spans.map(({ lane, kind, label }) => [own.lanes[lane], kind, label]), [
     ["work", "wait", "MPI_Barrier"],
     ["work", "copy", "rows"],
     ["work", "gemm", "pdgemm"],
@@ -108,6 +108,6 @@ Deno.test("what begins and waits is recorded while somebody asks, and nothing ot
     ["work", "wait", "MPI_Barrier"],
     ["operations", "operation", "idle"],
   ]);
-  assertEquals(recordedLane(2), "stream 0");
+  assertEquals(recordedLanes(["main", ""]), ["operations", "work", "stream 0 (main)", "stream 1"]);
   assertEquals(recorder, null);
 });

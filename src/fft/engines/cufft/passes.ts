@@ -66,6 +66,7 @@ export function cufftPasses(
   allocate: PassLibrary["allocate"],
 ): PassLibrary {
   return {
+    stream,
     limits: { dimensions: 3, loops: 1, isNested: true },
     // cuFFT takes real numbers where complex ones could begin.
     alignment: 2 * dtypeInfo(precision).itemSize,

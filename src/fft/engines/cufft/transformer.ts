@@ -12,6 +12,7 @@ import { fftKernels, MOST_NUMBER_AXES } from "../../../gpu/kernels/fft_kernels.t
 import { blocksFor, type Program } from "../../../gpu/kernels/program.ts";
 import type { Stream } from "../../../gpu/stream.ts";
 import { DeviceBuffer } from "../../../memory/device_buffer.ts";
+import { recordSpan } from "../../../runtime/recorder.ts";
 import type { Runtime } from "../../../runtime/runtime.ts";
 import type { FFTPrecision } from "../../problem.ts";
 import type { FFTRequest } from "../engine.ts";
@@ -48,7 +49,9 @@ export function cufftTransformer(runtime: Runtime, { problem }: FFTRequest): Tra
       if (rows * columns === 0) return;
       const sign = direction === "forward" ? -1 : 1;
       const numbers = [rows, columns, first, n, sign].map(BigInt);
-      kernelsFor(matrix).launch("multiply_by_roots", stream, blocksFor(rows * columns), [matrix.address, ...numbers]);
+      recordSpan(stream, { kind: "compute", label: `roots of unity of ${n}` }, () => {
+        kernelsFor(matrix).launch("multiply_by_roots", stream, blocksFor(rows * columns), [matrix.address, ...numbers]);
+      });
     },
     reflect: null,
     copy: copyStridedOnDevice,
@@ -87,5 +90,7 @@ export function scaleOnDevice(array: LocalArray, factor: number, stream: Stream)
   const words = axes.reverse().flatMap(({ runs, target }) => [runs[0].length, target]);
   const padding = new Array<number>(2 * MOST_NUMBER_AXES - words.length).fill(0);
   const integers = [count, axes.length, ...words, ...padding].map(BigInt);
-  kernelsFor(array).launch("scale", stream, blocksFor(count), [address, ...integers, factor]);
+  recordSpan(stream, { kind: "compute", label: "scale" }, () => {
+    kernelsFor(array).launch("scale", stream, blocksFor(count), [address, ...integers, factor]);
+  });
 }

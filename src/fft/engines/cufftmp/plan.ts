@@ -15,6 +15,7 @@ import { complexOf } from "../../../dtype/promotion.ts";
 import type { DeviceMemory } from "../../../memory/device_buffer.ts";
 import { allocateSymmetric, SymmetricBuffer } from "../../../memory/symmetric_memory.ts";
 import { agreeStrictly } from "../../../runtime/agreement.ts";
+import { recordSpan } from "../../../runtime/recorder.ts";
 import type { Runtime } from "../../../runtime/runtime.ts";
 import { inShape } from "../../places.ts";
 import type { FFTDirection, FFTProblem } from "../../problem.ts";
@@ -104,10 +105,17 @@ export class CufftMpPlan implements FFTEnginePlan {
       const memory = isThere ? operand.buffer : this.#elements ??= this.#allocate(this.#bytes);
       if (!isThere) copyStridedOnDevice(operand, this.#part(memory, "from", operand));
       // What the others write into is not read any more.
-      openNvshmem().symbols.nvshmemx_sync_all_on_stream(stream.handle);
+      recordSpan(stream, { kind: "wait", label: "for all ranks" }, () => {
+        openNvshmem().symbols.nvshmemx_sync_all_on_stream(stream.handle);
+      });
       const sign = direction === "forward" ? CufftDirection.FORWARD : CufftDirection.INVERSE;
       const { address } = memory;
-      checkCufft(openCufftMp().symbols.cufftXtExec(this.#plans.get(direction)!, address, address, sign), "cufftXtExec");
+      recordSpan(stream, { kind: "fft", label: "cufftXtExec, with what travels in it" }, () => {
+        checkCufft(
+          openCufftMp().symbols.cufftXtExec(this.#plans.get(direction)!, address, address, sign),
+          "cufftXtExec",
+        );
+      });
       if (!isThere) copyStridedOnDevice(this.#part(memory, "to", result), result);
       for (const { buffer } of [operand, result]) stream.wait(buffer.stream);
       if (scale !== 1) scaleOnDevice(result, scale, stream);

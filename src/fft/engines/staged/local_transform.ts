@@ -5,7 +5,8 @@
  */
 import { LocalArray } from "../../../array/local_array.ts";
 import { type DType, dtypeInfo, type TypedArray } from "../../../dtype/dtype.ts";
-import { recorder } from "../../../runtime/recorder.ts";
+import type { Stream } from "../../../gpu/stream.ts";
+import { recordSpan } from "../../../runtime/recorder.ts";
 import type { DeviceMemory } from "../../../memory/device_buffer.ts";
 import type { FFTDirection, FFTType } from "../../problem.ts";
 import { offsetsOf, type Pass, type PassLimits, planPasses } from "./passes.ts";
@@ -20,6 +21,8 @@ export interface PassPlan extends Disposable {
 
 /** What plans passes. */
 export interface PassLibrary {
+  /** The stream of a GPU that it puts everything on; left out on CPUs. */
+  readonly stream?: Stream;
   /** What it takes at once. */
   readonly limits: PassLimits;
   /** Bytes at multiples of which every call has to begin, where real numbers are laid out so. */
@@ -103,13 +106,12 @@ export class LocalTransform implements Disposable {
     let passes = this.#planned.get(key);
     if (passes === undefined) this.#planned.set(key, passes = this.#plan(source, target));
     const calls = passes.map((planned) => callsOf(planned, source.address, target.address));
-    const kind = `${this.#type} of ${source.shape.join(" x ")}, ${
-      this.#axes.length > 1 ? "axes" : "axis"
-    } ${this.#axes}`;
+    const axes = `${this.#axes.length > 1 ? "axes" : "axis"} ${this.#axes}`;
+    const span = { kind: "fft", label: `${this.#type} of ${source.shape.join(" x ")}, ${axes}` } as const;
+    const transform = () => calls.forEach((call) => call());
+    const { stream = null } = this.#library;
     return () => {
-      const span = source.isOnDevice ? null : recorder?.begin("fft", kind);
-      for (const call of calls) call();
-      span?.end();
+      recordSpan(stream, span, transform);
       // The calls know addresses only: the arrays have to stay alive for them.
       return void [source, target];
     };

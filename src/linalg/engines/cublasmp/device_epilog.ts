@@ -9,6 +9,7 @@ import { dtypeInfo } from "../../../dtype/dtype.ts";
 import { ELEMENT_TYPES, elementAccess } from "../../../gpu/kernels/array_kernels.ts";
 import { blocksFor, Program } from "../../../gpu/kernels/program.ts";
 import type { Stream } from "../../../gpu/stream.ts";
+import { recordSpan } from "../../../runtime/recorder.ts";
 import type { Runtime } from "../../../runtime/runtime.ts";
 import { type Activation, biasOf, type Epilog, type EpilogValues } from "../../matmul/epilog.ts";
 import type { LocalOperands, MatmulProblem } from "../../matmul/problem.ts";
@@ -150,7 +151,10 @@ export class DeviceEpilogPlan implements EnginePlan {
     ];
     program.function("pointwise", own.device);
     return () => {
-      if (d.size > 0) program.launch("pointwise", own, blocksFor(d.size), [...words, Number(scales.d ?? 1)]);
+      if (d.size === 0) return;
+      recordSpan(own, { kind: "compute", label: "epilog" }, () => {
+        program.launch("pointwise", own, blocksFor(d.size), [...words, Number(scales.d ?? 1)]);
+      });
     };
   }
 

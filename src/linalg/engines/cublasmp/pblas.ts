@@ -11,6 +11,7 @@ import type { ProcessGrid } from "../../../distribution/mod.ts";
 import { ConfigurationError } from "../../../errors.ts";
 import { DeviceBuffer } from "../../../memory/device_buffer.ts";
 import { agree, freeUnlessAgreed } from "../../../runtime/agreement.ts";
+import { recordSpan } from "../../../runtime/recorder.ts";
 import type { Runtime } from "../../../runtime/runtime.ts";
 import { refuseCapture } from "../../../gpu/graph.ts";
 import {
@@ -192,7 +193,8 @@ function run(runtime: Runtime, call: PblasCall): void {
   const ready = prepare(runtime, call);
   const { target } = ready;
   try {
-    compute(runtime, call, ready);
+    const span = { kind: "gemm", label: `${call.routine} by cuBLASMp, with what travels in it` } as const;
+    recordSpan(runtime.stream, span, () => compute(runtime, call, ready));
   } catch (error) {
     throw firstOf(error);
   }

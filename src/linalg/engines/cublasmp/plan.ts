@@ -9,6 +9,7 @@ import { Scratch } from "../../../array/redistribution/gpu_executor.ts";
 import { isOne, isZero } from "../../../blas/arguments.ts";
 import type { Stream } from "../../../gpu/stream.ts";
 import { agreeStrictly } from "../../../runtime/agreement.ts";
+import { recordSpan } from "../../../runtime/recorder.ts";
 import type { Runtime } from "../../../runtime/runtime.ts";
 import { type EpilogValues, hasExtraOutputs } from "../../matmul/epilog.ts";
 import { type LocalOperands, type Matrix, matrixName } from "../../matmul/problem.ts";
@@ -27,6 +28,9 @@ import { Stage, type Staged } from "./staging.ts";
 export const ENGINE_NAME = "cublasmp";
 
 const NOTHING: EpilogValues = Object.freeze({});
+
+/** What recordings say of a call: the library does not tell its parts. */
+const SPAN = { kind: "gemm", label: "cublasMpMatmul, with what travels in it" } as const;
 
 /** The operands as the call exchanges them, and what brings them; without an addend that beta takes away. */
 interface StagedOperands {
@@ -154,8 +158,10 @@ export class CublasMpPlan implements EnginePlan {
       const isInPlace = d === last.c && last.inPlace !== null;
       if (isInPlace || d.strides[0] === last.strides[0] && d.strides[1] === last.strides[1]) {
         return () => {
-          const code = last.call(isInPlace ? last.inPlace! : d.address);
-          if (code !== 0) checkCublasMp(code, "cublasMpMatmul");
+          recordSpan(stream ?? own, SPAN, () => {
+            const code = last.call(isInPlace ? last.inPlace! : d.address);
+            if (code !== 0) checkCublasMp(code, "cublasMpMatmul");
+          });
           return NOTHING;
         };
       }
@@ -219,8 +225,10 @@ export class CublasMpPlan implements EnginePlan {
     if (outputs) this.#epilog.bindOutputs(native.descriptor, outputs);
     this.#resources.begin(on);
     try {
-      if (this.#isObserved) native.multiply(given, on);
-      else this.#firstTime(native, given, on);
+      recordSpan(on, SPAN, () => {
+        if (this.#isObserved) native.multiply(given, on);
+        else this.#firstTime(native, given, on);
+      });
     } finally {
       if (on !== own) this.#resources.end(on);
     }

@@ -9,6 +9,7 @@ import { blocksFor, Program } from "../../../gpu/kernels/program.ts";
 import type { Stream } from "../../../gpu/stream.ts";
 import type { TileEpilog } from "../../../overlap/executors/tile/parameters.ts";
 import { LocalArray } from "../../../array/local_array.ts";
+import { recordSpan } from "../../../runtime/recorder.ts";
 import type { CompiledEpilog, TileDType } from "../../../overlap/executors/tile/configuration.ts";
 import { type Activation, auxName, type Epilog, geluAuxShape, reluAuxShape } from "../../matmul/epilog.ts";
 
@@ -142,7 +143,9 @@ export function applyAuxiliary(epilog: Epilog, d: LocalArray, aux: LocalArray, s
     type,
     action,
   ];
-  program.launch("auxiliary", stream, blocksFor(Math.ceil(rows / 8) * columns), words);
+  recordSpan(stream, { kind: "compute", label: "epilog" }, () => {
+    program.launch("auxiliary", stream, blocksFor(Math.ceil(rows / 8) * columns), words);
+  });
 }
 
 /** The name under which the auxiliary matrix is given or returned; null if there is none. */

@@ -194,7 +194,7 @@ export class CopyEngineProduct extends GpuProduct implements Disposable {
     this.#memory = new DeviceBuffer(stream, MEETING_BYTES + GEMM_WORKSPACE_BYTES);
     clearOnDevice(this.#memory.address, MEETING_BYTES, stream);
     this.patience = new Patience(stream, rank, options.patienceSeconds);
-    this.#copies = new Stream(stream.device, { priority: -1 });
+    this.#copies = new Stream(stream.device, { priority: -1, name: "copies" });
     this.#links = schedules.map(linksOf);
     this.#awaitBeginning = schedules.map(({ steps }, i) =>
       (this.#links[i][steps.findIndex(({ stream }) => stream === 1)]?.waits ?? []).length === 0
@@ -226,12 +226,13 @@ export class CopyEngineProduct extends GpuProduct implements Disposable {
       this.#copies.wait(this.#begun);
     }
     const steps = prepared[call % PARITIES];
+    const { tracing } = this;
     schedule.steps.forEach((step, i) => {
       const on = step.stream === 0 ? stream : this.#copies;
       const { waits, done } = links[i];
       for (const event of waits) on.wait(event);
-      const span = this.tracer && spanOf(step);
-      if (span) this.tracer!.span(on, span, () => steps[i](call, on));
+      const span = tracing && spanOf(step);
+      if (span) tracing.span(on, span, () => steps[i](call, on));
       else steps[i](call, on);
       done?.record(on);
     });

@@ -140,7 +140,7 @@ export class Panels implements Disposable {
     this.#dataBytes = dataBytes;
     this.#slots = new Map(peers.map((peer, slot) => [peer, slot]));
     this.#memory = new DeviceBuffer(stream, 2 * peers.length * dataBytes);
-    this.#streams = Array.from({ length: STREAMS }, () => new Stream(stream.device));
+    this.#streams = Array.from({ length: STREAMS }, () => new Stream(stream.device, { name: "copies" }));
     const indices = Array.from({ length: Math.ceil(Math.max(...tiles) / panel) }, (_, index) => index);
     this.#pushes = [0, 1].map((parity) =>
       new Pushes(indices.flatMap((index) =>

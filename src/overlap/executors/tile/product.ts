@@ -321,7 +321,7 @@ export class TileProduct extends GpuProduct implements Disposable {
       : new Panels(stream, problem, variant, panel, this.#layout.dataBytes, (peer) => this.#destinationAt(peer));
     this.patience = new Patience(stream, problem.rank, options.patienceSeconds);
     this.#copies = kind === "gather"
-      ? { stream: new Stream(stream.device), begun: new Event(), ended: new Event() }
+      ? { stream: new Stream(stream.device, { name: "copies" }), begun: new Event(), ended: new Event() }
       : null;
   }
 
@@ -483,7 +483,8 @@ export class TileProduct extends GpuProduct implements Disposable {
   }
 
   #put(stream: Stream, span: Span, put: () => void): void {
-    if (this.tracer) this.tracer.span(stream, span, put);
+    const { tracing } = this;
+    if (tracing) tracing.span(stream, span, put);
     else put();
   }
 
