@@ -31,12 +31,12 @@ export interface Planned {
 }
 
 /** A plan in words, a line each. */
-export function explainPlan(planned: Planned, { rank }: Runtime): string[] {
-  const { engine, algorithm, variant, steps = [], workspaceBytes, communication, times, notes = [] } = planned;
+export function explainPlan(planned: Planned, { rank, size }: Runtime): string[] {
+  const { engine, algorithm, variant, steps = [], workspaceBytes, times, notes = [] } = planned;
   const details = [
     ...steps,
     `workspace ${workspaceBytes} bytes on this rank, ${explainBytes(planned)}`,
-    ...communication ? [...communication.notes, ...explainShare(planned, communication, rank)] : [],
+    ...explainShare(planned, rank, size),
     times
       ? explainTimes(times)
       : `no time is predicted: there is no model of ${engine === undefined ? algorithm : `engine ${engine}`} here`,
@@ -54,16 +54,21 @@ function explainBytes({ bytesMoved, libraryBytes }: Planned): string {
 }
 
 /** What is known of this rank's share. */
-function explainShare({ libraryBytes }: Planned, communication: CommunicationMatrix, rank: number): string[] {
+function explainShare({ bytesMoved, libraryBytes, communication }: Planned, rank: number, size: number): string[] {
+  if (communication === null) {
+    const average = `${Math.round(bytesMoved / size)} of them from each rank on average`;
+    return bytesMoved > 0 ? [`${average}: nothing tells which rank sends what to whom`] : [];
+  }
   const share = describeShare(communication, rank);
-  if (libraryBytes === undefined) return [share];
-  return communication.total > 0 ? [`of the rest ${share}`] : [];
+  if (libraryBytes === undefined) return [...communication.notes, share];
+  return [...communication.notes, ...communication.total > 0 ? [`of the rest ${share}`] : []];
 }
 
 function explainTimes({ predicted, measured, limit, basis }: AlgorithmTimes): string {
   const time = (seconds: number) =>
     `${(1e6 * seconds).toFixed(1)} us, ${(100 * limit / seconds).toFixed(0)} % of the limit`;
   const model = `predicted ${time(predicted)} (${(1e6 * limit).toFixed(1)} us)`;
-  if (basis !== undefined) return `${model}, ${basis}`;
-  return `${model}; ${measured === undefined ? "not measured" : `measured ${time(measured)}`}`;
+  const words = basis === undefined ? model : `${model}, ${basis}`;
+  if (measured !== undefined) return `${words}; measured ${time(measured)}`;
+  return basis === undefined ? `${words}; not measured` : words;
 }

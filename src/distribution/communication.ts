@@ -146,6 +146,11 @@ export function addBytes(sum: number[][], other: readonly (readonly number[])[],
   other.forEach((row, from) => row.forEach((bytes, to) => sum[from][to] += bytes * factor));
 }
 
+/** What the busiest rank sends, or receives if that is more. */
+export function busiestBytes(matrix: CommunicationMatrix): number {
+  return Math.max(...matrix.bytes.map((_, rank) => Math.max(matrix.sent(rank), matrix.received(rank))));
+}
+
 /** What this rank has to do with all that travels, in words: what it sends and receives, and what the busiest one does. */
 export function describeShare(matrix: CommunicationMatrix, rank: number): string {
   const busy = matrix.bytes.map((_, one) => matrix.sent(one) + matrix.received(one));

@@ -6,6 +6,7 @@
  *
  * @module
  */
+import { H200_MEASURED, type MeasuredRates } from "../array/gpu_model.ts";
 import type { DType } from "../dtype/dtype.ts";
 import { stageProgram, type Taking, tilePrograms } from "./actions.ts";
 import type { Action, Program } from "./check.ts";
@@ -21,19 +22,9 @@ import { panelTiles, tileOrder, type TileProblem, type TileVariant } from "./til
 import type { Interval } from "../runtime/timeline.ts";
 
 /** What a machine can do. Times are microseconds. */
-export interface Rates {
-  /** Operations a microsecond of one rank's products: multiplications and additions. */
-  readonly flops: number;
-  /** Bytes a microsecond that copies send to another rank. */
-  readonly link: number;
+export interface Rates extends MeasuredRates {
   /** Bytes a microsecond that a kernel's own stores send. */
   readonly stores: number;
-  /** Bytes a microsecond that sums and copies within a rank read and write. */
-  readonly memory: number;
-  /** What each product takes besides: to start, fill and drain. */
-  readonly gemmStart: number;
-  /** What each copy takes besides. */
-  readonly copyStart: number;
   /** From a signal until it is seen. */
   readonly flag: number;
   /** The speed of a tile kernel's products over that of other products, by the shape of its tiles. */
@@ -42,12 +33,8 @@ export interface Rates {
 
 /** Two and four H200 with NVLink, bfloat16: half duty, by stages of cuBLASLt and copy engines, and by tile kernels. */
 export const H200_RATES: Rates = {
-  flops: 790e6,
-  link: 384e3,
+  ...H200_MEASURED,
   stores: 332e3,
-  memory: 4.05e6,
-  gemmStart: 3.5,
-  copyStart: 3,
   flag: 1.5,
   // Of flat ones alone no measurement is at hand: as tiles of 128 columns without clusters, the nearest.
   tiles: { wide: 0.99, roomy: 0.98, medium: 0.98, narrow: 0.93, flat: 0.72 },

@@ -217,7 +217,7 @@ clusterTest("explain, algorithm and toString tell what runs", (runtime) => {
   }
   assertEquals(transform.communication.total, bytesMoved);
   assertStringIncludes(transform.explain(), `this rank sends ${transform.communication.sent(runtime.rank)} bytes`);
-  const model = runtime.stream ? /no time is predicted: .* engine cufft / : /predicted [\d.]+ us, .* GFLOP\/s/;
+  const model = runtime.stream ? /predicted [\d.]+ us, .* GB\/s between GPUs, / : /predicted [\d.]+ us, .* GFLOP\/s/;
   assertMatch(transform.explain(), model);
   assertStringIncludes(transform.explain(), "c2c along axes 0, 1, norm ortho\n  operand 16 x 8, complex128, Slab.X");
   const messages: string[] = [];

@@ -706,6 +706,9 @@ clusterTest("explain() and algorithm tell what happens", (runtime) => {
     assert(!object.explain().includes("autotune measured"), object.explain());
   } else {
     assertThrows(() => object.communication, ConfigurationError, "engine cublasmp does not tell which rank sends");
+    assertMatch(text, /\n {2}predicted [\d.]+ us, \d+ % of the limit \([\d.]+ us\), at \d+ TFLOP\/s/);
+    const share = Math.round(bytesMoved / runtime.size);
+    assertEquals(text.includes(`\n  ${share} of them from each rank on average`), bytesMoved > 0);
   }
 });
 

@@ -432,7 +432,7 @@ clusterTest("explain() tells what a routine would do, and what its last call did
       "\n  B 8 x 4, float64, Slab.X, order C\n  result 8 x 4, float64, Slab.X, order C\n",
       `\nengine ${engine}, algorithm trsm: blocks of `,
       "without what the library sends while it computes",
-      stream ? "no time is predicted: there is no model of engine cublasmp here" : " GFLOP/s and ",
+      stream ? " GB/s between GPUs, " : " GFLOP/s and ",
       "no trsm was recorded",
     ]
   ) assertStringIncludes(text, part);

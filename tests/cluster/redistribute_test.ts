@@ -177,7 +177,7 @@ clusterTest("Redistribution is planned once and executed often", (runtime) => {
   using plan = new Redistribution(a, Slab.Y);
   assertEquals(plan.communication.total, plan.bytesMoved);
   const shares = `this rank sends ${plan.communication.sent(runtime.rank)} bytes`;
-  const times = runtime.stream ? "no time is predicted" : "  predicted ";
+  const times = runtime.stream ? " GB/s between GPUs, " : "  predicted ";
   for (
     const part of [times, "from Slab.X", "to Slab.Y", `algorithm ${plan.algorithm.algorithm}`, shares, "was recorded"]
   ) {

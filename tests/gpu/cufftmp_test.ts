@@ -1,5 +1,5 @@
 /** The engine of cuFFTMp against that of cuFFT, and against the definition of the transform. */
-import { assert, assertEquals, assertStringIncludes } from "@std/assert";
+import { assert, assertEquals, assertMatch, assertStringIncludes } from "@std/assert";
 import { checkCufft } from "../../ffi/cuda/cufft.ts";
 import { CufftMpComm, openCufftMp } from "../../ffi/cuda/cufftmp.ts";
 import {
@@ -176,6 +176,7 @@ mpTest("what lies in symmetric memory is transformed there; the way back by anot
   assertEquals(spectrum.local.address, field.local.address);
   assert(spectrum.maxAbsDifference(fft(kept, { engine: "cufft", distribution: Slab.Y })) < 1e-12);
   assertStringIncludes(transform.explain(), "engine cufftmp, algorithm slabs: Slab.X -> Slab.Y");
+  assertMatch(transform.explain(), /\n {2}predicted [\d.]+ us, .* GB\/s between GPUs, /);
   using there = new FFT(kept, { engine: "cufftmp" });
   there.plan({ algorithm: "boxes" });
   assertEquals(there.algorithm.algorithm, "boxes");

@@ -1,5 +1,5 @@
 /** Engine "overlap" on GPUs: what matmul and Matmul make of tile kernels, exact on small integers. */
-import { assert, assertEquals, assertStrictEquals, assertStringIncludes, assertThrows } from "@std/assert";
+import { assert, assertEquals, assertMatch, assertStrictEquals, assertStringIncludes, assertThrows } from "@std/assert";
 import {
   allocateSymmetricMemory,
   ConfigurationError,
@@ -647,7 +647,11 @@ gpuTest("autotune measures variants beside cuBLASMp, and the next plan takes the
     again.plan();
     assertEquals(again.algorithm.times!.measured, ours[0].seconds);
     assert(again.algorithm.variant.endsWith(ours[0].variant!), again.algorithm.variant);
-    assertStringIncludes(again.explain(), "measured");
+    const times = /predicted [\d.]+ us, .* GB\/s between GPUs, .*; measured [\d.]+ us, \d+ % of the limit\n/;
+    assertMatch(again.explain(), times);
     assertMatrix(again.execute(), product(a, b), "by what was kept");
+    using library = new Matmul(left, right, { distribution, engine: "cublasmp" });
+    library.plan();
+    assertMatch(library.explain(), times);
   }
 });

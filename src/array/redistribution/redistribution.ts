@@ -3,7 +3,7 @@
  *
  * @module
  */
-import { addBytes, CommunicationMatrix, noBytes } from "../../distribution/communication.ts";
+import { addBytes, busiestBytes, CommunicationMatrix, noBytes } from "../../distribution/communication.ts";
 import { bindTo } from "../../distribution/distribution.ts";
 import type { Distribution } from "../../distribution/mod.ts";
 import { type DType, dtypeInfo } from "../../dtype/dtype.ts";
@@ -14,8 +14,10 @@ import { CollectiveOperation } from "../../runtime/operation.ts";
 import { checkArray, checkTarget, runtimeOf } from "../base_array.ts";
 import { DistributedArray } from "../distributed_array.ts";
 import { explainPlan } from "../explanation.ts";
+import { predictOnGpu } from "../gpu_model.ts";
 import { predictOnHost } from "../host_model.ts";
 import { LocalArray } from "../local_array.ts";
+import { gpuWorkOf } from "./gpu_work.ts";
 import { elementsBetween, elementsCopied } from "./plan.ts";
 import { type AskedAlgorithm, type RedistributionAlgorithm, Redistributor } from "./redistributor.ts";
 
@@ -276,15 +278,20 @@ export class Redistribution<D extends DType = DType> implements Disposable {
    */
   explain(): string {
     const { array } = this.#ready("explain()");
-    const { communication } = this;
+    const { algorithm, communication } = this;
     const bytes = elementsCopied(this.#source, this.distribution) * dtypeInfo(array.dtype).itemSize;
     const work = { operations: 0, operationsPerSecond: 0, bytes, meetings: communication.total > 0 ? 1 : 0 };
-    const times = array.local.isOnDevice ? null : predictOnHost(array.runtime, work);
+    const times = array.local.isOnDevice
+      ? predictOnGpu(
+        array.runtime,
+        gpuWorkOf(algorithm.algorithm, bytes, busiestBytes(communication), array.runtime.size),
+      )
+      : predictOnHost(array.runtime, work);
     return [
       `redistribution of ${array.shape.join(" x ")}, ${array.dtype}, order ${array.order}`,
       `  from ${this.#source}`,
       `  to ${this.distribution}${this.#hasTarget ? ", into a given array" : ""}`,
-      ...explainPlan({ ...this.algorithm, communication, times }, array.runtime),
+      ...explainPlan({ ...algorithm, communication, times }, array.runtime),
       this.#operation.history,
     ].join("\n");
   }

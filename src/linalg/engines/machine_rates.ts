@@ -5,6 +5,7 @@
  */
 import { CublasComputeType, openCublasLt } from "../../../ffi/cuda/cublaslt.ts";
 import { CudaDeviceAttribute } from "../../../ffi/cuda/runtime.ts";
+import { type MeasuredRates, measuredRates, noteRates } from "../../array/gpu_model.ts";
 import { scalar } from "../../blas/arguments.ts";
 import { GEMM_WORKSPACE_BYTES, GpuGemm } from "../../blas/gpu_gemm.ts";
 import { Event } from "../../gpu/event.ts";
@@ -12,50 +13,41 @@ import type { Stream } from "../../gpu/stream.ts";
 import { copyOnDevice, copyToDevice } from "../../memory/copy.ts";
 import { DeviceBuffer } from "../../memory/device_buffer.ts";
 import { allocateSymmetric } from "../../memory/symmetric_memory.ts";
-import type { Communicator } from "../../mpi/communicator.ts";
 import { H200_RATES, type Rates } from "../../overlap/cost_model.ts";
 import { agree } from "../../runtime/agreement.ts";
 import type { Runtime } from "../../runtime/runtime.ts";
 import { cachedFile, readCached, writeCached } from "./measurements.ts";
 
-/** The rates that are measured. */
-type MeasuredRates = Pick<Rates, "flops" | "link" | "memory" | "gemmStart" | "copyStart">;
-
 const MEASURED = ["flops", "link", "memory", "gemmStart", "copyStart"] as const satisfies (keyof MeasuredRates)[];
 
-/** What the ranks of a communicator know: the same on all of them; null if nothing was measured. */
-const known = new WeakMap<Communicator, Rates | null>();
-
 /** What a runtime's GPUs can do, as far as is known. Local, and the same on all ranks. */
-export function ratesOf({ communicator }: Runtime): Rates {
-  return known.get(communicator) ?? H200_RATES;
+export function ratesOf(runtime: Runtime): Rates {
+  const measured = measuredRates(runtime);
+  if (!measured) return H200_RATES;
+  // What kernels store is to what copy engines send as on H200s.
+  return { ...H200_RATES, ...measured, stores: H200_RATES.stores * measured.link / H200_RATES.link };
 }
 
 /** Read what was measured on this machine, unless it is known. Collective. */
 export function loadRates(runtime: Runtime): void {
   const { communicator, rank } = runtime;
-  if (known.has(communicator)) return;
-  note(runtime, communicator.broadcastObject(rank === 0 ? read(fileOf(runtime)) : null));
+  if (measuredRates(runtime) !== undefined) return;
+  noteRates(runtime, communicator.broadcastObject(rank === 0 ? read(fileOf(runtime)) : null));
 }
 
 /** Measure the rates of this machine, unless they are known: a tenth of a second, between ranks on one machine. Collective. */
 export function measureRates(runtime: Runtime): void {
   const { communicator, rank, size, localSize } = runtime;
   loadRates(runtime);
-  if (known.get(communicator) || size === 1 || localSize !== size) return;
+  if (measuredRates(runtime) || size === 1 || localSize !== size) return;
   const own = measure(runtime);
   // The slowest rank counts: of rates the least, of times the most.
   const values = MEASURED.map((name) => name.endsWith("Start") ? -own[name] : own[name]);
   const least = communicator.allReduce(Float64Array.from(values), { op: "min" });
-  const measured = Object.fromEntries(MEASURED.map((name, i) => [name, Math.abs(least[i])])) as MeasuredRates;
+  const entries = MEASURED.map((name, i) => [name, Math.abs(least[i])]);
+  const measured = Object.fromEntries(entries) as Record<keyof MeasuredRates, number>;
   if (rank === 0) writeCached(fileOf(runtime), { device: runtime.device.name, ranks: size, measured });
-  note(runtime, measured);
-}
-
-/** What kernels store is to what copy engines send as on H200s. */
-function note({ communicator }: Runtime, measured: MeasuredRates | null): void {
-  const stores = measured && H200_RATES.stores * measured.link / H200_RATES.link;
-  known.set(communicator, measured && { ...H200_RATES, ...measured, stores: stores! });
+  noteRates(runtime, measured);
 }
 
 function fileOf({ device, size }: Runtime): string | undefined {

@@ -81,7 +81,8 @@ export class RecordedPlan implements EnginePlan {
   }
 
   predict(): AlgorithmTimes | null {
-    return this.#plan.predict?.() ?? null;
+    const times = this.#plan.predict?.() ?? null;
+    return times && this.#seconds !== null ? { ...times, measured: this.#seconds } : times;
   }
 
   release(): void {

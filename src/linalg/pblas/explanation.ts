@@ -5,12 +5,14 @@
  */
 import type { DistributedArray } from "../../array/distributed_array.ts";
 import { explainPlan } from "../../array/explanation.ts";
-import { predictOnHost } from "../../array/host_model.ts";
+import { predictOnGpu } from "../../array/gpu_model.ts";
+import { type AlgorithmTimes, predictOnHost } from "../../array/host_model.ts";
 import { elementsBetween, elementsCopied } from "../../array/redistribution/plan.ts";
 import { operationsOf } from "../../blas/host_rate.ts";
-import { addBytes, noBytes } from "../../distribution/communication.ts";
+import { addBytes, busiestBytes, noBytes } from "../../distribution/communication.ts";
 import { CommunicationMatrix, type Distribution } from "../../distribution/mod.ts";
 import { type AccumulatorDType, dtypeInfo } from "../../dtype/dtype.ts";
+import { slownessOf } from "../../overlap/cost_model.ts";
 import type { Runtime } from "../../runtime/runtime.ts";
 import { pblasEngineOf } from "../engines/choice.ts";
 import { isInPlace } from "../partition.ts";
@@ -88,7 +90,6 @@ function planned(runtime: Runtime, routine: PblasRoutine, checked: CheckedRoutin
   const bytes = noBytes(size);
   for (const { from, to } of moves) addBytes(bytes, elementsBetween(from, to), itemSize);
   const communication = new CommunicationMatrix(bytes, ["without what the library sends while it computes"]);
-  const rate = engine.operationsPerSecond?.(runtime, dtype);
   const written = checked.shape[0] * checked.shape[1] / size;
   return explainPlan({
     engine: engine.name,
@@ -102,14 +103,43 @@ function planned(runtime: Runtime, routine: PblasRoutine, checked: CheckedRoutin
     bytesMoved: communication.total,
     ...size > 1 && { libraryBytes: null },
     communication,
-    times: rate === undefined ? null : predictOnHost(runtime, {
-      operations: operationsOf(dtype) * multiplications(routine, checked) / (grid.shape[0] * grid.shape[1]),
-      operationsPerSecond: rate,
+    times: predict(runtime, dtype, {
+      multiplications: multiplications(routine, checked) / (grid.shape[0] * grid.shape[1]),
       bytes: itemSize * moves.reduce((sum, { from, to }) => sum + elementsCopied(from, to), written),
+      sent: busiestBytes(communication),
+      moves: moves.length,
       // Parts of factors go round block by block.
-      meetings: moves.length + (size === 1 ? 0 : 2 * Math.ceil(Math.max(...checked.a.shape) / blockSize)),
+      rounds: size === 1 ? 0 : 2 * Math.ceil(Math.max(...checked.a.shape) / blockSize),
     }),
   }, runtime);
+}
+
+/** What the busiest rank does. */
+interface RoutineWork {
+  /** How often it multiplies two numbers and adds them. */
+  readonly multiplications: number;
+  /** Bytes that it copies, and those of them that it sends. */
+  readonly bytes: number;
+  readonly sent: number;
+  /** How often matrices move, and how often the ranks meet while they compute. */
+  readonly moves: number;
+  readonly rounds: number;
+}
+
+/** How long it takes; on GPUs without what the library sends while it computes, which it does not tell. */
+function predict(
+  runtime: Runtime,
+  dtype: AccumulatorDType,
+  { multiplications, bytes, sent, moves, rounds }: RoutineWork,
+): AlgorithmTimes | null {
+  if (runtime.stream !== null) {
+    const operations = 2 * multiplications * slownessOf(dtype);
+    return predictOnGpu(runtime, { operations, bytes: 2 * bytes, sent, starts: 1 + moves + rounds });
+  }
+  const operationsPerSecond = pblasEngineOf(runtime).operationsPerSecond?.(runtime, dtype);
+  if (operationsPerSecond === undefined) return null;
+  const operations = operationsOf(dtype) * multiplications;
+  return predictOnHost(runtime, { operations, operationsPerSecond, bytes, meetings: moves + rounds });
 }
 
 /** How often two numbers are multiplied and added; sums take as long as to read and write. */

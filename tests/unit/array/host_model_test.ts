@@ -34,6 +34,7 @@ Deno.test("plans are explained in the same words, whatever they have", () => {
   assertEquals(explainPlan(bare, onRanks(2, 2)), [
     "algorithm moves",
     "  workspace 8 bytes on this rank, 16 bytes between ranks an execution",
+    "  8 of them from each rank on average: nothing tells which rank sends what to whom",
     "  no time is predicted: there is no model of moves here",
   ]);
   const communication = new CommunicationMatrix([[0, 16], [0, 0]], ["without something"]);

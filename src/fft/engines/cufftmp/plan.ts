@@ -8,6 +8,8 @@ import { checkCufft, CufftDirection, CufftType } from "../../../../ffi/cuda/cuff
 import { CufftMpComm, openCufftMp } from "../../../../ffi/cuda/cufftmp.ts";
 import { openNvshmem } from "../../../../ffi/cuda/nvshmem.ts";
 import { copyStridedOnDevice } from "../../../array/device_elements.ts";
+import { predictOnGpu } from "../../../array/gpu_model.ts";
+import type { AlgorithmTimes } from "../../../array/host_model.ts";
 import type { LocalArray } from "../../../array/local_array.ts";
 import { planRedistribution } from "../../../array/redistribution/plan.ts";
 import { dtypeInfo } from "../../../dtype/dtype.ts";
@@ -75,6 +77,18 @@ export class CufftMpPlan implements FFTEnginePlan {
       steps: [`transform all axes by cuFFTMp, ${problem.type}, told of ${this.#algorithm}`],
       notes: [`cuFFTMp works in place in symmetric memory: elements are ${copies}`],
     };
+  }
+
+  /** See {@linkcode FFTEnginePlan}. Elements are read and written once an axis, and twice more if they are copied. */
+  predict(): AlgorithmTimes | null {
+    const { problem, inplace } = this.#request;
+    const { size } = this.#runtime;
+    const passes = problem.operand.length + (inplace && problem.type === "c2c" ? 0 : 2);
+    return predictOnGpu(this.#runtime, {
+      bytes: 2 * passes * this.#bytes,
+      sent: leastBytesMoved(problem) / size,
+      starts: passes + 2 * size - 1,
+    });
   }
 
   /** See {@linkcode FFTEnginePlan}. */

@@ -4,11 +4,12 @@
  *
  * @module
  */
+import { predictOnGpu } from "../../../array/gpu_model.ts";
 import { type AlgorithmTimes, predictOnHost, shortestSeconds } from "../../../array/host_model.ts";
 import { type Order, sizeOfShape, stridesOf } from "../../../array/layout.ts";
 import { LocalArray } from "../../../array/local_array.ts";
 import { elementsBetween, elementsCopied, type Parts } from "../../../array/redistribution/plan.ts";
-import { addBytes, noBytes } from "../../../distribution/communication.ts";
+import { addBytes, busiestBytes, noBytes } from "../../../distribution/communication.ts";
 import { CommunicationMatrix } from "../../../distribution/mod.ts";
 import { Scratch } from "../../../array/redistribution/gpu_executor.ts";
 import { partLength } from "../../../array/redistribution/pieces.ts";
@@ -109,14 +110,16 @@ interface Apart {
   readonly enough: number;
 }
 
+/** How many numbers the rank with the most of them has. */
+function mostNumbers(parts: Parts, size: number): number {
+  return Math.max(...Array.from({ length: size }, (_, rank) => sizeOfShape(parts.ranges(rank).map(countOf))));
+}
+
 /** What the busiest rank computes in a step. Real numbers take half of what complex ones do. */
 function operationsOfStep(step: Step, size: number): number {
   if (step.kind !== "transform") return 0;
   const { from, to, axes, type } = step;
-  const numbersOf = (parts: Parts, rank: number) => parts.ranges(rank).reduce((n, ranges) => n * countOf(ranges), 1);
-  const most = Math.max(
-    ...Array.from({ length: size }, (_, rank) => Math.max(numbersOf(from, rank), numbersOf(to, rank))),
-  );
+  const most = Math.max(mostNumbers(from, size), mostNumbers(to, size));
   const length = axes.reduce((n, axis) => n * Math.max(from.globalShape![axis], to.globalShape![axis]), 1);
   return operationsOf(type === "c2c" ? most : most / 2, length);
 }
@@ -318,6 +321,7 @@ export class StagedPlan implements FFTEnginePlan {
 
   /** See {@linkcode FFTEnginePlan}. */
   predict(): AlgorithmTimes | null {
+    if (this.#runtime.stream !== null) return this.#predictOnGpu();
     const { operationsPerSecond } = this.#transformer;
     if (operationsPerSecond === undefined) return null;
     const { steps } = this.#route;
@@ -329,6 +333,22 @@ export class StagedPlan implements FFTEnginePlan {
         0,
       ),
       meetings: this.#moves.length,
+    });
+  }
+
+  /** Transforms on GPUs take as long as to read and write the elements once an axis; moves are taken to go straight into place. */
+  #predictOnGpu(): AlgorithmTimes | null {
+    const { size } = this.#runtime;
+    const passes = this.#operations.map(({ step, source, target }) => {
+      if (step.kind === "move") return 0;
+      const bytes = mostNumbers(step.from, size) * dtypeInfo(source).itemSize +
+        mostNumbers(step.to, size) * dtypeInfo(target).itemSize;
+      return step.kind === "transform" ? step.axes.length * bytes : bytes;
+    });
+    return predictOnGpu(this.#runtime, {
+      bytes: passes.reduce((sum, bytes) => sum + bytes, 0),
+      sent: busiestBytes(this.communication()),
+      starts: this.#operations.reduce((sum, { move }) => sum + (move ? 2 * size - 1 : 1), 0),
     });
   }
 

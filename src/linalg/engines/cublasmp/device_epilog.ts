@@ -4,6 +4,7 @@
  *
  * @module
  */
+import type { AlgorithmTimes } from "../../../array/host_model.ts";
 import type { LocalArray } from "../../../array/local_array.ts";
 import { dtypeInfo } from "../../../dtype/dtype.ts";
 import { ELEMENT_TYPES, elementAccess } from "../../../gpu/kernels/array_kernels.ts";
@@ -121,6 +122,10 @@ export class DeviceEpilogPlan implements EnginePlan {
       if (isElsewhere) stream.wait(own);
       return outputs;
     };
+  }
+
+  predict(): AlgorithmTimes | null {
+    return this.#product.predict?.() ?? null;
   }
 
   release(): void {

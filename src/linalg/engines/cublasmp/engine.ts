@@ -10,6 +10,8 @@
  */
 import { openCublasLt } from "../../../../ffi/cuda/cublaslt.ts";
 import { CublasMpError, CublasMpStatus, openCublasMp } from "../../../../ffi/cuda/cublasmp.ts";
+import { ratesInWords } from "../../../array/gpu_model.ts";
+import type { AlgorithmTimes } from "../../../array/host_model.ts";
 import { isOne, isZero } from "../../../blas/arguments.ts";
 import { dtypeInfo } from "../../../dtype/dtype.ts";
 import { slownessOf } from "../../../overlap/cost_model.ts";
@@ -159,9 +161,15 @@ const EXPOSED: Readonly<Record<CublasMpPath, number>> = {
   fallback: 2,
 };
 
-/** Seconds of a request: the multiplication, what is not hidden behind it, and what starts both. */
-function seconds(request: EngineRequest, runtime: Runtime): number {
-  const { call: { path, moved, traffic }, epilog } = wayFor(request)!;
+/**
+ * The time of a request: the multiplication, what is not hidden behind it, and what starts both. `call` and `epilog` are how
+ * it is computed.
+ */
+function timesOf(
+  request: EngineRequest,
+  { call: { path, moved, traffic }, epilog }: Pick<Way, "call" | "epilog">,
+  runtime: Runtime,
+): AlgorithmTimes {
   const { problem: { m, n, k, a, d, accumulator } } = request;
   const { link, memory, ...rates } = ratesOf(runtime);
   const flops = rates.flops / slownessOf(a.dtype);
@@ -170,7 +178,16 @@ function seconds(request: EngineRequest, runtime: Runtime): number {
   const passes = { call: 0, kernel: 1, host: 100 }[epilog];
   const after = passes * 2 * m * n * dtypeInfo(accumulator).itemSize / ranks / memory;
   const exposed = (EXPOSED[path] * traffic + 2 * moved) / ranks / link;
-  return (2 * m * n * k / ranks / flops + exposed + after + 20) / 1e6;
+  const multiplying = 2 * m * n * k / ranks / flops;
+  return {
+    predicted: (multiplying + exposed + after + 20) / 1e6,
+    limit: Math.max(multiplying, traffic / ranks / link) / 1e6,
+    basis: ratesInWords(runtime),
+  };
+}
+
+function seconds(request: EngineRequest, runtime: Runtime): number {
+  return timesOf(request, wayFor(request)!, runtime).predicted;
 }
 
 function costOfOrder(request: EngineRequest): readonly number[] | null {
@@ -180,11 +197,13 @@ function costOfOrder(request: EngineRequest): readonly number[] | null {
 
 function plan(runtime: Runtime, request: EngineRequest): EnginePlan {
   const way = wayFor(request)!;
-  const plan = new CublasMpPlan(runtime, way.request, way.call);
+  const planned = (way: Way) => new CublasMpPlan(runtime, way.request, way.call, () => timesOf(request, way, runtime));
+  const plan = planned(way);
   if (way.epilog !== "call") return ownEpilogPlan(runtime, request, plan);
   return isTrivial(request.epilog) ? plan : new TriedPlan(runtime, plan, () => {
     const plain = withoutEpilog(request);
-    return ownEpilogPlan(runtime, request, new CublasMpPlan(runtime, plain, callFor(plain)!));
+    const epilog = isPointwise(request.epilog) ? "kernel" : "host";
+    return ownEpilogPlan(runtime, request, planned({ request: plain, call: callFor(plain)!, epilog }));
   });
 }
 
@@ -254,6 +273,10 @@ class TriedPlan implements EnginePlan {
     }
     const execute = this.#called.prepare(operands, values, stream);
     return this.#isTried ? execute : () => this.#try(execute, executeOwn);
+  }
+
+  predict(): AlgorithmTimes | null {
+    return (this.#called ?? this.#own!).predict?.() ?? null;
   }
 
   release(): void {

@@ -6,6 +6,7 @@
  */
 import type { DType } from "../../../dtype/dtype.ts";
 import { decode, encode } from "../../../dtype/narrow_floats.ts";
+import type { AlgorithmTimes } from "../../../array/host_model.ts";
 import { LocalArray } from "../../../array/local_array.ts";
 import { copyFromDevice, prepareCopies } from "../../../memory/copy.ts";
 import type { Runtime } from "../../../runtime/runtime.ts";
@@ -117,6 +118,10 @@ export class HostEpilogPlan implements EnginePlan {
       store(values.scales.d ?? 1);
       return outputs;
     };
+  }
+
+  predict(): AlgorithmTimes | null {
+    return this.#product.predict?.() ?? null;
   }
 
   release(): void {

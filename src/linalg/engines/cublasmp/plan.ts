@@ -4,6 +4,7 @@
  * @module
  */
 import { checkCublasMp, openCublasMp } from "../../../../ffi/cuda/cublasmp.ts";
+import type { AlgorithmTimes } from "../../../array/host_model.ts";
 import type { LocalArray } from "../../../array/local_array.ts";
 import { Scratch } from "../../../array/redistribution/gpu_executor.ts";
 import { isOne, isZero } from "../../../blas/arguments.ts";
@@ -87,12 +88,15 @@ export class CublasMpPlan implements EnginePlan {
   #repeatable: Repeatable | null = null;
   #isDisposed = false;
 
-  /** Plan a request by a call that is possible. */
-  constructor(runtime: Runtime, request: EngineRequest, call: CublasMpCall) {
+  readonly #times: () => AlgorithmTimes;
+
+  /** Plan a request by a call that is possible; `times` is what a model says of all of it. */
+  constructor(runtime: Runtime, request: EngineRequest, call: CublasMpCall, times: () => AlgorithmTimes) {
     const { problem } = request;
     this.#runtime = runtime;
     this.#request = request;
     this.#call = call;
+    this.#times = times;
     this.#algorithm = algorithmFor(call.path, request.algorithm, openCublasMp().version)!;
     const names = call.isExchanged ? ["b", "a"] as const : ["a", "b"] as const;
     const stage = (matrix: Matrix, given: GivenMatrix, name: "a" | "b" | "c" | "d") => {
@@ -167,6 +171,12 @@ export class CublasMpPlan implements EnginePlan {
       }
     }
     return this.#prepareOn(stream ?? own, operands, values);
+  }
+
+  predict(): AlgorithmTimes | null {
+    const { size, localSize } = this.#runtime;
+    // There is no model of networks.
+    return size === localSize ? this.#times() : null;
   }
 
   release(): void {

@@ -3,6 +3,7 @@
  *
  * @module
  */
+import { ratesInWords } from "../../../array/gpu_model.ts";
 import type { LocalArray } from "../../../array/local_array.ts";
 import { isZero } from "../../../blas/arguments.ts";
 import { inMemory, type MatrixInMemory } from "../../../blas/gemm.ts";
@@ -92,7 +93,7 @@ export class CopyPlan implements EnginePlan {
       copies: NAMES.filter((name) => this.#kept[name].byteLength > 0).map((name) =>
         `${matrixName(problem, name)} copied on each rank, since its columns do not lie as cuBLASLt takes them`
       ),
-      times: copySeconds(this.#strategy, ratesOf(this.#runtime)),
+      times: { ...copySeconds(this.#strategy, ratesOf(this.#runtime)), basis: ratesInWords(this.#runtime) },
       notes: [
         ...strategy.algorithm === "all_gather_gemm" ? [] : [`partial sums travel in ${sumType}`],
         ...this.#shared?.value.product.notes ?? [],

@@ -6,6 +6,7 @@
 import { openCublasLt } from "../../../../ffi/cuda/cublaslt.ts";
 import { openNvrtc } from "../../../../ffi/cuda/nvrtc.ts";
 import { openNvshmem } from "../../../../ffi/cuda/nvshmem.ts";
+import { ratesInWords } from "../../../array/gpu_model.ts";
 import type { LocalArray } from "../../../array/local_array.ts";
 import { isZero } from "../../../blas/arguments.ts";
 import { CommunicationMatrix } from "../../../distribution/mod.ts";
@@ -215,7 +216,7 @@ export class TilePlan implements EnginePlan {
         ...copied.map((name) => `${matrixName(problem, name)} copied on each rank, since 16 bytes are moved at a time`),
         ...this.#isCopied ? ["D copied from memory that all ranks store into"] : [],
       ],
-      times: tileSeconds(this.#tiles, ratesOf(this.#runtime)),
+      times: { ...tileSeconds(this.#tiles, ratesOf(this.#runtime)), basis: ratesInWords(this.#runtime) },
       notes: [
         ...strategy.algorithm === "all_gather_gemm" ? [] : [`partial sums travel in ${problem.d.dtype}`],
         ...this.#shared?.value.product.notes ?? [],
