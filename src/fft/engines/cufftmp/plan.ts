@@ -79,11 +79,11 @@ export class CufftMpPlan implements FFTEnginePlan {
     };
   }
 
-  /** See {@linkcode FFTEnginePlan}. Elements are read and written once an axis, and twice more if they are copied. */
+  /** See {@linkcode FFTEnginePlan}. Elements are read and written once an axis, and twice more if they are copied, as results in new memory are. */
   predict(): AlgorithmTimes | null {
     const { problem, inplace } = this.#request;
     const { size } = this.#runtime;
-    const passes = problem.operand.length + (inplace && problem.type === "c2c" ? 0 : 2);
+    const passes = problem.operand.length + (inplace ? 0 : 2);
     return predictOnGpu(this.#runtime, {
       bytes: 2 * passes * this.#bytes,
       sent: leastBytesMoved(problem) / size,
