@@ -1,0 +1,45 @@
+/** Messages of more bytes than 32-bit counts can tell. */
+import { Buffer } from "node:buffer";
+import { assertEquals } from "@std/assert";
+import { Box, DistributedArray, Redistribution } from "../../mod.ts";
+import { clusterTest } from "../../src/testing/mod.ts";
+
+/** Beyond the largest 32-bit integer. */
+const LENGTH = 2 ** 31 + 4096;
+
+/** What both ranks hold of it, their buffers for messages, and as much again for the machine. */
+const BYTES = 5 * LENGTH;
+
+/** Numbers that tell where in a block they are; the first one, in which block. */
+const block = Uint32Array.from({ length: 2 ** 18 }, (_, i) => Math.imul(i, 2654435761));
+
+const BLOCK = block.byteLength;
+
+/** The elements of the block that begins there. */
+function blockAt(start: number): Uint8Array {
+  block[0] = start / BLOCK;
+  return new Uint8Array(block.buffer, 0, Math.min(BLOCK, LENGTH - start));
+}
+
+const isSmall = Deno.systemMemoryInfo().available < BYTES;
+
+clusterTest(
+  "more than 2^31 bytes go from one rank to another",
+  { ranks: [2], timeoutSeconds: 120, ...isSmall && { ignore: `it takes ${BYTES / 2 ** 30} GiB of memory` } },
+  (runtime) => {
+    const [first, second] = [new Box([[[0], [LENGTH]], [[0], [0]]]), new Box([[[0], [0]], [[0], [LENGTH]]])];
+    using array = DistributedArray.zeros(runtime, [LENGTH], first, { dtype: "uint8" });
+    const sent = array.local.data as Uint8Array;
+    for (let start = 0; start < sent.length; start += BLOCK) sent.set(blockAt(start), start);
+    using there = new Redistribution(array, second);
+    there.plan({ algorithm: "packed_alltoallv" });
+    using moved = there.execute();
+    const received = moved.local.data as Uint8Array;
+    assertEquals(received.length, runtime.rank === 0 ? 0 : LENGTH);
+    for (let start = 0; start < received.length; start += BLOCK) {
+      const expected = blockAt(start);
+      const found = received.subarray(start, start + expected.length);
+      assertEquals(Buffer.compare(found, expected), 0, `from ${start} on`);
+    }
+  },
+);
