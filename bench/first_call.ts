@@ -19,7 +19,8 @@ const distributions: Record<string, readonly [a: Distribution, b: Distribution, 
 };
 
 using runtime = initialize();
-const stream = runtime.stream!;
+if (runtime.stream === null) throw new Error("This benchmark needs a GPU for each rank: see deno task doctor.");
+const stream = runtime.stream;
 const [ofA, ofB, distribution] = distributions[kind];
 
 /** Milliseconds until what a function starts is done. */

@@ -1,5 +1,5 @@
 /**
- * The benchmarks: `deno task bench [group …] [--ranks N] [--json FILE]`.
+ * The benchmarks: `deno task bench [group …] [--ranks N] [--rounds N] [--filter TEXT] [--json FILE]`.
  *
  * Results are printed, and recorded as JSON and as a chart under bench/results/, or where `--json` says.
  *
@@ -8,12 +8,21 @@
 import { isAbsolute, resolve } from "node:path";
 import { fileURLToPath } from "node:url";
 import { readyLauncher } from "../scripts/launch/ready_launcher.ts";
-import { CommandError, Help, jobProgress, parseCommand } from "../scripts/terminal.ts";
+import { matches } from "../scripts/results/merge.ts";
+import {
+  checkWritable,
+  CommandError,
+  Help,
+  jobProgress,
+  oneLine,
+  parseCommand,
+  parseCount,
+} from "../scripts/terminal.ts";
 import { arrays } from "./arrays.ts";
 import { communicator } from "./communicator.ts";
 import { elementwise } from "./elementwise.ts";
 import { fft } from "./fft.ts";
-import { Bench, type Group, threadsPerRank } from "./harness/bench.ts";
+import { Bench, type BenchOptions, type Group, threadsPerRank } from "./harness/bench.ts";
 import { chart } from "./harness/chart.ts";
 import { findLibraries, type Libraries } from "./harness/libraries.ts";
 import { describeCommit, describeMachine, describeVersions, launcherSettings, machineKind } from "./harness/machine.ts";
@@ -41,9 +50,11 @@ const groups: readonly Group[] = [
   shared,
 ];
 
-const usage = `Usage: deno task bench [group …] [--ranks N] [--json FILE] [--pause MS]
+const usage = `Usage: deno task bench [group …] [--ranks N] [--rounds N] [--filter TEXT] [--json FILE] [--pause MS]
 
---pause waits before each turn, on a machine that is shared with others.
+--rounds repeats everything so often, such as once to see that it works, and --filter measures only rows whose titles
+contain it, or match it as /TEXT/: both are recorded where --json says, if it does. --pause waits before each turn, on a
+machine that is shared with others.
 
 Groups (all, if none is named):
 ${groups.map(({ name, description }) => `  ${name.padEnd(16)}${description}`).join("\n")}
@@ -51,15 +62,13 @@ ${groups.map(({ name, description }) => `  ${name.padEnd(16)}${description}`).jo
 On GPUs, with options of its own: deno task bench overlap [--kinds ag,rs,ar] [--shapes M,N,K;…] …`;
 
 /** What the command line asks for. */
-export interface Arguments {
+export interface Arguments extends BenchOptions {
   /** The groups to run. */
   groups: readonly Group[];
   /** Ranks for the groups that do not fix them. */
   ranks: number;
   /** Where the JSON goes; null for the usual place. */
   json: string | null;
-  /** Milliseconds before each turn. */
-  pause: number;
 }
 
 /** Read the command line; throws an Error with the usage if it is wrong. */
@@ -68,6 +77,8 @@ export function parseArguments(args: string[]): Arguments {
     ranks: { type: "string", default: "2" },
     json: { type: "string" },
     pause: { type: "string", default: "0" },
+    rounds: { type: "string" },
+    filter: { type: "string" },
   }, usage);
   const unknown = positionals.filter((name) => !groups.some((group) => group.name === name));
   if (unknown.length > 0) throw new Error(`There is no group ${unknown.join(", ")}.\n\n${usage}`);
@@ -75,6 +86,7 @@ export function parseArguments(args: string[]): Arguments {
   if (!Number.isInteger(ranks) || ranks < 2) {
     throw new Error(`--ranks takes a number of at least 2, not ${values.ranks}.\n\n${usage}`);
   }
+  if (values.filter !== undefined) checkFilter(values.filter);
   const pause = Number(values.pause);
   if (!(pause >= 0)) throw new Error(`--pause takes milliseconds, not ${values.pause}.\n\n${usage}`);
   return {
@@ -82,21 +94,31 @@ export function parseArguments(args: string[]): Arguments {
     groups: positionals.length === 0 ? groups : groups.filter(({ name }) => positionals.includes(name)),
     ranks,
     json: values.json ?? null,
+    rounds: values.rounds === undefined ? null : parseCount(values.rounds, "--rounds"),
+    filter: values.filter,
   };
+}
+
+function checkFilter(filter: string): void {
+  try {
+    matches("", filter);
+  } catch (error) {
+    throw new CommandError(`--filter: ${oneLine(error)}`);
+  }
 }
 
 async function runGroup(
   group: Group,
   wanted: number,
   libraries: Libraries,
-  pause: number,
+  options: BenchOptions,
   progress: { readonly show: (rows: number) => void; readonly hide: () => void },
 ): Promise<GroupRecord> {
   const { name, description, ranks = wanted } = group;
   console.log(`\n${name}: ${description}`);
   let rows = 0;
   progress.show(rows);
-  const bench = new Bench(ranks, libraries, pause, (row) => {
+  const bench = new Bench(ranks, libraries, options, (row) => {
     progress.hide();
     console.log(formatRow(row));
     progress.show(++rows);
@@ -128,30 +150,43 @@ export function withUserPath(args: readonly string[]): string[] {
   );
 }
 
+/** Where results are recorded: those of a part take no other's place, and go nowhere by themselves. */
+function recordPath(
+  json: string | null,
+  machine: RunRecord["machine"],
+  { rounds, filter }: BenchOptions,
+): string | null {
+  if (json !== null) return userPath(json);
+  if (rounds !== null || filter !== undefined) return null;
+  const day = new Date().toISOString().slice(0, 10);
+  return fileURLToPath(new URL(`results/${day}-${machineKind(machine)}.json`, import.meta.url));
+}
+
 async function main(args: string[]): Promise<void> {
   // It has options and a record of its own, and runs on GPUs.
   if (args[0] === "overlap") return await benchOverlap(withUserPath(args.slice(1)));
-  const { groups, ranks, json, pause } = parseArguments(args);
-  await readyLauncher();
+  const { groups, ranks, json, ...options } = parseArguments(args);
   const machine = describeMachine();
+  const file = recordPath(json, machine, options);
+  if (file !== null) checkWritable(file, "--json");
+  await readyLauncher();
   const libraries = await findLibraries(threadsPerRank(ranks));
   const [versions, settings] = [await describeVersions(libraries), launcherSettings(libraries, ranks)];
   console.log(`${machine.processor}, ${machine.cores} cores, ${machine.memoryGiB} GiB, Linux ${machine.kernel}`);
   for (const [name, version] of Object.entries(versions)) console.log(`  ${name}: ${version}`);
 
-  const day = new Date().toISOString().slice(0, 10);
-  const file = json === null
-    ? fileURLToPath(new URL(`results/${day}-${machineKind(machine)}.json`, import.meta.url))
-    : userPath(json);
-  let record = await readRecord(file);
+  let record = file === null ? null : await readRecord(file);
   const progress = jobProgress(groups.length);
   for (const [i, group] of groups.entries()) {
     const show = (rows: number) => progress.update(`${group.name}, ${rows} ${rows === 1 ? "row" : "rows"} so far`, i);
-    const measured = await runGroup(group, ranks, libraries, pause, { show, hide: () => progress.end() });
+    const measured = await runGroup(group, ranks, libraries, options, { show, hide: () => progress.end() });
     record = merged(record, { machine, versions, settings, groups: [measured] });
-    await Deno.writeTextFile(file, `${JSON.stringify(record, null, 2)}\n`);
+    if (file !== null) await Deno.writeTextFile(file, `${JSON.stringify(record, null, 2)}\n`);
   }
-  if (record === null) return;
+  if (record?.groups.every(({ rows }) => rows.length === 0)) {
+    throw new CommandError(`--filter "${options.filter}" matches the title of no row`);
+  }
+  if (record === null || file === null) return;
   const picture = file.replace(/(\.json)?$/, ".svg");
   await Deno.writeTextFile(picture, chart(record));
   console.log(`\nRecorded in ${file} and ${picture}`);

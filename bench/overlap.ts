@@ -395,6 +395,7 @@ function record(): string {
 }
 
 using runtime = initialize({ checks: "local" });
+if (runtime.stream === null) throw new Error("This benchmark needs a GPU for each rank: see deno task doctor.");
 using contest = new Contest(runtime);
 const rows: Row[] = [];
 for (const kind of kinds) {

@@ -62,6 +62,7 @@ function measure(runtime: Runtime, extent: number, places: readonly [Distributio
 }
 
 using runtime = initialize();
+if (runtime.stream === null) throw new Error("This benchmark needs a GPU for each rank: see deno task doctor.");
 const results: Record<string, unknown> = {};
 for (const extent of EXTENTS) {
   for (const [name, places] of Object.entries(PLACES)) results[`${extent} ${name}`] = measure(runtime, extent, places);

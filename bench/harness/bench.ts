@@ -3,6 +3,7 @@
  *
  * @module
  */
+import { matches } from "../../scripts/results/merge.ts";
 import { Job } from "./job.ts";
 import type { Libraries } from "./libraries.ts";
 import { launcherSettings } from "./machine.ts";
@@ -120,24 +121,31 @@ async function orError<T>(promise: Promise<T> | T): Promise<T | Error> {
   }
 }
 
+/** What the command line asks of all groups. */
+export interface BenchOptions {
+  /** Milliseconds before each turn, at least. */
+  pause: number;
+  /** How often everything is repeated; null for as often as each row says. */
+  rounds: number | null;
+  /** Only rows whose titles contain it, or match it as /TEXT/, are measured. */
+  filter?: string | undefined;
+}
+
 /** What a group gets: how many ranks it may use, the native libraries, and how to start programs. */
 export class Bench {
   /** The number of ranks that was asked for. */
   readonly ranks: number;
   /** The native libraries in use. */
   readonly libraries: Libraries;
-  readonly #pause: number;
+  readonly #options: BenchOptions;
   #show: (row: Row) => void;
   #rows: Row[] = [];
 
-  /**
-   * Make the context of a group; before each turn there is a pause of at least so many milliseconds, and `show` is called
-   * with each row when it is measured.
-   */
-  constructor(ranks: number, libraries: Libraries, pause: number, show: (row: Row) => void) {
+  /** Make the context of a group; `show` is called with each row when it is measured. */
+  constructor(ranks: number, libraries: Libraries, options: BenchOptions, show: (row: Row) => void) {
     this.ranks = ranks;
     this.libraries = libraries;
-    this.#pause = pause;
+    this.#options = options;
     this.#show = show;
   }
 
@@ -146,9 +154,15 @@ export class Bench {
     return this.#rows;
   }
 
-  /** Measure, and keep and show the row. */
+  /** Measure, and keep and show the row, if it is asked for. */
   async row(measurement: Measurement): Promise<void> {
-    const row = await measure({ ...measurement, pause: Math.max(this.#pause, measurement.pause ?? 0) });
+    const { filter, rounds, pause } = this.#options;
+    if (!matches(measurement.title, filter)) return;
+    const row = await measure({
+      ...measurement,
+      rounds: rounds ?? measurement.rounds,
+      pause: Math.max(pause, measurement.pause ?? 0),
+    });
     this.#rows.push(row);
     this.#show(row);
   }

@@ -18,6 +18,7 @@ Deno.test("commands refuse arguments and options that they do not know, before t
       [["native", "list", "x"], "native list takes no set"],
       [["native", "install", "cpu", "x"], "native takes one action"],
       [["bench", "x"], "There is no group x"],
+      [["bench", "--json", "/nonexistent/x.json"], "--json: /nonexistent/x.json cannot be written"],
       [["help", "run"], "help takes no arguments; for the options of a command: run --help"],
       ...["demo", "doctor", "test:abi", "test", "matmul", "native", "bench", "run", "cluster-test", "test:gpu"].map((
         name,

@@ -1,6 +1,6 @@
-/** Every command and code block of the documents is run, or checked where running it would be the test itself. */
+/** Every command and code block of the documents is run, long ones in short; what would be this test itself is checked. */
 import { fileURLToPath } from "node:url";
-import { assert, assertEquals } from "@std/assert";
+import { assert, assertEquals, assertMatch, assertStringIncludes } from "@std/assert";
 import { nativePrefix } from "../../internals.ts";
 import { downloadBytes, sets } from "../../scripts/native/sets.ts";
 import { formatBytes } from "../../scripts/terminal.ts";
@@ -9,7 +9,7 @@ import { temporaryFolder } from "./command.ts";
 import { serve } from "./server.ts";
 
 const root = new URL("../../", import.meta.url);
-const documents = ["README.md", "ARCHITECTURE.md", "CONTRIBUTING.md"];
+const documents = ["README.md", "ARCHITECTURE.md", "CONTRIBUTING.md", "CHANGELOG.md", "bench/README.md"];
 
 interface Block {
   document: string;
@@ -37,9 +37,11 @@ const forOpenMpi = {
 
 /** Commands that stand in code spans, such as those of README's table of tasks. */
 const spans = documents.flatMap((document) =>
-  [...Deno.readTextFileSync(new URL(document, root)).matchAll(/`((?:deno|npx|mpirun|apt-get) [^`]+)`/g)].map(([, c]) =>
-    c
-  )
+  [
+    ...Deno.readTextFileSync(new URL(document, root)).matchAll(
+      /`((?:[A-Z_]+=\S+ )?(?:deno|npx|mpirun|apt-get|python3) [^`]+)`/g,
+    ),
+  ].map(([, command]) => command)
 );
 
 const commands = [
@@ -47,13 +49,23 @@ const commands = [
   ...spans,
 ].map((command) => command.replace(/\s+#.*/, ""));
 
-async function run(command: string, cwd: URL | string): Promise<{ code: number; output: string }> {
-  const script = command.replace(/^npx --yes deno@[\d.]+ /, "deno ");
+interface Ended {
+  code: number;
+  output: string;
+}
+
+/** The environment in which a command is typed: `deno` is this one, and root may start ranks. */
+function environmentIn(cwd: URL | string): Record<string, string> {
   const path = `${new URL(".", `file://${Deno.execPath()}`).pathname}:${Deno.env.get("PATH")}`;
+  return { PATH: path, INIT_CWD: cwd instanceof URL ? fileURLToPath(cwd) : cwd, NO_COLOR: "1", ...forOpenMpi };
+}
+
+async function run(command: string, cwd: URL | string, env: Record<string, string> = {}): Promise<Ended> {
+  const script = command.replace(/^npx --yes deno@[\d.]+ /, "deno ");
   const { code, stdout, stderr } = await new Deno.Command("sh", {
     args: ["-c", script],
     cwd,
-    env: { PATH: path, INIT_CWD: cwd instanceof URL ? fileURLToPath(cwd) : cwd, NO_COLOR: "1", ...forOpenMpi },
+    env: { ...environmentIn(cwd), ...env },
   }).output();
   return { code, output: new TextDecoder().decode(stdout) + new TextDecoder().decode(stderr) };
 }
@@ -66,59 +78,180 @@ function npy(rows: number, columns: number): Uint8Array {
   return new Uint8Array([...magic, ...new TextEncoder().encode(text), ...body]);
 }
 
-/** Commands that this test runs, in the repository or in a folder with the files that they name. */
-const isRun = (command: string) =>
-  /^~\/\.cache\/distmath\/native\/cpu\/bin\/mpirun .* -n 4 deno run -A examples\/slab\.ts$/.test(command) ||
-  /^mpirun -n 4 deno run -A examples\/slab\.ts$/.test(command) ||
-  /^deno run -A http:\/\/localhost:8000\/scripts\/main\.ts run /.test(command) ||
-  /^(npx --yes deno@[\d.]+|deno) task (demo|run|matmul|doctor|cluster-test)\b/.test(command) ||
-  /^deno (task native list|test -A tests\/cluster\/operation_test\.ts)$/.test(command);
+/** Run a command in the repository, with the files that it names in a folder of its own. */
+async function runIn(folder: string, command: string, env: Record<string, string> = {}): Promise<Ended> {
+  Deno.writeFileSync(`${folder}/A.npy`, npy(4, 6));
+  Deno.writeFileSync(`${folder}/B.npy`, npy(6, 5));
+  const script = Deno.readTextFileSync(new URL("examples/slab.ts", root)).replace(
+    "../mod.ts",
+    new URL("mod.ts", root).href,
+  );
+  Deno.writeTextFileSync(`${folder}/script.ts`, script);
+  await using server = serve();
+  const local = command.replace(/(?<=^| )(script\.ts|[ABD]\.npy|\w+\.json|bench\/results\/\w+)(?= |$)/g, `${folder}/$1`)
+    .replaceAll("localhost:8000", `localhost:${server.addr.port}`)
+    .replace("~/.cache/distmath/native", nativePrefix()!)
+    .replace(/^mpirun/, mpi.mpirun);
+  return await run(local, root, env);
+}
 
-/** Commands that run this test, take minutes, or need root: how each is checked instead. */
-const checkedOtherwise: [command: RegExp, check: () => void][] = [
-  [/^npx --yes deno@[\d.]+ task test$/, () => assertTask("test")],
-  [/^deno task (check|bench|test)$/, () => ["check", "bench", "test"].forEach(assertTask)],
-  [/^deno task bench (pgemm|redistribution|fft|communicator|elementwise|overlap)$/, () => {
-    assertTask("bench");
-    const main = Deno.readTextFileSync(new URL("bench/main.ts", root));
-    for (const group of ["pgemm", "redistribution", "fft", "communicator", "elementwise", "overlap"]) {
-      assert(main.includes(`"${group}"`) || main.includes(`${group},`));
+/** What is done for a command: it runs well as it stands. */
+const asItStands = async (command: string, folder: string): Promise<void> => {
+  const { code, output } = await runIn(folder, command);
+  assertEquals(code, 0, output);
+};
+
+/** Rows of each group of benchmarks that take little time. */
+const quickRows = [
+  [
+    "float32 n = 1024, nb = 64, in place",
+    "float32, Slab.X, Slab.X -> Slab.X",
+    "float32 in place",
+    "allReduce",
+    "initialize",
+  ],
+  ["random float32", "add float64", "Slab.X to block-cyclic", "16 x 16, Slab.X", "gemm_all_reduce, float32, 16 x 16"],
+].flat();
+
+/** Benchmarks are run once, on rows that take little time; a peer that would have to be built in a minute is missing. */
+async function benchmarksInShort(command: string, folder: string): Promise<void> {
+  const rows = command.includes("--filter") ? "" : ` --rounds 1 --filter "/${quickRows.join("|")}/"`;
+  const json = command.includes("--json") ? "" : " --json bench.json";
+  const [, names = ""] = /^deno task bench((?: [a-z]+)*)/.exec(command)!;
+  const env = names === "" || names.includes("fft") ? { PIP_NO_INDEX: "1" } : {};
+  const { code, output } = await runIn(folder, command + rows + json, env);
+  assertEquals(code, 0, output);
+  const { groups } = JSON.parse(Deno.readTextFileSync(`${folder}/${/--json (\S+)/.exec(command + json)![1]}`));
+  assertEquals(groups.length, names === "" ? 10 : names.trim().split(" ").length);
+  for (const { name, rows } of groups) {
+    assert(rows.length > 0, `${name} has no row that is quick`);
+    for (const { title, seconds } of rows) assert(seconds.distmath?.count === 1, `${title}: ${output}`);
+  }
+}
+
+/** On GPUs these take minutes, as their records say; here they see none, and say so. */
+async function withoutGpus(command: string, folder: string): Promise<void> {
+  const { output } = await runIn(folder, command, { CUDA_VISIBLE_DEVICES: "" });
+  assertMatch(output, /needs (a GPU|two GPUs)|the tests on 2 GPUs need as many|No module named 'torch'|torch.*CUDA/);
+}
+
+/** The record of products on two GPUs is made again from its parts. */
+async function recordOfOverlap(command: string, folder: string): Promise<void> {
+  const { overlap, torch } = JSON.parse(Deno.readTextFileSync(new URL("bench/results/overlap_h200.json", root)));
+  const parts = {
+    ours: { program: "distmath", ranks: 2, geometry: null, rows: overlap[0].rows },
+    geometry4: { program: "distmath", ranks: 2, geometry: "4", rows: overlap[1].rows },
+    torch: torch[0],
+  };
+  for (const [name, part] of Object.entries(parts)) {
+    Deno.writeTextFileSync(`${folder}/${name}.json`, JSON.stringify(part));
+  }
+  Deno.mkdirSync(`${folder}/bench/results`, { recursive: true });
+  await asItStands(command, folder);
+  const made = JSON.parse(Deno.readTextFileSync(`${folder}/bench/results/overlap_h200.json`));
+  assertEquals([made.machine, made.overlap, made.torch], ["…", overlap, torch]);
+}
+
+/** Start a command that serves until it is interrupted; its page is fetched. */
+async function served(
+  command: string,
+  cwd: URL | string,
+  path: string,
+  env: Record<string, string> = {},
+): Promise<string> {
+  const child = new Deno.Command("sh", {
+    args: ["-c", `exec ${command}`],
+    cwd,
+    env: { ...environmentIn(cwd), ...env },
+    stdout: "piped",
+    stderr: "null",
+  }).spawn();
+  try {
+    let told = "";
+    const reader = child.stdout.pipeThrough(new TextDecoderStream()).getReader();
+    while (!/http:\/\/[\d.]+:\d+/.test(told)) {
+      const { done, value } = await reader.read();
+      assert(!done, told);
+      told += value;
     }
+    await reader.cancel();
+    const page = await fetch(new URL(path, /http:\/\/[\d.]+:\d+/.exec(told)![0]));
+    assertEquals(page.status, 200);
+    return `${page.headers.get("content-type")}\n${await page.text()}`;
+  } finally {
+    child.kill("SIGINT");
+    await child.status;
+  }
+}
+
+/** The smallest set of permissions, with the folders of an MPI that is here. */
+async function withFewPermissions(command: string, folder: string): Promise<void> {
+  const system = mpiInstallations.some(({ libraryPath }) => libraryPath === null);
+  const local = system ? command : command.replace("/usr/lib/x86_64-linux-gnu", `${nativePrefix()}/cpu/lib`);
+  const { code, output } = await runIn(folder, local, system ? { DISTMATH_NATIVE: "/nonexistent" } : {});
+  assertEquals(code, 0, output);
+}
+
+/** Why apt-get cannot say what it would install; null if it can. */
+function whyNoPackages(): string | null {
+  try {
+    const { stdout } = new Deno.Command("apt-cache", { args: ["policy", "libscalapack-openmpi2.2"] }).outputSync();
+    return stdout.length > 0 ? null : "apt-get does not know the package";
+  } catch {
+    return "there is no apt-get";
+  }
+}
+
+/** How a command of the documents is run. */
+type Way = (command: string, folder: string) => Promise<void>;
+
+const ways: [command: RegExp, way: Way][] = [
+  [/^~\/\.cache\/distmath\/native\/cpu\/bin\/mpirun .* -n 4 deno run -A examples\/slab\.ts$/, asItStands],
+  [/^mpirun -n 4 deno run -A examples\/slab\.ts$/, asItStands],
+  [/^deno run -A http:\/\/localhost:8000\/scripts\/main\.ts run /, asItStands],
+  [/^deno task run -n 2 bench\/first_call\.ts rs$/, withoutGpus],
+  [/^(npx --yes deno@[\d.]+|deno) task (demo|run|matmul|doctor|cluster-test)\b/, asItStands],
+  [/^deno (task native list|test -A tests\/cluster\/operation_test\.ts)$/, asItStands],
+  [/^deno task bench overlap/, withoutGpus],
+  [/^deno task bench\b/, benchmarksInShort],
+  [/^(mpirun --bind-to none -n 2 )?deno run -A bench\/(staged|gpu_\w+|overlap)\.ts/, withoutGpus],
+  [/^(mpirun --bind-to none -n 2 )?python3 bench\/peers\/(gpu_fft|overlap)\.py/, withoutGpus],
+  [/^deno run -A bench\/overlap\/merge\.ts /, recordOfOverlap],
+  [/^(NCCL_MULTI_RANK_GPU_ENABLE=1 )?deno task test:gpu -n 2$/, withoutGpus],
+  [/^deno task soak -n 3 --seconds 600$/, (command, folder) => asItStands(command.replace("600", "3"), folder)],
+  [/^deno run --allow-ffi=\S+ --allow-env=\S+ script\.ts$/, withFewPermissions],
+  [/^apt-get install [a-z\d.\- ]+$/, (command, folder) => asItStands(`${command} --simulate`, folder)],
+  [/^python3 -c "from http\.server import .*test\(H\)"$/, async (command) => {
+    const here = command.replace("test(H)", "test(H, port=0, bind='127.0.0.1')");
+    const module = await served(here, root, "/mod.ts", { PYTHONUNBUFFERED: "1" });
+    assertEquals(module, `text/typescript\n${Deno.readTextFileSync(new URL("mod.ts", root))}`);
   }],
+  [/^deno task view FILE$/, async (command) => {
+    const page = await served(command.replace("FILE", "bench/results/overlap_h200.svg"), root, "/");
+    assertStringIncludes(page, "<title>overlap_h200.svg</title>");
+  }],
+];
+
+/** Commands that are this test itself, or take minutes, root or gigabytes: how each is checked instead. */
+const checkedOtherwise: [command: RegExp, check: () => void][] = [
+  // They run this test.
+  [/^(npx --yes deno@[\d.]+|deno) task test$/, () => assertTask("test")],
+  [/^deno task check$/, () => assertTask("check")],
+  [/^deno doc --lint$/, () => assertTask("check")],
+  [/^deno test -A tests\/unit$/, () => assert(Deno.statSync(new URL("tests/unit", root)).isDirectory)],
   // As .ci/run starts it.
   [/^deno task test --retries 1$/, () => {
     assert(Deno.readTextFileSync(new URL(".ci/run", root)).includes("task test --retries 1"));
   }],
-  [/^deno task test:(abi|gpu -n 2)$/, () => ["test:abi", "test:gpu"].forEach(assertTask)],
-  // url_test.ts has it serve what it then runs.
-  [/^python3 -c "from http\.server import /, () => {
-    assert(Deno.readTextFileSync(new URL("tests/system/url_test.ts", root)).includes("python3 -c"));
-  }],
+  // It downloads wheels of gigabytes.
+  [/^deno task test:abi$/, () => assertTask("test:abi")],
+  // It takes root, Slurm and two minutes.
   [/^deno task test:slurm$/, () => assertTask("test:slurm")],
-  // view_test.ts opens pages.
-  [/^deno task view FILE$/, () => assertTask("view")],
-  // soak_test.ts runs shorter ones.
-  [/^deno task soak -n 3 --seconds 600$/, () => assertTask("soak")],
-  // native_test.ts installs the sets, from small wheels.
+  // A download of gigabytes: native_test.ts installs the sets, from small wheels.
   [
     /^deno task native install cuda$/,
     () => assert(Deno.readTextFileSync(new URL("README.md", root)).includes(sizes())),
   ],
-  [/^deno test -A tests\/unit$/, () => assert(Deno.statSync(new URL("tests/unit", root)).isDirectory)],
-  [/^deno doc --lint$/, () => assertTask("check")],
-  [/^apt-get install openmpi-bin libscalapack-openmpi2.2 libopenblas0-pthread$/, () => {
-    const scripts = ["ffi/blas/scalapack.ts", "ffi/blas/blas.ts", "scripts/commands/native.ts"].map((path) =>
-      Deno.readTextFileSync(new URL(path, root))
-    ).join("");
-    for (const name of ["openmpi-bin", "libscalapack-openmpi2.2", "libopenblas0-pthread"]) {
-      assert(scripts.includes(name));
-    }
-  }],
-  // The list of variables is the one that permissions_test.ts finds to be enough.
-  [/^deno run --allow-ffi=\S+ --allow-env=\S+ script\.ts$/, () => {
-    const [list] = Deno.readTextFileSync(new URL("README.md", root)).match(/--allow-env=\S+/)!;
-    assert(Deno.readTextFileSync(new URL("tests/system/permissions_test.ts", root)).includes(`"${list}"`));
-  }],
 ];
 
 /** What README says of the downloads for GPUs. */
@@ -133,32 +266,24 @@ function assertTask(name: string): void {
 }
 
 for (const command of new Set(commands)) {
-  Deno.test(`documents: ${command}`, async () => {
-    if (isRun(command)) {
-      const folder = Deno.makeTempDirSync();
-      try {
-        Deno.writeFileSync(`${folder}/A.npy`, npy(4, 6));
-        Deno.writeFileSync(`${folder}/B.npy`, npy(6, 5));
-        Deno.copyFileSync(new URL("examples/slab.ts", root), `${folder}/script.ts`);
-        const script = Deno.readTextFileSync(`${folder}/script.ts`).replace("../mod.ts", new URL("mod.ts", root).href);
-        Deno.writeTextFileSync(`${folder}/script.ts`, script);
-        await using server = serve();
-        const local = command.replace(/\b(script\.ts|[ABD]\.npy)\b/g, `${folder}/$1`)
-          .replaceAll("localhost:8000", `localhost:${server.addr.port}`)
-          .replace("~/.cache/distmath/native", nativePrefix()!)
-          .replace(/^mpirun/, mpi.mpirun);
-        const { code, output } = await run(local, root);
-        assertEquals(code, 0, output);
-      } finally {
-        Deno.removeSync(folder, { recursive: true });
-      }
-      return;
+  const reason = command.startsWith("apt-get ") ? whyNoPackages() : null;
+  const name = `documents: ${command}${reason === null ? "" : ` (skipped: ${reason})`}`;
+  Deno.test({ name, ignore: reason !== null }, async () => {
+    const way = ways.find(([pattern]) => pattern.test(command))?.[1];
+    if (way !== undefined) {
+      using folder = temporaryFolder();
+      return await way(command, folder.path);
     }
     const other = checkedOtherwise.find(([pattern]) => pattern.test(command));
     assert(other !== undefined, `nothing says how the command "${command}" is checked`);
-    other?.[1]();
+    other![1]();
   });
 }
+
+Deno.test("documents: the permissions that README names are those that are enough", () => {
+  const [list] = Deno.readTextFileSync(new URL("README.md", root)).match(/--allow-env=\S+/)!;
+  assert(Deno.readTextFileSync(new URL("tests/system/permissions_test.ts", root)).includes(`"${list}"`));
+});
 
 for (const { document, text } of blocks.filter(({ language }) => language === "text")) {
   Deno.test(`documents: the files and folders in the picture of ${document} are there`, () => {

@@ -26,6 +26,14 @@ Deno.test("bench: groups, ranks and the file are read in any order", () => {
   assertEquals([ranks, json], [4, "x.json"]);
 });
 
+Deno.test("bench: rows by their titles, and how often they are measured", () => {
+  const { rounds, filter } = parseArguments(["fft", "--rounds", "1", "--filter", "/128|256/"]);
+  assertEquals([rounds, filter], [1, "/128|256/"]);
+  assertEquals([parseArguments([]).rounds, parseArguments([]).filter], [null, undefined]);
+  assertThrows(() => parseArguments(["--rounds", "0"]), Error, "--rounds takes a whole number of at least 1");
+  assertThrows(() => parseArguments(["--filter", "/(/"]), Error, "--filter: Invalid regular expression");
+});
+
 Deno.test("bench: what cannot be measured is refused with the usage", () => {
   assertThrows(() => parseArguments(["gpu"]), Error, "no group gpu");
   assertThrows(() => parseArguments(["--ranks", "1"]), Error, "at least 2, not 1");

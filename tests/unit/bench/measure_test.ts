@@ -1,5 +1,5 @@
 import { assertEquals } from "@std/assert";
-import { measure } from "../../../bench/harness/bench.ts";
+import { Bench, measure } from "../../../bench/harness/bench.ts";
 
 /** A turn that takes the given seconds, round by round, and notes its name. */
 function scripted(name: string, seconds: number[], log: string[]): () => Promise<number[]> {
@@ -53,4 +53,19 @@ Deno.test("bench: a missing or failing peer is reported, and the others are meas
   assertEquals(row.missing, { C: "gcc is not installed.", mpi4py: "it hung up." });
   assertEquals(Object.keys(row.seconds), ["distmath"]);
   assertEquals([row.verdicts[0].value, row.verdicts[0].pass], [null, null]);
+});
+
+Deno.test("bench: rows that are asked for are measured, as often as is asked for", async () => {
+  const log: string[] = [];
+  const rows = async (options: { rounds: number | null; filter?: string }) => {
+    const bench = new Bench(2, {} as never, { pause: 0, ...options }, ({ title }) => log.push(title));
+    for (const title of ["n = 1024", "n = 2048"]) {
+      await bench.row({ title, rounds: 2, turns: { distmath: scripted("A", [1, 2], []) }, comparisons: [] });
+    }
+    return bench.rows.map(({ title, seconds }) => [title, seconds.distmath.count]);
+  };
+  assertEquals(await rows({ rounds: null }), [["n = 1024", 2], ["n = 2048", 2]]);
+  assertEquals(await rows({ rounds: 1, filter: "20" }), [["n = 2048", 1]]);
+  assertEquals(await rows({ rounds: null, filter: "/^n = 1/" }), [["n = 1024", 2]]);
+  assertEquals(log, ["n = 1024", "n = 2048", "n = 2048", "n = 1024"]);
 });
