@@ -183,6 +183,11 @@ function isWatched(): boolean {
   return Deno.stderr.isTerminal() && !Deno.env.get("CI") && Deno.env.get("TERM") !== "dumb";
 }
 
+/** Variables for ranks whose output is passed on: after how many seconds they tell of long files, where somebody watches. */
+export function progressVariables(): Record<string, string> {
+  return isWatched() && Deno.env.get("DISTMATH_PROGRESS") === undefined ? { DISTMATH_PROGRESS: "2" } : {};
+}
+
 /** How a {@linkcode ProgressBar} tells of progress. */
 export interface ProgressOptions {
   /** How far it is, in words; bytes when left out. */

@@ -92,6 +92,7 @@ import "./array/elementwise/rounded_sum.ts";
 import "./array/elementwise/vectors.ts";
 import "./array/elementwise/zip.ts";
 import "./array/explanation.ts";
+import "./array/file_progress.ts";
 import "./array/format.ts";
 import "./array/gathered_elements.ts";
 import "./array/given_data.ts";

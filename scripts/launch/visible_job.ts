@@ -3,7 +3,7 @@
  *
  * @module
  */
-import { colorVariables, style } from "../terminal.ts";
+import { colorVariables, progressVariables, style } from "../terminal.ts";
 import type { JobOptions, JobResult } from "./job.ts";
 import { runFiltered } from "./job_output.ts";
 import type { Launcher } from "./launcher.ts";
@@ -30,7 +30,7 @@ export async function runVisibly(launcher: Launcher, job: VisibleJob): Promise<J
   using watch = watchRanks(job.ranks, (text) => console.error(text));
   const { failure, signal: _, ...result } = await runFiltered(launcher, {
     ...job,
-    env: { ...colorVariables(), ...watch.env, ...job.env },
+    env: { ...colorVariables(), ...progressVariables(), ...watch.env, ...job.env },
     onLine(stream, line, isComplete, rank) {
       if (!isComplete && line.trim() === "") return;
       const text = rank === null ? line : `${prefix(rank, job.ranks, stream)} ${line}`;

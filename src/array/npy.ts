@@ -21,6 +21,7 @@ import {
   targetOf,
   unnamedDraft,
 } from "./draft_file.ts";
+import { type FileProgress, fileProgress, PIECE_BYTES } from "./file_progress.ts";
 import { checkStorage } from "./new_part.ts";
 import { checkConvertible } from "../dtype/conversion.ts";
 import { type DType, dtypeInfo, type TypedArray } from "../dtype/dtype.ts";
@@ -92,7 +93,7 @@ export function loadNpy<D extends DType = DType>(
     checkStorage(runtime, given);
     return about(path, () => {
       using file = openFile(path);
-      const found = readArray(runtime, wholeFile(file), distribution, given);
+      const found = readArray(runtime, wholeFile(file), distribution, given, String(path));
       [array, wanted] = [found.array, found.wanted];
       return { path: String(path), ...found.facts };
     });
@@ -107,12 +108,13 @@ export interface FoundArray {
   readonly facts: Record<string, unknown>;
 }
 
-/** Read this rank's part of a .npy file, as it is there. Local. */
+/** Read this rank's part of a .npy file, as it is there; `name` is what it is called where it takes long. Local. */
 export function readArray(
   runtime: Runtime,
   source: NpySource,
   distribution: Distribution,
   options: LoadNpyOptions,
+  name: string,
 ): FoundArray {
   const header = readHeader(source);
   const { descr, order } = header;
@@ -124,7 +126,15 @@ export function readArray(
   const wanted = bindTo(distribution, shape, runtime.size);
   const isDirect = isWorthSeeking(wanted, order, elements.dtype);
   const bound = isDirect ? wanted : fileSlab(shape, order, runtime.size);
-  const local = readPart(source, { ...header, shape }, elements, bound.ranges(runtime.rank));
+  const ranges = bound.ranges(runtime.rank);
+  const bytes = bytesOfArray(ranges.map(countOf), elements.dtype);
+  const local = readPart(
+    source,
+    { ...header, shape },
+    elements,
+    ranges,
+    fileProgress(runtime, `reading ${name}`, bytes),
+  );
   const { dtype = null, order: wantedOrder = null, memory = null } = options;
   return {
     array: DistributedArray.wrap(runtime, local, bound, order),
@@ -225,7 +235,9 @@ export function writeTogether(
     step(() => {
       const size = files.reduce((end, { offset, size }) => Math.max(end, offset + size), 0);
       draft?.resize(size);
-      files.forEach(({ part, offset, header }) => writePart(place, part, offset + header.length));
+      const bytes = files.reduce((sum, { part }) => sum + part.local.size * dtypeInfo(part.dtype).itemSize, 0);
+      const progress = fileProgress(runtime, `writing ${path}`, bytes);
+      files.forEach(({ part, offset, header }) => writePart(place, part, offset + header.length, progress));
     });
     onFirst(() => {
       complete(place);
@@ -339,6 +351,7 @@ function readPart(
   { shape, order, dataOffset }: NpyHeader,
   { dtype, isBigEndian }: NpyElements,
   ranges: Ranges,
+  progress: FileProgress,
 ): LocalArray {
   const { itemSize } = dtypeInfo(dtype);
   const local = LocalArray.empty(dtype, ranges.map(countOf), order);
@@ -346,12 +359,20 @@ function readPart(
   let at = 0;
   forEachFileRun(ranges, shape, order, (start, length) => {
     const run = bytes.subarray(at, at += length * itemSize);
-    if (source.read(dataOffset + start * itemSize, run) < run.length) {
-      throw new ConfigurationError("the file became shorter while it was read; write it again.");
-    }
+    forEachPiece(run, (piece, offset) => {
+      if (source.read(dataOffset + start * itemSize + offset, piece) < piece.length) {
+        throw new ConfigurationError("the file became shorter while it was read; write it again.");
+      }
+      progress(piece.length);
+    });
   });
   if (isBigEndian) swapBytes(bytes, local.data.BYTES_PER_ELEMENT);
   return local;
+}
+
+/** Visit bytes in pieces that take little time, with the places where they begin. */
+function forEachPiece(bytes: Uint8Array, visit: (piece: Uint8Array, offset: number) => void): void {
+  for (let at = 0; at < bytes.length; at += PIECE_BYTES) visit(bytes.subarray(at, at + PIECE_BYTES), at);
 }
 
 /** Read until the buffer is full or the file ends; returns the number of bytes. */
@@ -382,7 +403,7 @@ export function writeAt(path: string, place: number, bytes: Uint8Array): void {
   writeAll(file, bytes);
 }
 
-function writePart(temporary: string, array: DistributedArray, dataOffset: number): void {
+function writePart(temporary: string, array: DistributedArray, dataOffset: number, progress: FileProgress): void {
   const { distribution, order, dtype, shape, runtime } = array;
   const local = array.local.isOnDevice ? array.local.toHost(order) : array.local;
   const { itemSize } = dtypeInfo(dtype);
@@ -391,7 +412,10 @@ function writePart(temporary: string, array: DistributedArray, dataOffset: numbe
   let at = 0;
   forEachFileRun(distribution.ranges(runtime.rank), shape, order, (start, length) => {
     file.seekSync(dataOffset + start * itemSize, Deno.SeekMode.Start);
-    writeAll(file, bytes.subarray(at, at += length * itemSize));
+    forEachPiece(bytes.subarray(at, at += length * itemSize), (piece) => {
+      writeAll(file, piece);
+      progress(piece.length);
+    });
   });
 }
 

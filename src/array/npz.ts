@@ -11,6 +11,7 @@ import { agree } from "../runtime/agreement.ts";
 import { agreeWith, type Runtime } from "../runtime/runtime.ts";
 import { checkArray, runtimeOf } from "./base_array.ts";
 import type { DistributedArray } from "./distributed_array.ts";
+import { type FileProgress, fileProgress } from "./file_progress.ts";
 import { checkStorage } from "./new_part.ts";
 import {
   about,
@@ -119,7 +120,7 @@ function loadOne(
       using file = openFile(path);
       const entry = entriesOf(file).findLast((entry) => nameOf(entry.name) === name);
       if (entry === undefined) throw new ConfigurationError(`its array ${name} has gone while it was read.`);
-      found = readArray(runtime, sourceOf(file, entry), distribution, options);
+      found = readArray(runtime, sourceOf(file, entry), distribution, options, `${path}: ${name}`);
       return { name, ...found.facts };
     }));
   return finish(found.array, found.wanted, options);
@@ -234,9 +235,10 @@ export function saveNpz(arrays: Readonly<Record<string, DistributedArray>>, path
     return { ...file, name: name + SUFFIX, start, offset };
   });
   writeTogether(runtime, "saveNpz", path, files, (temporary) => {
+    const progress = fileProgress(runtime, `checksums of ${path}`, end);
     const stored = files.map(({ header, name, start, offset, size }): StoredEntry => {
       writeAt(temporary, offset, header);
-      const entry = { name, size, offset: start, crc: checksumOf(temporary, offset, size) };
+      const entry = { name, size, offset: start, crc: checksumOf(temporary, offset, size, progress) };
       writeAt(temporary, start, storedHeader(entry));
       return entry;
     });
@@ -247,12 +249,16 @@ export function saveNpz(arrays: Readonly<Record<string, DistributedArray>>, path
 const PIECE = 2 ** 24;
 
 /** The CRC-32 of a part of a file. */
-function checksumOf(path: string, start: number, size: number): number {
+function checksumOf(path: string, start: number, size: number, progress: FileProgress): number {
   const { crc32 } = globalThis.process.getBuiltinModule("node:zlib");
   using file = Deno.openSync(path, { read: true });
   const source = wholeFile(file, start, size);
   const piece = new Uint8Array(Math.min(PIECE, Math.max(1, size)));
   let crc = 0;
-  for (let at = 0; at < size; at += PIECE) crc = crc32(piece.subarray(0, source.read(at, piece)), crc);
+  for (let at = 0; at < size; at += PIECE) {
+    const length = source.read(at, piece);
+    crc = crc32(piece.subarray(0, length), crc);
+    progress(length);
+  }
   return crc;
 }

@@ -65,3 +65,69 @@ Deno.test("a bar is lines in a pipe, one a step; none where results tell how far
   const { stderr } = await finish(start(Deno.execPath(), ["eval", code]));
   assertEquals(stderr, "first\nsecond\n");
 });
+
+/** A script that writes files and reads them again, in a folder. */
+function writeScript(folder: string): string {
+  const path = `${folder}/files.ts`;
+  Deno.writeTextFileSync(
+    path,
+    `import { DistributedArray, initialize, loadNpy, loadNpz, saveNpy, saveNpz, Slab } from "${root}mod.ts";
+    using runtime = initialize({ device: "cpu" });
+    using a = DistributedArray.full(runtime, [2000, 500], Slab.X, 1);
+    saveNpy(a, "${folder}/a.npy");
+    saveNpz({ a }, "${folder}/a.npz");
+    using again = loadNpy(runtime, "${folder}/a.npy", Slab.X);
+    const { a: named } = loadNpz(runtime, "${folder}/a.npz", Slab.X);
+    runtime.print(named.sum() + again.sum(), Deno.env.get("DISTMATH_PROGRESS"));
+    named.free();`,
+  );
+  return path;
+}
+
+Deno.test("a script's files that take long are told of by rank 0, in a terminal or where it is asked for", async () => {
+  using folder = temporaryFolder();
+  const command = `run -n 2 ${writeScript(folder.path)}`;
+  const lines = (text: string) => text.trim().split(/\r?\n/);
+  const told = await run(`run --env DISTMATH_PROGRESS=0 ${command.slice(4)}`, { isTerminal: false });
+  assertEquals(lines(told), [
+    "2000000 0",
+    `distmath: writing ${folder.path}/a.npy: 4.0 of 4.0 MB of rank 0`,
+    `distmath: writing ${folder.path}/a.npz: 4.0 of 4.0 MB of rank 0`,
+    `distmath: checksums of ${folder.path}/a.npz: 8.0 of 8.0 MB of rank 0`,
+    `distmath: reading ${folder.path}/a.npy: 4.0 of 4.0 MB of rank 0`,
+    `distmath: reading ${folder.path}/a.npz: a: 4.0 of 4.0 MB of rank 0`,
+  ]);
+  // What is short is told of nowhere.
+  assertEquals(lines(await run(command)), ["2000000 2"]);
+  assertEquals(lines(await run(command, { env: { CI: "true" } })), ["2000000 undefined"]);
+  assertEquals(lines(await run(command, { isTerminal: false })), ["2000000 undefined"]);
+});
+
+Deno.test("a script without a launcher tells of files in a terminal, if they take long", async () => {
+  const code = `
+    import { fileProgress } from "${root}src/array/file_progress.ts";
+    const progress = fileProgress({ rank: 0 }, "reading a.npy", 3e9);
+    const now = performance.now();
+    for (const [seconds, bytes] of [[1, 1e6], [2.5, 1e9], [3, 1e9], [5, 5e8]]) {
+      performance.now = () => now + seconds * 1000;
+      progress(bytes);
+    }
+    fileProgress({ rank: 1 }, "reading a.npy", 3e9)(1e9);
+  `;
+  using folder = temporaryFolder();
+  const path = `${folder.path}/slow.ts`;
+  Deno.writeTextFileSync(path, code);
+  const line = `${Deno.execPath()} run -A --no-check ${path}`;
+  const output = async (program: string, args: string[], env: Record<string, string> = {}) => {
+    const { stdout, stderr } = await finish(start(program, args, { env: { TERM: "xterm", CI: "", ...env } }));
+    return (stdout + stderr).trim().split(/\r?\n/);
+  };
+  const told = [
+    "distmath: reading a.npy: 1001 of 3000 MB of rank 0",
+    "distmath: reading a.npy: 2501 of 3000 MB of rank 0",
+  ];
+  assertEquals(await output("script", ["-qec", line, "/dev/null"]), told);
+  assertEquals(await output("script", ["-qec", line, "/dev/null"], { CI: "true" }), [""]);
+  assertEquals(await output("sh", ["-c", line]), [""]);
+  assertEquals(await output("sh", ["-c", line], { DISTMATH_PROGRESS: "2" }), told);
+});
