@@ -55,13 +55,15 @@ for (const mpi of launchers) {
   });
 }
 
-Deno.test("run --dry-run prints a command that does the same", async () => {
-  const { code, stdout } = await run(["--mpirun", mpirun, "-n", "2", "--cpu", "--dry-run", "ranks.ts", "it's"]);
-  assertEquals(code, 0);
-  assertStringIncludes(stdout, "DISTMATH_DEVICE=cpu");
-  const ended = await finish(start("sh", ["-c", stdout], { cwd: fixtures }));
-  assertEquals(lines(ended.stdout), ["rank 0 of 2: it's", "rank 1 of 2: it's"]);
-});
+for (const mpi of launchers) {
+  Deno.test(`run --dry-run prints a command that does the same [${mpi.name}]`, async () => {
+    const { code, stdout } = await run(["--mpirun", mpi.mpirun, "-n", "2", "--cpu", "--dry-run", "ranks.ts", "it's"]);
+    assertEquals(code, 0);
+    assertStringIncludes(stdout, "DISTMATH_DEVICE=cpu");
+    const ended = await finish(start("sh", ["-c", stdout], { cwd: fixtures }));
+    assertEquals(lines(ended.stdout), ["rank 0 of 2: it's", "rank 1 of 2: it's"]);
+  });
+}
 
 Deno.test("run passes Deno's flags on, and permits no more than they say", async () => {
   using folder = temporaryFolder();
@@ -76,93 +78,99 @@ Deno.test("run passes Deno's flags on, and permits no more than they say", async
   assertEquals(await states("--config", "/nonexistent"), []);
 });
 
-Deno.test("run --profile writes a profile of each rank, and all side by side", async () => {
-  using folder = temporaryFolder();
-  const { code, stderr } = await run(["--mpirun", mpirun, "-n", "2", "--profile", folder.path, "hosts.ts"]);
-  assertEquals([code, stderr.split(":")[0]], [0, "profiles of the ranks, side by side"]);
-  assertEquals([...Deno.readDirSync(folder.path)].map(({ name }) => name).sort(), [
-    "rank-0.cpuprofile",
-    "rank-1.cpuprofile",
-    "trace.json",
-  ]);
-  const { traceEvents } = JSON.parse(Deno.readTextFileSync(`${folder.path}/trace.json`));
-  for (const rank of [0, 1]) {
-    const found = traceEvents.some((event: { name: string; pid: number; args: { source?: string } }) =>
-      event.pid === rank && event.name === "initialize" && event.args.source?.includes("src/runtime/initialize.ts")
+for (const mpi of launchers) {
+  Deno.test(`run --profile writes a profile of each rank, and all side by side [${mpi.name}]`, async () => {
+    using folder = temporaryFolder();
+    const { code, stderr } = await run(["--mpirun", mpi.mpirun, "-n", "2", "--profile", folder.path, "hosts.ts"]);
+    assertEquals([code, stderr.split(":")[0]], [0, "profiles of the ranks, side by side"]);
+    assertEquals([...Deno.readDirSync(folder.path)].map(({ name }) => name).sort(), [
+      "rank-0.cpuprofile",
+      "rank-1.cpuprofile",
+      "trace.json",
+    ]);
+    const { traceEvents } = JSON.parse(Deno.readTextFileSync(`${folder.path}/trace.json`));
+    for (const rank of [0, 1]) {
+      const found = traceEvents.some((event: { name: string; pid: number; args: { source?: string } }) =>
+        event.pid === rank && event.name === "initialize" && event.args.source?.includes("src/runtime/initialize.ts")
+      );
+      assert(found, `rank ${rank} has no call of initialize()`);
+    }
+  });
+
+  Deno.test(`run --inspect has one rank wait for a debugger [${mpi.name}]`, async () => {
+    const child = startMain(["run", "--mpirun", mpi.mpirun, "-n", "2", "--inspect", "1", "ranks.ts"], {
+      cwd: fixtures,
+    });
+    const errors = child.stderr.pipeThrough(new TextDecoderStream()).getReader();
+    let text = "";
+    while (!text.includes("ws://127.0.0.1:9229/")) {
+      const { done, value } = await errors.read();
+      assert(!done, text);
+      text += value;
+    }
+    const socket = new WebSocket(/ws:\S+/.exec(text)![0]);
+    socket.onopen = () => {
+      const methods = ["Runtime.enable", "Runtime.runIfWaitingForDebugger"];
+      methods.forEach((method, id) => socket.send(JSON.stringify({ id, method })));
+    };
+    // The rank waits for the debugger to leave.
+    socket.onmessage = ({ data }) => data.includes("executionContextDestroyed") && socket.close();
+    const stdout = new Response(child.stdout).text();
+    assertEquals((await child.status).code, 0);
+    await errors.cancel();
+    assertEquals(lines(await stdout), ["rank 0 of 2: ", "rank 1 of 2: "]);
+  });
+
+  Deno.test(`run --watch starts the job again when a module changes, while it runs [${mpi.name}]`, async () => {
+    using folder = temporaryFolder();
+    const write = (value: string) =>
+      Deno.writeTextFileSync(`${folder.path}/value.ts`, `export const value = "${value}";`);
+    write("first");
+    Deno.writeTextFileSync(
+      `${folder.path}/a.ts`,
+      'import { value } from "./value.ts"; console.log(`it is ${value}`); setTimeout(() => {}, 60_000);',
     );
-    assert(found, `rank ${rank} has no call of initialize()`);
-  }
-});
+    const child = startMain(["run", "--mpirun", mpi.mpirun, "-n", "2", "--watch", "a.ts"], { cwd: folder.path });
+    const stderr = new Response(child.stderr).text();
+    let stdout = "";
+    for await (const text of child.stdout.pipeThrough(new TextDecoderStream())) {
+      const before = stdout;
+      stdout += text;
+      const has = (words: string) => stdout.split(words).length === 3 && before.split(words).length < 3;
+      if (has("it is first")) write("second");
+      if (has("it is second")) child.kill("SIGINT");
+    }
+    assertEquals((await child.status).code, 130, await stderr);
+  });
+}
 
-Deno.test("run --inspect has one rank wait for a debugger", async () => {
-  const child = startMain(["run", "--mpirun", mpirun, "-n", "2", "--inspect", "1", "ranks.ts"], { cwd: fixtures });
-  const errors = child.stderr.pipeThrough(new TextDecoderStream()).getReader();
-  let text = "";
-  while (!text.includes("ws://127.0.0.1:9229/")) {
-    const { done, value } = await errors.read();
-    assert(!done, text);
-    text += value;
-  }
-  const socket = new WebSocket(/ws:\S+/.exec(text)![0]);
-  socket.onopen = () => {
-    const methods = ["Runtime.enable", "Runtime.runIfWaitingForDebugger"];
-    methods.forEach((method, id) => socket.send(JSON.stringify({ id, method })));
-  };
-  // The rank waits for the debugger to leave.
-  socket.onmessage = ({ data }) => data.includes("executionContextDestroyed") && socket.close();
-  const stdout = new Response(child.stdout).text();
-  assertEquals((await child.status).code, 0);
-  await errors.cancel();
-  assertEquals(lines(await stdout), ["rank 0 of 2: ", "rank 1 of 2: "]);
-});
+for (const mpi of launchers) {
+  Deno.test(`run writes job files that start it again, and prints them for - [${mpi.name}]`, async () => {
+    using folder = temporaryFolder();
+    const options = ["-n", "2", "--timeout", "60", "--mpirun", mpi.mpirun, "--tag-output", "ranks.ts", "a b"];
+    const written = await run(["--sbatch", `${folder.path}/job.sh`, ...options]);
+    assertStringIncludes(written.stdout, `wrote ${folder.path}/job.sh; to start it: sbatch `);
+    const ended = await finish(start("sh", [`${folder.path}/job.sh`]));
+    assertEquals(lines(ended.stdout), ["[0] rank 0 of 2: a b", "[1] rank 1 of 2: a b"], ended.stderr);
+    const { stdout } = await run(["--pbs", "-", ...options]);
+    assertStringIncludes(stdout, "#PBS -l select=2:ncpus=1:mpiprocs=1\n#PBS -l walltime=0:01:00\n");
+  });
 
-Deno.test("run --watch starts the job again when a module changes, while it runs", async () => {
-  using folder = temporaryFolder();
-  const write = (value: string) =>
-    Deno.writeTextFileSync(`${folder.path}/value.ts`, `export const value = "${value}";`);
-  write("first");
-  Deno.writeTextFileSync(
-    `${folder.path}/a.ts`,
-    'import { value } from "./value.ts"; console.log(`it is ${value}`); setTimeout(() => {}, 60_000);',
-  );
-  const child = startMain(["run", "--mpirun", mpirun, "-n", "2", "--watch", "a.ts"], { cwd: folder.path });
-  const stderr = new Response(child.stderr).text();
-  let stdout = "";
-  for await (const text of child.stdout.pipeThrough(new TextDecoderStream())) {
-    const before = stdout;
-    stdout += text;
-    const has = (words: string) => stdout.split(words).length === 3 && before.split(words).length < 3;
-    if (has("it is first")) write("second");
-    if (has("it is second")) child.kill("SIGINT");
-  }
-  assertEquals((await child.status).code, 130, await stderr);
-});
-
-Deno.test("run writes job files that start it again, and prints them for -", async () => {
-  using folder = temporaryFolder();
-  const options = ["-n", "2", "--timeout", "60", "--mpirun", mpirun, "--tag-output", "ranks.ts", "a b"];
-  const written = await run(["--sbatch", `${folder.path}/job.sh`, ...options]);
-  assertStringIncludes(written.stdout, `wrote ${folder.path}/job.sh; to start it: sbatch `);
-  const ended = await finish(start("sh", [`${folder.path}/job.sh`]));
-  assertEquals(lines(ended.stdout), ["[0] rank 0 of 2: a b", "[1] rank 1 of 2: a b"], ended.stderr);
-  const { stdout } = await run(["--pbs", "-", ...options]);
-  assertStringIncludes(stdout, "#PBS -l select=2:ncpus=1:mpiprocs=1\n#PBS -l walltime=0:01:00\n");
-});
-
-Deno.test("run takes the slots of an allocation of PBS, and its job file runs in one", async () => {
-  using folder = temporaryFolder();
-  const nodes = `${folder.path}/nodes`;
-  Deno.writeTextFileSync(nodes, `${hostname()}\n`.repeat(3));
-  const allocation = { PBS_JOBID: "1.server", PBS_NODEFILE: nodes };
-  const inside = await run(["--mpirun", mpirun, "ranks.ts"], allocation);
-  assertEquals(lines(inside.stdout), ["rank 0 of 3: ", "rank 1 of 3: ", "rank 2 of 3: "], inside.stderr);
-  const file = `${folder.path}/job.sh`;
-  const written = await run(["--pbs", file, "-n", "2", "--mpirun", mpirun, "--env", "A=a b", "ranks.ts", "it's"]);
-  assertEquals(written.stdout, `wrote ${file}; to start it: qsub ${file}\n`);
-  // PBS starts it elsewhere, with a shell of its own.
-  const ended = await finish(start("sh", [file], { cwd: "/", env: allocation }));
-  assertEquals(lines(ended.stdout), ["rank 0 of 2: it's", "rank 1 of 2: it's"], ended.stderr);
-});
+  Deno.test(`run takes the slots of an allocation of PBS, and its job file runs in one [${mpi.name}]`, async () => {
+    using folder = temporaryFolder();
+    const nodes = `${folder.path}/nodes`;
+    Deno.writeTextFileSync(nodes, `${hostname()}\n`.repeat(3));
+    const allocation = { PBS_JOBID: "1.server", PBS_NODEFILE: nodes };
+    const inside = await run(["--mpirun", mpi.mpirun, "ranks.ts"], allocation);
+    assertEquals(lines(inside.stdout), ["rank 0 of 3: ", "rank 1 of 3: ", "rank 2 of 3: "], inside.stderr);
+    const file = `${folder.path}/job.sh`;
+    const written = await run(["--pbs", file, "-n", "2", "--mpirun", mpi.mpirun, "--env", "A=a b", "ranks.ts", "it's"]);
+    assertEquals(written.stdout, `wrote ${file}; to start it: qsub ${file}\n`);
+    // PBS starts it elsewhere, with a shell of its own.
+    const ended = await finish(start("sh", [file], { cwd: "/", env: allocation }));
+    assertEquals(lines(ended.stdout), ["rank 0 of 2: it's", "rank 1 of 2: it's"], ended.stderr);
+  });
+}
 
 Deno.test("run takes srun in an allocation of Slurm's, with as many ranks as it has slots", async () => {
   const allocation = { SLURM_JOB_ID: "1", SLURM_JOB_NODELIST: hostname(), SLURM_TASKS_PER_NODE: "3" };
