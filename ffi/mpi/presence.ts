@@ -16,6 +16,7 @@ import {
   COUNTED_PEERS,
   describeLine,
   FIELDS,
+  LAYOUT,
   NO_PEER,
   PRESENT,
   type PresentRank,
@@ -305,7 +306,7 @@ function join(): Presence | null {
 function joinAt(place: Omit<MachinePlace, "name">, given: string | null): Presence | null {
   const { rank, size, localRank, localSize } = place;
   try {
-    const name = given ?? nameOfCommand() ?? nameOfJob(libcFunctions(LIBC_SYMBOLS));
+    const name = given ?? nameOfCommand(rank) ?? nameOfJob(libcFunctions(LIBC_SYMBOLS));
     if (name === null) return null;
     const path = cString(name);
     const words = mapShared(path, (localSize + 1) * WORDS_OF_RANK);
@@ -316,11 +317,19 @@ function joinAt(place: Omit<MachinePlace, "name">, given: string | null): Presen
 }
 
 /** The name that the command has given to this job's memory, and not to those of jobs that ranks may start. */
-function nameOfCommand(): string | null {
+function nameOfCommand(rank: number): string | null {
   const name = environment(PRESENCE_VARIABLE);
   if (!name?.startsWith(PRESENCE_PREFIX)) return null;
   Deno.env.delete(PRESENCE_VARIABLE);
-  return name;
+  if (name.endsWith(`.${LAYOUT}`)) return name;
+  if (rank === 0) {
+    const own = new URL("../../scripts/main.ts", import.meta.url).href;
+    console.warn(
+      "distmath: the command that started this job is of another version than this library, and does not see where its " +
+        `ranks wait; that of this version is ${own}`,
+    );
+  }
+  return null;
 }
 
 /** The name by the launcher; a resident one starts several jobs. */

@@ -49,6 +49,30 @@ export const FIELDS = {
   LINE: 96,
 } as const;
 
+/** Stands for no peer at all. */
+export const NO_PEER = -1000;
+
+/**
+ * What tells this layout from those of other versions of the library, which a command may start: it ends the name of the
+ * memory that the command makes.
+ */
+export const LAYOUT = layoutOf(
+  PRESENT,
+  WORDS,
+  WORDS_OF_RANK,
+  COUNTED_PEERS,
+  MEETINGS,
+  WORDS_OF_MEETING,
+  FIELDS,
+  NO_PEER,
+);
+
+function layoutOf(...constants: unknown[]): string {
+  let hash = 0;
+  for (const unit of JSON.stringify(constants)) hash = Math.imul(hash ^ unit.charCodeAt(0), 0x5f356495) ^ hash >>> 15;
+  return (hash >>> 0).toString(36);
+}
+
 /** What a rank is doing, as another one reads it. */
 export interface PresentRank {
   /** Its number in the job. */
@@ -105,6 +129,3 @@ export function describePlace(rank: Int32Array, fields: typeof FIELDS, names: Re
   const name = names.get(rank[fields.FUNCTION]) ?? "a native function";
   return operation === "" ? name : `${operation} > ${name}`;
 }
-
-/** Stands for no peer at all. */
-export const NO_PEER = -1000;

@@ -5,7 +5,7 @@
  * @module
  */
 import { PRESENCE_PREFIX } from "../../ffi/mpi/presence.ts";
-import { FIELDS as fields, PRESENT, WORDS, WORDS_OF_RANK } from "../../ffi/mpi/presence_page.ts";
+import { FIELDS as fields, LAYOUT, PRESENT, WORDS, WORDS_OF_RANK } from "../../ffi/mpi/presence_page.ts";
 import { namesOfFunctions } from "../../ffi/mpi/waits.ts";
 import { describeRanks } from "./watchdog_thread.ts";
 
@@ -121,7 +121,7 @@ export interface PresencePage extends Disposable {
 
 /** Make the memory that the ranks of a job on this machine will share; `null` where there is none. */
 export function makePresencePage(): PresencePage | null {
-  const path = `${PRESENCE_PREFIX}${Deno.pid}.${crypto.randomUUID()}`;
+  const path = `${PRESENCE_PREFIX}${Deno.pid}.${crypto.randomUUID()}.${LAYOUT}`;
   let file: Deno.FsFile;
   try {
     file = Deno.openSync(path, { read: true, write: true, createNew: true, mode: 0o600 });

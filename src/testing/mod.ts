@@ -139,6 +139,7 @@ async function runOnAllRanks(
     failure = { error };
   }
   if (current.size > 1) {
+    // The names of the events stay: commands of other versions listen to them.
     if (failure) report(current.rank, name, failure.error);
     else dispatchEvent(new Event("distmath-waits")); // for the others, and is not to blame
   }

@@ -3,8 +3,14 @@ import { root } from "./command.ts";
 
 const types: Record<string, string> = { ts: "application/typescript", json: "application/json", txt: "text/plain" };
 
-/** Serves the repository's files, and at /script.ts a script that imports mod.ts by its URL. */
-export function serve(): Deno.HttpServer<Deno.NetAddr> & { requested: string[] } {
+/** What another version of the library has in a file in place of this text. */
+export type Rewrite = (path: string, text: string) => string;
+
+/**
+ * Serves the repository's files, and at /script.ts a script that imports mod.ts by its URL; below /other/ they are those of
+ * another version.
+ */
+export function serve(rewrite: Rewrite = (_, text) => text): Deno.HttpServer<Deno.NetAddr> & { requested: string[] } {
   const requested: string[] = [];
   const server = Deno.serve({ hostname: "127.0.0.1", port: 0, onListen: () => {} }, async (request) => {
     const { origin, pathname } = new URL(request.url);
@@ -13,7 +19,9 @@ export function serve(): Deno.HttpServer<Deno.NetAddr> & { requested: string[] }
     const headers = { "content-type": type };
     if (pathname === "/script.ts") return new Response(script(origin), { headers });
     try {
-      return new Response(await Deno.readFile(root + pathname.slice(1)), { headers });
+      const [, other, path] = /^\/(other\/)?(.*)$/.exec(pathname)!;
+      if (other === undefined) return new Response(await Deno.readFile(root + path), { headers });
+      return new Response(rewrite(path, await Deno.readTextFile(root + path)), { headers });
     } catch {
       return new Response("not found", { status: 404 });
     }
