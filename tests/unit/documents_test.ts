@@ -179,6 +179,24 @@ Deno.test("README's measured results are those of the records that it names", ()
   }
   // Two peers of each of five, one of each of two.
   assertEquals(checked, 12);
+  const onGpus: Record<string, readonly [ours: string, peer: string]> = {
+    gpu_redistribution: ["distmath", "NCCL, packed"],
+    gpu_fft: ["FFT, Slab.X to Slab.Y", "cuFFTMp, in place"],
+  };
+  const rowsOnGpus = measured.filter(([, , cell]) => cell.startsWith("`gpu_"));
+  assertEquals(rowsOnGpus.length, 3);
+  for (const [, said, cell] of rowsOnGpus) {
+    const record = cell.replaceAll("`", "");
+    const [ours, peer] = onGpus[record.replace(/_\w\d+\.json$/, "")];
+    const found = JSON.parse(read(`bench/results/${record}`));
+    const rows: { results: Record<string, { microseconds: number }> }[] = Object.values(
+      found["two GPUs"] ?? found.results,
+    );
+    const speeds = rows.map(({ results }) => results[peer].microseconds / results[ours].microseconds);
+    const [[least, most]] = shown(said);
+    near([Math.min(...speeds)], [least], String(least).replace(/^0?\./, "").replace(".", "").length);
+    near([Math.max(...speeds)], [most], String(most).replace(".", "").length);
+  }
   near(
     ratios("2026-11-22-amd-epyc-2-cores.json", "speed / C", "pgemm", { title: "float64" }),
     shown(measured[0][1])[0],
