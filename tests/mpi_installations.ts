@@ -7,6 +7,9 @@ import { nativePrefix } from "../ffi/library.ts";
 import { removeFilesOfDead } from "../scripts/launch/abandoned_files.ts";
 import { tagFlags } from "../scripts/launch/launcher.ts";
 import { TaggedLines } from "../scripts/launch/tagged_output.ts";
+import { Leavings, slowdown } from "./leavings.ts";
+
+export { slowdown, whyNoMounts } from "./leavings.ts";
 
 /** An MPI that can start jobs here. */
 export interface MpiInstallation {
@@ -171,15 +174,6 @@ function jobEnvironment(extra: Record<string, string>): Record<string, string> {
   return { ...Object.fromEntries(own), NO_COLOR: "1", ...extra };
 }
 
-/**
- * How much longer everything takes now, since the machine is busy with something else: at least 1. The average is that of
- * a minute, and what wants to run just now may be more.
- */
-export function slowdown(): number {
-  const [minute, , , running] = Deno.readTextFileSync("/proc/loadavg").split(/[ /]/).map(Number);
-  return Math.max(1, Math.max(minute, running) / navigator.hardwareConcurrency);
-}
-
 /** How a job is run. */
 interface JobOptions {
   /** The job is killed after as long, or later on a busy machine; 120 when left out, which no job takes that ends by itself. */
@@ -234,10 +228,11 @@ async function runProgram(
   read: (output: string) => string = (output) => output,
 ): Promise<JobResult> {
   const startedAt = Date.now();
-  const mark = crypto.randomUUID();
-  const child = new Deno.Command(program, {
-    args: [...args],
-    env: jobEnvironment({ ...mpi.environment, ...environment, [MARK_VARIABLE]: mark }),
+  using leavings = new Leavings();
+  const [starter, itsArguments] = leavings.command(program, args);
+  const child = new Deno.Command(starter, {
+    args: itsArguments,
+    env: jobEnvironment({ ...mpi.environment, ...environment, ...leavings.environment }),
     clearEnv: true,
     stdin: "null",
     stdout: "piped",
@@ -257,7 +252,7 @@ async function runProgram(
   const { code, stdout, stderr } = await child.output();
   for (const timer of timers) clearTimeout(timer);
   const endedAt = Date.now();
-  const left = await leftOf(mark, child.pid);
+  const left = await leavings.left([child.pid]);
   if (code !== 0) await removeFilesOfDead(startedAt);
   return {
     code: hasTimedOut ? 124 : code,
@@ -267,35 +262,6 @@ async function runProgram(
     left,
   };
 }
-
-/** The variable that tells the processes of a job from others. */
-const MARK_VARIABLE = "DISTMATH_TEST_JOB";
-
-/** What is left of a job, whose last processes may take some seconds to end after its launcher. */
-async function leftOf(mark: string, launcher: number): Promise<string[]> {
-  const memory = () => names("/dev/shm").filter((name) => name.startsWith(`distmath.${launcher}.`));
-  const end = Date.now() + 5000 * slowdown();
-  let left = [...processesMarked(mark), ...memory()];
-  while (left.length > 0 && Date.now() < end) {
-    await new Promise((resolve) => setTimeout(resolve, 50));
-    left = [...processesMarked(mark), ...memory()];
-  }
-  return left;
-}
-
-/** The processes with a mark, by their command lines; those of others cannot be looked at. */
-function processesMarked(mark: string): string[] {
-  return names("/proc").filter((name) => /^\d+$/.test(name)).flatMap((process) => {
-    try {
-      const isMarked = Deno.readTextFileSync(`/proc/${process}/environ`).includes(`${MARK_VARIABLE}=${mark}`);
-      return isMarked ? [Deno.readTextFileSync(`/proc/${process}/cmdline`).replaceAll("\0", " ")] : [];
-    } catch {
-      return [];
-    }
-  });
-}
-
-const names = (folder: string) => Array.from(Deno.readDirSync(folder), ({ name }) => name);
 
 /**
  * Register a test for each MPI. One that this machine lacks is an ignored test whose name says why, so that it is counted;
@@ -312,15 +278,5 @@ export function testUnderEveryMpi(
   }
   for (const { name: mpi, reason } of missingMpis) {
     Deno.test({ name: `${name} [${mpi}] (skipped: ${reason})`, ignore: true, fn: () => {} });
-  }
-}
-
-/** Why no launcher can have file systems of its own here; `null` if one can. */
-export function whyNoMounts(): string | null {
-  try {
-    const { success } = new Deno.Command("unshare", { args: ["-m", "true"], stderr: "null" }).outputSync();
-    return success ? null : "unshare -m is not permitted";
-  } catch {
-    return "there is no unshare(1)";
   }
 }

@@ -133,6 +133,11 @@ export class Presence {
     this.setState(PRESENT.STARTING);
   }
 
+  /** Count that this rank has started MPI; returns whether it is the last one of the machine. */
+  countStart(): boolean {
+    return Atomics.add(this.#words, WORDS.STARTED, 1) + 1 === this.#localSize;
+  }
+
   /** Where the memory is, for a thread of this process: its address and size, the ranks in it, and which one is this one. */
   get memory(): SharedPage {
     const { buffer, byteOffset, byteLength } = this.#words;

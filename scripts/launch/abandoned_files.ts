@@ -4,6 +4,8 @@
  *
  * @module
  */
+import { isHeld } from "../../internals.ts";
+
 /**
  * Names with the number of a process, at whose end they lose their sense: the launcher, of what ranks share while they
  * start (`ffi/mpi/presence.ts`); the rank, of the folder of its memory (`ffi/mpi/segment_folder.ts`); that in which
@@ -47,12 +49,12 @@ export async function removeFilesOfDead(since: number, shared = "/dev/shm"): Pro
 /** Remove names of processes that are no more; returns whether there are others. */
 function removeNamesOfDead(shared: string, since: number): boolean {
   const left = [...own(shared, nameOfProcess, since, Infinity), ...ownSessions(since)];
-  const ofDead = left.filter(([, [, process]]) => !isAlive(process));
+  const ofDead = left.filter(([path, [, process]]) => !isAlive(process) && !isHeld(path));
   for (const [path] of ofDead) remove(path);
   return ofDead.length < left.length;
 }
 
-/** Whether a process is there, and has not ended without that its parent has taken notice. */
+/** Whether a process is there, as far as this container sees, and has not ended without that its parent has taken notice. */
 function isAlive(process: string): boolean {
   const status = attempt(() => Deno.readTextFileSync(`/proc/${process}/status`));
   return status !== null && !/^State:\s+Z/m.test(status);

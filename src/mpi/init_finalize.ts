@@ -15,6 +15,7 @@ import { prepareEarlyEnd } from "../../ffi/mpi/early_end.ts";
 import { endFunctions } from "../../ffi/mpi/functions.ts";
 import { hydraSocket } from "../../ffi/mpi/hydra.ts";
 import { sayAtExit, tellEnd, withdrawWords } from "../../ffi/mpi/last_words.ts";
+import { removeByLauncher } from "../../ffi/mpi/launcher_cleanup.ts";
 import {
   checkMpi,
   type Handle,
@@ -28,6 +29,7 @@ import {
 import { joinedPresence, joinPresence, joinPresenceAt, type Presence, presenceAlone } from "../../ffi/mpi/presence.ts";
 import { PRESENT } from "../../ffi/mpi/presence_page.ts";
 import { makeSegmentFolder, SEGMENT_SETTINGS } from "../../ffi/mpi/segment_folder.ts";
+import { removeSharedNames } from "../../ffi/mpi/shared_names.ts";
 import { publishWaits } from "../../ffi/mpi/waits.ts";
 import { libcFunctions } from "../../ffi/memory.ts";
 import { endWithParent, isMainThread, LAST_WORDS, writeImmediately } from "../../ffi/process.ts";
@@ -128,11 +130,13 @@ function start(): Mpi {
     checkMpi(symbols.MPI_Init_thread(0n, 0n, constants.threadSerialized, flag), "MPI_Init_thread");
     // Jobs that the script starts would have theirs there, too, and may outlive it.
     for (const name of SEGMENT_SETTINGS) if (folder !== null && environment(name) === folder) Deno.env.delete(name);
+    if (folder !== null) removeByLauncher(folder, openMpiRelease(mpi.version));
     const place = mpi.place();
     const presence = place === null ? known : joinPresenceAt(place);
     // Nobody works, fails or leaves before all are to be seen there.
     if (mpi.vendor === "none") checkMpi(symbols.MPI_Barrier(constants.world), "MPI_Barrier");
     if (presence !== null) announceWaits(mpi, presence);
+    if (presence?.countStart() && mpi.vendor === "mpich") removeSharedNames();
     globalThis.addEventListener("unload", endWithProcess);
   } else refuseOtherThread(mpi);
   for (const communicator of [constants.world, constants.self]) {

@@ -1,13 +1,13 @@
-/** Open MPI's jobs that run at the same time do not share memory, though names of it may be the same. */
-import { assert, assertEquals } from "@std/assert";
+/** Open MPI's jobs that run at the same time do not share memory, though names of it may be the same; none outlives a job. */
+import { assert, assertEquals, assertNotEquals } from "@std/assert";
 import { fileURLToPath } from "node:url";
-import { mpiInstallations, runJob } from "../mpi_installations.ts";
+import { mpiInstallations, runJob, testUnderEveryMpi } from "../mpi_installations.ts";
 
 const script = fileURLToPath(new URL("./fixtures/segments.ts", import.meta.url));
 
 for (const mpi of mpiInstallations.filter(({ family }) => family === "open_mpi")) {
   Deno.test(`each rank shares memory in a folder of its own, which goes with it [${mpi.name}]`, async () => {
-    const { code, output } = await runJob(mpi, 3, ["run", "-A", script]);
+    const { code, output, left } = await runJob(mpi, 3, ["run", "-A", script]);
     assertEquals(code, 0, output);
     const ranks = [...output.matchAll(/^rank \d of process (\d+) is true: (.+)$/gm)];
     assertEquals(ranks.length, 3, output);
@@ -18,8 +18,15 @@ for (const mpi of mpiInstallations.filter(({ family }) => family === "open_mpi")
         assert(ranks.some(([, one]) => path.startsWith(`/dev/shm/distmath_sm.${one}.`)), path);
       }
     }
-    const left = [...Deno.readDirSync("/dev/shm")].map(({ name }) => name)
-      .filter((name) => ranks.some(([, pid]) => name.startsWith(`distmath_sm.${pid}.`)));
+    assertEquals(left, []);
+  });
+}
+
+for (const killed of ["one", "all"]) {
+  testUnderEveryMpi(`ranks that are killed leave no name of memory: ${killed}`, async (mpi) => {
+    const { code, output, left } = await runJob(mpi, 3, ["run", "-A", script, killed]);
+    assertNotEquals(code, 0, output);
+    assertEquals(output.match(/^rank \d of process/gm)?.length, 3, output);
     assertEquals(left, []);
   });
 }

@@ -1,5 +1,6 @@
 import { assertEquals } from "@std/assert";
 import { existsSync } from "node:fs";
+import { removeAbandonedFolders } from "../../../../ffi/mpi/segment_folder.ts";
 import { removeAbandonedFiles, removeFilesOfDead } from "../../../../scripts/launch/abandoned_files.ts";
 
 /** Larger than any number of a process. */
@@ -51,4 +52,28 @@ Deno.test("removeFilesOfDead() removes what nobody has, and is younger than the 
   using _open = Deno.openSync(`${folder.path}/mpich_vci_1`);
   await removeFilesOfDead(Date.now() - 1000, folder.path);
   assertEquals(folder.left(), ["sm_segment.1", "mpich_vci_1"]);
+});
+
+Deno.test("what a process of another container holds stays, though its number is nobody's here", async () => {
+  const held = `distmath_sm.${nobody}.held`;
+  using folder = folderOf({ [held]: 0, [`distmath_sm.${nobody}.1`]: 0 });
+  using file = Deno.openSync(`${folder.path}/${held}`);
+  file.lockSync(true);
+  await removeFilesOfDead(Date.now() - 1000, folder.path);
+  assertEquals(folder.left(), [held]);
+});
+
+Deno.test("removeAbandonedFolders() removes what is old and what nobody holds", () => {
+  const [held, young] = ["distmath_sm.1.held", "distmath_sm.1.young"];
+  using folder = folderOf({
+    [held]: 100,
+    [young]: 10,
+    "distmath_sm.1.left": 100,
+    "distmath_sm.2.left": 100,
+    other: 100,
+  });
+  using file = Deno.openSync(`${folder.path}/${held}`);
+  file.lockSync(true);
+  removeAbandonedFolders(folder.path);
+  assertEquals(folder.left(), [held, young, "other"]);
 });
