@@ -30,6 +30,9 @@ const MARK_VARIABLE = "DISTMATH_TEST_JOB";
 /** How long the last processes of a job may take to end after its launcher. */
 const LONGEST_END_MILLISECONDS = 5000;
 
+/** How long they, or the launcher, may take to remove names of memory then. */
+const LONGEST_REMOVAL_MILLISECONDS = 1000;
+
 /** Looks after a job from before its start. */
 export class Leavings implements Disposable {
   readonly #mark = crypto.randomUUID();
@@ -50,14 +53,8 @@ export class Leavings implements Disposable {
 
   /** What is left, some seconds later if there is something; `launchers` are the processes that were started. */
   async left(launchers: readonly number[]): Promise<string[]> {
-    const look = () => [...this.#processes(), ...this.#memory(launchers)];
-    const end = Date.now() + LONGEST_END_MILLISECONDS * slowdown();
-    let left = look();
-    while (left.length > 0 && Date.now() < end) {
-      await new Promise((resolve) => setTimeout(resolve, 50));
-      left = look();
-    }
-    return left;
+    const processes = await lasting(() => this.#processes(), LONGEST_END_MILLISECONDS);
+    return [...processes, ...await lasting(() => this.#memory(launchers), LONGEST_REMOVAL_MILLISECONDS)];
   }
 
   /** By their command lines; those of others cannot be looked at. */
@@ -84,3 +81,14 @@ export class Leavings implements Disposable {
 }
 
 const names = (folder: string) => Array.from(Deno.readDirSync(folder), ({ name }) => name);
+
+/** What is still there after so long, or later on a busy machine. */
+async function lasting(look: () => string[], milliseconds: number): Promise<string[]> {
+  const end = Date.now() + milliseconds * slowdown();
+  let left = look();
+  while (left.length > 0 && Date.now() < end) {
+    await new Promise((resolve) => setTimeout(resolve, 50));
+    left = look();
+  }
+  return left;
+}

@@ -1,6 +1,6 @@
 /**
- * What a rank tells when it ends otherwise than well: the command that started its job, since launchers do not say how a
- * rank ended, and MPICH's not even which; and MPICH's launcher, to which an exit code alone may be lost.
+ * What a rank tells when it ends otherwise than well: people, or the command that started its job, since launchers do not
+ * say how a rank ended, and MPICH's not even which; and MPICH's launcher, to which an exit code alone may be lost.
  *
  * @module
  */
@@ -10,6 +10,7 @@ import { libcFunctions } from "../memory.ts";
 import { LAST_WORDS, writeImmediately } from "../process.ts";
 import { abortRequest, hydraSocket } from "./hydra.ts";
 import { launcher } from "./launcher.ts";
+import { removeSharedNames, SHARED_NAMES } from "./shared_names.ts";
 
 /** What the launcher and the command want to know of this rank's end. */
 export interface LastWords {
@@ -32,9 +33,16 @@ export function lastWords(code: number, how: string): LastWords {
   };
 }
 
-/** Tell the command that started the job that this rank is about to end with this code, and by what. */
+/** The line for the command that started the job, or, where there is none, for people; nothing of a rank that is alone. */
+function lineOfEnd(code: number, how: string): string {
+  const starter = launcher();
+  if (starter === null || starter.size === 1) return "";
+  return lastWords(code, how).words || `distmath: rank ${starter.rank} ended the job with exit code ${code}: ${how}\n`;
+}
+
+/** Tell that this rank is about to end the job with this code, and by what. */
 export function tellEnd(code: number, how: string): void {
-  const { words } = lastWords(code, how);
+  const words = lineOfEnd(code, how);
   if (words.length === 0) return;
   try {
     writeImmediately(words.trimEnd());
@@ -57,9 +65,9 @@ let atExit: { words: TextAtExit; request: TextAtExit | null } | undefined;
  * known yet whether the script handles it. After MPI_Finalize a launcher expects nothing more, and its socket is closed.
  */
 export function sayAtExit(code: number, how: string, isMpiFinalized: boolean): void {
-  const { words, socket, request } = lastWords(code, how);
+  const { socket, request } = lastWords(code, how);
   atExit ??= prepareTexts(isMpiFinalized ? 0 : socket);
-  atExit.words.set(words);
+  atExit.words.set(lineOfEnd(code, how));
   atExit.request?.set(isMpiFinalized ? "" : request);
 }
 
@@ -77,16 +85,20 @@ export function withdrawWords(): void {
   atExit?.request?.set("");
 }
 
+/** What {@linkcode endAtOnce} needs of the C library. */
+export const END_AT_ONCE = { ...LAST_WORDS, ...SHARED_NAMES } as const;
+
 /**
  * Write a line to standard error and end the job with this exit code, from any thread, also while another one waits in MPI.
- * Sees nothing of this module, so that it can run in a thread of its own.
+ * Sees nothing of this module but `removeSharedNames`, so that it can run in a thread of its own.
  */
 export function endAtOnce(
   code: number,
   line: string,
   { words, socket, request }: LastWords,
-  { write, _exit }: Deno.DynamicLibrary<typeof LAST_WORDS>["symbols"],
+  libc: Deno.DynamicLibrary<typeof END_AT_ONCE>["symbols"],
 ): never {
+  const { write, _exit } = libc;
   const standardError = 2;
   /** For Hydra to read what was printed: it stops when a rank aborts. */
   const readMilliseconds = 100;
@@ -98,6 +110,7 @@ export function endAtOnce(
     write(file, bytes, BigInt(bytes.length));
   };
   writeText(standardError, `${line}\n${words}`);
+  removeSharedNames(libc);
   if (socket > 0) {
     pause(readMilliseconds);
     writeText(socket, request);
@@ -110,7 +123,7 @@ export function endAtOnce(
 /** As {@linkcode endAtOnce}, in this thread; `how` is for the command that started the job. */
 export function endJobAtOnce(code: number, how: string, line: string): never {
   try {
-    return endAtOnce(code, line, lastWords(code, how), libcFunctions(LAST_WORDS));
+    return endAtOnce(code, line, lastWords(code, how), libcFunctions(END_AT_ONCE));
   } catch {
     // Without libc, the ordinary way has to do.
     return Deno.exit(code);

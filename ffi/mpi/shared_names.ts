@@ -1,45 +1,39 @@
 /**
- * The memory that MPICH's ranks of a machine share from their start to their end.
+ * Names of the memory that MPICH's ranks of a machine share.
  *
- * MPICH 5 removes its name when it ends, which it does not when a rank is killed. Nobody looks for the name once all ranks
- * have started, and MPICH does not mind that it is gone.
+ * MPICH 5 removes the name of what they share from start to end when it ends, which it does not when a rank is killed.
+ * Nobody looks for the name once all ranks have started, and MPICH does not mind that it is gone. What it shares later has
+ * a name while it is made, with which a rank may wait for one that does not come.
  *
  * @module
  */
-import { libcFunctions } from "../memory.ts";
 
-const SYMBOLS = {
-  /** `int open(const char* path, int flags, mode_t mode)` */
-  open: { parameters: ["buffer", "i32", "u32"], result: "i32" },
-  /** `ssize_t read(int fd, void* buf, size_t count)` */
-  read: { parameters: ["i32", "buffer", "usize"], result: "isize" },
-  /** `int close(int fd)` */
-  close: { parameters: ["i32"], result: "i32" },
-  /** `int unlink(const char* path)` */
-  unlink: { parameters: ["buffer"], result: "i32" },
+/** What {@linkcode removeSharedNames} needs of the C library. */
+export const SHARED_NAMES = {
+  open: { parameters: ["buffer", /* const char* path */ "i32" /* int flags */], result: "i32" },
+  read: { parameters: ["i32", /* int fd */ "buffer", /* void* buf */ "usize" /* count */], result: "isize" },
+  close: { parameters: ["i32" /* int fd */], result: "i32" },
+  unlink: { parameters: ["buffer" /* const char* path */], result: "i32" },
 } as const satisfies Deno.ForeignLibraryInterface;
 
-const cString = (text: string) => new TextEncoder().encode(`${text}\0`);
-
-/** Remove the names of MPICH's memory in this process: for the last rank of the machine to have started. */
-export function removeSharedNames(): void {
-  const { unlink } = libcFunctions(SYMBOLS);
-  const paths = new Set(readMaps().match(/\/dev\/shm\/mpich_shm_\S+$/gm));
-  for (const path of paths) unlink(cString(path));
-}
-
-/** What this process has mapped, read past Deno's permissions on files, which the smallest set does not have. */
-function readMaps(): string {
-  const { open, read, close } = libcFunctions(SYMBOLS);
-  const file = open(cString("/proc/self/maps"), 0, 0);
-  const decoder = new TextDecoder();
+/**
+ * Remove the names of MPICH's memory in this process: when all ranks of the machine have started, or when the job is about
+ * to end with an error. Reads past Deno's permissions on files, which the smallest set does not have. Also runs in
+ * threads, where it sees nothing of this module.
+ */
+export function removeSharedNames(
+  { open, read, close, unlink }: Deno.DynamicLibrary<typeof SHARED_NAMES>["symbols"],
+): void {
+  const cString = (text: string) => new TextEncoder().encode(`${text}\0`);
+  const file = open(cString("/proc/self/maps"), 0);
+  if (file < 0) return;
   const bytes = new Uint8Array(2 ** 16);
-  let text = "";
-  while (true) {
-    const count = Number(read(file, bytes, BigInt(bytes.length)));
-    if (count <= 0) break;
-    text += decoder.decode(bytes.subarray(0, count), { stream: true });
+  let maps = "";
+  for (let count = 1; count > 0;) {
+    count = Number(read(file, bytes, BigInt(bytes.length)));
+    maps += String.fromCharCode(...bytes.subarray(0, Math.max(0, count)));
   }
   close(file);
-  return text;
+  // Those that are gone already end with " (deleted)".
+  for (const path of new Set(maps.match(/\/dev\/shm\/mpich_\S+$/gm))) unlink(cString(path));
 }

@@ -8,10 +8,11 @@
  * @module
  */
 import { addressOf } from "../../ffi/memory.ts";
-import { endAtOnce, lastWords } from "../../ffi/mpi/last_words.ts";
+import { END_AT_ONCE, endAtOnce, lastWords } from "../../ffi/mpi/last_words.ts";
 import { describeLine, describePlace } from "../../ffi/mpi/presence_page.ts";
+import { removeSharedNames } from "../../ffi/mpi/shared_names.ts";
 import { namesOfFunctions, ownTurns } from "../../ffi/mpi/waits.ts";
-import { COPY, LAST_WORDS } from "../../ffi/process.ts";
+import { COPY } from "../../ffi/process.ts";
 import { startThread } from "../../ffi/thread.ts";
 import type { Communicator } from "./communicator.ts";
 import { patienceSeconds } from "./departure.ts";
@@ -70,8 +71,8 @@ function startWatching(news: Int32Array<ArrayBuffer>): () => void {
     lastWords: lastWords(1, "it waited for a rank of another machine that has left"),
     names: namesOfFunctions(),
   };
-  startThread(watchElsewhere, [endAtOnce, awaitedAmong, describePlace, describeLine], state, {
-    ...LAST_WORDS,
+  startThread(watchElsewhere, [endAtOnce, removeSharedNames, awaitedAmong, describePlace, describeLine], state, {
+    ...END_AT_ONCE,
     ...COPY,
   });
   return () => {

@@ -3,9 +3,9 @@
  *
  * @module
  */
-import { endAtOnce, type LastWords } from "../../ffi/mpi/last_words.ts";
+import { type END_AT_ONCE, endAtOnce, type LastWords } from "../../ffi/mpi/last_words.ts";
 import { describeLine, describePlace, type SharedPage } from "../../ffi/mpi/presence_page.ts";
-import type { COPY, LAST_WORDS } from "../../ffi/process.ts";
+import type { COPY } from "../../ffi/process.ts";
 
 /** Of so many scopes, the newest, a rank tells how far it has come. */
 export const MOST_TURNS = 250;
@@ -51,7 +51,7 @@ export function awaitedAmong(
 /** Runs in a thread, where it sees nothing of this module. */
 export function watchElsewhere(
   { page, news, end, patienceSeconds, lastWords, names }: ElsewhereState,
-  libc: Deno.DynamicLibrary<typeof LAST_WORDS & typeof COPY>["symbols"],
+  libc: Deno.DynamicLibrary<typeof END_AT_ONCE & typeof COPY>["symbols"],
 ): void {
   const pause = Math.min(500, patienceSeconds * 100);
   const words = new Int32Array(page.byteLength / 4);

@@ -29,7 +29,7 @@ import {
 import { joinedPresence, joinPresence, joinPresenceAt, type Presence, presenceAlone } from "../../ffi/mpi/presence.ts";
 import { PRESENT } from "../../ffi/mpi/presence_page.ts";
 import { makeSegmentFolder, SEGMENT_SETTINGS } from "../../ffi/mpi/segment_folder.ts";
-import { removeSharedNames } from "../../ffi/mpi/shared_names.ts";
+import { removeSharedNames, SHARED_NAMES } from "../../ffi/mpi/shared_names.ts";
 import { publishWaits } from "../../ffi/mpi/waits.ts";
 import { libcFunctions } from "../../ffi/memory.ts";
 import { endWithParent, isMainThread, LAST_WORDS, writeImmediately } from "../../ffi/process.ts";
@@ -136,7 +136,7 @@ function start(): Mpi {
     // Nobody works, fails or leaves before all are to be seen there.
     if (mpi.vendor === "none") checkMpi(symbols.MPI_Barrier(constants.world), "MPI_Barrier");
     if (presence !== null) announceWaits(mpi, presence);
-    if (presence?.countStart() && mpi.vendor === "mpich") removeSharedNames();
+    if (presence?.countStart() && mpi.vendor === "mpich") removeSharedNames(libcFunctions(SHARED_NAMES));
     globalThis.addEventListener("unload", endWithProcess);
   } else refuseOtherThread(mpi);
   for (const communicator of [constants.world, constants.self]) {
@@ -293,6 +293,7 @@ function processCode(code: number): number {
 function abort(code: number): never {
   const pause = (milliseconds: number) => Atomics.wait(new Int32Array(new SharedArrayBuffer(4)), 0, 0, milliseconds);
   withdrawWords();
+  removeSharedNames(libcFunctions(SHARED_NAMES));
   pause(LAST_WORDS_MILLISECONDS);
   const { symbols, constants } = openMpi();
   symbols.MPI_Abort(constants.world, code);

@@ -9,10 +9,11 @@
  * @module
  */
 import { awaited, type AwaitingWatcher, endAwaiting, watchAwaiting } from "../../ffi/awaiting.ts";
-import { endAtOnce, lastWords } from "../../ffi/mpi/last_words.ts";
+import { END_AT_ONCE, endAtOnce, lastWords } from "../../ffi/mpi/last_words.ts";
 import { describeLine, describePlace } from "../../ffi/mpi/presence_page.ts";
+import { removeSharedNames } from "../../ffi/mpi/shared_names.ts";
 import { namesOfFunctions } from "../../ffi/mpi/waits.ts";
-import { COPY, LAST_WORDS } from "../../ffi/process.ts";
+import { COPY } from "../../ffi/process.ts";
 import { startThread } from "../../ffi/thread.ts";
 import { operation, surroundWaiting } from "../../ffi/waiting.ts";
 import { presenceHere } from "../mpi/init_finalize.ts";
@@ -68,10 +69,15 @@ export function startWatchdog(rank: number, timeoutSeconds: number): void {
   const names = namesOfFunctions();
   const watched: WatchedState = { counters, text, rank, code: TIMED_OUT, lastWords: last, page, names };
   counters[2] = milliseconds;
-  startThread(watchForEver, [endAtOnce, describeRanks, describePlace, describeLine], watched, {
-    ...LAST_WORDS,
-    ...COPY,
-  });
+  startThread(
+    watchForEver,
+    [endAtOnce, removeSharedNames, describeRanks, describePlace, describeLine],
+    watched,
+    {
+      ...END_AT_ONCE,
+      ...COPY,
+    },
+  );
   // A thread that is still being started watches nothing.
   Atomics.wait(counters, 3, 0, LONGEST_START_MILLISECONDS);
   state = watched;

@@ -3,9 +3,9 @@
  *
  * @module
  */
-import { endAtOnce, type LastWords } from "../../ffi/mpi/last_words.ts";
+import { type END_AT_ONCE, endAtOnce, type LastWords } from "../../ffi/mpi/last_words.ts";
 import { describeLine, describePlace, type SharedPage } from "../../ffi/mpi/presence_page.ts";
-import type { COPY, LAST_WORDS } from "../../ffi/process.ts";
+import type { COPY } from "../../ffi/process.ts";
 
 /** The exit code of `timeout(1)`. */
 export const TIMED_OUT = 124;
@@ -73,7 +73,7 @@ export function describeRanks(
  */
 export function watchForEver(
   { counters, text, rank, code, lastWords, page, names }: WatchedState,
-  libc: Deno.DynamicLibrary<typeof LAST_WORDS & typeof COPY>["symbols"],
+  libc: Deno.DynamicLibrary<typeof END_AT_ONCE & typeof COPY>["symbols"],
 ): never {
   /** How many ranks end one after the other, two looks apart. */
   const staggeredRanks = 10;

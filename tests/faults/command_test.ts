@@ -2,9 +2,10 @@
 import { assert, assertEquals, assertMatch, assertNotEquals, assertStringIncludes } from "@std/assert";
 import { existsSync } from "node:fs";
 import { fileURLToPath } from "node:url";
-import { type MpiInstallation, mpiInstallations, newestLaunchers, slowdown } from "../mpi_installations.ts";
+import { type MpiInstallation, mpiInstallations, newestLaunchers, runAlone, slowdown } from "../mpi_installations.ts";
 import { finish, main, root, start, temporaryFolder } from "../system/command.ts";
 import { lineOf } from "../script_lines.ts";
+import { assertCleanEnd } from "./clean_end.ts";
 import { processesWith, until, untilNoneHas } from "./processes.ts";
 
 const LONGEST_END_SECONDS = 10;
@@ -18,7 +19,7 @@ function testUnderEach(name: string, body: (mpi: MpiInstallation) => Promise<voi
 }
 
 /** Memory that ranks share by MPI. */
-const OF_MPI = /\/(sm_segment\.|vader_segment\.|mpich_shm_|ucx_shm_)/;
+const SHARES = /^shares .*\/(sm_segment\.|vader_segment\.|mpich_shm_|ucx_shm_)/m;
 
 const ENDS: [way: string, code: number, words: RegExp][] = [
   [
@@ -42,23 +43,14 @@ for (const [way, expected, words] of ENDS) {
     `run tells which rank ended the job, how and with which code, and clears its memory: ${way}`,
     async (mpi) => {
       const heap = way.includes("heap") ? ["--v8-flags=--max-old-space-size=48"] : [];
-      const { code, stdout, stderr } = await main([
-        ...["run", "--mpirun", mpi.mpirun, "-n", "2"],
-        ...heap,
-        fixture("fails"),
-        way,
-      ]);
-      const seconds = (Date.now() - Number(/fault at (\d+)/.exec(stdout)?.[1])) / 1000;
-      assertEquals(code, expected, stderr);
-      assertMatch(stderr, words);
-      assertEquals(stderr.split(/^error: (?!Uncaught)/m).length - 1, 1, stderr);
-      if (way === "is stopped") assertStringIncludes(stderr, "rank 1 has not arrived: it is in no call that waits");
-      assert(!stderr.includes("distmath-end"), stderr);
-      assert(seconds < LONGEST_END_SECONDS * slowdown(), `${seconds} s`);
-      // What MPI leaves of killed ranks.
-      const shared = Array.from(stdout.matchAll(/^shares (.*)$/gm), ([, names]) => names.split(" ")).flat();
-      assert(shared.some((path) => OF_MPI.test(path)), stdout);
-      assertEquals(shared.filter(existsSync), []);
+      const command = ["run", "-A", `${root}scripts/main.ts`, "run", "--mpirun", mpi.mpirun, "-n", "2"];
+      const result = await runAlone({ ...mpi, environment: {} }, [...command, ...heap, fixture("fails"), way]);
+      assertCleanEnd(result, { rank: 1, why: words, code: expected });
+      const { output } = result;
+      assertEquals(output.split(/^error: (?!Uncaught)/m).length - 1, 1, output);
+      if (way === "is stopped") assertStringIncludes(output, "rank 1 has not arrived: it is in no call that waits");
+      assert(!output.includes("distmath-end"), output);
+      assertMatch(output, SHARES);
     },
   );
 }

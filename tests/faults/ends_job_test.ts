@@ -1,5 +1,5 @@
 /** A job ends as a whole, soon, and with the right exit code, whatever happens on one of its ranks. */
-import { assert, assertEquals, assertMatch, assertNotEquals, assertStringIncludes } from "@std/assert";
+import { assertEquals, assertMatch, assertNotEquals, assertStringIncludes } from "@std/assert";
 import { fileURLToPath } from "node:url";
 import {
   type JobResult,
@@ -13,9 +13,7 @@ import {
 } from "../mpi_installations.ts";
 import { finish, start, temporaryFolder } from "../system/command.ts";
 import { lineOf } from "../script_lines.ts";
-import { untilNoneHas } from "./processes.ts";
-
-const LONGEST_END_SECONDS = 10;
+import { assertCleanEnd, MEMORY_AT_START } from "./clean_end.ts";
 
 function fixture(name: string): string {
   return fileURLToPath(new URL(`./fixtures/${name}.ts`, import.meta.url));
@@ -25,18 +23,11 @@ function run(mpi: MpiInstallation, name: string, ...args: string[]): Promise<Job
   return runJob(mpi, 2, ["run", "-A", fixture(name), ...args]);
 }
 
-/** The job ended with an error, soon after the fault, and nothing of it is left. */
-function assertEndedSoon({ code, output, endedAt, left }: JobResult, extraSeconds = 0): void {
-  assertNotEquals(code, 0, output);
-  assertEquals(left, [], output);
-  const faultAt = Number(/fault at (\d+)/.exec(output)?.[1]);
-  assert(faultAt > 0, `the fault did not happen:\n${output}`);
-  const seconds = (endedAt - faultAt) / 1000;
-  assert(seconds < (LONGEST_END_SECONDS + extraSeconds) * slowdown(), `the job took ${seconds} s to end:\n${output}`);
-}
-
 /** A limit of a whole job that ranks keep which come: on a busy machine they are further apart. */
 const limitSeconds = () => Math.min(15, 1 + Math.ceil(slowdown()));
+
+/** What is told of a rank that ends otherwise than by an error. */
+const EXIT = "Deno.exit or Deno.exitCode";
 
 function occurrences(text: string, part: string): number {
   return text.split(part).length - 1;
@@ -44,16 +35,16 @@ function occurrences(text: string, part: string): number {
 
 testUnderEveryMpi("an uncaught error on one rank ends the job and is printed once", async (mpi) => {
   const result = await run(mpi, "throws");
-  assertEndedSoon(result);
-  assertEquals([result.code, occurrences(result.output, "Error: broken on purpose")], [1, 1], result.output);
+  assertCleanEnd(result, { rank: 1, why: "Error: broken on purpose", code: 1 });
+  assertEquals(occurrences(result.output, "Error: broken on purpose"), 1, result.output);
 });
 
 testUnderEveryMpi("an uncaught error beside output of another rank ends the job with code 1", async (mpi) => {
   using folder = temporaryFolder();
   const file = `${folder.path}/fault`;
   const result = await run(mpi, "throws_beside_output", file);
-  assertEndedSoon({ ...result, output: Deno.readTextFileSync(file) });
-  assertEquals(result.code, 1);
+  const faultAt = Number(Deno.readTextFileSync(file));
+  assertCleanEnd(result, { rank: 1, why: "an uncaught error", code: 1, faultAt });
 });
 
 const REQUEST = /^distmath-end: (?<words>.*)\ncmd=abort exitcode=(?<code>\d+)\n$/m;
@@ -89,34 +80,31 @@ for (
 
 testUnderEveryMpi("an unhandled rejection on one rank ends the job and is printed once", async (mpi) => {
   const result = await run(mpi, "rejects");
-  assertEndedSoon(result);
+  assertCleanEnd(result, { rank: 1, why: "Error: broken on purpose", code: 1 });
   assertEquals(occurrences(result.output, "Error: broken on purpose"), 1, result.output);
 });
 
 testUnderEveryMpi("Deno.exit(3) on one rank ends the job with code 3", async (mpi) => {
-  const result = await run(mpi, "exits", "3");
-  assertEndedSoon(result);
-  assertEquals(result.code, 3, result.output);
+  assertCleanEnd(await run(mpi, "exits", "3"), { rank: 1, why: `exit code 3: ${EXIT}`, code: 3 });
 });
 
 testUnderEveryMpi("Deno.exit(256), whose last 8 bits are 0, is no success", async (mpi) => {
-  assertEndedSoon(await run(mpi, "exits", "256"));
+  assertCleanEnd(await run(mpi, "exits", "256"), { rank: 1, why: `exit code 1: ${EXIT}`, code: 1 });
 });
 
 for (const way of ["throws", "rejects", "exits", "library"]) {
   testUnderEveryMpi(`a rank that fails before MPI starts ends the job: ${way}`, async (mpi) => {
     const result = await run(mpi, "fails_early", way);
-    assertEndedSoon(result);
-    assertEquals(result.code, way === "exits" ? 3 : 1, result.output);
-    const text = { library: "LibraryNotFoundError: ", exits: "" }[way] ?? "Error: broken on purpose";
-    if (text !== "") assertEquals(occurrences(result.output, text), 1, result.output);
+    const why = { library: "LibraryNotFoundError: ", exits: EXIT }[way] ?? "Error: broken on purpose";
+    assertCleanEnd(result, { rank: 1, why, code: way === "exits" ? 3 : 1, mayLeave: MEMORY_AT_START });
+    assertEquals(occurrences(result.output, why), 1, result.output);
   });
 }
 
 testUnderEveryMpi("a rank that fails before MPI starts ends the job while another one starts it", async (mpi) => {
   const result = await run(mpi, "fails_as_another_starts", String(Date.now() + Math.ceil(1000 * slowdown())));
-  assertEndedSoon(result);
-  assertEquals([result.code, occurrences(result.output, "has started")], [3, 0], result.output);
+  assertCleanEnd(result, { rank: 1, why: EXIT, code: 3, mayLeave: MEMORY_AT_START });
+  assertEquals(occurrences(result.output, "has started"), 0, result.output);
 });
 
 testUnderEveryMpi("MPI starts after an error that the script handles", async (mpi) => {
@@ -126,19 +114,19 @@ testUnderEveryMpi("MPI starts after an error that the script handles", async (mp
 });
 
 testUnderEveryMpi("ranks end with what has started them on their machine", async (mpi) => {
-  using folder = temporaryFolder();
-  const { code, output } = await run(mpi, "loses_launcher", folder.path);
+  const { code, output, left } = await run(mpi, "loses_launcher");
   assertNotEquals(code, 0, output);
-  await untilNoneHas(folder.path);
+  // Nobody is left to remove their memory, which goes when ranks start later.
+  assertEquals(left.filter((what) => !MEMORY_AT_START.test(what)), [], output);
 });
 
 testUnderEveryMpi(
   "a rank that is killed while a file is written ends the job, and nothing of the file is left",
   async (mpi) => {
     using folder = temporaryFolder();
-    assertEndedSoon(await run(mpi, "killed", `${folder.path}/a.npy`));
-    await untilNoneHas(folder.path);
-    assertEquals([...Deno.readDirSync(folder.path)], []);
+    const why = /[Ss]ignal 9/;
+    const files = { folder: folder.path, names: [] };
+    assertCleanEnd(await run(mpi, "killed", `${folder.path}/a.npy`), { rank: 1, why, files });
   },
 );
 
@@ -155,31 +143,27 @@ for (
 ) {
   testUnderEveryMpi(`timeoutSeconds ends the job when a rank does not come: ${where}`, async (mpi) => {
     const limit = where === "barrier" ? limitSeconds() : 1;
-    const mark = crypto.randomUUID();
-    const result = await run(mpi, "stuck", where, String(limit), mark);
-    await untilNoneHas(mark);
+    const result = await run(mpi, "stuck", where, String(limit));
     if (
       ["product", "overlap"].includes(where) && result.output.includes("no ScaLAPACK exists for the MPI standard ABI")
     ) return;
-    assertEndedSoon(result, limit);
-    assertEquals(result.code, 124, result.output);
     const line = `at ${lineOf(fixture("stuck"), text).source}`;
     const words = `rank 0 has waited for more than ${limit} s \\(timeoutSeconds\\) in ${call} ${line};`;
-    assertMatch(result.output, RegExp(words));
+    assertCleanEnd(result, { rank: 1, why: RegExp(words), code: 124, extraSeconds: limit });
     assertMatch(result.output, RegExp(`^ {2}rank 0 waits in .* ${line}`, "m"));
     assertMatch(result.output, /^ {2}rank 1 has not arrived: it is in no call that waits/m);
   });
 }
 
 testUnderEveryMpi("timeoutSeconds ends the job when a rank leaves early with code 0", async (mpi) => {
-  assertEndedSoon(await run(mpi, "stuck", "exit", "1"), 1);
+  const why = "rank 0 has waited for more than 1 s (timeoutSeconds) in MPI_Barrier";
+  assertCleanEnd(await run(mpi, "stuck", "exit", "1"), { rank: 1, why, code: 124, extraSeconds: 1 });
 });
 
 testUnderEveryMpi("the exit code of a time limit is not lost among four ranks", async (mpi) => {
   const limit = limitSeconds();
   const result = await runJob(mpi, 4, ["run", "-A", fixture("stuck"), "barrier", String(limit)]);
-  assertEndedSoon(result, limit);
-  assertEquals(result.code, 124, result.output);
+  assertCleanEnd(result, { rank: 1, why: `more than ${limit} s (timeoutSeconds)`, code: 124, extraSeconds: limit });
 });
 
 testUnderEveryMpi("a job that goes well ends with code 0", async (mpi) => {

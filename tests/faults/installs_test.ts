@@ -1,12 +1,15 @@
 /** Installs that are interrupted or killed, and two into one cache. */
 import { assert, assertEquals } from "@std/assert";
+import { Leavings } from "../leavings.ts";
 import { launchers, runJob } from "../mpi_installations.ts";
 import { finish, root, temporaryFolder } from "../system/command.ts";
 import { contents, install, openMpiPin } from "../system/installs.ts";
-import { processesWith, untilNoneHas } from "./processes.ts";
+import { assertCleanEnd } from "./clean_end.ts";
+import { processesWith } from "./processes.ts";
 
 /** An install whose pip waits for an index that does not answer, for as long as that is there. */
-async function stall(folder: string): Promise<{ child: Deno.ChildProcess } & Disposable> {
+async function stall(folder: string): Promise<{ child: Deno.ChildProcess; leavings: Leavings } & Disposable> {
+  const leavings = new Leavings();
   const index = Deno.listen({ hostname: "127.0.0.1", port: 0 });
   const child = install(folder, openMpiPin, {
     PIP_INDEX_URL: `http://127.0.0.1:${index.addr.port}/simple`,
@@ -14,13 +17,16 @@ async function stall(folder: string): Promise<{ child: Deno.ChildProcess } & Dis
     PIP_CONFIG_FILE: "/dev/null",
     PIP_DEFAULT_TIMEOUT: "300",
     NO_PROXY: "127.0.0.1",
+    ...leavings.environment,
   });
   const connection = await index.accept();
   return {
     child,
+    leavings,
     [Symbol.dispose]() {
       connection.close();
       index.close();
+      leavings[Symbol.dispose]();
     },
   };
 }
@@ -29,11 +35,18 @@ Deno.test("an install that is interrupted takes pip along, and leaves nothing", 
   using folder = temporaryFolder();
   for (const signal of ["SIGINT", "SIGTERM"] as const) {
     using stalled = await stall(folder.path);
+    const faultAt = Date.now();
     stalled.child.kill(signal);
-    const { code, stdout } = await finish(stalled.child);
-    assertEquals([code, stdout.trim()], [130, "native install was interrupted; nothing was installed"]);
-    assertEquals(contents(folder.path), []);
-    await untilNoneHas(`${folder.path}/cpu.staging`);
+    const { code, stdout, stderr } = await finish(stalled.child);
+    const result = { code, output: stdout + stderr, endedAt: Date.now(), left: await stalled.leavings.left([]) };
+    const why = /^native install was interrupted; nothing was installed$/m;
+    assertCleanEnd(result, {
+      rank: null,
+      why,
+      code: 130,
+      faultAt,
+      files: { folder: folder.path, names: ["cpu.lock"] },
+    });
   }
 });
 
@@ -56,5 +69,5 @@ console.log("together", Communicator.world().allReduce(Int32Array.of(1))[0]);`;
   while (!(await told.read()).done);
   assertEquals([(await other.status).code, await new Response(other.stdout).text()], [0, "installed\n"]);
   assertEquals(contents(folder.path), ["cpu"]);
-  await untilNoneHas(staging);
+  assertEquals(await stalled.leavings.left([]), []);
 });

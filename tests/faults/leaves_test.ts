@@ -1,22 +1,20 @@
 /** A rank that leaves with success while others wait for it ends the job, and one that is not waited for does not. */
-import { assert, assertEquals, assertMatch, assertStringIncludes } from "@std/assert";
+import { assert, assertEquals } from "@std/assert";
 import { fileURLToPath } from "node:url";
 import {
   type JobResult,
   type MpiInstallation,
   mpiInstallations,
   runJob,
-  slowdown,
   testUnderEveryMpi,
 } from "../mpi_installations.ts";
 import { lineOf } from "../script_lines.ts";
-import { assertNoNames } from "./shared_memory.ts";
+import { assertCleanEnd, MEMORY_AT_START } from "./clean_end.ts";
 
 /** Shorter than the usual one, which tests/faults/command_test.ts waits for. */
 const PATIENCE_SECONDS = 1;
 /** Of ranks that work, or wait for each other, for parts of this time. */
 const PEACE_SECONDS = 2;
-const LONGEST_END_SECONDS = 10;
 
 const fixture = (name: string) => fileURLToPath(new URL(`./fixtures/${name}.ts`, import.meta.url));
 
@@ -25,17 +23,12 @@ const run = (mpi: MpiInstallation, ranks: number, name: string, way: string) =>
     environment: { DISTMATH_PATIENCE_SECONDS: String(name === "leaves" ? PATIENCE_SECONDS : PEACE_SECONDS) },
   });
 
-async function assertEnded(result: JobResult, line: RegExp): Promise<void> {
-  const { code, output, endedAt, left } = result;
-  assertEquals(left, [], output);
-  assertEquals(code, 1, output);
-  assertMatch(output, line);
+/** The job has ended for want of rank 1, and not before it was waited for. */
+function assertEnded(result: JobResult, why: RegExp): void {
+  assertCleanEnd(result, { rank: 1, why, code: 1, extraSeconds: PATIENCE_SECONDS });
   // Those that wait may have begun before the other one has left.
-  const secondsSince = (event: string) => (endedAt - Number(RegExp(`${event} at (\\d+)`).exec(output)?.[1])) / 1000;
-  assert(secondsSince("waits") > PATIENCE_SECONDS, output);
-  const seconds = secondsSince("fault");
-  assert(seconds < PATIENCE_SECONDS + LONGEST_END_SECONDS * slowdown(), `${seconds} s:\n${output}`);
-  await assertNoNames(result);
+  const waitsAt = Number(/waits at (\d+)/.exec(result.output)?.[1]);
+  assert(result.endedAt - waitsAt > PATIENCE_SECONDS * 1000, result.output);
 }
 
 const MULTIPLIES = "=> matmul(";
@@ -61,7 +54,7 @@ testUnderEveryMpi("a rank that leaves while others wait for it ends the job", as
   await Promise.all(WAITS.map(async ([way, place, line]) => {
     const result = await run(mpi, 2, "leaves", way);
     if (result.output.includes("no ScaLAPACK exists for the MPI standard ABI")) return;
-    await assertEnded(
+    assertEnded(
       result,
       RegExp(
         `distmath: rank 0 has waited for more than ${PATIENCE_SECONDS} s in ${place} at ` +
@@ -75,39 +68,31 @@ testUnderEveryMpi("all ranks that wait for one that has left are named", async (
   const place = `matmul > MPI_Allreduce at ${lineOf(fixture("leaves"), MULTIPLIES).source}`;
   const words =
     `rank [02] has waited for more than ${PATIENCE_SECONDS} s in ${place}, rank [02] in ${place} for rank 1, which has ended`;
-  await assertEnded(await run(mpi, 3, "leaves", "exits"), RegExp(`distmath: ${words} with exit code 0`));
+  assertEnded(await run(mpi, 3, "leaves", "exits"), RegExp(`distmath: ${words} with exit code 0`));
 });
 
 for (const way of ["exits", "returns"]) {
   testUnderEveryMpi(`a rank that waits in MPI_Init for one that leaves is ended: ${way}`, async (mpi) => {
     const result = await run(mpi, 2, "leaves", `late ${way} before start`);
-    const { code, output, endedAt, left } = result;
-    assertEquals(left, [], output);
-    assertEquals(code, 1, output);
     const { source } = lineOf(fixture("leaves"), "= initialize(");
-    assertMatch(
-      output,
-      RegExp(`distmath: rank 0 waits in MPI_Init at ${source} for rank 1, which has ended with exit code 0`),
+    const why = RegExp(
+      `distmath: rank 0 waits in MPI_Init at ${source} for rank 1, which has ended with exit code 0`,
     );
-    assert(endedAt - Number(/fault at (\d+)/.exec(output)?.[1]) < LONGEST_END_SECONDS * 1000 * slowdown());
-    await assertNoNames(result);
+    assertCleanEnd(result, { rank: 1, why, code: 1, mayLeave: MEMORY_AT_START });
   });
 
   testUnderEveryMpi(`MPI does not start without a rank that has left: ${way}`, async (mpi) => {
     const result = await run(mpi, 2, "leaves", `${way} before start`);
-    const { code, output } = result;
-    assertEquals(code, 1, output);
-    assertStringIncludes(output, "StateError: MPI cannot start: rank 1 ended with exit code 0 before starting it");
-    await assertNoNames(result);
+    const why = "StateError: MPI cannot start: rank 1 ended with exit code 0 before starting it";
+    assertCleanEnd(result, { rank: 1, why, code: 1 });
   });
 }
 
 testUnderEveryMpi("ranks that leave early do not disturb others that work or wait for each other", async (mpi) => {
   const result = await run(mpi, 4, "leaves_in_peace", "");
-  const { code, output } = result;
-  assertEquals(code, 0, output);
+  const { code, output, left } = result;
+  assertEquals([code, left], [0, []], output);
   assertEquals(output.match(/is done/g)?.length, 4, output);
-  await assertNoNames(result);
 });
 
 testUnderEveryMpi("a message that is awaited beside other work, and never comes, disturbs nobody", async (mpi) => {
@@ -124,6 +109,5 @@ Deno.test("ranks that wait for a stopped one are left alone by one that has left
 
 testUnderEveryMpi("a job in which no rank starts MPI ends well", async (mpi) => {
   const result = await run(mpi, 2, "leaves_in_peace", "without MPI");
-  assertEquals([result.code, result.output], [0, ""]);
-  await assertNoNames(result);
+  assertEquals([result.code, result.output, result.left], [0, "", []]);
 });

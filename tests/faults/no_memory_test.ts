@@ -4,6 +4,7 @@ import { fileURLToPath } from "node:url";
 import { runJob, testUnderEveryMpi, whyNoMounts } from "../mpi_installations.ts";
 import { temporaryFolder } from "../system/command.ts";
 import { mockTest, mpi as mockMpi } from "../system/mock.ts";
+import { assertCleanEnd } from "./clean_end.ts";
 
 const pathOf = (name: string) => fileURLToPath(new URL(`./fixtures/${name}.ts`, import.meta.url));
 const config = fileURLToPath(new URL("../../deno.json", import.meta.url));
@@ -47,6 +48,14 @@ for (const name of ["to", "copy", "loadNpy", "matmul", "trsm"]) {
     );
   });
 }
+
+testUnderEveryMpi("a rank without memory ends the job if the script does not expect it", async (mpi) => {
+  using folder = temporaryFolder();
+  const names = ["a.npy"];
+  const result = await runJob(mpi, 2, [...script("limited"), "loadNpy", `${folder.path}/a.npy`, "unhandled"]);
+  const why = /error: Uncaught .*RangeError: .*No memory for \d+ elements of \w+ \(\d+ bytes\).* \(on rank 1 of 2\)$/m;
+  assertCleanEnd(result, { rank: 1, why, code: 1, files: { folder: folder.path, names } });
+});
 
 testUnderEveryMpi("a rank without memory for the values of allGatherObject is told of on all", async (mpi) => {
   const { code, output } = await runJob(mpi, 2, [...script("limited"), "allGatherObject"]);

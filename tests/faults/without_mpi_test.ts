@@ -1,18 +1,17 @@
 /** Jobs that were started without MPI: they join or say why not, exchange, and end as a whole. */
-import { assert, assertEquals, assertMatch, assertStringIncludes } from "@std/assert";
+import { assertEquals, assertMatch, assertStringIncludes } from "@std/assert";
 import { fileURLToPath } from "node:url";
-import { slowdown } from "../mpi_installations.ts";
-import { freePort, runRank, runRanks, variablesOf } from "../system/ranks_by_hand.ts";
-import { processesWith } from "./processes.ts";
+import { freePort, runJobByHand, runRank, runRanks, variablesOf } from "../system/ranks_by_hand.ts";
+import { assertCleanEnd } from "./clean_end.ts";
 
 const script = fileURLToPath(new URL("./fixtures/without_mpi.ts", import.meta.url));
 const run = ["run", "-A", "--no-check"];
-const LONGEST_END_SECONDS = 10;
 
 const ofRank = (way: string) => [...run, script, way];
 
 Deno.test("ranks without MPI exchange what agreements and arrays take, and say what needs MPI", async () => {
-  const ranks = await runRanks(3, ofRank("exchanges"));
+  const { ranks, result } = await runJobByHand(3, ofRank("exchanges"));
+  assertEquals(result.left, []);
   ranks.forEach(({ code, output }, rank) => {
     assertEquals(code, 0, output);
     const lines = output.split("\n").filter((line) => line !== "" && !line.startsWith("joined"));
@@ -60,25 +59,21 @@ for (
   ] as const
 ) {
   Deno.test(`a rank ends its job without MPI: it ${way === "killed" ? "is killed" : way}`, async () => {
-    const ranks = await runRanks(3, ofRank(way), { FAULTY: "1" });
-    const endedAt = Date.now();
-    const faultAt = Number(/fault at (\d+)/.exec(ranks[1].output)?.[1]);
-    assert(endedAt - faultAt < LONGEST_END_SECONDS * 1000 * slowdown(), `${endedAt - faultAt} ms`);
+    const { ranks, result } = await runJobByHand(3, ofRank(way), { FAULTY: "1" });
+    assertCleanEnd(result, { rank: 1, why: words, code });
     if (way === "throws") assertStringIncludes(ranks[1].output, "Error: broken on purpose");
-    const all = ranks.map(({ output }) => output).join("");
-    assertEquals(ranks.map(({ code }) => code), [code, way === "killed" ? 137 : code, code], all);
+    assertEquals(ranks.map(({ code }) => code), [code, way === "killed" ? 137 : code, code], result.output);
     for (const { output } of [ranks[0], ranks[2]]) assertStringIncludes(output, words);
   });
 }
 
 Deno.test("a rank of a job without MPI that leaves while others wait for it ends the job", async () => {
-  const ranks = await runRanks(2, ofRank("leaves"), { FAULTY: "1", DISTMATH_PATIENCE_SECONDS: "1" });
-  const output = ranks.map(({ output }) => output).join("");
-  assertEquals(ranks.map(({ code }) => code), [1, 1], output);
-  assertMatch(
-    output,
-    /rank 0 has waited for more than 1 s in MPI_Barrier at without_mpi\.ts:\d+:\d+ for rank 1, which has ended/,
-  );
+  const env = { FAULTY: "1", DISTMATH_PATIENCE_SECONDS: "1" };
+  const { ranks, result } = await runJobByHand(2, ofRank("leaves"), env);
+  const why =
+    /rank 0 has waited for more than 1 s in MPI_Barrier at without_mpi\.ts:\d+:\d+ for rank 1, which has ended/;
+  assertCleanEnd(result, { rank: 1, why, code: 1, extraSeconds: 1 });
+  assertEquals(ranks[1].code, 1, result.output);
 });
 
 Deno.test("ranks without MPI join beside strangers, and refuse those of other jobs", async () => {
@@ -154,10 +149,4 @@ Deno.test("ranks without MPI that cannot join say why", async () => {
   ]);
   other.close();
   await answer;
-});
-
-Deno.test("no rank of a job without MPI is left, nor what they shared", () => {
-  assertEquals(processesWith(script), []);
-  const names = Array.from(Deno.readDirSync("/dev/shm"), ({ name }) => name);
-  assertEquals(names.filter((name) => name.startsWith("distmath.tcp.")), []);
 });

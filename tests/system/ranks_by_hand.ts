@@ -1,4 +1,6 @@
 /** Ranks that are started without MPI, each by hand, as torchrun would. */
+import { Leavings } from "../leavings.ts";
+import type { JobResult } from "../mpi_installations.ts";
 import { type Ended, finish, start } from "./command.ts";
 
 /** A port that nothing listens at, nor at the one after it: other tests take theirs from the system, elsewhere. */
@@ -35,9 +37,10 @@ export interface EndedRank extends Ended {
 export async function runRank(
   args: readonly string[],
   env: Record<string, string>,
-  seconds = 60,
+  leavings: Leavings | null = null,
 ): Promise<EndedRank> {
-  const ended = await finish(start(Deno.execPath(), args, { env }), seconds);
+  const [program, all] = leavings?.command(Deno.execPath(), args) ?? [Deno.execPath(), args];
+  const ended = await finish(start(program, all, { env: { ...env, ...leavings?.environment } }), 60);
   return { ...ended, output: ended.stdout + ended.stderr };
 }
 
@@ -47,8 +50,22 @@ export function runRanks(
   args: readonly string[],
   env: Record<string, string> = {},
   port: number = freePort(),
+  leavings: Leavings | null = null,
 ): Promise<EndedRank[]> {
   return Promise.all(
-    Array.from({ length: size }, (_, rank) => runRank(args, { ...variablesOf(rank, size, port), ...env })),
+    Array.from({ length: size }, (_, rank) => runRank(args, { ...variablesOf(rank, size, port), ...env }, leavings)),
   );
+}
+
+/** As {@linkcode runRanks}, and how the job ended as a whole, with the code of rank 0. */
+export async function runJobByHand(
+  size: number,
+  args: readonly string[],
+  env: Record<string, string> = {},
+): Promise<{ ranks: EndedRank[]; result: Omit<JobResult, "pid"> }> {
+  using leavings = new Leavings();
+  const ranks = await runRanks(size, args, env, freePort(), leavings);
+  const endedAt = Date.now();
+  const output = ranks.map(({ output }) => output).join("");
+  return { ranks, result: { code: ranks[0].code, output, endedAt, left: await leavings.left([]) } };
 }
