@@ -89,7 +89,7 @@ export function withdrawWords(): void {
 export const END_AT_ONCE = { ...LAST_WORDS, ...SHARED_NAMES } as const;
 
 /**
- * Write a line to standard error and end the job with this exit code, from any thread, also while another one waits in MPI.
+ * Write a line to standard error, unless it is empty, and end the job with this exit code, from any thread, also while another one waits in MPI.
  * Sees nothing of this module but `removeSharedNames`, so that it can run in a thread of its own.
  */
 export function endAtOnce(
@@ -109,7 +109,7 @@ export function endAtOnce(
     const bytes = new TextEncoder().encode(text);
     write(file, bytes, BigInt(bytes.length));
   };
-  writeText(standardError, `${line}\n${words}`);
+  writeText(standardError, line === "" ? words : `${line}\n${words}`);
   removeSharedNames(libc);
   if (socket > 0) {
     pause(readMilliseconds);

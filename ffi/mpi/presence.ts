@@ -74,6 +74,7 @@ export class Presence {
   readonly #own: number;
   readonly #ownWords: Int32Array<ArrayBuffer>;
   readonly #localSize: number;
+  readonly #size: number;
   readonly #path: Uint8Array<ArrayBuffer>;
   readonly #places = new Map<number, number>();
   /** Where the name of this rank's operation is; and which one it is. */
@@ -98,6 +99,7 @@ export class Presence {
     this.#name = this.#textAt(this.#own + FIELDS.NAME, FIELDS.LINE - FIELDS.NAME);
     this.#line = this.#textAt(this.#own + FIELDS.LINE, WORDS_OF_RANK - FIELDS.LINE);
     this.#localSize = place.localSize;
+    this.#size = place.size;
     this.#path = path;
     this.isWhole = place.size === place.localSize;
     this.meetings = isCompared ? null : new Meetings(words, place.localRank, place.localSize);
@@ -147,6 +149,7 @@ export class Presence {
       words: WORDS_OF_RANK,
       fields: FIELDS,
       ranks: this.#localSize,
+      size: this.#size,
       own: this.#own,
     };
   }

@@ -104,8 +104,9 @@ export interface SharedPage {
   /** The words of a rank, and where each is. */
   words: number;
   fields: typeof FIELDS;
-  /** How many ranks are on this machine. */
+  /** How many ranks are on this machine, and how many the job has. */
   ranks: number;
+  size: number;
   /** Where this rank's words begin. */
   own: number;
 }

@@ -17,7 +17,7 @@ import { COPY } from "../../ffi/process.ts";
 import { startThread } from "../../ffi/thread.ts";
 import { operation, surroundWaiting } from "../../ffi/waiting.ts";
 import { presenceHere } from "../mpi/init_finalize.ts";
-import { describeRanks, TIMED_OUT, type WatchedState, watchForEver } from "./watchdog_thread.ts";
+import { describeElsewhere, describeRanks, TIMED_OUT, type WatchedState, watchForEver } from "./watchdog_thread.ts";
 
 const LONGEST_START_MILLISECONDS = 30_000;
 
@@ -71,7 +71,7 @@ export function startWatchdog(rank: number, timeoutSeconds: number): void {
   counters[2] = milliseconds;
   startThread(
     watchForEver,
-    [endAtOnce, removeSharedNames, describeRanks, describePlace, describeLine],
+    [endAtOnce, removeSharedNames, describeRanks, describeElsewhere, describePlace, describeLine],
     watched,
     {
       ...END_AT_ONCE,

@@ -32,7 +32,7 @@ export interface WatchedState {
  */
 export function describeRanks(
   words: Int32Array,
-  page: Omit<SharedPage, "address">,
+  page: Omit<SharedPage, "address" | "size">,
   names: ReadonlyMap<number, string>,
 ): string {
   const { fields, own, ranks } = page;
@@ -68,8 +68,20 @@ export function describeRanks(
 }
 
 /**
+ * A line on the ranks of other machines, which are not seen here; none if there are none. Also runs in the thread, as
+ * above.
+ */
+export function describeElsewhere(words: Int32Array, { fields, ranks, size, words: each }: SharedPage): string {
+  if (ranks === size) return "";
+  const here = new Set(Array.from({ length: ranks }, (_, i) => words[(i + 1) * each + fields.RANK]));
+  const others = Array.from({ length: size }, (_, rank) => rank).filter((rank) => !here.has(rank));
+  const are = others.length === 1 ? "rank @ is on another machine and is" : "ranks @ are on other machines and are";
+  return `\n  ${are.replace("@", others.join(", "))} not seen here: of each machine one that waits as long tells, too`;
+}
+
+/**
  * The lowest rank that waits too long ends the job, before others do: of jobs whose ranks all end at the same time, Open
- * MPI 5's launcher hangs in about one of 200. Runs in a thread of its own, where it sees nothing of this module.
+ * MPI 5's launcher hangs in about one of 200. On several machines one rank of each tells before. Runs in a thread of its own, where it sees nothing of this module.
  */
 export function watchForEver(
   { counters, text, rank, code, lastWords, page, names }: WatchedState,
@@ -80,6 +92,9 @@ export function watchForEver(
   const never = new Int32Array(new SharedArrayBuffer(4));
   Atomics.store(counters, 3, 1);
   Atomics.notify(counters, 3);
+  // Without the page it is not known who else is on this machine.
+  const isWhole = page === null || page.ranks === page.size;
+  const turn = Math.min(isWhole ? rank : page.own / page.words - 1, staggeredRanks);
   let [seen, since] = [Atomics.load(counters, 0), performance.now()];
   while (true) {
     const limit = Atomics.load(counters, 2);
@@ -87,7 +102,7 @@ export function watchForEver(
     Atomics.wait(never, 0, 0, pause);
     const count = Atomics.load(counters, 0);
     if (count !== seen || count % 2 === 0) [seen, since] = [count, performance.now()];
-    if (performance.now() - since < limit + 2 * pause * Math.min(rank, staggeredRanks)) continue;
+    if (performance.now() - since < limit + 2 * pause * turn) continue;
     const operation = new TextDecoder().decode(text.slice(0, Atomics.load(counters, 1)));
     const place = `distmath: rank ${rank} has waited for more than ${limit / 1000} s (timeoutSeconds) in ${operation}`;
     const end = `; other ranks did not get there. The job ends with exit code ${code}.`;
@@ -96,6 +111,11 @@ export function watchForEver(
     libc.memcpy(new Uint8Array(words.buffer), page.address, BigInt(page.byteLength));
     const own = words.subarray(page.own, page.own + page.words);
     const line = own[page.fields.CALLS] % 2 === 1 ? describeLine(own, page.fields) : "";
-    endAtOnce(code, `${place}${line}${end}\n${describeRanks(words, page, names)}`, lastWords, libc);
+    const all = `${place}${line}${end}\n${describeRanks(words, page, names)}${describeElsewhere(words, page)}`;
+    if (isWhole) endAtOnce(code, all, lastWords, libc);
+    const bytes = new TextEncoder().encode(`${all}\n`);
+    libc.write(2, bytes, BigInt(bytes.length));
+    Atomics.wait(never, 0, 0, 2 * pause * (1 + Math.min(rank, staggeredRanks)));
+    endAtOnce(code, "", lastWords, libc);
   }
 }

@@ -111,6 +111,27 @@ for (const each of [1, 2]) {
   );
 
   testOnHosts(
+    `a time limit on two hosts tells of the ranks of each, ${each} of four late`,
+    launchers,
+    async (mpi) => {
+      using hosts = makeHosts();
+      const args = ["run", "-n", "4", "hosts.ts", "late", String(each)];
+      const { code, stderr } = await finish(startOn(hosts, mpi, args));
+      assertEquals(code, 124, stderr);
+      const { source } = lineOf(`${root}tests/system/fixtures/hosts.ts`, "communicator.barrier(); // for those that");
+      const told = (rank: number) =>
+        `distmath: rank ${rank} has waited for more than 2 s \\(timeoutSeconds\\) in MPI_Barrier at ${source}; .*`;
+      const waits = (rank: number) => `\n  rank ${rank} waits in MPI_Barrier at ${source}, collective call \\d+`;
+      const others = (ranks: string) => `\n  ranks ${ranks} are on other machines and are not seen here: of each .*\n`;
+      assertMatch(stderr, RegExp(told(0) + waits(0) + waits(1) + others("2, 3")));
+      const late = "\n  rank 3 has not arrived: it is in no call that waits; .*";
+      const second = told(2) + waits(2) + late + others("0, 1");
+      assertEquals(RegExp(second).test(stderr), each === 1, stderr);
+      await until(() => hosts.processes().length === 0, 30, () => hosts.processes().join("\n"));
+    },
+  );
+
+  testOnHosts(
     `a host whose ranks have ended tells for whom it waits, ${each} on each`,
     newestLaunchers,
     async (mpi) => {
