@@ -30,8 +30,8 @@ const [PROC_BYTES, PROC_RANK] = [260, 256];
 const [INFO_BYTES, INFO_TYPE, INFO_DATA] = [552, 520, 528];
 const [PMIX_BOOL, PMIX_STRING] = [1, 3];
 
-/** Open MPI 4 has this release of PMIx's interface, and may have it within. */
-const PMIX_LIBRARY = "libpmix.so.2";
+/** Where Open MPI 5 has its functions; and PMIx's, which Open MPI 4 may have within. Both are loaded already. */
+const [OPAL_LIBRARY, PMIX_LIBRARY] = ["libopen-pal.so.80", "libpmix.so.2"];
 
 /**
  * Have the launcher remove a folder when this process has ended, in whatever way. MPI has started; `release` is Open MPI's.
@@ -39,9 +39,12 @@ const PMIX_LIBRARY = "libpmix.so.2";
  */
 export function removeByLauncher(folder: string, release: number | null): void {
   const path = new TextEncoder().encode(`${folder}\0`);
+  const library = release === 4 ? PMIX_LIBRARY : OPAL_LIBRARY;
+  // Nobody is asked for a permission that the rest does without.
+  if (Deno.permissions.querySync({ name: "ffi", path: library }).state !== "granted") return;
   try {
     if (release === 4) askPmix(path);
-    else Deno.dlopen("libopen-pal.so.80", OPAL_SYMBOLS).symbols.opal_pmix_register_cleanup(path, true, false, false);
+    else Deno.dlopen(OPAL_LIBRARY, OPAL_SYMBOLS).symbols.opal_pmix_register_cleanup(path, true, false, false);
   } catch {
     // An Open MPI with other libraries.
   }
