@@ -38,6 +38,7 @@ const [OPAL_LIBRARY, PMIX_LIBRARY] = ["libopen-pal.so.80", "libpmix.so.2"];
  * Where it cannot be asked, later jobs remove the folder.
  */
 export function removeByLauncher(folder: string, release: number | null): void {
+  if (release !== 4 && release !== 5) return;
   const path = new TextEncoder().encode(`${folder}\0`);
   const library = release === 4 ? PMIX_LIBRARY : OPAL_LIBRARY;
   // Nobody is asked for a permission that the rest does without.
