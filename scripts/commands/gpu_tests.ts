@@ -56,6 +56,7 @@ const leftOut: Readonly<Record<string, string>> = {
   "tests/cluster/communicator_test.ts": "MPI between processes: no arrays",
   "tests/cluster/distribution_test.ts": "index maps: no arrays",
   "tests/cluster/engine_test.ts": "the ways that the CPUs' engine has",
+  "tests/cluster/large_messages_test.ts": "messages of MPI, from hosts",
   "tests/cluster/lost_memory_test.ts": "buffers of the host",
   "tests/cluster/registered_engine_test.ts": "an engine of plain loops, for CPUs",
 };
