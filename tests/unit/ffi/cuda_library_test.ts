@@ -110,6 +110,8 @@ Deno.test("what the environment names by a relative path is not searched", () =>
     DISTMATH_LIBRARY_PATH: null,
     DISTMATH_NATIVE: null,
     XDG_CACHE_HOME: "cache",
+    // Of Deno that other tests start meanwhile.
+    DENO_DIR: Deno.env.get("DENO_DIR") ?? Deno.makeTempDirSync(),
     HOME: "home",
     VIRTUAL_ENV: "venv",
     CONDA_PREFIX: "conda",
