@@ -71,6 +71,7 @@ export const fft: Group = {
         turns: {
           [ours]: turn(jobs[ours], order),
           "FFTW-MPI": turn(jobs["FFTW-MPI"], order),
+          "MKL cluster FFT": new Error("It transforms one array of all ranks, no batches."),
           "mpi4py-fft": turn(jobs["mpi4py-fft"], order),
         },
         comparisons: [

@@ -152,6 +152,7 @@ import "./distribution/distribution.ts";
 import "./distribution/grid_ownership.ts";
 import "./distribution/index_map.ts";
 import "./distribution/mod.ts";
+import "./distribution/nearly_square.ts";
 import "./distribution/picture.ts";
 import "./distribution/process_grid.ts";
 import "./distribution/replicated.ts";

@@ -6,6 +6,7 @@
 import { DistributionError, ShapeError } from "../errors.ts";
 import { checkKeys, describe, keysOf } from "../options.ts";
 import { checkAxes, checkInteger, checkIntegers, list, permute } from "./check.ts";
+import { nearlySquareFactors } from "./nearly_square.ts";
 
 /** The order in which ranks fill a grid: `row-major` counts the last coordinate fastest, `column-major` the first. */
 export type GridLayout = "row-major" | "column-major";
@@ -81,9 +82,7 @@ export class ProcessGrid {
    * ```
    */
   static nearlySquare(size: number, layout: GridLayout = "row-major"): ProcessGrid {
-    let rows = Math.floor(Math.sqrt(size));
-    while (size % rows !== 0) rows--;
-    return new ProcessGrid({ shape: [rows, size / rows], layout });
+    return new ProcessGrid({ shape: nearlySquareFactors(size), layout });
   }
 
   /** The coordinates of a rank, or null if it is not in the grid. */

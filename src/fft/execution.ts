@@ -44,11 +44,10 @@ export class FFTPlan implements OperationPlan {
     { algorithm = "default", effort = "measure" }: FFTPlanOptions,
     directions: readonly FFTDirection[],
     side: Side = "from",
-    inplace = checked.inplace,
   ) {
     this.#checked = checked;
     this.#engine = checked.engine;
-    this.#request = { algorithm, effort, directions, inplace };
+    this.#request = { algorithm, effort, directions, inplace: checked.inplace };
     this.on(side);
   }
 

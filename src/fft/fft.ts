@@ -193,14 +193,14 @@ export class FFT<D extends DType = DType, T extends FFTType | undefined = undefi
 
   /**
    * Try the engines that are there, unless the options name one, with each of their algorithms that can run the transform, keep the fastest (by the slowest rank's time), and return the times, the fastest first. Collective; it takes
-   * a few executions of each, and leaves the operand as it is. The choice holds until the next `plan`.
+   * a few executions of each, in place if they will be, and leaves the operand as it is. The choice holds until the next `plan`.
    *
    * @throws {StateError} before `plan`, after `releaseOperands` or `free`
    */
   autotune(options?: FFTAutotuneOptions): FFTMeasurement[] {
     const operation = this.#operation;
     const { problem, runtime } = this.#checked;
-    const { repetitions, bound, engines } = operation.agree("autotune", () => {
+    const { repetitions, bound, engines, kept } = operation.agree("autotune", () => {
       const { repetitions = 3 } = readOptions("the options of autotune", options, FFT_AUTOTUNE_KEYS);
       if (!(Number.isInteger(repetitions) && repetitions >= 1)) {
         throw new RangeError(`repetitions must be a whole number from 1; got ${describe(repetitions)}.`);
@@ -212,6 +212,7 @@ export class FFT<D extends DType = DType, T extends FFTType | undefined = undefi
         repetitions,
         bound,
         engines,
+        kept: bound.result === null ? null : bound.array.local.copy(),
         facts: { repetitions, side: bound.side, engines: engines.map(({ name }) => name) },
       };
     });
@@ -220,28 +221,30 @@ export class FFT<D extends DType = DType, T extends FFTType | undefined = undefi
     const ways = engines.flatMap((engine) =>
       engine.algorithmsFor(asked).map((name) => ({ engine, algorithm: name as FFTAlgorithmName }))
     );
-    const measured = ways.map(({ engine, algorithm }) => {
-      const checked = { ...this.#checked, engine };
-      const make = () => ({
-        plan: new FFTPlan(checked, { ...this.#options, algorithm }, directions, bound.side, false),
-      });
-      // All executions write to the same part; each of them may run often.
-      const targets: LocalArray[] = [];
-      const prepare = (plan: FFTPlan) => {
+    // All executions write to the same part, of the operand itself if they are in place; each of them may run often.
+    const targets: LocalArray[] = [];
+    const targetOf = () => {
+      if (bound.result !== null) return bound.result.local;
+      // Ranks that did not agree have freed what they had allocated.
+      if (targets.length === 0 || targets[0].isLost) {
         const part = asked.to.localShape(runtime.rank);
-        // Ranks that did not agree have freed what they had allocated.
-        if (targets.length === 0 || targets[0].isLost) {
-          targets[0] = LocalArray.empty(dtypesOf(problem).result, part, asked.order, runtime.stream);
-        }
-        return plan.on(bound.side).prepare(bound.array.local, targets[0], directions[0], 1);
-      };
-      try {
+        targets[0] = LocalArray.empty(dtypesOf(problem).result, part, asked.order, runtime.stream);
+      }
+      return targets[0];
+    };
+    let measured;
+    try {
+      measured = ways.map(({ engine, algorithm }) => {
+        const checked = { ...this.#checked, engine };
+        const make = () => ({ plan: new FFTPlan(checked, { ...this.#options, algorithm }, directions, bound.side) });
+        const prepare = (plan: FFTPlan) => plan.on(bound.side).prepare(bound.array.local, targetOf(), directions[0], 1);
         const seconds = operation.measure(`autotune: ${engine.name}'s ${algorithm}`, make, prepare, repetitions);
         return { engine, algorithm, seconds };
-      } finally {
-        for (const target of targets) target.release();
-      }
-    });
+      });
+    } finally {
+      if (kept !== null) bound.array.local.set(kept);
+      for (const part of [kept, ...targets]) part?.release();
+    }
     measured.sort((one, other) => one.seconds - other.seconds);
     const [{ engine, algorithm, seconds }] = measured;
     operation.plan("autotune", (operands) => this.#planned({ ...this.#options, algorithm }, operands, engine), seconds);

@@ -8,17 +8,11 @@
  */
 import { type Distribution, type Range, Slab } from "../distribution/mod.ts";
 import { evenly } from "../distribution/index_map.ts";
+import { nearlySquareFactors } from "../distribution/nearly_square.ts";
 import type { Parts } from "../array/redistribution/plan.ts";
 import { firstHalf } from "./half_spectra.ts";
 import { type FFTProblem, halfOf, itemSizeOf } from "./problem.ts";
 import type { Route, Step } from "./steps.ts";
-
-/** The factors of a number that are closest to each other, the smaller one first. */
-export function squarestFactors(n: number): readonly [number, number] {
-  let factor = Math.floor(Math.sqrt(n));
-  while (n % factor > 0) factor--;
-  return [factor, n / factor];
-}
 
 /** Of a vector that is a matrix row by row, each rank has as many columns as of a matrix in `Slab.Y`. */
 export function columnsOf(rows: number, columns: number, size: number): Parts {
@@ -46,7 +40,7 @@ export function fourStepRoute(problem: FFTProblem, latency: number, reflects: bo
   const size = from.size!;
   if (operand.length !== 1 || size === 1 || type !== "c2c" && !reflects) return null;
   const [n] = type === "c2r" ? result : operand;
-  const [rows, columns] = squarestFactors(n);
+  const [rows, columns] = nearlySquareFactors(n);
   if (rows === 1) return null;
   const stepsFor = { c2c: complexSteps, r2c: stepsFromReal, c2r: stepsToReal }[type];
   const half = type === "c2c" ? rows : halfOf(rows);
@@ -62,10 +56,12 @@ export function fourStepRoute(problem: FFTProblem, latency: number, reflects: bo
 }
 
 /** What is told if one rank has to transform a vector alone; null if ranks could share it. */
-export function refusalOfFourSteps({ type, operand, result, from }: FFTProblem): string | null {
+export function refusalOfFourSteps({ type, operand, result, from }: FFTProblem, reflects: boolean): string | null {
   if (operand.length !== 1 || from.size === 1) return null;
   const [n] = type === "c2r" ? result : operand;
-  return squarestFactors(n)[0] > 1 ? null : `a vector of ${n} numbers, which is prime, is transformed by one rank`;
+  if (nearlySquareFactors(n)[0] === 1) return `a vector of ${n} numbers, which is prime, is transformed by one rank`;
+  if (type === "c2c" || reflects) return null;
+  return `on GPUs a vector is transformed by one rank to or from real numbers; as complex ones, by all`;
 }
 
 /** A matrix whose ranks have columns, or rows. */

@@ -5,6 +5,7 @@
  */
 import { evenly } from "../distribution/index_map.ts";
 import { Box, type Corners, type Distribution, Slab } from "../distribution/mod.ts";
+import { nearlySquareFactors } from "../distribution/nearly_square.ts";
 import { DistributionError } from "../errors.ts";
 import type { FFTShape } from "./problem.ts";
 
@@ -109,10 +110,8 @@ export function gridOf(distribution: Distribution): RankGrid | null {
 
 /** The grid of two extents that are as close as possible; null if there is none but a line. */
 export function squarest(size: number): RankGrid | null {
-  let rows = Math.floor(Math.sqrt(size));
-  while (size % rows > 0) rows--;
+  const [rows, columns] = nearlySquareFactors(size);
   if (rows === 1) return null;
-  const columns = size / rows;
   return { extents: [rows, columns], coordinates: (rank) => [Math.floor(rank / columns), rank % columns] };
 }
 

@@ -176,7 +176,7 @@ export interface RouteOptions {
 
 /** The ways from the operand's to the result's distribution, the cheapest first. */
 export function findRoutes(problem: FFTProblem, { algorithm = "default", reflects }: RouteOptions): Route[] {
-  const routes = [transposing(problem), gathering(problem), fourStepRoute(problem, LATENCY_BYTES, reflects)]
+  const routes = [transposing(problem), gathering(problem, reflects), fourStepRoute(problem, LATENCY_BYTES, reflects)]
     .filter((route) => route !== null)
     .filter((route) => algorithm === "default" || route.algorithm === algorithm);
   return routes.sort((one, other) => one.cost - other.cost);
@@ -194,7 +194,7 @@ function transposing(problem: FFTProblem): Route | null {
   return { algorithm, ...routeOf(problem, found.stages), cost: found.cost };
 }
 
-function gathering(problem: FFTProblem): Route | null {
+function gathering(problem: FFTProblem, reflects: boolean): Route | null {
   const { from, to } = problem;
   if (from.size === 1) return null;
   const middle = root(problem, from.size!);
@@ -208,7 +208,7 @@ function gathering(problem: FFTProblem): Route | null {
   const others = axes.filter((axis) => axis !== halved);
   const ordered = halved === null ? others : problem.type === "r2c" ? [halved, ...others] : [...others, halved];
   const stages = [{ place: start, axes: [] }, { place: middle, axes: ordered }, { place: end, axes: [] }];
-  const refusal = refusalOfFourSteps(problem);
+  const refusal = refusalOfFourSteps(problem, reflects);
   return { algorithm: "gather", ...routeOf(problem, stages), notes: refusal === null ? [] : [refusal], cost };
 }
 

@@ -175,6 +175,24 @@ clusterTest("operands in symmetric memory have room for results in place, and pe
   }
 });
 
+clusterTest("autotune of a transform in place measures in place, and leaves the operand as it was", (runtime) => {
+  for (const memory of ["symmetric", runtime.stream ? "device" : "host"] as const) {
+    const values = DistributedArray.random(runtime, [6, 8], Slab.X, { dtype: "float64", seed: 9 });
+    using operand = allocateOperand(runtime, [6, 8], Slab.X, { dtype: "float64", memory });
+    operand.local.set(values.local);
+    using transform = planned(operand, { inplace: true });
+    // What is between the rows is the end of those of results.
+    const isBetweenClear = () => [8, 9].every((at) => operand.local.data[at] === 0);
+    const isSeen = runtime.stream === null && runtime.size === 1;
+    if (isSeen) assert(isBetweenClear());
+    const measured = transform.autotune({ repetitions: 1 });
+    assertEquals(transform.algorithm.algorithm, measured[0].algorithm);
+    assertEquals(operand.maxAbsDifference(values), 0);
+    if (isSeen) assert(!isBetweenClear());
+    assert(transform.execute().maxAbsDifference(rfft(values)) < 1e-12);
+  }
+});
+
 clusterTest("real numbers there and back, in place in padded rows", (runtime) => {
   const shape = [5, 8, 6];
   const values = DistributedArray.random(runtime, shape, Slab.X, { dtype: "float64", seed: 4 });

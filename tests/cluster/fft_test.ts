@@ -24,7 +24,7 @@ import { openFftw } from "../../ffi/fft/fftw.ts";
 import { comparing } from "../../src/fft/engines/fftw/passes.ts";
 import { hostCutting, spreading } from "../../src/fft/engines/staged/plan.ts";
 import { openChannels } from "../../src/memory/peer_channels.ts";
-import { squarestFactors } from "../../src/fft/four_step.ts";
+import { nearlySquareFactors } from "../../src/distribution/nearly_square.ts";
 import { clusterTest } from "../../src/testing/mod.ts";
 import { at, generate, transformed, type Whole } from "./fft_oracle.ts";
 
@@ -293,7 +293,7 @@ clusterTest("one vector: four steps, gathering, lengths with and without factors
       const parities = type === "c2r" ? ["even", "odd"] as const : [undefined];
       for (const lastAxisParity of parities) {
         const n = type === "c2r" ? 2 * (length - 1) + Number(lastAxisParity === "odd") : length;
-        if (squarestFactors(n)[0] === 1) continue;
+        if (nearlySquareFactors(n)[0] === 1) continue;
         for (const inplace of [false, true]) {
           for (const precision of ["float32", "float64"] as const) {
             const norm = inplace ? "ortho" : "backward";
@@ -373,7 +373,7 @@ clusterTest("on CPUs parts are sent while they are in the caches: both orders, i
       kept[1] = transform.execute();
       for (const spectrum of kept) assert(spectrum.maxAbsDifference(whole) < 1e-12, `${order}: whole`);
       const told = transform.explain();
-      assertEquals(told.includes("while others are transformed"), runtime.size > 1 && copiesDirectly(runtime), told);
+      assertEquals(told.includes("parts along axis"), runtime.size > 1 && copiesDirectly(runtime), told);
       transform.resetOperands(other);
       assert(transform.execute().maxAbsDifference(otherWhole) < 1e-12, `${order}: another operand`);
       transform.resetOperands(kept[0]);

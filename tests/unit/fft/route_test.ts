@@ -2,7 +2,8 @@ import { assert, assertEquals } from "@std/assert";
 import fc from "fast-check";
 import { BlockCyclic, Box, type Corners, type Distribution, ProcessGrid, Replicated, Slab } from "../../../mod.ts";
 import { locationsOf, worksInPlace } from "../../../src/fft/engines/staged/locations.ts";
-import { columnsOf, squarestFactors } from "../../../src/fft/four_step.ts";
+import { nearlySquareFactors } from "../../../src/distribution/nearly_square.ts";
+import { columnsOf } from "../../../src/fft/four_step.ts";
 import { gridOf, inShape, isWhole, pencils, squarest } from "../../../src/fft/places.ts";
 import { type FFTProblem, type FFTType, shapeOf } from "../../../src/fft/problem.ts";
 import { findRoutes, naturalDistribution } from "../../../src/fft/route.ts";
@@ -142,7 +143,7 @@ Deno.test("inShape() keeps what ranks hold of the other dimensions", () => {
 });
 
 Deno.test("four steps: factors, and columns of a vector that is a matrix", () => {
-  assertEquals([1, 2, 12, 13, 36, 100, 2 ** 15].map(squarestFactors), [
+  assertEquals([1, 2, 12, 13, 36, 100, 2 ** 15].map(nearlySquareFactors), [
     [1, 1],
     [1, 2],
     [3, 4],

@@ -296,9 +296,7 @@ export class StagedPlan implements FFTEnginePlan {
       steps: [
         ...this.#route.steps.map((step, i) => {
           const [own, cut] = [this.#cutOf(i), i > 0 ? this.#cutOf(i - 1) : null];
-          const meanwhile = cut
-            ? `, in ${cut.parts} parts along axis ${cut.dimension}, while others are transformed`
-            : "";
+          const meanwhile = cut ? `, in ${cut.parts} parts along axis ${cut.dimension}, ${this.#whenPartsMove}` : "";
           const transforms = this.#operations[i][own ? "partTransforms" : "transforms"];
           const by = new Set(transforms ? Object.values(transforms).flatMap(({ libraries }) => libraries) : []);
           const library = by.size > 0 ? `, by ${[...by].join(" and ")}` : "";
@@ -334,6 +332,10 @@ export class StagedPlan implements FFTEnginePlan {
       ),
       meetings: this.#moves.length,
     });
+  }
+
+  get #whenPartsMove(): string {
+    return this.#runtime.stream === null ? "each when it has been transformed" : "while others are transformed";
   }
 
   /** Transforms on GPUs take as long as to read and write the elements once an axis; moves are taken to go straight into place. */
