@@ -78,7 +78,7 @@ const transformTests = /\/(fft\w*|collective_arguments)_test\.ts$/;
 /** Cluster tests of what lies above every MPI: under the best MPI alone. */
 const arithmeticTests = new RegExp(
   `/(${
-    "elements elementwise empty epilog fft_sweep matmul_misuse nulls quantization reductions registered_engine shaping"
+    "elements elementwise empty epilog fft_numpy fft_sweep matmul_misuse nulls quantization reductions registered_engine shaping"
       .replaceAll(" ", "|")
   })_test\\.ts$`,
 );

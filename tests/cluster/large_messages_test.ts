@@ -32,14 +32,16 @@ clusterTest(
     const sent = array.local.data as Uint8Array;
     for (let start = 0; start < sent.length; start += BLOCK) sent.set(blockAt(start), start);
     using there = new Redistribution(array, second);
-    there.plan({ algorithm: "packed_alltoallv" });
-    using moved = there.execute();
-    const received = moved.local.data as Uint8Array;
-    assertEquals(received.length, runtime.rank === 0 ? 0 : LENGTH);
-    for (let start = 0; start < received.length; start += BLOCK) {
-      const expected = blockAt(start);
-      const found = received.subarray(start, start + expected.length);
-      assertEquals(Buffer.compare(found, expected), 0, `from ${start} on`);
+    for (const algorithm of ["packed_alltoallv", "derived_types"] as const) {
+      there.plan({ algorithm });
+      using moved = there.execute();
+      const received = moved.local.data as Uint8Array;
+      assertEquals(received.length, runtime.rank === 0 ? 0 : LENGTH);
+      for (let start = 0; start < received.length; start += BLOCK) {
+        const expected = blockAt(start);
+        const found = received.subarray(start, start + expected.length);
+        assertEquals(Buffer.compare(found, expected), 0, `${algorithm}: from ${start} on`);
+      }
     }
   },
 );
