@@ -74,7 +74,7 @@ export const CublasMpMatmulDescriptorAttribute = {
 export type CublasMpMatmulDescriptorAttribute =
   typeof CublasMpMatmulDescriptorAttribute[keyof typeof CublasMpMatmulDescriptorAttribute];
 
-/** The algorithms of a product. SPLIT_MULTICAST, ATOMIC_MULTICAST and FUSED use NVLink multicast; NO_OVERLAP needs 0.7, FUSED 0.10 (`cublasMpMatmulAlgoType_t`, without `CUBLASMP_MATMUL_ALGO_TYPE_`). */
+/** The algorithms of a product. SPLIT_MULTICAST, ATOMIC_MULTICAST and FUSED use NVLink multicast; FUSED needs 0.10 (`cublasMpMatmulAlgoType_t`, without `CUBLASMP_MATMUL_ALGO_TYPE_`). */
 export const CublasMpMatmulAlgoType = {
   DEFAULT: 0,
   SPLIT_P2P: 1,

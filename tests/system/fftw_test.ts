@@ -1,5 +1,5 @@
 /** Where the FFTW3 interface is found: MKL's first, then FFTW's own, then a refusal that says what to install. */
-import { assert, assertMatch, assertStringIncludes } from "@std/assert";
+import { assert, assertEquals, assertMatch, assertStringIncludes } from "@std/assert";
 
 const module = new URL("../../ffi/fft/fftw.ts", import.meta.url).href;
 
@@ -61,3 +61,43 @@ Deno.test("without any library the message names what was tried, and the command
     message,
   );
 });
+
+/** What a process with so many threads a rank prints: threads before and after a transform, and the spectrum's norm. */
+async function threadsOf(
+  threads: number,
+  env: Record<string, string>,
+): Promise<[before: number, after: number, norm: number]> {
+  const code = `
+    import { DistributedArray, FFT, initialize, Slab } from "${new URL("../../mod.ts", import.meta.url).href}";
+    using runtime = initialize({ device: "cpu", threads: ${threads} });
+    const count = () => Array.from(Deno.readDirSync("/proc/self/task")).length;
+    const field = DistributedArray.random(runtime, [128, 128, 64], Slab.X, { dtype: "complex128", seed: 1 });
+    const before = count();
+    using transform = new FFT(field);
+    transform.plan({ effort: "estimate" });
+    const spectrum = transform.execute();
+    console.log(JSON.stringify([before, count(), spectrum.norm()]));`;
+  const { stdout, stderr } = await new Deno.Command(Deno.execPath(), {
+    args: ["run", "-A", "--no-check", `data:application/typescript,${encodeURIComponent(code)}`],
+    env: { ...env, NO_COLOR: "1" },
+  }).output();
+  const line = new TextDecoder().decode(stdout).trim();
+  assert(line.startsWith("["), new TextDecoder().decode(stderr));
+  return JSON.parse(line);
+}
+
+for (
+  const [library, env] of [["the first library", {}], ["FFTW of the system", { DISTMATH_NATIVE: "/nowhere" }]] as const
+) {
+  const isMissing = library !== "the first library" && system === undefined;
+  Deno.test({
+    name: `transforms by ${library} take the threads that the rank has${isMissing ? " (skipped: it has none)" : ""}`,
+    ignore: isMissing,
+    async fn() {
+      const [one, two] = [await threadsOf(1, env), await threadsOf(2, env)];
+      assertEquals(one[1], one[0]);
+      assert(two[1] > two[0], `${two[0]} threads before, ${two[1]} after`);
+      assert(Math.abs(two[2] / one[2] - 1) < 1e-12);
+    },
+  });
+}
