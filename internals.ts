@@ -30,7 +30,8 @@ export { type ElementType, type Handle, type Launcher, launcher } from "./ffi/mp
 // What the ranks of a job that was started wait for
 export { PRESENCE_VARIABLE } from "./ffi/mpi/presence.ts";
 export { isHeld } from "./ffi/mpi/segment_folder.ts";
-export { LongWaits, makePresencePage, type PresencePage, whereRanksAre } from "./src/runtime/onlooker.ts";
+export { LongWaits } from "./src/runtime/long_waits.ts";
+export { makePresencePage, type PresencePage, whereRanksAre } from "./src/runtime/onlooker.ts";
 
 // What GPUs there are, NCCL, and what is allocated
 export {

@@ -5,16 +5,19 @@
  */
 import { libcFile } from "./memory.ts";
 
-/** A function that runs in a thread. It sees the other functions of that thread by their names, and nothing else of its module. */
+/**
+ * A function, or a class, that runs in a thread. It sees the others of that thread by their names, and nothing else of its
+ * module.
+ */
 // deno-lint-ignore no-explicit-any
-type ThreadFunction = (...values: any[]) => unknown;
+type ThreadFunction = ((...values: any[]) => unknown) | (new (...values: any[]) => unknown);
 
 /** Functions of a library by name. */
 type Functions<S extends Deno.ForeignLibraryInterface> = Deno.DynamicLibrary<S>["symbols"];
 
 /**
  * Start a thread: `main` is called in it with a copy of `data`, in which shared memory stays shared, and with `symbols` of
- * the C library, or of another one. `others` are the functions that it calls.
+ * the C library, or of another one. `others` are the functions and classes that it calls.
  *
  * The thread is started from the functions' text: a file or URL of its own would take permission to read or to import it,
  * a network at the first use, and Node's workers take no URL. They are Node's since Deno's own keep a script from ending.

@@ -83,6 +83,10 @@ export class Presence {
   #operation = "";
   /** Whether all ranks of the job are on this machine. */
   readonly isWhole: boolean;
+  /** Whether the command that started the job looks at this memory. */
+  readonly isSeen: boolean;
+  /** Called at the beginning of each wait, until it is `null`. */
+  atNextWait: (() => void) | null = null;
   /** The collective calls of the ranks; `null` where whoever carries them compares them by itself. */
   readonly meetings: Meetings | null;
 
@@ -91,7 +95,7 @@ export class Presence {
     words: Int32Array<ArrayBuffer>,
     place: { rank: number; size: number; localRank: number; localSize: number },
     path: Uint8Array<ArrayBuffer>,
-    isCompared = false,
+    { isCompared = false, isSeen = false } = {},
   ) {
     this.#words = words;
     this.#own = (place.localRank + 1) * WORDS_OF_RANK;
@@ -102,6 +106,7 @@ export class Presence {
     this.#size = place.size;
     this.#path = path;
     this.isWhole = place.size === place.localSize;
+    this.isSeen = isSeen;
     this.meetings = isCompared ? null : new Meetings(words, place.localRank, place.localSize);
     this.#ownWords[FIELDS.RANK] = place.rank;
     words[WORDS.RANKS] = place.localSize;
@@ -168,6 +173,7 @@ export class Presence {
     secondPeer: number,
     line: string | null = lineOfWait(operation, functionHash),
   ): boolean {
+    if (this.atNextWait !== null) this.atNextWait();
     const words = this.#ownWords;
     if (operation !== this.#operation) this.#tell(operation);
     words[FIELDS.FUNCTION] = functionHash;
@@ -264,6 +270,11 @@ export class Presence {
     return Atomics.compareExchange(this.#words, WORDS.NOTED, 0, 1) === 0;
   }
 
+  /** Whether this rank is the first that wants to look on while ranks wait. */
+  claimLooking(): boolean {
+    return Atomics.compareExchange(this.#words, WORDS.LOOKING, 0, 1) === 0;
+  }
+
   /** Remove the name, which is still there if not all ranks are distmath's. */
   removeName(): void {
     libcFunctions(LIBC_SYMBOLS).unlink(this.#path);
@@ -314,11 +325,13 @@ function join(): Presence | null {
 function joinAt(place: Omit<MachinePlace, "name">, given: string | null): Presence | null {
   const { rank, size, localRank, localSize } = place;
   try {
-    const name = given ?? nameOfCommand(rank) ?? nameOfJob(libcFunctions(LIBC_SYMBOLS));
+    const ofCommand = given === null ? nameOfCommand(rank) : null;
+    const name = given ?? ofCommand ?? nameOfJob(libcFunctions(LIBC_SYMBOLS));
     if (name === null) return null;
     const path = cString(name);
     const words = mapShared(path, (localSize + 1) * WORDS_OF_RANK);
-    return words && new Presence(words, { rank, size, localRank, localSize }, path, given !== null);
+    const ways = { isCompared: given !== null, isSeen: ofCommand !== null };
+    return words && new Presence(words, { rank, size, localRank, localSize }, path, ways);
   } catch {
     return null;
   }

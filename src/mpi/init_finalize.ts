@@ -135,7 +135,10 @@ function start(): Mpi {
     const presence = place === null ? known : joinPresenceAt(place);
     // Nobody works, fails or leaves before all are to be seen there.
     if (mpi.vendor === "none") checkMpi(symbols.MPI_Barrier(constants.world), "MPI_Barrier");
-    if (presence !== null) announceWaits(mpi, presence);
+    if (presence !== null) {
+      announceWaits(mpi, presence);
+      if (!presence.isSeen) presence.atNextWait = () => lookOn(presence);
+    }
     if (presence?.countStart() && mpi.vendor === "mpich") removeSharedNames(libcFunctions(SHARED_NAMES));
     globalThis.addEventListener("unload", endWithProcess);
   } else refuseOtherThread(mpi);
@@ -192,6 +195,13 @@ function announceWaits(mpi: Mpi, presence: Presence): void {
   publishWaits(presence, { handle: constants.world, rank: rankIn(constants.world)! }, rankIn);
 }
 
+let lookOn = (_: Presence) => {};
+
+/** Have something called at each wait of this rank until it is withdrawn, where no command looks on. */
+export function atNextWait(action: (presence: Presence) => void): void {
+  lookOn = action;
+}
+
 let alone: Presence | undefined;
 
 /** Where this rank tells of its waits: for the others of its machine, or, from now on, for its own threads. */
@@ -234,6 +244,8 @@ export function beforeMpiEnds(action: () => void, when: "first" | "then" = "then
 /** MPI_Finalize, at most once. Collective over all ranks of the job. */
 export function finalizeMpi(): void {
   if (!started || isFinalized) return;
+  const presence = joinedPresence();
+  if (presence !== null) presence.atNextWait = null;
   waitToLeave(started);
   for (const action of [...beforeEnd.then, ...beforeEnd.first].reverse()) action();
   isFinalized = true;

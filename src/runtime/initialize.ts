@@ -16,6 +16,7 @@ import { setIfUnset } from "../environment.ts";
 import { freeQueued, queuedCount } from "../mpi/collective_free.ts";
 import { lookElsewhere } from "../mpi/elsewhere.ts";
 import { beforeMpiEnds, isMpiFinalized } from "../mpi/init_finalize.ts";
+import { joining } from "./onlooking.ts";
 import { Runtime } from "./runtime.ts";
 import { bindingWarning, type Placement, threadsOf } from "./threads.ts";
 import { startWatchdog } from "./watchdog.ts";
@@ -85,6 +86,10 @@ const KEPT_BYTES = 2 ** 28;
  */
 export function initialize(options: InitializeOptions = {}): Runtime {
   if (isMpiFinalized()) throw new StateError("initialize: MPI was finalized in this process and cannot start again.");
+  return joining(() => join(options));
+}
+
+function join(options: InitializeOptions): Runtime {
   const asked = communicatorOf(options);
   let given!: InitializeOptions;
   const place = meetingPlace(asked?.communicator);

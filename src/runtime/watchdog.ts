@@ -17,6 +17,7 @@ import { COPY } from "../../ffi/process.ts";
 import { startThread } from "../../ffi/thread.ts";
 import { operation, surroundWaiting } from "../../ffi/waiting.ts";
 import { presenceHere } from "../mpi/init_finalize.ts";
+import { endOnlooking } from "./onlooking.ts";
 import { describeElsewhere, describeRanks, TIMED_OUT, type WatchedState, watchForEver } from "./watchdog_thread.ts";
 
 const LONGEST_START_MILLISECONDS = 30_000;
@@ -62,6 +63,7 @@ function placeOf(name: string): string {
 export function startWatchdog(rank: number, timeoutSeconds: number): void {
   const milliseconds = Math.min(2 ** 31 - 1, Math.ceil(timeoutSeconds * 1000));
   if (state) return void Atomics.store(state.counters, 2, milliseconds);
+  endOnlooking();
   const counters = new Int32Array(new SharedArrayBuffer(16));
   const text = new Uint8Array(new SharedArrayBuffer(1024));
   const last = lastWords(TIMED_OUT, "the time limit of timeoutSeconds");

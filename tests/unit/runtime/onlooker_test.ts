@@ -1,6 +1,7 @@
 import { assertEquals } from "@std/assert";
 import { FIELDS, PRESENT, WORDS_OF_RANK } from "../../../ffi/mpi/presence_page.ts";
-import { LongWaits, whereRanksAre } from "../../../src/runtime/onlooker.ts";
+import { LongWaits } from "../../../src/runtime/long_waits.ts";
+import { whereRanksAre } from "../../../src/runtime/onlooker.ts";
 import { hashOf, pageOf, type Rank, reducing } from "./pages.ts";
 
 /** What is told at each second from 0 on while nothing changes. */
@@ -18,7 +19,7 @@ Deno.test("LongWaits tells of a collective call that takes long, less and less o
     "  rank 0 waits in MPI_Allreduce, collective call 12",
     "  rank 1 has not arrived: it is in no call that waits; its last one was a native function",
     "  rank 2 waits in MPI_Bcast, collective call 12: the calls do not match",
-    "The job goes on. timeoutSeconds of initialize() would end it, and --timeout.",
+    "The job goes on. timeoutSeconds of initialize() would end it, and --timeout of run.",
   ]);
 });
 
@@ -51,7 +52,7 @@ Deno.test("LongWaits tells that ranks which have ended wait for those of other m
     ].map(([seconds, ranks]) => [
       seconds,
       `distmath: the ranks of this machine have ended, and have waited for ${seconds} s for those of other machines: ` +
-      `${ranks}. The job goes on. timeoutSeconds of initialize() would end it, and --timeout.`,
+      `${ranks}. The job goes on. timeoutSeconds of initialize() would end it, and --timeout of run.`,
     ]),
   );
   assertEquals(toldOf([left, left], 100).size, 0);

@@ -1,0 +1,124 @@
+/**
+ * Telling of ranks that wait for long, by the memory that those of a machine share (`ffi/mpi/presence.ts`).
+ *
+ * @module
+ */
+import { FIELDS, PRESENT, WORDS, WORDS_OF_RANK } from "../../ffi/mpi/presence_page.ts";
+import { namesOfFunctions } from "../../ffi/mpi/waits.ts";
+import { describeRanks } from "./watchdog_thread.ts";
+
+/** How the memory is read: a thread sees no constants. */
+export interface PageReading {
+  readonly head: typeof WORDS;
+  readonly wordsOfRank: number;
+  readonly fields: typeof FIELDS;
+  readonly present: typeof PRESENT;
+  readonly names: ReadonlyMap<number, string>;
+}
+
+/** How the memory of this version is read. */
+export function pageReading(): PageReading {
+  return { head: WORDS, wordsOfRank: WORDS_OF_RANK, fields: FIELDS, present: PRESENT, names: namesOfFunctions() };
+}
+
+/** What a rank was in when it was first seen there. */
+interface Sighting {
+  readonly call: string;
+  readonly since: number;
+}
+
+/** Where the words of each rank begin. */
+export function placesOf(words: Int32Array, { head, wordsOfRank }: PageReading): number[] {
+  const ranks = Math.min(words[head.RANKS], words.length / wordsOfRank - 1);
+  return Array.from({ length: ranks }, (_, i) => (i + 1) * wordsOfRank);
+}
+
+/** Whether a rank waits. */
+export function isWaiting(words: Int32Array, at: number, { fields, present }: PageReading): boolean {
+  return words[at + fields.STATE] === present.STARTING || words[at + fields.CALLS] % 2 === 1;
+}
+
+/** Whether what a rank waits in is for all ranks of a communicator. */
+export function isOfAll(words: Int32Array, at: number, { fields, present }: PageReading): boolean {
+  const isStarting = words[at + fields.STATE] === present.STARTING;
+  return isStarting || words[at + fields.TURN] > 0 || words[at + fields.NAME_BYTES] > 0;
+}
+
+/** A line for each rank, as one of them sees it. */
+export function describeFor(words: Int32Array, own: number, reading: PageReading): string {
+  const { fields, wordsOfRank, names } = reading;
+  const ranks = placesOf(words, reading).length;
+  return describeRanks(words, { byteLength: words.byteLength, words: wordsOfRank, fields, ranks, own }, names);
+}
+
+/**
+ * Tells of ranks that wait for long. Each time that something was told, twice as much patience is had from then on: ranks
+ * may have good reasons to wait. Also runs in a thread, where it sees nothing of this module but the functions above.
+ */
+export class LongWaits {
+  /** A rank may wait so much longer for others to start MPI. */
+  static readonly #patienceAtStart = 6;
+  /** So many seconds longer where ranks of other machines may have left: those who wait for them end the job by themselves. */
+  static readonly #graceSeconds = 2;
+  #patience: number;
+  readonly #ranks: number;
+  readonly #reading: PageReading;
+  readonly #seen = new Map<number, Sighting>();
+
+  /** Tell of those that have waited for so many seconds; `ranks` is how many the job has, on all machines. */
+  constructor(patienceSeconds: number, ranks: number, reading: PageReading = pageReading()) {
+    this.#patience = patienceSeconds;
+    this.#ranks = ranks;
+    this.#reading = reading;
+  }
+
+  /**
+   * What is to be told now, or `null`: of collective calls, and of others if all ranks wait. Of ranks that wait for one that
+   * has left, that one tells, and of those that are waited for, unless they are on other machines, which nobody here sees.
+   */
+  look(words: Int32Array, now: number = performance.now()): string | null {
+    const { fields, present } = this.#reading;
+    const places = placesOf(words, this.#reading);
+    const grace = places.length < this.#ranks ? LongWaits.#graceSeconds : 0;
+    const stuck = places.filter((at) => this.#isStuck(words, at, now, grace));
+    const has = (at: number, state: number) => words[at + fields.STATE] === state;
+    const left = places.filter((at) => has(at, present.LEAVING) || has(at, present.LEFT_BEFORE_START));
+    if (left.length > 0) return left.length < places.length ? null : this.#lookElsewhere(words, places, now);
+    const own = stuck.find((at) => isOfAll(words, at, this.#reading)) ??
+      (stuck.length === places.length ? stuck[0] : undefined);
+    if (own === undefined) return null;
+    const seconds = Math.floor((now - this.#seen.get(own)!.since) / 1000);
+    this.#patience *= 2;
+    const who = `rank ${words[own + fields.RANK]}`;
+    return `distmath: ${who} has waited for ${seconds} s; the ranks of this machine are here:\n${
+      describeFor(words, own, this.#reading)
+    }\n` +
+      "The job goes on. timeoutSeconds of initialize() would end it, and --timeout of run.";
+  }
+
+  /** What is to be told when all ranks of this machine have ended, but not the job. */
+  #lookElsewhere(words: Int32Array, places: readonly number[], now: number): string | null {
+    const seconds = Math.floor((now - Math.max(...places.map((at) => this.#seen.get(at)!.since))) / 1000);
+    const { fields, head } = this.#reading;
+    const isTold = words[head.NOTED] !== 0;
+    if (places.length === this.#ranks || isTold || seconds < this.#patience) return null;
+    this.#patience *= 2;
+    const here = new Set(places.map((at) => words[at + fields.RANK]));
+    const elsewhere = Array.from({ length: this.#ranks }, (_, rank) => rank).filter((rank) => !here.has(rank));
+    return `distmath: the ranks of this machine have ended, and have waited for ${seconds} s for those of other ` +
+      `machines: ${
+        elsewhere.join(", ")
+      }. The job goes on. timeoutSeconds of initialize() would end it, and --timeout of run.`;
+  }
+
+  #isStuck(words: Int32Array, at: number, now: number, grace: number): boolean {
+    const { fields, present } = this.#reading;
+    const state = words[at + fields.STATE];
+    const call = `${state} ${words[at + fields.CALLS]}`;
+    const seen = this.#seen.get(at);
+    if (seen?.call !== call) this.#seen.set(at, { call, since: now });
+    if (seen?.call !== call || !isWaiting(words, at, this.#reading)) return false;
+    const patience = this.#patience * (state === present.STARTING ? LongWaits.#patienceAtStart : 1) + grace;
+    return now - seen.since >= patience * 1000;
+  }
+}

@@ -1,0 +1,51 @@
+/**
+ * Telling of ranks that wait for long where no command looks on, as under plain `mpirun`: a thread of one rank of each
+ * machine looks at the memory that they share.
+ *
+ * It is started at the first wait of a script, by the rank that gets there first. Until then, and for what happens in
+ * `initialize()` and at the end, there is none: it would take most of the time of a script that does nothing else.
+ *
+ * @module
+ */
+import type { Presence } from "../../ffi/mpi/presence.ts";
+import { describeLine, describePlace } from "../../ffi/mpi/presence_page.ts";
+import { startThread } from "../../ffi/thread.ts";
+import { patienceSeconds } from "../mpi/departure.ts";
+import { atNextWait, beforeMpiEnds, presenceHere } from "../mpi/init_finalize.ts";
+import { describeFor, isOfAll, isWaiting, LongWaits, pageReading, placesOf } from "./long_waits.ts";
+import { lookOn, READ_MEMORY } from "./onlooking_thread.ts";
+import { describeRanks } from "./watchdog_thread.ts";
+
+const end = new Int32Array(new SharedArrayBuffer(4));
+let isJoining = false;
+
+atNextWait((presence) => {
+  if (isJoining) return;
+  presence.atNextWait = null;
+  if (presence.claimLooking()) start(presence);
+});
+
+/** Run something whose waits are not those of the script. */
+export function joining<T>(join: () => T): T {
+  isJoining = true;
+  try {
+    return join();
+  } finally {
+    isJoining = false;
+  }
+}
+
+/** Tell of nothing any more. */
+export function endOnlooking(): void {
+  const presence = presenceHere();
+  if (presence !== null) presence.atNextWait = null;
+  Atomics.store(end, 0, 1);
+  Atomics.notify(end, 0);
+}
+
+function start({ memory: { address, byteLength, size } }: Presence): void {
+  const state = { address, byteLength, size, end, patienceSeconds: patienceSeconds(), reading: pageReading() };
+  const others = [LongWaits, placesOf, isWaiting, isOfAll, describeFor, describeRanks, describePlace, describeLine];
+  startThread(lookOn, others, state, READ_MEMORY);
+  beforeMpiEnds(endOnlooking);
+}

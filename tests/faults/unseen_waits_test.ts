@@ -1,0 +1,79 @@
+/** Ranks that wait for each other are told of also where no command looks on, and others are left alone. */
+import { assert, assertEquals, assertMatch } from "@std/assert";
+import { fileURLToPath } from "node:url";
+import { type MpiInstallation, newestLaunchers, runJob, testUnderEveryMpi } from "../mpi_installations.ts";
+import { lineOf } from "../script_lines.ts";
+
+const PATIENCE_SECONDS = 1;
+/** Ranks that work end at the same time, or this much later on a busy machine. */
+const PEACE_SECONDS = 3;
+/** The thread looks each millisecond, so that it is at it when the process ends. */
+const HASTE_SECONDS = 0.004;
+const TIMES = 5;
+
+const fixture = fileURLToPath(new URL("./fixtures/waits_unseen.ts", import.meta.url));
+
+const run = (mpi: MpiInstallation, ranks: number, way: string, patienceSeconds: number) =>
+  runJob(mpi, ranks, ["run", "-A", "--no-check", fixture, way], {
+    environment: { DISTMATH_PATIENCE_SECONDS: String(patienceSeconds) },
+  });
+
+const lines = {
+  receives: lineOf(fixture, "world.receive(").source,
+  awaits: lineOf(fixture, "world.barrier(); // waits").source,
+};
+
+/** By the argument: who waits, and what is said of each rank. */
+const TOLD: [way: string, isEnded: boolean, who: string, ranks: string[]][] = [
+  [
+    "receive from each other",
+    true,
+    "[01]",
+    [0, 1].map((rank) => `rank ${rank} waits in MPI_Recv at ${lines.receives}`),
+  ],
+  ["wait for one that works", false, "1", [
+    "rank 0 has not arrived: it is in no call that waits; .*",
+    `rank 1 waits in MPI_Barrier at ${lines.awaits}, collective call \\d+`,
+  ]],
+];
+
+for (const [way, isEnded, who, ranks] of TOLD) {
+  testUnderEveryMpi(`under a launcher alone it is told where ranks wait, and the job goes on: ${way}`, async (mpi) => {
+    const { code, output } = await run(mpi, 2, way, PATIENCE_SECONDS);
+    assertEquals([code !== 0, output.match(/is done/g)?.length ?? 0], isEnded ? [true, 0] : [false, 2], output);
+    assertEquals(output.includes("fault at"), isEnded, output);
+    const told = RegExp(
+      `^distmath: rank ${who} has waited for (\\d+) s; the ranks of this machine are here:\\n {2}${
+        ranks.join("\\n {2}")
+      }\\n` +
+        "The job goes on. timeoutSeconds",
+      "gm",
+    );
+    const seconds = Array.from(output.matchAll(told), ([, seconds]) => Number(seconds));
+    assert(seconds.length >= 2, output);
+    // Each time twice as long as before, and a look later at the most, which a busy machine may delay.
+    seconds.forEach((waited, i) => assert(waited >= PATIENCE_SECONDS * 2 ** i, output));
+    assertEquals(output.match(/has waited for/g)?.length, seconds.length, "one rank tells, and in whole");
+  });
+}
+
+testUnderEveryMpi(
+  "under a launcher alone nothing is said of ranks that work for long between two calls",
+  async (mpi) => {
+    const { code, output } = await run(mpi, 2, "work for long", PEACE_SECONDS);
+    assertEquals([code, output.match(/is done/g)?.length], [0, 2], output);
+    assert(!output.includes("has waited"), output);
+  },
+);
+
+for (const mpi of newestLaunchers) {
+  Deno.test(`a job ends as ever just after its ranks are looked at [${mpi.name}]`, async () => {
+    for (let i = 0; i < TIMES; i++) {
+      const { code, output, left } = await run(mpi, 2, "end at once", HASTE_SECONDS);
+      assertEquals([code, output.match(/is done/g)?.length, left], [0, 2, []], output);
+      const failed = await run(mpi, 2, "fail at once", HASTE_SECONDS);
+      assertEquals(failed.code, 1, failed.output);
+      assertMatch(failed.output, /broken on purpose/);
+    }
+  });
+}
