@@ -3,6 +3,7 @@ import { assert, assertEquals, assertMatch } from "@std/assert";
 import { fileURLToPath } from "node:url";
 import { type MpiInstallation, newestLaunchers, runJob, testUnderEveryMpi } from "../mpi_installations.ts";
 import { lineOf } from "../script_lines.ts";
+import { main } from "../system/command.ts";
 
 const PATIENCE_SECONDS = 1;
 /** Ranks that work end at the same time, or this much later on a busy machine. */
@@ -13,8 +14,8 @@ const TIMES = 5;
 
 const fixture = fileURLToPath(new URL("./fixtures/waits_unseen.ts", import.meta.url));
 
-const run = (mpi: MpiInstallation, ranks: number, way: string, patienceSeconds: number) =>
-  runJob(mpi, ranks, ["run", "-A", "--no-check", fixture, way], {
+const run = (mpi: MpiInstallation, ranks: number, way: string, patienceSeconds: number, ...limit: string[]) =>
+  runJob(mpi, ranks, ["run", "-A", "--no-check", fixture, way, ...limit], {
     environment: { DISTMATH_PATIENCE_SECONDS: String(patienceSeconds) },
   });
 
@@ -67,11 +68,29 @@ testUnderEveryMpi(
 );
 
 for (const mpi of newestLaunchers) {
-  Deno.test(`a job ends as ever just after its ranks are looked at [${mpi.name}]`, async () => {
+  Deno.test(`where there is a time limit, that alone is told of [${mpi.name}]`, async () => {
+    const { code, output } = await run(mpi, 2, "receive from each other", PATIENCE_SECONDS, "3");
+    assertEquals(code, 124, output);
+    assertMatch(output, /rank 0 has waited for more than 3 s \(timeoutSeconds\)/);
+    assert(!output.includes("The job goes on"), output);
+  });
+
+  Deno.test(`where a command looks on, it alone tells [${mpi.name}]`, async () => {
+    const env = { DISTMATH_PATIENCE_SECONDS: String(PATIENCE_SECONDS) };
+    const job = ["run", "--mpirun", mpi.mpirun, "-n", "2", fixture, "wait for one that works"];
+    const { code, stderr } = await main(job, { env });
+    assertEquals(code, 0, stderr);
+    const seconds = Array.from(stderr.matchAll(/rank 1 has waited for (\d+) s/g), ([, seconds]) => Number(seconds));
+    assert(seconds.length >= 2, stderr);
+    // A second one would tell at the same times.
+    seconds.slice(1).forEach((waited, i) => assert(waited >= PATIENCE_SECONDS * 2 ** (i + 1), stderr));
+  });
+
+  Deno.test(`a job ends as ever while a thread looks at its ranks [${mpi.name}]`, async () => {
     for (let i = 0; i < TIMES; i++) {
       const { code, output, left } = await run(mpi, 2, "end at once", HASTE_SECONDS);
       assertEquals([code, output.match(/is done/g)?.length, left], [0, 2, []], output);
-      const failed = await run(mpi, 2, "fail at once", HASTE_SECONDS);
+      const failed = await run(mpi, 2, "fail later", HASTE_SECONDS);
       assertEquals(failed.code, 1, failed.output);
       assertMatch(failed.output, /broken on purpose/);
     }
