@@ -7,6 +7,7 @@ import { relative } from "node:path";
 import { runFiltered } from "../launch/job_output.ts";
 import { denoTest, runProgram } from "../launch/job.ts";
 import { describeLauncher, findLauncher, type Launcher } from "../launch/launcher.ts";
+import { StepLimit } from "../launch/step_limit.ts";
 import { watchRanks } from "../launch/watched_ranks.ts";
 import { filterOfUnrun, withNextJob } from "../results/attempts.ts";
 import {
@@ -48,7 +49,8 @@ The exit code is 1 if a test failed or was not run, a file has no tests, or --fi
 
   --ranks 1,2,4      numbers of ranks (1,2,4)
 ${placeHelp}
-  --timeout SECONDS  time limit of a job (120); a job that takes longer is ended and has failed
+  --timeout SECONDS  time limit of a job, which is a file on a number of ranks; a job that takes longer is ended and has
+                     failed. When left out, each test has 120 seconds, or its own timeoutSeconds and 30 more
   --junit FILE       write the results as JUnit XML
   --json FILE        write them as JSON
   --tap FILE         write them as TAP
@@ -64,7 +66,6 @@ ${placeHelp}
 const options = {
   ranks: { type: "string", default: "1,2,4" },
   ...placeOptions,
-  timeout: { type: "string", default: "120" },
   junit: { type: "string" },
   json: { type: "string" },
   tap: { type: "string" },
@@ -77,10 +78,18 @@ const options = {
   mpirun: { type: "string" },
 } as const satisfies Options;
 
+/** What a test may take, and what is before, between and after tests, where the job has no limit of its own. */
+const TEST_SECONDS = 120;
+
+/** So long after a test's own time limit the ranks have had time to tell of it themselves. */
+const TELLING_SECONDS = 30;
+
 /** How to run a test file. */
 export interface TestSettings extends Place {
   /** Only tests whose name contains this. */
   filter?: string | undefined;
+  /** The time limit of a test that has no longer one of its own, unless the job has one. */
+  testSeconds?: number;
   /** More variables for the ranks. */
   env?: Record<string, string>;
   /** More flags for Deno on the ranks. */
@@ -92,18 +101,25 @@ export async function runTestFile(
   launcher: Launcher,
   file: string,
   ranks: number,
-  { filter, env, denoFlags = [], ...place }: TestSettings = {},
+  { filter, env, denoFlags = [], testSeconds = TEST_SECONDS, ...place }: TestSettings = {},
 ): Promise<FileResult> {
   const readers = Array.from({ length: ranks }, () => new TapReader());
   const output: string[] = [];
+  using limit = place.timeoutSeconds === undefined ? new StepLimit(testSeconds) : null;
+  const read = (line: string, reader: TapReader) => {
+    const { steps } = reader;
+    reader.push(line);
+    if (reader.steps > steps) limit?.restart(secondsLeft(readers, testSeconds));
+  };
   const take = (line: string, rank: number | null) => {
-    if (rank !== null && rank < ranks) readers[rank].push(line);
+    if (rank !== null && rank < ranks) read(line, readers[rank]);
     else if (line.trim() !== "") output.push(line);
   };
   using watch = watchRanks(ranks, () => {});
   const job = await runFiltered(launcher, {
     ranks,
     ...place,
+    ...limit && { signal: limit.signal },
     tag: true,
     yieldsWhenIdle: true, // tests are right or wrong, not fast, and other jobs may run beside them
     env: { ...withoutColors, ...watch.env, ...env },
@@ -118,9 +134,16 @@ export async function runTestFile(
   if (job.isInterrupted) throw new CommandError("interrupted", job.code);
   const isCut = readers.some(({ isFinished }) => !isFinished);
   const places = isCut ? watch.where() : null;
-  const tests = mergeRanks(readers, { ...job, timeoutSeconds: place.timeoutSeconds, output, places, filter });
+  const limits = { timeoutSeconds: place.timeoutSeconds, testSeconds: limit?.seconds };
+  const tests = mergeRanks(readers, { ...job, ...limits, output, places, filter });
   const printed = readers[0].results.flatMap(({ outcome, output }) => outcome === "passed" ? output : []);
   return { file: shortName(file), ranks, tests, seconds: job.seconds, isCut, printed };
+}
+
+/** How long it may take until a test begins or ends on a rank: the longest that any test which runs may take. */
+function secondsLeft(readers: readonly TapReader[], testSeconds: number): number {
+  const own = readers.flatMap(({ ownSeconds }) => ownSeconds === null ? [] : [ownSeconds + TELLING_SECONDS]);
+  return Math.max(testSeconds, ...own);
 }
 
 /** As {@linkcode runTestFile}; what the job did not come to, since a test before hung or died, runs in a new one. */

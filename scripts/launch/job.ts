@@ -19,7 +19,7 @@ export interface JobOptions extends Launch {
    * unless lines begin with ranks.
    */
   isInteractive?: boolean;
-  /** The job is ended when this aborts. */
+  /** The job is ended when this aborts; by its time limit if the reason is a `TimeoutError`. */
   signal?: AbortSignal;
   /** Called for each line of output; for a part of one with `isComplete` false. */
   onLine: (stream: "stdout" | "stderr", line: string, isComplete: boolean) => void;
@@ -28,7 +28,7 @@ export interface JobOptions extends Launch {
 export interface JobResult {
   /** The launcher's exit code; 124 if the time was up, 128 + n if signal n ended it. */
   code: number;
-  /** Whether the time limit ended it. */
+  /** Whether a time limit ended it. */
   isTimedOut: boolean;
   /** Whether Ctrl-C, SIGTERM or SIGHUP ended it: what comes after the job must not begin. */
   isInterrupted: boolean;
@@ -181,7 +181,10 @@ export async function runJob(launcher: Launcher, options: JobOptions): Promise<J
     stderr: "piped",
   }).spawn();
   await using _guard = guardJob(child);
-  const abort = () => void (ending ??= endJob(child));
+  const abort = () => {
+    if (options.signal?.reason?.name === "TimeoutError") end(124)();
+    else ending ??= endJob(child);
+  };
   if (options.signal?.aborted) abort();
   options.signal?.addEventListener("abort", abort);
   const timer = timeoutSeconds === undefined ? undefined : setTimeout(end(124), timeoutSeconds * 1000);

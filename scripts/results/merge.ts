@@ -39,10 +39,12 @@ export interface FileResult {
 export interface JobEnd {
   /** The launcher's exit code. */
   code: number;
-  /** Whether the time limit ended it. */
+  /** Whether a time limit ended it. */
   isTimedOut: boolean;
-  /** The time limit. */
+  /** The time limit of the job. */
   timeoutSeconds?: number | undefined;
+  /** The time limit of a test, where the job has none. */
+  testSeconds?: number | undefined;
   /** A rank that a signal ended, in the launcher's words. */
   signal: string | null;
   /** Output that belongs to no rank. */
@@ -270,12 +272,18 @@ function describeEnd(
   end: JobEnd,
   whereabouts: string,
 ): string | null {
-  if (end.isTimedOut) return `the job did not end within ${end.timeoutSeconds} s: ${whereabouts}`;
+  if (end.isTimedOut) return `${describeLimit(end)}: ${whereabouts}`;
   if (end.signal !== null) return end.signal;
   const isCut = readers.some(({ isFinished }) => !isFinished);
   if (end.code !== 0) return `the job ended with exit code ${end.code}: ${whereabouts}`;
   if (isCut) return `the job ended with exit code 0 before all of its tests had run: ${whereabouts}`;
   return reported.length === 0 ? "it has no tests" : null;
+}
+
+function describeLimit({ timeoutSeconds, testSeconds }: JobEnd): string {
+  return testSeconds === undefined
+    ? `the job did not end within ${timeoutSeconds} s`
+    : `no test began or ended within ${testSeconds} s`;
 }
 
 /** Ranks for people: `rank 1`, `ranks 0, 2`. */

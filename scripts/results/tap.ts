@@ -45,12 +45,14 @@ export interface Registration {
 }
 
 /**
- * What `test_output.ts` tells, which TAP does not or too late: a test was registered, it begins, it fails on this rank, or
- * waits there for the others, its body has ended; an error was caught by nobody, or by somebody after all.
+ * What `test_output.ts` tells, which TAP does not or too late: a test was registered, it begins, it may take so long, it
+ * fails on this rank, or waits there for the others, its body has ended; an error was caught by nobody, or by somebody
+ * after all.
  */
 export type News =
   | { registered: Registration }
   | { started: string }
+  | { limited: string; seconds: number }
   | { failed: string; error: string }
   | { waits: string }
   | { ended: string; error: string | null }
@@ -76,6 +78,10 @@ export class TapReader {
   readonly started: Start[] = [];
   /** The results so far. */
   readonly results: TestResult[] = [];
+  /** How often a test has begun, said how long it may take, or ended. */
+  steps = 0;
+  /** How long the test that runs may take by its own word. */
+  ownSeconds: number | null = null;
   /** Whether all tests have run: their number is printed at the end. */
   isFinished = false;
   /** Whether an error that nobody caught has ended the file outside of its tests. */
@@ -125,12 +131,23 @@ export class TapReader {
       return; // Cut off with the process.
     }
     if ("registered" in news) this.registered.push(news.registered);
-    else if ("started" in news) this.started.push({ name: news.started, output: [] });
+    else if ("started" in news) this.#start(news.started);
+    else if ("limited" in news) this.#step(news.seconds);
     else if ("ended" in news) this.#end(news.ended, news.error);
     else if ("waits" in news) this.#note(news.waits, { isWaiting: true });
     else if ("failed" in news) this.#note(news.failed, { failure: news.error });
     else if (news.uncaughtIn === null) this.#isFatal = news.isFatal;
     else this.#note(news.uncaughtIn, { isFatal: news.isFatal });
+  }
+
+  #step(ownSeconds: number | null = null): void {
+    this.steps++;
+    this.ownSeconds = ownSeconds;
+  }
+
+  #start(name: string): void {
+    this.#step();
+    this.started.push({ name, output: [] });
   }
 
   /** Of files that run side by side, the test that began last may be of another one. */
@@ -139,6 +156,7 @@ export class TapReader {
   }
 
   #end(name: string, error: string | null): void {
+    this.#step();
     this.#note(name, {
       end: error === null ? { outcome: "passed", message: "" } : { outcome: "failed", message: error },
     });

@@ -40,6 +40,11 @@ addEventListener("distmath-failure", (event) => {
   if (current !== null) tell({ failed: current, error: (event as CustomEvent<string>).detail });
 });
 
+// Longer than the others, perhaps.
+addEventListener("distmath-limit", (event) => {
+  if (current !== null) tell({ limited: current, seconds: (event as CustomEvent<number>).detail });
+});
+
 // `clusterTest` has nothing left to do on this rank.
 addEventListener("distmath-waits", () => current !== null && tell({ waits: current }));
 

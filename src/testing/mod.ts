@@ -129,6 +129,8 @@ async function runOnAllRanks(
   timeoutSeconds: number,
   body: (runtime: Runtime) => void | Promise<void>,
 ): Promise<void> {
+  // The names of the events stay: commands of other versions listen to them.
+  dispatchEvent(new CustomEvent("distmath-limit", { detail: timeoutSeconds }));
   const current = testRuntime();
   startWatchdog(current.rank, timeoutSeconds);
   lookAtWaits(FIRST_WAITS);
@@ -139,7 +141,6 @@ async function runOnAllRanks(
     failure = { error };
   }
   if (current.size > 1) {
-    // The names of the events stay: commands of other versions listen to them.
     if (failure) report(current.rank, name, failure.error);
     else dispatchEvent(new Event("distmath-waits")); // for the others, and is not to blame
   }
