@@ -163,10 +163,19 @@ function argumentsOf(values: RunValues, flags: readonly string[]): string[] {
 /** Where the image that `Containerfile` makes has this library. */
 const IMAGE_FOLDER = "/distmath/";
 
+/** Where this library is. */
+const ownFolder = () => scriptAddress("main.ts").replace(/scripts\/main\.ts$/, "");
+
 /** A path of this library as the image has it; other paths and URLs as they are. */
 function inImage(path: string): string {
-  const own = scriptAddress("main.ts").replace(/scripts\/main\.ts$/, "");
+  const own = ownFolder();
   return `${path}/`.startsWith(own) ? (IMAGE_FOLDER + path.slice(own.length)).replace(/\/$/, "") : path;
+}
+
+/** Tell of a script that the image has only if somebody puts it there. */
+function warnOfOutside(script: string, image: string): void {
+  if (/^(https?|jsr|npm):/.test(script) || script.startsWith(ownFolder())) return;
+  console.error(`warning: ${script} is not of distmath's folder: the image ${image} must have it at that path`);
 }
 
 /** Write the job file that an option asks for. */
@@ -180,6 +189,7 @@ function writeBatchFile(
     /^[^A-Za-z]/,
     "job-$&",
   );
+  if (system === "mpijob") warnOfOutside(script, job.image);
   const place = system === "mpijob" ? inImage : (path: string) => path;
   const text = batchFile(system, { ...job, name, folder: place(userPath(".")), command: job.command.map(place) });
   if (file === "-") return console.log(text.trimEnd());

@@ -149,6 +149,15 @@ export function parseShellFile(system: "sbatch" | "pbs", text: string): Map<stri
   return found;
 }
 
+/** Pods and services are named after an MPIJob, by up to 63 characters, of which the operator adds some. */
+const LONGEST_NAME = 40;
+
+/** A name as Kubernetes takes it: a label of RFC 1123 that begins with a letter, since services take no other. */
+function nameInKubernetes(name: string): string {
+  const letters = name.toLowerCase().replaceAll(/[^a-z0-9]+/g, "-").replace(/^[^a-z]+/, "");
+  return letters.slice(0, LONGEST_NAME).replace(/-$/, "") || "job";
+}
+
 /** An MPIJob of Kubeflow's MPI operator, whose workers run the SSH server that is in the image. */
 function mpijob({ name, ranks, hosts, timeoutSeconds, gpus, folder, command, image }: BatchJob): unknown {
   if (hosts.length > 0) throw new CommandError("an MPIJob's hosts are chosen by Kubernetes: leave out --hosts");
@@ -159,7 +168,7 @@ function mpijob({ name, ranks, hosts, timeoutSeconds, gpus, folder, command, ima
   return {
     apiVersion: "kubeflow.org/v2beta1",
     kind: "MPIJob",
-    metadata: { name: name.toLowerCase().replaceAll(/[^a-z0-9]+/g, "-").replaceAll(/^-|-$/g, "") },
+    metadata: { name: nameInKubernetes(name) },
     spec: {
       slotsPerWorker: slots,
       mpiImplementation: "OpenMPI",
@@ -175,10 +184,52 @@ function mpijob({ name, ranks, hosts, timeoutSeconds, gpus, folder, command, ima
   };
 }
 
+const containerOf = (role: string) => ["spec", "mpiReplicaSpecs", role, "template", "spec", "containers", 0];
+const imageText = /^"[\w.:/@-]+"$/;
+const folderText = /^"\/.*"$/;
+
+/** What the values of an MPIJob have to look like as JSON, by their places; the others are the same in each. */
+const mpijobGrammar: readonly (readonly [place: (string | number)[], allowed: RegExp, option?: string])[] = [
+  [["metadata", "name"], new RegExp(`^"[a-z]([a-z0-9-]{0,${LONGEST_NAME - 2}}[a-z0-9])?"$`)],
+  [["spec", "slotsPerWorker"], number],
+  [["spec", "runPolicy", "activeDeadlineSeconds"], /^([1-9]\d*)?$/],
+  [["spec", "mpiReplicaSpecs", "Launcher", "replicas"], /^1$/],
+  [["spec", "mpiReplicaSpecs", "Worker", "replicas"], number],
+  [[...containerOf("Launcher"), "image"], imageText, "--image"],
+  [[...containerOf("Worker"), "image"], imageText, "--image"],
+  [[...containerOf("Launcher"), "workingDir"], folderText],
+  [[...containerOf("Worker"), "workingDir"], folderText],
+  [[...containerOf("Launcher"), "command"], /^\["[^"]/],
+];
+
+/**
+ * Refuse an MPIJob that Kubernetes or the operator would.
+ *
+ * @throws {CommandError} for the first wrong value, with its place.
+ */
+export function checkMpijob(text: string): void {
+  const job = JSON.parse(text);
+  for (const [place, allowed, option = "wrong MPIJob"] of mpijobGrammar) {
+    // deno-lint-ignore no-explicit-any
+    const value = JSON.stringify(place.reduce((inner: any, name) => inner?.[name], job)) ?? "";
+    if (!allowed.test(value)) {
+      throw new CommandError(
+        `${option}: ${place.join(".")} is ${value || "missing"}, it has to match ${allowed.source}`,
+      );
+    }
+  }
+}
+
+function mpijobFile(job: BatchJob): string {
+  const text = `${JSON.stringify(mpijob(job), null, 2)}\n`;
+  checkMpijob(text);
+  return text;
+}
+
 /** The text of a job file. That of an MPIJob is JSON, which is YAML as well. */
 export function batchFile(system: BatchSystem, job: BatchJob): string {
   if (job.hosts.length > 0 && countSlots(job.hosts) < job.ranks) {
     throw new CommandError(`${job.hosts.join(",")} take ${countSlots(job.hosts)} ranks, not ${job.ranks}`);
   }
-  return system === "mpijob" ? `${JSON.stringify(mpijob(job), null, 2)}\n` : shellFile(system, job);
+  return system === "mpijob" ? mpijobFile(job) : shellFile(system, job);
 }

@@ -35,6 +35,24 @@ Deno.test("job files hold the values that variables have here, and leave GPUs an
   }
 });
 
+Deno.test("run warns of a script that an MPIJob's image does not have by itself", async () => {
+  const outside = await Deno.makeTempFile({ suffix: ".ts" });
+  const told: string[] = [];
+  const [error, log] = [console.error, console.log];
+  console.error = (text: string) => void told.push(text);
+  console.log = () => {};
+  try {
+    for (const name of [script, "https://example.org/a.ts", outside]) await run(["--mpijob", "-", name]);
+    await run(["--sbatch", "-", outside]);
+  } finally {
+    Object.assign(console, { error, log });
+    await Deno.remove(outside);
+  }
+  assertEquals(told, [
+    `warning: ${outside} is not of distmath's folder: the image distmath must have it at that path`,
+  ]);
+});
+
 Deno.test("run refuses options that contradict each other", async () => {
   for (
     const [options, message] of [

@@ -1,5 +1,5 @@
 import { assert, assertEquals, assertThrows } from "@std/assert";
-import { batchFile, type BatchJob, parseShellFile } from "../../../../scripts/launch/batch_file.ts";
+import { batchFile, type BatchJob, checkMpijob, parseShellFile } from "../../../../scripts/launch/batch_file.ts";
 import { CommandError } from "../../../../scripts/terminal.ts";
 import mpijob from "../../../system/fixtures/mpijob_schema.json" with { type: "json" };
 
@@ -107,4 +107,33 @@ Deno.test("an MPIJob fits the operator's schema", () => {
   made.spec.mpiReplicaSpecs.Worker.template.spec.containers[0].imag = "x";
   assertEquals(faults(made, schema).length, 2);
   assert(faults({ spec: {} }, schema).includes("$.spec has no mpiReplicaSpecs"));
+});
+
+Deno.test("an MPIJob has a name from which those of its pods and its service can be made", () => {
+  const nameOf = (name: string) => JSON.parse(batchFile("mpijob", { ...job, name })).metadata.name;
+  assertEquals(nameOf("2_Fields"), "fields");
+  assertEquals(nameOf("__"), "job");
+  // Cut before a "-", which cannot be the last character.
+  assertEquals(nameOf(`${"a".repeat(39)}-${"b".repeat(40)}`), "a".repeat(39));
+  assertEquals(nameOf("a".repeat(300)), "a".repeat(40));
+});
+
+Deno.test("an MPIJob that Kubernetes would refuse is not written", () => {
+  const refused = (more: Partial<BatchJob>, message: string) =>
+    assertThrows(() => batchFile("mpijob", { ...job, ...more }), CommandError, message);
+  refused(
+    { image: "my image" },
+    '--image: spec.mpiReplicaSpecs.Launcher.template.spec.containers.0.image is "my image"',
+  );
+  refused({ folder: "here" }, 'workingDir is "here"');
+  refused({ ranks: 0 }, "Worker.replicas is 0");
+  const text = batchFile("mpijob", { ...job, timeoutSeconds: 10 });
+  checkMpijob(text);
+  assertThrows(() => checkMpijob(text.replace('"slab"', '"Slab"')), CommandError, 'metadata.name is "Slab"');
+  assertThrows(() => checkMpijob(text.replace(": 10", ": 0")), CommandError, "activeDeadlineSeconds is 0");
+  assertThrows(
+    () => checkMpijob(text.replace('"slotsPerWorker"', '"slots"')),
+    CommandError,
+    "slotsPerWorker is missing",
+  );
 });
