@@ -21,6 +21,7 @@ import {
   summary,
 } from "../results/merge.ts";
 import { jobName, json, junit, tap } from "../results/reports.ts";
+import { fetchModules } from "../launch/modules.ts";
 import { parsePlace, type Place, placeHelp, placeOptions } from "../launch/place.ts";
 import { scriptOfUser } from "./run.ts";
 import { TapReader } from "../results/tap.ts";
@@ -96,6 +97,9 @@ export interface TestSettings extends Place {
   denoFlags?: readonly string[];
 }
 
+/** What each rank loads before its tests. */
+const testOutput = () => scriptAddress("results/test_output.ts");
+
 /** Run one file on one number of ranks. */
 export async function runTestFile(
   launcher: Launcher,
@@ -125,7 +129,7 @@ export async function runTestFile(
     env: { ...withoutColors, ...watch.env, ...env },
     program: denoTest(file, [], [
       "--reporter=tap",
-      `--preload=${scriptAddress("results/test_output.ts")}`,
+      `--preload=${testOutput()}`,
       ...denoFlags,
       ...filter === undefined ? [] : ["--filter", filter],
     ]),
@@ -273,6 +277,8 @@ export async function clusterTests(args: string[]): Promise<number> {
   const coverage = values.coverage === undefined ? null : userPath(values.coverage);
   const launcher = await findLauncher(values.mpirun);
   if (!values["no-check"]) await checkTypes(files);
+  // What cannot be loaded is told of by the job that needs it.
+  if (Math.max(...sizes) > 1) await fetchModules([...files, testOutput()], [], userPath("."));
   console.log(describeLauncher(launcher));
   const denoFlags = coverage === null ? [] : [`--coverage=${coverage}`, "--coverage-raw-data-only"];
   const settings = { ...place, filter: values.filter, denoFlags };

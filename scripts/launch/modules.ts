@@ -26,14 +26,27 @@ function moduleFlags(flags: readonly string[]): string[] {
 }
 
 /**
- * Fetch what a script imports, so that the ranks of this host find it in the cache; paths in flags are as in the folder.
+ * Fetch what scripts import, so that the ranks of this host find it in the cache; paths in flags are as in the folder.
+ * Whether all is there: if not, Deno has told why.
+ */
+export async function fetchModules(
+  scripts: readonly string[],
+  flags: readonly string[],
+  folder: string,
+): Promise<boolean> {
+  if (flags.some((flag) => leavesModules.test(flag))) return true;
+  return await runProgram(Deno.execPath(), ["cache", "--quiet", ...moduleFlags(flags), ...scripts], folder) === 0;
+}
+
+/**
+ * {@linkcode fetchModules} for one script.
  *
- * @throws {CommandError} if that fails; Deno has told why.
+ * @throws {CommandError} if that fails.
  */
 export async function warmCache(script: string, flags: readonly string[], folder: string): Promise<void> {
-  if (flags.some((flag) => leavesModules.test(flag))) return;
-  const code = await runProgram(Deno.execPath(), ["cache", "--quiet", ...moduleFlags(flags), script], folder);
-  if (code !== 0) throw new CommandError(`the modules of ${script} cannot be loaded`, 1);
+  if (!await fetchModules([script], flags, folder)) {
+    throw new CommandError(`the modules of ${script} cannot be loaded`, 1);
+  }
 }
 
 /** A module in what "deno info" tells. */

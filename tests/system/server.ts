@@ -8,13 +8,17 @@ export type Rewrite = (path: string, text: string) => string;
 
 /**
  * Serves the repository's files, and at /script.ts a script that imports mod.ts by its URL; below /other/ they are those of
- * another version.
+ * another version. Each answer takes some milliseconds more.
  */
-export function serve(rewrite: Rewrite = (_, text) => text): Deno.HttpServer<Deno.NetAddr> & { requested: string[] } {
+export function serve(
+  rewrite: Rewrite = (_, text) => text,
+  milliseconds = 0,
+): Deno.HttpServer<Deno.NetAddr> & { requested: string[] } {
   const requested: string[] = [];
   const server = Deno.serve({ hostname: "127.0.0.1", port: 0, onListen: () => {} }, async (request) => {
     const { origin, pathname } = new URL(request.url);
     requested.push(pathname);
+    await new Promise((resolve) => setTimeout(resolve, milliseconds));
     const type = types[pathname.split(".").at(-1)!] ?? "application/octet-stream";
     const headers = { "content-type": type };
     if (pathname === "/script.ts") return new Response(script(origin), { headers });

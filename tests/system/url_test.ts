@@ -67,6 +67,22 @@ Deno.test("run fetches the modules of a script once for all ranks of this host",
   assertEquals(server.requested.length, new Set(server.requested).size);
 });
 
+Deno.test("cluster-test --no-check fetches modules once for all ranks of this host", async () => {
+  // Slow enough for all ranks to ask before one of them has an answer.
+  await using server = serve(undefined, 50);
+  using folder = temporaryFolder();
+  const origin = `http://127.0.0.1:${server.addr.port}`;
+  const options = ["--no-check", "--mpirun", firstMpi.mpirun, "--ranks", "3"];
+  const main = mainByUrl(origin, folder.path);
+  const { code, stdout, stderr } = await main(
+    "cluster-test",
+    ...options,
+    `${origin}/tests/system/fixtures/passing_test.ts`,
+  );
+  assertEquals(code, 0, stdout + stderr);
+  assertEquals(server.requested.length, new Set(server.requested).size);
+});
+
 /** Runs a command of scripts/main.ts by its URL, in a folder in which Deno's cache is. */
 function mainByUrl(origin: string, folder: string): (...args: string[]) => Promise<Ended> {
   Deno.mkdirSync(`${folder}/tmp`);
