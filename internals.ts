@@ -21,6 +21,9 @@ export {
 } from "./ffi/library.ts";
 export type { DistmathErrorOptions, NativeFailure } from "./ffi/errors.ts";
 
+// How messages name tasks, on this machine and from a URL
+export { taskCommand } from "./ffi/task_command.ts";
+
 // The C compiler that makes loops for this CPU
 export { type Compiler, findCompiler } from "./ffi/compiler.ts";
 

@@ -13,6 +13,7 @@
 import { inspectLibrary, type LibraryFile } from "./elf.ts";
 import { ConfigurationError } from "./errors.ts";
 import { GLIBC_FOLDERS, keepLoaded, mayOpen } from "./memory.ts";
+import { taskCommand } from "./task_command.ts";
 
 /** A folder to search, and why it is searched. */
 export interface SearchFolder {
@@ -152,7 +153,7 @@ function explainDenied({ name, install }: LibraryRequest, denied: readonly Libra
     : isKnown
     ? `Start the script with ${paths[0]} in its --allow-ffi.`
     : `Start the script with --allow-ffi, or with --allow-ffi=<the folder that has ${name}>,${GLIBC_FOLDERS[0]}, the ` +
-      `second being glibc's. deno task doctor tells which it is.`;
+      `second being glibc's. ${taskCommand("doctor")} tells which it is.`;
   return ["Not permitted by --allow-ffi:", ...lines, advice];
 }
 

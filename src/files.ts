@@ -58,6 +58,7 @@ import "../ffi/mpi/without_mpi.ts";
 import "../ffi/process.ts";
 import "../ffi/script_line.ts";
 import "../ffi/struct.ts";
+import "../ffi/task_command.ts";
 import "../ffi/tcp/exchange.ts";
 import "../ffi/tcp/frames.ts";
 import "../ffi/tcp/join.ts";

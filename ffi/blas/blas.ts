@@ -11,6 +11,7 @@
  */
 import { named } from "../library.ts";
 import { fromCString, readCString } from "../memory.ts";
+import { taskCommand } from "../task_command.ts";
 
 /**
  * `?gemm_`: addresses, and the lengths of the two characters, which Fortran passes unseen. Leading dimensions are at least 1;
@@ -115,5 +116,5 @@ export function openBlas(path: string): Blas {
 export function blasWarning(blas: Blas): string | null {
   if (blas.vendor !== "reference") return null;
   return `the BLAS of ${blas.path} is the reference implementation, about 7 times slower than an optimised one. ` +
-    "Install one: apt-get install libopenblas0-pthread, or deno task native install cpu";
+    `Install one: apt-get install libopenblas0-pthread, or ${taskCommand("native install cpu")}`;
 }

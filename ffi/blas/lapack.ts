@@ -11,6 +11,7 @@
  */
 import { ConfigurationError } from "../errors.ts";
 import { named, openLibrary } from "../library.ts";
+import { taskCommand } from "../task_command.ts";
 import type { BlasType } from "./blas.ts";
 import { openScalapack } from "./scalapack.ts";
 
@@ -61,7 +62,7 @@ const ROUTINES = {
 /** The routines of one type; `null` where there is none. */
 export type Lapack = Deno.DynamicLibrary<typeof ROUTINES>["symbols"];
 
-const INSTALL = "deno task native install cpu   (or: apt-get install liblapack3 libopenblas0-pthread)";
+const INSTALL = `${taskCommand("native install cpu")}   (or: apt-get install liblapack3 libopenblas0-pthread)`;
 
 let opened: Readonly<Record<BlasType, Lapack>> | undefined;
 

@@ -25,6 +25,7 @@ import {
 } from "../library.ts";
 import { addressOfFunction, fileOfFunction, loadGlobally } from "../memory.ts";
 import { type Mpi, openMpi } from "../mpi/mod.ts";
+import { taskCommand } from "../task_command.ts";
 import { noteWaiting } from "../waiting.ts";
 
 // One distributed matrix: its local part, first row and column (from 1), and its descriptor of nine integers.
@@ -74,8 +75,8 @@ const PACKAGED = {
 const NEUTRAL = ["libscalapack.so.2.2", "libscalapack.so.2.1", "libscalapack.so"];
 
 const INSTALL = {
-  open_mpi: "deno task native install cpu   (or: apt-get install libscalapack-openmpi2.2 libopenblas0-pthread)",
-  mpich: "deno task native install cpu   (or: apt-get install libscalapack-mpich2.2 libopenblas0-pthread)",
+  open_mpi: `${taskCommand("native install cpu")}   (or: apt-get install libscalapack-openmpi2.2 libopenblas0-pthread)`,
+  mpich: `${taskCommand("native install cpu")}   (or: apt-get install libscalapack-mpich2.2 libopenblas0-pthread)`,
 };
 
 function fileName(path: string): string {
@@ -204,7 +205,7 @@ export function checkScalapackAbi<M extends Pick<Mpi, "abi" | "path">>(
   if (mpi.abi !== "standard") return;
   throw new ConfigurationError(
     `no ScaLAPACK exists for the MPI standard ABI (${mpi.path}), so that there is no matrix product on CPUs with it. ` +
-      "Start the script under Open MPI or MPICH with their own libmpi: deno task native install cpu",
+      `Start the script under Open MPI or MPICH with their own libmpi: ${taskCommand("native install cpu")}`,
   );
 }
 

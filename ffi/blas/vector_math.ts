@@ -11,6 +11,7 @@
 import { inspectLibrary } from "../elf.ts";
 import { LibraryNotFoundError, named, openLibrary, setLibraryVersion } from "../library.ts";
 import { addressOf } from "../memory.ts";
+import { taskCommand } from "../task_command.ts";
 import { openBlas } from "./blas.ts";
 import { loadInterface, MKL_INTERFACES, neighbour, versionOf } from "./mkl.ts";
 
@@ -112,7 +113,7 @@ function findVectorMath(threads: number): VectorMath | null {
     const { path } = openLibrary({
       name,
       files: MKL_INTERFACES,
-      install: "deno task native install cpu",
+      install: taskCommand("native install cpu"),
       refuse: (path) => missingKernel(path),
       prepare: (path) => loadInterface(path, threads),
     }, {});

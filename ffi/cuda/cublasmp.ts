@@ -16,6 +16,7 @@ import { enumName } from "../enums.ts";
 import { ConfigurationError, NativeError } from "../errors.ts";
 import { type Library, LibraryNotFoundError } from "../library.ts";
 import { keepLoaded, readCString } from "../memory.ts";
+import { taskCommand } from "../task_command.ts";
 import { openNccl, requireNcclVersion } from "./nccl.ts";
 import { openNvshmem } from "./nvshmem.ts";
 import { CUBLASMP_WAITS } from "./waiting_functions.ts";
@@ -403,7 +404,7 @@ function explained(error: LibraryNotFoundError, options: MulticastOptions): Conf
     if (version === null || version >= MINIMUM_VERSION) continue;
     return new ConfigurationError(
       `cuBLASMp ${versionParts(version).join(".")} (${keepLoaded(path)}) is too old: distmath needs 0.8 or newer. ` +
-        `Run: deno task native install cuda`,
+        `Run: ${taskCommand("native install cuda")}`,
       { cause: error },
     );
   }

@@ -17,6 +17,7 @@ import {
   searchFolders,
   setLibraryVersion,
 } from "../library.ts";
+import { taskCommand } from "../task_command.ts";
 
 /** One of NVIDIA's libraries. */
 export interface CudaLibraryRequest {
@@ -29,7 +30,7 @@ export interface CudaLibraryRequest {
 }
 
 /** The command that installs every library of this kind. */
-const INSTALL = "deno task native install cuda";
+const INSTALL = taskCommand("native install cuda");
 
 /** Python's versions whose folder may hold the wheels; the folder is not read, so that no read permission is needed. */
 const PYTHON_VERSIONS = ["3.14", "3.13", "3.12", "3.11", "3.10", "3.9"];

@@ -14,6 +14,7 @@ import { readCString } from "../memory.ts";
 import { noteWaiting } from "../waiting.ts";
 import { NCCL_WAITS } from "./waiting_functions.ts";
 import { createStruct, type FieldValues, type StructLayout } from "../struct.ts";
+import { taskCommand } from "../task_command.ts";
 
 /** The results of NCCL (`ncclResult_t`, without `nccl`). */
 export const NcclResult = {
@@ -372,7 +373,9 @@ export function requireNcclVersion(opened: { version: number; path: string }, mi
   const [has, needs] = [opened.version, minimum].map((version) => versionParts(version).join("."));
   throw new ConfigurationError(
     `${user} needs NCCL ${needs} or newer, but ${opened.path} is NCCL ${has}. ` +
-      `Install a newer one (deno task native install cuda), and let DISTMATH_LIBRARY_PATH name its folder first.`,
+      `Install a newer one (${
+        taskCommand("native install cuda")
+      }), and let DISTMATH_LIBRARY_PATH name its folder first.`,
   );
 }
 

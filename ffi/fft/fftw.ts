@@ -14,6 +14,7 @@ import { isInterface, loadInterface, MKL_INTERFACES, neighbour } from "../blas/m
 import { NativeError } from "../errors.ts";
 import { LibraryNotFoundError, named, openLibrary, setLibraryVersion } from "../library.ts";
 import { addressOfFunction, readCString } from "../memory.ts";
+import { taskCommand } from "../task_command.ts";
 
 // The dimensions are arrays of { ptrdiff_t n, is, os }.
 const PLAN_DFT = {
@@ -165,7 +166,7 @@ function load(precision: FftwPrecision, name: string, files: readonly string[], 
   const { path } = openLibrary({
     name,
     files,
-    install: "deno task native install cpu   (or: apt-get install libfftw3-double3 libfftw3-single3)",
+    install: `${taskCommand("native install cpu")}   (or: apt-get install libfftw3-double3 libfftw3-single3)`,
     prepare: (path) => {
       if (isInterface(path)) warnings.push(...loadInterface(path, threads).warnings);
     },

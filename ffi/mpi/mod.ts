@@ -16,6 +16,7 @@ import {
   setLibraryVersion,
 } from "../library.ts";
 import { fromCString } from "../memory.ts";
+import { taskCommand } from "../task_command.ts";
 import type { Abi, MpiConstants, StatusLayout } from "./abi.ts";
 import { type MpiFunctions, mpiFunctions } from "./functions.ts";
 import { isWithoutMpi, type Launcher, launcher, launcherLibraryFolders } from "./launcher.ts";
@@ -86,8 +87,9 @@ const OPEN_MPI_FILES = ["libmpi.so.40"];
 const MPICH_FILES = ["libmpi.so.12", "libmpich.so.12"];
 const STANDARD_FILES = ["libmpi_abi.so.1", "libmpi_abi.so.0"];
 
-const INSTALL =
-  "deno task native install cpu, or on Debian: apt-get install openmpi-bin libscalapack-openmpi2.2 libopenblas0-pthread";
+const INSTALL = `${
+  taskCommand("native install cpu")
+}, or on Debian: apt-get install openmpi-bin libscalapack-openmpi2.2 libopenblas0-pthread`;
 
 /** The symbols that tell the binary interfaces apart; opened with the library. */
 const PROBE = {
@@ -181,9 +183,9 @@ export function howToStart(mpi: Mpi): string {
   if (launcher()?.kind === "slurm") {
     const plugin = mpi.vendor === "open_mpi" ? "pmix" : "pmi2";
     return `Start the script by srun --mpi=${plugin}, where srun --mpi=list names that, or by the mpirun of ${mpi.path} ` +
-      `(deno task run -n 4 script.ts finds it).`;
+      `(${taskCommand("run -n 4 script.ts")} finds it).`;
   }
-  return `Start the script by the mpirun of ${mpi.path} (deno task run -n 4 script.ts finds it), ` +
+  return `Start the script by the mpirun of ${mpi.path} (${taskCommand("run -n 4 script.ts")} finds it), ` +
     `or set DISTMATH_MPI to the library file of the launcher's MPI.`;
 }
 

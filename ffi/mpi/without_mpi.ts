@@ -7,6 +7,7 @@
 import { ConfigurationError } from "../errors.ts";
 import { libcFunctions } from "../memory.ts";
 import { LAST_WORDS } from "../process.ts";
+import { taskCommand } from "../task_command.ts";
 import { type Answer, exchange, type Statement } from "../tcp/exchange.ts";
 import { join, type Star } from "../tcp/join.ts";
 import { stopWatching, tellEndOfJob, watchRanks } from "../tcp/lookout.ts";
@@ -51,7 +52,7 @@ function ranksOfMachine({ rank, machines }: Star): number[] {
   return [...machines.keys()].filter((other) => machines[other] === machines[rank]);
 }
 
-const HOW_TO_START = "Start the script by mpirun (deno task run -n 4 script.ts finds it) where that is needed.";
+const HOW_TO_START = `Start the script by mpirun (${taskCommand("run -n 4 script.ts")} finds it) where that is needed.`;
 
 function refuse(what: string): never {
   throw new ConfigurationError(

@@ -5,7 +5,7 @@
  */
 import { totalmem } from "node:os";
 import { basename } from "node:path";
-import { type Compiler, findCompiler, type GpuLink, type GpuReport } from "../../internals.ts";
+import { type Compiler, findCompiler, type GpuLink, type GpuReport, taskCommand } from "../../internals.ts";
 import { describeLauncher, findLaunchers, installHint, type Launcher, namedLauncher } from "../launch/launcher.ts";
 import { damageOf, readRecord, setFolder, toMend } from "../native/install.ts";
 import type { Probe } from "../launch/probe_rank.ts";
@@ -94,7 +94,7 @@ export function findProblems(
   if (working && working !== launchers[0]) {
     problems.push(
       `"run" takes ${launchers[0].path}, whose MPI cannot run matmul; set DISTMATH_MPIRUN=${working.path}, or: ` +
-        "deno task native install cpu",
+        taskCommand("native install cpu"),
     );
   }
   if (working && working.transformError !== null) {
@@ -104,7 +104,7 @@ export function findProblems(
   if (slow) {
     problems.push(
       `the BLAS of ${slow.path} is the reference implementation, about 7 times slower than an optimised one; ` +
-        "install one: apt-get install libopenblas0-pthread, or deno task native install cpu",
+        `install one: apt-get install libopenblas0-pthread, or ${taskCommand("native install cpu")}`,
     );
   }
   return problems;
@@ -117,12 +117,14 @@ export function findGpuProblems({ driver, absence, libraries, missing, product }
   if (driver && runtime && Number.parseInt(runtime.version) > driver.cuda[0]) {
     return [
       `the libraries are for CUDA ${runtime.version} (${runtime.path}), but the driver serves CUDA ` +
-      `${driver.cuda.join(".")}; to install those for it: deno task native install cuda`,
+      `${driver.cuda.join(".")}; to install those for it: ${taskCommand("native install cuda")}`,
     ];
   }
   if (missing.length > 0) {
     const names = missing.map(({ name }) => name).join(", ");
-    return [`of NVIDIA's libraries, ${names} cannot be used; to install all of them: deno task native install cuda`];
+    return [
+      `of NVIDIA's libraries, ${names} cannot be used; to install all of them: ${taskCommand("native install cuda")}`,
+    ];
   }
   return product && !product.canMultiply ? [`matmul fails on GPU 0: ${oneLine(product.error ?? "")}`] : [];
 }

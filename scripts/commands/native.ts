@@ -3,7 +3,7 @@
  *
  * @module
  */
-import { findGpuDriver } from "../../internals.ts";
+import { findGpuDriver, taskCommand } from "../../internals.ts";
 import { damageOf, install, isInstalled, readRecord, remove, setFolder, toMend } from "../native/install.ts";
 import { cudaSetFor, downloadBytes, type NativeSet, pinnedPackages, sets } from "../native/sets.ts";
 import { CommandError, formatBytes, parseCommand } from "../terminal.ts";
@@ -78,7 +78,7 @@ async function describe(folder: typeof folders[number]): Promise<string> {
   if (!record) {
     const newest = ours[ours.length - 1];
     const contents = `${pinnedPackages(newest).join(", ")}: ${formatBytes(downloadBytes(newest))}`;
-    return `${folder}  not installed (${contents}); to install it: deno task native install ${folder}`;
+    return `${folder}  not installed (${contents}); to install it: ${taskCommand(`native install ${folder}`)}`;
   }
   const installed = await Promise.all(ours.map(isInstalled));
   const name = ours[installed.indexOf(true)]?.name;
@@ -87,7 +87,7 @@ async function describe(folder: typeof folders[number]): Promise<string> {
     ? `  damaged: ${damage}; ${toMend(folder)}`
     : name
     ? ""
-    : `  other versions than this distmath's; to replace it: deno task native install ${folder}`;
+    : `  other versions than this distmath's; to replace it: ${taskCommand(`native install ${folder}`)}`;
   return `${name ?? folder}  ${record.packages.join(", ")}  ${formatBytes(record.bytes)}  ${
     setFolder({ folder })
   }${hint}`;

@@ -22,6 +22,7 @@ import {
   style,
   withoutColors,
 } from "../terminal.ts";
+import { taskCommand } from "../../internals.ts";
 
 const help = `Run every test that this machine can run: formatting, lint, types, documentation; unit tests;
 cluster tests under every MPI that is found (also below the prefixes in DISTMATH_TEST_PREFIXES, separated by colons);
@@ -368,7 +369,9 @@ export async function test(args: string[]): Promise<number> {
   if (wants("check")) jobs.push({ name: "checks", ranks: 1, run: runChecks });
   if (wants("cluster")) {
     const stacks = await findStacks();
-    if (stacks.length === 0) throw new CommandError("no MPI here has a ScaLAPACK that works; see deno task doctor", 1);
+    if (stacks.length === 0) {
+      throw new CommandError(`no MPI here has a ScaLAPACK that works; see ${taskCommand("doctor")}`, 1);
+    }
     console.log(`tested under:\n${stacks.map(({ name }) => `  ${name}`).join("\n")}`);
     jobs.push(...stacks.flatMap((stack) => clusterJobs(stack, stacks, values.filter)));
   }

@@ -4,7 +4,7 @@
  * @module
  */
 import { basename, delimiter, dirname, join } from "node:path";
-import { searchFolders } from "../../internals.ts";
+import { searchFolders, taskCommand } from "../../internals.ts";
 import { cpuDamage, toMend } from "../native/install.ts";
 import { CommandError, userPath } from "../terminal.ts";
 import { evenSlots, findSlurmAllocation, nameOf } from "./allocation.ts";
@@ -58,7 +58,7 @@ export interface CommandLine {
 const names = ["mpirun", "mpiexec", "mpirun.openmpi", "mpirun.mpich"];
 
 /** How an MPI comes onto a machine that has none. */
-export const installHint = "to install one: deno task native install cpu";
+export const installHint = `to install one: ${taskCommand("native install cpu")}`;
 
 /**
  * Read a launcher's family and version from what `--version` prints; `null` if it is none of those that are known.

@@ -5,7 +5,7 @@
  */
 import { statfsSync } from "node:fs";
 import { basename, dirname, join } from "node:path";
-import { nativePrefix } from "../../internals.ts";
+import { nativePrefix, taskCommand } from "../../internals.ts";
 import { CommandError, formatBytes, ProgressBar } from "../terminal.ts";
 import { findPip } from "./python.ts";
 import { downloadBytes, type NativeSet, pinnedPackages, sets } from "./sets.ts";
@@ -69,7 +69,7 @@ export function cpuDamage(): string | null {
 
 /** What to do about a damaged install. */
 export function toMend(folder: string): string {
-  return `to mend it: deno task native install ${folder}`;
+  return `to mend it: ${taskCommand(`native install ${folder}`)}`;
 }
 
 /** What tells one version of a set from others. */

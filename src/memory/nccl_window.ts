@@ -4,6 +4,7 @@
  * @module
  */
 import { checkNccl, NcclConstant, NcclWindowFlags, openNccl } from "../../ffi/cuda/nccl.ts";
+import { taskCommand } from "../../ffi/task_command.ts";
 import { ConfigurationError } from "../errors.ts";
 import { agree, type Agreeing, freeUnlessAgreed } from "../runtime/agreement.ts";
 import type { Runtime } from "../runtime/runtime.ts";
@@ -25,7 +26,7 @@ export function openNcclWindows(runtime: Runtime, subject: Agreeing): SymmetricH
     if (openNccl().symbols.ncclCommWindowRegister !== null) return;
     throw new ConfigurationError(
       `allocateSymmetricMemory: backend "nccl" needs NCCL 2.27.3 or newer, not ${nccl.version}. ` +
-        `To install it: deno task native install cuda.`,
+        `To install it: ${taskCommand("native install cuda")}.`,
     );
   });
   return {

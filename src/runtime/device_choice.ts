@@ -7,6 +7,7 @@ import { openCudaRuntime } from "../../ffi/cuda/runtime.ts";
 import { environment, LibraryNotFoundError } from "../../ffi/library.ts";
 import { machineMemoryBytes } from "../../ffi/machine.ts";
 import { isWithoutMpi } from "../../ffi/mpi/mod.ts";
+import { taskCommand } from "../../ffi/task_command.ts";
 import { ConfigurationError } from "../errors.ts";
 import { agree } from "./agreement.ts";
 import type { Communicator } from "../mpi/communicator.ts";
@@ -80,7 +81,9 @@ function refuseCpusWithoutMpi(): void {
   if (!isWithoutMpi()) return;
   throw new ConfigurationError(
     "initialize: this job was started without MPI, by RANK and WORLD_SIZE, as torchrun does. That is for GPUs, which NCCL " +
-      "connects, and here CPUs would compute. Start the script by mpirun (deno task run -n 4 script.ts finds it), or on " +
+      `connects, and here CPUs would compute. Start the script by mpirun (${
+        taskCommand("run -n 4 script.ts")
+      } finds it), or on ` +
       "machines with a GPU for each rank.",
   );
 }
@@ -103,7 +106,7 @@ function wishOf(wanted: "auto" | "cpu" | number, localRank: number): Wish {
       gpu: null,
       warning:
         `this machine has a GPU, but the CUDA libraries were not found, so that CPUs compute. To install them: ` +
-        `deno task native install cuda; to silence this: DISTMATH_DEVICE=cpu`,
+        `${taskCommand("native install cuda")}; to silence this: DISTMATH_DEVICE=cpu`,
     };
   }
   if (count > 1 && localRank >= roomOnGpus()) {

@@ -6,6 +6,7 @@
 import { allowedCores, machineCores } from "../../ffi/machine.ts";
 import { keepFreedMemory } from "../../ffi/memory.ts";
 import { launcher } from "../../ffi/mpi/mod.ts";
+import { taskCommand } from "../../ffi/task_command.ts";
 import { StateError } from "../errors.ts";
 import { describe, keysOf, readOptions } from "../options.ts";
 import { agree, alone } from "./agreement.ts";
@@ -127,7 +128,7 @@ function join(options: InitializeOptions): Runtime {
   if (launcher() === null) {
     runtime.warnOnce(
       "alone",
-      "no launcher started this process: it is the only rank. For 4: deno task run -n 4 script.ts",
+      `no launcher started this process: it is the only rank. For 4: ${taskCommand("run -n 4 script.ts")}`,
     );
   }
   return runtime;

@@ -3,6 +3,7 @@
  *
  * @module
  */
+import { taskCommand } from "../../ffi/task_command.ts";
 
 /** Where the ranks of a job run. */
 export interface Placement {
@@ -32,5 +33,5 @@ export function bindingWarning(placement: Placement, machineCores: number, binds
   if (!isBound || 2 * localSize * threadsOf(placement) > machineCores) return null;
   const ranks = localSize === 1 ? "the rank of this machine is" : `each of the ${localSize} ranks of this machine is`;
   return `${ranks} bound to ${cores} of its ${machineCores} cores, so that half of them or more stay idle. ` +
-    `Start by "mpirun --bind-to none …" or by "deno task run", which does not bind.`;
+    `Start by "mpirun --bind-to none …" or by "${taskCommand("run")}", which does not bind.`;
 }

@@ -160,6 +160,24 @@ function twoNpy(): Uint8Array<ArrayBuffer> {
   return bytes;
 }
 
+Deno.test("messages name tasks as they are called here: by URL where the library is from one", async () => {
+  await using server = serve();
+  using folder = temporaryFolder();
+  const origin = `http://127.0.0.1:${server.addr.port}`;
+  const env = { DENO_DIR: `${folder.path}/deno`, DISTMATH_MPI: "/nonexistent" };
+  const run = (library: string) => {
+    const code = `import { Communicator } from "${library}mod.ts"; Communicator.world();`;
+    Deno.writeTextFileSync(`${folder.path}/script.ts`, code);
+    return finish(start(Deno.execPath(), ["run", "-A", "script.ts"], { cwd: folder.path, env }));
+  };
+  assertStringIncludes(
+    (await run(`${origin}/`)).stderr,
+    `deno run -A ${origin}/scripts/main.ts native install cpu, or`,
+  );
+  const local = await run(root);
+  assertStringIncludes(local.stderr, "deno task native install cpu, or");
+});
+
 Deno.test("the server that README names serves modules", async () => {
   const [, source] = /^python3 -c "(.*)"$/m.exec(Deno.readTextFileSync(`${root}README.md`))!;
   const args = ["-u", "-c", source.replace("test(H)", "test(H, port=0, bind='127.0.0.1')")];

@@ -22,8 +22,8 @@ const ELEMENTWISE = words(`
 
 /** What only tools need. */
 const INTERNALS = words(`
-  agree exchange environment nativePrefix openedLibraries searchFolders findCompiler launcher findGpuDriver inspectGpus isHeld roomOnGpus
-  NcclCommunicator LongWaits makePresencePage PRESENCE_VARIABLE whereRanksAre
+  agree exchange environment nativePrefix openedLibraries searchFolders taskCommand findCompiler launcher findGpuDriver inspectGpus
+  isHeld roomOnGpus NcclCommunicator LongWaits makePresencePage PRESENCE_VARIABLE whereRanksAre
   liveAllocations allocate dtypeOf isNarrowFloat parseNpyHeader EPILOG_NAMES packQualifiers qualifiersObject nearest`);
 
 const ERRORS = words(`

@@ -9,6 +9,7 @@ import { cacheFolder, hasCached, readCached, writeCached } from "../../../ffi/ke
 import { addressOf, fromCString, toCString } from "../../../ffi/memory.ts";
 import { checkNvrtc, NVRTC_SYMBOLS, nvrtcError, NvrtcResult, openNvrtc } from "../../../ffi/cuda/nvrtc.ts";
 import { launcher } from "../../../ffi/mpi/mod.ts";
+import { taskCommand } from "../../../ffi/task_command.ts";
 import { startThread } from "../../../ffi/thread.ts";
 
 /** What is compiled. */
@@ -185,9 +186,9 @@ function architectureFor([major, minor]: Capability, isSpecific: boolean): Pick<
   if (older.length === 0) {
     throw new ConfigurationError(
       `The GPU has compute capability ${major}.${minor}, and NVRTC ${version.join(".")} compiles for ` +
-        `${
-          Math.min(...known) / 10
-        } and newer. For an older CUDA: deno task native install cuda12; or use device "cpu".`,
+        `${Math.min(...known) / 10} and newer. For an older CUDA: ${
+          taskCommand("native install cuda12")
+        }; or use device "cpu".`,
     );
   }
   return { option: `--gpu-architecture=compute_${Math.max(...older)}`, isPtx: true };

@@ -10,6 +10,7 @@
  */
 import { openCublasLt } from "../../../../ffi/cuda/cublaslt.ts";
 import { CublasMpError, CublasMpStatus, openCublasMp } from "../../../../ffi/cuda/cublasmp.ts";
+import { taskCommand } from "../../../../ffi/task_command.ts";
 import { ratesInWords } from "../../../array/gpu_model.ts";
 import type { AlgorithmTimes } from "../../../array/host_model.ts";
 import { isOne, isZero } from "../../../blas/arguments.ts";
@@ -122,7 +123,7 @@ function refuseEmulation({ settings }: EngineRequest): Refusal | null {
   if (openCublasMp().version >= cublasMp && openCublasLt().version >= cublasLt) return null;
   return {
     reason: `computeType ${settings!.computeType} needs ${text}`,
-    instead: "Leave computeType out, or install newer ones: deno task native install cuda",
+    instead: `Leave computeType out, or install newer ones: ${taskCommand("native install cuda")}`,
   };
 }
 

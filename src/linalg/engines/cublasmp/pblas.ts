@@ -5,6 +5,7 @@
  */
 import { CublasDiagType, CublasFillMode, CublasOperation, CublasSideMode } from "../../../../ffi/cuda/cublaslt.ts";
 import { checkCublasMp, cublasMpError, openCublasMp, openCublasMpPblas } from "../../../../ffi/cuda/cublasmp.ts";
+import { taskCommand } from "../../../../ffi/task_command.ts";
 import { allocate, type Scalar } from "../../../dtype/dtype.ts";
 import { LocalArray } from "../../../array/local_array.ts";
 import type { ProcessGrid } from "../../../distribution/mod.ts";
@@ -120,7 +121,7 @@ function functionsOf(routine: PblasRoutine): [query: NativeFunction, compute: Na
   const name = functionName(routine);
   const [query, compute] = [symbols[`${name}_bufferSize`], symbols[name]];
   if (query && compute) return [query, compute];
-  throw new ConfigurationError(`${routine} needs cuBLASMp 0.9 or newer. Run: deno task native install cuda`);
+  throw new ConfigurationError(`${routine} needs cuBLASMp 0.9 or newer. Run: ${taskCommand("native install cuda")}`);
 }
 
 /** Workspace of a call, as large as cuBLASMp wants it. What it refuses is refused here, with its reason. */
