@@ -235,3 +235,15 @@ Deno.test("the changelog tells of this version", () => {
   const { version } = JSON.parse(read("deno.json"));
   assert(RegExp(`^## ${version.replaceAll(".", "\\.")}\\b`, "m").test(read("CHANGELOG.md")));
 });
+
+Deno.test("the package has the command line, and what README shows and links", () => {
+  const { exports, publish } = JSON.parse(read("deno.json")) as {
+    exports: Record<string, string>;
+    publish: { include: string[] };
+  };
+  assertEquals(exports["./cli"], "./scripts/main.ts");
+  const paths = [...read("README.md").matchAll(/\]\(([^)#:]+)\)/g)].map(([, path]) => path);
+  assert(paths.includes("bench/results/overlap_h200.svg"));
+  const isPublished = (path: string) => publish.include.some((one) => path === one || path.startsWith(`${one}/`));
+  assertEquals([...paths, ...Object.values(exports)].filter((path) => !isPublished(path.replace(/^\.\//, ""))), []);
+});
