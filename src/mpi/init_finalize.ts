@@ -32,6 +32,7 @@ import { makeSegmentFolder, SEGMENT_SETTINGS } from "../../ffi/mpi/segment_folde
 import { removeSharedNames, SHARED_NAMES } from "../../ffi/mpi/shared_names.ts";
 import { publishWaits } from "../../ffi/mpi/waits.ts";
 import { libcFunctions } from "../../ffi/memory.ts";
+import { taskCommand } from "../../ffi/task_command.ts";
 import { endWithParent, isMainThread, LAST_WORDS, writeImmediately } from "../../ffi/process.ts";
 import { noteWaiting } from "../../ffi/waiting.ts";
 import { ConfigurationError, StateError } from "../errors.ts";
@@ -146,6 +147,7 @@ function start(): Mpi {
     checkMpi(symbols.MPI_Comm_set_errhandler(communicator, constants.errorsReturn), "MPI_Comm_set_errhandler");
   }
   refuseSingleton(mpi);
+  tellIfAlone(mpi);
   return started = mpi;
 }
 
@@ -218,13 +220,23 @@ export function presenceHere(): Presence | null {
   return alone;
 }
 
+function worldSize({ symbols, constants }: Mpi): number {
+  const size = new Int32Array(1);
+  checkMpi(symbols.MPI_Comm_size(constants.world, size), "MPI_Comm_size");
+  return size[0];
+}
+
+/** Somebody who forgot the launcher learns of it; MPI starts once. */
+function tellIfAlone(mpi: Mpi): void {
+  if (launcher() !== null || worldSize(mpi) !== 1) return;
+  const command = taskCommand("run -n 4 script.ts");
+  console.warn(`distmath: no launcher started this process: it is the only rank. For 4: ${command}`);
+}
+
 /** Refuse a job in which each process is rank 0 of 1, because MPI does not know the launcher. */
 function refuseSingleton(mpi: Mpi): void {
   const starter = launcher();
-  if (starter === null || starter.size === 1) return;
-  const size = new Int32Array(1);
-  checkMpi(mpi.symbols.MPI_Comm_size(mpi.constants.world, size), "MPI_Comm_size");
-  if (size[0] !== 1) return;
+  if (starter === null || starter.size === 1 || worldSize(mpi) !== 1) return;
   throw new ConfigurationError(
     `The launcher started ${starter.size} ranks, but MPI (${mpi.version}, ${mpi.path}, ${mpi.source}) sees only 1, ` +
       `so that every process would be alone. ${howToStart(mpi)}`,

@@ -6,7 +6,6 @@
 import { allowedCores, machineCores } from "../../ffi/machine.ts";
 import { keepFreedMemory } from "../../ffi/memory.ts";
 import { launcher } from "../../ffi/mpi/mod.ts";
-import { taskCommand } from "../../ffi/task_command.ts";
 import { StateError } from "../errors.ts";
 import { describe, keysOf, readOptions } from "../options.ts";
 import { agree, alone } from "./agreement.ts";
@@ -125,12 +124,6 @@ function join(options: InitializeOptions): Runtime {
   setCurrentRuntime(runtime);
   const warning = bindingWarning(placement, machineCores(), launcher()?.kind === "open_mpi");
   if (warning !== null && given.threads === undefined) runtime.warnOnce("binding", warning);
-  if (launcher() === null) {
-    runtime.warnOnce(
-      "alone",
-      `no launcher started this process: it is the only rank. For 4: ${taskCommand("run -n 4 script.ts")}`,
-    );
-  }
   return runtime;
 }
 

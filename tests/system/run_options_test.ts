@@ -213,10 +213,18 @@ Deno.test("cluster-test runs under srun", async () => {
 });
 
 Deno.test("a script without a launcher says once that it is the only rank", async () => {
-  const args = ["run", "-A", `${root}examples/slab.ts`];
-  const { code, stderr } = await finish(start(Deno.execPath(), args, { env: { DISTMATH_DEVICE: "cpu" } }));
   const line = "distmath: no launcher started this process: it is the only rank. For 4: deno task run -n 4 script.ts\n";
-  assertEquals([code, stderr], [0, line]);
+  using folder = temporaryFolder();
+  const worldAlone = `${folder.path}/world.ts`;
+  Deno.writeTextFileSync(
+    worldAlone,
+    `import { Communicator } from "${root}mod.ts"; for (const _ of [1, 2]) Communicator.world().barrier();`,
+  );
+  for (const script of [`${root}examples/slab.ts`, worldAlone]) {
+    const args = ["run", "-A", script];
+    const { code, stderr } = await finish(start(Deno.execPath(), args, { env: { DISTMATH_DEVICE: "cpu" } }));
+    assertEquals([code, stderr], [0, line], script);
+  }
 });
 
 Deno.test("run refuses options that it cannot follow, with exit code 2 and a line", async () => {
