@@ -183,9 +183,12 @@ function isWatched(): boolean {
   return Deno.stderr.isTerminal() && !Deno.env.get("CI") && Deno.env.get("TERM") !== "dumb";
 }
 
-/** Variables for ranks whose output is passed on: after how many seconds they tell of long files, where somebody watches. */
+/**
+ * Variables for ranks whose output is passed on: after how many seconds they tell of long files. Where nobody watches the
+ * lines stay, so that there are fewer.
+ */
 export function progressVariables(): Record<string, string> {
-  return isWatched() && Deno.env.get("DISTMATH_PROGRESS") === undefined ? { DISTMATH_PROGRESS: "2" } : {};
+  return Deno.env.get("DISTMATH_PROGRESS") === undefined ? { DISTMATH_PROGRESS: isWatched() ? "2" : "30" } : {};
 }
 
 /** How a {@linkcode ProgressBar} tells of progress. */

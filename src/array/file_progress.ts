@@ -1,5 +1,5 @@
 /**
- * How far the reading or writing of a large file is: lines of rank 0 on standard error, where somebody watches.
+ * How far the reading or writing of a large file is: lines of rank 0 on standard error.
  *
  * @module
  */
@@ -15,8 +15,7 @@ export const PIECE_BYTES = 2 ** 26;
 
 /**
  * Tells of what takes long: `what` says it (`reading a.npy`), `total` is its bytes on rank 0. A line comes after as many
- * seconds as `DISTMATH_PROGRESS` has, and again after as many; none if it is not set, as in a pipe or in CI: `run` sets it
- * on a terminal.
+ * seconds as `DISTMATH_PROGRESS` has, and again after as many; where it is not set, on a terminal alone. `run` sets it.
  */
 export function fileProgress({ rank }: Runtime, what: string, total: number): FileProgress {
   const seconds = rank === 0 ? secondsBetweenLines() : null;
