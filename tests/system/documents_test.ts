@@ -164,20 +164,21 @@ async function served(
     stdout: "piped",
     stderr: "null",
   }).spawn();
+  const reader = child.stdout.pipeThrough(new TextDecoderStream()).getReader();
   try {
     let told = "";
-    const reader = child.stdout.pipeThrough(new TextDecoderStream()).getReader();
-    while (!/http:\/\/[\d.]+:\d+/.test(told)) {
+    // The whole line: a server ends if nobody takes the rest of what it writes.
+    while (!/http:\/\/[\d.]+:\d+.*\n/.test(told)) {
       const { done, value } = await reader.read();
       assert(!done, told);
       told += value;
     }
-    await reader.cancel();
     const page = await fetch(new URL(path, /http:\/\/[\d.]+:\d+/.exec(told)![0]));
     assertEquals(page.status, 200);
     return `${page.headers.get("content-type")}\n${await page.text()}`;
   } finally {
     child.kill("SIGINT");
+    await reader.cancel();
     await child.status;
   }
 }
