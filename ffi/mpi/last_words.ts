@@ -89,8 +89,8 @@ export function withdrawWords(): void {
 export const END_AT_ONCE = { ...LAST_WORDS, ...SHARED_NAMES } as const;
 
 /**
- * Write a line to standard error, unless it is empty, and end the job with this exit code, from any thread, also while another one waits in MPI.
- * Sees nothing of this module but `removeSharedNames`, so that it can run in a thread of its own.
+ * Write a line to standard error, unless it is empty, and end the job with this exit code, from any thread, also while
+ * another one waits in MPI. Sees nothing of this module but `removeSharedNames`, so that it can run in a thread of its own.
  */
 export function endAtOnce(
   code: number,

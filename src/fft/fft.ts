@@ -11,8 +11,8 @@ import type { CommunicationMatrix } from "../distribution/mod.ts";
 import type { DType } from "../dtype/dtype.ts";
 import type { ComplexOf, RealOf } from "../dtype/element_types.ts";
 import { ConfigurationError, DistributionError, DTypeError, ShapeError } from "../errors.ts";
-import { checkName, describe, readOptions } from "../options.ts";
-import { CollectiveOperation, runOnce } from "../runtime/operation.ts";
+import { checkName, readOptions } from "../options.ts";
+import { checkRepetitions, CollectiveOperation, runOnce } from "../runtime/operation.ts";
 import {
   type Asked,
   type CheckedTransform,
@@ -192,8 +192,9 @@ export class FFT<D extends DType = DType, T extends FFTType | undefined = undefi
   }
 
   /**
-   * Try the engines that are there, unless the options name one, with each of their algorithms that can run the transform, keep the fastest (by the slowest rank's time), and return the times, the fastest first. Collective; it takes
-   * a few executions of each, in place if they will be, and leaves the operand as it is. The choice holds until the next `plan`.
+   * Try the engines that are there, unless the options name one, with each of their algorithms that can run the transform,
+   * keep the fastest (by the slowest rank's time), and return the times, the fastest first. Collective; it takes a few
+   * executions of each, in place if they will be, and leaves the operand as it is. The choice holds until the next `plan`.
    *
    * @throws {StateError} before `plan`, after `releaseOperands` or `free`
    */
@@ -202,9 +203,7 @@ export class FFT<D extends DType = DType, T extends FFTType | undefined = undefi
     const { problem, runtime } = this.#checked;
     const { repetitions, bound, engines, kept } = operation.agree("autotune", () => {
       const { repetitions = 3 } = readOptions("the options of autotune", options, FFT_AUTOTUNE_KEYS);
-      if (!(Number.isInteger(repetitions) && repetitions >= 1)) {
-        throw new RangeError(`repetitions must be a whole number from 1; got ${describe(repetitions)}.`);
-      }
+      checkRepetitions(repetitions);
       const [, bound] = operation.ready("autotune");
       checkAlive("The operand", bound.array, RESET);
       const engines = ableEngines(runtime, problemOn(problem, bound.side), this.#options.engine);

@@ -81,7 +81,8 @@ export function describeElsewhere(words: Int32Array, { fields, ranks, size, word
 
 /**
  * The lowest rank that waits too long ends the job, before others do: of jobs whose ranks all end at the same time, Open
- * MPI 5's launcher hangs in about one of 200. On several machines one rank of each tells before. Runs in a thread of its own, where it sees nothing of this module.
+ * MPI 5's launcher hangs in about one of 200. On several machines one rank of each tells before. Runs in a thread of its
+ * own, where it sees nothing of this module.
  */
 export function watchForEver(
   { counters, text, rank, code, lastWords, page, names }: WatchedState,

@@ -10,7 +10,7 @@ import { type DType, dtypeInfo } from "../../dtype/dtype.ts";
 import { ConfigurationError, ShapeError, StateError } from "../../errors.ts";
 import { describe, keysOf, readOptions } from "../../options.ts";
 import { agree } from "../../runtime/agreement.ts";
-import { CollectiveOperation } from "../../runtime/operation.ts";
+import { checkRepetitions, CollectiveOperation } from "../../runtime/operation.ts";
 import { checkArray, checkTarget, runtimeOf } from "../base_array.ts";
 import { DistributedArray } from "../distributed_array.ts";
 import { explainPlan } from "../explanation.ts";
@@ -197,9 +197,7 @@ export class Redistribution<D extends DType = DType> implements Disposable {
     const operation = this.#operation;
     const { repetitions, operands: { array, target }, algorithms } = operation.agree("autotune", () => {
       const { repetitions = 3 } = readOptions("the options of autotune", options, AUTOTUNE_KEYS);
-      if (!(Number.isInteger(repetitions) && repetitions >= 1)) {
-        throw new RangeError(`repetitions must be a whole number from 1; got ${describe(repetitions)}.`);
-      }
+      checkRepetitions(repetitions);
       const [plan, operands] = operation.ready("autotune");
       const algorithms = plan.algorithmsFor(operands.array.local, operands.target?.local ?? null);
       return { repetitions, operands, algorithms, facts: { repetitions, algorithms } };

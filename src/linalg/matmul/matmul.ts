@@ -8,10 +8,16 @@ import type { DistributedArray } from "../../array/distributed_array.ts";
 import type { CommunicationMatrix } from "../../distribution/mod.ts";
 import type { LocalArray } from "../../array/local_array.ts";
 import type { DType } from "../../dtype/dtype.ts";
-import { describe, keysOf, readOptions } from "../../options.ts";
+import { keysOf, readOptions } from "../../options.ts";
 import { ConfigurationError, StateError } from "../../errors.ts";
 import type { Facts } from "../../runtime/agreement.ts";
-import { CollectiveOperation, type ExecuteOptions, type OperationSettings, runOnce } from "../../runtime/operation.ts";
+import {
+  checkRepetitions,
+  CollectiveOperation,
+  type ExecuteOptions,
+  type OperationSettings,
+  runOnce,
+} from "../../runtime/operation.ts";
 import type { Runtime } from "../../runtime/runtime.ts";
 import {
   type CheckedOperands,
@@ -268,9 +274,7 @@ export class Matmul<D extends DType = DType> implements Disposable {
     const { product } = this.#checked;
     const { repetitions, d, operands, plan: { epilog, options: asked } } = operation.agree("autotune", () => {
       const { repetitions = 3 } = readOptions("the options of autotune", options, AUTOTUNE_OPTION_KEYS);
-      if (!(Number.isInteger(repetitions) && repetitions >= 1)) {
-        throw new RangeError(`repetitions must be a whole number from 1; got ${describe(repetitions)}.`);
-      }
+      checkRepetitions(repetitions);
       const [plan, operands] = operation.ready("autotune");
       this.#checkOperands(plan, operands);
       return { repetitions, d: allocateResult(product), operands, plan, facts: { repetitions } };

@@ -79,7 +79,10 @@ export class CufftMpPlan implements FFTEnginePlan {
     };
   }
 
-  /** See {@linkcode FFTEnginePlan}. Elements are read and written once an axis, and twice more if they are copied, as results in new memory are. */
+  /**
+   * See {@linkcode FFTEnginePlan}. Elements are read and written once an axis, and twice more if they are copied, as results
+   * in new memory are.
+   */
   predict(): AlgorithmTimes | null {
     const { problem, inplace } = this.#request;
     const { size } = this.#runtime;
