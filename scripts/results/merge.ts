@@ -283,7 +283,7 @@ function describeEnd(
 function describeLimit({ timeoutSeconds, testSeconds }: JobEnd): string {
   return testSeconds === undefined
     ? `the job did not end within ${timeoutSeconds} s`
-    : `no test began or ended within ${testSeconds} s`;
+    : `no test began or ended within ${testSeconds} s (clusterTest takes timeoutSeconds for a longer one)`;
 }
 
 /** Ranks for people: `rank 1`, `ranks 0, 2`. */

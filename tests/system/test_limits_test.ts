@@ -20,7 +20,12 @@ Deno.test("sound tests may take longer together than one may; one that may take 
   assertEquals(tests.map(({ outcome }) => outcome), ["passed", "passed", "passed", "passed", "failed"]);
   const { failedRanks, details } = tests.at(-1)!;
   assertEquals(failedRanks, [1]);
-  assertMatch(details, new RegExp(`no test began or ended within ${testSeconds} s: .*rank 1 was in "hangs on rank 1"`));
+  assertMatch(
+    details,
+    new RegExp(
+      `no test began or ended within ${testSeconds} s \\(clusterTest takes timeoutSeconds for a longer one\\): .*rank 1 was in "hangs on rank 1"`,
+    ),
+  );
 });
 
 Deno.test("a file that hangs before its first test is ended", async () => {
