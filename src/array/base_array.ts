@@ -59,7 +59,7 @@ export abstract class BaseArray<D extends DType = DType> implements Disposable {
   /** An array of a part that fits the bound distribution: a view of `owner`, if there is one. */
   protected constructor({ runtime, local, distribution, order, isBorrowed = false }: Held<D>, owner: BaseArray | null) {
     this.runtime = runtime;
-    this.shape = Object.freeze([...distribution.globalShape!]);
+    this.shape = distribution.globalShape!;
     this.dtype = local.dtype;
     this.distribution = distribution;
     this.order = order;

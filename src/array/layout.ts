@@ -15,7 +15,9 @@ export type Order = "C" | "F";
 
 /** The number of elements of an array of this shape; 1 for no dimensions. */
 export function sizeOfShape(shape: readonly number[]): number {
-  return shape.reduce((product, extent) => product * extent, 1);
+  let size = 1;
+  for (const extent of shape) size *= extent;
+  return size;
 }
 
 /** The most dimensions that an array may have: as many as NumPy's. */
@@ -28,7 +30,8 @@ export const MOST_DIMENSIONS = 64;
  * @throws {ShapeError} if an extent is negative or a fraction, there are too many, or the array is too large to be counted.
  */
 export function checkShape(given: readonly number[], what = "The shape"): readonly number[] {
-  const shape: readonly number[] = Object.freeze(Array.isArray(given) ? [...given] : []);
+  const shape: readonly number[] = Object.freeze(Array.isArray(given) ? given.slice() : []);
+  if (isShape(shape)) return shape;
   if (!Array.isArray(given) || !shape.every((extent) => typeof extent === "number")) {
     throw new TypeError(`${what} must be an array of numbers such as [128, 64], not ${describe(given)}.`);
   }
@@ -40,10 +43,17 @@ export function checkShape(given: readonly number[], what = "The shape"): readon
       `${what} has ${shape.length} dimensions; arrays have at most ${MOST_DIMENSIONS}, as in NumPy.`,
     );
   }
-  if (!Number.isSafeInteger(sizeOfShape(shape))) {
-    throw new ShapeError(`${what}, ${describe(shape)}, has more than 2^53 elements.`);
+  throw new ShapeError(`${what}, ${describe(shape)}, has more than 2^53 elements.`);
+}
+
+/** Whether extents are a shape: in one pass, since every new array asks. */
+function isShape(extents: readonly number[]): boolean {
+  let size = 1;
+  for (const extent of extents) {
+    if (!Number.isInteger(extent) || extent < 0) return false;
+    size *= extent;
   }
-  return shape;
+  return extents.length > 0 && extents.length <= MOST_DIMENSIONS && Number.isSafeInteger(size);
 }
 
 /**

@@ -79,6 +79,8 @@ export class LocalArray<D extends DType = DType> implements Strided {
   readonly memory: Memory;
   readonly #host: TypedArray | null;
   readonly #device: DeviceMemory | null;
+  /** The address of the first element in host memory, once it was asked for: it stays as long as the memory does. */
+  #address: bigint | null = null;
 
   /** Only what the constructor made is one: no Proxy, and nothing that merely has the prototype. */
   static [Symbol.hasInstance](value: unknown): boolean {
@@ -94,28 +96,11 @@ export class LocalArray<D extends DType = DType> implements Strided {
    * @throws {ShapeError} if strides do not fit the shape, or `data` is too short.
    */
   constructor(options: LocalArrayOptions<D>) {
-    const given = readOptions("the options of LocalArray", options ?? null, LOCAL_ARRAY_KEYS);
-    const { data, dtype, offset = 0, memory } = given;
-    const shape = checkShape(given.shape, "The local shape");
-    const strides = Object.freeze([...given.strides ?? stridesOf(shape, "C")]);
-    if (strides.length !== shape.length || !strides.every((stride) => Number.isInteger(stride) && stride >= 0)) {
-      throw new ShapeError(`Strides [${strides}] do not fit the shape [${shape}]: give one whole number a dimension.`);
-    }
+    const { data, dtype, shape, strides, offset, memory } = options instanceof Checked ? options : checked(options);
     const isHost = ArrayBuffer.isView(data);
-    if (isHost) checkFixed(data);
-    const available = isHost ? elementCount(dtype, data) : Math.floor(data.byteLength / dtypeInfo(dtype).itemSize);
-    const needed = shape.includes(0)
-      ? offset
-      : offset + 1 + shape.reduce((sum, extent, dimension) => sum + (extent - 1) * strides[dimension], 0);
-    if (!(offset >= 0 && needed <= available)) {
-      throw new ShapeError(
-        `An array of shape [${shape}] with strides [${strides}] from element ${offset} on needs ${needed} elements, ` +
-          `but the ${data.constructor.name} holds ${available} of ${dtype}.`,
-      );
-    }
     this.#host = isHost ? data : null;
     this.#device = isHost ? null : data;
-    this.memory = memory ?? (isHost ? "host" : "device");
+    this.memory = memory;
     this.dtype = dtype;
     this.shape = shape;
     this.strides = strides;
@@ -201,7 +186,17 @@ export class LocalArray<D extends DType = DType> implements Strided {
 
   /** The address of element (0, 0, …). It keeps nothing alive: hold on to the array. */
   get address(): bigint {
-    const start = this.#host === null ? this.buffer.address : addressOf(this.data);
+    if (this.#host === null) return this.#shifted(this.buffer.address);
+    // Which throws if the memory is gone.
+    const { data } = this;
+    if (this.#address !== null) return this.#address;
+    // The elements of a small array may move until somebody has asked for its buffer.
+    void data.buffer;
+    return this.#address = this.#shifted(addressOf(data));
+  }
+
+  /** From the address of the memory to that of the first element. */
+  #shifted(start: bigint): bigint {
     return this.offset === 0 ? start : start + BigInt(this.offset * dtypeInfo(this.dtype).itemSize);
   }
 
@@ -444,6 +439,42 @@ export class LocalArray<D extends DType = DType> implements Strided {
   }
 }
 
+/** What an array is made of, once it is known to fit. A class, so that the constructor knows it again. */
+class Checked<D extends DType> implements LocalArrayOptions<D> {
+  constructor(
+    readonly data: TypedArray | DeviceMemory,
+    readonly dtype: D,
+    readonly shape: readonly number[],
+    readonly strides: readonly number[],
+    readonly offset: number,
+    readonly memory: Memory,
+  ) {}
+}
+
+/** Check what an array is to be made of. */
+function checked<D extends DType>(options: LocalArrayOptions<D>): Checked<D> {
+  const given = readOptions("the options of LocalArray", options ?? null, LOCAL_ARRAY_KEYS);
+  const { data, dtype, offset = 0 } = given;
+  const shape = checkShape(given.shape, "The local shape");
+  const strides = Object.freeze([...given.strides ?? stridesOf(shape, "C")]);
+  if (strides.length !== shape.length || !strides.every((stride) => Number.isInteger(stride) && stride >= 0)) {
+    throw new ShapeError(`Strides [${strides}] do not fit the shape [${shape}]: give one whole number a dimension.`);
+  }
+  const isHost = ArrayBuffer.isView(data);
+  if (isHost) checkFixed(data);
+  const available = isHost ? elementCount(dtype, data) : Math.floor(data.byteLength / dtypeInfo(dtype).itemSize);
+  const needed = shape.includes(0)
+    ? offset
+    : offset + 1 + shape.reduce((sum, extent, dimension) => sum + (extent - 1) * strides[dimension], 0);
+  if (!(offset >= 0 && needed <= available)) {
+    throw new ShapeError(
+      `An array of shape [${shape}] with strides [${strides}] from element ${offset} on needs ${needed} elements, ` +
+        `but the ${data.constructor.name} holds ${available} of ${dtype}.`,
+    );
+  }
+  return new Checked(data, dtype, shape, strides, offset, given.memory ?? (isHost ? "host" : "device"));
+}
+
 /** Whether the buffer of a typed array was transferred away, which leaves no length. Shared memory never is. */
 function isDetached(data: TypedArray): boolean {
   if (lengthOf(data) > 0) return false;
@@ -480,10 +511,11 @@ function make<D extends DType>(
   stream: Stream | null,
   isCleared: boolean,
 ): LocalArray<D> {
-  checkShape(shape, "The local shape");
-  const size = sizeOfShape(shape);
+  const extents = checkShape(shape, "The local shape");
+  const size = sizeOfShape(extents);
   const data = stream ? new DeviceBuffer(stream, size * dtypeInfo(dtype).itemSize) : hostMemory(dtype, size, isCleared);
-  return new LocalArray({ data, dtype, shape, strides: stridesOf(shape, order) });
+  const strides = Object.freeze(stridesOf(extents, order));
+  return new LocalArray(new Checked(data, dtype, extents, strides, 0, stream ? "device" : "host"));
 }
 
 /** From this size on arrays are staggered, and their memory is used again. */

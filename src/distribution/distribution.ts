@@ -82,9 +82,9 @@ export abstract class Distribution {
   /** The distribution of a part of the array, given as one range a dimension, checked and not the whole. */
   protected abstract sliced(ranges: readonly Range[]): Distribution;
 
-  /** Bind this new object. */
+  /** Bind this new object, to a shape that is its own. */
   protected attach(globalShape: readonly number[], size: number, ownership: Ownership): this {
-    this.#binding = { globalShape, size, ownership, sets: [] };
+    this.#binding = { globalShape: Object.freeze(globalShape), size, ownership, sets: [] };
     return this;
   }
 

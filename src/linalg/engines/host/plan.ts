@@ -72,6 +72,11 @@ export class HostPlan implements EnginePlan {
   readonly #alpha: ScalarArgument;
   readonly #beta: ScalarArgument;
   readonly #scaling: { readonly a: FactorScaling; readonly b: FactorScaling };
+  #kept: {
+    readonly operands: LocalOperands;
+    readonly values: EngineValues;
+    readonly execute: () => EpilogValues;
+  } | null = null;
 
   /** Plan for an engine of this name. */
   constructor(
@@ -162,7 +167,22 @@ export class HostPlan implements EnginePlan {
     this.#multiplier.open();
   }
 
+  /** What was prepared for a product in place is kept until other matrices come, or they are released. */
   prepare(operands: LocalOperands, values: EngineValues): () => EpilogValues {
+    const kept = this.#kept;
+    if (kept !== null && kept.operands === operands && kept.values === values) return kept.execute;
+    const execute = this.#prepare(operands, values);
+    // Other results, and an epilog's outputs, are the user's, and new each time.
+    const isSame = operands.d === operands.c && isTrivial(this.#epilog);
+    this.#kept = isSame ? { operands, values, execute } : null;
+    return execute;
+  }
+
+  release(): void {
+    this.#kept = null;
+  }
+
+  #prepare(operands: LocalOperands, values: EngineValues): () => EpilogValues {
     const a = this.#a.prepare(operands.a);
     const b = this.#b.prepare(operands.b);
     const c = operands.c !== null && !isZero(values.beta) ? this.#c!.prepare(operands.c) : null;
