@@ -75,7 +75,7 @@ function bareCall(runtime: Runtime, kind: Kind, [m, n, k]: Shape, at: [a: bigint
   checkCublasMp(symbols.cublasMpMatmul_bufferSize(handle, product, M, N, K, alpha, atA, 1n, 1n, a, atB, 1n, 1n, b,
     beta, 0n, 1n, 1n, d, atD, 1n, 1n, d, device, host), "size");
   const own = kind === "gather" ? columns : rows;
-  const workspace = resources.workspace(Number(device[0]), [own, own === columns ? rows : columns]);
+  const workspace = resources.workspace(() => Number(device[0]), [own, own === columns ? rows : columns]);
   const [bytes, hostBytes] = [BigInt(workspace.byteLength), host[0] < 16n ? 16n : host[0]];
   const hostWorkspace = new Uint8Array(Number(hostBytes));
   const { address } = workspace;

@@ -110,7 +110,7 @@ function gemr2d({ shape, dtype, from, to }: Case, source: DistributedArray, targ
   // deno-fmt-ignore
   checkCublasMp(cublasMpGemr2D_bufferSize(handle, m, n, from0, 1n, 1n, matrices[0], to0, 1n, 1n, matrices[1], device,
     host, comm), "cublasMpGemr2D_bufferSize");
-  const { address } = resources.workspace(Number(device[0]), grids);
+  const { address } = resources.workspace(() => Number(device[0]), grids);
   const hostWork = new Uint8Array(Number(host[0]) + 16);
   // deno-fmt-ignore
   return () => checkCublasMp(cublasMpGemr2D(handle, m, n, from0, 1n, 1n, matrices[0], to0, 1n, 1n, matrices[1], address,

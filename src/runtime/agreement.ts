@@ -185,8 +185,9 @@ interface Subject {
 /** What was given as a runtime; what is none counts as the current one, so that all its ranks learn of the mistake. */
 function subjectOf(operation: string, given: Agreeing): Subject {
   try {
-    const { communicator, checks, isClosed = false } = alone(operation, () => {
-      const { communicator, checks, isClosed } = given;
+    // Reading the current runtime runs nothing of a user's.
+    const { communicator, checks, isClosed = false } = given === current ? current : alone(operation, () => {
+      const { communicator, checks, isClosed = false } = given;
       return { communicator, checks, isClosed };
     });
     if (communicator instanceof Communicator) {
@@ -272,6 +273,31 @@ export function makeOnAll<T>(subject: Agreeing, operation: string, make: () => T
 /** As {@linkcode agree}, whatever `checks` the subject has: for calls that exchange something anyway. */
 export function agreeStrictly(subject: Agreeing, operation: string, check: () => Facts | void): void {
   agreeAs(subject, operation, check, "collective");
+}
+
+/**
+ * The largest of what `produce` returns on each rank, numbers from 0, by one exchange. Collective, also with local checks.
+ *
+ * @throws on every rank what `produce` throws on any.
+ */
+export function largestOnAll(subject: Agreeing, operation: string, produce: () => number): number {
+  let own = Infinity;
+  let failure: unknown;
+  try {
+    own = alone(operation, produce);
+  } catch (error) {
+    failure = error;
+  }
+  const [largest] = within(
+    operation,
+    () => subject.communicator.allReduce(Float64Array.of(own), { op: "max" }),
+  );
+  if (largest === Infinity) {
+    agreeStrictly(subject, operation, () => {
+      if (own === Infinity) throw failure;
+    });
+  }
+  return largest;
 }
 
 /**

@@ -94,7 +94,7 @@ for (const order of ["C", "F"] as const) {
           distribute(runtime, matrix, { distribution, dtype: "float32", order });
         const [x, y] = [place(a, at), place(b, bt)]
           .map((array) => array.to({ memory: memory === "usual" ? usual : "host" }));
-        const sum = place(c, ct);
+        const sum = memory === "usual" ? place(c, ct) : place(c, ct).to({ memory: "host" });
         const before = onDevice();
         const object = new Matmul(x, y, { c: sum, beta: 1, inplace: true });
         object.plan();

@@ -11,7 +11,6 @@ import {
 import type { LocalArray } from "../../../array/local_array.ts";
 import { allocate, type DType, dtypeInfo, type Scalar } from "../../../dtype/dtype.ts";
 import type { Stream } from "../../../gpu/stream.ts";
-import { agreeStrictly } from "../../../runtime/agreement.ts";
 import type { Runtime } from "../../../runtime/runtime.ts";
 import { type ScaleType, scaleTypeOf } from "../../matmul/compute_type.ts";
 import type { MatmulProblem } from "../../matmul/problem.ts";
@@ -102,8 +101,8 @@ export class NativeProduct implements Disposable {
     this.descriptor = new MatmulDescriptor(resources, computeType);
     this.#describe(request, call, algorithm);
     describe(this.descriptor);
-    const bytes = this.#askForWorkspace(runtime, problem.c !== null);
-    this.workspace = resources.workspace(bytes, [...new Set([gridD, gridA, gridB])]);
+    const ask = () => this.#askForWorkspace(runtime, problem.c !== null);
+    this.workspace = resources.workspace(ask, [...new Set([gridD, gridA, gridB])]);
   }
 
   setScalars(alpha: Scalar, beta: Scalar): void {
@@ -169,25 +168,23 @@ export class NativeProduct implements Disposable {
     }
   }
 
-  /** Allocate workspace on the host, and return how much is needed on the GPU. Collective. */
-  #askForWorkspace(runtime: Runtime, withC: boolean): number {
+  /** Allocate workspace on the host, and return how much is needed on the GPU. Local. */
+  #askForWorkspace({ stream }: Runtime, withC: boolean): number {
     const [device, host] = [new BigUint64Array(1), new BigUint64Array(1)];
     const { a, b, c, d } = this.#matrices;
     const [m, n, k] = this.#extents;
     this.setScalars(1, withC ? 1 : 0);
-    agreeStrictly(runtime, "cublasMpMatmul_bufferSize", () => {
-      // deno-fmt-ignore
-      checkCublasMp(
-        this.#resources.symbols.cublasMpMatmul_bufferSize(
-          this.#resources.handleOn(runtime.stream!), this.descriptor.handle, m, n, k,
-          this.#alpha, SOMEWHERE, 1n, 1n, a.handle, SOMEWHERE, 1n, 1n, b.handle,
-          this.#beta, withC ? SOMEWHERE : 0n, 1n, 1n, c.handle, SOMEWHERE, 1n, 1n, d.handle,
-          device, host,
-        ),
-        "cublasMpMatmul_bufferSize",
-      );
-      this.#hostWorkspace = allocate("uint8", Math.max(16, Number(host[0]))) as Uint8Array<ArrayBuffer>;
-    });
+    // deno-fmt-ignore
+    checkCublasMp(
+      this.#resources.symbols.cublasMpMatmul_bufferSize(
+        this.#resources.handleOn(stream!), this.descriptor.handle, m, n, k,
+        this.#alpha, SOMEWHERE, 1n, 1n, a.handle, SOMEWHERE, 1n, 1n, b.handle,
+        this.#beta, withC ? SOMEWHERE : 0n, 1n, 1n, c.handle, SOMEWHERE, 1n, 1n, d.handle,
+        device, host,
+      ),
+      "cublasMpMatmul_bufferSize",
+    );
+    this.#hostWorkspace = allocate("uint8", Math.max(16, Number(host[0]))) as Uint8Array<ArrayBuffer>;
     return Number(device[0]);
   }
 }

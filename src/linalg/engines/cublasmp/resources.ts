@@ -10,7 +10,7 @@ import type { LocalArray } from "../../../array/local_array.ts";
 import { ConfigurationError } from "../../../errors.ts";
 import { MemoryPool } from "../../../memory/memory_pool.ts";
 import { SymmetricBuffer } from "../../../memory/symmetric_memory.ts";
-import { agree } from "../../../runtime/agreement.ts";
+import { agree, largestOnAll } from "../../../runtime/agreement.ts";
 import { beforeMpiEnds } from "../../../mpi/init_finalize.ts";
 import type { Runtime } from "../../../runtime/runtime.ts";
 import type { Event } from "../../../gpu/event.ts";
@@ -145,11 +145,11 @@ export class CublasMpResources {
   }
 
   /**
-   * Workspace of at least so many bytes, which the ranks need not agree on, registered with these grids. All plans share
-   * it, and their products run one after the other. Collective.
+   * Workspace of at least so many bytes, as this rank is told by `ask`, registered with these grids. All plans share it, and
+   * their products run one after the other. Collective; fails on every rank if `ask` does on any.
    */
-  workspace(bytes: number, grids: readonly bigint[]): Workspace {
-    const [needed] = this.#runtime.communicator.allReduce(Float64Array.of(bytes), { op: "max" });
+  workspace(ask: () => number, grids: readonly bigint[]): Workspace {
+    const needed = largestOnAll(this.#runtime, "cublasMpMatmul_bufferSize", ask);
     let workspace = this.#workspaces.at(-1);
     if (workspace === undefined || workspace.byteLength < needed) {
       const usual = workspace === undefined ? this.#runtime.device.memoryBytes * FIRST_SHARE : 0;

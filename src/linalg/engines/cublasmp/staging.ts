@@ -4,11 +4,11 @@
  *
  * @module
  */
-import type { LocalArray } from "../../../array/local_array.ts";
+import { LocalArray } from "../../../array/local_array.ts";
 import type { Scratch } from "../../../array/redistribution/gpu_executor.ts";
 import { Redistributor } from "../../../array/redistribution/redistributor.ts";
 import type { Distribution } from "../../../distribution/mod.ts";
-import { agree } from "../../../runtime/agreement.ts";
+import { copyFromDevice } from "../../../memory/copy.ts";
 import type { Runtime } from "../../../runtime/runtime.ts";
 import type { Matrix } from "../../matmul/problem.ts";
 import { KeptArray } from "../kept_array.ts";
@@ -44,6 +44,8 @@ export class Stage {
   readonly #placed: KeptArray;
   /** A copy on the GPU of a part in the memory of the host. */
   readonly #near: KeptArray;
+  /** What a result in the memory of the host is copied from if that has gaps. */
+  #dense: LocalArray | null = null;
   /** Whether gaps between columns had to be closed. */
   #hadGaps = false;
 
@@ -83,7 +85,7 @@ export class Stage {
 
   /** Bytes that it keeps, without the scratch memory. */
   get byteLength(): number {
-    const held = [this.#placed, this.#near, this.#redistributor];
+    const held = [this.#placed, this.#near, this.#dense, this.#redistributor];
     return held.reduce((sum, memory) => sum + (memory?.byteLength ?? 0), 0);
   }
 
@@ -99,6 +101,8 @@ export class Stage {
   free(): void {
     this.#placed.free();
     this.#near.free();
+    this.#dense?.release();
+    this.#dense = null;
     this.#redistributor?.free();
   }
 
@@ -126,10 +130,19 @@ export class Stage {
     if (stored.isOnDevice) return this.#mover(this.#inner(), this.#seen(stored), "F");
     const near = this.#near.have(stored.dtype, stored.shape, "F");
     const bring = this.#mover(this.#inner(), this.#seen(near), "F");
+    // A rank that found no memory later on would be alone with its error.
+    const dense = this.#denseOf(stored);
     return () => {
       bring();
-      agree(this.#runtime, "Matmul.execute", () => stored.set(near));
+      copyFromDevice(dense.view(), near.address, this.#runtime.stream!);
+      if (dense !== stored) stored.set(dense);
     };
+  }
+
+  /** A result in host memory without gaps between its columns: itself, or what it is copied from. */
+  #denseOf(stored: LocalArray): LocalArray {
+    if (stored.isDense("F")) return stored;
+    return this.#dense ??= LocalArray.empty(stored.dtype, stored.shape, "F");
   }
 
   /** Have the memory for moving a stored part without gaps; one with gaps may need more. Local. False before {@linkcode open}. */
