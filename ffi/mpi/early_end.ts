@@ -15,8 +15,11 @@ export const LINGER_MICROSECONDS = 1_000_000n;
 
 let isPrepared = false;
 
-/** For the others to come: who comes when the name is gone sees nothing of this process. */
-const LONGEST_WAIT_MILLISECONDS = 2000;
+/**
+ * For the others to come, who see nothing of this process when the name is gone, and would leave another one: twice as long
+ * as this one took, which a busy machine delays as well, and within these limits.
+ */
+const arrivalMilliseconds = () => Math.min(Math.max(2000, 2 * performance.now()), 6000);
 
 /**
  * Have this process end a second later, and leave no name behind; nothing without a launcher. MPI may still start. Waits for
@@ -28,6 +31,6 @@ export function prepareEarlyEnd(): void {
   const presence = joinPresence();
   presence?.failBeforeStart();
   presence?.removeNameAtExit();
-  presence?.waitForArrivals(LONGEST_WAIT_MILLISECONDS);
+  presence?.waitForArrivals(arrivalMilliseconds());
   pauseAtExit(LINGER_MICROSECONDS);
 }

@@ -125,12 +125,13 @@ export class Presence {
     if (this.#ownWords[FIELDS.STATE] === PRESENT.HERE) this.setState(PRESENT.FAILING);
   }
 
-  /** Wait until all ranks of the machine have come, but not for longer. */
-  waitForArrivals(milliseconds: number): void {
+  /** Wait until all ranks of the machine have come, but not for longer; returns whether they have. */
+  waitForArrivals(milliseconds: number): boolean {
     const never = new Int32Array(new SharedArrayBuffer(WORD_BYTES));
     const until = performance.now() + milliseconds;
     const haveCome = () => Atomics.load(this.#words, WORDS.ARRIVED) >= this.#localSize;
     while (!haveCome() && performance.now() < until) Atomics.wait(never, 0, 0, 1);
+    return haveCome();
   }
 
   /** Tell that this rank starts MPI, in which it waits for the others, and where in the script. */

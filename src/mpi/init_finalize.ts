@@ -126,6 +126,8 @@ function start(): Mpi {
     if (known !== null) {
       announceStart(known);
       waitWhileFailing(known);
+      // MPI_Init would wait for them all the same, without a word.
+      if (!known.isSeen && !known.waitForArrivals(ARRIVAL_MILLISECONDS)) lookOn(known, "start");
     }
     const folder = mpi.vendor === "open_mpi" ? shareInOwnFolder() : null;
     checkMpi(symbols.MPI_Init_thread(0n, 0n, constants.threadSerialized, flag), "MPI_Init_thread");
@@ -138,7 +140,7 @@ function start(): Mpi {
     if (mpi.vendor === "none") checkMpi(symbols.MPI_Barrier(constants.world), "MPI_Barrier");
     if (presence !== null) {
       announceWaits(mpi, presence);
-      if (!presence.isSeen) presence.atNextWait = () => lookOn(presence);
+      if (!presence.isSeen) presence.atNextWait = () => lookOn(presence, "call");
     }
     if (presence?.countStart() && mpi.vendor === "mpich") removeSharedNames(libcFunctions(SHARED_NAMES));
     globalThis.addEventListener("unload", endWithProcess);
@@ -197,10 +199,16 @@ function announceWaits(mpi: Mpi, presence: Presence): void {
   publishWaits(presence, { handle: constants.world, rank: rankIn(constants.world)! }, rankIn);
 }
 
-let lookOn = (_: Presence) => {};
+/** Ranks that are started together come within this time of each other. */
+const ARRIVAL_MILLISECONDS = 500;
+
+/** What a rank is about to wait in: the start of MPI, for ranks that come late, or a call. */
+type Wait = "start" | "call";
+
+let lookOn = (_presence: Presence, _wait: Wait) => {};
 
 /** Have something called at each wait of this rank until it is withdrawn, where no command looks on. */
-export function atNextWait(action: (presence: Presence) => void): void {
+export function atNextWait(action: (presence: Presence, wait: Wait) => void): void {
   lookOn = action;
 }
 

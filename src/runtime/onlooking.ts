@@ -2,8 +2,9 @@
  * Telling of ranks that wait for long where no command looks on, as under plain `mpirun`: a thread of one rank of each
  * machine looks at the memory that they share.
  *
- * It is started at the first wait of a script, by the rank that gets there first. Until then, and for what happens in
- * `initialize()` and at the end, there is none: it would take most of the time of a script that does nothing else.
+ * It is started at the first wait of a script, by the rank that gets there first, or before MPI starts, if other ranks of
+ * the machine come late. Else, for what happens in `initialize()` and at the end, there is none: it would take most of the
+ * time of a script that does nothing else.
  *
  * @module
  */
@@ -19,8 +20,8 @@ import { describeRanks } from "./watchdog_thread.ts";
 const end = new Int32Array(new SharedArrayBuffer(4));
 let isJoining = false;
 
-atNextWait((presence) => {
-  if (isJoining) return;
+atNextWait((presence, wait) => {
+  if (isJoining && wait === "call") return;
   presence.atNextWait = null;
   if (presence.claimLooking()) start(presence);
 });

@@ -3,9 +3,11 @@ import { assert, assertEquals, assertMatch } from "@std/assert";
 import { fileURLToPath } from "node:url";
 import { type MpiInstallation, newestLaunchers, runJob, testUnderEveryMpi } from "../mpi_installations.ts";
 import { lineOf } from "../script_lines.ts";
+import { slowdown } from "../leavings.ts";
 import { main } from "../system/command.ts";
 
-const PATIENCE_SECONDS = 1;
+/** A thread of a busy machine looks later, and is to have looked twice before a job ends. */
+const patienceSeconds = () => Math.max(1, slowdown() / 4);
 /** Of ranks that end at the same time, one is less than this behind on a busy machine. */
 const PEACE_SECONDS = 6;
 /** The thread looks each millisecond, so that it is at it when the process ends. */
@@ -14,13 +16,14 @@ const TIMES = 5;
 
 const fixture = fileURLToPath(new URL("./fixtures/waits_unseen.ts", import.meta.url));
 
-const run = (mpi: MpiInstallation, ranks: number, way: string, patienceSeconds: number, ...limit: string[]) =>
+const run = (mpi: MpiInstallation, ranks: number, way: string, patience: number, ...limit: string[]) =>
   runJob(mpi, ranks, ["run", "-A", "--no-check", fixture, way, ...limit], {
-    environment: { DISTMATH_PATIENCE_SECONDS: String(patienceSeconds) },
+    environment: { DISTMATH_PATIENCE_SECONDS: String(patience) },
   });
 
 const lines = {
   receives: lineOf(fixture, "world.receive(").source,
+  starts: lineOf(fixture, "initialize({ // starts").source,
   awaits: lineOf(fixture, "world.barrier(); // waits").source,
 };
 
@@ -40,7 +43,8 @@ const TOLD: [way: string, isEnded: boolean, who: string, ranks: string[]][] = [
 
 for (const [way, isEnded, who, ranks] of TOLD) {
   testUnderEveryMpi(`under a launcher alone it is told where ranks wait, and the job goes on: ${way}`, async (mpi) => {
-    const { code, output } = await run(mpi, 2, way, PATIENCE_SECONDS);
+    const patience = patienceSeconds();
+    const { code, output } = await run(mpi, 2, way, patience);
     assertEquals([code !== 0, output.match(/is done/g)?.length ?? 0], isEnded ? [true, 0] : [false, 2], output);
     assertEquals(output.includes("fault at"), isEnded, output);
     const told = RegExp(
@@ -53,10 +57,22 @@ for (const [way, isEnded, who, ranks] of TOLD) {
     const seconds = Array.from(output.matchAll(told), ([, seconds]) => Number(seconds));
     assert(seconds.length >= 2, output);
     // Each time twice as long as before, and a look later at the most, which a busy machine may delay.
-    seconds.forEach((waited, i) => assert(waited >= PATIENCE_SECONDS * 2 ** i, output));
+    seconds.forEach((waited, i) => assert(waited >= Math.floor(patience * 2 ** i), output));
     assertEquals(output.match(/has waited for/g)?.length, seconds.length, "one rank tells, and in whole");
   });
 }
+
+testUnderEveryMpi("under a launcher alone it is told that a rank has not started MPI", async (mpi) => {
+  const patience = patienceSeconds();
+  const { code, output } = await run(mpi, 2, "start late", patience);
+  assertEquals([code, output.match(/is done/g)?.length], [0, 2], output);
+  const told = RegExp(
+    "^distmath: rank 1 has waited for (\\d+) s; the ranks of this machine are here:\n" +
+      `  a rank that has not started MPI\n  rank 1 waits in MPI_Init at ${lines.starts}\nThe job goes on`,
+    "m",
+  );
+  assert(Number(told.exec(output)?.[1]) >= Math.floor(patience), output);
+});
 
 testUnderEveryMpi(
   "under a launcher alone nothing is said of ranks that work for long between two calls",
@@ -69,21 +85,22 @@ testUnderEveryMpi(
 
 for (const mpi of newestLaunchers) {
   Deno.test(`where there is a time limit, that alone is told of [${mpi.name}]`, async () => {
-    const { code, output } = await run(mpi, 2, "receive from each other", PATIENCE_SECONDS, "3");
+    const { code, output } = await run(mpi, 2, "receive from each other", patienceSeconds(), "3");
     assertEquals(code, 124, output);
     assertMatch(output, /rank 0 has waited for more than 3 s \(timeoutSeconds\)/);
     assert(!output.includes("The job goes on"), output);
   });
 
   Deno.test(`where a command looks on, it alone tells [${mpi.name}]`, async () => {
-    const env = { DISTMATH_PATIENCE_SECONDS: String(PATIENCE_SECONDS) };
+    const patience = patienceSeconds();
+    const env = { DISTMATH_PATIENCE_SECONDS: String(patience) };
     const job = ["run", "--mpirun", mpi.mpirun, "-n", "2", fixture, "wait for one that works"];
     const { code, stderr } = await main(job, { env });
     assertEquals(code, 0, stderr);
     const seconds = Array.from(stderr.matchAll(/rank 1 has waited for (\d+) s/g), ([, seconds]) => Number(seconds));
     assert(seconds.length >= 2, stderr);
     // A second one would tell at the same times.
-    seconds.slice(1).forEach((waited, i) => assert(waited >= PATIENCE_SECONDS * 2 ** (i + 1), stderr));
+    seconds.slice(1).forEach((waited, i) => assert(waited >= Math.floor(patience * 2 ** (i + 1)), stderr));
   });
 
   Deno.test(`a job ends as ever while a thread looks at its ranks [${mpi.name}]`, async () => {
