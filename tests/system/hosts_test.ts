@@ -169,17 +169,31 @@ testOnHosts("cluster-test runs on two hosts", newestLaunchers, async (mpi) => {
   assertEquals(stdout.trim().split("\n").at(-1), "1 passed, 0 failed");
 });
 
-/** Has ranks of two hosts join without MPI, and then something happen to the second host; returns how each ended. */
-async function disturbWithoutMpi(environment: Record<string, string>, fault: (hosts: Hosts) => void) {
-  using hosts = makeHosts();
+/** Start two ranks on each host without MPI; `master` is the host that they join at. */
+function startWithoutMpi(
+  hosts: Hosts,
+  environment: Record<string, string>,
+  args: readonly string[],
+  master: 0 | 1 = 0,
+): Deno.ChildProcess[] {
   const port = freePort();
-  const command = [Deno.execPath(), "run", "-A", "--no-check", `${root}tests/system/fixtures/hosts.ts`, "waits"];
-  const ranks = Array.from({ length: 4 }, (_, rank) => {
-    const place = { ...variablesOf(rank, 4, port), LOCAL_RANK: String(rank % 2), MASTER_ADDR: hosts.addresses[0] };
+  const command = [Deno.execPath(), "run", "-A", "--no-check", `${root}tests/system/fixtures/hosts.ts`, ...args];
+  return Array.from({ length: 4 }, (_, rank) => {
+    const place = { ...variablesOf(rank, 4, port), LOCAL_RANK: String(rank % 2), MASTER_ADDR: hosts.addresses[master] };
     const host = rank < 2 ? 0 : 1;
     const env = { ...environment, ...place, MOCK_HOST: String(host), DISTMATH_MPI: "/nowhere/libmpi.so" };
     return start(hosts.agent, [hosts.addresses[host], command.join(" ")], { env });
   });
+}
+
+/** Has ranks of two hosts join without MPI, and then something happen to the second host; returns how each ended. */
+async function disturbWithoutMpi(
+  environment: Record<string, string>,
+  fault: (hosts: Hosts) => void,
+  master: 0 | 1 = 0,
+) {
+  using hosts = makeHosts();
+  const ranks = startWithoutMpi(hosts, environment, ["waits"], master);
   const errors = ranks.map(({ stderr }) => new Response(stderr).text());
   let [arrived, faultAt] = [0, 0];
   const outputs = await Promise.all(ranks.map(async ({ stdout }) => {
@@ -207,6 +221,31 @@ mockTest(
   "ranks of two hosts join without MPI, and end when one host dies",
   async (environment) => {
     const { codes, told, seconds } = await disturbWithoutMpi(environment, (hosts) => hosts.kill());
+    assertEquals(codes.slice(0, 2), [1, 1], told.join(""));
+    for (const text of told.slice(0, 2)) assertMatch(text, lost("[23] on host2"));
+    assert(seconds < 10 * slowdown(), `${seconds} s`);
+  },
+  "0.10",
+  reason,
+);
+
+mockTest(
+  "ranks of two hosts join at the second one, where rank 0 is not",
+  async (environment) => {
+    using hosts = makeHosts();
+    const ended = await Promise.all(startWithoutMpi(hosts, environment, [], 1).map((child) => finish(child)));
+    const told = ended.map(({ stdout, stderr }) => stdout + stderr).join("");
+    assertEquals(ended.map(({ code }) => code), [0, 0, 0, 0], told);
+    ended.forEach(({ stdout }, rank) => assertStringIncludes(stdout, right[rank], told));
+  },
+  "0.10",
+  reason,
+);
+
+mockTest(
+  "ranks that joined at the second host end when it dies",
+  async (environment) => {
+    const { codes, told, seconds } = await disturbWithoutMpi(environment, (hosts) => hosts.kill(), 1);
     assertEquals(codes.slice(0, 2), [1, 1], told.join(""));
     for (const text of told.slice(0, 2)) assertMatch(text, lost("[23] on host2"));
     assert(seconds < 10 * slowdown(), `${seconds} s`);
