@@ -9,7 +9,14 @@ import { temporaryFolder } from "./command.ts";
 import { serve } from "./server.ts";
 
 const root = new URL("../../", import.meta.url);
-const documents = ["README.md", "ARCHITECTURE.md", "CONTRIBUTING.md", "CHANGELOG.md", "bench/README.md"];
+const documents = [
+  "README.md",
+  "COMING_FROM.md",
+  "ARCHITECTURE.md",
+  "CONTRIBUTING.md",
+  "CHANGELOG.md",
+  "bench/README.md",
+];
 
 interface Block {
   document: string;
