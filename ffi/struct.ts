@@ -22,6 +22,7 @@ export type FieldValue<T extends FieldType> = T extends "i64" | "u64" ? bigint
   : T extends number ? Uint8Array
   : number;
 
+/** The name of a field. */
 export type FieldName<L extends StructLayout> = keyof L["fields"] & string;
 
 /** Values for some of the fields of a layout. */
@@ -51,6 +52,7 @@ export function createStruct<const L extends StructLayout>(
   return bytes;
 }
 
+/** Write a field of a struct. */
 export function writeField<L extends StructLayout>(
   layout: L,
   bytes: Uint8Array,
@@ -112,6 +114,7 @@ function readAny(bytes: Uint8Array, offset: number, type: FieldType): number | b
   }
 }
 
+/** The number of bytes that a field takes. */
 export function sizeOfField(type: FieldType): number {
   if (typeof type === "number") return type;
   return type === "u8" ? 1 : type === "u16" ? 2 : type === "i64" || type === "u64" ? 8 : 4;

@@ -17,7 +17,7 @@ import { taskCommand } from "../task_command.ts";
  * `?gemm_`: addresses, and the lengths of the two characters, which Fortran passes unseen. Leading dimensions are at least 1;
  * a beta of 0 overwrites C without reading it.
  */
-const GEMM = {
+export const GEMM = {
   // deno-fmt-ignore
   parameters: [
     /* transa */ "u64", /* transb */ "u64", /* m */ "u64", /* n */ "u64", /* k */ "u64", /* alpha */ "u64",
@@ -61,6 +61,7 @@ export type GemmFunction = Deno.DynamicLibrary<{ gemm: typeof GEMM }>["symbols"]
 /** Who made a BLAS. */
 export type BlasVendor = "mkl" | "openblas" | "blis" | "reference";
 
+/** A BLAS that was opened. */
 export interface Blas {
   /** Who made it; `reference` when nobody says so. */
   readonly vendor: BlasVendor;

@@ -51,7 +51,7 @@ const TRADD = [
 ] as const;
 
 /** The routines, by their names after the letter of the type; those of Hermitian matrices exist for complex types only. */
-const ROUTINES = {
+export const PBLAS_SYMBOLS = {
   trsm: { parameters: TRIANGULAR, result: "void" },
   trmm: { parameters: TRIANGULAR, result: "void" },
   syrk: { parameters: RANK_K, result: "void" },
@@ -65,12 +65,12 @@ const ROUTINES = {
 } as const satisfies Deno.ForeignLibraryInterface;
 
 /** The routines of one type; `null` where there is none. */
-export type Pblas = Deno.DynamicLibrary<typeof ROUTINES>["symbols"];
+export type Pblas = Deno.DynamicLibrary<typeof PBLAS_SYMBOLS>["symbols"];
 
 let opened: Readonly<Record<BlasType, Pblas>> | undefined;
 
 function open(path: string, type: BlasType): Pblas {
-  const routines = { ...Deno.dlopen(path, named(ROUTINES, (name) => `p${type}${name}_`)).symbols };
+  const routines = { ...Deno.dlopen(path, named(PBLAS_SYMBOLS, (name) => `p${type}${name}_`)).symbols };
   const present = Object.entries(routines).filter(([, routine]) => routine !== null);
   noteWaiting(routines, Object.fromEntries(present.map(([name]) => [name, `p${type}${name}`])));
   return routines;

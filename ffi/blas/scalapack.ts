@@ -28,13 +28,18 @@ import { type Mpi, openMpi } from "../mpi/mod.ts";
 import { taskCommand } from "../task_command.ts";
 import { noteWaiting } from "../waiting.ts";
 
-// One distributed matrix: its local part, first row and column (from 1), and its descriptor of nine integers.
+/**
+ * The parameters of a distributed matrix: its local part, first row and column (from 1), and its descriptor of nine
+ * integers.
+ */
 export const A = [/* a */ "u64", /* ia */ "u64", /* ja */ "u64", /* desca */ "u64"] as const;
+/** The parameters of a second matrix, see {@linkcode A}. */
 export const B = [/* b */ "u64", /* ib */ "u64", /* jb */ "u64", /* descb */ "u64"] as const;
+/** The parameters of a third matrix, see {@linkcode A}. */
 export const C = [/* c */ "u64", /* ic */ "u64", /* jc */ "u64", /* descc */ "u64"] as const;
 
 /** `p?gemm_`: every argument is an address, and every integer that lies there has 32 bits. */
-const PGEMM = {
+export const PGEMM = {
   // deno-fmt-ignore
   parameters: [
     /* transa */ "u64", /* transb */ "u64", /* m */ "u64", /* n */ "u64", /* k */ "u64",
@@ -46,14 +51,19 @@ const PGEMM = {
 /** `p?gemm_`: nineteen addresses. */
 export type PgemmFunction = Deno.DynamicLibrary<{ pgemm: typeof PGEMM }>["symbols"]["pgemm"];
 
+/** A ScaLAPACK that was opened, with the BLACS and the BLAS that it uses. */
 export interface Scalapack {
+  /** Whose it is. */
   readonly vendor: "mkl" | "netlib";
   /** The library's own words; of netlib's, which has none, the file's name. */
   readonly version: string;
+  /** The file. */
   readonly path: string;
+  /** How it was found. */
   readonly source: string;
   /** The distributed matrix product of each type. */
   readonly pgemm: Readonly<Record<BlasType, PgemmFunction>>;
+  /** The functions of its BLACS. */
   readonly blacs: BlacsSymbols;
   /** The BLAS that ScaLAPACK itself uses. */
   readonly blas: Blas;

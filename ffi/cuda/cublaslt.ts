@@ -108,6 +108,7 @@ export const CublasLtMatmulDescAttribute = {
   D_OUT_SCALE_MODE: 37,
   EMULATION_DESCRIPTOR: 38,
 } as const;
+/** The number of an attribute. */
 export type CublasLtMatmulDescAttribute = EnumValue<typeof CublasLtMatmulDescAttribute>;
 
 /** The attributes of a matrix (`cublasLtMatrixLayoutAttribute_t`, without `CUBLASLT_MATRIX_LAYOUT_`). */
@@ -259,8 +260,10 @@ export const CUBLAS_SYMBOLS = {
   cublasGetProperty: { parameters: [/* type */ "i32", /* value */ "buffer"], result: "i32" },
 } as const satisfies Deno.ForeignLibraryInterface;
 
+/** A failed call of cuBLAS or cuBLASLt. */
 export class CublasError extends NativeError {}
 
+/** The opened cuBLASLt. */
 export interface CublasLt extends Library<typeof CUBLASLT_SYMBOLS> {
   /** The version, such as 130100 for 13.1.0. */
   version: number;

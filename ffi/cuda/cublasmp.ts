@@ -72,6 +72,7 @@ export const CublasMpMatmulDescriptorAttribute = {
   COMMUNICATION_TYPE: 27,
   BIAS_RESULT_SCHEME: 28,
 } as const;
+/** The number of an attribute. */
 export type CublasMpMatmulDescriptorAttribute =
   typeof CublasMpMatmulDescriptorAttribute[keyof typeof CublasMpMatmulDescriptorAttribute];
 
@@ -318,6 +319,7 @@ export const CUBLASMP_PBLAS_SYMBOLS = {
   cublasMpHerkx_bufferSize: { optional: true, parameters: [...SYR2K, ...SIZES], result: "i32" },
 } as const satisfies Deno.ForeignLibraryInterface;
 
+/** A failed call of cuBLASMp. */
 export class CublasMpError extends NativeError {}
 
 /** The opened cuBLASMp, 0.8 or newer. */
@@ -437,6 +439,7 @@ export function openCublasMp(options: MulticastOptions = {}): CublasMp {
   return current = { ...library, version: versionOf(library.symbols) };
 }
 
+/** The PBLAS routines of {@linkcode openCublasMp}'s library. */
 export function openCublasMpPblas(): Deno.DynamicLibrary<typeof CUBLASMP_PBLAS_SYMBOLS>["symbols"] {
   return pblas ??= openGroup(openCublasMp(), CUBLASMP_PBLAS_SYMBOLS);
 }
@@ -451,6 +454,7 @@ const HINTS: Readonly<Record<number, string>> = {
   [CublasMpStatus.INVALID_VALUE]: "Set CUBLASMP_LOG_LEVEL=1 to see which argument.",
 };
 
+/** The error for the status that a function of cuBLASMp returned. */
 export function cublasMpError(
   functionName: string,
   code: number,

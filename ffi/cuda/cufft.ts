@@ -38,6 +38,7 @@ export const CufftType = {
   Z2D: 108,
   Z2Z: 105,
 } as const;
+/** The number of a type. */
 export type CufftType = EnumValue<typeof CufftType>;
 
 /** The sign of the exponent (without `CUFFT_`). */
@@ -45,6 +46,7 @@ export const CufftDirection = {
   FORWARD: -1,
   INVERSE: 1,
 } as const;
+/** The number of a direction. */
 export type CufftDirection = EnumValue<typeof CufftDirection>;
 
 /** The functions of cuFFT. A plan is a number. Dimensions are arrays of 64-bit integers, the outermost first. */
@@ -66,6 +68,7 @@ export const CUFFT_SYMBOLS = {
   cufftDestroy: { parameters: [/* plan */ "i32"], result: "i32" },
 } as const satisfies Deno.ForeignLibraryInterface;
 
+/** A failed call of cuFFT or cuFFTMp. */
 export class CufftError extends NativeError {}
 
 /** The opened cuFFT. */

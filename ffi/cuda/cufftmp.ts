@@ -27,6 +27,7 @@ export const CufftMpFormat = {
   DISTRIBUTED_INPUT: 5,
   DISTRIBUTED_OUTPUT: 6,
 } as const;
+/** The number of a format. */
 export type CufftMpFormat = EnumValue<typeof CufftMpFormat>;
 
 /** The functions of cuFFTMp. A plan is a number; corners and strides of boxes are arrays of 64-bit integers. */

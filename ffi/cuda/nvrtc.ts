@@ -61,8 +61,10 @@ export const NVRTC_SYMBOLS = {
   nvrtcGetCUBIN: { parameters: [/* prog */ "u64", /* cubin */ "buffer"], result: "i32" },
 } as const satisfies Deno.ForeignLibraryInterface;
 
+/** A failed call of NVRTC, such as a kernel that does not compile. */
 export class NvrtcError extends NativeError {}
 
+/** The opened NVRTC. */
 export interface Nvrtc extends Library<typeof NVRTC_SYMBOLS> {
   /** The version, such as `[13, 0]`. */
   version: readonly [major: number, minor: number];

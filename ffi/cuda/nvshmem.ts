@@ -258,8 +258,10 @@ function reductionTable(): Record<NvshmemReductionName, typeof NVSHMEM_REDUCE> {
 export const NVSHMEM_REDUCTION_SYMBOLS: Readonly<Record<NvshmemReductionName, typeof NVSHMEM_REDUCE>> =
   reductionTable();
 
+/** A failed call of NVSHMEM. */
 export class NvshmemError extends NativeError {}
 
+/** The opened NVSHMEM. */
 export interface Nvshmem extends Library<typeof NVSHMEM_SYMBOLS> {
   /** The version, such as `[3, 4, 5]`. */
   version: readonly [major: number, minor: number, patch: number];
@@ -306,6 +308,7 @@ function openNcclBefore(options: MulticastOptions): void {
   }
 }
 
+/** The reductions of {@linkcode openNvshmem}'s library. */
 export function openNvshmemReductions(): Deno.DynamicLibrary<typeof NVSHMEM_REDUCTION_SYMBOLS>["symbols"] {
   return reductions ??= openGroup(openNvshmem(), NVSHMEM_REDUCTION_SYMBOLS);
 }

@@ -51,6 +51,7 @@ export const CudaMemcpyKind = {
   DeviceToDevice: 3,
   Default: 4,
 } as const;
+/** The number of a direction. */
 export type CudaMemcpyKind = EnumValue<typeof CudaMemcpyKind>;
 
 /** What a device can be asked (`cudaDeviceAttr`, without `cudaDevAttr`). */
@@ -79,6 +80,7 @@ export const CudaDeviceAttribute = {
   MemoryPoolsSupported: 115,
   IpcEventSupport: 125,
 } as const;
+/** The number of an attribute. */
 export type CudaDeviceAttribute = EnumValue<typeof CudaDeviceAttribute>;
 
 /** What the link between two devices can be asked (`cudaDeviceP2PAttr`, without `cudaDevP2PAttr`). */
@@ -108,6 +110,7 @@ export const CudaMemPoolAttribute = {
   AttrUsedMemCurrent: 7,
   AttrUsedMemHigh: 8,
 } as const;
+/** The number of an attribute. */
 export type CudaMemPoolAttribute = EnumValue<typeof CudaMemPoolAttribute>;
 
 /** Which calls of other threads a capture forbids (`cudaStreamCaptureMode`, without `cudaStreamCaptureMode`). */
@@ -175,6 +178,7 @@ export const CudaDataType = {
   R_6F_E3M2: 32,
   R_4F_E2M1: 33,
 } as const;
+/** The number of a type. */
 export type CudaDataType = EnumValue<typeof CudaDataType>;
 
 /** Flags of streams (without `cudaStream`). */
@@ -356,6 +360,7 @@ export const CUDA_GRAPH_SYMBOLS = {
   cudaGraphDestroy: { parameters: [/* graph */ "u64"], result: "i32" },
 } as const satisfies Deno.ForeignLibraryInterface;
 
+/** A failed call of CUDA's runtime. */
 export class CudaError extends NativeError {}
 
 /** The opened CUDA runtime. */

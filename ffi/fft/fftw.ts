@@ -97,7 +97,8 @@ export class FftwError extends NativeError {}
 /** The type of the real numbers, and of the parts of complex ones. */
 export type FftwPrecision = "float32" | "float64";
 
-type Functions = Deno.DynamicLibrary<typeof FFTW_SYMBOLS>["symbols"];
+/** The functions of one precision. */
+export type FftwFunctions = Deno.DynamicLibrary<typeof FFTW_SYMBOLS>["symbols"];
 
 /** The transforms of one precision. */
 export interface Fftw {
@@ -111,15 +112,22 @@ export interface Fftw {
   readonly mostLoops: number;
   /** Whether planning with other flags than `ESTIMATE` measures, and overwrites the arrays. */
   readonly measures: boolean;
-  readonly planComplex: Functions["fftw_plan_guru64_dft"];
-  readonly planRealToComplex: Functions["fftw_plan_guru64_dft_r2c"];
-  readonly planComplexToReal: Functions["fftw_plan_guru64_dft_c2r"];
-  readonly executeComplex: Functions["fftw_execute_dft"];
-  readonly executeRealToComplex: Functions["fftw_execute_dft_r2c"];
-  readonly executeComplexToReal: Functions["fftw_execute_dft_c2r"];
-  readonly destroyPlan: Functions["fftw_destroy_plan"];
+  /** Plan a transform of complex numbers. */
+  readonly planComplex: FftwFunctions["fftw_plan_guru64_dft"];
+  /** Plan a transform of real numbers, of whose spectrum half is kept. */
+  readonly planRealToComplex: FftwFunctions["fftw_plan_guru64_dft_r2c"];
+  /** Plan the way back from half a spectrum. */
+  readonly planComplexToReal: FftwFunctions["fftw_plan_guru64_dft_c2r"];
+  /** Execute a plan of complex numbers on other arrays that lie alike. */
+  readonly executeComplex: FftwFunctions["fftw_execute_dft"];
+  /** Execute a plan of real numbers likewise. */
+  readonly executeRealToComplex: FftwFunctions["fftw_execute_dft_r2c"];
+  /** Execute a plan of the way back likewise; it overwrites the spectrum. */
+  readonly executeComplexToReal: FftwFunctions["fftw_execute_dft_c2r"];
+  /** Free a plan. */
+  readonly destroyPlan: FftwFunctions["fftw_destroy_plan"];
   /** Limit the time that making each plan takes from now on; below 0 there is no limit. */
-  readonly limitSeconds: Functions["fftw_set_timelimit"];
+  readonly limitSeconds: FftwFunctions["fftw_set_timelimit"];
   /** Set how many threads plans have that are made from now on. */
   setThreads(threads: number): void;
   /** What to tell the user about this choice. */

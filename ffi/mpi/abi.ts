@@ -58,18 +58,25 @@ export interface MpiConstants {
 
 /** Where the fields of `MPI_Status` lie, in 32-bit words. */
 export interface StatusLayout {
+  /** The length of a status. */
   words: number;
+  /** Where `MPI_SOURCE` lies. */
   source: number;
+  /** Where `MPI_TAG` lies. */
   tag: number;
   /** The bytes that came; left out where only MPI_Get_count tells. */
   bytes?: (status: Int32Array) => number;
 }
 
+/** What the MPIs that have an ABI in common agree on. */
 export interface Abi {
+  /** Whose ABI it is. */
   name: "open_mpi" | "mpich" | "standard";
   /** The C type of handles. */
   handle: "i32" | "u64";
+  /** The values of the constants. */
   constants: MpiConstants;
+  /** Where the fields of a status lie. */
   status: StatusLayout;
   /** The symbolic name of each error class, such as `MPI_ERR_TRUNCATE`, by number. */
   errorClasses: readonly string[];

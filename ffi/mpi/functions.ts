@@ -117,17 +117,22 @@ export const MPI_FUNCTIONS = {
   MPI_Win_free: ["buffer" /* MPI_Win* win */],
 } as const satisfies Record<string, readonly MpiParameter[]>;
 
+/** What is passed for a parameter. */
 export type MpiArgument<P> = P extends "buffer" ? ArrayBufferView | null : P extends "address" ? bigint
 : P extends "int" ? number
 : Handle;
+/** What is passed for a list of parameters. */
 export type MpiArguments<P extends readonly MpiParameter[]> = { -readonly [I in keyof P]: MpiArgument<P[I]> };
 
+/** The name of a function that is declared. */
 export type MpiFunctionName = keyof typeof MPI_FUNCTIONS;
 
+/** The functions; each returns an error code. */
 export type MpiFunctions = {
   [Name in MpiFunctionName]: (...values: MpiArguments<(typeof MPI_FUNCTIONS)[Name]>) => number;
 };
 
+/** The names of all functions that are declared. */
 export const MPI_FUNCTION_NAMES: readonly MpiFunctionName[] = Object.keys(MPI_FUNCTIONS) as MpiFunctionName[];
 
 /** The functions that wait for other ranks. */

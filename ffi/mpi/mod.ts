@@ -35,22 +35,30 @@ export {
   type MpiFunctions,
   type MpiParameter,
 } from "./functions.ts";
+export type { MachinePlace } from "./without_mpi.ts";
 export { isWithoutMpi, type Launcher, launcher } from "./launcher.ts";
 
+/** An MPI that was opened, of whichever ABI; or what stands for it in jobs without one. */
 export interface Mpi {
+  /** How it represents what the standard leaves open. */
   abi: Abi["name"];
   /** Who made the library. */
   vendor: "open_mpi" | "mpich" | "intel" | "cray" | "mvapich" | "unknown" | "none";
   /** The first line of the library's own description. */
   version: string;
+  /** The file. */
   path: string;
+  /** How it was found. */
   source: string;
   /** The C type of handles: numbers for `i32`, bigints for `u64`. */
   handle: Abi["handle"];
+  /** The values of its constants. */
   constants: MpiConstants;
+  /** Where the fields of its statuses lie. */
   status: StatusLayout;
   /** The names of error classes by number. */
   errorClasses: readonly string[];
+  /** Its functions by their names. */
   symbols: MpiFunctions;
   /** The place of this rank on its machine, which is known once the ranks have joined without MPI; else `null`. */
   place: () => MachinePlace | null;
@@ -61,6 +69,7 @@ export interface Mpi {
 /** An MPI function returned an error code: `symbol` is its error class, `failure.text` is MPI's own text. */
 export class MpiError extends NativeError {}
 
+/** The error for the code that an MPI function returned; where no MPI is in use, what the function threw. */
 export function mpiError(functionName: string, code: number, hint?: string): Error {
   const { symbols, errorClasses, failure } = openMpi();
   const thrown = failure();

@@ -26,10 +26,15 @@ interface Group {
 
 /** What ranks of one machine know of their place on it, and a name for what they share. */
 export interface MachinePlace {
+  /** This rank, of all. */
   rank: number;
+  /** The number of all ranks. */
   size: number;
+  /** This rank, of those of its machine. */
   localRank: number;
+  /** The number of ranks of its machine. */
   localSize: number;
+  /** What tells the job from others on the machine. */
   name: string;
 }
 

@@ -155,3 +155,16 @@ Deno.test("the package has the command line, and what README shows and links", (
   const isPublished = (path: string) => publish.include.some((one) => path === one || path.startsWith(`${one}/`));
   assertEquals([...paths, ...Object.values(exports)].filter((path) => !isPublished(path.replace(/^\.\//, ""))), []);
 });
+
+Deno.test("the documentation of what the package exports is checked, and tells what each module is for", () => {
+  const { exports, tasks } = JSON.parse(read("deno.json")) as {
+    exports: Record<string, string>;
+    tasks: Record<string, { command: string }>;
+  };
+  const [, checked] = tasks.check.command.split("deno doc --lint ");
+  const entries = Object.values(exports).map((path) => path.replace(/^\.\//, ""));
+  assertEquals(checked.split(" ").toSorted(), entries.toSorted());
+  const isTold = (text: string) => /^\/\*\*\n( \*.*\n)*? \* @module\n \*\//.test(text);
+  assertEquals(entries.filter((path) => !isTold(read(path))), []);
+  assert(!isTold("/** The entry. */\nexport {};\n"));
+});
