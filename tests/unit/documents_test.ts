@@ -1,5 +1,7 @@
 /** Files, variables, messages and results that the documents speak of; coming_from_test.ts has the names of others. */
 import { assert, assertEquals, assertStringIncludes } from "@std/assert";
+import * as ffi from "../../ffi/mod.ts";
+import * as distmath from "../../mod.ts";
 import { commandLine } from "../../scripts/launch/launcher.ts";
 
 const root = new URL("../../", import.meta.url);
@@ -21,20 +23,25 @@ Deno.test("README names what run sets and plain mpirun does not", () => {
   assert(!isTold(["OMPI_MCA_fly", "1"]));
 });
 
-/** The rows of a section's tables, in cells. */
-function rowsOf(section: string): string[][] {
+/** The rows of a section's table, in cells; of the first one unless another is asked for. */
+function rowsOf(section: string, which = 0): string[][] {
   const [, text] = read("README.md").split(`## ${section}\n`);
-  const lines = text.split("\n## ")[0].split("\n").filter((line) => line.startsWith("|"));
+  const tables = text.split("\n## ")[0].split("\n\n").filter((block) => block.trim().startsWith("|"));
+  const lines = tables[which].trim().split("\n");
   return lines.slice(2).map((line) => line.split(/ *\| */).slice(1, -1));
 }
 
-/** All of the published source, in one text, strings that go on in the next line joined. */
+/** A source without comments, strings that go on in the next line joined. */
+const withoutComments = (text: string) =>
+  text.replaceAll(/\/\*.*?\*\//gs, "").replaceAll(/^\s*\/\/.*$/gm, "").replaceAll(/["`'] \+\s+["`']/g, "");
+
+/** All of the published source, in one text. */
 function source(): string {
   const texts: string[] = [];
   const visit = (folder: URL) => {
     for (const { name, isDirectory } of Deno.readDirSync(folder)) {
       if (isDirectory) visit(new URL(`${name}/`, folder));
-      else if (name.endsWith(".ts")) texts.push(Deno.readTextFileSync(new URL(name, folder)));
+      else if (name.endsWith(".ts")) texts.push(withoutComments(Deno.readTextFileSync(new URL(name, folder))));
     }
   };
   for (const folder of ["src/", "ffi/", "scripts/"]) visit(new URL(folder, root));
@@ -44,8 +51,19 @@ function source(): string {
 Deno.test("README's troubleshooting is by messages that there are", () => {
   const text = source();
   const messages = rowsOf("Troubleshooting").map(([message]) => /^`(.*)`$/.exec(message)?.[1] ?? message);
-  assert(messages.length > 5, `${messages.length}`);
+  assert(messages.length > 15, `${messages.length}`);
   assertEquals(messages.filter((message) => !text.includes(message)), []);
+  assert(!text.includes("This message is said by nobody"));
+  assertEquals(withoutComments('// one\n/** two */\nsay("three " +\n  "four");').trim(), 'say("three four");');
+});
+
+Deno.test("README's troubleshooting has each class of errors", () => {
+  const known = Object.entries({ ...distmath, ...ffi }).filter(([, value]) =>
+    value === distmath.DistmathError || (value as { prototype?: unknown }).prototype instanceof distmath.DistmathError
+  );
+  const told = rowsOf("Troubleshooting", 1).flatMap(([classes]) => classes.replaceAll("`", "").split(", "));
+  assert(known.length > 15, `${known.length}`);
+  assertEquals(told.toSorted(), [...known.map(([name]) => name), "RangeError", "TypeError"].sort());
 });
 
 Deno.test("README's measured results are those of the records that it names", () => {
