@@ -182,7 +182,7 @@ export function printFile({ file, ranks, tests, seconds }: FileResult, { heading
       console.log(details.replace(/^/gm, "    "));
     } else if (outcome === "not run") {
       console.log(`  ${name} … ${style("red", "not run")}: ${details}`);
-    } else if (!isBrief && outcome !== "filtered out") {
+    } else if (!isBrief) {
       console.log(
         `  ${name} … ${outcome === "passed" ? style("green", "ok") : `${style("yellow", outcome)}: ${details}`}`,
       );

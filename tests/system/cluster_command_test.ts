@@ -128,6 +128,7 @@ for (const mpi of launchers) {
     const one = await clusterTest("--ranks", "2", "--filter", "/^is for one rank$/", "skips.ts");
     assertEquals(one.code, 0, one.stderr);
     assertEquals(one.stdout.trim().split("\n").at(-1), "0 passed, 0 failed, 1 skipped, 2 filtered out");
+    assertStringIncludes(one.stdout, "  says why … filtered out: --filter /^is for one rank$/\n");
     // Deno has no other place for the reason.
     const flags = ["test", "-A", "--no-check", "skips.ts"];
     const plain = await finish(
