@@ -369,6 +369,7 @@ import "./overlap/schedule.ts";
 import "./overlap/tile_order.ts";
 import "./overlap/waves.ts";
 import "./runtime/agreement.ts";
+import "./runtime/autotune.ts";
 import "./runtime/connect_gpus.ts";
 import "./runtime/current.ts";
 import "./runtime/device_choice.ts";

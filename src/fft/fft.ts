@@ -12,7 +12,8 @@ import type { DType } from "../dtype/dtype.ts";
 import type { ComplexOf, RealOf } from "../dtype/element_types.ts";
 import { ConfigurationError, DistributionError, DTypeError, ShapeError } from "../errors.ts";
 import { checkName, readOptions } from "../options.ts";
-import { checkRepetitions, CollectiveOperation, runOnce } from "../runtime/operation.ts";
+import { autotune, type Tuning } from "../runtime/autotune.ts";
+import { CollectiveOperation, runOnce } from "../runtime/operation.ts";
 import {
   type Asked,
   type CheckedTransform,
@@ -34,7 +35,6 @@ import {
 } from "./execution.ts";
 import { explainTransform } from "./explanation.ts";
 import {
-  FFT_AUTOTUNE_KEYS,
   FFT_EXECUTE_KEYS,
   FFT_OPTION_KEYS,
   FFT_PLAN_KEYS,
@@ -58,6 +58,12 @@ export interface FFTMeasurement {
   readonly algorithm: FFTAlgorithmName;
   /** The time of an execution on the slowest rank, in seconds. */
   readonly seconds: number;
+}
+
+/** An engine, by one of its algorithms. */
+interface FFTTrial {
+  readonly engine: FFTEngine;
+  readonly algorithm: FFTAlgorithmName;
 }
 
 const RESET = "Pass an array that is alive to resetOperands().";
@@ -199,54 +205,10 @@ export class FFT<D extends DType = DType, T extends FFTType | undefined = undefi
    * @throws {StateError} before `plan`, after `releaseOperands` or `free`
    */
   autotune(options?: FFTAutotuneOptions): FFTMeasurement[] {
-    const operation = this.#operation;
-    const { problem, runtime } = this.#checked;
-    const { repetitions, bound, engines, kept } = operation.agree("autotune", () => {
-      const { repetitions = 3 } = readOptions("the options of autotune", options, FFT_AUTOTUNE_KEYS);
-      checkRepetitions(repetitions);
-      const [, bound] = operation.ready("autotune");
+    const measured = autotune(this.#operation, options, (_, bound) => {
       checkAlive("The operand", bound.array, RESET);
-      const engines = ableEngines(runtime, problemOn(problem, bound.side), this.#options.engine);
-      return {
-        repetitions,
-        bound,
-        engines,
-        kept: bound.result === null ? null : bound.array.local.copy(),
-        facts: { repetitions, side: bound.side, engines: engines.map(({ name }) => name) },
-      };
+      return this.#tuning(bound);
     });
-    const asked = problemOn(problem, bound.side);
-    const directions = directionsOf(problem).slice(0, 1);
-    const ways = engines.flatMap((engine) =>
-      engine.algorithmsFor(asked).map((name) => ({ engine, algorithm: name as FFTAlgorithmName }))
-    );
-    // All executions write to the same part, of the operand itself if they are in place; each of them may run often.
-    const targets: LocalArray[] = [];
-    const targetOf = () => {
-      if (bound.result !== null) return bound.result.local;
-      // Ranks that did not agree have freed what they had allocated.
-      if (targets.length === 0 || targets[0].isLost) {
-        const part = asked.to.localShape(runtime.rank);
-        targets[0] = LocalArray.empty(dtypesOf(problem).result, part, asked.order, runtime.stream);
-      }
-      return targets[0];
-    };
-    let measured;
-    try {
-      measured = ways.map(({ engine, algorithm }) => {
-        const checked = { ...this.#checked, engine };
-        const make = () => ({ plan: new FFTPlan(checked, { ...this.#options, algorithm }, directions, bound.side) });
-        const prepare = (plan: FFTPlan) => plan.on(bound.side).prepare(bound.array.local, targetOf(), directions[0], 1);
-        const seconds = operation.measure(`autotune: ${engine.name}'s ${algorithm}`, make, prepare, repetitions);
-        return { engine, algorithm, seconds };
-      });
-    } finally {
-      if (kept !== null) bound.array.local.set(kept);
-      for (const part of [kept, ...targets]) part?.release();
-    }
-    measured.sort((one, other) => one.seconds - other.seconds);
-    const [{ engine, algorithm, seconds }] = measured;
-    operation.plan("autotune", (operands) => this.#planned({ ...this.#options, algorithm }, operands, engine), seconds);
     return measured.map((one) => ({ ...one, engine: one.engine.name as FFTEngineName }));
   }
 
@@ -322,6 +284,45 @@ export class FFT<D extends DType = DType, T extends FFTType | undefined = undefi
     // What measures does it now, not in the first execution. On GPUs nothing measures, and results take memory.
     if (operands && checked.runtime.stream === null) prepareTransform(checked, plan, operands, directions[0]);
     return { plan, operands, facts: { ...planFacts(options), side } };
+  }
+
+  /**
+   * How transforms of an operand are tuned. All executions write to the same part, of the operand itself if they are in place;
+   * each of them may run often. Local; allocates.
+   */
+  #tuning(bound: BoundOperand): Tuning<BoundOperand, FFTPlan, FFTTrial> {
+    const { problem, runtime } = this.#checked;
+    const { side, array: { local }, result } = bound;
+    const asked = problemOn(problem, side);
+    const directions = directionsOf(problem).slice(0, 1);
+    const engines = ableEngines(runtime, asked, this.#options.engine);
+    const kept = result === null ? null : local.copy();
+    let target: LocalArray | null = null;
+    const targetOf = (): LocalArray => {
+      if (result !== null) return result.local;
+      // Ranks that did not agree have freed what they had allocated.
+      if (target === null || target.isLost) {
+        const part = asked.to.localShape(runtime.rank);
+        target = LocalArray.empty(dtypesOf(problem).result, part, asked.order, runtime.stream);
+      }
+      return target;
+    };
+    return {
+      facts: { side, engines: engines.map(({ name }) => name) },
+      trials: engines.flatMap((engine) =>
+        engine.algorithmsFor(asked).map((name) => ({ engine, algorithm: name as FFTAlgorithmName }))
+      ),
+      titleOf: ({ engine, algorithm }) => `${engine.name}'s ${algorithm}`,
+      make: ({ engine, algorithm }) => ({
+        plan: new FFTPlan({ ...this.#checked, engine }, { ...this.#options, algorithm }, directions, side),
+      }),
+      prepare: (plan) => plan.on(side).prepare(local, targetOf(), directions[0], 1),
+      release: () => {
+        if (kept !== null) local.set(kept);
+        for (const part of [kept, target]) part?.release();
+      },
+      replan: ({ engine, algorithm }, operands) => this.#planned({ ...this.#options, algorithm }, operands, engine),
+    };
   }
 
   #replacement(operand: DistributedArray): BoundOperand {

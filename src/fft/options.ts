@@ -128,9 +128,6 @@ export const FFT_OPTION_KEYS: readonly (keyof FFTOptions)[] = [...REAL_TRANSFORM
 /** The keys of {@linkcode FFTExecuteOptions}. */
 export const FFT_EXECUTE_KEYS = keysOf<FFTExecuteOptions>({ direction: true, stream: true });
 
-/** The keys of {@linkcode FFTAutotuneOptions}. */
-export const FFT_AUTOTUNE_KEYS = keysOf<FFTAutotuneOptions>({ repetitions: true });
-
 /** The keys of {@linkcode OperandOptions}. */
 export const OPERAND_KEYS = keysOf<OperandOptions>({
   dtype: true,

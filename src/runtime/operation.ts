@@ -134,12 +134,6 @@ function recordedInWords({ stream }: Runtime, name: string, recorded: Recorded |
     (exchanges === "" ? "" : `; exchanges: ${exchanges}`);
 }
 
-/** Refuse what is no number of measurements. */
-export function checkRepetitions(repetitions: number): void {
-  if (Number.isInteger(repetitions) && repetitions >= 1) return;
-  throw new RangeError(`repetitions must be a whole number from 1; got ${describe(repetitions)}.`);
-}
-
 /** Refuse what is no stream, and any where the device has none. */
 export function checkStream(stream: unknown, { device }: Runtime): void {
   if (stream === undefined || stream === null) return;

@@ -10,7 +10,8 @@ import { type DType, dtypeInfo } from "../../dtype/dtype.ts";
 import { ConfigurationError, ShapeError, StateError } from "../../errors.ts";
 import { describe, keysOf, readOptions } from "../../options.ts";
 import { agree } from "../../runtime/agreement.ts";
-import { checkRepetitions, CollectiveOperation } from "../../runtime/operation.ts";
+import { autotune, type Tuning } from "../../runtime/autotune.ts";
+import { CollectiveOperation } from "../../runtime/operation.ts";
 import { checkArray, checkTarget, runtimeOf } from "../base_array.ts";
 import { DistributedArray } from "../distributed_array.ts";
 import { explainPlan } from "../explanation.ts";
@@ -78,8 +79,6 @@ export interface RedistributionAutotuneOptions {
   /** How often each algorithm is measured; the fastest counts. 3 if left out. */
   repetitions?: number;
 }
-
-const AUTOTUNE_KEYS = keysOf<RedistributionAutotuneOptions>({ repetitions: true });
 
 /** What {@linkcode Redistribution.autotune} measured. */
 export interface RedistributionMeasurement {
@@ -194,42 +193,11 @@ export class Redistribution<D extends DType = DType> implements Disposable {
    * @throws {StateError} after `free` or `releaseOperands`, or if an array was freed.
    */
   autotune(options?: RedistributionAutotuneOptions): RedistributionMeasurement[] {
-    const operation = this.#operation;
-    const { repetitions, operands: { array, target }, algorithms } = operation.agree("autotune", () => {
-      const { repetitions = 3 } = readOptions("the options of autotune", options, AUTOTUNE_KEYS);
-      checkRepetitions(repetitions);
-      const [plan, operands] = operation.ready("autotune");
-      const algorithms = plan.algorithmsFor(operands.array.local, operands.target?.local ?? null);
-      return { repetitions, operands, algorithms, facts: { repetitions, algorithms } };
-    });
-    const { runtime, dtype, order } = array;
-    const made = (algorithm: AskedAlgorithm) =>
-      new Redistributor(runtime, this.#source, this.distribution, { algorithm, isOnDevice: array.local.isOnDevice });
-    // All executions write to the same part.
-    let into: LocalArray | null = null;
-    const prepare = (plan: Redistributor) => {
-      const shape = this.distribution.localShape(runtime.rank);
-      // Ranks that did not agree have freed what they had allocated.
-      if (into === null || into.isLost) {
-        into = target?.local ?? LocalArray.empty(dtype, shape, order, array.local.isOnDevice ? runtime.stream : null);
-      }
-      return plan.prepare(array.local, into, order);
-    };
-    try {
-      const measured = algorithms.map((asked) => {
-        const make = () => ({ plan: made(asked) });
-        return { asked, seconds: operation.measure(`autotune: ${asked}`, make, prepare, repetitions) };
-      }).sort((one, other) => one.seconds - other.seconds);
-      const [{ asked, seconds }] = measured;
-      const make = (operands: Operands<D> | null) => ({ plan: made(asked), operands, facts: { algorithm: asked } });
-      operation.plan("autotune", make, seconds);
-      return measured.map(({ asked, seconds }) => {
-        const isLocal = this.algorithm.algorithm === "local_copy";
-        return { algorithm: isLocal ? "local_copy" : asked as RedistributionAlgorithm, seconds };
-      });
-    } finally {
-      if (target === null) (into as LocalArray | null)?.release();
-    }
+    const measured = autotune(this.#operation, options, (plan, operands) => this.#tuning(plan, operands));
+    const isLocal = this.algorithm.algorithm === "local_copy";
+    return measured.map(({ asked, seconds }) => (
+      { algorithm: isLocal ? "local_copy" : asked as RedistributionAlgorithm, seconds }
+    ));
   }
 
   /**
@@ -366,6 +334,36 @@ export class Redistribution<D extends DType = DType> implements Disposable {
   /** As `free`. */
   [Symbol.dispose](): void {
     this.free();
+  }
+
+  /** How moves of an array are tuned. All executions write to the same part. */
+  #tuning(
+    plan: Redistributor,
+    { array, target }: Operands<D>,
+  ): Tuning<Operands<D>, Redistributor, { readonly asked: AskedAlgorithm }> {
+    const { runtime, dtype, order, local } = array;
+    const algorithms = plan.algorithmsFor(local, target?.local ?? null);
+    const made = (algorithm: AskedAlgorithm) =>
+      new Redistributor(runtime, this.#source, this.distribution, { algorithm, isOnDevice: local.isOnDevice });
+    let into: LocalArray | null = null;
+    return {
+      facts: { algorithms },
+      trials: algorithms.map((asked) => ({ asked })),
+      titleOf: ({ asked }) => asked,
+      make: ({ asked }) => ({ plan: made(asked) }),
+      prepare: (plan) => {
+        const shape = this.distribution.localShape(runtime.rank);
+        // Ranks that did not agree have freed what they had allocated.
+        if (into === null || into.isLost) {
+          into = target?.local ?? LocalArray.empty(dtype, shape, order, local.isOnDevice ? runtime.stream : null);
+        }
+        return plan.prepare(local, into, order);
+      },
+      release: () => {
+        if (target === null) into?.release();
+      },
+      replan: ({ asked }, operands) => ({ plan: made(asked), operands, facts: { algorithm: asked } }),
+    };
   }
 
   #ready(member: string): Operands<D> {

@@ -209,6 +209,20 @@ export function trials(
   );
 }
 
+/** Have the engines of trials compile and measure what these need. Collective. */
+export function getReady(
+  runtime: Runtime,
+  product: CheckedProduct,
+  epilog: Epilog,
+  all: readonly Trial[],
+): void {
+  for (const engine of new Set(all.map(({ engine }) => engine))) {
+    const own = all.filter((trial) => trial.engine === engine);
+    engine.compile?.(own.map(({ options, variant }) => requestOf(product, epilog, options, variant)), runtime);
+    engine.calibrate?.(runtime);
+  }
+}
+
 /**
  * The engine that runs a product, refusing what none can do.
  *

@@ -8,16 +8,11 @@ import type { DistributedArray } from "../../array/distributed_array.ts";
 import type { CommunicationMatrix } from "../../distribution/mod.ts";
 import type { LocalArray } from "../../array/local_array.ts";
 import type { DType } from "../../dtype/dtype.ts";
-import { keysOf, readOptions } from "../../options.ts";
+import { readOptions } from "../../options.ts";
 import { ConfigurationError, StateError } from "../../errors.ts";
 import type { Facts } from "../../runtime/agreement.ts";
-import {
-  checkRepetitions,
-  CollectiveOperation,
-  type ExecuteOptions,
-  type OperationSettings,
-  runOnce,
-} from "../../runtime/operation.ts";
+import { autotune, type Tuning } from "../../runtime/autotune.ts";
+import { CollectiveOperation, type ExecuteOptions, type OperationSettings, runOnce } from "../../runtime/operation.ts";
 import type { Runtime } from "../../runtime/runtime.ts";
 import {
   type CheckedOperands,
@@ -34,7 +29,7 @@ import {
   scalarFacts,
 } from "./checked_product.ts";
 import { checkAliasing } from "../operands.ts";
-import { chooseEngine, orderChoice, remember, requestOf, trials } from "../engines/choice.ts";
+import { chooseEngine, getReady, orderChoice, remember, type Trial, trials } from "../engines/choice.ts";
 import type { AlgorithmReport, MatmulEngine, TimelineSteps } from "../engines/engine.ts";
 import type { AlgorithmName, EngineName } from "../engines/registry.ts";
 import {
@@ -94,8 +89,6 @@ export interface Measurement {
   /** The time of an execution on the slowest rank, in seconds. */
   readonly seconds: number;
 }
-
-const AUTOTUNE_OPTION_KEYS = keysOf<AutotuneOptions>({ repetitions: true });
 
 /** A product with everything that the options say, checked. */
 interface CheckedMatmul {
@@ -233,16 +226,15 @@ export class Matmul<D extends DType = DType> implements Disposable {
    * @throws {StateError} after `free`
    */
   plan(options?: PlanOptions): void {
-    this.#replan("plan", () => {
+    this.#operation.plan("plan", (operands) => {
       const { product, given } = this.#checked;
       const changes = readOptions("the options of plan", options, PLAN_OPTION_KEYS);
       const all: MatmulOptions = { ...given, ...changes };
       const epilog = checkEpilog(product, all);
       const inputs = checkEpilogInputs(product, epilog, changes.epilogInputs, this.#inputs);
       const engine = chooseEngine(product.runtime, product, epilog, all);
-      const { operands } = this.#operation;
       if (operands) checkNotFreed(operands);
-      return { engine, epilog, inputs, options: all };
+      return this.#planned({ engine, epilog, inputs, options: all }, operands);
     });
   }
 
@@ -270,40 +262,10 @@ export class Matmul<D extends DType = DType> implements Disposable {
    * @throws {StateError} before `plan`, after `releaseOperands` or `free`
    */
   autotune(options?: AutotuneOptions): Measurement[] {
-    const operation = this.#operation;
-    const { product } = this.#checked;
-    const { repetitions, d, operands, plan: { epilog, options: asked } } = operation.agree("autotune", () => {
-      const { repetitions = 3 } = readOptions("the options of autotune", options, AUTOTUNE_OPTION_KEYS);
-      checkRepetitions(repetitions);
-      const [plan, operands] = operation.ready("autotune");
+    const measured = autotune(this.#operation, options, (plan, operands) => {
       this.#checkOperands(plan, operands);
-      return { repetitions, d: allocateResult(product), operands, plan, facts: { repetitions } };
+      return this.#tuning(plan, operands);
     });
-    const { locals, values } = operands.bound!;
-    const target = { ...locals, d: columnMajor(d, product.d.order) };
-    const { engine = "auto" } = this.#checked.given;
-    const all = trials(product.runtime, product, epilog, { ...asked, engine });
-    for (const engine of new Set(all.map(({ engine }) => engine))) {
-      const own = all.filter((trial) => trial.engine === engine);
-      engine.compile?.(
-        own.map(({ options, variant }) => requestOf(product, epilog, options, variant)),
-        product.runtime,
-      );
-      engine.calibrate?.(product.runtime);
-    }
-    const measured = all.map(
-      ({ engine, options, variant }) => {
-        const title = `autotune: ${engine.name}'s ${options.algorithm}${variant === undefined ? "" : `, ${variant}`}`;
-        const make = () => planMatmul(engine, product, epilog, options, variant);
-        const seconds = operation.measure(title, make, (plan) => plan.engine.prepare(target, values), repetitions);
-        return { engine, options, seconds, ...variant !== undefined && { variant } };
-      },
-    );
-    d.release();
-    measured.sort((one, other) => one.seconds - other.seconds);
-    const [fastest] = measured;
-    remember(product, epilog, asked, measured);
-    if (fastest) this.#replan("autotune", () => ({ ...fastest, epilog, inputs: this.#inputs }), fastest.seconds);
     return measured.map(({ options: { engine, algorithm }, variant, seconds }) => (
       { engine, algorithm, ...variant !== undefined && { variant }, seconds }
     ));
@@ -408,23 +370,40 @@ export class Matmul<D extends DType = DType> implements Disposable {
     this.releaseOperands();
   }
 
-  /** Plan anew what `check` returns. Collective. */
-  #replan(method: "plan" | "autotune", check: () => Chosen, seconds: number | null = null): void {
+  /** What is planned for some operands. Local. */
+  #planned({ engine, epilog, inputs, options, variant }: Chosen, operands: BoundOperands | null) {
     const { product } = this.#checked;
-    this.#operation.plan(method, (operands) => {
-      const { engine, epilog, inputs, options, variant } = check();
-      const { plan, facts } = planMatmul(engine, product, epilog, options, variant);
-      const all = { ...this.#inputs, ...inputs };
-      return {
-        plan,
-        operands: operands && bindOperands(product, operands, this.#scalars, all, epilog),
-        facts: { ...facts, ...planFacts(epilog, inputs, options) },
-        commit: () => {
-          this.#inputs = all;
-          this.#auxiliary = NOTHING;
-        },
-      };
-    }, seconds);
+    const { plan, facts } = planMatmul(engine, product, epilog, options, variant);
+    const all = { ...this.#inputs, ...inputs };
+    return {
+      plan,
+      operands: operands && bindOperands(product, operands, this.#scalars, all, epilog),
+      facts: { ...facts, ...planFacts(epilog, inputs, options) },
+      commit: () => {
+        this.#inputs = all;
+        this.#auxiliary = NOTHING;
+      },
+    };
+  }
+
+  /** How the product is tuned, with the other options of a plan. Local; allocates. */
+  #tuning({ epilog, options: asked }: MatmulPlan, operands: BoundOperands): Tuning<BoundOperands, MatmulPlan, Trial> {
+    const { product, given: { engine = "auto" } } = this.#checked;
+    const all = trials(product.runtime, product, epilog, { ...asked, engine });
+    const d = allocateResult(product);
+    const { locals, values } = operands.bound!;
+    const target = { ...locals, d: columnMajor(d, product.d.order) };
+    return {
+      trials: all,
+      titleOf: ({ engine, options, variant }) =>
+        `${engine.name}'s ${options.algorithm}${variant === undefined ? "" : `, ${variant}`}`,
+      begin: () => getReady(product.runtime, product, epilog, all),
+      make: ({ engine, options, variant }) => planMatmul(engine, product, epilog, options, variant),
+      prepare: (plan) => plan.engine.prepare(target, values),
+      release: () => d.release(),
+      note: (measured) => remember(product, epilog, asked, measured),
+      replan: (fastest, operands) => this.#planned({ ...fastest, epilog, inputs: this.#inputs }, operands),
+    };
   }
 
   /** Operands as executions need them, once the product is planned. Local. */
