@@ -1,9 +1,10 @@
 /**
- * All files that `mod.ts` needs, so that Deno meets each of them here first.
+ * All files that `mod.ts` needs, so that Deno meets each of them here first; but for those in folders of engines, which the
+ * folder's own `mod.ts` names.
  *
  * Of the import by which it meets a file Deno looks up the line in TypeScript, for which it parses the source map of the
- * importing file, text and all: of 130 files, if they meet each other, which takes a start 25 of 135 ms; of this one only,
- * which is small, if it names them all. `tests/unit/files_test.ts` says what is missing here.
+ * importing file, text and all: of 130 files, if they meet each other, which takes a start 25 of 135 ms; of a few
+ * that are small, if these name them all. `tests/unit/files_test.ts` says what is missing here, or there.
  *
  * @module
  */
@@ -169,20 +170,7 @@ import "./environment.ts";
 import "./errors.ts";
 import "./fft/allocate_operand.ts";
 import "./fft/checked_transform.ts";
-import "./fft/engines/cufft/engine.ts";
-import "./fft/engines/cufft/passes.ts";
-import "./fft/engines/cufft/transformer.ts";
-import "./fft/engines/cufftmp/engine.ts";
-import "./fft/engines/cufftmp/layout.ts";
-import "./fft/engines/cufftmp/plan.ts";
 import "./fft/engines/engine.ts";
-import "./fft/engines/fftw/blocks.ts";
-import "./fft/engines/fftw/engine.ts";
-import "./fft/engines/fftw/passes.ts";
-import "./fft/engines/fftw/rate.ts";
-import "./fft/engines/fftw/reflect.ts";
-import "./fft/engines/fftw/transformer.ts";
-import "./fft/engines/fftw/twiddle.ts";
 import "./fft/engines/registry.ts";
 import "./fft/engines/staged/local_transform.ts";
 import "./fft/engines/staged/locations.ts";
@@ -222,21 +210,6 @@ import "./linalg/engines/choice.ts";
 import "./linalg/engines/communication.ts";
 import "./linalg/engines/communicator_resources.ts";
 import "./linalg/engines/cost.ts";
-import "./linalg/engines/cublasmp/attributes.ts";
-import "./linalg/engines/cublasmp/descriptor.ts";
-import "./linalg/engines/cublasmp/device_epilog.ts";
-import "./linalg/engines/cublasmp/engine.ts";
-import "./linalg/engines/cublasmp/epilog_arrays.ts";
-import "./linalg/engines/cublasmp/host_epilog.ts";
-import "./linalg/engines/cublasmp/log.ts";
-import "./linalg/engines/cublasmp/native_product.ts";
-import "./linalg/engines/cublasmp/paths.ts";
-import "./linalg/engines/cublasmp/pblas.ts";
-import "./linalg/engines/cublasmp/plan.ts";
-import "./linalg/engines/cublasmp/product_scales.ts";
-import "./linalg/engines/cublasmp/resources.ts";
-import "./linalg/engines/cublasmp/scales.ts";
-import "./linalg/engines/cublasmp/staging.ts";
 import "./linalg/engines/host/bias_gradient.ts";
 import "./linalg/engines/host/block_scaling.ts";
 import "./linalg/engines/host/empty_product.ts";
@@ -250,31 +223,8 @@ import "./linalg/engines/host/strategy.ts";
 import "./linalg/engines/kept_array.ts";
 import "./linalg/engines/machine_rates.ts";
 import "./linalg/engines/measurements.ts";
-import "./linalg/engines/overlap/copy_plan.ts";
-import "./linalg/engines/overlap/copy_products.ts";
-import "./linalg/engines/overlap/copy_strategy.ts";
-import "./linalg/engines/overlap/gpu_engine.ts";
-import "./linalg/engines/overlap/host_engine.ts";
-import "./linalg/engines/overlap/host_strategy.ts";
-import "./linalg/engines/overlap/tile_engine.ts";
-import "./linalg/engines/overlap/tile_epilog.ts";
-import "./linalg/engines/overlap/tile_operands.ts";
-import "./linalg/engines/overlap/tile_products.ts";
-import "./linalg/engines/overlap/tile_strategy.ts";
-import "./linalg/engines/overlap/tile_variants.ts";
-import "./linalg/engines/overlap/windows.ts";
 import "./linalg/engines/recorded_plan.ts";
 import "./linalg/engines/registry.ts";
-import "./linalg/engines/scalapack/algorithm.ts";
-import "./linalg/engines/scalapack/all_gather_gemm.ts";
-import "./linalg/engines/scalapack/descriptor.ts";
-import "./linalg/engines/scalapack/engine.ts";
-import "./linalg/engines/scalapack/gemm_reduce.ts";
-import "./linalg/engines/scalapack/local_gemm.ts";
-import "./linalg/engines/scalapack/pblas.ts";
-import "./linalg/engines/scalapack/pgemm.ts";
-import "./linalg/engines/scalapack/process_grids.ts";
-import "./linalg/engines/scalapack/strategy.ts";
 import "./linalg/matmul/checked_product.ts";
 import "./linalg/matmul/compute_type.ts";
 import "./linalg/matmul/epilog.ts";

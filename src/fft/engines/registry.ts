@@ -9,9 +9,9 @@ import { algorithmsOf, enginesNamed } from "../../runtime/engines.ts";
 import type { Runtime } from "../../runtime/runtime.ts";
 import type { FFTProblem } from "../problem.ts";
 import type { FFTEngine, FFTPlace } from "./engine.ts";
-import { cufftEngine } from "./cufft/engine.ts";
-import { cufftMpEngine } from "./cufftmp/engine.ts";
-import { fftwEngine } from "./fftw/engine.ts";
+import { cufftEngine } from "./cufft/mod.ts";
+import { cufftMpEngine } from "./cufftmp/mod.ts";
+import { fftwEngine } from "./fftw/mod.ts";
 
 // The types below look at these through the module: the engines themselves are no part of the public API.
 

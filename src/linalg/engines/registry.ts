@@ -6,11 +6,10 @@
  */
 import { algorithmsOf, enginesNamed } from "../../runtime/engines.ts";
 import type { Runtime } from "../../runtime/runtime.ts";
-import { cublasMpEngine } from "./cublasmp/engine.ts";
+import { cublasMpEngine } from "./cublasmp/mod.ts";
 import type { MatmulEngine } from "./engine.ts";
-import { overlapHostEngine } from "./overlap/host_engine.ts";
-import { overlapGpuEngine } from "./overlap/gpu_engine.ts";
-import { scalapackEngine } from "./scalapack/engine.ts";
+import { overlapGpuEngine, overlapHostEngine } from "./overlap/mod.ts";
+import { scalapackEngine } from "./scalapack/mod.ts";
 
 // The types below look at these through the module: the engines themselves are no part of the public API.
 

@@ -1,0 +1,19 @@
+/**
+ * The overlap engine, on GPUs and on CPUs, and all of its files, which Deno meets here first: `src/files.ts` tells why.
+ *
+ * @module
+ */
+import "./copy_plan.ts";
+import "./copy_products.ts";
+import "./copy_strategy.ts";
+import "./host_strategy.ts";
+import "./tile_engine.ts";
+import "./tile_epilog.ts";
+import "./tile_operands.ts";
+import "./tile_products.ts";
+import "./tile_strategy.ts";
+import "./tile_variants.ts";
+import "./windows.ts";
+
+export { overlapGpuEngine } from "./gpu_engine.ts";
+export { overlapHostEngine } from "./host_engine.ts";
