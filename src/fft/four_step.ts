@@ -12,7 +12,7 @@ import { nearlySquareFactors } from "../distribution/nearly_square.ts";
 import type { Parts } from "../array/redistribution/plan.ts";
 import { firstHalf } from "./half_spectra.ts";
 import { type FFTProblem, halfOf, itemSizeOf } from "./problem.ts";
-import type { Route, Step } from "./steps.ts";
+import { type Route, ROUTE_ALGORITHMS, type Step } from "./steps.ts";
 
 /** Of a vector that is a matrix row by row, each rank has as many columns as of a matrix in `Slab.Y`. */
 export function columnsOf(rows: number, columns: number, size: number): Parts {
@@ -46,7 +46,7 @@ export function fourStepRoute(problem: FFTProblem, latency: number, reflects: bo
   const half = type === "c2c" ? rows : halfOf(rows);
   const bytes = 2 * itemSizeOf(problem) * Math.max(half * Math.ceil(columns / size), columns * Math.ceil(half / size));
   return {
-    algorithm: "four_step",
+    algorithm: ROUTE_ALGORITHMS.fourStep,
     variant: `${rows} x ${columns}: columns, roots of unity, rows`,
     steps: stepsFor(problem, rows, columns),
     // Three moves of short pieces, in which nearly everything leaves the ranks, two transforms, the roots of unity, which

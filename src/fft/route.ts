@@ -12,7 +12,7 @@ import { sizeOfShape } from "../array/layout.ts";
 import { fourStepRoute, refusalOfFourSteps } from "./four_step.ts";
 import { inShape, isWhole, type Place, placeOf, placeOfResult, placesBetween, root, slabs, usesAll } from "./places.ts";
 import { type FFTProblem, type FFTShape, itemSizeOf } from "./problem.ts";
-import type { Route, Step, TransformStep } from "./steps.ts";
+import { type Route, ROUTE_ALGORITHMS, type Step, type TransformStep } from "./steps.ts";
 
 /** What a redistribution takes even if nothing moves, in bytes that could be copied meanwhile. */
 const LATENCY_BYTES = 2 ** 16;
@@ -190,7 +190,7 @@ function transposing(problem: FFTProblem): Route | null {
     result.isReplicated === to.isReplicated;
   const found = search(problem, places, places[0], isEnd, byteCosts(itemSizeOf(problem)));
   if (found === null) return null;
-  const algorithm = found.stages.length === 1 ? "local" : "transpose";
+  const algorithm = found.stages.length === 1 ? ROUTE_ALGORITHMS.local : ROUTE_ALGORITHMS.transpose;
   return { algorithm, ...routeOf(problem, found.stages), cost: found.cost };
 }
 
@@ -209,7 +209,12 @@ function gathering(problem: FFTProblem, reflects: boolean): Route | null {
   const ordered = halved === null ? others : problem.type === "r2c" ? [halved, ...others] : [...others, halved];
   const stages = [{ place: start, axes: [] }, { place: middle, axes: ordered }, { place: end, axes: [] }];
   const refusal = refusalOfFourSteps(problem, reflects);
-  return { algorithm: "gather", ...routeOf(problem, stages), notes: refusal === null ? [] : [refusal], cost };
+  return {
+    algorithm: ROUTE_ALGORITHMS.gather,
+    ...routeOf(problem, stages),
+    notes: refusal === null ? [] : [refusal],
+    cost,
+  };
 }
 
 /** The steps of some stages. */

@@ -1,6 +1,19 @@
 /** An engine that is not the library's: the products of matmul_test.ts on it, its choice, its errors, its measurement. */
-import { assert, assertEquals } from "@std/assert";
-import { ConfigurationError, type EngineName, Matmul, type MatmulOptions, type Runtime, Slab } from "../../mod.ts";
+import { assert, assertEquals, assertMatch } from "@std/assert";
+import {
+  ConfigurationError,
+  type EngineName,
+  Matmul,
+  type MatmulOptions,
+  Replicated,
+  type Runtime,
+  Slab,
+} from "../../mod.ts";
+import { openScalapack } from "../../ffi/blas/scalapack.ts";
+import { HostPlan } from "../../src/linalg/engines/host/plan.ts";
+import { hostStrategy } from "../../src/linalg/engines/overlap/host_strategy.ts";
+import { AllGatherGemm } from "../../src/linalg/engines/scalapack/all_gather_gemm.ts";
+import { GemmAllReduce, GemmReduceScatter } from "../../src/linalg/engines/scalapack/gemm_reduce.ts";
 import { enginesFor, registerEngine } from "../../src/linalg/engines/registry.ts";
 import type { MatmulEngine } from "../../src/linalg/engines/engine.ts";
 import { assertThrowsEverywhere, clusterTest } from "../../src/testing/mod.ts";
@@ -123,6 +136,53 @@ clusterTest(
     // All are compiled before one is measured; the fastest is planned once more.
     assertEquals(planned, [undefined, "compile slow,quick", "slow", "quick", measured[0].variant]);
     assertMatrix(object.execute(), wanted, "after autotune");
+  },
+);
+
+clusterTest(
+  "what travels, who sends what and what is recorded tells the strategy, whatever its algorithm is called",
+  { ranks: [2, 3] },
+  (runtime) => {
+    if (!isOnCpu(runtime)) return;
+    const { X, Y } = Slab;
+    const ways = [
+      { exchange: "all-gather", Multiplier: AllGatherGemm, places: [X, X, X] },
+      { exchange: "reduce-scatter", Multiplier: GemmReduceScatter, places: [Y, X, X] },
+      { exchange: "all-reduce", Multiplier: GemmAllReduce, places: [Y, X, Replicated] },
+    ] as const;
+    using recording = runtime.record();
+    for (const { exchange, Multiplier, places: [ofA, ofB, distribution] } of ways) {
+      const engine: MatmulEngine = {
+        name: "nameless",
+        device: "cpu",
+        algorithms: ["unheard_of"],
+        supports: () => null,
+        plan(runtime, request) {
+          const { problem } = request;
+          const strategy = { ...hostStrategy(problem, "default")!, algorithm: "unheard_of", variant: exchange };
+          const { communicator, threads } = runtime;
+          const multiplier = new Multiplier({ problem, strategy, communicator, scalapack: openScalapack(threads) });
+          return new HostPlan("nameless", runtime, request, strategy, multiplier);
+        },
+      };
+      using _registered = registerEngine(engine);
+      const ran = (engine: string) => {
+        using a = distribute(runtime, left, { distribution: ofA, dtype: "float64" });
+        using b = distribute(runtime, right, { distribution: ofB, dtype: "float64" });
+        using object = new Matmul(a, b, { engine: engine as EngineName, distribution });
+        object.plan();
+        const before = recording.exchanges[`${exchange} by messages`] ?? 0;
+        assertMatrix(object.execute(), wanted, exchange);
+        assertEquals(recording.exchanges[`${exchange} by messages`], before + 1);
+        const { algorithm: { bytesMoved, copies }, communication } = object;
+        assertEquals(communication.total, bytesMoved);
+        assertMatch(object.explain(), /predicted/);
+        return { bytesMoved, copies, bytes: communication.bytes };
+      };
+      const nameless = ran("nameless");
+      assert(nameless.bytesMoved > 0);
+      assertEquals(nameless, ran("scalapack"));
+    }
   },
 );
 

@@ -3,28 +3,29 @@
  *
  * @module
  */
+import { sizeOfShape } from "../../array/layout.ts";
 import { elementsBetween } from "../../array/redistribution/plan.ts";
 import { addBytes, noBytes } from "../../distribution/communication.ts";
 import type { Distribution } from "../../distribution/mod.ts";
 import { type DType, dtypeInfo } from "../../dtype/dtype.ts";
 import type { MatmulProblem } from "../matmul/problem.ts";
 import { isWindow } from "../partition.ts";
-import type { Candidate } from "./host/strategy.ts";
+import { type Candidate, exchangeOf } from "./host/strategy.ts";
 
 /**
  * What travels while a product is multiplied by an algorithm of matrices that are divided along one dimension, if it is so
  * many bytes over all ranks: a part of the factor to all others; partial sums to the rank whose part of D they are. Those
  * that all ranks want are summed by as many parts, which then go to all.
  */
-function trafficBetween({ algorithm, gathered, a, b, d }: Candidate, traffic: number): number[][] {
-  const size = d.size!;
-  const travels = algorithm === "all_gather_gemm" ? gathered === "a" ? a : b : d;
-  const elements = travels.globalShape!.reduce((product, extent) => product * extent, 1);
+function trafficBetween(strategy: Candidate, traffic: number): number[][] {
+  const size = strategy.d.size!;
+  const exchange = exchangeOf(strategy);
+  const travelling = strategy[strategy.travels!];
   const bytes = (rank: number) => {
-    if (algorithm === "gemm_all_reduce") return traffic / size / (size - 1);
-    return traffic / (size - 1) * travels.localShape(rank).reduce((product, extent) => product * extent, 1) / elements;
+    if (exchange === "all-reduce") return traffic / size / (size - 1);
+    return traffic / (size - 1) * sizeOfShape(travelling.localShape(rank)) / sizeOfShape(travelling.globalShape!);
   };
-  const isGathered = algorithm === "all_gather_gemm";
+  const isGathered = exchange === "all-gather";
   return noBytes(size).map((row, from) =>
     row.map((_, to) => from === to ? 0 : Math.round(bytes(isGathered ? from : to)))
   );

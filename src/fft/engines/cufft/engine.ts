@@ -5,6 +5,7 @@
  */
 import type { FFTProblem } from "../../problem.ts";
 import { findRoutes } from "../../route.ts";
+import type { RouteAlgorithm } from "../../steps.ts";
 import type { FFTEngine } from "../engine.ts";
 import { STAGED_ALGORITHMS, StagedPlan } from "../staged/plan.ts";
 import { cufftTransformer, cufftVersion } from "./transformer.ts";
@@ -21,7 +22,7 @@ function refusalOfHalf({ precision, type, axes, operand, result }: FFTProblem): 
 }
 
 /** The engine for GPUs. */
-export const cufftEngine: FFTEngine<"cufft", typeof STAGED_ALGORITHMS[number]> = {
+export const cufftEngine: FFTEngine<"cufft", RouteAlgorithm> = {
   name: "cufft",
   device: "gpu",
   algorithms: STAGED_ALGORITHMS,

@@ -8,7 +8,7 @@ import { dtypeInfo } from "../../../dtype/dtype.ts";
 import { inShape } from "../../places.ts";
 import { dtypesOf, type FFTProblem } from "../../problem.ts";
 import type { FFTEngine, FFTPlace } from "../engine.ts";
-import { algorithmsOf, CUFFTMP_ALGORITHMS, refusalOf } from "./layout.ts";
+import { algorithmsOf, CUFFTMP_ALGORITHMS, isBetweenSlabs, refusalOf } from "./layout.ts";
 import { CufftMpPlan, cufftMpVersion } from "./plan.ts";
 
 /** Up to so many bytes of the whole operand it is the faster one, too, where the result goes back to the operand's distribution. */
@@ -24,7 +24,7 @@ function leads(problem: FFTProblem, place: FFTPlace): boolean {
   if (from.size === 1 || refusalOf(problem) !== null) return false;
   const isBack = inShape(from, result)?.coincidesWith(to) ?? false;
   if (isBack) return sizeOfShape(operand) * dtypeInfo(dtypesOf(problem).operand).itemSize <= MOST_BYTES_BACK;
-  return place === "symmetric" || algorithmsOf(problem)[0] === "boxes";
+  return place === "symmetric" || !isBetweenSlabs(problem);
 }
 
 /** The engine of cuFFTMp. */

@@ -65,7 +65,12 @@ export function refusalOf(problem: FFTProblem): string | null {
 
 /** The algorithms for a problem that it can transform. */
 export function algorithmsOf(problem: FFTProblem): CufftMpAlgorithm[] {
-  return slabFormats(problem) === null ? ["boxes"] : ["slabs", "boxes"];
+  return isBetweenSlabs(problem) ? ["slabs", "boxes"] : ["boxes"];
+}
+
+/** Whether it goes between cuFFTMp's own slabs. */
+export function isBetweenSlabs(problem: FFTProblem): boolean {
+  return slabFormats(problem) !== null;
 }
 
 /** The formats of operand and result if these are cuFFTMp's slabs; else null. */

@@ -6,12 +6,13 @@
  */
 import { openFftw } from "../../../../ffi/fft/fftw.ts";
 import { findRoutes } from "../../route.ts";
+import type { RouteAlgorithm } from "../../steps.ts";
 import type { FFTEngine } from "../engine.ts";
 import { STAGED_ALGORITHMS, StagedPlan } from "../staged/plan.ts";
 import { fftwTransformer, precisionOf, versionsOf } from "./transformer.ts";
 
 /** The engine for CPUs. */
-export const fftwEngine: FFTEngine<"fftw", typeof STAGED_ALGORITHMS[number]> = {
+export const fftwEngine: FFTEngine<"fftw", RouteAlgorithm> = {
   name: "fftw",
   device: "cpu",
   algorithms: STAGED_ALGORITHMS,

@@ -24,13 +24,20 @@ import { allocateSymmetric } from "../../../memory/symmetric_memory.ts";
 import type { Runtime } from "../../../runtime/runtime.ts";
 import { FFT_DIRECTIONS, type FFTDirection, type FFTPrecision } from "../../problem.ts";
 import { findRoutes } from "../../route.ts";
-import { operationsOf, type ReflectStep, type Route, type Step } from "../../steps.ts";
+import {
+  operationsOf,
+  type ReflectStep,
+  type Route,
+  ROUTE_ALGORITHMS,
+  type RouteAlgorithm,
+  type Step,
+} from "../../steps.ts";
 import type { FFTEnginePlan, FFTReport, FFTRequest } from "../engine.ts";
 import { LocalTransform, type PassLibrary } from "./local_transform.ts";
 import { type Location, locationsOf } from "./locations.ts";
 
 /** The algorithms of engines that plan by stages. */
-export const STAGED_ALGORITHMS = ["local", "transpose", "four_step", "gather"] as const;
+export const STAGED_ALGORITHMS: readonly RouteAlgorithm[] = Object.values(ROUTE_ALGORITHMS);
 
 /** What transforms the part of one rank, and does what else a plan asks for with memory of its kind. */
 export interface Transformer extends Disposable {

@@ -63,6 +63,20 @@ export const ALGORITHM_CODES = {
 
 export type CublasMpAlgorithm = keyof typeof ALGORITHM_CODES;
 
+/** The algorithm of a name, such as cuBLASMp's log writes it in capitals; null if it is new. */
+export function algorithmNamed(name: string): CublasMpAlgorithm | null {
+  const lower = name.toLowerCase();
+  return Object.hasOwn(ALGORITHM_CODES, lower) ? lower as CublasMpAlgorithm : null;
+}
+
+/** Those that are worth measuring. */
+export const TUNED_ALGORITHMS: readonly CublasMpAlgorithm[] = ["split_p2p", "no_overlap"];
+
+/** Whether an algorithm was asked for that overlaps. */
+export function isOverlapping(algorithm: string): boolean {
+  return algorithm !== "default" && algorithm !== "no_overlap";
+}
+
 /** Those that use NVLink multicast. */
 export const MULTICAST_ALGORITHMS: readonly CublasMpAlgorithm[] = ["split_multicast", "atomic_multicast", "fused"];
 

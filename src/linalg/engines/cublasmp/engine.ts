@@ -22,7 +22,14 @@ import type { Stream } from "../../../gpu/stream.ts";
 import { type EpilogValues, isTrivial } from "../../matmul/epilog.ts";
 import { isEmpty, type LocalOperands } from "../../matmul/problem.ts";
 import { isQuantized } from "../../matmul/quantization.ts";
-import { ALGORITHM_CODES, algorithmFor, type CublasMpAlgorithm, MULTICAST_ALGORITHMS } from "./attributes.ts";
+import {
+  ALGORITHM_CODES,
+  algorithmFor,
+  type CublasMpAlgorithm,
+  isOverlapping,
+  MULTICAST_ALGORITHMS,
+  TUNED_ALGORITHMS,
+} from "./attributes.ts";
 import { DeviceEpilogPlan, isPointwise } from "./device_epilog.ts";
 import { HostEpilogPlan, withoutEpilog } from "./host_epilog.ts";
 import { callCost, chooseCall, type CublasMpCall, type CublasMpPath } from "./paths.ts";
@@ -33,7 +40,7 @@ import type { AlgorithmReport, EnginePlan, EngineRequest, EngineValues, MatmulEn
 
 /** The path for a request; null if there is none. */
 function callFor({ problem, epilog, algorithm, scaling = null }: EngineRequest): CublasMpCall | null {
-  const isOverlapped = algorithm !== "default" && algorithm !== "no_overlap";
+  const isOverlapped = isOverlapping(algorithm);
   const { version } = openCublasMp();
   const accepts = (path: CublasMpPath) => algorithmFor(path, algorithm, version) !== null;
   return chooseCall({ problem, epilog, scaling, isOverlapped, accepts });
@@ -213,7 +220,7 @@ export const cublasMpEngine: MatmulEngine<"cublasmp", CublasMpAlgorithm> = {
   name: ENGINE_NAME,
   device: "gpu",
   algorithms: Object.keys(ALGORITHM_CODES) as CublasMpAlgorithm[],
-  tuned: ["split_p2p", "no_overlap"],
+  tuned: TUNED_ALGORITHMS,
   open: () => `cuBLASMp ${openCublasMp().version}`,
   supports: (request, runtime) =>
     refuseNumbers(request, computeCapabilityOf(runtime)) ?? refuseEmulation(request) ?? refuseAlgorithm(request),

@@ -6,7 +6,7 @@
 import { environment } from "../../../../ffi/library.ts";
 import { toCString } from "../../../../ffi/memory.ts";
 import type { CublasMp } from "../../../../ffi/cuda/cublasmp.ts";
-import type { CublasMpAlgorithm } from "./attributes.ts";
+import { algorithmNamed, type CublasMpAlgorithm } from "./attributes.ts";
 import { type CublasMpPath, PATH_NAMES } from "./paths.ts";
 
 /** What the log says about a product. */
@@ -24,15 +24,6 @@ const LEVEL = 3;
 
 const USING = /\bUsing (?:([A-Z0-9_]+) )?([^\n]*Matmul[^\n]*)/g;
 
-const ALGORITHMS: Readonly<Record<string, CublasMpAlgorithm>> = {
-  SPLIT_P2P: "split_p2p",
-  SPLIT_MULTICAST: "split_multicast",
-  ATOMIC_P2P: "atomic_p2p",
-  ATOMIC_MULTICAST: "atomic_multicast",
-  NO_OVERLAP: "no_overlap",
-  FUSED: "fused",
-};
-
 /** The algorithm that a part of the log names, or null if it names none. */
 export function parseLog(log: string): ObservedAlgorithm | null {
   const matches = [...log.matchAll(USING)].map(([, word = "", name = ""]) => ({ word, name: name.trim() }));
@@ -40,7 +31,7 @@ export function parseLog(log: string): ObservedAlgorithm | null {
   if (last === undefined) return null;
   const paths = Object.keys(PATH_NAMES) as CublasMpPath[];
   const path = paths.find((candidate) => last.name === PATH_NAMES[candidate]) ?? null;
-  return { path, algorithm: ALGORITHMS[last.word] ?? null, text: `${last.word} ${last.name}`.trim() };
+  return { path, algorithm: algorithmNamed(last.word), text: `${last.word} ${last.name}`.trim() };
 }
 
 let file: string | null | undefined;

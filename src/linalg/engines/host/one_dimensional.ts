@@ -1,5 +1,6 @@
 /**
- * Products of matrices that are divided along one dimension: which there are for a problem, whichever engine runs them.
+ * Products of matrices that are divided along one dimension: which there are for a problem, whichever engine runs them. Their
+ * names stand here and nowhere else; what such a product does, its strategy tells.
  *
  * - `local_gemm`: nothing travels, since a factor is replicated.
  * - `all_gather_gemm`: one factor and D are divided alike, along m or n; the blocks of the other factor travel.
@@ -12,21 +13,34 @@ import { dtypeInfo } from "../../../dtype/dtype.ts";
 import type { Range } from "../../../distribution/mod.ts";
 import { keepingLast, kept, type MatmulProblem, type Matrix, matrixName, summed } from "../../matmul/problem.ts";
 import { divided, isOneDimensional, sameRanges, slab, splitAlong } from "../../partition.ts";
-import { type Candidate, placeOf, type Strategy, withMoves } from "./strategy.ts";
+import { type Candidate, exchangeOf, placeOf, type Strategy, withMoves } from "./strategy.ts";
+
+/** Those in which something travels, in order of preference. */
+export const EXCHANGING_ALGORITHMS = ["all_gather_gemm", "gemm_reduce_scatter", "gemm_all_reduce"] as const;
 
 /** The products of matrices that are divided along one dimension, in order of preference. */
-export const ONE_DIMENSIONAL_ALGORITHMS = [
-  "local_gemm",
-  "all_gather_gemm",
-  "gemm_reduce_scatter",
-  "gemm_all_reduce",
-] as const;
+export const ONE_DIMENSIONAL_ALGORITHMS = ["local_gemm", ...EXCHANGING_ALGORITHMS] as const;
 
 /** The name of one of {@linkcode ONE_DIMENSIONAL_ALGORITHMS}. */
 export type OneDimensionalAlgorithm = typeof ONE_DIMENSIONAL_ALGORITHMS[number];
 
+/** What each cannot run without, where other distributions are moved to those that it takes. */
+export const ONE_DIMENSIONAL_NEEDS: Readonly<Record<OneDimensionalAlgorithm, string>> = {
+  local_gemm: "one rank, or a factor that is Replicated",
+  all_gather_gemm: "a factor that is not Replicated, with at most 2^31 - 1 numbers on a rank",
+  gemm_reduce_scatter: "a D that is not Replicated, of at most 2^31 - 1 numbers",
+  gemm_all_reduce: "a D that is Replicated, of at most 2^31 - 1 numbers",
+};
+
 /** A strategy of one of them. */
 export type OneDimensionalStrategy = Strategy<OneDimensionalAlgorithm>;
+
+/** The one without a move, on one rank or with all matrices on every rank; null elsewhere. */
+export function localStrategy(problem: MatmulProblem): OneDimensionalStrategy | null {
+  const [a, b, d] = [problem.a.distribution, problem.b.distribution, problem.d.distribution];
+  const isLocal = d.size === 1 || (a.isReplicated && b.isReplicated && d.isReplicated);
+  return isLocal ? withMoves(problem, { algorithm: "local_gemm", a, b, d, traffic: 0 }) : null;
+}
 
 /** All of them, with the operands moved where they do not fit. */
 export const oneDimensionalStrategies = keepingLast((problem): readonly OneDimensionalStrategy[] => {
@@ -55,25 +69,28 @@ export function bytesOf({ rows, columns }: Matrix, problem: MatmulProblem): numb
 }
 
 /** One factor stays, the other one travels; nothing travels if it is replicated. */
-function* gatherCandidates(problem: MatmulProblem, gathered: "a" | "b"): Generator<Candidate<OneDimensionalAlgorithm>> {
-  const stays = gathered === "a" ? "b" : "a";
+function* gatherCandidates(problem: MatmulProblem, travels: "a" | "b"): Generator<Candidate<OneDimensionalAlgorithm>> {
+  const stays = travels === "a" ? "b" : "a";
   const dimension = kept(stays, problem);
   const dimensionOfD = stays === "a" ? 0 : 1;
-  const traveller = problem[gathered];
+  const traveller = problem[travels];
   const { distribution } = traveller;
-  const travels = distribution.isReplicated || isOneDimensional(distribution)
+  const named = distribution.isReplicated ? { algorithm: "local_gemm", traffic: 0 } as const : {
+    algorithm: "all_gather_gemm",
+    travels,
+    traffic: (distribution.size! - 1) * bytesOf(traveller, problem),
+  } as const;
+  const places = distribution.isReplicated || isOneDimensional(distribution)
     ? [distribution]
     : [slab(traveller, 0), slab(traveller, 1)];
   for (const ranges of divisions([[problem.d, dimensionOfD], [problem[stays], dimension]])) {
     const staying = divided(problem[stays], dimension, ranges);
-    for (const travelling of travels) {
+    for (const place of places) {
       yield {
-        algorithm: distribution.isReplicated ? "local_gemm" : "all_gather_gemm",
-        gathered,
-        a: gathered === "a" ? travelling : staying,
-        b: gathered === "b" ? travelling : staying,
+        ...named,
+        a: travels === "a" ? place : staying,
+        b: travels === "b" ? place : staying,
         d: divided(problem.d, dimensionOfD, ranges),
-        traffic: distribution.isReplicated ? 0 : (distribution.size! - 1) * bytesOf(traveller, problem),
       };
     }
   }
@@ -89,10 +106,10 @@ function* reduceCandidates(problem: MatmulProblem): Generator<Candidate<OneDimen
     : [slab(problem.d, 0), slab(problem.d, 1)];
   for (const ranges of divisions([[problem.a, a], [problem.b, b]])) {
     for (const d of results) {
-      const factors = { a: divided(problem.a, a, ranges), b: divided(problem.b, b, ranges), d };
+      const matrices = { travels: "d", a: divided(problem.a, a, ranges), b: divided(problem.b, b, ranges), d } as const;
       yield d.isReplicated
-        ? { algorithm: "gemm_all_reduce", ...factors, traffic: 2 * bytes }
-        : { algorithm: "gemm_reduce_scatter", ...factors, traffic: bytes };
+        ? { algorithm: "gemm_all_reduce", ...matrices, traffic: 2 * bytes }
+        : { algorithm: "gemm_reduce_scatter", ...matrices, traffic: bytes };
     }
   }
 }
@@ -101,13 +118,12 @@ function* reduceCandidates(problem: MatmulProblem): Generator<Candidate<OneDimen
 const LARGEST_COUNT = 2 ** 31 - 1;
 
 /** Whether every message of a candidate can be counted in 32 bits. */
-export function isCountable(problem: MatmulProblem, { algorithm, gathered, a, b }: Candidate): boolean {
+export function isCountable(problem: MatmulProblem, strategy: Candidate): boolean {
+  const { travels } = strategy;
   const { parts } = dtypeInfo(problem.accumulator);
-  if (algorithm === "gemm_reduce_scatter" || algorithm === "gemm_all_reduce") {
-    return problem.m * problem.n * parts <= LARGEST_COUNT;
-  }
-  if (algorithm !== "all_gather_gemm") return true;
-  const travelling = gathered === "a" ? a : b;
+  if (travels === undefined) return true;
+  if (travels === "d") return problem.m * problem.n * parts <= LARGEST_COUNT;
+  const travelling = strategy[travels];
   for (let rank = 0; rank < travelling.size!; rank++) {
     const [rows, columns] = travelling.localShape(rank);
     if (rows * columns * parts > LARGEST_COUNT) return false;
@@ -116,19 +132,19 @@ export function isCountable(problem: MatmulProblem, { algorithm, gathered, a, b 
 }
 
 /** What one of these does with the matrices. */
-export function describeOneDimensional(problem: MatmulProblem, strategy: OneDimensionalStrategy): string {
+export function describeOneDimensional(problem: MatmulProblem, strategy: Strategy): string {
   const called = (name: "a" | "b" | "d") => `${matrixName(problem, name)} ${placeOf(problem, strategy, name)}`;
   const size = strategy.d.size!;
-  switch (strategy.algorithm) {
-    case "local_gemm":
+  switch (exchangeOf(strategy)) {
+    case null:
       return size === 1 ? "one rank" : `no communication: ${called("a")}, ${called("b")}, ${called("d")}`;
-    case "all_gather_gemm": {
-      const [travels, stays] = strategy.gathered === "a" ? ["a", "b"] as const : ["b", "a"] as const;
+    case "all-gather": {
+      const [travels, stays] = strategy.travels === "a" ? ["a", "b"] as const : ["b", "a"] as const;
       return `${called(stays)}, ${called("d")}; the blocks of ${called(travels)}, go to all ${size} ranks`;
     }
-    case "gemm_reduce_scatter":
+    case "reduce-scatter":
       return `${called("a")}, ${called("b")}; the partial products are summed into ${called("d")}`;
-    case "gemm_all_reduce":
+    case "all-reduce":
       return `${called("a")}, ${called("b")}; the partial products are summed on every rank`;
   }
 }

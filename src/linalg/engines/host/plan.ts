@@ -8,7 +8,6 @@ import { BLAS_TYPES } from "../../../../ffi/blas/blas.ts";
 import { openScalapack } from "../../../../ffi/blas/scalapack.ts";
 import { type AlgorithmTimes, predictOnHost } from "../../../array/host_model.ts";
 import { multiplyRate, operationsOf } from "../../../blas/host_rate.ts";
-import { asBlocks } from "../../partition.ts";
 import { CommunicationMatrix } from "../../../distribution/mod.ts";
 import { dtypeInfo } from "../../../dtype/dtype.ts";
 import { copyStrided } from "../../../array/layout.ts";
@@ -24,7 +23,7 @@ import type { AlgorithmReport, EnginePlan, EngineRequest, EngineValues, Timeline
 import { FactorScaling, scalarOf } from "./block_scaling.ts";
 import { prepareOnAllRanks } from "./epilog.ts";
 import { Delivery, Preparation } from "./preparation.ts";
-import { placeOf, type Strategy } from "./strategy.ts";
+import { exchangeOf, meetingsOf, placeOf, shareOf, type Strategy } from "./strategy.ts";
 
 /** Whether two local matrices are the same elements in memory. */
 function isSameMemory(one: LocalArray, other: LocalArray): boolean {
@@ -106,7 +105,7 @@ export class HostPlan implements EnginePlan {
     this.#d = new Delivery(runtime, problem.d, to("d"));
     this.#scaling = { a: new FactorScaling(runtime, strategy.a), b: new FactorScaling(runtime, strategy.b) };
     this.#multiplier = multiplier;
-    const exchange = strategy.traffic > 0 ? EXCHANGES[strategy.algorithm] : undefined;
+    const exchange = strategy.traffic > 0 ? exchangeOf(strategy) : null;
     this.#exchange = exchange && multiplier.way ? `${exchange} ${multiplier.way}` : null;
     this.#alpha = scalar(accumulator, 1);
     this.#beta = scalar(accumulator, 0);
@@ -153,7 +152,7 @@ export class HostPlan implements EnginePlan {
     const { moved, traffic, moves } = this.#strategy;
     const { size, threads } = this.#runtime;
     const { accumulator, m, n, k } = this.#problem;
-    const operations = operationsOf(accumulator) * m * n * k * shareOf(this.#strategy, size);
+    const operations = operationsOf(accumulator) * m * n * k * shareOf(this.#strategy);
     const gemm = () => openScalapack(threads).blas.gemm[BLAS_TYPES[accumulator]];
     return predictOnHost(this.#runtime, {
       operations,
@@ -251,26 +250,5 @@ export class HostPlan implements EnginePlan {
 }
 
 const NO_STEPS: (() => void)[] = [];
-
-/** What travels by these algorithms, as of a collective call. */
-const EXCHANGES: Readonly<Record<string, string>> = {
-  all_gather_gemm: "all-gather",
-  gemm_reduce_scatter: "reduce-scatter",
-  gemm_all_reduce: "all-reduce",
-};
-
-/** The part of all multiplications that the busiest rank does. */
-function shareOf({ algorithm, grid, d }: Strategy, size: number): number {
-  if (grid) return 1 / (grid.shape[0] * grid.shape[1]);
-  if (algorithm !== "local_gemm" && algorithm !== "all_gather_gemm") return 1 / size;
-  const parts = Array.from({ length: size }, (_, rank) => d.localShape(rank).reduce((count, n) => count * n, 1));
-  return Math.max(...parts) / d.globalShape!.reduce((count, n) => count * n, 1);
-}
-
-/** How often ranks wait for each other while they multiply: p?gemm sends parts of A and of B block by block along k. */
-function meetingsOf({ algorithm, grid, a, traffic }: Strategy, k: number): number {
-  if (traffic === 0) return 0;
-  return grid ? 2 * Math.ceil(k / Math.max(...asBlocks(a)!.blockSizes)) : algorithm === "local_gemm" ? 0 : 1;
-}
 
 const NOTHING_FOLLOWS: PreparedEpilog = { outputs: Object.freeze({}), apply() {} };

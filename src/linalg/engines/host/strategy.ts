@@ -3,6 +3,7 @@
  *
  * @module
  */
+import { sizeOfShape } from "../../../array/layout.ts";
 import { dtypeInfo } from "../../../dtype/dtype.ts";
 import type { Distribution, ProcessGrid } from "../../../distribution/mod.ts";
 import { dimensionNames, type MatmulProblem } from "../../matmul/problem.ts";
@@ -12,9 +13,9 @@ import { asBlocks, elementsMoved, isWindow, splitAlong } from "../../partition.t
 export interface Candidate<Algorithm extends string = string> {
   /** The algorithm; `none` where there is nothing to multiply. */
   readonly algorithm: Algorithm;
-  /** The factor whose blocks travel, for `all_gather_gemm`. */
-  readonly gathered?: "a" | "b";
-  /** The grid of processes, for `pgemm`. */
+  /** What travels while it is multiplied: blocks of a factor, or partial sums of D; left out where nothing does, or on a grid. */
+  readonly travels?: "a" | "b" | "d";
+  /** The grid of processes, if all matrices are in blocks on one. */
   readonly grid?: ProcessGrid;
   /** How A is distributed when it is multiplied. */
   readonly a: Distribution;
@@ -22,7 +23,7 @@ export interface Candidate<Algorithm extends string = string> {
   readonly b: Distribution;
   /** How the product is distributed when it is computed. */
   readonly d: Distribution;
-  /** Bytes that leave ranks while multiplying; for `pgemm` an estimate. */
+  /** Bytes that leave ranks while multiplying; on a grid an estimate. */
   readonly traffic: number;
 }
 
@@ -31,6 +32,29 @@ export interface Strategy<Algorithm extends string = string> extends Candidate<A
   readonly moved: number;
   /** How many matrices are moved. */
   readonly moves: number;
+}
+
+/** What ranks exchange while they multiply, as of a collective call; null if nothing, or on a grid, where a library does it. */
+export function exchangeOf({ travels, d }: Candidate): "all-gather" | "reduce-scatter" | "all-reduce" | null {
+  if (travels === undefined) return null;
+  return travels !== "d" ? "all-gather" : d.isReplicated ? "all-reduce" : "reduce-scatter";
+}
+
+/** The part of all multiplications that the busiest rank does. */
+export function shareOf({ travels, grid, d }: Candidate): number {
+  const size = d.size!;
+  if (grid) return 1 / (grid.shape[0] * grid.shape[1]);
+  // Partial sums are divided along k.
+  if (travels === "d") return 1 / size;
+  const parts = Array.from({ length: size }, (_, rank) => sizeOfShape(d.localShape(rank)));
+  return Math.max(...parts) / Math.max(1, sizeOfShape(d.globalShape!));
+}
+
+/** How often ranks wait for each other while they multiply: on a grid they send parts of A and of B block by block along k. */
+export function meetingsOf({ travels, grid, a, traffic }: Candidate, k: number): number {
+  if (traffic === 0) return 0;
+  if (grid) return 2 * Math.ceil(k / Math.max(...asBlocks(a)!.blockSizes));
+  return travels === undefined ? 0 : 1;
 }
 
 /** What it takes to multiply by a candidate. */

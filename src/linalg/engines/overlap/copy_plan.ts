@@ -95,7 +95,7 @@ export class CopyPlan implements EnginePlan {
       ),
       times: { ...copySeconds(this.#strategy, ratesOf(this.#runtime)), basis: ratesInWords(this.#runtime) },
       notes: [
-        ...strategy.algorithm === "all_gather_gemm" ? [] : [`partial sums travel in ${sumType}`],
+        ...strategy.travels === "d" ? [`partial sums travel in ${sumType}`] : [],
         ...this.#shared?.value.product.notes ?? [],
       ],
     };

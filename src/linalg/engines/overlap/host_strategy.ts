@@ -4,16 +4,21 @@
  *
  * @module
  */
+import { exchangeOf } from "../host/strategy.ts";
 import { evenParts, type Part, type Partition, partitionOf } from "../../../overlap/partition.ts";
 import type { Variant } from "../../../overlap/schedule.ts";
 import type { Range } from "../../../distribution/mod.ts";
 import { type MatmulProblem, summed } from "../../matmul/problem.ts";
 import { splitAlong } from "../../partition.ts";
 import { isCheaper } from "../cost.ts";
-import { oneDimensionalStrategies, type OneDimensionalStrategy } from "../host/one_dimensional.ts";
+import {
+  EXCHANGING_ALGORITHMS,
+  oneDimensionalStrategies,
+  type OneDimensionalStrategy,
+} from "../host/one_dimensional.ts";
 
 /** The algorithms of the overlap engine. */
-export const OVERLAP_ALGORITHMS = ["all_gather_gemm", "gemm_reduce_scatter", "gemm_all_reduce"] as const;
+export const OVERLAP_ALGORITHMS = EXCHANGING_ALGORITHMS;
 
 /** The name of an algorithm of the overlap engine. */
 export type OverlapAlgorithm = typeof OVERLAP_ALGORITHMS[number];
@@ -46,7 +51,7 @@ function cheapest(
 ): OneDimensionalStrategy | null {
   let best: OneDimensionalStrategy | null = null;
   for (const strategy of oneDimensionalStrategies(problem)) {
-    if (strategy.algorithm === "local_gemm") continue;
+    if (strategy.travels === undefined) continue;
     if (algorithm !== "default" && strategy.algorithm !== algorithm) continue;
     if (!isAccepted(strategy)) continue;
     if (best === null || isCheaper(costOf(strategy), costOf(best))) best = strategy;
@@ -59,10 +64,10 @@ const partsOf = (ranges: readonly Range[]): Part[] => ranges.map(([start, end]) 
 /** Where everything is. */
 export function hostPartition(problem: MatmulProblem, strategy: OneDimensionalStrategy): Partition {
   const { m, n, k } = problem;
-  const { algorithm, gathered, a, d } = strategy;
+  const { travels, a, d } = strategy;
+  const exchange = exchangeOf(strategy);
   const common = { extents: { m, n, k }, size: d.size! };
-  if (algorithm === "all_gather_gemm") {
-    const travels = gathered!;
+  if (travels === "a" || travels === "b") {
     const alongK = summed(travels, problem);
     const kept = splitAlong(strategy[travels], alongK === 0 ? 1 : 0);
     const parts = partsOf(kept ?? splitAlong(strategy[travels], alongK)!);
@@ -71,7 +76,7 @@ export function hostPartition(problem: MatmulProblem, strategy: OneDimensionalSt
     return partitionOf({ kind: "gather", ...common, travels, axis, parts, fixedParts });
   }
   const fixedParts = partsOf(splitAlong(a, summed("a", problem))!);
-  if (algorithm === "gemm_all_reduce") {
+  if (exchange === "all-reduce") {
     // Columns lie in sequence; few of them are no work for all ranks.
     const axis = n >= d.size! || n >= m ? "n" : "m";
     return partitionOf({ kind: "all_reduce", ...common, axis, parts: evenParts({ m, n }[axis], d.size!), fixedParts });

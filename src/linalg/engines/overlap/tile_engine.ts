@@ -218,7 +218,7 @@ export class TilePlan implements EnginePlan {
       ],
       times: { ...tileSeconds(this.#tiles, ratesOf(this.#runtime)), basis: ratesInWords(this.#runtime) },
       notes: [
-        ...strategy.algorithm === "all_gather_gemm" ? [] : [`partial sums travel in ${problem.d.dtype}`],
+        ...strategy.travels === "d" ? [`partial sums travel in ${problem.d.dtype}`] : [],
         ...this.#shared?.value.product.notes ?? [],
         ...auxiliaryName(epilog) === null
           ? []

@@ -42,7 +42,7 @@ export class AllGatherGemm extends Algorithm {
   constructor(context: AlgorithmContext) {
     super(context);
     const { problem, strategy, rank } = this;
-    this.#travelling = strategy.gathered!;
+    this.#travelling = strategy.travels as "a" | "b";
     const distribution = strategy[this.#travelling];
     const dimension = summed(this.#travelling, problem);
     const parts = splitAlong(distribution, dimension === 0 ? 1 : 0);

@@ -9,6 +9,7 @@ import { isEmpty } from "../../matmul/problem.ts";
 import type { EnginePlan, EngineRequest, MatmulEngine, Refusal } from "../engine.ts";
 import { HostPlan } from "../host/plan.ts";
 import { refuseOnHost } from "../host/refusal.ts";
+import { exchangeOf } from "../host/strategy.ts";
 import type { Algorithm, AlgorithmContext } from "./algorithm.ts";
 import { AllGatherGemm } from "./all_gather_gemm.ts";
 import { GemmAllReduce, GemmReduceScatter } from "./gemm_reduce.ts";
@@ -21,6 +22,7 @@ import {
   describeStrategy,
   leastTraffic,
   SCALAPACK_ALGORITHMS,
+  SCALAPACK_NEEDS,
   type ScalapackAlgorithm,
 } from "./strategy.ts";
 
@@ -35,27 +37,25 @@ function refuse({ problem, epilog, algorithm }: EngineRequest): Refusal | null {
   const wanted = requested(algorithm);
   if (!wanted || isEmpty(problem) || chooseStrategy(problem, wanted)) return null;
   return {
-    reason: `${wanted} cannot run this product: it needs ${NEEDS[wanted]}`,
+    reason: `${wanted} cannot run this product: it needs ${SCALAPACK_NEEDS[wanted]}`,
     instead: "Change the distributions, or use algorithm default, which takes any.",
   };
 }
 
-/** What an algorithm cannot run without; other distributions are moved to those that it takes. */
-const NEEDS: Readonly<Record<ScalapackAlgorithm, string>> = {
-  local_gemm: "one rank, or a factor that is Replicated",
-  all_gather_gemm: "a factor that is not Replicated, with at most 2^31 - 1 numbers on a rank",
-  gemm_reduce_scatter: "a D that is not Replicated, of at most 2^31 - 1 numbers",
-  gemm_all_reduce: "a D that is Replicated, of at most 2^31 - 1 numbers",
-  pgemm: "a grid of processes",
-};
-
-const ALGORITHMS: Readonly<Record<ScalapackAlgorithm, new (context: AlgorithmContext) => Algorithm>> = {
-  local_gemm: LocalGemm,
-  all_gather_gemm: AllGatherGemm,
-  gemm_reduce_scatter: GemmReduceScatter,
-  gemm_all_reduce: GemmAllReduce,
-  pgemm: Pgemm,
-};
+/** What multiplies: on a grid ScaLAPACK, elsewhere by what the ranks exchange. */
+function multiplierOf(context: AlgorithmContext): Algorithm {
+  if (context.strategy.grid) return new Pgemm(context);
+  switch (exchangeOf(context.strategy)) {
+    case null:
+      return new LocalGemm(context);
+    case "all-gather":
+      return new AllGatherGemm(context);
+    case "reduce-scatter":
+      return new GemmReduceScatter(context);
+    case "all-reduce":
+      return new GemmAllReduce(context);
+  }
+}
 
 /** Any distributions, real and complex floats, on CPUs. */
 export const scalapackEngine: MatmulEngine<"scalapack", ScalapackAlgorithm> = {
@@ -74,7 +74,7 @@ export const scalapackEngine: MatmulEngine<"scalapack", ScalapackAlgorithm> = {
     const scalapack = openScalapack(threads);
     const strategy = chooseStrategy(problem, requested(algorithm))!;
     const variant = describeStrategy(problem, strategy);
-    const multiplier = new ALGORITHMS[strategy.algorithm]({ problem, strategy, communicator, scalapack });
+    const multiplier = multiplierOf({ problem, strategy, communicator, scalapack });
     const described = { ...strategy, variant, leastTraffic: leastTraffic(problem, strategy) };
     return new HostPlan(NAME, runtime, request, described, multiplier);
   },

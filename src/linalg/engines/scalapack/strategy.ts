@@ -18,15 +18,22 @@ import {
   bytesOf,
   describeOneDimensional,
   isCountable,
+  localStrategy,
   ONE_DIMENSIONAL_ALGORITHMS,
+  ONE_DIMENSIONAL_NEEDS,
   oneDimensionalStrategies,
-  type OneDimensionalStrategy,
 } from "../host/one_dimensional.ts";
 import { isCheaper } from "../cost.ts";
 import { type Candidate, placeOf, type Strategy, withMoves } from "../host/strategy.ts";
 
 /** The algorithms of the CPU engine, in order of preference. */
 export const SCALAPACK_ALGORITHMS = [...ONE_DIMENSIONAL_ALGORITHMS, "pgemm"] as const;
+
+/** What each cannot run without. */
+export const SCALAPACK_NEEDS: Readonly<Record<ScalapackAlgorithm, string>> = {
+  ...ONE_DIMENSIONAL_NEEDS,
+  pgemm: "a grid of processes",
+};
 
 /** The name of an algorithm of the CPU engine. */
 export type ScalapackAlgorithm = typeof SCALAPACK_ALGORITHMS[number];
@@ -79,10 +86,8 @@ function panelTraffic(problem: MatmulProblem, { shape: [rows, columns] }: Proces
 }
 
 function* strategies(problem: MatmulProblem): Generator<ScalapackStrategy> {
-  const [a, b, d] = [problem.a.distribution, problem.b.distribution, problem.d.distribution];
-  if (d.size === 1 || (a.isReplicated && b.isReplicated && d.isReplicated)) {
-    yield withMoves(problem, { algorithm: "local_gemm", a, b, d, traffic: 0 });
-  }
+  const local = localStrategy(problem);
+  if (local) yield local;
   yield* oneDimensionalStrategies(problem);
   for (const candidate of gridCandidates(problem)) yield withMoves(problem, candidate);
 }
@@ -103,14 +108,15 @@ function cheapest(problem: MatmulProblem, algorithm: ScalapackAlgorithm | undefi
     if (algorithm && strategy.algorithm !== algorithm) continue;
     if (!isCountable(problem, strategy)) continue;
     if (best === null || isCheaper(costOf(strategy), costOf(best))) best = strategy;
-    if (strategy.algorithm === "local_gemm" && strategy.moves === 0) break;
+    // Nothing is cheaper.
+    if (strategy.traffic === 0 && strategy.moves === 0) break;
   }
   return best;
 }
 
 /** Nothing is moved and the traffic is known; nothing is moved; something is. */
-function classOf({ moves, algorithm }: ScalapackStrategy): number {
-  return moves > 0 ? 2 : algorithm === "pgemm" ? 1 : 0;
+function classOf({ moves, grid }: ScalapackStrategy): number {
+  return moves > 0 ? 2 : grid ? 1 : 0;
 }
 
 /** The more important first: its class, bytes between ranks, matrices moved, the order of preference. */
@@ -121,8 +127,8 @@ function costOf(strategy: ScalapackStrategy): readonly number[] {
 
 /** What an algorithm does with the matrices. */
 export function describeStrategy(problem: MatmulProblem, strategy: ScalapackStrategy): string {
-  if (strategy.algorithm !== "pgemm") return describeOneDimensional(problem, strategy as OneDimensionalStrategy);
-  const grid = problem.transposed ? strategy.grid!.transpose() : strategy.grid!;
+  if (!strategy.grid) return describeOneDimensional(problem, strategy);
+  const grid = problem.transposed ? strategy.grid.transpose() : strategy.grid;
   const called = (name: "a" | "b" | "d") => `${matrixName(problem, name)} ${placeOf(problem, strategy, name)}`;
   return `p?gemm on the grid ${grid}: ${called("a")}, ${called("b")}, ${called("d")}`;
 }
@@ -133,7 +139,7 @@ export function describeStrategy(problem: MatmulProblem, strategy: ScalapackStra
  * has to travel to or from all of them but one.
  */
 export function leastTraffic(problem: MatmulProblem, strategy: ScalapackStrategy): number | null {
-  if (strategy.algorithm !== "pgemm" || strategy.traffic === 0) return null;
+  if (!strategy.grid || strategy.traffic === 0) return null;
   const [a, b, d] = [problem.a, problem.b, problem.d].map((matrix) => bytesOf(matrix, problem));
   const [ofA, ofB, [m, n]] = [strategy.a, strategy.b, strategy.d].map(spreadOf);
   const dStays = (n - 1) * a + (m - 1) * b;

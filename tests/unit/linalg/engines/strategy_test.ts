@@ -185,7 +185,8 @@ Deno.test("chooseStrategy() gives every algorithm the distributions that it take
     const same = (one: unknown, other: unknown) => assertEquals(JSON.stringify(one), JSON.stringify(other));
     switch (strategy.algorithm) {
       case "all_gather_gemm":
-        if (strategy.gathered === "b") same(splitAlong(a, ma), splitAlong(d, 0));
+        assert(strategy.travels === "a" || strategy.travels === "b");
+        if (strategy.travels === "b") same(splitAlong(a, ma), splitAlong(d, 0));
         else same(splitAlong(b, nb), splitAlong(d, 1));
         break;
       case "gemm_reduce_scatter":
@@ -193,12 +194,13 @@ Deno.test("chooseStrategy() gives every algorithm the distributions that it take
         assert(splitAlong(a, ka) !== null);
         same(splitAlong(a, ka), splitAlong(b, kb));
         assertEquals(d.isReplicated, strategy.algorithm === "gemm_all_reduce");
+        assertEquals(strategy.travels, "d");
         break;
       case "pgemm":
         for (const distribution of [a, b, d]) assert(distribution.to(BlockCyclic).grid.equals(strategy.grid!));
         break;
       case "local_gemm":
-        assertEquals(strategy.traffic, 0);
+        assertEquals([strategy.traffic, strategy.travels], [0, undefined]);
     }
     assert(describeStrategy(problem, strategy).length > 0);
   }));
@@ -297,7 +299,7 @@ Deno.test("bytes from rank to rank are those that are moved and those that trave
   const gather = problemOf({ size: 4, m: 24, n: 12, a: X, b: uneven, d: X });
   const gathering = chooseStrategy(gather, "all_gather_gemm")!;
   const sent = [5, 4, 3, 0].map((columns) => columns * 36 * 8);
-  assertEquals([gathering.moves, gathering.gathered], [0, "b"]);
+  assertEquals([gathering.moves, gathering.travels], [0, "b"]);
   assertEquals(
     bytesBetween(gather, gathering, gathering.traffic),
     sent.map((bytes, from) => sent.map((_, to) => from === to ? 0 : bytes)),
