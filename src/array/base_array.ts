@@ -155,7 +155,7 @@ export function factsOf({ shape, dtype, distribution, order, memory }: BaseArray
 }
 
 /** Agree that all ranks call the same method of the same array, still there, and on what `check` returns. */
-export function agreeOn(array: BaseArray, method: string, check: () => Facts | void): void {
+export function agreeOnMethod(array: BaseArray, method: string, check: () => Facts | void): void {
   agree(array.runtime, `DistributedArray.${method}`, () => {
     void array.local;
     const facts = { ...factsOf(array), ...check() };

@@ -22,7 +22,7 @@ import { ShapeError } from "../errors.ts";
 import { describe, readOptions } from "../options.ts";
 import { agree } from "../runtime/agreement.ts";
 import type { Runtime } from "../runtime/runtime.ts";
-import { agreeOn, type BaseArray, checkArray, checkTarget, factsOf, type Held } from "./base_array.ts";
+import { agreeOnMethod, type BaseArray, checkArray, checkTarget, factsOf, type Held } from "./base_array.ts";
 import { ElementAccess } from "./element_access.ts";
 import { checkInto, elementwise, type Made, type TargetOptions } from "./elementwise/elementwise.ts";
 import { applied, type Expression, FUNCTIONS } from "./elementwise/expression.ts";
@@ -333,7 +333,7 @@ export class DistributedArray<D extends DType = DType> extends ElementAccess<D> 
   ): DistributedArray<T> {
     const { runtime, distribution, order } = this;
     let result!: LocalArray;
-    agreeOn(this, "map", () => {
+    agreeOnMethod(this, "map", () => {
       const { dtype: target = this.dtype } = readOptions<{ dtype?: DType }>("the options of map", options, ["dtype"]);
       if (typeof change !== "function") {
         throw new TypeError(`map takes a function (value, i, j) => value, not ${describe(change)}.`);
@@ -517,7 +517,7 @@ export class DistributedArray<D extends DType = DType> extends ElementAccess<D> 
   maxAbsDifference(other: DistributedArray): number {
     let difference!: number;
     const compare = (local: LocalArray) => difference = largestDifference(this.local, local);
-    agreeOn(this, "maxAbsDifference", () => {
+    agreeOnMethod(this, "maxAbsDifference", () => {
       checkArray(other, "other");
       if (other.shape.join() !== this.shape.join()) {
         throw new ShapeError(
@@ -560,7 +560,7 @@ export class DistributedArray<D extends DType = DType> extends ElementAccess<D> 
    */
   slice(ranges: readonly SliceRange[]): DistributedArray<D> {
     let view!: DistributedArray<D>;
-    agreeOn(this, "slice", () => {
+    agreeOnMethod(this, "slice", () => {
       const { ranges: given, steps } = fullSlice(ranges, this.shape);
       const part = this.distribution.slice(given);
       const own = this.distribution.localRanges(this.runtime.rank, given);
@@ -602,7 +602,7 @@ export class DistributedArray<D extends DType = DType> extends ElementAccess<D> 
       return this;
     }
     let fill = (): void => {};
-    agreeOn(this, "assign", () => {
+    agreeOnMethod(this, "assign", () => {
       checkExact(this.dtype, values);
       LocalArray.empty(this.dtype, [1]).fill(values);
       fill = () => this.local.fill(values);
@@ -613,7 +613,7 @@ export class DistributedArray<D extends DType = DType> extends ElementAccess<D> 
   }
 
   #assignConverted(values: DistributedArray): void {
-    agreeOn(this, "assign", () => {
+    agreeOnMethod(this, "assign", () => {
       checkInto("DistributedArray.assign", this, values.dtype);
       return { values: factsOf(values) };
     });
@@ -646,7 +646,7 @@ export class DistributedArray<D extends DType = DType> extends ElementAccess<D> 
     const { runtime, dtype, order, shape } = this;
     let result!: DistributedArray<D>;
     let move!: () => void;
-    agreeOn(this, "redistribute", () => {
+    agreeOnMethod(this, "redistribute", () => {
       if (target instanceof DistributedArray) {
         checkTarget(this, target);
         result = target;
@@ -697,7 +697,7 @@ export class DistributedArray<D extends DType = DType> extends ElementAccess<D> 
       checkConvertible(this.dtype, dtype);
       return { ...target, shape: this.local.shape, facts: { target } };
     };
-    const local = newPart(runtime, (check) => agreeOn(this, method, check), plan, (part) => part.set(this.local));
+    const local = newPart(runtime, (check) => agreeOnMethod(this, method, check), plan, (part) => part.set(this.local));
     return new DistributedArray({ runtime, local, distribution: this.distribution, order });
   }
 

@@ -9,7 +9,7 @@ import type { DataOf, ElementOf } from "../dtype/element_types.ts";
 import { checkExact } from "../dtype/scalar.ts";
 import { ShapeError } from "../errors.ts";
 import { describe, keysOf, readOptions } from "../options.ts";
-import { agreeOn, BaseArray } from "./base_array.ts";
+import { agreeOnMethod, BaseArray } from "./base_array.ts";
 import { prepareStridedCopy } from "./device_elements.ts";
 import { checkFormat, formatElements, type FormatOptions, type FullFormat, shownIndices } from "./format.ts";
 import { prepareElements } from "./gathered_elements.ts";
@@ -55,7 +55,7 @@ export abstract class ElementAccess<D extends DType = DType> extends BaseArray<D
     let to!: number;
     let target!: LocalArray;
     let move!: () => void;
-    agreeOn(this, "gather", () => {
+    agreeOnMethod(this, "gather", () => {
       const options = typeof root === "object" ? root : { root };
       const given = readOptions<GatherOptions>("the options of gather", options, GATHER_KEYS);
       to = checkRank(given.root === undefined ? 0 : given.root, runtime.size, "root");
@@ -75,7 +75,7 @@ export abstract class ElementAccess<D extends DType = DType> extends BaseArray<D
     const { runtime, shape, order } = this;
     let target!: LocalArray;
     let move!: () => void;
-    agreeOn(this, "allGather", () => {
+    agreeOnMethod(this, "allGather", () => {
       const { into } = readOptions("the options of allGather", options, ["into"]);
       target = this.#whole("allGather", into);
       move = prepareOnce(
@@ -111,7 +111,7 @@ export abstract class ElementAccess<D extends DType = DType> extends BaseArray<D
     const { shape, dtype } = this;
     let full!: FullFormat;
     let collect!: () => Scalar[];
-    agreeOn(this, "format", () => {
+    agreeOnMethod(this, "format", () => {
       full = checkFormat(options);
       collect = prepareElements(this, shownIndices(shape, full));
       return { ...full };
@@ -143,7 +143,7 @@ export abstract class ElementAccess<D extends DType = DType> extends BaseArray<D
    */
   at(...index: number[]): ElementOf<D> {
     let collect!: () => Scalar[];
-    agreeOn(this, "at", () => {
+    agreeOnMethod(this, "at", () => {
       const checked = checkIndex(index, this.shape);
       collect = prepareElements(this, checked.map((i) => [i]));
       return { index: checked };
@@ -159,7 +159,7 @@ export abstract class ElementAccess<D extends DType = DType> extends BaseArray<D
    */
   set(index: readonly number[], value: ElementOf<D> | number): void {
     let write = (): void => {};
-    agreeOn(this, "set", () => {
+    agreeOnMethod(this, "set", () => {
       const checked = checkIndex(index, this.shape);
       checkExact(this.dtype, value);
       const one = LocalArray.empty(this.dtype, [1]);

@@ -19,7 +19,7 @@ import { describeProblem } from "./checked_transform.ts";
 import { checkEngine, chooseFFTEngine } from "./engines/registry.ts";
 import { OPERAND_KEYS, type OperandOptions } from "./options.ts";
 import { dtypesOf, type FFTProblem, halfOf } from "./problem.ts";
-import { noteRoom } from "./room.ts";
+import { noteRoom } from "./operand_room.ts";
 
 /**
  * An array of zeros that a transform with these options can write its result over (`inplace`): its memory is large enough

@@ -17,7 +17,7 @@ import { FFT_EFFORTS, type FFTEngine, type FFTPlace } from "./engines/engine.ts"
 import { checkAlgorithm, checkEngine, chooseFFTEngine } from "./engines/registry.ts";
 import type { FFTOptions, FFTPlanOptions } from "./options.ts";
 import { inShape } from "./places.ts";
-import { checkRoom, isWholeInSymmetric } from "./room.ts";
+import { checkRoom, isWholeInSymmetric } from "./operand_room.ts";
 import {
   FFT_NORMS,
   FFT_TYPES,

@@ -10,12 +10,12 @@ import type { AlgorithmTimes } from "../array/host_model.ts";
 import type { CommunicationMatrix } from "../distribution/mod.ts";
 import { type DType, dtypeInfo } from "../dtype/dtype.ts";
 import type { Stream } from "../gpu/stream.ts";
-import type { OperationPlan, Step } from "../runtime/operation.ts";
+import type { CollectiveStep, OperationPlan } from "../runtime/operation.ts";
 import type { CheckedTransform } from "./checked_transform.ts";
 import type { FFTEngine, FFTEnginePlan, FFTReport, FFTRequest } from "./engines/engine.ts";
 import type { FFTPlanOptions } from "./options.ts";
 import { dtypesOf, FFT_DIRECTIONS, type FFTDirection, type FFTProblem, scaleOf } from "./problem.ts";
-import { inheritRoom } from "./room.ts";
+import { inheritRoom } from "./operand_room.ts";
 
 /** Which of its two distributions the operand has: the first one, or that of the results (`c2c` only). */
 export type Side = "from" | "to";
@@ -142,7 +142,7 @@ export function prepareTransform(
   { array, side, result: given }: BoundOperand,
   direction: FFTDirection,
   stream: Stream | null = null,
-): Step<DistributedArray> {
+): CollectiveStep<DistributedArray> {
   const { problem, runtime, norm } = checked;
   const { to, order } = problemOn(problem, side);
   const result = given ?? DistributedArray.wrap(

@@ -48,7 +48,7 @@ import {
   type TransformOptions,
 } from "./options.ts";
 import { dtypesOf, type FFTDirection, type FFTType } from "./problem.ts";
-import { checkRoom } from "./room.ts";
+import { checkRoom } from "./operand_room.ts";
 
 /** What {@linkcode FFT.autotune} measured. */
 export interface FFTMeasurement {

@@ -12,7 +12,7 @@ import { nearlySquareFactors } from "../distribution/nearly_square.ts";
 import type { Parts } from "../array/redistribution/plan.ts";
 import { firstHalf } from "./half_spectra.ts";
 import { type FFTProblem, halfOf, itemSizeOf } from "./problem.ts";
-import { type Route, ROUTE_ALGORITHMS, type Step } from "./steps.ts";
+import { type Route, ROUTE_ALGORITHMS, type RouteStep } from "./steps.ts";
 
 /** Of a vector that is a matrix row by row, each rank has as many columns as of a matrix in `Slab.Y`. */
 export function columnsOf(rows: number, columns: number, size: number): Parts {
@@ -69,7 +69,7 @@ function matrixBy(dimension: "columns" | "rows", shape: readonly [number, number
   return (dimension === "columns" ? Slab.Y : Slab.X).bind(shape, size);
 }
 
-function complexSteps({ type, from, to }: FFTProblem, rows: number, columns: number): Step[] {
+function complexSteps({ type, from, to }: FFTProblem, rows: number, columns: number): RouteStep[] {
   const size = from.size!;
   const byColumns = matrixBy("columns", [rows, columns], size);
   const byRows = matrixBy("rows", [rows, columns], size);
@@ -84,7 +84,7 @@ function complexSteps({ type, from, to }: FFTProblem, rows: number, columns: num
 }
 
 /** Columns of real numbers have spectra of which the first half is enough; so the matrix has half of its rows from there on. */
-function stepsFromReal({ type, from, to }: FFTProblem, rows: number, columns: number): Step[] {
+function stepsFromReal({ type, from, to }: FFTProblem, rows: number, columns: number): RouteStep[] {
   const size = from.size!;
   const halves = { rows, columns, size };
   const half = halfOf(rows);
@@ -108,7 +108,7 @@ function stepsFromReal({ type, from, to }: FFTProblem, rows: number, columns: nu
 }
 
 /** The same steps back. */
-function stepsToReal({ type, from, to }: FFTProblem, rows: number, columns: number): Step[] {
+function stepsToReal({ type, from, to }: FFTProblem, rows: number, columns: number): RouteStep[] {
   const size = from.size!;
   const halves = { rows, columns, size };
   const half = halfOf(rows);

@@ -12,7 +12,7 @@ import { sizeOfShape } from "../array/layout.ts";
 import { fourStepRoute, refusalOfFourSteps } from "./four_step.ts";
 import { inShape, isWhole, type Place, placeOf, placeOfResult, placesBetween, root, slabs, usesAll } from "./places.ts";
 import { type FFTProblem, type FFTShape, itemSizeOf } from "./problem.ts";
-import { type Route, ROUTE_ALGORITHMS, type Step, type TransformStep } from "./steps.ts";
+import { type Route, ROUTE_ALGORITHMS, type RouteStep, type TransformStep } from "./steps.ts";
 
 /** What a redistribution takes even if nothing moves, in bytes that could be copied meanwhile. */
 const LATENCY_BYTES = 2 ** 16;
@@ -219,7 +219,7 @@ function gathering(problem: FFTProblem, reflects: boolean): Route | null {
 
 /** The steps of some stages. */
 function routeOf(problem: FFTProblem, stages: readonly Stage[]): Pick<Route, "steps" | "variant"> {
-  const steps: Step[] = [];
+  const steps: RouteStep[] = [];
   const words: string[] = [];
   const done: number[] = [];
   let before: Place | null = null;

@@ -63,7 +63,7 @@ export function operationsOf(numbers: number, length: number): number {
 }
 
 /** One step of the way; steps follow each other as elements in memory, so that their shapes may differ. */
-export type Step = TransformStep | MoveStep | TwiddleStep | ReflectStep;
+export type RouteStep = TransformStep | MoveStep | TwiddleStep | ReflectStep;
 
 /** The names of the kinds of ways, which are the algorithms of engines that take them. */
 export const ROUTE_ALGORITHMS = {
@@ -83,7 +83,7 @@ export interface Route {
   /** The steps in words. */
   readonly variant: string;
   /** The steps. */
-  readonly steps: readonly Step[];
+  readonly steps: readonly RouteStep[];
   /** What is done differently from what could be expected, in words. */
   readonly notes?: readonly string[];
   /** About how long it takes: bytes that the busiest rank reads, writes or receives. */

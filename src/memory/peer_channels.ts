@@ -81,7 +81,7 @@ export interface Incoming {
 export type Use = "read" | "write";
 
 /** Where an array lies in the memory of another process; packed, or with these strides. */
-export interface Place {
+export interface RemoteArray {
   readonly address: number;
   /** From there on. */
   readonly bytes: number;
@@ -91,7 +91,7 @@ export interface Place {
 /** What this rank lets another one use of its memory. */
 export interface Offering {
   /** From now on the other one may use this. */
-  offer(place: Place): void;
+  offer(place: RemoteArray): void;
   /** Whether it has done so. */
   isUsed(): boolean;
 }
@@ -101,7 +101,7 @@ export interface Offered {
   /** Whether there is something that was not used yet. */
   isThere(): boolean;
   /** What. */
-  place(): Place;
+  place(): RemoteArray;
   /** It was used. */
   finish(): void;
 }

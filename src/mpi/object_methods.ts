@@ -22,7 +22,7 @@ import {
 import { startMpi } from "./init_finalize.ts";
 import { decodeObject, decodeObjects, type EncodedObjects, encodeObject, encodeObjects } from "./objects.ts";
 import { readStatus, Request } from "./request.ts";
-import { giveRoomBack, takeRoom } from "./room.ts";
+import { giveRoomBack, takeRoom } from "./message_room.ts";
 
 /**
  * The methods of a communicator for values: JSON's up to 256 MiB, and what else the structured clone algorithm knows,

@@ -3,9 +3,9 @@
  *
  * @module
  */
-import type { Action, Program, Span, Wanted } from "./check.ts";
+import type { Action, RankProgram, Span, Wanted } from "./check.ts";
 import { lengthOf, type Part, type Partition } from "./partition.ts";
-import type { Place, Schedule, Step } from "./schedule.ts";
+import type { MemoryLines, Schedule, ScheduleStep } from "./schedule.ts";
 import {
   gatheredPieces,
   panelTiles,
@@ -21,10 +21,10 @@ import {
 export type Taking = "streams" | "list";
 
 /** One rank's schedule as actions. */
-export function stageProgram(schedule: Schedule, taking: Taking = "streams"): Program {
+export function stageProgram(schedule: Schedule, taking: Taking = "streams"): RankProgram {
   const { partition, rank, steps, windowLines, parities } = schedule;
   const { kind, parts, extents, axis, size } = partition;
-  const laneOf = ({ stream }: Step) => taking === "list" ? 0 : stream;
+  const laneOf = ({ stream }: ScheduleStep) => taking === "list" ? 0 : stream;
   const lanes: Action[][] = [[], []];
   // Where each step stands among those of its lane.
   const places = steps.map((step) => {
@@ -79,11 +79,11 @@ function resultOf(partition: Partition, rank: number): Wanted[] {
   return [{ span: { rank, memory: "result", start: 0, end: lines }, base, terms: allTerms(partition) }];
 }
 
-function spanOf({ rank, memory, at, lines }: Place): Span {
+function spanOf({ rank, memory, at, lines }: MemoryLines): Span {
   return { rank, memory, start: at, end: at + lines };
 }
 
-function actionOf({ partition, rank }: Schedule, step: Step): Action {
+function actionOf({ partition, rank }: Schedule, step: ScheduleStep): Action {
   const { kind, axis } = partition;
   switch (step.kind) {
     case "wait":
@@ -139,7 +139,7 @@ export interface TileRun {
 }
 
 /** Lists of tiles as actions: a lane for each cluster of blocks, and one for the copies of what is gathered, or of panels. */
-export function tilePrograms(run: TileRun): Program[] {
+export function tilePrograms(run: TileRun): RankProgram[] {
   const { problem, variant } = run;
   const spots = spotsByRank(problem, variant);
   const corners = [...new Set(spots.flat().map(cornerOf))].sort();
@@ -170,7 +170,7 @@ class TileLowering {
     this.#pieces = gatheredPieces(run.problem, run.variant).map((_, i) => i);
   }
 
-  program(spots: readonly (readonly { row: number; column: number }[])[]): Program {
+  program(spots: readonly (readonly { row: number; column: number }[])[]): RankProgram {
     const { problem: { kind, size }, variant } = this.#run;
     const rank = this.#rank;
     const isSum = kind === "reduce" || kind === "all_reduce";
@@ -388,10 +388,10 @@ class TileLowering {
  * The same programs as a graph repeats them: each rank tells all others that it has taken its flags back, and waits for all
  * of them, before any of its lanes begins. What takes turns in other runs is there once.
  */
-export function withMeeting(programs: readonly Program[]): Program[] {
+export function withMeeting(programs: readonly RankProgram[]): RankProgram[] {
   const actions = programs.flatMap(({ lanes }) => lanes.flat());
   const first = 1 + actions.reduce((last, action) => action.kind === "put" ? last : Math.max(last, action.flag), -1);
-  return programs.map((program, rank): Program => {
+  return programs.map((program, rank): RankProgram => {
     const peers = programs.flatMap((_, peer) => peer === rank ? [] : [peer]);
     const meeting = [
       ...peers.map((peer): Action => ({ kind: "signal", rank: peer, flag: first + rank })),

@@ -78,7 +78,7 @@ export type Action =
   };
 
 /** What one rank does in a call, in lanes: the actions of a lane follow each other. */
-export interface Program {
+export interface RankProgram {
   /** The lanes. */
   readonly lanes: readonly (readonly Action[])[];
   /** Lanes, by number, that the end of a call does not wait for; what they do in the next one comes after. */
@@ -199,12 +199,12 @@ const ENOUGH = 20;
  * What is wrong with what the ranks do together; nothing if it is right. `programs` has a program a rank for each of
  * several products that the ranks run by turns, on the same windows.
  */
-export function check(programs: readonly (readonly Program[])[], options: CheckOptions = {}): Finding[] {
+export function check(programs: readonly (readonly RankProgram[])[], options: CheckOptions = {}): Finding[] {
   return new Check(programs, options).run();
 }
 
 class Check {
-  readonly #programs: readonly (readonly Program[])[];
+  readonly #programs: readonly (readonly RankProgram[])[];
   readonly #calls: number;
   readonly #isCaptured: boolean;
   readonly #flagTurns: number;
@@ -220,7 +220,7 @@ class Check {
   readonly #positions: Int32Array;
   readonly #begun: Event[][] = [];
 
-  constructor(programs: readonly (readonly Program[])[], options: CheckOptions) {
+  constructor(programs: readonly (readonly RankProgram[])[], options: CheckOptions) {
     this.#programs = programs;
     this.#calls = options.calls ?? 2 + 2 * programs.length;
     this.#isCaptured = options.flags === "captured";
@@ -249,7 +249,7 @@ class Check {
     return this.#findings;
   }
 
-  #program({ rank, call }: Cursor): Program {
+  #program({ rank, call }: Cursor): RankProgram {
     return this.#programs[(call - 1) % this.#programs.length][rank];
   }
 

@@ -9,7 +9,7 @@
 import { H200_MEASURED, type MeasuredRates } from "../array/gpu_model.ts";
 import type { DType } from "../dtype/dtype.ts";
 import { stageProgram, type Taking, tilePrograms } from "./actions.ts";
-import type { Action, Program } from "./check.ts";
+import type { Action, RankProgram } from "./check.ts";
 import {
   factorBytes as factorBytesOf,
   TILE_ROWS,
@@ -106,7 +106,7 @@ class Agenda {
 
 /** What ranks do and when, if actions take so long; waits only where they last. */
 function simulate(
-  programs: readonly Program[],
+  programs: readonly RankProgram[],
   taskOf: (rank: number, action: Action & { kind: "put" }) => Task,
   flag: number,
 ): Interval[] {

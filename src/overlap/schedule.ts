@@ -16,7 +16,7 @@ import type { Span } from "../runtime/timeline.ts";
 import { lengthOf, others, type Part, type Partition, piecesOf } from "./partition.ts";
 
 /** Lines of a rank's memory. */
-export interface Place {
+export interface MemoryLines {
   /** Whose memory. */
   readonly rank: number;
   /** Which: the factor that travels, the result, or what all ranks address. */
@@ -41,13 +41,13 @@ export interface Gemm extends Common {
   /** The part of the axis. */
   readonly range: Part;
   /** Where the factor that travels lies; `null` if both factors are the rank's own. */
-  readonly factor: Place | null;
+  readonly factor: MemoryLines | null;
   /** Where the product goes. */
-  readonly to: Place;
+  readonly to: MemoryLines;
   /** What it is added to: nothing, beta times what the user wants added, or a sum. */
   readonly adds: "nothing" | "addend" | "sum";
   /** Where that sum lies, if not where the product goes. */
-  readonly sum?: Place;
+  readonly sum?: MemoryLines;
 }
 
 /** Copy a range. */
@@ -57,9 +57,9 @@ export interface Copy extends Common {
   /** The part of the axis. */
   readonly range: Part;
   /** Where it lies. */
-  readonly from: Place;
+  readonly from: MemoryLines;
   /** Where it goes. */
-  readonly to: Place;
+  readonly to: MemoryLines;
 }
 
 /** Add sums of a range to one. */
@@ -69,9 +69,9 @@ export interface Reduce extends Common {
   /** The part of the axis. */
   readonly range: Part;
   /** What is added. */
-  readonly from: readonly Place[];
+  readonly from: readonly MemoryLines[];
   /** What it is added to. */
-  readonly to: Place;
+  readonly to: MemoryLines;
 }
 
 /** Write the number of the call into another rank's flag. */
@@ -95,7 +95,7 @@ export interface Wait extends Common {
 }
 
 /** One thing that a rank does. */
-export type Step = Gemm | Copy | Reduce | Signal | Wait;
+export type ScheduleStep = Gemm | Copy | Reduce | Signal | Wait;
 
 /** What one rank does in a call. */
 export interface Schedule {
@@ -106,7 +106,7 @@ export interface Schedule {
   /** This rank. */
   readonly rank: number;
   /** What it does. */
-  readonly steps: readonly Step[];
+  readonly steps: readonly ScheduleStep[];
   /** The lines of a window, for one parity of the call. */
   readonly windowLines: number;
   /** How many windows take turns: 2, by parity. */
@@ -147,7 +147,7 @@ export interface Variant {
 }
 
 /** Distributes `Omit` over the kinds of steps. */
-type Given<T> = T extends Step ? Omit<T, "after" | "stream"> & Partial<Common> : never;
+type Given<T> = T extends ScheduleStep ? Omit<T, "after" | "stream"> & Partial<Common> : never;
 
 /** What a rank does. */
 export function scheduleOf(partition: Partition, rank: number, variant: Variant): Schedule {
@@ -171,7 +171,7 @@ export function schedulesOf(partition: Partition, variant: Variant): Schedule[] 
 }
 
 /** What a timeline shows of a step; nothing of a signal, which takes no time. */
-export function spanOf(step: Step): Span | null {
+export function spanOf(step: ScheduleStep): Span | null {
   const { kind, stream: lane } = step;
   switch (kind) {
     case "signal":
@@ -187,7 +187,7 @@ export function spanOf(step: Step): Span | null {
 
 /** What the builders below share: one rank's view of the partition. */
 class Maker {
-  readonly steps: Step[] = [];
+  readonly steps: ScheduleStep[] = [];
   room: Pick<Schedule, "windowLines" | "flags"> = { windowLines: 0, flags: 0 };
   readonly #partition: Partition;
   readonly #rank: number;
@@ -211,7 +211,7 @@ class Maker {
       windowLines: way === "direct" || size === 1 ? 0 : isShared ? this.#largest : extents[axis],
       flags: size === 1 ? 0 : size * this.#pieces + (way === "pull" || way === "direct" ? size : 0),
     };
-    const inWindow = (rank: number, owner: number, { start, end }: Part): Place => {
+    const inWindow = (rank: number, owner: number, { start, end }: Part): MemoryLines => {
       const at = isShared ? start - parts[owner].start : start;
       return { rank, memory: "window", at, lines: end - start };
     };
@@ -233,7 +233,7 @@ class Maker {
       for (const peer of receivers) this.#each(self, (_, flag) => this.#signal(1, peer, flag));
     }
     let isFirst = true;
-    const multiply = (range: Part, factor: Place, after: readonly number[] = []) => {
+    const multiply = (range: Part, factor: MemoryLines, after: readonly number[] = []) => {
       if (lengthOf(range) === 0) return;
       const adds = axis !== "k" || isFirst ? "addend" : "sum";
       isFirst = false;
@@ -283,7 +283,7 @@ class Maker {
     const { size, parts, kind } = this.#partition;
     const [self, next] = [this.#rank, (this.#rank + 1) % size];
     const before = (self + size - 1) % size;
-    const inWindow = (rank: number, owner: number, { start, end }: Part): Place => {
+    const inWindow = (rank: number, owner: number, { start, end }: Part): MemoryLines => {
       const at = way === "relay" ? start - parts[owner].start : start;
       return { rank, memory: "window", at, lines: end - start };
     };
@@ -303,7 +303,7 @@ class Maker {
       const result = this.#result(range);
       const sum = inWindow(self, self, range);
       const isEmpty = lengthOf(range) === 0;
-      const gemm = (to: Place, adds: Gemm["adds"], apart?: Place) =>
+      const gemm = (to: MemoryLines, adds: Gemm["adds"], apart?: MemoryLines) =>
         this.#step({ kind: "gemm", range, factor: null, to, adds, ...apart && { sum: apart } });
       if (size === 1) return void (isEmpty || gemm(result, "addend"));
       if (isEmpty) return void this.#wait(0, before, flag);
@@ -334,7 +334,7 @@ class Maker {
   #scatter(): void {
     const { size, extents, axis, parts } = this.#partition;
     const self = this.#rank;
-    const arrival = (owner: number, sender: number, { start, end }: Part): Place => {
+    const arrival = (owner: number, sender: number, { start, end }: Part): MemoryLines => {
       const slot = (sender - owner - 1 + size) % size;
       const at = extents[axis] + slot * this.#largest + start - parts[owner].start;
       return { rank: owner, memory: "window", at, lines: end - start };
@@ -342,7 +342,7 @@ class Maker {
     for (const owner of others(self, size)) {
       this.#each(owner, (range, _flag, piece) => {
         const isEmpty = lengthOf(range) === 0;
-        const term: Place = { rank: self, memory: "window", at: range.start, lines: lengthOf(range) };
+        const term: MemoryLines = { rank: self, memory: "window", at: range.start, lines: lengthOf(range) };
         const made = isEmpty ? [] : [this.#step({ kind: "gemm", range, factor: null, to: term, adds: "nothing" })];
         if (!isEmpty) this.#copy(range, term, arrival(owner, self, range), made);
         this.#signal(1, owner, self * this.#pieces + piece, made);
@@ -364,7 +364,7 @@ class Maker {
     const { size, parts } = this.#partition;
     const self = this.#rank;
     const last = this.steps.length - 1;
-    const place = (rank: number, owner: number, { start, end }: Part): Place => {
+    const place = (rank: number, owner: number, { start, end }: Part): MemoryLines => {
       const at = way === "relay" ? start - parts[owner].start : base + start;
       return { rank, memory: "window", at, lines: end - start };
     };
@@ -391,28 +391,28 @@ class Maker {
     );
   }
 
-  #factor(rank: number, { start, end }: Part): Place {
+  #factor(rank: number, { start, end }: Part): MemoryLines {
     return { rank, memory: "factor", at: start - this.#partition.parts[rank].start, lines: end - start };
   }
 
   /** Where a range of the result lies on this rank, for sums. */
-  #result({ start, end }: Part): Place {
+  #result({ start, end }: Part): MemoryLines {
     const { kind, parts } = this.#partition;
     const at = kind === "all_reduce" ? start : start - parts[this.#rank].start;
     return { rank: this.#rank, memory: "result", at, lines: end - start };
   }
 
   /** Where the product with a range of a gathered factor goes: terms of all of D, or some lines of it. */
-  #product({ start, end }: Part): Place {
+  #product({ start, end }: Part): MemoryLines {
     const [at, lines] = this.#partition.axis === "k" ? [0, 1] : [start, end - start];
     return { rank: this.#rank, memory: "result", at, lines };
   }
 
-  #step(step: Given<Step>): number {
-    return this.steps.push({ stream: 0, after: [], ...step } as Step) - 1;
+  #step(step: Given<ScheduleStep>): number {
+    return this.steps.push({ stream: 0, after: [], ...step } as ScheduleStep) - 1;
   }
 
-  #copy(range: Part, from: Place, to: Place, after: readonly number[] = [], stream: 0 | 1 = 1): number {
+  #copy(range: Part, from: MemoryLines, to: MemoryLines, after: readonly number[] = [], stream: 0 | 1 = 1): number {
     return this.#step({ kind: "copy", range, from, to, after, stream });
   }
 

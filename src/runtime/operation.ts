@@ -61,7 +61,7 @@ export interface CheckedOperation<Plan extends OperationPlan = OperationPlan> {
 }
 
 /** What the ranks do together once all of them are ready for it. */
-export interface Step<T> {
+export interface CollectiveStep<T> {
   /** What has to be the same on every rank. */
   readonly facts?: Facts;
   /** Collective. */
@@ -76,7 +76,7 @@ export interface Change {
 }
 
 /** As {@linkcode agree}, or the other way to agree that is given, and returns what the check has found. Collective. */
-export function agreeOn<T extends { readonly facts?: Facts }>(
+export function checkTogether<T extends { readonly facts?: Facts }>(
   runtime: Runtime,
   operation: string,
   check: () => T,
@@ -95,10 +95,10 @@ export function agreeOn<T extends { readonly facts?: Facts }>(
 export function runOnce<T, Plan extends OperationPlan>(
   runtime: Runtime,
   operation: string,
-  check: () => CheckedOperation<Plan> & Step<T>,
+  check: () => CheckedOperation<Plan> & CollectiveStep<T>,
 ): T {
   const start = performance.now();
-  const checked = agreeOn(runtime, operation, check);
+  const checked = checkTogether(runtime, operation, check);
   const account = new Account(runtime, operation, checked);
   using plan = checked.plan;
   plan?.open?.();
@@ -158,7 +158,7 @@ export class CollectiveOperation<Operands, Plan extends OperationPlan> implement
 
   /** Check what an operation of this name is given. Collective. */
   constructor(runtime: Runtime, name: string, check: () => CheckedOperation<Plan> & { readonly operands: Operands }) {
-    const checked = agreeOn(runtime, `new ${name}`, check);
+    const checked = checkTogether(runtime, `new ${name}`, check);
     this.#runtime = runtime;
     this.#name = name;
     this.#settings = checked.settings ?? {};
@@ -194,7 +194,7 @@ export class CollectiveOperation<Operands, Plan extends OperationPlan> implement
 
   /** Agree on a step of this operation, unless it was freed. Collective. */
   agree<T extends { readonly facts?: Facts }>(method: string, check: () => T): T {
-    return agreeOn(this.#runtime, this.#titleOf(method), () => {
+    return checkTogether(this.#runtime, this.#titleOf(method), () => {
       this.#checkAlive(`${method}()`);
       return check();
     });
@@ -232,11 +232,11 @@ export class CollectiveOperation<Operands, Plan extends OperationPlan> implement
   execute<T, Options extends ExecuteOptions = ExecuteOptions>(
     method: string,
     options: Options | undefined,
-    prepare: (plan: Plan, operands: Operands, stream: Stream | null, options: Options) => Step<T>,
+    prepare: (plan: Plan, operands: Operands, stream: Stream | null, options: Options) => CollectiveStep<T>,
     keys: readonly (keyof Options & string)[] = EXECUTE_OPTION_KEYS,
   ): T {
     let stream: Stream | null = null;
-    const { run } = agreeOn(this.#runtime, this.#titleOf(method), () => {
+    const { run } = checkTogether(this.#runtime, this.#titleOf(method), () => {
       const given = options === undefined ? {} as Options : readOptions(`the options of ${method}`, options, keys);
       checkStream(given.stream, this.#runtime);
       stream = given.stream ?? this.#settings.stream ?? null;
@@ -267,7 +267,7 @@ export class CollectiveOperation<Operands, Plan extends OperationPlan> implement
     plan.open?.();
     const slowest = (seconds: number) => communicator.allReduce(Float64Array.of(seconds), { op: "max" })[0];
     const execute = (count: number) => {
-      const { run } = this.agree<Step<unknown>>("autotune", () => ({ run: prepare(plan) }));
+      const { run } = this.agree<CollectiveStep<unknown>>("autotune", () => ({ run: prepare(plan) }));
       communicator.barrier();
       const start = performance.now();
       if (stream) return secondsOnGpu(stream, run, count);

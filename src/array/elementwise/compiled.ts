@@ -14,8 +14,8 @@ import { packWords } from "../../gpu/kernels/program.ts";
 import { recorder } from "../../runtime/recorder.ts";
 import type { LocalArray } from "../local_array.ts";
 import { C, prelude, TYPES_IN_C } from "./c.ts";
-import { compile, type Expression, type Program } from "./expression.ts";
-import { blockOf, hostSource, LINE_BYTES, type Step } from "./host_source.ts";
+import { compile, type ElementProgram, type Expression } from "./expression.ts";
+import { blockOf, type DenseStride, hostSource, LINE_BYTES } from "./host_source.ts";
 import { type Accumulation, type Elements, type Loop, loopsOf, numbersOf, type Part, typeOf } from "./loops.ts";
 import type { OperationName } from "./names.ts";
 
@@ -67,7 +67,7 @@ export interface Nest {
   readonly inner: Loop;
   readonly outer: Loop;
   readonly others: readonly Loop[];
-  readonly steps: readonly (Step | null)[];
+  readonly steps: readonly (DenseStride | null)[];
 }
 
 /** The loops of arrays whose elements are neighbours, or the same, along the innermost one; null if they are not. */
@@ -78,7 +78,7 @@ export function nestOf(shape: readonly number[], arrays: readonly (Elements | nu
   if (inner === undefined || inner.extent < SHORTEST_LINE) return null;
   const outer = others.pop() ?? { extent: 1, strides: arrays.map(() => 0) };
   if (arrays.some((array, at) => array !== null && inner.strides[at] > 1)) return null;
-  const steps = arrays.map((array, at): Step | null =>
+  const steps = arrays.map((array, at): DenseStride | null =>
     array === null ? null : inner.strides[at] === 1 ? "next" : "same"
   );
   return { inner, outer, others, steps };
@@ -113,7 +113,7 @@ function isStreamed({ macros }: Compiler, operands: readonly Part[], target: Loc
 }
 
 /** The loop for a request; null if C has not all that it takes, or there is no compiler. */
-function kernelFor(request: Request, compiler: Compiler): { kernel: Kernel; program: Program } | null {
+function kernelFor(request: Request, compiler: Compiler): { kernel: Kernel; program: ElementProgram } | null {
   const { expression, operands, targets, nest, accumulation } = request;
   const dtypes = [
     ...operands.map((part) => "scalar" in part ? null : part.dtype),
@@ -142,7 +142,7 @@ function kernelFor(request: Request, compiler: Compiler): { kernel: Kernel; prog
 }
 
 /** What runs a compiled loop over all elements. */
-function runner({ operands, targets, nest }: Request, kernel: Kernel, program: Program): () => void {
+function runner({ operands, targets, nest }: Request, kernel: Kernel, program: ElementProgram): () => void {
   const arrays = [...operands.map((part) => "scalar" in part ? null : part), ...targets];
   const numbers = numbersOf(program, operands.map((part) => "scalar" in part ? part.scalar : null));
   const isInteger = program.parameters
@@ -174,7 +174,7 @@ function runner({ operands, targets, nest }: Request, kernel: Kernel, program: P
  * the caches, where they can.
  */
 export function prepareCompiled(
-  { expression }: Program,
+  { expression }: ElementProgram,
   operands: readonly Part[],
   target: LocalArray,
   streamedBytes = STREAMED_BYTES,

@@ -5,7 +5,7 @@
  * @module
  */
 import { dtypeInfo, type Scalar, type TypedArray } from "../../dtype/dtype.ts";
-import { Program as KernelProgram } from "../../gpu/kernels/program.ts";
+import { Program } from "../../gpu/kernels/program.ts";
 import type { Stream } from "../../gpu/stream.ts";
 import { copyFromDevice, copyToDevice } from "../../memory/copy.ts";
 import { DeviceBuffer, type DeviceMemory } from "../../memory/device_buffer.ts";
@@ -20,18 +20,18 @@ import {
   UNROLL,
 } from "./device_source.ts";
 import { type Accumulation, type Elements, isOnDevice, type Loop, loopsOf, numbersOf, type Part } from "./loops.ts";
-import type { Program } from "./expression.ts";
+import type { ElementProgram } from "./expression.ts";
 import { refuseNegative } from "./helpers.ts";
 
 /** The most blocks that are worth having: threads loop over the rest. */
 const MOST_BLOCKS = 65536;
 
-const programs = new Map<string, KernelProgram>();
+const programs = new Map<string, Program>();
 
-function programOf(source: string): KernelProgram {
+function programOf(source: string): Program {
   let program = programs.get(source);
   if (program === undefined) {
-    program = new KernelProgram("expression", source);
+    program = new Program("expression", source);
     programs.set(source, program);
   }
   return program;
@@ -43,7 +43,7 @@ function wordsOf({ loops }: Nest): bigint[] {
 }
 
 /** The numbers of the script in a kernel's argument. */
-function numberWords(program: Program, operands: readonly Part[]): (bigint | number)[] {
+function numberWords(program: ElementProgram, operands: readonly Part[]): (bigint | number)[] {
   const scalars = operands.map((operand): Scalar | null => "scalar" in operand ? operand.scalar : null);
   const numbers = numbersOf(program, scalars);
   return program.parameters
@@ -74,7 +74,7 @@ function onDevice(arrays: readonly (Elements | null)[], stream: Stream) {
 }
 
 /** Run what may refuse a value of integers, and throw what it then says. */
-function withRefusal(program: Program, stream: Stream, launch: (refused: bigint) => void): void {
+function withRefusal(program: ElementProgram, stream: Stream, launch: (refused: bigint) => void): void {
   if (!program.mayThrow) return launch(0n);
   using word = new DeviceBuffer(stream, 8);
   const exponent = new BigInt64Array(1);
@@ -89,7 +89,7 @@ function withRefusal(program: Program, stream: Stream, launch: (refused: bigint)
  * refuse a value.
  */
 export function prepareOnDevice(
-  program: Program,
+  program: ElementProgram,
   operands: readonly Part[],
   target: Elements,
   shape: readonly number[],
@@ -145,7 +145,7 @@ function standing(kept: Nest, reduced: Nest, leading: number): { width: number; 
  * memory, or all in the GPU's. The order in which values are taken in depends on the shape alone.
  */
 export function accumulateOnDevice(
-  program: Program,
+  program: ElementProgram,
   operands: readonly Part[],
   targets: readonly Elements[],
   shape: readonly number[],

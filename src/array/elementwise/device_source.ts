@@ -8,7 +8,7 @@ import { type DType, dtypeInfo } from "../../dtype/dtype.ts";
 import { ELEMENT_TYPES } from "../../gpu/kernels/array_kernels.ts";
 import { CUDA, INTEGERS_IN_CUDA, PRELUDE, typeInCuda } from "./cuda.ts";
 import type { Accumulation, Loop } from "./loops.ts";
-import type { Program } from "./expression.ts";
+import type { ElementProgram } from "./expression.ts";
 
 /** Threads of a block. */
 export const THREADS = 256;
@@ -78,7 +78,7 @@ function reading(dtype: DType | null, at: number, place: string): Variable[] {
 }
 
 /** The statements that write the result. */
-function write(dtype: DType, program: Program, at: number, place: string): string {
+function write(dtype: DType, program: ElementProgram, at: number, place: string): string {
   const { isComplex, isInteger, real } = dtypeInfo(dtype);
   const address = `p.address[${at}]`;
   const from = dtypeInfo(program.dtype).real;
@@ -95,7 +95,7 @@ function write(dtype: DType, program: Program, at: number, place: string): strin
 }
 
 /** The statements that name the numbers of the script. */
-function parameters(program: Program): string {
+function parameters(program: ElementProgram): string {
   let count = 0;
   const lines = program.parameters.flatMap(({ dtype }, at) => {
     const { isComplex, real } = dtypeInfo(dtype);
@@ -110,7 +110,7 @@ function parameters(program: Program): string {
 }
 
 /** How many words these numbers take in the kernel's argument. */
-function numberField({ parameters }: Program): string {
+function numberField({ parameters }: ElementProgram): string {
   const count = parameters.reduce((sum, { dtype }) => sum + dtypeInfo(dtype).parts, 0);
   return count === 0 ? "" : `i64 number[${count}];`;
 }
@@ -162,7 +162,7 @@ const countType = (count: number) => `typedef ${count < 2 ** 31 ? "u32" : "i64"}
 
 /** Operands and a target, from which a kernel is made: the dtypes of all, null for numbers; the last is the target. */
 export interface ElementwiseShape {
-  readonly program: Program;
+  readonly program: ElementProgram;
   readonly dtypes: readonly (DType | null)[];
   readonly nest: Nest;
 }
@@ -205,7 +205,7 @@ export const MERGE_WIDTH = 8;
 
 /** Operands and accumulators, from which a kernel is made. */
 export interface ReductionShape {
-  readonly program: Program;
+  readonly program: ElementProgram;
   /** The dtypes of operands, null for numbers; the last is that of the accumulators. */
   readonly dtypes: readonly (DType | null)[];
   /** The loops over results, and over what makes one. */

@@ -21,8 +21,8 @@ import { prepareOnce } from "../redistribution/redistributor.ts";
 import { broadcastShapes, operandPart, resultDistribution } from "./broadcast.ts";
 import { type Elements, letGoOf, type Part, typeOf } from "./loops.ts";
 import { languageOf, type Means, prepare } from "./execution.ts";
-import { compile, type Expression, type Program } from "./expression.ts";
-import { isBits } from "./kernel.ts";
+import { compile, type ElementProgram, type Expression } from "./expression.ts";
+import { isBits } from "./javascript_loops.ts";
 
 /** What an operation takes: an array, or a number, a bigint or `[re, im]` that stands beside each element. */
 export type AnyOperand = BaseArray | Scalar;
@@ -272,7 +272,7 @@ export function checkInto(name: string, into: BaseArray, result: DType): void {
 
 /** Get ready to compute into a user's array; returns what writes it, and cannot fail. */
 function writer(
-  program: Program,
+  program: ElementProgram,
   { parts, localShape, order, stream, means }: Aligned,
   target: LocalArray,
 ): () => void {

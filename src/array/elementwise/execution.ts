@@ -11,8 +11,8 @@ import { accumulateCompiled, prepareCompiled, WORTH_COMPILING } from "./compiled
 import { CUDA } from "./cuda.ts";
 import { accumulateOnDevice, prepareOnDevice } from "./device_kernel.ts";
 import { type Accumulation, type Elements, isOnDevice, type Part, typeOf } from "./loops.ts";
-import { compile, type Expression, JAVASCRIPT, type Language, type Program } from "./expression.ts";
-import * as host from "./kernel.ts";
+import { compile, type ElementProgram, type Expression, JAVASCRIPT, type Language } from "./expression.ts";
+import * as host from "./javascript_loops.ts";
 import { LARGE, prepareVectors } from "./vectors.ts";
 import { sizeOfShape } from "../layout.ts";
 
@@ -34,7 +34,7 @@ export interface Means {
  * here. Strides of operands are 0 along dimensions that they lack.
  */
 export function prepare(
-  program: Program,
+  program: ElementProgram,
   operands: readonly Part[],
   target: LocalArray,
   { size, threads }: Means,

@@ -109,7 +109,7 @@ export const JAVASCRIPT: Language = {
 };
 
 /** The code that computes one element. */
-export interface Program {
+export interface ElementProgram {
   /** What it computes. */
   readonly expression: Expression;
   /** What it is written in. */
@@ -145,7 +145,7 @@ export function compile(
   expression: Expression,
   operands: readonly OperandType[],
   language: Language = JAVASCRIPT,
-): Program {
+): ElementProgram {
   const statements: string[] = [];
   const parameters: Parameter[] = [];
   let mayThrow = false;

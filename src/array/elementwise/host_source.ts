@@ -6,7 +6,7 @@
  */
 import { type DType, dtypeInfo } from "../../dtype/dtype.ts";
 import { C, TYPES_IN_C } from "./c.ts";
-import type { Program } from "./expression.ts";
+import type { ElementProgram } from "./expression.ts";
 import type { Accumulation } from "./loops.ts";
 
 /**
@@ -27,14 +27,14 @@ const STREAMED_BLOCK_BYTES = 2048;
 const ALIGNED = `__attribute__((aligned(${LINE_BYTES})))`;
 
 /** How the inner loop goes through an array: neighbour by neighbour, or always the same element. */
-export type Step = "next" | "same";
+export type DenseStride = "next" | "same";
 
 /** Operands, targets and what happens between them, from which a loop is made. */
 export interface HostShape {
-  readonly program: Program;
+  readonly program: ElementProgram;
   /** The dtypes of all arrays: operands, null for numbers, and targets. */
   readonly dtypes: readonly (DType | null)[];
-  readonly steps: readonly (Step | null)[];
+  readonly steps: readonly (DenseStride | null)[];
   /** How many of them are operands. */
   readonly operands: number;
   readonly accumulation: Accumulation | null;
@@ -85,7 +85,7 @@ function read(dtype: DType, at: number, place: string, isSingle: boolean): strin
 }
 
 /** The statements that write the result. */
-function write(dtype: DType, { dtype: from, result }: Program, at: number | string, place: string): string {
+function write(dtype: DType, { dtype: from, result }: ElementProgram, at: number | string, place: string): string {
   const { isComplex, real } = dtypeInfo(dtype);
   const one = (code: string, where: string) =>
     `A${at}[${where}] = (${REAL(dtype)})(${C.cast(code, dtypeInfo(from).real, real)});`;
@@ -242,7 +242,7 @@ function reductionSource(shape: HostShape, { start, merge }: Accumulation): stri
   const there = [...dtypes.keys()].filter((at) => dtypes[at] !== null && at < operands);
   const targets = [...start.keys()].map((i) => operands + i);
   const type = typeOf(dtypes[operands]!, isSingle);
-  const reading = (step: Step, place: string) =>
+  const reading = (step: DenseStride, place: string) =>
     there.filter((at) => steps[at] === step).map((at) => read(dtypes[at]!, at, place, isSingle)).join(" ");
   const each = (text: (i: number, at: number) => string) => targets.map((at, i) => text(i, at)).join(" ");
   const isShared = steps[operands] === "same";

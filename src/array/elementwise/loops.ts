@@ -6,7 +6,7 @@
 import { allocate, type DType, dtypeInfo, type Scalar, type TypedArray } from "../../dtype/dtype.ts";
 import { complexParts, loadScalar, storeScalar, toBigInt } from "../../dtype/scalar.ts";
 import type { DeviceMemory } from "../../memory/device_buffer.ts";
-import type { OperandType, Program } from "./expression.ts";
+import type { ElementProgram, OperandType } from "./expression.ts";
 
 /** An array in memory, of the host or of a GPU. */
 export interface Elements {
@@ -88,7 +88,7 @@ export function loopsOf(
 }
 
 /** The numbers of the script as the loop takes them: rounded to the dtype in which they are used. */
-export function numbersOf(program: Program, scalars: readonly (Scalar | null)[]): (number | bigint)[] {
+export function numbersOf(program: ElementProgram, scalars: readonly (Scalar | null)[]): (number | bigint)[] {
   return program.parameters.flatMap(({ index, dtype }): (number | bigint)[] => {
     const value = scalars[index]!;
     if (dtype === "int64") return [toBigInt(value)];

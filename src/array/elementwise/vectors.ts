@@ -12,8 +12,8 @@ import { addressOf } from "../../../ffi/memory.ts";
 import type { BinaryName, UnaryName, VectorFunctions, VectorMath } from "../../../ffi/blas/vector_math.ts";
 import { dtypeInfo, type TypedArray } from "../../dtype/dtype.ts";
 import type { LocalArray } from "../local_array.ts";
-import type { Expression, Program } from "./expression.ts";
-import { runLoops } from "./kernel.ts";
+import type { ElementProgram, Expression } from "./expression.ts";
+import { runLoops } from "./javascript_loops.ts";
 import { type Elements, loopsOf, type Part } from "./loops.ts";
 import type { OperationName } from "./names.ts";
 
@@ -36,7 +36,7 @@ const SHORTEST_LINE = 256;
 type Source = { readonly kind: "array" | "number" | "step"; readonly index: number };
 
 /** One call. */
-type Step =
+type VectorCall =
   | { readonly name: UnaryName; readonly of: readonly [Source] }
   | { readonly name: BinaryName; readonly of: readonly [Source, Source] };
 
@@ -87,8 +87,8 @@ const PASSING: readonly string[] = ["Fmin", "Fmax"];
 const EXACT: readonly string[] = [...ROUNDLESS, "Add", "Sub", "Mul", "Sqr"];
 
 /** The calls for an expression, the last of which makes the result; null if there are none. */
-function stepsOf(expression: Expression, operands: readonly Part[], dtype: VectorType): readonly Step[] | null {
-  const steps: Step[] = [];
+function stepsOf(expression: Expression, operands: readonly Part[], dtype: VectorType): readonly VectorCall[] | null {
+  const steps: VectorCall[] = [];
   const visited = new Map<Expression, Source | null>();
   const visit = (node: Expression): Source | null => {
     if (!visited.has(node)) visited.set(node, node.kind === "operand" ? leaf(node.index) : step(node));
@@ -137,7 +137,7 @@ function blockOf(dtype: VectorType, at: number): Float64Array<ArrayBuffer> | Flo
  * there is no such library. Strides of operands are 0 along dimensions that they lack.
  */
 export function prepareVectors(
-  program: Program,
+  program: ElementProgram,
   operands: readonly Part[],
   target: LocalArray,
   open: () => VectorMath | null,
@@ -179,8 +179,8 @@ export function prepareVectors(
 
 /** What computes `n` elements, at a distance `from` of the places of all arrays, the last of which is the target's. */
 function blockComputation(
-  program: Program,
-  steps: readonly Step[],
+  program: ElementProgram,
+  steps: readonly VectorCall[],
   operands: readonly Part[],
   target: Elements,
   dtype: VectorType,

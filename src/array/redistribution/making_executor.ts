@@ -6,7 +6,7 @@
  */
 import { dtypeInfo } from "../../dtype/dtype.ts";
 import { StateError } from "../../errors.ts";
-import { type Offered, type PeerChannels, type Place, waitForPeers } from "../../memory/peer_channels.ts";
+import { type Offered, type PeerChannels, type RemoteArray, waitForPeers } from "../../memory/peer_channels.ts";
 import { prepareProcessCopy } from "../../memory/process_memory.ts";
 import { pin } from "../../memory/spare.ts";
 import { recorder } from "../../runtime/recorder.ts";
@@ -33,7 +33,7 @@ export interface Making {
 interface Lane {
   readonly offered: Offered;
   /** Ready for an array with the place that it offered. */
-  readonly writesTo: (place: Place) => readonly ((address: number) => void)[];
+  readonly writesTo: (place: RemoteArray) => readonly ((address: number) => void)[];
 }
 
 /**
@@ -64,7 +64,7 @@ export function prepareMaking(
       (copy, from, to) => () => copy(from * source.strides[dimension], to * target.strides[dimension]),
     );
     const { address, data, offset, strides } = target;
-    const place: Place = { address: Number(address), bytes: data.byteLength - offset * itemSize, strides };
+    const place: RemoteArray = { address: Number(address), bytes: data.byteLength - offset * itemSize, strides };
     return () => {
       for (const offering of offerings) offering.offer(place);
       try {

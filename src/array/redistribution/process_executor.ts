@@ -16,7 +16,7 @@ import {
   type Offered,
   type Offering,
   type PeerChannels,
-  type Place,
+  type RemoteArray,
   waitForPeers,
 } from "../../memory/peer_channels.ts";
 import { prepareProcessCopy } from "../../memory/process_memory.ts";
@@ -58,7 +58,7 @@ interface Active {
   readonly held: LocalArray;
   readonly offered: Offered;
   /** Copy all that goes this way. */
-  copy(place: Place): void;
+  copy(place: RemoteArray): void;
 }
 
 /** An array that another rank copies from or to. */
@@ -66,7 +66,7 @@ interface Passive {
   /** Where that array lies, or a packed block. */
   readonly held: LocalArray["data"];
   readonly offering: Offering;
-  readonly place: Place;
+  readonly place: RemoteArray;
   readonly before?: Copy;
   readonly after?: Copy;
 }
@@ -260,7 +260,7 @@ function placeOf(
   array: Pick<Strided, "data" | "offset">,
   itemSize: number,
   strides: readonly number[] | null,
-): Place {
+): RemoteArray {
   const bytes = array.data.byteLength - array.offset * itemSize;
   return { address: addressOfFirst(array, itemSize), bytes, strides };
 }

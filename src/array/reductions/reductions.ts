@@ -17,7 +17,7 @@ import { bigSumOnDevice } from "../device_elements.ts";
 import type { Accumulation, Elements, Part } from "../elementwise/loops.ts";
 import { checkOwnArray } from "../elementwise/elementwise.ts";
 import { accumulate } from "../elementwise/execution.ts";
-import { isBits } from "../elementwise/kernel.ts";
+import { isBits } from "../elementwise/javascript_loops.ts";
 import { apply, cast, type Expression, operand } from "../elementwise/expression.ts";
 import type { OperationName } from "../elementwise/names.ts";
 import { LocalArray } from "../local_array.ts";

@@ -32,7 +32,7 @@ export interface JoinOptions extends PlacedOptions {
 }
 
 /** Agree on a call about an array, by what `check` returns. */
-function agreeOn(name: string, array: DistributedArray, check: () => Record<string, unknown>): void {
+function agreeOnCall(name: string, array: DistributedArray, check: () => Record<string, unknown>): void {
   agree(runtimeOf(array), name, () => {
     checkArray(array, "The array");
     const { shape, dtype, distribution, order } = array;
@@ -70,7 +70,7 @@ function withAxes<D extends DType>(
  */
 export function expandDims<D extends DType>(array: DistributedArray<D>, axis: number): DistributedArray<D> {
   let view!: DistributedArray<D>;
-  agreeOn("expandDims", array, () => {
+  agreeOnCall("expandDims", array, () => {
     const at = checkAxis(axis, array.shape.length + 1);
     view = withAxes(array, [...array.shape.keys() as Iterable<number | null>].toSpliced(at, 0, null));
     return { axis: at };
@@ -88,7 +88,7 @@ export function squeeze<D extends DType>(
   axis: number | readonly number[],
 ): DistributedArray<D> {
   let view!: DistributedArray<D>;
-  agreeOn("squeeze", array, () => {
+  agreeOnCall("squeeze", array, () => {
     const { shape } = array;
     const axes = checkAxes(axis, shape.length);
     if (axes.some((d) => shape[d] !== 1) || axes.length === shape.length) {
@@ -115,7 +115,7 @@ export function broadcastTo<D extends DType>(
 ): DistributedArray<D> {
   let extents!: readonly number[];
   let distribution!: Distribution;
-  agreeOn("broadcastTo", array, () => {
+  agreeOnCall("broadcastTo", array, () => {
     extents = checkShape(shape);
     if (broadcastShapes("broadcastTo", [array.shape, extents]).join() !== extents.join()) {
       throw new ShapeError(`broadcastTo: an array of shape [${array.shape}] does not fit into [${extents}].`);
@@ -151,7 +151,7 @@ export function reshape<D extends DType>(
 ): DistributedArray<D> {
   let extents!: readonly number[];
   let to!: Distribution;
-  agreeOn("reshape", array, () => {
+  agreeOnCall("reshape", array, () => {
     const { distribution = array.distribution.isReplicated ? Replicated : Slab.X } = readOptions(
       "the options of reshape",
       options,
@@ -329,7 +329,7 @@ export function roll<D extends DType>(
   axis?: number | readonly number[],
 ): DistributedArray<D> {
   let shifts!: number[];
-  agreeOn("roll", array, () => {
+  agreeOnCall("roll", array, () => {
     const isWhole = axis === undefined;
     shifts = isWhole ? checkShifts(shift, 0, [array.size]) : checkShifts(shift, axis, array.shape);
     return { shifts, isWhole };

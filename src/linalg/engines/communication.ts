@@ -9,7 +9,7 @@ import { addBytes, noBytes } from "../../distribution/communication.ts";
 import type { Distribution } from "../../distribution/mod.ts";
 import { type DType, dtypeInfo } from "../../dtype/dtype.ts";
 import type { MatmulProblem } from "../matmul/problem.ts";
-import { isWindow } from "../partition.ts";
+import { isWindow } from "../matrix_division.ts";
 import { type Candidate, exchangeOf } from "./host/strategy.ts";
 
 /**

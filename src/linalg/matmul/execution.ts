@@ -9,7 +9,7 @@ import { largestOfAll } from "../../array/difference.ts";
 import { allocateSymmetricMemory, SymmetricArray } from "../../array/symmetric_array.ts";
 import type { Stream } from "../../gpu/stream.ts";
 import { agree } from "../../runtime/agreement.ts";
-import type { OperationPlan, Step } from "../../runtime/operation.ts";
+import type { CollectiveStep, OperationPlan } from "../../runtime/operation.ts";
 import type { Runtime } from "../../runtime/runtime.ts";
 import { planProduct, requestOf } from "../engines/choice.ts";
 import type { AlgorithmReport, EnginePlan, EngineValues, MatmulEngine } from "../engines/engine.ts";
@@ -135,7 +135,7 @@ export function prepareExecution(
   { engine, epilog }: MatmulPlan,
   operands: BoundOperands,
   stream: Stream | null,
-): Step<{ d: DistributedArray; auxiliary: Auxiliary }> {
+): CollectiveStep<{ d: DistributedArray; auxiliary: Auxiliary }> {
   const { runtime, d: { order, distribution } } = product;
   const { locals, values } = operands.bound!;
   const finish = (d: DistributedArray, outputs: EpilogValues) => ({

@@ -10,7 +10,7 @@ import type { Scalar } from "../../dtype/dtype.ts";
 import type { LocalArray } from "../../array/local_array.ts";
 import { BlockCyclic, type Distribution, ProcessGrid } from "../../distribution/mod.ts";
 import type { Runtime } from "../../runtime/runtime.ts";
-import { asBlocks, elementsMoved, isInPlace } from "../partition.ts";
+import { asBlocks, elementsMoved, isInPlace } from "../matrix_division.ts";
 import type { AccumulatorDType } from "../../dtype/dtype.ts";
 
 /**

@@ -12,7 +12,7 @@ import type { AccumulatorDType, Scalar } from "../../dtype/dtype.ts";
 import { agree } from "../../runtime/agreement.ts";
 import type { Runtime } from "../../runtime/runtime.ts";
 import { pblasEngineOf } from "../engines/choice.ts";
-import { isInPlace } from "../partition.ts";
+import { isInPlace } from "../matrix_division.ts";
 import {
   canonicalLetters,
   chooseBlocks,

@@ -15,7 +15,7 @@ import { type AccumulatorDType, dtypeInfo } from "../../dtype/dtype.ts";
 import { slownessOf } from "../../overlap/cost_model.ts";
 import type { Runtime } from "../../runtime/runtime.ts";
 import { pblasEngineOf } from "../engines/choice.ts";
-import { isInPlace } from "../partition.ts";
+import { isInPlace } from "../matrix_division.ts";
 import { argumentsOf, type PblasRoutine, type RoutineLetters, traitsOf } from "./call.ts";
 import type { CheckedRoutine } from "./checked_routine.ts";
 import { planRoutine } from "./execution.ts";

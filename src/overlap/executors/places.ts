@@ -6,7 +6,7 @@
 import { beginningAt, type Extents, type MatrixInMemory } from "../../blas/gemm.ts";
 import type { Operation } from "../../blas/operation.ts";
 import { type Axis, lengthOf, lineElements, MATRIX_AXES, type MatrixName, type Part } from "../partition.ts";
-import type { Gemm, Place, Schedule } from "../schedule.ts";
+import type { Gemm, MemoryLines, Schedule } from "../schedule.ts";
 
 /** This rank's matrices. */
 export interface RankMatrices {
@@ -59,7 +59,7 @@ export class Places {
   }
 
   /** The dimension along which the lines of a place are counted; null for a result that is a single line. */
-  lineDimension({ memory }: Place): 0 | 1 | null {
+  lineDimension({ memory }: MemoryLines): 0 | 1 | null {
     const { travels, axis } = this.#schedule.partition;
     return this.dimensionOf(memory === "result" ? "d" : travels, axis);
   }
@@ -71,7 +71,7 @@ export class Places {
 
   /** A place in memory; `window` tells where an element of a rank's window lies. */
   matrixAt(
-    place: Place,
+    place: MemoryLines,
     matrices: RankMatrices,
     itemSize: number,
     window: (rank: number, element: number) => bigint,

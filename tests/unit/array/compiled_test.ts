@@ -3,7 +3,7 @@ import { assert, assertEquals, fail } from "@std/assert";
 import { findCompiler } from "../../../ffi/compiler.ts";
 import { accumulateCompiled, prepareCompiled } from "../../../src/array/elementwise/compiled.ts";
 import { applied, apply, cast, compile, type Expression, operand } from "../../../src/array/elementwise/expression.ts";
-import { accumulate, compute } from "../../../src/array/elementwise/kernel.ts";
+import { accumulate, compute } from "../../../src/array/elementwise/javascript_loops.ts";
 import { type Accumulation, type Elements, type Part, typeOf } from "../../../src/array/elementwise/loops.ts";
 import type { OperationName } from "../../../src/array/elementwise/names.ts";
 import { operationOf } from "../../../src/array/elementwise/operations.ts";

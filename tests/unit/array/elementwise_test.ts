@@ -4,7 +4,7 @@ import fc from "fast-check";
 import { broadcastShapes } from "../../../src/array/elementwise/broadcast.ts";
 import { applied, apply, compile, operand, type OperandType } from "../../../src/array/elementwise/expression.ts";
 import type { Elements } from "../../../src/array/elementwise/loops.ts";
-import { compute, runLoops } from "../../../src/array/elementwise/kernel.ts";
+import { compute, runLoops } from "../../../src/array/elementwise/javascript_loops.ts";
 import type { OperationName } from "../../../src/array/elementwise/names.ts";
 import { operationOf, OPERATIONS } from "../../../src/array/elementwise/operations.ts";
 import { LocalArray } from "../../../src/array/local_array.ts";

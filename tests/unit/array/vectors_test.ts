@@ -2,7 +2,7 @@
 import { assert, assertEquals, assertStringIncludes, fail } from "@std/assert";
 import { missingKernel, openVectorMath } from "../../../ffi/blas/vector_math.ts";
 import { applied, apply, compile, type Expression, operand } from "../../../src/array/elementwise/expression.ts";
-import { compute } from "../../../src/array/elementwise/kernel.ts";
+import { compute } from "../../../src/array/elementwise/javascript_loops.ts";
 import { type Elements, type Part, typeOf } from "../../../src/array/elementwise/loops.ts";
 import type { OperationName } from "../../../src/array/elementwise/names.ts";
 import { operationOf } from "../../../src/array/elementwise/operations.ts";

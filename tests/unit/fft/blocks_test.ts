@@ -1,6 +1,6 @@
 import { assertEquals } from "@std/assert";
 import { blockOf } from "../../../src/fft/engines/fftw/blocks.ts";
-import type { Dimension, Pass } from "../../../src/fft/engines/staged/passes.ts";
+import type { Dimension, Pass } from "../../../src/fft/engines/staged/pass_plan.ts";
 
 const along = (extent: number, source: number, target = source): Dimension => ({ extent, source, target });
 

@@ -1,6 +1,6 @@
 import { assert, assertEquals } from "@std/assert";
 import fc from "fast-check";
-import { type Dimension, type Pass, planPasses } from "../../../src/fft/engines/staged/passes.ts";
+import { type Dimension, type Pass, planPasses } from "../../../src/fft/engines/staged/pass_plan.ts";
 import { stridesOf } from "../../../src/array/layout.ts";
 import type { FFTType } from "../../../mod.ts";
 

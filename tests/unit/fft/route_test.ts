@@ -7,10 +7,10 @@ import { columnsOf } from "../../../src/fft/four_step.ts";
 import { gridOf, inShape, isWhole, pencils, squarest } from "../../../src/fft/places.ts";
 import { type FFTProblem, type FFTType, shapeOf } from "../../../src/fft/problem.ts";
 import { findRoutes, naturalDistribution } from "../../../src/fft/route.ts";
-import type { Step } from "../../../src/fft/steps.ts";
+import type { RouteStep } from "../../../src/fft/steps.ts";
 import { countOf } from "../../../src/array/traverse.ts";
 
-type Parts = Step["from"];
+type Parts = RouteStep["from"];
 
 const counts = (parts: Parts, rank: number) => parts.ranges(rank).map(countOf);
 const sizeOf = (shape: readonly number[]) => shape.reduce((product, extent) => product * extent, 1);

@@ -2,7 +2,14 @@
 import { assert, assertEquals, assertStringIncludes, assertThrows } from "@std/assert";
 import fc from "fast-check";
 import { stageProgram, type Taking, withMeeting } from "../../../src/overlap/actions.ts";
-import { type Action, check, type Finding, type Program, type Span, type Wanted } from "../../../src/overlap/check.ts";
+import {
+  type Action,
+  check,
+  type Finding,
+  type RankProgram,
+  type Span,
+  type Wanted,
+} from "../../../src/overlap/check.ts";
 import { type Partition, partitionOf } from "../../../src/overlap/partition.ts";
 import {
   GATHER_WAYS,
@@ -10,7 +17,7 @@ import {
   type Schedule,
   scheduleOf,
   schedulesOf,
-  type Step,
+  type ScheduleStep,
   type Variant,
 } from "../../../src/overlap/schedule.ts";
 import { partitions, variantsOf } from "./arbitraries.ts";
@@ -19,7 +26,7 @@ const cases = partitions.chain((partition) =>
   fc.record({ partition: fc.constant(partition), variant: variantsOf(partition) })
 );
 
-const programs = (schedules: readonly Schedule[], taking: Taking = "streams"): Program[] =>
+const programs = (schedules: readonly Schedule[], taking: Taking = "streams"): RankProgram[] =>
   schedules.map((schedule) => stageProgram(schedule, taking));
 
 Deno.test("every schedule is right, on 1 to 8 ranks, whatever the parts, however steps are taken and flags are told apart", () => {
@@ -68,12 +75,12 @@ const pairs = fc.integer({ min: 2, max: 5 }).chain((size) => {
 });
 
 /** Several products as one rank's programs: operands and results of their own, the same windows. */
-function byTurns(products: readonly { partition: Partition; variant: Variant }[]): Program[][] {
+function byTurns(products: readonly { partition: Partition; variant: Variant }[]): RankProgram[][] {
   return products.map(({ partition, variant }, product) => {
     const own = (span: Span): Span =>
       span.memory === "window" ? span : { ...span, memory: `${span.memory} ${product}` };
     const wanted = (list: readonly Wanted[]) => list.map((one) => ({ ...one, span: own(one.span) }));
-    return programs(schedulesOf(partition, variant), "list").map((program): Program => ({
+    return programs(schedulesOf(partition, variant), "list").map((program): RankProgram => ({
       ...program,
       lanes: program.lanes.map((lane) =>
         lane.map((action): Action =>
@@ -123,7 +130,7 @@ function examples(size: number): { partition: Partition; variant: Variant }[] {
 
 /** A schedule without a step; what waited for it does not wait. */
 function without(schedule: Schedule, dropped: number): Schedule {
-  const steps = schedule.steps.toSpliced(dropped, 1).map((step): Step => ({
+  const steps = schedule.steps.toSpliced(dropped, 1).map((step): ScheduleStep => ({
     ...step,
     after: step.after.filter((number) => number !== dropped).map((number) => number > dropped ? number - 1 : number),
   }));
@@ -135,8 +142,8 @@ const named = ({ partition, variant }: { partition: Partition; variant: Variant 
 
 /** Change one rank's schedule at each step of some kind: each change has to be found. */
 function plant(
-  kinds: readonly Step["kind"][],
-  change: (schedule: Schedule, step: Step, number: number) => Schedule | null,
+  kinds: readonly ScheduleStep["kind"][],
+  change: (schedule: Schedule, step: ScheduleStep, number: number) => Schedule | null,
   expected: readonly Finding["kind"][],
   sizes: readonly number[] = [2, 3],
 ): number {
@@ -157,7 +164,7 @@ function plant(
   return planted;
 }
 
-const replaced = (schedule: Schedule, number: number, step: Step): Schedule => ({
+const replaced = (schedule: Schedule, number: number, step: ScheduleStep): Schedule => ({
   ...schedule,
   steps: schedule.steps.with(number, step),
 });
@@ -205,9 +212,9 @@ Deno.test("planted: two signals whose receivers are swapped", () => {
       // Those that tell of the same may change places.
       const isSame = !schedule.steps.slice(number + 1, other).some(({ kind }) => kind === "copy");
       if (isSame) return null;
-      const { rank } = schedule.steps[other] as Step & { kind: "signal" };
+      const { rank } = schedule.steps[other] as ScheduleStep & { kind: "signal" };
       const swapped = replaced(schedule, number, { ...step, rank });
-      return replaced(swapped, other, { ...schedule.steps[other], rank: step.rank } as Step);
+      return replaced(swapped, other, { ...schedule.steps[other], rank: step.rank } as ScheduleStep);
     },
     ["race", "content", "deadlock", "flag"],
     [3, 4],

@@ -3,7 +3,7 @@ import { assert, assertEquals, assertThrows } from "@std/assert";
 import fc from "fast-check";
 import { TILE_SHAPES, type TileShape } from "../../../src/overlap/executors/tile/configuration.ts";
 import { tilePrograms, withMeeting } from "../../../src/overlap/actions.ts";
-import { type Action, check, type Finding, type Program } from "../../../src/overlap/check.ts";
+import { type Action, check, type Finding, type RankProgram } from "../../../src/overlap/check.ts";
 import {
   MOST_RECTANGLES,
   packTiles,
@@ -200,12 +200,12 @@ Deno.test("what is added is what was sent: the same place, from every sender, on
 });
 
 /** The programs of all ranks, from their lists or from changed ones. */
-function programsOf(given: Case, orders = ordersOf(given)): Program[] {
+function programsOf(given: Case, orders = ordersOf(given)): RankProgram[] {
   return tilePrograms({ problem: problemOf(given), variant: variantOf(given), clusters: given.clusters, orders });
 }
 
 /** What is wrong; a kernel's flags hold the call's number, in one word. */
-const findings = (programs: Program[]) => check([programs], { flagTurns: 1 });
+const findings = (programs: RankProgram[]) => check([programs], { flagTurns: 1 });
 
 const fewer = cases.chain((given) => {
   const small = { m: fc.integer({ min: 8, max: 1500 }), n: fc.integer({ min: 8, max: 1000 }) };

@@ -11,7 +11,7 @@ import type { Stream } from "../../../gpu/stream.ts";
 import { DeviceBuffer } from "../../../memory/device_buffer.ts";
 import { dtypesOf, type FFTDirection, type FFTPrecision } from "../../problem.ts";
 import type { PassLibrary, PassPlan } from "../staged/local_transform.ts";
-import type { Dimension, Pass } from "../staged/passes.ts";
+import type { Dimension, Pass } from "../staged/pass_plan.ts";
 
 /** What plans of cuFFT work in, as large as the largest of them needs. */
 export class WorkArea implements Disposable {

@@ -9,7 +9,7 @@ import { addressOf, type CopyMemory, fastCopy } from "../../../../ffi/memory.ts"
 import { LocalArray } from "../../../array/local_array.ts";
 import { type DType, dtypeInfo } from "../../../dtype/dtype.ts";
 import type { PassPlan } from "../staged/local_transform.ts";
-import { type Dimension, offsetsOf, type Pass, placesOn } from "../staged/passes.ts";
+import { type Dimension, offsetsOf, type Pass, placesOn } from "../staged/pass_plan.ts";
 
 /**
  * A block has about `bytes`: more make fewer calls, but leave the first-level cache further behind. Lines, or planes, of more

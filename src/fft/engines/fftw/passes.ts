@@ -10,7 +10,7 @@ import { type DType, dtypeInfo } from "../../../dtype/dtype.ts";
 import type { FFTDirection } from "../../problem.ts";
 import type { FFTEffort } from "../engine.ts";
 import type { PassLibrary, PassPlan } from "../staged/local_transform.ts";
-import { type Dimension, offsetsOf, type Pass, placesOn, shown } from "../staged/passes.ts";
+import { type Dimension, offsetsOf, type Pass, placesOn, shown } from "../staged/pass_plan.ts";
 import { blockOf, inBlocks, inMemory } from "./blocks.ts";
 
 /** Where MKL is there too, FFTW measures a pass for about this long at most, unless it shall be patient. */

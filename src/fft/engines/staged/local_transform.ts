@@ -9,7 +9,7 @@ import type { Stream } from "../../../gpu/stream.ts";
 import { recordSpan } from "../../../runtime/recorder.ts";
 import type { DeviceMemory } from "../../../memory/device_buffer.ts";
 import type { FFTDirection, FFTType } from "../../problem.ts";
-import { offsetsOf, type Pass, type PassLimits, planPasses } from "./passes.ts";
+import { offsetsOf, type Pass, type PassLimits, planPasses } from "./pass_plan.ts";
 
 /** A library's plan for one pass. */
 export interface PassPlan extends Disposable {

@@ -4,13 +4,13 @@
  *
  * @module
  */
-import type { Step } from "../../steps.ts";
+import type { RouteStep } from "../../steps.ts";
 
 /** The memory of the operand, that of the result, or one of two buffers. */
 export type Location = "operand" | "result" | 0 | 1;
 
 /** Whether a step can write its result over what it reads. */
-export function worksInPlace(step: Step): boolean {
+export function worksInPlace(step: RouteStep): boolean {
   return step.kind === "twiddle" || step.kind === "transform" && step.type === "c2c" && !step.isTransposed;
 }
 
@@ -18,7 +18,7 @@ export function worksInPlace(step: Step): boolean {
  * Where the elements are before the first step and after each one. The result's memory is the operand's if `inplace`; if
  * the elements are not in it in the end, they have to be copied there. The operand is written to only then.
  */
-export function locationsOf(steps: readonly Step[], inplace: boolean): Location[] {
+export function locationsOf(steps: readonly RouteStep[], inplace: boolean): Location[] {
   const locations: Location[] = ["operand"];
   for (const [i, step] of steps.entries()) {
     const here = locations[i];

@@ -30,7 +30,7 @@ import {
   type Route,
   ROUTE_ALGORITHMS,
   type RouteAlgorithm,
-  type Step,
+  type RouteStep,
 } from "../../steps.ts";
 import type { FFTEnginePlan, FFTReport, FFTRequest } from "../engine.ts";
 import { LocalTransform, type PassLibrary } from "./local_transform.ts";
@@ -74,7 +74,7 @@ type Transforms = Readonly<Record<FFTDirection, LocalTransform>>;
 
 /** A step, ready to be prepared for arrays. */
 interface Operation extends Disposable {
-  readonly step: Step;
+  readonly step: RouteStep;
   /** The dtypes before and after it. */
   readonly source: DType;
   readonly target: DType;
@@ -123,7 +123,7 @@ function mostNumbers(parts: Parts, size: number): number {
 }
 
 /** What the busiest rank computes in a step. Real numbers take half of what complex ones do. */
-function operationsOfStep(step: Step, size: number): number {
+function operationsOfStep(step: RouteStep, size: number): number {
   if (step.kind !== "transform") return 0;
   const { from, to, axes, type } = step;
   const most = Math.max(mostNumbers(from, size), mostNumbers(to, size));
@@ -715,7 +715,7 @@ function byteLengthOf(shape: readonly number[], dtype: DType): number {
 }
 
 /** One step, in words. */
-function inWords(step: Step, bytes: number): string {
+function inWords(step: RouteStep, bytes: number): string {
   if (step.kind === "move") return `redistribute ${brief(step.from)} -> ${brief(step.to)}: ${bytes} bytes`;
   if (step.kind === "twiddle") return `multiply by roots of unity of ${step.length}`;
   if (step.kind === "reflect") return `conjugates: ${brief(step.from)} -> ${brief(step.to)}`;

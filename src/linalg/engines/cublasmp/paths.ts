@@ -37,7 +37,7 @@ import {
   sameRanges,
   slab,
   splitAlong,
-} from "../../partition.ts";
+} from "../../matrix_division.ts";
 
 export type CublasMpPath = "local" | "all_gather" | "reduce_scatter" | "all_reduce" | "generic" | "fallback";
 

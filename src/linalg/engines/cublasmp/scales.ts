@@ -26,7 +26,7 @@ import type { Runtime } from "../../../runtime/runtime.ts";
 import { SCALE_BLOCK, type ScaleMode } from "../../matmul/quantization.ts";
 import type { GivenMatrix } from "./paths.ts";
 import { KeptArray } from "../kept_array.ts";
-import { divided, isInPlace, splitAlong } from "../../partition.ts";
+import { divided, isInPlace, splitAlong } from "../../matrix_division.ts";
 
 /** `cublasMpMatmulMatrixScale_t` of each mode. */
 export const SCALE_MODE_CODES: Readonly<Record<ScaleMode, number>> = {

@@ -9,7 +9,7 @@ import { Redistributor } from "../../../array/redistribution/redistributor.ts";
 import { type Distribution, Replicated } from "../../../distribution/mod.ts";
 import type { Runtime } from "../../../runtime/runtime.ts";
 import { indicesPerScale } from "../../matmul/quantization.ts";
-import { isInPlace } from "../../partition.ts";
+import { isInPlace } from "../../matrix_division.ts";
 
 /** A scale as a factor of the whole product; 1 if there is none, or an array of them. */
 export function scalarOf(scale: number | DistributedArray | undefined): number {

@@ -12,7 +12,7 @@
 import { dtypeInfo } from "../../../dtype/dtype.ts";
 import type { Range } from "../../../distribution/mod.ts";
 import { keepingLast, kept, type MatmulProblem, type Matrix, matrixName, summed } from "../../matmul/problem.ts";
-import { divided, isOneDimensional, sameRanges, slab, splitAlong } from "../../partition.ts";
+import { divided, isOneDimensional, sameRanges, slab, splitAlong } from "../../matrix_division.ts";
 import { type Candidate, exchangeOf, placeOf, type Strategy, withMoves } from "./strategy.ts";
 
 /** Those in which something travels, in order of preference. */

@@ -13,7 +13,7 @@ import type { Distribution } from "../../../distribution/mod.ts";
 import type { Runtime } from "../../../runtime/runtime.ts";
 import type { Matrix } from "../../matmul/problem.ts";
 import type { AccumulatorDType } from "../../../dtype/dtype.ts";
-import { isWindow } from "../../partition.ts";
+import { isWindow } from "../../matrix_division.ts";
 
 /** What becomes of a local matrix: where it will be, and what brings it there. */
 export interface Prepared {

@@ -7,7 +7,7 @@ import { sizeOfShape } from "../../../array/layout.ts";
 import { dtypeInfo } from "../../../dtype/dtype.ts";
 import type { Distribution, ProcessGrid } from "../../../distribution/mod.ts";
 import { dimensionNames, type MatmulProblem } from "../../matmul/problem.ts";
-import { asBlocks, elementsMoved, isWindow, splitAlong } from "../../partition.ts";
+import { asBlocks, elementsMoved, isWindow, splitAlong } from "../../matrix_division.ts";
 
 /** An algorithm, and the distributions that it multiplies. */
 export interface Candidate<Algorithm extends string = string> {

@@ -26,7 +26,7 @@ import {
   OVERLAP_ALGORITHMS,
   type OverlapAlgorithm,
 } from "./host_strategy.ts";
-import { sharedWindowBytes, useWindows } from "./windows.ts";
+import { sharedWindowBytes, useWindows } from "./shared_windows.ts";
 
 const NAME = "overlap";
 

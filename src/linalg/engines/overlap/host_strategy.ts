@@ -9,7 +9,7 @@ import { evenParts, type Part, type Partition, partitionOf } from "../../../over
 import type { Variant } from "../../../overlap/schedule.ts";
 import type { Range } from "../../../distribution/mod.ts";
 import { type MatmulProblem, summed } from "../../matmul/problem.ts";
-import { splitAlong } from "../../partition.ts";
+import { splitAlong } from "../../matrix_division.ts";
 import { isCheaper } from "../cost.ts";
 import {
   EXCHANGING_ALGORITHMS,

@@ -7,13 +7,13 @@ import "./copy_plan.ts";
 import "./copy_products.ts";
 import "./copy_strategy.ts";
 import "./host_strategy.ts";
+import "./shared_windows.ts";
 import "./tile_engine.ts";
 import "./tile_epilog.ts";
 import "./tile_operands.ts";
 import "./tile_products.ts";
 import "./tile_strategy.ts";
 import "./tile_variants.ts";
-import "./windows.ts";
 
 export { overlapGpuEngine } from "./gpu_engine.ts";
 export { overlapHostEngine } from "./host_engine.ts";

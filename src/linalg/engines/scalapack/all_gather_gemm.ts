@@ -15,7 +15,7 @@ import { beginningAt, type GemmCall, inMemory, type MatrixInMemory } from "../..
 import { scalar, type ScalarArgument } from "../../../blas/arguments.ts";
 import { type Use, usePrivateCommunicator } from "../communicator_resources.ts";
 import { DenseCopy } from "../host/preparation.ts";
-import { lengthAlong, splitAlong } from "../../partition.ts";
+import { lengthAlong, splitAlong } from "../../matrix_division.ts";
 import { summed } from "../../matmul/problem.ts";
 
 /** One rank's block of the travelling factor, and the product that it takes part in here. */

@@ -4,7 +4,7 @@
  * @module
  */
 import type { Distribution } from "../../../distribution/mod.ts";
-import { asBlocks } from "../../partition.ts";
+import { asBlocks } from "../../matrix_division.ts";
 
 /** DTYPE_: a dense matrix in blocks. */
 const BLOCK_CYCLIC_2D = 1;

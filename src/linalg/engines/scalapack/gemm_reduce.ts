@@ -18,7 +18,7 @@ import { beginningAt, type GemmCall, inMemory, type MatrixInMemory } from "../..
 import { isNothing, scalar, type ScalarArgument } from "../../../blas/arguments.ts";
 import { type Use, usePrivateCommunicator } from "../communicator_resources.ts";
 import { DenseCopy } from "../host/preparation.ts";
-import { lengthAlong, splitAlong } from "../../partition.ts";
+import { lengthAlong, splitAlong } from "../../matrix_division.ts";
 import { summed } from "../../matmul/problem.ts";
 
 /** One rank's part of D, as far as this rank contributes to it. */

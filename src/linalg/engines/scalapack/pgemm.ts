@@ -12,7 +12,7 @@ import { character, integers, type NativeArgument, type ScalarArgument } from ".
 import { arrayDescriptor, LEADING_DIMENSION } from "./descriptor.ts";
 import { useGrid } from "./process_grids.ts";
 import type { Use } from "../communicator_resources.ts";
-import { asBlocks } from "../../partition.ts";
+import { asBlocks } from "../../matrix_division.ts";
 
 /** What ScaLAPACK is told about a matrix. */
 interface Description {

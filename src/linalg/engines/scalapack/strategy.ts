@@ -13,7 +13,7 @@
  */
 import { BlockCyclic, type Distribution, type ProcessGrid } from "../../../distribution/mod.ts";
 import { keepingLast, kept, type MatmulProblem, matrixName, summed } from "../../matmul/problem.ts";
-import { asBlocks, blockSizeOf, gridsToTry } from "../../partition.ts";
+import { asBlocks, blockSizeOf, gridsToTry } from "../../matrix_division.ts";
 import {
   bytesOf,
   describeOneDimensional,

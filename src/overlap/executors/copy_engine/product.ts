@@ -31,12 +31,12 @@ import { lineElements, type Partition } from "../../partition.ts";
 import {
   type Copy,
   type Gemm,
-  type Place,
+  type MemoryLines,
   type Reduce,
   type Schedule,
   scheduleOf,
+  type ScheduleStep,
   spanOf,
-  type Step,
   type Variant,
 } from "../../schedule.ts";
 import type { Interval } from "../../../runtime/timeline.ts";
@@ -289,7 +289,7 @@ export class CopyEngineProduct extends GpuProduct implements Disposable {
     return prepared;
   }
 
-  #ready(step: Step, operands: CopyEngineOperands, parity: number): Ready {
+  #ready(step: ScheduleStep, operands: CopyEngineOperands, parity: number): Ready {
     switch (step.kind) {
       case "signal": {
         const word = this.#flag(step.rank, step.flag, parity);
@@ -386,7 +386,12 @@ export class CopyEngineProduct extends GpuProduct implements Disposable {
     return gemm;
   }
 
-  #place(place: Place, operands: CopyEngineOperands, parity: number, typeOfD = this.problem.types.d): MatrixInMemory {
+  #place(
+    place: MemoryLines,
+    operands: CopyEngineOperands,
+    parity: number,
+    typeOfD = this.problem.types.d,
+  ): MatrixInMemory {
     const { windows, windowBytes } = this.#layout;
     const travelling = dtypeInfo(travellingType(this.problem)).itemSize;
     const itemSize = place.memory === "result" ? dtypeInfo(typeOfD).itemSize : travelling;

@@ -16,7 +16,7 @@ import type { Operation } from "../../../blas/operation.ts";
 import { recorder } from "../../../runtime/recorder.ts";
 import { type AccumulatorDType, dtypeInfo, type TypedArray } from "../../../dtype/dtype.ts";
 import { lineElements } from "../../partition.ts";
-import { type Gemm, type Place, type Reduce, type Schedule, spanOf, type Step } from "../../schedule.ts";
+import { type Gemm, type MemoryLines, type Reduce, type Schedule, type ScheduleStep, spanOf } from "../../schedule.ts";
 import type { Span } from "../../../runtime/timeline.ts";
 import { Places } from "../places.ts";
 import type { Windows } from "./windows.ts";
@@ -100,7 +100,7 @@ export class HostExecutor {
     }
   }
 
-  #take(step: Step, operands: HostOperands, alpha: bigint, beta: bigint, windows: Windows): void {
+  #take(step: ScheduleStep, operands: HostOperands, alpha: bigint, beta: bigint, windows: Windows): void {
     switch (step.kind) {
       case "signal":
         return windows.signal(step.rank, step.flag);
@@ -126,7 +126,7 @@ export class HostExecutor {
       d: inMemory(operands.d),
       ...operands.factors && { factors: operands.factors.map(inMemory) },
     };
-    const at = (place: Place) =>
+    const at = (place: MemoryLines) =>
       this.#places.matrixAt(
         place,
         matrices,
@@ -152,14 +152,14 @@ export class HostExecutor {
   }
 
   /** The matrix that a place outside of windows is in. */
-  #array({ rank, memory }: Place, { a, b, d, factors }: HostOperands): LocalArray {
+  #array({ rank, memory }: MemoryLines, { a, b, d, factors }: HostOperands): LocalArray {
     if (memory === "result") return d;
     if (rank !== this.#schedule.rank) return factors![rank];
     return this.#schedule.partition.travels === "a" ? a : b;
   }
 
   /** A place, for JavaScript. */
-  #block(place: Place, operands: HostOperands, windows: Windows): Block {
+  #block(place: MemoryLines, operands: HostOperands, windows: Windows): Block {
     if (place.memory === "window") {
       const [rows, columns] = this.#places.shape(place.lines);
       const { buffer, offset } = windows.host(place.rank, this.#places.elementsBefore(place.at) * this.#itemSize);

@@ -11,7 +11,7 @@ import {
   Replicated,
   Slab,
 } from "../../../../src/distribution/mod.ts";
-import { elementsMoved, splitAlong } from "../../../../src/linalg/partition.ts";
+import { elementsMoved, splitAlong } from "../../../../src/linalg/matrix_division.ts";
 import { bytesBetween } from "../../../../src/linalg/engines/communication.ts";
 import { emptyStrategy } from "../../../../src/linalg/engines/host/empty_product.ts";
 import type { Strategy } from "../../../../src/linalg/engines/host/strategy.ts";

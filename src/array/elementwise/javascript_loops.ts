@@ -11,11 +11,11 @@ import { decode } from "../../dtype/narrow_floats.ts";
 import { recorder } from "../../runtime/recorder.ts";
 import { LocalArray } from "../local_array.ts";
 import { type Accumulation, type Elements, loopsOf, numbersOf, type Part } from "./loops.ts";
-import type { Program } from "./expression.ts";
+import type { ElementProgram } from "./expression.ts";
 import { helpers } from "./helpers.ts";
 
 /** How the inner loop goes through an array: neighbour by neighbour, always the same element, or with a stride. */
-type Step = "next" | "same" | "stride";
+type Stride = "next" | "same" | "stride";
 
 /** A loop: `n` elements in each of `m` lines; `p`, `i`, `j` are offsets, inner and outer strides of all arrays, in elements. */
 type Kernel = (
@@ -60,7 +60,7 @@ function load(dtype: DType, at: number, place: string): string[] {
 }
 
 /** The statements that write the result. */
-function store(dtype: DType, result: Program, at: number, place: string): string {
+function store(dtype: DType, result: ElementProgram, at: number, place: string): string {
   const isBig = dtype === "int64" && result.dtype !== "int64";
   const isNumber = dtype !== "int64" && result.dtype === "int64";
   const parts = result.result.map((part) => isBig ? `BigInt(${part})` : isNumber ? `Number(${part})` : part);
@@ -70,10 +70,10 @@ function store(dtype: DType, result: Program, at: number, place: string): string
 
 /** Operands, results and what happens between them, from which a loop is made. */
 interface Plan {
-  readonly program: Program;
+  readonly program: ElementProgram;
   /** The dtypes of all arrays: operands, null for numbers, and targets. */
   readonly dtypes: readonly (DType | null)[];
-  readonly steps: readonly (Step | null)[];
+  readonly steps: readonly (Stride | null)[];
   /** How many of them are operands. */
   readonly operands: number;
   readonly accumulate: Accumulation | null;
@@ -142,7 +142,7 @@ function kernelFor(plan: Plan): Kernel {
  * the script.
  */
 export function compute(
-  program: Program,
+  program: ElementProgram,
   operands: readonly Part[],
   target: LocalArray,
 ): void {
@@ -157,7 +157,7 @@ export function compute(
 
 /** As {@linkcode compute}, where elements are no bits. */
 export function runLoops(
-  program: Program,
+  program: ElementProgram,
   operands: readonly Part[],
   target: Elements,
   shape: readonly number[],
@@ -170,7 +170,7 @@ export function runLoops(
  * elements are visited in the order of the first operand.
  */
 export function accumulate(
-  program: Program,
+  program: ElementProgram,
   operands: readonly Part[],
   targets: readonly Elements[],
   shape: readonly number[],
@@ -181,7 +181,7 @@ export function accumulate(
 }
 
 function loop(
-  program: Program,
+  program: ElementProgram,
   operands: readonly Part[],
   targets: readonly Elements[],
   shape: readonly number[],
@@ -196,7 +196,7 @@ function loop(
   const still = arrays.map(() => 0);
   const inner = loops.pop() ?? { extent: 1, strides: still };
   const outer = loops.pop() ?? { extent: 1, strides: still };
-  const steps = arrays.map((array, at): Step | null => {
+  const steps = arrays.map((array, at): Stride | null => {
     if (array === null) return null;
     const stride = inner.strides[at];
     return stride === 1 ? "next" : stride === 0 ? "same" : "stride";
