@@ -32,13 +32,12 @@ export function columnsOf(rows: number, columns: number, size: number): Parts {
 }
 
 /**
- * The four steps for a vector, of real numbers too if halves of spectra can be reflected; null for anything else, one rank,
- * and lengths without two factors.
+ * The four steps for a vector, of real numbers too; null for anything else, one rank, and lengths without two factors.
  */
-export function fourStepRoute(problem: FFTProblem, latency: number, reflects: boolean): Route | null {
+export function fourStepRoute(problem: FFTProblem, latency: number): Route | null {
   const { type, operand, result, from } = problem;
   const size = from.size!;
-  if (operand.length !== 1 || size === 1 || type !== "c2c" && !reflects) return null;
+  if (operand.length !== 1 || size === 1) return null;
   const [n] = type === "c2r" ? result : operand;
   const [rows, columns] = nearlySquareFactors(n);
   if (rows === 1) return null;
@@ -56,12 +55,11 @@ export function fourStepRoute(problem: FFTProblem, latency: number, reflects: bo
 }
 
 /** What is told if one rank has to transform a vector alone; null if ranks could share it. */
-export function refusalOfFourSteps({ type, operand, result, from }: FFTProblem, reflects: boolean): string | null {
+export function refusalOfFourSteps({ type, operand, result, from }: FFTProblem): string | null {
   if (operand.length !== 1 || from.size === 1) return null;
   const [n] = type === "c2r" ? result : operand;
-  if (nearlySquareFactors(n)[0] === 1) return `a vector of ${n} numbers, which is prime, is transformed by one rank`;
-  if (type === "c2c" || reflects) return null;
-  return `on GPUs a vector is transformed by one rank to or from real numbers; as complex ones, by all`;
+  const isPrime = nearlySquareFactors(n)[0] === 1;
+  return isPrime ? `a vector of ${n} numbers, which is prime, is transformed by one rank` : null;
 }
 
 /** A matrix whose ranks have columns, or rows. */

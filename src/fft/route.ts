@@ -170,13 +170,11 @@ export function naturalDistribution(shape: FFTShape, from: Distribution, itemSiz
 export interface RouteOptions {
   /** The algorithm; `default` is any. */
   readonly algorithm?: string;
-  /** Whether the engine can reflect halves of spectra. */
-  readonly reflects: boolean;
 }
 
 /** The ways from the operand's to the result's distribution, the cheapest first. */
-export function findRoutes(problem: FFTProblem, { algorithm = "default", reflects }: RouteOptions): Route[] {
-  const routes = [transposing(problem), gathering(problem, reflects), fourStepRoute(problem, LATENCY_BYTES, reflects)]
+export function findRoutes(problem: FFTProblem, { algorithm = "default" }: RouteOptions = {}): Route[] {
+  const routes = [transposing(problem), gathering(problem), fourStepRoute(problem, LATENCY_BYTES)]
     .filter((route) => route !== null)
     .filter((route) => algorithm === "default" || route.algorithm === algorithm);
   return routes.sort((one, other) => one.cost - other.cost);
@@ -194,7 +192,7 @@ function transposing(problem: FFTProblem): Route | null {
   return { algorithm, ...routeOf(problem, found.stages), cost: found.cost };
 }
 
-function gathering(problem: FFTProblem, reflects: boolean): Route | null {
+function gathering(problem: FFTProblem): Route | null {
   const { from, to } = problem;
   if (from.size === 1) return null;
   const middle = root(problem, from.size!);
@@ -208,7 +206,7 @@ function gathering(problem: FFTProblem, reflects: boolean): Route | null {
   const others = axes.filter((axis) => axis !== halved);
   const ordered = halved === null ? others : problem.type === "r2c" ? [halved, ...others] : [...others, halved];
   const stages = [{ place: start, axes: [] }, { place: middle, axes: ordered }, { place: end, axes: [] }];
-  const refusal = refusalOfFourSteps(problem, reflects);
+  const refusal = refusalOfFourSteps(problem);
   return {
     algorithm: ROUTE_ALGORITHMS.gather,
     ...routeOf(problem, stages),

@@ -1,5 +1,6 @@
 /**
- * Kernels of transforms, beside those of cuFFT: scaling, and roots of unity between the halves of a long transform.
+ * Kernels of transforms, beside those of cuFFT: scaling, roots of unity between the halves of a long transform, and one half
+ * of the spectrum of real numbers from another one.
  *
  * @module
  */
@@ -73,6 +74,40 @@ extern "C" __global__ void multiply_by_roots(const Roots p) {
     store(p.data, TYPE, 2 * i + 1, re * sine + im * cosine);
   }
 }
+
+// A rank's rows of a matrix of spectra, and those that mirror them: see rowsOf(). A column of the vector's part has
+// width elements, those of height rows and then of the mirrored ones; of the matrix \`height\`.
+struct Halves { i64 source, target, count, rows, columns, first, height, mirrored, width, extent; };
+
+__device__ void copyElement(const Halves& p, i64 to, i64 from, bool isConjugate) {
+  double im = load(p.source, TYPE, 2 * from + 1);
+  store(p.target, TYPE, 2 * to, load(p.source, TYPE, 2 * from));
+  store(p.target, TYPE, 2 * to + 1, isConjugate ? -im : im);
+}
+
+// The first half of the vector from the first rows of the matrix.
+extern "C" __global__ void to_first_half(const Halves p) {
+  i64 step = (i64)gridDim.x * blockDim.x;
+  for (i64 i = (i64)blockIdx.x * blockDim.x + threadIdx.x; i < p.count; i += step) {
+    i64 column = i / p.width, at = i % p.width;
+    i64 mirror = p.rows - (p.mirrored + at - p.height) - p.first;
+    if (at < p.height) copyElement(p, i, column * p.height + at, false);
+    else copyElement(p, i, (p.columns - 1 - column) * p.height + mirror, true);
+  }
+}
+
+// The opposite.
+extern "C" __global__ void from_first_half(const Halves p) {
+  i64 step = (i64)gridDim.x * blockDim.x;
+  for (i64 i = (i64)blockIdx.x * blockDim.x + threadIdx.x; i < p.count; i += step) {
+    i64 column = i / p.height, at = i % p.height, row = p.first + at;
+    i64 mirrorColumn = p.columns - 1 - column;
+    if (column * p.rows + row < p.extent) copyElement(p, i, column * p.width + at, false);
+    else if (row == 0) copyElement(p, i, (mirrorColumn + 1) * p.width, true);
+    else if (2 * row == p.rows) copyElement(p, i, mirrorColumn * p.width + at, true);
+    else copyElement(p, i, mirrorColumn * p.width + p.height + p.rows - row - p.mirrored, true);
+  }
+}
 `;
 
 /** The sources, for tests that compile them without a GPU. */
@@ -83,7 +118,7 @@ export const fftKernelSources = Object.fromEntries(
   ]),
 ) as Readonly<Record<Precision, string>>;
 
-/** Kernels `scale` and `multiply_by_roots`, by what numbers are. */
+/** Kernels `scale`, `multiply_by_roots`, `to_first_half` and `from_first_half`, by what numbers are. */
 export const fftKernels = Object.fromEntries(
   Object.entries(fftKernelSources).map((
     [precision, source],

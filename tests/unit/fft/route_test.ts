@@ -61,7 +61,7 @@ Deno.test("a route leads from the operand to the result, and transforms each axi
     fc.property(problems, (problem) => {
       const { from, to, type, axes, halved } = problem;
       const size = from.size!;
-      const routes = findRoutes(problem, { reflects: true });
+      const routes = findRoutes(problem);
       assert(routes.length > 0, "there always is one");
       for (const { steps, algorithm } of routes) {
         if (algorithm === "four_step") continue;
@@ -94,7 +94,7 @@ Deno.test("a route leads from the operand to the result, and transforms each axi
 Deno.test("the way of steps through memory: no step reads what it overwrites, and the operand stays unless in place", () => {
   fc.assert(
     fc.property(problems, fc.boolean(), (problem, inplace) => {
-      for (const { steps } of findRoutes(problem, { reflects: true })) {
+      for (const { steps } of findRoutes(problem)) {
         const locations = locationsOf(steps, inplace);
         assertEquals(locations.length, steps.length + 1);
         assertEquals(locations[0], "operand");
@@ -119,7 +119,7 @@ Deno.test("pencils between two grids move only within rows and columns of the gr
   assertEquals(grid.extents, [2, 2]);
   const to = pencils(shape, grid, 4).find(({ name }) => name === "pencils 1 x 2 x 2")!;
   const problem: FFTProblem = { ...shape, precision: "float64", order: "C", from: from.operand!, to: to.operand! };
-  const [route] = findRoutes(problem, { reflects: true });
+  const [route] = findRoutes(problem);
   assertEquals([route.algorithm, route.steps.filter(({ kind }) => kind === "move").length], ["transpose", 2]);
 });
 
@@ -127,9 +127,7 @@ Deno.test("more ranks than planes: pencils give all of them something to do", ()
   const long = [4, 4, 2 ** 16];
   const slab = Slab.Z.bind(long, 16);
   const shape = shapeOf("c2c", [0, 1, 2], long);
-  const [route] = findRoutes({ ...shape, precision: "float64", order: "C", from: slab, to: slab }, {
-    reflects: true,
-  });
+  const [route] = findRoutes({ ...shape, precision: "float64", order: "C", from: slab, to: slab });
   assertEquals(route.variant, "Slab.Z (axes 0, 1) -> pencils 4 x 4 x 1 (axis 2) -> Slab.Z");
 });
 

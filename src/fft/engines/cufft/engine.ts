@@ -28,6 +28,6 @@ export const cufftEngine: FFTEngine<"cufft", RouteAlgorithm> = {
   algorithms: STAGED_ALGORITHMS,
   open: cufftVersion,
   refusal: refusalOfHalf,
-  algorithmsFor: (problem) => findRoutes(problem, { reflects: false }).map(({ algorithm }) => algorithm),
+  algorithmsFor: (problem) => findRoutes(problem).map(({ algorithm }) => algorithm),
   plan: (runtime, request) => new StagedPlan(runtime, request, cufftTransformer(runtime, request)),
 };

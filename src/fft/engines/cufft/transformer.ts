@@ -14,7 +14,9 @@ import type { Stream } from "../../../gpu/stream.ts";
 import { DeviceBuffer } from "../../../memory/device_buffer.ts";
 import { recordSpan } from "../../../runtime/recorder.ts";
 import type { Runtime } from "../../../runtime/runtime.ts";
-import type { FFTPrecision } from "../../problem.ts";
+import { rowsOf } from "../../half_spectra.ts";
+import { type FFTPrecision, halfOf } from "../../problem.ts";
+import type { ReflectStep } from "../../steps.ts";
 import type { FFTRequest } from "../engine.ts";
 import type { Transformer } from "../staged/plan.ts";
 import { cufftPasses, WorkArea } from "./passes.ts";
@@ -53,7 +55,7 @@ export function cufftTransformer(runtime: Runtime, { problem }: FFTRequest): Tra
         kernelsFor(matrix).launch("multiply_by_roots", stream, blocksFor(rows * columns), [matrix.address, ...numbers]);
       });
     },
-    reflect: null,
+    reflect: (step, source, target) => reflectOnDevice(step, runtime.rank, source, target, stream),
     copy: copyStridedOnDevice,
     scale: (array, factor) => scaleOnDevice(array, factor, stream),
     inOrder(run, operand, result) {
@@ -69,6 +71,28 @@ export function cufftTransformer(runtime: Runtime, { problem }: FFTRequest): Tra
       for (const buffer of buffers) buffer.free();
     },
   };
+}
+
+/** One half of the spectrum of real numbers from another one, on a stream. */
+function reflectOnDevice(
+  { halves, isToVector }: ReflectStep,
+  rank: number,
+  source: LocalArray,
+  target: LocalArray,
+  stream: Stream,
+): void {
+  const mine = rowsOf(halves, rank);
+  if (mine === null || target.size === 0) return;
+  const { rows, columns } = halves;
+  const { own: [first, end], mirrored: [mirrored, mirroredEnd] } = mine;
+  const height = end - first;
+  const width = height + mirroredEnd - mirrored;
+  const numbers = [target.size, rows, columns, first, height, mirrored, width, halfOf(rows * columns)].map(BigInt);
+  const words = [source.address, target.address, ...numbers];
+  recordSpan(stream, { kind: "compute", label: "conjugates" }, () => {
+    const kernel = isToVector ? "to_first_half" : "from_first_half";
+    kernelsFor(source).launch(kernel, stream, blocksFor(target.size), words);
+  });
 }
 
 /** The kernels for real numbers, or parts, of an array. */

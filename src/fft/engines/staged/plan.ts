@@ -60,8 +60,8 @@ export interface Transformer extends Disposable {
    * by its conjugate.
    */
   roots(n: number): (matrix: LocalArray, first: number, direction: FFTDirection) => void;
-  /** Makes one half of a spectrum from another one, see {@linkcode ReflectStep}; null if nothing does. */
-  readonly reflect: ((step: ReflectStep, source: LocalArray, target: LocalArray) => void) | null;
+  /** Make one half of a spectrum from another one. */
+  reflect(step: ReflectStep, source: LocalArray, target: LocalArray): void;
   /** Copy elements to an array of the same shape. */
   copy(source: LocalArray, target: LocalArray): void;
   /** Multiply all elements by a number. */
@@ -207,7 +207,7 @@ export class StagedPlan implements FFTEnginePlan {
     this.#scalesFirst = precision === "float16";
     // What is one line in memory has either order; as a matrix it is taken row by row.
     this.#order = problem.operand.length === 1 ? "C" : order;
-    this.#route = findRoutes(problem, { algorithm, reflects: transformer.reflect !== null })[0];
+    this.#route = findRoutes(problem, { algorithm })[0];
     this.#transformer = transformer;
     const scratch = new Scratch();
     const moves: Redistributor[] = [];
@@ -240,12 +240,11 @@ export class StagedPlan implements FFTEnginePlan {
         };
       }
       if (step.kind === "reflect") {
-        const reflect = transformer.reflect!;
         return {
           step,
           source: complex,
           target: complex,
-          prepare: (source, target) => () => reflect(step, source, target),
+          prepare: (source, target) => () => transformer.reflect(step, source, target),
           [Symbol.dispose]: () => {},
         };
       }
