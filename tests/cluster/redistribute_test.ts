@@ -34,7 +34,8 @@ import { MpiWindow } from "../../src/memory/mpi_window.ts";
 import { TypedExecutor } from "../../src/array/redistribution/typed_executor.ts";
 import { openChannels, PeerChannels } from "../../src/memory/peer_channels.ts";
 import { startMpi } from "../../src/mpi/init_finalize.ts";
-import { Redistributor } from "../../src/array/redistribution/redistributor.ts";
+import { prepareOnce, Redistributor } from "../../src/array/redistribution/redistributor.ts";
+import { agree } from "../../src/runtime/agreement.ts";
 import { assertThrowsEverywhere, clusterTest } from "../../src/testing/mod.ts";
 
 /** Distributions of arrays with this many dimensions, of every class. */
@@ -519,29 +520,95 @@ clusterTest("autotune measures each way that elements can go, and takes the fast
   assertThrowsEverywhere(runtime, () => plan.autotune(), StateError, "after releaseOperands()");
 });
 
-clusterTest("derived types are freed with their plan", (runtime) => {
-  const names = ["MPI_Type_contiguous", "MPI_Type_create_hindexed", "MPI_Type_create_resized", "MPI_Type_free"];
+/** Calls of MPI by name, while `body` runs. */
+function countCalls(names: readonly string[], body: () => void): Record<string, number> {
   const table = startMpi().symbols as unknown as Record<string, (...given: unknown[]) => number>;
   const known = names.map((name) => table[name]);
-  const count = { made: 0, freed: 0 };
+  const counts = Object.fromEntries(names.map((name) => [name, 0]));
   for (const [i, name] of names.entries()) {
     table[name] = (...given) => {
-      count[name === "MPI_Type_free" ? "freed" : "made"]++;
+      counts[name]++;
       return known[i](...given);
     };
   }
   try {
-    const a = make(runtime, [9, 8], Slab.X, "float32", "C", "host");
-    {
-      using plan = new Redistribution(a, Slab.Y);
-      plan.plan({ algorithm: "derived_types" });
-      for (let round = 0; round < 3; round++) check(plan.execute());
-    }
-    assertEquals(count.made > 0, runtime.size > 1);
-    assertEquals(count.freed, count.made);
+    body();
   } finally {
     for (const [i, name] of names.entries()) table[name] = known[i];
   }
+  return counts;
+}
+
+const typeCalls = ["MPI_Type_contiguous", "MPI_Type_create_hindexed", "MPI_Type_create_resized"];
+
+/** How many derived types were made that were not freed. */
+function typesLeft({ MPI_Type_free: freed, ...made }: Record<string, number>): number {
+  return typeCalls.reduce((sum, name) => sum + made[name], 0) - freed;
+}
+
+clusterTest("derived types are freed with their plan", (runtime) => {
+  const counts = countCalls([...typeCalls, "MPI_Type_free"], () => {
+    const a = make(runtime, [9, 8], Slab.X, "float32", "C", "host");
+    using plan = new Redistribution(a, Slab.Y);
+    plan.plan({ algorithm: "derived_types" });
+    for (let round = 0; round < 3; round++) check(plan.execute());
+  });
+  assertEquals(counts.MPI_Type_contiguous > 0, runtime.size > 1);
+  assertEquals(typesLeft(counts), 0);
+});
+
+/** A runtime whose ranks find that each of them is on a machine of its own. */
+function asIfApart(runtime: Runtime): Runtime {
+  const communicator = runtime.communicator.duplicate();
+  Object.defineProperty(communicator, "splitShared", { value: () => communicator.split(communicator.rank) });
+  return Object.create(runtime, { communicator: { value: communicator }, isClosed: { value: false } });
+}
+
+clusterTest("between machines a move made once and a kept one take their messages, with the same elements", {
+  ranks: [2, 3, 4],
+}, (runtime) => {
+  const apart = asIfApart(runtime);
+  const isTyped = startMpi().vendor === "open_mpi";
+  const names = ["MPI_Alltoallv", "MPI_Alltoallw", ...typeCalls, "MPI_Type_free"];
+  const shape = [9, 300];
+  const list = places(runtime, shape);
+  for (const [i, dtype] of (["complex128", "int8", "float32", "bfloat16", "float64", "uint8"] as const).entries()) {
+    const [from, to] = [list[i], list[i + 1]];
+    const a = make(runtime, shape, from, dtype, i % 2 === 0 ? "C" : "F", "host");
+    const b = DistributedArray.zeros(runtime, shape, to, { dtype, order: i % 3 === 0 ? "F" : "C", memory: "host" });
+    const isMoved = !from.isReplicated;
+    const once = countCalls(
+      names,
+      () => prepareOnce(apart, a.distribution, b.distribution, a.local, b.local, a.order)(),
+    );
+    check(b);
+    const calls = ({ MPI_Alltoallv, MPI_Alltoallw }: Record<string, number>) => [MPI_Alltoallv, MPI_Alltoallw];
+    assertEquals(calls(once), !isMoved ? [0, 0] : isTyped ? [0, 1] : [1, 0]);
+    assertEquals(typesLeft(once), 0);
+    b.local.fill(0);
+    using plan = new Redistributor(apart, a.distribution, b.distribution);
+    const kept = countCalls(names, () => plan.prepare(a.local, b.local, a.order)());
+    check(b);
+    assertEquals(calls(kept), isMoved ? [1, 0] : [0, 0]);
+    assertEquals(plan.algorithmFor(a.local, b.local, a.order), isMoved ? "packed_alltoallv" : "local_copy");
+  }
+});
+
+clusterTest("derived types of a move that the ranks do not agree on are freed", { ranks: [2] }, (runtime) => {
+  const apart = asIfApart(runtime);
+  openChannels(apart.communicator);
+  const a = make(runtime, [9, 8], Slab.X, "float32", "C", "host");
+  const b = DistributedArray.zeros(runtime, [9, 8], Slab.Y, { dtype: "float32", memory: "host" });
+  const counts = countCalls([...typeCalls, "MPI_Type_free"], () => {
+    const fail = () =>
+      agree(runtime, "a move", () => {
+        prepareOnce(apart, a.distribution, b.distribution, a.local, b.local, a.order);
+        if (runtime.rank === 1) throw new StateError("not here");
+      });
+    assertThrowsEverywhere(runtime, fail, StateError, "not here");
+  });
+  assertEquals(counts.MPI_Type_contiguous > 0, startMpi().vendor === "open_mpi");
+  assertEquals(typesLeft(counts), 0);
 });
 
 for (const [way, Executor] of [["packed", HostExecutor], ["by derived types", TypedExecutor]] as const) {

@@ -64,8 +64,9 @@ export interface RedistributionPlanOptions {
   /**
    * How elements travel between ranks. "auto", the default, is what is the fastest as a rule; `autotune` measures. In host
    * memory, if all ranks are on one machine, that is "direct_copies", from the memory of one process into that of another, for
-   * large blocks of long rows, if Linux lets them do so; else "shared_window". Between machines it is "packed_alltoallv";
-   * "derived_types" tells MPI where elements lie, and packs nothing. Between GPUs of one machine that address each
+   * large blocks of long rows, if Linux lets them do so; else "shared_window". Between machines it is "packed_alltoallv",
+   * measured to be faster over TCP in buffers that are kept; "derived_types" tells MPI where elements lie, and packs nothing,
+   * which a single call of `redistribute` takes under Open MPI. Between GPUs of one machine that address each
    * other's memory it is "direct_copies", straight into the target, if that is an array in symmetric memory (no slice of
    * one), else "peer_copies", through slots in such memory; between others it is "packed_nccl".
    */

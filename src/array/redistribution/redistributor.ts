@@ -3,11 +3,12 @@
  *
  * @module
  */
-import { isWithoutMpi } from "../../../ffi/mpi/mod.ts";
+import { isWithoutMpi, type Mpi } from "../../../ffi/mpi/mod.ts";
 import { dtypeInfo } from "../../dtype/dtype.ts";
 import { type DeviceChannels, openDeviceChannels, openedDeviceChannels } from "../../memory/device_channels.ts";
 import { openChannels, openedChannels, type PeerChannels } from "../../memory/peer_channels.ts";
-import { agreeStrictly } from "../../runtime/agreement.ts";
+import { startMpi } from "../../mpi/init_finalize.ts";
+import { agreeStrictly, freeUnlessAgreed } from "../../runtime/agreement.ts";
 import { recorder } from "../../runtime/recorder.ts";
 import type { Runtime } from "../../runtime/runtime.ts";
 import { type Order, prepareCopy } from "../layout.ts";
@@ -40,6 +41,15 @@ export type RedistributionAlgorithm =
 /** How elements are asked to travel; "auto" is the fastest way that there is. */
 export type AskedAlgorithm = "auto" | Exclude<RedistributionAlgorithm, "local_copy">;
 
+/**
+ * How messages between hosts are made if nobody asks for one way: the faster one as measured over TCP. Who moves elements
+ * again and again packs them. Once, buffers for that are new memory, which costs more than Open MPI's derived types do;
+ * MPICH's cost as much, and several times more between ranks of one machine. Pure.
+ */
+export function messagesFor(vendor: Mpi["vendor"], isOnce: boolean): "packed_alltoallv" | "derived_types" {
+  return isOnce && vendor === "open_mpi" ? "derived_types" : "packed_alltoallv";
+}
+
 /** A move between two arrays. */
 interface Kept {
   readonly source: LocalArray;
@@ -59,6 +69,7 @@ export class Redistributor {
   readonly #peers: PeerExecutor | null;
   readonly #scratch: Scratch;
   readonly #asked: AskedAlgorithm;
+  readonly #isOnce: boolean;
   readonly #isOnDevice: boolean;
   /** What was copied, for parts that share memory. */
   readonly #copies: LocalArray[] = [];
@@ -75,11 +86,13 @@ export class Redistributor {
     runtime: Runtime,
     from: Parts,
     to: Parts,
-    { scratch = new Scratch(), algorithm = "auto", isOnDevice = runtime.stream !== null }: {
+    { scratch = new Scratch(), algorithm = "auto", isOnce = false, isOnDevice = runtime.stream !== null }: {
       /** Memory for packed blocks on the GPU. */
       readonly scratch?: Scratch;
       /** How elements travel. */
       readonly algorithm?: AskedAlgorithm;
+      /** Whether they travel only once. */
+      readonly isOnce?: boolean;
       /** Whether they are on GPUs. */
       readonly isOnDevice?: boolean;
     } = {},
@@ -93,6 +106,7 @@ export class Redistributor {
     this.#peers = runtime.stream && new PeerExecutor(this.#plan, runtime.stream);
     this.#scratch = scratch;
     this.#asked = algorithm;
+    this.#isOnce = isOnce;
     this.#isOnDevice = isOnDevice;
   }
 
@@ -113,7 +127,7 @@ export class Redistributor {
     if (this.#plan.elementsMoved === 0) return "local_copy";
     if (!source.isOnDevice) {
       const channels = this.#channels();
-      if (!channels) return this.#asked === "derived_types" ? "derived_types" : "packed_alltoallv";
+      if (!channels) return this.#messages;
       return this.#isBetweenProcesses(channels, dtypeInfo(source.dtype).itemSize, order)
         ? "direct_copies"
         : "shared_window";
@@ -295,6 +309,13 @@ export class Redistributor {
     return this.#asked === "packed_alltoallv" || this.#asked === "derived_types";
   }
 
+  /** How messages are made: the same on all ranks. */
+  get #messages(): "packed_alltoallv" | "derived_types" {
+    const asked = this.#asked;
+    if (asked === "packed_alltoallv" || asked === "derived_types") return asked;
+    return messagesFor(startMpi().vendor, this.#isOnce);
+  }
+
   /** The same between GPUs. */
   #deviceChannels(): DeviceChannels | null | undefined {
     return this.#asked === "packed_nccl" ? null : openedDeviceChannels(this.#runtime);
@@ -315,7 +336,7 @@ export class Redistributor {
     const channels = this.#channels();
     if (channels === undefined) return null;
     if (channels === null) {
-      const executor = this.#asked === "derived_types" ? this.#typed : this.#host;
+      const executor = this.#messages === "derived_types" ? this.#typed : this.#host;
       return this.#counted("by messages", executor.prepare(source, target, order));
     }
     if (this.#isBetweenProcesses(channels, dtypeInfo(source.dtype).itemSize, order)) {
@@ -390,7 +411,9 @@ export function prepareOnce(
   target: LocalArray,
   order: Order,
 ): () => void {
-  const redistributor = new Redistributor(runtime, from, to);
+  const redistributor = new Redistributor(runtime, from, to, { isOnce: true });
+  // No collector knows of derived types.
+  freeUnlessAgreed(redistributor);
   const move = redistributor.prepare(source, target, order);
   return () => {
     try {
