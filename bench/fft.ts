@@ -7,7 +7,8 @@
  * @module
  */
 import { DistributedArray, type DType, FFT, type FFTOptions, type FFTType, initialize, Slab } from "../mod.ts";
-import { type Group, ours, turn } from "./harness/bench.ts";
+import { type Group, type Measurement, ours, turn } from "./harness/bench.ts";
+import type { Job } from "./harness/job.ts";
 import { c, deno, python } from "./harness/programs.ts";
 import { serve, timeChunks, timeEach } from "./harness/worker.ts";
 
@@ -23,6 +24,20 @@ const batches = [[4096, 4096], [16384, 1024]];
 
 /** A transform that is nearly all overhead: its extents, chunks a round and calls a chunk, of which the times are averages. */
 const small = { extents: [16, 16], chunks: 9, calls: 1000, secondsAtMost: 20e-6 };
+
+/** A row of the small transform on some ranks; with collective checks they agree before each execution. */
+function smallRow(job: Job | Error, ranks: number, inplace: boolean, checks: "local" | "collective"): Measurement {
+  const { extents, chunks, calls, secondsAtMost } = small;
+  const how = checks === "local" ? "" : `, collective checks, ${ranks} ${ranks === 1 ? "rank" : "ranks"}`;
+  return {
+    title: `${extents.join(" x ")}, Slab.X -> Slab.Y, ${inplace ? "in place" : "a new array each time"}${how}`,
+    rounds: 15,
+    turns: { [ours]: turn(job, `small ${inplace} ${chunks} ${calls} ${extents.join(" ")}`) },
+    comparisons: [],
+    // Ranks that wait for a core take longer.
+    ...ranks <= navigator.hardwareConcurrency && { secondsAtMost },
+  };
+}
 
 /** The group. */
 export const fft: Group = {
@@ -80,22 +95,17 @@ export const fft: Group = {
         ],
       });
     }
-    const { extents, chunks, calls, secondsAtMost } = small;
-    for (const inplace of [true, false]) {
-      await bench.row({
-        title: `${extents.join(" x ")}, Slab.X -> Slab.Y, ${inplace ? "in place" : "a new array each time"}`,
-        rounds: 15,
-        turns: { [ours]: turn(jobs[ours], `small ${inplace} ${chunks} ${calls} ${extents.join(" ")}`) },
-        comparisons: [],
-        // Ranks that wait for a core take longer.
-        ...ranks <= navigator.hardwareConcurrency && { secondsAtMost },
-      });
+    for (const inplace of [true, false]) await bench.row(smallRow(jobs[ours], ranks, inplace, "local"));
+    for (const count of [1, ranks]) {
+      const { command } = deno("fft.ts");
+      await using checked = await bench.start({ [ours]: { command: [...command, "collective"] } }, count);
+      for (const inplace of [true, false]) await bench.row(smallRow(checked[ours], count, inplace, "collective"));
     }
   },
 };
 
 if (import.meta.main) {
-  using runtime = initialize({ device: "cpu", checks: "local" });
+  using runtime = initialize({ device: "cpu", checks: Deno.args[0] === "collective" ? "collective" : "local" });
 
   /** The transform of the last order; it serves all rounds, as in a program that transforms again and again. */
   let last: { key: string; field: DistributedArray; transform: FFT<DType, FFTType | undefined> } | null = null;
