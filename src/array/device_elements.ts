@@ -247,13 +247,43 @@ const MOST_UNIT = 16;
 
 /** The innermost of the target first. Where there are index tables, joined dimensions would only make them longer. */
 function axesOf(source: DeviceArray, target: DeviceArray, runs: readonly (readonly Run[])[]): Axis[] {
-  const axes = runs.map((list, dimension) => ({
-    runs: list,
-    source: source.strides[dimension],
-    target: target.strides[dimension],
-  }));
-  const merged = runs.every((list) => list.length === 1) ? mergeAxes(axes) : axes.sort((a, b) => b.target - a.target);
-  return merged.reverse();
+  const axes = runs.flatMap((list, dimension): Axis[] => {
+    const [from, to] = [source.strides[dimension], target.strides[dimension]];
+    const steps = stepsOf(list, runs.length);
+    if (steps === null) return [{ runs: list, source: from, target: to }];
+    const outer = [{ source: 0, target: 0, length: list.length }];
+    return [
+      { runs: outer, source: steps.source * from, target: steps.target * to },
+      { runs: list.slice(0, 1), source: from, target: to },
+    ];
+  });
+  const isPlain = axes.every(({ runs }) => runs.length === 1);
+  return (isPlain ? mergeAxes(axes) : axes.sort((a, b) => b.target - a.target)).reverse();
+}
+
+/** How far runs of the same length are apart, if they all are as far. */
+type Steps = Pick<Run, "source" | "target">;
+
+const knownSteps = new WeakMap<readonly Run[], Steps | null>();
+
+/**
+ * Runs that lie regularly are two axes, and need no index table; null of others, of a single run, and of so many dimensions
+ * that there might be too many axes.
+ */
+function stepsOf(runs: readonly Run[], dimensions: number): Steps | null {
+  if (runs.length < 2 || 2 * dimensions > MOST_AXES) return null;
+  let steps = knownSteps.get(runs);
+  if (steps === undefined) knownSteps.set(runs, steps = findSteps(runs));
+  return steps;
+}
+
+function findSteps(runs: readonly Run[]): Steps | null {
+  const [first, second] = runs;
+  const [source, target] = [second.source - first.source, second.target - first.target];
+  const isRegular = runs.every((run, i) =>
+    run.length === first.length && run.source === first.source + i * source && run.target === first.target + i * target
+  );
+  return isRegular ? { source, target } : null;
 }
 
 /** From this many rows of so many elements on, a block of threads takes whole rows. */
@@ -282,18 +312,27 @@ const tables = new WeakMap<readonly Run[], DeviceBuffer>();
 /** Bring the index tables that copies of such runs need to the GPU, so that they allocate nothing; returns them. */
 export function prepareRuns(runs: readonly (readonly Run[])[], stream: Stream): DeviceBuffer[] {
   if (runs.some((list) => lengthOf(list) === 0)) return [];
-  return runs.filter((list) => list.length > 1).map((list) => tableOf(list, stream));
+  const needsTable = (list: readonly Run[]) => list.length > 1 && stepsOf(list, runs.length) === null;
+  return runs.filter(needsTable).map((list) => tableOf(list, stream));
 }
 
 /** Pairs of positions (source, target). */
 function tableOf(runs: readonly Run[], stream: Stream): DeviceBuffer {
   const known = tables.get(runs);
   if (known !== undefined && !known.isFreed) return known;
-  const pairs: number[] = [];
+  // In halves, since a bigint for each of perhaps millions of elements takes seconds.
+  const halves = new Int32Array(4 * lengthOf(runs));
+  let at = 0;
   for (const run of runs) {
-    for (let i = 0; i < run.length; i++) pairs.push(run.source + i, run.target + i);
+    for (let i = 0; i < run.length; i++) {
+      const [source, target] = [run.source + i, run.target + i];
+      halves[at++] = source;
+      halves[at++] = Math.floor(source / 2 ** 32);
+      halves[at++] = target;
+      halves[at++] = Math.floor(target / 2 ** 32);
+    }
   }
-  const table = upload(BigInt64Array.from(pairs, BigInt), stream);
+  const table = upload(new BigInt64Array(halves.buffer), stream);
   tables.set(runs, table);
   return table;
 }
