@@ -190,8 +190,6 @@ export class LocalArray<D extends DType = DType> implements Strided {
     // Which throws if the memory is gone.
     const { data } = this;
     if (this.#address !== null) return this.#address;
-    // The elements of a small array may move until somebody has asked for its buffer.
-    void data.buffer;
     return this.#address = this.#shifted(addressOf(data));
   }
 
