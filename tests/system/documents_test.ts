@@ -98,7 +98,7 @@ async function runIn(folder: string, command: string, env: Record<string, string
   const local = command.replace(/(?<=^| )(script\.ts|[ABD]\.npy|\w+\.json|bench\/results\/\w+)(?= |$)/g, `${folder}/$1`)
     .replaceAll("localhost:8000", `localhost:${server.addr.port}`)
     .replace("~/.cache/distmath/native", nativePrefix()!)
-    .replace(/^mpirun/, mpi.mpirun);
+    .replace(/(?<=^|^OMPI_.* )mpirun/, mpi.mpirun);
   return await run(local, root, env);
 }
 
@@ -132,6 +132,13 @@ async function benchmarksInShort(command: string, folder: string): Promise<void>
     assert(rows.length > 0 || names === "" && name in slowRows, `${name} has no row that is quick`);
     for (const { title, seconds } of rows) assert(seconds.distmath?.count === 1, `${title}: ${output}`);
   }
+}
+
+/** A row of small messages, once. */
+async function messagesInShort(command: string, folder: string): Promise<void> {
+  const { code, output } = await runIn(folder, `${command} 1 "^64.2"`);
+  assertEquals(code, 0, output);
+  assertMatch(output, /64\^2.*\d/);
 }
 
 /** On GPUs these take minutes, as their records say; here they see none, and say so. */
@@ -224,6 +231,7 @@ const ways: [command: RegExp, way: Way][] = [
   [/^(mpirun --bind-to none -n 2 )?python3 bench\/peers\/(gpu_fft|overlap)\.py/, withoutGpus],
   [/^deno run -A bench\/overlap\/merge\.ts /, recordOfOverlap],
   [/^(NCCL_MULTI_RANK_GPU_ENABLE=1 )?deno task test:gpu -n 2$/, withoutGpus],
+  [/^OMPI_MCA_pml=ob1 OMPI_MCA_btl=self,tcp mpirun -n 2 deno run -A bench\/messages\.ts$/, messagesInShort],
   [/^deno task soak -n 3 --seconds 600$/, (command, folder) => asItStands(command.replace("600", "3"), folder)],
   [/^deno run --allow-ffi=\S+ --allow-env=\S+ script\.ts$/, withFewPermissions],
   [/^apt-get install [a-z\d.\- ]+$/, (command, folder) => asItStands(`${command} --simulate`, folder)],
