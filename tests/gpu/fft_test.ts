@@ -52,7 +52,10 @@ gpuTest("transforms that move elements between GPUs are no part of a graph, and 
 
 gpuTest("an axis between others takes one call where its elements are moved, or one for each plane", (runtime) => {
   const usual = { ...calling };
-  const field = DistributedArray.random(runtime, [6, 10, 8], Slab.X, { dtype: "complex128", seed: 5 });
+  const field = DistributedArray.random(runtime, [3 * runtime.size, 10, 8], Slab.X, {
+    dtype: "complex128",
+    seed: 5,
+  });
   const results = [usual.worthBytes, 0].map((worthBytes) => {
     calling.worthBytes = worthBytes;
     using transform = new FFT(field, { axes: [1] });

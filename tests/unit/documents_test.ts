@@ -110,10 +110,10 @@ Deno.test("README's measured results are those of the records that it names", ()
     gpu_fft: ["FFT, Slab.X to Slab.Y", "cuFFTMp, in place"],
   };
   const rowsOnGpus = measured.filter(([, , cell]) => cell.startsWith("`gpu_"));
-  assertEquals(rowsOnGpus.length, 4);
+  assertEquals(rowsOnGpus.length, 5);
   for (const [, said, cell] of rowsOnGpus) {
     const record = cell.replaceAll("`", "");
-    const [ours, peer] = onGpus[record.replace(/_\w\d+\.json$/, "")];
+    const [ours, peer] = onGpus[record.replace(/(_\d)?_\w\d+\.json$/, "")];
     const found = JSON.parse(read(`bench/results/${record}`));
     const rows: { results: Record<string, { microseconds: number }> }[] = Object.values(
       found["two GPUs"] ?? found.results,

@@ -26,6 +26,9 @@ import { kernelEpilog } from "./tile_epilog.ts";
 import { tileSeconds, type TileStrategy, tileStrategy, tileTraffic } from "./tile_strategy.ts";
 import { type Extents, variantsWorthMeasuring } from "./tile_variants.ts";
 
+/** Schedules of copies are checked for up to so many ranks; a trial with 16 failed. */
+const MOST_COPYING = 8;
+
 const CHANGE = "Leave engine out: cublasmp takes the product.";
 
 /** Null if copy engines can run a request on this runtime's GPUs. */
@@ -34,6 +37,7 @@ function refuseCopies(request: EngineRequest, { size, localSize, device }: Runti
     return { reason: `its GPUs use each other's memory, and ${size} ranks are on several machines`, instead: CHANGE };
   }
   if (isEmpty(request.problem)) return null;
+  if (size > MOST_COPYING) return { reason: `it knows at most ${MOST_COPYING} GPUs, not ${size}`, instead: CHANGE };
   if (size === 1) return { reason: "one GPU has nothing to exchange", instead: CHANGE };
   const { a } = request.problem;
   const [major, minor] = device.computeCapability ?? [0, 0];
