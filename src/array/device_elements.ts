@@ -119,7 +119,6 @@ export function prepareDeviceCopy(
 }
 
 /** The same, of which recordings know nothing. */
-
 function prepareUnrecorded(
   source: DeviceArray,
   target: DeviceArray,
