@@ -335,7 +335,7 @@ function measure(runtime: Runtime, contest: Contest, kind: Kind, shape: Shape): 
   const part = kind === "ag" ? m / size * k * itemSize : m * n / size * 2;
   const bytes = (size - 1) * part * (kind === "ar" ? 2 : 1);
   const copyTarget = symmetric(part);
-  const to = copyTarget.peerAddress(1 - runtime.rank);
+  const to = copyTarget.peerAddress((runtime.rank + 1) % runtime.size);
   const copies = contest.estimate(() => {
     for (let i = 0; i < bytes / part; i++) {
       openCudaRuntime().symbols.cudaMemcpyAsync(

@@ -50,6 +50,8 @@ export class Stream implements Disposable {
   readonly name: string;
   readonly #isOwned: boolean;
   #handle: bigint | null;
+  /** What other streams wait for, anew each time: making an event takes longer than to record it. */
+  #passed: Event | null = null;
 
   /** Make a stream on a GPU, which must be current. It does not wait for the default stream. */
   constructor(device: Device, options: StreamOptions = {}) {
@@ -97,14 +99,14 @@ export class Stream implements Disposable {
     if (other instanceof Event) {
       checkCuda(symbols.cudaStreamWaitEvent(this.handle, other.handle, 0), "cudaStreamWaitEvent");
     } else if (other !== this) {
-      using event = other.record();
-      this.wait(event);
+      this.wait(other.record(other.#passed ??= new Event()));
     }
   }
 
   /** Let go of the stream; what was put on it is still done. Source: cudaStreamDestroy. */
   [Symbol.dispose](): void {
     if (this.#handle === null) return;
+    this.#passed?.[Symbol.dispose]();
     if (this.#isOwned) checkCuda(openCudaRuntime().symbols.cudaStreamDestroy(this.#handle), "cudaStreamDestroy");
     this.#handle = null;
   }

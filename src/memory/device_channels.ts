@@ -24,8 +24,8 @@ import type { SymmetricBlock } from "./symmetric_heap.ts";
 const SLOTS = 4;
 
 /** All slots of a rank take this much of its GPU's memory, and at most so many bytes. */
-const SHARE_OF_MEMORY = 512;
-const MOST_BYTES = 2 ** 28;
+const SHARE_OF_MEMORY = 256;
+const MOST_BYTES = 1.5 * 2 ** 28;
 const SLOT_ALIGNMENT = 2 ** 12;
 
 /** How long another rank is waited for, about. */
@@ -57,7 +57,7 @@ export class DeviceChannels {
   readonly slotBytes: number;
   /** The slots of a channel. */
   readonly slots = SLOTS;
-  /** The streams of what leaves this GPU. */
+  /** The streams of what leaves this GPU, and of what arrives. */
   readonly streams: LinkStreams;
   readonly #rank: number;
   readonly #parts: readonly bigint[];
@@ -104,10 +104,15 @@ export class DeviceChannels {
     );
   }
 
+  /** The number of ranks. */
+  get size(): number {
+    return this.#parts.length;
+  }
+
   /** Where slot 0 of the channel from one rank to another lies, for this rank. */
   slotsOf(sender: number, receiver: number): bigint {
-    const index = (sender - receiver - 1 + this.#parts.length) % this.#parts.length;
-    return this.#parts[receiver] + BigInt(headerBytes(this.#parts.length) + index * SLOTS * this.slotBytes);
+    const index = (sender - receiver - 1 + this.size) % this.size;
+    return this.#parts[receiver] + BigInt(headerBytes(this.size) + index * SLOTS * this.slotBytes);
   }
 
   /** The next value of one of this rank's marks, or of one that another rank raises here. */
@@ -125,16 +130,18 @@ export class DeviceChannels {
     return this.#mark(this.#rank, peer, kind, value);
   }
 
-  /** Put on a stream: raise a mark, then wait for another one, that of `peer`. */
-  meet(stream: Stream, raised: Mark | null, awaited: Mark | null, peer: number): void {
-    const put = () => meet(stream, raised, awaited, peer, this.#patience);
-    if (awaited === null) put();
-    else recordSpan(stream, { kind: "wait", label: `for rank ${peer}` }, put);
+  /** Put on a stream: raise marks, then wait for others. */
+  meet(stream: Stream, raised: readonly Mark[], awaited: readonly Mark[]): void {
+    const put = () => meet(stream, raised, awaited, this.#patience);
+    if (awaited.length === 0) return put();
+    const label = `for rank${awaited.length === 1 ? "" : "s"} ${awaited.map(({ peer }) => peer).join(", ")}`;
+    recordSpan(stream, { kind: "wait", label }, put);
   }
 
   #mark(holder: number, raiser: number, kind: MarkKind, value: number): Mark {
     const offset = (raiser * MARKS_OF_PEER + MARKS[kind]) * MARK_BYTES;
-    return { address: this.#parts[holder] + BigInt(offset), value: BigInt(value) };
+    const peer = holder === this.#rank ? raiser : holder;
+    return { address: this.#parts[holder] + BigInt(offset), value: BigInt(value), peer };
   }
 }
 
@@ -188,12 +195,13 @@ export function makeDeviceChannels(
   agree(subject, "redistribute", () => {
     const { symbols } = openCudaRuntime();
     checkCuda(symbols.cudaHostAlloc(failure, 8n, CudaHostFlags.AllocDefault), "cudaHostAlloc");
-    const make = (name: string) => new Stream(runtime.stream!.device, { priority: -1, name });
+    // Kernels that meet do nothing, but others wait for them: they go before those that copy.
+    const make = (name: string, priority: number) => new Stream(runtime.stream!.device, { priority, name });
     streams = {
-      arrivals: make("arrivals"),
-      copies: make("copies"),
-      credits: make("credits"),
-      notices: make("notices"),
+      arrivals: make("arrivals", -1),
+      copies: make("copies", -2),
+      credits: make("credits", -2),
+      notices: make("notices", -2),
     };
   });
   beforeMpiEnds(() => {

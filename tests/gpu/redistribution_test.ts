@@ -105,7 +105,7 @@ gpuTest(
   },
 );
 
-gpuTest("many pieces go round in small rings of slots, and through them again", (runtime, stream) => {
+gpuTest("many pieces go round in small rings of slots, and straight to their ranks", (runtime, stream) => {
   const channels = makeDeviceChannels(runtime, 2 ** 12 * 4 * (runtime.size - 1))!;
   assertEquals(channels.slotBytes, 2 ** 12);
   const shape = [29, 37, 3];
@@ -114,17 +114,21 @@ gpuTest("many pieces go round in small rings of slots, and through them again", 
   ) {
     for (const orders of [["C", "C"], ["C", "F"], ["F", "C"]] as const) {
       const source = DistributedArray.random(runtime, shape, from, { dtype: "float64", order: orders[0], seed: 3 });
-      const target = DistributedArray.zeros(runtime, shape, to, { dtype: "float64", order: orders[1] });
-      const plan = planRedistribution(source.distribution, target.distribution, runtime.rank);
-      using executor = {
-        peers: new PeerExecutor(plan, stream, 2 ** 10),
-        [Symbol.dispose]: () => executor.peers.free(),
-      };
-      const move = executor.peers.prepare(channels, source.local, target.local, orders[0], false);
-      for (let round = 0; round < 3; round++) {
-        target.assign(0);
-        move();
-        assertEquals(target.maxAbsDifference(source), 0, `${from} ${orders[0]} -> ${to} ${orders[1]}, round ${round}`);
+      const plan = planRedistribution(source.distribution, to.bind(shape, runtime.size), runtime.rank);
+      for (const memory of ["device", "symmetric"] as const) {
+        using target = DistributedArray.zeros(runtime, shape, to, { dtype: "float64", order: orders[1], memory });
+        using executor = {
+          peers: new PeerExecutor(plan, stream, { leastBytes: 2 ** 10, smallBytes: 0 }),
+          [Symbol.dispose]: () => executor.peers.free(),
+        };
+        const isDirect = memory === "symmetric";
+        const move = executor.peers.prepare(channels, source.local, target.local, orders[0], isDirect);
+        for (let round = 0; round < 3; round++) {
+          target.assign(0);
+          move();
+          const name = `${from} ${orders[0]} -> ${to} ${orders[1]} in ${memory} memory, round ${round}`;
+          assertEquals(target.maxAbsDifference(source), 0, name);
+        }
       }
     }
   }

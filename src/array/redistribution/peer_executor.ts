@@ -8,8 +8,8 @@
 import { dtypeInfo } from "../../dtype/dtype.ts";
 import type { Stream } from "../../gpu/stream.ts";
 import type { DeviceBuffer, DeviceMemory } from "../../memory/device_buffer.ts";
-import type { DeviceChannels, LinkStreams } from "../../memory/device_channels.ts";
 import type { Mark } from "../../gpu/kernels/meeting_kernel.ts";
+import type { DeviceChannels } from "../../memory/device_channels.ts";
 import { type DeviceArray, type DeviceCopy, prepareDeviceCopy } from "../device_elements.ts";
 import { type Order, sizeOfShape, stridesOf } from "../layout.ts";
 import type { LocalArray } from "../local_array.ts";
@@ -19,20 +19,12 @@ import type { Making } from "./making_executor.ts";
 import { type Packed, partsAlong, piecesOf } from "./pieces.ts";
 import type { RedistributionPlan, Transfer } from "./plan.ts";
 
-/** A block goes in so many pieces, unless they would be smaller than a link takes to come to speed, or larger than a slot. */
+/** What a rank sends goes in so many pieces, none larger than a slot, or smaller than a link takes to come to speed. */
 const PIECES = 6;
 const LEAST_BYTES = 2 ** 22;
 
 /** Parts of fewer bytes are moved on one stream: 128^3 complex64 on two H200s takes a fifth less time so. */
 const SMALL_BYTES = 2 ** 24;
-
-/** The streams that an exchange uses. */
-type Ways = LinkStreams;
-
-/** One stream for everything. No rank waits there for what another one has queued behind a wait for the first. */
-function allOn(stream: Stream): Ways {
-  return { copies: stream, arrivals: stream, credits: stream, notices: stream };
-}
 
 /** What was prepared for arrays in some places. */
 interface Prepared {
@@ -51,24 +43,42 @@ interface Lane {
   readonly parts: readonly number[];
 }
 
-/** What stays, by the part of the source. */
-type Stays = readonly DeviceCopy[];
+/** What is put on streams. */
+interface Exchange {
+  readonly channels: DeviceChannels;
+  /** The stream in whose order the exchange is. */
+  readonly main: Stream;
+  /** The next rank first, so that not all of them send to the same one. */
+  readonly sends: readonly Lane[];
+  /** The rank before first, as they send to this one. */
+  readonly receives: readonly Lane[];
+  /** What stays, by the part of the source. */
+  readonly stays: readonly DeviceCopy[];
+  readonly making: Making | null;
+}
 
 /** Moves elements between GPUs of one machine. It keeps its index lists, and what it prepared last. */
 export class PeerExecutor {
   readonly #plan: RedistributionPlan;
   readonly #stream: Stream;
-  readonly #leastBytes: number;
+  readonly #sizes: { readonly leastBytes: number; readonly smallBytes: number };
   readonly #pieces = new Map<string, readonly (readonly [part: number, Transfer])[]>();
   readonly #parts = new Map<string, readonly Transfer[]>();
   readonly #tables = new Set<DeviceBuffer>();
   #last: Prepared | null = null;
 
-  /** Everything is put on the stream, and on that of the channels. No piece is cut to less than `leastBytes`. */
-  constructor(plan: RedistributionPlan, stream: Stream, leastBytes: number = LEAST_BYTES) {
+  /**
+   * Everything is put on the stream, and on those of the channels unless parts have fewer than `smallBytes`. No piece is cut to
+   * less than `leastBytes`.
+   */
+  constructor(
+    plan: RedistributionPlan,
+    stream: Stream,
+    { leastBytes = LEAST_BYTES, smallBytes = SMALL_BYTES }: { leastBytes?: number; smallBytes?: number } = {},
+  ) {
     this.#plan = plan;
     this.#stream = stream;
-    this.#leastBytes = leastBytes;
+    this.#sizes = { leastBytes, smallBytes };
   }
 
   /** Bytes of the index lists. */
@@ -105,11 +115,12 @@ export class PeerExecutor {
     const copies = [...sends, ...receives].flatMap((lane) => lane.copies);
     const tables = [...stays, ...copies].flatMap((copy) => copy.tables);
     for (const table of tables) this.#tables.add(table);
-    const exchange = isDirect ? exchangeDirectly : exchangeThroughSlots;
     const main = this.#stream;
-    const isInOnePiece = making === null && [...sends, ...receives].every((lane) => lane.copies.length <= 1);
-    const ways = isInOnePiece && this.#isSmall(source) ? allOn(main) : channels.streams;
-    const move = inOrder(main, ways, streams, () => exchange(channels, ways, main, sends, receives, stays, making));
+    const exchange: Exchange = { channels, main, sends, receives, stays, making };
+    const isAtOnce = making === null && this.#isSmall(source) &&
+      [...sends, ...receives].every((lane) => lane.copies.length <= 1);
+    const [atOnce, beside] = isDirect ? [writeAtOnce, writeBeside] : [passAtOnce, passBeside];
+    const move = inOrder(main, streams, () => isAtOnce ? atOnce(exchange) : beside(exchange));
     if (making === null) this.#last = { key, direct, streams, tables, move };
     return move;
   }
@@ -133,18 +144,19 @@ export class PeerExecutor {
 
   /** Whether streams that wait for each other would take longer than the copies that then go beside each other. */
   #isSmall({ dtype }: LocalArray): boolean {
-    return this.#plan.largestPart * dtypeInfo(dtype).itemSize < SMALL_BYTES;
+    return this.#plan.largestPart * dtypeInfo(dtype).itemSize < this.#sizes.smallBytes;
   }
 
   #copy(source: DeviceArray, target: DeviceArray, { runs }: Transfer, peer: number | null = null): DeviceCopy {
     return prepareDeviceCopy(source, target, runs, this.#stream, peer);
   }
 
-  /** The next rank first, so that not all of them send to the same one. */
-  #inTurn(transfers: readonly Transfer[]): Transfer[] {
+  /** By how many ranks the other one comes after this one (1), or before it (-1). */
+  #inTurn(transfers: readonly Transfer[], direction: 1 | -1): Transfer[] {
     const { rank, from } = this.#plan;
     const size = from.size!;
-    return transfers.toSorted((a, b) => (a.peer - rank + size) % size - (b.peer - rank + size) % size);
+    const distance = ({ peer }: Transfer) => (direction * (peer - rank) + size) % size;
+    return transfers.toSorted((a, b) => distance(a) - distance(b));
   }
 
   /** The pieces that go through slots. */
@@ -170,11 +182,11 @@ export class PeerExecutor {
       };
     };
     return [
-      this.#inTurn(sends).map((transfer) => {
+      this.#inTurn(sends, 1).map((transfer) => {
         const slots = channels.slotsOf(rank, transfer.peer);
         return lane(transfer, "target", (piece) => this.#copy(source, slotsIn(slots, piece), piece, transfer.peer));
       }),
-      this.#inTurn(receives).map((transfer) => {
+      this.#inTurn(receives, -1).map((transfer) => {
         const slots = channels.slotsOf(transfer.peer, rank);
         return lane(transfer, "source", (piece) => this.#copy(slotsIn(slots, piece), target, piece));
       }),
@@ -203,7 +215,8 @@ export class PeerExecutor {
     const known = this.#pieces.get(key);
     if (known !== undefined) return known;
     const bytes = sizeOfShape(transfer.shape) * itemSize;
-    const most = Math.min(channels.slotBytes, Math.max(this.#leastBytes, Math.ceil(bytes / PIECES)));
+    const wanted = Math.ceil(PIECES / (channels.size - 1));
+    const most = Math.min(channels.slotBytes, Math.max(this.#sizes.leastBytes, Math.ceil(bytes / wanted)));
     const pieces = this.#partsOf(transfer, making, packed).flatMap((each, part) =>
       piecesOf(each, Math.floor(most / itemSize), order, packed).map((piece) => [part, piece] as const)
     );
@@ -214,7 +227,7 @@ export class PeerExecutor {
   /** What goes straight into the other ranks' parts. */
   #direct(source: LocalArray, target: SymmetricArray, making: Making | null): [Lane[], Lane[]] {
     return [
-      this.#inTurn(this.#plan.directSends).map((transfer): Lane => {
+      this.#inTurn(this.#plan.directSends, 1).map((transfer): Lane => {
         const parts = this.#partsOf(transfer, making, null);
         const place = target.peer(transfer.peer);
         return {
@@ -223,63 +236,62 @@ export class PeerExecutor {
           parts: [...parts.keys()],
         };
       }),
-      this.#inTurn(this.#plan.receives).map(({ peer }): Lane => ({ peer, copies: [], parts: [] })),
+      this.#inTurn(this.#plan.receives, -1).map(({ peer }): Lane => ({ peer, copies: [], parts: [] })),
     ];
   }
 }
 
 /** In the order of other streams: these go on when everything has moved. */
-function inOrder(
-  main: Stream,
-  { copies, arrivals }: Ways,
-  others: readonly Stream[],
-  exchange: () => void,
-): () => void {
+function inOrder(main: Stream, others: readonly Stream[], exchange: () => void): () => void {
   return () => {
     for (const stream of others) main.wait(stream);
-    for (const stream of [copies, arrivals]) stream.wait(main);
     exchange();
-    for (const stream of [copies, arrivals]) main.wait(stream);
     for (const stream of others) stream.wait(main);
   };
 }
 
-/** Put a copy to another rank on the streams: once a mark says that its place is free, and tell that it has arrived. */
-function send(
+/** Where a slot begins, for the piece of this number. */
+function shiftOf({ slots, slotBytes }: DeviceChannels, piece: number): bigint {
+  return BigInt((piece - 1) % slots * slotBytes);
+}
+
+/** That the slots are free again which these pieces, the last that go to each rank, need. */
+function freeSlots(
   channels: DeviceChannels,
-  { copies, credits, notices }: Ways,
-  peer: number,
-  free: Mark | null,
-  copy: (stream: Stream) => void,
-  arrived: Mark | null,
-): void {
-  if (free !== null) {
-    channels.meet(credits, null, free, peer);
-    copies.wait(credits);
-  }
-  copy(copies);
-  if (arrived === null) return;
-  notices.wait(copies);
-  channels.meet(notices, arrived, null, peer);
+  pieces: readonly { readonly peer: number; readonly piece: number }[],
+): Mark[] {
+  return pieces.filter(({ piece }) => piece > channels.slots)
+    .map(({ peer, piece }) => channels.from("taken", peer, piece - channels.slots));
+}
+
+/** A piece for each rank at most, so small that what takes time is to start copies: all on one stream. */
+function passAtOnce({ channels, main, sends, receives, stays }: Exchange): void {
+  const leaving = sends.map(({ peer, copies }) => ({ peer, copies, piece: channels.next("passed", peer) }));
+  const coming = receives.map(({ peer, copies }) => ({ peer, copies, piece: channels.next("taken", peer) }));
+  channels.meet(main, [], freeSlots(channels, leaving));
+  for (const { copies: [copy], piece } of leaving) copy.put(main, 0n, shiftOf(channels, piece));
+  stays[0].put(main);
+  channels.meet(
+    main,
+    leaving.map(({ peer, piece }) => channels.own("passed", peer, piece)),
+    coming.map(({ peer, piece }) => channels.from("passed", peer, piece)),
+  );
+  for (const { copies: [copy], piece } of coming) copy.put(main, shiftOf(channels, piece), 0n);
+  channels.meet(main, coming.map(({ peer, piece }) => channels.own("taken", peer, piece)), []);
 }
 
 /**
- * Pieces go into slots, and on a stream of their own from slots into place. A round's pieces leave before those of the round
- * before are taken, so that nobody waits for what has not been queued, in whatever order streams run.
+ * Pieces go into slots, and on a stream of their own from slots into place. Those of a round leave before those of the round
+ * before are taken, so that nobody waits for what has not been queued, in whatever order streams run. A round has as many for
+ * each rank as there are slots for: ranks that take turns piece by piece soon send two at a time to the same one.
  */
-function exchangeThroughSlots(
-  channels: DeviceChannels,
-  ways: Ways,
-  main: Stream,
-  sends: readonly Lane[],
-  receives: readonly Lane[],
-  stays: Stays,
-  making: Making | null,
-): void {
-  const { slots, slotBytes } = channels;
-  const { arrivals, copies: away } = ways;
-  const shiftOf = (piece: number) => BigInt((piece - 1) % slots * slotBytes);
-  const rounds = Math.max(0, ...[...sends, ...receives].map(({ copies }) => copies.length));
+function passBeside({ channels, main, sends, receives, stays, making }: Exchange): void {
+  const { slots, streams: { arrivals, copies: away, credits, notices } } = channels;
+  for (const stream of [away, arrivals]) stream.wait(main);
+  const most = Math.max(0, ...[...sends, ...receives].map(({ copies }) => copies.length));
+  const together = making !== null ? 1 : most <= slots ? slots : slots / 2;
+  const inRound = ({ copies }: Lane, round: number) =>
+    [...copies.keys()].slice(round * together, (round + 1) * together);
   let made = 0;
   /** Have the source up to a part, and copies wait for it. */
   const makeUpTo = (part: number) => {
@@ -291,65 +303,91 @@ function exchangeThroughSlots(
     away.wait(main);
   };
   const sendAll = (round: number) => {
-    for (const { peer, copies, parts } of sends) {
-      if (round >= copies.length) continue;
-      makeUpTo(parts[round]);
-      const piece = channels.next("passed", peer);
-      const free = piece > slots ? channels.from("taken", peer, piece - slots) : null;
-      const copy = (stream: Stream) => copies[round].put(stream, 0n, shiftOf(piece));
-      send(channels, ways, peer, free, copy, channels.own("passed", peer, piece));
+    const leaving = sends.map((lane) =>
+      inRound(lane, round).map((index) => ({ ...lane, index, piece: channels.next("passed", lane.peer) }))
+    );
+    const free = freeSlots(channels, leaving.flatMap((pieces) => pieces.slice(-1)));
+    if (free.length > 0) {
+      channels.meet(credits, [], free);
+      away.wait(credits);
+    }
+    for (const { peer, copies, parts, index, piece } of leaving.flat()) {
+      makeUpTo(parts[index]);
+      copies[index].put(away, 0n, shiftOf(channels, piece));
+      notices.wait(away);
+      channels.meet(notices, [channels.own("passed", peer, piece)], []);
     }
   };
-  // What is taken is told along with the next wait.
-  let taken: readonly [Mark, number] | null = null;
+  // What is taken is told along with the next wait, and at the end of a round that others may need all of.
+  let taken: Mark[] = [];
   const tell = () => {
-    if (taken) channels.meet(arrivals, taken[0], null, taken[1]);
+    channels.meet(arrivals, taken, []);
+    taken = [];
   };
   sendAll(0);
   if (making === null) stays[0].put(main);
-  for (let round = 0; round < rounds; round++) {
+  for (let round = 0; round * together < most; round++) {
     sendAll(round + 1);
-    for (const { peer, copies } of receives) {
-      if (round >= copies.length) continue;
-      const piece = channels.next("taken", peer);
-      channels.meet(arrivals, taken?.[0] ?? null, channels.from("passed", peer, piece), peer);
-      copies[round].put(arrivals, shiftOf(piece), 0n);
-      taken = [channels.own("taken", peer, piece), peer];
+    for (const lane of receives) {
+      for (const index of inRound(lane, round)) {
+        const piece = channels.next("taken", lane.peer);
+        channels.meet(arrivals, taken, [channels.from("passed", lane.peer, piece)]);
+        lane.copies[index].put(arrivals, shiftOf(channels, piece), 0n);
+        taken = [channels.own("taken", lane.peer, piece)];
+      }
     }
+    if (together > 1) tell();
   }
   tell();
   if (making !== null) makeUpTo(making.parts - 1);
+  for (const stream of [away, arrivals]) main.wait(stream);
+}
+
+/** The marks of this time: others' that this rank waits for, and its own. */
+function begin({ channels, sends, receives }: Exchange) {
+  const leaving = sends.map(({ peer }) => ({ peer, value: channels.next("written", peer) }));
+  const coming = receives.map(({ peer }) => ({ peer, value: channels.next("ready", peer) }));
+  return {
+    /** That this rank's memory may be written. */
+    ready: coming.map(({ peer, value }) => channels.own("ready", peer, value)),
+    /** That the others' may. */
+    mayWrite: leaving.map(({ peer, value }) => channels.from("ready", peer, value)),
+    /** That the others' was. */
+    isWritten: leaving.map(({ peer, value }) => channels.own("written", peer, value)),
+    /** That this rank's was. */
+    written: coming.map(({ peer, value }) => channels.from("written", peer, value)),
+  };
+}
+
+/** Everything goes straight into place, on one stream. */
+function writeAtOnce(exchange: Exchange): void {
+  const { channels, main, sends, stays } = exchange;
+  const { ready, mayWrite, isWritten, written } = begin(exchange);
+  channels.meet(main, ready, mayWrite);
+  for (const { copies: [copy] } of sends) copy?.put(main);
+  stays[0].put(main);
+  channels.meet(main, isWritten, written);
 }
 
 /**
- * Everything goes straight into place, once that is ready to be written. What stays is copied while the next part of a source
- * is made.
+ * Everything goes straight into place, once that is ready to be written: all ranks begin at the same time, and so go on, each
+ * sending to another one. What stays is copied while the next part of a source is made.
  */
-function exchangeDirectly(
-  channels: DeviceChannels,
-  ways: Ways,
-  main: Stream,
-  sends: readonly Lane[],
-  receives: readonly Lane[],
-  stays: Stays,
-  making: Making | null,
-): void {
-  const { copies: away, arrivals: beside } = ways;
-  const arrivals = receives.map(({ peer }) => ({ peer, value: channels.next("ready", peer) }));
-  for (const { peer, value } of arrivals) channels.meet(main, channels.own("ready", peer, value), null, peer);
-  const lanes = sends.map((lane) => ({ ...lane, value: channels.next("written", lane.peer) }));
-  const parts = making?.parts ?? 1;
-  for (let part = 0; part < parts; part++) {
+function writeBeside(exchange: Exchange): void {
+  const { channels, main, sends, stays, making } = exchange;
+  const { copies: away, arrivals: beside } = channels.streams;
+  const { ready, mayWrite, isWritten, written } = begin(exchange);
+  channels.meet(main, ready, []);
+  for (let part = 0; part < (making?.parts ?? 1); part++) {
     making?.make(part);
     for (const stream of [away, beside]) stream.wait(main);
-    for (const { peer, copies, value } of lanes) {
-      const ready = part === 0 ? channels.from("ready", peer, value) : null;
-      const written = part === parts - 1 ? channels.own("written", peer, value) : null;
-      send(channels, ways, peer, ready, (stream) => copies[part]?.put(stream), written);
-    }
+    if (part === 0) channels.meet(away, [], mayWrite);
     stays[part]?.put(beside);
+    for (const { copies } of sends) copies[part]?.put(away);
   }
-  for (const { peer, value } of arrivals) channels.meet(main, null, channels.from("written", peer, value), peer);
+  channels.meet(away, isWritten, []);
+  for (const stream of [away, beside]) main.wait(stream);
+  channels.meet(main, [], written);
 }
 
 /** Memory that somebody else looks after. */

@@ -47,7 +47,8 @@ function cut(transfer: Transfer, most: number, [outer, ...rest]: readonly number
   const { peer, shape, runs } = transfer;
   const size = sizeOfShape(shape);
   if (size <= most || outer === undefined) return size === 0 ? [] : [transfer];
-  const length = Math.max(1, Math.floor(most / (size / shape[outer])));
+  const longest = Math.max(1, Math.floor(most / (size / shape[outer])));
+  const length = Math.ceil(shape[outer] / Math.ceil(shape[outer] / longest));
   return chunksOf(runs[outer], length, packed).flatMap((chunk, i) => {
     const extent = Math.min(length, shape[outer] - i * length);
     return cut({ peer, shape: shape.with(outer, extent), runs: runs.with(outer, chunk) }, most, rest, packed);

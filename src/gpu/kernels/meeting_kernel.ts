@@ -1,31 +1,35 @@
 /**
- * How GPUs of one machine tell each other how far they are: a kernel of one thread that raises a number in the memory of
- * another GPU, and waits for one in its own.
+ * How GPUs of one machine tell each other how far they are: a kernel of one thread that raises numbers in the memory of
+ * other GPUs, and waits for some in its own.
  *
  * @module
  */
 import type { Stream } from "../stream.ts";
 import { type PreparedLaunch, Program } from "./program.ts";
 
+/** How many numbers one launch raises at most, and waits for. */
+const MOST_MARKS = 8;
+
 const SOURCE = `
 typedef long long i64;
 
-struct Meeting { i64 raised, value, awaited, least, cycles, failure, peer; };
+struct Mark { i64 address, value, peer; };
+struct Meeting { i64 raises, waits, cycles, failure; Mark raised[${MOST_MARKS}], awaited[${MOST_MARKS}]; };
 
 // Numbers only grow. A rank that does not come is an error, never a GPU that waits for ever.
 extern "C" __global__ void meet(const Meeting p) {
-  if (p.raised) {
-    __threadfence_system();
-    *(volatile i64*)p.raised = p.value;
-  }
-  if (!p.awaited) return;
+  if (p.raises) __threadfence_system();
+  for (i64 i = 0; i < p.raises; i++) *(volatile i64*)p.raised[i].address = p.raised[i].value;
+  if (!p.waits) return;
   i64 start = clock64();
-  while (*(volatile i64*)p.awaited < p.least) {
-    __nanosleep(50);
-    if (clock64() - start < p.cycles) continue;
-    *(volatile i64*)p.failure = p.peer + 1;
-    __threadfence_system();
-    __trap();
+  for (i64 i = 0; i < p.waits; i++) {
+    while (*(volatile i64*)p.awaited[i].address < p.awaited[i].value) {
+      __nanosleep(50);
+      if (clock64() - start < p.cycles) continue;
+      *(volatile i64*)p.failure = p.awaited[i].peer + 1;
+      __threadfence_system();
+      __trap();
+    }
   }
   __threadfence_system();
 }
@@ -42,6 +46,8 @@ export interface Mark {
   readonly address: bigint;
   /** The value. */
   readonly value: bigint;
+  /** The other rank: whose memory it is, or who raises it. */
+  readonly peer: number;
 }
 
 /** How long is waited, and where it is noted for whom in vain. */
@@ -52,34 +58,46 @@ export interface Patience {
   readonly failure: bigint;
 }
 
+const HEAD_WORDS = 4;
+const MARK_WORDS = 3;
+
 /** By the number of the GPU. */
 const launches = new Map<number, PreparedLaunch>();
 
 function launchOn({ device }: Stream): PreparedLaunch {
   const known = launches.get(device.ordinal);
   if (known !== undefined) return known;
-  const made = program.prepare("meet", device, 1, new Array<bigint>(7).fill(0n), 1);
+  const words = new Array<bigint>(HEAD_WORDS + 2 * MOST_MARKS * MARK_WORDS).fill(0n);
+  const made = program.prepare("meet", device, 1, words, 1);
   launches.set(device.ordinal, made);
   return made;
 }
 
-/** Put it on a stream: raise one mark if there is one, then wait for another if there is one. */
-export function meet(
-  stream: Stream,
-  raised: Mark | null,
-  awaited: Mark | null,
-  peer: number,
-  patience: Patience,
-): void {
-  if (raised === null && awaited === null) return;
+/** Put it on a stream: raise marks, all of them, then wait for others. */
+export function meet(stream: Stream, raised: readonly Mark[], awaited: readonly Mark[], patience: Patience): void {
+  for (; raised.length > MOST_MARKS; raised = raised.slice(MOST_MARKS)) {
+    meet(stream, raised.slice(0, MOST_MARKS), [], patience);
+  }
+  for (; awaited.length > MOST_MARKS; awaited = awaited.slice(MOST_MARKS)) {
+    meet(stream, raised, awaited.slice(0, MOST_MARKS), patience);
+    raised = [];
+  }
+  if (raised.length + awaited.length === 0) return;
   const launch = launchOn(stream);
   const { words } = launch;
-  words[0] = raised?.address ?? 0n;
-  words[1] = raised?.value ?? 0n;
-  words[2] = awaited?.address ?? 0n;
-  words[3] = awaited?.value ?? 0n;
-  words[4] = patience.cycles;
-  words[5] = patience.failure;
-  words[6] = BigInt(peer);
+  words[0] = BigInt(raised.length);
+  words[1] = BigInt(awaited.length);
+  words[2] = patience.cycles;
+  words[3] = patience.failure;
+  note(words, HEAD_WORDS, raised);
+  note(words, HEAD_WORDS + MOST_MARKS * MARK_WORDS, awaited);
   launch.put(stream);
+}
+
+function note(words: BigInt64Array, at: number, marks: readonly Mark[]): void {
+  for (const { address, value, peer } of marks) {
+    words[at++] = address;
+    words[at++] = value;
+    words[at++] = BigInt(peer);
+  }
 }
