@@ -71,7 +71,7 @@ function variantsFor(kind: Kind, [m, n, k]: Shape): string[] {
   if (kind === "ag") {
     return ["wide", "roomy", m <= 2048 ? "narrow" : "medium", ...m <= 512 ? ["narrow, in 4 pieces"] : []];
   }
-  if (kind === "ar" && m <= 256) return ["flat, exchange", "narrow, exchange"];
+  if (kind === "ar" && m <= 256) return ["flat, exchange", "narrow, exchange", "narrow"];
   const pushed = ["wide, hybrid", "wide, hybrid in 4 panels", "roomy, hybrid", "roomy, hybrid in 4 panels"];
   const bothWays = kind === "ar" ? ["wide, hybrid both ways"] : [];
   return ["wide", "roomy", m <= 2048 ? "narrow" : "medium", ...pushed, ...bothWays];

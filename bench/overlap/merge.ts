@@ -59,8 +59,10 @@ Deno.writeTextFileSync(
     (_, list) => `[${list.replaceAll(/\s+/g, " ")}]`,
   ) + "\n",
 );
-const real = sections.filter(({ geometry }) => geometry === 2).flatMap(({ rows }) => rows.map(chartRow));
+const { ranks } = ours[0];
+const [gpu = "GPU"] = /\bH\d+\b/.exec(record.machine ?? "") ?? [];
+const real = sections.filter(({ geometry }) => geometry === ranks).flatMap(({ rows }) => rows.map(chartRow));
 Deno.writeTextFileSync(
   `${target}.svg`,
-  shareChart("2 x H200: share of the limit (product alone, or bytes at 390 GB/s)", real),
+  shareChart(`${ranks} x ${gpu}: share of the limit (product alone, or bytes at 390 GB/s)`, real),
 );

@@ -11,6 +11,7 @@ import {
   panelTiles,
   pushesResults,
   rectanglesOf,
+  sentPanels,
   spotsByRank,
   type Tile,
   type TileProblem,
@@ -266,31 +267,28 @@ class TileLowering {
     return { span: this.#span(this.#rank, memory, memory === "factor" ? piece : base), base, terms: 0n };
   }
 
-  /** Copy engines push panels, each once all of its tiles are stored, in the order in which the list has them. */
+  /** Copy engines push panels, each once all of its tiles are stored. */
   #pushes(panel: number): Action[] {
     const rank = this.#rank;
-    const panels = new Map<string, { receiver: number; index: number; tiles: Tile[] }>();
-    for (const tile of this.#run.orders[rank]) {
-      for (const receiver of tile.receivers) {
-        const index = Math.floor(tile.number / panel);
-        const found = panels.get(`${receiver}/${index}`) ?? { receiver, index, tiles: [] };
-        panels.set(`${receiver}/${index}`, found);
-        found.tiles.push(tile);
-      }
-    }
-    return [...panels.values()].flatMap(({ receiver, index, tiles }): Action[] => [
-      ...tiles.map(({ number }): Action => ({ kind: "wait", flag: this.#storedFlag(receiver, number) })),
-      ...tiles.map((tile): Action => ({
-        kind: "put",
-        to: [this.#span(receiver, `from ${rank}`, tile.number)],
-        base: this.#unit(tile),
-        term: 0n,
-        from: [this.#span(rank, `for ${receiver}`, tile.number)],
-        needs: [],
-        amount: 1,
-      })),
-      { kind: "signal", rank: receiver, flag: this.#flagOf(rank, index) },
-    ]);
+    const { orders, problem, variant } = this.#run;
+    return sentPanels({ ...problem, rank }, variant).flatMap(({ receiver, index }): Action[] => {
+      const tiles = orders[rank].filter(({ receivers, number }) =>
+        receivers.includes(receiver) && Math.floor(number / panel) === index
+      );
+      return [
+        ...tiles.map(({ number }): Action => ({ kind: "wait", flag: this.#storedFlag(receiver, number) })),
+        ...tiles.map((tile): Action => ({
+          kind: "put",
+          to: [this.#span(receiver, `from ${rank}`, tile.number)],
+          base: this.#unit(tile),
+          term: 0n,
+          from: [this.#span(rank, `for ${receiver}`, tile.number)],
+          needs: [],
+          amount: 1,
+        })),
+        { kind: "signal", rank: receiver, flag: this.#flagOf(rank, index) },
+      ];
+    });
   }
 
   /** Copy engines push the rectangles of this rank's part of the sum, each once all of its tiles are stored. */

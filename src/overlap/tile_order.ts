@@ -185,7 +185,8 @@ export interface ReduceOptions {
  * all ranks: in each the rank sends as many tiles as there are others, and, `lead` tiles later, finishes one of its own.
  * Without panels these are tile i of each other rank in round i; so an own tile waits for tiles of earlier rounds only, and
  * no rank can wait for another in a circle. With panels they come panel after panel, and an own tile waits for all of a
- * panel: the lead has to be so long that it comes after its own rank's tiles of that panel.
+ * panel: the lead has to be so long that it comes after its own rank's tiles of that panel. If all tiles for others come
+ * first, they come rank by rank: panels that go to several ranks by turns meet others at their receivers.
  */
 export function reduceOrder(spots: readonly (readonly Spot[])[], rank: number, options: ReduceOptions): Tile[] {
   const peers = others(rank, spots.length);
@@ -203,7 +204,7 @@ export function reduceOrder(spots: readonly (readonly Spot[])[], rank: number, o
       targets: [],
       number: from + i,
     }));
-  const step = panel ?? 1;
+  const step = panel === null ? 1 : isRankByRank(options.lead) ? most : panel;
   const turns = Array.from(
     { length: Math.ceil(most / step) },
     (_, turn) => peers.flatMap((owner) => sent(owner, turn * step, step)),
@@ -331,6 +332,26 @@ export function panelTiles(problem: TileProblem, variant: TileVariant): number |
   const { panels, isExchange = false } = variant;
   const isSum = problem.kind === "reduce" || problem.kind === "all_reduce" && !isExchange;
   return panels === undefined || !isSum ? null : Math.ceil(mostOf(spotsByRank(problem, variant)) / panels);
+}
+
+/** Whether the panels for a rank follow each other, in place of the first panels for all ranks, the second ones, and so on. */
+const isRankByRank = (lead = Infinity) => lead === Infinity;
+
+/** A panel for a rank: the number among its panels. */
+export interface SentPanel {
+  readonly receiver: number;
+  readonly index: number;
+}
+
+/** The panels that copy engines push, in the order in which they are complete. */
+export function sentPanels(problem: TileProblem, variant: TileVariant): SentPanel[] {
+  const panel = panelTiles(problem, variant);
+  if (panel === null) return [];
+  const counts = spotsByRank(problem, variant).map(({ length }) => Math.ceil(length / panel));
+  const panels = others(problem.rank, problem.size).flatMap((receiver) =>
+    Array.from({ length: counts[receiver] }, (_, index): SentPanel => ({ receiver, index }))
+  );
+  return isRankByRank(variant.lead) ? panels : panels.toSorted((one, other) => one.index - other.index);
 }
 
 /** The pieces along k in which parts of a gathered factor travel: each a number of the kernel's steps, the last perhaps fewer. */

@@ -14,6 +14,7 @@ import {
   rectanglesOf,
   reduceOrder,
   type Region,
+  sentPanels,
   spotsByRank,
   spotsOf,
   type Tile,
@@ -335,6 +336,17 @@ Deno.test("tiles for others lead, then own ones alternate with them", () => {
   assertEquals(order(4, 2).slice(0, 10), panels);
 });
 
+Deno.test("panels for one rank follow each other if all tiles for others come first", () => {
+  const variant = { shape: TILE_SHAPES.wide, panels: 3 };
+  const problem = { ...problemOf({ ...example, size: 4, m: 4 * 2048 }), rank: 1 };
+  const sent = (more = {}) =>
+    sentPanels(problem, { ...variant, ...more }).map(({ receiver, index }) => `${receiver}/${index}`);
+  assertEquals(sent(), ["2/0", "2/1", "2/2", "3/0", "3/1", "3/2", "0/0", "0/1", "0/2"]);
+  const receivers = tileOrder(problem, variant, 4).flatMap(({ receivers }) => receivers);
+  assertEquals(receivers, receivers.toSorted((one, other) => (one + 2) % 4 - (other + 2) % 4));
+  assertEquals(sent({ lead: 400 }), ["2/0", "3/0", "0/0", "2/1", "3/1", "0/1", "2/2", "3/2", "0/2"]);
+});
+
 /** Three ranks with 96 tiles for each of them, in panels of 24. */
 const inPanels: Case = { ...example, panels: 4 };
 
@@ -357,10 +369,11 @@ Deno.test("planted: panels with a lead that is too short", () => {
   const spots = spotsByRank(problemOf(inPanels), variantOf(inPanels));
   const options = { partName: "partA", panel: 6 } as const;
   const orders = [0, 1, 2].map((rank) => reduceOrder(spots, rank, { ...options, lead: 4, targets: [rank] }));
-  const found = findings(programsOf(inPanels, orders));
+  const withLead = { ...inPanels, lead: 0 };
+  const found = findings(programsOf(withLead, orders));
   assertEquals(new Set(found.map(({ kind }) => kind)), new Set(["deadlock"]));
   const enough = [0, 1, 2].map((rank) => reduceOrder(spots, rank, { ...options, lead: 16, targets: [rank] }));
-  assertEquals(findings(programsOf(inPanels, enough)), []);
+  assertEquals(findings(programsOf(withLead, enough)), []);
 });
 
 type Put = Extract<Action, { kind: "put" }>;

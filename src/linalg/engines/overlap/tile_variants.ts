@@ -58,7 +58,15 @@ function arePushesLarge({ m, n, size }: Extents): boolean {
   return m * n * 2 / size >= 64 * 2 ** 20;
 }
 
-/** The variant that measured best on such a product (`bench/results/overlap_h200.json`). */
+/** Panels of fewer bytes, on four H200s, take longer than tiles that the kernel sends itself. */
+const WORTH_PANEL_BYTES = 6e6;
+
+/** How many bytes a panel has if there are four for each rank. */
+function panelBytes({ m, n, size }: Extents): number {
+  return m * n * 2 / (size * 4);
+}
+
+/** The variant that measured best on such a product (`bench/results/overlap_h200.json`, `overlap_4_h200.json`). */
 export function usualVariant(kind: Partition["kind"], extents: Extents, isNarrow = false): string {
   const { m, n, k, size } = extents;
   const isSmall = m <= 512 || (m <= 2048 && size >= 4);
@@ -73,10 +81,12 @@ export function usualVariant(kind: Partition["kind"], extents: Extents, isNarrow
     if (isSmall) return "narrow";
     const share = linkShare(extents);
     if (share > 0.8) return "roomy";
+    if (size > 2 && panelBytes(extents) < WORTH_PANEL_BYTES) return "medium";
     return isLong ? "roomy, hybrid" : share > 0.4 ? "wide, hybrid in 4 panels" : "wide, hybrid";
   }
-  if (m <= 128) return "flat, exchange";
-  if (m <= 256) return "narrow, exchange";
+  // What each rank sends to all others soon fills the links of more than two.
+  if (m <= (size === 2 ? 128 : 64)) return "flat, exchange";
+  if (m <= 256 && size === 2) return "narrow, exchange";
   if (isSmall) return "narrow";
   // Sums travel back as well.
   if (2 * linkShare(extents) > 0.8) return "medium";

@@ -19,7 +19,7 @@ import { Event } from "../../../gpu/event.ts";
 import { DeviceBuffer } from "../../../memory/device_buffer.ts";
 import { Stream } from "../../../gpu/stream.ts";
 import { others } from "../../partition.ts";
-import { type Rectangle, spotsByRank, type TileProblem, type TileVariant } from "../../tile_order.ts";
+import { type Rectangle, sentPanels, spotsByRank, type TileProblem, type TileVariant } from "../../tile_order.ts";
 import { CHUNK, CHUNK_BYTES } from "./configuration.ts";
 
 /** Bytes of an element of D. */
@@ -116,7 +116,7 @@ export class Panels implements Disposable {
   readonly #memory: DeviceBuffer;
   readonly #dataBytes: number;
   readonly #slots: ReadonlyMap<number, number>;
-  /** By the parity of the run, in the order of the list of tiles: panel after panel, each for one rank after the other. */
+  /** By the parity of the run, in the order of {@linkcode sentPanels}. */
   readonly #pushes: readonly Pushes[];
   readonly #halvesOfTile: number;
   readonly #rank: number;
@@ -141,23 +141,20 @@ export class Panels implements Disposable {
     this.#slots = new Map(peers.map((peer, slot) => [peer, slot]));
     this.#memory = new DeviceBuffer(stream, 2 * peers.length * dataBytes);
     this.#streams = Array.from({ length: STREAMS }, () => new Stream(stream.device, { name: "copies" }));
-    const indices = Array.from({ length: Math.ceil(Math.max(...tiles) / panel) }, (_, index) => index);
+    const sent = sentPanels(problem, variant);
     this.#pushes = [0, 1].map((parity) =>
-      new Pushes(indices.flatMap((index) =>
-        peers.flatMap((peer): Push[] => {
-          const count = Math.min(panel, tiles[peer] - index * panel) * cluster * 2;
-          if (count <= 0) return [];
-          const { counters, data, flags } = destinationOf(peer);
-          const [offset, word] = [BigInt(index * this.halves * halfBytes), BigInt(4 * index)];
-          const [from, to] = [this.dataFor(peer, parity) + offset, data[parity] + offset];
-          return [{
-            label: `a panel for rank ${peer}`,
-            copy: (stream) => copyOnDevice(to, from, count * halfBytes, stream),
-            wait: waitOperation(counters + word, count),
-            raise: writeOperation(flags + word),
-          }];
-        })
-      ))
+      new Pushes(sent.map(({ receiver, index }): Push => {
+        const count = Math.min(panel, tiles[receiver] - index * panel) * cluster * 2;
+        const { counters, data, flags } = destinationOf(receiver);
+        const [offset, word] = [BigInt(index * this.halves * halfBytes), BigInt(4 * index)];
+        const [from, to] = [this.dataFor(receiver, parity) + offset, data[parity] + offset];
+        return {
+          label: `a panel for rank ${receiver}`,
+          copy: (stream) => copyOnDevice(to, from, count * halfBytes, stream),
+          wait: waitOperation(counters + word, count),
+          raise: writeOperation(flags + word),
+        };
+      }))
     );
     this.#halvesOfTile = cluster * 2;
     this.#rank = rank;
