@@ -113,7 +113,8 @@ function measure(runtime: Runtime, kind: Kind, shape: Shape): Record<string, unk
   const a = DistributedArray.full(runtime, [k, m], slab, 0.0115, options);
   const b = DistributedArray.full(runtime, [k, n], slab, 0.0115, options);
   const c = DistributedArray.full(runtime, [m, n], result, 0.0115, options);
-  using product = new Matmul(a, b, { c, beta: 0, inplace: true, qualifiers: { a: { isTranspose: true } } });
+  const qualifiers = { a: { isTranspose: true } };
+  using product = new Matmul(a, b, { c, beta: 0, inplace: true, qualifiers, engine: "cublasmp" });
   const planStart = performance.now();
   product.plan();
   const planMilliseconds = performance.now() - planStart;

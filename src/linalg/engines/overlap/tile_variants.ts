@@ -4,7 +4,7 @@
  * @module
  */
 import { H200_RATES } from "../../../overlap/cost_model.ts";
-import { TILE_SHAPES, type TileShapeName } from "../../../overlap/executors/tile/configuration.ts";
+import { TILE_ROWS, TILE_SHAPES, type TileShapeName } from "../../../overlap/executors/tile/configuration.ts";
 import type { Partition } from "../../../overlap/partition.ts";
 import type { TileVariant } from "../../../overlap/tile_order.ts";
 
@@ -58,40 +58,59 @@ function arePushesLarge({ m, n, size }: Extents): boolean {
   return m * n * 2 / size >= 64 * 2 ** 20;
 }
 
-/** Panels of fewer bytes, on four H200s, take longer than tiles that the kernel sends itself. */
-const WORTH_PANEL_BYTES = 6e6;
-
-/** How many bytes a panel has if there are four for each rank. */
-function panelBytes({ m, n, size }: Extents): number {
-  return m * n * 2 / (size * 4);
-}
-
 /** The variant that measured best on such a product (`bench/results/overlap_h200.json`, `overlap_4_h200.json`). */
 export function usualVariant(kind: Partition["kind"], extents: Extents, isNarrow = false): string {
-  const { m, n, k, size } = extents;
-  const isSmall = m <= 512 || (m <= 2048 && size >= 4);
-  if (isNarrow && (kind !== "all_reduce" || m > 256)) {
+  if (isNarrow && (kind !== "all_reduce" || extents.m > 256)) {
     // Products of 8 bits take half the time, and what travels of sums is as much as ever.
-    return kind !== "reduce" || isSmall || linkShare(extents) > 0.4 ? "narrow" : "narrow, hybrid in 4 panels";
+    return kind !== "reduce" || isSmall(extents) || linkShare(extents) > 0.4 ? "narrow" : "narrow, hybrid in 4 panels";
   }
-  if (kind === "gather" && m <= 512) return "narrow, in 4 pieces";
-  if (kind === "gather") return isSmall ? "narrow" : n / size >= 12_288 ? "roomy" : "wide";
-  const isLong = k / size >= 8192 && n >= 8192;
-  if (kind === "reduce") {
-    if (isSmall) return "narrow";
-    const share = linkShare(extents);
-    if (share > 0.8) return "roomy";
-    if (size > 2 && panelBytes(extents) < WORTH_PANEL_BYTES) return "medium";
-    return isLong ? "roomy, hybrid" : share > 0.4 ? "wide, hybrid in 4 panels" : "wide, hybrid";
-  }
+  return kind === "gather" ? usualGather(extents) : kind === "reduce" ? usualReduce(extents) : usualAllReduce(extents);
+}
+
+function isSmall({ m, size }: Extents): boolean {
+  return m <= 512 || (m <= 2048 && size >= 4);
+}
+
+/** Whether parts of so few rows go to more than two ranks that clusters of blocks, with 256 rows, have half of them empty. */
+function arePartsFlat({ m, size }: Extents): boolean {
+  return size > 2 && m / size <= TILE_ROWS;
+}
+
+function usualGather(extents: Extents): string {
+  const { m, n, size } = extents;
+  if (arePartsFlat(extents)) return "flat";
+  if (size === 2 && m <= 512) return "narrow, in 4 pieces";
+  // With hardly more large tiles than there are clusters, those of the last part begin when it is here, and nobody helps.
+  const hasFewTiles = size > 2 && Math.ceil(m / 256) * Math.ceil(n / size / 256) <= 132;
+  return isSmall(extents) || hasFewTiles ? "narrow" : n / size >= 12_288 ? "roomy" : "wide";
+}
+
+function usualReduce(extents: Extents): string {
+  const { m, n, size } = extents;
+  if (arePartsFlat(extents)) return "flat";
+  if (isSmall(extents)) return "narrow";
+  const share = linkShare(extents);
+  if (share > 0.8) return "roomy";
+  // The copy of a small panel takes as long to begin as to go on.
+  const panelBytes = m * n * 2 / (size * 4);
+  if (size > 2 && share > 0.6 && panelBytes < 6e6) return "medium";
+  return isLong(extents) ? "roomy, hybrid" : share > 0.4 ? "wide, hybrid in 4 panels" : "wide, hybrid";
+}
+
+function usualAllReduce(extents: Extents): string {
+  const { m, size } = extents;
   // What each rank sends to all others soon fills the links of more than two.
-  if (m <= (size === 2 ? 128 : 64)) return "flat, exchange";
-  if (m <= 256 && size === 2) return "narrow, exchange";
-  if (isSmall) return "narrow";
+  if (m <= (size === 2 ? 128 : 32)) return "flat, exchange";
+  if (m <= 256) return size === 2 ? "narrow, exchange" : "flat";
+  if (isSmall(extents)) return "narrow";
   // Sums travel back as well.
   if (2 * linkShare(extents) > 0.8) return "medium";
   if (size === 2 && arePushesLarge(extents)) return "wide, hybrid both ways";
-  return m <= 2048 ? "wide, hybrid" : isLong ? "roomy, hybrid in 4 panels" : "wide, hybrid in 4 panels";
+  return m <= 2048 ? "wide, hybrid" : isLong(extents) ? "roomy, hybrid in 4 panels" : "wide, hybrid in 4 panels";
+}
+
+function isLong({ n, k, size }: Extents): boolean {
+  return k / size >= 8192 && n >= 8192;
 }
 
 /** The variants that are worth measuring, the usual one first. */
@@ -107,10 +126,10 @@ export function variantsWorthMeasuring(kind: Partition["kind"], extents: Extents
   }
   const few = m <= 2048 ? "narrow" : "medium";
   const candidates = kind === "gather"
-    ? ["wide", "roomy", few]
+    ? ["wide", "roomy", few, m <= 512 ? "flat" : "narrow"]
     : kind === "all_reduce" && m <= 512
-    ? ["narrow", "wide", "flat, exchange", "narrow, exchange"]
-    : [few, "wide", "wide, hybrid", "wide, hybrid in 4 panels", "roomy, hybrid in 4 panels"];
+    ? ["narrow", "wide", "flat", "flat, exchange", "narrow, exchange"]
+    : [few, "wide", "wide, hybrid", "wide, hybrid in 4 panels", m <= 512 ? "flat" : "roomy, hybrid in 4 panels"];
   if (kind === "all_reduce" && arePushesLarge(extents)) candidates.push("wide, hybrid both ways");
   return [...new Set([usualVariant(kind, extents), ...candidates])];
 }
