@@ -123,6 +123,16 @@ Deno.test("README's measured results are those of the records that it names", ()
     near([Math.min(...speeds)], [least], String(least).replace(/^0?\./, "").replace(".", "").length);
     near([Math.max(...speeds)], [most], String(most).replace(".", "").length);
   }
+  const products = measured.filter(([, said, cell]) => cell.startsWith("`overlap_") && said.includes("best peer"));
+  assertEquals(products.length, 2);
+  for (const [, said, cell] of products) {
+    const speeds = speedsOfProducts(JSON.parse(read(`bench/results/${cell.replaceAll("`", "")}`)));
+    const [[least, most]] = shown(said);
+    near([Math.min(...speeds)], [least], String(least).replace(/^0?\./, "").replace(".", "").length);
+    near([Math.max(...speeds)], [most], 2);
+    const ahead = Number(/ahead on (\d+)/.exec(said)?.[1] ?? speeds.length);
+    assertEquals([speeds.length, speeds.filter((speed) => speed > 1).length], [29, ahead]);
+  }
   near(
     ratios("2026-11-22-amd-epyc-2-cores.json", "speed / C", "pgemm", { title: "float64" }),
     shown(measured[0][1])[0],
@@ -132,6 +142,28 @@ Deno.test("README's measured results are those of the records that it names", ()
     assert(Deno.statSync(new URL(path, root)).isFile);
   }
 });
+
+interface Products {
+  overlap: { rows: ProductRow[] }[];
+  torch: { rows: ProductRow[] }[];
+}
+
+interface ProductRow {
+  kind: string;
+  shape: number[];
+  standings: Record<string, { time: number }>;
+}
+
+/** The speed of engine `overlap` over that of the fastest peer, on each row. */
+function speedsOfProducts({ overlap, torch }: Products): number[] {
+  const nameOf = ({ kind, shape }: ProductRow) => `${kind} ${shape}`;
+  const theirs = torch.flatMap(({ rows }) => rows);
+  return overlap.flatMap(({ rows }) => rows).map((row) => {
+    const { matmul, cublasmp, nccl } = row.standings;
+    const { gemm: _, ...others } = theirs.find((one) => nameOf(one) === nameOf(row))!.standings;
+    return Math.min(...[cublasmp, nccl, ...Object.values(others)].map(({ time }) => time)) / matmul.time;
+  });
+}
 
 /** The instructions of a container file, with lines that go on joined. */
 function instructionsOf(text: string): [name: string, rest: string][] {
