@@ -75,23 +75,29 @@ function launchOn({ device }: Stream): PreparedLaunch {
 
 /** Put it on a stream: raise marks, all of them, then wait for others. */
 export function meet(stream: Stream, raised: readonly Mark[], awaited: readonly Mark[], patience: Patience): void {
-  for (; raised.length > MOST_MARKS; raised = raised.slice(MOST_MARKS)) {
-    meet(stream, raised.slice(0, MOST_MARKS), [], patience);
-  }
-  for (; awaited.length > MOST_MARKS; awaited = awaited.slice(MOST_MARKS)) {
-    meet(stream, raised, awaited.slice(0, MOST_MARKS), patience);
-    raised = [];
-  }
   if (raised.length + awaited.length === 0) return;
   const launch = launchOn(stream);
   const { words } = launch;
-  words[0] = BigInt(raised.length);
-  words[1] = BigInt(awaited.length);
   words[2] = patience.cycles;
   words[3] = patience.failure;
-  note(words, HEAD_WORDS, raised);
-  note(words, HEAD_WORDS + MOST_MARKS * MARK_WORDS, awaited);
-  launch.put(stream);
+  for (const [raises, waits] of inLaunches(raised, awaited)) {
+    words[0] = BigInt(raises.length);
+    words[1] = BigInt(waits.length);
+    note(words, HEAD_WORDS, raises);
+    note(words, HEAD_WORDS + MOST_MARKS * MARK_WORDS, waits);
+    launch.put(stream);
+  }
+}
+
+/** What each launch raises, and waits for then: nothing is waited for before all is raised. */
+export function inLaunches<T>(raised: readonly T[], awaited: readonly T[]): (readonly [raises: T[], waits: T[]])[] {
+  const raises = Math.max(1, Math.ceil(raised.length / MOST_MARKS));
+  const waits = Math.max(1, Math.ceil(awaited.length / MOST_MARKS));
+  const part = (list: readonly T[], i: number) => i < 0 ? [] : list.slice(i * MOST_MARKS, (i + 1) * MOST_MARKS);
+  return Array.from(
+    { length: raises + waits - 1 },
+    (_, i) => [part(raised, i), part(awaited, i - raises + 1)] as const,
+  );
 }
 
 function note(words: BigInt64Array, at: number, marks: readonly Mark[]): void {
