@@ -1,6 +1,6 @@
 /**
  * Collective calls that do not match, seen before a rank waits in one: each rank notes by which functions it makes them, and
- * looks at what those near it on its machine have noted.
+ * with which root, and looks at what those near it on its machine have noted.
  *
  * It looks at its first calls, at those that follow each other slowly, and at each that is not like the one before, of which
  * it also tells the ranks near it: so loops of calls of microseconds look at nothing until one of their ranks leaves them.
@@ -17,12 +17,12 @@ const SETTLED_MILLISECONDS = 10;
 
 const never = new Int32Array(new SharedArrayBuffer(4));
 
-/** A rank that has made a collective call by another function. */
+/** A rank that has made a collective call by another function, or with another root. */
 export interface Mismatch {
   /** The how manieth of the machine it is. */
   readonly place: number;
-  /** The hash of the function's name. */
-  readonly functionHash: number;
+  /** What stands for its call. */
+  readonly callHash: number;
 }
 
 /** The collective calls of a rank and of those near it. */
@@ -44,11 +44,11 @@ export class Meetings {
     this.#near = [...places].map((other) => (other + 1) * WORDS_OF_RANK);
   }
 
-  /** Note a collective call that is about to be made. */
-  enter(scope: number, turn: number, functionHash: number, isLooked: boolean): Mismatch | null {
+  /** Note a collective call that is about to be made: its function, and what stands for that and the root. */
+  enter(scope: number, turn: number, functionHash: number, callHash: number, isLooked: boolean): Mismatch | null {
     const words = this.#words;
     const at = this.#own + FIELDS.MEETINGS + turn % MEETINGS * WORDS_OF_MEETING;
-    words[at + 2] = functionHash;
+    words[at + 2] = callHash;
     words[at + 1] = turn;
     // Not plain: what the others have noted by now, or whether they tell to look, is to be read after this is written.
     Atomics.store(words, at, scope);
@@ -58,18 +58,18 @@ export class Meetings {
     if (isOther) this.#near.forEach((near) => words[near + FIELDS.LOOK] = 1);
     // Not plain either: the others know that they have to look before this one does.
     Atomics.store(words, this.#own + FIELDS.LOOK, 0);
-    if (this.#find(scope, turn, functionHash) === null) return null;
+    if (this.#find(scope, turn, callHash) === null) return null;
     Atomics.wait(never, 0, 0, SETTLED_MILLISECONDS);
-    return this.#find(scope, turn, functionHash);
+    return this.#find(scope, turn, callHash);
   }
 
-  #find(scope: number, turn: number, functionHash: number): Mismatch | null {
+  #find(scope: number, turn: number, callHash: number): Mismatch | null {
     const words = this.#words;
     const meeting = FIELDS.MEETINGS + turn % MEETINGS * WORDS_OF_MEETING;
     for (const near of this.#near) {
       const at = near + meeting;
-      if (Atomics.load(words, at) !== scope || words[at + 1] !== turn || words[at + 2] === functionHash) continue;
-      return { place: near / WORDS_OF_RANK - 1, functionHash: words[at + 2] };
+      if (Atomics.load(words, at) !== scope || words[at + 1] !== turn || words[at + 2] === callHash) continue;
+      return { place: near / WORDS_OF_RANK - 1, callHash: words[at + 2] };
     }
     return null;
   }

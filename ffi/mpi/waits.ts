@@ -52,6 +52,33 @@ const COMMUNICATORS: Readonly<Record<string, number | null>> = {
   MPI_Win_free: null,
 };
 
+/** The functions with a root, which stands before the communicator. */
+const ROOTED: ReadonlySet<string> = new Set([
+  "MPI_Bcast",
+  "MPI_Reduce",
+  "MPI_Gather",
+  "MPI_Gatherv",
+  "MPI_Scatter",
+  "MPI_Scatterv",
+  "MPI_Ibcast",
+  "MPI_Ireduce",
+  "MPI_Igather",
+  "MPI_Iscatter",
+]);
+
+/** What stands for a call with a root. */
+function rooted(functionHash: number, root: number): number {
+  return Math.imul(functionHash ^ root + 1, 0x5f356495);
+}
+
+/** The function and the root that something stands for, if it is one of those. */
+function rootedCallOf(callHash: number, ranks: number): { name: string; root: number } | null {
+  for (const name of ROOTED) {
+    for (let root = 0; root < ranks; root++) if (rooted(hash(name), root) === callHash) return { name, root };
+  }
+  return null;
+}
+
 /** The functions that make a communicator: the argument that tells its members apart, and where it is written. */
 const MAKERS: Readonly<Record<string, { color: number | null; out: number }>> = {
   MPI_Comm_dup: { color: null, out: 1 },
@@ -145,29 +172,38 @@ export function publishWaits(
         tell(scopeOf(handle)?.id ?? 0, 0, first, second);
       return telling(call, begin, end, parameters, [handle, ...peers.map((peer) => `v${peer}`)].join());
     }
-    const begin = (handle: unknown) => {
+    const enter = (handle: unknown, callHash: number) => {
       const scope = scopeOf(handle);
       if (scope === null) return void tell(0, 0, NO_PEER, NO_PEER);
       const isLooked = tell(scope.id, ++scope.turns, NO_PEER, NO_PEER);
-      const mismatch = presence.meetings?.enter(scope.id, scope.turns, functionHash, isLooked);
+      const mismatch = presence.meetings?.enter(scope.id, scope.turns, functionHash, callHash, isLooked);
       if (!mismatch) return;
       end();
-      throw mismatchError(presence, mismatch, scope, name);
+      throw mismatchError(presence, mismatch, scope, name, callHash);
     };
+    if (ROOTED.has(name)) {
+      const begin = (handle: unknown, root: number) => enter(handle, rooted(functionHash, root));
+      return telling(call, begin, end, parameters, `${handle}, v${communicator! - 1}`);
+    }
+    const begin = (handle: unknown) => enter(handle, functionHash);
     return notingScopes(name, telling(call, begin, end, parameters, handle), rankIn);
   });
   surroundStarting((name, call) => {
     const { communicator } = positionsOf(name);
     const parameters = MPI_FUNCTIONS[name as MpiFunctionName].map((_, i) => `v${i}`).join();
     const functionHash = hash(name);
-    const begin = (handle: unknown) => {
+    const isRooted = ROOTED.has(name);
+    const begin = (handle: unknown, root = 0) => {
+      const callHash = isRooted ? rooted(functionHash, root) : functionHash;
       const requests = scopeOf(handle)?.requests ?? null;
       const line = lineOfWait(currentOperation ?? "", functionHash);
       lastStarted = { name, scope: requests?.id ?? 0, turn: requests ? ++requests.turns : 0, line: line ?? "" };
-      const mismatch = requests && presence.meetings?.enter(requests.id, requests.turns, functionHash, line !== null);
-      if (mismatch) throw mismatchError(presence, mismatch, requests!, name);
+      const isLooked = line !== null;
+      const mismatch = requests &&
+        presence.meetings?.enter(requests.id, requests.turns, functionHash, callHash, isLooked);
+      if (mismatch) throw mismatchError(presence, mismatch, requests!, name, callHash);
     };
-    return telling(call, begin, () => {}, parameters, `v${communicator}`);
+    return telling(call, begin, () => {}, parameters, `v${communicator}${isRooted ? `, v${communicator! - 1}` : ""}`);
   });
   watchAwaiting({
     begin: ({ name, scope, turn, line }) => presence.begin("", hash(name), scope, turn, NO_PEER, NO_PEER, line),
@@ -176,17 +212,19 @@ export function publishWaits(
 }
 
 /** What a rank is told that would wait for ever. */
-function mismatchError(presence: Presence, { place, functionHash }: Mismatch, scope: Scope, name: string): Error {
-  const other = presence.rankAt(place);
+function mismatchError(presence: Presence, mismatch: Mismatch, scope: Scope, name: string, callHash: number): Error {
+  const other = presence.rankAt(mismatch.place);
   const isThere = other.scope === scope.id && other.turn === scope.turns;
-  const theirs = isThere ? placeOf(other) : namesByHash.get(functionHash) ?? "another function";
+  const [own, others] = [callHash, mismatch.callHash].map((call) => rootedCallOf(call, presence.memory.size));
+  const withRoot = (call: typeof own) => call === null ? "" : ` with root ${call.root}`;
+  const known = others?.name ?? namesByHash.get(mismatch.callHash) ?? "another function";
+  const theirs = (isThere ? placeOf(other) : known) + withRoot(others);
   const [mine, line] = [currentOperation === null ? name : `${currentOperation} > ${name}`, lineOfScript()];
   return new CollectiveError(
-    `The collective calls of the ranks do not match: this rank is about to call ${mine}${
-      line && ` at ${line}`
-    }, and rank ` +
-      `${other.rank} has called ${theirs} in its place (call ${scope.turns} of the communicator). All ranks of a ` +
-      "communicator have to make the same collective calls in the same order: look for one that only some of them make.",
+    `The collective calls of the ranks do not match: this rank is about to call ${mine}${line && ` at ${line}`}` +
+      `${withRoot(own)}, and rank ${other.rank} has called ${theirs} in its place (call ${scope.turns} of the ` +
+      "communicator). All ranks of a communicator have to make the same collective calls in the same order, with the " +
+      "same root: look for one that only some of them make.",
     { ranks: [other.rank] },
   );
 }

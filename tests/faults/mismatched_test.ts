@@ -11,6 +11,7 @@ const script = fileURLToPath(new URL("./fixtures/mismatched.ts", import.meta.url
 const cases: readonly [where: string, late: number | null, mine: string, line: string, theirs: string][] = [
   ["broadcast", 0, "MPI_Allreduce", "communicator.allReduce(one), // rank 0", "MPI_Bcast"],
   ["broadcast", 1, "MPI_Bcast", "communicator.broadcast(one, { root: 1 }), // rank 1", "MPI_Allreduce at "],
+  ["root", 1, "MPI_Reduce", "communicator.reduce(one, { root: 1 }), // rank 1", "MPI_Reduce at .* with root 0"],
   ["ahead", 1, "MPI_Barrier", "communicator.barrier(), // rank 1", "MPI_Bcast"],
   ["part", 1, "MPI_Allgather", "part.allGather(one)", "MPI_Barrier at "],
   ["product", 1, "matmul > MPI_Allreduce", "matmul(a, a)", "MPI_Barrier at "],

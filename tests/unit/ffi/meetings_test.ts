@@ -13,21 +13,33 @@ function ranksOf(count: number): Meetings[] {
 
 Deno.test("a rank finds who has made its collective call by another function, also when that one has gone on", () => {
   const [first, second] = ranksOf(2);
-  assertEquals(first.enter(7, 1, BROADCAST, true), null);
-  assertEquals(first.enter(7, 2, BARRIER, true), null);
-  assertEquals(second.enter(7, 1, BARRIER, true), { place: 0, functionHash: BROADCAST });
+  assertEquals(first.enter(7, 1, BROADCAST, BROADCAST, true), null);
+  assertEquals(first.enter(7, 2, BARRIER, BARRIER, true), null);
+  assertEquals(second.enter(7, 1, BARRIER, BARRIER, true), { place: 0, callHash: BROADCAST });
   // Of another communicator, and of a call that nobody else has made.
-  assertEquals(second.enter(8, 1, BARRIER, true), null);
-  assertEquals(second.enter(7, 3, REDUCE, true), null);
+  assertEquals(second.enter(8, 1, BARRIER, BARRIER, true), null);
+  assertEquals(second.enter(7, 3, REDUCE, REDUCE, true), null);
+});
+
+Deno.test("a rank finds who has made its call with another root, unless it is in a loop that is not looked at", () => {
+  const [first, second] = ranksOf(2);
+  assertEquals(first.enter(7, 1, BROADCAST, 20, true), null);
+  assertEquals(second.enter(7, 1, BROADCAST, 21, true), { place: 0, callHash: 20 });
+  for (const [turn, isLooked] of [[2, false], [3, true]] as const) {
+    assertEquals(first.enter(7, turn, BROADCAST, 20, isLooked), null);
+    assertEquals(second.enter(7, turn, BROADCAST, 20, isLooked), null);
+  }
+  assertEquals(first.enter(7, 4, BROADCAST, 20, false), null);
+  assertEquals(second.enter(7, 4, BROADCAST, 21, false), null);
 });
 
 Deno.test("a rank that makes the same call again and again looks when another one makes another call", () => {
   const [first, second] = ranksOf(2);
   for (let turn = 1; turn < 100; turn++) {
-    assertEquals([first, second].map((rank) => rank.enter(7, turn, REDUCE, false)), [null, null]);
+    assertEquals([first, second].map((rank) => rank.enter(7, turn, REDUCE, REDUCE, false)), [null, null]);
   }
-  assertEquals(second.enter(7, 100, BARRIER, false), null);
-  assertEquals(first.enter(7, 100, REDUCE, false), { place: 1, functionHash: BARRIER });
+  assertEquals(second.enter(7, 100, BARRIER, BARRIER, false), null);
+  assertEquals(first.enter(7, 100, REDUCE, REDUCE, false), { place: 1, callHash: BARRIER });
 });
 
 Deno.test("of ranks whose calls do not match, however many, one at least finds that", () => {
@@ -42,14 +54,14 @@ Deno.test("of ranks whose calls do not match, however many, one at least finds t
     fc.property(problem, ({ order, functions, turns }) => {
       const ranks = ranksOf(order.length);
       for (let turn = 1; turn <= turns; turn++) {
-        for (const place of order) assertEquals(ranks[place].enter(7, turn, REDUCE, false), null);
+        for (const place of order) assertEquals(ranks[place].enter(7, turn, REDUCE, REDUCE, false), null);
       }
-      const found = order.map((place) => ranks[place].enter(7, turns + 1, functions[place], false));
+      const found = order.map((place) => ranks[place].enter(7, turns + 1, functions[place], functions[place], false));
       assertEquals(found.some((mismatch) => mismatch !== null), new Set(functions).size > 1);
       for (const [i, mismatch] of found.entries()) {
         if (mismatch === null) continue;
-        assertEquals(mismatch.functionHash, functions[mismatch.place]);
-        assertEquals(mismatch.functionHash === functions[order[i]], false);
+        assertEquals(mismatch.callHash, functions[mismatch.place]);
+        assertEquals(mismatch.callHash === functions[order[i]], false);
       }
     }),
     { numRuns: 20 },
