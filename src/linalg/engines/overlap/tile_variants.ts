@@ -71,6 +71,9 @@ function isSmall({ m, size }: Extents): boolean {
   return m <= 512 || (m <= 2048 && size >= 4);
 }
 
+/** Clusters of two blocks that work at the same time on an H100 or H200. */
+const CLUSTERS = 66;
+
 /** Whether parts of so few rows go to more than two ranks that clusters of blocks, with 256 rows, have half of them empty. */
 function arePartsFlat({ m, size }: Extents): boolean {
   return size > 2 && m / size <= TILE_ROWS;
@@ -80,8 +83,8 @@ function usualGather(extents: Extents): string {
   const { m, n, size } = extents;
   if (arePartsFlat(extents)) return "flat";
   if (size === 2 && m <= 512) return "narrow, in 4 pieces";
-  // With hardly more large tiles than there are clusters, those of the last part begin when it is here, and nobody helps.
-  const hasFewTiles = size > 2 && Math.ceil(m / 256) * Math.ceil(n / size / 256) <= 132;
+  // With few large tiles those of the last part, which all begin when it is here, leave most clusters with nothing to do.
+  const hasFewTiles = size > 2 && Math.ceil(m / 256) * Math.ceil(n / size / 256) <= 2 * CLUSTERS;
   return isSmall(extents) || hasFewTiles ? "narrow" : n / size >= 12_288 ? "roomy" : "wide";
 }
 
