@@ -224,7 +224,7 @@ function mismatchError(presence: Presence, mismatch: Mismatch, scope: Scope, nam
     `The collective calls of the ranks do not match: this rank is about to call ${mine}${line && ` at ${line}`}` +
       `${withRoot(own)}, and rank ${other.rank} has called ${theirs} in its place (call ${scope.turns} of the ` +
       "communicator). All ranks of a communicator have to make the same collective calls in the same order, with the " +
-      "same root: look for one that only some of them make.",
+      "same root: look for one that only some of them make, or make with another root.",
     { ranks: [other.rank] },
   );
 }
