@@ -168,12 +168,19 @@ function gatherInStep(message: string | null): (string | null)[] {
 }
 
 function messageOf(error: unknown): string {
-  return error instanceof Error ? `${error.name}: ${error.message}` : String(error);
+  return withCauses(error, ({ name, message }) => `${name}: ${message}`);
+}
+
+/** An error, and the errors that caused it. */
+function withCauses(error: unknown, describe: (error: Error) => string): string {
+  if (!(error instanceof Error)) return String(error);
+  const isLast = error.cause === undefined || error.cause === error;
+  return isLast ? describe(error) : `${describe(error)}\nCaused by: ${withCauses(error.cause, describe)}`;
 }
 
 /** Tell of a failure at once, since the job may end before the test runner reports it; print it if nobody listens. */
 function report(rank: number, name: string, error: unknown): void {
-  const details = error instanceof Error ? error.stack ?? messageOf(error) : String(error);
+  const details = withCauses(error, ({ stack, name, message }) => stack ?? `${name}: ${message}`);
   const isUnheard = dispatchEvent(new CustomEvent("distmath-failure", { cancelable: true, detail: details }));
   if (isUnheard) console.error(`rank ${rank} failed "${name}": ${details}`);
 }

@@ -14,6 +14,7 @@ testUnderEveryMpi("a failure on one rank fails the test on all, and the next tes
   assertNotEquals(code, 0);
   assert(output.includes("1 passed | 1 failed | 1 ignored"), output);
   assertStringIncludes(output, 'rank 1 failed "fails on rank 1": RangeError: broken on purpose');
+  assertMatch(output, /rank 1 failed "fails on rank 1": .*\n( +at .*\n)+Caused by: TypeError: the reason of it\n/);
 });
 
 testUnderEveryMpi("ranks that a failure leaves in a collective call are ended", async (mpi) => {
