@@ -2,6 +2,7 @@
 import { assert, assertEquals, assertStrictEquals } from "@std/assert";
 import { DistributedArray } from "../../src/array/distributed_array.ts";
 import type { DType } from "../../src/dtype/dtype.ts";
+import { LocalArray } from "../../src/array/local_array.ts";
 import { allocateSymmetricMemory, freeSymmetricMemory } from "../../src/array/symmetric_array.ts";
 import { BlockCyclic, type Distribution, Replicated, Slab } from "../../src/distribution/mod.ts";
 import { ConfigurationError, DTypeError } from "../../src/errors.ts";
@@ -41,22 +42,32 @@ interface Case {
   readonly shape?: readonly [m: number, n: number, k: number];
   readonly orders?: readonly ["C" | "F", "C" | "F", "C" | "F"];
   readonly addend?: typeof ADDENDS[number];
+  /** Whether the factors lie with gaps between their columns. */
+  readonly hasGaps?: boolean;
   readonly options?: MatmulOptions;
 }
 
 /** Extents that any number of ranks divides evenly: what overlaps without a copy does so with these. */
 const even = (size: number) => [16 * size, 24 * size, 32 * size] as const;
 
+/** The same matrix, on each rank with a gap between its columns. */
+function withGaps({ runtime, local, dtype, distribution }: DistributedArray): DistributedArray {
+  const [rows, columns] = local.shape;
+  const inner = LocalArray.empty(dtype, [rows + 1, columns], "F", runtime.stream!).slice([1, 0], [rows, columns]);
+  inner.set(local);
+  return DistributedArray.wrap(runtime, inner, distribution, "F");
+}
+
 /** Multiply small integers, compare with plain loops, and return what ran. */
 function run(runtime: Runtime, given: Case): Matmul["algorithm"] {
   const { transposes: [ta, tb], places, dtype = "float32", shape: [m, n, k] = even(runtime.size) } = given;
-  const { orders = ["F", "F", "F"], addend = "none", options = {} } = given;
+  const { orders = ["F", "F", "F"], addend = "none", hasGaps = false, options = {} } = given;
   const kind = dtype === "float32" || dtype === "float64" ? integers : ternary;
   const [opA, opB, c] = [kind(m, k, 1), kind(k, n, 2), kind(m, n, 3)];
   const place = (matrix: Dense, which: 0 | 1 | 2) =>
     distribute(runtime, matrix, { distribution: places[which], dtype, order: orders[which] });
-  const a = place(apply(opA, { isTranspose: ta }), 0);
-  const b = place(apply(opB, { isTranspose: tb }), 1);
+  const factors = [place(apply(opA, { isTranspose: ta }), 0), place(apply(opB, { isTranspose: tb }), 1)];
+  const [a, b] = hasGaps ? factors.map(withGaps) : factors;
   const addition = addend === "none" ? null : place(c, 2);
   using object = new Matmul(a, b, {
     qualifiers: { a: { isTranspose: ta }, b: { isTranspose: tb } },
@@ -130,6 +141,21 @@ gpuTest("Matmul + AllReduce leaves D on all ranks, and never uses multicast", (r
     assert(ran.copies.length > 0 && ran.copies.every((copy) => copy.includes("transposed")), ran.copies.join());
   }
 }, SEVERAL);
+
+gpuTest(
+  "factors with gaps between their columns are multiplied where they are, but for A where D is on all ranks",
+  (runtime) => {
+    for (const dtype of ["float32", "bfloat16", "float64"] as const) {
+      for (const places of [GATHER.TN, REDUCE.TN]) {
+        assertEquals(run(runtime, { transposes: [true, false], places, dtype, hasGaps: true }).copies, []);
+      }
+      const reduced = run(runtime, { transposes: [true, false], places: [X, X, Replicated], dtype, hasGaps: true });
+      assertEquals(reduced.copies, ["A copied to close gaps between its columns"]);
+      assert(reduced.variant.startsWith("NO_OVERLAP Matmul + AllReduce"), reduced.variant);
+    }
+  },
+  SEVERAL,
+);
 
 gpuTest("2-D block-cyclic matrices are multiplied where they are, by cuBLASMp's generic path", (runtime) => {
   for (const grid of grids(runtime.size)) {

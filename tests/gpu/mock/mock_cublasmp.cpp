@@ -320,6 +320,7 @@ API int cublasMpMatmul(void*, Product* product, i64 m, i64 n, i64 k, const void*
     : da->grid == dd->grid && db->grid == dd->grid ? "generic Matmul" : "fallback Matmul";
   if (isReduced && (ta == 0 || tb != 0)) return fail(NOT_SUPPORTED, "AllReduce takes TN only");
   bool isSummed = isReduced || path.find("ReduceScatter") != std::string::npos;
+  if (isReduced && da->lld != da->mb) return fail(NOT_SUPPORTED, "AllReduce takes A without gaps");
   if (isSummed && (dd->lld != m || (c && dc->lld != m))) return fail(NOT_SUPPORTED, "sums take C and D without gaps");
   bool isNarrow = da->type >= 28;
   if (isNarrow && (ta == 0 || tb != 0 || ak % 16 || (isReduced ? n : bn) % 16 || am % 16)) {

@@ -20,7 +20,7 @@ import { algorithmFor, algorithmsOf, type CublasMpAlgorithm } from "./attributes
 import { type AdaptedInput, EpilogArrays, type Outputs } from "./epilog_arrays.ts";
 import { observe, type ObservedAlgorithm } from "./log.ts";
 import { type GivenOperands, matricesOf, NativeProduct } from "./native_product.ts";
-import { type CublasMpCall, type GivenMatrix, PATH_NAMES } from "./paths.ts";
+import { type CublasMpCall, type CublasMpPath, type GivenMatrix, PATH_NAMES } from "./paths.ts";
 import { ProductScales } from "./product_scales.ts";
 import { type CublasMpResources, cublasMpResources } from "./resources.ts";
 import { Stage, type Staged } from "./staging.ts";
@@ -99,16 +99,15 @@ export class CublasMpPlan implements EnginePlan {
     this.#times = times;
     this.#algorithm = algorithmFor(call.path, request.algorithm, openCublasMp().version)!;
     const names = call.isExchanged ? ["b", "a"] as const : ["a", "b"] as const;
-    const stage = (matrix: Matrix, given: GivenMatrix, name: "a" | "b" | "c" | "d") => {
-      // What is summed over the ranks must lie without gaps.
-      const isDense = (call.path === "all_reduce" || call.path === "reduce_scatter") && (name === "c" || name === "d");
-      const options = { name: matrixName(problem, name), isDense, isResult: name === "d", scratch: this.#scratch };
+    const stage = (matrix: Matrix, given: GivenMatrix, as: Operand, name: Operand = as) => {
+      const isDense = mustBeDense(call.path, this.#algorithm, as);
+      const options = { name: matrixName(problem, name), isDense, isResult: as === "d", scratch: this.#scratch };
       return new Stage(runtime, matrix, given, options);
     };
     const { a, b, c } = matricesOf(problem, call);
     this.#stages = {
-      a: stage(a, call.a, names[0]),
-      b: stage(b, call.b, names[1]),
+      a: stage(a, call.a, "a", names[0]),
+      b: stage(b, call.b, "b", names[1]),
       c: c && stage(c, call.c!, "c"),
       d: stage(problem.d, call.d, "d"),
     };
@@ -285,6 +284,17 @@ export class CublasMpPlan implements EnginePlan {
     }
     return notes;
   }
+}
+
+type Operand = "a" | "b" | "c" | "d";
+
+/**
+ * Whether a matrix of a call must lie without gaps between its columns: what is summed over the ranks, and the factors of
+ * GEMM+AllReduce, of which `no_overlap` minds A alone. Source: the checks of cuBLASMp 0.10, which are not documented.
+ */
+function mustBeDense(path: CublasMpPath, algorithm: CublasMpAlgorithm, name: Operand): boolean {
+  if (path === "all_reduce") return name !== "b" || algorithm !== "no_overlap";
+  return path === "reduce_scatter" && (name === "c" || name === "d");
 }
 
 /** With alpha = 0 and beta = 1 cuBLASMp writes nothing, as if C lay where D does: see to it that it does. */
