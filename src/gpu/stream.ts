@@ -99,14 +99,23 @@ export class Stream implements Disposable {
     if (other instanceof Event) {
       checkCuda(symbols.cudaStreamWaitEvent(this.handle, other.handle, 0), "cudaStreamWaitEvent");
     } else if (other !== this) {
-      this.wait(other.record(other.#passed ??= new Event()));
+      this.wait(other.#pass());
     }
+  }
+
+  /** The event of all that is on the stream now. */
+  #pass(): Event {
+    const { handle } = this;
+    this.#passed ??= new Event();
+    this.#passed.record({ handle });
+    return this.#passed;
   }
 
   /** Let go of the stream; what was put on it is still done. Source: cudaStreamDestroy. */
   [Symbol.dispose](): void {
     if (this.#handle === null) return;
     this.#passed?.[Symbol.dispose]();
+    this.#passed = null;
     if (this.#isOwned) checkCuda(openCudaRuntime().symbols.cudaStreamDestroy(this.#handle), "cudaStreamDestroy");
     this.#handle = null;
   }

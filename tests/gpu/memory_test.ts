@@ -86,8 +86,10 @@ gpuTest("streams and events: order, waiting, time, the end", (_, stream) => {
   const seconds = end.elapsedSince(start);
   assert(seconds > 0 && seconds < 10, String(seconds));
   using foreign = new Stream(stream.device, { handle: stream.handle });
+  stream.wait(foreign);
   foreign[Symbol.dispose]();
   assertThrows(() => foreign.handle, StateError, "was disposed of");
+  assertThrows(() => stream.wait(foreign), StateError, "This Stream was disposed of");
   stream.synchronize();
   const gone = new Event();
   gone[Symbol.dispose]();
