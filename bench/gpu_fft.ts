@@ -158,12 +158,12 @@ function copies(bytes: number): Contestant {
 function planned(
   field: DistributedArray,
   options: FFTOptions,
-  parts: number = cutting.parts,
+  parts?: number,
   lands = true,
 ): Contestant & { readonly transform: FFT<DType, FFTType | undefined> } {
   const usual = { ...cutting };
   const inParts = (action: () => void) => {
-    Object.assign(cutting, { parts, lands });
+    Object.assign(cutting, { lands, ...parts !== undefined && { parts, leastBytesInTurn: 0 } });
     action();
     Object.assign(cutting, usual);
   };

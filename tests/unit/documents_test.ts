@@ -110,7 +110,7 @@ Deno.test("README's measured results are those of the records that it names", ()
     gpu_fft: ["FFT, Slab.X to Slab.Y", "cuFFTMp, in place"],
   };
   const rowsOnGpus = measured.filter(([, , cell]) => cell.startsWith("`gpu_"));
-  assertEquals(rowsOnGpus.length, 5);
+  assertEquals(rowsOnGpus.length, 6);
   for (const [, said, cell] of rowsOnGpus) {
     const record = cell.replaceAll("`", "");
     const [ours, peer] = onGpus[record.replace(/(_\d)?_\w\d+\.json$/, "")];

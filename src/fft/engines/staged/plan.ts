@@ -88,10 +88,12 @@ interface Operation extends Disposable {
 }
 
 /**
- * In how many parts elements are transformed while others move, and the least bytes of a part; whether they go straight to
- * where the next step reads them. Measured on two H200s (bench/results/gpu_fft_h200.json); tests and benchmarks ask for others.
+ * In how many parts elements are transformed while others move, and the least bytes of a part; those of parts after the second
+ * one where a rank sends to several others, which take turns with each part and get out of step; whether they go straight to
+ * where the next step reads them. Measured on two H200s (bench/results/gpu_fft_h200.json) and on four; tests and benchmarks
+ * ask for others.
  */
-export const cutting = { parts: 8, leastBytes: 2 ** 25, lands: true };
+export const cutting = { parts: 8, leastBytes: 2 ** 25, leastBytesInTurn: 2 ** 28, lands: true };
 
 /**
  * The least bytes of a part in host memory: it is in the caches until it is sent, 4096 x 4096 complex128 on 2 ranks takes an
@@ -612,9 +614,7 @@ export class StagedPlan implements FFTEnginePlan {
     const { axes, from, to } = step;
     const shape = to.globalShape!;
     const bytes = byteLengthOf(shape, target) / to.size!;
-    const parts = isOnHost
-      ? Math.floor(bytes / hostCutting.leastBytes)
-      : Math.min(cutting.parts, Math.floor(bytes / cutting.leastBytes));
+    const parts = isOnHost ? Math.floor(bytes / hostCutting.leastBytes) : partsOnGpus(bytes, to.size!);
     if (parts < 2) return null;
     const isWhole = (dimension: number) => {
       const counts = Array.from({ length: to.size! }, (_, rank) => next.step.to.ranges(rank).map(countOf));
@@ -692,6 +692,12 @@ export class StagedPlan implements FFTEnginePlan {
     // Real and complex numbers may lie in the same buffer by turns.
     return numbers.map((count) => this.#transformer.allocate(precision, count + count % 2));
   }
+}
+
+/** In how many parts so many bytes of each rank are transformed while others move. */
+function partsOnGpus(bytes: number, size: number): number {
+  const most = Math.min(cutting.parts, Math.floor(bytes / cutting.leastBytes));
+  return size === 2 ? most : Math.min(most, Math.max(2, Math.floor(bytes / cutting.leastBytesInTurn)));
 }
 
 function viewKey(value: number, shape: readonly number[], isTransposed: boolean): string {
