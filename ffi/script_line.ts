@@ -59,6 +59,9 @@ const FIRST_WAITS = 32;
 /** Then looking takes this part of the time at the most. */
 const SHARE = 1 / 100;
 
+/** But a look is never put off for longer: on a busy machine one that was interrupted seems to have taken long. */
+const LONGEST_PAUSE_MILLISECONDS = 100;
+
 /** Waits that follow each other faster are too short for a look at the clock each. */
 const HASTE_MILLISECONDS = 0.02;
 const WAITS_BETWEEN_TIMES = 8;
@@ -92,6 +95,6 @@ export function lineOfWait(operation: string, call: number): string | null {
   const line = lineOfScript();
   const end = performance.now();
   looks++;
-  lookAt = end + (end - now) / SHARE;
+  lookAt = end + Math.min((end - now) / SHARE, LONGEST_PAUSE_MILLISECONDS);
   return line;
 }

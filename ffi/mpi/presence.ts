@@ -37,6 +37,8 @@ const LIBC_SYMBOLS = {
   ftruncate: { parameters: ["i32", "i64"], result: "i32" },
   /** `void* mmap(void* addr, size_t length, int prot, int flags, int fd, off_t offset)` */
   mmap: { parameters: ["u64", "usize", "i32", "i32", "i32", "i64"], result: "u64" },
+  /** `int access(const char* path, int mode)` */
+  access: { parameters: ["buffer", "i32"], result: "i32" },
   /** `int unlink(const char* path)` */
   unlink: { parameters: ["buffer"], result: "i32" },
 } as const satisfies Deno.ForeignLibraryInterface;
@@ -81,6 +83,7 @@ export class Presence {
   readonly #name: Uint8Array;
   readonly #line: Uint8Array;
   #operation = "";
+  #joined = 0;
   /** Whether all ranks of the job are on this machine. */
   readonly isWhole: boolean;
   /** Whether the command that started the job looks at this memory. */
@@ -127,11 +130,18 @@ export class Presence {
 
   /** Wait until all ranks of the machine have come, but not for longer; returns whether they have. */
   waitForArrivals(milliseconds: number): boolean {
-    const never = new Int32Array(new SharedArrayBuffer(WORD_BYTES));
-    const until = performance.now() + milliseconds;
-    const haveCome = () => Atomics.load(this.#words, WORDS.ARRIVED) >= this.#localSize;
-    while (!haveCome() && performance.now() < until) Atomics.wait(never, 0, 0, 1);
-    return haveCome();
+    return waitUntil(() => Atomics.load(this.#words, WORDS.ARRIVED) >= this.#localSize, milliseconds);
+  }
+
+  /**
+   * Tell that this rank joins a runtime, and wait until all of the machine have done so as often, or one looks on, but not for
+   * longer; returns whether they have, or one does.
+   */
+  waitForJoining(milliseconds: number): boolean {
+    Atomics.add(this.#words, WORDS.JOINED, 1);
+    const all = ++this.#joined * this.#localSize;
+    const has = (word: number, count: number) => Atomics.load(this.#words, word) >= count;
+    return waitUntil(() => has(WORDS.JOINED, all) || has(WORDS.LOOKING, 1), milliseconds);
   }
 
   /** Tell that this rank starts MPI, in which it waits for the others, and where in the script. */
@@ -288,6 +298,14 @@ export class Presence {
   }
 }
 
+/** Wait until something is so, but not for longer; returns whether it is. */
+function waitUntil(isSo: () => boolean, milliseconds: number): boolean {
+  const never = new Int32Array(new SharedArrayBuffer(WORD_BYTES));
+  const until = performance.now() + milliseconds;
+  while (!isSo() && performance.now() < until) Atomics.wait(never, 0, 0, 1);
+  return isSo();
+}
+
 /** As {@linkcode joinPresence}, of a rank that is alone on its machine, and tells nobody but its own threads. */
 export function presenceAlone(rank: number, size: number): Presence {
   const words = new Int32Array(2 * WORDS_OF_RANK);
@@ -343,7 +361,9 @@ function nameOfCommand(rank: number): string | null {
   const name = environment(PRESENCE_VARIABLE);
   if (!name?.startsWith(PRESENCE_PREFIX)) return null;
   Deno.env.delete(PRESENCE_VARIABLE);
-  if (name.endsWith(`.${LAYOUT}`)) return name;
+  const isOfThisLayout = name.endsWith(`.${LAYOUT}`);
+  // On other machines the command sees nothing.
+  if (isOfThisLayout) return libcFunctions(LIBC_SYMBOLS).access(cString(name), 0) === 0 ? name : null;
   if (rank === 0) {
     const own = new URL("../../scripts/main.ts", import.meta.url).href;
     console.warn(

@@ -9,9 +9,10 @@ export const PRESENT = { NOWHERE: 0, HERE: 1, STARTING: 2, LEAVING: 3, LEFT_BEFO
 
 /**
  * The words of the memory before the ranks' own: how many have come, whether one has told of a hang, how many there are,
- * whether one that has ended has told for whom it waits, how many have started MPI, whether a thread of one looks on.
+ * whether one that has ended has told for whom it waits, how many have started MPI, whether a thread of one looks on, how
+ * often ranks have come to initialize().
  */
-export const WORDS = { ARRIVED: 0, TOLD: 1, RANKS: 2, NOTED: 3, STARTED: 4, LOOKING: 5 } as const;
+export const WORDS = { ARRIVED: 0, TOLD: 1, RANKS: 2, NOTED: 3, STARTED: 4, LOOKING: 5, JOINED: 6 } as const;
 
 /** The words of a rank: these, and then the name of an operation and the line of the script in UTF-8. */
 export const WORDS_OF_RANK = 128;

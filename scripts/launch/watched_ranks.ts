@@ -28,7 +28,7 @@ export function watchRanks(ranks: number, tell: (text: string) => void): Watched
   }, Math.min(1, patience / 4) * 1000);
   return {
     env: { [PRESENCE_VARIABLE]: page.path },
-    where: () => whereRanksAre(page.read()),
+    where: () => whereRanksAre(page.read(), ranks),
     [Symbol.dispose]() {
       clearInterval(timer);
       page[Symbol.dispose]();

@@ -126,8 +126,8 @@ function start(): Mpi {
     if (known !== null) {
       announceStart(known);
       waitWhileFailing(known);
-      // MPI_Init would wait for them all the same, without a word.
-      if (!known.isSeen && !known.waitForArrivals(ARRIVAL_MILLISECONDS)) lookOn(known, "start");
+      // MPI_Init would wait for them all the same, without a word. Who comes late on other machines is not known.
+      if (!known.isSeen && !(known.isWhole && known.waitForArrivals(ARRIVAL_MILLISECONDS))) lookOn(known, "late");
     }
     const folder = mpi.vendor === "open_mpi" ? shareInOwnFolder() : null;
     checkMpi(symbols.MPI_Init_thread(0n, 0n, constants.threadSerialized, flag), "MPI_Init_thread");
@@ -202,8 +202,8 @@ function announceWaits(mpi: Mpi, presence: Presence): void {
 /** Ranks that are started together come within this time of each other. */
 const ARRIVAL_MILLISECONDS = 500;
 
-/** What a rank is about to wait in: the start of MPI, for ranks that come late, or a call. */
-type Wait = "start" | "call";
+/** What a rank is about to wait for: ranks that may come late, or those of a call. */
+type Wait = "late" | "call";
 
 let lookOn = (_presence: Presence, _wait: Wait) => {};
 
@@ -213,6 +213,13 @@ export function atNextWait(action: (presence: Presence, wait: Wait) => void): vo
 }
 
 let alone: Presence | undefined;
+
+/** Have one look on if other ranks of this machine come late to a runtime of all ranks. MPI has started. */
+export function awaitJoining(): void {
+  const presence = joinedPresence();
+  if (presence === null || presence.isSeen) return;
+  if (!presence.waitForJoining(ARRIVAL_MILLISECONDS)) lookOn(presence, "late");
+}
 
 /** Where this rank tells of its waits: for the others of its machine, or, from now on, for its own threads. */
 export function presenceHere(): Presence | null {

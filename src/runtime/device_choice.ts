@@ -13,6 +13,7 @@ import { agree } from "./agreement.ts";
 import type { Communicator } from "../mpi/communicator.ts";
 import { Device } from "../gpu/device.ts";
 import { mayShareGpus, roomOnGpus, SHARING_SWITCH } from "../gpu/sharing.ts";
+import { joinSlowly } from "./onlooking.ts";
 import type { CpuDescription, DeviceDescription } from "./runtime.ts";
 import { Stream } from "../gpu/stream.ts";
 
@@ -56,7 +57,10 @@ export function chooseDevice(
   localRank: number,
 ): ChosenDevice {
   let wish!: Wish;
-  agree({ communicator, checks: "collective" }, "initialize", () => void (wish = wishOf(wanted, localRank)));
+  agree({ communicator, checks: "collective" }, "initialize", () => {
+    wish = wishOf(wanted, localRank);
+    if (wish.gpu !== null) joinSlowly();
+  });
   // From here on all ranks judge the same data, so that they fail together.
   refuseMixture(Array.from(communicator.allGather(Uint8Array.of(wish.gpu === null ? 0 : 1)), Boolean));
   if (wish.warning !== undefined && communicator.rank === 0) console.warn(`distmath: ${wish.warning}`);

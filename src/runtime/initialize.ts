@@ -15,7 +15,7 @@ import { chooseDevice } from "./device_choice.ts";
 import { setIfUnset } from "../environment.ts";
 import { freeQueued, queuedCount } from "../mpi/collective_free.ts";
 import { lookElsewhere } from "../mpi/elsewhere.ts";
-import { beforeMpiEnds, isMpiFinalized } from "../mpi/init_finalize.ts";
+import { awaitJoining, beforeMpiEnds, isMpiFinalized } from "../mpi/init_finalize.ts";
 import { joining } from "./onlooking.ts";
 import { Runtime } from "./runtime.ts";
 import { bindingWarning, type Placement, threadsOf } from "./threads.ts";
@@ -93,6 +93,7 @@ function join(options: InitializeOptions): Runtime {
   const asked = communicatorOf(options);
   let given!: InitializeOptions;
   const place = meetingPlace(asked?.communicator);
+  if (asked?.communicator === undefined) awaitJoining();
   const agreeThere = () =>
     agree({ communicator: place, checks: "collective" }, "initialize", () => {
       given = readOptions("initialize: options", options, INITIALIZE_OPTION_KEYS, asked);

@@ -5,7 +5,7 @@
  */
 import { FIELDS, PRESENT, WORDS, WORDS_OF_RANK } from "../../ffi/mpi/presence_page.ts";
 import { namesOfFunctions } from "../../ffi/mpi/waits.ts";
-import { describeRanks } from "./watchdog_thread.ts";
+import { describeElsewhere, describeRanks } from "./watchdog_thread.ts";
 
 /** How the memory is read: a thread sees no constants. */
 export interface PageReading {
@@ -44,11 +44,12 @@ export function isOfAll(words: Int32Array, at: number, { fields, present }: Page
   return isStarting || words[at + fields.TURN] > 0 || words[at + fields.NAME_BYTES] > 0;
 }
 
-/** A line for each rank, as one of them sees it. */
-export function describeFor(words: Int32Array, own: number, reading: PageReading): string {
+/** A line for each rank, as one of them sees it; and one on those of other machines, of a job of so many ranks. */
+export function describeFor(words: Int32Array, own: number, reading: PageReading, size: number): string {
   const { fields, wordsOfRank, names } = reading;
   const ranks = placesOf(words, reading).length;
-  return describeRanks(words, { byteLength: words.byteLength, words: wordsOfRank, fields, ranks, own }, names);
+  const page = { byteLength: words.byteLength, words: wordsOfRank, fields, ranks, size, own };
+  return describeRanks(words, page, names) + describeElsewhere(words, page);
 }
 
 /**
@@ -91,7 +92,7 @@ export class LongWaits {
     this.#patience *= 2;
     const who = `rank ${words[own + fields.RANK]}`;
     return `distmath: ${who} has waited for ${seconds} s; the ranks of this machine are here:\n${
-      describeFor(words, own, this.#reading)
+      describeFor(words, own, this.#reading, this.#ranks)
     }\n` +
       "The job goes on. timeoutSeconds of initialize() would end it, and --timeout of run.";
   }

@@ -8,12 +8,12 @@ import { PRESENCE_PREFIX } from "../../ffi/mpi/presence.ts";
 import { LAYOUT } from "../../ffi/mpi/presence_page.ts";
 import { describeFor, isOfAll, isWaiting, pageReading, placesOf } from "./long_waits.ts";
 
-/** Where the ranks are, as one sees it that waits for all others, or for another one; `null` if none does. */
-export function whereRanksAre(words: Int32Array): string | null {
+/** Where the ranks of a job of this size are, as one sees it that waits for all, or for another one; `null` if none does. */
+export function whereRanksAre(words: Int32Array, size: number): string | null {
   const reading = pageReading();
   const waiting = placesOf(words, reading).filter((at) => isWaiting(words, at, reading));
   const own = waiting.find((at) => isOfAll(words, at, reading)) ?? waiting[0];
-  return own === undefined ? null : describeFor(words, own, reading);
+  return own === undefined ? null : describeFor(words, own, reading, size);
 }
 
 /** The memory of a job that is about to be started. */

@@ -2,9 +2,10 @@
  * Telling of ranks that wait for long where no command looks on, as under plain `mpirun`: a thread of one rank of each
  * machine looks at the memory that they share.
  *
- * It is started at the first wait of a script, by the rank that gets there first, or before MPI starts, if other ranks of
- * the machine come late. Else, for what happens in `initialize()` and at the end, there is none: it would take most of the
- * time of a script that does nothing else.
+ * It is started at the first wait of a script, by the rank that gets there first; before that if ranks may come late to MPI,
+ * or to `initialize()`, as those of other machines, and where GPUs are joined, which takes longer than to start it. Else, for
+ * what happens in `initialize()` and at the end, there is none: it would take most of the time of a script that does nothing
+ * else.
  *
  * @module
  */
@@ -15,7 +16,7 @@ import { patienceSeconds } from "../mpi/departure.ts";
 import { atNextWait, beforeMpiEnds, presenceHere } from "../mpi/init_finalize.ts";
 import { describeFor, isOfAll, isWaiting, LongWaits, pageReading, placesOf } from "./long_waits.ts";
 import { lookOn, READ_MEMORY } from "./onlooking_thread.ts";
-import { describeRanks } from "./watchdog_thread.ts";
+import { describeElsewhere, describeRanks } from "./watchdog_thread.ts";
 
 const end = new Int32Array(new SharedArrayBuffer(4));
 let isJoining = false;
@@ -25,6 +26,11 @@ atNextWait((presence, wait) => {
   presence.atNextWait = null;
   if (presence.claimLooking()) start(presence);
 });
+
+/** From now on waits of what joins count, too. */
+export function joinSlowly(): void {
+  isJoining = false;
+}
 
 /** Run something whose waits are not those of the script. */
 export function joining<T>(join: () => T): T {
@@ -46,7 +52,16 @@ export function endOnlooking(): void {
 
 function start({ memory: { address, byteLength, size } }: Presence): void {
   const state = { address, byteLength, size, end, patienceSeconds: patienceSeconds(), reading: pageReading() };
-  const others = [LongWaits, placesOf, isWaiting, isOfAll, describeFor, describeRanks, describePlace, describeLine];
-  startThread(lookOn, others, state, READ_MEMORY);
+  const functions = [
+    placesOf,
+    isWaiting,
+    isOfAll,
+    describeFor,
+    describeRanks,
+    describeElsewhere,
+    describePlace,
+    describeLine,
+  ];
+  startThread(lookOn, [LongWaits, ...functions], state, READ_MEMORY);
   beforeMpiEnds(endOnlooking);
 }

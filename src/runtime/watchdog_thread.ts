@@ -71,11 +71,21 @@ export function describeRanks(
  * A line on the ranks of other machines, which are not seen here; none if there are none. Also runs in the thread, as
  * above.
  */
-export function describeElsewhere(words: Int32Array, { fields, ranks, size, words: each }: SharedPage): string {
+export function describeElsewhere(
+  words: Int32Array,
+  { fields, ranks, size, words: each }: Omit<SharedPage, "address">,
+): string {
   if (ranks === size) return "";
-  const here = new Set(Array.from({ length: ranks }, (_, i) => words[(i + 1) * each + fields.RANK]));
-  const others = Array.from({ length: size }, (_, rank) => rank).filter((rank) => !here.has(rank));
-  const are = others.length === 1 ? "rank @ is on another machine and is" : "ranks @ are on other machines and are";
+  const here = Array.from({ length: ranks }, (_, i) => words.subarray((i + 1) * each, (i + 2) * each));
+  const known = new Set(here.map((rank) => rank[fields.RANK]));
+  // One that has not come has not told which one it is.
+  const isKnown = here.every((rank) => rank[fields.STATE] !== 0);
+  const others = Array.from({ length: size }, (_, rank) => rank).filter((rank) => !known.has(rank));
+  const are = !isKnown
+    ? "others are on other machines and are"
+    : others.length === 1
+    ? "rank @ is on another machine and is"
+    : "ranks @ are on other machines and are";
   return `\n  ${are.replace("@", others.join(", "))} not seen here: of each machine one that waits as long tells, too`;
 }
 

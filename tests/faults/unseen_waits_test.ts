@@ -74,6 +74,19 @@ testUnderEveryMpi("under a launcher alone it is told that a rank has not started
   assert(Number(told.exec(output)?.[1]) >= Math.floor(patience), output);
 });
 
+testUnderEveryMpi("under a launcher alone it is told that a rank has not come to initialize()", async (mpi) => {
+  const patience = patienceSeconds();
+  const { code, output } = await run(mpi, 2, "join late", patience);
+  assertEquals([code, output.match(/is done/g)?.length], [0, 2], output);
+  const told = RegExp(
+    "^distmath: rank 1 has waited for (\\d+) s; the ranks of this machine are here:\n" +
+      `  rank 0 has not arrived: it is in no call that waits.*\n  rank 1 waits in initialize > MPI_\\w+ at ${lines.starts}.*\n` +
+      "The job goes on",
+    "m",
+  );
+  assert(Number(told.exec(output)?.[1]) >= Math.floor(patience), output);
+});
+
 testUnderEveryMpi(
   "under a launcher alone nothing is said of ranks that work for long between two calls",
   async (mpi) => {

@@ -150,6 +150,26 @@ for (const each of [1, 2]) {
   );
 }
 
+// The command is on the first host, and sees its ranks alone.
+for (const [late, [first, second], others] of [[2, [0, 1], "2, 3"], [1, [2, 3], "0, 1"]] as const) {
+  testOnHosts(
+    `a host tells that its ranks wait for those of host ${late} to start MPI`,
+    newestLaunchers,
+    async (mpi) => {
+      using hosts = makeHosts();
+      const job = ["run", "-n", "4", "--hosts", hosts.list, "hosts.ts", "starts-late", String(late)];
+      const { code, stdout, stderr } = await finish(startOn(hosts, mpi, job, { DISTMATH_PATIENCE_SECONDS: "1" }));
+      assertEquals([code, stdout.split("\n").filter(Boolean).sort()], [0, right], stderr);
+      const { source } = lineOf(`${root}tests/system/fixtures/hosts.ts`, "using runtime = initialize(");
+      const waits = (rank: number) => `\n  rank ${rank} waits in MPI_Init at ${source}`;
+      const here = `the ranks of this machine are here:${waits(first)}${waits(second)}\n`;
+      const elsewhere =
+        `  ranks ${others} are on other machines and are not seen here: of each machine one .*\nThe job goes on`;
+      assertMatch(stderr, RegExp(`^distmath: rank \\d has waited for \\d+ s; ${here}${elsewhere}`, "m"));
+    },
+  );
+}
+
 testOnHosts("run starts on both hosts of an allocation of PBS", newestLaunchers, async (mpi) => {
   using hosts = makeHosts();
   using folder = temporaryFolder();

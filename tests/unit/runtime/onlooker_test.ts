@@ -42,6 +42,28 @@ Deno.test("LongWaits leaves alone ranks that work, wait for messages while other
   assertEquals(waits.look(new Int32Array(0), 0), null);
 });
 
+Deno.test("LongWaits tells that ranks of other machines are not seen", () => {
+  const seen = (text: string) => `  ${text} not seen here: of each machine one that waits as long tells, too`;
+  const told = toldOf([reducing, reducing], 12, 4);
+  assertEquals([...told.keys()], [12]);
+  assertEquals(told.get(12)!.split("\n").slice(2, 4), [
+    "  rank 1 waits in MPI_Allreduce, collective call 12",
+    seen("ranks 2, 3 are on other machines and are"),
+  ]);
+  const starting = { STATE: PRESENT.STARTING };
+  const start = toldOf([starting, starting], 62, 3);
+  assertEquals(start.get(62)!.split("\n").slice(1, 4), [
+    "  rank 0 waits in MPI_Init",
+    "  rank 1 waits in MPI_Init",
+    seen("rank 2 is on another machine and is"),
+  ]);
+  const late = toldOf([starting, { STATE: PRESENT.NOWHERE }], 62, 3);
+  assertEquals(late.get(62)!.split("\n").slice(2, 4), [
+    "  a rank that has not started MPI",
+    seen("others are on other machines and are"),
+  ]);
+});
+
 Deno.test("LongWaits tells that ranks which have ended wait for those of other machines", () => {
   const left = { STATE: PRESENT.LEAVING };
   assertEquals(
@@ -62,11 +84,11 @@ Deno.test("LongWaits tells that ranks which have ended wait for those of other m
 Deno.test("whereRanksAre() tells of the ranks as one sees it that waits for all, if one does", () => {
   const receiving = { CALLS: 5, FUNCTION: hashOf("MPI_Recv") };
   const working = "  rank 0 has not arrived: it is in no call that waits";
-  assertEquals(whereRanksAre(pageOf([{ CALLS: 0 }, receiving, reducing]))?.split("\n"), [
+  assertEquals(whereRanksAre(pageOf([{ CALLS: 0 }, receiving, reducing]), 3)?.split("\n"), [
     working,
     "  rank 1 waits in MPI_Recv",
     "  rank 2 waits in MPI_Allreduce, collective call 12",
   ]);
-  assertEquals(whereRanksAre(pageOf([{ CALLS: 0 }, receiving])), `${working}\n  rank 1 waits in MPI_Recv`);
-  assertEquals(whereRanksAre(pageOf([{ CALLS: 0 }, { CALLS: 2 }])), null);
+  assertEquals(whereRanksAre(pageOf([{ CALLS: 0 }, receiving]), 2), `${working}\n  rank 1 waits in MPI_Recv`);
+  assertEquals(whereRanksAre(pageOf([{ CALLS: 0 }, { CALLS: 2 }]), 2), null);
 });

@@ -110,6 +110,18 @@ export function algorithmFor(path: CublasMpPath, wanted: string, version: number
   return algorithms.find((name) => name === wanted) ?? null;
 }
 
+/** What cuBLASMp calls the matrices of a product. */
+export type Operand = "a" | "b" | "c" | "d";
+
+/**
+ * Whether a matrix of a call must lie without gaps between its columns: what is summed over the ranks, and the factors of
+ * GEMM+AllReduce, of which `no_overlap` minds A alone. Source: the checks of cuBLASMp 0.10, which are not documented.
+ */
+export function mustBeDense(path: CublasMpPath, algorithm: CublasMpAlgorithm, name: Operand): boolean {
+  if (path === "all_reduce") return name !== "b" || algorithm !== "no_overlap";
+  return path === "reduce_scatter" && (name === "c" || name === "d");
+}
+
 /** The type of a bias, and of a bias gradient: D's, or for 8-bit products the 16-bit type that goes with it. */
 export function biasType({ a, c, d }: MatmulProblem): DType {
   if (!isQuantized(a.dtype)) return d.dtype;

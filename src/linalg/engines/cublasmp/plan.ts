@@ -16,11 +16,11 @@ import { type EpilogValues, hasExtraOutputs } from "../../matmul/epilog.ts";
 import { type LocalOperands, type Matrix, matrixName } from "../../matmul/problem.ts";
 import { isQuantized } from "../../matmul/quantization.ts";
 import type { AlgorithmReport, EnginePlan, EngineRequest, EngineValues } from "../engine.ts";
-import { algorithmFor, algorithmsOf, type CublasMpAlgorithm } from "./attributes.ts";
+import { algorithmFor, algorithmsOf, type CublasMpAlgorithm, mustBeDense, type Operand } from "./attributes.ts";
 import { type AdaptedInput, EpilogArrays, type Outputs } from "./epilog_arrays.ts";
 import { observe, type ObservedAlgorithm } from "./log.ts";
 import { type GivenOperands, matricesOf, NativeProduct } from "./native_product.ts";
-import { type CublasMpCall, type CublasMpPath, type GivenMatrix, PATH_NAMES } from "./paths.ts";
+import { type CublasMpCall, type GivenMatrix, PATH_NAMES } from "./paths.ts";
 import { ProductScales } from "./product_scales.ts";
 import { type CublasMpResources, cublasMpResources } from "./resources.ts";
 import { Stage, type Staged } from "./staging.ts";
@@ -284,17 +284,6 @@ export class CublasMpPlan implements EnginePlan {
     }
     return notes;
   }
-}
-
-type Operand = "a" | "b" | "c" | "d";
-
-/**
- * Whether a matrix of a call must lie without gaps between its columns: what is summed over the ranks, and the factors of
- * GEMM+AllReduce, of which `no_overlap` minds A alone. Source: the checks of cuBLASMp 0.10, which are not documented.
- */
-function mustBeDense(path: CublasMpPath, algorithm: CublasMpAlgorithm, name: Operand): boolean {
-  if (path === "all_reduce") return name !== "b" || algorithm !== "no_overlap";
-  return path === "reduce_scatter" && (name === "c" || name === "d");
 }
 
 /** With alpha = 0 and beta = 1 cuBLASMp writes nothing, as if C lay where D does: see to it that it does. */
