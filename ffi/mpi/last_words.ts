@@ -10,6 +10,7 @@ import { libcFunctions } from "../memory.ts";
 import { LAST_WORDS, writeImmediately } from "../process.ts";
 import { abortRequest, hydraSocket } from "./hydra.ts";
 import { launcher } from "./launcher.ts";
+import { joinedPresence } from "./presence.ts";
 import { removeSharedNames, SHARED_NAMES } from "./shared_names.ts";
 
 /** What the launcher and the command want to know of this rank's end. */
@@ -20,6 +21,8 @@ export interface LastWords {
   socket: number;
   /** What is written to it. */
   request: string;
+  /** The other ranks' processes on this machine, as far as they are known. */
+  others: readonly number[];
 }
 
 /** The last words of a rank that ends with this code, by what. */
@@ -30,6 +33,7 @@ export function lastWords(code: number, how: string): LastWords {
     words: isAsked ? `distmath-end: ${JSON.stringify({ rank: starter.rank, code, how })}\n` : "",
     socket: hydraSocket() ?? 0,
     request: abortRequest(code),
+    others: joinedPresence()?.processes().filter((process) => process !== Deno.pid) ?? [],
   };
 }
 
@@ -95,7 +99,7 @@ export const END_AT_ONCE = { ...LAST_WORDS, ...SHARED_NAMES } as const;
 export function endAtOnce(
   code: number,
   line: string,
-  { words, socket, request }: LastWords,
+  { words, socket, request, others }: LastWords,
   libc: Deno.DynamicLibrary<typeof END_AT_ONCE>["symbols"],
 ): never {
   const { write, _exit } = libc;
@@ -110,7 +114,7 @@ export function endAtOnce(
     write(file, bytes, BigInt(bytes.length));
   };
   writeText(standardError, line === "" ? words : `${line}\n${words}`);
-  removeSharedNames(libc);
+  removeSharedNames(libc, others);
   if (socket > 0) {
     pause(readMilliseconds);
     writeText(socket, request);

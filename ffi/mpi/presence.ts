@@ -112,6 +112,7 @@ export class Presence {
     this.isSeen = isSeen;
     this.meetings = isCompared ? null : new Meetings(words, place.localRank, place.localSize);
     this.#ownWords[FIELDS.RANK] = place.rank;
+    this.#ownWords[FIELDS.PROCESS] = Deno.pid;
     words[WORDS.RANKS] = place.localSize;
     const isNew = this.#ownWords[FIELDS.STATE] === PRESENT.NOWHERE;
     this.setState(PRESENT.HERE);
@@ -242,6 +243,12 @@ export class Presence {
     const places = Array.from({ length: this.#localSize }, (_, place) => place);
     return places.filter((place) => (place + 1) * WORDS_OF_RANK !== this.#own).map((place) => this.rankAt(place))
       .filter(({ state }) => state !== PRESENT.NOWHERE);
+  }
+
+  /** The numbers of the processes on this machine that have come. */
+  processes(): number[] {
+    const places = Array.from({ length: this.#localSize }, (_, place) => (place + 1) * WORDS_OF_RANK);
+    return places.map((at) => Atomics.load(this.#words, at + FIELDS.PROCESS)).filter((process) => process > 0);
   }
 
   /** A rank of this machine, by the how manieth it is. */

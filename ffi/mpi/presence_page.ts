@@ -46,7 +46,9 @@ export const FIELDS = {
   LOOK: 11 + COUNTED_PEERS,
   /** The last collective calls, by their numbers. */
   MEETINGS: 12 + COUNTED_PEERS,
-  NAME: 12 + COUNTED_PEERS + MEETINGS * WORDS_OF_MEETING,
+  /** The number of its process. */
+  PROCESS: 12 + COUNTED_PEERS + MEETINGS * WORDS_OF_MEETING,
+  NAME: 13 + COUNTED_PEERS + MEETINGS * WORDS_OF_MEETING,
   LINE: 96,
 } as const;
 

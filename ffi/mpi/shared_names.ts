@@ -18,22 +18,25 @@ export const SHARED_NAMES = {
 
 /**
  * Remove the names of MPICH's memory in this process: when all ranks of the machine have started, or when the job is about
- * to end with an error. Reads past Deno's permissions on files, which the smallest set does not have. Also runs in
- * threads, where it sees nothing of this module.
+ * to end with an error, then also in the other processes of the machine, which the launcher kills. Reads past Deno's
+ * permissions on files, which the smallest set does not have. Also runs in threads, where it sees nothing of this module.
  */
 export function removeSharedNames(
   { open, read, close, unlink }: Deno.DynamicLibrary<typeof SHARED_NAMES>["symbols"],
+  others: readonly number[] = [],
 ): void {
   const cString = (text: string) => new TextEncoder().encode(`${text}\0`);
-  const file = open(cString("/proc/self/maps"), 0);
-  if (file < 0) return;
   const bytes = new Uint8Array(2 ** 16);
-  let maps = "";
-  for (let count = 1; count > 0;) {
-    count = Number(read(file, bytes, BigInt(bytes.length)));
-    maps += String.fromCharCode(...bytes.subarray(0, Math.max(0, count)));
+  for (const process of ["self", ...others]) {
+    const file = open(cString(`/proc/${process}/maps`), 0);
+    if (file < 0) continue;
+    let maps = "";
+    for (let count = 1; count > 0;) {
+      count = Number(read(file, bytes, BigInt(bytes.length)));
+      maps += String.fromCharCode(...bytes.subarray(0, Math.max(0, count)));
+    }
+    close(file);
+    // Those that are gone already end with " (deleted)".
+    for (const path of new Set(maps.match(/\/dev\/shm\/mpich_\S+$/gm))) unlink(cString(path));
   }
-  close(file);
-  // Those that are gone already end with " (deleted)".
-  for (const path of new Set(maps.match(/\/dev\/shm\/mpich_\S+$/gm))) unlink(cString(path));
 }
