@@ -212,14 +212,14 @@ export function atNextWait(action: (presence: Presence, wait: Wait) => void): vo
   lookOn = action;
 }
 
-let alone: Presence | undefined;
-
 /** Have one look on if other ranks of this machine come late to a runtime of all ranks. MPI has started. */
 export function awaitJoining(): void {
   const presence = joinedPresence();
   if (presence === null || presence.isSeen) return;
   if (!presence.waitForJoining(ARRIVAL_MILLISECONDS)) lookOn(presence, "late");
 }
+
+let alone: Presence | undefined;
 
 /** Where this rank tells of its waits: for the others of its machine, or, from now on, for its own threads. */
 export function presenceHere(): Presence | null {

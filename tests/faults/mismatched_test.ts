@@ -16,6 +16,7 @@ const cases: readonly [where: string, late: number | null, mine: string, line: s
   ["part", 1, "MPI_Allgather", "part.allGather(one)", "MPI_Barrier at "],
   ["product", 1, "matmul > MPI_Allreduce", "matmul(a, a)", "MPI_Barrier at "],
   ["background", 0, "MPI_Iallreduce", "iallReduce(one)", "MPI_Ibcast"],
+  ["rootInBackground", 1, "MPI_Ibcast", "// rank 1 with another root", "MPI_Ibcast with root 0"],
   ["loop", null, "MPI_(?:Allreduce|Barrier)", "", "MPI_(?:Allreduce|Barrier)"],
 ];
 
