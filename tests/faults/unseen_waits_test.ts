@@ -62,30 +62,30 @@ for (const [way, isEnded, who, ranks] of TOLD) {
   });
 }
 
-testUnderEveryMpi("under a launcher alone it is told that a rank has not started MPI", async (mpi) => {
-  const patience = patienceSeconds();
-  const { code, output } = await run(mpi, 2, "start late", patience);
-  assertEquals([code, output.match(/is done/g)?.length], [0, 2], output);
-  const told = RegExp(
-    "^distmath: rank 1 has waited for (\\d+) s; the ranks of this machine are here:\n" +
-      `  a rank that has not started MPI\n  rank 1 waits in MPI_Init at ${lines.starts}\nThe job goes on`,
-    "m",
-  );
-  assert(Number(told.exec(output)?.[1]) >= Math.floor(patience), output);
-});
+/** By the argument: what rank 0 has not done yet, what is said of it, and where rank 1 waits meanwhile. */
+const LATE: [way: string, what: string, late: string, wait: string][] = [
+  ["start late", "started MPI", "a rank that has not started MPI", "MPI_Init"],
+  [
+    "join late",
+    "come to initialize()",
+    "rank 0 has not arrived: it is in no call that waits.*",
+    "initialize > MPI_\\w+",
+  ],
+];
 
-testUnderEveryMpi("under a launcher alone it is told that a rank has not come to initialize()", async (mpi) => {
-  const patience = patienceSeconds();
-  const { code, output } = await run(mpi, 2, "join late", patience);
-  assertEquals([code, output.match(/is done/g)?.length], [0, 2], output);
-  const told = RegExp(
-    "^distmath: rank 1 has waited for (\\d+) s; the ranks of this machine are here:\n" +
-      `  rank 0 has not arrived: it is in no call that waits.*\n  rank 1 waits in initialize > MPI_\\w+ at ${lines.starts}.*\n` +
-      "The job goes on",
-    "m",
-  );
-  assert(Number(told.exec(output)?.[1]) >= Math.floor(patience), output);
-});
+for (const [way, what, late, wait] of LATE) {
+  testUnderEveryMpi(`under a launcher alone it is told that a rank has not ${what}`, async (mpi) => {
+    const patience = patienceSeconds();
+    const { code, output } = await run(mpi, 2, way, patience);
+    assertEquals([code, output.match(/is done/g)?.length], [0, 2], output);
+    const told = RegExp(
+      "^distmath: rank 1 has waited for (\\d+) s; the ranks of this machine are here:\n" +
+        `  ${late}\n  rank 1 waits in ${wait} at ${lines.starts}.*\nThe job goes on`,
+      "m",
+    );
+    assert(Number(told.exec(output)?.[1]) >= Math.floor(patience), output);
+  });
+}
 
 testUnderEveryMpi(
   "under a launcher alone nothing is said of ranks that work for long between two calls",
