@@ -23,6 +23,7 @@ const FILES = [
   "cluster/pblas_test.ts",
   "cluster/epilog_test.ts",
   "cluster/empty_test.ts",
+  "cluster/matmul_random_test.ts",
   "cluster/quantization_test.ts",
   "cluster/staged_product_test.ts",
   "cluster/symmetric_matmul_test.ts",
