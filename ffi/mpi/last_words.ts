@@ -33,7 +33,7 @@ export function lastWords(code: number, how: string): LastWords {
     words: isAsked ? `distmath-end: ${JSON.stringify({ rank: starter.rank, code, how })}\n` : "",
     socket: hydraSocket() ?? 0,
     request: abortRequest(code),
-    others: joinedPresence()?.processes().filter((process) => process !== Deno.pid) ?? [],
+    others: joinedPresence()?.otherProcesses() ?? [],
   };
 }
 

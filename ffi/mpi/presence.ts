@@ -245,10 +245,11 @@ export class Presence {
       .filter(({ state }) => state !== PRESENT.NOWHERE);
   }
 
-  /** The numbers of the processes on this machine that have come. */
-  processes(): number[] {
+  /** The numbers of the other processes on this machine that have come. */
+  otherProcesses(): number[] {
     const places = Array.from({ length: this.#localSize }, (_, place) => (place + 1) * WORDS_OF_RANK);
-    return places.map((at) => Atomics.load(this.#words, at + FIELDS.PROCESS)).filter((process) => process > 0);
+    return places.filter((at) => at !== this.#own).map((at) => Atomics.load(this.#words, at + FIELDS.PROCESS))
+      .filter((process) => process > 0);
   }
 
   /** A rank of this machine, by the how manieth it is. */

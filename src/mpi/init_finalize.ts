@@ -332,7 +332,7 @@ function processCode(code: number): number {
 function abort(code: number): never {
   const pause = (milliseconds: number) => Atomics.wait(new Int32Array(new SharedArrayBuffer(4)), 0, 0, milliseconds);
   withdrawWords();
-  removeSharedNames(libcFunctions(SHARED_NAMES), joinedPresence()?.processes());
+  removeSharedNames(libcFunctions(SHARED_NAMES), joinedPresence()?.otherProcesses());
   pause(LAST_WORDS_MILLISECONDS);
   const { symbols, constants } = openMpi();
   symbols.MPI_Abort(constants.world, code);
