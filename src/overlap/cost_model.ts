@@ -14,6 +14,7 @@ import {
   factorBytes as factorBytesOf,
   TILE_ROWS,
   TILE_SHAPES,
+  type TileShape,
   type TileShapeName,
 } from "./executors/tile/configuration.ts";
 import { lengthOf, lineElements, type Partition, travelling } from "./partition.ts";
@@ -28,7 +29,7 @@ export interface Rates extends MeasuredRates {
   /** From a signal until it is seen. */
   readonly flag: number;
   /** The speed of a tile kernel's products over that of other products, by the shape of its tiles. */
-  readonly tiles: Readonly<Record<TileShapeName, number>>;
+  readonly tiles: Readonly<Record<keyof typeof TILE_SHAPES, number>>;
 }
 
 /** Two and four H200 with NVLink, bfloat16: half duty, by stages of cuBLASLt and copy engines, and by tile kernels. */
@@ -39,6 +40,18 @@ export const H200_RATES: Rates = {
   // Of flat ones alone no measurement is at hand: as tiles of 128 columns without clusters, the nearest.
   tiles: { wide: 0.99, roomy: 0.98, medium: 0.98, narrow: 0.93, flat: 0.72 },
 };
+
+/** The speed of products by tiles of a shape over that of other products; between shapes in use it lies in between. */
+export function tileSpeed({ columns, slots }: TileShape, { tiles }: Pick<Rates, "tiles">): number {
+  const { flat, narrow, medium, wide, roomy } = TILE_SHAPES;
+  if (columns === roomy.columns && slots === roomy.slots) return tiles.roomy;
+  const known = [[flat, tiles.flat], [narrow, tiles.narrow], [medium, tiles.medium], [wide, tiles.wide]] as const;
+  const next = known.findIndex(([shape]) => shape.columns >= columns);
+  const [above, fast] = known[next];
+  const [below, slow] = known[Math.max(0, next - 1)];
+  const share = above === below ? 0 : (above.columns - columns) / (above.columns - below.columns);
+  return fast + share * (slow - fast);
+}
 
 /** What products of a type take over those of bfloat16: the peaks of an H200. */
 export function slownessOf(dtype: DType): number {
@@ -218,11 +231,8 @@ export function predictTiles(
   const { narrow: [narrow] = [null] } = problem;
   const slowness = narrow === null ? 1 : slownessOf(narrow);
   const tileBytes = rows * columns * itemSize;
-  const name = Object.entries(TILE_SHAPES).find(([, shape]) => shape === variant.shape)?.[0] as
-    | TileShapeName
-    | undefined;
   const multiply = 2 * rows * columns * problem.k * clusters /
-    (rates.flops / slowness * (name ? rates.tiles[name] : 1));
+    (rates.flops / slowness * tileSpeed(variant.shape, rates));
   const factorBytes = problem.kind === "gather"
     ? Math.ceil((problem.split === "rows" ? problem.m : problem.n) / problem.size) * problem.k * factorBytesOf(problem)
     : 0;
@@ -319,7 +329,7 @@ export function propose(
  * pushed by copy engines, which push what goes to all ranks as well, of many rows.
  */
 function tileVariants({ kind, m }: Omit<TileProblem, "rank">): [TileShapeName, TileVariant][] {
-  const names = Object.keys(TILE_SHAPES) as TileShapeName[];
+  const names = Object.keys(TILE_SHAPES) as (keyof typeof TILE_SHAPES)[];
   return names.filter((name) => name !== "flat" || m <= FEW_ROWS).flatMap((name): [TileShapeName, TileVariant][] => {
     const shape = TILE_SHAPES[name];
     if (kind === "plain" || kind === "gather") return [[name, { shape }]];

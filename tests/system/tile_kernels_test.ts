@@ -3,7 +3,7 @@
  * in the loop that multiplies. The wheels (96 MB) are kept in the user's cache.
  */
 import { assert, assertEquals, assertMatch } from "@std/assert";
-import { TILE_SHAPES, type TileShapeName } from "../../src/overlap/executors/tile/configuration.ts";
+import { SHAPES_BETWEEN, TILE_SHAPES, tileShapeNamed } from "../../src/overlap/executors/tile/configuration.ts";
 import { finish, root, start, temporaryFolder } from "./command.ts";
 
 const cache = Deno.env.get("XDG_CACHE_HOME") ?? `${Deno.env.get("HOME")}/.cache`;
@@ -79,8 +79,10 @@ Deno.test({
     assertEquals(compiled.code, 0, compiled.stderr);
     const names = compiled.stdout.trim().split("\n");
     // All of them have three epilogs.
-    const [wide, narrow] = Deno.env.get("DISTMATH_CASES") === "all" ? [24, 36] : [4, 2];
-    assertEquals(names.length, Object.keys(TILE_SHAPES).length * wide + narrow);
+    const [wide, narrow, between] = Deno.env.get("DISTMATH_CASES") === "all"
+      ? [24, 36, SHAPES_BETWEEN.length]
+      : [4, 2, 2];
+    assertEquals(names.length, (Object.keys(TILE_SHAPES).length + between) * wide + narrow);
     for (const name of names) {
       const dump = async (option: string) => {
         const { code, stdout, stderr } = await finish(
@@ -96,7 +98,7 @@ Deno.test({
       assertMatch(await dump("--dump-resource-usage"), new RegExp(`REG:168 STACK:${stack} SHARED:\\d+ LOCAL:0 `), name);
 
       const code = instructionsOf(await dump("--dump-sass"));
-      const { columns } = TILE_SHAPES[name.split("_")[0] as TileShapeName];
+      const { columns } = tileShapeNamed(name.split("_")[0])!;
       const products = code.filter(({ text }) => isProduct(text));
       const [, a, b] = /_(e\dm\d)_(e\dm\d)/.exec(name) ?? [];
       const wanted = a === undefined

@@ -7,7 +7,7 @@
  * @module
  */
 import { dtypeInfo } from "../../../dtype/dtype.ts";
-import { limitOf, type Rates, slownessOf } from "../../../overlap/cost_model.ts";
+import { limitOf, type Rates, slownessOf, tileSpeed } from "../../../overlap/cost_model.ts";
 import {
   factorBytes,
   type FactorTypes,
@@ -96,7 +96,7 @@ export function tileStrategy(request: EngineRequest): TileStrategy | Refusal {
   const problemOf = (rank: number) => tileProblem(problem, partition, types, rank);
   const { split } = problemOf(0);
   const [rows, columns] = split === "rows" ? [n, m] : [m, n];
-  const extentsOfAll = { m: rows, n: columns, k, size };
+  const extentsOfAll = { m: rows, n: columns, k, size, split };
   const chosen = variantNamed(request.variant ?? usualVariant(kind, extentsOfAll, narrow !== undefined));
   return { strategy, partition, problemOf, extents: extentsOfAll, ...chosen };
 }
@@ -135,7 +135,7 @@ function tileProblem(
 
 /** Seconds that a strategy takes by what a machine can do, and what nothing can be faster than. */
 export function tileSeconds(
-  { partition, problemOf, shape, variant, extents: { m, n } }: TileStrategy,
+  { partition, problemOf, variant, extents: { m, n } }: TileStrategy,
   given: Rates,
 ): { predicted: number; limit: number } {
   const { kind, size } = partition;
@@ -143,7 +143,7 @@ export function tileSeconds(
   const rates = narrow === null ? given : { ...given, flops: given.flops / slownessOf(narrow) };
   const itemSize = kind === "gather" ? factorBytes(problemOf(0)) : 2;
   const limit = limitOf(partition, rates, itemSize);
-  const work = limitOf(partition, { ...rates, link: Infinity }, itemSize) / rates.tiles[shape];
+  const work = limitOf(partition, { ...rates, link: Infinity }, itemSize) / tileSpeed(variant.shape, rates);
   const sent = limitOf(partition, { ...rates, flops: Infinity }, itemSize) * rates.link;
   // What arrives is read once more, where it is added.
   const added = kind === "gather" ? 0 : m * n * 2 * (size - 1) / size / rates.memory;

@@ -3,13 +3,23 @@
  *
  * @module
  */
-import { H200_RATES } from "../../../overlap/cost_model.ts";
-import { TILE_ROWS, TILE_SHAPES, type TileShapeName } from "../../../overlap/executors/tile/configuration.ts";
+import { H200_RATES, tileSpeed } from "../../../overlap/cost_model.ts";
+import {
+  SHAPES_BETWEEN,
+  TILE_ROWS,
+  TILE_SHAPES,
+  type TileShape,
+  type TileShapeName,
+  tileShapeNamed,
+} from "../../../overlap/executors/tile/configuration.ts";
 import type { Partition } from "../../../overlap/partition.ts";
 import type { TileVariant } from "../../../overlap/tile_order.ts";
 
 /** The extents of a whole product, `m` being the one that is split. */
-export type Extents = Readonly<Record<"m" | "n" | "k" | "size", number>>;
+export type Extents = Readonly<Record<"m" | "n" | "k" | "size", number>> & {
+  /** Whether `m` are rows of the kernel's D, which they are when left out, or its columns. */
+  readonly split?: "rows" | "columns";
+};
 
 /** A kernel, and how it goes through its tiles. */
 export interface NamedVariant {
@@ -39,12 +49,10 @@ const ORDERS: Readonly<Record<string, Partial<TileVariant>>> = {
  * @throws {RangeError} if there is none.
  */
 export function variantNamed(name: string): NamedVariant {
-  const [, shape, order] = /^(\w+)(.*)$/.exec(name) ?? [];
-  const more = ORDERS[order];
-  if (!Object.hasOwn(TILE_SHAPES, shape) || more === undefined) {
-    throw new RangeError(`There is no variant "${name}" of tile kernels.`);
-  }
-  return { name, shape: shape as TileShapeName, variant: { shape: TILE_SHAPES[shape as TileShapeName], ...more } };
+  const [, shapeName = "", order] = /^(\w+(?: \d+)?)(.*)$/.exec(name) ?? [];
+  const [shape, more] = [tileShapeNamed(shapeName), ORDERS[order]];
+  if (shape === null || more === undefined) throw new RangeError(`There is no variant "${name}" of tile kernels.`);
+  return { name, shape: shapeName as TileShapeName, variant: { shape, ...more } };
 }
 
 /** The time that partial sums take on the link over that of the product: H200s, by copy engines. */
@@ -85,7 +93,33 @@ function usualGather(extents: Extents): string {
   if (size === 2 && m <= 512) return "narrow, in 4 pieces";
   // With few large tiles those of the last part, which all begin when it is here, leave most clusters with nothing to do.
   const hasFewTiles = size > 2 && Math.ceil(m / 256) * Math.ceil(n / size / 256) <= 2 * CLUSTERS;
-  return isSmall(extents) || hasFewTiles ? "narrow" : n / size >= 12_288 ? "roomy" : "wide";
+  if (isSmall(extents) || hasFewTiles) return "narrow";
+  if (n / size >= 12_288) return "roomy";
+  const between = shapeBetween(extents);
+  return between !== null && between.gain >= LEAST_GAIN ? between.name : "wide";
+}
+
+/** What tiles of another width have to win by the count of waves to be taken unmeasured. */
+const LEAST_GAIN = 1.03;
+
+/** How long a gathered factor's product takes by tiles of a shape, in the time of a column of them. */
+function wavesTime({ m, n, size, split = "rows" }: Extents, shape: TileShape): number {
+  const tiles = (rows: number, columns: number) =>
+    Math.ceil(rows / (TILE_ROWS * shape.cluster)) * Math.ceil(columns / shape.columns);
+  const [part, own] = [Math.ceil(m / size), Math.ceil(n / size)];
+  const waves = Math.ceil(size * (split === "rows" ? tiles(part, own) : tiles(own, part)) / CLUSTERS);
+  return waves * shape.columns / tileSpeed(shape, H200_RATES);
+}
+
+/**
+ * The width of tiles that leaves least of the last wave idle, if any is better than the widest: 8192 x 2752 has 5.3 waves of
+ * 256 columns, which take 6, and just under 6 of 232. And by how much.
+ */
+function shapeBetween(extents: Extents): { readonly name: TileShapeName; readonly gain: number } | null {
+  const widest = wavesTime(extents, TILE_SHAPES.wide);
+  const gains = SHAPES_BETWEEN.map((name) => ({ name, gain: widest / wavesTime(extents, tileShapeNamed(name)!) }));
+  const best = gains.reduce((one, other) => other.gain > one.gain ? other : one);
+  return best.gain > 1 ? best : null;
 }
 
 function usualReduce(extents: Extents): string {
@@ -134,5 +168,7 @@ export function variantsWorthMeasuring(kind: Partition["kind"], extents: Extents
     ? ["narrow", "wide", "flat", "flat, exchange", "narrow, exchange"]
     : [few, "wide", "wide, hybrid", "wide, hybrid in 4 panels", m <= 512 ? "flat" : "roomy, hybrid in 4 panels"];
   if (kind === "all_reduce" && arePushesLarge(extents)) candidates.push("wide, hybrid both ways");
+  const between = kind === "gather" && m > 512 ? shapeBetween(extents) : null;
+  if (between !== null) candidates.push(between.name);
   return [...new Set([usualVariant(kind, extents), ...candidates])];
 }

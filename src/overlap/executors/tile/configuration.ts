@@ -50,7 +50,7 @@ export function stepElements(types: Pick<FactorTypes, "narrow">): number {
 
 /** The shape of a kernel's tiles, and what of the shared memory goes where. */
 export interface TileShape {
-  /** Columns of a tile: 64, 128, 192 or 256. */
+  /** Columns of a tile: a multiple of 8 from 64 to 256. */
   readonly columns: number;
   /** How many loads along k, of 128 bytes each, are in flight. */
   readonly stages: number;
@@ -90,15 +90,46 @@ export const TILE_SHAPES = {
   flat: { columns: 64, stages: 8, slots: 1, cluster: 1 },
 } as const satisfies Record<string, TileShape>;
 
-/** The name of one of {@linkcode TILE_SHAPES}. */
-export type TileShapeName = keyof typeof TILE_SHAPES;
+/** The name of one of {@linkcode TILE_SHAPES}, or of one with fewer columns: `wide 232`. */
+export type TileShapeName = keyof typeof TILE_SHAPES | `${"wide" | "medium"} ${number}`;
+
+/** The columns that tiles of a shape can have in place of its own: so many that they take as many chunks. */
+const OTHER_COLUMNS: Readonly<Record<string, readonly number[]>> = {
+  wide: [200, 208, 216, 224, 232, 240, 248],
+  medium: [136, 144, 152, 160, 168, 176, 184],
+};
+
+/** The shapes between those in use: products whose tiles would leave much of the last wave idle take one of them. */
+export const SHAPES_BETWEEN: readonly TileShapeName[] = Object.entries(OTHER_COLUMNS).flatMap(([name, list]) =>
+  list.map((columns) => `${name as "wide" | "medium"} ${columns}` as const)
+);
+
+/** The shape of a name; `null` if there is none. */
+export function tileShapeNamed(name: string): TileShape | null {
+  const [base, columns] = name.split(" ");
+  if (!Object.hasOwn(TILE_SHAPES, base)) return null;
+  const shape = TILE_SHAPES[base as keyof typeof TILE_SHAPES];
+  if (columns === undefined) return shape;
+  return SHAPES_BETWEEN.includes(name as TileShapeName) ? { ...shape, columns: Number(columns) } : null;
+}
+
+/** How many chunks a tile's columns take: the last one overlaps the one before where they are no multiple of its own. */
+export function chunksOf({ columns }: TileShape): number {
+  return Math.ceil(columns / CHUNK);
+}
+
+/** Columns of B, lying in sequence along k, that each block of a cluster loads: whole groups of 8, some of them twice. */
+export function columnsOfBlock({ columns, cluster }: TileShape): number {
+  return 8 * Math.ceil(columns / cluster / 8);
+}
 
 /** The most shared memory that a block of compute capability 9.0 may have. */
 const MOST_SHARED_BYTES = 232448;
 
 /** Bytes of shared memory that a kernel needs: stages, slots, barriers, and what aligning to 1024 takes. */
-export function sharedBytes({ columns, stages, slots }: TileShape): number {
-  const stage = (TILE_ROWS + columns) * ROW_BYTES;
+export function sharedBytes(shape: TileShape): number {
+  const { stages, slots } = shape;
+  const stage = (TILE_ROWS + CHUNK * chunksOf(shape)) * ROW_BYTES;
   const barriers = 8 * (2 * stages + 2 * 2 * slots);
   return 1024 + stages * stage + 2 * slots * CHUNK_BYTES + barriers;
 }
@@ -119,7 +150,9 @@ export function checkTileShape(shape: TileShape): void {
   const say = (what: string): never => {
     throw new RangeError(`A tile kernel cannot have ${what}.`);
   };
-  if (![64, 128, 192, 256].includes(columns)) say(`${columns} columns: 64, 128, 192 and 256 are possible`);
+  if (!(columns >= CHUNK && columns <= 256 && columns % 8 === 0)) {
+    say(`${columns} columns: multiples of 8 from 64 to 256 are possible`);
+  }
   if (!(Number.isInteger(stages) && stages >= 2)) say(`${stages} stages: at least 2 are needed`);
   if (![1, 2, 4, 8].includes(slots)) say(`${slots} slots: 1, 2, 4 and 8 are possible`);
   if (cluster !== 1 && cluster !== 2) say(`a cluster of ${cluster}: 1 and 2 are possible`);

@@ -20,7 +20,7 @@ import { DeviceBuffer } from "../../../memory/device_buffer.ts";
 import { Stream } from "../../../gpu/stream.ts";
 import { others } from "../../partition.ts";
 import { type Rectangle, sentPanels, spotsByRank, type TileProblem, type TileVariant } from "../../tile_order.ts";
-import { CHUNK, CHUNK_BYTES } from "./configuration.ts";
+import { CHUNK_BYTES, chunksOf } from "./configuration.ts";
 
 /** Bytes of an element of D. */
 const ITEM_BYTES = 2;
@@ -132,10 +132,10 @@ export class Panels implements Disposable {
     destinationOf: (peer: number) => Destination,
   ) {
     const { rank, size } = problem;
-    const { cluster, columns } = variant.shape;
+    const { cluster } = variant.shape;
     const peers = others(rank, size);
     const tiles = spotsByRank(problem, variant).map(({ length }) => length);
-    const halfBytes = columns / CHUNK * CHUNK_BYTES;
+    const halfBytes = chunksOf(variant.shape) * CHUNK_BYTES;
     this.halves = panel * cluster * 2;
     this.#dataBytes = dataBytes;
     this.#slots = new Map(peers.map((peer, slot) => [peer, slot]));

@@ -4,7 +4,13 @@
  * @module
  */
 import { createStruct, type StructLayout, writeField } from "../../../../ffi/struct.ts";
-import { type CompiledEpilog, stepElements, TILE_ROWS, type TileConfiguration } from "./configuration.ts";
+import {
+  columnsOfBlock,
+  type CompiledEpilog,
+  stepElements,
+  TILE_ROWS,
+  type TileConfiguration,
+} from "./configuration.ts";
 import type { Part } from "../../partition.ts";
 import type { Spot } from "../../tile_order.ts";
 import { encodeTensorMap } from "./tensor_map.ts";
@@ -169,9 +175,9 @@ function indices<T>(parts: readonly T[], index: (part: T) => number): Uint8Array
 
 /** The bytes of the kernel's argument; the call's number and scalars are still to be set. */
 export function packArguments(configuration: TileConfiguration, given: TileArguments): Uint8Array<ArrayBuffer> {
-  const { dtype, narrow = [dtype, dtype], isRowMajorA, isRowMajorB, columns, cluster } = configuration;
+  const { dtype, narrow = [dtype, dtype], isRowMajorA, isRowMajorB, cluster } = configuration;
   const boxRows = isRowMajorA ? boxRowsOf(given.a) : 64;
-  const boxRowsB = isRowMajorB ? 64 / cluster : columns / cluster;
+  const boxRowsB = isRowMajorB ? 64 / cluster : columnsOfBlock(configuration);
   const { bias } = given;
   const words = (addresses: ByRank) => new Uint8Array(BigUint64Array.from(addresses).buffer);
   const bytes = createStruct(TILE_PARAMETERS, {

@@ -17,6 +17,7 @@ import { GpuProduct } from "../gpu_product.ts";
 import type { Interval, Span } from "../../../runtime/timeline.ts";
 import {
   CHUNK_BYTES,
+  chunksOf,
   type CompiledEpilog,
   factorBytes,
   stepElements,
@@ -173,7 +174,7 @@ function gatheredPart(
 /** The layout of the memory that all ranks address: the same on all of them. */
 export function exchangeLayout(problem: TileProblem, variant: TileVariant): ExchangeLayout {
   const { kind, size } = problem;
-  const { cluster, columns } = variant.shape;
+  const { cluster } = variant.shape;
   const tiles = Math.max(...spotsByRank(problem, variant).map(({ length }) => length)) * cluster;
   const isSum = kind === "reduce" || kind === "all_reduce";
   const flagBytes = isSum ? align(tiles * 2 * 4) : 0;
@@ -184,7 +185,11 @@ export function exchangeLayout(problem: TileProblem, variant: TileVariant): Exch
         outer * padded(inner, itemSize) * itemSize
       ),
     );
-  const dataBytes = kind === "gather" ? align(gathered()) : isSum ? tiles * 2 * (columns / 64) * CHUNK_BYTES : 0;
+  const dataBytes = kind === "gather"
+    ? align(gathered())
+    : isSum
+    ? tiles * 2 * chunksOf(variant.shape) * CHUNK_BYTES
+    : 0;
   const panel = panelTiles(problem, variant);
   const counterBytes = panel === null ? 0 : align(Math.ceil(tiles / cluster / panel) * 4);
   const tileFlags = 3 * FLAG_BYTES;

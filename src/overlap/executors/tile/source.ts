@@ -16,6 +16,7 @@
  */
 import {
   checkConfiguration,
+  columnsOfBlock,
   loadsOfStep,
   type NarrowDType,
   stepElements,
@@ -99,8 +100,17 @@ __device__ __forceinline__ u32 senders_of(u32 ranks) { return ranks >> 24; }
 __device__ __forceinline__ u32 targets_of(uint4 t) { return t.z >> 24; }
 __device__ __forceinline__ u32 number_of(uint4 t) { return t.z & 0xffffff; }
 
-constexpr u32 CHUNKS = COLUMNS / 64, BYTES_A = 128 * 128, BYTES_B = COLUMNS * 128, BYTES_STAGE = BYTES_A + BYTES_B;
-constexpr u32 CHUNK_BYTES = 8192;
+constexpr u32 CHUNKS = (COLUMNS + 63) / 64, BYTES_A = 128 * 128, BYTES_B = CHUNKS * 64 * 128;
+constexpr u32 BYTES_STAGE = BYTES_A + BYTES_B, CHUNK_BYTES = 8192;
+// What is loaded of B a stage: where columns follow each other whole chunks, else what each block of a cluster loads.
+constexpr u32 LOADED_B = IS_ROW_MAJOR_B ? BYTES_B : CLUSTER * COLUMNS_OF_BLOCK * 128;
+
+// The column of a tile where a chunk begins. The last one overlaps the one before unless it is full of columns of its own.
+__device__ __forceinline__ constexpr u32 column_of(u32 chunk) {
+  return chunk * 64 + 64 <= COLUMNS ? chunk * 64 : COLUMNS - 64;
+}
+// The first of a chunk's 32 sums that no chunk before has.
+__device__ __forceinline__ constexpr u32 own_sums(u32 chunk) { return (chunk * 64 - column_of(chunk)) / 2; }
 
 // ---- barriers in shared memory
 
@@ -273,7 +283,7 @@ __device__ __forceinline__ void load(const Parameters& p, u32 stages, u32 full, 
       int k = load * (STEP / LOADS);
       u32 at = stages + use * BYTES_STAGE, barrier = full + use * 8;
       barrier_wait(empty + use * 8, phase);
-      barrier_expect(barrier, p.bytesA + BYTES_B);
+      barrier_expect(barrier, p.bytesA + LOADED_B);
 #if IS_ROW_MAJOR_A
       load_box(at, a, k, row, barrier);
 #else
@@ -293,7 +303,8 @@ __device__ __forceinline__ void load(const Parameters& p, u32 stages, u32 full, 
 #elif CLUSTER == 1
       load_box(to, b, k, column, barrier);
 #else
-      load_box_for_all(to + block * (BYTES_B / CLUSTER), b, k, column + block * (COLUMNS / CLUSTER), barrier);
+      const u32 part = block * (COLUMNS - COLUMNS_OF_BLOCK);
+      load_box_for_all(to + part * 128, b, k, column + part, barrier);
 #endif
       if (++use == STAGES) use = 0, phase ^= 1;
     }
@@ -367,7 +378,7 @@ __device__ __forceinline__ void carry(
       } else if (in.phase == ADD_C) {
         u32 target = __ffs(targets_of(in.tile)) - 1;
         bool is_in_d = p.hasAddend == 2;
-        int column = in.tile.y + in.chunk * 64 - (is_in_d ? p.first_column[target] : p.originColumn);
+        int column = in.tile.y + column_of(in.chunk) - (is_in_d ? p.first_column[target] : p.originColumn);
         int line = row - (is_in_d ? p.first_row[target] : p.originRow);
         barrier_expect(barrier, CHUNK_BYTES);
         load_box(slots + slot * CHUNK_BYTES, is_in_d ? &p.d[target] : &p.c, column, line, barrier);
@@ -422,7 +433,7 @@ __device__ __forceinline__ void carry(
         if (valid != 0) {
           for (u32 left = targets_of(out.tile); left; left &= left - 1) {
             u32 target = __ffs(left) - 1;
-            int column = out.tile.y + out.chunk * 64;
+            int column = out.tile.y + column_of(out.chunk);
             store_box(&p.d[target], column - p.first_column[target], row - p.first_row[target], from);
           }
           stores_commit();
@@ -484,9 +495,11 @@ __device__ __forceinline__ void read_chunk(u32* words, u32 unit) {
   }
 }
 
-__device__ __forceinline__ void add_chunk(float* sum, const u32* words, float factor = 1) {
+// Add a chunk to the sums of a tile: those that no chunk before has.
+__device__ __forceinline__ void add_chunk(float (&sums)[COLUMNS / 2], u32 chunk, const u32* words, float factor = 1) {
+  float* sum = sums + column_of(chunk) / 2;
 #pragma unroll
-  for (u32 i = 0; i < 16; i++) {
+  for (u32 i = own_sums(chunk) / 2; i < 16; i++) {
     sum[i * 2] = __fmaf_rn(factor, low_of(words[i]), sum[i * 2]);
     sum[i * 2 + 1] = __fmaf_rn(factor, high_of(words[i]), sum[i * 2 + 1]);
   }
@@ -543,7 +556,7 @@ __device__ __forceinline__ void compute(
   float (&part)[COLUMNS / 2] = sum;
 #endif
   // In the first steps of a tile, the result of the one before, rounded; in the last ones, what arrived from one sender.
-  u32 held[COLUMNS / 4];
+  u32 held[CHUNKS * 16];
 
   const u32 offset = slots + unit_offset();
   auto unit_in = [&](u32 use) { return offset + use % SLOTS * CHUNK_BYTES; };
@@ -655,17 +668,17 @@ __device__ __forceinline__ void compute(
 #pragma unroll
       for (u32 chunk = 0; chunk < CHUNKS; chunk++) {
         u32 words[16];
-        round_chunk(words, sum + chunk * 32);
+        round_chunk(words, sum + column_of(chunk) / 2);
         put(words);
 #pragma unroll
-        for (u32 i = 0; i < 32; i++) sum[chunk * 32 + i] = 0;
-        if (!comes_back) add_chunk(sum + chunk * 32, words);
+        for (u32 i = own_sums(chunk); i < 32; i++) sum[column_of(chunk) / 2 + i] = 0;
+        if (!comes_back) add_chunk(sum, chunk, words);
       }
     }
     if (is_fetched) {
       const float factor = senders != 0 ? 1 : p.beta;
 #pragma unroll
-      for (u32 chunk = 0; chunk < CHUNKS; chunk++) add_chunk(sum + chunk * 32, held + chunk * 16, factor);
+      for (u32 chunk = 0; chunk < CHUNKS; chunk++) add_chunk(sum, chunk, held + chunk * 16, factor);
     }
     // What the other senders made, and C behind them.
     const u32 sums = __popc(senders), summands = sums + (is_result && senders != 0 && p.hasAddend);
@@ -675,12 +688,12 @@ __device__ __forceinline__ void compute(
       for (u32 chunk = 0; chunk < CHUNKS; chunk++) {
         u32 words[16];
         take(words);
-        add_chunk(sum + chunk * 32, words, factor);
+        add_chunk(sum, chunk, words, factor);
       }
     }
     if (is_result && (HAS_BIAS || IS_RELU || IS_GELU)) finish(p, sum, tile, block * 128 + half * 64);
 #pragma unroll
-    for (u32 chunk = 0; chunk < CHUNKS; chunk++) round_chunk(held + chunk * 16, sum + chunk * 32);
+    for (u32 chunk = 0; chunk < CHUNKS; chunk++) round_chunk(held + chunk * 16, sum + column_of(chunk) / 2);
   }
   if (position >= stride) {
 #pragma unroll
@@ -756,6 +769,7 @@ export function tileSource(configuration: TileConfiguration): string {
     STAGES: stages,
     SLOTS: slots,
     CLUSTER: cluster,
+    COLUMNS_OF_BLOCK: columnsOfBlock(configuration),
     STEP: stepElements(configuration),
     IS_BFLOAT16: Number(dtype === "bfloat16"),
     IS_NARROW: Number(narrow !== undefined),
