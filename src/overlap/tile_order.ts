@@ -273,7 +273,7 @@ export function spotsByRank(problem: TileProblem, variant: TileVariant): Spot[][
   const { shape, isExchange } = variant;
   // Where ranks' parts are worked on by turns, the bands of all of them share the cache.
   const isByTurns = kind === "reduce" && variant.panels === undefined;
-  const band = variant.band ?? (isByTurns ? Math.max(2, BAND / size) : BAND);
+  const band = variant.band ?? (isByTurns ? Math.max(2, Math.floor(BAND / size)) : BAND);
   const [rows, columns] = [{ start: 0, end: m }, { start: 0, end: n }];
   const whole = () => spotsOf({ rows, columns }, shape, band);
   if (kind === "plain") return [whole()];

@@ -40,7 +40,8 @@ gpuTest("an operand in host memory is refused, with what to do", (runtime) => {
 gpuTest("transforms that move elements between GPUs are no part of a graph, and go on outside of it", (runtime) => {
   // The mock has no graphs.
   if (runtime.size === 1 || isMock(runtime)) return;
-  const field = DistributedArray.random(runtime, [12, 16], Slab.X, { dtype: "complex64", seed: 1 });
+  const shape = [4 * runtime.size, 4 * runtime.size];
+  const field = DistributedArray.random(runtime, shape, Slab.X, { dtype: "complex64", seed: 1 });
   const values = field.copy();
   using transform = new FFT(field, { distribution: Slab.Y, inplace: true, engine: "cufft" });
   transform.plan();

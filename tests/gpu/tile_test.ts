@@ -5,7 +5,7 @@ import { CollectiveError, Device, ShapeError } from "../../mod.ts";
 import { copyFromDevice } from "../../src/memory/copy.ts";
 import { DeviceBuffer } from "../../src/memory/device_buffer.ts";
 import { allocateSymmetric, freeSymmetric } from "../../src/memory/symmetric_memory.ts";
-import { TILE_SHAPES } from "../../src/overlap/executors/tile/configuration.ts";
+import { TILE_SHAPES, type TileShape, tileShapeNamed } from "../../src/overlap/executors/tile/configuration.ts";
 import { exchangeLayout, TileProduct } from "../../src/overlap/executors/tile/product.ts";
 import { clusterTest } from "../../src/testing/mod.ts";
 import { areGpusShared, hasGpu } from "./gpu_test_kit.ts";
@@ -14,7 +14,10 @@ import { checkTileProduct, type TileCase } from "./tile_kit.ts";
 const isServed = hasGpu && new Device(0).computeCapability.join(".") === "9.0";
 const options = { ignore: !isServed && "no GPU of compute capability 9.0", timeoutSeconds: 120 };
 
-const shapes = Object.entries(TILE_SHAPES);
+const between = ["wide 232", "wide 200", "medium 168"];
+const shapes: [string, TileShape][] = [...Object.keys(TILE_SHAPES), ...between].map((
+  name,
+) => [name, tileShapeNamed(name)!]);
 const layouts = [[true, false], [true, true], [false, false], [false, true]] as const;
 const base = {
   dtype: "bfloat16",

@@ -1,7 +1,12 @@
 /** The lists of tiles of all ranks together: D is covered once, what is sent is what is waited for, nobody waits for ever. */
 import { assert, assertEquals, assertThrows } from "@std/assert";
 import fc from "fast-check";
-import { TILE_SHAPES, type TileShape } from "../../../src/overlap/executors/tile/configuration.ts";
+import {
+  SHAPES_BETWEEN,
+  TILE_SHAPES,
+  type TileShape,
+  tileShapeNamed,
+} from "../../../src/overlap/executors/tile/configuration.ts";
 import { tilePrograms, withMeeting } from "../../../src/overlap/actions.ts";
 import { type Action, check, type Finding, type RankProgram } from "../../../src/overlap/check.ts";
 import {
@@ -23,7 +28,10 @@ import {
   type TileVariant,
 } from "../../../src/overlap/tile_order.ts";
 
-const shapes = fc.constantFrom<TileShape>(...Object.values(TILE_SHAPES));
+const shapes = fc.constantFrom<TileShape>(
+  ...Object.values(TILE_SHAPES),
+  ...SHAPES_BETWEEN.map((name) => tileShapeNamed(name)!),
+);
 const kinds = fc.constantFrom<TileProblem["kind"]>("gather", "reduce", "all_reduce");
 const cases = fc.record({
   kind: kinds,
@@ -33,7 +41,7 @@ const cases = fc.record({
   n: fc.integer({ min: 8, max: 3000 }),
   clusters: fc.integer({ min: 1, max: 66 }),
   shape: shapes,
-  band: fc.integer({ min: 1, max: 9 }),
+  band: fc.option(fc.integer({ min: 1, max: 9 }), { nil: undefined }),
   lead: fc.option(fc.oneof(fc.integer({ min: 0, max: 300 }), fc.constant(Infinity))),
   isExchange: fc.boolean(),
   panels: fc.option(fc.integer({ min: 1, max: 9 })),
@@ -47,7 +55,7 @@ function variantOf(given: Case): TileVariant {
   const { shape, band, lead, isExchange, panels, rectangles, pieces, size, clusters } = given;
   const variant = {
     shape,
-    band,
+    ...band !== undefined && { band },
     isExchange,
     pieces,
     ...panels !== null && { panels },
