@@ -154,16 +154,16 @@ function copies(bytes: number): Contestant {
   };
 }
 
-/** A planned transform, in so many parts; straight to memory that the other ranks address, or through slots. */
+/** A planned transform, in so many parts; straight to memory that the other ranks address, or otherwise. */
 function planned(
   field: DistributedArray,
   options: FFTOptions,
   parts?: number,
-  lands = true,
+  change: Partial<typeof cutting> = {},
 ): Contestant & { readonly transform: FFT<DType, FFTType | undefined> } {
   const usual = { ...cutting };
   const inParts = (action: () => void) => {
-    Object.assign(cutting, { lands, ...parts !== undefined && { parts, leastBytesInTurn: 0 } });
+    Object.assign(cutting, { ...parts !== undefined && { parts, leastBytesInTurn: 0 }, ...change });
     action();
     Object.assign(cutting, usual);
   };
@@ -190,7 +190,8 @@ for (const [n, dtype] of sizes) {
       [own]: natural,
       ...Object.fromEntries(parts.flatMap((count) => [
         [`${own}, ${count} parts`, planned(field, {}, count)],
-        [`${own}, ${count} parts through slots`, planned(field, {}, count, false)],
+        [`${own}, ${count} parts through slots`, planned(field, {}, count, { lands: false })],
+        [`${own}, ${count} parts, transformed once all is there`, planned(field, {}, count, { uses: 1 })],
         [`FFT, Slab.X to Slab.X, ${count} parts`, planned(field, { redistribute: true }, count)],
       ])),
       "FFT, Slab.X to Slab.X": planned(field, { redistribute: true }),

@@ -34,10 +34,10 @@ const CYCLES_PER_SECOND = 2e9;
 
 /** The marks that one rank raises in another's memory, in a cache line each. */
 const MARK_BYTES = 128;
-const MARKS = { passed: 0, taken: 1, ready: 2, written: 3 } as const;
-const MARKS_OF_PEER = 4;
+const MARKS = { passed: 0, taken: 1, ready: 2, written: 3, begun: 4 } as const;
+const MARKS_OF_PEER = 5;
 
-/** What the marks say: pieces passed, pieces taken; arrays ready to be written, arrays written. */
+/** What the marks say: pieces passed, pieces taken; arrays ready to be written, arrays written; parts that are about to leave. */
 export type MarkKind = keyof typeof MARKS;
 
 /**
@@ -85,7 +85,7 @@ export class DeviceChannels {
     this.#failure = new BigInt64Array(viewOfAddress(failure, 8));
     this.#failure[0] = 0n;
     const none = () => parts.map(() => 0);
-    this.#counts = { passed: none(), taken: none(), ready: none(), written: none() };
+    this.#counts = { passed: none(), taken: none(), ready: none(), written: none(), begun: none() };
   }
 
   /**
@@ -136,6 +136,17 @@ export class DeviceChannels {
     if (awaited.length === 0) return put();
     const label = `for rank${awaited.length === 1 ? "" : "s"} ${awaited.map(({ peer }) => peer).join(", ")}`;
     recordSpan(stream, { kind: "wait", label }, put);
+  }
+
+  /** Put on a stream: wait until all ranks have come so far, each as often. */
+  meetAll(stream: Stream): void {
+    const peers = this.#parts.map((_, peer) => peer).filter((peer) => peer !== this.#rank);
+    const values = peers.map((peer) => ({ peer, value: this.next("begun", peer) }));
+    this.meet(
+      stream,
+      values.map(({ peer, value }) => this.own("begun", peer, value)),
+      values.map(({ peer, value }) => this.from("begun", peer, value)),
+    );
   }
 
   #mark(holder: number, raiser: number, kind: MarkKind, value: number): Mark {

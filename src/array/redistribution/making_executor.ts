@@ -29,6 +29,16 @@ export interface Making {
   make(part: number): void;
 }
 
+/**
+ * What is done with a target while it arrives, in parts along a dimension of which the source has everything: part i after
+ * `use(i)`, on GPUs in the order of the main stream. The last part of a source that is made travels in as many.
+ */
+export interface Using {
+  readonly dimension: number;
+  readonly parts: number;
+  use(part: number): void;
+}
+
 /** What another rank gets. */
 interface Lane {
   readonly offered: Offered;

@@ -9,13 +9,13 @@ import { dtypeInfo } from "../../dtype/dtype.ts";
 import type { Stream } from "../../gpu/stream.ts";
 import type { DeviceBuffer, DeviceMemory } from "../../memory/device_buffer.ts";
 import type { Mark } from "../../gpu/kernels/meeting_kernel.ts";
-import type { DeviceChannels } from "../../memory/device_channels.ts";
+import type { DeviceChannels, MarkKind } from "../../memory/device_channels.ts";
 import { type DeviceArray, type DeviceCopy, prepareDeviceCopy } from "../device_elements.ts";
 import { type Order, sizeOfShape, stridesOf } from "../layout.ts";
 import type { LocalArray } from "../local_array.ts";
 import { SymmetricArray } from "../symmetric_array.ts";
 import type { Laid } from "./gpu_executor.ts";
-import type { Making } from "./making_executor.ts";
+import type { Making, Using } from "./making_executor.ts";
 import { type Packed, partsAlong, piecesOf } from "./pieces.ts";
 import type { RedistributionPlan, Transfer } from "./plan.ts";
 
@@ -36,11 +36,18 @@ interface Prepared {
   readonly move: () => void;
 }
 
-/** The pieces that go one way between this rank and another, and the part of the source that each belongs to. */
+/** A piece of what travels: of which part of the source it is, and, of the last one, of which part of the target. */
+interface Piece {
+  readonly part: number;
+  readonly use: number;
+  readonly transfer: Transfer;
+}
+
+/** The pieces that go one way between this rank and another, and what each is of. */
 interface Lane {
   readonly peer: number;
+  readonly pieces: readonly Omit<Piece, "transfer">[];
   readonly copies: readonly DeviceCopy[];
-  readonly parts: readonly number[];
 }
 
 /** What is put on streams. */
@@ -55,6 +62,7 @@ interface Exchange {
   /** What stays, by the part of the source. */
   readonly stays: readonly DeviceCopy[];
   readonly making: Making | null;
+  readonly using: Using | null;
 }
 
 /** Moves elements between GPUs of one machine. It keeps its index lists, and what it prepared last. */
@@ -62,7 +70,7 @@ export class PeerExecutor {
   readonly #plan: RedistributionPlan;
   readonly #stream: Stream;
   readonly #sizes: { readonly leastBytes: number; readonly smallBytes: number };
-  readonly #pieces = new Map<string, readonly (readonly [part: number, Transfer])[]>();
+  readonly #pieces = new Map<string, readonly Piece[]>();
   readonly #parts = new Map<string, readonly Transfer[]>();
   readonly #tables = new Set<DeviceBuffer>();
   #last: Prepared | null = null;
@@ -89,7 +97,7 @@ export class PeerExecutor {
   /**
    * Have what moving the elements needs: all that one rank can fail at alone. Returns what moves them from `source` to
    * `target`; that is collective. `order`, the same on all ranks, is the order of the elements in pieces. With `isDirect` the
-   * target is symmetric memory on every rank.
+   * target is symmetric memory on every rank; only then it may be used while it arrives.
    */
   prepare(
     channels: DeviceChannels,
@@ -98,6 +106,7 @@ export class PeerExecutor {
     order: Order,
     isDirect: boolean,
     making: Making | null = null,
+    using: Using | null = null,
   ): () => void {
     channels.check();
     const key = `${placeOf(source)} ${placeOf(target)} ${order} ${isDirect}`;
@@ -110,13 +119,13 @@ export class PeerExecutor {
     if (isKnown && making === null && last.tables.every(({ isFreed }) => !isFreed)) return last.move;
     const stays = this.#partsOf(this.#plan.stays, making, null).map((part) => this.#copy(source, target, part));
     const [sends, receives] = isDirect && target instanceof SymmetricArray
-      ? this.#direct(source, target, making)
+      ? this.#direct(source, target, making, using)
       : this.#staged(channels, source, target, order, making);
     const copies = [...sends, ...receives].flatMap((lane) => lane.copies);
     const tables = [...stays, ...copies].flatMap((copy) => copy.tables);
     for (const table of tables) this.#tables.add(table);
     const main = this.#stream;
-    const exchange: Exchange = { channels, main, sends, receives, stays, making };
+    const exchange: Exchange = { channels, main, sends, receives, stays, making, using };
     const isAtOnce = making === null && this.#isSmall(source) &&
       [...sends, ...receives].every((lane) => lane.copies.length <= 1);
     const [atOnce, beside] = isDirect ? [writeAtOnce, writeBeside] : [passAtOnce, passBeside];
@@ -175,11 +184,7 @@ export class PeerExecutor {
     };
     const lane = (transfer: Transfer, packed: "source" | "target", copy: (piece: Transfer) => DeviceCopy): Lane => {
       const pieces = this.#cut(channels, transfer, dtypeInfo(dtype).itemSize, order, packed, making);
-      return {
-        peer: transfer.peer,
-        copies: pieces.map(([, piece]) => copy(piece)),
-        parts: pieces.map(([part]) => part),
-      };
+      return { peer: transfer.peer, pieces, copies: pieces.map((piece) => copy(piece.transfer)) };
     };
     return [
       this.#inTurn(sends, 1).map((transfer) => {
@@ -202,7 +207,7 @@ export class PeerExecutor {
     return known;
   }
 
-  /** A transfer in pieces, each with the part of the source that it belongs to; both ends cut alike. The same list each time. */
+  /** A transfer in pieces for slots; both ends cut alike. The same list each time. */
   #cut(
     channels: DeviceChannels,
     transfer: Transfer,
@@ -210,7 +215,7 @@ export class PeerExecutor {
     order: Order,
     packed: Packed,
     making: Making | null,
-  ): readonly (readonly [part: number, Transfer])[] {
+  ): readonly Piece[] {
     const key = `${packed}/${transfer.peer}/${itemSize}/${order}/${making?.dimension}/${making?.parts}`;
     const known = this.#pieces.get(key);
     if (known !== undefined) return known;
@@ -218,26 +223,42 @@ export class PeerExecutor {
     const wanted = Math.ceil(PIECES / (channels.size - 1));
     const most = Math.min(channels.slotBytes, Math.max(this.#sizes.leastBytes, Math.ceil(bytes / wanted)));
     const pieces = this.#partsOf(transfer, making, packed).flatMap((each, part) =>
-      piecesOf(each, Math.floor(most / itemSize), order, packed).map((piece) => [part, piece] as const)
+      piecesOf(each, Math.floor(most / itemSize), order, packed).map((transfer) => ({ part, use: 0, transfer }))
     );
     this.#pieces.set(key, pieces);
     return pieces;
   }
 
   /** What goes straight into the other ranks' parts. */
-  #direct(source: LocalArray, target: SymmetricArray, making: Making | null): [Lane[], Lane[]] {
+  #direct(
+    source: LocalArray,
+    target: SymmetricArray,
+    making: Making | null,
+    using: Using | null,
+  ): [Lane[], Lane[]] {
     return [
       this.#inTurn(this.#plan.directSends, 1).map((transfer): Lane => {
-        const parts = this.#partsOf(transfer, making, null);
-        const place = target.peer(transfer.peer);
-        return {
-          peer: transfer.peer,
-          copies: parts.map((part) => this.#copy(source, place, part, transfer.peer)),
-          parts: [...parts.keys()],
-        };
+        const { peer } = transfer;
+        const pieces = this.#straight(transfer, making, using);
+        const place = target.peer(peer);
+        return { peer, pieces, copies: pieces.map((piece) => this.#copy(source, place, piece.transfer, peer)) };
       }),
-      this.#inTurn(this.#plan.receives, -1).map(({ peer }): Lane => ({ peer, copies: [], parts: [] })),
+      this.#inTurn(this.#plan.receives, -1).map(({ peer }): Lane => ({ peer, pieces: [], copies: [] })),
     ];
+  }
+
+  /** A transfer in pieces that go straight into place. The same list each time. */
+  #straight(transfer: Transfer, making: Making | null, using: Using | null): readonly Piece[] {
+    const key = `${transfer.peer}/${making?.dimension}/${making?.parts}/${using?.dimension}/${using?.parts}`;
+    const known = this.#pieces.get(key);
+    if (known !== undefined) return known;
+    const parts = this.#partsOf(transfer, making, null);
+    const pieces = parts.flatMap((each, part) => {
+      if (using === null || part < parts.length - 1) return [{ part, use: 0, transfer: each }];
+      return partsAlong(each, using.dimension, using.parts, null).map((transfer, use) => ({ part, use, transfer }));
+    });
+    this.#pieces.set(key, pieces);
+    return pieces;
   }
 }
 
@@ -311,8 +332,8 @@ function passBeside({ channels, main, sends, receives, stays, making }: Exchange
       channels.meet(credits, [], free);
       away.wait(credits);
     }
-    for (const { peer, copies, parts, index, piece } of leaving.flat()) {
-      makeUpTo(parts[index]);
+    for (const { peer, copies, pieces, index, piece } of leaving.flat()) {
+      makeUpTo(pieces[index].part);
       copies[index].put(away, 0n, shiftOf(channels, piece));
       notices.wait(away);
       channels.meet(notices, [channels.own("passed", peer, piece)], []);
@@ -343,19 +364,24 @@ function passBeside({ channels, main, sends, receives, stays, making }: Exchange
   for (const stream of [away, arrivals]) main.wait(stream);
 }
 
-/** The marks of this time: others' that this rank waits for, and its own. */
-function begin({ channels, sends, receives }: Exchange) {
-  const leaving = sends.map(({ peer }) => ({ peer, value: channels.next("written", peer) }));
-  const coming = receives.map(({ peer }) => ({ peer, value: channels.next("ready", peer) }));
+/**
+ * The marks of this time: others' that this rank waits for, and its own. Those of arrays that are ready count as often as
+ * arrays are written part by part.
+ */
+function begin({ channels, sends, receives, using }: Exchange) {
+  const uses = Array.from({ length: using?.parts ?? 1 }, (_, use) => use);
+  const counted = (lanes: readonly Lane[], kind: MarkKind) =>
+    lanes.map(({ peer }) => ({ peer, values: uses.map(() => channels.next(kind, peer)) }));
+  const [leaving, coming] = [counted(sends, "written"), counted(receives, "ready")];
   return {
     /** That this rank's memory may be written. */
-    ready: coming.map(({ peer, value }) => channels.own("ready", peer, value)),
+    ready: coming.map(({ peer, values }) => channels.own("ready", peer, values.at(-1)!)),
     /** That the others' may. */
-    mayWrite: leaving.map(({ peer, value }) => channels.from("ready", peer, value)),
-    /** That the others' was. */
-    isWritten: leaving.map(({ peer, value }) => channels.own("written", peer, value)),
+    mayWrite: leaving.map(({ peer, values }) => channels.from("ready", peer, values.at(-1)!)),
+    /** That the others' was, by the part that can be used. */
+    isWritten: uses.map((use) => leaving.map(({ peer, values }) => channels.own("written", peer, values[use]))),
     /** That this rank's was. */
-    written: coming.map(({ peer, value }) => channels.from("written", peer, value)),
+    written: uses.map((use) => coming.map(({ peer, values }) => channels.from("written", peer, values[use]))),
   };
 }
 
@@ -366,28 +392,41 @@ function writeAtOnce(exchange: Exchange): void {
   channels.meet(main, ready, mayWrite);
   for (const { copies: [copy] } of sends) copy?.put(main);
   stays[0].put(main);
-  channels.meet(main, isWritten, written);
+  channels.meet(main, isWritten[0], written[0]);
 }
 
 /**
- * Everything goes straight into place, once that is ready to be written: all ranks begin at the same time, and so go on, each
- * sending to another one. What stays is copied while the next part of a source is made.
+ * Everything goes straight into place, once that is ready to be written: all ranks begin each part at the same time, and so go
+ * on, each sending to another one. What stays is copied while the next part of a source is made. The last part travels by what
+ * it is of the target, so that this can be used while the rest is on its way.
  */
 function writeBeside(exchange: Exchange): void {
-  const { channels, main, sends, stays, making } = exchange;
+  const { channels, main, sends, stays, making, using } = exchange;
   const { copies: away, arrivals: beside } = channels.streams;
   const { ready, mayWrite, isWritten, written } = begin(exchange);
   channels.meet(main, ready, []);
-  for (let part = 0; part < (making?.parts ?? 1); part++) {
+  const last = (making?.parts ?? 1) - 1;
+  for (let part = 0; part <= last; part++) {
     making?.make(part);
     for (const stream of [away, beside]) stream.wait(main);
     if (part === 0) channels.meet(away, [], mayWrite);
+    else if (channels.size > 2) channels.meetAll(away);
     stays[part]?.put(beside);
-    for (const { copies } of sends) copies[part]?.put(away);
+    for (const [use, marks] of isWritten.entries()) {
+      for (const { pieces, copies } of sends) {
+        copies.forEach((copy, i) => {
+          if (pieces[i].part === part && pieces[i].use === use) copy.put(away);
+        });
+      }
+      if (part === last) channels.meet(away, marks, []);
+    }
   }
-  channels.meet(away, isWritten, []);
-  for (const stream of [away, beside]) main.wait(stream);
-  channels.meet(main, [], written);
+  main.wait(beside);
+  for (const [use, marks] of written.entries()) {
+    channels.meet(main, [], marks);
+    using?.use(use);
+  }
+  main.wait(away);
 }
 
 /** Memory that somebody else looks after. */

@@ -16,7 +16,7 @@ import { LocalArray } from "../local_array.ts";
 import { SymmetricArray } from "../symmetric_array.ts";
 import { GpuExecutor, type Laid, Scratch } from "./gpu_executor.ts";
 import { HostExecutor } from "./host_executor.ts";
-import { type Making, prepareMaking } from "./making_executor.ts";
+import { type Making, prepareMaking, type Using } from "./making_executor.ts";
 import { PeerExecutor } from "./peer_executor.ts";
 import { ProcessExecutor } from "./process_executor.ts";
 import { type Parts, planRedistribution, type RedistributionPlan } from "./plan.ts";
@@ -133,7 +133,7 @@ export class Redistributor {
         : "shared_window";
     }
     if (!this.#deviceChannels()) return "packed_nccl";
-    return this.#isDirect(target, order) ? "direct_copies" : "peer_copies";
+    return this.goesStraight(target, order) ? "direct_copies" : "peer_copies";
   }
 
   /** How they can travel, once {@linkcode open} was called. */
@@ -264,16 +264,24 @@ export class Redistributor {
   }
 
   /**
-   * As {@linkcode prepare}, of a source on GPUs that is made while it moves; `null`, the same on all ranks, if it has to be
-   * there before: {@linkcode open} was not called, or these ranks have no channels.
+   * As {@linkcode prepare}, of a source on GPUs that is made while it moves, and a target that may be used while it arrives if it
+   * {@linkcode goesStraight} there; `null`, the same on all ranks, if the source has to be there before: {@linkcode open} was not
+   * called, or these ranks have no channels.
    */
-  prepareWhile(making: Making, source: LocalArray, target: LocalArray, order: Order): (() => void) | null {
+  prepareWhile(
+    making: Making,
+    source: LocalArray,
+    target: LocalArray,
+    order: Order,
+    using: Using | null = null,
+  ): (() => void) | null {
     const canMove = this.canMoveWhile(order, dtypeInfo(target.dtype).itemSize);
     const channels = canMove ? this.#deviceChannels() : null;
     if (!channels || this.#runtime.stream!.isCapturing) return null;
     this.#plan.check(source, target);
-    const isDirect = this.#isDirect(target, order);
-    return this.#counted("between GPUs", this.#peers!.prepare(channels, source, target, order, isDirect, making));
+    const isDirect = this.goesStraight(target, order);
+    const move = this.#peers!.prepare(channels, source, target, order, isDirect, making, using);
+    return this.#counted("between GPUs", move);
   }
 
   /** For parts that share memory, from which nothing may be read after it was written to. */
@@ -325,7 +333,7 @@ export class Redistributor {
    * Whether elements go straight to where they shall be: the same on all ranks. What would leave gaps between the rows that it
    * writes over a link, or changes its order, was measured to be faster through slots, where it arrives in one piece.
    */
-  #isDirect(target: LocalArray | null, order: Order): boolean {
+  goesStraight(target: LocalArray | null, order: Order): boolean {
     if (!(target instanceof SymmetricArray) || this.#asked === "peer_copies") return false;
     if (this.#asked === "direct_copies") return true;
     return target.order === order && this.#plan.arrivesWhole;
@@ -364,7 +372,7 @@ export class Redistributor {
     const channels = this.#runtime.stream!.isCapturing ? null : this.#deviceChannels();
     if (channels === undefined) return null;
     if (channels === null) return this.#counted("by NCCL", this.#gpu.prepare(source, target, order));
-    const isDirect = this.#isDirect(target, order);
+    const isDirect = this.goesStraight(target, order);
     return this.#counted("between GPUs", this.#peers!.prepare(channels, source, target, order, isDirect));
   }
 

@@ -90,10 +90,10 @@ interface Operation extends Disposable {
 /**
  * In how many parts elements are transformed while others move, and the least bytes of a part; those of parts after the second
  * one where a rank sends to several others, which take turns with each part and get out of step; whether they go straight to
- * where the next step reads them. Measured on two H200s (bench/results/gpu_fft_h200.json) and on four; tests and benchmarks
+ * where the next step reads them, and in how many parts that then transforms the last of them. Measured on two H200s (bench/results/gpu_fft_h200.json) and on four; tests and benchmarks
  * ask for others.
  */
-export const cutting = { parts: 8, leastBytes: 2 ** 25, leastBytesInTurn: 2 ** 28, lands: true };
+export const cutting = { parts: 8, leastBytes: 2 ** 25, leastBytesInTurn: 2 ** 28, lands: true, uses: 2 };
 
 /**
  * The least bytes of a part in host memory: it is in the caches until it is sent, 4096 x 4096 complex128 on 2 ranks takes an
@@ -146,10 +146,19 @@ interface Prepared {
  */
 const MOST_KEPT_BYTES = 2 ** 16;
 
+/** What is done with each part of what a move brings. */
+type Uses = readonly (() => void)[];
+
 /** A transform and a move that were prepared for an operand, and for a result at some address. */
 interface PreparedBoth {
   readonly source: LocalArray;
   readonly key: string;
+  readonly run: (uses: Uses) => void;
+}
+
+/** Some steps that go part by part, as one. */
+interface Together {
+  readonly steps: number;
   readonly run: () => void;
 }
 
@@ -304,11 +313,13 @@ export class StagedPlan implements FFTEnginePlan {
       steps: [
         ...this.#route.steps.map((step, i) => {
           const [own, cut] = [this.#cutOf(i), i > 0 ? this.#cutOf(i - 1) : null];
+          const use = this.#cutOfUse(i);
+          const arriving = use ? `, in ${use.parts} parts along axis ${use.dimension}, each when it has arrived` : "";
           const meanwhile = cut ? `, in ${cut.parts} parts along axis ${cut.dimension}, ${this.#whenPartsMove}` : "";
-          const transforms = this.#operations[i][own ? "partTransforms" : "transforms"];
+          const transforms = this.#operations[i][own || use ? "partTransforms" : "transforms"];
           const by = new Set(transforms ? Object.values(transforms).flatMap(({ libraries }) => libraries) : []);
           const library = by.size > 0 ? `, by ${[...by].join(" and ")}` : "";
-          return inWords(step, step.kind === "move" ? counted.next().value! : 0) + library + meanwhile;
+          return inWords(step, step.kind === "move" ? counted.next().value! : 0) + library + meanwhile + arriving;
         }),
         ...isCopied ? ["copy into the operand's memory"] : [],
         ...this.#keeps ? ["copy into the result's memory, for which nothing was prepared"] : [],
@@ -386,9 +397,9 @@ export class StagedPlan implements FFTEnginePlan {
     const isFirst = scale !== 1 && this.#scalesFirst;
     const start = isFirst ? this.#startOf(operand) : operand;
     for (let i = 0; i < this.#operations.length; i++) {
-      const both = this.#prepareBoth(i, direction, start, result);
-      runs.push(both ?? this.#prepareStep(i, direction, start, result));
-      if (both !== null) i++;
+      const together = this.#prepareTogether(i, direction, start, result);
+      runs.push(together?.run ?? this.#prepareStep(i, direction, start, result));
+      if (together !== null) i += together.steps - 1;
     }
     const last = this.#operations.length - 1;
     const isCopied = this.#locations[last + 1] !== "result";
@@ -535,30 +546,89 @@ export class StagedPlan implements FFTEnginePlan {
   }
 
   /**
-   * A transform and the move that follows, part by part, so that parts move while others are transformed; null where that is
-   * not possible: the same on all ranks.
+   * A transform and the move that follows, part by part, so that parts move while others are transformed, and on GPUs perhaps
+   * the transform of what has moved; null where that is not possible: the same on all ranks.
    */
-  #prepareBoth(i: number, direction: FFTDirection, operand: LocalArray, result: LocalArray): (() => void) | null {
+  #prepareTogether(i: number, direction: FFTDirection, operand: LocalArray, result: LocalArray): Together | null {
     const [operation, next] = [this.#operations[i], this.#operations[i + 1]];
     const cut = this.#cutOf(i);
     if (cut === null) return null;
     const [source, target] = this.#endsOf(i, operand, result);
     const [, end] = this.#endsOf(i + 1, operand, result);
-    if (this.#runtime.stream === null) return this.#prepareOnHost(i, direction, source, target, end, cut);
+    if (this.#runtime.stream === null) {
+      const run = this.#prepareOnHost(i, direction, source, target, end, cut);
+      return run && { steps: 2, run };
+    }
+    const cutOfUse = this.#cutOfUse(i + 2);
+    const uses = cutOfUse === null ? [] : this.#prepareUses(i + 2, cutOfUse, direction, operand, result);
+    const steps = cutOfUse === null ? 2 : 3;
     const { dimension, parts } = cut;
     const known = this.#both[direction][i];
     const key = `${target.address} ${end.address}`;
-    if (known?.source === source && known.key === key) return known.run;
+    if (known?.source === source && known.key === key) return { steps, run: () => known.run(uses) };
     const runs: (() => void)[] = [];
     for (const [start, length] of partsOf(source.shape[dimension], parts)) {
       const part = (array: LocalArray) => partAlong(array, dimension, start, length);
       runs.push(operation.partTransforms![direction].prepare(part(source), part(target)));
     }
     const making = { dimension, parts, make: (part: number) => runs[part]?.() };
-    const run = next.move!.prepareWhile(making, target, end, this.#order);
+    let now: Uses = [];
+    const using = cutOfUse && { ...cutOfUse, use: (part: number) => now[part]?.() };
+    const move = next.move!.prepareWhile(making, target, end, this.#order, using);
+    if (move === null) return null;
+    const run = (uses: Uses) => {
+      now = uses;
+      move();
+      now = [];
+    };
     // It knows addresses only, but for the operand. Where results lie in the same memory again, it serves again.
-    if (run !== null && typeof this.#locations[i + 1] === "number") this.#both[direction][i] = { source, key, run };
-    return run;
+    if (typeof this.#locations[i + 1] === "number") this.#both[direction][i] = { source, key, run };
+    return { steps, run: () => run(uses) };
+  }
+
+  /** The transform of each part of what a move brings. */
+  #prepareUses(
+    i: number,
+    { dimension, parts }: Cut,
+    direction: FFTDirection,
+    operand: LocalArray,
+    result: LocalArray,
+  ): Uses {
+    const [source, target] = this.#endsOf(i, operand, result);
+    return partsOf(source.shape[dimension], parts).map(([start, length]) =>
+      this.#operations[i].partTransforms![direction].prepare(
+        partAlong(source, dimension, start, length),
+        partAlong(target, dimension, start, length),
+      )
+    );
+  }
+
+  /**
+   * Along which dimension what a move brings straight into place is transformed as it arrives, and in how many parts; null if
+   * along none: the same on all ranks.
+   */
+  #cutOfUse(i: number): Cut | null {
+    const [before, move, operation] = [i - 2, i - 1, i].map((at) => this.#operations[at]);
+    const [cut, landing] = [before && this.#cutOf(i - 2), this.#landings?.get(i)];
+    if (!cut || !landing || this.#runtime.stream === null || operation?.step.kind !== "transform") return null;
+    const { axes, from, to, isTransposed } = operation.step;
+    if (isTransposed || this.#cutOf(i) !== null || !move.move!.goesStraight(landing, this.#order)) return null;
+    // What still travels must not lie where results do.
+    if (this.#memoryAt(i - 1) === this.#memoryAt(i + 1)) return null;
+    const shape = from.globalShape!;
+    const bytes = byteLengthOf(shape, move.target) / from.size!;
+    if (cutting.uses < 2 || bytes / cut.parts / cutting.uses < cutting.leastBytes) return null;
+    const ranges = (parts: Parts) =>
+      Array.from({ length: parts.size! }, (_, rank) => parts.ranges(rank).map(countOf)).filter((counts) =>
+        !counts.includes(0)
+      );
+    const isFree = (dimension: number) =>
+      dimension !== cut.dimension && to.globalShape![dimension] === shape[dimension] &&
+      ranges(move.step.from).every((counts) => counts[dimension] === shape[dimension]) &&
+      ranges(from).every((counts) => counts[dimension] >= cutting.uses);
+    const dimensions = this.#inOneCall(shape, axes).filter(isFree);
+    const dimension = this.#order === "C" ? dimensions[0] : dimensions.at(-1);
+    return dimension === undefined ? null : { dimension, parts: cutting.uses };
   }
 
   /** The same in host memory, where what does not depend on the result is kept. */
@@ -603,14 +673,11 @@ export class StagedPlan implements FFTEnginePlan {
     const [{ step, target }, next] = [this.#operations[i], this.#operations[i + 1]];
     if (step.kind !== "transform" || step.isTransposed || !next?.move) return null;
     if (!next.move.canMoveWhile(this.#order, dtypeInfo(target).itemSize)) return null;
-    const memoryAt = (value: number) =>
-      this.#landings?.get(value) ??
-        (this.#inplace && this.#locations[value] === "operand" ? "result" : this.#locations[value]);
     const isOnHost = this.#runtime.stream === null;
     // Others write into it, and take it to be dense.
     if (isOnHost && this.#inplace && typeof this.#locations[i + 2] === "string") return null;
     // What arrives must not lie where something is still to be transformed.
-    if (memoryAt(i) === memoryAt(i + 2)) return null;
+    if (this.#memoryAt(i) === this.#memoryAt(i + 2)) return null;
     const { axes, from, to } = step;
     const shape = to.globalShape!;
     const bytes = byteLengthOf(shape, target) / to.size!;
@@ -620,19 +687,31 @@ export class StagedPlan implements FFTEnginePlan {
       const counts = Array.from({ length: to.size! }, (_, rank) => next.step.to.ranges(rank).map(countOf));
       return counts.every((list) => list.includes(0) || list[dimension] === shape[dimension]);
     };
-    // Around a part nothing is looped over, which would take a call of the library each time.
-    const isOutermost = (dimension: number) => {
+    const dimensions = this.#inOneCall(shape, axes).filter((d) => from.globalShape![d] === shape[d] && isWhole(d));
+    const dimension = this.#order === "C" ? dimensions[0] : dimensions.at(-1);
+    return dimension === undefined ? null : { dimension, parts };
+  }
+
+  /**
+   * The dimensions that are not transformed along which parts can be transformed in one call: around them nothing is looped
+   * over.
+   */
+  #inOneCall(shape: readonly number[], axes: readonly number[]): number[] {
+    const isOnHost = this.#runtime.stream === null;
+    return [...shape.keys()].filter((dimension) => {
+      if (axes.includes(dimension) || shape[dimension] <= 1) return false;
       const around = [...shape.keys()].filter((d) =>
         shape[d] > 1 && (this.#order === "C" ? d < dimension : d > dimension)
       );
       // From process to process go long pieces.
       return around.length === 0 || !isOnHost && around.length === axes.length && around.every((d) => axes.includes(d));
-    };
-    const dimensions = [...shape.keys()].filter((d) =>
-      !axes.includes(d) && shape[d] > 1 && from.globalShape![d] === shape[d] && isWhole(d) && isOutermost(d)
-    );
-    const dimension = this.#order === "C" ? dimensions[0] : dimensions.at(-1);
-    return dimension === undefined ? null : { dimension, parts };
+    });
+  }
+
+  /** The memory in which elements lie between steps. */
+  #memoryAt(value: number): SymmetricArray | Location {
+    return this.#landings?.get(value) ??
+      (this.#inplace && this.#locations[value] === "operand" ? "result" : this.#locations[value]);
   }
 
   /** Where a step reads and writes. */
