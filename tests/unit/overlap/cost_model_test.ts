@@ -9,6 +9,7 @@ import {
   predictTiles,
   propose,
   type Rates,
+  tileSpeed,
 } from "../../../src/overlap/cost_model.ts";
 import { TILE_SHAPES } from "../../../src/overlap/executors/tile/configuration.ts";
 import { partitionOf } from "../../../src/overlap/partition.ts";
@@ -88,6 +89,15 @@ Deno.test("tiles come in waves of as many as there are clusters, and wait for pa
   const late = predictTiles(problem, { shape }, 2, { ...rates, link: 512 * 64 * 2 / 10 });
   assertEquals(durationOf(late), 12);
   assert(late.some(({ kind, start, end }) => kind === "wait" && start === 2 && end === 10));
+});
+
+Deno.test("tiles between the shapes in use are as fast as these on either side, in proportion", () => {
+  const rates = { tiles: { wide: 1, roomy: 0.7, medium: 0.8, narrow: 0.5, flat: 0.4 } };
+  for (const name of ["wide", "roomy", "medium", "narrow", "flat"] as const) {
+    assertEquals(tileSpeed(TILE_SHAPES[name], rates), rates.tiles[name]);
+  }
+  assertAlmostEquals(tileSpeed({ ...TILE_SHAPES.wide, columns: 224 }, rates), 0.9);
+  assertAlmostEquals(tileSpeed({ ...TILE_SHAPES.medium, columns: 144 }, rates), 0.575);
 });
 
 Deno.test("a few candidates of either grain are proposed, the fastest first", () => {

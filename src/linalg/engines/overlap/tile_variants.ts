@@ -38,7 +38,8 @@ const ORDERS: Readonly<Record<string, Partial<TileVariant>>> = {
   ", hybrid in 4 panels": { panels: 4 },
   // Sums that go to all ranks are pushed as well, once there is much of them.
   ", hybrid both ways": { panels: 4, rectangles: 8 },
-  // Parts of a factor in pieces along k: the first one is there sooner, which matters where there is one wave of tiles.
+  // Parts of a factor in pieces along k: the first one is there sooner, which matters where a part has few waves of tiles.
+  ", in 2 pieces": { pieces: 2 },
   ", in 4 pieces": { pieces: 4 },
   ", exchange": { isExchange: true },
 };
@@ -91,12 +92,15 @@ function usualGather(extents: Extents): string {
   const { m, n, size } = extents;
   if (arePartsFlat(extents)) return "flat";
   if (size === 2 && m <= 512) return "narrow, in 4 pieces";
+  const tiles = Math.ceil(m / 256) * Math.ceil(n / size / 256);
   // With few large tiles those of the last part, which all begin when it is here, leave most clusters with nothing to do.
-  const hasFewTiles = size > 2 && Math.ceil(m / 256) * Math.ceil(n / size / 256) <= 2 * CLUSTERS;
-  if (isSmall(extents) || hasFewTiles) return "narrow";
+  const isFew = size > 2 && tiles <= 2 * CLUSTERS;
+  if (isFew && isSmall(extents)) return "flat";
+  const pieces = size > 2 && tiles <= 2 * CLUSTERS * size ? ", in 2 pieces" : "";
+  if (isFew || isSmall(extents)) return `narrow${pieces}`;
   if (n / size >= 12_288) return "roomy";
   const between = shapeBetween(extents);
-  return between !== null && between.gain >= LEAST_GAIN ? between.name : "wide";
+  return (between !== null && between.gain >= LEAST_GAIN ? between.name : "wide") + pieces;
 }
 
 /** What tiles of another width have to win by the count of waves to be taken unmeasured. */

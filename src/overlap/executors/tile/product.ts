@@ -6,6 +6,7 @@
  */
 import { checkCudaDriver, CuStreamWriteValueFlags, openCudaDriver } from "../../../../ffi/cuda/driver.ts";
 import { ShapeError } from "../../../errors.ts";
+import type { Device } from "../../../gpu/device.ts";
 import { clearOnDevice, copyFromDevice, copyOnDevice, copyPlaneOnDevice, copyToDevice } from "../../../memory/copy.ts";
 import { DeviceBuffer } from "../../../memory/device_buffer.ts";
 import { Event } from "../../../gpu/event.ts";
@@ -171,6 +172,23 @@ function gatheredPart(
   return isSplitInSequence(problem) ? { inner: end - start, outer: k } : { inner: k, outer: end - start };
 }
 
+/**
+ * What pushes a part to the other ranks: a copy follows the one before at once, since who tells that one is there is another
+ * stream.
+ */
+interface Pushing {
+  readonly stream: Stream;
+  readonly notices: Stream;
+  readonly begun: Event;
+  readonly passed: Event;
+  readonly ended: Event;
+}
+
+function makePushing(device: Device): Pushing {
+  const [stream, notices] = ["copies", "notices"].map((name) => new Stream(device, { name }));
+  return { stream, notices, begun: new Event(), passed: new Event(), ended: new Event() };
+}
+
 /** The layout of the memory that all ranks address: the same on all of them. */
 export function exchangeLayout(problem: TileProblem, variant: TileVariant): ExchangeLayout {
   const { kind, size } = problem;
@@ -271,7 +289,7 @@ export class TileProduct extends GpuProduct implements Disposable {
   readonly #lists: readonly bigint[];
   protected override readonly patience: Patience;
   protected override readonly order: RunOrder;
-  readonly #copies: { stream: Stream; begun: Event; ended: Event } | null;
+  readonly #copies: Pushing | null;
   readonly #panels: Panels | null;
   readonly #prepared = new Map<string, Prepared>();
   readonly #stamps: bigint;
@@ -325,9 +343,7 @@ export class TileProduct extends GpuProduct implements Disposable {
       ? null
       : new Panels(stream, problem, variant, panel, this.#layout.dataBytes, (peer) => this.#destinationAt(peer));
     this.patience = new Patience(stream, problem.rank, options.patienceSeconds);
-    this.#copies = kind === "gather"
-      ? { stream: new Stream(stream.device, { name: "copies" }), begun: new Event(), ended: new Event() }
-      : null;
+    this.#copies = kind === "gather" ? makePushing(stream.device) : null;
   }
 
   /**
@@ -397,9 +413,7 @@ export class TileProduct extends GpuProduct implements Disposable {
     this.#memory.free();
     this.patience[Symbol.dispose]();
     this.order[Symbol.dispose]();
-    this.#copies?.begun[Symbol.dispose]();
-    this.#copies?.ended[Symbol.dispose]();
-    this.#copies?.stream[Symbol.dispose]();
+    for (const one of Object.values(this.#copies ?? {})) one[Symbol.dispose]();
   }
 
   #prepareFor(operands: TileOperands): Prepared {
@@ -657,7 +671,8 @@ export class TileProduct extends GpuProduct implements Disposable {
   /** Send this rank's part to the others, to the one first that needs it first. */
   #push(own: DeviceMatrix, call: number, on: Stream): void {
     const { rank, size } = this.problem;
-    const { stream, begun, ended } = this.#copies!;
+    const { stream, notices, begun, passed, ended } = this.#copies!;
+    const teller = size === 2 && this.#pieces.length === 1 ? stream : notices;
     const { inner, outer } = gatheredPart(this.problem, partsOf(this.problem)[rank]);
     const itemSize = factorBytes(this.problem);
     const pitch = padded(inner, itemSize) * itemSize;
@@ -686,12 +701,16 @@ export class TileProduct extends GpuProduct implements Disposable {
         };
         this.#put(stream, { lane: 1, kind: "copy", label: `its part to rank ${peer}` }, copy);
         const here = (call - 1) * this.#pieces.length + piece + 1;
+        if (teller !== stream) {
+          passed.record(stream);
+          teller.wait(passed);
+        }
         checkCudaDriver(
-          cuStreamWriteValue32(stream.handle, flag, here >>> 0, CuStreamWriteValueFlags.DEFAULT),
+          cuStreamWriteValue32(teller.handle, flag, here >>> 0, CuStreamWriteValueFlags.DEFAULT),
           "cuStreamWriteValue32",
         );
       });
     }
-    ended.record(stream);
+    ended.record(teller);
   }
 }

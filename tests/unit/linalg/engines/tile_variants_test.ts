@@ -36,9 +36,38 @@ Deno.test("a name stands for tiles and the way through them", () => {
   assertEquals(variantNamed("wide"), { name: "wide", shape: "wide", variant: { shape: TILE_SHAPES.wide } });
   assertEquals(variantNamed("roomy, peers first").variant, { shape: TILE_SHAPES.roomy, lead: Infinity });
   assertEquals(variantNamed("flat, exchange").variant, { shape: TILE_SHAPES.flat, isExchange: true });
-  for (const name of ["", "large", "wide, backwards", "toString"]) {
+  assertEquals(variantNamed("wide 232, in 2 pieces").variant, {
+    shape: { ...TILE_SHAPES.wide, columns: 232 },
+    pieces: 2,
+  });
+  for (
+    const name of [
+      "",
+      "large",
+      "wide, backwards",
+      "toString",
+      "wide 100",
+      "wide 256",
+      "narrow 120",
+      "wide 2.5",
+      "wide ",
+    ]
+  ) {
     assertThrows(() => variantNamed(name), RangeError, `There is no variant "${name}" of tile kernels.`);
   }
+});
+
+Deno.test("tiles of another width are picked where they leave less of the last wave idle, and pieces where parts are short", () => {
+  const pick = (m: number, n: number, size: number, split: "rows" | "columns" = "rows") =>
+    usualVariant("gather", { m, n, k: 4096, size, split });
+  // 352 tiles of 256 columns on 66 clusters take 6 waves, 384 of 232 as many; each is a tenth shorter.
+  assertEquals(pick(8192, 4 * 2752, 4), "wide 232, in 2 pieces");
+  assertEquals(pick(8192, 4 * 2752, 4, "columns"), "wide 232, in 2 pieces");
+  // 256 tiles are 3.9 waves.
+  assertEquals(pick(8192, 4 * 2048, 4), "wide, in 2 pieces");
+  // Parts of more than two waves.
+  assertEquals(pick(8192, 4 * 7168, 4), "wide");
+  assertEquals(pick(8192, 2 * 5504, 2), "wide");
 });
 
 Deno.test("what is worth measuring are a few variants that there are, the usual one first, each once", () => {
