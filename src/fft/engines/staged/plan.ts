@@ -90,8 +90,8 @@ interface Operation extends Disposable {
 /**
  * In how many parts elements are transformed while others move, and the least bytes of a part; those of parts after the second
  * one where a rank sends to several others, which take turns with each part and get out of step; whether they go straight to
- * where the next step reads them, and in how many parts that then transforms the last of them. Measured on two H200s (bench/results/gpu_fft_h200.json) and on four; tests and benchmarks
- * ask for others.
+ * where the next step reads them, and in how many parts that then transforms the last of them. Measured on two and four H200s
+ * (bench/results/gpu_fft_h200.json, gpu_fft_4_h200.json); tests and benchmarks ask for others.
  */
 export const cutting = { parts: 8, leastBytes: 2 ** 25, leastBytesInTurn: 2 ** 28, lands: true, uses: 2 };
 
@@ -191,6 +191,8 @@ export class StagedPlan implements FFTEnginePlan {
   readonly #both: Record<FFTDirection, Record<number, PreparedBoth | null>> = { forward: {}, inverse: {} };
   /** How steps go part by part, as far as that was asked. */
   readonly #cuts: (Cut | null)[] = [];
+  /** How steps are done with what arrives for them, as far as that was asked. */
+  readonly #cutsOfUse: (Cut | null)[] = [];
   readonly #made: Record<FFTDirection, Record<number, PreparedParts>> = { forward: {}, inverse: {} };
   readonly #inplace: boolean;
   readonly #scalesFirst: boolean;
@@ -433,7 +435,7 @@ export class StagedPlan implements FFTEnginePlan {
     this.#cuts.length = 0;
     this.#landings ??= this.#mayLand && cutting.lands ? this.#makeLandings() : new Map();
     // What was a guess before is known now.
-    this.#cuts.length = 0;
+    this.#cuts.length = this.#cutsOfUse.length = 0;
   }
 
   /** See {@linkcode FFTEnginePlan}. */
@@ -608,6 +610,11 @@ export class StagedPlan implements FFTEnginePlan {
    * along none: the same on all ranks.
    */
   #cutOfUse(i: number): Cut | null {
+    const known = this.#cutsOfUse[i];
+    return known !== undefined ? known : this.#cutsOfUse[i] = this.#findCutOfUse(i);
+  }
+
+  #findCutOfUse(i: number): Cut | null {
     const [before, move, operation] = [i - 2, i - 1, i].map((at) => this.#operations[at]);
     const [cut, landing] = [before && this.#cutOf(i - 2), this.#landings?.get(i)];
     if (!cut || !landing || this.#runtime.stream === null || operation?.step.kind !== "transform") return null;
