@@ -27,6 +27,15 @@ mockTest("arrays on mock GPUs behave as on CPUs", async (environment) => {
   }
 }, "none");
 
+mockTest("parts that move between three mock GPUs, in step with each other", async (environment) => {
+  const path = fileURLToPath(new URL("../gpu/fft_test.ts", import.meta.url));
+  const { code, output } = await runJob(mpi, 3, ["test", "-A", "--no-check", "--filter", "parts that move", path], {
+    seconds: 240,
+    environment: { ...environment, MOCK_GPUS: "3" },
+  });
+  assertEquals([code, output.match(/ok \| 1 passed/g)?.length], [0, 3], output);
+}, "none");
+
 mockTest("more ranks than GPUs are refused, with what to do", async (environment) => {
   const script = fileURLToPath(new URL("../faults/fixtures/alone.ts", import.meta.url));
   const run = (ranks: number, extra: Record<string, string> = {}) =>
