@@ -97,11 +97,15 @@ function usualGather(extents: Extents): string {
   // With few large tiles those of the last part, which all begin when it is here, leave most clusters with nothing to do.
   const isFew = size > 2 && tiles <= 2 * CLUSTERS;
   if (isFew && isSmall(extents)) return "flat";
-  const pieces = size > 2 && tiles <= 2 * CLUSTERS * size ? ", in 2 pieces" : "";
-  if (isFew || isSmall(extents)) return `narrow${pieces}`;
+  const pieces = size > 2 ? ", in 2 pieces" : "";
+  // A part of one wave at most: the next wave would begin when all of the next part is here.
+  const isShort = tiles <= CLUSTERS * size;
+  if (isFew || isSmall(extents)) return isShort ? `narrow${pieces}` : "narrow";
   if (n / size >= 12_288) return "roomy";
   const between = shapeBetween(extents);
-  return (between !== null && between.gain >= LEAST_GAIN ? between.name : "wide") + pieces;
+  // Waves that are all full leave no time to wait for a part.
+  if (between !== null && between.gain >= LEAST_GAIN) return between.name + pieces;
+  return isShort ? `wide${pieces}` : "wide";
 }
 
 /** What tiles of another width have to win to be taken unmeasured. */

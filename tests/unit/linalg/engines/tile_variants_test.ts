@@ -65,7 +65,8 @@ Deno.test("tiles of another width are picked where they leave less of the last w
   assertEquals(pick(8192, 4 * 2752, 4, "columns"), "wide 232, in 2 pieces");
   // 256 tiles are 3.9 waves.
   assertEquals(pick(8192, 4 * 2048, 4), "wide, in 2 pieces");
-  // Parts of more than two waves.
+  // Parts of more than a wave.
+  assertEquals(pick(8192, 4 * 2560, 4), "wide");
   assertEquals(pick(8192, 4 * 7168, 4), "wide");
   assertEquals(pick(8192, 2 * 5504, 2), "wide");
 });
