@@ -162,9 +162,19 @@ function testFiles(folder: string): string[] {
   return found.sort();
 }
 
-/** Test files, the largest first: as a rule they take longest, and would else go on alone when all others are done. */
-function largestFirst(files: readonly string[]): string[] {
-  const sizes = new Map(files.map((file) => [file, Deno.statSync(join(root(), file)).size]));
+/** Tests that wait for long, small as their files are. */
+const patientTests = /\/(unseen|untold)_waits_test\.ts$/;
+
+/**
+ * Test files, the longest first, which would else go on alone when all others are done: those that wait, then the
+ * largest, as a rule.
+ */
+function longestFirst(files: readonly string[]): string[] {
+  const sizes = new Map(
+    files.map((
+      file,
+    ) => [file, patientTests.test(file) ? Number.MAX_SAFE_INTEGER : Deno.statSync(join(root(), file)).size]),
+  );
   return files.toSorted((one, other) => sizes.get(other)! - sizes.get(one)!);
 }
 
@@ -187,7 +197,7 @@ async function runPlain(
         "--reporter=tap",
         preload,
         ...flags,
-        ...atOnce > 1 ? largestFirst(files) : files,
+        ...atOnce > 1 ? longestFirst(files) : files,
       ],
       seconds,
       { DENO_JOBS: String(atOnce) },
