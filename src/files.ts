@@ -52,7 +52,7 @@ import "../ffi/mpi/open_mpi.ts";
 import "../ffi/mpi/presence.ts";
 import "../ffi/mpi/presence_page.ts";
 import "../ffi/mpi/segment_folder.ts";
-import "../ffi/mpi/shared_names.ts";
+import "../ffi/mpi/mpich_names.ts";
 import "../ffi/mpi/standard_abi.ts";
 import "../ffi/mpi/waits.ts";
 import "../ffi/mpi/without_mpi.ts";

@@ -11,7 +11,7 @@ import { LAST_WORDS, writeImmediately } from "../process.ts";
 import { abortRequest, hydraSocket } from "./hydra.ts";
 import { launcher } from "./launcher.ts";
 import { joinedPresence } from "./presence.ts";
-import { removeSharedNames, SHARED_NAMES } from "./shared_names.ts";
+import { MPICH_NAMES, removeMpichNames } from "./mpich_names.ts";
 
 /** What the launcher and the command want to know of this rank's end. */
 export interface LastWords {
@@ -90,11 +90,11 @@ export function withdrawWords(): void {
 }
 
 /** What {@linkcode endAtOnce} needs of the C library. */
-export const END_AT_ONCE = { ...LAST_WORDS, ...SHARED_NAMES } as const;
+export const END_AT_ONCE = { ...LAST_WORDS, ...MPICH_NAMES } as const;
 
 /**
  * Write a line to standard error, unless it is empty, and end the job with this exit code, from any thread, also while
- * another one waits in MPI. Sees nothing of this module but `removeSharedNames`, so that it can run in a thread of its own.
+ * another one waits in MPI. Sees nothing of this module but `removeMpichNames`, so that it can run in a thread of its own.
  */
 export function endAtOnce(
   code: number,
@@ -114,7 +114,7 @@ export function endAtOnce(
     write(file, bytes, BigInt(bytes.length));
   };
   writeText(standardError, line === "" ? words : `${line}\n${words}`);
-  removeSharedNames(libc, others);
+  removeMpichNames(libc, others);
   if (socket > 0) {
     pause(readMilliseconds);
     writeText(socket, request);

@@ -22,25 +22,31 @@ const nameOfSession = /^(?:ompi|prted)\.(\d+)$/;
 /** Names of the memory that ranks share while they run: of Open MPI 5 and 4, of MPICH, and of UCX, which MPICH uses. */
 const nameOfMpi = /^(sm|vader)_segment\.|^mpich_(shm|vci)_|^mpich_shar_tmp|^ucx_shm_posix_/;
 
+/** Names of what MPICH 5's launcher has for ranks that start, and has open meanwhile. */
+const nameOfTopology = /^hydra_hwloc_xmlfile_\w+$/;
+
 /**
  * What nobody has for as long was left by a job that was not started by a command, or whose command was killed. Ranks find
  * each other's memory by its name while they start: a job that is hidden from us works on without it.
  */
 const abandonedMilliseconds = 60_000;
 
-/** Remove what earlier jobs have left; shared memory is in a folder. */
-export function removeAbandonedFiles(shared = "/dev/shm"): void {
-  removeNamesOfDead(shared, 0);
-  removeUnused(shared, 0, Date.now() - abandonedMilliseconds);
+/** The folders of shared memory, and of the files of MPICH's launcher. */
+const usual = { shared: "/dev/shm", temporary: "/tmp" };
+
+/** Remove what earlier jobs have left. */
+export function removeAbandonedFiles(folders = usual): void {
+  removeNamesOfDead(folders.shared, 0);
+  removeUnused(folders, 0, Date.now() - abandonedMilliseconds);
 }
 
 /**
  * Remove what a job has left that began at this time, in milliseconds since 1970: MPI itself leaves the memory of killed
  * ranks. What is in use is looked at again for half a second: launchers may end before the ranks that they have killed.
  */
-export async function removeFilesOfDead(since: number, shared = "/dev/shm"): Promise<void> {
+export async function removeFilesOfDead(since: number, folders = usual): Promise<void> {
   for (let look = 0; look < 6; look++) {
-    const isMore = [removeNamesOfDead(shared, since), removeUnused(shared, since, Infinity)];
+    const isMore = [removeNamesOfDead(folders.shared, since), removeUnused(folders, since, Infinity)];
     if (!isMore.includes(true)) return;
     await new Promise((resolve) => setTimeout(resolve, 100));
   }
@@ -61,11 +67,13 @@ function isAlive(process: string): boolean {
 }
 
 /**
- * Remove MPI's memory of a time that no process has; returns whether there is more. Memory that others are about to use is
+ * Remove MPI's memory, and files, of a time that no process has; returns whether there is more. Memory that others are about to use is
  * open or mapped in the process that made it, which is looked at after the name was read.
  */
-function removeUnused(shared: string, from: number, to: number): boolean {
-  const left = new Set(own(shared, nameOfMpi, from, to).keys());
+function removeUnused({ shared, temporary }: typeof usual, from: number, to: number): boolean {
+  const left = new Set(
+    [...own(shared, nameOfMpi, from, to), ...own(temporary, nameOfTopology, from, to)].map(([path]) => path),
+  );
   const count = left.size;
   if (count === 0) return false;
   for (const process of names("/proc").filter((name) => /^\d+$/.test(name))) {

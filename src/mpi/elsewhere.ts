@@ -10,7 +10,7 @@
 import { addressOf } from "../../ffi/memory.ts";
 import { END_AT_ONCE, endAtOnce, lastWords } from "../../ffi/mpi/last_words.ts";
 import { describeLine, describePlace } from "../../ffi/mpi/presence_page.ts";
-import { removeSharedNames } from "../../ffi/mpi/shared_names.ts";
+import { removeMpichNames } from "../../ffi/mpi/mpich_names.ts";
 import { namesOfFunctions, ownTurns } from "../../ffi/mpi/waits.ts";
 import { COPY } from "../../ffi/process.ts";
 import { startThread } from "../../ffi/thread.ts";
@@ -71,7 +71,7 @@ function startWatching(news: Int32Array<ArrayBuffer>): () => void {
     lastWords: lastWords(1, "it waited for a rank of another machine that has left"),
     names: namesOfFunctions(),
   };
-  startThread(watchElsewhere, [endAtOnce, removeSharedNames, awaitedAmong, describePlace, describeLine], state, {
+  startThread(watchElsewhere, [endAtOnce, removeMpichNames, awaitedAmong, describePlace, describeLine], state, {
     ...END_AT_ONCE,
     ...COPY,
   });

@@ -29,7 +29,7 @@ import {
 import { joinedPresence, joinPresence, joinPresenceAt, type Presence, presenceAlone } from "../../ffi/mpi/presence.ts";
 import { PRESENT } from "../../ffi/mpi/presence_page.ts";
 import { makeSegmentFolder, SEGMENT_SETTINGS } from "../../ffi/mpi/segment_folder.ts";
-import { removeSharedNames, SHARED_NAMES } from "../../ffi/mpi/shared_names.ts";
+import { MPICH_NAMES, removeMpichNames } from "../../ffi/mpi/mpich_names.ts";
 import { publishWaits } from "../../ffi/mpi/waits.ts";
 import { libcFunctions } from "../../ffi/memory.ts";
 import { taskCommand } from "../../ffi/task_command.ts";
@@ -142,7 +142,7 @@ function start(): Mpi {
       announceWaits(mpi, presence);
       if (!presence.isSeen) presence.atNextWait = () => lookOn(presence, "call");
     }
-    if (presence?.countStart() && mpi.vendor === "mpich") removeSharedNames(libcFunctions(SHARED_NAMES));
+    if (presence?.countStart() && mpi.vendor === "mpich") removeMpichNames(libcFunctions(MPICH_NAMES));
     globalThis.addEventListener("unload", endWithProcess);
   } else refuseOtherThread(mpi);
   for (const communicator of [constants.world, constants.self]) {
@@ -332,7 +332,7 @@ function processCode(code: number): number {
 function abort(code: number): never {
   const pause = (milliseconds: number) => Atomics.wait(new Int32Array(new SharedArrayBuffer(4)), 0, 0, milliseconds);
   withdrawWords();
-  removeSharedNames(libcFunctions(SHARED_NAMES), joinedPresence()?.otherProcesses());
+  removeMpichNames(libcFunctions(MPICH_NAMES), joinedPresence()?.otherProcesses());
   pause(LAST_WORDS_MILLISECONDS);
   const { symbols, constants } = openMpi();
   symbols.MPI_Abort(constants.world, code);

@@ -11,7 +11,7 @@
 import { awaited, type AwaitingWatcher, endAwaiting, watchAwaiting } from "../../ffi/awaiting.ts";
 import { END_AT_ONCE, endAtOnce, lastWords } from "../../ffi/mpi/last_words.ts";
 import { describeLine, describePlace } from "../../ffi/mpi/presence_page.ts";
-import { removeSharedNames } from "../../ffi/mpi/shared_names.ts";
+import { removeMpichNames } from "../../ffi/mpi/mpich_names.ts";
 import { namesOfFunctions } from "../../ffi/mpi/waits.ts";
 import { COPY } from "../../ffi/process.ts";
 import { startThread } from "../../ffi/thread.ts";
@@ -73,7 +73,7 @@ export function startWatchdog(rank: number, timeoutSeconds: number): void {
   counters[2] = milliseconds;
   startThread(
     watchForEver,
-    [endAtOnce, removeSharedNames, describeRanks, describeElsewhere, describePlace, describeLine],
+    [endAtOnce, removeMpichNames, describeRanks, describeElsewhere, describePlace, describeLine],
     watched,
     {
       ...END_AT_ONCE,

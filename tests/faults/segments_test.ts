@@ -1,4 +1,7 @@
-/** Open MPI's jobs that run at the same time do not share memory, though names of it may be the same; none outlives a job. */
+/**
+ * Open MPI's jobs that run at the same time do not share memory, though names of it may be the same; none outlives a job, nor
+ * does what MPICH's launcher has for ranks that start.
+ */
 import { assert, assertEquals, assertNotEquals } from "@std/assert";
 import { fileURLToPath } from "node:url";
 import { mpiInstallations, runJob, testUnderEveryMpi } from "../mpi_installations.ts";
@@ -27,6 +30,8 @@ for (const killed of ["one", "all"]) {
     const { code, output, left } = await runJob(mpi, 3, ["run", "-A", script, killed]);
     assertNotEquals(code, 0, output);
     assertEquals(output.match(/^rank \d of process/gm)?.length, 3, output);
+    const files = Array.from(output.matchAll(/^the launcher has (.*)$/gm), ([, file]) => file.includes(" (deleted)"));
+    assertEquals(files, mpi.family === "mpich" && mpi.release === 5 ? [true, true, true] : [], output);
     assertEquals(left, []);
   });
 }

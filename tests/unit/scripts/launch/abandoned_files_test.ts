@@ -38,20 +38,24 @@ Deno.test("removeAbandonedFiles() removes memory of processes that are no more, 
     "not_of_mpi.1": used,
     mpich_shar_tmpB1: fresh,
     "vader_segment.1": fresh,
+    hydra_hwloc_xmlfile_A1: gone,
+    hydra_hwloc_xmlfile_B1: fresh,
   });
   using _open = Deno.openSync(`${folder.path}/mpich_shm_1`);
-  removeAbandonedFiles(folder.path);
+  removeAbandonedFiles({ shared: folder.path, temporary: folder.path });
   assertEquals(folder.left(), [
     ...[`distmath.${me}.1`, `distmath_sm.${me}.1`, `__KMP_REGISTERED_LIB_${me}_0`, "mpich_shm_1", "not_of_mpi.1"],
-    ...["mpich_shar_tmpB1", "vader_segment.1"],
+    ...["mpich_shar_tmpB1", "vader_segment.1", "hydra_hwloc_xmlfile_B1"],
   ]);
 });
 
 Deno.test("removeFilesOfDead() removes what nobody has, and is younger than the job", async () => {
-  using folder = folderOf({ mpich_shar_tmpA1: 0, "sm_segment.1": 1e6, [`distmath.${nobody}.1`]: 0, mpich_vci_1: 0 });
+  const left = { "sm_segment.1": 1e6, mpich_vci_1: 0, hydra_hwloc_xmlfile_A1: 0 };
+  using folder = folderOf({ mpich_shar_tmpA1: 0, hydra_hwloc_xmlfile_B1: 0, [`distmath.${nobody}.1`]: 0, ...left });
   using _open = Deno.openSync(`${folder.path}/mpich_vci_1`);
-  await removeFilesOfDead(Date.now() - 1000, folder.path);
-  assertEquals(folder.left(), ["sm_segment.1", "mpich_vci_1"]);
+  using _openToo = Deno.openSync(`${folder.path}/hydra_hwloc_xmlfile_A1`);
+  await removeFilesOfDead(Date.now() - 1000, { shared: folder.path, temporary: folder.path });
+  assertEquals(folder.left(), Object.keys(left));
 });
 
 Deno.test("what a process of another container holds stays, though its number is nobody's here", async () => {
@@ -59,7 +63,7 @@ Deno.test("what a process of another container holds stays, though its number is
   using folder = folderOf({ [held]: 0, [`distmath_sm.${nobody}.1`]: 0 });
   using file = Deno.openSync(`${folder.path}/${held}`);
   file.lockSync(true);
-  await removeFilesOfDead(Date.now() - 1000, folder.path);
+  await removeFilesOfDead(Date.now() - 1000, { shared: folder.path, temporary: folder.path });
   assertEquals(folder.left(), [held]);
 });
 
