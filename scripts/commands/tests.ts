@@ -163,7 +163,7 @@ function testFiles(folder: string): string[] {
 }
 
 /** Tests that wait for long, small as their files are. */
-const patientTests = /\/(unseen|untold)_waits_test\.ts$/;
+const patientTests = /\/(unseen_waits|untold_waits|time_limits)_test\.ts$/;
 
 /**
  * Test files, the longest first, which would else go on alone when all others are done: those that wait, then the
