@@ -170,12 +170,9 @@ const patientTests = /\/(unseen_waits|untold_waits|time_limits)_test\.ts$/;
  * largest, as a rule.
  */
 function longestFirst(files: readonly string[]): string[] {
-  const sizes = new Map(
-    files.map((
-      file,
-    ) => [file, patientTests.test(file) ? Number.MAX_SAFE_INTEGER : Deno.statSync(join(root(), file)).size]),
-  );
-  return files.toSorted((one, other) => sizes.get(other)! - sizes.get(one)!);
+  const length = (file: string) =>
+    patientTests.test(file) ? Number.MAX_SAFE_INTEGER : Deno.statSync(join(root(), file)).size;
+  return files.toSorted((one, other) => length(other) - length(one));
 }
 
 /** Run test files in one ordinary process; more than one at a time where they only wait for others. */
