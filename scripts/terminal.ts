@@ -110,9 +110,10 @@ export function parseSeconds(text: string, option: string): number {
   return value;
 }
 
-/** A path that the user gave, relative to the folder where the task was called. */
+/** A path that the user gave, relative to the folder where a task of this library, which runs in its own, was called. */
 export function userPath(path: string): string {
-  return resolve(Deno.env.get("INIT_CWD") ?? Deno.cwd(), path);
+  const called = Deno.cwd() === resolve(scriptAddress("..")) ? Deno.env.get("INIT_CWD") : undefined;
+  return resolve(called ?? Deno.cwd(), path);
 }
 
 /**

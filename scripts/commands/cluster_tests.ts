@@ -9,7 +9,7 @@ import { denoTest, runProgram } from "../launch/job.ts";
 import { describeLauncher, findLauncher, type Launcher } from "../launch/launcher.ts";
 import { StepLimit } from "../launch/step_limit.ts";
 import { watchRanks } from "../launch/watched_ranks.ts";
-import { filterOfUnrun, withNextJob } from "../results/attempts.ts";
+import { filterOfUnrun, withEarlier, withNextJob } from "../results/attempts.ts";
 import {
   count,
   type FileResult,
@@ -91,6 +91,8 @@ export interface TestSettings extends Place {
   filter?: string | undefined;
   /** The time limit of a test that has no longer one of its own, unless the job has one. */
   testSeconds?: number;
+  /** The folder in which the ranks start; the user's when left out. */
+  cwd?: string;
   /** More variables for the ranks. */
   env?: Record<string, string>;
   /** More flags for Deno on the ranks. */
@@ -100,23 +102,33 @@ export interface TestSettings extends Place {
 /** What each rank loads before its tests. */
 const testOutput = () => scriptAddress("results/test_output.ts");
 
+/** A job was ended from here, with what its tests had come to. */
+class Interruption extends CommandError {
+  readonly result: FileResult;
+
+  constructor(code: number, result: FileResult) {
+    super("interrupted", code);
+    this.result = result;
+  }
+}
+
 /** Run one file on one number of ranks. */
 export async function runTestFile(
   launcher: Launcher,
   file: string,
   ranks: number,
-  { filter, env, denoFlags = [], testSeconds = TEST_SECONDS, ...place }: TestSettings = {},
+  { filter, env, denoFlags = [], testSeconds = TEST_SECONDS, cwd = userPath("."), ...place }: TestSettings = {},
 ): Promise<FileResult> {
   const readers = Array.from({ length: ranks }, () => new TapReader());
   const output: string[] = [];
   using limit = place.timeoutSeconds === undefined ? new StepLimit(testSeconds) : null;
-  const read = (line: string, reader: TapReader) => {
+  const read = (line: string, stream: "stdout" | "stderr", reader: TapReader) => {
     const { steps } = reader;
-    reader.push(line);
+    reader.push(line, stream);
     if (reader.steps > steps) limit?.restart(secondsLeft(readers, testSeconds));
   };
-  const take = (line: string, rank: number | null) => {
-    if (rank !== null && rank < ranks) read(line, readers[rank]);
+  const take = (stream: "stdout" | "stderr", line: string, rank: number | null) => {
+    if (rank !== null && rank < ranks) read(line, stream, readers[rank]);
     else if (line.trim() !== "") output.push(line);
   };
   using watch = watchRanks(ranks, () => {});
@@ -124,6 +136,7 @@ export async function runTestFile(
     ranks,
     ...place,
     ...limit && { signal: limit.signal },
+    cwd,
     tag: true,
     yieldsWhenIdle: true, // tests are right or wrong, not fast, and other jobs may run beside them
     env: { ...withoutColors, ...watch.env, ...env },
@@ -133,15 +146,17 @@ export async function runTestFile(
       ...denoFlags,
       ...filter === undefined ? [] : ["--filter", filter],
     ]),
-    onLine: (_stream, line, _isComplete, rank) => take(line, rank),
+    onLine: (stream, line, _isComplete, rank) => take(stream, line, rank),
   });
-  if (job.isInterrupted) throw new CommandError("interrupted", job.code);
   const isCut = readers.some(({ isFinished }) => !isFinished);
   const places = isCut ? watch.where() : null;
   const limits = { timeoutSeconds: place.timeoutSeconds, testSeconds: limit?.seconds };
-  const tests = mergeRanks(readers, { ...job, ...limits, output, places, filter });
+  const signal = job.isInterrupted ? "the job was interrupted" : job.signal;
+  const tests = mergeRanks(readers, { ...job, signal, ...limits, output, places, filter });
   const printed = readers[0].results.flatMap(({ outcome, output }) => outcome === "passed" ? output : []);
-  return { file: shortName(file), ranks, tests, seconds: job.seconds, isCut, printed };
+  const result = { file: shortName(file), ranks, tests, seconds: job.seconds, isCut, printed };
+  if (job.isInterrupted) throw new Interruption(job.code, result);
+  return result;
 }
 
 /** How long it may take until a test begins or ends on a rank: the longest that any test which runs may take. */
@@ -190,11 +205,11 @@ export function printFile({ file, ranks, tests, seconds }: FileResult, { heading
   }
 }
 
-/** The types of all files, checked once instead of on every rank. */
-async function checkTypes(files: readonly string[]): Promise<void> {
+/** Whether the types of all files are right, checked once instead of on every rank; if not, Deno has told why. */
+async function haveRightTypes(files: readonly string[]): Promise<boolean> {
   // As "-A" on the ranks, which allows every host.
-  const code = await runProgram(Deno.execPath(), ["check", "--quiet", "--allow-import", ...files]);
-  if (code !== 0) throw new CommandError("the test files have type errors", 1);
+  const code = await runProgram(Deno.execPath(), ["check", "--quiet", "--allow-import", ...files], userPath("."));
+  return code === 0;
 }
 
 /** Refuse a regular expression that is none. */
@@ -246,17 +261,19 @@ async function runWithRetries(
   retries: number,
   progress: ProgressBar,
 ): Promise<FileResult> {
+  let last: FileResult | null = null;
   for (let attempts = 1;; attempts++) {
-    const result = { ...await runAllTests(launcher, job, settings), ...attempts > 1 && { attempts } };
+    const made = await runAllTests(launcher, job, settings);
+    const result: FileResult = last === null ? made : { ...withEarlier(made, last), attempts };
+    last = result;
     progress.end();
     printFile(result, { heading: attempts > 1 ? `, attempt ${attempts}` : "" });
     if (isSuccess(count(result.tests)) || attempts > retries) return result;
   }
 }
 
-/** Stands for the tests of a job that was not started, since another one has failed. */
-function unstarted({ file, ranks }: Job, failed: FileResult): FileResult {
-  const details = `--fail-fast, after ${jobName(failed)}`;
+/** Stands for the tests of a job that was not started, and why. */
+function unstarted({ file, ranks }: Job, details: string): FileResult {
   const test: MergedTest = { name: "(the whole file)", outcome: "not run", failedRanks: [], details };
   return { file: shortName(file), ranks, tests: [test], seconds: 0 };
 }
@@ -274,9 +291,17 @@ export async function clusterTests(args: string[]): Promise<number> {
     values[format] === undefined ? [] : [[format, userPath(values[format])] as const]
   );
   for (const [format, path] of reports) checkWritable(path, `--${format}`);
+  if (jobs.length === 0) console.log(`no job is in shard ${values.shard}: there are fewer`);
   const coverage = values.coverage === undefined ? null : userPath(values.coverage);
+  if (coverage !== null && (place.hosts?.length ?? 0) > 1) {
+    throw new CommandError("--coverage counts what ranks of this machine run: leave it out, or name one host");
+  }
   const launcher = await findLauncher(values.mpirun);
-  if (!values["no-check"]) await checkTypes(files);
+  if (!values["no-check"] && !await haveRightTypes(files)) {
+    const reason = "the test files have type errors";
+    const unwritten = writeReports(reports, jobs.map((job) => unstarted(job, reason)));
+    throw new CommandError([reason, ...unwritten].join("; "), 1);
+  }
   // What cannot be loaded is told of by the job that needs it.
   if (Math.max(...sizes) > 1) await fetchModules([...files, testOutput()], [], userPath("."));
   console.log(describeLauncher(launcher));
@@ -284,27 +309,33 @@ export async function clusterTests(args: string[]): Promise<number> {
   const settings = { ...place, filter: values.filter, denoFlags };
   const results: FileResult[] = [];
   const progress = jobProgress(jobs.length);
+  let interruption: Interruption | null = null;
   for (const [i, job] of jobs.entries()) {
     const failed = results.find(({ tests }) => !isSuccess(count(tests)));
     progress.update(jobName({ ...job, file: shortName(job.file) }), i);
-    results.push(
-      values["fail-fast"] && failed
-        ? unstarted(job, failed)
-        : await runWithRetries(launcher, job, settings, retries, progress),
-    );
+    if (interruption) results.push(unstarted(job, "the command was interrupted"));
+    else if (values["fail-fast"] && failed) results.push(unstarted(job, `--fail-fast, after ${jobName(failed)}`));
+    else {
+      try {
+        results.push(await runWithRetries(launcher, job, settings, retries, progress));
+      } catch (error) {
+        if (!(error instanceof Interruption)) throw error;
+        interruption = error;
+        results.push(error.result);
+      }
+    }
   }
   progress.end();
   const unwritten = writeReports(reports, results);
+  if (interruption) throw interruption;
   // What all ranks have written into one folder counts together.
-  if (coverage !== null) {
-    await runProgram(Deno.execPath(), [
-      "coverage",
-      "--quiet",
-      `--exclude=${scriptAddress("results/")}`,
-      "--exclude=_test[.]",
-      coverage,
-    ]);
-  }
+  const isCounted = coverage === null || await runProgram(Deno.execPath(), [
+        "coverage",
+        "--quiet",
+        `--exclude=${scriptAddress("results/")}`,
+        "--exclude=_test[.]",
+        coverage,
+      ]) === 0;
   const counts = count(results.flatMap(({ tests }) => tests));
   console.log(`\n${summary(counts)}`);
   if (unwritten.length > 0) throw new CommandError(unwritten.join("; "), 1);
@@ -314,5 +345,5 @@ export async function clusterTests(args: string[]): Promise<number> {
     if (values.shard === undefined) throw new CommandError(`${words} these files`, 1);
     console.log(`${words} this shard`);
   }
-  return isSuccess(counts) ? 0 : 1;
+  return isSuccess(counts) && isCounted ? 0 : 1;
 }

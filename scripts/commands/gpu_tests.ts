@@ -142,7 +142,11 @@ function withoutCpus(file: string, tests: readonly MergedTest[]): MergedTest[] {
 
 async function runTests(file: string, settings: Settings): Promise<FileResult> {
   const { launcher, ranks, timeoutSeconds, denoFlags } = settings;
-  const result = await runTestFile(launcher, scriptAddress(`../${file}`), ranks, { timeoutSeconds, denoFlags });
+  const result = await runTestFile(launcher, scriptAddress(`../${file}`), ranks, {
+    timeoutSeconds,
+    denoFlags,
+    cwd: scriptAddress(".."),
+  });
   return { ...result, file, tests: withoutCpus(file, result.tests) };
 }
 

@@ -26,7 +26,7 @@ that failed is left out. Inside an allocation of Slurm, PBS or an MPIJob the ran
 Of ranks that wait for each other for more than 10 seconds is told in which calls they are; the job goes on.
 Ranks use colours if the output goes to a terminal, or FORCE_COLOR is set.
 
-  -n, --ranks N      number of ranks (1; the slots of the allocation)
+  -n, --ranks N      number of ranks (1; the slots of the hosts, or of the allocation)
 ${placeHelp}
   --cpu              compute on CPUs, though there are GPUs
   --gpus 0,2         the GPUs of each host to compute on, by number
@@ -224,8 +224,8 @@ export async function run(args: string[]): Promise<number> {
   const { values } = parseCommand(own, options, help);
   if (script === undefined) throw new CommandError(`run needs a script; see "run --help"`);
   checkTogether(values);
-  const ranks = parseRanks(values.ranks);
   const place = parsePlace(values);
+  const ranks = parseRanks(values.ranks, place);
   const variables = parseVariables(values);
   const inspected = values.inspect === undefined ? null : parseRank(values.inspect, ranks);
   const address = scriptOfUser(script);
@@ -238,16 +238,19 @@ export async function run(args: string[]): Promise<number> {
       hosts: place.isAllocated ? [] : place.hosts ?? [],
       timeoutSeconds: place.timeoutSeconds ?? null,
       gpus: values.gpus?.split(",").length ?? 0,
-      command: ["deno", "run", "-A", scriptAddress("main.ts"), "run", ...again],
+      // The shell of a batch job may have another PATH; an image has Deno elsewhere.
+      command: [system === "mpijob" ? "deno" : Deno.execPath(), "run", "-A", scriptAddress("main.ts"), "run", ...again],
       image: values.image ?? "distmath",
     });
     return 0;
   }
-  const program = perRank((more) => startScript(address, rest, [...flags, ...more]), {
+  const launcher = await findLauncher(values.mpirun);
+  const isFetched = ranks > 1 && !values["dry-run"];
+  const ownFlags = isFetched ? await warmCache(address, flags, userPath(".")) : flags;
+  const program = perRank((more) => startScript(address, rest, [...ownFlags, ...more]), {
     flags: values.profile === undefined ? [] : profileFlags(userPath(values.profile)),
     only: inspected === null ? undefined : { rank: inspected, flags: ["--inspect-wait=127.0.0.1:9229"] },
   });
-  const launcher = await findLauncher(values.mpirun);
   const job = {
     ranks,
     ...place,
@@ -261,6 +264,5 @@ export async function run(args: string[]): Promise<number> {
     console.log(describeCommand(launcher, job));
     return 0;
   }
-  if (ranks > 1) await warmCache(address, flags, userPath("."));
   return await runJobOf(values, launcher, address, flags, job);
 }

@@ -283,7 +283,7 @@ async function runClusterTest(
   ranks: number,
   filter?: string,
 ): Promise<FileResult> {
-  const settings = { timeoutSeconds: clusterSeconds, env, filter };
+  const settings = { timeoutSeconds: clusterSeconds, env, filter, cwd: root() };
   const result = await runTestFile(launcher, join(root(), file), ranks, settings);
   const abi = env.DISTMATH_MPI ? ", standard ABI" : "";
   return { ...result, file: `${file}, ${launcher.kind} ${launcher.version}${abi}` };

@@ -34,13 +34,14 @@ const withoutValue = new RegExp(
     "--(?:allow|deny|ignore)-(?:all|read|write|import|net|env|sys|run|ffi|scripts|hrtime)",
     "--(?:permission-set|unstable(?:-[a-z-]+)?|v8-flags|env-file|check|reload|lock|frozen|frozen-lockfile|vendor|quiet)",
     "--(?:node-modules-dir|unsafely-ignore-certificate-errors|cached-only|use-env-proxy|no-prompt|no-check|no-code-cache)",
+    "--(?:coverage|cpu-prof(?:-[a-z-]+)?)",
     "--no-(?:remote|npm|config|lock)",
-    "-[APRWINESrq]",
+    "-[APRWINESrq]+",
   ].map((part) => `^${part}(?:=.*)?$`).join("|"),
 );
 
 /** A permission, or all of them: none is given beside those that are named. */
-const permission = /^(--allow-(?!scripts)|--deny-|--permission-set|-[APRWINES](=|$))/;
+const permission = /^(--allow-(?!scripts)|--deny-|--permission-set|-[rq]*[APRWINES][APRWINESrq]*(=|$))/;
 
 /** Take Deno's flags out of the arguments of a command. */
 export function splitDenoFlags(args: readonly string[]): { flags: string[]; rest: string[] } {

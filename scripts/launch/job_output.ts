@@ -3,6 +3,7 @@
  *
  * @module
  */
+import { stripVTControlCharacters } from "node:util";
 import { type JobOptions, type JobResult, runJob } from "./job.ts";
 import { JobEnd, tellEnd, underShell } from "./job_end.ts";
 import type { Launcher, LauncherKind } from "./launcher.ts";
@@ -100,7 +101,8 @@ export class BoilerplateFilter {
   }
 
   /** Whether a line belongs to an error that another rank has already printed: its first line, source and stack. */
-  #isRepeat(line: string): boolean {
+  #isRepeat(coloured: string): boolean {
+    const line = stripVTControlCharacters(coloured);
     if (/^error: Uncaught /.test(line)) {
       this.#isRepeating = this.#errors.has(line);
       this.#errors.add(line);

@@ -288,14 +288,19 @@ function forHydra(launcher: Launcher, launch: Launch, machine: Machine): Flags {
   return { args, env };
 }
 
-function forSrun(launcher: Launcher, { hosts = [], isAllocated = false, tag }: Launch): Flags {
+function forSrun(
+  launcher: Launcher,
+  { hosts = [], isAllocated = false, tag }: Launch,
+  { environment }: Machine,
+): Flags {
   const { pmi } = launcher;
   const args = [`--mpi=${pmi}`, "--cpu-bind=none", "--kill-on-bad-exit=1"];
   if (tag) args.push(...tagFlags(launcher));
   if (hosts.length > 0 && !isAllocated) {
     args.push(`--nodelist=${hosts.map(nameOf).join(",")}`, `--ntasks-per-node=${needEvenSlots(hosts, "srun")}`);
   }
-  return { args, env: {} };
+  // A shell that srun itself has started holds the CPUs that the ranks are to have.
+  return { args, env: environment.SLURM_STEP_ID === undefined ? {} : { SLURM_OVERLAP: "1" } };
 }
 
 function needEvenSlots(hosts: readonly string[], who: string): number {

@@ -4,6 +4,7 @@
  * @module
  */
 import { dirname } from "node:path";
+import { fileURLToPath } from "node:url";
 import { CommandError } from "../terminal.ts";
 import { runProgram } from "./job.ts";
 
@@ -39,20 +40,22 @@ export async function fetchModules(
 }
 
 /**
- * {@linkcode fetchModules} for one script.
+ * {@linkcode fetchModules} for one script; returns the flags for ranks, which find in the cache what was fetched anew.
  *
  * @throws {CommandError} if that fails.
  */
-export async function warmCache(script: string, flags: readonly string[], folder: string): Promise<void> {
-  if (!await fetchModules([script], flags, folder)) {
-    throw new CommandError(`the modules of ${script} cannot be loaded`, 1);
-  }
+export async function warmCache(script: string, flags: readonly string[], folder: string): Promise<string[]> {
+  if (await fetchModules([script], flags, folder)) return withoutReload(flags);
+  throw new CommandError(`the modules of ${script} cannot be loaded`, 1);
 }
 
-/** A module in what "deno info" tells. */
+function withoutReload(flags: readonly string[]): string[] {
+  return flags.filter((flag) => !/^(--reload|-r)(=|$)/.test(flag));
+}
+
+/** A module in what "deno info" tells, whether it can be loaded or not. */
 interface Module {
   specifier: string;
-  local?: string;
 }
 
 /**
@@ -62,13 +65,13 @@ interface Module {
  */
 export async function localModules(script: string, flags: readonly string[], folder: string): Promise<string[]> {
   const { stdout } = await new Deno.Command(Deno.execPath(), {
-    args: ["info", "--json", ...moduleFlags(flags).filter((flag) => !/^(--reload|-r)(=|$)/.test(flag)), script],
+    args: ["info", "--json", ...withoutReload(moduleFlags(flags)), script],
     cwd: folder,
     stdin: "null",
     stderr: "null",
   }).output();
   const { modules = [] } = JSON.parse(new TextDecoder().decode(stdout) || "{}") as { modules?: Module[] };
-  const files = modules.flatMap(({ specifier, local }) => specifier.startsWith("file:") && local ? [local] : []);
+  const files = modules.flatMap(({ specifier }) => specifier.startsWith("file:") ? [fileURLToPath(specifier)] : []);
   if (files.length > 0) return files;
   throw new CommandError(`--watch: ${script} imports no file of this machine that could change`);
 }

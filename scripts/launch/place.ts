@@ -64,12 +64,14 @@ function readText(path: string): string {
   }
 }
 
-/** The number of ranks: what was asked for, else the slots of the allocation, else 1. */
+/** The number of ranks: what was asked for, else the slots of the hosts that are named, or of the allocation, else 1. */
 export function parseRanks(
   text: string | undefined,
+  { hosts, isAllocated = false }: Place = {},
   environment: Record<string, string> = Deno.env.toObject(),
 ): number {
   if (text !== undefined) return parseCount(text, "-n");
+  if (hosts !== undefined && !isAllocated) return countSlots(hosts);
   const allocation = readAllocation(environment);
   return allocation === null ? 1 : countSlots(allocation.hosts);
 }

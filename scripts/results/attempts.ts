@@ -47,6 +47,16 @@ export function withNextJob(result: FileResult, next: FileResult): FileResult | 
   };
 }
 
+/** A result whose tests tell of how they failed before. */
+export function withEarlier(result: FileResult, earlier: FileResult): FileResult {
+  const told = new Map(earlier.tests.filter(hasGoneWrong).map(({ name, details }) => [name, details]));
+  for (const { name, failedBefore } of earlier.tests) if (failedBefore !== undefined) told.set(name, failedBefore);
+  const tests = result.tests.map((test) =>
+    told.has(test.name) ? { ...test, failedBefore: told.get(test.name)! } : test
+  );
+  return { ...result, tests };
+}
+
 /** A result with what passed when it was run again; as it was, unless nothing went wrong then. */
 export function withAttempt(result: FileResult, again: FileResult, attempts: number): FileResult {
   const hasPassed = new Set(again.tests.flatMap(({ name, outcome }) => outcome === "passed" ? [name] : []));

@@ -17,6 +17,8 @@ export interface MergedTest {
   failedRanks: number[];
   /** The error and the output of the first of them; or why it was skipped or not run. */
   details: string;
+  /** What was told of it when it failed, where it was run again. */
+  failedBefore?: string;
 }
 
 /** The tests of one file on one number of ranks. */

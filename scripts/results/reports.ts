@@ -12,10 +12,15 @@ export function jobName({ file, ranks }: Pick<FileResult, "file" | "ranks">): st
 
 const escapes: Record<string, string> = { "&": "&amp;", "<": "&lt;", ">": "&gt;", '"': "&quot;" };
 
-/** Text for XML, without the control characters that XML 1.0 forbids. */
-function xml(text: string): string {
+/** Text without the control characters that neither XML 1.0 nor YAML permits. */
+function printable(text: string): string {
   // deno-lint-ignore no-control-regex
-  return text.replace(/[\x00-\x08\x0b\x0c\x0e-\x1f\ufffe\uffff]/g, "").replace(/[&<>"]/g, (sign) => escapes[sign]);
+  return text.replace(/[\x00-\x08\x0b\x0c\x0e-\x1f\x7f\ufffe\uffff]/g, "");
+}
+
+/** Text for XML. */
+function xml(text: string): string {
+  return printable(text).replace(/[&<>"]/g, (sign) => escapes[sign]);
 }
 
 /** Why a test has neither passed nor failed. */
@@ -34,11 +39,15 @@ function counted(tests: FileResult["tests"]): string {
  * Results as JUnit XML: a suite for each file and number of ranks; tests that were not run are errors.
  */
 export function junit(files: readonly FileResult[]): string {
-  const suites = files.map(({ file, ranks, tests, seconds }) => {
+  const suites = files.map(({ file, ranks, tests, seconds, attempts = 1 }) => {
     const name = jobName({ file, ranks });
     const cases = tests.map((test) => {
       const open = `    <testcase name="${xml(test.name)}" classname="${xml(name)}"`;
-      if (test.outcome === "passed") return `${open}/>`;
+      if (test.outcome === "passed") {
+        const { failedBefore } = test;
+        if (failedBefore === undefined) return `${open}/>`;
+        return `${open}><flakyFailure message="failed before it passed">${xml(failedBefore)}</flakyFailure></testcase>`;
+      }
       if (test.outcome !== "failed") {
         const element = test.outcome === "not run" ? "error" : "skipped";
         return `${open}><${element} message="${xml(reasonOf(test))}"/></testcase>`;
@@ -47,7 +56,13 @@ export function junit(files: readonly FileResult[]): string {
       return `${open}><failure message="${xml(message)}">${xml(test.details)}</failure></testcase>`;
     });
     const attributes = `${counted(tests)} time="${seconds.toFixed(3)}"`;
-    return [`  <testsuite name="${xml(name)}" ${attributes}>`, ...cases, "  </testsuite>"].join("\n");
+    const properties = `    <properties><property name="attempts" value="${attempts}"/></properties>`;
+    return [
+      `  <testsuite name="${xml(name)}" ${attributes}>`,
+      ...attempts > 1 ? [properties] : [],
+      ...cases,
+      "  </testsuite>",
+    ].join("\n");
   });
   return [
     '<?xml version="1.0" encoding="UTF-8"?>',
@@ -76,20 +91,25 @@ export function tap(files: readonly FileResult[]): string {
     file.tests.map((test) => ({ ...test, name: `${jobName(file)}: ${test.name}` }))
   );
   const lines = points.flatMap((test, i) => {
-    const { name, outcome, failedRanks, details } = test;
-    const text = name.replaceAll(/[\\#]/g, "\\$&").replaceAll("\n", " ");
+    const { name, outcome, failedRanks, details, failedBefore } = test;
+    const text = printable(name).replaceAll(/[\\#]/g, "\\$&").replaceAll("\n", " ");
     const isBad = outcome === "failed" || outcome === "not run";
     const point = `${isBad ? "not ok" : "ok"} ${i + 1} - ${text}`;
-    if (outcome === "passed") return [point];
+    // The indentation is told: the first line may begin with spaces.
+    const block = (key: string, text: string) => [
+      `  ${key}: |2`,
+      ...printable(text).split("\n").map((line) => `    ${line}`),
+    ];
+    if (outcome === "passed") {
+      return failedBefore === undefined ? [point] : [point, "  ---", ...block("failedBefore", failedBefore), "  ..."];
+    }
     if (!isBad) return [`${point} # SKIP ${reasonOf(test).replaceAll("\n", " ")}`];
     const message = outcome === "failed" ? details : reasonOf(test);
     return [
       point,
       "  ---",
       ...failedRanks.length > 0 ? [`  ranks: [${failedRanks.join(", ")}]`] : [],
-      // The indentation is told: the first line may begin with spaces.
-      "  message: |2",
-      ...message.split("\n").map((line) => `    ${line}`),
+      ...block("message", message),
       "  ...",
     ];
   });

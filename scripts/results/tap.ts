@@ -99,9 +99,14 @@ export class TapReader {
     return this.started.at(-1)?.output ?? this.#output;
   }
 
-  push(line: string): void {
+  /** Take a line. What tests print goes to standard error, where it is no result whatever it looks like. */
+  push(line: string, stream: "stdout" | "stderr" = "stdout"): void {
     if (line.startsWith(newsMarker)) {
       this.#take(line.slice(newsMarker.length));
+      return;
+    }
+    if (stream === "stderr") {
+      if (!this.#isRepeated(line)) this.output.push(line);
       return;
     }
     const result = /^(not )?ok \d+ - (.*)$/.exec(line);

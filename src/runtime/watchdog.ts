@@ -46,6 +46,18 @@ export function watch<T>(name: string, call: () => T): T {
   }
 }
 
+/**
+ * Have the job end where this rank's work has not come to its end after the time limit and some seconds: it runs no timers
+ * then, and could not tell of that itself. Returns what ends the work.
+ */
+export function watchWork(name: string): Disposable {
+  if (!state) return { [Symbol.dispose]() {} };
+  const { counters, work } = state;
+  Atomics.store(counters, 5, encoder.encodeInto(name, work).written);
+  Atomics.add(counters, 4, 1);
+  return { [Symbol.dispose]: () => void Atomics.add(counters, 4, 1) };
+}
+
 /** Write what is going on, unless it stands there since the last call. */
 function tell({ counters, text }: WatchedState): void {
   const now = context.length === 1 ? context[0] : context.join(" > ");
@@ -64,12 +76,12 @@ export function startWatchdog(rank: number, timeoutSeconds: number): void {
   const milliseconds = Math.min(2 ** 31 - 1, Math.ceil(timeoutSeconds * 1000));
   if (state) return void Atomics.store(state.counters, 2, milliseconds);
   endOnlooking();
-  const counters = new Int32Array(new SharedArrayBuffer(16));
-  const text = new Uint8Array(new SharedArrayBuffer(1024));
+  const counters = new Int32Array(new SharedArrayBuffer(24));
+  const [text, work] = [1, 2].map(() => new Uint8Array(new SharedArrayBuffer(1024)));
   const last = lastWords(TIMED_OUT, "the time limit of timeoutSeconds");
   const page = presenceHere()?.memory ?? null;
   const names = namesOfFunctions();
-  const watched: WatchedState = { counters, text, rank, code: TIMED_OUT, lastWords: last, page, names };
+  const watched: WatchedState = { counters, text, work, rank, code: TIMED_OUT, lastWords: last, page, names };
   counters[2] = milliseconds;
   startThread(
     watchForEver,

@@ -12,10 +12,15 @@ export const TIMED_OUT = 124;
 
 /** What the watched thread and the watching one share. */
 export interface WatchedState {
-  /** The calls begun and ended so far, odd during one; the length of `text`; the limit in ms; whether the thread is there. */
+  /**
+   * The calls begun and ended so far, odd during one; the length of `text`; the limit in ms; whether the thread is there; the
+   * works begun and ended so far, odd during one; the length of `work`.
+   */
   counters: Int32Array<SharedArrayBuffer>;
   /** What is going on, in UTF-8. */
   text: Uint8Array<SharedArrayBuffer>;
+  /** What has to come to an end in time, whether it waits or not. */
+  work: Uint8Array<SharedArrayBuffer>;
   rank: number;
   /** The exit code of a rank that has waited for too long. */
   code: number;
@@ -95,11 +100,13 @@ export function describeElsewhere(
  * own, where it sees nothing of this module.
  */
 export function watchForEver(
-  { counters, text, rank, code, lastWords, page, names }: WatchedState,
+  { counters, text, work, rank, code, lastWords, page, names }: WatchedState,
   libc: Deno.DynamicLibrary<typeof END_AT_ONCE & typeof COPY>["symbols"],
 ): never {
   /** How many ranks end one after the other, two looks apart. */
   const staggeredRanks = 10;
+  /** So long after the limit of its work a rank has told of that itself, if it still runs timers. */
+  const tellingMilliseconds = 5000;
   const never = new Int32Array(new SharedArrayBuffer(4));
   Atomics.store(counters, 3, 1);
   Atomics.notify(counters, 3);
@@ -107,22 +114,33 @@ export function watchForEver(
   const isWhole = page === null || page.ranks === page.size;
   const turn = Math.min(isWhole ? rank : page.own / page.words - 1, staggeredRanks);
   let [seen, since] = [Atomics.load(counters, 0), performance.now()];
+  let [begun, begunAt] = [Atomics.load(counters, 4), since];
   while (true) {
     const limit = Atomics.load(counters, 2);
     const pause = Math.min(500, limit / 10);
     Atomics.wait(never, 0, 0, pause);
     const count = Atomics.load(counters, 0);
     if (count !== seen || count % 2 === 0) [seen, since] = [count, performance.now()];
+    const works = Atomics.load(counters, 4);
+    if (works !== begun || works % 2 === 0) [begun, begunAt] = [works, performance.now()];
+    if (performance.now() - begunAt > limit + tellingMilliseconds) {
+      const name = new TextDecoder().decode(work.slice(0, Atomics.load(counters, 5)));
+      const told = `distmath: rank ${rank} has been in ${name} for more than ${limit / 1000} s (timeoutSeconds)`;
+      endAtOnce(code, `${told}, and runs on without a pause. The job ends with exit code ${code}.`, lastWords, libc);
+    }
     if (performance.now() - since < limit + 2 * pause * turn) continue;
     const operation = new TextDecoder().decode(text.slice(0, Atomics.load(counters, 1)));
     const place = `distmath: rank ${rank} has waited for more than ${limit / 1000} s (timeoutSeconds) in ${operation}`;
-    const end = `; other ranks did not get there. The job ends with exit code ${code}.`;
-    if (page === null) endAtOnce(code, place + end, lastWords, libc);
+    const end = (why: string) => `; ${why}. The job ends with exit code ${code}.`;
+    const late = "other ranks did not get there";
+    if (page === null) endAtOnce(code, place + end(late), lastWords, libc);
     const words = new Int32Array(page.byteLength / 4);
     libc.memcpy(new Uint8Array(words.buffer), page.address, BigInt(page.byteLength));
     const own = words.subarray(page.own, page.own + page.words);
-    const line = own[page.fields.CALLS] % 2 === 1 ? describeLine(own, page.fields) : "";
-    const all = `${place}${line}${end}\n${describeRanks(words, page, names)}${describeElsewhere(words, page)}`;
+    const isInCall = own[page.fields.CALLS] % 2 === 1;
+    const line = isInCall ? describeLine(own, page.fields) : "";
+    const why = isInCall ? late : "it is in no call that waits for others";
+    const all = `${place}${line}${end(why)}\n${describeRanks(words, page, names)}${describeElsewhere(words, page)}`;
     if (isWhole) endAtOnce(code, all, lastWords, libc);
     const bytes = new TextEncoder().encode(`${all}\n`);
     libc.write(2, bytes, BigInt(bytes.length));

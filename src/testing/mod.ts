@@ -22,7 +22,7 @@ import { roomOnGpus } from "../gpu/sharing.ts";
 import type { Communicator } from "../mpi/communicator.ts";
 import { initialize, type InitializeOptions } from "../runtime/initialize.ts";
 import type { Runtime } from "../runtime/runtime.ts";
-import { startWatchdog, watch } from "../runtime/watchdog.ts";
+import { startWatchdog, watch, watchWork } from "../runtime/watchdog.ts";
 
 export {
   assertAllCloseDistributed,
@@ -136,6 +136,7 @@ async function runOnAllRanks(
   lookAtWaits(FIRST_WAITS);
   let failure: { error: unknown } | null = null;
   try {
+    using _work = watchWork(`"${name}"`);
     await withinTime(timeoutSeconds, watch(name, () => body(current)));
   } catch (error) {
     failure = { error };

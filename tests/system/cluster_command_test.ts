@@ -1,9 +1,11 @@
 /** `cluster-test`: results of all ranks merged, JUnit XML, time limits, exit codes; under every MPI. */
 import { assert, assertEquals, assertMatch, assertStringIncludes } from "@std/assert";
+import { existsSync } from "node:fs";
 import { launchers, newestLaunchers, slowdown } from "../mpi_installations.ts";
-import { finish, main, root, start, temporaryFolder } from "./command.ts";
+import { finish, main, root, start, startMain, temporaryFolder } from "./command.ts";
 
 const fixtures = `${root}tests/system/fixtures`;
+const NONE = { passed: 0, failed: 0, skipped: 0, "not run": 0, "filtered out": 0 };
 const asRoot = { OMPI_ALLOW_RUN_AS_ROOT: "1", OMPI_ALLOW_RUN_AS_ROOT_CONFIRM: "1" };
 
 for (const mpi of launchers) {
@@ -219,7 +221,9 @@ Deno.test("cluster-test runs a job that failed again, and writes JSON and TAP", 
   assertEquals([job.file, job.ranks, job.attempts, counts.passed], ["flaky_test.ts", 2, 2, 1]);
   assertEquals(
     Deno.readTextFileSync(tap),
-    "TAP version 14\n1..1\nok 1 - flaky_test.ts on 2 ranks: passes the second time\n",
+    `TAP version 14\n1..1\nok 1 - flaky_test.ts on 2 ranks: passes the second time\n  ---\n  failedBefore: |2\n${
+      job.tests[0].failedBefore.replace(/^/gm, "    ")
+    }\n  ...\n`,
   );
 });
 
@@ -272,10 +276,63 @@ Deno.test("cluster-test checks types before it starts the ranks", async () => {
   using folder = temporaryFolder();
   const file = `${folder.path}/wrong_test.ts`;
   Deno.writeTextFileSync(file, 'const text: number = "no number";\nDeno.test("never runs", () => void text);\n');
-  const { code, stdout, stderr } = await main(["cluster-test", "--ranks", "1", file]);
+  const report = `${folder.path}/report.json`;
+  const { code, stdout, stderr } = await main(["cluster-test", "--ranks", "1,2", "--json", report, file]);
   assertEquals(code, 1);
   assertStringIncludes(stderr, "type errors");
   assert(!stdout.includes("never runs"));
+  assertEquals(JSON.parse(Deno.readTextFileSync(report)).counts, { ...NONE, "not run": 2 });
+});
+
+Deno.test("cluster-test that is interrupted reports what has run, and what has not", async () => {
+  using folder = temporaryFolder();
+  const [report, begun] = ["report.json", "begun"].map((name) => `${folder.path}/${name}`);
+  Deno.writeTextFileSync(
+    `${folder.path}/a_test.ts`,
+    `Deno.test("passes", () => {});
+     Deno.test("takes long", () => {
+       Deno.writeTextFileSync(${JSON.stringify(begun)}, "");
+       return new Promise((resolve) => setTimeout(resolve, 60_000));
+     });
+     Deno.test("comes later", () => {});`,
+  );
+  const args = [
+    "cluster-test",
+    "--no-check",
+    "--mpirun",
+    newestLaunchers[0].mpirun,
+    "--ranks",
+    "1,2",
+    "--json",
+    report,
+  ];
+  const child = startMain([...args, "passing_test.ts", `${folder.path}/a_test.ts`], { cwd: fixtures });
+  const ended = finish(child);
+  while (!existsSync(begun)) await new Promise((resolve) => setTimeout(resolve, 50));
+  child.kill("SIGTERM");
+  const { code, stderr } = await ended;
+  assertEquals(code, 143, stderr);
+  const { counts, jobs } = JSON.parse(Deno.readTextFileSync(report));
+  assertEquals(counts, { ...NONE, passed: 3, failed: 1, "not run": 2 }, JSON.stringify(jobs));
+  const [, , { tests }, last] = jobs;
+  assertStringIncludes(tests[1].details, "the job was interrupted");
+  assertEquals(last.tests[0].details, "the command was interrupted");
+});
+
+Deno.test("what a test prints is no result, and one that runs on without a pause is ended", async () => {
+  const { code, stdout } = await onNewest(["--ranks", "2", "prints_results.ts"]);
+  assertEquals([code, stdout.trim().split("\n").at(-1)], [1, "2 passed, 1 failed"], stdout);
+  assertMatch(stdout, /prints results … ok/);
+  assertMatch(
+    stdout,
+    /rank \d has been in "runs on" for more than 1 s \(timeoutSeconds\), and runs on without a pause/,
+  );
+});
+
+Deno.test("cluster-test says that a shard has no jobs", async () => {
+  const { code, stdout } = await onNewest(["--ranks", "1", "--shard", "2/2", "passing_test.ts"]);
+  assertEquals(code, 0);
+  assertStringIncludes(stdout, "no job is in shard 2/2");
 });
 
 Deno.test("cluster-test refuses wrong arguments with exit code 2", async () => {

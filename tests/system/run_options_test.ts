@@ -1,7 +1,7 @@
 /** `run`: options on how ranks run; batch systems; Slurm's srun, for which a stand-in starts the tasks. */
 import { assert, assertEquals, assertMatch, assertStringIncludes } from "@std/assert";
 import { hostname } from "node:os";
-import { launchers, mpiInstallations } from "../mpi_installations.ts";
+import { launchers, mpiInstallations, slowdown } from "../mpi_installations.ts";
 import { finish, main, root, start, startMain, temporaryFolder } from "./command.ts";
 
 const fixtures = `${root}tests/system/fixtures`;
@@ -137,7 +137,12 @@ for (const mpi of launchers) {
       const before = stdout;
       stdout += text;
       const has = (words: string) => stdout.split(words).length === 3 && before.split(words).length < 3;
-      if (has("it is first")) write("second");
+      if (has("it is first")) {
+        // What is saved first may make no sense.
+        Deno.writeTextFileSync(`${folder.path}/value.ts`, "export const value = ;");
+        await new Promise((resolve) => setTimeout(resolve, 1000 * slowdown()));
+        write("second");
+      }
       if (has("it is second")) child.kill("SIGINT");
     }
     assertEquals((await child.status).code, 130, await stderr);

@@ -107,11 +107,13 @@ Deno.test("run starts a test file with deno test", async () => {
   assertEquals(stdout.split("1 passed").length - 1, 2, stdout);
 });
 
-Deno.test("run takes paths relative to INIT_CWD", async () => {
+Deno.test("run takes paths relative to INIT_CWD in a task of its own, and to the folder in one of somebody else's", async () => {
   using folder = temporaryFolder();
-  const env = { INIT_CWD: fixtures };
-  const { code, stdout } = await main(["run", "--mpirun", firstMpi.mpirun, "ranks.ts"], { cwd: folder.path, env });
-  assertEquals([code, stdout], [0, "rank 0 of 1: \n"]);
+  const args = ["run", "--mpirun", firstMpi.mpirun, "ranks.ts"];
+  for (const options of [{ env: { INIT_CWD: fixtures } }, { cwd: fixtures, env: { INIT_CWD: folder.path } }]) {
+    const { code, stdout, stderr } = await main(args, options);
+    assertEquals([code, stdout], [0, "rank 0 of 1: \n"], stderr);
+  }
 });
 
 testUnderEach("run starts the script in the folder where the task was called", async (mpi) => {

@@ -1,4 +1,5 @@
 import { assertEquals, assertThrows } from "@std/assert";
+import { fileURLToPath } from "node:url";
 import {
   checkWritable,
   CommandError,
@@ -61,14 +62,21 @@ Deno.test("parseCount() and parseSeconds() take positive numbers", () => {
 });
 
 Deno.test("userPath() starts from the folder where the task was called", () => {
-  const before = Deno.env.get("INIT_CWD");
+  const [before, cwd] = [Deno.env.get("INIT_CWD"), Deno.cwd()];
+  const root = fileURLToPath(new URL("../../..", import.meta.url)).replace(/\/$/, "");
   try {
+    Deno.chdir(root);
     Deno.env.set("INIT_CWD", "/somewhere");
     assertEquals(userPath("a.ts"), "/somewhere/a.ts");
     assertEquals(userPath("/else/a.ts"), "/else/a.ts");
+    // A task of somebody else's has paths of its own folder.
+    Deno.chdir("/");
+    assertEquals(userPath("a.ts"), "/a.ts");
+    Deno.chdir(root);
     Deno.env.delete("INIT_CWD");
-    assertEquals(userPath("a.ts"), `${Deno.cwd()}/a.ts`);
+    assertEquals(userPath("a.ts"), `${root}/a.ts`);
   } finally {
+    Deno.chdir(cwd);
     if (before !== undefined) Deno.env.set("INIT_CWD", before);
   }
 });

@@ -43,7 +43,7 @@ Deno.test("an allocation of this host alone is no other host", () => {
   assertEquals(hostsOf({ system: "PBS", hosts }), []);
   assertEquals(hostsOf({ system: "PBS", hosts: ["elsewhere:4"] }), ["elsewhere:4"]);
   const environment = { SLURM_JOB_ID: "1", SLURM_JOB_NODELIST: hostname(), SLURM_TASKS_PER_NODE: "4" };
-  assertEquals([parsePlace({}, environment), parseRanks(undefined, environment)], [{}, 4]);
+  assertEquals([parsePlace({}, environment), parseRanks(undefined, {}, environment)], [{}, 4]);
 });
 
 Deno.test("jobs start in the allocation without being told, unless hosts are named", () => {
@@ -54,11 +54,17 @@ Deno.test("jobs start in the allocation without being told, unless hosts are nam
     timeoutSeconds: 5,
   });
   assertEquals(parsePlace({ hosts: "a:2" }, environment), { hosts: ["a:2"] });
-  assertEquals([parseRanks(undefined, environment), parseRanks("3", environment), parseRanks(undefined, {})], [
+  assertEquals([
+    parseRanks(undefined, {}, environment),
+    parseRanks("3", {}, environment),
+    parseRanks(undefined, {}, {}),
+  ], [
     4,
     3,
     1,
   ]);
+  const ranksOn = (hosts: string) => parseRanks(undefined, parsePlace({ hosts }, environment), environment);
+  assertEquals([ranksOn("a:3,b"), ranksOn("a")], [4, 1]);
   for (const hosts of ["a:2 b:2", "a:0", "a:x", "a:", ","]) {
     assertThrows(() => parsePlace({ hosts }), CommandError, `--hosts takes a list such as a:2,b:2, not "${hosts}"`);
   }

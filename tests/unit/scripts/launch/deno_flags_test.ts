@@ -6,6 +6,7 @@ import { CommandError } from "../../../../scripts/terminal.ts";
 Deno.test("splitDenoFlags() takes Deno's flags out, with their values", () => {
   const own = ["-n", "2", "--timeout", "5"];
   const flags = ["--config", "a.json", "--allow-ffi=/lib", "-A", "--unstable-ffi", "--v8-flags=--prof", "-c=b.json"];
+  flags.push("-RW", "--coverage=folder", "--cpu-prof", "--cpu-prof-dir=folder");
   assertEquals(splitDenoFlags([...own, ...flags]), { flags, rest: own });
   assertEquals(splitDenoFlags(["--alow-ffi", "--n"]), { flags: [], rest: ["--alow-ffi", "--n"] });
   assertThrows(() => splitDenoFlags(["--config"]), CommandError, "--config takes a value: --config=VALUE");
@@ -13,10 +14,10 @@ Deno.test("splitDenoFlags() takes Deno's flags out, with their values", () => {
 
 Deno.test("withPermissions() permits all, unless flags say what is permitted", () => {
   assertEquals(withPermissions(["--no-check"]), ["-A", "--no-check"]);
-  for (const flag of ["--allow-ffi=/lib", "-R", "--permission-set=x", "-A"]) {
+  for (const flag of ["--allow-ffi=/lib", "-R", "-RW", "-qR", "--permission-set=x", "-A"]) {
     assertEquals(withPermissions([flag]), [flag]);
   }
-  assertEquals(withPermissions(["--allow-scripts=npm:x"])[0], "-A");
+  for (const flag of ["--allow-scripts=npm:x", "-rq"]) assertEquals(withPermissions([flag])[0], "-A");
 });
 
 Deno.test("perRank() gives ranks their own flags", async () => {

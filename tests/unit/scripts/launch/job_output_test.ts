@@ -147,6 +147,11 @@ Deno.test("BoilerplateFilter shows an error that all ranks raise once", () => {
   }
   const other = ["error: Uncaught (in promise) Error: another", "    at file:///job.ts:9:1"];
   assertEquals(filtered("mpich", [...error, ...other, ...error, ...other]).shown, [...error, ...other]);
+  // As Deno writes it to a terminal.
+  const coloured = error.map((line) =>
+    line.replace(/^error/, "\x1b[0m\x1b[1m\x1b[31merror\x1b[0m").replace(/ at (.*)/, " at \x1b[36m$1\x1b[0m")
+  );
+  assertEquals(filtered("mpich", [...coloured, ...coloured, "tail"]).shown, [...coloured, "tail"]);
 });
 
 Deno.test("BoilerplateFilter keeps blocks that it does not know, and one that does not end", () => {

@@ -86,6 +86,9 @@ Deno.test("commandLine() gives Intel MPI and srun hosts as they take them", () =
   const own = ["--mpi=pmix", "--cpu-bind=none", "--kill-on-bad-exit=1"];
   const place = ["--nodelist=a,b", "--ntasks-per-node=2"];
   assertEquals(commandLine(srun, launch, machine).args, [...own, ...place, "-n", "4", ...program]);
+  // Within a step, whose CPUs the ranks share.
+  const inStep = { ...machine, environment: { SLURM_STEP_ID: "0" } };
+  assertEquals([machine, inStep].map((one) => commandLine(srun, launch, one).env.SLURM_OVERLAP), [undefined, "1"]);
   const tagged = commandLine(srun, { ...launch, isAllocated: true, tag: true }, machine).args;
   assertEquals(tagged, [...own, "--label", "-n", "4", ...program]);
   for (const [launcher, who] of [[intelMpi, "Intel MPI"], [srun, "srun"]] as const) {

@@ -21,6 +21,9 @@ Deno.test("warmCache() takes the flags with which ranks find modules, by paths o
   for (const flags of [["--import-map", "map.json"], ["--import-map=map.json", "--quiet", "-q", "--preload=x", "-A"]]) {
     await warmCache(`${path}/a.ts`, [...flags, sloppy], path);
   }
+  // What was fetched anew is in the cache for the ranks.
+  const flags = ["--reload", "-r", "--import-map=map.json", sloppy, "-q"];
+  assertEquals(await warmCache(`${path}/a.ts`, flags, path), flags.slice(2));
   // Nothing is to be fetched, or what is not known.
   for (const flag of ["--cached-only", "--conditions=x"]) await warmCache(`${path}/missing.ts`, [flag], path);
 });
@@ -30,6 +33,11 @@ Deno.test("localModules() finds the files that ranks will, and refuses a script 
   const { path } = folder;
   const files = await localModules(`${path}/a.ts`, ["--import-map", "map.json", sloppy, "--reload", "--seed=1"], path);
   assertEquals(files.sort(), ["a.ts", "mapped.ts", "sloppy.ts"].map((name) => `${path}/${name}`));
+  // Also one that is being written, and does not make sense yet.
+  Deno.writeTextFileSync(`${path}/sloppy.ts`, "export {");
+  Deno.writeTextFileSync(`${path}/b.ts`, 'import "./sloppy.ts"');
+  assertEquals((await localModules(`${path}/b.ts`, [], path)).sort(), [`${path}/b.ts`, `${path}/sloppy.ts`]);
+  assertEquals(await localModules(`${path}/sloppy.ts`, [], path), [`${path}/sloppy.ts`]);
   await assertRejects(
     () => localModules("http://127.0.0.1:9/a.ts", [], path),
     CommandError,

@@ -1,5 +1,11 @@
 import { assertEquals } from "@std/assert";
-import { filterOfFailed, filterOfUnrun, withAttempt, withNextJob } from "../../../../scripts/results/attempts.ts";
+import {
+  filterOfFailed,
+  filterOfUnrun,
+  withAttempt,
+  withEarlier,
+  withNextJob,
+} from "../../../../scripts/results/attempts.ts";
 import { type FileResult, matches, type MergedOutcome } from "../../../../scripts/results/merge.ts";
 
 function result(...tests: [name: string, outcome: MergedOutcome][]): FileResult {
@@ -32,6 +38,15 @@ Deno.test("what passes when it is run again is told as passed, with the attempt"
   const mended = withAttempt(first, result(["a", "filtered out"], ["b", "passed"], ["c", "passed"]), 2);
   assertEquals(outcomes(mended), [["a", "passed", ""], ["b", "passed", "attempt 2"], ["c", "passed", "attempt 2"]]);
   assertEquals(mended.attempts, 2);
+});
+
+Deno.test("a test keeps what was told of it when it failed", () => {
+  const first = result(["a", "passed"], ["b", "failed"]);
+  first.tests[1].details = "Error: once";
+  const second = withEarlier(result(["a", "failed"], ["b", "passed"]), first);
+  const third = withEarlier(result(["a", "passed"], ["b", "passed"]), second);
+  assertEquals(second.tests.map(({ failedBefore }) => failedBefore), [undefined, "Error: once"]);
+  assertEquals(third.tests.map(({ failedBefore }) => failedBefore), ["", "Error: once"]);
 });
 
 Deno.test("what fails again, or did not come to run, has failed", () => {

@@ -51,6 +51,21 @@ Deno.test("TapReader reads results, messages, output and steps", () => {
   assertEquals(reader.output, ["left over"]);
 });
 
+Deno.test("TapReader takes nothing that a test prints for a result", () => {
+  const reader = read(...registered("a"), starts("a"));
+  const printed = [
+    "ok 7 - of a program that it started",
+    "not ok 8 - neither",
+    "1..8",
+    "# a comment",
+    '  {"message":"x"}',
+  ];
+  for (const line of printed) reader.push(line, "stderr");
+  assertEquals([reader.isFinished, reader.results, reader.output], [false, [], printed]);
+  for (const line of ["ok 1 - a", "1..1"]) reader.push(line, "stdout");
+  assertEquals([reader.isFinished, reader.results.map(({ outcome }) => outcome)], [true, ["passed"]]);
+});
+
 Deno.test("TapReader gives output to the test that began last, however late results are", () => {
   const reader = read(...registered("a", "b"), starts("a"), "of a", starts("b"), "of b", "ok 1 - a", "of b too");
   assertEquals(reader.results, [{ name: "a", outcome: "passed", message: "", output: ["of a"] }]);
@@ -356,10 +371,26 @@ Deno.test("junit() writes a suite a job, with text that XML allows", () => {
   );
 });
 
+Deno.test("junit() tells of a test that failed before it passed", () => {
+  const test: MergedTest = {
+    name: "a",
+    outcome: "passed",
+    failedRanks: [],
+    details: "",
+    failedBefore: "Error: <once>",
+  };
+  const text = junit([{ file: "a_test.ts", ranks: 1, tests: [test], seconds: 1, attempts: 2 }]);
+  assertStringIncludes(text, '<properties><property name="attempts" value="2"/></properties>');
+  assertStringIncludes(
+    text,
+    '<flakyFailure message="failed before it passed">Error: &lt;once&gt;</flakyFailure></testcase>',
+  );
+});
+
 Deno.test("tap() and json() tell of every test", () => {
   const tests: MergedTest[] = [
-    { name: "a # b", outcome: "passed", failedRanks: [], details: "" },
-    { name: "c", outcome: "failed", failedRanks: [1, 2], details: "Error: no\nsaid before" },
+    { name: "a # b", outcome: "passed", failedRanks: [], details: "", failedBefore: "Error: once" },
+    { name: "c", outcome: "failed", failedRanks: [1, 2], details: "Error: \u001b[31mno\u0000\nsaid before" },
     { name: "d", outcome: "not run", failedRanks: [], details: 'rank 1 ended in "c"' },
     { name: "e", outcome: "skipped", failedRanks: [], details: "for 1, 2 ranks" },
   ];
@@ -369,11 +400,15 @@ Deno.test("tap() and json() tell of every test", () => {
     `TAP version 14
 1..4
 ok 1 - a_test.ts on 3 ranks: a \\# b
+  ---
+  failedBefore: |2
+    Error: once
+  ...
 not ok 2 - a_test.ts on 3 ranks: c
   ---
   ranks: [1, 2]
   message: |2
-    Error: no
+    Error: [31mno
     said before
   ...
 not ok 3 - a_test.ts on 3 ranks: d
