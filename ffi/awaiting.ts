@@ -33,9 +33,12 @@ export function watchAwaiting(watcher: AwaitingWatcher): void {
   watchers.push(watcher);
 }
 
-/** Tell of something that is awaited, unless another one was told of. */
+/** Tell of something that is awaited, unless another one was told of; a collective call comes before a message. */
 export function beginAwaiting(what: AwaitedCall): void {
-  if (awaited !== null) return;
+  if (awaited !== null) {
+    if (awaited.turn > 0 || what.turn === 0) return;
+    endAwaiting();
+  }
   awaited = what;
   for (const watcher of watchers) watcher.begin(what);
 }

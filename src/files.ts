@@ -39,6 +39,7 @@ import "../ffi/library.ts";
 import "../ffi/machine.ts";
 import "../ffi/memory.ts";
 import "../ffi/mpi/abi.ts";
+import "../ffi/mpi/ancestors.ts";
 import "../ffi/mpi/early_end.ts";
 import "../ffi/mpi/functions.ts";
 import "../ffi/mpi/hydra.ts";

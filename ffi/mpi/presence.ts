@@ -10,6 +10,7 @@
 import { environment } from "../library.ts";
 import { addressOf, addressOfPointer, libcFunctions } from "../memory.ts";
 import { lineOfScript, lineOfWait } from "../script_line.ts";
+import { launcherName } from "./ancestors.ts";
 import { launcher } from "./launcher.ts";
 import { Meetings } from "./meetings.ts";
 import {
@@ -29,8 +30,6 @@ import type { MachinePlace } from "./without_mpi.ts";
 const LIBC_SYMBOLS = {
   /** `int open(const char* path, int flags, mode_t mode)` */
   open: { parameters: ["buffer", "i32", "u32"], result: "i32" },
-  /** `ssize_t read(int fd, void* buf, size_t count)` */
-  read: { parameters: ["i32", "buffer", "usize"], result: "isize" },
   /** `int close(int fd)` */
   close: { parameters: ["i32"], result: "i32" },
   /** `int ftruncate(int fd, off_t length)` */
@@ -51,8 +50,6 @@ const AT_EXIT_SYMBOLS = {
   /** `int __cxa_atexit(void (*function)(void*), void* argument, void* library)` */
   __cxa_atexit: { parameters: ["u64", "u64", "u64"], result: "i32" },
 } as const satisfies Deno.ForeignLibraryInterface;
-
-type Libc = Deno.DynamicLibrary<typeof LIBC_SYMBOLS>["symbols"];
 
 const O_RDWR = 0o2;
 const O_CREAT = 0o100;
@@ -238,6 +235,16 @@ export class Presence {
     return { scope: this.#ownWords[FIELDS.SCOPE], turn: this.#ownWords[FIELDS.TURN] };
   }
 
+  /** Whether all ranks of the job are on this machine, and have come, which those of other programs do not. */
+  get isComplete(): boolean {
+    return this.isWhole && Atomics.load(this.#words, WORDS.ARRIVED) >= this.#localSize;
+  }
+
+  /** The first rank of this machine, which tells it from others. */
+  get firstRank(): number {
+    return Atomics.load(this.#words, WORDS_OF_RANK + FIELDS.RANK);
+  }
+
   /** The other ranks on this machine that have come. */
   others(): PresentRank[] {
     const places = Array.from({ length: this.#localSize }, (_, place) => place);
@@ -353,7 +360,7 @@ function joinAt(place: Omit<MachinePlace, "name">, given: string | null): Presen
   const { rank, size, localRank, localSize } = place;
   try {
     const ofCommand = given === null ? nameOfCommand(rank) : null;
-    const name = given ?? ofCommand ?? nameOfJob(libcFunctions(LIBC_SYMBOLS));
+    const name = given ?? ofCommand ?? nameOfJob();
     if (name === null) return null;
     const path = cString(name);
     const words = mapShared(path, (localSize + 1) * WORDS_OF_RANK);
@@ -383,44 +390,13 @@ function nameOfCommand(rank: number): string | null {
 }
 
 /** The name by the launcher; a resident one starts several jobs. */
-function nameOfJob(libc: Libc): string | null {
-  const above = launcherName(libc);
+function nameOfJob(): string | null {
+  const above = launcherName();
   const job = environment("PMIX_NAMESPACE")?.replaceAll(/[^\w@-]/g, "_");
   return above && PRESENCE_PREFIX + above + (job === undefined ? "" : `.${job}`);
 }
 
 const cString = (text: string) => new TextEncoder().encode(`${text}\0`);
-
-/** The programs that start ranks on a machine, as the kernel names them. */
-const LAUNCHER_PROGRAMS = /^(mpirun|mpiexec|orte|prte|hydra_pmi|slurmstepd)/;
-const MAXIMUM_DEPTH = 8;
-
-/** The process number and start of the launcher above this process; of its parent if none is known to be one. */
-function launcherName(libc: Libc): string | null {
-  let parent: string | null = null;
-  for (let pid = Deno.ppid, depth = 0; pid > 1 && depth < MAXIMUM_DEPTH; depth++) {
-    const process = inspect(libc, pid);
-    if (process === null) break;
-    const name = `${pid}.${process.start}`;
-    if (LAUNCHER_PROGRAMS.test(process.program)) return name;
-    parent ??= name;
-    pid = process.parent;
-  }
-  return parent;
-}
-
-/** A process, read from /proc past Deno's permissions on files, which the smallest set does not have. */
-function inspect({ open, read, close }: Libc, pid: number): { program: string; parent: number; start: string } | null {
-  const file = open(cString(`/proc/${pid}/stat`), O_CLOEXEC, 0);
-  if (file < 0) return null;
-  const bytes = new Uint8Array(1024);
-  const count = Number(read(file, bytes, BigInt(bytes.length)));
-  close(file);
-  const found = /^\d+ \((.*)\) (.*)/s.exec(new TextDecoder().decode(bytes.subarray(0, Math.max(0, count))));
-  if (!found) return null;
-  const fields = found[2].split(" ");
-  return { program: found[1], parent: Number(fields[1]), start: fields[19] };
-}
 
 /** Bytes of a page of WebAssembly. */
 const WASM_PAGE_BYTES = 2 ** 16;

@@ -186,7 +186,7 @@ export function publishWaits(
       return telling(call, begin, end, parameters, `${handle}, v${communicator! - 1}`);
     }
     const begin = (handle: unknown) => enter(handle, functionHash);
-    return notingScopes(name, telling(call, begin, end, parameters, handle), rankIn);
+    return notingScopes(name, telling(call, begin, end, parameters, handle), rankIn, presence.firstRank);
   });
   surroundStarting((name, call) => {
     const { communicator } = positionsOf(name);
@@ -256,7 +256,12 @@ function telling(call: Call, begin: Call, end: () => void, parameters: string, t
 }
 
 /** A function of MPI after which there is another communicator, or one less. */
-function notingScopes(name: string, call: Call, rankIn: (communicator: Handle) => number | null): Call {
+function notingScopes(
+  name: string,
+  call: Call,
+  rankIn: (communicator: Handle) => number | null,
+  machine: number,
+): Call {
   if (name === "MPI_Comm_free") {
     return (cell) => {
       const [handle] = cell as Int32Array | BigUint64Array;
@@ -273,7 +278,9 @@ function notingScopes(name: string, call: Call, rankIn: (communicator: Handle) =
     const [made] = values[out] as Int32Array | BigUint64Array;
     const rank = scope && rankIn(made);
     if (rank !== null) {
-      addScope(made, hash(scope!.id, scope!.turns, color === null ? "" : values[color] as number), rank);
+      // Ranks that share memory are those of a machine.
+      const member = color === null ? "" : name === "MPI_Comm_split_type" ? machine : values[color] as number;
+      addScope(made, hash(scope!.id, scope!.turns, member), rank);
     }
     return result;
   };

@@ -236,7 +236,12 @@ export class Communicator extends CartesianMethods {
     queueCollectiveFree(this.#key, this.size, () => this.free());
   }
 
-  /** End the whole job, all ranks of it, with this exit code. Not collective, does not return. Source: MPI_Abort. */
+  /**
+   * End the whole job, all ranks of it, with this exit code: its last 8 bits, or 1 where they are 0, since that would be a
+   * success. Not collective, does not return. Source: MPI_Abort.
+   *
+   * @throws {TypeError} if it is no integer.
+   */
   abort(code = 1): never {
     return abortJob(code);
   }

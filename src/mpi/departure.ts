@@ -66,7 +66,7 @@ export function waitForOthers(
     const stuck = working.filter((other) => isStuck(other, sightings, patience));
     // Whom a rank waits for that takes a message from anyone is not known: then all have to be stuck, and for as long
     // since the last of the others has left, who may have sent what they wait for.
-    const areAllStuck = presence.isWhole && stuck.length === workers && stuck.every(isInMpi) &&
+    const areAllStuck = presence.isComplete && stuck.length === workers && stuck.every(isInMpi) &&
       performance.now() - since >= patience * 1000;
     const victim = stuck.find((other) => waitsForThisRank(other)) ??
       (areAllStuck ? stuck.find((other) => waitsForThisRank(other) === null) : undefined);
@@ -74,9 +74,10 @@ export function waitForOthers(
       const alsoWaiting = working.filter((other) => other !== victim && (areAllStuck || waitsForThisRank(other)));
       return describe(victim, alsoWaiting, rank, patience);
     }
-    // Those that wait for this rank are spoken of when their patience is at its end.
-    const waits = working.map(waitsForThisRank);
-    const isPeaceful = missing.length > 0 || waits.includes(false) && !waits.includes(true);
+    // Those that wait for this rank, or all for nobody knows whom, are spoken of when their patience is at its end.
+    const mayAllBeStuck = presence.isComplete && working.every((other) => other.calls % 2 === 1 && isInMpi(other));
+    const isPeaceful = missing.length > 0 ||
+      !mayAllBeStuck && !working.some((other) => waitsForThisRank(other) === true);
     if (!isNoted && performance.now() >= noteAt && isPeaceful) {
       isNoted = true;
       if (presence.claimNote()) note(describeWait(rank, working, missing, patience));

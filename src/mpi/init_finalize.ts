@@ -11,6 +11,7 @@
  * @module
  */
 import { environment } from "../../ffi/library.ts";
+import { endsRank, isStartedByRank } from "../../ffi/mpi/ancestors.ts";
 import { prepareEarlyEnd } from "../../ffi/mpi/early_end.ts";
 import { endFunctions } from "../../ffi/mpi/functions.ts";
 import { hydraSocket } from "../../ffi/mpi/hydra.ts";
@@ -37,6 +38,7 @@ import { endWithParent, isMainThread, LAST_WORDS, writeImmediately } from "../..
 import { noteWaiting } from "../../ffi/waiting.ts";
 import { ConfigurationError, StateError } from "../errors.ts";
 import { setIfUnset } from "../environment.ts";
+import { describe } from "../options.ts";
 import { type Elsewhere, leaveBeforeStart, leftBeforeStart, waitForOthers, waitWhileFailing } from "./departure.ts";
 
 let started: Mpi | undefined;
@@ -56,6 +58,8 @@ if (!isWorker) {
 /** See to it that the job ends when this process does, by what and with which code: the script may still handle an error. */
 function prepareFailure(code: number, how: string): void {
   try {
+    // Whoever started it may handle that.
+    if (started === undefined && isStartedByRank()) return;
     sayAtExit(code, how, isFinalized);
     if (started === undefined) prepareEarlyEnd();
   } catch {
@@ -74,7 +78,7 @@ function leaveWithoutStart(): void {
   withdrawWords();
   if ((launcher()?.size ?? 1) === 1) return;
   try {
-    if (!isMainThread()) return;
+    if (!isMainThread() || !endsRank()) return;
   } catch {
     return;
   }
@@ -258,6 +262,13 @@ function refuseSingleton(mpi: Mpi): void {
   );
 }
 
+/** Whether somebody else in this process, such as another copy of this library, has ended MPI. */
+function isFinalizedElsewhere(): boolean {
+  const flag = new Int32Array(1);
+  started?.symbols.MPI_Finalized(flag);
+  return flag[0] !== 0;
+}
+
 /** Whether MPI has ended in this process. */
 export function isMpiFinalized(): boolean {
   return isFinalized;
@@ -316,9 +327,10 @@ const ABORT_MILLISECONDS = 1000;
 
 /** End the job: every rank of it, with this exit code. Does not return. */
 export function abortJob(code: number): never {
+  if (!Number.isInteger(code)) throw new TypeError(`abort: the exit code must be an integer, not ${describe(code)}.`);
   startMpi();
   tellEnd(processCode(code), "abort()");
-  return abort(code);
+  return abort(processCode(code));
 }
 
 /** What ends a process with an exit code other than 0 and no error. */
@@ -342,7 +354,7 @@ function abort(code: number): never {
 }
 
 function endWithProcess(): void {
-  if (isFinalized) return;
+  if (isFinalized || isFinalizedElsewhere()) return;
   const code = Deno.exitCode;
   if (code === 0) finalizeMpi();
   else {

@@ -7,7 +7,7 @@ import { checkMpi, type Handle, type ReduceOperation } from "../../ffi/mpi/mod.t
 import { ConfigurationError, DTypeError, StateError } from "../errors.ts";
 import { checkBoolean, describe, isObject, readOptions } from "../options.ts";
 import { arrayClass, checkOperation, type Element, type NumericArray } from "./elements.ts";
-import { startMpi } from "./init_finalize.ts";
+import { isMpiFinalized, startMpi } from "./init_finalize.ts";
 import { handleCell } from "./handle_cell.ts";
 
 /** MPI's own operations by name, and those that find the place of an extreme. */
@@ -123,7 +123,8 @@ export class ReductionOperator<T extends NumericArray = NumericArray> implements
   free(): void {
     if (this.#isFreed) return;
     this.#isFreed = true;
-    if (this.#handle !== null) checkMpi(startMpi().symbols.MPI_Op_free(handleCell(this.#handle)), "MPI_Op_free");
+    const isThere = this.#handle !== null && !isMpiFinalized();
+    if (isThere) checkMpi(startMpi().symbols.MPI_Op_free(handleCell(this.#handle!)), "MPI_Op_free");
     this.#callback?.close();
   }
 

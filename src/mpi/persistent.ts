@@ -6,7 +6,7 @@
 import { checkMpi, mpiError } from "../../ffi/mpi/mod.ts";
 import { StateError } from "../errors.ts";
 import { describe } from "../options.ts";
-import { startMpi } from "./init_finalize.ts";
+import { isMpiFinalized, startMpi } from "./init_finalize.ts";
 import { Request } from "./request.ts";
 import { handleCell } from "./handle_cell.ts";
 
@@ -126,6 +126,7 @@ export class PersistentRequest<T> implements Disposable {
 
   #release(): void {
     this.#isFreed = true;
+    if (isMpiFinalized()) return;
     checkMpi(startMpi().symbols.MPI_Request_free(this.#handle), "MPI_Request_free");
   }
 }

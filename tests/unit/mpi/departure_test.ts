@@ -26,6 +26,7 @@ function notesOf(mayNote: boolean): { notes: string[]; ending: string | null } {
   let looks = 0;
   const presence = {
     isWhole: true,
+    isComplete: true,
     setState: () => {},
     others: () => ++looks > 100 || notes.length > 0 ? [] : [working],
     claimNote: () => mayNote,
