@@ -88,6 +88,12 @@ testUnderEveryMpi("Deno.exit(256), whose last 8 bits are 0, is no success", asyn
   assertCleanEnd(await run(mpi, "exits", "256"), { rank: 1, why: `exit code 1: ${EXIT}`, code: 1 });
 });
 
+testUnderEveryMpi("abort() with a code that is no success ends the job with it, and with 1 otherwise", async (mpi) => {
+  for (const [given, code] of [["7", 7], ["0", 1], ["256", 1]] as const) {
+    assertCleanEnd(await run(mpi, "exits", given, "abort"), { rank: 1, why: `exit code ${code}: abort()`, code });
+  }
+});
+
 for (const way of ["throws", "rejects", "exits", "library"]) {
   testUnderEveryMpi(`a rank that fails before MPI starts ends the job: ${way}`, async (mpi) => {
     const result = await run(mpi, "fails_early", way);

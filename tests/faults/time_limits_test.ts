@@ -20,6 +20,7 @@ for (
     ["barrier", "MPI_Barrier", "barrier: () =>"],
     ["stopped", "MPI_Barrier", "stopped: () =>"],
     ["awaited", "MPI_Iallreduce", "awaited: () =>"],
+    ["awaited beside a message", "MPI_Iallreduce", "iallReduce(Float64Array.of(1)).then(); // beside"],
     ["product", "pdgemm", "return () => product.execute(); // pgemm"],
     ["overlap", "waitForFlag", "return () => product.execute(); // overlap"],
   ]

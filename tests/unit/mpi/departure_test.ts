@@ -2,7 +2,13 @@ import { assertEquals, assertMatch } from "@std/assert";
 import type { Mpi } from "../../../ffi/mpi/mod.ts";
 import type { Presence } from "../../../ffi/mpi/presence.ts";
 import { PRESENT, type PresentRank } from "../../../ffi/mpi/presence_page.ts";
+import { namesOfFunctions, publishWaits } from "../../../ffi/mpi/waits.ts";
 import { waitForOthers, waitWhileFailing } from "../../../src/mpi/departure.ts";
+
+const names = namesOfFunctions();
+// From then on this rank knows functions by what stands for them.
+publishWaits({ firstRank: 0 } as unknown as Presence, { handle: 1, rank: 1 }, () => 1);
+const hashOf = (name: string) => [...names.keys()].find((hash) => names.get(hash) === name)!;
 
 const mpi = { constants: {}, symbols: { MPI_Iprobe: () => 0 } } as unknown as Mpi;
 
@@ -20,15 +26,21 @@ const working: PresentRank = {
   peers: [],
 };
 
-/** What rank 1 says at its end, when rank 0 works until it has, or for 100 looks; and how often it may speak. */
-function notesOf(mayNote: boolean): { notes: string[]; ending: string | null } {
+/**
+ * What rank 1 says at its end, when rank 0 works until it has, or for 100 looks; and how often it may speak. Or rank 0 waits,
+ * beside ranks of programs that tell nothing of themselves.
+ */
+function notesOf(
+  mayNote: boolean,
+  { other = working, isComplete = true } = {},
+): { notes: string[]; ending: string | null } {
   const notes: string[] = [];
   let looks = 0;
   const presence = {
     isWhole: true,
-    isComplete: true,
+    isComplete,
     setState: () => {},
-    others: () => ++looks > 100 || notes.length > 0 ? [] : [working],
+    others: () => ++looks > 100 || notes.length > 0 ? [] : [other],
     claimNote: () => mayNote,
     claimTelling: () => true,
   } as unknown as Presence;
@@ -48,6 +60,21 @@ Deno.test("a rank that has ended tells once for whom it waits, and leaves them a
     );
     // Another rank of the machine has told it.
     assertEquals(notesOf(false), { notes: [], ending: null });
+    // It may wait for somebody who tells nothing.
+    const receives = { ...working, calls: 5, functionHash: hashOf("MPI_Recv") };
+    assertEquals(notesOf(true, { other: receives, isComplete: false }).ending, null);
+    assertMatch(
+      notesOf(true, { other: receives, isComplete: false }).notes[0],
+      /rank 0, which is in MPI_Recv\. The job/,
+    );
+    assertMatch(
+      notesOf(true, { other: receives }).ending!,
+      /^distmath: rank 0 has waited for more than 0.01 s in MPI_Recv for/,
+    );
+    // What a script awaits may come from elsewhere, or not at all.
+    const awaits = { ...receives, functionHash: hashOf("MPI_Irecv") };
+    assertEquals(notesOf(true, { other: awaits }).ending, null);
+    assertMatch(notesOf(true, { other: awaits }).notes[0], /rank 0, which is in MPI_Irecv\. The job goes on\.$/);
   } finally {
     if (before === undefined) Deno.env.delete("DISTMATH_PATIENCE_SECONDS");
     else Deno.env.set("DISTMATH_PATIENCE_SECONDS", before);
