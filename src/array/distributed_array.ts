@@ -606,7 +606,7 @@ export class DistributedArray<D extends DType = DType> extends ElementAccess<D> 
       checkExact(this.dtype, values);
       LocalArray.empty(this.dtype, [1]).fill(values);
       fill = () => this.local.fill(values);
-      return { values: String(values) };
+      return { values };
     });
     fill();
     return this;

@@ -178,7 +178,7 @@ export abstract class ElementAccess<D extends DType = DType> extends BaseArray<D
       } else {
         write = () => target?.fill(value);
       }
-      return { index: checked, value: String(value) };
+      return { index: checked, value };
     });
     write();
   }

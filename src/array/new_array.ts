@@ -101,7 +101,7 @@ export function full(
   return newArray(runtime, "DistributedArray.full", shape, distribution, options, ({ dtype, local }) => {
     checkExact(dtype, value);
     local.fill(value);
-    return { value: String(value) };
+    return { value };
   });
 }
 

@@ -94,6 +94,7 @@ function show(value: unknown, depth = 0): string {
   if (depth > DEEPEST) throw new TypeError("A value that ranks should compare contains itself.");
   if (typeof value === "string") return JSON.stringify(value);
   if (typeof value === "bigint") return `${value}n`;
+  if (Object.is(value, -0)) return "-0";
   if (typeof value !== "object" || value === null) return String(value);
   if (Array.isArray(value)) return `[${value.map((part) => show(part, depth + 1)).join(", ")}]`;
   const entries = Object.entries(value).map(([key, part]) => `${key}: ${show(part, depth + 1)}`);

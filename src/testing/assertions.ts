@@ -189,10 +189,11 @@ function worstOf(
   const values = valuesOf(array.local);
   values.forEach((actual, i) => {
     const wanted = expected(i);
-    // Infinities are close to themselves.
+    // Infinities are close to themselves alone.
     if (Object.is(actual, wanted) || actual === wanted) return;
     const difference = Math.abs(minus(actual, wanted));
-    if (difference <= absolute + relative * Math.abs(Number(wanted))) return;
+    const isFinite = Number.isFinite(Number(wanted));
+    if (isFinite && difference <= absolute + relative * Math.abs(Number(wanted))) return;
     worst.count++;
     // What is no number is the largest difference.
     const size = Number.isNaN(difference) ? Infinity : difference;

@@ -280,3 +280,26 @@ clusterTest(
     }
   },
 );
+
+clusterTest(
+  "ranks that compute different things, or with zeros of different signs, are told so",
+  { ranks: [2, 3] },
+  (runtime) => {
+    const isOther = runtime.rank === 1;
+    using zeros = DistributedArray.full(runtime, [4], Slab.X, 0);
+    const zero = isOther ? -0 : 0;
+    const calls: Record<string, () => unknown> = {
+      "one of two terms": () =>
+        evaluate((x) => {
+          const [one, two] = [x.add(1), x.add(2)];
+          return isOther ? two : one;
+        }, [zeros]),
+      "a number beside an array": () => divide(1, zeros.add(zero)),
+      "a number in an expression": () => evaluate((x) => x.multiply(zero), [zeros]),
+      "all elements": () => DistributedArray.full(runtime, [4], Slab.X, zero),
+      "one element": () => zeros.set([1], zero),
+      "elements that are assigned": () => zeros.assign(zero),
+    };
+    for (const call of Object.values(calls)) assertThrowsEverywhere(runtime, call, CollectiveError);
+  },
+);

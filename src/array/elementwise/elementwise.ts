@@ -122,7 +122,9 @@ export function expressed<A extends BaseArray>(
       compute = () => writer(program, aligned, local);
     }
     if (moves.length === 0) finish = compute();
-    return { ...aligned.facts, redistribute, program: [...program.statements, ...program.result].join() };
+    const { statements, result, parameters } = program;
+    const reads = parameters.map(({ index, dtype }) => `${index} ${dtype}`);
+    return { ...aligned.facts, redistribute, program: [...statements, ...result].join(), reads: reads.join() };
   });
   if (moves.length > 0) {
     for (const move of moves) move();
@@ -138,7 +140,7 @@ export function expressed<A extends BaseArray>(
 
 /** What an operand is to the other ranks. */
 function factOf(operand: AnyOperand): unknown {
-  if (!(operand instanceof BaseArray)) return String(operand);
+  if (!(operand instanceof BaseArray)) return operand;
   const { shape, dtype, distribution, order, memory } = operand;
   return { shape, dtype, distribution: String(distribution), order, memory };
 }
