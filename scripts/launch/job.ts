@@ -3,6 +3,7 @@
  *
  * @module
  */
+import { basename } from "node:path";
 import { removeAbandonedFiles, removeFilesOfDead } from "./abandoned_files.ts";
 import { guardJob } from "./job_guard.ts";
 import { commandLine, type Launch, type Launcher } from "./launcher.ts";
@@ -56,6 +57,27 @@ function onSignals(handler: (code: number) => () => void): Disposable {
       for (const [signal, handle] of handlers) Deno.removeSignalListener(signal, handle);
     },
   };
+}
+
+const PARENT_MILLISECONDS = 500;
+
+/** Have the end of the task of Deno's that started this process call `action`, until disposed of: a shell's changes nothing. */
+function onEndOfTask(action: () => void): Disposable {
+  const parent = Deno.ppid;
+  const timer = !isTask(parent) ? undefined : setInterval(() => {
+    if (Deno.ppid !== parent) action();
+  }, PARENT_MILLISECONDS);
+  return { [Symbol.dispose]: () => clearInterval(timer) };
+}
+
+/** Whether a process is `deno task`. */
+function isTask(process: number): boolean {
+  try {
+    const [program, ...words] = Deno.readTextFileSync(`/proc/${process}/cmdline`).split("\0");
+    return basename(program) === "deno" && words.find((word) => !word.startsWith("-")) === "task";
+  } catch {
+    return false;
+  }
 }
 
 async function readLines(
@@ -172,6 +194,7 @@ export async function runJob(launcher: Launcher, options: JobOptions): Promise<J
   };
   // Before the job begins: nothing runs in between that a signal could call.
   using _signals = onSignals(end);
+  using _task = onEndOfTask(end(signalCodes.SIGHUP));
   const child = new Deno.Command(command, {
     args,
     env: { ...env, [jobVariable]: job },

@@ -133,13 +133,13 @@ for (const mpi of newestLaunchers) {
   });
 }
 
+const AS_SCRIPT = ["run", "-A", `${root}scripts/main.ts`];
+
 /** Starts `run` with two ranks that wait, and have the folder among their arguments. */
-async function startWaiting(mpi: MpiInstallation, folder: string): Promise<Deno.ChildProcess> {
+async function startWaiting(mpi: MpiInstallation, folder: string, words = AS_SCRIPT): Promise<Deno.ChildProcess> {
   const script = `${root}tests/system/fixtures/waits.ts`;
   const command = [
-    "run",
-    "-A",
-    `${root}scripts/main.ts`,
+    ...words,
     "run",
     "--mpirun",
     mpi.mpirun,
@@ -166,13 +166,15 @@ testUnderEach("the ranks end when the launcher is killed, and run says so", asyn
   await untilNoneHas(folder.path);
 });
 
-testUnderEach("the launcher and the ranks end when run is killed", async (mpi) => {
-  using folder = temporaryFolder();
-  const child = await startWaiting(mpi, folder.path);
-  child.kill("SIGKILL");
-  await Promise.all([child.status, child.stdout.cancel(), child.stderr.cancel()]);
-  // The launcher, its helpers and the ranks all have the folder among their arguments, or wait for those that do.
-  await untilNoneHas(folder.path);
+testUnderEach("the launcher and the ranks end when run, or its task, is killed", async (mpi) => {
+  for (const words of [AS_SCRIPT, ["task"]]) {
+    using folder = temporaryFolder();
+    const child = await startWaiting(mpi, folder.path, words);
+    child.kill("SIGKILL");
+    await Promise.all([child.status, child.stdout.cancel(), child.stderr.cancel()]);
+    // The launcher, its helpers and the ranks all have the folder among their arguments, or wait for those that do.
+    await untilNoneHas(folder.path);
+  }
 });
 
 Deno.test("run removes the shared memory of processes that are no more", async () => {
