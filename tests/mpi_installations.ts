@@ -263,17 +263,23 @@ async function runProgram(
   };
 }
 
+/** Why an MPI multiplies no matrices that ranks share; null if it does. */
+export function whyNoScalapack({ name }: MpiInstallation): string | null {
+  return name === "MPI standard ABI" ? "no ScaLAPACK exists for it" : null;
+}
+
 /**
  * Register a test for each MPI. One that this machine lacks is an ignored test whose name says why, so that it is counted;
- * so are all if the machine lacks something else, which `reason` tells.
+ * so are those if the machine, or an MPI, lacks something else, which `lacks` tells.
  */
 export function testUnderEveryMpi(
   name: string,
   body: (mpi: MpiInstallation) => Promise<void>,
-  reason: string | null = null,
+  lacks: string | null | ((mpi: MpiInstallation) => string | null) = null,
 ): void {
-  const skipped = reason === null ? "" : ` (skipped: ${reason})`;
   for (const mpi of mpiInstallations) {
+    const reason = typeof lacks === "function" ? lacks(mpi) : lacks;
+    const skipped = reason === null ? "" : ` (skipped: ${reason})`;
     Deno.test({ name: `${name} [${mpi.name}]${skipped}`, ignore: reason !== null, fn: () => body(mpi) });
   }
   for (const { name: mpi, reason } of missingMpis) {
