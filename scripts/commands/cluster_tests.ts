@@ -51,7 +51,7 @@ The exit code is 1 if a test failed or was not run, a file has no tests, or --fi
   --ranks 1,2,4      numbers of ranks (1,2,4)
 ${placeHelp}
   --timeout SECONDS  time limit of a job, which is a file on a number of ranks; a job that takes longer is ended and has
-                     failed. When left out, each test has 120 seconds, or its own timeoutSeconds and 30 more
+                     failed. When left out, a clusterTest has 60 seconds or its timeoutSeconds, others 120
   --junit FILE       write the results as JUnit XML
   --json FILE        write them as JSON
   --tap FILE         write them as TAP
