@@ -170,9 +170,15 @@ async function runAllTests(launcher: Launcher, { file, ranks }: Job, settings: T
   let result = await runTestFile(launcher, file, ranks, settings);
   while (true) {
     const filter = filterOfUnrun(result.tests);
-    const next = filter && withNextJob(result, await runTestFile(launcher, file, ranks, { ...settings, filter }));
-    if (!next) return result;
-    result = next;
+    if (!filter) return result;
+    try {
+      const next = withNextJob(result, await runTestFile(launcher, file, ranks, { ...settings, filter }));
+      if (!next) return result;
+      result = next;
+    } catch (error) {
+      if (!(error instanceof Interruption)) throw error;
+      throw new Interruption(error.code, withNextJob(result, error.result) ?? result);
+    }
   }
 }
 
@@ -278,6 +284,38 @@ function unstarted({ file, ranks }: Job, details: string): FileResult {
   return { file: shortName(file), ranks, tests: [test], seconds: 0 };
 }
 
+/** Run jobs one after the other; those that do not run any more are told of as well. */
+async function runJobs(
+  launcher: Launcher,
+  jobs: readonly Job[],
+  settings: TestSettings,
+  { retries, failFast }: { retries: number; failFast: boolean },
+): Promise<{ results: FileResult[]; interruption: Interruption | null }> {
+  const results: FileResult[] = [];
+  const progress = jobProgress(jobs.length);
+  let interruption: Interruption | null = null;
+  let reason: string | null = null;
+  for (const [i, job] of jobs.entries()) {
+    if (reason !== null) {
+      results.push(unstarted(job, reason));
+      continue;
+    }
+    progress.update(jobName({ ...job, file: shortName(job.file) }), i);
+    try {
+      const result = await runWithRetries(launcher, job, settings, retries, progress);
+      results.push(result);
+      if (failFast && !isSuccess(count(result.tests))) reason = `--fail-fast, after ${jobName(result)}`;
+    } catch (error) {
+      if (!(error instanceof Interruption)) throw error;
+      interruption = error;
+      results.push(error.result);
+      reason = "the command was interrupted";
+    }
+  }
+  progress.end();
+  return { results, interruption };
+}
+
 export async function clusterTests(args: string[]): Promise<number> {
   const { values, positionals } = parseCommand(args, options, help);
   if (positionals.length === 0) throw new CommandError(`cluster-test needs test files; see "cluster-test --help"`);
@@ -307,25 +345,7 @@ export async function clusterTests(args: string[]): Promise<number> {
   console.log(describeLauncher(launcher));
   const denoFlags = coverage === null ? [] : [`--coverage=${coverage}`, "--coverage-raw-data-only"];
   const settings = { ...place, filter: values.filter, denoFlags };
-  const results: FileResult[] = [];
-  const progress = jobProgress(jobs.length);
-  let interruption: Interruption | null = null;
-  for (const [i, job] of jobs.entries()) {
-    const failed = results.find(({ tests }) => !isSuccess(count(tests)));
-    progress.update(jobName({ ...job, file: shortName(job.file) }), i);
-    if (interruption) results.push(unstarted(job, "the command was interrupted"));
-    else if (values["fail-fast"] && failed) results.push(unstarted(job, `--fail-fast, after ${jobName(failed)}`));
-    else {
-      try {
-        results.push(await runWithRetries(launcher, job, settings, retries, progress));
-      } catch (error) {
-        if (!(error instanceof Interruption)) throw error;
-        interruption = error;
-        results.push(error.result);
-      }
-    }
-  }
-  progress.end();
+  const { results, interruption } = await runJobs(launcher, jobs, settings, { retries, failFast: values["fail-fast"] });
   const unwritten = writeReports(reports, results);
   if (interruption) throw interruption;
   // What all ranks have written into one folder counts together.
