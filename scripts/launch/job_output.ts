@@ -135,6 +135,9 @@ export interface FilteredResult extends JobResult {
  */
 const patienceSeconds = () => Number(Deno.env.get("DISTMATH_PATIENCE_SECONDS")) || 10;
 
+/** Launchers write a block at once: lines that are held for as long are a script's, which may go on for hours. */
+const holdMilliseconds = 500;
+
 /** {@linkcode runJob} with its output less what the launcher adds; parts of lines pass as they come, unless tagged. */
 export async function runFiltered(launcher: Launcher, options: FilteredOptions): Promise<FilteredResult> {
   const end = new JobEnd();
@@ -144,6 +147,11 @@ export async function runFiltered(launcher: Launcher, options: FilteredOptions):
   const { onLine } = options;
   const hanging = new AbortController();
   let timer: ReturnType<typeof setTimeout> | undefined;
+  const held: (ReturnType<typeof setTimeout> | undefined)[] = [];
+  const showHeld = (i: number) => {
+    clearTimeout(held[i]);
+    for (const line of filters[i].end()) onLine(streams[i], line, true, null);
+  };
   const show = (i: number, { rank, text }: TaggedText) => {
     const kept = rank === null ? filters[i].push(text) : [end.take(text)].filter((line) => line !== null);
     for (const line of kept) onLine(streams[i], line, true, rank);
@@ -156,14 +164,19 @@ export async function runFiltered(launcher: Launcher, options: FilteredOptions):
     onLine(stream, line, isComplete) {
       const i = streams.indexOf(stream);
       const lines = tagged[i]?.push(line);
-      if (!isComplete && !lines) return onLine(stream, line, false, null);
+      if (!isComplete && !lines) {
+        showHeld(i);
+        return onLine(stream, line, false, null);
+      }
+      clearTimeout(held[i]);
       for (const one of lines ?? [{ rank: null, text: line }]) show(i, one);
+      held[i] = setTimeout(() => showHeld(i), holdMilliseconds);
       if (end.isCertain) timer ??= setTimeout(() => hanging.abort(), patienceSeconds() * 1000);
     },
   }).finally(() => clearTimeout(timer));
-  for (const [i, stream] of streams.entries()) {
+  for (const i of streams.keys()) {
     for (const line of tagged[i]?.end() ?? []) show(i, line);
-    for (const held of filters[i].end()) onLine(stream, held, true, null);
+    showHeld(i);
   }
   const isGood = end.code(result.code) === 0;
   if (isGood || result.isTimedOut || result.isInterrupted) return { ...result, signal: null, failure: null };
