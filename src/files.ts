@@ -160,6 +160,7 @@ import "./distribution/process_grid.ts";
 import "./distribution/replicated.ts";
 import "./distribution/slab.ts";
 import "./distribution/sliced.ts";
+import "./dtype/bounds.ts";
 import "./dtype/conversion.ts";
 import "./dtype/dtype.ts";
 import "./dtype/mod.ts";
