@@ -78,6 +78,7 @@ import "./array/element_access.ts";
 import "./array/elementwise/broadcast.ts";
 import "./array/elementwise/c.ts";
 import "./array/elementwise/compiled.ts";
+import "./array/elementwise/complex_functions.ts";
 import "./array/elementwise/cuda.ts";
 import "./array/elementwise/device_kernel.ts";
 import "./array/elementwise/device_source.ts";
