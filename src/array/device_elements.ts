@@ -423,7 +423,7 @@ export function fillRandomOnDevice(
   ranges: Ranges,
   order: Order,
   shape: readonly number[],
-  { seed, low, high }: RandomSource,
+  { seed, low, high, least, most }: RandomSource,
 ): void {
   launchOnPart("random", target, ranges, order, [
     ...perDimension(stridesOf(shape, "C").map(BigInt), order, 0n),
@@ -433,6 +433,8 @@ export function fillRandomOnDevice(
     dtypeInfo(target.dtype).isInteger ? 1n : 0n,
     low,
     high - low,
+    least,
+    most,
   ]);
 }
 

@@ -415,7 +415,10 @@ export class DistributedArray<D extends DType = DType> extends ElementAccess<D> 
     return this.#finish(prod(this, options));
   }
 
-  /** The mean of all elements, or along dimensions: sums as {@linkcode sum} has them, divided once; integers give float64. Collective. */
+  /**
+   * The mean of all elements, or along dimensions: their sum, as {@linkcode sum} has it of floats, divided once. Integers are
+   * summed in float64, where nothing wraps around, and give float64. Collective.
+   */
   mean(): ElementOf<FloatOf<D>>;
   /** As above, along dimensions. */
   mean(options: AxisOptions): DistributedArray<FloatOf<D>>;

@@ -5,7 +5,7 @@
  */
 import { addressOf } from "../../ffi/memory.ts";
 import { ShapeError, StateError } from "../errors.ts";
-import { isObject, keysOf, readOptions } from "../options.ts";
+import { describe, isObject, keysOf, readOptions } from "../options.ts";
 import { clearOnDevice, copyFromDevice, copyToDevice } from "../memory/copy.ts";
 import { DeviceBuffer, type DeviceMemory } from "../memory/device_buffer.ts";
 import { keepSpare, lend, takeSpare } from "../memory/spare.ts";
@@ -90,10 +90,11 @@ export class LocalArray<D extends DType = DType> implements Strided {
   /**
    * Make an array on existing memory.
    *
-   * @throws {TypeError} if an option is not known, or `data` is in memory that can be resized.
+   * @throws {TypeError} if an option is not known, the offset is no number, there is no such kind of memory, or `data` is in
+   *   memory that can be resized.
    * @throws {StateError} if the memory of `data` was transferred away.
    * @throws {DTypeError} if `data` is not the kind of typed array that holds the dtype.
-   * @throws {ShapeError} if strides do not fit the shape, or `data` is too short.
+   * @throws {ShapeError} if strides do not fit the shape, the offset is no whole number, or `data` is too short.
    */
   constructor(options: LocalArrayOptions<D>) {
     const { data, dtype, shape, strides, offset, memory } = options instanceof Checked ? options : checked(options);
@@ -452,12 +453,14 @@ class Checked<D extends DType> implements LocalArrayOptions<D> {
 /** Check what an array is to be made of. */
 function checked<D extends DType>(options: LocalArrayOptions<D>): Checked<D> {
   const given = readOptions("the options of LocalArray", options ?? null, LOCAL_ARRAY_KEYS);
-  const { data, dtype, offset = 0 } = given;
+  const { data, dtype, offset = 0, memory } = given;
   const shape = checkShape(given.shape, "The local shape");
   const strides = Object.freeze([...given.strides ?? stridesOf(shape, "C")]);
   if (strides.length !== shape.length || !strides.every((stride) => Number.isInteger(stride) && stride >= 0)) {
     throw new ShapeError(`Strides [${strides}] do not fit the shape [${shape}]: give one whole number a dimension.`);
   }
+  checkOffset(offset);
+  if (memory !== undefined) checkMemory(memory);
   const isHost = ArrayBuffer.isView(data);
   if (isHost) checkFixed(data);
   const available = isHost ? elementCount(dtype, data) : Math.floor(data.byteLength / dtypeInfo(dtype).itemSize);
@@ -470,7 +473,24 @@ function checked<D extends DType>(options: LocalArrayOptions<D>): Checked<D> {
         `but the ${data.constructor.name} holds ${available} of ${dtype}.`,
     );
   }
-  return new Checked(data, dtype, shape, strides, offset, given.memory ?? (isHost ? "host" : "device"));
+  return new Checked(data, dtype, shape, strides, offset, memory ?? (isHost ? "host" : "device"));
+}
+
+function checkOffset(offset: unknown): void {
+  if (typeof offset !== "number") throw new TypeError(`The offset must be a number, not ${describe(offset)}.`);
+  if (!Number.isInteger(offset)) {
+    throw new ShapeError(`The offset is ${offset}, but elements are whole numbers from 0.`);
+  }
+}
+
+/**
+ * Refuse what is no kind of memory.
+ *
+ * @throws {TypeError} if it is none.
+ */
+export function checkMemory(memory: unknown): void {
+  if (memory === "host" || memory === "device" || memory === "symmetric") return;
+  throw new TypeError(`The memory must be "host", "device" or "symmetric", not ${describe(memory)}.`);
 }
 
 /** Whether the buffer of a typed array was transferred away, which leaves no length. Shared memory never is. */

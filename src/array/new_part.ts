@@ -7,11 +7,11 @@ import { bindTo } from "../distribution/distribution.ts";
 import type { Distribution } from "../distribution/mod.ts";
 import { type DType, dtypeInfo } from "../dtype/dtype.ts";
 import { ConfigurationError } from "../errors.ts";
-import { describe, keysOf } from "../options.ts";
+import { keysOf } from "../options.ts";
 import type { Facts } from "../runtime/agreement.ts";
 import type { Runtime } from "../runtime/runtime.ts";
 import { checkOrder, checkShape, type Order } from "./layout.ts";
-import { LocalArray, type Memory } from "./local_array.ts";
+import { checkMemory, LocalArray, type Memory } from "./local_array.ts";
 import { allocateSymmetricMemory } from "./symmetric_array.ts";
 
 /** How an array is stored. */
@@ -107,9 +107,7 @@ export function planOf(
 export function checkStorage(runtime: Runtime, { dtype = "uint8", order = "C", memory = "host" }: ArrayOptions): void {
   dtypeInfo(dtype);
   checkOrder(order);
-  if (memory !== "host" && memory !== "device" && memory !== "symmetric") {
-    throw new TypeError(`The memory must be "host", "device" or "symmetric", not ${describe(memory)}.`);
-  }
+  checkMemory(memory);
   if (memory === "device" && runtime.stream === null) {
     throw new ConfigurationError(
       `Memory "device" needs a GPU, but this runtime computes on CPUs (${runtime.device.name}). Use memory "host".`,

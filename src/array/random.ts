@@ -10,6 +10,7 @@
  */
 import { DTypeError } from "../errors.ts";
 import { describe, keysOf } from "../options.ts";
+import { largestBelow, smallestFrom } from "../dtype/bounds.ts";
 import { integerRange } from "../dtype/conversion.ts";
 import { type DType, dtypeInfo, type TypedArray } from "../dtype/dtype.ts";
 import { type Order, stridesOf } from "./layout.ts";
@@ -19,7 +20,7 @@ import { fillRows, type Floats, innerDimension, type Ranges } from "./traverse.t
 export interface RandomOptions {
   /** Any whole number; by default the number of this call, so that each array of a program differs. */
   seed?: number;
-  /** The least value; 0 by default. */
+  /** The start of the range; 0 by default. */
   low?: number;
   /** The end of the range, itself excluded; 1 by default, 100 for integers. */
   high?: number;
@@ -36,13 +37,17 @@ export interface RandomSource {
   readonly low: number;
   /** The end of the range. */
   readonly high: number;
+  /** The smallest number of the dtype in the range. */
+  readonly least: number;
+  /** The largest number of the dtype in the range. */
+  readonly most: number;
 }
 
 /**
  * Check the options of random numbers and fill in what was left out.
  *
  * @throws {TypeError} if a bound is no number.
- * @throws {RangeError} if the seed is no whole number, or the range is empty or not finite.
+ * @throws {RangeError} if the seed is no whole number, or the range is empty, not finite, or between two numbers of the dtype.
  * @throws {DTypeError} if the range does not fit an integer dtype.
  */
 export function randomSource(dtype: DType, options: RandomOptions, defaultSeed: number): RandomSource {
@@ -66,7 +71,14 @@ export function randomSource(dtype: DType, options: RandomOptions, defaultSeed: 
       );
     }
   }
-  return { seed, low, high };
+  const { real } = dtypeInfo(dtype);
+  const [least, most] = isInteger ? [low, high - 1] : [smallestFrom(real, low), largestBelow(real, high)];
+  if (!(least <= most)) {
+    throw new RangeError(
+      `${dtype} has no number from ${low} up to below ${high}. Take a wider range, or a wider dtype.`,
+    );
+  }
+  return { seed, low, high, least, most };
 }
 
 /** How many random bits a number below 1 may have so that the type holds it exactly, and never rounds it up to 1. */
@@ -93,7 +105,7 @@ export function fillRandom(
   ranges: Ranges,
   order: Order,
   shape: readonly number[],
-  { seed, low, high }: RandomSource,
+  { seed, low, high, least, most }: RandomSource,
 ): void {
   const { parts, isInteger } = dtypeInfo(dtype);
   const inner = innerDimension(shape.length, order);
@@ -109,14 +121,26 @@ export function fillRandom(
       }
       const stop = at + (end - start) * parts;
       if (isInteger) floorScale(buffer, at, stop, low, range);
-      else if (low !== 0 || range !== 1) scale(buffer, at, stop, low, range);
+      else if (low !== 0 || range !== 1) scale(buffer, at, stop, low, range, least, most);
       at = stop;
     }
   });
 }
 
-function scale(buffer: Floats, at: number, end: number, low: number, range: number): void {
-  for (; at < end; at++) buffer[at] = low + buffer[at] * range;
+/** What would be rounded out of the range to a number outside of it is the number of the dtype next to that. */
+function scale(
+  buffer: Floats,
+  at: number,
+  end: number,
+  low: number,
+  range: number,
+  least: number,
+  most: number,
+): void {
+  for (; at < end; at++) {
+    const value = low + buffer[at] * range;
+    buffer[at] = value < least ? least : value > most ? most : value;
+  }
 }
 
 /** A fraction below 1 with 53 bits, times an integer up to 2^53, never rounds up to that integer. */

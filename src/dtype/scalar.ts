@@ -9,7 +9,7 @@ import { type DType, dtypeInfo, isNarrowFloat, type Scalar, type TypedArray } fr
 import { fromFloat32, toFloat32 } from "./narrow_floats.ts";
 
 /**
- * Store one value at element `index` of a typed array.
+ * Store one value at element `index` of a typed array; one outside an integer type's range as the nearest inside.
  *
  * @throws {DTypeError} if the value is not of a kind that the dtype takes: a complex one for a real type, a fraction for
  * int64.
@@ -21,7 +21,7 @@ export function storeScalar(dtype: DType, array: TypedArray, index: number, valu
     array[2 * index] = re;
     array[2 * index + 1] = im;
   } else if (dtype === "int64") {
-    array[index] = toBigInt(value);
+    array[index] = insideInt64(toBigInt(value));
   } else {
     const real = realNumber(dtype, value);
     array[index] = isNarrowFloat(dtype) && dtype !== "float16" ? fromFloat32(dtype, real) : real;
@@ -58,7 +58,12 @@ function realNumber(dtype: DType, value: Scalar): number {
   throw new DTypeError(`${dtype} takes a number, not ${describeValue(value)}.`);
 }
 
-/** A value for int64. */
+/** The nearest value that int64 holds. */
+function insideInt64(value: bigint): bigint {
+  return value < -(2n ** 63n) ? -(2n ** 63n) : value >= 2n ** 63n ? 2n ** 63n - 1n : value;
+}
+
+/** A value for int64, perhaps outside its range. */
 export function toBigInt(value: Scalar): bigint {
   if (typeof value === "bigint") return value;
   if (Number.isInteger(value)) return BigInt(value as number);

@@ -694,6 +694,11 @@ misuse(RangeError, [
   ],
   ["too large a part", (r) => DistributedArray.zeros(r, [2 ** 40], Slab.X, { memory: "host" }), "at most 2^32 numbers"],
   ["an empty random range", (r) => DistributedArray.random(r, [3], Slab.X, { low: 2, high: 1 }), "low < high"],
+  [
+    "a random range between two numbers of the dtype",
+    (r) => DistributedArray.random(r, [3], Slab.X, { dtype: "bfloat16", low: 1.001, high: 1.002 }),
+    "bfloat16 has no number from 1.001",
+  ],
   ["a fractional seed", (r) => DistributedArray.random(r, [3], Slab.X, { seed: 0.5 }), "whole number"],
   [
     "a function that throws on one rank",

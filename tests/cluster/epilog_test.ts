@@ -1,5 +1,5 @@
 /** Every epilog, for all kinds of results, memory orders and dtypes, against its formula on the whole product. */
-import { assertEquals } from "@std/assert";
+import { assert, assertEquals } from "@std/assert";
 import { DistributedArray } from "../../src/array/distributed_array.ts";
 import { type DType, isNarrowFloat, type TypedArray } from "../../src/dtype/dtype.ts";
 import { encode } from "../../src/dtype/narrow_floats.ts";
@@ -191,6 +191,52 @@ clusterTest("relu, bias and relu_bias", (runtime) => {
     check("relu", (x) => Math.max(0, x));
     check("bias", (x, i) => x + biasOf(i), { epilogInputs });
     check("relu_bias", (x, i) => Math.max(0, x + biasOf(i)), { epilogInputs });
+  }
+});
+
+clusterTest("epilogs in place reach a single row and a single column whose stride is 0", (runtime) => {
+  if (runtime.device.kind === "gpu") return;
+  const count = 2;
+  const n = count * runtime.size;
+  const mine = Array.from({ length: count }, (_, j) => count * runtime.rank + j);
+  const c = (j: number) => j % 3 - 1;
+  const vector = (list: number[]) =>
+    new LocalArray({ data: Float64Array.from(list), dtype: "float64", shape: [list.length] });
+  const zeros = (rows: number, columns: number) => DistributedArray.zeros(runtime, [rows, columns], Replicated);
+  for (const isRow of [true, false]) {
+    const [rows, columns] = isRow ? [1, n] : [n, 1];
+    const ofRows = (j: number) => isRow ? biasOf(0) : biasOf(j);
+    const ofColumns = (j: number) => isRow ? biasOf(j) : biasOf(0);
+    const cases: [MatmulOptions, (x: number, j: number) => number][] = [
+      [{ epilog: "relu" }, (x) => Math.max(0, x)],
+      [{ epilog: "relu_aux" }, (x) => Math.max(0, x)],
+      [{ epilog: "gelu" }, gelu],
+      [{ epilog: "bias", epilogInputs: { bias: vector((isRow ? [0] : mine).map(biasOf)) } }, (x, j) => x + ofRows(j)],
+      [
+        { epilog: "column_bias", epilogInputs: { columnBias: vector((isRow ? mine : [0]).map(biasOf)) } },
+        (x, j) => x + ofColumns(j),
+      ],
+    ];
+    for (const [options, f] of cases) {
+      for (const still of [0, 1]) {
+        const data = Float64Array.from(mine, c);
+        const [shape, strides] = isRow ? [[1, count], [still, 1]] : [[count, 1], [1, still]];
+        const local = new LocalArray({ data, dtype: "float64", shape, strides });
+        using d = DistributedArray.fromLocal(runtime, local, isRow ? Slab.Y : Slab.X);
+        using object = new Matmul(zeros(rows, 3), zeros(3, columns), { c: d, beta: 1, inplace: true, ...options });
+        object.plan();
+        object.execute();
+        const name = `${options.epilog}, strides ${strides}`;
+        mine.forEach((j, i) => {
+          const wanted = f(c(j), j);
+          assert(Math.abs(data[i] - wanted) <= 1e-15, `${name}: element ${j} is ${data[i]}, not ${wanted}`);
+        });
+        if (options.epilog !== "relu_aux") continue;
+        const mask = object.auxiliary.reluAux!.toTypedArray("F") as Uint8Array;
+        const isSet = (i: number) => isRow ? mask[16 * i] & 1 : mask[i >> 3] >> (i & 7) & 1;
+        assertEquals(mine.map((_, i) => isSet(i)), mine.map((j) => Number(c(j) > 0)), name);
+      }
+    }
   }
 });
 

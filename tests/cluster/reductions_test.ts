@@ -8,6 +8,7 @@ import {
   type DType,
   DTypeError,
   matrixNorm,
+  multiply,
   ProcessGrid,
   Replicated,
   type Scalar,
@@ -191,6 +192,29 @@ clusterTest("dtypes: integers, masks, narrow floats and complex numbers", (runti
   assertEquals([mask.all(), mask.any(), ...whole(mask.any({ axis: 0 }))], [false, true, 1, 1, 1]);
   using narrow = DistributedArray.generate(runtime, [n], Slab.X, (i) => i, { dtype: "bfloat16", memory });
   assertEquals([narrow.max({ axis: 0, keepDims: true }).dtype, narrow.max()], ["bfloat16", n - 1]);
+});
+
+clusterTest("numbers of integers are never -0", (runtime) => {
+  for (const dtype of ["int8", "int32", "int64"] as const) {
+    // The first one is -1 and all others are 0.
+    using a = DistributedArray.generate(runtime, [5], Slab.X, (i) => i === 0 ? -1 : 0, { dtype });
+    using zeros = multiply(a, 0);
+    using negative = zeros.negative();
+    for (const array of [a, zeros, negative]) {
+      for (const [name, value] of Object.entries({ prod: array.prod(), sum: zeros.sum(), max: array.max() })) {
+        assert(value === 0 || value === 0n, `${name} of ${dtype}: ${value}`);
+        assert(!Object.is(value, -0), `${name} of ${dtype}: -0`);
+      }
+      assert(!Object.is(zeros.mean(), -0) && !Object.is(array.at(4), -0), dtype);
+    }
+  }
+});
+
+clusterTest("the mean of int64 does not wrap around, as its sum along a dimension does", (runtime) => {
+  using a = DistributedArray.full(runtime, [4, 2], Slab.X, 2n ** 62n, { dtype: "int64" });
+  using sums = a.sum({ axis: 0 });
+  using means = a.mean({ axis: 0 });
+  assertEquals([whole(sums), whole(means), a.mean()], [[0, 0], [2 ** 62, 2 ** 62], 2 ** 62]);
 });
 
 clusterTest("NaN counts as extreme, the first one of equals is found, nothing has no extreme", (runtime) => {

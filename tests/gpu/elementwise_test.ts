@@ -38,6 +38,7 @@ import { applied } from "../../src/array/elementwise/expression.ts";
 import type { OperationName } from "../../src/array/elementwise/names.ts";
 import { operationOf, OPERATIONS } from "../../src/array/elementwise/operations.ts";
 import { assertThrowsEverywhere } from "../../src/testing/mod.ts";
+import specialComplex from "../unit/array/numpy/complex.json" with { type: "json" };
 import { gpuTest, isMock } from "./gpu_test_kit.ts";
 
 /** All elements, decoded, in C order. */
@@ -139,6 +140,30 @@ gpuTest("every operation and every dtype is the CPU's", (runtime) => {
     arrays.flat().forEach((array) => array.free());
   }
 });
+
+gpuTest(
+  "functions of special and large complex numbers are the CPU's, part by part, zeros with their signs",
+  (runtime) => {
+    for (const dtype of isMock(runtime) ? ["complex128"] as const : ["complex128", "complex64"] as const) {
+      const smallest = dtype === "complex128" ? 2 ** -1074 : 2 ** -149;
+      const parts = specialComplex[dtype].values.map(Number);
+      const value = (i: number): Scalar => [parts[2 * i], parts[2 * i + 1]];
+      const options = { dtype, memory: "host" } as const;
+      using host = DistributedArray.generate(runtime, [parts.length / 2], Replicated, value, options);
+      using device = host.to({ memory: "device" });
+      for (const name of ["sqrt", "exp", "log", "sin", "cos", "sinh", "cosh", "tanh", "square"] as const) {
+        using there = call(name, [device]);
+        using wanted = call(name, [host]);
+        const [actual, expected] = [there, wanted].map((array) => array.local.toNumbers());
+        actual.forEach((x, i) => {
+          const y = expected[i];
+          const isClose = Object.is(x, y) || y !== 0 && Math.abs(x - y) <= tolerance(dtype) * Math.abs(y) + smallest;
+          assert(isClose, `${name} of ${value(Math.floor(i / 2))}, part ${i % 2}: ${x} on the GPU, ${y} on the CPU`);
+        });
+      }
+    }
+  },
+);
 
 /** Exponents from 0 to 5. */
 function exponents(runtime: Runtime): [host: DistributedArray, device: DistributedArray] {

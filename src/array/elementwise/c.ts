@@ -239,6 +239,36 @@ static inline float quickOfFloat(float x, float y, int* hard) {
 #define QUICK_POWER(x, y) \\
   ((y) == 2 ? (x) * (x) : _Generic((x), float: quickOfFloat, default: quickOfDouble)(x, y, &hard))`;
 
+/** The parts of complex sinh and cosh as in complex_functions.ts, but without branches, so that vectors are computed with. */
+const HYPERBOLIC = `
+static inline double coshTimes(double x, double f) {
+  const int isLarge = __builtin_fabs(x) > 709;
+  const double root = Math_cosh(isLarge ? x / 2 : x), product = root * f;
+  return isLarge ? 2 * product * root : product;
+}
+static inline double sinhTimes(double x, double f) {
+  const int isLarge = __builtin_fabs(x) > 709;
+  const double root = Math_sinh(isLarge ? x / 2 : x), product = root * f;
+  return isLarge ? 2 * product * __builtin_fabs(root) : product;
+}
+static inline double H_coshCos(double x, double y) {
+  const double f = Math_cos(y), infinity = __builtin_inf(), product = coshTimes(x, f);
+  return (f != f) & (__builtin_fabs(x) == infinity) ? infinity : product;
+}
+static inline double H_coshSin(double x, double y) {
+  const double f = Math_sin(y), product = coshTimes(x, f);
+  return f == 0 ? f : product;
+}
+static inline double H_sinhCos(double x, double y) {
+  const double f = Math_cos(y), product = sinhTimes(x, f);
+  return (f != f) & ((x == 0) | (__builtin_fabs(x) == __builtin_inf())) ? x : product;
+}
+static inline double H_sinhSin(double x, double y) {
+  const double f = Math_sin(y), product = sinhTimes(x, f), zero = x < 0 ? -f : f;
+  const double value = (f == 0) & !(__builtin_fabs(x) <= 709) ? zero : product;
+  return (f != f) & (x == 0) ? x : value;
+}`;
+
 /** C's name of a function. */
 function nameInC(name: string): string {
   return name === "H_power" ? "pow" : name.slice(name.indexOf("_") + 1);
@@ -277,6 +307,7 @@ function vectorsOf({ macros }: Compiler): Map<string, string> {
     functions.set("Math_exp", exponential());
     functions.set("H_power", power());
   }
+  for (const name of ["H_coshCos", "H_coshSin", "H_sinhCos", "H_sinhSin"]) functions.set(name, HYPERBOLIC);
   return functions;
 }
 
@@ -286,7 +317,16 @@ function vectorsOf({ macros }: Compiler): Map<string, string> {
  */
 export function prelude(code: string, compiler: Compiler, isExact: boolean): string | null {
   const known = isExact ? EXACT : new Map([...EXACT, ...vectorsOf(compiler)]);
-  const names = [...new Set(code.match(/\b(?:Math|H|BigInt)_\w+/g))];
+  const isHyperbolic = namesIn(code).some((name) => known.get(name) === HYPERBOLIC);
+  const names = namesIn(isHyperbolic ? code + HYPERBOLIC : code);
   if (!names.every((name) => known.has(name))) return null;
-  return ["typedef long long i64; typedef unsigned char u8;", TERM, ...names.map((name) => known.get(name))].join("\n");
+  const definitions = names.map((name) => known.get(name)).filter((definition) => definition !== HYPERBOLIC);
+  // The last one is made of others.
+  if (isHyperbolic) definitions.push(HYPERBOLIC);
+  return ["typedef long long i64; typedef unsigned char u8;", TERM, ...definitions].join("\n");
+}
+
+/** The names of functions in a piece of C. */
+function namesIn(code: string): string[] {
+  return [...new Set(code.match(/\b(?:Math|H|BigInt)_\w+/g))];
 }

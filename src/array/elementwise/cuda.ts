@@ -126,36 +126,6 @@ struct Helpers {
     double length = hypotenuse(re, im);
     return length == 0 ? 0 : im / length;
   }
-  __device__ double sqrtRe(double re, double im) {
-    double length = hypotenuse(re, im);
-    return re >= 0 ? ::sqrt((length + re) / 2) : length == 0 ? 0 : ::fabs(im) / 2 / ::sqrt((length - re) / 2);
-  }
-  __device__ double sqrtIm(double re, double im) {
-    double length = hypotenuse(re, im);
-    double size = re < 0 ? ::sqrt((length - re) / 2) : length == 0 ? 0 : ::fabs(im) / 2 / ::sqrt((length + re) / 2);
-    return __double_as_longlong(im) < 0 ? -size : size;
-  }
-  __device__ double expRe(double re, double im) { return im == 0 ? ::exp(re) : ::exp(re) * ::cos(im); }
-  __device__ double expIm(double re, double im) { return im == 0 ? im : ::exp(re) * ::sin(im); }
-  __device__ double tanhRe(double re, double im) {
-    if (::fabs(re) > 20) return re < 0 ? -1 : 1;
-    return ::sinh(2 * re) / (::cosh(2 * re) + ::cos(2 * im));
-  }
-  __device__ double tanhIm(double re, double im) {
-    if (::fabs(re) > 20) return 2 * ::sin(2 * im) * ::exp(-2 * ::fabs(re));
-    return ::sin(2 * im) / (::cosh(2 * re) + ::cos(2 * im));
-  }
-  __device__ double powerPart(double ar, double ai, double br, double bi, bool isReal) {
-    double length = hypotenuse(ar, ai), size = 1, angle = 0;
-    if (length == 0) {
-      size = br == 0 && bi == 0 ? 1 : br > 0 ? 0 : NOT_A_NUMBER;
-    } else {
-      double logarithm = ::log(length), turn = ::atan2(ai, ar);
-      size = ::exp(br * logarithm - bi * turn);
-      angle = bi * logarithm + br * turn;
-    }
-    return size * (isReal ? ::cos(angle) : ::sin(angle));
-  }
   __device__ double sumAndRest(double a, double b, double* rest) {
     double sum = a + b, other = sum - a;
     *rest = (a - (sum - other)) + (b - other);
@@ -197,11 +167,101 @@ struct Helpers {
     double power = __longlong_as_double(__double_as_longlong(bound) & 0x7ff0000000000000);
     return (power < bound ? power * 2 : power) * factor;
   }
+
+  // As in complex_functions.ts.
+  __device__ double scaleOf(double re, double im) {
+    double x = ::fabs(re), y = ::fabs(im), larger = x > y ? x : y;
+    return larger > 0x1p1000 ? 0x1p-60 : larger < 0x1p-900 ? 0x1p60 : 1;
+  }
+  __device__ double largerOfRoot(double re, double im) {
+    double scale = scaleOf(re, im), x = ::fabs(re) * scale;
+    return ::sqrt((hypotenuse(x, im * scale) + x) / 2) / ::sqrt(scale);
+  }
+  __device__ double sqrtRe(double re, double im) {
+    if (::fabs(im) == INFINITE) return INFINITE;
+    double larger = largerOfRoot(re, im);
+    return re >= 0 || larger == 0 ? larger : ::fabs(im) / (2 * larger);
+  }
+  __device__ double sqrtIm(double re, double im) {
+    if (::fabs(im) == INFINITE) return im;
+    double larger = largerOfRoot(re, im), size = re < 0 || larger == 0 ? larger : ::fabs(im) / (2 * larger);
+    return __double_as_longlong(im) < 0 ? -size : size;
+  }
+  __device__ double squaresBeyondOne(double x, double y) {
+    double larger = x > y ? x : y, smaller = x > y ? y : x, xx = larger * larger, yy = smaller * smaller;
+    double half = yy < 0.25 ? 0 : 0.5;
+    return roundedSum(xx - (1 - half), yy - half, ::fma(larger, larger, -xx), ::fma(smaller, smaller, -yy));
+  }
+  // Not inlined, which would take seconds to compile.
+  __device__ __noinline__ double logRe(double re, double im) {
+    double squares = re * re + im * im;
+    if (squares > 0.5 && squares < 2) return ::log1p(squaresBeyondOne(::fabs(re), ::fabs(im))) / 2;
+    double scale = scaleOf(re, im);
+    return ::log(hypotenuse(re * scale, im * scale)) - ::log(scale);
+  }
+  __device__ double expTimes(double x, double f) {
+    if (f == 0) return f;
+    if (!(x > 709)) return ::exp(x) * f;
+    double root = ::exp(x / 2);
+    return root * f * root;
+  }
+  __device__ double expRe(double re, double im) {
+    double f = ::cos(im);
+    return f != f && ::fabs(re) == INFINITE ? ::exp(re) : expTimes(re, f);
+  }
+  __device__ double expIm(double re, double im) {
+    double f = ::sin(im);
+    return f != f && re == -INFINITE ? 0 : expTimes(re, f);
+  }
+  __device__ double coshTimes(double x, double f) {
+    if (!(::fabs(x) > 709)) return ::cosh(x) * f;
+    double root = ::cosh(x / 2);
+    return 2 * (root * f) * root;
+  }
+  __device__ double sinhTimes(double x, double f) {
+    if (!(::fabs(x) > 709)) return ::sinh(x) * f;
+    double root = ::sinh(x / 2);
+    return 2 * (root * f) * ::fabs(root);
+  }
+  __device__ double coshCos(double x, double y) {
+    double f = ::cos(y);
+    return f != f && ::fabs(x) == INFINITE ? INFINITE : coshTimes(x, f);
+  }
+  __device__ double coshSin(double x, double y) {
+    double f = ::sin(y);
+    return f == 0 ? f : coshTimes(x, f);
+  }
+  __device__ double sinhCos(double x, double y) {
+    double f = ::cos(y);
+    return f != f && (x == 0 || ::fabs(x) == INFINITE) ? x : sinhTimes(x, f);
+  }
+  __device__ double sinhSin(double x, double y) {
+    double f = ::sin(y);
+    if (f != f && x == 0) return x;
+    return f == 0 && !(::fabs(x) <= 709) ? (x < 0 ? -f : f) : sinhTimes(x, f);
+  }
+  __device__ double tanhRe(double re, double im) {
+    double s = ::sinh(re), c = ::cos(im), sign = re < 0 ? -1 : 1;
+    if (c != c && (re == 0 || ::fabs(re) == INFINITE)) return re == 0 ? re : sign;
+    if (::fabs(re) > 20) return c != c ? c : sign;
+    return s * ::cosh(re) / (s * s + c * c);
+  }
+  __device__ double tanhIm(double re, double im) {
+    double s = ::sin(im), c = ::cos(im), other = ::sinh(re);
+    if (s == 0 || (s != s && ::fabs(re) == INFINITE)) return im == 0 ? im : 0;
+    if (::fabs(re) > 20) return 4 * s * c * ::exp(-2 * ::fabs(re));
+    return s * c / (other * other + c * c);
+  }
+  __device__ double powerPart(double ar, double ai, double br, double bi, bool isReal) {
+    if (ar == 0 && ai == 0) return (br == 0 && bi == 0 ? 1 : br > 0 ? 0 : NOT_A_NUMBER) * (isReal ? 1 : 0);
+    double logarithm = logRe(ar, ai), turn = ::atan2(ai, ar), angle = bi * logarithm + br * turn;
+    return expTimes(br * logarithm - bi * turn, isReal ? ::cos(angle) : ::sin(angle));
+  }
   __device__ double powerRe(double ar, double ai, double br, double bi) {
     return br == 2 && bi == 0 ? ar * ar - ai * ai : powerPart(ar, ai, br, bi, true);
   }
   __device__ double powerIm(double ar, double ai, double br, double bi) {
-    return br == 2 && bi == 0 ? 2 * ar * ai : powerPart(ar, ai, br, bi, false);
+    return br == 2 && bi == 0 ? ar * ai + ai * ar : powerPart(ar, ai, br, bi, false);
   }
 };
 `;

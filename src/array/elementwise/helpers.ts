@@ -3,6 +3,21 @@
  *
  * @module
  */
+import {
+  coshCos,
+  coshSin,
+  expIm,
+  expRe,
+  expTimes,
+  hypotenuse,
+  logRe,
+  sinhCos,
+  sinhSin,
+  sqrtIm,
+  sqrtRe,
+  tanhIm,
+  tanhRe,
+} from "./complex_functions.ts";
 import { erf, erfc } from "./error_function.ts";
 import { roundedSum } from "./rounded_sum.ts";
 
@@ -49,12 +64,6 @@ function roundToEven(a: number): number {
   return Math.abs(a % 1) === 0.5 && rounded % 2 !== 0 ? rounded - 1 : rounded;
 }
 
-/** The length of a vector, without overflow between. */
-function hypotenuse(x: number, y: number): number {
-  const squares = x * x + y * y;
-  return squares > 1e-280 && squares < Infinity ? Math.sqrt(squares) : Math.hypot(x, y);
-}
-
 // Quotients by Smith's method, which neither overflows nor underflows between.
 
 function divideRe(ar: number, ai: number, br: number, bi: number): number {
@@ -85,61 +94,19 @@ function signIm(re: number, im: number): number {
   return length === 0 ? 0 : im / length;
 }
 
-function sqrtRe(re: number, im: number): number {
-  const length = hypotenuse(re, im);
-  // The smaller part from the larger one, so that nothing cancels.
-  return re >= 0 ? Math.sqrt((length + re) / 2) : length === 0 ? 0 : Math.abs(im) / 2 / Math.sqrt((length - re) / 2);
-}
-
-function sqrtIm(re: number, im: number): number {
-  const length = hypotenuse(re, im);
-  const size = re < 0
-    ? Math.sqrt((length - re) / 2)
-    : length === 0
-    ? 0
-    : Math.abs(im) / 2 / Math.sqrt((length + re) / 2);
-  return im < 0 || Object.is(im, -0) ? -size : size;
-}
-
-function expRe(re: number, im: number): number {
-  return im === 0 ? Math.exp(re) : Math.exp(re) * Math.cos(im);
-}
-
-function expIm(re: number, im: number): number {
-  return im === 0 ? im : Math.exp(re) * Math.sin(im);
-}
-
-/** Above this argument tanh is 1 in float64, and cosh would overflow soon. */
-const STEEP = 20;
-
-function tanhRe(re: number, im: number): number {
-  if (Math.abs(re) > STEEP) return Math.sign(re);
-  return Math.sinh(2 * re) / (Math.cosh(2 * re) + Math.cos(2 * im));
-}
-
-function tanhIm(re: number, im: number): number {
-  if (Math.abs(re) > STEEP) return 2 * Math.sin(2 * im) * Math.exp(-2 * Math.abs(re));
-  return Math.sin(2 * im) / (Math.cosh(2 * re) + Math.cos(2 * im));
-}
-
-/** a^b = exp(b log a), by the polar form; 0 to the power of 0 is 1. */
-function powerParts(ar: number, ai: number, br: number, bi: number): readonly [length: number, angle: number] {
-  const length = hypotenuse(ar, ai);
-  if (length === 0) return br === 0 && bi === 0 ? [1, 0] : br > 0 ? [0, 0] : [NaN, 0];
-  const [logarithm, angle] = [Math.log(length), atan2(ai, ar)];
-  return [Math.exp(br * logarithm - bi * angle), bi * logarithm + br * angle];
+/** A part of a^b = exp(b log a), by the sine or cosine of its angle; 0 to the power of 0 is 1. */
+function powerPart(ar: number, ai: number, br: number, bi: number, part: (angle: number) => number): number {
+  if (ar === 0 && ai === 0) return (br === 0 && bi === 0 ? 1 : br > 0 ? 0 : NaN) * part(0);
+  const [logarithm, angle] = [logRe(ar, ai), atan2(ai, ar)];
+  return expTimes(br * logarithm - bi * angle, part(bi * logarithm + br * angle));
 }
 
 function powerRe(ar: number, ai: number, br: number, bi: number): number {
-  if (br === 2 && bi === 0) return ar * ar - ai * ai;
-  const [length, angle] = powerParts(ar, ai, br, bi);
-  return length * Math.cos(angle);
+  return br === 2 && bi === 0 ? ar * ar - ai * ai : powerPart(ar, ai, br, bi, Math.cos);
 }
 
 function powerIm(ar: number, ai: number, br: number, bi: number): number {
-  if (br === 2 && bi === 0) return 2 * ar * ai;
-  const [length, angle] = powerParts(ar, ai, br, bi);
-  return length * Math.sin(angle);
+  return br === 2 && bi === 0 ? ar * ai + ai * ar : powerPart(ar, ai, br, bi, Math.sin);
 }
 
 /** What formulas know as `H`. */
@@ -158,8 +125,13 @@ export const helpers = {
   signIm,
   sqrtRe,
   sqrtIm,
+  logRe,
   expRe,
   expIm,
+  coshCos,
+  coshSin,
+  sinhCos,
+  sinhSin,
   tanhRe,
   tanhIm,
   powerRe,

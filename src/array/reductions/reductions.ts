@@ -104,7 +104,11 @@ function reduced<Options extends Partial<AxisOptions>, T, R>(
 
 /** The results, of one or two parts, as a number, or as an array rounded to the dtype. */
 function finished({ plan, dtype, memory }: Prepared, ...parts: readonly Float64Array<ArrayBuffer>[]): Reduced<Scalar> {
-  if (plan.result === null) return parts.length === 1 ? parts[0][0] : [parts[0][0], parts[1][0]];
+  if (plan.result === null) {
+    if (parts.length === 2) return [parts[0][0], parts[1][0]];
+    // Of integers there is no -0, which products of their float64 may be.
+    return dtypeInfo(dtype).isInteger ? parts[0][0] + 0 : parts[0][0];
+  }
   return resultOf(plan, dtype, memory, (target) => {
     if (parts.length === 1) return fromFloat64(dtype, parts[0], target.data);
     parts.forEach((part, i) => part.forEach((value, k) => target.data[2 * k + i] = value));

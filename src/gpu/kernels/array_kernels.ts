@@ -156,7 +156,7 @@ struct Part { i64 target, type, parts, count, dimensions; Dimension dimension[${
 
 __device__ i64 indexOf(const Dimension& d, i64 i) { return d.table ? ((const i64*)d.table)[i] : d.start + i; }
 
-struct Random { Part part; i64 stride[${MOST_AXES}]; i64 seedLow, seedHigh, bits, isInteger; double low, range; };
+struct Random { Part part; i64 stride[${MOST_AXES}]; i64 seedLow, seedHigh, bits, isInteger; double low, range, least, most; };
 
 __device__ u32 mix(u32 x, u32 before, u32 between) {
   x ^= before;
@@ -192,7 +192,10 @@ extern "C" __global__ void random(const Random p) {
       value = (double)(first >> (32 - p.bits)) * powerOfTwo(-(int)p.bits);
     }
     if (p.isInteger) value = p.low + floor(value * p.range);
-    else if (p.low != 0.0 || p.range != 1.0) value = p.low + value * p.range;
+    else if (p.low != 0.0 || p.range != 1.0) {
+      value = p.low + value * p.range;
+      value = value < p.least ? p.least : value > p.most ? p.most : value;
+    }
     store(p.part.target, (int)p.part.type, i, value);
   }
 }

@@ -126,9 +126,9 @@ export interface EpilogBlock {
   readonly rows: number;
   /** Local columns of the user's D. */
   readonly columns: number;
-  /** Elements between two rows. */
+  /** Elements between two rows, never 0: loops end where the next column's row would be. */
   readonly rowStride: number;
-  /** Elements between two columns. */
+  /** Elements between two columns, never 0. */
   readonly columnStride: number;
 }
 

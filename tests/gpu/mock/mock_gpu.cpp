@@ -310,6 +310,7 @@ double sqrt(double); double exp(double); double expm1(double); double log(double
 double log2(double); double log10(double); double pow(double, double); double hypot(double, double);
 double sin(double); double cos(double); double tan(double); double asin(double); double acos(double);
 double atan(double); double atan2(double, double); double sinh(double); double cosh(double); double tanh(double); double erf(double); double erfc(double);
+double fma(double, double, double);
 }
 #define isnan __builtin_isnan
 #define isinf __builtin_isinf
@@ -317,6 +318,7 @@ struct Index { unsigned x, y, z; };
 struct ulonglong2 { unsigned long long x, y; };
 extern "C" { Index threadIdx, blockIdx, gridDim, blockDim; void (*mock_sync)(); }
 #define __device__ inline
+#define __noinline__
 #define __global__
 #define __shared__ static
 #define __syncthreads() mock_sync()

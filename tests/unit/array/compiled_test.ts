@@ -9,6 +9,7 @@ import type { OperationName } from "../../../src/array/elementwise/names.ts";
 import { operationOf } from "../../../src/array/elementwise/operations.ts";
 import { LocalArray } from "../../../src/array/local_array.ts";
 import type { DType, TypedArray } from "../../../src/dtype/mod.ts";
+import specialComplex from "./numpy/complex.json" with { type: "json" };
 import { distance, values } from "./special_values.ts";
 
 const ignore = findCompiler() === null;
@@ -68,6 +69,35 @@ for (const dtype of ["float64", "float32"] as const) {
     },
   });
 }
+
+Deno.test({
+  name: "compiled functions of complex numbers give what loops give, of special and large numbers too",
+  ignore,
+  fn: () => {
+    for (const dtype of ["complex128", "complex64"] as const) {
+      const once = specialComplex[dtype].values.map(Number);
+      const given = LocalArray.zeros(dtype, [once.length]);
+      given.set([...once, ...once.toReversed()]);
+      for (const name of ["sin", "cos", "sinh", "cosh", "square", "multiply"] as const) {
+        const operands = [given, given].slice(0, operationOf(name).arity);
+        // Alone, and beside one of the real functions that these are made of.
+        const beside = apply("add", applied(name), apply("cosh", apply("real", operand(0))));
+        for (const expression of [applied(name), beside]) {
+          const [compiled, loops] = [0, 1].map(() => LocalArray.zeros(dtype, given.shape));
+          // Of glibc before 2.35 there are no hyperbolic functions of vectors.
+          if (!both(expression, operands, compiled, loops)) continue;
+          const [parts, wanted] = [compiled, loops].map((array) => array.toNumbers());
+          const real = dtype === "complex128" ? "float64" : "float32";
+          parts.forEach((value, i) => {
+            if (distance(real, value, wanted[i]) <= 16) return;
+            const of = given.at(Math.floor(i / 2));
+            fail(`${name} of ${of}, part ${i % 2}: ${value}, by loops ${wanted[i]}`);
+          });
+        }
+      }
+    }
+  },
+});
 
 /** As many elements, which begin at a cache line. */
 function atLine(dtype: DType, length: number): LocalArray {

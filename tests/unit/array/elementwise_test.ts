@@ -10,6 +10,7 @@ import { operationOf, OPERATIONS } from "../../../src/array/elementwise/operatio
 import { LocalArray } from "../../../src/array/local_array.ts";
 import { type DType, dtypeInfo, dtypes, type Scalar } from "../../../src/dtype/mod.ts";
 import { DTypeError, ShapeError } from "../../../src/errors.ts";
+import specialComplex from "./numpy/complex.json" with { type: "json" };
 import fixtures from "./numpy/fixtures.json" with { type: "json" };
 
 type Fixture = readonly (number | string)[];
@@ -131,6 +132,70 @@ Deno.test("complex results are NumPy's", () => {
       assert(isEqual, `${name} at ${i}: ${actual[i]}, but NumPy ${value}`);
     });
   }
+});
+
+/** Whether C99 leaves the signs of a function's results open: beside angles that are not finite, and NaN. */
+function isSignOpen(name: string, re: number, im: number): boolean {
+  if (name === "sqrt" || name === "log") return false;
+  const [angle, other] = name === "sin" || name === "cos" ? [re, im] : [im, re];
+  return !Number.isFinite(angle) || Number.isNaN(other);
+}
+
+for (
+  const [dtype, results] of Object.entries(specialComplex) as ["complex128" | "complex64", Record<string, Fixture>][]
+) {
+  const isDouble = dtype === "complex128";
+  const [tolerance, step] = isDouble ? [2e-15, 2 ** -1074] : [1e-6, 2 ** -149];
+  Deno.test(`functions of special and large ${dtype} numbers are NumPy's: part by part, zeros with their signs`, () => {
+    const { values, ...functions } = results;
+    const given = vector(dtype, numbers(values));
+    const parts = given.toNumbers();
+    for (const [name, wanted] of Object.entries(functions)) {
+      run(name as OperationName, [given]).toNumbers().forEach((value, i) => {
+        const [re, im] = [parts[i - i % 2], parts[i - i % 2 + 1]];
+        const exact = isDouble ? Number(wanted[i]) : Math.fround(Number(wanted[i]));
+        const isClose = Object.is(value, exact) ||
+          value !== 0 && exact !== 0 && Math.abs(value - exact) <= tolerance * Math.abs(exact) ||
+          value !== exact && Math.abs(value - exact) <= step ||
+          isSignOpen(name, re, im) && Object.is(Math.abs(value), Math.abs(exact));
+        assert(isClose, `${name} of ${re}, ${im}, part ${i % 2}: ${value}, but NumPy ${exact}`);
+      });
+    }
+  });
+}
+
+Deno.test("squares of complex numbers, and powers of 2, are products with themselves", () => {
+  for (const dtype of ["complex128", "complex64"] as const) {
+    const given = vector(dtype, [...numbers(specialComplex[dtype].values), 1e308, 0.5, -0.25, 1.5e308]);
+    const two = vector(dtype, Array.from({ length: given.size }, () => [2, 0]).flat());
+    const wanted = run("multiply", [given, given]).toNumbers();
+    assertEquals(run("square", [given]).toNumbers(), wanted);
+    assertEquals(run("power", [given, { scalar: 2 }]).toNumbers(), wanted);
+    assertEquals(run("power", [given, two]).toNumbers(), wanted);
+  }
+  const [, im, , other] = run("square", [vector("complex128", [1e308, 0.5, -0.25, 1.5e308])]).toNumbers();
+  assertEquals([im, other], [1e308, -0.75e308]);
+});
+
+Deno.test("logarithms and powers of complex numbers near length 1 lose no digits", () => {
+  // |z|^2 - 1 by integers: where it is as small as here, the logarithm of |z| is half of it.
+  for (
+    const [x, y] of [[0.6, 0.8], [1, 1e-9], [1, -1e-12], [Math.SQRT1_2, Math.SQRT1_2], [1 - 2 ** -53, 1e-8], [
+      0.28,
+      0.96,
+    ]]
+  ) {
+    const unit = 2n ** 160n;
+    const integer = (value: number) => BigInt(value * 2 ** 100) * 2n ** 60n;
+    const beyond = integer(x) * integer(x) + integer(y) * integer(y) - unit * unit;
+    const exact = Number(beyond) / 2 ** 320 / 2;
+    for (const [re, im] of [[x, y], [y, x], [-x, y]]) {
+      const [length] = run("log", [vector("complex128", [re, im])]).toNumbers();
+      assert(Math.abs(length - exact) <= 1e-15 * Math.abs(exact), `log of ${re}, ${im}: ${length}, not ${exact}`);
+    }
+  }
+  const [re, im] = run("power", [vector("complex128", [1, 1e-9]), { scalar: 1e18 }]).toNumbers();
+  assert(Math.abs(Math.hypot(re, im) - Math.exp(0.5)) < 1e-8, "(1 + 1e-9 i)^(10^18) has length e^(1/2)");
 });
 
 Deno.test("narrow floats are computed in float64 and rounded once", () => {

@@ -67,12 +67,39 @@ Deno.test("LocalArray: set takes one value, a list, a typed array or another arr
   assertEquals(big.toNumbers(), [7, 7]);
 });
 
+Deno.test("LocalArray: integers outside the range of the dtype become the nearest inside, of int64 too", () => {
+  const given = [2n ** 64n + 5n, 2n ** 63n, 2n ** 63n - 1n, -(2n ** 63n), -(2n ** 63n) - 1n, -(2n ** 70n)];
+  const limits = { int8: [-128n, 127n], uint8: [0n, 255n], int64: [-(2n ** 63n), 2n ** 63n - 1n] } as const;
+  for (const [dtype, [low, high]] of Object.entries(limits) as ["int8" | "uint8" | "int64", [bigint, bigint]][]) {
+    const local = LocalArray.zeros(dtype, [6]);
+    local.set(given);
+    assertEquals(Array.from(local.data, BigInt), [high, high, high, low, low, low], dtype);
+    for (const [value, wanted] of [[2 ** 70, high], [-(2 ** 63) * 3, low], [2n ** 63n, high], [-7n, -7n]] as const) {
+      if (value === -7n && dtype === "uint8") continue;
+      local.fill(value);
+      assertEquals(BigInt(local.at(3)), wanted, `${dtype} filled with ${value}`);
+      local.set(value);
+      assertEquals(BigInt(local.at(3)), wanted, `${dtype} set to ${value}`);
+    }
+  }
+});
+
 Deno.test("LocalArray: what does not fit is refused", () => {
   const data = new Float64Array(6);
   const make = (options: object) => () => new LocalArray({ data, dtype: "float64", shape: [2, 3], ...options });
   assertThrows(make({ shape: [3, 3] }), ShapeError, "needs 9 elements, but the Float64Array holds 6");
   assertThrows(make({ offset: 1 }), ShapeError, "from element 1 on needs 7");
   assertThrows(make({ offset: -1 }), ShapeError, "from element -1");
+  for (const offset of [0.5, NaN, Infinity]) {
+    assertThrows(make({ shape: [2], offset }), ShapeError, `The offset is ${offset}`);
+    assertThrows(make({ shape: [0], offset }), ShapeError, `The offset is ${offset}`);
+  }
+  for (const offset of ["1", 1n, null, [1]]) {
+    assertThrows(make({ shape: [2], offset }), TypeError, "The offset must be a number");
+  }
+  for (const memory of ["gpu", "", null, 1, ["host"]]) {
+    assertThrows(make({ memory }), TypeError, 'The memory must be "host", "device" or "symmetric"');
+  }
   assertThrows(make({ strides: [3] }), ShapeError, "Strides [3] do not fit");
   assertThrows(make({ strides: [4, 1] }), ShapeError, "needs 7 elements");
   assertThrows(make({ dtype: "float32" }), DTypeError, "float32 lives in a Float32Array, not in a Float64Array");

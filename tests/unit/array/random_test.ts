@@ -1,9 +1,10 @@
 import { assert, assertAlmostEquals, assertEquals, assertThrows } from "@std/assert";
-import { toFloat64 } from "../../../src/dtype/conversion.ts";
+import { convert, toFloat64 } from "../../../src/dtype/conversion.ts";
 import { allocate, type DType, dtypeInfo, dtypes, type TypedArray } from "../../../src/dtype/dtype.ts";
 import type { Order } from "../../../src/array/layout.ts";
 import { fillRandom, randomSource } from "../../../src/array/random.ts";
 import { countOf, type Ranges } from "../../../src/array/traverse.ts";
+import { toFloat32 } from "../../../src/dtype/narrow_floats.ts";
 import { DTypeError } from "../../../src/errors.ts";
 
 interface Options {
@@ -144,6 +145,67 @@ Deno.test("random: bounds, for floats and integers; never the upper one", () => 
   assert(new Set(wide.map((value) => Math.abs(value) % 2)).size === 2);
 });
 
+/** All numbers of a narrow dtype, as their codes have them. */
+function allNumbers(dtype: "float16" | "bfloat16" | "float8_e4m3" | "float8_e5m2"): number[] {
+  const { itemSize } = dtypeInfo(dtype);
+  return Array.from({ length: 2 ** (8 * itemSize) }, (_, bits) => toFloat32(dtype, bits)).filter(Number.isFinite);
+}
+
+Deno.test("random: floats that are rounded lie in the range, at its ends too", () => {
+  for (const dtype of ["float16", "bfloat16", "float8_e4m3", "float8_e5m2"] as const) {
+    const all = allNumbers(dtype);
+    for (const [low, high] of [[0, 10], [-1, 0], [-3, -1], [1.01, 1.5], [0, 0.1], [100, 160], [-0.3, 0.2], [0, 1e-4]]) {
+      const inside = all.filter((value) => value >= low && value < high);
+      const values = vector(dtype, 20_000, { low, high });
+      assert(values.every((value) => value >= low && value < high), `${dtype} [${low}, ${high})`);
+      const source = randomSource(dtype, { low, high }, 0);
+      assertEquals(
+        [source.least, source.most],
+        [Math.min(...inside), Math.max(...inside)],
+        `${dtype} [${low}, ${high})`,
+      );
+    }
+  }
+  for (const dtype of ["float32", "complex64", "float64", "complex128"] as const) {
+    const step = dtypeInfo(dtype).real === "float32" ? 2 ** -23 : 2 ** -52;
+    for (
+      const [low, high, wanted] of [
+        [1, 1 + step, [1]],
+        [1, 1 + 2 * step, [1, 1 + step]],
+        [-1 - 2 * step, -1, [-1 - 2 * step, -1 - step]],
+        [2 - step, 2 + 2 * step, [2 - step, 2]],
+      ] as const
+    ) {
+      const values = vector(dtype, 2000, { low, high });
+      assertEquals([...new Set(values)].sort((a, b) => a - b), wanted, `${dtype} [${low}, ${high})`);
+    }
+  }
+  const single = vector("float32", 2000, { low: 1 + 2 ** -25, high: 1 + 2 ** -22 });
+  assertEquals([...new Set(single)].sort(), [1 + 2 ** -23], "what would be 1 lies below the range");
+  const [tiny] = vector("float32", 1, { low: 2 ** -150, high: 2 ** -148 });
+  assertEquals(tiny, 2 ** -149);
+});
+
+Deno.test("random: numbers that were in the range are rounded as ever", () => {
+  for (const dtype of dtypes.filter((dtype) => !dtypeInfo(dtype).isInteger)) {
+    const [low, high] = [-2.5, 7.25];
+    const [drawn, unit] = [vector(dtype, 5000, { seed: 3, low, high }), vector(dtype, 5000, { seed: 3 })];
+    const rounded = allocate(dtypeInfo(dtype).real, unit.length);
+    convert(
+      "float64",
+      unit.map((u) => low + u * (high - low)) as Float64Array<ArrayBuffer>,
+      dtypeInfo(dtype).real,
+      rounded,
+    );
+    const wanted = numbers(dtype, rounded);
+    assert(wanted.some((value) => value >= low && value < high));
+    wanted.forEach((value, i) => {
+      if (value >= low && value < high) assertEquals(drawn[i], value, dtype);
+      else assert(drawn[i] >= low && drawn[i] < high, dtype);
+    });
+  }
+});
+
 Deno.test("random: what is refused", () => {
   const source = (dtype: DType, options: Options) => () => randomSource(dtype, options, 0);
   assertThrows(source("float32", { seed: 1.5 }), RangeError, "seed must be a whole number");
@@ -152,6 +214,21 @@ Deno.test("random: what is refused", () => {
   assertThrows(source("int64", { high: 5n as unknown as number }), TypeError, "high must be a number, not 5n");
   assertThrows(source("float32", { low: 1, high: 1 }), RangeError, "low < high");
   assertThrows(source("float32", { low: 0, high: Infinity }), RangeError, "both finite");
+  for (
+    const [dtype, low, high] of [
+      ["float32", 1 + 2 ** -30, 1 + 2 ** -24],
+      ["complex64", 1 + 2 ** -30, 1 + 2 ** -24],
+      ["float16", 1e5, 2e5],
+      ["float32", 1e39, 2e39],
+      ["bfloat16", 1.001, 1.002],
+      ["float8_e4m3", 449, 1000],
+      ["float8_e4m3", -1000, -448],
+      ["float8_e5m2", 6e4, 1e5],
+      ["float32", -1e300, -(2 ** 128 - 2 ** 104)],
+    ] as const
+  ) {
+    assertThrows(source(dtype, { low, high }), RangeError, `${dtype} has no number from ${low} up to below ${high}`);
+  }
   assertThrows(source("int32", { low: 0.5, high: 3 }), DTypeError, "whole bounds");
   assertThrows(source("int8", { low: 0, high: 1000 }), DTypeError, "high up to 127 + 1");
   assertThrows(source("uint8", { low: -1, high: 5 }), DTypeError, "low from 0");

@@ -11,12 +11,14 @@ import { type EpilogBlock, newVector, type RealVector, rowSums } from "../../mat
 /** A local matrix of real numbers as an epilog sees it: in the user's coordinates. */
 export function asBlock(local: LocalArray, isTransposed: boolean): EpilogBlock {
   const [rows, columns] = isTransposed ? [1, 0] : [0, 1];
+  // A stride of 0 is allowed where there is one row, and would end a loop over it before it begins.
+  const stride = (dimension: number) => local.shape[dimension] === 1 ? 1 : local.strides[dimension];
   return {
     data: (local.data as RealVector).subarray(local.offset),
     rows: local.shape[rows],
     columns: local.shape[columns],
-    rowStride: local.strides[rows],
-    columnStride: local.strides[columns],
+    rowStride: stride(rows),
+    columnStride: stride(columns),
   };
 }
 

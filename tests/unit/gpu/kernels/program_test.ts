@@ -82,6 +82,13 @@ Deno.test({
       const image = compile({ name: "expression", source }, [9, 0]);
       assertEquals(new TextDecoder().decode(image.subarray(1, 4)), "ELF", dtype);
     }
+    const names = ["sqrt", "exp", "log", "sin", "cos", "sinh", "cosh", "tanh", "sign", "square"] as const;
+    const types = [{ dtype: "complex64" }] as const;
+    const functions = names.map((name) => apply(name, a)).reduce((sum, one) => apply("add", sum, one));
+    const program = compileExpression(functions, types, CUDA);
+    const source = elementwiseSource({ program, dtypes: ["complex64", "complex64"], nest: nest("k", 9, [1, 1]) });
+    const image = compile({ name: "expression", source }, [9, 0]);
+    assertEquals(new TextDecoder().decode(image.subarray(1, 4)), "ELF", "functions of complex numbers");
     for (const start of [1, 1n]) {
       const dtype = typeof start === "bigint" ? "int64" : "float64";
       const take = ([value]: readonly string[]) => `a0 = a0 * ${value};`;
