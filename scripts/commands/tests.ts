@@ -162,16 +162,21 @@ function testFiles(folder: string): string[] {
   return found.sort();
 }
 
-/** Tests that wait for long, small as their files are. */
-const patientTests = /\/(unseen_waits|untold_waits|time_limits)_test\.ts$/;
+/** Tests that take longer than the size of their files tells: they wait, or run many others. */
+const longTests = new RegExp(
+  `/(${
+    "unseen_waits untold_waits time_limits mock_\\w+ documents hosts gpu_command soak tile_kernels examples"
+      .replaceAll(" ", "|")
+  })_test\\.ts$`,
+);
 
 /**
- * Test files, the longest first, which would else go on alone when all others are done: those that wait, then the
- * largest, as a rule.
+ * Test files, the longest first, which would else go on alone when all others are done: those that are longer than
+ * they are large, then the largest, as a rule.
  */
 function longestFirst(files: readonly string[]): string[] {
   const length = (file: string) =>
-    patientTests.test(file) ? Number.MAX_SAFE_INTEGER : Deno.statSync(join(root(), file)).size;
+    longTests.test(file) ? Number.MAX_SAFE_INTEGER : Deno.statSync(join(root(), file)).size;
   return files.toSorted((one, other) => length(other) - length(one));
 }
 

@@ -1,5 +1,5 @@
 /**
- * An engine as simple as can be: every rank gathers all matrices, multiplies them by plain loops and keeps its part of D.
+ * An engine as simple as can be: every rank gathers all matrices and computes its part of D from them, by plain loops.
  * Importing this file registers it, for CPUs, as the cheapest of all.
  */
 import { dtypeInfo, type LocalArray, type Runtime } from "../../mod.ts";
@@ -13,16 +13,32 @@ import { apply, at, combine, type Complex, type Dense, dense, held, product } fr
 /** The name of the engine. */
 export const LOOPS = "loops";
 
-function gathered({ communicator }: Runtime, { rows, columns, distribution }: Matrix, local: LocalArray): Dense {
+function gathered({ communicator, size }: Runtime, { rows, columns, distribution }: Matrix, local: LocalArray): Dense {
   const { parts } = dtypeInfo(local.dtype);
-  const whole = new Map<number, Complex>();
-  for (const [rank, numbers] of communicator.allGatherObject(local.toNumbers()).entries()) {
+  const counts = Array.from(
+    { length: size },
+    (_, rank) => parts * held(distribution, rank, 0).length * held(distribution, rank, 1).length,
+  );
+  const numbers = communicator.allGatherV(Float64Array.from(local.toNumbers()), { counts });
+  const whole = dense(rows, columns, () => [0, 0]);
+  let from = 0;
+  for (let rank = 0; rank < size; rank++) {
     const itsColumns = held(distribution, rank, 1);
-    const indices = held(distribution, rank, 0).flatMap((i) => itsColumns.map((j) => i * columns + j));
-    indices.forEach((index, at) => whole.set(index, [numbers[at * parts], parts === 2 ? numbers[at * parts + 1] : 0]));
+    for (const i of held(distribution, rank, 0)) {
+      for (const j of itsColumns) {
+        whole.re[i * columns + j] = numbers[from];
+        if (parts === 2) whole.im[i * columns + j] = numbers[from + 1];
+        from += parts;
+      }
+    }
   }
-  return dense(rows, columns, (i, j) => whole.get(i * columns + j)!);
+  return whole;
 }
+
+const rowsOf = (matrix: Dense, rows: readonly number[]) =>
+  dense(rows.length, matrix.columns, (i, j) => at(matrix, rows[i], j));
+const columnsOf = (matrix: Dense, columns: readonly number[]) =>
+  dense(matrix.rows, columns.length, (i, j) => at(matrix, i, columns[j]));
 
 const qualifier = ({ transpose, conjugate }: Operation) => ({ isTranspose: transpose, isConjugate: conjugate });
 const scalar = (value: EngineValues["alpha"]): number | Complex =>
@@ -34,12 +50,10 @@ function plan(runtime: Runtime, { problem }: EngineRequest): EnginePlan {
     const left = apply(gathered(runtime, a, operands.a), qualifier(operationA));
     const right = apply(gathered(runtime, b, operands.b), qualifier(operationB));
     const addend = c && Number(beta) !== 0 ? gathered(runtime, c, operands.c!) : null;
-    const result = combine(scalar(alpha), product(left, right), scalar(beta), addend);
-    const columns = held(d.distribution, runtime.rank, 1);
-    const elements = held(d.distribution, runtime.rank, 0).flatMap((i) => columns.map((j) => at(result, i, j)));
-    if (elements.length > 0) {
-      operands.d.set(dtypeInfo(d.dtype).isComplex ? elements.flat() : elements.map(([re]) => re));
-    }
+    const [rows, columns] = [held(d.distribution, runtime.rank, 0), held(d.distribution, runtime.rank, 1)];
+    const own = product(rowsOf(left, rows), columnsOf(right, columns));
+    const { re, im } = combine(scalar(alpha), own, scalar(beta), addend && columnsOf(rowsOf(addend, rows), columns));
+    if (re.length > 0) operands.d.set(dtypeInfo(d.dtype).isComplex ? Array.from(re, (x, i) => [x, im[i]]).flat() : re);
     return {};
   };
   return {

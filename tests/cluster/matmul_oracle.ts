@@ -52,9 +52,12 @@ export function product(a: Dense, b: Dense): Dense {
   const [re, im] = [new Float64Array(m * n), new Float64Array(m * n)];
   for (let i = 0; i < m; i++) {
     for (let p = 0; p < k; p++) {
-      const [x, y] = [a.re[i * k + p], a.im[i * k + p]];
+      const x = a.re[i * k + p];
+      const y = a.im[i * k + p];
       for (let j = 0; j < n; j++) {
-        const [u, v] = [b.re[p * n + j], b.im[p * n + j]];
+        // Not as a pair, which would cost more than the arithmetic.
+        const u = b.re[p * n + j];
+        const v = b.im[p * n + j];
         re[i * n + j] += x * u - y * v;
         if (!isReal) im[i * n + j] += x * v + y * u;
       }
@@ -97,7 +100,9 @@ export function distribute(runtime: Runtime, matrix: Dense, placement: Placement
   const local = LocalArray.zeros(dtype, distribution.localShape(runtime.rank), order);
   const columns = held(distribution, runtime.rank, 1);
   const elements = held(distribution, runtime.rank, 0).flatMap((i) => columns.map((j) => at(matrix, i, j)));
-  if (local.size > 0) local.set(dtypeInfo(dtype).isComplex ? elements.flat() : elements.map(([re]) => re));
+  // As doubles, which the matrix has, since those are converted as a whole, and not number by number.
+  const numbers = dtypeInfo(dtype).isComplex ? elements.flat() : elements.map(([re]) => re);
+  if (local.size > 0) local.set(Float64Array.from(numbers));
   const array = DistributedArray.wrap(runtime, local, distribution, order);
   return runtime.stream ? array.to({ memory: "device" }) : array;
 }

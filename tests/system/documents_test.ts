@@ -108,28 +108,42 @@ const asItStands = async (command: string, folder: string): Promise<void> => {
   assertEquals(code, 0, output);
 };
 
-/** Rows of each group of benchmarks that take little time. */
-const quickRows = [
-  ...["float32 n = 1024, nb = 64, in place", "float32 in place", "allReduce", "initialize", "random float32, 1 rank"],
-  ...["add float64", "16 x 16, Slab.X", "gemm_all_reduce, float32, 16 x 16"],
-];
+/** A row of each group of benchmarks that takes little time. */
+const quickRows: Record<string, string> = {
+  pgemm: "float32 n = 1024, nb = 64, in place",
+  scaling: "float32, Slab.X, Slab.X -> Slab.X",
+  overhead: "float32 in place",
+  communicator: "allReduce",
+  startup: "initialize",
+  arrays: "random float32, 1 rank",
+  elementwise: "add float64",
+  redistribution: "Slab.X to block-cyclic",
+  fft: "16 x 16, Slab.X",
+  shared: "gemm_all_reduce, float32, 16 x 16",
+};
 
-/** Those of groups that have none: they are measured where a command names the group. */
-const slowRows = { scaling: "float32, Slab.X, Slab.X -> Slab.X", redistribution: "Slab.X to block-cyclic" };
+/** The groups of benchmarks that a command names; none if it runs all. */
+const groupsOf = (command: string): string[] =>
+  /^deno task bench((?: [a-z]+)*)/.exec(command)?.[1].split(" ").slice(1) ?? [];
 
-/** Benchmarks are run once, on rows that take little time; a peer that would have to be built in a minute is missing. */
+/**
+ * Benchmarks are run once, on rows that take little time; a peer that would have to be built in a minute is missing. The
+ * command for all of them measures what no other command names.
+ */
 async function benchmarksInShort(command: string, folder: string): Promise<void> {
-  const [, names = ""] = /^deno task bench((?: [a-z]+)*)/.exec(command)!;
-  const filter = [...quickRows, ...names === "" ? [] : Object.values(slowRows)].join("|");
+  const [named, others] = [groupsOf(command), commands.flatMap(groupsOf)];
+  const isAll = named.length === 0;
+  const measured = isAll ? Object.keys(quickRows).filter((name) => !others.includes(name)) : named;
+  const filter = measured.map((name) => quickRows[name]).join("|");
   const rows = command.includes("--filter") ? "" : ` --rounds 1 --filter "/${filter}/"`;
   const json = command.includes("--json") ? "" : " --json bench.json";
-  const env = names === "" || names.includes("fft") ? { PIP_NO_INDEX: "1" } : {};
+  const env = isAll || named.includes("fft") ? { PIP_NO_INDEX: "1" } : {};
   const { code, output } = await runIn(folder, command + rows + json, env);
   assertEquals(code, 0, output);
   const { groups } = JSON.parse(Deno.readTextFileSync(`${folder}/${/--json (\S+)/.exec(command + json)![1]}`));
-  assertEquals(groups.length, names === "" ? 10 : names.trim().split(" ").length);
+  assertEquals(groups.length, isAll ? 10 : named.length);
   for (const { name, rows } of groups) {
-    assert(rows.length > 0 || names === "" && name in slowRows, `${name} has no row that is quick`);
+    assert(rows.length > 0 || isAll && others.includes(name), `${name} has no row that is quick`);
     for (const { title, seconds } of rows) assert(seconds.distmath?.count === 1, `${title}: ${output}`);
   }
 }

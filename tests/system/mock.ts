@@ -33,13 +33,19 @@ function sources(): string[] {
 
 const built = new Map<MockCublasMp, string>();
 
+/** Where the mock's libraries are, by what they are made from: in the user's cache. */
+function cachePlace(): { cache: string; place: string } {
+  const cache = `${Deno.env.get("XDG_CACHE_HOME") ?? `${Deno.env.get("HOME")}/.cache`}/distmath/mock`;
+  const digest = createHash("sha256").update(JSON.stringify(sources())).digest("hex").slice(0, 16);
+  return { cache, place: `${cache}/${digest}` };
+}
+
 /** The folder of the mock's libraries, which all test files share: kept in the user's cache, and built by one of them. */
 export function mockLibraries(cublasMp: MockCublasMp): string {
   const known = built.get(cublasMp);
   if (known !== undefined) return known;
-  const cache = `${Deno.env.get("XDG_CACHE_HOME") ?? `${Deno.env.get("HOME")}/.cache`}/distmath/mock`;
-  const digest = createHash("sha256").update(JSON.stringify(sources())).digest("hex").slice(0, 16);
-  const folder = `${cache}/${digest}-${cublasMp}`;
+  const { cache, place } = cachePlace();
+  const folder = `${place}-${cublasMp}`;
   const others = cublasMp === "none" ? null : mockLibraries("none");
   Deno.mkdirSync(cache, { recursive: true });
   using lock = Deno.openSync(`${cache}/lock`, { create: true, write: true });
@@ -54,6 +60,16 @@ export function mockLibraries(cublasMp: MockCublasMp): string {
     Deno.renameSync(unfinished, folder);
   }
   built.set(cublasMp, folder);
+  return folder;
+}
+
+/**
+ * A folder for kernels that g++ has compiled, which all tests share: distmath keeps those of a test with the test, and most
+ * are those of others.
+ */
+function mockKernels(): string {
+  const folder = `${cachePlace().place}-kernels`;
+  Deno.mkdirSync(folder, { recursive: true });
   return folder;
 }
 
@@ -79,6 +95,7 @@ export function mockTest(
         DISTMATH_NATIVE: `${path}/native`, // Compiled kernels are kept beside it.
         DISTMATH_TEST_SECONDS: "240", // Processors are slow GPUs.
         MOCK_GPUS: "2",
+        MOCK_KERNELS: mockKernels(),
         TMPDIR: path,
       }, path);
     },
