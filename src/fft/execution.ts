@@ -37,6 +37,7 @@ export class FFTPlan implements OperationPlan {
   readonly #request: Omit<FFTRequest, "problem">;
   readonly #plans: Partial<Record<Side, FFTEnginePlan>> = {};
   readonly #opened = new Set<FFTEnginePlan>();
+  #side: Side;
 
   /** Plan for operands on a side. Local. */
   constructor(
@@ -48,22 +49,28 @@ export class FFTPlan implements OperationPlan {
     this.#checked = checked;
     this.#engine = checked.engine;
     this.#request = { algorithm, effort, directions, inplace: checked.inplace };
+    this.#side = side;
     this.on(side);
+  }
+
+  /** Where the operand of the next execution is, of which the members below tell. */
+  get side(): Side {
+    return this.#side;
   }
 
   /** What an execution does. */
   get report(): FFTReport {
-    return (this.#plans.from ?? this.#plans.to)!.report;
+    return this.on(this.#side).report;
   }
 
   /** The bytes from rank to rank in an execution; null if the engine's library does not tell. */
   get communication(): CommunicationMatrix | null {
-    return (this.#plans.from ?? this.#plans.to)!.communication?.() ?? null;
+    return this.on(this.#side).communication?.() ?? null;
   }
 
   /** How long an execution takes by a model; null if there is none. Local. */
   predict(): AlgorithmTimes | null {
-    return (this.#plans.from ?? this.#plans.to)!.predict?.() ?? null;
+    return this.on(this.#side).predict?.() ?? null;
   }
 
   /** The plan for operands on a side, made at the first use. Local. */
@@ -72,6 +79,13 @@ export class FFTPlan implements OperationPlan {
       ...this.#request,
       problem: problemOn(this.#checked.problem, side),
     });
+  }
+
+  /** Let go of operands and results, and go on with operands on a side. Local. */
+  turnTo(side: Side): void {
+    this.release();
+    this.on(side);
+    this.#side = side;
   }
 
   /** Make what the ranks use together, unless it is there. Collective. */

@@ -6,6 +6,7 @@ import {
   CollectiveError,
   ConfigurationError,
   DistributedArray,
+  type Distribution,
   DistributionError,
   type DType,
   DTypeError,
@@ -27,7 +28,7 @@ import {
 } from "../../mod.ts";
 import { assertThrowsEverywhere, clusterTest } from "../../src/testing/mod.ts";
 
-const complex = (runtime: Runtime, shape: number[], seed: number, from = Slab.X) =>
+const complex = (runtime: Runtime, shape: number[], seed: number, from: Distribution = Slab.X) =>
   DistributedArray.random(runtime, shape, from, { dtype: "complex128", seed });
 
 function planned(operand: DistributedArray, options: FFTOptions = {}): FFT<DType, FFTType | undefined> {
@@ -87,6 +88,37 @@ clusterTest("pairs of boxes are exchanged by resetOperands", { ranks: [2] }, (ru
   const back = transform.execute({ direction: "inverse" });
   assert(back.distribution.coincidesWith(field.distribution));
   assert(back.maxAbsDifference(field) < 1e-14);
+});
+
+clusterTest("after resetOperands a transform tells of the way that it goes then", { ranks: [2] }, (runtime) => {
+  // Both ways move as much, but not from the same rank.
+  const from = new Box([[[0, 0], [1, 8]], [[1, 0], [8, 8]]]);
+  const to = new Box([[[0, 0], [8, 6]], [[0, 6], [8, 8]]]);
+  const engine = runtime.stream ? "cufft" : "fftw";
+  const field = complex(runtime, [8, 8], 1, from);
+  using there = planned(field, { distribution: to, engine });
+  const spectrum = there.execute();
+  using back = planned(spectrum, { distribution: from, engine });
+  const told = (transform: FFT<DType, FFTType | undefined>) => ({
+    sent: [0, 1].map((rank) => transform.communication.sent(rank)),
+    variant: transform.algorithm.variant,
+    operand: transform.explain().split("\n")[1],
+  });
+  const [first, second] = [told(there), told(back)];
+  assert(
+    first.sent.join() !== second.sent.join() && first.variant !== second.variant && first.operand !== second.operand,
+  );
+  for (const reset of ["resetOperands", "resetOperandsUnchecked"] as const) {
+    there[reset](spectrum);
+    assertEquals(told(there), second, reset);
+    there[reset](field);
+    assertEquals(told(there), first, reset);
+  }
+  there.resetOperands(spectrum);
+  there.plan({ effort: "patient" });
+  assertEquals(told(there), second, "planned again");
+  there.releaseOperands();
+  assertEquals(told(there), second, "released");
 });
 
 clusterTest("a transform in place of a view leaves alone what lies between its elements", (runtime) => {
