@@ -10,6 +10,7 @@ import type { AlgorithmTimes } from "../array/host_model.ts";
 import type { CommunicationMatrix } from "../distribution/mod.ts";
 import { type DType, dtypeInfo } from "../dtype/dtype.ts";
 import type { Stream } from "../gpu/stream.ts";
+import { freeUnlessAgreed } from "../runtime/agreement.ts";
 import type { CollectiveStep, OperationPlan } from "../runtime/operation.ts";
 import type { CheckedTransform } from "./checked_transform.ts";
 import type { FFTEngine, FFTEnginePlan, FFTReport, FFTRequest } from "./engines/engine.ts";
@@ -75,10 +76,13 @@ export class FFTPlan implements OperationPlan {
 
   /** The plan for operands on a side, made at the first use. Local. */
   on(side: Side): FFTEnginePlan {
-    return this.#plans[side] ??= this.#engine.plan(this.#checked.runtime, {
-      ...this.#request,
-      problem: problemOn(this.#checked.problem, side),
-    });
+    const known = this.#plans[side];
+    if (known !== undefined) return known;
+    const { runtime, problem } = this.#checked;
+    const plan = this.#engine.plan(runtime, { ...this.#request, problem: problemOn(problem, side) });
+    // It frees itself then, and is made again when it is needed.
+    freeUnlessAgreed({ [Symbol.dispose]: () => void delete this.#plans[side] });
+    return this.#plans[side] = plan;
   }
 
   /** Let go of operands and results, and go on with operands on a side. Local. */

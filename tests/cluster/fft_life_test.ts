@@ -26,6 +26,7 @@ import {
   StateError,
   SymmetricArray,
 } from "../../mod.ts";
+import { type Fftw, openFftw } from "../../ffi/fft/fftw.ts";
 import { assertThrowsEverywhere, clusterTest } from "../../src/testing/mod.ts";
 
 const complex = (runtime: Runtime, shape: number[], seed: number, from: Distribution = Slab.X) =>
@@ -465,3 +466,49 @@ clusterTest("ranks that differ are told so", { ranks: [2, 3, 4] }, (runtime) => 
   assertThrowsEverywhere(runtime, () => fft(freed), StateError, "The operand was freed");
   assert(transform.execute().maxAbsDifference(fft(field)) < 1e-12);
 });
+
+clusterTest("what was planned is freed on every rank if one cannot plan", { ranks: [2, 3] }, (runtime) => {
+  if (runtime.stream !== null) return;
+  const { live, stop } = countPlans();
+  try {
+    const isLast = runtime.rank === runtime.size - 1;
+    const field = complex(runtime, [8, 6], 1);
+    // The last rank has nearly all rows: on the way there, and back, elements are transformed in a buffer, which plans at once.
+    const ends = Array.from({ length: runtime.size }, (_, rank) => rank === runtime.size - 1 ? 8 : rank + 1);
+    const distribution = new Box(ends.map((end, rank) => [[rank === 0 ? 0 : ends[rank - 1], 0], [end, 6]]));
+    using transform = planned(field, { effort: "estimate", distribution });
+    const before = live();
+    assert(before > 0);
+    const freed = complex(runtime, [8, 6], 1);
+    transform.resetOperands(freed);
+    if (isLast) freed.free();
+    assertThrowsEverywhere(runtime, () => transform.plan(), StateError, "The operand was freed");
+    assertThrowsEverywhere(runtime, () => fft(freed), StateError, "The operand was freed");
+    assertEquals(live(), before, "plan() and fft()");
+    transform.resetOperands(field);
+    const spectrum = transform.execute();
+    const other = complex(runtime, [8, 7], 1);
+    const reset = () => transform.resetOperands(isLast ? other : spectrum);
+    assertThrowsEverywhere(runtime, reset, ShapeError, "this FFT was made for [8, 6]");
+    assertEquals(live(), before, "resetOperands()");
+    // What was freed is planned again.
+    transform.resetOperands(spectrum);
+    assert(live() > before);
+    assert(transform.execute({ direction: "inverse" }).maxAbsDifference(field) < 1e-13);
+  } finally {
+    stop();
+  }
+});
+
+/** Counts plans of double precision that were made and not freed, from now until `stop`. */
+function countPlans(): { live: () => number; stop: () => void } {
+  let count = 0;
+  const libraries = openFftw("float64") as { -readonly [key in keyof Fftw]: Fftw[key] }[];
+  const usual = libraries.map(({ planComplex, destroyPlan }) => ({ planComplex, destroyPlan }));
+  libraries.forEach((library, i) => {
+    const { planComplex, destroyPlan } = usual[i];
+    library.planComplex = (...parameters) => (count++, planComplex(...parameters));
+    library.destroyPlan = (plan) => (count--, destroyPlan(plan));
+  });
+  return { live: () => count, stop: () => libraries.forEach((library, i) => Object.assign(library, usual[i])) };
+}

@@ -21,6 +21,7 @@ import { complexOf } from "../../../dtype/promotion.ts";
 import { refuseCapture } from "../../../gpu/graph.ts";
 import type { DeviceMemory } from "../../../memory/device_buffer.ts";
 import { allocateSymmetric } from "../../../memory/symmetric_memory.ts";
+import { freeUnlessAgreed } from "../../../runtime/agreement.ts";
 import type { Runtime } from "../../../runtime/runtime.ts";
 import { FFT_DIRECTIONS, type FFTDirection, type FFTPrecision } from "../../problem.ts";
 import { findRoutes } from "../../route.ts";
@@ -281,6 +282,8 @@ export class StagedPlan implements FFTEnginePlan {
       };
     });
     [this.#moves, this.#itemSizes] = [moves, itemSizes];
+    // No collector knows of what libraries plan.
+    freeUnlessAgreed(this);
     this.#locations = locationsOf(this.#route.steps, inplace);
     const { step, target } = this.#operations.at(-1)!;
     const bytes = byteLengthOf(step.to.globalShape!, target) / runtime.size;
