@@ -18,6 +18,7 @@ import { SymmetricArray } from "../../../array/symmetric_array.ts";
 import { countOf } from "../../../array/traverse.ts";
 import { type DType, dtypeInfo, type TypedArray } from "../../../dtype/dtype.ts";
 import { complexOf } from "../../../dtype/promotion.ts";
+import { ConfigurationError } from "../../../errors.ts";
 import { refuseCapture } from "../../../gpu/graph.ts";
 import type { DeviceMemory } from "../../../memory/device_buffer.ts";
 import { allocateSymmetric } from "../../../memory/symmetric_memory.ts";
@@ -207,6 +208,8 @@ export class StagedPlan implements FFTEnginePlan {
   readonly #kept: Partial<Record<FFTDirection, Prepared & { readonly scale: number }>> = {};
   /** Where moves write straight to, by the step that follows: memory that all ranks address; null before it is open. */
   #landings: ReadonlyMap<number, SymmetricArray> | null = null;
+  /** What ranks found out together that is done differently. */
+  readonly #notes: string[] = [];
 
   /** Find the way, and allocate the buffers. Local. */
   constructor(runtime: Runtime, request: FFTRequest, transformer: Transformer) {
@@ -329,7 +332,7 @@ export class StagedPlan implements FFTEnginePlan {
         ...isCopied ? ["copy into the operand's memory"] : [],
         ...this.#keeps ? ["copy into the result's memory, for which nothing was prepared"] : [],
       ],
-      notes: [...notes, ...this.#transformer.notes],
+      notes: [...notes, ...this.#transformer.notes, ...this.#notes],
     };
   }
 
@@ -484,8 +487,12 @@ export class StagedPlan implements FFTEnginePlan {
       try {
         const { buffer } = allocateSymmetric(this.#runtime, () => wish);
         landings.set(i, new SymmetricArray(buffer, dtype, this.#order, shapes.map((shape) => ({ shape }))));
-      } catch {
-        // On all ranks: there is not so much memory.
+      } catch (error) {
+        // On all ranks.
+        if (!(error instanceof ConfigurationError)) throw error;
+        this.#notes.push(
+          `parts go through slots, since they have no memory of ${bytes} bytes to go straight to: ${error.message}`,
+        );
       }
     }
     return landings;
