@@ -23,7 +23,7 @@ import {
 import { openFftw } from "../../ffi/fft/fftw.ts";
 import { comparing } from "../../src/fft/engines/fftw/passes.ts";
 import { hostCutting, spreading } from "../../src/fft/engines/staged/plan.ts";
-import { openChannels } from "../../src/memory/peer_channels.ts";
+import { MOST_OFFERED_DIMENSIONS, openChannels } from "../../src/memory/peer_channels.ts";
 import { nearlySquareFactors } from "../../src/distribution/nearly_square.ts";
 import { clusterTest } from "../../src/testing/mod.ts";
 import { at, generate, transformed, type Whole } from "./fft_oracle.ts";
@@ -392,6 +392,24 @@ clusterTest("on CPUs parts are sent while they are in the caches: both orders, i
     Object.assign(hostCutting, usual);
   }
 });
+
+clusterTest(
+  "parts are sent of arrays with as many dimensions as processes tell each other of, and no more",
+  (runtime) => {
+    if (runtime.stream !== null) return;
+    for (const dimensions of [MOST_OFFERED_DIMENSIONS, MOST_OFFERED_DIMENSIONS + 1]) {
+      const shape = [4 * runtime.size, 64, ...new Array<number>(dimensions - 3).fill(1), 2048];
+      const field = DistributedArray.random(runtime, shape, Slab.X, { dtype: "complex64", seed: 2 });
+      using transform = new FFT(field, { axes: [-1], distribution: Slab.Y, norm: "ortho" });
+      transform.plan({ effort: "estimate" });
+      const spectrum = transform.execute();
+      const isTold = dimensions <= MOST_OFFERED_DIMENSIONS && runtime.size > 1 && copiesDirectly(runtime);
+      assertEquals(transform.explain().includes("each when it has been transformed"), isTold, `${dimensions}`);
+      const expected = fft(field, { axes: [-1], norm: "ortho" });
+      assert(spectrum.redistribute(Slab.X).maxAbsDifference(expected) < 1e-5, `${dimensions}`);
+    }
+  },
+);
 
 clusterTest("on CPUs elements may lie further apart between moves: both orders, large and small", (runtime) => {
   if (runtime.stream !== null) return;

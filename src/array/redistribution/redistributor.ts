@@ -6,7 +6,12 @@
 import { isWithoutMpi, type Mpi } from "../../../ffi/mpi/mod.ts";
 import { dtypeInfo } from "../../dtype/dtype.ts";
 import { type DeviceChannels, openDeviceChannels, openedDeviceChannels } from "../../memory/device_channels.ts";
-import { openChannels, openedChannels, type PeerChannels } from "../../memory/peer_channels.ts";
+import {
+  MOST_OFFERED_DIMENSIONS,
+  openChannels,
+  openedChannels,
+  type PeerChannels,
+} from "../../memory/peer_channels.ts";
 import { startMpi } from "../../mpi/init_finalize.ts";
 import { agreeStrictly, freeUnlessAgreed } from "../../runtime/agreement.ts";
 import { recorder } from "../../runtime/recorder.ts";
@@ -245,6 +250,8 @@ export class Redistributor {
   canMoveWhile(order: Order, itemSize: number): boolean {
     if (this.#plan.elementsMoved === 0) return false;
     if (this.#isOnDevice) return !!this.#deviceChannels();
+    // Targets are offered as they lie, and places have so many strides.
+    if (this.#plan.to.globalShape!.length > MOST_OFFERED_DIMENSIONS) return false;
     const channels = this.#channels();
     const { size, localSize } = this.#runtime;
     if (channels === undefined) return size === localSize && this.#processes.isFastest(order, itemSize);
