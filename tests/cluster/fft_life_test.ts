@@ -18,6 +18,7 @@ import {
   ifft,
   irfft,
   type LocalArray,
+  Redistribution,
   Replicated,
   rfft,
   type Runtime,
@@ -265,6 +266,8 @@ clusterTest("explain, algorithm and toString tell what runs", (runtime) => {
     assertEquals(bytesMoved, 16 * (128 - stays.reduce((sum, n) => sum + n, 0)));
     // A small result in host memory is made in the plan's.
     assertEquals(steps.length, runtime.stream ? 3 : 4);
+    using move = new Redistribution(field, Slab.Y);
+    assertEquals(steps[1], `redistribute Slab.X -> Slab.Y: ${bytesMoved} bytes, by ${move.algorithm.algorithm}`);
   }
   assertEquals(transform.communication.total, bytesMoved);
   assertStringIncludes(transform.explain(), `this rank sends ${transform.communication.sent(runtime.rank)} bytes`);
@@ -360,6 +363,11 @@ clusterTest("what is wrong is refused on every rank", (runtime) => {
     ],
     [() => irfft(complex(runtime, [3, 1], 1)), ShapeError, 'Pass lastAxisParity: "odd"'],
     [() => rfft(real, { inplace: true, redistribute: true }), ShapeError, "Make the operand by allocateOperand()"],
+    [
+      () => allocateOperand(runtime, [8, 6], Slab.X, { redistribute: true, resultDistribution: Slab.X }),
+      TypeError,
+      "redistribute: true gives the result the operand's distribution. Leave out resultDistribution.",
+    ],
     [() => allocateOperand(runtime, [4, 4], Slab.X, { dtype: "int32" }), DTypeError, "the operand is int32"],
     [() => allocateOperand(runtime, [4, 4], Slab.X, { dtype: "float32", fftType: "c2c" }), DTypeError, "float32"],
     [

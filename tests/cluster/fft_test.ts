@@ -374,6 +374,7 @@ clusterTest("on CPUs parts are sent while they are in the caches: both orders, i
       for (const spectrum of kept) assert(spectrum.maxAbsDifference(whole) < 1e-12, `${order}: whole`);
       const told = transform.explain();
       assertEquals(told.includes("parts along axis"), runtime.size > 1 && copiesDirectly(runtime), told);
+      assertEquals(told.includes("bytes, by direct_copies, in"), runtime.size > 1 && copiesDirectly(runtime), told);
       transform.resetOperands(other);
       assert(transform.execute().maxAbsDifference(otherWhole) < 1e-12, `${order}: another operand`);
       transform.resetOperands(kept[0]);

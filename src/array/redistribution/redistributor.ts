@@ -128,7 +128,11 @@ export class Redistributor {
   }
 
   /** How the elements of such parts travel, once {@linkcode open} was called; a new target is `null`. `order` is the source's. */
-  algorithmFor(source: LocalArray, target: LocalArray | null, order: Order): RedistributionAlgorithm {
+  algorithmFor(
+    source: Pick<LocalArray, "dtype" | "isOnDevice">,
+    target: LocalArray | null,
+    order: Order,
+  ): RedistributionAlgorithm {
     if (this.#plan.elementsMoved === 0) return "local_copy";
     if (!source.isOnDevice) {
       const channels = this.#channels();
@@ -139,6 +143,12 @@ export class Redistributor {
     }
     if (!this.#deviceChannels()) return "packed_nccl";
     return this.goesStraight(target, order) ? "direct_copies" : "peer_copies";
+  }
+
+  /** Whether it is known how elements travel: {@linkcode open} finds out for all redistributions of these ranks. */
+  get isSettled(): boolean {
+    if (this.#plan.elementsMoved === 0) return true;
+    return (this.#isOnDevice ? this.#deviceChannels() : this.#channels()) !== undefined;
   }
 
   /** How they can travel, once {@linkcode open} was called. */

@@ -13,7 +13,7 @@ import { addBytes, busiestBytes, noBytes } from "../../../distribution/communica
 import { CommunicationMatrix } from "../../../distribution/mod.ts";
 import { Scratch } from "../../../array/redistribution/gpu_executor.ts";
 import { partLength } from "../../../array/redistribution/pieces.ts";
-import { Redistributor } from "../../../array/redistribution/redistributor.ts";
+import { type RedistributionAlgorithm, Redistributor } from "../../../array/redistribution/redistributor.ts";
 import { SymmetricArray } from "../../../array/symmetric_array.ts";
 import { countOf } from "../../../array/traverse.ts";
 import { type DType, dtypeInfo, type TypedArray } from "../../../dtype/dtype.ts";
@@ -326,8 +326,9 @@ export class StagedPlan implements FFTEnginePlan {
           const meanwhile = cut ? `, in ${cut.parts} parts along axis ${cut.dimension}, ${this.#whenPartsMove}` : "";
           const transforms = this.#operations[i][own || use ? "partTransforms" : "transforms"];
           const by = new Set(transforms ? Object.values(transforms).flatMap(({ libraries }) => libraries) : []);
-          const library = by.size > 0 ? `, by ${[...by].join(" and ")}` : "";
-          return inWords(step, step.kind === "move" ? counted.next().value! : 0) + library + meanwhile + arriving;
+          const who = this.#transportOf(i) ?? [...by].join(" and ");
+          const words = inWords(step, step.kind === "move" ? counted.next().value! : 0);
+          return words + (who === "" ? "" : `, by ${who}`) + meanwhile + arriving;
         }),
         ...isCopied ? ["copy into the operand's memory"] : [],
         ...this.#keeps ? ["copy into the result's memory, for which nothing was prepared"] : [],
@@ -359,6 +360,16 @@ export class StagedPlan implements FFTEnginePlan {
       ),
       meetings: this.#moves.length,
     });
+  }
+
+  /** How elements travel in a step; null if they do not, or it is not known yet. */
+  #transportOf(i: number): RedistributionAlgorithm | null {
+    const { move, target: dtype } = this.#operations[i];
+    const landing = this.#landings?.get(i + 1) ?? null;
+    // On GPUs that depends on where a result lies in its operand's memory.
+    const isOpen = this.#runtime.stream !== null && this.#inplace && this.#locations[i + 1] === "result";
+    if (!move?.isSettled || landing === null && isOpen) return null;
+    return move.algorithmFor({ dtype, isOnDevice: this.#runtime.stream !== null }, landing, this.#order);
   }
 
   get #whenPartsMove(): string {
