@@ -189,6 +189,8 @@ export class StagedPlan implements FFTEnginePlan {
   readonly #locations: readonly Location[];
   readonly #buffers: readonly (TypedArray | DeviceMemory)[];
   readonly #views = new Map<string, LocalArray>();
+  /** The steps whose elements lie further apart. */
+  readonly #spreads = new Set<number>();
   readonly #prepared: Record<FFTDirection, (Prepared | null)[]> = { forward: [], inverse: [] };
   readonly #both: Record<FFTDirection, Record<number, PreparedBoth | null>> = { forward: {}, inverse: {} };
   /** How steps go part by part, as far as that was asked. */
@@ -328,7 +330,8 @@ export class StagedPlan implements FFTEnginePlan {
           const by = new Set(transforms ? Object.values(transforms).flatMap(({ libraries }) => libraries) : []);
           const who = this.#transportOf(i) ?? [...by].join(" and ");
           const words = inWords(step, step.kind === "move" ? counted.next().value! : 0);
-          return words + (who === "" ? "" : `, by ${who}`) + meanwhile + arriving;
+          const apart = this.#spreads.has(i) ? ", elements a cache line further apart" : "";
+          return words + (who === "" ? "" : `, by ${who}`) + apart + meanwhile + arriving;
         }),
         ...isCopied ? ["copy into the operand's memory"] : [],
         ...this.#keeps ? ["copy into the result's memory, for which nothing was prepared"] : [],
@@ -529,6 +532,7 @@ export class StagedPlan implements FFTEnginePlan {
         }
       }
       if (padded.shortest > spreading.worth * dense.shortest) continue;
+      this.#spreads.add(i);
       for (const value of [i, i + 1]) this.#views.set(viewKey(value, apart.shape, false), padded.view);
     }
   }
