@@ -3,7 +3,8 @@
  *
  * Orders, each answered by the seconds of every call:
  *   transform <natural> <repeats> <extents...>: of the first extent's slabs; `natural` leaves the result in slabs of the
- *     second one, false brings it back.
+ *     second one, in the order of axes that the library prefers (of x, y, z FFTW's is y, x, z, MKL's y, z, x), false
+ *     brings it back.
  *   batch <repeats> <count> <length>: `count` transforms of each `length`, divided among the ranks. */
 #include <mpi.h>
 #include <stddef.h>
@@ -22,9 +23,9 @@ static Plan (*plan_many)(int, const int *, int, void *, const int *, int, int, v
 static void (*execute)(Plan);
 
 /* MKL's names and numbers, from mkl_cdft.h. */
-enum { DFTI_PRECISION = 3, DFTI_COMPLEX = 32, DFTI_DOUBLE = 36, CDFT_LOCAL_SIZE = 1000 };
+enum { DFTI_TRANSPOSE = 19, DFTI_COMPLEX = 32, DFTI_DOUBLE = 36, DFTI_ALLOW = 51, CDFT_LOCAL_SIZE = 1000 };
 static long (*create)(MPI_Comm, void **, int, int, long, ...), (*commit)(void *), (*compute)(void *, void *, ...),
-    (*get)(void *, int, ...);
+    (*get)(void *, int, ...), (*set)(void *, int, ...);
 
 /* Plans are kept: an order comes again in each round. */
 static struct {
@@ -55,6 +56,7 @@ static void prepare(int words, char **word, int first, int natural) {
     long extents[8], numbers;
     for (int i = 0; i < dimensions; i++) extents[i] = n[i];
     if (create(MPI_COMM_WORLD, &last.plan, DFTI_DOUBLE, DFTI_COMPLEX, dimensions, extents)) fail("create", word[0]);
+    if (natural && set(last.plan, DFTI_TRANSPOSE, DFTI_ALLOW)) fail("set", word[0]);
     if (get(last.plan, CDFT_LOCAL_SIZE, &numbers)) fail("get", word[0]);
     elements = numbers;
     last.data = allocate(2 * elements);
@@ -135,6 +137,7 @@ int main(int argc, char **argv) {
     open_libraries(count, files);
     create = (long (*)(MPI_Comm, void **, int, int, long, ...))symbol("DftiCreateDescriptorDM");
     get = (long (*)(void *, int, ...))symbol("DftiGetValueDM");
+    set = (long (*)(void *, int, ...))symbol("DftiSetValueDM");
     commit = (long (*)(void *))symbol("DftiCommitDescriptorDM");
     compute = (long (*)(void *, void *, ...))symbol("DftiComputeForwardDM");
   }

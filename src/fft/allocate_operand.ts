@@ -85,7 +85,8 @@ function checkWish(
     );
   }
   const bound = bindTo(distribution, checkShape(shape), runtime.size);
-  const problem = describeProblem({ name: "allocateOperand" }, dtype, bound.globalShape!, bound, order, {
+  const asked = { name: "allocateOperand", distributionOption: "resultDistribution" };
+  const problem = describeProblem(asked, dtype, bound.globalShape!, bound, order, {
     ...given,
     ...resultDistribution && { distribution: resultDistribution },
   });

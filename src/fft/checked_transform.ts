@@ -47,12 +47,14 @@ export interface CheckedTransform {
   readonly facts: Facts;
 }
 
-/** What the four functions ask for, of which the class leaves the type open. */
+/** What the four functions ask for, of which the class, and who allocates for it, leave the type open. */
 export interface Asked {
   /** The name for messages. */
   readonly name: string;
   /** The type, if it is not an option. */
   readonly type?: FFTType;
+  /** What it calls the option of the result's distribution; `distribution` if left out. */
+  readonly distributionOption?: string;
 }
 
 /** The types of operands, and functions that take them. */
@@ -145,7 +147,7 @@ export function describeProblem(
   }
   const precision = dtypeInfo(dtype).real as FFTPrecision;
   const transform = shapeOf(type, checkAxes(options.axes, shape.length), shape, options.lastAxisParity);
-  const to = resultDistribution(transform, from, options, dtypeInfo(precision).itemSize);
+  const to = resultDistribution(asked, transform, from, options, dtypeInfo(precision).itemSize);
   return { ...transform, precision, order, from, to };
 }
 
@@ -200,6 +202,7 @@ function checkAxes(given: readonly number[] | undefined, dimensions: number): re
 }
 
 function resultDistribution(
+  { distributionOption = "distribution" }: Asked,
   transform: FFTShape,
   from: Distribution,
   { distribution, redistribute }: Pick<FFTOptions, "distribution" | "redistribute">,
@@ -208,7 +211,9 @@ function resultDistribution(
   checkBoolean("redistribute", redistribute);
   if (distribution !== undefined) {
     if (redistribute) {
-      throw new TypeError("redistribute: true gives the result the operand's distribution. Leave out distribution.");
+      throw new TypeError(
+        `redistribute: true gives the result the operand's distribution. Leave out ${distributionOption}.`,
+      );
     }
     return bindTo(distribution, transform.result, from.size!, "the result");
   }

@@ -10,6 +10,7 @@ import type { AlgorithmTimes } from "../array/host_model.ts";
 import type { CommunicationMatrix } from "../distribution/mod.ts";
 import { type DType, dtypeInfo } from "../dtype/dtype.ts";
 import type { Stream } from "../gpu/stream.ts";
+import { freeUnlessAgreed } from "../runtime/agreement.ts";
 import type { CollectiveStep, OperationPlan } from "../runtime/operation.ts";
 import type { CheckedTransform } from "./checked_transform.ts";
 import type { FFTEngine, FFTEnginePlan, FFTReport, FFTRequest } from "./engines/engine.ts";
@@ -37,6 +38,7 @@ export class FFTPlan implements OperationPlan {
   readonly #request: Omit<FFTRequest, "problem">;
   readonly #plans: Partial<Record<Side, FFTEnginePlan>> = {};
   readonly #opened = new Set<FFTEnginePlan>();
+  #side: Side;
 
   /** Plan for operands on a side. Local. */
   constructor(
@@ -48,30 +50,46 @@ export class FFTPlan implements OperationPlan {
     this.#checked = checked;
     this.#engine = checked.engine;
     this.#request = { algorithm, effort, directions, inplace: checked.inplace };
+    this.#side = side;
     this.on(side);
+  }
+
+  /** Where the operand of the next execution is, of which the members below tell. */
+  get side(): Side {
+    return this.#side;
   }
 
   /** What an execution does. */
   get report(): FFTReport {
-    return (this.#plans.from ?? this.#plans.to)!.report;
+    return this.on(this.#side).report;
   }
 
   /** The bytes from rank to rank in an execution; null if the engine's library does not tell. */
   get communication(): CommunicationMatrix | null {
-    return (this.#plans.from ?? this.#plans.to)!.communication?.() ?? null;
+    return this.on(this.#side).communication?.() ?? null;
   }
 
   /** How long an execution takes by a model; null if there is none. Local. */
   predict(): AlgorithmTimes | null {
-    return (this.#plans.from ?? this.#plans.to)!.predict?.() ?? null;
+    return this.on(this.#side).predict?.() ?? null;
   }
 
   /** The plan for operands on a side, made at the first use. Local. */
   on(side: Side): FFTEnginePlan {
-    return this.#plans[side] ??= this.#engine.plan(this.#checked.runtime, {
-      ...this.#request,
-      problem: problemOn(this.#checked.problem, side),
-    });
+    const known = this.#plans[side];
+    if (known !== undefined) return known;
+    const { runtime, problem } = this.#checked;
+    const plan = this.#engine.plan(runtime, { ...this.#request, problem: problemOn(problem, side) });
+    // It frees itself then, and is made again when it is needed.
+    freeUnlessAgreed({ [Symbol.dispose]: () => void delete this.#plans[side] });
+    return this.#plans[side] = plan;
+  }
+
+  /** Let go of operands and results, and go on with operands on a side. Local. */
+  turnTo(side: Side): void {
+    this.release();
+    this.on(side);
+    this.#side = side;
   }
 
   /** Make what the ranks use together, unless it is there. Collective. */

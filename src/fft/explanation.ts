@@ -6,11 +6,12 @@
 import { explainPlan, type Planned } from "../array/explanation.ts";
 import type { CheckedTransform } from "./checked_transform.ts";
 import type { FFTPlan } from "./execution.ts";
-import { dtypesOf } from "./problem.ts";
+import { dtypesOf, type FFTProblem } from "./problem.ts";
 
-/** What a transform is, and how it is computed if that is planned. */
+/** What a transform is, of operands where the problem has them, and how it is computed if that is planned. */
 export function explainTransform(
-  { problem, norm, inplace, runtime }: CheckedTransform,
+  { norm, inplace, runtime }: CheckedTransform,
+  problem: FFTProblem,
   plan: Pick<FFTPlan, "report" | "communication" | "predict"> | null,
 ): string {
   const { type, axes, operand, result, from, to, order } = problem;

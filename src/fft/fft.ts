@@ -223,10 +223,10 @@ export class FFT<D extends DType = DType, T extends FFTType | undefined = undefi
     this.#operation.reset("resetOperands", () => {
       const operands = this.#replacement(operand);
       const { side } = operands;
+      const plan = this.#operation.currentPlan;
       // Whatever another side needs is planned now.
-      this.#operation.currentPlan?.on(side);
-      this.#operation.currentPlan?.release();
-      return { operands, facts: { operand: String(operand), side } };
+      plan?.on(side);
+      return { operands, facts: { operand: String(operand), side }, commit: () => plan?.turnTo(side) };
     });
     this.#operation.currentPlan?.open();
   }
@@ -239,7 +239,9 @@ export class FFT<D extends DType = DType, T extends FFTType | undefined = undefi
    * @throws {StateError} after `free`, or if the operand was freed
    */
   resetOperandsUnchecked(operand: DistributedArray): void {
-    this.#operation.resetUnchecked(this.#replacement(operand));
+    const operands = this.#replacement(operand);
+    this.#operation.currentPlan?.turnTo(operands.side);
+    this.#operation.resetUnchecked(operands);
   }
 
   /** Let go of the operand, so that its memory can be used otherwise; the plan stays. Local. */
@@ -249,7 +251,8 @@ export class FFT<D extends DType = DType, T extends FFTType | undefined = undefi
 
   /** What will happen, in words: the transform, the algorithm, its steps and what they move. Local. */
   explain(): string {
-    return `${explainPlanned(this.#checked, this.#operation.currentPlan)}\n${this.#operation.history}`;
+    const { currentPlan, operands, history } = this.#operation;
+    return `${explainPlanned(this.#checked, currentPlan, operands?.side)}\n${history}`;
   }
 
   /** The type, the shape, and what runs: `FFT(c2c, 256 x 256, complex128, transpose)`. Local. */
@@ -354,8 +357,8 @@ export class FFT<D extends DType = DType, T extends FFTType | undefined = undefi
   }
 }
 
-function explainPlanned(checked: CheckedTransform, plan: FFTPlan | null): string {
-  return explainTransform(checked, plan);
+function explainPlanned(checked: CheckedTransform, plan: FFTPlan | null, side = plan?.side ?? "from"): string {
+  return explainTransform(checked, problemOn(checked.problem, side), plan);
 }
 
 /** A whole life in one call. */

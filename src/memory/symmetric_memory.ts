@@ -7,7 +7,7 @@
  * @module
  */
 import { mayViewAddresses, viewOfAddress } from "../../ffi/memory.ts";
-import { ConfigurationError, ShapeError, StateError } from "../errors.ts";
+import { ConfigurationError, NativeError, ShapeError, StateError } from "../errors.ts";
 import { agree, type Agreeing, agreeStrictly, exchange, type Facts } from "../runtime/agreement.ts";
 import { describe } from "../options.ts";
 import { queueCollectiveFree } from "../mpi/collective_free.ts";
@@ -235,7 +235,7 @@ export function allocateSymmetric<T>(
   const bytes = Math.max(GRANULE, Math.ceil(largest / GRANULE) * GRANULE);
   let allocate!: () => SymmetricBlock;
   agree(strictly(runtime), operation, () => {
-    allocate = pool.heap.prepare(bytes);
+    allocate = preparedIn(pool.heap, bytes);
   });
   let block!: SymmetricBlock;
   agree(strictly(runtime), operation, () => {
@@ -245,6 +245,20 @@ export function allocateSymmetric<T>(
   const buffer = new SymmetricBuffer(runtime, wish.backend, id, bytes, block);
   pool.live.set(id, buffer);
   return { buffer, offers: wishes.map(({ offer }) => offer) };
+}
+
+/** What allocates so many bytes; what a library says if there are not so many does not travel to other ranks by its class. */
+function preparedIn(heap: SymmetricHeap, bytes: number): () => SymmetricBlock {
+  try {
+    return heap.prepare(bytes);
+  } catch (error) {
+    if (!(error instanceof NativeError)) throw error;
+    throw new ConfigurationError(
+      `allocateSymmetricMemory: there are no ${bytes} bytes of it: ${error.message} Free arrays, or distribute them over ` +
+        `more GPUs.`,
+      { cause: error },
+    );
+  }
 }
 
 /**

@@ -6,6 +6,7 @@ import {
   CollectiveError,
   ConfigurationError,
   DistributedArray,
+  type Distribution,
   DistributionError,
   type DType,
   DTypeError,
@@ -17,6 +18,7 @@ import {
   ifft,
   irfft,
   type LocalArray,
+  Redistribution,
   Replicated,
   rfft,
   type Runtime,
@@ -25,9 +27,10 @@ import {
   StateError,
   SymmetricArray,
 } from "../../mod.ts";
+import { type Fftw, openFftw } from "../../ffi/fft/fftw.ts";
 import { assertThrowsEverywhere, clusterTest } from "../../src/testing/mod.ts";
 
-const complex = (runtime: Runtime, shape: number[], seed: number, from = Slab.X) =>
+const complex = (runtime: Runtime, shape: number[], seed: number, from: Distribution = Slab.X) =>
   DistributedArray.random(runtime, shape, from, { dtype: "complex128", seed });
 
 function planned(operand: DistributedArray, options: FFTOptions = {}): FFT<DType, FFTType | undefined> {
@@ -87,6 +90,37 @@ clusterTest("pairs of boxes are exchanged by resetOperands", { ranks: [2] }, (ru
   const back = transform.execute({ direction: "inverse" });
   assert(back.distribution.coincidesWith(field.distribution));
   assert(back.maxAbsDifference(field) < 1e-14);
+});
+
+clusterTest("after resetOperands a transform tells of the way that it goes then", { ranks: [2] }, (runtime) => {
+  // Both ways move as much, but not from the same rank.
+  const from = new Box([[[0, 0], [1, 8]], [[1, 0], [8, 8]]]);
+  const to = new Box([[[0, 0], [8, 6]], [[0, 6], [8, 8]]]);
+  const engine = runtime.stream ? "cufft" : "fftw";
+  const field = complex(runtime, [8, 8], 1, from);
+  using there = planned(field, { distribution: to, engine });
+  const spectrum = there.execute();
+  using back = planned(spectrum, { distribution: from, engine });
+  const told = (transform: FFT<DType, FFTType | undefined>) => ({
+    sent: [0, 1].map((rank) => transform.communication.sent(rank)),
+    variant: transform.algorithm.variant,
+    operand: transform.explain().split("\n")[1],
+  });
+  const [first, second] = [told(there), told(back)];
+  assert(
+    first.sent.join() !== second.sent.join() && first.variant !== second.variant && first.operand !== second.operand,
+  );
+  for (const reset of ["resetOperands", "resetOperandsUnchecked"] as const) {
+    there[reset](spectrum);
+    assertEquals(told(there), second, reset);
+    there[reset](field);
+    assertEquals(told(there), first, reset);
+  }
+  there.resetOperands(spectrum);
+  there.plan({ effort: "patient" });
+  assertEquals(told(there), second, "planned again");
+  there.releaseOperands();
+  assertEquals(told(there), second, "released");
 });
 
 clusterTest("a transform in place of a view leaves alone what lies between its elements", (runtime) => {
@@ -232,6 +266,8 @@ clusterTest("explain, algorithm and toString tell what runs", (runtime) => {
     assertEquals(bytesMoved, 16 * (128 - stays.reduce((sum, n) => sum + n, 0)));
     // A small result in host memory is made in the plan's.
     assertEquals(steps.length, runtime.stream ? 3 : 4);
+    using move = new Redistribution(field, Slab.Y);
+    assertEquals(steps[1], `redistribute Slab.X -> Slab.Y: ${bytesMoved} bytes, by ${move.algorithm.algorithm}`);
   }
   assertEquals(transform.communication.total, bytesMoved);
   assertStringIncludes(transform.explain(), `this rank sends ${transform.communication.sent(runtime.rank)} bytes`);
@@ -327,6 +363,11 @@ clusterTest("what is wrong is refused on every rank", (runtime) => {
     ],
     [() => irfft(complex(runtime, [3, 1], 1)), ShapeError, 'Pass lastAxisParity: "odd"'],
     [() => rfft(real, { inplace: true, redistribute: true }), ShapeError, "Make the operand by allocateOperand()"],
+    [
+      () => allocateOperand(runtime, [8, 6], Slab.X, { redistribute: true, resultDistribution: Slab.X }),
+      TypeError,
+      "redistribute: true gives the result the operand's distribution. Leave out resultDistribution.",
+    ],
     [() => allocateOperand(runtime, [4, 4], Slab.X, { dtype: "int32" }), DTypeError, "the operand is int32"],
     [() => allocateOperand(runtime, [4, 4], Slab.X, { dtype: "float32", fftType: "c2c" }), DTypeError, "float32"],
     [
@@ -433,3 +474,49 @@ clusterTest("ranks that differ are told so", { ranks: [2, 3, 4] }, (runtime) => 
   assertThrowsEverywhere(runtime, () => fft(freed), StateError, "The operand was freed");
   assert(transform.execute().maxAbsDifference(fft(field)) < 1e-12);
 });
+
+clusterTest("what was planned is freed on every rank if one cannot plan", { ranks: [2, 3] }, (runtime) => {
+  if (runtime.stream !== null) return;
+  const { live, stop } = countPlans();
+  try {
+    const isLast = runtime.rank === runtime.size - 1;
+    const field = complex(runtime, [8, 6], 1);
+    // The last rank has nearly all rows: on the way there, and back, elements are transformed in a buffer, which plans at once.
+    const ends = Array.from({ length: runtime.size }, (_, rank) => rank === runtime.size - 1 ? 8 : rank + 1);
+    const distribution = new Box(ends.map((end, rank) => [[rank === 0 ? 0 : ends[rank - 1], 0], [end, 6]]));
+    using transform = planned(field, { effort: "estimate", distribution });
+    const before = live();
+    assert(before > 0);
+    const freed = complex(runtime, [8, 6], 1);
+    transform.resetOperands(freed);
+    if (isLast) freed.free();
+    assertThrowsEverywhere(runtime, () => transform.plan(), StateError, "The operand was freed");
+    assertThrowsEverywhere(runtime, () => fft(freed), StateError, "The operand was freed");
+    assertEquals(live(), before, "plan() and fft()");
+    transform.resetOperands(field);
+    const spectrum = transform.execute();
+    const other = complex(runtime, [8, 7], 1);
+    const reset = () => transform.resetOperands(isLast ? other : spectrum);
+    assertThrowsEverywhere(runtime, reset, ShapeError, "this FFT was made for [8, 6]");
+    assertEquals(live(), before, "resetOperands()");
+    // What was freed is planned again.
+    transform.resetOperands(spectrum);
+    assert(live() > before);
+    assert(transform.execute({ direction: "inverse" }).maxAbsDifference(field) < 1e-13);
+  } finally {
+    stop();
+  }
+});
+
+/** Counts plans of double precision that were made and not freed, from now until `stop`. */
+function countPlans(): { live: () => number; stop: () => void } {
+  let count = 0;
+  const libraries = openFftw("float64") as { -readonly [key in keyof Fftw]: Fftw[key] }[];
+  const usual = libraries.map(({ planComplex, destroyPlan }) => ({ planComplex, destroyPlan }));
+  libraries.forEach((library, i) => {
+    const { planComplex, destroyPlan } = usual[i];
+    library.planComplex = (...parameters) => (count++, planComplex(...parameters));
+    library.destroyPlan = (plan) => (count--, destroyPlan(plan));
+  });
+  return { live: () => count, stop: () => libraries.forEach((library, i) => Object.assign(library, usual[i])) };
+}

@@ -22,6 +22,7 @@ import {
   Slab,
 } from "../../mod.ts";
 import { clusterTest } from "../../src/testing/mod.ts";
+import { isSampled } from "./sampling.ts";
 
 /** A case of the table: 8 shapes, 4 kinds, 3 ways to say where the result goes, 2 directions, how it is run, in turns in single and double precision. */
 interface Row {
@@ -54,7 +55,7 @@ function table(): Row[] {
                   inplace,
                   blocking,
                   isChecked,
-                  // Not in step with any of the loops.
+                  // In step with none of the loops.
                   isSingle: Math.floor(rows.length / 3) % 2 === 0,
                 });
               }
@@ -183,23 +184,49 @@ function tryRow(runtime: Runtime, row: Row): void {
   }
 }
 
+/** One rank alone on a CPU tries all of the table, in parts that take about 10 s each. */
+for (const kind of ["r2c", "c2r even", "c2r odd", "c2c forward", "c2c inverse"]) {
+  clusterTest(`nvmath's table on one rank: ${kind}`, { ranks: [1], timeoutSeconds: 120 }, (runtime) => {
+    if (runtime.stream !== null) return;
+    const rows = table().filter((row) => kind === (row.kind === "c2c" ? `c2c ${row.direction}` : row.kind));
+    assertEquals(rows.length, 8 * 3 * 8);
+    for (const row of rows) tryRow(runtime, row);
+  });
+}
+
 const isAll = Deno.env.get("DISTMATH_CASES") === "all";
 const limit = { timeoutSeconds: isAll ? 1800 : 60 };
 
+const isLarge = ({ shape }: Row) => volume(shape) > 5000;
+
+/** Some on each number of ranks; all of them with DISTMATH_CASES=all. */
+const sampled = (rows: readonly Row[], ranks: number) =>
+  rows.filter((row) => isAll || isSampled(JSON.stringify(row), ranks, isLarge(row) ? 60 : 13));
+
 clusterTest("nvmath's table: shapes, types, parities, directions, slabs, boxes, in place, resets", limit, (runtime) => {
-  const rows = table();
-  assertEquals(rows.length, 8 * 3 * 5 * 8);
-  // One rank takes all small arrays, as nvmath's own tests do, others some, each number of ranks its own; a few large ones.
-  const isAlone = runtime.size === 1 && runtime.stream === null;
-  const everyLarge = isAlone ? 16 : 127;
-  const everySmall = isAlone ? 1 : 13;
-  const share = ({ shape }: Row, i: number) => {
-    const every = isAll ? 1 : volume(shape) > 5000 ? everyLarge : everySmall;
-    return i % every === runtime.size % every;
-  };
-  const tried = rows.filter(share);
+  // The tests before have all of it.
+  if (runtime.size === 1 && runtime.stream === null) return;
+  const tried = sampled(table(), runtime.size);
   assert(tried.length > 30);
   for (const row of tried) tryRow(runtime, row);
+});
+
+/** The values of rows, and any two values that a row has. */
+function combinations(rows: readonly Row[]): { readonly single: string[]; readonly pairs: string[] } {
+  const valuesOf = (row: Row) => Object.entries(row).map(([key, value]) => `${key} ${value}`);
+  const pairsOf = (values: string[]) =>
+    values.flatMap((one, i) => values.slice(i + 1).map((other) => `${one}, ${other}`));
+  const sorted = (all: string[]) => [...new Set(all)].sort();
+  return { single: sorted(rows.flatMap(valuesOf)), pairs: sorted(rows.flatMap((row) => pairsOf(valuesOf(row)))) };
+}
+
+clusterTest("what 2, 3 and 4 ranks try of nvmath's table has everything: small arrays any two values", () => {
+  const rows = table();
+  assertEquals(rows.length, 8 * 3 * 5 * 8);
+  const tried = [2, 3, 4].flatMap((ranks) => sampled(rows, ranks));
+  const isSmall = (row: Row) => !isLarge(row);
+  assertEquals(combinations(tried.filter(isSmall)).pairs, combinations(rows.filter(isSmall)).pairs);
+  assertEquals(combinations(tried.filter(isLarge)).single, combinations(rows.filter(isLarge)).single);
 });
 
 clusterTest("Parseval, inverses, shifts: what holds for large arrays", (runtime) => {

@@ -23,10 +23,11 @@ import {
 import { openFftw } from "../../ffi/fft/fftw.ts";
 import { comparing } from "../../src/fft/engines/fftw/passes.ts";
 import { hostCutting, spreading } from "../../src/fft/engines/staged/plan.ts";
-import { openChannels } from "../../src/memory/peer_channels.ts";
+import { MOST_OFFERED_DIMENSIONS, openChannels } from "../../src/memory/peer_channels.ts";
 import { nearlySquareFactors } from "../../src/distribution/nearly_square.ts";
 import { clusterTest } from "../../src/testing/mod.ts";
 import { at, generate, transformed, type Whole } from "./fft_oracle.ts";
+import { isSampled } from "./sampling.ts";
 
 type Precision = "float32" | "float64";
 
@@ -39,6 +40,8 @@ interface Case {
   readonly precision?: Precision;
   readonly options?: FFTOptions;
   readonly directions?: readonly ("forward" | "inverse")[];
+  /** The distribution of a result that is brought back, where boxes are for another shape. */
+  readonly back?: Distribution;
 }
 
 /** Numbers in [-1, 1) that look random, the same everywhere. */
@@ -95,12 +98,18 @@ function stagedEngine(runtime: Runtime): "cufft" | "fftw" {
   return runtime.stream ? "cufft" : "fftw";
 }
 
+/** A case, in words. */
+function nameOf({ shape, type, from, order = "C", precision = "float64", options = {} }: Case): string {
+  const { distribution = "natural", ...others } = options;
+  return `${type} [${shape}] ${precision} ${from} -> ${distribution} ${order} ${JSON.stringify(others)}`;
+}
+
 /** Transform, and compare with the definition; then once more, from the results back, if the type goes both ways. */
 function check(runtime: Runtime, each: Case): void {
   const { shape, type, from, order = "C", precision = "float64", options = {} } = each;
   const dtype = dtypeOf(type, precision);
   const whole = operandOf(each);
-  const name = `${type} [${shape}] ${from} ${order} ${JSON.stringify(options)}`;
+  const name = nameOf(each);
   const { axes, redistribute, lastAxisParity, distribution } = options;
   const operand = options.inplace
     ? allocateOperand(runtime, shape, from, {
@@ -131,7 +140,8 @@ function check(runtime: Runtime, each: Case): void {
     assert(error < (precision === "float32" ? 3e-6 : 1e-14 * 10), `${name} ${direction}: the error is ${error}`);
     assertEquals(result.order, order, name);
     if (distribution) assert(result.distribution.coincidesWith(distribution.bind(result.shape, runtime.size)), name);
-    if (redistribute) assert(result.distribution.equals(from) || from instanceof Box, name);
+    const back = redistribute ? (each.back ?? from).bind(result.shape, runtime.size) : null;
+    if (back) assert(result.distribution.coincidesWith(back), name);
     if (!options.inplace) assertEquals(operand.local.toTypedArray(), before as TypedArray, `${name}: the operand`);
     if (options.inplace) assert(result === operand || result.isView, name);
   }
@@ -139,14 +149,13 @@ function check(runtime: Runtime, each: Case): void {
 }
 
 /**
- * Checks every third case: others on other numbers of ranks, so that each is tried on 2, 3 or 4 of them. All cases with
+ * Checks a third of the cases: others on other numbers of ranks, so that each is tried on 2, 3 or 4 of them. All cases with
  * DISTMATH_CASES=all.
  */
 function sample(runtime: Runtime): (each: Case) => void {
   const isAll = Deno.env.get("DISTMATH_CASES") === "all";
-  let count = 0;
   return (each) => {
-    if (isAll || count++ % 3 === runtime.size % 3) check(runtime, each);
+    if (isAll || isSampled(nameOf(each), runtime.size, 3)) check(runtime, each);
   };
 }
 
@@ -174,8 +183,10 @@ clusterTest("axes: batches along local and divided ones, in any order, from the 
   for (const [i, axes] of lists.entries()) {
     for (const type of TYPES) {
       for (const d of [0, 1, 2]) {
-        const order = (i + d) % 2 === 0 ? "C" : "F";
-        tried({ shape, type, from: new Slab(d), order, options: { axes, redistribute: d === 1 } });
+        for (const redistribute of [false, true]) {
+          const order = (i + d + Number(redistribute)) % 2 === 0 ? "C" : "F";
+          tried({ shape, type, from: new Slab(d), order, options: { axes, redistribute } });
+        }
       }
     }
   }
@@ -237,7 +248,8 @@ clusterTest("pairs of pencils", { ranks: [4] }, (runtime) => {
       check(runtime, { shape, type: "c2c", from, options: { ...options, redistribute: true } });
       check(runtime, { shape, type: "c2c", from, options });
       check(runtime, { shape, type: "r2c", from, options: { ...options, distribution: grid(half, 1, 2) }, order: "F" });
-      check(runtime, { shape, type: "r2c", from, options: { ...options, redistribute: true } });
+      const back = grid(half, 0, 1);
+      check(runtime, { shape, type: "r2c", from, options: { ...options, redistribute: true }, back });
       const lastAxisParity = shape[2] % 2 === 0 ? "even" : "odd";
       check(runtime, {
         shape: half,
@@ -374,6 +386,7 @@ clusterTest("on CPUs parts are sent while they are in the caches: both orders, i
       for (const spectrum of kept) assert(spectrum.maxAbsDifference(whole) < 1e-12, `${order}: whole`);
       const told = transform.explain();
       assertEquals(told.includes("parts along axis"), runtime.size > 1 && copiesDirectly(runtime), told);
+      assertEquals(told.includes("bytes, by direct_copies, in"), runtime.size > 1 && copiesDirectly(runtime), told);
       transform.resetOperands(other);
       assert(transform.execute().maxAbsDifference(otherWhole) < 1e-12, `${order}: another operand`);
       transform.resetOperands(kept[0]);
@@ -393,22 +406,45 @@ clusterTest("on CPUs parts are sent while they are in the caches: both orders, i
   }
 });
 
+clusterTest(
+  "parts are sent of arrays with as many dimensions as processes tell each other of, and no more",
+  (runtime) => {
+    if (runtime.stream !== null) return;
+    for (const dimensions of [MOST_OFFERED_DIMENSIONS, MOST_OFFERED_DIMENSIONS + 1]) {
+      const shape = [4 * runtime.size, 64, ...new Array<number>(dimensions - 3).fill(1), 2048];
+      const field = DistributedArray.random(runtime, shape, Slab.X, { dtype: "complex64", seed: 2 });
+      using transform = new FFT(field, { axes: [-1], distribution: Slab.Y, norm: "ortho" });
+      transform.plan({ effort: "estimate" });
+      const spectrum = transform.execute();
+      const isTold = dimensions <= MOST_OFFERED_DIMENSIONS && runtime.size > 1 && copiesDirectly(runtime);
+      assertEquals(transform.explain().includes("each when it has been transformed"), isTold, `${dimensions}`);
+      const expected = fft(field, { axes: [-1], norm: "ortho" });
+      assert(spectrum.redistribute(Slab.X).maxAbsDifference(expected) < 1e-5, `${dimensions}`);
+    }
+  },
+);
+
 clusterTest("on CPUs elements may lie further apart between moves: both orders, large and small", (runtime) => {
   if (runtime.stream !== null) return;
   const usual = { ...spreading };
   try {
-    for (
-      const [order, shape] of [["C", [32, 64, 48]], ["F", [48, 64, 32]], ["C", [64, 256, 64]], ["C", [
-        256,
-        512,
-      ]]] as const
-    ) {
+    let seen = 0;
+    const cases = [["C", [32, 64, 48]], ["F", [48, 64, 32]], ["C", [64, 256, 64]], ["C", [256, 512]]] as const;
+    for (const [order, shape] of cases) {
       const from = order === "C" ? Slab.X : Slab.Z;
       const field = DistributedArray.random(runtime, shape, from, { dtype: "complex128", order, seed: 6 });
       const [dense, apart] = [0, Infinity].map((worth) => {
         spreading.worth = worth;
         using transform = new FFT(field, { redistribute: true, norm: "ortho" });
         transform.plan();
+        // The axis that was divided, in the slab where it is whole.
+        const axis = from.partitionDimension;
+        const step = transform.algorithm.steps.find((words) => words.startsWith(`transform axis ${axis} in Slab.`));
+        assertEquals(step !== undefined, runtime.size > 1);
+        const slab = new Slab("XYZ".indexOf(/Slab\.(.)/.exec(step ?? "Slab.X")![1]));
+        const isFar = step !== undefined && areWholePages(runtime, slab, shape, axis);
+        if (isFar) seen++;
+        assertEquals(step?.includes("a cache line further apart") ?? false, isFar && worth > 0, `${order} ${shape}`);
         const spectrum = transform.execute();
         transform.resetOperands(spectrum);
         const back = transform.execute({ direction: "inverse" });
@@ -417,10 +453,17 @@ clusterTest("on CPUs elements may lie further apart between moves: both orders, 
       });
       assert(apart.maxAbsDifference(dense) < 1e-12, `${order} ${shape}`);
     }
+    if ([2, 3, 4].includes(runtime.size)) assert(seen > 0);
   } finally {
     Object.assign(spreading, usual);
   }
 });
+
+/** Whether this rank's complex numbers lie at a distance of whole pages along an axis with all others between them. */
+function areWholePages({ rank, size }: Runtime, slab: Slab, shape: readonly number[], axis: number): boolean {
+  const others = slab.bind(shape, size).localShape(rank).with(axis, 1);
+  return 16 * others.reduce((product, extent) => product * extent, 1) % 4096 === 0;
+}
 
 /** Whether ranks may copy from and to each other's memory here. */
 function copiesDirectly(runtime: Runtime): boolean {

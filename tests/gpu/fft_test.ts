@@ -1,5 +1,5 @@
 /** Transforms on GPUs, beside those of the cluster tests: streams, memory, parts that move while others are transformed. */
-import { assert, assertEquals, assertStringIncludes } from "@std/assert";
+import { assert, assertEquals, assertMatch, assertStringIncludes } from "@std/assert";
 import {
   ConfigurationError,
   DistributedArray,
@@ -14,6 +14,7 @@ import {
   StateError,
   Stream,
 } from "../../mod.ts";
+import { openNccl } from "../../ffi/cuda/nccl.ts";
 import { calling } from "../../src/fft/engines/cufft/passes.ts";
 import { cutting } from "../../src/fft/engines/staged/plan.ts";
 import { assertThrowsEverywhere } from "../../src/testing/mod.ts";
@@ -132,4 +133,44 @@ gpuTest("parts that move while others are transformed: of large arrays, in both 
   // Where parts go straight to what reads them, there is memory for that.
   if (runtime.size === 2) assert(workspaces[0] > workspaces[2] && workspaces[1] > workspaces[3], String(workspaces));
   Object.assign(cutting, usual);
+});
+
+gpuTest("parts go through slots where there is no memory for them to go straight to, with a note", (runtime) => {
+  if (runtime.size === 1) return;
+  const usual = { ...cutting };
+  Object.assign(cutting, { parts: 6, leastBytesInTurn: 0, leastBytes: isMock(runtime) ? 16 : 2 ** 18, lands: true });
+  const shape = isMock(runtime) ? [9, 8, 7] : [65, 128, 127];
+  const field = DistributedArray.random(runtime, shape, Slab.X, { dtype: "complex128", seed: 3 });
+  const { symbols } = openNccl();
+  const { ncclMemAlloc } = symbols;
+  const planned = () => {
+    const transform = new FFT(field, { distribution: Slab.Y, norm: "ortho", engine: "cufft" });
+    transform.plan();
+    return transform;
+  };
+  try {
+    using usualOne = planned();
+    assert(!usualOne.explain().includes("go through slots"));
+    // Of all ranks one has no memory left: all do without.
+    Object.assign(symbols, { ncclMemAlloc: runtime.rank === 0 ? () => 1 : ncclMemAlloc });
+    using transform = planned();
+    const { notes, workspaceBytes } = transform.algorithm;
+    assertEquals(notes.length, 1);
+    assertMatch(
+      notes[0],
+      /^parts go through slots, .* there are no \d+ bytes of it: ncclMemAlloc of \d+ bytes failed with/,
+    );
+    assert(workspaceBytes < usualOne.algorithm.workspaceBytes);
+    assert(transform.execute().maxAbsDifference(usualOne.execute()) < 1e-12);
+    // What is no matter of memory is an error.
+    Object.assign(symbols, {
+      ncclMemAlloc: () => {
+        throw new Error("another mistake");
+      },
+    });
+    assertThrowsEverywhere(runtime, planned, Error, "another mistake");
+  } finally {
+    Object.assign(symbols, { ncclMemAlloc });
+    Object.assign(cutting, usual);
+  }
 });

@@ -115,9 +115,8 @@ Deno.test("README's measured results are those of the records that it names", ()
     const record = cell.replaceAll("`", "");
     const [ours, peer] = onGpus[record.replace(/(_\d)?_\w\d+\.json$/, "")];
     const found = JSON.parse(read(`bench/results/${record}`));
-    const rows: { results: Record<string, { microseconds: number }> }[] = Object.values(
-      found["two GPUs"] ?? found.results,
-    );
+    const parts = [found["two GPUs"] ?? found.results, found.besideCublasMpGemr2D?.results ?? {}];
+    const rows: { results: Record<string, { microseconds: number }> }[] = parts.flatMap((part) => Object.values(part));
     const speeds = rows.map(({ results }) => results[peer].microseconds / results[ours].microseconds);
     const [[least, most]] = shown(said);
     near([Math.min(...speeds)], [least], String(least).replace(/^0?\./, "").replace(".", "").length);
@@ -141,6 +140,23 @@ Deno.test("README's measured results are those of the records that it names", ()
   for (const [, path] of read("README.md").matchAll(/\]\(([^)#:]+)\)/g)) {
     assert(Deno.statSync(new URL(path, root)).isFile);
   }
+});
+
+Deno.test("README's words on redistributions without autotune are those of the records", () => {
+  const [sentence] = /As they are planned by default[^]*?of AMD\./.exec(read("README.md"))!;
+  const said = [...sentence.matchAll(/([\d.]+)\s+to\s+([\d.]+)/g)].map(([, ...ends]) => ends.map(Number));
+  const records = [["redistribution_2_cores", 2], ["redistribution_2_cores", 4], ["redistribution_2_cores_amd", 2]];
+  const found = records.flatMap(([record, ranks]) => {
+    const { groups } = JSON.parse(read(`bench/results/${record}.json`)) as {
+      groups: { name: string; ranks: number; rows: { seconds: Record<string, { median: number }> }[] }[];
+    };
+    const { rows } = groups.find((group) => group.name === "redistribution" && group.ranks === ranks)!;
+    return ["p?gemr2d", "mpi4py"].map((peer) => {
+      const speeds = rows.map(({ seconds }) => seconds[peer].median / seconds["as a rule"].median);
+      return [Math.min(...speeds), Math.max(...speeds)].map((speed) => Number(speed.toPrecision(2)));
+    });
+  });
+  assertEquals(found, said);
 });
 
 interface Products {

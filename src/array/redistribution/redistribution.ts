@@ -29,6 +29,8 @@ import { type AskedAlgorithm, type RedistributionAlgorithm, Redistributor } from
  * A given array has the same shape and dtype, and any distribution and order. Either may be a slice, so that windows of
  * arrays move into windows of others. Where both share memory, the elements arrive as they were before.
  *
+ * Each call plans, as {@linkcode Redistribution} does once: of block-cyclic distributions that may take longer than the move.
+ *
  * @throws {TypeError} if it is no array, or the target neither a distribution nor an array.
  * @throws {DistributionError} if the distribution does not fit the shape or the number of ranks.
  * @throws {ShapeError | DTypeError} if the given array has another shape or dtype.
@@ -117,6 +119,10 @@ interface Operands<D extends DType> {
 
 /**
  * A redistribution that is planned once and executed often: buffers and index lists are kept.
+ *
+ * Planning takes about 1 us, and some hundred bytes that are kept, for each run: indices of a dimension that follow each other
+ * on the rank that has them and on the one that gets them. Slabs and boxes have few runs, block-cyclic distributions at least
+ * one for each block: a long axis in short blocks takes long, 2^20 elements in blocks of 1 about a second.
  *
  * @example
  * ```ts

@@ -6,7 +6,12 @@
 import { isWithoutMpi, type Mpi } from "../../../ffi/mpi/mod.ts";
 import { dtypeInfo } from "../../dtype/dtype.ts";
 import { type DeviceChannels, openDeviceChannels, openedDeviceChannels } from "../../memory/device_channels.ts";
-import { openChannels, openedChannels, type PeerChannels } from "../../memory/peer_channels.ts";
+import {
+  MOST_OFFERED_DIMENSIONS,
+  openChannels,
+  openedChannels,
+  type PeerChannels,
+} from "../../memory/peer_channels.ts";
 import { startMpi } from "../../mpi/init_finalize.ts";
 import { agreeStrictly, freeUnlessAgreed } from "../../runtime/agreement.ts";
 import { recorder } from "../../runtime/recorder.ts";
@@ -123,7 +128,11 @@ export class Redistributor {
   }
 
   /** How the elements of such parts travel, once {@linkcode open} was called; a new target is `null`. `order` is the source's. */
-  algorithmFor(source: LocalArray, target: LocalArray | null, order: Order): RedistributionAlgorithm {
+  algorithmFor(
+    source: Pick<LocalArray, "dtype" | "isOnDevice">,
+    target: LocalArray | null,
+    order: Order,
+  ): RedistributionAlgorithm {
     if (this.#plan.elementsMoved === 0) return "local_copy";
     if (!source.isOnDevice) {
       const channels = this.#channels();
@@ -134,6 +143,12 @@ export class Redistributor {
     }
     if (!this.#deviceChannels()) return "packed_nccl";
     return this.goesStraight(target, order) ? "direct_copies" : "peer_copies";
+  }
+
+  /** Whether it is known how elements travel: {@linkcode open} finds out for all redistributions of these ranks. */
+  get isSettled(): boolean {
+    if (this.#plan.elementsMoved === 0) return true;
+    return (this.#isOnDevice ? this.#deviceChannels() : this.#channels()) !== undefined;
   }
 
   /** How they can travel, once {@linkcode open} was called. */
@@ -245,6 +260,8 @@ export class Redistributor {
   canMoveWhile(order: Order, itemSize: number): boolean {
     if (this.#plan.elementsMoved === 0) return false;
     if (this.#isOnDevice) return !!this.#deviceChannels();
+    // Targets are offered as they lie, and places have so many strides.
+    if (this.#plan.to.globalShape!.length > MOST_OFFERED_DIMENSIONS) return false;
     const channels = this.#channels();
     const { size, localSize } = this.#runtime;
     if (channels === undefined) return size === localSize && this.#processes.isFastest(order, itemSize);

@@ -91,6 +91,6 @@ export interface FFTEngine<Name extends string = string, Algorithm extends strin
    * that stand before it. Left out by engines that never are. The same on all ranks.
    */
   leads?(problem: FFTProblem, place: FFTPlace): boolean;
-  /** Choose how to transform, and allocate the plan's buffers. Local. */
+  /** Choose how to transform, and allocate the plan's buffers, which are freed if the ranks do not agree. Local. */
   plan(runtime: Runtime, request: FFTRequest): FFTEnginePlan;
 }

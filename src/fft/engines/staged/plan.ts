@@ -13,14 +13,16 @@ import { addBytes, busiestBytes, noBytes } from "../../../distribution/communica
 import { CommunicationMatrix } from "../../../distribution/mod.ts";
 import { Scratch } from "../../../array/redistribution/gpu_executor.ts";
 import { partLength } from "../../../array/redistribution/pieces.ts";
-import { Redistributor } from "../../../array/redistribution/redistributor.ts";
+import { type RedistributionAlgorithm, Redistributor } from "../../../array/redistribution/redistributor.ts";
 import { SymmetricArray } from "../../../array/symmetric_array.ts";
 import { countOf } from "../../../array/traverse.ts";
 import { type DType, dtypeInfo, type TypedArray } from "../../../dtype/dtype.ts";
 import { complexOf } from "../../../dtype/promotion.ts";
+import { ConfigurationError } from "../../../errors.ts";
 import { refuseCapture } from "../../../gpu/graph.ts";
 import type { DeviceMemory } from "../../../memory/device_buffer.ts";
 import { allocateSymmetric } from "../../../memory/symmetric_memory.ts";
+import { freeUnlessAgreed } from "../../../runtime/agreement.ts";
 import type { Runtime } from "../../../runtime/runtime.ts";
 import { FFT_DIRECTIONS, type FFTDirection, type FFTPrecision } from "../../problem.ts";
 import { findRoutes } from "../../route.ts";
@@ -187,6 +189,8 @@ export class StagedPlan implements FFTEnginePlan {
   readonly #locations: readonly Location[];
   readonly #buffers: readonly (TypedArray | DeviceMemory)[];
   readonly #views = new Map<string, LocalArray>();
+  /** The steps whose elements lie further apart. */
+  readonly #spreads = new Set<number>();
   readonly #prepared: Record<FFTDirection, (Prepared | null)[]> = { forward: [], inverse: [] };
   readonly #both: Record<FFTDirection, Record<number, PreparedBoth | null>> = { forward: {}, inverse: {} };
   /** How steps go part by part, as far as that was asked. */
@@ -206,6 +210,8 @@ export class StagedPlan implements FFTEnginePlan {
   readonly #kept: Partial<Record<FFTDirection, Prepared & { readonly scale: number }>> = {};
   /** Where moves write straight to, by the step that follows: memory that all ranks address; null before it is open. */
   #landings: ReadonlyMap<number, SymmetricArray> | null = null;
+  /** What ranks found out together that is done differently. */
+  readonly #notes: string[] = [];
 
   /** Find the way, and allocate the buffers. Local. */
   constructor(runtime: Runtime, request: FFTRequest, transformer: Transformer) {
@@ -281,6 +287,8 @@ export class StagedPlan implements FFTEnginePlan {
       };
     });
     [this.#moves, this.#itemSizes] = [moves, itemSizes];
+    // No collector knows of what libraries plan.
+    freeUnlessAgreed(this);
     this.#locations = locationsOf(this.#route.steps, inplace);
     const { step, target } = this.#operations.at(-1)!;
     const bytes = byteLengthOf(step.to.globalShape!, target) / runtime.size;
@@ -320,13 +328,15 @@ export class StagedPlan implements FFTEnginePlan {
           const meanwhile = cut ? `, in ${cut.parts} parts along axis ${cut.dimension}, ${this.#whenPartsMove}` : "";
           const transforms = this.#operations[i][own || use ? "partTransforms" : "transforms"];
           const by = new Set(transforms ? Object.values(transforms).flatMap(({ libraries }) => libraries) : []);
-          const library = by.size > 0 ? `, by ${[...by].join(" and ")}` : "";
-          return inWords(step, step.kind === "move" ? counted.next().value! : 0) + library + meanwhile + arriving;
+          const who = this.#transportOf(i) ?? [...by].join(" and ");
+          const words = inWords(step, step.kind === "move" ? counted.next().value! : 0);
+          const apart = this.#spreads.has(i) ? ", elements a cache line further apart" : "";
+          return words + (who === "" ? "" : `, by ${who}`) + apart + meanwhile + arriving;
         }),
         ...isCopied ? ["copy into the operand's memory"] : [],
         ...this.#keeps ? ["copy into the result's memory, for which nothing was prepared"] : [],
       ],
-      notes: [...notes, ...this.#transformer.notes],
+      notes: [...notes, ...this.#transformer.notes, ...this.#notes],
     };
   }
 
@@ -353,6 +363,16 @@ export class StagedPlan implements FFTEnginePlan {
       ),
       meetings: this.#moves.length,
     });
+  }
+
+  /** How elements travel in a step; null if they do not, or it is not known yet. */
+  #transportOf(i: number): RedistributionAlgorithm | null {
+    const { move, target: dtype } = this.#operations[i];
+    const landing = this.#landings?.get(i + 1) ?? null;
+    // On GPUs that depends on where a result lies in its operand's memory.
+    const isOpen = this.#runtime.stream !== null && this.#inplace && this.#locations[i + 1] === "result";
+    if (!move?.isSettled || landing === null && isOpen) return null;
+    return move.algorithmFor({ dtype, isOnDevice: this.#runtime.stream !== null }, landing, this.#order);
   }
 
   get #whenPartsMove(): string {
@@ -481,8 +501,12 @@ export class StagedPlan implements FFTEnginePlan {
       try {
         const { buffer } = allocateSymmetric(this.#runtime, () => wish);
         landings.set(i, new SymmetricArray(buffer, dtype, this.#order, shapes.map((shape) => ({ shape }))));
-      } catch {
-        // On all ranks: there is not so much memory.
+      } catch (error) {
+        // On all ranks.
+        if (!(error instanceof ConfigurationError)) throw error;
+        this.#notes.push(
+          `parts go through slots, since they have no memory of ${bytes} bytes to go straight to: ${error.message}`,
+        );
       }
     }
     return landings;
@@ -508,6 +532,7 @@ export class StagedPlan implements FFTEnginePlan {
         }
       }
       if (padded.shortest > spreading.worth * dense.shortest) continue;
+      this.#spreads.add(i);
       for (const value of [i, i + 1]) this.#views.set(viewKey(value, apart.shape, false), padded.view);
     }
   }
