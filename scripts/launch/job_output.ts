@@ -136,7 +136,7 @@ export interface FilteredResult extends JobResult {
 const patienceSeconds = () => Number(Deno.env.get("DISTMATH_PATIENCE_SECONDS")) || 10;
 
 /** Launchers write a block at once: lines that are held for as long are a script's, which may go on for hours. */
-const holdMilliseconds = 500;
+const holdMilliseconds = 2000;
 
 /** {@linkcode runJob} with its output less what the launcher adds; parts of lines pass as they come, unless tagged. */
 export async function runFiltered(launcher: Launcher, options: FilteredOptions): Promise<FilteredResult> {
