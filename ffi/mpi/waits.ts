@@ -186,7 +186,7 @@ export function publishWaits(
       return telling(call, begin, end, parameters, `${handle}, v${communicator! - 1}`);
     }
     const begin = (handle: unknown) => enter(handle, functionHash);
-    return notingScopes(name, telling(call, begin, end, parameters, handle), rankIn, presence.firstRank);
+    return notingScopes(name, telling(call, begin, end, parameters, handle), rankIn, presence);
   });
   surroundStarting((name, call) => {
     const { communicator } = positionsOf(name);
@@ -260,7 +260,7 @@ function notingScopes(
   name: string,
   call: Call,
   rankIn: (communicator: Handle) => number | null,
-  machine: number,
+  presence: Pick<Presence, "firstRank">,
 ): Call {
   if (name === "MPI_Comm_free") {
     return (cell) => {
@@ -278,8 +278,9 @@ function notingScopes(
     const [made] = values[out] as Int32Array | BigUint64Array;
     const rank = scope && rankIn(made);
     if (rank !== null) {
-      // Ranks that share memory are those of a machine.
-      const member = color === null ? "" : name === "MPI_Comm_split_type" ? machine : values[color] as number;
+      // Ranks that share memory are those of a machine, all of which have come now.
+      const isByMachine = name === "MPI_Comm_split_type";
+      const member = color === null ? "" : isByMachine ? presence.firstRank : values[color] as number;
       addScope(made, hash(scope!.id, scope!.turns, member), rank);
     }
     return result;

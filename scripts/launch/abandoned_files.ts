@@ -67,8 +67,8 @@ function isAlive(process: string): boolean {
 }
 
 /**
- * Remove MPI's memory, and files, of a time that no process has; returns whether there is more. Memory that others are about to use is
- * open or mapped in the process that made it, which is looked at after the name was read.
+ * Remove MPI's memory, and files, of a time that no process has; returns whether there is more. Memory that others are
+ * about to use is open or mapped in the process that made it, which is looked at after the name was read.
  */
 function removeUnused({ shared, temporary }: typeof usual, from: number, to: number): boolean {
   const left = new Set(

@@ -36,12 +36,12 @@ const withoutValue = new RegExp(
     "--(?:node-modules-dir|unsafely-ignore-certificate-errors|cached-only|use-env-proxy|no-prompt|no-check|no-code-cache)",
     "--(?:coverage|cpu-prof(?:-[a-z-]+)?)",
     "--no-(?:remote|npm|config|lock)",
-    "-[APRWINESrq]+",
+    "-(?:[APRWINES]+|[rq])",
   ].map((part) => `^${part}(?:=.*)?$`).join("|"),
 );
 
 /** A permission, or all of them: none is given beside those that are named. */
-const permission = /^(--allow-(?!scripts)|--deny-|--permission-set|-[rq]*[APRWINES][APRWINESrq]*(=|$))/;
+const permission = /^(--allow-(?!scripts)|--deny-|--permission-set|-[APRWINES]+(=|$))/;
 
 /** Take Deno's flags out of the arguments of a command. */
 export function splitDenoFlags(args: readonly string[]): { flags: string[]; rest: string[] } {
