@@ -69,6 +69,11 @@ export function launcherName(): string | null {
   return pid === undefined ? null : `${pid}.${start}`;
 }
 
+/** The number of the launcher's process above this one; `null` if none is known. */
+export function launcherProcess(): number | null {
+  return ancestors().find(({ isLauncher }) => isLauncher)?.pid ?? null;
+}
+
 /** Whether it is Deno that runs a script, and no task, which starts the rank. */
 function runsScript({ pid, program }: Ancestor): boolean {
   if (program !== "deno") return false;

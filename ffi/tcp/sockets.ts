@@ -20,6 +20,10 @@ const SYMBOLS = {
   socket: { parameters: ["i32", "i32", "i32"], result: "i32" },
   /** `int setsockopt(int sockfd, int level, int optname, const void* optval, socklen_t optlen)` */
   setsockopt: { parameters: ["i32", "i32", "i32", "buffer", "u32"], result: "i32" },
+  /** `int getsockopt(int sockfd, int level, int optname, void* optval, socklen_t* optlen)` */
+  getsockopt: { parameters: ["i32", "i32", "i32", "buffer", "buffer"], result: "i32" },
+  /** `int getsockname(int sockfd, struct sockaddr* addr, socklen_t* addrlen)` */
+  getsockname: { parameters: ["i32", "buffer", "buffer"], result: "i32" },
   /** `int bind(int sockfd, const struct sockaddr* addr, socklen_t addrlen)` */
   bind: { parameters: ["i32", "buffer", "u32"], result: "i32" },
   /** `int listen(int sockfd, int backlog)` */
@@ -41,12 +45,15 @@ const SYMBOLS = {
 } as const satisfies Deno.ForeignLibraryInterface;
 
 /** What a thread needs that reads and writes sockets. */
-export const { poll: POLL, send: SEND, recv: RECV } = SYMBOLS;
+export const { poll: POLL, send: SEND, recv: RECV, getsockopt: GETSOCKOPT } = SYMBOLS;
 
 let opened: Deno.DynamicLibrary<typeof SYMBOLS>["symbols"] | undefined;
 const libc = () => opened ??= libcFunctions(SYMBOLS);
 
 const AF_INET = 2;
+const AF_INET6 = 10;
+/** Of `struct sockaddr_in` and `sockaddr_in6`. */
+const ADDRESS_BYTES = { [AF_INET]: 16, [AF_INET6]: 28 } as const;
 const SOCK_STREAM = 1;
 const SOCK_NONBLOCK = 0o4000;
 const SOCK_CLOEXEC = 0o2000000;
@@ -149,6 +156,20 @@ export function listenAt(address: Address): number | null {
   const { bind, listen } = libc();
   if (bind(socket, address, address.length) === 0 && listen(socket, BACKLOG) === 0) return socket;
   closeSocket(socket);
+  return null;
+}
+
+/** A socket that listens at all addresses of this machine, and its port, which is a free one; `null` if there is none. */
+export function listenAnywhere(): { listener: number; port: number } | null {
+  // That of IPv6 takes IPv4's connections, too.
+  for (const family of [AF_INET6, AF_INET] as const) {
+    const address = new Uint8Array(ADDRESS_BYTES[family]);
+    address[0] = family;
+    const listener = listenAt(address);
+    if (listener === null) continue;
+    libc().getsockname(listener, address, Uint32Array.of(address.length));
+    return { listener, port: new DataView(address.buffer).getUint16(2) };
+  }
   return null;
 }
 

@@ -26,6 +26,8 @@ export interface Elsewhere {
   missing(): readonly number[];
   /** Wait until all has been told. */
   settle(): void;
+  /** MPI has ended. */
+  end(): void;
 }
 
 /** The calls of a rank when it was first seen in its present one. */

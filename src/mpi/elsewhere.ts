@@ -1,5 +1,6 @@
 /**
- * Ranks of other machines: one that leaves tells a rank on each of them, so that those who wait for it in vain are found.
+ * Ranks of other machines: one that leaves tells a rank on each of them, so that those who wait for it in vain are found;
+ * and so are those who wait for a machine that is cut off.
  *
  * A rank that waits in MPI runs no JavaScript, but messages arrive whose receives it has begun. A thread finds them, looks
  * in the memory that the ranks of its machine share (`ffi/mpi/presence.ts`) who waits, and ends the job if one waits for
@@ -8,16 +9,25 @@
  * @module
  */
 import { addressOf } from "../../ffi/memory.ts";
-import { END_AT_ONCE, endAtOnce, lastWords } from "../../ffi/mpi/last_words.ts";
+import { launcherProcess } from "../../ffi/mpi/ancestors.ts";
+import { endAtOnce, lastWords } from "../../ffi/mpi/last_words.ts";
+import { launcher } from "../../ffi/mpi/launcher.ts";
 import { describeLine, describePlace } from "../../ffi/mpi/presence_page.ts";
 import { removeMpichNames } from "../../ffi/mpi/mpich_names.ts";
 import { namesOfFunctions, ownTurns } from "../../ffi/mpi/waits.ts";
-import { COPY } from "../../ffi/process.ts";
 import { startThread } from "../../ffi/thread.ts";
 import type { Communicator } from "./communicator.ts";
 import { patienceSeconds } from "./departure.ts";
-import { awaitedAmong, MOST_TURNS, watchElsewhere, WORDS_OF_TURN } from "./elsewhere_thread.ts";
+import {
+  awaitedAmong,
+  endWithLauncher,
+  MOST_TURNS,
+  WATCH_ELSEWHERE,
+  watchElsewhere,
+  WORDS_OF_TURN,
+} from "./elsewhere_thread.ts";
 import { leaveWith, presenceHere, startMpi } from "./init_finalize.ts";
+import { linkMachines, lostAmong, type MachineLink } from "./machine_links.ts";
 import type { Request } from "./request.ts";
 
 /** What a rank tells: one more than how many scopes, its number in the job, and how far it has come in each. */
@@ -39,7 +49,8 @@ export function lookElsewhere(own: Communicator, localSize: number): void {
   const newsOf = (rank: number) => news.subarray(rank * WORDS_OF_NEWS, (rank + 1) * WORDS_OF_NEWS);
   const awaited = speaker !== own.rank ? [] : Array.from(speakers.keys()).filter((rank) => speakers[rank] !== speaker);
   const requests: Request<unknown>[] = awaited.map((rank) => own.ireceive(newsOf(rank), rank));
-  const endWatching = speaker === own.rank ? startWatching(news) : () => {};
+  const links = linkMachines(own, speaker === own.rank);
+  const endWatching = speaker === own.rank ? startWatching(news, links) : () => {};
   leaveWith({
     leave() {
       const turns = ownTurns().slice(-MOST_TURNS);
@@ -48,10 +59,9 @@ export function lookElsewhere(own: Communicator, localSize: number): void {
       requests.push(...others.map((rank) => own.isend(words, rank)));
     },
     missing: () => awaited.filter((rank) => newsOf(rank)[0] === 0).map((rank) => own.worldRanks[rank]),
-    settle() {
-      requests.forEach((request) => request.wait());
-      endWatching();
-    },
+    settle: () => requests.forEach((request) => request.wait()),
+    // Before that another machine may be lost.
+    end: endWatching,
   });
 }
 
@@ -59,7 +69,7 @@ export function lookElsewhere(own: Communicator, localSize: number): void {
 const LONGEST_END_MILLISECONDS = 1000;
 
 /** Start the thread; what this returns ends it. */
-function startWatching(news: Int32Array<ArrayBuffer>): () => void {
+function startWatching(news: Int32Array<ArrayBuffer>, links: readonly MachineLink[]): () => void {
   const page = presenceHere()?.memory;
   if (page === undefined) return () => {};
   const end = new Int32Array(new SharedArrayBuffer(8));
@@ -69,12 +79,22 @@ function startWatching(news: Int32Array<ArrayBuffer>): () => void {
     end,
     patienceSeconds: patienceSeconds(),
     lastWords: lastWords(1, "it waited for a rank of another machine that has left"),
+    links,
+    lastWordsOfLost: lastWords(1, "another machine cannot be reached any more"),
+    // Slurm ends jobs of nodes that fail by itself.
+    launcher: launcher()?.kind === "slurm" ? null : launcherProcess(),
     names: namesOfFunctions(),
   };
-  startThread(watchElsewhere, [endAtOnce, removeMpichNames, awaitedAmong, describePlace, describeLine], state, {
-    ...END_AT_ONCE,
-    ...COPY,
-  });
+  const functions = [
+    endAtOnce,
+    endWithLauncher,
+    removeMpichNames,
+    awaitedAmong,
+    lostAmong,
+    describePlace,
+    describeLine,
+  ];
+  startThread(watchElsewhere, functions, state, WATCH_ELSEWHERE);
   return () => {
     Atomics.store(end, 0, 1);
     Atomics.notify(end, 0);

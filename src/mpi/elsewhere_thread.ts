@@ -1,11 +1,22 @@
 /**
- * The thread that looks for ranks of its machine which wait for ranks of others that have left (`elsewhere.ts`).
+ * The thread that looks for ranks of its machine which wait for ranks of others that have left, or that cannot be reached
+ * (`elsewhere.ts`).
  *
  * @module
  */
-import { type END_AT_ONCE, endAtOnce, type LastWords } from "../../ffi/mpi/last_words.ts";
+import { END_AT_ONCE, endAtOnce, type LastWords } from "../../ffi/mpi/last_words.ts";
+import { removeMpichNames } from "../../ffi/mpi/mpich_names.ts";
 import { describeLine, describePlace, type SharedPage } from "../../ffi/mpi/presence_page.ts";
-import type { COPY } from "../../ffi/process.ts";
+import { COPY } from "../../ffi/process.ts";
+import { LINK_SYMBOLS, lostAmong, type MachineLink } from "./machine_links.ts";
+
+/** What the thread needs of the C library. */
+export const WATCH_ELSEWHERE = {
+  ...END_AT_ONCE,
+  ...COPY,
+  ...LINK_SYMBOLS,
+  kill: { parameters: ["i32", /* pid_t pid */ "i32" /* int sig */], result: "i32" },
+} as const satisfies Deno.ForeignLibraryInterface;
 
 /** Of so many scopes, the newest, a rank tells how far it has come. */
 export const MOST_TURNS = 250;
@@ -23,6 +34,11 @@ export interface ElsewhereState {
   readonly end: Int32Array<SharedArrayBuffer>;
   readonly patienceSeconds: number;
   readonly lastWords: LastWords;
+  /** What the other machines are reached by, and what is told if one is not. */
+  readonly links: readonly MachineLink[];
+  readonly lastWordsOfLost: LastWords;
+  /** The launcher's process on this machine where it would wait for lost ones; `null` elsewhere. */
+  readonly launcher: number | null;
   readonly names: ReadonlyMap<number, string>;
 }
 
@@ -50,37 +66,78 @@ export function awaitedAmong(
 
 /** Runs in a thread, where it sees nothing of this module. */
 export function watchElsewhere(
-  { page, news, end, patienceSeconds, lastWords, names }: ElsewhereState,
-  libc: Deno.DynamicLibrary<typeof END_AT_ONCE & typeof COPY>["symbols"],
+  { page, news, end, patienceSeconds, lastWords, links, lastWordsOfLost, launcher, names }: ElsewhereState,
+  libc: Deno.DynamicLibrary<typeof WATCH_ELSEWHERE>["symbols"],
 ): void {
+  const here = 1;
   const pause = Math.min(500, patienceSeconds * 100);
+  /** So long after a machine was lost the job is the launcher's to end, which may know more. */
+  const launcherMilliseconds = 2000;
   const words = new Int32Array(page.byteLength / 4);
   const told = new Int32Array(news.ranks * news.words);
   const seen = Array.from({ length: page.ranks }, () => ({ calls: -1, since: 0 }));
-  /** Whether it works with others, and has been in one call for long. */
+  const lost: string[] = [];
+  let lostAt = Infinity;
+  /** Whether a rank has been in one call for long. */
   const isStuck = (rank: Int32Array, i: number) => {
     const calls = rank[page.fields.CALLS];
     if (calls !== seen[i].calls) seen[i] = { calls, since: performance.now() };
-    const isHere = rank[page.fields.STATE] === 1 && rank[page.fields.SCOPE] !== 0;
-    return isHere && calls % 2 === 1 && performance.now() - seen[i].since >= patienceSeconds * 1000;
+    return calls % 2 === 1 && performance.now() - seen[i].since >= patienceSeconds * 1000;
+  };
+  const describeWait = (rank: Int32Array) => {
+    const place = describePlace(rank, page.fields, names) + describeLine(rank, page.fields);
+    return `distmath: rank ${rank[page.fields.RANK]} has waited for more than ${patienceSeconds} s in ${place}`;
   };
   while (Atomics.wait(end, 0, 0, pause) === "timed-out") {
     libc.memcpy(new Uint8Array(words.buffer), page.address, BigInt(words.byteLength));
     libc.memcpy(new Uint8Array(told.buffer), news.address, BigInt(told.byteLength));
+    lost.push(...lostAmong(links, libc));
+    if (lost.length > 0) lostAt = Math.min(lostAt, performance.now());
     for (let i = 0; i < page.ranks; i++) {
       const rank = words.subarray((i + 1) * page.words, (i + 2) * page.words);
       if (!isStuck(rank, i)) continue;
+      if (performance.now() - lostAt > launcherMilliseconds) {
+        const line =
+          `${describeWait(rank)}, and ${lost.join(", ")} cannot be reached any more. The job ends with exit ` +
+          "code 1.";
+        if (launcher !== null) endWithLauncher(line, launcher, lastWordsOfLost, libc);
+        endAtOnce(1, line, lastWordsOfLost, libc);
+      }
+      // It works with others.
+      if (rank[page.fields.STATE] !== here || rank[page.fields.SCOPE] === 0) continue;
       const left = awaitedAmong(rank, page, told, news.words);
       if (left.length === 0) continue;
-      const place = describePlace(rank, page.fields, names) + describeLine(rank, page.fields);
       const whom = `${left.length === 1 ? "rank" : "ranks"} ${left.join(", ")} of another machine`;
       const line =
-        `distmath: rank ${rank[page.fields.RANK]} has waited for more than ${patienceSeconds} s in ${place} for ` +
-        `${whom}, which ended with exit code 0 or called finalize(). The job ends with exit code 1. Have all ranks make the ` +
-        "same collective calls, and receive what was sent.";
+        `${describeWait(rank)} for ${whom}, which ended with exit code 0 or called finalize(). The job ends ` +
+        "with exit code 1. Have all ranks make the same collective calls, and receive what was sent.";
       endAtOnce(1, line, lastWords, libc);
     }
   }
   Atomics.store(end, 1, 1);
   Atomics.notify(end, 1);
+}
+
+/**
+ * Write a line, and end what runs of the job on this machine, with the launcher's process on it: one that is to end the job
+ * waits for those of machines that are cut off. Also runs in the thread.
+ */
+export function endWithLauncher(
+  line: string,
+  launcher: number,
+  { words, others }: LastWords,
+  libc: Deno.DynamicLibrary<typeof WATCH_ELSEWHERE>["symbols"],
+): never {
+  const [standardError, SIGKILL] = [2, 9];
+  /** For the launcher to read what was printed, and to be gone before it reads what shells print of the others. */
+  const pause = () => Atomics.wait(new Int32Array(new SharedArrayBuffer(4)), 0, 0, 100);
+  const bytes = new TextEncoder().encode(`${line}\n${words}`);
+  libc.write(standardError, bytes, BigInt(bytes.length));
+  removeMpichNames(libc, others);
+  pause();
+  libc.kill(launcher, SIGKILL);
+  pause();
+  for (const process of others) libc.kill(process, SIGKILL);
+  libc._exit(1);
+  throw new Error("unreachable");
 }

@@ -289,6 +289,7 @@ export function finalizeMpi(): void {
   isFinalized = true;
   withdrawWords();
   const code = started.symbols.MPI_Finalize();
+  for (const others of elsewhere) others.end();
   endFunctions(started.symbols, () => {
     throw new StateError("MPI was finalized; no communicator or array can be used any more.");
   });
