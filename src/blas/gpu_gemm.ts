@@ -44,8 +44,32 @@ export interface GpuGemmOptions {
   readonly scaleType: DType;
   /** Where factors of float32 lie in the GPU's memory, for matrices of 8 bits an element. */
   readonly scales?: Partial<Record<GemmMatrix, bigint>>;
-  /** Which of the algorithms that the heuristic proposes: the first if left out, the last if there are not so many. */
-  readonly algorithm?: number;
+  /**
+   * Which of the algorithms that the heuristic proposes: the first if left out, the last if there are not so many; `fuller`
+   * is the one of the first two by {@linkcode fullerOf}.
+   */
+  readonly algorithm?: number | "fuller";
+}
+
+/** With fewer waves of blocks their number tells little: the heuristic knows better. */
+const FEW_WAVES = 3;
+
+/** The share of the GPU's multiprocessors that so many waves of blocks keep busy. */
+const fullness = (waves: number) => waves / Math.ceil(waves);
+
+/**
+ * Which of two algorithms leaves less of its last wave of blocks idle, by the waves that each takes: 0 or 1. On two H200s
+ * twelve products with three waves and more took no longer by it than by the other one, but for 0.2 %; by the first one
+ * up to 7 % (`bench/results/overlap_copies_h200.json`).
+ */
+export function fullerOf([first, second]: readonly number[]): 0 | 1 {
+  return first >= FEW_WAVES && second !== undefined && fullness(second) > fullness(first) ? 1 : 0;
+}
+
+/** Whether that algorithm keeps all multiprocessors busy to the end. */
+export function areWavesFull(waves: readonly number[]): boolean {
+  const taken = waves[fullerOf(waves)] ?? 0;
+  return taken >= FEW_WAVES && fullness(taken) >= 0.99;
 }
 
 /** Alpha and beta: numbers of the scale type. */
@@ -129,6 +153,13 @@ export class GpuGemm implements Disposable {
     };
   }
 
+  /** The waves of blocks of the first two algorithms, for dense matrices; none where there is no kernel. */
+  wavesOf(extents: Extents): number[] {
+    const dense = { address: 0n, leadingDimension: 0 };
+    const layouts = this.#layoutsOf({ extents, matrices: { a: dense, b: dense, c: dense, d: dense } });
+    return this.#ask(layouts, layouts.map(() => LARGEST_ALIGNMENT), 2).map(({ waves }) => waves);
+  }
+
   /** Free the descriptions. */
   [Symbol.dispose](): void {
     const { symbols } = openCublasLt();
@@ -190,13 +221,27 @@ export class GpuGemm implements Disposable {
     const key = [layouts, alignments, isInPlace].join();
     let algorithm = this.#algorithms.get(key);
     if (algorithm === undefined) {
-      algorithm = this.#ask(layouts, alignments, extents);
+      algorithm = this.#choose(layouts, alignments, extents);
       this.#algorithms.set(key, algorithm);
     }
     return algorithm;
   }
 
-  #ask(layouts: readonly bigint[], alignments: readonly number[], { m, n, k }: Extents): Uint8Array<ArrayBuffer> {
+  #choose(layouts: readonly bigint[], alignments: readonly number[], { m, n, k }: Extents): Uint8Array<ArrayBuffer> {
+    const { types, algorithm = 0 } = this.#options;
+    const proposed = this.#ask(layouts, alignments, algorithm === "fuller" ? 2 : algorithm + 1);
+    if (proposed.length === 0) {
+      throw new ConfigurationError(
+        `cuBLASLt has no kernel for ${types.a} x ${types.b} to ${types.d} with m, n, k = ${m}, ${n}, ${k}, aligned to ` +
+          `${alignments.join(", ")} bytes. Leave engine out, or pass another.`,
+      );
+    }
+    const at = algorithm === "fuller" ? fullerOf(proposed.map(({ waves }) => waves)) : algorithm;
+    return proposed[Math.min(at, proposed.length - 1)].algorithm;
+  }
+
+  /** What the heuristic proposes, at most so many. */
+  #ask(layouts: readonly bigint[], alignments: readonly number[], wanted: number): Proposal[] {
     const { symbols } = openCublasLt();
     const attribute = CublasLtMatmulPreferenceAttribute;
     const prefer = (name: EnumOfPreferences, value: Uint32Array<ArrayBuffer> | BigUint64Array<ArrayBuffer>) => {
@@ -207,23 +252,28 @@ export class GpuGemm implements Disposable {
     prefer("MAX_WORKSPACE_BYTES", BigUint64Array.of(BigInt(this.#workspace.byteLength)));
     const names = ["A", "B", "C", "D"] as const;
     names.forEach((name, i) => prefer(`MIN_ALIGNMENT_${name}_BYTES`, Uint32Array.of(alignments[i])));
-    const { types, algorithm = 0 } = this.#options;
-    const wanted = Math.min(algorithm + 1, MOST_ALGORITHMS);
-    const results = new Uint8Array(RESULT.size * wanted);
+    const most = Math.min(wanted, MOST_ALGORITHMS);
+    const results = new Uint8Array(RESULT.size * most);
     const found = new Int32Array(1);
     const [a, b, c, d] = layouts;
     // deno-fmt-ignore
     const code = symbols.cublasLtMatmulAlgoGetHeuristic(handleOfProcess(), this.#description, a, b, c, d, this.#preference,
-      wanted, results, found);
-    if (code !== 0 || found[0] === 0) {
-      throw new ConfigurationError(
-        `cuBLASLt has no kernel for ${types.a} x ${types.b} to ${types.d} with m, n, k = ${m}, ${n}, ${k}, aligned to ` +
-          `${alignments.join(", ")} bytes. Leave engine out, or pass another.`,
-      );
-    }
-    const at = RESULT.size * (Math.min(wanted, found[0]) - 1);
-    return results.slice(at, at + RESULT.fields.algo[1]);
+      most, results, found);
+    const view = new DataView(results.buffer);
+    return Array.from({ length: code === 0 ? found[0] : 0 }, (_, i) => {
+      const at = RESULT.size * i;
+      return {
+        algorithm: results.slice(at, at + RESULT.fields.algo[1]),
+        waves: view.getFloat32(at + RESULT.fields.wavesCount[0], true),
+      };
+    });
   }
+}
+
+/** An algorithm, and how often its blocks fill the GPU. */
+interface Proposal {
+  readonly algorithm: Uint8Array<ArrayBuffer>;
+  readonly waves: number;
 }
 
 type EnumOfPreferences = keyof typeof CublasLtMatmulPreferenceAttribute;

@@ -74,6 +74,7 @@ function measureAll<Operands, Plan extends OperationPlan, Trial>(
 ): Measured<Trial>[] {
   try {
     begin?.();
+    operation.rest();
     const measured = trials.map((trial) => {
       const title = `autotune: ${titleOf(trial)}`;
       return { ...trial, seconds: operation.measure(title, () => make(trial), prepare, repetitions) };

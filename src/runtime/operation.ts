@@ -255,6 +255,14 @@ export class CollectiveOperation<Operands, Plan extends OperationPlan> implement
     );
   }
 
+  /** Have a GPU that has worked hard get as fast again as it is, before something is measured. Local. */
+  rest(): void {
+    const { stream } = this.#runtime;
+    if (stream === null) return;
+    stream.synchronize();
+    pause(REST_SECONDS);
+  }
+
   /** The time of an execution by another plan, the shortest of some, on the slowest rank, in seconds. Collective. */
   measure(
     title: string,
@@ -276,9 +284,13 @@ export class CollectiveOperation<Operands, Plan extends OperationPlan> implement
     };
     // The first one makes what is made at first use, the second one tells how many fill a slot on a GPU.
     execute(1);
-    const count = stream ? Math.ceil(Math.min(MOST_IN_SLOT, SLOT_SECONDS / slowest(execute(1)))) : 1;
+    const once = stream ? slowest(execute(1)) : 0;
+    const count = stream ? Math.ceil(Math.min(MOST_IN_SLOT, SLOT_SECONDS / once)) : 1;
     let shortest = Infinity;
-    for (let i = 0; i < repetitions; i++) shortest = Math.min(shortest, execute(count));
+    for (let i = 0; i < repetitions; i++) {
+      if (stream) pause(Math.min(2 * SLOT_SECONDS, count * once));
+      shortest = Math.min(shortest, execute(count));
+    }
     const seconds = slowest(shortest);
     this.#account.tell(`${title} takes ${seconds} s`);
     return seconds;
@@ -344,14 +356,28 @@ export class CollectiveOperation<Operands, Plan extends OperationPlan> implement
   }
 }
 
+/**
+ * A GPU that has worked hard is up to 15 % slower, also for some 50 ms of half the load. So it rests before all that is
+ * measured, and before each slot for as long as that takes.
+ */
+const REST_SECONDS = 0.1;
+
 /** How long executions on a GPU are timed together, and how many at most: one alone is shorter than what starts it. */
 const SLOT_SECONDS = 0.004;
 const MOST_IN_SLOT = 100;
+
+function pause(seconds: number): void {
+  Atomics.wait(new Int32Array(new SharedArrayBuffer(4)), 0, 0, 1000 * seconds);
+}
+
+/** Of those that are timed, so many more come first: the host takes long for the first one, and is ahead from then on. */
+const LEAD = 1 / 4;
 
 /** The time of an execution, of so many one after the other. */
 function secondsOnGpu(stream: Stream, run: () => unknown, count: number): number {
   using start = new Event({ timing: true });
   using end = new Event({ timing: true });
+  for (let i = 0; i < Math.ceil(count * LEAD); i++) run();
   stream.record(start);
   for (let i = 0; i < count; i++) run();
   stream.record(end);

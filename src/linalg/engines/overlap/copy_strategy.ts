@@ -36,7 +36,7 @@ const CHANGE = "Leave engine out: cublasmp takes the product.";
 /** How it is done, by the name that reports and records use. */
 const VARIANTS: Readonly<Record<Partition["kind"], Readonly<Record<string, CopyEngineVariant>>>> = {
   gather: {
-    "copies: push": { way: "push" },
+    "copies: push": { way: "push", algorithm: "fuller" },
     "copies: push, second algorithm": { way: "push", algorithm: 1 },
   },
   reduce: {

@@ -13,6 +13,7 @@ import { TileKernel } from "../../../overlap/executors/tile/kernel.ts";
 import { configurationOf } from "../../../overlap/executors/tile/product.ts";
 import { tileSource } from "../../../overlap/executors/tile/source.ts";
 import type { Partition } from "../../../overlap/partition.ts";
+import { areWavesFull } from "../../../blas/gpu_gemm.ts";
 import type { Runtime } from "../../../runtime/runtime.ts";
 import { isEmpty } from "../../matmul/problem.ts";
 import { isQuantized } from "../../matmul/quantization.ts";
@@ -20,6 +21,7 @@ import type { EngineRequest, MatmulEngine, Refusal } from "../engine.ts";
 import { measureRates, ratesOf } from "../machine_rates.ts";
 import { CopyPlan } from "./copy_plan.ts";
 import { copiesWorthMeasuring, copySeconds, type CopyStrategy, copyStrategy, isCopyVariant } from "./copy_strategy.ts";
+import { wavesOf } from "./copy_waves.ts";
 import { OVERLAP_ALGORITHMS, type OverlapAlgorithm } from "./host_strategy.ts";
 import { findMissing, refuseTiles, supportedTiles, TilePlan } from "./tile_engine.ts";
 import { kernelEpilog } from "./tile_epilog.ts";
@@ -76,19 +78,26 @@ function isForCopies(request: EngineRequest, runtime: Runtime): boolean {
   if (request.variant !== undefined) return isCopyVariant(request.variant);
   const tiles = tilesFor(request, runtime);
   if ("reason" in tiles) return true;
-  return areCopiesFaster(tiles.partition.kind, tiles.extents, hasNarrowFactors(tiles)) &&
-    !("reason" in copiesFor(request));
+  const copies = copiesFor(request);
+  if ("reason" in copies) return false;
+  const areFull = () => areWavesFull(wavesOf(copies, runtime.stream!));
+  return areCopiesFaster(tiles.partition.kind, tiles.extents, hasNarrowFactors(tiles), areFull);
 }
 
 /**
- * Where cuBLASLt and copy engines took less time than every tile kernel on two H200s: what is gathered, unless it is little
- * or its parts leave many multiprocessors idle at their ends, and sums of long rows, but for factors of 8 bits
- * (`bench/results/overlap_copies_h200.json`).
+ * Where cuBLASLt and copy engines took less time than every tile kernel on two H200s, or hardly more: what is gathered, unless
+ * it is little or its parts leave many multiprocessors idle at their ends, which cuBLASLt's blocks may not where tiles
+ * would (`areFull`); and sums of long rows, but for factors of 8 bits (`bench/results/overlap_copies_h200.json`).
  */
-export function areCopiesFaster(kind: Partition["kind"], { m, n, k, size }: Extents, isNarrow = false): boolean {
+export function areCopiesFaster(
+  kind: Partition["kind"],
+  { m, n, k, size }: Extents,
+  isNarrow = false,
+  areFull = () => false,
+): boolean {
   if (size !== 2 || m < 2048) return false;
   if (kind !== "gather") return kind === "reduce" && !isNarrow && k / size >= 14_336;
-  return size * wavesOfTiles(m / size, n / size) <= 1.05 * wavesOfTiles(m, n / size);
+  return size * wavesOfTiles(m / size, n / size) <= 1.05 * wavesOfTiles(m, n / size) || !isNarrow && areFull();
 }
 
 /** How often an H200's multiprocessors take a tile each of a product of so many rows and columns. */

@@ -6,6 +6,7 @@
 import "./copy_plan.ts";
 import "./copy_products.ts";
 import "./copy_strategy.ts";
+import "./copy_waves.ts";
 import "./host_strategy.ts";
 import "./shared_windows.ts";
 import "./tile_engine.ts";

@@ -62,7 +62,7 @@ export interface CopyEngineProblem extends Omit<GpuGemmOptions, "types" | "scale
 /** How it is done. */
 export interface CopyEngineVariant extends Pick<Variant, "way" | "pieces"> {
   /** Which of cuBLASLt's algorithms. */
-  readonly algorithm?: number;
+  readonly algorithm?: number | "fuller";
 }
 
 /** This rank's matrices, which lie column by column. */
@@ -155,7 +155,7 @@ export class CopyEngineProduct extends GpuProduct implements Disposable {
   protected override readonly patience: Patience;
   readonly #memory: DeviceBuffer;
   readonly #gemms = new Map<string, GpuGemm>();
-  readonly #algorithm: number;
+  readonly #algorithm: number | "fuller";
   readonly #prepared = new Map<string, Prepared>();
   /** The last run's: whoever repeats a run passes the same object. */
   #recent: { readonly operands: CopyEngineOperands; readonly prepared: Prepared } | null = null;

@@ -6,6 +6,7 @@ import {
   variantsWorthMeasuring,
 } from "../../../../src/linalg/engines/overlap/tile_variants.ts";
 import { areCopiesFaster } from "../../../../src/linalg/engines/overlap/gpu_engine.ts";
+import { areWavesFull, fullerOf } from "../../../../src/blas/gpu_gemm.ts";
 import { TILE_SHAPES } from "../../../../src/overlap/executors/tile/configuration.ts";
 
 interface Measured {
@@ -30,6 +31,33 @@ Deno.test("the rule between tile kernels and copy engines picks within 3 % of th
     const ours = Object.entries(measured).filter(([name]) => !name.startsWith("cublasmp")).map(([, time]) => time);
     assert(measured[pick] <= 1.03 * Math.min(...ours), `${kind} ${m},${n},${k}: ${pick} ${measured[pick]}`);
   }
+});
+
+interface Gathered {
+  readonly shape: [number, number, number];
+  readonly waves: [number, number];
+  readonly measured: Record<string, number>;
+}
+
+Deno.test("what is gathered goes by the way that was measured to be the fastest, within 3 %, but for one that is known", async () => {
+  const file = new URL("../../../../bench/results/overlap_copies_h200.json", import.meta.url);
+  const { gathered } = JSON.parse(await Deno.readTextFile(file)) as { gathered: { rows: Gathered[] } };
+  assertEquals(gathered.rows.length, 20);
+  const algorithms = ["copies: push", "copies: push, second algorithm"];
+  const lost = gathered.rows.map(({ shape: [m, n, k], waves, measured }) => {
+    const extents = { m, n, k, size: 2 };
+    const isPushed = areCopiesFaster("gather", extents, false, () => areWavesFull(waves));
+    const pick = isPushed ? algorithms[fullerOf(waves)] : usualVariant("gather", extents);
+    return { of: `${m} x ${n} x ${k}`, ratio: measured[pick] / Math.min(...Object.values(measured)) };
+  }).filter(({ ratio }) => !(ratio <= 1.03));
+  // Tiles of 144 columns were to win more than they did.
+  assertEquals(lost.map(({ of }) => of), ["2048 x 9216 x 4096"]);
+  assert(lost[0].ratio <= 1.06);
+});
+
+Deno.test("of two algorithms the one is taken whose last wave is fuller, where there are a few", () => {
+  assertEquals([[4.83, 8], [8, 4.83], [9.45, 10.42], [1.94, 2], [6, 6], [5]].map(fullerOf), [1, 0, 1, 0, 0, 0]);
+  assertEquals([[4.83, 8], [4.83, 6.9], [1.94, 2], []].map(areWavesFull), [true, false, false, false]);
 });
 
 Deno.test("a name stands for tiles and the way through them", () => {
