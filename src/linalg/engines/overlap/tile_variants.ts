@@ -149,7 +149,7 @@ function usualReduce(extents: Extents): string {
   // The copy of a small panel takes as long to begin as to go on.
   const panelBytes = m * n * 2 / (size * 4);
   if (size > 2 && share > 0.6 && panelBytes < 6e6) return "medium";
-  return isLong(extents) ? "roomy, hybrid" : share > 0.4 ? "wide, hybrid in 4 panels" : "wide, hybrid";
+  return share > 0.4 ? "wide, hybrid in 4 panels" : "wide, hybrid";
 }
 
 function usualAllReduce(extents: Extents): string {
