@@ -94,7 +94,12 @@ Deno.test("a rank that is told of those on other machines waits for them, and te
   try {
     const notes: string[] = [];
     const presence = { setState: () => {}, others: () => [], claimNote: () => true } as unknown as Presence;
-    const elsewhere = { leave: () => {}, settle: () => {}, missing: () => notes.length === 0 ? [4, 5] : [] };
+    const elsewhere = {
+      leave: () => {},
+      settle: () => {},
+      end: () => {},
+      missing: () => notes.length === 0 ? [4, 5] : [],
+    };
     assertEquals(waitForOthers(mpi, 1, presence, (line) => notes.push(line), [elsewhere]), null);
     assertEquals(notes, [
       "distmath: rank 1 has ended, and has waited for more than 0.01 s for those of other machines to end: 4, 5. The job goes on.",
