@@ -334,7 +334,8 @@ let joined: Presence | null | undefined;
  * and where there can be none: no launcher that tells the place on the machine, no `/dev/shm`, no `--allow-ffi` for libc.
  */
 export function joinPresence(): Presence | null {
-  return joined ??= join();
+  if (joined === undefined) joined = join();
+  return joined;
 }
 
 /** As {@linkcode joinPresence}, for ranks that have joined without a launcher and know their places, and a name. */
@@ -361,14 +362,27 @@ function joinAt(place: Omit<MachinePlace, "name">, given: string | null): Presen
   try {
     const ofCommand = given === null ? nameOfCommand(rank) : null;
     const name = given ?? ofCommand ?? nameOfJob();
-    if (name === null) return null;
-    const path = cString(name);
-    const words = mapShared(path, (localSize + 1) * WORDS_OF_RANK);
+    const path = cString(name ?? "");
+    const words = name === null ? null : mapShared(path, (localSize + 1) * WORDS_OF_RANK);
+    if (words === null) {
+      if (localRank === 0) tellOfNoMemory(name);
+      return null;
+    }
     const ways = { isCompared: given !== null, isSeen: ofCommand !== null };
-    return words && new Presence(words, { rank, size, localRank, localSize }, path, ways);
+    return new Presence(words, { rank, size, localRank, localSize }, path, ways);
   } catch {
     return null;
   }
+}
+
+function tellOfNoMemory(name: string | null): void {
+  const why = name === null
+    ? "/proc does not show the launcher"
+    : `${name} cannot be opened; is /dev/shm there, and writable?`;
+  console.warn(
+    `distmath: the ranks of this machine share no memory (${why}), so that ranks that wait in vain are neither told of nor ` +
+      "ended. Pass timeoutSeconds to initialize(), or --timeout to run.",
+  );
 }
 
 /** The name that the command has given to this job's memory, and not to those of jobs that ranks may start. */

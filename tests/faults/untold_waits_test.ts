@@ -1,6 +1,8 @@
 /** Ranks that work are left alone, and where a time limit or a command tells of waits, these alone do. */
-import { assert, assertEquals, assertMatch } from "@std/assert";
-import { newestLaunchers, testUnderEveryMpi } from "../mpi_installations.ts";
+import { assert, assertEquals, assertMatch, assertStringIncludes } from "@std/assert";
+import { PRESENCE_PREFIX, PRESENCE_VARIABLE } from "../../ffi/mpi/presence.ts";
+import { LAYOUT } from "../../ffi/mpi/presence_page.ts";
+import { newestLaunchers, runPrograms, testUnderEveryMpi } from "../mpi_installations.ts";
 import { main } from "../system/command.ts";
 import { fixture, patienceSeconds, run } from "./unseen_waits.ts";
 
@@ -49,3 +51,22 @@ for (const mpi of newestLaunchers) {
     }
   });
 }
+
+testUnderEveryMpi(
+  "where ranks cannot share memory, it is said that nobody looks on, and the job goes on",
+  async (mpi) => {
+    const place = `${PRESENCE_PREFIX}${crypto.randomUUID()}.${LAYOUT}`;
+    const script = `import { initialize } from ${JSON.stringify(new URL("../../mod.ts", import.meta.url).href)};
+    using runtime = initialize({ device: "cpu" });
+    runtime.communicator.barrier();
+    console.log("is done");`;
+    // What is in its place cannot be opened; the job's shared memory may be its own.
+    const command = ["sh", "-c", 'mkdir -p "$1"; exec "$2" eval --no-check "$3"', "sh", place, Deno.execPath(), script];
+    const environment = { [PRESENCE_VARIABLE]: place };
+    const { code, output } = await runPrograms(mpi, [{ ranks: 2, command }], { environment });
+    assertEquals([code, output.match(/is done/g)?.length], [0, 2], output);
+    const told = output.split("\n").filter((line) => line.includes("share no memory"));
+    assertEquals(told.length, 1, output);
+    assertStringIncludes(told[0], `${place} cannot be opened; is /dev/shm there, and writable?`);
+  },
+);
