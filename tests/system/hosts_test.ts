@@ -98,14 +98,11 @@ const lastBarrier = `MPI_Barrier at ${
 testOnHosts("a host that is cut off ends the job", launchers, async (mpi) => {
   const { code, stderr, seconds } = await disturb(mpi, (hosts) => hosts.cut());
   assertNotEquals(code, 0);
-  if (mpi.family === "open_mpi") {
-    assertMatch(
-      stderr,
-      /^error: the connection to (host2|10\.77\.0\.2) was lost, and the job ended with exit code \d+$/m,
-    );
-  } else {
+  // Open MPI's launcher, as `run` starts it, notices a second earlier than the ranks, if it is not kept from it.
+  const byLauncher = /^error: the connection to (host2|10\.77\.0\.2) was lost, and the job ended with exit code \d+$/m;
+  if (mpi.family !== "open_mpi" || !byLauncher.test(stderr)) {
     assertMatch(stderr, cutOff(lastBarrier));
-    assertMatch(stderr, /^error: rank 0 ended the job with exit code 1: another machine cannot be reached any more$/m);
+    assertMatch(stderr, /^error: rank \d ended the job with exit code 1: another machine cannot be reached any more$/m);
   }
   assert(seconds < 20 * slowdown(), `${seconds} s`);
 });
