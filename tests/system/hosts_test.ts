@@ -189,6 +189,19 @@ for (const each of [1, 2]) {
   );
 }
 
+testOnHosts(
+  "ranks of a host that wait for each other do not wait for those of another, which have left",
+  newestLaunchers,
+  async (mpi) => {
+    using hosts = makeHosts();
+    const { code, stdout, stderr } = await finish(
+      startOn(hosts, mpi, ["run", "-n", "4", "--hosts", hosts.list, "hosts.ts", "shares", "2"], PATIENT),
+    );
+    assertEquals([code, stdout.split("\n").filter(Boolean).sort()], [0, right], stderr);
+    assertMatch(stderr, /^distmath: rank 0 has waited for \d+ s; the ranks of this machine are here:$/m);
+  },
+);
+
 // The command is on the first host, and sees its ranks alone.
 for (const [late, [first, second], others] of [[2, [0, 1], "2, 3"], [1, [2, 3], "0, 1"]] as const) {
   testOnHosts(
