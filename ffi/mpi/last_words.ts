@@ -56,7 +56,7 @@ export function tellEnd(code: number, how: string): void {
 }
 
 /** For Hydra to read what a rank has printed: it stops when it is asked to end the job. */
-const READ_MICROSECONDS = 100_000n;
+const READ_MICROSECONDS = 500_000n;
 
 /** For Hydra to read the request, and to end this process with all others: it overlooks what it finds dead before. */
 const ABORT_MICROSECONDS = 1_000_000n;
@@ -105,7 +105,7 @@ export function endAtOnce(
   const { write, _exit } = libc;
   const standardError = 2;
   /** For Hydra to read what was printed: it stops when a rank aborts. */
-  const readMilliseconds = 100;
+  const readMilliseconds = 500;
   /** For Hydra to end all processes, this one among them. */
   const abortMilliseconds = 1000;
   const pause = (milliseconds: number) => Atomics.wait(new Int32Array(new SharedArrayBuffer(4)), 0, 0, milliseconds);
