@@ -11,6 +11,7 @@ const layers = [
   "ffi",
   "src/errors.ts",
   "src/options.ts",
+  "src/attempt.ts",
   "src/environment.ts",
   "src/dtype",
   "src/mpi",

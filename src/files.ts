@@ -170,6 +170,7 @@ import "./dtype/narrow_floats.ts";
 import "./dtype/promotion.ts";
 import "./dtype/scalar.ts";
 import "./environment.ts";
+import "./attempt.ts";
 import "./errors.ts";
 import "./fft/allocate_operand.ts";
 import "./fft/checked_transform.ts";

@@ -9,6 +9,7 @@
  */
 import { makeUnnamedFile } from "../../ffi/unnamed_file.ts";
 import { ConfigurationError } from "../errors.ts";
+import { attempt } from "../attempt.ts";
 
 /** A file that is being written. Nothing is left of one that is disposed of before it was published. */
 export interface Draft extends Disposable {
@@ -129,14 +130,5 @@ function ifThere<T>(look: () => T): T | null {
   } catch (error) {
     if (error instanceof Deno.errors.NotFound) return null;
     throw error;
-  }
-}
-
-/** The result of something that may fail without harm; null then. */
-function attempt<T>(action: () => T): T | null {
-  try {
-    return action();
-  } catch {
-    return null;
   }
 }

@@ -103,7 +103,7 @@ export function watchElsewhere(
         if (launcher !== null) endWithLauncher(line, launcher, lastWordsOfLost, libc);
         endAtOnce(1, line, lastWordsOfLost, libc);
       }
-      // It works with others.
+      // One that starts or leaves waits for nobody who could have left.
       if (rank[page.fields.STATE] !== here || rank[page.fields.SCOPE] === 0) continue;
       const left = awaitedAmong(rank, page, told, news.words);
       if (left.length === 0) continue;

@@ -19,6 +19,7 @@ import {
   waitFor,
   withPort,
 } from "../../ffi/tcp/sockets.ts";
+import { attempt } from "../attempt.ts";
 import type { Communicator } from "./communicator.ts";
 
 /** A connection to another machine. */
@@ -48,15 +49,6 @@ export function linkMachines(own: Communicator, isSpeaker: boolean): MachineLink
   const links = attempt(() => receive(place.listener, visitors, greeting)) ?? [];
   closeSocket(place.listener);
   return links;
-}
-
-/** What it gives; `null` if that cannot be had, which is no reason not to compute. */
-function attempt<T>(action: () => T): T | null {
-  try {
-    return action();
-  } catch {
-    return null;
-  }
 }
 
 /** What the first machine tells of itself. */
