@@ -217,15 +217,19 @@ function idleBetween(runtime: Runtime, stamps: DeviceBuffer, call: Call): [numbe
   return [largest(runtime, median(gaps)), largest(runtime, Math.max(...gaps))];
 }
 
-/** Microseconds of the host for a call, where it need not wait for the GPU, and V8 has seen many of them. */
+/**
+ * Microseconds of the host for a call, where it need not wait for the GPU, and V8 has seen many of them. The first ones after
+ * a pause, in which the GPU begins to work again, are not timed.
+ */
 function hostTime(runtime: Runtime, call: Call): number {
-  const [calls, before] = [20, 500];
+  const [calls, before, first] = [20, 500, 5];
   for (let i = 1; i <= before; i++) {
     call();
     if (i % calls === 0) runtime.stream!.synchronize();
   }
   const times = Array.from({ length: 5 }, () => {
     runtime.communicator.barrier();
+    for (let i = 0; i < first; i++) call();
     const begun = performance.now();
     for (let i = 0; i < calls; i++) call();
     const time = (performance.now() - begun) * 1e3 / calls;

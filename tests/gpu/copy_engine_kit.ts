@@ -156,22 +156,20 @@ export function checkCopyEngineProduct(runtime: Runtime, given: CopyEngineCase):
     const product = new CopyEngineProduct(stream, problemOf(rank), variant, peers);
     const boxOf = (name: "a" | "b") =>
       name === partition.travels ? owned(partition, name, rank) : needed(partition, name, rank);
+    const box = partition.travels === "d" ? owned(partition, "d", rank) : made(partition, rank);
+    const result = () => matrix(resultType, side(box, "m"), side(box, "n"), false, () => [7, 7]);
     const sets = Array.from({ length: SETS }, (_, set) => ({
       a: matrix(dtype, side(boxOf("a"), "m"), side(boxOf("a"), "k"), transposes[0], a(set)),
       b: matrix(dtype, side(boxOf("b"), "k"), side(boxOf("b"), "n"), transposes[1], b(set)),
+      d: result(),
     }));
-    const box = partition.travels === "d" ? owned(partition, "d", rank) : made(partition, rank);
     const addend = hasAddend ? matrix(addendType, side(box, "m"), side(box, "n"), false, c) : null;
-    const results = Array.from(
-      { length: runs },
-      () => matrix(resultType, side(box, "m"), side(box, "n"), false, () => [7, 7]),
-    );
-    return { rank, stream, product, sets, addend, box, results };
+    return { rank, stream, product, sets, addend, box, results: Array.from({ length: runs }, result) };
   });
   // A kernel that is loaded at its first launch waits for all kernels that run, such as those that wait for a rank whose
   // launches come later in this process: so all are launched once, without patience.
   if (ranksPerGpu > 1) {
-    for (const { rank, stream, sets: [{ a, b }], addend, results: [d] } of played) {
+    for (const { rank, stream, sets: [{ a, b, d }], addend } of played) {
       using hasty = new CopyEngineProduct(stream, problemOf(rank), variant, peers, { patienceSeconds: 1e-3 });
       const [left, right, result] = [a, b, d].map(inMemory);
       hasty.execute({ a: left, b: right, c: addend && inMemory(addend), d: result }, 1, addend ? -2 : 0);
@@ -193,8 +191,10 @@ export function checkCopyEngineProduct(runtime: Runtime, given: CopyEngineCase):
   for (let run = 0; run < runs; run++) {
     for (const { stream, product, sets, addend, results } of played) {
       if (delay > 0) delayStream(stream, chance() * delay * 1000);
-      const [left, right, d] = [sets[run % SETS].a, sets[run % SETS].b, results[run]].map(inMemory);
-      product.execute({ a: left, b: right, c: addend && inMemory(addend), d }, 1, addend ? -2 : 0);
+      const { d } = sets[run % SETS];
+      const [left, right, target] = [sets[run % SETS].a, sets[run % SETS].b, d].map(inMemory);
+      product.execute({ a: left, b: right, c: addend && inMemory(addend), d: target }, 1, addend ? -2 : 0);
+      results[run].set(d);
     }
   }
   const failures: unknown[] = [];
@@ -218,7 +218,9 @@ export function checkCopyEngineProduct(runtime: Runtime, given: CopyEngineCase):
   }
   runtime.communicator.barrier();
   for (const { stream, product, sets, addend, results } of played) {
-    for (const local of [...sets.flatMap(({ a, b }) => [a, b]), ...addend ? [addend] : [], ...results]) local.release();
+    for (const local of [...sets.flatMap(Object.values<LocalArray>), ...addend ? [addend] : [], ...results]) {
+      local.release();
+    }
     product[Symbol.dispose]();
     stream.synchronize();
   }

@@ -296,8 +296,8 @@ gpuTest("epilogs in the kernel, and auxiliary matrices after it", (runtime) => {
   }
 });
 
-gpuTest("a graph repeats products of every kind, between others, while operands change", (runtime) => {
-  if (isMock(runtime)) return;
+/** Products in place of every kind, by every way; `change` gives all of them the operands of a set. */
+function everyProduct(runtime: Runtime) {
   const { size } = runtime;
   const [m, n] = [24 * size, 16 * size];
   // By tile kernels as they lie, and copied, since 16 bytes are moved at a time; and by copy engines.
@@ -322,8 +322,13 @@ gpuTest("a graph repeats products of every kind, between others, while operands 
       b.local.set(pairs[set][1].local);
     }
   };
+  return { given, change };
+}
+
+gpuTest("a graph repeats products of every kind, between others, while operands change", (runtime) => {
+  const { given, change } = everyProduct(runtime);
   using graph = Graph.capture(runtime, () => given.forEach(({ object }) => object.execute()));
-  for (let replay = 0; replay < 100; replay++) {
+  for (let replay = 0; replay < (isMock(runtime) ? 20 : 100); replay++) {
     change(replay % 3);
     if (replay % 10 === 7) given.forEach(({ object }) => object.execute());
     graph.launch();
@@ -331,6 +336,28 @@ gpuTest("a graph repeats products of every kind, between others, while operands 
     // Some in a row without the host waiting.
     if (replay % 4 !== 3) continue;
     for (const { c, sums } of given) assertMatrix(c, sums[replay % 3], `replay ${replay}`);
+  }
+  for (const { object } of given) object.free();
+});
+
+gpuTest("products of every kind again and again, on several streams, with other factors and in between", (runtime) => {
+  const { given, change } = everyProduct(runtime);
+  using other = new Stream(runtime.stream!.device);
+  for (let repetition = 0; repetition < 72; repetition++) {
+    // Once it is known what is repeated, by another factor.
+    if (repetition === 36) { for (const { object } of given) object.resetOperands({ alpha: 2 }); }
+    change(repetition % 3);
+    // Now and then in a timeline, which is not what is repeated.
+    if (repetition % 24 === 23) { for (const { object } of given) object.timeline(); }
+    const stream = repetition % 5 === 4 ? other : null;
+    for (const { object } of given) object.execute({ stream });
+    if (stream) runtime.stream!.wait(stream);
+    if (repetition % 4 !== 3) continue;
+    for (const { c, sums } of given) {
+      const sum = sums[repetition % 3];
+      const re = repetition < 36 ? sum.re : sum.re.map((value) => 2 * value);
+      assertMatrix(c, { ...sum, re }, `repetition ${repetition}`);
+    }
   }
   for (const { object } of given) object.free();
 });
@@ -350,19 +377,19 @@ gpuTest("runs that begin with a meeting, as in graphs, follow those that do not"
     const { notes } = run(runtime, { places: [a, b, d], shape, runs: 3 });
     assertStringIncludes(notes.join(), "since then the ranks meet at the beginning of every execution");
   }
-  const layout = { dtype: "bfloat16", isRowMajorA: true, isRowMajorB: false, split: "rows" } as const;
+  const { narrow } = TILE_SHAPES;
+  const given = {
+    dtype: "bfloat16",
+    isRowMajorA: true,
+    isRowMajorB: false,
+    split: "rows",
+    m: 300 * size,
+    n: 72,
+    k: 8 * size,
+    ranksPerGpu: 1,
+  } as const;
   for (const kind of ["reduce", "all_reduce"] as const) {
-    checkTileProduct(runtime, {
-      ...layout,
-      kind,
-      m: 300 * size,
-      n: 72,
-      k: 8 * size,
-      variant: { shape: TILE_SHAPES.narrow, panels: 2 },
-      ranksPerGpu: 1,
-      runs: 7,
-      isCaptured: true,
-    });
+    checkTileProduct(runtime, { ...given, kind, variant: { shape: narrow, panels: 2 }, runs: 7, isCaptured: true });
   }
 });
 

@@ -121,20 +121,6 @@ function rectanglesOf(problem: TileProblem, kPart: { start: number; end: number 
   }
 }
 
-/** What puts a run on a stream as a graph repeats it; the mock, which has no graphs, is told that each is captured. */
-function repeatable(stream: Stream, execute: () => void): Disposable & { launch(): void } {
-  if (stream.device.name !== "Mock GPU") return Graph.capture({ stream }, execute);
-  const launch = () => {
-    Deno.env.set("MOCK_CAPTURING", "1");
-    try {
-      execute();
-    } finally {
-      Deno.env.delete("MOCK_CAPTURING");
-    }
-  };
-  return { launch, [Symbol.dispose]() {} };
-}
-
 /** Run a case on the ranks of a runtime, and compare every result with plain loops. */
 export function checkTileProduct(runtime: Runtime, given: TileCase): void {
   const { kind, dtype, narrow, m, n, k, isRowMajorA, isRowMajorB, split, variant, ranksPerGpu, runs, delay = 0 } =
@@ -201,7 +187,7 @@ export function checkTileProduct(runtime: Runtime, given: TileCase): void {
     const ofD = { address: results[i].address, leading };
     const execute = ({ a, b }: Pick<TileOperands, "a" | "b">) =>
       product.execute({ a, b, d: ofD, ...kind === "all_reduce" ? { peersOfD } : {} });
-    const graph = isCaptured ? repeatable(stream, () => execute(sets[SETS])) : null;
+    const graph = isCaptured ? Graph.capture({ stream }, () => execute(sets[SETS])) : null;
     return {
       rank,
       stream,

@@ -252,7 +252,7 @@ clusterTest(
       const error = assertThrows(() => product.check(), CollectiveError);
       assertEquals(
         error.message,
-        "Rank 0 waited 0.2 s for its partial sums from rank 1 in run 1 of a product. Look whether that rank has failed, is " +
+        "Rank 0 waited 0.2 s for its partial sums from rank 1 in a run of a product. Look whether that rank has failed, is " +
           "late, or has run the product less often; start the job again.",
       );
       assertEquals(error.ranks, [1]);

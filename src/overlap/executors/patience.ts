@@ -64,15 +64,9 @@ export class Patience implements Disposable {
     copyFromAddress(word, this.notes.report);
     if (word[0] === 0n) return;
     this.#isTold = true;
-    const [run, peer, what] = [
-      Number(word[0] & 0xffffffffn),
-      Number(word[0] >> 32n & 0xffn) - 1,
-      Number(word[0] >> 40n),
-    ];
+    const [peer, what] = [Number(word[0] >> 32n & 0xffn) - 1, Number(word[0] >> 40n)];
     throw new CollectiveError(
-      `Rank ${this.#rank} waited ${this.notes.patienceSeconds} s for ${
-        WORDS[what]
-      } from rank ${peer} in run ${run} of a ` +
+      `Rank ${this.#rank} waited ${this.notes.patienceSeconds} s for ${WORDS[what]} from rank ${peer} in a run of a ` +
         `product. Look whether that rank has failed, is late, or has run the product less often; start the job again.`,
       { ranks: [peer] },
     );

@@ -12,6 +12,8 @@
 #include <string>
 #include <vector>
 
+#include "captured.h"
+
 using i64 = long long;
 using Number = std::complex<double>;
 #define API extern "C" __attribute__((visibility("default")))
@@ -528,9 +530,16 @@ API int cublasLtMatmulAlgoGetHeuristic(void*, LtProduct* product, LtLayout* a, L
   *found = isNarrow && (operation(3) == 0 || operation(4) != 0 || a->leading % 16 || b->leading % 16) ? 0 : 1;
   return memset(results, 0, 96), *found ? 0 : 15;
 }
-API int cublasLtMatmul(void*, LtProduct* product, const void* alpha, const char* a, LtLayout* layoutA, const char* b,
+API int cublasLtMatmul(void* library, LtProduct* product, const void* alpha, const char* a, LtLayout* layoutA, const char* b,
                        LtLayout* layoutB, const void* beta, const char* c, LtLayout* layoutC, char* d, LtLayout* layoutD,
-                       void*, void*, size_t, void*) {
+                       void* algorithm, void* workspace, size_t bytes, void* stream) {
+  if (captured) {
+    auto kept = [&](const void* factor) { return std::string((const char*)factor, sizeOf(product->scale)); };
+    return captured->push_back([=, alpha = kept(alpha), beta = kept(beta)] {
+      return cublasLtMatmul(library, product, alpha.data(), a, layoutA, b, layoutB, beta.data(), c, layoutC, d, layoutD,
+                            algorithm, workspace, bytes, stream);
+    }), 0;
+  }
   auto integer = [&](int which) {
     auto value = product->attributes.find(which);
     return value == product->attributes.end() ? 0 : *(int*)value->second.data();

@@ -1,7 +1,8 @@
 // A GPU for machines without one: the functions of the CUDA driver and runtime, NVRTC, NCCL and NVSHMEM that distmath's
 // arrays call, on host memory. Kernels are compiled by g++ and run block by block, their threads as fibers. Work is done
-// when it is queued, but what NCCL receives with MOCK_LATE; there are no graphs. Symmetric memory is files that all ranks map. It shows what kernels compute and
-// who calls what; it shows nothing about streams, races or speed.
+// when it is queued, but what NCCL receives with MOCK_LATE; a graph is the calls that were captured, in their order: copies,
+// kernels, what is written and awaited. Symmetric memory is files that all ranks map. It shows what kernels compute and who
+// calls what; it shows nothing about streams, races or speed.
 //
 // Built and put into use by build.ts; functions that are not here are made there and return "not supported".
 
@@ -27,6 +28,8 @@
 #include <thread>
 #include <vector>
 
+#include "captured.h"
+
 // A name in the folder for temporary files.
 static std::string temporary(const char* name) {
   const char* folder = getenv("TMPDIR");
@@ -49,6 +52,7 @@ struct Kernel {
   Index *thread, *block, *blocks, *threads;
   void (**sync)();
   bool hasBarriers;
+  u64 bytes;  // of its argument
 };
 // What runs a thread of a kernel with barriers, block after block. It is begun by setcontext, once, and then goes on by
 // jumps: swapcontext would make a system call each time.
@@ -153,6 +157,8 @@ API int cuModuleGetFunction(void** function, void* module, const char* name) {
   kernel->blocks = (Index*)dlsym(module, "gridDim");
   kernel->threads = (Index*)dlsym(module, "blockDim");
   kernel->sync = (void (**)())dlsym(module, "mock_sync");
+  const u64* bytes = (const u64*)dlsym(module, (std::string("bytes_of_") + name).c_str());
+  kernel->bytes = bytes ? *bytes : 0;
   kernel->hasBarriers = dlsym(module, (std::string("barriers_in_") + name).c_str()) != nullptr;
   *function = kernel;
   return kernel->launch ? 0 : 500;
@@ -177,7 +183,14 @@ static void settle(void* stream) {
 }
 
 API int cuLaunchKernel(Kernel* kernel, unsigned blocks, unsigned, unsigned, unsigned threads, unsigned, unsigned, unsigned,
-                       void*, void** parameters, void**) {
+                       void* stream, void** parameters, void**) {
+  if (captured) {
+    std::vector<char> own((char*)parameters[0], (char*)parameters[0] + kernel->bytes);
+    return captured->push_back([=] {
+      void* pointers[] = {(void*)own.data()};
+      return cuLaunchKernel(kernel, blocks, 1, 1, threads, 1, 1, 0, stream, pointers, nullptr);
+    }), 0;
+  }
   settle(nullptr);
   current = kernel;
   words = parameters[0];
@@ -191,13 +204,13 @@ API int cuLaunchKernel(Kernel* kernel, unsigned blocks, unsigned, unsigned, unsi
   return 0;
 }
 
-// Of a tile kernel's parameters: how many bytes there are, and where it says that its sums are pushed on.
-static const u64 PARAMETER_BYTES = 3968, IS_PUSHED = 3912;
+// Where a tile kernel's parameters say that its sums are pushed on. Such a kernel is not captured.
+static const u64 IS_PUSHED = 3912;
 API int cuLaunchCooperativeKernel(Kernel* kernel, unsigned blocks, unsigned, unsigned, unsigned threads, unsigned, unsigned,
                                   unsigned, void* stream, void** parameters) {
   if (*(unsigned*)((char*)parameters[0] + IS_PUSHED)) {
     settle(nullptr);
-    std::vector<char> own((char*)parameters[0], (char*)parameters[0] + PARAMETER_BYTES);
+    std::vector<char> own((char*)parameters[0], (char*)parameters[0] + kernel->bytes);
     besideStream = stream;
     beside = new std::thread([kernel, own] {
       *kernel->block = *kernel->thread = {0, 0, 0};
@@ -216,10 +229,12 @@ API int cuLaunchKernelEx(const char* config, Kernel* kernel, void** parameters, 
     : cuLaunchKernel(kernel, numbers[0], 1, 1, numbers[3], 1, 1, 0, stream, parameters, nullptr);
 }
 API int cuFuncSetAttribute(void*, int, int) { return 0; }
-API int cuStreamWriteValue32_v2(void*, unsigned* address, unsigned value, unsigned) {
+API int cuStreamWriteValue32_v2(void* stream, unsigned* address, unsigned value, unsigned flags) {
+  CAPTURED(cuStreamWriteValue32_v2(stream, address, value, flags));
   return __atomic_store_n(address, value, __ATOMIC_RELEASE), 0;
 }
-API int cuStreamWaitValue32_v2(void*, unsigned* address, unsigned value, unsigned) {
+API int cuStreamWaitValue32_v2(void* stream, unsigned* address, unsigned value, unsigned flags) {
+  CAPTURED(cuStreamWaitValue32_v2(stream, address, value, flags));
   while ((int)(__atomic_load_n(address, __ATOMIC_ACQUIRE) - value) < 0) usleep(20);
   return 0;
 }
@@ -284,20 +299,25 @@ API int cudaMallocAsync(void** address, u64 bytes, void*) {
   if (used + bytes > 1ull << 34 || !allow()) return 2;
   return *address = allocate(bytes), 0;
 }
-// With MOCK_LOST the GPU's work has failed, as every call then says; with MOCK_CAPTURING a graph is being captured.
+// With MOCK_LOST the GPU's work has failed, as every call then says; with MOCK_CAPTURING a graph is said to be captured.
 API int cudaFreeAsync(void* address, void*) { return settle(nullptr), getenv("MOCK_LOST") ? 700 : release(address); }
 API int cudaHostAlloc(void** address, u64 bytes, unsigned) { return *address = aligned_alloc(4096, bytes), 0; }
 API int cudaFreeHost(void* address) { return free(address), 0; }
-API int cudaMemcpyAsync(void* target, const void* source, u64 bytes, int, void* stream) {
+API int cudaMemcpyAsync(void* target, const void* source, u64 bytes, int kind, void* stream) {
+  CAPTURED(cudaMemcpyAsync(target, source, bytes, kind, stream));
   return settle(stream), memmove(target, source, bytes), 0;
 }
-API int cudaMemcpy2DAsync(char* target, u64 targetPitch, const char* source, u64 sourcePitch, u64 width, u64 height, int,
-                          void*) {
-  settle(nullptr);
+API int cudaMemcpy2DAsync(char* target, u64 targetPitch, const char* source, u64 sourcePitch, u64 width, u64 height, int kind,
+                          void* stream) {
+  CAPTURED(cudaMemcpy2DAsync(target, targetPitch, source, sourcePitch, width, height, kind, stream));
+  settle(stream);
   for (u64 row = 0; row < height; row++) memmove(target + row * targetPitch, source + row * sourcePitch, width);
   return 0;
 }
-API int cudaMemsetAsync(void* target, int value, u64 bytes, void*) { return settle(nullptr), memset(target, value, bytes), 0; }
+API int cudaMemsetAsync(void* target, int value, u64 bytes, void* stream) {
+  CAPTURED(cudaMemsetAsync(target, value, bytes, stream));
+  return settle(nullptr), memset(target, value, bytes), 0;
+}
 API int cudaDeviceGetDefaultMemPool(void** pool, int) { return *pool = (void*)1, 0; }
 API int cudaMemPoolSetAttribute(void*, int, void*) { return 0; }
 API int cudaMemPoolGetAttribute(void*, int, u64* value) { return *value = used, 0; }
@@ -314,11 +334,23 @@ API int cudaEventCreateWithFlags(void** event, unsigned) { return *event = callo
 API int cudaEventDestroy(void* event) { return free(event), 0; }
 API int cudaEventRecord(void* event, void* stream) {
   *(long*)event = ++ticks;
-  return late.empty() ? (settle(stream), 0) : 0;
+  return captured == nullptr && late.empty() ? (settle(stream), 0) : 0;
 }
 API int cudaEventQuery(void*) { return has_come() ? 0 : 600; }
 API int cudaEventSynchronize(void*) { return settle(nullptr), 0; }
-API int cudaStreamIsCapturing(void*, int* status) { return *status = getenv("MOCK_CAPTURING") ? 1 : 0, 0; }
+API int cudaStreamIsCapturing(void*, int* status) { return *status = captured || getenv("MOCK_CAPTURING") ? 1 : 0, 0; }
+API int cudaStreamBeginCapture(void*, int) { return captured = new Captured, 0; }
+API int cudaStreamEndCapture(void*, Captured** graph) { return *graph = captured, captured = nullptr, 0; }
+API int cudaGraphInstantiate(Captured** executable, Captured* graph, u64) { return *executable = new Captured(*graph), 0; }
+API int cudaGraphLaunch(Captured* executable, void* stream) {
+  settle(stream);
+  for (auto& call : *executable) {
+    if (int code = call()) return code;
+  }
+  return 0;
+}
+API int cudaGraphExecDestroy(Captured* executable) { return delete executable, 0; }
+API int cudaGraphDestroy(Captured* graph) { return delete graph, 0; }
 API int cudaEventElapsedTime(float* milliseconds, void* start, void* end) {
   return *milliseconds = *(long*)end - *(long*)start, 0;
 }
@@ -411,6 +443,7 @@ API int nvrtcCompileProgram(Source* program, int, void*) {
     std::string name = (*i)[1], type = (*i)[2];
     std::string body = (*i).suffix().str().substr(0, (*i).suffix().str().find("__global__"));
     if (body.find("__syncthreads") != std::string::npos || body.find("__syncwarp") != std::string::npos) code += "extern \"C\" { int barriers_in_" + name + " = 1; }\n";
+    code += "extern \"C\" { unsigned long bytes_of_" + name + " = sizeof(" + type + "); }\n";
     code += "extern \"C\" void launch_" + name + "(const void* words) { " + name + "(*(const " + type + "*)words); }\n";
   }
   std::string stem = temporary("mock_kernel_XXXXXX");

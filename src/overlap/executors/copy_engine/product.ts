@@ -5,8 +5,9 @@
  * of one thread that looks at its own GPU's memory: it ends at a deadline, so that a rank that is gone holds no GPU.
  *
  * Each run has a number. Windows take turns by the parity of that number, and flags hold the number itself, so that there
- * are neither barriers nor resets, as `check.ts` proves. A run that is captured in a graph has no number of its own: there
- * the ranks meet at its beginning, where each takes its flags back, and one window is enough.
+ * are neither barriers nor resets, as `check.ts` proves. Numbers come round, and so do the calls of a run, which a graph of
+ * each number makes at once. A run that is captured in a user's graph has no number of its own: there the ranks meet at its
+ * beginning, where each takes its flags back, and one window is enough.
  *
  * @module
  */
@@ -22,6 +23,7 @@ import {
 } from "../../../blas/gpu_gemm.ts";
 import { type AccumulatorDType, type DType, dtypeInfo, type Scalar } from "../../../dtype/dtype.ts";
 import { Event } from "../../../gpu/event.ts";
+import { RepeatedCalls } from "../../../gpu/repeated_calls.ts";
 import { meetAll, prepareFlags, prepareWait } from "../../../gpu/kernels/flag_kernels.ts";
 import { addBlocks, prepareSum } from "../../../gpu/kernels/sum_kernels.ts";
 import { Stream } from "../../../gpu/stream.ts";
@@ -42,6 +44,7 @@ import {
 import type { Interval } from "../../../runtime/timeline.ts";
 import { AWAITED, Patience } from "../patience.ts";
 import { Places } from "../places.ts";
+import { numberOf, NUMBERS } from "../run_number.ts";
 import { RunOrder } from "../run_order.ts";
 import { GpuProduct } from "../gpu_product.ts";
 
@@ -85,8 +88,8 @@ const MEETING_BYTES = 256;
 
 const PARITIES = 2;
 
-/** The number of every run that begins with a meeting, in which flags are taken back. */
-const MET_CALL = 1;
+/** As which every run counts that begins with a meeting, in which flags are taken back. */
+const MET_RUN = 1;
 
 /** For how many sets of operands the calls are kept. */
 const MOST_PREPARED = 8;
@@ -124,11 +127,29 @@ export function exchangeBytes(problem: CopyEngineProblem, variant: CopyEngineVar
   return layoutOf(schedulesFor(problem, variant)[0], itemSize).bytes;
 }
 
-/** A step that is ready to be put on streams: in which run, on which stream. */
-type Ready = (call: number, stream: Stream) => void;
+/** A step that is ready to be put on streams: in the run of which number, on which stream. */
+type Ready = (number: number, stream: Stream) => void;
 
-/** What is prepared for a set of operands: for each parity of the run, what is done for each step. */
-type Prepared = readonly (readonly Ready[])[];
+/** What is prepared for a set of operands. */
+interface Prepared {
+  /** For each parity of the run, what is done for each step. */
+  readonly steps: readonly (readonly Ready[])[];
+  /** What repeats the calls of a run: for all of it, or but for copies; and for copies. */
+  readonly calls: readonly RepeatedCalls[];
+  /** What they multiply by, alpha and beta. */
+  factors: readonly number[];
+}
+
+/** How a run goes, with an addend or without. */
+interface Way {
+  readonly schedule: Schedule;
+  /** By step. */
+  readonly links: readonly Links[];
+  /** Whether copies have to wait for the beginning of a run, since their first step waits for no product of it. */
+  readonly awaitsBeginning: boolean;
+  /** Whether nothing else joins the streams but the end. */
+  readonly areApart: boolean;
+}
 
 /** What a step waits for, and how others wait for it. */
 interface Links {
@@ -145,10 +166,8 @@ export class CopyEngineProduct extends GpuProduct implements Disposable {
   readonly problem: CopyEngineProblem;
   protected override readonly stream: Stream;
   readonly #copies: Stream;
-  readonly #schedules: readonly Schedule[];
-  readonly #links: readonly (readonly Links[])[];
-  /** Whether copies have to wait for the beginning of a run, since their first step waits for no product of it. */
-  readonly #awaitBeginning: readonly boolean[];
+  /** Without an addend, and with one. */
+  readonly #ways: readonly Way[];
   readonly #places: Places;
   readonly #layout: ExchangeLayout;
   readonly #peers: readonly bigint[];
@@ -166,7 +185,7 @@ export class CopyEngineProduct extends GpuProduct implements Disposable {
   readonly #beta: ScalarArgument;
   readonly #zero: ScalarArgument;
   readonly #one: ScalarArgument;
-  #calls = 0;
+  #runs = 0;
 
   /**
    * Prepare it. `peers` are the addresses of the ranks' parts of the memory that all address ({@linkcode exchangeBytes}), as
@@ -182,7 +201,7 @@ export class CopyEngineProduct extends GpuProduct implements Disposable {
     super();
     const { rank, scaleType, sumType } = problem;
     prepareFlags(stream);
-    const schedules = this.#schedules = schedulesFor(problem, variant);
+    const schedules = schedulesFor(problem, variant);
     if (schedules.some(({ steps }) => steps.some(({ kind }) => kind === "reduce"))) prepareSum(sumType, stream);
     this.problem = problem;
     this.stream = stream;
@@ -195,10 +214,7 @@ export class CopyEngineProduct extends GpuProduct implements Disposable {
     clearOnDevice(this.#memory.address, MEETING_BYTES, stream);
     this.patience = new Patience(stream, rank, options.patienceSeconds);
     this.#copies = new Stream(stream.device, { priority: -1, name: "copies" });
-    this.#links = schedules.map(linksOf);
-    this.#awaitBeginning = schedules.map(({ steps }, i) =>
-      (this.#links[i][steps.findIndex(({ stream }) => stream === 1)]?.waits ?? []).length === 0
-    );
+    this.#ways = schedules.map(wayOf);
     this.order = new RunOrder(stream);
     [this.#alpha, this.#beta, this.#zero, this.#one] = [1, 0, 0, 1].map((value) => scalar(scaleType, value));
   }
@@ -214,31 +230,14 @@ export class CopyEngineProduct extends GpuProduct implements Disposable {
     const isAdding = operands.c !== null;
     if (operands !== this.#recent?.operands) this.#recent = { operands, prepared: this.#prepare(operands) };
     const { prepared } = this.#recent;
-    const call = isMeeting ? MET_CALL : ++this.#calls;
+    const run = isMeeting ? MET_RUN : ++this.#runs;
     setScalar(this.#alpha, alpha);
     setScalar(this.#beta, isAdding ? beta : 0);
     this.order.begin(stream);
     if (isMeeting) this.meet(stream, true);
-    const schedule = this.#schedules[Number(isAdding)];
-    const links = this.#links[Number(isAdding)];
-    if (this.#awaitBeginning[Number(isAdding)]) {
-      this.#begun.record(stream);
-      this.#copies.wait(this.#begun);
-    }
-    const steps = prepared[call % PARITIES];
-    const { tracing } = this;
-    schedule.steps.forEach((step, i) => {
-      const on = step.stream === 0 ? stream : this.#copies;
-      const { waits, done } = links[i];
-      for (const event of waits) on.wait(event);
-      const span = tracing && spanOf(step);
-      if (span) tracing.span(on, span, () => steps[i](call, on));
-      else steps[i](call, on);
-      done?.record(on);
-    });
-    // What is copied has to stay as it is until then.
-    this.#ended.record(this.#copies);
-    stream.wait(this.#ended);
+    const way = this.#ways[Number(isAdding)];
+    if (isMeeting || this.tracing) this.#put(prepared, way, run, stream);
+    else this.#repeat(prepared, way, run, stream);
     this.order.end(stream);
   }
 
@@ -252,8 +251,9 @@ export class CopyEngineProduct extends GpuProduct implements Disposable {
     this.settle();
     this.#memory.free();
     this.patience[Symbol.dispose]();
+    this.#forget();
     for (const gemm of this.#gemms.values()) gemm[Symbol.dispose]();
-    for (const { done } of this.#links.flat()) done?.[Symbol.dispose]();
+    for (const { done } of this.#ways.flatMap(({ links }) => links)) done?.[Symbol.dispose]();
     for (const event of [this.#begun, this.#ended, this.order]) event[Symbol.dispose]();
     this.#copies[Symbol.dispose]();
   }
@@ -273,17 +273,89 @@ export class CopyEngineProduct extends GpuProduct implements Disposable {
     }, this.patience.notes);
   }
 
+  /** As {@linkcode #put}, by graphs once they are worth it. */
+  #repeat(prepared: Prepared, way: Way, run: number, stream: Stream): void {
+    const [ofAll, ofCopies] = this.#callsOf(prepared);
+    if (!way.areApart) {
+      ofAll.put(stream, run % NUMBERS, (on) => this.#put(prepared, way, run, on));
+      return;
+    }
+    // A graph without branches begins sooner.
+    this.#begin(way, stream);
+    ofCopies.put(this.#copies, run % NUMBERS, (on) => this.#putSteps(prepared, way, run, [null, on]));
+    ofAll.put(stream, run % NUMBERS, (on) => this.#putSteps(prepared, way, run, [on, null]));
+    this.#end(stream);
+  }
+
+  /** Put a run on a stream and on that of copies. */
+  #put(prepared: Prepared, way: Way, run: number, stream: Stream): void {
+    this.#begin(way, stream);
+    this.#putSteps(prepared, way, run, [stream, this.#copies]);
+    this.#end(stream);
+  }
+
+  #begin({ awaitsBeginning }: Way, stream: Stream): void {
+    if (!awaitsBeginning) return;
+    this.#begun.record(stream);
+    this.#copies.wait(this.#begun);
+  }
+
+  /** What is copied has to stay as it is until then. */
+  #end(stream: Stream): void {
+    this.#ended.record(this.#copies);
+    stream.wait(this.#ended);
+  }
+
+  /** Put the steps of a run on streams, but for those of a stream that is left out. */
+  #putSteps(
+    { steps }: Prepared,
+    { schedule, links }: Way,
+    run: number,
+    streams: readonly [products: Stream | null, copies: Stream | null],
+  ): void {
+    const number = numberOf(run);
+    const ready = steps[run % PARITIES];
+    const { tracing } = this;
+    schedule.steps.forEach((step, i) => {
+      const on = streams[step.stream];
+      if (on === null) return;
+      const { waits, done } = links[i];
+      for (const event of waits) on.wait(event);
+      const span = tracing && spanOf(step);
+      if (span) tracing.span(on, span, () => ready[i](number, on));
+      else ready[i](number, on);
+      done?.record(on);
+    });
+  }
+
+  /** What repeats the calls of a run with the factors that are set. */
+  #callsOf(prepared: Prepared): readonly RepeatedCalls[] {
+    const factors = [...this.#alpha.values, ...this.#beta.values];
+    if (!factors.every((factor, i) => Object.is(factor, prepared.factors[i]))) {
+      for (const calls of prepared.calls) calls.forget();
+      prepared.factors = factors;
+    }
+    return prepared.calls;
+  }
+
+  #forget(): void {
+    for (const calls of this.#prepared.values().flatMap(({ calls }) => calls)) calls[Symbol.dispose]();
+    this.#prepared.clear();
+  }
+
   #prepare(operands: CopyEngineOperands): Prepared {
     const matrices = [operands.a, operands.b, operands.c, operands.d];
     const key = matrices.map((matrix) => matrix && `${matrix.address}/${matrix.leadingDimension}`).join();
     let prepared = this.#prepared.get(key);
     if (prepared === undefined) {
-      const { steps } = this.#schedules[Number(operands.c !== null)];
-      prepared = Array.from(
+      const { schedule: { steps } } = this.#ways[Number(operands.c !== null)];
+      const byParity = Array.from(
         { length: PARITIES },
         (_, parity) => steps.map((step) => this.#ready(step, operands, parity)),
       );
-      if (this.#prepared.size >= MOST_PREPARED) this.#prepared.clear();
+      const calls = [0, 1].map(() => new RepeatedCalls(this.stream.device));
+      prepared = { steps: byParity, calls, factors: [] };
+      if (this.#prepared.size >= MOST_PREPARED) this.#forget();
       this.#prepared.set(key, prepared);
     }
     return prepared;
@@ -293,9 +365,9 @@ export class CopyEngineProduct extends GpuProduct implements Disposable {
     switch (step.kind) {
       case "signal": {
         const word = this.#flag(step.rank, step.flag, parity);
-        return (call, { handle }) => {
+        return (number, { handle }) => {
           const { cuStreamWriteValue32 } = openCudaDriver().symbols;
-          const code = cuStreamWriteValue32(handle, word, call, CuStreamWriteValueFlags.DEFAULT);
+          const code = cuStreamWriteValue32(handle, word, number, CuStreamWriteValueFlags.DEFAULT);
           checkCudaDriver(code, "cuStreamWriteValue32");
         };
       }
@@ -408,6 +480,18 @@ export class CopyEngineProduct extends GpuProduct implements Disposable {
   #flag(rank: number, flag: number, parity: number): bigint {
     return this.#peers[rank] + BigInt(MEETING_BYTES + (parity * this.#layout.flags + flag) * FLAG_BYTES);
   }
+}
+
+function wayOf(schedule: Schedule): Way {
+  const links = linksOf(schedule);
+  const first = links[schedule.steps.findIndex(({ stream }) => stream === 1)];
+  const awaitsBeginning = first === undefined || first.waits.length === 0;
+  return {
+    schedule,
+    links,
+    awaitsBeginning,
+    areApart: awaitsBeginning && links.every(({ waits }) => waits.length === 0),
+  };
 }
 
 /** Which events join the streams: one after each step that steps of the other stream wait for. */

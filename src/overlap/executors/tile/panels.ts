@@ -212,6 +212,11 @@ export class Panels implements Disposable {
     stream.wait(ended);
   }
 
+  /** Wait until all has been pushed. */
+  settle(): void {
+    for (const stream of this.#streams) stream.synchronize();
+  }
+
   /** Free the memory once all has been pushed. */
   [Symbol.dispose](): void {
     for (const stream of this.#streams) {

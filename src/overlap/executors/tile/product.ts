@@ -357,7 +357,7 @@ export class TileProduct extends GpuProduct implements Disposable {
     const isMeeting = this.isMeeting(stream);
     const call = isMeeting ? MET_CALL : ++this.#calls;
     this.order.begin(stream);
-    if (isMeeting) this.meet(stream, true);
+    if (isMeeting) this.#takeBack(stream);
     const launch = prepared.launches[isMeeting ? MET : call % 2];
     launch.setCall(call, alpha, beta);
     if (this.#copies) this.#push(this.problem.split === "rows" ? a : b, call, stream);
@@ -479,6 +479,14 @@ export class TileProduct extends GpuProduct implements Disposable {
       counters: this.#peers[rank] + BigInt(this.#layout.results),
       ended: (peer) => this.#wordOf(rank, peer, 1),
     });
+  }
+
+  /** Meet, and take flags and counters back, for which no copy waits any more. */
+  #takeBack(stream: Stream): void {
+    // A graph that is captured cannot wait for what is no part of it: the host does, once.
+    if (this.#calls > 0) this.#panels?.settle();
+    this.#calls = 0;
+    this.meet(stream, true);
   }
 
   /** Wait until all ranks are here, and have taken their flags back if that is said. */
