@@ -362,6 +362,22 @@ gpuTest("products of every kind again and again, on several streams, with other 
   for (const { object } of given) object.free();
 });
 
+gpuTest("where nothing can be captured in graphs, products are repeated without", (runtime) => {
+  if (!isMock(runtime)) return;
+  Deno.env.set("MOCK_NO_GRAPHS", "1");
+  try {
+    const { given, change } = everyProduct(runtime);
+    for (let repetition = 0; repetition < 24; repetition++) {
+      change(repetition % 3);
+      for (const { object } of given) object.execute();
+    }
+    for (const { c, sums } of given) assertMatrix(c, sums[2], "the last repetition");
+    for (const { object } of given) object.free();
+  } finally {
+    Deno.env.delete("MOCK_NO_GRAPHS");
+  }
+});
+
 gpuTest("runs that begin with a meeting, as in graphs, follow those that do not", (runtime) => {
   if (!isMock(runtime)) return;
   const { size } = runtime;

@@ -299,7 +299,8 @@ API int cudaMallocAsync(void** address, u64 bytes, void*) {
   if (used + bytes > 1ull << 34 || !allow()) return 2;
   return *address = allocate(bytes), 0;
 }
-// With MOCK_LOST the GPU's work has failed, as every call then says; with MOCK_CAPTURING a graph is said to be captured.
+// With MOCK_LOST the GPU's work has failed, as every call then says; with MOCK_CAPTURING a graph is said to be captured, and
+// with MOCK_NO_GRAPHS none can be.
 API int cudaFreeAsync(void* address, void*) { return settle(nullptr), getenv("MOCK_LOST") ? 700 : release(address); }
 API int cudaHostAlloc(void** address, u64 bytes, unsigned) { return *address = aligned_alloc(4096, bytes), 0; }
 API int cudaFreeHost(void* address) { return free(address), 0; }
@@ -339,7 +340,7 @@ API int cudaEventRecord(void* event, void* stream) {
 API int cudaEventQuery(void*) { return has_come() ? 0 : 600; }
 API int cudaEventSynchronize(void*) { return settle(nullptr), 0; }
 API int cudaStreamIsCapturing(void*, int* status) { return *status = captured || getenv("MOCK_CAPTURING") ? 1 : 0, 0; }
-API int cudaStreamBeginCapture(void*, int) { return captured = new Captured, 0; }
+API int cudaStreamBeginCapture(void*, int) { return getenv("MOCK_NO_GRAPHS") ? 900 : (captured = new Captured, 0); }
 API int cudaStreamEndCapture(void*, Captured** graph) { return *graph = captured, captured = nullptr, 0; }
 API int cudaGraphInstantiate(Captured** executable, Captured* graph, u64) { return *executable = new Captured(*graph), 0; }
 API int cudaGraphLaunch(Captured* executable, void* stream) {
