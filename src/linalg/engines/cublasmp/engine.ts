@@ -280,7 +280,11 @@ class TriedPlan implements EnginePlan {
       return this.#own?.prepare(operands, values, stream) ?? executeOwn;
     }
     const execute = this.#called.prepare(operands, values, stream);
-    return this.#isTried ? execute : () => this.#try(execute, executeOwn);
+    return () => {
+      if (!this.#isTried) return this.#try(execute, executeOwn);
+      // An execution before this one, which was got ready at the same time, may have found that it is not there.
+      return this.#called === null ? executeOwn() : execute();
+    };
   }
 
   predict(): AlgorithmTimes | null {
