@@ -55,6 +55,23 @@ Deno.test("what a graph repeats is right: the ranks meet, take their flags back,
   );
 });
 
+Deno.test("every run raises and awaits the same flags, with an addend or without: none is older than the run before last", () => {
+  const flagsOf = ({ steps }: Schedule) =>
+    steps.flatMap((step) =>
+      step.kind === "signal" || step.kind === "wait" ? [[step.kind, step.rank, step.flag].join()] : []
+    )
+      .sort();
+  fc.assert(
+    fc.property(cases, ({ partition, variant }) => {
+      const [without, having] = [false, true].map((hasAddend) =>
+        schedulesOf(partition, { ...variant, hasAddend }).map(flagsOf)
+      );
+      assertEquals(having, without);
+    }),
+    { numRuns: 300 },
+  );
+});
+
 Deno.test("planted: a graph that is repeated without a meeting, or whose copies do not wait for it", () => {
   const partition = partitionOf({ kind: "gather", extents: { m: 6, n: 6, k: 6 }, size: 3 });
   const plain = programs(schedulesOf(partition, { way: "push" }));
