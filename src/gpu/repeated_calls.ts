@@ -9,7 +9,7 @@ import type { Device } from "./device.ts";
 import { Graph } from "./graph.ts";
 import { Stream } from "./stream.ts";
 
-/** How often calls are made one by one first: a graph takes the host as long to make as some hundred of them. */
+/** How often calls are made one by one first: a graph that is hardly launched does not make up for its making. */
 const WORTH_CAPTURING = 16;
 
 /** Calls in some variants, which take turns. */

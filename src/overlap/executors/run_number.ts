@@ -9,7 +9,7 @@ export const NUMBERS = 4;
 
 /**
  * The number of a run. Flags are compared as words that come round, so that a flag of the run before, or of the one before
- * that, has not reached it. Room is left for the pieces of a run, which are counted from its number on.
+ * that, has not reached it.
  */
 export function numberOf(run: number): number {
   return run % NUMBERS * (2 ** 32 / NUMBERS);
