@@ -313,11 +313,13 @@ export class Presence {
   }
 }
 
-/** Wait until something is so, but not for longer; returns whether it is. */
+/**
+ * Wait until something is so, but not for longer; returns whether it is. Looks are counted, one a millisecond: while the
+ * whole machine stands still, nobody can come.
+ */
 function waitUntil(isSo: () => boolean, milliseconds: number): boolean {
   const never = new Int32Array(new SharedArrayBuffer(WORD_BYTES));
-  const until = performance.now() + milliseconds;
-  while (!isSo() && performance.now() < until) Atomics.wait(never, 0, 0, 1);
+  for (let looks = 0; !isSo() && looks < milliseconds; looks++) Atomics.wait(never, 0, 0, 1);
   return isSo();
 }
 
