@@ -129,14 +129,17 @@ export function endWithLauncher(
   libc: Deno.DynamicLibrary<typeof WATCH_ELSEWHERE>["symbols"],
 ): never {
   const [standardError, SIGKILL] = [2, 9];
-  /** For the launcher to read what was printed, and to be gone before it reads what shells print of the others. */
-  const pause = () => Atomics.wait(new Int32Array(new SharedArrayBuffer(4)), 0, 0, 100);
+  /** For the launcher to read what was printed, also on a busy machine. */
+  const readMilliseconds = 1000;
+  /** For it to be gone before it reads what shells print of the others. */
+  const goneMilliseconds = 100;
+  const pause = (milliseconds: number) => Atomics.wait(new Int32Array(new SharedArrayBuffer(4)), 0, 0, milliseconds);
   const bytes = new TextEncoder().encode(`${line}\n${words}`);
   libc.write(standardError, bytes, BigInt(bytes.length));
   removeMpichNames(libc, others);
-  pause();
+  pause(readMilliseconds);
   libc.kill(launcher, SIGKILL);
-  pause();
+  pause(goneMilliseconds);
   for (const process of others) libc.kill(process, SIGKILL);
   libc._exit(1);
   throw new Error("unreachable");

@@ -321,7 +321,7 @@ function waitToLeave(mpi: Mpi): void {
 }
 
 /** How long a launcher gets to read what this rank has printed: MPICH's stops reading when a rank aborts. */
-const LAST_WORDS_MILLISECONDS = 100;
+const LAST_WORDS_MILLISECONDS = 500;
 
 /** How long the launcher gets to end this process with the others. */
 const ABORT_MILLISECONDS = 1000;
