@@ -314,7 +314,8 @@ API int cublasMpMatmul(void*, Product* product, i64 m, i64 n, i64 k, const void*
   bool aAlongM = isLine(da, !ta), bAlongN = isLine(db, tb), dRows = isLine(dd, true), dColumns = isLine(dd, false);
   bool aAlongK = isLine(da, ta), bAlongK = isLine(db, !tb);
   std::string overlap = algo == 1 ? "SPLIT_P2P " : algo == 3 ? "ATOMIC_P2P " : "NO_OVERLAP ";
-  bool isWhole = dd->mb * (dRows ? size : 1) >= dd->m && dd->nb * size >= dd->n;
+  // As seen with cuBLASMp 0.10: where k lies in blocks, too, it takes the generic path.
+  bool isWhole = dd->mb * (dRows ? size : 1) >= dd->m && dd->nb * size >= dd->n && ak * (aAlongK ? size : 1) >= k;
   std::string path = size == 1 ? "local Matmul"
     : isReduced ? overlap + "Matmul + AllReduce"
     : isWhole && aAlongM && bAlongN && dRows ? overlap + "AllGather + Matmul"
