@@ -332,6 +332,7 @@ import "./runtime/current.ts";
 import "./runtime/device_choice.ts";
 import "./runtime/engines.ts";
 import "./runtime/initialize.ts";
+import "./runtime/joint_call.ts";
 import "./runtime/logger.ts";
 import "./runtime/long_waits.ts";
 import "./runtime/mod.ts";

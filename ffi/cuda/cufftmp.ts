@@ -13,6 +13,7 @@ import type { Library } from "../library.ts";
 import { noteWaiting } from "../waiting.ts";
 import { noteVersion, openCudaLibrary } from "./library.ts";
 import { openNvshmem } from "./nvshmem.ts";
+import { CUFFTMP_WAITS } from "./waiting_functions.ts";
 
 /** How cuFFTMp finds the other processes (`cufftMpCommType`, without `CUFFT_`). */
 export const CufftMpComm = {
@@ -79,14 +80,6 @@ export interface CufftMp extends Library<typeof CUFFTMP_SYMBOLS> {
 }
 
 /** Those in which a process waits for the others. */
-const WAITING_FUNCTIONS = [
-  "cufftMakePlan2d",
-  "cufftMakePlan3d",
-  "cufftDestroy",
-  "__cufftMpMakeReshape_11_4",
-  "cufftMpDestroyReshape",
-];
-
 let cufftMp: CufftMp | undefined;
 
 /**
@@ -105,6 +98,6 @@ export function openCufftMp(): CufftMp {
   const version = new Int32Array(1);
   library.symbols.cufftGetVersion(version);
   noteVersion(library.name, Math.floor(version[0] / 1000), Math.floor(version[0] % 1000 / 100), version[0] % 100);
-  noteWaiting(library.symbols, WAITING_FUNCTIONS);
+  noteWaiting(library.symbols, CUFFTMP_WAITS);
   return cufftMp = { ...library, version: version[0] };
 }

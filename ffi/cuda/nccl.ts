@@ -413,17 +413,18 @@ const HINTS: Readonly<Record<number, string>> = {
 export function ncclError(
   functionName: string,
   code: number,
-  hint: string | undefined = HINTS[code],
+  hint?: string,
   ranks: readonly number[] = [],
 ): NcclError {
   const { symbols } = openNccl();
   const detail = readCString(symbols.ncclGetLastError(0n)).trim();
+  const isFull = /out of memory/.test(detail);
   return new NcclError({
     functionName,
     code,
     symbol: enumName(NcclResult, code, "nccl"),
     text: readCString(symbols.ncclGetErrorString(code)) + (detail ? `; ${detail}` : ""),
-    hint,
+    hint: hint ?? (isFull ? "Free device memory, or use smaller arrays or more GPUs." : HINTS[code]),
   }, { ranks });
 }
 

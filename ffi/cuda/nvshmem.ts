@@ -13,6 +13,7 @@ import { enumName } from "../enums.ts";
 import { NativeError } from "../errors.ts";
 import { type Library, LibraryNotFoundError } from "../library.ts";
 import { openNccl } from "./nccl.ts";
+import { NVSHMEM_WAITS } from "./waiting_functions.ts";
 import { noteWaiting } from "../waiting.ts";
 import { createStruct, type StructLayout } from "../struct.ts";
 
@@ -267,13 +268,6 @@ export interface Nvshmem extends Library<typeof NVSHMEM_SYMBOLS> {
   version: readonly [major: number, minor: number, patch: number];
 }
 
-const WAITING_FUNCTIONS = [
-  "nvshmemx_hostlib_init_attr",
-  "nvshmemx_hostlib_finalize",
-  "nvshmem_malloc",
-  "nvshmem_free",
-];
-
 let nvshmem: Nvshmem | undefined;
 let reductions: Deno.DynamicLibrary<typeof NVSHMEM_REDUCTION_SYMBOLS>["symbols"] | undefined;
 
@@ -295,7 +289,7 @@ export function openNvshmem(options: MulticastOptions = {}): Nvshmem {
   const [major, minor, patch] = [new Int32Array(1), new Int32Array(1), new Int32Array(1)];
   library.symbols.nvshmemx_vendor_get_version_info(major, minor, patch);
   noteVersion(library.name, major[0], minor[0], patch[0]);
-  noteWaiting(library.symbols, WAITING_FUNCTIONS);
+  noteWaiting(library.symbols, NVSHMEM_WAITS);
   return nvshmem = { ...library, version: [major[0], minor[0], patch[0]] };
 }
 

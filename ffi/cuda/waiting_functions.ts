@@ -26,3 +26,20 @@ export const CUBLASMP_WAITS = [
   "cublasMpBufferRegister",
   "cublasMpBufferDeregister",
 ] as const;
+
+/** Those of NVSHMEM. */
+export const NVSHMEM_WAITS = [
+  "nvshmemx_hostlib_init_attr",
+  "nvshmemx_hostlib_finalize",
+  "nvshmem_malloc",
+  "nvshmem_free",
+] as const;
+
+/** Those of cuFFTMp. */
+export const CUFFTMP_WAITS = [
+  "cufftMakePlan2d",
+  "cufftMakePlan3d",
+  "cufftDestroy",
+  "__cufftMpMakeReshape_11_4",
+  "cufftMpDestroyReshape",
+] as const;

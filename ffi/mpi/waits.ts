@@ -5,7 +5,7 @@
  * @module
  */
 import { awaited, type AwaitedCall, endAwaiting, watchAwaiting } from "../awaiting.ts";
-import { CUBLASMP_WAITS, GPU_WAITS, NCCL_WAITS } from "../cuda/waiting_functions.ts";
+import { CUBLASMP_WAITS, CUFFTMP_WAITS, GPU_WAITS, NCCL_WAITS, NVSHMEM_WAITS } from "../cuda/waiting_functions.ts";
 import { CollectiveError } from "../errors.ts";
 import { lineOfScript, lineOfWait } from "../script_line.ts";
 import { operation as currentOperation, surroundStarting, surroundWaiting } from "../waiting.ts";
@@ -335,7 +335,8 @@ export function functionOf({ functionHash }: PresentRank): string {
 
 /** The names of functions that wait by what stands for them in the shared memory. */
 export function namesOfFunctions(): ReadonlyMap<number, string> {
-  const names = [...Object.keys(MPI_FUNCTIONS), ...GPU_WAITS, ...NCCL_WAITS, ...CUBLASMP_WAITS];
+  const ofGpus = [...GPU_WAITS, ...NCCL_WAITS, ...CUBLASMP_WAITS, ...CUFFTMP_WAITS, ...NVSHMEM_WAITS];
+  const names = [...Object.keys(MPI_FUNCTIONS), ...ofGpus];
   return new Map(names.map((name) => [hash(name), name]));
 }
 

@@ -15,6 +15,7 @@ import { Stream } from "../gpu/stream.ts";
 import type { Communicator } from "../mpi/communicator.ts";
 import { beforeMpiEnds } from "../mpi/init_finalize.ts";
 import { agree, type Agreeing } from "../runtime/agreement.ts";
+import { callJointly } from "../runtime/joint_call.ts";
 import { recordSpan } from "../runtime/recorder.ts";
 import type { Runtime } from "../runtime/runtime.ts";
 import { openNcclWindows } from "./nccl_window.ts";
@@ -230,7 +231,7 @@ function makeBlock(runtime: Runtime, subject: Agreeing, bytes: number): Symmetri
     let allocate!: () => SymmetricBlock;
     agree(subject, "redistribute", () => void (allocate = heap.prepare(bytes)));
     let block!: SymmetricBlock;
-    agree(subject, "redistribute", () => void (block = allocate()));
+    callJointly(subject, "redistribute", () => void (block = allocate()));
     return block;
   } catch (error) {
     if (error instanceof ConfigurationError) return null;

@@ -5,6 +5,7 @@
  */
 import { checkCuda, CudaMemPoolAttribute, openCudaRuntime } from "../../ffi/cuda/runtime.ts";
 import type { Device } from "../gpu/device.ts";
+import type { Stream } from "../gpu/stream.ts";
 
 /** The threshold that keeps everything. */
 const LARGEST = 2n ** 64n - 1n;
@@ -80,4 +81,14 @@ export class MemoryPool implements Disposable {
   [Symbol.dispose](): void {
     this.trim();
   }
+}
+
+/** The bytes that are free on a stream's GPU; if there are fewer than are needed, also what the pool has kept. Local. */
+export function freeBytesFor(bytes: number, stream: Stream): number {
+  const { device } = stream;
+  const { freeBytes } = device.memoryInfo();
+  if (freeBytes >= bytes) return freeBytes;
+  stream.synchronize();
+  new MemoryPool(device).trim();
+  return device.memoryInfo().freeBytes;
 }

@@ -12,11 +12,16 @@ import {
   openNvshmem,
 } from "../../ffi/cuda/nvshmem.ts";
 import { ConfigurationError, StateError } from "../errors.ts";
-import { type Agreeing, exchange } from "../runtime/agreement.ts";
+import { type Agreeing, agreeStrictly, exchange } from "../runtime/agreement.ts";
+import { callJointly } from "../runtime/joint_call.ts";
 import { setIfUnset } from "../environment.ts";
 import type { Runtime } from "../runtime/runtime.ts";
 import { clearOnDevice } from "./copy.ts";
+import { freeBytesFor } from "./memory_pool.ts";
 import { meetOnGpus, type SymmetricBlock, type SymmetricHeap } from "./symmetric_heap.ts";
+
+/** What NVSHMEM takes of a GPU when it starts: 2274 MiB on each of two, and some room. */
+const START_BYTES = 2.5 * 2 ** 30;
 
 /** Whether NVSHMEM was ended; it does not start twice in a process. */
 let hasEnded = false;
@@ -33,7 +38,8 @@ export function openNvshmemHeap(runtime: Runtime, subject: Agreeing): SymmetricH
   const ids = exchange(subject, operation, () => {
     if (hasEnded) throw new StateError("NVSHMEM was ended in this process and cannot start again.");
     const { symbols } = openNvshmem();
-    const isRunning = symbols.nvshmemx_init_status() >= NvshmemInitStatus.IS_INITIALIZED;
+    const isRunning = hasStarted();
+    if (!isRunning) checkMemory(runtime);
     const id = createNvshmemUniqueId();
     if (rank === 0 && !isRunning) checkNvshmem(symbols.nvshmemx_get_uniqueid(id), "nvshmemx_get_uniqueid");
     return { id: Array.from(id), isRunning };
@@ -60,13 +66,34 @@ export function openNvshmemHeap(runtime: Runtime, subject: Agreeing): SymmetricH
   };
 }
 
+function hasStarted(): boolean {
+  return openNvshmem().symbols.nvshmemx_init_status() >= NvshmemInitStatus.IS_INITIALIZED;
+}
+
+/** Without so much memory NVSHMEM waits for ever, ends the process, or says that it has started. */
+function checkMemory({ stream }: Runtime): void {
+  const freeBytes = freeBytesFor(START_BYTES, stream!);
+  if (freeBytes >= START_BYTES) return;
+  throw new ConfigurationError(
+    `allocateSymmetricMemory: NVSHMEM takes up to ${START_BYTES} bytes of a GPU when it starts, and ${
+      stream!.device
+    } ` +
+      `has ${freeBytes} left. Free arrays, or see which other process has its memory (nvidia-smi).`,
+  );
+}
+
 function start(id: Uint8Array<ArrayBuffer>, rank: number, size: number, subject: Agreeing): void {
   const { symbols } = openNvshmem();
   const attributes = createNvshmemInitAttr();
-  let code = symbols.nvshmemx_set_attr_uniqueid_args(rank, size, id, attributes);
-  exchange(subject, "nvshmemx_set_attr_uniqueid_args", () => checkNvshmem(code, "nvshmemx_set_attr_uniqueid_args"));
-  code = symbols.nvshmemx_hostlib_init_attr(NvshmemInitFlags.WITH_UNIQUEID, attributes);
-  exchange(subject, "nvshmemx_hostlib_init_attr", () => checkNvshmem(code, "nvshmemx_hostlib_init_attr"));
+  const [setting, starting] = ["nvshmemx_set_attr_uniqueid_args", "nvshmemx_hostlib_init_attr"] as const;
+  agreeStrictly(subject, setting, () => checkNvshmem(symbols[setting](rank, size, id, attributes), setting));
+  const flags = NvshmemInitFlags.WITH_UNIQUEID;
+  callJointly(subject, starting, () => {
+    checkNvshmem(symbols[starting](flags, attributes), starting);
+    if (!hasStarted()) {
+      throw new ConfigurationError("allocateSymmetricMemory: NVSHMEM has not started; its lines say why.");
+    }
+  });
 }
 
 /** Source: nvshmem_malloc, nvshmem_ptr, nvshmem_free. */

@@ -9,6 +9,7 @@
 import { mayViewAddresses, viewOfAddress } from "../../ffi/memory.ts";
 import { ConfigurationError, NativeError, ShapeError, StateError } from "../errors.ts";
 import { agree, type Agreeing, agreeStrictly, exchange, type Facts } from "../runtime/agreement.ts";
+import { callJointly } from "../runtime/joint_call.ts";
 import { describe } from "../options.ts";
 import { queueCollectiveFree } from "../mpi/collective_free.ts";
 import { beforeMpiEnds } from "../mpi/init_finalize.ts";
@@ -238,7 +239,7 @@ export function allocateSymmetric<T>(
     allocate = preparedIn(pool.heap, bytes);
   });
   let block!: SymmetricBlock;
-  agree(strictly(runtime), operation, () => {
+  callJointly(runtime, operation, () => {
     block = allocate();
   });
   const id = ++pool.made;

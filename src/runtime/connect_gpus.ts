@@ -9,7 +9,8 @@ import { createNcclId, NcclCommunicator } from "../gpu/nccl.ts";
 import type { Stream } from "../gpu/stream.ts";
 import { Communicator } from "../mpi/communicator.ts";
 import { beforeMpiEnds } from "../mpi/init_finalize.ts";
-import { type Agreeing, agreeStrictly, exchange } from "./agreement.ts";
+import { type Agreeing, exchange } from "./agreement.ts";
+import { callJointly } from "./joint_call.ts";
 
 /** Whose GPUs communicate: a runtime. */
 interface Members extends Agreeing {
@@ -40,7 +41,7 @@ function connect(members: Members): NcclCommunicator {
     return { id: rank === 0 ? Array.from(createNcclId()) : [], worldRank: Communicator.world().rank };
   });
   let made!: NcclCommunicator;
-  agreeStrictly(members, "ncclCommInitRank", () => {
+  callJointly(members, "ncclCommInitRank", () => {
     const worldRanks = found.map(({ worldRank }) => worldRank);
     made = new NcclCommunicator(Uint8Array.from(found[0].id), rank, worldRanks, stream!);
   });

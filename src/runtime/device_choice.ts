@@ -9,7 +9,7 @@ import { machineMemoryBytes } from "../../ffi/machine.ts";
 import { isWithoutMpi } from "../../ffi/mpi/mod.ts";
 import { taskCommand } from "../../ffi/task_command.ts";
 import { ConfigurationError } from "../errors.ts";
-import { agree } from "./agreement.ts";
+import { agree, makeOnAll } from "./agreement.ts";
 import type { Communicator } from "../mpi/communicator.ts";
 import { Device } from "../gpu/device.ts";
 import { mayShareGpus, roomOnGpus, SHARING_SWITCH } from "../gpu/sharing.ts";
@@ -57,7 +57,8 @@ export function chooseDevice(
   localRank: number,
 ): ChosenDevice {
   let wish!: Wish;
-  agree({ communicator, checks: "collective" }, "initialize", () => {
+  const subject = { communicator, checks: "collective" } as const;
+  agree(subject, "initialize", () => {
     wish = wishOf(wanted, localRank);
     if (wish.gpu !== null) joinSlowly();
   });
@@ -73,11 +74,12 @@ export function chooseDevice(
     communicator.allGatherObject({ uuid, ordinal, mayShare: mayShareGpus() }),
     communicator.rank,
   );
-  wish.gpu.makeCurrent();
-  return {
-    device: { kind: "gpu", ordinal, name, computeCapability, memoryBytes, uuid, isShared },
-    stream: new Stream(wish.gpu, { name: "main" }),
-  };
+  // A GPU whose memory others have is none.
+  const stream = makeOnAll(subject, "initialize", () => {
+    wish.gpu!.makeCurrent();
+    return new Stream(wish.gpu!, { name: "main" });
+  });
+  return { device: { kind: "gpu", ordinal, name, computeCapability, memoryBytes, uuid, isShared }, stream };
 }
 
 /** Ranks on CPUs exchange their data by MPI. */

@@ -63,9 +63,22 @@ const CASES: readonly Case[] = [
   },
   {
     name: "a GPU has no memory for what all ranks ask for",
-    args: [path("./fixtures/fills_gpu.ts")],
+    args: [path("./fixtures/fills_gpu.ts"), "array"],
     code: [1],
     words: [/CudaError: cudaMallocAsync of \d+ bytes .*cudaErrorMemoryAllocation|\(on rank 1 of 2\)/],
+  },
+  {
+    name: "a GPU has no memory for NCCL",
+    args: [path("./fixtures/fills_gpu.ts"), "nccl"],
+    code: [1],
+    // The other rank may come back from it with an error of its own, or wait in it.
+    words: [/ncclCommInitRank (at fills_gpu\.ts:\d+:\d+ failed on rank 1, and the other ranks|failed with )/],
+  },
+  {
+    name: "a GPU has no memory for NVSHMEM",
+    args: [path("./fixtures/fills_gpu.ts"), "nvshmem"],
+    code: [1],
+    words: [/ConfigurationError: allocateSymmetricMemory: NVSHMEM takes up to \d+ bytes of a GPU when it starts/],
   },
 ];
 

@@ -17,6 +17,7 @@ import { complexOf } from "../../../dtype/promotion.ts";
 import type { DeviceMemory } from "../../../memory/device_buffer.ts";
 import { allocateSymmetric, SymmetricBuffer } from "../../../memory/symmetric_memory.ts";
 import { agreeStrictly } from "../../../runtime/agreement.ts";
+import { callJointly } from "../../../runtime/joint_call.ts";
 import { recordSpan } from "../../../runtime/recorder.ts";
 import type { Runtime } from "../../../runtime/runtime.ts";
 import { inShape } from "../../places.ts";
@@ -175,10 +176,10 @@ export class CufftMpPlan implements FFTEnginePlan {
     });
     const type = TYPES[problem.precision as keyof typeof TYPES][problem.type];
     const [x, y, z] = extents;
-    const code = extents.length === 2
-      ? symbols.cufftMakePlan2d(plan[0], x, y, type, bytes)
-      : symbols.cufftMakePlan3d(plan[0], x, y, z, type, bytes);
-    agreeStrictly(runtime, "FFT.plan", () => checkCufft(code, `cufftMakePlan${extents.length}d`));
+    const [name, make] = extents.length === 2
+      ? ["cufftMakePlan2d", () => symbols.cufftMakePlan2d(plan[0], x, y, type, bytes)] as const
+      : ["cufftMakePlan3d", () => symbols.cufftMakePlan3d(plan[0], x, y, z, type, bytes)] as const;
+    callJointly(runtime, "FFT.plan", () => checkCufft(make(), name));
     return Number(bytes[0]);
   }
 

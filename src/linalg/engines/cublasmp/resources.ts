@@ -8,9 +8,10 @@ import { checkCublasMp, type CublasMp, CublasMpGridLayout, openCublasMp } from "
 import { NcclConstant } from "../../../../ffi/cuda/nccl.ts";
 import type { LocalArray } from "../../../array/local_array.ts";
 import { ConfigurationError } from "../../../errors.ts";
-import { MemoryPool } from "../../../memory/memory_pool.ts";
+import { freeBytesFor } from "../../../memory/memory_pool.ts";
 import { SymmetricBuffer } from "../../../memory/symmetric_memory.ts";
 import { agree, largestOnAll } from "../../../runtime/agreement.ts";
+import { callJointly } from "../../../runtime/joint_call.ts";
 import { beforeMpiEnds } from "../../../mpi/init_finalize.ts";
 import type { Runtime } from "../../../runtime/runtime.ts";
 import type { Event } from "../../../gpu/event.ts";
@@ -137,8 +138,10 @@ export class CublasMpResources {
       const out = new BigUint64Array(1);
       const order = layout === "column-major" ? CublasMpGridLayout.COL_MAJOR : CublasMpGridLayout.ROW_MAJOR;
       const comm = this.#nccl.handle;
-      const code = this.symbols.cublasMpGridCreate(BigInt(rows), BigInt(columns), order, comm, out);
-      checkCublasMp(code, "cublasMpGridCreate");
+      this.#callJointly(
+        "cublasMpGridCreate",
+        (name) => this.symbols[name](BigInt(rows), BigInt(columns), order, comm, out),
+      );
       this.#grids.set(key, grid = out[0]);
     }
     return grid;
@@ -176,7 +179,7 @@ export class CublasMpResources {
       buffer.beforeEnd(() => this.#unshare(address));
     }
     const size = BigInt(Math.ceil(byteLength / WINDOW_ALIGNMENT) * WINDOW_ALIGNMENT);
-    checkCublasMp(this.symbols.cublasMpBufferRegister(grid, address, size), "cublasMpBufferRegister");
+    this.#callJointly("cublasMpBufferRegister", (name) => this.symbols[name](grid, address, size));
     grids.add(grid);
   }
 
@@ -194,17 +197,12 @@ export class CublasMpResources {
     // cuBLASMp would wait for a rank that has no memory.
     agree(this.#runtime, "Matmul.plan", () => this.#checkFree(byteLength));
     const out = new BigUint64Array(1);
-    checkCublasMp(this.symbols.cublasMpMalloc(owner, out, BigInt(byteLength)), "cublasMpMalloc");
+    this.#callJointly("cublasMpMalloc", (name) => this.symbols[name](owner, out, BigInt(byteLength)));
     return { address: out[0], byteLength, owner, registered: new Set() };
   }
 
   #checkFree(bytes: number): void {
-    const { device } = this.#runtime.stream!;
-    if (device.memoryInfo().freeBytes >= bytes) return;
-    // The pool keeps what was freed.
-    this.#runtime.stream!.synchronize();
-    new MemoryPool(device).trim();
-    const { freeBytes } = device.memoryInfo();
+    const freeBytes = freeBytesFor(bytes, this.#runtime.stream!);
     if (freeBytes >= bytes) return;
     throw new ConfigurationError(
       `No memory for ${bytes} bytes of workspace on a GPU that has ${freeBytes} left. Free arrays, or distribute them ` +
@@ -214,8 +212,15 @@ export class CublasMpResources {
 
   #register({ address, byteLength, owner, registered }: RegisteredWorkspace, grid: bigint): void {
     if (grid === owner || registered.has(grid)) return;
-    checkCublasMp(this.symbols.cublasMpBufferRegister(grid, address, BigInt(byteLength)), "cublasMpBufferRegister");
+    this.#callJointly("cublasMpBufferRegister", (name) => this.symbols[name](grid, address, BigInt(byteLength)));
     registered.add(grid);
+  }
+
+  #callJointly<N extends "cublasMpGridCreate" | "cublasMpMalloc" | "cublasMpBufferRegister">(
+    name: N,
+    call: (name: N) => number,
+  ): void {
+    callJointly(this.#runtime, name, () => checkCublasMp(call(name), name));
   }
 
   #free(): void {
