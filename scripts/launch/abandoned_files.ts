@@ -19,8 +19,8 @@ const nameOfProcess = /^(?:distmath(?:_sm)?\.|__KMP_REGISTERED_LIB_)(\d+)[._]/;
  */
 const nameOfSession = /^(?:ompi|prted)\.(\d+)$/;
 
-/** Names of the memory that ranks share while they run: of Open MPI 5 and 4, of MPICH, and of UCX, which MPICH uses. */
-const nameOfMpi = /^(sm|vader)_segment\.|^mpich_(shm|vci)_|^mpich_shar_tmp|^ucx_shm_posix_/;
+/** Names of the memory that ranks share while they run: of Open MPI 5 and 4, of MPICH, of UCX, which it uses, and Intel's. */
+const nameOfMpi = /^(sm|vader)_segment\.|^mpich_(shm|vci)_|^mpich_shar_tmp|^ucx_shm_posix_|^Intel_MPI_\w+$/;
 
 /** Names of what MPICH 5's launcher has for ranks that start, and has open meanwhile. */
 const nameOfTopology = /^hydra_hwloc_xmlfile_\w+$/;

@@ -6,7 +6,7 @@ import { type JobResult, slowdown } from "../mpi_installations.ts";
 const LONGEST_END_SECONDS = 10;
 
 /** What MPI cannot be had not to leave of ranks that are killed while they start it. */
-export const MEMORY_AT_START = /^\/dev\/shm\/(distmath_sm\.|mpich_shm_)/;
+export const MEMORY_AT_START = /^\/dev\/shm\/(distmath_sm\.|mpich_shm_|Intel_MPI_)/;
 
 /** The fault, and what else is known of the end. */
 export interface ExpectedEnd {

@@ -19,7 +19,7 @@ function testUnderEach(name: string, body: (mpi: MpiInstallation) => Promise<voi
 }
 
 /** Memory that ranks share by MPI. */
-const SHARES = /^shares .*\/(sm_segment\.|vader_segment\.|mpich_shm_|ucx_shm_)/m;
+const SHARES = /^shares .*\/(sm_segment\.|vader_segment\.|mpich_shm_|ucx_shm_|Intel_MPI_)/m;
 
 const ENDS: [way: string, code: number, words: RegExp][] = [
   [

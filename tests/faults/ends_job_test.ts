@@ -127,7 +127,7 @@ testUnderEveryMpi(
   "a rank that is killed while a file is written ends the job, and nothing of the file is left",
   async (mpi) => {
     using folder = temporaryFolder();
-    const why = /[Ss]ignal 9/;
+    const why = /\bsignal:? 9\b/i;
     const files = { folder: folder.path, names: [] };
     assertCleanEnd(await run(mpi, "killed", `${folder.path}/a.npy`), { rank: 1, why, files });
   },

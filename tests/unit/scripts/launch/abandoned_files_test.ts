@@ -31,6 +31,7 @@ Deno.test("removeAbandonedFiles() removes memory of processes that are no more, 
     mpich_shar_tmpA1: gone,
     ucx_shm_posix_1: gone,
     "sm_segment.1": gone,
+    Intel_MPI_A1b2C3: gone,
     [`distmath.${me}.1`]: used,
     [`distmath_sm.${me}.1`]: used,
     [`__KMP_REGISTERED_LIB_${me}_0`]: used,
@@ -38,6 +39,7 @@ Deno.test("removeAbandonedFiles() removes memory of processes that are no more, 
     "not_of_mpi.1": used,
     mpich_shar_tmpB1: fresh,
     "vader_segment.1": fresh,
+    Intel_MPI_D4e5F6: fresh,
     hydra_hwloc_xmlfile_A1: gone,
     hydra_hwloc_xmlfile_B1: fresh,
   });
@@ -45,7 +47,7 @@ Deno.test("removeAbandonedFiles() removes memory of processes that are no more, 
   removeAbandonedFiles({ shared: folder.path, temporary: folder.path });
   assertEquals(folder.left(), [
     ...[`distmath.${me}.1`, `distmath_sm.${me}.1`, `__KMP_REGISTERED_LIB_${me}_0`, "mpich_shm_1", "not_of_mpi.1"],
-    ...["mpich_shar_tmpB1", "vader_segment.1", "hydra_hwloc_xmlfile_B1"],
+    ...["mpich_shar_tmpB1", "vader_segment.1", "Intel_MPI_D4e5F6", "hydra_hwloc_xmlfile_B1"],
   ]);
 });
 
