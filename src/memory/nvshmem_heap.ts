@@ -75,10 +75,9 @@ function checkMemory({ stream }: Runtime): void {
   const freeBytes = freeBytesFor(START_BYTES, stream!);
   if (freeBytes >= START_BYTES) return;
   throw new ConfigurationError(
-    `allocateSymmetricMemory: NVSHMEM takes up to ${START_BYTES} bytes of a GPU when it starts, and ${
-      stream!.device
-    } ` +
-      `has ${freeBytes} left. Free arrays, or see which other process has its memory (nvidia-smi).`,
+    `allocateSymmetricMemory: NVSHMEM takes up to ${START_BYTES} bytes of a GPU when it starts, but on ` +
+      `${stream!.device} only ${freeBytes} are free. Free arrays, or see which other process has its memory ` +
+      `(nvidia-smi); symmetric memory by backend "nccl", and products by engine "cublasmp", do without NVSHMEM.`,
   );
 }
 

@@ -60,7 +60,7 @@ mockTest("a GPU without the memory that NVSHMEM starts with is told on all ranks
   assertEquals(code, 0, output);
   const told = [0, 1].map((rank) => RegExp(`rank ${rank} goes on: (ConfigurationError: .*)`).exec(output)?.[1]);
   assertEquals(told[0], told[1], output);
-  assertMatch(told[0] ?? "", /NVSHMEM takes up to \d+ bytes .* has 0 left.* \(on rank 1 of 2\)/);
+  assertMatch(told[0] ?? "", /NVSHMEM takes up to \d+ bytes .* only 0 are free.* \(on rank 1 of 2\)/);
 });
 
 mockTest("without MPI, too, a start of NCCL that fails on one rank alone ends the job", async (environment) => {
