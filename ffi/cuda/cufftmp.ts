@@ -79,7 +79,6 @@ export interface CufftMp extends Library<typeof CUFFTMP_SYMBOLS> {
   version: number;
 }
 
-/** Those in which a process waits for the others. */
 let cufftMp: CufftMp | undefined;
 
 /**
