@@ -23,6 +23,9 @@ import { meetOnGpus, type SymmetricBlock, type SymmetricHeap } from "./symmetric
 /** What NVSHMEM takes of a GPU when it starts: 2274 MiB on each of two, and some room. */
 const START_BYTES = 2.5 * 2 ** 30;
 
+/** What there is else. */
+const WITHOUT = `symmetric memory by backend "nccl", and products by engine "cublasmp", do without NVSHMEM`;
+
 /** Whether NVSHMEM was ended; it does not start twice in a process. */
 let hasEnded = false;
 
@@ -77,7 +80,7 @@ function checkMemory({ stream }: Runtime): void {
   throw new ConfigurationError(
     `allocateSymmetricMemory: NVSHMEM takes up to ${START_BYTES} bytes of a GPU when it starts, but on ` +
       `${stream!.device} only ${freeBytes} are free. Free arrays, or see which other process has its memory ` +
-      `(nvidia-smi); symmetric memory by backend "nccl", and products by engine "cublasmp", do without NVSHMEM.`,
+      `(nvidia-smi); ${WITHOUT}.`,
   );
 }
 
@@ -90,7 +93,9 @@ function start(id: Uint8Array<ArrayBuffer>, rank: number, size: number, subject:
   callJointly(subject, starting, () => {
     checkNvshmem(symbols[starting](flags, attributes), starting);
     if (!hasStarted()) {
-      throw new ConfigurationError("allocateSymmetricMemory: NVSHMEM has not started; its lines say why.");
+      throw new ConfigurationError(
+        `allocateSymmetricMemory: NVSHMEM has not started on this rank. See what it has printed; ${WITHOUT}.`,
+      );
     }
   });
 }

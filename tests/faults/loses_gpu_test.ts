@@ -1,4 +1,4 @@
-/** A GPU of the mock has no memory, and NCCL loses its connection. */
+/** A GPU of the mock has no memory, NCCL loses its connection, and a start that waits for all ranks fails on one alone. */
 import { assertEquals, assertMatch, assertStringIncludes } from "@std/assert";
 import { fileURLToPath } from "node:url";
 import { launchers, type MpiInstallation, runAlone } from "../mpi_installations.ts";
