@@ -119,7 +119,7 @@ export async function runTestFile(
   ranks: number,
   { filter, env, denoFlags = [], testSeconds = TEST_SECONDS, cwd = userPath("."), ...place }: TestSettings = {},
 ): Promise<FileResult> {
-  const readers = Array.from({ length: ranks }, () => new TapReader());
+  const readers = Array.from({ length: ranks }, () => new TapReader(() => performance.now()));
   const output: string[] = [];
   using limit = place.timeoutSeconds === undefined ? new StepLimit(testSeconds) : null;
   const read = (line: string, stream: "stdout" | "stderr", reader: TapReader) => {

@@ -87,15 +87,15 @@ const arithmeticTests = new RegExp(
 /** What the tests import is what it was: the packages' hashes are in the repository. */
 const locked = ["--lock=tests/deno.lock", "--frozen"];
 
-/** What scripts import, with all that its documentation refers to. */
-const entryPoints = ["mod.ts", "internals.ts", "src/testing/mod.ts"];
+/** What the package exports, with all that its documentation refers to. */
+const entryPoints = ["mod.ts", "scripts/main.ts", "ffi/mod.ts", "internals.ts", "src/testing/mod.ts"];
 
 /** The checks of the repository, each one a test. */
 const checks: readonly (readonly [name: string, args: readonly string[]])[] = [
   ["formatting", ["fmt", "--check", "--quiet"]],
   ["lint, with the layering rule", ["lint", "--quiet"]],
   ["types", ["check", "--quiet", ...locked]],
-  ["types of the examples in the documentation", ["check", "--quiet", "--doc", "ffi/mod.ts", ...entryPoints]],
+  ["types of the examples in the documentation", ["check", "--quiet", "--doc", ...entryPoints]],
   ["documentation of the public API", ["doc", "--lint", ...entryPoints]],
   ["no slow types", ["publish", "--dry-run", "--allow-dirty", "--quiet"]],
 ];
@@ -350,6 +350,14 @@ function list(heading: string, results: readonly FileResult[], isNamed: (test: M
   if (lines.length > 0) console.log(`\n${heading}:\n${lines.join("\n")}`);
 }
 
+/** Print why tests were skipped: what a machine lacks is among it. */
+function listReasons(skipped: readonly MergedTest[]): void {
+  const lines = [...Map.groupBy(skipped, ({ details }) => details)].map(([reason, { length }]) =>
+    `  ${length} ${length === 1 ? "test" : "tests"}: ${reason}`
+  );
+  if (lines.length > 0) console.log(`\n${style("yellow", "skipped")}:\n${lines.sort().join("\n")}`);
+}
+
 /** A stack's jobs with cluster tests; those with few ranks first, as they fit beside each other. */
 function clusterJobs(stack: Stack, stacks: readonly Stack[], filter: string): Job[] {
   const files = testFiles("tests/cluster").filter((file) =>
@@ -418,7 +426,9 @@ export async function test(args: string[]): Promise<number> {
   list(style("red", "failed"), results, hasGoneWrong);
   const isLate = ({ outcome, details }: MergedTest) => outcome === "passed" && details !== "";
   list(style("yellow", "failed at first, and passed when run again"), results, isLate);
-  const counts = count(results.flatMap(({ tests }) => tests));
+  const tests = results.flatMap(({ tests }) => tests);
+  listReasons(tests.filter(({ outcome }) => outcome === "skipped"));
+  const counts = count(tests);
   console.log(`\n${summary(counts)}`);
   return isSuccess(counts) ? 0 : 1;
 }

@@ -54,8 +54,10 @@ const grammars: Record<"sbatch" | "pbs", { mark: string; directives: Grammar }> 
     directives: {
       "-N": name,
       "-j": /^oe$/,
+      "-V": /^$/,
       "-l select":
         /^\d+(:(ncpus|mpiprocs|ngpus)=\d+|:host=[\w.-]+)*(\+\d+(:(ncpus|mpiprocs|ngpus)=\d+|:host=[\w.-]+)*)*$/,
+      "-l place": /^scatter$/,
       "-l walltime": /^\d+:[0-5]\d:[0-5]\d$/,
     },
   },
@@ -81,38 +83,43 @@ function sbatchDirectives({ name, ranks, hosts, timeoutSeconds, gpus }: BatchJob
       ["--ntasks-per-node", String(slots)] as [string, string],
       ["--nodelist", hosts.map(nameOf).join(",")] as [string, string],
     ],
+    // A rank has a GPU of its own.
+    ...slots === null && gpus > 0 ? [["--ntasks-per-node", String(Math.min(gpus, ranks))] as [string, string]] : [],
     ...gpus > 0 ? [["--gpus-per-node", String(gpus)] as [string, string]] : [],
     ...timeoutSeconds === null ? [] : [["--time", clock(timeoutSeconds)] as [string, string]],
   ];
 }
 
 function pbsDirectives({ name, ranks, hosts, timeoutSeconds, gpus }: BatchJob): [string, string][] {
-  const ofGpus = gpus > 0 ? `:ngpus=${gpus}` : "";
-  const chunk = (host: string) => {
-    const slots = slotsOf(host);
-    return `1:ncpus=${slots}:mpiprocs=${slots}${ofGpus}:host=${nameOf(host)}`;
-  };
-  // With GPUs, ranks belong on one host unless hosts are named.
-  const anywhere = gpus > 0 ? `1:ncpus=${ranks}:mpiprocs=${ranks}${ofGpus}` : `${ranks}:ncpus=1:mpiprocs=1`;
+  const chunk = (count: number, slots: number) =>
+    `${count}:ncpus=${slots}:mpiprocs=${slots}${gpus > 0 ? `:ngpus=${gpus}` : ""}`;
+  // A rank has a GPU of its own.
+  const slots = gpus > 0 ? Math.min(gpus, ranks) : 1;
+  const [full, rest] = [Math.floor(ranks / slots), ranks % slots];
+  const chunks = hosts.length > 0
+    ? hosts.map((host) => `${chunk(1, slotsOf(host))}:host=${nameOf(host)}`)
+    : [chunk(full, slots), ...rest > 0 ? [chunk(1, rest)] : []];
+  const isSpread = hosts.length === 0 && gpus > 0 && full + rest > 1;
   return [
     ["-N", name],
     ["-j", "oe"],
-    ["-l select", hosts.length > 0 ? hosts.map(chunk).join("+") : anywhere],
+    // As Slurm does by itself.
+    ["-V", ""],
+    ["-l select", chunks.join("+")],
+    ...isSpread ? [["-l place", "scatter"] as [string, string]] : [],
     ...timeoutSeconds === null ? [] : [["-l walltime", clock(timeoutSeconds)] as [string, string]],
   ];
 }
 
-/** A directive as it is written, such as `--ntasks=4` or `-N name`. */
-function directiveText(option: string, value: string): string {
-  return option.length === 2 ? `${option} ${value}` : `${option}=${value}`;
-}
+/** An option as it is written before its value, such as `--ntasks=4` or `-N name`. */
+const beforeValue = (option: string) => option.length === 2 ? `${option} ` : `${option}=`;
 
 function shellFile(system: "sbatch" | "pbs", job: BatchJob): string {
   const { mark } = grammars[system];
   const directives = system === "sbatch" ? sbatchDirectives(job) : pbsDirectives(job);
   const text = [
     "#!/bin/sh",
-    ...directives.map(([option, value]) => `${mark} ${directiveText(option, value)}`),
+    ...directives.map(([option, value]) => `${mark} ${beforeValue(option)}${value}`.trimEnd()),
     `cd ${quote(job.folder)} || exit`,
     `exec ${job.command.map(quote).join(" ")}`,
     "",
@@ -139,8 +146,8 @@ export function parseShellFile(system: "sbatch" | "pbs", text: string): Map<stri
     hasCommand ||= line.trim() !== "" && !line.startsWith("#");
     if (!line.startsWith(mark)) continue;
     const given = line.slice(mark.length).trim();
-    const option = Object.keys(directives).find((option) => given.startsWith(directiveText(option, "")));
-    const value = option === undefined ? "" : given.slice(directiveText(option, "").length);
+    const option = Object.keys(directives).find((option) => `${given} `.startsWith(beforeValue(option)));
+    const value = option === undefined ? "" : given.slice(beforeValue(option).length);
     if (option === undefined || !directives[option].test(value)) throw new CommandError(`wrong directive: ${line}`);
     if (found.has(option)) throw new CommandError(`a directive for the second time: ${line}`);
     if (hasCommand) throw new CommandError(`a directive after the first command is not read: ${line}`);

@@ -204,7 +204,8 @@ export function describeLauncher({ kind, version, path, isIntel }: Launcher): st
 }
 
 /** Variables that ranks on other hosts need, when they are set here. Hydra passes all of them on by itself. */
-const forwarded = /^(DISTMATH_|DENO_|OMP_|MKL_|OPENBLAS_|NO_COLOR$|FORCE_COLOR$|LD_LIBRARY_PATH$)/;
+const forwarded =
+  /^(DISTMATH_|DENO_|OMP_|MKL_|OPENBLAS_|NCCL_|NVSHMEM_|UCX_|(NO_COLOR|FORCE_COLOR|LD_LIBRARY_PATH|XDG_CACHE_HOME)$)/;
 
 /**
  * The command line that starts `launch` under a launcher. A pure function of its arguments.

@@ -17,6 +17,8 @@ export interface MergedTest {
   failedRanks: number[];
   /** The error and the output of the first of them; or why it was skipped or not run. */
   details: string;
+  /** How long it took on the rank that it took longest on, if that is known. */
+  seconds?: number;
   /** What was told of it when it failed, where it was run again. */
   failedBefore?: string;
 }
@@ -242,10 +244,12 @@ function findFailure(test: Reported, job: Job): Pick<MergedTest, "failedRanks" |
 
 function mergeTest(test: Reported, job: Job): MergedTest {
   const { name, ranks } = test;
-  const merged = (outcome: MergedOutcome, details: string) => ({ name, outcome, failedRanks: [], details });
+  const longest = Math.max(-1, ...ranks.map(({ start }) => start?.seconds ?? -1));
+  const time = longest < 0 ? {} : { seconds: longest };
+  const merged = (outcome: MergedOutcome, details: string) => ({ name, outcome, failedRanks: [], details, ...time });
 
   const failure = findFailure(test, job);
-  if (failure) return { name, outcome: "failed", ...failure };
+  if (failure) return { name, outcome: "failed", ...failure, ...time };
   const isUntouched = ranks.every(({ start, result }) => start === undefined && result === undefined);
   if (isUntouched && !matches(name, job.filter)) return merged("filtered out", `--filter ${job.filter}`);
   const isSkipped = ({ registration, result }: OnRank) =>

@@ -42,7 +42,8 @@ export function junit(files: readonly FileResult[]): string {
   const suites = files.map(({ file, ranks, tests, seconds, attempts = 1 }) => {
     const name = jobName({ file, ranks });
     const cases = tests.map((test) => {
-      const open = `    <testcase name="${xml(test.name)}" classname="${xml(name)}"`;
+      const time = test.seconds === undefined ? "" : ` time="${test.seconds.toFixed(3)}"`;
+      const open = `    <testcase name="${xml(test.name)}" classname="${xml(name)}"${time}`;
       if (test.outcome === "passed") {
         const { failedBefore } = test;
         if (failedBefore === undefined) return `${open}/>`;

@@ -23,6 +23,10 @@ export interface Start {
   name: string;
   /** What was printed since then. */
   output: string[];
+  /** When that was, in milliseconds; left out without a clock. */
+  at?: number;
+  /** How long its body took; left out while it runs. */
+  seconds?: number;
   /** The error of this rank itself, with its stack, while the others may not know of it yet. */
   failure?: string;
   /** Whether it went well on this rank, which has to wait for the others yet. */
@@ -88,6 +92,12 @@ export class TapReader {
   #isFatal = false;
   #output: string[] = [];
   #details: string[] = [];
+  readonly #clock: (() => number) | null;
+
+  /** @param clock Milliseconds, by which tests are timed as they begin and end. */
+  constructor(clock: (() => number) | null = null) {
+    this.#clock = clock;
+  }
 
   /** Whether an error that nobody caught has ended the process: nothing begins after that. */
   get isDead(): boolean {
@@ -152,7 +162,7 @@ export class TapReader {
 
   #start(name: string): void {
     this.#step();
-    this.started.push({ name, output: [] });
+    this.started.push({ name, output: [], ...this.#clock && { at: this.#clock() } });
   }
 
   /** Of files that run side by side, the test that began last may be of another one. */
@@ -162,7 +172,9 @@ export class TapReader {
 
   #end(name: string, error: string | null): void {
     this.#step();
+    const at = this.started.findLast((start) => start.name === name)?.at;
     this.#note(name, {
+      ...this.#clock && at !== undefined && { seconds: (this.#clock() - at) / 1000 },
       end: error === null ? { outcome: "passed", message: "" } : { outcome: "failed", message: error },
     });
   }

@@ -1,5 +1,5 @@
 /** A job ends as a whole, soon, and with the right exit code, whatever happens on one of its ranks. */
-import { assertEquals, assertNotEquals, assertStringIncludes } from "@std/assert";
+import { assertEquals, assertMatch, assertNotEquals, assertStringIncludes } from "@std/assert";
 import { fileURLToPath } from "node:url";
 import {
   type JobResult,
@@ -130,6 +130,19 @@ testUnderEveryMpi(
     const why = /\bsignal:? 9\b/i;
     const files = { folder: folder.path, names: [] };
     assertCleanEnd(await run(mpi, "killed", `${folder.path}/a.npy`), { rank: 1, why, files });
+  },
+);
+
+testUnderEveryMpi(
+  "what a rank that is killed leaves of a file that several hosts write goes with the next one",
+  async (mpi) => {
+    using folder = temporaryFolder();
+    const [file, names] = [`${folder.path}/a.npy`, () => Array.from(Deno.readDirSync(folder.path), ({ name }) => name)];
+    assertCleanEnd(await run(mpi, "killed", file, "apart"), { rank: 1, why: /\bsignal:? 9\b/i });
+    assertMatch(names().join(), /^a\.npy\.[0-9a-f]{8}\.part$/);
+    const { code, output } = await run(mpi, "killed", file, "apart", "alive");
+    assertEquals(code, 0, output);
+    assertEquals(names(), ["a.npy"]);
   },
 );
 

@@ -1,13 +1,14 @@
 /** Jobs that were started without MPI: they join or say why not, exchange, and end as a whole. */
-import { assertEquals, assertMatch, assertStringIncludes } from "@std/assert";
+import { assert, assertEquals, assertMatch, assertStringIncludes } from "@std/assert";
 import { fileURLToPath } from "node:url";
+import { finish, start } from "../system/command.ts";
 import { freePort, runJobByHand, runRank, runRanks, variablesOf } from "../system/ranks_by_hand.ts";
 import { assertCleanEnd } from "./clean_end.ts";
 
 const script = fileURLToPath(new URL("./fixtures/without_mpi.ts", import.meta.url));
 const run = ["run", "-A", "--no-check"];
 
-const ofRank = (way: string) => [...run, script, way];
+const ofRank = (...args: string[]) => [...run, script, ...args];
 
 Deno.test("ranks without MPI exchange what agreements and arrays take, and say what needs MPI", async () => {
   const { ranks, result } = await runJobByHand(3, ofRank("exchanges"));
@@ -74,6 +75,33 @@ Deno.test("a rank of a job without MPI that leaves while others wait for it ends
     /rank 0 has waited for more than 1 s in MPI_Barrier at without_mpi\.ts:\d+:\d+ for rank 1, which has ended/;
   assertCleanEnd(result, { rank: 1, why, code: 1, extraSeconds: 1 });
   assertEquals(ranks[1].code, 1, result.output);
+});
+
+const LATE = /rank [02] has waited for more than 1 s \(timeoutSeconds\) in MPI_Barrier at without_mpi\.ts:\d+:\d+;/;
+const WHERE = /^ {2}rank 1 has not arrived: it is in no call that waits/m;
+
+Deno.test("a time limit ends a job without MPI whose ranks wait for one that does not come", async () => {
+  const { ranks, result } = await runJobByHand(3, ofRank("late", "1"), { FAULTY: "1" });
+  assertCleanEnd(result, { rank: 1, why: LATE, extraSeconds: 1 });
+  assertMatch(result.output, WHERE);
+  // Both that wait may find it first.
+  assert([ranks[0], ranks[2]].some(({ code }) => code === 124), result.output);
+  for (const { code } of ranks) assert([1, 124].includes(code), result.output);
+});
+
+Deno.test("a time limit ends the ranks without MPI that wait for one that is stopped", async () => {
+  const port = freePort();
+  const [first, stopped, last] = [0, 1, 2].map((rank) =>
+    start(Deno.execPath(), ofRank("stopped", "1"), { env: { ...variablesOf(rank, 3, port), FAULTY: "1" } })
+  );
+  const ended = await Promise.all([finish(first, 30), finish(last, 30)]);
+  const output = ended.map(({ stdout, stderr }) => stdout + stderr).join("");
+  // As torchrun does: on a rank that is stopped only who has started it can have a hold.
+  stopped.kill("SIGKILL");
+  await finish(stopped);
+  assertMatch(output, LATE);
+  assertMatch(output, WHERE);
+  assert(ended.some(({ code }) => code === 124) && ended.every(({ code }) => [1, 124].includes(code)), output);
 });
 
 Deno.test("ranks without MPI join beside strangers, and refuse those of other jobs", async () => {

@@ -87,7 +87,7 @@ for (const mpi of launchers) {
     assertEquals(stdout.trim().split("\n").at(-1), "2 passed, 2 failed, 1 skipped");
     const xml = Deno.readTextFileSync(report);
     assertStringIncludes(xml, '<testsuites tests="5" failures="2" errors="0" skipped="1">');
-    assertStringIncludes(xml, '<testcase name="waits for rank 1" classname="hangs.ts on 2 ranks"/>');
+    assertMatch(xml, /<testcase name="waits for rank 1" classname="hangs\.ts on 2 ranks" time="\d+\.\d{3}"\/>/);
   });
 
   Deno.test(`cluster-test names a test in which a rank dies, and runs what comes after it [${mpi.name}]`, async () => {

@@ -132,6 +132,15 @@ Deno.test("README's measured results are those of the records that it names", ()
     const ahead = Number(/ahead on (\d+)/.exec(said)?.[1] ?? speeds.length);
     assertEquals([speeds.length, speeds.filter((speed) => speed > 1).length], [29, ahead]);
   }
+  const [, messages] = measured.find(([, , cell]) => cell === "`messages_2_cores.json`")!;
+  const { runs } = JSON.parse(read("bench/results/messages_2_cores.json")) as {
+    runs: { network: string; "packed / types, geometric means": Record<string, { planned: number[] }> }[];
+  };
+  for (const [i, group] of ["large", "large, pieces of 8 to 32 bytes"].entries()) {
+    const speeds = runs.filter(({ network }) => network.startsWith("TCP"))
+      .flatMap((run) => run["packed / types, geometric means"][group].planned).map((time) => 1 / time);
+    near([Math.min(...speeds), Math.max(...speeds)], shown(messages)[i], 2);
+  }
   near(
     ratios("2026-11-22-amd-epyc-2-cores.json", "speed / C", "pgemm", { title: "float64" }),
     shown(measured[0][1])[0],

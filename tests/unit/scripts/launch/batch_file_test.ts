@@ -34,15 +34,37 @@ Deno.test("batchFile() writes directives that are read as they are meant, and a 
   assertEquals(Object.fromEntries(parseShellFile("pbs", batchFile("pbs", more))), {
     "-N": "slab",
     "-j": "oe",
+    "-V": "",
     "-l select": "1:ncpus=2:mpiprocs=2:ngpus=2:host=a+1:ncpus=2:mpiprocs=2:ngpus=2:host=b",
     "-l walltime": "1:01:41",
   });
-  assertEquals(parseShellFile("pbs", batchFile("pbs", job)).get("-l select"), "4:ncpus=1:mpiprocs=1");
+  const pbs = parseShellFile("pbs", batchFile("pbs", job));
+  assertEquals([pbs.get("-l select"), pbs.get("-l place")], ["4:ncpus=1:mpiprocs=1", undefined]);
   for (const system of ["sbatch", "pbs"] as const) {
     const text = batchFile(system, job);
     assertEquals(await runShell(text, "-n"), { code: 0, output: "" });
     const echoing = text.replace("cd '/home/a user'", "true").replace("exec deno", "printf '%s;'");
     assertEquals((await runShell(echoing)).output, "run;main.ts;run;-n;4;slab.ts;it's;");
+  }
+});
+
+Deno.test("batchFile() asks for a GPU for each rank, on as many hosts as that takes", () => {
+  const directives = (system: "sbatch" | "pbs", ranks: number, gpus: number) =>
+    Object.fromEntries(parseShellFile(system, batchFile(system, { ...job, ranks, gpus })));
+  for (
+    const [ranks, gpus, select, place] of [
+      [4, 2, "2:ncpus=2:mpiprocs=2:ngpus=2", "scatter"],
+      [5, 2, "2:ncpus=2:mpiprocs=2:ngpus=2+1:ncpus=1:mpiprocs=1:ngpus=2", "scatter"],
+      [2, 4, "1:ncpus=2:mpiprocs=2:ngpus=4", undefined],
+    ] as const
+  ) {
+    const pbs = directives("pbs", ranks, gpus);
+    assertEquals([pbs["-l select"], pbs["-l place"]], [select, place]);
+    const sbatch = directives("sbatch", ranks, gpus);
+    assertEquals([sbatch["--ntasks-per-node"], sbatch["--gpus-per-node"]], [
+      String(Math.min(ranks, gpus)),
+      String(gpus),
+    ]);
   }
 });
 

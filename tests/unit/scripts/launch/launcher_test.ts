@@ -71,10 +71,11 @@ Deno.test("commandLine() lets Open MPI run as root, and leaves what the user has
 });
 
 Deno.test("commandLine() names hosts as each launcher wants it, without the settings for one host", () => {
-  const environment = { DISTMATH_NATIVE: "/n", HOME: "/h" };
+  const environment = { DISTMATH_NATIVE: "/n", HOME: "/h", NCCL_NVLS_ENABLE: "0", XDG_CACHE_HOME: "/c" };
   const launch = { ranks: 4, hosts: ["a:2", "b:2"], program };
   const open = commandLine(openMpi5, launch, { ...machine, environment });
-  const names = ["-x", "DENO_NO_UPDATE_CHECK", "-x", "DISTMATH_NATIVE"];
+  const names = ["DENO_NO_UPDATE_CHECK", "DISTMATH_NATIVE", "NCCL_NVLS_ENABLE", "XDG_CACHE_HOME"]
+    .flatMap((name) => ["-x", name]);
   assertEquals(open.args, ["--bind-to", "none", "--host", "a:2,b:2", ...names, "-n", "4", ...program]);
   assertEquals(open.env.OMPI_MCA_pml, undefined);
   assertEquals(commandLine(mpich, launch, machine).args, ["-hosts", "a:2,b:2", "-n", "4", ...program]);

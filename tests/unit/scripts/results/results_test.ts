@@ -371,6 +371,21 @@ Deno.test("junit() writes a suite a job, with text that XML allows", () => {
   );
 });
 
+Deno.test("a test takes as long as on the rank that it took longest on, and its report says so", () => {
+  const readers = [2500, 500].map((milliseconds) => {
+    let now = 0;
+    const reader = new TapReader(() => now);
+    reader.push(starts("a"));
+    now = milliseconds;
+    for (const line of [tells({ ended: "a", error: null }), "ok 1 - a", "1..1"]) reader.push(line);
+    return reader;
+  });
+  const tests = mergeRanks(readers, goodEnd);
+  assertEquals(tests[0].seconds, 2.5);
+  const text = junit([{ file: "a_test.ts", ranks: 2, tests, seconds: 3 }]);
+  assertStringIncludes(text, '<testcase name="a" classname="a_test.ts on 2 ranks" time="2.500"/>');
+});
+
 Deno.test("junit() tells of a test that failed before it passed", () => {
   const test: MergedTest = {
     name: "a",
