@@ -56,7 +56,7 @@ export function timelineSVG(timeline: readonly Interval[], title = "", nameOf: L
   const height = TOP + lanes.size * LANE_HEIGHT + 30;
   const scale = (WIDTH - left - 10) / last;
   const tops = new Map([...lanes.keys()].map((key, i) => [key, TOP + i * LANE_HEIGHT]));
-  const names = [...lanes].map(([key, name]) => `<text x="8" y="${tops.get(key)! + 15}">${name}</text>`);
+  const names = [...lanes].map(([key, name]) => `<text x="8" y="${tops.get(key)! + 15}">${escape(name)}</text>`);
   const bars = timeline.map(({ rank, lane, kind, label, start, end }) => {
     const tip = `<title>${escape(label)}: ${start.toFixed(1)} to ${end.toFixed(1)} us</title>`;
     return `<rect class="interval" x="${(left + start * scale).toFixed(2)}" y="${tops.get(`${rank}/${lane}`)! + 2}" ` +

@@ -147,4 +147,8 @@ Deno.test("a timeline is a picture with a bar for each interval, and a trace", (
   assertEquals(named.filter((name: string) => name === "process_name").length, 2);
   assertEquals(named.filter((name: string) => name === "thread_name").length, 4);
   assertStringIncludes(timelineSVG([]), "</svg>");
+  // A lane has the name of a stream, which is the user's.
+  const streams = timelineSVG(timeline, "", (lane) => `<stream ${lane} & more>`);
+  assertStringIncludes(streams, "&lt;stream 0 &amp; more&gt;</text>");
+  assert(!streams.includes("<stream"));
 });
