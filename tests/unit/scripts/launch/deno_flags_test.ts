@@ -1,4 +1,4 @@
-import { assertEquals, assertThrows } from "@std/assert";
+import { assert, assertEquals, assertThrows } from "@std/assert";
 import { splitDenoFlags, withPermissions } from "../../../../scripts/launch/deno_flags.ts";
 import { perRank, RANK } from "../../../../scripts/launch/job.ts";
 import { CommandError } from "../../../../scripts/terminal.ts";
@@ -34,5 +34,19 @@ Deno.test("perRank() gives ranks their own flags", async () => {
     const { stdout } = await new Deno.Command(program[0], { args: program.slice(1), env: { [variable]: rank } })
       .output();
     assertEquals(new TextDecoder().decode(stdout), words);
+  }
+});
+
+Deno.test("splitDenoFlags() knows all flags of deno run but those that are the job's", async () => {
+  const command = new Deno.Command(Deno.execPath(), { args: ["run", "--help=full"], env: { NO_COLOR: "1" } });
+  const help = new TextDecoder().decode((await command.output()).stdout);
+  const flags = [...help.matchAll(/^ +(?:-\w, )?--([a-z][a-z0-9-]*)( <)?/gm)];
+  assert(flags.length > 60, help);
+  // run watches by itself, and takes the rank that waits for a debugger.
+  const ofJob = /^(watch|watch-exclude|hmr|no-clear-screen|inspect|inspect-brk|inspect-wait|inspect-publish-uid|help)$/;
+  for (const [, name, value] of flags) {
+    if (ofJob.test(name)) continue;
+    const args = [`--${name}`, ...value === undefined ? [] : ["value"]];
+    assertEquals(splitDenoFlags([...args, "script.ts"]), { flags: args, rest: ["script.ts"] });
   }
 });
