@@ -1,7 +1,8 @@
 /** Symmetric memory that nobody frees is reported at the end, with the place where it was allocated, and hangs nothing. */
-import { assertEquals, assertNotEquals, assertStringIncludes } from "@std/assert";
+import { assertEquals, assertStringIncludes } from "@std/assert";
 import { fileURLToPath } from "node:url";
 import { type MpiInstallation, runJob, testUnderEveryMpi } from "../mpi_installations.ts";
+import { assertCleanEnd } from "./clean_end.ts";
 
 const FIXTURE = fileURLToPath(new URL("./fixtures/leaks.ts", import.meta.url));
 
@@ -19,7 +20,5 @@ for (const how of ["finalize", "exit"]) {
 }
 
 testUnderEveryMpi("an error on one rank ends the job in spite of symmetric memory", async (mpi) => {
-  const { code, output } = await run(mpi, "throw");
-  assertNotEquals(code, 0, output);
-  assertStringIncludes(output, "broken on purpose");
+  assertCleanEnd(await run(mpi, "throw"), { rank: 1, why: "Error: broken on purpose", code: 1 });
 });

@@ -1,5 +1,5 @@
 /** A time limit ends a job whose ranks wait for one that does not come, and tells where all are. */
-import { assertMatch } from "@std/assert";
+import { assertEquals, assertMatch } from "@std/assert";
 import { fileURLToPath } from "node:url";
 import { type MpiInstallation, runJob, slowdown, testUnderEveryMpi, whyNoScalapack } from "../mpi_installations.ts";
 import { lineOf } from "../script_lines.ts";
@@ -46,8 +46,15 @@ for (const [name, work] of [["", "0"], [", and the other one waits later", "900"
   });
 }
 
-testUnderEveryMpi("the exit code of a time limit is not lost among four ranks", async (mpi) => {
+testUnderEveryMpi("of four ranks a time limit tells where each is, and its exit code is not lost", async (mpi) => {
   const limit = limitSeconds();
   const result = await run(mpi, 4, "barrier", String(limit));
   assertCleanEnd(result, { rank: 1, why: `more than ${limit} s (timeoutSeconds)`, code: 124, extraSeconds: limit });
+  const waits = result.output.matchAll(
+    /^ {2}rank (\d) waits in MPI_Barrier at stuck\.ts:\d+:\d+, collective call (\d+)$/gm,
+  );
+  const calls = new Map(Array.from(waits, ([, rank, call]) => [rank, call]));
+  assertEquals([...calls.keys()].sort(), ["0", "2", "3"], result.output);
+  assertEquals(new Set(calls.values()).size, 1, result.output);
+  assertMatch(result.output, /^ {2}rank 1 has not arrived: it is in no call that waits/m);
 });
