@@ -20,7 +20,7 @@ import { clearOnDevice } from "./copy.ts";
 import { freeBytesFor } from "./memory_pool.ts";
 import { meetOnGpus, type SymmetricBlock, type SymmetricHeap } from "./symmetric_heap.ts";
 
-/** What NVSHMEM takes of a GPU when it starts: 2274 MiB on each of two, and some room. */
+/** What NVSHMEM takes of a GPU when it starts: 2276 MiB on each of two to four, and some room. */
 const START_BYTES = 2.5 * 2 ** 30;
 
 /** What there is else. */
