@@ -175,6 +175,20 @@ for (const mpi of launchers) {
     const ended = await finish(start("sh", [file], { cwd: "/", env: allocation }));
     assertEquals(lines(ended.stdout), ["rank 0 of 2: it's", "rank 1 of 2: it's"], ended.stderr);
   });
+
+  Deno.test(`run takes the slots of an MPIJob [${mpi.name}]`, async () => {
+    using folder = temporaryFolder();
+    const hosts = `${folder.path}/hostfile`;
+    const isOpenMpi = mpi.family === "open_mpi";
+    Deno.writeTextFileSync(hosts, `${hostname()}${isOpenMpi ? " slots=" : ":"}3\n`);
+    const variables = isOpenMpi
+      ? ["OMPI_MCA_orte_default_hostfile", "PRTE_MCA_prte_default_hostfile"]
+      : ["HYDRA_HOST_FILE", "I_MPI_HYDRA_HOST_FILE"];
+    for (const variable of variables) {
+      const { stdout, stderr } = await run(["--mpirun", mpi.mpirun, "ranks.ts"], { [variable]: hosts });
+      assertEquals(lines(stdout), ["rank 0 of 3: ", "rank 1 of 3: ", "rank 2 of 3: "], stderr);
+    }
+  });
 }
 
 Deno.test("run takes srun in an allocation of Slurm's, with as many ranks as it has slots", async () => {
