@@ -241,6 +241,23 @@ testOnHosts("cluster-test runs on two hosts", newestLaunchers, async (mpi) => {
   assertEquals(stdout.trim().split("\n").at(-1), "1 passed, 0 failed");
 });
 
+testOnHosts(
+  "cluster-test names a test that hangs on another host, and runs what comes after it",
+  newestLaunchers,
+  async (mpi) => {
+    using hosts = makeHosts();
+    const limit = Math.min(40, Math.ceil(5 + 3 * slowdown()));
+    const args = ["cluster-test", "--no-check", "--ranks", "4", "--timeout", String(limit), "hangs_far.ts"];
+    const { code, stdout, stderr } = await finish(startOn(hosts, mpi, args));
+    assertEquals(code, 1, stdout + stderr);
+    assertStringIncludes(stdout, "  hangs on rank 3 … FAILED on rank 3");
+    assertStringIncludes(stdout, `rank 3 did not come to the end of the test: the job did not end within ${limit} s: `);
+    assertStringIncludes(stdout, "  comes after it … ok");
+    assertEquals(stdout.trim().split("\n").at(-1), "1 passed, 1 failed");
+    await until(() => hosts.processes().length === 0, 30, () => hosts.processes().join("\n"));
+  },
+);
+
 /** Start two ranks on each host without MPI; `master` is the host that they join at. */
 function startWithoutMpi(
   hosts: Hosts,
