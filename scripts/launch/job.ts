@@ -145,7 +145,7 @@ function send(pid: number, signal: Deno.Signal): void {
 const pause = (milliseconds: number) => new Promise((resolve) => setTimeout(resolve, milliseconds));
 
 /** Ask the launcher to end the job, and kill what is left of it after a while. */
-async function endJob(launcher: Deno.ChildProcess): Promise<void> {
+async function endJob(launcher: Deno.ChildProcess, job: string): Promise<void> {
   const ranks = descendants(launcher.pid);
   const killRanks = () => {
     for (const { pid, start } of ranks) if (inspect(pid)?.start === start) send(pid, "SIGKILL");
@@ -159,6 +159,8 @@ async function endJob(launcher: Deno.ChildProcess): Promise<void> {
   clearTimeout(timer);
   await pause(200);
   killRanks();
+  // Those whose launcher's daemon had left them are no descendants any more.
+  killJob(job);
 }
 
 /** The variable by which the processes of a job are known when their launcher is no more. */
@@ -190,7 +192,7 @@ export async function runJob(launcher: Launcher, options: JobOptions): Promise<J
   let ending: Promise<void> | undefined;
   const end = (code: number) => () => {
     endedWith ??= code;
-    ending ??= endJob(child);
+    ending ??= endJob(child, job);
   };
   // Before the job begins: nothing runs in between that a signal could call.
   using _signals = onSignals(end);
@@ -206,7 +208,7 @@ export async function runJob(launcher: Launcher, options: JobOptions): Promise<J
   await using _guard = guardJob(child);
   const abort = () => {
     if (options.signal?.reason?.name === "TimeoutError") end(124)();
-    else ending ??= endJob(child);
+    else ending ??= endJob(child, job);
   };
   if (options.signal?.aborted) abort();
   options.signal?.addEventListener("abort", abort);
@@ -214,7 +216,8 @@ export async function runJob(launcher: Launcher, options: JobOptions): Promise<J
   try {
     const [status] = await Promise.all([
       child.status.then((status) => {
-        if (status.signal !== null && ending === undefined) killJob(job);
+        // Hydra may leave ranks behind that it should have ended.
+        if (!status.success && ending === undefined) killJob(job);
         return status;
       }),
       readLines(child.stdout, showParts, (line, isComplete) => onLine("stdout", line, isComplete)),
@@ -228,7 +231,7 @@ export async function runJob(launcher: Launcher, options: JobOptions): Promise<J
     const seconds = (performance.now() - started) / 1000;
     return { code, isTimedOut: endedWith === 124, isInterrupted, launcherSignal, seconds };
   } catch (error) {
-    await endJob(child);
+    await endJob(child, job);
     throw error;
   } finally {
     clearTimeout(timer);

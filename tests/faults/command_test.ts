@@ -78,21 +78,32 @@ testUnderEach("run ends the job of a rank that fails before it has loaded distma
   assert(seconds < LONGEST_END_SECONDS * slowdown(), `${seconds} s`);
 });
 
-for (const [way, script] of [["hangs", "trap '' TERM; exec sleep 60"], ["crashes", "kill -ABRT $$"]]) {
+for (
+  const [way, script] of [
+    ["hangs", "trap '' TERM; exec sleep 60"],
+    ["crashes", "kill -ABRT $$"],
+    ["leaves a rank behind", "exit 7"],
+  ]
+) {
   Deno.test(`run does what the launcher should when it ${way} after it has told of a rank's end`, async () => {
     using folder = temporaryFolder();
     const mpirun = `${folder.path}/mpirun`;
     const fence = "-".repeat(74);
     const words = "prterun detected that one or more processes exited with non-zero status\n" +
       "   Process name: [prterun-vm-8164@1,1]\n   Exit code:    7";
+    // A rank that has no parent any more.
+    const rank = `exec -a ${folder.path}/rank sleep 60`;
     const launcher = `#!/bin/sh
 case "$*" in *--version*) echo "mpirun (Open MPI) 5.0.11"; exit ;; esac
+(setsid bash -c '${rank}' > /dev/null 2>&1 &)
+sleep 0.5
 printf '%s\n' '${fence}' '${words}' '${fence}' >&2
 ${script}`;
     Deno.writeTextFileSync(mpirun, launcher, { mode: 0o755 });
     const args = ["run", "--mpirun", mpirun, "-n", "2", `${root}tests/system/fixtures/ranks.ts`];
     const { code, stderr } = await main(args, { env: { DISTMATH_PATIENCE_SECONDS: "1" }, seconds: 40 });
     assertEquals([code, stderr], [7, "error: rank 1 ended the job with exit code 7\n"]);
+    await untilNoneHas(`${folder.path}/rank`);
   });
 }
 
