@@ -140,7 +140,7 @@ async function runWatched(
     const ended = new AbortController();
     using change = nextChange(files, () => ended.abort());
     const { isInterrupted, code } = await runVisibly(launcher, { ...job, signal: ended.signal });
-    if (isInterrupted && !ended.signal.aborted) return code;
+    if (isInterrupted) return code;
     if (!ended.signal.aborted) console.error(`the job ended with exit code ${code}; it starts again after a change`);
     await change.happened;
     console.error("a file has changed; the job starts again");

@@ -105,35 +105,6 @@ async function readLines(
   flush();
 }
 
-/** A process, told from a later one of the same number by its start. */
-interface Process {
-  pid: number;
-  start: string;
-}
-
-/** Parent and start of a process, or `null` if there is none of this number. */
-function inspect(pid: number): { parent: number; start: string } | null {
-  try {
-    const fields = Deno.readTextFileSync(`/proc/${pid}/stat`).replace(/^.*\) /s, "").split(" ");
-    return { parent: Number(fields[1]), start: fields[19] };
-  } catch {
-    return null;
-  }
-}
-
-/** All that a process started, directly or not. */
-function descendants(ancestor: number): Process[] {
-  const children = new Map<number, Process[]>();
-  for (const { name } of Deno.readDirSync("/proc")) {
-    const found = /^\d+$/.test(name) ? inspect(Number(name)) : null;
-    if (!found) continue;
-    const siblings = children.get(found.parent) ?? [];
-    children.set(found.parent, [...siblings, { pid: Number(name), start: found.start }]);
-  }
-  const below = (pid: number): Process[] => (children.get(pid) ?? []).flatMap((child) => [child, ...below(child.pid)]);
-  return below(ancestor);
-}
-
 function send(pid: number, signal: Deno.Signal): void {
   try {
     Deno.kill(pid, signal);
@@ -146,30 +117,24 @@ const pause = (milliseconds: number) => new Promise((resolve) => setTimeout(reso
 
 /** Ask the launcher to end the job, and kill what is left of it after a while. */
 async function endJob(launcher: Deno.ChildProcess, job: string): Promise<void> {
-  const ranks = descendants(launcher.pid);
-  const killRanks = () => {
-    for (const { pid, start } of ranks) if (inspect(pid)?.start === start) send(pid, "SIGKILL");
-  };
   send(launcher.pid, "SIGTERM");
-  const timer = setTimeout(() => {
-    killRanks();
-    send(launcher.pid, "SIGKILL");
-  }, graceMilliseconds);
+  const timer = setTimeout(() => killJob(job), graceMilliseconds);
   await launcher.status;
   clearTimeout(timer);
   await pause(200);
-  killRanks();
-  // Those whose launcher's daemon had left them are no descendants any more.
   killJob(job);
 }
 
-/** The variable by which the processes of a job are known when their launcher is no more. */
+/**
+ * The variable by which the processes of a job are known, also where their launcher's daemon has left them: a word of
+ * its own, and those of the jobs that it is part of.
+ */
 const jobVariable = "DISTMATH_JOB";
 
-/** Kill all processes of a job. */
+/** Kill all processes of a job, its launcher among them. */
 function killJob(job: string): void {
   for (const { name } of Deno.readDirSync("/proc")) {
-    if (/^\d+$/.test(name) && environmentOf(name).includes(`${jobVariable}=${job}\0`)) send(Number(name), "SIGKILL");
+    if (/^\d+$/.test(name) && environmentOf(name).includes(job)) send(Number(name), "SIGKILL");
   }
 }
 
@@ -199,13 +164,13 @@ export async function runJob(launcher: Launcher, options: JobOptions): Promise<J
   using _task = onEndOfTask(end(signalCodes.SIGHUP));
   const child = new Deno.Command(command, {
     args,
-    env: { ...env, [jobVariable]: job },
+    env: { ...env, [jobVariable]: `${Deno.env.get(jobVariable) ?? ""} ${job}`.trim() },
     ...options.cwd !== undefined && { cwd: options.cwd },
     stdin: isInteractive ? "inherit" : "null",
     stdout: "piped",
     stderr: "piped",
   }).spawn();
-  await using _guard = guardJob(child);
+  await using _guard = guardJob(child, job);
   const abort = () => {
     if (options.signal?.reason?.name === "TimeoutError") end(124)();
     else ending ??= endJob(child, job);

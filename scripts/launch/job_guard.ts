@@ -5,33 +5,24 @@
  */
 /**
  * Waits for the end of its standard input, which the command holds open while it lives; then ends the launcher like
- * `endJob` does: asks it, and after a while kills it and all that it had started.
+ * `endJob` does: asks it, and after a while kills all processes of the job.
  */
 const script = `
 trap '' INT TERM HUP
 read -r _
-family=$1
-grown=yes
-while [ -n "$grown" ]; do
-  grown=
-  for stat in /proc/[0-9]*/stat; do
-    read -r line < "$stat" || continue
-    process=\${line%% *}
-    set -- "$1" \${line##*) }
-    case " $family " in *" $process "*) continue ;; esac
-    case " $family " in *" $3 "*) family="$family $process"; grown=yes ;; esac
-  done
-done 2>/dev/null
 kill -TERM "$1" 2>/dev/null
 tenths=30
 while [ $tenths -gt 0 ] && kill -0 "$1" 2>/dev/null; do sleep 0.1; tenths=$((tenths - 1)); done
-kill -KILL $family 2>/dev/null
+for file in $(grep -lsF "$2" /proc/[0-9]*/environ); do
+  process=\${file#/proc/}
+  kill -KILL "\${process%/environ}"
+done 2>/dev/null
 `;
 
-/** Watch over a launcher until disposed of. */
-export function guardJob(launcher: Deno.ChildProcess): AsyncDisposable {
+/** Watch over a launcher until disposed of; its processes have the word `job` in their environment, and no others. */
+export function guardJob(launcher: Deno.ChildProcess, job: string): AsyncDisposable {
   const guard = new Deno.Command("sh", {
-    args: ["-c", script, "sh", String(launcher.pid)],
+    args: ["-c", script, "sh", String(launcher.pid), job],
     stdin: "piped",
     stdout: "null",
     stderr: "null",

@@ -207,6 +207,9 @@ export function describeLauncher({ kind, version, path, isIntel }: Launcher): st
 const forwarded =
   /^(DISTMATH_|DENO_|OMP_|MKL_|OPENBLAS_|NCCL_|NVSHMEM_|UCX_|(NO_COLOR|FORCE_COLOR|LD_LIBRARY_PATH|XDG_CACHE_HOME)$)/;
 
+/** Intel MPI's Hydra answers its daemon after that has ended a job, and dies of it where output keeps it busy. */
+const withoutSigpipe = ["sh", "-c", `trap '' PIPE; exec "$0" "$@"`];
+
 /**
  * The command line that starts `launch` under a launcher. A pure function of its arguments.
  */
@@ -224,9 +227,10 @@ export function commandLine(
   const unset = Object.entries({ DENO_NO_UPDATE_CHECK: "1", ...env }).filter(([name]) =>
     !(name in machine.environment)
   );
+  const [command, ...first] = launcher.isIntel ? [...withoutSigpipe, launcher.path] : [launcher.path];
   return {
-    command: launcher.path,
-    args: [...args, "-n", String(ranks), ...program],
+    command,
+    args: [...first, ...args, "-n", String(ranks), ...program],
     env: { ...Object.fromEntries(unset), ...launch.env },
   };
 }

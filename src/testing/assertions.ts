@@ -44,6 +44,43 @@ export function assertThrowsOnAllRanks<E extends Error>(
   } catch (error) {
     thrown = error;
   }
+  return agreeOnError(runtime, thrown, errorClass, messagePart);
+}
+
+/**
+ * As {@linkcode assertThrowsOnAllRanks}, of the promise that `fn` returns: assert that it is rejected, or that `fn` throws.
+ * Collective.
+ *
+ * @throws {AssertionError} on every rank, as a rejection, if it is not.
+ *
+ * @example
+ * ```ts
+ * import { assertRejectsOnAllRanks, testRuntime } from "@distmath/distmath/testing";
+ * await assertRejectsOnAllRanks(testRuntime(), () => Deno.readTextFile("/none"), Deno.errors.NotFound);
+ * ```
+ */
+export async function assertRejectsOnAllRanks<E extends Error>(
+  runtime: Pick<Runtime, "communicator">,
+  fn: () => PromiseLike<unknown>,
+  errorClass: ErrorClass<E>,
+  messagePart = "",
+): Promise<E> {
+  let thrown: unknown = null;
+  try {
+    await fn();
+  } catch (error) {
+    thrown = error;
+  }
+  return agreeOnError(runtime, thrown, errorClass, messagePart);
+}
+
+/** The error of this rank if all have the same, of this class; what was thrown is `null` where nothing was. */
+function agreeOnError<E extends Error>(
+  runtime: Pick<Runtime, "communicator">,
+  thrown: unknown,
+  errorClass: ErrorClass<E>,
+  messagePart: string,
+): E {
   const isRight = thrown instanceof errorClass && thrown.message.includes(messagePart);
   const mine = { text: thrown === null ? "nothing" : messageOf(thrown), isRight };
   const everyone = runtime.communicator.allGatherObject(mine);

@@ -26,6 +26,7 @@ import { startWatchdog, watch, watchWork } from "../runtime/watchdog.ts";
 
 export {
   assertAllCloseDistributed,
+  assertRejectsOnAllRanks,
   assertSameOnAllRanks,
   assertThrowsOnAllRanks,
   assertThrowsOnAllRanks as assertThrowsEverywhere,

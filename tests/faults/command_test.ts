@@ -3,7 +3,7 @@ import { assert, assertEquals, assertMatch, assertNotEquals, assertStringInclude
 import { existsSync } from "node:fs";
 import { fileURLToPath } from "node:url";
 import { type MpiInstallation, mpiInstallations, newestLaunchers, runAlone, slowdown } from "../mpi_installations.ts";
-import { finish, main, root, start, temporaryFolder } from "../system/command.ts";
+import { finish, main, root, start, startMain, temporaryFolder } from "../system/command.ts";
 import { lineOf } from "../script_lines.ts";
 import { assertCleanEnd } from "./clean_end.ts";
 import { processesWith, until, untilNoneHas } from "./processes.ts";
@@ -107,6 +107,14 @@ ${script}`;
   });
 }
 
+testUnderEach("run ends with the code of a rank that fails beside output of another one", async (mpi) => {
+  using folder = temporaryFolder();
+  const args = ["run", "--mpirun", mpi.mpirun, "-n", "2", "--tag-output"];
+  const { code, stderr } = await main([...args, fixture("throws_beside_output"), `${folder.path}/fault`]);
+  assertEquals(code, 1, stderr);
+  assertMatch(stderr, /^error: rank 1 ended the job with exit code 1: an uncaught error$/m);
+});
+
 testUnderEach("an error that a rank handles ends no job, and is not taken for what did", async (mpi) => {
   const handles = [fixture("handles"), "is killed"];
   const { code, stderr } = await main(["run", "--mpirun", mpi.mpirun, "-n", "2", ...handles]);
@@ -186,6 +194,25 @@ testUnderEach("the launcher and the ranks end when run, or its task, is killed",
     // The launcher, its helpers and the ranks all have the folder among their arguments, or wait for those that do.
     await untilNoneHas(folder.path);
   }
+});
+
+Deno.test("what a launcher has left behind ends as well when run is killed", async () => {
+  using folder = temporaryFolder();
+  const mpirun = `${folder.path}/mpirun`;
+  const launcher = `#!/bin/sh
+case "$*" in *--version*) echo "mpirun (Open MPI) 5.0.11"; exit ;; esac
+(setsid bash -c 'exec -a ${folder.path}/rank sleep 60' > /dev/null 2>&1 &)
+sleep 0.5
+echo started
+sleep 60`;
+  Deno.writeTextFileSync(mpirun, launcher, { mode: 0o755 });
+  const child = startMain(["run", "--mpirun", mpirun, "-n", "2", `${root}tests/system/fixtures/ranks.ts`]);
+  const output = child.stdout.getReader();
+  await output.read();
+  assertEquals(processesWith(`${folder.path}/rank`).length, 1);
+  child.kill("SIGKILL");
+  await Promise.all([child.status, output.cancel(), child.stderr.cancel()]);
+  await untilNoneHas(`${folder.path}/rank`);
 });
 
 Deno.test("run removes the shared memory of processes that are no more", async () => {

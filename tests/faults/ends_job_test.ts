@@ -40,7 +40,10 @@ testUnderEveryMpi("an uncaught error beside output of another rank ends the job 
   const file = `${folder.path}/fault`;
   const result = await run(mpi, "throws_beside_output", file);
   const faultAt = Number(Deno.readTextFileSync(file));
-  assertCleanEnd(result, { rank: 1, why: "an uncaught error", code: 1, faultAt });
+  const fault = { rank: 1, why: "an uncaught error", faultAt };
+  // Intel's launcher may die of SIGPIPE then, also after MPI_Abort of a program in C.
+  const isSigpipe = mpi.name === "Intel MPI" && result.code === 128 + 13;
+  assertCleanEnd(result, isSigpipe ? fault : { ...fault, code: 1 });
 });
 
 const REQUEST = /^distmath-end: (?<words>.*)\ncmd=abort exitcode=(?<code>\d+)\n$/m;

@@ -149,6 +149,28 @@ for (const mpi of launchers) {
   });
 }
 
+Deno.test("Ctrl-C ends run --watch also while it is ending the job for a change", async () => {
+  using folder = temporaryFolder();
+  const [mpirun, script] = [`${folder.path}/mpirun`, `${folder.path}/a.ts`];
+  const launcher = `#!/bin/sh
+case "$*" in *--version*) echo "mpirun (Open MPI) 5.0.11"; exit ;; esac
+trap 'echo asked to end; sleep 1; exit' TERM
+echo started
+while :; do sleep 0.1; done`;
+  Deno.writeTextFileSync(mpirun, launcher, { mode: 0o755 });
+  Deno.writeTextFileSync(script, "");
+  const child = startMain(["run", "--mpirun", mpirun, "-n", "2", "--watch", script]);
+  const stderr = new Response(child.stderr).text();
+  let stdout = "";
+  for await (const text of child.stdout.pipeThrough(new TextDecoderStream())) {
+    stdout += text;
+    const isAgain = stdout.split("started").length > 2;
+    if (text.includes("started") && !isAgain) Deno.writeTextFileSync(script, "// changed");
+    if (text.includes("asked to end") || isAgain) child.kill("SIGINT");
+  }
+  assertEquals([(await child.status).code, stdout], [130, "started\nasked to end\n"], await stderr);
+});
+
 for (const mpi of launchers) {
   Deno.test(`run writes job files that start it again, and prints them for - [${mpi.name}]`, async () => {
     using folder = temporaryFolder();
