@@ -21,13 +21,16 @@ function environment(extra: Record<string, string>): Record<string, string> {
   return { ...Object.fromEntries(own), NO_COLOR: "1", ...extra };
 }
 
+/** One that takes as long hangs, also on a busy machine. */
+const LONGEST_MILLISECONDS = 600_000;
+
 /** Start a program in a folder, with a clean environment. */
 export function start(
   program: string,
   args: readonly string[],
   { cwd = root, env = {} }: { cwd?: string; env?: Record<string, string> } = {},
 ): Deno.ChildProcess {
-  return new Deno.Command(program, {
+  const child = new Deno.Command(program, {
     args: [...args],
     cwd,
     env: environment(env),
@@ -36,6 +39,9 @@ export function start(
     stdout: "piped",
     stderr: "piped",
   }).spawn();
+  const timer = setTimeout(() => child.kill("SIGKILL"), LONGEST_MILLISECONDS);
+  child.status.then(() => clearTimeout(timer));
+  return child;
 }
 
 /** Wait for the end of a process; it is killed after `seconds`, or later on a busy machine. */
