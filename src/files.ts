@@ -288,6 +288,7 @@ import "./mpi/elements.ts";
 import "./mpi/elsewhere.ts";
 import "./mpi/elsewhere_thread.ts";
 import "./mpi/machine_links.ts";
+import "./mpi/machine_reports.ts";
 import "./mpi/handle_cell.ts";
 import "./mpi/init_finalize.ts";
 import "./mpi/map_tasks.ts";

@@ -66,15 +66,23 @@ const ROOTED: ReadonlySet<string> = new Set([
   "MPI_Iscatter",
 ]);
 
-/** What stands for a call with a root. */
-function rooted(functionHash: number, root: number): number {
+/** What stands for a call with a root. Also runs in threads, where it sees nothing of this module. */
+export function rooted(functionHash: number, root: number): number {
   return Math.imul(functionHash ^ root + 1, 0x5f356495);
 }
 
-/** The function and the root that something stands for, if it is one of those. */
-function rootedCallOf(callHash: number, ranks: number): { name: string; root: number } | null {
-  for (const name of ROOTED) {
-    for (let root = 0; root < ranks; root++) if (rooted(hash(name), root) === callHash) return { name, root };
+/** A collective call: its function, and its root, if it has one. */
+export interface CollectiveCall {
+  readonly name: string;
+  readonly root: number | null;
+}
+
+/** What something stands for, by the names of functions, among so many ranks; `null` if not known. Also runs in threads. */
+export function callOf(callHash: number, names: ReadonlyMap<number, string>, ranks: number): CollectiveCall | null {
+  const name = names.get(callHash);
+  if (name !== undefined) return { name, root: null };
+  for (const [functionHash, name] of names) {
+    for (let root = 0; root < ranks; root++) if (rooted(functionHash, root) === callHash) return { name, root };
   }
   return null;
 }
@@ -215,9 +223,9 @@ export function publishWaits(
 function mismatchError(presence: Presence, mismatch: Mismatch, scope: Scope, name: string, callHash: number): Error {
   const other = presence.rankAt(mismatch.place);
   const isThere = other.scope === scope.id && other.turn === scope.turns;
-  const [own, others] = [callHash, mismatch.callHash].map((call) => rootedCallOf(call, presence.memory.size));
-  const withRoot = (call: typeof own) => call === null ? "" : ` with root ${call.root}`;
-  const known = others?.name ?? namesByHash.get(mismatch.callHash) ?? "another function";
+  const [own, others] = [callHash, mismatch.callHash].map((call) => callOf(call, namesByHash, presence.memory.size));
+  const withRoot = (call: typeof own) => call === null || call.root === null ? "" : ` with root ${call.root}`;
+  const known = others?.name ?? "another function";
   const theirs = (isThere ? placeOf(other) : known) + withRoot(others);
   const [mine, line] = [currentOperation === null ? name : `${currentOperation} > ${name}`, lineOfScript()];
   return new CollectiveError(

@@ -1,6 +1,6 @@
 /**
  * Ranks of other machines: one that leaves tells a rank on each of them, so that those who wait for it in vain are found;
- * and so are those who wait for a machine that is cut off.
+ * and so are those who wait for a machine that is cut off, or in calls in whose place ranks of another machine make others.
  *
  * A rank that waits in MPI runs no JavaScript, but messages arrive whose receives it has begun. A thread finds them, looks
  * in the memory that the ranks of its machine share (`ffi/mpi/presence.ts`) who waits, and ends the job if one waits for
@@ -12,22 +12,25 @@ import { addressOf } from "../../ffi/memory.ts";
 import { launcherProcess } from "../../ffi/mpi/ancestors.ts";
 import { endAtOnce, lastWords } from "../../ffi/mpi/last_words.ts";
 import { launcher } from "../../ffi/mpi/launcher.ts";
-import { describeLine, describePlace } from "../../ffi/mpi/presence_page.ts";
+import { describeLine, describePlace, MEETINGS, WORDS_OF_MEETING } from "../../ffi/mpi/presence_page.ts";
 import { removeMpichNames } from "../../ffi/mpi/mpich_names.ts";
-import { namesOfFunctions, ownTurns } from "../../ffi/mpi/waits.ts";
+import { callOf, namesOfFunctions, ownTurns, rooted } from "../../ffi/mpi/waits.ts";
 import { startThread } from "../../ffi/thread.ts";
 import type { Communicator } from "./communicator.ts";
 import { patienceSeconds } from "./departure.ts";
 import {
   awaitedAmong,
   endWithLauncher,
+  findFarMismatch,
   MOST_TURNS,
+  takeReports,
   WATCH_ELSEWHERE,
   watchElsewhere,
   WORDS_OF_TURN,
 } from "./elsewhere_thread.ts";
 import { leaveWith, presenceHere, startMpi } from "./init_finalize.ts";
 import { linkMachines, lostAmong, type MachineLink } from "./machine_links.ts";
+import { describeFarMismatch, isInPlace, isMismatch, receiveReport, sendReport } from "./machine_reports.ts";
 import type { Request } from "./request.ts";
 
 /** What a rank tells: one more than how many scopes, its number in the job, and how far it has come in each. */
@@ -50,7 +53,7 @@ export function lookElsewhere(own: Communicator, localSize: number): void {
   const awaited = speaker !== own.rank ? [] : Array.from(speakers.keys()).filter((rank) => speakers[rank] !== speaker);
   const requests: Request<unknown>[] = awaited.map((rank) => own.ireceive(newsOf(rank), rank));
   const links = linkMachines(own, speaker === own.rank);
-  const endWatching = speaker === own.rank ? startWatching(news, links) : () => {};
+  const endWatching = speaker === own.rank ? startWatching(news, links, own.rank === 0) : () => {};
   leaveWith({
     leave() {
       const turns = ownTurns().slice(-MOST_TURNS);
@@ -69,7 +72,7 @@ export function lookElsewhere(own: Communicator, localSize: number): void {
 const LONGEST_END_MILLISECONDS = 1000;
 
 /** Start the thread; what this returns ends it. */
-function startWatching(news: Int32Array<ArrayBuffer>, links: readonly MachineLink[]): () => void {
+function startWatching(news: Int32Array<ArrayBuffer>, links: readonly MachineLink[], isFirst: boolean): () => void {
   const page = presenceHere()?.memory;
   if (page === undefined) return () => {};
   const end = new Int32Array(new SharedArrayBuffer(8));
@@ -81,6 +84,9 @@ function startWatching(news: Int32Array<ArrayBuffer>, links: readonly MachineLin
     lastWords: lastWords(1, "it waited for a rank of another machine that has left"),
     links,
     lastWordsOfLost: lastWords(1, "another machine cannot be reached any more"),
+    isFirst,
+    meetings: { count: MEETINGS, words: WORDS_OF_MEETING },
+    lastWordsOfMismatch: lastWords(1, "the collective calls of the ranks do not match"),
     // Slurm ends jobs of nodes that fail by itself.
     launcher: launcher()?.kind === "slurm" ? null : launcherProcess(),
     names: namesOfFunctions(),
@@ -91,6 +97,15 @@ function startWatching(news: Int32Array<ArrayBuffer>, links: readonly MachineLin
     removeMpichNames,
     awaitedAmong,
     lostAmong,
+    sendReport,
+    receiveReport,
+    takeReports,
+    findFarMismatch,
+    isMismatch,
+    isInPlace,
+    describeFarMismatch,
+    callOf,
+    rooted,
     describePlace,
     describeLine,
   ];

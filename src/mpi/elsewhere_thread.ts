@@ -1,6 +1,6 @@
 /**
  * The thread that looks for ranks of its machine which wait for ranks of others that have left, or that cannot be reached
- * (`elsewhere.ts`).
+ * (`elsewhere.ts`), or that have made other collective calls.
  *
  * @module
  */
@@ -9,12 +9,23 @@ import { removeMpichNames } from "../../ffi/mpi/mpich_names.ts";
 import { describeLine, describePlace, type SharedPage } from "../../ffi/mpi/presence_page.ts";
 import { COPY } from "../../ffi/process.ts";
 import { LINK_SYMBOLS, lostAmong, type MachineLink } from "./machine_links.ts";
+import {
+  describeFarMismatch,
+  type FarPair,
+  isInPlace,
+  isMismatch,
+  type MeetingLayout,
+  receiveReport,
+  REPORT_SYMBOLS,
+  sendReport,
+} from "./machine_reports.ts";
 
 /** What the thread needs of the C library. */
 export const WATCH_ELSEWHERE = {
   ...END_AT_ONCE,
   ...COPY,
   ...LINK_SYMBOLS,
+  ...REPORT_SYMBOLS,
   kill: { parameters: ["i32", /* pid_t pid */ "i32" /* int sig */], result: "i32" },
 } as const satisfies Deno.ForeignLibraryInterface;
 
@@ -37,6 +48,10 @@ export interface ElsewhereState {
   /** What the other machines are reached by, and what is told if one is not. */
   readonly links: readonly MachineLink[];
   readonly lastWordsOfLost: LastWords;
+  /** Whether this machine is the first, which is connected with all others, and passes on what they tell. */
+  readonly isFirst: boolean;
+  readonly meetings: MeetingLayout;
+  readonly lastWordsOfMismatch: LastWords;
   /** The launcher's process on this machine where it would wait for lost ones; `null` elsewhere. */
   readonly launcher: number | null;
   readonly names: ReadonlyMap<number, string>;
@@ -66,22 +81,26 @@ export function awaitedAmong(
 
 /** Runs in a thread, where it sees nothing of this module. */
 export function watchElsewhere(
-  { page, news, end, patienceSeconds, lastWords, links, lastWordsOfLost, launcher, names }: ElsewhereState,
+  state: ElsewhereState,
   libc: Deno.DynamicLibrary<typeof WATCH_ELSEWHERE>["symbols"],
 ): void {
+  const { page, news, end, patienceSeconds, lastWords, links, lastWordsOfLost, launcher, names } = state;
   const here = 1;
   const pause = Math.min(500, patienceSeconds * 100);
   /** So long after a machine was lost the job is the launcher's to end, which may know more. */
   const launcherMilliseconds = 2000;
   const words = new Int32Array(page.byteLength / 4);
   const told = new Int32Array(news.ranks * news.words);
-  const seen = Array.from({ length: page.ranks }, () => ({ calls: -1, since: 0 }));
+  const seen = Array.from({ length: page.ranks }, () => ({ calls: -1, since: 0, isReported: false }));
+  const ranks = seen.map((_, i) => words.subarray((i + 1) * page.words, (i + 2) * page.words));
+  const look = () => libc.memcpy(new Uint8Array(words.buffer), page.address, BigInt(words.byteLength));
+  const reports = new Map<number, Int32Array>();
   const lost: string[] = [];
   let lostAt = Infinity;
   /** Whether a rank has been in one call for long. */
   const isStuck = (rank: Int32Array, i: number) => {
     const calls = rank[page.fields.CALLS];
-    if (calls !== seen[i].calls) seen[i] = { calls, since: performance.now() };
+    if (calls !== seen[i].calls) seen[i] = { calls, since: performance.now(), isReported: false };
     return calls % 2 === 1 && performance.now() - seen[i].since >= patienceSeconds * 1000;
   };
   const describeWait = (rank: Int32Array) => {
@@ -89,13 +108,20 @@ export function watchElsewhere(
     return `distmath: rank ${rank[page.fields.RANK]} has waited for more than ${patienceSeconds} s in ${place}`;
   };
   while (Atomics.wait(end, 0, 0, pause) === "timed-out") {
-    libc.memcpy(new Uint8Array(words.buffer), page.address, BigInt(words.byteLength));
+    look();
     libc.memcpy(new Uint8Array(told.buffer), news.address, BigInt(told.byteLength));
     lost.push(...lostAmong(links, libc));
     if (lost.length > 0) lostAt = Math.min(lostAt, performance.now());
-    for (let i = 0; i < page.ranks; i++) {
-      const rank = words.subarray((i + 1) * page.words, (i + 2) * page.words);
+    for (const link of links) takeReports(link, state, reports, libc);
+    const mismatch = findFarMismatch(ranks, reports, state, look);
+    if (mismatch !== null) {
+      const line = describeFarMismatch(mismatch, page, state.meetings, names, patienceSeconds);
+      endAtOnce(1, line, state.lastWordsOfMismatch, libc);
+    }
+    for (const [i, rank] of ranks.entries()) {
       if (!isStuck(rank, i)) continue;
+      if (!seen[i].isReported) links.forEach((link) => sendReport(link, rank, libc));
+      seen[i].isReported = true;
       if (performance.now() - lostAt > launcherMilliseconds) {
         const line =
           `${describeWait(rank)}, and ${lost.join(", ")} cannot be reached any more. The job ends with exit ` +
@@ -116,6 +142,48 @@ export function watchElsewhere(
   }
   Atomics.store(end, 1, 1);
   Atomics.notify(end, 1);
+}
+
+/** Take what another machine tells, and pass it on to those that are not connected with it. Also runs in the thread. */
+export function takeReports(
+  link: MachineLink,
+  { page, links, isFirst }: ElsewhereState,
+  reports: Map<number, Int32Array>,
+  libc: Deno.DynamicLibrary<typeof WATCH_ELSEWHERE>["symbols"],
+): void {
+  while (true) {
+    const report = receiveReport(link, page.words, libc);
+    if (report === null) return;
+    reports.set(report[page.fields.RANK], report);
+    const others = isFirst ? links.filter((other) => other !== link) : [];
+    others.forEach((other) => sendReport(other, report, libc));
+  }
+}
+
+/**
+ * A rank of another machine that waits, and one that has made another call in its place: of this machine, if it does not wait
+ * there, of which the first machine is told; on that also others. Also runs in the thread.
+ */
+export function findFarMismatch(
+  ranks: readonly Int32Array[],
+  reports: ReadonlyMap<number, Int32Array>,
+  { page: { fields }, isFirst, meetings }: Pick<ElsewhereState, "page" | "isFirst" | "meetings">,
+  look: () => void,
+): FarPair | null {
+  /** What a rank writes while it is read is read again after that. */
+  const settledMilliseconds = 10;
+  const isWrong = (pair: FarPair) => isMismatch(pair, fields, meetings);
+  const others = isFirst ? [...ranks, ...reports.values()] : ranks;
+  for (const waiting of reports.values()) {
+    for (const other of others) {
+      const pair = { waiting, other };
+      if (!isWrong(pair) || (!isFirst && isInPlace(pair, fields))) continue;
+      Atomics.wait(new Int32Array(new SharedArrayBuffer(4)), 0, 0, settledMilliseconds);
+      look();
+      if (isWrong(pair)) return pair;
+    }
+  }
+  return null;
 }
 
 /**

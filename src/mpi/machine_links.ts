@@ -1,6 +1,7 @@
 /**
- * Connections from the first machine of a job to the others that carry nothing: by them the kernels notice within 8 s that a
- * machine is cut off, which MPI over TCP takes a quarter of an hour for, and MPICH's launcher never learns.
+ * Connections from the first machine of a job to the others: by them the kernels notice within 8 s that a machine is cut off,
+ * which MPI over TCP takes a quarter of an hour for, and MPICH's launcher never learns. They carry nothing but reports of
+ * ranks that wait for long (`machine_reports.ts`).
  *
  * @module
  */

@@ -189,6 +189,48 @@ for (const each of [1, 2]) {
   );
 }
 
+const lineOfHosts = (mark: string) => lineOf(`${root}tests/system/fixtures/hosts.ts`, mark).source;
+const inBarrier = `waits in MPI_Barrier at ${lineOfHosts("communicator.barrier(); // in place of the sum")}`;
+const [inSum, inVain] = [
+  `MPI_Allreduce at ${lineOfHosts("communicator.allReduce(word); // in place of the barrier")}`,
+  `MPI_Barrier at ${lineOfHosts("communicator.barrier(); // that others do not come to")}`,
+];
+
+for (
+  const [what, mpis, args, waiting, other] of [
+    ["both wait", launchers, ["mismatched", "2"], `rank [23] .* in ${inSum}`, `rank [01], .*, ${inBarrier}`],
+    [
+      "the first has gone on",
+      newestLaunchers,
+      ["passes", "2", "first"],
+      `rank [23] .* in ${inVain}`,
+      "rank [01], .* root 0",
+    ],
+    [
+      "the other has gone on",
+      newestLaunchers,
+      ["passes", "2", "last"],
+      `rank [01] .* in ${inVain}`,
+      "rank [23], .* root 2",
+    ],
+  ] as const
+) {
+  testOnHosts(`collective calls of two hosts that do not match end the job: ${what}`, mpis, async (mpi) => {
+    using hosts = makeHosts();
+    const { code, stderr } = await finish(
+      startOn(hosts, mpi, ["run", "-n", "4", "--hosts", hosts.list, "hosts.ts", ...args], PATIENT),
+    );
+    assertEquals(code, 1, stderr);
+    const words = "the collective calls of the ranks do not match";
+    assertMatch(
+      stderr,
+      RegExp(`^distmath: ${words}: ${waiting}, and ${other} in its place \\(call \\d+ of the comm`, "m"),
+    );
+    assertMatch(stderr, RegExp(`^error: rank \\d ended the job with exit code 1: ${words}$`, "m"));
+    await until(() => hosts.processes().length === 0, 30, () => hosts.processes().join("\n"));
+  });
+}
+
 testOnHosts(
   "ranks of a host that wait for each other do not wait for those of another, which have left",
   newestLaunchers,

@@ -1,6 +1,6 @@
 import { assertEquals } from "@std/assert";
-import { FIELDS, NO_PEER, WORDS_OF_RANK } from "../../../ffi/mpi/presence_page.ts";
-import { awaitedAmong } from "../../../src/mpi/elsewhere_thread.ts";
+import { FIELDS, MEETINGS, NO_PEER, WORDS_OF_MEETING, WORDS_OF_RANK } from "../../../ffi/mpi/presence_page.ts";
+import { awaitedAmong, findFarMismatch } from "../../../src/mpi/elsewhere_thread.ts";
 
 const WORDS_OF_NEWS = 8;
 
@@ -29,4 +29,56 @@ Deno.test("who waits for a rank of another machine that has left waits in vain",
   assertEquals(awaitedIn({ SCOPE: 70, FIRST_PEER: 1 }), [5]);
   assertEquals(awaitedIn({ SCOPE: 70, FIRST_PEER: 4, SECOND_PEER: 2 }), [6]);
   assertEquals(awaitedIn({ SCOPE: 71, FIRST_PEER: 1 }), []);
+});
+
+const meetings = { count: MEETINGS, words: WORDS_OF_MEETING };
+
+/** A rank in its call of this number on a communicator, or after it; and what stands for its last calls there. */
+function rankIn(rank: number, turn: number, calls: Readonly<Record<number, number>>, waits = true): Int32Array {
+  const words = new Int32Array(WORDS_OF_RANK);
+  words[FIELDS.RANK] = rank;
+  words[FIELDS.CALLS] = waits ? 7 : 8;
+  words[FIELDS.SCOPE] = 70;
+  words[FIELDS.TURN] = turn;
+  for (const [number, call] of Object.entries(calls)) {
+    words.set([70, Number(number), call], FIELDS.MEETINGS + Number(number) % MEETINGS * WORDS_OF_MEETING);
+  }
+  return words;
+}
+
+/** The ranks of a mismatch: the one that waits, and the other. */
+function mismatchOf(
+  reports: readonly Int32Array[],
+  ranks: readonly Int32Array[],
+  isFirst: boolean,
+  look: () => void = () => {},
+): number[] | null {
+  const byRank = new Map(reports.map((report) => [report[FIELDS.RANK], report]));
+  const page = { address: 0n, byteLength: 0, words: WORDS_OF_RANK, fields: FIELDS, ranks: 2, size: 6, own: 0 };
+  const found = findFarMismatch(ranks, byRank, { page, isFirst, meetings }, look);
+  return found && [found.waiting[FIELDS.RANK], found.other[FIELDS.RANK]];
+}
+
+Deno.test("other calls on another machine are found: by the first one, or where a rank has gone on from them", () => {
+  const waiting = rankIn(4, 9, { 8: 1, 9: 1 });
+  const same = rankIn(0, 9, { 8: 1, 9: 1 });
+  assertEquals(mismatchOf([waiting], [same], true), null);
+  // Late, or ahead by so much that nothing is known any more, or in another communicator.
+  assertEquals(mismatchOf([waiting], [rankIn(0, 8, { 8: 2 })], true), null);
+  assertEquals(mismatchOf([waiting], [rankIn(0, 17, { 9: 2, 17: 2 })], true), null);
+  assertEquals(mismatchOf([waiting], [rankIn(0, 9, { 9: 2 }).with(FIELDS.MEETINGS + 3, 71)], true), null);
+  const other = rankIn(1, 9, { 9: 2 });
+  assertEquals(mismatchOf([waiting], [same, other], true), [4, 1]);
+  // It is told to the first machine, which sees both.
+  assertEquals(mismatchOf([waiting], [same, other], false), null);
+  assertEquals(mismatchOf([waiting, other], [same], true), [4, 1]);
+  const gone = rankIn(1, 11, { 9: 2, 10: 1, 11: 1 });
+  assertEquals(mismatchOf([waiting], [same, gone], false), [4, 1]);
+  assertEquals(mismatchOf([waiting], [same, rankIn(1, 9, { 9: 2 }, false)], false), [4, 1]);
+});
+
+Deno.test("a call that is being written while it is read is no other call", () => {
+  const half = rankIn(1, 9, { 9: 2 });
+  const look = () => half.set(rankIn(1, 17, { 17: 2 }));
+  assertEquals(mismatchOf([rankIn(4, 9, { 9: 1 })], [half], true, look), null);
 });
