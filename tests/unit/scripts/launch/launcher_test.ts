@@ -83,7 +83,9 @@ Deno.test("commandLine() names hosts as each launcher wants it, without the sett
 
 Deno.test("commandLine() gives Intel MPI and srun hosts as they take them", () => {
   const launch = { ranks: 4, hosts: ["a:2", "b:2"], program };
-  assertEquals(commandLine(intelMpi, launch, machine).args, ["-hosts", "a,b", "-ppn", "2", "-n", "4", ...program]);
+  const underShell = ["-c", `trap '' PIPE; exec "$0" "$@"`, "/i/mpirun"];
+  const { command, args } = commandLine(intelMpi, launch, machine);
+  assertEquals([command, args], ["sh", [...underShell, "-hosts", "a,b", "-ppn", "2", "-n", "4", ...program]]);
   const own = ["--mpi=pmix", "--cpu-bind=none", "--kill-on-bad-exit=1"];
   const place = ["--nodelist=a,b", "--ntasks-per-node=2"];
   assertEquals(commandLine(srun, launch, machine).args, [...own, ...place, "-n", "4", ...program]);
@@ -113,7 +115,7 @@ Deno.test("commandLine() asks for tagged output, and TaggedLines reads it", () =
   assertEquals(commandLine(openMpi4, launch, machine).args.includes("--tag-output"), true);
   assertEquals(commandLine(openMpi5, launch, machine).args.slice(2, 4), ["--output", "tag"]);
   assertEquals(commandLine(mpich, launch, machine).args.slice(0, 2), ["-prepend-pattern", "<rank %r>:"]);
-  assertEquals(commandLine(intelMpi, launch, machine).args.slice(0, 2), ["-prepend-pattern", "<rank %r>:"]);
+  assertEquals(commandLine(intelMpi, launch, machine).args.slice(3, 5), ["-prepend-pattern", "<rank %r>:"]);
 
   const read = (line: string, launcher: Launcher) => new TaggedLines(launcher).push(line);
   assertEquals(read("[1,0]<stdout>:    ok 1 - a", openMpi4), [{ rank: 0, text: "    ok 1 - a" }]);
