@@ -65,6 +65,7 @@ const TCP_NODELAY = 1;
 const TCP_KEEPIDLE = 4;
 const TCP_KEEPINTVL = 5;
 const TCP_KEEPCNT = 6;
+const TCP_USER_TIMEOUT = 18;
 const MSG_NOSIGNAL = 0x4000;
 const BACKLOG = 4096;
 const NO_SOCKET = -1;
@@ -208,6 +209,15 @@ function prepare(socket: number): void {
   setOption(socket, IPPROTO_TCP, TCP_KEEPIDLE, KEEPALIVE.idleSeconds);
   setOption(socket, IPPROTO_TCP, TCP_KEEPINTVL, KEEPALIVE.intervalSeconds);
   setOption(socket, IPPROTO_TCP, TCP_KEEPCNT, KEEPALIVE.probes);
+}
+
+/**
+ * Have a connection end when data is not taken for as long as a machine may be silent: while data is on its way nobody asks
+ * whether the other one is still there.
+ */
+export function limitTaking(socket: number): void {
+  const { idleSeconds, intervalSeconds, probes } = KEEPALIVE;
+  setOption(socket, IPPROTO_TCP, TCP_USER_TIMEOUT, (idleSeconds + intervalSeconds * probes) * 1000);
 }
 
 export function closeSocket(socket: number): void {

@@ -12,6 +12,7 @@ import {
   connectTo,
   GETSOCKOPT,
   hostName,
+  limitTaking,
   listenAnywhere,
   POLL,
   POLLIN,
@@ -77,6 +78,7 @@ function visit(greeting: Uint8Array<ArrayBuffer>): MachineLink | null {
   const address = withPort(addressOfHost(machine, "The name of the first machine"), port);
   const socket = connectTo(address, CONNECT_MILLISECONDS);
   if (socket === null) return null;
+  limitTaking(socket);
   sendAll(socket, withName(greeting));
   return { socket, machine };
 }
@@ -89,6 +91,7 @@ function receive(listener: number, visitors: number, greeting: Uint8Array): Mach
     waitFor([listener], POLLIN, CONNECT_MILLISECONDS);
     const socket = acceptAt(listener);
     if (socket === null) continue;
+    limitTaking(socket);
     const told = new Uint8Array(GREETING_BYTES);
     waitFor([socket], POLLIN, CONNECT_MILLISECONDS);
     const isWhole = receiveSome(socket, told) === GREETING_BYTES;

@@ -116,6 +116,19 @@ for (const [way, place] of [["waits", lastBarrier], ["lasts", "MPI_Finalize.*"]]
   });
 }
 
+testOnHosts(
+  "a host that is cut off just before it is told of ranks that wait ends the job",
+  newestLaunchers,
+  async (mpi) => {
+    const { code, stderr, seconds } = await disturb(mpi, (hosts) => void setTimeout(() => hosts.cut(), 9800), {
+      isPlain: true,
+    });
+    assertNotEquals(code, 0);
+    assertMatch(stderr, cutOff(lastBarrier));
+    assert(seconds < 30 * slowdown(), `${seconds} s`);
+  },
+);
+
 const PATIENT = { DISTMATH_PATIENCE_SECONDS: "2" };
 
 for (const each of [1, 2]) {
