@@ -7,10 +7,12 @@ import type { RunRecord, Verdict } from "./record.ts";
 import { formatSeconds, outcome, rankCount } from "./table.ts";
 
 /** Layout in pixels. */
-const width = 1120;
 const lineHeight = 20;
-const left = 450;
 const unit = 200;
+/** Of bars and what is behind them. */
+const rightWidth = 670;
+/** Of titles: room for most, and what a letter takes of a longer one. */
+const [leastLeft, letterWidth] = [450, 7];
 const colors = { "pass": "#2e7d32", "MISS": "#c62828", "for information": "#607d8b", "peer missing": "#bdbdbd" };
 
 /** How far a verdict is beyond its target: 1 is just kept, more is better. */
@@ -37,6 +39,9 @@ function label(verdict: Verdict): string {
 
 /** An SVG with one bar for each verdict: its length is the margin to the target, and the line marks the target. */
 export function chart({ machine, groups }: RunRecord): string {
+  const longest = Math.max(...groups.flatMap(({ rows }) => rows.map(({ title }) => title.length)));
+  const left = Math.max(leastLeft, letterWidth * longest + 10);
+  const width = left + rightWidth;
   const parts: string[] = [];
   let y = 24;
   parts.push(text(10, y, `distmath against its peers: ${machine.processor}, ${machine.cores} cores`, 'class="title"'));
