@@ -44,24 +44,20 @@ export interface JobResult {
 /** The installations that a complete test run has. */
 const EXPECTED = ["Open MPI 4", "Open MPI 5", "MPICH 4", "MPICH 5", "MPI standard ABI"];
 
-/**
- * Has ranks that wait give way, as `run` does where they are more than the cores: in tests they always are, since several
- * jobs run at a time.
- */
-export const YIELDS_WHEN_IDLE: Readonly<Record<string, string>> = {
-  OMPI_MCA_mpi_yield_when_idle: "1",
-  MPIR_CVAR_ENABLE_HEAVY_YIELD: "1",
-  MPIR_CVAR_CH4_PROGRESS_THROTTLE: "1",
-  MPIR_CVAR_CH4_PROGRESS_THROTTLE_NO_PROGRESS_COUNT: "100",
-};
-
 const OPEN_MPI_ENVIRONMENT = {
   OMPI_ALLOW_RUN_AS_ROOT: "1",
   OMPI_ALLOW_RUN_AS_ROOT_CONFIRM: "1",
   OMPI_MCA_rmaps_base_oversubscribe: "1",
   PRTE_MCA_rmaps_default_mapping_policy: ":oversubscribe",
-  ...YIELDS_WHEN_IDLE,
+  OMPI_MCA_mpi_yield_when_idle: "1",
   OMPI_MCA_pml: "ob1",
+};
+
+/** Ranks that wait would use up their time slices, and are more than there are cores: as `run` sets it. */
+const MPICH_ENVIRONMENT = {
+  MPIR_CVAR_ENABLE_HEAVY_YIELD: "1",
+  MPIR_CVAR_CH4_PROGRESS_THROTTLE: "1",
+  MPIR_CVAR_CH4_PROGRESS_THROTTLE_NO_PROGRESS_COUNT: "100",
 };
 
 function decode(bytes: Uint8Array): string {
@@ -87,12 +83,12 @@ function identify(mpirun: string): MpiInstallation | null {
   if (version.includes("Intel(R) MPI Library")) {
     // It is built on MPICH 4.
     const [name, release] = ["Intel MPI", 4];
-    return { name, family: "mpich", release, mpirun, environment: YIELDS_WHEN_IDLE, libraryPath };
+    return { name, family: "mpich", release, mpirun, environment: MPICH_ENVIRONMENT, libraryPath };
   }
   const mpich = /HYDRA[^]*Version:\s+(\d+)/.exec(version);
   if (!mpich) return null;
   const release = Number(mpich[1]);
-  return { name: `MPICH ${release}`, family: "mpich", release, mpirun, environment: YIELDS_WHEN_IDLE, libraryPath };
+  return { name: `MPICH ${release}`, family: "mpich", release, mpirun, environment: MPICH_ENVIRONMENT, libraryPath };
 }
 
 function launchersOnPath(): string[] {

@@ -1,6 +1,6 @@
 /** Running the command line of the repository as a user does. */
 import { fileURLToPath } from "node:url";
-import { slowdown, YIELDS_WHEN_IDLE } from "../mpi_installations.ts";
+import { slowdown } from "../mpi_installations.ts";
 
 /** The repository. */
 export const root = fileURLToPath(new URL("../../", import.meta.url));
@@ -18,7 +18,7 @@ const foreign =
 
 function environment(extra: Record<string, string>): Record<string, string> {
   const own = Object.entries(Deno.env.toObject()).filter(([name]) => !foreign.test(name));
-  return { ...Object.fromEntries(own), NO_COLOR: "1", ...YIELDS_WHEN_IDLE, ...extra };
+  return { ...Object.fromEntries(own), NO_COLOR: "1", ...extra };
 }
 
 /** One that takes as long hangs, also on a busy machine. */
