@@ -154,7 +154,7 @@ Deno.test("Ctrl-C ends run --watch also while it is ending the job for a change"
   const [mpirun, script] = [`${folder.path}/mpirun`, `${folder.path}/a.ts`];
   const launcher = `#!/bin/sh
 case "$*" in *--version*) echo "mpirun (Open MPI) 5.0.11"; exit ;; esac
-trap 'echo asked to end; sleep 1; exit' TERM
+trap 'echo asked to end; sleep 2; exit' TERM
 echo started
 while :; do sleep 0.1; done`;
   Deno.writeTextFileSync(mpirun, launcher, { mode: 0o755 });
