@@ -1,6 +1,12 @@
 import { assertEquals } from "@std/assert";
 import { FIELDS, MEETINGS, NO_PEER, WORDS_OF_MEETING, WORDS_OF_RANK } from "../../../ffi/mpi/presence_page.ts";
-import { awaitedAmong, findFarMismatch } from "../../../src/mpi/elsewhere_thread.ts";
+import {
+  awaitedAmong,
+  type ElsewhereState,
+  findFarMismatch,
+  takeReports,
+  type WATCH_ELSEWHERE,
+} from "../../../src/mpi/elsewhere_thread.ts";
 
 const WORDS_OF_NEWS = 8;
 
@@ -81,4 +87,29 @@ Deno.test("a call that is being written while it is read is no other call", () =
   const half = rankIn(1, 9, { 9: 2 });
   const look = () => half.set(rankIn(1, 17, { 17: 2 }));
   assertEquals(mismatchOf([rankIn(4, 9, { 9: 1 })], [half], true, look), null);
+});
+
+Deno.test("the first machine passes on what one tells to all others, another machine to none", () => {
+  const links = [1, 2, 3].map((socket) => ({ socket, machine: `host${socket}` }));
+  for (const isFirst of [true, false]) {
+    // One whole report has come from the second machine, and a part of the next one.
+    let waiting: Int32Array | null = rankIn(4, 9, { 9: 1 });
+    const sent: [socket: number, rank: number][] = [];
+    const sockets = {
+      recv(_socket: number, into: Int32Array, bytes: bigint, flags: number) {
+        if (waiting === null) return 100n;
+        into.set(waiting);
+        const isPeek = (flags & 2) !== 0;
+        if (!isPeek) waiting = null;
+        return bytes;
+      },
+      send: (socket: number, report: Int32Array) => void sent.push([socket, report[FIELDS.RANK]]),
+    };
+    const reports = new Map<number, Int32Array>();
+    const state = { page: { words: WORDS_OF_RANK, fields: FIELDS }, links, isFirst } as unknown as ElsewhereState;
+    const libc = sockets as unknown as Deno.DynamicLibrary<typeof WATCH_ELSEWHERE>["symbols"];
+    takeReports(links[1], state, reports, libc);
+    assertEquals([...reports.keys()], [4]);
+    assertEquals(sent, isFirst ? [[1, 4], [3, 4]] : []);
+  }
 });
