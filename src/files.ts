@@ -75,6 +75,7 @@ import "./array/device_elements.ts";
 import "./array/difference.ts";
 import "./array/distributed_array.ts";
 import "./array/draft_file.ts";
+import "./array/draft_guard.ts";
 import "./array/element_access.ts";
 import "./array/elementwise/broadcast.ts";
 import "./array/elementwise/c.ts";

@@ -57,7 +57,8 @@ ${placeHelp}
   --tap FILE         write them as TAP
   --filter TEXT      only tests whose name contains it, or matches it as /TEXT/
   --shard I/N        only the I-th of N parts of the jobs, for machines that share the work
-  --fail-fast        run no more jobs after one that failed
+  --fail-fast        run no more jobs after one that failed; for reports, the files that are left are loaded once
+                     each to learn which tests they have
   --retries N        run a job that failed up to N more times (0)
   --coverage FOLDER  gather the coverage of all ranks there, and print it
   --no-check         leave out the type check that comes first
@@ -278,10 +279,26 @@ async function runWithRetries(
   }
 }
 
-/** Stands for the tests of a job that was not started, and why. */
-function unstarted({ file, ranks }: Job, details: string): FileResult {
-  const test: MergedTest = { name: "(the whole file)", outcome: "not run", failedRanks: [], details };
-  return { file: shortName(file), ranks, tests: [test], seconds: 0 };
+/** Stands for a job that was not started, and why; for all of it where its tests are not known. */
+function unstarted({ file, ranks }: Job, reason: string, names: readonly string[] = [], filter?: string): FileResult {
+  const told = (name: string, outcome: MergedTest["outcome"], details: string): MergedTest => (
+    { name, outcome, failedRanks: [], details }
+  );
+  const tests = names.map((name) =>
+    matches(name, filter) ? told(name, "not run", reason) : told(name, "filtered out", `--filter ${filter}`)
+  );
+  if (tests.length === 0) tests.push(told("(the whole file)", "not run", reason));
+  return { file: shortName(file), ranks, tests, seconds: 0 };
+}
+
+/** So long may a file take to tell of its tests. */
+const LISTING_SECONDS = 20;
+
+/** The tests of a file: a rank loads it, and runs none of them. */
+async function namesOfTests(launcher: Launcher, file: string, settings: TestSettings): Promise<string[]> {
+  const none = { ...settings, filter: "/(?!)/", timeoutSeconds: LISTING_SECONDS };
+  const { tests } = await runTestFile(launcher, file, 1, none);
+  return tests.flatMap(({ name, outcome }) => outcome === "failed" ? [] : [name]);
 }
 
 /** Run jobs one after the other; those that do not run any more are told of as well. */
@@ -289,26 +306,30 @@ async function runJobs(
   launcher: Launcher,
   jobs: readonly Job[],
   settings: TestSettings,
-  { retries, failFast }: { retries: number; failFast: boolean },
+  { retries, failFast, isReported }: { retries: number; failFast: boolean; isReported: boolean },
 ): Promise<{ results: FileResult[]; interruption: Interruption | null }> {
   const results: FileResult[] = [];
+  const names = new Map<string, string[]>();
   const progress = jobProgress(jobs.length);
   let interruption: Interruption | null = null;
   let reason: string | null = null;
   for (const [i, job] of jobs.entries()) {
-    if (reason !== null) {
-      results.push(unstarted(job, reason));
-      continue;
-    }
     progress.update(jobName({ ...job, file: shortName(job.file) }), i);
     try {
+      if (reason !== null) {
+        if (isReported && interruption === null && !names.has(job.file)) {
+          names.set(job.file, await namesOfTests(launcher, job.file, settings));
+        }
+        results.push(unstarted(job, reason, names.get(job.file), settings.filter));
+        continue;
+      }
       const result = await runWithRetries(launcher, job, settings, retries, progress);
       results.push(result);
       if (failFast && !isSuccess(count(result.tests))) reason = `--fail-fast, after ${jobName(result)}`;
     } catch (error) {
       if (!(error instanceof Interruption)) throw error;
       interruption = error;
-      results.push(error.result);
+      results.push(reason === null ? error.result : unstarted(job, reason));
       reason = "the command was interrupted";
     }
   }
@@ -345,7 +366,9 @@ export async function clusterTests(args: string[]): Promise<number> {
   console.log(describeLauncher(launcher));
   const denoFlags = coverage === null ? [] : [`--coverage=${coverage}`, "--coverage-raw-data-only"];
   const settings = { ...place, filter: values.filter, denoFlags };
-  const { results, interruption } = await runJobs(launcher, jobs, settings, { retries, failFast: values["fail-fast"] });
+  const isReported = reports.length > 0;
+  const how = { retries, failFast: values["fail-fast"], isReported };
+  const { results, interruption } = await runJobs(launcher, jobs, settings, how);
   const unwritten = writeReports(reports, results);
   if (interruption) throw interruption;
   // What all ranks have written into one folder counts together.

@@ -2,14 +2,15 @@
  * A file that gets its name when it is complete: until then there is a draft of it.
  *
  * Where the file system has files without names, the draft is one, of which nothing is left when its writer is killed. Else
- * it is a file beside its place, which its writer has locked: what nobody has locked was left by a writer that is no more,
- * and goes when that place is written to the next time.
+ * it is a file beside its place, which a shell removes when its writer is killed. The writer has locked it: what nobody has
+ * locked was left by a machine that is no more, and goes when that place is written to the next time.
  *
  * @module
  */
 import { makeUnnamedFile } from "../../ffi/unnamed_file.ts";
 import { ConfigurationError } from "../errors.ts";
 import { attempt } from "../attempt.ts";
+import { removeAtEnd } from "./draft_guard.ts";
 
 /** A file that is being written. Nothing is left of one that is disposed of before it was published. */
 export interface Draft extends Disposable {
@@ -67,6 +68,7 @@ export function namedDraft(target: string): Draft {
   const file = stack.use(Deno.openSync(path, { write: true, createNew: true }));
   stack.defer(() => attempt(() => Deno.removeSync(path)));
   lock(file);
+  removeAtEnd(path);
   return draftOf(path, file, () => replace(target, path), stack.move());
 }
 

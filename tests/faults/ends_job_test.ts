@@ -13,6 +13,7 @@ import {
 } from "../mpi_installations.ts";
 import { finish, start, temporaryFolder } from "../system/command.ts";
 import { assertCleanEnd, MEMORY_AT_START } from "./clean_end.ts";
+import { until } from "./processes.ts";
 
 function fixture(name: string): string {
   return fileURLToPath(new URL(`./fixtures/${name}.ts`, import.meta.url));
@@ -24,6 +25,10 @@ function run(mpi: MpiInstallation, name: string, ...args: string[]): Promise<Job
 
 /** What is told of a rank that ends otherwise than by an error. */
 const EXIT = "Deno.exit or Deno.exitCode";
+
+function filesIn(folder: string): string[] {
+  return Array.from(Deno.readDirSync(folder), ({ name }) => name);
+}
 
 function occurrences(text: string, part: string): number {
   return text.split(part).length - 1;
@@ -136,18 +141,20 @@ testUnderEveryMpi(
   },
 );
 
-testUnderEveryMpi(
-  "what a rank that is killed leaves of a file that several hosts write goes with the next one",
-  async (mpi) => {
-    using folder = temporaryFolder();
-    const [file, names] = [`${folder.path}/a.npy`, () => Array.from(Deno.readDirSync(folder.path), ({ name }) => name)];
-    assertCleanEnd(await run(mpi, "killed", file, "apart"), { rank: 1, why: /\bsignal:? 9\b/i });
-    assertMatch(names().join(), /^a\.npy\.[0-9a-f]{8}\.part$/);
-    const { code, output } = await run(mpi, "killed", file, "apart", "alive");
-    assertEquals(code, 0, output);
-    assertEquals(names(), ["a.npy"]);
-  },
-);
+testUnderEveryMpi("nothing is left of a file that several hosts write when a rank is killed", async (mpi) => {
+  using folder = temporaryFolder();
+  const result = await run(mpi, "killed", `${folder.path}/a.npy`, "apart");
+  assertCleanEnd(result, { rank: 1, why: /\bsignal:? 9\b/i });
+  assertMatch(result.output, /writes a\.npy\.[0-9a-f]{8}\.part/);
+  await until(() => filesIn(folder.path).length === 0, 5, () => `${filesIn(folder.path)} is left`);
+});
+
+testUnderEveryMpi("a file that several hosts write is there, and nothing beside it", async (mpi) => {
+  using folder = temporaryFolder();
+  const { code, output } = await run(mpi, "killed", `${folder.path}/a.npy`, "apart", "alive");
+  assertEquals(code, 0, output);
+  assertEquals(filesIn(folder.path), ["a.npy"]);
+});
 
 testUnderEveryMpi("a job that goes well ends with code 0", async (mpi) => {
   const { code, output } = await run(mpi, "ends");

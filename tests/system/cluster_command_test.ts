@@ -1,6 +1,7 @@
 /** `cluster-test`: results of all ranks merged, JUnit XML, time limits, exit codes; under every MPI. */
 import { assert, assertEquals, assertMatch, assertStringIncludes } from "@std/assert";
 import { existsSync } from "node:fs";
+import type { FileResult } from "../../scripts/results/merge.ts";
 import { launchers, newestLaunchers, slowdown } from "../mpi_installations.ts";
 import { finish, main, root, start, startMain, temporaryFolder } from "./command.ts";
 
@@ -237,13 +238,30 @@ Deno.test("cluster-test writes the other reports, and sums up, where one cannot 
   assertEquals(JSON.parse(Deno.readTextFileSync(json)).counts.passed, 1);
 });
 
-Deno.test("cluster-test ends after a failure if it is told to, and says what did not run", async () => {
+Deno.test("cluster-test ends after a failure if it is told to, and says which tests did not run", async () => {
   using folder = temporaryFolder();
-  const report = `${folder.path}/report.xml`;
-  const { code, stdout } = await onNewest(["--ranks", "1,2", "--fail-fast", "--junit", report, "empty.ts", "fails.ts"]);
-  assertEquals([code, stdout.trim().split("\n").at(-1)], [1, "0 passed, 1 failed, 3 not run"]);
-  const message = "not run: --fail-fast, after empty.ts on 1 rank";
-  assertEquals(Deno.readTextFileSync(report).split(message).length - 1, 3);
+  const report = `${folder.path}/report.json`;
+  const args = ["--ranks", "1,2", "--fail-fast", "--json", report, "empty.ts", "fails.ts", "throws.ts"];
+  const { code, stdout } = await onNewest([...args, "--filter", "/on rank|left out/"]);
+  assertEquals([code, stdout.trim().split("\n").at(-1)], [1, "0 passed, 1 failed, 7 not run, 2 filtered out"]);
+  const { jobs } = JSON.parse(Deno.readTextFileSync(report)) as { jobs: FileResult[] };
+  const told = jobs.slice(1).flatMap(({ file, ranks, tests }) =>
+    tests.map(({ name, outcome, details }) => [file, ranks, name, outcome, details])
+  );
+  const details = "--fail-fast, after empty.ts on 1 rank";
+  const ofFails = (ranks: number) => [
+    ["fails.ts", ranks, "passes everywhere", "filtered out", "--filter /on rank|left out/"],
+    ["fails.ts", ranks, "fails on rank 1", "not run", details],
+    ["fails.ts", ranks, "is left out", "not run", details],
+  ];
+  const whole = (file: string, ranks: number) => [file, ranks, "(the whole file)", "not run", details];
+  assertEquals(told, [
+    whole("empty.ts", 2),
+    ...ofFails(1),
+    ...ofFails(2),
+    whole("throws.ts", 1),
+    whole("throws.ts", 2),
+  ]);
 });
 
 Deno.test("cluster-test --coverage counts what any rank has run", async () => {
