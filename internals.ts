@@ -34,7 +34,14 @@ export { type ElementType, type Handle, type Launcher, launcher } from "./ffi/mp
 export { PRESENCE_VARIABLE } from "./ffi/mpi/presence.ts";
 export { isHeld } from "./ffi/mpi/segment_folder.ts";
 export { LongWaits } from "./src/runtime/long_waits.ts";
-export { makePresencePage, type PresencePage, whereRanksAre } from "./src/runtime/onlooker.ts";
+export {
+  makePresencePage,
+  type PresencePage,
+  processesInMpi,
+  type ToldEnd,
+  toldEnds,
+  whereRanksAre,
+} from "./src/runtime/onlooker.ts";
 
 // What GPUs there are, NCCL, and what is allocated
 export {

@@ -46,6 +46,7 @@ function lineOfEnd(code: number, how: string): string {
 
 /** Tell that this rank is about to end the job with this code, and by what. */
 export function tellEnd(code: number, how: string): void {
+  joinedPresence()?.setEnd(code, how);
   const words = lineOfEnd(code, how);
   if (words.length === 0) return;
   try {
@@ -70,6 +71,7 @@ let atExit: { words: TextAtExit; request: TextAtExit | null } | undefined;
  */
 export function sayAtExit(code: number, how: string, isMpiFinalized: boolean): void {
   const { socket, request } = lastWords(code, how);
+  joinedPresence()?.setEnd(code, how);
   atExit ??= prepareTexts(isMpiFinalized ? 0 : socket);
   atExit.words.set(lineOfEnd(code, how));
   atExit.request?.set(isMpiFinalized ? "" : request);
@@ -83,8 +85,14 @@ function prepareTexts(socket: number): { words: TextAtExit; request: TextAtExit 
   return { request, words: new TextAtExit(STANDARD_ERROR) };
 }
 
+/** The command that started the job is not to think that this rank is about to end. */
+export function withdrawEnd(): void {
+  joinedPresence()?.setEnd(0, "");
+}
+
 /** The process goes on, or ends in another way. */
 export function withdrawWords(): void {
+  withdrawEnd();
   atExit?.words.set("");
   atExit?.request?.set("");
 }
@@ -127,6 +135,7 @@ export function endAtOnce(
 /** As {@linkcode endAtOnce}, in this thread; `how` is for the command that started the job. */
 export function endJobAtOnce(code: number, how: string, line: string): never {
   try {
+    joinedPresence()?.setEnd(code, how);
     return endAtOnce(code, line, lastWords(code, how), libcFunctions(END_AT_ONCE));
   } catch {
     // Without libc, the ordinary way has to do.

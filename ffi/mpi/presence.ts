@@ -79,6 +79,7 @@ export class Presence {
   /** Where the name of this rank's operation is; and which one it is. */
   readonly #name: Uint8Array;
   readonly #line: Uint8Array;
+  readonly #end: Uint8Array;
   #operation = "";
   #joined = 0;
   /** Whether all ranks of the job are on this machine. */
@@ -101,7 +102,8 @@ export class Presence {
     this.#own = (place.localRank + 1) * WORDS_OF_RANK;
     this.#ownWords = words.subarray(this.#own, this.#own + WORDS_OF_RANK);
     this.#name = this.#textAt(this.#own + FIELDS.NAME, FIELDS.LINE - FIELDS.NAME);
-    this.#line = this.#textAt(this.#own + FIELDS.LINE, WORDS_OF_RANK - FIELDS.LINE);
+    this.#line = this.#textAt(this.#own + FIELDS.LINE, FIELDS.END - FIELDS.LINE);
+    this.#end = this.#textAt(this.#own + FIELDS.END, WORDS_OF_RANK - FIELDS.END);
     this.#localSize = place.localSize;
     this.#size = place.size;
     this.#path = path;
@@ -119,6 +121,12 @@ export class Presence {
   /** Tell where this rank is. */
   setState(state: number): void {
     Atomics.store(this.#ownWords, FIELDS.STATE, state);
+  }
+
+  /** Tell with which code this rank is about to end, and by what; with 0 that it is not. */
+  setEnd(code: number, how: string): void {
+    this.#ownWords[FIELDS.END_BYTES] = new TextEncoder().encodeInto(how, this.#end).written;
+    Atomics.store(this.#ownWords, FIELDS.END_CODE, code);
   }
 
   /** Tell that this rank ends with an error, unless it has told how it leaves. */

@@ -14,8 +14,8 @@ export const PRESENT = { NOWHERE: 0, HERE: 1, STARTING: 2, LEAVING: 3, LEFT_BEFO
  */
 export const WORDS = { ARRIVED: 0, TOLD: 1, RANKS: 2, NOTED: 3, STARTED: 4, LOOKING: 5, JOINED: 6 } as const;
 
-/** The words of a rank: these, and then the name of an operation and the line of the script in UTF-8. */
-export const WORDS_OF_RANK = 128;
+/** The words of a rank: these, and then the name of an operation, the line of the script, and how it ends, in UTF-8. */
+export const WORDS_OF_RANK = 160;
 
 /** The ranks of a machine whose messages by NCCL are counted: each has a GPU of its own, and machines have no more. */
 export const COUNTED_PEERS = 16;
@@ -48,8 +48,12 @@ export const FIELDS = {
   MEETINGS: 12 + COUNTED_PEERS,
   /** The number of its process. */
   PROCESS: 12 + COUNTED_PEERS + MEETINGS * WORDS_OF_MEETING,
-  NAME: 13 + COUNTED_PEERS + MEETINGS * WORDS_OF_MEETING,
+  /** The exit code that it is about to end with, and how many bytes tell by what; 0 where it is not. */
+  END_CODE: 13 + COUNTED_PEERS + MEETINGS * WORDS_OF_MEETING,
+  END_BYTES: 14 + COUNTED_PEERS + MEETINGS * WORDS_OF_MEETING,
+  NAME: 15 + COUNTED_PEERS + MEETINGS * WORDS_OF_MEETING,
   LINE: 96,
+  END: 128,
 } as const;
 
 /** Stands for no peer at all. */

@@ -141,6 +141,7 @@ export async function runTestFile(
     tag: true,
     yieldsWhenIdle: true, // tests are right or wrong, not fast, and other jobs may run beside them
     env: { ...withoutColors, ...watch.env, ...env },
+    watch,
     program: denoTest(file, [], [
       "--reporter=tap",
       `--preload=${testOutput()}`,

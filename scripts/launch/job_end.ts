@@ -4,6 +4,7 @@
  * @module
  */
 import { constants } from "node:os";
+import type { ToldEnd } from "../../internals.ts";
 import type { LauncherKind } from "./launcher.ts";
 
 /** How a rank ended that did not end well. */
@@ -56,7 +57,7 @@ export class JobEnd {
   readonly #words: LastWords[] = [];
   #end: RankEnd | null = null;
   #signalled: RankEnd | null = null;
-  /** A host that the launcher lost, in words. */
+  /** A host that the launcher lost, or a rank, in words. */
   #lost: string | null = null;
   #isOutOfHeap = false;
 
@@ -68,6 +69,16 @@ export class JobEnd {
     if (words === null) return line;
     this.#words.push(words);
     return line.replace(own![0], "") || null;
+  }
+
+  /** Take what a rank has told by the memory that it shared, unless its words have come: launchers may lose these. */
+  add(told: ToldEnd): void {
+    if (this.#words.length === 0) this.#words.push(told);
+  }
+
+  /** Take a rank that is no more, and that the launcher took no notice of, if there is one. */
+  lose(rank: number | null): void {
+    if (rank !== null) this.#lost ??= `rank ${rank} is no more, of which the launcher took no notice`;
   }
 
   /** Take a launcher's words on a rank; the first ones count, later ones are about what followed from it. */

@@ -7,6 +7,7 @@ import { stripVTControlCharacters } from "node:util";
 import { type JobOptions, type JobResult, runJob } from "./job.ts";
 import { JobEnd, tellEnd, underShell } from "./job_end.ts";
 import type { Launcher, LauncherKind } from "./launcher.ts";
+import type { WatchedRanks } from "./watched_ranks.ts";
 import { TaggedLines, type TaggedText } from "./tagged_output.ts";
 
 /** What a launcher writes about a job that did not end well; each is one of its blocks or lines. */
@@ -120,6 +121,8 @@ export class BoilerplateFilter {
 /** As for {@linkcode runJob}, and lines are told with their ranks where the job is to tag them: null for the launcher's. */
 export interface FilteredOptions extends Omit<JobOptions, "onLine"> {
   onLine: (stream: "stdout" | "stderr", line: string, isComplete: boolean, rank: number | null) => void;
+  /** The ranks of this machine, if they are watched. */
+  watch?: Pick<WatchedRanks, "lost" | "ends">;
 }
 
 export interface FilteredResult extends JobResult {
@@ -131,9 +134,24 @@ export interface FilteredResult extends JobResult {
 
 /**
  * How long a launcher may take to end after a rank did: some hang, as Open MPI 5's does at times when a rank fails while
- * others start MPI. Tests set the variable.
+ * others start MPI; and MPICH's, which kills its daemon when a rank fails beside much output, and not the others. Tests set
+ * the variable.
  */
-const patienceSeconds = () => Number(Deno.env.get("DISTMATH_PATIENCE_SECONDS")) || 10;
+const patienceSeconds = () => (Number(Deno.env.get("DISTMATH_PATIENCE_SECONDS")) || 10) / 2;
+
+/** How often the ranks are looked at. */
+const LOOK_MILLISECONDS = 500;
+
+/** Call `end` once something has been so for as long, until disposed of. */
+function afterLong(isSo: () => boolean, end: () => void): Disposable {
+  const patience = patienceSeconds() * 1000;
+  let since: number | null = null;
+  const timer = setInterval(() => {
+    since = isSo() ? since ?? performance.now() : null;
+    if (since !== null && performance.now() - since >= patience) end();
+  }, LOOK_MILLISECONDS);
+  return { [Symbol.dispose]: () => clearInterval(timer) };
+}
 
 /** Launchers write a block at once: lines that are held for as long are a script's, which may go on for hours. */
 const holdMilliseconds = 2000;
@@ -144,9 +162,13 @@ export async function runFiltered(launcher: Launcher, options: FilteredOptions):
   const streams = ["stdout", "stderr"] as const;
   const filters = streams.map(() => new BoilerplateFilter(launcher.kind, end));
   const tagged = streams.map(() => options.tag ? new TaggedLines(launcher) : null);
-  const { onLine } = options;
+  const { onLine, watch } = options;
   const hanging = new AbortController();
-  let timer: ReturnType<typeof setTimeout> | undefined;
+  const lost = () => watch?.lost() ?? null;
+  using _timer = afterLong(() => end.isCertain || lost() !== null, () => {
+    end.lose(lost());
+    hanging.abort();
+  });
   const held: (ReturnType<typeof setTimeout> | undefined)[] = [];
   const showHeld = (i: number) => {
     clearTimeout(held[i]);
@@ -171,13 +193,13 @@ export async function runFiltered(launcher: Launcher, options: FilteredOptions):
       clearTimeout(held[i]);
       for (const one of lines ?? [{ rank: null, text: line }]) show(i, one);
       held[i] = setTimeout(() => showHeld(i), holdMilliseconds);
-      if (end.isCertain) timer ??= setTimeout(() => hanging.abort(), patienceSeconds() * 1000);
     },
-  }).finally(() => clearTimeout(timer));
+  });
   for (const i of streams.keys()) {
     for (const line of tagged[i]?.end() ?? []) show(i, line);
     showHeld(i);
   }
+  if (result.code !== 0) { for (const told of watch?.ends() ?? []) end.add(told); }
   const isGood = end.code(result.code) === 0;
   if (isGood || result.isTimedOut || result.isInterrupted) return { ...result, signal: null, failure: null };
   // One that crashes while it ends the others, as Open MPI 5's may, is not what ended the job.

@@ -30,6 +30,7 @@ export async function runVisibly(launcher: Launcher, job: VisibleJob): Promise<J
   using watch = watchRanks(job.ranks, (text) => console.error(text));
   const { failure, signal: _, ...result } = await runFiltered(launcher, {
     ...job,
+    watch,
     env: { ...colorVariables(), ...progressVariables(), ...watch.env, ...job.env },
     onLine(stream, line, isComplete, rank) {
       if (!isComplete && line.trim() === "") return;

@@ -3,7 +3,15 @@
  *
  * @module
  */
-import { LongWaits, makePresencePage, PRESENCE_VARIABLE, whereRanksAre } from "../../internals.ts";
+import {
+  LongWaits,
+  makePresencePage,
+  PRESENCE_VARIABLE,
+  processesInMpi,
+  type ToldEnd,
+  toldEnds,
+  whereRanksAre,
+} from "../../internals.ts";
 
 /** Ranks that wait for longer are told of. Tests set the variable. */
 const patienceSeconds = () => Number(Deno.env.get("DISTMATH_PATIENCE_SECONDS")) || 10;
@@ -14,14 +22,30 @@ export interface WatchedRanks extends Disposable {
   readonly env: Record<string, string>;
   /** Where they are, or were last: lines; `null` if none waits for others, or nothing is known of them. */
   where(): string | null;
+  /** One that is no more and used MPI when it was looked for before, so that others may wait for it; `null` if none is. */
+  lost(): number | null;
+  /** What they have told of ends that are not well. */
+  ends(): readonly ToldEnd[];
+}
+
+/** Whether a process has this text in its environment; those that have ended have none. */
+function hasInEnvironment(process: number, text: string): boolean {
+  try {
+    return Deno.readTextFileSync(`/proc/${process}/environ`).includes(text);
+  } catch {
+    return false;
+  }
 }
 
 /** Call `tell` with what there is to tell of ranks that wait for long, until disposed of. */
 export function watchRanks(ranks: number, tell: (text: string) => void): WatchedRanks {
   const page = ranks > 1 ? makePresencePage() : null;
-  if (page === null) return { env: {}, where: () => null, [Symbol.dispose]() {} };
+  if (page === null) {
+    return { env: {}, where: () => null, lost: () => null, ends: () => [], [Symbol.dispose]() {} };
+  }
   const patience = patienceSeconds();
   const waits = new LongWaits(patience, ranks);
+  const seen = new Set<number>();
   const timer = setInterval(() => {
     const text = waits.look(page.read());
     if (text !== null) tell(text);
@@ -29,6 +53,15 @@ export function watchRanks(ranks: number, tell: (text: string) => void): Watched
   return {
     env: { [PRESENCE_VARIABLE]: page.path },
     where: () => whereRanksAre(page.read(), ranks),
+    lost() {
+      const found = processesInMpi(page.read());
+      const here = found.filter(({ process }) => hasInEnvironment(process, page.path));
+      // Processes of containers may have numbers that mean nothing here.
+      const lost = found.find((one) => seen.has(one.process) && !here.includes(one));
+      for (const { process } of here) seen.add(process);
+      return lost?.rank ?? null;
+    },
+    ends: () => toldEnds(page.read()),
     [Symbol.dispose]() {
       clearInterval(timer);
       page[Symbol.dispose]();

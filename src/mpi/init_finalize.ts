@@ -15,7 +15,7 @@ import { endsRank, isStartedByRank } from "../../ffi/mpi/ancestors.ts";
 import { prepareEarlyEnd } from "../../ffi/mpi/early_end.ts";
 import { endFunctions } from "../../ffi/mpi/functions.ts";
 import { hydraSocket } from "../../ffi/mpi/hydra.ts";
-import { sayAtExit, tellEnd, withdrawWords } from "../../ffi/mpi/last_words.ts";
+import { sayAtExit, tellEnd, withdrawEnd, withdrawWords } from "../../ffi/mpi/last_words.ts";
 import { removeByLauncher } from "../../ffi/mpi/launcher_cleanup.ts";
 import {
   checkMpi,
@@ -50,7 +50,10 @@ const isWorker = "DedicatedWorkerGlobalScope" in globalThis;
 // A worker's failures are reported to the main thread.
 if (!isWorker) {
   for (const event of ["error", "unhandledrejection"]) {
-    globalThis.addEventListener(event, () => prepareFailure(1, "an uncaught error"));
+    globalThis.addEventListener(event, (about) => {
+      prepareFailure(1, "an uncaught error");
+      queueMicrotask(() => about.defaultPrevented && withdrawEnd());
+    });
   }
   globalThis.addEventListener("unload", endBeforeStart);
 }
@@ -316,8 +319,7 @@ function waitToLeave(mpi: Mpi): void {
   presence?.removeName();
   if (line === null) return elsewhere.forEach((others) => others.settle());
   writeImmediately(line);
-  tellEnd(1, "it left while others waited for it");
-  abort(1);
+  abort(1, "it left while others waited for it");
 }
 
 /** How long a launcher gets to read what this rank has printed: MPICH's stops reading when a rank aborts. */
@@ -330,8 +332,7 @@ const ABORT_MILLISECONDS = 1000;
 export function abortJob(code: number): never {
   if (!Number.isInteger(code)) throw new TypeError(`abort: the exit code must be an integer, not ${describe(code)}.`);
   startMpi();
-  tellEnd(processCode(code), "abort()");
-  return abort(processCode(code));
+  return abort(processCode(code), "abort()");
 }
 
 /** What ends a process with an exit code other than 0 and no error. */
@@ -342,9 +343,10 @@ function processCode(code: number): number {
   return code & 255 || 1;
 }
 
-function abort(code: number): never {
+function abort(code: number, how: string): never {
   const pause = (milliseconds: number) => Atomics.wait(new Int32Array(new SharedArrayBuffer(4)), 0, 0, milliseconds);
   withdrawWords();
+  tellEnd(code, how);
   removeMpichNames(libcFunctions(MPICH_NAMES), joinedPresence()?.otherProcesses());
   pause(LAST_WORDS_MILLISECONDS);
   const { symbols, constants } = openMpi();
@@ -358,8 +360,5 @@ function endWithProcess(): void {
   if (isFinalized || isFinalizedElsewhere()) return;
   const code = Deno.exitCode;
   if (code === 0) finalizeMpi();
-  else {
-    tellEnd(processCode(code), EXIT);
-    abort(processCode(code));
-  }
+  else abort(processCode(code), EXIT);
 }

@@ -16,6 +16,35 @@ export function whereRanksAre(words: Int32Array, size: number): string | null {
   return own === undefined ? null : describeFor(words, own, reading, size);
 }
 
+/** How a rank is about to end, by its own word. */
+export interface ToldEnd {
+  readonly rank: number;
+  readonly code: number;
+  readonly how: string;
+}
+
+/** What ranks have told of ends that are not well. */
+export function toldEnds(words: Int32Array): ToldEnd[] {
+  const reading = pageReading();
+  const { fields } = reading;
+  return placesOf(words, reading).flatMap((at): ToldEnd[] => {
+    const [rank, code] = [words[at + fields.RANK], words[at + fields.END_CODE]];
+    const how = new Uint8Array(words.buffer, 4 * (at + fields.END), words[at + fields.END_BYTES]);
+    return code === 0 ? [] : [{ rank, code, how: new TextDecoder().decode(how) }];
+  });
+}
+
+/** The ranks that use MPI, and have not come to the end of their scripts, with their processes. */
+export function processesInMpi(words: Int32Array): { readonly rank: number; readonly process: number }[] {
+  const reading = pageReading();
+  const { fields, present } = reading;
+  const isInside = (at: number) => words[at + fields.STATE] === present.HERE && words[at + fields.CALLS] > 0;
+  return placesOf(words, reading).filter(isInside).map((at) => ({
+    rank: words[at + fields.RANK],
+    process: words[at + fields.PROCESS],
+  }));
+}
+
 /** The memory of a job that is about to be started. */
 export interface PresencePage extends Disposable {
   /** What `PRESENCE_VARIABLE` has to say. */

@@ -107,6 +107,34 @@ ${script}`;
   });
 }
 
+for (
+  const [way, words] of [
+    ["tells", "rank 1 ended the job with exit code 3: an uncaught error"],
+    ["is silent", "rank 1 is no more, of which the launcher took no notice, and the job ended with exit code 143"],
+  ]
+) {
+  Deno.test(`run ends a job whose launcher takes no notice of a rank's end: it ${way}`, async () => {
+    using folder = temporaryFolder();
+    const mpirun = `${folder.path}/mpirun`;
+    const launcher = `#!/bin/sh
+case "$*" in *--version*) echo "mpirun (Open MPI) 5.0.11"; exit ;; esac
+export OMPI_COMM_WORLD_SIZE=2 OMPI_COMM_WORLD_LOCAL_SIZE=2
+for rank in 0 1; do
+  OMPI_COMM_WORLD_RANK=$rank OMPI_COMM_WORLD_LOCAL_RANK=$rank setsid "${Deno.execPath()}" run -A "${
+      fixture("left_behind")
+    }" ${way} &
+done
+exec sleep 60`;
+    Deno.writeTextFileSync(mpirun, launcher, { mode: 0o755 });
+    const args = ["run", "--mpirun", mpirun, "-n", "2", `${root}tests/system/fixtures/ranks.ts`];
+    const { code, stdout, stderr } = await main(args, { seconds: 50 });
+    const seconds = (Date.now() - Number(/fault at (\d+)/.exec(stdout)?.[1])) / 1000;
+    assertEquals([code, stderr], [way === "tells" ? 3 : 143, `error: ${words}\n`]);
+    assert(seconds < LONGEST_END_SECONDS * slowdown(), `${seconds} s`);
+    await untilNoneHas(fixture("left_behind"));
+  });
+}
+
 testUnderEach("run ends with the code of a rank that fails beside output of another one", async (mpi) => {
   using folder = temporaryFolder();
   const args = ["run", "--mpirun", mpi.mpirun, "-n", "2", "--tag-output"];

@@ -23,7 +23,7 @@ const ELEMENTWISE = words(`
 /** What only tools need. */
 const INTERNALS = words(`
   agree exchange environment nativePrefix openedLibraries searchFolders taskCommand findCompiler launcher findGpuDriver inspectGpus
-  isHeld roomOnGpus NcclCommunicator LongWaits makePresencePage PRESENCE_VARIABLE whereRanksAre
+  isHeld roomOnGpus NcclCommunicator LongWaits makePresencePage PRESENCE_VARIABLE processesInMpi toldEnds whereRanksAre
   liveAllocations allocate dtypeOf isNarrowFloat parseNpyHeader EPILOG_NAMES packQualifiers qualifiersObject nearest`);
 
 const ERRORS = words(`

@@ -1,7 +1,7 @@
 import { assertEquals } from "@std/assert";
 import { FIELDS, PRESENT, WORDS_OF_RANK } from "../../../ffi/mpi/presence_page.ts";
 import { LongWaits } from "../../../src/runtime/long_waits.ts";
-import { whereRanksAre } from "../../../src/runtime/onlooker.ts";
+import { processesInMpi, toldEnds, whereRanksAre } from "../../../src/runtime/onlooker.ts";
 import { hashOf, pageOf, type Rank, reducing } from "./pages.ts";
 
 /** What is told at each second from 0 on while nothing changes. */
@@ -91,4 +91,21 @@ Deno.test("whereRanksAre() tells of the ranks as one sees it that waits for all,
   ]);
   assertEquals(whereRanksAre(pageOf([{ CALLS: 0 }, receiving]), 2), `${working}\n  rank 1 waits in MPI_Recv`);
   assertEquals(whereRanksAre(pageOf([{ CALLS: 0 }, { CALLS: 2 }]), 2), null);
+});
+
+Deno.test("processesInMpi() names those that have used MPI and have not left it", () => {
+  const page = pageOf([
+    { STATE: PRESENT.HERE, CALLS: 5, PROCESS: 100 },
+    { STATE: PRESENT.HERE, CALLS: 0, PROCESS: 101 },
+    { STATE: PRESENT.LEAVING, CALLS: 6, PROCESS: 102 },
+    { STATE: PRESENT.HERE, CALLS: 6, PROCESS: 103 },
+  ]);
+  assertEquals(processesInMpi(page), [{ rank: 0, process: 100 }, { rank: 3, process: 103 }]);
+});
+
+Deno.test("toldEnds() reads what ranks tell of their ends", () => {
+  const how = new TextEncoder().encode("an uncaught error");
+  const page = pageOf([{ CALLS: 5 }, { CALLS: 6, END_CODE: 3, END_BYTES: how.length }]);
+  new Uint8Array(page.buffer, 4 * (2 * WORDS_OF_RANK + FIELDS.END)).set(how);
+  assertEquals(toldEnds(page), [{ rank: 1, code: 3, how: "an uncaught error" }]);
 });

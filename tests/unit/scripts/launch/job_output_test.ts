@@ -172,3 +172,22 @@ Deno.test("JobEnd takes a rank's words for its own only if they are", () => {
   // Beside a part of another rank's line.
   assertEquals(filtered("open_mpi", ['rank 0 distmath-end: {"rank":1,"code":3}is here']).shown, ["rank 0 is here"]);
 });
+
+Deno.test("JobEnd takes from the memory of the ranks what their launcher has lost, and nothing else", () => {
+  const told = { rank: 1, code: 3, how: "an uncaught error" };
+  const silent = new JobEnd();
+  silent.lose(null);
+  silent.add(told);
+  assertEquals([silent.code(143), silent.describe(143)], [
+    3,
+    "rank 1 ended the job with exit code 3: an uncaught error",
+  ]);
+  const heard = new JobEnd();
+  assertEquals(heard.take('distmath-end: {"rank":0,"code":7}'), null);
+  heard.add(told);
+  assertEquals(heard.code(1), 7);
+  const lost = new JobEnd();
+  lost.lose(1);
+  const words = "rank 1 is no more, of which the launcher took no notice, and the job ended with exit code 143";
+  assertEquals([lost.code(143), lost.describe(143)], [143, words]);
+});
