@@ -336,7 +336,7 @@ function tileVariants({ kind, m }: Omit<TileProblem, "rank">): [TileShapeName, T
     const orders: TileVariant[] = [{ shape }, { shape, lead: Infinity }, { shape, panels: 4 }];
     const ahead = orders.map((variant): [TileShapeName, TileVariant] => [name, variant]);
     if (kind !== "all_reduce") return ahead;
-    const forAll: TileVariant = m <= FEW_ROWS ? { shape, isExchange: true } : { shape, panels: 4, rectangles: 8 };
+    const forAll: TileVariant = m <= FEW_ROWS ? { shape, isExchange: true } : { shape, panels: 2, rectangles: 8 };
     return [...ahead, [name, forAll]];
   });
 }

@@ -152,7 +152,7 @@ clusterTest("results that copy engines push to all ranks, between 2 to 8 ranks",
       checkTileProduct(runtime, { ...given, m: 2 * 2048 * runtime.size * ranksPerGpu / 2 + 77, n: 1000, k: 72 });
       checkTileProduct(runtime, { ...given, m: 100, n: 328, k: 136 });
       const [isRowMajorA, isRowMajorB] = layouts[panels % 4];
-      checkTileProduct(runtime, { ...given, isRowMajorA, isRowMajorB, dtype: "float16", m: 1104, n: 2104, k: 72 });
+      checkTileProduct(runtime, { ...given, isRowMajorA, isRowMajorB, dtype: "float16", m: 1104, n: 2712, k: 72 });
     }
   }
 });
@@ -164,7 +164,7 @@ clusterTest("panels in a graph that is repeated, between runs apart", options, (
       const given = { ...base, ranksPerGpu, variant: { shape, panels }, delay: 50, k: 72, runs: 100, isCaptured: true };
       checkTileProduct(runtime, { ...given, kind: "reduce", m: 600, n: 264 });
       checkTileProduct(runtime, { ...given, kind: "all_reduce", m: 300, n: 264 });
-      const pushed = { ...given, variant: { shape, panels, rectangles: 3 } };
+      const pushed = { ...given, variant: { shape, panels, rectangles: 3, band: 1 } };
       checkTileProduct(runtime, { ...pushed, kind: "all_reduce", m: 1100, n: 264 });
     }
   }
@@ -174,19 +174,19 @@ clusterTest("panels in a graph that is repeated, between runs apart", options, (
   for (const kind of ["reduce", "all_reduce"] as const) checkTileProduct(runtime, { ...given, kind, m: 4096, n: 2304 });
 });
 
-const many: readonly Pick<TileCase, "kind" | "variant">[] = [
+const many: readonly (Pick<TileCase, "kind" | "variant"> & { readonly m?: number })[] = [
   { kind: "gather", variant: { shape: TILE_SHAPES.wide } },
   { kind: "gather", variant: { shape: TILE_SHAPES.narrow, pieces: 2 } },
   { kind: "reduce", variant: { shape: TILE_SHAPES.roomy } },
   { kind: "reduce", variant: { shape: TILE_SHAPES.medium, panels: 2 } },
   { kind: "all_reduce", variant: { shape: TILE_SHAPES.medium } },
   { kind: "all_reduce", variant: { shape: TILE_SHAPES.wide, panels: 1 } },
-  { kind: "all_reduce", variant: { shape: TILE_SHAPES.medium, panels: 2, rectangles: 2 } },
+  { kind: "all_reduce", variant: { shape: TILE_SHAPES.medium, panels: 2, rectangles: 2, band: 1 }, m: 1100 },
   { kind: "all_reduce", variant: { shape: TILE_SHAPES.flat, isExchange: true } },
 ];
 // Ranks that share a GPU take turns of milliseconds on it.
 const manyRuns = areGpusShared ? 50 : 1000;
-for (const { kind, variant } of many) {
+for (const { kind, variant, m = 301 } of many) {
   const name = `${kind}${
     variant.isExchange
       ? " by exchange"
@@ -203,7 +203,7 @@ for (const { kind, variant } of many) {
     options,
     (runtime) => {
       const ranksPerGpu = runtime.size === 1 ? 2 : 1;
-      const given = { ...base, kind, variant, ranksPerGpu, m: 301, n: 264, k: 192, runs: manyRuns };
+      const given = { ...base, kind, variant, ranksPerGpu, m, n: 264, k: 192, runs: manyRuns };
       checkTileProduct(runtime, given);
       checkTileProduct(runtime, { ...given, delay: 50 });
     },

@@ -168,6 +168,19 @@ Deno.test("rectangles cover what a rank adds up, each with the tiles that follow
   );
 });
 
+Deno.test("each rectangle is about half of what is left, until they are as narrow as copy engines like", () => {
+  const tilesOf = (m: number, n: number, rectangles: number) => {
+    const problem = { ...problemOf({ ...inPanels, kind: "all_reduce", size: 2, m, n }) };
+    const variant = { shape: TILE_SHAPES.wide, panels: 2, rectangles };
+    return rectanglesOf(problem, variant, 0).map(({ tiles }) => tiles);
+  };
+  assertEquals(tilesOf(8192, 8192, 8), [256, 128, 64, 64]);
+  assertEquals(tilesOf(8192, 28672, 8), [896, 448, 224, 112, 56, 56]);
+  assertEquals(tilesOf(8192, 28672, 3), [896, 448, 448]);
+  assertEquals(tilesOf(24576, 8192, 8), [768, 256, 256, 128, 64, 64]);
+  assertEquals(tilesOf(100, 64, 8), [1]);
+});
+
 Deno.test("a gathered part is waited for, but for the rank's own, which comes first", () => {
   fc.assert(fc.property(cases, (given) => {
     for (const [rank, order] of ordersOf({ ...given, kind: "gather" }).entries()) {

@@ -38,7 +38,7 @@ const ORDERS: Readonly<Record<string, Partial<TileVariant>>> = {
   ", hybrid": { panels: 2 },
   ", hybrid in 4 panels": { panels: 4 },
   // Sums that go to all ranks are pushed as well, once there is much of them.
-  ", hybrid both ways": { panels: 4, rectangles: 8 },
+  ", hybrid both ways": { panels: 2, rectangles: 8 },
   // Parts of a factor in pieces along k: the first one is there sooner, which matters where a part has few waves of tiles.
   ", in 2 pieces": { pieces: 2 },
   ", in 4 pieces": { pieces: 4 },
