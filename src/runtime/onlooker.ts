@@ -18,8 +18,11 @@ export function whereRanksAre(words: Int32Array, size: number): string | null {
 
 /** How a rank is about to end, by its own word. */
 export interface ToldEnd {
+  /** Its number in the job. */
   readonly rank: number;
+  /** The exit code. */
   readonly code: number;
+  /** By what, such as "an uncaught error". */
   readonly how: string;
 }
 
