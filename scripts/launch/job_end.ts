@@ -57,8 +57,10 @@ export class JobEnd {
   readonly #words: LastWords[] = [];
   #end: RankEnd | null = null;
   #signalled: RankEnd | null = null;
-  /** A host that the launcher lost, or a rank, in words. */
+  /** A host that the launcher lost, in words. */
   #lost: string | null = null;
+  /** A rank that is no more, and that the launcher took no notice of. */
+  #gone: number | null = null;
   #isOutOfHeap = false;
 
   /** Take a rank's own words out of a line; returns the rest, or `null` if nothing is left. */
@@ -71,14 +73,14 @@ export class JobEnd {
     return line.replace(own![0], "") || null;
   }
 
-  /** Take what a rank has told by the memory that it shared, unless its words have come: launchers may lose these. */
+  /** Take what a rank has told by the memory that it shared, if no words have come: launchers may lose these. */
   add(told: ToldEnd): void {
-    if (this.#words.length === 0) this.#words.push(told);
+    if (this.#words.length === 0 && this.#lost === null) this.#words.push(told);
   }
 
   /** Take a rank that is no more, and that the launcher took no notice of, if there is one. */
   lose(rank: number | null): void {
-    if (rank !== null) this.#lost ??= `rank ${rank} is no more, of which the launcher took no notice`;
+    this.#gone ??= rank;
   }
 
   /** Take a launcher's words on a rank; the first ones count, later ones are about what followed from it. */
@@ -142,7 +144,7 @@ export class JobEnd {
   /** The exit code of the job: the rank's own where the launcher's is another one; 128 + n if signal n ended it. */
   code(launcherCode: number): number {
     // Open MPI 5 takes a lost host for a success.
-    if (launcherCode === 0) return this.#lost === null ? 0 : 1;
+    if (launcherCode === 0) return this.#lost === null && this.#gone === null ? 0 : 1;
     const end = this.#first();
     if (end?.signal) return 128 + end.signal.number;
     return end?.code || launcherCode;
@@ -153,7 +155,12 @@ export class JobEnd {
     const code = this.code(launcherCode);
     const end = this.#first();
     if (end === null && this.#lost !== null) return `${this.#lost}, and the job ended with exit code ${code}`;
-    if (end === null) return `a rank failed, and the job ended with exit code ${code}`;
+    if (end === null) {
+      const who = this.#gone === null
+        ? "a rank failed"
+        : `rank ${this.#gone} is no more, of which the launcher took no notice`;
+      return `${who}, and the job ended with exit code ${code}`;
+    }
     if (end.signal !== null) return `${this.#describeSignal(end)}, and the job with exit code ${code}`;
     return `${nameRank(end)} ended the job with exit code ${code}${end.how === undefined ? "" : `: ${end.how}`}`;
   }

@@ -155,7 +155,8 @@ export function finish(read: DistributedArray, bound: Distribution, options: Loa
  * Write an array as `numpy.save` does; each rank writes its own part of the file only, which all ranks must see under the
  * same path. The file appears under its name when it is complete: if anything fails on any rank, or a rank is killed, none
  * is left, and an older one stays as it was. (Where files need a name, as between machines, a machine that
- * goes, or a rank that is killed where no shell may be run, leaves `NAME.….part`, which the next call with the same path removes.) A symbolic link stays, and the file that it points to is written. Collective.
+ * goes, or a rank that is killed where no shell may be run, leaves `NAME.….part`, which the next call with the same path
+ * removes.) A symbolic link stays, and the file that it points to is written. Collective.
  *
  * bfloat16, float8 and complex32 are written as raw bits (`V2`, `V1`, `V4`): `numpy.load(path).view(ml_dtypes.bfloat16)`,
  * `numpy.load(path).view(numpy.float16)`.

@@ -53,8 +53,8 @@ export interface TileVariant {
   readonly panels?: number;
   /**
    * For sums over all ranks, with panels: into how many rectangles each rank's part of D is divided at the most, which copy
-   * engines push to the others, each once it is complete; {@linkcode MOST_RECTANGLES} at the most. Left out, the kernel stores each
-   * result at all ranks.
+   * engines push to the others, each once it is complete; no more than {@linkcode MOST_RECTANGLES}. Left out, the kernel
+   * stores each result at all ranks.
    */
   readonly rectangles?: number;
   /**
@@ -319,6 +319,7 @@ export function rectanglesOf(problem: TileProblem, variant: TileVariant, rank: n
     found.push({ region, tiles: spotsOf(region, shape, band).length });
   };
   let [rows, columns]: Part[] = [ownRows(problem, variant)[rank], { start: 0, end: problem.n }];
+  if (lengthOf(rows) === 0) return [];
   while (found.length < Math.min(rectangles, MOST_RECTANGLES) - 1) {
     const [bands, width] = [lengthOf(rows) / step, Math.ceil(lengthOf(columns) / shape.columns)];
     if (bands > 1) {
@@ -331,7 +332,7 @@ export function rectanglesOf(problem: TileProblem, variant: TileVariant, rank: n
       columns = { start: right, end: columns.end };
     } else break;
   }
-  if (lengthOf(rows) > 0) take(rows, columns);
+  take(rows, columns);
   return found;
 }
 

@@ -122,7 +122,7 @@ export OMPI_COMM_WORLD_SIZE=2 OMPI_COMM_WORLD_LOCAL_SIZE=2
 for rank in 0 1; do
   OMPI_COMM_WORLD_RANK=$rank OMPI_COMM_WORLD_LOCAL_RANK=$rank setsid "${Deno.execPath()}" run -A "${
       fixture("left_behind")
-    }" ${way} &
+    }" "${way}" ${folder.path} &
 done
 exec sleep 60`;
     Deno.writeTextFileSync(mpirun, launcher, { mode: 0o755 });
@@ -131,7 +131,7 @@ exec sleep 60`;
     const seconds = (Date.now() - Number(/fault at (\d+)/.exec(stdout)?.[1])) / 1000;
     assertEquals([code, stderr], [way === "tells" ? 3 : 143, `error: ${words}\n`]);
     assert(seconds < LONGEST_END_SECONDS * slowdown(), `${seconds} s`);
-    await untilNoneHas(fixture("left_behind"));
+    await untilNoneHas(folder.path);
   });
 }
 

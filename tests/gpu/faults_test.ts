@@ -130,7 +130,10 @@ for (const what of ["message", "execution"]) {
     ignore: noError !== null,
     fn: async () => {
       const environment = { NCCL_IB_DISABLE: "1", NCCL_SOCKET_IFNAME: "lo" };
-      const { stdout, stderr } = await runTwo(waits, ["killed", `${what} by sockets`], { outlive: true, environment });
+      // By which these processes are told from those of another run of this test.
+      const mark = crypto.randomUUID();
+      const args = ["killed", `${what} by sockets`, "0", mark];
+      const { stdout, stderr } = await runTwo(waits, args, { outlive: true, environment });
       const output = stdout + stderr;
       const lines = [
         /rank 0: NcclError: What NCCL does in the background on rank 0 failed with ncclRemoteError \(6\): .* aborted/,
@@ -140,7 +143,7 @@ for (const what of ["message", "execution"]) {
       for (const line of lines) assertMatch(output, line);
       assertStringIncludes(output, "error: Uncaught (in promise) NcclError");
       console.log(stdout);
-      await untilNoneHas(waits);
+      await untilNoneHas(mark);
     },
   });
 }

@@ -154,6 +154,7 @@ Deno.test("rectangles cover what a rank adds up, each with the tiles that follow
         );
         for (const [index, { region: { rows, columns }, tiles }] of found.entries()) {
           const here = own.filter(({ rectangle }) => rectangle === index);
+          assert(tiles > 0);
           assertEquals(here.length, tiles);
           assert(
             here.every(({ row, column }) =>
