@@ -44,8 +44,8 @@ const SUFFIX = ".npy";
 
 /**
  * Read arrays that `numpy.savez` or `numpy.savez_compressed` wrote, by their names: all of them in one distribution, or those
- * that are named in the distributions that are given. Of stored arrays each rank reads its own part only; compressed ones it
- * unpacks whole. Collective. The options hold for all; what files may hold is what {@linkcode loadNpy} says.
+ * that are named in the distributions that are given. Of stored arrays each rank reads its own part only, whose checksum
+ * nobody has; compressed ones it unpacks whole, and compares the checksum. Collective. The options hold for all; what files may hold is what {@linkcode loadNpy} says.
  *
  * @throws {TypeError} if an option is not known.
  * @throws {ConfigurationError} if the file cannot be opened, is damaged, or lacks an array.
@@ -167,11 +167,12 @@ function entriesOf(file: Deno.FsFile): ZipEntry[] {
 }
 
 /** The bytes of an array in an archive. */
-function sourceOf(file: Deno.FsFile, { name, method, offset, packedSize, size }: ZipEntry): NpySource {
+function sourceOf(file: Deno.FsFile, entry: ZipEntry): NpySource {
+  const { name, method, offset, packedSize, size } = entry;
   const start = offset + localHeaderBytes(readAt(file, offset, LOCAL_PREFIX_BYTES));
   if (method === 0) return wholeFile(file, start, size);
   if (method !== 8) throw new ConfigurationError(`${name} is packed by method ${method}; save it with numpy.savez.`);
-  const bytes = unpacked(name, readAt(file, start, packedSize), size);
+  const bytes = unpacked(entry, readAt(file, start, packedSize));
   return {
     size: bytes.length,
     read(place, into) {
@@ -182,15 +183,19 @@ function sourceOf(file: Deno.FsFile, { name, method, offset, packedSize, size }:
   };
 }
 
-function unpacked(name: string, packed: Uint8Array, size: number): Uint8Array {
-  const { inflateRawSync } = globalThis.process.getBuiltinModule("node:zlib");
+function unpacked({ name, size, crc }: ZipEntry, packed: Uint8Array): Uint8Array {
+  const { crc32, inflateRawSync } = globalThis.process.getBuiltinModule("node:zlib");
+  const refuse = (what: string, cause?: unknown) =>
+    new ConfigurationError(`${name} ${what}. Write it again.`, { cause });
+  let bytes: Uint8Array;
   try {
-    const bytes = inflateRawSync(packed, { maxOutputLength: Math.max(1, size) });
-    if (bytes.length === size) return bytes;
+    bytes = inflateRawSync(packed, { maxOutputLength: Math.max(1, size) });
   } catch (cause) {
-    throw new ConfigurationError(`${name} cannot be unpacked: it is damaged. Write it again.`, { cause });
+    throw refuse("cannot be unpacked: it is damaged", cause);
   }
-  throw new ConfigurationError(`${name} is shorter than the directory promises. Write it again.`);
+  if (bytes.length !== size) throw refuse("is shorter than the directory promises");
+  if (crc32(bytes) !== crc) throw refuse("is damaged: its checksum is another one than the directory has");
+  return bytes;
 }
 
 /**

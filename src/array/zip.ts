@@ -12,6 +12,8 @@ export interface ZipEntry {
   readonly name: string;
   /** How it is packed: 0 for stored, 8 for deflated. */
   readonly method: number;
+  /** The checksum of its bytes when it is unpacked. */
+  readonly crc: number;
   /** Its bytes in the file. */
   readonly packedSize: number;
   /** Its bytes when it is unpacked. */
@@ -66,8 +68,8 @@ export function directoryEntries(bytes: Uint8Array): ZipEntry[] {
     const name = new TextDecoder().decode(bytes.subarray(at + CENTRAL_BYTES, at + CENTRAL_BYTES + nameBytes));
     if (flags & 1) refuse(`${name} is encrypted`);
     const extra = bytes.subarray(at + CENTRAL_BYTES + nameBytes, at + CENTRAL_BYTES + nameBytes + extraBytes);
-    const [packedSize, size, offset] = [20, 24, 42].map((field) => view.getUint32(at + field, true));
-    entries.push({ name, method, ...widened(extra, { size, packedSize, offset }) });
+    const [crc, packedSize, size, offset] = [16, 20, 24, 42].map((field) => view.getUint32(at + field, true));
+    entries.push({ name, method, crc, ...widened(extra, { size, packedSize, offset }) });
     at += CENTRAL_BYTES + nameBytes + extraBytes + commentBytes;
   }
   return entries;

@@ -528,17 +528,23 @@ clusterTest(
       assertEquals([packed.shape, packed.order], [[4, 3], "F"]);
       const counted = DistributedArray.generate(runtime, [4, 3], Slab.Y, (i, j) => 4 * j + i);
       assertEquals(packed.maxAbsDifference(counted), 0);
-      onRoot(runtime, () => {
-        const bytes = Deno.readFileSync(`${folder}/packed.npz`);
-        bytes.fill(255, 45, 60);
-        Deno.writeFileSync(`${folder}/packed.npz`, bytes);
-      });
-      assertThrowsEverywhere(
-        runtime,
-        () => loadNpz(runtime, `${folder}/packed.npz`, Slab.X),
-        ConfigurationError,
-        "cannot be unpacked",
-      );
+      const assertDamaged = (damage: (bytes: Uint8Array<ArrayBuffer>) => void, words: string) => {
+        const damaged = `${folder}/damaged.npz`;
+        onRoot(runtime, () => {
+          const bytes = Deno.readFileSync(`${folder}/packed.npz`);
+          damage(bytes);
+          Deno.writeFileSync(damaged, bytes);
+        });
+        assertThrowsEverywhere(runtime, () => loadNpz(runtime, damaged, Slab.X), ConfigurationError, words);
+      };
+      assertDamaged((bytes) => bytes.fill(255, 45, 60), "cannot be unpacked");
+      // The checksum in the directory.
+      assertDamaged((bytes) => {
+        const start = bytes.findLastIndex((_, i) =>
+          new TextDecoder().decode(bytes.subarray(i, i + 4)) === "PK\x01\x02"
+        );
+        bytes[start + 16] ^= 1;
+      }, "is damaged: its checksum is another one");
     });
   },
 );
