@@ -601,7 +601,7 @@ export const OTHER_CLASSES: Record<string, string> = {
 
 /** Functions that are local, and members of the other classes. */
 export const LOCAL_CALLS = `
-  currentRuntime fromNdarray toNdarray waitAll waitAny startAll Timeline Timeline.toSVG Timeline.toChromeTrace makePresencePage LongWaits LongWaits.look whereRanksAre SymmetricArray.order
+  currentRuntime fromNdarray toNdarray waitAll waitAny startAll Timeline Timeline.toSVG Timeline.toChromeTrace makePresencePage LongWaits LongWaits.look processesInMpi toldEnds whereRanksAre SymmetricArray.order
   findGpuDriver inspectGpus isHeld taskCommand roomOnGpus launcher copyFromDevice copyToDevice liveAllocations numroc allocate decode promote
   dtypeInfo dtypeOf encode fromFloat32 isNarrowFloat toFloat32 parseNpyHeader geluAuxShape reluAuxShape inferDistribution
   matrixQualifiers explain nearest packQualifiers qualifiersObject environment findCompiler nativePrefix openedLibraries searchFolders
