@@ -19,6 +19,7 @@ import {
   type MergedTest,
   mergeRanks,
   summary,
+  WHOLE_FILE,
 } from "../results/merge.ts";
 import { jobName, json, junit, tap } from "../results/reports.ts";
 import { fetchModules } from "../launch/modules.ts";
@@ -148,7 +149,7 @@ export async function runTestFile(
       ...denoFlags,
       ...filter === undefined ? [] : ["--filter", filter],
     ]),
-    onLine: (stream, line, _isComplete, rank) => take(stream, line, rank),
+    onLine: (stream, line, _isComplete, rank) => take(stream, line.toWellFormed(), rank),
   });
   const isCut = readers.some(({ isFinished }) => !isFinished);
   const places = isCut ? watch.where() : null;
@@ -288,7 +289,7 @@ function unstarted({ file, ranks }: Job, reason: string, names: readonly string[
   const tests = names.map((name) =>
     matches(name, filter) ? told(name, "not run", reason) : told(name, "filtered out", `--filter ${filter}`)
   );
-  if (tests.length === 0) tests.push(told("(the whole file)", "not run", reason));
+  if (tests.length === 0) tests.push(told(WHOLE_FILE, "not run", reason));
   return { file: shortName(file), ranks, tests, seconds: 0 };
 }
 
@@ -302,23 +303,29 @@ async function namesOfTests(launcher: Launcher, file: string, settings: TestSett
   return tests.flatMap(({ name, outcome }) => outcome === "failed" ? [] : [name]);
 }
 
+/** What reports say of jobs that an error of the command itself left out. */
+function whyEnded(error: unknown): string {
+  if (!(error instanceof CommandError)) return `the command ended: ${oneLine(error)}`;
+  return error.message === "interrupted" ? "the command was interrupted" : error.message;
+}
+
 /** Run jobs one after the other; those that do not run any more are told of as well. */
 async function runJobs(
   launcher: Launcher,
   jobs: readonly Job[],
   settings: TestSettings,
   { retries, failFast, isReported }: { retries: number; failFast: boolean; isReported: boolean },
-): Promise<{ results: FileResult[]; interruption: Interruption | null }> {
+): Promise<{ results: FileResult[]; failure: unknown }> {
   const results: FileResult[] = [];
   const names = new Map<string, string[]>();
   const progress = jobProgress(jobs.length);
-  let interruption: Interruption | null = null;
+  let failure: unknown = null;
   let reason: string | null = null;
   for (const [i, job] of jobs.entries()) {
     progress.update(jobName({ ...job, file: shortName(job.file) }), i);
     try {
       if (reason !== null) {
-        if (isReported && interruption === null && !names.has(job.file)) {
+        if (isReported && failure === null && !names.has(job.file)) {
           names.set(job.file, await namesOfTests(launcher, job.file, settings));
         }
         results.push(unstarted(job, reason, names.get(job.file), settings.filter));
@@ -328,14 +335,32 @@ async function runJobs(
       results.push(result);
       if (failFast && !isSuccess(count(result.tests))) reason = `--fail-fast, after ${jobName(result)}`;
     } catch (error) {
-      if (!(error instanceof Interruption)) throw error;
-      interruption = error;
-      results.push(reason === null ? error.result : unstarted(job, reason));
-      reason = "the command was interrupted";
+      failure = error;
+      const why = whyEnded(error);
+      results.push(error instanceof Interruption && reason === null ? error.result : unstarted(job, reason ?? why));
+      reason = why;
     }
   }
   progress.end();
-  return { results, interruption };
+  return { results, failure };
+}
+
+/** What `deno coverage` says where ranks ran nothing that counts, as in a shard of no jobs: that is no failure. */
+const NOTHING_COVERED = /No coverage files found|No covered files included/;
+
+/** Tell what all ranks have covered together, by what they wrote into a folder; returns whether that could be told. */
+async function tellCoverage(folder: string): Promise<boolean> {
+  const exclude = [`--exclude=${scriptAddress("results/")}`, "--exclude=_test[.]"];
+  const { code, stderr } = await new Deno.Command(Deno.execPath(), {
+    args: ["coverage", "--quiet", ...exclude, folder],
+    stdin: "null",
+    stdout: "inherit",
+    stderr: "piped",
+  }).output();
+  const told = new TextDecoder().decode(stderr).trim();
+  if (NOTHING_COVERED.test(told)) console.log("nothing was covered that counts");
+  else if (told !== "") console.error(told);
+  return code === 0 || NOTHING_COVERED.test(told);
 }
 
 export async function clusterTests(args: string[]): Promise<number> {
@@ -357,29 +382,26 @@ export async function clusterTests(args: string[]): Promise<number> {
     throw new CommandError("--coverage counts what ranks of this machine run: leave it out, or name one host");
   }
   const launcher = await findLauncher(values.mpirun);
-  if (!values["no-check"] && !await haveRightTypes(files)) {
-    const reason = "the test files have type errors";
-    const unwritten = writeReports(reports, jobs.map((job) => unstarted(job, reason)));
-    throw new CommandError([reason, ...unwritten].join("; "), 1);
+  try {
+    if (!values["no-check"] && !await haveRightTypes(files)) {
+      throw new CommandError("the test files have type errors", 1);
+    }
+    // What cannot be loaded is told of by the job that needs it.
+    if (Math.max(...sizes) > 1) await fetchModules([...files, testOutput()], [], userPath("."));
+  } catch (error) {
+    const unwritten = writeReports(reports, jobs.map((job) => unstarted(job, whyEnded(error))));
+    if (unwritten.length > 0) throw new CommandError([oneLine(error), ...unwritten].join("; "), 1);
+    throw error;
   }
-  // What cannot be loaded is told of by the job that needs it.
-  if (Math.max(...sizes) > 1) await fetchModules([...files, testOutput()], [], userPath("."));
   console.log(describeLauncher(launcher));
   const denoFlags = coverage === null ? [] : [`--coverage=${coverage}`, "--coverage-raw-data-only"];
   const settings = { ...place, filter: values.filter, denoFlags };
   const isReported = reports.length > 0;
   const how = { retries, failFast: values["fail-fast"], isReported };
-  const { results, interruption } = await runJobs(launcher, jobs, settings, how);
+  const { results, failure } = await runJobs(launcher, jobs, settings, how);
   const unwritten = writeReports(reports, results);
-  if (interruption) throw interruption;
-  // What all ranks have written into one folder counts together.
-  const isCounted = coverage === null || await runProgram(Deno.execPath(), [
-        "coverage",
-        "--quiet",
-        `--exclude=${scriptAddress("results/")}`,
-        "--exclude=_test[.]",
-        coverage,
-      ]) === 0;
+  if (failure !== null) throw failure;
+  const isCounted = coverage === null || await tellCoverage(coverage);
   const counts = count(results.flatMap(({ tests }) => tests));
   console.log(`\n${summary(counts)}`);
   if (unwritten.length > 0) throw new CommandError(unwritten.join("; "), 1);

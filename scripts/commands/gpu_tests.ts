@@ -117,7 +117,7 @@ async function runScript(path: string, { launcher, ranks, timeoutSeconds, denoFl
     tag: true,
     env: withoutColors,
     program: denoRun(path, [], denoFlags),
-    onLine: (_stream, line, _isComplete, rank) => take(line, rank),
+    onLine: (_stream, line, _isComplete, rank) => take(line.toWellFormed(), rank),
   });
   return { ...job, lines };
 }

@@ -85,16 +85,23 @@ export function evenSlots(hosts: readonly string[]): number | null {
  * comes several times, as in PBS's files, has a slot for each.
  */
 export function parseHostfile(text: string, path: string): string[] {
-  const slots = new Map<string, number>();
+  const hosts: string[] = [];
   for (const line of text.split("\n").map((line) => line.replace(/#.*/, "").trim()).filter(Boolean)) {
     const [, name, colon, , equals] =
       /^([^\s:=]+)(?::([1-9]\d*))?(\s+slots\s*=\s*([1-9]\d*))?(\s+max[_-]slots\s*=\s*\d+)?$/.exec(line) ?? [];
     if (name === undefined) {
       throw new CommandError(`${path}: "${line}" names no host; a line is "a", "a:2" or "a slots=2"`);
     }
-    slots.set(name, (slots.get(name) ?? 0) + Number(colon ?? equals ?? 1));
+    hosts.push(`${name}:${colon ?? equals ?? 1}`);
   }
-  if (slots.size === 0) throw new CommandError(`${path} names no hosts; a line is "a", "a:2" or "a slots=2"`);
+  if (hosts.length === 0) throw new CommandError(`${path} names no hosts; a line is "a", "a:2" or "a slots=2"`);
+  return addUp(hosts);
+}
+
+/** Hosts with all of their slots: one that comes several times has them together. */
+export function addUp(hosts: readonly string[]): string[] {
+  const slots = new Map<string, number>();
+  for (const host of hosts) slots.set(nameOf(host), (slots.get(nameOf(host)) ?? 0) + slotsOf(host));
   return [...slots].map(([name, count]) => `${name}:${count}`);
 }
 

@@ -4,6 +4,7 @@
  * @module
  */
 import { basename } from "node:path";
+import { joined, textOf } from "./bytes_as_text.ts";
 import { removeAbandonedFiles, removeFilesOfDead } from "./abandoned_files.ts";
 import { guardJob } from "./job_guard.ts";
 import { commandLine, type Launch, type Launcher } from "./launcher.ts";
@@ -22,7 +23,10 @@ export interface JobOptions extends Launch {
   isInteractive?: boolean;
   /** The job is ended when this aborts; by its time limit if the reason is a `TimeoutError`. */
   signal?: AbortSignal;
-  /** Called for each line of output; for a part of one with `isComplete` false. */
+  /**
+   * Called for each line of output, as {@linkcode textOf} makes it of bytes; for a part of one with `isComplete` false. What
+   * it throws ends the job.
+   */
   onLine: (stream: "stdout" | "stderr", line: string, isComplete: boolean) => void;
 }
 
@@ -80,28 +84,47 @@ function isTask(process: number): boolean {
   }
 }
 
+const LINE_FEED = 10;
+
 async function readLines(
   stream: ReadableStream<Uint8Array>,
   showParts: boolean,
   onLine: (line: string, isComplete: boolean) => void,
 ): Promise<void> {
-  const decoder = new TextDecoder();
-  let rest = "";
+  let rest: Uint8Array[] = [];
   let timer: ReturnType<typeof setTimeout> | undefined;
+  const failure = Promise.withResolvers<never>();
   const flush = () => {
+    const text = textOf(joined(rest));
+    rest = [];
     // Open MPI 5 ends its text about a failed job with the NUL that ends strings in C.
-    rest = rest.replaceAll("\0", "");
-    if (rest.trim() !== "") onLine(rest, false);
-    rest = "";
+    if (!/^\0*$/.test(text)) onLine(text, false);
   };
-  for await (const chunk of stream) {
+  const flushLater = () => {
+    try {
+      flush();
+    } catch (error) {
+      failure.reject(error);
+    }
+  };
+  const read = async () => {
+    for await (const chunk of stream) {
+      clearTimeout(timer);
+      const end = chunk.lastIndexOf(LINE_FEED);
+      if (end >= 0) {
+        const lines = textOf(joined([...rest, chunk.subarray(0, end)])).split("\n");
+        rest = [];
+        for (const line of lines) onLine(line, true);
+      }
+      if (end + 1 < chunk.length) rest.push(chunk.subarray(end + 1));
+      if (showParts && rest.length > 0) timer = setTimeout(flushLater, partMilliseconds);
+    }
+  };
+  try {
+    await Promise.race([read(), failure.promise]);
+  } finally {
     clearTimeout(timer);
-    const lines = (rest + decoder.decode(chunk, { stream: true })).split("\n");
-    rest = lines.pop() ?? "";
-    for (const line of lines) onLine(line, true);
-    if (showParts && rest !== "") timer = setTimeout(flush, partMilliseconds);
   }
-  clearTimeout(timer);
   flush();
 }
 

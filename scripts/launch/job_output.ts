@@ -56,15 +56,18 @@ export class BoilerplateFilter {
   #block: string[] | null = null;
   /** First lines of the errors that were let through. */
   readonly #errors = new Set<string>();
-  #isRepeating = false;
-  /** Whether lines of the repeated error's stack have come. */
-  #hasStack = false;
+  /** What followed the first line of such an error that came again; it is part of the copy if a stack ends it. */
+  #copy: string[] | null = null;
+  /** Whether the stack of a copy is coming. */
+  #isInStack = false;
   readonly #end: JobEnd;
+  readonly #hasCopies: boolean;
 
-  /** A filter for what this family of launchers writes; what it drops is read by `end`. */
-  constructor(kind: LauncherKind, end: JobEnd = new JobEnd()) {
+  /** A filter for what this family of launchers writes; what it drops is read by `end`. One rank raises no copies. */
+  constructor(kind: LauncherKind, end: JobEnd = new JobEnd(), ranks = 2) {
     this.#known = known[kind];
     this.#end = end;
+    this.#hasCopies = ranks > 1;
   }
 
   /** Take a line; returns the lines to show now. */
@@ -85,12 +88,12 @@ export class BoilerplateFilter {
       this.#end.note(line);
       return [];
     }
-    return this.#isRepeat(line) ? [] : [line];
+    return this.#hasCopies ? this.#withoutCopies(line) : [line];
   }
 
   /** The lines that were held back, at the end of the stream. */
   end(): string[] {
-    return this.#block ? this.#close() : [];
+    return [...this.#endCopy(), ...this.#block ? this.#close() : []];
   }
 
   #close(): string[] {
@@ -101,20 +104,33 @@ export class BoilerplateFilter {
     return [];
   }
 
-  /** Whether a line belongs to an error that another rank has already printed: its first line, source and stack. */
-  #isRepeat(coloured: string): boolean {
+  /** The lines to show now, but for an error that another rank has already printed: its first line, source and stack. */
+  #withoutCopies(coloured: string): string[] {
     const line = stripVTControlCharacters(coloured);
-    if (/^error: Uncaught /.test(line)) {
-      this.#isRepeating = this.#errors.has(line);
-      this.#errors.add(line);
-      this.#hasStack = false;
-      return this.#isRepeating;
-    }
-    if (!this.#isRepeating) return false;
     const isStack = /^\s+at |^Caused by: /.test(line);
-    if (this.#hasStack && !isStack) this.#isRepeating = false;
-    this.#hasStack ||= isStack;
-    return this.#isRepeating;
+    if (isStack && this.#copy !== null) {
+      this.#copy = null;
+      this.#isInStack = true;
+    }
+    if (isStack && this.#isInStack) return [];
+    this.#isInStack = false;
+    if (/^error: Uncaught /.test(line)) {
+      const shown = this.#endCopy();
+      if (this.#errors.has(line)) this.#copy = [];
+      else shown.push(coloured);
+      this.#errors.add(line);
+      return shown;
+    }
+    if (this.#copy === null) return [coloured];
+    this.#copy.push(coloured);
+    return this.#copy.length < longestBlock ? [] : this.#endCopy();
+  }
+
+  /** What followed a repeated line, which no stack has ended. */
+  #endCopy(): string[] {
+    const lines = this.#copy ?? [];
+    this.#copy = null;
+    return lines;
   }
 }
 
@@ -160,7 +176,7 @@ const holdMilliseconds = 2000;
 export async function runFiltered(launcher: Launcher, options: FilteredOptions): Promise<FilteredResult> {
   const end = new JobEnd();
   const streams = ["stdout", "stderr"] as const;
-  const filters = streams.map(() => new BoilerplateFilter(launcher.kind, end));
+  const filters = streams.map(() => new BoilerplateFilter(launcher.kind, end, options.ranks));
   const tagged = streams.map(() => options.tag ? new TaggedLines(launcher) : null);
   const { onLine, watch } = options;
   const hanging = new AbortController();
@@ -173,6 +189,15 @@ export async function runFiltered(launcher: Launcher, options: FilteredOptions):
   const showHeld = (i: number) => {
     clearTimeout(held[i]);
     for (const line of filters[i].end()) onLine(streams[i], line, true, null);
+  };
+  const failures: unknown[] = [];
+  const showHeldLater = (i: number) => {
+    try {
+      showHeld(i);
+    } catch (error) {
+      failures.push(error);
+      hanging.abort();
+    }
   };
   const show = (i: number, { rank, text }: TaggedText) => {
     const kept = rank === null ? filters[i].push(text) : [end.take(text)].filter((line) => line !== null);
@@ -192,9 +217,10 @@ export async function runFiltered(launcher: Launcher, options: FilteredOptions):
       }
       clearTimeout(held[i]);
       for (const one of lines ?? [{ rank: null, text: line }]) show(i, one);
-      held[i] = setTimeout(() => showHeld(i), holdMilliseconds);
+      held[i] = setTimeout(() => showHeldLater(i), holdMilliseconds);
     },
   });
+  if (failures.length > 0) throw failures[0];
   for (const i of streams.keys()) {
     for (const line of tagged[i]?.end() ?? []) show(i, line);
     showHeld(i);

@@ -4,7 +4,7 @@
  * @module
  */
 import { CommandError, parseCount, parseSeconds, userPath } from "../terminal.ts";
-import { countSlots, findAllocation, hostsOf, isHost, parseHostfile } from "./allocation.ts";
+import { addUp, countSlots, findAllocation, hostsOf, isHost, nameOf, parseHostfile } from "./allocation.ts";
 
 /** Where a job runs, and for how long it may. */
 export interface Place {
@@ -49,7 +49,7 @@ function namedHosts({ hosts, hostfile }: PlaceValues): string[] | null {
   if (names.length === 0 || !names.every(isHost)) {
     throw new CommandError(`--hosts takes a list such as a:2,b:2, not "${hosts}"`);
   }
-  return names;
+  return new Set(names.map(nameOf)).size < names.length ? addUp(names) : names;
 }
 
 function readAllocation(environment: Record<string, string>) {

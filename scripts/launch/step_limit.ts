@@ -4,6 +4,9 @@
  * @module
  */
 
+/** Timers take 31 bits of milliseconds, and end at once by more. */
+const LONGEST_TIMER = 2 ** 31 - 1;
+
 /** Aborts its signal, as `AbortSignal.timeout` does, unless the next step comes in time. */
 export class StepLimit implements Disposable {
   readonly #controller = new AbortController();
@@ -31,7 +34,7 @@ export class StepLimit implements Disposable {
     if (this.signal.aborted) return;
     this.#seconds = seconds;
     const reason = () => new DOMException(`the step took more than ${seconds} s`, "TimeoutError");
-    this.#timer = setTimeout(() => this.#controller.abort(reason()), seconds * 1000);
+    this.#timer = setTimeout(() => this.#controller.abort(reason()), Math.min(LONGEST_TIMER, seconds * 1000));
   }
 
   [Symbol.dispose](): void {

@@ -5,6 +5,7 @@
  *
  * @module
  */
+import { bytesOf } from "./bytes_as_text.ts";
 import type { Launcher } from "./launcher.ts";
 
 /** What a rank wrote; the launcher itself if `rank` is null. */
@@ -27,7 +28,7 @@ export class TaggedLines {
   constructor(launcher: Pick<Launcher, "kind" | "version">) {
     const tag = tagOf(launcher);
     this.#partsOf = (line) => partsOf(line, tag);
-    this.#isCut = (text) => launcher.kind === "slurm" && new TextEncoder().encode(text).length === CUT_BY_SRUN;
+    this.#isCut = (text) => launcher.kind === "slurm" && bytesOf(text).length === CUT_BY_SRUN;
   }
 
   /** Take a line; returns those that are complete now. */

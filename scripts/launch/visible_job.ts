@@ -4,6 +4,7 @@
  * @module
  */
 import { colorVariables, progressVariables, style } from "../terminal.ts";
+import { bytesOf } from "./bytes_as_text.ts";
 import type { JobOptions, JobResult } from "./job.ts";
 import { runFiltered } from "./job_output.ts";
 import type { Launcher } from "./launcher.ts";
@@ -17,23 +18,30 @@ function prefix(rank: number, ranks: number, stream: "stdout" | "stderr"): strin
   return style(rankColors[rank % rankColors.length], `[${number}]`, stream);
 }
 
+/** Print a line on standard error, if it can be written: the script's own output tells what cannot. */
+function complain(text: string): void {
+  try {
+    console.error(text);
+  } catch {
+    // Nobody reads it any more.
+  }
+}
+
 /** A job, but for what becomes of its output. */
 export type VisibleJob = Omit<JobOptions, "onLine">;
 
 /** Run a job with its output passed on, less what the launcher adds; returns how it ended. */
 export async function runVisibly(launcher: Launcher, job: VisibleJob): Promise<JobResult> {
-  const encoder = new TextEncoder();
   const write = (stream: "stdout" | "stderr", text: string) => {
-    let bytes = encoder.encode(text);
+    let bytes = bytesOf(text);
     while (bytes.length > 0) bytes = bytes.subarray(Deno[stream].writeSync(bytes));
   };
-  using watch = watchRanks(job.ranks, (text) => console.error(text));
+  using watch = watchRanks(job.ranks, complain);
   const { failure, signal: _, ...result } = await runFiltered(launcher, {
     ...job,
     watch,
     env: { ...colorVariables(), ...progressVariables(), ...watch.env, ...job.env },
     onLine(stream, line, isComplete, rank) {
-      if (!isComplete && line.trim() === "") return;
       const text = rank === null ? line : `${prefix(rank, job.ranks, stream)} ${line}`;
       write(stream, isComplete ? `${text}\n` : text);
     },

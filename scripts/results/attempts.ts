@@ -4,7 +4,7 @@
  *
  * @module
  */
-import { count, type FileResult, isSuccess, type MergedTest } from "./merge.ts";
+import { count, type FileResult, isSuccess, type MergedTest, WHOLE_FILE } from "./merge.ts";
 
 /** Whether a test counts against the whole. */
 export function hasGoneWrong({ outcome }: MergedTest): boolean {
@@ -12,7 +12,7 @@ export function hasGoneWrong({ outcome }: MergedTest): boolean {
 }
 
 /** Stands for the job itself: all of it is run again. */
-const isWholeJob = ({ name }: MergedTest) => name.startsWith("(");
+const isWholeJob = ({ name }: MergedTest) => name === WHOLE_FILE;
 
 /** A filter for `deno test` that lets through what went wrong; `undefined` where that was the job itself. */
 export function filterOfFailed(tests: readonly MergedTest[]): string | undefined {

@@ -23,6 +23,9 @@ export interface MergedTest {
   failedBefore?: string;
 }
 
+/** The name of what stands for a job itself, where it ended wrongly or was not started. */
+export const WHOLE_FILE = "(the whole file)";
+
 /** The tests of one file on one number of ranks. */
 export interface FileResult {
   file: string;
@@ -125,7 +128,7 @@ export function mergeRanks(readers: readonly TapReader[], end: JobEnd): MergedTe
   const hasFailed = tests.some(({ outcome }) => outcome === "failed");
   if (job.problem !== null && !job.isTold && (!hasFailed || end.isTimedOut || end.signal !== null)) {
     const details = [job.problem, ...job.lastWords(readers.keys())].join("\n");
-    tests.push({ name: "(the whole file)", outcome: "failed", failedRanks: [], details });
+    tests.push({ name: WHOLE_FILE, outcome: "failed", failedRanks: [], details });
   }
   return tests;
 }

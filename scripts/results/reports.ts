@@ -12,11 +12,14 @@ export function jobName({ file, ranks }: Pick<FileResult, "file" | "ranks">): st
 
 const escapes: Record<string, string> = { "&": "&amp;", "<": "&lt;", ">": "&gt;", '"': "&quot;" };
 
-/** Text without the control characters that neither XML 1.0 nor YAML permits. */
+/** Text without the control characters that XML 1.0 or YAML 1.2 does not permit. */
 function printable(text: string): string {
   // deno-lint-ignore no-control-regex
-  return text.replace(/[\x00-\x08\x0b\x0c\x0e-\x1f\x7f\ufffe\uffff]/g, "");
+  return text.replace(/[\x00-\x08\x0b\x0c\x0e-\x1f\x7f-\x84\x86-\x9f\ufffe\uffff]/g, "");
 }
+
+/** What ends a line in YAML, and for who reads TAP in text mode. */
+const LINE_BREAK = /\r\n?|\n/g;
 
 /** Text for XML. */
 function xml(text: string): string {
@@ -93,18 +96,18 @@ export function tap(files: readonly FileResult[]): string {
   );
   const lines = points.flatMap((test, i) => {
     const { name, outcome, failedRanks, details, failedBefore } = test;
-    const text = printable(name).replaceAll(/[\\#]/g, "\\$&").replaceAll("\n", " ");
+    const text = printable(name).replaceAll(/[\\#]/g, "\\$&").replaceAll(LINE_BREAK, " ");
     const isBad = outcome === "failed" || outcome === "not run";
     const point = `${isBad ? "not ok" : "ok"} ${i + 1} - ${text}`;
     // The indentation is told: the first line may begin with spaces.
     const block = (key: string, text: string) => [
       `  ${key}: |2`,
-      ...printable(text).split("\n").map((line) => `    ${line}`),
+      ...printable(text).split(LINE_BREAK).map((line) => `    ${line}`),
     ];
     if (outcome === "passed") {
       return failedBefore === undefined ? [point] : [point, "  ---", ...block("failedBefore", failedBefore), "  ..."];
     }
-    if (!isBad) return [`${point} # SKIP ${reasonOf(test).replaceAll("\n", " ")}`];
+    if (!isBad) return [`${point} # SKIP ${reasonOf(test).replaceAll(LINE_BREAK, " ")}`];
     const message = outcome === "failed" ? details : reasonOf(test);
     return [
       point,

@@ -290,6 +290,16 @@ Deno.test("cluster-test --coverage counts what any rank has run", async () => {
   assert(!stdout.includes("test_output.ts"), stdout);
 });
 
+Deno.test("cluster-test --coverage has nothing to count where nothing runs that counts, which is no failure", async () => {
+  using folder = temporaryFolder();
+  const coverage = `${folder.path}/coverage`;
+  for (const args of [["--shard", "2/2"], []]) {
+    const { code, stdout } = await onNewest(["--ranks", "1", ...args, "--coverage", coverage, "passing_test.ts"]);
+    assertEquals(code, 0, stdout);
+    assertStringIncludes(stdout, "nothing was covered that counts");
+  }
+});
+
 Deno.test("cluster-test checks types before it starts the ranks", async () => {
   using folder = temporaryFolder();
   const file = `${folder.path}/wrong_test.ts`;

@@ -165,7 +165,8 @@ Deno.test("cluster-test ends at once when it is interrupted while it checks type
     );
     Deno.writeTextFileSync(`${folder.path}/a_test.ts`, `import "http://127.0.0.1:${server.addr.port}/slow.ts";\n`);
     const mpirun = fakeLauncher(folder.path, "exit 3");
-    const args = ["cluster-test", "--mpirun", mpirun, `${folder.path}/a_test.ts`];
+    const report = `${folder.path}/report.json`;
+    const args = ["cluster-test", "--mpirun", mpirun, "--json", report, `${folder.path}/a_test.ts`];
     const child = startMain(args, { env: { DENO_DIR: `${folder.path}/deno` } });
     await asked.promise;
     child.kill(signal);
@@ -176,5 +177,8 @@ Deno.test("cluster-test ends at once when it is interrupted while it checks type
     assertEquals(code, expected, stderr);
     assertMatch(stderr, /^error: interrupted$/m);
     assert(!stderr.includes("type errors"), stderr);
+    const { jobs } = JSON.parse(Deno.readTextFileSync(report));
+    const [test] = jobs[0].tests;
+    assertEquals([jobs.length, test.outcome, test.details], [1, "not run", "the command was interrupted"]);
   }
 });

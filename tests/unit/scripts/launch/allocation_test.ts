@@ -65,6 +65,7 @@ Deno.test("jobs start in the allocation without being told, unless hosts are nam
   ]);
   const ranksOn = (hosts: string) => parseRanks(undefined, parsePlace({ hosts }, environment), environment);
   assertEquals([ranksOn("a:3,b"), ranksOn("a")], [4, 1]);
+  assertEquals(parsePlace({ hosts: "a,b:2,a" }), { hosts: ["a:2", "b:2"] });
   for (const hosts of ["a:2 b:2", "a:0", "a:x", "a:", ","]) {
     assertThrows(() => parsePlace({ hosts }), CommandError, `--hosts takes a list such as a:2,b:2, not "${hosts}"`);
   }

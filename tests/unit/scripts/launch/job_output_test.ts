@@ -3,9 +3,9 @@ import { BoilerplateFilter } from "../../../../scripts/launch/job_output.ts";
 import { JobEnd } from "../../../../scripts/launch/job_end.ts";
 import type { LauncherKind } from "../../../../scripts/launch/launcher.ts";
 
-function filtered(kind: LauncherKind, lines: string[]): { shown: string[]; signal: string | null } {
+function filtered(kind: LauncherKind, lines: string[], ranks = 2): { shown: string[]; signal: string | null } {
   const end = new JobEnd();
-  const filter = new BoilerplateFilter(kind, end);
+  const filter = new BoilerplateFilter(kind, end, ranks);
   const shown = [...lines.flatMap((line) => filter.push(line)), ...filter.end()];
   return { shown, signal: end.signal };
 }
@@ -152,6 +152,15 @@ Deno.test("BoilerplateFilter shows an error that all ranks raise once", () => {
     line.replace(/^error/, "\x1b[0m\x1b[1m\x1b[31merror\x1b[0m").replace(/ at (.*)/, " at \x1b[36m$1\x1b[0m")
   );
   assertEquals(filtered("mpich", [...coloured, ...coloured, "tail"]).shown, [...coloured, "tail"]);
+});
+
+Deno.test("BoilerplateFilter takes for a copy what a stack ends, and shows what follows a repeated line otherwise", () => {
+  const [line] = error;
+  const others = Array.from({ length: 40 }, (_, index) => `line ${index}`);
+  assertEquals(filtered("mpich", [line, line, ...others]).shown, [line, ...others]);
+  assertEquals(filtered("mpich", [line, line, "few"]).shown, [line, "few"]);
+  assertEquals(filtered("mpich", [line, line, "few", line, ...error, "tail"]).shown, [line, "few", "tail"]);
+  assertEquals(filtered("mpich", [...error, ...error], 1).shown, [...error, ...error]);
 });
 
 Deno.test("BoilerplateFilter keeps blocks that it does not know, and one that does not end", () => {

@@ -33,6 +33,15 @@ Deno.test("a job that failed as a whole is run again as a whole", () => {
   assertEquals(filterOfFailed(result(["(the whole file)", "failed"], ["a", "failed"]).tests), undefined);
 });
 
+Deno.test("a test whose name is in parentheses is a test", () => {
+  const first = result(["(1) dies", "failed"], ["(2) passes", "not run"]);
+  assertEquals(matches("(1) dies", filterOfFailed(first.tests)), true);
+  const both = withNextJob(first, result(["(1) dies", "filtered out"], ["(2) passes", "passed"]))!;
+  assertEquals(outcomes(both), [["(1) dies", "failed", ""], ["(2) passes", "passed", ""]]);
+  const again = withAttempt(both, result(["(1) dies", "passed"]), 2);
+  assertEquals(outcomes(again), [["(1) dies", "passed", "attempt 2"], ["(2) passes", "passed", ""]]);
+});
+
 Deno.test("what passes when it is run again is told as passed, with the attempt", () => {
   const first = result(["a", "passed"], ["b", "failed"], ["c", "not run"], ["(the whole file)", "failed"]);
   const mended = withAttempt(first, result(["a", "filtered out"], ["b", "passed"], ["c", "passed"]), 2);

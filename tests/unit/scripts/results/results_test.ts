@@ -439,6 +439,14 @@ ok 4 - a_test.ts on 3 ranks: e # SKIP for 1, 2 ranks
   assertEquals(read.counts, { passed: 1, failed: 1, skipped: 1, "not run": 1, "filtered out": 0 });
 });
 
+Deno.test("tap() indents every line of output, whatever ends it", () => {
+  const details = "50%\r100%\r\nno\u0085\u0090";
+  const tests: MergedTest[] = [{ name: "a\r\nb", outcome: "failed", failedRanks: [], details }];
+  const [, , point, , , ...block] = tap([{ file: "f", ranks: 1, tests, seconds: 1 }]).split("\n");
+  assertEquals(point, "not ok 1 - f on 1 rank: a b");
+  assertEquals(block.slice(0, 3), ["    50%", "    100%", "    no\u0085"]);
+});
+
 Deno.test("summary() counts, and names other outcomes only if there are any; what did not run is no success", () => {
   const counts = count([{ outcome: "passed" }, { outcome: "failed" }]);
   assertEquals([summary(counts), isSuccess(counts)], ["1 passed, 1 failed", false]);
