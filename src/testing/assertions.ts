@@ -8,7 +8,7 @@ import { createHash } from "node:crypto";
 import { inspect } from "node:util";
 import type { DistributedArray } from "../array/distributed_array.ts";
 import type { LocalArray } from "../array/local_array.ts";
-import type { DType } from "../dtype/dtype.ts";
+import { type DType, dtypeInfo } from "../dtype/dtype.ts";
 import type { Runtime } from "../runtime/runtime.ts";
 
 function messageOf(error: unknown): string {
@@ -175,8 +175,8 @@ function minus(a: Exact, b: Exact): number {
 }
 
 /**
- * Assert that an array is close to another one, whose distribution may be another, or to a number. Real and imaginary parts
- * are compared each; NaN is close to NaN. Collective.
+ * Assert that an array is close to another one, whose distribution may be another, or to a number, which is real. Real and
+ * imaginary parts are compared each; NaN is close to NaN. Collective.
  *
  * @throws {AssertionError} on every rank if it is not: where the difference is largest, and how many elements differ.
  *
@@ -202,7 +202,8 @@ export function assertAllCloseDistributed(
     ? null
     : expected.redistribute(actual.distribution);
   const wanted = typeof expected === "number" ? null : valuesOf((moved ?? expected).local);
-  const mine = worstOf(actual, (i) => wanted?.[i] ?? expected as number, limits);
+  const isImaginary = (i: number) => dtypeInfo(actual.dtype).parts === 2 && i % 2 === 1;
+  const mine = worstOf(actual, (i) => wanted?.[i] ?? (isImaginary(i) ? 0 : expected as number), limits);
   moved?.[Symbol.dispose]();
   const everyone = actual.runtime.communicator.allGatherObject(mine);
   const failed = everyone.flatMap((worst, rank) => worst.count > 0 ? [{ ...worst, rank }] : []);

@@ -19,6 +19,7 @@ import { endJobAtOnce } from "../../ffi/mpi/last_words.ts";
 import { lookAtWaits } from "../../ffi/script_line.ts";
 import { CollectiveError } from "../errors.ts";
 import { roomOnGpus } from "../gpu/sharing.ts";
+import { describe } from "../options.ts";
 import type { Communicator } from "../mpi/communicator.ts";
 import { initialize, type InitializeOptions } from "../runtime/initialize.ts";
 import type { Runtime } from "../runtime/runtime.ts";
@@ -42,7 +43,7 @@ export interface ClusterTestOptions {
   gpus?: number;
   /** Skip the test; a text says why. */
   ignore?: boolean | string;
-  /** The time that the test may take, and that a rank may wait for others; 60 when left out. */
+  /** The time that the test may take, and that a rank may wait for others; 60 when left out, `Infinity` for no limit. */
   timeoutSeconds?: number;
 }
 
@@ -54,6 +55,9 @@ const FIRST_WAITS = 8;
 
 /** Slow machines may have another. */
 const DEFAULT_TIMEOUT_SECONDS = Number(environment("DISTMATH_TEST_SECONDS")) || 60;
+
+/** Timers take 31 bits of milliseconds, some 24 days, and would end at once by more. */
+const LONGEST_SECONDS = (2 ** 31 - 1) / 1000;
 
 /** How long a rank on which a test failed waits for ranks that may hang because of that. */
 const GRACE_SECONDS = 10;
@@ -85,6 +89,7 @@ export function testRuntime(options: InitializeOptions = {}): Runtime {
  * Why a test is skipped stands in the reports of `cluster-test`; `deno test` shows it behind the name, as
  * `(skipped: no GPU)`.
  *
+ * @throws {RangeError} for a time limit that is none.
  * @throws {CollectiveError} in the test, on the ranks where it went well, if it failed on another.
  *
  * @example
@@ -101,13 +106,19 @@ export function clusterTest(
   ...rest: [ClusterTestBody] | [ClusterTestOptions, ClusterTestBody]
 ): void {
   const [options, body] = rest.length === 1 ? [{}, rest[0]] : rest;
+  const { timeoutSeconds = DEFAULT_TIMEOUT_SECONDS } = options;
+  if (typeof timeoutSeconds !== "number" || !(timeoutSeconds > 0)) {
+    throw new RangeError(
+      `clusterTest "${name}": timeoutSeconds must be a number above 0, not ${describe(timeoutSeconds)}.`,
+    );
+  }
   const reason = typeof options.ignore === "string" && options.ignore || whyNotHere(options);
   Deno.test({
     // As scripts/results/tap.ts reads it.
     name: reason === null ? name : `${name} (skipped: ${reason})`,
     ignore: options.ignore === true || reason !== null,
     fn: (context) =>
-      runOnAllRanks(name, options.timeoutSeconds ?? DEFAULT_TIMEOUT_SECONDS, (runtime) => body(runtime, context)),
+      runOnAllRanks(name, Math.min(timeoutSeconds, LONGEST_SECONDS), (runtime) => body(runtime, context)),
   });
 }
 
