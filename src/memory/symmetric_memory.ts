@@ -161,8 +161,9 @@ export class SymmetricBuffer {
   [Symbol.dispose](): void {
     if (this.#state !== "live") return;
     this.#state = "disposed";
-    const key = `symmetric/${this.backend}/${this.id}`;
-    queueCollectiveFree(key, this.runtime.size, () => this.end());
+    const { communicator, size } = this.runtime;
+    const key = `symmetric/${communicator.name}/${this.backend}/${this.id}`;
+    queueCollectiveFree(key, size, () => this.end());
   }
 
   /** Free it at once. Collective; `freeSymmetric` has checked that all ranks do. */
@@ -272,7 +273,9 @@ export function freeSymmetric(runtime: Runtime, choose: () => readonly Symmetric
   let buffers!: readonly SymmetricBuffer[];
   agreeStrictly(runtime, "freeSymmetricMemory", () => {
     buffers = choose();
-    return { arrays: buffers.map(({ backend, id }) => `${backend} ${id}`) };
+    return {
+      arrays: buffers.map(({ backend, id, runtime: { communicator } }) => `${backend} ${id} of ${communicator.name}`),
+    };
   });
   for (const buffer of buffers) buffer.end();
 }

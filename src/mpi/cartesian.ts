@@ -102,7 +102,8 @@ export abstract class CartesianMethods extends ScriptMethods {
     }
     const { symbols, constants } = startMpi();
     const [source, destination] = [new Int32Array(1), new Int32Array(1)];
-    const code = symbols.MPI_Cart_shift(this.handle, dimension, displacement, source, destination);
+    // As C takes them, which knows no -0.
+    const code = symbols.MPI_Cart_shift(this.handle, dimension | 0, displacement | 0, source, destination);
     checkMpi(code, "MPI_Cart_shift");
     const rank = ([found]: Int32Array) => found === constants.nullProcess ? null : found;
     return { source: rank(source), destination: rank(destination) };

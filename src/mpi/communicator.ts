@@ -114,7 +114,8 @@ export class Communicator extends CartesianMethods {
       "split",
       "MPI_Comm_split",
       `:${color}`,
-      (out) => symbols.MPI_Comm_split(this.handle, color ?? constants.undefined, key | 0, out),
+      // As C takes it, which knows no -0.
+      (out) => symbols.MPI_Comm_split(this.handle, color === null ? constants.undefined : color | 0, key | 0, out),
     );
   }
 

@@ -189,6 +189,7 @@ export function newLike<T extends NumericArray>(array: T, length: number): T {
 
 /** Whether two arrays share a byte. */
 export function overlap(a: NumericArray, b: NumericArray): boolean {
+  if (a.byteLength === 0 || b.byteLength === 0) return false;
   return a.buffer === b.buffer && a.byteOffset < b.byteOffset + b.byteLength &&
     b.byteOffset < a.byteOffset + a.byteLength;
 }

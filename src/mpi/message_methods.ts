@@ -20,7 +20,7 @@ import {
 import { namedEntryBytes } from "./elements.ts";
 import { startMpi } from "./init_finalize.ts";
 import { PersistentRequest } from "./persistent.ts";
-import { readStatus, Request, type Status } from "./request.ts";
+import { NO_MESSAGE, readStatus, Request, type Status } from "./request.ts";
 import { checkedMessage, freeType, type MessageArray, typeOf, withType } from "./strided.ts";
 
 /**
@@ -87,8 +87,9 @@ export abstract class MessageMethods extends CommunicatorHandle {
     const [sendTag, wantedTag] = [checkedTag(method, tag ?? 0), checkedTag(method, receiveTag)];
     const sent = checkedMessage(method, "data", data, dtype, false);
     const received = checkedMessage(method, "into", into, dtype, true);
-    const areWhole = sent.dimensions === null && received.dimensions === null;
-    if (areWhole) refuseOverlap(method, received.held, sent.held, "data");
+    // Nobody knows which elements views have in common; those of no elements none.
+    const mayOverlap = [sent, received].every(({ dimensions, count }) => dimensions === null && count > 0);
+    if (mayOverlap) refuseOverlap(method, received.held, sent.held, "data");
     const [sendType, receiveType] = [typeOf(sent), typeOf(received)];
     // deno-fmt-ignore
     const code = startMpi().symbols.MPI_Sendrecv(
@@ -157,7 +158,7 @@ export abstract class MessageMethods extends CommunicatorHandle {
       "MPI_Irecv",
       [held],
       (request) => withType(message, (type) => symbols.MPI_Irecv(buffer, count, type, from, tag, this.handle, request)),
-      (status) => readStatus(status, entryBytes),
+      (status, isCancelled) => isCancelled ? NO_MESSAGE : readStatus(status, entryBytes),
     );
   }
 
@@ -211,7 +212,7 @@ export abstract class MessageMethods extends CommunicatorHandle {
       held,
       (request) =>
         withType(message, (type) => symbols.MPI_Recv_init(buffer, count, type, from, tag, this.handle, request)),
-      (status) => readStatus(status, entryBytes),
+      (status, isCancelled) => isCancelled ? NO_MESSAGE : readStatus(status, entryBytes),
     );
   }
 

@@ -24,7 +24,7 @@ export type Started<R extends readonly PersistentRequest<unknown>[]> = {
  */
 export class PersistentRequest<T> implements Disposable {
   readonly #buffer: unknown;
-  readonly #finish: (status: Int32Array) => T;
+  readonly #finish: (status: Int32Array, isCancelled: boolean) => T;
   #handle: Cell;
   #current: Request<T> | null = null;
   #isFreed = false;
@@ -34,7 +34,7 @@ export class PersistentRequest<T> implements Disposable {
     functionName: string,
     buffer: unknown,
     prepare: (handle: Cell) => number,
-    finish: (status: Int32Array) => T,
+    finish: (status: Int32Array, isCancelled: boolean) => T,
   ) {
     this.#buffer = buffer;
     this.#finish = finish;
@@ -117,7 +117,7 @@ export class PersistentRequest<T> implements Disposable {
         this.#handle[0] = handle[0];
         return code;
       },
-      (status) => this.#finish(status),
+      (status, isCancelled) => this.#finish(status, isCancelled),
       () => {
         if (this.#isFreed) this.#release();
       },

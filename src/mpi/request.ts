@@ -12,9 +12,9 @@ import { beforeMpiEnds, startMpi } from "./init_finalize.ts";
 
 /** What is known about a message that was received or probed. */
 export interface Status {
-  /** The rank that sent it; `null` if there was no sender. */
+  /** The rank that sent it; `null` if there was no sender, or the receive was cancelled. */
   source: number | null;
-  /** Its tag. */
+  /** Its tag; -1 without a sender. */
   tag: number;
   /** Its length in entries: of the receiving array, of a probed message those of the dtype that was named, or bytes. */
   count: number;
@@ -22,22 +22,33 @@ export interface Status {
 
 /** Read an `MPI_Status`; `entryBytes` is the size of an entry. */
 export function readStatus(status: Int32Array, entryBytes: number): Status {
-  const { status: layout, symbols, constants } = startMpi();
-  let bytes: number;
-  if (layout.bytes) bytes = layout.bytes(status);
-  else {
-    checkMpi(symbols.MPI_Get_count(status, constants.types.uint8, COUNT), "MPI_Get_count");
-    bytes = COUNT[0];
-  }
+  const { status: layout, constants } = startMpi();
+  const bytes = layout.bytes?.(status) ?? bytesByCount(status);
   const source = status[layout.source];
   return {
     source: source === constants.nullProcess ? null : source,
-    tag: status[layout.tag],
+    tag: source === constants.nullProcess ? NO_MESSAGE.tag : status[layout.tag],
     count: bytes / entryBytes,
   };
 }
 
+/** Entries that a message is counted in, with their bytes: the next larger ones where C's `int` does not hold their number. */
+const COUNTED = [["uint8", 1], ["uint16", 2], ["uint32", 4], ["uint64", 8]] as const;
+
 const COUNT = new Int32Array(1);
+
+/** The bytes of a message where the status has them in no place that is known. */
+function bytesByCount(status: Int32Array): number {
+  const { symbols, constants } = startMpi();
+  for (const [type, entryBytes] of COUNTED) {
+    checkMpi(symbols.MPI_Get_count(status, constants.types[type], COUNT), "MPI_Get_count");
+    if (COUNT[0] !== constants.undefined) return COUNT[0] * entryBytes;
+  }
+  return NaN;
+}
+
+/** What is known of a message that was cancelled: of such a status MPI tells nothing else. */
+export const NO_MESSAGE: Status = Object.freeze({ source: null, tag: -1, count: 0 });
 
 /** Requests that are under way; being here keeps them and their buffers alive. */
 const pending = new Set<Request<unknown>>();

@@ -194,8 +194,9 @@ function derivedType(entry: Handle, dimensions: readonly Dimension[], entryBytes
     if (inner !== entry) freeDerived(inner);
   };
   for (const { extent, stride } of dimensions.toReversed()) {
-    if (type === entry) become(symbols.MPI_Type_vector(extent, 1, stride, entry, out), "MPI_Type_vector");
-    else {
+    if (type === entry && stride <= LARGEST_INT) {
+      become(symbols.MPI_Type_vector(extent, 1, stride, entry, out), "MPI_Type_vector");
+    } else {
       const bytes = BigInt(stride * entryBytes);
       become(symbols.MPI_Type_create_hvector(extent, 1, bytes, type, out), "MPI_Type_create_hvector");
     }

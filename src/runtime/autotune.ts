@@ -3,6 +3,7 @@
  *
  * @module
  */
+import { ConfigurationError } from "../errors.ts";
 import { describe, keysOf, readOptions } from "../options.ts";
 import type { Facts } from "./agreement.ts";
 import type { Change, CollectiveOperation, OperationPlan } from "./operation.ts";
@@ -48,6 +49,7 @@ export type Measured<Trial> = Trial & { readonly seconds: number };
  *
  * @throws {TypeError | RangeError} if an option is unknown, or repetitions are no whole number from 1
  * @throws {StateError} if the operation has no plan, or no operands
+ * @throws {ConfigurationError} if the machine refuses all trials, such as for want of shared memory
  */
 export function autotune<Operands, Plan extends OperationPlan, Trial>(
   operation: CollectiveOperation<Operands, Plan>,
@@ -75,10 +77,19 @@ function measureAll<Operands, Plan extends OperationPlan, Trial>(
   try {
     begin?.();
     operation.rest();
-    const measured = trials.map((trial) => {
+    const refusals: ConfigurationError[] = [];
+    const measured = trials.flatMap((trial) => {
       const title = `autotune: ${titleOf(trial)}`;
-      return { ...trial, seconds: operation.measure(title, () => make(trial), prepare, repetitions) };
+      try {
+        return [{ ...trial, seconds: operation.measure(title, () => make(trial), prepare, repetitions) }];
+      } catch (error) {
+        // All ranks have it: a way that the machine has no room for is none to choose from.
+        if (!(error instanceof ConfigurationError)) throw error;
+        refusals.push(error);
+        return [];
+      }
     });
+    if (measured.length === 0 && refusals.length > 0) throw refusals[0];
     return measured.sort((one, other) => one.seconds - other.seconds);
   } finally {
     release?.();

@@ -19,7 +19,7 @@ import { awaitJoining, beforeMpiEnds, isMpiFinalized } from "../mpi/init_finaliz
 import { joining } from "./onlooking.ts";
 import { Runtime } from "./runtime.ts";
 import { bindingWarning, type Placement, threadsOf } from "./threads.ts";
-import { startWatchdog } from "./watchdog.ts";
+import { changeWaitingLimit, startWatchdog, waitingLimit } from "./watchdog.ts";
 
 /** Options of {@linkcode initialize}. */
 export interface InitializeOptions {
@@ -103,12 +103,18 @@ function join(options: InitializeOptions): Runtime {
       if (limit !== null) startWatchdog(Communicator.world().rank, limit);
       return facts;
     });
+  // That of a runtime before, which has ended.
+  const earlier = waitingLimit();
   try {
     agreeThere();
+  } catch (error) {
+    changeWaitingLimit(earlier);
+    throw error;
   } finally {
     if (place !== Communicator.world()) place.free();
   }
   const { communicator = Communicator.world(), checks = "collective", timeoutSeconds = null } = given;
+  changeWaitingLimit(timeoutSeconds);
   const { localRank, localSize } = machineOf(communicator);
   const { device, stream } = chooseDevice(communicator, given.device ?? "auto", localRank);
   const placement: Placement = {

@@ -74,7 +74,8 @@ export interface RuntimeFields {
 }
 
 const warned = new Set<string>();
-let queued = 0;
+/** How often `onCollect` was called, by communicator: all of its ranks call it as often. */
+const queued = new Map<string, number>();
 
 /**
  * What `initialize()` returns: the ranks, the device of this rank, and how they check and wait.
@@ -197,7 +198,10 @@ export class Runtime implements Disposable {
     if (typeof free !== "function") {
       throw new TypeError(`onCollect takes a function that frees, not ${describe(free)}.`);
     }
-    queueCollectiveFree(`runtime/${queued++}`, this.size, free);
+    const { name } = this.communicator;
+    const count = queued.get(name) ?? 0;
+    queued.set(name, count + 1);
+    queueCollectiveFree(`runtime/${name}/${count}`, this.size, free);
   }
 
   /** Print a warning on rank 0, once a process for each key. Not collective. */

@@ -71,9 +71,25 @@ function placeOf(name: string): string {
   return operation === null || operation === "" ? name : `${operation} > ${name}`;
 }
 
+/** So many milliseconds stand for no limit. */
+const NO_LIMIT = 2 ** 31 - 1;
+
+/** The limit that this rank is watched by, in seconds; `null` if there is none. */
+export function waitingLimit(): number | null {
+  const milliseconds = state === undefined ? NO_LIMIT : Atomics.load(state.counters, 2);
+  return milliseconds === NO_LIMIT ? null : milliseconds / 1000;
+}
+
+/** Watch this rank, if it was watched before, by another limit or by none. */
+export function changeWaitingLimit(timeoutSeconds: number | null): void {
+  if (state) Atomics.store(state.counters, 2, millisecondsOf(timeoutSeconds ?? Infinity));
+}
+
+const millisecondsOf = (seconds: number) => Math.min(NO_LIMIT, Math.ceil(seconds * 1000));
+
 /** Start to watch this rank; a second call changes the limit. */
 export function startWatchdog(rank: number, timeoutSeconds: number): void {
-  const milliseconds = Math.min(2 ** 31 - 1, Math.ceil(timeoutSeconds * 1000));
+  const milliseconds = millisecondsOf(timeoutSeconds);
   if (state) return void Atomics.store(state.counters, 2, milliseconds);
   endOnlooking();
   const counters = new Int32Array(new SharedArrayBuffer(24));

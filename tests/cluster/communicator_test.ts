@@ -473,6 +473,7 @@ clusterTest("grids: coordinates, neighbours, and what they exchange", ({ communi
   const [before, behind] = [(rank + size - 1) % size, (rank + 1) % size];
   assertEquals(ring.shift(1), { source: before, destination: behind });
   assertEquals(ring.shift(0), { source: null, destination: null });
+  assertEquals([ring.shift(1, -0), ring.shift(-0)], [{ source: rank, destination: rank }, ring.shift(0)]);
   const heard = Int32Array.of(0);
   ring.sendReceive(Int32Array.of(rank), behind, heard, { source: before });
   assertEquals(heard[0], before);
@@ -729,9 +730,45 @@ clusterTest("what an operator throws is thrown by the call, and MPI goes on", { 
 clusterTest("a receive can be cancelled", async ({ communicator: world }) => {
   const request = world.ireceive(new Int8Array(1), world.rank, { tag: 99 });
   request.cancel();
-  await request;
+  assertEquals(await request, { source: null, tag: -1, count: 0 });
   assert(request.isCancelled);
+  using prepared = world.receiveInit(new Int8Array(1), world.rank, { tag: 99 });
+  const started = prepared.start();
+  started.cancel();
+  assertEquals([await started, started.isCancelled], [{ source: null, tag: -1, count: 0 }, true]);
   assertEquals(world.probeNow(world.rank, { tag: 99 }), null);
+});
+
+clusterTest("parts without elements are sent and received where they lie", ({ communicator: world }) => {
+  const { rank, size } = world;
+  const sum = (values: readonly number[]) => values.reduce((sum, value) => sum + value, 0);
+  // Of three ranks the second has nothing, of two the last.
+  const counts = Array.from({ length: size }, (_, other) => other === size - 1 && size > 2 ? 1 : other === 0 ? 2 : 0);
+  const starts = counts.map((_, other) => sum(counts.slice(0, other)));
+  const into = new Float64Array(sum(counts) + 1);
+  into.fill(rank, starts[rank], starts[rank] + counts[rank]);
+  world.allGatherV(into.subarray(starts[rank], starts[rank] + counts[rank]), { counts, into });
+  assertEquals([...into], [...counts.flatMap((count, other) => Array(count).fill(other)), 0]);
+  const rows = rank === 0 ? 0 : 2;
+  const grid = new Float64Array(4 * (rows + 2)).fill(1);
+  const column = (c: number) => ({ data: grid, shape: [rows], strides: [4], offset: 4 + c });
+  grid.fill(7, 5, 6);
+  const status = world.sendReceive(column(1), rank, column(3));
+  assertEquals([status.count, grid[7]], [rows, rows === 0 ? 1 : 7]);
+});
+
+clusterTest("a color of -0 is 0", ({ communicator: world }) => {
+  const all = world.split(-0)!;
+  assertEquals(all.size, world.size);
+  all.free();
+});
+
+clusterTest("elements more than 2^31 apart are sent", { ranks: [1] }, ({ communicator: world }) => {
+  const data = new Uint8Array(2 ** 31 + 8);
+  [data[0], data[2 ** 31]] = [3, 4];
+  const into = new Uint8Array(2);
+  world.sendReceive({ data, shape: [2], strides: [2 ** 31] }, 0, into);
+  assertEquals([...into], [3, 4]);
 });
 
 const VALUES: unknown[] = [

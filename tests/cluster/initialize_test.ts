@@ -2,6 +2,7 @@
 import { totalmem } from "node:os";
 import { assert, assertEquals, assertStrictEquals, assertStringIncludes, assertThrows } from "@std/assert";
 import {
+  allocateSymmetricMemory,
   CollectiveError,
   Communicator,
   ConfigurationError,
@@ -151,6 +152,68 @@ clusterTest("what is queued is freed by collective operations, with local checks
     for (let i = 0; i < (checks === "collective" ? 1 : 16); i++) assertEquals(a.sum(), 16);
     assertEquals([freed, part.isFreed], [1, true]);
   }
+});
+
+clusterTest("what is queued of one communicator is not taken for that of another", (runtime) => {
+  runtime[Symbol.dispose]();
+  const world = runtime.communicator;
+  const part = world.split(world.rank % 2)!;
+  const freed: string[] = [];
+  {
+    using own = initialize({ device: "cpu", communicator: part });
+    allocateSymmetricMemory(own, [64], { dtype: "float64" })[Symbol.dispose]();
+    own.onCollect(() => freed.push("of a part"));
+    // Which its other ranks never have.
+    if (own.rank === 0) own.onCollect(() => freed.push(own.size === 1 ? "alone" : "never"));
+  }
+  using own = initialize({ device: "cpu" });
+  own.onCollect(() => freed.push("of all"));
+  using array = allocateSymmetricMemory(own, [64], { dtype: "float64" });
+  own.collect();
+  assertEquals(freed.filter((what) => what !== "alone"), ["of a part", "of all"]);
+  assertEquals(array.isFreed, false);
+  part.free();
+});
+
+clusterTest("ranks of two parts free nothing of either", { ranks: [4] }, (runtime) => {
+  runtime[Symbol.dispose]();
+  const world = runtime.communicator;
+  const row = world.split(world.rank >> 1)!;
+  let freed = 0;
+  {
+    using own = initialize({ device: "cpu", communicator: row });
+    allocateSymmetricMemory(own, [64], { dtype: "float64" })[Symbol.dispose]();
+    own.onCollect(() => freed++);
+  }
+  const middle = world.split(world.rank === 1 || world.rank === 2 ? 0 : null);
+  if (middle !== null) {
+    using own = initialize({ device: "cpu", communicator: middle });
+    own.collect();
+  }
+  assertEquals(freed, 0);
+  world.barrier();
+  {
+    using own = initialize({ device: "cpu" });
+    own.collect();
+  }
+  assertEquals(freed, 1);
+  middle?.free();
+  row.free();
+});
+
+clusterTest("a runtime has the time limit that it was given, not that of one before", { ranks: [2] }, (runtime) => {
+  runtime[Symbol.dispose]();
+  const pause = () => Atomics.wait(new Int32Array(new SharedArrayBuffer(4)), 0, 0, 4000);
+  {
+    using first = initialize({ device: "cpu", timeoutSeconds: 1 });
+    assertEquals(first.timeoutSeconds, 1);
+  }
+  const refused = { device: "cpu", timeoutSeconds: 0.5, threads: -1 } as const;
+  assertThrows(() => initialize(refused), RangeError, "threads is -1");
+  using second = initialize({ device: "cpu" });
+  assertEquals(second.timeoutSeconds, null);
+  if (second.rank === 0) pause();
+  second.communicator.barrier();
 });
 
 clusterTest("warnOnce() warns once, on rank 0", (runtime) => {

@@ -510,6 +510,16 @@ const BETWEEN_RANKS: readonly Case[] = [
     "Matmul.plan",
   ],
   [
+    "the memory of an operand",
+    (t) => {
+      const { shape, distribution, dtype } = t.a;
+      using symmetric = DistributedArray.zeros(t.runtime, shape, distribution, { dtype, memory: "symmetric" });
+      return t.run({}, differ(t, symmetric, t.a));
+    },
+    CollectiveError,
+    "memory",
+  ],
+  [
     "a release on one rank",
     (t) => {
       const object = t.planned();

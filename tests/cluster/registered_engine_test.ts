@@ -140,6 +140,30 @@ clusterTest(
   },
 );
 
+clusterTest("autotune passes over an engine that the machine has no room for, unless there is no other", (runtime) => {
+  if (!isOnCpu(runtime)) return;
+  const engine: MatmulEngine = {
+    ...loopsEngine,
+    name: "roomy",
+    cost: () => 1e9,
+    plan: (runtime, request) => ({
+      ...loopsEngine.plan(runtime, request),
+      open() {
+        throw new ConfigurationError("there is no room");
+      },
+    }),
+  };
+  using _registered = registerEngine(engine);
+  using object = matmulOf(runtime);
+  object.plan();
+  const names = object.autotune({ repetitions: 1 }).map(({ engine }) => String(engine));
+  assert(names.includes(LOOPS) && names.includes("scalapack") && !names.includes("roomy"), names.join());
+  assertMatrix(object.execute(), wanted, "after autotune");
+  // An engine is opened where all ranks are sure to do so, so that it fails on all.
+  using alone = matmulOf(runtime, { engine: "roomy" as EngineName });
+  assertThrowsEverywhere(runtime, () => alone.plan(), ConfigurationError, "there is no room");
+});
+
 clusterTest(
   "what travels, who sends what and what is recorded tells the strategy, whatever its algorithm is called",
   { ranks: [2, 3] },

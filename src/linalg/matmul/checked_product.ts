@@ -217,6 +217,11 @@ export function productFacts(
   };
 }
 
+/** Where the operands are, on which all ranks must agree: a result beside symmetric ones is made together. */
+export function memoryFacts({ a, b, c }: CheckedOperands): Record<string, unknown> {
+  return { memory: [a, b, c].map((operand) => operand?.memory ?? null) };
+}
+
 /** The numbers that all ranks must agree on. */
 export function scalarFacts({ alpha, beta, scales }: CheckedScalars): Record<string, unknown> {
   return { alpha: scalarFact(alpha), beta: scalarFact(beta), quantizationScales: scaleFacts(scales) };

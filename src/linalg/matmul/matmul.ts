@@ -24,6 +24,7 @@ import {
   checkReplacement,
   dtypesOf,
   factorsOf,
+  memoryFacts,
   productFacts,
   readArguments,
   scalarFacts,
@@ -255,8 +256,8 @@ export class Matmul<D extends DType = DType> implements Disposable {
 
   /**
    * Try the algorithms of every engine that can run the product, keep the fastest (by the slowest rank's time), and
-   * return the times, the fastest first; none where there is nothing to multiply. Collective; it takes a few executions
-   * of each, with the other options of the last `plan`, and leaves the operands as they are. The choice holds until the
+   * return the times, the fastest first; none where there is nothing to multiply. What the machine has no room for, such as
+   * windows in shared memory, is passed over. Collective; it takes a few executions of each, with the other options of the last `plan`, and leaves the operands as they are. The choice holds until the
    * next `plan`.
    *
    * @throws {StateError} before `plan`, after `releaseOperands` or `free`
@@ -286,7 +287,7 @@ export class Matmul<D extends DType = DType> implements Disposable {
       const inputs = { ...this.#inputs, ...reset.inputs };
       return {
         operands: this.#bind({ ...reset, inputs }),
-        facts: { ...scalarFacts(reset.scalars), given: Object.keys(given).sort() },
+        facts: { ...scalarFacts(reset.scalars), ...memoryFacts(reset.operands), given: Object.keys(given).sort() },
         commit: () => {
           this.#scalars = reset.scalars;
           this.#inputs = inputs;
@@ -543,7 +544,12 @@ function checkMatmul(runtime: Runtime, a: DistributedArray, b: DistributedArray,
   const engine = chooseEngine(runtime, product, epilog, given);
   const library = engine.open?.(runtime) ?? "";
   checkNotFreed(operands);
-  const facts = { ...productFacts(product, scalars, given), ...planFacts(epilog, inputs, given), library };
+  const facts = {
+    ...productFacts(product, scalars, given),
+    ...memoryFacts(operands),
+    ...planFacts(epilog, inputs, given),
+    library,
+  };
   return { given, product, operands, scalars, engine, epilog, inputs, facts, settings: given, notes: product.notes };
 }
 

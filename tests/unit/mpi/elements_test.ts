@@ -89,4 +89,5 @@ Deno.test("overlap() tells whether two arrays share a byte", () => {
   assert(!overlap(memory.subarray(0, 4), memory.subarray(4, 8)));
   assert(!overlap(memory, new Float64Array(8)));
   assert(overlap(memory, new Uint8Array(memory.buffer, 63)));
+  assert(!overlap(memory, memory.subarray(2, 2)) && !overlap(memory.subarray(2, 2), memory));
 });

@@ -22,3 +22,25 @@ Deno.test("functions and symbols are refused", () => {
     assertThrows(() => encodeObject("sendObject", value), TypeError, "sendObject: the value cannot be sent: ");
   }
 });
+
+Deno.test("typed arrays arrive in memory of their own, aligned in the message or not", () => {
+  const values = [
+    Float64Array.of(1, 2),
+    new Uint8Array(Float64Array.of(3).buffer),
+    Float16Array.of(1),
+    new DataView(new ArrayBuffer(5)),
+  ];
+  for (const pad of ["", "a", "ab", "abc"]) {
+    const bytes = encodeObject("m", [pad, ...values]);
+    const message = new Uint8Array(bytes.length + 9);
+    message.set(bytes, 9);
+    const [, ...back] = decodeObject<[string, ...typeof values]>(message.subarray(9));
+    assertEquals(back, values);
+    assertEquals(back.map(({ buffer, byteOffset }) => [buffer.byteLength, byteOffset]), [[16, 0], [8, 0], [2, 0], [
+      5,
+      0,
+    ]]);
+    back[0].buffer.transfer();
+    assertEquals(back.slice(1), values.slice(1));
+  }
+});
