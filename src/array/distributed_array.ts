@@ -4,7 +4,7 @@
  * @module
  */
 import { checkConvertible } from "../dtype/conversion.ts";
-import type { Distribution } from "../distribution/mod.ts";
+import { type Distribution, Replicated } from "../distribution/mod.ts";
 import type { DType, Scalar, TypedArray } from "../dtype/dtype.ts";
 import type {
   DTypeOfData,
@@ -25,6 +25,7 @@ import type { Runtime } from "../runtime/runtime.ts";
 import { agreeOnMethod, type BaseArray, checkArray, checkTarget, factsOf, type Held } from "./base_array.ts";
 import { ElementAccess } from "./element_access.ts";
 import { checkInto, elementwise, type Made, type TargetOptions } from "./elementwise/elementwise.ts";
+import { holdsNeeded } from "./elementwise/broadcast.ts";
 import { applied, type Expression, FUNCTIONS } from "./elementwise/expression.ts";
 import type { BinaryNames, ElementwiseName, ResultDType, ResultKind, UnaryNames } from "./elementwise/names.ts";
 import { zip } from "./elementwise/zip.ts";
@@ -599,9 +600,10 @@ export class DistributedArray<D extends DType = DType> extends ElementAccess<D> 
       if (this.#isElsewhere(values)) {
         if (values.dtype === this.dtype) values.redistribute(this);
         else this.#assignConverted(values);
-      } else {
-        elementwise("DistributedArray.assign", applied("positive"), [values], { into: this });
+        return this;
       }
+      using all = this.#lacksPartOf(values) ? values.redistribute(Replicated) : null;
+      elementwise("DistributedArray.assign", applied("positive"), [all ?? values], { into: this });
       return this;
     }
     let fill = (): void => {};
@@ -628,6 +630,15 @@ export class DistributedArray<D extends DType = DType> extends ElementAccess<D> 
   #isElsewhere(other: DistributedArray): boolean {
     const isAlike = other.shape.join() === this.shape.join() && !other.isFreed && !other.isLost;
     return isAlike && !other.distribution.isReplicated && !other.distribution.coincidesWith(this.distribution);
+  }
+
+  /** Whether ranks lack elements of a smaller array that they repeat. */
+  #lacksPartOf(other: DistributedArray): boolean {
+    if (other.isFreed || other.isLost) return false;
+    const shift = this.shape.length - other.shape.length;
+    const isSmaller = shift >= 0 && other.size < this.size &&
+      other.shape.every((extent, d) => extent === 1 || extent === this.shape[d + shift]);
+    return isSmaller && !holdsNeeded(other.distribution, this.distribution);
   }
 
   /** The array with its dimensions in reverse order: a view, of flipped distribution and memory order. Local. */

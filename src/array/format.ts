@@ -99,7 +99,7 @@ function wrapped(words: readonly string[], indent: string, width: number): strin
 function writerOf(dtype: DType, values: readonly Scalar[], precision: number): Writer {
   const { isComplex, isInteger, real } = dtypeInfo(dtype);
   if (isInteger) {
-    const width = Math.max(...values.map((value) => String(value).length));
+    const width = values.reduce<number>((most, value) => Math.max(most, String(value).length), 0);
     return (value) => String(value).padStart(width);
   }
   if (!isComplex) return floatWriter(real, values as readonly number[], precision, false) as Writer;

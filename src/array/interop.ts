@@ -39,9 +39,9 @@ export interface Ndarray {
  * Another library's strided array as a {@linkcode LocalArray}, of the same memory. Its dtype is what `dtype` says, if that is
  * the name of one here, else the usual one of the typed array.
  *
- * @throws {TypeError} if it has not the form of a strided array, or strides are negative.
+ * @throws {TypeError} if it has not the form of a strided array.
  * @throws {DTypeError} if its memory holds none of the dtypes here.
- * @throws {ShapeError} if strides do not fit the shape, or the memory is too short.
+ * @throws {ShapeError} if strides do not fit the shape or are negative, or the memory is too short.
  *
  * @example
  * ```ts

@@ -347,8 +347,9 @@ export class LocalArray<D extends DType = DType> implements Strided {
       );
     }
     const flat = new LocalArray({ data: flatData(dtype, values), dtype, shape });
-    if (this.isOnDevice) this.#setOnDevice(flat);
-    else copyStrided(flat, this, shape, parts);
+    if (this.isOnDevice) return this.#setOnDevice(flat);
+    const isOwn = flat.data.buffer === this.data.buffer;
+    copyStrided(isOwn ? flat.copy("C") : flat, this, shape, parts);
   }
 
   #setArray(values: LocalArray): void {

@@ -42,8 +42,8 @@ import { countOf, forEachRow, innerDimension, type Ranges } from "./traverse.ts"
 /** Options of {@linkcode loadNpy}. */
 export interface LoadNpyOptions<D extends DType = DType> {
   /**
-   * The dtype of the array; by default the file's. Elements are converted, except that the raw bits of a file of `V2`,
-   * `V1` or `V4` elements are taken as they are for "bfloat16", "float8_…" and "complex32".
+   * The dtype of the array; by default the file's. Elements are converted, except that for "bfloat16", "float8_…" and
+   * "complex32", which NumPy has not, the raw bits of a file are taken as they are: of `V2` or `u2`, `V1` or `u1`, and `V4`.
    */
   dtype?: D;
   /** The memory order of the array; by default the file's, which needs no transposition. */

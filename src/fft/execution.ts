@@ -27,8 +27,8 @@ export interface BoundOperand {
   readonly array: DistributedArray;
   /** Where it is. */
   readonly side: Side;
-  /** The result of a transform in place; null for others. */
-  readonly result: DistributedArray | null;
+  /** The result of a transform in place, made again by {@linkcode inPlaceOf} where somebody freed it; null for others. */
+  result: DistributedArray | null;
 }
 
 /** A transform that is planned: for operands in the first distribution, and for those in that of the results. */
@@ -127,6 +127,12 @@ export function bindOperand(checked: CheckedTransform, array: DistributedArray, 
   return { array, side, result: checked.inplace ? resultInPlace(checked, array, side) : null };
 }
 
+/** The result of a transform in place, a view that who got it before may have freed; null for other transforms. Local. */
+export function inPlaceOf(checked: CheckedTransform, bound: BoundOperand): DistributedArray | null {
+  if (bound.result?.isFreed) bound.result = resultInPlace(checked, bound.array, bound.side);
+  return bound.result;
+}
+
 /** The result in the memory of the operand; the operand itself if they are alike. */
 function resultInPlace({ problem, runtime }: CheckedTransform, array: DistributedArray, side: Side): DistributedArray {
   const { to } = problemOn(problem, side);
@@ -148,7 +154,8 @@ function memoryFor(dtype: DType, local: LocalArray): Pick<LocalArrayOptions, "da
   if (!local.isOnDevice) {
     const { buffer, byteOffset, byteLength } = local.data;
     const { array, itemSize, parts } = dtypeInfo(dtype);
-    return { data: new array(buffer, byteOffset + start, Math.floor((byteLength - start) / itemSize) * parts) };
+    const data = new array(buffer, byteOffset + start, Math.floor((byteLength - start) / itemSize) * parts);
+    return { data, memory: local.memory };
   }
   return { data: local.buffer, offset: start / dtypeInfo(dtype).itemSize, memory: local.memory };
 }
@@ -157,13 +164,14 @@ function memoryFor(dtype: DType, local: LocalArray): Pick<LocalArrayOptions, "da
 export function prepareTransform(
   checked: CheckedTransform,
   plan: FFTPlan,
-  { array, side, result: given }: BoundOperand,
+  bound: BoundOperand,
   direction: FFTDirection,
   stream: Stream | null = null,
 ): CollectiveStep<DistributedArray> {
   const { problem, runtime, norm } = checked;
+  const { array, side } = bound;
   const { to, order } = problemOn(problem, side);
-  const result = given ?? DistributedArray.wrap(
+  const result = inPlaceOf(checked, bound) ?? DistributedArray.wrap(
     runtime,
     LocalArray.empty(dtypesOf(problem).result, to.localShape(runtime.rank), order, runtime.stream),
     to,

@@ -29,6 +29,7 @@ import {
   type BoundOperand,
   directionsOf,
   FFTPlan,
+  inPlaceOf,
   prepareTransform,
   problemOn,
   type Side,
@@ -74,8 +75,9 @@ const RESET = "Pass an array that is alive to resetOperands().";
  *
  * An axis is transformed where every rank has all of it, so that the array moves on the way. Without `distribution` and
  * `redistribute` the result stays where that is natural: where the operand is, if all axes are whole there; of `Slab.X` in
- * `Slab.Y`, of other slabs in the slab that takes the fewest moves; else where the cheapest way ends. `result.distribution`
- * tells. `distribution` may be any, such as the second of a pair of pencils.
+ * `Slab.Y`, of other slabs in the slab that takes the fewest moves, unless that would leave ranks without elements; else
+ * where the cheapest way ends. `result.distribution` tells. `distribution` may be any, such as the second of a pair of
+ * pencils.
  *
  * Half precision, float16 and complex32, is transformed on GPUs, by engine `cufft`, where the extents of the transformed axes
  * are powers of two. What lies beyond 65504 becomes infinite: the first element of a spectrum is the sum of all that is
@@ -295,7 +297,8 @@ export class FFT<D extends DType = DType, T extends FFTType | undefined = undefi
    */
   #tuning(bound: BoundOperand): Tuning<BoundOperand, FFTPlan, FFTTrial> {
     const { problem, runtime } = this.#checked;
-    const { side, array: { local }, result } = bound;
+    const { side, array: { local } } = bound;
+    const result = inPlaceOf(this.#checked, bound);
     const asked = problemOn(problem, side);
     const directions = directionsOf(problem).slice(0, 1);
     const engines = ableEngines(runtime, asked, this.#options.engine);

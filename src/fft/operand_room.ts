@@ -26,9 +26,12 @@ const inherited = new WeakMap<DistributedArray, number>();
 /** Parts of results in place of whole parts in symmetric memory. */
 const inWhole = new WeakSet<LocalArray>();
 
-/** Note that a result in place may be transformed in place as well, in all of the operand's room. */
+/**
+ * Note that a result in place may be transformed in place as well, in all of the operand's room: unless that is a view of
+ * somebody's array, whose gaps are not its own.
+ */
 export function inheritRoom(result: DistributedArray, operand: DistributedArray): void {
-  inherited.set(result, roomOf(operand));
+  if (!operand.isView || inherited.has(operand)) inherited.set(result, roomOf(operand));
   if (isWholeInSymmetric(operand.local)) inWhole.add(result.local);
 }
 

@@ -1,7 +1,8 @@
 /** Conjugate gradients: solutions that are known, by matrices and by functions, and what is refused. */
-import { assert, assertAlmostEquals, assertEquals } from "@std/assert";
+import { assert, assertAlmostEquals, assertEquals, assertThrows } from "@std/assert";
 import {
   cg,
+  CollectiveError,
   DistributedArray,
   type DType,
   DTypeError,
@@ -112,6 +113,60 @@ clusterTest("functions: no matrix, arrays of two dimensions, a preconditioner, a
   assertEquals([zero.steps, zero.residual, zero.isConverged, zero.x.norm()], [0, 0, true, 0]);
 });
 
+clusterTest("squares of numbers near the ends of a dtype are not lost", (runtime) => {
+  for (const dtype of ["float32", "float64"] as const) {
+    const ends = dtype === "float32" ? [1e-38, 1e-24, 1e20, 1e36] : [1e-308, 1e-170, 1e160, 1e300];
+    for (const end of ends) {
+      using b = DistributedArray.full(runtime, [8], Slab.X, end, { dtype });
+      using x0 = DistributedArray.full(runtime, [8], Slab.X, end / 4, { dtype });
+      for (const start of [undefined, x0]) {
+        const { x, isConverged, residual } = cg((p) => p.multiply(2), b, { ...start && { x0: start } });
+        assert(isConverged && residual <= 1e-5 * b.norm(), `${dtype} ${end}`);
+        for (const value of whole(x)) assertAlmostEquals(value / end, 0.5, 1e-5);
+      }
+    }
+    using small = DistributedArray.full(runtime, [8], Slab.X, ends[1], { dtype });
+    const { x, isConverged } = cg((p) => p.multiply(1e-10), small);
+    assert(isConverged);
+    for (const value of whole(x)) assertAlmostEquals(value * 1e-10 / ends[1], 1, 1e-5);
+  }
+});
+
+clusterTest("errors of a user's functions arrive as they are", (runtime) => {
+  using a = secondDifferences(runtime, "float64");
+  using b = DistributedArray.full(runtime, [n], Slab.X, 1);
+  // deno-lint-ignore no-explicit-any
+  const forgotten: any = (p: DistributedArray) => void p.multiply(2);
+  const nothing = "cg: A must return a DistributedArray, not undefined";
+  assertThrowsEverywhere(runtime, () => cg(forgotten, b), TypeError, nothing);
+  const before = "cg: the preconditioner must return a DistributedArray, not undefined";
+  assertThrowsEverywhere(runtime, () => cg(a, b, { preconditioner: forgotten }), TypeError, before);
+  const boom: LinearOperator = () => {
+    throw new SyntaxError("boom");
+  };
+  assertThrowsEverywhere(runtime, () => cg(a, b, { preconditioner: boom }), SyntaxError, "boom");
+  assertThrowsEverywhere(runtime, () => cg(boom, b), SyntaxError, "boom");
+});
+
+clusterTest("an error of a user's function on one rank is that error there", { ranks: [2] }, (runtime) => {
+  using a = secondDifferences(runtime, "float64");
+  using b = DistributedArray.full(runtime, [n], Slab.X, 1);
+  let told = "";
+  try {
+    cg(a, b, {
+      preconditioner: (r) => {
+        if (runtime.rank === 0) throw new SyntaxError("boom");
+        return r;
+      },
+    });
+  } catch (error) {
+    told = (error as Error).name;
+  }
+  // The other one learns of it where they meet again.
+  if (runtime.rank === 0) assertThrows(() => b.sum(), CollectiveError, "The ranks are in different operations");
+  assertEquals(told, runtime.rank === 0 ? "SyntaxError" : "CollectiveError");
+});
+
 clusterTest("what is no system is refused, on every rank", (runtime) => {
   using a = secondDifferences(runtime, "float64");
   using b = DistributedArray.full(runtime, [n], Slab.X, 1);
@@ -139,6 +194,7 @@ clusterTest("what is no system is refused, on every rank", (runtime) => {
   fails(() => cg(a, b, { x0: short }), ShapeError, "cg: x0 must have b's shape, dtype and distribution");
   fails(() => cg(a, b, { tolerance: -1 }), RangeError, "cg: tolerance must be a number of at least 0, not -1");
   fails(() => cg(a, b, { maxSteps: NaN }), RangeError, "cg: maxSteps must be a number of at least 0, not NaN");
+  fails(() => cg(a, b, { maxSteps: 2.5 }), RangeError, "cg: maxSteps must be a whole number or Infinity, not 2.5");
   fails(() => cg(a, b, { preconditioner: wrong(1) }), TypeError, "cg: preconditioner must be a function of an array");
   fails(() => cg(negative, b), RangeError, "cg: A is not positive definite: p^H A p is -2 in step 1.");
 });

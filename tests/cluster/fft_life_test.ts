@@ -2,6 +2,7 @@
 import { assert, assertEquals, assertMatch, assertStringIncludes, assertThrows } from "@std/assert";
 import {
   allocateOperand,
+  BlockCyclic,
   Box,
   CollectiveError,
   ConfigurationError,
@@ -18,6 +19,7 @@ import {
   ifft,
   irfft,
   type LocalArray,
+  ProcessGrid,
   Redistribution,
   Replicated,
   rfft,
@@ -151,6 +153,46 @@ clusterTest("in place: the operand itself, or a view of it; operands are replace
   room.local.set(copy.local);
   natural.resetOperands(room);
   assert(natural.execute({ direction: "inverse" }).maxAbsDifference(values) < 1e-13);
+});
+
+clusterTest(
+  "what a transform in place returns may be disposed of: the operand stays, and so does the plan",
+  (runtime) => {
+    for (const dtype of ["float64", "complex128"] as const) {
+      using operand = allocateOperand(runtime, [8, 6], Slab.X, { dtype });
+      operand.local.fill(1);
+      using transform = new FFT(operand, { inplace: true });
+      transform.plan();
+      const norms = [0, 1].map(() => {
+        operand.local.fill(1);
+        using spectrum = transform.execute();
+        return spectrum.norm();
+      });
+      assertEquals(norms, [48, 48]);
+      transform.autotune({ repetitions: 1 });
+      transform.plan();
+      operand.local.fill(1);
+      assertEquals(transform.execute().norm(), 48);
+      transform.free();
+    }
+  },
+);
+
+clusterTest("a result in the memory of a slice has no room between its elements", { ranks: [2] }, (runtime) => {
+  const a = DistributedArray.generate(runtime, [8, 8], Slab.X, (i, j) => j < 4 ? i : -1, { dtype: "complex128" });
+  const grid = new ProcessGrid({ shape: [2, 1] });
+  const spectrum = fft(a.slice([null, [0, 4]]), { inplace: true, distribution: new BlockCyclic(grid, [1, 4]) });
+  const back = () => ifft(spectrum, { inplace: true, distribution: Slab.Y });
+  assertThrowsEverywhere(runtime, back, StateError, "inplace: the operand is a view of another array");
+  assertEquals(a.slice([null, [4, 8]]).sum(), [-32, 0]);
+});
+
+clusterTest("results in place are in the memory that operands are in", (runtime) => {
+  using operand = allocateOperand(runtime, [8, 6], Slab.X, { dtype: "float64", memory: "symmetric" });
+  const spectrum = rfft(operand, { inplace: true });
+  assertEquals(spectrum.memory, "symmetric");
+  const free = () => freeSymmetricMemory(spectrum);
+  assertThrowsEverywhere(runtime, free, StateError, "is a view of symmetric memory");
 });
 
 clusterTest("what is transformed in place is transformed back in place, in the same memory", (runtime) => {

@@ -209,6 +209,22 @@ clusterTest("syrk and herk: triangles, transpositions, dtypes, orders, distribut
   }
 });
 
+clusterTest("herk and her2k make the diagonal real, also where nothing is added", (runtime) => {
+  for (const order of ORDERS) {
+    using a = DistributedArray.full(runtime, [4, 2], Slab.X, [NaN, 1], { dtype: "complex128", order });
+    for (const beta of [1, 2]) {
+      using c = DistributedArray.full(runtime, [4, 4], Slab.X, [1, 5], { dtype: "complex128", order });
+      for (const d of [herk(a, { c, alpha: 0, beta }), her2k(a, a, { c, alpha: 0, beta })]) {
+        for (let i = 0; i < 4; i++) assertEquals(d.at(i, i), [beta, 0]);
+        assertEquals(
+          [d.at(0, 1), d.at(1, 0)].filter((value) => String(value) === `${beta},${5 * beta}`).length >= 1,
+          true,
+        );
+      }
+    }
+  }
+});
+
 clusterTest("syr2k and her2k: triangles, transpositions, dtypes, orders, distributions, addends", (runtime) => {
   const choices = new Choices(runtime);
   for (const dtype of DTYPES) {

@@ -217,6 +217,26 @@ clusterTest("the mean of int64 does not wrap around, as its sum along a dimensio
   assertEquals([whole(sums), whole(means), a.mean()], [[0, 0], [2 ** 62, 2 ** 62], 2 ** 62]);
 });
 
+clusterTest("sums of integers along a dimension are exact beyond 2^53", (runtime) => {
+  const count = 2 ** 22 + 1;
+  using a = DistributedArray.full(runtime, [count, 1], Slab.X, 2 ** 31 - 1, { dtype: "int32", memory });
+  const sums = a.sum({ axis: 0 });
+  assertEquals([sums.dtype, sums.at(0)], ["int64", BigInt(count) * (2n ** 31n - 1n)]);
+  using least = DistributedArray.full(runtime, [1, count], Slab.Y, -(2 ** 31), { dtype: "int32", memory });
+  assertEquals(least.sum({ axis: 1 }).at(0), -BigInt(count) * 2n ** 31n);
+});
+
+clusterTest("slices that begin within blocks are reduced along any dimension", (runtime) => {
+  const grid = new ProcessGrid({ shape: [runtime.size, 1] });
+  using a = DistributedArray.generate(runtime, [8, 4], new BlockCyclic(grid, [2, 2]), (i, j) => 10 * i + j, { memory });
+  const rows = a.slice([[1, null]]);
+  const sums = Array.from({ length: 7 }, (_, i) => 40 * (i + 1) + 6);
+  assertEquals(whole(rows.sum({ axis: 1 })), sums);
+  assertEquals(whole(rows.mean({ axis: 1, keepDims: true })), sums.map((sum) => sum / 4));
+  assertEquals(whole(rows.argmax({ axis: 1 })), sums.map(() => 3));
+  assertEquals(whole(rows.sum({ axis: 0 })), [0, 1, 2, 3].map((j) => 280 + 7 * j));
+});
+
 clusterTest("NaN counts as extreme, the first one of equals is found, nothing has no extreme", (runtime) => {
   const n = 3 * runtime.size;
   using a = DistributedArray.generate(runtime, [n], Slab.X, (i) => i === n - 2 ? NaN : i, { memory });

@@ -48,6 +48,23 @@ clusterTest("slices count from the end, may leave out dimensions, and can be ove
   }
 });
 
+clusterTest("a smaller array is repeated, whoever has its elements", (runtime) => {
+  for (const distribution of distributions(runtime.size, [1, runtime.size], [2, 1])) {
+    using a = DistributedArray.zeros(runtime, [7, 5], distribution, { memory });
+    for (const from of [Slab.X, Replicated]) {
+      using row = DistributedArray.generate(runtime, [5], from, (j) => j, { dtype: "int32", memory });
+      assertEquals(whole(a.assign(row)), table(7, 5, (_, j) => j), `${a}, ${row}`);
+      using column = DistributedArray.generate(runtime, [7, 1], from, (i) => i, { memory });
+      assertEquals(whole(a.assign(column)), table(7, 5, (i) => i), `${a}, ${column}`);
+    }
+  }
+});
+
+clusterTest("many integers are shown", (runtime) => {
+  using a = DistributedArray.zeros(runtime, [6, 6, 6, 6, 6, 6, 6], Slab.X, { dtype: "int32", memory });
+  assertEquals(a.format().replaceAll(/[^0]/g, "").length, 6 ** 7);
+});
+
 clusterTest("expandDims, squeeze and broadcastTo", (runtime) => {
   for (const distribution of distributions(runtime.size, [1, runtime.size], [2, 1])) {
     for (const order of ["C", "F"] as const) {
@@ -134,6 +151,11 @@ clusterTest("what does not fit says what would", (runtime) => {
   using a = DistributedArray.zeros(runtime, [4, 3], Slab.X, { memory });
   const fails = (action: () => unknown, type: ErrorClass<Error>, message: string) =>
     assertThrowsEverywhere(runtime, action, type, message);
+  const list = [2, 2, 2] as unknown as [number, number];
+  fails(() => eye(runtime, list, Slab.X), ShapeError, "eye makes a matrix, not an array of shape [2,2,2]");
+  const other = { distribution: Slab.X.bind([99, 3], runtime.size) };
+  fails(() => reshape(a, [2, 6], other), DistributionError, "Slab.X is bound to shape [99, 3]");
+  fails(() => concatenate([a, a], other), DistributionError, "Slab.X is bound to shape [99, 3]");
   fails(() => a.slice([null, null, null]), ShapeError, "slice was given 3 ranges, but an array of shape [4,3] has 2");
   fails(() => a.slice([[-5, 2]]), RangeError, "Range 0 begins or ends at -5, before the first of 4 indices");
   fails(() => a.slice([[0, 4, -1]]), RangeError, "from 1, not -1. Views do not run backwards: take flip(array, 0)");

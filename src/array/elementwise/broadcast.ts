@@ -59,6 +59,27 @@ function show(distribution: Distribution): string {
   return `${distribution} of shape [${distribution.globalShape}]`;
 }
 
+/** Which dimensions of a result an operand lacks, or has but once. */
+function repetition(own: Distribution, result: Distribution) {
+  const shift = result.globalShape!.length - own.globalShape!.length;
+  const isRepeated = (d: number) => d < shift || own.globalShape![d - shift] !== result.globalShape![d];
+  return { shift, isRepeated };
+}
+
+/** Whether each rank holds the elements of an operand that it needs for its part of a result of the same or more dimensions. */
+export function holdsNeeded(own: Distribution, result: Distribution): boolean {
+  const { shift, isRepeated } = repetition(own, result);
+  for (let rank = 0; rank < result.size!; rank++) {
+    const needed = result.indexSets(rank);
+    if (needed.some(({ count }) => count === 0)) continue;
+    const hasAll = own.indexSets(rank).every((set, d) =>
+      set.count === own.globalShape![d] || !isRepeated(d + shift) && sameSet(set, needed[d + shift])
+    );
+    if (!hasAll) return false;
+  }
+  return true;
+}
+
 /**
  * The elements of an operand that this rank needs for its part of the result, as an array of the result's shape: strides of
  * dimensions that are repeated are 0. Without a copy unless a replicated operand is needed in several pieces; on a GPU that is
@@ -76,17 +97,8 @@ export function operandPart(
 ): Elements {
   const isAlike = own === result || own.equals(result);
   if (isAlike) return local;
-  const shift = result.globalShape!.length - own.globalShape!.length;
-  const isRepeated = (d: number) => d < shift || own.globalShape![d - shift] !== result.globalShape![d];
-  for (let other = 0; other < result.size!; other++) {
-    const needed = result.indexSets(other);
-    if (needed.some(({ count }) => count === 0)) continue;
-    const there = own.indexSets(other);
-    const hasAll = there.every((set, d) =>
-      set.count === own.globalShape![d] || !isRepeated(d + shift) && sameSet(set, needed[d + shift])
-    );
-    if (!hasAll) throw unlike(name, own, result);
-  }
+  if (!holdsNeeded(own, result)) throw unlike(name, own, result);
+  const { shift, isRepeated } = repetition(own, result);
   const needed = result.indexSets(rank);
   if (needed.some(({ count }) => count === 0)) {
     return { storage: local.storage, dtype: local.dtype, offset: 0, strides: needed.map(() => 0) };

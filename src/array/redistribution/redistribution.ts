@@ -210,7 +210,7 @@ export class Redistribution<D extends DType = DType> implements Disposable {
   /**
    * Bytes that leave a rank in one execution, over all ranks.
    *
-   * @throws {StateError} after `free`
+   * @throws {StateError} after `free`, or without an array.
    */
   get bytesMoved(): number {
     return this.algorithm.bytesMoved;

@@ -10,7 +10,7 @@
 import { isWhole, withDimensions } from "../../distribution/dimensions.ts";
 import { type Distribution, Replicated } from "../../distribution/mod.ts";
 import type { DType, TypedArray } from "../../dtype/dtype.ts";
-import { ShapeError } from "../../errors.ts";
+import { DistributionError, ShapeError } from "../../errors.ts";
 import { checkBoolean, describe, keysOf } from "../../options.ts";
 import type { Stream } from "../../gpu/stream.ts";
 import { makeOnAll } from "../../runtime/agreement.ts";
@@ -98,10 +98,13 @@ export function planReduction(array: BaseArray, options: AxisOptions | null): Re
   const all = shape.map((extent, d) => isReduced(d) ? 1 : extent);
   const count = axes.reduce((product, axis) => product * shape[axis], 1);
   const isEverywhere = distribution.isReplicated || runtime.size === 1;
-  const isLocal = isEverywhere || options !== null && count > 0 && axes.every((axis) => isWhole(distribution, axis));
+  const mayStay = isEverywhere || count > 0 && axes.every((axis) => isWhole(distribution, axis));
   const kept = [...shape.keys()].filter((d) => keepDims || !isReduced(d));
   const resultShape = kept.map((d) => all[d]);
-  const local = () => withDimensions(distribution, resultShape, kept.map((d) => isReduced(d) ? null : d));
+  const there = options !== null && mayStay
+    ? counterpart(distribution, resultShape, kept.map((d) => isReduced(d) ? null : d))
+    : null;
+  const isLocal = isEverywhere || there !== null;
   const runs = distribution.ranges(runtime.rank).map((ranges, d): Run[] => {
     if (isReduced(d)) return [{ source: 0, target: 0, length: 1 }];
     let source = 0;
@@ -123,8 +126,22 @@ export function planReduction(array: BaseArray, options: AxisOptions | null): Re
     all: { size: sizeOfShape(all), strides: stridesOf(all, order), runs },
     result: options === null
       ? null
-      : { shape: resultShape, distribution: isLocal ? local() : Replicated.bind(resultShape, runtime.size), order },
+      : { shape: resultShape, distribution: there ?? Replicated.bind(resultShape, runtime.size), order },
   };
+}
+
+/** The distribution with other dimensions; null if it has no counterpart, as a slice that begins within a block. */
+function counterpart(
+  distribution: Distribution,
+  shape: readonly number[],
+  dimensions: readonly (number | null)[],
+): Distribution | null {
+  try {
+    return withDimensions(distribution, shape, dimensions);
+  } catch (error) {
+    if (error instanceof DistributionError) return null;
+    throw error;
+  }
 }
 
 function masked(strides: readonly number[], isReduced: (d: number) => boolean): number[] {

@@ -164,6 +164,7 @@ function knownOf(dtype: DType, terms: Terms): Known {
 export function sum(array: BaseArray, options?: AxisOptions): Reduced<Scalar> {
   const sum = reduced("sum", array, sumDType(array.dtype), options, [], ({ plan }, { axis }) => {
     if (array.dtype === "int64") return { big: axis === undefined ? null : bigMemory(plan), sums: [] };
+    if (axis !== undefined && mayBeBig(array.dtype, plan)) return { big: bigMemory(plan), sums: [] };
     return { big: null, sums: realParts(array.dtype, X).map(() => sumMemory(plan)) };
   }, (prepared) => {
     const { plan, local, shape, made: { big, sums } } = prepared;
@@ -190,10 +191,16 @@ function bigMemory({ size, isLocal, all }: ReductionPlan): BigMemory {
 
 const ADD_BIG = both(0n, ([value]) => `a0 = BigInt.asIntN(64, a0 + ${value});`);
 
-/** Sums of int64 along dimensions, which wrap around. */
+/** Whether sums of integers may be too large for numbers. */
+function mayBeBig(dtype: DType, { count }: ReductionPlan): boolean {
+  const { isInteger, itemSize } = dtypeInfo(dtype);
+  return isInteger && count * 2 ** (8 * itemSize) > 2 ** 53;
+}
+
+/** Sums of integers along dimensions as int64, which wrap around. */
 function bigSums(prepared: Prepared, { own, whole }: BigMemory): Reduced<bigint> {
   const { plan, local, shape } = prepared;
-  inStep(plan, () => accumulate(X, [local], [elementsOf(plan, own, "int64")], shape, ADD_BIG));
+  inStep(plan, () => accumulate(cast("int64", X), [local], [elementsOf(plan, own, "int64")], shape, ADD_BIG));
   const sums = together(plan, own, whole, (all) => void plan.runtime.communicator.allReduce(all, { into: all }));
   return finishedBig(prepared, sums);
 }

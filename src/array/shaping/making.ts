@@ -8,6 +8,7 @@ import type { Distribution } from "../../distribution/mod.ts";
 import type { DType } from "../../dtype/dtype.ts";
 import { describe } from "../../options.ts";
 import { agreeWith, type Runtime } from "../../runtime/runtime.ts";
+import { checkShape } from "../layout.ts";
 import { DistributedArray } from "../distributed_array.ts";
 import type { ArrayOptions } from "../new_part.ts";
 import type { ElementFunction, LinearForm } from "../traverse.ts";
@@ -37,7 +38,7 @@ export function fromFunction<D extends DType = "float64">(
 
 /**
  * A matrix of ones on the diagonal and zeros elsewhere, square if its extent is one number. Collective; throws as
- * `DistributedArray.zeros` does.
+ * `DistributedArray.zeros` does, and ShapeError for a list of more or fewer than two extents.
  *
  * @example
  * ```ts
@@ -54,7 +55,12 @@ export function eye<D extends DType = "float64">(
   distribution: Distribution,
   options: ArrayOptions<D> = {},
 ): DistributedArray<D> {
-  const shape = typeof extent === "number" ? [extent, extent] : extent;
+  let shape!: readonly number[];
+  agreeWith(runtime, "eye", () => {
+    shape = checkShape(typeof extent === "number" ? [extent, extent] : extent);
+    if (shape.length !== 2) throw new ShapeError(`eye makes a matrix, not an array of shape [${shape}].`);
+    return { shape };
+  });
   return DistributedArray.generate(runtime, shape, distribution, (i, j) => i === j ? 1 : 0, options);
 }
 

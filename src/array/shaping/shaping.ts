@@ -4,7 +4,7 @@
  * @module
  */
 import { withDimensions } from "../../distribution/dimensions.ts";
-import { checkDistribution } from "../../distribution/distribution.ts";
+import { bindTo } from "../../distribution/distribution.ts";
 import { Box, type Corners, type Distribution, Replicated, Slab, Sliced } from "../../distribution/mod.ts";
 import type { DType } from "../../dtype/dtype.ts";
 import type { Promoted } from "../../dtype/element_types.ts";
@@ -158,8 +158,7 @@ export function reshape<D extends DType>(
       ["distribution"],
     );
     extents = fullShape(shape, array.size);
-    checkDistribution(distribution);
-    to = distribution.bind(extents, array.runtime.size);
+    to = bindTo(distribution, extents, array.runtime.size, "the reshaped array");
     return { to: extents, distribution: String(to) };
   });
   const { runtime, dtype, local: { isOnDevice } } = array;
@@ -272,9 +271,10 @@ export function concatenate<D extends DType>(
     shape = first.shape.with(axis, all.reduce((sum, other) => sum + other.shape[axis], 0));
     dtype = all.map((array): DType => array.dtype).reduce(promote) as typeof dtype;
     const own = first.distribution instanceof Box || first.distribution instanceof Sliced ? Slab.X : first.distribution;
-    const { distribution = own } = given;
-    checkDistribution(distribution);
-    to = distribution.bind(shape, first.runtime.size);
+    const { size } = first.runtime;
+    to = given.distribution === undefined
+      ? own.bind(shape, size)
+      : bindTo(given.distribution, shape, size, "the result");
     return { axis, to: String(to) };
   });
   const [{ runtime, order, memory }] = all;

@@ -9,6 +9,7 @@ import { LocalArray } from "../../array/local_array.ts";
 import { prepareOnce } from "../../array/redistribution/redistributor.ts";
 import { type Distribution, type Range, Slab } from "../../distribution/mod.ts";
 import type { AccumulatorDType, Scalar } from "../../dtype/dtype.ts";
+import { isZero } from "../../blas/arguments.ts";
 import { agree } from "../../runtime/agreement.ts";
 import type { Runtime } from "../../runtime/runtime.ts";
 import { pblasEngineOf } from "../engines/choice.ts";
@@ -144,6 +145,14 @@ interface Placed extends Layout {
   readonly there: Distribution;
 }
 
+/**
+ * Whether nothing is added to beta C. The libraries return at once then if beta is 1; but the imaginary parts of a Hermitian
+ * diagonal are to become zero, so that a column of zeros is multiplied.
+ */
+function addsNothing(routine: PblasRoutine, { a, alpha }: CheckedRoutine): boolean {
+  return a.shape.includes(0) || isUpdate(routine) && traitsOf(routine).symmetricTwin !== null && isZero(alpha);
+}
+
 /** How a routine runs. Local, and the same on all ranks. */
 export function planRoutine(runtime: Runtime, routine: PblasRoutine, checked: CheckedRoutine): RoutinePlan {
   const { start, order, distribution } = checked;
@@ -151,7 +160,7 @@ export function planRoutine(runtime: Runtime, routine: PblasRoutine, checked: Ch
   const usual = lettersFor(checked.a.order);
   const letters = usual ?? lettersFor(order)!;
   const orderOfA = usual ? checked.a.order : order;
-  const zeros = checked.a.shape.includes(0) ? shapeOfZeros(checked, runtime.size) : null;
+  const zeros = addsNothing(routine, checked) ? shapeOfZeros(checked, runtime.size) : null;
   const factor = (array: DistributedArray, order: Order) => ({ distribution: zeros ?? array.distribution, order });
   const a = factor(checked.a, orderOfA);
   // The factors of an update are transposed together; another second factor stands beside the result.
@@ -176,9 +185,9 @@ export function prepareRoutine(
   const { start, inplace, order, shape, alpha, beta } = checked;
   const { letters, blocks, ...places } = planRoutine(runtime, routine, checked);
   const preparation = new Preparation(runtime, checked.a.dtype as AccumulatorDType);
-  const hasNoSums = checked.a.shape.includes(0);
+  const isScaledOnly = addsNothing(routine, checked);
   const placed = (array: DistributedArray, { distribution, order, there }: Placed) => {
-    const stored = hasNoSums ? preparation.zeros(distribution, order) : preparation.stored(array, order);
+    const stored = isScaledOnly ? preparation.zeros(distribution, order) : preparation.stored(array, order);
     return asMatrix(preparation.moved(stored, there));
   };
   const first = start && preparation.stored(start);
@@ -197,8 +206,8 @@ export function prepareRoutine(
     blocks,
     m,
     n,
-    k: hasNoSums ? 1 : checked.k,
-    alpha: hasNoSums ? 1 : scaleFor(routine, order, alpha),
+    k: isScaledOnly ? 1 : checked.k,
+    alpha: isScaledOnly ? 1 : scaleFor(routine, order, alpha),
     beta: start === null ? 0 : beta,
     a,
     b,

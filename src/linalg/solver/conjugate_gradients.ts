@@ -8,7 +8,7 @@ import { DistributedArray } from "../../array/distributed_array.ts";
 import { axpy, vdot } from "../../array/reductions/products.ts";
 import { expandDims, squeeze } from "../../array/shaping/shaping.ts";
 import { Slab } from "../../distribution/mod.ts";
-import type { DType, Scalar } from "../../dtype/dtype.ts";
+import { type DType, dtypeInfo, type Scalar } from "../../dtype/dtype.ts";
 import { ShapeError } from "../../errors.ts";
 import { describe, keysOf, readOptions } from "../../options.ts";
 import { agree, type Facts } from "../../runtime/agreement.ts";
@@ -85,13 +85,22 @@ export function cg<D extends DType>(
 ): CgResult<D> {
   const { x0, tolerance, absoluteTolerance, maxSteps, preconditioner } = checked(a, b, options);
   using product = a instanceof DistributedArray ? new MatrixProduct(a, b) : null;
-  const multiply = product === null ? a as LinearOperator<D> : product.of;
-  const precondition = preconditioner ?? ((residual: DistributedArray<D>) => residual);
-  const x = x0 === undefined ? b.multiply(0, { into: b.copy() }) : x0.copy();
-  using r = b.copy();
+  const multiply = { name: "A", of: product === null ? a as LinearOperator<D> : product.of };
+  const precondition = {
+    name: "the preconditioner",
+    of: preconditioner ?? ((residual: DistributedArray<D>) => residual),
+  };
+  const norm = b.norm();
+  // The system of b / scale, whose solution is x / scale, so that no square is lost.
+  const scale = scaleFor(norm, b.dtype);
+  const scaled = (array: DistributedArray<D>, factor: number) =>
+    factor === 1 ? array : array.multiply(factor, { into: array });
+  using kept = new DisposableStack();
+  const x = kept.use(x0 === undefined ? b.multiply(0, { into: b.copy() }) : scaled(x0.copy(), 1 / scale));
+  using r = scaled(b.copy(), 1 / scale);
   if (x0 !== undefined) taken(multiply, x, (ax) => axpy(-1, ax, r));
   using p = b.copy();
-  const goal = Math.max(tolerance * b.norm(), absoluteTolerance);
+  const goal = Math.max(tolerance * norm, absoluteTolerance) / scale;
   let [steps, residual, squares] = [0, 0, 0];
   /** Turn the direction, the first time into that of the residual. */
   const turn = (z: DistributedArray<D>): void => {
@@ -106,7 +115,6 @@ export function cg<D extends DType>(
     taken(multiply, p, (q) => {
       const curvature = realOf(vdot(p, q));
       if (!(curvature > 0)) {
-        x.free();
         throw new RangeError(`cg: A is not positive definite: p^H A p is ${curvature} in step ${steps + 1}.`);
       }
       axpy(squares / curvature, p, x);
@@ -114,7 +122,20 @@ export function cg<D extends DType>(
     });
     taken(precondition, r, turn);
   }
-  return { x, steps, residual, isConverged: residual <= goal };
+  scaled(x, scale);
+  kept.move();
+  return { x, steps, residual: residual * scale, isConverged: residual <= goal };
+}
+
+/** Norms whose squares, and those of what is 1e-7 of them, are numbers; and the largest power of two for other norms. */
+const RANGES = { 32: { least: 1e-12, most: 1e15, exponent: 126 }, 64: { least: 1e-145, most: 1e150, exponent: 1022 } };
+
+/** 1 for ordinary norms; for others a power of two near them, by which numbers are divided without rounding. */
+function scaleFor(norm: number, dtype: DType): number {
+  const { itemSize, parts } = dtypeInfo(dtype);
+  const { least, most, exponent } = itemSize / parts === 4 ? RANGES[32] : RANGES[64];
+  if (!(norm > 0 && norm < Infinity) || norm >= least && norm <= most) return 1;
+  return 2 ** Math.max(-exponent, Math.min(exponent, Math.round(Math.log2(norm))));
 }
 
 /** Products of a matrix and vectors like this one, planned once. */
@@ -124,10 +145,12 @@ class MatrixProduct<D extends DType> implements Disposable {
   readonly #product: Matmul;
 
   constructor(a: DistributedArray<D>, like: DistributedArray<D>) {
-    this.#vector = like.copy();
+    using made = new DisposableStack();
+    this.#vector = made.use(like.copy());
     this.#column = expandDims(this.#vector, 1);
-    this.#product = new Matmul(a, this.#column, { distribution: Slab.X });
+    this.#product = made.use(new Matmul(a, this.#column, { distribution: Slab.X }));
     this.#product.plan();
+    made.move();
   }
 
   readonly of: LinearOperator<D> = (vector) => {
@@ -137,22 +160,25 @@ class MatrixProduct<D extends DType> implements Disposable {
   };
 
   [Symbol.dispose](): void {
-    this.#product.free();
+    this.#product[Symbol.dispose]();
     this.#vector.free();
   }
 }
 
-/** What `use` makes of an operator's value, which is freed then. */
+/** What `use` makes of an operator's value, which is freed then; it is collective, and refuses what is no array. */
 function taken<D extends DType, R>(
-  operator: LinearOperator<D>,
+  { name, of }: { readonly name: string; readonly of: LinearOperator<D> },
   operand: DistributedArray<D>,
   use: (value: DistributedArray<D>) => R,
 ): R {
-  const value = operator(operand);
+  const value: unknown = of(operand);
   try {
-    return use(value);
+    return use(value as DistributedArray<D>);
+  } catch (error) {
+    if (value instanceof DistributedArray) throw error;
+    throw new TypeError(`cg: ${name} must return a DistributedArray, not ${describe(value)}.`, { cause: error });
   } finally {
-    if (value !== operand) value.free();
+    if (value instanceof DistributedArray && value !== operand) value.free();
   }
 }
 
@@ -197,6 +223,9 @@ function checked<D extends DType>(a: unknown, b: DistributedArray<D>, options: C
       if (typeof value === "number" && value >= 0) continue;
       const kind = typeof value === "number" ? RangeError : TypeError;
       throw new kind(`cg: ${name} must be a number of at least 0, not ${describe(value)}.`);
+    }
+    if (!Number.isInteger(maxSteps) && maxSteps !== Infinity) {
+      throw new RangeError(`cg: maxSteps must be a whole number or Infinity, not ${maxSteps}.`);
     }
     given = { ...read, tolerance, absoluteTolerance, maxSteps };
     const facts = { shape, dtype, distribution: String(b.distribution), isMatrix, hasStart: x0 !== undefined };

@@ -41,6 +41,8 @@ Deno.test("LocalArray: set takes one value, a list, a typed array or another arr
   const square = new LocalArray({ data: Float64Array.of(1, 2, 3, 4), dtype: "float64", shape: [2, 2] });
   square.set(square.transpose()); // its own memory
   assertEquals(square.toNumbers(), [1, 3, 2, 4]);
+  square.transpose().set(square.data); // likewise
+  assertEquals(square.toNumbers(), [1, 2, 3, 4]);
 
   const complex = LocalArray.zeros("complex64", [2]);
   complex.set([1, -1, 2, -2]);

@@ -59,7 +59,7 @@ export class CublasMpResources {
   /** Each larger than the one before. Plans and captured graphs may still use the smaller ones. */
   readonly #workspaces: RegisteredWorkspace[] = [];
   /** Memory of the user's, and the grids that it is registered with. */
-  readonly #buffers = new Map<bigint, Set<bigint>>();
+  readonly #buffers = new Map<bigint, Map<bigint, boolean>>();
   readonly #kept: unknown[] = [];
   #stream: bigint;
   /** The end of the last product on another stream than the runtime's. */
@@ -164,23 +164,25 @@ export class CublasMpResources {
   }
 
   /**
-   * Register a matrix with a grid if it lies at the beginning of NCCL's symmetric memory, so that cuBLASMp sends it from
-   * there. Until that memory is freed. Collective at its first use.
+   * Register a matrix with a grid if it lies at the beginning of NCCL's symmetric memory on all ranks, so that cuBLASMp sends
+   * it from there. Until that memory is freed. Collective at its first use, by which that is decided.
    */
   share(matrix: LocalArray, grid: bigint): void {
     const { buffer } = matrix;
     if (!(buffer instanceof SymmetricBuffer) || buffer.backend !== "nccl") return;
     const { address, byteLength } = buffer;
-    if (matrix.address !== address) return;
     let grids = this.#buffers.get(address);
     if (grids?.has(grid)) return;
     if (grids === undefined) {
-      this.#buffers.set(address, grids = new Set());
+      this.#buffers.set(address, grids = new Map());
       buffer.beforeEnd(() => this.#unshare(address));
     }
+    const name = "cublasMpBufferRegister";
+    // A slice may begin within the memory on some ranks only.
+    const isWhole = largestOnAll(this.#runtime, name, () => Number(matrix.address !== address)) === 0;
     const size = BigInt(Math.ceil(byteLength / WINDOW_ALIGNMENT) * WINDOW_ALIGNMENT);
-    this.#callJointly("cublasMpBufferRegister", (name) => this.symbols[name](grid, address, size));
-    grids.add(grid);
+    if (isWhole) this.#callJointly(name, () => this.symbols[name](grid, address, size));
+    grids.set(grid, isWhole);
   }
 
   #unshare(address: bigint): void {
@@ -188,7 +190,8 @@ export class CublasMpResources {
     this.#buffers.delete(address);
     this.settle();
     this.#runtime.stream!.synchronize();
-    for (const grid of grids) {
+    for (const [grid, isRegistered] of grids) {
+      if (!isRegistered) continue;
       checkCublasMp(this.symbols.cublasMpBufferDeregister(grid, address), "cublasMpBufferDeregister");
     }
   }
