@@ -27,7 +27,7 @@ import { quantile } from "./harness/statistics.ts";
 
 /** Calls of a round. */
 const CALLS = 5;
-const rounds = Number(Deno.args[0] ?? 9);
+const rounds = Number(Deno.args.find((arg) => /^\d+$/.test(arg)) ?? 9);
 const hasGemr2d = Deno.args.includes("gemr2d");
 
 using runtime = initialize({ checks: "local" });

@@ -12,7 +12,6 @@ if (runtime.stream === null) {
   const b = DistributedArray.full(runtime, [256, 64], Slab.Y, 1, options);
   const c = DistributedArray.zeros(runtime, [128, 64], Slab.X, options);
   const qualifiers = { a: { isTranspose: true } };
-  // Engine "overlap", which may be the faster one, numbers its runs: a graph would repeat the number.
   using product = new Matmul(a, b, { c, beta: 0, inplace: true, qualifiers });
   product.plan();
   product.execute();

@@ -1,4 +1,4 @@
-// Options of matmul: engine, algorithm, compute type, type and order of the result.
+// Options of matmul: compute type, and distribution, type and order of the result.
 //
 //   deno task run -n 2 examples/options.ts
 import { DistributedArray, initialize, Matmul, Slab } from "../mod.ts";

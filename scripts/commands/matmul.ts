@@ -51,7 +51,7 @@ Usage: matmul A.npy B.npy --out D.npy [options]
   --mpirun PATH            the launcher to use (also DISTMATH_MPIRUN)
 
 Matrices of dtype ${matmulDTypes.join(", ")}, in C or Fortran order. Exit code 2 for input that does not
-fit, 1 for a job that failed; no output file is left then.
+fit; for a job that failed 1, or its own code, such as 124 for --timeout. No output file is left then.
 `;
 
 /** The longest header that is read: the most that the format's reader takes. */

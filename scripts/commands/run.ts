@@ -39,7 +39,8 @@ ${placeHelp}
   --dry-run          print the command instead of running it
   --sbatch FILE      write a job file for Slurm instead; "-" prints it
   --pbs FILE         write one for PBS
-  --mpijob FILE      write one for Kubeflow's MPI operator; --gpus is how many a host there, and in the two above
+  --mpijob FILE      write one for Kubeflow's MPI operator; there, and in the two above, a host gets as many GPUs as
+                     --gpus lists: 0,1,2,3 for four
   --image NAME       the container image of an MPIJob (distmath, as Containerfile makes it, with distmath in /distmath)
   --mpirun PATH      the launcher to use (also DISTMATH_MPIRUN)
 `;

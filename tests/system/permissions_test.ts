@@ -7,7 +7,7 @@ import { mockTest, mpi as first } from "./mock.ts";
 const system = "/usr/lib/x86_64-linux-gnu";
 /** Where glibc lies. */
 const libc = "/lib/x86_64-linux-gnu";
-const variables = "--allow-env=DISTMATH_*,HOME,MPI_*,OMPI_*,PMI_*,XDG_CACHE_HOME";
+const variables = "--allow-env=DISTMATH_*,HOME,MPI_*,OMPI_*,PMI_*,PMIX_*,SLURM_*,XDG_CACHE_HOME";
 const script = `${root}tests/system/fixtures/multiplies.ts`;
 
 /** The folders with an installation's libraries, and the variables that choose a ScaLAPACK that lies in them. */
