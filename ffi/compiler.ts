@@ -7,7 +7,7 @@
  * @module
  */
 import { digest } from "./digest.ts";
-import { cacheFolder, readCached, removeFile, writeCached } from "./kernel_cache.ts";
+import { cacheFolder, readCached, removeFile, sealed, unsealed, writeCached } from "./kernel_cache.ts";
 import { environment } from "./library.ts";
 import { keepLoaded } from "./memory.ts";
 
@@ -124,15 +124,13 @@ function mayUse(path: string): boolean {
   );
 }
 
-/** The digest of a library follows it in its file, where the loader does not look. */
-const DIGEST_BYTES = 64;
-
-/** Whether a file is there, as it was written: a library that lacks its end would crash the process that opens it. */
+/**
+ * Whether a file is there, as it was written: a library that lacks its end would crash the process that opens it. Its seal
+ * follows it, where the loader does not look.
+ */
 function isWhole(path: string): boolean {
   const content = readCached(path);
-  if (content === undefined || content.length <= DIGEST_BYTES) return false;
-  const end = content.length - DIGEST_BYTES;
-  return digest(content.subarray(0, end)) === new TextDecoder().decode(content.subarray(end));
+  return content !== undefined && unsealed(content) !== undefined;
 }
 
 /** Do something while no other process of this folder does: ranks wait for the one that compiles for all of them. */
@@ -158,8 +156,7 @@ function compile({ program }: Compiler, source: string, path: string): boolean {
   try {
     Deno.writeTextFileSync(text, source);
     if (run(program, [...FLAGS, "-o", library, text, ...LIBRARIES]) === null) return false;
-    const content = Deno.readFileSync(library);
-    return writeCached(path, new Uint8Array([...content, ...new TextEncoder().encode(digest(content))]));
+    return writeCached(path, sealed(Deno.readFileSync(library)));
   } catch {
     return false;
   } finally {

@@ -3,6 +3,7 @@
  *
  * @module
  */
+import { digest } from "./digest.ts";
 import { nativePrefix } from "./library.ts";
 
 /** The folder of compiled kernels, beside that of `native install`. */
@@ -41,6 +42,24 @@ export function writeCached(path: string, content: Uint8Array): boolean {
     removeFile(temporary);
     return false;
   }
+}
+
+/** The length of a digest. */
+const SEAL_BYTES = 64;
+
+/** What is to be written, with a seal by which a file that was cut off or damaged is known. */
+export function sealed(content: Uint8Array): Uint8Array<ArrayBuffer> {
+  const all = new Uint8Array(content.length + SEAL_BYTES);
+  all.set(content);
+  new TextEncoder().encodeInto(digest(content), all.subarray(content.length));
+  return all;
+}
+
+/** What was sealed; `undefined` if it is not as it was. */
+export function unsealed(bytes: Uint8Array<ArrayBuffer>): Uint8Array<ArrayBuffer> | undefined {
+  if (bytes.length <= SEAL_BYTES) return undefined;
+  const content = bytes.subarray(0, bytes.length - SEAL_BYTES);
+  return new TextDecoder().decode(bytes.subarray(content.length)) === digest(content) ? content : undefined;
 }
 
 /** Remove a file, if it is there. */

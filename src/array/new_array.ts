@@ -39,7 +39,14 @@ import {
 import { fillRandom, RANDOM_KEYS, type RandomOptions, randomSource } from "./random.ts";
 import { onRoot } from "./redistribution/plan.ts";
 import { prepareOnce } from "./redistribution/redistributor.ts";
-import { checkLinearForm, type ElementFunction, fillByFunction, type LinearForm, linearFunction } from "./traverse.ts";
+import {
+  checkLinearForm,
+  type ElementFunction,
+  fillByFunction,
+  holdsForm,
+  type LinearForm,
+  linearFunction,
+} from "./traverse.ts";
 
 /** Options of {@linkcode DistributedArray.scatter}. */
 export interface ScatterArrayOptions<D extends DType = DType> extends ArrayOptions<D> {
@@ -141,7 +148,8 @@ export function generate(
     const form = typeof value === "function" ? null : checkLinearForm(value, array.shape.length);
     const { dtype, local, order } = array;
     const ranges = array.distribution.ranges(runtime.rank);
-    if (form !== null && local.isOnDevice) {
+    // A GPU would cut what is none of the dtype's whole numbers.
+    if (form !== null && local.isOnDevice && holdsForm(dtype, form, array.shape)) {
       fillLinearOnDevice(local, ranges, order, form);
       return { form };
     }

@@ -6,7 +6,7 @@
 import { DTypeError } from "../errors.ts";
 import { describe } from "../options.ts";
 import type { Range } from "../distribution/mod.ts";
-import { fromFloat64 } from "../dtype/conversion.ts";
+import { fromFloat64, integerRange } from "../dtype/conversion.ts";
 import { type DType, dtypeInfo, type Scalar, type TypedArray } from "../dtype/dtype.ts";
 import { checkExact, complexParts, toBigInt } from "../dtype/scalar.ts";
 import type { Order } from "./layout.ts";
@@ -47,6 +47,19 @@ export function checkLinearForm(form: LinearForm, dimensions: number): Required<
     );
   }
   return { factors, offset, modulus };
+}
+
+/** Whether all values of a linear form are whole numbers in the range of a dtype; of others than integers always. */
+export function holdsForm(dtype: DType, form: Required<LinearForm>, shape: readonly number[]): boolean {
+  const { isInteger } = dtypeInfo(dtype);
+  const { factors, offset, modulus } = form;
+  if (!isInteger) return true;
+  if (![...factors, offset, modulus].every(Number.isSafeInteger)) return false;
+  const spans = factors.map((factor, d) => factor * Math.max(0, shape[d] - 1));
+  const ends = [Math.min, Math.max].map((choose) => spans.reduce((sum, span) => sum + choose(0, span), offset));
+  const bounds = modulus === 0 ? ends : [0, modulus - 1];
+  const [low, high] = integerRange(dtype);
+  return ends.every(Number.isSafeInteger) && bounds.every((bound) => low <= bound && bound <= high);
 }
 
 /** A linear form as a function; exact for whole numbers below 2^53. */

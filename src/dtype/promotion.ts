@@ -71,21 +71,23 @@ export function floatOf(dtype: DType): DType {
 
 /**
  * The dtype in which a number of the script meets elements of a dtype: theirs, as the standard has it, if it can. A fraction
- * with integers makes float64, a complex number makes the complex dtype of theirs.
+ * with integers makes float64, a complex number complex128 of integers, else the complex dtype of theirs.
  *
  * @throws {DTypeError} if the value is no number, or a bigint outside of 53 bits meets floats.
  * @throws {RangeError} if a whole number lies outside the range of an integer dtype.
  */
 export function promoteScalar(dtype: DType, value: Scalar): DType {
   const { isInteger, isComplex, real } = dtypeInfo(dtype);
-  if (isPair(value)) return isComplex ? dtype : complexOf(real);
+  if (isPair(value)) return isComplex ? dtype : isInteger ? "complex128" : complexOf(real);
   if (typeof value !== "number" && typeof value !== "bigint") {
     throw new DTypeError(
       `An operand must be a DistributedArray, a number, a bigint or [re, im], not ${describe(value)}.`,
     );
   }
   if (!isInteger) {
-    if (typeof value === "number" || BigInt(Number(value)) === value) return dtype;
+    if (typeof value === "number") return dtype;
+    const float = Number(value);
+    if (Number.isFinite(float) && BigInt(float) === value) return dtype;
     throw new DTypeError(`${value}n is not exact as a float, which it would become beside ${dtype}. Pass Number(…).`);
   }
   if (typeof value === "number" && !Number.isInteger(value)) return "float64";

@@ -97,6 +97,8 @@ export function copyToDevice(target: bigint, source: ArrayBufferView<ArrayBuffer
   }
   const { memory, events, crew } = openStaging(bytes);
   const count = Math.ceil(bytes / CHUNK_BYTES);
+  // A stream that was disposed of says so before the crew begins.
+  void stream.handle;
   crew.begin(addressOf(source), memory.address, bytes, true);
   crew.allow(Math.min(count, SLOTS));
   // A chunk is copied into a slot, sent, and lands; then the slot is free for the chunk SLOTS further on.

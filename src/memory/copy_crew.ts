@@ -63,8 +63,10 @@ export class CopyCrew {
 
   /** Begin a copy; the last one must have ended. */
   begin(host: bigint, staging: bigint, bytes: number, isFromHost: boolean): void {
-    const { limit, crew, job } = this.#state;
+    const { next, limit, crew, job } = this.#state;
     this.#first = Atomics.load(limit, 0);
+    // Chunks of a copy that failed are left.
+    Atomics.store(next, 0, this.#first);
     job.set([host, staging, BigInt(bytes), BigInt(this.#first), isFromHost ? 1n : 0n]);
     Atomics.store(crew, 0, isFromHost ? SENDERS : FETCHERS);
     Atomics.notify(crew, 0);

@@ -132,6 +132,7 @@ export class SymmetricBuffer {
 
   /** Another rank's buffer in the memory of its GPU, whose address is refused once it was freed. */
   peerMemory(rank: number): DeviceMemory {
+    if (rank === this.runtime.rank) return this;
     const [address, { byteLength, stream }] = [this.peerAddress(rank), this];
     const use = () => this.#use();
     return {

@@ -167,6 +167,26 @@ clusterTest("sums lose nothing: cancellation, large and tiny numbers, infinities
   assertEquals(sum(() => 65504, { dtype: "float16" }), n * 65504);
 });
 
+clusterTest("small sums are not lost beside large and infinite ones", (runtime) => {
+  const rows = [1e-300, 1e300, Infinity, 3, 2 ** -1074];
+  for (const distribution of [Slab.X, Slab.Y, Replicated]) {
+    using a = DistributedArray.generate(runtime, [5, 2], distribution, (i) => rows[i], { memory });
+    assertEquals(whole(a.sum({ axis: 1 })), rows.map((value) => 2 * value));
+    assertEquals(whole(a.mean({ axis: 1 })), rows);
+    assertEquals(whole(a.norm({ ord: 1, axis: 1 })), rows.map((value) => 2 * value));
+    const value = (i: number, j: number) => (j === 0 ? 1 : -1) * (i === 0 ? 2 ** -500 : 2 ** 470);
+    using b = DistributedArray.generate(runtime, [2, 2], distribution, value, { memory });
+    assertEquals(whole(b.var({ axis: 1 })), [2 ** -1000, 2 ** 940]);
+  }
+});
+
+clusterTest("norms of matrices of narrow numbers are numbers of no dtype", (runtime) => {
+  for (const dtype of ["float8_e4m3", "bfloat16", "float16"] as const) {
+    using a = DistributedArray.full(runtime, [3000, 1], Slab.X, 1, { dtype, memory });
+    assertEquals([matrixNorm(a, { ord: 1 }), matrixNorm(a, { ord: Infinity })], [3000, 1]);
+  }
+});
+
 clusterTest("dtypes: integers, masks, narrow floats and complex numbers", (runtime) => {
   const n = 3 * runtime.size;
   using bytes = DistributedArray.full(runtime, [n, 2], Slab.X, 127, { dtype: "int8", memory });

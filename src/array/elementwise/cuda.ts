@@ -118,14 +118,16 @@ struct Helpers {
     double ratio = br / bi;
     return (ai * ratio - ar) / (br * ratio + bi);
   }
-  __device__ double signRe(double re, double im) {
-    double length = hypotenuse(re, im);
-    return length == 0 ? 0 : re / length;
+  __device__ double signPart(double part, double re, double im) {
+    double a = ::fabs(re), b = ::fabs(im), size = ::fmax(a, b);
+    if (size == INFINITE && a == a && b == b) {
+      return a == b ? NOT_A_NUMBER : ::fabs(part) != size ? 0 : part > 0 ? 1 : -1;
+    }
+    double scale = size > 0x1p1000 ? 0x1p-100 : 1, length = hypotenuse(re * scale, im * scale);
+    return length == 0 ? 0 : part * scale / length;
   }
-  __device__ double signIm(double re, double im) {
-    double length = hypotenuse(re, im);
-    return length == 0 ? 0 : im / length;
-  }
+  __device__ double signRe(double re, double im) { return signPart(re, re, im); }
+  __device__ double signIm(double re, double im) { return signPart(im, re, im); }
   __device__ double sumAndRest(double a, double b, double* rest) {
     double sum = a + b, other = sum - a;
     *rest = (a - (sum - other)) + (b - other);
@@ -258,9 +260,11 @@ struct Helpers {
     return expTimes(br * logarithm - bi * turn, isReal ? ::cos(angle) : ::sin(angle));
   }
   __device__ double powerRe(double ar, double ai, double br, double bi) {
+    if (bi == 0 && (br == 0 || br == 1)) return br == 0 ? 1 : ar;
     return br == 2 && bi == 0 ? ar * ar - ai * ai : powerPart(ar, ai, br, bi, true);
   }
   __device__ double powerIm(double ar, double ai, double br, double bi) {
+    if (bi == 0 && (br == 0 || br == 1)) return br == 0 ? 0 : ai;
     return br == 2 && bi == 0 ? ar * ai + ai * ar : powerPart(ar, ai, br, bi, false);
   }
 };

@@ -171,7 +171,10 @@ export function compile(
     const { conditions = 0 } = operation;
     const common = commonDType(name, conditions === operation.arity ? given : given.slice(conditions));
     const { compute, result } = operation.types(common);
-    const truths = given.slice(0, conditions).map((typed) => truthOf(value(typed, ownDType(typed))));
+    const truths = given.slice(0, conditions).map((typed) => {
+      if ("scalar" in typed) checkScalars(name, ownDType(typed), [typed]);
+      return truthOf(value(typed, ownDType(typed)));
+    });
     const values = given.slice(conditions).map((typed) => value(typed, compute).parts);
     mayThrow ||= operation.mayThrow === true && dtypeInfo(compute).isInteger;
     const formulas = formulasOf(name, operation, conditions === operation.arity ? "uint8" : compute);
@@ -223,12 +226,25 @@ function ownDType(typed: Typed): DType {
 /** The dtype that all operands are brought into; numbers of the script take that of the others. */
 function commonDType(name: OperationName, given: readonly Typed[]): DType {
   const dtypes = given.flatMap((typed) => "scalar" in typed ? [] : [typed.dtype]);
-  if (dtypes.length === 0) return given.map(ownDType).reduce(promote);
+  if (dtypes.length === 0) {
+    const common = given.map(ownDType).reduce(promote);
+    checkScalars(name, common, given);
+    return common;
+  }
   try {
     return given.reduce(
       (dtype, typed) => "scalar" in typed ? promoteScalar(dtype, typed.scalar) : dtype,
       dtypes.reduce(promote),
     );
+  } catch (error) {
+    throw withTitle(error, name);
+  }
+}
+
+/** Refuse numbers of the script that a dtype does not hold. */
+function checkScalars(name: OperationName, dtype: DType, given: readonly Typed[]): void {
+  try {
+    for (const typed of given) if ("scalar" in typed) promoteScalar(dtype, typed.scalar);
   } catch (error) {
     throw withTitle(error, name);
   }

@@ -84,14 +84,22 @@ function divideIm(ar: number, ai: number, br: number, bi: number): number {
   return (ai * ratio - ar) / (br * ratio + bi);
 }
 
+/** A part of z / |z|; beside one infinite part the other counts as nothing. */
+function signPart(part: number, re: number, im: number): number {
+  const size = Math.max(Math.abs(re), Math.abs(im));
+  if (size === Infinity) return Math.abs(re) === Math.abs(im) ? NaN : Math.abs(part) === size ? Math.sign(part) : 0;
+  // The length of large ones may be no number.
+  const scale = size > 2 ** 1000 ? 2 ** -100 : 1;
+  const length = hypotenuse(re * scale, im * scale);
+  return length === 0 ? 0 : part * scale / length;
+}
+
 function signRe(re: number, im: number): number {
-  const length = hypotenuse(re, im);
-  return length === 0 ? 0 : re / length;
+  return signPart(re, re, im);
 }
 
 function signIm(re: number, im: number): number {
-  const length = hypotenuse(re, im);
-  return length === 0 ? 0 : im / length;
+  return signPart(im, re, im);
 }
 
 /** A part of a^b = exp(b log a), by the sine or cosine of its angle; 0 to the power of 0 is 1. */
@@ -101,11 +109,15 @@ function powerPart(ar: number, ai: number, br: number, bi: number, part: (angle:
   return expTimes(br * logarithm - bi * angle, part(bi * logarithm + br * angle));
 }
 
+// The exponents 0, 1 and 2 are exact, also of what is infinite or no number.
+
 function powerRe(ar: number, ai: number, br: number, bi: number): number {
+  if (bi === 0 && (br === 0 || br === 1)) return br === 0 ? 1 : ar;
   return br === 2 && bi === 0 ? ar * ar - ai * ai : powerPart(ar, ai, br, bi, Math.cos);
 }
 
 function powerIm(ar: number, ai: number, br: number, bi: number): number {
+  if (bi === 0 && (br === 0 || br === 1)) return br === 0 ? 0 : ai;
   return br === 2 && bi === 0 ? ar * ai + ai * ar : powerPart(ar, ai, br, bi, Math.sin);
 }
 

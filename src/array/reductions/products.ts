@@ -294,7 +294,11 @@ export function matrixNorm(array: DistributedArray, options: MatrixNormOptions =
   const place = axes as number[] | null;
   if (ord === "fro") return place === null ? array.norm() : array.norm({ axis: place, keepDims });
   const [along, across] = ord === 1 ? place ?? [0, 1] : (place ?? [0, 1]).toReversed();
-  using sums = array.norm({ ord: 1, axis: along, keepDims: true });
+  const { itemSize, parts, isComplex } = dtypeInfo(array.dtype);
+  // A number is not rounded to the array's dtype, nor what it is the largest of.
+  const isNarrow = place === null && itemSize / parts < 4;
+  using wide = isNarrow ? array.to({ dtype: isComplex ? "complex128" : "float64" }) : null;
+  using sums = (wide ?? array).norm({ ord: 1, axis: along, keepDims: true });
   if (place === null) return sums.max();
   using most = sums.max({ axis: across, keepDims: true });
   return (keepDims ? most : squeeze(most, place)).copy();

@@ -155,26 +155,41 @@ export function sumOf(
     bounds.fill(bound);
     largest = plan.isLocal ? bounds : wholeBounds.fill(bound);
   }
+  const summed = (scale: number): Float64Array<ArrayBuffer> => {
+    const cuts = ownPart(plan, largest, bounds);
+    for (let i = 0; i < cuts.length; i++) cuts[i] = cutOf(cuts[i] * scale, bits);
+    const own = [...parts, elementsOf(plan, cuts)];
+    const accumulators = slices.map((slice) => elementsOf(plan, slice));
+    const cut = cutting(own.length - 1, 2 ** (bits - BITS), scale);
+    const isThere = isCut || guess !== null && scale === 1 && guess(cuts[0]);
+    if (!isThere) inStep(plan, () => accumulate(real, own, accumulators, shape, cut));
+    const totals = slices.map((slice, i) =>
+      together(
+        plan,
+        slice,
+        wholeSlices[i].fill(0),
+        (all) => void plan.runtime.communicator.allReduce(all, { into: all }),
+      )
+    );
+    const [first, second, third, fourth] = totals;
+    for (let i = 0; i < first.length; i++) {
+      // Infinite and undefined values are not cut: all of them is in the first slice.
+      const hasSlices = largest[i] > 0 && largest[i] < Infinity;
+      first[i] = (hasSlices ? roundedSum(first[i], second[i], third[i], fourth[i]) : first[i]) / scale;
+    }
+    return first;
+  };
   // What stands beside an infinite value may be large, too.
-  const isLarge = largest.some((value) => value > LARGE);
-  const scale = isLarge ? SCALE : 1;
-  const cuts = ownPart(plan, largest, bounds);
-  for (let i = 0; i < cuts.length; i++) cuts[i] = cutOf(cuts[i] * scale, bits);
-  const own = [...parts, elementsOf(plan, cuts)];
-  const accumulators = slices.map((slice) => elementsOf(plan, slice));
-  const cut = cutting(own.length - 1, 2 ** (bits - BITS), scale);
-  const isThere = isCut || guess !== null && !isLarge && guess(cuts[0]);
-  if (!isThere) inStep(plan, () => accumulate(real, own, accumulators, shape, cut));
-  const totals = slices.map((slice, i) =>
-    together(plan, slice, wholeSlices[i].fill(0), (all) => void plan.runtime.communicator.allReduce(all, { into: all }))
-  );
-  const [first, second, third, fourth] = totals;
-  for (let i = 0; i < first.length; i++) {
-    // Infinite and undefined values are not cut: all of them is in the first slice.
-    const hasSlices = largest[i] > 0 && largest[i] < Infinity;
-    first[i] = (hasSlices ? roundedSum(first[i], second[i], third[i], fourth[i]) : first[i]) / scale;
-  }
-  return first;
+  const isLarge = (value: number) => value > LARGE;
+  if (!largest.some(isLarge)) return summed(1);
+  if (largest.every((value) => isLarge(value) || value === 0)) return summed(SCALE);
+  // What is small would be lost by the scale of other results.
+  const known = largest.slice();
+  const large = summed(SCALE).slice();
+  largest.set(known);
+  const results = summed(1);
+  for (let i = 0; i < results.length; i++) if (isLarge(known[i])) results[i] = large[i];
+  return results;
 }
 
 /** How many bits as many values as there are may add to a slice. */

@@ -5,7 +5,7 @@
  */
 import { digest } from "../../../ffi/digest.ts";
 import { ConfigurationError } from "../../../ffi/errors.ts";
-import { cacheFolder, hasCached, readCached, writeCached } from "../../../ffi/kernel_cache.ts";
+import { cacheFolder, hasCached, readCached, sealed, unsealed, writeCached } from "../../../ffi/kernel_cache.ts";
 import { addressOf, fromCString, toCString } from "../../../ffi/memory.ts";
 import { checkNvrtc, NVRTC_SYMBOLS, nvrtcError, NvrtcResult, openNvrtc } from "../../../ffi/cuda/nvrtc.ts";
 import { launcher } from "../../../ffi/mpi/mod.ts";
@@ -44,7 +44,8 @@ const keyOf = ({ source }: KernelSource, { option }: Target) => `${option}\0${so
 export function compile(given: KernelSource, capability: Capability): Uint8Array<ArrayBuffer> {
   const target = targetFor(given, capability);
   const kept = target.path && readCached(target.path);
-  if (kept) return kept;
+  const whole = kept && unsealed(kept);
+  if (whole) return whole;
   const key = keyOf(given, target);
   const found = ahead.get(key);
   if (found !== undefined) {
@@ -156,7 +157,7 @@ function isCompiled(given: KernelSource, target: Target): boolean {
 
 /** Keep machine code on disk. Whether it is there now. */
 function keep({ path }: Target, image: Uint8Array<ArrayBuffer>): boolean {
-  return path !== undefined && writeCached(path, image);
+  return path !== undefined && writeCached(path, sealed(image));
 }
 
 function targetFor(given: KernelSource, capability: Capability): Target {

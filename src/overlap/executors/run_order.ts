@@ -18,16 +18,19 @@ export class RunOrder implements Disposable {
     this.#stream = stream;
   }
 
-  /** Have what follows on a stream come after the last run. */
+  /** Have what follows on a stream come after the last run, and after what is on the product's stream. */
   begin(stream: Stream): void {
     const last = this.#elsewhere;
-    if (last !== stream) {
-      // A graph that is captured cannot wait for what is no part of it: the host does.
-      if (last !== null && stream.isCapturing) this.#event!.synchronize();
-      else if (last !== null) stream.wait(this.#event!);
-      else if (stream !== this.#stream) stream.wait(this.#stream);
+    const isOther = stream !== this.#stream;
+    // A graph that is captured cannot wait for what is no part of it: the host does.
+    const isCapturing = (isOther || last !== null) && stream.isCapturing;
+    if (last !== null && last !== stream) {
+      if (isCapturing) this.#event!.synchronize();
+      else stream.wait(this.#event!);
     }
-    if (stream === this.#stream) this.#elsewhere = null;
+    // Each time: results are allocated there, and operands written.
+    if (isOther && !isCapturing) stream.wait(this.#stream);
+    if (!isOther) this.#elsewhere = null;
   }
 
   /** The run is on this stream. */

@@ -198,6 +198,34 @@ Deno.test("logarithms and powers of complex numbers near length 1 lose no digits
   assert(Math.abs(Math.hypot(re, im) - Math.exp(0.5)) < 1e-8, "(1 + 1e-9 i)^(10^18) has length e^(1/2)");
 });
 
+Deno.test("powers 0 and 1 of complex numbers are exact, also of what is infinite; signs have length 1, also of large ones", () => {
+  const values = [Infinity, 0, NaN, 1, 3, 4, -Infinity, 2, 0, -0];
+  const given = vector("complex128", values);
+  assertEquals(run("power", [given, { scalar: 0 }]).toNumbers(), values.map((_, i) => i % 2 === 0 ? 1 : 0));
+  assertEquals(run("power", [given, { scalar: 1 }]).toNumbers(), values);
+  const large = [1.5e308, 1.5e308, Infinity, 5, 2, -Infinity, Infinity, Infinity, 3, -4, 0, 0];
+  const wanted = [Math.SQRT1_2, Math.SQRT1_2, 1, 0, 0, -1, NaN, NaN, 0.6, -0.8, 0, 0];
+  const signs = run("sign", [vector("complex128", large)]).toNumbers();
+  signs.forEach((value, i) =>
+    assert(Object.is(value, wanted[i]) || Math.abs(value - wanted[i]) < 2e-16, `${i}: ${value}`)
+  );
+});
+
+Deno.test("numbers of the script that no dtype decides on are checked as well", () => {
+  const mask = vector("uint8", [1, 0]);
+  const where = (a: bigint | number, b: bigint) => () => run("where", [mask, { scalar: a }, { scalar: b }]);
+  assertThrows(where(2n ** 63n, 0n), RangeError, "where: int64 takes whole numbers");
+  assertThrows(where(0.5, 2n ** 53n + 1n), DTypeError, "where: 9007199254740993n is not exact as a float");
+  assertThrows(() => run("logicalAnd", [mask, { scalar: 2n ** 64n }]), RangeError, "logicalAnd: uint8");
+  const both = () => run("logicalAnd", [vector("float64", [1]), { scalar: 2n ** 64n }]);
+  assertThrows(both, RangeError, "logicalAnd: int64 takes whole numbers");
+  assertThrows(
+    () => run("add", [vector("float64", [1]), { scalar: 10n ** 400n }]),
+    DTypeError,
+    "is not exact as a float",
+  );
+});
+
 Deno.test("narrow floats are computed in float64 and rounded once", () => {
   const a = vector("bfloat16", [1, 3, 256]);
   const b = vector("bfloat16", [2 ** -9, 2 ** -8, 1]);

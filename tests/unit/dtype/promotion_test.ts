@@ -52,7 +52,9 @@ Deno.test("numbers of the script take the dtype of what they stand beside, if it
   assertEquals(promoteScalar("int32", NaN), "float64");
   assertEquals(promoteScalar("int64", 2n ** 62n), "int64");
   assertEquals(promoteScalar("float32", [0, 1]), "complex64");
-  assertEquals(promoteScalar("int32", [0, 1]), "complex128");
+  for (const dtype of ["int8", "uint8", "int32", "int64"] as const) {
+    assertEquals(promoteScalar(dtype, [0, 1]), "complex128");
+  }
   assertEquals(promoteScalar("complex64", 2), "complex64");
   assertThrows(() => promoteScalar("uint8", -1), RangeError, "uint8 takes whole numbers from 0 to 255, not -1");
   assertThrows(() => promoteScalar("float64", 2n ** 60n + 1n), DTypeError, "is not exact as a float");

@@ -417,7 +417,7 @@ export class StagedPlan implements FFTEnginePlan {
     if (this.#moves.length > 0) refuseCapture(this.#runtime.stream, "Transforms whose elements move between GPUs");
     const runs: (() => void)[] = [];
     const isFirst = scale !== 1 && this.#scalesFirst;
-    const start = isFirst ? this.#startOf(operand) : operand;
+    const start = isFirst || this.#overwritesOperand ? this.#startOf(operand) : operand;
     for (let i = 0; i < this.#operations.length; i++) {
       const together = this.#prepareTogether(i, direction, start, result);
       runs.push(together?.run ?? this.#prepareStep(i, direction, start, result));
@@ -438,6 +438,12 @@ export class StagedPlan implements FFTEnginePlan {
       operand,
       result,
     );
+  }
+
+  /** cuFFT writes over the complex numbers that it makes real ones of, elsewhere too. Of several axes the first has a buffer. */
+  get #overwritesOperand(): boolean {
+    const [{ step }] = this.#operations;
+    return this.#runtime.stream !== null && step.kind === "transform" && step.type === "c2r" && step.axes.length === 1;
   }
 
   /** Where the operand is scaled before it is transformed: memory of the plan, or its own that is written over anyway. */

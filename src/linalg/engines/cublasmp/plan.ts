@@ -223,13 +223,16 @@ export class CublasMpPlan implements EnginePlan {
     const isStaged = [a, b, c, d].some((staged) => staged?.bring) || bringScales !== null;
     this.#repeatable = null;
     // Elements are brought on the runtime's stream, between what is on the other one before and after.
-    if (isStaged) own.wait(on);
+    const areNew = values !== this.#values;
+    // Other scales and bias are written where a product on another stream may still read those before.
+    if (areNew) this.#resources.settle();
+    if (isStaged || areNew) own.wait(on);
     for (const staged of [a, b, c]) staged?.bring?.();
     const brought = { a: a.local, b: b.local, c: c && c.local, d: d.local };
     const given = isZero(values.alpha) && isOne(values.beta) ? withAddendInPlace(brought) : brought;
     // What is gathered is B.
     if (this.#call.path === "all_gather") native.shareB(given.b);
-    if (values !== this.#values) this.#bindValues(native, values, c !== null, input);
+    if (areNew) this.#bindValues(native, values, c !== null, input);
     bringScales?.();
     if (outputs) this.#epilog.bindOutputs(native.descriptor, outputs);
     this.#resources.begin(on);

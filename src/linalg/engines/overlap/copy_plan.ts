@@ -137,6 +137,8 @@ export class CopyPlan implements EnginePlan {
       predicted: predictCopies(this.#strategy, ratesOf(this.#runtime)),
       run: () => {
         const { product, scales } = this.#shared!.value;
+        // A run before, on another stream, still reads what is written here.
+        product.settle();
         for (const copy of before) copy();
         scales?.set(values.scales, this.#runtime.stream!);
         return product.trace(operands, values.alpha, values.beta);

@@ -63,11 +63,11 @@ function makeProduct(
   const exchange = symmetric(exchangeLayout(problem, variant).bytes);
   const { kind, m, n, dtype } = problem;
   const leading = padded(n);
-  const buffer = kind === "all_reduce" && !variant.isExchange ? symmetric(m * leading * 2) : null;
-  const local = buffer && new LocalArray({ data: buffer, dtype, shape: [n, m], strides: [1, leading] });
-  const peers = Array.from({ length: size }, (_, peer) => exchange.peerAddress(peer));
+  let buffer: SymmetricBuffer | null = null;
   let product!: TileProduct;
   try {
+    if (kind === "all_reduce" && !variant.isExchange) buffer = symmetric(m * leading * 2);
+    const peers = Array.from({ length: size }, (_, peer) => exchange.peerAddress(peer));
     // One rank alone may have no memory for its list of tiles.
     agree(
       runtime,
@@ -81,6 +81,7 @@ function makeProduct(
   }
   // Nobody writes into flags that are not zero yet.
   exchange.synchronize();
+  const local = buffer && new LocalArray({ data: buffer, dtype, shape: [n, m], strides: [1, leading] });
   return {
     product,
     exchange,
