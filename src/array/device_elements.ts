@@ -502,9 +502,9 @@ export function largestDifferenceOnDevice(one: DeviceArray, other: DeviceArray):
   const order = isDense(one.shape, one.strides, "F") ? "F" : "C";
   const { stream } = one.buffer;
   const isComplex = dtypeInfo(one.dtype).isComplex || dtypeInfo(other.dtype).isComplex;
-  stream.wait(other.buffer.stream);
   const [a, b] = [one, other].map((array) => dense(array, order));
   const [left, right] = [a, b].map(({ array }) => isComplex ? spread(array) : { array, free: () => {} });
+  stream.wait(other.buffer.stream);
   const count = sizeOf(one);
   const difference = one.dtype === "int64" && other.dtype === "int64"
     ? largestBigDifference(left.array, right.array, stream, count)

@@ -183,6 +183,8 @@ export function saveNpy(array: DistributedArray, path: string | URL): void {
     return { array: String(array), path: String(path) };
   });
   const file = fileOf(array);
+  using made = new DisposableStack();
+  made.defer(file.free);
   writeTogether(runtime, "saveNpy", path, [{ ...file, offset: 0 }], (temporary) => {
     writeAt(temporary, 0, file.header);
   });
@@ -194,6 +196,8 @@ export interface NpyFile {
   readonly part: DistributedArray;
   /** Bytes, header included. */
   readonly size: number;
+  /** Let go of the part, if it was made for the file. */
+  readonly free: () => void;
 }
 
 /** Get an array ready to be written. Collective. */
@@ -202,7 +206,10 @@ export function fileOf(array: DistributedArray): NpyFile {
   const header = encodeNpyHeader({ descr: npyDescr(dtype), order, shape });
   const isInRuns = !distribution.isReplicated && isWorthSeeking(distribution, order, dtype);
   const part = isInRuns ? array : array.redistribute(fileSlab(shape, order, runtime.size));
-  return { header, part, size: header.length + bytesOfArray(shape, dtype) };
+  const free = () => {
+    if (part !== array) part.free();
+  };
+  return { header, part, size: header.length + bytesOfArray(shape, dtype), free };
 }
 
 /**

@@ -233,8 +233,10 @@ export function saveNpz(arrays: Readonly<Record<string, DistributedArray>>, path
     return { arrays: given.map(([name, array]) => [name, String(array)]), path: String(path) };
   });
   let end = 0;
+  using made = new DisposableStack();
   const files = given.map(([name, array]) => {
     const file = fileOf(array);
+    made.defer(file.free);
     const [start, offset] = [end, end + storedHeaderBytes(name + SUFFIX)];
     end = offset + file.size;
     return { ...file, name: name + SUFFIX, start, offset };

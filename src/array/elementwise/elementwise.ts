@@ -176,7 +176,7 @@ export function alignOperands(
   const moves: (() => void)[] = [];
   const parts = operands.map((operand): Part => {
     if (!(operand instanceof BaseArray)) return { scalar: isPair(operand) ? [operand[0], operand[1]] : operand };
-    if (redistribute && isElsewhere(operand, distribution)) return movedPart(operand, distribution, stream, moves);
+    if (redistribute && isElsewhere(operand, distribution)) return movedPart(operand, distribution, main, moves);
     return operandPart(name, operand.local, operand.distribution, distribution, runtime.rank, main);
   });
   return {
@@ -282,7 +282,8 @@ function writer(
   if (isSafe && !program.mayThrow && (target.isOnDevice || !isBits(target.dtype))) {
     return prepare(program, parts, target, means);
   }
-  const result = LocalArray.empty(target.dtype, localShape, order, stream);
+  // In the order of the stream on which it is read last.
+  const result = LocalArray.empty(target.dtype, localShape, order, target.isOnDevice ? target.buffer.stream : stream);
   prepare(program, parts, result, means)();
   const move = stream === null ? () => target.set(result) : prepareStridedCopy(result, target);
   return () => {

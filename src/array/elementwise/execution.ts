@@ -64,5 +64,9 @@ export function accumulate(
   if (isLarge && accumulateCompiled(expression, operands, targets, shape, accumulation)) return;
   const program = compile(expression, operands.map(typeOf), device === undefined ? JAVASCRIPT : CUDA);
   if (device === undefined) host.accumulate(program, operands, targets, shape, accumulation);
-  else accumulateOnDevice(program, operands, targets, shape, accumulation, device.storage.stream);
+  else {
+    // Where targets on GPUs are used and freed: operands are waited for.
+    const { storage: { stream } } = targets.find(isOnDevice) ?? device;
+    accumulateOnDevice(program, operands, targets, shape, accumulation, stream);
+  }
 }
