@@ -87,13 +87,18 @@ export function isStartedByRank(): boolean {
   return above.at(-1)?.isLauncher === true && above.some(runsScript);
 }
 
+/** MPICH's launcher on a machine: a command puts a shell between it and the rank. */
+const HYDRA = /^hydra/;
+
 /**
  * Whether the rank ends with this process. One that a shell has started may be followed by another of the same rank, unless
  * it is the shell that a command puts between the launcher and the rank.
  */
 export function endsRank(): boolean {
   const above = ancestors();
-  if (above.at(-1)?.isLauncher !== true) return true;
-  const between = above.slice(0, environment("DISTMATH_TELL_END") === undefined ? -1 : -2);
+  const starter = above.at(-1);
+  if (starter?.isLauncher !== true) return true;
+  const hasShell = environment("DISTMATH_TELL_END") !== undefined && HYDRA.test(starter.program);
+  const between = above.slice(0, hasShell ? -2 : -1);
   return between.every((one) => WRAPPERS.test(one.program) || (one.program === "deno" && !runsScript(one)));
 }

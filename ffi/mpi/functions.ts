@@ -142,6 +142,7 @@ const WAITING: ReadonlySet<string> = new Set(
     "MPI_Comm_dup",
     "MPI_Comm_split",
     "MPI_Comm_split_type",
+    "MPI_Comm_create_group",
     "MPI_Comm_free",
     "MPI_Barrier",
     "MPI_Bcast",

@@ -34,6 +34,8 @@ const LIBC_SYMBOLS = {
   close: { parameters: ["i32"], result: "i32" },
   /** `int ftruncate(int fd, off_t length)` */
   ftruncate: { parameters: ["i32", "i64"], result: "i32" },
+  /** `int posix_fallocate(int fd, off_t offset, off_t length)` */
+  posix_fallocate: { parameters: ["i32", "i64", "i64"], result: "i32" },
   /** `void* mmap(void* addr, size_t length, int prot, int flags, int fd, off_t offset)` */
   mmap: { parameters: ["u64", "usize", "i32", "i32", "i32", "i64"], result: "u64" },
   /** `int access(const char* path, int mode)` */
@@ -430,14 +432,15 @@ const WASM_PAGE_BYTES = 2 ** 16;
  * before the process ends. Those of other arrays are on the heap, where what is allocated next would lie in shared memory.
  */
 export function mapShared(path: Uint8Array<ArrayBuffer>, words: number): Int32Array<ArrayBuffer> | null {
-  const { open, close, ftruncate, mmap } = libcFunctions(LIBC_SYMBOLS);
+  const { open, close, ftruncate, posix_fallocate, mmap } = libcFunctions(LIBC_SYMBOLS);
   const length = Math.ceil(words * WORD_BYTES / PAGE_BYTES) * PAGE_BYTES;
   const file = open(path, O_RDWR | O_CREAT | O_NOFOLLOW | O_CLOEXEC, OWNER_ONLY);
   if (file < 0) return null;
   const pages = Math.ceil(length / WASM_PAGE_BYTES);
   const room = new WebAssembly.Memory({ initial: pages, maximum: pages }).buffer as ArrayBuffer;
   const place = addressOf(room);
-  const isMapped = ftruncate(file, BigInt(length)) === 0 &&
+  // Where there is no page left, writing to one that is only mapped would end the process.
+  const isMapped = ftruncate(file, BigInt(length)) === 0 && posix_fallocate(file, 0n, BigInt(length)) === 0 &&
     mmap(place, BigInt(length), PROT_READ_WRITE, MAP_SHARED_FIXED, file, 0n) === place;
   close(file);
   return isMapped ? new Int32Array(room, 0, words) : null;

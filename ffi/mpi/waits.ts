@@ -47,6 +47,8 @@ const PEERS: Readonly<Record<string, readonly number[]>> = {
 const COMMUNICATORS: Readonly<Record<string, number | null>> = {
   MPI_Comm_split_type: 0,
   MPI_Comm_free: 0,
+  // Those of a group make it, and no others.
+  MPI_Comm_create_group: null,
   MPI_Finalize: null,
   MPI_Wait: null,
   MPI_Win_free: null,
@@ -130,6 +132,8 @@ function addScope(handle: Handle | null, id: number, rank: number): Scope {
 
 /** MPI may give the handle to another communicator, of which nothing is known. */
 function removeScope(handle: Handle): void {
+  const scope = byHandle.get(handle);
+  for (const gone of [scope, scope?.requests, scope?.operations]) if (gone) byId.delete(gone.id);
   byHandle.delete(handle);
   last = { handle: null, scope: null };
 }
@@ -325,7 +329,10 @@ export function waitsForThisRank(other: PresentRank): boolean | null {
   if (scope === 0 || peers.some((peer) => peer < 0)) return null;
   const mine = byId.get(scope);
   if (mine === undefined) return false;
-  return turn > 0 ? mine.turns < turn : peers.includes(mine.rank);
+  if (turn > 0) return mine.turns < turn;
+  // The last one is who sends: what it sends to another one mostly waits for nobody.
+  if (peers.at(-1) === mine.rank) return true;
+  return peers.includes(mine.rank) ? null : false;
 }
 
 /** The functions whose requests are messages: a script that awaits one may well be busy otherwise. */

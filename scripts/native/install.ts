@@ -319,10 +319,11 @@ export async function install(set: NativeSet): Promise<boolean> {
   const prefix = dirname(folder);
   return await writing("install", prefix, async () => {
     Deno.mkdirSync(prefix, { recursive: true });
-    checkMachine(prefix, set);
     const python = await findPip();
     using _lock = await lockFolder(folder);
     if (await isInstalled(set)) return false;
+    // Not before: an install that was waited for took space, and gave it back.
+    checkMachine(prefix, set);
     const damage = damageOf(folder);
     if (damage !== null) console.error(`what is installed in ${folder} is damaged, and is replaced: ${damage}`);
     announce(set);

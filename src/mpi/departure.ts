@@ -77,7 +77,8 @@ export function waitForOthers(
       return describe(victim, alsoWaiting, rank, patience);
     }
     // Those that wait for this rank, or all for nobody knows whom, are spoken of when their patience is at its end.
-    const mayAllBeStuck = presence.isComplete && working.every((other) => other.calls % 2 === 1 && isInMpi(other));
+    const mayAllBeStuck = presence.isComplete && working.every((other) => other.calls % 2 !== 0 && isInMpi(other)) &&
+      working.some((other) => waitsForThisRank(other) === null);
     const isPeaceful = missing.length > 0 ||
       !mayAllBeStuck && !working.some((other) => waitsForThisRank(other) === true);
     if (!isNoted && performance.now() >= noteAt && isPeaceful) {
@@ -94,7 +95,7 @@ export function waitForOthers(
 function isStuck({ rank, calls }: PresentRank, sightings: Map<number, Sighting>, patience: number): boolean {
   const now = performance.now();
   const seen = sightings.get(rank);
-  if (seen?.calls === calls) return calls % 2 === 1 && now - seen.since >= patience * 1000;
+  if (seen?.calls === calls) return calls % 2 !== 0 && now - seen.since >= patience * 1000;
   sightings.set(rank, { calls, since: now });
   return false;
 }
@@ -125,7 +126,7 @@ function describeWait(
   patience: number,
 ): string {
   const places = working.map((other) =>
-    `rank ${other.rank}, which is in ${other.calls % 2 === 1 ? placeOf(other) : "no call that waits"}`
+    `rank ${other.rank}, which is in ${other.calls % 2 !== 0 ? placeOf(other) : "no call that waits"}`
   );
   const whom = working.length > 0
     ? `the others of this machine to end: ${places.join("; ")}`

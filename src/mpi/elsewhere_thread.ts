@@ -68,12 +68,14 @@ export function awaitedAmong(
   wordsOfNews: number,
 ): number[] {
   const [scope, turn] = [rank[fields.SCOPE], rank[fields.TURN]];
-  const peers = [rank[fields.FIRST_PEER], rank[fields.SECOND_PEER]];
+  const [first, second] = [rank[fields.FIRST_PEER], rank[fields.SECOND_PEER]];
+  // Who sends, if there are two (else NO_PEER is in its place): what is sent to the other one mostly waits for nobody.
+  const peer = second === -1000 ? first : second;
   const left: number[] = [];
   for (let at = 0; at < news.length; at += wordsOfNews) {
     for (let i = 0; i < news[at] - 1; i++) {
       const [id, turns, number] = news.subarray(at + 2 + 3 * i, at + 5 + 3 * i);
-      if (id === scope && (turn > 0 ? turns < turn : peers.includes(number))) left.push(news[at + 1]);
+      if (id === scope && (turn > 0 ? turns < turn : number === peer)) left.push(news[at + 1]);
     }
   }
   return left;
@@ -101,7 +103,7 @@ export function watchElsewhere(
   const isStuck = (rank: Int32Array, i: number) => {
     const calls = rank[page.fields.CALLS];
     if (calls !== seen[i].calls) seen[i] = { calls, since: performance.now(), isReported: false };
-    return calls % 2 === 1 && performance.now() - seen[i].since >= patienceSeconds * 1000;
+    return calls % 2 !== 0 && performance.now() - seen[i].since >= patienceSeconds * 1000;
   };
   const describeWait = (rank: Int32Array) => {
     const place = describePlace(rank, page.fields, names) + describeLine(rank, page.fields);

@@ -357,8 +357,12 @@ function abort(code: number, how: string): never {
 }
 
 function endWithProcess(): void {
-  if (isFinalized || isFinalizedElsewhere()) return;
   const code = Deno.exitCode;
+  if (isFinalized || isFinalizedElsewhere()) {
+    // Of an error that somebody has handled.
+    if (code === 0) withdrawWords();
+    return;
+  }
   if (code === 0) finalizeMpi();
   else abort(processCode(code), EXIT);
 }

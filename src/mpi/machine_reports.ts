@@ -62,7 +62,7 @@ export function isMismatch(
 /** Whether the other rank waits in the call that it has made in the same place. */
 export function isInPlace({ waiting, other }: FarPair, fields: SharedPage["fields"]): boolean {
   const isSame = (field: number) => other[field] === waiting[field];
-  return other[fields.CALLS] % 2 === 1 && isSame(fields.SCOPE) && isSame(fields.TURN);
+  return other[fields.CALLS] % 2 !== 0 && isSame(fields.SCOPE) && isSame(fields.TURN);
 }
 
 /** What people are told of it, in a job of so many ranks. */

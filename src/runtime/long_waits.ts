@@ -35,7 +35,7 @@ export function placesOf(words: Int32Array, { head, wordsOfRank }: PageReading):
 
 /** Whether a rank waits. */
 export function isWaiting(words: Int32Array, at: number, { fields, present }: PageReading): boolean {
-  return words[at + fields.STATE] === present.STARTING || words[at + fields.CALLS] % 2 === 1;
+  return words[at + fields.STATE] === present.STARTING || words[at + fields.CALLS] % 2 !== 0;
 }
 
 /** Whether what a rank waits in is for all ranks of a communicator. */
@@ -75,18 +75,20 @@ export class LongWaits {
 
   /**
    * What is to be told now, or `null`: of collective calls, and of others if all ranks wait. Of ranks that wait for one that
-   * has left, that one tells, and of those that are waited for, unless they are on other machines, which nobody here sees.
+   * has left, that one tells, and of those that are waited for, unless they are on other machines, which nobody here sees;
+   * but where all others wait, and that has led to nothing for long, they may wait for each other.
    */
   look(words: Int32Array, now: number = performance.now()): string | null {
     const { fields, present } = this.#reading;
     const places = placesOf(words, this.#reading);
     const grace = places.length < this.#ranks ? LongWaits.#graceSeconds : 0;
-    const stuck = places.filter((at) => this.#isStuck(words, at, now, grace));
     const has = (at: number, state: number) => words[at + fields.STATE] === state;
     const left = places.filter((at) => has(at, present.LEAVING) || has(at, present.LEFT_BEFORE_START));
-    if (left.length > 0) return left.length < places.length ? null : this.#lookElsewhere(words, places, now);
+    const stuck = places.filter((at) => this.#isStuck(words, at, now, grace) && !left.includes(at));
+    if (left.length === places.length) return this.#lookElsewhere(words, places, now);
+    if (left.length > 0 && !this.#areAllStuck(words, places, left, now)) return null;
     const own = stuck.find((at) => isOfAll(words, at, this.#reading)) ??
-      (stuck.length === places.length ? stuck[0] : undefined);
+      (stuck.length === places.length - left.length ? stuck[0] : undefined);
     if (own === undefined) return null;
     const seconds = Math.floor((now - this.#seen.get(own)!.since) / 1000);
     this.#patience *= 2;
@@ -95,6 +97,13 @@ export class LongWaits {
       describeFor(words, own, this.#reading, this.#ranks)
     }\n` +
       "The job goes on. timeoutSeconds of initialize() would end it, and --timeout of run.";
+  }
+
+  /** Whether all that have not left, several, have waited for twice the patience, and since the last one left. */
+  #areAllStuck(words: Int32Array, places: readonly number[], left: readonly number[], now: number): boolean {
+    if (places.length - left.length < 2) return false;
+    const isLong = (at: number) => now - this.#seen.get(at)!.since >= 2 * this.#patience * 1000;
+    return places.every((at) => isLong(at) && (left.includes(at) || isWaiting(words, at, this.#reading)));
   }
 
   /** What is to be told when all ranks of this machine have ended, but not the job. */

@@ -41,7 +41,7 @@ export function toldEnds(words: Int32Array): ToldEnd[] {
 export function processesInMpi(words: Int32Array): { readonly rank: number; readonly process: number }[] {
   const reading = pageReading();
   const { fields, present } = reading;
-  const isInside = (at: number) => words[at + fields.STATE] === present.HERE && words[at + fields.CALLS] > 0;
+  const isInside = (at: number) => words[at + fields.STATE] === present.HERE && words[at + fields.CALLS] !== 0;
   return placesOf(words, reading).filter(isInside).map((at) => ({
     rank: words[at + fields.RANK],
     process: words[at + fields.PROCESS],

@@ -43,7 +43,7 @@ export function describeRanks(
   const { fields, own, ranks } = page;
   const mine = words.subarray(own, own + page.words);
   const placeOf = (rank: Int32Array) => describePlace(rank, fields, names);
-  const isForGpu = mine[fields.CALLS] % 2 === 1 && /^(cuda|nccl)/.test(names.get(mine[fields.FUNCTION]) ?? "");
+  const isForGpu = mine[fields.CALLS] % 2 !== 0 && /^(cuda|nccl)/.test(names.get(mine[fields.FUNCTION]) ?? "");
   const [me, counted] = [own / page.words - 1, fields.LOOK - fields.MESSAGES];
   /** What this rank's NCCL waits for, and another one has not put on its GPU. */
   const owed = (rank: Int32Array, i: number) => {
@@ -113,22 +113,27 @@ export function watchForEver(
   // Without the page it is not known who else is on this machine.
   const isWhole = page === null || page.ranks === page.size;
   const turn = Math.min(isWhole ? rank : page.own / page.words - 1, staggeredRanks);
-  let [seen, since] = [Atomics.load(counters, 0), performance.now()];
-  let [begun, begunAt] = [Atomics.load(counters, 4), since];
+  /** The longest that may lie between two looks of a job that was not suspended. */
+  const longestLook = 5000;
+  let last = performance.now();
+  let [seen, waited] = [Atomics.load(counters, 0), 0];
+  let [begun, worked] = [Atomics.load(counters, 4), 0];
   while (true) {
     const limit = Atomics.load(counters, 2);
     const pause = Math.min(500, limit / 10);
     Atomics.wait(never, 0, 0, pause);
     const count = Atomics.load(counters, 0);
-    if (count !== seen || count % 2 === 0) [seen, since] = [count, performance.now()];
+    const passed = Math.min(performance.now() - last, longestLook);
+    last = performance.now();
+    [seen, waited] = [count, count !== seen || count % 2 === 0 ? 0 : waited + passed];
     const works = Atomics.load(counters, 4);
-    if (works !== begun || works % 2 === 0) [begun, begunAt] = [works, performance.now()];
-    if (performance.now() - begunAt > limit + tellingMilliseconds) {
+    [begun, worked] = [works, works !== begun || works % 2 === 0 ? 0 : worked + passed];
+    if (worked > limit + tellingMilliseconds) {
       const name = new TextDecoder().decode(work.slice(0, Atomics.load(counters, 5)));
       const told = `distmath: rank ${rank} has been in ${name} for more than ${limit / 1000} s (timeoutSeconds)`;
       endAtOnce(code, `${told}, and runs on without a pause. The job ends with exit code ${code}.`, lastWords, libc);
     }
-    if (performance.now() - since < limit + 2 * pause * turn) continue;
+    if (waited < limit + 2 * pause * turn) continue;
     const operation = new TextDecoder().decode(text.slice(0, Atomics.load(counters, 1)));
     const place = `distmath: rank ${rank} has waited for more than ${limit / 1000} s (timeoutSeconds) in ${operation}`;
     const end = (why: string) => `; ${why}. The job ends with exit code ${code}.`;
@@ -137,7 +142,7 @@ export function watchForEver(
     const words = new Int32Array(page.byteLength / 4);
     libc.memcpy(new Uint8Array(words.buffer), page.address, BigInt(page.byteLength));
     const own = words.subarray(page.own, page.own + page.words);
-    const isInCall = own[page.fields.CALLS] % 2 === 1;
+    const isInCall = own[page.fields.CALLS] % 2 !== 0;
     const line = isInCall ? describeLine(own, page.fields) : "";
     const why = isInCall ? late : "it is in no call that waits for others";
     const all = `${place}${line}${end(why)}\n${describeRanks(words, page, names)}${describeElsewhere(words, page)}`;

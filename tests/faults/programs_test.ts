@@ -1,7 +1,8 @@
 /** Several programs in the name of a rank: those that it starts, and those that a shell runs one after the other. */
 import { assertEquals } from "@std/assert";
 import { fileURLToPath } from "node:url";
-import { runJob, runPrograms, testUnderEveryMpi } from "../mpi_installations.ts";
+import { runAlone, runJob, runPrograms, testUnderEveryMpi } from "../mpi_installations.ts";
+import { root } from "../system/command.ts";
 
 const [starts, imports, ends] = ["starts_programs", "imports_only", "ends"].map((name) =>
   fileURLToPath(new URL(`./fixtures/${name}.ts`, import.meta.url))
@@ -24,6 +25,15 @@ for (const when of ["early", "late"]) {
     });
   }
 }
+
+testUnderEveryMpi("a program that a rank starts under run is no rank", async (mpi) => {
+  for (const when of ["early", "late"]) {
+    const command = ["run", "-A", `${root}scripts/main.ts`, "run", "--mpirun", mpi.mpirun, "-n", "2"];
+    const { code, output, left } = await runAlone({ ...mpi, environment: {} }, [...command, starts, when, "well"]);
+    assertEquals([code, left], [0, []], output);
+    assertEquals([output.match(/is done/g)?.length, output.includes("has ended")], [2, false], output);
+  }
+});
 
 testUnderEveryMpi("a rank may be several programs, one after the other", async (mpi) => {
   const script = '"$0" run -A --no-check "$1" well 1000 && "$0" run -A --no-check "$2"';

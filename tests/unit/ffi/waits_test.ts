@@ -1,8 +1,8 @@
 /** Whose calls wait where: communicators are known from the call that makes them. */
 import { assert, assertEquals } from "@std/assert";
 import type { Presence } from "../../../ffi/mpi/presence.ts";
-import { NO_PEER } from "../../../ffi/mpi/presence_page.ts";
-import { publishWaits } from "../../../ffi/mpi/waits.ts";
+import { NO_PEER, type PresentRank } from "../../../ffi/mpi/presence_page.ts";
+import { ownTurns, publishWaits, waitsForThisRank } from "../../../ffi/mpi/waits.ts";
 import { noteWaiting } from "../../../ffi/waiting.ts";
 
 Deno.test("collective calls are counted on communicators of every kind", () => {
@@ -49,6 +49,11 @@ Deno.test("collective calls are counted on communicators of every kind", () => {
   assertEquals(MPI_Sendrecv(...message), message);
   assertEquals(begun.at(-1), { scope: barriers[3].scope, turn: 0, peers: [7, 8] });
 
+  // Of two peers it is who sends that is waited for: what goes to the other one may have come there long ago.
+  const other = { calls: 5, scope: barriers[3].scope, turn: 0, messagesAhead: 0 };
+  const waits = (peers: number[]) => waitsForThisRank({ ...other, peers } as unknown as PresentRank);
+  assertEquals([[0], [1], [1, 0], [0, 1], [1, 2]].map(waits), [true, false, true, null, false]);
+
   // So does what waits in a function's name, whatever it takes.
   assertEquals([MPI_Finalize(1, 2), begun.at(-1)], [[1, 2], { scope: 0, turn: 0, peers: [NO_PEER, NO_PEER] }]);
 
@@ -57,4 +62,6 @@ Deno.test("collective calls are counted on communicators of every kind", () => {
   assertEquals(begun.at(-1), { ...barriers[3], turn: 2 });
   MPI_Barrier(5);
   assertEquals(begun.at(-1), { ...barriers[3], scope: 0, turn: 0 });
+  const known = ownTurns().map(([id]) => id);
+  assertEquals([known.includes(barriers[2].scope), known.includes(barriers[3].scope)], [true, false]);
 });

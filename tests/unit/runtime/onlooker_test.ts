@@ -42,6 +42,18 @@ Deno.test("LongWaits leaves alone ranks that work, wait for messages while other
   assertEquals(waits.look(new Int32Array(0), 0), null);
 });
 
+Deno.test("LongWaits tells of ranks that wait for each other after another one has left", () => {
+  const receiving = { CALLS: 5, FUNCTION: hashOf("MPI_Recv") };
+  const left = { STATE: PRESENT.LEAVING };
+  assertEquals([...toldOf([left, receiving, receiving], 85).keys()], [20, 40, 80]);
+  assertEquals(toldOf([left, receiving, { CALLS: 20 }], 100).size, 0);
+  const [waits, words] = [new LongWaits(10, 3), pageOf([{ CALLS: 20 }, receiving, receiving])];
+  for (let at = 0; at < 50; at++) {
+    if (at === 25) words[WORDS_OF_RANK + FIELDS.STATE] = PRESENT.LEAVING;
+    assertEquals(waits.look(words, at * 1000) !== null, at === 45, `${at}`);
+  }
+});
+
 Deno.test("LongWaits tells that ranks of other machines are not seen", () => {
   const seen = (text: string) => `  ${text} not seen here: of each machine one that waits as long tells, too`;
   const told = toldOf([reducing, reducing], 12, 4);
