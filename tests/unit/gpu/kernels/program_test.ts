@@ -2,7 +2,7 @@
 import { assert, assertEquals, assertThrows } from "@std/assert";
 import { ConfigurationError } from "../../../../ffi/errors.ts";
 import { LibraryNotFoundError } from "../../../../ffi/library.ts";
-import { cacheFolder } from "../../../../ffi/kernel_cache.ts";
+import { cacheFolder, unsealed } from "../../../../ffi/kernel_cache.ts";
 import { addressOf, toCString } from "../../../../ffi/memory.ts";
 import { NvrtcError, openNvrtc } from "../../../../ffi/cuda/nvrtc.ts";
 import { CUDA } from "../../../../src/array/elementwise/cuda.ts";
@@ -126,8 +126,15 @@ Deno.test({
     for (const given of sources) {
       const file = files.find((file) => file.startsWith(given.name));
       assert(file !== undefined, "it was compiled before it was used");
-      assertEquals(compile(given, [9, 0]), Deno.readFileSync(`${folder}/${file}`));
-      Deno.removeSync(`${folder}/${file}`);
+      const path = `${folder}/${file}`;
+      const whole = Deno.readFileSync(path);
+      assertEquals(compile(given, [9, 0]), unsealed(whole));
+      // One that was cut off or changed is made again.
+      for (const damaged of [whole.subarray(0, 100), new Uint8Array(), whole.with(50, whole[50] ^ 1)]) {
+        Deno.writeFileSync(path, damaged);
+        assertEquals([compile(given, [9, 0]), Deno.readFileSync(path)], [unsealed(whole), whole]);
+      }
+      Deno.removeSync(path);
     }
     assertThrows(() => compile(BROKEN, [9, 0]), NvrtcError);
   },
