@@ -634,7 +634,7 @@ export class DistributedArray<D extends DType = DType> extends ElementAccess<D> 
 
   /** Whether ranks lack elements of a smaller array that they repeat. */
   #lacksPartOf(other: DistributedArray): boolean {
-    if (other.isFreed || other.isLost) return false;
+    if (other.isFreed || other.isLost || other.runtime !== this.runtime) return false;
     const shift = this.shape.length - other.shape.length;
     const isSmaller = shift >= 0 && other.size < this.size &&
       other.shape.every((extent, d) => extent === 1 || extent === this.shape[d + shift]);

@@ -23,7 +23,7 @@ import { describeOneDimensional } from "../host/one_dimensional.ts";
 import { KeptArray } from "../kept_array.ts";
 import { ratesOf } from "../machine_rates.ts";
 import { type SharedCopies, useCopyProduct } from "./copy_products.ts";
-import { copySeconds, type CopyStrategy, predictCopies } from "./copy_strategy.ts";
+import { copySeconds, type CopyStrategy, copyTraffic, predictCopies } from "./copy_strategy.ts";
 
 const NOTHING: EpilogValues = Object.freeze({});
 
@@ -89,7 +89,7 @@ export class CopyPlan implements EnginePlan {
       algorithm: strategy.algorithm,
       variant: `${describeOneDimensional(problem, strategy)}; ${name}`,
       workspaceBytes: this.workspaceBytes,
-      bytesMoved: strategy.traffic,
+      bytesMoved: copyTraffic(this.#strategy, problem),
       copies: NAMES.filter((name) => this.#kept[name].byteLength > 0).map((name) =>
         `${matrixName(problem, name)} copied on each rank, since its columns do not lie as cuBLASLt takes them`
       ),
@@ -102,8 +102,10 @@ export class CopyPlan implements EnginePlan {
   }
 
   communication(): CommunicationMatrix {
-    const { strategy } = this.#strategy;
-    return new CommunicationMatrix(bytesBetween(this.#request.problem, strategy, strategy.traffic));
+    const { problem } = this.#request;
+    return new CommunicationMatrix(
+      bytesBetween(problem, this.#strategy.strategy, copyTraffic(this.#strategy, problem)),
+    );
   }
 
   open(): void {

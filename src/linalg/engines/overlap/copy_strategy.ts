@@ -156,11 +156,21 @@ export function copiesWorthMeasuring({ problemOf, name }: CopyStrategy): string[
   return [...new Set([name, ...names])];
 }
 
-/** What a machine can do with a strategy's types, and the bytes of an element that travels. */
-function ratesFor({ problemOf }: CopyStrategy, rates: Rates): { own: Rates; itemSize: number } {
+/** The bytes of an element that travels. */
+function travellingBytes({ problemOf }: CopyStrategy): number {
   const { partition: { travels }, types, sumType } = problemOf(0);
-  const { itemSize } = dtypeInfo(travels === "d" ? sumType : types[travels]);
-  return { own: { ...rates, flops: rates.flops / slownessOf(types.a) }, itemSize };
+  return dtypeInfo(travels === "d" ? sumType : types[travels]).itemSize;
+}
+
+/** Bytes that leave ranks, over all ranks. */
+export function copyTraffic(copies: CopyStrategy, { accumulator }: MatmulProblem): number {
+  return copies.strategy.traffic * travellingBytes(copies) / dtypeInfo(accumulator).itemSize;
+}
+
+/** What a machine can do with a strategy's types, and the bytes of an element that travels. */
+function ratesFor(copies: CopyStrategy, rates: Rates): { own: Rates; itemSize: number } {
+  const { types } = copies.problemOf(0);
+  return { own: { ...rates, flops: rates.flops / slownessOf(types.a) }, itemSize: travellingBytes(copies) };
 }
 
 /** What all ranks do when, by what a machine can do. */

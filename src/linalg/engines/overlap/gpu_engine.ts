@@ -20,7 +20,14 @@ import { isQuantized } from "../../matmul/quantization.ts";
 import type { EngineRequest, MatmulEngine, Refusal } from "../engine.ts";
 import { measureRates, ratesOf } from "../machine_rates.ts";
 import { CopyPlan } from "./copy_plan.ts";
-import { copiesWorthMeasuring, copySeconds, type CopyStrategy, copyStrategy, isCopyVariant } from "./copy_strategy.ts";
+import {
+  copiesWorthMeasuring,
+  copySeconds,
+  type CopyStrategy,
+  copyStrategy,
+  copyTraffic,
+  isCopyVariant,
+} from "./copy_strategy.ts";
 import { wavesOf } from "./copy_waves.ts";
 import { OVERLAP_ALGORITHMS, type OverlapAlgorithm } from "./host_strategy.ts";
 import { findMissing, refuseTiles, supportedTiles, TilePlan } from "./tile_engine.ts";
@@ -135,7 +142,7 @@ export const overlapGpuEngine: MatmulEngine<"overlap", OverlapAlgorithm> = {
   },
   cost(request, runtime) {
     return isForCopies(request, runtime)
-      ? supportedCopies(request).strategy.traffic
+      ? copyTraffic(supportedCopies(request), request.problem)
       : tileTraffic(supportedTiles(request), request.problem);
   },
   seconds(request, runtime) {

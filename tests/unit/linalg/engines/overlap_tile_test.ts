@@ -4,7 +4,8 @@ import { BlockCyclic, type Distribution, ProcessGrid, Replicated, Slab } from ".
 import type { EngineRequest } from "../../../../src/linalg/engines/engine.ts";
 import { overlapGpuEngine } from "../../../../src/linalg/engines/overlap/gpu_engine.ts";
 import { refuseTiles } from "../../../../src/linalg/engines/overlap/tile_engine.ts";
-import { type TileStrategy, tileStrategy } from "../../../../src/linalg/engines/overlap/tile_strategy.ts";
+import { type CopyStrategy, copyStrategy, copyTraffic } from "../../../../src/linalg/engines/overlap/copy_strategy.ts";
+import { type TileStrategy, tileStrategy, tileTraffic } from "../../../../src/linalg/engines/overlap/tile_strategy.ts";
 import {
   usualVariant,
   variantNamed,
@@ -12,7 +13,7 @@ import {
 } from "../../../../src/linalg/engines/overlap/tile_variants.ts";
 import { describeEpilog } from "../../../../src/linalg/matmul/epilog.ts";
 import { canonicalProblem, type MatmulProblem, type Matrix } from "../../../../src/linalg/matmul/problem.ts";
-import type { DType } from "../../../../src/dtype/dtype.ts";
+import { type DType, dtypeInfo } from "../../../../src/dtype/dtype.ts";
 import { partsOf, type TileProblem } from "../../../../src/overlap/tile_order.ts";
 import type { Runtime } from "../../../../src/runtime/runtime.ts";
 
@@ -296,4 +297,18 @@ Deno.test("what the engine does not have on GPUs is refused with a reason, and w
   refuse("these distributions would have to be changed", { places: [Replicated, Replicated, Replicated] });
   refuse("these distributions would have to be changed", { places: [Slab.Y, Replicated, Slab.X] });
   refuse("each rank needs a part of the rows, and 3 ranks share 2", { shape: [2, N, K] });
+});
+
+Deno.test("what travels is told in bytes of its own type, by copies as by tiles", () => {
+  for (const [a, b, d, kind] of PLACES) {
+    const request = requestOf({ places: [a, b, d] });
+    const [tiles, copies] = [tileStrategy(request) as TileStrategy, copyStrategy(request) as CopyStrategy];
+    const elements = kind === "gather" ? K * (d === Slab.Y ? M : N) : M * N;
+    const wanted = (SIZE - 1) * elements * (kind === "all_reduce" ? 2 : 1);
+    assertEquals(tileTraffic(tiles, request.problem), 2 * wanted, kind);
+    // Partial sums of copies travel in the type that they are told in.
+    const { sumType } = copies.problemOf(0);
+    const bytes = kind === "gather" ? 2 : dtypeInfo(sumType).itemSize;
+    assertEquals(copyTraffic(copies, request.problem), bytes * wanted, kind);
+  }
 });
