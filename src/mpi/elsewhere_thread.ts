@@ -93,7 +93,10 @@ export function watchElsewhere(
   const launcherMilliseconds = 2000;
   const words = new Int32Array(page.byteLength / 4);
   const told = new Int32Array(news.ranks * news.words);
-  const seen = Array.from({ length: page.ranks }, () => ({ calls: -1, since: 0, isReported: false }));
+  /** News of a rank that has left may be here before its last message, which takes another way. */
+  const messageMilliseconds = Math.min(2000, patienceSeconds * 500);
+  const unseen = { calls: -1, since: 0, isReported: false, leftAt: Infinity };
+  const seen = Array.from({ length: page.ranks }, () => ({ ...unseen }));
   const ranks = seen.map((_, i) => words.subarray((i + 1) * page.words, (i + 2) * page.words));
   const look = () => libc.memcpy(new Uint8Array(words.buffer), page.address, BigInt(words.byteLength));
   const reports = new Map<number, Int32Array>();
@@ -102,7 +105,7 @@ export function watchElsewhere(
   /** Whether a rank has been in one call for long. */
   const isStuck = (rank: Int32Array, i: number) => {
     const calls = rank[page.fields.CALLS];
-    if (calls !== seen[i].calls) seen[i] = { calls, since: performance.now(), isReported: false };
+    if (calls !== seen[i].calls) seen[i] = { ...unseen, calls, since: performance.now() };
     return calls % 2 !== 0 && performance.now() - seen[i].since >= patienceSeconds * 1000;
   };
   const describeWait = (rank: Int32Array) => {
@@ -121,7 +124,12 @@ export function watchElsewhere(
       endAtOnce(1, line, state.lastWordsOfMismatch, libc);
     }
     for (const [i, rank] of ranks.entries()) {
-      if (!isStuck(rank, i)) continue;
+      const isLong = isStuck(rank, i);
+      // One that starts or leaves waits for nobody who could have left.
+      const mayWait = rank[page.fields.STATE] === here && rank[page.fields.SCOPE] !== 0;
+      const left = mayWait ? awaitedAmong(rank, page, told, news.words) : [];
+      if (left.length > 0) seen[i].leftAt = Math.min(seen[i].leftAt, performance.now());
+      if (!isLong) continue;
       if (!seen[i].isReported) links.forEach((link) => sendReport(link, rank, libc));
       seen[i].isReported = true;
       if (performance.now() - lostAt > launcherMilliseconds) {
@@ -131,10 +139,7 @@ export function watchElsewhere(
         if (launcher !== null) endWithLauncher(line, launcher, lastWordsOfLost, libc);
         endAtOnce(1, line, lastWordsOfLost, libc);
       }
-      // One that starts or leaves waits for nobody who could have left.
-      if (rank[page.fields.STATE] !== here || rank[page.fields.SCOPE] === 0) continue;
-      const left = awaitedAmong(rank, page, told, news.words);
-      if (left.length === 0) continue;
+      if (left.length === 0 || performance.now() - seen[i].leftAt < messageMilliseconds) continue;
       const whom = `${left.length === 1 ? "rank" : "ranks"} ${left.join(", ")} of another machine`;
       const line =
         `${describeWait(rank)} for ${whom}, which ended with exit code 0 or called finalize(). The job ends ` +
