@@ -3,6 +3,7 @@
  *
  * @module
  */
+import { Buffer } from "node:buffer";
 
 const [strict, encoder] = [new TextDecoder("utf-8", { fatal: true, ignoreBOM: true }), new TextEncoder()];
 
@@ -40,12 +41,4 @@ export function bytesOf(text: string): Uint8Array {
 }
 
 /** Arrays of bytes as one. */
-export function joined(parts: readonly Uint8Array[]): Uint8Array {
-  const all = new Uint8Array(parts.reduce((sum, { length }) => sum + length, 0));
-  let at = 0;
-  for (const part of parts) {
-    all.set(part, at);
-    at += part.length;
-  }
-  return all;
-}
+export const joined = (parts: readonly Uint8Array[]): Uint8Array => Buffer.concat(parts);

@@ -12,7 +12,7 @@ const bytes = fc.array(
 ).map((parts) => Uint8Array.from(parts.flatMap((part) => [...part])));
 
 Deno.test("text gives the same bytes again, whatever they are", () => {
-  fc.assert(fc.property(bytes, (bytes) => assertEquals(bytesOf(textOf(bytes)), bytes)), { numRuns: 2000 });
+  fc.assert(fc.property(bytes, (bytes) => assertEquals([...bytesOf(textOf(bytes))], [...bytes])), { numRuns: 2000 });
 });
 
 Deno.test("what is well-formed reads as any decoder reads it, also beside what is not", () => {
