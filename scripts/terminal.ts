@@ -127,7 +127,8 @@ export function checkWritable(path: string, option: string): void {
     // A pipe would end here for its reader.
     if (found && !found.isFile() && !found.isDirectory()) return;
     Deno.openSync(path, { append: true, create: true }).close();
-    if (!found) Deno.removeSync(path);
+    // Behind a link to a file that is still to be made.
+    if (!found) Deno.removeSync(Deno.realPathSync(path));
   } catch (error) {
     const todo = error instanceof Deno.errors.NotFound ? `make the folder ${dirname(path)}, or ` : "";
     const reason = oneLine(error).replace(/: open '.*'$/, "");
@@ -222,7 +223,9 @@ export class ProgressBar {
       const width = 24;
       const full = this.#total === 0 ? width : Math.round(width * done / this.#total);
       const bar = "█".repeat(full) + "░".repeat(width - full);
-      this.#write(`\r\x1b[K${bar} ${this.#format(done)} of ${this.#format(this.#total)}  ${step}`);
+      const line = `${bar} ${this.#format(done)} of ${this.#format(this.#total)}  ${step}`;
+      // One that wraps would leave its first row behind.
+      this.#write(`\r\x1b[K${[...line].slice(0, columnsOfTerminal() - 1).join("")}`);
     } else if (this.#hasLines && step !== this.#step) {
       this.#write(`${step}\n`);
     }
@@ -236,6 +239,15 @@ export class ProgressBar {
 
   #write(text: string): void {
     Deno.stderr.writeSync(new TextEncoder().encode(text));
+  }
+}
+
+/** How many characters fit into a line of the terminal. */
+function columnsOfTerminal(): number {
+  try {
+    return Deno.consoleSize().columns || 80;
+  } catch {
+    return 80;
   }
 }
 

@@ -3,8 +3,8 @@
  *
  * @module
  */
-import { existsSync, statfsSync } from "node:fs";
-import { basename, dirname, join } from "node:path";
+import { existsSync, lstatSync, statfsSync, statSync } from "node:fs";
+import { basename, dirname, join, resolve } from "node:path";
 import { type NpyHeader, parseNpyHeader } from "../../internals.ts";
 import { dtypeInfo } from "../../mod.ts";
 import { denoRun } from "../launch/job.ts";
@@ -155,8 +155,19 @@ function partialFile(out: string): string {
 function removeAbandoned(folder: string): void {
   for (const { name } of Deno.readDirSync(folder)) {
     const [, host, process] = /^\.distmath\.(.+)\.(\d+)\.partial/.exec(name) ?? [];
-    if (host === Deno.hostname() && !existsSync(`/proc/${process}`)) Deno.removeSync(join(folder, name));
+    if (host !== Deno.hostname() || existsSync(`/proc/${process}`)) continue;
+    try {
+      Deno.removeSync(join(folder, name));
+    } catch {
+      // It is another user's, or another command has removed it.
+    }
   }
+}
+
+/** Where a path leads, also by links to a file that is still to be made. */
+function behindLinks(path: string): string {
+  if (!lstatSync(path, { throwIfNoEntry: false })?.isSymbolicLink()) return path;
+  return behindLinks(resolve(Deno.realPathSync(dirname(path)), Deno.readLinkSync(path)));
 }
 
 /** Where the product goes in the end, and where the ranks write it. */
@@ -171,6 +182,7 @@ interface Output {
 function openOutput(out: string, inputs: readonly string[]): Output {
   let target = out;
   try {
+    target = behindLinks(out);
     const { isFile, isDirectory } = Deno.statSync(out);
     // A rename would put a file in the place of a device such as /dev/null.
     if (!isFile) throw new CommandError(`${out} is ${isDirectory ? "a folder" : "no file"}`);
@@ -318,6 +330,8 @@ export async function matmulFiles(args: string[]): Promise<number> {
 /** Put what the ranks wrote in its place. */
 function finishOutput(partial: string, target: string, out: string): void {
   try {
+    const mode = statSync(target, { throwIfNoEntry: false })?.mode;
+    if (mode !== undefined) Deno.chmodSync(partial, mode & 0o7777);
     Deno.renameSync(partial, target);
   } catch (error) {
     throw new CommandError(`cannot write ${out}: ${oneLine(error).replaceAll(partial, dirname(target))}`, 1);

@@ -57,7 +57,10 @@ export async function view(args: string[]): Promise<number> {
   }
   const path = userPath(positionals[0]);
   const picture = pictureOf(path);
-  const headers = { "content-security-policy": "default-src 'self'; style-src 'unsafe-inline'; script-src 'none'" };
+  // Pictures may hold others, and fonts.
+  const allowed =
+    "default-src 'self'; img-src 'self' data:; font-src data:; style-src 'unsafe-inline'; script-src 'none'";
+  const headers = { "content-security-policy": allowed };
   const onListen = ({ port }: Deno.NetAddr) => console.log(`http://127.0.0.1:${port}/ shows ${path}; Ctrl-C ends it`);
   const server = Deno.serve({ hostname: "127.0.0.1", port, onListen }, ({ url }) => {
     const { pathname } = new URL(url);

@@ -35,7 +35,11 @@ const paths = () => globalThis.process.getBuiltinModule("node:path");
 export function targetOf(path: string | URL): string {
   const name = path instanceof URL ? globalThis.process.getBuiltinModule("node:url").fileURLToPath(path) : path;
   const found = ifThere(() => Deno.statSync(name));
-  if (found?.isFile) return Deno.realPathSync(name);
+  if (found?.isFile) {
+    // A file that is protected is not to be replaced, either.
+    Deno.openSync(name, { append: true }).close();
+    return Deno.realPathSync(name);
+  }
   if (found !== null) throw new ConfigurationError("it exists and is no plain file; take another path.");
   if (!ifThere(() => Deno.lstatSync(name))?.isSymlink) return name;
   // A link to a file that is still to be made.
@@ -117,7 +121,9 @@ function lock(file: Deno.FsFile): void {
   attempt(() => file.tryLockSync(true));
 }
 
+/** Put a file in the place of another one, whose permissions it takes. */
 function replace(target: string, name: string): void {
+  attempt(() => Deno.chmodSync(name, Deno.statSync(target).mode! & 0o7777));
   try {
     Deno.renameSync(name, target);
   } catch (error) {

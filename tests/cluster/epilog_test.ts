@@ -6,7 +6,7 @@ import { encode } from "../../src/dtype/narrow_floats.ts";
 import { LocalArray } from "../../src/array/local_array.ts";
 import { BlockCyclic, type Distribution, ProcessGrid, Replicated, Slab } from "../../src/distribution/mod.ts";
 import { type EpilogName, Matmul, matmul, type MatmulOptions, reluAuxShape } from "../../src/linalg/mod.ts";
-import { DistributionError } from "../../src/errors.ts";
+import { DistributionError, ShapeError } from "../../src/errors.ts";
 import type { Runtime } from "../../src/runtime/runtime.ts";
 import { assertThrowsEverywhere, clusterTest } from "../../src/testing/mod.ts";
 import {
@@ -543,4 +543,33 @@ clusterTest("epilog inputs can be reset, and stay when the product is planned ag
   object.releaseOperands();
   object.resetOperands({ a: left, b: right, epilogInputs: { bias: bias(3) } });
   assertMatrix(object.execute(), map(ab, (x) => x + 3), "released and reset");
+});
+
+clusterTest("a plan with another epilog leaves behind what was said of the input of a GELU", (runtime) => {
+  const a = DistributedArray.generate(runtime, [4, 3], Slab.X, (i, j) => i - j, { dtype: "bfloat16" });
+  const b = DistributedArray.generate(runtime, [3, 5], Slab.X, (i, j) => i + j, { dtype: "bfloat16" });
+  const ab = matmul(a, b, { distribution: Slab.X });
+  using object = new Matmul(a, b, { distribution: Slab.X, epilog: "gelu_aux", auxType: "float32" });
+  object.plan();
+  object.execute();
+  assertEquals(object.auxiliary.geluAux?.dtype, "float32");
+  for (const epilog of ["none", null] as const) {
+    object.plan({ epilog });
+    assertEquals(object.execute().maxAbsDifference(ab), 0);
+  }
+  object.plan({ epilog: "gelu_aux_column_bias", epilogInputs: { columnBias: new Float64Array(5) as never } });
+  object.execute();
+  assertEquals(object.auxiliary.geluAux?.dtype, "float32");
+  const wrong = () => object.plan({ epilog: "relu", auxType: "float32" });
+  assertThrowsEverywhere(runtime, wrong, TypeError, "auxType is for the epilogs gelu_aux");
+});
+
+clusterTest("a mask of one column whose bytes do not follow each other is refused", { ranks: [1] }, (runtime) => {
+  const [a, b] = [[16, 4], [4, 1]].map((shape) =>
+    DistributedArray.full(runtime, shape, Slab.X, 1, { dtype: "float32" })
+  );
+  const rows = reluAuxShape(16, 1)[0];
+  const both = LocalArray.zeros("uint8", [rows, 2]);
+  const options = { epilog: "drelu", epilogInputs: { reluAux: both.slice([0, 0], [rows, 1]) } } as const;
+  assertThrowsEverywhere(runtime, () => matmul(a, b, options), ShapeError, "epilogInputs.reluAux must be column-major");
 });

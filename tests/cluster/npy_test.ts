@@ -182,6 +182,20 @@ clusterTest("an existing file is replaced, also behind a symbolic link", (runtim
   });
 });
 
+clusterTest("a file that is replaced keeps its permissions", (runtime) => {
+  inFolder(runtime, (folder) => {
+    const path = `${folder}/private.npy`;
+    const a = DistributedArray.full(runtime, [4, 4], Slab.X, 1);
+    saveNpy(a, path);
+    for (const mode of [0o600, 0o664]) {
+      onRoot(runtime, () => Deno.chmodSync(path, mode));
+      saveNpy(a, path);
+      saveNpz({ a }, path);
+      onRoot(runtime, () => assertEquals(Deno.statSync(path).mode! & 0o777, mode));
+    }
+  });
+});
+
 clusterTest("NumPy reads what is saved", { ignore: !hasNumpy && "no NumPy" }, (runtime) => {
   inFolder(runtime, (folder) => {
     const wanted: string[] = [];

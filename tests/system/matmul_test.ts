@@ -306,4 +306,16 @@ Deno.test("matmul writes the file that a link points to", async () => {
   assertEquals((await main(command, { cwd: folder.path })).code, 0);
   assert(Deno.lstatSync(`${folder.path}/link.npy`).isSymlink);
   assertEquals(decode(Deno.readFileSync(`${folder.path}/d.npy`)).matrix.rows, 4);
+  // One that is still to be made, by two links; and one that only its owner reads.
+  Deno.mkdirSync(`${folder.path}/there`);
+  Deno.symlinkSync("there/second.npy", `${folder.path}/first.npy`);
+  Deno.symlinkSync("../new.npy", `${folder.path}/there/second.npy`);
+  for (const mode of [null, 0o600]) {
+    if (mode !== null) Deno.chmodSync(`${folder.path}/new.npy`, mode);
+    const { code, stderr } = await main(command.with(-1, "first.npy"), { cwd: folder.path });
+    assertEquals(code, 0, stderr);
+    for (const link of ["first.npy", "there/second.npy"]) assert(Deno.lstatSync(`${folder.path}/${link}`).isSymlink);
+    const found = Deno.lstatSync(`${folder.path}/new.npy`);
+    assertEquals([found.isFile, mode === null || (found.mode! & 0o777) === mode], [true, true]);
+  }
 });

@@ -52,7 +52,7 @@ export function checkEpilog(product: CheckedProduct, options: PlanOptions): Epil
       }
     }
   }
-  const hasGeluAux = epilog.activation === "gelu" && epilog.aux === "output";
+  const hasGeluAux = returnsGeluAux(epilog);
   if ((auxType !== undefined || auxAmax) && !hasGeluAux) {
     throw new TypeError(
       `${
@@ -63,6 +63,17 @@ export function checkEpilog(product: CheckedProduct, options: PlanOptions): Epil
   }
   if (hasGeluAux) checkReal("auxType", epilog.auxDType, runtime.rank);
   return epilog;
+}
+
+const returnsGeluAux = ({ activation, aux }: Pick<Epilog, "activation" | "aux">) =>
+  activation === "gelu" && aux === "output";
+
+/** The options of a product with those that change: what was said of the input of a GELU goes with its epilog. */
+export function changedOptions<O extends PlanOptions>(given: O, changes: PlanOptions): O {
+  const { auxType: _type, auxAmax: _amax, ...others } = given;
+  const isGone = changes.epilog !== undefined &&
+    !returnsGeluAux(describeEpilog(epilogNamed(changes.epilog), { auxDType: "float32" }));
+  return { ...isGone ? others as O : given, ...changes };
 }
 
 /** The inputs of an epilog as local arrays; those of `kept` where nothing new is given. */
@@ -153,7 +164,7 @@ function checkInput(
     const from = epilog.activation === "relu" ? "relu_aux" : "gelu_aux";
     throw wrongShape(what, aux, `[${shape}], as ${from} returns ${auxName(epilog)} for this D`, runtime.rank);
   }
-  if (name === "reluAux" && shape[1] > 1 && aux.strides[0] !== 1) {
+  if (name === "reluAux" && shape[0] > 1 && aux.strides[0] !== 1) {
     throw new ShapeError(`${what} must be column-major; its strides are [${aux.strides}].`, { ranks: [runtime.rank] });
   }
   return aux;

@@ -42,7 +42,7 @@ import {
   isTrivial,
   requiredInputs,
 } from "./epilog.ts";
-import { checkEpilog, checkEpilogInputs, checkInputsAlive, epilogFacts } from "./epilog_inputs.ts";
+import { changedOptions, checkEpilog, checkEpilogInputs, checkInputsAlive, epilogFacts } from "./epilog_inputs.ts";
 import {
   allocateResult,
   type Auxiliary,
@@ -230,7 +230,7 @@ export class Matmul<D extends DType = DType> implements Disposable {
     this.#operation.plan("plan", (operands) => {
       const { product, given } = this.#checked;
       const changes = readOptions("the options of plan", options, PLAN_OPTION_KEYS);
-      const all: MatmulOptions = { ...given, ...changes };
+      const all = changedOptions(given, changes);
       const epilog = checkEpilog(product, all);
       const inputs = checkEpilogInputs(product, epilog, changes.epilogInputs, this.#inputs);
       const engine = chooseEngine(product.runtime, product, epilog, all);
@@ -257,8 +257,8 @@ export class Matmul<D extends DType = DType> implements Disposable {
   /**
    * Try the algorithms of every engine that can run the product, keep the fastest (by the slowest rank's time), and
    * return the times, the fastest first; none where there is nothing to multiply. What the machine has no room for, such as
-   * windows in shared memory, is passed over. Collective; it takes a few executions of each, with the other options of the last `plan`, and leaves the operands as they are. The choice holds until the
-   * next `plan`.
+   * windows in shared memory, is passed over. Collective; it takes a few executions of each, with the other options of the
+   * last `plan`, and leaves the operands as they are. The choice holds until the next `plan`.
    *
    * @throws {StateError} before `plan`, after `releaseOperands` or `free`
    */

@@ -140,7 +140,8 @@ function checkArray(name: string, scales: DistributedArray): DistributedArray {
  * @throws {DTypeError} if the modes do not go together, or D is 8 bits wide.
  */
 export function scalingOf({ a, b }: QuantizationValues, factors: ScaledFactors, types: OperandTypes): Scaling | null {
-  const scaling = { a: modeOf("a", a, factors.a), b: modeOf("b", b, factors.b) };
+  const modes = { a: modeOf("a", a, factors.a), b: modeOf("b", b, factors.b) };
+  const scaling = { a: beside(modes.a, modes.b, factors.a), b: beside(modes.b, modes.a, factors.b) };
   if (scaling.a === "tensor" && scaling.b === "tensor") return null;
   if (!ALLOWED.includes(`${scaling.a} ${scaling.b}`)) {
     throw new DTypeError(
@@ -166,6 +167,12 @@ const ALLOWED: readonly string[] = [
   "vector_128 block_128x128",
   "block_128x128 vector_128",
 ];
+
+/** A factor's mode beside the other's: with one block along what is summed two modes have the same shape. */
+function beside(own: ScaleMode, other: ScaleMode, { shape, summed }: ScaledFactor): ScaleMode {
+  const isEither = own === "outer_vector" && shape[summed] <= SCALE_BLOCK;
+  return isEither && other === "block_128x128" ? "vector_128" : own;
+}
 
 function modeOf(name: "a" | "b", scales: number | DistributedArray | undefined, factor: ScaledFactor): ScaleMode {
   if (scales === undefined || typeof scales === "number") return "tensor";

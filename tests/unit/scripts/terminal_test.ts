@@ -95,6 +95,9 @@ Deno.test("checkWritable() refuses what cannot be written, and leaves no file be
     checkWritable(`${folder}/old.xml`, "--junit");
     assertEquals([...Deno.readDirSync(folder)].map(({ name }) => name), ["old.xml"]);
     assertEquals(Deno.readTextFileSync(`${folder}/old.xml`), "kept");
+    Deno.symlinkSync("new.xml", `${folder}/link.xml`);
+    checkWritable(`${folder}/link.xml`, "--junit");
+    assertEquals([...Deno.readDirSync(folder)].map(({ name }) => name).sort(), ["link.xml", "old.xml"]);
     checkWritable("/dev/stdout", "--tap");
   } finally {
     Deno.removeSync(folder, { recursive: true });
