@@ -105,6 +105,8 @@ function positionsOf(name: string): Positions {
 
 const byHandle = new Map<Handle, Scope>();
 const byId = new Map<number, Scope>();
+/** Communicators that are no more here; others may still wait in them for messages. */
+const freed = new Set<number>();
 const namesByHash = new Map<number, string>();
 let operation: Scope | undefined;
 let published: Presence | null = null;
@@ -134,6 +136,7 @@ function addScope(handle: Handle | null, id: number, rank: number): Scope {
 function removeScope(handle: Handle): void {
   const scope = byHandle.get(handle);
   for (const gone of [scope, scope?.requests, scope?.operations]) if (gone) byId.delete(gone.id);
+  if (scope) freed.add(scope.id);
   byHandle.delete(handle);
   last = { handle: null, scope: null };
 }
@@ -328,7 +331,7 @@ export function waitsForThisRank(other: PresentRank): boolean | null {
   if (messagesAhead > 0 && OF_GPUS.has(functionOf(other))) return true;
   if (scope === 0 || peers.some((peer) => peer < 0)) return null;
   const mine = byId.get(scope);
-  if (mine === undefined) return false;
+  if (mine === undefined) return freed.has(scope) ? null : false;
   if (turn > 0) return mine.turns < turn;
   // The last one is who sends: what it sends to another one mostly waits for nobody.
   if (peers.at(-1) === mine.rank) return true;

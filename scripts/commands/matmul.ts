@@ -3,7 +3,7 @@
  *
  * @module
  */
-import { existsSync, lstatSync, statfsSync, statSync } from "node:fs";
+import { existsSync, lstatSync, statfsSync } from "node:fs";
 import { basename, dirname, join, resolve } from "node:path";
 import { type NpyHeader, parseNpyHeader } from "../../internals.ts";
 import { dtypeInfo } from "../../mod.ts";
@@ -182,7 +182,6 @@ interface Output {
 function openOutput(out: string, inputs: readonly string[]): Output {
   let target = out;
   try {
-    target = behindLinks(out);
     const { isFile, isDirectory } = Deno.statSync(out);
     // A rename would put a file in the place of a device such as /dev/null.
     if (!isFile) throw new CommandError(`${out} is ${isDirectory ? "a folder" : "no file"}`);
@@ -194,6 +193,7 @@ function openOutput(out: string, inputs: readonly string[]): Output {
   } catch (error) {
     if (error instanceof CommandError) throw error;
     if (!(error instanceof Deno.errors.NotFound)) throw new CommandError(`cannot write ${out}: ${oneLine(error)}`);
+    target = behindLinks(out);
   }
   const partial = partialFile(target);
   try {
@@ -327,11 +327,19 @@ export async function matmulFiles(args: string[]): Promise<number> {
   }
 }
 
+/** Give a file the permissions of the one in whose place it will be, where its file system has any. */
+function keepMode(partial: string, target: string): void {
+  try {
+    Deno.chmodSync(partial, Deno.statSync(target).mode! & 0o7777);
+  } catch {
+    // There is none before.
+  }
+}
+
 /** Put what the ranks wrote in its place. */
 function finishOutput(partial: string, target: string, out: string): void {
   try {
-    const mode = statSync(target, { throwIfNoEntry: false })?.mode;
-    if (mode !== undefined) Deno.chmodSync(partial, mode & 0o7777);
+    keepMode(partial, target);
     Deno.renameSync(partial, target);
   } catch (error) {
     throw new CommandError(`cannot write ${out}: ${oneLine(error).replaceAll(partial, dirname(target))}`, 1);

@@ -82,7 +82,7 @@ export class BoilerplateFilter {
     }
     if (fence.test(line)) {
       this.#block = [line];
-      return [];
+      return this.#endCopy();
     }
     if (single.test(line)) {
       this.#end.note(line);

@@ -36,6 +36,11 @@ export function noteGrid(communicator: object, shape: readonly number[]): void {
   shapes.set(communicator, shape);
 }
 
+/** The grid of a communicator; `undefined` if it has none. */
+export function gridOf(communicator: object): readonly number[] | undefined {
+  return shapes.get(communicator);
+}
+
 function shapeOf(method: string, communicator: object): readonly number[] {
   const shape = shapes.get(communicator);
   if (shape !== undefined) return shape;
@@ -88,7 +93,7 @@ export abstract class CartesianMethods extends ScriptMethods {
   /**
    * The ranks that are so many places before and behind along a dimension, for `sendReceive`. Local. Source: MPI_Cart_shift.
    *
-   * @throws {StateError} if `createCartesian` did not make the communicator.
+   * @throws {StateError} if `createCartesian` did not make the communicator, nor what it is a duplicate of.
    * @throws {RangeError} if there is no such dimension.
    */
   shift(dimension: number, displacement = 1): Shift {

@@ -8,13 +8,13 @@ import { checkMpi, type Handle } from "../../ffi/mpi/mod.ts";
 import { StateError } from "../errors.ts";
 import { describe, readOptions } from "../options.ts";
 import { isInt } from "./buffers.ts";
-import { CartesianMethods, type CartesianOptions, checkGrid, noteGrid } from "./cartesian.ts";
+import { CartesianMethods, type CartesianOptions, checkGrid, gridOf, noteGrid } from "./cartesian.ts";
 import { forgetCollectiveFree, queueCollectiveFree } from "./collective_free.ts";
 import { freeHandle, refuseFreed } from "./communicator_handle.ts";
 import { refuseExtra } from "./communicator_options.ts";
 import { abortJob, startMpi } from "./init_finalize.ts";
 
-import { ranksInWorld, withGroup } from "./rank_group.ts";
+import { checkedRanks, ranksInWorld, withGroup } from "./rank_group.ts";
 
 /**
  * A group of ranks that communicate. Its methods check what can be checked locally, make the one MPI call that they name
@@ -164,17 +164,23 @@ export class Communicator extends CartesianMethods {
     return made;
   }
 
-  /** A communicator with the same ranks, whose messages never meet this one's. Source: MPI_Comm_dup. */
+  /** A communicator with the same ranks, and grid, whose messages never meet this one's. Source: MPI_Comm_dup. */
   duplicate(): Communicator {
     const { symbols } = startMpi();
-    return this.#make("duplicate", "MPI_Comm_dup", "", (out) => symbols.MPI_Comm_dup(this.handle, out))!;
+    const made = this.#make("duplicate", "MPI_Comm_dup", "", (out) => symbols.MPI_Comm_dup(this.handle, out))!;
+    const grid = gridOf(this);
+    if (grid !== undefined) noteGrid(made, grid);
+    return made;
   }
 
   /**
    * A communicator of some ranks of the world, which alone call it, each with the same list. Others take no part.
    * Source: MPI_Comm_create_group.
+   *
+   * @throws {TypeError | RangeError} if it is no list of different ranks, or this one is not in it.
    */
-  static ofWorldRanks(ranks: readonly number[]): Communicator {
+  static ofWorldRanks(given: readonly number[]): Communicator {
+    const ranks = checkedRanks(given, Communicator.world());
     const { symbols, constants: { world } } = startMpi();
     const call = (group: Handle) =>
       Communicator.#adopt("MPI_Comm_create_group", (out) => symbols.MPI_Comm_create_group(world, group, 0, out));

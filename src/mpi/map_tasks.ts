@@ -6,7 +6,7 @@
 import { CollectiveError } from "../errors.ts";
 import { describe } from "../options.ts";
 import type { Communicator } from "./communicator.ts";
-import { encodeObject } from "./objects.ts";
+import { decodeObject, encodeObject } from "./objects.ts";
 
 /** What became of a task. */
 type Outcome<R> = { readonly result: R } | { readonly failure: string };
@@ -51,7 +51,16 @@ function outcomeOf<R>(work: () => R): Uint8Array<ArrayBuffer> {
   try {
     return encodeObject("mapTasks", { result: work() });
   } catch (error) {
-    return encodeObject("mapTasks", { failure: error instanceof Error ? error.message : String(error) });
+    return encodeObject("mapTasks", { failure: textOf(error) });
+  }
+}
+
+/** What was thrown, in words. */
+function textOf(error: unknown): string {
+  try {
+    return String(error instanceof Error ? error.message : error);
+  } catch {
+    return "something was thrown that has no text";
   }
 }
 
@@ -80,14 +89,13 @@ function handOut<T, R>(line: Communicator, tasks: readonly T[], work: (task: T) 
   return failure === "" ? { result: results } : { failure };
 }
 
+/** One rank: results go the way of those that travel. */
 function allAlone<T, R>(tasks: readonly T[], work: (task: T) => R): Outcome<R[]> {
   const results: R[] = [];
   for (const [task, value] of tasks.entries()) {
-    try {
-      results.push(work(value));
-    } catch (error) {
-      return { failure: `task ${task} failed on rank 0: ${error instanceof Error ? error.message : String(error)}` };
-    }
+    const outcome = decodeObject<Outcome<R>>(outcomeOf(() => work(value)));
+    if ("failure" in outcome) return { failure: `task ${task} failed on rank 0: ${outcome.failure}` };
+    results.push(outcome.result);
   }
   return { result: results };
 }

@@ -147,6 +147,9 @@ export abstract class ObjectMethods extends BackgroundMethods {
     if (arguments.length > 3) refuseExtra("sendReceiveObject", "value, destination", OptionKeys.sendReceive);
     checkOptions("sendReceiveObject", options, OptionKeys.sendReceive);
     const { tag = 0, source = destination, receiveTag } = options;
+    // Before anything is sent.
+    checkedSource(this, "sendReceiveObject", source);
+    checkedTag("sendReceiveObject", receiveTag);
     const sent = this.isendObject(value, destination, { tag });
     const received = this.receiveObject<T>(source, receiveTag === undefined ? {} : { tag: receiveTag });
     sent.wait();

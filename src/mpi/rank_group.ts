@@ -4,6 +4,7 @@
  * @module
  */
 import { checkMpi, type Handle } from "../../ffi/mpi/mod.ts";
+import { describe } from "../options.ts";
 import { startMpi } from "./init_finalize.ts";
 
 /** Use a group that `make` makes, and free it. */
@@ -20,6 +21,28 @@ function using<T>(make: (out: Int32Array | BigUint64Array) => number, name: stri
 
 function groupOf<T>(communicator: Handle, use: (group: Handle) => T): T {
   return using((out) => startMpi().symbols.MPI_Comm_group(communicator, out), "MPI_Comm_group", use);
+}
+
+/**
+ * A list of ranks of the world, as C takes it.
+ *
+ * @throws {TypeError} if it is no list.
+ * @throws {RangeError} if it is not one of different ranks, or has not this one.
+ */
+export function checkedRanks(ranks: unknown, { rank: own, size }: { rank: number; size: number }): readonly number[] {
+  if (!Array.isArray(ranks)) throw new TypeError(`ofWorldRanks takes a list of ranks, not ${describe(ranks)}.`);
+  const wrong = ranks.findIndex((rank, i) =>
+    !(Number.isInteger(rank) && rank >= 0 && rank < size) || ranks.indexOf(rank) !== i
+  );
+  if (wrong >= 0) {
+    throw new RangeError(
+      `ofWorldRanks takes different ranks from 0 to ${size - 1}; ${describe(ranks[wrong])} is in the list.`,
+    );
+  }
+  if (!ranks.includes(own)) {
+    throw new RangeError(`ofWorldRanks: rank ${own} calls it, and is not in the list [${ranks}].`);
+  }
+  return ranks.map((rank) => rank | 0);
 }
 
 /** The ranks of a communicator by their numbers in the world. Not collective. */

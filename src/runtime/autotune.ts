@@ -3,7 +3,7 @@
  *
  * @module
  */
-import { ConfigurationError } from "../errors.ts";
+import type { ConfigurationError } from "../errors.ts";
 import { describe, keysOf, readOptions } from "../options.ts";
 import type { Facts } from "./agreement.ts";
 import type { Change, CollectiveOperation, OperationPlan } from "./operation.ts";
@@ -80,14 +80,10 @@ function measureAll<Operands, Plan extends OperationPlan, Trial>(
     const refusals: ConfigurationError[] = [];
     const measured = trials.flatMap((trial) => {
       const title = `autotune: ${titleOf(trial)}`;
-      try {
-        return [{ ...trial, seconds: operation.measure(title, () => make(trial), prepare, repetitions) }];
-      } catch (error) {
-        // All ranks have it: a way that the machine has no room for is none to choose from.
-        if (!(error instanceof ConfigurationError)) throw error;
-        refusals.push(error);
-        return [];
-      }
+      const seconds = operation.measure(title, () => make(trial), prepare, repetitions);
+      if (typeof seconds === "number") return [{ ...trial, seconds }];
+      refusals.push(seconds);
+      return [];
     });
     if (measured.length === 0 && refusals.length > 0) throw refusals[0];
     return measured.sort((one, other) => one.seconds - other.seconds);

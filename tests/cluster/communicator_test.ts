@@ -474,6 +474,9 @@ clusterTest("grids: coordinates, neighbours, and what they exchange", ({ communi
   assertEquals(ring.shift(1), { source: before, destination: behind });
   assertEquals(ring.shift(0), { source: null, destination: null });
   assertEquals([ring.shift(1, -0), ring.shift(-0)], [{ source: rank, destination: rank }, ring.shift(0)]);
+  const copy = ring.duplicate();
+  assertEquals([copy.shift(1), copy.coordinates()], [ring.shift(1), [0, rank]]);
+  copy.free();
   const heard = Int32Array.of(0);
   ring.sendReceive(Int32Array.of(rank), behind, heard, { source: before });
   assertEquals(heard[0], before);
@@ -958,6 +961,33 @@ clusterTest("split() makes a communicator for each color", ({ communicator: worl
   for (const made of [part, reversed, none]) made?.free();
   assert(part.isFreed);
   part.free();
+});
+
+clusterTest("sendReceiveObject() refuses before it sends", ({ communicator: world }) => {
+  const [to, from] = [(world.rank + 1) % world.size, (world.rank + world.size - 1) % world.size];
+  const words: [object, string][] = [
+    [{ source: world.size }, `sendReceiveObject: source is ${world.size}`],
+    [{ receiveTag: -1 }, "sendReceiveObject: tag is -1"],
+  ];
+  for (const [options, message] of words) {
+    assertThrows(() => world.sendReceiveObject("refused", to, options), RangeError, message);
+  }
+  assertEquals(world.sendReceiveObject<string>(`of ${world.rank}`, to, { source: from }), `of ${from}`);
+});
+
+clusterTest("ofWorldRanks() refuses what is no list of ranks, or has not its caller", (runtime) => {
+  const { rank, size } = runtime;
+  const wrong: [unknown, typeof TypeError | typeof RangeError, string][] = [
+    [3, TypeError, "ofWorldRanks takes a list of ranks, not 3"],
+    [[], RangeError, `ofWorldRanks: rank ${rank} calls it, and is not in the list []`],
+    [[rank, size], RangeError, `from 0 to ${size - 1}; ${size} is in the list`],
+    [[rank, 0.5], RangeError, "0.5 is in the list"],
+    [[rank, rank], RangeError, `${rank} is in the list`],
+    [[NaN], RangeError, "NaN is in the list"],
+  ];
+  for (const [list, type, message] of wrong) {
+    assertThrows(() => Communicator.ofWorldRanks(list as number[]), type, message);
+  }
 });
 
 clusterTest("ofWorldRanks() takes a list of ranks, which alone call it, in the order of the list", (runtime) => {

@@ -62,7 +62,21 @@ clusterTest("a task that fails, or does not travel, fails on every rank, and oth
       CollectiveError,
       "cannot be sent",
     );
-    assertThrowsEverywhere(runtime, () => mapTasks(world, [1], () => () => 1), CollectiveError, "cannot be sent");
+  }
+  const odd = [Object.create(null), Object.assign(new Error(), { message: Symbol("s") }), undefined];
+  for (const thrown of odd) {
+    const fail = () => {
+      throw thrown;
+    };
+    assertThrowsEverywhere(
+      runtime,
+      () => mapTasks(world, [1], fail),
+      CollectiveError,
+      "mapTasks: task 0 failed on rank",
+    );
+  }
+  for (const result of [() => 1, Promise.resolve(1)]) {
+    assertThrowsEverywhere(runtime, () => mapTasks(world, [1, 2], () => result), CollectiveError, "cannot be sent");
   }
   assertEquals(mapTasks(world, [1], (task) => task), [1], "and the next call works");
 });

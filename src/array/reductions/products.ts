@@ -4,7 +4,7 @@
  * @module
  */
 import { Replicated } from "../../distribution/mod.ts";
-import { type DType, dtypeInfo } from "../../dtype/dtype.ts";
+import { type DType, dtypeInfo, isNarrowFloat } from "../../dtype/dtype.ts";
 import type { ElementOf, FloatOf, Promoted, RealOf, SumOf } from "../../dtype/element_types.ts";
 import { ShapeError } from "../../errors.ts";
 import { checkBoolean, describe, readOptions } from "../../options.ts";
@@ -294,10 +294,12 @@ export function matrixNorm(array: DistributedArray, options: MatrixNormOptions =
   const place = axes as number[] | null;
   if (ord === "fro") return place === null ? array.norm() : array.norm({ axis: place, keepDims });
   const [along, across] = ord === 1 ? place ?? [0, 1] : (place ?? [0, 1]).toReversed();
-  const { itemSize, parts, isComplex } = dtypeInfo(array.dtype);
-  // A number is not rounded to the array's dtype, nor what it is the largest of.
-  const isNarrow = place === null && itemSize / parts < 4;
-  using wide = isNarrow ? array.to({ dtype: isComplex ? "complex128" : "float64" }) : null;
+  const { isComplex, real } = dtypeInfo(array.dtype);
+  // A number is not rounded to a narrow dtype, nor what it is the largest of.
+  const memory = array.local.isOnDevice ? "device" : "host";
+  using wide = place === null && isNarrowFloat(real)
+    ? array.to({ dtype: isComplex ? "complex64" : "float32", memory })
+    : null;
   using sums = (wide ?? array).norm({ ord: 1, axis: along, keepDims: true });
   if (place === null) return sums.max();
   using most = sums.max({ axis: across, keepDims: true });

@@ -300,6 +300,10 @@ export function stack<D extends DType>(
   let place: PlacedOptions = {};
   const all = agreeOnAll("stack", arrays, options, ([first], given) => {
     axis = checkAxis(given.axis === undefined ? 0 : given.axis, first.shape.length + 1);
+    const other = arrays.find(({ shape }) => shape.join() !== first.shape.join());
+    if (other !== undefined) {
+      throw new ShapeError(`stack: the arrays must have one shape; they have [${first.shape}] and [${other.shape}].`);
+    }
     if (given.distribution !== undefined) place = { distribution: given.distribution };
     return { axis };
   });
