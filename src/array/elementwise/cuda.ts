@@ -119,7 +119,7 @@ struct Helpers {
     return (ai * ratio - ar) / (br * ratio + bi);
   }
   __device__ double signPart(double part, double re, double im) {
-    double a = ::fabs(re), b = ::fabs(im), size = ::fmax(a, b);
+    double a = ::fabs(re), b = ::fabs(im), size = a > b ? a : b;
     if (size == INFINITE && a == a && b == b) {
       return a == b ? NOT_A_NUMBER : ::fabs(part) != size ? 0 : part > 0 ? 1 : -1;
     }
