@@ -293,8 +293,10 @@ Deno.test("cluster-test --coverage counts what any rank has run", async () => {
 Deno.test("cluster-test --coverage has nothing to count where nothing runs that counts, which is no failure", async () => {
   using folder = temporaryFolder();
   const coverage = `${folder.path}/coverage`;
+  const file = `${folder.path}/plain_test.ts`;
+  Deno.writeTextFileSync(file, 'Deno.test("passes", () => {});\n');
   for (const args of [["--shard", "2/2"], []]) {
-    const { code, stdout } = await onNewest(["--ranks", "1", ...args, "--coverage", coverage, "passing_test.ts"]);
+    const { code, stdout } = await onNewest(["--ranks", "1", ...args, "--coverage", coverage, file]);
     assertEquals(code, 0, stdout);
     assertStringIncludes(stdout, "nothing was covered that counts");
   }

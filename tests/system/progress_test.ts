@@ -13,7 +13,7 @@ function npy(rows: number, columns: number): Uint8Array {
 /** Run the command line in a terminal, which `script` makes, or in pipes. */
 async function run(command: string, { isTerminal = true, env = {} as Record<string, string> } = {}): Promise<string> {
   const line = `${Deno.execPath()} run -A ${root}scripts/main.ts ${command}`;
-  const [program, ...args] = isTerminal ? ["script", "-qec", line, "/dev/null"] : ["sh", "-c", line];
+  const [program, ...args] = isTerminal ? ["script", "-qec", `stty cols 80; ${line}`, "/dev/null"] : ["sh", "-c", line];
   const { code, stdout, stderr } = await finish(start(program, args, { env: { TERM: "xterm", CI: "", ...env } }), 300);
   assertEquals(code, 0, stdout + stderr);
   return stdout + stderr;
@@ -22,7 +22,9 @@ async function run(command: string, { isTerminal = true, env = {} as Record<stri
 Deno.test("tests on ranks are counted under a bar in a terminal, and not in CI or in a pipe", async () => {
   const command = "cluster-test --no-check --ranks 1 tests/system/fixtures/passing_test.ts";
   const watched = await run(command);
-  assertStringIncludes(watched, `${"░".repeat(24)} 0 of 1  tests/system/fixtures/passing_test.ts on 1 rank`);
+  // As much of it as fits into a terminal of 80 columns.
+  const line = `${"░".repeat(24)} 0 of 1  tests/system/fixtures/passing_test.ts on 1 rank`;
+  assertStringIncludes(watched, `\x1b[K${line.slice(0, 79)}\r`);
   assertStringIncludes(watched, "\r\x1b[K");
   for (const output of [await run(command, { env: { CI: "true" } }), await run(command, { isTerminal: false })]) {
     assert(!output.includes("░") && !output.includes("\x1b[K"), output);
