@@ -58,7 +58,9 @@ export function eye<D extends DType = "float64">(
   let shape!: readonly number[];
   agreeWith(runtime, "eye", () => {
     shape = checkShape(typeof extent === "number" ? [extent, extent] : extent);
-    if (shape.length !== 2) throw new ShapeError(`eye makes a matrix, not an array of shape [${shape}].`);
+    if (shape.length !== 2) {
+      throw new ShapeError(`eye makes a matrix, not an array of shape [${shape}]. Pass [rows, columns], or a number.`);
+    }
     return { shape };
   });
   return DistributedArray.generate(runtime, shape, distribution, (i, j) => i === j ? 1 : 0, options);

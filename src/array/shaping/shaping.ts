@@ -302,7 +302,10 @@ export function stack<D extends DType>(
     axis = checkAxis(given.axis === undefined ? 0 : given.axis, first.shape.length + 1);
     const other = arrays.find(({ shape }) => shape.join() !== first.shape.join());
     if (other !== undefined) {
-      throw new ShapeError(`stack: the arrays must have one shape; they have [${first.shape}] and [${other.shape}].`);
+      throw new ShapeError(
+        `stack: the arrays must have one shape; they have [${first.shape}] and [${other.shape}]. ` +
+          "Bring them to one by broadcastTo() or reshape().",
+      );
     }
     if (given.distribution !== undefined) place = { distribution: given.distribution };
     return { axis };

@@ -176,7 +176,9 @@ function taken<D extends DType, R>(
     return use(value as DistributedArray<D>);
   } catch (error) {
     if (value instanceof DistributedArray) throw error;
-    throw new TypeError(`cg: ${name} must return a DistributedArray, not ${describe(value)}.`, { cause: error });
+    throw new TypeError(`cg: ${name} must return a DistributedArray, not ${describe(value)}. Return the product.`, {
+      cause: error,
+    });
   } finally {
     if (value instanceof DistributedArray && value !== operand) value.free();
   }
